@@ -1,0 +1,136 @@
+// Package ignore says which paths of a project are tracked, ignored or
+// excluded: the question that decides what is captured and what is indexed.
+//
+// The rules are git's: .gitignore at every level, .git/info/exclude, the
+// user's global file, negation, and that what stands in git's index is tracked
+// whatever the rules say. Without a repository the .gitignore files count all
+// the same. Above them stand our own: .git is excluded at every level, a
+// .cachebroignore (same syntax) excludes even what git tracks, because its
+// author said so, and a short built-in list excludes directories that any
+// build makes again, but only where git ignores them.
+//
+// The patterns are matched by our own code, because the libraries at hand
+// disagree with git on escapes, classes and double stars; a test compares it
+// with git check-ignore on random trees and patterns.
+//
+// All files are read relative to the descriptor of the source directory, never
+// through a mountpoint. A Matcher is safe for concurrent use: what it knows is
+// an immutable snapshot that a reload replaces; the snapshot fills its cache of
+// directories as they are asked for.
+package ignore
+
+import "strings"
+
+// Class of a path; it decides what is captured and indexed.
+type Class uint8
+
+const (
+	// Tracked: in git's index, or matched by no rule. Every version is kept.
+	Tracked Class = iota
+	// Ignored: matched by a gitignore rule. Only content about to be destroyed is kept.
+	Ignored
+	// Excluded: .git, .cachebroignore, the built-in list. Nothing is kept.
+	Excluded
+)
+
+// String is the class's name.
+func (c Class) String() string {
+	switch c {
+	case Tracked:
+		return "tracked"
+	case Ignored:
+		return "ignored"
+	}
+	return "excluded"
+}
+
+// builtIn lists directories that tools make again by themselves. The value
+// names files of which one must stand beside the directory; none: always.
+var builtIn = map[string][]string{
+	"node_modules":     {"package.json"},
+	"bower_components": {"bower.json"},
+	"target":           {"Cargo.toml", "pom.xml", "build.sbt", "project.clj"},
+	"__pycache__":      nil,
+	".venv":            nil,
+	".tox":             nil,
+	".nox":             nil,
+	".mypy_cache":      nil,
+	".pytest_cache":    nil,
+	".ruff_cache":      nil,
+	".gradle":          nil,
+	".next":            nil,
+	".nuxt":            nil,
+	".svelte-kit":      nil,
+	".turbo":           nil,
+	".parcel-cache":    nil,
+	".terraform":       nil,
+	".dart_tool":       nil,
+	"_build":           {"mix.exs", "dune-project", "rebar.config"},
+	"deps":             {"mix.exs"},
+	"vendor":           {"composer.json"},
+	"Pods":             {"Podfile"},
+	"DerivedData":      nil,
+	".ccache":          nil,
+}
+
+// without a repository only these count as ignored; nobody keeps his own work
+// in them.
+var builtInAnywhere = map[string]bool{"node_modules": true, "__pycache__": true}
+
+// marks are files that say of their directory that it can be made again
+// (https://bford.info/cachedir/ and Python's PEP 405).
+var marks = []string{"CACHEDIR.TAG", "pyvenv.cfg"}
+
+// IsRuleFile reports whether a change of this path may change classes: then
+// call Reload.
+func IsRuleFile(path string) bool {
+	base := path[strings.LastIndexByte(path, '/')+1:]
+	switch base {
+	case ".gitignore", ".cachebroignore", "CACHEDIR.TAG", "pyvenv.cfg":
+		return true
+	case "exclude":
+		return strings.HasSuffix(path, "info/exclude")
+	case ".git": // a repository, worktree or submodule begins
+		return true
+	}
+	for _, beside := range builtIn {
+		for _, name := range beside {
+			if name == base {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// DecidesTracked reports whether a file with rules may make ignored files
+// tracked; the others only tell ignored from excluded ones.
+func DecidesTracked(path string) bool {
+	switch path[strings.LastIndexByte(path, '/')+1:] {
+	case ".gitignore", ".cachebroignore", "exclude", ".git":
+		return true
+	}
+	return false
+}
+
+// Secret reports whether a file looks as if it held credentials: such files
+// are kept like others, but never indexed, injected or shown in search.
+func Secret(path string) bool {
+	base := strings.ToLower(path[strings.LastIndexByte(path, '/')+1:])
+	for _, suffix := range []string{".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".asc", ".gpg", ".ovpn", ".ppk"} {
+		if strings.HasSuffix(base, suffix) {
+			return true
+		}
+	}
+	if base == ".env" || strings.HasPrefix(base, ".env.") || strings.HasSuffix(base, ".env") {
+		return true
+	}
+	if strings.HasPrefix(base, "id_") && !strings.Contains(base, ".") || strings.HasPrefix(base, "credentials") || strings.HasPrefix(base, "client_secret") {
+		return true
+	}
+	switch base {
+	case ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".htpasswd", ".git-credentials", ".dockercfg", "secrets.yml", "secrets.yaml", "secrets.json", "service-account.json", "service_account.json", "terraform.tfvars", "terraform.tfstate":
+		return true
+	}
+	return strings.HasSuffix(path, ".aws/credentials") || strings.HasSuffix(path, ".docker/config.json") || strings.HasSuffix(path, ".kube/config")
+}

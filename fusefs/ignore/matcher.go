@@ -1,0 +1,270 @@
+package ignore
+
+import (
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options of a Matcher; the zero value is usable.
+type Options struct {
+	// ExcludesFile is the user's global ignore file (git's core.excludesFile),
+	// an absolute path outside the project; "" or missing: none.
+	ExcludesFile string
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+}
+
+// Matcher classifies paths.
+type Matcher struct {
+	source *source
+	opt    Options
+	now    atomic.Pointer[snapshot]
+	load   sync.Mutex // held while a snapshot is made, which reads files
+}
+
+// snapshot is immutable but for its cache.
+type snapshot struct {
+	source *source
+	clock  func() time.Time
+	repo   *repo // that the root belongs to, or nil
+	global []pattern
+	dirs   *sync.Map // path → *dir
+}
+
+// dir is what is known of one directory. Immutable.
+type dir struct {
+	path  string
+	down  string // for directories above the root: the way from it to the root
+	up    *dir
+	class Class // of what is in it
+	own   bool  // excluded by a .cachebroignore: the index does not change that
+	repo  *repo
+	top   bool // the repository begins here: git's rules above do not count
+	rules []pattern
+	bro   []pattern
+}
+
+// Class of a path, which is slash-separated and relative to the root.
+func (m *Matcher) Class(p string, isDir bool) Class {
+	if p == "" {
+		return Tracked
+	}
+	if underGit(p) {
+		return Excluded
+	}
+	s := m.now.Load()
+	if isDir {
+		return s.dir(p).class
+	}
+	in := s.dir(path.Dir(p))
+	c, own := s.classify(in, path.Base(p), p, false)
+	if c != Tracked && !own && s.indexed(in, p) {
+		return Tracked
+	}
+	return c
+}
+
+// Forced reports whether a file is tracked only because it stands in git's
+// index: a rule matches it.
+func (m *Matcher) Forced(p string) bool {
+	s := m.now.Load()
+	in := s.dir(path.Dir(p))
+	c, own := s.classify(in, path.Base(p), p, false)
+	return c != Tracked && !own && s.indexed(in, p)
+}
+
+func (s *snapshot) indexed(in *dir, p string) bool {
+	return in.repo != nil && in.repo.has(p, s.clock())
+}
+
+// Reload forgets the rules, because a file with rules changed: see IsRuleFile.
+// They are read again when they are asked for.
+func (m *Matcher) Reload(string) {
+	m.load.Lock()
+	defer m.load.Unlock()
+	m.now.Store(m.build())
+}
+
+// Forget drops what is known of a directory and what was in it: it was renamed
+// or removed, and another may take its name.
+func (m *Matcher) Forget(p string, andBelow bool) {
+	dirs := m.now.Load().dirs
+	dirs.Delete(p)
+	if andBelow {
+		dirs.Range(func(k, _ any) bool {
+			if strings.HasPrefix(k.(string), p+"/") {
+				dirs.Delete(k)
+			}
+			return true
+		})
+	}
+}
+
+// underGit reports whether a path is .git or below one.
+func underGit(p string) bool {
+	for i := strings.Index(p, ".git"); i >= 0; {
+		end := i + len(".git")
+		if (i == 0 || p[i-1] == '/') && (end == len(p) || p[end] == '/') {
+			return true
+		}
+		next := strings.Index(p[end:], ".git")
+		if next < 0 {
+			break
+		}
+		i = end + next
+	}
+	return false
+}
+
+// build makes an empty snapshot.
+func (m *Matcher) build() *snapshot {
+	return &snapshot{source: m.source, clock: m.opt.Now, repo: m.source.findRepo(""), dirs: &sync.Map{},
+		global: parse(readOutside(m.opt.ExcludesFile))}
+}
+
+// dir returns what is known of a directory, "." being the root.
+func (s *snapshot) dir(p string) *dir {
+	if d, ok := s.dirs.Load(p); ok {
+		return d.(*dir)
+	}
+	d := &dir{path: p}
+	if p == "." {
+		d.path, d.repo, d.top = "", s.repo, true
+		if s.repo != nil {
+			d.up, d.top = s.repo.above, s.repo.above == nil
+		}
+	} else {
+		s.enter(d)
+	}
+	if !d.own {
+		if d.class == Tracked {
+			d.rules = parse(s.source.file(path.Join(d.path, ".gitignore")))
+		}
+		d.bro = parse(s.source.file(path.Join(d.path, ".cachebroignore")))
+	}
+	kept, _ := s.dirs.LoadOrStore(p, d)
+	return kept.(*dir)
+}
+
+// enter classifies a directory below the root and finds its repository.
+func (s *snapshot) enter(d *dir) {
+	p := d.path
+	d.up = s.dir(path.Dir(p))
+	d.repo = d.up.repo
+	d.class, d.own = s.classify(d.up, path.Base(p), p, true)
+	if d.own || !s.source.exists(p+"/.git") {
+		return
+	}
+	r := s.source.findRepo(p)
+	// A clone in an ignored directory is as ignored as the rest of it. Where a
+	// linked worktree stands, somebody works.
+	if r == nil || d.class != Tracked && !r.linked {
+		return
+	}
+	d.repo, d.top, d.class = r, true, Tracked
+}
+
+// classify applies the rules to a name in a directory. own: a .cachebroignore
+// excluded it.
+func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own bool) {
+	if in.own {
+		return Excluded, true
+	}
+	bro := decide(in, p, name, isDir, false)
+	if bro == matched {
+		return Excluded, true
+	}
+	if in.class == Excluded {
+		return Excluded, false
+	}
+	ignored := in.class == Ignored
+	if !ignored {
+		verdict := decide(in, p, name, isDir, true)
+		if verdict == unknown && in.repo != nil {
+			verdict = last(in.repo.exclude, in.repo.inside(p), name, isDir)
+		}
+		if verdict == unknown {
+			verdict = last(s.global, in.repo.inside(p), name, isDir)
+		}
+		ignored = verdict == matched
+	}
+	if isDir && bro != negated && (ignored || in.repo == nil && builtInAnywhere[name]) && s.remade(in, name, p) {
+		return Excluded, false
+	}
+	if ignored {
+		return Ignored, false
+	}
+	return Tracked, false
+}
+
+// remade reports whether a directory is on the built-in list or marked as one
+// that can be made again.
+func (s *snapshot) remade(in *dir, name, p string) bool {
+	if beside, ok := builtIn[name]; ok {
+		if len(beside) == 0 {
+			return true
+		}
+		for _, f := range beside {
+			if s.source.exists(path.Join(in.path, f)) {
+				return true
+			}
+		}
+	}
+	for _, f := range marks {
+		if s.source.exists(p + "/" + f) {
+			return true
+		}
+	}
+	return false
+}
+
+type verdict uint8
+
+const (
+	unknown verdict = iota
+	matched
+	negated
+)
+
+// decide asks the files of a directory and of those above it, .gitignore or
+// .cachebroignore; the nearest one with an answer decides.
+func decide(in *dir, p, name string, isDir, git bool) verdict {
+	for d := in; d != nil; d = d.up {
+		ps := d.bro
+		if git {
+			ps = d.rules
+		}
+		if len(ps) > 0 {
+			rel := p
+			switch {
+			case d.down != "":
+				rel = d.down + "/" + p
+			case d.path != "":
+				rel = p[len(d.path)+1:]
+			}
+			if v := last(ps, rel, name, isDir); v != unknown {
+				return v
+			}
+		}
+		if git && d.top {
+			break
+		}
+	}
+	return unknown
+}
+
+// last is the verdict of the last pattern that matches.
+func last(ps []pattern, rel, name string, isDir bool) verdict {
+	for i := len(ps) - 1; i >= 0; i-- {
+		if ps[i].matches(rel, name, isDir) {
+			if ps[i].negated {
+				return negated
+			}
+			return matched
+		}
+	}
+	return unknown
+}

@@ -1,0 +1,161 @@
+package ignore
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// indexEvery is how often git's index is looked at, at most.
+const indexEvery = time.Second
+
+// repo is a git repository whose work tree, or a part of it, is in the project.
+// Immutable, but for the index, which is read when a rule matches.
+type repo struct {
+	source  *source
+	dir     string // where its work tree begins, relative to the root
+	prefix  string // the way from its work tree to the root, when that is above
+	gitDir  string // relative to the root, or absolute
+	linked  bool   // a linked worktree
+	exclude []pattern
+	above   *dir // the directories between its work tree and the root
+
+	checked atomic.Int64 // when the index was looked at, ns
+	index   atomic.Pointer[tracked]
+	load    sync.Mutex // guards sig; held over the reading of the index
+	sig     indexSig
+}
+
+// inside is a path of the project as the repository sees it.
+func (r *repo) inside(p string) string {
+	switch {
+	case r == nil:
+		return p
+	case r.prefix != "":
+		return r.prefix + "/" + p
+	case r.dir != "":
+		return p[len(r.dir)+1:]
+	}
+	return p
+}
+
+// has reports whether a file stands in the index.
+func (r *repo) has(p string, now time.Time) bool {
+	ns := now.UnixNano()
+	if at := r.checked.Load(); (ns-at >= int64(indexEvery) || ns < at) && r.load.TryLock() {
+		if sig := r.look(); r.checked.Load() == 0 || sig != r.sig {
+			r.index.Store(r.read())
+			r.sig = sig
+		}
+		r.checked.Store(ns)
+		r.load.Unlock()
+	} else if at == 0 { // somebody else reads it for the first time
+		r.load.Lock()
+		//lint:ignore SA2001 waiting is the point
+		r.load.Unlock()
+	}
+	return r.index.Load().has(r.inside(p))
+}
+
+// findRepo finds the repository that begins in a directory of the project. For
+// the root it looks further up as well: a part of a work tree can be mounted.
+func (s *source) findRepo(dir string) *repo {
+	info, err := s.root.Lstat(path.Join(dir, ".git"))
+	if err == nil {
+		return s.openRepo(&repo{source: s, dir: dir}, path.Join(dir, ".git"), info)
+	}
+	if dir != "" || s.abs == "" {
+		return nil
+	}
+	for at := filepath.Dir(s.abs); ; at = filepath.Dir(at) {
+		if info, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			prefix, err := filepath.Rel(at, s.abs)
+			if err != nil {
+				return nil
+			}
+			r := &repo{source: s, prefix: filepath.ToSlash(prefix)}
+			r.above = s.between(at, r.prefix)
+			return s.openRepo(r, filepath.Join(at, ".git"), info)
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
+}
+
+// between reads the ignore files of the directories from the work tree at top
+// down to, but without, the root.
+func (s *source) between(top, prefix string) *dir {
+	var d *dir
+	at := top
+	parts := strings.Split(prefix, "/")
+	for i, name := range parts {
+		d = &dir{up: d, top: i == 0, down: strings.Join(parts[i:], "/"), rules: parse(readOutside(filepath.Join(at, ".gitignore")))}
+		at = filepath.Join(at, name)
+	}
+	return d
+}
+
+// openRepo follows .git, which is a file in worktrees and submodules.
+func (s *source) openRepo(r *repo, dotGit string, info os.FileInfo) *repo {
+	r.gitDir = dotGit
+	if !info.IsDir() {
+		to, ok := strings.CutPrefix(strings.TrimSpace(string(s.read(dotGit))), "gitdir:")
+		if !ok {
+			return nil
+		}
+		to = strings.TrimSpace(to)
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(dotGit), to)
+			if !filepath.IsAbs(to) && !filepath.IsLocal(to) { // it leads out of the project
+				to = filepath.Join(s.abs, to)
+			}
+		}
+		r.gitDir = s.local(to)
+	}
+	common := r.gitDir
+	if c := strings.TrimSpace(string(s.read(filepath.Join(r.gitDir, "commondir")))); c != "" {
+		r.linked = true
+		if !filepath.IsAbs(c) {
+			c = filepath.Join(r.gitDir, c)
+		}
+		common = s.local(c)
+	}
+	r.exclude = parse(s.read(filepath.Join(common, "info/exclude")))
+	return r
+}
+
+// indexSig recognises a changed index without reading it.
+type indexSig struct {
+	size  int64
+	mtime int64
+	inode uint64
+}
+
+func (r *repo) look() indexSig {
+	info, err := r.source.stat(filepath.Join(r.gitDir, "index"))
+	if err != nil {
+		return indexSig{}
+	}
+	return indexSig{size: info.Size(), mtime: info.ModTime().UnixNano(), inode: inodeOf(info)}
+}
+
+// read reads git's index; nil when there is none or it cannot be decoded (then
+// what a rule matches counts as ignored, which still keeps what is about to be
+// destroyed).
+func (r *repo) read() *tracked {
+	f, err := r.source.open(filepath.Join(r.gitDir, "index"))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	t, err := readIndex(readAll(f, 1<<30))
+	if err != nil {
+		return nil
+	}
+	return t
+}

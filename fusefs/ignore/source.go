@@ -1,0 +1,114 @@
+package ignore
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// maxRules is the size in bytes beyond which an ignore file is not read.
+const maxRules = 4 << 20
+
+// source reads the project's files by the descriptor of its root.
+type source struct {
+	root *os.Root
+	abs  string // the root's path, "" if unknown; never opened, only compared
+}
+
+// New returns a Matcher over the directory dir, which must stay open as long
+// as the Matcher is used.
+func New(dir *os.File, o Options) (*Matcher, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	root, err := openRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	abs, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
+	if err != nil || !filepath.IsAbs(abs) {
+		if abs = dir.Name(); !filepath.IsAbs(abs) {
+			abs = ""
+		}
+	}
+	m := &Matcher{source: &source{root: root, abs: filepath.Clean(abs)}, opt: o}
+	m.now.Store(m.build())
+	return m, nil
+}
+
+// Close releases the Matcher's own descriptor.
+func (m *Matcher) Close() error { return m.source.root.Close() }
+
+// file reads a file of the project; nil when it cannot be read.
+func (s *source) file(name string) []byte {
+	f, err := s.root.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	return readAll(f, maxRules)
+}
+
+// local turns a path that leads into the project into a relative one, so that
+// it is never reached through the mount that covers it.
+func (s *source) local(name string) string {
+	if filepath.IsAbs(name) && s.abs != "" && s.abs != "." {
+		if rel, err := filepath.Rel(s.abs, name); err == nil && filepath.IsLocal(rel) {
+			return rel
+		}
+	}
+	return name
+}
+
+// open opens a file that may lie outside.
+func (s *source) open(name string) (*os.File, error) {
+	if filepath.IsAbs(name) {
+		return os.Open(name)
+	}
+	return s.root.Open(name)
+}
+
+// read is file for a path that may lie outside.
+func (s *source) read(name string) []byte {
+	if filepath.IsAbs(name) {
+		return readOutside(name)
+	}
+	return s.file(name)
+}
+
+func (s *source) stat(name string) (os.FileInfo, error) {
+	if filepath.IsAbs(name) {
+		return os.Stat(name)
+	}
+	return s.root.Stat(name)
+}
+
+func readOutside(name string) []byte {
+	if name == "" {
+		return nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	return readAll(f, maxRules)
+}
+
+func readAll(f *os.File, limit int64) []byte {
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > limit {
+		return nil
+	}
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+func (s *source) exists(name string) bool {
+	_, err := s.root.Lstat(name)
+	return err == nil
+}

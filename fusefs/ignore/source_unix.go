@@ -1,0 +1,26 @@
+package ignore
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// openRoot opens the directory again through its descriptor, so that a mount
+// that covers its path later makes no difference.
+func openRoot(dir *os.File) (*os.Root, error) {
+	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
+	if err != nil {
+		if root, err = os.OpenRoot(dir.Name()); err != nil {
+			return nil, fmt.Errorf("open the source for its ignore rules: %w", err)
+		}
+	}
+	return root, nil
+}
+
+func inodeOf(info os.FileInfo) uint64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Ino)
+	}
+	return 0
+}
