@@ -1,0 +1,127 @@
+package fusefs
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// How long the kernel may trust names, attributes and absent names.
+const (
+	ownTTL     = time.Hour              // nobody else writes to the source
+	outsideTTL = 900 * time.Millisecond // somebody may, and is to be seen within a second
+)
+
+// status is the one place where errors become an errno for the kernel.
+func status(err error) fuse.Status {
+	switch e := err.(type) {
+	case nil:
+		return fuse.OK
+	case syscall.Errno:
+		return fuse.Status(e)
+	}
+	return fuse.ToStatus(err)
+}
+
+func fillAttr(sx *unix.Statx_t, a *fuse.Attr) {
+	*a = fuse.Attr{
+		Ino: sx.Ino, Size: sx.Size, Blocks: sx.Blocks,
+		Atime: uint64(sx.Atime.Sec), Atimensec: sx.Atime.Nsec,
+		Mtime: uint64(sx.Mtime.Sec), Mtimensec: sx.Mtime.Nsec,
+		Ctime: uint64(sx.Ctime.Sec), Ctimensec: sx.Ctime.Nsec,
+		Mode: uint32(sx.Mode), Nlink: sx.Nlink,
+		Owner:   fuse.Owner{Uid: sx.Uid, Gid: sx.Gid},
+		Rdev:    uint32(unix.Mkdev(sx.Rdev_major, sx.Rdev_minor)),
+		Blksize: sx.Blksize,
+	}
+}
+
+func (o *overlay) ttl() (sec uint64, nsec uint32) {
+	if o.outside.Load() {
+		return uint64(outsideTTL / time.Second), uint32(outsideTTL % time.Second)
+	}
+	return uint64(ownTTL / time.Second), 0
+}
+
+// fillEntry answers a request for a name with n, whose attributes sx are.
+func (o *overlay) fillEntry(n *inode, sx *unix.Statx_t, out *fuse.EntryOut) {
+	out.NodeId = n.id
+	out.EntryValid, out.EntryValidNsec = o.ttl()
+	out.AttrValid, out.AttrValidNsec = out.EntryValid, out.EntryValidNsec
+	fillAttr(sx, &out.Attr)
+}
+
+func (o *overlay) fillAttrOut(sx *unix.Statx_t, out *fuse.AttrOut) {
+	out.AttrValid, out.AttrValidNsec = o.ttl()
+	fillAttr(sx, &out.Attr)
+}
+
+// peek is taken before the source is asked for attributes that note will see.
+func (n *inode) peek() uint32 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.seen.gen
+}
+
+// note compares what the source says of n with what the kernel's cache was
+// built from, and remembers it. gen is what peek returned before the source
+// was asked: when an operation of our own went on since, nothing can be told.
+// changed: somebody wrote underneath, so cached pages are wrong and must be
+// dropped (the caller decides when).
+func (n *inode) note(sx *unix.Statx_t, gen uint32) (changed bool, before seen) {
+	if !n.isReg() {
+		return false, seen{}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.seen.gen != gen || n.seen.busy > 0 {
+		n.seen.known = false
+		return false, seen{}
+	}
+	before = n.seen
+	now := before
+	now.known = true
+	now.mtime, now.ctime, now.size = nanos(sx.Mtime), nanos(sx.Ctime), int64(sx.Size)
+	n.seen = now
+	// A change of ctime alone may be a chmod, or content that changed under a
+	// restored mtime; nothing tells the two apart, so both count.
+	return before.known && before != now, before
+}
+
+// begin says that an operation of our own is about to change n's times; end
+// that it is over.
+func (n *inode) begin() {
+	n.mu.Lock()
+	n.seen.known = false
+	n.seen.busy++
+	n.mu.Unlock()
+}
+
+func (n *inode) end() {
+	n.mu.Lock()
+	n.seen.known = false
+	n.seen.busy--
+	n.seen.gen++
+	n.mu.Unlock()
+}
+
+// observed handles attributes that were read from the source outside of OPEN:
+// a difference is sent to the kernel by the notifier and to the Observer.
+func (o *overlay) observed(n *inode, sx *unix.Statx_t, gen uint32) {
+	if changed, before := n.note(sx, gen); changed {
+		o.notifier.inode(n)
+		o.tellOutside(n, before, sx)
+	}
+}
+
+func (o *overlay) tellOutside(n *inode, before seen, sx *unix.Statx_t) {
+	if o.obs == nil {
+		return
+	}
+	after := toStat(sx)
+	was := after
+	was.Mtime, was.Ctime, was.Size = before.mtime, before.ctime, before.size
+	o.obs.Outside(n, was, after)
+}

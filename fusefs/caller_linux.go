@@ -1,0 +1,291 @@
+package fusefs
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	trustWrite  = 50 * time.Millisecond // how long a look at /proc is believed
+	trustRead   = time.Second
+	maxAncestry = 32
+	maxArgs     = 256
+	maxProcFile = 4 << 20         // an environment can be long
+	youth       = 2 * time.Second // in which a process may still become another by exec
+	userHZ      = 100             // clock ticks per second in /proc, on every architecture
+	maxProcs    = 4096            // remembered threads and processes; then all are forgotten
+)
+
+// sessionEnv are the variables that tell which agent session a process is of.
+var sessionEnv = [...]string{"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "CACHEBRO_SESSION"}
+
+// processes finds out who is behind a thread id. The kernel sends the id of
+// the thread, in our pid namespace, or 0.
+type processes struct {
+	mu    sync.Mutex // guards tids, pids
+	tids  map[uint32]thread
+	pids  map[uint32]known
+	boots uint64 // lookups of /proc that were made; for the tests
+}
+
+type thread struct {
+	proc   *Process
+	groups []uint32
+	when   time.Time
+}
+
+type known struct {
+	proc *Process
+	when time.Time
+}
+
+func newProcesses() *processes {
+	return &processes{tids: make(map[uint32]thread), pids: make(map[uint32]known)}
+}
+
+// caller resolves who sent a request. A writer is looked at more closely: an
+// answer from the cache is at most 50 ms old.
+func (o *overlay) caller(in *fuse.InHeader, writes bool) Caller {
+	c := Caller{TID: in.Pid, UID: in.Uid, GID: in.Gid}
+	if in.Pid == 0 {
+		return c
+	}
+	trust := trustRead
+	if writes {
+		trust = trustWrite
+	}
+	if c.Proc = o.procs.thread(in.Pid, trust).proc; c.Proc != nil {
+		c.PID = c.Proc.PID
+	} else {
+		c.PID = in.Pid
+	}
+	return c
+}
+
+// thread returns what is known of a thread, looked up if older than trust.
+func (p *processes) thread(tid uint32, trust time.Duration) thread {
+	p.mu.Lock()
+	t, ok := p.tids[tid]
+	p.mu.Unlock()
+	now := time.Now()
+	if ok && now.Sub(t.when) < trust {
+		return t
+	}
+	pid, groups, ok := readStatus(tid)
+	if !ok {
+		return thread{}
+	}
+	t = thread{proc: p.process(pid, trust, 0), groups: groups, when: now}
+	p.mu.Lock()
+	if len(p.tids) >= maxProcs {
+		clear(p.tids)
+	}
+	p.tids[tid] = t
+	p.boots++
+	p.mu.Unlock()
+	return t
+}
+
+// groups returns the supplementary groups of a thread.
+func (p *processes) groups(tid uint32) []uint32 { return p.thread(tid, trustWrite).groups }
+
+// process describes a process and its ancestors. One with the same start time
+// and command name as before is the same.
+func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process {
+	if pid == 0 || depth > maxAncestry {
+		return nil
+	}
+	p.mu.Lock()
+	k, ok := p.pids[pid]
+	p.mu.Unlock()
+	now := time.Now()
+	if ok && now.Sub(k.when) < trust {
+		return k.proc
+	}
+	st, alive := readStat(pid)
+	if !alive {
+		return nil
+	}
+	proc := k.proc
+	if proc == nil || proc.Start != st.start || proc.Comm != st.comm || parentPID(proc) != st.ppid {
+		// exec(2) keeps pid and start time but changes the name.
+		proc = &Process{
+			PID: pid, Start: st.start, Comm: st.comm, UID: ownerOf(pid),
+			Args: readArgs(pid), Session: readSession(pid),
+			Parent: p.process(st.ppid, trustRead, depth+1),
+		}
+		if old := k.proc; old != nil && old.Start == st.start {
+			keepOld(proc, old)
+		}
+	}
+	p.mu.Lock()
+	if len(p.pids) >= maxProcs {
+		clear(p.pids)
+	}
+	p.pids[pid] = known{proc, now}
+	p.mu.Unlock()
+	return proc
+}
+
+// keepOld fills in from an earlier look what a process that is about to end
+// does not show any more: its memory goes before its descriptors.
+func keepOld(proc, old *Process) {
+	if proc.Args == "" {
+		proc.Args = old.Args
+	}
+	if proc.Session == nil {
+		proc.Session = old.Session
+	}
+	if proc.Parent == nil {
+		proc.Parent = old.Parent
+	}
+}
+
+func parentPID(p *Process) uint32 {
+	if p.Parent == nil {
+		return 0
+	}
+	return p.Parent.PID
+}
+
+// refresh looks once more at the process of c: between open and close a shell
+// becomes the command that it runs. It does so early in its life, if at all.
+func (p *processes) refresh(c Caller) Caller {
+	if c.Proc == nil {
+		return c
+	}
+	trust := trustWrite
+	var up unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) == nil && time.Duration(up.Nano())-time.Duration(c.Proc.Start)*(time.Second/userHZ) < youth {
+		trust = 0
+	}
+	if now := p.process(c.Proc.PID, trust, 0); now != nil && now.Start == c.Proc.Start {
+		c.Proc = now
+	}
+	return c
+}
+
+// procFile reads a file of /proc/PID with as few system calls as there can be:
+// it is on the path of every first write.
+func procFile(pid uint32, name string) ([]byte, error) {
+	fd, err := unix.Open("/proc/"+strconv.FormatUint(uint64(pid), 10)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 0, 4096)
+	for {
+		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil || n == 0:
+			return buf, err
+		}
+		buf = buf[:len(buf)+n]
+		if name == "stat" || name == "status" {
+			return buf, nil // comes in one piece
+		}
+		if len(buf) == cap(buf) {
+			if len(buf) >= maxProcFile {
+				return buf, nil
+			}
+			buf = append(buf, 0)[:len(buf)]
+		}
+	}
+}
+
+// readStatus returns the process of a thread and its supplementary groups.
+func readStatus(tid uint32) (pid uint32, groups []uint32, ok bool) {
+	b, err := procFile(tid, "status")
+	if err != nil {
+		return 0, nil, false
+	}
+	for line := range bytes.Lines(b) {
+		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":"))
+		switch string(name) {
+		case "Tgid":
+			n, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 32)
+			pid, ok = uint32(n), err == nil
+		case "Groups":
+			for _, f := range bytes.Fields(value) {
+				if g, err := strconv.ParseUint(string(f), 10, 32); err == nil {
+					groups = append(groups, uint32(g))
+				}
+			}
+			return pid, groups, ok
+		}
+	}
+	return pid, groups, ok
+}
+
+type procStat struct {
+	comm  string
+	ppid  uint32
+	start uint64
+}
+
+// readStat parses /proc/PID/stat; the name in parentheses may hold anything.
+func readStat(pid uint32) (procStat, bool) {
+	b, err := procFile(pid, "stat")
+	if err != nil {
+		return procStat{}, false
+	}
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 0 || end < open {
+		return procStat{}, false
+	}
+	f := bytes.Fields(b[end+1:]) // from field 3, the state, on
+	if len(f) < 20 {
+		return procStat{}, false
+	}
+	ppid, err1 := strconv.ParseUint(string(f[1]), 10, 32)
+	start, err2 := strconv.ParseUint(string(f[19]), 10, 64)
+	return procStat{comm: string(b[open+1 : end]), ppid: uint32(ppid), start: start}, err1 == nil && err2 == nil
+}
+
+func readArgs(pid uint32) string {
+	b, err := procFile(pid, "cmdline")
+	if err != nil {
+		return ""
+	}
+	b = bytes.TrimRight(b[:min(len(b), maxArgs)], "\x00")
+	return string(bytes.ReplaceAll(b, []byte{0}, []byte{' '}))
+}
+
+// readSession looks for the session variables; nil when there are none or the
+// environment may not be read.
+func readSession(pid uint32) map[string]string {
+	b, err := procFile(pid, "environ")
+	if err != nil {
+		return nil
+	}
+	var m map[string]string
+	for v := range bytes.SplitSeq(b, []byte{0}) {
+		for _, name := range sessionEnv {
+			if len(v) > len(name) && v[len(name)] == '=' && strings.HasPrefix(string(v[:len(name)]), name) {
+				if m == nil {
+					m = make(map[string]string, 1)
+				}
+				m[name] = string(v[len(name)+1:])
+			}
+		}
+	}
+	return m
+}
+
+// ownerOf returns the effective user of a process: the owner of its directory
+// in /proc.
+func ownerOf(pid uint32) uint32 {
+	var st unix.Stat_t
+	if unix.Stat("/proc/"+strconv.FormatUint(uint64(pid), 10), &st) != nil {
+		return ^uint32(0)
+	}
+	return st.Uid
+}

@@ -1,0 +1,140 @@
+package fusefs
+
+import (
+	"math"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// writes is what is remembered of an inode between its first modification and
+// the last handle that can write. It is guarded by inode.order.
+type writes struct {
+	dirty   bool
+	created bool // made by us and never closed
+	empty   bool // dirty only because it was made or emptied
+	since   time.Time
+	last    time.Time // of the last modification
+	idled   time.Time // of the last idle close
+	tail    int64     // all bytes before it are untouched since the last close
+	size    int64     // as far as we know
+	writer  Caller
+}
+
+// soil makes n dirty. The Observer is asked to save the old content first,
+// unless n is dirty already. size is the size before, from the source. It
+// needs n.order.
+func (o *overlay) soil(n *inode, c Caller, op Op, off, size int64, cancel <-chan struct{}) *writes {
+	w := n.writes
+	if w == nil {
+		w = &writes{}
+		n.writes = w
+	}
+	if !w.dirty {
+		if o.obs != nil {
+			o.obs.Before(Change{File: n, Caller: c, Op: op, Offset: off, Size: size, Cancel: cancel})
+		}
+		w.dirty = true
+		w.since = time.Now()
+		w.tail = math.MaxInt64
+		w.size = size
+		o.dirty.add(n)
+	}
+	w.last = time.Now()
+	if c.PID != 0 || w.writer.PID == 0 {
+		w.writer = c
+	}
+	return w
+}
+
+// touched notes that bytes from off on were changed, up to end.
+func (w *writes) touched(off, end int64) {
+	w.empty = false
+	w.tail = min(w.tail, off, w.size)
+	w.size = max(w.size, end)
+}
+
+// truncated notes a new size.
+func (w *writes) truncated(size int64) {
+	w.empty = size == 0
+	w.tail = min(w.tail, size, w.size)
+	w.size = size
+}
+
+// closeContent tells the Observer that n, if dirty, is as it shall be kept. It
+// needs n.order. c is who closed; the zero Caller when nobody did.
+func (o *overlay) closeContent(n *inode, c Caller, op Op, idle bool) {
+	w := n.writes
+	if w == nil || !w.dirty {
+		return
+	}
+	gen := n.peek()
+	var sx unix.Statx_t
+	err := o.statInode(n, &sx)
+	o.closeAs(n, w, c, op, idle, false, &sx, err, gen)
+}
+
+func (o *overlay) closeAs(n *inode, w *writes, c Caller, op Op, idle, held bool, sx *unix.Statx_t, err error, gen uint32) {
+	w.dirty = false
+	o.dirty.remove(n)
+	if err != nil {
+		// Removed underneath while it was being written: nothing to keep.
+		o.log.Warn("closed file cannot be found", "path", n.LastPath(), "err", err)
+		return
+	}
+	n.note(sx, gen)
+	now := time.Now()
+	if idle {
+		w.idled = now
+	}
+	if w.created {
+		op = OpCreate
+	}
+	w.created = false
+	w.size = int64(sx.Size)
+	if o.obs == nil {
+		return
+	}
+	ev := Closed{
+		File: n, Caller: o.procs.refresh(c), Writer: w.writer, Op: op, Stat: toStat(sx),
+		TailFrom: min(w.tail, int64(sx.Size)), LastPath: n.LastPath(), Idle: idle, Held: held, Time: now,
+	}
+	if ev.Writer.PID != 0 && ev.Writer.PID == ev.Caller.PID && ev.Caller.Proc != nil {
+		ev.Writer.Proc = ev.Caller.Proc
+	}
+	o.obs.Closed(ev)
+}
+
+// forgetWrites lets go of what is remembered of a clean inode that nobody can
+// write to. It needs n.order.
+func (n *inode) forgetWrites() {
+	if w := n.writes; w != nil && !w.dirty && !w.created {
+		n.writes = nil
+	}
+}
+
+// lock2 locks the order of one or two inodes; either may be nil, or both the
+// same. The result unlocks them.
+func lock2(a, b *inode) func() {
+	if a == b {
+		b = nil
+	}
+	if a == nil {
+		a, b = b, nil
+	}
+	if a == nil {
+		return func() {}
+	}
+	if b != nil && b.id < a.id {
+		a, b = b, a
+	}
+	a.order.Lock()
+	if b == nil {
+		return a.order.Unlock
+	}
+	b.order.Lock()
+	return func() {
+		b.order.Unlock()
+		a.order.Unlock()
+	}
+}

@@ -1,0 +1,333 @@
+package fusefs
+
+import (
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// doneOn tells the Observer of an operation on an inode that keeps its name.
+func (o *overlay) doneOn(n *inode, in *fuse.InHeader, op Op, sx *unix.Statx_t) {
+	if o.obs == nil {
+		return
+	}
+	p := n.LastPath()
+	cl := o.class(p, n.isDir())
+	o.obs.Done(Event{
+		Op: op, File: n, Caller: o.caller(in, true), Path: p, Stat: toStat(sx),
+		Class: cl, Class2: cl, Time: time.Now(),
+	})
+}
+
+// newMode is the mode for something new in dir. The kernel leaves the umask to
+// us where the source has access control lists: a default list replaces it.
+func (o *overlay) newMode(dir *dirfd, mode, umask uint32) uint32 {
+	n := dir.node
+	if o.acl && (o.outside.Load() || !n.noACL.Load()) {
+		gen := n.peek()
+		if _, err := unix.Getxattr(procFD(dir.fd), "system.posix_acl_default", nil); err == nil {
+			return mode
+		}
+		n.mu.Lock()
+		if n.seen.gen == gen && n.seen.busy == 0 { // none was set meanwhile
+			n.noACL.Store(true)
+		}
+		n.mu.Unlock()
+	}
+	return mode &^ umask
+}
+
+// Create makes and opens a file. It may exist after all, when it was made
+// underneath since the kernel looked.
+func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	parent, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	if o.hidden(parent, name) {
+		return fuse.EACCES
+	}
+	d, err := o.dir(parent)
+	if err != nil {
+		return status(err)
+	}
+	defer d.release()
+	fd, err := -1, error(nil)
+	o.makes.begin()
+	defer o.makes.end()
+	err = o.as(&in.InHeader, func() (err error) {
+		flags := createFlags(in.Flags)
+		fd, err = openBeneath(d.fd, name, flags|unix.O_CREAT|unix.O_EXCL, o.newMode(d, in.Mode, in.Umask))
+		return err
+	})
+	if err == unix.EEXIST && in.Flags&unix.O_EXCL == 0 {
+		return o.createExisting(cancel, d, parent, in, name, out)
+	}
+	var sx unix.Statx_t
+	if err == nil {
+		err = statFD(fd, &sx)
+	}
+	if err != nil {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		return status(err)
+	}
+	n := o.entry(parent, name, &sx, &out.EntryOut)
+	c := o.caller(&in.InHeader, true)
+	o.created(n, c, fd, in.Flags, &sx, &out.OpenOut)
+	return fuse.OK
+}
+
+// createFlags are those for our own descriptor: of a file that is being made
+// it can always read as well, also when the mode allows nobody to.
+func createFlags(flags uint32) int {
+	f := int(flags) &^ (dropFlags | unix.O_TRUNC)
+	if f&unix.O_ACCMODE == unix.O_WRONLY {
+		f = f&^unix.O_ACCMODE | unix.O_RDWR
+	}
+	return f
+}
+
+// created registers a file that was just made: it is dirty from the start, so
+// that its first close is told even if nothing was written.
+func (o *overlay) created(n *inode, c Caller, fd int, flags uint32, sx *unix.Statx_t, out *fuse.OpenOut) {
+	n.order.Lock()
+	defer n.order.Unlock()
+	now := time.Now()
+	n.writes = &writes{dirty: true, created: true, empty: true, since: now, last: now, writer: c}
+	o.dirty.add(n)
+	o.opened(n, fd, flags, c, true, out)
+	if o.obs != nil && !n.nameless() {
+		p := n.LastPath()
+		cl := o.class(p, false)
+		o.obs.Done(Event{Op: OpCreate, File: n, Caller: c, Path: p, Stat: toStat(sx), Class: cl, Class2: cl, Time: now})
+	}
+	if flags&unix.O_ACCMODE == unix.O_RDONLY {
+		o.closeContent(n, c, OpCreate, false) // its FLUSH will not be sent
+	}
+}
+
+func (o *overlay) createExisting(cancel <-chan struct{}, d *dirfd, parent *inode, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	var sx unix.Statx_t
+	if err := statAt(d.fd, name, &sx); err != nil {
+		return status(err)
+	}
+	if uint32(sx.Mode)&unix.S_IFMT != unix.S_IFREG {
+		return fuse.Status(unix.EEXIST)
+	}
+	n := o.entry(parent, name, &sx, &out.EntryOut)
+	open := fuse.OpenIn{InHeader: in.InHeader, Flags: in.Flags, Mode: in.OpenFlags}
+	open.NodeId = n.id
+	st := o.Open(cancel, &open, &out.OpenOut)
+	if !st.Ok() {
+		o.Forget(n.id, 1)
+	}
+	return st
+}
+
+// Tmpfile is open(2) with O_TMPFILE: a file without a name.
+func (o *overlay) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status {
+	parent, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	d, err := o.dir(parent)
+	if err != nil {
+		return status(err)
+	}
+	defer d.release()
+	fd := -1
+	o.makes.begin()
+	defer o.makes.end()
+	err = o.as(&in.InHeader, func() (err error) {
+		flags := createFlags(in.Flags) | unix.O_TMPFILE | int(in.Flags)&unix.O_EXCL
+		fd, err = openBeneath(d.fd, ".", flags, o.newMode(d, in.Mode, in.Umask))
+		return err
+	})
+	var sx unix.Statx_t
+	if err == nil {
+		err = statFD(fd, &sx)
+	}
+	if err != nil {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		return status(err)
+	}
+	k := keyOf(&sx)
+	n, _ := o.table.ref(k, func(id uint64) *inode {
+		return &inode{fs: o, id: id, key: k, kind: unix.S_IFREG, gone: true}
+	})
+	o.fillEntry(n, &sx, &out.EntryOut)
+	o.created(n, o.caller(&in.InHeader, true), fd, in.Flags, &sx, &out.OpenOut)
+	return fuse.OK
+}
+
+// nameless reports whether n has no name left or never had one.
+func (n *inode) nameless() bool {
+	n.fs.tree.RLock()
+	defer n.fs.tree.RUnlock()
+	return n.gone
+}
+
+// Mknod makes a FIFO, a socket, a device or, rarely, a file.
+func (o *overlay) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
+	op := OpMknod
+	if in.Mode&unix.S_IFMT == unix.S_IFREG {
+		op = OpCreate
+	}
+	return o.make(&in.InHeader, name, op, "", out, func(dir *dirfd) error {
+		return unix.Mknodat(dir.fd, name, o.newMode(dir, in.Mode, in.Umask), int(in.Rdev))
+	})
+}
+
+// Mkdir makes a directory.
+func (o *overlay) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	return o.make(&in.InHeader, name, OpMkdir, "", out, func(dir *dirfd) error {
+		return unix.Mkdirat(dir.fd, name, o.newMode(dir, in.Mode, in.Umask)&0o7777)
+	})
+}
+
+// Symlink makes a symbolic link.
+func (o *overlay) Symlink(_ <-chan struct{}, in *fuse.InHeader, target, name string, out *fuse.EntryOut) fuse.Status {
+	return o.make(in, name, OpSymlink, target, out, func(dir *dirfd) error {
+		return unix.Symlinkat(target, dir.fd, name)
+	})
+}
+
+// make makes name in the directory in.NodeId with mk, as the caller, and tells
+// of it.
+func (o *overlay) make(in *fuse.InHeader, name string, op Op, target string, out *fuse.EntryOut, mk func(dir *dirfd) error) fuse.Status {
+	parent, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	if o.hidden(parent, name) {
+		return fuse.EACCES
+	}
+	d, err := o.dir(parent)
+	if err != nil {
+		return status(err)
+	}
+	defer d.release()
+	o.makes.begin()
+	defer o.makes.end()
+	if err := o.as(in, func() error { return mk(d) }); err != nil {
+		return status(err)
+	}
+	var sx unix.Statx_t
+	if err := statAt(d.fd, name, &sx); err != nil {
+		return status(err)
+	}
+	n := o.entry(parent, name, &sx, out)
+	if o.obs != nil {
+		p := parent.childPath(name)
+		cl := o.class(p, n.isDir())
+		o.obs.Done(Event{
+			Op: op, File: n, Caller: o.caller(in, true), Path: p, Target: target,
+			Stat: toStat(&sx), Class: cl, Class2: cl, Time: time.Now(),
+		})
+	}
+	return fuse.OK
+}
+
+// Link gives a file another name, or its first one if it was made nameless.
+func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
+	parent, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	n, st := o.node(in.Oldnodeid)
+	if !st.Ok() {
+		return st
+	}
+	if o.hidden(parent, name) {
+		return fuse.EACCES
+	}
+	d, err := o.dir(parent)
+	if err != nil {
+		return status(err)
+	}
+	defer d.release()
+	n.order.Lock()
+	defer n.order.Unlock()
+	first, old := n.nameless(), n.Path()
+	n.begin()
+	err = o.link(n, d.fd, name)
+	n.end()
+	if err != nil {
+		return status(err)
+	}
+	n.addLink(parent, name)
+	gen := n.peek()
+	var sx unix.Statx_t
+	if err := statAt(d.fd, name, &sx); err != nil {
+		return status(err)
+	}
+	o.entry(parent, name, &sx, out)
+	n.note(&sx, gen)
+	if o.obs == nil {
+		return fuse.OK
+	}
+	c := o.caller(&in.InHeader, true)
+	p := parent.childPath(name)
+	cl := o.class(p, false)
+	ev := Event{Op: OpLink, File: n, Caller: c, Path: old, Path2: p, Stat: toStat(&sx), Class: cl, Class2: cl, Time: time.Now()}
+	if first {
+		ev.Op, ev.Path, ev.Path2 = OpCreate, p, ""
+	} else if cl1 := o.class(old, false); cl1 != ignoredEverywhere {
+		ev.Class = cl1
+	}
+	o.obs.Done(ev)
+	if first {
+		o.closeNameless(n, c, int64(sx.Size))
+	}
+	return fuse.OK
+}
+
+// closeNameless tells the content of a file that was closed before it had a
+// name, now that it has one. It needs n.order.
+func (o *overlay) closeNameless(n *inode, c Caller, size int64) {
+	if n.writes == nil {
+		n.writes = &writes{writer: c}
+	}
+	w := n.writes
+	if w.dirty {
+		return // its close is still to come
+	}
+	w.dirty, w.created, w.tail, w.size = true, true, 0, size
+	o.dirty.add(n)
+	o.closeContent(n, c, OpCreate, false)
+}
+
+// link makes the new name on the source. It needs n.order.
+func (o *overlay) link(n *inode, dir int, name string) error {
+	var buf [2]link
+	for _, l := range n.links(buf[:]) {
+		p, err := o.dir(l.parent)
+		if err != nil {
+			continue
+		}
+		err = unix.Linkat(p.fd, l.name, dir, name, 0)
+		p.release()
+		if err != nil {
+			if gone(err) {
+				continue
+			}
+			return err
+		}
+		var sx unix.Statx_t
+		if statAt(dir, name, &sx) == nil && keyOf(&sx) == n.key {
+			return nil
+		}
+		_ = unix.Unlinkat(dir, name, 0) // another file has that name by now
+	}
+	h := n.anyHandle(false)
+	if h == nil {
+		return unix.ESTALE
+	}
+	defer h.release()
+	return unix.Linkat(unix.AT_FDCWD, procFD(h.fd), dir, name, unix.AT_SYMLINK_FOLLOW)
+}

@@ -1,0 +1,58 @@
+package fusefs
+
+import (
+	"os"
+	"unsafe"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// creds are those of this process.
+type creds struct {
+	uid, gid uint32
+	groups   []uint32
+	root     bool // may take on the identity of others
+}
+
+func ownCreds() creds {
+	c := creds{uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
+	c.root = c.uid == 0
+	gs, _ := os.Getgroups()
+	for _, g := range gs {
+		c.groups = append(c.groups, uint32(g))
+	}
+	return c
+}
+
+// as calls f, which makes something on the source, with the file system
+// identity of the caller: what it makes belongs to the caller from the first
+// moment. It changes the thread alone, which the device loop has locked. An
+// ordinary user's daemon cannot, and need not: only that user gets in.
+func (o *overlay) as(in *fuse.InHeader, f func() error) error {
+	if !o.us.root || in.Uid == o.us.uid && in.Gid == o.us.gid {
+		return f()
+	}
+	setThreadGroups(o.procs.groups(in.Pid))
+	setThreadFS(unix.SYS_SETFSGID, in.Gid)
+	setThreadFS(unix.SYS_SETFSUID, in.Uid)
+	err := f()
+	setThreadFS(unix.SYS_SETFSUID, o.us.uid)
+	setThreadFS(unix.SYS_SETFSGID, o.us.gid)
+	setThreadGroups(o.us.groups)
+	return err
+}
+
+// The functions of package syscall would change every thread of the process.
+
+func setThreadFS(call uintptr, id uint32) {
+	_, _, _ = unix.RawSyscall(call, uintptr(id), 0, 0)
+}
+
+func setThreadGroups(gs []uint32) {
+	var p unsafe.Pointer
+	if len(gs) > 0 {
+		p = unsafe.Pointer(&gs[0])
+	}
+	_, _, _ = unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(gs)), uintptr(p), 0)
+}

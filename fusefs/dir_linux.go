@@ -1,0 +1,211 @@
+package fusefs
+
+import (
+	"bytes"
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Directories are read without a handle: OPENDIR is answered with ENOSYS, so
+// that the kernel caches what it read. The offset in a request is therefore
+// the source's own cookie (d_off) of the last entry that was taken, which
+// stays right while others delete; a count of entries would not.
+
+// OpenDir is not implemented; see above.
+func (o *overlay) OpenDir(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.Status {
+	return fuse.ENOSYS
+}
+
+const (
+	maxStreams = 32              // descriptors kept for readers that are under way
+	streamLife = 5 * time.Second // and for how long
+	streamBuf  = 32 << 10
+)
+
+// stream is a directory descriptor that stands at a cookie.
+type stream struct {
+	fd  int
+	id  uint64
+	at  int64
+	end bool
+	was time.Time
+}
+
+// streams keeps descriptors between two requests of one reader.
+type streams struct {
+	mu  sync.Mutex // guards all
+	all []*stream
+}
+
+// take returns the stream of a node that stands at off, or nil.
+func (s *streams) take(id uint64, off int64) *stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, d := range s.all {
+		if d.id == id && d.at == off {
+			s.all = append(s.all[:i], s.all[i+1:]...)
+			if time.Since(d.was) > streamLife {
+				unix.Close(d.fd)
+				return nil
+			}
+			return d
+		}
+	}
+	return nil
+}
+
+// put keeps a stream for the next request; the oldest one makes room.
+func (s *streams) put(d *stream) {
+	d.was = time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, d)
+	for len(s.all) > maxStreams || len(s.all) > 0 && time.Since(s.all[0].was) > streamLife {
+		unix.Close(s.all[0].fd)
+		s.all = s.all[1:]
+	}
+}
+
+func (s *streams) closeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range s.all {
+		unix.Close(d.fd)
+	}
+	s.all = nil
+}
+
+// stream returns a descriptor of directory n that stands at off.
+func (o *overlay) stream(n *inode, off int64) (*stream, error) {
+	if off != 0 {
+		if s := o.streams.take(n.id, off); s != nil {
+			return s, nil
+		}
+	}
+	d, err := o.dir(n)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := openBeneath(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	d.release()
+	if err != nil {
+		return nil, err
+	}
+	if off != 0 {
+		if _, err := unix.Seek(fd, off, unix.SEEK_SET); err != nil {
+			unix.Close(fd)
+			return nil, err
+		}
+	}
+	return &stream{fd: fd, id: n.id, at: off}, nil
+}
+
+var direntBufs = sync.Pool{New: func() any { return new([streamBuf]byte) }}
+
+// ReadDir lists names only.
+func (o *overlay) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	return o.readDir(in, func(_ *inode, _ int, e fuse.DirEntry) bool { return out.AddDirEntry(e) })
+}
+
+// ReadDirPlus lists names with their inodes, each of which counts as looked up.
+func (o *overlay) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	return o.readDir(in, func(n *inode, dir int, e fuse.DirEntry) bool {
+		eo := out.AddDirLookupEntry(e)
+		if eo == nil {
+			return false
+		}
+		if e.Name == "." || e.Name == ".." {
+			return true
+		}
+		var sx unix.Statx_t
+		made := o.makes.start()
+		if statAt(dir, e.Name, &sx) == nil {
+			child, isNew := o.ref(n, e.Name, &sx)
+			o.fillEntry(child, &sx, eo)
+			out.FixMode(uint32(sx.Mode))
+			if isNew {
+				o.strange(child, &sx, made)
+			}
+		}
+		return true
+	})
+}
+
+// readDir passes the entries from in.Offset on to add, until it has no room.
+func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.DirEntry) bool) fuse.Status {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	s, err := o.stream(n, int64(in.Offset))
+	if err != nil {
+		return status(err)
+	}
+	hides := o.hiddenName != "" && n.LastPath() == o.hiddenDir
+	buf := direntBufs.Get().(*[streamBuf]byte)
+	defer direntBufs.Put(buf)
+	added := false
+	for !s.end {
+		// An entry in the reply is larger than what getdents returns for it.
+		l, err := unix.Getdents(s.fd, buf[:min(streamBuf, max(int(in.Size), 512))])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			unix.Close(s.fd)
+			if added {
+				return fuse.OK
+			}
+			return status(err)
+		}
+		if l == 0 {
+			s.end = true
+			break
+		}
+		for rest := buf[:l]; len(rest) > 0; {
+			e, size := parseDirent(rest)
+			rest = rest[size:]
+			if hides && e.Name == o.hiddenName {
+				s.at = int64(e.Off)
+				continue
+			}
+			if !add(n, s.fd, e) {
+				// Read again from behind the last one that had room.
+				if _, err := unix.Seek(s.fd, s.at, unix.SEEK_SET); err != nil {
+					unix.Close(s.fd)
+					return fuse.OK
+				}
+				o.streams.put(s)
+				return fuse.OK
+			}
+			added = true
+			s.at = int64(e.Off)
+		}
+	}
+	if added {
+		o.streams.put(s) // the next request only hears that this was all
+	} else {
+		unix.Close(s.fd)
+	}
+	return fuse.OK
+}
+
+// parseDirent decodes one struct linux_dirent64: inode number, cookie, length,
+// type and the name up to a NUL.
+func parseDirent(b []byte) (fuse.DirEntry, int) {
+	size := int(binary.NativeEndian.Uint16(b[16:]))
+	name := b[19:size]
+	if i := bytes.IndexByte(name, 0); i >= 0 {
+		name = name[:i]
+	}
+	return fuse.DirEntry{
+		Ino:  binary.NativeEndian.Uint64(b),
+		Off:  binary.NativeEndian.Uint64(b[8:]),
+		Mode: uint32(b[18]) << 12,
+		Name: string(name),
+	}, size
+}

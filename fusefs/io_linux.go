@@ -1,0 +1,153 @@
+package fusefs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Read reads into the reply's own buffer.
+func (o *overlay) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	h := o.handles.get(in.Fh)
+	if h == nil {
+		return nil, fuse.EBADF
+	}
+	return fuse.ReadResultFd(uintptr(h.fd), int64(in.Offset), min(len(buf), int(in.Size))), fuse.OK
+}
+
+// Writev is not used: requests arrive in one piece.
+func (o *overlay) Writev(<-chan struct{}, *fuse.WriteIn, [][]byte) (uint32, fuse.Status) {
+	return 0, fuse.ENOSYS
+}
+
+// Write writes. The first one to a clean inode waits until the Observer has
+// its old content.
+func (o *overlay) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	h := o.handles.get(in.Fh)
+	if h == nil {
+		return 0, fuse.EBADF
+	}
+	n := h.node
+	n.order.Lock()
+	defer n.order.Unlock()
+	off := int64(in.Offset)
+	w, err := o.soilHandle(h, &in.InHeader, off, cancel)
+	if err != nil {
+		return 0, status(err)
+	}
+	n.begin()
+	// An append goes to where the file ends on the source, should somebody
+	// else have made it longer. Pages of a mapping have their own places.
+	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && o.outside.Load()
+	done := 0
+	for done < len(data) {
+		var m int
+		if appends {
+			m, err = unix.Pwritev2(h.fd, [][]byte{data[done:]}, 0, unix.RWF_APPEND)
+		} else {
+			m, err = unix.Pwrite(h.fd, data[done:], off+int64(done))
+		}
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || m == 0 {
+			break
+		}
+		done += m
+	}
+	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
+		o.dropSetID(n, h.fd)
+	}
+	n.end()
+	w.touched(off, off+int64(done))
+	if done == 0 && err != nil {
+		return 0, status(err)
+	}
+	return uint32(done), fuse.OK
+}
+
+// soilHandle is soil for a modification through a handle. It needs the order
+// of h.node.
+func (o *overlay) soilHandle(h *handle, in *fuse.InHeader, off int64, cancel <-chan struct{}) (*writes, error) {
+	n := h.node
+	w := n.writes
+	var c Caller
+	switch {
+	case in.Pid == 0: // the page cache writes: whoever opened the file
+		c = h.owner
+	case w != nil && w.dirty && w.writer.TID == in.Pid:
+		c = w.writer
+	default:
+		c = o.caller(in, true)
+	}
+	size := int64(0)
+	if w == nil || !w.dirty {
+		var sx unix.Statx_t
+		if err := statFD(h.fd, &sx); err != nil {
+			return nil, err
+		}
+		size = int64(sx.Size)
+	}
+	return o.soil(n, c, OpWrite, off, size, cancel), nil
+}
+
+// Lseek finds data and holes.
+func (o *overlay) Lseek(_ <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
+	h := o.handles.get(in.Fh)
+	if h == nil {
+		return fuse.EBADF
+	}
+	off, err := unix.Seek(h.fd, int64(in.Offset), int(in.Whence))
+	out.Offset = uint64(off)
+	return status(err)
+}
+
+// Fallocate reserves, zeroes or frees a range.
+func (o *overlay) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
+	h := o.handles.get(in.Fh)
+	if h == nil {
+		return fuse.EBADF
+	}
+	n := h.node
+	n.order.Lock()
+	defer n.order.Unlock()
+	off, end := int64(in.Offset), int64(in.Offset+in.Length)
+	w, err := o.soilHandle(h, &in.InHeader, off, cancel)
+	if err != nil {
+		return status(err)
+	}
+	n.begin()
+	err = unix.Fallocate(h.fd, in.Mode, off, int64(in.Length))
+	n.end()
+	if in.Mode&unix.FALLOC_FL_KEEP_SIZE != 0 {
+		end = w.size
+	}
+	if err == nil {
+		w.touched(off, end)
+	}
+	return status(err)
+}
+
+// CopyFileRange copies on the source side.
+func (o *overlay) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
+	from, to := o.handles.get(in.FhIn), o.handles.get(in.FhOut)
+	if from == nil || to == nil {
+		return 0, fuse.EBADF
+	}
+	n := to.node
+	n.order.Lock()
+	defer n.order.Unlock()
+	w, err := o.soilHandle(to, &in.InHeader, int64(in.OffOut), cancel)
+	if err != nil {
+		return 0, status(err)
+	}
+	offIn, offOut := int64(in.OffIn), int64(in.OffOut)
+	n.begin()
+	// The count is answered in 32 bits.
+	done, err := unix.CopyFileRange(from.fd, &offIn, to.fd, &offOut, int(min(in.Len, 1<<30)), int(in.Flags))
+	n.end()
+	if err != nil {
+		return 0, status(err)
+	}
+	w.touched(int64(in.OffOut), int64(in.OffOut)+int64(done))
+	return uint32(done), fuse.OK
+}

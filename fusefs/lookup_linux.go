@@ -1,0 +1,174 @@
+package fusefs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Lookup finds a name in a directory. An absent name is answered too, with
+// node id 0, so that the kernel remembers the absence.
+func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	parent, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	if o.hidden(parent, name) {
+		return fuse.ENOENT
+	}
+	d, err := o.dir(parent)
+	if err != nil {
+		return status(err)
+	}
+	var sx unix.Statx_t
+	made := o.makes.start()
+	err = statAt(d.fd, name, &sx)
+	d.release()
+	if err == unix.ENOENT {
+		out.EntryValid, out.EntryValidNsec = o.ttl()
+		return fuse.OK
+	}
+	if err != nil {
+		return status(err)
+	}
+	n, isNew := o.ref(parent, name, &sx)
+	o.fillEntry(n, &sx, out)
+	if isNew {
+		o.strange(n, &sx, made)
+	}
+	return fuse.OK
+}
+
+// entry counts a reference to the inode that sx describes, known as name in
+// parent, and fills the reply.
+func (o *overlay) entry(parent *inode, name string, sx *unix.Statx_t, out *fuse.EntryOut) *inode {
+	n, _ := o.ref(parent, name, sx)
+	o.fillEntry(n, sx, out)
+	return n
+}
+
+// ref is entry without a reply. isNew: the kernel did not know the inode.
+func (o *overlay) ref(parent *inode, name string, sx *unix.Statx_t) (n *inode, isNew bool) {
+	k := keyOf(sx)
+	n, isNew = o.table.ref(k, func(id uint64) *inode {
+		n := &inode{fs: o, id: id, key: k, kind: uint32(sx.Mode) & unix.S_IFMT, link: link{parent, name}}
+		n.seen = seen{known: true, mtime: nanos(sx.Mtime), ctime: nanos(sx.Ctime), size: int64(sx.Size)}
+		return n
+	})
+	if !isNew {
+		n.addLink(parent, name)
+		if n.isReg() {
+			o.maybeOutside(n, sx)
+		}
+	}
+	return n, isNew
+}
+
+// maybeOutside is for attributes that came without peek: when they differ from
+// what is known, the source is asked once more, properly.
+func (o *overlay) maybeOutside(n *inode, sx *unix.Statx_t) {
+	n.mu.Lock()
+	s := n.seen
+	n.mu.Unlock()
+	if s.known && s.mtime == nanos(sx.Mtime) && s.ctime == nanos(sx.Ctime) && s.size == int64(sx.Size) {
+		return
+	}
+	gen := n.peek()
+	var again unix.Statx_t
+	if o.statInode(n, &again) == nil {
+		*sx = again
+		o.observed(n, sx, gen)
+	}
+}
+
+// Forget takes back references; it does no I/O but for closing a descriptor.
+func (o *overlay) Forget(id, count uint64) {
+	if id == rootID {
+		return
+	}
+	if n, last := o.table.forget(id, count); last {
+		o.strangers.gone(n)
+		o.dirs.drop(n)
+		o.forgotten(n)
+		n.mark.Store(0)
+	}
+}
+
+// attrs asks the source for the attributes of an inode, through the handle fh
+// if has.
+func (o *overlay) attrs(id, fh uint64, has bool, sx *unix.Statx_t) fuse.Status {
+	n, st := o.node(id)
+	if !st.Ok() {
+		return st
+	}
+	gen := n.peek()
+	var err error
+	if h := o.handles.get(fh); has && h != nil && h.acquire() {
+		err = statFD(h.fd, sx)
+		h.release()
+	} else {
+		err = o.statInode(n, sx)
+	}
+	if err != nil {
+		return status(err)
+	}
+	o.observed(n, sx, gen)
+	return fuse.OK
+}
+
+// GetAttr is stat(2).
+func (o *overlay) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	var sx unix.Statx_t
+	st := o.attrs(in.NodeId, in.Fh(), in.Flags()&fuse.FUSE_GETATTR_FH != 0, &sx)
+	if st.Ok() {
+		o.fillAttrOut(&sx, out)
+	}
+	return st
+}
+
+// Statx is asked when a process wants the birth time.
+func (o *overlay) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
+	var sx unix.Statx_t
+	st := o.attrs(in.NodeId, in.Fh, in.GetattrFlags&fuse.FUSE_GETATTR_FH != 0, &sx)
+	if st.Ok() {
+		out.AttrValid, out.AttrValidNsec = o.ttl()
+		out.Statx.FromStatx(&sx)
+	}
+	return st
+}
+
+// Readlink returns where a symlink points.
+func (o *overlay) Readlink(_ <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.Status) {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return nil, st
+	}
+	var target []byte
+	err := o.withInode(n, func(fd int) error {
+		buf := make([]byte, unix.PathMax)
+		l, err := unix.Readlinkat(fd, "", buf)
+		if err == nil {
+			target = buf[:l]
+		}
+		return err
+	})
+	return target, status(err)
+}
+
+// StatFs reports on the file system that the node lies on.
+func (o *overlay) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	return status(o.withInode(n, func(fd int) error {
+		var s unix.Statfs_t
+		if err := unix.Fstatfs(fd, &s); err != nil {
+			return err
+		}
+		*out = fuse.StatfsOut{
+			Blocks: s.Blocks, Bfree: s.Bfree, Bavail: s.Bavail, Files: s.Files, Ffree: s.Ffree,
+			Bsize: uint32(s.Bsize), NameLen: uint32(s.Namelen), Frsize: uint32(s.Frsize),
+		}
+		return nil
+	}))
+}

@@ -1,0 +1,197 @@
+package fusefs
+
+import (
+	"encoding/binary"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxRequest = 1 << 20             // data bytes in a READ or WRITE
+	bufSize    = maxRequest + 64<<10 // with the headers
+	maxReady   = 2                   // threads that wait for a request at the same time
+	maxParked  = 16                  // threads kept for when more are needed
+	maxOpcode  = 64                  // opcodes that are counted
+
+	opForget      = 2
+	opInit        = 26
+	opBatchForget = 42
+)
+
+// device reads requests from /dev/fuse and has them answered. Each loop has a
+// thread of its own, whose umask and file system identity it may change, and
+// buffers outside of the Go heap. There is always one that waits: a handler
+// may block, and another request may be what it waits for.
+type device struct {
+	fd    int
+	proto *fuse.ProtocolServer
+
+	// ready counts the threads that wait for a request or are about to. One
+	// that was only just started must count, else each request that comes
+	// before it is up would start another: 10,000 threads on a busy machine.
+	ready   atomic.Int32
+	parked  atomic.Int32
+	threads atomic.Int32
+	loops   sync.WaitGroup
+	more    chan struct{} // wakes a parked thread; never closed
+	over    chan struct{} // closed by the first loop that sees the connection end
+	overOne sync.Once
+	counts  [maxOpcode]atomic.Uint64
+
+	// init is the kernel's INIT request, kept for a successor.
+	init []byte
+}
+
+// handshake answers the first request, which is INIT.
+func (d *device) handshake() error {
+	buf := make([]byte, bufSize)
+	for {
+		n, err := unix.Read(d.fd, buf)
+		if err == unix.EINTR || err == unix.EAGAIN || err == unix.ENOENT {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if n >= 40 && binary.NativeEndian.Uint32(buf[4:]) == opInit {
+			d.init = append([]byte(nil), buf[:n]...)
+		}
+		out := make([]byte, 4096)
+		m, st := d.proto.HandleRequest([][]byte{buf[:n]}, [][]byte{out})
+		if !st.Ok() {
+			return unix.Errno(st)
+		}
+		if _, err := unix.Write(d.fd, out[:m]); err != nil {
+			return err
+		}
+		if d.init != nil {
+			return nil
+		}
+	}
+}
+
+// start begins to serve.
+func (d *device) start() {
+	d.more, d.over = make(chan struct{}), make(chan struct{})
+	for range 2 {
+		d.spawn()
+	}
+}
+
+// spawn has another thread wait for requests.
+func (d *device) spawn() {
+	d.ready.Add(1)
+	select {
+	case d.more <- struct{}{}:
+		return
+	default:
+	}
+	d.loops.Add(1)
+	d.threads.Add(1)
+	go d.loop()
+}
+
+// park waits until another thread is needed, and reports false when this one
+// is not needed any more. Whoever wakes it counts it as ready. The kernel wakes
+// those that wait for a request in turn: the fewer there are, the warmer they
+// are.
+func (d *device) park() bool {
+	if d.parked.Add(1) > maxParked {
+		d.parked.Add(-1)
+		return false
+	}
+	defer d.parked.Add(-1)
+	select {
+	case <-d.more:
+		return true
+	case <-d.over:
+		return false
+	}
+}
+
+// buffer returns room for the largest request or reply, outside of the Go heap
+// so that its size does not count in it; only what is used takes memory.
+func buffer() (b []byte, drop func()) {
+	b, err := unix.Mmap(-1, 0, bufSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return make([]byte, bufSize), func() {}
+	}
+	return b, func() { _ = unix.Munmap(b) }
+}
+
+// loop serves until the connection ends or enough others are there. The thread
+// ends with it: its identity was its own.
+func (d *device) loop() {
+	defer d.loops.Done()
+	defer d.threads.Add(-1)
+	runtime.LockOSThread()
+	// A umask of our own; modes come from the request. Where unshare is
+	// forbidden (seccomp in a container) it is the whole process's.
+	_ = unix.Unshare(unix.CLONE_FS)
+	unix.Umask(0)
+	in, drop := buffer()
+	defer drop()
+	out, drop := buffer()
+	defer drop()
+	inv, outv := make([][]byte, 1), make([][]byte, 1)
+	for {
+		n, err := unix.Read(d.fd, in)
+		switch {
+		case err == unix.EINTR || err == unix.EAGAIN || err == unix.ENOENT:
+			continue
+		case err != nil: // ENODEV: unmounted, ECONNABORTED: aborted
+			d.overOne.Do(func() { close(d.over) })
+			return
+		case n < 40:
+			continue
+		}
+		op := binary.NativeEndian.Uint32(in[4:])
+		if op < maxOpcode {
+			d.counts[op].Add(1)
+		}
+		if d.ready.Add(-1) == 0 && op != opForget && op != opBatchForget {
+			d.spawn()
+		}
+		inv[0], outv[0] = in[:n], out
+		m, st := d.proto.HandleRequest(inv, outv)
+		if !st.Ok() {
+			m = failure(out, in, st)
+		}
+		if m > 0 {
+			// ENOENT: the request was interrupted, nobody waits any more.
+			for {
+				if _, err = unix.Write(d.fd, out[:m]); err != unix.EINTR {
+					break
+				}
+			}
+		}
+		if d.ready.Add(1) > maxReady {
+			d.ready.Add(-1)
+			if !d.park() {
+				return
+			}
+		}
+	}
+}
+
+// failure is the reply to a request that could not be decoded.
+func failure(out, in []byte, st fuse.Status) int {
+	binary.NativeEndian.PutUint32(out, 16)
+	binary.NativeEndian.PutUint32(out[4:], uint32(-st))
+	copy(out[8:16], in[8:16])
+	return 16
+}
+
+// notify sends a notification: a reply to no request.
+func (d *device) notify(code int32, body []byte) error {
+	msg := make([]byte, 16+len(body))
+	binary.NativeEndian.PutUint32(msg, uint32(len(msg)))
+	binary.NativeEndian.PutUint32(msg[4:], uint32(code))
+	copy(msg[16:], body)
+	_, err := unix.Write(d.fd, msg)
+	return err
+}

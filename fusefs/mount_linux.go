@@ -1,0 +1,195 @@
+package fusefs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// fsType is what /proc/mounts shows.
+const (
+	fsType    = "fuse.cachebro"
+	fsSubtype = "cachebro"
+)
+
+// Errors of Mount and Detach.
+var (
+	// ErrNoFUSE: the machine has no /dev/fuse.
+	ErrNoFUSE = errors.New("no /dev/fuse here (load the fuse module, or give the container the device)")
+	// ErrNoHelper: not root, and no fusermount3 to do it for us.
+	ErrNoHelper = errors.New("fusermount3 is not installed, and only root can mount without it (install the package fuse3)")
+	// ErrBusy: something is open on the mount, or it is mounted already.
+	ErrBusy = errors.New("in use")
+)
+
+// mountDevice mounts opt.Mountpoint and returns the /dev/fuse descriptor. It
+// calls mount(2) where that is allowed and fusermount3 otherwise.
+func mountDevice(opt *Options) (int, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(opt.Mountpoint, &st); err != nil {
+		return -1, &os.PathError{Op: "mount", Path: opt.Mountpoint, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return -1, &os.PathError{Op: "mount", Path: opt.Mountpoint, Err: unix.ENOTDIR}
+	}
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	switch err {
+	case nil:
+	case unix.ENOENT, unix.ENODEV, unix.ENXIO:
+		return -1, fmt.Errorf("mount %s: %w", opt.Mountpoint, ErrNoFUSE)
+	default:
+		return -1, fmt.Errorf("mount %s: open /dev/fuse: %w", opt.Mountpoint, err)
+	}
+	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
+	o := []string{
+		fmt.Sprintf("fd=%d", fd), fmt.Sprintf("rootmode=%o", st.Mode&unix.S_IFMT),
+		fmt.Sprintf("user_id=%d", os.Geteuid()), fmt.Sprintf("group_id=%d", os.Getegid()),
+		"default_permissions", fmt.Sprintf("max_read=%d", maxRequest),
+	}
+	if opt.AllowOther {
+		o = append(o, "allow_other")
+	}
+	if opt.ReadOnly {
+		flags |= unix.MS_RDONLY
+	}
+	err = unix.Mount(opt.Source.Name(), opt.Mountpoint, fsType, flags, strings.Join(o, ","))
+	if err == nil {
+		return fd, nil
+	}
+	unix.Close(fd)
+	switch err {
+	case unix.EPERM:
+		return fusermount(opt)
+	case unix.EBUSY:
+		err = ErrBusy
+	case unix.ENODEV:
+		err = ErrNoFUSE
+	}
+	return -1, fmt.Errorf("mount %s: %w", opt.Mountpoint, err)
+}
+
+// fusermount has the set-user-id helper mount and send back the descriptor.
+func fusermount(opt *Options) (int, error) {
+	bin, err := helper()
+	if err != nil {
+		return -1, fmt.Errorf("mount %s: %w", opt.Mountpoint, err)
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("mount %s: %w", opt.Mountpoint, err)
+	}
+	defer unix.Close(pair[0])
+	remote := os.NewFile(uintptr(pair[1]), "fusermount")
+	o := []string{
+		"fsname=" + escape(opt.Source.Name()), "subtype=" + fsSubtype,
+		"default_permissions", fmt.Sprintf("max_read=%d", maxRequest), "nosuid", "nodev",
+	}
+	if opt.AllowOther {
+		o = append(o, "allow_other")
+	}
+	if opt.ReadOnly {
+		o = append(o, "ro")
+	}
+	cmd := exec.Command(bin, "-o", strings.Join(o, ","), "--", opt.Mountpoint)
+	cmd.Env = append(os.Environ(), "_FUSE_COMMFD=3")
+	cmd.ExtraFiles = []*os.File{remote}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err = cmd.Run()
+	remote.Close()
+	if err != nil {
+		return -1, fmt.Errorf("mount %s: %w", opt.Mountpoint, helperError(stderr.String(), err))
+	}
+	fd, err := receive(pair[0])
+	if err != nil {
+		return -1, fmt.Errorf("mount %s: descriptor from %s: %w", opt.Mountpoint, bin, err)
+	}
+	return fd, nil
+}
+
+func helper() (string, error) {
+	for _, name := range []string{"fusermount3", "/bin/fusermount3", "/usr/bin/fusermount3", "fusermount"} {
+		if p, err := exec.LookPath(name); err == nil {
+			return p, nil
+		}
+	}
+	return "", ErrNoHelper
+}
+
+// helperError makes one error of what the helper wrote and how it ended.
+func helperError(stderr string, err error) error {
+	msg := strings.TrimSpace(stderr)
+	switch {
+	case msg == "":
+		return err
+	case strings.Contains(msg, "busy"):
+		return fmt.Errorf("%w: %s", ErrBusy, msg)
+	case strings.Contains(msg, "allow_other"):
+		return fmt.Errorf("%s: %w", msg, unix.EPERM)
+	}
+	return errors.New(msg)
+}
+
+// escape protects what separates mount options.
+func escape(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(s)
+}
+
+// receive gets one descriptor from a unix socket.
+func receive(sock int) (int, error) {
+	oob := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(sock, make([]byte, 4), oob, unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	msgs, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil || len(msgs) == 0 {
+		return -1, errors.Join(errors.New("none came"), err)
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) != 1 {
+		return -1, errors.Join(errors.New("none came"), err)
+	}
+	return fds[0], nil
+}
+
+// unmount takes the mount away, lazily or only if nobody uses it.
+func unmount(mountpoint string, lazy bool) error {
+	flags := unix.UMOUNT_NOFOLLOW
+	if lazy {
+		flags |= unix.MNT_DETACH
+	}
+	err := unix.Unmount(mountpoint, flags)
+	if err == unix.EPERM {
+		var bin string
+		if bin, err = helper(); err == nil {
+			args := []string{"-u", "--", mountpoint}
+			if lazy {
+				args = []string{"-u", "-z", "--", mountpoint}
+			}
+			var out []byte
+			if out, err = exec.Command(bin, args...).CombinedOutput(); err != nil {
+				err = helperError(string(out), err)
+			}
+		}
+	}
+	switch err {
+	case nil:
+		return nil
+	case unix.EBUSY:
+		err = ErrBusy
+	case unix.EINVAL:
+		err = errors.New("not mounted")
+	}
+	return fmt.Errorf("unmount %s: %w", mountpoint, err)
+}
+
+// Detach takes a mount away at once, whoever uses it: they keep what they have
+// open, everybody else sees what was mounted over. It needs no answer from the
+// process that serves the mount.
+func Detach(mountpoint string) error { return unmount(mountpoint, true) }

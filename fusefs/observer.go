@@ -1,0 +1,175 @@
+package fusefs
+
+import (
+	"os"
+	"sync/atomic"
+	"time"
+
+	"cachebro/fusefs/ignore"
+)
+
+// Op names what happened to a path. The values are stable: they are recorded.
+type Op uint8
+
+// The operations an Observer hears of.
+const (
+	OpOpen     Op = iota + 1 // opened for reading
+	OpCreate                 // created by open(2), mknod(2) or O_TMPFILE+link
+	OpWrite                  // content was closed after a modification
+	OpTruncate               // size changed by truncate(2)
+	OpRename                 // Path became Path2
+	OpExchange               // Path and Path2 changed places (RENAME_EXCHANGE)
+	OpLink                   // Path2 became another name of Path
+	OpUnlink
+	OpSymlink // Target holds where it points
+	OpMkdir
+	OpRmdir
+	OpChmod // mode, owner or extended attributes changed
+	OpMknod // FIFO, socket or device
+)
+
+// Caller is the process behind a request, resolved from the thread id that the
+// kernel sends. PID 0: the page cache's writeback or another pid namespace.
+type Caller struct {
+	PID  uint32 // process (thread group) id
+	TID  uint32 // as in the request
+	UID  uint32
+	GID  uint32
+	Proc *Process // nil when PID is 0 or the process was gone
+}
+
+// Process is an immutable description of a process, cached by pid and start time.
+type Process struct {
+	PID     uint32
+	Start   uint64 // clock ticks after boot, /proc/PID/stat field 22
+	Parent  *Process
+	UID     uint32
+	Comm    string
+	Args    string            // command line, at most 256 bytes, NUL replaced by a space
+	Session map[string]string // CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID, CACHEBRO_SESSION … as found in its environment
+}
+
+// Stat is what statx says of an inode, enough to recognise unchanged content:
+// no content change leaves Ctime, Size, Ino and Birth all as they were, but for
+// changes within one clock tick.
+type Stat struct {
+	Dev, Ino uint64
+	Birth    int64 // ns since the epoch, 0 where the source has none
+	Mode     uint32
+	Nlink    uint32
+	UID, GID uint32
+	Rdev     uint64
+	Size     int64
+	Mtime    int64 // ns since the epoch
+	Ctime    int64 // ns since the epoch
+}
+
+// File is an inode as an Observer sees it. It may be kept after the call, but
+// Open and Path answer for the moment they are called.
+type File interface {
+	// ID is the node id: never reused within one mount.
+	ID() uint64
+	// Path is one current name, slash-separated and relative to the root; ""
+	// when no name is left.
+	Path() string
+	// Class of the current name.
+	Class() ignore.Class
+	// Open returns a new read-only descriptor of the content on the source
+	// side, also when the last name is gone but a handle is still open. It
+	// never goes through the mountpoint. ESTALE when the inode is not to be
+	// found any more.
+	Open() (*os.File, error)
+	// Stat asks the source.
+	Stat() (Stat, error)
+	// Mark is 32 bits for the observer to use as it likes; zero at first and
+	// after the kernel has forgotten the inode.
+	Mark() *atomic.Uint32
+}
+
+// Change says what is about to happen to a file's content.
+type Change struct {
+	File   File
+	Caller Caller
+	Op     Op // OpWrite, OpTruncate, OpUnlink, OpRename (is being replaced)
+	// Offset is where the first write begins; for OpTruncate the new size.
+	// A write at or behind Size only appends: the old content stays a prefix.
+	Offset int64
+	Size   int64 // before the change
+	// Cancel is closed when the request is cancelled; every wait ends then.
+	Cancel <-chan struct{}
+}
+
+// Closed describes content that was closed.
+type Closed struct {
+	File   File
+	Caller Caller // who closed; Writer is who wrote
+	Writer Caller
+	Op     Op // OpCreate if the file was made since it was last closed, OpTruncate for truncate(2), else OpWrite
+	Stat   Stat
+	// TailFrom ≥ 0: all bytes before it are as they were at the previous
+	// close of this inode or, when there was none, at its Before; -1 when
+	// unknown. Equal to Stat.Size when the content did not change.
+	TailFrom int64
+	// LastPath is File.Path() or, when no name is left, the last one it had.
+	LastPath string
+	// Idle: nobody closed it, it was only quiet for a while.
+	Idle bool
+	// Held: a handle was flushed and is still there. A Releaser will hear of
+	// its end, as a rule at once.
+	Held bool
+	Time time.Time
+}
+
+// Event is an operation on names or attributes that succeeded.
+type Event struct {
+	Op     Op
+	File   File // the inode; nil for OpRmdir and where it is not known
+	Caller Caller
+	Path   string
+	Path2  string // OpRename, OpExchange, OpLink: the new name
+	Target string // where the symlink points; OpSymlink, and OpUnlink of one
+	Stat   Stat   // after the operation (for OpUnlink and OpRmdir: before)
+	// Replaced is the inode that OpRename took the name from, if any.
+	Replaced File
+	Class    ignore.Class // of Path, or of Path2 where there is one and Path is excluded
+	Class2   ignore.Class // of Path2
+	Time     time.Time
+}
+
+// Observer is told of everything that happens on the mount, synchronously from
+// the handler of the request. A handler holds no lock of fusefs while it calls.
+// Methods return quickly, except Before, which may wait until the old content
+// is safe (bounded, and ended by Change.Cancel). None of them can fail a
+// request. Methods may be called from many goroutines at once; for one inode
+// the order of calls is the order in which operations took effect.
+type Observer interface {
+	// Before is called before an operation that destroys content: the first
+	// write to a clean inode, a truncation, the unlinking or replacing of a
+	// name. After a Closed the next modification calls Before again; between
+	// Before and Closed further writes to the same inode do not.
+	// For OpUnlink and OpRename it is called for every name; Stat().Nlink
+	// tells whether it is the last. It is called for regular files only.
+	// A file that was made is written without it until its first Closed.
+	Before(Change)
+	// Closed: see the package comment for what counts as closed.
+	Closed(Closed)
+	// Done: an operation on names or attributes has succeeded.
+	Done(Event)
+	// Opened: a file was opened for reading (reads only; a hot path).
+	Opened(f File, c Caller)
+	// Synced: fsync(2) was called and the source has synced the file; returns
+	// when the content is durable on the observer's side as well (bounded).
+	Synced(f File, cancel <-chan struct{})
+	// Outside: the overlay noticed that a file was changed underneath, by
+	// somebody who does not go through the mount.
+	Outside(f File, before, after Stat)
+}
+
+// Releaser is an Observer that wants to know of the end of a handle that could
+// write. Nobody waits for that request, so that work of some microseconds is
+// cheaper there than in a goroutine that must be woken. fd, if not negative, is
+// a descriptor of the file that can be read, for the duration of the call; its
+// offset is not to be used.
+type Releaser interface {
+	Released(f File, fd int)
+}

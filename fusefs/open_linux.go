@@ -1,0 +1,244 @@
+package fusefs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// dropFlags of open(2) are the kernel's business: creation was decided, the
+// offset of an append is sent with each write (an O_APPEND descriptor would
+// send the pages of a mapping to the end too), and O_DIRECT would ask for
+// aligned buffers.
+const dropFlags = unix.O_CREAT | unix.O_EXCL | unix.O_APPEND | unix.O_DIRECT | unix.O_NOCTTY | unix.O_NONBLOCK
+
+// Open opens a file. When the source shows it otherwise than the kernel has it
+// cached, the cache is dropped before the reply: else the first read would
+// return new bytes cut at the old length.
+func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	write := in.Flags&unix.O_ACCMODE != unix.O_RDONLY
+	trunc := in.Flags&unix.O_TRUNC != 0
+	var c Caller
+	if o.obs != nil || write {
+		c = o.caller(&in.InHeader, write || trunc)
+	}
+	if trunc {
+		return o.openTrunc(cancel, n, c, in, out)
+	}
+	gen := n.peek()
+	var sx unix.Statx_t
+	fd, _, err := o.openStat(n, int(in.Flags)&^dropFlags, &sx)
+	if err != nil {
+		return status(err)
+	}
+	changed, before := n.note(&sx, gen)
+	if n.stale.Swap(false) || changed {
+		o.notifier.now(n.id)
+	}
+	if changed {
+		o.tellOutside(n, before, &sx)
+	}
+	o.opened(n, fd, in.Flags, c, false, out)
+	if !write && o.obs != nil {
+		o.obs.Opened(n, c)
+	}
+	return fuse.OK
+}
+
+// opened registers the descriptor and fills the reply. A handle that cannot
+// write needs no FLUSH. reads: fd can be read whatever flags say.
+func (o *overlay) opened(n *inode, fd int, flags uint32, c Caller, reads bool, out *fuse.OpenOut) {
+	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+	if flags&unix.O_ACCMODE == unix.O_RDONLY {
+		out.OpenFlags |= fuse.FOPEN_NOFLUSH
+		c = Caller{}
+	}
+	out.Fh = o.addHandle(n, fd, flags, c, reads || flags&unix.O_ACCMODE == unix.O_RDWR).fh
+}
+
+// openTrunc is open(2) with O_TRUNC of a file that exists.
+func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	n.order.Lock()
+	defer n.order.Unlock()
+	var sx unix.Statx_t
+	flags := int(in.Flags) &^ (dropFlags | unix.O_TRUNC)
+	reads := flags&unix.O_ACCMODE == unix.O_RDONLY // with O_TRUNC: odd, but Linux does it
+	if reads {
+		flags |= unix.O_RDWR
+	}
+	fd, _, err := o.openStat(n, flags, &sx)
+	if err != nil {
+		return status(err)
+	}
+	n.begin()
+	defer n.end()
+	if err := o.truncate(n, fd, c, 0, int64(sx.Size), in.Mode&fuse.OPEN_KILL_SUIDGID != 0, cancel); err != nil {
+		unix.Close(fd)
+		return status(err)
+	}
+	// The kernel drops the pages of a truncated file itself.
+	n.stale.Store(false)
+	o.opened(n, fd, in.Flags, c, false, out)
+	if reads {
+		o.closeContent(n, c, OpTruncate, false) // its FLUSH will not be sent
+	}
+	return fuse.OK
+}
+
+// truncate sets the size of the open file fd, of inode n, whose size was old.
+// It needs n.order, and n.begin.
+func (o *overlay) truncate(n *inode, fd int, c Caller, size, old int64, killPriv bool, cancel <-chan struct{}) error {
+	if w := n.writes; w != nil && w.dirty && size < w.size && w.writer.PID != c.PID {
+		// Another process cuts what a writer has not closed yet.
+		o.closeContent(n, c, OpWrite, false)
+	}
+	w := o.soil(n, c, OpTruncate, size, old, cancel)
+	err := unix.Ftruncate(fd, size)
+	for err == unix.EINTR {
+		err = unix.Ftruncate(fd, size)
+	}
+	if err == nil {
+		w.truncated(size)
+		if killPriv {
+			o.dropSetID(n, fd)
+		}
+	}
+	return err
+}
+
+// dropSetID clears the set-user-id and set-group-id bits as a write of an
+// ordinary user does. The source does it by itself unless we are root. The
+// kernel would go on to show the old mode to whoever asks for nothing else, so
+// it is told, about attributes only: a page may be locked for this very write.
+func (o *overlay) dropSetID(n *inode, fd int) {
+	var sx unix.Statx_t
+	if statFD(fd, &sx) != nil {
+		return
+	}
+	mode := uint32(sx.Mode) & 0o7777
+	keep := mode &^ unix.S_ISUID
+	if mode&unix.S_IXGRP != 0 {
+		keep &^= unix.S_ISGID
+	}
+	if keep != mode {
+		_ = unix.Fchmod(fd, keep)
+		o.notifier.attrs(n.id)
+	}
+}
+
+// Flush is sent at each close(2) of a descriptor that can write, by every
+// process that has it. One that was only made or emptied stays dirty until its
+// RELEASE, which follows at once when this was the last descriptor: a shell
+// that redirects opens the file, duplicates the descriptor and closes the first
+// one before the command writes a byte.
+func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
+	h := o.handles.get(in.Fh)
+	if h == nil || !h.writable() {
+		return fuse.OK
+	}
+	n := h.node
+	n.order.Lock()
+	defer n.order.Unlock()
+	if w := n.writes; w != nil && w.dirty && !w.empty {
+		o.closeHandle(n, h, o.caller(&in.InHeader, true), true)
+	}
+	return fuse.OK
+}
+
+// closeHandle is closeContent with the attributes taken from an open handle.
+// It needs n.order. held: the handle stays for the moment.
+func (o *overlay) closeHandle(n *inode, h *handle, c Caller, held bool) {
+	gen := n.peek()
+	var sx unix.Statx_t
+	err := statFD(h.fd, &sx)
+	o.closeAs(n, n.writes, c, OpWrite, false, held, &sx, err, gen)
+}
+
+// Release ends a handle. Nobody waits for it, and it must not wait for an
+// operation on the inode: that case is finished in the background.
+func (o *overlay) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	h := o.handles.take(in.Fh)
+	if h == nil {
+		return
+	}
+	if !h.writable() {
+		h.node.dropHandle(h)
+		h.release()
+		return
+	}
+	if h.node.order.TryLock() {
+		o.finish(h)
+		return
+	}
+	o.dirty.wg.Add(1)
+	go func() {
+		defer o.dirty.wg.Done()
+		h.node.order.Lock()
+		o.finish(h)
+	}()
+}
+
+// finish ends a handle that could write; it needs node.order and unlocks it.
+func (o *overlay) finish(h *handle) {
+	n := h.node
+	defer n.order.Unlock()
+	if w := n.writes; w != nil && w.dirty {
+		// The process may be gone; whoever opened it is the best we know.
+		c := h.owner
+		if w.writer.PID != 0 {
+			c = w.writer
+		}
+		o.closeHandle(n, h, c, o.releaser != nil)
+	}
+	if o.releaser != nil {
+		fd := -1
+		if h.reads {
+			fd = h.fd
+		}
+		o.releaser.Released(n, fd)
+	}
+	if !n.dropHandle(h) {
+		n.forgetWrites()
+	}
+	h.release()
+}
+
+// Fsync makes a file's content durable on the source, then with the Observer.
+func (o *overlay) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	h := o.handles.get(in.Fh)
+	if h == nil {
+		return fuse.EBADF
+	}
+	var err error
+	if in.FsyncFlags&1 != 0 {
+		err = unix.Fdatasync(h.fd)
+	} else {
+		err = unix.Fsync(h.fd)
+	}
+	if err == nil && o.obs != nil {
+		o.obs.Synced(h.node, cancel)
+	}
+	return status(err)
+}
+
+// FsyncDir makes the names in a directory durable.
+func (o *overlay) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	d, err := o.dir(n)
+	if err != nil {
+		return status(err)
+	}
+	defer d.release()
+	fd, err := openBeneath(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return status(err)
+	}
+	defer unix.Close(fd)
+	return status(unix.Fsync(fd))
+}

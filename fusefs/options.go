@@ -1,0 +1,50 @@
+package fusefs
+
+import (
+	"log/slog"
+	"os"
+
+	"cachebro/fusefs/ignore"
+)
+
+// Classifier says which class a path belongs to. The path is slash-separated
+// and relative to the root.
+type Classifier interface {
+	Class(path string, isDir bool) ignore.Class
+}
+
+// Options describe a mount. Source and Mountpoint are needed.
+type Options struct {
+	// Source is the source directory, opened before the mount covers it. The
+	// server keeps it open; the caller closes it after Wait.
+	Source *os.File
+	// Mountpoint is an absolute path.
+	Mountpoint string
+	// FD, if above 0, is a /dev/fuse descriptor that is mounted on Mountpoint
+	// already. The server owns it from then on.
+	FD int
+	// AllowOther lets other users in; permissions are checked in any case.
+	AllowOther bool
+	ReadOnly   bool
+	// Outside: somebody may write to the source without going through the
+	// mount, so the kernel may trust what it cached for one second only.
+	Outside bool
+	// Hidden is a path relative to the root that is not shown, or "".
+	Hidden string
+	// Observer is told of everything; nil: nobody is.
+	Observer Observer
+	// Classifier; nil: .git is excluded, all else is tracked.
+	Classifier Classifier
+	// Logger; nil: nothing is logged.
+	Logger *slog.Logger
+}
+
+// Stats count what a server holds and has done.
+type Stats struct {
+	Inodes   int
+	Handles  int
+	DirFDs   int // cached descriptors of directories
+	Dirty    int // inodes that were written and not yet closed
+	Threads  int
+	Requests map[string]uint64 // by FUSE operation
+}

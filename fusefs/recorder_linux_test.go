@@ -1,0 +1,160 @@
+package fusefs
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// recorder is an Observer that writes down each call as one short line, with
+// the content that it can read at that moment: what a capture would have kept.
+type recorder struct {
+	mu     sync.Mutex // guards calls, closes, events, before
+	calls  []string
+	closes []Closed
+	events []Event
+	before func(Change) // called inside Before, if set
+	quiet  bool         // reads are not recorded
+}
+
+var opWords = map[Op]string{
+	OpOpen: "open", OpCreate: "create", OpWrite: "write", OpTruncate: "truncate", OpRename: "rename",
+	OpExchange: "exchange", OpLink: "link", OpUnlink: "unlink", OpSymlink: "symlink", OpMkdir: "mkdir",
+	OpRmdir: "rmdir", OpChmod: "chmod", OpMknod: "mknod",
+}
+
+func (r *recorder) add(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, fmt.Sprintf(format, args...))
+}
+
+// content is what File.Open gives, from the start.
+func content(f File) string {
+	h, err := f.Open()
+	if err != nil {
+		return "!" + err.Error()
+	}
+	defer h.Close()
+	b, err := io.ReadAll(io.NewSectionReader(h, 0, 1<<20))
+	if err != nil {
+		return "!" + err.Error()
+	}
+	if len(b) > 40 {
+		return fmt.Sprintf("%d bytes", len(b))
+	}
+	return string(b)
+}
+
+// pathOf puts the last name of a file that has none in parentheses.
+func pathOf(f File, last string) string {
+	if p := f.Path(); p != "" {
+		return p
+	}
+	return "(" + last + ")"
+}
+
+func (r *recorder) Before(c Change) {
+	r.mu.Lock()
+	before := r.before
+	r.mu.Unlock()
+	if before != nil {
+		before(c)
+	}
+	r.add("before %s %s %q", opWords[c.Op], pathOf(c.File, c.File.(*inode).LastPath()), content(c.File))
+}
+
+func (r *recorder) Closed(c Closed) {
+	idle := ""
+	if c.Idle {
+		idle = " idle"
+	}
+	r.add("closed %s %s %q%s", opWords[c.Op], pathOf(c.File, c.LastPath), content(c.File), idle)
+	r.mu.Lock()
+	r.closes = append(r.closes, c)
+	r.mu.Unlock()
+}
+
+func (r *recorder) Done(e Event) {
+	line := "done " + opWords[e.Op] + " " + e.Path
+	if e.Path2 != "" {
+		line += " " + e.Path2
+	}
+	if e.Target != "" {
+		line += " -> " + e.Target
+	}
+	if e.Replaced != nil {
+		line += " (replaced)"
+	}
+	r.add("%s", line)
+	r.mu.Lock()
+	r.events = append(r.events, e)
+	r.mu.Unlock()
+}
+
+func (r *recorder) Opened(f File, _ Caller) {
+	if !r.quiet {
+		r.add("opened %s", f.Path())
+	}
+}
+
+func (r *recorder) Synced(f File, _ <-chan struct{}) { r.add("synced %s", f.Path()) }
+
+func (r *recorder) Outside(f File, was, now Stat) {
+	r.add("outside %s %d -> %d", f.Path(), was.Size, now.Size)
+}
+
+// take returns what was recorded and begins anew.
+func (r *recorder) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.calls
+	r.calls, r.closes, r.events = nil, nil, nil
+	return c
+}
+
+func (r *recorder) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.calls)
+}
+
+// want compares all that was recorded since the last call with lines. Ends of
+// handles are told in the background, so it waits for as many.
+func (f *fixture) want(t *testing.T, lines ...string) {
+	t.Helper()
+	eventuallyOr(func() bool { return f.rec.count() >= len(lines) && f.srv.Stats().Dirty == 0 })
+	if got := f.rec.take(); !slices.Equal(got, lines) {
+		t.Errorf("recorded:\n\t%s\nwant:\n\t%s", strings.Join(got, "\n\t"), strings.Join(lines, "\n\t"))
+	}
+}
+
+// helperEnv makes the test binary act as a program that uses the mount.
+const helperEnv = "FUSEFS_TEST_HELPER"
+
+// beHelper runs as one of the programs instead of the tests, if asked to.
+func beHelper() {
+	name := os.Getenv(helperEnv)
+	if name == "" {
+		return
+	}
+	if err := helpers[name](os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func eventuallyOr(ok func() bool) {
+	for end := time.Now().Add(3 * time.Second); !ok() && time.Now().Before(end); {
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// helpers are the programs; each is told by its name what to do.
+var helpers = map[string]func(args []string) error{}

@@ -1,0 +1,238 @@
+package fusefs
+
+import (
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"cachebro/fusefs/ignore"
+)
+
+// ignoredEverywhere is the class of which nothing is kept.
+const ignoredEverywhere = ignore.Excluded
+
+// known returns the inode that sx describes, found as name in parent. One that
+// the kernel does not know (it changed underneath) is made for the moment, so
+// that its content is saved like any other.
+func (o *overlay) known(parent *inode, name string, sx *unix.Statx_t) *inode {
+	k := keyOf(sx)
+	if n := o.table.find(k); n != nil {
+		n.addLink(parent, name)
+		return n
+	}
+	return &inode{
+		fs: o, id: o.table.nextID.Add(1), key: k,
+		kind: uint32(sx.Mode) & unix.S_IFMT, link: link{parent, name},
+	}
+}
+
+// losing prepares n for the loss of a name: what was written and not closed is
+// closed if it is the last one, then the Observer saves the content. It needs
+// n.order.
+func (o *overlay) losing(n *inode, c Caller, op Op, sx *unix.Statx_t, cancel <-chan struct{}) {
+	if !n.isReg() {
+		return
+	}
+	if sx.Nlink <= 1 {
+		o.closeContent(n, c, OpWrite, false)
+	}
+	if o.obs != nil {
+		o.obs.Before(Change{File: n, Caller: c, Op: op, Size: int64(sx.Size), Cancel: cancel})
+	}
+}
+
+// lost takes the name away from n after the source did. It needs n.order.
+func (o *overlay) lost(n *inode, parent *inode, name string, sx *unix.Statx_t) {
+	n.dropLink(parent, name)
+	if sx.Nlink <= 1 || n.isDir() {
+		o.table.detach(n)
+	}
+	// The descriptor of a removed directory stays until the kernel forgets it:
+	// somebody may stand in it.
+}
+
+// Unlink removes a name of a file.
+func (o *overlay) Unlink(cancel <-chan struct{}, in *fuse.InHeader, name string) fuse.Status {
+	return o.remove(cancel, in, name, OpUnlink, 0)
+}
+
+// Rmdir removes an empty directory.
+func (o *overlay) Rmdir(cancel <-chan struct{}, in *fuse.InHeader, name string) fuse.Status {
+	return o.remove(cancel, in, name, OpRmdir, unix.AT_REMOVEDIR)
+}
+
+func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string, op Op, flags int) fuse.Status {
+	parent, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	if o.hidden(parent, name) {
+		return fuse.ENOENT
+	}
+	d, err := o.dir(parent)
+	if err != nil {
+		return status(err)
+	}
+	defer d.release()
+	var sx unix.Statx_t
+	if err := statAt(d.fd, name, &sx); err != nil {
+		return status(err)
+	}
+	n := o.known(parent, name, &sx)
+	n.order.Lock()
+	defer n.order.Unlock()
+	var c Caller
+	ev := Event{Op: op}
+	if o.obs != nil {
+		c = o.caller(in, true)
+		ev.Path = parent.childPath(name)
+		ev.Class = o.class(ev.Path, n.isDir())
+		if n.kind == unix.S_IFLNK {
+			ev.Target = readlink(d.fd, name)
+		}
+	}
+	if op == OpUnlink {
+		o.losing(n, c, op, &sx, cancel)
+	}
+	kept := o.keep(n, d.fd, name)
+	n.begin()
+	err = unix.Unlinkat(d.fd, name, flags)
+	n.end()
+	if err != nil {
+		o.unkeep(kept)
+		return status(err)
+	}
+	o.lost(n, parent, name, &sx)
+	if o.obs != nil {
+		if op == OpUnlink {
+			ev.File = n
+		}
+		ev.Caller, ev.Stat, ev.Class2, ev.Time = c, toStat(&sx), ev.Class, time.Now()
+		o.obs.Done(ev)
+	}
+	return fuse.OK
+}
+
+func readlink(dir int, name string) string {
+	buf := make([]byte, unix.PathMax)
+	l, err := unix.Readlinkat(dir, name, buf)
+	if err != nil {
+		return ""
+	}
+	return string(buf[:l])
+}
+
+// rename is one renameat2 under way.
+type rename struct {
+	from, to         *inode // directories
+	fromName, toName string
+	src, dst         *inode // dst: the inode that has the new name, or nil
+	srcStat, dstStat unix.Statx_t
+}
+
+// Rename moves a name, with the flags of renameat2(2).
+func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
+	r := rename{fromName: oldName, toName: newName}
+	var st fuse.Status
+	if r.from, st = o.node(in.NodeId); !st.Ok() {
+		return st
+	}
+	if r.to, st = o.node(in.Newdir); !st.Ok() {
+		return st
+	}
+	if in.Flags&^(unix.RENAME_NOREPLACE|unix.RENAME_EXCHANGE) != 0 {
+		return fuse.EINVAL // RENAME_WHITEOUT leaves a device that no project wants
+	}
+	if o.hidden(r.from, oldName) {
+		return fuse.ENOENT
+	}
+	if o.hidden(r.to, newName) {
+		return fuse.EACCES
+	}
+	d1, err := o.dir(r.from)
+	if err != nil {
+		return status(err)
+	}
+	defer d1.release()
+	d2, err := o.dir(r.to)
+	if err != nil {
+		return status(err)
+	}
+	defer d2.release()
+	if err := statAt(d1.fd, oldName, &r.srcStat); err != nil {
+		return status(err)
+	}
+	r.src = o.known(r.from, oldName, &r.srcStat)
+	if err := statAt(d2.fd, newName, &r.dstStat); err == nil {
+		r.dst = o.known(r.to, newName, &r.dstStat)
+	} else if err != unix.ENOENT {
+		return status(err)
+	}
+	defer lock2(r.src, r.dst)()
+	return o.rename(cancel, in, &r, d1.fd, d2.fd)
+}
+
+// rename does the work; it needs the order of both inodes.
+func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, fd1, fd2 int) fuse.Status {
+	exchange := in.Flags&unix.RENAME_EXCHANGE != 0
+	replaces := r.dst != nil && r.dst != r.src && in.Flags == 0
+	var c Caller
+	ev := Event{Op: OpRename, File: r.src}
+	if o.obs != nil {
+		c = o.caller(&in.InHeader, true)
+		ev.Caller = c
+		ev.Path, ev.Path2 = r.from.childPath(r.fromName), r.to.childPath(r.toName)
+		ev.Class = o.class(ev.Path, r.src.isDir())
+		ev.Class2 = o.class(ev.Path2, r.src.isDir())
+		if ev.Class == ignoredEverywhere {
+			ev.Class = ev.Class2
+		}
+	}
+	var kept *handle
+	if replaces {
+		o.losing(r.dst, c, OpRename, &r.dstStat, cancel)
+		kept = o.keep(r.dst, fd2, r.toName)
+	}
+	o.moves.begin()
+	defer o.moves.end()
+	r.src.begin()
+	if r.dst != nil && r.dst != r.src {
+		r.dst.begin()
+		defer r.dst.end()
+	}
+	err := unix.Renameat2(fd1, r.fromName, fd2, r.toName, uint(in.Flags))
+	if err == unix.ENOSYS && in.Flags == 0 {
+		err = unix.Renameat(fd1, r.fromName, fd2, r.toName)
+	}
+	r.src.end()
+	if err != nil {
+		o.unkeep(kept)
+		return status(err)
+	}
+	if r.src == r.dst && !exchange {
+		return fuse.OK // two names of one file: nothing happens, by POSIX
+	}
+	switch {
+	case exchange:
+		ev.Op = OpExchange
+		r.src.moveLink(r.from, r.fromName, r.to, r.toName)
+		r.dst.moveLink(r.to, r.toName, r.from, r.fromName)
+	default:
+		if replaces {
+			o.lost(r.dst, r.to, r.toName, &r.dstStat)
+			ev.Replaced = r.dst
+		}
+		r.src.moveLink(r.from, r.fromName, r.to, r.toName)
+	}
+	if o.obs != nil {
+		gen := r.src.peek()
+		var sx unix.Statx_t
+		if statAt(fd2, r.toName, &sx) == nil {
+			r.src.note(&sx, gen)
+		}
+		ev.Stat, ev.Time = toStat(&sx), time.Now()
+		o.obs.Done(ev)
+	}
+	return fuse.OK
+}

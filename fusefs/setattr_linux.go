@@ -1,0 +1,135 @@
+package fusefs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// SetAttr is chmod, chown, truncate and utimens in one. A new size without a
+// handle is truncate(2): opened, changed and closed at once.
+func (o *overlay) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	const owners = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID
+	if in.Valid&(owners|fuse.FATTR_SIZE) != 0 {
+		n.order.Lock()
+		defer n.order.Unlock()
+	}
+	if in.Valid&fuse.FATTR_SIZE != 0 {
+		if err := o.setSize(cancel, n, in); err != nil {
+			return status(err)
+		}
+	}
+	n.begin()
+	err := o.setRest(n, in)
+	n.end()
+	if err != nil {
+		return status(err)
+	}
+	gen := n.peek()
+	var sx unix.Statx_t
+	if err := o.statInode(n, &sx); err != nil {
+		return status(err)
+	}
+	n.note(&sx, gen)
+	o.fillAttrOut(&sx, out)
+	if in.Valid&owners != 0 {
+		o.doneOn(n, &in.InHeader, OpChmod, &sx)
+	}
+	return fuse.OK
+}
+
+// setSize truncates through the handle that the kernel names, or else through
+// one of our own. It needs n.order.
+func (o *overlay) setSize(cancel <-chan struct{}, n *inode, in *fuse.SetAttrIn) error {
+	var fd int
+	if h := o.handles.get(in.Fh); in.Valid&fuse.FATTR_FH != 0 && h != nil && h.writable() {
+		fd = h.fd
+	} else {
+		var err error
+		if fd, err = o.openWritable(n); err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+	}
+	var sx unix.Statx_t
+	if err := statFD(fd, &sx); err != nil {
+		return err
+	}
+	c := o.caller(&in.InHeader, true)
+	n.begin()
+	err := o.truncate(n, fd, c, int64(in.Size), int64(sx.Size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0, cancel)
+	n.end()
+	if in.Valid&fuse.FATTR_FH == 0 {
+		o.closeContent(n, c, OpTruncate, false)
+		if !n.dropHandle(nil) {
+			n.forgetWrites()
+		}
+	}
+	return err
+}
+
+// openWritable opens n for writing; a file that its owner made read-only while
+// it is open is reached through a handle.
+func (o *overlay) openWritable(n *inode) (int, error) {
+	fd, err := o.openInode(n, unix.O_WRONLY)
+	if err == nil {
+		return fd, nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for h := n.handles; h != nil; h = h.next {
+		if h.writable() {
+			return unix.FcntlInt(uintptr(h.fd), unix.F_DUPFD_CLOEXEC, 0)
+		}
+	}
+	return -1, err
+}
+
+// setRest sets everything but the size.
+func (o *overlay) setRest(n *inode, in *fuse.SetAttrIn) error {
+	const rest = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID | fuse.FATTR_ATIME | fuse.FATTR_MTIME
+	if in.Valid&rest == 0 {
+		return nil
+	}
+	return o.withInode(n, func(fd int) error {
+		// The owner first: chown clears the set-id bits that chmod may set.
+		if in.Valid&(fuse.FATTR_UID|fuse.FATTR_GID) != 0 {
+			uid, gid := -1, -1
+			if in.Valid&fuse.FATTR_UID != 0 {
+				uid = int(in.Uid)
+			}
+			if in.Valid&fuse.FATTR_GID != 0 {
+				gid = int(in.Gid)
+			}
+			if err := unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
+				return err
+			}
+		}
+		if in.Valid&fuse.FATTR_MODE != 0 {
+			if err := unix.Fchmodat(unix.AT_FDCWD, procFD(fd), in.Mode&0o7777, 0); err != nil {
+				return err
+			}
+		}
+		if in.Valid&(fuse.FATTR_ATIME|fuse.FATTR_MTIME) == 0 {
+			return nil
+		}
+		ts := []unix.Timespec{
+			timespec(in.Valid, fuse.FATTR_ATIME, fuse.FATTR_ATIME_NOW, in.Atime, in.Atimensec),
+			timespec(in.Valid, fuse.FATTR_MTIME, fuse.FATTR_MTIME_NOW, in.Mtime, in.Mtimensec),
+		}
+		return unix.UtimesNanoAt(fd, "", ts, unix.AT_EMPTY_PATH)
+	})
+}
+
+func timespec(valid, set, now uint32, sec uint64, nsec uint32) unix.Timespec {
+	switch {
+	case valid&set == 0:
+		return unix.Timespec{Nsec: unix.UTIME_OMIT}
+	case valid&now != 0:
+		return unix.Timespec{Nsec: unix.UTIME_NOW}
+	}
+	return unix.Timespec{Sec: int64(sec), Nsec: int64(nsec)}
+}

@@ -1,0 +1,69 @@
+package fusefs
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxForgotten bounds how many files of our own are remembered after the kernel
+// forgot them; about 100 bytes each.
+const maxForgotten = 20_000
+
+// strangers tells files that somebody made underneath from those that were
+// made through the mount and then forgotten by the kernel. It only works while
+// somebody can write underneath.
+type strangers struct {
+	mu        sync.Mutex // guards the rest
+	since     int64      // ns; what has an older ctime is left to the first scan
+	forgotten map[key]int64
+}
+
+// gone remembers that the kernel forgot n, and when: of changes up to then we
+// know already.
+func (s *strangers) gone(n *inode) {
+	if !n.isReg() || n.fs.obs == nil || !n.fs.outside.Load() {
+		return
+	}
+	now := time.Now().UnixNano()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.forgotten) >= maxForgotten {
+		// Too many to tell apart: what came before is not told any more.
+		clear(s.forgotten)
+		s.since = now
+	}
+	if s.forgotten == nil {
+		s.forgotten = map[key]int64{}
+	}
+	s.forgotten[n.key] = now
+}
+
+// unknown reports whether the state of a file, of this ctime, came about
+// without us.
+func (s *strangers) unknown(k key, ctime int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ours := s.forgotten[k]
+	delete(s.forgotten, k)
+	return ctime > s.since && (!ours || ctime > at)
+}
+
+// strange tells the Observer of a file that the kernel did not know and that
+// was made or changed underneath since the mount: a new one, one that an atomic
+// save put in the place of another. made was taken before the source was asked;
+// when one of our own was made since, it may be this one.
+func (o *overlay) strange(n *inode, sx *unix.Statx_t, made moveMark) {
+	if o.obs == nil || !n.isReg() || !o.outside.Load() {
+		return
+	}
+	if o.makes.running.Load() > 0 || o.makes.done.Load() != made.done {
+		return
+	}
+	if o.strangers.unknown(n.key, nanos(sx.Ctime)) {
+		was := toStat(sx)
+		was.Size = 0
+		o.obs.Outside(n, was, toStat(sx))
+	}
+}

@@ -1,0 +1,64 @@
+package fusefs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A file that was made underneath, or put in the place of another there, was
+// unknown to the overlay, which took it for one that had always been so: the
+// log did not show it.
+func TestMadeUnderneath(t *testing.T) {
+	f := mountTest(t, func(o *Options) { o.Outside = true })
+	f.write("own", "ours")
+	f.write("e", "old")
+	f.read("e")
+	f.rec.take()
+	f.under("printf made >new; printf saved >e.tmp; mv e.tmp e; mkdir d; printf listed >d/l")
+	time.Sleep(outsideTTL + 50*time.Millisecond)
+	for name, want := range map[string]string{"new": "made", "e": "saved", "d/l": "listed"} {
+		if got := f.read(name); got != want {
+			t.Errorf("%s reads %q, want %q", name, got, want)
+		}
+	}
+	f.sh("ls -l d >/dev/null; cat own >/dev/null")
+	var told []string
+	for _, line := range f.rec.take() {
+		if strings.HasPrefix(line, "outside ") {
+			told = append(told, strings.Fields(line)[1])
+		}
+	}
+	slices.Sort(told)
+	if got := fmt.Sprint(told); got != "[d/l e new]" {
+		t.Errorf("told of %s, want each of d/l, e and new once", got)
+	}
+}
+
+// Of what the kernel forgot we know up to when it was known.
+func TestStrangers(t *testing.T) {
+	o := &overlay{obs: &recorder{}}
+	o.outside.Store(true)
+	ours := &inode{fs: o, kind: 0o100000, key: key{ino: 1}}
+	s := &strangers{since: time.Now().UnixNano()}
+	s.gone(ours)
+	now := time.Now().UnixNano()
+	if s.unknown(ours.key, s.since+1) {
+		t.Error("a file of ours is a stranger after the kernel forgot it")
+	}
+	s.gone(ours)
+	if !s.unknown(ours.key, now+1e9) {
+		t.Error("a change after the kernel forgot it is not seen")
+	}
+	if s.unknown(key{ino: 2}, s.since-1) {
+		t.Error("a file from before the mount is a stranger")
+	}
+	for i := range maxForgotten + 1 {
+		s.gone(&inode{fs: o, kind: 0o100000, key: key{ino: uint64(i)}})
+	}
+	if len(s.forgotten) > maxForgotten || s.unknown(key{ino: 1}, now) {
+		t.Errorf("%d remembered, or what fell out is a stranger", len(s.forgotten))
+	}
+}

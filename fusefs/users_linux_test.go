@@ -1,0 +1,374 @@
+package fusefs
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	someUser  = 65534 // nobody
+	someGroup = 54321
+)
+
+// as runs a script in the mount as an ordinary user with one more group.
+func (f *fixture) as(script string) (string, error) {
+	cmd := exec.Command("bash", "-ec", script)
+	cmd.Dir = f.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: someUser, Gid: someUser, Groups: []uint32{someGroup}}}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// needRoot skips a test that has to become somebody else.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+}
+
+func open2All(t *testing.T, f *fixture) {
+	t.Helper()
+	if err := os.Chmod(filepath.Dir(f.dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a caller makes belongs to the caller, with its umask and with the group
+// that the directory passes on, as if made on the source.
+func TestOwnersOfNewFiles(t *testing.T) {
+	needRoot(t)
+	f := mountTest(t, nil)
+	open2All(t, f)
+	f.under(fmt.Sprintf("mkdir mine shared closed; chown %d mine; chgrp %d shared; chmod 2775 shared; chmod 700 closed", someUser, someGroup))
+	script := `umask 027; cd DIR; touch a; mkdir b; ln -s x c; mkfifo d; python3 -c "
+import socket; socket.socket(socket.AF_UNIX).bind('e')" ; stat -c '%n %u %g %a' a b c d e`
+	for _, dir := range []string{"mine", "shared"} {
+		on, err := f.as(strings.ReplaceAll(script, "DIR", dir))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, on)
+		}
+		f.under("rm -r " + dir + "/*")
+		// The same on the source.
+		cmd := exec.Command("bash", "-ec", "cd -P /proc/self/fd/3; "+strings.ReplaceAll(script, "DIR", dir))
+		src, err := os.Open(f.src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.ExtraFiles = []*os.File{src}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: someUser, Gid: someUser, Groups: []uint32{someGroup}}}
+		under, err := cmd.CombinedOutput()
+		src.Close()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, under)
+		}
+		if on != string(under) {
+			t.Errorf("%s: mount:\n%ssource:\n%s", dir, on, under)
+		}
+	}
+	for _, script := range []string{"ls closed", "touch closed/a", "touch a", "rm -r mine", "echo x > /proc/self/cwd/../project/z"} {
+		if out, err := f.as(script); err == nil {
+			t.Errorf("%s was allowed: %s", script, out)
+		}
+	}
+}
+
+// An ordinary user's write takes the set-user-id bit away, also when root
+// serves the mount.
+func TestWriteClearsSetID(t *testing.T) {
+	needRoot(t)
+	f := mountTest(t, nil)
+	open2All(t, f)
+	for _, how := range []string{"echo x >> a", "echo x > a", "truncate -s 1 a", `python3 -c "import os; os.truncate('a', 0)"`} {
+		f.sh(fmt.Sprintf("echo old > a; chown %d:%d a; chmod 6775 a", 1, someGroup))
+		if out, err := f.as(how); err != nil {
+			t.Fatalf("%s: %v\n%s", how, err, out)
+		}
+		if got := f.sh("stat -c %a a"); got != "775\n" {
+			t.Errorf("%s: mode %s", how, got)
+		}
+	}
+	f.sh("echo old > a; chmod 6775 a; echo x >> a")
+	if got := f.sh("stat -c %a a"); got != "6775\n" {
+		t.Errorf("root's write: mode %s", got)
+	}
+}
+
+// Access control lists are the source's, and are enforced.
+func TestACL(t *testing.T) {
+	needRoot(t)
+	if _, err := exec.LookPath("setfacl"); err != nil {
+		t.Skip("no setfacl")
+	}
+	f := mountTest(t, nil)
+	open2All(t, f)
+	f.sh(fmt.Sprintf("mkdir d; chmod 700 d; setfacl -m u:%d:rwx -d -m u:%d:rw,g::r,o::- d; echo x > a; chmod 600 a; setfacl -m u:%d:r a", someUser, someUser, someUser))
+	if out, err := f.as("cat a; echo y > d/b; cat d/b"); err != nil || out != "x\ny\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := f.as("echo z > a"); err == nil {
+		t.Error("wrote what may only be read")
+	}
+	if on, under := f.sh("umask 077; touch d/c; getfacl -n d d/b d/c a"), f.under("getfacl -n d d/b d/c a"); on != under || !strings.Contains(on, fmt.Sprintf("default:user:%d:rw", someUser)) {
+		t.Errorf("mount:\n%ssource:\n%s", on, under)
+	}
+}
+
+// An ordinary user mounts through fusermount3.
+func TestOrdinaryUser(t *testing.T) {
+	needRoot(t)
+	if _, err := exec.LookPath("fusermount3"); err != nil {
+		t.Skip("no fusermount3")
+	}
+	root, err := os.MkdirTemp("", "fusefs-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(root)
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	exe := filepath.Join(root, "test")
+	b, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = os.WriteFile(exe, b, 0o755)
+	}
+	dir := filepath.Join(root, "a, project") // the comma must survive the option string
+	if err == nil {
+		err = os.Mkdir(dir, 0o755)
+	}
+	if err == nil {
+		err = os.Chown(dir, someUser, someUser)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := helperCmd("user", dir)
+	cmd.Path = exe
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: someUser, Gid: someUser}}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func init() { helpers["user"] = func(args []string) error { return mountAsUser(args[0]) } }
+
+func mountAsUser(dir string) error {
+	source, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	if _, err := Mount(Options{Source: source, Mountpoint: dir, AllowOther: true}); err == nil {
+		_ = Detach(dir)
+		if b, _ := os.ReadFile("/etc/fuse.conf"); !strings.Contains(string(b), "\nuser_allow_other") {
+			return fmt.Errorf("allow_other was allowed")
+		}
+	}
+	rec := &recorder{}
+	s, err := Mount(Options{Source: source, Mountpoint: dir, Observer: rec})
+	if err != nil {
+		return err
+	}
+	table, _ := os.ReadFile("/proc/mounts")
+	out, err := exec.Command("bash", "-ec", `cd "$1"; echo x > a; chmod 400 a; cat a; ln a b; mv a c; mkdir d; rm -f b c; rmdir d; ls -A`, "-", dir).CombinedOutput()
+	if err != nil || string(out) != "x\n" {
+		_ = Detach(dir)
+		return fmt.Errorf("%v: %s", err, out)
+	}
+	if err := s.Unmount(); err != nil {
+		return err
+	}
+	want := `done create a|closed create a "x\n"|done chmod a|opened a|done link a b|done rename a c|done mkdir d|before unlink b "x\n"|done unlink b|before unlink c "x\n"|done unlink c|done rmdir d`
+	if got := strings.Join(rec.take(), "|"); got != want {
+		return fmt.Errorf("recorded %s", got)
+	}
+	if !strings.Contains(string(table), " fuse.cachebro rw,nosuid,nodev") {
+		return fmt.Errorf("mount table:\n%s", table)
+	}
+	return nil
+}
+
+// Extended attributes pass through, as do their errors.
+func TestXattr(t *testing.T) {
+	f := mountTest(t, nil)
+	f.write("a", "x")
+	name := filepath.Join(f.dir, "a")
+	if err := unix.Setxattr(name, "user.color", []byte("blue"), 0); err != nil {
+		if err == unix.EOPNOTSUPP {
+			t.Skip("none on this file system")
+		}
+		t.Fatal(err)
+	}
+	buf := make([]byte, 64)
+	if n, err := unix.Getxattr(filepath.Join(f.src, "a"), "user.color", buf); err != nil || string(buf[:n]) != "blue" {
+		t.Errorf("on the source: %q, %v", buf[:max(n, 0)], err)
+	}
+	if n, err := unix.Listxattr(name, buf); err != nil || string(buf[:n]) != "user.color\x00" {
+		t.Errorf("listed %q, %v", buf[:max(n, 0)], err)
+	}
+	if _, err := unix.Getxattr(name, "user.none", buf); err != unix.ENODATA {
+		t.Errorf("absent: %v", err)
+	}
+	if _, err := unix.Getxattr(name, "user.color", buf[:2]); err != unix.ERANGE {
+		t.Errorf("too small: %v", err)
+	}
+	if err := unix.Removexattr(name, "user.color"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Mistakes get an error that names them, and leave nothing behind.
+func TestMountErrors(t *testing.T) {
+	f := mountTest(t, nil)
+	src, err := os.Open(f.src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	before := openFDs(t)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ mountpoint, want string }{
+		{"", "needed"},
+		{filepath.Join(t.TempDir(), "missing"), "no such file"},
+		{file, "not a directory"},
+	} {
+		s, err := Mount(Options{Source: src, Mountpoint: test.mountpoint})
+		if err == nil {
+			_ = s.Unmount()
+			t.Errorf("%q was mounted", test.mountpoint)
+		} else if !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: %v", test.mountpoint, err)
+		}
+	}
+	if after := openFDs(t); after > before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+	h, err := os.Create(filepath.Join(f.dir, "open"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.srv.Unmount(); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("unmounted with an open file: %v", err)
+	}
+	h.Close()
+	if err := Detach(filepath.Dir(f.dir)); err == nil || !strings.Contains(err.Error(), "not mounted") {
+		t.Errorf("detached what is not mounted: %v", err)
+	}
+}
+
+// Detach works while files are open; what they hold stays usable.
+func TestDetach(t *testing.T) {
+	f := mountTest(t, nil)
+	f.write("a", "content")
+	h, err := os.OpenFile(filepath.Join(f.dir, "a"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Detach(f.dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.WriteString("CON"); err != nil {
+		t.Error(err)
+	}
+	if got := f.read("a"); got != "CONtent" {
+		t.Errorf("the plain project has %q", got)
+	}
+	h.Close()
+	f.srv.Wait()
+}
+
+// A read-only mount, and a source that is read-only itself.
+func TestReadOnly(t *testing.T) {
+	f := mountTest(t, func(o *Options) { o.ReadOnly = true })
+	f.under("echo x > a")
+	if f.read("a") != "x\n" {
+		t.Error("cannot read")
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, "a"), nil, 0o644); err == nil || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("write: %v", err)
+	}
+}
+
+// The errors of a read-only source come through.
+func TestReadOnlySource(t *testing.T) {
+	needRoot(t)
+	under := t.TempDir()
+	if err := os.WriteFile(filepath.Join(under, "a"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(under, under, "", unix.MS_BIND, ""); err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = unix.Unmount(under, unix.MNT_DETACH) }()
+	if err := unix.Mount("", under, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Skip(err)
+	}
+	src, err := os.Open(under)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	f := mountTest(t, func(o *Options) { o.Source = src })
+	if got := f.sh("cat a; ls"); got != "xa\n" {
+		t.Errorf("read %q", got)
+	}
+	for _, do := range []string{"echo y > a", "echo y >> a", "touch b", "rm a", "mv a b", "chmod 600 a", "mkdir d"} {
+		out, err := exec.Command("bash", "-c", "cd "+f.dir+"; "+do).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "Read-only") {
+			t.Errorf("%s: %v %s", do, err, out)
+		}
+	}
+}
+
+// The process behind a request: its name, parents, arguments and session, also
+// when the request comes from a thread.
+func TestCaller(t *testing.T) {
+	f := mountTest(t, nil)
+	cmd := exec.Command("bash", "-c", "sleep 0; exec -a renamed dd if=/dev/zero of=a bs=1 count=1 status=none 2>/dev/null; true")
+	cmd.Dir = f.dir
+	cmd.Env = append(os.Environ(), "CLAUDE_CODE_SESSION_ID=abc-123", "XCLAUDE_CODE_SESSION_ID=no")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	eventually(t, "close", func() bool { f.rec.mu.Lock(); defer f.rec.mu.Unlock(); return len(f.rec.closes) == 1 })
+	f.rec.mu.Lock()
+	c := f.rec.closes[0].Writer
+	f.rec.mu.Unlock()
+	p := c.Proc
+	if p == nil || p.PID != uint32(cmd.Process.Pid) || c.PID != p.PID || p.Comm != "dd" || !strings.HasPrefix(p.Args, "renamed if=/dev/zero of=a") {
+		t.Fatalf("%+v %+v", c, p)
+	}
+	if p.Session["CLAUDE_CODE_SESSION_ID"] != "abc-123" || len(p.Session) != 1 {
+		t.Errorf("session %v", p.Session)
+	}
+	if p.Parent == nil || p.Parent.PID != uint32(os.Getpid()) {
+		t.Errorf("parent %+v", p.Parent)
+	}
+	if p.UID != uint32(os.Geteuid()) || p.Start == 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// A shell opens the file that a command will write; by the close it has become
+// that command.
+func TestCallerAfterExec(t *testing.T) {
+	f := mountTest(t, nil)
+	f.sh("(exec sort > a < /dev/null)")
+	eventually(t, "close", func() bool { f.rec.mu.Lock(); defer f.rec.mu.Unlock(); return len(f.rec.closes) == 1 })
+	f.rec.mu.Lock()
+	defer f.rec.mu.Unlock()
+	if c := f.rec.closes[0].Writer; c.Proc == nil || c.Proc.Comm != "sort" && c.Proc.Comm != "bash" {
+		t.Errorf("%+v", c.Proc)
+	}
+}

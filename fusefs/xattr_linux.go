@@ -1,0 +1,94 @@
+package fusefs
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Extended attributes. Where the source has none, ENOSYS tells the kernel so
+// once and for all; else the kernel asks for security.capability before the
+// first write to each file.
+
+// xattrPath calls f with a path that leads to n and nothing else.
+func (o *overlay) xattrPath(id uint64, f func(path string) error) fuse.Status {
+	if o.noXattr {
+		return fuse.ENOSYS
+	}
+	n, st := o.node(id)
+	if !st.Ok() {
+		return st
+	}
+	err := o.withInode(n, func(fd int) error { return f(procFD(fd)) })
+	return status(err)
+}
+
+// GetXAttr reads one attribute; with an empty dest it only tells the size.
+func (o *overlay) GetXAttr(_ <-chan struct{}, in *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
+	var size int
+	// The kernel asks for security.capability before the first write to each
+	// file; the file is open then.
+	if n, st := o.node(in.NodeId); st.Ok() && !o.noXattr {
+		if h := n.anyHandle(false); h != nil {
+			var err error
+			if h.flags&unix.O_PATH == 0 {
+				size, err = unix.Fgetxattr(h.fd, attr, dest)
+			} else {
+				size, err = unix.Getxattr(procFD(h.fd), attr, dest)
+			}
+			h.release()
+			return uint32(size), status(err)
+		}
+	}
+	st := o.xattrPath(in.NodeId, func(path string) (err error) {
+		size, err = unix.Getxattr(path, attr, dest)
+		return err
+	})
+	return uint32(size), st
+}
+
+// ListXAttr lists the names, each ended by a NUL.
+func (o *overlay) ListXAttr(_ <-chan struct{}, in *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	var size int
+	st := o.xattrPath(in.NodeId, func(path string) (err error) {
+		size, err = unix.Listxattr(path, dest)
+		return err
+	})
+	return uint32(size), st
+}
+
+// SetXAttr sets one attribute.
+func (o *overlay) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
+	return o.changeXattr(&in.InHeader, func(path string) error {
+		return unix.Setxattr(path, attr, data, int(in.Flags))
+	})
+}
+
+// RemoveXAttr removes one attribute.
+func (o *overlay) RemoveXAttr(_ <-chan struct{}, in *fuse.InHeader, attr string) fuse.Status {
+	return o.changeXattr(in, func(path string) error {
+		return unix.Removexattr(path, attr)
+	})
+}
+
+func (o *overlay) changeXattr(in *fuse.InHeader, f func(path string) error) fuse.Status {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	n.order.Lock()
+	defer n.order.Unlock()
+	n.begin()
+	n.noACL.Store(false)
+	st = o.xattrPath(in.NodeId, f)
+	n.end()
+	if !st.Ok() {
+		return st
+	}
+	gen := n.peek()
+	var sx unix.Statx_t
+	if err := o.statInode(n, &sx); err == nil {
+		n.note(&sx, gen)
+		o.doneOn(n, in, OpChmod, &sx)
+	}
+	return fuse.OK
+}
