@@ -1,0 +1,205 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// maxIdle bounds the idle content files. A burst of handlers that copy at the
+// same time opens many; what lies in them is not released while they are open.
+const maxIdle = 4
+
+// contentFile is an append-only file of content bytes. Its flock is held while
+// records that refer to it may still come.
+type contentFile struct {
+	f     *os.File
+	n     uint32
+	off   int64 // where the next content begins; owned by who took the file
+	dirty atomic.Bool
+}
+
+// Content is one content on its way into the spool. Write it, then Commit or
+// Abort; it belongs to one goroutine.
+type Content struct {
+	w   *Writer
+	cf  *contentFile
+	off int64
+	n   int64
+	sum uint32
+}
+
+// NewContent takes an idle content file, or makes one: there are as many as
+// contents are ever written at the same time.
+func (w *Writer) NewContent() (*Content, error) {
+	w.poolMu.Lock()
+	if w.open == nil {
+		w.poolMu.Unlock()
+		return nil, os.ErrClosed
+	}
+	if n := len(w.idle); n > 0 {
+		cf := w.idle[n-1]
+		w.idle = w.idle[:n-1]
+		w.poolMu.Unlock()
+		return &Content{w: w, cf: cf, off: cf.off}, nil
+	}
+	w.poolMu.Unlock()
+	n := w.nextFile.Add(1) - 1
+	if n >= w.fileBound.Load() {
+		w.mu.Lock()
+		err := w.reserveLocked()
+		w.mu.Unlock()
+		if err != nil {
+			return nil, fmt.Errorf("open content file: %w", err)
+		}
+	}
+	f, err := os.OpenFile(filepath.Join(w.dir, contentName(n)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open content file: %w", err)
+	}
+	// A Reader that looks for files to release may hold the lock for an instant.
+	for try := 0; ; try++ {
+		if ok, err := tryLock(f, syscall.LOCK_EX); ok {
+			break
+		} else if err != nil || try == 100 {
+			f.Close()
+			return nil, fmt.Errorf("open content file: %w", errors.Join(err, ErrLocked))
+		}
+		time.Sleep(time.Millisecond)
+	}
+	cf := &contentFile{f: f, n: n}
+	w.dirDirty.Store(true)
+	w.poolMu.Lock()
+	defer w.poolMu.Unlock()
+	if w.open == nil {
+		f.Close()
+		return nil, os.ErrClosed
+	}
+	w.open[cf] = struct{}{}
+	return &Content{w: w, cf: cf}, nil
+}
+
+// Write appends bytes of the content. ENOSPC and other errnos come through.
+func (c *Content) Write(p []byte) (int, error) {
+	n, err := c.cf.f.WriteAt(p, c.off+c.n)
+	c.n += int64(n)
+	c.sum = crc32.Update(c.sum, castagnoli, p[:n])
+	if err != nil {
+		return n, fmt.Errorf("write content: %w", err)
+	}
+	return n, nil
+}
+
+// Len is the number of bytes written so far.
+func (c *Content) Len() int64 { return c.n }
+
+// Commit appends recs and, behind them, the KindContent record in one go. The
+// content belongs to version seq, or, if that is 0, to the last of recs. On an
+// error nothing was appended and the content is given up.
+func (c *Content) Commit(seq uint64, recs ...*Record) error {
+	rec := &Record{Kind: KindContent, For: seq, File: c.cf.n, Off: c.off, Len: c.n, Sum: c.sum}
+	if len(recs) > 0 {
+		rec.Time = recs[len(recs)-1].Time
+	}
+	c.cf.dirty.Store(true)
+	// The slice is copied so that a caller's array is never written to.
+	if _, err := c.w.Append(append(recs[:len(recs):len(recs)], rec)...); err != nil {
+		c.Abort()
+		return err
+	}
+	c.cf.off += c.n
+	c.w.size.Add(c.n)
+	c.give()
+	return nil
+}
+
+// Abort gives the content up; its bytes will be written over.
+func (c *Content) Abort() {
+	if c.n > 0 {
+		_ = c.cf.f.Truncate(c.cf.off) // frees blocks on a disk that may be full
+	}
+	c.give()
+}
+
+func (c *Content) give() {
+	w, cf := c.w, c.cf
+	c.cf = nil
+	w.poolMu.Lock()
+	defer w.poolMu.Unlock()
+	if w.open == nil {
+		return
+	}
+	if cf.off < w.opt.ContentSize && len(w.idle) < maxIdle {
+		w.idle = append(w.idle, cf)
+		return
+	}
+	w.leaveLocked(cf)
+}
+
+// LeaveIdle gives up the content files that nobody is writing to, so that a
+// Reader can release them: for a spool that is above its cap although its
+// reader has caught up.
+func (w *Writer) LeaveIdle() {
+	w.poolMu.Lock()
+	defer w.poolMu.Unlock()
+	keep := w.idle[:0]
+	for _, cf := range w.idle {
+		if cf.off == 0 {
+			keep = append(keep, cf)
+		} else {
+			w.leaveLocked(cf)
+		}
+	}
+	w.idle = keep
+}
+
+// leaveLocked has the keeper close a content file. poolMu is held.
+func (w *Writer) leaveLocked(cf *contentFile) {
+	w.left = append(w.left, cf)
+	w.mu.Lock()
+	closed := w.closed
+	if !closed {
+		w.wakeKeeper()
+	}
+	w.mu.Unlock()
+}
+
+var copyBufs = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b }}
+
+// WriteContent copies r to its end as the content of version seq and returns
+// the number of bytes.
+func (w *Writer) WriteContent(seq uint64, r io.Reader) (int64, error) {
+	c, err := w.NewContent()
+	if err != nil {
+		return 0, err
+	}
+	buf := copyBufs.Get().(*[]byte)
+	defer copyBufs.Put(buf)
+	// The struct hides WriterTo and ReaderFrom, which would bring other buffers.
+	if _, err := io.CopyBuffer(struct{ io.Writer }{c}, struct{ io.Reader }{r}, *buf); err != nil {
+		c.Abort()
+		return 0, err
+	}
+	n := c.Len()
+	return n, c.Commit(seq)
+}
+
+// WriteContentBytes is WriteContent for bytes in memory.
+func (w *Writer) WriteContentBytes(seq uint64, p []byte) error {
+	c, err := w.NewContent()
+	if err != nil {
+		return err
+	}
+	if _, err := c.Write(p); err != nil {
+		c.Abort()
+		return err
+	}
+	return c.Commit(seq)
+}

@@ -1,0 +1,153 @@
+package spool
+
+import (
+	"context"
+	"time"
+)
+
+// Joined is a record with what belongs to it.
+type Joined struct {
+	Record *Record
+	// Content is the KindContent record of a version with content, nil for
+	// other records and when Missing.
+	Content *Record
+	// Missing: the version should have content, but its Writer died before, a
+	// gap was recorded, or it did not come in time. In the last case it comes
+	// later as a Joined of its own, whose Record is the KindContent.
+	Missing bool
+	// After is the Position to checkpoint once this one has been dealt with.
+	After Position
+}
+
+// Joiner reads a spool in order of Seq and gives each version together with
+// its content, which lies later in the log. Later records wait for it.
+type Joiner struct {
+	r *Reader
+	// MaxWait bounds how long a version without content holds up the ones
+	// behind it: on a full disk its content may take hours.
+	MaxWait time.Duration
+	// MaxHeld bounds how many records are held.
+	MaxHeld int
+
+	last    Position // After of what was given last
+	held    []*held  // in order of Seq
+	waiting map[uint64]*held
+}
+
+type held struct {
+	j     Joined
+	ready bool
+	since time.Time
+}
+
+// NewJoiner begins at the Reader's Position. MaxWait is 5 s, MaxHeld 100,000.
+func NewJoiner(r *Reader) *Joiner {
+	return &Joiner{r: r, MaxWait: 5 * time.Second, MaxHeld: 100_000, waiting: make(map[uint64]*held), last: r.Position()}
+}
+
+// Next returns the next record in order and waits for it if need be. Errors
+// are those of Reader.Next.
+func (j *Joiner) Next(ctx context.Context) (Joined, error) {
+	for {
+		x, ok, err := j.TryNext()
+		if ok || err != nil {
+			return x, err
+		}
+		d := time.Minute
+		if len(j.held) > 0 {
+			d = 20 * time.Millisecond // its Writer may die without a word
+		}
+		if err := j.r.wait(ctx, d); err != nil {
+			return Joined{}, err
+		}
+	}
+}
+
+// TryNext is Next without waiting; false when nothing is to be had now.
+func (j *Joiner) TryNext() (Joined, bool, error) {
+	for {
+		if len(j.held) > 0 && j.held[0].ready {
+			h := j.held[0]
+			j.held[0] = nil
+			j.held = j.held[1:]
+			j.last = h.j.After
+			return h.j, true, nil
+		}
+		if len(j.held) >= j.MaxHeld {
+			j.giveUp(1)
+			continue
+		}
+		rec, err := j.r.TryNext()
+		if err != nil {
+			return Joined{}, false, err
+		}
+		if rec == nil {
+			if len(j.held) == 0 {
+				return Joined{}, false, nil
+			}
+			if !j.r.WriterAlive() {
+				// Dead before this question: one more look shows all it wrote.
+				if rec, err = j.r.TryNext(); err != nil {
+					return Joined{}, false, err
+				}
+				if rec == nil {
+					j.giveUp(len(j.held))
+					continue
+				}
+			} else if time.Since(j.held[0].since) < j.MaxWait {
+				return Joined{}, false, nil
+			} else {
+				j.giveUp(1)
+				continue
+			}
+		}
+		j.take(rec)
+	}
+}
+
+// take puts a record in its place.
+func (j *Joiner) take(rec *Record) {
+	h := &held{j: Joined{Record: rec, After: j.r.Position()}, ready: true, since: time.Now()}
+	switch {
+	case rec.Kind == KindContent:
+		if v := j.waiting[rec.For]; v != nil {
+			delete(j.waiting, rec.For)
+			v.j.Content, v.ready = rec, true
+			return
+		}
+	case rec.Kind == KindGap && rec.For != 0:
+		if v := j.waiting[rec.For]; v != nil {
+			delete(j.waiting, rec.For)
+			v.j.Missing, v.ready = true, true
+		}
+	case rec.Kind == KindMount:
+		j.giveUp(len(j.held)) // their Writer is gone
+	case rec.Kind == KindVersion && rec.HasContent:
+		h.ready = false
+		j.waiting[rec.Seq] = h
+	}
+	j.held = append(j.held, h)
+}
+
+// giveUp marks what waits among the first n held records as missing.
+func (j *Joiner) giveUp(n int) {
+	for _, h := range j.held[:n] {
+		if !h.ready {
+			delete(j.waiting, h.j.Record.Seq)
+			h.j.Missing, h.ready = true, true
+		}
+	}
+}
+
+// Held is the number of records that wait for the content of an earlier one.
+func (j *Joiner) Held() int { return len(j.held) }
+
+// Checkpoint is where a later Reader may begin once everything given so far has
+// been dealt with. When nothing is held and it is not Before Head, everything
+// that had been appended has been given.
+func (j *Joiner) Checkpoint() Position {
+	if len(j.held) > 0 {
+		return j.last
+	}
+	return j.r.Position()
+}

@@ -1,0 +1,152 @@
+package spool
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+)
+
+func TestJoinerMissing(t *testing.T) {
+	dir := t.TempDir()
+	w := openTest(t, dir, Options{})
+	add := func(r *Record) uint64 {
+		seq, err := w.Append(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seq
+	}
+	gapped := add(&Record{Kind: KindVersion, HasContent: true, Path: "gapped"})
+	late := add(&Record{Kind: KindVersion, HasContent: true, Path: "late"})
+	add(&Record{Kind: KindGap, For: gapped})
+	r := readerTest(t, dir, Position{})
+	j := NewJoiner(r)
+	j.MaxWait = 30 * time.Millisecond
+	want := func(path string, kind Kind, missing bool) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		x, err := j.Next(ctx)
+		if err != nil || x.Record.Path != path || x.Record.Kind != kind || x.Missing != missing {
+			t.Fatalf("got %+v missing %v, %v; want %s", x.Record, x.Missing, err, path)
+		}
+	}
+	want("gapped", KindVersion, true)
+	want("late", KindVersion, true) // after MaxWait
+	want("", KindGap, false)
+	if err := w.WriteContentBytes(late, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	want("", KindContent, false) // the late content, on its own
+	j.MaxWait = time.Hour
+	add(&Record{Kind: KindVersion, HasContent: true, Path: "dead"})
+	if _, ok, _ := j.TryNext(); ok {
+		t.Fatal("a living writer may still bring the content")
+	}
+	w.Close()
+	want("dead", KindVersion, true)
+}
+
+// Damage in the middle (a bad disk) costs the damaged records only.
+func TestDamageIsSkipped(t *testing.T) {
+	dir := t.TempDir()
+	w := openTest(t, dir, Options{})
+	var at int64
+	for i := range 5 {
+		if i == 2 {
+			at = w.segOff
+		}
+		if _, err := w.Append(&Record{Kind: KindNotice, Reason: fmt.Sprint("line ", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Close()
+	f, err := os.OpenFile(filepath.Join(dir, segmentName(1)), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.WriteAt([]byte("XXXX"), at+12)
+	f.Close()
+	r := readerTest(t, dir, Position{})
+	var got []uint64
+	var damage *CorruptError
+	for range 10 {
+		rec, err := r.TryNext()
+		if err != nil && !errors.As(err, &damage) {
+			t.Fatal(err)
+		}
+		if rec != nil {
+			got = append(got, rec.Seq)
+		}
+	}
+	if !reflect.DeepEqual(got, []uint64{1, 2, 4, 5}) || damage == nil || damage.Last != 2 || damage.Continue != 4 {
+		t.Errorf("got %v, %+v", got, damage)
+	}
+}
+
+// A reader that waits is woken by the write itself.
+func TestWaitIsShort(t *testing.T) {
+	dir := t.TempDir()
+	w := openTest(t, dir, Options{})
+	r := readerTest(t, dir, Position{})
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	type result struct {
+		at  time.Time
+		err error
+	}
+	got := make(chan result)
+	go func() {
+		for range 20 {
+			_, err := r.Next(ctx)
+			got <- result{time.Now(), err}
+		}
+	}()
+	var worst time.Duration
+	for range 20 {
+		time.Sleep(5 * time.Millisecond)
+		start := time.Now()
+		if _, err := w.Append(&Record{Kind: KindNotice}); err != nil {
+			t.Fatal(err)
+		}
+		x := <-got
+		if x.err != nil {
+			t.Fatal(x.err)
+		}
+		worst = max(worst, x.at.Sub(start))
+	}
+	t.Logf("slowest of 20 wake-ups: %v", worst)
+	if worst > 2*time.Second {
+		t.Errorf("a wake-up took %v", worst)
+	}
+}
+
+func TestWrongBytesAreNotContent(t *testing.T) {
+	dir := t.TempDir()
+	w := openTest(t, dir, Options{})
+	if err := w.WriteContentBytes(1, []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	r := readerTest(t, dir, Position{})
+	rec := drain(t, r)[0]
+	if err := os.WriteFile(filepath.Join(dir, contentName(rec.File)), []byte("hellx"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Content(rec); !errors.Is(err, ErrNoContent) {
+		t.Errorf("err = %v", err)
+	}
+	s, err := r.OpenContent(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := new(bytes.Buffer).ReadFrom(s); !errors.Is(err, ErrNoContent) {
+		t.Errorf("stream: err = %v", err)
+	}
+}

@@ -1,0 +1,198 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// wakeKeeper tells the keeper that there is something to do. mu may be held.
+func (w *Writer) wakeKeeper() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// keep is the Writer's one goroutine: it allocates the next segment ahead of
+// need and closes files that have been left. Close ends it.
+func (w *Writer) keep() {
+	defer w.done.Done()
+	var retry <-chan time.Time
+	for {
+		select {
+		case _, ok := <-w.wake:
+			if !ok {
+				return
+			}
+		case <-retry:
+		}
+		retry = nil
+		if !w.makeSpare() {
+			retry = time.After(time.Second) // a full disk
+		}
+		w.closeLeft()
+	}
+}
+
+// makeSpare provides spare.seg and reports whether it is there.
+func (w *Writer) makeSpare() bool {
+	w.mu.Lock()
+	have := w.spare || w.closed
+	w.mu.Unlock()
+	if have {
+		return true
+	}
+	path := filepath.Join(w.dir, spareName)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return false
+	}
+	err = allocate(f, w.opt.SegmentSize)
+	f.Close()
+	if err != nil { // no blocks reserved: better leave them to what is written now
+		_ = os.Remove(path)
+		return false
+	}
+	w.mu.Lock()
+	w.spare = true
+	w.mu.Unlock()
+	return true
+}
+
+// closeLeft makes files that are no longer written durable and closes them,
+// which also unlocks content files for their release.
+func (w *Writer) closeLeft() {
+	w.syncMu.Lock()
+	defer w.syncMu.Unlock()
+	w.mu.Lock()
+	segs := w.oldSegs
+	w.oldSegs = nil
+	w.mu.Unlock()
+	for _, f := range segs {
+		_ = datasync(f)
+		_ = f.Close()
+	}
+	w.poolMu.Lock()
+	left := w.left
+	w.left = nil
+	w.poolMu.Unlock()
+	for _, cf := range left {
+		_ = datasync(cf.f)
+		w.poolMu.Lock()
+		delete(w.open, cf)
+		w.poolMu.Unlock()
+		_ = cf.f.Close()
+	}
+}
+
+// Sync makes every record up to and including upTo, and the content that
+// belongs to it, survive a power loss. Callers that come while one is at work
+// share the next round (group commit).
+func (w *Writer) Sync(upTo uint64) error {
+	if w.synced.Load() >= upTo {
+		return nil
+	}
+	w.syncMu.Lock()
+	defer w.syncMu.Unlock()
+	if w.synced.Load() >= upTo {
+		return nil
+	}
+	w.mu.Lock()
+	last := w.next - 1
+	segs := append(w.oldSegs[:len(w.oldSegs):len(w.oldSegs)], w.seg)
+	w.mu.Unlock()
+	// Every content that a record up to last refers to was written before that
+	// record, so a file not dirty by now has nothing of it left to sync.
+	w.poolMu.Lock()
+	var dirty []*contentFile
+	for cf := range w.open {
+		if cf.dirty.Swap(false) {
+			dirty = append(dirty, cf)
+		}
+	}
+	w.poolMu.Unlock()
+	for _, cf := range dirty {
+		if err := datasync(cf.f); err != nil {
+			cf.dirty.Store(true)
+			return fmt.Errorf("sync spool: %w", err)
+		}
+	}
+	for _, f := range segs {
+		if err := datasync(f); err != nil {
+			return fmt.Errorf("sync spool: %w", err)
+		}
+	}
+	if w.dirDirty.Swap(false) {
+		if err := syncDir(w.dir); err != nil {
+			w.dirDirty.Store(true)
+			return fmt.Errorf("sync spool: %w", err)
+		}
+	}
+	w.synced.Store(last)
+	return nil
+}
+
+// reservation is what the file "reserve" holds: numbers from here on were never
+// given out, whatever a power loss took from the log.
+type reservation struct {
+	boot string
+	seq  uint64
+	file uint32
+}
+
+func readReserve(dir string) (r reservation) {
+	b, err := os.ReadFile(filepath.Join(dir, reserveName))
+	if err != nil {
+		return r
+	}
+	if _, err := fmt.Sscan(string(b), &r.boot, &r.seq, &r.file); err != nil {
+		return reservation{}
+	}
+	return r
+}
+
+// reserveLocked reserves numbers ahead; a few milliseconds, once in a million
+// records. mu is held, or nobody else knows the Writer yet. On a full disk the
+// old reservation stays and numbering goes on: only a power loss before space
+// returns could then repeat a number.
+func (w *Writer) reserveLocked() error {
+	r := reservation{w.boot, w.next + 2*reserveSeqs, w.nextFile.Load() + 2*reserveFiles}
+	err := writeReserve(w.dir, r)
+	if err != nil && errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	w.reserved = w.next + reserveSeqs
+	w.fileBound.Store(r.file - reserveFiles)
+	return nil
+}
+
+func writeReserve(dir string, r reservation) error {
+	tmp := filepath.Join(dir, reserveName+".new")
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s %d %d\n", r.boot, r.seq, r.file)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(tmp, filepath.Join(dir, reserveName))
+	}
+	if err != nil {
+		_ = os.Remove(tmp)
+		return err
+	}
+	return syncDir(dir)
+}
+
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(b))
+}

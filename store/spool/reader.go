@@ -1,0 +1,386 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Position is a place between two records. The zero Position is before the
+// oldest record that is still there.
+type Position struct {
+	Segment uint64 // first Seq of the segment
+	Offset  int64  // bytes
+}
+
+// Before reports whether p comes before q.
+func (p Position) Before(q Position) bool {
+	return p.Segment < q.Segment || p.Segment == q.Segment && p.Offset < q.Offset
+}
+
+// CorruptError tells of bytes in a segment that were no records and have been
+// skipped; reading goes on behind them.
+type CorruptError struct {
+	Segment  uint64
+	Offset   int64
+	Skipped  int64  // bytes
+	Last     uint64 // Seq before the damage
+	Continue uint64 // Seq of the record behind it, 0: a later segment
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("spool segment %s: %d bytes at offset %d are damaged; records after %d are missing",
+		segmentName(e.Segment), e.Skipped, e.Offset, e.Last)
+}
+
+// readAhead is the size of one pread of the log.
+const readAhead = 256 << 10
+
+// Reader follows a spool. Next, TryNext and Release belong to one goroutine;
+// the other methods may be called from any.
+type Reader struct {
+	dir  string
+	lock *os.File
+
+	f       *os.File // segment being read, nil before there is one
+	buf     []byte   // bytes from pos on
+	bufs    []byte   // backing array of buf
+	lastSeq uint64
+	badFrom time.Time // when the record at pos was first found broken
+	refs    map[uint32]Position
+	free    map[uint32]Position // content files seen unlocked → head at that time
+
+	// mu guards pos, torn, headSeg, headNum, for Head and Position.
+	mu      sync.Mutex
+	pos     Position
+	torn    Position // end of a dead Writer's garbage after pos
+	headSeg *os.File
+	headNum uint64
+
+	poke chan struct{}
+	note *notifier
+}
+
+// OpenReader opens the spool in dir, which is made if it is missing, to read
+// on from a Position that an earlier Reader gave.
+func OpenReader(dir string, from Position) (*Reader, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open spool: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open spool: %w", err)
+	}
+	r := &Reader{dir: dir, lock: lock, pos: from, refs: make(map[uint32]Position),
+		free: make(map[uint32]Position), poke: make(chan struct{}, 1), bufs: make([]byte, readAhead)}
+	r.note = newNotifier(r.Poke)
+	if from.Segment > 0 {
+		r.lastSeq = from.Segment - 1
+	}
+	return r, nil
+}
+
+// Close ends the Reader; a Next that waits returns when its context ends.
+func (r *Reader) Close() error {
+	r.note.close()
+	if r.f != nil {
+		r.f.Close()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.headSeg != nil {
+		r.headSeg.Close()
+		r.headSeg = nil
+	}
+	return r.lock.Close()
+}
+
+// Poke makes a waiting Next look again.
+func (r *Reader) Poke() {
+	select {
+	case r.poke <- struct{}{}:
+	default: // one is pending
+	}
+}
+
+// Position is behind the last record returned: a later Reader may begin here.
+func (r *Reader) Position() Position {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pos
+}
+
+// Next returns the next record and waits for one if need be. Errors: those of
+// the context, *CorruptError (call again), or an errno of reading.
+func (r *Reader) Next(ctx context.Context) (*Record, error) {
+	for {
+		rec, err := r.TryNext()
+		if rec != nil || err != nil {
+			return rec, err
+		}
+		if err := r.wait(ctx, time.Minute); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// wait returns when the log may have grown, after d at the latest.
+func (r *Reader) wait(ctx context.Context, d time.Duration) error {
+	watched := ""
+	if r.f != nil {
+		watched = r.f.Name()
+	} else {
+		watched = r.dir
+	}
+	if !r.note.arm(watched) {
+		d = min(d, 20*time.Millisecond) // no notification to be had: poll
+	}
+	if !r.badFrom.IsZero() {
+		d = min(d, 100*time.Millisecond)
+	}
+	// Armed; what was appended before that is seen now.
+	if head, err := r.Head(); err == nil && r.Position().Before(head) && r.badFrom.IsZero() {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.poke:
+	case <-t.C:
+	}
+	return nil
+}
+
+// TryNext is Next without waiting: nil, nil when everything has been read.
+func (r *Reader) TryNext() (*Record, error) {
+	for {
+		if r.f == nil {
+			if ok, err := r.openSegment(); !ok || err != nil {
+				return nil, err
+			}
+		}
+		n, v := examine(r.buf)
+		if v == partial {
+			if err := r.fill(len(r.buf)); err != nil {
+				return nil, err
+			}
+			n, v = examine(r.buf)
+		}
+		switch v {
+		case whole:
+			rec := new(Record)
+			err := decode(r.buf[headerLen:n], rec)
+			off := r.advance(n)
+			if err != nil {
+				return nil, &CorruptError{off.Segment, off.Offset, int64(n), r.lastSeq, 0}
+			}
+			r.lastSeq = rec.Seq
+			if rec.Kind == KindContent && rec.Len > 0 {
+				r.refs[rec.File] = r.pos
+			}
+			return rec, nil
+		case ended:
+			if ok, err := r.nextSegment(); !ok || err != nil {
+				return nil, err
+			}
+		default:
+			again, err := r.stuck(v)
+			if !again || err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// advance moves n bytes on and returns where it was.
+func (r *Reader) advance(n int) Position {
+	r.buf = r.buf[n:]
+	r.badFrom = time.Time{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was := r.pos
+	r.pos.Offset += int64(n)
+	r.torn = Position{}
+	return was
+}
+
+// fill reads the segment from pos on again, more than have bytes if there are.
+func (r *Reader) fill(have int) error {
+	if need := have + readAhead; cap(r.bufs) < need && have >= readAhead/2 {
+		r.bufs = make([]byte, need) // a record longer than readAhead
+	}
+	b := r.bufs[:cap(r.bufs)]
+	n, err := r.f.ReadAt(b, r.pos.Offset)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read spool: %w", err)
+	}
+	r.buf = b[:n]
+	return nil
+}
+
+// stuck decides about bytes that are no whole record: a write in progress, the
+// torn tail of a dead Writer, or damage. It reports whether to try again now.
+func (r *Reader) stuck(v verdict) (bool, error) {
+	l, err := list(r.dir, false)
+	if err != nil {
+		return false, err
+	}
+	successor := len(l.segments) > 0 && l.segments[len(l.segments)-1] > r.pos.Segment
+	alive := successor || r.WriterAlive()
+	// Whatever was appended before those two questions is visible from here on.
+	size := len(r.buf)
+	if err := r.fill(len(r.buf)); err != nil {
+		return false, err
+	}
+	if _, v2 := examine(r.buf); v2 == whole || v2 == ended || len(r.buf) != size {
+		return true, nil
+	}
+	if len(r.buf) > 0 && r.badFrom.IsZero() {
+		r.badFrom = time.Now()
+	}
+	// A living Writer's record is whole within microseconds.
+	settled := successor || !alive || v == broken && time.Since(r.badFrom) > time.Second
+	if settled && len(r.buf) > 0 {
+		if n, ok := resync(r.buf, r.lastSeq); ok {
+			e := &CorruptError{Segment: r.pos.Segment, Offset: r.pos.Offset, Skipped: int64(n), Last: r.lastSeq, Continue: seqOf(r.buf[n:])}
+			r.advance(n)
+			return false, e
+		}
+	}
+	if successor {
+		return r.nextSegment()
+	}
+	if !alive {
+		r.mu.Lock()
+		r.torn = Position{r.pos.Segment, r.pos.Offset + int64(len(r.buf))}
+		r.mu.Unlock()
+	}
+	return false, nil
+}
+
+// openSegment opens the segment of pos, or the first one after it.
+func (r *Reader) openSegment() (bool, error) {
+	l, err := list(r.dir, false)
+	if err != nil {
+		return false, err
+	}
+	for _, n := range l.segments {
+		if n < r.pos.Segment {
+			continue
+		}
+		f, err := os.Open(filepath.Join(r.dir, segmentName(n)))
+		if err != nil {
+			return false, fmt.Errorf("open segment: %w", err)
+		}
+		r.f, r.buf, r.badFrom = f, nil, time.Time{}
+		r.mu.Lock()
+		if n != r.pos.Segment {
+			r.pos = Position{Segment: n}
+		}
+		r.mu.Unlock()
+		return true, nil
+	}
+	return false, nil
+}
+
+// nextSegment goes on to the segment after the present one, if it is there.
+func (r *Reader) nextSegment() (bool, error) {
+	l, err := list(r.dir, false)
+	if err != nil {
+		return false, err
+	}
+	for _, n := range l.segments {
+		if n <= r.pos.Segment {
+			continue
+		}
+		r.f.Close()
+		r.f = nil
+		r.mu.Lock()
+		r.pos = Position{Segment: n}
+		r.mu.Unlock()
+		return r.openSegment()
+	}
+	return false, nil
+}
+
+// Head is where the log ends now; one fstat. Everything that was appended
+// before the call has been read when Position() is not Before it.
+func (r *Reader) Head() (Position, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		if r.headSeg == nil || r.headNum < r.pos.Segment {
+			if ok, err := r.newestLocked(); !ok || err != nil {
+				return r.pos, err
+			}
+		}
+		var st syscall.Stat_t
+		if err := syscall.Fstat(int(r.headSeg.Fd()), &st); err != nil {
+			return r.pos, fmt.Errorf("stat segment: %w", err)
+		}
+		head := Position{r.headNum, st.Size}
+		if head == r.pos || head == r.torn {
+			return r.pos, nil
+		}
+		// More than was read: records, or the mark that sends us on.
+		var mark [headerLen]byte
+		if st.Size >= headerLen {
+			if _, err := r.headSeg.ReadAt(mark[:], st.Size-headerLen); err != nil && !errors.Is(err, io.EOF) {
+				return r.pos, fmt.Errorf("read segment: %w", err)
+			}
+		}
+		if _, v := examine(mark[:]); v != ended {
+			return head, nil
+		}
+		was := r.headNum
+		if ok, err := r.newestLocked(); !ok || err != nil {
+			return head, err
+		}
+		if r.headNum == was {
+			// The mark is the last thing there is: end before it.
+			if head.Offset -= headerLen; head.Before(r.pos) {
+				head = r.pos
+			}
+			return head, nil
+		}
+	}
+}
+
+// newestLocked points headSeg at the newest segment. mu is held.
+func (r *Reader) newestLocked() (bool, error) {
+	l, err := list(r.dir, false)
+	if err != nil || len(l.segments) == 0 {
+		return false, err
+	}
+	n := l.segments[len(l.segments)-1]
+	if r.headSeg != nil && n == r.headNum {
+		return true, nil
+	}
+	f, err := os.Open(filepath.Join(r.dir, segmentName(n)))
+	if err != nil {
+		return false, fmt.Errorf("open segment: %w", err)
+	}
+	if r.headSeg != nil {
+		r.headSeg.Close()
+	}
+	r.headSeg, r.headNum = f, n
+	return true, nil
+}
+
+// WriterAlive reports whether a Writer has the spool open.
+func (r *Reader) WriterAlive() bool {
+	ok, err := tryLock(r.lock, syscall.LOCK_SH)
+	if err != nil || !ok {
+		return true // in doubt, wait for it
+	}
+	_ = syscall.Flock(int(r.lock.Fd()), syscall.LOCK_UN)
+	return false
+}

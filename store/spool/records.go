@@ -1,0 +1,122 @@
+package spool
+
+// Kind of a record. The values are on disk; never reuse one.
+type Kind uint8
+
+// The kinds of records in a log segment.
+const (
+	KindMount   Kind = iota + 1 // a mountd started: node ids and processes start anew
+	KindUnmount                 // it ended in order
+	KindProcess                 // a process that later records refer to
+	KindDirty                   // the content of an inode is being modified from now on
+	KindVersion                 // something happened that is a version (see Op)
+	KindContent                 // where the content of an earlier KindVersion lies
+	KindGap                     // content that should have been kept and was not
+	KindReads                   // files that one process opened for reading, aggregated
+	KindNotice                  // one line for the log: an excluded directory was deleted, …
+)
+
+// Op of a version; the values are on disk and are those of fusefs.Op, plus the
+// ones only capture knows.
+type Op uint8
+
+// The operations.
+const (
+	OpOpen Op = iota + 1
+	OpCreate
+	OpWrite
+	OpTruncate
+	OpRename
+	OpExchange
+	OpLink
+	OpUnlink
+	OpSymlink
+	OpMkdir
+	OpRmdir
+	OpChmod
+	OpMknod
+	OpBaseline // the content as it was found, before the first destructive operation
+	OpOutside  // changed by somebody who does not go through the mount
+)
+
+// Class of a path: 0 tracked, 1 ignored, 2 excluded.
+type Class uint8
+
+// Stat of an inode as capture saw it (see fusefs.Stat; times in ns).
+type Stat struct {
+	Dev, Ino     uint64
+	Birth        int64
+	Mode, Nlink  uint32
+	UID, GID     uint32
+	Size         int64
+	Mtime, Ctime int64
+}
+
+// Record is one entry of the log. Which fields count depends on Kind; the
+// others are zero and cost nothing on disk.
+type Record struct {
+	Kind Kind
+	// Seq is the record's position in the order of everything that happened
+	// on this project's mounts: strictly increasing, across segments and
+	// mounts, assigned by the Writer.
+	Seq  uint64
+	Time int64 // ns since the epoch
+
+	Op     Op
+	Class  Class
+	Path   string // project-relative, slash-separated, raw bytes
+	Path2  string // new name
+	Target string // symlink
+	Node   uint64 // node id within this mount
+	Stat   Stat
+	// PID and Start name a process of an earlier KindProcess; 0: unknown.
+	PID   uint32
+	Start uint64
+	UID   uint32
+
+	// KindVersion with content: HasContent says that a KindContent with
+	// For == this Seq follows, unless mountd dies before.
+	HasContent bool
+	// TailFrom > 0: the content record holds only the bytes from here on; the
+	// ones before are those of the node's previous version.
+	TailFrom int64
+	// TooLarge: the file is above the size limit; Stat holds its size, and
+	// Hash its SHA-256 when it was computed.
+	TooLarge bool
+	Hash     []byte
+	// LastName: for unlink and rename over: no other name was left.
+	LastName bool
+	// Idle: captured while still open.
+	Idle bool
+
+	// KindContent
+	For  uint64 // Seq of the version
+	File uint32 // content file number
+	Off  int64
+	Len  int64
+	// Sum is the CRC-32C of the content bytes: after a power loss the log may
+	// have reached the disk when the content file had not.
+	Sum uint32
+
+	// KindProcess
+	PPID    uint32
+	PStart  uint64 // start of the parent
+	Comm    string
+	Args    string
+	Session map[string]string
+
+	// KindGap: Reason is a short sentence ("store too slow", "no space left
+	// on the state file system"); For the version concerned, 0 if none.
+	// KindNotice: the line.
+	Reason string
+
+	// KindReads
+	Paths []string
+	// More reads of the same process that are not listed (a scanner).
+	More uint32
+
+	// KindMount
+	Mountpoint string
+	Source     string
+	Version    string
+}

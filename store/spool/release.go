@@ -1,0 +1,154 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ErrNoContent: the bytes that a KindContent record refers to are not there or
+// are not those that were written (a power loss, a released file).
+var ErrNoContent = errors.New("content is not in the spool any more")
+
+// Content returns the bytes of a KindContent record, verified.
+func (r *Reader) Content(rec *Record) ([]byte, error) {
+	if rec.Kind == KindContent && rec.Len == 0 {
+		return []byte{}, nil // written without a content file
+	}
+	f, err := r.openContent(rec)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := make([]byte, rec.Len)
+	if _, err := f.ReadAt(b, rec.Off); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = ErrNoContent
+		}
+		return nil, fmt.Errorf("content of record %d: %w", rec.For, err)
+	}
+	if crc32.Checksum(b, castagnoli) != rec.Sum {
+		return nil, fmt.Errorf("content of record %d has a wrong checksum: %w", rec.For, ErrNoContent)
+	}
+	return b, nil
+}
+
+func (r *Reader) openContent(rec *Record) (*os.File, error) {
+	if rec.Kind != KindContent || rec.Len < 0 || rec.Off < 0 {
+		return nil, fmt.Errorf("record %d is no content", rec.Seq)
+	}
+	f, err := os.Open(filepath.Join(r.dir, contentName(rec.File)))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrNoContent
+	}
+	if err != nil {
+		return nil, fmt.Errorf("content of record %d: %w", rec.For, err)
+	}
+	return f, nil
+}
+
+// OpenContent streams the bytes of a KindContent record. The checksum is
+// verified at the end: Read then returns ErrNoContent instead of io.EOF.
+func (r *Reader) OpenContent(rec *Record) (io.ReadCloser, error) {
+	if rec.Kind == KindContent && rec.Len == 0 {
+		return io.NopCloser(strings.NewReader("")), nil
+	}
+	f, err := r.openContent(rec)
+	if err != nil {
+		return nil, err
+	}
+	return &contentReader{f: f, r: io.NewSectionReader(f, rec.Off, rec.Len), left: rec.Len, want: rec.Sum}, nil
+}
+
+type contentReader struct {
+	f         *os.File
+	r         io.Reader
+	left      int64
+	sum, want uint32
+}
+
+func (c *contentReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.sum = crc32.Update(c.sum, castagnoli, p[:n])
+	c.left -= int64(n)
+	if errors.Is(err, io.EOF) && (c.left != 0 || c.sum != c.want) {
+		err = ErrNoContent
+	}
+	return n, err
+}
+
+func (c *contentReader) Close() error { return c.f.Close() }
+
+// Release deletes what nobody needs once everything before pos has been dealt
+// with for good: whole segments, and content files that their Writer has left
+// and that no record behind pos refers to.
+func (r *Reader) Release(pos Position) error {
+	l, err := list(r.dir, false)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i, n := range l.segments {
+		if n < pos.Segment && i < len(l.segments)-1 {
+			errs = append(errs, remove(filepath.Join(r.dir, segmentName(n))))
+		}
+	}
+	var fresh []uint32
+	there := make(map[uint32]bool, len(l.contents))
+	for _, n := range l.contents {
+		there[n] = true
+		if _, ok := r.free[n]; !ok && r.left(n) {
+			fresh = append(fresh, n)
+		}
+	}
+	// Who left a file has appended its last record before; so once this head
+	// is read, all records that refer to the file are known.
+	head, err := r.Head()
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	for _, n := range fresh {
+		r.free[n] = head
+	}
+	for n, head := range r.free {
+		if !there[n] {
+			delete(r.free, n)
+			delete(r.refs, n)
+		} else if !r.pos.Before(head) && !pos.Before(r.refs[n]) {
+			errs = append(errs, remove(filepath.Join(r.dir, contentName(n))))
+			delete(r.free, n)
+			delete(r.refs, n)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// left reports whether no Writer holds content file n. An empty file may be
+// just being made: its lock comes after it.
+func (r *Reader) left(n uint32) bool {
+	f, err := os.Open(filepath.Join(r.dir, contentName(n)))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil || fi.Size() == 0 && time.Since(fi.ModTime()) < time.Minute {
+		return false
+	}
+	ok, err := tryLock(f, syscall.LOCK_SH)
+	return ok && err == nil
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("release spool: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package spool
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// keepSize is FALLOC_FL_KEEP_SIZE: the file's size stays where the records end.
+const keepSize = 1
+
+// allocate reserves blocks for the first n bytes of f without changing its
+// size. File systems without fallocate give nil: then a full disk is noticed
+// when writing.
+func allocate(f *os.File, n int64) error {
+	for {
+		err := syscall.Fallocate(int(f.Fd()), keepSize, 0, n)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) {
+			return nil
+		}
+		return err
+	}
+}
+
+func datasync(f *os.File) error {
+	for {
+		if err := syscall.Fdatasync(int(f.Fd())); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
