@@ -1,0 +1,122 @@
+package diff
+
+import "bytes"
+
+// Edit replaces old lines [OldFrom, OldTo) by new lines [NewFrom, NewTo).
+// Line numbers are 0-based here; one of the two ranges may be empty.
+type Edit struct {
+	OldFrom, OldTo int
+	NewFrom, NewTo int
+}
+
+// Script is what leads from one text to another. Immutable once made; its
+// lines alias the texts it was made from.
+type Script struct {
+	Old, New [][]byte
+	Edits    []Edit // ascending, never touching each other
+}
+
+// Compare finds a short edit script from old to new.
+func Compare(old, new []byte) *Script {
+	s := &Script{Old: Lines(old), New: Lines(new)}
+	s.Edits = compareLines(s.Old, s.New)
+	return s
+}
+
+// WithEdits makes a script from edits found earlier for the same two texts.
+func WithEdits(old, new []byte, edits []Edit) *Script {
+	return &Script{Old: Lines(old), New: Lines(new), Edits: edits}
+}
+
+// Added is the number of new lines that are in no equal run.
+func (s *Script) Added() int {
+	n := 0
+	for _, e := range s.Edits {
+		n += e.NewTo - e.NewFrom
+	}
+	return n
+}
+
+// Removed is the number of old lines that are in no equal run.
+func (s *Script) Removed() int {
+	n := 0
+	for _, e := range s.Edits {
+		n += e.OldTo - e.OldFrom
+	}
+	return n
+}
+
+// Unmoved reports whether new lines first..last (1-based, inclusive) are, byte
+// for byte and under the same numbers, old lines first..last and lie outside
+// every edit.
+func (s *Script) Unmoved(first, last int) bool {
+	shift := 0
+	for _, e := range s.Edits {
+		if e.NewFrom >= last {
+			break
+		}
+		// An empty new range at a position strictly inside first..last removes
+		// lines from the middle of it.
+		if e.NewTo >= first && (e.NewTo > e.NewFrom || e.NewFrom >= first) {
+			return false
+		}
+		shift = e.NewTo - e.OldTo
+	}
+	return shift == 0 && first >= 1 && last <= len(s.New)
+}
+
+// Kept is a run of lines that both texts have: old First..Last (1-based,
+// inclusive) are new First+Shift..Last+Shift.
+type Kept struct {
+	First, Last int
+	Shift       int
+}
+
+// Kept lists the runs of equal lines, ascending.
+func (s *Script) Kept() []Kept {
+	var out []Kept
+	o, n := 0, 0
+	for _, e := range s.Edits {
+		if e.OldFrom > o {
+			out = append(out, Kept{First: o + 1, Last: e.OldFrom, Shift: n - o})
+		}
+		o, n = e.OldTo, e.NewTo
+	}
+	if len(s.Old) > o {
+		out = append(out, Kept{First: o + 1, Last: len(s.Old), Shift: n - o})
+	}
+	return out
+}
+
+// compareLines interns the lines, trims what is common at both ends, runs the
+// search on the rest and returns tidied edits.
+func compareLines(a, b [][]byte) []Edit {
+	lo := 0
+	for lo < len(a) && lo < len(b) && bytes.Equal(a[lo], b[lo]) {
+		lo++
+	}
+	ea, eb := len(a), len(b)
+	for ea > lo && eb > lo && bytes.Equal(a[ea-1], b[eb-1]) {
+		ea--
+		eb--
+	}
+	if lo == ea && lo == eb {
+		return nil
+	}
+	t := newInterner(ea - lo + eb - lo)
+	na, nb := make([]int32, ea-lo), make([]int32, eb-lo)
+	for i := range na {
+		na[i] = t.number(a[lo+i])
+	}
+	for i := range nb {
+		nb[i] = t.number(b[lo+i])
+	}
+	edits := search(na, nb, len(t.first))
+	for i := range edits {
+		edits[i].OldFrom += lo
+		edits[i].OldTo += lo
+		edits[i].NewFrom += lo
+		edits[i].NewTo += lo
+	}
+	return tidy(a, b, edits)
+}

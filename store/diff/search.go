@@ -1,0 +1,114 @@
+package diff
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"github.com/sergi/go-diff/diffmatchpatch"
+)
+
+// searchLimit ends the search for the shortest script. What is left then is
+// replaced as a whole, which is right, only longer; and two texts that are so
+// unlike are sent in full anyway.
+const searchLimit = 200 * time.Millisecond
+
+// maxDistinct is how many different lines can be told apart: as many as there
+// are runes. Texts with more are replaced as a whole.
+const maxDistinct = utf8.MaxRune - surrogates
+
+const surrogates = 0xE000 - 0xD800
+
+// search finds the edits between two sequences of line numbers below n, with
+// go-diff's bisection. It works on runes, so a line's number becomes one;
+// surrogates are left out, because go-diff turns runes into strings, which
+// would make them all one. Numbers that occur in one sequence only can match
+// nothing: they are taken out first. A file with every hundredth line replaced
+// has nothing left to search after that.
+func search(a, b []int32, n int) []Edit {
+	inA, inB := make([]bool, n), make([]bool, n)
+	for _, x := range a {
+		inA[x] = true
+	}
+	for _, x := range b {
+		inB[x] = true
+	}
+	m := &marks{goneA: make([]bool, len(a)), goneB: make([]bool, len(b))}
+	keptA, atA := sift(a, inB, m.goneA)
+	keptB, atB := sift(b, inA, m.goneB)
+	if n > maxDistinct {
+		markAll(m.goneA, atA)
+		markAll(m.goneB, atB)
+		return m.edits()
+	}
+	dmp := diffmatchpatch.New()
+	dmp.DiffTimeout = searchLimit
+	i, j := 0, 0
+	for _, d := range dmp.DiffMainRunes(keptA, keptB, false) {
+		n := utf8.RuneCountInString(d.Text)
+		switch d.Type {
+		case diffmatchpatch.DiffEqual:
+			i, j = i+n, j+n
+		case diffmatchpatch.DiffDelete:
+			markAll(m.goneA, atA[i:i+n])
+			i += n
+		case diffmatchpatch.DiffInsert:
+			markAll(m.goneB, atB[j:j+n])
+			j += n
+		}
+	}
+	return m.edits()
+}
+
+// sift keeps the numbers that the other side has, as runes, with their places,
+// and marks the others as gone.
+func sift(in []int32, has []bool, gone []bool) (kept []rune, at []int32) {
+	kept, at = make([]rune, 0, len(in)), make([]int32, 0, len(in))
+	for i, x := range in {
+		if !has[x] {
+			gone[i] = true
+			continue
+		}
+		r := x
+		if r >= 0xD800 {
+			r += surrogates
+		}
+		kept = append(kept, r)
+		at = append(at, int32(i))
+	}
+	return kept, at
+}
+
+func markAll(gone []bool, at []int32) {
+	for _, i := range at {
+		gone[i] = true
+	}
+}
+
+// marks says by place which lines are removed and which are added.
+type marks struct {
+	goneA, goneB []bool
+}
+
+// edits joins the marks into edits; between two edits lies at least one pair
+// of equal lines.
+func (m *marks) edits() []Edit {
+	var out []Edit
+	i, j := 0, 0
+	for i < len(m.goneA) || j < len(m.goneB) {
+		e := Edit{OldFrom: i, NewFrom: j}
+		for i < len(m.goneA) && m.goneA[i] {
+			i++
+		}
+		for j < len(m.goneB) && m.goneB[j] {
+			j++
+		}
+		if e.OldTo, e.NewTo = i, j; e.OldTo > e.OldFrom || e.NewTo > e.NewFrom {
+			out = append(out, e)
+		}
+		for i < len(m.goneA) && j < len(m.goneB) && !m.goneA[i] && !m.goneB[j] {
+			i++
+			j++
+		}
+	}
+	return out
+}
