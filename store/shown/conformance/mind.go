@@ -1,0 +1,264 @@
+package conformance
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"cachebro/store/diff"
+)
+
+// Mind is what a reader believes about one file, from everything it was sent.
+// It is a plain reader: the last thing it was told about a line is what it
+// takes for true, and a diff is applied to the last whole text it had.
+type Mind struct {
+	whole  *string        // last whole text
+	latest map[int]string // by line number: told after whole
+	total  int            // lines, as far as told; -1 unknown
+	pages  string         // rows of a cut diff so far
+}
+
+// NewMind knows nothing.
+func NewMind() *Mind { return &Mind{latest: map[int]string{}, total: -1} }
+
+var unchangedRange = regexp.MustCompile(`· lines (\d+)-(\d+) of (\d+)`)
+
+// Hear takes an answer in and reports an error if what the reader now believes
+// of the asked lines is not what the file is.
+func (m *Mind) Hear(r Read, a Answer, file string) error {
+	switch {
+	case a.Unchanged():
+		return m.unchanged(r, a, file)
+	case a.Changed():
+		return m.changed(a, file)
+	}
+	return m.full(r, a, file)
+}
+
+func split(s string) []string {
+	var out []string
+	for _, l := range diff.Lines([]byte(s)) {
+		out = append(out, string(l))
+	}
+	return out
+}
+
+func asked(r Read, total int) (first, last int) {
+	first, last = max(1, r.Offset), total
+	if r.Limit > 0 {
+		last = min(total, first+r.Limit-1)
+	}
+	return first, last
+}
+
+func (m *Mind) full(r Read, a Answer, file string) error {
+	lines := split(file)
+	first, last := asked(r, len(lines))
+	want := strings.Join(lines[first-1:last], "")
+	if a.Text != want {
+		return fmt.Errorf("full text of lines %d-%d is %.80q, the file has %.80q", first, last, a.Text, want)
+	}
+	m.pages = ""
+	if first == 1 && last == len(lines) {
+		m.set(file)
+		return nil
+	}
+	for j, l := range m.latest {
+		if j < first && first <= last && !strings.HasSuffix(l, "\n") {
+			delete(m.latest, j) // it was the last line, and is so no more
+		}
+	}
+	for i := first; i <= last; i++ {
+		m.latest[i] = lines[i-1]
+	}
+	m.join(file)
+	return nil
+}
+
+// join: parts that make up the whole file are as good as its text.
+func (m *Mind) join(file string) {
+	if m.whole != nil {
+		return
+	}
+	lines := split(file)
+	for i, want := range lines {
+		if l, ok := m.line(i + 1); !ok || l != want {
+			return
+		}
+	}
+	if _, more := m.line(len(lines) + 1); !more {
+		m.set(file)
+	}
+}
+
+func (m *Mind) set(text string) {
+	m.whole, m.latest, m.total, m.pages = &text, map[int]string{}, len(split(text)), ""
+}
+
+// line is what the reader believes of one line. A line that was told without
+// its newline is the last one.
+func (m *Mind) line(i int) (string, bool) {
+	for j, l := range m.latest {
+		if j < i && !strings.HasSuffix(l, "\n") {
+			return "", false
+		}
+	}
+	if l, ok := m.latest[i]; ok {
+		return l, true
+	}
+	if m.whole != nil {
+		if ls := split(*m.whole); i <= len(ls) {
+			return ls[i-1], true
+		}
+	}
+	return "", false
+}
+
+func (m *Mind) unchanged(r Read, a Answer, file string) error {
+	lines := split(file)
+	first, last := asked(r, len(lines))
+	if g := unchangedRange.FindStringSubmatch(a.Text); g != nil {
+		if g[1] != strconv.Itoa(first) || g[2] != strconv.Itoa(last) || g[3] != strconv.Itoa(len(lines)) {
+			return fmt.Errorf("%s for lines %d-%d of %d", a.Text, first, last, len(lines))
+		}
+	}
+	for i := first; i <= last; i++ {
+		l, ok := m.line(i)
+		if !ok {
+			return fmt.Errorf("%s: the reader was never shown line %d", a.Text, i)
+		}
+		if l != lines[i-1] {
+			return fmt.Errorf("%s: line %d is %q, the reader believes %q", a.Text, i, lines[i-1], l)
+		}
+	}
+	if first == 1 && last == len(lines) {
+		if m.whole != nil && len(m.latest) == 0 && *m.whole != file {
+			return fmt.Errorf("%s: the reader believes in another text", a.Text)
+		}
+		m.set(file)
+	}
+	return nil
+}
+
+var sizes = regexp.MustCompile(`· (\d+) -> (\d+) lines\]$`)
+
+func (m *Mind) changed(a Answer, file string) error {
+	label, body, _ := strings.Cut(a.Text, "\n")
+	base, err := m.base(label, file)
+	if err != nil {
+		return err
+	}
+	if i := strings.LastIndex(body, "[... diff truncated at "); i >= 0 && a.Truncated() {
+		m.pages += body[:i]
+		return nil
+	}
+	got, err := diff.Apply([]byte(base), []byte(m.pages+body))
+	if err != nil {
+		return fmt.Errorf("%s: %w", label, err)
+	}
+	if string(got) != file {
+		return fmt.Errorf("%s: the diff makes another text than the file", label)
+	}
+	m.set(file)
+	return nil
+}
+
+// base is what a diff has to start from: the last whole text, or parts told
+// later that make one up. Parts after the whole text must be of it or of the
+// file as it is now: the diff is silent about any other.
+func (m *Mind) base(label, file string) (string, error) {
+	g := sizes.FindStringSubmatch(label)
+	if g == nil {
+		return "", fmt.Errorf("%s: no sizes in the label", label)
+	}
+	total, _ := strconv.Atoi(g[1])
+	parts := ""
+	for i := 1; i <= total && parts != "?"; i++ {
+		if l, ok := m.latest[i]; ok {
+			parts += l
+		} else {
+			parts = "?"
+		}
+	}
+	if parts != "?" && total > 0 && diff.Count([]byte(parts)) == total {
+		if _, more := m.line(total + 1); !more {
+			return parts, nil
+		}
+	}
+	if m.whole == nil {
+		return "", fmt.Errorf("%s: a diff for a reader that was never shown all lines", label)
+	}
+	now, was := split(file), split(*m.whole)
+	for i, l := range m.latest {
+		if !(i <= len(was) && was[i-1] == l) && !(i <= len(now) && now[i-1] == l) {
+			return "", fmt.Errorf("%s: a diff against a text that was not the last word on line %d", label, i)
+		}
+	}
+	return *m.whole, nil
+}
+
+// Edited is the reader's own edit: it knows the outcome where it knows the
+// lines that the edit touches, and numbers behind it shift. If it cannot tell
+// where the edit was, it goes on believing what it does.
+func (m *Mind) Edited(old, new string) {
+	if m.consistent() {
+		m.set(Replace(*m.whole, old, new))
+		return
+	}
+	// Lines of an older text beside newer ones: it goes by the newer ones.
+	known, last := maps.Clone(m.latest), 0
+	if len(known) == 0 && m.whole != nil {
+		for i, l := range split(*m.whole) {
+			known[i+1] = l
+		}
+	}
+	for i := range known {
+		last = max(last, i)
+	}
+	m.whole, m.latest, m.total, m.pages = nil, known, -1, ""
+	for first := 1; first <= last; first++ {
+		end := first
+		text := ""
+		for ; known[end] != ""; end++ {
+			text += known[end]
+		}
+		if !strings.Contains(text, old) {
+			first = end
+			continue
+		}
+		lines := split(Replace(text, old, new))
+		delta := len(lines) - (end - first)
+		m.latest = map[int]string{}
+		for i, l := range known {
+			switch {
+			case i < first:
+				m.latest[i] = l
+			case i >= end:
+				m.latest[i+delta] = l
+			}
+		}
+		for i, l := range lines {
+			m.latest[first+i] = l
+		}
+		return
+	}
+}
+
+// consistent: everything told since the last whole text is of that text.
+func (m *Mind) consistent() bool {
+	if m.whole == nil {
+		return false
+	}
+	was := split(*m.whole)
+	for i, l := range m.latest {
+		if i > len(was) || was[i-1] != l {
+			return false
+		}
+	}
+	return true
+}
+
+// Replace is what an edit tool does: the one place becomes new.
+func Replace(text, old, new string) string { return strings.Replace(text, old, new, 1) }

@@ -1,0 +1,275 @@
+package shown_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/shown"
+	"cachebro/store/shown/conformance"
+
+	"pgregory.net/rapid"
+)
+
+// heard is one answer that came into a reader's context, kept so that the
+// context can be rewound.
+type heard struct {
+	use  string
+	path string
+	hear func(m *conformance.Mind) error
+}
+
+// soul is a reader with what it believes, and the log it believes it from.
+type soul struct {
+	*direct
+	minds map[string]*conformance.Mind
+	log   []heard
+}
+
+func (s *soul) mind(path string) *conformance.Mind {
+	if s.minds[path] == nil {
+		s.minds[path] = conformance.NewMind()
+	}
+	return s.minds[path]
+}
+
+func (s *soul) take(t *rapid.T, h heard) {
+	s.log = append(s.log, h)
+	if err := h.hear(s.mind(h.path)); err != nil {
+		t.Fatalf("reader %v: %v", s.id, err)
+	}
+}
+
+func (s *soul) forget() { s.minds, s.log = map[string]*conformance.Mind{}, nil }
+
+// What a reader can reconstruct from everything it was sent always equals the
+// file, whatever happens to files and contexts in between.
+func TestReadersBelieveTheTruth(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &model{rt: rt, t: t, p: newProject(t, nil)}
+		m.write("a", baseText(rt))
+		m.write("b", baseText(rt))
+		for i := range 3 {
+			// Two agents of one session, and a session of its own.
+			id := store.Reader{Session: store.SessionID(fmt.Sprint("s", i/2)), Agent: []string{"", "sub", ""}[i]}
+			m.readers = append(m.readers, &soul{direct: &direct{p: m.p, known: true, id: id}, minds: map[string]*conformance.Mind{}})
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"write":   func(rt *rapid.T) { m.rt = rt; m.doWrite() },
+			"restore": func(rt *rapid.T) { m.rt = rt; m.doRestore() },
+			"read":    func(rt *rapid.T) { m.rt = rt; m.doRead() },
+			"read2":   func(rt *rapid.T) { m.rt = rt; m.doRead() },
+			"pending": func(rt *rapid.T) { m.rt = rt; m.doBatch() },
+			"edit":    func(rt *rapid.T) { m.rt = rt; m.doEdit() },
+			"swap":    func(rt *rapid.T) { m.rt = rt; m.doSwap() },
+			"epoch":   func(rt *rapid.T) { m.rt = rt; m.doEpoch() },
+			"rewind":  func(rt *rapid.T) { m.rt = rt; m.doRewind() },
+			"later": func(rt *rapid.T) {
+				m.p.Advance(t, time.Duration(rapid.IntRange(1, 40).Draw(rt, "minutes"))*time.Minute)
+			},
+		})
+	})
+}
+
+type model struct {
+	rt      *rapid.T
+	t       *testing.T
+	p       *project
+	readers []*soul
+	past    []string
+	uses    int
+	serial  int
+}
+
+func (m *model) write(path, text string) {
+	m.rt.Logf("%s is now %d lines, %.4x", path, strings.Count(text, "\n"), sha256.Sum256([]byte(text)))
+	m.past = append(m.past, text)
+	m.p.Write(m.t, path, text)
+}
+
+func baseText(rt *rapid.T) string {
+	return conformance.Text(rapid.IntRange(0, 90).Draw(rt, "lines"))
+}
+
+func (m *model) path() string  { return rapid.SampledFrom([]string{"a", "b"}).Draw(m.rt, "path") }
+func (m *model) reader() *soul { return rapid.SampledFrom(m.readers).Draw(m.rt, "reader") }
+
+// mutate changes a few lines; every new line is unlike all others.
+func (m *model) mutate(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	for range rapid.IntRange(1, 4).Draw(m.rt, "changes") {
+		at := rapid.IntRange(0, len(lines)-1).Draw(m.rt, "at")
+		m.serial++
+		fresh := fmt.Sprintf("new line %d of some ordinary length and content\n", m.serial)
+		switch rapid.IntRange(0, 4).Draw(m.rt, "how") {
+		case 0:
+			lines = append(lines[:at:at], lines[at+1:]...)
+		case 1:
+			lines = append(lines[:at:at], append([]string{fresh}, lines[at:]...)...)
+		case 2:
+			lines[at] = strings.TrimSuffix(lines[at], "\n") + "\n"
+		case 3:
+			lines = append(lines[:at:at], append([]string{"}\n", "\n", "}\n"}, lines[at:]...)...)
+		default:
+			lines[at] = fresh
+		}
+		if len(lines) == 0 {
+			lines = []string{""}
+		}
+	}
+	out := strings.Join(lines, "")
+	if rapid.IntRange(0, 9).Draw(m.rt, "end") == 0 {
+		out = strings.TrimSuffix(out, "\n")
+	}
+	return out
+}
+
+func (m *model) doWrite() {
+	p := m.path()
+	m.write(p, m.mutate(string(m.p.files[p])))
+}
+
+func (m *model) doRestore() { m.write(m.path(), rapid.SampledFrom(m.past).Draw(m.rt, "version")) }
+
+// doSwap exchanges the files' contents, as when two were renamed.
+func (m *model) doSwap() {
+	a, b := string(m.p.files["a"]), string(m.p.files["b"])
+	m.write("a", b)
+	m.write("b", a)
+}
+
+func (m *model) ask() conformance.Read {
+	r := conformance.Read{Path: m.path()}
+	n := strings.Count(string(m.p.files[r.Path]), "\n")
+	switch rapid.IntRange(0, 5).Draw(m.rt, "ask") {
+	case 0:
+		r.Force = true
+	case 1, 2:
+		r.Offset = rapid.IntRange(1, max(1, n)).Draw(m.rt, "offset")
+		r.Limit = rapid.IntRange(1, 40).Draw(m.rt, "limit")
+	case 3:
+		r.Limit = rapid.IntRange(1, 90).Draw(m.rt, "limit")
+	}
+	return r
+}
+
+func (m *model) heard(use string, r conformance.Read, a conformance.Answer) heard {
+	content := string(m.p.files[r.Path])
+	label, _, _ := strings.Cut(a.Text, "\n")
+	m.rt.Logf("hears %q of %+v: %.60s", use, r, label)
+	return heard{use: use, path: r.Path, hear: func(mind *conformance.Mind) error { return mind.Hear(r, a, content) }}
+}
+
+func (m *model) doRead() {
+	s, r := m.reader(), m.ask()
+	m.rt.Logf("%v", s.id)
+	a := s.Read(m.t, r)
+	if a.Err != nil {
+		m.rt.Fatalf("read %+v: %v", r, a.Err)
+	}
+	s.take(m.rt, m.heard("", r, a))
+}
+
+// doBatch: several calls at once, with changes in between; some are lost, some
+// arrive as another text.
+func (m *model) doBatch() {
+	s := m.reader()
+	m.rt.Logf("%v", s.id)
+	var calls []shown.Call
+	var got []heard
+	for range rapid.IntRange(1, 3).Draw(m.rt, "calls") {
+		m.uses++
+		use := fmt.Sprint("t", m.uses)
+		r := m.ask()
+		a := s.ReadPending(m.t, use, r)
+		if a.Err != nil {
+			m.rt.Fatalf("read %+v: %v", r, a.Err)
+		}
+		switch rapid.IntRange(0, 7).Draw(m.rt, "fate") {
+		case 0: // cancelled
+		case 1:
+			calls = append(calls, shown.Call{ToolUse: use, Text: a.Text[:len(a.Text)/2] + "…"})
+		default:
+			calls = append(calls, shown.Call{ToolUse: use, Text: a.Text})
+			got = append(got, m.heard(use, r, a))
+		}
+		if rapid.IntRange(0, 3).Draw(m.rt, "between") == 0 {
+			m.doWrite()
+		}
+	}
+	m.p.shown.Commit(s.id, calls)
+	for _, h := range got {
+		s.take(m.rt, h)
+	}
+}
+
+func (m *model) doEdit() {
+	s, p := m.reader(), m.path()
+	m.rt.Logf("%v edits %s", s.id, p)
+	before := string(m.p.files[p])
+	lines := strings.SplitAfter(before, "\n")
+	at := rapid.IntRange(0, len(lines)-1).Draw(m.rt, "at")
+	old := strings.Join(lines[at:min(len(lines), at+rapid.IntRange(1, 3).Draw(m.rt, "n"))], "")
+	if cut := rapid.IntRange(0, 20).Draw(m.rt, "cut"); len(old) > cut+10 {
+		old = old[cut:]
+	}
+	if old == "" || strings.Count(before, old) != 1 {
+		return
+	}
+	m.serial++
+	new := rapid.SampledFrom([]string{"", "x", fmt.Sprintf("edited %d", m.serial), fmt.Sprintf("edited %d\nand more\n", m.serial)}).Draw(m.rt, "new")
+	after := conformance.Replace(before, old, new)
+	m.write(p, after)
+	err := m.p.shown.OwnEdit(context.Background(), shown.Edit{
+		Reader: s.id, Known: true, Path: store.Path(p), Before: sha256.Sum256([]byte(before)), After: sha256.Sum256([]byte(after)),
+		Content: func() ([]byte, error) { return []byte(after), nil }, Old: old, New: new,
+	})
+	if err != nil {
+		m.rt.Fatal(err)
+	}
+	s.take(m.rt, heard{path: p, hear: func(mind *conformance.Mind) error { mind.Edited(old, new); return nil }})
+}
+
+func (m *model) doEpoch() {
+	s := m.reader()
+	name := rapid.SampledFrom([]string{"start", "precompact", "postcompact", "subagent-start", "prompt", "stop"}).Draw(m.rt, "event")
+	m.rt.Logf("%v: %s", s.id, name)
+	s.Event(m.t, name)
+	if name == "prompt" || name == "stop" {
+		return
+	}
+	for _, o := range m.readers {
+		if o == s || s.id.Agent == "" && o.id.Session == s.id.Session && name != "subagent-start" {
+			o.forget()
+		}
+	}
+}
+
+// doRewind takes the main agent back to an earlier point of its transcript.
+func (m *model) doRewind() {
+	s := m.reader()
+	if s.id.Agent != "" {
+		return
+	}
+	m.rt.Logf("%v rewinds", s.id)
+	keep := rapid.IntRange(0, len(s.log)).Draw(m.rt, "keep")
+	var alive []string
+	log := s.log[:keep]
+	s.forget()
+	for _, h := range log {
+		if h.use != "" {
+			alive = append(alive, h.use)
+		}
+	}
+	// Without a tool use nothing says that it is still there; the reader may
+	// well remember it all the same.
+	for _, h := range log {
+		s.log = append(s.log, h)
+		_ = h.hear(s.mind(h.path))
+	}
+	s.Alive(m.t, alive, true)
+}
