@@ -1,0 +1,83 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Error is what crosses the socket: a stable code for programs, one sentence
+// for people, and a command or step that helps. It matches the sentinel of its
+// code under errors.Is.
+type Error struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Error returns the message alone; see Hint.
+func (e *Error) Error() string { return e.Message }
+
+// Is compares codes, so that a sentinel is found again behind the socket.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}
+
+// The sentinels. Their messages are used where nothing more is known.
+var (
+	ErrBadRequest  = &Error{Code: "bad-request", Message: "malformed request"}
+	ErrNotFound    = &Error{Code: "not-found", Message: "not found"}
+	ErrOutside     = &Error{Code: "outside", Message: "path is outside the project"}
+	ErrBinary      = &Error{Code: "binary", Message: "file is binary"}
+	ErrIsDir       = &Error{Code: "is-dir", Message: "path is a directory"}
+	ErrNotRegular  = &Error{Code: "not-regular", Message: "not a regular file"}
+	ErrTooLarge    = &Error{Code: "too-large", Message: "too large"}
+	ErrPermission  = &Error{Code: "permission", Message: "permission denied"}
+	ErrPruned      = &Error{Code: "pruned", Message: "the content of this version is not kept any more"}
+	ErrConflict    = &Error{Code: "conflict", Message: "file is not as expected"}
+	ErrNoDaemon    = &Error{Code: "no-daemon", Message: "the store daemon is not running"}
+	ErrVersion     = &Error{Code: "version", Message: "the store daemon is of another version"}
+	ErrTimeout     = &Error{Code: "timeout", Message: "the store daemon did not answer in time"}
+	ErrCanceled    = &Error{Code: "canceled", Message: "cancelled"}
+	ErrDamaged     = &Error{Code: "damaged", Message: "the store is damaged"}
+	ErrNewer       = &Error{Code: "newer", Message: "the store was written by a newer cachebro"}
+	ErrNoSpace     = &Error{Code: "no-space", Message: "no space for the store"}
+	ErrLocked      = &Error{Code: "locked", Message: "another store daemon owns this project"}
+	ErrForeign     = &Error{Code: "foreign", Message: "belongs to another user"}
+	ErrUnsupported = &Error{Code: "unsupported", Message: "the store daemon does not offer this"}
+	ErrInternal    = &Error{Code: "internal", Message: "internal error of the store daemon"}
+)
+
+// Errorf makes an Error with the code of sentinel, a message, and a hint ("" is
+// the sentinel's).
+func Errorf(sentinel *Error, hint, format string, args ...any) *Error {
+	if hint == "" {
+		hint = sentinel.Hint
+	}
+	return &Error{Code: sentinel.Code, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// Hint returns the hint of the first Error in err's chain, "" if none.
+func Hint(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Hint
+	}
+	return ""
+}
+
+// AsError turns any error into what is sent. Wrapping text around an Error is
+// kept; an unknown error becomes ErrInternal with its own message.
+func AsError(err error) *Error {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return &Error{Code: e.Code, Message: err.Error(), Hint: e.Hint}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Code: ErrTimeout.Code, Message: err.Error()}
+	case errors.Is(err, context.Canceled):
+		return &Error{Code: ErrCanceled.Code, Message: err.Error()}
+	}
+	return &Error{Code: ErrInternal.Code, Message: err.Error(), Hint: "see the daemon's log: cachebro status names it"}
+}

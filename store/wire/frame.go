@@ -1,0 +1,196 @@
+package wire
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits of one frame. A plan over 100,000 files has a header of 30 MB; a body
+// is a file (at most 32 MiB are ever stored) or a diff of a whole tree.
+const (
+	MaxHeader = 64 << 20
+	MaxBody   = 256 << 20
+
+	prefixLen = 8
+	// believed is how much is allocated on the word of a length field; more
+	// only as bytes arrive.
+	believed = 1 << 20
+	maxFDs   = 4
+)
+
+type requestHeader struct {
+	ID     uint64 `json:"id"`
+	Method string `json:"method"`
+	Params any    `json:"params,omitempty"`
+}
+
+type requestIn struct {
+	ID     uint64          `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+type answerHeader struct {
+	ID     uint64 `json:"id"`
+	Result any    `json:"result,omitempty"`
+	Error  *Error `json:"error,omitempty"`
+}
+
+type answerIn struct {
+	ID     uint64          `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Error  *Error          `json:"error"`
+}
+
+// stream is one end of a connection: frames in and out, descriptors collected
+// on the way. Reads belong to one goroutine, writes to one goroutine.
+type stream struct {
+	c   *net.UnixConn
+	br  *bufio.Reader
+	oob []byte
+	fds []*os.File
+}
+
+func newStream(c *net.UnixConn) *stream {
+	s := &stream{c: c, oob: make([]byte, unix.CmsgSpace(maxFDs*4))}
+	s.br = bufio.NewReaderSize(s, 16<<10)
+	return s
+}
+
+// Read feeds the buffered reader; a plain read would drop descriptors.
+func (s *stream) Read(p []byte) (int, error) {
+	n, oobn, _, _, err := s.c.ReadMsgUnix(p, s.oob)
+	if oobn > 0 {
+		s.collect(s.oob[:oobn])
+	}
+	if err == nil && n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return max(n, 0), err
+}
+
+func (s *stream) collect(oob []byte) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return
+	}
+	for i := range msgs {
+		fds, err := unix.ParseUnixRights(&msgs[i])
+		if err != nil {
+			continue
+		}
+		for _, fd := range fds {
+			unix.CloseOnExec(fd)
+			if len(s.fds) >= maxFDs {
+				_ = unix.Close(fd)
+				continue
+			}
+			s.fds = append(s.fds, os.NewFile(uintptr(fd), "received"))
+		}
+	}
+}
+
+// takeFiles hands the descriptors that came so far to the caller.
+func (s *stream) takeFiles() []*os.File {
+	f := s.fds
+	s.fds = nil
+	return f
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// writeFrame sends one frame; file travels along if not nil.
+func (s *stream) writeFrame(header any, body []byte, file *os.File) error {
+	h, err := json.Marshal(header)
+	if err != nil {
+		return fmt.Errorf("encode header: %w", err)
+	}
+	if len(h) > MaxHeader || len(body) > MaxBody {
+		return Errorf(ErrTooLarge, "ask for less, with a limit or a path", "message of %d bytes is too large", len(h)+len(body))
+	}
+	head := make([]byte, prefixLen, prefixLen+len(h)+min(len(body), 64<<10))
+	binary.LittleEndian.PutUint32(head, uint32(len(h)))
+	binary.LittleEndian.PutUint32(head[4:], uint32(len(body)))
+	head = append(head, h...)
+	if len(body) <= cap(head)-len(head) {
+		head = append(head, body...) // one write, one wake-up of the other side
+		body = nil
+	}
+	if file != nil {
+		n, _, err := s.c.WriteMsgUnix(head, unix.UnixRights(int(file.Fd())), nil)
+		if err != nil {
+			return err
+		}
+		head = head[n:]
+	}
+	if len(head) > 0 {
+		if _, err := s.c.Write(head); err != nil {
+			return err
+		}
+	}
+	if len(body) > 0 {
+		_, err = s.c.Write(body)
+	}
+	return err
+}
+
+// readFrame returns the next frame. io.EOF: closed between frames.
+func (s *stream) readFrame() (header, body []byte, err error) {
+	var p [prefixLen]byte
+	if _, err := io.ReadFull(s.br, p[:]); err != nil {
+		return nil, nil, err
+	}
+	hl, bl := binary.LittleEndian.Uint32(p[:]), binary.LittleEndian.Uint32(p[4:])
+	if hl > MaxHeader || bl > MaxBody {
+		return nil, nil, Errorf(ErrTooLarge, "", "frame of %d + %d bytes exceeds the limits", hl, bl)
+	}
+	if header, err = s.readN(int(hl)); err != nil {
+		return nil, nil, err
+	}
+	if body, err = s.readN(int(bl)); err != nil {
+		return nil, nil, err
+	}
+	return header, body, nil
+}
+
+func (s *stream) readN(n int) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	b := make([]byte, 0, min(n, believed))
+	for len(b) < n {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		part := b[len(b):min(cap(b), n)]
+		if _, err := io.ReadFull(s.br, part); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+		b = b[:len(b)+len(part)]
+	}
+	return b, nil
+}
+
+func (s *stream) close() {
+	s.c.Close()
+	closeAll(s.takeFiles())
+}
+
+// past is a deadline that has gone by: it ends a blocked read or write.
+var past = time.Unix(1, 0)

@@ -1,0 +1,116 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Listen binds root's socket. The caller holds the project's lock, so whoever
+// answers there belongs to another state directory (ErrLocked); a socket at
+// which nothing answers is removed first.
+func Listen(p Paths, root, state string) (*net.UnixListener, string, error) {
+	var firstErr error
+	for _, dir := range p.socketDirs() {
+		path := filepath.Join(dir, Key(root)+".sock")
+		if len(path) > maxSocket {
+			firstErr = errors.Join(firstErr, Errorf(ErrBadRequest, "export TMPDIR=/tmp", "socket path %s is longer than %d bytes", path, maxSocket))
+			continue
+		}
+		l, err := listenAt(dir, path)
+		if errors.Is(err, ErrLocked) {
+			return nil, "", err
+		}
+		if err != nil {
+			firstErr = errors.Join(firstErr, err)
+			continue
+		}
+		// Clients with another environment find the socket by this note.
+		if err := writeNote(filepath.Join(state, socketNote), path); err != nil {
+			l.Close()
+			return nil, "", err
+		}
+		return l, path, nil
+	}
+	return nil, "", firstErr
+}
+
+func listenAt(dir, path string) (*net.UnixListener, error) {
+	if err := ownDir(dir, true); err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(path); err == nil {
+		if answers(path) {
+			return nil, Errorf(ErrLocked, "cachebro status", "another store daemon answers at %s", path)
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("remove stale socket: %w", err)
+		}
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	return l, nil
+}
+
+// answers reports whether somebody accepts connections at path. A daemon that
+// is stopped (SIGSTOP) or busy still has its backlog, so it counts. One that was
+// killed may have lost its lock an instant before its socket: hence the tries.
+func answers(path string) bool {
+	for try := 0; ; try++ {
+		c, err := net.DialTimeout("unix", path, time.Second)
+		if err == nil {
+			c.Close()
+		} else if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+		if try == 3 {
+			return true
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func writeNote(path, text string) error {
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, []byte(text+"\n"), 0o600); err != nil {
+		return stateError(filepath.Dir(path), err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("name the socket in the state directory: %w", err)
+	}
+	return nil
+}
+
+// connect reaches the first of root's sockets where somebody accepts.
+func connect(ctx context.Context, p Paths, root string) (*net.UnixConn, error) {
+	var d net.Dialer
+	var last error
+	for _, path := range p.Sockets(root) {
+		c, err := d.DialContext(ctx, "unix", path)
+		if err == nil {
+			return c.(*net.UnixConn), nil
+		}
+		if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil, Errorf(ErrTimeout, "cachebro status", "connect to the store daemon: %v", err)
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist) {
+			last = err
+		}
+	}
+	if last != nil {
+		return nil, Errorf(ErrNoDaemon, "cachebro status", "connect to the store daemon: %v", last)
+	}
+	return nil, Errorf(ErrNoDaemon, "cachebro mount "+root, "no store daemon is running for %s", root)
+}

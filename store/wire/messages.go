@@ -1,0 +1,360 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Methods of the store daemon. Requests and answers are the structs named
+// beside them; "body" is raw bytes that travel beside the JSON, because file
+// content need not be UTF-8.
+const (
+	MHello      = "hello"       // Hello → HelloAnswer; first message of every connection
+	MAttach     = "attach"      // Attach + the source descriptor (SCM_RIGHTS) → HeartbeatAnswer; from mountd
+	MHeartbeat  = "heartbeat"   // Heartbeat → HeartbeatAnswer; from mountd
+	MDetach     = "detach"      // Detach → Empty; mountd ends in order
+	MStatus     = "status"      // Empty → Status
+	MShutdown   = "shutdown"    // Empty → Empty
+	MLog        = "log"         // LogQuery → LogAnswer
+	MShow       = "show"        // ShowQuery → Version, body: the content
+	MDiff       = "diff"        // DiffQuery → DiffAnswer, body: unified diff
+	MBlame      = "blame"       // ShowQuery → BlameAnswer, body: the text; who wrote which of its lines
+	MPlan       = "plan"        // PlanRequest → Plan: revert, undo, redo, restore; nothing is written yet
+	MPlanOpen   = "plan.open"   // Empty → OpenPlans: what was left half-done
+	MPlanFetch  = "plan.fetch"  // PlanFetch → Empty, body: content to write for one step
+	MPlanDone   = "plan.done"   // PlanDone → Empty: what the client wrote
+	MRead       = "read"        // ReadRequest → ReadAnswer, body: the text for the reader
+	MShown      = "shown"       // Shown → ShownAnswer, body: delivered text: pending entry under a tool_use_id
+	MCommit     = "commit"      // Commit → Empty: what the model really got
+	MOwnEdit    = "own-edit"    // OwnEdit → Empty, body: the new content: the agent's own edit through our tool
+	MSession    = "session"     // SessionEvent → SessionAnswer
+	MToolBegin  = "tool.begin"  // ToolCall → ToolBeginAnswer
+	MToolEnd    = "tool.end"    // ToolCall → Empty
+	MWorkingSet = "working-set" // WorkingSetQuery → WorkingSet
+	MRecovery   = "recovery"    // SessionQuery → Recovery
+	MMetrics    = "metrics"     // MetricsQuery → Metrics
+	MSpend      = "spend"       // Spend → Empty: tokens delivered or injected outside of MRead; body: a text whose tokens are Sent where Sent is 0
+	MStore      = "store"       // StoreRequest → StoreAnswer: prune, gc, du, fsck, purge
+	MIngest     = "ingest"      // Ingest → Ingest: not mounted: the pre-image of a file that a tool of ours is about to write, body: its content
+)
+
+// Empty is the request or answer without fields.
+type Empty struct{}
+
+// Hello opens a connection.
+type Hello struct {
+	Version string `json:"version"`
+	Client  string `json:"client"` // cli, mcp, hook, mountd
+	PID     int    `json:"pid"`
+	Root    string `json:"root"` // absolute path of the project's root
+}
+
+// HelloAnswer: a daemon of another version answers with its own and goes on
+// only for status and shutdown, so that an upgraded client can replace it.
+type HelloAnswer struct {
+	Version string `json:"version"`
+	PID     int    `json:"pid"`
+	Root    string `json:"root"`
+	State   string `json:"state"` // state directory
+	Mounted bool   `json:"mounted"`
+}
+
+// Attach is mountd's introduction.
+type Attach struct {
+	PID        int    `json:"pid"`
+	Mountpoint string `json:"mountpoint"`
+	InPlace    bool   `json:"in_place"`
+	Outside    bool   `json:"outside"` // somebody may write underneath
+	Spool      string `json:"spool"`   // directory
+}
+
+// Heartbeat is sent by mountd every few seconds and when something changed.
+type Heartbeat struct {
+	Head    uint64       `json:"head"` // last spool sequence number
+	Outside bool         `json:"outside"`
+	Capture CaptureState `json:"capture"`
+}
+
+// CaptureState is mountd's side of "is everything kept?".
+type CaptureState struct {
+	State     string    `json:"state"` // capturing, stopped
+	Since     time.Time `json:"since,omitzero"`
+	Reason    string    `json:"reason,omitempty"`
+	Queue     int       `json:"queue"`
+	Spooled   int64     `json:"spooled_bytes"`
+	Gaps      int64     `json:"gaps"` // not yet in the log
+	Inodes    int64     `json:"inodes"`
+	Handles   int64     `json:"handles"`
+	HeapBytes int64     `json:"heap_bytes"`
+}
+
+// HeartbeatAnswer tells mountd how the store does.
+type HeartbeatAnswer struct {
+	Healthy       bool      `json:"healthy"`
+	Reason        string    `json:"reason,omitempty"`
+	Ingested      uint64    `json:"ingested"`                // spool sequence number
+	BaselineStart time.Time `json:"baseline_start,omitzero"` // set once the baseline that began then is complete
+}
+
+// Detach says goodbye.
+type Detach struct {
+	PID int `json:"pid"`
+}
+
+// Status of the project.
+type Status struct {
+	Root       string         `json:"root"`
+	State      string         `json:"state"`
+	Version    string         `json:"version"`
+	DaemonPID  int            `json:"daemon_pid"`
+	Mounted    bool           `json:"mounted"`
+	Mountpoint string         `json:"mountpoint,omitempty"`
+	MountdPID  int            `json:"mountd_pid,omitempty"`
+	Outside    bool           `json:"outside"`
+	Capture    CaptureState   `json:"capture"`
+	Store      StoreState     `json:"store"`
+	Baseline   Baseline       `json:"baseline"`
+	Gaps       []Gap          `json:"gaps,omitempty"` // newest first, at most 20
+	GapCount   int64          `json:"gap_count"`
+	Sessions   int            `json:"sessions"` // live ones
+	Index      map[string]any `json:"index,omitempty"`
+}
+
+// StoreState is the daemon's side.
+type StoreState struct {
+	Healthy   bool   `json:"healthy"`
+	Reason    string `json:"reason,omitempty"`
+	Versions  uint64 `json:"versions"`
+	Files     uint64 `json:"files"` // live paths with content
+	DiskBytes int64  `json:"disk_bytes"`
+	FreeBytes int64  `json:"free_bytes"`
+	Lag       uint64 `json:"lag"` // spool records not yet ingested
+	HeapBytes int64  `json:"heap_bytes"`
+}
+
+// Baseline progress.
+type Baseline struct {
+	Running bool      `json:"running"`
+	Done    bool      `json:"done"`
+	Files   int       `json:"files"` // looked at so far
+	Total   int       `json:"total"` // known so far
+	Bytes   int64     `json:"bytes"`
+	Started time.Time `json:"started,omitzero"`
+	Ended   time.Time `json:"ended,omitzero"`
+}
+
+// Gap is content that was not kept.
+type Gap struct {
+	Path   []byte    `json:"path"`
+	Time   time.Time `json:"time"`
+	Reason string    `json:"reason"`
+}
+
+// Actor is who did it.
+type Actor struct {
+	PID       uint32 `json:"pid,omitempty"`
+	UID       uint32 `json:"uid"`
+	Comm      string `json:"comm,omitempty"`
+	Args      string `json:"args,omitempty"`
+	Session   string `json:"session,omitempty"`
+	Agent     string `json:"agent,omitempty"`
+	Prompt    string `json:"prompt,omitempty"`
+	ToolCall  string `json:"tool_call,omitempty"`
+	Tool      string `json:"tool,omitempty"`
+	Uncertain bool   `json:"uncertain,omitempty"`
+}
+
+// Version is an entry of the version log. Paths are bytes (base64 in JSON):
+// they need not be UTF-8.
+type Version struct {
+	Seq       uint64    `json:"seq"`
+	Path      []byte    `json:"path"`
+	Op        string    `json:"op"` // create, write, truncate, rename, exchange, link, unlink, symlink, mkdir, rmdir, chmod, mknod, baseline, outside, moved, seen
+	Class     string    `json:"class"`
+	From      []byte    `json:"from,omitempty"`
+	To        []byte    `json:"to,omitempty"`
+	Target    []byte    `json:"target,omitempty"`
+	Hash      string    `json:"hash,omitempty"` // hex SHA-256
+	NoContent string    `json:"no_content,omitempty"`
+	Size      int64     `json:"size"`
+	Mode      uint32    `json:"mode"` // st_mode
+	Time      time.Time `json:"time"`
+	Mtime     time.Time `json:"mtime,omitzero"`
+	Actor     Actor     `json:"actor"`
+	Prev      uint64    `json:"prev,omitempty"`
+	Plan      string    `json:"plan,omitempty"`
+	Idle      bool      `json:"idle,omitempty"`
+	Deleted   bool      `json:"deleted,omitempty"`
+	Number    int       `json:"number,omitempty"` // 1-based position in the history of its path, where one path was asked for
+}
+
+// LogQuery: the zero value is "everything, newest first".
+type LogQuery struct {
+	Path      []byte    `json:"path,omitempty"` // one file, following renames, or a directory
+	Session   string    `json:"session,omitempty"`
+	Prompt    string    `json:"prompt,omitempty"`
+	ToolCall  string    `json:"tool_call,omitempty"`
+	PID       uint32    `json:"pid,omitempty"`
+	Comm      string    `json:"comm,omitempty"`
+	Since     time.Time `json:"since,omitzero"`
+	Until     time.Time `json:"until,omitzero"`
+	Before    uint64    `json:"before,omitempty"` // only Seq below (paging)
+	After     uint64    `json:"after,omitempty"`
+	Ops       []string  `json:"ops,omitempty"`
+	Oldest    bool      `json:"oldest_first,omitempty"`
+	Limit     int       `json:"limit,omitempty"` // 0: 1,000
+	Baselines bool      `json:"baselines,omitempty"`
+}
+
+// LogAnswer is one page.
+type LogAnswer struct {
+	Versions []Version `json:"versions"`
+	More     bool      `json:"more"`
+	Gaps     []Gap     `json:"gaps,omitempty"`    // within the asked range
+	Notices  []Notice  `json:"notices,omitempty"` // "node_modules (excluded) was deleted by rm (pid 7)"
+}
+
+// Notice is a line that is not a version.
+type Notice struct {
+	Time  time.Time `json:"time"`
+	Text  string    `json:"text"`
+	Actor Actor     `json:"actor"`
+}
+
+// ShowQuery names a version: by Seq, by path and "@N" number, or the newest.
+type ShowQuery struct {
+	Path   []byte    `json:"path,omitempty"`
+	Seq    uint64    `json:"seq,omitempty"`
+	Number int       `json:"number,omitempty"` // 1-based in the path's history; negative: back from the newest
+	At     time.Time `json:"at,omitzero"`
+}
+
+// DiffQuery: between two versions of a path; zero To: the file as it is now;
+// zero From: the version before the newest change.
+type DiffQuery struct {
+	Path    []byte    `json:"path,omitempty"` // "" with Since: the whole tree
+	From    ShowQuery `json:"from,omitzero"`
+	To      ShowQuery `json:"to,omitzero"`
+	Since   time.Time `json:"since,omitzero"`
+	Context int       `json:"context,omitempty"` // 0: 3
+}
+
+// DiffAnswer sums a diff up.
+type DiffAnswer struct {
+	Files   int  `json:"files"`
+	Added   int  `json:"added"`
+	Removed int  `json:"removed"`
+	Binary  bool `json:"binary,omitempty"`
+}
+
+// BlameAnswer says of each line of the body's text, in order, which version
+// wrote it, as an index into Versions.
+type BlameAnswer struct {
+	Versions []Version `json:"versions"`
+	Lines    []int     `json:"lines"`
+}
+
+// PlanRequest asks for a plan to take something back. Kind: revert (Path with
+// Steps or Version), undo, redo, restore (Paths or the whole tree at At); of a
+// plan that was left half-done (Plan): resume, rollback.
+type PlanRequest struct {
+	Kind     string    `json:"kind"`
+	Path     []byte    `json:"path,omitempty"`
+	Steps    int       `json:"steps,omitempty"`
+	Version  ShowQuery `json:"version,omitzero"`
+	Paths    [][]byte  `json:"paths,omitempty"` // globs for undo, paths for restore
+	Session  string    `json:"session,omitempty"`
+	Agent    string    `json:"agent,omitempty"`
+	Prompt   string    `json:"prompt,omitempty"`
+	ToolCall string    `json:"tool_call,omitempty"`
+	PID      uint32    `json:"pid,omitempty"`
+	Last     bool      `json:"last,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	At       ShowQuery `json:"at,omitzero"`
+	Plan     string    `json:"plan,omitempty"` // redo: the plan to take back; "" the last one
+	Merge    bool      `json:"merge,omitempty"`
+	Force    bool      `json:"force,omitempty"`
+	DryRun   bool      `json:"dry_run,omitempty"` // nothing is journalled
+}
+
+// Plan is journalled by the daemon and carried out by the client through the
+// mountpoint, step by step.
+type Plan struct {
+	ID        string     `json:"id"`
+	Kind      string     `json:"kind"`
+	Title     string     `json:"title"` // what is taken back, for the preview
+	Steps     []PlanStep `json:"steps"`
+	Conflicts []Conflict `json:"conflicts,omitempty"`
+	Lost      []Conflict `json:"lost,omitempty"` // cannot be brought back (too large, pruned, gap)
+	Begun     time.Time  `json:"begun,omitzero"`
+	// Resume: a client was stopped half-way. Done holds the steps that it had
+	// reported; steps whose result is there already count as done too.
+	Resume bool  `json:"resume,omitempty"`
+	Done   []int `json:"done,omitempty"`
+}
+
+// OpenPlans are the plans that no living client carries out: heads, without
+// steps, oldest first.
+type OpenPlans struct {
+	Plans []Plan `json:"plans,omitempty"`
+}
+
+// PlanStep: Do is write, delete, mkdir, rmdir, rename, symlink, chmod.
+type PlanStep struct {
+	N       int    `json:"n"`
+	Do      string `json:"do"`
+	Path    []byte `json:"path"`
+	To      []byte `json:"to,omitempty"`     // rename
+	Target  []byte `json:"target,omitempty"` // symlink
+	Mode    uint32 `json:"mode,omitempty"`
+	Mtime   int64  `json:"mtime,omitempty"` // ns; set when the content returns to what it was
+	Size    int64  `json:"size,omitempty"`
+	Hash    string `json:"hash,omitempty"`
+	Expect  string `json:"expect,omitempty"` // hex hash that the file must have now; "absent"; "" any
+	ExpMode uint32 `json:"exp_mode,omitempty"`
+	Added   int    `json:"added,omitempty"`
+	Removed int    `json:"removed,omitempty"`
+}
+
+// Conflict is a path that a plan leaves alone.
+type Conflict struct {
+	Path  []byte    `json:"path"`
+	Why   string    `json:"why"`
+	Actor Actor     `json:"actor,omitzero"`
+	Time  time.Time `json:"time,omitzero"`
+}
+
+// PlanFetch asks for the content of one step.
+type PlanFetch struct {
+	ID string `json:"id"`
+	N  int    `json:"n"`
+}
+
+// PlanDone reports one or more steps; Finished ends the plan.
+type PlanDone struct {
+	ID       string     `json:"id"`
+	Done     []int      `json:"done,omitempty"`
+	Failed   []Conflict `json:"failed,omitempty"`
+	Finished bool       `json:"finished"`
+}
+
+// StoreRequest: Do is prune, gc, du, fsck, purge.
+type StoreRequest struct {
+	Do   string   `json:"do"`
+	Keep int      `json:"keep,omitempty"`
+	Path []byte   `json:"path,omitempty"`
+	Args []string `json:"args,omitempty"`
+}
+
+// StoreAnswer: Text for people, Facts for scripts.
+type StoreAnswer struct {
+	Text  string          `json:"text"`
+	OK    bool            `json:"ok"`
+	Facts json.RawMessage `json:"facts,omitempty"`
+}
+
+// Ingest hands over what a tool of ours read or wrote while nothing is mounted.
+type Ingest struct {
+	Path []byte `json:"path"`
+	Seq  uint64 `json:"seq,omitempty"`
+}

@@ -1,0 +1,213 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Paths says where sockets and state lie for this user. cmd fills it from the
+// environment; the zero value uses the temp directory and the passwd home.
+type Paths struct {
+	RuntimeDir string // $XDG_RUNTIME_DIR
+	StateHome  string // $XDG_STATE_HOME
+	Home       string // $HOME
+	TempDir    string // $TMPDIR; "": os.TempDir()
+	Override   string // $CACHEBRO_DIR: takes the place of <state home>/cachebro
+}
+
+// maxSocket is what fits in sun_path everywhere (104 bytes on macOS, one NUL).
+const maxSocket = 103
+
+// Key is 16 hex digits of a root: the name of its socket, the end of its state
+// directory's name. root is absolute and clean, symlinks resolved.
+func Key(root string) string {
+	h := sha256.Sum256([]byte(root))
+	return hex.EncodeToString(h[:8])
+}
+
+// CleanRoot makes dir a root as all other functions want it. It looks at the
+// file system, so it is for clients, not for who serves a mount on dir.
+func CleanRoot(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", dir, err)
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", dir, err)
+	}
+	return real, nil
+}
+
+// StateBase is the directory that holds the state directories of all projects.
+func (p Paths) StateBase() (string, error) {
+	switch {
+	case p.Override != "":
+		if !filepath.IsAbs(p.Override) {
+			return "", Errorf(ErrBadRequest, "export CACHEBRO_DIR=\"$PWD/"+p.Override+"\"", "CACHEBRO_DIR %q is not an absolute path", p.Override)
+		}
+		return filepath.Clean(p.Override), nil
+	case filepath.IsAbs(p.StateHome):
+		return filepath.Join(p.StateHome, "cachebro"), nil
+	case filepath.IsAbs(p.Home):
+		return filepath.Join(p.Home, ".local", "state", "cachebro"), nil
+	}
+	return "", Errorf(ErrBadRequest, "export HOME or XDG_STATE_HOME", "no home directory is known, so there is no place for the history")
+}
+
+// State is the project's state directory; it need not exist.
+func (p Paths) State(root string) (string, error) {
+	base, err := p.StateBase()
+	if err != nil {
+		return "", err
+	}
+	if !filepath.IsAbs(root) {
+		return "", Errorf(ErrBadRequest, "", "root %q is not an absolute path", root)
+	}
+	name := strings.Map(func(r rune) rune {
+		if r < ' ' || r == '/' || r == 0x7f || r == '�' {
+			return '_'
+		}
+		return r
+	}, filepath.Base(root))
+	if len(name) > 100 { // NAME_MAX is 255 bytes, key and readers need some
+		name = strings.ToValidUTF8(name[:100], "_")
+	}
+	return filepath.Join(base, name+"-"+Key(root)), nil
+}
+
+// MakeState makes the state directory, 0700, and refuses one of somebody else.
+func (p Paths) MakeState(root string) (string, error) {
+	dir, err := p.State(root)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return "", stateError(dir, err)
+	}
+	if err := ownDir(dir, false); err != nil {
+		return "", err
+	}
+	return dir, nil
+}
+
+func stateError(dir string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return Errorf(ErrNoSpace, "free some space, or export CACHEBRO_DIR=/a/larger/disk", "make state directory %s: %v", dir, err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return Errorf(ErrPermission, "export CACHEBRO_DIR to a directory that you can write to", "make state directory %s: %v", dir, err)
+	}
+	return fmt.Errorf("make state directory %s: %w", dir, err)
+}
+
+// ownDir makes dir (0700) or checks that it is a directory of ours that nobody
+// else can enter. A looser mode is refused when strict (somebody may have put a
+// socket there), else tightened.
+func ownDir(dir string, strict bool) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return stateError(dir, err)
+	}
+	fi, err := os.Lstat(dir)
+	if err != nil {
+		return stateError(dir, err)
+	}
+	if !fi.IsDir() {
+		return Errorf(ErrForeign, "move it away", "%s is not a directory", dir)
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok || st.Uid != uint32(os.Getuid()) {
+		return Errorf(ErrForeign, "move it away, or run cachebro as its owner", "%s belongs to another user", dir)
+	}
+	if fi.Mode().Perm()&0o077 != 0 {
+		if strict {
+			return Errorf(ErrForeign, "chmod 700 "+dir+" after a look at what is in it", "%s is open to other users (mode %04o)", dir, fi.Mode().Perm())
+		}
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return stateError(dir, err)
+		}
+	}
+	return nil
+}
+
+// socketDirs lists where the socket may be, best first.
+func (p Paths) socketDirs() []string {
+	var dirs []string
+	if filepath.IsAbs(p.RuntimeDir) {
+		// After su or sudo -E the variable names another user's directory.
+		var st syscall.Stat_t
+		if syscall.Stat(p.RuntimeDir, &st) == nil && st.Uid == uint32(os.Getuid()) {
+			dirs = append(dirs, filepath.Join(p.RuntimeDir, "cachebro"))
+		}
+	}
+	tmp := p.TempDir
+	if tmp == "" {
+		tmp = os.TempDir()
+	}
+	ours := fmt.Sprintf("cachebro-%d", os.Getuid())
+	dirs = append(dirs, filepath.Join(tmp, ours))
+	if len(tmp) > 50 { // too long for a socket below it, perhaps
+		dirs = append(dirs, filepath.Join("/tmp", ours))
+	}
+	return dirs
+}
+
+// Sockets lists where a client looks for root's daemon, best first: the places
+// that follow from our environment, then what the daemon, which may have been
+// started from another environment, wrote into the state directory.
+func (p Paths) Sockets(root string) []string {
+	var all []string
+	for _, d := range p.socketDirs() {
+		if s := filepath.Join(d, Key(root)+".sock"); len(s) <= maxSocket {
+			all = append(all, s)
+		}
+	}
+	if state, err := p.State(root); err == nil {
+		if b, err := os.ReadFile(filepath.Join(state, socketNote)); err == nil {
+			s := strings.TrimSpace(string(b))
+			if filepath.IsAbs(s) && len(s) <= maxSocket && (len(all) == 0 || s != all[0]) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// socketNote is the file in the state directory that names the socket.
+const socketNote = "socket"
+
+// Find returns the nearest of dir and its ancestors that has a socket or a
+// state directory. dir is absolute; nothing below it is looked at, so a hung
+// mount on dir does not matter.
+func (p Paths) Find(dir string) (root string, ok bool) {
+	dirs := p.socketDirs()
+	for d := filepath.Clean(dir); filepath.IsAbs(d); d = filepath.Dir(d) {
+		for _, s := range dirs {
+			if _, err := os.Lstat(filepath.Join(s, Key(d)+".sock")); err == nil {
+				return d, true
+			}
+		}
+		if state, err := p.State(d); err == nil {
+			if _, err := os.Lstat(state); err == nil {
+				return d, true
+			}
+		}
+		if d == filepath.Dir(d) {
+			break
+		}
+	}
+	return "", false
+}
+
+// LogFile is the daemon's log in a state directory.
+func LogFile(state string) string { return filepath.Join(state, "daemon.log") }
+
+// SpoolDir is the spool in a state directory.
+func SpoolDir(state string) string { return filepath.Join(state, "spool") }

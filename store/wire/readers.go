@@ -1,0 +1,248 @@
+package wire
+
+import "time"
+
+// Reader names one context window: a client session and an agent within it.
+// Connection: the client gives no ids; the connection is the reader.
+type Reader struct {
+	Session    string `json:"session,omitempty"`
+	Agent      string `json:"agent,omitempty"`
+	ToolUse    string `json:"tool_use,omitempty"` // joins an MCP call to the hook's reader
+	Connection string `json:"connection,omitempty"`
+}
+
+// ReadRequest asks for the text of a file as this reader should get it. Lines
+// are 1-based; Limit 0 is to the end.
+type ReadRequest struct {
+	Reader     Reader `json:"reader"`
+	Path       []byte `json:"path"`
+	Offset     int    `json:"offset,omitempty"`
+	Limit      int    `json:"limit,omitempty"`
+	Force      bool   `json:"force,omitempty"`
+	DiffOffset int    `json:"diff_offset,omitempty"`
+	// MaxTokens: what is longer is not sent and does not count as asked; the
+	// answer is of kind ReadLarge. 0: no limit.
+	MaxTokens int    `json:"max_tokens,omitempty"`
+	Tool      string `json:"tool,omitempty"` // for the ledger: read_file, read_files, read
+	// Pending: record what is sent under Reader.ToolUse until a commit comes;
+	// else it counts as shown when the answer has been written.
+	Pending bool `json:"pending,omitempty"`
+	// Listing: the request's body is a listing of the directory Path that the
+	// client made, one item a line; the answer is "unchanged", what was added and
+	// removed, or the listing.
+	Listing bool `json:"listing,omitempty"`
+	// Rewrite: the request comes from a PostToolUse hook that holds the
+	// client's own result and only asks what to replace it with.
+	Rewrite *Rewrite `json:"rewrite,omitempty"`
+}
+
+// Rewrite describes a client's built-in read result; its text is the body.
+type Rewrite struct {
+	Rendering  string `json:"rendering"`
+	StartLine  int    `json:"start_line"`
+	NumLines   int    `json:"num_lines"`
+	TotalLines int    `json:"total_lines"`
+	// ClientUnchanged: the client itself answered "file unchanged".
+	ClientUnchanged bool `json:"client_unchanged,omitempty"`
+}
+
+// The kinds of answers.
+const (
+	ReadFull      = "full"
+	ReadUnchanged = "unchanged"
+	ReadDiff      = "diff"
+	ReadSpan      = "span" // Rewrite: real lines of the changed span, Start and lines set
+	ReadKeep      = "keep" // Rewrite: leave the client's result alone
+	// ReadLarge: longer than MaxTokens; ask for a part.
+	ReadLarge = "large"
+)
+
+// ReadAnswer: the body is the text. Text of kind full is exactly the asked
+// lines' bytes.
+type ReadAnswer struct {
+	Kind       string    `json:"kind"`
+	Label      string    `json:"label,omitempty"` // first line of what is sent, FORMATS.md
+	Seq        uint64    `json:"seq,omitempty"`
+	Hash       string    `json:"hash"`
+	Start      int       `json:"start"` // first line of the text
+	NumLines   int       `json:"num_lines"`
+	TotalLines int       `json:"total_lines"`
+	Tokens     int       `json:"tokens"` // of what is sent
+	Full       int       `json:"full_tokens"`
+	Saved      int       `json:"saved_tokens"`
+	Note       string    `json:"note,omitempty"` // Rewrite: additionalContext
+	Binary     bool      `json:"binary,omitempty"`
+	BaseTime   time.Time `json:"base_time,omitzero"` // when the reader was shown the base
+	Mounted    bool      `json:"mounted"`
+	// Again: ReadLarge, and it would have been the text because it was asked for
+	// twice; the parts are then to be asked for with Force.
+	Again bool `json:"again,omitempty"`
+}
+
+// Shown records a delivered text (the body) as pending under Reader.ToolUse.
+type Shown struct {
+	Reader    Reader `json:"reader"`
+	Path      []byte `json:"path"`
+	Rendering string `json:"rendering"`
+	StartLine int    `json:"start_line"`
+	NumLines  int    `json:"num_lines"`
+}
+
+// ShownAnswer says whether the text matched a version.
+type ShownAnswer struct {
+	Matched bool   `json:"matched"`
+	Seq     uint64 `json:"seq,omitempty"`
+}
+
+// Commit carries what a batch of tool calls really delivered to the model.
+type Commit struct {
+	Reader Reader       `json:"reader"`
+	Calls  []CommitCall `json:"calls"`
+}
+
+// CommitCall: Text is the exact final text of a call that has a pending entry.
+type CommitCall struct {
+	ToolUse string `json:"tool_use"`
+	Text    string `json:"text"`
+	// Unchanged: what was delivered is the client's own "file unchanged" line
+	// (Text), in place of a stub or of its own accord.
+	Unchanged bool `json:"unchanged,omitempty"`
+}
+
+// OwnEdit: the agent edited through our tool; it has seen Old and New only.
+type OwnEdit struct {
+	Reader Reader `json:"reader"`
+	Path   []byte `json:"path"`
+	Before string `json:"before"` // hex hash of the content before
+	Old    string `json:"old"`
+	New    string `json:"new"`
+	All    bool   `json:"all"`
+}
+
+// SessionEvent: Event is start, end, prompt, precompact, postcompact,
+// subagent-start, subagent-stop, stop, connect, disconnect.
+type SessionEvent struct {
+	Session    string `json:"session"`
+	Agent      string `json:"agent,omitempty"`
+	AgentType  string `json:"agent_type,omitempty"`
+	Event      string `json:"event"`
+	Source     string `json:"source,omitempty"` // startup, resume, clear, compact, fork
+	Prompt     string `json:"prompt,omitempty"`
+	Transcript string `json:"transcript,omitempty"`
+	Cwd        string `json:"cwd,omitempty"`
+	Client     string `json:"client,omitempty"`
+	PID        int    `json:"pid,omitempty"` // the client's process (the hook's ancestor)
+	// Alive: tool_use ids still on the transcript's active chain, when Checked.
+	Alive   []string `json:"alive,omitempty"`
+	Checked bool     `json:"checked,omitempty"`
+}
+
+// SessionAnswer says what the daemon knows of the session.
+type SessionAnswer struct {
+	Known     bool   `json:"known"`
+	Epoch     uint64 `json:"epoch"`
+	Mounted   bool   `json:"mounted"`
+	NeedCheck bool   `json:"need_check,omitempty"`
+}
+
+// ToolCall opens or closes the window of a tool call.
+type ToolCall struct {
+	Session    string   `json:"session"`
+	Agent      string   `json:"agent,omitempty"`
+	Prompt     string   `json:"prompt,omitempty"`
+	ToolUse    string   `json:"tool_use"`
+	Tool       string   `json:"tool"`
+	Paths      [][]byte `json:"paths,omitempty"`
+	Command    string   `json:"command,omitempty"`
+	PID        int      `json:"pid,omitempty"` // the client's process
+	Failed     bool     `json:"failed,omitempty"`
+	Background bool     `json:"background,omitempty"`
+}
+
+// ToolBeginAnswer carries stale-write warnings, ready to inject.
+type ToolBeginAnswer struct {
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// SessionQuery: Session "last" is the newest one; "" is unknown.
+type SessionQuery struct {
+	Session string `json:"session,omitempty"`
+	Agent   string `json:"agent,omitempty"`
+}
+
+// WorkingSetQuery asks for a session's files, or for everybody's since a time.
+type WorkingSetQuery struct {
+	Session string    `json:"session,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+	Limit   int       `json:"limit,omitempty"`
+}
+
+// WorkingSet lists files newest first.
+type WorkingSet struct {
+	Session string        `json:"session,omitempty"`
+	Branch  string        `json:"branch,omitempty"`
+	Files   []WorkingFile `json:"files"`
+}
+
+// WorkingFile: Edits 0 means read only.
+type WorkingFile struct {
+	Path    []byte    `json:"path"`
+	Edits   int       `json:"edits"`
+	Reads   int       `json:"reads"`
+	Last    time.Time `json:"last"`
+	By      string    `json:"by,omitempty"`     // tool or process of the last edit
+	Others  string    `json:"others,omitempty"` // who else changed it since
+	Deleted bool      `json:"deleted,omitempty"`
+}
+
+// Recovery is what the recovery block, the Stop line and the report are made of.
+type Recovery struct {
+	Known    bool       `json:"known"`
+	Branch   string     `json:"branch"`
+	Set      WorkingSet `json:"set"`
+	Changed  []string   `json:"changed_by_others,omitempty"`
+	Failed   string     `json:"last_failing_command,omitempty"`
+	Metrics  Metrics    `json:"metrics"`
+	Modified int        `json:"modified"` // files changed in the last prompt
+	Mounted  bool       `json:"mounted"`
+}
+
+// MetricsQuery: Delta returns what came since the last delta query, and resets.
+type MetricsQuery struct {
+	Session string `json:"session,omitempty"` // "last", an id, "" for all
+	Delta   bool   `json:"delta,omitempty"`
+}
+
+// Metrics counts tokens (estimates). Saved may be negative.
+type Metrics struct {
+	Session  string       `json:"session,omitempty"`
+	Tools    []ToolMetric `json:"tools"`
+	Calls    int          `json:"calls"`
+	Full     int64        `json:"full_tokens"`     // without cachebro
+	Sent     int64        `json:"sent_tokens"`     // delivered, labels included
+	Overhead int64        `json:"overhead_tokens"` // injected context and schema
+	Saved    int64        `json:"saved_tokens"`    // Full - Sent - Overhead
+	Percent  float64      `json:"percent"`         // Saved / Full * 100
+	Cached   int          `json:"unchanged_answers"`
+	Diffs    int          `json:"diff_answers"`
+	Contexts int          `json:"contexts"` // epochs that paid for the schema
+}
+
+// ToolMetric is one line of the report.
+type ToolMetric struct {
+	Tool  string `json:"tool"`
+	Calls int    `json:"calls"`
+	Full  int64  `json:"full_tokens"`
+	Sent  int64  `json:"sent_tokens"`
+	Saved int64  `json:"saved_tokens"`
+}
+
+// Spend enters tokens into the ledger that did not pass through MRead.
+type Spend struct {
+	Reader Reader `json:"reader"`
+	Tool   string `json:"tool"` // read, ls, search, recovery, schema, …
+	Full   int64  `json:"full_tokens"`
+	Sent   int64  `json:"sent_tokens"`
+	Kind   string `json:"kind"`             // result, overhead
+	Answer string `json:"answer,omitempty"` // unchanged, diff, full
+}

@@ -1,0 +1,303 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Request is what a handler gets.
+type Request struct {
+	Method string
+	Params json.RawMessage
+	Body   []byte
+	Files  []*os.File // descriptors that came along; the handler owns them
+	Hello  Hello
+	Peer   Peer
+
+	// Written, if the handler sets it, is called once the answer is on its way
+	// (nil) or was not (the error): what a reader was shown counts from then.
+	Written func(error)
+}
+
+// Decode reads the params. Unknown fields are ignored: a newer client may know more.
+func (r *Request) Decode(v any) error {
+	if len(r.Params) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(r.Params, v); err != nil {
+		return Errorf(ErrBadRequest, "", "%s: %v", r.Method, err)
+	}
+	return nil
+}
+
+// Handler answers one request: a result for the header (nil: empty) and a body.
+// ctx ends when the client has gone away or the server closes.
+type Handler func(ctx context.Context, r *Request) (result any, body []byte, err error)
+
+// ServerOptions of a Server.
+type ServerOptions struct {
+	Handler Handler
+	// Hello answers the handshake; an error refuses the connection.
+	Hello func(Hello, Peer) (HelloAnswer, error)
+	Log   *slog.Logger // nil: silent
+	// MaxConns open connections; more are refused. 0: 512.
+	MaxConns int
+	// WriteTimeout for a client that does not read its answer. 0: 10 s.
+	WriteTimeout time.Duration
+}
+
+// Server serves connections. Each has a goroutine that reads and one that
+// works, so that the end of a connection is noticed while its handler runs, and
+// a slow client holds up nobody else.
+type Server struct {
+	o      ServerOptions
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	busy   atomic.Int64
+	last   atomic.Int64 // when a request ended or a connection came or went, ns
+
+	// mu guards what follows.
+	mu     sync.Mutex
+	conns  map[*stream]struct{}
+	lis    map[net.Listener]struct{}
+	closed bool
+}
+
+// NewServer makes a Server; Serve runs it.
+func NewServer(o ServerOptions) *Server {
+	if o.MaxConns <= 0 {
+		o.MaxConns = 512
+	}
+	if o.WriteTimeout <= 0 {
+		o.WriteTimeout = 10 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{o: o, conns: make(map[*stream]struct{}), lis: make(map[net.Listener]struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.last.Store(time.Now().UnixNano())
+	return s
+}
+
+// Serve accepts until Close; it then returns nil.
+func (s *Server) Serve(l *net.UnixListener) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return l.Close()
+	}
+	s.lis[l] = struct{}{}
+	s.mu.Unlock()
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			if s.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			s.o.Log.Warn("accept", "err", err) // out of descriptors: it passes
+			select {
+			case <-s.ctx.Done():
+				return nil
+			case <-time.After(50 * time.Millisecond):
+			}
+			continue
+		}
+		s.start(c)
+	}
+}
+
+func (s *Server) start(c *net.UnixConn) {
+	st := newStream(c)
+	s.mu.Lock()
+	if s.closed || len(s.conns) >= s.o.MaxConns {
+		s.mu.Unlock()
+		st.close()
+		return
+	}
+	s.conns[st] = struct{}{}
+	s.done.Add(1)
+	s.mu.Unlock()
+	s.last.Store(time.Now().UnixNano())
+	go func() {
+		defer s.done.Done()
+		s.serve(st)
+		s.mu.Lock()
+		delete(s.conns, st)
+		s.mu.Unlock()
+		s.last.Store(time.Now().UnixNano())
+	}()
+}
+
+// Conns is the number of open connections.
+func (s *Server) Conns() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// Idle is how long nobody has asked anything; 0 while a handler works.
+func (s *Server) Idle() time.Duration {
+	if s.busy.Load() > 0 {
+		return 0
+	}
+	return time.Since(time.Unix(0, s.last.Load()))
+}
+
+// Close stops accepting, cancels the handlers and waits for them.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	for l := range s.lis {
+		l.Close()
+	}
+	for st := range s.conns {
+		_ = st.c.SetReadDeadline(past) // answers under way may still go out
+	}
+	s.mu.Unlock()
+	s.cancel()
+	s.done.Wait()
+}
+
+type incoming struct {
+	req   requestIn
+	body  []byte
+	files []*os.File
+}
+
+// serve handles one connection until it ends.
+func (s *Server) serve(st *stream) {
+	defer st.close()
+	peer, err := checkPeer(st.c)
+	if err != nil {
+		s.o.Log.Warn("connection refused", "err", err)
+		return
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	reqs := make(chan incoming) // closed by the reading goroutine
+	var reading sync.WaitGroup
+	reading.Add(1)
+	go func() {
+		defer reading.Done()
+		defer close(reqs)
+		defer cancel()
+		s.read(ctx, st, reqs)
+	}()
+	cs := &connState{s: s, st: st, peer: peer}
+	for in := range reqs {
+		if !cs.handle(ctx, in) {
+			break
+		}
+	}
+	cancel()
+	_ = st.c.SetReadDeadline(past)
+	for in := range reqs { // the reader may be about to hand one over
+		closeAll(in.files)
+	}
+	reading.Wait()
+}
+
+// read passes requests on until the connection ends.
+func (s *Server) read(ctx context.Context, st *stream, reqs chan<- incoming) {
+	for {
+		h, body, err := st.readFrame()
+		if err != nil {
+			var e *Error
+			if errors.As(err, &e) {
+				_ = st.c.SetWriteDeadline(time.Now().Add(time.Second))
+				_ = st.writeFrame(answerHeader{Error: e}, nil, nil)
+			}
+			return
+		}
+		in := incoming{body: body, files: st.takeFiles()}
+		if err := json.Unmarshal(h, &in.req); err != nil {
+			closeAll(in.files)
+			s.o.Log.Warn("malformed request", "err", err)
+			return
+		}
+		select {
+		case reqs <- in:
+		case <-ctx.Done():
+			closeAll(in.files)
+			return
+		}
+	}
+}
+
+// connState is what the working goroutine of a connection knows.
+type connState struct {
+	s       *Server
+	st      *stream
+	peer    Peer
+	greeted bool
+	hello   Hello
+	version string // of the daemon
+}
+
+// handle answers one request; false ends the connection.
+func (cs *connState) handle(ctx context.Context, in incoming) bool {
+	s := cs.s
+	s.busy.Add(1)
+	defer func() {
+		s.last.Store(time.Now().UnixNano())
+		s.busy.Add(-1)
+	}()
+	r := &Request{Method: in.req.Method, Params: in.req.Params, Body: in.body, Files: in.files, Hello: cs.hello, Peer: cs.peer}
+	result, body, err := cs.answer(ctx, r)
+	a := answerHeader{ID: in.req.ID, Result: result}
+	if err != nil {
+		a.Result, a.Error = nil, AsError(err)
+	}
+	_ = cs.st.c.SetWriteDeadline(time.Now().Add(s.o.WriteTimeout))
+	werr := cs.st.writeFrame(a, body, nil)
+	var e *Error
+	if errors.As(werr, &e) { // the answer is too large; say so instead
+		if r.Written != nil {
+			r.Written(werr)
+			r.Written = nil
+		}
+		werr = cs.st.writeFrame(answerHeader{ID: in.req.ID, Error: e}, nil, nil)
+	}
+	if r.Written != nil {
+		r.Written(werr)
+	}
+	return werr == nil && cs.greeted
+}
+
+func (cs *connState) answer(ctx context.Context, r *Request) (any, []byte, error) {
+	if r.Method != MAttach {
+		closeAll(r.Files)
+		r.Files = nil
+	}
+	if !cs.greeted {
+		if r.Method != MHello {
+			closeAll(r.Files)
+			return nil, nil, Errorf(ErrBadRequest, "", "the first request must be %s", MHello)
+		}
+		var h Hello
+		if err := r.Decode(&h); err != nil {
+			return nil, nil, err
+		}
+		ans, err := cs.s.o.Hello(h, cs.peer)
+		if err != nil {
+			return nil, nil, err
+		}
+		cs.greeted, cs.hello, cs.version = true, h, ans.Version
+		return ans, nil, nil
+	}
+	if cs.hello.Version != cs.version && !anyVersion[r.Method] {
+		closeAll(r.Files)
+		return nil, nil, Errorf(ErrVersion, "restart what is older; cachebro mount replaces an older daemon",
+			"the store daemon is version %s, the client %s", cs.version, cs.hello.Version)
+	}
+	return cs.s.o.Handler(ctx, r)
+}

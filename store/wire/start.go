@@ -1,0 +1,263 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Start says how to bring the daemon up when none answers.
+type Start struct {
+	Self string   // the executable, absolute
+	Args []string // nil: daemon --root ROOT
+	// Replace an older daemon (by version number) instead of failing with
+	// ErrVersion. A mount survives that: mountd attaches again.
+	Replace bool
+	Within  time.Duration // until it must answer; 0: 5 s
+}
+
+// DialOrStart is Dial, but starts the daemon, detached, when there is none; the
+// Client does so again whenever the daemon has gone. Two clients that start at
+// once start one daemon.
+func DialOrStart(ctx context.Context, p Paths, h Hello, t Timeouts, s Start) (*Client, error) {
+	if !filepath.IsAbs(s.Self) {
+		return nil, Errorf(ErrBadRequest, "", "executable %q is not an absolute path", s.Self)
+	}
+	if s.Within <= 0 {
+		s.Within = 5 * time.Second
+	}
+	if s.Args == nil {
+		s.Args = []string{"daemon", "--root", h.Root}
+	}
+	c := newClient(h, t)
+	st := &starter{c: c, p: p, s: s}
+	c.open = st.open
+	err := c.first(ctx)
+	if errors.Is(err, ErrVersion) && s.Replace && older(c.Hello().Version, h.Version) {
+		if err := st.replace(ctx); err != nil {
+			return nil, err
+		}
+		err = c.first(ctx)
+	}
+	return c, err
+}
+
+type starter struct {
+	c *Client
+	p Paths
+	s Start
+
+	// mu guards child, the daemon we started and have not yet waited for.
+	mu    sync.Mutex
+	child int
+}
+
+func (st *starter) open(ctx context.Context) (*clientConn, error) {
+	cc, err := st.c.connect(ctx, st.p)
+	if !errors.Is(err, ErrNoDaemon) {
+		return cc, err
+	}
+	return st.start(ctx)
+}
+
+// start runs the daemon under a lock, so that of two clients only one does.
+func (st *starter) start(ctx context.Context) (*clientConn, error) {
+	root := st.c.hello.Root
+	state, err := st.p.MakeState(root)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, st.s.Within)
+	defer cancel()
+	unlock, err := lockStart(ctx, filepath.Join(state, "start.lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if cc, err := st.c.connect(ctx, st.p); !errors.Is(err, ErrNoDaemon) {
+		return cc, err
+	}
+	st.reap()
+	logFile := LogFile(state)
+	from := size(logFile)
+	pid, err := spawn(st.s.Self, st.s.Args, logFile)
+	if err != nil {
+		return nil, Errorf(ErrNoDaemon, "", "start the store daemon: %v", err)
+	}
+	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 40*time.Millisecond) {
+		select {
+		case <-ctx.Done():
+			st.remember(pid)
+			return nil, Errorf(ErrNoDaemon, "look at "+logFile, "the store daemon (pid %d) does not answer%s", pid, tail(logFile, from))
+		case <-time.After(wait):
+		}
+		cc, err := st.c.connect(ctx, st.p)
+		if err == nil {
+			st.remember(pid)
+			return cc, nil
+		}
+		if !errors.Is(err, ErrNoDaemon) && !errors.Is(err, ErrTimeout) {
+			st.remember(pid)
+			return nil, err
+		}
+		if exited(pid) {
+			return nil, Errorf(ErrNoDaemon, "look at "+logFile, "the store daemon could not start%s", tail(logFile, from))
+		}
+	}
+}
+
+// lockStart takes an flock, polling so that the context is honoured.
+func lockStart(ctx context.Context, path string) (func(), error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, stateError(filepath.Dir(path), err)
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, Errorf(ErrTimeout, "cachebro status", "another process has been starting the store daemon for too long")
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// spawn starts a process that outlives us: own session, working directory /.
+func spawn(self string, args []string, logFile string) (int, error) {
+	out, err := os.OpenFile(logFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer out.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return 0, err
+	}
+	defer null.Close()
+	p, err := os.StartProcess(self, append([]string{self}, args...), &os.ProcAttr{
+		Dir:   "/",
+		Files: []*os.File{null, out, out},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return 0, err
+	}
+	pid := p.Pid
+	_ = p.Release()
+	return pid, nil
+}
+
+// exited reports whether our child has ended, and collects it then.
+func exited(pid int) bool {
+	got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	return got == pid || errors.Is(err, unix.ECHILD)
+}
+
+func (st *starter) remember(pid int) {
+	st.mu.Lock()
+	st.child = pid
+	st.mu.Unlock()
+}
+
+// reap collects the daemon we started before, should it have ended: a client
+// that lives for days must not gather zombies.
+func (st *starter) reap() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.child != 0 && exited(st.child) {
+		st.child = 0
+	}
+}
+
+func size(path string) int64 {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return fi.Size()
+}
+
+// tail returns what was logged since, the last 2 KiB of it, as ": text".
+func tail(path string, from int64) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if n := size(path); n > from+2048 {
+		from = n - 2048
+	}
+	b, _ := io.ReadAll(io.NewSectionReader(f, from, 2048))
+	if text := strings.TrimSpace(string(b)); text != "" {
+		return ": " + text
+	}
+	return ""
+}
+
+// replace asks the older daemon to end, and waits until it has.
+func (st *starter) replace(ctx context.Context) error {
+	old := st.c.Hello().PID
+	if _, err := st.c.Call(ctx, MShutdown, Empty{}, nil, nil); err != nil && !errors.Is(err, ErrNoDaemon) {
+		return fmt.Errorf("replace the older store daemon: %w", err)
+	}
+	st.c.dropIdle()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		st.reap()
+		if err := unix.Kill(old, 0); errors.Is(err, unix.ESRCH) || zombie(old) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return Errorf(ErrTimeout, fmt.Sprintf("kill %d", old), "the older store daemon (pid %d) does not end", old)
+		}
+		select {
+		case <-ctx.Done():
+			return ctxError(ctx, "replace the older store daemon")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// zombie: ended, but the process that started it has not looked yet.
+func zombie(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, ok := strings.Cut(string(b), ") ")
+	return ok && strings.HasPrefix(rest, "Z")
+}
+
+// older compares version numbers like 0.3.1 part by part; what is not a number
+// never counts as older, so that two development builds do not fight.
+func older(a, b string) bool {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := 0; i < len(as) && i < len(bs); i++ {
+		x, err1 := strconv.Atoi(as[i])
+		y, err2 := strconv.Atoi(bs[i])
+		if err1 != nil || err2 != nil {
+			return false
+		}
+		if x != y {
+			return x < y
+		}
+	}
+	return len(as) < len(bs)
+}
