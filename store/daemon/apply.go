@@ -1,0 +1,103 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cachebro/store"
+)
+
+// apply appends changes with the checkpoint, and keeps trying for as long as
+// the store cannot: the spool holds everything meanwhile.
+func (g *ingester) apply(ctx context.Context, changes []store.Change, checkpoint []byte) ([]store.Version, bool) {
+	for tries := 0; ; tries++ {
+		g.applyMu.Lock()
+		vs, err := g.d.store.Apply(ctx, changes, checkpoint)
+		if err == nil {
+			g.checkpoint = checkpoint
+		}
+		g.applyMu.Unlock()
+		var base *store.BaseError
+		switch {
+		case err == nil:
+			g.healthy()
+			g.d.pokeIndex()
+			return vs, true
+		case ctx.Err() != nil, errors.Is(err, store.ErrClosed):
+			return nil, false
+		case errors.As(err, &base) && base.Index < len(changes):
+			g.rebase(ctx, &changes[base.Index])
+			tries--
+			continue
+		case errors.Is(err, store.ErrNoSpace):
+			g.unhealthy(err)
+			tries = 0
+		default:
+			g.unhealthy(err)
+			if tries >= 5 && g.mend(changes, err) {
+				continue
+			}
+		}
+		if !sleep(ctx, retryEvery) {
+			return nil, false
+		}
+		if tries%30 == 29 {
+			g.maybeRelease(ctx, true)
+		}
+	}
+}
+
+// rebase makes a tail into a whole content: its beginning is not known to the
+// store (a restart since), but the file may still be there as it was.
+func (g *ingester) rebase(ctx context.Context, c *store.Change) {
+	c.TailFrom, c.HasContent, c.Content = 0, false, nil
+	if !g.fromSource(ctx, c) {
+		g.lost(c, "the beginning of an appended file is not known any more")
+	}
+}
+
+// mend takes the content out of a batch that the store refuses again and again:
+// one bad content must not stop history for good.
+func (g *ingester) mend(changes []store.Change, err error) bool {
+	mended := false
+	for i := range changes {
+		if c := &changes[i]; c.HasContent {
+			c.HasContent, c.Content, c.TailFrom = false, nil, 0
+			g.lost(c, fmt.Sprintf("the store refuses the content: %v", err))
+			mended = true
+		}
+	}
+	return mended
+}
+
+func (g *ingester) lost(c *store.Change, reason string) {
+	c.NoContent = "gap: " + reason
+	g.gap(store.Gap{Path: c.Path, Time: c.Time, Reason: reason})
+}
+
+func (g *ingester) gap(gap store.Gap) {
+	if err := g.d.store.NoteGap(gap); err != nil {
+		g.d.log.Error("gap", "path", display(gap.Path), "reason", gap.Reason, "err", err)
+	}
+}
+
+func (g *ingester) healthy() {
+	if h := g.health.Load(); !h.ok {
+		g.d.log.Info("the store takes versions again", "stopped", time.Since(h.since).Round(time.Second))
+		g.health.Store(&health{ok: true, since: time.Now()})
+	}
+}
+
+func (g *ingester) unhealthy(err error) {
+	reason := err.Error()
+	if h := g.health.Load(); h.ok || h.reason != reason {
+		since := time.Now()
+		if !h.ok {
+			since = h.since
+		}
+		g.d.log.Error("the store takes no versions; the spool keeps them", "err", err)
+		g.health.Store(&health{reason: reason, since: since})
+	}
+}

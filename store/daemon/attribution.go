@@ -1,0 +1,309 @@
+package daemon
+
+import (
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/spool"
+	"cachebro/store/wire"
+)
+
+// procKey names a process: pids are handed out again, pid and start time are not.
+type procKey struct {
+	PID   uint32
+	Start uint64 // clock ticks after boot
+}
+
+// process is what mountd said of one. Immutable but for seen.
+type process struct {
+	key     procKey
+	parent  procKey
+	uid     uint32
+	comm    string
+	args    string
+	session string // from its environment
+	seen    int64
+}
+
+// window is the time during which a tool call may write. Of a tool that edits
+// by itself (Edit, Write) the writer is its own process; of Bash it is a
+// descendant.
+type window struct {
+	call  wire.ToolCall
+	owner procKey // the process named by call.PID
+	begin int64   // ns
+	end   int64   // ns, 0 while open
+}
+
+// sessionAt: from then on a client process worked for this session (one process
+// has several, one after the other: /clear, /resume).
+type sessionAt struct {
+	time    int64
+	session store.SessionID
+}
+
+// promptAt: from then on a session worked on this prompt.
+type promptAt struct {
+	time   int64
+	prompt string
+}
+
+// attribution joins processes to sessions, prompts and tool calls. Records may
+// be ingested long after they were written (a daemon that was stopped), so
+// everything is looked up by the record's time, not by what is open now.
+type attribution struct {
+	boot int64 // ns; when clock ticks began
+
+	// mu guards what follows; nothing is waited for while it is held.
+	mu       sync.Mutex
+	procs    map[procKey]*process
+	clients  map[procKey][]sessionAt
+	prompts  map[store.SessionID][]promptAt
+	windows  []*window // by begin
+	branches map[procKey]*window
+	plans    []*planWindow
+}
+
+// planWindow is the time during which a client carries out a plan.
+type planWindow struct {
+	id         string
+	owner      procKey
+	begin, end int64
+}
+
+const (
+	maxProcs   = 20_000
+	maxWindows = 2_000
+	// windowSlack covers the distance between two clocks: start times are in
+	// ticks of 10 ms, and a hook reports the end of a tool a little late.
+	windowSlack = int64(60 * time.Millisecond)
+)
+
+func newAttribution() *attribution {
+	return &attribution{
+		boot: bootTime(), procs: map[procKey]*process{}, clients: map[procKey][]sessionAt{},
+		prompts: map[store.SessionID][]promptAt{}, branches: map[procKey]*window{},
+	}
+}
+
+// sessionVariables are those of the environment that name a session, best first.
+var sessionVariables = []string{"CACHEBRO_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"}
+
+// process takes a KindProcess record in.
+func (a *attribution) process(r *spool.Record) {
+	p := &process{key: procKey{r.PID, r.Start}, parent: procKey{r.PPID, r.PStart}, uid: r.UID, comm: r.Comm, args: r.Args, seen: r.Time}
+	for _, name := range sessionVariables {
+		if p.session = r.Session[name]; p.session != "" {
+			break
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if old := a.procs[p.key]; old != nil {
+		if p.session == "" {
+			p.session = old.session
+		}
+		// Reparented to init: the ancestors at its birth say more.
+		if p.parent.PID <= 1 && old.parent.PID > 1 {
+			p.parent = old.parent
+		}
+	}
+	a.procs[p.key] = p
+	if len(a.procs) > maxProcs {
+		a.shrinkLocked()
+	}
+}
+
+// shrinkLocked forgets the half of the processes that was not heard of for longest.
+func (a *attribution) shrinkLocked() {
+	all := make([]*process, 0, len(a.procs))
+	for _, p := range a.procs {
+		all = append(all, p)
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].seen < all[j].seen })
+	for _, p := range all[:len(all)/2] {
+		delete(a.procs, p.key)
+		delete(a.branches, p.key)
+	}
+}
+
+// client says that a process works for a session from t on.
+func (a *attribution) client(key procKey, id store.SessionID, t int64) {
+	if key.PID == 0 || id == "" {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := a.clients[key]
+	if n := len(list); n > 0 && list[n-1].session == id {
+		return
+	}
+	a.clients[key] = append(list, sessionAt{t, id})
+}
+
+// prompt says that a session works on a prompt from t on.
+func (a *attribution) prompt(id store.SessionID, prompt string, t int64) {
+	if id == "" || prompt == "" {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := a.prompts[id]
+	if n := len(list); n > 0 && list[n-1].prompt == prompt {
+		return
+	}
+	if len(list) >= 1000 {
+		list = slices.Clone(list[500:])
+	}
+	a.prompts[id] = append(list, promptAt{t, prompt})
+}
+
+// promptLocked is the prompt of a session at t; of a prompt announced later, no.
+func (a *attribution) promptLocked(id store.SessionID, t int64) string {
+	list := a.prompts[id]
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].time <= t {
+			return list[i].prompt
+		}
+	}
+	return ""
+}
+
+// begin opens a tool call's window.
+func (a *attribution) begin(call wire.ToolCall, owner procKey, t int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.windows {
+		if w.call.ToolUse == call.ToolUse && w.call.ToolUse != "" {
+			return // a hook that ran twice
+		}
+	}
+	a.windows = append(a.windows, &window{call: call, owner: owner, begin: t})
+	if len(a.windows) > maxWindows {
+		drop := a.windows[:maxWindows/2]
+		for key, w := range a.branches {
+			if slices.Contains(drop, w) {
+				delete(a.branches, key)
+			}
+		}
+		a.windows = slices.Clone(a.windows[maxWindows/2:])
+	}
+}
+
+// finish closes it. A background command's writes come later; its process tree
+// stays joined to it.
+func (a *attribution) finish(toolUse string, background, failed bool, t int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := len(a.windows) - 1; i >= 0; i-- {
+		if w := a.windows[i]; w.call.ToolUse == toolUse {
+			if w.end == 0 {
+				w.end = t
+			}
+			w.call.Background = w.call.Background || background
+			w.call.Failed = w.call.Failed || failed
+			return
+		}
+	}
+}
+
+// sessionOf is the session that a process works for at t, "" if none is known.
+func (a *attribution) sessionOf(key procKey, t int64) store.SessionID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	id, _, _ := a.findLocked(a.chainLocked(key), t)
+	return id
+}
+
+// chainLocked is a process and its ancestors, as far as known.
+func (a *attribution) chainLocked(key procKey) []procKey {
+	var chain []procKey
+	for key.PID != 0 && len(chain) < 64 {
+		chain = append(chain, key)
+		p := a.procs[key]
+		if p == nil || slices.Contains(chain, p.parent) {
+			break
+		}
+		key = p.parent
+	}
+	return chain
+}
+
+// findLocked looks for the nearest ancestor that is a client; at is its index
+// in chain. Else the environment tells the session (at is -1).
+func (a *attribution) findLocked(chain []procKey, t int64) (id store.SessionID, at int, ok bool) {
+	for i, key := range chain {
+		list := a.clients[key]
+		for j := len(list) - 1; j >= 0; j-- {
+			if list[j].time <= t || j == 0 { // a session may announce itself after its first writes
+				return list[j].session, i, true
+			}
+		}
+	}
+	for _, key := range chain {
+		if p := a.procs[key]; p != nil && p.session != "" {
+			return store.SessionID(p.session), -1, true
+		}
+	}
+	return "", -1, false
+}
+
+// actor says who is behind a record.
+func (a *attribution) actor(key procKey, uid uint32, t int64, path string) store.Actor {
+	out := store.Actor{PID: key.PID, Start: key.Start, UID: uid}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	chain := a.chainLocked(key)
+	if p := a.procs[key]; p != nil {
+		p.seen = max(p.seen, t)
+		out.UID, out.Comm, out.Args = p.uid, p.comm, p.args
+	}
+	id, at, ok := a.findLocked(chain, t)
+	out.Session = id
+	if !ok && len(chain) == 0 {
+		return out
+	}
+	w, certain := a.windowLocked(chain, at, id, t, path)
+	if w == nil {
+		out.Prompt = a.promptLocked(id, t)
+		return out
+	}
+	if out.Session == "" {
+		out.Session = store.SessionID(w.call.Session)
+	}
+	out.Agent, out.Prompt, out.ToolCall, out.Tool, out.Uncertain = w.call.Agent, w.call.Prompt, w.call.ToolUse, w.call.Tool, !certain
+	if out.Prompt == "" {
+		out.Prompt = a.promptLocked(out.Session, w.begin)
+	}
+	return out
+}
+
+// sortLocked puts windows in order of their begin.
+func (a *attribution) sortLocked() {
+	sort.SliceStable(a.windows, func(i, j int) bool { return a.windows[i].begin < a.windows[j].begin })
+}
+
+// readerOf is the reader whose tool call this is.
+func (a *attribution) readerOf(toolUse string) (store.Reader, bool) {
+	if toolUse == "" {
+		return store.Reader{}, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := len(a.windows) - 1; i >= 0; i-- {
+		if w := a.windows[i]; w.call.ToolUse == toolUse && w.call.Session != "" {
+			return store.Reader{Session: store.SessionID(w.call.Session), Agent: w.call.Agent}, true
+		}
+	}
+	return store.Reader{}, false
+}
+
+// knownClient reports whether a process already works for a session.
+func (a *attribution) knownClient(key procKey) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.clients[key]) > 0
+}

@@ -1,0 +1,363 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"cachebro/fusefs/ignore"
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+// baseline captures what was there before we were: after each mount, and once
+// without a mount when somebody asks for it. A file whose stat is that of its
+// newest version is skipped.
+type baseline struct {
+	d *Daemon
+
+	// mu guards what follows.
+	mu       sync.Mutex
+	progress wire.Baseline
+	done     time.Time     // begin of the scan that completed for the present mount
+	wake     chan struct{} // capacity 1, never closed
+	wanted   bool
+	cancel   context.CancelFunc // of the scan under way
+}
+
+func newBaseline(d *Daemon) *baseline { return &baseline{d: d, wake: make(chan struct{}, 1)} }
+
+// request asks for a scan; again starts over when one is under way, for that
+// one began before the mount did.
+func (b *baseline) request(again bool) {
+	b.mu.Lock()
+	if again {
+		b.done = time.Time{}
+		if b.cancel != nil {
+			b.cancel()
+		}
+	} else if b.wanted || b.cancel != nil || !b.done.IsZero() {
+		b.mu.Unlock()
+		return
+	}
+	b.wanted = true
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// complete is when the scan began that has completed since the present mount
+// attached; zero before.
+func (b *baseline) complete() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.done
+}
+
+func (b *baseline) running() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.wanted || b.cancel != nil
+}
+
+func (b *baseline) now() wire.Baseline {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.progress
+}
+
+// run does the scans that are asked for, one at a time.
+func (b *baseline) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.wake:
+		}
+		b.mu.Lock()
+		if !b.wanted {
+			b.mu.Unlock()
+			continue
+		}
+		b.wanted = false
+		scan, cancel := context.WithCancel(ctx)
+		b.cancel = cancel
+		// The kernel's clock for ctime lags by up to a tick.
+		started := time.Now().Add(-time.Duration(tick))
+		b.progress = wire.Baseline{Running: true, Started: started}
+		b.mu.Unlock()
+		err := b.scan(scan)
+		cancel()
+		b.mu.Lock()
+		b.cancel = nil
+		b.progress.Running = false
+		if err == nil && !b.wanted {
+			b.done = started
+			b.progress.Done, b.progress.Ended = true, time.Now()
+		}
+		p := b.progress
+		b.mu.Unlock()
+		switch {
+		case err == nil:
+			b.d.log.Info("baseline", "files", p.Files, "bytes", p.Bytes, "took", p.Ended.Sub(p.Started).Round(time.Millisecond))
+		case ctx.Err() == nil && scan.Err() == nil:
+			b.d.log.Error("baseline", "err", err)
+			if !sleep(ctx, 5*time.Second) {
+				return
+			}
+			b.request(false)
+		}
+	}
+}
+
+func (b *baseline) count(f func(*wire.Baseline)) {
+	b.mu.Lock()
+	f(&b.progress)
+	b.mu.Unlock()
+}
+
+// scan walks the source, breadth first by directory.
+func (b *baseline) scan(ctx context.Context) error {
+	d := b.d
+	dir, err := d.source.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.source.release(dir)
+	m, err := ignore.New(dir.f, d.o.Ignore)
+	if err != nil {
+		return fmt.Errorf("read the ignore rules: %w", err)
+	}
+	defer m.Close()
+	began := d.store.Seq()
+	s := &scanner{b: b, dir: dir.f, m: m, seen: map[store.Path]struct{}{}}
+	if err := s.walk(ctx, ""); err != nil {
+		return err
+	}
+	if err := s.flush(ctx); err != nil {
+		return err
+	}
+	return s.vanished(ctx, began)
+}
+
+// scanner is one scan. It belongs to one goroutine.
+type scanner struct {
+	b     *baseline
+	dir   *os.File
+	m     *ignore.Matcher
+	seen  map[store.Path]struct{}
+	batch []found
+	bytes int64
+}
+
+// found is a change to be, and what the log said of the path before the file was read.
+type found struct {
+	c    store.Change
+	base uint64
+}
+
+func (s *scanner) walk(ctx context.Context, p store.Path) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	f, err := openBeneath(s.dir, string(p), false)
+	if err != nil {
+		if p == "" {
+			return err
+		}
+		s.skipped(p, err)
+		return nil
+	}
+	entries, err := f.ReadDir(-1)
+	f.Close()
+	if err != nil {
+		s.skipped(p, err)
+	}
+	var dirs []store.Path
+	for _, e := range entries {
+		name := store.Path(path.Join(string(p), e.Name()))
+		class := s.m.Class(string(name), e.IsDir())
+		if class == ignore.Excluded || class == ignore.Ignored && !e.IsDir() {
+			continue
+		}
+		if e.IsDir() { // in an ignored directory git may track files all the same
+			dirs = append(dirs, name)
+		}
+		if class != ignore.Tracked {
+			continue
+		}
+		if !e.IsDir() {
+			s.b.count(func(w *wire.Baseline) { w.Total++ })
+		}
+		if err := s.look(ctx, name, e.IsDir()); err != nil {
+			return err
+		}
+	}
+	for _, name := range dirs {
+		if err := s.walk(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skipped notes what cannot be read; what has vanished meanwhile is none of it.
+func (s *scanner) skipped(p store.Path, err error) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return
+	}
+	s.b.d.log.Warn("baseline", "path", display(p), "err", err)
+	s.b.d.ingest.gap(store.Gap{Path: p, Time: time.Now().UnixNano(), Reason: "baseline: " + err.Error()})
+}
+
+// look takes one path into the batch if the log does not know it as it is.
+func (s *scanner) look(ctx context.Context, p store.Path, isDir bool) error {
+	d := s.b.d
+	s.seen[p] = struct{}{}
+	v, ok, err := d.store.Current(p)
+	if err != nil {
+		return storeError(err)
+	}
+	st, target, err := lstatBeneath(s.dir, string(p))
+	if err != nil {
+		s.skipped(p, err)
+		return nil
+	}
+	live := ok && !v.Deleted()
+	if !isDir {
+		s.b.count(func(w *wire.Baseline) { w.Files++; w.Bytes += st.Size })
+	}
+	if live && sameContent(v.Stat, st) && v.Stat.Mode == st.Mode && (v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG) {
+		return nil
+	}
+	c := store.Change{Op: store.OpBaseline, Path: p, Stat: st, Time: time.Now().UnixNano(), Target: target}
+	if live {
+		c.Op, c.Actor = store.OpOutside, outsider // changed while nobody was watching
+		if !d.mounts.mounted() {
+			c.Op = store.OpSeen
+		}
+	}
+	if st.Mode&syscall.S_IFMT == syscall.S_IFREG {
+		if !s.content(p, &c) {
+			return nil
+		}
+	}
+	s.batch = append(s.batch, found{c, v.Seq})
+	s.bytes += int64(len(c.Content))
+	if len(s.batch) >= batchChanges || s.bytes >= batchBytes {
+		return s.flush(ctx)
+	}
+	return nil
+}
+
+// content reads the file; false when there is nothing to store.
+func (s *scanner) content(p store.Path, c *store.Change) bool {
+	if c.Stat.Size > maxContent {
+		c.NoContent = "too large"
+		return true
+	}
+	f, err := openBeneath(s.dir, string(p), false)
+	if err != nil {
+		s.skipped(p, err)
+		return false
+	}
+	defer f.Close()
+	st, err := statOf(f)
+	if err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFREG {
+		return false
+	}
+	content, after, err := readStable(f, st)
+	if err != nil {
+		if errors.Is(err, wire.ErrTooLarge) {
+			c.NoContent = "too large"
+			return true
+		}
+		s.skipped(p, err)
+		return false
+	}
+	c.Stat, c.HasContent, c.Content = after, true, content
+	return true
+}
+
+// flush stores the batch. A path that was written through the mount since it
+// was read is left to the overlay, which keeps the old content by itself: first
+// everything spooled is ingested, then the log must still say what it said.
+func (s *scanner) flush(ctx context.Context) error {
+	if len(s.batch) == 0 {
+		return nil
+	}
+	d := s.b.d
+	for !d.ingest.waitHead(ctx, time.Second) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	for {
+		d.ingest.applyMu.Lock()
+		changes := make([]store.Change, 0, len(s.batch))
+		for _, f := range s.batch {
+			v, _, err := d.store.Current(f.c.Path)
+			if err == nil && v.Seq == f.base && !d.ingest.dirty.has(f.c.Path) {
+				changes = append(changes, f.c)
+			}
+		}
+		_, err := d.store.Apply(ctx, changes, nil)
+		d.ingest.applyMu.Unlock()
+		if err == nil {
+			d.pokeIndex()
+			break
+		}
+		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
+			return err
+		}
+		d.ingest.unhealthy(err)
+		if !sleep(ctx, retryEvery) {
+			return ctx.Err()
+		}
+	}
+	s.batch, s.bytes = s.batch[:0], 0
+	runtime.Gosched() // clients first
+	return nil
+}
+
+// vanished stores deletions for what the log has as live and the scan has not
+// found: paths that went away while nothing was mounted.
+func (s *scanner) vanished(ctx context.Context, began uint64) error {
+	d := s.b.d
+	var gone []store.Version
+	err := d.store.Live("", func(v store.Version) error {
+		if _, ok := s.seen[v.Path]; !ok && v.Seq <= began {
+			gone = append(gone, v)
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return storeError(err)
+	}
+	// Children before their directories.
+	for i := len(gone) - 1; i >= 0; i-- {
+		v := gone[i]
+		if _, _, err := lstatBeneath(s.dir, string(v.Path)); !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			continue // ignored by now, say
+		}
+		c := store.Change{Op: store.OpUnlink, Path: v.Path, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: outsider, LastName: true}
+		if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+			c.Op = store.OpRmdir
+		}
+		s.batch = append(s.batch, found{c, v.Seq})
+		if len(s.batch) >= batchChanges {
+			if err := s.flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return s.flush(ctx)
+}

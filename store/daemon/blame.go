@@ -1,0 +1,50 @@
+package daemon
+
+import (
+	"context"
+
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+// blame says who wrote each line of a file, as it is or as it was.
+func (d *Daemon) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer, []byte, error) {
+	p, err := d.cleanPath(q.Path)
+	if err != nil {
+		return wire.BlameAnswer{}, nil, err
+	}
+	if p == "" {
+		return wire.BlameAnswer{}, nil, wire.Errorf(wire.ErrBadRequest, "cachebro blame PATH", "name the file")
+	}
+	d.settle(ctx, p)
+	var at uint64
+	if given(q) {
+		v, _, err := d.find(p, q)
+		if err != nil {
+			return wire.BlameAnswer{}, nil, err
+		}
+		at = v.Seq
+	}
+	lines, err := d.store.Blame(p, at)
+	if err != nil {
+		return wire.BlameAnswer{}, nil, err
+	}
+	numbers := map[uint64]int{}
+	var vs []store.Version
+	var text []byte
+	a := wire.BlameAnswer{Versions: []wire.Version{}, Lines: []int{}}
+	for _, l := range lines {
+		i, ok := numbers[l.Seq]
+		if !ok {
+			i = len(vs)
+			numbers[l.Seq], vs = i, append(vs, l.Version)
+			a.Versions = append(a.Versions, versionOut(l.Version))
+		}
+		a.Lines, text = append(a.Lines, i), append(text, l.Text...)
+	}
+	inHistory := d.numbers(p, vs)
+	for i, v := range vs {
+		a.Versions[i].Number = inHistory[v.Seq]
+	}
+	return a, text, nil
+}

@@ -1,0 +1,72 @@
+package daemon
+
+import (
+	"context"
+	"io/fs"
+	"syscall"
+
+	"cachebro/fusefs/ignore"
+	"cachebro/search"
+	"cachebro/store"
+)
+
+// corpus is what the search index reads from: the version log, and the files as
+// they are on the source, never through the mount.
+type corpus struct{ d *Daemon }
+
+var _ search.Corpus = corpus{}
+
+func (c corpus) Since(seq uint64, limit int) ([]store.Version, error) {
+	return c.d.store.Since(seq, limit)
+}
+func (c corpus) Seq() uint64 { return c.d.store.Seq() }
+func (c corpus) Live(prefix store.Path, fn func(store.Version) error) error {
+	return c.d.store.Live(prefix, fn)
+}
+func (c corpus) Content(h store.Hash) ([]byte, error) { return c.d.store.Content(h) }
+func (c corpus) Secret(p store.Path) bool             { return ignore.Secret(string(p)) }
+
+// Read returns a regular file's bytes; fs.ErrNotExist also where something else
+// stands now.
+func (c corpus) Read(p store.Path) ([]byte, error) {
+	dir, err := c.d.source.acquire(c.d.life)
+	if err != nil {
+		return nil, err
+	}
+	defer c.d.source.release(dir)
+	f, err := openBeneath(dir.f, string(p), false)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := statOf(f)
+	if err != nil {
+		return nil, err
+	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
+		return nil, fs.ErrNotExist
+	}
+	b, _, err := readStable(f, st)
+	return b, err
+}
+
+// followIndex keeps the index after the version log. The first index waits for
+// the baseline: before, there is little to index and the disk is busy.
+func (d *Daemon) followIndex(ctx context.Context) {
+	if !d.index.Stats().Ready {
+		for d.store.Seq() == 0 || d.baseline.running() {
+			if !sleep(ctx, indexWait) {
+				return
+			}
+		}
+	}
+	d.index.Start(ctx)
+	<-ctx.Done()
+}
+
+// pokeIndex tells the index that there are new versions. Never blocks.
+func (d *Daemon) pokeIndex() {
+	if d.index != nil {
+		d.index.Poke()
+	}
+}

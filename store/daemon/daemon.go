@@ -1,0 +1,248 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cachebro/fusefs/ignore"
+	"cachebro/search"
+	"cachebro/store"
+	"cachebro/store/shown"
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options of Run. Root, Paths and Version are needed; else the zero value is usable.
+type Options struct {
+	Root    string     // absolute, clean, symlinks resolved
+	Paths   wire.Paths // where state and socket lie
+	Version string     // of this program
+	// Ignore holds what decides the class of a path besides the project's own files.
+	Ignore ignore.Options
+	// IdleExit ends the daemon when nothing is mounted and nobody has been
+	// connected for so long; 0: 10 minutes, < 0: never.
+	IdleExit time.Duration
+	// MemoryLimit in bytes for the garbage collector to keep to; 0: 160 MiB,
+	// < 0: none.
+	MemoryLimit int64
+	Store       store.Options
+	Shown       shown.Options
+	Log         *slog.Logger // nil: daemon.log in the state directory
+	// Ready, if not nil, is called once the daemon answers.
+	Ready func()
+}
+
+// Daemon is one running daemon.
+type Daemon struct {
+	o     Options
+	state string
+	log   *slog.Logger
+	began time.Time
+
+	store       *store.Store
+	shown       *shown.Shown
+	contents    *contents
+	classes     classes
+	plans       planTable
+	stubs       stubTable
+	ingest      *ingester
+	source      *source
+	attribution *attribution
+	baseline    *baseline
+	index       *search.Index
+	linked      linkedTable
+	hitIDs      hitIDs
+	mounts      mounts
+	verified    *verifiedTable
+	server      *wire.Server
+	life        context.Context // ends when the daemon does
+	stop        context.CancelFunc
+
+	table     map[string]wire.Handler
+	swept     time.Time // when forgetOld last looked; housekeeping's
+	collected time.Time // when the limits of the store were last looked at; housekeeping's
+
+	requests atomic.Int64
+	panics   atomic.Int64
+}
+
+// Run owns the project's store until ctx ends, SIGTERM or SIGINT comes, a client
+// asks for shutdown, or it has been idle for too long. Errors at start: those of
+// wire (ErrLocked with the holder's pid, ErrForeign, ErrNoSpace, ErrDamaged,
+// ErrNewer), each with a hint.
+func Run(ctx context.Context, o Options) (err error) {
+	ctx, stop := signal.NotifyContext(ctx, unix.SIGTERM, unix.SIGINT)
+	defer stop()
+	if o.IdleExit == 0 {
+		o.IdleExit = 10 * time.Minute
+	}
+	if o.MemoryLimit == 0 {
+		o.MemoryLimit = 160 << 20
+	}
+	if o.MemoryLimit > 0 {
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(o.MemoryLimit))
+	}
+	state, err := o.Paths.MakeState(o.Root)
+	if err != nil {
+		return err
+	}
+	// The lock before Badger, which would wait or fail less clearly.
+	lock, err := lockState(state)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if o.Log == nil {
+		l, err := openLog(wire.LogFile(state))
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		o.Log = slog.New(slog.NewTextHandler(l, nil))
+	}
+	d, err := open(ctx, o, state)
+	if err != nil {
+		o.Log.Error("start", "err", err)
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	return d.serve(ctx, stop)
+}
+
+// open brings up everything but the socket.
+func open(ctx context.Context, o Options, state string) (d *Daemon, err error) {
+	d = &Daemon{o: o, state: state, log: o.Log, began: time.Now(), source: newSource(o.Root),
+		attribution: newAttribution(), verified: newVerifiedTable(), life: ctx}
+	so := o.Store
+	if so.Log == nil {
+		so.Log = o.Log
+	}
+	if d.store, err = store.Open(filepath.Join(state, "store"), so); err != nil {
+		return nil, storeError(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = d.close()
+		}
+	}()
+	d.contents = &contents{store: d.store}
+	if d.shown, err = shown.New(d.contents, d.store.KV("shown"), o.Shown); err != nil {
+		return nil, fmt.Errorf("read what was shown: %w", err)
+	}
+	d.store.Pinned(d.pins())
+	if d.ingest, err = newIngester(d); err != nil {
+		return nil, err
+	}
+	d.baseline = newBaseline(d)
+	d.index = search.Open(indexDir(state), corpus{d}, search.Options{Logger: d.log})
+	if err := d.loadAttribution(); err != nil {
+		d.log.Warn("what was known of processes and tool calls is lost", "err", err)
+	}
+	return d, nil
+}
+
+// serve runs until ctx ends.
+func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
+	d.stop, d.table = stop, d.handlers()
+	l, path, err := wire.Listen(d.o.Paths, d.o.Root, d.state)
+	if err != nil {
+		return err
+	}
+	d.server = wire.NewServer(wire.ServerOptions{Handler: d.handle, Hello: d.hello, Log: d.log})
+	d.log.Info("store daemon", "root", d.o.Root, "pid", os.Getpid(), "version", d.o.Version, "socket", path, "seq", d.store.Seq())
+
+	work, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { d.ingest.run(work) })
+	wg.Go(func() { d.baseline.run(work) })
+	wg.Go(func() { d.followIndex(work) })
+	wg.Go(func() { d.housekeeping(work) })
+	wg.Go(func() {
+		d.shown.Run(work.Done(), func(err error) { d.log.Warn("ledger", "err", err) })
+	})
+	var serveErr error
+	wg.Go(func() { serveErr = d.server.Serve(l) })
+	if d.o.Ready != nil {
+		d.o.Ready()
+	}
+	<-ctx.Done()
+	d.server.Close()
+	cancel()
+	wg.Wait()
+	d.log.Info("store daemon ends", "requests", d.requests.Load(), "panics", d.panics.Load())
+	return serveErr
+}
+
+// close releases what open has taken, in reverse.
+func (d *Daemon) close() error {
+	var errs []error
+	if d.shown != nil {
+		errs = append(errs, d.shown.Close())
+	}
+	if d.index != nil {
+		errs = append(errs, d.index.Close())
+	}
+	if d.ingest != nil {
+		errs = append(errs, d.ingest.reader.Close())
+	}
+	d.classes.close()
+	d.source.drop()
+	if d.store != nil {
+		if err := d.store.Sync(); err != nil {
+			errs = append(errs, err)
+		}
+		errs = append(errs, d.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// housekeeping ends an idle daemon, notices a mountd that died, and collects.
+func (d *Daemon) housekeeping(ctx context.Context) {
+	every := 30 * time.Second
+	if d.o.IdleExit > 0 {
+		every = min(every, max(d.o.IdleExit/4, 10*time.Millisecond))
+	}
+	for sleep(ctx, every) {
+		mounted := d.mounts.mounted()
+		if d.o.IdleExit > 0 && !mounted && d.server.Conns() == 0 && d.server.Idle() > d.o.IdleExit && !d.baseline.running() && !d.ingest.busy() {
+			d.log.Info("idle", "since", d.server.Idle().Round(time.Second))
+			d.stop()
+			return
+		}
+		d.forgetOld()
+		d.collect(ctx)
+	}
+}
+
+// collectEvery is the pause between two looks at the store's limits.
+const collectEvery = time.Minute
+
+// collect keeps the store within its limits; the store being out of space is
+// what it is for, so it runs then too.
+func (d *Daemon) collect(ctx context.Context) {
+	if time.Since(d.collected) < collectEvery {
+		return
+	}
+	d.collected = time.Now()
+	r, err := d.store.Collect(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		d.log.Warn("collect", "err", err)
+	case r.Versions+r.Blobs+r.Records > 0:
+		d.log.Info("collected", "versions", r.Versions, "blobs", r.Blobs, "bytes", r.Bytes, "before", r.Before, "after", r.After)
+	}
+}
+
+func (d *Daemon) hello(h wire.Hello, _ wire.Peer) (wire.HelloAnswer, error) {
+	return wire.HelloAnswer{Version: d.o.Version, PID: os.Getpid(), Root: d.o.Root, State: d.state, Mounted: d.mounts.mounted()}, nil
+}

@@ -1,0 +1,25 @@
+// Package daemon is the process that owns a project's store: it turns what
+// mountd spooled into versions, and answers every client. In observe → version
+// → index → serve it is where "version" happens and "serve" begins.
+//
+// It may be killed at any instant. What it has not yet ingested lies in the
+// spool, what it has lies in the store, and the boundary between the two (the
+// checkpoint) is written with the versions, in one step.
+//
+// State directory of a project (0700):
+//
+//	lock          flock and pid of the living daemon
+//	daemon.log    what it logged; daemon.log.1 the 5 MB before
+//	socket        where it listens
+//	start.lock    flock of a client that is starting a daemon
+//	spool/        written by mountd (package spool)
+//	store/        Badger (package store)
+//	index/        bleve (package search)
+//
+// # Locks
+//
+// Order, outermost first: ingester.applyMu (held over store.Apply: the
+// checkpoint and who may append are one thing), mounts.mu, attribution.mu,
+// source.mu, baseline.mu, verified.mu. No other pair nests, and none but
+// applyMu is held over disk, socket or callback.
+package daemon

@@ -1,0 +1,118 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"cachebro/search"
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+// hitIDs remembers which definitions were handed out under which id; a file's
+// and a version's id can be found again without that.
+type hitIDs struct {
+	mu    sync.Mutex // guards known, used
+	known map[string]wire.SearchHit
+	used  map[store.Path]int // how often hits in a file were fetched
+}
+
+const maxHitIDs = 5000
+
+func (t *hitIDs) put(h wire.SearchHit) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil || len(t.known) >= maxHitIDs {
+		t.known = map[string]wire.SearchHit{}
+	}
+	t.known[h.ID] = h
+}
+
+// fetched counts an access, for ranking.
+func (t *hitIDs) fetched(p store.Path) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.used == nil || len(t.used) >= maxHitIDs {
+		t.used = map[store.Path]int{}
+	}
+	t.used[p]++
+}
+
+func (t *hitIDs) uses() map[store.Path]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := make(map[store.Path]int, len(t.used))
+	for p, n := range t.used {
+		m[p] = n
+	}
+	return m
+}
+
+var hitIDShape = regexp.MustCompile(`^(fil|sym|ver)-([0-9a-f]{8})$`)
+
+// fetch answers a query that is the id of a hit with the text it stands for.
+func (d *Daemon) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok bool) {
+	m := hitIDShape.FindStringSubmatch(id)
+	if m == nil {
+		return a, false
+	}
+	hit := wire.SearchHit{ID: id}
+	switch m[1] {
+	case "fil":
+		p, found := d.index.FileOf(id)
+		if !found {
+			return a, false
+		}
+		hit = fileHit(p, 1)
+		hit.Title, hit.Line, hit.Last = string(p), 1, maxBody
+		hit.Body = d.index.Lines(p, 1, maxBody)
+	case "sym":
+		d.hitIDs.mu.Lock()
+		known, found := d.hitIDs.known[id]
+		d.hitIDs.mu.Unlock()
+		if !found {
+			return a, false
+		}
+		all, err := d.index.Symbols(ctx, known.Symbol, search.Query{Path: string(known.Path)}, search.Hints{}, 0)
+		if err != nil || len(all) == 0 {
+			return a, false
+		}
+		s := all[0]
+		hit = known
+		hit.Line, hit.Last = s.Line, s.Last
+		hit.Body = d.index.Lines(s.Path, s.First, min(s.Last, s.First+maxBody-1))
+	case "ver":
+		n, _ := strconv.ParseUint(m[2], 16, 32)
+		v, err := d.store.Version(n)
+		if err != nil {
+			return a, false
+		}
+		if (corpus{d}).Secret(v.Path) {
+			return a, false
+		}
+		content, err := d.store.Content(v.Blob)
+		if err != nil || !search.IsText(content) {
+			return a, false
+		}
+		lines := strings.SplitAfter(string(content), "\n")
+		hit.Type, hit.Path, hit.Title, hit.Line = "version", []byte(v.Path), fmt.Sprintf("%s #%d", v.Path, v.Seq), 1
+		hit.Last, hit.Body = min(len(lines), maxBody), strings.Join(lines[:min(len(lines), maxBody)], "")
+		hit.Time = timeOut(v.Time)
+	}
+	d.hitIDs.fetched(store.Path(hit.Path))
+	return wire.SearchAnswer{How: wire.SearchID, Hits: []wire.SearchHit{hit}, Files: 1, Lines: 1, Looked: 1}, true
+}
+
+// searchPrompt answers a prompt with the places that its keywords are about.
+func (d *Daemon) searchPrompt(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
+	words := search.Keywords(q.Pattern, 8)
+	if len(words) == 0 {
+		return nil
+	}
+	q.Pattern = strings.Join(words, " ")
+	return d.searchRanked(ctx, q, sq, h, limit, a)
+}

@@ -1,0 +1,133 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cachebro/search"
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+// outline lists what a file defines.
+func (d *Daemon) outline(ctx context.Context, q wire.OutlineRequest) (wire.OutlineAnswer, []byte, error) {
+	p, err := d.cleanPath(q.Path)
+	if err != nil {
+		return wire.OutlineAnswer{}, nil, err
+	}
+	l, err := d.look(ctx, p)
+	if err != nil {
+		return wire.OutlineAnswer{}, nil, err
+	}
+	content, err := l.content()
+	if err != nil {
+		return wire.OutlineAnswer{}, nil, storeError(err)
+	}
+	a := wire.OutlineAnswer{Symbols: []wire.OutlineSymbol{}, Lines: strings.Count(string(content), "\n")}
+	owner, name, qualified := strings.Cut(q.Symbol, ".")
+	if !qualified {
+		name = q.Symbol
+	}
+	for _, s := range search.Outline(string(p), content) {
+		if q.Symbol != "" && s.Name != name && s.Name != q.Symbol || qualified && s.Name == name && !strings.Contains(s.Signature, owner) {
+			if q.Symbol != "" && strings.Contains(strings.ToLower(s.Name), strings.ToLower(name)) {
+				a.Near = append(a.Near, s.Name)
+			}
+			continue
+		}
+		a.Symbols = append(a.Symbols, wire.OutlineSymbol{Name: s.Name, Kind: s.Kind, Signature: s.Signature, First: s.First, Last: s.Last})
+	}
+	return a, nil, nil
+}
+
+// indexRequest looks after the index.
+func (d *Daemon) indexRequest(ctx context.Context, q wire.IndexRequest) (wire.StoreAnswer, []byte, error) {
+	p, err := d.cleanPath(q.Path)
+	if err != nil {
+		return wire.StoreAnswer{}, nil, err
+	}
+	var facts wire.IndexFacts
+	began := time.Now()
+	switch q.Do {
+	case "stats":
+		st := d.index.Stats()
+		facts.Stats, _ = json.Marshal(st)
+		return storeAnswer(indexText(st), facts)
+	case "list":
+		var b strings.Builder
+		n := 0
+		d.index.List(p, func(p store.Path, indexed bool, chunks int, seq uint64) {
+			if n++; q.Limit <= 0 || n <= q.Limit {
+				state := fmt.Sprintf("%d chunks", chunks)
+				if !indexed {
+					state = "not indexed, scanned by every query"
+				}
+				fmt.Fprintf(&b, "%s  #%d  %s\n", display(p), seq, state)
+			}
+		})
+		facts.Live = n
+		return storeAnswer(strings.TrimSuffix(b.String(), "\n"), facts)
+	case "forget", "reconcile", "reindex":
+		if q.Do == "forget" && p == "" {
+			return wire.StoreAnswer{}, nil, wire.Errorf(wire.ErrBadRequest, "cachebro reindex --full makes the whole index anew", "forget needs a path")
+		}
+		before := d.index.Stats()
+		d.refresh(ctx, false)
+		forget := store.Path("")
+		if q.Do == "forget" {
+			forget = p
+		}
+		r, err := d.index.Reconcile(ctx, forget)
+		if err != nil {
+			return wire.StoreAnswer{}, nil, err
+		}
+		changes := d.index.ChangesSince(before.Seq)
+		facts.Changed, facts.New, facts.Deleted, facts.Live = r.Changed+changes.Changed, r.New+changes.New, r.Deleted+changes.Deleted, r.Live
+	case "full":
+		d.refresh(ctx, false)
+		if err := d.index.Reset(); err != nil {
+			return wire.StoreAnswer{}, nil, err
+		}
+		if err := d.index.CatchUp(ctx); err != nil {
+			return wire.StoreAnswer{}, nil, err
+		}
+		st := d.index.Stats()
+		facts.New, facts.Live = st.Files, st.Files
+	default:
+		return wire.StoreAnswer{}, nil, wire.Errorf(wire.ErrBadRequest, "stats, list, forget, reconcile, reindex, full", "unknown request %q", q.Do)
+	}
+	return storeAnswer(fmt.Sprintf("%d changed, %d new, %d deleted, %d live in %s", facts.Changed, facts.New, facts.Deleted, facts.Live, time.Since(began).Round(time.Millisecond)), facts)
+}
+
+func storeAnswer(text string, facts any) (wire.StoreAnswer, []byte, error) {
+	raw, err := json.Marshal(facts)
+	return wire.StoreAnswer{Text: text, OK: true, Facts: raw}, nil, err
+}
+
+func indexText(st search.Stats) string {
+	state := "ready"
+	if !st.Ready {
+		state = "being made"
+	}
+	if st.Problem != "" {
+		state = st.Problem
+	}
+	return fmt.Sprintf("%s: %d files, %d indexed in %d chunks, %d words, %.1f MB of text, %.1f MB on disk, %d versions behind",
+		state, st.Files, st.Indexed, st.Chunks, st.Words, float64(st.Bytes)/1e6, float64(st.DiskBytes)/1e6, st.Lag)
+}
+
+// indexStatus is the index's part of status.
+func (d *Daemon) indexStatus() map[string]any {
+	st := d.index.Stats()
+	var m map[string]any
+	raw, _ := json.Marshal(st)
+	_ = json.Unmarshal(raw, &m)
+	m["text"] = indexText(st)
+	return m
+}
+
+func indexDir(state string) string { return filepath.Join(state, "index") }

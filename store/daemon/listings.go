@@ -1,0 +1,56 @@
+package daemon
+
+import (
+	"crypto/sha256"
+	"sync"
+
+	"cachebro/store"
+)
+
+// maxListings bytes of directory listings and edited texts are kept to compare
+// with later ones.
+const maxListings = 8 << 20
+
+// contents is what diffs are made against: the store's blobs and, in memory
+// only, the listings that readers were sent and what agents' edits made, until
+// the log has it too. One that was dropped means a whole text instead of a diff.
+type contents struct {
+	store *store.Store
+
+	mu       sync.Mutex // guards the fields below
+	listings map[store.Hash][]byte
+	order    []store.Hash // oldest first
+	bytes    int
+}
+
+// Content implements shown.Contents.
+func (c *contents) Content(h store.Hash) ([]byte, error) {
+	c.mu.Lock()
+	b, ok := c.listings[h]
+	c.mu.Unlock()
+	if ok {
+		return b, nil
+	}
+	return c.store.Content(h)
+}
+
+// keep remembers a listing, or a text that may not be in the log yet, and
+// returns its hash. b must not change any more.
+func (c *contents) keep(b []byte) store.Hash {
+	h := store.Hash(sha256.Sum256(b))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.listings[h]; ok || len(b) > maxListings {
+		return h
+	}
+	if c.listings == nil {
+		c.listings = make(map[store.Hash][]byte)
+	}
+	c.listings[h] = b
+	c.order = append(c.order, h)
+	for c.bytes += len(b); c.bytes > maxListings; c.order = c.order[1:] {
+		c.bytes -= len(c.listings[c.order[0]])
+		delete(c.listings, c.order[0])
+	}
+	return h
+}

@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// dyingWait bounds the wait for a daemon that has been killed.
+const dyingWait = 5 * time.Second
+
+// lockState takes the project's lock, or fails at once with wire.ErrLocked and
+// the holder's pid. The kernel releases it with the process, however it ends.
+func lockState(state string) (*os.File, error) {
+	path := filepath.Join(state, "lock")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the state directory: %w", err)
+	}
+	for deadline := time.Now().Add(dyingWait); ; time.Sleep(5 * time.Millisecond) {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			break
+		}
+		pid := holder(f)
+		// A killed daemon's socket may refuse before its lock is free: taking
+		// down its mappings takes a while.
+		if pid > 0 && dying(pid) && time.Now().Before(deadline) {
+			continue
+		}
+		f.Close()
+		who := "another process"
+		if pid > 0 {
+			who = fmt.Sprintf("another store daemon (pid %d)", pid)
+		}
+		return nil, wire.Errorf(wire.ErrLocked, "cachebro status", "%s owns %s", who, state)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	if err := f.Truncate(0); err == nil { // the pid is a courtesy; a full disk must not stop us here
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	return f, nil
+}
+
+// holder is the pid that the lock's owner wrote, 0 if none.
+func holder(f *os.File) int {
+	b := make([]byte, 32)
+	n, _ := f.ReadAt(b, 0)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// dying reports whether a process has ended, is ending, or has a SIGKILL pending.
+func dying(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if errors.Is(err, os.ErrNotExist) {
+		return errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+	}
+	if err != nil {
+		return errors.Is(err, unix.ESRCH)
+	}
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch name {
+		case "State":
+			if strings.HasPrefix(value, "Z") || strings.HasPrefix(value, "X") {
+				return true
+			}
+		case "SigPnd", "ShdPnd":
+			if set, err := strconv.ParseUint(value, 16, 64); err == nil && set&(1<<(unix.SIGKILL-1)) != 0 {
+				return true
+			}
+		}
+	}
+	const exiting = 0x4 // PF_EXITING of linux/sched.h
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 7 {
+		return false
+	}
+	flags, err := strconv.ParseUint(fields[6], 10, 64)
+	return err == nil && flags&exiting != 0
+}

@@ -1,0 +1,210 @@
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"sync"
+	"syscall"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+// freshWait is how long a read waits for what was closed before it.
+const freshWait = 20 * time.Millisecond
+
+// tick is within which two changes may leave the same ctime: the kernel's clock
+// for time stamps moves every 4 ms at most systems, 10 ms at some.
+const tick = int64(20 * time.Millisecond)
+
+// looked is a file as it is now.
+type looked struct {
+	path    store.Path // without symbolic links
+	hash    store.Hash
+	stat    store.Stat
+	version store.Version // the newest version, if it has this content
+	known   bool
+	content func() ([]byte, error)
+}
+
+// verifiedTable remembers which content a stat was found to stand for, where
+// the version log does not say so: otherwise a file that cannot be stored (too
+// large, a full disk) or was only touched would be hashed at every look.
+type verifiedTable struct {
+	mu sync.Mutex
+	m  map[store.Path]verifiedStat
+}
+
+type verifiedStat struct {
+	stat store.Stat
+	hash store.Hash
+}
+
+const maxVerified = 10_000
+
+func newVerifiedTable() *verifiedTable { return &verifiedTable{m: map[store.Path]verifiedStat{}} }
+
+func (t *verifiedTable) get(p store.Path, st store.Stat) (store.Hash, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v, ok := t.m[p]
+	return v.hash, ok && sameContent(v.stat, st)
+}
+
+func (t *verifiedTable) put(p store.Path, st store.Stat, h store.Hash) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.m) >= maxVerified {
+		for k := range t.m { // any half will do
+			delete(t.m, k)
+			if len(t.m) < maxVerified/2 {
+				break
+			}
+		}
+	}
+	t.m[p] = verifiedStat{st, h}
+}
+
+// look finds the present content of a path: the newest version, if everything
+// closed before has been ingested and the file's stat is that version's; else
+// the bytes themselves. A change that nobody told of is stored.
+func (d *Daemon) look(ctx context.Context, p store.Path) (looked, error) {
+	caughtUp := d.ingest.waitHead(ctx, freshWait)
+	f, st, err := d.source.open(ctx, p)
+	if err != nil {
+		if errors.Is(err, wire.ErrNotFound) && caughtUp {
+			d.noteGone(ctx, p)
+		}
+		return looked{}, err
+	}
+	defer f.Close()
+	l := looked{path: p, stat: st}
+	v, ok, err := d.store.Current(p)
+	if err != nil {
+		return l, storeError(err)
+	}
+	if ok && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFLNK || !ok {
+		if name, found := d.source.realName(ctx, f); found && name != p {
+			l.path = name
+			if v, ok, err = d.store.Current(name); err != nil {
+				return l, storeError(err)
+			}
+		}
+	}
+	mounted, attach, _ := d.mounts.state()
+	// On a mount that nobody can get around, an equal stat is proof once all that
+	// was spooled is in the log and no write is under way. Elsewhere a change
+	// within the tick in which the version was made could hide.
+	still := mounted && !attach.Outside && caughtUp && !d.ingest.dirty.has(l.path)
+	sure := func(seen int64) bool { return still || seen-st.Ctime > tick }
+	if ok && !v.Deleted() && v.Blob != (store.Hash{}) && sameContent(v.Stat, st) && sure(v.Time) && d.store.Has(v.Blob) {
+		l.hash, l.version, l.known = v.Blob, v, true
+		l.content = func() ([]byte, error) { return d.store.Content(v.Blob) }
+		return l, nil
+	}
+	if h, found := d.verified.get(l.path, st); found && d.store.Has(h) && time.Now().UnixNano()-st.Ctime > tick {
+		l.hash = h
+		l.content = func() ([]byte, error) { return d.store.Content(h) }
+		l.version, l.known = v, ok && v.Blob == h
+		return l, nil
+	}
+	content, after, err := readStable(f, st)
+	if err != nil {
+		return l, err
+	}
+	l.hash, l.stat = sha256.Sum256(content), after
+	l.content = func() ([]byte, error) { return content, nil }
+	if time.Now().UnixNano()-after.Ctime > tick {
+		d.verified.put(l.path, after, l.hash)
+	}
+	if ok && v.Blob == l.hash && !v.Deleted() {
+		l.version, l.known = v, true
+		return l, nil
+	}
+	if d.mayStore(l.path, mounted, attach.Outside, caughtUp) {
+		if v, ok := d.storeFound(ctx, l.path, after, content, mounted, v); ok {
+			l.version, l.known = v, true
+		}
+	}
+	return l, nil
+}
+
+// mayStore: on a mount, content that differs is on its way through the spool;
+// storing it here would put it into the log twice and out of order.
+func (d *Daemon) mayStore(p store.Path, mounted, outside, caughtUp bool) bool {
+	if d.excluded(p) {
+		return false
+	}
+	return !mounted || outside && caughtUp && !d.ingest.dirty.has(p)
+}
+
+// storeFound stores what a look has found changed, unless the log has moved on
+// since base was read.
+func (d *Daemon) storeFound(ctx context.Context, p store.Path, st store.Stat, content []byte, mounted bool, base store.Version) (store.Version, bool) {
+	op := store.OpSeen
+	if mounted {
+		op = store.OpOutside
+	}
+	if base.Seq == 0 {
+		op = store.OpBaseline
+	}
+	c := store.Change{Op: op, Path: p, Stat: st, Time: time.Now().UnixNano(), Actor: outsider, HasContent: true, Content: content, Class: d.classOf(p), Plan: planIn(ctx)}
+	vs, err := d.ingest.append(ctx, []store.Change{c}, func() bool {
+		v, _, err := d.store.Current(p)
+		return err == nil && v.Seq == base.Seq
+	})
+	if err != nil || len(vs) == 0 {
+		if err != nil {
+			d.log.Warn("a changed file could not be stored", "path", display(p), "err", err)
+		}
+		return store.Version{}, false
+	}
+	return vs[len(vs)-1], true
+}
+
+// noteGone stores that a path, live in the log, has vanished while nothing was
+// mounted.
+func (d *Daemon) noteGone(ctx context.Context, p store.Path) {
+	if d.mounts.mounted() {
+		return
+	}
+	v, ok, err := d.store.Current(p)
+	if err != nil || !ok || v.Deleted() {
+		return
+	}
+	if _, err := d.source.lstat(ctx, p); !errors.Is(err, wire.ErrNotFound) {
+		return
+	}
+	c := store.Change{Op: store.OpUnlink, Path: p, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: outsider, LastName: true, Plan: planIn(ctx)}
+	if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+		c.Op = store.OpRmdir
+	}
+	if _, err := d.ingest.append(ctx, []store.Change{c}, func() bool {
+		now, _, err := d.store.Current(p)
+		return err == nil && now.Seq == v.Seq
+	}); err != nil {
+		d.log.Warn("a deletion could not be stored", "path", display(p), "err", err)
+	}
+}
+
+// append adds changes that did not come from the spool; the checkpoint stays.
+// still is asked under the lock whether they are still true.
+func (g *ingester) append(ctx context.Context, cs []store.Change, still func() bool) ([]store.Version, error) {
+	g.applyMu.Lock()
+	defer g.applyMu.Unlock()
+	if still != nil && !still() {
+		return nil, nil
+	}
+	defer g.d.pokeIndex()
+	return g.d.store.Apply(ctx, cs, nil)
+}
+
+// busy reports whether the spool holds what is not yet ingested.
+func (g *ingester) busy() bool {
+	head, err := g.reader.Head()
+	return err == nil && g.pos.Load().Before(head)
+}
+
+func sum(b []byte) store.Hash { return sha256.Sum256(b) }

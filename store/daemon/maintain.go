@@ -1,0 +1,178 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+// maintain answers what concerns the store as a whole.
+func (d *Daemon) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAnswer, []byte, error) {
+	p, err := d.cleanPath(q.Path)
+	if err != nil {
+		return wire.StoreAnswer{}, nil, err
+	}
+	var a wire.StoreAnswer
+	var facts any
+	switch q.Do {
+	case "prune":
+		if q.Keep < 0 {
+			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro prune 5", "cannot keep %d versions", q.Keep)
+		}
+		r, err := d.store.Prune(ctx, q.Keep)
+		if err != nil {
+			return a, nil, err
+		}
+		a.OK, a.Text, facts = true, reportText(r), r
+	case "gc":
+		r, err := d.store.Collect(ctx)
+		if err != nil {
+			return a, nil, err
+		}
+		a.OK, a.Text, facts = true, reportText(r), r
+	case "du":
+		u, err := d.store.DU(ctx, 0, 0)
+		if err != nil {
+			return a, nil, err
+		}
+		u.Paths = shares(u.Paths, p)
+		a.OK, a.Text, facts = true, usageText(u, p), u
+	case "fsck":
+		c, err := d.store.Fsck(ctx, true, nil)
+		if err != nil {
+			return a, nil, err
+		}
+		a.OK, a.Text = c.OK(), checkText(c)
+		facts = map[string]any{"versions": c.Versions, "blobs": c.Blobs, "bytes": c.Bytes, "problems": c.Problems, "repaired": c.Repaired, "lost": c.Lost}
+	case "purge":
+		if p == "" {
+			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro purge PATH", "name what is to be purged")
+		}
+		r, err := d.store.Purge(ctx, p)
+		if err != nil {
+			return a, nil, err
+		}
+		if d.ingest.reader.WriterAlive() {
+			r.Unreached = append(r.Unreached, "the spool of the running mount, until it is unmounted")
+		}
+		a.OK, a.Text, facts = true, purgedText(p, r), r
+	default:
+		return a, nil, wire.Errorf(wire.ErrBadRequest, "prune, gc, du, fsck or purge", "there is no %q for the store", q.Do)
+	}
+	a.Facts, err = json.Marshal(facts)
+	return a, nil, err
+}
+
+// size prints bytes for people.
+func size(n int64) string {
+	for _, u := range []struct {
+		name string
+		one  int64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n >= u.one {
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.one), u.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+func reportText(r store.Report) string {
+	if r.Versions+r.Blobs+r.Records == 0 {
+		return fmt.Sprintf("nothing to drop; the store takes %s", size(r.After))
+	}
+	return fmt.Sprintf("dropped %d contents (%s) of %d versions; the store takes %s, before %s", r.Blobs, size(r.Bytes), r.Versions, size(r.After), size(r.Before))
+}
+
+// shares keeps what lies at or below p.
+func shares(all []store.Share, p store.Path) []store.Share {
+	var out []store.Share
+	for _, s := range all {
+		if _, ok := below(s.Name, string(p)); ok || p == "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// maxShares is how many lines of each kind du prints.
+const maxShares = 20
+
+func usageText(u store.Usage, p store.Path) string {
+	var b strings.Builder
+	if p == "" {
+		fmt.Fprintf(&b, "%10s  on disk (%s free)\n%10s  contents\n%10s  log and indexes\n", size(u.Disk), size(u.Free), size(u.Contents), size(u.Log))
+		list(&b, "by class", u.Classes)
+		list(&b, "by session", u.Sessions)
+	}
+	list(&b, "by path", u.Paths)
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func list(b *strings.Builder, title string, all []store.Share) {
+	fmt.Fprintf(b, "%s:\n", title)
+	for i, s := range all {
+		if i == maxShares {
+			fmt.Fprintf(b, "            … and %d more\n", len(all)-maxShares)
+			break
+		}
+		name := display(store.Path(s.Name))
+		if s.Name == "" {
+			name = "(no session)"
+		}
+		fmt.Fprintf(b, "%10s  %s (%d versions)\n", size(s.Bytes), name, s.Versions)
+	}
+}
+
+func checkText(c *store.Check) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d versions and %d contents (%s) checked", c.Versions, c.Blobs, size(c.Bytes))
+	if c.OK() {
+		return b.String() + ": in order"
+	}
+	fmt.Fprintf(&b, ": %d problems, %d repaired", len(c.Problems), c.Repaired)
+	if len(c.Lost) > 0 {
+		fmt.Fprintf(&b, ", %d versions have lost their content", len(c.Lost))
+	}
+	for _, p := range c.Problems {
+		fmt.Fprintf(&b, "\n  %s", p)
+	}
+	if c.Unread != nil {
+		fmt.Fprintf(&b, "\n  could not read on: %v", c.Unread)
+	}
+	return b.String()
+}
+
+func purgedText(p store.Path, r store.Purged) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "purged %s: %d contents (%s) of %d versions", display(p), r.Blobs, size(r.Bytes), r.Versions)
+	for _, e := range r.Elsewhere {
+		fmt.Fprintf(&b, "\n  the same content is kept for %s", display(e))
+	}
+	for _, u := range r.Unreached {
+		fmt.Fprintf(&b, "\n  not reached: %s", u)
+	}
+	return b.String()
+}
+
+// pins answers retention's question what live readers' diffs start from. The
+// set is made anew every second at most, for it is asked for every content.
+func (d *Daemon) pins() func(store.Hash) bool {
+	var mu sync.Mutex // guards what follows
+	var set map[store.Hash]struct{}
+	var made time.Time
+	return func(h store.Hash) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(made) > time.Second {
+			set, made = d.shown.Pins(), time.Now()
+		}
+		_, ok := set[h]
+		return ok
+	}
+}

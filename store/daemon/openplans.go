@@ -1,0 +1,115 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+// What a client may ask for of a plan that another one left half-done.
+const (
+	resumeKind   = "resume"
+	rollbackKind = "rollback"
+)
+
+// openPlans names the plans that were begun by a process that is no more. The
+// daemon writes nothing into the project, so a client has to end them.
+func (d *Daemon) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, []byte, error) {
+	d.ingest.waitHead(ctx, queryWait)
+	heads, err := d.store.Plans()
+	if err != nil {
+		return wire.OpenPlans{}, nil, err
+	}
+	var out wire.OpenPlans
+	for i := range heads {
+		id := heads[i].ID
+		if heads[i].Finished != 0 || d.underWay(id) {
+			continue
+		}
+		begun, err := d.hasBegun(id)
+		switch {
+		case err != nil:
+			return out, nil, err
+		case begun:
+			out.Plans = append(out.Plans, planOut(&heads[i]))
+		default:
+			// Its client went away while it asked: nobody has agreed to it.
+			if err := d.store.FinishPlan(id, nil); err != nil {
+				return out, nil, err
+			}
+		}
+	}
+	slices.Reverse(out.Plans)
+	return out, nil, nil
+}
+
+// hasBegun: something of a plan was carried out.
+func (d *Daemon) hasBegun(id string) (bool, error) {
+	vs, _, err := d.store.Log(store.Filter{Plan: id, Baselines: true, Limit: 1})
+	if err != nil || len(vs) > 0 {
+		return true, err
+	}
+	p, err := d.store.LookupPlan(id)
+	return len(p.Done) > 0, err
+}
+
+// underWay: the process that carries a plan out is alive.
+func (d *Daemon) underWay(id string) bool {
+	owner, ok := d.attribution.carrierOf(id)
+	return ok && alive(int(owner.PID), owner.Start)
+}
+
+// leftOpen finds a plan that may be resumed or rolled back.
+func (d *Daemon) leftOpen(id string) (store.Plan, error) {
+	p, err := d.store.LookupPlan(id)
+	switch {
+	case err != nil:
+		return p, err
+	case p.Finished != 0:
+		return p, wire.Errorf(wire.ErrConflict, "cachebro log", "plan %s has ended", id)
+	case d.underWay(id):
+		owner, _ := d.attribution.carrierOf(id)
+		return p, wire.Errorf(wire.ErrConflict, "wait for it, or end it", "process %d is still carrying out plan %s", owner.PID, id)
+	}
+	return p, nil
+}
+
+// resumePlan hands a half-done plan to another client.
+func (d *Daemon) resumePlan(id string, pid int) (any, []byte, error) {
+	p, err := d.leftOpen(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	d.carriedBy(&p, pid)
+	out := planOut(&p)
+	out.Resume, out.Done = true, p.Done
+	return out, nil, nil
+}
+
+// rolledBack ends the half-done plan that a plan has taken back.
+func (d *Daemon) rolledBack(id string) error {
+	p, err := d.store.LookupPlan(id)
+	if err != nil || p.Of == "" {
+		return err
+	}
+	of, err := d.store.LookupPlan(p.Of)
+	if err != nil || of.Finished != 0 {
+		return err
+	}
+	d.attribution.endPlan(of.ID, d.now())
+	return d.store.FinishPlan(of.ID, []store.Conflict{{Why: "it was left half-done and rolled back"}})
+}
+
+// planKey is the context's plan: what is found changed then, it has changed.
+type planKey struct{}
+
+func withPlan(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, planKey{}, id)
+}
+
+func planIn(ctx context.Context) string {
+	id, _ := ctx.Value(planKey{}).(string)
+	return id
+}

@@ -1,0 +1,281 @@
+package daemon
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+// plan makes a plan and, unless it is a dry run, journals it. The daemon writes
+// nothing into the project: the client does, step by step, through the mount.
+func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.PlanRequest
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	d.ingest.waitHead(ctx, queryWait)
+	if q.Kind == resumeKind {
+		return d.resumePlan(q.Plan, r.Peer.PID)
+	}
+	p, err := d.makePlan(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !q.DryRun && len(p.Steps) > 0 {
+		if err := d.store.BeginPlan(ctx, p); err != nil {
+			return nil, nil, err
+		}
+		d.carriedBy(p, r.Peer.PID)
+	}
+	return planOut(p), nil, nil
+}
+
+// carriedBy: until the plan ends, what this client writes is the plan's doing.
+func (d *Daemon) carriedBy(p *store.Plan, pid int) {
+	owner, began := ownerOf(pid), d.now()
+	d.attribution.beginPlan(p.ID, owner, began)
+	d.plans.put(p)
+	d.keep(keepPlan+p.ID, keptPlan{Owner: owner, Begin: began})
+}
+
+func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest) (*store.Plan, error) {
+	switch q.Kind {
+	case store.PlanRevert:
+		return d.planRevert(ctx, q)
+	case store.PlanUndo:
+		uq, err := d.undoQuery(q)
+		if err != nil {
+			return nil, err
+		}
+		return d.store.PlanUndo(uq)
+	case store.PlanRedo:
+		return d.store.PlanRedo(q.Plan, q.Force)
+	case store.PlanRestore:
+		return d.planRestore(ctx, q)
+	case rollbackKind:
+		if _, err := d.leftOpen(q.Plan); err != nil {
+			return nil, err
+		}
+		return d.store.PlanRollback(q.Plan)
+	}
+	return nil, wire.Errorf(wire.ErrBadRequest, "revert, undo, redo or restore", "there is no plan of kind %q", q.Kind)
+}
+
+func (d *Daemon) planRevert(ctx context.Context, q wire.PlanRequest) (*store.Plan, error) {
+	p, err := d.cleanPath(q.Path)
+	if err != nil {
+		return nil, err
+	}
+	if p == "" {
+		return nil, wire.Errorf(wire.ErrBadRequest, "cachebro restore --at TIME brings the whole tree back", "name the file to revert")
+	}
+	if q.Steps < 0 {
+		return nil, wire.Errorf(wire.ErrBadRequest, "", "steps back cannot be negative")
+	}
+	d.settle(ctx, p)
+	if given(q.Version) {
+		v, _, err := d.find(p, q.Version)
+		if err != nil {
+			return nil, err
+		}
+		return d.store.PlanRevert(p, 0, v.Seq)
+	}
+	return d.store.PlanRevert(p, max(q.Steps, 1), 0)
+}
+
+func (d *Daemon) undoQuery(q wire.PlanRequest) (store.UndoQuery, error) {
+	session, err := d.sessionNamed(q.Session)
+	if err != nil {
+		return store.UndoQuery{}, err
+	}
+	prompt, err := d.promptNamed(session, q.Prompt)
+	if err != nil {
+		return store.UndoQuery{}, err
+	}
+	uq := store.UndoQuery{
+		Select: store.Filter{Session: session, Agent: q.Agent, Prompt: prompt, ToolCall: q.ToolCall, PID: q.PID, Since: q.Since},
+		Last:   q.Last, Merge: q.Merge, Force: q.Force,
+	}
+	for _, g := range q.Paths {
+		text := strings.TrimSuffix(string(g), "/")
+		if text == "." || text == "" { // the whole project
+			uq.Globs = nil
+			break
+		}
+		uq.Globs = append(uq.Globs, text)
+	}
+	narrowed := session != "" || prompt != "" || q.ToolCall != "" || q.PID != 0 || !q.Since.IsZero()
+	if !narrowed && !q.Last {
+		return uq, wire.Errorf(wire.ErrBadRequest, "cachebro undo takes the last action back; or give --session, --prompt, --tool-call, --pid or --since",
+			"say what is to be undone")
+	}
+	return uq, nil
+}
+
+func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest) (*store.Plan, error) {
+	var paths []store.Path
+	for _, raw := range q.Paths {
+		p, err := d.cleanPath(raw)
+		if err != nil {
+			return nil, err
+		}
+		if p == "" {
+			paths = nil
+			break
+		}
+		d.settle(ctx, p)
+		paths = append(paths, p)
+	}
+	var seq uint64
+	var err error
+	switch {
+	case q.Session != "":
+		var id store.SessionID
+		if id, err = d.sessionNamed(q.Session); err == nil {
+			seq, err = d.store.SessionStart(id)
+		}
+	case q.At.Seq > 0:
+		seq = q.At.Seq
+	case !q.At.At.IsZero():
+		seq, err = d.store.SeqAt(q.At.At)
+	case q.At.Number != 0 && len(paths) == 1:
+		var v store.Version
+		if v, _, err = d.find(paths[0], q.At); err == nil {
+			seq = v.Seq
+		}
+	default:
+		err = wire.Errorf(wire.ErrBadRequest, "give --at TIME, a version, or SESSION-START", "say what moment is to be restored")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.store.PlanRestore(paths, seq)
+}
+
+func planOut(p *store.Plan) wire.Plan {
+	out := wire.Plan{ID: p.ID, Kind: p.Kind, Title: p.Title, Begun: timeOut(p.Begun), Steps: make([]wire.PlanStep, len(p.Steps)),
+		Conflicts: conflictsOut(p.Conflicts), Lost: conflictsOut(p.Lost)}
+	for i, s := range p.Steps {
+		out.Steps[i] = wire.PlanStep{
+			N: s.N, Do: s.Do, Path: []byte(s.Path), To: pathOut(s.To), Target: []byte(s.Target), Mode: s.Mode, Mtime: s.Mtime,
+			Size: s.Size, Hash: hashText(s.Blob), Expect: s.Expect, ExpMode: s.ExpMode, Added: s.Added, Removed: s.Removed,
+		}
+	}
+	return out
+}
+
+func conflictsOut(cs []store.Conflict) []wire.Conflict {
+	var out []wire.Conflict
+	for _, c := range cs {
+		out = append(out, wire.Conflict{Path: []byte(c.Path), Why: c.Why, Actor: actorOut(c.Actor), Time: timeOut(c.Time)})
+	}
+	return out
+}
+
+// planTable keeps the contents that recent plans write: reading a journalled
+// plan of 10,000 steps anew for each of them would take minutes.
+type planTable struct {
+	// mu guards what follows.
+	mu    sync.Mutex
+	blobs map[string]map[int]store.Hash // plan → step → content
+	order []string
+}
+
+const maxPlans = 8
+
+func (t *planTable) get(id string) (map[int]store.Hash, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m, ok := t.blobs[id]
+	return m, ok
+}
+
+func (t *planTable) put(p *store.Plan) map[int]store.Hash {
+	m := make(map[int]store.Hash)
+	for _, s := range p.Steps {
+		if s.Do == store.DoWrite {
+			m[s.N] = s.Blob
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.blobs == nil {
+		t.blobs = map[string]map[int]store.Hash{}
+	}
+	if _, ok := t.blobs[p.ID]; !ok {
+		t.order = append(t.order, p.ID)
+	}
+	t.blobs[p.ID] = m
+	if len(t.order) > maxPlans {
+		delete(t.blobs, t.order[0])
+		t.order = t.order[1:]
+	}
+	return m
+}
+
+func (d *Daemon) planFetch(_ context.Context, q wire.PlanFetch) (wire.Empty, []byte, error) {
+	blobs, ok := d.plans.get(q.ID)
+	if !ok {
+		p, err := d.store.LookupPlan(q.ID)
+		if err != nil {
+			return wire.Empty{}, nil, err
+		}
+		blobs = d.plans.put(&p)
+	}
+	h, ok := blobs[q.N]
+	if !ok {
+		return wire.Empty{}, nil, wire.Errorf(wire.ErrNotFound, "", "step %d of plan %s writes nothing", q.N, q.ID)
+	}
+	b, err := d.store.Content(h)
+	return wire.Empty{}, b, err
+}
+
+func (d *Daemon) planDone(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.PlanDone
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	if len(q.Done) > 0 {
+		if err := d.store.StepsDone(q.ID, q.Done...); err != nil {
+			return nil, nil, err
+		}
+	}
+	if !q.Finished {
+		return wire.Empty{}, nil, nil
+	}
+	if !d.mounts.mounted() {
+		d.lookAtPlan(ctx, q.ID)
+	}
+	if w, ok := d.attribution.endPlan(q.ID, d.now()); ok {
+		d.keep(keepPlan+q.ID, keptPlan{w.owner, w.begin, w.end})
+	}
+	var failed []store.Conflict
+	for _, f := range q.Failed {
+		failed = append(failed, store.Conflict{Path: store.Path(f.Path), Why: f.Why})
+	}
+	if err := d.store.FinishPlan(q.ID, failed); err != nil {
+		return nil, nil, err
+	}
+	return wire.Empty{}, nil, d.rolledBack(q.ID)
+}
+
+// lookAtPlan makes versions of what a client wrote where no mount has seen it.
+func (d *Daemon) lookAtPlan(ctx context.Context, id string) {
+	p, err := d.store.LookupPlan(id)
+	if err != nil {
+		return
+	}
+	ctx = withPlan(ctx, id)
+	for _, s := range p.Steps {
+		_, _ = d.look(ctx, s.Path)
+		if s.To != "" {
+			_, _ = d.look(ctx, s.To)
+		}
+	}
+}
+
+func (d *Daemon) now() int64 { return time.Now().UnixNano() }

@@ -1,0 +1,355 @@
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/diff"
+	"cachebro/store/shown"
+	"cachebro/store/tokens"
+	"cachebro/store/wire"
+)
+
+// readerFor says whose context window a request speaks of. An MCP call is
+// joined to its reader by the tool_use id that the client's hook announced; the
+// session that a server knows from its environment proves nothing.
+func (d *Daemon) readerFor(q wire.Reader, client string) (r store.Reader, known bool) {
+	if r, ok := d.attribution.readerOf(q.ToolUse); ok {
+		return r, true
+	}
+	if q.Connection != "" {
+		return store.Reader{Session: store.SessionID("connection:" + q.Connection)}, true
+	}
+	if q.Session != "" && client != "mcp" {
+		return store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, true
+	}
+	return store.Reader{}, false
+}
+
+// readerEvent passes a client's word on epochs to the shown state.
+func (d *Daemon) readerEvent(r store.Reader, e wire.SessionEvent) (epoch uint64, needCheck bool) {
+	if e.Event == "connect" && e.Client == "mcp" {
+		return 0, false // a server that starts says nothing about the context
+	}
+	s := d.shown.Event(shown.Event{Reader: r, Name: e.Event})
+	if e.Checked && r.Agent == "" {
+		d.shown.TranscriptCheck(r.Session, e.Alive, e.Alive != nil)
+	}
+	return s.Epoch, s.NeedCheck
+}
+
+func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.ReadRequest
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	if q.Offset < 0 || q.Limit < 0 || q.DiffOffset < 0 {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "lines count from 1", "offset, limit and diff_offset cannot be negative")
+	}
+	p, err := d.cleanPath(q.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	reader, known := d.readerFor(q.Reader, r.Hello.Client)
+	sq := shown.Request{
+		Reader: reader, Known: known, Path: p, Offset: q.Offset, Limit: q.Limit, Force: q.Force, DiffOffset: q.DiffOffset, MaxTokens: q.MaxTokens,
+		Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: q.Tool, Listing: q.Listing,
+	}
+	if q.Listing {
+		if strings.HasSuffix(string(q.Path), "/.") { // a listing of one level
+			sq.Path += "/."
+		}
+		body := r.Body
+		sq.Hash, sq.Content = d.contents.keep(body), func() ([]byte, error) { return body, nil }
+	} else {
+		l, err := d.look(ctx, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		sq.Hash, sq.Content = l.hash, l.content
+		if l.known {
+			sq.Seq = l.version.Seq
+		}
+		if known {
+			sq.Renamed = d.earlierNames(reader, p, l.version)
+		}
+	}
+	if q.Rewrite != nil {
+		sq.Rewrite = &shown.Rewrite{
+			Rendering: store.Rendering(q.Rewrite.Rendering), StartLine: q.Rewrite.StartLine, NumLines: q.Rewrite.NumLines,
+			TotalLines: q.Rewrite.TotalLines, Text: string(r.Body), ClientUnchanged: q.Rewrite.ClientUnchanged,
+		}
+	}
+	a, err := d.shown.Decide(ctx, sq)
+	if err != nil {
+		return nil, nil, readError(p, err)
+	}
+	if q.Pending && q.Rewrite != nil && a.Kind == shown.Unchanged {
+		d.stubs.put(q.Reader.ToolUse, a.Text)
+	}
+	if !q.Pending && known {
+		r.Written = func(err error) {
+			if err != nil { // it was counted as shown and never arrived
+				d.shown.Event(shown.Event{Reader: reader, Name: "lost"})
+			}
+		}
+	}
+	if known && !q.Listing && a.Kind != shown.Large {
+		d.noteToolRead(reader.Session, q.Tool, p)
+	}
+	out := wire.ReadAnswer{
+		Kind: a.Kind, Label: a.Label, Seq: a.Seq, Hash: hashText(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
+		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, Note: a.Note, Binary: a.Binary, BaseTime: a.BaseTime, Mounted: d.mounts.mounted(), Again: a.Again,
+	}
+	return out, []byte(a.Text), nil
+}
+
+func readError(p store.Path, err error) error {
+	if errors.Is(err, shown.ErrBeyondEnd) {
+		return wire.Errorf(wire.ErrBadRequest, "ask for a smaller offset", "%s: %v", display(p), err)
+	}
+	if errors.Is(err, store.ErrPruned) || errors.Is(err, store.ErrDamaged) {
+		return storeError(err)
+	}
+	return fmt.Errorf("%s: %w", display(p), err)
+}
+
+// earlierNames are the names that a file had before this one; they matter only
+// to a reader that has seen nothing under the present name.
+func (d *Daemon) earlierNames(r store.Reader, p store.Path, v store.Version) []store.Path {
+	if v.Seq == 0 {
+		return nil
+	}
+	if _, _, ok := d.shown.ShownSince(r, p); ok {
+		return nil
+	}
+	hist, err := d.store.History(p, true)
+	if err != nil {
+		return nil
+	}
+	var names []store.Path
+	last := p
+	for i := len(hist) - 1; i >= 0 && len(names) < 8; i-- {
+		if name := hist[i].Path; name != last && name != p {
+			names = append(names, name)
+			last = name
+		}
+	}
+	return names
+}
+
+// noteToolRead enters a read through a tool into the session's working set.
+func (d *Daemon) noteToolRead(session store.SessionID, tool string, p store.Path) {
+	if err := d.store.NoteReads(session, tool, d.now(), []store.Path{p}); err != nil {
+		d.log.Warn("reads", "err", err)
+	}
+}
+
+// shownText records a client's own result as pending, without replacing it.
+func (d *Daemon) shownText(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.Shown
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	p, err := d.cleanPath(q.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := d.look(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	reader, known := d.readerFor(q.Reader, r.Hello.Client)
+	sq := shown.Request{
+		Reader: reader, Known: known, Path: p, Hash: l.hash, Content: l.content, Pending: true, ToolUse: q.Reader.ToolUse, Tool: "Read", Seq: l.version.Seq,
+		Rewrite: &shown.Rewrite{Rendering: store.Rendering(q.Rendering), StartLine: q.StartLine, NumLines: q.NumLines, Text: string(r.Body)},
+	}
+	matched, err := d.shown.Pending(ctx, sq)
+	if err != nil {
+		return nil, nil, readError(p, err)
+	}
+	if known {
+		d.noteToolRead(reader.Session, "Read", p)
+	}
+	return wire.ShownAnswer{Matched: matched, Seq: l.version.Seq}, nil, nil
+}
+
+// commit makes pending deliveries count, by the exact text that was delivered.
+func (d *Daemon) commit(_ context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.Commit
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	reader, known := d.readerFor(q.Reader, r.Hello.Client)
+	if !known {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a commit without a session")
+	}
+	calls := make([]shown.Call, len(q.Calls))
+	for i, c := range q.Calls {
+		if stub, ok := d.stubs.get(c.ToolUse); ok && c.Unchanged {
+			c.Text = stub
+		}
+		calls[i] = shown.Call{ToolUse: c.ToolUse, Text: c.Text}
+	}
+	d.shown.Commit(reader, calls)
+	return wire.Empty{}, nil, nil
+}
+
+// editWait is how long an edit waits for the content before it; nobody waits for
+// the answer but the tool that has written already.
+const editWait = 100 * time.Millisecond
+
+func (d *Daemon) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.OwnEdit
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	p, err := d.cleanPath(q.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	before, err := hashOf(q.Before)
+	if err != nil {
+		return nil, nil, err
+	}
+	reader, known := d.readerFor(q.Reader, r.Hello.Client)
+	body := r.Body
+	// What the edit began with may have been written a moment ago, and so may
+	// what the next edit begins with.
+	if known && before != (store.Hash{}) && !d.store.Has(before) {
+		d.ingest.waitHead(ctx, editWait)
+	}
+	d.contents.keep(body)
+	err = d.shown.OwnEdit(ctx, shown.Edit{
+		Reader: reader, Known: known, Path: p, Before: before, After: sha256.Sum256(body), Content: func() ([]byte, error) { return body, nil },
+		Old: q.Old, New: q.New, All: q.All, Whole: q.Old == "", ToolUse: q.Reader.ToolUse,
+		// A client's own Edit has happened when its hook tells us; the result of
+		// our tool is still on its way.
+		Pending: r.Hello.Client == "mcp" && q.Reader.ToolUse != "",
+	})
+	if err != nil {
+		return nil, nil, readError(p, err)
+	}
+	return wire.Empty{}, nil, nil
+}
+
+// staleWarning is the sentence for a reader that is about to edit a file which
+// somebody else changed since it was shown; "" when there is nothing to say.
+func (d *Daemon) staleWarning(ctx context.Context, r store.Reader, p store.Path) string {
+	h, at, ok := d.shown.ShownSince(r, p)
+	if !ok {
+		return ""
+	}
+	l, err := d.look(ctx, p)
+	if err != nil || l.hash == h || !l.known {
+		return ""
+	}
+	v := l.version
+	if v.Time <= at || v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && v.Actor.Tool != "Bash" {
+		return ""
+	}
+	text := fmt.Sprintf("cachebro: %s was changed at %s by %s after you last read it at %s", shown.Printable(p), clock(v.Time), byWhom(v.Actor), clock(at))
+	if lines := d.differing(h, l); lines != "" {
+		text += "; " + lines
+	}
+	return text + ". Editing is not blocked."
+}
+
+func clock(ns int64) string { return timeOut(ns).Format("15:04") }
+
+// differing names the present lines that are not in the old content.
+func (d *Daemon) differing(old store.Hash, l looked) string {
+	was, err := d.store.Content(old)
+	if err != nil {
+		return ""
+	}
+	now, err := l.content()
+	if err != nil || isBinary(was) || isBinary(now) {
+		return ""
+	}
+	var ranges []string
+	edits := diff.Compare(was, now).Edits
+	for i, e := range edits {
+		if i == 3 && len(edits) > 4 {
+			ranges = append(ranges, fmt.Sprintf("%d more places", len(edits)-3))
+			break
+		}
+		first, last := e.NewFrom+1, e.NewTo
+		if last < first { // lines went away: name what stands there now
+			first, last = max(e.NewFrom, 1), max(e.NewFrom, 1)
+		}
+		if first == last {
+			ranges = append(ranges, fmt.Sprint(first))
+		} else {
+			ranges = append(ranges, fmt.Sprintf("%d-%d", first, last))
+		}
+	}
+	switch len(ranges) {
+	case 0:
+		return ""
+	case 1:
+		if !strings.Contains(ranges[0], "-") {
+			return "line " + ranges[0] + " differs"
+		}
+	}
+	return "lines " + strings.Join(ranges, ", ") + " differ"
+}
+
+func (d *Daemon) metrics(_ context.Context, q wire.MetricsQuery) (wire.Metrics, []byte, error) {
+	session, err := d.sessionNamed(q.Session)
+	if err != nil {
+		return wire.Metrics{}, nil, err
+	}
+	m := d.shown.Metrics(session, q.Delta)
+	out := wire.Metrics{
+		Session: string(session), Tools: []wire.ToolMetric{}, Calls: int(m.Calls), Full: m.Full, Sent: m.Sent, Overhead: m.Overhead,
+		Saved: m.Saved(), Percent: m.Percent(), Cached: int(m.Unchanged), Diffs: int(m.Diffs), Contexts: int(m.Contexts),
+	}
+	for _, t := range m.Tools {
+		out.Tools = append(out.Tools, wire.ToolMetric{Tool: t.Tool, Calls: int(t.Calls), Full: t.Full, Sent: t.Sent, Saved: t.Saved()})
+	}
+	return out, nil, nil
+}
+
+func (d *Daemon) spend(_ context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.Spend
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	if q.Sent == 0 && len(r.Body) > 0 {
+		q.Sent = int64(tokens.Estimate(r.Body))
+	}
+	reader, known := d.readerFor(q.Reader, r.Hello.Client)
+	if !known && q.Reader.Session != "" { // a hint is good enough for counting
+		reader = store.Reader{Session: store.SessionID(q.Reader.Session), Agent: q.Reader.Agent}
+	}
+	d.shown.Spend(reader, q.Tool, q.Full, q.Sent, q.Kind == "overhead", q.Answer)
+	return wire.Empty{}, nil, nil
+}
+
+// ingestGiven stores the content that a tool of ours hands over where nothing
+// is mounted: before its write, and after.
+func (d *Daemon) ingestGiven(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.Ingest
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	p, err := d.cleanPath(q.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	// What is stored is what lies there: the body only says what it should be.
+	l, err := d.look(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(r.Body) > 0 && l.hash != sha256.Sum256(r.Body) {
+		return nil, nil, wire.Errorf(wire.ErrConflict, "read it again", "%s is not what was handed over", display(p))
+	}
+	return wire.Ingest{Path: q.Path, Seq: l.version.Seq}, nil, nil
+}

@@ -1,0 +1,296 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cachebro/search"
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+const (
+	indexWait = 300 * time.Millisecond
+	// refreshWait bounds the look for changes before a query where nothing is
+	// mounted and so nobody told of them.
+	refreshWait   = 2 * time.Second
+	searchDefault = 20
+	searchMost    = 100_000
+)
+
+// search answers from the index, everything closed before included.
+func (d *Daemon) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAnswer, []byte, error) {
+	a := wire.SearchAnswer{Hits: []wire.SearchHit{}, How: q.Mode}
+	sq, err := d.searchQuery(q)
+	if err != nil {
+		return a, nil, err
+	}
+	limit := q.Limit
+	if limit == 0 {
+		limit = searchDefault
+	} else if limit < 0 || limit > searchMost {
+		limit = searchMost
+	}
+	if q.Mode == wire.SearchText {
+		if got, ok := d.fetch(ctx, strings.TrimSpace(q.Pattern)); ok {
+			return got, nil, nil
+		}
+	}
+	a.Warning = d.refresh(ctx, q.NoRefresh)
+	h := d.hints(q.Session)
+	switch q.Mode {
+	case wire.SearchExact, wire.SearchText:
+		err = d.searchExact(ctx, q, sq, h, limit, &a)
+		if err == nil && len(a.Hits) == 0 {
+			a.Suggest = d.index.Suggest(q.Pattern, 3)
+		}
+		if err == nil && len(a.Hits) == 0 && q.Mode == wire.SearchText && !q.Regex {
+			err = d.searchRanked(ctx, q, sq, h, limit, &a)
+			if len(a.Hits) == 0 {
+				d.searchNames(q, sq, min(limit, 5), &a)
+			}
+		}
+	case wire.SearchRanked:
+		err = d.searchRanked(ctx, q, sq, h, limit, &a)
+	case wire.SearchSymbols:
+		err = d.searchSymbols(ctx, q, sq, h, limit, &a)
+	case wire.SearchFiles:
+		d.searchNames(q, sq, limit, &a)
+	case wire.SearchPrompt:
+		err = d.searchPrompt(ctx, q, sq, h, limit, &a)
+	case wire.SearchHistory:
+		err = d.searchPast(ctx, sq, limit, &a)
+	default:
+		err = wire.Errorf(wire.ErrBadRequest, "exact, ranked, symbols, files or history", "unknown search mode %q", q.Mode)
+	}
+	if err == nil && q.Body {
+		d.bodies(&a)
+	}
+	return a, nil, err
+}
+
+// searchQuery checks what can be wrong with a query.
+func (d *Daemon) searchQuery(q wire.SearchQuery) (search.Query, error) {
+	sq := search.Query{Pattern: q.Pattern, Regex: q.Regex, CaseSensitive: q.CaseSensitive, Include: q.Include, Exclude: q.Exclude, Kind: search.Kind(q.Kind)}
+	if strings.TrimSpace(q.Pattern) == "" {
+		return sq, wire.Errorf(wire.ErrBadRequest, "name a word, a phrase or a regular expression", "the pattern is empty")
+	}
+	if q.Kind != "" && !slices.Contains([]search.Kind{search.Code, search.Doc, search.Config, search.Test, search.Other}, sq.Kind) {
+		return sq, wire.Errorf(wire.ErrBadRequest, "kinds are code, doc, config, test, other", "unknown kind %q", q.Kind)
+	}
+	p, err := d.cleanPath(q.Path)
+	if err != nil {
+		return sq, err
+	}
+	sq.Path = string(p)
+	if err := search.Check(sq); err != nil {
+		text, hint, _ := strings.Cut(err.Error(), "; hint: ")
+		return sq, wire.Errorf(wire.ErrBadRequest, hint, "%s", text)
+	}
+	if !q.AllWorktrees {
+		sq.Exclude = append(slices.Clone(sq.Exclude), d.worktrees(sq.Path)...)
+	}
+	return sq, nil
+}
+
+// worktrees are the linked worktrees inside the root, as globs to leave out
+// unless the query is about one of them.
+func (d *Daemon) worktrees(asked string) (globs []string) {
+	dir, err := d.source.acquire(d.life)
+	if err != nil {
+		return nil
+	}
+	defer d.source.release(dir)
+	for _, at := range d.linked.under(dir.f, d.o.Root) {
+		if asked != at && !strings.HasPrefix(asked, at+"/") {
+			globs = append(globs, "/"+at)
+		}
+	}
+	return globs
+}
+
+// refresh makes sure that what was closed before is in the log. Where nothing
+// is mounted that means looking at every file's stat.
+func (d *Daemon) refresh(ctx context.Context, no bool) (warning string) {
+	d.ingest.waitHead(ctx, freshWait)
+	if d.mounts.mounted() || no {
+		return ""
+	}
+	d.baseline.request(true)
+	for end := time.Now().Add(refreshWait); d.baseline.running(); {
+		if time.Now().After(end) {
+			return "not mounted, and looking for changed files takes longer than 2 s: the newest may be missing"
+		}
+		if !sleep(ctx, 2*time.Millisecond) {
+			return ""
+		}
+	}
+	return ""
+}
+
+// hints are what a session works on.
+func (d *Daemon) hints(session string) search.Hints {
+	h := search.Hints{Now: time.Now(), Working: map[store.Path]bool{}, Uses: d.hitIDs.uses()}
+	if session == "" {
+		return h
+	}
+	touches, err := d.store.WorkingSet(store.SessionID(session))
+	if err != nil {
+		return h
+	}
+	for _, t := range touches {
+		h.Working[t.Path] = true
+	}
+	return h
+}
+
+func (d *Daemon) searchExact(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
+	r, err := d.index.Grep(ctx, sq)
+	if err != nil {
+		return err
+	}
+	a.How, a.Files, a.Lines, a.Scanned, a.Looked = wire.SearchExact, r.Files, len(r.Lines), r.Scanned, r.Candidates
+	if r.Warning != "" {
+		a.Warning = r.Warning
+	}
+	if q.Mode == wire.SearchText {
+		d.index.Best(&r, sq, h)
+	}
+	a.Truncated = len(r.Lines) > limit
+	for i, l := range r.Lines[:min(limit, len(r.Lines))] {
+		hit := fileHit(l.Path, float64(len(r.Lines)-i)/float64(len(r.Lines)))
+		hit.Line, hit.Text = l.No, string(l.Text)
+		hit.Title = fmt.Sprintf("%s:%d: %s", l.Path, l.No, strings.TrimSpace(string(l.Text)))
+		if first, last, at, total, ok := d.index.Chunk(l.Path, l.No); ok {
+			hit.Source = sourceOf(l.Path, first, last, at, total)
+		}
+		a.Hits = append(a.Hits, d.dated(hit))
+	}
+	return nil
+}
+
+func (d *Daemon) searchRanked(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
+	all, err := d.index.Rank(ctx, q.Pattern, sq, h, 0)
+	if err != nil {
+		return err
+	}
+	a.How, a.Files, a.Lines, a.Truncated = wire.SearchRanked, len(all), len(all), len(all) > limit
+	for _, r := range all[:min(limit, len(all))] {
+		hit := fileHit(r.Path, r.Score)
+		hit.Line, hit.Text = d.index.BestLine(r, q.Pattern)
+		hit.Last = r.Last
+		hit.Title = fmt.Sprintf("%s:%d: %s", r.Path, hit.Line, strings.TrimSpace(hit.Text))
+		hit.Source = sourceOf(r.Path, r.First, r.Last, r.Index, r.Total)
+		a.Hits = append(a.Hits, d.dated(hit))
+	}
+	return nil
+}
+
+func (d *Daemon) searchSymbols(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
+	all, err := d.index.Symbols(ctx, q.Pattern, sq, h, 0)
+	if err != nil {
+		return err
+	}
+	a.Lines, a.Truncated = len(all), len(all) > limit
+	for _, s := range all[:min(limit, len(all))] {
+		hit := wire.SearchHit{ID: search.SymbolID(s.Path, s.Name), Type: "symbol", Path: []byte(s.Path), Line: s.Line, Last: s.Last,
+			Text: s.Signature, Title: s.Kind + " " + s.Name, Score: s.Score, Symbol: s.Name}
+		d.hitIDs.put(hit)
+		a.Hits = append(a.Hits, d.dated(hit))
+	}
+	if len(a.Hits) == 0 {
+		a.Suggest = d.index.Suggest(q.Pattern, 3)
+	}
+	return nil
+}
+
+func (d *Daemon) searchNames(q wire.SearchQuery, sq search.Query, limit int, a *wire.SearchAnswer) {
+	hits := d.index.Names(q.Pattern, sq, limit+1)
+	a.How, a.Truncated = wire.SearchFiles, len(hits) > limit
+	for _, n := range hits[:min(limit, len(hits))] {
+		hit := fileHit(n.Path, n.Score)
+		hit.Title = string(n.Path)
+		a.Hits = append(a.Hits, d.dated(hit))
+	}
+	a.Files, a.Lines = len(a.Hits), len(a.Hits)
+}
+
+func (d *Daemon) searchPast(ctx context.Context, sq search.Query, limit int, a *wire.SearchAnswer) error {
+	r, err := d.index.History(ctx, sq, limit+1)
+	if err != nil {
+		return err
+	}
+	if r.Cut {
+		a.Warning = "there is more history than could be read in 5 s; give a path"
+	}
+	a.Files, a.Lines, a.Looked, a.Truncated = len(r.Hits), len(r.Hits), r.Versions, len(r.Hits) > limit
+	for _, p := range r.Hits[:min(limit, len(r.Hits))] {
+		hit := wire.SearchHit{ID: search.VersionID(p.Last), Type: "version", Path: []byte(p.Path), Line: p.No, Text: p.Text, Score: 1,
+			Title: fmt.Sprintf("%s:%d: %s", p.Path, p.No, strings.TrimSpace(p.Text)), Past: &wire.Past{Versions: p.Versions}}
+		for _, part := range []struct {
+			seq  uint64
+			into *wire.Version
+		}{{p.First, &hit.Past.First}, {p.Last, &hit.Past.Last}, {p.Gone, &hit.Past.Gone}} {
+			if v, err := d.store.Version(part.seq); err == nil {
+				*part.into = versionOut(v)
+			}
+		}
+		hit.Time = hit.Past.Last.Time
+		a.Hits = append(a.Hits, hit)
+	}
+	return nil
+}
+
+func fileHit(p store.Path, score float64) wire.SearchHit {
+	return wire.SearchHit{ID: search.FileID(p), Type: "file", Path: []byte(p), Score: score}
+}
+
+func sourceOf(p store.Path, first, last, at, total int) *wire.Source {
+	kind := "CodeChunk"
+	if search.KindOf(string(p)) == search.Doc {
+		kind = "MDFileChunk"
+	}
+	return &wire.Source{Type: kind, FilePath: string(p), ChunkIndex: at, TotalChunks: total, StartLine: first, EndLine: last}
+}
+
+// dated adds the time of the file's newest version.
+func (d *Daemon) dated(hit wire.SearchHit) wire.SearchHit {
+	if v, ok, err := d.store.Current(store.Path(hit.Path)); err == nil && ok {
+		hit.Time = timeOut(v.Time)
+		if v.Stat.Mtime != 0 {
+			hit.Time = timeOut(v.Stat.Mtime)
+		}
+	}
+	return hit
+}
+
+// maxBody is how many lines of an enclosing definition go with a hit.
+const maxBody = 120
+
+// bodies adds the text of the definitions around the hits, once each.
+func (d *Daemon) bodies(a *wire.SearchAnswer) {
+	told := map[string]bool{}
+	for i := range a.Hits {
+		hit := &a.Hits[i]
+		if hit.Line == 0 || hit.Type == "version" {
+			continue
+		}
+		content, err := (corpus{d}).Read(store.Path(hit.Path))
+		if err != nil {
+			continue
+		}
+		s, ok := search.Enclosing(search.Outline(string(hit.Path), content), hit.Line)
+		if !ok {
+			continue
+		}
+		hit.Symbol = s.Name
+		if key := fmt.Sprintf("%s:%d", hit.Path, s.First); !told[key] {
+			told[key] = true
+			hit.Body = d.index.Lines(store.Path(hit.Path), s.First, min(s.Last, s.First+maxBody-1))
+			hit.Last = s.Last
+		}
+	}
+}

@@ -1,0 +1,232 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+// ownerOf names a living process by its pid.
+func ownerOf(pid int) procKey {
+	if pid <= 0 {
+		return procKey{}
+	}
+	start, _, err := processStart(pid)
+	if err != nil {
+		return procKey{PID: uint32(pid)}
+	}
+	return procKey{uint32(pid), start}
+}
+
+// sessionEvent registers sessions, prompts and epochs. Any event with an
+// unknown id registers it: no client is required to say "start".
+func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var e wire.SessionEvent
+	if err := r.Decode(&e); err != nil {
+		return nil, nil, err
+	}
+	if e.Session == "" {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a session event without a session id")
+	}
+	if !d.mounts.mounted() { // an agent is about to work here: know what there was
+		d.baseline.request(false)
+	}
+	now := d.now()
+	id := store.SessionID(e.Session)
+	s, known, err := d.store.Session(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !known {
+		s = store.Session{ID: id, Started: now, StartSeq: d.store.Seq(), Branch: d.branch(ctx)}
+	}
+	owner := ownerOf(e.PID)
+	// A server knows its client's session from the environment only, which is
+	// wrong after --continue; what hooks say counts.
+	hint := e.Event == "connect" && e.Client == "mcp"
+	if owner.PID != 0 && (!hint || !d.attribution.knownClient(owner)) {
+		d.attribution.client(owner, id, now)
+		d.saveClient(owner)
+		s.PID, s.PStart = owner.PID, owner.Start
+	}
+	set(&s.Client, e.Client)
+	set(&s.Cwd, e.Cwd)
+	set(&s.Transcript, e.Transcript)
+	set(&s.Source, e.Source)
+	s.Last = now
+	s.Ended = 0
+	if e.Event == "end" {
+		s.Ended = now
+	}
+	if e.Prompt != "" && e.Prompt != s.Prompt {
+		s.Prompt = e.Prompt
+		d.attribution.prompt(id, e.Prompt, now)
+		if err := d.store.PutPrompt(store.Prompt{ID: e.Prompt, Session: id, Time: now, Seq: d.store.Seq()}); err != nil {
+			d.log.Warn("prompt", "err", err)
+		}
+	}
+	if !hint || !known {
+		if err := d.store.PutSession(s); err != nil {
+			d.log.Warn("session", "err", err) // a full disk: epochs must still be told
+		}
+	}
+	a := wire.SessionAnswer{Known: known, Mounted: d.mounts.mounted()}
+	a.Epoch, a.NeedCheck = d.readerEvent(store.Reader{Session: id, Agent: e.Agent}, e)
+	return a, nil, nil
+}
+
+func set(to *string, v string) {
+	if v != "" {
+		*to = v
+	}
+}
+
+func (d *Daemon) toolBegin(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.ToolCall
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	if q.ToolUse == "" {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a tool call without a tool_use id")
+	}
+	now := time.Now().UnixNano()
+	owner := ownerOf(q.PID)
+	if q.Session == "" { // our own server: its client's session
+		q.Session = string(d.attribution.sessionOf(owner, now))
+	} else if r.Hello.Client != "mcp" && owner.PID != 0 {
+		d.attribution.client(owner, store.SessionID(q.Session), now)
+		d.saveClient(owner)
+	}
+	d.attribution.prompt(store.SessionID(q.Session), q.Prompt, now)
+	d.attribution.begin(q, owner, now)
+	d.saveWindow(q.ToolUse)
+	if err := d.store.PutToolCall(store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt,
+		Tool: q.Tool, Title: title(q), Begin: now, PID: uint32(max(q.PID, 0))}); err != nil {
+		d.log.Warn("tool call", "err", err)
+	}
+	var a wire.ToolBeginAnswer
+	if q.Tool == "Edit" || q.Tool == "Write" || q.Tool == "NotebookEdit" {
+		a.Warnings = d.staleWarnings(ctx, q)
+	}
+	return a, nil, nil
+}
+
+// title is what log prints of a tool call.
+func title(q wire.ToolCall) string {
+	t := q.Command
+	if t == "" && len(q.Paths) > 0 {
+		t = string(q.Paths[0])
+	}
+	t = strings.ToValidUTF8(t, "?")
+	if len(t) > 500 {
+		t = strings.ToValidUTF8(t[:500], "")
+	}
+	return t
+}
+
+func (d *Daemon) toolEnd(_ context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.ToolCall
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	now := time.Now().UnixNano()
+	d.attribution.finish(q.ToolUse, q.Background, q.Failed, now)
+	d.saveWindow(q.ToolUse)
+	c, ok, err := d.store.ToolCall(q.ToolUse)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !ok {
+		c = store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt, Tool: q.Tool, Title: title(q), Begin: now, PID: uint32(max(q.PID, 0))}
+	}
+	c.Failed = c.Failed || q.Failed
+	if c.End == 0 || !q.Background {
+		c.End = now
+	}
+	if err := d.store.PutToolCall(c); err != nil {
+		d.log.Warn("tool call", "err", err)
+	}
+	return wire.Empty{}, nil, nil
+}
+
+// staleWarnings tells a reader that is about to edit a file that somebody else
+// changed it since the reader saw it.
+func (d *Daemon) staleWarnings(ctx context.Context, q wire.ToolCall) []string {
+	d.ingest.waitHead(ctx, freshWait)
+	session := store.SessionID(q.Session)
+	var out []string
+	for _, raw := range q.Paths {
+		p, err := d.cleanPath(raw)
+		if err != nil || p == "" {
+			continue
+		}
+		if w := d.staleWarning(ctx, store.Reader{Session: session, Agent: q.Agent}, p); w != "" {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// byWhom names who made a version, for a sentence.
+func byWhom(a store.Actor) string {
+	switch {
+	case a.Tool != "" && a.Tool != "Bash":
+		return a.Tool
+	case a.Comm == outsider.Comm && a.PID == 0:
+		return "a process outside the mount"
+	case a.Comm != "" && a.PID != 0:
+		return fmt.Sprintf("%s (pid %d)", display(store.Path(a.Comm)), a.PID)
+	case a.Comm != "":
+		return display(store.Path(a.Comm))
+	}
+	return "an unknown process"
+}
+
+// sessionNamed resolves "last".
+func (d *Daemon) sessionNamed(name string) (store.SessionID, error) {
+	if name != "last" {
+		return store.SessionID(name), nil
+	}
+	s, ok, err := d.store.LastSession()
+	if err != nil {
+		return "", err
+	}
+	if !ok {
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro run -- COMMAND starts one", "no session is known yet")
+	}
+	return s.ID, nil
+}
+
+// promptNamed resolves "last" within a session, or among all.
+func (d *Daemon) promptNamed(session store.SessionID, name string) (string, error) {
+	if name != "last" {
+		return name, nil
+	}
+	p, ok, err := d.store.LastPrompt(session)
+	if err != nil {
+		return "", err
+	}
+	if !ok {
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro log --session last", "no prompt is known yet")
+	}
+	return p.ID, nil
+}
+
+// liveSessions counts sessions that have not ended and whose client still runs.
+func (d *Daemon) liveSessions() int {
+	all, err := d.store.Sessions(200)
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, s := range all {
+		if s.Ended == 0 && (s.PID != 0 && alive(int(s.PID), s.PStart) || s.PID == 0 && time.Since(timeOut(s.Last)) < time.Hour) {
+			n++
+		}
+	}
+	return n
+}

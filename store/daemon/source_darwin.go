@@ -1,0 +1,88 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"cachebro/store"
+
+	"golang.org/x/sys/unix"
+)
+
+// errEscapes is returned for a path that leaves the root.
+var errEscapes = errors.New("path escapes from the project")
+
+// openBeneath: os.Root walks component by component, since there is no openat2.
+func openBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
+	r, err := os.OpenRoot(dir.Name())
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if p == "" {
+		p = "."
+	}
+	if !follow {
+		fi, err := r.Lstat(p)
+		if err != nil {
+			return nil, err
+		}
+		if fi.Mode()&os.ModeSymlink != 0 {
+			return nil, syscall.ELOOP
+		}
+	}
+	f, err := r.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil && err.Error() == "path escapes from parent" {
+		err = errEscapes
+	}
+	return f, err
+}
+
+func statOf(f *os.File) (store.Stat, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return store.Stat{}, err
+	}
+	return fromInfo(fi), nil
+}
+
+func lstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
+	r, err := os.OpenRoot(dir.Name())
+	if err != nil {
+		return store.Stat{}, "", err
+	}
+	defer r.Close()
+	if p == "" {
+		p = "."
+	}
+	fi, err := r.Lstat(p)
+	if err != nil {
+		return store.Stat{}, "", err
+	}
+	if fi.Mode()&os.ModeSymlink != 0 {
+		target, err := r.Readlink(p)
+		return fromInfo(fi), target, err
+	}
+	return fromInfo(fi), "", nil
+}
+
+func fromInfo(fi os.FileInfo) store.Stat {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return store.Stat{Size: fi.Size(), Mtime: fi.ModTime().UnixNano()}
+	}
+	return store.Stat{
+		Dev: uint64(st.Dev), Ino: st.Ino, Mode: uint32(st.Mode), Nlink: uint32(st.Nlink), UID: st.Uid, GID: st.Gid,
+		Size: st.Size, Mtime: fi.ModTime().UnixNano(), Ctime: ctime(st),
+	}
+}
+
+// covered: mounts lie beside the source on these systems, never on it.
+func covered(string) bool { return false }
+
+func processStart(pid int) (uint64, int, error) {
+	return 0, 0, unix.Kill(pid, 0)
+}
+
+func bootTime() int64 { return 0 }

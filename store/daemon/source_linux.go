@@ -1,0 +1,172 @@
+package daemon
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"cachebro/store"
+
+	"golang.org/x/sys/unix"
+)
+
+// errEscapes is what other systems report for a path that leaves the root.
+var errEscapes = errors.New("path escapes from the project")
+
+// openBeneath opens a path relative to dir and never leaves it. O_NONBLOCK: a
+// FIFO must not hold us up.
+func openBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
+	if p == "" {
+		p = "."
+	}
+	how := &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
+	}
+	if !follow {
+		how.Resolve |= unix.RESOLVE_NO_SYMLINKS
+	}
+	for try := 0; ; try++ {
+		fd, err := unix.Openat2(int(dir.Fd()), p, how)
+		// EAGAIN: a rename somewhere while ".." was being resolved.
+		if (errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)) && try < 10 {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return os.NewFile(uintptr(fd), p), nil
+	}
+}
+
+const statxWanted = unix.STATX_BASIC_STATS | unix.STATX_BTIME
+
+func statOf(f *os.File) (store.Stat, error) {
+	var x unix.Statx_t
+	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, statxWanted, &x); err != nil {
+		return store.Stat{}, err
+	}
+	return fromStatx(&x), nil
+}
+
+// lstatBeneath describes p and, for a symbolic link, where it points.
+func lstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
+	if p == "" {
+		p = "."
+	}
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	var fd int
+	var err error
+	for try := 0; try < 10; try++ {
+		if fd, err = unix.Openat2(int(dir.Fd()), p, how); !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return store.Stat{}, "", err
+	}
+	defer unix.Close(fd)
+	var x unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, statxWanted, &x); err != nil {
+		return store.Stat{}, "", err
+	}
+	st := fromStatx(&x)
+	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
+		return st, "", nil
+	}
+	b := make([]byte, 4097)
+	n, err := unix.Readlinkat(fd, "", b)
+	if err != nil {
+		return st, "", err
+	}
+	return st, string(b[:n]), nil
+}
+
+func fromStatx(x *unix.Statx_t) store.Stat {
+	st := store.Stat{
+		Dev: unix.Mkdev(x.Dev_major, x.Dev_minor), Ino: x.Ino, Mode: uint32(x.Mode), Nlink: x.Nlink, UID: x.Uid, GID: x.Gid,
+		Size: int64(x.Size), Mtime: ns(x.Mtime), Ctime: ns(x.Ctime),
+	}
+	if x.Mask&unix.STATX_BTIME != 0 {
+		st.Birth = ns(x.Btime)
+	}
+	return st
+}
+
+func ns(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
+
+// covered reports whether a mount of ours lies on root. It reads the mount
+// table instead of asking the mount, which may hang.
+func covered(root string) bool {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	fuse := false
+	sc := bufio.NewScanner(f)
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		before, after, ok := strings.Cut(sc.Text(), " - ")
+		fields := strings.Fields(before)
+		if !ok || len(fields) < 5 || unescape(fields[4]) != root {
+			continue
+		}
+		fuse = strings.HasPrefix(after, "fuse.cachebro ") // the last line is the topmost mount
+	}
+	return fuse
+}
+
+// unescape undoes the octal escapes of the mount table.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// processStart is the start time of a living process in clock ticks after
+// boot (field 22 of its stat), and its parent.
+func processStart(pid int) (start uint64, ppid int, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	s := string(b)
+	i := strings.LastIndex(s, ") ") // the name may contain anything
+	if i < 0 {
+		return 0, 0, fmt.Errorf("stat of process %d is malformed", pid)
+	}
+	fields := strings.Fields(s[i+2:])
+	if len(fields) < 20 {
+		return 0, 0, fmt.Errorf("stat of process %d is malformed", pid)
+	}
+	if ppid, err = strconv.Atoi(fields[1]); err != nil {
+		return 0, 0, err
+	}
+	start, err = strconv.ParseUint(fields[19], 10, 64)
+	return start, ppid, err
+}
+
+// bootTime is when clock ticks began, in ns since the epoch.
+func bootTime() int64 {
+	var real, boot unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_REALTIME, &real) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {
+		return 0
+	}
+	return real.Nano() - boot.Nano()
+}

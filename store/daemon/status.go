@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"runtime/metrics"
+
+	"cachebro/store/wire"
+)
+
+func (d *Daemon) status(_ context.Context, _ wire.Empty) (wire.Status, []byte, error) {
+	mounted, attach, beat := d.mounts.state()
+	st := wire.Status{
+		Root: d.o.Root, State: d.state, Version: d.o.Version, DaemonPID: os.Getpid(),
+		Mounted: mounted, Baseline: d.baseline.now(), Sessions: d.liveSessions(),
+	}
+	if mounted {
+		st.Mountpoint, st.MountdPID, st.Outside, st.Capture = attach.Mountpoint, attach.PID, attach.Outside, beat.Capture
+	}
+	stats := d.store.Stats()
+	h := d.ingest.healthNow()
+	st.Store = wire.StoreState{Healthy: h.ok, Reason: h.reason, Versions: stats.Versions, Files: stats.Files, HeapBytes: heapBytes()}
+	if s := d.store.Stopped(); s != nil {
+		st.Store.Healthy, st.Store.Reason = false, s.Reason
+	}
+	if used, free, err := d.store.DiskUsage(); err == nil {
+		st.Store.DiskBytes, st.Store.FreeBytes = used, free
+	}
+	if d.ingest.busy() {
+		st.Store.Lag = 1 // at least; a mount tells how far its spool is
+		if got := d.ingest.seq.Load(); mounted && beat.Head > got {
+			st.Store.Lag = beat.Head - got
+		}
+	}
+	gaps, count, err := d.store.Gaps(20)
+	if err != nil {
+		return st, nil, err
+	}
+	for _, g := range gaps {
+		st.Gaps = append(st.Gaps, gapOut(g))
+	}
+	st.Index = d.indexStatus()
+	st.GapCount = count + beat.Capture.Gaps
+	return st, nil, nil
+}
+
+// heapBytes is the memory that the heap holds; reading it stops nobody.
+func heapBytes() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64())
+}
+
+func (d *Daemon) shutdown(_ context.Context, r *wire.Request) (any, []byte, error) {
+	d.log.Info("shutdown asked for", "client", r.Hello.Client, "pid", r.Peer.PID)
+	r.Written = func(error) { d.stop() }
+	return wire.Empty{}, nil, nil
+}

@@ -1,0 +1,154 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+
+	"cachebro/store"
+	"cachebro/store/spool"
+	"cachebro/store/wire"
+)
+
+// outsider is the actor of changes that did not go through the mount.
+var outsider = store.Actor{Comm: "outside"}
+
+// take deals with one record: what is no version takes effect at once (each
+// effect may be repeated after a crash without harm), a version becomes a Change.
+func (g *ingester) take(ctx context.Context, it *item) (store.Change, bool) {
+	r := it.j.Record
+	switch r.Kind {
+	case spool.KindMount, spool.KindUnmount:
+		g.epoch++
+		g.dirty.reset()
+		clear(g.late)
+		g.d.log.Info("spool", "mount", r.Kind == spool.KindMount, "seq", r.Seq, "version", r.Version)
+	case spool.KindProcess:
+		g.d.attribution.process(r)
+		if key, val := g.d.keptProcessOf(r); key != "" {
+			g.kept[key] = val
+		}
+	case spool.KindDirty:
+		g.dirty.set(g.node(r), store.Path(r.Path))
+	case spool.KindGap:
+		g.gap(store.Gap{Path: store.Path(r.Path), Time: r.Time, Reason: r.Reason})
+	case spool.KindNotice:
+		g.d.notice(r)
+	case spool.KindReads:
+		g.d.noteReads(r)
+	case spool.KindContent:
+		return g.lateChange(it)
+	case spool.KindVersion:
+		return g.change(ctx, it)
+	default:
+		g.d.log.Warn("a record of an unknown kind was skipped", "kind", r.Kind, "seq", r.Seq)
+	}
+	return store.Change{}, false
+}
+
+// node makes a node id unique among all mounts that this process has seen.
+func (g *ingester) node(r *spool.Record) uint64 {
+	if r.Node == 0 {
+		return 0
+	}
+	return r.Node&(1<<40-1) | g.epoch<<40
+}
+
+func (g *ingester) change(ctx context.Context, it *item) (store.Change, bool) {
+	r := it.j.Record
+	c := store.Change{
+		Op: store.Op(r.Op), Class: store.Class(r.Class), Path: store.Path(r.Path), Path2: store.Path(r.Path2), Target: r.Target,
+		Node: g.node(r), Stat: store.Stat(r.Stat), Time: r.Time,
+		Actor:    g.d.attribution.actor(procKey{r.PID, r.Start}, r.UID, r.Time, r.Path),
+		Plan:     g.d.attribution.planOf(procKey{r.PID, r.Start}, r.Time),
+		LastName: r.LastName, Idle: r.Idle,
+	}
+	if c.Op == store.OpOutside {
+		c.Actor = outsider
+	}
+	switch c.Op {
+	case store.OpWrite, store.OpCreate, store.OpTruncate, store.OpOutside:
+		g.dirty.clear(c.Node)
+	}
+	switch {
+	case r.TooLarge:
+		c.NoContent = "too large"
+	case it.read:
+		c.HasContent, c.Content, c.TailFrom = true, it.content, r.TailFrom
+	case r.HasContent:
+		if !g.fromSource(ctx, &c) {
+			c.NoContent = "gap: not captured"
+			if g.d.spoolWriterGone() {
+				g.lost(&c, "the mount process ended before the content was safe")
+			}
+		}
+	}
+	return c, true
+}
+
+// fromSource fills in the content from the file itself, if that is still what
+// the record describes.
+func (g *ingester) fromSource(ctx context.Context, c *store.Change) bool {
+	p := c.Path
+	if c.Path2 != "" {
+		p = c.Path2
+	}
+	f, st, err := g.d.source.open(ctx, p)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if !sameContent(st, c.Stat) {
+		return false
+	}
+	content, after, err := readStable(f, st)
+	if err != nil || !sameContent(after, c.Stat) {
+		if errors.Is(err, wire.ErrTooLarge) {
+			c.NoContent = "too large"
+			return true
+		}
+		return false
+	}
+	c.HasContent, c.Content, c.TailFrom = true, content, 0
+	return true
+}
+
+// maxLate bounds how many versions wait for content that comes late.
+const maxLate = 4096
+
+// remember notes versions whose content may still come.
+func (g *ingester) remember(changes []store.Change, from []*spool.Record, versions []store.Version) {
+	next := 0
+	for i, r := range from {
+		if !r.HasContent || changes[i].HasContent || r.Kind != spool.KindVersion || len(g.late) >= maxLate {
+			continue
+		}
+		for ; next < len(versions); next++ {
+			if versions[next].Path == changes[i].Path && versions[next].Time == changes[i].Time {
+				c := changes[i]
+				c.TailFrom, c.NoContent = r.TailFrom, ""
+				g.late[r.Seq] = lateContent{c, versions[next].Seq}
+				break
+			}
+		}
+	}
+}
+
+// lateChange stores content that came after its version had to be stored
+// without: as one more version, if nothing newer is known of the path.
+func (g *ingester) lateChange(it *item) (store.Change, bool) {
+	l, ok := g.late[it.j.Record.For]
+	if !ok || !it.read {
+		return store.Change{}, false
+	}
+	delete(g.late, it.j.Record.For)
+	v, found, err := g.d.store.Current(l.change.Path)
+	if err != nil || !found || v.Seq != l.seq {
+		return store.Change{}, false
+	}
+	c := l.change
+	c.HasContent, c.Content = true, it.content
+	return c, true
+}
+
+// spoolWriterGone reports whether no mountd can still bring a content.
+func (d *Daemon) spoolWriterGone() bool { return !d.ingest.reader.WriterAlive() }

@@ -1,0 +1,190 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"cachebro/store"
+)
+
+// ownTool: the tool writes from the process that is named in the call.
+func ownTool(tool string) bool {
+	switch tool {
+	case "Edit", "Write", "NotebookEdit", "MultiEdit":
+		return true
+	}
+	// Our MCP server's tools: mcp__cachebro__edit_file and the like.
+	return strings.HasSuffix(tool, "edit_file") || strings.HasSuffix(tool, "write_file") || strings.HasSuffix(tool, "revert_file") ||
+		strings.HasSuffix(tool, "undo") || strings.HasSuffix(tool, "redo")
+}
+
+// windowLocked finds the tool call that a write belongs to. at is the index of
+// the client in chain, -1 if it is unknown.
+func (a *attribution) windowLocked(chain []procKey, at int, id store.SessionID, t int64, path string) (w *window, certain bool) {
+	var own, shell []*window
+	branch := procKey{}
+	if at > 0 {
+		branch = chain[at-1]
+		if w := a.branches[branch]; w != nil {
+			return w, true
+		}
+	}
+	for i := len(a.windows) - 1; i >= 0; i-- {
+		w := a.windows[i]
+		if w.begin > t+windowSlack || w.call.Session != "" && id != "" && w.call.Session != string(id) {
+			continue
+		}
+		if w.end != 0 && w.end+windowSlack < t && !(w.call.Background && at > 0) {
+			if t-w.begin > int64(24*time.Hour) {
+				break
+			}
+			continue
+		}
+		switch i := slices.Index(chain, w.owner); {
+		case ownTool(w.call.Tool):
+			if i == 0 {
+				own = append(own, w)
+			}
+		case i > 0, i < 0 && at < 0 && id != "": // or only the environment named the session
+			shell = append(shell, w)
+		}
+	}
+	if len(own) > 0 {
+		return pickOwn(own, path)
+	}
+	if len(shell) == 0 {
+		return nil, false
+	}
+	return a.pickShellLocked(shell, chain, at, branch)
+}
+
+// pickOwn tells parallel edits apart by the path they name; editors write to
+// "name.tmp.1234" first, so a prefix counts too.
+func pickOwn(ws []*window, path string) (*window, bool) {
+	var match []*window
+	for _, w := range ws {
+		for _, p := range w.call.Paths {
+			name := string(p)
+			if name == path || path != "" && (strings.HasPrefix(path, name) || strings.HasSuffix(name, "/"+path)) {
+				match = append(match, w)
+				break
+			}
+		}
+	}
+	if len(match) == 1 {
+		return match[0], true
+	}
+	if len(match) > 1 {
+		return match[0], false
+	}
+	return ws[0], len(ws) == 1
+}
+
+// pickShellLocked tells parallel commands apart by the process tree: the
+// client's direct child (branch) belongs to the command during which it started.
+func (a *attribution) pickShellLocked(ws []*window, chain []procKey, at int, branch procKey) (*window, bool) {
+	fits := ws
+	bound := false // the branch was started for a command, it is no shell that stays
+	if at > 0 && a.boot != 0 {
+		started := a.boot + int64(branch.Start)*int64(10*time.Millisecond)
+		var in []*window
+		for _, w := range ws {
+			if started >= w.begin-windowSlack && (w.end == 0 || started <= w.end+windowSlack) {
+				in = append(in, w)
+			}
+		}
+		if len(in) > 0 {
+			fits, bound = in, true
+		}
+	}
+	if len(fits) > 1 {
+		if said := a.byCommandLocked(fits, chain, at); len(said) == 1 {
+			fits = said
+		}
+	}
+	if len(fits) == 1 {
+		if bound {
+			a.branches[branch] = fits[0]
+		}
+		return fits[0], true
+	}
+	return fits[0], false
+}
+
+// byCommandLocked keeps the windows whose command the process tree shows.
+func (a *attribution) byCommandLocked(ws []*window, chain []procKey, at int) []*window {
+	if at < 0 {
+		at = len(chain)
+	}
+	var out []*window
+	for _, w := range ws {
+		command := flat(w.call.Command)
+		if command == "" {
+			continue
+		}
+		for _, key := range chain[:at] {
+			p := a.procs[key]
+			if p == nil || p.args == "" {
+				continue
+			}
+			args := flat(p.args)
+			if strings.Contains(args, command) || len(args) > 8 && strings.Contains(command, args) {
+				out = append(out, w)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// flat makes a command comparable with an argument list: one space between words, no quotes.
+func flat(s string) string {
+	return strings.Join(strings.Fields(strings.NewReplacer(`'`, "", `"`, "", `\`, "").Replace(s)), " ")
+}
+
+// beginPlan and endPlan enclose what a process writes for a plan.
+func (a *attribution) beginPlan(id string, owner procKey, t int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.plans = append(a.plans, &planWindow{id: id, owner: owner, begin: t})
+	if len(a.plans) > 100 {
+		a.plans = slices.Clone(a.plans[50:])
+	}
+}
+
+func (a *attribution) endPlan(id string, t int64) (w planWindow, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, p := range a.plans { // a resumed plan has several
+		if p.id == id && p.end == 0 {
+			p.end = t
+			w, ok = *p, true
+		}
+	}
+	return w, ok
+}
+
+// carrierOf is the process that carries a plan out, the last one if several did.
+func (a *attribution) carrierOf(id string) (procKey, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := len(a.plans) - 1; i >= 0; i-- {
+		if p := a.plans[i]; p.id == id {
+			return p.owner, true
+		}
+	}
+	return procKey{}, false
+}
+
+// planOf is the plan that a process was carrying out at t.
+func (a *attribution) planOf(key procKey, t int64) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := len(a.plans) - 1; i >= 0; i-- {
+		if p := a.plans[i]; p.owner == key && p.begin <= t+windowSlack && (p.end == 0 || t <= p.end+windowSlack) {
+			return p.id
+		}
+	}
+	return ""
+}
