@@ -1,0 +1,258 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Apply makes versions of changes, in order, and moves the checkpoint with
+// them: all of it becomes visible in one step, or nothing (ErrNoSpace,
+// BaseError, ErrDamaged …; the batch may then be given again). A nil checkpoint
+// leaves the old one. A checkpoint that equals the present one means that the
+// batch has been stored before: nothing is done.
+//
+// The returned versions are the ones that were made: more than one for the
+// rename of a directory, none for a file that was found as it was known. The
+// store keeps references to the contents; they must not change afterwards.
+func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Version, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	if checkpoint != nil && string(checkpoint) == string(s.next.Checkpoint) {
+		return nil, nil
+	}
+	var need int64
+	for i := range cs {
+		need += int64(len(cs[i].Content)) + 1024
+	}
+	if err := s.roomFor(need); err != nil {
+		return nil, err
+	}
+	b := s.newBatch()
+	defer b.discard()
+	for i := range cs {
+		if i%64 == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+		}
+		if err := b.change(&cs[i], i); err != nil {
+			return nil, fmt.Errorf("apply %q: %w", string(cs[i].Path), err)
+		}
+	}
+	if checkpoint != nil {
+		b.next.Checkpoint = append([]byte(nil), checkpoint...)
+	}
+	if err := b.commit(); err != nil {
+		return nil, err
+	}
+	return b.made, nil
+}
+
+// roomFor refuses a batch that the file system has no room for, and keeps the
+// "stopped" state that status shows. writeMu is held.
+func (s *Store) roomFor(n int64) error {
+	err := s.room.check(n)
+	switch {
+	case err == nil:
+		if s.stopped.Swap(nil) != nil {
+			s.room.refill()
+		}
+	case s.stopped.Load() == nil:
+		s.stopped.Store(&Stopped{Since: s.opt.Now(), Reason: err.Error()})
+		s.opt.Log.Warn("storing stopped", "reason", err)
+	}
+	return err
+}
+
+// Stopped tells since when and why Apply refuses, nil when it does not.
+func (s *Store) Stopped() *Stopped { return s.stopped.Load() }
+
+// NewMount forgets what node numbers meant: they start anew with each mount.
+func (s *Store) NewMount() {
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	s.nodes.clear()
+}
+
+// change makes the versions of one change.
+func (b *batch) change(c *Change, i int) error {
+	c.Path, c.Path2 = cleaned(c.Path), cleaned(c.Path2)
+	switch c.Op {
+	case OpCreate, OpWrite, OpTruncate, OpBaseline, OpOutside, OpSeen:
+		return b.write(c, i)
+	case OpSymlink, OpMkdir, OpMknod:
+		return b.plain(c)
+	case OpChmod:
+		return b.chmod(c)
+	case OpUnlink, OpRmdir:
+		return b.remove(c)
+	case OpRename:
+		return b.rename(c)
+	case OpExchange:
+		return b.exchange(c)
+	case OpLink:
+		return b.link(c)
+	}
+	return fmt.Errorf("operation %d cannot be stored", c.Op)
+}
+
+// cleaned drops what no project-relative path may hold; the edge has cleaned
+// it already, and a NUL would reach into another key.
+func cleaned(p Path) Path {
+	for i := 0; i < len(p); i++ {
+		if p[i] == 0 {
+			return p[:i]
+		}
+	}
+	return p
+}
+
+// version starts a version from what the change says.
+func (c *Change) version(p Path, op Op) Version {
+	return Version{
+		Path: p, Op: op, Class: c.Class, Time: c.Time, Stat: c.Stat,
+		Actor: c.Actor, Plan: c.Plan, Idle: c.Idle,
+	}
+}
+
+func isDir(st Stat) bool     { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
+func isRegular(st Stat) bool { return st.Mode&unix.S_IFMT == unix.S_IFREG || st.Mode&unix.S_IFMT == 0 }
+func isLink(st Stat) bool    { return st.Mode&unix.S_IFMT == unix.S_IFLNK }
+
+// write is a regular file with (or, alas, without) its new content. What was
+// found is not always a file: a baseline also finds links and directories.
+func (b *batch) write(c *Change, i int) error {
+	if !isRegular(c.Stat) {
+		return b.plain(c)
+	}
+	cur, live, err := b.live(c.Path)
+	if err != nil {
+		return err
+	}
+	v := c.version(c.Path, c.Op)
+	if c.HasContent {
+		if v.Blob, err = b.store(c, i, cur); err != nil {
+			return err
+		}
+	} else {
+		v.NoContent = c.NoContent
+		b.forget(c.Node)
+		if c.NoContent == "" && c.Stat.Size == 0 {
+			if v.Blob, err = b.put(nil, Hash{}); err != nil {
+				return err
+			}
+		}
+	}
+	if live && same(cur, v) {
+		return b.refresh(cur, v)
+	}
+	if _, err := b.add(v); err != nil {
+		return err
+	}
+	if c.Stat.Nlink > 1 {
+		return b.otherNames(v)
+	}
+	return nil
+}
+
+// same reports whether a version would say nothing new: same kind, mode and
+// content as the newest one.
+func same(cur, v Version) bool {
+	return cur.Blob == v.Blob && cur.Stat.Mode == v.Stat.Mode && cur.Target == v.Target &&
+		(v.Blob != Hash{} || isDir(v.Stat) || isLink(v.Stat)) && cur.Class == v.Class
+}
+
+// otherNames repeats a write for the other hard links of the inode.
+func (b *batch) otherNames(v Version) error {
+	names, err := b.names(v.Stat, v.Path)
+	if err != nil {
+		return err
+	}
+	for _, p := range names {
+		cur, live, err := b.live(p)
+		if err != nil {
+			return err
+		}
+		if !live || inodeOf(cur.Stat) != inodeOf(v.Stat) || cur.Blob == v.Blob {
+			continue
+		}
+		o := v
+		o.Path, o.Prev, o.Class = p, 0, cur.Class
+		if _, err := b.add(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plain is a directory, symlink, device or FIFO.
+func (b *batch) plain(c *Change) error {
+	cur, live, err := b.live(c.Path)
+	if err != nil {
+		return err
+	}
+	v := c.version(c.Path, c.Op)
+	v.Target = c.Target
+	if live && same(cur, v) && c.Op != OpSymlink && c.Op != OpMkdir && c.Op != OpMknod {
+		return b.refresh(cur, v)
+	}
+	_, err = b.add(v)
+	return err
+}
+
+// chmod keeps content, target and class.
+func (b *batch) chmod(c *Change) error {
+	cur, live, err := b.live(c.Path)
+	if err != nil {
+		return err
+	}
+	v := c.version(c.Path, OpChmod)
+	switch {
+	case c.HasContent:
+		if v.Blob, err = b.store(c, -1, cur); err != nil {
+			return err
+		}
+	case live:
+		v.Blob, v.NoContent, v.Target = cur.Blob, cur.NoContent, cur.Target
+	default:
+		v.NoContent = c.NoContent
+		if v.NoContent == "" && isRegular(c.Stat) && c.Stat.Size > 0 {
+			v.NoContent = "not captured before its mode was changed"
+		}
+	}
+	if live && same(cur, v) && cur.Stat.UID == v.Stat.UID && cur.Stat.GID == v.Stat.GID {
+		return b.refresh(cur, v)
+	}
+	if _, err = b.add(v); err != nil {
+		return err
+	}
+	if c.Stat.Nlink > 1 && !isDir(c.Stat) {
+		names, err := b.names(v.Stat, v.Path)
+		if err != nil {
+			return err
+		}
+		for _, p := range names {
+			cur, live, err := b.live(p)
+			if err != nil {
+				return err
+			}
+			if live && inodeOf(cur.Stat) == inodeOf(v.Stat) && cur.Stat.Mode != v.Stat.Mode {
+				o := v
+				o.Path, o.Prev, o.Class = p, 0, cur.Class
+				o.Blob, o.NoContent, o.Target = cur.Blob, cur.NoContent, cur.Target
+				if _, err := b.add(o); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}

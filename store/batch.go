@@ -1,0 +1,346 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// batch collects what one Apply writes. writeMu is held for its whole life.
+type batch struct {
+	s     *Store
+	w     *writer
+	next  State
+	made  []Version
+	cur   map[Path]Version // newest versions made or looked up
+	dirty map[Path]bool    // paths of cur that this batch changed
+	nodes map[uint64]*node // nil: forget it
+	blobs map[Hash]*pending
+	order []Hash
+	times map[uint64]times
+	touch map[touchKey]*Touch
+	links map[inode][]Path // names noted by this batch
+}
+
+// pending is a blob of this batch; it is written when the batch is complete,
+// because a rename may still give it a better base.
+type pending struct {
+	header
+	payload []byte
+	content []byte // nil for a tail
+	old     int64  // bytes it took before, when it was in the store already
+	// header.pieces is how many it had before; writeBlob counts anew.
+}
+
+// writer spreads writes over as many transactions as Badger wants.
+type writer struct {
+	db  *badger.DB
+	txn *badger.Txn
+	// ro sees what was committed, for iterators: one over txn sorts all its
+	// pending writes each time it is made.
+	ro *badger.Txn
+}
+
+func (s *Store) newWriter() *writer { return &writer{db: s.db, txn: s.db.NewTransaction(true)} }
+
+// snapshot is a transaction to iterate over; it lacks what txn has pending.
+func (w *writer) snapshot() *badger.Txn {
+	if w.ro == nil {
+		w.ro = w.db.NewTransaction(false)
+	}
+	return w.ro
+}
+
+func (w *writer) close() {
+	w.txn.Discard()
+	if w.ro != nil {
+		w.ro.Discard()
+		w.ro = nil
+	}
+}
+
+func (w *writer) commit() error {
+	err := w.txn.Commit()
+	w.close()
+	return err
+}
+
+func (w *writer) retry(op func() error) error {
+	err := op()
+	if !errors.Is(err, badger.ErrTxnTooBig) {
+		return err
+	}
+	if err := w.commit(); err != nil {
+		return err
+	}
+	w.txn = w.db.NewTransaction(true)
+	return op()
+}
+
+func (w *writer) set(k, v []byte) error {
+	return w.retry(func() error { return w.txn.Set(k, v) })
+}
+
+func (w *writer) del(k []byte) error {
+	return w.retry(func() error { return w.txn.Delete(k) })
+}
+
+func (s *Store) newBatch() *batch {
+	return &batch{
+		s: s, w: s.newWriter(), next: s.next, links: map[inode][]Path{},
+		cur: map[Path]Version{}, dirty: map[Path]bool{}, nodes: map[uint64]*node{},
+		blobs: map[Hash]*pending{}, times: map[uint64]times{}, touch: map[touchKey]*Touch{},
+	}
+}
+
+// discard drops what was not committed. What earlier transactions of the batch
+// wrote is taken back at once, so that a failed batch leaves nothing.
+func (b *batch) discard() {
+	if b.w == nil {
+		return
+	}
+	b.w.close()
+	b.w = nil
+	if b.next.Seq != b.s.next.Seq {
+		if err := b.s.takeBack(b.s.next.Seq); err != nil {
+			b.s.opt.Log.Error("take back a failed batch", "err", err)
+		}
+	}
+}
+
+// live returns the newest version of a path and whether it exists.
+func (b *batch) live(p Path) (Version, bool, error) {
+	v, known := b.cur[p]
+	if !known {
+		var ok bool
+		if v, ok = b.s.current.get(p); !ok {
+			item, err := b.w.txn.Get(keyCurrent(p))
+			switch {
+			case err == nil:
+				if err := item.Value(func(val []byte) (err error) { v, err = decodeCurrent(val); return }); err != nil {
+					return v, false, damaged(err)
+				}
+			case !errors.Is(err, badger.ErrKeyNotFound):
+				return v, false, damaged(err)
+			}
+		}
+		b.cur[p] = v
+	}
+	return v, v.Seq != 0 && !v.Deleted(), nil
+}
+
+// add appends a version with all its keys.
+func (b *batch) add(v Version) (Version, error) {
+	was, wasLive, err := b.live(v.Path)
+	if err != nil {
+		return v, err
+	}
+	if v.Prev == 0 {
+		v.Prev = was.Seq
+	}
+	b.next.Seq++
+	b.next.Versions++
+	v.Seq = b.next.Seq
+	if err := b.keys(&v); err != nil {
+		return v, err
+	}
+	blk := v.Seq / timeBlock
+	t, ok := b.times[blk]
+	if !ok {
+		t, ok = b.readTimes(blk)
+	}
+	if !ok {
+		t = times{v.Time, v.Time}
+	}
+	b.times[blk] = times{min(t.Min, v.Time), max(t.Max, v.Time)}
+	if v.Stat.Nlink > 1 && v.Stat.Ino != 0 && !isDir(v.Stat) && !v.Deleted() {
+		if err := b.name(v.Stat, v.Path); err != nil {
+			return v, err
+		}
+	}
+	counts := func(v Version) bool { return !v.Deleted() && !isDir(v.Stat) }
+	if wasLive && counts(was) {
+		b.next.Files--
+	}
+	if counts(v) {
+		b.next.Files++
+	}
+	b.cur[v.Path], b.dirty[v.Path] = v, true
+	if b.s.fresh != nil {
+		b.s.fresh[v.Blob] = true
+	}
+	b.made = append(b.made, v)
+	b.edited(v)
+	return v, nil
+}
+
+// keys writes the version and its index keys.
+func (b *batch) keys(v *Version) error {
+	enc := encode(v)
+	sets := []struct{ k, v []byte }{
+		{keyVersion(v.Seq), enc},
+		{keyCurrent(v.Path), encodeCurrent(v, enc)},
+		{keyPath(v.Path, v.Seq), []byte{byte(v.Op), byte(v.Class)}},
+	}
+	for _, ix := range indexes(v) {
+		sets = append(sets, struct{ k, v []byte }{ix, nil})
+	}
+	for _, set := range sets {
+		if err := b.w.set(set.k, set.v); err != nil {
+			return fmt.Errorf("write version: %w", err)
+		}
+	}
+	return nil
+}
+
+// indexes are the i keys of a version.
+func indexes(v *Version) [][]byte {
+	var ks [][]byte
+	for _, ix := range [...]struct {
+		kind byte
+		id   string
+	}{
+		{ixSession, string(v.Actor.Session)}, {ixPrompt, v.Actor.Prompt},
+		{ixTool, v.Actor.ToolCall}, {ixPlan, v.Plan},
+	} {
+		if ix.id != "" {
+			ks = append(ks, keyIndex(ix.kind, ix.id, v.Seq))
+		}
+	}
+	return ks
+}
+
+// refresh notes that the newest version was found again, with newer times.
+func (b *batch) refresh(cur, seen Version) error {
+	if cur.Stat == seen.Stat && cur.Idle == seen.Idle {
+		return nil
+	}
+	// A version that was quiet and is now closed is no longer "idle".
+	cur.Stat, cur.Idle = seen.Stat, cur.Idle && seen.Idle
+	enc := encode(&cur)
+	if err := b.w.set(keyVersion(cur.Seq), enc); err != nil {
+		return err
+	}
+	b.cur[cur.Path], b.dirty[cur.Path] = cur, true
+	return b.w.set(keyCurrent(cur.Path), encodeCurrent(&cur, enc))
+}
+
+func (b *batch) readTimes(blk uint64) (times, bool) {
+	item, err := b.w.txn.Get(keyTimes(blk * timeBlock))
+	if err != nil {
+		return times{}, false
+	}
+	val, err := item.ValueCopy(nil)
+	if err != nil {
+		return times{}, false
+	}
+	return parseTimes(val)
+}
+
+// below lists the known paths below a directory that exist, parents first.
+func (b *batch) below(dir Path) ([]Path, error) {
+	var out []Path
+	it := b.w.snapshot().NewIterator(badger.IteratorOptions{Prefix: keyCurrent(below(dir))})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		p := Path(it.Item().Key()[1:])
+		if b.dirty[p] || p == dir {
+			continue
+		}
+		var v Version
+		err := it.Item().Value(func(val []byte) (err error) { v, err = decodeCurrent(val); return })
+		if err != nil {
+			return nil, damaged(err)
+		}
+		if !v.Deleted() {
+			out = append(out, p)
+		}
+	}
+	for p := range b.dirty {
+		if p != dir && inside(p, dir) && !b.cur[p].Deleted() {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// name notes one of several names of an inode.
+func (b *batch) name(st Stat, p Path) error {
+	in := inodeOf(st)
+	b.links[in] = append(b.links[in], p)
+	return b.w.set(keyLink(st, p), nil)
+}
+
+// names lists the other names that an inode is known to have had.
+func (b *batch) names(st Stat, but Path) ([]Path, error) {
+	prefix := keyLinkPrefix(st)
+	it := b.w.snapshot().NewIterator(badger.IteratorOptions{Prefix: prefix})
+	defer it.Close()
+	out := slices.Clone(b.links[inodeOf(st)])
+	for it.Rewind(); it.Valid(); it.Next() {
+		out = append(out, Path(it.Item().KeyCopy(nil)[len(prefix):]))
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return slices.DeleteFunc(out, func(p Path) bool { return p == but }), nil
+}
+
+// commit writes the blobs, the rest and last the state, and publishes it.
+func (b *batch) commit() error {
+	if err := b.flush(); err != nil {
+		return fmt.Errorf("store a batch: %w", damagedWrite(err))
+	}
+	s := b.s
+	for id, n := range b.nodes {
+		if n == nil {
+			delete(s.nodes.young, id)
+			delete(s.nodes.old, id)
+			continue
+		}
+		s.nodes.put(id, n)
+	}
+	for p := range b.dirty {
+		s.current.put(p, b.cur[p])
+	}
+	for h, p := range b.blobs {
+		if p.content != nil {
+			s.contents.put(h, p.content)
+		}
+	}
+	s.next = b.next
+	st := b.next
+	s.state.Store(&st)
+	b.w = nil
+	return nil
+}
+
+func (b *batch) flush() error {
+	for _, h := range b.order {
+		if err := b.writeBlob(h, b.blobs[h]); err != nil {
+			return err
+		}
+	}
+	for blk, t := range b.times {
+		if err := b.w.set(keyTimes(blk*timeBlock), t.bytes()); err != nil {
+			return err
+		}
+	}
+	if err := b.flushTouches(); err != nil {
+		return err
+	}
+	if err := b.w.set(keyState, encode(&b.next)); err != nil {
+		return err
+	}
+	return b.w.commit()
+}
+
+// damagedWrite classifies what a write of Badger's can answer.
+func damagedWrite(err error) error {
+	if isNoSpace(err) {
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return err
+}

@@ -1,0 +1,60 @@
+package store
+
+import (
+	"fmt"
+
+	"cachebro/store/diff"
+)
+
+// BlameLine is one line of a file with the version that wrote it.
+type BlameLine struct {
+	Line int // 1-based
+	Text []byte
+	Version
+}
+
+// Blame says of each line of a file which version wrote it. at > 0 asks about
+// the file as of that version.
+func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
+	vs, err := s.History(p, true)
+	if err != nil {
+		return nil, err
+	}
+	var text []byte
+	var who []int
+	last := -1
+	for i, v := range vs {
+		if at > 0 && v.Seq > at {
+			break
+		}
+		if v.Blob == (Hash{}) || last >= 0 && vs[last].Blob == v.Blob {
+			continue
+		}
+		now, err := s.Content(v.Blob)
+		if err != nil {
+			continue // pruned: its lines are the next version's
+		}
+		if isBinary(now) {
+			return nil, fmt.Errorf("%q is no text", string(p))
+		}
+		sc := diff.Compare(text, now)
+		next := make([]int, 0, len(sc.New))
+		o := 0
+		for _, e := range sc.Edits {
+			next = append(next, who[o:e.OldFrom]...)
+			for range e.NewTo - e.NewFrom {
+				next = append(next, i)
+			}
+			o = e.OldTo
+		}
+		who, text, last = append(next, who[o:]...), now, i
+	}
+	if last < 0 {
+		return nil, fmt.Errorf("no content of %q is kept: %w", string(p), ErrNotFound)
+	}
+	out := make([]BlameLine, 0, len(who))
+	for i, l := range diff.Lines(text) {
+		out = append(out, BlameLine{Line: i + 1, Text: l, Version: vs[who[i]]})
+	}
+	return out, nil
+}

@@ -1,0 +1,219 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// The encodings of a blob's payload.
+const (
+	encRaw   = 0 // the bytes
+	encZstd  = 1 // zstd of them
+	encDelta = 2 // the first Pre and the last Suf bytes are those of Base; between them zstd with Base[DictAt:DictAt+DictLen] as raw dictionary
+	encGraft = 3 // as encDelta, but the middle is stored as it is
+)
+
+const (
+	// maxDepth is the number of deltas with a dictionary in a chain; then
+	// comes a keyframe.
+	maxDepth = 16
+	// maxLinks bounds the whole chain, tails included (see nodes.go).
+	maxLinks = 200
+	// pieceSize is the part of a payload that goes into one value.
+	pieceSize = 1 << 20
+)
+
+// header precedes the payload under a b key.
+type header struct {
+	enc     byte
+	depth   int // deltas below
+	links   int // all blobs below
+	size    int64
+	pieces  int // 0: the payload follows the header
+	stored  int64
+	base    Hash
+	pre     int64
+	suf     int64
+	dictAt  int64
+	dictLen int64
+}
+
+func (h header) based() bool { return h.enc == encDelta || h.enc == encGraft }
+
+func (h header) append(b []byte) []byte {
+	b = append(b, h.enc, byte(h.depth))
+	for _, n := range [...]int64{int64(h.links), h.size, int64(h.pieces), h.stored} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	if h.based() {
+		b = append(b, h.base[:]...)
+		for _, n := range [...]int64{h.pre, h.suf, h.dictAt, h.dictLen} {
+			b = binary.AppendUvarint(b, uint64(n))
+		}
+	}
+	return b
+}
+
+var errHeader = fmt.Errorf("%w: blob header", ErrDamaged)
+
+// parseHeader returns the header and what follows it.
+func parseHeader(b []byte) (header, []byte, error) {
+	var h header
+	if len(b) < 2 || b[0] > encGraft {
+		return h, nil, errHeader
+	}
+	h.enc, h.depth, b = b[0], int(b[1]), b[2:]
+	bad := false
+	num := func() int64 {
+		n, k := binary.Uvarint(b)
+		if k <= 0 || n > 1<<40 {
+			bad, b = true, nil
+			return 0
+		}
+		b = b[k:]
+		return int64(n)
+	}
+	h.links, h.size, h.pieces, h.stored = int(num()), num(), int(num()), num()
+	if h.based() {
+		if len(b) < len(h.base) {
+			return h, nil, errHeader
+		}
+		copy(h.base[:], b)
+		b = b[len(h.base):]
+		h.pre, h.suf, h.dictAt, h.dictLen = num(), num(), num(), num()
+	}
+	if bad || h.pre+h.suf > h.size || h.size > 1<<32 {
+		return h, nil, errHeader
+	}
+	return h, b, nil
+}
+
+// Has reports whether the content is kept.
+func (s *Store) Has(h Hash) bool {
+	if _, ok := s.contents.get(h); ok {
+		return true
+	}
+	found := false
+	s.view(func(txn *badger.Txn) error {
+		_, err := txn.Get(keyBlob(h))
+		found = err == nil
+		return nil
+	})
+	return found
+}
+
+// Content returns the bytes whose SHA-256 is h; the caller must not change
+// them. Errors: ErrPruned when they are not kept, ErrDamaged when what is kept
+// does not have this hash.
+func (s *Store) Content(h Hash) ([]byte, error) {
+	if h == (Hash{}) {
+		return nil, fmt.Errorf("%w: the version has no content", ErrPruned)
+	}
+	if b, ok := s.contents.get(h); ok {
+		return b, nil
+	}
+	var out []byte
+	err := s.view(func(txn *badger.Txn) error {
+		var err error
+		out, err = s.contentIn(txn, h)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.contents.put(h, out)
+	return out, nil
+}
+
+// contentIn reads and verifies a content within a transaction.
+func (s *Store) contentIn(txn *badger.Txn, h Hash) ([]byte, error) {
+	if b, ok := s.contents.get(h); ok {
+		return b, nil
+	}
+	b, err := s.assemble(txn, h, 0)
+	if err != nil {
+		return nil, fmt.Errorf("content %x: %w", h[:6], err)
+	}
+	if sha256.Sum256(b) != h {
+		return nil, fmt.Errorf("content %x: %w: other bytes than were stored", h[:6], ErrDamaged)
+	}
+	return b, nil
+}
+
+// assemble decodes a blob without verifying it. A chain is followed by
+// recursion; its length is bounded by maxLinks when it is written, and here
+// against damage that made a circle.
+func (s *Store) assemble(txn *badger.Txn, h Hash, links int) ([]byte, error) {
+	if b, ok := s.contents.get(h); ok && links > 0 {
+		return b, nil
+	}
+	if links > 2*maxLinks {
+		return nil, fmt.Errorf("%w: endless chain", ErrDamaged)
+	}
+	hd, payload, err := readBlob(txn, h)
+	if err != nil {
+		if links > 0 && errors.Is(err, ErrPruned) {
+			err = fmt.Errorf("%w: base %x is missing", ErrDamaged, h[:6])
+		}
+		return nil, err
+	}
+	if !hd.based() {
+		return s.codecs.decode(hd, payload, nil)
+	}
+	base, err := s.assemble(txn, hd.base, links+1)
+	if err != nil {
+		return nil, err
+	}
+	return s.codecs.decode(hd, payload, base)
+}
+
+// readBlob fetches header and payload.
+func readBlob(txn *badger.Txn, h Hash) (header, []byte, error) {
+	item, err := txn.Get(keyBlob(h))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return header{}, nil, ErrPruned
+	}
+	if err != nil {
+		return header{}, nil, damaged(err)
+	}
+	val, err := item.ValueCopy(nil)
+	if err != nil {
+		return header{}, nil, damaged(err)
+	}
+	hd, payload, err := parseHeader(val)
+	if err != nil || hd.pieces == 0 {
+		return hd, payload, err
+	}
+	payload = make([]byte, 0, min(hd.stored, 64*mib))
+	for n := range hd.pieces {
+		item, err := txn.Get(keyPiece(h, n))
+		if err != nil {
+			return hd, nil, fmt.Errorf("%w: piece %d of %d: %w", ErrDamaged, n, hd.pieces, err)
+		}
+		if err := item.Value(func(v []byte) error { payload = append(payload, v...); return nil }); err != nil {
+			return hd, nil, damaged(err)
+		}
+	}
+	return hd, payload, nil
+}
+
+// readHeader fetches the header alone.
+func readHeader(txn *badger.Txn, h Hash) (hd header, err error) {
+	item, err := txn.Get(keyBlob(h))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return hd, ErrPruned
+	}
+	if err != nil {
+		return hd, damaged(err)
+	}
+	err = item.Value(func(v []byte) error {
+		var err error
+		hd, _, err = parseHeader(v)
+		return err
+	})
+	return hd, damaged(err)
+}

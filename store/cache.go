@@ -1,0 +1,73 @@
+package store
+
+import "sync"
+
+// genCache is a bounded cache of two generations: what is used stays, what was
+// not touched while a whole generation filled up goes. No list to keep, so a
+// hit costs one map look-up.
+type genCache[K comparable, V any] struct {
+	cost  func(V) int
+	limit int // of one generation
+
+	// mu guards young, old and used; a leaf lock.
+	mu         sync.Mutex
+	young, old map[K]V
+	used       int
+}
+
+func newGenCache[K comparable, V any](limit int, cost func(V) int) *genCache[K, V] {
+	return &genCache[K, V]{cost: cost, limit: limit / 2, young: map[K]V{}, old: map[K]V{}}
+}
+
+func (c *genCache[K, V]) get(k K) (V, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v, ok := c.young[k]; ok {
+		return v, true
+	}
+	v, ok := c.old[k]
+	if ok {
+		c.putLocked(k, v)
+	}
+	return v, ok
+}
+
+func (c *genCache[K, V]) put(k K, v V) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.putLocked(k, v)
+}
+
+// putLocked: mu is held.
+func (c *genCache[K, V]) putLocked(k K, v V) {
+	n := c.cost(v)
+	if n > c.limit {
+		delete(c.young, k)
+		delete(c.old, k)
+		return
+	}
+	if was, ok := c.young[k]; ok {
+		c.used -= c.cost(was)
+	}
+	c.young[k] = v
+	c.used += n
+	if c.used > c.limit {
+		c.old, c.young, c.used = c.young, map[K]V{}, 0
+	}
+}
+
+func (c *genCache[K, V]) drop(k K) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if was, ok := c.young[k]; ok {
+		c.used -= c.cost(was)
+		delete(c.young, k)
+	}
+	delete(c.old, k)
+}
+
+func (c *genCache[K, V]) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.young, c.old, c.used = map[K]V{}, map[K]V{}, 0
+}

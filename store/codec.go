@@ -1,0 +1,99 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+var (
+	encMode = func() cbor.EncMode {
+		m, err := cbor.EncOptions{Sort: cbor.SortNone}.EncMode()
+		if err != nil {
+			panic(err) // the options are constants
+		}
+		return m
+	}()
+	decMode = func() cbor.DecMode {
+		// Paths are raw bytes in text strings: file names need not be UTF-8.
+		m, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
+		if err != nil {
+			panic(err)
+		}
+		return m
+	}()
+)
+
+// State is the one record that makes a batch visible (key m state).
+type State struct {
+	Seq        uint64 `cbor:"1,keyasint,omitempty"` // newest version
+	Checkpoint []byte `cbor:"2,keyasint,omitempty"` // the caller's position in what it ingests
+	Versions   uint64 `cbor:"3,keyasint,omitempty"` // records in the log
+	Files      uint64 `cbor:"4,keyasint,omitempty"` // live paths that are not directories
+	Blobs      uint64 `cbor:"5,keyasint,omitempty"`
+	BlobBytes  int64  `cbor:"6,keyasint,omitempty"` // as stored
+	RawBytes   int64  `cbor:"7,keyasint,omitempty"` // of the contents
+	GapCount   int64  `cbor:"8,keyasint,omitempty"`
+	Oldest     uint64 `cbor:"9,keyasint,omitempty"` // versions up to here have been dropped from the log, where nothing pinned them
+}
+
+func encode(v any) []byte {
+	b, err := encMode.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", v, err)) // our own plain structs
+	}
+	return b
+}
+
+func decode(b []byte, v any) error {
+	if err := decMode.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%w: decode %T: %v", ErrDamaged, v, err)
+	}
+	return nil
+}
+
+func decodeVersion(key, val []byte) (Version, error) {
+	var v Version
+	if len(key) != 9 {
+		return v, fmt.Errorf("%w: version key of %d bytes", ErrDamaged, len(key))
+	}
+	if err := decode(val, &v); err != nil {
+		return v, err
+	}
+	v.Seq = binary.BigEndian.Uint64(key[1:])
+	return v, nil
+}
+
+// encodeCurrent is the value of a c key.
+func encodeCurrent(v *Version, enc []byte) []byte {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(enc)), v.Seq)
+	return append(b, enc...)
+}
+
+func decodeCurrent(val []byte) (Version, error) {
+	var v Version
+	if len(val) < 8 {
+		return v, fmt.Errorf("%w: short current record", ErrDamaged)
+	}
+	if err := decode(val[8:], &v); err != nil {
+		return v, err
+	}
+	v.Seq = binary.BigEndian.Uint64(val)
+	return v, nil
+}
+
+// times is the value of a z key.
+type times struct{ Min, Max int64 }
+
+func (t times) bytes() []byte {
+	b := binary.BigEndian.AppendUint64(nil, uint64(t.Min))
+	return binary.BigEndian.AppendUint64(b, uint64(t.Max))
+}
+
+func parseTimes(b []byte) (times, bool) {
+	if len(b) != 16 {
+		return times{}, false
+	}
+	return times{int64(binary.BigEndian.Uint64(b)), int64(binary.BigEndian.Uint64(b[8:]))}, true
+}

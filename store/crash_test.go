@@ -1,0 +1,223 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+const crashDir = "CACHEBRO_STORE_CRASH_DIR"
+
+// bigTree is enough that its rename takes several transactions.
+const bigTree = 2500
+
+// crashBatch is batch i of an endless work: three files, and every tenth time
+// the rename of a large directory.
+func crashBatch(i uint64) []Change {
+	stat := Stat{Mode: fileMode, Nlink: 1}
+	var cs []Change
+	for f := range 3 {
+		text := fmt.Appendf(nil, "batch %d, file %d\n%s", i, f, bytes.Repeat([]byte("text\n"), int(i%50)))
+		st := stat
+		st.Size = int64(len(text))
+		cs = append(cs, Change{Op: OpWrite, Path: Path(fmt.Sprintf("f%d", f)), Time: int64(i), HasContent: true, Content: text, Stat: st})
+	}
+	dir := Stat{Mode: dirMode}
+	switch {
+	case i == 1:
+		cs = append(cs, Change{Op: OpMkdir, Path: "big0", Stat: dir})
+		for f := range bigTree {
+			cs = append(cs, Change{Op: OpCreate, Path: Path(fmt.Sprintf("big0/file%d", f)), HasContent: true, Content: fmt.Append(nil, f), Stat: stat})
+		}
+	case i%10 == 0:
+		cs = append(cs, Change{Op: OpRename, Path: Path(fmt.Sprintf("big%d", i/10-1)), Path2: Path(fmt.Sprintf("big%d", i/10)), Stat: dir})
+	}
+	return cs
+}
+
+// crashSeq is the newest version after batch i.
+func crashSeq(i uint64) uint64 {
+	if i == 0 {
+		return 0
+	}
+	return 3*i + bigTree + 1 + i/10*2*(bigTree+1)
+}
+
+// TestCrashChild is the victim of TestKill; alone it does nothing.
+func TestCrashChild(t *testing.T) {
+	dir := os.Getenv(crashDir)
+	if dir == "" {
+		return
+	}
+	s, err := Open(dir, testOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := crashAt(s) + 1; ; i++ {
+		if _, err := s.Apply(context.Background(), crashBatch(i), binary.BigEndian.AppendUint64(nil, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func crashAt(s *Store) uint64 {
+	if cp := s.Checkpoint(); len(cp) == 8 {
+		return binary.BigEndian.Uint64(cp)
+	}
+	return 0
+}
+
+// Whenever the process is killed: each batch is there exactly once or not at
+// all, with the checkpoint that says so.
+func TestKill(t *testing.T) {
+	if os.Getenv(crashDir) != "" {
+		return
+	}
+	dir := t.TempDir()
+	rounds := 20
+	if testing.Short() {
+		rounds = 4
+	}
+	midway := 0
+	for round := range rounds {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestCrashChild$")
+		cmd.Env = append(os.Environ(), crashDir+"="+dir)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(80*time.Millisecond + rand.N(250*time.Millisecond))
+		cmd.Process.Kill()
+		cmd.Wait()
+		s, err := Open(dir, testOptions())
+		if err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		i := crashAt(s)
+		if s.Seq() != crashSeq(i) {
+			t.Fatalf("round %d: %d versions after batch %d, want %d", round, s.Seq(), i, crashSeq(i))
+		}
+		if i > 0 {
+			want := string(crashBatch(i)[2].Content)
+			if got := content(t, s, "f2"); got != want {
+				t.Fatalf("round %d: f2 is %.40q, want %.40q", round, got, want)
+			}
+			n := 0
+			s.Live(Path(fmt.Sprintf("big%d", i/10)), func(Version) error { n++; return nil })
+			all := 0
+			s.Live("", func(Version) error { all++; return nil })
+			if n != bigTree+1 || all != bigTree+4 {
+				t.Fatalf("round %d: %d of %d paths in the big tree, %d in all", round, n, bigTree+1, all)
+			}
+			if (i+1)%10 == 0 {
+				midway++
+			}
+		}
+		if round == rounds-1 {
+			checked(t, s)
+			t.Logf("%d rounds, %d batches, %d versions; killed %d times around a large rename", rounds, i, s.Seq(), midway)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A batch given again with the same checkpoint is stored once.
+func TestFeedTwice(t *testing.T) {
+	s := fresh(t)
+	for range 2 {
+		if _, err := s.Apply(context.Background(), crashBatch(2), []byte("two")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.Seq() != 3 {
+		t.Fatalf("%d versions, want 3", s.Seq())
+	}
+}
+
+const tidyDir = "CACHEBRO_STORE_TIDY_DIR"
+
+// TestTidyChild is the victim of TestKillCollection: it writes, prunes,
+// collects and purges without end.
+func TestTidyChild(t *testing.T) {
+	dir := os.Getenv(tidyDir)
+	if dir == "" {
+		return
+	}
+	o := testOptions()
+	o.Cap, o.KeepAge = 6*mib, time.Nanosecond
+	s, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(uint64(os.Getpid()), 1))
+	text := noise(rnd, 400)
+	for i := 0; ; i++ {
+		copy(text[rnd.IntN(len(text)-60):], fmt.Sprintf("%050d", i))
+		var cs []Change
+		for f := range 4 {
+			cs = append(cs, Change{Op: OpWrite, Path: Path(fmt.Sprintf("f%d", f)), Time: time.Now().UnixNano(), HasContent: true,
+				Content: append(fmt.Appendf(nil, "%d\n", f), text...), Stat: Stat{Mode: fileMode, Nlink: 1, Size: 1}})
+		}
+		if _, err := s.Apply(context.Background(), cs, nil); err != nil {
+			t.Fatal(err)
+		}
+		switch i % 12 {
+		case 5:
+			_, err = s.Prune(context.Background(), 2)
+		case 8:
+			_, err = s.Collect(context.Background())
+		case 11:
+			_, err = s.Purge(context.Background(), "f3")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Whenever a prune, a collection or a purge is killed, what files hold now can
+// be read and fsck finds nothing wrong.
+func TestKillCollection(t *testing.T) {
+	if os.Getenv(tidyDir) != "" {
+		return
+	}
+	dir := t.TempDir()
+	rounds := 12
+	if testing.Short() {
+		rounds = 3
+	}
+	for round := range rounds {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestTidyChild$")
+		cmd.Env = append(os.Environ(), tidyDir+"="+dir)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100*time.Millisecond + rand.N(700*time.Millisecond))
+		cmd.Process.Kill()
+		cmd.Wait()
+		s, err := Open(dir, testOptions())
+		if err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		for f := range 3 {
+			p := Path(fmt.Sprintf("f%d", f))
+			if v, found, _ := s.Current(p); found && v.Blob != (Hash{}) {
+				content(t, s, p)
+			}
+		}
+		checked(t, s)
+		if round == rounds-1 {
+			t.Logf("%d rounds, %d versions, %+v", rounds, s.Seq(), s.Stats())
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+// Package store keeps every version of every file, who wrote it, and what the
+// sessions did: the "version" station of observe → version → index → serve. It
+// owns one Badger database; exactly one process (the store daemon) opens it.
+//
+// # Key layout, schema 2
+//
+// Numbers are big-endian, so that keys sort by them; records are CBOR with
+// integer keys. A path ends with a NUL where something follows it (no path
+// contains one).
+//
+//	key                          value
+//	m state                      State: newest seq, the ingest checkpoint, counters
+//	m schema                     uvarint
+//	v seq                        Version: the log
+//	c path                       seq, Version: the newest version of a path, deleted ones too
+//	p path NUL seq               op, class: the history of a path
+//	z seq/256                    lowest and highest time of the versions in this block
+//	i kind id NUL seq            kind s session, p prompt, t tool call, u plan
+//	l dev ino birth path         names of an inode that has several
+//	b hash                       blob: header and payload, or header alone (see blob.go)
+//	B hash n                     payload of a large blob, piece n
+//	g time n                     Gap
+//	n time n                     Notice
+//	k bucket NUL key             small values of other packages (KV)
+//	S session                    Session
+//	P session NUL time prompt    Prompt
+//	T tool call                  ToolCall
+//	U session NUL time tool call (empty): the tool calls of a session in order
+//	R session NUL path           Touch: reads and edits of the working set
+//	J plan                       plan journal
+//	j plan NUL step              a step of it that was carried out
+//
+// A version and all its index keys are always written by one transaction. A
+// batch too big for one transaction (the rename of a large directory) takes
+// several, of which the last one writes m state; versions above the sequence
+// number found there are taken back by Open. So a batch and its checkpoint
+// become visible together or not at all.
+//
+// # Locks
+//
+// In this order: tidyMu (one collection, fsck or purge at a time), writeMu
+// (everything that appends to the log or removes from it), gate (small records,
+// held off while Badger flushes), the caches' locks (leaves, never held over
+// disk). writeMu is held over Badger calls because the order of sequence
+// numbers is the order of commits; long work takes it in steps of a few
+// milliseconds. Readers take no lock: they read Badger's own snapshots and see
+// nothing above the published sequence number.
+package store

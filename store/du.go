@@ -1,0 +1,118 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// Share is what one path, session or class takes.
+type Share struct {
+	Name     string
+	Bytes    int64 // of contents, as they are stored
+	Versions int
+}
+
+// Usage says who takes how much of the store. Disk is the allocated size of
+// its directory; Contents + Log is what the database holds; the difference is
+// what Badger has not given back yet, its indexes and its logs.
+type Usage struct {
+	Disk     int64
+	Free     int64
+	Contents int64 // stored contents with their keys
+	Log      int64 // versions, indexes and all other records
+	Paths    []Share
+	Sessions []Share
+	Classes  []Share
+}
+
+// DU measures the store. A content counts for the version that stored it
+// first. depth > 0 sums the paths up to that many elements; top > 0 keeps the
+// largest.
+func (s *Store) DU(ctx context.Context, depth, top int) (Usage, error) {
+	var u Usage
+	var err error
+	u.Disk = s.room.usage(s.opt.Now(), true)
+	if u.Free, _, err = s.room.free(); err != nil {
+		return u, err
+	}
+	sizes, err := s.storedSizes()
+	if err != nil {
+		return u, err
+	}
+	paths, sessions, classes := map[string]*Share{}, map[string]*Share{}, map[string]*Share{}
+	add := func(m map[string]*Share, name string, n int64) {
+		sh := m[name]
+		if sh == nil {
+			sh = &Share{Name: name}
+			m[name] = sh
+		}
+		sh.Bytes += n
+		sh.Versions++
+	}
+	err = s.scan(0, false, func(v Version) bool {
+		k := short(v.Blob)
+		n := sizes[k]
+		sizes[k] = 0
+		name := string(v.Path)
+		if depth > 0 {
+			if el := strings.SplitN(name, "/", depth+1); len(el) > depth {
+				name = strings.Join(el[:depth], "/")
+			}
+		}
+		add(paths, name, n)
+		add(sessions, string(v.Actor.Session), n)
+		add(classes, [...]string{"tracked", "ignored", "excluded"}[min(v.Class, 2)], n)
+		return ctx.Err() == nil
+	}, nil)
+	if err != nil {
+		return u, err
+	}
+	if err := ctx.Err(); err != nil {
+		return u, err
+	}
+	u.Paths, u.Sessions, u.Classes = largest(paths, top), largest(sessions, top), largest(classes, 0)
+	u.Contents, u.Log, err = s.measure(ctx)
+	return u, err
+}
+
+func largest(m map[string]*Share, top int) []Share {
+	out := make([]Share, 0, len(m))
+	for _, sh := range m {
+		out = append(out, *sh)
+	}
+	slices.SortFunc(out, func(a, b Share) int {
+		if c := compare(b.Bytes, a.Bytes); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	if top > 0 && len(out) > top {
+		out = out[:top]
+	}
+	return out
+}
+
+// measure sums keys and values of the whole database.
+func (s *Store) measure(ctx context.Context) (contents, log int64, err error) {
+	err = s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: false})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			item := it.Item()
+			n := item.KeySize() + item.ValueSize()
+			if k := item.Key()[0]; k == kBlob || k == kPiece {
+				contents += n
+			} else {
+				log += n
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return contents, log, err
+}

@@ -1,0 +1,65 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The errors a caller may ask for with errors.Is. Hint gives the sentence that
+// says what to do.
+var (
+	// ErrLocked: another process has this store open.
+	ErrLocked = errors.New("the store is in use by another process")
+	// ErrDamaged: a file of the store, or a record in it, cannot be read back.
+	ErrDamaged = errors.New("the store is damaged")
+	// ErrNewer: written by a later version of the program.
+	ErrNewer = errors.New("the store was written by a newer version of cachebro")
+	// ErrNoSpace: the state file system is below the free-space floor;
+	// nothing was written.
+	ErrNoSpace = errors.New("not enough free space for the store")
+	// ErrPruned: the content was here once and has been dropped by retention
+	// or purge, or never was.
+	ErrPruned = errors.New("the content is no longer kept")
+	// ErrNotFound: there is no such version, session or plan.
+	ErrNotFound = errors.New("not found")
+	// ErrNoBase: a Change with TailFrom whose beginning is not known here; the
+	// caller reads the whole file and applies the batch again. See BaseError.
+	ErrNoBase = errors.New("the beginning of an appended file is not known")
+	// ErrClosed: the store was closed.
+	ErrClosed = errors.New("the store is closed")
+	// ErrTooLarge: content above MaxBlob.
+	ErrTooLarge = errors.New("content too large")
+)
+
+// hints of the sentinels, for people.
+var hints = map[error]string{
+	ErrLocked:  "another cachebro daemon owns it: cachebro status",
+	ErrDamaged: "check and repair it: cachebro fsck",
+	ErrNewer:   "use that version of cachebro, or move the state directory away to start afresh",
+	ErrNoSpace: "free some space, or drop old versions: cachebro prune 1",
+	ErrPruned:  "cachebro log shows which versions still have content",
+}
+
+// Hint is the advice that belongs to an error of this package, "" if none.
+func Hint(err error) string {
+	for sentinel, hint := range hints {
+		if errors.Is(err, sentinel) {
+			return hint
+		}
+	}
+	return ""
+}
+
+// BaseError names the change of a batch whose TailFrom could not be resolved.
+// Nothing of the batch was stored. It is an ErrNoBase.
+type BaseError struct {
+	Index int  // in the slice given to Apply
+	Path  Path // of that change
+}
+
+func (e *BaseError) Error() string {
+	return fmt.Sprintf("%v: %q (change %d)", ErrNoBase, string(e.Path), e.Index)
+}
+
+// Is makes errors.Is(err, ErrNoBase) true.
+func (e *BaseError) Is(target error) bool { return target == ErrNoBase }

@@ -1,0 +1,236 @@
+package store
+
+// Changes that are more than one version: removal, rename, exchange, link.
+
+// preimage stores the content that came with a destructive change as what the
+// path was just before.
+func (b *batch) preimage(c *Change, cur Version, live bool) (Version, bool, error) {
+	if !c.HasContent || c.TailFrom > 0 {
+		return cur, live, nil
+	}
+	h, err := b.put(c.Content, b.predecessor(cur))
+	if err != nil || live && cur.Blob == h {
+		return cur, live, err
+	}
+	v := c.version(c.Path, OpBaseline)
+	v.Actor, v.Plan, v.Blob = Actor{}, "", h
+	v, err = b.add(v)
+	return v, true, err
+}
+
+// remove is an unlink or rmdir.
+func (b *batch) remove(c *Change) error {
+	cur, live, err := b.live(c.Path)
+	if err != nil {
+		return err
+	}
+	if cur, live, err = b.preimage(c, cur, live); err != nil {
+		return err
+	}
+	if c.LastName {
+		b.forget(c.Node)
+	}
+	if c.Op == OpRmdir || live && isDir(cur.Stat) {
+		// The kernel removes empty directories only: what is still known
+		// below went away unseen.
+		kids, err := b.below(c.Path)
+		if err != nil {
+			return err
+		}
+		for i := len(kids) - 1; i >= 0; i-- {
+			was, live, err := b.live(kids[i])
+			if err != nil || !live {
+				return err
+			}
+			v := c.version(kids[i], OpUnlink)
+			if v.Stat, v.Class = was.Stat, was.Class; isDir(was.Stat) {
+				v.Op = OpRmdir
+			}
+			if _, err := b.add(v); err != nil {
+				return err
+			}
+		}
+	}
+	v := c.version(c.Path, c.Op)
+	if v.NoContent = c.NoContent; live {
+		v.Class = cur.Class
+		if v.Stat == (Stat{}) {
+			v.Stat = cur.Stat
+		}
+	}
+	_, err = b.add(v)
+	return err
+}
+
+// rename moves a path and everything below it.
+func (b *batch) rename(c *Change) error {
+	if c.Path == c.Path2 {
+		return nil
+	}
+	cur, live, err := b.live(c.Path)
+	if err != nil {
+		return err
+	}
+	over, replaces, err := b.live(c.Path2)
+	if err != nil {
+		return err
+	}
+	if !live {
+		cur = Version{Path: c.Path, Class: c.Class, Stat: c.Stat}
+		if isRegular(c.Stat) && c.Stat.Size > 0 {
+			cur.NoContent = "not captured before it was renamed"
+		}
+	}
+	if c.NoContent != "" {
+		cur.NoContent, cur.Blob = c.NoContent, Hash{}
+	}
+	if c.HasContent {
+		if cur.Blob, err = b.store(c, -1, over); err != nil {
+			return err
+		}
+		cur.NoContent = ""
+	}
+	var kids []Path
+	if isDir(cur.Stat) || isDir(c.Stat) {
+		if kids, err = b.below(c.Path); err != nil {
+			return err
+		}
+	}
+	if err := b.move(c, cur, c.Path, c.Path2, OpRename); err != nil {
+		return err
+	}
+	for _, kid := range kids {
+		was, live, err := b.live(kid)
+		if err != nil {
+			return err
+		}
+		if !live {
+			continue
+		}
+		k := *c
+		k.Stat, k.Class = was.Stat, was.Class
+		if err := b.move(&k, was, kid, c.Path2+kid[len(c.Path):], OpRename); err != nil {
+			return err
+		}
+	}
+	if replaces && over.Blob != (Hash{}) && cur.Blob != (Hash{}) {
+		// An atomic save: the temporary file had no predecessor, now it has.
+		return b.rebase(cur.Blob, over.Blob)
+	}
+	return nil
+}
+
+// move makes the two versions of one renamed path; was is what it held.
+func (b *batch) move(c *Change, was Version, from, to Path, op Op) error {
+	gone := c.version(from, OpMoved)
+	gone.To, gone.Class, gone.Stat = to, was.Class, was.Stat
+	gone, err := b.add(gone)
+	if err != nil {
+		return err
+	}
+	v := c.version(to, op)
+	v.From, v.Blob, v.NoContent, v.Target = from, was.Blob, was.NoContent, was.Target
+	v.Prev = gone.Prev
+	if v.Stat == (Stat{}) {
+		v.Stat = was.Stat
+	}
+	_, err = b.add(v)
+	return err
+}
+
+// exchange swaps two paths and everything below them.
+func (b *batch) exchange(c *Change) error {
+	if inside(c.Path, c.Path2) || inside(c.Path2, c.Path) {
+		return nil // the kernel refuses it
+	}
+	type side struct {
+		from, to Path
+		kids     []Version
+	}
+	sides := [2]side{{from: c.Path, to: c.Path2}, {from: c.Path2, to: c.Path}}
+	for i := range sides {
+		sd := &sides[i]
+		paths, err := b.below(sd.from)
+		if err != nil {
+			return err
+		}
+		for _, p := range append([]Path{sd.from}, paths...) {
+			v, live, err := b.live(p)
+			if err != nil {
+				return err
+			}
+			if !live && p == sd.from {
+				v, live = Version{Path: p, Class: c.Class, NoContent: "not captured before it was exchanged"}, true
+			}
+			if live {
+				sd.kids = append(sd.kids, v)
+			}
+		}
+	}
+	arrived := map[Path]bool{}
+	for _, sd := range sides {
+		for _, was := range sd.kids {
+			v := c.version(sd.to+was.Path[len(sd.from):], OpExchange)
+			if _, live, err := b.live(v.Path); err != nil {
+				return err
+			} else if !live && v.Path != sd.to {
+				v.Op = OpRename // nothing there to change places with
+			}
+			v.From, v.Blob, v.NoContent, v.Target = was.Path, was.Blob, was.NoContent, was.Target
+			v.Stat, v.Class, v.Prev = was.Stat, was.Class, was.Seq
+			if _, err := b.add(v); err != nil {
+				return err
+			}
+			arrived[v.Path] = true
+		}
+	}
+	for _, sd := range sides {
+		for _, was := range sd.kids {
+			if arrived[was.Path] {
+				continue
+			}
+			v := c.version(was.Path, OpMoved)
+			v.To, v.Stat, v.Class = sd.to+was.Path[len(sd.from):], was.Stat, was.Class
+			if _, err := b.add(v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// link gives a file one more name.
+func (b *batch) link(c *Change) error {
+	cur, live, err := b.live(c.Path)
+	if err != nil {
+		return err
+	}
+	v := c.version(c.Path2, OpLink)
+	v.From, v.Prev = c.Path, cur.Seq
+	switch {
+	case c.HasContent:
+		if v.Blob, err = b.store(c, -1, cur); err != nil {
+			return err
+		}
+	case live:
+		v.Blob, v.NoContent, v.Target = cur.Blob, cur.NoContent, cur.Target
+	default:
+		v.NoContent = "not captured before it was linked"
+	}
+	if c.NoContent != "" && v.Blob == (Hash{}) {
+		v.NoContent = c.NoContent
+	}
+	if live && c.Stat.Ino != 0 {
+		if err := b.name(c.Stat, c.Path); err != nil {
+			return err
+		}
+		if inodeOf(cur.Stat) == inodeOf(c.Stat) {
+			// Wherever this name moves to, it takes its link count along.
+			if err := b.refresh(cur, Version{Stat: c.Stat, Idle: cur.Idle}); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = b.add(v)
+	return err
+}

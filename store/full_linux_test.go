@@ -1,0 +1,126 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// smallDisk mounts an ext4 of its own.
+func smallDisk(t *testing.T, megabytes int) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("mounting a file system needs root")
+	}
+	dir := t.TempDir()
+	img, mnt := filepath.Join(dir, "img"), filepath.Join(dir, "mnt")
+	if err := os.Mkdir(mnt, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("%v: %v: %s", args, err, out)
+		}
+	}
+	run("truncate", "-s", fmt.Sprintf("%dM", megabytes), img)
+	run("mkfs.ext4", "-q", "-m", "0", img)
+	run("mount", "-o", "loop", img, mnt)
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", mnt).CombinedOutput(); err != nil {
+			t.Errorf("umount: %s", out)
+		}
+	})
+	return mnt
+}
+
+// On a full disk Apply refuses, the process lives (Badger alone dies of
+// SIGBUS), the store can be closed and opened, and goes on when there is space.
+func TestFullDisk(t *testing.T) {
+	mnt := smallDisk(t, 200)
+	dir := filepath.Join(mnt, "store")
+	o := Options{Ballast: 32 * mib}
+	s := open(t, dir, o)
+	rnd := rand.New(rand.NewPCG(1, 1))
+	batch := func(i int) []Change {
+		var cs []Change
+		for f := range 8 {
+			cs = append(cs, file(OpWrite, Path(fmt.Sprintf("f%d-%d", i, f)), string(noise(rnd, 2000))))
+		}
+		return cs
+	}
+	n := 0
+	for ; n < 500; n++ {
+		_, err := s.Apply(context.Background(), batch(n), fmt.Append(nil, n))
+		if errors.Is(err, ErrNoSpace) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n == 500 || s.Stopped() == nil {
+		t.Fatalf("%d batches and no end; stopped: %v", n, s.Stopped())
+	}
+	free, _, _ := s.room.free()
+	t.Logf("refused after %d batches with %d MiB free: %s", n, free/mib, s.Stopped().Reason)
+	// Somebody else takes the rest.
+	hog := filepath.Join(mnt, "hog")
+	fill(t, hog)
+	if _, err := s.Apply(context.Background(), batch(n), nil); !errors.Is(err, ErrNoSpace) {
+		t.Fatalf("apply on the full disk: %v", err)
+	}
+	if err := s.NoteGap(Gap{Path: "f", Reason: "full"}); !errors.Is(err, ErrNoSpace) {
+		t.Fatalf("a gap on the full disk: %v", err)
+	}
+	if got := content(t, s, "f0-0"); len(got) == 0 {
+		t.Fatal("nothing can be read")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatalf("close on the full disk: %v", err)
+	}
+	s = open(t, dir, o) // the ballast makes room
+	if _, err := s.Apply(context.Background(), batch(n), nil); !errors.Is(err, ErrNoSpace) {
+		t.Fatalf("apply after opening on the full disk: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, hog+"2")
+	if s, err := Open(dir, o); !errors.Is(err, ErrNoSpace) || Hint(err) == "" {
+		t.Fatalf("open without any room: %v %v", s, err)
+	}
+	os.Remove(hog)
+	os.Remove(hog + "2")
+	s = open(t, dir, o)
+	if string(s.Checkpoint()) != fmt.Sprint(n-1) {
+		t.Fatalf("checkpoint %q, want %d", s.Checkpoint(), n-1)
+	}
+	if _, err := s.Apply(context.Background(), batch(n)[:1], nil); err != nil {
+		t.Fatalf("apply with space again: %v", err)
+	}
+	if s.Stopped() != nil {
+		t.Fatal("still stopped")
+	}
+	checked(t, s)
+}
+
+// fill writes until the disk is full.
+func fill(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	buf := make([]byte, 64<<10)
+	for size := len(buf); size > 0; {
+		if _, err := f.Write(buf[:size]); err != nil {
+			size /= 2
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// BeginPlan gives a plan its ID and writes it into the journal. From now on it
+// is open, until FinishPlan; retention leaves its contents alone.
+func (s *Store) BeginPlan(ctx context.Context, p *Plan) error {
+	if p.ID != "" {
+		return fmt.Errorf("plan %s was begun before", p.ID)
+	}
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	b := s.newBatch()
+	defer b.discard()
+	for h, content := range p.merged {
+		if err := b.putHashed(h, content, Hash{}); err != nil {
+			return err
+		}
+	}
+	p.Begun = s.opt.Now().UnixNano()
+	for n := p.Begun; ; n++ {
+		p.ID = fmt.Sprintf("%s-%x", p.Kind, uint64(n)/1000)
+		if _, err := b.w.txn.Get(keyNamed(kPlan, p.ID)); err != nil {
+			break
+		}
+		n += 999
+	}
+	if err := s.room.check(int64(len(p.Steps)) * 256); err != nil {
+		p.ID = ""
+		return err
+	}
+	if err := b.putPlan(p); err != nil {
+		return err
+	}
+	if err := b.commit(); err != nil {
+		p.ID = ""
+		return err
+	}
+	p.merged = nil
+	return nil
+}
+
+// putPlan writes a plan: the head under its key, the steps in pieces behind
+// it, because a plan of 10,000 files is longer than one value should be.
+func (b *batch) putPlan(p *Plan) error {
+	head := *p
+	head.Steps, head.Returns = nil, nil
+	const many = 500
+	for i := 0; i*many < max(len(p.Steps), len(p.Returns)); i++ {
+		part := Plan{Steps: portion(p.Steps, i*many, many), Returns: portion(p.Returns, i*many, many)}
+		if err := b.w.set(keyPlanPart(p.ID, i), encode(&part)); err != nil {
+			return err
+		}
+	}
+	return b.w.set(keyNamed(kPlan, p.ID), encode(&head))
+}
+
+func portion[T any](s []T, from, n int) []T {
+	from = min(from, len(s))
+	return s[from:min(len(s), from+n)]
+}
+
+func keyPlanPart(id string, n int) []byte {
+	return binary.BigEndian.AppendUint32(append(keyNamed(kPlan, id), 0), uint32(n))
+}
+
+// LookupPlan returns a journalled plan with its Done steps. ErrNotFound: there
+// is none with this ID.
+func (s *Store) LookupPlan(id string) (Plan, error) {
+	var p Plan
+	err := s.view(func(txn *badger.Txn) error {
+		found, err := txnGet(txn, keyNamed(kPlan, id), &p)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return fmt.Errorf("plan %q: %w", id, ErrNotFound)
+		}
+		for i := 0; ; i++ {
+			var part Plan
+			found, err := txnGet(txn, keyPlanPart(id, i), &part)
+			if err != nil {
+				return err
+			}
+			if !found {
+				break
+			}
+			p.Steps, p.Returns = append(p.Steps, part.Steps...), append(p.Returns, part.Returns...)
+		}
+		prefix := append(keyNamed(kPlanStep, id), 0)
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			if key := it.Item().Key(); len(key) == len(prefix)+4 {
+				p.Done = append(p.Done, int(binary.BigEndian.Uint32(key[len(prefix):])))
+			}
+		}
+		return nil
+	})
+	return p, err
+}
+
+// Plans returns the heads of all journalled plans (without steps), newest first.
+func (s *Store) Plans() ([]Plan, error) {
+	var out []Plan
+	err := s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: false, Prefix: []byte{kPlan}})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			if slices.Contains(it.Item().Key(), 0) {
+				continue // a part
+			}
+			var p Plan
+			if err := it.Item().Value(func(v []byte) error { return decode(v, &p) }); err != nil {
+				return damaged(err)
+			}
+			out = append(out, p)
+		}
+		return nil
+	})
+	slices.SortStableFunc(out, func(a, b Plan) int { return -compare(a.Begun, b.Begun) })
+	return out, err
+}
+
+// OpenPlans returns the plans that were begun and not finished: what a killed
+// client left. They may be resumed (each step that is not in Done) or rolled
+// back (PlanRollback).
+func (s *Store) OpenPlans() ([]Plan, error) {
+	heads, err := s.Plans()
+	if err != nil {
+		return nil, err
+	}
+	var out []Plan
+	for _, h := range heads {
+		if h.Finished == 0 {
+			p, err := s.LookupPlan(h.ID)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// planContents are the contents that a journalled plan writes, by step.
+type planContents struct {
+	id    string
+	blobs map[int]Hash
+}
+
+// PlanContent returns what step n of a journalled plan writes.
+func (s *Store) PlanContent(id string, n int) ([]byte, error) {
+	pc := s.carried.Load()
+	if pc == nil || pc.id != id {
+		// The client asks step by step; a plan's steps never change.
+		p, err := s.LookupPlan(id)
+		if err != nil {
+			return nil, err
+		}
+		pc = &planContents{id: id, blobs: map[int]Hash{}}
+		for _, st := range p.Steps {
+			if st.Do == DoWrite {
+				pc.blobs[st.N] = st.Blob
+			}
+		}
+		s.carried.Store(pc)
+	}
+	h, ok := pc.blobs[n]
+	if !ok {
+		return nil, fmt.Errorf("plan %s, step %d writes nothing: %w", id, n, ErrNotFound)
+	}
+	return s.Content(h)
+}
+
+// StepsDone notes steps that were carried out.
+func (s *Store) StepsDone(id string, ns ...int) error {
+	err := s.update(func(txn *badger.Txn) error {
+		for _, n := range ns {
+			if err := txn.Set(keyPlanStep(id, n), nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("journal plan %s: %w", id, err)
+	}
+	return nil
+}
+
+func keyPlanStep(id string, n int) []byte {
+	return binary.BigEndian.AppendUint32(append(keyNamed(kPlanStep, id), 0), uint32(n))
+}
+
+// FinishPlan closes a plan; failed are the steps that could not be carried out.
+func (s *Store) FinishPlan(id string, failed []Conflict) error {
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	p, err := s.LookupPlan(id)
+	if err != nil {
+		return err
+	}
+	if p.Finished != 0 {
+		return nil
+	}
+	p.Finished, p.Failed = s.opt.Now().UnixNano(), append(p.Failed, failed...)
+	b := s.newBatch()
+	defer b.discard()
+	if err := b.putPlan(&p); err != nil {
+		return err
+	}
+	return b.commit()
+}

@@ -1,0 +1,135 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// Prefixes of keys; the table is in the package comment.
+const (
+	kMeta     = 'm'
+	kVersion  = 'v'
+	kCurrent  = 'c'
+	kPath     = 'p'
+	kTimes    = 'z'
+	kIndex    = 'i'
+	kLink     = 'l'
+	kBlob     = 'b'
+	kPiece    = 'B'
+	kGap      = 'g'
+	kNotice   = 'n'
+	kKV       = 'k'
+	kSession  = 'S'
+	kPrompt   = 'P'
+	kToolCall = 'T'
+	kToolList = 'U'
+	kTouch    = 'R'
+	kPlan     = 'J'
+	kPlanStep = 'j'
+)
+
+// Kinds of the i index.
+const (
+	ixSession = 's'
+	ixPrompt  = 'p'
+	ixTool    = 't'
+	ixPlan    = 'u'
+)
+
+// timeBlock is the number of versions that share one z record.
+const timeBlock = 256
+
+var (
+	keyState  = []byte{kMeta, 's', 't', 'a', 't', 'e'}
+	keySchema = []byte{kMeta, 's', 'c', 'h', 'e', 'm', 'a'}
+)
+
+func keyVersion(seq uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{kVersion}, seq)
+}
+
+func keyCurrent(p Path) []byte { return append([]byte{kCurrent}, p...) }
+
+func keyPath(p Path, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(keyPathPrefix(p), seq)
+}
+
+func keyPathPrefix(p Path) []byte {
+	k := make([]byte, 0, len(p)+10)
+	k = append(k, kPath)
+	k = append(k, p...)
+	return append(k, 0)
+}
+
+// parsePathKey takes a p key apart.
+func parsePathKey(k []byte) (Path, uint64, bool) {
+	if len(k) < 10 || k[0] != kPath || k[len(k)-9] != 0 {
+		return "", 0, false
+	}
+	return Path(k[1 : len(k)-9]), binary.BigEndian.Uint64(k[len(k)-8:]), true
+}
+
+func keyTimes(seq uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{kTimes}, seq/timeBlock)
+}
+
+func keyIndexPrefix(kind byte, id string) []byte {
+	k := make([]byte, 0, len(id)+11)
+	k = append(k, kIndex, kind)
+	k = append(k, cleanID(id)...)
+	return append(k, 0)
+}
+
+func keyIndex(kind byte, id string, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(keyIndexPrefix(kind, id), seq)
+}
+
+func keyLinkPrefix(st Stat) []byte {
+	k := make([]byte, 0, 25)
+	k = append(k, kLink)
+	k = binary.BigEndian.AppendUint64(k, st.Dev)
+	k = binary.BigEndian.AppendUint64(k, st.Ino)
+	return binary.BigEndian.AppendUint64(k, uint64(st.Birth))
+}
+
+func keyLink(st Stat, p Path) []byte { return append(keyLinkPrefix(st), p...) }
+
+func keyBlob(h Hash) []byte { return append([]byte{kBlob}, h[:]...) }
+
+func keyPiece(h Hash, n int) []byte {
+	return binary.BigEndian.AppendUint32(append([]byte{kPiece}, h[:]...), uint32(n))
+}
+
+func keyTimed(prefix byte, t int64, n uint64) []byte {
+	k := binary.BigEndian.AppendUint64([]byte{prefix}, uint64(t))
+	return binary.BigEndian.AppendUint64(k, n)
+}
+
+func keyNamed(prefix byte, parts ...string) []byte {
+	k := []byte{prefix}
+	for i, p := range parts {
+		if i > 0 {
+			k = append(k, 0)
+		}
+		k = append(k, cleanID(p)...)
+	}
+	return k
+}
+
+// cleanID keeps a client's id from reaching into another key: NUL separates.
+func cleanID(id string) []byte {
+	return bytes.ReplaceAll([]byte(id), []byte{0}, []byte{0xff})
+}
+
+// below is the prefix of all paths under a directory; "" is the root.
+func below(dir Path) Path {
+	if dir == "" {
+		return ""
+	}
+	return dir + "/"
+}
+
+// inside reports whether p is dir or below it.
+func inside(p, dir Path) bool {
+	return dir == "" || p == dir || len(p) > len(dir) && p[len(dir)] == '/' && p[:len(dir)] == dir
+}

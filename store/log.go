@@ -1,0 +1,179 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// Filter selects versions. The zero value is everything but baselines, newest
+// first, 1,000 at most.
+type Filter struct {
+	// Path is one file, whose renames are followed, or a directory with
+	// everything below it. "" is everything.
+	Path Path
+
+	Session  SessionID
+	Agent    string
+	Prompt   string
+	ToolCall string
+	Plan     string
+	PID      uint32
+	Comm     string
+
+	Since, Until  time.Time // zero: no bound; both included
+	Before, After uint64    // only sequence numbers strictly below, above; 0: no bound
+	Ops           []Op      // empty: all
+	Oldest        bool      // oldest first
+	Limit         int       // 0: 1,000
+	Baselines     bool      // with what the baseline scan found
+	Match         func(Version) bool
+}
+
+const defaultLimit = 1000
+
+// Log returns the versions that a filter selects; more says that the limit cut
+// it (go on with Before or After).
+func (s *Store) Log(f Filter) (vs []Version, more bool, err error) {
+	limit := f.Limit
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	take := func(v Version) bool {
+		if !f.selects(v) {
+			return true
+		}
+		if len(vs) == limit {
+			more = true
+			return false
+		}
+		vs = append(vs, v)
+		return true
+	}
+	if f.Path != "" {
+		file, err := s.isFile(f.Path)
+		if err != nil {
+			return nil, false, err
+		}
+		if file {
+			hist, err := s.History(f.Path, true)
+			if err != nil {
+				return nil, false, err
+			}
+			f.Path = "" // the names differ where it was renamed
+			if !f.Oldest {
+				slices.Reverse(hist)
+			}
+			for _, v := range hist {
+				if !take(v) {
+					break
+				}
+			}
+			return vs, more, nil
+		}
+	}
+	if kind, id := f.index(); id != "" {
+		err = s.scanIndex(kind, id, !f.Oldest, take)
+		return vs, more, err
+	}
+	from := uint64(0)
+	if f.Oldest {
+		from = f.After + 1
+	} else if from = ^uint64(0); f.Before > 0 {
+		from = f.Before - 1
+	}
+	err = s.scan(from, !f.Oldest, func(v Version) bool {
+		if f.Oldest && f.Before > 0 && v.Seq >= f.Before || !f.Oldest && v.Seq <= f.After {
+			return false
+		}
+		return take(v)
+	}, f.skips)
+	return vs, more, err
+}
+
+// skips says that no version of a time block can be selected.
+func (f *Filter) skips(t times) bool {
+	return !f.Since.IsZero() && t.Max < f.Since.UnixNano() || !f.Until.IsZero() && t.Min > f.Until.UnixNano()
+}
+
+// index picks the narrowest index that serves.
+func (f *Filter) index() (byte, string) {
+	switch {
+	case f.Plan != "":
+		return ixPlan, f.Plan
+	case f.ToolCall != "":
+		return ixTool, f.ToolCall
+	case f.Prompt != "":
+		return ixPrompt, f.Prompt
+	}
+	return ixSession, string(f.Session)
+}
+
+func (f *Filter) selects(v Version) bool {
+	switch {
+	case f.Path != "" && !inside(v.Path, f.Path),
+		f.Session != "" && v.Actor.Session != f.Session,
+		f.Agent != "" && v.Actor.Agent != f.Agent,
+		f.Prompt != "" && v.Actor.Prompt != f.Prompt,
+		f.ToolCall != "" && v.Actor.ToolCall != f.ToolCall,
+		f.Plan != "" && v.Plan != f.Plan,
+		f.PID != 0 && v.Actor.PID != f.PID,
+		f.Comm != "" && v.Actor.Comm != f.Comm,
+		!f.Since.IsZero() && v.Time < f.Since.UnixNano(),
+		!f.Until.IsZero() && v.Time > f.Until.UnixNano(),
+		f.Before > 0 && v.Seq >= f.Before,
+		v.Seq <= f.After && f.After > 0,
+		len(f.Ops) > 0 && !slices.Contains(f.Ops, v.Op),
+		!f.Baselines && v.Op == OpBaseline && !slices.Contains(f.Ops, OpBaseline):
+		return false
+	}
+	return f.Match == nil || f.Match(v)
+}
+
+// isFile tells a path that is or was last a file from a directory, or from a
+// prefix of which only children are known.
+func (s *Store) isFile(p Path) (bool, error) {
+	v, found, err := s.Current(p)
+	if err != nil || !found {
+		return false, err
+	}
+	return v.Stat.Mode != 0 && !isDir(v.Stat) || v.Stat.Mode == 0 && v.Op != OpRmdir && v.Op != OpMkdir, nil
+}
+
+// scanIndex passes the versions of an i index, in either direction.
+func (s *Store) scanIndex(kind byte, id string, down bool, fn func(Version) bool) error {
+	newest := s.Seq()
+	return s.view(func(txn *badger.Txn) error {
+		prefix := keyIndexPrefix(kind, id)
+		it := txn.NewIterator(badger.IteratorOptions{Reverse: down, Prefix: prefix})
+		defer it.Close()
+		from := prefix
+		if down {
+			from = keyIndex(kind, id, ^uint64(0))
+		}
+		for it.Seek(from); it.Valid(); it.Next() {
+			key := it.Item().Key()
+			if len(key) != len(prefix)+8 {
+				continue
+			}
+			seq := binary.BigEndian.Uint64(key[len(prefix):])
+			if seq > newest {
+				continue
+			}
+			v, err := s.versionIn(txn, seq)
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if !fn(v) {
+				return nil
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,110 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// schema is the layout that this program writes.
+const schema = 2
+
+// migrations[n] takes a store from schema n to n+1. Each only adds or rewrites
+// keys, so that doing it again after a crash half-way comes to the same; the
+// number is moved by the transaction that ends it. None ever drops data.
+var migrations = map[uint64]func(*Store, *writer) error{
+	1: addTimes,
+}
+
+// migrate brings the store to the present schema.
+func (s *Store) migrate() error {
+	have, err := s.schema()
+	if err != nil {
+		return err
+	}
+	switch {
+	case have > schema:
+		return fmt.Errorf("%w: schema %d, this one knows %d", ErrNewer, have, schema)
+	case have == schema:
+		return nil
+	case s.opt.ReadOnly:
+		if have == 0 {
+			return nil
+		}
+		return fmt.Errorf("%w: schema %d must be brought to %d first", ErrDamaged, have, schema)
+	}
+	w := s.newWriter()
+	defer w.close()
+	if have == 0 {
+		have = schema // a new store
+	}
+	for ; have < schema; have++ {
+		if err := migrations[have](s, w); err != nil {
+			return fmt.Errorf("migrate from schema %d: %w", have, err)
+		}
+		if err := w.set(keySchema, binary.AppendUvarint(nil, have+1)); err != nil {
+			return err
+		}
+		if err := w.commit(); err != nil {
+			return err
+		}
+		w.txn = s.db.NewTransaction(true)
+	}
+	if err := w.set(keySchema, binary.AppendUvarint(nil, schema)); err != nil {
+		return err
+	}
+	return w.commit()
+}
+
+// schema reads the number; 0 for an empty store.
+func (s *Store) schema() (uint64, error) {
+	var n uint64
+	err := s.db.View(func(txn *badger.Txn) error {
+		item, err := txn.Get(keySchema)
+		if err == badger.ErrKeyNotFound {
+			return nil
+		}
+		if err != nil {
+			return damaged(err)
+		}
+		return item.Value(func(v []byte) error {
+			var k int
+			if n, k = binary.Uvarint(v); k <= 0 || n == 0 {
+				return fmt.Errorf("%w: schema number", ErrDamaged)
+			}
+			return nil
+		})
+	})
+	return n, err
+}
+
+// addTimes makes the z records, which schema 1 did not have.
+func addTimes(s *Store, w *writer) error {
+	return s.db.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 100, Prefix: []byte{kVersion}})
+		defer it.Close()
+		blk, t, any := uint64(0), times{}, false
+		flush := func() error {
+			if !any {
+				return nil
+			}
+			return w.set(keyTimes(blk*timeBlock), t.bytes())
+		}
+		for it.Rewind(); it.Valid(); it.Next() {
+			var v Version
+			err := it.Item().Value(func(val []byte) (err error) { v, err = decodeVersion(it.Item().Key(), val); return })
+			if err != nil {
+				return err
+			}
+			if at := v.Seq / timeBlock; !any || at != blk {
+				if err := flush(); err != nil {
+					return err
+				}
+				blk, t, any = at, times{v.Time, v.Time}, true
+			}
+			t = times{min(t.Min, v.Time), max(t.Max, v.Time)}
+		}
+		return flush()
+	})
+}

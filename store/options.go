@@ -1,0 +1,73 @@
+package store
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Options of a store. The zero value is usable.
+type Options struct {
+	// Cap is the size in bytes that the store directory should not pass;
+	// 0: 2 GiB.
+	Cap int64
+	// MinFree is the free space in bytes to leave on the state file system:
+	// below it Apply answers ErrNoSpace and collection starts; 0: 2 GiB or 5 %,
+	// whichever is less, but never under 24 MiB, which Badger may need for
+	// what it has begun (it dies of SIGBUS when a mapped page has no block).
+	MinFree int64
+	// IgnoredCap is the budget in bytes of contents of ignored files; 0: a
+	// quarter of Cap.
+	IgnoredCap int64
+	// MaxBlob is the largest content in bytes; 0: 32 MiB.
+	MaxBlob int64
+	// Keep is how many versions of a file retention leaves alone; 0: 5.
+	Keep int
+	// KeepAge: younger versions are left alone as well; 0: 7 days.
+	KeepAge time.Duration
+	// Ballast is the size in bytes of the preallocated file that is given
+	// back in order to open the store on a full disk; 0: 32 MiB; < 0: none.
+	Ballast int64
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+	// Log receives what goes wrong in the background; nil: nothing.
+	Log *slog.Logger
+	// ReadOnly opens for looking only; nothing is repaired or migrated.
+	ReadOnly bool
+}
+
+const (
+	mib = int64(1) << 20
+	gib = int64(1) << 30
+
+	// badgerReserve is what Badger may allocate after a batch was accepted:
+	// three memtable logs, the tables they are flushed to, one compaction.
+	badgerReserve = 24 * mib
+)
+
+func (o Options) withDefaults() Options {
+	if o.Cap == 0 {
+		o.Cap = 2 * gib
+	}
+	if o.IgnoredCap == 0 {
+		o.IgnoredCap = o.Cap / 4
+	}
+	if o.MaxBlob == 0 {
+		o.MaxBlob = 32 * mib
+	}
+	if o.Keep == 0 {
+		o.Keep = 5
+	}
+	if o.KeepAge == 0 {
+		o.KeepAge = 7 * 24 * time.Hour
+	}
+	if o.Ballast == 0 {
+		o.Ballast = 32 * mib
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}

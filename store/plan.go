@@ -1,0 +1,142 @@
+package store
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// The kinds of plans.
+const (
+	PlanRevert  = "revert"  // one file to an earlier version
+	PlanUndo    = "undo"    // what some actor did, taken back
+	PlanRedo    = "redo"    // what a plan took back, brought back
+	PlanRestore = "restore" // paths, or the whole tree, as they were at a moment
+)
+
+// What a step does.
+const (
+	DoWrite   = "write"
+	DoDelete  = "delete"
+	DoMkdir   = "mkdir"
+	DoRmdir   = "rmdir"
+	DoRename  = "rename"
+	DoSymlink = "symlink"
+	DoChmod   = "chmod"
+)
+
+// ExpectAbsent in Step.Expect: nothing may be there.
+const ExpectAbsent = "absent"
+
+// Plan is a list of steps that take something back. Making one writes nothing;
+// BeginPlan puts it in the journal, and a client carries it out through the
+// mountpoint, where its writes become versions with this plan's ID.
+type Plan struct {
+	ID        string     `cbor:"1,keyasint,omitempty"`
+	Kind      string     `cbor:"2,keyasint,omitempty"`
+	Title     string     `cbor:"3,keyasint,omitempty"` // what is taken back, for people
+	Of        string     `cbor:"4,keyasint,omitempty"` // redo: the plan that is brought back
+	Steps     []Step     `cbor:"5,keyasint,omitempty"`
+	Conflicts []Conflict `cbor:"6,keyasint,omitempty"`
+	Lost      []Conflict `cbor:"7,keyasint,omitempty"` // cannot be brought back: too large, pruned, never captured
+	Returns   []Return   `cbor:"8,keyasint,omitempty"`
+	Seq       uint64     `cbor:"9,keyasint,omitempty"`  // newest version when it was made
+	Begun     int64      `cbor:"10,keyasint,omitempty"` // ns since the epoch
+	Finished  int64      `cbor:"11,keyasint,omitempty"` // 0: open
+	Failed    []Conflict `cbor:"12,keyasint,omitempty"`
+	// Done holds the numbers of the steps carried out (of a journalled plan).
+	Done []int `cbor:"-"`
+
+	merged map[Hash][]byte // contents that BeginPlan has yet to store
+}
+
+// Step is one change of one path. Steps are carried out in order of N; a step
+// whose result is there already counts as done, so that a plan may be resumed.
+type Step struct {
+	N       int    `cbor:"1,keyasint"`
+	Do      string `cbor:"2,keyasint"`
+	Path    Path   `cbor:"3,keyasint"`
+	To      Path   `cbor:"4,keyasint,omitempty"` // rename
+	Target  string `cbor:"5,keyasint,omitempty"` // symlink
+	Mode    uint32 `cbor:"6,keyasint,omitempty"` // st_mode, type bits included
+	Mtime   int64  `cbor:"7,keyasint,omitempty"` // ns since the epoch, 0: now
+	Size    int64  `cbor:"8,keyasint,omitempty"`
+	Blob    Hash   `cbor:"9,keyasint"`            // content to write
+	Expect  string `cbor:"10,keyasint,omitempty"` // hex hash of what must be there; ExpectAbsent; "": anything
+	ExpMode uint32 `cbor:"11,keyasint,omitempty"` // st_mode that it must have; 0: any
+	Added   int    `cbor:"12,keyasint,omitempty"` // lines
+	Removed int    `cbor:"13,keyasint,omitempty"`
+}
+
+// Return says to which version's state a plan takes a path, so that a later
+// undo knows whose work it finds there. Back 0: the path did not exist.
+type Return struct {
+	Path Path   `cbor:"1,keyasint"`
+	Was  uint64 `cbor:"2,keyasint,omitempty"` // newest version when the plan was made
+	Back uint64 `cbor:"3,keyasint,omitempty"`
+	// Made: the state is that of no version (a merge).
+	Made bool `cbor:"4,keyasint,omitempty"`
+}
+
+// Conflict is a path that a plan leaves alone.
+type Conflict struct {
+	Path  Path   `cbor:"1,keyasint"`
+	Why   string `cbor:"2,keyasint"`
+	Actor Actor  `cbor:"3,keyasint,omitempty"`
+	Time  int64  `cbor:"4,keyasint,omitempty"`
+}
+
+// file is what a path is: the zero value is absent.
+type state struct {
+	mode      uint32 // st_mode; 0: absent
+	blob      Hash
+	target    string
+	size      int64
+	mtime     int64
+	noContent string
+	seq       uint64 // the version that says so
+}
+
+func stateOf(v Version) state {
+	if v.Seq == 0 || v.Deleted() {
+		return state{seq: v.Seq}
+	}
+	m := v.Stat.Mode
+	if m&unix.S_IFMT == 0 {
+		m |= unix.S_IFREG
+	}
+	return state{m, v.Blob, v.Target, v.Stat.Size, v.Stat.Mtime, v.NoContent, v.Seq}
+}
+
+func (s state) absent() bool  { return s.mode == 0 }
+func (s state) kind() uint32  { return s.mode & unix.S_IFMT }
+func (s state) dir() bool     { return s.kind() == unix.S_IFDIR }
+func (s state) regular() bool { return s.kind() == unix.S_IFREG }
+func (s state) link() bool    { return s.kind() == unix.S_IFLNK }
+func (s state) perm() uint32  { return s.mode & 0o7777 }
+
+// equal: the same file for everybody who looks (times apart).
+func (s state) equal(o state) bool {
+	if s.absent() || o.absent() {
+		return s.absent() == o.absent()
+	}
+	return s.sameContent(o) && (s.link() || s.perm() == o.perm())
+}
+
+func (s state) sameContent(o state) bool {
+	if s.kind() != o.kind() {
+		return false
+	}
+	switch {
+	case s.regular():
+		return s.blob == o.blob && (s.blob != Hash{} || s.size == o.size && s.mtime == o.mtime)
+	case s.link():
+		return s.target == o.target
+	}
+	return true
+}
+
+// goal is what one path is and what it should be.
+type goal struct {
+	path       Path
+	have, want state
+	made       bool // want is a merge
+}

@@ -1,0 +1,264 @@
+package store
+
+import (
+	"bytes"
+	"encoding/hex"
+	"path"
+	"slices"
+	"strings"
+
+	"cachebro/store/diff"
+)
+
+// steps turns goals into a plan's steps: renames first (they need no content,
+// keep the inode and carry along what is not captured), then what has to go,
+// deepest first, directories, parents first, and what has to be written.
+func (s *Store) steps(p *Plan, goals []goal) error {
+	slices.SortFunc(goals, func(a, b goal) int { return strings.Compare(string(a.path), string(b.path)) })
+	for _, g := range goals {
+		p.Returns = append(p.Returns, Return{Path: g.path, Was: g.have.seq, Back: g.want.seq, Made: g.made})
+	}
+	x := &stepper{s: s, p: p, made: map[Path]bool{}, goals: map[Path]*goal{}}
+	for i := range goals {
+		x.goals[goals[i].path] = &goals[i]
+	}
+	x.renameDirs(goals)
+	x.renameFiles(goals)
+	x.removals(goals)
+	for i := range goals {
+		g := &goals[i]
+		if g.want.dir() && !g.have.dir() {
+			x.parents(g.path)
+			x.add(Step{Do: DoMkdir, Path: g.path, Mode: g.want.mode, Expect: ExpectAbsent})
+			x.made[g.path] = true
+			g.have = g.want
+		}
+	}
+	for i := range goals {
+		if err := x.write(&goals[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type stepper struct {
+	s     *Store
+	p     *Plan
+	goals map[Path]*goal
+	made  map[Path]bool // directories that exist by now
+}
+
+func (x *stepper) add(st Step) {
+	st.N = len(x.p.Steps) + 1
+	x.p.Steps = append(x.p.Steps, st)
+}
+
+// expect describes what must be there when a step is carried out.
+func expect(st Step, have state) Step {
+	switch {
+	case have.absent():
+		st.Expect = ExpectAbsent
+	case have.regular() && have.blob != Hash{}:
+		st.Expect, st.ExpMode = hex.EncodeToString(have.blob[:]), have.mode
+	default:
+		st.ExpMode = have.mode
+	}
+	return st
+}
+
+// parents makes the missing directories above a path that no goal makes.
+func (x *stepper) parents(p Path) {
+	dir := Path(path.Dir(string(p)))
+	if dir == "." || dir == "/" || x.made[dir] {
+		return
+	}
+	g := x.goals[dir]
+	if g != nil && g.want.dir() {
+		return // its own goal's step
+	}
+	v, found, err := x.s.Current(dir)
+	if g == nil && err == nil && found && !v.Deleted() {
+		return
+	}
+	if g != nil || err == nil && found || x.gone(dir) {
+		x.parents(dir)
+		x.add(Step{Do: DoMkdir, Path: dir, Mode: 0o40755})
+	}
+	x.made[dir] = true
+}
+
+// ready: no ancestor is a file that has to go first.
+func (x *stepper) ready(p Path) bool {
+	for i := range len(p) {
+		if p[i] == '/' {
+			if g := x.goals[p[:i]]; g != nil && !g.have.absent() && !g.have.dir() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// gone: nothing at all is known to live at or below a directory.
+func (x *stepper) gone(dir Path) bool {
+	empty := true
+	x.s.Live(dir, func(Version) error { empty = false; return errStop })
+	return empty
+}
+
+// renameDirs undoes the rename of a whole directory by one step, if everything
+// below it goes back with it.
+func (x *stepper) renameDirs(goals []goal) {
+	for i := range goals {
+		g := &goals[i] // g.path goes away …
+		if !g.have.dir() || !g.want.absent() {
+			continue
+		}
+		v, _, err := x.s.Current(g.path)
+		if err != nil || v.Op != OpRename {
+			continue
+		}
+		back := x.goals[v.From] // … and comes back here
+		if back == nil || !back.have.absent() || !back.want.dir() || !x.ready(v.From) || !x.allBack(g.path, v.From) {
+			continue
+		}
+		x.parents(v.From)
+		x.add(Step{Do: DoRename, Path: g.path, To: v.From, ExpMode: g.have.mode})
+		for p, h := range x.goals {
+			if p == g.path || inside(p, g.path) {
+				if to := x.goals[v.From+p[len(g.path):]]; to != nil {
+					to.have, h.have = h.have, state{}
+					if to.have.dir() {
+						x.made[to.path] = true
+					}
+				}
+			}
+		}
+	}
+}
+
+// allBack: every live path below from has a goal to go, and one to come below to.
+func (x *stepper) allBack(from, to Path) bool {
+	err := x.s.Live(from, func(v Version) error {
+		g, back := x.goals[v.Path], x.goals[to+v.Path[len(from):]]
+		if g == nil || back == nil || !g.want.absent() || !back.have.absent() || back.want.absent() {
+			return errStop
+		}
+		return nil
+	})
+	return err == nil
+}
+
+// renameFiles pairs a content that has to go with the same one that has to
+// come back.
+func (x *stepper) renameFiles(goals []goal) {
+	for i := range goals {
+		g := &goals[i]
+		if g.have.absent() || !g.want.absent() || g.have.dir() {
+			continue
+		}
+		v, _, err := x.s.Current(g.path)
+		if err != nil || v.Op != OpRename && v.Op != OpExchange {
+			continue
+		}
+		back := x.goals[v.From]
+		if back == nil || !back.have.absent() || back.want.absent() || !back.want.equal(g.have) || !x.ready(v.From) ||
+			g.have.regular() && g.have.blob == (Hash{}) && g.have.noContent == "" {
+			continue
+		}
+		x.parents(back.path)
+		// The directory it returns to may have to be made first.
+		x.dirsOf(back.path)
+		st := expect(Step{Do: DoRename, Path: g.path, To: back.path, Mode: g.want.mode}, g.have)
+		x.add(st)
+		back.have, g.have = g.have, state{}
+	}
+}
+
+// dirsOf makes the goal directories above a path now.
+func (x *stepper) dirsOf(p Path) {
+	dir := Path(path.Dir(string(p)))
+	g := x.goals[dir]
+	if dir == "." || g == nil || !g.want.dir() || !g.have.absent() {
+		return
+	}
+	x.dirsOf(dir)
+	x.parents(dir)
+	x.add(Step{Do: DoMkdir, Path: dir, Mode: g.want.mode, Expect: ExpectAbsent})
+	g.have, x.made[dir] = g.want, true
+}
+
+// removals deletes what must not be there, children before parents.
+func (x *stepper) removals(goals []goal) {
+	for i := len(goals) - 1; i >= 0; i-- {
+		g := &goals[i]
+		changes := !g.want.absent() && g.have.kind() != g.want.kind()
+		if g.have.absent() || !g.want.absent() && !changes {
+			continue
+		}
+		do := DoDelete
+		if g.have.dir() {
+			do = DoRmdir
+		}
+		x.add(expect(Step{Do: do, Path: g.path}, g.have))
+		g.have = state{}
+	}
+}
+
+// write brings content, link or mode.
+func (x *stepper) write(g *goal) error {
+	w := g.want
+	if w.absent() || w.equal(g.have) {
+		return nil
+	}
+	st := Step{Path: g.path, Mode: w.mode, Mtime: w.mtime, Size: w.size}
+	switch {
+	case w.sameContent(g.have):
+		st.Do, st.Mtime = DoChmod, 0
+	case w.link():
+		st.Do, st.Target = DoSymlink, w.target
+		x.parents(g.path)
+	case w.regular() && x.p.merged[w.blob] == nil && !x.s.Has(w.blob):
+		x.p.Lost = append(x.p.Lost, Conflict{Path: g.path, Why: "the content is not kept, and it cannot be moved back"})
+		return nil
+	case w.regular():
+		st.Do, st.Blob = DoWrite, w.blob
+		x.parents(g.path)
+		x.count(&st, g)
+	default:
+		x.p.Lost = append(x.p.Lost, Conflict{Path: g.path, Why: "devices, sockets and pipes are not brought back"})
+		return nil
+	}
+	x.add(expect(st, g.have))
+	return nil
+}
+
+// count fills in the lines that a write adds and removes, for the diffstat.
+func (x *stepper) count(st *Step, g *goal) {
+	want, ok := x.p.merged[g.want.blob]
+	if !ok {
+		var err error
+		if want, err = x.s.Content(g.want.blob); err != nil {
+			return
+		}
+	}
+	var have []byte
+	if g.have.regular() && g.have.blob != (Hash{}) {
+		have, _ = x.s.Content(g.have.blob)
+	}
+	if isBinary(want) || isBinary(have) || len(want)+len(have) > 4<<20 {
+		return
+	}
+	if len(have) == 0 {
+		st.Added = diff.Count(want)
+		return
+	}
+	sc := diff.Compare(have, want)
+	st.Added, st.Removed = sc.Added(), sc.Removed()
+}
+
+// isBinary is git's test: a NUL among the first 8,000 bytes.
+func isBinary(b []byte) bool {
+	return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0
+}

@@ -1,0 +1,248 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+const (
+	// reach is how long an undo is "in reach": what was overwritten since
+	// goes only when nothing older is left.
+	reach = 24 * time.Hour
+	// maxLog is how many versions the log keeps; above it the oldest whose
+	// content is gone are dropped.
+	maxLog = 500_000
+	// tidyEvery is the pause between two looks at age and count.
+	tidyEvery = 6 * time.Hour
+)
+
+// Prune drops the contents of versions of which their path has keep newer ones
+// (0: Options.Keep) and that are older than Options.KeepAge. The versions stay
+// in the log. It may be cancelled at any time and goes on from there.
+func (s *Store) Prune(ctx context.Context, keep int) (Report, error) {
+	if keep <= 0 {
+		keep = s.opt.Keep
+	}
+	s.tidyMu.Lock()
+	defer s.tidyMu.Unlock()
+	r := Report{Before: s.room.usage(s.opt.Now(), true)}
+	err := s.prune(ctx, keep, &r)
+	if err == nil {
+		err = s.compact(ctx, false)
+	}
+	r.After = s.room.usage(s.opt.Now(), true)
+	return r, err
+}
+
+func (s *Store) prune(ctx context.Context, keep int, r *Report) error {
+	old := s.opt.Now().Add(-s.opt.KeepAge).UnixNano()
+	var drop []uint64
+	err := s.superseded(ctx, keep, func(v Version) bool {
+		if v.Time < old && !s.isPinned(v.Blob) {
+			drop = append(drop, v.Seq)
+		}
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("prune: %w", err)
+	}
+	return s.drop(ctx, drop, r)
+}
+
+func (s *Store) isPinned(h Hash) bool {
+	s.writeMu.Lock()
+	fn := s.pinned
+	s.writeMu.Unlock()
+	return fn != nil && fn(h)
+}
+
+// drop takes contents off versions and sweeps. tidyMu is held.
+func (s *Store) drop(ctx context.Context, seqs []uint64, r *Report) error {
+	for len(seqs) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(len(seqs), chunk)
+		if err := s.dropContents(seqs[:n], "pruned"); err != nil {
+			return fmt.Errorf("prune: %w", err)
+		}
+		r.Versions += n
+		seqs = seqs[n:]
+	}
+	swept, err := s.sweep(ctx)
+	r.add(swept)
+	return err
+}
+
+// superseded passes, path by path, the versions with content that have keep
+// newer ones of the same path with content; never the newest of a live path.
+func (s *Store) superseded(ctx context.Context, keep int, fn func(Version) bool) error {
+	newest := s.Seq()
+	return s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})
+		defer it.Close()
+		var at Path
+		var seqs []uint64
+		end := func() error {
+			if len(seqs) <= keep {
+				return nil
+			}
+			kept := 0
+			for i := len(seqs) - 1; i >= 0; i-- {
+				v, err := s.versionIn(txn, seqs[i])
+				if err != nil || v.Blob == (Hash{}) {
+					continue
+				}
+				if i == len(seqs)-1 || kept < keep {
+					kept++
+					continue
+				}
+				if !fn(v) {
+					return errStop
+				}
+			}
+			return ctx.Err()
+		}
+		for it.Rewind(); it.Valid(); it.Next() {
+			p, seq, ok := parsePathKey(it.Item().Key())
+			if !ok || seq > newest {
+				continue
+			}
+			if p != at {
+				if err := end(); err != nil {
+					return err
+				}
+				at, seqs = p, seqs[:0]
+			}
+			seqs = append(seqs, seq)
+		}
+		if err := end(); err != errStop {
+			return err
+		}
+		return nil
+	})
+}
+
+// Collect keeps the store within its limits, in this order: the free-space
+// floor, the cap, the budget of ignored files, age and count. Cheap when there
+// is nothing to do; meant to be called every minute or so.
+func (s *Store) Collect(ctx context.Context) (Report, error) {
+	s.tidyMu.Lock()
+	defer s.tidyMu.Unlock()
+	now := s.opt.Now()
+	used := s.room.usage(now, false)
+	r := Report{Before: used, After: used}
+	free, total, err := s.room.free()
+	if err != nil {
+		return r, err
+	}
+	need := int64(0)
+	if floor := s.room.floor(total); free < floor+floor/16 {
+		need = floor + floor/8 - free
+	}
+	if used > s.opt.Cap {
+		need = max(need, used-s.opt.Cap*9/10)
+	}
+	due := now.Sub(s.tidied) > tidyEvery || now.Before(s.tidied)
+	if due {
+		s.tidied = now
+		err = s.trimTimed()
+	}
+	switch {
+	case err != nil:
+	case need > 0:
+		err = s.shrink(ctx, need, &r)
+	case due && used > s.opt.Cap/2:
+		if err = s.prune(ctx, s.opt.Keep, &r); err == nil && r.Blobs > 0 {
+			err = s.compact(ctx, false)
+		}
+	}
+	if err == nil {
+		err = s.ignoredBudget(ctx, &r)
+	}
+	if err == nil && s.Stats().Versions > maxLog {
+		err = s.trimLog(ctx, maxLog, &r)
+	}
+	if r.Blobs+r.Records > 0 {
+		r.After = s.room.usage(s.opt.Now(), true)
+	}
+	return r, err
+}
+
+// shrink frees need bytes: age and count first, then what was superseded,
+// oldest first and without regard to age and count, then what an undo in reach
+// would need, last what a live session's diff is based on. What paths hold now
+// is never taken.
+func (s *Store) shrink(ctx context.Context, need int64, r *Report) error {
+	goal := r.Before - need
+	young := s.opt.Now().Add(-reach).UnixNano()
+	rounds := []func(Version) bool{
+		nil, // prune
+		func(v Version) bool { return v.Time < young && !s.isPinned(v.Blob) },
+		func(v Version) bool { return !s.isPinned(v.Blob) },
+		func(Version) bool { return true },
+	}
+	for i, may := range rounds {
+		for {
+			used := s.room.usage(s.opt.Now(), true)
+			if used <= goal {
+				return nil
+			}
+			before := r.Blobs
+			var err error
+			if i == 0 {
+				err = s.prune(ctx, s.opt.Keep, r)
+			} else {
+				err = s.dropOldest(ctx, used-goal, may, r)
+			}
+			if err != nil {
+				return err
+			}
+			if r.Blobs == before {
+				break
+			}
+			if err := s.compact(ctx, false); err != nil {
+				return err
+			}
+			if i == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// dropOldest drops superseded contents, oldest first, until about need bytes
+// are free.
+func (s *Store) dropOldest(ctx context.Context, need int64, may func(Version) bool, r *Report) error {
+	var drop []uint64
+	sizes, err := s.storedSizes()
+	if err != nil {
+		return err
+	}
+	// A path's newest version stays; so does a content that is also the
+	// newest of another path.
+	keep, err := s.liveHashes()
+	if err != nil {
+		return err
+	}
+	freed := int64(0)
+	counted := map[uint64]bool{}
+	err = s.scan(0, false, func(v Version) bool {
+		if v.Blob != (Hash{}) && !keep.has(v.Blob) && may(v) {
+			drop = append(drop, v.Seq)
+			if k := short(v.Blob); !counted[k] {
+				counted[k] = true
+				freed += sizes[k]
+			}
+		}
+		return freed < need+need/8 && ctx.Err() == nil
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return s.drop(ctx, drop, r)
+}

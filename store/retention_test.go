@@ -1,0 +1,244 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// noise is text that does not compress, in lines.
+func noise(rnd *rand.Rand, lines int) []byte {
+	var b bytes.Buffer
+	for range lines {
+		fmt.Fprintf(&b, "%016x%016x%016x\n", rnd.Uint64(), rnd.Uint64(), rnd.Uint64())
+	}
+	return b.Bytes()
+}
+
+// checked fails the test when fsck finds anything.
+func checked(t *testing.T, s *Store) {
+	t.Helper()
+	c, err := s.Fsck(context.Background(), false, nil)
+	if err != nil || !c.OK() {
+		t.Fatalf("fsck: %v %v %q", err, c.Unread, c.Problems)
+	}
+}
+
+func TestPrune(t *testing.T) {
+	now := time.Unix(0, clock)
+	o := testOptions()
+	o.KeepAge, o.Now = time.Hour, func() time.Time { return now }
+	s := open(t, t.TempDir(), o)
+	rnd := rand.New(rand.NewPCG(1, 1))
+	text := noise(rnd, 300)
+	const versions = 40
+	texts := map[uint64]string{}
+	for i := range versions {
+		copy(text[49*(i*7):], fmt.Sprintf("%048d", i))
+		v := apply(t, s, file(OpWrite, "a", string(text)))[0]
+		texts[v.Seq] = string(text)
+	}
+	apply(t, s, file(OpCreate, "gone", "of another file\n"), op(OpUnlink, "gone", "", fileMode))
+	now = time.Unix(0, clock).Add(2 * time.Hour)
+	var pin Hash
+	vs, _ := s.History("a", true)
+	pin = vs[3].Blob
+	s.Pinned(func(h Hash) bool { return h == pin })
+	r, err := s.Prune(context.Background(), 5)
+	if err != nil || r.Versions != versions-6 || r.Rebased == 0 {
+		t.Fatalf("prune: %+v %v", r, err)
+	}
+	checked(t, s)
+	s.contents.clear()
+	vs, _ = s.History("a", true)
+	for i, v := range vs {
+		b, err := s.Content(v.Blob)
+		if i >= versions-5 || i == 3 {
+			if err != nil || string(b) != texts[v.Seq] {
+				t.Fatalf("version %d of %d: %v", i, len(vs), err)
+			}
+		} else if !errors.Is(err, ErrPruned) || v.NoContent != "pruned" {
+			t.Fatalf("version %d: %v %q", i, err, v.NoContent)
+		}
+	}
+	if r, err := s.Prune(context.Background(), 5); err != nil || r.Versions != 0 {
+		t.Fatalf("second prune: %+v %v", r, err)
+	}
+	if vs, _ := s.History("gone", true); vs[0].Blob == (Hash{}) {
+		t.Fatal("the only content of a deleted file was pruned")
+	}
+}
+
+// The cap holds while the store is written to, the disk really shrinks, and
+// what files hold now stays.
+func TestCap(t *testing.T) {
+	o := testOptions()
+	o.Cap = 24 * mib
+	s := open(t, t.TempDir(), o)
+	rnd := rand.New(rand.NewPCG(1, 1))
+	last := map[Path][]byte{}
+	worst := int64(0)
+	for i := range 90 {
+		var cs []Change
+		for f := range 5 {
+			p := Path(fmt.Sprintf("f%d", f))
+			last[p] = noise(rnd, 4000) // 200 kB each, 140 kB stored
+			cs = append(cs, file(OpWrite, p, string(last[p])))
+		}
+		apply(t, s, cs...)
+		if i%10 == 9 {
+			if _, err := s.Collect(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			used, _, _ := s.DiskUsage()
+			worst = max(worst, used)
+		}
+	}
+	t.Logf("wrote %d MiB of contents under a cap of %d MiB; after collections at most %d MiB on disk",
+		90*5*4000*49/mib, o.Cap/mib, worst/mib)
+	if worst > o.Cap {
+		t.Errorf("%d MiB on disk", worst/mib)
+	}
+	s.contents.clear()
+	for p, text := range last {
+		if content(t, s, p) != string(text) {
+			t.Fatalf("%q lost", p)
+		}
+	}
+	checked(t, s)
+	u, err := s.DU(context.Background(), 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := int64(0)
+	for _, sh := range u.Paths {
+		sum += sh.Bytes
+	}
+	t.Logf("disk %d, contents %d, log %d; by path %d", u.Disk, u.Contents, u.Log, sum)
+	if d := float64(u.Contents-sum) / float64(u.Contents); d > 0.1 || d < -0.1 {
+		t.Errorf("paths sum up to %d of %d", sum, u.Contents)
+	}
+}
+
+// grepDir finds a string in the files of a directory.
+func grepDir(t *testing.T, dir, what string) (hits []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		if bytes.Contains(b, []byte(what)) {
+			hits = append(hits, filepath.Base(p))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hits
+}
+
+// A secret that was written into a file, changed, and copied into the history
+// of others as the base of deltas, is nowhere in the store's files afterwards.
+func TestPurge(t *testing.T) {
+	s := fresh(t)
+	rnd := rand.New(rand.NewPCG(3, 3))
+	secret := "SECRET-" + strings.Repeat("x9", 3) + "-KEY"
+	key := secret + string(noise(rnd, 1)) // incompressible, so stored raw
+	long := string(noise(rnd, 400))
+	apply(t, s, file(OpWrite, "keep", long), file(OpWrite, ".env", key), file(OpWrite, ".env", long+key))
+	moved := op(OpRename, ".env", "notes", fileMode)
+	apply(t, s, moved)
+	apply(t, s, file(OpWrite, "notes", long+"clean\n"))
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if hits := grepDir(t, s.Dir(), secret); len(hits) == 0 {
+		t.Fatal("the test cannot see the secret in the store's files to begin with")
+	}
+	p, err := s.Purge(context.Background(), ".env")
+	if err != nil || p.Versions != 2 || len(p.Elsewhere) != 1 || p.Elsewhere[0] != "notes" {
+		t.Fatalf("purge: %+v %v", p, err)
+	}
+	if p, err = s.Purge(context.Background(), "notes"); err != nil || p.Blobs == 0 {
+		t.Fatalf("purge: %+v %v", p, err)
+	}
+	if hits := grepDir(t, s.Dir(), secret); len(hits) > 0 {
+		t.Fatalf("the secret is still in %v", hits)
+	}
+	if content(t, s, "keep") != long {
+		t.Fatal("purged too much")
+	}
+	checked(t, s)
+	if _, err := s.Purge(context.Background(), "never"); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("purge of nothing: %v", err)
+	}
+}
+
+func TestFsckRepairs(t *testing.T) {
+	s := fresh(t)
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for i := range 20 {
+		c := file(OpWrite, Path(fmt.Sprintf("f%d", i%4)), string(noise(rnd, 50)))
+		c.Actor.Session = "S"
+		apply(t, s, c)
+	}
+	checked(t, s)
+	vs, _ := s.History("f1", true)
+	err := s.db.Update(func(txn *badger.Txn) error {
+		item, err := txn.Get(keyBlob(vs[1].Blob))
+		if err != nil {
+			return err
+		}
+		val, _ := item.ValueCopy(nil)
+		val[len(val)-9] ^= 0x40
+		for _, err := range []error{
+			txn.Set(keyBlob(vs[1].Blob), val),          // a flipped bit
+			txn.Delete(keyBlob(vs[2].Blob)),            // a missing content
+			txn.Delete(keyPath("f2", s.Seq()-1)),       // index keys
+			txn.Delete(keyIndex(ixSession, "S", 3)),    //
+			txn.Delete(keyCurrent("f3")),               // the newest version
+			txn.Set(keyPath("stray", 12345), []byte{}), // a key of nothing
+		} {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.contents.clear()
+	s.current.clear()
+	if _, err := s.Content(vs[1].Blob); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("damaged content: %v", err)
+	}
+	c, err := s.Fsck(context.Background(), true, nil)
+	if err != nil || c.OK() || len(c.Lost) != 2 {
+		t.Fatalf("fsck: %v %+v", err, c)
+	}
+	t.Logf("%d problems: %q", len(c.Problems), c.Problems)
+	checked(t, s)
+	for _, p := range []Path{"f0", "f1", "f2", "f3"} {
+		content(t, s, p)
+	}
+	if vs, _, err := s.Log(Filter{Session: "S"}); err != nil || len(vs) != 20 {
+		t.Fatalf("log by session after repair: %d %v", len(vs), err)
+	}
+	v, err := s.Version(vs[1].Seq)
+	if err != nil || v.NoContent != "damaged" {
+		t.Fatalf("%+v %v", v, err)
+	}
+}

@@ -1,0 +1,190 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// Session is one client session. Times are ns since the epoch; 0: unknown.
+type Session struct {
+	ID         SessionID `cbor:"1,keyasint,omitempty"`
+	Client     string    `cbor:"2,keyasint,omitempty"` // claude, codex, …
+	Cwd        string    `cbor:"3,keyasint,omitempty"`
+	Transcript string    `cbor:"4,keyasint,omitempty"`
+	PID        uint32    `cbor:"5,keyasint,omitempty"` // the client's process
+	PStart     uint64    `cbor:"6,keyasint,omitempty"` // its start time, against reuse of the pid
+	Started    int64     `cbor:"7,keyasint,omitempty"`
+	Last       int64     `cbor:"8,keyasint,omitempty"` // last event
+	Ended      int64     `cbor:"9,keyasint,omitempty"`
+	Source     string    `cbor:"10,keyasint,omitempty"` // startup, resume, clear, compact, fork
+	Prompt     string    `cbor:"11,keyasint,omitempty"` // id of the current one
+	StartSeq   uint64    `cbor:"12,keyasint,omitempty"` // newest version when it began
+	Branch     string    `cbor:"13,keyasint,omitempty"`
+}
+
+// Prompt is one message of the user within a session.
+type Prompt struct {
+	ID      string    `cbor:"1,keyasint,omitempty"`
+	Session SessionID `cbor:"2,keyasint,omitempty"`
+	Time    int64     `cbor:"3,keyasint,omitempty"`
+	Text    string    `cbor:"4,keyasint,omitempty"` // its beginning, for people
+	Seq     uint64    `cbor:"5,keyasint,omitempty"` // newest version when it was sent
+}
+
+// ToolCall is one tool call of a client.
+type ToolCall struct {
+	ID      string    `cbor:"1,keyasint,omitempty"`
+	Session SessionID `cbor:"2,keyasint,omitempty"`
+	Agent   string    `cbor:"3,keyasint,omitempty"`
+	Prompt  string    `cbor:"4,keyasint,omitempty"`
+	Tool    string    `cbor:"5,keyasint,omitempty"`
+	Title   string    `cbor:"6,keyasint,omitempty"` // the command or path, for people
+	Begin   int64     `cbor:"7,keyasint,omitempty"`
+	End     int64     `cbor:"8,keyasint,omitempty"`
+	PID     uint32    `cbor:"9,keyasint,omitempty"`
+	Failed  bool      `cbor:"10,keyasint,omitempty"`
+}
+
+// PutSession stores a session, replacing what was known under its ID.
+func (s *Store) PutSession(v Session) error {
+	return s.putRecord("session", keyNamed(kSession, string(v.ID)), &v)
+}
+
+// Session returns a session by its ID.
+func (s *Store) Session(id SessionID) (v Session, found bool, err error) {
+	found, err = s.get(keyNamed(kSession, string(id)), &v)
+	return v, found, err
+}
+
+// Sessions returns the sessions, the one with the youngest event first
+// (limit 0: all).
+func (s *Store) Sessions(limit int) ([]Session, error) {
+	vs, err := records[Session](s, []byte{kSession})
+	slices.SortStableFunc(vs, func(a, b Session) int { return -compare(a.Last, b.Last) })
+	if limit > 0 && len(vs) > limit {
+		vs = vs[:limit]
+	}
+	return vs, err
+}
+
+// LastSession is the session with the youngest event.
+func (s *Store) LastSession() (Session, bool, error) {
+	vs, err := s.Sessions(1)
+	if err != nil || len(vs) == 0 {
+		return Session{}, false, err
+	}
+	return vs[0], true, nil
+}
+
+// PutPrompt stores a prompt; its Time orders the prompts of a session.
+func (s *Store) PutPrompt(v Prompt) error {
+	k := append(keyNamed(kPrompt, string(v.Session)), 0)
+	k = binary.BigEndian.AppendUint64(k, uint64(v.Time))
+	return s.putRecord("prompt", append(k, cleanID(v.ID)...), &v)
+}
+
+// Prompts returns a session's prompts, oldest first.
+func (s *Store) Prompts(session SessionID) ([]Prompt, error) {
+	return records[Prompt](s, append(keyNamed(kPrompt, string(session)), 0))
+}
+
+// LastPrompt is the youngest prompt of a session, or of all for session "".
+func (s *Store) LastPrompt(session SessionID) (Prompt, bool, error) {
+	prefix := []byte{kPrompt}
+	if session != "" {
+		prefix = append(keyNamed(kPrompt, string(session)), 0)
+	}
+	vs, err := records[Prompt](s, prefix)
+	if err != nil || len(vs) == 0 {
+		return Prompt{}, false, err
+	}
+	return slices.MaxFunc(vs, func(a, b Prompt) int { return compare(a.Time, b.Time) }), true, nil
+}
+
+// PutToolCall stores a tool call; Begin orders the calls of a session.
+func (s *Store) PutToolCall(v ToolCall) error {
+	k := append(keyNamed(kToolList, string(v.Session)), 0)
+	k = binary.BigEndian.AppendUint64(k, uint64(v.Begin))
+	err := s.update(func(txn *badger.Txn) error {
+		if err := txn.Set(keyNamed(kToolCall, v.ID), encode(&v)); err != nil {
+			return err
+		}
+		return txn.Set(append(k, cleanID(v.ID)...), nil)
+	})
+	if err != nil {
+		return fmt.Errorf("store a tool call: %w", err)
+	}
+	return nil
+}
+
+// ToolCall returns a tool call by its ID.
+func (s *Store) ToolCall(id string) (v ToolCall, found bool, err error) {
+	found, err = s.get(keyNamed(kToolCall, id), &v)
+	return v, found, err
+}
+
+// ToolCalls returns a session's tool calls, newest first (limit 0: all).
+func (s *Store) ToolCalls(session SessionID, limit int) ([]ToolCall, error) {
+	var out []ToolCall
+	err := s.view(func(txn *badger.Txn) error {
+		prefix := append(keyNamed(kToolList, string(session)), 0)
+		it := txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: prefix})
+		defer it.Close()
+		last := append(append([]byte{}, prefix...), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
+		for it.Seek(last); it.Valid() && (limit <= 0 || len(out) < limit); it.Next() {
+			key := it.Item().Key()
+			if len(key) < len(prefix)+8 {
+				continue
+			}
+			var v ToolCall
+			ok, err := txnGet(txn, keyNamed(kToolCall, string(key[len(prefix)+8:])), &v)
+			if err != nil {
+				return err
+			}
+			if ok {
+				out = append(out, v)
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (s *Store) putRecord(what string, key []byte, v any) error {
+	enc := encode(v)
+	if err := s.update(func(txn *badger.Txn) error { return txn.Set(key, enc) }); err != nil {
+		return fmt.Errorf("store a %s: %w", what, err)
+	}
+	return nil
+}
+
+// records decodes everything under a prefix.
+func records[T any](s *Store, prefix []byte) ([]T, error) {
+	var out []T
+	err := s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: prefix})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			var v T
+			if err := it.Item().Value(func(b []byte) error { return decode(b, &v) }); err != nil {
+				return damaged(err)
+			}
+			out = append(out, v)
+		}
+		return nil
+	})
+	return out, err
+}
+
+func compare[T int64 | uint64](a, b T) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

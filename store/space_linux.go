@@ -1,0 +1,12 @@
+package store
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// preallocate gives f n bytes of real blocks.
+func preallocate(f *os.File, n int64) error {
+	return unix.Fallocate(int(f.Fd()), 0, 0, n)
+}

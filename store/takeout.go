@@ -1,0 +1,203 @@
+package store
+
+import (
+	"crypto/sha256"
+	"slices"
+)
+
+// takeOut fills a plan with what takes the selected versions out of each path.
+func (s *Store) takeOut(p *Plan, sel map[Path]map[uint64]bool, q UndoQuery) error {
+	paths := make([]Path, 0, len(sel))
+	for path := range sel {
+		paths = append(paths, path)
+	}
+	slices.Sort(paths)
+	plans := map[string]map[Path]Return{}
+	// An undo looks through earlier plans at what they brought back; a redo
+	// takes out the very versions that a plan made.
+	through := q.Select.Plan == ""
+	var goals []goal
+	for _, path := range paths {
+		own, err := s.own2(path)
+		if err != nil {
+			return err
+		}
+		c := &chain{s: s, own: own, plans: plans}
+		g, ok := s.goalFor(p, c, path, sel[path], q, through)
+		if ok && !g.have.equal(g.want) {
+			goals = append(goals, g)
+		}
+	}
+	goals = s.possible(p, goals)
+	return s.steps(p, goals)
+}
+
+func (s *Store) own2(path Path) ([]Version, error) { return s.History(path, false) }
+
+// goalFor decides about one path; false: nothing to do, or a conflict noted.
+func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]bool, q UndoQuery, through bool) (goal, bool) {
+	at := func(i int) (Version, int) {
+		if through {
+			return c.at(i)
+		}
+		if i < 0 {
+			return Version{}, -1
+		}
+		return c.own[i], i
+	}
+	newest := c.own[len(c.own)-1]
+	have := stateOf(newest)
+	// i is the newest effective version; others counts what lies above the
+	// newest selected one.
+	v, i := at(len(c.own) - 1)
+	var over *Version
+	for i >= 0 && !sel[v.Seq] {
+		if over == nil {
+			if w := v; through || w.Plan != q.Select.Plan {
+				over = &w
+			}
+		}
+		v, i = at(i - 1)
+	}
+	if i < 0 {
+		return goal{}, false // undone before
+	}
+	left := stateOf(v)
+	first := v
+	for i >= 0 && sel[v.Seq] {
+		first = v
+		v, i = at(i - 1)
+	}
+	want := stateOf(v)
+	if i < 0 {
+		want = state{}
+		if !began(first) && first.Op != OpBaseline && !madeLater(c.own, first) {
+			p.Lost = append(p.Lost, Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})
+			return goal{}, false
+		}
+	}
+	g := goal{path: path, have: have, want: want}
+	if over == nil || q.Force {
+		return g, true
+	}
+	if q.Merge {
+		if merged, ok := s.merge(left, want, have); ok {
+			h := Hash(sha256.Sum256(merged))
+			if p.merged == nil {
+				p.merged = map[Hash][]byte{}
+			}
+			p.merged[h] = merged
+			g.want, g.made = have, true
+			g.want.blob, g.want.size, g.want.mtime, g.want.seq = h, int64(len(merged)), 0, 0
+			return g, true
+		}
+	}
+	why := "changed since"
+	switch {
+	case have.absent():
+		why = "deleted since"
+	case left.absent():
+		why = "made again since"
+	case q.Merge:
+		why = "changed since, in the same lines"
+	}
+	p.Conflicts = append(p.Conflicts, Conflict{Path: path, Why: why, Actor: over.Actor, Time: over.Time})
+	return goal{}, false
+}
+
+// madeLater: a file is told of as made when it is first closed, so a chmod
+// through the descriptor that made it comes before (sed -i does this).
+func madeLater(own []Version, first Version) bool {
+	if first.Op != OpChmod {
+		return false
+	}
+	for _, v := range own {
+		switch {
+		case v.Seq <= first.Seq:
+		case v.Deleted():
+			return false
+		case v.Op == OpCreate:
+			return inodeOf(v.Stat) == inodeOf(first.Stat)
+		}
+	}
+	return false
+}
+
+// possible drops goals that cannot be reached: their content is not kept (Lost),
+// their directory is somebody's file now, or they would remove a directory in
+// which something lives. Dropping one may cost another, so it looks until
+// nothing changes.
+func (s *Store) possible(p *Plan, goals []goal) []goal {
+	moved := map[Path]bool{} // contents that come back by a rename
+	for i := range goals {
+		g := &goals[i]
+		if g.want.absent() && !g.have.absent() {
+			if v, _, err := s.Current(g.path); err == nil && v.Op == OpRename {
+				moved[v.From] = true
+			}
+		}
+	}
+	for {
+		byPath := map[Path]*goal{}
+		for i := range goals {
+			byPath[goals[i].path] = &goals[i]
+		}
+		keep := goals[:0:0]
+		for _, g := range goals {
+			w := g.want
+			switch {
+			case w.regular() && !moved[g.path] && !w.sameContent(g.have) && p.merged[w.blob] == nil && !s.Has(w.blob):
+				why := w.noContent
+				if why == "" {
+					why = "the content is no longer kept"
+				}
+				p.Lost = append(p.Lost, Conflict{Path: g.path, Why: why})
+			case !w.absent() && s.blocked(byPath, g.path):
+				p.Conflicts = append(p.Conflicts, Conflict{Path: g.path, Why: "what was its directory is something else now"})
+			case g.have.dir() && !w.dir() && s.inhabited(byPath, g.path):
+				p.Conflicts = append(p.Conflicts, Conflict{Path: g.path, Why: "the directory holds other files"})
+			default:
+				keep = append(keep, g)
+			}
+		}
+		if len(keep) == len(goals) {
+			return keep
+		}
+		goals = keep
+	}
+}
+
+// blocked: an ancestor is, after the plan, something that is no directory.
+func (s *Store) blocked(goals map[Path]*goal, p Path) bool {
+	for i := len(p) - 1; i > 0; i-- {
+		if p[i] != '/' {
+			continue
+		}
+		dir := p[:i]
+		if g := goals[dir]; g != nil {
+			if !g.want.absent() {
+				return !g.want.dir()
+			}
+			continue
+		}
+		if v, found, err := s.Current(dir); err == nil && found && !v.Deleted() {
+			return !isDir(v.Stat)
+		}
+	}
+	return false
+}
+
+// inhabited: after the plan something lives below a directory.
+func (s *Store) inhabited(goals map[Path]*goal, dir Path) bool {
+	for p, g := range goals {
+		if p != dir && inside(p, dir) && !g.want.absent() {
+			return true
+		}
+	}
+	return nil != s.Live(dir, func(v Version) error {
+		if o := goals[v.Path]; v.Path != dir && (o == nil || !o.want.absent()) {
+			return errStop
+		}
+		return nil
+	})
+}

@@ -1,0 +1,107 @@
+package store
+
+import (
+	"fmt"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// Touch is what one session did with one path: an entry of the working set.
+type Touch struct {
+	Session  SessionID `cbor:"1,keyasint,omitempty"`
+	Path     Path      `cbor:"2,keyasint,omitempty"`
+	Reads    int       `cbor:"3,keyasint,omitempty"`
+	Edits    int       `cbor:"4,keyasint,omitempty"`
+	LastRead int64     `cbor:"5,keyasint,omitempty"` // ns since the epoch
+	LastEdit int64     `cbor:"6,keyasint,omitempty"`
+	ReadBy   string    `cbor:"7,keyasint,omitempty"` // tool or command
+	EditBy   string    `cbor:"8,keyasint,omitempty"`
+}
+
+type touchKey struct {
+	session SessionID
+	path    Path
+}
+
+// edited counts a version of a tracked file for its session's working set.
+func (b *batch) edited(v Version) {
+	if v.Actor.Session == "" || v.Op == OpBaseline || v.Op == OpMoved || v.Op == OpMkdir || v.Class != 0 || isDir(v.Stat) {
+		return
+	}
+	k := touchKey{v.Actor.Session, v.Path}
+	t := b.touch[k]
+	if t == nil {
+		t = &Touch{}
+		b.touch[k] = t
+	}
+	t.Edits++
+	t.LastEdit, t.EditBy = v.Time, v.Actor.by()
+}
+
+// by is the tool that did it, or the command's name.
+func (a Actor) by() string {
+	if a.Tool != "" && a.Tool != "Bash" {
+		return a.Tool
+	}
+	return a.Comm
+}
+
+func (b *batch) flushTouches() error {
+	for k, add := range b.touch {
+		if err := addTouch(b.w, k, add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addTouch adds counts to a stored Touch.
+func addTouch(w *writer, k touchKey, add *Touch) error {
+	key := keyNamed(kTouch, string(k.session), string(k.path))
+	t := Touch{Session: k.session, Path: k.path}
+	if _, err := txnGet(w.txn, key, &t); err != nil {
+		return err
+	}
+	t.Reads += add.Reads
+	t.Edits += add.Edits
+	if add.LastRead > 0 {
+		t.LastRead, t.ReadBy = add.LastRead, add.ReadBy
+	}
+	if add.LastEdit > 0 {
+		t.LastEdit, t.EditBy = add.LastEdit, add.EditBy
+	}
+	return w.set(key, encode(&t))
+}
+
+// NoteReads counts reads of paths by a session; by is the tool or command, t
+// in ns since the epoch.
+func (s *Store) NoteReads(session SessionID, by string, t int64, paths []Path) error {
+	if session == "" || len(paths) == 0 {
+		return nil
+	}
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	err := s.update(func(txn *badger.Txn) error {
+		for _, p := range paths {
+			key := keyNamed(kTouch, string(session), string(p))
+			have := Touch{Session: session, Path: p}
+			if _, err := txnGet(txn, key, &have); err != nil {
+				return err
+			}
+			have.Reads, have.LastRead, have.ReadBy = have.Reads+1, t, by
+			if err := txn.Set(key, encode(&have)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("note reads: %w", err)
+	}
+	return nil
+}
+
+// WorkingSet returns what a session read and edited, sorted by path.
+func (s *Store) WorkingSet(session SessionID) ([]Touch, error) {
+	return records[Touch](s, append(keyNamed(kTouch, string(session)), 0))
+}

@@ -1,0 +1,153 @@
+package store
+
+import "time"
+
+// Path is slash-separated, relative to the project's root and cleaned once at
+// the edge; raw bytes, not necessarily UTF-8. "" is the root itself.
+type Path string
+
+// Hash is a SHA-256. The zero Hash means: no content.
+type Hash [32]byte
+
+// SessionID is a client's own id of a session.
+type SessionID string
+
+// Op of a version. Values up to OpOutside are those of the spool's records.
+type Op uint8
+
+// The operations a version can stand for.
+const (
+	OpOpen Op = iota + 1 // never a version; here to keep the numbers
+	OpCreate
+	OpWrite
+	OpTruncate
+	OpRename   // Path is the new name, From the old one
+	OpExchange // Path and From changed places
+	OpLink     // Path is the new name, From another name of the same inode
+	OpUnlink
+	OpSymlink
+	OpMkdir
+	OpRmdir
+	OpChmod
+	OpMknod
+	OpBaseline // found there: by the baseline scan or before the first destructive operation
+	OpOutside  // changed by somebody who did not go through the mount
+	OpMoved    // Path went away by a rename to To
+	OpSeen     // not mounted: found changed when somebody asked
+)
+
+// Class of a path when the version was made: 0 tracked, 1 ignored, 2 excluded.
+type Class uint8
+
+// Stat recognises unchanged content without reading it (see fusefs.Stat).
+type Stat struct {
+	Dev   uint64 `cbor:"1,keyasint,omitempty"`
+	Ino   uint64 `cbor:"2,keyasint,omitempty"`
+	Birth int64  `cbor:"3,keyasint,omitempty"`
+	Mode  uint32 `cbor:"4,keyasint,omitempty"` // st_mode, type bits included
+	Nlink uint32 `cbor:"5,keyasint,omitempty"`
+	UID   uint32 `cbor:"6,keyasint,omitempty"`
+	GID   uint32 `cbor:"7,keyasint,omitempty"`
+	Size  int64  `cbor:"8,keyasint,omitempty"`
+	Mtime int64  `cbor:"9,keyasint,omitempty"`  // ns since the epoch
+	Ctime int64  `cbor:"10,keyasint,omitempty"` // ns since the epoch
+}
+
+// Actor is who did it, as far as known.
+type Actor struct {
+	PID       uint32    `cbor:"1,keyasint,omitempty"`
+	Start     uint64    `cbor:"2,keyasint,omitempty"`
+	UID       uint32    `cbor:"3,keyasint,omitempty"`
+	Comm      string    `cbor:"4,keyasint,omitempty"`
+	Args      string    `cbor:"5,keyasint,omitempty"`
+	Session   SessionID `cbor:"6,keyasint,omitempty"`
+	Agent     string    `cbor:"7,keyasint,omitempty"`
+	Prompt    string    `cbor:"8,keyasint,omitempty"`
+	ToolCall  string    `cbor:"9,keyasint,omitempty"`
+	Tool      string    `cbor:"10,keyasint,omitempty"`
+	Uncertain bool      `cbor:"11,keyasint,omitempty"` // several tool calls were open and the process tree did not tell them apart
+}
+
+// Version is one entry of the append-only version log. Immutable.
+type Version struct {
+	Seq    uint64 `cbor:"-"` // global order; it is the key
+	Path   Path   `cbor:"1,keyasint,omitempty"`
+	Op     Op     `cbor:"2,keyasint,omitempty"`
+	Class  Class  `cbor:"3,keyasint,omitempty"`
+	From   Path   `cbor:"4,keyasint,omitempty"`
+	To     Path   `cbor:"5,keyasint,omitempty"`
+	Target string `cbor:"6,keyasint,omitempty"` // symlink
+	Blob   Hash   `cbor:"7,keyasint,omitempty"`
+	// NoContent says why Blob is zero although the file had content: "too
+	// large", "gap: …", "pruned", "purged", "".
+	NoContent string `cbor:"8,keyasint,omitempty"`
+	Time      int64  `cbor:"9,keyasint,omitempty"` // ns since the epoch
+	Stat      Stat   `cbor:"10,keyasint,omitempty"`
+	Actor     Actor  `cbor:"11,keyasint,omitempty"`
+	// Prev is the Seq of the previous version of this path (of From for a
+	// rename), 0 for the first one.
+	Prev uint64 `cbor:"12,keyasint,omitempty"`
+	// Plan is the undo, redo, restore or revert that wrote it, "" else.
+	Plan string `cbor:"13,keyasint,omitempty"`
+	// Idle: captured while a writer still had it open.
+	Idle bool `cbor:"14,keyasint,omitempty"`
+}
+
+// Deleted reports whether the path does not exist after this version.
+func (v Version) Deleted() bool { return v.Op == OpUnlink || v.Op == OpRmdir || v.Op == OpMoved }
+
+// When is the version's time.
+func (v Version) When() time.Time { return time.Unix(0, v.Time) }
+
+// Change is what the daemon hands to Apply: a version to be, with content.
+type Change struct {
+	Op     Op
+	Class  Class
+	Path   Path
+	Path2  Path // new name of rename, exchange, link
+	Target string
+	Node   uint64 // inode identity within one mount, 0 unknown
+	Stat   Stat
+	Time   int64
+	Actor  Actor
+	// HasContent: Content is the file's content, or, with TailFrom > 0, what
+	// follows the first TailFrom bytes of the previous version of Node.
+	HasContent bool
+	Content    []byte
+	TailFrom   int64
+	NoContent  string // why there is none, where there should be
+	LastName   bool
+	Idle       bool
+	// Plan is the ID of the undo, redo, restore or revert this is a part of.
+	Plan string
+}
+
+// Gap is content that should have been kept and was not.
+type Gap struct {
+	Path   Path   `cbor:"1,keyasint"`
+	Time   int64  `cbor:"2,keyasint"`
+	Reason string `cbor:"3,keyasint"`
+	Seq    uint64 `cbor:"4,keyasint,omitempty"` // the version without content, if there is one
+}
+
+// Reader is one context window's owner: a client session and, within it, one
+// agent ("" is the main loop). The zero Reader is unknown and has seen nothing.
+type Reader struct {
+	Session SessionID
+	Agent   string
+}
+
+// Interval is a range of lines, 1-based, both ends included.
+type Interval struct {
+	First int `cbor:"1,keyasint"`
+	Last  int `cbor:"2,keyasint"`
+}
+
+// Rendering names how delivered text relates to the file's bytes.
+type Rendering string
+
+// The renderings.
+const (
+	RenderRaw        Rendering = "raw/1"     // the bytes themselves
+	RenderClaudeRead Rendering = "cc-read/1" // Claude Code's Read: BOM dropped, CRLF to LF, invalid UTF-8 replaced, a final newline counts as a line
+)

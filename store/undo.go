@@ -1,0 +1,338 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// errStop ends an iteration early.
+var errStop = errors.New("stop")
+
+// UndoQuery says what is to be taken back.
+type UndoQuery struct {
+	// Select picks the versions: session, prompt, tool call, pid, command,
+	// since, plan. Its limit, order and Path are ignored.
+	Select Filter
+	// Last: the newest action that has not been undone: one tool call, or
+	// what one process did in one go. Select narrows it.
+	Last bool
+	// Globs restrict the paths: path.Match patterns where ** crosses
+	// directories; a pattern without wildcards is a path and all below it.
+	Globs []string
+	// Merge takes the change out of files that somebody else changed since,
+	// where the lines do not meet. Force takes it back regardless.
+	Merge, Force bool
+}
+
+// chain walks what a path effectively was, newest first: a state that a plan
+// brought back counts as the version it brought back.
+type chain struct {
+	s     *Store
+	own   []Version // of the path itself, oldest first
+	plans map[string]map[Path]Return
+}
+
+// at is the effective version for own[i]; false when the path was absent
+// before anything was known, or what the plan made is a version of its own.
+func (c *chain) at(i int) (Version, int) {
+	for hops := 0; i >= 0 && hops < 1000; hops++ {
+		v := c.own[i]
+		if v.Plan == "" {
+			return v, i
+		}
+		r, ok := c.returns(v.Plan)[v.Path]
+		if !ok || r.Made || r.Back >= v.Seq {
+			return v, i
+		}
+		if r.Back == 0 {
+			return Version{}, -1
+		}
+		j := slices.IndexFunc(c.own, func(o Version) bool { return o.Seq == r.Back })
+		if j < 0 || !stateOf(c.own[j]).equal(stateOf(v)) {
+			return v, i // a plan cut short, or versions dropped since
+		}
+		i = j
+	}
+	return Version{}, -1
+}
+
+func (c *chain) returns(plan string) map[Path]Return {
+	if m, ok := c.plans[plan]; ok {
+		return m
+	}
+	m := map[Path]Return{}
+	if p, err := c.s.LookupPlan(plan); err == nil {
+		for _, r := range p.Returns {
+			m[r.Path] = r
+		}
+	}
+	c.plans[plan] = m
+	return m
+}
+
+// began: before its first known version the path did not exist.
+func began(v Version) bool {
+	switch v.Op {
+	case OpCreate, OpMkdir, OpSymlink, OpMknod, OpRename, OpLink, OpUnlink, OpRmdir, OpMoved:
+		return true
+	}
+	return false
+}
+
+// PlanUndo plans to take back what a query selects. A path is touched only if
+// it still is what the undone actor last left; else it is in Conflicts. The
+// plan is not begun.
+func (s *Store) PlanUndo(q UndoQuery) (*Plan, error) {
+	p := &Plan{Kind: PlanUndo, Seq: s.Seq()}
+	sel, title, err := s.selected(q)
+	if err != nil {
+		return nil, err
+	}
+	p.Title = title
+	return p, s.takeOut(p, sel, q)
+}
+
+// PlanRedo plans to bring back what a finished plan took back; "" is the last
+// one that was not brought back yet.
+func (s *Store) PlanRedo(id string, force bool) (*Plan, error) {
+	if id == "" {
+		var err error
+		if id, err = s.lastUndone(); err != nil {
+			return nil, err
+		}
+	}
+	of, err := s.LookupPlan(id)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Kind: PlanRedo, Seq: s.Seq(), Of: id, Title: "redo of: " + of.Title}
+	return p, s.backOut(p, id, force)
+}
+
+// PlanRollback plans to take back what an unfinished plan has done so far.
+func (s *Store) PlanRollback(id string) (*Plan, error) {
+	of, err := s.LookupPlan(id)
+	if err != nil {
+		return nil, err
+	}
+	// To redo and undo alike it is as if the plan had never been.
+	p := &Plan{Kind: PlanRedo, Seq: s.Seq(), Of: id, Title: "rollback of: " + of.Title}
+	return p, s.backOut(p, id, false)
+}
+
+func (s *Store) backOut(p *Plan, id string, force bool) error {
+	vs, err := s.all(Filter{Plan: id, Baselines: true})
+	if err != nil {
+		return err
+	}
+	sel := map[Path]map[uint64]bool{}
+	for _, v := range vs {
+		choose(sel, v)
+	}
+	return s.takeOut(p, sel, UndoQuery{Select: Filter{Plan: id}, Force: force})
+}
+
+// lastUndone is the newest plan that a redo can bring back.
+func (s *Store) lastUndone() (string, error) {
+	plans, err := s.Plans()
+	if err != nil {
+		return "", err
+	}
+	redone := map[string]bool{}
+	for _, p := range plans { // newest first
+		if p.Finished == 0 {
+			continue
+		}
+		if p.Kind == PlanRedo {
+			redone[p.Of] = true
+			continue
+		}
+		if !redone[p.ID] {
+			return p.ID, nil
+		}
+	}
+	return "", fmt.Errorf("nothing to redo: %w", ErrNotFound)
+}
+
+func choose(sel map[Path]map[uint64]bool, v Version) {
+	if sel[v.Path] == nil {
+		sel[v.Path] = map[uint64]bool{}
+	}
+	sel[v.Path][v.Seq] = true
+}
+
+// all is Log without a limit, oldest first.
+func (s *Store) all(f Filter) ([]Version, error) {
+	f.Limit, f.Oldest = 1<<30, true
+	vs, _, err := s.Log(f)
+	return vs, err
+}
+
+// selected finds the versions that a query means, by path.
+func (s *Store) selected(q UndoQuery) (map[Path]map[uint64]bool, string, error) {
+	f := q.Select
+	f.Path, f.Baselines = "", false
+	title := describe(q)
+	var last Version
+	if q.Last {
+		var err error
+		if last, err = s.lastAction(f, q.Globs); err != nil {
+			return nil, "", err
+		}
+		title = narrow(&f, last)
+	}
+	var match func(Path) bool
+	if len(q.Globs) > 0 {
+		match = func(p Path) bool { return matches(q.Globs, p) }
+	}
+	vs, err := s.all(f)
+	if err != nil {
+		return nil, "", err
+	}
+	if q.Last && f.PID != 0 {
+		vs = burstOf(vs, last)
+	}
+	sel := map[Path]map[uint64]bool{}
+	for _, v := range vs {
+		if (f.Plan != "" || v.Plan == "") && (match == nil || match(v.Path) || v.From != "" && match(v.From) || v.To != "" && match(v.To)) {
+			choose(sel, v)
+		}
+	}
+	if len(sel) == 0 {
+		return nil, "", fmt.Errorf("nothing to undo (%s): %w", title, ErrNotFound)
+	}
+	return sel, title, nil
+}
+
+// lastAction is the newest version that counts and is still in effect.
+func (s *Store) lastAction(f Filter, globs []string) (Version, error) {
+	var last Version
+	plans := map[string]map[Path]Return{}
+	var failed error
+	down := func(v Version) bool {
+		if v.Plan != "" || !f.selects(v) || len(globs) > 0 && !matches(globs, v.Path) {
+			return true
+		}
+		own, err := s.History(v.Path, false)
+		if err != nil {
+			failed = err
+			return false
+		}
+		c := chain{s: s, own: own, plans: plans}
+		for e, i := c.at(len(own) - 1); i >= 0; e, i = c.at(i - 1) {
+			if e.Seq == v.Seq {
+				last = v
+				return false
+			}
+			if e.Seq < v.Seq {
+				break
+			}
+		}
+		return true
+	}
+	if err := errors.Join(s.scan(^uint64(0), true, down, f.skips), failed); err != nil {
+		return last, err
+	}
+	if last.Seq == 0 {
+		return last, fmt.Errorf("nothing to undo: %w", ErrNotFound)
+	}
+	return last, nil
+}
+
+// burst is the longest pause within what one process did in one go.
+const burst = int64(5e9)
+
+// narrow makes a filter select the action that v belongs to.
+func narrow(f *Filter, v Version) string {
+	if v.Actor.ToolCall != "" {
+		f.ToolCall = v.Actor.ToolCall
+		return fmt.Sprintf("tool call %s (%s)", v.Actor.ToolCall, v.Actor.by())
+	}
+	if v.Actor.PID == 0 {
+		f.Match = func(o Version) bool { return o.Seq == v.Seq }
+		return fmt.Sprintf("%q, changed by an unknown process", string(v.Path))
+	}
+	f.PID = v.Actor.PID
+	f.Match = func(o Version) bool { return o.Actor.Start == v.Actor.Start }
+	return fmt.Sprintf("%s (pid %d)", v.Actor.Comm, v.Actor.PID)
+}
+
+// burstOf keeps what the process did without a pause before v.
+func burstOf(vs []Version, v Version) []Version {
+	end := slices.IndexFunc(vs, func(o Version) bool { return o.Seq > v.Seq })
+	if end < 0 {
+		end = len(vs)
+	}
+	i := end - 1
+	for i > 0 && vs[i].Time-vs[i-1].Time <= burst {
+		i--
+	}
+	return vs[max(i, 0):end]
+}
+
+func describe(q UndoQuery) string {
+	f, out := q.Select, []string{}
+	add := func(what, id string) {
+		if id != "" {
+			out = append(out, what+" "+id)
+		}
+	}
+	add("session", string(f.Session))
+	add("agent", f.Agent)
+	add("prompt", f.Prompt)
+	add("tool call", f.ToolCall)
+	add("plan", f.Plan)
+	add("command", f.Comm)
+	if f.PID != 0 {
+		add("pid", fmt.Sprint(f.PID))
+	}
+	if !f.Since.IsZero() {
+		add("since", f.Since.Format("2006-01-02 15:04:05"))
+	}
+	add("in", strings.Join(q.Globs, " "))
+	if len(out) == 0 {
+		return "everything"
+	}
+	return strings.Join(out, ", ")
+}
+
+// matches reports whether a path matches one of the globs.
+func matches(globs []string, p Path) bool {
+	return slices.ContainsFunc(globs, func(g string) bool {
+		g = strings.TrimSuffix(g, "/")
+		if !strings.ContainsAny(g, `*?[\`) {
+			return inside(p, Path(g))
+		}
+		name := string(p)
+		if !strings.Contains(g, "/") { // as in gitignore: at any depth
+			if ok, _ := path.Match(g, path.Base(name)); ok {
+				return true
+			}
+		}
+		return globMatch(strings.Split(g, "/"), strings.Split(name, "/"))
+	})
+}
+
+func globMatch(g, name []string) bool {
+	for len(g) > 0 {
+		if g[0] == "**" {
+			for i := range len(name) + 1 {
+				if globMatch(g[1:], name[i:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if len(name) == 0 {
+			return false
+		}
+		if ok, err := path.Match(g[0], name[0]); err != nil || !ok {
+			return false
+		}
+		g, name = g[1:], name[1:]
+	}
+	return true // what is below a matching directory matches
+}
