@@ -1,0 +1,172 @@
+package search
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Chunk is a run of whole lines of a file, 1-based, both ends included.
+type Chunk struct {
+	First, Last int
+	Start, End  int // byte range
+	Symbols     []Symbol
+}
+
+// The sizes of chunks. Prose: 200 words with an overlap of 50 and at least 50
+// (the sizes that the source documents settled on); code: about 60 lines.
+const (
+	proseWords   = 200
+	proseOverlap = 50
+	proseMin     = 50
+	codeLines    = 60
+	codeMax      = 120 // a symbol longer than this is cut
+)
+
+// chunks cuts a file. Every line is in at least one chunk.
+func chunks(kind Kind, content []byte, symbols []Symbol) []Chunk {
+	lines := lineStarts(content)
+	if len(lines) == 0 {
+		return nil
+	}
+	var cut []Chunk
+	if kind == Doc {
+		cut = proseChunks(content, lines)
+	} else {
+		cut = codeChunks(lines, symbols)
+	}
+	for i := range cut {
+		c := &cut[i]
+		c.Start = lines[c.First-1]
+		c.End = len(content)
+		if c.Last < len(lines) {
+			c.End = lines[c.Last]
+		}
+		for _, s := range symbols {
+			if s.Line >= c.First && s.Line <= c.Last {
+				c.Symbols = append(c.Symbols, s)
+			}
+		}
+	}
+	return cut
+}
+
+// lineStarts returns the offset of each line's first byte.
+func lineStarts(content []byte) []int {
+	if len(content) == 0 {
+		return nil
+	}
+	starts := make([]int, 1, len(content)/30+1)
+	for i := 0; ; {
+		n := bytes.IndexByte(content[i:], '\n')
+		if n < 0 || i+n+1 == len(content) {
+			return starts
+		}
+		i += n + 1
+		starts = append(starts, i)
+	}
+}
+
+// proseChunks cuts at line ends, at the end of a sentence where one is near.
+func proseChunks(content []byte, lines []int) []Chunk {
+	words := make([]int, len(lines)) // words up to the end of each line
+	total := 0
+	for i := range lines {
+		line := lineAt(content, lines, i)
+		total += len(bytes.Fields(line))
+		words[i] = total
+	}
+	var cut []Chunk
+	for first := 0; first < len(lines); {
+		before := 0
+		if first > 0 {
+			before = words[first-1]
+		}
+		last := first
+		for last+1 < len(lines) && words[last+1]-before <= proseWords {
+			last++
+		}
+		if last+1 < len(lines) {
+			for end := last; end > first && words[end]-before >= proseWords*3/4; end-- {
+				line := bytes.TrimSpace(lineAt(content, lines, end))
+				if len(line) == 0 || bytes.HasSuffix(line, []byte(".")) || bytes.HasSuffix(line, []byte("?")) || bytes.HasSuffix(line, []byte("!")) {
+					last = end
+					break
+				}
+			}
+			if total-words[last] < proseMin {
+				last = len(lines) - 1
+			}
+		}
+		cut = append(cut, Chunk{First: first + 1, Last: last + 1})
+		if last+1 >= len(lines) {
+			break
+		}
+		next := last + 1
+		for next > first+1 && words[last]-words[next-1] < proseOverlap && words[last]-words[next-2] <= proseOverlap {
+			next--
+		}
+		first = next
+	}
+	return cut
+}
+
+func lineAt(content []byte, lines []int, i int) []byte {
+	if i+1 < len(lines) {
+		return content[lines[i]:lines[i+1]]
+	}
+	return content[lines[i]:]
+}
+
+// codeChunks cuts before top-level symbols when a chunk is long enough, and at
+// codeMax lines at the latest.
+func codeChunks(lines []int, symbols []Symbol) []Chunk {
+	starts := map[int]bool{}
+	for _, s := range symbols {
+		if s.Top {
+			starts[s.First] = true
+		}
+	}
+	var cut []Chunk
+	first := 1
+	for line := 2; line <= len(lines); line++ {
+		size := line - first
+		if size >= codeMax || starts[line] && size >= codeLines/2 || len(starts) == 0 && size >= codeLines {
+			cut = append(cut, Chunk{First: first, Last: line - 1})
+			first = line
+		}
+	}
+	return append(cut, Chunk{First: first, Last: len(lines)})
+}
+
+// chunkID is the document id; it carries everything that a hit needs.
+func chunkID(path string, c Chunk, index, total int) string {
+	return fmt.Sprintf("%s\x00%d-%d\x00%d/%d", path, c.First, c.Last, index, total)
+}
+
+// hitID is a parsed document id.
+type hitID struct {
+	Path         string
+	First, Last  int
+	Index, Total int
+}
+
+func parseID(id string) (hitID, bool) {
+	path, rest, ok := strings.Cut(id, "\x00")
+	span, place, ok2 := strings.Cut(rest, "\x00")
+	a, b, ok3 := strings.Cut(span, "-")
+	i, n, ok4 := strings.Cut(place, "/")
+	if !ok || !ok2 || !ok3 || !ok4 {
+		return hitID{}, false
+	}
+	var nums [4]int
+	for k, s := range []string{a, b, i, n} {
+		v, err := strconv.Atoi(s)
+		if err != nil {
+			return hitID{}, false
+		}
+		nums[k] = v
+	}
+	return hitID{path, nums[0], nums[1], nums[2], nums[3]}, true
+}

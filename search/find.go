@@ -1,0 +1,259 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"cachebro/store"
+)
+
+// FileID and SymbolID are the ids of hits: a prefix and 8 hex digits.
+func FileID(p store.Path) string { return "fil-" + hash8(string(p)) }
+
+// SymbolID is the id of a definition.
+func SymbolID(p store.Path, name string) string { return "sym-" + hash8(string(p)+"\x00"+name) }
+
+// VersionID is the id of a version: its sequence number.
+func VersionID(seq uint64) string { return fmt.Sprintf("ver-%08x", uint32(seq)) }
+
+func hash8(s string) string {
+	h := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(h[:4])
+}
+
+// FileOf finds the file that an id stands for.
+func (x *Index) FileOf(id string) (store.Path, bool) {
+	for p := range x.live() {
+		if FileID(p) == id {
+			return p, true
+		}
+	}
+	return "", false
+}
+
+// Best orders the lines of an exact query for somebody who sees only the first
+// of them: files by how well they fit (a line that defines the pattern before
+// one that uses it), lines in their order, a file's defining line first.
+func (x *Index) Best(r *Result, q Query, h Hints) {
+	files := x.live()
+	type group struct {
+		from, to int
+		weight   float64
+	}
+	var groups []group
+	for i := 0; i < len(r.Lines); {
+		g := group{from: i, to: i + 1, weight: 0.5}
+		p := r.Lines[i].Path
+		if f := files[p]; f != nil {
+			g.weight = weight(p, f, nil, h)
+		}
+		for g.to < len(r.Lines) && r.Lines[g.to].Path == p {
+			g.to++
+		}
+		if at := slices.IndexFunc(r.Lines[g.from:g.to], func(l Line) bool { return defines(l.Text, q) }); at >= 0 {
+			g.weight *= 4
+			first := r.Lines[g.from+at]
+			copy(r.Lines[g.from+1:g.from+at+1], r.Lines[g.from:g.from+at])
+			r.Lines[g.from] = first
+		}
+		groups = append(groups, g)
+		i = g.to
+	}
+	slices.SortStableFunc(groups, func(a, b group) int { return cmp.Compare(b.weight, a.weight) })
+	out := make([]Line, 0, len(r.Lines))
+	for _, g := range groups {
+		out = append(out, r.Lines[g.from:g.to]...)
+	}
+	r.Lines = out
+}
+
+// defines reports whether a line looks like the definition of what was asked for.
+func defines(line []byte, q Query) bool {
+	text := strings.TrimSpace(string(line))
+	word, _, _ := strings.Cut(text, " ")
+	switch word {
+	case "func", "type", "class", "def", "fn", "struct", "interface", "trait", "enum", "const", "var", "let", "function", "export", "pub", "async", "#define", "module", "impl", "public", "private", "protected", "static", "abstract":
+	default:
+		return strings.HasPrefix(text, "#") && word != "#" && strings.Trim(word, "#") == ""
+	}
+	head := text
+	if i := strings.IndexAny(text, "{="); i > 0 {
+		head = text[:i]
+	}
+	if q.Regex {
+		return true
+	}
+	if !q.CaseSensitive {
+		head = strings.ToLower(head)
+		return strings.Contains(head, strings.ToLower(q.Pattern))
+	}
+	return strings.Contains(head, q.Pattern)
+}
+
+// Lines returns lines first to last of a file as it is now; "" when it is gone.
+func (x *Index) Lines(p store.Path, first, last int) string {
+	content, err := x.corpus.Read(p)
+	if errors.Is(err, fs.ErrNotExist) || err != nil || !IsText(content) {
+		return ""
+	}
+	starts := lineStarts(content)
+	if first < 1 || first > len(starts) {
+		return ""
+	}
+	end := len(content)
+	if last < len(starts) {
+		end = starts[last]
+	}
+	return string(content[starts[first-1]:end])
+}
+
+// Chunk returns the bounds of the chunk that a line is in.
+func (x *Index) Chunk(p store.Path, line int) (first, last, index, total int, ok bool) {
+	x.mu.RLock()
+	f := x.files[p]
+	x.mu.RUnlock()
+	if f == nil {
+		return 0, 0, 0, 0, false
+	}
+	for _, id := range f.ids[1:] {
+		if h, good := parseID(id); good && h.First <= line && line <= h.Last {
+			return h.First, h.Last, h.Index, h.Total, true
+		}
+	}
+	return 0, 0, 0, 0, false
+}
+
+// BestLine is the line of a chunk that has most of a natural query's words.
+func (x *Index) BestLine(r Ranked, query string) (no int, text string) {
+	terms := queryTerms(query)
+	stems := newStemmer()
+	body := x.Lines(r.Path, r.First, r.Last)
+	best := -1.0
+	for i, line := range strings.Split(strings.TrimSuffix(body, "\n"), "\n") {
+		f := newField("", 0)
+		f.takeParts([]byte(line), stems)
+		s := 0.0
+		for _, t := range terms {
+			if f.terms[t.text] != nil {
+				s += t.weight
+			}
+		}
+		if s > 0 && defines([]byte(line), Query{Regex: true}) {
+			s += 0.5
+		}
+		if s > best {
+			best, no, text = s, r.First+i, line
+		}
+	}
+	return no, text
+}
+
+// List passes what the index knows of the files at or below a path, in order.
+func (x *Index) List(under store.Path, fn func(p store.Path, indexed bool, chunks int, seq uint64)) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	var paths []store.Path
+	for p := range x.files {
+		if (Query{Path: string(under)}).admits(p, "") {
+			paths = append(paths, p)
+		}
+	}
+	slices.Sort(paths)
+	for _, p := range paths {
+		f := x.files[p]
+		fn(p, f.indexed, len(f.ids)-1, f.seq)
+	}
+}
+
+// Reindexed counts what a Reconcile did.
+type Reindexed struct{ Changed, New, Deleted, Live int }
+
+// ChangesSince counts what became of the paths that have versions after seq.
+func (x *Index) ChangesSince(seq uint64) (r Reindexed) {
+	newest, fresh := map[store.Path]store.Version{}, map[store.Path]bool{}
+	for {
+		vs, err := x.corpus.Since(seq, 4*batchFiles)
+		if err != nil || len(vs) == 0 {
+			break
+		}
+		for _, v := range vs {
+			if _, known := newest[v.Path]; !known && v.Prev == 0 {
+				fresh[v.Path] = true
+			}
+			newest[v.Path], seq = v, v.Seq
+		}
+	}
+	for p, v := range newest {
+		switch {
+		case v.Deleted():
+			r.Deleted++
+		case !x.searchable(v):
+		case fresh[p]:
+			r.New++
+		default:
+			r.Changed++
+		}
+	}
+	return r
+}
+
+// Reconcile compares the index with the version log, file by file, and mends
+// what differs: for an index that is doubted but not to be made anew.
+func (x *Index) Reconcile(ctx context.Context, forget store.Path) (Reindexed, error) {
+	var r Reindexed
+	if err := x.CatchUp(ctx); err != nil {
+		return r, err
+	}
+	x.write.Lock()
+	defer x.write.Unlock()
+	if x.idx == nil {
+		return r, errNoIndex
+	}
+	live := map[store.Path]store.Version{}
+	if err := x.corpus.Live("", func(v store.Version) error {
+		live[v.Path] = v
+		return ctx.Err()
+	}); err != nil {
+		return r, err
+	}
+	x.mu.RLock()
+	seq := x.seq
+	b := x.newBatch()
+	for p, f := range x.files {
+		v, ok := live[p]
+		switch {
+		case !ok:
+			v = store.Version{Path: p, Op: store.OpUnlink}
+			r.Deleted++
+		case forget != "" && (Query{Path: string(forget)}).admits(p, ""), f.hash != v.Blob && f.hash != (store.Hash{}):
+			r.Changed++
+		default:
+			continue
+		}
+		b.take(v)
+	}
+	for p, v := range live {
+		if _, known := x.files[p]; !known && x.searchable(v) && v.Stat.Size > 0 {
+			b.take(v)
+		}
+	}
+	before := len(x.files)
+	x.mu.RUnlock()
+	if len(b.take_) > 0 {
+		if err := b.commit(ctx, seq, true); err != nil {
+			return r, err
+		}
+	}
+	x.mu.RLock()
+	r.Live = len(x.files)
+	x.mu.RUnlock()
+	r.New = max(0, r.Live-(before-r.Deleted))
+	return r, nil
+}

@@ -1,0 +1,347 @@
+package search
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"cachebro/store"
+
+	"github.com/blevesearch/bleve/v2"
+	"github.com/blevesearch/bleve/v2/document"
+	"github.com/blevesearch/bleve/v2/index/scorch"
+	"github.com/blevesearch/bleve/v2/index/scorch/mergeplan"
+	index "github.com/blevesearch/bleve_index_api"
+	"golang.org/x/sync/errgroup"
+)
+
+// keys of bleve's internal store.
+var seqKey = []byte("seq")
+
+// fileID is the id of a file's own document.
+func fileID(p store.Path) string { return string(p) + "\x00" }
+
+// fileRecord is stored in the file's own document: so hash and documents cannot
+// disagree. (bleve's internal store would do, were it not written anew, whole,
+// with every batch.)
+type fileRecord struct {
+	Hash    []byte   `json:"h"`
+	Chunks  []string `json:"c,omitempty"` // their ids, without the path
+	Gen     bool     `json:"g,omitempty"`
+	Indexed bool     `json:"x,omitempty"`
+}
+
+// batchFiles and batchBytes bound one batch of the writer.
+const (
+	batchFiles = 400
+	batchBytes = 8 << 20
+)
+
+// Start begins to follow the version log in the background, until Close.
+func (x *Index) Start(ctx context.Context) {
+	ctx, x.stop = context.WithCancel(ctx)
+	go func() {
+		defer close(x.done)
+		for {
+			err := x.CatchUp(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				x.opt.Logger.Error("search index", "err", err)
+				x.rebuildLater(ctx, err)
+				continue
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-x.poke:
+			}
+		}
+	}()
+}
+
+// rebuildLater waits a moment and begins anew: an index that cannot be written
+// is worth less than the time to make it again.
+func (x *Index) rebuildLater(ctx context.Context, why error) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(2 * time.Second):
+	}
+	if err := x.reset("it is being rebuilt: " + why.Error()); err != nil {
+		x.opt.Logger.Error("rebuild search index", "err", err)
+	}
+}
+
+// Reset empties the index; following fills it again.
+func (x *Index) Reset() error { return x.reset("it is being rebuilt as asked") }
+
+func (x *Index) reset(why string) error {
+	x.write.Lock()
+	defer x.write.Unlock()
+	_ = x.drop()
+	x.begin(why)
+	return x.recreate()
+}
+
+// Poke tells the follower that there are new versions. Never blocks.
+func (x *Index) Poke() {
+	select {
+	case x.poke <- struct{}{}:
+	default:
+	}
+}
+
+// load restores the file table and the dictionary from an opened index.
+func (x *Index) load() error {
+	x.mu.Lock() // nobody else knows of the index yet
+	x.files, x.terms = map[store.Path]*file{}, newTerms()
+	x.mu.Unlock()
+	raw, err := x.idx.GetInternal(seqKey)
+	if err != nil {
+		return err
+	}
+	if len(raw) != 8 {
+		return errors.New("no checkpoint")
+	}
+	x.seq = binary.BigEndian.Uint64(raw)
+	if newest := x.corpus.Seq(); x.seq > newest {
+		return fmt.Errorf("it is of version %d and the log ends at %d", x.seq, newest)
+	}
+	reader, err := x.reader()
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	err = x.corpus.Live("", func(v store.Version) error {
+		raw, err := recordOf(reader, v.Path)
+		if err != nil || raw == nil {
+			return err
+		}
+		var r fileRecord
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return fmt.Errorf("record of %s: %w", v.Path, err)
+		}
+		f := &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, indexed: r.Indexed, ids: []string{fileID(v.Path)}, gen: r.Gen, kind: KindOf(string(v.Path))}
+		for _, c := range r.Chunks {
+			f.ids = append(f.ids, string(v.Path)+"\x00"+c)
+		}
+		copy(f.hash[:], r.Hash)
+		if f.hash != v.Blob && v.Seq <= x.seq {
+			f.indexed = false // what it says is of another log: read the file itself
+		}
+		x.files[v.Path] = f
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	dict, err := x.idx.FieldDict(fieldWord)
+	if err != nil {
+		return err
+	}
+	defer dict.Close()
+	for {
+		e, err := dict.Next()
+		if err != nil {
+			return err
+		}
+		if e == nil {
+			break
+		}
+		x.terms.add(e.Term)
+	}
+	x.ready = true
+	return nil
+}
+
+// recordOf reads what is stored of a path; nil when it is not in the index.
+func recordOf(r index.IndexReader, p store.Path) (raw []byte, err error) {
+	d, err := r.Document(fileID(p))
+	if err != nil || d == nil {
+		return nil, err
+	}
+	d.VisitFields(func(f index.Field) {
+		if f.Name() == fieldRecord {
+			raw = bytes.Clone(f.Value())
+		}
+	})
+	return raw, nil
+}
+
+// CatchUp brings the index up to the newest version. The first time it takes
+// the live files rather than the whole history.
+func (x *Index) CatchUp(ctx context.Context) error {
+	x.write.Lock()
+	defer x.write.Unlock()
+	if x.idx == nil {
+		return errNoIndex
+	}
+	x.mu.RLock()
+	ready, seq := x.ready, x.seq
+	x.mu.RUnlock()
+	if !ready {
+		return x.first(ctx)
+	}
+	for ctx.Err() == nil {
+		vs, err := x.corpus.Since(seq, 4*batchFiles)
+		if err != nil || len(vs) == 0 {
+			return err
+		}
+		newest := map[store.Path]store.Version{}
+		var order []store.Path
+		for _, v := range vs {
+			if _, ok := newest[v.Path]; !ok {
+				order = append(order, v.Path)
+			}
+			newest[v.Path] = v
+			seq = v.Seq
+		}
+		b := x.newBatch()
+		for _, p := range order {
+			b.take(newest[p])
+		}
+		if err := b.commit(ctx, seq, true); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// first indexes every live file.
+func (x *Index) first(ctx context.Context) error {
+	seq := x.corpus.Seq()
+	var all []store.Version
+	if err := x.corpus.Live("", func(v store.Version) error {
+		all = append(all, v)
+		return ctx.Err()
+	}); err != nil {
+		return err
+	}
+	b := x.newBatch()
+	for _, v := range all {
+		if b.take(v); b.full() {
+			if err := b.commit(ctx, 0, false); err != nil {
+				return err
+			}
+			b = x.newBatch()
+		}
+	}
+	if err := b.commit(ctx, seq, true); err != nil {
+		return err
+	}
+	return x.compact(ctx)
+}
+
+// compact makes one segment of what the first index wrote in many: smaller, and
+// a query looks each word up once.
+func (x *Index) compact(ctx context.Context) error {
+	adv, err := x.idx.Advanced()
+	if err != nil {
+		return err
+	}
+	s, ok := adv.(*scorch.Scorch)
+	if !ok {
+		return nil
+	}
+	return s.ForceMerge(ctx, &mergeplan.SingleSegmentMergePlanOptions)
+}
+
+// batch collects files to write in one step.
+type batch struct {
+	x     *Index
+	take_ []store.Version
+	bytes int64
+}
+
+func (x *Index) newBatch() *batch { return &batch{x: x} }
+
+func (b *batch) take(v store.Version) {
+	b.take_ = append(b.take_, v)
+	b.bytes += v.Stat.Size
+}
+
+func (b *batch) full() bool { return len(b.take_) >= batchFiles || b.bytes >= batchBytes }
+
+// prepared is one file after analysis.
+type prepared struct {
+	v    store.Version
+	f    *file // nil: leaves the index
+	docs []*document.Document
+}
+
+// commit analyses the files on all cores and writes them with the checkpoint.
+func (b *batch) commit(ctx context.Context, seq uint64, last bool) error {
+	x := b.x
+	ready := make([]prepared, len(b.take_))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(x.workers())
+	for i, v := range b.take_ {
+		g.Go(func() error {
+			if gctx.Err() != nil {
+				return gctx.Err()
+			}
+			stems := x.stems.Get().(*stemmer)
+			defer x.stems.Put(stems)
+			p, err := x.prepare(v, stems)
+			ready[i] = p
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	batch := x.idx.NewBatch()
+	for _, p := range ready {
+		if err := x.enter(batch, p); err != nil {
+			return err
+		}
+	}
+	if last {
+		batch.SetInternal(seqKey, binary.BigEndian.AppendUint64(nil, seq))
+	}
+	if err := x.idx.Batch(batch); err != nil {
+		return fmt.Errorf("write search index: %w", err)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, p := range ready {
+		if p.f == nil {
+			delete(x.files, p.v.Path)
+		} else {
+			x.files[p.v.Path] = p.f
+		}
+	}
+	if last {
+		x.seq, x.ready = max(seq, x.seq), true
+		x.problem.Store(nil)
+	}
+	return nil
+}
+
+// enter puts one file into a bleve batch: its old chunks go, the new ones come.
+func (x *Index) enter(batch *bleve.Batch, p prepared) error {
+	x.mu.RLock()
+	old := x.files[p.v.Path]
+	x.mu.RUnlock()
+	kept := map[string]bool{}
+	for _, d := range p.docs {
+		kept[d.ID()] = true
+		if err := batch.IndexAdvanced(d); err != nil {
+			return err
+		}
+	}
+	if old != nil {
+		for _, id := range old.ids {
+			if !kept[id] {
+				batch.Delete(id)
+			}
+		}
+	}
+	return nil
+}

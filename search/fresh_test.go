@@ -1,0 +1,82 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestFresh edits files while the follower works and asks right after each edit,
+// before anybody told it: the new line is found, the old one is not.
+func TestFresh(t *testing.T) {
+	c := newDiskCorpus(t, t.TempDir())
+	for i := range 50 {
+		c.write(t, fmt.Sprintf("dir%d/file%d.go", i%5, i), fmt.Sprintf("package p\n\nfunc first%d() {}\n", i))
+	}
+	x := openIndex(t, c)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if err := x.CatchUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	x.Start(ctx)
+	var took []time.Duration
+	for n := range 200 {
+		p := fmt.Sprintf("dir%d/file%d.go", n%5, n%50)
+		c.write(t, p, fmt.Sprintf("package p\n\nfunc edited%dEnd() {}\n", n))
+		began := time.Now()
+		r, err := x.Grep(ctx, Query{Pattern: fmt.Sprintf("edited%dEnd", n), CaseSensitive: true})
+		if err != nil || len(r.Lines) != 1 || string(r.Lines[0].Path) != p {
+			t.Fatalf("edit %d: %+v %v", n, r, err)
+		}
+		took = append(took, time.Since(began))
+		if n >= 50 {
+			if r, err = x.Grep(ctx, Query{Pattern: fmt.Sprintf("edited%dEnd", n-50), CaseSensitive: true}); err != nil || len(r.Lines) != 0 {
+				t.Fatalf("edit %d: what was overwritten is still found: %+v %v", n, r, err)
+			}
+		}
+		x.Poke()
+	}
+	c.remove(t, "dir0/file0.go")
+	if r, err := x.Grep(ctx, Query{Pattern: "edited150End"}); err != nil || len(r.Lines) != 0 {
+		t.Errorf("a deleted file is still found: %+v %v", r, err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); x.Stats().Lag > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the follower does not catch up")
+		}
+	}
+	got, err := x.Rank(ctx, "edited end", Query{}, Hints{}, 100)
+	if err != nil || len(got) != 49 {
+		t.Errorf("ranked: %d files, want 49: %v", len(got), err)
+	}
+	t.Logf("answers right after an edit: %s", quantiles(took))
+}
+
+// TestPast looks for what was taken away 500 versions ago, and in a deleted file.
+func TestPast(t *testing.T) {
+	c := newDiskCorpus(t, t.TempDir())
+	c.write(t, "a.go", "package p\n\nfunc vanished() {}\n")
+	for n := range 500 {
+		c.write(t, "a.go", fmt.Sprintf("package p\n\nvar n = %d\n", n))
+	}
+	c.write(t, "b.go", "package p\n\nfunc deletedToo() {}\n")
+	c.remove(t, "b.go")
+	x := openIndex(t, c)
+	for _, tc := range []struct {
+		pattern           string
+		first, last, gone uint64
+	}{{"func vanished", 1, 1, 2}, {"deletedToo", 502, 502, 503}, {"var n = 42", 422, 0, 0}} {
+		r, err := x.History(context.Background(), Query{Pattern: tc.pattern, CaseSensitive: true}, 10)
+		if err != nil || len(r.Hits) != 1 {
+			t.Fatalf("%q: %+v %v", tc.pattern, r, err)
+		}
+		if h := r.Hits[0]; tc.last != 0 && (h.First != tc.first || h.Last != tc.last || h.Gone != tc.gone) {
+			t.Errorf("%q: %+v", tc.pattern, h)
+		}
+	}
+	if r, err := x.History(context.Background(), Query{Pattern: "var n = 499"}, 10); err != nil || len(r.Hits) != 0 {
+		t.Errorf("what is still there is not of the past: %+v %v", r, err)
+	}
+}

@@ -1,0 +1,314 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"cachebro/store"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	index "github.com/blevesearch/bleve_index_api"
+	"github.com/bmatcuk/doublestar/v4"
+	"golang.org/x/sync/errgroup"
+)
+
+// Line is one matching line.
+type Line struct {
+	Path store.Path
+	No   int // 1-based
+	Text []byte
+}
+
+// Result of an exact query.
+type Result struct {
+	Lines []Line // ordered by path and line
+	Files int    // with a match
+	// Truncated: the limit was reached; there are more.
+	Truncated bool
+	// Candidates is how many files were read; Scanned says that nothing
+	// selective was found, or that the index was not ready.
+	Candidates int
+	Scanned    bool
+	Warning    string
+}
+
+// Grep answers an exact query with the lines that match now, on the source.
+func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
+	auto, want, must, err := compile(q)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := checkGlobs(q); err != nil {
+		return Result{}, err
+	}
+	paths, scanned, warning := x.candidates(want, q)
+	found := make([][]Line, len(paths))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(x.workers())
+	for _, part := range shares(len(paths), 4*x.workers()) {
+		g.Go(func() error {
+			m := newMatcher(q, auto.clone(), must)
+			for i := part[0]; i < part[1]; i++ {
+				if gctx.Err() != nil {
+					return gctx.Err()
+				}
+				content, err := x.corpus.Read(paths[i])
+				if errors.Is(err, fs.ErrNotExist) {
+					continue
+				}
+				if err != nil {
+					x.opt.Logger.Debug("search: read", "path", paths[i], "err", err)
+					continue
+				}
+				if IsText(content) {
+					found[i] = m.lines(paths[i], content)
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return Result{}, err
+	}
+	r := Result{Candidates: len(paths), Scanned: scanned, Warning: warning}
+	for _, lines := range found {
+		if len(lines) == 0 {
+			continue
+		}
+		r.Files++
+		if q.Limit > 0 && len(r.Lines)+len(lines) > q.Limit {
+			lines, r.Truncated = lines[:max(0, q.Limit-len(r.Lines))], true
+		}
+		r.Lines = append(r.Lines, lines...)
+	}
+	return r, nil
+}
+
+// Check says what is wrong with an exact query; the error carries a hint.
+func Check(q Query) error {
+	if _, _, _, err := compile(q); err != nil {
+		return err
+	}
+	return checkGlobs(q)
+}
+
+func checkGlobs(q Query) error {
+	for _, g := range slices.Concat(q.Include, q.Exclude) {
+		if !doublestar.ValidatePattern(g) {
+			return fmt.Errorf("bad glob %q; hint: try *.go or src/**/*.ts", g)
+		}
+	}
+	return nil
+}
+
+// shares cuts 0..n into at most parts ranges.
+func shares(n, parts int) [][2]int {
+	var cut [][2]int
+	for i := range parts {
+		if a, b := n*i/parts, n*(i+1)/parts; a < b {
+			cut = append(cut, [2]int{a, b})
+		}
+	}
+	return cut
+}
+
+// admits reports whether a query's filters let a path through.
+func (q Query) admits(p store.Path, kind Kind) bool {
+	if q.Kind != "" && kind != q.Kind {
+		return false
+	}
+	if q.Path != "" && q.Path != "." && string(p) != q.Path && !strings.HasPrefix(string(p), strings.TrimSuffix(q.Path, "/")+"/") {
+		return false
+	}
+	return (len(q.Include) == 0 || matchGlob(q.Include, p)) && !(len(q.Exclude) > 0 && matchGlob(q.Exclude, p))
+}
+
+// matchGlob: a glob without a slash matches the base name at any depth, one
+// with a slash the whole path, as in a gitignore file; a directory matches all
+// that is below.
+func matchGlob(globs []string, p store.Path) bool {
+	for _, g := range globs {
+		g = strings.TrimSuffix(g, "/")
+		whole := strings.Contains(g, "/")
+		g = strings.TrimPrefix(g, "/")
+		if !whole {
+			g = "**/" + g
+		}
+		if ok, _ := doublestar.Match(g, string(p)); ok {
+			return true
+		}
+		if ok, _ := doublestar.Match(g+"/**", string(p)); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// candidates are the files that may hold a match, ordered by path.
+func (x *Index) candidates(want *need, q Query) (paths []store.Path, scanned bool, warning string) {
+	if want.op == needNone {
+		return nil, false, ""
+	}
+	take := map[store.Path]bool{}
+	x.mu.RLock()
+	ready, seq, block := x.ready, x.seq, x.terms.block
+	x.mu.RUnlock()
+	hits, ok, err := map[store.Path]bool(nil), false, error(nil)
+	if ready && want.op != needAll {
+		hits, ok, err = x.lookUp(want, block)
+	}
+	if err != nil {
+		warning = "the index could not be read (" + err.Error() + "); every file was scanned"
+		x.Poke()
+	} else if !ready {
+		warning = "the search index does not answer yet; every file was scanned"
+		if p := x.problem.Load(); p != nil {
+			warning = "the search index does not answer yet (" + *p + "); every file was scanned"
+		}
+	}
+	x.mu.RLock()
+	for p, f := range x.files {
+		if (!ok || !f.indexed || hits[p]) && q.admits(p, f.kind) {
+			take[p] = true
+		}
+	}
+	x.mu.RUnlock()
+	// What is newer than the index is read whatever the index says.
+	if newer, err := x.corpus.Since(seq, 10_000); err == nil {
+		for _, v := range newer {
+			if x.searchable(v) && q.admits(v.Path, KindOf(string(v.Path))) {
+				take[v.Path] = true
+			}
+		}
+	}
+	if !ready {
+		_ = x.corpus.Live("", func(v store.Version) error {
+			if x.searchable(v) && v.Stat.Size > 0 && q.admits(v.Path, KindOf(string(v.Path))) {
+				take[v.Path] = true
+			}
+			return nil
+		})
+	}
+	for p := range take {
+		paths = append(paths, p)
+	}
+	slices.Sort(paths)
+	return paths, !ok, warning
+}
+
+// lookUp evaluates a need on the postings; ok is false when it selects nothing.
+func (x *Index) lookUp(want *need, block []byte) (hits map[store.Path]bool, ok bool, err error) {
+	reader, err := x.reader()
+	if err != nil {
+		return nil, false, err
+	}
+	defer reader.Close()
+	set, ok, err := x.eval(reader, want, block)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	hits = map[store.Path]bool{}
+	for it := set.Iterator(); it.HasNext(); {
+		id, err := reader.ExternalID(index.NewIndexInternalID(nil, uint64(it.Next())))
+		if err != nil {
+			return nil, false, err
+		}
+		path, _, _ := strings.Cut(id, "\x00")
+		hits[store.Path(path)] = true
+	}
+	return hits, true, nil
+}
+
+func (x *Index) eval(r index.IndexReader, n *need, block []byte) (*roaring.Bitmap, bool, error) {
+	switch n.op {
+	case needWord:
+		words, ok := matchTerms(block, n.word)
+		if !ok {
+			return nil, false, nil
+		}
+		set := roaring.New()
+		for _, w := range words {
+			if err := postings(r, w, set); err != nil {
+				return nil, false, err
+			}
+		}
+		return set, true, nil
+	case needAnd:
+		var all *roaring.Bitmap
+		for _, sub := range cheapFirst(n.subs) {
+			if all != nil && all.GetCardinality() <= fewFiles {
+				break // reading them costs less than more postings
+			}
+			set, ok, err := x.eval(r, sub, block)
+			if err != nil {
+				return nil, false, err
+			}
+			if !ok {
+				continue // not selective: the others decide
+			}
+			if all == nil {
+				all = set
+			} else {
+				all.And(set)
+			}
+			if all.IsEmpty() {
+				break
+			}
+		}
+		return all, all != nil, nil
+	case needOr:
+		any := roaring.New()
+		for _, sub := range n.subs {
+			set, ok, err := x.eval(r, sub, block)
+			if err != nil || !ok {
+				return nil, false, err
+			}
+			any.Or(set)
+		}
+		return any, true, nil
+	}
+	return nil, false, nil
+}
+
+// fewFiles is from how many candidates on it pays to look for fewer.
+const fewFiles = 24
+
+// cheapFirst orders needs by the cost of their postings: a whole word is one
+// term, a long part of one a few, a short part thousands.
+func cheapFirst(subs []*need) []*need {
+	cost := func(n *need) int {
+		switch {
+		case n.op != needWord:
+			return 1000
+		case n.word.atStart && n.word.atEnd:
+			return -len(n.word.text)
+		}
+		return 100 - len(n.word.text)
+	}
+	subs = slices.Clone(subs)
+	slices.SortStableFunc(subs, func(a, b *need) int { return cost(a) - cost(b) })
+	return subs
+}
+
+func postings(r index.IndexReader, word string, set *roaring.Bitmap) error {
+	tfr, err := r.TermFieldReader(context.Background(), []byte(word), fieldWord, false, false, false)
+	if err != nil {
+		return err
+	}
+	defer tfr.Close()
+	var pre index.TermFieldDoc
+	for {
+		d, err := tfr.Next(pre.Reset())
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			return nil
+		}
+		set.Add(uint32(d.ID.Value()))
+	}
+}

@@ -1,0 +1,240 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cachebro/store"
+)
+
+// goSource is the tree that comes with every Go installation.
+func goSource(tb testing.TB, sub string) string {
+	tb.Helper()
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	dir := filepath.Join(strings.TrimSpace(string(out)), "src", sub)
+	if _, err := os.Stat(dir); err != nil {
+		tb.Fatal(err)
+	}
+	return dir
+}
+
+func openIndex(tb testing.TB, c *diskCorpus) *Index {
+	tb.Helper()
+	x := Open(filepath.Join(tb.TempDir(), "index"), c, Options{})
+	tb.Cleanup(func() { x.Close() })
+	return x
+}
+
+// TestEqualsRipgrep holds every matching line of the fixed queries against what
+// rg prints: on a part of the Go source tree, or with CACHEBRO_SEARCH_ALL=1 all
+// of it, with CACHEBRO_SEARCH_TREE=DIR on another tree. The queries were drawn
+// from the Go tree once (-draw makes new ones).
+func TestEqualsRipgrep(t *testing.T) {
+	if _, err := exec.LookPath("rg"); err != nil {
+		t.Fatal("ripgrep is needed: apt-get install ripgrep")
+	}
+	file := "../testdata/search/queries.json"
+	if *draw {
+		drawFile(t, file)
+	}
+	root, every := goSource(t, "net/http"), 4
+	if os.Getenv("CACHEBRO_SEARCH_ALL") != "" {
+		root, every = goSource(t, ""), 1
+	}
+	if dir := os.Getenv("CACHEBRO_SEARCH_TREE"); dir != "" {
+		root, every = dir, 1
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var qs []Query
+	if err := json.Unmarshal(raw, &qs); err != nil {
+		t.Fatal(err)
+	}
+	c := newDiskCorpus(t, root)
+	x := openIndex(t, c)
+	start := time.Now()
+	if err := x.CatchUp(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	st := x.Stats()
+	t.Logf("indexed %d files, %.1f MB, %d chunks, %d words in %v (%.1f MB/s), %.2f of the corpus on disk", st.Indexed, float64(st.Bytes)/1e6, st.Chunks, st.Words,
+		time.Since(start), float64(st.Bytes)/1e6/time.Since(start).Seconds(), float64(st.DiskBytes)/float64(st.Bytes))
+	var few, many, native []time.Duration
+	for i, q := range qs {
+		if i%every != 0 {
+			continue
+		}
+		ours, rg, candidates := compareWithRipgrep(t, x, root, q)
+		if native = append(native, rg); candidates <= 200 {
+			few = append(few, ours)
+		} else {
+			many = append(many, ours)
+		}
+	}
+	if st = x.Stats(); st.Bytes > 0 {
+		t.Logf("%.2f of the corpus on disk at the end", float64(st.DiskBytes)/float64(st.Bytes))
+	}
+	t.Logf("%d queries; at most 200 candidates: %s; others: %s; rg: %s", len(native), quantiles(few), quantiles(many), quantiles(native))
+}
+
+var draw = flag.Bool("draw", false, "draw new queries for TestEqualsRipgrep")
+
+// drawFile writes 300 literals and 100 regular expressions.
+func drawFile(t *testing.T, file string) {
+	t.Helper()
+	var qs []Query
+	literal, regex := 0, 0
+	for _, q := range drawQueries(t, goSource(t, ""), rand.New(rand.NewSource(11)), 3000) {
+		if q.Regex && regex < 100 {
+			regex++
+		} else if !q.Regex && literal < 300 {
+			literal++
+		} else {
+			continue
+		}
+		qs = append(qs, q)
+	}
+	raw, err := json.MarshalIndent(qs, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(raw, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func quantiles(d []time.Duration) string {
+	if len(d) == 0 {
+		return "none"
+	}
+	slices.Sort(d)
+	return fmt.Sprintf("n %d p50 %v p95 %v", len(d), d[len(d)/2].Round(10*time.Microsecond), d[len(d)*95/100].Round(10*time.Microsecond))
+}
+
+func compareWithRipgrep(t *testing.T, x *Index, root string, q Query) (took, native time.Duration, candidates int) {
+	t.Helper()
+	start := time.Now()
+	r, err := x.Grep(context.Background(), q)
+	if err != nil {
+		t.Errorf("%+v: %v", q, err)
+		return
+	}
+	took = time.Since(start)
+	args := []string{"--no-ignore", "--hidden", "-a", "-n", "--no-heading", "--with-filename", "--color=never", "--sort=path", "-g", "!.git", "-g", "!.env*"}
+	if !q.Regex {
+		args = append(args, "-F")
+	}
+	if !q.CaseSensitive {
+		args = append(args, "-i")
+	}
+	args = append(args, "-e", q.Pattern, ".")
+	cmd := exec.Command("rg", args...)
+	cmd.Dir = root
+	start = time.Now()
+	out, err := cmd.Output()
+	native = time.Since(start)
+	if ee, ok := err.(*exec.ExitError); err != nil && !(ok && ee.ExitCode() == 1) {
+		t.Fatalf("rg %q: %v %s", args, err, ee.Stderr)
+	}
+	want := map[string]int{}
+	for _, line := range strings.Split(string(out), "\n") {
+		if line = strings.TrimPrefix(line, "./"); line != "" {
+			if text, err := x.corpus.Read(pathOf(line)); err == nil && IsText(text) {
+				want[line]++
+			}
+		}
+	}
+	candidates = r.Candidates
+	for _, l := range r.Lines {
+		key := fmt.Sprintf("%s:%d:%s", l.Path, l.No, l.Text)
+		if want[key]--; want[key] < 0 {
+			t.Errorf("%+v: not in rg's answer: %.200s", q, key)
+			return
+		}
+	}
+	for key, n := range want {
+		if n > 0 {
+			t.Errorf("%+v: %d lines, missing %.200s (candidates %d, scanned %v)", q, len(r.Lines), key, r.Candidates, r.Scanned)
+			return
+		}
+	}
+	return took, native, r.Candidates
+}
+
+// drawQueries makes literals and regular expressions from lines of the tree.
+func drawQueries(t *testing.T, root string, rng *rand.Rand, n int) []Query {
+	t.Helper()
+	var files []string
+	if err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && KindOf(p) != Other {
+			files = append(files, p)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var qs []Query
+	for len(qs) < n {
+		text, err := os.ReadFile(files[rng.Intn(len(files))])
+		if err != nil || !IsText(text) {
+			continue
+		}
+		lines := strings.Split(string(text), "\n")
+		line := strings.TrimSpace(lines[rng.Intn(len(lines))])
+		if len(line) < 6 || !isASCII(line) {
+			continue
+		}
+		q := Query{CaseSensitive: rng.Intn(2) == 0}
+		a := rng.Intn(len(line) - 3)
+		b := min(len(line), a+3+rng.Intn(25))
+		piece := line[a:b]
+		if strings.TrimSpace(piece) == "" {
+			continue
+		}
+		switch rng.Intn(6) {
+		case 0, 1, 2:
+			q.Pattern = piece
+		case 3:
+			words := strings.FieldsFunc(line, func(r rune) bool { return !isWord(r) })
+			if len(words) < 2 {
+				continue
+			}
+			q.Regex, q.Pattern = true, words[0]+`.*`+words[len(words)-1]
+		case 4:
+			words := strings.FieldsFunc(line, func(r rune) bool { return !isWord(r) })
+			if len(words) == 0 {
+				continue
+			}
+			q.Regex, q.Pattern = true, `\b`+words[rng.Intn(len(words))]+`\w*\(`
+		case 5:
+			q.Regex = true
+			q.Pattern = []string{`^func \w+\(`, `[A-Z]{5,}_[a-z]+`, `(foo|bar|baz)\d+`, `\breturn\s+nil,\s+err`, `x{3}`, `^\s*//\s*TODO`, `err(or)?\s*:?=`, `"[^"]*%w"`}[rng.Intn(8)]
+		}
+		qs = append(qs, q)
+	}
+	return qs
+}
+
+func pathOf(line string) store.Path {
+	p, _, _ := strings.Cut(line, ":")
+	return store.Path(p)
+}

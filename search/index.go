@@ -1,0 +1,274 @@
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"cachebro/store"
+
+	"github.com/blevesearch/bleve/v2"
+	"github.com/blevesearch/bleve/v2/index/scorch"
+	index "github.com/blevesearch/bleve_index_api"
+)
+
+// mappingVersion changes whenever the same content would give other documents;
+// an index of another version is rebuilt.
+const mappingVersion = 4
+
+// Corpus is where an Index reads from: the store and the project's source.
+type Corpus interface {
+	// Since returns versions after seq in order, limit at most.
+	Since(seq uint64, limit int) ([]store.Version, error)
+	// Seq is the newest sequence number.
+	Seq() uint64
+	// Live calls fn with the newest version of every existing path.
+	Live(prefix store.Path, fn func(store.Version) error) error
+	// Content returns the content of a version.
+	Content(store.Hash) ([]byte, error)
+	// Read returns a file's bytes as they are now on the source, not through
+	// the mount.
+	Read(store.Path) ([]byte, error)
+	// Secret files are never indexed nor shown.
+	Secret(store.Path) bool
+}
+
+// Options of an Index; the zero value is usable.
+type Options struct {
+	Logger *slog.Logger // nil: silent
+	// MaxFile is the size in bytes above which a file is not indexed (it is
+	// still scanned by exact queries); 0: 2 MiB.
+	MaxFile int
+	// Workers for verification and indexing; 0: the number of CPUs.
+	Workers int
+}
+
+// Index is a project's full-text index. Safe for concurrent use.
+type Index struct {
+	dir    string
+	opt    Options
+	corpus Corpus
+
+	write sync.Mutex // one writer at a time; guards idx; taken before mu
+	idx   bleve.Index
+
+	mu    sync.RWMutex // guards what follows; never held over disk
+	adv   index.Index  // idx, for reading; nil: there is none
+	files map[store.Path]*file
+	terms *terms
+	seq   uint64 // every version up to here is in the index
+	ready bool   // the first index is complete
+
+	// problem says why the index does not answer ("" when it does).
+	problem atomic.Pointer[string]
+
+	stems sync.Pool // of *stemmer
+
+	stop context.CancelFunc
+	done chan struct{} // closed by the follower when it has ended
+	poke chan struct{} // never closed; capacity 1
+}
+
+// file is what the index knows of one path. Immutable.
+type file struct {
+	hash    store.Hash
+	size    int64
+	seq     uint64
+	time    int64    // ns, of the newest version
+	indexed bool     // its chunks are in the index; else it is always a candidate
+	ids     []string // document ids
+	gen     bool     // generated or minified
+	kind    Kind
+}
+
+// errNoIndex: closed, or it could not be made.
+var errNoIndex = errors.New("there is no search index")
+
+// Open opens the index in dir, creates it when there is none, and rebuilds it
+// when it is damaged or of another mapping. Following the version log begins
+// with Start. Where no index can be written (a full disk, say), queries scan and Start
+// tries again.
+func Open(dir string, corpus Corpus, o Options) *Index {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if o.MaxFile == 0 {
+		o.MaxFile = 2 << 20
+	}
+	x := &Index{dir: dir, opt: o, corpus: corpus, done: make(chan struct{}), poke: make(chan struct{}, 1)}
+	x.stems.New = func() any { return newStemmer() }
+	if err := x.open(); err != nil {
+		x.begin("it is being rebuilt: " + err.Error())
+		if errors.Is(err, os.ErrNotExist) {
+			x.begin("it is being made")
+		}
+		o.Logger.Info("search index is made anew", "reason", err)
+		if err := x.recreate(); err != nil {
+			x.begin("it cannot be made: " + err.Error())
+			o.Logger.Error("create search index", "err", err)
+		}
+	}
+	return x
+}
+
+// begin empties the tables and notes why the index does not answer.
+func (x *Index) begin(why string) {
+	x.problem.Store(&why)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.files, x.terms, x.seq, x.ready = map[store.Path]*file{}, newTerms(), 0, false
+}
+
+// open opens what is there. A damaged index can make its library panic.
+func (x *Index) open() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("damaged: %v", p)
+		}
+	}()
+	var v struct{ Mapping int }
+	raw, err := os.ReadFile(filepath.Join(x.dir, "cachebro.json"))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, &v); err != nil || v.Mapping != mappingVersion {
+		return fmt.Errorf("mapping is %d, want %d", v.Mapping, mappingVersion)
+	}
+	idx, err := bleve.OpenUsing(filepath.Join(x.dir, "bleve"), settings())
+	if err != nil {
+		return err
+	}
+	if err := x.use(idx); err != nil {
+		idx.Close()
+		return err
+	}
+	if err := x.load(); err != nil {
+		return errors.Join(err, x.drop())
+	}
+	return nil
+}
+
+// recreate throws the index away and begins an empty one.
+func (x *Index) recreate() error {
+	if err := os.RemoveAll(x.dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(x.dir, 0o700); err != nil {
+		return err
+	}
+	m := bleve.NewIndexMapping()
+	m.StoreDynamic, m.IndexDynamic, m.DocValuesDynamic = false, false, false
+	idx, err := bleve.NewUsing(filepath.Join(x.dir, "bleve"), m, scorch.Name, scorch.Name, settings())
+	if err != nil {
+		return err
+	}
+	if err := x.use(idx); err != nil {
+		idx.Close()
+		return err
+	}
+	mark, _ := json.Marshal(struct{ Mapping int }{mappingVersion})
+	return os.WriteFile(filepath.Join(x.dir, "cachebro.json"), mark, 0o600)
+}
+
+// settings of the index. A batch counts once it can be searched: what a crash
+// takes, the checkpoint (which goes the same way) makes the follower do again.
+func settings() map[string]any {
+	return map[string]any{"bolt_timeout": "1s", "unsafe_batch": true, "numSnapshotsToKeep": 1}
+}
+
+func (x *Index) use(idx bleve.Index) error {
+	adv, err := idx.Advanced()
+	if err != nil {
+		return err
+	}
+	x.idx = idx
+	x.mu.Lock()
+	x.adv = adv
+	x.mu.Unlock()
+	return nil
+}
+
+// reader is a snapshot to read from; the caller closes it. errNoIndex: there is
+// nothing to read.
+func (x *Index) reader() (index.IndexReader, error) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.adv == nil {
+		return nil, errNoIndex
+	}
+	return x.adv.Reader()
+}
+
+// drop closes the index; queries that hold a snapshot go on.
+func (x *Index) drop() error {
+	x.mu.Lock()
+	x.adv = nil
+	x.mu.Unlock()
+	if x.idx == nil {
+		return nil
+	}
+	err := x.idx.Close()
+	x.idx = nil
+	return err
+}
+
+// Close stops following and closes the index.
+func (x *Index) Close() error {
+	if x.stop != nil {
+		x.stop()
+		<-x.done
+	}
+	x.write.Lock()
+	defer x.write.Unlock()
+	return x.drop()
+}
+
+// Stats of an index.
+type Stats struct {
+	Files     int    `json:"files"`
+	Indexed   int    `json:"indexed"`
+	Chunks    int    `json:"chunks"`
+	Words     int    `json:"words"`
+	Bytes     int64  `json:"bytes"`      // of the indexed files
+	DiskBytes int64  `json:"disk_bytes"` // of the index
+	Seq       uint64 `json:"seq"`
+	Lag       uint64 `json:"lag"` // versions not yet followed
+	Ready     bool   `json:"ready"`
+	Problem   string `json:"problem,omitempty"`
+}
+
+// Stats counts.
+func (x *Index) Stats() Stats {
+	x.mu.RLock()
+	st := Stats{Files: len(x.files), Seq: x.seq, Ready: x.ready, Words: len(x.terms.known)}
+	for _, f := range x.files {
+		if f.indexed {
+			st.Indexed++
+			st.Chunks += len(f.ids) - 1
+			st.Bytes += f.size
+		}
+	}
+	x.mu.RUnlock()
+	if newest := x.corpus.Seq(); newest > st.Seq {
+		st.Lag = newest - st.Seq
+	}
+	if p := x.problem.Load(); p != nil {
+		st.Problem = *p
+	}
+	_ = filepath.WalkDir(x.dir, func(_ string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			if info, err := d.Info(); err == nil {
+				st.DiskBytes += info.Size()
+			}
+		}
+		return nil
+	})
+	return st
+}

@@ -1,0 +1,183 @@
+package search
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"unicode"
+
+	"cachebro/store"
+)
+
+// NameHit is a file found by its name.
+type NameHit struct {
+	Path  store.Path
+	Score float64
+	Time  int64
+}
+
+// Names finds files whose path holds the letters of a pattern in order; the
+// closer together, the nearer to word starts and to the base name, the better.
+func (x *Index) Names(pattern string, q Query, limit int) []NameHit {
+	needle := strings.ToLower(strings.Join(strings.Fields(pattern), ""))
+	if needle == "" {
+		return nil
+	}
+	var out []NameHit
+	for p, v := range x.live() {
+		if !q.admits(p, v.kind) {
+			continue
+		}
+		if s, ok := fuzzy(string(p), needle); ok {
+			out = append(out, NameHit{p, s, v.time})
+		}
+	}
+	slices.SortFunc(out, func(a, b NameHit) int {
+		if a.Score != b.Score {
+			if a.Score > b.Score {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(string(a.Path), string(b.Path))
+	})
+	return out[:min(len(out), limit)]
+}
+
+// live is the file table; before the first index it is made from the log.
+func (x *Index) live() map[store.Path]*file {
+	x.mu.RLock()
+	ready := x.ready
+	files := make(map[store.Path]*file, len(x.files))
+	for p, f := range x.files {
+		files[p] = f
+	}
+	x.mu.RUnlock()
+	if !ready {
+		_ = x.corpus.Live("", func(v store.Version) error {
+			if x.searchable(v) {
+				files[v.Path] = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))}
+			}
+			return nil
+		})
+	}
+	return files
+}
+
+// fuzzy scores a path against lower-case letters.
+func fuzzy(p, needle string) (float64, bool) {
+	low := strings.ToLower(p)
+	base := strings.LastIndexByte(low, '/') + 1
+	if i := strings.LastIndex(low, needle); i >= 0 {
+		s := 100 + 20*float64(len(needle))/float64(len(low))
+		if i >= base {
+			s += 50
+		}
+		if i == base {
+			s += 30
+		}
+		if stem, _, _ := strings.Cut(low[base:], "."); stem == needle || low[base:] == needle {
+			s += 60
+		}
+		return s, true
+	}
+	best, ok := subsequence(low[base:], p[base:], needle)
+	if ok {
+		return best + 20, true
+	}
+	return subsequence(low, p, needle)
+}
+
+func subsequence(low, p, needle string) (s float64, ok bool) {
+	at, last := 0, -2
+	for i := 0; i < len(low) && at < len(needle); i++ {
+		if low[i] != needle[at] {
+			continue
+		}
+		switch {
+		case i == last+1:
+			s += 4
+		case i == 0 || strings.IndexByte("/_-.", low[i-1]) >= 0 || unicode.IsUpper(rune(p[i])):
+			s += 3
+		default:
+			s++
+		}
+		last = i
+		at++
+	}
+	return s * 20 / float64(10+len(low)), at == len(needle)
+}
+
+// Suggest names what the dictionary has nearest to a pattern's unknown words,
+// for "did you mean".
+func (x *Index) Suggest(pattern string, n int) []string {
+	x.mu.RLock()
+	block := x.terms.block
+	x.mu.RUnlock()
+	type near struct {
+		word string
+		far  int
+	}
+	var all []near
+	eachWord([]byte(pattern), func(start, end int) {
+		w := string(appendFolded(nil, []byte(pattern[start:end])))
+		if len(w) < 3 || len(w) > 40 || bytes.Contains(block, []byte("\n"+w+"\n")) {
+			return
+		}
+		most := 1
+		if len(w) > 5 {
+			most = 2
+		}
+		for at := 1; at < len(block); {
+			stop := at + bytes.IndexByte(block[at:], '\n')
+			t := block[at:stop]
+			at = stop + 1
+			if d := len(t) - len(w); d > most || -d > most || len(t) == 0 || t[0] != w[0] && t[len(t)-1] != w[len(w)-1] {
+				continue
+			}
+			if far := editDistance(string(t), w, most); far <= most {
+				all = append(all, near{string(t), far})
+			}
+		}
+	})
+	slices.SortStableFunc(all, func(a, b near) int { return a.far - b.far })
+	var out []string
+	for _, c := range all {
+		if !slices.Contains(out, c.word) {
+			if out = append(out, c.word); len(out) == n {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// editDistance counts insertions, deletions, changes and swaps of neighbours;
+// it gives up beyond most.
+func editDistance(a, b string, most int) int {
+	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next[0] = i + 1
+		least := next[0]
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			v := min(row[j]+cost, row[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				v = min(v, before[j-1]+1)
+			}
+			next[j+1] = v
+			least = min(least, v)
+		}
+		if least > most {
+			return most + 1
+		}
+		before, row, next = row, next, before
+	}
+	return row[len(b)]
+}

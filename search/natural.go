@@ -1,0 +1,93 @@
+package search
+
+import "strings"
+
+// stopWords say nothing of what is looked for.
+var stopWords = set("a an and any are as at be been but by can could do does did for from get had has have he how i if in into is it its just like may me more my no not of on one or our out over please shall she should so some such than that the their them then there these they this those to up us use used using was way we were what when where which who why will with would you your code file function implemented implementation defined find show make need want")
+
+// synonyms are pairs of what programmers write for the same thing; each way.
+var synonyms = pairs(`config cfg, configuration config, directory dir, folder dir, delete remove, error err, message msg,
+ request req, response resp, context ctx, string str, buffer buf, connection conn, address addr, argument arg, parameter param,
+ temporary tmp, temporary temp, initialize init, execute exec, command cmd, environment env, variable var, number num, length len,
+ previous prev, function func, source src, destination dst, database db, authentication auth, authorization auth, password passwd,
+ synchronize sync, asynchronous async, maximum max, minimum min, statistics stats, statistic stat, parser parse, lexer scanner, tokenizer scanner,
+ allocate alloc, allocator malloc, garbage gc, collector gc, goroutine proc, scheduler proc, scheduler sched, signature sign, verify check, compress deflate,
+ regex regexp, expression regexp, hashmap map, mutex lock, thread proc, url uri, http web, time date, utility util, reference ref, pointer ptr, print printf,
+ format fmt, encode marshal, decode unmarshal, serialize marshal, deserialize unmarshal, start begin, end finish, application app, specification spec`)
+
+func pairs(text string) map[string][]string {
+	m := map[string][]string{}
+	stems := newStemmer()
+	for _, pair := range strings.Split(text, ",") {
+		words := strings.Fields(pair)
+		a, b := string(stems.stem([]byte(words[0]))), string(stems.stem([]byte(words[1])))
+		m[a], m[b] = append(m[a], b), append(m[b], a)
+	}
+	return m
+}
+
+// synonymWeight is what a synonym counts against the word itself.
+const synonymWeight = 0.4
+
+// queryTerms makes terms of a natural query: its words and the parts of its
+// identifiers, stemmed, without stop words unless there is nothing else.
+func queryTerms(text string) []term {
+	stems := newStemmer()
+	seen := map[string]int{}
+	var out, stops []term
+	take := func(part []byte) {
+		w := strings.ToLower(string(part))
+		if len(w) < 2 || len(w) > maxPart || '0' <= w[0] && w[0] <= '9' {
+			return
+		}
+		t := term{text: string(stems.stem([]byte(w))), weight: 1}
+		if _, dup := seen[t.text]; dup || len(out) >= terms64/3 {
+			return
+		}
+		if stopWords[w] {
+			stops = append(stops, t)
+			return
+		}
+		seen[t.text] = len(out)
+		out = append(out, t)
+	}
+	eachWord([]byte(text), func(start, end int) {
+		word := []byte(text[start:end])
+		eachTerm(word, take)
+	})
+	if len(out) == 0 {
+		return stops
+	}
+	for i := range out[:len(out):len(out)] {
+		for _, s := range synonyms[out[i].text] {
+			at, known := seen[s]
+			if !known {
+				if len(out) >= terms64 {
+					break
+				}
+				at = len(out)
+				seen[s] = at
+				out = append(out, term{text: s, weight: synonymWeight})
+			}
+			out[i].also |= 1 << at
+		}
+	}
+	return out
+}
+
+// Keywords are the words of a prompt that are worth looking up: lower case,
+// three characters or more, without stop words, n at most.
+func Keywords(prompt string, n int) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, w := range strings.FieldsFunc(strings.ToLower(prompt), func(r rune) bool { return r >= 0x80 || !isWord(r) || r == '_' }) {
+		if len(w) < 3 || stopWords[w] || seen[w] {
+			continue
+		}
+		seen[w] = true
+		if out = append(out, w); len(out) == n {
+			break
+		}
+	}
+	return out
+}

@@ -1,0 +1,72 @@
+package search
+
+import (
+	"encoding/json"
+
+	"cachebro/store"
+
+	"github.com/blevesearch/bleve/v2/document"
+	index "github.com/blevesearch/bleve_index_api"
+)
+
+// searchable: a tracked regular file that may be shown.
+func (x *Index) searchable(v store.Version) bool {
+	const regular = 0o100000
+	kind := v.Stat.Mode & 0o170000
+	return !v.Deleted() && v.Class == 0 && (kind == regular || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink) && !x.corpus.Secret(v.Path)
+}
+
+// prepare reads and analyses one file.
+func (x *Index) prepare(v store.Version, stems *stemmer) (p prepared, err error) {
+	p.v = v
+	defer func() {
+		if p.f != nil && len(p.docs) == 0 { // only known, not indexed
+			p.f.ids = []string{fileID(v.Path)}
+			p.docs = []*document.Document{document.NewDocument(fileID(v.Path))}
+			p.docs[0].AddField(p.f.record(v.Path))
+		}
+	}()
+	if !x.searchable(v) {
+		return p, nil
+	}
+	if v.Blob == (store.Hash{}) {
+		if v.NoContent == "" && v.Stat.Size == 0 {
+			return p, nil // an empty file or no file at all
+		}
+		p.f = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))} // scanned by every query
+		return p, nil
+	}
+	content, err := x.corpus.Content(v.Blob)
+	if err != nil {
+		x.opt.Logger.Warn("search index: content is not to be had", "path", v.Path, "err", err)
+		p.f = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))}
+		return p, nil
+	}
+	if !IsText(content) {
+		return p, nil
+	}
+	p.f = &file{hash: v.Blob, size: int64(len(content)), seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path)), gen: Generated(content)}
+	if len(content) > x.opt.MaxFile || len(content) == 0 {
+		return p, nil
+	}
+	p.docs = x.documents(v.Path, p.f, content, stems)
+	for _, d := range p.docs {
+		p.f.ids = append(p.f.ids, d.ID())
+	}
+	p.f.indexed = true
+	p.docs[0].AddField(p.f.record(v.Path))
+	return p, nil
+}
+
+// record is the stored field of a file's own document.
+func (f *file) record(p store.Path) document.Field {
+	r := fileRecord{Hash: f.hash[:], Gen: f.gen, Indexed: f.indexed}
+	for _, id := range f.ids[1:] {
+		r.Chunks = append(r.Chunks, id[len(p)+1:])
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // strings and bytes always encode
+	}
+	return document.NewTextFieldWithIndexingOptions(fieldRecord, nil, raw, index.StoreField)
+}

@@ -1,0 +1,243 @@
+package search
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+)
+
+// Query is an exact query: which lines match.
+type Query struct {
+	Pattern       string
+	Regex         bool // else a literal
+	CaseSensitive bool
+	Path          string   // only this file or directory
+	Include       []string // globs; a file must match one
+	Exclude       []string // globs; a file must match none
+	Kind          Kind     // only files of this kind
+	Limit         int      // lines; 0: no limit
+}
+
+// need is what a text must contain to be able to match: a tree over words.
+type need struct {
+	op   needOp
+	subs []*need
+	word wordNeed
+}
+
+type needOp uint8
+
+const (
+	needAll  needOp = iota // nothing is known: every text may match
+	needNone               // no text can match
+	needWord
+	needAnd
+	needOr
+)
+
+// wordNeed: a word of the text must contain text, at its start or end where
+// the boundary is known.
+type wordNeed struct {
+	text    string // folded
+	atStart bool   // a word begins where text begins
+	atEnd   bool
+}
+
+// compile checks a query and reduces it to an automaton, what its matches
+// need, and a literal that every matching line contains ("" when there is none).
+func compile(q Query) (*dfa, *need, string, error) {
+	if q.Pattern == "" {
+		return nil, nil, "", fmt.Errorf("empty pattern; hint: name a word or a regular expression")
+	}
+	if strings.Contains(q.Pattern, "\n") {
+		return nil, nil, "", fmt.Errorf("the pattern holds a line break and a match is within one line; hint: search for one of its lines")
+	}
+	expr := q.Pattern
+	if q.Regex {
+		if _, err := syntax.Parse(expr, syntax.Perl); err != nil {
+			return nil, nil, "", explain(q.Pattern, err)
+		}
+		expr = unicodeClasses(expr)
+	} else {
+		expr = regexp.QuoteMeta(expr)
+	}
+	expr = "(?m:" + expr + ")"
+	if !q.CaseSensitive {
+		expr = "(?i)" + expr
+	}
+	d, err := newDFA(expr)
+	if err != nil {
+		return nil, nil, "", explain(q.Pattern, err)
+	}
+	tree, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return nil, nil, "", explain(q.Pattern, err)
+	}
+	tree = tree.Simplify()
+	return d, simplify(needOf(tree)), longest(tree), nil
+}
+
+// longest is the longest literal that every match contains.
+func longest(re *syntax.Regexp) string {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return string(re.Rune)
+	case syntax.OpCapture, syntax.OpPlus:
+		return longest(re.Sub[0])
+	case syntax.OpConcat:
+		best := ""
+		for _, sub := range re.Sub {
+			if s := longest(sub); len(s) > len(best) {
+				best = s
+			}
+		}
+		return best
+	}
+	return ""
+}
+
+// explain turns the parser's error into one with a hint.
+func explain(pattern string, err error) error {
+	hint := "search for it literally (regex=false)"
+	if strings.Contains(err.Error(), "invalid escape") || strings.Contains(err.Error(), "Perl syntax") {
+		hint = "backreferences and look-around are not supported; " + hint
+	}
+	return fmt.Errorf("bad regular expression %q: %w; hint: %s", pattern, err, hint)
+}
+
+// lit is a run of literal text within a regular expression, with what is known
+// of its ends.
+type lit struct {
+	text             string
+	openLeft, openRt bool // more word runes may stand there
+}
+
+// needOf computes what every match of a regular expression contains.
+func needOf(re *syntax.Regexp) *need {
+	switch re.Op {
+	case syntax.OpNoMatch:
+		return &need{op: needNone}
+	case syntax.OpLiteral:
+		return needLit(lit{string(re.Rune), true, true})
+	case syntax.OpCapture, syntax.OpPlus:
+		return needOf(re.Sub[0])
+	case syntax.OpRepeat:
+		if re.Min > 0 {
+			return needOf(re.Sub[0])
+		}
+	case syntax.OpAlternate:
+		n := &need{op: needOr}
+		for _, sub := range re.Sub {
+			n.subs = append(n.subs, needOf(sub))
+		}
+		return n
+	case syntax.OpConcat:
+		return needConcat(re.Sub)
+	}
+	return &need{op: needAll}
+}
+
+// needConcat joins neighbouring literals, so that only the ends of a run are
+// open: in foo\.bar(x|y) the words are foo (end known) and bar (end open).
+func needConcat(subs []*syntax.Regexp) *need {
+	n := &need{op: needAnd}
+	run, open := "", true
+	flush := func(openRight bool) {
+		if run != "" {
+			n.subs = append(n.subs, needLit(lit{run, open, openRight}))
+		}
+		run, open = "", true
+	}
+	for _, sub := range subs {
+		for sub.Op == syntax.OpCapture {
+			sub = sub.Sub[0]
+		}
+		switch sub.Op {
+		case syntax.OpLiteral:
+			run += string(sub.Rune)
+		case syntax.OpEmptyMatch:
+		case syntax.OpWordBoundary:
+			// An ASCII word boundary is a boundary of our words only beside
+			// ASCII text; é|foo has one before foo and is one word to us. So
+			// the ends stay open.
+			flush(true)
+		case syntax.OpBeginLine, syntax.OpBeginText:
+			flush(true)
+			open = false
+		case syntax.OpEndLine, syntax.OpEndText:
+			flush(false)
+		default:
+			flush(true)
+			n.subs = append(n.subs, needOf(sub))
+		}
+	}
+	flush(true)
+	return n
+}
+
+// needLit needs each word of a literal.
+func needLit(l lit) *need {
+	n := &need{op: needAnd}
+	text := []byte(l.text)
+	eachWord(text, func(start, end int) {
+		w := wordNeed{
+			text:    string(appendFolded(nil, text[start:end])),
+			atStart: start > 0 || !l.openLeft,
+			atEnd:   end < len(text) || !l.openRt,
+		}
+		if len(w.text) > maxWord/2 && !(w.atStart && w.atEnd && len(w.text) <= maxWord) {
+			// It may stand in a word that was cut into pieces; only this much
+			// of it is surely in one of them.
+			w.text, w.atEnd = strings.ToValidUTF8(w.text[:maxWord/2], ""), false
+			w.atStart = w.atStart && len(w.text) == maxWord/2
+		}
+		n.subs = append(n.subs, &need{op: needWord, word: w})
+	})
+	return n
+}
+
+// simplify removes what says nothing.
+func simplify(n *need) *need {
+	switch n.op {
+	case needAnd:
+		var subs []*need
+		for _, sub := range n.subs {
+			switch sub = simplify(sub); sub.op {
+			case needNone:
+				return sub
+			case needAll:
+			case needAnd:
+				subs = append(subs, sub.subs...)
+			default:
+				subs = append(subs, sub)
+			}
+		}
+		switch len(subs) {
+		case 0:
+			return &need{op: needAll}
+		case 1:
+			return subs[0]
+		}
+		return &need{op: needAnd, subs: subs}
+	case needOr:
+		var subs []*need
+		for _, sub := range n.subs {
+			switch sub = simplify(sub); sub.op {
+			case needAll:
+				return sub
+			case needNone:
+			default:
+				subs = append(subs, sub)
+			}
+		}
+		switch len(subs) {
+		case 0:
+			return &need{op: needNone}
+		case 1:
+			return subs[0]
+		}
+		return &need{op: needOr, subs: subs}
+	}
+	return n
+}

@@ -1,0 +1,292 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"math"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"cachebro/store"
+
+	index "github.com/blevesearch/bleve_index_api"
+)
+
+// Hints tell ranking what the project's people and agents are busy with. The
+// zero value tells nothing.
+type Hints struct {
+	Now     time.Time
+	Working map[store.Path]bool // read or edited in the asking session
+	Uses    map[store.Path]int  // how often a search's hits were fetched
+}
+
+// Ranked is one chunk of a file, with the file's score.
+type Ranked struct {
+	Path         store.Path
+	First, Last  int
+	Index, Total int
+	Score        float64
+	Time         int64 // ns, of the file's newest version
+	Terms        int   // of the query that the file has
+}
+
+// weight is how much a file counts whatever the query: source before tests,
+// prose and settings, hand-written before generated, and what is being worked on
+// first. The factors for recency and use are bounded, so that they order what is
+// alike and never bury what fits better.
+func weight(p store.Path, f *file, query []term, h Hints) float64 {
+	w := map[Kind]float64{Code: 1, Doc: 0.7, Config: 0.6, Test: 0.5, Other: 0.4}[f.kind]
+	if f.kind == Test && asks(query, "test") || f.kind == Doc && asks(query, "doc", "readm", "guid") || f.kind == Config && asks(query, "config", "set") {
+		w = 1
+	}
+	if f.gen {
+		w *= 0.5
+	}
+	for _, dir := range strings.Split(path.Dir(string(p)), "/") {
+		switch dir {
+		case "testdata", "vendor", "third_party", "node_modules", "dist", "examples":
+			w *= 0.6
+		}
+	}
+	if h.Working[p] {
+		w *= 1.5
+	}
+	if age := h.Now.Sub(time.Unix(0, f.time)); !h.Now.IsZero() && age >= 0 {
+		w *= 1 + 0.25*math.Exp(-age.Hours()/72)
+	}
+	return w * (1 + min(0.5, 0.1*math.Log2(float64(1+h.Uses[p]))))
+}
+
+func asks(query []term, stems ...string) bool {
+	return slices.ContainsFunc(query, func(t term) bool { return slices.Contains(stems, t.text) })
+}
+
+// score is the one place that says what fits a query best: BM25 over the parts
+// of a chunk's words, names defined there and names of file and directory
+// counting more, all of it by the share of the query that the file has at all,
+// and by the file's own weight.
+func score(f *found, query []term, w float64) float64 {
+	has, all := 0.0, 0.0
+	for i, t := range query {
+		if t.weight < 1 {
+			continue // a synonym
+		}
+		all += t.idf
+		if f.has&(1<<i) != 0 || query[i].also != 0 && f.has&query[i].also != 0 {
+			has += t.idf
+		}
+	}
+	coverage := 1.0
+	if all > 0 {
+		coverage = has / all
+	}
+	return (f.best + 0.25*f.second + f.name) * coverage * coverage * w
+}
+
+const (
+	bmK, bmB   = 1.2, 0.6
+	symbolGain = 2.2 // a term of a name defined in the chunk
+	baseGain   = 2.6 // … of the file's own name
+	dirGain    = 1.6 // … of its innermost directory
+	upGain     = 0.5 // … of the others
+)
+
+// term is one word of a ranked query.
+type term struct {
+	text   string
+	weight float64 // 1, less for a synonym
+	idf    float64
+	also   uint64 // bits of its synonyms
+}
+
+// found is what a file has of a query.
+type found struct {
+	best, second, name float64
+	chunk              hitID
+	has                uint64
+}
+
+// terms64 is how many terms a query may have, synonyms included: one bit each.
+const terms64 = 60
+
+// Rank answers a natural query with files, best first. Cost: the postings of
+// the query's terms.
+func (x *Index) Rank(ctx context.Context, text string, q Query, h Hints, limit int) ([]Ranked, error) {
+	query := queryTerms(text)
+	if len(query) == 0 {
+		return nil, nil
+	}
+	reader, err := x.reader()
+	if errors.Is(err, errNoIndex) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	chunks, err := x.scoreChunks(ctx, reader, query)
+	if err != nil {
+		return nil, err
+	}
+	files := map[store.Path]*found{}
+	for doc, c := range chunks {
+		id, err := reader.ExternalID(index.NewIndexInternalID(nil, doc))
+		if err != nil {
+			return nil, err
+		}
+		hit, ok := parseID(id)
+		if !ok {
+			continue
+		}
+		f := files[store.Path(hit.Path)]
+		if f == nil {
+			f = &found{}
+			files[store.Path(hit.Path)] = f
+		}
+		f.has |= c.has
+		if c.score > f.best {
+			f.best, f.second, f.chunk = c.score, f.best, hit
+		} else {
+			f.second = max(f.second, c.score)
+		}
+	}
+	stems := x.stems.Get().(*stemmer)
+	defer x.stems.Put(stems)
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	var out []Ranked
+	for p, f := range x.files {
+		if !q.admits(p, f.kind) {
+			continue
+		}
+		hit := files[p]
+		name, has := nameScore(p, query, stems)
+		if hit == nil {
+			if name == 0 {
+				continue
+			}
+			hit = &found{chunk: hitID{Path: string(p), First: 1, Last: 1, Total: 1}}
+		}
+		hit.name, hit.has = name, hit.has|has
+		out = append(out, Ranked{Path: p, First: hit.chunk.First, Last: hit.chunk.Last, Index: hit.chunk.Index, Total: hit.chunk.Total,
+			Score: score(hit, query, weight(p, f, query, h)), Time: f.time})
+	}
+	slices.SortFunc(out, func(a, b Ranked) int {
+		if a.Score != b.Score {
+			if a.Score > b.Score {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(string(a.Path), string(b.Path))
+	})
+	if limit > 0 && len(out) > limit {
+		out = out[:limit]
+	}
+	return out, nil
+}
+
+// scored is one chunk on the way.
+type scored struct {
+	score float64
+	has   uint64
+}
+
+// maxScored bounds how many chunks of a query are looked at by name.
+const maxScored = 3000
+
+func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []term) (map[uint64]*scored, error) {
+	n, err := r.DocCount()
+	if err != nil {
+		return nil, err
+	}
+	all := map[uint64]*scored{}
+	for i := range query {
+		t := &query[i]
+		for _, field := range []string{fieldPart, fieldSym} {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			tfr, err := r.TermFieldReader(ctx, []byte(t.text), field, true, true, false)
+			if err != nil {
+				return nil, err
+			}
+			df := float64(tfr.Count())
+			if field == fieldPart {
+				t.idf = math.Log(1 + (float64(n)-df+0.5)/(df+0.5))
+			}
+			var pre index.TermFieldDoc
+			for {
+				d, err := tfr.Next(pre.Reset())
+				if err != nil {
+					tfr.Close()
+					return nil, err
+				}
+				if d == nil {
+					break
+				}
+				c := all[d.ID.Value()]
+				if c == nil {
+					c = &scored{}
+					all[d.ID.Value()] = c
+				}
+				c.has |= 1 << i
+				if field == fieldSym {
+					c.score += symbolGain * t.weight * t.idf
+					continue
+				}
+				length := 300.0 // words of an ordinary chunk
+				if d.Norm > 0 {
+					length = 1 / (d.Norm * d.Norm)
+				}
+				tf := float64(d.Freq)
+				c.score += t.weight * t.idf * tf * (bmK + 1) / (tf + bmK*(1-bmB+bmB*length/300))
+			}
+			tfr.Close()
+		}
+	}
+	if len(all) > maxScored {
+		keep := make([]float64, 0, len(all))
+		for _, c := range all {
+			keep = append(keep, c.score)
+		}
+		slices.Sort(keep)
+		least := keep[len(keep)-maxScored]
+		for id, c := range all {
+			if c.score < least {
+				delete(all, id)
+			}
+		}
+	}
+	return all, nil
+}
+
+// nameScore counts the query's terms in a path.
+func nameScore(p store.Path, query []term, stems *stemmer) (sum float64, has uint64) {
+	dirs := strings.Split(strings.ToLower(string(p)), "/")
+	for at, part := range dirs {
+		gain := upGain
+		switch at {
+		case len(dirs) - 1:
+			gain, part = baseGain, strings.TrimSuffix(part, path.Ext(part))
+		case len(dirs) - 2:
+			gain = dirGain
+		}
+		var pieces []string
+		eachWord([]byte(part), func(start, end int) {
+			eachTerm([]byte(part[start:end]), func(t []byte) { pieces = append(pieces, string(t)) })
+		})
+		for _, piece := range pieces {
+			stem := string(stems.stem([]byte(piece)))
+			for i, t := range query {
+				if t.text == stem && has&(1<<i) == 0 {
+					sum += gain * t.weight * t.idf / math.Sqrt(float64(len(pieces)))
+					has |= 1 << i
+				}
+			}
+		}
+	}
+	return sum, has
+}

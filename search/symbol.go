@@ -1,0 +1,233 @@
+package search
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"cachebro/store"
+
+	index "github.com/blevesearch/bleve_index_api"
+)
+
+// SymbolHit is a definition.
+type SymbolHit struct {
+	Symbol
+	Path  store.Path
+	Score float64
+	Time  int64
+}
+
+// maxParsed bounds the files that one symbol query parses.
+const maxParsed = 300
+
+// Symbols finds definitions whose name is, begins with or contains a text,
+// regardless of case; "Type.Method" finds the method.
+func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limit int) ([]SymbolHit, error) {
+	_, base, qualified := strings.Cut(name, ".")
+	if !qualified {
+		base = name
+	}
+	low := strings.ToLower(base)
+	if low == "" {
+		return nil, nil
+	}
+	candidates, err := x.defining(ctx, base)
+	if err != nil {
+		return nil, err
+	}
+	files := x.live()
+	type weighed struct {
+		p store.Path
+		w float64
+	}
+	var order []weighed
+	for p, f := range files {
+		if (candidates == nil || candidates[p]) && q.admits(p, f.kind) && f.kind != Other && f.kind != Config {
+			order = append(order, weighed{p, weight(p, f, nil, h)})
+		}
+	}
+	slices.SortFunc(order, func(a, b weighed) int {
+		if a.w != b.w {
+			if a.w > b.w {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(string(a.p), string(b.p))
+	})
+	var out []SymbolHit
+	for _, c := range order[:min(len(order), maxParsed)] {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		content, err := x.corpus.Read(c.p)
+		if err != nil || !IsText(content) {
+			continue
+		}
+		for _, s := range Outline(string(c.p), content) {
+			found := strings.ToLower(s.Name)
+			fit := 0.0
+			switch {
+			case s.Name == base:
+				fit = 4
+			case found == low:
+				fit = 3
+			case strings.HasPrefix(found, low):
+				fit = 2
+			case strings.Contains(found, low):
+				fit = 1
+			}
+			if fit == 0 {
+				continue
+			}
+			if owner, _, _ := strings.Cut(name, "."); qualified && strings.Contains(s.Signature, owner) {
+				fit += 4
+			}
+			if s.Kind == "type" || s.Kind == "class" || s.Kind == "interface" || s.Kind == "struct" {
+				fit += 0.3
+			}
+			out = append(out, SymbolHit{s, c.p, fit * c.w, files[c.p].time})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b SymbolHit) int {
+		if a.Score > b.Score {
+			return -1
+		}
+		if a.Score < b.Score {
+			return 1
+		}
+		return 0
+	})
+	if limit > 0 && len(out) > limit {
+		out = out[:limit]
+	}
+	return out, nil
+}
+
+// defining are the files with a chunk whose defined names have all parts of a
+// name; where there are none, those with a word that contains it. nil: any file.
+func (x *Index) defining(ctx context.Context, name string) (map[store.Path]bool, error) {
+	x.mu.RLock()
+	ready, block := x.ready, x.terms.block
+	x.mu.RUnlock()
+	if !ready {
+		return nil, nil
+	}
+	reader, err := x.reader()
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	names := newField(fieldSym, index.IndexField)
+	stems := x.stems.Get().(*stemmer)
+	names.takeParts([]byte(name), stems)
+	x.stems.Put(stems)
+	counts := map[store.Path]map[string]bool{}
+	for t := range names.terms {
+		tfr, err := reader.TermFieldReader(ctx, []byte(t), fieldSym, false, false, false)
+		if err != nil {
+			return nil, err
+		}
+		var pre index.TermFieldDoc
+		for {
+			d, err := tfr.Next(pre.Reset())
+			if err != nil || d == nil {
+				tfr.Close()
+				if err != nil {
+					return nil, err
+				}
+				break
+			}
+			id, err := reader.ExternalID(d.ID)
+			if err != nil {
+				tfr.Close()
+				return nil, err
+			}
+			p, _, _ := strings.Cut(id, "\x00")
+			if counts[store.Path(p)] == nil {
+				counts[store.Path(p)] = map[string]bool{}
+			}
+			counts[store.Path(p)][t] = true
+		}
+	}
+	out := map[store.Path]bool{}
+	for p, has := range counts {
+		if len(has) == len(names.terms) {
+			out[p] = true
+		}
+	}
+	if len(out) > 0 {
+		return out, nil
+	}
+	hits, ok, err := x.lookUp(simplify(needLit(lit{name, true, true})), block)
+	if err != nil || !ok {
+		return out, err
+	}
+	return hits, nil
+}
+
+// Outline are a text's definitions in order, each with the lines it takes.
+func Outline(p string, content []byte) []Symbol {
+	syms := symbolsOf(p, KindOf(p), content)
+	lines := strings.Split(string(content), "\n")
+	for i := range syms {
+		if syms[i].Last == 0 {
+			syms[i].Last = blockEnd(syms, i, lines)
+		}
+	}
+	return syms
+}
+
+// blockEnd is where a definition ends that only its first line told of: before
+// the next line that is indented no deeper and does not close it, or at the next
+// heading.
+func blockEnd(syms []Symbol, at int, lines []string) int {
+	s := syms[at]
+	if s.Kind == "heading" {
+		level := len(s.Signature) - len(strings.TrimLeft(s.Signature, "#"))
+		for _, next := range syms[at+1:] {
+			if len(next.Signature)-len(strings.TrimLeft(next.Signature, "#")) <= level {
+				return next.First - 1
+			}
+		}
+		return len(lines)
+	}
+	indent := indentOf(lines[s.Line-1])
+	last := s.Line
+	for n := s.Line; n < len(lines); n++ {
+		text := strings.TrimSpace(lines[n])
+		if text == "" {
+			continue
+		}
+		if indentOf(lines[n]) <= indent {
+			switch text[0] {
+			case '}', ')', ']':
+				return n + 1
+			case '{':
+				last = n + 1
+				continue
+			}
+			if strings.HasPrefix(text, "end") {
+				return n + 1
+			}
+			return last
+		}
+		last = n + 1
+	}
+	return last
+}
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
+
+// Enclosing is the innermost definition around a line.
+func Enclosing(syms []Symbol, line int) (Symbol, bool) {
+	var best Symbol
+	found := false
+	for _, s := range syms {
+		if s.First <= line && line <= s.Last && (!found || s.Last-s.First <= best.Last-best.First) {
+			best, found = s, true
+		}
+	}
+	return best, found
+}

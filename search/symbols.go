@@ -1,0 +1,166 @@
+package search
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// Symbol is a name that a file defines.
+type Symbol struct {
+	Name  string
+	Kind  string // func, method, type, const, var, class, heading …
+	Line  int    // of the name, 1-based
+	First int    // first line of its definition, comment included
+	Last  int    // last line, 0 unknown
+	Top   bool   // at the file's top level
+	// Signature is the definition's first line without its body.
+	Signature string
+}
+
+// symbolsOf finds what a file defines. Go by its own parser; other languages by
+// the shape of their definition lines, which is enough for ranking and for
+// chunk borders and never decides what an exact query finds.
+func symbolsOf(p string, kind Kind, content []byte) []Symbol {
+	switch {
+	case path.Ext(p) == ".go":
+		return goSymbols(content)
+	case kind == Doc:
+		return headings(content)
+	case kind == Code || kind == Test:
+		return lineSymbols(path.Ext(p), content)
+	}
+	return nil
+}
+
+func goSymbols(content []byte) []Symbol {
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, "", content, parser.SkipObjectResolution|parser.ParseComments)
+	if f == nil || err != nil && len(f.Decls) == 0 {
+		return nil
+	}
+	line := func(p token.Pos) int { return fset.Position(p).Line }
+	var syms []Symbol
+	add := func(name *ast.Ident, kind string, from, to token.Pos, doc *ast.CommentGroup, sig string) {
+		if name == nil || name.Name == "_" {
+			return
+		}
+		first := line(from)
+		if doc != nil {
+			first = line(doc.Pos())
+		}
+		syms = append(syms, Symbol{Name: name.Name, Kind: kind, Line: line(name.Pos()), First: first, Last: line(to), Top: true, Signature: sig})
+	}
+	text := func(from, to token.Pos) string {
+		a, b := fset.Position(from).Offset, fset.Position(to).Offset
+		if a < 0 || b > len(content) || a > b {
+			return ""
+		}
+		return strings.Join(strings.Fields(string(content[a:b])), " ")
+	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			kind := "func"
+			if d.Recv != nil {
+				kind = "method"
+			}
+			end := d.End()
+			if d.Body != nil {
+				end = d.Body.Lbrace
+			}
+			add(d.Name, kind, d.Pos(), d.End(), d.Doc, text(d.Pos(), end))
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				doc := d.Doc
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					if s.Doc != nil {
+						doc = s.Doc
+					}
+					add(s.Name, "type", s.Pos(), s.End(), doc, "type "+firstLine(text(s.Pos(), s.End())))
+				case *ast.ValueSpec:
+					for _, n := range s.Names {
+						add(n, d.Tok.String(), s.Pos(), s.End(), s.Doc, d.Tok.String()+" "+firstLine(text(s.Pos(), s.End())))
+					}
+				}
+			}
+		}
+	}
+	return syms
+}
+
+func firstLine(s string) string {
+	if i := strings.IndexByte(s, '{'); i > 0 {
+		s = s[:i]
+	}
+	if len(s) > 120 {
+		s = s[:120]
+	}
+	return strings.TrimSpace(s)
+}
+
+func headings(content []byte) []Symbol {
+	var syms []Symbol
+	fenced := false
+	for i, line := range bytes.Split(content, []byte{'\n'}) {
+		if bytes.HasPrefix(line, []byte("```")) {
+			fenced = !fenced
+		}
+		if fenced || len(line) == 0 || line[0] != '#' {
+			continue
+		}
+		title := strings.TrimSpace(strings.TrimLeft(string(line), "#"))
+		if title != "" {
+			syms = append(syms, Symbol{Name: title, Kind: "heading", Line: i + 1, First: i + 1, Top: true, Signature: string(line)})
+		}
+	}
+	return syms
+}
+
+// definition lines of the common languages: keyword, then the name.
+var (
+	wordDef = regexp.MustCompile(`^(\s*)(?:(?:export|default|pub(?:\([a-z]+\))?|public|private|protected|internal|static|final|abstract|async|override|open|sealed|data|inline|unsafe|virtual|const|extern|declare)\s+)*(func|fn|def|class|interface|struct|enum|trait|impl|type|module|namespace|function\*?|macro_rules!|defmodule|object|record|protocol|extension)\s+([A-Za-z_$][\w$]*)`)
+	jsDef   = regexp.MustCompile(`^(\s*)(?:export\s+)?(const|let|var)\s+([A-Za-z_$][\w$]*)\s*=`)
+	cDef    = regexp.MustCompile(`^([A-Za-z_][\w\s\*]*?[\s\*])([A-Za-z_]\w*)\s*\([^;]*$`)
+	cMacro  = regexp.MustCompile(`^\s*#\s*define\s+([A-Za-z_]\w*)`)
+)
+
+func lineSymbols(ext string, content []byte) []Symbol {
+	var syms []Symbol
+	isC := ext == ".c" || ext == ".h" || ext == ".cc" || ext == ".cpp" || ext == ".hpp" || ext == ".cxx"
+	for i, raw := range bytes.Split(content, []byte{'\n'}) {
+		if len(raw) > 400 || len(raw) < 4 {
+			continue
+		}
+		line := string(raw)
+		var indent, kind, name string
+		if m := wordDef.FindStringSubmatch(line); m != nil {
+			indent, kind, name = m[1], m[2], m[3]
+		} else if m := jsDef.FindStringSubmatch(line); m != nil && !isC {
+			if m[1] != "" {
+				continue // a local variable
+			}
+			indent, kind, name = m[1], m[2], m[3]
+		} else if isC {
+			if m := cMacro.FindStringSubmatch(line); m != nil {
+				kind, name = "macro", m[1]
+			} else if m := cDef.FindStringSubmatch(line); m != nil && !strings.HasPrefix(line, "return") && !strings.HasPrefix(line, "else") {
+				kind, name = "func", m[2]
+			} else {
+				continue
+			}
+		} else {
+			continue
+		}
+		syms = append(syms, Symbol{Name: name, Kind: kind, Line: i + 1, First: i + 1, Top: indent == "", Signature: strings.TrimSpace(strings.TrimRight(line, "{ "))})
+	}
+	for i := range syms { // a definition reaches to the next one of its level
+		syms[i].Last = 0
+	}
+	return syms
+}

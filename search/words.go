@@ -1,0 +1,151 @@
+package search
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxWord is the longest word that is indexed whole, in bytes; base64 blobs
+// and minified sources would otherwise fill the dictionary. Longer words are
+// cut into overlapping pieces of this length, each a term of its own, one
+// every maxWord/2 bytes: so whatever is at most maxWord/2 long is in one of them.
+const maxWord = 64
+
+// fold maps a rune to the representative of its case-folding orbit, so that
+// index and query agree wherever a case-insensitive regular expression would
+// (the Kelvin sign is a k, the long s an s).
+func fold(r rune) rune {
+	if r < utf8.RuneSelf {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}
+	least := r
+	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+		least = min(least, f)
+	}
+	if 'A' <= least && least <= 'Z' {
+		least += 'a' - 'A'
+	}
+	return least
+}
+
+// isWord reports whether a rune belongs to a word.
+func isWord(r rune) bool {
+	return r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' ||
+		r >= utf8.RuneSelf && r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
+}
+
+// eachWord calls fn with the byte range of each maximal run of word runes.
+func eachWord(text []byte, fn func(start, end int)) {
+	start := -1
+	for i := 0; i < len(text); {
+		r, size := rune(text[i]), 1
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRune(text[i:])
+		}
+		if isWord(r) {
+			if start < 0 {
+				start = i
+			}
+		} else if start >= 0 {
+			fn(start, i)
+			start = -1
+		}
+		i += size
+	}
+	if start >= 0 {
+		fn(start, len(text))
+	}
+}
+
+// appendFolded appends the folded form of a word to dst.
+func appendFolded(dst, word []byte) []byte {
+	for i := 0; i < len(word); {
+		if c := word[i]; c < utf8.RuneSelf {
+			if 'A' <= c && c <= 'Z' {
+				c += 'a' - 'A'
+			}
+			dst = append(dst, c)
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(word[i:])
+		if r == utf8.RuneError && size == 1 {
+			dst = append(dst, word[i])
+		} else {
+			dst = utf8.AppendRune(dst, fold(r))
+		}
+		i += size
+	}
+	return dst
+}
+
+// pieces calls fn with a folded word, or with its overlapping pieces when it is
+// longer than maxWord; the first starts where the word starts and the last
+// ends where it ends.
+func pieces(folded []byte, fn func([]byte)) {
+	for len(folded) > maxWord {
+		fn(folded[:maxWord])
+		folded = folded[maxWord/2:]
+	}
+	fn(folded)
+}
+
+// eachPart calls fn with the parts of an identifier: snake_case, camelCase and
+// runs of digits, in the original case. It is not called when the identifier
+// has only one part.
+func eachPart(word []byte, fn func([]byte)) {
+	start, parts := 0, 0
+	cut := func(end int) {
+		if end > start {
+			if start > 0 || end < len(word) {
+				fn(word[start:end])
+			}
+			parts++
+		}
+		start = end
+	}
+	const (
+		none = iota
+		lower
+		upper
+		digit
+	)
+	before := none
+	for i := 0; i < len(word); {
+		r, size := utf8.DecodeRune(word[i:])
+		class := lower
+		switch {
+		case r == '_':
+			cut(i)
+			start, before = i+size, none
+			i += size
+			continue
+		case unicode.IsUpper(r):
+			class = upper
+		case unicode.IsDigit(r):
+			class = digit
+		}
+		if before != none && class != before {
+			switch {
+			case before == upper && class == lower: // HTTPServer → HTTP Server
+				if last := lastRune(word[start:i]); i-last > start {
+					cut(i - last)
+				}
+			default:
+				cut(i)
+			}
+		}
+		before = class
+		i += size
+	}
+	cut(len(word))
+}
+
+// lastRune is the length in bytes of the last rune.
+func lastRune(word []byte) int {
+	_, size := utf8.DecodeLastRune(word)
+	return size
+}
