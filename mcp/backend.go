@@ -1,0 +1,149 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// How long a tool call waits for the daemon. A read has the disk to fall back
+// on and waits no longer than the design lets any operation wait; a question
+// only the daemon can answer may take a scan.
+const (
+	readWait  = 2 * time.Second
+	askWait   = 30 * time.Second
+	noteWait  = 500 * time.Millisecond
+	restAfter = 10 * time.Second
+)
+
+// backend is the daemon as the tools see it: dialled when first needed, left
+// alone for a while after it did not answer, so that a hung daemon costs one
+// wait and not one per call.
+type backend struct {
+	dial func(context.Context) (Caller, error)
+	// life ends with Serve; a dial outlives the call that began it, not this.
+	life context.Context
+	end  context.CancelFunc
+
+	mu     sync.Mutex // guards the fields below
+	client Caller
+	flight chan struct{} // closed when the dial that is under way has ended
+	err    error         // of the last dial
+	resume time.Time     // until then reads and notes do not ask
+}
+
+func newBackend(o *Options) *backend {
+	life, end := context.WithCancel(context.Background())
+	return &backend{client: o.Client, dial: o.Dial, life: life, end: end}
+}
+
+// get returns the client, dialling at most once at a time. The dial outlives a
+// caller that gives up, because the daemon it starts will serve the next one.
+func (b *backend) get(ctx context.Context) (Caller, error) {
+	b.mu.Lock()
+	if b.client != nil {
+		c := b.client
+		b.mu.Unlock()
+		return c, nil
+	}
+	flight := b.flight
+	if flight == nil {
+		flight = make(chan struct{})
+		b.flight = flight
+		go func() {
+			dctx, cancel := context.WithTimeout(b.life, askWait)
+			defer cancel()
+			c, err := b.dial(dctx)
+			b.mu.Lock()
+			b.client, b.err, b.flight = c, err, nil
+			b.mu.Unlock()
+			close(flight)
+		}()
+	}
+	b.mu.Unlock()
+	select {
+	case <-flight:
+	case <-ctx.Done():
+		return nil, wire.AsError(ctx.Err())
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.client == nil {
+		if b.err == nil {
+			return nil, wire.ErrNoDaemon
+		}
+		return nil, b.err
+	}
+	return b.client, nil
+}
+
+// close ends a dial that is under way and waits for it, so that Serve leaves no
+// goroutine.
+func (b *backend) close() {
+	b.end()
+	b.mu.Lock()
+	flight := b.flight
+	b.mu.Unlock()
+	if flight != nil {
+		<-flight
+	}
+}
+
+// ask is for what only the daemon can answer.
+func (b *backend) ask(ctx context.Context, method string, params any, body []byte, result any) ([]byte, error) {
+	return b.call(ctx, askWait, method, params, body, result)
+}
+
+// try is for what has a fallback: it fails at once while the daemon rests after
+// a failure.
+func (b *backend) try(ctx context.Context, wait time.Duration, method string, params any, body []byte, result any) ([]byte, error) {
+	b.mu.Lock()
+	rest := time.Now().Before(b.resume)
+	b.mu.Unlock()
+	if rest {
+		return nil, wire.ErrTimeout
+	}
+	return b.call(ctx, wait, method, params, body, result)
+}
+
+func (b *backend) call(ctx context.Context, wait time.Duration, method string, params any, body []byte, result any) ([]byte, error) {
+	tctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	c, err := b.get(tctx)
+	if err == nil {
+		body, err = c.Call(tctx, method, params, body, result)
+	}
+	if ctx.Err() != nil {
+		return nil, wire.AsError(ctx.Err())
+	}
+	b.mu.Lock()
+	switch {
+	case unreachable(err):
+		b.resume = time.Now().Add(restAfter)
+		if b.dial != nil && errors.Is(err, wire.ErrNoDaemon) {
+			b.client = nil // dial again, which may start it
+		}
+	case b.resume != time.Time{}:
+		b.resume = time.Time{}
+	}
+	b.mu.Unlock()
+	return body, err
+}
+
+// unreachable: the daemon gave no answer, as opposed to a negative one.
+func unreachable(err error) bool {
+	if err == nil {
+		return false
+	}
+	for _, no := range []error{wire.ErrNoDaemon, wire.ErrTimeout, wire.ErrVersion, wire.ErrLocked,
+		wire.ErrDamaged, wire.ErrNewer, wire.ErrNoSpace, wire.ErrInternal, wire.ErrForeign} {
+		if errors.Is(err, no) {
+			return true
+		}
+	}
+	var e *wire.Error
+	return !errors.As(err, &e)
+}

@@ -1,0 +1,90 @@
+package mcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+
+	"cachebro/store/wire"
+)
+
+// change is one file changed by a tool of ours: what it was is made safe, it is
+// written, and the store is told who did it and what the agent has seen of it.
+type change struct {
+	rel      string
+	f        *file
+	after    []byte
+	old, new string // what the agent supplied
+	all      bool
+}
+
+// note is said after an edit that the store could not be told of.
+const unsafeNote = "\n(cachebro's store does not answer: this change may not be in its history)"
+
+// apply writes c.after. Without a mount the content before is handed to the
+// store first; with one the overlay keeps it, whatever becomes of the daemon.
+func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
+	s, path := c.s, []byte(ch.f.path)
+	var st wire.Status
+	_, serr := s.back.try(ctx, readWait, wire.MStatus, wire.Empty{}, nil, &st)
+	mounted := serr == nil && st.Mounted
+	if serr == nil && !mounted && ch.f.exists {
+		_, serr = s.back.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path}, ch.f.content, nil)
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err() // nothing is written yet
+	}
+	end := c.window(ctx, path)
+	err = ch.f.put(ch.after, 0, 0)
+	end(err != nil)
+	if err != nil {
+		return "", fileError(ch.rel, err)
+	}
+	// From here on the change is made; a cancelled call must still be booked.
+	ctx = context.WithoutCancel(ctx)
+	if serr == nil && !mounted {
+		_, serr = s.back.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path}, ch.after, nil)
+	}
+	if c.reader != (wire.Reader{}) && serr == nil {
+		own := wire.OwnEdit{Reader: c.reader, Path: []byte(ch.rel), Old: ch.old, New: ch.new, All: ch.all}
+		if ch.f.exists {
+			own.Before = hash(ch.f.content)
+		}
+		if _, oerr := s.back.try(ctx, readWait, wire.MOwnEdit, own, ch.after, nil); oerr != nil {
+			// The reader then gets more text than it needs, never less.
+			s.opt.Logger.Info("edit not booked as shown", "path", ch.rel, "err", oerr)
+		}
+	}
+	s.listHistory(ch.rel)
+	if serr != nil {
+		s.opt.Logger.Warn("edit without the store", "path", ch.rel, "err", serr)
+		return unsafeNote, nil
+	}
+	return "", nil
+}
+
+// window tells the daemon that what this process writes until end is this tool
+// call's doing. It is only said where a session is known to pin it to.
+func (c *call) window(ctx context.Context, paths ...[]byte) (end func(failed bool)) {
+	session := c.s.session(c.conn)
+	if session == "" && c.reader.ToolUse == "" {
+		return func(bool) {}
+	}
+	tc := wire.ToolCall{Session: session, ToolUse: c.reader.ToolUse, Tool: c.tool.name, Paths: paths, PID: os.Getpid()}
+	if tc.ToolUse == "" {
+		tc.ToolUse = "mcp-" + randomID()
+	}
+	if _, err := c.s.back.try(ctx, noteWait, wire.MToolBegin, tc, nil, nil); err != nil {
+		return func(bool) {}
+	}
+	return func(failed bool) {
+		tc.Failed = failed
+		_, _ = c.s.back.try(context.WithoutCancel(ctx), noteWait, wire.MToolEnd, tc, nil, nil)
+	}
+}
+
+func hash(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}

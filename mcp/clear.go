@@ -1,0 +1,23 @@
+package mcp
+
+import (
+	"context"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+var cacheClearTool = &tool{
+	name: "cache_clear", title: "Forget what was sent", profile: ProfileAll, idempotent: true,
+	desc:   "The next read of each file gives its full text. History is kept.",
+	schema: `{"type":"object","properties":{}}`,
+	run: func(_ context.Context, c *call) (*mcp.CallToolResult, error) {
+		if err := bind(c.req, &struct{}{}); err != nil {
+			return nil, err
+		}
+		if c.conn == nil {
+			return text("nothing is remembered of this connection: every read gives the full text. History is kept"), nil
+		}
+		c.conn.clear()
+		return text("cleared: the next read of each file gives its full text. History is kept"), nil
+	},
+}

@@ -1,0 +1,115 @@
+package mcp
+
+import (
+	"context"
+	"os"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"cachebro/store/wire"
+)
+
+// toolUseKey is where Claude Code puts the id that its hooks know the call by.
+const toolUseKey = "claudecode/toolUseId"
+
+// maxConns bounds what is remembered of HTTP connections; a forgotten one gets
+// full text again.
+const maxConns = 256
+
+// conn is what this process knows of one connection.
+type conn struct {
+	id string
+
+	mu      sync.Mutex // guards the fields below
+	fresh   map[string]bool
+	cleared bool
+}
+
+// conn of the request; nil where requests have no connection: HTTP since
+// revision 2026-07-28, in which every request stands alone.
+func (s *Server) conn(ctx context.Context) *conn {
+	sess := server.ClientSessionFromContext(ctx)
+	if sess == nil || sess.SessionID() == "" {
+		return nil
+	}
+	if _, stdio := sess.(*session); !stdio && server.IsModernRequest(ctx) {
+		return nil
+	}
+	key := sess.SessionID()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.conns[key]
+	if c == nil {
+		if len(s.order) >= maxConns {
+			delete(s.conns, s.order[0])
+			s.order = s.order[1:]
+		}
+		c = &conn{id: "mcp-" + s.id + "-" + randomID()}
+		s.conns[key] = c
+		s.order = append(s.order, key)
+	}
+	return c
+}
+
+// reader names the context window that asks. A tool-use id wins over the
+// connection: a client that sends one runs sub-agents over the same connection,
+// and each of those is a reader of its own. The session from the environment is
+// not used: under --continue it names a session that no hook ever reports.
+func (s *Server) reader(ctx context.Context, meta *mcp.Meta) wire.Reader {
+	if meta != nil {
+		if id, _ := meta.AdditionalFields[toolUseKey].(string); id != "" && len(id) <= 200 {
+			return wire.Reader{ToolUse: id}
+		}
+	}
+	if s.opt.Reader == ReaderConnection {
+		if c := s.conn(ctx); c != nil {
+			return wire.Reader{Connection: c.id}
+		}
+	}
+	return wire.Reader{}
+}
+
+// mustForce reports whether path has to be sent whole because the connection's
+// cache was cleared; each path once.
+func (c *conn) mustForce(path string) bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cleared && !c.fresh[path]
+}
+
+// wasSent notes that path has been answered since the last clear.
+func (c *conn) wasSent(path string) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cleared {
+		c.fresh[path] = true
+	}
+}
+
+// clear forgets everything that was sent on this connection.
+func (c *conn) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cleared, c.fresh = true, make(map[string]bool)
+}
+
+// hello has the daemon started before the first tool call needs it, and tells
+// it of the client's session where the environment named one.
+func (s *Server) hello(ctx context.Context) {
+	_, err := s.back.get(ctx)
+	if err == nil && s.opt.Session != "" {
+		ev := wire.SessionEvent{Event: "connect", Session: s.opt.Session, Client: "mcp", Cwd: s.opt.Root, PID: os.Getppid()}
+		_, err = s.back.try(ctx, noteWait, wire.MSession, ev, nil, nil)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.opt.Logger.Info("not registered with the store daemon", "err", err)
+	}
+}

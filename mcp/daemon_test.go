@@ -1,0 +1,388 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"cachebro/store/daemon"
+	"cachebro/store/wire"
+)
+
+// TestMain lets this binary be the store daemon of the tests below, in a process
+// of its own as in real life, so that it can be killed.
+func TestMain(m *testing.M) {
+	if root := os.Getenv("CACHEBRO_TEST_DAEMON"); root != "" {
+		base := os.Getenv("CACHEBRO_TEST_BASE")
+		err := daemon.Run(context.Background(), daemon.Options{Root: root, Paths: testPaths(base), Version: "test"})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func testPaths(base string) wire.Paths {
+	return wire.Paths{RuntimeDir: filepath.Join(base, "run"), StateHome: filepath.Join(base, "state"), TempDir: base}
+}
+
+// live is a project with a store daemon.
+type live struct {
+	t    testing.TB
+	dir  string
+	base string
+	cmd  *exec.Cmd
+}
+
+func liveProject(t testing.TB, fs files) *live {
+	t.Helper()
+	base, err := os.MkdirTemp("", "cachebro-mcp") // short: sockets lie below
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(base, "run"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l := &live{t: t, dir: project(t, fs), base: base}
+	l.start()
+	t.Cleanup(func() {
+		l.stop(syscall.SIGTERM)
+		if t.Failed() {
+			if log, err := filepath.Glob(base + "/state/cachebro/*/daemon.log"); err == nil && len(log) > 0 {
+				t.Logf("daemon: %s", read(t, log[0]))
+			}
+		}
+		os.RemoveAll(base)
+	})
+	return l
+}
+
+func (l *live) start() {
+	l.t.Helper()
+	l.cmd = exec.Command(os.Args[0])
+	l.cmd.Env = append(os.Environ(), "CACHEBRO_TEST_DAEMON="+l.dir, "CACHEBRO_TEST_BASE="+l.base)
+	l.cmd.Stderr = os.Stderr
+	if err := l.cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	for range 200 {
+		if c, err := l.dial(context.Background()); err == nil {
+			_ = c.(*wire.Client).Close()
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	l.t.Fatal("the daemon does not answer")
+}
+
+func (l *live) stop(sig syscall.Signal) {
+	_ = l.cmd.Process.Signal(sig)
+	_ = l.cmd.Wait()
+}
+
+func (l *live) dial(ctx context.Context) (Caller, error) {
+	c, err := wire.Dial(ctx, testPaths(l.base), wire.Hello{Version: "test", Client: "mcp", Root: l.dir}, wire.Timeouts{})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// connect is a new connection with that profile; it is a reader.
+func (l *live) connect(profile string) *peer {
+	return connect(l.t, Options{Root: l.dir, Profile: profile, Reader: ReaderConnection, Dial: l.dial})
+}
+
+func numbered(n int, word string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%s %d: some text that is long enough to be worth a stub\n", word, i+1)
+	}
+	return b.String()
+}
+
+func at(path string) map[string]any { return map[string]any{"path": path} }
+
+func has(t *testing.T, got, want string) {
+	t.Helper()
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("got %.120q, want it to begin with %q", got, want)
+	}
+}
+
+// patched applies a unified diff with the real patch(1).
+func patched(t *testing.T, base, hunks string) string {
+	t.Helper()
+	f := filepath.Join(t.TempDir(), "f")
+	write(t, f, base)
+	cmd := exec.Command("patch", "-s", "--no-backup-if-mismatch", f)
+	cmd.Stdin = strings.NewReader(hunks)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("patch: %v\n%s\n%s", err, out, hunks)
+	}
+	return read(t, f)
+}
+
+func TestReadDecision(t *testing.T) {
+	text := numbered(245, "line")
+	l := liveProject(t, files{"a.txt": text, "part.txt": numbered(200, "part"), "bin": "\x00\x01", "empty": "", "tiny": "x\n"})
+	p := l.connect(ProfileDefault)
+	if got := p.ok("read_file", at("a.txt")); got != text {
+		t.Fatalf("first read: %.100q", got)
+	}
+	has(t, p.ok("read_file", at("a.txt")), "[unchanged · 245 lines · ~")
+	if got := p.ok("read_file", at("a.txt")); got != text {
+		t.Errorf("asked twice: %.100q", got)
+	}
+	now := strings.Replace(text, "line 50: some", "line 50: other", 1)
+	write(t, l.dir+"/a.txt", now)
+	got := p.ok("read_file", at("a.txt"))
+	label, hunks, _ := strings.Cut(got, "\n")
+	if label != "[changed · +1 -1 since your read · 245 -> 245 lines]" || patched(t, text, hunks) != now {
+		t.Errorf("diff: %s", got)
+	}
+	has(t, p.ok("read_file", map[string]any{"path": "a.txt", "offset": 100, "limit": 11}), "[unchanged · lines 100-110 of 245 · ~")
+	// Nothing was shown to anybody else.
+	if got := l.connect(ProfileDefault).ok("read_file", at("a.txt")); got != now {
+		t.Errorf("another connection: %.100q", got)
+	}
+	// A partial read says nothing about the rest.
+	part := numbered(200, "part")
+	if got := p.ok("read_file", map[string]any{"path": "part.txt", "offset": 50, "limit": 11}); got != strings.Join(strings.SplitAfter(part, "\n")[49:60], "") {
+		t.Errorf("range: %q", got)
+	}
+	if got := p.ok("read_file", at("part.txt")); got != part {
+		t.Errorf("full after partial: %.100q", got)
+	}
+	// A stub that is not smaller is not sent.
+	for range 2 {
+		if got := p.ok("read_file", at("tiny")); got != "x\n" {
+			t.Errorf("tiny: %q", got)
+		}
+	}
+	for path, want := range map[string]string{"bin": "is binary", "gone": "no such file", ".": "is a directory"} {
+		if got := p.bad("read_file", at(path)); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+	if got := p.ok("read_file", at("empty")); got != "" {
+		t.Errorf("empty: %q", got)
+	}
+	has(t, p.ok("read_file", map[string]any{"path": "a.txt", "force": true}), "line 1: ")
+}
+
+// Who cannot be told apart has seen nothing, and neither has a call whose
+// delivery no hook ever confirms.
+func TestUnknownReaders(t *testing.T) {
+	text := numbered(100, "line")
+	l := liveProject(t, files{"a.txt": text})
+	unknown := connect(t, Options{Root: l.dir, Dial: l.dial})
+	for range 3 {
+		if got := unknown.ok("read_file", at("a.txt")); got != text {
+			t.Errorf("unknown reader: %.100q", got)
+		}
+	}
+	p := l.connect(ProfileDefault)
+	for i := range 3 {
+		r := p.toolMeta("read_file", at("a.txt"), map[string]any{toolUseKey: fmt.Sprintf("toolu_%d", i)})
+		if r.Content[0].Text != text {
+			t.Errorf("call with a tool-use id: %.100q", r.Content[0].Text)
+		}
+	}
+	// The connection itself was shown nothing by those.
+	if got := p.ok("read_file", at("a.txt")); got != text {
+		t.Errorf("connection: %.100q", got)
+	}
+}
+
+func TestEditHistoryRevert(t *testing.T) {
+	text := numbered(100, "line")
+	l := liveProject(t, files{"src/a.txt": text})
+	if err := os.Chmod(l.dir+"/src/a.txt", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := l.connect(ProfileAll)
+	p.ok("read_file", at("src/a.txt"))
+	said := p.ok("edit_file", map[string]any{"path": "src/a.txt", "old_string": "line 7: some", "new_string": "line 7: other"})
+	if said != "edited src/a.txt at line 7 · 100 -> 100 lines" {
+		t.Errorf("edit says %q", said)
+	}
+	now := strings.Replace(text, "line 7: some", "line 7: other", 1)
+	// The agent supplied the new line and had seen the others.
+	if got := p.ok("read_file", at("src/a.txt")); got == now {
+		t.Errorf("after its own edit the whole file was sent again")
+	} else if !strings.HasPrefix(got, "[unchanged") && !strings.HasPrefix(got, "[changed") {
+		t.Errorf("after its own edit: %.100q", got)
+	}
+	log := p.ok("search_history", map[string]any{"path_filter": "src"})
+	if !strings.Contains(log, "src/a.txt") {
+		t.Errorf("history: %q", log)
+	}
+	set := p.ok("get_working_set", nil)
+	has(t, set, "M src/a.txt (1 edit)")
+	p.ok("revert_file", at("src/a.txt"))
+	if read(t, l.dir+"/src/a.txt") != text {
+		t.Error("reverted content differs")
+	}
+	if fi, _ := os.Stat(l.dir + "/src/a.txt"); fi.Mode().Perm() != 0o755 {
+		t.Errorf("mode %v", fi.Mode())
+	}
+	// A revert is a version too, and can be reverted.
+	p.ok("revert_file", at("src/a.txt"))
+	if read(t, l.dir+"/src/a.txt") != now {
+		t.Error("reverting the revert does not bring the edit back")
+	}
+	if err := os.Remove(l.dir + "/src/a.txt"); err != nil {
+		t.Fatal(err)
+	}
+	p.ok("revert_file", map[string]any{"path": "src/a.txt", "version": "@-1"})
+	if got := read(t, l.dir+"/src/a.txt"); got != now && got != text {
+		t.Errorf("a deleted file came back as %.100q", got)
+	}
+	if got := p.bad("revert_file", map[string]any{"path": "never.txt"}); !strings.Contains(got, "hint: ") {
+		t.Errorf("revert of an unknown file: %q", got)
+	}
+}
+
+func TestStatusAndMetrics(t *testing.T) {
+	l := liveProject(t, files{"a.txt": numbered(300, "line")})
+	p := l.connect(ProfileAll)
+	p.ok("read_file", at("a.txt"))
+	p.ok("read_file", at("a.txt"))
+	st := p.tool("cache_status", nil)
+	if st.IsError || st.Structured["mounted"] != false || !strings.Contains(st.Content[0].Text, "not mounted") {
+		t.Errorf("status: %+v", st)
+	}
+	m := p.tool("get_delta_metrics", nil)
+	if saved, _ := m.Structured["saved_tokens"].(float64); saved < 1000 || !strings.Contains(m.Content[0].Text, "1 unchanged") {
+		t.Errorf("metrics: %+v", m)
+	}
+	if m = p.tool("get_delta_metrics", nil); m.Structured["full_tokens"] != 0.0 {
+		t.Errorf("not reset: %+v", m)
+	}
+	if got := p.ok("summarize_session", nil); !strings.Contains(got, "a.txt") {
+		t.Errorf("summary: %q", got)
+	}
+	p.ok("cache_clear", nil)
+	if got := p.ok("read_file", at("a.txt")); got != numbered(300, "line") {
+		t.Errorf("after cache_clear: %.100q", got)
+	}
+	for uri, want := range map[string]string{"cachebro://status": "tokens saved", "cachebro://working-set": "a.txt", "cachebro://metrics": "read_file", "cachebro://history/a.txt": "a.txt"} {
+		r := p.call("resources/read", map[string]any{"uri": uri})
+		if r.Error != nil || !strings.Contains(string(r.Result), want) {
+			t.Errorf("%s: %s %+v", uri, r.Result, r.Error)
+		}
+	}
+}
+
+func TestListings(t *testing.T) {
+	fs := files{}
+	for i := range 60 {
+		fs[fmt.Sprintf("src/package%d/file.go", i)] = "package x\n"
+	}
+	l := liveProject(t, fs)
+	p := l.connect(ProfileAll)
+	full := p.ok("ls", nil)
+	if strings.Count(full, "\n") != 60 {
+		t.Fatalf("listing: %q", full)
+	}
+	has(t, p.ok("ls", nil), "[unchanged · 60 items · ~")
+	write(t, l.dir+"/src/new.go", "x\n")
+	if err := os.Remove(l.dir + "/src/package7/file.go"); err != nil {
+		t.Fatal(err)
+	}
+	got := p.ok("ls", nil)
+	if !strings.Contains(got, "+src/new.go") || !strings.Contains(got, "-src/package7/file.go") || len(got) > len(full)/2 {
+		t.Errorf("tree diff: %q", got)
+	}
+	if got := p.ok("ls", map[string]any{"path": "src", "recursive": false}); !strings.Contains(got, "new.go") || !strings.Contains(got, "package0/") {
+		t.Errorf("plain listing: %q", got)
+	}
+	if got := l.connect(ProfileAll).ok("ls", nil); strings.Count(got, "\n") != 60 || strings.HasPrefix(got, "[") {
+		t.Errorf("another connection: %.100q", got)
+	}
+}
+
+func TestSubscription(t *testing.T) {
+	l := liveProject(t, files{"a.txt": "x\n"})
+	p := l.connect(ProfileAll)
+	if m := p.call("resources/subscribe", map[string]any{"uri": "cachebro://history/a.txt"}); m.Error != nil {
+		t.Fatalf("%+v", m.Error)
+	}
+	time.Sleep(watchEvery + 500*time.Millisecond)
+	p.ok("write_file", map[string]any{"path": "a.txt", "content": "y\n"})
+	n := p.note("notifications/resources/updated")
+	if !strings.Contains(string(n.Params), "cachebro://history/a.txt") {
+		t.Errorf("%s", n.Params)
+	}
+}
+
+// The daemon may die at any moment; no read or edit fails for it, and a new one
+// knows nothing false.
+func TestDaemonKilled(t *testing.T) {
+	text := numbered(100, "line")
+	l := liveProject(t, files{"a.txt": text})
+	p := l.connect(ProfileDefault)
+	p.ok("read_file", at("a.txt"))
+	l.stop(syscall.SIGKILL)
+	for range 3 {
+		if got := p.ok("read_file", at("a.txt")); got != text {
+			t.Errorf("without a daemon: %.100q", got)
+		}
+	}
+	now := strings.Replace(text, "line 9:", "line nine:", 1)
+	p.ok("edit_file", map[string]any{"path": "a.txt", "old_string": "line 9:", "new_string": "line nine:"})
+	l.start()
+	deadline := time.Now().Add(restAfter + 10*time.Second)
+	for time.Now().Before(deadline) {
+		got := p.ok("read_file", at("a.txt"))
+		if strings.HasPrefix(got, "[unchanged") {
+			return
+		}
+		// A diff against what it was shown before the crash is right too.
+		if _, hunks, _ := strings.Cut(got, "\n"); strings.HasPrefix(got, "[changed") {
+			if patched(t, text, hunks) != now {
+				t.Fatalf("false diff: %q", got)
+			}
+		} else if got != now {
+			t.Fatalf("read %.100q", got)
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	t.Error("no stub again after the restart")
+}
+
+func TestUndo(t *testing.T) {
+	l := liveProject(t, files{"a.txt": "a\n", "b.txt": "b\n"})
+	c, err := l.dial(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Call(context.Background(), wire.MPlan, wire.PlanRequest{Kind: "undo", Last: true, DryRun: true}, nil, nil); errors.Is(err, wire.ErrUnsupported) {
+		// Then the tool has to say so, in the daemon's words.
+		if got := l.connect(ProfileAll).bad("undo", nil); !strings.Contains(got, err.Error()) {
+			t.Errorf("undo: %q", got)
+		}
+		return
+	}
+	p := l.connect(ProfileAll)
+	p.ok("edit_file", map[string]any{"path": "a.txt", "old_string": "a", "new_string": "A"})
+	got := p.ok("undo", map[string]any{"since": "1h", "dry_run": true})
+	has(t, got, "would undo")
+	if read(t, l.dir+"/a.txt") != "A\n" {
+		t.Error("a preview changed the file")
+	}
+	p.ok("undo", nil)
+	if read(t, l.dir+"/a.txt") != "a\n" {
+		t.Errorf("after undo: %q", read(t, l.dir+"/a.txt"))
+	}
+}

@@ -1,0 +1,22 @@
+// Package mcp is the MCP server behind `cachebro serve`: in observe → version
+// → index → serve it is the end that an agent talks to. It holds no history of
+// its own. What a file's text is, what a reader was shown and what can be taken
+// back is asked of the store daemon (store/wire); what is written goes through
+// the project's own path, so that the overlay, editors and the kernel see it
+// like any other program's write.
+//
+// One file per tool; table.go says which profile offers which tool and in what
+// words. JSON-RPC is mcp-go's; the stdio loop (stdio.go) is ours, because a
+// connection is a reader here and needs its own identity, subscriptions and
+// cancellation. `--http` (http.go) is mcp-go's streamable HTTP behind a token.
+//
+// Law 5 of the design holds at this end too: where the daemon is absent or does
+// not answer in time, reads give the whole text from the disk and edits are
+// still made; the answer says what is missing. Text is counted as shown only by
+// the daemon that composed the answer, so a read answered from the disk never
+// makes a later "unchanged".
+//
+// Locks: Server.mu guards connections and watchers; keyed locks (lock.go) order
+// writers of one path; session.mu guards one connection's subscriptions. No lock
+// is held over a socket or the disk except the keyed ones, which exist for that.
+package mcp

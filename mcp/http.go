@@ -1,0 +1,94 @@
+package mcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/server"
+
+	"cachebro/store/wire"
+)
+
+// serveHTTP serves streamable HTTP under /mcp, to this machine only. A web page
+// that the user has open can reach a loopback port too: the token is what it
+// does not have, and its Origin gives it away.
+func (s *Server) serveHTTP(ctx context.Context) error {
+	if len(s.opt.Token) < 16 {
+		return wire.Errorf(wire.ErrBadRequest, "give at least 16 characters", "the bearer token for HTTP is missing or short")
+	}
+	if a, ok := s.opt.Listener.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
+		return wire.Errorf(wire.ErrBadRequest, "--http 127.0.0.1:PORT", "%s is not a loopback address", a)
+	}
+	inner := server.NewStreamableHTTPServer(s.rpc, server.WithEndpointPath("/mcp"),
+		server.WithSessionIdManager(&httpSessions{}), server.WithStreamableHTTPLogger(s.opt.Logger))
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", http.MaxBytesHandler(inner, maxLine))
+	srv := &http.Server{Handler: s.guard(mux), ReadHeaderTimeout: 10 * time.Second,
+		BaseContext: func(net.Listener) context.Context { return ctx }}
+	s.work.Go(func() { s.hello(ctx) })
+	s.work.Go(func() {
+		<-ctx.Done()
+		// Streams of notifications never end by themselves.
+		end, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = inner.Shutdown(end)
+		if srv.Shutdown(end) != nil {
+			srv.Close()
+		}
+	})
+	err := srv.Serve(s.opt.Listener)
+	if ctx.Err() != nil && errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// guard refuses what carries another Origin, or no token.
+func (s *Server) guard(next http.Handler) http.Handler {
+	want := sha256.Sum256([]byte(s.opt.Token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !loopbackHost(r.Host) || !loopbackOrigin(r.Header.Values("Origin")) {
+			http.Error(w, "cachebro: this server answers to programs on this machine only", http.StatusForbidden)
+			return
+		}
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		got := sha256.Sum256([]byte(strings.TrimSpace(token)))
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="cachebro"`)
+			http.Error(w, "cachebro: the bearer token is missing or wrong", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// loopbackOrigin: none at all (a program), or a page from this machine.
+func loopbackOrigin(origins []string) bool {
+	for _, o := range origins {
+		u, err := url.Parse(o)
+		if err != nil || u.Host == "" || !loopbackHost(u.Host) {
+			return false
+		}
+	}
+	return true
+}
+
+// loopbackHost guards against names that were rebound to a loopback address.
+func loopbackHost(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.Trim(host, "[]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,215 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"cachebro/store/wire"
+)
+
+var lsTool = &tool{
+	name: "ls", title: "List directory", profile: ProfileAll, reads: true, idempotent: true,
+	desc: "Files below path, one a line; what git ignores is left out of a recursive listing. A repeat gives [unchanged] or what was added and removed.",
+	schema: `{"type":"object","properties":{"path":{"type":"string","default":"."},"recursive":{"type":"boolean","default":true},` +
+		`"offset":{"type":"integer","description":"first item, from 1"}}}`,
+	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+		a := struct {
+			Path      string `json:"path"`
+			Recursive bool   `json:"recursive"`
+			Offset    int    `json:"offset"`
+		}{Path: ".", Recursive: true}
+		if err := bind(c.req, &a); err != nil {
+			return nil, err
+		}
+		if a.Offset < 0 {
+			return nil, badInput("offset is negative", "items are counted from 1")
+		}
+		rel, err := c.s.resolve(a.Path)
+		if err != nil {
+			return nil, err
+		}
+		items, err := c.s.list(ctx, rel, a.Recursive)
+		if err != nil {
+			return nil, err
+		}
+		if len(items) == 0 {
+			return text(quote(name(rel)) + " is empty"), nil
+		}
+		first := max(a.Offset, 1)
+		if first > len(items) {
+			return nil, badInput(fmt.Sprintf("offset %d is beyond the end: %d items", first, len(items)), "")
+		}
+		part, next := c.s.listPage(items, first)
+		body := strings.Join(part, "\n") + "\n"
+		if first > 1 || next > 0 {
+			// A page of a listing is sent as it is: an "unchanged" is only
+			// ever said of a whole one.
+			t := strings.TrimSuffix(body, "\n")
+			if next > 0 {
+				t += fmt.Sprintf("\n[... items %d-%d of %d. next: ls path=%s offset=%d]", first, next-1, len(items), quote(name(rel)), next)
+			}
+			c.bookListing(ctx, t)
+			return text(t), nil
+		}
+		return text(c.decideListing(ctx, rel, a.Recursive, body)), nil
+	},
+}
+
+// decideListing lets the daemon compare the listing with what this reader was
+// shown; a daemon that cannot, or does not answer, gets the whole listing sent.
+func (c *call) decideListing(ctx context.Context, rel string, recursive bool, body string) string {
+	key := name(rel)
+	if !recursive {
+		key += "/." // not the same listing as the recursive one
+	}
+	req := wire.ReadRequest{Reader: c.reader, Path: []byte(key), Tool: "ls", Listing: true,
+		Force: c.conn.mustForce("ls:" + key), Pending: c.reader.ToolUse != ""}
+	var ans wire.ReadAnswer
+	out, err := c.s.back.try(ctx, readWait, wire.MRead, req, []byte(body), &ans)
+	if err != nil {
+		c.bookListing(ctx, body)
+		return body
+	}
+	c.conn.wasSent("ls:" + key)
+	return compose(ans, out).text
+}
+
+// bookListing counts a listing that was sent whole: nothing saved.
+func (c *call) bookListing(ctx context.Context, sent string) {
+	n := int64(c.s.opt.Tokens([]byte(sent)))
+	c.s.spendLater(ctx, wire.Spend{Reader: c.reader, Tool: "ls", Full: n, Sent: n, Kind: "result", Answer: wire.ReadFull}, nil)
+}
+
+// listPage is as many items from first (1-based) as fit a result; next is the
+// first item that does not, 0 if all do.
+func (s *Server) listPage(items []string, first int) (part []string, next int) {
+	used := 0
+	for i := first - 1; i < len(items); i++ {
+		if used += s.opt.Tokens([]byte(items[i])) + 1; used > maxTokens-100 && i >= first {
+			return items[first-1 : i], i + 1
+		}
+	}
+	return items[first-1:], 0
+}
+
+// list names what is below rel, relative to it, directories with a slash,
+// sorted by bytes.
+func (s *Server) list(ctx context.Context, rel string, recursive bool) ([]string, error) {
+	target, err := s.target(rel)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(s.dir())
+	if err != nil {
+		return nil, fileError("", err)
+	}
+	defer root.Close()
+	fi, err := root.Stat(name(target))
+	if err != nil {
+		return nil, fileError(rel, err)
+	}
+	if !fi.IsDir() {
+		return nil, badInput(quote(rel)+" is not a directory", "read_file gives a file's text")
+	}
+	var items []string
+	if recursive {
+		items, err = s.gitFiles(ctx, target)
+		if err != nil {
+			items, err = walk(ctx, root, target)
+		}
+	} else {
+		items, err = entries(root, target)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, it := range items {
+		items[i] = quote(it)
+	}
+	slices.Sort(items)
+	return items, nil
+}
+
+// gitFiles asks git, which knows all ignore rules, for what is tracked or not
+// ignored.
+func (s *Server) gitFiles(ctx context.Context, rel string) ([]string, error) {
+	dir := path.Join(s.dir(), rel)
+	cmd := exec.CommandContext(ctx, "git", "--no-optional-locks", "-C", dir, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, err
+	}
+	var items []string
+	for f := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		if f == "" {
+			continue
+		}
+		// The index also names what was deleted from the tree.
+		if _, err := os.Lstat(path.Join(dir, f)); err == nil {
+			items = append(items, f)
+		}
+	}
+	return items, nil
+}
+
+// skipDirs are never listed where git does not say what is ignored.
+var skipDirs = []string{".git", "node_modules", "__pycache__", ".venv"}
+
+// walk lists without git.
+func walk(ctx context.Context, root *os.Root, rel string) ([]string, error) {
+	var items []string
+	err := fs.WalkDir(root.FS(), name(rel), func(p string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		below, _ := under(p, rel)
+		if rel == "" {
+			below = p
+		}
+		switch {
+		case err != nil && below == "":
+			return err
+		case err != nil:
+			return fs.SkipDir // unreadable or gone meanwhile
+		case d.IsDir() && slices.Contains(skipDirs, d.Name()):
+			return fs.SkipDir
+		case !d.IsDir():
+			items = append(items, below)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, ctx.Err()) {
+		err = fileError(rel, err)
+	}
+	return items, err
+}
+
+// entries is one directory, everything in it.
+func entries(root *os.Root, rel string) ([]string, error) {
+	d, err := root.Open(name(rel))
+	if err != nil {
+		return nil, fileError(rel, err)
+	}
+	defer d.Close()
+	list, err := d.ReadDir(-1)
+	if err != nil {
+		return nil, fileError(rel, err)
+	}
+	items := make([]string, len(list))
+	for i, e := range list {
+		items[i] = e.Name()
+		if e.IsDir() {
+			items[i] += "/"
+		}
+	}
+	return items, nil
+}

@@ -1,0 +1,60 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"cachebro/store/wire"
+)
+
+var deltaMetricsTool = &tool{
+	name: "get_delta_metrics", title: "Tokens saved since last asked", profile: ProfileAll,
+	desc:   "What was saved since it was last asked; then counts from zero.",
+	schema: `{"type":"object","properties":{}}`,
+	output: metricsSchema,
+	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+		if err := bind(c.req, &struct{}{}); err != nil {
+			return nil, err
+		}
+		m, err := c.s.metrics(ctx, wire.MetricsQuery{Delta: true})
+		if err != nil {
+			return nil, err
+		}
+		return mcp.NewToolResultStructured(m, metricsText(m)), nil
+	},
+}
+
+const metricsSchema = `{"type":"object","properties":{"session":{"type":"string"},"tools":{"type":"array","items":{"type":"object"}},"calls":{"type":"integer"},` +
+	`"full_tokens":{"type":"integer"},"sent_tokens":{"type":"integer"},"overhead_tokens":{"type":"integer"},"saved_tokens":{"type":"integer"},` +
+	`"percent":{"type":"number"},"unchanged_answers":{"type":"integer"},"diff_answers":{"type":"integer"},"contexts":{"type":"integer"}},` +
+	`"required":["calls","full_tokens","sent_tokens","saved_tokens","percent"]}`
+
+func (s *Server) metrics(ctx context.Context, q wire.MetricsQuery) (wire.Metrics, error) {
+	var m wire.Metrics
+	_, err := s.back.ask(ctx, wire.MMetrics, q, nil, &m)
+	if m.Tools == nil {
+		m.Tools = []wire.ToolMetric{} // an array in JSON, also when empty
+	}
+	return m, err
+}
+
+// metricsText says everything that the structured form does.
+func metricsText(m wire.Metrics) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "~%s tokens saved (%.1f%%) in %s calls: %s without cachebro, %s sent, %s overhead",
+		thousands(m.Saved), m.Percent, thousands(int64(m.Calls)), thousands(m.Full), thousands(m.Sent), thousands(m.Overhead))
+	fmt.Fprintf(&b, "\n%d unchanged, %d diffs", m.Cached, m.Diffs)
+	if m.Contexts > 0 {
+		fmt.Fprintf(&b, ", schema in %d contexts", m.Contexts)
+	}
+	for _, t := range m.Tools {
+		fmt.Fprintf(&b, "\n  %-18s %4dx · %s -> %s · %s saved", quote(t.Tool), t.Calls, thousands(t.Full), thousands(t.Sent), thousands(t.Saved))
+	}
+	if m.Session != "" {
+		fmt.Fprintf(&b, "\nsession %s", quote(m.Session))
+	}
+	return b.String()
+}

@@ -1,0 +1,100 @@
+package mcp
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+
+	"cachebro/store/wire"
+)
+
+// Caller asks the store daemon. *wire.Client is one; it is safe for concurrent
+// use and reconnects by itself.
+type Caller interface {
+	// Call sends params (may be nil) and body under method, decodes the answer
+	// into result (may be nil) and returns the answer's body. A *wire.Error is
+	// the daemon's own word.
+	Call(ctx context.Context, method string, params any, body []byte, result any) ([]byte, error)
+}
+
+// Options configures Serve. In, Out and Root are required, and one of Client
+// and Dial.
+type Options struct {
+	// In and Out carry newline-delimited JSON-RPC. Unused with Listener.
+	In  io.Reader
+	Out io.Writer
+
+	// Client is the daemon; or Dial finds or starts it, at the first need and
+	// again after a failure, so that a client can list tools without a daemon.
+	Client Caller
+	Dial   func(context.Context) (Caller, error)
+
+	// Root is the project's root, absolute and clean, as the daemon knows it.
+	Root string
+	// Mountpoint is where the overlay shows the project when that is not Root.
+	Mountpoint string
+	// Aliases are further spellings of Root in absolute paths: a symlinked
+	// prefix as the client was given it.
+	Aliases []string
+
+	// Profile is safety, default or all; "" is default.
+	Profile string
+	// Reader is "" or "connection": this connection is one context window, and
+	// its client will say so when it drops text.
+	Reader string
+	// Session is a client's session id from the environment. Only a hint: it
+	// labels edits and never decides what a reader has seen.
+	Session string
+
+	Version string
+	// Logger gets what went wrong behind an answer; nil discards.
+	Logger *slog.Logger
+	// Tokens counts the tokens of a text; nil estimates from its bytes.
+	Tokens func([]byte) int
+
+	// Listener serves HTTP on this loopback listener instead of In and Out;
+	// Token is the bearer token that every request must carry.
+	Listener net.Listener
+	Token    string
+}
+
+func (o *Options) check() error {
+	switch o.Profile {
+	case "", ProfileSafety, ProfileDefault, ProfileAll:
+	default:
+		return wire.Errorf(wire.ErrBadRequest, "cachebro serve --tools=safety, default or all", "unknown tool profile %q", o.Profile)
+	}
+	switch o.Reader {
+	case "", ReaderConnection:
+	default:
+		return wire.Errorf(wire.ErrBadRequest, "cachebro serve --reader=connection, or leave it out", "unknown reader %q", o.Reader)
+	}
+	if o.Root == "" || o.Root[0] != '/' {
+		return wire.Errorf(wire.ErrBadRequest, "", "root %q is not an absolute path", o.Root)
+	}
+	if o.Client == nil && o.Dial == nil {
+		return wire.Errorf(wire.ErrBadRequest, "", "neither a store daemon nor a way to find it was given")
+	}
+	if o.Listener == nil && (o.In == nil || o.Out == nil) {
+		return wire.Errorf(wire.ErrBadRequest, "", "no input and output to serve on")
+	}
+	if o.Profile == "" {
+		o.Profile = ProfileDefault
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Tokens == nil {
+		o.Tokens = estimate
+	}
+	return nil
+}
+
+// The profiles and readers that Options accepts.
+const (
+	ProfileSafety    = "safety"
+	ProfileDefault   = "default"
+	ProfileAll       = "all"
+	ReaderConnection = "connection"
+)

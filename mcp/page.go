@@ -1,0 +1,203 @@
+package mcp
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// maxTokens is what one result may hold: clients cut or spill larger ones.
+const maxTokens = 25_000
+
+// Bounds of a text whose size alone says that it fits or that it does not: the
+// densest texts (hexadecimal, emoji) come to two bytes a token.
+const (
+	surelyFits = 2 * maxTokens
+	maxFile    = 32 << 20 // the largest content that is ever kept
+)
+
+// estimate is Options.Tokens when none is given: source text has about 3.4
+// bytes a token in o200k_base.
+func estimate(b []byte) int { return (len(b)*10 + 33) / 34 }
+
+// page is the part of a file that one result can hold.
+type page struct {
+	limit int  // lines; 0: all that was asked for
+	next  int  // first line that is left out, 0 if none
+	total int  // lines of the file, known if next is
+	long  bool // the first line alone is too long
+}
+
+// pageCache remembers pages by file and stat, because measuring a large file
+// costs more than the answer "unchanged" to it. A wrong entry can only make a
+// page shorter or longer than it need be.
+type pageCache struct {
+	mu    sync.Mutex // guards pages
+	pages map[pageKey]page
+}
+
+type pageKey struct {
+	path          string
+	offset, limit int
+	size          int64
+	mtime         time.Time
+}
+
+const maxPages = 512
+
+// page decides how much of lines [offset, offset+limit) of rel may be asked of
+// the daemon at once, before it is asked: what is sent counts as shown, so
+// nothing may be cut off afterwards.
+func (s *Server) page(rel string, offset, limit int) (page, error) {
+	dir := s.dir()
+	fi, err := os.Stat(filepath.Join(dir, rel))
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() <= surelyFits {
+		return page{}, nil // what is wrong, whoever reads it will say
+	}
+	key := pageKey{rel, offset, limit, fi.Size(), fi.ModTime()}
+	s.pages.mu.Lock()
+	p, ok := s.pages.pages[key]
+	s.pages.mu.Unlock()
+	if ok {
+		return p, nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return page{}, fileError("", err)
+	}
+	defer root.Close()
+	b, err := readAll(root, rel)
+	if err != nil {
+		return page{}, err
+	}
+	if isBinary(b) {
+		return page{}, nil
+	}
+	p = s.measure(b, offset, limit)
+	s.pages.mu.Lock()
+	defer s.pages.mu.Unlock()
+	if s.pages.pages == nil || len(s.pages.pages) >= maxPages {
+		s.pages.pages = make(map[pageKey]page)
+	}
+	s.pages.pages[key] = p
+	return p, nil
+}
+
+// measure counts lines until the page is full.
+func (s *Server) measure(b []byte, offset, limit int) page {
+	first := max(offset, 1)
+	line, used := 0, 0
+	for rest := b; len(rest) > 0; {
+		n := bytes.IndexByte(rest, '\n') + 1
+		if n == 0 {
+			n = len(rest)
+		}
+		line++
+		if line >= first && (limit == 0 || line < first+limit) {
+			if used += s.opt.Tokens(rest[:n]); used > maxTokens {
+				total := line - 1 + countLines(rest)
+				if line == first {
+					return page{long: true, next: line + 1, total: total}
+				}
+				return page{limit: line - first, next: line, total: total}
+			}
+		}
+		rest = rest[n:]
+	}
+	return page{}
+}
+
+// countLines counts a last line without an end too.
+func countLines(b []byte) int {
+	n := bytes.Count(b, []byte("\n"))
+	if len(b) > 0 && b[len(b)-1] != '\n' {
+		n++
+	}
+	return n
+}
+
+// more is the line that follows a page.
+func (p page) more(rel string, offset int) string {
+	if p.next == 0 || p.next > p.total {
+		return ""
+	}
+	return fmt.Sprintf("[... lines %d-%d of %d. next: read_file path=%s offset=%d]", max(offset, 1), p.next-1, p.total, quote(rel), p.next)
+}
+
+// readAll reads a regular file of at most maxFile bytes inside root.
+func readAll(root *os.Root, rel string) ([]byte, error) {
+	f, err := openRegular(root, rel)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fileError(rel, err)
+	}
+	if len(b) > maxFile {
+		return nil, badInput(fmt.Sprintf("%s is larger than %d MiB", quote(rel), maxFile>>20), "use a shell tool that reads a part of it")
+	}
+	return b, nil
+}
+
+// openRegular never waits on a FIFO: what it is, is known before it is opened.
+func openRegular(root *os.Root, rel string) (*os.File, error) {
+	fi, err := root.Stat(name(rel))
+	if err != nil {
+		return nil, fileError(rel, err)
+	}
+	if err := regular(rel, fi); err != nil {
+		return nil, err
+	}
+	f, err := root.OpenFile(name(rel), os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, fileError(rel, err)
+	}
+	return f, nil
+}
+
+func regular(rel string, fi fs.FileInfo) error {
+	switch {
+	case fi.IsDir():
+		return isDir(rel)
+	case !fi.Mode().IsRegular():
+		return badInput(quote(rel)+" is not a regular file", "")
+	}
+	return nil
+}
+
+// name is rel as os.Root wants it.
+func name(rel string) string {
+	if rel == "" {
+		return "."
+	}
+	return rel
+}
+
+// tokensOf is what a full read of rel would cost, at most a page; 0 if it
+// cannot be read.
+func (s *Server) tokensOf(rel string) int {
+	root, err := os.OpenRoot(s.dir())
+	if err != nil {
+		return 0
+	}
+	defer root.Close()
+	fi, err := root.Stat(name(rel))
+	if err != nil || !fi.Mode().IsRegular() {
+		return 0
+	}
+	if fi.Size() > 8*maxTokens {
+		return maxTokens
+	}
+	b, err := readAll(root, rel)
+	if err != nil {
+		return 0
+	}
+	return min(s.opt.Tokens(b), maxTokens)
+}

@@ -1,0 +1,80 @@
+package mcp
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// A long file comes in pages that join to the file, none of them above the
+// limit, each naming the next.
+func TestPages(t *testing.T) {
+	var b strings.Builder
+	for i := range 9000 {
+		fmt.Fprintf(&b, "line %d of a long file with some words in it\n", i)
+	}
+	long := strings.Repeat("x", 300_000)
+	dir := project(t, files{"big.txt": b.String(), "one.js": long, "mixed": "a\n" + long + "\nb\n"})
+	p := connect(t, Options{Root: dir})
+	var got strings.Builder
+	next := regexp.MustCompile(`^\[\.\.\. lines \d+-\d+ of 9000\. next: read_file path=big\.txt offset=(\d+)\]$`)
+	args := map[string]any{"path": "big.txt"}
+	for pages := 0; ; pages++ {
+		if pages > 20 {
+			t.Fatal("no end of pages")
+		}
+		r := p.tool("read_file", args)
+		if n := estimate([]byte(r.Content[0].Text)); n > maxTokens {
+			t.Errorf("page of %d tokens", n)
+		}
+		got.WriteString(r.Content[0].Text)
+		if len(r.Content) == 1 {
+			break
+		}
+		m := next.FindStringSubmatch(r.Content[1].Text)
+		if m == nil {
+			t.Fatalf("note %q", r.Content[1].Text)
+		}
+		args["offset"] = m[1]
+	}
+	if got.String() != b.String() {
+		t.Error("the pages do not join to the file")
+	}
+	r := p.tool("read_file", map[string]any{"path": "big.txt", "offset": 8000, "limit": 5})
+	if len(r.Content) != 1 || strings.Count(r.Content[0].Text, "\n") != 5 {
+		t.Errorf("a short range of a long file: %+v", r)
+	}
+	r = p.tool("read_file", map[string]any{"path": "one.js"})
+	if n := len(r.Content[0].Text); n == 0 || n > surelyFits || len(r.Content) < 2 || !strings.Contains(r.Content[1].Text, "line 1 of one.js cut at") {
+		t.Errorf("one long line: %d bytes, %+v", n, r.Content[1:])
+	}
+	r = p.tool("read_file", map[string]any{"path": "mixed"})
+	if r.Content[0].Text != "a\n" || !strings.Contains(r.Content[1].Text, "offset=2") {
+		t.Errorf("before a long line: %q %+v", r.Content[0].Text, r.Content[1:])
+	}
+	if r = p.tool("read_file", map[string]any{"path": "mixed", "offset": 3}); r.Content[0].Text != "b\n" {
+		t.Errorf("after a long line: %q", r.Content[0].Text)
+	}
+	text := p.ok("read_files", map[string]any{"paths": []string{"mixed", "big.txt", "one.js"}})
+	if n := estimate([]byte(text)); n > maxTokens+500 || !strings.Contains(text, `next: read_files paths=["big.txt", "one.js"]`) {
+		t.Errorf("read_files: %d tokens, ends %q", n, text[max(0, len(text)-200):])
+	}
+}
+
+// Bytes that are not UTF-8 cannot be sent as they are; that is said.
+func TestNotUTF8(t *testing.T) {
+	dir := project(t, files{"latin": "caf\xe9\n"})
+	p := connect(t, Options{Root: dir})
+	r := p.tool("read_file", map[string]any{"path": "latin"})
+	if r.Content[0].Text != "caf\uFFFD\n" || len(r.Content) != 2 || !strings.Contains(r.Content[1].Text, "not UTF-8") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestEscapeHTML(t *testing.T) {
+	b, err := jsonBytes("<a> & b")
+	if err != nil || string(b) != "\"<a> & b\"\n" {
+		t.Errorf("%q %v", b, err)
+	}
+}

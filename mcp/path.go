@@ -1,0 +1,160 @@
+package mcp
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"cachebro/store/wire"
+)
+
+// resolve turns what a client gave as a path into one relative to the project:
+// slash-separated, cleaned, "" for the root. Absolute paths count when they lie
+// in the project under any name: its root, its mountpoint, an alias, or another
+// way to the same directory (a symlinked prefix). It follows no symlink inside
+// the project; whoever opens the path refuses those that lead out.
+func (s *Server) resolve(p string) (string, error) {
+	switch {
+	case p == "":
+		return "", badInput("path is empty", "give a path like src/main.go")
+	case strings.IndexByte(p, 0) >= 0:
+		return "", badInput("path contains a NUL byte", "")
+	case len(p) > 4096:
+		return "", badInput("path is longer than 4096 bytes", "")
+	}
+	for part := range strings.SplitSeq(p, "/") {
+		if part == ".." {
+			return "", s.outside(p)
+		}
+	}
+	if !filepath.IsAbs(p) {
+		return dropDot(filepath.Clean(p)), nil
+	}
+	p = filepath.Clean(p)
+	for _, base := range append([]string{s.opt.Root, s.opt.Mountpoint}, s.opt.Aliases...) {
+		if rel, ok := under(p, base); ok {
+			return rel, nil
+		}
+	}
+	// The same directory by another name: compare the ancestors with the root.
+	// Inode numbers of the root and of a mount on it differ, so both count.
+	var roots []os.FileInfo
+	for _, base := range []string{s.opt.Root, s.opt.Mountpoint} {
+		if fi, err := os.Stat(base); base != "" && err == nil {
+			roots = append(roots, fi)
+		}
+	}
+	for dir := filepath.Dir(p); ; dir = filepath.Dir(dir) {
+		if fi, err := os.Stat(dir); err == nil {
+			for _, r := range roots {
+				if os.SameFile(fi, r) {
+					rel, _ := under(p, dir)
+					return rel, nil
+				}
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return "", s.outside(p)
+		}
+	}
+}
+
+func (s *Server) outside(p string) error {
+	return &wire.Error{Code: wire.ErrOutside.Code, Message: "path " + quote(p) + " is not inside the project " + s.opt.Root,
+		Hint: "give a path relative to the project, or absolute inside it"}
+}
+
+func under(p, base string) (string, bool) {
+	if base == "" {
+		return "", false
+	}
+	if p == base {
+		return "", true
+	}
+	if base != "/" {
+		base += "/"
+	}
+	rel, ok := strings.CutPrefix(p, base)
+	return rel, ok
+}
+
+func dropDot(p string) string {
+	if p == "." {
+		return ""
+	}
+	return p
+}
+
+// dir is where the project is to be read and written: the mountpoint while
+// something is mounted there, else the root itself (an in-place mount is seen
+// there too). Looked up anew each time, because mounts come and go while a
+// server runs.
+func (s *Server) dir() string {
+	if m := s.opt.Mountpoint; m != "" && m != s.opt.Root && isMount(m) {
+		return m
+	}
+	return s.opt.Root
+}
+
+// isMount compares device numbers; a bare mountpoint directory lies on its
+// parent's device.
+func isMount(dir string) bool {
+	var at, up syscall.Stat_t
+	if syscall.Stat(dir, &at) != nil || syscall.Lstat(filepath.Dir(dir), &up) != nil {
+		return false
+	}
+	return at.Dev != up.Dev
+}
+
+// target follows symlinks in rel, also the last one, and returns the path of
+// what they lead to, which must lie inside. A last element that does not exist
+// is kept. The caller opens the result through an os.Root, which refuses a link
+// that was swapped in meanwhile.
+func (s *Server) target(rel string) (string, error) {
+	base, err := filepath.EvalSymlinks(s.dir())
+	if err != nil {
+		return "", fileError("", err)
+	}
+	full := filepath.Join(base, rel)
+	real, err := filepath.EvalSymlinks(full)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, lerr := os.Lstat(full); lerr == nil {
+			return "", badInput(quote(rel)+" is a symlink to nothing", "write to the file that it should point to")
+		}
+		return s.newTarget(base, rel)
+	}
+	if err != nil {
+		return "", fileError(rel, err)
+	}
+	out, ok := under(real, base)
+	if !ok {
+		return "", s.outside(rel)
+	}
+	return out, nil
+}
+
+// newTarget resolves a path that does not exist: its deepest existing ancestor
+// must be inside.
+func (s *Server) newTarget(base, rel string) (string, error) {
+	dir, rest := filepath.Dir(rel), filepath.Base(rel)
+	for {
+		real, err := filepath.EvalSymlinks(filepath.Join(base, dir))
+		if err == nil {
+			in, ok := under(real, base)
+			if !ok {
+				return "", s.outside(rel)
+			}
+			return filepath.Join(in, rest), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) || dir == "." {
+			return "", fileError(rel, err)
+		}
+		if _, lerr := os.Lstat(filepath.Join(base, dir)); lerr == nil {
+			return "", badInput(quote(dir)+" is a symlink to nothing", "")
+		}
+		dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest)
+	}
+}

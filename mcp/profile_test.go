@@ -1,0 +1,80 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// The schema is paid for in every context.
+func TestProfiles(t *testing.T) {
+	for _, tc := range []struct {
+		profile string
+		limit   int
+	}{{ProfileSafety, 2000}, {ProfileDefault, 4000}, {ProfileAll, 0}} {
+		t.Run(tc.profile, func(t *testing.T) {
+			p := connect(t, Options{Root: project(t, nil), Profile: tc.profile})
+			got := p.call("tools/list", map[string]any{}).Result
+			if n := len(got); tc.limit > 0 && n > tc.limit {
+				t.Errorf("tools/list has %d bytes, limit %d", n, tc.limit)
+			} else {
+				t.Logf("%d bytes", n)
+			}
+			golden := "testdata/tools-" + tc.profile + ".json"
+			var nice bytes.Buffer
+			if err := json.Indent(&nice, got, "", "  "); err != nil {
+				t.Fatal(err)
+			}
+			nice.WriteByte('\n')
+			if *update {
+				if err := os.WriteFile(golden, nice.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(want, nice.Bytes()) {
+				t.Errorf("tools/list differs from %s; look at it, then run with -update:\n%s", golden, nice.Bytes())
+			}
+		})
+	}
+}
+
+func TestSchemaRules(t *testing.T) {
+	for _, tl := range toolTable {
+		var schema struct {
+			Type       string
+			Properties map[string]json.RawMessage
+			Required   []string
+		}
+		if err := json.Unmarshal([]byte(tl.schema), &schema); err != nil || schema.Type != "object" {
+			t.Errorf("%s: schema: %v", tl.name, err)
+		}
+		// A client replaces the results of tools that have this parameter.
+		if _, has := schema.Properties["file_path"]; has {
+			t.Errorf("%s has a parameter file_path", tl.name)
+		}
+		if tl.title == "" || tl.desc == "" || len(tl.desc) > 2048 {
+			t.Errorf("%s: title or description", tl.name)
+		}
+		structured := tl.name == "cache_status" || tl.name == "get_delta_metrics"
+		if (tl.output != "") != structured {
+			t.Errorf("%s: outputSchema %v", tl.name, tl.output != "")
+		}
+		if tl.reads && tl.destroys {
+			t.Errorf("%s both only reads and destroys", tl.name)
+		}
+	}
+	for _, profile := range []string{ProfileSafety, ProfileDefault, ProfileAll} {
+		if n := len(instructions(profile)); n > 1024 {
+			t.Errorf("instructions of %s: %d bytes", profile, n)
+		}
+		if strings.Contains(instructions(profile), "must") {
+			t.Errorf("instructions of %s give orders", profile)
+		}
+	}
+}

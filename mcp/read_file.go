@@ -1,0 +1,296 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"cachebro/store/wire"
+)
+
+var readFileTool = &tool{
+	name: "read_file", title: "Read file", profile: ProfileDefault, reads: true, idempotent: true,
+	desc: "File text; a re-read gives a diff or [unchanged]. force: full text. diff_offset: rest of a cut diff.",
+	schema: `{"type":"object","properties":{"path":{"type":"string"},"offset":{"type":"integer","description":"first line, from 1"},` +
+		`"limit":{"type":"integer","description":"lines"},"force":{"type":"boolean"},"diff_offset":{"type":"integer"},"symbol":{"type":"string"},"outline":{"type":"boolean"}},"required":["path"]}`,
+	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+		var a struct {
+			Path       string `json:"path,required"`
+			Offset     int    `json:"offset"`
+			Limit      int    `json:"limit"`
+			Force      bool   `json:"force"`
+			DiffOffset int    `json:"diff_offset"`
+			Symbol     string `json:"symbol"`
+			Outline    bool   `json:"outline"`
+		}
+		if err := bind(c.req, &a); err != nil {
+			return nil, err
+		}
+		switch {
+		case a.Offset < 0:
+			return nil, badInput("offset is negative", "lines are counted from 1")
+		case a.Limit < 0:
+			return nil, badInput("limit is negative", "leave it out to read to the end")
+		case a.DiffOffset < 0:
+			return nil, badInput("diff_offset is negative", "use the one that the cut diff names")
+		}
+		rel, err := c.s.resolve(c.fetchable(ctx, a.Path))
+		if err != nil {
+			return nil, err
+		}
+		if a.Outline {
+			return c.outlineText(ctx, rel)
+		}
+		note := ""
+		if a.Symbol != "" {
+			if a.Offset, a.Limit, note, err = c.symbolRange(ctx, rel, a.Symbol); err != nil {
+				return nil, err
+			}
+		}
+		t, err := c.read(ctx, readArgs{rel: rel, offset: a.Offset, limit: a.Limit, force: a.Force, diffOffset: a.DiffOffset})
+		if err != nil {
+			return nil, err
+		}
+		if note != "" {
+			t.notes = append(t.notes, note)
+		}
+		return t.result(), nil
+	},
+}
+
+// readArgs is one read of one file, checked.
+type readArgs struct {
+	rel           string
+	offset, limit int
+	force         bool
+	diffOffset    int
+}
+
+// readText is what a read gives: the text alone first, so that a full text is
+// the file's bytes and nothing else, then what is to be said about it.
+type readText struct {
+	text  string
+	notes []string
+}
+
+func (t readText) result() *mcp.CallToolResult {
+	r := text(t.text)
+	for _, n := range t.notes {
+		r.Content = append(r.Content, mcp.NewTextContent(n))
+	}
+	return r
+}
+
+// read asks the daemon what this reader is to get; where there is no answer, it
+// reads the file itself.
+func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
+	s := c.s
+	req := wire.ReadRequest{
+		Reader: c.reader, Path: []byte(a.rel), Offset: a.offset, Limit: a.limit, DiffOffset: a.diffOffset, MaxTokens: maxTokens,
+		Force: a.force || c.conn.mustForce(a.rel), Tool: c.tool.name, Pending: c.reader.ToolUse != "",
+	}
+	var ans wire.ReadAnswer
+	body, err := s.back.try(ctx, readWait, wire.MRead, req, nil, &ans)
+	// Only what does not fit into one result, or has to be read here, is
+	// measured: a look at the file through the mount costs as much as the rest.
+	var p page
+	limit := a.limit
+	if err != nil || ans.Kind == wire.ReadLarge {
+		var perr error
+		if p, perr = s.page(a.rel, a.offset, a.limit); perr != nil && !errors.Is(perr, wire.ErrOutside) {
+			return readText{}, c.explain(a.rel, perr)
+		}
+		if p.long {
+			return s.readLong(a, p)
+		}
+		if p.limit > 0 {
+			limit = p.limit
+		}
+		req.Limit, req.MaxTokens, req.DiffOffset = limit, 0, 0
+		req.Force = req.Force || ans.Again
+	}
+	if err == nil && ans.Kind == wire.ReadLarge {
+		ans = wire.ReadAnswer{}
+		body, err = s.back.try(ctx, readWait, wire.MRead, req, nil, &ans)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return readText{}, ctx.Err()
+	case errors.Is(err, wire.ErrOutside):
+		// An absolute symlink that stays inside is refused below, where no
+		// path from outside is trusted. Its target is an ordinary path.
+		if real, terr := s.target(a.rel); terr == nil && real != a.rel {
+			req.Path, req.Force = []byte(real), true
+			body, err = s.back.try(ctx, readWait, wire.MRead, req, nil, &ans)
+		}
+	case unreachable(err):
+		s.opt.Logger.Warn("read without the store", "path", a.rel, "err", err)
+		t, perr := s.readPlain(a, limit, p)
+		if perr != nil {
+			return readText{}, c.explain(a.rel, perr)
+		}
+		return t, nil
+	}
+	if err != nil {
+		return readText{}, c.explain(a.rel, err)
+	}
+	if ans.Binary && ans.Kind == wire.ReadFull {
+		return readText{}, c.binary(a.rel)
+	}
+	c.conn.wasSent(a.rel)
+	return compose(ans, body, p.more(a.rel, a.offset)), nil
+}
+
+// compose joins label and text, to the byte as the daemon has it on record:
+// what a client's hook later reports as delivered is compared with that. Bytes
+// that are not UTF-8 cannot travel in JSON; they are replaced, and that is said.
+func compose(ans wire.ReadAnswer, body []byte, notes ...string) readText {
+	t := readText{text: string(body)}
+	switch {
+	case ans.Label == "":
+	case t.text == "":
+		t.text = ans.Label
+	default:
+		t.text = ans.Label + "\n" + t.text
+	}
+	if !utf8.ValidString(t.text) {
+		t.text = strings.ToValidUTF8(t.text, "\uFFFD")
+		t.notes = append(t.notes, "[cachebro: some bytes are not UTF-8 and are shown as \uFFFD]")
+	}
+	for _, n := range notes {
+		if n != "" {
+			t.notes = append(t.notes, n)
+		}
+	}
+	return t
+}
+
+// readPlain is a read without the daemon: always the text itself, never counted
+// as shown.
+func (s *Server) readPlain(a readArgs, limit int, p page) (readText, error) {
+	rel, err := s.target(a.rel)
+	if err != nil {
+		return readText{}, err
+	}
+	root, err := os.OpenRoot(s.dir())
+	if err != nil {
+		return readText{}, fileError(a.rel, err)
+	}
+	defer root.Close()
+	b, err := readAll(root, rel)
+	if err != nil {
+		return readText{}, err
+	}
+	if isBinary(b) {
+		return readText{}, binary(a.rel, len(b))
+	}
+	part, ok := lines(b, max(a.offset, 1), limit)
+	if !ok {
+		return readText{}, badInput(fmt.Sprintf("offset %d is beyond the end: %s has %d lines", a.offset, quote(a.rel), countLines(b)), "")
+	}
+	return compose(wire.ReadAnswer{Kind: wire.ReadFull}, part, p.more(a.rel, a.offset)), nil
+}
+
+// lines cuts lines [first, first+limit) out of b; limit 0 is to the end. An
+// empty file has nothing to be beyond of.
+func lines(b []byte, first, limit int) ([]byte, bool) {
+	if first > 1 && first > countLines(b) {
+		return nil, false
+	}
+	for n := 1; n < first; n++ {
+		b = b[bytes.IndexByte(b, '\n')+1:]
+	}
+	if limit > 0 {
+		end := 0
+		for n := 0; n < limit && end < len(b); n++ {
+			i := bytes.IndexByte(b[end:], '\n')
+			if i < 0 {
+				return b, true
+			}
+			end += i + 1
+		}
+		b = b[:end]
+	}
+	return b, true
+}
+
+// readLong answers for a line that is too long for one result: its beginning,
+// which is not a line and so is not counted as shown.
+func (s *Server) readLong(a readArgs, p page) (readText, error) {
+	rel, err := s.target(a.rel)
+	if err != nil {
+		return readText{}, err
+	}
+	root, err := os.OpenRoot(s.dir())
+	if err != nil {
+		return readText{}, fileError(a.rel, err)
+	}
+	defer root.Close()
+	b, err := readAll(root, rel)
+	if err != nil {
+		return readText{}, err
+	}
+	line, ok := lines(b, max(a.offset, 1), 1)
+	if !ok {
+		return readText{}, badInput("the file changed while it was read", "read it again")
+	}
+	cut := line[:min(len(line), surelyFits/2)]
+	for len(cut) > 0 && !utf8.RuneStart(line[min(len(cut), len(line)-1)]) {
+		cut = cut[:len(cut)-1]
+	}
+	note := fmt.Sprintf("[... line %d of %s cut at %d of %d bytes]", max(a.offset, 1), quote(a.rel), len(cut), len(line))
+	return compose(wire.ReadAnswer{}, cut, note, p.more(a.rel, a.offset)), nil
+}
+
+// explain makes the daemon's refusals say what to do next.
+func (c *call) explain(rel string, err error) error {
+	switch {
+	case errors.Is(err, wire.ErrNotFound):
+		hint := "search_history path_filter=" + quote(rel) + " tells whether it ever existed"
+		if near := c.s.nearest(rel); near != "" {
+			hint = "did you mean " + quote(near) + "?"
+		}
+		return wire.Errorf(wire.ErrNotFound, hint, "no such file: %s", quote(rel))
+	case errors.Is(err, wire.ErrIsDir):
+		if c.s.offers("ls") {
+			return wire.Errorf(wire.ErrIsDir, "ls path="+quote(name(rel)), "%s is a directory", quote(name(rel)))
+		}
+		return isDir(rel)
+	case errors.Is(err, wire.ErrBinary):
+		return c.binary(rel)
+	case errors.Is(err, wire.ErrOutside):
+		return c.s.outside(rel)
+	}
+	return err
+}
+
+func isDir(rel string) error {
+	return wire.Errorf(wire.ErrIsDir, "give the path of a file in it", "%s is a directory", quote(name(rel)))
+}
+
+func (c *call) binary(rel string) error {
+	size := 0
+	if root, err := os.OpenRoot(c.s.dir()); err == nil {
+		defer root.Close()
+		if fi, err := root.Stat(name(rel)); err == nil {
+			size = int(fi.Size())
+		}
+	}
+	return binary(rel, size)
+}
+
+func binary(rel string, size int) error {
+	return wire.Errorf(wire.ErrBinary, "look at it with a tool for its kind of file", "%s is binary (%d bytes)", quote(rel), size)
+}
+
+// isBinary is git's rule.
+func isBinary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 }
+
+const nonblock = syscall.O_NONBLOCK

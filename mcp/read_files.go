@@ -1,0 +1,99 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"cachebro/store/wire"
+)
+
+// maxPaths bounds one call; more than that never fits a result anyway.
+const maxPaths = 200
+
+var readFilesTool = &tool{
+	name: "read_files", title: "Read files", profile: ProfileDefault, reads: true, idempotent: true,
+	desc:   "read_file for several paths.",
+	schema: `{"type":"object","properties":{"paths":{"type":"array","items":{"type":"string"}}},"required":["paths"]}`,
+	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+		var a struct {
+			Paths []string `json:"paths,required"`
+		}
+		if err := bind(c.req, &a); err != nil {
+			return nil, err
+		}
+		switch {
+		case len(a.Paths) == 0:
+			return nil, badInput("paths is empty", "give at least one path")
+		case len(a.Paths) > maxPaths:
+			return nil, badInput(fmt.Sprintf("%d paths are too many", len(a.Paths)), fmt.Sprintf("give at most %d at a time", maxPaths))
+		}
+		var out strings.Builder
+		budget, failed := maxTokens, 0
+		for i, p := range a.Paths {
+			if i > 0 && budget < c.atMost(p) {
+				fmt.Fprintf(&out, "[... %d of %d files would pass %d tokens. next: read_files paths=[%s]]\n",
+					len(a.Paths)-i, len(a.Paths), maxTokens, strings.Join(quoteAll(a.Paths[i:]), ", "))
+				break
+			}
+			block, err := c.block(ctx, p)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if err != nil {
+				failed++
+				block = "error: " + clean(err.Error())
+				if h := wire.Hint(err); h != "" {
+					block += "\nhint: " + clean(h)
+				}
+			}
+			fmt.Fprintf(&out, "=== %s ===\n%s", quote(p), block)
+			if !strings.HasSuffix(block, "\n") {
+				out.WriteByte('\n')
+			}
+			budget -= c.s.opt.Tokens([]byte(block))
+			c.progress(ctx, i+1, len(a.Paths), "read "+quote(p))
+		}
+		res := text(out.String())
+		res.IsError = failed == len(a.Paths)
+		return res, nil
+	},
+}
+
+func (c *call) block(ctx context.Context, p string) (string, error) {
+	rel, err := c.s.resolve(p)
+	if err != nil {
+		return "", err
+	}
+	t, err := c.read(ctx, readArgs{rel: rel})
+	if err != nil {
+		return "", err
+	}
+	for _, n := range t.notes {
+		if !strings.HasSuffix(t.text, "\n") {
+			t.text += "\n"
+		}
+		t.text += n
+	}
+	return t.text, nil
+}
+
+// atMost is how many tokens a read of p can cost. It has to be known before the
+// daemon is asked, because what it answers counts as shown.
+func (c *call) atMost(p string) int {
+	rel, err := c.s.resolve(p)
+	if err != nil {
+		return 0
+	}
+	return c.s.tokensOf(rel)
+}
+
+func quoteAll(paths []string) []string {
+	out := make([]string, len(paths))
+	for i, p := range paths {
+		out[i] = fmt.Sprintf("%q", p)
+	}
+	return out
+}

@@ -1,0 +1,14 @@
+package mcp
+
+import (
+	"context"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+var redoTool = &tool{
+	name: "redo", title: "Redo", profile: ProfileAll, destroys: true,
+	desc:   "Takes the last undo back; same arguments as undo.",
+	schema: undoTool.schema,
+	run:    func(ctx context.Context, c *call) (*mcp.CallToolResult, error) { return c.takeBack(ctx, "redo") },
+}

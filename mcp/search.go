@@ -1,0 +1,152 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"cachebro/store/wire"
+)
+
+const searchSchema = `{"type":"object","properties":{"pattern":{"type":"string"},"path":{"type":"string"},"include":{"type":"string"},` +
+	`"exclude":{"type":"string"},"case_sensitive":{"type":"boolean"},"regex":{"type":"boolean"},"kind":{"type":"string"},"limit":{"type":"integer"},` +
+	`"compact":{"type":"boolean"},"mode":{"type":"string"}},"required":["pattern"]}`
+
+var searchTool = &tool{
+	name: "search", title: "Search", profile: ProfileSafety, reads: true, idempotent: true,
+	desc:   "Find lines. mode: ranked|symbols|body|files|history",
+	schema: searchSchema, run: runSearch,
+}
+
+// grepTool is search under the name that models try first.
+var grepTool = &tool{
+	name: "grep", title: "Search", profile: ProfileAll, reads: true, idempotent: true,
+	desc: "The same as search.", schema: searchSchema, run: runSearch,
+}
+
+const maxSearch = 1000
+
+// searchModes are the values of mode; body is the text search with the
+// enclosing definitions.
+var searchModes = map[string]string{
+	"": wire.SearchText, "text": wire.SearchText, "exact": wire.SearchExact, "body": wire.SearchText, "ranked": wire.SearchRanked,
+	"symbols": wire.SearchSymbols, "files": wire.SearchFiles, "history": wire.SearchHistory,
+}
+
+func runSearch(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+	a := struct {
+		Pattern string   `json:"pattern,required"`
+		Path    string   `json:"path"`
+		Include []string `json:"include"`
+		Exclude []string `json:"exclude"`
+		Case    bool     `json:"case_sensitive"`
+		Regex   bool     `json:"regex"`
+		Kind    string   `json:"kind"`
+		Limit   int      `json:"limit"`
+		Compact bool     `json:"compact"`
+		Mode    string   `json:"mode"`
+	}{Limit: 20}
+	if err := bind(c.req, &a); err != nil {
+		return nil, err
+	}
+	mode, ok := searchModes[a.Mode]
+	switch {
+	case !ok:
+		return nil, badInput("unknown mode "+quote(a.Mode), "modes are exact, ranked, symbols, body, files, history")
+	case a.Limit < 1 || a.Limit > maxSearch:
+		return nil, badInput(fmt.Sprintf("limit %d is out of range", a.Limit), fmt.Sprintf("give 1 to %d", maxSearch))
+	}
+	rel := ""
+	if a.Path != "" {
+		var err error
+		if rel, err = c.s.resolve(a.Path); err != nil {
+			return nil, err
+		}
+	}
+	q := wire.SearchQuery{
+		Pattern: a.Pattern, Mode: mode, Path: []byte(rel), Include: a.Include, Exclude: a.Exclude, CaseSensitive: a.Case, Regex: a.Regex,
+		Kind: a.Kind, Limit: a.Limit, Body: a.Mode == "body" || mode == wire.SearchSymbols, Session: c.reader.Session,
+	}
+	var ans wire.SearchAnswer
+	if _, err := c.s.back.ask(ctx, wire.MSearch, q, nil, &ans); err != nil {
+		return nil, err
+	}
+	return text(c.s.searchText(q, ans, a.Compact)), nil
+}
+
+// searchText is one line a hit, as many as one result can hold.
+func (s *Server) searchText(q wire.SearchQuery, a wire.SearchAnswer, compact bool) string {
+	var b strings.Builder
+	if a.Warning != "" {
+		fmt.Fprintf(&b, "[%s]\n", clean(a.Warning))
+	}
+	if len(a.Hits) == 0 {
+		b.WriteString("no hits for " + quote(q.Pattern))
+		if len(a.Suggest) > 0 {
+			b.WriteString("; did you mean " + clean(strings.Join(a.Suggest, ", ")) + "?")
+		}
+		return b.String()
+	}
+	if q.Mode == wire.SearchText && a.How != wire.SearchExact {
+		if len(a.Suggest) > 0 {
+			fmt.Fprintf(&b, "[did you mean %s?]\n", clean(strings.Join(a.Suggest, ", ")))
+		}
+		fmt.Fprintf(&b, "[no line has this text; nearest by %s]\n", map[string]string{wire.SearchRanked: "meaning", wire.SearchFiles: "file name"}[a.How])
+	}
+	used, shown := 0, 0
+	for _, h := range a.Hits {
+		line := hitText(h, compact, path.Base(s.opt.Root))
+		if used += s.opt.Tokens([]byte(line)); used > maxTokens-500 && shown > 0 {
+			break
+		}
+		b.WriteString(line)
+		shown++
+	}
+	if a.Truncated || shown < len(a.Hits) {
+		fmt.Fprintf(&b, "[... %d of %d hits in %d files. Narrow with path, include or kind, or raise limit]\n", shown, a.Lines, a.Files)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// maxHitLine is how much of a long line is shown, in bytes.
+const maxHitLine = 400
+
+func hitText(h wire.SearchHit, compact bool, project string) string {
+	if compact {
+		title := []rune(clean(strings.Join(strings.Fields(h.Title), " ")))
+		if len(title) > 40 {
+			title = append(title[:39], '…')
+		}
+		date := ""
+		if !h.Time.IsZero() {
+			date = h.Time.Local().Format("2006-01-02")
+		}
+		return fmt.Sprintf("  [%-8s] %-16s | %-40s | %-8s | %s | %.2f\n", h.Type, h.ID, string(title), project, date, h.Score)
+	}
+	name, line := quote(string(h.Path)), strings.TrimRight(h.Text, "\r")
+	if len(line) > maxHitLine {
+		line = strings.ToValidUTF8(line[:maxHitLine], "") + "…"
+	}
+	out := name + "\n"
+	if h.Line > 0 {
+		out = fmt.Sprintf("%s:%d: %s\n", name, h.Line, line)
+	}
+	if h.Past != nil {
+		out += fmt.Sprintf("  %s: first seen #%d %s, last #%d %s, gone with #%d (%s, %s)\n", h.ID, h.Past.First.Seq, stamp(h.Past.First.Time),
+			h.Past.Last.Seq, stamp(h.Past.Last.Time), h.Past.Gone.Seq, h.Past.Gone.Op, actor(h.Past.Gone.Actor))
+	}
+	if h.Body != "" {
+		out += fmt.Sprintf("--- %s lines %d-%d\n%s---\n", name, h.Last-strings.Count(strings.TrimSuffix(h.Body, "\n"), "\n"), h.Last, ended(h.Body))
+	}
+	return out
+}
+
+func ended(s string) string {
+	if strings.HasSuffix(s, "\n") {
+		return s
+	}
+	return s + "\n"
+}

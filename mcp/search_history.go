@@ -1,0 +1,282 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"cachebro/store/wire"
+)
+
+var searchHistoryTool = &tool{
+	name: "search_history", title: "Search history", profile: ProfileSafety, reads: true, idempotent: true,
+	desc: "Who changed what, by any process; oldest first. path_filter: file, directory or glob. type: create, write, delete, rename, mode, link, read.",
+	schema: `{"type":"object","properties":{"limit":{"type":"integer","description":"default 50"},"path_filter":{"type":"string"},` +
+		`"type":{"type":"string"}}}`,
+	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+		a := struct {
+			Limit  int    `json:"limit"`
+			Filter string `json:"path_filter"`
+			Type   string `json:"type"`
+		}{Limit: 50}
+		if err := bind(c.req, &a); err != nil {
+			return nil, err
+		}
+		if a.Limit < 1 || a.Limit > maxHistory {
+			return nil, badInput(fmt.Sprintf("limit %d is out of range", a.Limit), fmt.Sprintf("give 1 to %d", maxHistory))
+		}
+		if a.Type == "read" || a.Type == "reads" {
+			return c.reads(ctx, a.Filter, a.Limit)
+		}
+		ops := historyTypes[a.Type]
+		if a.Type != "" {
+			if ops == nil {
+				return nil, badInput("unknown type "+quote(a.Type), "types are create, write, delete, rename, mode, link, outside, read")
+			}
+		}
+		vs, gaps, err := c.s.history(ctx, wire.LogQuery{Limit: a.Limit}, a.Filter, ops)
+		if err != nil {
+			return nil, err
+		}
+		return text(c.s.historyText(vs, gaps, a.Filter)), nil
+	},
+}
+
+const maxHistory = 1000
+
+// historyTypes are the operations of the log in an agent's words.
+var historyTypes = map[string][]string{
+	"create": {"create", "mkdir", "mknod", "symlink"}, "write": {"write", "truncate", opSave}, "edit": {"write", "truncate", opSave},
+	"delete": {"unlink", "rmdir"}, "rename": {"rename", "exchange"}, "move": {"rename", "exchange"},
+	"mode": {"chmod"}, "chmod": {"chmod"}, "link": {"link", "symlink"}, "outside": {"outside", "seen"},
+}
+
+// history returns the newest q.Limit changes that match, oldest first. A filter
+// that is a path is the daemon's to follow through renames; a glob, and the
+// operations (nil: all), are matched here, page by page, because an atomic save
+// is known only from its parts.
+func (s *Server) history(ctx context.Context, q wire.LogQuery, filter string, ops []string) ([]wire.Version, []wire.Gap, error) {
+	match := func(v wire.Version) bool { return ops == nil || slices.Contains(ops, v.Op) }
+	switch {
+	case strings.ContainsAny(filter, "*?["):
+		if _, err := path.Match(filter, ""); err != nil {
+			return nil, nil, badInput("path_filter "+quote(filter)+" is not a valid glob", "use * and ?, or give a plain path")
+		}
+		match = func(v wire.Version) bool {
+			return (ops == nil || slices.Contains(ops, v.Op)) && glob(filter, string(v.Path))
+		}
+	case filter != "":
+		rel, err := s.resolve(filter)
+		if err != nil {
+			return nil, nil, err
+		}
+		q.Path = []byte(rel)
+	}
+	var found []wire.Version // newest first
+	var gaps []wire.Gap
+	want := q.Limit
+	for pages := 0; pages < 50; pages++ {
+		var ans wire.LogAnswer
+		if _, err := s.back.ask(ctx, wire.MLog, q, nil, &ans); err != nil {
+			return nil, nil, err
+		}
+		gaps = append(gaps, ans.Gaps...)
+		found = append(found, ans.Versions...)
+		if !ans.More || len(ans.Versions) == 0 || count(found, match) >= want {
+			break
+		}
+		q.Before = ans.Versions[len(ans.Versions)-1].Seq
+		q.Limit = maxHistory
+	}
+	out := slices.DeleteFunc(fold(found), func(v wire.Version) bool { return !match(v) })
+	out = out[:min(len(out), want)]
+	slices.Reverse(out)
+	return out, gaps, nil
+}
+
+func count(vs []wire.Version, match func(wire.Version) bool) (n int) {
+	for _, v := range fold(vs) {
+		if match(v) {
+			n++
+		}
+	}
+	return n
+}
+
+// opSave is an atomic save in a listing: a temporary file that was written and
+// renamed over its target.
+const opSave = "save"
+
+// fold makes one line of an atomic save, and tells a rename once, under its new
+// name. vs is newest first and is not changed.
+func fold(vs []wire.Version) []wire.Version {
+	// The temporary files of the renames seen so far, by their writer.
+	type temp struct {
+		path string
+		pid  uint32
+	}
+	saves := map[temp]int{} // → index in out
+	var out []wire.Version
+	for _, v := range vs {
+		if v.Op == "moved" {
+			continue
+		}
+		key := temp{string(v.Path), v.Actor.PID}
+		if i, ok := saves[key]; ok && v.Actor.PID != 0 {
+			switch v.Op {
+			case "create", "write", "truncate", "chmod":
+				if out[i].Time.Sub(v.Time) < time.Minute {
+					out[i].Op, out[i].From = opSave, nil
+					continue
+				}
+			}
+			delete(saves, key)
+		}
+		if v.Op == "rename" {
+			saves[temp{string(v.From), v.Actor.PID}] = len(out)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// glob matches a pattern against the whole path or, without a slash in it,
+// against the name; ** spans directories.
+func glob(pattern, p string) bool {
+	if !strings.Contains(pattern, "/") {
+		ok, _ := path.Match(pattern, path.Base(p))
+		return ok
+	}
+	return globParts(strings.Split(pattern, "/"), strings.Split(p, "/"))
+}
+
+func globParts(pat, p []string) bool {
+	for len(pat) > 0 {
+		if pat[0] == "**" {
+			for i := range len(p) + 1 {
+				if globParts(pat[1:], p[i:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if len(p) == 0 {
+			return false
+		}
+		if ok, _ := path.Match(pat[0], p[0]); !ok {
+			return false
+		}
+		pat, p = pat[1:], p[1:]
+	}
+	return len(p) == 0
+}
+
+// historyText is one line a version, newest last; what does not fit is cut at
+// the old end.
+func (s *Server) historyText(vs []wire.Version, gaps []wire.Gap, filter string) string {
+	if len(vs) == 0 && len(gaps) == 0 {
+		if filter != "" {
+			return "no changes recorded for " + quote(filter)
+		}
+		return "no changes recorded"
+	}
+	lines := make([]string, 0, len(vs)+len(gaps))
+	for _, v := range vs {
+		lines = append(lines, versionLine(v))
+	}
+	used, from := 0, len(lines)
+	for from > 0 {
+		if used += s.opt.Tokens([]byte(lines[from-1])) + 1; used > maxTokens-500 {
+			break
+		}
+		from--
+	}
+	out := lines[from:]
+	if from > 0 {
+		out = append([]string{fmt.Sprintf("[... %d older entries left out: narrow with path_filter or type, or a smaller limit]", from)}, out...)
+	}
+	for i, g := range gaps {
+		if i == 20 {
+			out = append(out, fmt.Sprintf("[... %d more gaps]", len(gaps)-20))
+			break
+		}
+		out = append(out, fmt.Sprintf("gap: %s at %s: %s", quote(string(g.Path)), stamp(g.Time), clean(g.Reason)))
+	}
+	return strings.Join(out, "\n")
+}
+
+func versionLine(v wire.Version) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "#%d %s %s ", v.Seq, stamp(v.Time), v.Op)
+	if len(v.From) > 0 {
+		fmt.Fprintf(&b, "%s -> ", quote(string(v.From)))
+	}
+	b.WriteString(quote(string(v.Path)))
+	if len(v.Target) > 0 {
+		fmt.Fprintf(&b, " -> %s", quote(string(v.Target)))
+	}
+	if v.Number > 0 {
+		fmt.Fprintf(&b, " @%d", v.Number)
+	}
+	switch {
+	case v.Deleted:
+	case v.NoContent != "":
+		fmt.Fprintf(&b, " · %d bytes, content not kept: %s", v.Size, clean(v.NoContent))
+	case v.Hash != "":
+		fmt.Fprintf(&b, " · %d bytes", v.Size)
+	}
+	if who := actor(v.Actor); who != "" {
+		fmt.Fprintf(&b, " · %s", who)
+	}
+	if v.Plan != "" {
+		b.WriteString(" · taken back")
+	}
+	return b.String()
+}
+
+// actor names who did it: the agent's tool where known, and the process.
+func actor(a wire.Actor) string {
+	var parts []string
+	if a.Tool != "" {
+		parts = append(parts, quote(a.Tool))
+	}
+	if a.Comm == "outside" && a.PID == 0 { // nobody was seen to do it
+		parts = append(parts, a.Comm)
+	} else if a.Comm != "" && a.Comm != a.Tool {
+		parts = append(parts, fmt.Sprintf("%s (pid %d)", quote(a.Comm), a.PID))
+	} else if a.Comm == "" && a.PID != 0 {
+		parts = append(parts, fmt.Sprintf("pid %d", a.PID))
+	}
+	if a.Session != "" && !strings.HasPrefix(a.Session, "connection:") { // an id that means nothing to anybody
+		parts = append(parts, "session "+quote(short(a.Session)))
+	}
+	if a.Agent != "" {
+		parts = append(parts, "agent "+quote(short(a.Agent)))
+	}
+	who := strings.Join(parts, ", ")
+	if a.Uncertain {
+		who += " (uncertain)"
+	}
+	return who
+}
+
+func short(id string) string {
+	if len(id) > 8 {
+		return id[:8]
+	}
+	return id
+}
+
+// stamp is a time of today as a clock, any other with its date.
+func stamp(t time.Time) string {
+	t = t.Local()
+	if now := time.Now(); t.YearDay() == now.YearDay() && t.Year() == now.Year() {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format(time.DateTime)
+}

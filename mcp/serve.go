@@ -1,0 +1,124 @@
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"cachebro/store/wire"
+)
+
+// Server is one MCP server: one process on stdio, or many connections on HTTP.
+type Server struct {
+	opt   Options
+	back  *backend
+	rpc   *server.MCPServer
+	tools []*tool
+	locks keyed
+	pages pageCache
+	id    string // random; the prefix of connection readers
+	began time.Time
+
+	mu       sync.Mutex
+	conns    map[string]*conn // by session id
+	order    []string         // of conns, oldest first
+	listed   []string         // paths whose history is listed as a resource, oldest first
+	watchers map[server.ClientSession]*watcher
+	watching bool
+	work     sync.WaitGroup // background work that Serve waits for
+}
+
+// Serve answers until In ends or ctx is done. It returns nil at the end of
+// input, and an error only for options that cannot be served or a listener that
+// failed.
+func Serve(ctx context.Context, opt Options) error {
+	s, err := newServer(opt)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel()
+		s.back.end()
+		s.work.Wait()
+		s.back.close()
+	}()
+	if s.opt.Listener != nil {
+		return s.serveHTTP(ctx)
+	}
+	return s.serveStdio(ctx)
+}
+
+func newServer(opt Options) (*Server, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		opt: opt, back: newBackend(&opt), id: randomID(), began: time.Now(),
+		conns: make(map[string]*conn), watchers: make(map[server.ClientSession]*watcher),
+	}
+	hooks := &server.Hooks{}
+	hooks.AddAfterListTools(s.countSchema)
+	hooks.AddAfterSubscribe(func(ctx context.Context, _ any, _ *mcp.SubscribeRequest, _ *mcp.EmptyResult) { s.watch(ctx) })
+	hooks.AddBeforeSubscriptionsListen(func(ctx context.Context, _ any, _ *mcp.SubscriptionsListenRequest) { s.watch(ctx) })
+	s.rpc = server.NewMCPServer("cachebro", opt.Version,
+		server.WithTitle("cachebro"),
+		server.WithInstructions(instructions(s.opt.Profile)),
+		server.WithToolCapabilities(true),
+		server.WithResourceCapabilities(true, true),
+		server.WithCompletions(),
+		server.WithResourceCompletionProvider(pathCompletions{s}),
+		server.WithRecovery(),
+		server.WithResourceRecovery(),
+		server.WithHooks(hooks),
+	)
+	for _, t := range toolTable {
+		if t.in(s.opt.Profile) {
+			s.tools = append(s.tools, t)
+			s.rpc.AddTool(t.describe(), s.handler(t))
+		}
+	}
+	s.addResources()
+	return s, nil
+}
+
+// offers reports whether this profile has a tool of that name; texts only
+// advise what can be done.
+func (s *Server) offers(name string) bool {
+	for _, t := range s.tools {
+		if t.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// countSchema enters what tools/list cost into the ledger: every context pays
+// for it. It runs beside the answer.
+func (s *Server) countSchema(ctx context.Context, _ any, _ *mcp.ListToolsRequest, res *mcp.ListToolsResult) {
+	if b, err := jsonBytes(res); err == nil {
+		s.spendLater(ctx, wire.Spend{Reader: s.reader(ctx, nil), Tool: "schema", Kind: "overhead"}, b)
+	}
+}
+
+// spendLater books the tokens of sent without holding up the answer; the daemon
+// counts them.
+func (s *Server) spendLater(ctx context.Context, sp wire.Spend, sent []byte) {
+	ctx = context.WithoutCancel(ctx)
+	s.work.Go(func() {
+		if _, err := s.back.try(ctx, noteWait, wire.MSpend, sp, sent, nil); err != nil {
+			s.opt.Logger.Debug("tokens not booked", "tool", sp.Tool, "err", err)
+		}
+	})
+}
+
+func randomID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,126 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"cachebro/store/wire"
+)
+
+var cacheStatusTool = &tool{
+	name: "cache_status", title: "Cache status", profile: ProfileAll, reads: true, idempotent: true,
+	desc:   "Mount, capture, store and tokens saved.",
+	schema: `{"type":"object","properties":{}}`,
+	output: statusSchema,
+	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+		if err := bind(c.req, &struct{}{}); err != nil {
+			return nil, err
+		}
+		st, err := c.s.status(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return mcp.NewToolResultStructured(st, st.String()), nil
+	},
+}
+
+// statusFacts is what cache_status and cachebro://status tell, as fields and as
+// text alike.
+type statusFacts struct {
+	Version       string  `json:"version"`
+	Root          string  `json:"root"`
+	Mounted       bool    `json:"mounted"`
+	Mountpoint    string  `json:"mountpoint"`
+	Capture       string  `json:"capture"`
+	CaptureReason string  `json:"capture_reason"`
+	Baseline      string  `json:"baseline"`
+	BaselineFiles int     `json:"baseline_files"`
+	BaselineTotal int     `json:"baseline_total"`
+	Files         uint64  `json:"files_tracked"`
+	Versions      uint64  `json:"versions"`
+	DiskBytes     int64   `json:"disk_bytes"`
+	Healthy       bool    `json:"store_healthy"`
+	StoreReason   string  `json:"store_reason"`
+	Gaps          int64   `json:"gaps"`
+	Saved         int64   `json:"tokens_saved"`
+	Percent       float64 `json:"percent"`
+}
+
+const statusSchema = `{"type":"object","properties":{"version":{"type":"string"},"root":{"type":"string"},"mounted":{"type":"boolean"},` +
+	`"mountpoint":{"type":"string"},"capture":{"type":"string"},"capture_reason":{"type":"string"},"baseline":{"type":"string"},` +
+	`"baseline_files":{"type":"integer"},"baseline_total":{"type":"integer"},"files_tracked":{"type":"integer"},"versions":{"type":"integer"},` +
+	`"disk_bytes":{"type":"integer"},"store_healthy":{"type":"boolean"},"store_reason":{"type":"string"},"gaps":{"type":"integer"},` +
+	`"tokens_saved":{"type":"integer"},"percent":{"type":"number"}},"required":["root","mounted","capture","files_tracked","tokens_saved","percent"]}`
+
+func (s *Server) status(ctx context.Context) (statusFacts, error) {
+	var st wire.Status
+	if _, err := s.back.ask(ctx, wire.MStatus, wire.Empty{}, nil, &st); err != nil {
+		return statusFacts{}, err
+	}
+	var m wire.Metrics
+	if _, err := s.back.ask(ctx, wire.MMetrics, wire.MetricsQuery{}, nil, &m); err != nil {
+		return statusFacts{}, err
+	}
+	f := statusFacts{
+		Version: st.Version, Root: st.Root, Mounted: st.Mounted, Mountpoint: st.Mountpoint,
+		Capture: st.Capture.State, CaptureReason: st.Capture.Reason,
+		BaselineFiles: st.Baseline.Files, BaselineTotal: st.Baseline.Total,
+		Files: st.Store.Files, Versions: st.Store.Versions, DiskBytes: st.Store.DiskBytes,
+		Healthy: st.Store.Healthy, StoreReason: st.Store.Reason, Gaps: st.GapCount,
+		Saved: m.Saved, Percent: m.Percent, Baseline: "not begun",
+	}
+	switch {
+	case st.Baseline.Running:
+		f.Baseline = "running"
+	case st.Baseline.Done:
+		f.Baseline = "done"
+	}
+	if f.Capture == "" {
+		f.Capture = "not mounted"
+	}
+	return f, nil
+}
+
+func (f statusFacts) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "cachebro %s · %s", f.Version, quote(f.Root))
+	if f.Mounted {
+		fmt.Fprintf(&b, "\nmounted at %s", quote(f.Mountpoint))
+	} else {
+		b.WriteString("\nnot mounted: files are checked when they are read")
+	}
+	fmt.Fprintf(&b, "\ncapture: %s%s", f.Capture, because(f.CaptureReason))
+	fmt.Fprintf(&b, "\nbaseline: %s, %s of %s files", f.Baseline, thousands(int64(f.BaselineFiles)), thousands(int64(f.BaselineTotal)))
+	health := "healthy"
+	if !f.Healthy {
+		health = "not healthy" + because(f.StoreReason)
+	}
+	fmt.Fprintf(&b, "\nstore: %s files tracked, %s versions, %s bytes, %s", thousands(int64(f.Files)), thousands(int64(f.Versions)), thousands(f.DiskBytes), health)
+	fmt.Fprintf(&b, "\ngaps: %s", thousands(f.Gaps))
+	fmt.Fprintf(&b, "\n~%s tokens saved (%.1f%%)", thousands(f.Saved), f.Percent)
+	return b.String()
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + clean(reason) + ")"
+}
+
+// thousands writes n with separators, as all reports do.
+func thousands(n int64) string {
+	t := fmt.Sprint(n)
+	neg := strings.HasPrefix(t, "-")
+	t = strings.TrimPrefix(t, "-")
+	for i := len(t) - 3; i > 0; i -= 3 {
+		t = t[:i] + "," + t[i:]
+	}
+	if neg {
+		t = "-" + t
+	}
+	return t
+}

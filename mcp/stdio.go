@@ -1,0 +1,265 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// maxLine bounds one message; a write_file of the largest file that is ever
+// versioned (32 MiB) fits, escapes included.
+const maxLine = 80 << 20
+
+// parallel bounds the requests of one connection that are worked on at a time;
+// 50 readers at once must not wait for each other.
+const parallel = 64
+
+// stdioConn is one connection on stdio.
+type stdioConn struct {
+	s    *Server
+	sess *session
+
+	outMu sync.Mutex // orders whole lines on out
+	out   io.Writer
+
+	mu     sync.Mutex // guards flying
+	flying map[string]context.CancelFunc
+
+	slots chan struct{}
+	work  sync.WaitGroup
+}
+
+// serveStdio reads lines until the end of input. A reader that blocks for ever
+// on In ends with the process: nothing can interrupt a read of a pipe, so it is
+// the one goroutine that is not waited for when ctx ends first.
+func (s *Server) serveStdio(ctx context.Context) error {
+	c := &stdioConn{s: s, sess: newSession(s.id), out: s.opt.Out,
+		flying: make(map[string]context.CancelFunc), slots: make(chan struct{}, parallel)}
+	if err := s.rpc.RegisterSession(ctx, c.sess); err != nil {
+		return fmt.Errorf("register connection: %w", err)
+	}
+	defer s.rpc.UnregisterSession(context.WithoutCancel(ctx), c.sess.id)
+	ctx = s.rpc.WithContext(ctx, c.sess)
+	ctx, cancel := context.WithCancel(ctx)
+	s.work.Go(func() { s.hello(ctx) })
+	s.work.Go(func() { c.notify(ctx) })
+
+	lines := make(chan []byte) // closed by the reading goroutine at the end of input
+	go func() {
+		defer close(lines)
+		br := bufio.NewReaderSize(s.opt.In, 64<<10)
+		for {
+			line, err := readLine(br)
+			if errors.Is(err, errLong) {
+				c.write(errorReply(nil, mcp.INVALID_REQUEST, fmt.Sprintf("message longer than %d bytes", maxLine)))
+				continue
+			}
+			if len(bytes.TrimSpace(line)) > 0 {
+				select {
+				case lines <- line:
+				case <-ctx.Done():
+					return
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case line, ok := <-lines:
+			if ok {
+				c.take(ctx, line)
+				continue
+			}
+		case <-ctx.Done():
+		}
+		break
+	}
+	// What is under way at the end of input is answered, but what waits for
+	// ever (a stream of notifications) is not waited for.
+	c.endStreams()
+	c.work.Wait()
+	cancel()
+	return nil
+}
+
+// take starts the work on one message. Requests run beside each other;
+// notifications are done at once, so that a cancellation overtakes.
+func (c *stdioConn) take(ctx context.Context, line []byte) {
+	var head struct {
+		ID     any    `json:"id"`
+		Method string `json:"method"`
+		Params struct {
+			RequestID     any                    `json:"requestId"`
+			Notifications mcp.SubscriptionFilter `json:"notifications"`
+		} `json:"params"`
+	}
+	if !json.Valid(line) {
+		c.write(errorReply(nil, mcp.PARSE_ERROR, "not JSON: one JSON-RPC message per line is expected"))
+		return
+	}
+	// Fields of another type are the handler's to report.
+	_ = json.Unmarshal(line, &head)
+	switch head.ID.(type) {
+	case nil, string, float64:
+	default: // what is no id cannot be compared with others either
+		c.write(errorReply(nil, mcp.INVALID_REQUEST, "the id of a request is a string or a number"))
+		return
+	}
+	if head.ID == nil {
+		if head.Method == string(mcp.MethodNotificationCancelled) {
+			c.cancel(head.Params.RequestID)
+		}
+		if r := c.handle(ctx, nil, line); r != nil {
+			c.write(r)
+		}
+		return
+	}
+	key := fmt.Sprintf("%T:%v", head.ID, head.ID)
+	rctx, cancel := context.WithCancel(ctx)
+	listen := head.Method == string(mcp.MethodSubscriptionsListen)
+	if listen && c.sess.openStreams() >= parallel {
+		cancel()
+		c.write(errorReply(head.ID, mcp.INVALID_REQUEST, "too many open streams on this connection"))
+		return
+	}
+	c.mu.Lock()
+	c.flying[key] = cancel
+	c.mu.Unlock()
+	if listen {
+		c.sess.openStream(stream{id: head.ID, filter: head.Params.Notifications})
+	} else {
+		c.slots <- struct{}{}
+	}
+	run := func() {
+		defer func() {
+			c.mu.Lock()
+			delete(c.flying, key)
+			c.mu.Unlock()
+			if listen {
+				c.sess.closeStream(head.ID)
+			} else {
+				<-c.slots
+			}
+			cancel()
+		}()
+		r := c.handle(rctx, head.ID, line)
+		// A cancelled request has no answer.
+		if r != nil && (rctx.Err() == nil || listen) {
+			c.write(r)
+		}
+	}
+	if head.Method == string(mcp.MethodInitialize) {
+		run() // what follows relies on it
+		return
+	}
+	c.work.Go(run)
+}
+
+func (c *stdioConn) cancel(id any) {
+	c.mu.Lock()
+	cancel := c.flying[fmt.Sprintf("%T:%v", id, id)]
+	c.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+func (c *stdioConn) endStreams() {
+	c.sess.mu.Lock()
+	streams := c.sess.streams
+	c.sess.mu.Unlock()
+	for _, st := range streams {
+		c.cancel(st.id)
+	}
+}
+
+// handle survives a panic below it: one bad request must not end the server.
+func (c *stdioConn) handle(ctx context.Context, id any, line []byte) (reply mcp.JSONRPCMessage) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.s.opt.Logger.Error("panic in a request", "panic", p)
+			if id != nil {
+				reply = errorReply(id, mcp.INTERNAL_ERROR, "internal error of cachebro")
+			}
+		}
+	}()
+	return c.s.rpc.HandleMessage(ctx, line)
+}
+
+// notify writes notifications until ctx ends.
+func (c *stdioConn) notify(ctx context.Context) {
+	for {
+		select {
+		case n := <-c.sess.out:
+			for _, m := range c.sess.copies(n) {
+				c.write(m)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *stdioConn) write(m mcp.JSONRPCMessage) {
+	b, err := jsonBytes(m)
+	if err != nil {
+		c.s.opt.Logger.Error("answer not encoded", "err", err)
+		return
+	}
+	c.outMu.Lock()
+	defer c.outMu.Unlock()
+	// A client that is gone closes our input too; that ends the loop.
+	if _, err := c.out.Write(b); err != nil {
+		c.s.opt.Logger.Debug("answer not written", "err", err)
+	}
+}
+
+func errorReply(id any, code int, text string) mcp.JSONRPCMessage {
+	return mcp.JSONRPCError{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(id),
+		Error: mcp.NewJSONRPCErrorDetails(code, text, nil)}
+}
+
+// jsonBytes encodes one line. HTML characters stay as they are: escaping them
+// would make every `<` of a source file six bytes.
+func jsonBytes(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+var errLong = errors.New("line too long")
+
+// readLine returns a line with its end; errLong skips one above maxLine.
+func readLine(br *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := br.ReadSlice('\n')
+		if len(line)+len(part) > maxLine {
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = br.ReadSlice('\n')
+			}
+			if err != nil {
+				return nil, err
+			}
+			return nil, errLong
+		}
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}

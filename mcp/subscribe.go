@@ -1,0 +1,117 @@
+package mcp
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// watchEvery is how often subscribed resources are looked at. The daemon sends
+// nothing by itself; with no subscription nothing is asked and no timer runs.
+const watchEvery = time.Second
+
+// watcher is a session that has subscribed, or is about to.
+type watcher struct {
+	sess server.SessionWithResourceSubscriptions
+	seen map[string]string // uri → text when last looked at
+	idle int               // rounds without a subscription
+}
+
+// watch begins to look at the resources that the request's session subscribes
+// to.
+func (s *Server) watch(ctx context.Context) {
+	sess, ok := server.ClientSessionFromContext(ctx).(server.SessionWithResourceSubscriptions)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.watchers[sess]; w != nil {
+		w.idle = 0
+		return
+	}
+	s.watchers[sess] = &watcher{sess: sess, seen: make(map[string]string)}
+	if !s.watching {
+		s.watching = true
+		// The server's own life, not the request's.
+		s.work.Go(func() { s.look(s.back.life) })
+	}
+}
+
+// look runs while somebody is subscribed.
+func (s *Server) look(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		s.lookOnce(ctx)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		s.mu.Lock()
+		if len(s.watchers) == 0 {
+			s.watching = false
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+	}
+}
+
+// lookOnce renders each subscribed resource once and tells those sessions that
+// last saw another text.
+func (s *Server) lookOnce(ctx context.Context) {
+	s.mu.Lock()
+	watchers := make([]*watcher, 0, len(s.watchers))
+	for sess, w := range s.watchers {
+		uris := w.sess.SubscribedResources()
+		if len(uris) > 0 {
+			w.idle = 0
+		} else if w.idle++; w.idle > 5 { // a subscription comes right after its hook
+			delete(s.watchers, sess)
+			continue
+		}
+		watchers = append(watchers, w)
+	}
+	s.mu.Unlock()
+	now := make(map[string]string)
+	for _, w := range watchers {
+		uris := w.sess.SubscribedResources()
+		for uri := range w.seen {
+			if !slices.Contains(uris, uri) {
+				delete(w.seen, uri)
+			}
+		}
+		for _, uri := range uris {
+			t, ok := now[uri]
+			if !ok {
+				var err error
+				if t, err = s.resource(ctx, uri); err != nil {
+					continue // the daemon is away: nothing is known to have changed
+				}
+				now[uri] = t
+			}
+			before, known := w.seen[uri]
+			w.seen[uri] = t
+			if known && before != t {
+				s.updated(w.sess, uri)
+			}
+		}
+	}
+}
+
+func (s *Server) updated(sess server.ClientSession, uri string) {
+	n := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
+		Method: mcp.MethodNotificationResourceUpdated,
+		Params: mcp.NotificationParams{AdditionalFields: map[string]any{"uri": uri}},
+	}}
+	select {
+	case sess.NotificationChannel() <- n:
+	default: // a client that does not read gets the next one
+		s.opt.Logger.Debug("notification dropped", "uri", uri)
+	}
+}

@@ -1,0 +1,104 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"cachebro/store/wire"
+)
+
+// tool is one row of the table. Descriptions and schemas are paid for in every
+// context, sub-agents included, so they say only what the names do not.
+type tool struct {
+	name    string
+	title   string
+	desc    string
+	schema  string // JSON Schema of the arguments
+	output  string // of structuredContent; status and metrics only
+	profile string // the smallest that has it
+	// Hints, all three stated: the protocol's defaults are the other way round.
+	reads, destroys, idempotent bool
+	run                         func(context.Context, *call) (*mcp.CallToolResult, error)
+}
+
+// call is one tools/call.
+type call struct {
+	s      *Server
+	req    mcp.CallToolRequest
+	reader wire.Reader
+	conn   *conn // nil: no connection
+	tool   *tool
+}
+
+// toolTable is every tool, in the order of the profiles. mcp-go lists them by
+// name.
+var toolTable = []*tool{
+	searchTool, searchHistoryTool, undoTool, revertFileTool,
+	readFileTool, readFilesTool, editFileTool, workingSetTool,
+	grepTool, writeFileTool, lsTool, redoTool, cacheStatusTool, summarizeTool, deltaMetricsTool, cacheClearTool,
+}
+
+func (t *tool) in(profile string) bool {
+	switch profile {
+	case ProfileAll:
+		return true
+	case ProfileDefault:
+		return t.profile != ProfileAll
+	}
+	return t.profile == ProfileSafety
+}
+
+func (t *tool) describe() mcp.Tool {
+	m := mcp.NewToolWithRawSchema(t.name, t.desc, json.RawMessage(t.schema))
+	m.Title = t.title
+	if t.output != "" {
+		m.RawOutputSchema = json.RawMessage(t.output)
+	}
+	m.Annotations = mcp.ToolAnnotation{
+		ReadOnlyHint: mcp.ToBoolPtr(t.reads), DestructiveHint: mcp.ToBoolPtr(t.destroys), IdempotentHint: mcp.ToBoolPtr(t.idempotent),
+	}
+	return m
+}
+
+// handler turns errors into tool errors, which the model sees and can mend;
+// only a cancelled call has none.
+func (s *Server) handler(t *tool) server.ToolHandlerFunc {
+	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		c := &call{s: s, req: req, reader: s.reader(ctx, req.Params.Meta), conn: s.conn(ctx), tool: t}
+		res, err := t.run(ctx, c)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err == nil {
+			return res, nil
+		}
+		var e *wire.Error
+		if !errors.As(err, &e) || unreachable(err) {
+			s.opt.Logger.Warn("tool failed", "tool", t.name, "err", err)
+		}
+		if unreachable(err) && wire.Hint(err) == "" && e != nil {
+			err = &wire.Error{Code: e.Code, Message: "cachebro's store: " + e.Message, Hint: "cachebro status says more; the project's files are not affected"}
+		}
+		return toolError(err), nil
+	}
+}
+
+// progress tells a client that asked for it how far a long call is.
+func (c *call) progress(ctx context.Context, done, total int, what string) {
+	m := c.req.Params.Meta
+	if m == nil || m.ProgressToken == nil {
+		return
+	}
+	err := c.s.rpc.SendNotificationToClient(ctx, string(mcp.MethodNotificationProgress), map[string]any{
+		"progressToken": m.ProgressToken, "progress": done, "total": total, "message": what,
+	})
+	if err != nil {
+		c.s.opt.Logger.Debug("progress not sent", "err", err)
+	}
+}
+
+func text(t string) *mcp.CallToolResult { return mcp.NewToolResultText(t) }

@@ -1,0 +1,132 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"cachebro/store/wire"
+)
+
+var undoTool = &tool{
+	name: "undo", title: "Undo", profile: ProfileSafety, destroys: true,
+	desc: "Takes changes back: the last action, or those of a session, prompt (id or last), tool_call or since (10m, time). Files changed by others since are left alone. More than one file: a preview, unless dry_run=false.",
+	schema: `{"type":"object","properties":{"last":{"type":"boolean"},"session":{"type":"string"},"prompt":{"type":"string"},"tool_call":{"type":"string"},` +
+		`"since":{"type":"string"},"paths":{"type":"array","items":{"type":"string"}},"dry_run":{"type":"boolean"}}}`,
+	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) { return c.takeBack(ctx, "undo") },
+}
+
+// takeBack is undo and redo.
+func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, error) {
+	var a struct {
+		Last     bool     `json:"last"`
+		Session  string   `json:"session"`
+		Prompt   string   `json:"prompt"`
+		ToolCall string   `json:"tool_call"`
+		Since    string   `json:"since"`
+		Paths    []string `json:"paths"`
+		DryRun   *bool    `json:"dry_run"`
+	}
+	if err := bind(c.req, &a); err != nil {
+		return nil, err
+	}
+	req := wire.PlanRequest{Kind: kind, Last: a.Last, Session: a.Session, Prompt: a.Prompt, ToolCall: a.ToolCall}
+	if a.Since != "" {
+		var err error
+		if req.Since, err = since(a.Since, time.Now()); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range a.Paths {
+		rel, err := c.s.resolve(p)
+		if err != nil {
+			return nil, err
+		}
+		req.Paths = append(req.Paths, []byte(rel))
+	}
+	if !req.Last && req.Session == "" && req.Prompt == "" && req.ToolCall == "" && req.Since.IsZero() {
+		req.Last = true
+	}
+	// The preview journals nothing; only what is then done does.
+	req.DryRun = true
+	var p wire.Plan
+	if _, err := c.s.back.ask(ctx, wire.MPlan, req, nil, &p); err != nil {
+		return nil, err
+	}
+	if len(p.Steps) == 0 {
+		return nil, nothing(p, "nothing to "+kind)
+	}
+	files := touched(p)
+	if a.DryRun != nil && *a.DryRun || a.DryRun == nil && files > 1 {
+		return text(planText("would "+kind, p, nil) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
+	}
+	req.DryRun = false
+	p = wire.Plan{}
+	if _, err := c.s.back.ask(ctx, wire.MPlan, req, nil, &p); err != nil {
+		return nil, err
+	}
+	if a.DryRun == nil && touched(p) > 1 {
+		// Somebody wrote between the two questions. The plan that was
+		// journalled is ended without a step.
+		_, _ = c.s.back.ask(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
+		return text(planText("would "+kind, p, nil) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
+	}
+	done, failed, err := c.carryOut(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	back := map[string]string{"undo": "undone", "redo": "redone"}[kind]
+	res := text(planText(back, p, failed) + other(c, kind))
+	res.IsError = done == 0
+	return res, nil
+}
+
+// other names the way back.
+func other(c *call, kind string) string {
+	if kind == "undo" && c.s.offers("redo") {
+		return "\n(redo takes this back)"
+	}
+	return ""
+}
+
+// touched counts the files a plan changes.
+func touched(p wire.Plan) int {
+	paths := map[string]bool{}
+	for _, st := range p.Steps {
+		paths[string(st.Path)] = true
+	}
+	return len(paths)
+}
+
+// since reads a duration back from now ("90s", "10m", "2h", "3d") or a moment
+// ("12:40", "2026-01-31 12:40", RFC 3339).
+func since(t string, now time.Time) (time.Time, error) {
+	t = strings.TrimSpace(t)
+	if days, ok := strings.CutSuffix(t, "d"); ok {
+		if n, err := strconv.ParseFloat(days, 64); err == nil && n > 0 && n < 36500 {
+			return now.Add(-time.Duration(n * 24 * float64(time.Hour))), nil
+		}
+	}
+	if d, err := time.ParseDuration(t); err == nil && d > 0 {
+		return now.Add(-d), nil
+	}
+	for _, layout := range []string{"15:04", "15:04:05"} {
+		if c, err := time.ParseInLocation(layout, t, now.Location()); err == nil {
+			at := time.Date(now.Year(), now.Month(), now.Day(), c.Hour(), c.Minute(), c.Second(), 0, now.Location())
+			if at.After(now) {
+				at = at.AddDate(0, 0, -1)
+			}
+			return at, nil
+		}
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
+		if at, err := time.ParseInLocation(layout, t, now.Location()); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, badInput("since "+quote(t)+" is not a time", "give 10m, 2h, 3d, 12:40 or 2026-01-31 12:40")
+}

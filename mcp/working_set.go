@@ -1,0 +1,145 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"cachebro/store/wire"
+)
+
+var workingSetTool = &tool{
+	name: "get_working_set", title: "Working set", profile: ProfileDefault, reads: true, idempotent: true,
+	desc:   "Files touched in this session, by whom and when.",
+	schema: `{"type":"object","properties":{}}`,
+	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+		if err := bind(c.req, &struct{}{}); err != nil {
+			return nil, err
+		}
+		ws, err := c.s.workingSet(ctx, c.conn)
+		if err != nil {
+			return nil, err
+		}
+		return text(c.s.workingSetText(ws)), nil
+	},
+}
+
+// session names whose work "this session" is, for what is shown and for the
+// label on edits; never for what a reader has seen. The daemon books a
+// connection that is a reader as a session of this name.
+func (s *Server) session(c *conn) string {
+	if s.opt.Session == "" && s.opt.Reader == ReaderConnection && c != nil {
+		return "connection:" + c.id
+	}
+	return s.opt.Session
+}
+
+// workingSet is the session's files. Where no session is known, or hooks have
+// not told the daemon of it, nothing pins a shell's writes to it: then what
+// anybody changed since this server began counts too, because a client that
+// gives no session ids starts one server per session.
+func (s *Server) workingSet(ctx context.Context, c *conn) (wire.WorkingSet, error) {
+	var own, all wire.WorkingSet
+	session := s.session(c)
+	if session != "" {
+		_, err := s.back.ask(ctx, wire.MWorkingSet, wire.WorkingSetQuery{Session: session}, nil, &own)
+		if err != nil && !errors.Is(err, wire.ErrNotFound) {
+			return own, err
+		}
+		if err == nil && len(own.Files) > 0 && s.opt.Session != "" {
+			return own, nil
+		}
+	}
+	if _, err := s.back.ask(ctx, wire.MWorkingSet, wire.WorkingSetQuery{Since: s.began}, nil, &all); err != nil {
+		return all, err
+	}
+	for _, f := range own.Files {
+		i := slices.IndexFunc(all.Files, func(o wire.WorkingFile) bool { return bytes.Equal(o.Path, f.Path) })
+		if i < 0 {
+			all.Files = append(all.Files, f)
+		} else {
+			all.Files[i].Reads = f.Reads
+		}
+	}
+	slices.SortStableFunc(all.Files, func(a, b wire.WorkingFile) int { return b.Last.Compare(a.Last) })
+	return all, nil
+}
+
+func (s *Server) workingSetText(ws wire.WorkingSet) string {
+	if len(ws.Files) == 0 {
+		return "no files touched yet"
+	}
+	var b strings.Builder
+	used := 0
+	for i, f := range ws.Files {
+		line := workingLine(f)
+		if used += s.opt.Tokens([]byte(line)) + 1; used > maxTokens-200 {
+			fmt.Fprintf(&b, "[... %d more]\n", len(ws.Files)-i)
+			break
+		}
+		b.WriteString(line + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func workingLine(f wire.WorkingFile) string {
+	p := quote(string(f.Path))
+	if f.Edits == 0 {
+		line := "R " + p
+		if f.Others != "" {
+			line += " · changed since by " + clean(f.Others)
+		}
+		return line
+	}
+	times := "edits"
+	if f.Edits == 1 {
+		times = "edit"
+	}
+	letter := "M"
+	if f.Deleted {
+		letter = "D"
+	}
+	line := fmt.Sprintf("%s %s (%d %s) · last %s", letter, p, f.Edits, times, stamp(f.Last))
+	if f.By != "" {
+		line += " by " + quote(f.By)
+	}
+	if f.Others != "" {
+		line += " · changed since by " + clean(f.Others)
+	}
+	return line
+}
+
+// reads is search_history type=read: the log holds changes, the working set
+// knows what was read.
+func (c *call) reads(ctx context.Context, filter string, limit int) (*mcp.CallToolResult, error) {
+	match := func(string) bool { return true }
+	switch {
+	case strings.ContainsAny(filter, "*?["):
+		match = func(p string) bool { return glob(filter, p) }
+	case filter != "":
+		rel, err := c.s.resolve(filter)
+		if err != nil {
+			return nil, err
+		}
+		match = func(p string) bool { return rel == "" || p == rel || strings.HasPrefix(p, rel+"/") }
+	}
+	ws, err := c.s.workingSet(ctx, c.conn)
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	for i := len(ws.Files) - 1; i >= 0; i-- {
+		if f := ws.Files[i]; f.Reads > 0 && match(string(f.Path)) {
+			lines = append(lines, fmt.Sprintf("%s read %s · %dx", stamp(f.Last), quote(string(f.Path)), f.Reads))
+		}
+	}
+	if len(lines) == 0 {
+		return text("no reads recorded"), nil
+	}
+	return text(strings.Join(lines[max(0, len(lines)-limit):], "\n")), nil
+}

@@ -1,0 +1,90 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"cachebro/store/wire"
+)
+
+var writeFileTool = &tool{
+	name: "write_file", title: "Write file", profile: ProfileAll, destroys: true, idempotent: true,
+	desc: "Makes content the whole file. expected_hash: fail unless the file has this SHA-256 now (at least 8 hex digits), or \"absent\".",
+	schema: `{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"},` +
+		`"expected_hash":{"type":"string"}},"required":["path","content"]}`,
+	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+		var a struct {
+			Path    string `json:"path,required"`
+			Content string `json:"content,required"`
+			Expect  string `json:"expected_hash"`
+		}
+		if err := bind(c.req, &a); err != nil {
+			return nil, err
+		}
+		rel, err := c.s.resolve(a.Path)
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasSuffix(a.Path, "/") {
+			return nil, badInput(quote(a.Path)+" names a directory", "give the path of a file")
+		}
+		defer c.s.lockFile(rel)()
+		f, err := c.s.open(rel)
+		if err != nil {
+			return nil, c.explain(rel, err)
+		}
+		defer f.close()
+		if err := expect(rel, f, a.Expect); err != nil {
+			return nil, err
+		}
+		after := []byte(a.Content)
+		if f.exists && bytes.Equal(f.content, after) {
+			return text(fmt.Sprintf("%s already has exactly this content · hash %s", quote(rel), hash(after)[:12])), nil
+		}
+		note, err := c.apply(ctx, change{rel: rel, f: f, after: after, new: a.Content, old: string(f.content), all: true})
+		if err != nil {
+			return nil, err
+		}
+		what := "created"
+		if f.exists {
+			what = "replaced " + plural(countLines(f.content), "line") + " in"
+		}
+		return text(fmt.Sprintf("%s %s · %s, %d bytes · hash %s%s", what, quote(rel), plural(countLines(after), "line"), len(after), hash(after)[:12], note)), nil
+	},
+}
+
+// expect checks expected_hash against the file. Between this and the rename
+// another program can still write; its content is in the history then.
+func expect(rel string, f *file, want string) error {
+	if want == "" {
+		return nil
+	}
+	want = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(want)), "sha256:")
+	if want == "absent" {
+		if f.exists {
+			return wire.Errorf(wire.ErrConflict, "read it, or write without expected_hash", "%s exists", quote(rel))
+		}
+		return nil
+	}
+	if len(want) < 8 || len(want) > 64 || strings.Trim(want, "0123456789abcdef") != "" {
+		return badInput("expected_hash is not a SHA-256", "give 8 to 64 hex digits, or absent")
+	}
+	if !f.exists {
+		return wire.Errorf(wire.ErrConflict, "write without expected_hash to create it", "%s does not exist", quote(rel))
+	}
+	if now := hash(f.content); !strings.HasPrefix(now, want) {
+		return wire.Errorf(wire.ErrConflict, "read it again before writing", "%s has changed: its hash is %s now", quote(rel), now[:12])
+	}
+	return nil
+}
+
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
