@@ -1,0 +1,88 @@
+package hooks
+
+import (
+	"bytes"
+	"errors"
+)
+
+// agentsFiles is the section in AGENTS.md, which many clients read at the start
+// of a session. It costs tokens in each, so it is written only when asked for,
+// and says only what an agent cannot find out by itself.
+func agentsFiles(s Setup) []file { return []file{{s.AgentsMD, section{}}} }
+
+const (
+	sectionBegin = "<!-- cachebro: begin -->"
+	sectionEnd   = "<!-- cachebro: end -->"
+	sectionText  = `## cachebro
+
+Every version of every file here is kept, whatever program wrote it.
+
+- ` + "`cachebro log PATH`, `cachebro diff PATH`" + `: what changed, when, by whom
+- ` + "`cachebro undo --prompt last --dry-run`" + `: what undoing the last prompt's changes would do
+- ` + "`cachebro revert PATH`" + `: the file as it was before; deleted files too
+`
+)
+
+// section is a part of a Markdown file between two comments.
+type section struct{}
+
+func (section) add(before []byte) ([]byte, error) {
+	nl := "\n"
+	if bytes.Contains(before, []byte("\r\n")) {
+		nl = "\r\n"
+	}
+	text := bytes.ReplaceAll([]byte(sectionBegin+"\n"+sectionText+sectionEnd+"\n"), []byte("\n"), []byte(nl))
+	from, to, err := findSection(before)
+	if err != nil {
+		return nil, err
+	}
+	if to > 0 {
+		return bytes.Join([][]byte{before[:from], text, before[to:]}, nil), nil
+	}
+	out := bytes.Clone(before)
+	if len(out) > 0 && !bytes.HasSuffix(out, []byte(nl)) {
+		out = append(out, nl...)
+	}
+	if len(out) > 0 {
+		out = append(out, nl...) // Markdown wants an empty line
+	}
+	return append(out, text...), nil
+}
+
+// remove leaves everything else as it is, but for the empty line that add put
+// before the section.
+func (section) remove(now, _ []byte) ([]byte, error) {
+	from, to, err := findSection(now)
+	if err != nil || to == 0 {
+		return now, err
+	}
+	head := now[:from]
+	for _, nl := range []string{"\r\n\r\n", "\n\n"} {
+		if bytes.HasSuffix(head, []byte(nl)) {
+			head = head[:len(head)-len(nl)/2]
+			break
+		}
+	}
+	return bytes.Join([][]byte{head, now[to:]}, nil), nil
+}
+
+// findSection returns where the section is, its last line end included; to is 0
+// where there is none.
+func findSection(b []byte) (from, to int, err error) {
+	from = bytes.Index(b, []byte(sectionBegin))
+	end := bytes.Index(b, []byte(sectionEnd))
+	switch {
+	case from < 0 && end < 0:
+		return 0, 0, nil
+	case from < 0 || end < from || bytes.Count(b, []byte(sectionBegin)) > 1 || bytes.Count(b, []byte(sectionEnd)) > 1:
+		return 0, 0, errors.New("the comments around cachebro's section do not belong together")
+	}
+	to = end + len(sectionEnd)
+	for _, nl := range []string{"\r\n", "\n"} {
+		if bytes.HasPrefix(b[to:], []byte(nl)) {
+			to += len(nl)
+			break
+		}
+	}
+	return from, to, nil
+}

@@ -1,0 +1,52 @@
+package hooks
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// breakerFor is how long hooks stay away from a daemon that did not answer.
+const breakerFor = 30 * time.Second
+
+// breaker is a marker file whose mtime is the last time-out.
+type breaker struct {
+	file string
+	now  func() time.Time
+}
+
+// breakerFile lies beside the socket: on a tmpfs as a rule, so that looking at
+// it costs no disk. The directory exists whenever a daemon can hang.
+func breakerFile(p wire.Paths, root string) string {
+	s := p.Sockets(root)
+	if len(s) == 0 {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(s[0]), wire.Key(root)+".hooks-off")
+}
+
+// open reports whether hooks must not connect now.
+func (b breaker) open() bool {
+	fi, err := os.Lstat(b.file)
+	if err != nil || !fi.Mode().IsRegular() {
+		return false
+	}
+	age := b.now().Sub(fi.ModTime())
+	return age >= 0 && age < breakerFor // a marker from the future (clock set back) does not count
+}
+
+// trip notes a time-out.
+func (b breaker) trip() {
+	if b.file == "" {
+		return
+	}
+	f, err := os.OpenFile(b.file, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return
+	}
+	_ = f.Close()
+	now := b.now()
+	_ = os.Chtimes(b.file, now, now)
+}

@@ -1,0 +1,148 @@
+package hooks
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Finding is one thing that doctor looked at. Fix is a command that mends it.
+type Finding struct {
+	What string `json:"what"`
+	OK   bool   `json:"ok"`
+	Text string `json:"text"`
+	Fix  string `json:"fix,omitempty"`
+}
+
+// hookShould is the time that a hook may take as a whole process.
+const hookShould = 100 * time.Millisecond
+
+// CheckClients looks at the configuration of every client that is in use, and
+// runs a registered hook line as the client would. A client that is in use
+// without us is worth a word, but nothing wrong.
+func CheckClients(ctx context.Context, s Setup) []Finding {
+	var out []Finding
+	for _, spec := range clientSpecs {
+		configured, broken := 0, false
+		files := spec.files(s)
+		for _, f := range files {
+			c := Change{Path: f.path}
+			c.load()
+			present, err := standing(f, c)
+			if err != nil {
+				c.fail(err)
+			}
+			switch {
+			case c.Err != nil:
+				broken = true
+				out = append(out, Finding{What: spec.title, Text: c.Err.Error(), Fix: c.Hint})
+			case present == stale:
+				out = append(out, Finding{What: spec.title, Text: f.path + " has an entry of ours that differs from what init would write", Fix: "cachebro init --client " + spec.name})
+				configured++
+			case present == ours:
+				configured++
+			}
+		}
+		switch {
+		case configured > 0 && configured == len(files):
+			out = append(out, Finding{What: spec.title, OK: true, Text: "configured in " + paths(files)})
+		case configured > 0:
+			out = append(out, Finding{What: spec.title, Text: "only a part is configured of " + paths(files), Fix: "cachebro init --client " + spec.name})
+		case !broken && spec.found(s):
+			out = append(out, Finding{What: spec.title, OK: true, Text: "in use, without cachebro", Fix: "cachebro init --client " + spec.name})
+		}
+	}
+	return append(out, checkHook(ctx, s))
+}
+
+func paths(files []file) string {
+	var names []string
+	for _, f := range files {
+		names = append(names, f.path)
+	}
+	return strings.Join(names, ", ")
+}
+
+const (
+	absent = iota
+	ours
+	stale
+)
+
+// standing tells how we stand in a file: adding would change nothing (ours),
+// removing would (stale), or neither.
+func standing(f file, c Change) (int, error) {
+	if c.Err != nil || c.Before == nil {
+		return absent, nil
+	}
+	edit := f.edit
+	// Whatever options init was given, the entry is as it should be.
+	if a, ok := edit.(interface{ as([]byte) editor }); ok {
+		edit = a.as(c.Before)
+	}
+	added, err := edit.add(c.Before)
+	if err != nil {
+		return absent, err
+	}
+	if string(added) == string(c.Before) {
+		return ours, nil
+	}
+	removed, err := edit.remove(c.Before, c.Before)
+	if err != nil {
+		return absent, err
+	}
+	if string(removed) != string(c.Before) {
+		return stale, nil
+	}
+	return absent, nil
+}
+
+// checkHook runs the registered line with an event that means nothing.
+func checkHook(ctx context.Context, s Setup) Finding {
+	f := Finding{What: "hook command"}
+	exe := s.Exe
+	if !strings.Contains(exe, string(filepath.Separator)) {
+		found, err := exec.LookPath(exe)
+		if err != nil {
+			f.Text, f.Fix = exe+" is not in PATH", "cachebro init"
+			return f
+		}
+		exe = found
+	}
+	if fi, err := os.Stat(exe); err != nil || fi.Mode()&0o111 == 0 {
+		f.Text, f.Fix = exe+" cannot be run", "cachebro init"
+		return f
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var out []byte
+	var err error
+	took := time.Duration(math.MaxInt64)
+	for range 3 { // the best counts: other work on the machine is not the hook's
+		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", hookLine(s.Exe, "PreToolUse", s.HookOptions))
+		cmd.Stdin = strings.NewReader(`{"hook_event_name":"Doctor","session_id":"doctor"}`)
+		start := time.Now()
+		if out, err = cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			break
+		}
+		if took = min(took, time.Since(start)); took <= hookShould {
+			break
+		}
+	}
+	switch {
+	case err != nil:
+		f.Text, f.Fix = fmt.Sprintf("the registered command failed: %v", err), "cachebro init"
+	case len(out) > 0:
+		f.Text, f.Fix = fmt.Sprintf("the registered command printed %q", cutText(clean(string(out)), 80)), "cachebro init"
+	case took > hookShould:
+		f.Text, f.Fix = fmt.Sprintf("a hook takes %d ms; %d ms is the most it should", took.Milliseconds(), hookShould.Milliseconds()), "cachebro status"
+	default:
+		f.OK, f.Text = true, fmt.Sprintf("a hook takes %d ms", took.Milliseconds())
+	}
+	return f
+}

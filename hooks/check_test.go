@@ -1,0 +1,107 @@
+package hooks
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cachebro/store/wire"
+)
+
+func TestCheckClients(t *testing.T) {
+	s := testSetup(t)
+	s.Exe = filepath.Join(s.Home, "cachebro")
+	writeFile(t, s.Exe, "#!/bin/sh\ncat >/dev/null\n")
+	if err := os.Chmod(s.Exe, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.HasProgram = func(n string) bool { return n == "cursor" || n == "gemini" }
+	if err := do(t, s, PlanInit, "cursor"); err != nil {
+		t.Fatal(err)
+	}
+	if err := do(t, s, PlanInit, "claude"); err != nil {
+		t.Fatal(err)
+	}
+	other := s
+	other.Exe = "/elsewhere/cachebro"
+	if err := do(t, other, PlanInit, "codex"); err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(filepath.Join(s.Home, ".claude.json"))
+	writeFile(t, filepath.Join(s.Home, ".codeium/windsurf/mcp_config.json"), "{")
+	got := map[string]Finding{}
+	for _, f := range CheckClients(t.Context(), s) {
+		if old, twice := got[f.What]; !twice || old.OK {
+			got[f.What] = f
+		}
+		if !f.OK && f.Fix == "" {
+			t.Errorf("no way to mend: %+v", f)
+		}
+	}
+	for what, want := range map[string]string{
+		"Cursor": "configured in", "Gemini CLI": "in use, without", "Claude Code": "only a part", "Codex": "differs",
+		"Windsurf": "not valid JSON", "hook command": "a hook takes",
+	} {
+		if f := got[what]; !strings.Contains(f.Text, want) {
+			t.Errorf("%s: %+v, want %q", what, f, want)
+		}
+	}
+	if !got["Cursor"].OK || !got["hook command"].OK || got["Codex"].OK || got["Windsurf"].OK || got["VS Code"].What != "" {
+		t.Errorf("findings: %+v", got)
+	}
+	writeFile(t, s.Exe, "#!/bin/sh\necho hello\n")
+	if f := checkHook(t.Context(), s); f.OK || !strings.Contains(f.Text, "hello") {
+		t.Errorf("a hook that speaks: %+v", f)
+	}
+	os.Remove(s.Exe)
+	if f := checkHook(t.Context(), s); f.OK || !strings.Contains(f.Text, "cannot be run") {
+		t.Errorf("no binary: %+v", f)
+	}
+}
+
+func TestStatusText(t *testing.T) {
+	healthy := wire.Status{Mounted: true, Store: wire.StoreState{Healthy: true}}
+	stopped := healthy
+	stopped.Capture = wire.CaptureState{State: "stopped", Reason: "no space\nleft"}
+	busy := healthy
+	busy.Baseline = wire.Baseline{Running: true, Files: 10, Total: 500}
+	saved := wire.Metrics{Saved: 65450, Full: 152920, Percent: 42.8}
+	golden(t, "statusline.golden", strings.Join([]string{
+		StatusText(saved, healthy, "main", ""),
+		StatusText(wire.Metrics{}, healthy, "", ""),
+		StatusText(wire.Metrics{}, wire.Status{Store: wire.StoreState{Healthy: true}}, "main", ""),
+		StatusText(saved, stopped, "main", ""),
+		StatusText(wire.Metrics{}, busy, "main", ""),
+		StatusText(wire.Metrics{}, wire.Status{}, "", "not running"),
+	}, "\n")+"\n")
+}
+
+func TestRunStatusLine(t *testing.T) {
+	p := newProject(t)
+	line := func() string {
+		t.Helper()
+		var out, errs strings.Builder
+		e := p.env(`{"session_id":"s1","cwd":"/","workspace":{"project_dir":"`+p.root+`"}}`, &out, &errs)
+		if code := RunStatusLine(t.Context(), e); code != 0 || errs.Len() > 0 {
+			t.Errorf("status %d, %s", code, errs.String())
+		}
+		return out.String()
+	}
+	p.envs = nil
+	if got := line(); got != " cachebro  not running\n" {
+		t.Errorf("without a daemon: %q", got)
+	}
+	p.serve(answers{
+		wire.MStatus: func(*wire.Request) (any, []byte, error) {
+			return wire.Status{Mounted: true, Store: wire.StoreState{Healthy: true}}, nil, nil
+		},
+		wire.MMetrics: func(*wire.Request) (any, []byte, error) {
+			return wire.Metrics{Saved: 5, Full: 10, Percent: 50}, nil, nil
+		},
+		wire.MRecovery: func(*wire.Request) (any, []byte, error) { return wire.Recovery{Branch: "main"}, nil, nil },
+	})
+	if got := line(); got != " cachebro  ~5 tokens saved (50.0%) · main\n" {
+		t.Errorf("got %q", got)
+	}
+}

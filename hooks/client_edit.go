@@ -1,0 +1,283 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// jsonEntry is one value at a path of keys.
+type jsonEntry struct {
+	path  []string
+	value any
+}
+
+func (e jsonEntry) add(before []byte) ([]byte, error) {
+	d, err := parseJSONC(before)
+	if err != nil {
+		return nil, err
+	}
+	var now any
+	ok, err := d.get(&now, e.path...)
+	if err != nil {
+		return nil, err
+	}
+	if ok && sameJSON(now, e.value) {
+		return before, nil
+	}
+	if err := d.set(e.value, e.path...); err != nil {
+		return nil, err
+	}
+	return d.bytes(), nil
+}
+
+func (e jsonEntry) remove(now, original []byte) ([]byte, error) {
+	d, err := parseJSONC(now)
+	if err != nil {
+		return nil, err
+	}
+	var v any
+	if ok, err := d.get(&v, e.path...); err != nil || !ok {
+		return now, err
+	}
+	if err := d.remove(kept(original), e.path...); err != nil {
+		return nil, err
+	}
+	return d.bytes(), nil
+}
+
+// as is the entry with the arguments that stand in the file, as far as they are
+// ours: the same program is started, as a server.
+func (e jsonEntry) as(before []byte) editor {
+	d, err := parseJSONC(before)
+	if err != nil {
+		return e
+	}
+	var now any
+	if ok, err := d.get(&now, e.path...); err != nil || !ok {
+		return e
+	}
+	if a, b := programOf(now), programOf(e.value); len(a) > 1 && len(b) > 1 && a[0] == b[0] && a[1] == b[1] {
+		e.value = now
+	}
+	return e
+}
+
+// programOf is the command line in a server entry: a command and args, or one
+// array.
+func programOf(entry any) []string {
+	raw, err := json.Marshal(entry)
+	if err != nil {
+		return nil
+	}
+	var f fields
+	if json.Unmarshal(raw, &f) != nil {
+		return nil
+	}
+	var command, args []string
+	if s := f.str("command"); s != "" {
+		command = []string{s}
+	} else if json.Unmarshal(f["command"], &command) != nil {
+		return nil
+	}
+	_ = json.Unmarshal(f["args"], &args) // there may be none
+	return append(command, args...)
+}
+
+// sameJSON compares a decoded value with what a Go value encodes to.
+func sameJSON(now, value any) bool {
+	var want any
+	b, err := json.Marshal(value)
+	return err == nil && json.Unmarshal(b, &want) == nil && reflect.DeepEqual(now, want)
+}
+
+// kept tells which containers were there before us; those are not removed even
+// when they are empty.
+func kept(original []byte) func([]string) bool {
+	d, err := parseJSONC(original)
+	return func(path []string) bool {
+		if err != nil {
+			return false
+		}
+		var v any
+		ok, err := d.get(&v, path...)
+		return ok || err != nil
+	}
+}
+
+// claudeHooks are our groups in the "hooks" of Claude Code's settings, beside
+// everybody else's.
+type claudeHooks struct {
+	exe        string
+	options    []string
+	statusLine bool
+	regs       []registration // nil: Claude Code's
+}
+
+func (h claudeHooks) want() map[string][]hookGroup {
+	return groups(h.registrations(), h.exe, h.options)
+}
+
+func (h claudeHooks) registrations() []registration {
+	if h.regs != nil {
+		return h.regs
+	}
+	return registrations
+}
+
+// ourCommand recognises a registered line of any version of ours.
+var ourCommand = regexp.MustCompile(`(^|[/'" ])[^/'" ]*cachebro[^/'" ]*['"]? (hook|statusline)\b`)
+
+func isOurGroup(raw json.RawMessage) bool {
+	var g struct {
+		Hooks []struct {
+			Command string `json:"command"`
+		} `json:"hooks"`
+	}
+	if json.Unmarshal(raw, &g) != nil || len(g.Hooks) == 0 {
+		return false
+	}
+	for _, h := range g.Hooks {
+		if !ourCommand.MatchString(h.Command) {
+			return false
+		}
+	}
+	return true
+}
+
+func (h claudeHooks) add(before []byte) ([]byte, error) {
+	d, err := parseJSONC(before)
+	if err != nil {
+		return nil, err
+	}
+	want := h.want()
+	if h.present(d, want) {
+		return before, nil
+	}
+	// Groups of an older version, or with other options, go first.
+	if err := h.dropAll(d, kept(before)); err != nil {
+		return nil, err
+	}
+	for _, r := range h.registrations() {
+		for _, g := range want[r.event] {
+			if err := d.push(g, "hooks", r.event); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if h.statusLine {
+		var other any
+		if ok, err := d.get(&other, "statusLine"); err != nil {
+			return nil, err
+		} else if !ok {
+			if err := d.set(h.status(), "statusLine"); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return d.bytes(), nil
+}
+
+func (h claudeHooks) status() any {
+	return struct {
+		Type    string `json:"type"`
+		Command string `json:"command"`
+	}{"command", shellQuote(h.exe) + " statusline"}
+}
+
+// as is h with the options that are registered in the file.
+func (h claudeHooks) as(before []byte) editor {
+	d, err := parseJSONC(before)
+	if err != nil {
+		return h
+	}
+	var all map[string][]hookGroup
+	if ok, err := d.get(&all, "hooks"); err != nil || !ok {
+		return h
+	}
+	for _, g := range all["SessionStart"] {
+		for _, c := range g.Hooks {
+			_, line, ok := strings.Cut(c.Command, " hook SessionStart")
+			if ok && ourCommand.MatchString(c.Command) {
+				line, _, _ = strings.Cut(line, ";")
+				h.options = strings.Fields(line)
+			}
+		}
+	}
+	return h
+}
+
+// present reports whether exactly our groups are registered.
+func (h claudeHooks) present(d *jsonc, want map[string][]hookGroup) bool {
+	var all map[string][]json.RawMessage
+	if ok, err := d.get(&all, "hooks"); err != nil || !ok {
+		return false
+	}
+	for event, groups := range all {
+		var ours []any
+		for _, raw := range groups {
+			var v any
+			if isOurGroup(raw) && json.Unmarshal(raw, &v) == nil {
+				ours = append(ours, v)
+			}
+		}
+		if len(ours) > 0 && want[event] == nil || want[event] != nil && !sameJSON(ours, want[event]) {
+			return false
+		}
+	}
+	for event := range want {
+		if all[event] == nil {
+			return false
+		}
+	}
+	if h.statusLine {
+		var v any
+		ok, err := d.get(&v, "statusLine")
+		return ok && err == nil
+	}
+	return true
+}
+
+func (h claudeHooks) dropAll(d *jsonc, keep func([]string) bool) error {
+	o, err := d.object("hooks")
+	if err != nil {
+		return err
+	}
+	if o != nil {
+		var events []string
+		for _, m := range o.Members {
+			events = append(events, key(m))
+		}
+		slices.Reverse(events)
+		for _, e := range events {
+			if err := d.drop(isOurGroup, keep, "hooks", e); err != nil {
+				return err
+			}
+		}
+	}
+	var status struct {
+		Command string `json:"command"`
+	}
+	if ok, err := d.get(&status, "statusLine"); err == nil && ok && ourCommand.MatchString(status.Command) {
+		return d.remove(keep, "statusLine")
+	}
+	return nil
+}
+
+func (h claudeHooks) remove(now, original []byte) ([]byte, error) {
+	d, err := parseJSONC(now)
+	if err != nil {
+		return nil, err
+	}
+	before := d.bytes()
+	if err := h.dropAll(d, kept(original)); err != nil {
+		return nil, err
+	}
+	if after := d.bytes(); !bytes.Equal(before, after) {
+		return after, nil
+	}
+	return now, nil
+}

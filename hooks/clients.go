@@ -1,0 +1,275 @@
+package hooks
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// Setup says where init and uninit work and what they register. Directories
+// come from cmd: nothing here reads the environment.
+type Setup struct {
+	Home         string // $HOME
+	ConfigHome   string // $XDG_CONFIG_HOME; "": Home/.config
+	ClaudeConfig string // $CLAUDE_CONFIG_DIR; "" for the usual places
+	CodexHome    string // $CODEX_HOME; "": Home/.codex
+	Backups      string // directory for what a file was before; made when needed
+	Project      string // write the project's own files, below this directory; "": the user's
+	AgentsMD     string // also a section in this AGENTS.md; "": none
+	Exe          string // what the clients start: an absolute path, or a name in PATH
+	HookOptions  []string
+	ServeArgs    []string // after "serve"; nil: what suits the client
+	AlwaysLoad   bool     // Claude Code: load the tools at once instead of behind its tool search
+	StatusLine   bool     // Claude Code: also set statusLine, where none is set
+	OS           string   // runtime.GOOS; for tests
+	HasProgram   func(name string) bool
+	PathExists   func(path string) bool
+}
+
+func (s Setup) config() string {
+	if s.ConfigHome != "" {
+		return s.ConfigHome
+	}
+	return filepath.Join(s.Home, ".config")
+}
+
+func (s Setup) goos() string {
+	if s.OS != "" {
+		return s.OS
+	}
+	return runtime.GOOS
+}
+
+// file is one configuration file of a client and how we stand in it.
+type file struct {
+	path string
+	edit editor
+}
+
+// editor adds and removes our entries in the bytes of a file.
+type editor interface {
+	// add returns the file with our entries; the same bytes when they are there.
+	add(before []byte) ([]byte, error)
+	// remove returns the file without them. original is what the file was
+	// before we came, nil when it did not exist or nobody knows.
+	remove(now, original []byte) ([]byte, error)
+}
+
+// clientSpec is a client that init knows.
+type clientSpec struct {
+	name, title string
+	programs    []string             // found in PATH: the client is here
+	marks       func(Setup) []string // or one of these paths exists
+	files       func(Setup) []file
+}
+
+// clientNamed finds a client.
+func clientNamed(name string) (clientSpec, error) {
+	var known []string
+	for _, c := range clientSpecs {
+		if c.name == name {
+			return c, nil
+		}
+		known = append(known, c.name)
+	}
+	return clientSpec{}, fmt.Errorf("unknown client %q; known are %v", name, known)
+}
+
+// found reports whether a client seems to be in use here.
+func (c clientSpec) found(s Setup) bool {
+	for _, p := range c.programs {
+		if s.HasProgram != nil && s.HasProgram(p) {
+			return true
+		}
+	}
+	for _, p := range c.marks(s) {
+		if s.PathExists != nil && s.PathExists(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// Clients lists the names that init knows, and FoundClients those in use here.
+func Clients() []string {
+	var names []string
+	for _, c := range clientSpecs {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// FoundClients lists the clients that seem to be in use.
+func FoundClients(s Setup) []string {
+	var names []string
+	for _, c := range clientSpecs {
+		if c.found(s) {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+// serve is the argument list of our server for a client whose own tools are
+// covered by hooks (safety) or not.
+func (s Setup) serve(hooked bool) []string {
+	switch {
+	case s.ServeArgs != nil:
+		return append([]string{"serve"}, s.ServeArgs...)
+	case hooked:
+		return []string{"serve", "--tools=safety"}
+	}
+	return []string{"serve"}
+}
+
+var clientSpecs = []clientSpec{
+	{
+		name: "claude", title: "Claude Code", programs: []string{"claude"},
+		marks: func(s Setup) []string {
+			return []string{filepath.Join(s.Home, ".claude.json"), filepath.Join(s.Home, ".claude"), s.ClaudeConfig}
+		},
+		files: claudeFiles,
+	},
+	{
+		name: "cursor", title: "Cursor", programs: []string{"cursor", "cursor-agent"},
+		marks: func(s Setup) []string { return []string{filepath.Join(s.Home, ".cursor")} },
+		files: func(s Setup) []file {
+			return []file{
+				{place(s, s.Home, ".cursor/mcp.json"), jsonEntry{[]string{"mcpServers", "cachebro"}, plainServer(s)}},
+				{place(s, s.Home, ".cursor/hooks.json"), cursorHooks{s.Exe}},
+			}
+		},
+	},
+	{
+		name: "opencode", title: "OpenCode", programs: []string{"opencode"},
+		marks: func(s Setup) []string { return []string{filepath.Join(s.config(), "opencode")} },
+		files: func(s Setup) []file {
+			dir, names := filepath.Join(s.config(), "opencode"), []string{"opencode.jsonc", "opencode.json"}
+			if s.Project != "" {
+				dir = s.Project
+			}
+			path := filepath.Join(dir, names[1])
+			if s.PathExists != nil && s.PathExists(filepath.Join(dir, names[0])) {
+				path = filepath.Join(dir, names[0])
+			}
+			entry := struct {
+				Type    string   `json:"type"`
+				Command []string `json:"command"`
+				Enabled bool     `json:"enabled"`
+			}{"local", append([]string{s.Exe}, s.serve(false)...), true}
+			return []file{{path, jsonEntry{[]string{"mcp", "cachebro"}, entry}}}
+		},
+	},
+	{
+		name: "gemini", title: "Gemini CLI", programs: []string{"gemini"},
+		marks: func(s Setup) []string { return []string{filepath.Join(s.Home, ".gemini")} },
+		files: func(s Setup) []file {
+			return []file{{place(s, s.Home, ".gemini/settings.json"), both{
+				jsonEntry{[]string{"mcpServers", "cachebro"}, plainServer(s)},
+				claudeHooks{exe: s.Exe, options: s.foreign("gemini"), regs: geminiEvents},
+			}}}
+		},
+	},
+	{
+		name: "codex", title: "Codex", programs: []string{"codex"},
+		marks: func(s Setup) []string { return []string{codexHome(s)} },
+		files: func(s Setup) []file {
+			path := filepath.Join(codexHome(s), "config.toml")
+			if s.Project != "" {
+				path = filepath.Join(s.Project, ".codex", "config.toml")
+			}
+			return []file{
+				{path, tomlTable{[]string{"mcp_servers", "cachebro"}, s.Exe, s.serve(false)}},
+				{filepath.Join(filepath.Dir(path), "hooks.json"), claudeHooks{exe: s.Exe, options: s.foreign("codex"), regs: codexEvents}},
+			}
+		},
+	},
+	{
+		name: "vscode", title: "VS Code", programs: []string{"code"},
+		marks: func(s Setup) []string { return []string{filepath.Dir(vscodeFile(s))} },
+		files: func(s Setup) []file {
+			path := vscodeFile(s)
+			if s.Project != "" {
+				path = filepath.Join(s.Project, ".vscode", "mcp.json")
+			}
+			return []file{{path, jsonEntry{[]string{"servers", "cachebro"}, serverEntry(s.Exe, s.serve(false))}}}
+		},
+	},
+	{
+		name: "windsurf", title: "Windsurf", programs: []string{"windsurf"},
+		marks: func(s Setup) []string { return []string{filepath.Join(s.Home, ".codeium", "windsurf")} },
+		files: func(s Setup) []file {
+			if s.Project != "" {
+				return nil // it has no configuration of a project's own
+			}
+			return []file{{filepath.Join(s.Home, ".codeium", "windsurf", "mcp_config.json"), jsonEntry{[]string{"mcpServers", "cachebro"}, plainServer(s)}}}
+		},
+	},
+	{
+		name: "zed", title: "Zed", programs: []string{"zed", "zeditor"},
+		marks: func(s Setup) []string { return []string{filepath.Join(s.config(), "zed")} },
+		files: func(s Setup) []file {
+			path := filepath.Join(s.config(), "zed", "settings.json")
+			if s.Project != "" {
+				path = filepath.Join(s.Project, ".zed", "settings.json")
+			}
+			return []file{{path, jsonEntry{[]string{"context_servers", "cachebro"}, plainServer(s)}}}
+		},
+	},
+}
+
+// foreign are the hook's options for another client: those that it can carry.
+func (s Setup) foreign(client string) []string {
+	out := []string{"--client=" + client}
+	for _, o := range s.HookOptions {
+		if strings.HasPrefix(o, "--recovery=") || strings.HasPrefix(o, "--stop-line=") || o == "--prompt-index" {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// place is a file of the project, else of the user.
+func place(s Setup, user, name string) string {
+	if s.Project != "" {
+		user = s.Project
+	}
+	return filepath.Join(user, filepath.FromSlash(name))
+}
+
+func plainServer(s Setup) server { return server{Command: s.Exe, Args: s.serve(false)} }
+
+func codexHome(s Setup) string {
+	if s.CodexHome != "" {
+		return s.CodexHome
+	}
+	return filepath.Join(s.Home, ".codex")
+}
+
+func vscodeFile(s Setup) string {
+	if s.goos() == "darwin" {
+		return filepath.Join(s.Home, "Library", "Application Support", "Code", "User", "mcp.json")
+	}
+	return filepath.Join(s.config(), "Code", "User", "mcp.json")
+}
+
+// claudeFiles: the server in ~/.claude.json or .mcp.json, the hooks in the
+// settings. A project's settings.json is meant to be committed and shared.
+func claudeFiles(s Setup) []file {
+	servers, settings := filepath.Join(s.Home, ".claude.json"), filepath.Join(s.Home, ".claude", "settings.json")
+	if s.ClaudeConfig != "" {
+		servers, settings = filepath.Join(s.ClaudeConfig, ".claude.json"), filepath.Join(s.ClaudeConfig, "settings.json")
+	}
+	if s.Project != "" {
+		servers, settings = filepath.Join(s.Project, ".mcp.json"), filepath.Join(s.Project, ".claude", "settings.json")
+	}
+	entry := struct {
+		server
+		AlwaysLoad bool `json:"alwaysLoad,omitempty"`
+	}{serverEntry(s.Exe, s.serve(true)), s.AlwaysLoad}
+	return []file{
+		{servers, jsonEntry{[]string{"mcpServers", "cachebro"}, entry}},
+		{settings, claudeHooks{exe: s.Exe, options: s.HookOptions, statusLine: s.StatusLine}},
+	}
+}

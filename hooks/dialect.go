@@ -1,0 +1,100 @@
+package hooks
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
+// dialect is how another client says what Claude Code says. What these clients
+// lack is the text that the model really got, so of their reads nothing counts
+// as shown and nothing is rewritten; what they can carry is who did what, the
+// mount at the session's start, the recovery block and the lines for the user.
+type dialect struct {
+	events map[string]string
+	tools  map[string]string // other names are passed on
+	silent bool              // the client takes no text of ours
+}
+
+// dialects by the name that init registers with --client.
+var dialects = map[string]dialect{
+	"codex": {
+		// Codex took over the names; its tool for edits has one of its own.
+		tools: map[string]string{"apply_patch": "Edit", "shell": "Bash", "local_shell": "Bash"},
+	},
+	"gemini": {
+		events: map[string]string{
+			"BeforeAgent": "UserPromptSubmit", "AfterAgent": "Stop", "BeforeTool": "PreToolUse", "AfterTool": "PostToolUse", "PreCompress": "PreCompact",
+		},
+		tools: map[string]string{"run_shell_command": "Bash", "replace": "Edit", "write_file": "Write"},
+	},
+	"cursor": {
+		events: map[string]string{
+			"sessionStart": "SessionStart", "beforeSubmitPrompt": "UserPromptSubmit", "beforeShellExecution": "PreToolUse",
+			"afterShellExecution": "PostToolUse", "afterFileEdit": "PostToolUse", "preCompact": "PreCompact", "stop": "Stop", "sessionEnd": "SessionEnd",
+		},
+		silent: true,
+	},
+}
+
+// translate turns an event of another client into ours. f is what it sent.
+func (d dialect) translate(client string, e event, f fields) event {
+	e.said = e.name
+	if name, ok := d.events[e.name]; ok {
+		e.name = name
+	}
+	if e.session == "" {
+		e.session = f.str("conversation_id")
+	}
+	for _, name := range []string{"turn_id", "generation_id"} {
+		if e.prompt == "" {
+			e.prompt = f.str(name)
+		}
+	}
+	var roots []string
+	if json.Unmarshal(f["workspace_roots"], &roots) == nil && len(roots) > 0 && e.cwd == "" {
+		e.cwd = roots[0]
+	}
+	switch e.said {
+	case "beforeShellExecution", "afterShellExecution":
+		e.tool, e.input = "Bash", fields{"command": f["command"]}
+	case "afterFileEdit":
+		e.tool, e.input = "Edit", fields{"file_path": f["file_path"]}
+	}
+	if name, ok := d.tools[e.tool]; ok {
+		e.tool = name
+	}
+	if e.name == "UserPromptSubmit" && e.prompt == "" {
+		e.prompt = digest(client, e.session, f.str("timestamp"), e.text)
+	}
+	if e.tool != "" && e.toolUse == "" {
+		// Begin and end of one call must have one name; two calls of the same
+		// command at the same time are taken for one.
+		input, _ := json.Marshal(e.input) // raw messages of a message that was parsed
+		e.toolUse = digest(client, e.session, e.prompt, e.tool, string(input))
+	}
+	return e
+}
+
+// digest makes an id out of what identifies a thing.
+func digest(client string, parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write([]byte(p))
+		h.Write([]byte{0})
+	}
+	return client + "-" + hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// The registrations of these clients; their timeouts are in their own units.
+var (
+	codexEvents = []registration{
+		{"SessionStart", "", 15}, {"UserPromptSubmit", "", 5}, {"PreToolUse", "Bash|apply_patch", 5}, {"PostToolUse", "Bash|apply_patch", 5},
+		{"PreCompact", "", 5}, {"PostCompact", "", 5}, {"Stop", "", 5},
+	}
+	geminiEvents = []registration{ // milliseconds
+		{"SessionStart", "", 15000}, {"BeforeAgent", "", 5000}, {"BeforeTool", "run_shell_command|replace|write_file", 5000},
+		{"AfterTool", "run_shell_command|replace|write_file", 5000}, {"PreCompress", "", 5000}, {"AfterAgent", "", 5000}, {"SessionEnd", "", 5000},
+	}
+	cursorEvents = []string{"sessionStart", "beforeSubmitPrompt", "beforeShellExecution", "afterShellExecution", "afterFileEdit", "preCompact", "stop", "sessionEnd"}
+)

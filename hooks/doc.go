@@ -1,0 +1,29 @@
+// Package hooks answers the events of a coding agent's client, so that the
+// client's built-in tools save tokens and every change is joined to the prompt
+// and tool call that made it. It stands at the end of observe → version →
+// index → serve: it knows only the daemon's socket.
+//
+// One event is one process: the event comes as JSON on stdin, the answer goes
+// to stdout as JSON, and the process ends. Nothing of ours may ever disturb the
+// client: Run returns 0 and prints nothing when anything is wrong (the one
+// exception is SessionEnd, whose report the client shows only with status 2),
+// it gives the daemon 100 ms to accept and 200 ms to answer, and after one
+// time-out a marker file makes every hook return at once for 30 s.
+//
+// What the client really sends, seen with Claude Code 2.1.197:
+//   - Read: {"type":"text","file":{filePath,content,numLines,startLine,
+//     totalLines}}, with truncatedByTokenCap when cut, or
+//     {"type":"file_unchanged","file":{filePath}};
+//   - Bash: stdout without its leading blank lines and without the white space
+//     at its end; above 30,000 characters only their beginning and
+//     persistedOutputPath;
+//   - PostToolBatch: the text that the model gets, a Read's lines numbered as
+//     "12\ttext";
+//   - at UserPromptSubmit the transcript does not yet hold the prompt; at
+//     PreToolUse and PostToolUse it holds the tool call itself.
+//
+// The package keeps two small files per project, in the state directory under
+// "hooks": an index of each live session's transcript (see transcript.go) and
+// the marker. It has no locks: what processes of one session write at the same
+// time is appended in single writes and may be there twice.
+package hooks

@@ -1,0 +1,123 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// event is what we use of a client's event. A field that is missing or of an
+// unexpected type is empty: clients add and change fields with every release.
+type event struct {
+	name       string
+	said       string // the client's own name of the event
+	session    string
+	agent      string // "" is the main loop
+	agentType  string
+	prompt     string // prompt_id
+	transcript string
+	cwd        string
+	source     string // SessionStart
+	text       string // UserPromptSubmit: the prompt itself
+	tool       string
+	toolUse    string
+	input      fields // tool_input
+	response   fields // PostToolUse: tool_response, when it is an object
+	calls      []finished
+}
+
+// finished is one call of a PostToolBatch: text is what the model gets.
+type finished struct {
+	tool, toolUse, text string
+	input               fields
+}
+
+// fields is a JSON object whose values are decoded on demand.
+type fields map[string]json.RawMessage
+
+func parseEvent(raw []byte, opt options) (event, bool) {
+	var f fields
+	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
+	if json.Unmarshal(raw, &f) != nil || f == nil {
+		return event{}, false
+	}
+	e := event{
+		name:       f.str("hook_event_name"),
+		session:    f.str("session_id"),
+		agent:      f.str("agent_id"),
+		agentType:  f.str("agent_type"),
+		prompt:     f.str("prompt_id"),
+		transcript: f.str("transcript_path"),
+		cwd:        f.str("cwd"),
+		source:     f.str("source"),
+		text:       f.str("prompt"),
+		tool:       f.str("tool_name"),
+		toolUse:    f.str("tool_use_id"),
+		input:      f.object("tool_input"),
+		response:   f.object("tool_response"),
+	}
+	if e.name == "" {
+		e.name = opt.event
+	}
+	var calls []fields
+	if json.Unmarshal(f["tool_calls"], &calls) == nil {
+		for _, c := range calls {
+			e.calls = append(e.calls, finished{
+				tool: c.str("tool_name"), toolUse: c.str("tool_use_id"),
+				text: joinText(c["tool_response"]), input: c.object("tool_input"),
+			})
+		}
+	}
+	e.said = e.name
+	if d, ok := dialects[opt.client]; ok {
+		e = d.translate(opt.client, e, f)
+	}
+	return e, true
+}
+
+func (f fields) str(name string) string {
+	var s string
+	if json.Unmarshal(f[name], &s) != nil {
+		return ""
+	}
+	return s
+}
+
+func (f fields) object(name string) fields {
+	var o fields
+	if json.Unmarshal(f[name], &o) != nil {
+		return nil
+	}
+	return o
+}
+
+// number returns a whole number, or 0, false.
+func (f fields) number(name string) (int, bool) {
+	var n int
+	if f[name] == nil || json.Unmarshal(f[name], &n) != nil {
+		return 0, false
+	}
+	return n, true
+}
+
+func (f fields) truth(name string) bool {
+	var b bool
+	return json.Unmarshal(f[name], &b) == nil && b
+}
+
+// joinText returns a result that is a string, or the text of its blocks.
+func joinText(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	var blocks []fields
+	if json.Unmarshal(raw, &blocks) != nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, f := range blocks {
+		b.WriteString(f.str("text"))
+	}
+	return b.String()
+}

@@ -1,0 +1,315 @@
+package hooks
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// maxConfig bytes of a configuration file; a larger one is not touched.
+const maxConfig = 16 << 20
+
+// Change is what init or uninit does to one file. With Err set the file is left
+// alone.
+type Change struct {
+	Client string // as in Clients
+	Title  string // for people: "Claude Code"
+	Path   string
+	Before []byte // nil: the file does not exist
+	After  []byte // nil: the file is removed again
+	Err    error
+	Hint   string
+
+	target string // Path with symlinks resolved
+	mode   fs.FileMode
+	record *backup // what to remember after writing, nil to forget
+}
+
+// None reports that there is nothing to do.
+func (c Change) None() bool {
+	return c.Err != nil || (c.Before == nil) == (c.After == nil) && bytes.Equal(c.Before, c.After)
+}
+
+// backup is what a file was before init, kept under Setup.Backups, so that
+// uninit can give back the very bytes.
+type backup struct {
+	Path     string `json:"path"`
+	Existed  bool   `json:"existed"`
+	Original []byte `json:"original"`
+	Written  string `json:"written"` // hex SHA-256 of what init left
+	// Dirs that init made for the file, the outermost first.
+	Dirs []string `json:"dirs,omitempty"`
+}
+
+// PlanInit says what init would do for the named clients (nil: those found).
+// Nothing is written yet.
+func PlanInit(s Setup, names []string) ([]Change, error) {
+	return plan(s, names, func(s Setup, f file, c *Change) {
+		base, existed := c.Before, c.Before != nil
+		if b, ok := s.backupOf(f.path); ok {
+			if b.Written == sum(c.Before) && existed {
+				base, existed = b.original(), b.Existed
+			} else if existed && b.Original != nil {
+				// Somebody edited it since; what we would take back now is ours only.
+				if clean, err := f.edit.remove(c.Before, b.Original); err == nil {
+					base = clean
+				}
+			}
+		}
+		// What is there already is left as it is, whatever it looks like.
+		if existed || c.Before != nil {
+			after, err := f.edit.add(c.Before)
+			if err != nil {
+				c.fail(err)
+				return
+			}
+			if bytes.Equal(after, c.Before) {
+				c.After = c.Before
+				return
+			}
+		}
+		after, err := f.edit.add(base)
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		c.After = after
+		c.record = &backup{Path: f.path, Existed: existed, Original: base, Written: sum(after), Dirs: missingDirs(filepath.Dir(c.target))}
+		if b, ok := s.backupOf(f.path); ok {
+			c.record.Dirs = append(b.Dirs, c.record.Dirs...)
+		}
+	})
+}
+
+// PlanUninit says what uninit would take back (nil: of all clients).
+func PlanUninit(s Setup, names []string) ([]Change, error) {
+	if names == nil {
+		names = Clients()
+	}
+	return plan(s, names, func(s Setup, f file, c *Change) {
+		c.After = c.Before
+		if c.Before == nil {
+			return
+		}
+		b, known := s.backupOf(f.path)
+		if known && b.Written == sum(c.Before) {
+			c.After = b.original()
+			return
+		}
+		after, err := f.edit.remove(c.Before, b.Original)
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		c.After = after
+		if known && !b.Existed && emptyConfig(after) {
+			c.After = nil
+		}
+	})
+}
+
+func (b backup) original() []byte {
+	if !b.Existed {
+		return nil
+	}
+	if b.Original == nil {
+		return []byte{}
+	}
+	return b.Original
+}
+
+// emptyConfig: nothing is left of a file that init made.
+func emptyConfig(b []byte) bool {
+	t := bytes.Join(bytes.Fields(b), nil)
+	return len(t) == 0 || string(t) == "{}"
+}
+
+func (c *Change) fail(err error) {
+	c.After, c.record = c.Before, nil
+	c.Err = fmt.Errorf("%s was left alone: %w", c.Path, err)
+	if c.Hint == "" {
+		c.Hint = "mend the file and run cachebro init again"
+	}
+}
+
+func plan(s Setup, names []string, decide func(Setup, file, *Change)) ([]Change, error) {
+	if names == nil {
+		names = FoundClients(s)
+	}
+	var specs []clientSpec
+	for _, name := range names {
+		spec, err := clientNamed(name)
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, spec)
+	}
+	if s.AgentsMD != "" {
+		specs = append(specs, clientSpec{name: "agents-md", title: "AGENTS.md", files: agentsFiles})
+	}
+	var out []Change
+	for _, spec := range specs {
+		for _, f := range spec.files(s) {
+			c := Change{Client: spec.name, Title: spec.title, Path: f.path}
+			c.load()
+			if c.Before == nil && (s.Project != "" || f.path == s.AgentsMD) {
+				c.mode = 0o644 // shared with others; a user's own file may hold keys
+			}
+			if c.Err == nil {
+				decide(s, f, &c)
+			}
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// load reads the file, through symlinks: configuration is often kept in a
+// repository and linked to.
+func (c *Change) load() {
+	c.target, c.mode = c.Path, 0o600
+	if real, err := filepath.EvalSymlinks(c.Path); err == nil {
+		c.target = real
+	}
+	fi, err := os.Stat(c.target)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if l, err := os.Lstat(c.Path); err == nil && l.Mode()&fs.ModeSymlink != 0 {
+			c.fail(errors.New("it is a symlink to a file that does not exist"))
+		}
+		return
+	case err != nil:
+		c.fail(err)
+	case !fi.Mode().IsRegular():
+		c.fail(errors.New("it is not a regular file"))
+	case fi.Mode().Perm()&0o200 == 0:
+		c.Hint = "chmod u+w " + shellQuote(c.target)
+		c.fail(errors.New("it is read-only"))
+	case fi.Size() > maxConfig:
+		c.fail(fmt.Errorf("it is larger than %d bytes", maxConfig))
+	default:
+		c.mode = fi.Mode().Perm()
+		if c.Before, err = os.ReadFile(c.target); err != nil {
+			c.fail(err)
+		} else if c.Before == nil {
+			c.Before = []byte{}
+		}
+	}
+}
+
+// Apply writes the changes of a plan, each atomically; a file that changed
+// since the plan was made is left alone. It goes on after an error and returns
+// them all.
+func Apply(s Setup, changes []Change) error {
+	var errs []error
+	for _, c := range changes {
+		if c.None() {
+			continue
+		}
+		if err := c.apply(s); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", c.Path, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Change) apply(s Setup) error {
+	now, err := os.ReadFile(c.target)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if !bytes.Equal(now, c.Before) || (err == nil) != (c.Before != nil) {
+		return errors.New("it changed meanwhile; run the command again")
+	}
+	if c.record != nil {
+		if err := s.saveBackup(*c.record); err != nil {
+			return fmt.Errorf("keep a backup: %w", err)
+		}
+	}
+	if c.After == nil {
+		err = os.Remove(c.target)
+		b, _ := s.backupOf(c.Path)
+		for i := len(b.Dirs) - 1; i >= 0; i-- {
+			_ = os.Remove(b.Dirs[i]) // only when it is empty
+		}
+	} else {
+		err = replaceFile(c.target, c.After, c.mode)
+	}
+	if err == nil && c.record == nil {
+		err = s.forgetBackup(c.Path)
+	}
+	return err
+}
+
+// missingDirs lists the ancestors of a file that do not exist yet.
+func missingDirs(dir string) []string {
+	var out []string
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		out = append([]string{dir}, out...)
+	}
+	return out
+}
+
+// replaceFile writes beside the file and renames over it.
+func replaceFile(path string, b []byte, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".cachebro-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone after the rename
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+func sum(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
+
+func (s Setup) backupFile(path string) string {
+	return filepath.Join(s.Backups, filepath.Base(path)+"-"+sum([]byte(path))[:16]+".json")
+}
+
+func (s Setup) backupOf(path string) (backup, bool) {
+	var b backup
+	raw, err := os.ReadFile(s.backupFile(path))
+	if err != nil || json.Unmarshal(raw, &b) != nil || b.Path != path {
+		return backup{}, false
+	}
+	return b, true
+}
+
+func (s Setup) saveBackup(b backup) error {
+	raw, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.Backups, 0o700); err != nil {
+		return err
+	}
+	return replaceFile(s.backupFile(b.Path), raw, 0o600)
+}
+
+func (s Setup) forgetBackup(path string) error {
+	if err := os.Remove(s.backupFile(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_ = os.Remove(s.Backups) // only when it is empty
+	return nil
+}

@@ -1,0 +1,119 @@
+package hooks
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestUnusualFiles(t *testing.T) {
+	s := testSetup(t)
+	path := filepath.Join(s.Home, ".cursor", "mcp.json")
+	real := filepath.Join(s.Home, "dotfiles", "mcp.json")
+	writeFile(t, real, "{}\n")
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(real, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := do(t, s, PlanInit, "cursor"); err != nil {
+		t.Fatal(err)
+	}
+	fi, err := os.Lstat(path)
+	if b, _ := os.ReadFile(real); err != nil || fi.Mode()&os.ModeSymlink == 0 || !bytes.Contains(b, []byte("cachebro")) {
+		t.Errorf("the link was not followed: %v %v %s", fi, err, b)
+	}
+	if fi, _ := os.Stat(real); fi.Mode().Perm() != 0o640 {
+		t.Errorf("mode became %v", fi.Mode())
+	}
+	if err := do(t, s, PlanUninit, "cursor"); err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(real)
+	if err := do(t, s, PlanInit, "cursor"); err == nil || !strings.Contains(err.Error(), "symlink") {
+		t.Errorf("dangling link: %v", err)
+	}
+	os.Remove(path)
+	writeFile(t, path, "{}\n")
+	if err := os.Chmod(path, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	if err := do(t, s, PlanInit, "cursor"); err == nil || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("read-only: %v", err)
+	}
+	os.Remove(path)
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := do(t, s, PlanInit, "cursor"); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("directory: %v", err)
+	}
+	if _, err := PlanInit(s, []string{"emacs"}); err == nil || !strings.Contains(err.Error(), "cursor") {
+		t.Errorf("unknown client: %v", err)
+	}
+}
+
+// A file that changes between the preview and the yes is not overwritten.
+func TestApplyChecksAgain(t *testing.T) {
+	s := testSetup(t)
+	path := filepath.Join(s.Home, ".cursor", "mcp.json")
+	writeFile(t, path, "{}\n")
+	changes, err := PlanInit(s, []string{"cursor"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, path, "{\"new\": 1}\n")
+	if err := Apply(s, changes); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
+		t.Errorf("got %v", err)
+	}
+	if b, _ := os.ReadFile(path); string(b) != "{\"new\": 1}\n" {
+		t.Errorf("overwritten: %s", b)
+	}
+}
+
+func TestProjectScopeAndDetection(t *testing.T) {
+	s := testSetup(t)
+	if got := FoundClients(s); len(got) != 0 {
+		t.Errorf("found %v in an empty home", got)
+	}
+	if err := os.MkdirAll(filepath.Join(s.Home, ".codex"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.HasProgram = func(n string) bool { return n == "claude" }
+	if got := FoundClients(s); !reflect.DeepEqual(got, []string{"claude", "codex"}) {
+		t.Errorf("found %v", got)
+	}
+	s.Project, s.AlwaysLoad, s.StatusLine = t.TempDir(), true, true
+	changes, err := PlanInit(s, Clients())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range changes {
+		rel, err := filepath.Rel(s.Project, c.Path)
+		if err != nil || c.Err != nil {
+			t.Errorf("%s: %v %v", c.Path, err, c.Err)
+		}
+		names = append(names, rel)
+	}
+	want := ".mcp.json .claude/settings.json .cursor/mcp.json .cursor/hooks.json opencode.json .gemini/settings.json .codex/config.toml .codex/hooks.json .vscode/mcp.json .zed/settings.json"
+	if strings.Join(names, " ") != want {
+		t.Errorf("files %v", names)
+	}
+	if err := Apply(s, changes); err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, c := range changes {
+		rel, _ := filepath.Rel(s.Project, c.Path)
+		b, _ := os.ReadFile(c.Path)
+		if !strings.HasSuffix(rel, "settings.json") || !strings.Contains(rel, "claude") {
+			all.WriteString("== " + rel + "\n" + string(b))
+		}
+	}
+	golden(t, "clients.golden", all.String())
+}

@@ -1,0 +1,262 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// jsonc is a configuration file in JSON, perhaps with comments and trailing
+// commas, that is edited in place: everything that we do not add or remove
+// keeps its bytes.
+type jsonc struct {
+	root   hujson.Value
+	bom    bool
+	nl     string // line end of what we add
+	indent string // one level
+}
+
+var errNotObject = errors.New("it is not a JSON object")
+
+// parseJSONC takes an empty file for an empty object.
+func parseJSONC(b []byte) (*jsonc, error) {
+	d := &jsonc{nl: "\n"}
+	if bytes.HasPrefix(b, []byte("\xef\xbb\xbf")) {
+		d.bom, b = true, b[3:]
+	}
+	if bytes.Contains(b, []byte("\r\n")) {
+		d.nl = "\r\n"
+	}
+	if len(bytes.TrimSpace(b)) == 0 {
+		b = []byte("{}" + d.nl)
+	}
+	v, err := hujson.Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("it is not valid JSON: %w", err)
+	}
+	o, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return nil, errNotObject
+	}
+	if err := unique(o); err != nil {
+		return nil, err
+	}
+	d.root = v
+	d.indent = indentOf(o)
+	return d, nil
+}
+
+// unique refuses an object in which a key stands twice: which one counts
+// differs from client to client.
+func unique(o *hujson.Object) error {
+	seen := map[string]bool{}
+	for _, m := range o.Members {
+		k := key(m)
+		if seen[k] {
+			return fmt.Errorf("the key %q stands there twice", k)
+		}
+		seen[k] = true
+	}
+	return nil
+}
+
+// indentOf is the white space before the first member, two blanks if there is
+// none to learn from.
+func indentOf(o *hujson.Object) string {
+	if len(o.Members) > 0 {
+		before := string(o.Members[0].Name.BeforeExtra)
+		if i := strings.LastIndexByte(before, '\n'); i >= 0 && strings.Trim(before[i+1:], " \t") == "" && before[i+1:] != "" {
+			return before[i+1:]
+		}
+	}
+	return "  "
+}
+
+func (d *jsonc) bytes() []byte {
+	b := d.root.Pack()
+	if d.bom {
+		b = append([]byte("\xef\xbb\xbf"), b...)
+	}
+	return b
+}
+
+func key(m hujson.ObjectMember) string {
+	l, ok := m.Name.Value.(hujson.Literal)
+	if !ok {
+		return ""
+	}
+	return l.String()
+}
+
+func member(o *hujson.Object, name string) *hujson.Value {
+	for i := range o.Members {
+		if key(o.Members[i]) == name {
+			return &o.Members[i].Value
+		}
+	}
+	return nil
+}
+
+// object finds the object at a path of keys; nil when it is not there. An
+// element that is no object is an error: it is not ours to replace.
+func (d *jsonc) object(path ...string) (*hujson.Object, error) {
+	o, _ := d.root.Value.(*hujson.Object)
+	for i, name := range path {
+		v := member(o, name)
+		if v == nil {
+			return nil, nil
+		}
+		var ok bool
+		if o, ok = v.Value.(*hujson.Object); !ok {
+			return nil, fmt.Errorf("%s is not an object", strings.Join(path[:i+1], "."))
+		}
+		if err := unique(o); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// ensure is object, making what is missing.
+func (d *jsonc) ensure(path ...string) (*hujson.Object, error) {
+	o, _ := d.root.Value.(*hujson.Object)
+	for i, name := range path {
+		next, err := d.object(path[:i+1]...)
+		if err != nil {
+			return nil, err
+		}
+		if next == nil {
+			next = &hujson.Object{}
+			d.add(o, i, name, hujson.Value{Value: next})
+		}
+		o = next
+	}
+	return o, nil
+}
+
+// get decodes the value at a path into v; ok is false when it is not there.
+func (d *jsonc) get(v any, path ...string) (ok bool, err error) {
+	o, err := d.object(path[:len(path)-1]...)
+	if o == nil || err != nil {
+		return false, err
+	}
+	m := member(o, path[len(path)-1])
+	if m == nil {
+		return false, nil
+	}
+	c := m.Clone()
+	c.Standardize()
+	c.BeforeExtra, c.AfterExtra = nil, nil
+	if err := json.Unmarshal(c.Pack(), v); err != nil {
+		return true, fmt.Errorf("%s: %w", strings.Join(path, "."), err)
+	}
+	return true, nil
+}
+
+// set puts a value at a path, in the place of what is there or at the end of
+// its object.
+func (d *jsonc) set(value any, path ...string) error {
+	depth := len(path) - 1
+	o, err := d.ensure(path[:depth]...)
+	if err != nil {
+		return err
+	}
+	v, err := d.value(value, depth+1)
+	if err != nil {
+		return err
+	}
+	if old := member(o, path[depth]); old != nil {
+		v.BeforeExtra, v.AfterExtra = old.BeforeExtra, old.AfterExtra
+		*old = v
+		return nil
+	}
+	d.add(o, depth, path[depth], v)
+	return nil
+}
+
+// value formats a Go value as it would stand at that depth.
+func (d *jsonc) value(v any, depth int) (hujson.Value, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent(strings.Repeat(d.indent, depth), d.indent)
+	if err := e.Encode(v); err != nil {
+		return hujson.Value{}, err
+	}
+	text := bytes.ReplaceAll(bytes.TrimSpace(b.Bytes()), []byte("\n"), []byte(d.nl))
+	return hujson.Parse(text)
+}
+
+// add appends a member to an object whose members stand at depth+1. A comment
+// behind the last member stays there; a trailing comma is kept.
+func (d *jsonc) add(o *hujson.Object, depth int, name string, v hujson.Value) {
+	before := trimSpaceEnd(o.AfterExtra)
+	m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(name)}, Value: v}
+	m.Name.BeforeExtra = append(before, d.nl+strings.Repeat(d.indent, depth+1)...)
+	m.Value.BeforeExtra = hujson.Extra(" ")
+	if n := len(o.Members); n > 0 && o.Members[n-1].Value.AfterExtra != nil {
+		m.Value.AfterExtra = hujson.Extra{}
+		// What stood between the last value and its comma stays there.
+	}
+	o.Members = append(o.Members, m)
+	o.AfterExtra = hujson.Extra(d.nl + strings.Repeat(d.indent, depth))
+}
+
+func trimSpaceEnd(e hujson.Extra) hujson.Extra {
+	return append(hujson.Extra{}, bytes.TrimRight(e, " \t\r\n")...)
+}
+
+// remove takes the value at a path away, and the parents that become empty
+// when they were not in keep.
+func (d *jsonc) remove(keep func(path []string) bool, path ...string) error {
+	depth := len(path) - 1
+	o, err := d.object(path[:depth]...)
+	if o == nil || err != nil {
+		return err
+	}
+	for i := range o.Members {
+		if key(o.Members[i]) != path[depth] {
+			continue
+		}
+		m := o.Members[i]
+		last := i == len(o.Members)-1
+		o.Members = append(o.Members[:i], o.Members[i+1:]...)
+		if last {
+			o.AfterExtra = closing(m.Name.BeforeExtra, o.AfterExtra)
+			if i > 0 {
+				o.Members[i-1].Value.AfterExtra = likeLast(o.Members[i-1].Value.AfterExtra, m.Value.AfterExtra)
+			}
+		}
+		break
+	}
+	if len(o.Members) == 0 && len(bytes.TrimSpace(o.AfterExtra)) == 0 {
+		o.AfterExtra = nil
+		if depth > 0 && !keep(path[:depth]) {
+			return d.remove(keep, path[:depth]...)
+		}
+	}
+	return nil
+}
+
+// closing joins the comments before a removed last element with the white
+// space before the closing bracket.
+func closing(before, after hujson.Extra) hujson.Extra {
+	return append(trimSpaceEnd(before), after...)
+}
+
+// likeLast is the extra of an element that becomes the last one: with a trailing
+// comma (not nil) if the removed last one had it, else without, unless a comment
+// stands before the comma.
+func likeLast(extra, removed hujson.Extra) hujson.Extra {
+	switch {
+	case removed == nil && len(bytes.TrimSpace(extra)) == 0:
+		return nil
+	case removed != nil && extra == nil:
+		return hujson.Extra{}
+	}
+	return extra
+}

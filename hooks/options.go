@@ -1,0 +1,40 @@
+package hooks
+
+import "strings"
+
+// options are chosen by init and stand on the registered command line.
+type options struct {
+	event     string // from the arguments; the input's own name wins
+	recovery  string // compact (default), always, off
+	stopLine  string // changes (default): when something was saved or changed; always, off
+	noRewrite bool   // leave the built-in tools' results alone
+	index     bool   // give each prompt a compact index
+	client    string // another client than Claude Code, as in dialects
+	guard     string // off (default), suggest, deny: a second built-in Read of a file
+}
+
+// parseOptions is tolerant: an option that it does not know, perhaps of another
+// version's init, must not take the hook away.
+func parseOptions(args []string) options {
+	o := options{recovery: "compact", stopLine: "changes", guard: "off"}
+	for _, a := range args {
+		name, value, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		switch {
+		case !strings.HasPrefix(a, "-"):
+			o.event = a
+		case name == "recovery" && value != "":
+			o.recovery = value
+		case name == "stop-line" && value != "":
+			o.stopLine = value
+		case name == "no-rewrite":
+			o.noRewrite = value != "false"
+		case name == "prompt-index":
+			o.index = value != "false"
+		case name == "client":
+			o.client = value
+		case name == "guard" && value != "":
+			o.guard = value
+		}
+	}
+	return o
+}

@@ -1,0 +1,57 @@
+package hooks
+
+import (
+	"context"
+	"strings"
+
+	"cachebro/store/wire"
+)
+
+// preToolUse opens the tool call's window, so that what is written meanwhile is
+// joined to it, and warns of a file that somebody else changed since this
+// reader saw it. It blocks nothing but, with --guard=deny,
+// a second Read of the same file.
+func preToolUse(ctx context.Context, c *call) answer {
+	if c.tool == "Read" {
+		text := c.guard()
+		c.spend(ctx, "guard", text)
+		return answer{out: output{context: text, deny: c.opt.guard == "deny" && text != ""}}
+	}
+	// The server can only tell the reader of a call by this event. Without the
+	// check it had better not: an unknown reader gets full text.
+	if isOurs(c.tool) && !c.checkChain(ctx) {
+		return answer{}
+	}
+	var a wire.ToolBeginAnswer
+	if _, err := c.ask(ctx, wire.MToolBegin, c.toolCall(), nil, &a); err != nil {
+		return answer{}
+	}
+	if len(a.Warnings) == 0 || c.opt.client != "" {
+		return answer{}
+	}
+	lines := make([]string, len(a.Warnings))
+	for i, w := range a.Warnings {
+		lines[i] = clean(w)
+	}
+	text := strings.Join(lines, "\n")
+	c.spend(ctx, "stale-write", text)
+	return answer{out: output{context: text}}
+}
+
+// toolCall describes the event's tool call to the daemon.
+func (c *call) toolCall() wire.ToolCall {
+	t := wire.ToolCall{
+		Session: c.session, Agent: c.agent, Prompt: c.prompt,
+		ToolUse: c.toolUse, Tool: c.tool, PID: clientPID(),
+		Command: cutText(c.input.str("command"), 4096),
+	}
+	for _, name := range []string{"file_path", "notebook_path", "path"} {
+		if rel, ok := c.relative(c.input.str(name)); ok {
+			t.Paths = append(t.Paths, []byte(rel))
+		}
+	}
+	return t
+}
+
+// isOurs tells a tool of our own MCP server.
+func isOurs(tool string) bool { return strings.HasPrefix(tool, "mcp__cachebro__") }

@@ -1,0 +1,59 @@
+package hooks
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// findRoot finds the project of an event: by CLAUDE_PROJECT_DIR, else by the
+// event's working directory, else by our own. Ours comes last because a process
+// that was started before the mount stays on what is below it.
+func findRoot(env Env, ev event) (string, bool) {
+	for _, dir := range []string{env.Getenv("CLAUDE_PROJECT_DIR"), ev.cwd, env.Dir} {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if root, ok := env.Paths.Find(filepath.Clean(dir)); ok {
+			return root, true
+		}
+		if real, err := filepath.EvalSymlinks(dir); err == nil && real != filepath.Clean(dir) {
+			if root, ok := env.Paths.Find(real); ok {
+				return root, true
+			}
+		}
+	}
+	return "", false
+}
+
+// relative makes a tool's path project-relative and slash-separated; ok is
+// false outside the project. cwd is the tool's working directory.
+func (c *call) relative(path string) (string, bool) {
+	if path == "" || strings.ContainsRune(path, 0) {
+		return "", false
+	}
+	if !filepath.IsAbs(path) {
+		if !filepath.IsAbs(c.cwd) {
+			return "", false
+		}
+		path = filepath.Join(c.cwd, path)
+	}
+	if rel, ok := below(c.root, filepath.Clean(path)); ok {
+		return rel, true
+	}
+	// The project may have been named through a symlink above it; the file's
+	// own name is not resolved, only the directory that it lies in.
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return "", false
+	}
+	return below(c.root, filepath.Join(dir, filepath.Base(path)))
+}
+
+func below(root, path string) (string, bool) {
+	if root == string(os.PathSeparator) {
+		return strings.TrimPrefix(path, root), path != root
+	}
+	rel, ok := strings.CutPrefix(path, root+string(os.PathSeparator))
+	return filepath.ToSlash(rel), ok && rel != ""
+}

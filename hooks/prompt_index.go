@@ -1,0 +1,211 @@
+package hooks
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"path"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+	"unicode"
+
+	"cachebro/store/wire"
+)
+
+// The compact index at a prompt is off by default: it is paid at every prompt
+// and often beside the point. It lists files by the words of the prompt, and
+// then those that were touched last.
+const (
+	indexBudget   = 2000 // characters, frame included
+	indexItems    = 40   // at most
+	indexKeywords = 8
+	searchWithin  = 120 * time.Millisecond
+	indexSince    = 7 * 24 * time.Hour // how far back "touched" reaches
+)
+
+const (
+	indexHead = "--- cachebro context (compact index, %d items; may be irrelevant) ---\nFull text of any ID: search or read_file.\n\n"
+	indexEnd  = "--- end cachebro context ---"
+	indexLine = "  [%-8s] %-16s | %-40s | %-8s | %s | %s\n"
+)
+
+// indexItem is one line of the compact index.
+type indexItem struct {
+	id, kind, title string
+	path            string
+	last            time.Time
+	score           float64
+}
+
+// promptIndex is the text for a prompt, "" when there is nothing to list: what
+// the search finds for its words, then the files that were touched last. Without
+// an index, those alone.
+func (c *call) promptIndex(ctx context.Context) string {
+	now := c.env.Now()
+	words := keywords(c.text)
+	seen := map[string]bool{}
+	var touched []indexItem
+	for _, q := range []wire.WorkingSetQuery{{Session: c.session, Limit: 200}, {Since: now.Add(-indexSince), Limit: 400}} {
+		var w wire.WorkingSet
+		if _, err := c.ask(ctx, wire.MWorkingSet, q, nil, &w); err != nil {
+			break
+		}
+		for _, f := range w.Files {
+			it := indexItem{id: itemID(string(f.Path)), kind: "file", title: title(string(f.Path)), path: string(f.Path), last: f.Last}
+			if f.Deleted || seen[it.path] || c.hidden(it.path) {
+				continue
+			}
+			seen[it.path] = true
+			it.score = relevance(it, words, now)
+			touched = append(touched, it)
+		}
+	}
+	sort.Slice(touched, func(i, j int) bool {
+		if touched[i].score != touched[j].score {
+			return touched[i].score > touched[j].score
+		}
+		return touched[i].path < touched[j].path
+	})
+	items := c.found(ctx)
+	for _, it := range items {
+		touched = slices.DeleteFunc(touched, func(t indexItem) bool { return t.path == it.path })
+	}
+	return indexText(append(items, touched...), filepath.Base(c.root), now.Location())
+}
+
+// found asks the search; nil when there is no index, or none yet.
+func (c *call) found(ctx context.Context) []indexItem {
+	words := keywords(c.text)
+	if len(words) == 0 {
+		return nil
+	}
+	var a wire.SearchAnswer
+	q := wire.SearchQuery{Pattern: strings.Join(words, " "), Mode: wire.SearchPrompt, Limit: indexItems, Session: c.session, NoRefresh: true}
+	// A slow search is no reason to stay away from the daemon, and no event is
+	// lost by it: not through ask, which would open the circuit breaker.
+	ctx, cancel := context.WithTimeout(ctx, searchWithin)
+	defer cancel()
+	if _, err := c.client.Call(ctx, wire.MSearch, q, nil, &a); err != nil {
+		return nil
+	}
+	var items []indexItem
+	for _, h := range a.Hits {
+		name := h.Title
+		if name == "" {
+			name = string(h.Path)
+		}
+		if h.ID != "" && !c.hidden(string(h.Path)) {
+			items = append(items, indexItem{id: clean(h.ID), kind: clean(h.Type), title: title(name), path: string(h.Path), last: h.Time, score: h.Score})
+		}
+	}
+	return items
+}
+
+func (c *call) hidden(path string) bool { return c.env.Secret != nil && c.env.Secret(path) }
+
+// relevance: each keyword that the path has counts one; how lately the file was
+// touched decides between equals.
+func relevance(it indexItem, words []string, now time.Time) float64 {
+	name, n := strings.ToLower(it.path), 0
+	for _, w := range words {
+		if strings.Contains(name, w) {
+			n++
+		}
+	}
+	age := max(now.Sub(it.last), 0)
+	recent := 1 - float64(min(age, indexSince))/float64(indexSince)
+	if len(words) == 0 {
+		return recent
+	}
+	return 0.8*float64(n)/float64(len(words)) + 0.2*recent
+}
+
+// indexText formats as many items as the budget holds.
+func indexText(items []indexItem, project string, loc *time.Location) string {
+	header := "[type]     ID               | Title                                    | Project  | Date       | Score\n"
+	project = cutText(clean(project), 8)
+	// The number of items is known only at the end; three digits are allowed for.
+	room := indexBudget - len(fmt.Sprintf(indexHead, 999)) - len(header) - len(indexEnd)
+	var b strings.Builder
+	n := 0
+	for _, it := range items {
+		line := fmt.Sprintf(indexLine, it.kind, it.id, it.title, project, day(it.last, loc), fmt.Sprintf("%.2f", it.score))
+		if w := utf16Len(line); n == indexItems || w > room {
+			break
+		} else {
+			room -= w
+		}
+		b.WriteString(line)
+		n++
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(indexHead, n) + header + b.String() + indexEnd
+}
+
+// day is "-" where nobody knows the time.
+func day(t time.Time, loc *time.Location) string {
+	if t.IsZero() {
+		return fmt.Sprintf("%-10s", "-")
+	}
+	return t.In(loc).Format("2006-01-02")
+}
+
+// itemID names a file in eight digits, as the search does.
+func itemID(p string) string {
+	h := fnv.New32a()
+	h.Write([]byte(p))
+	return fmt.Sprintf("fil-%08x", h.Sum32())
+}
+
+// title is a path in 40 characters: the end of it, which says most.
+func title(p string) string {
+	r := []rune(clean(p))
+	if len(r) <= 40 {
+		return string(r)
+	}
+	if base := []rune(clean(path.Base(p))); len(base) >= 39 {
+		return "…" + string(base[len(base)-39:])
+	}
+	return "…" + string(r[len(r)-39:])
+}
+
+func utf16Len(s string) (n int) {
+	for _, r := range s {
+		n++
+		if r > 0xffff {
+			n++
+		}
+	}
+	return n
+}
+
+// stopWords are left out of a prompt's keywords.
+var stopWords = map[string]bool{}
+
+func init() {
+	for _, w := range strings.Fields("the and for with that this from have has are was were you your can could please should would will into onto out not but all any how why what when where which who does did add make use using used get got let its our them then than there their these those also just like need want file files code") {
+		stopWords[w] = true
+	}
+}
+
+// keywords of a prompt: lower case, letters and digits, three or more, without
+// stop words, eight at most, in their order.
+func keywords(prompt string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, w := range strings.FieldsFunc(strings.ToLower(cutText(prompt, 20_000)), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if len([]rune(w)) < 3 || stopWords[w] || seen[w] {
+			continue
+		}
+		seen[w] = true
+		if out = append(out, w); len(out) == indexKeywords {
+			break
+		}
+	}
+	return out
+}

@@ -1,0 +1,128 @@
+package hooks
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+func TestKeywords(t *testing.T) {
+	for in, want := range map[string][]string{
+		"Please fix the cache in the read path":                {"fix", "cache", "read", "path"},
+		"a to of ÄRGER 42 4711":                                {"ärger", "4711"},
+		"one two two three four five six seven eight nine ten": {"one", "two", "three", "four", "five", "six", "seven", "eight"},
+		"": nil,
+	} {
+		if got := keywords(in); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v, want %v", in, got, want)
+		}
+	}
+}
+
+// The index keeps to its budget, puts what the prompt names first, and never
+// names a file that looks like a secret or is gone.
+func TestPromptIndex(t *testing.T) {
+	p := newProject(t)
+	p.now = time.Date(2026, 5, 10, 12, 0, 0, 0, time.UTC)
+	p.args = []string{"--prompt-index"}
+	var files []wire.WorkingFile
+	for i := range 60 {
+		files = append(files, wire.WorkingFile{Path: fmt.Appendf(nil, "src/some/longer/directory/names/part%02d.go", i), Edits: 1, Last: p.now.Add(-time.Duration(i) * time.Hour)})
+	}
+	files = append(files,
+		wire.WorkingFile{Path: []byte("src/billing.go"), Last: p.now.Add(-6 * 24 * time.Hour)},
+		wire.WorkingFile{Path: []byte(".env"), Last: p.now}, wire.WorkingFile{Path: []byte("billing_old.go"), Deleted: true, Last: p.now},
+		wire.WorkingFile{Path: []byte("x\nIGNORE billing"), Last: p.now.Add(-6 * 24 * time.Hour)})
+	hits := []wire.SearchHit{
+		{ID: "sym-0a0b0c0d", Type: "symbol", Path: []byte("src/pay.go"), Title: "func Charge", Score: 3.5, Time: p.now},
+		{ID: "fil-11111111", Type: "file", Path: []byte(".env"), Title: ".env", Score: 3}}
+	p.serve(answers{
+		wire.MWorkingSet: func(*wire.Request) (any, []byte, error) { return wire.WorkingSet{Files: files}, nil, nil },
+		wire.MSearch:     func(*wire.Request) (any, []byte, error) { return wire.SearchAnswer{Hits: hits}, nil, nil },
+	})
+	env := p.env("", nil, nil)
+	env.Secret = func(path string) bool { return path == ".env" }
+	c := &call{env: env, event: event{session: "s", text: "why does billing fail?"}, root: p.root}
+	client, err := env.Dial(t.Context(), p.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	c.client = client
+	text := c.promptIndex(t.Context())
+	if n := utf16Len(text); n > indexBudget {
+		t.Errorf("%d characters", n)
+	}
+	lines := strings.Split(text, "\n")
+	if !strings.Contains(lines[4], "[symbol  ] sym-0a0b0c0d     | func Charge") {
+		t.Errorf("what the search found is not first:\n%s", text)
+	}
+	if !strings.Contains(lines[5], "src/billing.go") && !strings.Contains(lines[6], "src/billing.go") {
+		t.Errorf("what the prompt names is not first:\n%s", text)
+	}
+	if strings.Contains(text, ".env") || strings.Contains(text, "billing_old") || strings.Contains(text, "\nIGNORE") {
+		t.Errorf("names what it must not:\n%s", text)
+	}
+	if n := strings.Count(text, "\n  ["); n < 12 || !strings.Contains(text, fmt.Sprintf("compact index, %d items", n)) {
+		t.Errorf("%d items:\n%s", n, text)
+	}
+	golden(t, "prompt_index.golden", text+"\n")
+}
+
+// The guard lets the first Read of a file through, for the client's Edit wants
+// one, and what only the client can show.
+func TestGuard(t *testing.T) {
+	event := func(file string) string {
+		return `{"hook_event_name":"PreToolUse","session_id":"s","tool_name":"Read","tool_use_id":"t","cwd":"PROJ","tool_input":{"file_path":"PROJ/` + file + `"}}`
+	}
+	for mode, want := range map[string]string{
+		"off": "", "suggest": `"additionalContext":"cachebro: a.go was read`,
+		"deny": `"permissionDecision":"deny","permissionDecisionReason":"cachebro: a.go was read`,
+	} {
+		p := newProject(t)
+		p.serve(nil)
+		p.args = []string{"--guard=" + mode}
+		silent(t, p.run(event("a.go")))
+		if r := p.run(event("a.go")); !strings.Contains(r.stdout, want) || want == "" && r.stdout != "" || r.code != 0 {
+			t.Errorf("%s: %+v", mode, r)
+		}
+		for range 2 {
+			silent(t, p.run(event("a.png")))
+			silent(t, p.run(event("b.ipynb")))
+		}
+		// A compaction begins anew: the client asks for a Read before an Edit again.
+		p.run(`{"hook_event_name":"SessionStart","session_id":"s","source":"compact","cwd":"PROJ"}`)
+		silent(t, p.run(event("a.go")))
+	}
+	if g := string(ClaudeSettings("cachebro", "--guard=deny")); !strings.Contains(g, "|Read\"") {
+		t.Error("the guard's matcher is not registered")
+	}
+	if g := string(ClaudeSettings("cachebro")); strings.Contains(g, "cachebro__.*|Read") {
+		t.Error("Read is matched without a guard")
+	}
+}
+
+func TestAgentsSection(t *testing.T) {
+	for _, text := range []string{"", "# Mine\n", "# Mine", "a\r\nb\r\n", "\n\n", "x\n\n"} {
+		added, err := section{}.add([]byte(text))
+		if err != nil || !strings.Contains(string(added), "## cachebro") {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if again, err := (section{}).add(added); err != nil || string(again) != string(added) {
+			t.Errorf("%q: not the same twice: %v", text, err)
+		}
+		back, err := section{}.remove(added, []byte(text))
+		if err != nil || strings.TrimRight(string(back), "\r\n") != strings.TrimRight(text, "\r\n") {
+			t.Errorf("%q came back as %q, %v", text, back, err)
+		}
+	}
+	for _, bad := range []string{sectionBegin + "\n", sectionEnd + "\n" + sectionBegin, sectionBegin + sectionBegin + sectionEnd} {
+		if _, err := (section{}).add([]byte(bad)); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package hooks
+
+import (
+	"context"
+	"regexp"
+	"unicode/utf8"
+
+	"cachebro/store/wire"
+)
+
+// renderRead is how the client's Read delivers a file, renderBash its Bash.
+const (
+	renderRead = "cc-read/1"
+	renderBash = "raw/1" // but for white space at both ends: a text that lost some there matches no version
+)
+
+// readFile is the "file" of the client's own Read result.
+type readFile struct {
+	FilePath   string `json:"filePath"`
+	Content    string `json:"content"`
+	NumLines   int    `json:"numLines"`
+	StartLine  int    `json:"startLine"`
+	TotalLines int    `json:"totalLines"`
+}
+
+type readText struct {
+	Type string   `json:"type"` // text
+	File readFile `json:"file"`
+}
+
+// sameRead is the daemon's sentence where it says no more than the client's own
+// short form does: not of a file that changed elsewhere or had another name.
+var sameRead = regexp.MustCompile(`exactly as in your Read of \d\d:\d\d \(\d+ lines?\)\.`)
+
+// readUnchanged is the client's own short form.
+type readUnchanged struct {
+	Type string `json:"type"` // file_unchanged
+	File struct {
+		FilePath string `json:"filePath"`
+	} `json:"file"`
+}
+
+// readResult handles a built-in Read: the daemon learns what is about to be
+// delivered (pending until PostToolBatch confirms it) and says whether a stub
+// or the changed span can take its place. Images, PDFs, notebooks and results
+// that the client cut come in other shapes and are left alone.
+func (c *call) readResult(ctx context.Context) answer {
+	path, ok := c.relative(c.input.str("file_path"))
+	if !ok || c.toolUse == "" {
+		return answer{}
+	}
+	req := wire.ReadRequest{Reader: c.reader(), Path: []byte(path), Tool: "Read", Pending: true}
+	req.Offset, _ = c.input.number("offset")
+	req.Limit, _ = c.input.number("limit")
+	var body string
+	switch c.response.str("type") {
+	case "text":
+		f, ok := plainRead(c.response.object("file"))
+		if !ok {
+			return answer{}
+		}
+		body = f.Content
+		req.Rewrite = &wire.Rewrite{Rendering: renderRead, StartLine: f.StartLine, NumLines: f.NumLines, TotalLines: f.TotalLines}
+	case "file_unchanged":
+		req.Rewrite = &wire.Rewrite{Rendering: renderRead, ClientUnchanged: true}
+	default:
+		return answer{}
+	}
+	if c.opt.noRewrite || !c.checkChain(ctx) {
+		if body != "" {
+			c.showOnly(ctx, req, body)
+		}
+		return answer{}
+	}
+	var ans wire.ReadAnswer
+	text, err := c.ask(ctx, wire.MRead, req, []byte(body), &ans)
+	if err != nil {
+		return answer{}
+	}
+	return c.rewriteRead(ans, string(text), body)
+}
+
+// showOnly records a result that stays as it is.
+func (c *call) showOnly(ctx context.Context, req wire.ReadRequest, body string) {
+	s := wire.Shown{Reader: req.Reader, Path: req.Path, Rendering: req.Rewrite.Rendering,
+		StartLine: req.Rewrite.StartLine, NumLines: req.Rewrite.NumLines}
+	_, _ = c.ask(ctx, wire.MShown, s, []byte(body), nil)
+}
+
+// rewriteRead turns the daemon's decision into the tool's own shape. body is
+// the client's text, "" when it said "unchanged" itself.
+func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
+	name := c.input.str("file_path")
+	clientUnchanged := body == ""
+	switch ans.Kind {
+	case wire.ReadUnchanged:
+		if clientUnchanged {
+			return answer{}
+		}
+		if sameRead.MatchString(text) && saysUnchanged(c.env.Getenv("AI_AGENT")) {
+			u := readUnchanged{Type: "file_unchanged"}
+			u.File.FilePath = name
+			return answer{out: output{updated: u}}
+		}
+		if text == "" || len(text) >= len(body) {
+			return answer{}
+		}
+		return answer{out: output{updated: readText{"text", readFile{name, text, 1, 0, ans.TotalLines}}, context: ans.Note}}
+	case wire.ReadSpan:
+		if text == "" || !clientUnchanged && len(text)+len(ans.Note) >= len(body) {
+			return answer{}
+		}
+	case wire.ReadFull:
+		// Only where the client's own "unchanged" was not true of this reader.
+		if text == "" || !clientUnchanged {
+			return answer{}
+		}
+	default:
+		return answer{}
+	}
+	if !utf8.ValidString(text) || ans.Start < 1 || ans.NumLines < 1 {
+		return answer{}
+	}
+	f := readFile{name, text, ans.NumLines, ans.Start, ans.TotalLines}
+	return answer{out: output{updated: readText{"text", f}, context: ans.Note}}
+}
+
+// plainRead decodes a result that is nothing but lines of a text file. Any
+// field that we do not know is a doubt: truncatedByTokenCap is one of those.
+func plainRead(f fields) (readFile, bool) {
+	var r readFile
+	var okN, okS, okT bool
+	r.FilePath, r.Content = f.str("filePath"), f.str("content")
+	r.NumLines, okN = f.number("numLines")
+	r.StartLine, okS = f.number("startLine")
+	r.TotalLines, okT = f.number("totalLines")
+	for name, v := range f {
+		switch name {
+		case "filePath", "content", "numLines", "startLine", "totalLines":
+			continue
+		}
+		if s := string(v); s != "false" && s != "null" {
+			return readFile{}, false
+		}
+	}
+	ok := okN && okS && okT && r.FilePath != "" && r.Content != "" && r.NumLines > 0 && r.StartLine > 0
+	return r, ok
+}

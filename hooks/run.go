@@ -1,0 +1,234 @@
+package hooks
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// Limits of one hook process.
+const (
+	maxInput    = 64 << 20               // bytes of an event; a larger one is left alone
+	readWithin  = 2 * time.Second        // until the event is read
+	workWithin  = 350 * time.Millisecond // for an ordinary event, connect and answers together
+	endWithin   = time.Second            // SessionEnd: the client gives 1.5 s
+	startWithin = 8 * time.Second        // SessionStart: it may have to mount
+)
+
+// Env is what a hook process gets from its surroundings.
+type Env struct {
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	// Args are the arguments after "hook": options of init, then the event's
+	// name, which is only needed when the input does not say it.
+	Args   []string
+	Getenv func(string) string
+	Now    func() time.Time
+	Dir    string     // working directory, the last resort to find the project
+	Paths  wire.Paths // where sockets and state are
+	// Dial connects to the running daemon of a project with wire.HookTimeouts.
+	Dial func(ctx context.Context, root string) (*wire.Client, error)
+	// Start is asked by SessionStart when no daemon runs: it brings one up, and
+	// the mount where one was set up. nil: none is started.
+	Start func(ctx context.Context, root string) (*wire.Client, error)
+	// Mount is asked by SessionStart when the project is not mounted. It mounts
+	// what was set up for that and says whether there is a mount now; false
+	// without an error: nobody asked for one. nil: none is made.
+	Mount func(ctx context.Context, root string) (bool, error)
+	// Secret tells paths that must not be named in what is injected; nil: none.
+	Secret func(path string) bool
+	Color  bool // stderr may carry colours
+}
+
+// answer is what one event leads to; nothing is written before it is complete.
+type answer struct {
+	out  output
+	err  string // for stderr, with exit status 2: the session report
+	code int
+}
+
+// Run handles one event and returns the exit status: 0, or 2 with the session
+// report. It never panics and never fails.
+func Run(ctx context.Context, env Env) int {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	opt := parseOptions(env.Args)
+	raw, ok := within(ctx, readWithin, func(context.Context) []byte { return readAll(env.Stdin) })
+	if !ok || raw == nil {
+		return 0
+	}
+	ev, ok := parseEvent(raw, opt)
+	if !ok {
+		return 0
+	}
+	limit := workWithin
+	switch ev.name {
+	case "SessionStart":
+		limit = startWithin
+	case "SessionEnd":
+		limit = endWithin
+	}
+	a, ok := within(ctx, limit, func(ctx context.Context) answer { return handle(ctx, env, opt, ev) })
+	if !ok {
+		abandoned(ctx, env, ev)
+		return 0
+	}
+	if opt.client != "" {
+		a.err, a.code, a.out.updated = "", 0, nil
+		if dialects[opt.client].silent {
+			a.out = output{}
+		}
+	}
+	if b := a.out.encode(ev.said); b != nil {
+		if _, err := env.Stdout.Write(append(b, '\n')); err != nil {
+			return 0
+		}
+	}
+	if a.err != "" {
+		if _, err := io.WriteString(env.Stderr, a.err); err != nil {
+			return 0
+		}
+	}
+	return a.code
+}
+
+// within runs f and gives up on it after d, or when it panics. What was given
+// up on is left behind: it may hang in a system call on a file system of ours,
+// and the process ends right after.
+func within[T any](ctx context.Context, d time.Duration, f func(context.Context) T) (T, bool) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	type result struct {
+		v  T
+		ok bool
+	}
+	done := make(chan result, 1) // never closed; one send
+	go func() {
+		var r result
+		defer func() {
+			if recover() != nil {
+				r.ok = false
+			}
+			done <- r
+		}()
+		r.v = f(ctx)
+		r.ok = true
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.ok
+	case <-ctx.Done():
+		var zero T
+		return zero, false
+	}
+}
+
+// readAll reads the event; nil when it is too large (it is read to its end all
+// the same: a client that gets EPIPE would report it) or unreadable.
+func readAll(r io.Reader) []byte {
+	var b bytes.Buffer
+	n, err := io.Copy(&b, io.LimitReader(r, maxInput+1))
+	if err != nil {
+		return nil
+	}
+	if n > maxInput {
+		_, _ = io.Copy(io.Discard, r)
+		return nil
+	}
+	return b.Bytes()
+}
+
+// handle finds the project, connects and runs the event's handler.
+func handle(ctx context.Context, env Env, opt options, ev event) answer {
+	h := handlers[ev.name]
+	if h == nil || ev.session == "" {
+		return answer{}
+	}
+	root, ok := findRoot(env, ev)
+	if !ok {
+		return answer{}
+	}
+	c := &call{env: env, opt: opt, event: ev, root: root}
+	c.breaker = breaker{file: breakerFile(env.Paths, root), now: env.Now}
+	if c.breaker.open() {
+		c.markLost()
+		return answer{}
+	}
+	client, err := env.Dial(ctx, root)
+	if ev.name == "SessionStart" && env.Start != nil && errors.Is(err, wire.ErrNoDaemon) {
+		client, err = env.Start(ctx, root)
+	}
+	if err != nil {
+		c.failed(err)
+		return answer{}
+	}
+	defer client.Close()
+	c.client = client
+	if !c.tellLost(ctx) {
+		return answer{}
+	}
+	return h(ctx, c)
+}
+
+func isTimeout(err error) bool {
+	return errors.Is(err, wire.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// call is one event on its way through its handler; client is nil before there
+// is a connection.
+type call struct {
+	env Env
+	opt options
+	event
+	root    string
+	client  *wire.Client
+	breaker breaker
+}
+
+// ask calls the daemon; a time-out opens the circuit breaker.
+func (c *call) ask(ctx context.Context, method string, params any, body []byte, result any) ([]byte, error) {
+	out, err := c.client.Call(ctx, method, params, body, result)
+	if err != nil {
+		c.failed(err)
+	}
+	return out, err
+}
+
+// failed notes that the daemon did not hear of this event, if that is what err
+// means: an answer that is an error is an answer.
+func (c *call) failed(err error) {
+	var e *wire.Error
+	switch {
+	case isTimeout(err):
+		c.breaker.trip()
+		c.markLost()
+	case !errors.As(err, &e), errors.Is(err, wire.ErrNoDaemon), errors.Is(err, wire.ErrVersion), errors.Is(err, wire.ErrInternal), errors.Is(err, wire.ErrCanceled):
+		c.markLost()
+	}
+}
+
+// reader is the context window that the event comes from.
+func (c *call) reader() wire.Reader {
+	return wire.Reader{Session: c.session, Agent: c.agent, ToolUse: c.toolUse}
+}
+
+// handlers by event name.
+var handlers = map[string]func(context.Context, *call) answer{
+	"SessionStart":       sessionStart,
+	"UserPromptSubmit":   userPromptSubmit,
+	"PreToolUse":         preToolUse,
+	"PostToolUse":        postToolUse,
+	"PostToolUseFailure": postToolUseFailure,
+	"PostToolBatch":      postToolBatch,
+	"PreCompact":         preCompact,
+	"PostCompact":        postCompact,
+	"SubagentStart":      subagentStart,
+	"SubagentStop":       subagentStop,
+	"Stop":               stop,
+	"SessionEnd":         sessionEnd,
+}

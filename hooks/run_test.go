@@ -1,0 +1,159 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+const readEvent = `{"session_id":"s1","prompt_id":"p1","transcript_path":"","cwd":"PROJ","hook_event_name":"PostToolUse",
+"tool_name":"Read","tool_input":{"file_path":"PROJ/a.go"},"tool_use_id":"t1",
+"tool_response":{"type":"text","file":{"filePath":"PROJ/a.go","content":"one\ntwo\n","numLines":3,"startLine":1,"totalLines":3}}}`
+
+// Whatever comes in, the status is 0 and nothing is printed.
+func TestSilence(t *testing.T) {
+	huge := `{"hook_event_name":"PostToolUse","session_id":"s","x":"` + strings.Repeat("y", maxInput) + `"}`
+	tests := map[string]string{
+		"empty":          "",
+		"not JSON":       "hello",
+		"cut JSON":       readEvent[:100],
+		"array":          "[1,2]",
+		"null":           "null",
+		"unknown event":  `{"hook_event_name":"MoonPhase","session_id":"s1"}`,
+		"no session":     `{"hook_event_name":"Stop"}`,
+		"wrong types":    `{"hook_event_name":"PostToolUse","session_id":7,"tool_input":[],"tool_response":"x"}`,
+		"no response":    `{"hook_event_name":"PostToolUse","session_id":"s1","tool_name":"Read","tool_use_id":"t","tool_input":{"file_path":"PROJ/a"}}`,
+		"outside":        strings.ReplaceAll(readEvent, "PROJ/a.go", "/etc/passwd"),
+		"traversal":      strings.ReplaceAll(readEvent, "PROJ/a.go", "PROJ/../secret"),
+		"image":          strings.ReplaceAll(readEvent, `"type":"text"`, `"type":"image"`),
+		"capped":         strings.ReplaceAll(readEvent, `"totalLines":3`, `"totalLines":3,"truncatedByTokenCap":true`),
+		"invalid UTF-8":  strings.ReplaceAll(readEvent, "one", "\xff\xfe"),
+		"too large":      huge,
+		"batch of words": `{"hook_event_name":"PostToolBatch","session_id":"s1","tool_calls":"none"}`,
+	}
+	p := newProject(t)
+	p.serve(nil) // answers everything with an empty object
+	for name, event := range tests {
+		t.Run(name, func(t *testing.T) {
+			p.t = t
+			silent(t, p.run(event))
+		})
+	}
+}
+
+func TestUnknownFieldsAreIgnored(t *testing.T) {
+	p := newProject(t)
+	p.serve(answers{wire.MRead: keep})
+	silent(t, p.run(strings.Replace(readEvent, `{"session_id"`, `{"novelty":{"a":[1]},"session_id"`, 1)))
+	var req wire.ReadRequest
+	if body := p.asked(wire.MRead, &req); body != "one\ntwo\n" || string(req.Path) != "a.go" || !req.Pending ||
+		req.Reader != (wire.Reader{Session: "s1", ToolUse: "t1"}) || *req.Rewrite != (wire.Rewrite{Rendering: "cc-read/1", StartLine: 1, NumLines: 3, TotalLines: 3}) {
+		t.Errorf("asked %+v %+v with %q", req, req.Rewrite, body)
+	}
+}
+
+func keep(*wire.Request) (any, []byte, error) {
+	return wire.ReadAnswer{Kind: wire.ReadKeep}, nil, nil
+}
+
+func TestNoDaemon(t *testing.T) {
+	p := newProject(t)
+	r := p.run(readEvent)
+	silent(t, r)
+	if r.took > time.Second {
+		t.Errorf("took %v without a daemon", r.took)
+	}
+	if p.trippedBreaker() {
+		t.Error("a daemon that is not there is no time-out")
+	}
+}
+
+func (p *project) trippedBreaker() bool {
+	_, err := os.Stat(breakerFile(p.paths, p.root))
+	return err == nil
+}
+
+func TestNoProject(t *testing.T) {
+	p := newProject(t)
+	p.envs["CLAUDE_PROJECT_DIR"] = t.TempDir()
+	silent(t, p.run(strings.ReplaceAll(readEvent, "PROJ", t.TempDir())))
+}
+
+// A hung daemon may cost one time-out, then nothing for 30 s: 20 tool calls
+// together stay below a second.
+func TestHungDaemon(t *testing.T) {
+	p := newProject(t)
+	p.hang()
+	start := time.Now()
+	for range 20 {
+		silent(t, p.run(readEvent))
+	}
+	if d := time.Since(start); d > time.Second {
+		t.Errorf("20 hooks took %v", d)
+	}
+	if !p.trippedBreaker() {
+		t.Error("no marker after a time-out")
+	}
+	p.now = p.now.Add(31 * time.Second)
+	if r := p.run(readEvent); r.took < 50*time.Millisecond {
+		t.Errorf("after 30 s nobody tried again (%v)", r.took)
+	}
+}
+
+// An answer that comes too late, or an error, is no answer.
+func TestSlowAndFailingAnswers(t *testing.T) {
+	p := newProject(t)
+	p.serve(answers{
+		wire.MSession: func(*wire.Request) (any, []byte, error) { return nil, nil, errors.New("broken") },
+		wire.MRead: func(*wire.Request) (any, []byte, error) {
+			time.Sleep(400 * time.Millisecond)
+			return wire.ReadAnswer{Kind: wire.ReadSpan, Start: 1, NumLines: 1}, []byte("x"), nil
+		},
+	})
+	silent(t, p.run(readEvent)) // the chain check fails: shown as it is
+	silent(t, p.run(strings.NewReplacer(`"s1"`, `"s2"`, `"tool_name"`, `"agent_id":"sub","tool_name"`).Replace(readEvent)))
+	if !p.trippedBreaker() {
+		t.Error("no marker after a late answer")
+	}
+}
+
+func TestSessionEndIsTheException(t *testing.T) {
+	p := newProject(t)
+	p.serve(answers{
+		wire.MMetrics: func(*wire.Request) (any, []byte, error) {
+			return wire.Metrics{Tools: []wire.ToolMetric{{Tool: "Read", Calls: 2, Saved: 10}}, Full: 20, Saved: 10, Percent: 50}, nil, nil
+		},
+		wire.MRecovery: func(*wire.Request) (any, []byte, error) { return wire.Recovery{Branch: "main"}, nil, nil },
+	})
+	r := p.run(`{"hook_event_name":"SessionEnd","session_id":"s1","reason":"other"}`)
+	if r.code != 2 || r.stdout != "" || !strings.Contains(r.stderr, "Total: ~10 tokens saved  (50.0%)") {
+		t.Errorf("got %+v", r)
+	}
+	if m := p.methods(); m != "metrics recovery session" {
+		t.Errorf("asked %s", m)
+	}
+}
+
+func TestSessionEndWithoutCallsIsSilent(t *testing.T) {
+	p := newProject(t)
+	p.serve(nil)
+	silent(t, p.run(`{"hook_event_name":"SessionEnd","session_id":"s1"}`))
+}
+
+// A panic of ours must not become status 2, which would block the tool call.
+func TestPanic(t *testing.T) {
+	saved := handlers["Stop"]
+	handlers["Stop"] = nil
+	t.Cleanup(func() { handlers["Stop"] = saved })
+	p := newProject(t)
+	p.serve(nil)
+	silent(t, p.run(`{"hook_event_name":"Stop","session_id":"s1"}`))
+	if _, ok := within(t.Context(), time.Second, func(context.Context) int { panic("x") }); ok {
+		t.Error("a panic counted as an answer")
+	}
+}

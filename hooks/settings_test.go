@@ -1,0 +1,74 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func indent(t *testing.T, b []byte) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Indent(&out, b, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	return out.String() + "\n"
+}
+
+// The registered line ends with 0 whatever the binary does or is, and passes
+// on the status of SessionEnd alone.
+func TestHookLineStatus(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "it's here")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	exe := filepath.Join(dir, "cachebro")
+	for body, want := range map[string]int{"": 0, "#!/bin/sh\nexit 2\n": 2, "#!/bin/sh\nkill -9 $$\n": -1} {
+		os.Remove(exe)
+		if body != "" {
+			if err := os.WriteFile(exe, []byte(body), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{exe, "cachebro-is-not-installed"} {
+			if out, err := exec.Command("/bin/sh", "-c", hookLine(name, "PreToolUse", nil)).CombinedOutput(); err != nil || len(out) > 0 && want != -1 {
+				t.Errorf("%q: %v, %s", body, err, out)
+			}
+		}
+		cmd := exec.Command("/bin/sh", "-c", hookLine(exe, "SessionEnd", []string{"--stop-line=off"}))
+		cmd.Run() //nolint:errcheck // the status is looked at
+		if got := cmd.ProcessState.ExitCode(); got != want {
+			t.Errorf("SessionEnd with %q: status %d, want %d", body, got, want)
+		}
+	}
+}
+
+func TestOnlyRegisteredMatchers(t *testing.T) {
+	var s struct {
+		Hooks map[string][]struct {
+			Matcher string
+			Hooks   []struct{ Command string }
+		}
+	}
+	if err := json.Unmarshal(ClaudeSettings("/x/cachebro"), &s); err != nil {
+		t.Fatal(err)
+	}
+	for event := range handlers {
+		if len(s.Hooks[event]) != 1 {
+			t.Errorf("%s is handled but registered %d times", event, len(s.Hooks[event]))
+		}
+	}
+	if len(s.Hooks) != len(handlers) {
+		t.Errorf("%d events registered, %d handled", len(s.Hooks), len(handlers))
+	}
+	if m := s.Hooks["PostToolUse"][0].Matcher; m != "Read|Bash|Edit|Write" {
+		t.Errorf("PostToolUse matches %s", m)
+	}
+	if m := s.Hooks["PreToolUse"][0].Matcher; strings.Contains(m, "Read") || strings.Contains(m, "Grep") {
+		t.Errorf("PreToolUse matches %s: a process before each read", m)
+	}
+}

@@ -1,0 +1,239 @@
+package hooks
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// maxCommand: longer commands do more than show a file.
+const maxCommand = 4096
+
+// shown is what a command shows: lines first..last of one file (last 0: to the
+// end), or its last tail lines.
+type shown struct {
+	dir         string // of a leading "cd DIR &&", "" none
+	file        string
+	first, last int
+	tail        int
+}
+
+// path is the file as the command means it; cwd is the shell's directory.
+func (s shown) path(cwd string) string {
+	switch {
+	case filepath.IsAbs(s.file):
+		return s.file
+	case filepath.IsAbs(s.dir):
+		return filepath.Join(s.dir, s.file)
+	}
+	return filepath.Join(cwd, s.dir, s.file)
+}
+
+// parseShow recognises a command that does nothing but show lines of one file:
+// cat, head, tail or sed -n with literal arguments, alone or after "cd DIR &&".
+// Everything else (pipes, redirections, expansions, several files, options that
+// change the output) is not ours.
+func parseShow(command string) (shown, bool) {
+	if len(command) > maxCommand {
+		return shown{}, false
+	}
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
+	if err != nil || len(f.Stmts) != 1 {
+		return shown{}, false
+	}
+	dir := ""
+	stmt := f.Stmts[0]
+	if !plainStmt(stmt) {
+		return shown{}, false
+	}
+	if b, ok := stmt.Cmd.(*syntax.BinaryCmd); ok {
+		cd, ok := literals(b.X)
+		if b.Op != syntax.AndStmt || !ok || len(cd) != 2 || cd[0] != "cd" || strings.HasPrefix(cd[1], "-") {
+			return shown{}, false
+		}
+		dir, stmt = cd[1], b.Y
+	}
+	args, ok := literals(stmt)
+	if !ok || len(args) < 2 {
+		return shown{}, false
+	}
+	var s shown
+	switch args[0] {
+	case "cat":
+		s, ok = parseCat(args[1:])
+	case "head":
+		s, ok = parseHead(args[1:])
+	case "tail":
+		s, ok = parseTail(args[1:])
+	case "sed":
+		s, ok = parseSed(args[1:])
+	default:
+		return shown{}, false
+	}
+	s.dir = dir
+	return s, ok && s.file != "" && s.file != "-" && !strings.HasPrefix(s.file, "/dev/")
+}
+
+func plainStmt(s *syntax.Stmt) bool {
+	return s != nil && !s.Negated && !s.Background && !s.Coprocess && len(s.Redirs) == 0
+}
+
+// literals returns the words of a simple command without any expansion.
+func literals(s *syntax.Stmt) ([]string, bool) {
+	if !plainStmt(s) {
+		return nil, false
+	}
+	c, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || len(c.Assigns) > 0 || len(c.Args) == 0 {
+		return nil, false
+	}
+	var out []string
+	for _, w := range c.Args {
+		t, ok := literal(w)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, t)
+	}
+	return out, true
+}
+
+// literal is a word's text when no shell would change it.
+func literal(w *syntax.Word) (string, bool) {
+	var b strings.Builder
+	for i, p := range w.Parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			if strings.ContainsAny(p.Value, `\*?[]{}`) || i == 0 && strings.HasPrefix(p.Value, "~") {
+				return "", false
+			}
+			b.WriteString(p.Value)
+		case *syntax.SglQuoted:
+			if p.Dollar {
+				return "", false
+			}
+			b.WriteString(p.Value)
+		case *syntax.DblQuoted:
+			for _, q := range p.Parts {
+				l, ok := q.(*syntax.Lit)
+				if !ok || p.Dollar || strings.Contains(l.Value, `\`) {
+					return "", false
+				}
+				b.WriteString(l.Value)
+			}
+		default:
+			return "", false
+		}
+	}
+	return b.String(), true
+}
+
+// oneFile takes an optional "--" and exactly one operand.
+func oneFile(args []string) (string, bool) {
+	if len(args) == 2 && args[0] == "--" {
+		return args[1], true
+	}
+	if len(args) == 1 && !strings.HasPrefix(args[0], "-") {
+		return args[0], true
+	}
+	return "", false
+}
+
+func parseCat(args []string) (shown, bool) {
+	f, ok := oneFile(args)
+	return shown{file: f, first: 1}, ok
+}
+
+func parseHead(args []string) (shown, bool) {
+	n, rest, ok := countOption(args)
+	if !ok || strings.HasPrefix(n, "+") {
+		return shown{}, false
+	}
+	count, err := strconv.Atoi(n)
+	f, ok := oneFile(rest)
+	return shown{file: f, first: 1, last: count}, ok && err == nil && count > 0
+}
+
+func parseTail(args []string) (shown, bool) {
+	n, rest, ok := countOption(args)
+	if !ok {
+		return shown{}, false
+	}
+	f, ok := oneFile(rest)
+	from, fromLine := strings.CutPrefix(n, "+")
+	count, err := strconv.Atoi(from)
+	if !ok || err != nil || count <= 0 {
+		return shown{}, false
+	}
+	if fromLine {
+		return shown{file: f, first: count}, true
+	}
+	return shown{file: f, tail: count}, true
+}
+
+// countOption reads -n N, -nN, --lines=N, -N; 10 without.
+func countOption(args []string) (n string, rest []string, ok bool) {
+	if len(args) == 0 {
+		return "", nil, false
+	}
+	a := args[0]
+	switch {
+	case a == "-n" || a == "--lines":
+		if len(args) < 2 {
+			return "", nil, false
+		}
+		n, rest = args[1], args[2:]
+	case strings.HasPrefix(a, "--lines="):
+		n, rest = strings.TrimPrefix(a, "--lines="), args[1:]
+	case strings.HasPrefix(a, "-n"):
+		n, rest = a[2:], args[1:]
+	case len(a) > 1 && a[0] == '-' && a[1] >= '0' && a[1] <= '9':
+		n, rest = a[1:], args[1:]
+	default:
+		return "10", args, true
+	}
+	for i, r := range n {
+		if (r < '0' || r > '9') && !(i == 0 && r == '+') {
+			return "", nil, false // "-5" (all but the last 5), "1k", …
+		}
+	}
+	return n, rest, n != "" && len(n) < 9
+}
+
+// parseSed reads sed -n 'Ap', 'A,Bp', 'A,+Np' and 'A,$p'.
+func parseSed(args []string) (shown, bool) {
+	if len(args) < 3 || args[0] != "-n" {
+		return shown{}, false
+	}
+	script, rest := args[1], args[2:]
+	if script == "-e" && len(rest) > 1 {
+		script, rest = rest[0], rest[1:]
+	}
+	f, ok := oneFile(rest)
+	script, print := strings.CutSuffix(script, "p")
+	a, b, isRange := strings.Cut(script, ",")
+	first, err := strconv.Atoi(a)
+	if !ok || !print || err != nil || first < 1 || strings.HasPrefix(a, "+") {
+		return shown{}, false
+	}
+	s := shown{file: f, first: first}
+	switch plus, more := strings.CutPrefix(b, "+"); {
+	case !isRange:
+		s.last = first
+	case b == "$":
+	case more:
+		n, err := strconv.Atoi(plus)
+		if err != nil || n < 0 || strings.HasPrefix(plus, "+") {
+			return shown{}, false
+		}
+		s.last = first + n
+	default:
+		if s.last, err = strconv.Atoi(b); err != nil || s.last < 1 {
+			return shown{}, false
+		}
+		s.last = max(s.last, first) // sed prints line A at least
+	}
+	return s, true
+}

@@ -1,0 +1,100 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"cachebro/store/wire"
+)
+
+// RunStatusLine answers a client's statusLine command: the client's JSON comes
+// on stdin, one line goes to stdout. It returns 0 and prints nothing when there
+// is no project or no answer in time; a client shows what it gets several times
+// a second, so it keeps to the limits of a hook.
+func RunStatusLine(ctx context.Context, env Env) int {
+	raw, ok := within(ctx, readWithin, func(context.Context) []byte { return readAll(env.Stdin) })
+	if !ok {
+		return 0
+	}
+	var f fields
+	_ = json.Unmarshal(raw, &f) // without it the working directory decides
+	ev := event{session: f.str("session_id"), cwd: f.str("cwd")}
+	if dir := f.object("workspace").str("project_dir"); dir != "" {
+		ev.cwd = dir
+	}
+	line, ok := within(ctx, workWithin, func(ctx context.Context) string { return statusLine(ctx, env, ev) })
+	if ok && line != "" {
+		if _, err := io.WriteString(env.Stdout, line+"\n"); err != nil {
+			return 0
+		}
+	}
+	return 0
+}
+
+func statusLine(ctx context.Context, env Env, ev event) string {
+	root, ok := findRoot(env, ev)
+	if !ok {
+		return ""
+	}
+	b := breaker{file: breakerFile(env.Paths, root), now: env.Now}
+	if b.open() {
+		return StatusText(wire.Metrics{}, wire.Status{}, "", "no answer")
+	}
+	client, err := env.Dial(ctx, root)
+	if err != nil {
+		if isTimeout(err) {
+			b.trip()
+		}
+		return StatusText(wire.Metrics{}, wire.Status{}, "", "not running")
+	}
+	defer client.Close()
+	c := &call{env: env, event: ev, root: root, client: client, breaker: b}
+	var s wire.Status
+	if _, err := c.ask(ctx, wire.MStatus, wire.Empty{}, nil, &s); err != nil {
+		return StatusText(wire.Metrics{}, wire.Status{}, "", "no answer")
+	}
+	var m wire.Metrics
+	var r wire.Recovery
+	if ev.session != "" {
+		_, err = c.ask(ctx, wire.MMetrics, wire.MetricsQuery{Session: ev.session}, nil, &m)
+		if err == nil {
+			_, err = c.ask(ctx, wire.MRecovery, wire.SessionQuery{Session: ev.session}, nil, &r)
+		}
+		if err != nil {
+			m, r = wire.Metrics{}, wire.Recovery{}
+		}
+	}
+	return StatusText(m, s, r.Branch, "")
+}
+
+// StatusText is the status line. trouble, when set, stands in place of all else.
+// What the user should act on comes first: capture stopped, not mounted.
+func StatusText(m wire.Metrics, s wire.Status, branch, trouble string) string {
+	if trouble != "" {
+		return " cachebro  " + trouble
+	}
+	parts := []string{}
+	switch {
+	case s.Capture.State == "stopped":
+		parts = append(parts, "capture stopped: "+clean(s.Capture.Reason))
+	case !s.Store.Healthy:
+		parts = append(parts, "store: "+clean(s.Store.Reason))
+	case !s.Mounted:
+		parts = append(parts, "not mounted")
+	}
+	saved := amount(m.Saved) + " tokens saved"
+	if m.Full > 0 && m.Saved != 0 {
+		saved += fmt.Sprintf(" (%.1f%%)", m.Percent)
+	}
+	parts = append(parts, saved)
+	if s.Baseline.Running && s.Baseline.Total > 0 {
+		parts = append(parts, fmt.Sprintf("baseline %d of %d files", s.Baseline.Files, s.Baseline.Total))
+	}
+	if branch = clean(branch); branch != "" {
+		parts = append(parts, branch)
+	}
+	return " cachebro  " + strings.Join(parts, " · ")
+}

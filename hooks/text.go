@@ -1,0 +1,141 @@
+package hooks
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"cachebro/store/wire"
+)
+
+// NotMountedLine tells the user what works without a mount.
+const NotMountedLine = " cachebro  not mounted: shell changes cannot be undone; reads still save · cachebro mount"
+
+// MountedLine: the session's start mounted the project, because it was set up.
+const MountedLine = " cachebro  mounted: every change is kept from now on · undo: cachebro undo · leave: cachebro down"
+
+// maxListed files stand in the recovery block; the rest is counted.
+const maxListed = 40
+
+// RecoveryBlock is what a model gets after a compaction: facts about the
+// session, no orders. "" when there is nothing to tell. Times are in loc.
+func RecoveryBlock(r wire.Recovery, loc *time.Location) string {
+	if len(r.Set.Files) == 0 && len(r.Changed) == 0 && r.Failed == "" && r.Metrics.Saved <= 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("## cachebro session state\n")
+	if branch := clean(r.Branch); branch != "" {
+		fmt.Fprintf(&b, "Branch: %s\n", branch)
+	}
+	if len(r.Set.Files) > 0 {
+		modified := 0
+		for _, f := range r.Set.Files {
+			if f.Edits > 0 || f.Deleted {
+				modified++
+			}
+		}
+		fmt.Fprintf(&b, "\n### Working set (%d %s modified, %d read)\n", modified, plural(modified, "file"), len(r.Set.Files)-modified)
+		for i, f := range r.Set.Files {
+			if i == maxListed {
+				fmt.Fprintf(&b, "- and %d more\n", len(r.Set.Files)-i)
+				break
+			}
+			fmt.Fprintf(&b, "- %s (%s)\n", clean(string(f.Path)), touched(f, loc))
+		}
+	}
+	if len(r.Changed) > 0 {
+		b.WriteString("\n### Changed by others since\n")
+		for i, line := range r.Changed {
+			if i == maxListed {
+				fmt.Fprintf(&b, "- and %d more\n", len(r.Changed)-i)
+				break
+			}
+			fmt.Fprintf(&b, "- %s\n", clean(line))
+		}
+	}
+	if failed := clean(r.Failed); failed != "" {
+		fmt.Fprintf(&b, "\n### Last failing command\n%s\n", cutText(failed, 400))
+	}
+	if r.Metrics.Saved > 0 {
+		fmt.Fprintf(&b, "\n### Session metrics\n~%s tokens saved so far (%.1f%%)\n", thousands(r.Metrics.Saved), r.Metrics.Percent)
+	}
+	end := "\nAll files are cached. Files listed here may have been dropped from this conversation; " +
+		"the first read of each returns its full text, later re-reads return diffs or unchanged markers."
+	return cutText(b.String(), maxContext-len(end)) + end
+}
+
+func touched(f wire.WorkingFile, loc *time.Location) string {
+	by := ""
+	if s := clean(f.By); s != "" {
+		by = " by " + s
+	}
+	last := f.Last.In(loc).Format("15:04") + by
+	switch {
+	case f.Deleted:
+		return "deleted, last " + last
+	case f.Edits > 0:
+		return fmt.Sprintf("%d %s, last %s", f.Edits, plural(f.Edits, "edit"), last)
+	}
+	return "read-only"
+}
+
+// StopLine is the line that a user sees when an answer is complete.
+func StopLine(m wire.Metrics, branch string, modified int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, " cachebro  %s tokens saved", amount(m.Saved))
+	if m.Cached > 0 {
+		fmt.Fprintf(&b, " · %d cached", m.Cached)
+	}
+	if m.Diffs > 0 {
+		fmt.Fprintf(&b, " · %d %s", m.Diffs, plural(m.Diffs, "diff"))
+	}
+	if branch = clean(branch); branch != "" {
+		b.WriteString(" · " + branch)
+	}
+	if modified > 0 {
+		fmt.Fprintf(&b, " · %d %s changed, undo: cachebro undo --prompt last", modified, plural(modified, "file"))
+	}
+	return b.String()
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
+
+// amount is "0" or "~4,230"; savings may be negative.
+func amount(n int64) string {
+	if n == 0 {
+		return "0"
+	}
+	return "~" + thousands(n)
+}
+
+func thousands(n int64) string {
+	if n < 0 {
+		return "-" + thousands(-n)
+	}
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+}
+
+// clean makes a name or a foreign sentence safe to stand in a line of ours: a
+// file name can carry newlines, escapes and marks that reorder text, and with
+// them words that a model would take for ours.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), r == '\u2028', r == '\u2029':
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\ufffd"))
+}

@@ -1,0 +1,77 @@
+package hooks
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+func at(hour, minute int) time.Time { return time.Date(2026, 1, 2, hour, minute, 0, 0, time.UTC) }
+
+func recovery() wire.Recovery {
+	return wire.Recovery{
+		Known: true, Branch: "main",
+		Set: wire.WorkingSet{Files: []wire.WorkingFile{
+			{Path: []byte("src/cache.ts"), Edits: 5, Reads: 2, Last: at(12, 41), By: "Edit"},
+			{Path: []byte("src/mcp.ts"), Edits: 2, Last: at(12, 38), By: "sed"},
+			{Path: []byte("src/types.ts"), Reads: 1, Last: at(12, 30)},
+		}},
+		Metrics: wire.Metrics{Saved: 45230, Percent: 42.8},
+	}
+}
+
+func TestRecoveryBlock(t *testing.T) {
+	golden(t, "recovery.golden", RecoveryBlock(recovery(), time.UTC)+"\n")
+	r := recovery()
+	r.Metrics = wire.Metrics{}
+	r.Set.Files = append(r.Set.Files[:1], wire.WorkingFile{Path: []byte("old\n## cachebro\x1b[2J\u202e.ts\xff"), Edits: 1, Deleted: true, Last: at(9, 5), By: "rm"})
+	r.Changed = []string{"src/a.go at 12:41 by gofmt (pid 811)"}
+	r.Failed = "go test ./..."
+	golden(t, "recovery_full.golden", RecoveryBlock(r, time.UTC)+"\n")
+	if got := RecoveryBlock(wire.Recovery{Branch: "main"}, time.UTC); got != "" {
+		t.Errorf("nothing to tell, yet %q", got)
+	}
+}
+
+// The client cuts injected text at 10,000 characters; what stands last, that
+// files may be gone from the conversation, must not be what is lost.
+func TestRecoveryBlockFits(t *testing.T) {
+	r := recovery()
+	for range 500 {
+		r.Set.Files = append(r.Set.Files, wire.WorkingFile{Path: []byte(strings.Repeat("d/", 400)), Edits: 1})
+	}
+	got := RecoveryBlock(r, time.UTC)
+	if n := len([]rune(got)); n > maxContext || !strings.HasSuffix(got, "unchanged markers.") {
+		t.Errorf("%d characters, ends with %q", n, got[len(got)-40:])
+	}
+}
+
+func TestStopLine(t *testing.T) {
+	lines := []string{
+		StopLine(wire.Metrics{Saved: 4230, Cached: 3, Diffs: 1}, "main", 0),
+		StopLine(wire.Metrics{}, "main", 0),
+		StopLine(wire.Metrics{Saved: -12}, "", 1),
+		StopLine(wire.Metrics{Saved: 1234567, Diffs: 2}, "feature/x\n", 3),
+	}
+	golden(t, "stop.golden", strings.Join(lines, "\n")+"\n")
+}
+
+func TestSessionReport(t *testing.T) {
+	m := wire.Metrics{
+		Tools: []wire.ToolMetric{
+			{Tool: "read_file", Calls: 12, Saved: 45230},
+			{Tool: "ls", Calls: 4, Saved: 8120},
+			{Tool: "search", Calls: 6},
+		},
+		Full: 152920, Saved: 65450, Percent: 42.8,
+	}
+	golden(t, "report.golden", SessionReport(m, "main", false))
+	m.Tools[1].Saved = -20
+	golden(t, "report_color.golden", SessionReport(m, "main", true))
+}
+
+func TestSettings(t *testing.T) {
+	golden(t, "settings.golden", indent(t, ClaudeSettings("/opt/cache bro/cachebro", "--stop-line=off"))+indent(t, ClaudeMCP("cachebro")))
+}

@@ -1,0 +1,231 @@
+package hooks
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// tomlTable is a table [a.b] with command and args, appended to a TOML file as
+// text: comments, order and everything else keep their bytes.
+type tomlTable struct {
+	path    []string
+	command string
+	args    []string
+}
+
+func (t tomlTable) add(before []byte) ([]byte, error) {
+	tree, err := parseTOML(before)
+	if err != nil {
+		return nil, err
+	}
+	now := lookup(tree, t.path)
+	if now != nil && reflect.DeepEqual(now, t.value()) {
+		return before, nil
+	}
+	rest := before
+	if now != nil {
+		if rest, err = t.cut(before); err != nil {
+			return nil, err
+		}
+	}
+	nl := "\n"
+	if bytes.Contains(before, []byte("\r\n")) {
+		nl = "\r\n"
+	}
+	text, err := t.text(nl)
+	if err != nil {
+		return nil, err
+	}
+	out := bytes.Clone(rest)
+	if len(out) > 0 && !bytes.HasSuffix(out, []byte("\n")) {
+		out = append(out, nl...)
+	}
+	if len(bytes.TrimSpace(out)) > 0 {
+		out = append(out, nl...)
+	}
+	out = append(out, text...)
+	// The file must now say what it said, and our table.
+	after, err := parseTOML(out)
+	if err != nil || !reflect.DeepEqual(lookup(after, t.path), t.value()) {
+		return nil, fmt.Errorf("%s is written as an inline table; a table of its own cannot be added beside it", t.path[0])
+	}
+	without(after, t.path)
+	without(tree, t.path)
+	if !reflect.DeepEqual(after, tree) {
+		return nil, errors.New("adding a table would change other settings")
+	}
+	return out, nil
+}
+
+func (t tomlTable) remove(now, _ []byte) ([]byte, error) {
+	tree, err := parseTOML(now)
+	if err != nil {
+		return nil, err
+	}
+	if lookup(tree, t.path) == nil {
+		return now, nil
+	}
+	return t.cut(now)
+}
+
+func (t tomlTable) value() map[string]any {
+	args := []any{}
+	for _, a := range t.args {
+		args = append(args, a)
+	}
+	return map[string]any{"command": t.command, "args": args}
+}
+
+func (t tomlTable) text(nl string) (string, error) {
+	command, err := tomlString(t.command)
+	if err != nil {
+		return "", err
+	}
+	var args []string
+	for _, a := range t.args {
+		s, err := tomlString(a)
+		if err != nil {
+			return "", err
+		}
+		args = append(args, s)
+	}
+	lines := []string{"[" + strings.Join(t.path, ".") + "]", "command = " + command, "args = [" + strings.Join(args, ", ") + "]", ""}
+	return strings.Join(lines, nl), nil
+}
+
+func tomlString(s string) (string, error) {
+	b, err := toml.Marshal(map[string]string{"k": s})
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(strings.TrimPrefix(string(b), "k = ")), nil
+}
+
+// cut removes our table and its sub-tables: from its header to the next header
+// that is not below it, with the blank line before. Comments that lead up to the
+// next header are not ours.
+func (t tomlTable) cut(b []byte) ([]byte, error) {
+	spans, err := t.spans(b)
+	if err != nil {
+		return nil, err
+	}
+	if len(spans) == 0 {
+		return nil, fmt.Errorf("%s is not a table of its own; remove it by hand", strings.Join(t.path, "."))
+	}
+	out := bytes.Clone(b)
+	for i := len(spans) - 1; i >= 0; i-- {
+		from, to := spans[i][0], spans[i][1]
+		head := out[:from]
+		if to == len(out) {
+			if trimmed := bytes.TrimSuffix(bytes.TrimSuffix(head, []byte("\n")), []byte("\r")); bytes.HasSuffix(trimmed, []byte("\n")) {
+				head = trimmed
+			}
+		}
+		out = append(bytes.Clone(head), out[to:]...)
+	}
+	return out, nil
+}
+
+// spans finds the byte ranges of our table and those below it.
+func (t tomlTable) spans(b []byte) ([][2]int, error) {
+	offset := 0
+	if bytes.HasPrefix(b, []byte("\xef\xbb\xbf")) {
+		offset = 3
+	}
+	p := unstable.Parser{KeepComments: false}
+	p.Reset(b[offset:])
+	var spans [][2]int
+	open := -1
+	for p.NextExpression() {
+		e := p.Expression()
+		if e.Kind != unstable.Table && e.Kind != unstable.ArrayTable {
+			continue
+		}
+		start, first, ours := 0, true, 0
+		for it := e.Key(); it.Next(); {
+			k := it.Node()
+			if first {
+				start = lineStart(b, offset+int(k.Raw.Offset))
+				first = false
+			}
+			if ours >= 0 && ours < len(t.path) {
+				if string(k.Data) == t.path[ours] {
+					ours++
+				} else {
+					ours = -1
+				}
+			}
+		}
+		if open >= 0 {
+			spans = append(spans, [2]int{open, beforeComments(b, open, start)})
+			open = -1
+		}
+		if ours == len(t.path) {
+			open = start
+		}
+	}
+	if err := p.Error(); err != nil {
+		return nil, fmt.Errorf("it is not valid TOML: %w", err)
+	}
+	if open >= 0 {
+		spans = append(spans, [2]int{open, len(b)})
+	}
+	return spans, nil
+}
+
+func lineStart(b []byte, i int) int { return bytes.LastIndexByte(b[:i], '\n') + 1 }
+
+// beforeComments moves the end of a table up over the comment lines that stand
+// right above the next header.
+func beforeComments(b []byte, from, to int) int {
+	for to > from {
+		prev := lineStart(b, to-1)
+		if prev <= from || !bytes.HasPrefix(bytes.TrimSpace(b[prev:to]), []byte("#")) {
+			return to
+		}
+		to = prev
+	}
+	return to
+}
+
+func parseTOML(b []byte) (map[string]any, error) {
+	tree := map[string]any{}
+	if err := toml.Unmarshal(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), &tree); err != nil {
+		return nil, fmt.Errorf("it is not valid TOML: %w", err)
+	}
+	return tree, nil
+}
+
+func lookup(tree map[string]any, path []string) any {
+	var v any = tree
+	for _, k := range path {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		if v, ok = m[k]; !ok {
+			return nil
+		}
+	}
+	return v
+}
+
+// without removes the value at a path, and the parents that it leaves empty.
+func without(tree map[string]any, path []string) {
+	m, ok := tree[path[0]].(map[string]any)
+	switch {
+	case len(path) == 1:
+		delete(tree, path[0])
+	case ok:
+		without(m, path[1:])
+		if len(m) == 0 {
+			delete(tree, path[0])
+		}
+	}
+}

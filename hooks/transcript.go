@@ -1,0 +1,337 @@
+package hooks
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// chain is an index of a session's transcript, so that a hook reads only what
+// is new. A transcript is a tree: each entry names its parent, a conversation
+// that was taken back leaves a dead branch. The index holds, one a line:
+//
+//	n UUID PARENT MESSAGE TOOL,TOOL   an entry ("-" for none)
+//	o OFFSET                          bytes of the transcript that are indexed
+//	p PROMPT                          the prompt for which the chain was judged
+//
+// It begins where the transcript ended when the session was first seen: a
+// session's bases all come from tool calls after that. Lines may be there
+// twice; the last o and p count.
+type chain struct {
+	file string
+
+	offset  int64
+	started bool
+	prompt  string
+	nodes   map[string]node
+	byTool  map[string]string   // tool_use id → entry
+	byMsg   map[string][]string // message id → entries: parallel calls are siblings, not a line
+}
+
+type node struct {
+	parent, msg string
+	tools       []string
+}
+
+const (
+	maxEntry = 64 << 20           // bytes of one transcript line
+	keepFor  = 7 * 24 * time.Hour // an index nobody asked for is removed
+)
+
+// chain opens the session's index; a missing one is empty.
+func (c *call) chain() *chain {
+	ch := &chain{nodes: map[string]node{}, byTool: map[string]string{}, byMsg: map[string][]string{}}
+	dir := c.chainDir()
+	if dir == "" {
+		return ch
+	}
+	ch.file = filepath.Join(dir, fileName(c.session)+".chain")
+	b, err := os.ReadFile(ch.file)
+	if err != nil {
+		return ch
+	}
+	for _, line := range strings.Split(string(b), "\n") {
+		f := strings.Split(line, " ")
+		switch {
+		case f[0] == "n" && len(f) == 5:
+			var tools []string
+			if f[4] != "-" {
+				tools = strings.Split(f[4], ",")
+			}
+			ch.add(f[1], node{f[2], f[3], tools})
+		case f[0] == "o" && len(f) == 2:
+			if n, err := strconv.ParseInt(f[1], 10, 64); err == nil && n >= 0 {
+				ch.offset, ch.started = n, true
+			}
+		case f[0] == "p" && len(f) == 2:
+			ch.prompt = f[1]
+		}
+	}
+	return ch
+}
+
+func (c *call) chainDir() string {
+	state, err := c.env.Paths.State(c.root)
+	if err != nil {
+		return ""
+	}
+	if _, err := os.Lstat(state); err != nil {
+		return ""
+	}
+	return filepath.Join(state, "hooks")
+}
+
+// pruneChains removes the indexes of sessions that never said goodbye.
+func (c *call) pruneChains() {
+	dir := c.chainDir()
+	if dir == "" {
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if fi, err := e.Info(); err == nil && c.env.Now().Sub(fi.ModTime()) > keepFor {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// fileName keeps a client's id from meaning anything to the file system.
+func fileName(id string) string {
+	plain := strings.IndexFunc(id, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+	}) < 0
+	if plain && len(id) <= 64 {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:16])
+}
+
+func (ch *chain) add(uuid string, n node) {
+	if _, known := ch.nodes[uuid]; known {
+		return
+	}
+	ch.nodes[uuid] = n
+	for _, t := range n.tools {
+		ch.byTool[t] = uuid
+	}
+	if n.msg != "-" {
+		ch.byMsg[n.msg] = append(ch.byMsg[n.msg], uuid)
+	}
+}
+
+// begin starts the index at the transcript's present end.
+func (ch *chain) begin(transcript string) {
+	if ch.started || ch.file == "" {
+		return
+	}
+	var size int64
+	if fi, err := os.Stat(transcript); err == nil {
+		size = fi.Size()
+	}
+	ch.offset, ch.started = size, true
+	_ = ch.append(fmt.Sprintf("o %d\n", size))
+}
+
+// alive brings the index up to date and lists the tool calls on the chain that
+// ends with the call toolUse: nothing when that is not to be found.
+func (ch *chain) alive(transcript, toolUse string) []string {
+	if err := ch.advance(transcript); err != nil {
+		return nil
+	}
+	uuid, ok := ch.byTool[toolUse]
+	if !ok {
+		return nil
+	}
+	return ch.walk(uuid)
+}
+
+// walk collects the calls from an entry up to the beginning of its chain, with
+// the siblings of each message on it.
+func (ch *chain) walk(uuid string) []string {
+	seen := map[string]bool{}
+	var ids []string
+	take := func(uuid string) {
+		if !seen[uuid] {
+			seen[uuid] = true
+			ids = append(ids, ch.nodes[uuid].tools...)
+		}
+	}
+	for range ch.nodes { // no chain is longer; a damaged transcript may have a ring
+		n, ok := ch.nodes[uuid]
+		if !ok {
+			break
+		}
+		take(uuid)
+		for _, sibling := range ch.byMsg[n.msg] {
+			take(sibling)
+		}
+		uuid = n.parent
+	}
+	return ids
+}
+
+var errShrunk = errors.New("the transcript is shorter than before")
+
+// advance indexes the complete lines that were added.
+func (ch *chain) advance(transcript string) error {
+	if ch.file == "" || transcript == "" {
+		return errors.New("no transcript")
+	}
+	f, err := os.Open(transcript)
+	if errors.Is(err, os.ErrNotExist) && ch.offset == 0 {
+		ch.begin(transcript)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !ch.started {
+		ch.begin(transcript)
+		return nil
+	}
+	if fi.Size() < ch.offset { // rewritten: what was indexed is of another text
+		_ = os.Remove(ch.file)
+		return errShrunk
+	}
+	if _, err := f.Seek(ch.offset, io.SeekStart); err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	r := bufio.NewReaderSize(f, 1<<20)
+	for {
+		line, err := r.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			head := bytes.Clone(line)
+			if len(head) > maxEntry {
+				return errors.New("an entry of the transcript is too long")
+			}
+			var rest []byte
+			if rest, err = r.ReadBytes('\n'); err == nil {
+				line = append(head, rest...)
+			}
+		}
+		if err != nil { // an unfinished line waits for the next time
+			break
+		}
+		ch.offset += int64(len(line))
+		ch.index(line, &out)
+	}
+	if out.Len() == 0 {
+		return nil
+	}
+	fmt.Fprintf(&out, "o %d\n", ch.offset)
+	return ch.append(out.String())
+}
+
+// index adds one transcript line; what does not parse is no entry.
+func (ch *chain) index(line []byte, out *bytes.Buffer) {
+	var e struct {
+		UUID      string `json:"uuid"`
+		Parent    string `json:"parentUuid"`
+		Type      string `json:"type"`
+		Sidechain bool   `json:"isSidechain"`
+		Message   struct {
+			ID      string          `json:"id"`
+			Content json.RawMessage `json:"content"`
+		} `json:"message"`
+	}
+	if json.Unmarshal(line, &e) != nil || !word(e.UUID) || e.Sidechain {
+		return
+	}
+	n := node{parent: e.Parent, msg: e.Message.ID}
+	if !word(n.parent) {
+		n.parent = "-"
+	}
+	if !word(n.msg) {
+		n.msg = "-"
+	}
+	var blocks []struct {
+		Type string `json:"type"`
+		ID   string `json:"id"`
+	}
+	if e.Type == "assistant" && json.Unmarshal(e.Message.Content, &blocks) == nil {
+		for _, b := range blocks {
+			if b.Type == "tool_use" && word(b.ID) {
+				n.tools = append(n.tools, b.ID)
+			}
+		}
+	}
+	ch.add(e.UUID, n)
+	tools := "-"
+	if len(n.tools) > 0 {
+		tools = strings.Join(n.tools, ",")
+	}
+	fmt.Fprintf(out, "n %s %s %s %s\n", e.UUID, n.parent, n.msg, tools)
+}
+
+// word can stand in the index as it is.
+func word(s string) bool {
+	return s != "" && len(s) <= 200 && !strings.ContainsAny(s, " ,\n\r")
+}
+
+// judged reports whether the chain was checked since this prompt began.
+func (ch *chain) judged(prompt string) bool { return prompt != "" && ch.prompt == prompt }
+
+func (ch *chain) judge(prompt string) {
+	if word(prompt) {
+		ch.prompt = prompt
+		_ = ch.append("p " + prompt + "\n")
+	}
+}
+
+// lockChain waits for other hooks of the session that are checking its chain.
+// The lock ends with the process at the latest.
+func (c *call) lockChain() (unlock func()) {
+	dir := c.chainDir()
+	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
+		return func() {}
+	}
+	f, err := os.OpenFile(filepath.Join(dir, fileName(c.session)+".chain"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return func() {}
+	}
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX) // without it only savings are at stake
+	return func() { _ = f.Close() }
+}
+
+func (ch *chain) append(s string) error {
+	if ch.file == "" {
+		return errors.New("no state directory")
+	}
+	if err := os.MkdirAll(filepath.Dir(ch.file), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(ch.file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteString(s)
+	return err
+}
+
+func (ch *chain) remove() {
+	if ch.file != "" {
+		_ = os.Remove(ch.file)
+	}
+}

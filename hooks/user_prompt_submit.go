@@ -1,0 +1,71 @@
+package hooks
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// userPromptSubmit notes the prompt, so that what follows is joined to it. The
+// transcript is read up to here, but judged only at the prompt's first tool
+// call: a person may have gone back in the conversation before this prompt, and
+// the client writes the entry that shows it, and often the last answers too,
+// after this event.
+func userPromptSubmit(ctx context.Context, c *call) answer {
+	_, _ = c.tell(ctx, wire.SessionEvent{Event: "prompt"})
+	if c.opt.client == "" { // the others' transcripts are of another form
+		_ = c.chain().advance(c.transcript)
+	}
+	if !c.opt.index {
+		return answer{}
+	}
+	text := c.promptIndex(ctx)
+	c.spend(ctx, "prompt-index", text)
+	return answer{out: output{context: text}}
+}
+
+// The client writes its transcript behind our back: a busy one may be a moment
+// late with the entry of the call that we are asked about.
+const (
+	chainTries = 4
+	chainWait  = 15 * time.Millisecond
+)
+
+// checkChain tells the daemon, once per prompt, which tool calls are still part
+// of the conversation that the present call belongs to. What a reader was shown
+// by other calls (rewound, branched off) is no longer in its context. When the
+// transcript cannot be read the list is empty, and so everything is dropped.
+// Sub-agents have no way back: their context only grows or ends.
+func (c *call) checkChain(ctx context.Context) bool {
+	if c.agent != "" || c.toolUse == "" || c.opt.client != "" {
+		return true
+	}
+	if c.chain().judged(c.prompt) {
+		return true
+	}
+	// Hooks of parallel calls come at once, and the transcript may not yet hold
+	// all of these calls: a second check could drop what the first one's call has
+	// already recorded. So one checks and the others wait for it.
+	unlock := c.lockChain()
+	defer unlock()
+	if c.breaker.open() {
+		return false
+	}
+	ch := c.chain()
+	if ch.judged(c.prompt) {
+		return true
+	}
+	ids := ch.alive(c.transcript, c.toolUse)
+	_, err := os.Stat(c.transcript)
+	for i := 0; len(ids) == 0 && err == nil && i < chainTries; i++ {
+		time.Sleep(chainWait)
+		ids = ch.alive(c.transcript, c.toolUse)
+	}
+	if _, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Alive: ids, Checked: true}); err != nil {
+		return false
+	}
+	ch.judge(c.prompt)
+	return true
+}

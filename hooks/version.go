@@ -1,0 +1,52 @@
+package hooks
+
+import (
+	"strconv"
+	"strings"
+)
+
+// clientName turns the client's AI_AGENT ("claude-code_2-1-197_harness") into
+// "claude-code/2.1.197"; "claude-code" when it says nothing.
+func clientName(agent string) string {
+	name, v, ok := clientVersion(agent)
+	if !ok {
+		return "claude-code"
+	}
+	parts := make([]string, len(v))
+	for i, n := range v {
+		parts[i] = strconv.Itoa(n)
+	}
+	return name + "/" + strings.Join(parts, ".")
+}
+
+func clientVersion(agent string) (name string, v []int, ok bool) {
+	f := strings.Split(agent, "_")
+	if len(f) < 2 {
+		return "", nil, false
+	}
+	for _, p := range strings.Split(f[1], "-") {
+		n, err := strconv.Atoi(p)
+		if err != nil || n < 0 {
+			return "", nil, false
+		}
+		v = append(v, n)
+	}
+	return f[0], v, true
+}
+
+// saysUnchanged tells whether the client accepts its own "file_unchanged" as a
+// replacement. Tried with 2.1.197; of an older or unknown one it is not known,
+// and the sentence in words is understood by every version.
+func saysUnchanged(agent string) bool {
+	name, v, ok := clientVersion(agent)
+	if !ok || name != "claude-code" || len(v) < 3 {
+		return false
+	}
+	least := [3]int{2, 1, 197}
+	for i, n := range least {
+		if v[i] != n {
+			return v[i] > n
+		}
+	}
+	return true
+}
