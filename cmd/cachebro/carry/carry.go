@@ -1,0 +1,186 @@
+package carry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"cachebro/store/wire"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Fetch returns the content for step n of the plan. It is called by several
+// goroutines at once.
+type Fetch func(ctx context.Context, n int) ([]byte, error)
+
+// Result says which steps were done and which were not, with the reason.
+type Result struct {
+	Done   []int
+	Failed []wire.Conflict
+}
+
+// errChanged: the file is not as the plan expects.
+var errChanged = errors.New("changed since the plan was made")
+
+const (
+	// inFlight steps wait for the mount and the daemon at once, so that neither
+	// is idle while the other works.
+	inFlight = 4
+	// batchSteps bounds the directories that are open at once.
+	batchSteps = 256
+)
+
+// Out carries out the plan's steps below dir, in order as far as the order
+// matters: contents and links of different files are written side by side,
+// everything else waits for what stands before it. after is called after each
+// step that was done, so that the daemon's journal keeps up, by one goroutine
+// at a time; its error ends the work, as a cancelled ctx does. The Result is
+// complete in any case. Of a plan that is resumed, steps whose result is there
+// already count as done.
+func Out(ctx context.Context, dir string, p wire.Plan, fetch Fetch, after func(n int) error) (Result, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return Result{}, fmt.Errorf("open the project: %w", err)
+	}
+	c := &carrier{plan: &p, fetch: fetch, after: after, places: newPlaces(root), done: map[int]bool{}}
+	defer c.places.close()
+	for _, n := range p.Done {
+		c.done[n] = true
+	}
+	for at := 0; at < len(p.Steps) && err == nil; {
+		n := c.together(p.Steps[at:])
+		err = c.batch(ctx, p.Steps[at:at+n])
+		at += n
+	}
+	slices.Sort(c.res.Done)
+	return c.res, err
+}
+
+// carrier is one plan under way.
+type carrier struct {
+	plan   *wire.Plan
+	fetch  Fetch
+	after  func(n int) error
+	places *places
+	done   map[int]bool // by an earlier attempt
+
+	// mu guards res and serialises after.
+	mu  sync.Mutex
+	res Result
+}
+
+// alone: steps that change which directories there are.
+func alone(do string) bool { return do == "mkdir" || do == "rmdir" || do == "rename" }
+
+// together is how many of the next steps may be done side by side.
+func (c *carrier) together(steps []wire.PlanStep) int {
+	seen := map[string]bool{}
+	for i, s := range steps {
+		if i > 0 && (alone(s.Do) || seen[string(s.Path)]) || i == batchSteps {
+			return i
+		}
+		if alone(s.Do) {
+			return 1
+		}
+		seen[string(s.Path)] = true
+	}
+	return len(steps)
+}
+
+// batch finds the directories of its steps one after the other, then does the
+// steps, those of one directory by one goroutine as far as that is fair.
+func (c *carrier) batch(ctx context.Context, steps []wire.PlanStep) error {
+	const piece = 16
+	var pieces [][]*worker
+	open := map[*os.Root]int{} // place → its last piece
+	for i := range steps {
+		s := &steps[i]
+		if c.done[s.N] {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		w := &worker{step: s, plan: c.plan, places: c.places}
+		if err := w.locate(); err != nil {
+			if err := c.ended(w, err); err != nil {
+				return err
+			}
+			continue
+		}
+		k, ok := open[w.root]
+		if !ok || len(pieces[k]) >= piece {
+			k = len(pieces)
+			pieces, open[w.root] = append(pieces, nil), k
+		}
+		pieces[k] = append(pieces[k], w)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(inFlight)
+	for _, ws := range pieces {
+		g.Go(func() error {
+			for _, w := range ws {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if err := c.ended(w, w.do(ctx, c.fetch)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	c.places.between(len(steps) == 1 && alone(steps[0].Do) && steps[0].Do != "mkdir")
+	return err
+}
+
+// ended notes how a step went; its own error is one that ends the plan.
+func (c *carrier) ended(w *worker, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil && !(c.plan.Resume && w.there()) {
+		c.res.Failed = append(c.res.Failed, wire.Conflict{Path: w.step.Path, Why: reason(err)})
+		return nil
+	}
+	c.res.Done = append(c.res.Done, w.step.N)
+	return c.after(w.step.N)
+}
+
+// reason is an error without the path, which is shown beside it.
+func reason(err error) string {
+	var p *fs.PathError
+	var l *os.LinkError
+	switch {
+	case errors.As(err, &p):
+		return p.Op + ": " + p.Err.Error()
+	case errors.As(err, &l):
+		return l.Op + ": " + l.Err.Error()
+	}
+	return err.Error()
+}
+
+const tempPrefix = ".cachebro-"
+
+// temporary is a name beside the file that nobody else uses: the plan's and the
+// step's, so that who resumes a plan finds what a killed process left.
+func (w *worker) temporary() string {
+	return fmt.Sprintf("%s%s-%d~", tempPrefix, w.plan.ID, w.step.N)
+}
+
+// Temporary reports whether a path has the name of a file that Out writes before
+// it renames it: logs leave those out.
+func Temporary(p []byte) bool {
+	base := path.Base(string(p))
+	return strings.HasPrefix(base, tempPrefix) && strings.HasSuffix(base, "~")
+}

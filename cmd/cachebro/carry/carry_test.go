@@ -1,0 +1,184 @@
+package carry
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cachebro/store/wire"
+)
+
+// out runs one plan in dir; contents are those of the write steps, by number.
+func out(t *testing.T, dir string, contents map[int]string, steps ...wire.PlanStep) Result {
+	t.Helper()
+	fetch := func(_ context.Context, n int) ([]byte, error) {
+		if c, ok := contents[n]; ok {
+			return []byte(c), nil
+		}
+		return nil, errors.New("no such content")
+	}
+	var told []int
+	res, err := Out(t.Context(), dir, wire.Plan{ID: "p1", Steps: steps}, fetch, func(n int) error { told = append(told, n); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != len(res.Done) {
+		t.Errorf("the journal heard of %v, done were %v", told, res.Done)
+	}
+	left, _ := filepath.Glob(filepath.Join(dir, ".cachebro-*"))
+	if len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	return res
+}
+
+func read(t *testing.T, elem ...string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(elem...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func write(t *testing.T, text string, elem ...string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(elem...), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWriteReplacesAtomicallyWithExactMode(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "new", dir, "a")
+	held, err := os.Open(filepath.Join(dir, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	res := out(t, dir, map[int]string{1: "old"}, wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Mode: 0o100751, Mtime: 1_000_000_000_123, Hash: hashOf([]byte("old")), Expect: hashOf([]byte("new"))})
+	if len(res.Failed) > 0 || read(t, dir, "a") != "old" {
+		t.Fatalf("%+v, %q", res, read(t, dir, "a"))
+	}
+	fi, _ := os.Stat(filepath.Join(dir, "a"))
+	if fi.Mode().Perm() != 0o751 || fi.ModTime().UnixNano() != 1_000_000_000_123 {
+		t.Errorf("mode %v, time %v", fi.Mode(), fi.ModTime())
+	}
+	// Who had the file open keeps what it had: it was replaced, not overwritten.
+	b := make([]byte, 10)
+	if n, _ := held.ReadAt(b, 0); string(b[:n]) != "new" {
+		t.Errorf("the open file now reads %q", b[:n])
+	}
+}
+
+func TestUndoDeleteBringsBackParents(t *testing.T) {
+	dir := t.TempDir()
+	res := out(t, dir, map[int]string{1: "x", 2: ""},
+		wire.PlanStep{N: 1, Do: "write", Path: []byte("d/e/f"), Mode: 0o644, Expect: "absent"},
+		wire.PlanStep{N: 2, Do: "write", Path: []byte("d/empty\xff\n"), Mode: 0o600, Expect: "absent"},
+		wire.PlanStep{N: 3, Do: "symlink", Path: []byte("d/link"), Target: []byte("e/f"), Expect: "absent"},
+		wire.PlanStep{N: 4, Do: "mkdir", Path: []byte("kept"), Mode: 0o40750},
+	)
+	if len(res.Failed) > 0 {
+		t.Fatalf("%+v", res)
+	}
+	if read(t, dir, "d/link") != "x" || read(t, dir, "d/empty\xff\n") != "" {
+		t.Error("contents are wrong")
+	}
+	if fi, _ := os.Stat(filepath.Join(dir, "kept")); fi.Mode().Perm() != 0o750 {
+		t.Errorf("mode of the directory is %v", fi.Mode())
+	}
+}
+
+// TestLeavesAloneWhatChanged: between plan and step anybody may have written.
+func TestLeavesAloneWhatChanged(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "by a human", dir, "a")
+	write(t, "there again", dir, "b")
+	if err := os.Mkdir(filepath.Join(dir, "c"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	expect := hashOf([]byte("by the agent"))
+	res := out(t, dir, map[int]string{1: "old", 2: "old", 3: "old"},
+		wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Expect: expect},
+		wire.PlanStep{N: 2, Do: "write", Path: []byte("b"), Expect: "absent"},
+		wire.PlanStep{N: 3, Do: "write", Path: []byte("c"), Expect: expect},
+		wire.PlanStep{N: 4, Do: "delete", Path: []byte("a"), Expect: expect},
+		wire.PlanStep{N: 5, Do: "delete", Path: []byte("gone"), Expect: expect},
+	)
+	if len(res.Done) > 0 || len(res.Failed) != 5 {
+		t.Fatalf("%+v", res)
+	}
+	if read(t, dir, "a") != "by a human" || read(t, dir, "b") != "there again" {
+		t.Error("something was overwritten")
+	}
+}
+
+// TestNeverLeavesTheProject: a symlink put in the way must not lead a write out.
+func TestNeverLeavesTheProject(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	write(t, "safe", outside, "f")
+	if err := os.Symlink(outside, filepath.Join(dir, "d")); err != nil {
+		t.Fatal(err)
+	}
+	res := out(t, dir, map[int]string{1: "x", 2: "x", 3: "x"},
+		wire.PlanStep{N: 1, Do: "write", Path: []byte("d/f")},
+		wire.PlanStep{N: 2, Do: "write", Path: []byte("../" + filepath.Base(outside) + "/f")},
+		wire.PlanStep{N: 3, Do: "write", Path: []byte(filepath.Join(outside, "f"))},
+		wire.PlanStep{N: 4, Do: "delete", Path: []byte("d/f")},
+	)
+	if len(res.Done) > 0 || read(t, outside, "f") != "safe" {
+		t.Fatalf("%+v, %q", res, read(t, outside, "f"))
+	}
+}
+
+func TestHardLinksStayLinked(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "new", dir, "a")
+	if err := os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "b")); err != nil {
+		t.Fatal(err)
+	}
+	res := out(t, dir, map[int]string{1: "old"}, wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Mode: 0o644})
+	if len(res.Failed) > 0 || read(t, dir, "b") != "old" {
+		t.Fatalf("%+v, the other name reads %q", res, read(t, dir, "b"))
+	}
+}
+
+func TestRenameChmodRmdir(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "x", dir, "a")
+	write(t, "y", dir, "taken")
+	for _, d := range []string{"empty", "full"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, "z", dir, "full/z")
+	res := out(t, dir, nil,
+		wire.PlanStep{N: 1, Do: "rename", Path: []byte("a"), To: []byte("taken")},
+		wire.PlanStep{N: 2, Do: "rename", Path: []byte("a"), To: []byte("n/b")},
+		wire.PlanStep{N: 3, Do: "chmod", Path: []byte("n/b"), Mode: 0o104711},
+		wire.PlanStep{N: 4, Do: "rmdir", Path: []byte("full")},
+		wire.PlanStep{N: 5, Do: "rmdir", Path: []byte("empty")},
+		wire.PlanStep{N: 6, Do: "frobnicate", Path: []byte("n/b")},
+	)
+	if len(res.Done) != 3 || len(res.Failed) != 3 {
+		t.Fatalf("%+v", res)
+	}
+	fi, err := os.Stat(filepath.Join(dir, "n/b"))
+	if err != nil || fi.Mode().Perm() != 0o711 || fi.Mode()&os.ModeSetuid == 0 {
+		t.Errorf("mode %v, %v", fi.Mode(), err)
+	}
+}
+
+func TestWrongStoredContentIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "now", dir, "a")
+	res := out(t, dir, map[int]string{1: "rotten"}, wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Hash: hashOf([]byte("good"))})
+	if len(res.Failed) != 1 || !strings.Contains(res.Failed[0].Why, "hash") || read(t, dir, "a") != "now" {
+		t.Fatalf("%+v", res)
+	}
+}

@@ -1,0 +1,97 @@
+package carry
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+)
+
+// places keeps the directories of a plan open, so that each step names its file
+// relative to its own directory: a path that is walked from the root costs
+// several round trips through the mount for each of its parts. Used by one
+// goroutine; the directories it returns by any number.
+type places struct {
+	root  *os.Root
+	open  map[string]*os.Root
+	owner map[*os.Root]*syscall.Stat_t
+}
+
+func newPlaces(root *os.Root) *places {
+	return &places{root: root, open: map[string]*os.Root{}, owner: map[*os.Root]*syscall.Stat_t{}}
+}
+
+// of opens the directory that a path is in, and returns its last element. No
+// part of the way may be a symlink: the plan was made for the directories
+// themselves. Missing ones are made if make is set.
+func (d *places) of(name string, make bool) (*os.Root, string, error) {
+	dir, base := path.Dir(name), path.Base(name)
+	if dir == "." {
+		return d.root, base, nil
+	}
+	if r := d.open[dir]; r != nil {
+		return r, base, nil
+	}
+	above, last, err := d.of(dir, make)
+	if err != nil {
+		return nil, "", err
+	}
+	fi, err := above.Lstat(last)
+	if errors.Is(err, fs.ErrNotExist) && make {
+		if err = above.Mkdir(last, 0o777); err == nil || errors.Is(err, fs.ErrExist) {
+			fi, err = above.Lstat(last)
+		}
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if !fi.IsDir() {
+		return nil, "", fmt.Errorf("%q is no directory: %w", dir, syscall.ENOTDIR)
+	}
+	r, err := above.OpenRoot(last)
+	if err != nil {
+		return nil, "", err
+	}
+	d.open[dir] = r
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		d.owner[r] = st
+	}
+	return r, base, nil
+}
+
+// ownerOf is who owns an open directory, nil if unknown.
+func (d *places) ownerOf(r *os.Root) *syscall.Stat_t {
+	if st := d.owner[r]; st != nil || r != d.root {
+		return st
+	}
+	if fi, err := r.Lstat("."); err == nil {
+		if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+			d.owner[r] = st
+			return st
+		}
+	}
+	return nil
+}
+
+// between is called when nobody uses a directory. After a rename or removal the
+// names lead elsewhere; and not too many may stay open.
+func (d *places) between(moved bool) {
+	if moved || len(d.open) > batchSteps {
+		d.forget()
+	}
+}
+
+func (d *places) forget() {
+	for _, r := range d.open {
+		r.Close()
+	}
+	clear(d.open)
+	clear(d.owner)
+}
+
+func (d *places) close() {
+	d.forget()
+	d.root.Close()
+}

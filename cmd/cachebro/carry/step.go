@@ -1,0 +1,350 @@
+package carry
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// worker does one step. root is the directory that its file is in, name the
+// file's name there.
+type worker struct {
+	step   *wire.PlanStep
+	plan   *wire.Plan
+	places *places
+	root   *os.Root
+	name   string
+	owned  *syscall.Stat_t // who owns root
+}
+
+// locate opens the directory of the step's path. Only what is to be made there
+// brings missing directories with it.
+func (w *worker) locate() error {
+	name := string(w.step.Path)
+	if !valid(name) || w.step.Do == "rename" && !valid(string(w.step.To)) {
+		return errors.New("the plan names an impossible path")
+	}
+	making := w.step.Expect == "" || w.step.Expect == "absent"
+	switch w.step.Do {
+	case "write", "symlink", "mkdir":
+	default:
+		making = false
+	}
+	var err error
+	if w.root, w.name, err = w.places.of(name, making); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("is gone: %w", errChanged)
+		}
+		return err
+	}
+	if os.Geteuid() == 0 {
+		w.owned = w.places.ownerOf(w.root)
+	}
+	return nil
+}
+
+// valid accepts names that are not UTF-8, but none that leads anywhere else.
+func valid(name string) bool {
+	return name != "" && name[0] != '/' && path.Clean(name) == name && name != "." && name != ".." && (len(name) < 3 || name[:3] != "../")
+}
+
+func (w *worker) do(ctx context.Context, fetch Fetch) error {
+	if err := w.expect(); err != nil {
+		return err
+	}
+	if w.plan.Resume { // what a killed process had begun
+		_ = w.root.Remove(w.temporary())
+	}
+	switch w.step.Do {
+	case "write":
+		content, err := fetch(ctx, w.step.N)
+		if err != nil {
+			return err
+		}
+		if w.step.Hash != "" && hashOf(content) != w.step.Hash {
+			return errors.New("the stored content does not have the hash that the plan names")
+		}
+		return w.write(content)
+	case "delete":
+		return w.root.Remove(w.name)
+	case "rmdir":
+		if fi, err := w.root.Lstat(w.name); err != nil || !fi.IsDir() {
+			return errors.Join(err, errChanged)
+		}
+		return w.root.Remove(w.name)
+	case "mkdir":
+		return w.mkdir()
+	case "rename":
+		return w.rename()
+	case "symlink":
+		return w.symlink()
+	case "chmod":
+		return w.root.Chmod(w.name, mode(w.step.Mode))
+	}
+	return fmt.Errorf("this cachebro does not know the step %q", w.step.Do)
+}
+
+// expect compares what is there with what the plan was made for.
+func (w *worker) expect() error {
+	if w.step.Expect == "" || w.step.Do == "rename" && w.step.Expect == "absent" {
+		return nil // of a rename, "absent" is said of where it goes
+	}
+	fi, err := w.root.Lstat(w.name)
+	switch {
+	case w.step.Expect == "absent" && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)):
+		return nil
+	case w.step.Do == "mkdir" && w.plan.Resume && err == nil && fi.IsDir():
+		return nil // perhaps made, but not yet with its mode
+	case w.step.Expect == "absent" && err == nil:
+		return fmt.Errorf("is there again: %w", errChanged)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("is gone: %w", errChanged)
+	case err != nil:
+		return err
+	}
+	if w.step.ExpMode != 0 && w.step.ExpMode&^uint32(syscall.S_IFMT) != perm(fi) {
+		return fmt.Errorf("has another mode: %w", errChanged)
+	}
+	have, err := w.hash(fi)
+	if err == nil && have != w.step.Expect {
+		err = errChanged
+	}
+	return err
+}
+
+// hash is that of a file's content, or of a symlink's target.
+func (w *worker) hash(fi fs.FileInfo) (string, error) {
+	switch {
+	case fi.Mode()&fs.ModeSymlink != 0:
+		target, err := w.root.Readlink(w.name)
+		return hashOf([]byte(target)), err
+	case !fi.Mode().IsRegular():
+		return "", fmt.Errorf("is not a file any more: %w", errChanged)
+	}
+	f, err := w.root.Open(w.name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func hashOf(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
+
+// there: the step's result is what is there, or that of a later step of the
+// same path is. Asked when a plan is resumed, whose journal may lag behind.
+func (w *worker) there() bool {
+	if w.root == nil {
+		return w.step.Do == "delete" || w.step.Do == "rmdir" // its directory went too
+	}
+	for i := range w.plan.Steps {
+		if s := &w.plan.Steps[i]; s.N >= w.step.N && string(s.Path) == string(w.step.Path) {
+			later := *w
+			if later.step = s; later.isSo() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (w *worker) isSo() bool {
+	fi, err := w.root.Lstat(w.name)
+	gone := errors.Is(err, fs.ErrNotExist)
+	switch w.step.Do {
+	case "delete", "rmdir":
+		return gone
+	case "rename":
+		_, err := w.places.root.Lstat(string(w.step.To))
+		return gone && err == nil
+	}
+	if err != nil {
+		return false
+	}
+	switch w.step.Do {
+	case "write":
+		have, err := w.hash(fi)
+		return err == nil && have == w.step.Hash && (w.step.Mode == 0 || perm(fi) == w.step.Mode&0o7777)
+	case "mkdir":
+		return fi.IsDir()
+	case "symlink":
+		target, err := w.root.Readlink(w.name)
+		return err == nil && target == string(w.step.Target)
+	case "chmod":
+		return perm(fi) == w.step.Mode&0o7777
+	}
+	return false
+}
+
+// rename needs one directory that both names are below.
+func (w *worker) rename() error {
+	to, name, err := w.places.of(string(w.step.To), true)
+	if err != nil {
+		return err
+	}
+	if _, err := to.Lstat(name); err == nil {
+		return fmt.Errorf("%q exists: %w", w.step.To, errChanged)
+	}
+	return w.places.root.Rename(string(w.step.Path), string(w.step.To))
+}
+
+func (w *worker) mkdir() error {
+	if fi, err := w.root.Lstat(w.name); err == nil && fi.IsDir() {
+		if !w.plan.Resume {
+			return nil // what was to be is
+		}
+	} else if err := w.root.Mkdir(w.name, 0o700); err != nil {
+		return err
+	}
+	if st := w.owned; st != nil && (st.Uid != 0 || st.Gid != 0) {
+		if err := w.root.Lchown(w.name, int(st.Uid), int(st.Gid)); err != nil {
+			return err
+		}
+	}
+	if w.step.Mode == 0 {
+		return w.root.Chmod(w.name, 0o755)
+	}
+	return w.root.Chmod(w.name, mode(w.step.Mode))
+}
+
+func (w *worker) symlink() error {
+	tmp := w.temporary()
+	if err := w.root.Symlink(string(w.step.Target), tmp); err != nil {
+		return err
+	}
+	if st := w.owned; st != nil && (st.Uid != 0 || st.Gid != 0) {
+		_ = w.root.Lchown(tmp, int(st.Uid), int(st.Gid)) // nobody asks a link for its owner
+	}
+	if err := w.root.Rename(tmp, w.name); err != nil {
+		_ = w.root.Remove(tmp)
+		return err
+	}
+	return nil
+}
+
+func (w *worker) write(content []byte) error {
+	old, err := w.root.Lstat(w.name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if old != nil && old.IsDir() {
+		return fmt.Errorf("is a directory: %w", errChanged)
+	}
+	if old != nil && old.Mode().IsRegular() && links(old) > 1 {
+		return w.finish(w.name, os.O_WRONLY|os.O_TRUNC, content, old)
+	}
+	tmp := w.temporary()
+	if err := w.finish(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, content, old); err != nil {
+		_ = w.root.Remove(tmp)
+		return err
+	}
+	if err := w.root.Rename(tmp, w.name); err != nil {
+		_ = w.root.Remove(tmp)
+		return err
+	}
+	return nil
+}
+
+// finish writes name completely: owner, content, mode, time, in this order,
+// because changing the owner clears set-user-id bits and writing the time. The
+// mode is usually right from the creation on; a chmod would be one more version.
+func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo) error {
+	m := mode(w.step.Mode)
+	if w.step.Mode == 0 {
+		m = 0o644
+		if old != nil {
+			m = old.Mode()
+		}
+	}
+	f, err := w.root.OpenFile(name, flag, m.Perm())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := w.owner(f, old); err != nil {
+		return err
+	}
+	if _, err := f.Write(content); err != nil {
+		return err
+	}
+	const bits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if fi.Mode()&bits != m&bits {
+		if err := f.Chmod(m & bits); err != nil {
+			return err
+		}
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if w.step.Mtime != 0 {
+		return w.root.Chtimes(name, time.Time{}, time.Unix(0, w.step.Mtime))
+	}
+	return nil
+}
+
+// owner keeps the file's owner when root takes something back for a user: that
+// of the file that is replaced, else of its directory.
+func (w *worker) owner(f *os.File, old fs.FileInfo) error {
+	st := w.owned
+	if st == nil {
+		return nil // not root, who alone may
+	}
+	if old != nil {
+		st, _ = old.Sys().(*syscall.Stat_t)
+	}
+	if st == nil || st.Uid == 0 && st.Gid == 0 {
+		return nil
+	}
+	return f.Chown(int(st.Uid), int(st.Gid))
+}
+
+func links(fi fs.FileInfo) uint64 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Nlink)
+	}
+	return 1
+}
+
+// perm is a file's permission bits as st_mode has them, special ones included.
+func perm(fi fs.FileInfo) uint32 { return uint32(fi.Mode().Perm()) | special(fi.Mode()) }
+
+// mode turns st_mode's permission bits into Go's, special bits included.
+func mode(st uint32) fs.FileMode {
+	m := fs.FileMode(st & 0o777)
+	for bit, goBit := range map[uint32]fs.FileMode{syscall.S_ISUID: fs.ModeSetuid, syscall.S_ISGID: fs.ModeSetgid, syscall.S_ISVTX: fs.ModeSticky} {
+		if st&bit != 0 {
+			m |= goBit
+		}
+	}
+	return m
+}
+
+func special(m fs.FileMode) (st uint32) {
+	for bit, goBit := range map[uint32]fs.FileMode{syscall.S_ISUID: fs.ModeSetuid, syscall.S_ISGID: fs.ModeSetgid, syscall.S_ISVTX: fs.ModeSticky} {
+		if m&goBit != 0 {
+			st |= bit
+		}
+	}
+	return st
+}

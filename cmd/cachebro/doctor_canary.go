@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// canaryWithin is how long a version may take to be seen.
+const canaryWithin = 3 * time.Second
+
+// canary writes a file through the mount, overwrites it, sees both versions,
+// takes the last one back through a plan, and removes the file again.
+func (e *env) canary(ctx context.Context, t target, c *wire.Client) finding {
+	var b [6]byte
+	_, _ = rand.Read(b[:])                                      // never fails
+	rel := ".cachebro-canary-" + hex.EncodeToString(b[:]) + "~" // a name that logs leave out
+	name := filepath.Join(t.point, rel)
+	start := time.Now()
+	err := e.sing(ctx, t, c, rel, name)
+	if rerr := os.Remove(name); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) && err == nil {
+		err = fmt.Errorf("remove it: %w", rerr)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return good("canary", "not written: the project's top directory is not writable")
+	}
+	if err == nil {
+		err = awaitVersion(ctx, c, wire.LogQuery{Path: []byte(rel), Limit: 1}, func(v wire.Version) bool { return v.Deleted })
+	}
+	if err != nil {
+		return wrongErr("canary", "cachebro status "+quote(t.root), fmt.Errorf("a file written in the project (%s): %w", rel, err))
+	}
+	return good("canary", "a file was written, seen, undone and is gone again (%d ms)", time.Since(start).Milliseconds())
+}
+
+func (e *env) sing(ctx context.Context, t target, c *wire.Client, rel, name string) error {
+	first, second := []byte("one\n"), []byte("two\n")
+	for _, content := range [][]byte{first, second} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			return err
+		}
+		err := awaitVersion(ctx, c, wire.LogQuery{Path: []byte(rel), Limit: 1}, func(v wire.Version) bool {
+			return v.Hash == hashText(content)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	plan, err := wire.Call[wire.Plan](ctx, c, wire.MPlan, wire.PlanRequest{Kind: "revert", Path: []byte(rel), Steps: 1})
+	if err != nil {
+		return fmt.Errorf("plan to take it back: %w", err)
+	}
+	if len(plan.Steps) != 1 || len(plan.Conflicts)+len(plan.Lost) > 0 {
+		return fmt.Errorf("the plan to take it back has %d steps and %d conflicts", len(plan.Steps), len(plan.Conflicts)+len(plan.Lost))
+	}
+	res, err := e.carryOut(ctx, t, c, plan)
+	if err != nil {
+		return fmt.Errorf("take it back: %w", err)
+	}
+	if len(res.Failed) > 0 {
+		return fmt.Errorf("take it back: %s", res.Failed[0].Why)
+	}
+	now, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(now, first) {
+		return fmt.Errorf("after the undo it holds %q, not %q", now, first)
+	}
+	return nil
+}
+
+// awaitVersion polls for the newest version that fits.
+func awaitVersion(ctx context.Context, c *wire.Client, q wire.LogQuery, fits func(wire.Version) bool) error {
+	for deadline := time.Now().Add(canaryWithin); ; {
+		a, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, q)
+		if err != nil && !errors.Is(err, wire.ErrNotFound) {
+			return err
+		}
+		if err == nil && len(a.Versions) > 0 && fits(a.Versions[0]) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("no version of it was seen within %s", canaryWithin)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func hashText(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// fileSystem: only Linux is asked.
+func fileSystem(string) string { return "unknown" }

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// doctorMachine looks at what a mount needs of the machine.
+func (e *env) doctorMachine() []finding {
+	if runtime.GOOS != "linux" {
+		return []finding{good("system", "%s/%s: mounts with --at only, through macFUSE", runtime.GOOS, runtime.GOARCH)}
+	}
+	out := []finding{fuseFinding(), kernelFinding()}
+	if os.Getuid() != 0 {
+		out = append(out, fusermountFinding(), otherUsersFinding())
+	}
+	return out
+}
+
+// containerFix is for whoever starts the container: from inside nothing helps.
+const containerFix = `start it with --device /dev/fuse --cap-add SYS_ADMIN --security-opt apparmor=unconfined (in devcontainer.json: "runArgs"); without: cachebro serve and the hooks still save`
+
+func fuseFinding() finding {
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err == nil {
+		f.Close()
+		return good("/dev/fuse", "can be opened")
+	}
+	fix := "sudo modprobe fuse"
+	switch {
+	case inContainer():
+		return wrong("/dev/fuse", containerFix, "a container without FUSE (%v): shell changes cannot be undone; reads still save", err)
+	case os.IsPermission(err):
+		fix = "sudo chmod 666 /dev/fuse, or join the group that owns it"
+	}
+	return wrong("/dev/fuse", fix, "cannot be opened: %v", err)
+}
+
+// inContainer: the marks that Docker, Podman, systemd-nspawn and Kubernetes leave.
+func inContainer() bool {
+	for _, name := range []string{"/.dockerenv", "/run/.containerenv", "/run/systemd/container"} {
+		if _, err := os.Lstat(name); err == nil {
+			return true
+		}
+	}
+	b, err := os.ReadFile("/proc/1/cgroup")
+	text := string(b)
+	return err == nil && (strings.Contains(text, "docker") || strings.Contains(text, "kubepods") || strings.Contains(text, "/lxc/"))
+}
+
+// isWSL: the Windows Subsystem for Linux names itself in the kernel's release.
+func isWSL() bool {
+	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	return err == nil && strings.Contains(strings.ToLower(string(b)), "microsoft")
+}
+
+// kernelFinding says what the kernel's FUSE can do; nothing of it is needed.
+func kernelFinding() finding {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return wrong("kernel", "", "its version cannot be read: %v", err)
+	}
+	release := unix.ByteSliceToString(u.Release[:])
+	var major, minor int
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+		return good("kernel", "%s, of an unknown kind", release)
+	}
+	at := func(a, b int) bool { return major > a || major == a && minor >= b }
+	var has, lacks []string
+	for _, f := range []struct {
+		name string
+		ok   bool
+	}{
+		{"cached directories (5.1)", at(5, 1)}, {"openat2 (5.6)", at(5, 6)}, {"killpriv (5.12)", at(5, 12)},
+		{"mount survives a restart of mountd (6.9)", at(6, 9)},
+	} {
+		if f.ok {
+			has = append(has, f.name)
+		} else {
+			lacks = append(lacks, f.name)
+		}
+	}
+	if !at(5, 6) {
+		return wrong("kernel", "use a kernel of 5.6 or later", "%s lacks %s", release, strings.Join(lacks, ", "))
+	}
+	text := release + ": " + strings.Join(has, ", ")
+	if len(lacks) > 0 {
+		text += "; without " + strings.Join(lacks, ", ")
+	}
+	return good("kernel", "%s", text)
+}
+
+func fusermountFinding() finding {
+	path, err := exec.LookPath("fusermount3")
+	if err != nil {
+		return wrong("fusermount3", "sudo apt-get install fuse3; without it: cachebro run --private -- COMMAND", "missing; without it only root can mount in place")
+	}
+	fi, err := os.Stat(path)
+	if err == nil && fi.Mode()&os.ModeSetuid == 0 {
+		return wrong("fusermount3", "sudo chmod u+s "+quote(path), "%s is not setuid, so it cannot mount", quote(path))
+	}
+	return good("fusermount3", "%s", path)
+}
+
+// otherUsersFinding is no fault, but a surprise to whoever runs sudo inside.
+func otherUsersFinding() finding {
+	if userAllowOther() {
+		return good("other users", "can enter the mount (user_allow_other)")
+	}
+	f := good("other users", "cannot enter the mount: sudo, root's backups and docker -v do not work inside")
+	f.Fix = "echo user_allow_other | sudo tee -a /etc/fuse.conf"
+	return f
+}

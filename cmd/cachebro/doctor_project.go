@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/ignore"
+	"cachebro/store/wire"
+)
+
+// lowSpace is when doctor speaks of the disk: the store stops at its floor.
+const lowSpace = 2 << 30
+
+// doctorProject looks at mount, daemon and store, and tries them out.
+func (e *env) doctorProject(ctx context.Context, t target, canary bool) []finding {
+	var out []finding
+	mountOK := false
+	switch {
+	case t.point == "":
+		f := wrong("mount", "cachebro up "+quote(t.root), "%s is not mounted: shell changes cannot be undone; reads still save", quote(t.root))
+		if err := e.checkFuse(false); err != nil {
+			f.Fix = hintOf(err)
+		}
+		out = append(out, f)
+	default:
+		if err := project.Answers(t.point, 3*time.Second); err != nil {
+			out = append(out, wrong("mount", "cachebro umount --lazy "+quote(t.point)+" && cachebro mount "+quote(t.root), "%s: %v", quote(t.point), err))
+		} else {
+			mountOK = true
+			out = append(out, good("mount", "%s answers", quote(t.point)))
+		}
+	}
+	c, err := e.connect(ctx, t.root)
+	if c != nil {
+		defer c.Close()
+	}
+	if err != nil {
+		fix := "cachebro status " + quote(t.root)
+		if errors.Is(err, wire.ErrVersion) {
+			fix = "cachebro umount " + quote(t.root) + " && cachebro mount " + quote(t.root)
+		}
+		return append(out, wrongErr("daemon", fix, err))
+	}
+	st, err := e.askStatus(ctx, c)
+	if err != nil {
+		return append(out, wrongErr("daemon", "cachebro status "+quote(t.root), err))
+	}
+	out = append(out, good("daemon", "pid %d, version %s, answers on its socket", st.DaemonPID, st.Version))
+	out = append(out, storeFindings(st, t)...)
+	if mountOK && !st.Mounted {
+		out = append(out, wrong("capture", "cachebro umount "+quote(t.point)+" && cachebro mount "+quote(t.root), "the mount's process has not reached the daemon: what it sees waits in the spool"))
+	} else if mountOK {
+		out = append(out, captureFindings(st, t)...)
+		if canary {
+			out = append(out, e.canary(ctx, t, c))
+		}
+	}
+	return append(out, notCaptured(t, st)...)
+}
+
+func storeFindings(st wire.Status, t target) []finding {
+	var out []finding
+	switch s := st.Store; {
+	case !s.Healthy:
+		out = append(out, wrong("store", "cachebro fsck --dir "+quote(t.root), "stopped: %s", s.Reason))
+	default:
+		out = append(out, good("store", "%d versions of %d files, %s on disk", s.Versions, s.Files, bytesText(s.DiskBytes)))
+	}
+	if st.Store.FreeBytes > 0 && st.Store.FreeBytes < lowSpace {
+		out = append(out, wrong("space", "cachebro prune 2, or free some space", "%s free where the history lies (%s); capture stops at the floor", bytesText(st.Store.FreeBytes), quote(st.State)))
+	} else {
+		out = append(out, good("space", "%s free", bytesText(st.Store.FreeBytes)))
+	}
+	if len(st.Index) > 0 {
+		out = append(out, indexFinding(st.Index))
+	}
+	return out
+}
+
+// indexFinding: the index may be deleted at any time, so that it is late is no
+// fault; that it cannot be made is.
+func indexFinding(index map[string]any) finding {
+	text, _ := index["text"].(string)
+	ready, _ := index["ready"].(bool)
+	if problem, _ := index["problem"].(string); problem != "" && !ready && !strings.HasPrefix(text, problem) {
+		return wrong("index", "cachebro reindex", "%s", problem)
+	}
+	if text == "" {
+		text = "is there"
+	}
+	return good("index", "%s", text)
+}
+
+func captureFindings(st wire.Status, t target) []finding {
+	var out []finding
+	if st.Capture.State == "stopped" {
+		out = append(out, wrong("capture", "cachebro status "+quote(t.root), "stopped since %s: %s", st.Capture.Since.Local().Format("15:04:05"), st.Capture.Reason))
+	} else {
+		out = append(out, good("capture", "on, %d contents queued", st.Capture.Queue))
+	}
+	if st.Outside {
+		procs := project.Scan(st.Root, overlayIDs(st.Root), false, func(pid int) bool { return pid == os.Getpid() || project.Ours(pid) })
+		if len(procs) > 0 {
+			f := good("beside", "%s", project.Describe(procs, 5))
+			f.Fix = "cd . in these shells; restart the other programs"
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// mostBelow is up to where files of a directory are counted.
+const mostBelow = 10000
+
+// notCaptured says what is not kept, and why: gaps, and the directories at the
+// top two levels that are excluded.
+func notCaptured(t target, st wire.Status) []finding {
+	var out []finding
+	if n := st.GapCount + st.Capture.Gaps; n > 0 {
+		text := fmt.Sprintf("%s of old contents", count(int(n), "gap"))
+		if len(st.Gaps) > 0 {
+			text += fmt.Sprintf(", the last of %s: %s", quote(string(st.Gaps[0].Path)), st.Gaps[0].Reason)
+		}
+		f := good("not kept", "%s", text)
+		f.Fix = "cachebro status " + quote(t.root)
+		out = append(out, f)
+	}
+	dir, err := os.Open(t.base())
+	if err != nil {
+		return append(out, wrongErr("not kept", "", err))
+	}
+	defer dir.Close()
+	m, err := ignore.New(dir, ignore.Options{})
+	if err != nil {
+		return append(out, wrongErr("not kept", "", err))
+	}
+	defer m.Close()
+	var names []string
+	excluded(m, t.base(), "", 2, &names)
+	for i, n := range names {
+		if i < 5 {
+			names[i] = fmt.Sprintf("%s/ (%s)", quote(n), many(countBelow(filepath.Join(t.base(), n), mostBelow), mostBelow))
+		}
+	}
+	if len(names) > 0 {
+		out = append(out, good("not kept", "excluded: %s", joinSome(names, 5)))
+	}
+	return append(out, good("not kept", "contents of files above 32 MiB; of ignored files only what is about to be destroyed; .git"))
+}
+
+// excluded collects directories of that class.
+func excluded(m *ignore.Matcher, base, rel string, depth int, names *[]string) {
+	entries, err := os.ReadDir(filepath.Join(base, rel))
+	if err != nil || depth == 0 {
+		return
+	}
+	for _, d := range entries {
+		if d.Type()&fs.ModeDir == 0 || d.Name() == ".git" {
+			continue
+		}
+		p := filepath.Join(rel, d.Name())
+		if m.Class(p, true) == ignore.Excluded {
+			*names = append(*names, p)
+			continue
+		}
+		excluded(m, base, p, depth-1, names)
+	}
+}

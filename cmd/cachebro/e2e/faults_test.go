@@ -1,0 +1,218 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestDaemonKilled kills the store daemon again and again in the middle of a
+// write loop: no program may notice, and every closed content must be in the log.
+func TestDaemonKilled(t *testing.T) {
+	p := newProject(t, map[string]string{"f0": "start\n"})
+	p.mount()
+	done := make(chan int)
+	stop := make(chan struct{})
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				done <- n
+				return
+			default:
+			}
+			n++
+			name := p.path(fmt.Sprintf("f%d", n%7))
+			if err := os.WriteFile(name, fmt.Appendf(nil, "content %d\n", n), 0o644); err != nil {
+				t.Errorf("write %d: %v", n, err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	for range 5 {
+		time.Sleep(300 * time.Millisecond)
+		if pid := find(p, "daemon"); pid > 0 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	time.Sleep(300 * time.Millisecond)
+	close(stop)
+	total := <-done
+	seen := map[string]bool{}
+	hashes := map[string]bool{}
+	for _, e := range p.log("") {
+		if e.Hash != "" && !hashes[e.Hash] {
+			hashes[e.Hash] = true
+			seen[strings.TrimSpace(p.cb("show", fmt.Sprintf("#%d", e.Seq), "--dir", p.dir))] = true
+		}
+	}
+	for i := 1; i <= total; i++ {
+		if !seen[fmt.Sprintf("content %d", i)] {
+			t.Errorf("content %d of %d is not in the log", i, total)
+		}
+	}
+	t.Logf("%d writes, 5 kills", total)
+}
+
+func find(p *project, sub string) int {
+	for _, pid := range p.processes() {
+		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if f := strings.Split(string(args), "\x00"); len(f) > 1 && f[1] == sub {
+			return pid
+		}
+	}
+	return 0
+}
+
+// TestMountdKilled: the plain project shows again within a second (or the
+// mount has been taken over), and the next mount knows every version.
+func TestMountdKilled(t *testing.T) {
+	p := newProject(t, map[string]string{"a.txt": "1\n"})
+	p.mount()
+	for i := 2; i <= 20; i++ {
+		p.write("a.txt", fmt.Sprintf("%d\n", i))
+	}
+	before := p.log("a.txt", "--baselines")
+	if len(before) < 20 {
+		t.Fatalf("only %d versions before the kill", len(before))
+	}
+	p.write("late.txt", "late\n")
+	if err := syscall.Kill(p.process("mountd"), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	eventually(t, 2*time.Second, "the project can be read again", func() bool {
+		text, err := os.ReadFile(p.path("a.txt"))
+		return err == nil && string(text) == "20\n"
+	})
+	t.Logf("readable again after %v", time.Since(start))
+	if time.Since(start) > time.Second {
+		t.Errorf("took %v, want a second at most", time.Since(start))
+	}
+	if got, err := os.ReadFile(p.path("late.txt")); err != nil || string(got) != "late\n" {
+		t.Errorf("late.txt: %q, %v", got, err)
+	}
+	p.mount()
+	after := p.log("a.txt", "--baselines")
+	for i, e := range before {
+		if i >= len(after) || after[i].Seq != e.Seq || after[i].Hash != e.Hash {
+			t.Fatalf("version %d of a.txt is not as before the kill", i+1)
+		}
+	}
+	p.wantContents("late.txt", "late\n")
+	p.write("a.txt", "21\n")
+	p.wantContents("a.txt", "20\n", "21\n")
+}
+
+// TestSupervisorKilled: the mount goes on without its supervisor and is
+// supervised again, so that a later death of mountd is still harmless.
+func TestSupervisorKilled(t *testing.T) {
+	p := newProject(t, map[string]string{"a.txt": "1\n"})
+	p.mount()
+	old := p.process("supervise")
+	_ = syscall.Kill(old, syscall.SIGKILL)
+	eventually(t, 5*time.Second, "there is a new supervisor", func() bool {
+		pid := find(p, "supervise")
+		return pid > 0 && pid != old
+	})
+	p.write("a.txt", "2\n")
+	p.wantContents("a.txt", "1\n", "2\n")
+	_ = syscall.Kill(p.process("mountd"), syscall.SIGKILL)
+	eventually(t, 2*time.Second, "the plain project shows", func() bool {
+		text, err := os.ReadFile(p.path("a.txt"))
+		return err == nil && string(text) == "2\n"
+	})
+}
+
+// TestStateDiskFull fills the state's file system: programs on the mount go
+// on, the gap is shown, and capture resumes when there is space again.
+func TestStateDiskFull(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root for a loop mount")
+	}
+	p := newProject(t, map[string]string{"a.txt": "1\n"})
+	image := filepath.Join(p.base, "state.img")
+	state := filepath.Join(p.base, "state")
+	for _, c := range [][]string{
+		{"truncate", "-s", "300M", image},
+		{"mkfs.ext4", "-q", "-m", "0", image},
+		{"mount", "-o", "loop", image, state},
+	} {
+		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", c, err, out)
+		}
+	}
+	// Cleanups run last first; this one must come after the project's own, so
+	// it replaces it.
+	t.Cleanup(func() {
+		if mounted(p.dir) {
+			p.try("umount", p.dir)
+		}
+		for _, pid := range p.processes() {
+			_ = syscall.Kill(pid, syscall.SIGTERM)
+		}
+		eventually(t, 15*time.Second, "all processes have ended", func() bool { return len(p.processes()) == 0 })
+		// A process that has just ended lets go of its files a moment later
+		// than of its memory, by which we see it.
+		var err error
+		for range 100 {
+			if err = syscall.Unmount(state, 0); err == nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		t.Errorf("unmount the state: %v", err)
+		_ = syscall.Unmount(state, syscall.MNT_DETACH)
+	})
+	p.mount()
+	p.write("a.txt", "2\n")
+	p.wantContents("a.txt", "1\n", "2\n")
+	filler := filepath.Join(state, "filler")
+	f, err := os.Create(filler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := make([]byte, 1<<20)
+	for {
+		if _, err := f.Write(block); err != nil {
+			break
+		}
+	}
+	f.Sync()
+	f.Close()
+	for i := range 40 {
+		start := time.Now()
+		if err := os.WriteFile(p.path(fmt.Sprintf("big%d", i%4)), []byte(strings.Repeat(fmt.Sprintf("%d\n", i), 300_000)), 0o644); err != nil {
+			t.Fatalf("a write on the mount failed while the state was full: %v", err)
+		}
+		if d := time.Since(start); d > 5*time.Second {
+			t.Errorf("write %d took %v", i, d)
+		}
+	}
+	eventually(t, 10*time.Second, "status tells of the gap", func() bool {
+		out, _ := p.try("status", p.dir)
+		return strings.Contains(out, "gap") || strings.Contains(out, "stopped")
+	})
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	eventually(t, 30*time.Second, "capture resumes", func() bool {
+		n++
+		text := fmt.Sprintf("resumed %d\n", n)
+		p.write("again.txt", text)
+		time.Sleep(300 * time.Millisecond)
+		out, err := p.try("show", p.path("again.txt"))
+		return err == nil && out == text
+	})
+	out := p.cb("status", p.dir)
+	if !strings.Contains(out, "gap") {
+		t.Errorf("status does not show the gaps any more:\n%s", out)
+	}
+}

@@ -1,0 +1,228 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// twoActors is a tree on which two sessions work in turn, and what a person
+// would say of it: which paths exist, and who changed each one last.
+type twoActors struct {
+	p       *project
+	rng     *rand.Rand
+	last    map[string]string // path → actor
+	dirs    []string
+	written map[string]string // hash → what and where
+	n       int
+}
+
+// as runs a shell command as one of the actors.
+func (x *twoActors) as(actor, script string) {
+	x.p.t.Helper()
+	cmd := exec.Command("sh", "-ec", script)
+	cmd.Dir, cmd.Env = x.p.dir, append(x.p.env, "CLAUDE_CODE_SESSION_ID="+actor)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		x.p.t.Fatalf("%s: %s: %v\n%s", actor, script, err, out)
+	}
+}
+
+func (x *twoActors) some() string {
+	paths := make([]string, 0, len(x.last))
+	for path := range x.last {
+		paths = append(paths, path)
+	}
+	sort.Strings(paths)
+	return paths[x.rng.Intn(len(paths))]
+}
+
+// fresh is a name that nothing has.
+func (x *twoActors) fresh() string {
+	for {
+		path := filepath.Join(x.dirs[x.rng.Intn(len(x.dirs))], fmt.Sprintf("f%d", x.rng.Intn(40+x.n)))
+		if _, ok := x.last[path]; !ok {
+			return path
+		}
+	}
+}
+
+// closed notes what is in a file now.
+func (x *twoActors) closed(path string) {
+	b, err := os.ReadFile(x.p.path(path))
+	if err != nil {
+		x.p.t.Fatal(err)
+	}
+	h := sha256.Sum256(b)
+	x.written[hex.EncodeToString(h[:])] = path + ": " + brief(string(b))
+}
+
+// act lets one actor do one random thing, and says what.
+func (x *twoActors) act(actor string) string {
+	x.n++
+	mark := fmt.Sprintf("%s-%d", actor, x.n)
+	path := x.some()
+	var script string
+	switch k := x.rng.Intn(10); {
+	case k < 3:
+		script = fmt.Sprintf("echo %s >%s", mark, path)
+	case k < 4:
+		script = fmt.Sprintf("echo %s >>%s", mark, path)
+	case k < 5:
+		script = fmt.Sprintf("sed -i '1s/$/ %s/' %s", mark, path)
+	case k < 7:
+		path = x.fresh()
+		script = fmt.Sprintf("mkdir -p $(dirname %s) && echo %s >%s", path, mark, path)
+	case k < 8 && len(x.last) > 3:
+		delete(x.last, path)
+		script = "rm " + path
+	case k < 9:
+		to := x.fresh()
+		script = fmt.Sprintf("mkdir -p $(dirname %s) && mv %s %s", to, path, to)
+		delete(x.last, path)
+		path = to
+	default:
+		mode := []os.FileMode{0o600, 0o644, 0o755}[x.rng.Intn(3)]
+		script = fmt.Sprintf("chmod %o %s", mode, path)
+		if fi, err := os.Stat(x.p.path(path)); err == nil && fi.Mode().Perm() == mode {
+			x.as(actor, script) // changes nothing, so the file is still the other's
+			return actor + ": " + script + " (as it was)"
+		}
+	}
+	x.as(actor, script)
+	if !strings.HasPrefix(script, "rm ") {
+		x.last[path] = actor
+		x.closed(path)
+	}
+	return actor + ": " + script
+}
+
+// tree is every path with its kind, mode and content.
+func (x *twoActors) tree() map[string]string {
+	x.p.t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(x.p.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == x.p.dir {
+			return err
+		}
+		fi, err := d.Info()
+		if err != nil {
+			return err
+		}
+		facts := fi.Mode().String()
+		if fi.Mode().IsRegular() {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			facts += " " + string(b)
+		}
+		out[strings.TrimPrefix(path, x.p.dir+"/")] = facts
+		return nil
+	})
+	if err != nil {
+		x.p.t.Fatal(err)
+	}
+	return out
+}
+
+func differ(a, b map[string]string) string {
+	var out []string
+	for path, facts := range a {
+		if other, ok := b[path]; !ok {
+			out = append(out, fmt.Sprintf("- %s %q", path, facts))
+		} else if other != facts {
+			out = append(out, fmt.Sprintf("! %s %q, was %q", path, other, facts))
+		}
+	}
+	for path, facts := range b {
+		if _, ok := a[path]; !ok {
+			out = append(out, fmt.Sprintf("+ %s %q", path, facts))
+		}
+	}
+	sort.Strings(out)
+	return strings.Join(out, "\n")
+}
+
+// TestUndoWithTwoActors holds undo against law 6 on a real mount: it never
+// changes what the other actor touched last, redo brings back exactly what was
+// there, and every content that was ever closed stays in the history.
+func TestUndoWithTwoActors(t *testing.T) {
+	rounds, seed := 3, time.Now().UnixNano()
+	if s := os.Getenv("CACHEBRO_SEED"); s != "" {
+		seed, _ = strconv.ParseInt(s, 10, 64)
+	}
+	if s := os.Getenv("CACHEBRO_ROUNDS"); s != "" {
+		rounds, _ = strconv.Atoi(s)
+	}
+	t.Logf("CACHEBRO_SEED=%d CACHEBRO_ROUNDS=%d", seed, rounds)
+	p := newProject(t, map[string]string{"f0": "zero\n", "f1": "one\n", "d/f2": "two\n", "d/e/f3": "three\n"})
+	p.mount()
+	x := &twoActors{p: p, rng: rand.New(rand.NewSource(seed)), last: map[string]string{"f0": "", "f1": "", "d/f2": "", "d/e/f3": ""},
+		dirs: []string{"", "d", "d/e", "g"}, written: map[string]string{}}
+	undone, conflicts := 0, 0
+	for round := range rounds {
+		a, b := fmt.Sprintf("a%d", round), fmt.Sprintf("b%d", round)
+		var trace []string
+		for range 12 {
+			trace = append(trace, x.act([]string{a, b}[x.rng.Intn(2)]))
+		}
+		said := func(what string) string { return what + "\n" + strings.Join(trace, "\n") }
+		before := x.tree()
+		out, _ := p.try("undo", "--dir", p.dir, "--session", a, "--yes")
+		trace = append(trace, out)
+		after := x.tree()
+		conflicts += strings.Count(out, "conflict ")
+		for path, who := range x.last {
+			if who == b && before[path] != after[path] {
+				t.Fatal(said(fmt.Sprintf("%s was last touched by %s, and undo made %q of %q", path, b, after[path], before[path])))
+			}
+		}
+		if strings.Contains(out, "not done") || strings.Contains(out, "cachebro:") && !strings.Contains(out, "nothing to undo") {
+			t.Fatal(said("undo failed"))
+		}
+		if !strings.Contains(out, "done: ") {
+			if d := differ(before, after); d != "" {
+				t.Fatal(said("nothing to undo, and yet\n" + d))
+			}
+			continue
+		}
+		undone++
+		for i := range 2 {
+			p.cb("redo", "--dir", p.dir, "--yes")
+			if d := differ(before, x.tree()); d != "" {
+				t.Fatal(said(fmt.Sprintf("redo %d is not what was undone:\n%s", i, d)))
+			}
+			if i == 1 {
+				break
+			}
+			out, _ = p.try("undo", "--dir", p.dir, "--session", a, "--yes")
+			trace = append(trace, out)
+			if d := differ(after, x.tree()); d != "" {
+				t.Fatal(said("the second undo is not the first:\n" + d))
+			}
+		}
+	}
+	kept := map[string]bool{}
+	for _, e := range p.log("", "--baselines") {
+		kept[e.Hash] = true
+	}
+	for h, what := range x.written {
+		if !kept[h] {
+			t.Errorf("not in the history: %s", what)
+		}
+	}
+	if out := p.cb("fsck", "--dir", p.dir); !strings.Contains(out, "no problems") && !strings.Contains(out, "in order") {
+		t.Logf("fsck: %s", out)
+	}
+	t.Logf("%d of %d undone, %d conflicts, %d contents kept", undone, rounds, conflicts, len(x.written))
+}

@@ -1,0 +1,114 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cutShort deletes many files as a session, and kills the undo of it once the
+// first ones are back.
+func cutShort(t *testing.T, many int) (x *twoActors, before, after map[string]string) {
+	t.Helper()
+	files := map[string]string{"stays": "here\n"}
+	for i := range many {
+		files[fmt.Sprintf("d/%d/f%d", i%10, i)] = strings.Repeat(fmt.Sprintf("line of %d\n", i), 50)
+	}
+	p := newProject(t, files)
+	p.mount()
+	x = &twoActors{p: p}
+	before = x.tree()
+	x.as("agent", "rm -rf d && echo changed >stays")
+	after = x.tree()
+	undo := p.command("undo", "--dir", p.dir, "--session", "agent", "--yes")
+	if err := undo.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 30*time.Second, "something comes back", func() bool {
+		_, err := os.Lstat(p.path("d/5"))
+		return err == nil
+	})
+	if err := undo.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = undo.Wait()
+	if d := differ(before, x.tree()); d == "" {
+		t.Fatal("the undo was over before it could be killed: give it more files")
+	}
+	return x, before, after
+}
+
+// TestKilledUndoIsFinished: what was agreed to is finished by the next command
+// that changes something, a mount or an undo, and redo takes all of it back.
+func TestKilledUndoIsFinished(t *testing.T) {
+	x, before, after := cutShort(t, 400)
+	p := x.p
+	p.cb("umount", p.dir)
+	out, err := p.try("mount", p.dir)
+	if err != nil || !strings.Contains(out, "finished what was cut short") {
+		t.Errorf("mount: %v\n%s", err, out)
+	}
+	if d := differ(before, x.tree()); d != "" {
+		t.Errorf("after the next mount:\n%s", d)
+	}
+	p.cb("redo", "--dir", p.dir, "--yes")
+	if d := differ(after, x.tree()); d != "" {
+		t.Errorf("redo of a resumed undo:\n%s", d)
+	}
+}
+
+func TestKilledUndoIsRolledBack(t *testing.T) {
+	x, before, after := cutShort(t, 400)
+	p := x.p
+	p.cb("undo", "--dir", p.dir, "--rollback", "--yes")
+	if d := differ(after, x.tree()); d != "" {
+		t.Errorf("rolled back:\n%s", d)
+	}
+	if out := p.cb("undo", "--dir", p.dir, "--rollback", "--yes"); !strings.Contains(out, "nothing was cut short") {
+		t.Errorf("a second rollback: %s", out)
+	}
+	p.cb("undo", "--dir", p.dir, "--session", "agent", "--yes")
+	if d := differ(before, x.tree()); d != "" {
+		t.Errorf("undone after the rollback:\n%s", d)
+	}
+}
+
+// TestHistoryOutlivesUndo: an undo brings a deleted file back by renaming a new
+// one to its place, and yet it is the same file: its history goes on, and does
+// not begin anew with the temporary one.
+func TestHistoryOutlivesUndo(t *testing.T) {
+	p := newProject(t, map[string]string{"a": "1\n2\n"})
+	p.mount()
+	x := &twoActors{p: p}
+	x.as("first", "echo 3 >>a")
+	x.as("second", "rm a")
+	p.cb("undo", "--dir", p.dir, "--session", "second", "--yes")
+	p.wantContents("a", "1\n2\n", "1\n2\n3\n", "1\n2\n3\n")
+	if out := p.cb("blame", p.path("a")); !strings.Contains(out, "found there") || !strings.Contains(out, "first") {
+		t.Errorf("blame:\n%s", out)
+	}
+	x.as("third", "sed -i s/1/one/ a")
+	out := p.cb("log", "-p", "-n", "1", p.path("a"))
+	if !strings.Contains(out, "-1\n+one\n") || strings.Contains(out, "not one of") {
+		t.Errorf("the diff of an atomic save:\n%s", out)
+	}
+}
+
+// TestRedoWithoutMount: the daemon sees what the client wrote by looking.
+func TestRedoWithoutMount(t *testing.T) {
+	p := newProject(t, map[string]string{"a": "1\n"})
+	p.mount()
+	x := &twoActors{p: p}
+	x.as("agent", "echo 2 >a")
+	p.cb("umount", p.dir)
+	p.cb("undo", "--dir", p.dir, "--session", "agent", "--yes")
+	if got := x.tree()["a"]; !strings.HasSuffix(got, " 1\n") {
+		t.Errorf("undone: %q", got)
+	}
+	p.cb("redo", "--dir", p.dir, "--yes")
+	if got := x.tree()["a"]; !strings.HasSuffix(got, " 2\n") {
+		t.Errorf("redone: %q", got)
+	}
+}

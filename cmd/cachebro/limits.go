@@ -1,0 +1,50 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"cachebro/store"
+)
+
+// storeLimits reads what bounds this user's histories: CACHEBRO_CAP, the size
+// that a store should not pass (500MiB, 4GiB), CACHEBRO_KEEP, how many versions
+// of a file stay however old they are, and CACHEBRO_KEEP_AGE, the age up to
+// which all of them do (36h, 30d). Unset: store.Options' defaults.
+func (e *env) storeLimits() (o store.Options, err error) {
+	if s := e.getenv("CACHEBRO_CAP"); s != "" {
+		n, ok := parseBytes(s)
+		if !ok || n < 1<<20 {
+			return o, e.usagef("CACHEBRO_CAP=%s: want a size of 1MiB or more, such as 500MiB or 4GiB", quote(s))
+		}
+		o.Cap = n
+	}
+	if s := e.getenv("CACHEBRO_KEEP"); s != "" {
+		if o.Keep, err = strconv.Atoi(s); err != nil || o.Keep < 1 {
+			return o, e.usagef("CACHEBRO_KEEP=%s: want how many versions to keep per file, 1 or more", quote(s))
+		}
+	}
+	if s := e.getenv("CACHEBRO_KEEP_AGE"); s != "" {
+		age, ok := parseAge(s)
+		if !ok || age <= 0 {
+			return o, e.usagef("CACHEBRO_KEEP_AGE=%s: want an age, such as 36h or 30d", quote(s))
+		}
+		o.KeepAge = age
+	}
+	return o, nil
+}
+
+// parseBytes understands 1048576, 500MiB, 4G: binary units, however written.
+func parseBytes(s string) (int64, bool) {
+	s = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(strings.TrimSpace(s)), "b"), "i")
+	shift := 0
+	if i := strings.IndexAny(s, "kmgt"); i > 0 && i == len(s)-1 {
+		shift = 10 * (strings.IndexByte("kmgt", s[i]) + 1)
+		s = strings.TrimSpace(s[:i])
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 || n > (1<<62)>>shift {
+		return 0, false
+	}
+	return n << shift, true
+}

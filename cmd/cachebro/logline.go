@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/carry"
+	"cachebro/store/wire"
+)
+
+// versionLine is one line of log: number, time, operation, size, who, path.
+func versionLine(v wire.Version, p paint, onePath bool, now time.Time) string {
+	id := fmt.Sprintf("#%d", v.Seq)
+	if onePath && v.Number > 0 {
+		id = fmt.Sprintf("@%-4d %s", v.Number, id)
+	}
+	op := v.Op
+	if kind, _, ok := strings.Cut(v.Plan, "-"); ok {
+		op = kind // what the person did, not by which system call
+		if carry.Temporary(v.From) {
+			v.From = nil
+		}
+	}
+	if v.Idle {
+		op += "…" // captured while still open
+	}
+	parts := []string{p.yellow(fmt.Sprintf("%-8s", id)), stamp(v.Time, now), p.cyan(fmt.Sprintf("%-8s", op)), fmt.Sprintf("%9s", sizeOf(v)), fmt.Sprintf("%-20s", who(v.Actor)), pathsOf(v)}
+	if v.NoContent != "" && v.Op != "chmod" { // of a mode no content is expected
+		parts = append(parts, p.red("("+oneLine(v.NoContent)+")"))
+	}
+	if s := whose(v.Actor); s != "" {
+		parts = append(parts, p.dim("["+s+"]"))
+	}
+	if v.Plan != "" {
+		parts = append(parts, p.dim("{"+oneLine(v.Plan)+"}"))
+	}
+	return strings.Join(parts, "  ")
+}
+
+// stamp is the time of day, with the date when it was not today.
+func stamp(t, now time.Time) string {
+	t = t.In(now.Location())
+	if t.Year() == now.Year() && t.YearDay() == now.YearDay() {
+		return "     " + t.Format("15:04:05")
+	}
+	if t.Year() == now.Year() {
+		return fmt.Sprintf("%-13s", t.Format("Jan _2 15:04"))
+	}
+	return fmt.Sprintf("%-13s", t.Format("2006-01-02"))
+}
+
+func sizeOf(v wire.Version) string {
+	switch {
+	case v.Deleted, v.Op == "mkdir", v.Op == "rmdir":
+		return "-"
+	case len(v.Target) > 0:
+		return "link"
+	}
+	return bytesText(v.Size)
+}
+
+// bytesText is a size for people: exact below 10,000.
+func bytesText(n int64) string {
+	if n < 10_000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f := float64(n)
+	for _, unit := range []string{"KiB", "MiB", "GiB"} {
+		if f /= 1024; f < 1000 {
+			return fmt.Sprintf("%.1f %s", f, unit)
+		}
+	}
+	return fmt.Sprintf("%.1f TiB", f/1024)
+}
+
+// who is the process, as far as it is known.
+func who(a wire.Actor) string {
+	switch {
+	case a.PID == 0 && a.Comm == "":
+		return "-"
+	case a.PID == 0:
+		return oneLine(a.Comm)
+	}
+	return fmt.Sprintf("%s[%d]", oneLine(a.Comm), a.PID)
+}
+
+// whose is the session and the tool call.
+func whose(a wire.Actor) string {
+	var parts []string
+	for _, s := range []string{short(a.Session), a.Agent, a.Tool} {
+		if s != "" {
+			parts = append(parts, oneLine(s))
+		}
+	}
+	text := strings.Join(parts, " ")
+	if a.Uncertain && text != "" {
+		text += "?"
+	}
+	return text
+}
+
+// short is the part of a session's id that people compare.
+func short(id string) string {
+	if len(id) > 13 {
+		return id[:13]
+	}
+	return id
+}
+
+func pathsOf(v wire.Version) string {
+	path := quote(string(v.Path))
+	if len(v.Path) == 0 {
+		path = "."
+	}
+	switch {
+	case len(v.From) > 0 && v.Op == "exchange":
+		return quote(string(v.From)) + " <-> " + path
+	case len(v.From) > 0:
+		return quote(string(v.From)) + " -> " + path
+	case len(v.To) > 0:
+		return path + " -> " + quote(string(v.To))
+	case len(v.Target) > 0:
+		return path + " -> " + quote(string(v.Target))
+	}
+	return path
+}
+
+// versionObject is a version as --json prints it: paths as strings.
+func versionObject(v wire.Version) (map[string]any, error) {
+	return object(v, map[string][]byte{"path": v.Path, "from": v.From, "to": v.To, "target": v.Target})
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"cachebro/cmd/cachebro/overseer"
+	"cachebro/cmd/cachebro/project"
+)
+
+func mountCommand() command {
+	return command{
+		name: "mount", group: groupSetup, args: "[DIR]", short: "watch a project: mount the overlay over it",
+		long: `Mounts the overlay over the project, in place: the same path, the same files,
+but everything that any process does there is seen and kept. The files stay
+plain files in the same directory; cachebro umount, a crash or a reboot leave
+them exactly as they are.
+
+Inside a git work tree the top level of the work tree is mounted.
+
+Examples:
+  cachebro mount
+  cachebro mount ~/src/app
+  cachebro mount ~/src/app --at /tmp/watched`,
+		run: runMount,
+	}
+}
+
+type mountFlags struct {
+	at                       string
+	exact, foreground, json  bool
+	allowOther, noAllowOther bool
+	readOnly, private        bool
+}
+
+func runMount(ctx context.Context, e *env) error {
+	var f mountFlags
+	fs := e.flags()
+	fs.StringVar(&f.at, "at", "", "mount on this empty directory instead of in place")
+	fs.BoolVar(&f.exact, "exact", false, "mount DIR itself, not the top level of its git work tree")
+	fs.BoolVar(&f.foreground, "foreground", false, "stay until the mount ends; ^C unmounts")
+	fs.BoolVar(&f.allowOther, "allow-other", false, "let other users in (default for root, and where /etc/fuse.conf allows it)")
+	fs.BoolVar(&f.noAllowOther, "no-allow-other", false, "keep other users out, root included")
+	fs.BoolVar(&f.readOnly, "read-only", false, "refuse writes through the mount")
+	fs.BoolVar(&f.json, "json", false, "print what was mounted as JSON")
+	args, err := e.parse(fs, 0, 1)
+	if err != nil {
+		return err
+	}
+	if f.allowOther && f.noAllowOther {
+		return e.usagef("mount: --allow-other and --no-allow-other contradict each other")
+	}
+	dir := "."
+	if len(args) > 0 {
+		dir = args[0]
+	}
+	m, err := e.planMount(dir, f)
+	if err != nil {
+		return err
+	}
+	for _, note := range m.notes {
+		fmt.Fprintln(e.stderr, "note: "+note)
+	}
+	if m.already {
+		return e.sayMounted(m, overseer.Report{OK: true, PID: m.mountd}, f.json)
+	}
+	if f.foreground {
+		return e.mountForeground(ctx, m, f.json)
+	}
+	report, err := overseer.Launch(ctx, m.Config)
+	if err != nil {
+		return err
+	}
+	if !f.readOnly {
+		e.resumeAfterMount(ctx, m)
+	}
+	return e.sayMounted(m, report, f.json)
+}
+
+// mountForeground is the supervisor itself, with its log on stderr.
+func (e *env) mountForeground(ctx context.Context, m plannedMount, asJSON bool) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r, w := io.Pipe()
+	said := make(chan error, 1)
+	go func() {
+		report := overseer.Receive(r, "the log above")
+		if report.OK {
+			said <- e.sayMounted(m, report, asJSON)
+		} else {
+			said <- nil
+		}
+		r.Close()
+	}()
+	err := overseer.Supervise(ctx, m.Config, w, slog.New(slog.NewTextHandler(e.stderr, nil)))
+	w.Close()
+	if serr := <-said; err == nil {
+		err = serr
+	}
+	return err
+}
+
+// sayMounted tells what is on now, who is not yet in it, and how to leave.
+func (e *env) sayMounted(m plannedMount, r overseer.Report, asJSON bool) error {
+	if asJSON {
+		return e.printJSON(map[string]any{"root": m.Root, "mountpoint": m.Mountpoint, "already_mounted": m.already, "mountd_pid": r.PID, "state": m.State, "outside": r.Outside, "notes": m.notes})
+	}
+	at := ""
+	if !m.InPlace() {
+		at = " at " + quote(m.Mountpoint)
+	}
+	if m.already {
+		fmt.Fprintf(e.stdout, "%s is already mounted%s (mountd pid %d)\n", quote(m.Root), at, r.PID)
+		return nil
+	}
+	fmt.Fprintf(e.stdout, "mounted %s%s: every change is kept from now on\n", quote(m.Root), at)
+	if len(r.Outside) > 0 {
+		fmt.Fprintf(e.stdout, "these were there before and still work beside the overlay until they change directory (cd .) or reopen:\n  %s\n", oneLine(project.Describe(r.Outside, 8)))
+	}
+	if m.InPlace() && e.dir != "" && project.Within(e.dir, m.Root) {
+		fmt.Fprintln(e.stdout, "run: cd .            (this shell was here before)")
+	}
+	fmt.Fprintln(e.stdout, "see:   cachebro log      what changed, and who did it\nleave: cachebro umount")
+	return nil
+}

@@ -1,0 +1,176 @@
+package mountd
+
+import (
+	"time"
+
+	"cachebro/fusefs"
+	"cachebro/fusefs/ignore"
+	"cachebro/store/spool"
+)
+
+// Done records an operation on names or attributes.
+func (c *Capture) Done(e fusefs.Event) {
+	c.rule(e.Path)
+	if e.Path2 != "" {
+		c.rule(e.Path2)
+	}
+	r := &spool.Record{Kind: spool.KindVersion, Op: spool.Op(e.Op), Class: spool.Class(e.Class), Path: e.Path, Path2: e.Path2, Target: e.Target, Stat: stat(e.Stat), Time: e.Time.UnixNano()}
+	if e.File != nil {
+		r.Node = e.File.ID()
+	}
+	class := e.Class
+	switch e.Op {
+	case fusefs.OpRename:
+		c.renamed(e, r)
+		return
+	case fusefs.OpExchange:
+		c.exchanged(e, r)
+		return
+	case fusefs.OpCreate:
+		return // a version is made when it is closed
+	case fusefs.OpLink:
+		class = e.Class2
+		r.Class = spool.Class(class)
+	case fusefs.OpUnlink:
+		r.LastName = e.Stat.Nlink <= 1
+	case fusefs.OpRmdir:
+		c.forget(e.Path, false)
+		if class == ignore.Excluded && c.classOf(parent(e.Path), true) != ignore.Excluded {
+			c.notice(e)
+		}
+	}
+	if class == ignore.Excluded {
+		return
+	}
+	c.appendBy(e.Caller, r)
+}
+
+// renamed records a rename, between classes too.
+func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
+	dir, regular := isDir(e.Stat), e.File != nil && isRegular(e.Stat)
+	from, to := c.classOf(e.Path, dir), e.Class2
+	if dir {
+		c.forget(e.Path, true)
+		c.forget(e.Path2, true)
+		c.relocated(from != ignore.Tracked && to == ignore.Tracked)
+	}
+	switch {
+	case from == ignore.Excluded && to == ignore.Excluded:
+	case from == ignore.Excluded: // comes into view: a new file, or new content
+		r.Path, r.Path2, r.Class = e.Path2, "", spool.Class(to)
+		switch {
+		case dir:
+			r.Op = spool.OpMkdir
+		case !regular:
+			r.Op = spool.OpCreate
+		default:
+			if r.Op = spool.OpCreate; e.Replaced != nil {
+				r.Op = spool.OpWrite
+			}
+			c.version(e.File, r, e.Caller, to, false)
+			return
+		}
+		c.appendBy(e.Caller, r)
+	case to == ignore.Excluded: // goes out of view
+		if regular {
+			c.found(e.File, e.Path, from)
+		}
+		r.Op, r.Path2, r.LastName, r.Class = spool.OpUnlink, "", true, spool.Class(from)
+		if dir {
+			r.Op = spool.OpRmdir
+		}
+		c.appendBy(e.Caller, r)
+	default:
+		if regular && from == ignore.Tracked {
+			c.found(e.File, e.Path, from)
+		}
+		r.Class = spool.Class(to)
+		c.appendBy(e.Caller, r)
+		if regular && from == ignore.Ignored && to == ignore.Tracked {
+			c.shown(e.File, e.Path2, e)
+		}
+	}
+}
+
+// exchanged records that two names changed places. Content that thereby got a
+// tracked name and is in no version gets one.
+func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
+	from, to := c.classOf(e.Path, isDir(e.Stat)), e.Class2
+	if from == ignore.Excluded && to == ignore.Excluded {
+		return
+	}
+	c.forget(e.Path, true)
+	c.forget(e.Path2, true)
+	c.relocated(from != to)
+	r.Class = spool.Class(min(from, to))
+	c.appendBy(e.Caller, r)
+	if from == to {
+		return
+	}
+	if to == ignore.Tracked && e.File != nil && isRegular(e.Stat) {
+		c.shown(e.File, e.Path2, e)
+	}
+	if from == ignore.Tracked && e.Replaced != nil {
+		c.shown(e.Replaced, e.Path, e)
+	}
+}
+
+// shown makes a version of content that came under a tracked name.
+func (c *Capture) shown(f fusefs.File, p string, e fusefs.Event) {
+	st, err := f.Stat()
+	if err != nil || !isRegular(st) {
+		return
+	}
+	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: spool.OpWrite, Class: spool.Class(ignore.Tracked), Path: p,
+		Node: f.ID(), Stat: stat(st), Time: e.Time.UnixNano()}, e.Caller, ignore.Tracked, false)
+}
+
+// relocated notes that directories moved, which a scan under way may have
+// missed. If files came into view by that, no earlier scan has them either:
+// their change times say nothing of the move.
+func (c *Capture) relocated(intoView bool) {
+	c.moved.Store(time.Now().UnixNano())
+	if intoView {
+		c.baseline.Store(0)
+	}
+}
+
+// notice says in one line that an excluded directory went.
+func (c *Capture) notice(e fusefs.Event) {
+	c.appendBy(e.Caller, &spool.Record{Kind: spool.KindNotice, Path: e.Path, Time: e.Time.UnixNano(), Reason: e.Path + " (excluded) was deleted; its content is not kept"})
+}
+
+// rule tells the matcher when a file with rules changed. Files that are tracked
+// from now on were passed over by every scan so far.
+func (c *Capture) rule(p string) {
+	if c.opt.Matcher == nil || !ignore.IsRuleFile(p) {
+		return
+	}
+	c.opt.Matcher.Reload(p)
+	if ignore.DecidesTracked(p) {
+		c.relocated(true)
+	}
+}
+
+// forget tells the matcher that a directory went or moved, rules and all.
+func (c *Capture) forget(p string, andBelow bool) {
+	if c.opt.Matcher != nil {
+		c.opt.Matcher.Forget(p, andBelow)
+	}
+}
+
+func (c *Capture) classOf(p string, dir bool) ignore.Class {
+	if c.opt.Matcher == nil {
+		return ignore.Tracked
+	}
+	return c.opt.Matcher.Class(p, dir)
+}
+
+func parent(p string) string {
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i] == '/' {
+			return p[:i]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// resumeOpen finishes what an undo, redo, restore or revert began before its
+// process was killed: somebody agreed to all of it. What has changed meanwhile
+// is left alone and named.
+func (e *env) resumeOpen(ctx context.Context, t target, c *wire.Client) error {
+	open, err := wire.Call[wire.OpenPlans](ctx, c, wire.MPlanOpen, wire.Empty{})
+	if err != nil {
+		return err
+	}
+	for _, head := range open.Plans {
+		plan, err := wire.Call[wire.Plan](ctx, c, wire.MPlan, wire.PlanRequest{Kind: "resume", Plan: head.ID})
+		if err != nil {
+			return err
+		}
+		res, err := e.carryOut(ctx, t, c, plan)
+		for _, x := range res.Failed {
+			fmt.Fprintf(e.stderr, "not done: %s: %s\n", quote(string(x.Path)), oneLine(x.Why))
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(e.stderr, "note: finished what was cut short %s: %s %s (%s; cachebro redo takes it back)\n",
+			atTime(head.Begun, e.now()), plan.Kind, oneLine(plan.Title), count(len(res.Done), "change"))
+	}
+	return nil
+}
+
+// resumeAfterMount is resumeOpen where it is not what was asked for: its
+// failure is said, and no more.
+func (e *env) resumeAfterMount(ctx context.Context, m plannedMount) {
+	t := target{root: m.Root, point: m.Mountpoint}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	c, err := e.connect(ctx, t.root)
+	if err == nil {
+		defer c.Close()
+		err = e.resumeOpen(ctx, t, c)
+	}
+	if err != nil {
+		fmt.Fprintf(e.stderr, "note: what was cut short could not be finished: %s\n", oneLine(err.Error()))
+	}
+}
+
+// rollback takes back what a killed undo, redo, restore or revert had done.
+func (e *env) rollback(ctx context.Context, t target, c *wire.Client, f planFlags) error {
+	open, err := wire.Call[wire.OpenPlans](ctx, c, wire.MPlanOpen, wire.Empty{})
+	if err != nil {
+		return err
+	}
+	if len(open.Plans) == 0 {
+		fmt.Fprintln(e.stdout, "nothing was cut short")
+		return nil
+	}
+	last := open.Plans[len(open.Plans)-1]
+	return e.takeBack(ctx, t, c, wire.PlanRequest{Kind: "rollback", Plan: last.ID}, f)
+}
+
+func atTime(at, now time.Time) string {
+	if at.IsZero() {
+		return "earlier"
+	}
+	return "at " + strings.TrimSpace(stamp(at, now))
+}

@@ -1,0 +1,254 @@
+package overseer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/mountd"
+	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs"
+	"cachebro/fusefs/ignore"
+	"cachebro/store/spool"
+	"cachebro/store/wire"
+)
+
+// drainLimit bounds how long an ordered end waits for captured content to reach
+// the spool.
+const drainLimit = 60 * time.Second
+
+// Serve is mountd: it mounts, reports, and stays until the mount has gone.
+// source is the directory, opened before; supervisor the pid that watches us, 0
+// for none. fd > 0 is a /dev/fuse that is mounted already.
+func Serve(c Config, source *os.File, fd, supervisor int, report io.WriteCloser, logger *slog.Logger) error {
+	signal.Ignore(syscall.SIGHUP) // a terminal's end is no reason to unmount
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+	s, err := start(c, source, fd, logger)
+	if err != nil {
+		return tell(report, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	outside := []project.Proc(nil)
+	if !c.Private && c.InPlace() {
+		if outside = standing(c); len(outside) > 0 {
+			go untilClear(ctx, c, s.setOutside)
+		} else {
+			s.setOutside(false)
+		}
+	}
+	s.record(supervisor)
+	s.link.run(ctx)
+	err = Report{OK: true, PID: os.Getpid(), Outside: outside}.send(report)
+	report.Close()
+	if err != nil {
+		logger.Warn("nobody waits for the mount", "error", err)
+	}
+	if supervisor > 0 {
+		go s.watchSupervisor(ctx, supervisor)
+	}
+	done := make(chan struct{})
+	go func() { s.server.Wait(); close(done) }()
+	s.stay(done, signals)
+	cancel()
+	return s.end()
+}
+
+// session is one mount from its beginning to its end.
+type session struct {
+	c       Config
+	logger  *slog.Logger
+	writer  *spool.Writer
+	capture *mountd.Capture
+	server  *fusefs.Server
+	link    *link
+	mount   project.Mount
+}
+
+// start brings up the spool, the daemon, capture and the mount, in this order,
+// and takes down what it made when one of them fails.
+func start(c Config, source *os.File, fd int, logger *slog.Logger) (s *session, err error) {
+	s = &session{c: c, logger: logger}
+	defer func() {
+		if err != nil {
+			s.abandon()
+		}
+	}()
+	if s.writer, err = spool.OpenWriter(wire.SpoolDir(c.State), spool.Options{}); err != nil {
+		return s, spoolError(c, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	client, err := dial(ctx, c, "mountd")
+	if err != nil {
+		return s, err
+	}
+	s.link = &link{client: client, source: source, logger: logger, poke: make(chan struct{}, 1), beat: s.heartbeat, heard: s.heard,
+		attach: wire.Attach{PID: os.Getpid(), Mountpoint: c.Mountpoint, InPlace: c.InPlace(), Outside: true, Spool: wire.SpoolDir(c.State)}}
+	matcher, err := ignore.New(source, c.Ignore)
+	if err != nil {
+		return s, fmt.Errorf("read the ignore rules: %w", err)
+	}
+	s.capture = mountd.New(mountd.Options{Spool: s.writer, Logger: logger, Matcher: matcher, Root: source, Version: c.Version, Mountpoint: c.Mountpoint, Source: c.Root})
+	s.server, err = fusefs.Mount(fusefs.Options{
+		Source: source, Mountpoint: c.Mountpoint, FD: fd, AllowOther: c.AllowOther, ReadOnly: c.ReadOnly,
+		Outside: true, Hidden: c.Hidden(), Observer: s.capture, Classifier: matcher, Logger: logger,
+	})
+	if err != nil {
+		return s, fmt.Errorf("mount %s: %w", c.Mountpoint, err)
+	}
+	if mounts, err := project.Overlays(); err == nil {
+		s.mount, _ = project.At(mounts, c.Mountpoint)
+	}
+	return s, nil
+}
+
+func spoolError(c Config, err error) error {
+	if errors.Is(err, spool.ErrLocked) {
+		r, _ := ReadRecord(c.State)
+		return wire.Errorf(wire.ErrLocked, "cachebro status "+c.Root+" tells who; end what still runs in the earlier mount, or: kill "+fmt.Sprint(r.PID),
+			"%s is served by another mount (mountd pid %d)", c.Root, r.PID)
+	}
+	return fmt.Errorf("open the spool: %w", err)
+}
+
+// abandon takes down a session that never got a mount.
+func (s *session) abandon() {
+	if s.capture != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = s.capture.Close(ctx)
+	}
+	if s.link != nil {
+		s.link.client.Close()
+	}
+	if s.writer != nil {
+		s.writer.Close()
+	}
+}
+
+// heartbeat is what the daemon should know of this side.
+func (s *session) heartbeat() wire.Heartbeat {
+	st := s.capture.Stats()
+	fsStats := s.server.Stats()
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	return wire.Heartbeat{Head: s.writer.LastSeq(), Outside: s.link.outside(), Capture: wire.CaptureState{
+		State: st.State, Since: st.Since, Reason: st.Reason, Queue: st.Queue, Spooled: s.writer.Size(), Gaps: st.PendingGaps,
+		Inodes: int64(fsStats.Inodes), Handles: int64(fsStats.Handles), HeapBytes: int64(mem.HeapInuse),
+	}}
+}
+
+// heard passes on how the store does.
+func (s *session) heard(a wire.HeartbeatAnswer) {
+	s.capture.SetHealthy(a.Healthy, a.Reason)
+	if !a.BaselineStart.IsZero() {
+		s.capture.BaselineDone(a.BaselineStart)
+	}
+}
+
+func (s *session) setOutside(on bool) {
+	s.server.SetOutside(on)
+	s.link.setOutside(on)
+	s.link.now()
+}
+
+// record notes who serves the mount, for umount and status.
+func (s *session) record(supervisor int) {
+	r := Record{PID: os.Getpid(), Supervisor: supervisor, Mountpoint: s.c.Mountpoint, MountID: s.mount.ID, Dev: s.mount.Dev, Since: time.Now(), Version: s.c.Version}
+	if err := writeJSON(filepath.Join(s.c.State, recordFile), r); err != nil {
+		s.logger.Warn("cannot record the mount", "error", err)
+	}
+}
+
+// watchSupervisor starts another supervisor when ours dies.
+func (s *session) watchSupervisor(ctx context.Context, pid int) {
+	for ctx.Err() == nil {
+		if p, err := watch(pid); err == nil {
+			// On an ordered end this goroutine is left behind in poll; the
+			// process ends right after.
+			_ = p.wait()
+			p.close()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		cmd := &exec.Cmd{Path: s.c.Exe, Args: append(s.c.args("supervise"), "--adopt", fmt.Sprint(os.Getpid())), Env: s.c.Env, Dir: "/", Stdout: os.Stderr, Stderr: os.Stderr, SysProcAttr: detached()}
+		if err := cmd.Start(); err != nil {
+			s.logger.Error("cannot start another supervisor", "error", err)
+			time.Sleep(5 * time.Second)
+			continue
+		}
+		pid = cmd.Process.Pid
+		s.logger.Warn("the supervisor is gone; started another one", "pid", pid)
+		s.record(pid)
+		go func() { _ = cmd.Wait() }()
+	}
+}
+
+// stay waits for the unmount. A first signal asks for it: in order, and when
+// the mount is still busy after 2 s by detaching it, after which those who are
+// inside are served until they leave. A second signal ends that too.
+func (s *session) stay(done <-chan struct{}, signals <-chan os.Signal) {
+	var lazily <-chan time.Time
+	asked := 0
+	for {
+		select {
+		case <-done:
+			return
+		case sig := <-signals:
+			if asked++; asked > 2 {
+				s.logger.Warn("ending although the mount is in use", "signal", sig)
+				return
+			}
+			if err := s.server.Unmount(); err != nil {
+				s.logger.Warn("unmount", "signal", sig, "error", err)
+			}
+			if lazily == nil {
+				lazily = time.After(2 * time.Second)
+			}
+		case <-lazily:
+			s.logger.Warn("the mount is busy: detaching it", "by", project.Describe(s.users(), 20))
+			if err := fusefs.Detach(s.c.Mountpoint); err != nil {
+				s.logger.Error("detach", "error", err)
+			}
+		}
+	}
+}
+
+func (s *session) users() []project.Proc {
+	return project.Scan(s.c.Mountpoint, map[int]bool{s.mount.ID: true}, true, project.Ours)
+}
+
+// end drains what was captured and says goodbye.
+func (s *session) end() error {
+	// An aborted connection ends the server and leaves a dead mount.
+	if project.Answers(s.c.Mountpoint, 200*time.Millisecond) == project.ErrDead {
+		if err := fusefs.Detach(s.c.Mountpoint); err != nil {
+			s.logger.Error("detach", "error", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
+	defer cancel()
+	err := s.capture.Close(ctx)
+	if err != nil {
+		err = fmt.Errorf("drain the captured contents: %w", err)
+	}
+	if werr := s.writer.Close(); err == nil && werr != nil {
+		err = fmt.Errorf("close the spool: %w", werr)
+	}
+	s.link.bye()
+	remove(filepath.Join(s.c.State, recordFile))
+	return err
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"cachebro/cmd/cachebro/carry"
+	"cachebro/store/wire"
+
+	"github.com/spf13/pflag"
+)
+
+// planFlags are common to all commands that take something back.
+type planFlags struct {
+	dryRun, yes, json, merge, force *bool
+}
+
+func addPlanFlags(fs *pflag.FlagSet, conflicts bool) planFlags {
+	f := planFlags{merge: new(bool), force: new(bool)}
+	f.dryRun = fs.BoolP("dry-run", "n", false, "only show what would be done")
+	f.yes = fs.BoolP("yes", "y", false, "do not ask")
+	f.json = fs.Bool("json", false, "print the plan and what was done as JSON")
+	if conflicts {
+		f.merge = fs.Bool("merge", false, "merge files that others changed since, where that is clean")
+		f.force = fs.Bool("force", false, "also overwrite what others changed since")
+	}
+	return f
+}
+
+// takeBack asks the daemon for a plan, shows it, asks the person, and carries
+// it out through the mountpoint.
+func (e *env) takeBack(ctx context.Context, t target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
+	r.Merge, r.Force, r.DryRun = *f.merge, *f.force, *f.dryRun
+	if !r.DryRun && r.Kind != "rollback" {
+		if err := e.resumeOpen(ctx, t, c); err != nil {
+			return err
+		}
+	}
+	plan, err := wire.Call[wire.Plan](ctx, c, wire.MPlan, r)
+	if err != nil {
+		return err
+	}
+	out := e.stdout
+	if *f.json {
+		out = io.Discard
+	}
+	e.showPlan(out, plan)
+	if *f.dryRun || len(plan.Steps) == 0 {
+		if *f.json {
+			return e.printPlanJSON(plan, carry.Result{})
+		}
+		if len(plan.Steps) == 0 {
+			fmt.Fprintln(out, "nothing to do")
+			if r.Kind == "rollback" && !r.DryRun {
+				if _, err := c.Call(ctx, wire.MPlanDone, wire.PlanDone{ID: r.Plan, Finished: true}, nil, nil); err != nil {
+					return err
+				}
+			}
+			if len(plan.Conflicts)+len(plan.Lost) > 0 {
+				return exitStatus(1)
+			}
+		}
+		return nil
+	}
+	if !*f.yes {
+		if err := e.confirm(fmt.Sprintf("%s: change %s?", plan.Kind, count(len(plan.Steps), "file"))); err != nil {
+			_, _ = c.Call(context.WithoutCancel(ctx), wire.MPlanDone, wire.PlanDone{ID: plan.ID, Finished: true}, nil, nil)
+			return err
+		}
+	}
+	res, err := e.carryOut(ctx, t, c, plan)
+	for _, x := range res.Failed {
+		fmt.Fprintf(e.stderr, "not done: %s: %s\n", quote(string(x.Path)), oneLine(x.Why))
+	}
+	if *f.json {
+		err = errors.Join(err, e.printPlanJSON(plan, res))
+	} else if n := len(res.Done); n > 0 && ctx.Err() != nil {
+		fmt.Fprintf(out, "stopped: %d of %s done (cachebro redo takes them back)\n", n, count(len(plan.Steps), "change"))
+	} else if n > 0 {
+		fmt.Fprintf(out, "done: %s (cachebro redo takes it back)\n", count(n, "change"))
+	}
+	if err == nil && len(res.Failed)+len(plan.Conflicts)+len(plan.Lost) > 0 {
+		return exitStatus(1) // each was named
+	}
+	return err
+}
+
+// carryOut does the steps and tells the daemon's journal, in batches.
+func (e *env) carryOut(ctx context.Context, t target, c *wire.Client, plan wire.Plan) (carry.Result, error) {
+	var pending []int
+	flush := func(d wire.PlanDone) error {
+		d.ID, d.Done = plan.ID, pending
+		pending = nil
+		_, err := c.Call(context.WithoutCancel(ctx), wire.MPlanDone, d, nil, nil)
+		return err
+	}
+	fetch := func(ctx context.Context, n int) ([]byte, error) {
+		return c.Call(ctx, wire.MPlanFetch, wire.PlanFetch{ID: plan.ID, N: n}, nil, nil)
+	}
+	res, err := carry.Out(ctx, t.base(), plan, fetch, func(n int) error {
+		if pending = append(pending, n); len(pending) < 64 {
+			return nil
+		}
+		return flush(wire.PlanDone{})
+	})
+	// Who stops it wants no more of it: only what is killed is resumed.
+	finished := err == nil || ctx.Err() != nil
+	if ferr := flush(wire.PlanDone{Failed: res.Failed, Finished: finished}); err == nil && ferr != nil {
+		err = fmt.Errorf("the files are written, but the journal of the plan could not be closed: %w", ferr)
+	}
+	return res, err
+}
+
+// letters of the preview, as in git status.
+var letters = map[string]string{"write": "M", "delete": "D", "mkdir": "A", "rmdir": "D", "rename": "R", "symlink": "L", "chmod": "m"}
+
+// showPlan is the preview: one line per file, conflicts apart.
+func (e *env) showPlan(w io.Writer, plan wire.Plan) {
+	p := paint{e.colour()}
+	if plan.Title != "" {
+		fmt.Fprintln(w, p.bold(oneLine(plan.Title)))
+	}
+	added, removed := 0, 0
+	for _, s := range plan.Steps {
+		letter := letters[s.Do]
+		if s.Do == "write" && s.Expect == "absent" {
+			letter = "A"
+		}
+		line := fmt.Sprintf("  %s %s", letter, quote(string(s.Path)))
+		if len(s.To) > 0 {
+			line += " -> " + quote(string(s.To))
+		}
+		if s.Added+s.Removed > 0 {
+			line += "  " + p.green(fmt.Sprintf("+%d", s.Added)) + " " + p.red(fmt.Sprintf("-%d", s.Removed))
+			added, removed = added+s.Added, removed+s.Removed
+		} else if s.Do == "chmod" {
+			line += fmt.Sprintf("  mode %04o", s.Mode&0o7777)
+		}
+		fmt.Fprintln(w, line)
+	}
+	for _, x := range plan.Conflicts {
+		fmt.Fprintf(w, "  %s %s: %s\n", p.red("conflict"), quote(string(x.Path)), conflictText(x, e))
+	}
+	for _, x := range plan.Lost {
+		fmt.Fprintf(w, "  %s %s: %s\n", p.red("lost"), quote(string(x.Path)), oneLine(x.Why))
+	}
+	if len(plan.Steps) > 1 {
+		fmt.Fprintf(w, "%s, +%d -%d lines\n", count(len(plan.Steps), "file"), added, removed)
+	}
+}
+
+func conflictText(x wire.Conflict, e *env) string {
+	text := oneLine(x.Why)
+	if a := who(x.Actor); a != "-" {
+		text += " by " + a
+	}
+	if !x.Time.IsZero() {
+		text += " at " + strings.TrimSpace(stamp(x.Time, e.now()))
+	}
+	return text
+}
+
+func (e *env) printPlanJSON(plan wire.Plan, res carry.Result) error {
+	steps := make([]map[string]any, 0, len(plan.Steps))
+	for _, s := range plan.Steps {
+		m, err := object(s, map[string][]byte{"path": s.Path, "to": s.To, "target": s.Target})
+		if err != nil {
+			return err
+		}
+		steps = append(steps, m)
+	}
+	list := func(cs []wire.Conflict) ([]map[string]any, error) {
+		all := make([]map[string]any, 0, len(cs))
+		for _, x := range cs {
+			m, err := object(x, map[string][]byte{"path": x.Path})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, m)
+		}
+		return all, nil
+	}
+	conflicts, err := list(plan.Conflicts)
+	lost, err2 := list(plan.Lost)
+	failed, err3 := list(res.Failed)
+	if err := errors.Join(err, err2, err3); err != nil {
+		return err
+	}
+	return e.printJSON(map[string]any{"id": plan.ID, "kind": plan.Kind, "title": plan.Title, "steps": steps, "conflicts": conflicts, "lost": lost, "done": res.Done, "failed": failed})
+}
+
+// count is "1 file", "2 files".
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// here is the project of the working directory, connected.
+func (e *env) here(ctx context.Context, dir string) (target, *wire.Client, error) {
+	if dir == "" {
+		dir = "."
+	}
+	if _, err := os.Lstat(dir); err != nil && dir != "." {
+		return target{}, nil, err
+	}
+	return e.open(ctx, dir)
+}

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/overseer"
+	"cachebro/cmd/cachebro/project"
+)
+
+// plannedMount is a mount that passed all checks.
+type plannedMount struct {
+	overseer.Config
+	notes   []string
+	already bool // ours, and it answers
+	mountd  int
+}
+
+// planMount decides what is to be mounted where and refuses what cannot work,
+// each with its own message, before anything is made.
+func (e *env) planMount(dir string, f mountFlags) (m plannedMount, err error) {
+	asked, err := e.existingDir(dir)
+	if err != nil {
+		return m, err
+	}
+	m.Root = asked
+	if top, ok := project.Top(asked); ok && top != asked && !f.exact {
+		m.Root = top
+		m.notes = append(m.notes, fmt.Sprintf("mounting %s, the top level of this git work tree (--exact insists on %s)", quote(top), quote(asked)))
+	}
+	m.Mountpoint = m.Root
+	if f.at != "" {
+		if m.Mountpoint, err = e.existingDir(f.at); err != nil {
+			return m, err
+		}
+	} else if runtime.GOOS != "linux" {
+		return m, hintf("mkdir ~/watched && cachebro mount "+quote(dir)+" --at ~/watched", "a mount in place needs Linux")
+	}
+	if m.Root == "/" {
+		return m, hintf("cachebro mount DIR, with the directory of a project", "the root directory cannot be a project")
+	}
+	if f.at != "" && !m.InPlace() {
+		if err := checkElsewhere(m.Root, m.Mountpoint); err != nil {
+			return m, err
+		}
+	}
+	if done, err := e.checkMounts(&m); done || err != nil {
+		return m, err
+	}
+	if err := refuseSource(m.Root); err != nil {
+		return m, err
+	}
+	if err := e.checkFuse(f.private); err != nil {
+		return m, err
+	}
+	if f.at != "" && !m.InPlace() {
+		if err := checkEmpty(m.Mountpoint); err != nil {
+			return m, err
+		}
+	}
+	if err := e.checkSpace(m.Root); err != nil {
+		return m, err
+	}
+	if m.State, err = e.paths().MakeState(m.Root); err != nil {
+		return m, err
+	}
+	if m.InPlace() && m.Hidden() != "" {
+		return m, hintf("export CACHEBRO_DIR=/a/directory/outside", "the state directory %s lies inside the project, where the mount would cover it", quote(m.State))
+	}
+	m.Exe, m.Version, m.Env, m.Paths = e.exe, version, e.standingNowhere(), e.paths()
+	m.ReadOnly = f.readOnly
+	if !f.private {
+		m.AllowOther, err = e.allowOther(f, &m)
+	}
+	return m, err
+}
+
+// existingDir resolves a directory argument and says what is wrong with it.
+func (e *env) existingDir(dir string) (string, error) {
+	abs, err := e.abs(dir)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	switch {
+	case errors.Is(err, syscall.ENOTCONN):
+		return abs, nil // a dead mount: checkMounts clears it away
+	case errors.Is(err, fs.ErrNotExist):
+		return "", hintf("mkdir -p "+quote(abs), "%s does not exist", quote(abs))
+	case errors.Is(err, syscall.ELOOP):
+		return "", hintf("ls -l "+quote(abs), "%s is a symlink that leads to itself", quote(abs))
+	case errors.Is(err, fs.ErrPermission):
+		return "", hintf("ls -ld "+quote(abs), "%s cannot be entered: permission denied", quote(abs))
+	case err != nil:
+		return "", err
+	}
+	fi, err := os.Stat(real)
+	switch {
+	case errors.Is(err, syscall.ENOTCONN):
+		return real, nil
+	case err != nil:
+		return "", err
+	case !fi.IsDir():
+		return "", hintf("cachebro mount "+quote(filepath.Dir(real)), "%s is not a directory", quote(abs))
+	}
+	return real, nil
+}
+
+// checkElsewhere refuses a mountpoint that would contain its source, or lie in it.
+func checkElsewhere(root, point string) error {
+	if project.Within(point, root) {
+		return hintf("choose a mountpoint outside, or mount in place: cachebro mount "+quote(root), "the mountpoint %s is inside the project %s", quote(point), quote(root))
+	}
+	if project.Within(root, point) {
+		return hintf("choose another mountpoint, or mount in place: cachebro mount "+quote(root), "the mountpoint %s contains the project %s", quote(point), quote(root))
+	}
+	return nil
+}
+
+func checkEmpty(point string) error {
+	d, err := os.Open(point)
+	if err != nil {
+		return fmt.Errorf("look into the mountpoint: %w", err)
+	}
+	defer d.Close()
+	if names, _ := d.Readdirnames(1); len(names) > 0 {
+		return hintf("mkdir a directory of its own for the mount", "the mountpoint %s is not empty (it holds %s)", quote(point), quote(names[0]))
+	}
+	return nil
+}
+
+// checkMounts looks for mounts of ours on, around and inside. done: the project
+// is mounted where it should be already. A dead mount of ours is cleared away.
+func (e *env) checkMounts(m *plannedMount) (done bool, err error) {
+	for range 4 { // dead mounts may lie on top of each other
+		mounts, err := project.Overlays()
+		if err != nil {
+			return false, err
+		}
+		on, ok := project.At(mounts, m.Mountpoint)
+		if !ok {
+			return false, checkNesting(mounts, m)
+		}
+		switch err := project.Answers(on.Point, 3*time.Second); {
+		case errors.Is(err, project.ErrDead):
+			if err := clearDead(on); err != nil {
+				return false, err
+			}
+			m.notes = append(m.notes, "cleared away a dead mount on "+quote(on.Point))
+			continue
+		case errors.Is(err, project.ErrHung):
+			return false, hintf("cachebro umount --lazy "+quote(on.Point), "%s is mounted, but its mount does not answer", quote(on.Point))
+		}
+		if on.Source != m.Root {
+			return false, hintf("cachebro umount "+quote(on.Point), "%s is already the mountpoint of %s", quote(on.Point), quote(on.Source))
+		}
+		m.already = true
+		if m.State, err = e.paths().State(m.Root); err == nil {
+			if r, ok := overseer.ReadRecord(m.State); ok && r.Mountpoint == on.Point {
+				m.mountd = r.PID
+			}
+		}
+		if m.mountd == 0 {
+			m.mountd = project.FindMountd(on.Point)
+		}
+		return true, nil
+	}
+	return false, hintf("umount "+quote(m.Mountpoint), "dead mounts on %s do not go away", quote(m.Mountpoint))
+}
+
+// checkNesting refuses a mount around, inside or beside another one of ours.
+func checkNesting(mounts []project.Mount, m *plannedMount) error {
+	for _, other := range mounts {
+		if other.Source == m.Root {
+			return hintf("cachebro umount "+quote(other.Point), "%s is mounted already, at %s", quote(m.Root), quote(other.Point))
+		}
+	}
+	if above, ok := project.Above(mounts, m.Root); ok && above.Point != m.Mountpoint {
+		return hintf("it is watched already: cachebro status "+quote(above.Point), "%s lies inside the mount on %s", quote(m.Root), quote(above.Point))
+	}
+	if above, ok := project.Above(mounts, m.Mountpoint); ok {
+		return hintf("choose another mountpoint", "%s lies inside the mount on %s", quote(m.Mountpoint), quote(above.Point))
+	}
+	if below, ok := project.Below(mounts, m.Root); ok {
+		return hintf("cachebro umount "+quote(below.Point), "another mount lies inside %s: %s", quote(m.Root), quote(below.Point))
+	}
+	return nil
+}
+
+// checkFuse: is there FUSE, and may we use it?
+func (e *env) checkFuse(private bool) error {
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return hintf("modprobe fuse; in a container: docker run --device /dev/fuse --cap-add SYS_ADMIN; cachebro serve works without a mount", "there is no /dev/fuse on this machine")
+	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.ENXIO):
+		return hintf("modprobe fuse", "/dev/fuse is there, but the kernel has no FUSE")
+	case err != nil && os.Getuid() == 0:
+		return hintf("in a container: docker run --device /dev/fuse --cap-add SYS_ADMIN", "/dev/fuse cannot be opened: %v", err)
+	case err != nil:
+		return hintf("sudo chmod 666 /dev/fuse, or join the group that owns it", "/dev/fuse cannot be opened: %v", err)
+	}
+	f.Close()
+	if os.Getuid() == 0 || private {
+		return nil
+	}
+	if _, err := exec.LookPath("fusermount3"); err != nil {
+		return hintf("sudo apt-get install fuse3; without it: cachebro run --private -- COMMAND", "fusermount3 is missing, without which only root can mount")
+	}
+	return nil
+}
+
+// allowOther decides who may enter. Without allow_other not even root may: that
+// is the kernel's rule, and it surprises backups, sudo and docker -v.
+func (e *env) allowOther(f mountFlags, m *plannedMount) (bool, error) {
+	if f.noAllowOther {
+		return false, nil
+	}
+	if os.Getuid() == 0 || userAllowOther() {
+		return true, nil
+	}
+	if f.allowOther {
+		return false, hintf("echo user_allow_other | sudo tee -a /etc/fuse.conf", "--allow-other needs user_allow_other in /etc/fuse.conf")
+	}
+	m.notes = append(m.notes, "only you can enter the mount: sudo, root's backups and docker -v cannot (user_allow_other in /etc/fuse.conf would let them)")
+	return false, nil
+}
+
+func userAllowOther() bool {
+	f, err := os.Open("/etc/fuse.conf")
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if strings.TrimSpace(s.Text()) == "user_allow_other" {
+			return true
+		}
+	}
+	return false
+}
+
+// standingNowhere is the environment for the mount's processes: without a
+// working directory, at which a library might look through the mount.
+func (e *env) standingNowhere() []string {
+	vars := make([]string, 0, len(e.vars))
+	for _, kv := range e.vars {
+		if !strings.HasPrefix(kv, "PWD=") && !strings.HasPrefix(kv, "OLDPWD=") {
+			vars = append(vars, kv)
+		}
+	}
+	return vars
+}
+
+// minSpace is what a store needs to be opened at all.
+const minSpace = 32 << 20
+
+// checkSpace looks at the file system that the state is on, before anything is
+// made there.
+func (e *env) checkSpace(root string) error {
+	state, err := e.paths().State(root)
+	if err != nil {
+		return err
+	}
+	dir := state
+	for {
+		var st syscall.Statfs_t
+		err := syscall.Statfs(dir, &st)
+		if errors.Is(err, fs.ErrNotExist) && dir != "/" {
+			dir = filepath.Dir(dir)
+			continue
+		}
+		if free := int64(st.Bavail) * int64(st.Bsize); err == nil && free < minSpace {
+			return hintf("free some space, or export CACHEBRO_DIR=/a/larger/disk", "no space for the history: %s has %s free, and at least %s are needed", quote(dir), bytesText(free), bytesText(minSpace))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"cachebro/cmd/cachebro/overseer"
+	"cachebro/fusefs/ignore"
+	"cachebro/store/daemon"
+	"cachebro/store/wire"
+
+	"github.com/spf13/pflag"
+)
+
+// The descriptors that a parent hands down: Report on the first, the source
+// directory on the second, an already mounted /dev/fuse on the third.
+const (
+	reportFD = 3
+	sourceFD = 4
+	deviceFD = 5
+)
+
+// configFlags are how one process describes the mount to the next.
+func (e *env) configFlags(fs *pflag.FlagSet) *overseer.Config {
+	c := &overseer.Config{Exe: e.exe, Version: version, Env: e.vars, Paths: e.paths()}
+	fs.StringVar(&c.Root, "root", "", "the project's root")
+	fs.StringVar(&c.Mountpoint, "mountpoint", "", "where to mount")
+	fs.StringVar(&c.State, "state", "", "state directory")
+	fs.BoolVar(&c.AllowOther, "allow-other", false, "let other users in")
+	fs.BoolVar(&c.ReadOnly, "read-only", false, "refuse writes")
+	fs.BoolVar(&c.Private, "private", false, "in a mount namespace of its own")
+	return c
+}
+
+func (e *env) checkConfig(c *overseer.Config) error {
+	if !filepath.IsAbs(c.Root) || !filepath.IsAbs(c.Mountpoint) || !filepath.IsAbs(c.State) {
+		return e.usagef("%s is started by cachebro mount, with absolute --root, --mountpoint and --state", e.cmd.name)
+	}
+	return nil
+}
+
+func superviseCommand() command {
+	return command{
+		name: "supervise", short: "watches over a mount (started by cachebro mount)", ownSignals: true,
+		run: func(ctx context.Context, e *env) error {
+			fs := e.flags()
+			c := e.configFlags(fs)
+			adopt := fs.Int("adopt", 0, "watch over this mountd, which runs already")
+			report := fs.Bool("report", false, "tell descriptor 3 when the mount answers")
+			if _, err := e.parse(fs, 0, 0); err != nil {
+				return err
+			}
+			if err := e.checkConfig(c); err != nil {
+				return err
+			}
+			signal.Ignore(syscall.SIGHUP)
+			ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			logger := slog.New(slog.NewTextHandler(e.stderr, nil)).With("pid", os.Getpid())
+			if *adopt > 0 {
+				return overseer.Adopt(ctx, *c, *adopt, logger)
+			}
+			var w io.WriteCloser
+			if *report {
+				w = inherited(reportFD, "report")
+			}
+			return overseer.Supervise(ctx, *c, w, logger)
+		},
+	}
+}
+
+func mountdCommand() command {
+	return command{
+		name: "mountd", short: "serves a mount (started by cachebro supervise)", ownSignals: true,
+		run: func(_ context.Context, e *env) error {
+			fs := e.flags()
+			c := e.configFlags(fs)
+			supervisor := fs.Int("supervisor", 0, "pid of the process that watches over this one")
+			device := fs.Bool("device", false, "descriptor 5 is a mounted /dev/fuse")
+			if _, err := e.parse(fs, 0, 0); err != nil {
+				return err
+			}
+			if err := e.checkConfig(c); err != nil {
+				return err
+			}
+			fd := 0
+			if *device {
+				syscall.CloseOnExec(deviceFD)
+				fd = deviceFD
+			}
+			// fusefs names the mount after the source's file name.
+			c.Ignore.ExcludesFile = e.excludesFile()
+			source := inherited(sourceFD, c.Root)
+			defer source.Close()
+			if fi, err := source.Stat(); err != nil || !fi.IsDir() {
+				return e.usagef("mountd is started by cachebro supervise, which hands it the source directory")
+			}
+			logger := slog.New(slog.NewTextHandler(e.stderr, nil)).With("pid", os.Getpid())
+			return overseer.Serve(*c, source, fd, *supervisor, inherited(reportFD, "report"), logger)
+		},
+	}
+}
+
+// inherited is a descriptor that our parent handed down; our own children do
+// not get it.
+func inherited(fd int, name string) *os.File {
+	syscall.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), name)
+}
+
+func daemonCommand() command {
+	return command{
+		name: "daemon", short: "owns a project's store (started when it is needed)", ownSignals: true,
+		run: func(ctx context.Context, e *env) error {
+			fs := e.flags()
+			root := fs.String("root", "", "the project's root")
+			if _, err := e.parse(fs, 0, 0); err != nil {
+				return err
+			}
+			if !filepath.IsAbs(*root) {
+				return e.usagef("daemon: --root must be an absolute path")
+			}
+			limits, err := e.storeLimits()
+			if err != nil {
+				return err
+			}
+			err = daemon.Run(ctx, daemon.Options{
+				Root: *root, Paths: e.paths(), Version: version, Ignore: ignore.Options{ExcludesFile: e.excludesFile()}, Store: limits,
+			})
+			if errors.Is(err, wire.ErrLocked) {
+				return hintf("cachebro status "+quote(*root), "%w", err)
+			}
+			return err
+		},
+	}
+}

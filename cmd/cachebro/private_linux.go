@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/overseer"
+
+	"golang.org/x/sys/unix"
+)
+
+// foreground: does the terminal, if we have one, send its signals to our
+// process group? Standard input may be a file all the same.
+func foreground() bool {
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	pgrp, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && pgrp == unix.Getpgrp()
+}
+
+// runPrivate runs the command in a mount namespace of its own. The store daemon
+// is started out here: one that lived in there would keep the namespace.
+//
+// A process with several threads cannot enter a user namespace, so a child
+// (cachebro private) is born in it. Its own uid is mapped to itself; an ambient
+// capability survives the exec and lets it mount.
+func (s *session) runPrivate(ctx context.Context) error {
+	c, err := s.connect(ctx, s.plan.Root)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if os.Geteuid() != 0 {
+		attr.Cloneflags |= syscall.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+	}
+	args := []string{"cachebro", "private", "--root", s.plan.Root, "--mountpoint", s.plan.Mountpoint, "--state", s.plan.State, "--session", s.id, "--client", s.client, "--program", s.path}
+	if s.plan.ReadOnly {
+		args = append(args, "--read-only")
+	}
+	cmd := &exec.Cmd{Path: s.exe, Args: append(append(args, "--"), s.args...), Env: s.vars, Dir: s.env.dir, Stdin: s.stdin, Stdout: s.stdout, Stderr: s.stderr, SysProcAttr: attr}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EUSERS) {
+			return hintf("sudo sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0, or without --private", "this system does not let you make a user namespace: %v", err)
+		}
+		return fmt.Errorf("enter a namespace: %w", err)
+	}
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case sig := <-signals:
+				if sig != syscall.SIGINT && sig != syscall.SIGQUIT || !foreground() {
+					_ = cmd.Process.Signal(sig)
+				}
+			}
+		}
+	}()
+	err = childStatus(cmd.Wait())
+	close(done)
+	if werr := s.awaitStored(ctx, s.plan.Root); werr != nil {
+		fmt.Fprintf(s.stderr, "note: %s\n", oneLine(werr.Error()))
+	}
+	return err
+}
+
+func privateCommand() command {
+	return command{
+		name: "private", short: "mounts and runs a command inside a namespace (started by cachebro run --private)", ownSignals: true,
+		run: runInNamespace,
+	}
+}
+
+func runInNamespace(ctx context.Context, e *env) error {
+	fs := e.flags()
+	fs.SetInterspersed(false)
+	c := e.configFlags(fs)
+	id := fs.String("session", "", "the session's id")
+	client := fs.String("client", "", "the command's name")
+	program := fs.String("program", "", "the command's file")
+	args, err := e.parse(fs, 1, -1)
+	if err != nil {
+		return err
+	}
+	if err := e.checkConfig(c); err != nil {
+		return err
+	}
+	c.Private = true
+	// What is mounted in here must not show outside.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return hintf("cachebro run without --private", "the mount namespace cannot be made private: %v", err)
+	}
+	source, err := os.Open(c.Root)
+	if err != nil {
+		return fmt.Errorf("open the source: %w", err)
+	}
+	defer source.Close()
+	device, err := mountHere(c, source)
+	if err != nil {
+		return err
+	}
+	mountd, err := overseer.StartMountd(*c, source, device)
+	device.Close()
+	if err != nil {
+		_ = unix.Unmount(c.Mountpoint, unix.MNT_DETACH)
+		return err
+	}
+	s := session{env: e, plan: plannedMount{Config: *c}, path: *program, args: args, client: *client, id: *id}
+	// The command must not get our capability. It is started from this thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err == nil {
+		err = s.run(ctx)
+	}
+	_ = unix.Unmount(c.Mountpoint, unix.MNT_DETACH)
+	// What the command left running in the background is served on.
+	mountd.Await(5 * time.Second)
+	return err
+}
+
+// mountHere mounts FUSE with our own mount(2): fusermount3 has no power in a
+// user namespace. /dev/fuse must be opened in the namespace that mounts it.
+func mountHere(c *overseer.Config, source *os.File) (*os.File, error) {
+	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open /dev/fuse: %w", err)
+	}
+	options := []string{
+		fmt.Sprintf("fd=%d", device.Fd()), fmt.Sprintf("rootmode=%o", unix.S_IFDIR),
+		fmt.Sprintf("user_id=%d", os.Geteuid()), fmt.Sprintf("group_id=%d", os.Getegid()),
+		"default_permissions", fmt.Sprintf("max_read=%d", 1<<20),
+	}
+	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
+	if c.ReadOnly {
+		flags |= unix.MS_RDONLY
+	}
+	if err := unix.Mount(c.Root, c.Mountpoint, "fuse.cachebro", flags, strings.Join(options, ",")); err != nil {
+		device.Close()
+		return nil, hintf("cachebro run without --private", "mount inside the namespace: %v", err)
+	}
+	return device, nil
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"cachebro/store/wire"
+)
+
+func reindexCommand() command {
+	return command{
+		name: "reindex", group: groupStore, args: "[DIR]", short: "bring the search index up to date, or make it anew with --full",
+		long: "The index follows by itself; this is for when nothing was mounted or it is doubted.\n\nExamples:\n  cachebro reindex\n  cachebro reindex --full",
+		run: func(ctx context.Context, e *env) error {
+			fs := e.flags()
+			full := fs.Bool("full", false, "throw the index away first")
+			asJSON := fs.Bool("json", false, "print JSON")
+			args, err := e.parse(fs, 0, 1)
+			if err != nil {
+				return err
+			}
+			r := wire.IndexRequest{Do: "reindex"}
+			if *full {
+				r.Do = "full"
+			}
+			return e.index(ctx, first(args, "."), r, *asJSON)
+		},
+	}
+}
+
+func indexCommand() command {
+	return command{
+		name: "index", group: groupStore, args: "stats|list|forget|reconcile [PATH]", short: "what the search index holds",
+		long: `  stats      files, chunks, words, size
+  list       the files, with the version each was indexed at
+  forget     index the files at or below a path anew
+  reconcile  compare every file with the version log and mend what differs
+
+Examples:
+  cachebro index stats
+  cachebro index list src
+  cachebro index forget src/generated`,
+		run: func(ctx context.Context, e *env) error {
+			fs := e.flags()
+			limit := fs.IntP("limit", "n", 0, "list at most this many files")
+			asJSON := fs.Bool("json", false, "print JSON")
+			args, err := e.parse(fs, 1, 2)
+			if err != nil {
+				return err
+			}
+			switch args[0] {
+			case "stats", "list", "reconcile":
+			case "forget":
+				if len(args) < 2 {
+					return e.usagef("index: forget needs a path")
+				}
+			default:
+				return e.usagef("index: unknown request %s: want stats, list, forget or reconcile", quote(args[0]))
+			}
+			return e.index(ctx, first(args[1:], "."), wire.IndexRequest{Do: args[0], Limit: *limit}, *asJSON)
+		},
+	}
+}
+
+func (e *env) index(ctx context.Context, where string, r wire.IndexRequest, asJSON bool) error {
+	t, err := e.locateOrTop(where)
+	if err != nil {
+		return err
+	}
+	c, err := e.connect(ctx, t.root)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	r.Path = t.rel
+	a, err := wire.Call[wire.StoreAnswer](ctx, c, wire.MIndex, r)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return e.printJSON(map[string]any{"text": a.Text, "facts": json.RawMessage(a.Facts)})
+	}
+	if a.Text != "" {
+		_, err = fmt.Fprintln(e.stdout, a.Text)
+	}
+	return err
+}

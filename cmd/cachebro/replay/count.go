@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// counter counts the tokens of a text.
+type counter func(string) int
+
+// ask is one read as a reader asks for it.
+type ask struct {
+	path        string
+	now         []string // the file's lines, what follows its last newline included
+	first, last int
+	whole       bool
+	full        string // what the tool sends without cachebro
+}
+
+// result of one session.
+type result struct {
+	name                string
+	reads, stubs, diffs int
+	edits, unplaced     int
+	full, sent, oracle  int // tokens of reads and edits
+	young               int // as oracle, of one that lets a base expire as the design does
+	schema, injected    int
+	other               int // tokens of all other results, as recorded
+	contexts            int
+	wrong               []string       // stubs and diffs that were not true
+	lost                map[string]int // tokens above the oracle, by reason
+}
+
+func (r *result) overhead() int { return r.schema + r.injected }
+func (r *result) saved() int    { return r.full - r.sent - r.overhead() }
+func (r *result) best() int     { return r.full - r.oracle }
+func (r *result) within() int   { return r.full - r.young }
+
+func percent(a, b int) string {
+	if b == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", 100*float64(a)/float64(b))
+}
+
+func (r *result) add(o *result) {
+	r.reads, r.stubs, r.diffs, r.edits, r.unplaced = r.reads+o.reads, r.stubs+o.stubs, r.diffs+o.diffs, r.edits+o.edits, r.unplaced+o.unplaced
+	r.full, r.sent, r.oracle, r.young = r.full+o.full, r.sent+o.sent, r.oracle+o.oracle, r.young+o.young
+	r.schema, r.injected, r.other, r.contexts = r.schema+o.schema, r.injected+o.injected, r.other+o.other, r.contexts+o.contexts
+	r.wrong = append(r.wrong, o.wrong...)
+	for k, v := range o.lost {
+		if r.lost == nil {
+			r.lost = map[string]int{}
+		}
+		r.lost[k] += v
+	}
+}
+
+// table prints the sessions, the worst of them and the sum.
+func table(w io.Writer, title string, rs []*result) {
+	fmt.Fprintf(w, "\n%s\n", title)
+	const row = "%-6s %5s %5s %5s %9s %9s %7s %8s %8s %8s %8s %7s %8s %7s %6s\n"
+	fmt.Fprintf(w, row, "trace", "reads", "stubs", "diffs", "full", "sent", "schema", "injected", "saved", "saved %", "oracle", "ratio %", "in 60k", "ratio %", "false")
+	line := func(r *result) {
+		fmt.Fprintf(w, row, r.name, fmt.Sprint(r.reads), fmt.Sprint(r.stubs), fmt.Sprint(r.diffs), fmt.Sprint(r.full), fmt.Sprint(r.sent), fmt.Sprint(r.schema),
+			fmt.Sprint(r.injected), fmt.Sprint(r.saved()), percent(r.saved(), r.full), fmt.Sprint(r.best()), percent(r.saved(), r.best()), fmt.Sprint(r.within()), percent(r.saved(), r.within()), fmt.Sprint(len(r.wrong)))
+	}
+	sum := &result{name: "all"}
+	worst := rs[0]
+	for _, r := range rs {
+		line(r)
+		sum.add(r)
+		if r.saved() < worst.saved() {
+			worst = r
+		}
+	}
+	line(sum)
+	fmt.Fprintf(w, "worst session: %s, %d tokens (%s %%); of all tool results %s %% were saved; answers alone reach %s %% of the oracle, %s %% of one whose bases expire after 60k tokens\n",
+		worst.name, worst.saved(), percent(worst.saved(), worst.full), percent(sum.saved(), sum.full+sum.other), percent(sum.full-sum.sent, sum.best()), percent(sum.full-sum.sent, sum.within()))
+	if len(sum.lost) > 0 {
+		fmt.Fprintf(w, "tokens above the oracle: %s\n", strings.Trim(fmt.Sprint(sum.lost), "map[]"))
+	}
+	for _, s := range sum.wrong {
+		fmt.Fprintln(w, "FALSE:", s)
+	}
+}

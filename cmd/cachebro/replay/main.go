@@ -1,0 +1,92 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"cachebro/store/tokens"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "replay:", err)
+		os.Exit(1)
+	}
+}
+
+// run replays the chosen traces and prints a table for each way.
+func run(args []string, stdout, stderr io.Writer) error {
+	fs := flag.NewFlagSet("replay", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	dir := fs.String("traces", "testdata/traces", "directory of the traces")
+	modes := fs.String("mode", "hooks,mcp", "hooks, mcp, or both")
+	profile := fs.String("tools", "default", "mcp: profile of the tools")
+	names := fs.String("session", "", "numbers of the traces, comma-separated; all of them")
+	recovery := fs.String("recovery", "compact", "the hooks' option: compact, always, off")
+	process := fs.Bool("process", false, "run each hook as a process of its own")
+	given := fs.String("binary", "", "a cachebro that was built before; else it is built")
+	verbose := fs.Bool("v", false, "print every answer that was not simply the text")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	var only []string
+	if *names != "" {
+		only = strings.Split(*names, ",")
+	}
+	traces, err := loadAll(*dir, only)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp("", "cachebro-replay-bin")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	binary, version, err := build(tmp, *given)
+	if err != nil {
+		return err
+	}
+	wrong := 0
+	for _, mode := range strings.Split(*modes, ",") {
+		o := options{mode: mode, profile: *profile, recovery: *recovery, process: *process, verbose: *verbose, binary: binary, version: version,
+			tokens: tokens.EstimateString, progress: func(s string) { fmt.Fprintln(stderr, s) }}
+		rs, err := replay(traces, o)
+		if err != nil {
+			return err
+		}
+		table(stdout, title(o), rs)
+		for _, r := range rs {
+			wrong += len(r.wrong)
+		}
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d stubs or diffs were false", wrong)
+	}
+	return nil
+}
+
+func title(o options) string {
+	if o.mode == "hooks" {
+		return "through the hooks (built-in tools, no schema), --recovery=" + o.recovery
+	}
+	return "through MCP, --tools=" + o.profile + " --recovery=" + o.recovery
+}
+
+// replay plays traces one after the other.
+func replay(traces []*trace, o options) ([]*result, error) {
+	if o.mode != "hooks" && o.mode != "mcp" {
+		return nil, fmt.Errorf("mode %q: want hooks or mcp", o.mode)
+	}
+	var rs []*result
+	for _, t := range traces {
+		r, err := play(t, o)
+		if err != nil {
+			return rs, err
+		}
+		rs = append(rs, r)
+	}
+	return rs, nil
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"strings"
+
+	"cachebro/store"
+	"cachebro/store/shown"
+)
+
+// oracle knows exactly what a context window holds and sends the shortest of
+// full text, diff and stub. It speaks in the same words because it asks the
+// read decision itself, for a reader that was given just what matters now.
+type oracle struct {
+	s        *shown.Shown
+	contents memory
+	n        int
+	tokens   counter
+}
+
+// memory is contents by hash.
+type memory map[store.Hash]string
+
+// Content implements shown.Contents.
+func (m memory) Content(h store.Hash) ([]byte, error) {
+	if s, ok := m[h]; ok {
+		return []byte(s), nil
+	}
+	return nil, errors.New("content is not held")
+}
+
+func newOracle(count counter) (*oracle, error) {
+	m := memory{}
+	s, err := shown.New(m, nil, shown.Options{MaxSessions: 4})
+	return &oracle{s: s, contents: m, tokens: count}, err
+}
+
+// expiry is how many tokens after its text a base counts for nothing.
+const expiry = 60_000
+
+// least is what a read costs with an oracle, and with one that holds to the
+// expiry of bases.
+func (o *oracle) least(m *mind, r ask, rewrite func(string, *shown.Request), send func(shown.Answer) string) (best, young int, err error) {
+	if best, err = o.read(m, r, rewrite, send); err == nil {
+		young, err = o.read(m.within(expiry), r, rewrite, send)
+	}
+	return best, young, err
+}
+
+// read is the least that the asked lines would cost this reader. rewrite makes
+// a request into one of a client's own result; send is what the model gets of
+// an answer.
+func (o *oracle) read(m *mind, r ask, rewrite func(text string, q *shown.Request), send func(shown.Answer) string) (int, error) {
+	full := o.tokens(r.full)
+	now := strings.Join(r.now, "\n")
+	base := ""
+	switch {
+	case m.holds(r.now, r.first, r.last) && (!r.whole || m.end && len(m.lines) == len(r.now)):
+		base = now
+	case r.whole:
+		was, ok := m.whole()
+		if !ok {
+			return full, nil
+		}
+		base = was
+	default:
+		return full, nil
+	}
+	o.n++
+	clear(o.contents)
+	reader := store.Reader{Session: store.SessionID(rune('a' + o.n%4))}
+	o.s.Forget(reader.Session)
+	if _, err := o.decide(reader, r, base, rewrite); err != nil {
+		return 0, err
+	}
+	a, err := o.decide(reader, r, now, rewrite)
+	if err != nil {
+		return 0, err
+	}
+	if a.Kind == shown.Full || a.Kind == shown.Keep {
+		return full, nil
+	}
+	return min(full, o.tokens(send(a))), nil
+}
+
+func (o *oracle) decide(reader store.Reader, r ask, content string, rewrite func(string, *shown.Request)) (shown.Answer, error) {
+	h := store.Hash(sha256.Sum256([]byte(content)))
+	o.contents[h] = content
+	q := shown.Request{Reader: reader, Known: true, Path: store.Path(r.path), Hash: h, Tool: "read_file",
+		Content: func() ([]byte, error) { return []byte(content), nil }}
+	if !r.whole {
+		q.Offset, q.Limit = r.first, r.last-r.first+1
+	}
+	if rewrite != nil {
+		rewrite(content, &q)
+	}
+	return o.s.Decide(context.Background(), q)
+}

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cachebro/hooks"
+	"cachebro/store/wire"
+)
+
+// options of a replay.
+type options struct {
+	mode     string // mcp, hooks
+	profile  string // mcp: the tools that are offered
+	recovery string // the hooks' option: compact, always, off
+	process  bool   // every hook as a process of its own, as a client starts it
+	verbose  bool
+	tokens   counter
+	binary   string
+	version  string
+	progress func(string)
+}
+
+// player plays one session.
+type player struct {
+	o        options
+	p        *project
+	texts    *texts
+	oracle   *oracle
+	res      *result
+	disk     map[int]string
+	agents   map[int]minds
+	n        int // tool calls
+	last     string
+	sequence int
+	log      *os.File // transcript
+	mcp      *mcpClient
+	schema   int          // tokens of the tools' schema in one context
+	given    map[int]int  // tokens of reads by agent
+	epochs   map[int]bool // agents whose present context was given the schema
+}
+
+const session = "5b0f3a6e-0000-4000-8000-replay000001"
+
+// play replays one trace and returns what it cost.
+func play(t *trace, o options) (res *result, err error) {
+	s, tx := newScript(t), newTexts(t.LineBytes)
+	s.settle(tx)
+	pl := &player{o: o, texts: tx, disk: map[int]string{}, agents: map[int]minds{}, epochs: map[int]bool{}, given: map[int]int{},
+		res: &result{name: t.name, unplaced: s.unplaced, lost: map[string]int{}}}
+	if pl.oracle, err = newOracle(o.tokens); err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for _, st := range s.steps {
+		if _, seen := pl.disk[st.file]; !seen && st.pre != nil {
+			pl.disk[st.file] = content(st.pre, tx)
+			files[fileName(st.file)] = pl.disk[st.file]
+		} else if !seen && st.op == "write" {
+			pl.disk[st.file] = "" // begins with the write
+		}
+	}
+	if pl.p, err = newProject(o.binary, o.version, files); err != nil {
+		if pl.p != nil {
+			_ = pl.p.close()
+		}
+		return nil, err
+	}
+	defer func() {
+		if cerr := pl.p.close(); err == nil {
+			err = cerr
+		}
+	}()
+	if pl.log, err = os.Create(filepath.Join(pl.p.base, "transcript.jsonl")); err != nil {
+		return nil, err
+	}
+	defer pl.log.Close()
+	if o.mode == "mcp" {
+		if pl.mcp, err = startMCP(pl.p, o.profile); err != nil {
+			return nil, err
+		}
+		defer pl.mcp.close()
+		pl.schema = o.tokens(pl.mcp.schema)
+	}
+	if err := pl.begin(); err != nil {
+		return nil, err
+	}
+	for i, st := range s.steps {
+		if err := pl.step(st); err != nil {
+			return nil, fmt.Errorf("trace %s, step %d (%s of file %d): %w", t.name, i, st.op, st.file, err)
+		}
+	}
+	if _, err := pl.hook(0, "Stop", nil); err != nil {
+		return nil, err
+	}
+	return pl.res, nil
+}
+
+func fileName(n int) string { return fmt.Sprintf("src/part%d/file%02d.ts", n%3, n) }
+
+func (pl *player) begin() error {
+	if _, err := pl.hook(0, "SessionStart", fields{"source": "startup"}); err != nil {
+		return err
+	}
+	pl.record(fields{"type": "user", "message": fields{"role": "user", "content": "replay"}})
+	_, err := pl.hook(0, "UserPromptSubmit", fields{"prompt": "replay"})
+	return err
+}
+
+func (pl *player) step(st step) error {
+	if pl.agents[st.agent] == nil {
+		pl.agents[st.agent] = minds{}
+		if st.agent != 0 {
+			if _, err := pl.hook(st.agent, "SubagentStart", nil); err != nil {
+				return err
+			}
+		}
+	}
+	if !pl.epochs[st.agent] && st.op != "compact" {
+		pl.epochs[st.agent] = true
+		pl.res.contexts++
+		pl.res.schema += pl.schema
+	}
+	switch st.op {
+	case "compact":
+		return pl.compact(st.agent)
+	case "other":
+		pl.res.other += st.chars * 10 / 34
+		return nil
+	}
+	if st.pre != nil {
+		if now := content(st.pre, pl.texts); now != pl.disk[st.file] {
+			if err := pl.p.write(fileName(st.file), now); err != nil {
+				return err
+			}
+			pl.disk[st.file] = now
+		}
+	}
+	pl.n++
+	pl.last = fmt.Sprintf("toolu_%06d", pl.n)
+	if st.agent == 0 {
+		pl.record(fields{"type": "assistant", "message": fields{"id": "msg_" + pl.last, "content": []fields{{"type": "tool_use", "id": pl.last, "input": fields{}}}}})
+	}
+	switch st.op {
+	case "read":
+		return pl.read(st)
+	case "edit":
+		return pl.edit(st)
+	case "write":
+		return pl.write(st)
+	}
+	return fmt.Errorf("a step %q is not known", st.op)
+}
+
+// compact: the context is another one, with whatever is put into it.
+func (pl *player) compact(agent int) error {
+	for _, ev := range []struct {
+		name string
+		more fields
+	}{{"PreCompact", fields{"trigger": "auto"}}, {"PostCompact", nil}, {"SessionStart", fields{"source": "compact"}}} {
+		if agent != 0 && ev.name == "SessionStart" {
+			continue
+		}
+		out, err := pl.hook(agent, ev.name, ev.more)
+		if err != nil {
+			return err
+		}
+		pl.inject(out.Specific.Context)
+	}
+	pl.agents[agent], pl.epochs[agent] = minds{}, false
+	return nil
+}
+
+func (pl *player) inject(text string) {
+	if text != "" {
+		pl.res.injected += pl.o.tokens(text)
+	}
+}
+
+func (pl *player) read(st step) error {
+	lines := strings.Split(pl.disk[st.file], "\n")
+	a := ask{path: fileName(st.file), now: lines, first: st.first, last: min(st.last, len(lines)), whole: st.whole}
+	m := pl.agents[st.agent].of(st.file)
+	m.clock = pl.given[st.agent]
+	pl.res.reads++
+	if pl.o.mode == "mcp" {
+		return pl.readMCP(st, m, a)
+	}
+	return pl.readHooks(st, m, a)
+}
+
+// score enters a read: what it was without and with cachebro, and what the
+// oracle would have sent.
+func (pl *player) score(st step, a ask, kind string, sent, best, young int) {
+	full := pl.o.tokens(a.full)
+	pl.res.full += full
+	pl.res.sent += sent
+	pl.res.oracle += best
+	pl.res.young += young
+	pl.given[st.agent] += sent
+	switch kind {
+	case "unchanged":
+		pl.res.stubs++
+	case "changed":
+		pl.res.diffs++
+	}
+	if sent > best {
+		pl.res.lost[kind] += sent - best
+	}
+	if pl.o.verbose && (sent != best || kind != "full") {
+		pl.o.progress(fmt.Sprintf("%s %-9s agent %d file %2d lines %4d-%-4d of %4d: full %5d sent %5d oracle %5d within 60k %5d", pl.res.name, kind, st.agent, st.file, a.first, a.last, len(a.now), full, sent, best, young))
+	}
+}
+
+func (pl *player) false(st step, err error) {
+	if err != nil {
+		pl.res.wrong = append(pl.res.wrong, fmt.Sprintf("trace %s call %s, file %d: %v", pl.res.name, pl.last, st.file, err))
+	}
+}
+
+// fields is a JSON object.
+type fields = map[string]any
+
+// record appends an entry to the client's transcript.
+func (pl *player) record(entry fields) {
+	parent := any(nil)
+	if pl.sequence > 0 {
+		parent = fmt.Sprintf("u%d", pl.sequence)
+	}
+	pl.sequence++
+	entry["uuid"], entry["parentUuid"], entry["isSidechain"] = fmt.Sprintf("u%d", pl.sequence), parent, false
+	b, err := json.Marshal(entry)
+	if err == nil {
+		_, err = pl.log.Write(append(b, '\n'))
+	}
+	if err != nil {
+		pl.o.progress("transcript: " + err.Error())
+	}
+}
+
+// hookOutput is what a hook prints.
+type hookOutput struct {
+	Specific struct {
+		Context string `json:"additionalContext"`
+		Updated *struct {
+			Type string `json:"type"`
+			File struct {
+				Content   string `json:"content"`
+				NumLines  int    `json:"numLines"`
+				StartLine int    `json:"startLine"`
+			} `json:"file"`
+		} `json:"updatedToolOutput"`
+	} `json:"hookSpecificOutput"`
+}
+
+// hook sends one event, in this process or through one of its own.
+func (pl *player) hook(agent int, name string, more fields) (out hookOutput, err error) {
+	ev := fields{"session_id": session, "prompt_id": "prompt-1", "transcript_path": pl.log.Name(), "cwd": pl.p.dir, "permission_mode": "default", "hook_event_name": name}
+	if agent != 0 {
+		ev["agent_id"], ev["agent_type"] = fmt.Sprintf("agent%d", agent), "general-purpose"
+	}
+	for k, v := range more {
+		ev[k] = v
+	}
+	in, err := json.Marshal(ev)
+	if err != nil {
+		return out, err
+	}
+	var stdout, stderr bytes.Buffer
+	if pl.o.process {
+		cmd := exec.Command(pl.o.binary, "hook", "--recovery="+pl.o.recovery, name)
+		cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = pl.p.dir, pl.p.env, bytes.NewReader(in), &stdout, &stderr
+		if err := cmd.Run(); err != nil {
+			return out, fmt.Errorf("hook %s: %w: %s", name, err, stderr.String())
+		}
+	} else if code := hooks.Run(context.Background(), pl.hookEnv(in, name, &stdout, &stderr)); code != 0 {
+		return out, fmt.Errorf("hook %s: status %d: %s", name, code, stderr.String())
+	}
+	if stdout.Len() == 0 {
+		return out, nil
+	}
+	return out, json.Unmarshal(stdout.Bytes(), &out)
+}
+
+func (pl *player) hookEnv(in []byte, name string, stdout, stderr *bytes.Buffer) hooks.Env {
+	vars := map[string]string{"CLAUDE_PROJECT_DIR": pl.p.dir, "AI_AGENT": agentName}
+	return hooks.Env{
+		Stdin: bytes.NewReader(in), Stdout: stdout, Stderr: stderr, Args: []string{"--recovery=" + pl.o.recovery, name},
+		Getenv: func(k string) string { return vars[k] }, Now: time.Now, Dir: pl.p.dir, Paths: pl.p.paths,
+		Dial: func(ctx context.Context, root string) (*wire.Client, error) {
+			// A loaded machine must not be mistaken for a hung daemon here.
+			return wire.Dial(ctx, pl.p.paths, wire.Hello{Version: pl.o.version, Client: "hook", Root: root}, wire.Timeouts{})
+		},
+	}
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// project is a mounted directory with a state of its own.
+type project struct {
+	binary, version string
+	base, dir       string
+	env             []string
+	paths           wire.Paths
+}
+
+// newProject makes a project of files and mounts it.
+func newProject(binary, version string, files map[string]string) (*project, error) {
+	base, err := os.MkdirTemp("", "cachebro-replay")
+	if err != nil {
+		return nil, err
+	}
+	if base, err = filepath.EvalSymlinks(base); err != nil {
+		return nil, err
+	}
+	p := &project{binary: binary, version: version, base: base, dir: filepath.Join(base, "project")}
+	p.paths = wire.Paths{RuntimeDir: filepath.Join(base, "run"), StateHome: filepath.Join(base, "state"), Home: filepath.Join(base, "home")}
+	for _, d := range []string{p.dir, p.paths.StateHome, p.paths.Home, p.paths.RuntimeDir} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	for _, kv := range os.Environ() {
+		name, _, _ := strings.Cut(kv, "=")
+		if !strings.HasPrefix(name, "XDG_") && !strings.HasPrefix(name, "CACHEBRO_") && !strings.HasPrefix(name, "CLAUDE") && name != "AI_AGENT" {
+			p.env = append(p.env, kv)
+		}
+	}
+	p.env = append(p.env, "XDG_STATE_HOME="+p.paths.StateHome, "XDG_RUNTIME_DIR="+p.paths.RuntimeDir, "HOME="+p.paths.Home,
+		"CLAUDE_PROJECT_DIR="+p.dir, "AI_AGENT="+agentName, "NO_COLOR=1")
+	for name, text := range files {
+		if err := p.write(name, text); err != nil {
+			return p, err
+		}
+	}
+	if out, err := p.command("mount", "--exact", p.dir).CombinedOutput(); err != nil {
+		return p, fmt.Errorf("mount: %w: %s", err, out)
+	}
+	return p, p.baseline()
+}
+
+// agentName is what the client puts into its hooks' environment.
+const agentName = "claude-code_2-1-197_agent"
+
+// baseline waits until the files that were there have been captured.
+func (p *project) baseline() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c, err := p.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for {
+		var s wire.Status
+		if _, err := c.Call(ctx, wire.MStatus, wire.Empty{}, nil, &s); err != nil {
+			return err
+		}
+		if s.Baseline.Done {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (p *project) dial(ctx context.Context) (*wire.Client, error) {
+	return wire.Dial(ctx, p.paths, wire.Hello{Version: p.version, Client: "hook", Root: p.dir}, wire.Timeouts{})
+}
+
+func (p *project) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(p.binary, args...)
+	cmd.Dir, cmd.Env = p.base, p.env
+	return cmd
+}
+
+func (p *project) path(name string) string { return filepath.Join(p.dir, name) }
+
+func (p *project) write(name, text string) error {
+	if err := os.MkdirAll(filepath.Dir(p.path(name)), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(p.path(name), []byte(text), 0o644)
+}
+
+// close unmounts, ends the daemon and removes everything.
+func (p *project) close() error {
+	var errs []error
+	if out, err := p.command("umount", p.dir).CombinedOutput(); err != nil {
+		errs = append(errs, fmt.Errorf("umount: %w: %s", err, out))
+		_ = syscall.Unmount(p.dir, syscall.MNT_DETACH)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		left := p.processes()
+		if len(left) == 0 {
+			break
+		}
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGTERM)
+		}
+		if time.Now().After(deadline) {
+			errs = append(errs, fmt.Errorf("processes %v are left", left))
+			break
+		}
+	}
+	return errors.Join(append(errs, os.RemoveAll(p.base))...)
+}
+
+// processes are those with our runtime directory in their environment.
+func (p *project) processes() (pids []int) {
+	mark := []byte("XDG_RUNTIME_DIR=" + p.paths.RuntimeDir)
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, d := range dirs {
+		if exe, err := os.Readlink(d + "/exe"); err != nil || !strings.HasPrefix(exe, p.binary) {
+			continue
+		}
+		env, _ := os.ReadFile(d + "/environ")
+		if pid, err := strconv.Atoi(filepath.Base(d)); err == nil && bytes.Contains(env, mark) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// build makes the binary that is replayed, unless one is given, and tells its
+// version.
+func build(dir, given string) (binary, version string, err error) {
+	binary = filepath.Join(dir, "cachebro")
+	if given != "" {
+		if binary, err = filepath.Abs(given); err != nil {
+			return "", "", err
+		}
+	} else if out, err := exec.Command("go", "build", "-o", binary, "cachebro/cmd/cachebro").CombinedOutput(); err != nil {
+		return "", "", fmt.Errorf("build: %w: %s", err, out)
+	}
+	out, err := exec.Command(binary, "version", "--json").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("version: %w", err)
+	}
+	var v struct {
+		Version string `json:"version"`
+	}
+	if err := json.Unmarshal(out, &v); err != nil {
+		return "", "", fmt.Errorf("version: %w", err)
+	}
+	return binary, v.Version, nil
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/overseer"
+	"cachebro/cmd/cachebro/project"
+	"cachebro/store/wire"
+)
+
+func runCommand() command {
+	return command{
+		name: "run", group: groupEvery, args: "[--] COMMAND…", short: "run a command, or an agent, on the watched project",
+		long: `Mounts the project if it is not, enters the mount and runs the command there as a
+session of its own, so that log, working-set and undo --session know what it and
+its children did. The exit status is the command's.
+
+claude gets cachebro's hooks and MCP server on its command line; nothing has to
+be configured.
+
+With --private only this command sees the overlay, in a mount namespace of its
+own: it needs no fusermount3, and nothing can be left behind.
+
+Examples:
+  cachebro run -- claude
+  cachebro run -- make test
+  cachebro run --private -- sh`,
+		ownSignals: true, run: runRun,
+	}
+}
+
+func runRun(ctx context.Context, e *env) error {
+	fs := e.flags()
+	fs.SetInterspersed(false)
+	private := fs.Bool("private", false, "mount where only this command sees it")
+	exact := fs.Bool("exact", false, "mount this directory itself, not the top level of its git work tree")
+	dir := fs.String("dir", ".", "the project")
+	bare := fs.Bool("bare", false, "add nothing to the command line of a known client")
+	args, err := e.parse(fs, 1, -1)
+	if err != nil {
+		return err
+	}
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return hintf("echo \"$PATH\"", "%s: no such command", quote(args[0]))
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	m, err := e.planMount(*dir, mountFlags{exact: *exact, private: *private})
+	if err != nil {
+		return err
+	}
+	for _, note := range m.notes {
+		fmt.Fprintln(e.stderr, "note: "+note)
+	}
+	client := filepath.Base(args[0])
+	if !*bare {
+		if args, err = e.dress(client, args); err != nil {
+			return err
+		}
+	}
+	s := session{env: e, plan: m, path: path, args: args, client: client, id: newSession()}
+	if *private && !m.already {
+		return s.runPrivate(ctx)
+	}
+	if !m.already {
+		if _, err := overseer.Launch(ctx, m.Config); err != nil {
+			return err
+		}
+		fmt.Fprintf(e.stderr, "mounted %s (leave with: cachebro umount %s)\n", quote(m.Root), quote(m.Mountpoint))
+		e.resumeAfterMount(ctx, m)
+	}
+	return s.run(ctx)
+}
+
+// session is one command and its process tree.
+type session struct {
+	*env
+	plan   plannedMount
+	path   string
+	args   []string
+	client string
+	id     string
+}
+
+func newSession() string {
+	var b [6]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return "run-" + hex.EncodeToString(b[:])
+}
+
+// inside is the directory in the mount that the caller stands in; entered
+// afresh, because the caller's own may still be the one below the mount.
+func (s *session) inside() string {
+	switch {
+	case s.dir != "" && project.Within(s.dir, s.plan.Root):
+		return filepath.Join(s.plan.Mountpoint, project.Rel(s.dir, s.plan.Root))
+	case s.dir != "" && project.Within(s.dir, s.plan.Mountpoint):
+		return s.dir
+	}
+	return s.plan.Mountpoint
+}
+
+// run starts the command, passes signals on, and registers the session.
+func (s *session) run(ctx context.Context) error {
+	c, err := s.connect(ctx, s.plan.Root)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	s.note(ctx, c, wire.SessionEvent{Event: "start", Source: "startup"})
+	err = s.spawn()
+	s.note(ctx, c, wire.SessionEvent{Event: "end"})
+	return err
+}
+
+// note tells the daemon of the session; a daemon that does not listen is no
+// reason not to run the command.
+func (s *session) note(ctx context.Context, c *wire.Client, ev wire.SessionEvent) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	ev.Session, ev.Client, ev.PID, ev.Cwd = s.id, s.client, os.Getpid(), s.inside()
+	if _, err := c.Call(ctx, wire.MSession, ev, nil, nil); err != nil {
+		fmt.Fprintf(s.stderr, "note: the session could not be registered: %s\n", oneLine(err.Error()))
+	}
+}
+
+// childVars is the environment of the command.
+func (s *session) childVars() []string {
+	var vars []string
+	for _, kv := range s.vars {
+		if !strings.HasPrefix(kv, "PWD=") && !strings.HasPrefix(kv, "CACHEBRO_SESSION=") {
+			vars = append(vars, kv)
+		}
+	}
+	return append(vars, "PWD="+s.inside(), "CACHEBRO_SESSION="+s.id)
+}
+
+// spawn runs the command to its end. It stays in our process group: the
+// terminal's ^C and ^Z reach it without us, other signals are passed on.
+func (s *session) spawn() error {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	defer signal.Stop(signals)
+	cmd := &exec.Cmd{Path: s.path, Args: s.args, Dir: s.inside(), Env: s.childVars(), Stdin: s.stdin, Stdout: s.stdout, Stderr: s.stderr}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("run %s: %w", quote(s.args[0]), err)
+	}
+	done := make(chan struct{})
+	passed := make(chan struct{})
+	go func() {
+		defer close(passed)
+		for {
+			select {
+			case <-done:
+				return
+			case sig := <-signals:
+				// The terminal sends these two to the whole group itself.
+				if sig != syscall.SIGINT && sig != syscall.SIGQUIT || !foreground() {
+					_ = cmd.Process.Signal(sig)
+				}
+			}
+		}
+	}()
+	err := cmd.Wait()
+	close(done)
+	<-passed
+	return childStatus(err)
+}
+
+// childStatus is the command's exit status, 128 plus the signal that ended it.
+func childStatus(err error) error {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return err
+	}
+	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return exitStatus(128 + int(ws.Signal()))
+	}
+	return exitStatus(exit.ExitCode())
+}

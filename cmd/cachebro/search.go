@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"cachebro/store/wire"
+)
+
+func searchCommand() command {
+	return command{
+		name: "search", group: groupEvery, args: "PATTERN [PATH]", short: "find text, definitions, files, and what is no longer there",
+		long: `The pattern is literal text unless --regex. Every line that ripgrep would find in
+the tracked files is found, in the files as they are now. Where no line has the
+text, the words are looked up instead and the best fitting places are printed;
+--ranked does so at once. Secret-looking files are never shown. Exit status 1
+when nothing was found.
+
+Examples:
+  cachebro search 'func main('
+  cachebro search --regex 'err(or)? :=' src --include '*.go'
+  cachebro search --ranked where are timeouts of connections handled
+  cachebro search --symbols ReadFile --body
+  cachebro search --files rdfile
+  cachebro search --history oldName`,
+		run: runSearch,
+	}
+}
+
+func runSearch(ctx context.Context, e *env) error {
+	fs := e.flags()
+	var q wire.SearchQuery
+	fs.BoolVarP(&q.Regex, "regex", "e", false, "the pattern is a regular expression")
+	caseToo := fs.BoolP("case-sensitive", "s", false, "tell upper from lower case")
+	ignoreCase := fs.BoolP("ignore-case", "i", false, "do not (the default)")
+	fs.StringSliceVarP(&q.Include, "include", "g", nil, "only files like this glob")
+	fs.StringSliceVar(&q.Exclude, "exclude", nil, "no files like this glob")
+	fs.StringVar(&q.Kind, "kind", "", "only code, doc, config, test or other")
+	fs.IntVarP(&q.Limit, "limit", "n", 20, "at most this many hits (0: all)")
+	exact := fs.Bool("exact", false, "matching lines only, in the order of paths and lines")
+	ranked := fs.Bool("ranked", false, "a question in words: the best places first")
+	symbols := fs.Bool("symbols", false, "definitions whose name is like the pattern")
+	files := fs.Bool("files", false, "files whose name is like the pattern")
+	history := fs.Bool("history", false, "lines of older versions and deleted files that are gone now")
+	compact := fs.Bool("compact", false, "one line a hit, with an id that show and read_file know")
+	asJSON := fs.Bool("json", false, "one JSON object per hit and line")
+	fs.StringVar(&q.Session, "session", "", "rank what this session works on higher")
+	fs.BoolVar(&q.Body, "body", false, "with the text of the enclosing definition")
+	fs.BoolVar(&q.NoRefresh, "no-refresh", false, "not mounted: do not look for changed files first")
+	fs.BoolVar(&q.AllWorktrees, "all-worktrees", false, "linked worktrees inside the project too")
+	dir := fs.String("dir", ".", "the project")
+	args, err := e.parse(fs, 1, -1)
+	if err != nil {
+		return err
+	}
+	modes := 0
+	for _, m := range []struct {
+		on   bool
+		mode string
+	}{{*exact, wire.SearchExact}, {*ranked, wire.SearchRanked}, {*symbols, wire.SearchSymbols}, {*files, wire.SearchFiles}, {*history, wire.SearchHistory}} {
+		if m.on {
+			q.Mode = m.mode
+			modes++
+		}
+	}
+	switch {
+	case modes > 1:
+		return e.usagef("search: --exact, --ranked, --symbols, --files and --history exclude each other")
+	case *caseToo && *ignoreCase:
+		return e.usagef("search: --case-sensitive and --ignore-case exclude each other")
+	case q.Limit < 0:
+		return e.usagef("search: --limit cannot be negative")
+	case q.Limit == 0:
+		q.Limit = -1
+	}
+	q.CaseSensitive = *caseToo
+	q.Pattern = args[0]
+	where := *dir
+	if *ranked {
+		q.Pattern = strings.Join(args, " ")
+	} else if len(args) > 2 {
+		return e.usagef("search: unexpected argument %s; quote a pattern of several words", quote(args[2]))
+	} else if len(args) == 2 {
+		where = args[1]
+	}
+	t, err := e.locateOrTop(where)
+	if err != nil {
+		return err
+	}
+	q.Path = t.rel
+	c, err := e.connect(ctx, t.root)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	a, err := wire.Call[wire.SearchAnswer](ctx, c, wire.MSearch, q)
+	if err != nil {
+		return err
+	}
+	if a.Warning != "" {
+		fmt.Fprintln(e.stderr, "cachebro: "+oneLine(a.Warning))
+	}
+	switch {
+	case *asJSON:
+		err = e.printHitsJSON(a)
+	case *compact:
+		for _, h := range a.Hits {
+			fmt.Fprint(e.stdout, compactLine(h, path.Base(t.root)))
+		}
+	default:
+		e.printHits(q, a)
+	}
+	if err == nil && len(a.Hits) == 0 {
+		if len(a.Suggest) > 0 {
+			fmt.Fprintf(e.stderr, "nothing found; did you mean %s?\n", oneLine(strings.Join(a.Suggest, ", ")))
+		}
+		return exitStatus(1)
+	}
+	return err
+}
+
+// compactLine is FORMATS.md's one line a hit.
+func compactLine(h wire.SearchHit, project string) string {
+	date := ""
+	if !h.Time.IsZero() {
+		date = h.Time.Local().Format("2006-01-02")
+	}
+	return fmt.Sprintf("  [%-8s] %-16s | %-40s | %-8s | %s | %.2f\n", h.Type, h.ID, cutRunes(oneLine(strings.Join(strings.Fields(h.Title), " ")), 40), project, date, h.Score)
+}
+
+func cutRunes(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+func (e *env) printHitsJSON(a wire.SearchAnswer) error {
+	for _, h := range a.Hits {
+		m, err := object(h, map[string][]byte{"path": h.Path})
+		if err != nil {
+			return err
+		}
+		if err := e.printJSON(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printHits prints path:line: text, grouped by file.
+func (e *env) printHits(q wire.SearchQuery, a wire.SearchAnswer) {
+	p := paint{e.colour()}
+	if q.Mode == wire.SearchText && a.How != wire.SearchExact && len(a.Hits) > 0 {
+		mean := ""
+		if len(a.Suggest) > 0 {
+			mean = " (did you mean " + oneLine(strings.Join(a.Suggest, ", ")) + "?)"
+		}
+		fmt.Fprintf(e.stderr, "no line has %s%s; the nearest by %s:\n", quote(q.Pattern), mean, map[string]string{wire.SearchRanked: "meaning", wire.SearchFiles: "file name"}[a.How])
+	}
+	for _, h := range a.Hits {
+		name := quote(string(h.Path))
+		switch {
+		case h.Past != nil:
+			fmt.Fprintf(e.stdout, "%s:%d: %s\n", name, h.Line, lineText(h.Text))
+			fmt.Fprintln(e.stdout, p.dim("    "+pastLine(h, e)))
+		case a.How == wire.SearchFiles:
+			fmt.Fprintln(e.stdout, name)
+		case h.Line == 0:
+			fmt.Fprintln(e.stdout, name)
+		default:
+			fmt.Fprintf(e.stdout, "%s:%d: %s\n", name, h.Line, lineText(h.Text))
+		}
+		if h.Body != "" {
+			for line := range strings.Lines(h.Body) {
+				fmt.Fprintf(e.stdout, "    %s\n", lineText(strings.TrimRight(line, "\n")))
+			}
+		}
+	}
+	if a.Truncated {
+		fmt.Fprintf(e.stderr, "%d of %d hits in %d files; --limit 0 prints all\n", len(a.Hits), a.Lines, a.Files)
+	}
+}
+
+// lineText is a line of a file for a terminal: tabs stay, other control
+// characters do not.
+func lineText(s string) string {
+	parts := strings.Split(strings.TrimRight(s, "\r"), "\t")
+	for i := range parts {
+		parts[i] = oneLine(parts[i])
+	}
+	return strings.Join(parts, "\t")
+}
+
+// pastLine says when a text was there and who took it away.
+func pastLine(h wire.SearchHit, e *env) string {
+	who := h.Past.Gone.Actor.Comm
+	if who == "" {
+		who = h.Past.Gone.Actor.Tool
+	}
+	if who != "" {
+		who = " by " + oneLine(who)
+	}
+	now := e.now()
+	return fmt.Sprintf("first seen #%d %s, last #%d %s, gone with #%d (%s%s)", h.Past.First.Seq, strings.TrimSpace(stamp(h.Past.First.Time, now)), h.Past.Last.Seq,
+		strings.TrimSpace(stamp(h.Past.Last.Time, now)), h.Past.Gone.Seq, h.Past.Gone.Op, who)
+}

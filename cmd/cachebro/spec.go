@@ -1,0 +1,116 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// splitVersion takes "PATH@VERSION" apart. A name that exists as it stands is a
+// path, at signs and all; and so is one whose end is no version.
+func (e *env) splitVersion(arg string) (path string, q wire.ShowQuery, err error) {
+	if n, ok := strings.CutPrefix(arg, "#"); ok {
+		seq, err := strconv.ParseUint(n, 10, 64)
+		if err != nil || seq == 0 {
+			return "", q, e.usagef("%s: #N is a sequence number as log prints it", e.cmd.name)
+		}
+		return "", wire.ShowQuery{Seq: seq}, nil
+	}
+	i := strings.LastIndexByte(arg, '@')
+	if i < 0 {
+		return arg, q, nil
+	}
+	if abs, err := e.abs(arg); err == nil {
+		if _, err := os.Lstat(abs); err == nil {
+			return arg, q, nil
+		}
+	}
+	q, ok := parseVersion(arg[i+1:], e.now())
+	if !ok {
+		return arg, q, nil
+	}
+	return arg[:i], q, nil
+}
+
+// versionFlag reads --from, --to and the like.
+func (e *env) versionFlag(name, value string) (wire.ShowQuery, error) {
+	if value == "" {
+		return wire.ShowQuery{}, nil
+	}
+	q, ok := parseVersion(strings.TrimPrefix(value, "@"), e.now())
+	if !ok {
+		return q, e.usagef("--%s %s: want a version number (3, -1), a sequence number (#812), a time (12:40, 2026-05-01 12:40) or an age (10m)", name, quote(value))
+	}
+	return q, nil
+}
+
+// isNewest: no version was chosen.
+func isNewest(q wire.ShowQuery) bool { return q.Seq == 0 && q.Number == 0 && q.At.IsZero() }
+
+// parseVersion understands 3 (third version of the path), -1 (the one before
+// the newest), #812 (sequence number), a time of day or date, and an age.
+func parseVersion(s string, now time.Time) (q wire.ShowQuery, ok bool) {
+	if seq, isSeq := strings.CutPrefix(s, "#"); isSeq {
+		n, err := strconv.ParseUint(seq, 10, 64)
+		return wire.ShowQuery{Seq: n}, err == nil && n > 0
+	}
+	if n, err := strconv.Atoi(s); err == nil {
+		return wire.ShowQuery{Number: n}, n != 0
+	}
+	at, ok := parseTime(s, now)
+	return wire.ShowQuery{At: at}, ok
+}
+
+// parseTime understands 12:40[:05], 2026-05-01[ 12:40[:05]], RFC 3339, and ages
+// like 90s, 10m, 2h, 3d, 1w. A time of day that is still to come today was
+// yesterday's.
+func parseTime(s string, now time.Time) (time.Time, bool) {
+	if age, ok := parseAge(s); ok {
+		return now.Add(-age), true
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02"} {
+		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
+			return t, true
+		}
+	}
+	for _, layout := range []string{"15:04:05", "15:04"} {
+		c, err := time.Parse(layout, s)
+		if err != nil {
+			continue
+		}
+		t := time.Date(now.Year(), now.Month(), now.Day(), c.Hour(), c.Minute(), c.Second(), c.Nanosecond(), now.Location())
+		if t.After(now) {
+			t = t.AddDate(0, 0, -1)
+		}
+		return t, true
+	}
+	return time.Time{}, false
+}
+
+func parseAge(s string) (time.Duration, bool) {
+	if s == "" {
+		return 0, false
+	}
+	day := map[byte]time.Duration{'d': 24 * time.Hour, 'w': 7 * 24 * time.Hour}[s[len(s)-1]]
+	if day > 0 {
+		n, err := strconv.ParseFloat(s[:len(s)-1], 64)
+		return time.Duration(n * float64(day)), err == nil && n >= 0
+	}
+	d, err := time.ParseDuration(s)
+	return d, err == nil && d >= 0
+}
+
+// timeFlag reads --since and --until.
+func (e *env) timeFlag(name, value string) (time.Time, error) {
+	if value == "" {
+		return time.Time{}, nil
+	}
+	t, ok := parseTime(value, e.now())
+	if !ok {
+		return t, e.usagef("--%s %s: want a time (12:40, 2026-05-01 12:40) or an age (10m, 2h, 3d)", name, quote(value))
+	}
+	return t, nil
+}

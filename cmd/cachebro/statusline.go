@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"runtime/debug"
+
+	"cachebro/hooks"
+	"cachebro/store/wire"
+)
+
+func statusLineCommand() command {
+	return command{
+		name: "statusline", group: groupPlumbing, short: "one line for an agent's status line (init --status-line sets it)",
+		long: "Reads the client's JSON from standard input and prints what was saved, or that\nsomething needs attention. Prints nothing outside of a project; never fails.\n\nExamples:\n  echo '{\"session_id\":\"x\"}' | cachebro statusline",
+		run:  runStatusLine,
+	}
+}
+
+// runStatusLine keeps to the rules of a hook: see runHook.
+func runStatusLine(ctx context.Context, e *env) (err error) {
+	debug.SetTraceback("none")
+	defer func() {
+		if recover() != nil {
+			err = nil
+		}
+	}()
+	if len(e.args) == 1 && (e.args[0] == "--help" || e.args[0] == "-h") {
+		e.printHelp(e.flags())
+		return nil
+	}
+	hooks.RunStatusLine(ctx, hooks.Env{
+		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Getenv: e.getenv, Now: e.now, Dir: e.dir, Paths: e.paths(),
+		Dial: func(ctx context.Context, root string) (*wire.Client, error) {
+			return wire.Dial(ctx, e.paths(), wire.Hello{Version: version, Client: "hook", Root: root}, wire.HookTimeouts)
+		},
+	})
+	return nil
+}

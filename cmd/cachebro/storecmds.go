@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"cachebro/store/wire"
+
+	"github.com/spf13/pflag"
+)
+
+// maintain sends one request to the store's owner and prints its answer; a
+// store that is not in order is exit status 1.
+func (e *env) maintain(ctx context.Context, dir string, r wire.StoreRequest, asJSON bool) error {
+	_, c, err := e.open(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	a, err := wire.Call[wire.StoreAnswer](ctx, c, wire.MStore, r)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		facts := a.Facts
+		if len(facts) == 0 {
+			facts = json.RawMessage("null")
+		}
+		err = e.printJSON(map[string]any{"ok": a.OK, "text": a.Text, "facts": facts})
+	} else if a.Text != "" {
+		_, err = fmt.Fprintln(e.stdout, a.Text)
+	}
+	if err == nil && !a.OK {
+		return exitStatus(1)
+	}
+	return err
+}
+
+func storeFlags(fs *pflag.FlagSet) (dir *string, asJSON *bool) {
+	return fs.String("dir", ".", "the project"), fs.Bool("json", false, "print JSON")
+}
+
+func pruneCommand() command {
+	return command{
+		name: "prune", group: groupStore, args: "[N]", short: "drop old versions: keep N per file and all of the last 7 days",
+		long: `What a live session or an undo in reach needs stays.
+
+The background keeps the limits that these environment variables name, read when
+the store daemon starts: CACHEBRO_CAP (2GiB), CACHEBRO_KEEP (5 versions of each
+file) and CACHEBRO_KEEP_AGE (7d).
+
+Examples:
+  cachebro prune
+  cachebro prune 2
+  cachebro prune --limits`,
+		run: func(ctx context.Context, e *env) error {
+			fs := e.flags()
+			limits := fs.Bool("limits", false, "only what happens in the background: keep the store within its limits")
+			dir, asJSON := storeFlags(fs)
+			args, err := e.parse(fs, 0, 1)
+			if err != nil {
+				return err
+			}
+			if *limits && len(args) > 0 {
+				return e.usagef("prune: give N or --limits, not both")
+			}
+			r := wire.StoreRequest{Do: "prune"}
+			if *limits {
+				r.Do = "gc"
+			}
+			if len(args) > 0 {
+				if _, err := fmt.Sscanf(args[0], "%d", &r.Keep); err != nil || r.Keep < 1 || fmt.Sprint(r.Keep) != args[0] {
+					return e.usagef("prune: %s: want how many versions to keep per file, 1 or more", quote(args[0]))
+				}
+			}
+			return e.maintain(ctx, *dir, r, *asJSON)
+		},
+	}
+}
+
+func duCommand() command {
+	return command{
+		name: "du", group: groupStore, args: "[PATH]", short: "what the history takes on disk, and for what",
+		long: "Examples:\n  cachebro du\n  cachebro du src --json",
+		run: func(ctx context.Context, e *env) error {
+			fs := e.flags()
+			asJSON := fs.Bool("json", false, "print JSON")
+			args, err := e.parse(fs, 0, 1)
+			if err != nil {
+				return err
+			}
+			where := first(args, ".")
+			t, err := e.locate(where)
+			if err != nil {
+				return err
+			}
+			return e.maintain(ctx, where, wire.StoreRequest{Do: "du", Path: t.rel}, *asJSON)
+		},
+	}
+}
+
+func fsckCommand() command {
+	return command{
+		name: "fsck", group: groupStore, short: "check the store, repair what can be repaired, report the rest",
+		long: "Examples:\n  cachebro fsck",
+		run: func(ctx context.Context, e *env) error {
+			fs := e.flags()
+			dir, asJSON := storeFlags(fs)
+			if _, err := e.parse(fs, 0, 0); err != nil {
+				return err
+			}
+			return e.maintain(ctx, *dir, wire.StoreRequest{Do: "fsck"}, *asJSON)
+		},
+	}
+}
+
+func purgeCommand() command {
+	return command{
+		name: "purge", group: groupStore, args: "PATH", short: "remove a path's contents from the history for good",
+		long: "For what should never have been kept, such as a secret. Says what it cannot\nreach (backups, spare blocks of an SSD).\n\nExamples:\n  cachebro purge .env.local",
+		run: func(ctx context.Context, e *env) error {
+			fs := e.flags()
+			yes := fs.BoolP("yes", "y", false, "do not ask")
+			asJSON := fs.Bool("json", false, "print JSON")
+			args, err := e.parse(fs, 1, 1)
+			if err != nil {
+				return err
+			}
+			t, err := e.locate(args[0])
+			if err != nil {
+				return err
+			}
+			if len(t.rel) == 0 {
+				return e.usagef("purge: %s is the whole project; name a path in it", quote(args[0]))
+			}
+			if !*yes {
+				if err := e.confirm("remove every kept content of " + quote(string(t.rel)) + " for good?"); err != nil {
+					return err
+				}
+			}
+			return e.maintain(ctx, args[0], wire.StoreRequest{Do: "purge", Path: t.rel}, *asJSON)
+		},
+	}
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/project"
+	"cachebro/hooks"
+	"cachebro/store/wire"
+)
+
+func uninstallCommand() command {
+	return command{
+		name: "uninstall", group: groupSetup, short: "take back everything, everywhere; --history deletes the versions too",
+		long: `Unmounts all projects of yours, removes cachebro from the agents' configuration,
+yours and the set-up projects', and ends the background processes. The binary
+itself is left, with the command that removes it.
+
+Examples:
+  cachebro uninstall --dry-run
+  cachebro uninstall
+  cachebro uninstall --history --yes`,
+		run: runUninstall,
+	}
+}
+
+func runUninstall(ctx context.Context, e *env) error {
+	var f initFlags
+	fs := e.flags()
+	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "only show what would be done")
+	fs.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
+	history := fs.Bool("history", false, "also delete all versions of all projects, for good")
+	if _, err := e.parse(fs, 0, 0); err != nil {
+		return err
+	}
+	base, err := e.paths().StateBase()
+	if err != nil {
+		return err
+	}
+	mounts, err := e.ownMounts()
+	if err != nil {
+		return err
+	}
+	plans, err := e.planUninstall()
+	if err != nil {
+		return err
+	}
+	for _, p := range plans {
+		e.showChanges(p.changes)
+	}
+	for _, m := range mounts {
+		fmt.Fprintf(e.stdout, "unmount %s\n", quote(m.Point))
+	}
+	if *history {
+		fmt.Fprintf(e.stdout, "delete the whole history in %s\n", quote(base))
+	}
+	if f.dryRun {
+		return nil
+	}
+	if !f.yes {
+		if err := e.confirm("do all of this?"); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, m := range mounts {
+		if err := e.umount(ctx, m.Point, false); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, p := range plans {
+		errs = append(errs, hooks.Apply(p.setup, p.changes))
+	}
+	for _, root := range e.setUpRoots() {
+		errs = append(errs, e.markSetUp(root, false))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("not everything could be taken back: %w", err)
+	}
+	e.endDaemons(ctx)
+	if *history {
+		if err := removeHistory(base); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(e.stdout, "the history stays in %s\n", quote(base))
+	}
+	fmt.Fprintf(e.stdout, "last step: rm %s\n", quote(e.exe))
+	return nil
+}
+
+type uninstallPlan struct {
+	setup   hooks.Setup
+	changes []hooks.Change
+}
+
+// planUninstall covers this user's files and those of each set-up project.
+func (e *env) planUninstall() ([]uninstallPlan, error) {
+	var plans []uninstallPlan
+	for _, root := range append([]string{""}, e.setUpRoots()...) {
+		s, err := e.setup(initFlags{}, root)
+		if err != nil {
+			return nil, err
+		}
+		if root != "" {
+			if !isDir(root) {
+				continue
+			}
+			s.AgentsMD = filepath.Join(root, "AGENTS.md")
+		}
+		changes, err := hooks.PlanUninit(s, nil)
+		if err != nil {
+			return nil, err
+		}
+		if changes = onlyReal(changes); len(changes) > 0 {
+			plans = append(plans, uninstallPlan{s, changes})
+		}
+	}
+	return plans, nil
+}
+
+// ownMounts are those whose history lies where ours do: not another user's, and
+// not those of another CACHEBRO_DIR.
+func (e *env) ownMounts() ([]project.Mount, error) {
+	mounts, err := project.Overlays()
+	if err != nil {
+		return nil, err
+	}
+	var own []project.Mount
+	for _, m := range mounts {
+		if state, err := e.paths().State(m.Source); err == nil && isDir(state) {
+			own = append(own, m)
+		}
+	}
+	return own, nil
+}
+
+// daemonRoots are the projects of all store daemons that run; which of them are
+// ours, the sockets tell.
+func daemonRoots() []string {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	var roots []string
+	for _, d := range dirs {
+		pid, err := strconv.Atoi(filepath.Base(d))
+		if err != nil {
+			continue
+		}
+		args := project.Command(pid)
+		if len(args) == 4 && args[1] == "daemon" && args[2] == "--root" && filepath.IsAbs(args[3]) {
+			roots = append(roots, args[3])
+		}
+	}
+	return roots
+}
+
+// endDaemons asks every running store daemon of this user to end, and waits.
+func (e *env) endDaemons(ctx context.Context) {
+	roots := daemonRoots()
+	for _, root := range roots {
+		c, err := wire.Dial(ctx, e.paths(), wire.Hello{Version: version, Client: "cli", Root: root}, wire.Timeouts{Connect: time.Second, Answer: 5 * time.Second})
+		if c == nil {
+			continue
+		}
+		pid := c.Hello().PID
+		if err == nil || errors.Is(err, wire.ErrVersion) {
+			_, _ = c.Call(ctx, wire.MShutdown, wire.Empty{}, nil, nil)
+		}
+		c.Close()
+		for start := time.Now(); pid > 1 && project.Running(pid, 0) && time.Since(start) < 10*time.Second; {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+}
+
+// removeHistory deletes the state directories of ours, and nothing else that
+// may lie beside them: CACHEBRO_DIR can be any directory.
+func removeHistory(base string) error {
+	states, err := filepath.Glob(filepath.Join(base, "*-????????????????"))
+	if err != nil {
+		return err
+	}
+	for _, s := range states {
+		fi, err := os.Lstat(s)
+		if err != nil || !fi.IsDir() {
+			continue
+		}
+		if st, ok := fi.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Getuid() {
+			continue
+		}
+		if err := os.RemoveAll(s); err != nil {
+			return fmt.Errorf("delete the history: %w", err)
+		}
+	}
+	_ = os.Remove(filepath.Join(base, "clients")) // only when it is empty
+	_ = os.Remove(base)
+	return nil
+}

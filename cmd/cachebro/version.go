@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// version is the one place that says which cachebro this is.
+const version = "0.1.0"
+
+func versionCommand() command {
+	return command{
+		name: "version", group: groupSetup, short: "print the version",
+		long: "Examples:\n  cachebro version\n  cachebro version --json",
+		run: func(_ context.Context, e *env) error {
+			fs := e.flags()
+			asJSON := fs.Bool("json", false, "print JSON")
+			if _, err := e.parse(fs, 0, 0); err != nil {
+				return err
+			}
+			facts := map[string]string{"version": version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
+			if info, ok := debug.ReadBuildInfo(); ok {
+				for _, s := range info.Settings {
+					if s.Key == "vcs.revision" {
+						facts["revision"] = s.Value
+					}
+				}
+			}
+			if *asJSON {
+				return e.printJSON(facts)
+			}
+			_, err := fmt.Fprintf(e.stdout, "cachebro %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
