@@ -1,0 +1,61 @@
+#!/bin/sh
+# The first table: the same work on the plain file system, through go-fuse's own
+# loopback example (which captures nothing), and through cachebro.
+# Usage: scripts/bench.sh [RUNS] [ONLY]
+# CACHEBRO_BENCH_TREE: a tree to copy instead of the Go source tree;
+# CACHEBRO_BENCH_DIR: where to work instead of the temp directory.
+set -eu
+cd "$(dirname "$0")/.."
+export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
+runs=${1:-5}
+only=${2:-}
+tree=${CACHEBRO_BENCH_TREE:-$(go env GOROOT)/src}
+work=$(mktemp -d "${CACHEBRO_BENCH_DIR:-${TMPDIR:-/tmp}}/cachebro-bench.XXXXXX")
+for tool in git rg; do
+	command -v $tool >/dev/null 2>&1 || { echo "bench needs $tool" >&2; exit 1; }
+done
+export XDG_STATE_HOME="$work/state" XDG_RUNTIME_DIR="$work/run" GIT_CONFIG_GLOBAL=/dev/null
+mkdir -m 700 "$work/run" "$work/state"
+cb="$work/bin/cachebro"
+cleanup() {
+	cd /
+	"$cb" umount "$work/cachebro" >/dev/null 2>&1 || umount -l "$work/cachebro" 2>/dev/null || true
+	umount "$work/loopback" 2>/dev/null || fusermount3 -u -z "$work/loopback" 2>/dev/null || true
+	[ -z "${loop:-}" ] || wait "$loop" 2>/dev/null || true
+	pid=$(sed 's/[^0-9].*//' "$work"/state/cachebro/*/lock 2>/dev/null || true)
+	[ -z "$pid" ] || kill "$pid" 2>/dev/null || true
+	sleep 1
+	rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 1' INT TERM
+CGO_ENABLED=0 go build -trimpath -o "$cb" ./cmd/cachebro
+go build -o "$work/bin/loopback" github.com/hanwen/go-fuse/v2/example/loopback
+go build -o "$work/bin/bench" ./scripts/bench
+
+# Each place has its own copy: what one leaves in the page cache or on the disk
+# must not help or hinder another.
+for place in native source cachebro; do
+	cp -r "$tree" "$work/$place"
+	(cd "$work/$place" && git init -q . && git config gc.auto 0 && git add -A && git -c user.name=b -c user.email=b@example.org commit -qm all && git gc -q)
+done
+mkdir "$work/loopback"
+"$work/bin/loopback" "$work/loopback" "$work/source" >"$work/loopback.log" 2>&1 &
+loop=$!
+n=0
+until grep -q " $work/loopback fuse" /proc/mounts; do
+	n=$((n + 1))
+	[ $n -lt 100 ] || { cat "$work/loopback.log" >&2; exit 1; }
+	sleep 0.1
+done
+"$cb" mount "$work/cachebro" >/dev/null
+# The baseline scan is background work that the table is not about.
+n=0
+until "$cb" status --json "$work/cachebro" | grep -q '"done":true'; do
+	n=$((n + 1))
+	[ $n -lt 1200 ] || { "$cb" status "$work/cachebro" >&2; exit 1; }
+	sleep 0.1
+done
+printf '%s, %s cores, Linux %s, %s files\n' "$(date +%F)" "$(nproc)" "$(uname -r)" "$(find "$work/native" -type f -not -path '*/.git/*' | wc -l)"
+"$work/bin/bench" -n "$runs" -only "$only" -cachebro "$cb" native="$work/native" loopback="$work/loopback" cachebro="$work/cachebro"
+"$cb" status "$work/cachebro" | sed -n 's/^\(store\|gaps\): */\1: /p'

@@ -1,0 +1,141 @@
+// Command bench measures the same work in several directories that hold the
+// same files (the plain one, a go-fuse loopback, cachebro) and prints one table
+// of medians, with the ratio to the first directory. scripts/bench.sh prepares
+// the directories and runs it.
+//
+// Usage: bench [-n RUNS] [-only NAME] [-cachebro BIN] LABEL=DIR…
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+)
+
+// task is one line of the table. prepare is not measured; run does ops
+// operations and the time is divided by that.
+type task struct {
+	name    string
+	unit    time.Duration
+	ops     int
+	prepare func(dir string) error
+	run     func(dir string) error
+	cleanup func(dir string) error
+}
+
+func main() {
+	runs := flag.Int("n", 5, "runs of each; the median counts")
+	only := flag.String("only", "", "only tasks whose name contains this")
+	binary := flag.String("cachebro", "", "also measure re-reads over MCP with this binary")
+	flag.Parse()
+	if err := bench(flag.Args(), *runs, *only, *binary); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func bench(places []string, runs int, only, binary string) error {
+	var labels, dirs []string
+	for _, p := range places {
+		label, dir, ok := strings.Cut(p, "=")
+		if !ok {
+			return fmt.Errorf("%q is not LABEL=DIR", p)
+		}
+		labels, dirs = append(labels, label), append(dirs, dir)
+	}
+	fmt.Printf("%-32s", fmt.Sprintf("medians of %d runs", runs))
+	for _, l := range labels {
+		fmt.Printf(" %18s", l)
+	}
+	fmt.Println()
+	for _, t := range tasks() {
+		if !strings.Contains(t.name, only) {
+			continue
+		}
+		// Runs alternate between the places, so that a slow minute of the
+		// machine falls on all of them.
+		times := make([][]time.Duration, len(dirs))
+		for range runs {
+			for i, dir := range dirs {
+				d, err := measure(t, dir)
+				if err != nil {
+					return fmt.Errorf("%s in %s: %w", t.name, labels[i], err)
+				}
+				times[i] = append(times[i], d)
+			}
+		}
+		fmt.Printf("%-32s", t.name)
+		base := median(times[0])
+		for i := range dirs {
+			m := median(times[i])
+			cell := fmt.Sprintf("%.1f %s", float64(m)/float64(t.unit), unitName(t.unit))
+			if i > 0 {
+				cell += fmt.Sprintf(" %5.2fx", float64(m)/float64(base))
+			}
+			fmt.Printf(" %18s", cell)
+		}
+		fmt.Println()
+	}
+	if binary == "" || !strings.Contains("mcp re-read", only) {
+		return nil
+	}
+	return reread(binary, dirs[len(dirs)-1])
+}
+
+func measure(t task, dir string) (time.Duration, error) {
+	if t.prepare != nil {
+		if err := t.prepare(dir); err != nil {
+			return 0, err
+		}
+	}
+	start := time.Now()
+	err := t.run(dir)
+	d := time.Since(start)
+	if err == nil && t.cleanup != nil {
+		err = t.cleanup(dir)
+	}
+	return d / time.Duration(max(t.ops, 1)), err
+}
+
+func median(ds []time.Duration) time.Duration {
+	s := append([]time.Duration(nil), ds...)
+	sort.Slice(s, func(i, j int) bool { return s[i] < s[j] })
+	return s[len(s)/2]
+}
+
+func unitName(d time.Duration) string {
+	if d == time.Microsecond {
+		return "µs"
+	}
+	return "ms"
+}
+
+// sample is up to n regular files of the tree, evenly spread.
+func sample(dir string, n int) ([]string, error) {
+	var all []string
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && d.Name() == ".git" {
+			return filepath.SkipDir
+		}
+		if d.Type().IsRegular() {
+			all = append(all, path)
+		}
+		return nil
+	})
+	if err != nil || len(all) <= n {
+		return all, err
+	}
+	step := len(all) / n
+	var some []string
+	for i := 0; len(some) < n; i += step {
+		some = append(some, all[i])
+	}
+	return some, nil
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+)
+
+// rereads of each kind over one connection.
+const rereads = 300
+
+// client is the least that an MCP client over stdio needs.
+type client struct {
+	in  io.WriteCloser
+	out *bufio.Reader
+	id  int
+}
+
+func (c *client) call(method string, params any) (string, error) {
+	c.id++
+	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": c.id, "method": method, "params": params})
+	if err != nil {
+		return "", err
+	}
+	if _, err := c.in.Write(append(line, '\n')); err != nil {
+		return "", err
+	}
+	for {
+		answer, err := c.out.ReadString('\n')
+		if err != nil {
+			return "", err
+		}
+		var head struct {
+			ID     int `json:"id"`
+			Result struct {
+				Content []struct {
+					Text string `json:"text"`
+				} `json:"content"`
+				IsError bool `json:"isError"`
+			} `json:"result"`
+			Error json.RawMessage `json:"error"`
+		}
+		if json.Unmarshal([]byte(answer), &head) != nil || head.ID != c.id {
+			continue // a notification
+		}
+		if head.Error != nil || head.Result.IsError {
+			return "", fmt.Errorf("%s: %s", method, answer)
+		}
+		if method == "tools/list" {
+			return answer, nil
+		}
+		if len(head.Result.Content) > 0 {
+			return head.Result.Content[0].Text, nil
+		}
+		return "", nil
+	}
+}
+
+// reread measures what a read costs an agent that has the file already: a read
+// of an unchanged file, and one of a file of which one line was changed.
+func reread(binary, dir string) error {
+	cmd := exec.Command(binary, "serve", "--reader=connection", dir)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer func() { in.Close(); _ = cmd.Wait() }()
+	c := &client{in: in, out: bufio.NewReaderSize(out, 1<<20)}
+	if _, err := c.call("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "bench", "version": "1"}}); err != nil {
+		return err
+	}
+	fmt.Printf("%-32s %15.1f ms\n", "mcp start to first answer", ms(time.Since(start)))
+	if _, err := io.WriteString(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
+		return err
+	}
+	for _, size := range []int{2, 20, 60} {
+		if err := c.rereads(dir, size); err != nil {
+			return err
+		}
+	}
+	if err := schemas(binary, dir); err != nil {
+		return err
+	}
+	return readers(binary, dir)
+}
+
+// rereads measures both kinds on a file of so many kB.
+func (c *client) rereads(dir string, kB int) error {
+	name := filepath.Join(dir, "bench-reread.txt")
+	defer os.Remove(name)
+	var unchanged, changed, atOnce []time.Duration
+	whole := 0
+	lines := kB * 1024 / 80
+	for i := range rereads {
+		var text strings.Builder
+		for line := range lines {
+			fmt.Fprintf(&text, "	return nothing of what was read before unless line %4d is here, round %4d\n", line, map[bool]int{true: i}[line == lines/2])
+		}
+		if err := os.WriteFile(name, []byte(text.String()), 0o644); err != nil {
+			return err
+		}
+		// Every other read comes when the change is in the log; the rest wait
+		// for that, too.
+		if i%2 == 0 {
+			time.Sleep(25 * time.Millisecond)
+		}
+		d, answer, err := c.read("bench-reread.txt")
+		if err != nil {
+			return err
+		}
+		switch {
+		case !strings.HasPrefix(answer, "[changed"): // the first, and when 60k tokens were sent since
+			if whole++; whole > 1+rereads/20 {
+				return fmt.Errorf("a changed file comes back as %.60q", answer)
+			}
+		case i%2 == 0:
+			changed = append(changed, d)
+		default:
+			atOnce = append(atOnce, d)
+		}
+	}
+	// Who asks again after a stub gets the text: every second answer is one.
+	for len(unchanged) < rereads {
+		for range 2 {
+			d, answer, err := c.read("bench-reread.txt")
+			if err != nil {
+				return err
+			}
+			if strings.HasPrefix(answer, "[unchanged") {
+				unchanged = append(unchanged, d)
+			}
+		}
+		if len(unchanged) == 0 {
+			return fmt.Errorf("an unchanged file is sent in full again and again")
+		}
+	}
+	quantiles(fmt.Sprintf("mcp re-read, unchanged, %d kB", kB), unchanged)
+	quantiles(fmt.Sprintf("mcp re-read, diff, %d kB", kB), changed)
+	quantiles(fmt.Sprintf("mcp re-read, diff at once, %d kB", kB), atOnce)
+	return nil
+}
+
+func quantiles(name string, ds []time.Duration) {
+	sort.Slice(ds, func(i, j int) bool { return ds[i] < ds[j] })
+	fmt.Printf("%-32s p50 %.2f ms  p99 %.2f ms\n", name, ms(ds[len(ds)/2]), ms(ds[len(ds)*99/100]))
+}
+
+func (c *client) read(path string) (time.Duration, string, error) {
+	start := time.Now()
+	text, err := c.call("tools/call", map[string]any{"name": "read_file", "arguments": map[string]any{"path": path}})
+	return time.Since(start), text, err
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

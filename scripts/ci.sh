@@ -1,0 +1,53 @@
+#!/bin/sh
+# Everything that is checked beside the tests themselves.
+# Usage: scripts/ci.sh "PACKAGES FOR THE RACE DETECTOR" FUZZTIME
+set -eu
+cd "$(dirname "$0")/.."
+export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
+race=${1:-./store/wire}
+fuzztime=${2:-5s}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+scripts/nomounts.sh --list >"$tmp/before"
+step() { printf '== %s\n' "$1"; }
+
+step gofmt
+files=$(git ls-files '*.go')
+# shellcheck disable=SC2086
+[ -z "$files" ] || unformatted=$(gofmt -l $files)
+if [ -n "${unformatted:-}" ]; then
+	echo "not formatted: $unformatted" >&2
+	exit 1
+fi
+
+step "go vet"
+go vet ./...
+
+step staticcheck
+# SA5008 knows only the tag options of encoding/json, not those of our own schema.
+go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -checks inherit,-SA5008 ./...
+
+step "import rules"
+scripts/imports.sh
+
+step "build without cgo"
+CGO_ENABLED=0 go build -trimpath -o "$tmp/cachebro" ./cmd/cachebro
+"$tmp/cachebro" version
+
+step "cross-build for darwin"
+GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build -o "$tmp/cachebro.darwin" ./cmd/cachebro
+
+step "race detector"
+# shellcheck disable=SC2086
+CGO_ENABLED=1 CACHEBRO_NEED_FUSE=1 go test -race -short -timeout 10m $race
+
+step "fuzzing, $fuzztime each"
+for file in $(git grep -l '^func Fuzz' -- '*_test.go'); do
+	for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$file"); do
+		go test -run '^$' -fuzz "^$target\$" -fuzztime "$fuzztime" "./$(dirname "$file")"
+	done
+done
+
+step "no mounts left behind"
+scripts/nomounts.sh "$tmp/before"
+echo "ci: ok"

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// delivered is what one tool call brought to the model.
+type delivered struct {
+	text  string // the tool result
+	notes string // sentences of ours that came beside it
+	found bool
+}
+
+func (d delivered) size() int { return len(d.text) + len(d.notes) }
+
+// result finds what the call-th tool call of a conversation's step-th answer
+// delivered: in the first request that carries it, the request bodies being
+// the evidence.
+func (a *api) result(script string, step, callIndex int) delivered {
+	es := a.of(script)
+	for i, e := range es {
+		if e.step != step || callIndex >= len(e.ids) {
+			continue
+		}
+		for _, later := range es[i+1:] {
+			d := later.body.find(e.ids[callIndex])
+			if d.found {
+				d.notes = strings.Join(newNotes(e.body, later.body), "\n")
+				return d
+			}
+		}
+	}
+	return delivered{}
+}
+
+func (r request) find(id string) delivered {
+	for _, m := range r.Messages {
+		for _, b := range m.blocks() {
+			if b.Type == "tool_result" && b.ToolUseID == id {
+				return delivered{text: b.text(), found: true}
+			}
+		}
+	}
+	return delivered{}
+}
+
+// newNotes lists the lines of injected text in a request that the one before
+// did not have.
+func newNotes(before, after request) []string {
+	old := before.words()
+	var out []string
+	for _, line := range strings.Split(after.words(), "\n") {
+		if strings.Contains(line, "hook additional context") && !strings.Contains(old, line) {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// words is all text of a request but tool results.
+func (r request) words() string {
+	var b strings.Builder
+	for _, m := range r.Messages {
+		for _, bl := range m.blocks() {
+			if bl.Type == "text" {
+				b.WriteString(bl.Text + "\n")
+			}
+		}
+	}
+	return b.String()
+}
+
+// checks collects findings and counts the failures.
+type checks struct {
+	failed, total int
+	lines         []string
+	late          bool // a hook's time ran out meanwhile
+}
+
+func (c *checks) that(ok bool, what string, args ...any) {
+	c.total++
+	word := "ok  "
+	if !ok {
+		word, c.failed = "FAIL", c.failed+1
+	}
+	c.lines = append(c.lines, fmt.Sprintf("%s  %s", word, fmt.Sprintf(what, args...)))
+}
+
+func (c *checks) print() {
+	for _, l := range c.lines {
+		fmt.Println(l)
+	}
+}
+
+func head(s string) string {
+	s = strings.ReplaceAll(s, "\n", "⏎")
+	if len(s) > 160 {
+		return s[:160] + "…"
+	}
+	return s
+}
+
+// newest is result for the latest run of a conversation that ran twice.
+func (a *api) newest(script string, step, callIndex int) delivered {
+	es := a.of(script)
+	for i := len(es) - 1; i >= 0; i-- {
+		if e := es[i]; e.step == step && callIndex < len(e.ids) && i+1 < len(es) {
+			d := es[i+1].body.find(e.ids[callIndex])
+			d.notes = strings.Join(newNotes(e.body, es[i+1].body), "\n")
+			return d
+		}
+	}
+	return delivered{}
+}

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Installs what is missing to mount and to test: fusermount3, git, and what the
+# tests compare with (ripgrep, patch, mkfs.ext4). Quiet when
+# everything is there; without root and sudo it says what to install.
+set -eu
+missing=
+command -v fusermount3 >/dev/null 2>&1 || missing="$missing fuse3"
+command -v git >/dev/null 2>&1 || missing="$missing git"
+command -v rg >/dev/null 2>&1 || missing="$missing ripgrep"
+command -v patch >/dev/null 2>&1 || missing="$missing patch"
+command -v mkfs.ext4 >/dev/null 2>&1 || [ -x /sbin/mkfs.ext4 ] || missing="$missing e2fsprogs"
+if [ -n "$missing" ]; then
+	sudo=
+	[ "$(id -u)" = 0 ] || sudo=sudo
+	if ! command -v apt-get >/dev/null 2>&1 || { [ -n "$sudo" ] && ! command -v sudo >/dev/null 2>&1; }; then
+		echo "missing:$missing (install them with your system's package manager)" >&2
+		exit 1
+	fi
+	echo "installing:$missing"
+	# shellcheck disable=SC2086
+	{ $sudo apt-get update -q && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $missing; } >/tmp/cachebro-deps.$$ 2>&1 || {
+		cat /tmp/cachebro-deps.$$ >&2
+		exit 1
+	}
+	rm -f /tmp/cachebro-deps.$$
+fi
+if [ ! -e /dev/fuse ] && [ "$(id -u)" = 0 ]; then
+	modprobe fuse 2>/dev/null || true
+	[ -e /dev/fuse ] || mknod /dev/fuse c 10 229 2>/dev/null || true
+	[ -e /dev/fuse ] && chmod 666 /dev/fuse
+fi
+exit 0

@@ -1,0 +1,73 @@
+// Command faults tries to break a mount and counts what broke. It drives the
+// finished binary as a user would, with files, processes and signals only, so
+// that what it finds a user could find.
+//
+//	faults kill  [-rounds N] [-seed S]   kill -9 of our processes under load
+//	faults fsx   [-ops N] [-seed S] DIR  random I/O on one file, mmap included
+//	faults under [-wait D]               changes made underneath the mount
+//
+// kill and under make a project of their own below -dir (default the temp
+// directory) and take it away; fsx works in a directory that exists. Each prints
+// its counts and ends with status 1 when anything was wrong.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+)
+
+// settings are the flags of all sub-commands.
+type settings struct {
+	binary  string
+	dir     string
+	rounds  int
+	ops     int
+	writers int
+	seed    int64
+	every   int
+	keep    bool
+	verbose bool
+	wait    time.Duration
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("want a test: kill, fsx or under")
+	}
+	var s settings
+	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	fs.StringVar(&s.binary, "cachebro", "bin/cachebro", "the binary under test")
+	fs.StringVar(&s.dir, "dir", os.TempDir(), "where to make the project")
+	fs.IntVar(&s.rounds, "rounds", 100, "kill: how often")
+	fs.IntVar(&s.writers, "writers", 8, "kill: how many write at once")
+	fs.IntVar(&s.every, "fsck", 10, "kill: check the store after so many rounds")
+	fs.IntVar(&s.ops, "ops", 1_000_000, "fsx: how many operations")
+	fs.Int64Var(&s.seed, "seed", time.Now().UnixNano(), "of the random numbers; the same seed makes the same operations")
+	fs.BoolVar(&s.keep, "keep", false, "leave the project and its state for a look")
+	fs.BoolVar(&s.verbose, "v", false, "one line per round")
+	fs.DurationVar(&s.wait, "wait", time.Second, "under: until when a change must be seen")
+	if err := fs.Parse(args[1:]); err != nil {
+		return err
+	}
+	switch args[0] {
+	case "kill":
+		return killRounds(s)
+	case "fsx":
+		if fs.NArg() != 1 {
+			return fmt.Errorf("fsx: want the directory to work in")
+		}
+		return fsx(fs.Arg(0), s)
+	case "under":
+		return underneath(s)
+	}
+	return fmt.Errorf("%s: want kill, fsx or under", args[0])
+}

@@ -1,0 +1,30 @@
+#!/bin/sh
+# Fails when a cachebro mount or one of its processes outlived the tests.
+# Usage: scripts/nomounts.sh [BEFORE]: mounts listed in the file BEFORE do not
+# count; scripts/nomounts.sh --list prints the present ones for that purpose.
+set -eu
+list() {
+	awk '$3 == "fuse.cachebro" { print $2 }' /proc/self/mounts | sort
+	for d in /proc/[0-9]*; do
+		args=$(tr '\0' ' ' 2>/dev/null <"$d/cmdline") || continue
+		case "$args" in
+		*cachebro\ mountd\ * | *cachebro\ supervise\ * | *cachebro\ daemon\ --root\ *) echo "process ${d#/proc/} $args" ;;
+		esac
+	done | sort
+}
+if [ "${1:-}" = --list ]; then
+	list
+	exit 0
+fi
+before=${1:-/dev/null}
+# A daemon ends a moment after its last client.
+for try in 1 2 3 4 5 6 7 8 9 10; do
+	left=$(list | grep -vxFf "$before" || true)
+	[ -z "$left" ] && break
+	sleep 0.5
+done
+if [ -n "$left" ]; then
+	printf 'left behind:\n%s\n' "$left"
+	exit 1
+fi
+echo "no mounts left behind"
