@@ -1,0 +1,43 @@
+# cachebro. "make mount DIR=…" is the way in; "make test" and "make ci" check it.
+GO      ?= go
+BIN     := bin/cachebro
+PREFIX  ?= /usr/local
+DIR     ?= $(CURDIR)
+# Packages whose tests run with the race detector in ci: those with many
+# goroutines and no mounts of their own to slow down.
+RACE    := ./store/wire ./store/spool ./store/shown ./store/daemon ./cmd/cachebro/mountd ./mcp
+FUZZTIME ?= 5s
+export GOFLAGS += -buildvcs=false
+
+.PHONY: all build mount test ci bench install deps clean
+all: build
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/cachebro
+
+# What a fresh machine lacks: FUSE's helper, git and an unpacker of nothing else.
+deps:
+	@scripts/deps.sh
+
+mount: deps build
+	$(BIN) mount "$(DIR)"
+	@echo
+	@echo "Work in $(DIR) as always (in a shell that is there already: cd .)."
+	@echo "What changed:  $(CURDIR)/$(BIN) log $(DIR)"
+	@echo "An agent:      cd $(DIR) && $(CURDIR)/$(BIN) run -- claude"
+	@echo "Leave:         $(CURDIR)/$(BIN) umount $(DIR)"
+
+test: deps
+	@scripts/test.sh
+
+ci: test
+	@scripts/ci.sh "$(RACE)" "$(FUZZTIME)"
+
+bench: deps build
+	@scripts/bench.sh
+
+install: build
+	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/cachebro
+
+clean:
+	rm -rf bin dist
