@@ -225,3 +225,42 @@ func TestShowsWhoDidIt(t *testing.T) {
 	}
 	t.Errorf("no version of a.txt by sed (pid %d): %+v", pid, p.log("a.txt"))
 }
+
+// TestLeavesAccessTimesAlone: the baseline, a capture and the index read every
+// file, and a posix test saw an access time move between two stats of a file
+// that nobody had read.
+func TestLeavesAccessTimesAlone(t *testing.T) {
+	p := newProject(t, map[string]string{"old.txt": "a walrus\n", "dir/other.txt": "another walrus\n"})
+	past := time.Unix(1_000_000_000, 0)
+	for _, name := range []string{"old.txt", "dir/other.txt"} {
+		// An access time before the modification time: with relatime any read moves it.
+		if err := os.Chtimes(p.path(name), past, past.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.mount()
+	p.write("new.txt", "a third walrus\n")
+	if err := os.Chtimes(p.path("new.txt"), past, past.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	p.wantContents("new.txt", "a third walrus\n")
+	eventually(t, 20*time.Second, "the index holds all three", func() bool {
+		out, err := p.try("search", "--json", "walrus")
+		return err == nil && strings.Contains(out, "old.txt") && strings.Contains(out, "other.txt") && strings.Contains(out, "new.txt")
+	})
+	f, err := os.OpenFile(p.path("old.txt"), os.O_WRONLY, 0) // closes nothing, reads nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p.cb("log")
+	for _, name := range []string{"old.txt", "dir/other.txt", "new.txt"} {
+		var st unix.Stat_t
+		if err := unix.Stat(p.path(name), &st); err != nil {
+			t.Fatal(err)
+		}
+		if got := time.Unix(st.Atim.Unix()); !got.Equal(past) {
+			t.Errorf("%s: read at %v, wanted %v as it was set", name, got, past)
+		}
+	}
+}

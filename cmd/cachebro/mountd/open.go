@@ -54,7 +54,11 @@ func (c *Capture) openByName(j *job) *os.File {
 		if name == "" || i > 0 && name == names[i-1] {
 			continue
 		}
-		fd, err := c.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		const flags = os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+		fd, err := c.root.OpenFile(name, flags|noAtime, 0)
+		if errors.Is(err, syscall.EPERM) { // not the owner
+			fd, err = c.root.OpenFile(name, flags, 0)
+		}
 		if err != nil {
 			continue
 		}

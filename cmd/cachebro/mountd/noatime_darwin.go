@@ -1,0 +1,4 @@
+package mountd
+
+// noAtime: darwin has no such flag.
+const noAtime = 0
