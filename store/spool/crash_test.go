@@ -51,7 +51,7 @@ func TestKillNine(t *testing.T) {
 	if testing.Short() {
 		rounds = 3
 	}
-	rng := rand.New(rand.NewSource(time.Now().UnixNano()))
+	rng := rand.New(rand.NewSource(1))
 	dir := t.TempDir()
 	var pos Position
 	total := 0

@@ -48,7 +48,7 @@ func (m *model) keepAt(path, text string) {
 // and holds the overlay against the model: the tree must equal the source all
 // the time, and every closed content must be in the log, in order.
 func TestRandomOperations(t *testing.T) {
-	ops, seed := 600, time.Now().UnixNano()
+	ops, seed := 600, int64(1)
 	if s := os.Getenv("CACHEBRO_SEED"); s != "" {
 		seed, _ = strconv.ParseInt(s, 10, 64)
 	}

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // twoActors is a tree on which two sessions work in turn, and what a person
@@ -157,7 +156,7 @@ func differ(a, b map[string]string) string {
 // changes what the other actor touched last, redo brings back exactly what was
 // there, and every content that was ever closed stays in the history.
 func TestUndoWithTwoActors(t *testing.T) {
-	rounds, seed := 3, time.Now().UnixNano()
+	rounds, seed := 3, int64(1)
 	if s := os.Getenv("CACHEBRO_SEED"); s != "" {
 		seed, _ = strconv.ParseInt(s, 10, 64)
 	}
