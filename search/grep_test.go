@@ -155,12 +155,18 @@ func compareWithRipgrep(t *testing.T, x *Index, root string, q Query) (took, nat
 	if ee, ok := err.(*exec.ExitError); err != nil && !(ok && ee.ExitCode() == 1) {
 		t.Fatalf("rg %q: %v %s", args, err, ee.Stderr)
 	}
-	want := map[string]int{}
+	want, isText := map[string]int{}, map[store.Path]bool{}
 	for _, line := range strings.Split(string(out), "\n") {
-		if line = strings.TrimPrefix(line, "./"); line != "" {
-			if text, err := x.corpus.Read(pathOf(line)); err == nil && IsText(text) {
-				want[line]++
-			}
+		if line = strings.TrimPrefix(line, "./"); line == "" {
+			continue
+		}
+		p := pathOf(line)
+		if _, known := isText[p]; !known {
+			text, err := x.corpus.Read(p)
+			isText[p] = err == nil && IsText(text)
+		}
+		if isText[p] {
+			want[line]++
 		}
 	}
 	candidates = r.Candidates
