@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
+	"cachebro/cmd/cachebro/quick"
 	"cachebro/store/wire"
 
 	"github.com/spf13/pflag"
@@ -37,11 +37,7 @@ func newEnv(args []string) *env {
 	if len(args) > 1 {
 		e.name, e.args = args[1], args[2:]
 	}
-	// Not os.Getwd, which believes $PWD after a look at it: that look goes
-	// through the mount, which mountd itself does not serve yet at that moment.
-	if dir, err := syscall.Getwd(); err == nil && filepath.IsAbs(dir) {
-		e.dir = dir // else "(unreachable)": the mount it was in is gone
-	}
+	e.dir = quick.Dir()
 	e.exe = self(args)
 	return e
 }
@@ -57,16 +53,7 @@ func self(args []string) string {
 }
 
 // paths says where sockets and state lie for this user.
-func (e *env) paths() wire.Paths {
-	home := e.getenv("HOME")
-	if home == "" {
-		home, _ = os.UserHomeDir()
-	}
-	return wire.Paths{
-		RuntimeDir: e.getenv("XDG_RUNTIME_DIR"), StateHome: e.getenv("XDG_STATE_HOME"),
-		Home: home, TempDir: e.getenv("TMPDIR"), Override: e.getenv("CACHEBRO_DIR"),
-	}
-}
+func (e *env) paths() wire.Paths { return quick.Paths(e.getenv) }
 
 // flags is a new flag set for the running command.
 func (e *env) flags() *pflag.FlagSet {

@@ -4,11 +4,9 @@ import (
 	"context"
 	"runtime/debug"
 
-	"cachebro/fusefs/ignore"
+	"cachebro/cmd/cachebro/quick"
 	"cachebro/hooks"
 	"cachebro/store/wire"
-
-	"golang.org/x/term"
 )
 
 func hookCommand() command {
@@ -19,7 +17,8 @@ func hookCommand() command {
 	}
 }
 
-// runHook answers one event. Exit status 2 would block the agent's tool call,
+// runHook answers the events that may have to start something; package quick
+// answered all others before main began. Exit status 2 would block the agent's tool call,
 // and 2 is also that of a Go panic, hence the recover and the silence.
 func runHook(ctx context.Context, e *env) (err error) {
 	debug.SetTraceback("none")
@@ -32,18 +31,13 @@ func runHook(ctx context.Context, e *env) (err error) {
 		e.printHelp(e.flags())
 		return nil
 	}
-	code := hooks.Run(ctx, hooks.Env{
-		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Args: e.args, Getenv: e.getenv, Now: e.now, Dir: e.dir, Paths: e.paths(),
-		Dial: func(ctx context.Context, root string) (*wire.Client, error) {
-			return wire.Dial(ctx, e.paths(), wire.Hello{Version: version, Client: "hook", Root: root}, wire.HookTimeouts)
-		},
-		Start: func(ctx context.Context, root string) (*wire.Client, error) {
-			return e.connectAs(ctx, root, "hook", wire.Timeouts{})
-		},
-		Mount:  e.mountForSession,
-		Secret: ignore.Secret,
-		Color:  term.IsTerminal(2) && e.getenv("NO_COLOR") == "",
-	})
+	env := quick.Env(e.args)
+	env.Stdin, env.Stdout, env.Stderr = e.stdin, e.stdout, e.stderr
+	env.Start = func(ctx context.Context, root string) (*wire.Client, error) {
+		return e.connectAs(ctx, root, "hook", wire.Timeouts{})
+	}
+	env.Mount = e.mountForSession
+	code := hooks.Run(ctx, env)
 	if code != 0 {
 		return exitStatus(code)
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"runtime/debug"
 
+	"cachebro/cmd/cachebro/quick"
 	"cachebro/hooks"
-	"cachebro/store/wire"
 )
 
 func statusLineCommand() command {
@@ -16,7 +16,8 @@ func statusLineCommand() command {
 	}
 }
 
-// runStatusLine keeps to the rules of a hook: see runHook.
+// runStatusLine is reached with arguments only: package quick printed the line.
+// It keeps to the rules of a hook: see runHook.
 func runStatusLine(ctx context.Context, e *env) (err error) {
 	debug.SetTraceback("none")
 	defer func() {
@@ -28,11 +29,8 @@ func runStatusLine(ctx context.Context, e *env) (err error) {
 		e.printHelp(e.flags())
 		return nil
 	}
-	hooks.RunStatusLine(ctx, hooks.Env{
-		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Getenv: e.getenv, Now: e.now, Dir: e.dir, Paths: e.paths(),
-		Dial: func(ctx context.Context, root string) (*wire.Client, error) {
-			return wire.Dial(ctx, e.paths(), wire.Hello{Version: version, Client: "hook", Root: root}, wire.HookTimeouts)
-		},
-	})
+	env := quick.Env(nil)
+	env.Stdin, env.Stdout, env.Stderr = e.stdin, e.stdout, e.stderr
+	hooks.RunStatusLine(ctx, env)
 	return nil
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"cachebro/cmd/cachebro/quick"
 )
 
 // version is the one place that says which cachebro this is.
-const version = "0.1.0"
+const version = quick.Version
 
 func versionCommand() command {
 	return command{

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestQuick: a hook ends before the libraries behind the index and the MCP
+// server are initialised, which took four fifths of its time.
+func TestQuick(t *testing.T) {
+	heavy := []string{"github.com/blevesearch/bleve/v2/index/scorch", "github.com/santhosh-tekuri/jsonschema/v6", "cachebro/search"}
+	initialised := func(args ...string) string {
+		cmd := exec.Command(os.Args[0], args...)
+		cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+		cmd.Stdin = strings.NewReader(`{"hook_event_name":"Stop","session_id":"nobody","cwd":"/"}`)
+		var out, errText bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errText
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%s: %v", args, err)
+		}
+		if args[0] != "-test.list=NoSuchTest" && out.Len() > 0 {
+			t.Errorf("%s says %q", args, out.String())
+		}
+		return errText.String()
+	}
+	all := initialised("-test.list=NoSuchTest")
+	for _, name := range heavy {
+		if !strings.Contains(all, "init "+name+" @") {
+			t.Errorf("%s is not initialised by the whole program either: choose another", name)
+		}
+	}
+	for _, args := range [][]string{{"hook", "Stop"}, {"hook", "PreToolUse", "--guard=suggest"}, {"statusline"}} {
+		few := initialised(args...)
+		if !strings.Contains(few, "init cachebro/hooks @") {
+			t.Errorf("%s: hooks are not initialised: %s", args, few)
+		}
+		for _, name := range heavy {
+			if strings.Contains(few, "init "+name+" @") {
+				t.Errorf("%s: %s is initialised before", args, name)
+			}
+		}
+	}
+}
