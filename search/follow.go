@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"cachebro/store"
@@ -47,14 +48,20 @@ func (x *Index) Start(ctx context.Context) {
 	go func() {
 		defer close(x.done)
 		for {
-			err := x.CatchUp(ctx)
-			if ctx.Err() != nil {
-				return
+			began := time.Now()
+			if x.held.Load() == 0 {
+				err := x.CatchUp(ctx)
+				if ctx.Err() != nil {
+					return
+				}
+				if err != nil {
+					x.opt.Logger.Error("search index", "err", err)
+					x.rebuildLater(ctx, err)
+					continue
+				}
 			}
-			if err != nil {
-				x.opt.Logger.Error("search index", "err", err)
-				x.rebuildLater(ctx, err)
-				continue
+			if !x.rest(ctx, time.Since(began)) {
+				return
 			}
 			select {
 			case <-ctx.Done():
@@ -63,6 +70,41 @@ func (x *Index) Start(ctx context.Context) {
 			}
 		}
 	}()
+}
+
+// The follower rests after each step, restFor times as long as the step took:
+// a file that is saved again and again, or thousands that are, would otherwise
+// cost a segment of the index each, at the time when their versions are being
+// stored. Exact queries do not wait for it: they read what is newer themselves.
+const (
+	restFor  = 4
+	restMost = time.Second
+)
+
+// rest is false when ctx ended.
+func (x *Index) rest(ctx context.Context, step time.Duration) bool {
+	t := time.NewTimer(min(restFor*step, restMost))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// Hold keeps the follower from indexing until release is called, for somebody
+// who writes thousands of files and needs the machine for it. Queries stay
+// right, at the cost of reading what changed meanwhile. Nested holds count.
+func (x *Index) Hold() (release func()) {
+	x.held.Add(1)
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			x.held.Add(-1)
+			x.Poke()
+		})
+	}
 }
 
 // rebuildLater waits a moment and begins anew: an index that cannot be written

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"cachebro/store"
 )
 
 // TestFresh edits files while the follower works and asks right after each edit,
@@ -52,6 +54,41 @@ func TestFresh(t *testing.T) {
 		t.Errorf("ranked: %d files, want 49: %v", len(got), err)
 	}
 	t.Logf("answers right after an edit: %s", quantiles(took))
+}
+
+// TestHold writes more versions than one look at the log brings while the index
+// is held back: exact queries find all of them, and the follower goes on when it
+// is let go.
+func TestHold(t *testing.T) {
+	c := newDiskCorpus(t, t.TempDir())
+	c.write(t, "first.go", "package p\n")
+	x := openIndex(t, c)
+	if err := x.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	release, again := x.Hold(), x.Hold()
+	x.Start(t.Context())
+	const files = 3*pastPage + 1
+	for n := range files {
+		c.add(store.Path(fmt.Sprintf("many/file%d.go", n)), nil, false)
+	}
+	c.write(t, "last.go", "package p\n\nvar heldBack = 1\n")
+	x.Poke()
+	r, err := x.Grep(t.Context(), Query{Pattern: "heldBack"})
+	if err != nil || len(r.Lines) != 1 || r.Candidates != files+1 {
+		t.Errorf("%d lines, %d candidates: %v", len(r.Lines), r.Candidates, err)
+	}
+	release()
+	release()
+	if st := x.Stats(); st.Lag != files+1 {
+		t.Errorf("%d versions behind, want all: somebody still holds", st.Lag)
+	}
+	again()
+	for deadline := time.Now().Add(60 * time.Second); x.Stats().Lag > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the follower does not go on")
+		}
+	}
 }
 
 // TestPast looks for what was taken away 500 versions ago, and in a deleted file.

@@ -178,9 +178,13 @@ func (x *Index) candidates(want *need, q Query) (paths []store.Path, scanned boo
 	}
 	x.mu.RUnlock()
 	// What is newer than the index is read whatever the index says.
-	if newer, err := x.corpus.Since(seq, 10_000); err == nil {
+	for {
+		newer, err := x.corpus.Since(seq, pastPage)
+		if err != nil || len(newer) == 0 {
+			break
+		}
 		for _, v := range newer {
-			if x.searchable(v) && q.admits(v.Path, KindOf(string(v.Path))) {
+			if seq = v.Seq; x.searchable(v) && q.admits(v.Path, KindOf(string(v.Path))) {
 				take[v.Path] = true
 			}
 		}

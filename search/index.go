@@ -71,6 +71,8 @@ type Index struct {
 
 	stems sync.Pool // of *stemmer
 
+	held atomic.Int32 // callers of Hold that have not released yet
+
 	stop context.CancelFunc
 	done chan struct{} // closed by the follower when it has ended
 	poke chan struct{} // never closed; capacity 1
