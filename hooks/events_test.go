@@ -330,7 +330,9 @@ func TestLostEvents(t *testing.T) {
 		t.Fatalf("told %d times", n)
 	}
 	fail.Store(true)
+	p.patient = false
 	silent(t, p.run(readEvent)) // late
+	p.patient = true
 	fail.Store(false)
 	p.now = p.now.Add(time.Minute)
 	silent(t, p.run(strings.Replace(readEvent, `"s1"`, `"s2"`, 1))) // another session lost nothing

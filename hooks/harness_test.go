@@ -56,10 +56,13 @@ type project struct {
 	now   time.Time
 	envs  map[string]string
 	args  []string
+	// patient: a busy machine is no reason for a time-out. false after hang.
+	patient bool
 
-	// mu guards log.
-	mu  sync.Mutex
-	log []asked
+	// mu guards log and accepted.
+	mu       sync.Mutex
+	log      []asked
+	accepted int // connections, after hang
 }
 
 const testVersion = "0.0.0-test"
@@ -76,7 +79,7 @@ func newProject(t *testing.T) *project {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(run) })
-	p := &project{t: t, root: filepath.Join(dir, "proj"), now: time.Now(),
+	p := &project{t: t, root: filepath.Join(dir, "proj"), now: time.Now(), patient: true,
 		paths: wire.Paths{TempDir: run, StateHome: filepath.Join(dir, "state"), Home: dir}}
 	if err := os.Mkdir(p.root, 0o755); err != nil {
 		t.Fatal(err)
@@ -127,6 +130,7 @@ func (p *project) serve(a answers) {
 // hang listens and never says a word, like a stopped daemon.
 func (p *project) hang() {
 	p.t.Helper()
+	p.patient = false
 	state, _ := p.paths.State(p.root)
 	l, _, err := wire.Listen(p.paths, p.root, state)
 	if err != nil {
@@ -142,6 +146,9 @@ func (p *project) hang() {
 				return
 			}
 			conns = append(conns, c)
+			p.mu.Lock()
+			p.accepted++
+			p.mu.Unlock()
 		}
 	}()
 	p.t.Cleanup(func() {
@@ -156,7 +163,6 @@ func (p *project) hang() {
 type result struct {
 	code           int
 	stdout, stderr string
-	took           time.Duration
 }
 
 // run sends one event; PROJ in it stands for the root.
@@ -164,20 +170,24 @@ func (p *project) run(event string) result {
 	p.t.Helper()
 	var out, errs bytes.Buffer
 	event = strings.ReplaceAll(event, "PROJ", p.root)
-	start := time.Now()
 	code := Run(context.Background(), p.env(event, &out, &errs))
-	return result{code, out.String(), errs.String(), time.Since(start)}
+	return result{code, out.String(), errs.String()}
 }
 
 func (p *project) env(input string, out, errs io.Writer) Env {
+	limits := wire.HookTimeouts
+	if p.patient {
+		limits = wire.Timeouts{Connect: time.Minute, Answer: time.Minute}
+	}
 	return Env{
 		Stdin: strings.NewReader(input), Stdout: out, Stderr: errs, Args: p.args,
 		Getenv: func(k string) string { return p.envs[k] },
 		Now:    func() time.Time { return p.now },
 		Dir:    "/", Paths: p.paths,
 		Dial: func(ctx context.Context, root string) (*wire.Client, error) {
-			return wire.Dial(ctx, p.paths, wire.Hello{Version: testVersion, Client: "hook", Root: root}, wire.HookTimeouts)
+			return wire.Dial(ctx, p.paths, wire.Hello{Version: testVersion, Client: "hook", Root: root}, limits)
 		},
+		Limit: 2 * time.Minute,
 	}
 }
 
@@ -214,4 +224,10 @@ func silent(t *testing.T, r result) {
 	if r.code != 0 || r.stdout != "" || r.stderr != "" {
 		t.Errorf("status %d, stdout %q, stderr %q; want silence", r.code, r.stdout, r.stderr)
 	}
+}
+
+func (p *project) connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.accepted
 }

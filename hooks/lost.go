@@ -58,7 +58,7 @@ func abandoned(ctx context.Context, env Env, ev event) {
 	if handlers[ev.name] == nil || ev.session == "" {
 		return
 	}
-	within(ctx, 50*time.Millisecond, func(context.Context) bool {
+	within(ctx, env.limit(50*time.Millisecond), func(context.Context) bool {
 		if root, ok := findRoot(env, ev); ok {
 			(&call{env: env, event: ev, root: root}).markLost()
 		}

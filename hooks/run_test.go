@@ -63,11 +63,7 @@ func keep(*wire.Request) (any, []byte, error) {
 
 func TestNoDaemon(t *testing.T) {
 	p := newProject(t)
-	r := p.run(readEvent)
-	silent(t, r)
-	if r.took > time.Second {
-		t.Errorf("took %v without a daemon", r.took)
-	}
+	silent(t, p.run(readEvent))
 	if p.trippedBreaker() {
 		t.Error("a daemon that is not there is no time-out")
 	}
@@ -84,30 +80,31 @@ func TestNoProject(t *testing.T) {
 	silent(t, p.run(strings.ReplaceAll(readEvent, "PROJ", t.TempDir())))
 }
 
-// A hung daemon may cost one time-out, then nothing for 30 s: 20 tool calls
-// together stay below a second.
+// A hung daemon costs one time-out, then nothing for 30 s: of 20 tool calls one
+// connects. (How long they take is measured by scripts/hooktime.)
 func TestHungDaemon(t *testing.T) {
 	p := newProject(t)
 	p.hang()
-	start := time.Now()
 	for range 20 {
 		silent(t, p.run(readEvent))
 	}
-	if d := time.Since(start); d > time.Second {
-		t.Errorf("20 hooks took %v", d)
+	if n := p.connections(); n != 1 {
+		t.Errorf("20 hooks connected %d times", n)
 	}
 	if !p.trippedBreaker() {
 		t.Error("no marker after a time-out")
 	}
 	p.now = p.now.Add(31 * time.Second)
-	if r := p.run(readEvent); r.took < 50*time.Millisecond {
-		t.Errorf("after 30 s nobody tried again (%v)", r.took)
+	silent(t, p.run(readEvent))
+	if n := p.connections(); n != 2 {
+		t.Errorf("after 30 s nobody tried again: %d connections", n)
 	}
 }
 
 // An answer that comes too late, or an error, is no answer.
 func TestSlowAndFailingAnswers(t *testing.T) {
 	p := newProject(t)
+	p.patient = false
 	p.serve(answers{
 		wire.MSession: func(*wire.Request) (any, []byte, error) { return nil, nil, errors.New("broken") },
 		wire.MRead: func(*wire.Request) (any, []byte, error) {
@@ -153,7 +150,7 @@ func TestPanic(t *testing.T) {
 	p := newProject(t)
 	p.serve(nil)
 	silent(t, p.run(`{"hook_event_name":"Stop","session_id":"s1"}`))
-	if _, ok := within(t.Context(), time.Second, func(context.Context) int { panic("x") }); ok {
+	if _, ok := within(t.Context(), time.Minute, func(context.Context) int { panic("x") }); ok {
 		t.Error("a panic counted as an answer")
 	}
 }

@@ -15,7 +15,7 @@ import (
 // is no project or no answer in time; a client shows what it gets several times
 // a second, so it keeps to the limits of a hook.
 func RunStatusLine(ctx context.Context, env Env) int {
-	raw, ok := within(ctx, readWithin, func(context.Context) []byte { return readAll(env.Stdin) })
+	raw, ok := within(ctx, env.limit(readWithin), func(context.Context) []byte { return readAll(env.Stdin) })
 	if !ok {
 		return 0
 	}
@@ -25,7 +25,7 @@ func RunStatusLine(ctx context.Context, env Env) int {
 	if dir := f.object("workspace").str("project_dir"); dir != "" {
 		ev.cwd = dir
 	}
-	line, ok := within(ctx, workWithin, func(ctx context.Context) string { return statusLine(ctx, env, ev) })
+	line, ok := within(ctx, env.limit(workWithin), func(ctx context.Context) string { return statusLine(ctx, env, ev) })
 	if ok && line != "" {
 		if _, err := io.WriteString(env.Stdout, line+"\n"); err != nil {
 			return 0
