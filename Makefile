@@ -9,7 +9,7 @@ RACE    := ./store/wire ./store/spool ./store/shown ./store/daemon ./cmd/cachebr
 FUZZTIME ?= 5s
 export GOFLAGS += -buildvcs=false
 
-.PHONY: all build mount test ci bench install deps clean
+.PHONY: all build mount test ci bench install deps testdeps clean
 all: build
 
 build:
@@ -19,6 +19,9 @@ build:
 deps:
 	@scripts/deps.sh
 
+testdeps:
+	@scripts/deps.sh test
+
 mount: deps build
 	$(BIN) mount "$(DIR)"
 	@echo
@@ -27,13 +30,13 @@ mount: deps build
 	@echo "An agent:      cd $(DIR) && $(CURDIR)/$(BIN) run -- claude"
 	@echo "Leave:         $(CURDIR)/$(BIN) umount $(DIR)"
 
-test: deps
+test: testdeps
 	@scripts/test.sh
 
 ci: test
 	@scripts/ci.sh "$(RACE)" "$(FUZZTIME)"
 
-bench: deps build
+bench: testdeps build
 	@scripts/bench.sh
 
 install: build

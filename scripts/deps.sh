@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what is missing to mount and to test: fusermount3, git, and what the
-# tests compare with (ripgrep, patch, mkfs.ext4). Quiet when
-# everything is there; without root and sudo it says what to install.
+# tests compare with (ripgrep, patch, mkfs.ext4); with the argument "test" also the
+# Redis that tests start for themselves. Quiet when everything is there; without
+# root and sudo it says what to install.
 set -eu
 missing=
 command -v fusermount3 >/dev/null 2>&1 || missing="$missing fuse3"
@@ -9,6 +10,11 @@ command -v git >/dev/null 2>&1 || missing="$missing git"
 command -v rg >/dev/null 2>&1 || missing="$missing ripgrep"
 command -v patch >/dev/null 2>&1 || missing="$missing patch"
 command -v mkfs.ext4 >/dev/null 2>&1 || [ -x /sbin/mkfs.ext4 ] || missing="$missing e2fsprogs"
+redis=
+if [ "${1:-}" = test ] && ! command -v redis-server >/dev/null 2>&1; then
+	redis=redis-server
+	missing="$missing redis-server"
+fi
 if [ -n "$missing" ]; then
 	sudo=
 	[ "$(id -u)" = 0 ] || sudo=sudo
@@ -23,6 +29,10 @@ if [ -n "$missing" ]; then
 		exit 1
 	}
 	rm -f /tmp/cachebro-deps.$$
+	# The package starts a server of its own; nobody asked for one.
+	if [ -n "$redis" ] && command -v systemctl >/dev/null 2>&1; then
+		$sudo systemctl disable --now redis-server >/dev/null 2>&1 || true
+	fi
 fi
 if [ ! -e /dev/fuse ] && [ "$(id -u)" = 0 ]; then
 	modprobe fuse 2>/dev/null || true

@@ -1,0 +1,261 @@
+package results
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// DefaultTTL is how long an entry counts where nothing else is said.
+const DefaultTTL = 5 * time.Minute
+
+// DefaultTools says which tools' answers are kept: those of tools that only
+// look. A tool that is not named is off.
+func DefaultTools() map[string]bool {
+	return map[string]bool{"read": true, "ls": true, "search": true, "memo": true, "edit": false, "shell": false}
+}
+
+// Options of a Cache. The zero value is usable: memory only, nothing but the
+// default tools.
+type Options struct {
+	Stores []Store         // in the order in which they are asked; nil: one Memory
+	TTL    time.Duration   // 0: DefaultTTL
+	Tools  map[string]bool // nil: DefaultTools
+	// OnHit and OnMiss are told of every call of a tool that is on. They are
+	// called without a lock, from the caller's goroutine.
+	OnHit, OnMiss func(tool, key string)
+	Now           func() time.Time // nil: time.Now
+	// Log gets a line per call at level debug: tool, key and outcome, never
+	// arguments or values. nil: nothing.
+	Log *slog.Logger
+}
+
+// Cache gives the answers that it has and computes the others.
+type Cache struct {
+	o      Options
+	counts counters
+
+	mu     sync.Mutex // guards flying
+	flying map[string]*flight
+}
+
+// flight is a call that is being computed.
+type flight struct {
+	done   chan struct{} // closed once the fields below are set
+	answer Answer
+	err    error
+}
+
+// New makes a cache.
+func New(o Options) *Cache {
+	if len(o.Stores) == 0 {
+		o.Stores = []Store{NewMemory(0, 0)}
+	}
+	if o.TTL == 0 {
+		o.TTL = DefaultTTL
+	}
+	if o.Tools == nil {
+		o.Tools = DefaultTools()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Cache{o: o, counts: counters{tools: map[string]*Counts{}, stores: map[string]int64{}}, flying: map[string]*flight{}}
+}
+
+// Call is one question.
+type Call struct {
+	Tool string
+	Args any           // all that the answer depends on but for what Uses name; encodes to JSON
+	TTL  time.Duration // 0: the cache's
+	// Holds says whether all of these still have these versions. nil: nothing
+	// but time ends an entry.
+	Holds func(ctx context.Context, uses []Used) bool
+	// Compute makes the answer.
+	Compute func(ctx context.Context) (Answer, error)
+}
+
+// Answer is what Compute made.
+type Answer struct {
+	Value []byte
+	Uses  []Used
+	// Once: right now, and not to be kept: what it was made from was in motion.
+	Once bool
+}
+
+// Do answers a call, from a store if one has an entry that holds. hit reports
+// that nothing was computed for it. The value must not be changed.
+func (c *Cache) Do(ctx context.Context, call Call) (value []byte, hit bool, err error) {
+	if !c.o.Tools[call.Tool] {
+		c.counts.add(call.Tool, func(n *Counts) { n.Bypassed++ })
+		a, err := call.Compute(ctx)
+		return a.Value, false, err
+	}
+	key, full, err := Key(call.Tool, call.Args)
+	if err != nil {
+		return nil, false, err
+	}
+	for {
+		if e, ok := c.lookup(ctx, &call, key, full, c.o.Stores); ok {
+			return c.hit(call.Tool, key, e)
+		}
+		c.mu.Lock()
+		f, joined := c.flying[full]
+		if !joined {
+			f = &flight{done: make(chan struct{})}
+			c.flying[full] = f
+		}
+		c.mu.Unlock()
+		if !joined {
+			// A flight may have ended between the look and now.
+			if e, ok := c.lookup(ctx, &call, key, full, c.o.Stores[:1]); ok {
+				f.answer = Answer{Value: e.Value, Uses: e.Uses}
+				c.land(full, f)
+				return c.hit(call.Tool, key, e)
+			}
+			c.counts.add(call.Tool, func(n *Counts) { n.Misses++ })
+			c.told(c.o.OnMiss, call.Tool, key, "miss")
+			c.compute(ctx, &call, key, full, f)
+			return f.answer.Value, false, f.err
+		}
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+		if f.err != nil {
+			if errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded) || errors.Is(f.err, errPanic) {
+				continue // its caller has gone; ours has not
+			}
+			return nil, false, f.err
+		}
+		// It may have begun before a write that this call must see.
+		if !f.answer.Once && (call.Holds == nil || call.Holds(ctx, f.answer.Uses)) {
+			c.counts.add(call.Tool, func(n *Counts) { n.Joined++ })
+			c.told(c.o.OnHit, call.Tool, key, "joined")
+			return f.answer.Value, true, nil
+		}
+		if f.answer.Once {
+			c.counts.add(call.Tool, func(n *Counts) { n.Misses++ })
+			c.told(c.o.OnMiss, call.Tool, key, "once")
+			a, err := call.Compute(ctx)
+			return a.Value, false, err
+		}
+	}
+}
+
+var errPanic = errors.New("the computation of the answer panicked")
+
+// compute runs call.Compute, keeps what it made and ends the flight.
+func (c *Cache) compute(ctx context.Context, call *Call, key, full string, f *flight) {
+	f.err = errPanic
+	defer c.land(full, f)
+	f.answer, f.err = call.Compute(ctx)
+	if f.err != nil {
+		c.counts.add(call.Tool, func(n *Counts) { n.Errors++ })
+		return
+	}
+	if !f.answer.Once {
+		c.put(ctx, call, key, Entry{Key: full, At: c.o.Now(), Uses: f.answer.Uses, Value: f.answer.Value}, c.o.Stores)
+	}
+}
+
+// land ends a flight; who waits for it looks at its result.
+func (c *Cache) land(full string, f *flight) {
+	c.mu.Lock()
+	delete(c.flying, full)
+	c.mu.Unlock()
+	close(f.done)
+}
+
+func (c *Cache) hit(tool, key string, e Entry) ([]byte, bool, error) {
+	c.counts.add(tool, func(n *Counts) { n.Hits++ })
+	c.told(c.o.OnHit, tool, key, "hit")
+	return e.Value, true, nil
+}
+
+func (c *Cache) ttl(call *Call) time.Duration {
+	if call.TTL != 0 {
+		return call.TTL
+	}
+	return c.o.TTL
+}
+
+// lookup asks the stores in turn and gives what one has to those before it.
+func (c *Cache) lookup(ctx context.Context, call *Call, key, full string, stores []Store) (Entry, bool) {
+	now, ttl := c.o.Now(), c.ttl(call)
+	for i, s := range stores {
+		e, ok, err := s.Get(ctx, key)
+		if err != nil {
+			c.counts.store(s.Name() + " failed")
+			c.o.Log.Debug("result", "tool", call.Tool, "key", key, "store", s.Name(), "err", err)
+			continue
+		}
+		age := now.Sub(e.At)
+		if !ok || e.Key != full || age > ttl || age < -ttl {
+			continue
+		}
+		if call.Holds != nil && !call.Holds(ctx, e.Uses) {
+			c.counts.add(call.Tool, func(n *Counts) { n.Stale++ })
+			continue // another store may have a younger one
+		}
+		c.counts.store(s.Name())
+		c.put(ctx, call, key, e, c.o.Stores[:i])
+		return e, true
+	}
+	return Entry{}, false
+}
+
+func (c *Cache) put(ctx context.Context, call *Call, key string, e Entry, stores []Store) {
+	left := c.ttl(call) - c.o.Now().Sub(e.At)
+	for _, s := range stores {
+		if err := s.Set(ctx, key, e, left); err != nil {
+			c.counts.store(s.Name() + " failed")
+			c.o.Log.Debug("result", "tool", call.Tool, "key", key, "store", s.Name(), "set", fmt.Sprint(err))
+		}
+	}
+}
+
+// Get returns the entry of a call, whatever it says of its uses: for a caller
+// that looks itself.
+func (c *Cache) Get(ctx context.Context, call Call) (Entry, bool) {
+	key, full, err := Key(call.Tool, call.Args)
+	if err != nil || !c.o.Tools[call.Tool] {
+		return Entry{}, false
+	}
+	return c.lookup(ctx, &call, key, full, c.o.Stores)
+}
+
+// Put keeps an answer that was made elsewhere.
+func (c *Cache) Put(ctx context.Context, call Call, a Answer) error {
+	key, full, err := Key(call.Tool, call.Args)
+	if err != nil || !c.o.Tools[call.Tool] {
+		return err
+	}
+	c.put(ctx, &call, key, Entry{Key: full, At: c.o.Now(), Uses: a.Uses, Value: a.Value}, c.o.Stores)
+	return nil
+}
+
+// Clear empties every store.
+func (c *Cache) Clear(ctx context.Context) error {
+	var errs []error
+	for _, s := range c.o.Stores {
+		if err := s.Clear(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("clear %s: %w", s.Name(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Cache) told(fn func(tool, key string), tool, key, outcome string) {
+	c.o.Log.Debug("result", "tool", tool, "key", key, "outcome", outcome)
+	if fn != nil {
+		fn(tool, key)
+	}
+}

@@ -1,0 +1,71 @@
+package results
+
+import (
+	"maps"
+	"sync"
+)
+
+// Counts of one tool since the cache was made.
+type Counts struct {
+	Hits     int64 `json:"hits"`
+	Joined   int64 `json:"joined"` // waited for the same call of somebody else
+	Misses   int64 `json:"misses"`
+	Stale    int64 `json:"stale"` // entries that did not hold any more; the call is a miss, or a hit elsewhere
+	Errors   int64 `json:"errors"`
+	Bypassed int64 `json:"bypassed"` // the tool is off
+}
+
+// Stats of a cache.
+type Stats struct {
+	Tools map[string]Counts `json:"tools"`
+	// Stores counts hits by the store's name, and with " failed" what it could
+	// not do.
+	Stores map[string]int64 `json:"stores"`
+}
+
+// HitRate is the part of the calls that were not computed, 0 to 1.
+func (s Stats) HitRate() float64 {
+	var hits, all int64
+	for _, n := range s.Tools {
+		hits += n.Hits + n.Joined
+		all += n.Hits + n.Joined + n.Misses
+	}
+	if all == 0 {
+		return 0
+	}
+	return float64(hits) / float64(all)
+}
+
+type counters struct {
+	mu     sync.Mutex // guards the fields below
+	tools  map[string]*Counts
+	stores map[string]int64
+}
+
+func (c *counters) add(tool string, fn func(*Counts)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.tools[tool]
+	if n == nil {
+		n = new(Counts)
+		c.tools[tool] = n
+	}
+	fn(n)
+}
+
+func (c *counters) store(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stores[name]++
+}
+
+// Stats returns a copy of the counters.
+func (c *Cache) Stats() Stats {
+	c.counts.mu.Lock()
+	defer c.counts.mu.Unlock()
+	s := Stats{Tools: make(map[string]Counts, len(c.counts.tools)), Stores: maps.Clone(c.counts.stores)}
+	for tool, n := range c.counts.tools {
+		s.Tools[tool] = *n
+	}
+	return s
+}

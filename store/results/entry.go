@@ -1,0 +1,81 @@
+package results
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// Used is one thing that an answer was made from: a file, a directory with all
+// below it, or whatever else the caller can ask the version of.
+type Used struct {
+	Path    string `json:"p"`
+	Version string `json:"v"`
+}
+
+// Entry is a kept answer. Immutable once stored.
+type Entry struct {
+	Key   string // the full hash of the call
+	At    time.Time
+	Uses  []Used
+	Value []byte
+}
+
+// size is about what an entry takes in memory, in bytes.
+func (e *Entry) size() int {
+	n := len(e.Value) + len(e.Key) + 128
+	for _, u := range e.Uses {
+		n += len(u.Path) + len(u.Version) + 32
+	}
+	return n
+}
+
+// Store is a place for entries. Methods may be called concurrently. An error
+// means that the store could not be asked; it is never "there is none".
+type Store interface {
+	// Name is what status calls it: memory, disk, redis.
+	Name() string
+	Get(ctx context.Context, key string) (Entry, bool, error)
+	// Set keeps an entry for ttl at least as long as there is room; a store may
+	// put it off, or drop it.
+	Set(ctx context.Context, key string, e Entry, ttl time.Duration) error
+	Delete(ctx context.Context, key string) error
+	// Clear removes every entry, and nothing else that lies in the same place.
+	Clear(ctx context.Context) error
+	// Len counts entries.
+	Len(ctx context.Context) (int, error)
+}
+
+// header is the first line of a stored entry.
+type header struct {
+	V    int       `json:"v"`
+	Key  string    `json:"key"`
+	At   time.Time `json:"at"`
+	Uses []Used    `json:"uses,omitempty"`
+}
+
+const formatVersion = 1
+
+var errFormat = errors.New("not an entry of this format")
+
+func encodeEntry(e Entry) ([]byte, error) {
+	head, err := json.Marshal(header{formatVersion, e.Key, e.At, e.Uses})
+	if err != nil {
+		return nil, err
+	}
+	return append(append(head, '\n'), e.Value...), nil
+}
+
+func decodeEntry(b []byte) (Entry, error) {
+	i := bytes.IndexByte(b, '\n')
+	if i < 0 {
+		return Entry{}, errFormat
+	}
+	var h header
+	if json.Unmarshal(b[:i], &h) != nil || h.V != formatVersion {
+		return Entry{}, errFormat
+	}
+	return Entry{Key: h.Key, At: h.At, Uses: h.Uses, Value: b[i+1:]}, nil
+}

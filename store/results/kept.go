@@ -1,0 +1,278 @@
+package results
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// KV is the part of the project's database that Kept lives in (store.KV).
+type KV interface {
+	Get(key string) ([]byte, bool, error)
+	SetAll(vals map[string][]byte) error
+	Scan(prefix string, fn func(key string, val []byte) error) error
+}
+
+// partBytes is how much of an entry goes under one key of the database.
+const partBytes = 400 << 10
+
+// headBytes: parts (4), bytes in all (8), time in ns (8), end of life in ns (8).
+const headBytes = 28
+
+// Kept keeps entries on disk, beside the versions and never at their expense: a
+// budget of its own, the oldest go first.
+type Kept struct {
+	kv     KV
+	budget int64
+	enc    *zstd.Encoder
+	dec    *zstd.Decoder
+	now    func() time.Time
+
+	mu    sync.Mutex // guards the fields below
+	heads map[string]head
+	used  int64
+	ready error // why heads could not be read; nil once they are
+	tried bool
+}
+
+// head is what is known of an entry without reading it.
+type head struct {
+	parts    int
+	bytes    int64
+	at, ends int64 // ns
+}
+
+var _ Store = (*Kept)(nil)
+
+// NewKept keeps at most budget bytes in kv (0: 64 MiB).
+func NewKept(kv KV, budget int64) (*Kept, error) {
+	if budget <= 0 {
+		budget = 64 << 20
+	}
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20))
+	if err != nil {
+		return nil, fmt.Errorf("results on disk: %w", err)
+	}
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
+	if err != nil {
+		return nil, fmt.Errorf("results on disk: %w", err)
+	}
+	return &Kept{kv: kv, budget: budget, enc: enc, dec: dec, now: time.Now}, nil
+}
+
+// Name implements Store.
+func (k *Kept) Name() string { return "disk" }
+
+func partKey(key string, n int) string { return fmt.Sprintf("%s\x00%d", key, n) }
+
+// load reads the heads, once.
+func (k *Kept) load() error {
+	k.mu.Lock()
+	if k.tried {
+		defer k.mu.Unlock()
+		return k.ready
+	}
+	k.mu.Unlock()
+	heads := map[string]head{}
+	var orphans []string
+	err := k.kv.Scan("", func(key string, val []byte) error {
+		name, _, part := strings.Cut(key, "\x00")
+		if h, ok := decodeHead(val); !part && ok {
+			heads[key] = h
+		} else if _, ok := heads[name]; !part || !ok { // sorted: a head comes before its parts
+			orphans = append(orphans, key)
+		}
+		return nil
+	})
+	if err == nil {
+		err = k.remove(orphans)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.tried {
+		return k.ready
+	}
+	k.tried, k.ready, k.heads = true, err, heads
+	for _, h := range heads {
+		k.used += h.bytes
+	}
+	return err
+}
+
+func decodeHead(b []byte) (head, bool) {
+	if len(b) != headBytes {
+		return head{}, false
+	}
+	return head{int(binary.LittleEndian.Uint32(b)), int64(binary.LittleEndian.Uint64(b[4:])),
+		int64(binary.LittleEndian.Uint64(b[12:])), int64(binary.LittleEndian.Uint64(b[20:]))}, true
+}
+
+func (h head) encode() []byte {
+	b := binary.LittleEndian.AppendUint32(nil, uint32(h.parts))
+	for _, n := range []int64{h.bytes, h.at, h.ends} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	return b
+}
+
+// Get implements Store.
+func (k *Kept) Get(_ context.Context, key string) (Entry, bool, error) {
+	if err := k.load(); err != nil {
+		return Entry{}, false, err
+	}
+	k.mu.Lock()
+	h, ok := k.heads[key]
+	k.mu.Unlock()
+	if !ok || h.ends < k.now().UnixNano() {
+		return Entry{}, false, nil
+	}
+	var packed []byte
+	for n := range h.parts {
+		part, ok, err := k.kv.Get(partKey(key, n))
+		if err != nil || !ok {
+			return Entry{}, false, err
+		}
+		packed = append(packed, part...)
+	}
+	raw, err := k.dec.DecodeAll(packed, nil)
+	if err != nil {
+		return Entry{}, false, nil // replaced while it was read, or damaged: there is none
+	}
+	e, err := decodeEntry(raw)
+	return e, err == nil, nil
+}
+
+// Set implements Store.
+func (k *Kept) Set(ctx context.Context, key string, e Entry, ttl time.Duration) error {
+	if err := k.load(); err != nil {
+		return err
+	}
+	raw, err := encodeEntry(e)
+	if err != nil {
+		return err
+	}
+	packed := k.enc.EncodeAll(raw, nil)
+	if int64(len(packed)) > k.budget/8 {
+		return k.Delete(ctx, key)
+	}
+	h := head{bytes: int64(len(packed)), at: e.At.UnixNano(), ends: k.now().Add(ttl).UnixNano()}
+	for part := range slices.Chunk(packed, partBytes) {
+		if err := k.kv.SetAll(map[string][]byte{partKey(key, h.parts): part}); err != nil {
+			return err
+		}
+		h.parts++
+	}
+	if err := k.kv.SetAll(map[string][]byte{key: h.encode()}); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	old := k.heads[key]
+	k.heads[key] = h
+	k.used += h.bytes - old.bytes
+	drop := k.excessLocked(key)
+	k.mu.Unlock()
+	for n := h.parts; n < old.parts; n++ {
+		drop = append(drop, partKey(key, n))
+	}
+	return k.remove(drop)
+}
+
+// excessLocked takes the entries that must go, but for spare, out of the table
+// and returns their keys in the database. It needs mu.
+func (k *Kept) excessLocked(spare string) (keys []string) {
+	if k.used <= k.budget {
+		return nil
+	}
+	names := make([]string, 0, len(k.heads))
+	for name := range k.heads {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(k.heads[a].at, k.heads[b].at) })
+	for _, name := range names {
+		if k.used <= k.budget*9/10 {
+			break
+		}
+		if name != spare {
+			keys = append(keys, k.takeLocked(name)...)
+		}
+	}
+	return keys
+}
+
+// takeLocked forgets an entry and returns its keys in the database. It needs mu.
+func (k *Kept) takeLocked(name string) []string {
+	h, ok := k.heads[name]
+	if !ok {
+		return nil
+	}
+	delete(k.heads, name)
+	k.used -= h.bytes
+	keys := []string{name}
+	for n := range h.parts {
+		keys = append(keys, partKey(name, n))
+	}
+	return keys
+}
+
+// remove deletes keys of the database, some at a time: a transaction is small.
+func (k *Kept) remove(keys []string) error {
+	for some := range slices.Chunk(keys, 100) {
+		gone := make(map[string][]byte, len(some))
+		for _, key := range some {
+			gone[key] = nil
+		}
+		if err := k.kv.SetAll(gone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Delete implements Store.
+func (k *Kept) Delete(_ context.Context, key string) error {
+	if err := k.load(); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	keys := k.takeLocked(key)
+	k.mu.Unlock()
+	return k.remove(keys)
+}
+
+// Clear implements Store.
+func (k *Kept) Clear(context.Context) error {
+	if err := k.load(); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	var keys []string
+	for name := range k.heads {
+		keys = append(keys, k.takeLocked(name)...)
+	}
+	k.mu.Unlock()
+	return k.remove(keys)
+}
+
+// Len implements Store.
+func (k *Kept) Len(context.Context) (int, error) {
+	if err := k.load(); err != nil {
+		return 0, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.heads), nil
+}
+
+// Bytes is how much of the budget is used.
+func (k *Kept) Bytes() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.used
+}

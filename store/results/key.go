@@ -1,0 +1,40 @@
+package results
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+)
+
+// Key names a call: the tool's name, a colon and the first 16 hex digits of the
+// SHA-256 of the canonical JSON of [tool, args]. full is the whole hash in hex,
+// which an entry carries too, so that a collision of the short one is a miss.
+// Arguments that encode to the same JSON but for the order of keys, spaces and
+// the spelling of numbers' exponents have the same key.
+func Key(tool string, args any) (key, full string, err error) {
+	raw, err := canonical([]any{tool, args})
+	if err != nil {
+		return "", "", fmt.Errorf("key of %s: %w", tool, err)
+	}
+	sum := sha256.Sum256(raw)
+	full = hex.EncodeToString(sum[:])
+	return tool + ":" + full[:16], full, nil
+}
+
+// canonical is v as JSON with sorted keys. Encoding sorts the keys of maps;
+// decoding first turns structs and raw messages into maps.
+func canonical(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // 2^53+1 is not 2^53
+	var plain any
+	if err := dec.Decode(&plain); err != nil {
+		return nil, err
+	}
+	return json.Marshal(plain)
+}

@@ -1,0 +1,259 @@
+package results
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+const (
+	// redisWait bounds one question. On a network where an answer takes longer
+	// it is as quick to compute.
+	redisWait = 150 * time.Millisecond
+	// redisFails failures in a row, and nobody asks for redisPause. One lost node
+	// of a cluster of three fails every third question and does not get there.
+	redisFails = 6
+	redisPause = 2 * time.Second
+	// redisQueue is how many writes may wait; more are dropped.
+	redisQueue = 512
+	// redisLargest value, in bytes, is worth sending.
+	redisLargest = 16 << 20
+)
+
+// ErrURL: the address of a Redis cannot be understood.
+var ErrURL = errors.New("not the address of a Redis: redis://[user:password@]host:port[/db], rediss:// for TLS, ?addr=host:port for each other node of a cluster")
+
+// Redis keeps entries on a server, or a cluster of them, that several machines
+// share. It connects when it is first asked and again after every failure.
+type Redis struct {
+	c      redis.UniversalClient
+	host   string // for status: neither user nor password
+	prefix string
+
+	failures atomic.Int32 // in a row
+	until    atomic.Int64 // ns: nobody asks before
+
+	queue  chan func(context.Context)
+	done   chan struct{} // closed by Close; ends the writer
+	writer sync.WaitGroup
+
+	mu    sync.Mutex // guards since and why
+	since time.Time  // of the first failure in a row
+	why   error
+}
+
+var _ Store = (*Redis)(nil)
+
+// NewRedis understands what redis-cli -u does, and of its own: cluster=true or
+// addr=host:port (again and again) for a cluster, prefix=NAME for the names of
+// the keys ("cachebro:"). Nothing is connected yet.
+func NewRedis(address string) (*Redis, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" {
+		return nil, ErrURL // err would tell the password
+	}
+	q := u.Query()
+	prefix := q.Get("prefix")
+	if prefix == "" {
+		prefix = "cachebro:"
+	}
+	cluster := len(q["addr"]) > 0 || q.Get("cluster") == "true" || q.Get("cluster") == "1"
+	q.Del("prefix")
+	q.Del("cluster")
+	u.RawQuery = q.Encode()
+	r := &Redis{host: u.Host, prefix: prefix, queue: make(chan func(context.Context), redisQueue), done: make(chan struct{})}
+	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	if cluster {
+		o, err := redis.ParseClusterURL(u.String())
+		if err != nil {
+			return nil, ErrURL
+		}
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisWait, redisWait, redisWait, redisWait
+		o.MinRetryBackoff, o.MaxRetryBackoff, o.ContextTimeoutEnabled = time.Millisecond, 8*time.Millisecond, true
+		o.MaintNotificationsConfig = quiet
+		r.c = redis.NewClusterClient(o)
+	} else {
+		o, err := redis.ParseURL(u.String())
+		if err != nil {
+			return nil, ErrURL
+		}
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisWait, redisWait, redisWait, redisWait
+		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff, o.ContextTimeoutEnabled = 1, time.Millisecond, 8*time.Millisecond, true
+		o.MaintNotificationsConfig = quiet
+		r.c = redis.NewClient(o)
+	}
+	r.writer.Go(r.write)
+	return r, nil
+}
+
+// write carries out what was queued.
+func (r *Redis) write() {
+	for {
+		select {
+		case <-r.done:
+			return
+		case job := <-r.queue:
+			ctx, cancel := context.WithTimeout(context.Background(), 4*redisWait)
+			job(ctx)
+			cancel()
+		}
+	}
+}
+
+// Close ends the connections; what is queued is dropped.
+func (r *Redis) Close() error {
+	close(r.done)
+	err := r.c.Close()
+	r.writer.Wait()
+	return err
+}
+
+// Name implements Store.
+func (r *Redis) Name() string { return "redis" }
+
+// Host is where it is, without user and password.
+func (r *Redis) Host() string { return r.host }
+
+// Down says since when nothing has been answered, and why; zero: it is up, or
+// was not asked yet.
+func (r *Redis) Down() (since time.Time, why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.since, r.why
+}
+
+// errDown: it failed a moment ago and is not asked again yet.
+var errDown = errors.New("redis does not answer")
+
+// ask runs one operation within the bounds.
+func (r *Redis) ask(ctx context.Context, within time.Duration, op func(context.Context) error) error {
+	if time.Now().UnixNano() < r.until.Load() {
+		return errDown
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	err := op(ctx)
+	if err == nil || errors.Is(err, redis.Nil) {
+		r.failures.Store(0)
+		r.note(nil)
+		return err
+	}
+	r.note(err)
+	if r.failures.Add(1) >= redisFails {
+		r.until.Store(time.Now().Add(redisPause).UnixNano())
+	}
+	return fmt.Errorf("redis at %s: %w", r.host, err)
+}
+
+func (r *Redis) note(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.since, r.why = time.Time{}, nil
+	case r.since.IsZero():
+		r.since, r.why = time.Now(), err
+	default:
+		r.why = err
+	}
+}
+
+// Get implements Store.
+func (r *Redis) Get(ctx context.Context, key string) (e Entry, ok bool, err error) {
+	var raw []byte
+	err = r.ask(ctx, redisWait, func(ctx context.Context) (err error) {
+		raw, err = r.c.Get(ctx, r.prefix+key).Bytes()
+		return err
+	})
+	if errors.Is(err, redis.Nil) {
+		return Entry{}, false, nil
+	}
+	if err != nil {
+		return Entry{}, false, err
+	}
+	if e, err = decodeEntry(raw); err != nil {
+		return Entry{}, false, nil // somebody else's, or a later format
+	}
+	return e, true, nil
+}
+
+// Set implements Store: queued, so nobody waits for the network.
+func (r *Redis) Set(_ context.Context, key string, e Entry, ttl time.Duration) error {
+	if len(e.Value) > redisLargest {
+		return nil
+	}
+	raw, err := encodeEntry(e)
+	if err != nil {
+		return err
+	}
+	return r.later(func(ctx context.Context) {
+		_ = r.ask(ctx, 2*redisWait, func(ctx context.Context) error { return r.c.Set(ctx, r.prefix+key, raw, ttl).Err() })
+	})
+}
+
+func (r *Redis) later(job func(context.Context)) error {
+	select {
+	case r.queue <- job:
+		return nil
+	default:
+		return errDown
+	}
+}
+
+// Delete implements Store.
+func (r *Redis) Delete(ctx context.Context, key string) error {
+	return r.ask(ctx, redisWait, func(ctx context.Context) error { return r.c.Del(ctx, r.prefix+key).Err() })
+}
+
+// each passes the keys of ours, some at a time, node by node.
+func (r *Redis) each(ctx context.Context, fn func(ctx context.Context, keys []string) error) error {
+	match := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(r.prefix) + "*"
+	scan := func(ctx context.Context, c redis.Cmdable) error {
+		for cursor := uint64(0); ; {
+			keys, next, err := c.Scan(ctx, cursor, match, 500).Result()
+			if err == nil && len(keys) > 0 {
+				err = fn(ctx, keys)
+			}
+			if err != nil || next == 0 {
+				return err
+			}
+			cursor = next
+		}
+	}
+	return r.ask(ctx, 10*time.Second, func(ctx context.Context) error {
+		if cc, ok := r.c.(*redis.ClusterClient); ok {
+			return cc.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return scan(ctx, c) })
+		}
+		return scan(ctx, r.c)
+	})
+}
+
+// Clear implements Store. Keys of other names are left alone.
+func (r *Redis) Clear(ctx context.Context) error {
+	return r.each(ctx, func(ctx context.Context, keys []string) error {
+		pipe := r.c.Pipeline() // one DEL a key: those of a cluster lie in different slots
+		for _, k := range keys {
+			pipe.Del(ctx, k)
+		}
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+}
+
+// Len implements Store.
+func (r *Redis) Len(ctx context.Context) (int, error) {
+	var n atomic.Int64
+	err := r.each(ctx, func(_ context.Context, keys []string) error {
+		n.Add(int64(len(keys)))
+		return nil
+	})
+	return int(n.Load()), err
+}
