@@ -189,18 +189,40 @@ func (d *Daemon) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recove
 	return out, nil, err
 }
 
-// modifiedIn counts the files that a prompt changed.
+// modifiedIn counts the files that are otherwise than before a prompt: what an
+// undo of it would touch. A save through a temporary file is one file, and what
+// was made and removed again is none.
 func (d *Daemon) modifiedIn(session store.SessionID, prompt string) (int, error) {
 	f := store.Filter{Session: session, Prompt: prompt, Limit: 10_000}
-	vs, _, err := d.store.Log(f)
+	vs, _, err := d.store.Log(f) // newest first
 	if err != nil {
 		return 0, err
 	}
-	paths := map[store.Path]bool{}
+	last, first := map[store.Path]store.Version{}, map[store.Path]uint64{}
 	for _, v := range vs {
-		if v.Class == 0 && v.Op != store.OpMoved && v.Op != store.OpMkdir && v.Op != store.OpRmdir {
-			paths[v.Path] = true
+		if v.Class != 0 || v.Op == store.OpMkdir || v.Op == store.OpRmdir {
+			continue
+		}
+		if _, ok := last[v.Path]; !ok {
+			last[v.Path] = v
+		}
+		first[v.Path] = v.Seq
+	}
+	n := 0
+	for path, now := range last {
+		if now.Op == store.OpMoved {
+			continue // its new name is counted
+		}
+		was, ok, err := d.store.AtSeq(path, first[path]-1)
+		if err != nil {
+			return 0, err
+		}
+		switch there := ok && !was.Deleted(); {
+		case !there && now.Deleted():
+		case there && !now.Deleted() && was.Blob == now.Blob && was.Blob != (store.Hash{}) && was.Stat.Mode == now.Stat.Mode && was.Target == now.Target:
+		default:
+			n++
 		}
 	}
-	return len(paths), nil
+	return n, nil
 }
