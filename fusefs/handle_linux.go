@@ -14,9 +14,11 @@ type handle struct {
 	fd    int
 	flags uint32 // as opened by the caller
 	refs  atomic.Int32
-	next  *handle // in node.handles, guarded by node.mu
-	owner Caller  // who opened it; only set when open for writing
-	reads bool    // fd can be read although it was opened for writing
+	next  *handle     // in node.handles, guarded by node.mu
+	owner Caller      // who opened it; only set when open for writing
+	slot  uint32      // in the ledger
+	kept  atomic.Bool // the Keeper has it
+	reads bool        // fd can be read although it was opened for writing
 }
 
 func (h *handle) writable() bool { return h.flags&unix.O_ACCMODE != unix.O_RDONLY }
@@ -40,14 +42,18 @@ func (h *handle) release() {
 }
 
 // addHandle registers an open descriptor of n.
-func (o *overlay) addHandle(n *inode, fd int, flags uint32, owner Caller, reads bool) *handle {
+func (o *overlay) addHandle(n *inode, fd int, flags uint32, owner Caller, reads bool, unique uint64) *handle {
 	h := &handle{node: n, fd: fd, flags: flags, owner: owner, reads: reads}
 	h.refs.Store(1)
 	o.handles.add(h)
+	o.ledger.handle(h, unique)
 	n.mu.Lock()
 	h.next = n.handles
 	n.handles = h
 	n.mu.Unlock()
+	if o.keeper != nil && n.nameless() {
+		o.guard(n)
+	}
 	return h
 }
 
@@ -67,6 +73,18 @@ func (n *inode) dropHandle(h *handle) (writers bool) {
 	return writers
 }
 
+// writersBeside reports whether a handle other than h can write to n.
+func (n *inode) writersBeside(h *handle) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for o := n.handles; o != nil; o = o.next {
+		if o != h && o.writable() {
+			return true
+		}
+	}
+	return false
+}
+
 // maxKept bounds the descriptors of removed files that keep has taken.
 const maxKept = 1024
 
@@ -75,6 +93,7 @@ const maxKept = 1024
 // name and be about to open it: without this an atomic save made every
 // hundredth open at the same moment fail with ESTALE.
 func (o *overlay) keep(n *inode, dir int, name string) *handle {
+	o.guard(n)
 	if n.isDir() {
 		// The cache of directories keeps it for whoever has it open.
 		if d, err := o.dir(n); err == nil {

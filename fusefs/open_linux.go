@@ -19,6 +19,10 @@ func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOu
 	if !st.Ok() {
 		return st
 	}
+	if h := o.openedBefore(&in.InHeader); h != nil {
+		out.Fh, out.OpenFlags = h.fh, openFlags(h.flags)
+		return fuse.OK
+	}
 	write := in.Flags&unix.O_ACCMODE != unix.O_RDONLY
 	trunc := in.Flags&unix.O_TRUNC != 0
 	var c Caller
@@ -41,22 +45,28 @@ func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOu
 	if changed {
 		o.tellOutside(n, before, &sx)
 	}
-	o.opened(n, fd, in.Flags, c, false, out)
+	o.opened(n, fd, in.Flags, c, false, in.Unique, out)
 	if !write && o.obs != nil {
 		o.obs.Opened(n, c)
 	}
 	return fuse.OK
 }
 
+func openFlags(flags uint32) uint32 {
+	if flags&unix.O_ACCMODE == unix.O_RDONLY {
+		return fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
+	}
+	return fuse.FOPEN_KEEP_CACHE
+}
+
 // opened registers the descriptor and fills the reply. A handle that cannot
 // write needs no FLUSH. reads: fd can be read whatever flags say.
-func (o *overlay) opened(n *inode, fd int, flags uint32, c Caller, reads bool, out *fuse.OpenOut) {
-	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+func (o *overlay) opened(n *inode, fd int, flags uint32, c Caller, reads bool, unique uint64, out *fuse.OpenOut) {
+	out.OpenFlags = openFlags(flags)
 	if flags&unix.O_ACCMODE == unix.O_RDONLY {
-		out.OpenFlags |= fuse.FOPEN_NOFLUSH
 		c = Caller{}
 	}
-	out.Fh = o.addHandle(n, fd, flags, c, reads || flags&unix.O_ACCMODE == unix.O_RDWR).fh
+	out.Fh = o.addHandle(n, fd, flags, c, reads || flags&unix.O_ACCMODE == unix.O_RDWR, unique).fh
 }
 
 // openTrunc is open(2) with O_TRUNC of a file that exists.
@@ -81,7 +91,7 @@ func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse
 	}
 	// The kernel drops the pages of a truncated file itself.
 	n.stale.Store(false)
-	o.opened(n, fd, in.Flags, c, false, out)
+	o.opened(n, fd, in.Flags, c, false, in.Unique, out)
 	if reads {
 		o.closeContent(n, c, OpTruncate, false) // its FLUSH will not be sent
 	}
@@ -166,6 +176,7 @@ func (o *overlay) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	}
 	if !h.writable() {
 		h.node.dropHandle(h)
+		o.unguard(h)
 		h.release()
 		return
 	}
@@ -185,7 +196,9 @@ func (o *overlay) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 func (o *overlay) finish(h *handle) {
 	n := h.node
 	defer n.order.Unlock()
-	if w := n.writes; w != nil && w.dirty {
+	// The RELEASE of one redirection can come after the next one has emptied the
+	// file: that one's own close tells what it becomes.
+	if w := n.writes; w != nil && w.dirty && !(w.empty && n.writersBeside(h)) {
 		// The process may be gone; whoever opened it is the best we know.
 		c := h.owner
 		if w.writer.PID != 0 {
@@ -203,6 +216,7 @@ func (o *overlay) finish(h *handle) {
 	if !n.dropHandle(h) {
 		n.forgetWrites()
 	}
+	o.unguard(h)
 	h.release()
 }
 

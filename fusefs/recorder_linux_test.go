@@ -151,7 +151,7 @@ func beHelper() {
 }
 
 func eventuallyOr(ok func() bool) {
-	for end := time.Now().Add(3 * time.Second); !ok() && time.Now().Before(end); {
+	for end := time.Now().Add(20 * time.Second); !ok() && time.Now().Before(end); {
 		time.Sleep(2 * time.Millisecond)
 	}
 }
