@@ -44,7 +44,11 @@ func (e *env) resumeAfterMount(ctx context.Context, m plannedMount) {
 	c, err := e.connect(ctx, t.root)
 	if err == nil {
 		defer c.Close()
-		err = e.resumeOpen(ctx, t, c)
+		// Whoever asks next must not hear "not mounted" because mountd is still
+		// about to say hello.
+		if _, err = e.askStatus(ctx, c); err == nil {
+			err = e.resumeOpen(ctx, t, c)
+		}
 	}
 	if err != nil {
 		fmt.Fprintf(e.stderr, "note: what was cut short could not be finished: %s\n", oneLine(err.Error()))
