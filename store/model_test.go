@@ -1,6 +1,8 @@
 package store
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"path"
 	"slices"
@@ -281,6 +283,22 @@ func differs(s *Store, want map[Path]inodeModel) string {
 	return msg
 }
 
+// unlike says how a file differs from what a step expects.
+func (n *inodeModel) unlike(st Step) string {
+	if len(st.Expect) == 64 && (n == nil || hex.EncodeToString(hashOf(n.data)) != st.Expect) {
+		return "another content"
+	}
+	if st.ExpMode != 0 && n != nil && n.mode&0o7777 != st.ExpMode&0o7777 {
+		return "another mode"
+	}
+	return ""
+}
+
+func hashOf(s string) []byte {
+	h := sha256.Sum256([]byte(s))
+	return h[:]
+}
+
 // perform carries a plan out on the tree, as a client would through the mount.
 func (t *tree) perform(s *Store, p *Plan) ([]Change, error) {
 	var cs []Change
@@ -288,6 +306,9 @@ func (t *tree) perform(s *Store, p *Plan) ([]Change, error) {
 	defer func() { t.plan = "" }()
 	for _, st := range p.Steps {
 		n := t.files[st.Path]
+		if msg := n.unlike(st); msg != "" {
+			return nil, fmt.Errorf("step %+v: %s", st, msg)
+		}
 		if st.Expect == ExpectAbsent && st.Do != DoRename && n != nil {
 			return nil, fmt.Errorf("step %+v: something is there", st)
 		}
@@ -299,6 +320,14 @@ func (t *tree) perform(s *Store, p *Plan) ([]Change, error) {
 			b, err := s.Content(st.Blob)
 			if err != nil {
 				return nil, err
+			}
+			if n != nil && t.links(n) > 1 && !st.Apart {
+				// In place, for the file's other names.
+				cs = append(cs, t.write(st.Path, string(b)))
+				if n.mode != st.Mode {
+					cs = append(cs, t.chmod(st.Path, st.Mode&0o7777))
+				}
+				break
 			}
 			// An atomic save: a new inode, as the client does it.
 			if n != nil {
@@ -329,6 +358,10 @@ func (t *tree) perform(s *Store, p *Plan) ([]Change, error) {
 				cs = append(cs, t.remove(st.Path))
 			}
 			cs = append(cs, t.symlink(st.Path, st.Target))
+		case DoLink:
+			if n == nil || n != t.files[st.To] {
+				return nil, fmt.Errorf("step %+v: %q is another file", st, st.To)
+			}
 		case DoChmod:
 			cs = append(cs, t.chmod(st.Path, st.Mode&0o7777))
 		}

@@ -21,6 +21,7 @@ const (
 	DoRename  = "rename"
 	DoSymlink = "symlink"
 	DoChmod   = "chmod"
+	DoLink    = "link" // Path becomes a name of the file To, if it is not one
 )
 
 // ExpectAbsent in Step.Expect: nothing may be there.
@@ -54,7 +55,7 @@ type Step struct {
 	N       int    `cbor:"1,keyasint"`
 	Do      string `cbor:"2,keyasint"`
 	Path    Path   `cbor:"3,keyasint"`
-	To      Path   `cbor:"4,keyasint,omitempty"` // rename
+	To      Path   `cbor:"4,keyasint,omitempty"` // rename, link
 	Target  string `cbor:"5,keyasint,omitempty"` // symlink
 	Mode    uint32 `cbor:"6,keyasint,omitempty"` // st_mode, type bits included
 	Mtime   int64  `cbor:"7,keyasint,omitempty"` // ns since the epoch, 0: now
@@ -64,6 +65,8 @@ type Step struct {
 	ExpMode uint32 `cbor:"11,keyasint,omitempty"` // st_mode that it must have; 0: any
 	Added   int    `cbor:"12,keyasint,omitempty"` // lines
 	Removed int    `cbor:"13,keyasint,omitempty"`
+	// Apart: the path gets a file of its own, whatever other names it has now.
+	Apart bool `cbor:"14,keyasint,omitempty"`
 }
 
 // Return says to which version's state a plan takes a path, so that a later
@@ -93,6 +96,8 @@ type state struct {
 	mtime     int64
 	noContent string
 	seq       uint64 // the version that says so
+	in        inode
+	nlink     uint32
 }
 
 func stateOf(v Version) state {
@@ -103,7 +108,7 @@ func stateOf(v Version) state {
 	if m&unix.S_IFMT == 0 {
 		m |= unix.S_IFREG
 	}
-	return state{m, v.Blob, v.Target, v.Stat.Size, v.Stat.Mtime, v.NoContent, v.Seq}
+	return state{m, v.Blob, v.Target, v.Stat.Size, v.Stat.Mtime, v.NoContent, v.Seq, inodeOf(v.Stat), v.Stat.Nlink}
 }
 
 func (s state) absent() bool  { return s.mode == 0 }

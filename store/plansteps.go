@@ -28,15 +28,33 @@ func (s *Store) steps(p *Plan, goals []goal) error {
 	for i := range goals {
 		g := &goals[i]
 		if g.want.dir() && !g.have.dir() {
-			x.parents(g.path)
-			x.add(Step{Do: DoMkdir, Path: g.path, Mode: g.want.mode, Expect: ExpectAbsent})
-			x.made[g.path] = true
-			g.have = g.want
+			x.parents(g.path, false)
+			x.mkdir(g)
+		}
+	}
+	// First what gets a file of its own, and then what is written in place.
+	byFile := filesOf(goals)
+	fates := make([]fate, len(goals))
+	for i := range goals {
+		var err error
+		if fates[i], err = s.fateOf(x.goals, byFile, &goals[i]); err != nil {
+			return err
 		}
 	}
 	for i := range goals {
-		if err := x.write(&goals[i]); err != nil {
-			return err
+		if len(fates[i].others) > 0 {
+			x.write(&goals[i], true)
+		}
+	}
+	linked := map[Path]bool{}
+	for i := range goals {
+		if len(fates[i].others) > 0 || linked[goals[i].path] {
+			continue
+		}
+		x.write(&goals[i], false)
+		for _, o := range fates[i].with {
+			linked[o] = true
+			x.add(Step{Do: DoLink, Path: o, To: goals[i].path})
 		}
 	}
 	return nil
@@ -67,25 +85,36 @@ func expect(st Step, have state) Step {
 	return st
 }
 
-// parents makes the missing directories above a path that no goal makes.
-func (x *stepper) parents(p Path) {
+// parents makes the missing directories above a path that no goal makes; with
+// now, also those that a goal's own step would make later.
+func (x *stepper) parents(p Path, now bool) {
 	dir := Path(path.Dir(string(p)))
 	if dir == "." || dir == "/" || x.made[dir] {
 		return
 	}
 	g := x.goals[dir]
 	if g != nil && g.want.dir() {
-		return // its own goal's step
+		if now && g.have.absent() {
+			x.parents(dir, true)
+			x.mkdir(g)
+		}
+		return
 	}
 	v, found, err := x.s.Current(dir)
 	if g == nil && err == nil && found && !v.Deleted() {
 		return
 	}
 	if g != nil || err == nil && found || x.gone(dir) {
-		x.parents(dir)
+		x.parents(dir, now)
 		x.add(Step{Do: DoMkdir, Path: dir, Mode: 0o40755})
 	}
 	x.made[dir] = true
+}
+
+// mkdir makes the directory of a goal.
+func (x *stepper) mkdir(g *goal) {
+	x.add(Step{Do: DoMkdir, Path: g.path, Mode: g.want.mode, Expect: ExpectAbsent})
+	g.have, x.made[g.path] = g.want, true
 }
 
 // ready: no ancestor is a file that has to go first.
@@ -123,7 +152,7 @@ func (x *stepper) renameDirs(goals []goal) {
 		if back == nil || !back.have.absent() || !back.want.dir() || !x.ready(v.From) || !x.allBack(g.path, v.From) {
 			continue
 		}
-		x.parents(v.From)
+		x.parents(v.From, true)
 		x.add(Step{Do: DoRename, Path: g.path, To: v.From, ExpMode: g.have.mode})
 		for p, h := range x.goals {
 			if p == g.path || inside(p, g.path) {
@@ -167,26 +196,11 @@ func (x *stepper) renameFiles(goals []goal) {
 			g.have.regular() && g.have.blob == (Hash{}) && g.have.noContent == "" {
 			continue
 		}
-		x.parents(back.path)
-		// The directory it returns to may have to be made first.
-		x.dirsOf(back.path)
+		x.parents(back.path, true)
 		st := expect(Step{Do: DoRename, Path: g.path, To: back.path, Mode: g.want.mode}, g.have)
 		x.add(st)
 		back.have, g.have = g.have, state{}
 	}
-}
-
-// dirsOf makes the goal directories above a path now.
-func (x *stepper) dirsOf(p Path) {
-	dir := Path(path.Dir(string(p)))
-	g := x.goals[dir]
-	if dir == "." || g == nil || !g.want.dir() || !g.have.absent() {
-		return
-	}
-	x.dirsOf(dir)
-	x.parents(dir)
-	x.add(Step{Do: DoMkdir, Path: dir, Mode: g.want.mode, Expect: ExpectAbsent})
-	g.have, x.made[dir] = g.want, true
 }
 
 // removals deletes what must not be there, children before parents.
@@ -207,31 +221,30 @@ func (x *stepper) removals(goals []goal) {
 }
 
 // write brings content, link or mode.
-func (x *stepper) write(g *goal) error {
+func (x *stepper) write(g *goal, apart bool) {
 	w := g.want
 	if w.absent() || w.equal(g.have) {
-		return nil
+		return
 	}
-	st := Step{Path: g.path, Mode: w.mode, Mtime: w.mtime, Size: w.size}
+	st := Step{Path: g.path, Mode: w.mode, Mtime: w.mtime, Size: w.size, Apart: apart}
 	switch {
-	case w.sameContent(g.have):
+	case w.sameContent(g.have) && !apart:
 		st.Do, st.Mtime = DoChmod, 0
 	case w.link():
 		st.Do, st.Target = DoSymlink, w.target
-		x.parents(g.path)
+		x.parents(g.path, false)
 	case w.regular() && x.p.merged[w.blob] == nil && !x.s.Has(w.blob):
 		x.p.Lost = append(x.p.Lost, Conflict{Path: g.path, Why: "the content is not kept, and it cannot be moved back"})
-		return nil
+		return
 	case w.regular():
 		st.Do, st.Blob = DoWrite, w.blob
-		x.parents(g.path)
+		x.parents(g.path, false)
 		x.count(&st, g)
 	default:
 		x.p.Lost = append(x.p.Lost, Conflict{Path: g.path, Why: "devices, sockets and pipes are not brought back"})
-		return nil
+		return
 	}
 	x.add(expect(st, g.have))
-	return nil
 }
 
 // count fills in the lines that a write adds and removes, for the diffstat.

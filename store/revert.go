@@ -31,9 +31,16 @@ func (s *Store) PlanRevert(path Path, steps int, version uint64) (*Plan, error) 
 	if target.Path != path {
 		want.seq = 0
 	}
-	goals := s.possible(p, []goal{{path: path, have: have, want: want, made: target.Path != path}})
 	if have.equal(want) {
-		goals = nil
+		return p, nil
+	}
+	goals := []goal{{path: path, have: have, want: want, made: target.Path != path}}
+	goals, err = s.follow(goals, 0)
+	if err == nil {
+		goals, err = s.possible(p, goals, false)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return p, s.steps(p, goals)
 }
@@ -104,7 +111,13 @@ func (s *Store) PlanRestore(paths []Path, seq uint64) (*Plan, error) {
 			goals = append(goals, g)
 		}
 	}
-	return p, s.steps(p, s.possible(p, goals))
+	if goals, err = s.follow(goals, seq); err == nil {
+		goals, err = s.possible(p, goals, false)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, s.steps(p, goals)
 }
 
 func (s *Store) restoreGoal(p *Plan, path Path, seq uint64) (g goal, ok bool, err error) {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"slices"
 )
 
@@ -28,7 +29,10 @@ func (s *Store) takeOut(p *Plan, sel map[Path]map[uint64]bool, q UndoQuery) erro
 			goals = append(goals, g)
 		}
 	}
-	goals = s.possible(p, goals)
+	goals, err := s.possible(p, goals, !q.Force)
+	if err != nil {
+		return err
+	}
 	return s.steps(p, goals)
 }
 
@@ -124,10 +128,11 @@ func madeLater(own []Version, first Version) bool {
 }
 
 // possible drops goals that cannot be reached: their content is not kept (Lost),
-// their directory is somebody's file now, or they would remove a directory in
-// which something lives. Dropping one may cost another, so it looks until
-// nothing changes.
-func (s *Store) possible(p *Plan, goals []goal) []goal {
+// their directory is somebody's file now, they would remove a directory in
+// which something lives, or, with shared, they would change a file that has
+// another name now and stays as it is there. Dropping one may cost another, so
+// it looks until nothing changes.
+func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
 	moved := map[Path]bool{} // contents that come back by a rename
 	for i := range goals {
 		g := &goals[i]
@@ -142,9 +147,15 @@ func (s *Store) possible(p *Plan, goals []goal) []goal {
 		for i := range goals {
 			byPath[goals[i].path] = &goals[i]
 		}
+		byFile := filesOf(goals)
 		keep := goals[:0:0]
-		for _, g := range goals {
+		for i := range goals {
+			g := goals[i]
 			w := g.want
+			f, err := s.fateOf(byPath, byFile, &goals[i])
+			if err != nil {
+				return nil, err
+			}
 			switch {
 			case w.regular() && !moved[g.path] && !w.sameContent(g.have) && p.merged[w.blob] == nil && !s.Has(w.blob):
 				why := w.noContent
@@ -156,12 +167,18 @@ func (s *Store) possible(p *Plan, goals []goal) []goal {
 				p.Conflicts = append(p.Conflicts, Conflict{Path: g.path, Why: "what was its directory is something else now"})
 			case g.have.dir() && !w.dir() && s.inhabited(byPath, g.path):
 				p.Conflicts = append(p.Conflicts, Conflict{Path: g.path, Why: "the directory holds other files"})
+			case shared && f.inPlace && len(f.others) > 0:
+				c := Conflict{Path: g.path, Why: fmt.Sprintf("the same file is also %q, which is not part of this", string(f.others[0]))}
+				if v, _, err := s.Current(f.others[0]); err == nil {
+					c.Actor, c.Time = v.Actor, v.Time
+				}
+				p.Conflicts = append(p.Conflicts, c)
 			default:
 				keep = append(keep, g)
 			}
 		}
 		if len(keep) == len(goals) {
-			return keep
+			return keep, nil
 		}
 		goals = keep
 	}

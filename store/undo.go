@@ -201,6 +201,9 @@ func (s *Store) selected(q UndoQuery) (map[Path]map[uint64]bool, string, error) 
 			choose(sel, v)
 		}
 	}
+	if match != nil {
+		alsoNamed(sel, vs)
+	}
 	if len(sel) == 0 {
 		return nil, "", fmt.Errorf("nothing to undo (%s): %w", title, ErrNotFound)
 	}

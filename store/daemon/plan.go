@@ -162,7 +162,7 @@ func planOut(p *store.Plan) wire.Plan {
 	for i, s := range p.Steps {
 		out.Steps[i] = wire.PlanStep{
 			N: s.N, Do: s.Do, Path: []byte(s.Path), To: pathOut(s.To), Target: []byte(s.Target), Mode: s.Mode, Mtime: s.Mtime,
-			Size: s.Size, Hash: hashText(s.Blob), Expect: s.Expect, ExpMode: s.ExpMode, Added: s.Added, Removed: s.Removed,
+			Size: s.Size, Hash: hashText(s.Blob), Expect: s.Expect, ExpMode: s.ExpMode, Added: s.Added, Removed: s.Removed, Apart: s.Apart,
 		}
 	}
 	return out

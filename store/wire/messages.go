@@ -299,12 +299,12 @@ type OpenPlans struct {
 	Plans []Plan `json:"plans,omitempty"`
 }
 
-// PlanStep: Do is write, delete, mkdir, rmdir, rename, symlink, chmod.
+// PlanStep: Do is write, delete, mkdir, rmdir, rename, symlink, chmod, link.
 type PlanStep struct {
 	N       int    `json:"n"`
 	Do      string `json:"do"`
 	Path    []byte `json:"path"`
-	To      []byte `json:"to,omitempty"`     // rename
+	To      []byte `json:"to,omitempty"`     // rename, link
 	Target  []byte `json:"target,omitempty"` // symlink
 	Mode    uint32 `json:"mode,omitempty"`
 	Mtime   int64  `json:"mtime,omitempty"` // ns; set when the content returns to what it was
@@ -314,6 +314,7 @@ type PlanStep struct {
 	ExpMode uint32 `json:"exp_mode,omitempty"`
 	Added   int    `json:"added,omitempty"`
 	Removed int    `json:"removed,omitempty"`
+	Apart   bool   `json:"apart,omitempty"` // give the path a file of its own, not shared with its other names
 }
 
 // Conflict is a path that a plan leaves alone.

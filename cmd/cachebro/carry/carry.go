@@ -77,7 +77,7 @@ type carrier struct {
 }
 
 // alone: steps that change which directories there are.
-func alone(do string) bool { return do == "mkdir" || do == "rmdir" || do == "rename" }
+func alone(do string) bool { return do == "mkdir" || do == "rmdir" || do == "rename" || do == "link" }
 
 // together is how many of the next steps may be done side by side.
 func (c *carrier) together(steps []wire.PlanStep) int {
@@ -138,7 +138,7 @@ func (c *carrier) batch(ctx context.Context, steps []wire.PlanStep) error {
 		})
 	}
 	err := g.Wait()
-	c.places.between(len(steps) == 1 && alone(steps[0].Do) && steps[0].Do != "mkdir")
+	c.places.between(len(steps) == 1 && alone(steps[0].Do) && steps[0].Do != "mkdir" && steps[0].Do != "link")
 	return err
 }
 

@@ -147,6 +147,27 @@ func TestHardLinksStayLinked(t *testing.T) {
 	}
 }
 
+// ln -f had put the file a in b's place: b comes back as a file of its own, and
+// what a and c have in common stays so.
+func TestHardLinksAreParted(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "new", dir, "a")
+	for _, name := range []string{"b", "c"} {
+		if err := os.Link(filepath.Join(dir, "a"), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res := out(t, dir, map[int]string{1: "b's", 2: "old"},
+		wire.PlanStep{N: 1, Do: "write", Path: []byte("b"), Mode: 0o644, Apart: true},
+		wire.PlanStep{N: 2, Do: "write", Path: []byte("a"), Mode: 0o644},
+		wire.PlanStep{N: 3, Do: "link", Path: []byte("c"), To: []byte("a")},
+		wire.PlanStep{N: 4, Do: "link", Path: []byte("b"), To: []byte("a")},
+	)
+	if len(res.Done) != 3 || len(res.Failed) != 1 || read(t, dir, "a") != "old" || read(t, dir, "b") != "b's" || read(t, dir, "c") != "old" {
+		t.Fatalf("%+v: %q %q %q", res, read(t, dir, "a"), read(t, dir, "b"), read(t, dir, "c"))
+	}
+}
+
 func TestRenameChmodRmdir(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "x", dir, "a")

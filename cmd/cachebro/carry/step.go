@@ -31,12 +31,12 @@ type worker struct {
 // brings missing directories with it.
 func (w *worker) locate() error {
 	name := string(w.step.Path)
-	if !valid(name) || w.step.Do == "rename" && !valid(string(w.step.To)) {
+	if to := w.step.Do == "rename" || w.step.Do == "link"; !valid(name) || to && !valid(string(w.step.To)) {
 		return errors.New("the plan names an impossible path")
 	}
 	making := w.step.Expect == "" || w.step.Expect == "absent"
 	switch w.step.Do {
-	case "write", "symlink", "mkdir":
+	case "write", "symlink", "mkdir", "link":
 	default:
 		making = false
 	}
@@ -90,6 +90,8 @@ func (w *worker) do(ctx context.Context, fetch Fetch) error {
 		return w.symlink()
 	case "chmod":
 		return w.root.Chmod(w.name, mode(w.step.Mode))
+	case "link":
+		return w.link()
 	}
 	return fmt.Errorf("this cachebro does not know the step %q", w.step.Do)
 }
@@ -189,6 +191,9 @@ func (w *worker) isSo() bool {
 		return err == nil && target == string(w.step.Target)
 	case "chmod":
 		return perm(fi) == w.step.Mode&0o7777
+	case "link":
+		to, err := w.places.root.Lstat(string(w.step.To))
+		return err == nil && os.SameFile(fi, to)
 	}
 	return false
 }
@@ -203,6 +208,15 @@ func (w *worker) rename() error {
 		return fmt.Errorf("%q exists: %w", w.step.To, errChanged)
 	}
 	return w.places.root.Rename(string(w.step.Path), string(w.step.To))
+}
+
+// link makes sure that two names of one file, written under the other name, are
+// that still: who parted them since has changed the file.
+func (w *worker) link() error {
+	if !w.isSo() {
+		return fmt.Errorf("is no longer the same file as %q: %w", w.step.To, errChanged)
+	}
+	return nil
 }
 
 func (w *worker) mkdir() error {
@@ -247,7 +261,7 @@ func (w *worker) write(content []byte) error {
 	if old != nil && old.IsDir() {
 		return fmt.Errorf("is a directory: %w", errChanged)
 	}
-	if old != nil && old.Mode().IsRegular() && links(old) > 1 {
+	if old != nil && old.Mode().IsRegular() && links(old) > 1 && !w.step.Apart {
 		return w.finish(w.name, os.O_WRONLY|os.O_TRUNC, content, old)
 	}
 	tmp := w.temporary()
