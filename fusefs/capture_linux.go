@@ -35,6 +35,7 @@ func (o *overlay) soil(n *inode, c Caller, op Op, off, size int64, cancel <-chan
 			o.obs.Before(Change{File: n, Caller: c, Op: op, Offset: off, Size: size, Cancel: cancel})
 		}
 		w.dirty = true
+		o.ledger.flag(n, nodeDirty, true)
 		w.since = time.Now()
 		w.tail = math.MaxInt64
 		w.size = size
@@ -76,6 +77,7 @@ func (o *overlay) closeContent(n *inode, c Caller, op Op, idle bool) {
 
 func (o *overlay) closeAs(n *inode, w *writes, c Caller, op Op, idle, held bool, sx *unix.Statx_t, err error, gen uint32) {
 	w.dirty = false
+	defer o.ledger.flag(n, nodeDirty|nodeCreated, false)
 	o.dirty.remove(n)
 	if err != nil {
 		// Removed underneath while it was being written: nothing to keep.

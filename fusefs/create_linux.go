@@ -48,19 +48,28 @@ func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string,
 	if o.hidden(parent, name) {
 		return fuse.EACCES
 	}
+	if h := o.openedBefore(&in.InHeader); h != nil {
+		return o.createdBefore(h, out)
+	}
 	d, err := o.dir(parent)
 	if err != nil {
 		return status(err)
 	}
 	defer d.release()
+	earlier := o.earlier(&in.InHeader)
+	o.try(&in.InHeader, nil, nil)
 	fd, err := -1, error(nil)
 	o.makes.begin()
 	defer o.makes.end()
-	err = o.as(&in.InHeader, func() (err error) {
+	create := func() (err error) {
 		flags := createFlags(in.Flags)
 		fd, err = openBeneath(d.fd, name, flags|unix.O_CREAT|unix.O_EXCL, o.newMode(d, in.Mode, in.Umask))
 		return err
-	})
+	}
+	err = o.as(&in.InHeader, create)
+	if err == unix.EEXIST && earlier.unmake(d, name) {
+		err = o.as(&in.InHeader, create)
+	}
 	if err == unix.EEXIST && in.Flags&unix.O_EXCL == 0 {
 		return o.createExisting(cancel, d, parent, in, name, out)
 	}
@@ -76,7 +85,7 @@ func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string,
 	}
 	n := o.entry(parent, name, &sx, &out.EntryOut)
 	c := o.caller(&in.InHeader, true)
-	o.created(n, c, fd, in.Flags, &sx, &out.OpenOut)
+	o.created(n, c, fd, in, &sx, &out.OpenOut)
 	return fuse.OK
 }
 
@@ -92,19 +101,20 @@ func createFlags(flags uint32) int {
 
 // created registers a file that was just made: it is dirty from the start, so
 // that its first close is told even if nothing was written.
-func (o *overlay) created(n *inode, c Caller, fd int, flags uint32, sx *unix.Statx_t, out *fuse.OpenOut) {
+func (o *overlay) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *unix.Statx_t, out *fuse.OpenOut) {
 	n.order.Lock()
 	defer n.order.Unlock()
 	now := time.Now()
 	n.writes = &writes{dirty: true, created: true, empty: true, since: now, last: now, writer: c}
+	o.ledger.flag(n, nodeDirty|nodeCreated, true)
 	o.dirty.add(n)
-	o.opened(n, fd, flags, c, true, out)
+	o.opened(n, fd, in.Flags, c, true, in.Unique, out)
 	if o.obs != nil && !n.nameless() {
 		p := n.LastPath()
 		cl := o.class(p, false)
 		o.obs.Done(Event{Op: OpCreate, File: n, Caller: c, Path: p, Stat: toStat(sx), Class: cl, Class2: cl, Time: now})
 	}
-	if flags&unix.O_ACCMODE == unix.O_RDONLY {
+	if in.Flags&unix.O_ACCMODE == unix.O_RDONLY {
 		o.closeContent(n, c, OpCreate, false) // its FLUSH will not be sent
 	}
 }
@@ -161,7 +171,7 @@ func (o *overlay) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.Create
 		return &inode{fs: o, id: id, key: k, kind: unix.S_IFREG, gone: true}
 	})
 	o.fillEntry(n, &sx, &out.EntryOut)
-	o.created(n, o.caller(&in.InHeader, true), fd, in.Flags, &sx, &out.OpenOut)
+	o.created(n, o.caller(&in.InHeader, true), fd, in, &sx, &out.OpenOut)
 	return fuse.OK
 }
 
@@ -214,10 +224,16 @@ func (o *overlay) make(in *fuse.InHeader, name string, op Op, target string, out
 	defer d.release()
 	o.makes.begin()
 	defer o.makes.end()
-	if err := o.as(in, func() error { return mk(d) }); err != nil {
+	earlier := o.earlier(in)
+	t := o.try(in, nil, nil)
+	err = o.as(in, func() error { return mk(d) })
+	var sx unix.Statx_t
+	if err == unix.EEXIST && statAt(d.fd, name, &sx) == nil && earlier.made(&sx, op) {
+		err = nil
+	}
+	if err != nil {
 		return status(err)
 	}
-	var sx unix.Statx_t
 	if err := statAt(d.fd, name, &sx); err != nil {
 		return status(err)
 	}
@@ -230,6 +246,7 @@ func (o *overlay) make(in *fuse.InHeader, name string, op Op, target string, out
 			Stat: toStat(&sx), Class: cl, Class2: cl, Time: time.Now(),
 		})
 	}
+	t.told()
 	return fuse.OK
 }
 
@@ -257,12 +274,15 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	n.begin()
 	err = o.link(n, d.fd, name)
 	n.end()
+	var sx unix.Statx_t
+	if err == unix.EEXIST && in.Unique&resendBit != 0 && statAt(d.fd, name, &sx) == nil && keyOf(&sx) == n.key {
+		err = nil // by a server that was killed
+	}
 	if err != nil {
 		return status(err)
 	}
 	n.addLink(parent, name)
 	gen := n.peek()
-	var sx unix.Statx_t
 	if err := statAt(d.fd, name, &sx); err != nil {
 		return status(err)
 	}

@@ -14,6 +14,7 @@ import (
 type link struct {
 	parent *inode
 	name   string
+	slot   uint32 // in the ledger
 }
 
 // inode is one file or directory that the kernel knows. It is also the File
@@ -24,6 +25,8 @@ type inode struct {
 	key  key
 	kind uint32 // S_IFMT bits; they never change
 	mark atomic.Uint32
+
+	slot atomic.Uint32 // in the ledger
 
 	nlookup uint64 // guarded by the table's shard of key
 
@@ -181,7 +184,8 @@ func (n *inode) addLink(parent *inode, name string) {
 	switch {
 	case n.hasLinkLocked(parent, name):
 	case n.gone || n.isDir():
-		n.link, n.gone = link{parent, name}, false
+		n.renameLocked(&n.link, parent, name)
+		n.setGoneLocked(false)
 	default:
 		// The newest name goes first: it is the likeliest to be right when
 		// something was renamed underneath.
@@ -189,7 +193,7 @@ func (n *inode) addLink(parent *inode, name string) {
 			n.more = new([]link)
 		}
 		*n.more = append(*n.more, n.link)
-		n.link = link{parent, name}
+		n.link = link{parent, name, n.fs.ledger.link(n, parent, name)}
 	}
 }
 
@@ -201,6 +205,7 @@ func (n *inode) dropLink(parent *inode, name string) (left bool) {
 	if n.more != nil {
 		for i, l := range *n.more {
 			if l.parent == parent && l.name == name {
+				n.fs.ledger.drop(l.slot)
 				*n.more = append((*n.more)[:i], (*n.more)[i+1:]...)
 				return true
 			}
@@ -210,13 +215,14 @@ func (n *inode) dropLink(parent *inode, name string) (left bool) {
 		return !n.gone
 	}
 	if n.more != nil && len(*n.more) > 0 {
+		n.fs.ledger.drop(n.link.slot)
 		n.link = (*n.more)[0]
 		if *n.more = (*n.more)[1:]; len(*n.more) == 0 {
 			n.more = nil
 		}
 		return true
 	}
-	n.gone = true
+	n.setGoneLocked(true)
 	return false
 }
 
@@ -227,15 +233,45 @@ func (n *inode) moveLink(from *inode, fromName string, to *inode, toName string)
 	t.Lock()
 	defer t.Unlock()
 	if n.gone || n.link.parent == from && n.link.name == fromName {
-		n.link, n.gone = link{to, toName}, false
+		n.renameLocked(&n.link, to, toName)
+		n.setGoneLocked(false)
 		return
 	}
 	if n.more != nil {
 		for i, l := range *n.more {
 			if l.parent == from && l.name == fromName {
-				(*n.more)[i] = link{to, toName}
+				n.renameLocked(&(*n.more)[i], to, toName)
 				return
 			}
+		}
+	}
+}
+
+// renameLocked replaces one name; the new one is in the ledger before the old
+// one leaves it.
+func (n *inode) renameLocked(l *link, parent *inode, name string) {
+	old := l.slot
+	*l = link{parent, name, n.fs.ledger.link(n, parent, name)}
+	n.fs.ledger.drop(old)
+}
+
+func (n *inode) setGoneLocked(gone bool) {
+	if n.gone != gone {
+		n.gone = gone
+		n.fs.ledger.flag(n, nodeGone, gone)
+	}
+}
+
+// forgetLinks takes the names of a forgotten inode out of the ledger.
+func (n *inode) forgetLinks() {
+	n.fs.tree.Lock()
+	defer n.fs.tree.Unlock()
+	n.fs.ledger.drop(n.link.slot)
+	n.link.slot = 0
+	if n.more != nil {
+		for i := range *n.more {
+			n.fs.ledger.drop((*n.more)[i].slot)
+			(*n.more)[i].slot = 0
 		}
 	}
 }

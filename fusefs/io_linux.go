@@ -36,8 +36,9 @@ func (o *overlay) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (
 	}
 	n.begin()
 	// An append goes to where the file ends on the source, should somebody
-	// else have made it longer. Pages of a mapping have their own places.
-	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && o.outside.Load()
+	// else have made it longer. Pages of a mapping have their own places, and
+	// what comes once more may be there already.
+	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && in.Unique&resendBit == 0 && o.outside.Load()
 	done := 0
 	for done < len(data) {
 		var m int

@@ -50,7 +50,7 @@ func (o *overlay) entry(parent *inode, name string, sx *unix.Statx_t, out *fuse.
 func (o *overlay) ref(parent *inode, name string, sx *unix.Statx_t) (n *inode, isNew bool) {
 	k := keyOf(sx)
 	n, isNew = o.table.ref(k, func(id uint64) *inode {
-		n := &inode{fs: o, id: id, key: k, kind: uint32(sx.Mode) & unix.S_IFMT, link: link{parent, name}}
+		n := &inode{fs: o, id: id, key: k, kind: uint32(sx.Mode) & unix.S_IFMT, link: link{parent: parent, name: name}}
 		n.seen = seen{known: true, mtime: nanos(sx.Mtime), ctime: nanos(sx.Ctime), size: int64(sx.Size)}
 		return n
 	})
@@ -86,6 +86,9 @@ func (o *overlay) Forget(id, count uint64) {
 		return
 	}
 	if n, last := o.table.forget(id, count); last {
+		if o.ledger != nil {
+			n.forgetLinks()
+		}
 		o.strangers.gone(n)
 		o.dirs.drop(n)
 		o.forgotten(n)

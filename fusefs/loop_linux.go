@@ -27,8 +27,9 @@ const (
 // buffers outside of the Go heap. There is always one that waits: a handler
 // may block, and another request may be what it waits for.
 type device struct {
-	fd    int
-	proto *fuse.ProtocolServer
+	fd     int
+	proto  *fuse.ProtocolServer
+	ledger *ledger // nil: nobody can take over
 
 	// ready counts the threads that wait for a request or are about to. One
 	// that was only just started must count, else each request that comes
@@ -64,6 +65,9 @@ func (d *device) handshake() error {
 		m, st := d.proto.HandleRequest([][]byte{buf[:n]}, [][]byte{out})
 		if !st.Ok() {
 			return unix.Errno(st)
+		}
+		if d.init != nil {
+			d.ledger.setInit(d.init, out[:m])
 		}
 		if _, err := unix.Write(d.fd, out[:m]); err != nil {
 			return err
@@ -168,6 +172,9 @@ func (d *device) loop() {
 					break
 				}
 			}
+		}
+		if d.ledger != nil && op < maxOpcode && attempts&(1<<op) != 0 {
+			d.ledger.replied(binary.NativeEndian.Uint64(in[8:]))
 		}
 		if d.ready.Add(1) > maxReady {
 			d.ready.Add(-1)

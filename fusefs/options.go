@@ -13,6 +13,15 @@ type Classifier interface {
 	Class(path string, isDir bool) ignore.Class
 }
 
+// Keeper holds descriptors that could not be opened again by name. Both are
+// called on the path of requests and must not block.
+type Keeper interface {
+	// Keep holds a duplicate of fd for the handle fh; false if it cannot.
+	Keep(fh uint64, fd int) bool
+	// Drop lets go of it.
+	Drop(fh uint64)
+}
+
 // Options describe a mount. Source and Mountpoint are needed.
 type Options struct {
 	// Source is the source directory, opened before the mount covers it. The
@@ -23,6 +32,17 @@ type Options struct {
 	// FD, if above 0, is a /dev/fuse descriptor that is mounted on Mountpoint
 	// already. The server owns it from then on.
 	FD int
+	// Ledger, if not nil, is a file of NewLedger in which the server notes what
+	// another one must know to take over when it is killed.
+	Ledger *os.File
+	// TakeOver: FD is the connection of a server that was killed, and Ledger its
+	// ledger.
+	TakeOver bool
+	// Keeper holds what can only be handed on as a descriptor; nil: nobody does.
+	Keeper Keeper
+	// Kept are the descriptors that the Keeper had, by handle; the server owns
+	// them.
+	Kept map[uint64]*os.File
 	// AllowOther lets other users in; permissions are checked in any case.
 	AllowOther bool
 	ReadOnly   bool

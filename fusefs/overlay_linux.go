@@ -47,6 +47,10 @@ type overlay struct {
 
 	strangers strangers
 
+	ledger   *ledger // nil: nobody can take over
+	keeper   Keeper
+	reopened map[uint64]*handle // of an earlier server, by the request that opened them; never changed
+
 	outside atomic.Bool
 	noXattr bool // the source has no extended attributes at all
 	acl     bool // the source has access control lists
@@ -90,6 +94,10 @@ func newOverlay(opt *Options) (*overlay, error) {
 		unix.Close(fd)
 		return nil, &os.PathError{Op: "stat source", Path: opt.Source.Name(), Err: err}
 	}
+	if err := o.useLedger(opt); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
 	root, _ := o.table.ref(keyOf(&sx), func(id uint64) *inode {
 		return &inode{fs: o, id: id, key: keyOf(&sx), kind: unix.S_IFDIR}
 	})
@@ -128,6 +136,7 @@ func (o *overlay) close() {
 		o.root.release()
 	}
 	o.root.release()
+	o.ledger.close()
 }
 
 func (o *overlay) String() string { return "cachebro" }

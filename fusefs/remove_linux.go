@@ -23,7 +23,7 @@ func (o *overlay) known(parent *inode, name string, sx *unix.Statx_t) *inode {
 	}
 	return &inode{
 		fs: o, id: o.table.nextID.Add(1), key: k,
-		kind: uint32(sx.Mode) & unix.S_IFMT, link: link{parent, name},
+		kind: uint32(sx.Mode) & unix.S_IFMT, link: link{parent: parent, name: name},
 	}
 }
 
@@ -44,7 +44,9 @@ func (o *overlay) losing(n *inode, c Caller, op Op, sx *unix.Statx_t, cancel <-c
 
 // lost takes the name away from n after the source did. It needs n.order.
 func (o *overlay) lost(n *inode, parent *inode, name string, sx *unix.Statx_t) {
-	n.dropLink(parent, name)
+	if !n.dropLink(parent, name) {
+		o.guard(n) // what was opened while the name went
+	}
 	if sx.Nlink <= 1 || n.isDir() {
 		o.table.detach(n)
 	}
@@ -76,7 +78,11 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 	}
 	defer d.release()
 	var sx unix.Statx_t
-	if err := statAt(d.fd, name, &sx); err != nil {
+	err = statAt(d.fd, name, &sx)
+	if t := o.earlier(in); t != nil && (err == unix.ENOENT || err == nil && keyOf(&sx) != t.a) {
+		return o.removedBefore(in, t, parent, name, op)
+	}
+	if err != nil {
 		return status(err)
 	}
 	n := o.known(parent, name, &sx)
@@ -96,6 +102,7 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 		o.losing(n, c, op, &sx, cancel)
 	}
 	kept := o.keep(n, d.fd, name)
+	t := o.try(in, &sx, nil)
 	n.begin()
 	err = unix.Unlinkat(d.fd, name, flags)
 	n.end()
@@ -111,6 +118,7 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 		ev.Caller, ev.Stat, ev.Class2, ev.Time = c, toStat(&sx), ev.Class, time.Now()
 		o.obs.Done(ev)
 	}
+	t.told()
 	return fuse.OK
 }
 
@@ -160,7 +168,11 @@ func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, new
 		return status(err)
 	}
 	defer d2.release()
-	if err := statAt(d1.fd, oldName, &r.srcStat); err != nil {
+	err = statAt(d1.fd, oldName, &r.srcStat)
+	if t := o.earlier(&in.InHeader); t != nil && (err == unix.ENOENT || err == nil && keyOf(&r.srcStat) != t.a) {
+		return o.renamedBefore(in, t, &r, d2.fd)
+	}
+	if err != nil {
 		return status(err)
 	}
 	r.src = o.known(r.from, oldName, &r.srcStat)
@@ -196,6 +208,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 	}
 	o.moves.begin()
 	defer o.moves.end()
+	t := o.try(&in.InHeader, &r.srcStat, &r.dstStat)
 	r.src.begin()
 	if r.dst != nil && r.dst != r.src {
 		r.dst.begin()
@@ -211,8 +224,26 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 		return status(err)
 	}
 	if r.src == r.dst && !exchange {
+		t.told()
 		return fuse.OK // two names of one file: nothing happens, by POSIX
 	}
+	o.renamed(r, &ev, exchange, replaces)
+	if o.obs != nil {
+		gen := r.src.peek()
+		var sx unix.Statx_t
+		if statAt(fd2, r.toName, &sx) == nil {
+			r.src.note(&sx, gen)
+		}
+		ev.Stat, ev.Time = toStat(&sx), time.Now()
+		o.obs.Done(ev)
+	}
+	t.told()
+	return fuse.OK
+}
+
+// renamed gives the inodes their new names after the source did. It needs the
+// order of both.
+func (o *overlay) renamed(r *rename, ev *Event, exchange, replaces bool) {
 	switch {
 	case exchange:
 		ev.Op = OpExchange
@@ -225,14 +256,4 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 		}
 		r.src.moveLink(r.from, r.fromName, r.to, r.toName)
 	}
-	if o.obs != nil {
-		gen := r.src.peek()
-		var sx unix.Statx_t
-		if statAt(fd2, r.toName, &sx) == nil {
-			r.src.note(&sx, gen)
-		}
-		ev.Stat, ev.Time = toStat(&sx), time.Now()
-		o.obs.Done(ev)
-	}
-	return fuse.OK
 }

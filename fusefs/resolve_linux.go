@@ -285,6 +285,8 @@ func (o *overlay) withInode(n *inode, f func(fd int) error) error {
 // looked up again under the new name.
 type moves struct {
 	running, done atomic.Int64
+	// until: ns; renames that an earlier server had begun are on their way.
+	until atomic.Int64
 }
 
 type moveMark struct {
@@ -301,13 +303,18 @@ func (m *moves) end() {
 
 func (m *moves) start() moveMark { return moveMark{done: m.done.Load()} }
 
+func (m *moves) awaited() bool {
+	u := m.until.Load()
+	return u != 0 && time.Now().UnixNano() < u
+}
+
 // again reports whether another try makes sense, after a short wait.
 func (m *moves) again(k *moveMark) bool {
-	if k.tries++; k.tries > 100 || m.running.Load() == 0 && m.done.Load() == k.done {
+	if k.tries++; k.tries > 100 || m.running.Load() == 0 && m.done.Load() == k.done && !m.awaited() {
 		return false
 	}
 	k.done = m.done.Load()
-	if m.running.Load() > 0 {
+	if m.running.Load() > 0 || m.awaited() {
 		time.Sleep(100 * time.Microsecond)
 	}
 	return true

@@ -49,26 +49,39 @@ func Mount(opt Options) (*Server, error) {
 		}
 	}
 	s := &Server{opt: opt, fs: o, done: make(chan struct{})}
-	s.dev = &device{fd: fd, proto: fuse.NewProtocolServer(o, s.protocol())}
+	s.dev = &device{fd: fd, proto: fuse.NewProtocolServer(o, s.protocol()), ledger: o.ledger}
 	o.notifier = newNotifier(s.dev.notify)
+	if opt.TakeOver {
+		return s.takeOver()
+	}
 	if err := s.dev.handshake(); err != nil {
 		_ = Detach(opt.Mountpoint)
-		o.notifier.stop()
-		o.close()
-		unix.Close(fd)
+		s.undo()
 		return nil, fmt.Errorf("mount %s: no answer from the kernel: %w", opt.Mountpoint, err)
 	}
-	if runtime.GOMAXPROCS(0) < minProcs {
-		runtime.GOMAXPROCS(minProcs)
-	}
-	s.dev.start()
-	go s.finish()
+	s.serve()
 	if err := s.probe(); err != nil {
 		_ = Detach(opt.Mountpoint)
 		s.Wait()
 		return nil, fmt.Errorf("mount %s: %w", opt.Mountpoint, err)
 	}
 	return s, nil
+}
+
+// undo gives everything back before anything was served.
+func (s *Server) undo() {
+	s.fs.notifier.stop()
+	s.fs.close()
+	unix.Close(s.dev.fd)
+}
+
+// serve begins to answer requests.
+func (s *Server) serve() {
+	if runtime.GOMAXPROCS(0) < minProcs {
+		runtime.GOMAXPROCS(minProcs)
+	}
+	s.dev.start()
+	go s.finish()
 }
 
 // protocol says what is negotiated with the kernel.

@@ -20,7 +20,8 @@ type key struct {
 // table finds inodes by key and by node id. It counts the references that the
 // kernel holds; an inode leaves at its last FORGET.
 type table struct {
-	nextID atomic.Uint64
+	nextID *atomic.Uint64 // in the ledger, if there is one
+	ledger *ledger
 	count  atomic.Int64
 	byKey  [shards]struct {
 		sync.Mutex
@@ -33,7 +34,7 @@ type table struct {
 }
 
 func newTable() *table {
-	t := &table{}
+	t := &table{nextID: new(atomic.Uint64)}
 	for i := range t.byKey {
 		t.byKey[i].m = make(map[key]*inode)
 		t.byID[i].m = make(map[uint64]*inode)
@@ -69,10 +70,12 @@ func (t *table) ref(k key, fresh func(id uint64) *inode) (n *inode, isNew bool) 
 	defer s.Unlock()
 	if n = s.m[k]; n != nil {
 		n.nlookup++
+		t.ledger.lookups(n)
 		return n, false
 	}
 	n = fresh(t.nextID.Add(1))
 	n.nlookup = 1
+	t.ledger.add(n)
 	s.m[k] = n
 	i := &t.byID[n.id%shards]
 	i.Lock()
@@ -80,6 +83,15 @@ func (t *table) ref(k key, fresh func(id uint64) *inode) (n *inode, isNew bool) 
 	i.Unlock()
 	t.count.Add(1)
 	return n, true
+}
+
+// put registers an inode that an earlier server knew. Nobody else is there yet.
+func (t *table) put(n *inode, attached bool) {
+	if attached {
+		t.byKey[keyShard(n.key)].m[n.key] = n
+	}
+	t.byID[n.id%shards].m[n.id] = n
+	t.count.Add(1)
 }
 
 // detach makes the key free for another file, at the last unlink. The node id
@@ -90,6 +102,7 @@ func (t *table) detach(n *inode) {
 	if s.m[n.key] == n {
 		delete(s.m, n.key)
 	}
+	t.ledger.flag(n, nodeDetached, true)
 	s.Unlock()
 }
 
@@ -103,6 +116,7 @@ func (t *table) forget(id, count uint64) (n *inode, gone bool) {
 	defer s.Unlock()
 	if n.nlookup > count {
 		n.nlookup -= count
+		t.ledger.lookups(n)
 		return n, false
 	}
 	n.nlookup = 0
@@ -114,12 +128,13 @@ func (t *table) forget(id, count uint64) (n *inode, gone bool) {
 	delete(i.m, id)
 	i.Unlock()
 	t.count.Add(-1)
+	t.ledger.forget(n)
 	return n, true
 }
 
 // handles finds open files by the number that the kernel was given.
 type handles struct {
-	next  atomic.Uint64
+	next  *atomic.Uint64 // in the ledger, if there is one
 	count atomic.Int64
 	part  [shards]struct {
 		sync.RWMutex
@@ -128,7 +143,7 @@ type handles struct {
 }
 
 func newHandles() *handles {
-	t := &handles{}
+	t := &handles{next: new(atomic.Uint64)}
 	for i := range t.part {
 		t.part[i].m = make(map[uint64]*handle)
 	}
@@ -138,6 +153,11 @@ func newHandles() *handles {
 // add registers h and gives it its number; 0 is never given.
 func (t *handles) add(h *handle) {
 	h.fh = t.next.Add(1)
+	t.put(h)
+}
+
+// put registers h under the number that it has.
+func (t *handles) put(h *handle) {
 	s := &t.part[h.fh%shards]
 	s.Lock()
 	s.m[h.fh] = h

@@ -77,6 +77,10 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(path string) error) fuse
 	}
 	n.order.Lock()
 	defer n.order.Unlock()
+	t := o.try(in, nil, nil)
+	if t.wasTold() {
+		return fuse.OK // by a server that was killed
+	}
 	n.begin()
 	n.noACL.Store(false)
 	st = o.xattrPath(in.NodeId, f)
@@ -90,5 +94,6 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(path string) error) fuse
 		n.note(&sx, gen)
 		o.doneOn(n, in, OpChmod, &sx)
 	}
+	t.told()
 	return fuse.OK
 }

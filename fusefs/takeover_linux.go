@@ -1,0 +1,361 @@
+package fusefs
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// # Taking over
+//
+// A connection outlives the server that was killed as long as somebody holds
+// its descriptor. Another server then reads the ledger, builds nodes and
+// handles anew, plays the recorded INIT to the protocol decoder, and has the
+// kernel send once more what was under way (Linux 6.9). Those who work on the
+// mount only wait.
+//
+// Counts of references are never too low, so that no node goes that the kernel
+// knows; one too many, of a reply that never went out, keeps a node until the
+// unmount. An inode that was dirty is dirty again. Handles are opened again by
+// name; those of files without one are with the Keeper.
+
+const notifyResend = 7
+
+// NewLedger returns an empty file for Options.Ledger: memory, not disk.
+func NewLedger() (*os.File, error) {
+	fd, err := unix.MemfdCreate("cachebro-ledger", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make the ledger: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "ledger"), nil
+}
+
+// CanTakeOver reports whether a server that was killed has left a ledger and a
+// connection that another one can go on with.
+func CanTakeOver(l, device *os.File) bool {
+	var head [8]byte
+	if _, err := l.ReadAt(head[:], 0); err != nil || binary.NativeEndian.Uint64(head[:]) != ledgerMagic {
+		return false
+	}
+	led, err := openLedger(l)
+	if err != nil {
+		return false
+	}
+	led.unmap()
+	fds := []unix.PollFd{{Fd: int32(device.Fd())}}
+	_, err = unix.Poll(fds, 0) // POLLERR: unmounted or aborted
+	return err == nil && fds[0].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) == 0
+}
+
+// Device is the /dev/fuse descriptor, for the one who watches over the server.
+func (s *Server) Device() int { return s.dev.fd }
+
+// Abandon says that the mount is left in order: nobody is to take it over.
+func (s *Server) Abandon() { s.fs.ledger.setState(ledgerEnded) }
+
+// useLedger begins or opens the ledger that the options name.
+func (o *overlay) useLedger(opt *Options) error {
+	if opt.Ledger == nil {
+		return nil
+	}
+	var err error
+	if opt.TakeOver {
+		o.ledger, err = openLedger(opt.Ledger)
+	} else {
+		o.ledger, err = newLedger(opt.Ledger)
+	}
+	if err != nil {
+		return err
+	}
+	h := o.ledger.head
+	h.serving.Add(1)
+	o.table.ledger, o.table.nextID, o.handles.next = o.ledger, &h.nextID, &h.nextFH
+	o.keeper = opt.Keeper
+	return nil
+}
+
+// replay plays the recorded INIT. The reply must be what the kernel was told.
+func (d *device) replay(l *ledger) error {
+	h := l.head
+	d.init = append([]byte(nil), h.init[:h.initLen]...)
+	out := make([]byte, 4096)
+	n, st := d.proto.HandleRequest([][]byte{d.init}, [][]byte{out})
+	if !st.Ok() {
+		return unix.Errno(st)
+	}
+	if string(out[:n]) != string(h.reply[:h.replyLen]) {
+		return errors.New("this version speaks otherwise to the kernel than the one before")
+	}
+	return nil
+}
+
+// resend has the kernel send once more what was not answered.
+func (d *device) resend() error { return d.notify(notifyResend, nil) }
+
+// restore builds nodes and handles from the ledger. kept are descriptors by
+// handle; it owns them.
+func (o *overlay) restore(kept map[uint64]*os.File) {
+	l := o.ledger
+	names := map[uint64][]uint32{}
+	var handles []uint32
+	nodes := map[uint64]*inode{rootID: o.root.node}
+	l.slots(func(ref, kind uint32) {
+		switch kind {
+		case slotNode:
+			s := (*nodeSlot)(l.at(ref))
+			if s.id == rootID {
+				if o.root.node.slot.Load() == 0 {
+					o.root.node.slot.Store(ref)
+					return
+				}
+			} else if nodes[s.id] == nil {
+				nodes[s.id] = o.restoreNode(s, ref)
+				return
+			}
+			l.drop(ref)
+		case slotLink:
+			s := (*linkSlot)(l.at(ref))
+			names[s.node] = append(names[s.node], ref)
+		case slotHandle:
+			handles = append(handles, ref)
+		default:
+			l.drop(ref)
+		}
+	})
+	for id, refs := range names {
+		o.restoreNames(nodes[id], refs, nodes)
+	}
+	for _, n := range nodes {
+		if n.id != rootID && n.link.parent == nil {
+			n.gone = true // until somebody looks it up
+		}
+	}
+	o.reopened = map[uint64]*handle{}
+	lost := 0
+	for _, ref := range handles {
+		s := (*handleSlot)(l.at(ref))
+		n := nodes[s.node]
+		if n == nil {
+			l.drop(ref)
+			continue
+		}
+		if h := o.restoreHandle(n, s, ref, kept); h.fd < 0 {
+			lost++
+		}
+	}
+	for _, f := range kept {
+		f.Close()
+	}
+	for _, n := range nodes {
+		o.restoreWrites(n)
+	}
+	if l.prune() {
+		o.moves.until.Store(time.Now().Add(time.Second).UnixNano())
+	}
+	o.log.Info("took over", "nodes", len(nodes), "handles", len(handles), "lost", lost, "dirty", o.dirty.len())
+}
+
+func (o *overlay) restoreNode(s *nodeSlot, ref uint32) *inode {
+	k := key{s.dev, s.ino, s.birth}
+	n := &inode{fs: o, id: s.id, key: k, kind: s.mode, nlookup: s.nlookup}
+	n.slot.Store(ref)
+	flags := s.flags.Load()
+	n.gone = flags&nodeGone != 0
+	// What was written underneath since is not known.
+	n.stale.Store(n.isReg() && o.outside.Load())
+	o.table.put(n, flags&nodeDetached == 0)
+	return n
+}
+
+// restoreNames gives n the names that were recorded, the newest first. One
+// whose directory the kernel has forgotten leads nowhere.
+func (o *overlay) restoreNames(n *inode, refs []uint32, nodes map[uint64]*inode) {
+	l := o.ledger
+	slices.SortFunc(refs, func(a, b uint32) int {
+		return cmp.Compare((*linkSlot)(l.at(b)).seq, (*linkSlot)(l.at(a)).seq)
+	})
+	for _, ref := range refs {
+		s := (*linkSlot)(l.at(ref))
+		var parent *inode
+		if n != nil && n.id != rootID {
+			parent = nodes[s.parent]
+		}
+		name := l.linkName(ref)
+		switch {
+		case parent == nil || n.link.parent != nil && (n.isDir() || n.gone || n.hasLinkLocked(parent, name)):
+			l.drop(ref)
+		case n.link.parent == nil:
+			n.link = link{parent, name, ref}
+		default:
+			if n.more == nil {
+				n.more = new([]link)
+			}
+			*n.more = append(*n.more, link{parent, name, ref})
+		}
+	}
+}
+
+// restoreHandle opens a handle again. One that cannot be opened stays, so that
+// the kernel's requests for it fail, and its number is not given twice.
+func (o *overlay) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[uint64]*os.File) *handle {
+	h := &handle{fh: s.fh, node: n, fd: -1, flags: s.flags, reads: s.reads, slot: ref}
+	h.owner = o.ownerAgain(s)
+	if f := kept[s.fh]; f != nil {
+		if fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			h.fd = fd
+			h.kept.Store(true)
+		}
+	}
+	if h.fd < 0 {
+		flags := int(s.flags) &^ (dropFlags | unix.O_TRUNC)
+		var err error
+		if s.reads && flags&unix.O_ACCMODE == unix.O_WRONLY {
+			h.fd, err = o.openInode(n, flags&^unix.O_ACCMODE|unix.O_RDWR)
+		}
+		if h.fd < 0 {
+			h.reads = flags&unix.O_ACCMODE == unix.O_RDWR
+			h.fd, err = o.openInode(n, flags)
+		}
+		if err != nil {
+			h.fd = -1
+			o.log.Warn("an open file cannot be opened again", "path", n.LastPath(), "err", err)
+		}
+	}
+	h.refs.Store(1)
+	o.handles.put(h)
+	h.next, n.handles = n.handles, h
+	if s.unique != 0 {
+		o.reopened[s.unique] = h
+	}
+	return h
+}
+
+// ownerAgain looks whether who opened a file is still there.
+func (o *overlay) ownerAgain(s *handleSlot) Caller {
+	c := Caller{PID: s.pid, TID: s.tid, UID: s.uid, GID: s.gid}
+	if s.pid != 0 && s.start != 0 {
+		if p := o.procs.process(s.pid, trustWrite, 0); p != nil && p.Start == s.start {
+			c.Proc = p
+		}
+	}
+	return c
+}
+
+// restoreWrites makes a node dirty that was.
+func (o *overlay) restoreWrites(n *inode) {
+	ref := n.slot.Load()
+	if ref == 0 {
+		return
+	}
+	flags := (*nodeSlot)(o.ledger.at(ref)).flags.Load()
+	if flags&(nodeDirty|nodeCreated) == 0 {
+		return
+	}
+	now := time.Now()
+	w := &writes{dirty: flags&nodeDirty != 0, created: flags&nodeCreated != 0, since: now, last: now, tail: 0, size: math.MaxInt64}
+	for h := n.handles; h != nil; h = h.next {
+		if h.writable() && h.owner.PID != 0 {
+			w.writer = h.owner
+		}
+	}
+	var sx unix.Statx_t
+	if o.statInode(n, &sx) == nil {
+		w.size = int64(sx.Size)
+	}
+	n.writes = w
+	if w.dirty {
+		o.dirty.add(n)
+	}
+}
+
+// openedBefore returns the handle that an earlier server made for the same
+// request, or nil.
+func (o *overlay) openedBefore(in *fuse.InHeader) *handle {
+	if in.Unique&resendBit == 0 || o.reopened == nil {
+		return nil
+	}
+	if h := o.reopened[in.Unique&^resendBit]; h != nil && h.fd >= 0 && o.handles.get(h.fh) == h {
+		return h
+	}
+	return nil
+}
+
+// guard gives the descriptors of n's handles to the Keeper: they cannot be
+// opened again by name, or will not be in a moment.
+func (o *overlay) guard(n *inode) {
+	if o.keeper == nil || o.ledger == nil {
+		return
+	}
+	n.mu.Lock()
+	var all []*handle
+	for h := n.handles; h != nil; h = h.next {
+		if h.fh != 0 && !h.kept.Load() && h.acquire() {
+			all = append(all, h)
+		}
+	}
+	n.mu.Unlock()
+	for _, h := range all {
+		if !h.kept.Swap(true) && !o.keeper.Keep(h.fh, h.fd) {
+			h.kept.Store(false)
+		}
+		if o.handles.get(h.fh) != h { // its end came in between
+			o.keeper.Drop(h.fh)
+		}
+		h.release()
+	}
+}
+
+// unguard is called at the end of a handle.
+func (o *overlay) unguard(h *handle) {
+	if h.slot != 0 {
+		o.ledger.drop(h.slot)
+		h.slot = 0
+	}
+	if o.keeper != nil && h.kept.Load() {
+		o.keeper.Drop(h.fh)
+	}
+}
+
+// Guarded calls f for every handle that the Keeper has, for another Keeper.
+func (s *Server) Guarded(f func(fh uint64, fd int)) {
+	for i := range s.fs.handles.part {
+		part := &s.fs.handles.part[i]
+		part.RLock()
+		var all []*handle
+		for _, h := range part.m {
+			if h.kept.Load() && h.acquire() {
+				all = append(all, h)
+			}
+		}
+		part.RUnlock()
+		for _, h := range all {
+			f(h.fh, h.fd)
+			h.release()
+		}
+	}
+}
+
+// takeOver serves a connection whose server was killed.
+func (s *Server) takeOver() (*Server, error) {
+	err := s.dev.replay(s.fs.ledger)
+	if err == nil {
+		s.fs.restore(s.opt.Kept)
+		err = s.dev.resend()
+	}
+	if err != nil {
+		// Nothing was served. Who watches over us detaches the mount.
+		s.fs.ledger.setState(ledgerUnable)
+		s.undo()
+		return nil, fmt.Errorf("take over %s: %w", s.opt.Mountpoint, err)
+	}
+	s.serve()
+	return s, nil
+}
