@@ -218,7 +218,7 @@ func TestSessionStart(t *testing.T) {
 			return wire.SessionAnswer{Known: true, Mounted: true}, nil, nil
 		},
 		wire.MRecovery: func(*wire.Request) (any, []byte, error) {
-			return wire.Recovery{Branch: "main", Set: wire.WorkingSet{Files: []wire.WorkingFile{{Path: []byte("a.go"), Reads: 1}}}}, nil, nil
+			return wire.Recovery{Branch: "main", Set: wire.WorkingSet{Files: []wire.WorkingFile{{Path: []byte("a.go"), Reads: 1}, {Path: []byte("b.go"), Edits: 1}}}}, nil, nil
 		},
 	})
 	event := `{"session_id":"s1","cwd":"PROJ","transcript_path":"PROJ/t.jsonl","hook_event_name":"SessionStart","source":"SRC"}`

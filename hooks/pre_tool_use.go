@@ -26,6 +26,9 @@ func preToolUse(ctx context.Context, c *call) answer {
 	if _, err := c.ask(ctx, wire.MToolBegin, c.toolCall(), nil, &a); err != nil {
 		return answer{}
 	}
+	if a.Aged && isOurs(c.tool) && c.canLook() {
+		c.look(ctx) // the server's own question comes after this event
+	}
 	if len(a.Warnings) == 0 || c.opt.client != "" {
 		return answer{}
 	}

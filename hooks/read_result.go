@@ -73,7 +73,7 @@ func (c *call) readResult(ctx context.Context) answer {
 		return answer{}
 	}
 	var ans wire.ReadAnswer
-	text, err := c.ask(ctx, wire.MRead, req, []byte(body), &ans)
+	text, err := c.askRead(ctx, req, body, &ans)
 	if err != nil {
 		return answer{}
 	}

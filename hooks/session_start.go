@@ -14,6 +14,7 @@ func sessionStart(ctx context.Context, c *call) answer {
 	c.forgetReads()
 	if c.transcript != "" && c.opt.client == "" {
 		c.chain().begin(c.transcript)
+		c.contextSize().begin(c.record())
 	}
 	known, err := c.tell(ctx, wire.SessionEvent{Event: "start", Source: c.source})
 	if err != nil {

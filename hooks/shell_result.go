@@ -42,7 +42,7 @@ func (c *call) shellResult(ctx context.Context) answer {
 		return answer{}
 	}
 	var ans wire.ReadAnswer
-	text, err := c.ask(ctx, wire.MRead, req, []byte(stdout), &ans)
+	text, err := c.askRead(ctx, req, stdout, &ans)
 	if err != nil {
 		return answer{}
 	}

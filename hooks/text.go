@@ -19,9 +19,17 @@ const MountedLine = " cachebro  mounted: every change is kept from now on · und
 const maxListed = 40
 
 // RecoveryBlock is what a model gets after a compaction: facts about the
-// session, no orders. "" when there is nothing to tell. Times are in loc.
+// session, no orders. "" when there is nothing to tell: a list of what was only
+// read, in a session that saved nothing, spares nobody anything. Times are in
+// loc.
 func RecoveryBlock(r wire.Recovery, loc *time.Location) string {
-	if len(r.Set.Files) == 0 && len(r.Changed) == 0 && r.Failed == "" && r.Metrics.Saved <= 0 {
+	modified := 0
+	for _, f := range r.Set.Files {
+		if f.Edits > 0 || f.Deleted {
+			modified++
+		}
+	}
+	if modified == 0 && len(r.Changed) == 0 && r.Failed == "" && r.Metrics.Saved <= 0 {
 		return ""
 	}
 	var b strings.Builder
@@ -30,12 +38,6 @@ func RecoveryBlock(r wire.Recovery, loc *time.Location) string {
 		fmt.Fprintf(&b, "Branch: %s\n", branch)
 	}
 	if len(r.Set.Files) > 0 {
-		modified := 0
-		for _, f := range r.Set.Files {
-			if f.Edits > 0 || f.Deleted {
-				modified++
-			}
-		}
 		fmt.Fprintf(&b, "\n### Working set (%d %s modified, %d read)\n", modified, plural(modified, "file"), len(r.Set.Files)-modified)
 		for i, f := range r.Set.Files {
 			if i == maxListed {

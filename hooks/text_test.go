@@ -33,6 +33,13 @@ func TestRecoveryBlock(t *testing.T) {
 	if got := RecoveryBlock(wire.Recovery{Branch: "main"}, time.UTC); got != "" {
 		t.Errorf("nothing to tell, yet %q", got)
 	}
+	read := wire.Recovery{Branch: "main", Set: wire.WorkingSet{Files: []wire.WorkingFile{{Path: []byte("a.go"), Reads: 3}}}}
+	if got := RecoveryBlock(read, time.UTC); got != "" {
+		t.Errorf("only read, nothing saved, yet %q", got)
+	}
+	if read.Metrics.Saved = 1; RecoveryBlock(read, time.UTC) == "" {
+		t.Error("nothing is told of a session that saved something")
+	}
 }
 
 // The client cuts injected text at 10,000 characters; what stands last, that

@@ -58,7 +58,7 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	reader, known := d.readerFor(q.Reader, r.Hello.Client)
 	sq := shown.Request{
 		Reader: reader, Known: known, Path: p, Offset: q.Offset, Limit: q.Limit, Force: q.Force, DiffOffset: q.DiffOffset, MaxTokens: q.MaxTokens,
-		Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: q.Tool, Listing: q.Listing,
+		Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: q.Tool, Listing: q.Listing, Check: q.Check,
 	}
 	if q.Listing {
 		if strings.HasSuffix(string(q.Path), "/.") { // a listing of one level
@@ -99,7 +99,7 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 			}
 		}
 	}
-	if known && !q.Listing && a.Kind != shown.Large {
+	if known && !q.Listing && a.Kind != shown.Large && a.Kind != shown.Aged {
 		d.noteToolRead(reader.Session, q.Tool, p)
 	}
 	out := wire.ReadAnswer{
@@ -107,6 +107,17 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, Note: a.Note, Binary: a.Binary, BaseTime: a.BaseTime, Mounted: d.mounts.mounted(), Again: a.Again,
 	}
 	return out, []byte(a.Text), nil
+}
+
+// aged: what the caller was shown of the call's files has expired by tokens.
+func (d *Daemon) aged(q wire.ToolCall) bool {
+	var paths []store.Path
+	for _, raw := range q.Paths {
+		if p, err := d.cleanPath(raw); err == nil {
+			paths = append(paths, p)
+		}
+	}
+	return d.shown.Aged(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, paths)
 }
 
 func readError(p store.Path, err error) error {

@@ -111,6 +111,8 @@ func (d *Daemon) toolBegin(ctx context.Context, r *wire.Request) (any, []byte, e
 	var a wire.ToolBeginAnswer
 	if q.Tool == "Edit" || q.Tool == "Write" || q.Tool == "NotebookEdit" {
 		a.Warnings = d.staleWarnings(ctx, q)
+	} else {
+		a.Aged = d.aged(q)
 	}
 	return a, nil, nil
 }

@@ -6,7 +6,9 @@ import "cachebro/store"
 type Event struct {
 	Reader store.Reader
 	// Name: start, end, prompt, precompact, postcompact, subagent-start,
-	// subagent-stop, stop, connect, disconnect, lost (events were missed).
+	// subagent-stop, stop, connect, disconnect, lost (events were missed), held
+	// (the client's own record shows that the reader's context lost nothing up to
+	// now), fell (it lost something, nobody knows what).
 	Name string
 }
 
@@ -50,6 +52,12 @@ func (s *Shown) Event(e Event) State {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	switch e.Name {
+	case "held":
+		r.held = r.delivered
+	case "fell":
+		r.fell = r.delivered + 1
+	}
 	return State{Known: known, Epoch: r.epoch, NeedCheck: r.needCheck || len(r.files) > 0}
 }
 

@@ -35,11 +35,23 @@ const maxPieces = 64
 type clock struct {
 	now       int64 // ns
 	delivered int64 // tokens
+	held      int64 // as the reader's
+	fell      int64
 	o         Options
 }
 
 func (p *piece) expired(c clock) bool {
-	return c.now-p.Used >= int64(c.o.IdleExpiry) || c.delivered-p.Mark > c.o.TokenExpiry
+	return c.now-p.Used >= int64(c.o.IdleExpiry) || p.outgrown(c)
+}
+
+// outgrown: so much was delivered since that the client may have dropped the
+// text without a word, and nothing says that it has not.
+func (p *piece) outgrown(c clock) bool {
+	since := p.Mark
+	if p.Mark >= c.fell {
+		since = max(since, c.held)
+	}
+	return c.delivered-since > c.o.TokenExpiry
 }
 
 // unknown stands for something that was told of a file and that we cannot

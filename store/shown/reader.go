@@ -17,6 +17,8 @@ type reader struct {
 	epoch     uint64
 	used      bool   // something was delivered in this epoch
 	delivered int64  // tokens, over all epochs
+	held      int64  // delivered when the context was last found to have lost nothing
+	fell      int64  // delivered when it was last found to have lost something: no word for what is older
 	n         uint64 // order of what was told
 	needCheck bool   // taken back after a restart: the transcript was not looked at yet
 	files     map[store.Path]*file
@@ -137,7 +139,7 @@ func (r *reader) look(q Request, key store.Path, now int64, o Options) snapshot 
 	}
 	s := snapshot{
 		epoch: r.epoch, gen: f.gen, pieces: f.pieces, page: f.page,
-		clock: clock{now: now, delivered: r.delivered, o: o},
+		clock: r.clockLocked(now, o),
 		asks:  make(map[span]ask, len(f.asks)),
 	}
 	for k, a := range f.asks {
@@ -212,10 +214,15 @@ func (f *file) askedLocked(k span, a ask) {
 	f.asks[k] = a
 }
 
+// clockLocked is the time by which the reader's bases expire. r.mu is held.
+func (r *reader) clockLocked(now int64, o Options) clock {
+	return clock{now: now, delivered: r.delivered, held: r.held, fell: r.fell, o: o}
+}
+
 func (r *reader) pins(into map[store.Hash]struct{}, now int64, o Options) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := clock{now: now, delivered: r.delivered, o: o}
+	c := r.clockLocked(now, o)
 	for _, f := range r.files {
 		for i := range f.pieces {
 			if f.pieces[i].Rendering != "" && !f.pieces[i].expired(c) {

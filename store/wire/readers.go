@@ -34,6 +34,10 @@ type ReadRequest struct {
 	// Rewrite: the request comes from a PostToolUse hook that holds the
 	// client's own result and only asks what to replace it with.
 	Rewrite *Rewrite `json:"rewrite,omitempty"`
+	// Check: the asker can look whether the reader's context has lost anything;
+	// where only its age in tokens stands against a shorter answer, that is
+	// ReadAged. Tell EventHeld or EventFell and ask again without Check.
+	Check bool `json:"check,omitempty"`
 }
 
 // Rewrite describes a client's built-in read result; its text is the body.
@@ -55,6 +59,8 @@ const (
 	ReadKeep      = "keep" // Rewrite: leave the client's result alone
 	// ReadLarge: longer than MaxTokens; ask for a part.
 	ReadLarge = "large"
+	// ReadAged: see ReadRequest.Check. Nothing is sent and nothing recorded.
+	ReadAged = "aged"
 )
 
 // ReadAnswer: the body is the text. Text of kind full is exactly the asked
@@ -119,6 +125,12 @@ type OwnEdit struct {
 	All    bool   `json:"all"`
 }
 
+// Events about what a reader's context still holds, by the client's own record.
+const (
+	EventHeld = "held" // it lost nothing up to now
+	EventFell = "fell" // it lost something
+)
+
 // SessionEvent: Event is start, end, prompt, precompact, postcompact,
 // subagent-start, subagent-stop, stop, connect, disconnect.
 type SessionEvent struct {
@@ -162,6 +174,8 @@ type ToolCall struct {
 // ToolBeginAnswer carries stale-write warnings, ready to inject.
 type ToolBeginAnswer struct {
 	Warnings []string `json:"warnings,omitempty"`
+	// Aged: as ReadAged, for the paths of the call.
+	Aged bool `json:"aged,omitempty"`
 }
 
 // SessionQuery: Session "last" is the newest one; "" is unknown.

@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -30,21 +28,20 @@ type options struct {
 
 // player plays one session.
 type player struct {
-	o        options
-	p        *project
-	texts    *texts
-	oracle   *oracle
-	res      *result
-	disk     map[int]string
-	agents   map[int]minds
-	n        int // tool calls
-	last     string
-	sequence int
-	log      *os.File // transcript
-	mcp      *mcpClient
-	schema   int          // tokens of the tools' schema in one context
-	given    map[int]int  // tokens of reads by agent
-	epochs   map[int]bool // agents whose present context was given the schema
+	o      options
+	p      *project
+	texts  *texts
+	oracle *oracle
+	res    *result
+	disk   map[int]string
+	agents map[int]minds
+	n      int // tool calls
+	last   string
+	logs   map[int]*transcript // by agent
+	mcp    *mcpClient
+	schema int          // tokens of the tools' schema in one context
+	given  map[int]int  // tokens of reads by agent
+	epochs map[int]bool // agents whose present context was given the schema
 }
 
 const session = "5b0f3a6e-0000-4000-8000-replay000001"
@@ -53,7 +50,7 @@ const session = "5b0f3a6e-0000-4000-8000-replay000001"
 func play(t *trace, o options) (res *result, err error) {
 	s, tx := newScript(t), newTexts(t.LineBytes)
 	s.settle(tx)
-	pl := &player{o: o, texts: tx, disk: map[int]string{}, agents: map[int]minds{}, epochs: map[int]bool{}, given: map[int]int{},
+	pl := &player{o: o, texts: tx, disk: map[int]string{}, agents: map[int]minds{}, logs: map[int]*transcript{}, epochs: map[int]bool{}, given: map[int]int{},
 		res: &result{name: t.name, unplaced: s.unplaced, lost: map[string]int{}}}
 	if pl.oracle, err = newOracle(o.tokens); err != nil {
 		return nil, err
@@ -78,10 +75,13 @@ func play(t *trace, o options) (res *result, err error) {
 			err = cerr
 		}
 	}()
-	if pl.log, err = os.Create(filepath.Join(pl.p.base, "transcript.jsonl")); err != nil {
-		return nil, err
-	}
-	defer pl.log.Close()
+	defer func() {
+		for _, l := range pl.logs {
+			if cerr := l.close(); err == nil {
+				err = cerr
+			}
+		}
+	}()
 	if o.mode == "mcp" {
 		if pl.mcp, err = startMCP(pl.p, o.profile); err != nil {
 			return nil, err
@@ -109,7 +109,7 @@ func (pl *player) begin() error {
 	if _, err := pl.hook(0, "SessionStart", fields{"source": "startup"}); err != nil {
 		return err
 	}
-	pl.record(fields{"type": "user", "message": fields{"role": "user", "content": "replay"}})
+	pl.transcript(0).prompt("replay")
 	_, err := pl.hook(0, "UserPromptSubmit", fields{"prompt": "replay"})
 	return err
 }
@@ -133,6 +133,7 @@ func (pl *player) step(st step) error {
 		return pl.compact(st.agent)
 	case "other":
 		pl.res.other += st.chars * 10 / 34
+		pl.transcript(st.agent).other(st.chars)
 		return nil
 	}
 	if st.pre != nil {
@@ -143,11 +144,7 @@ func (pl *player) step(st step) error {
 			pl.disk[st.file] = now
 		}
 	}
-	pl.n++
-	pl.last = fmt.Sprintf("toolu_%06d", pl.n)
-	if st.agent == 0 {
-		pl.record(fields{"type": "assistant", "message": fields{"id": "msg_" + pl.last, "content": []fields{{"type": "tool_use", "id": pl.last, "input": fields{}}}}})
-	}
+	pl.call(st.agent)
 	switch st.op {
 	case "read":
 		return pl.read(st)
@@ -175,6 +172,7 @@ func (pl *player) compact(agent int) error {
 		pl.inject(out.Specific.Context)
 	}
 	pl.agents[agent], pl.epochs[agent] = minds{}, false
+	pl.transcript(agent).compacted()
 	return nil
 }
 
@@ -228,23 +226,6 @@ func (pl *player) false(st step, err error) {
 // fields is a JSON object.
 type fields = map[string]any
 
-// record appends an entry to the client's transcript.
-func (pl *player) record(entry fields) {
-	parent := any(nil)
-	if pl.sequence > 0 {
-		parent = fmt.Sprintf("u%d", pl.sequence)
-	}
-	pl.sequence++
-	entry["uuid"], entry["parentUuid"], entry["isSidechain"] = fmt.Sprintf("u%d", pl.sequence), parent, false
-	b, err := json.Marshal(entry)
-	if err == nil {
-		_, err = pl.log.Write(append(b, '\n'))
-	}
-	if err != nil {
-		pl.o.progress("transcript: " + err.Error())
-	}
-}
-
 // hookOutput is what a hook prints.
 type hookOutput struct {
 	Specific struct {
@@ -262,7 +243,7 @@ type hookOutput struct {
 
 // hook sends one event, in this process or through one of its own.
 func (pl *player) hook(agent int, name string, more fields) (out hookOutput, err error) {
-	ev := fields{"session_id": session, "prompt_id": "prompt-1", "transcript_path": pl.log.Name(), "cwd": pl.p.dir, "permission_mode": "default", "hook_event_name": name}
+	ev := fields{"session_id": session, "prompt_id": "prompt-1", "transcript_path": pl.transcript(0).name, "cwd": pl.p.dir, "permission_mode": "default", "hook_event_name": name}
 	if agent != 0 {
 		ev["agent_id"], ev["agent_type"] = fmt.Sprintf("agent%d", agent), "general-purpose"
 	}

@@ -75,6 +75,7 @@ func (pl *player) readHooks(st step, m *mind, a ask) error {
 
 // batch confirms what the model got.
 func (pl *player) batch(agent int, tool string, input fields, final string) error {
+	pl.transcript(agent).result(pl.last, final)
 	_, err := pl.hook(agent, "PostToolBatch", fields{"tool_calls": []fields{{"tool_name": tool, "tool_use_id": pl.last, "tool_input": input, "tool_response": final}}})
 	return err
 }

@@ -181,7 +181,7 @@ func (pl *player) readMCP(st step, m *mind, a ask) error {
 					return err
 				}
 				input = fields{"path": a.path, "diff_offset": offset}
-				pl.again()
+				pl.call(st.agent)
 				continue
 			}
 			patch += body
@@ -205,7 +205,7 @@ func (pl *player) readMCP(st step, m *mind, a ask) error {
 				}
 				next += strings.Count(got, "\n")
 				input = fields{"path": a.path, "offset": next, "limit": a.last - next + 1}
-				pl.again()
+				pl.call(st.agent)
 				continue
 			}
 			m.clock += sent
@@ -215,13 +215,6 @@ func (pl *player) readMCP(st step, m *mind, a ask) error {
 	}
 	pl.score(st, a, kind, sent, best, young)
 	return nil
-}
-
-// again begins a further tool call.
-func (pl *player) again() {
-	pl.n++
-	pl.last = fmt.Sprintf("toolu_%06d", pl.n)
-	pl.record(fields{"type": "assistant", "message": fields{"id": "msg_" + pl.last, "content": []fields{{"type": "tool_use", "id": pl.last, "input": fields{}}}}})
 }
 
 func (pl *player) editMCP(st step, old, repl string) error {

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// firstTokens is what a context holds before anything was read: the system
+// prompt and the client's own tools.
+const firstTokens = 18_000
+
+// transcript is the client's record of one context: a file of entries, each
+// naming its parent; answers carry how many tokens their request had. The
+// replayed client clears nothing silently; a compaction makes it small again.
+type transcript struct {
+	name   string
+	agent  int
+	f      *os.File
+	n      int
+	tokens int // of the context
+	count  counter
+	err    error
+}
+
+// transcript of an agent; sub-agents have files of their own.
+func (pl *player) transcript(agent int) *transcript {
+	t := pl.logs[agent]
+	if t == nil {
+		t = &transcript{name: filepath.Join(pl.p.base, session+".jsonl"), agent: agent, tokens: firstTokens, count: pl.o.tokens}
+		if agent != 0 {
+			t.name = filepath.Join(pl.p.base, session, "subagents", fmt.Sprintf("agent-agent%d.jsonl", agent))
+		}
+		if t.err = os.MkdirAll(filepath.Dir(t.name), 0o700); t.err == nil {
+			t.f, t.err = os.Create(t.name)
+		}
+		pl.logs[agent] = t
+	}
+	return t
+}
+
+// call begins the next tool call.
+func (pl *player) call(agent int) {
+	pl.n++
+	pl.last = fmt.Sprintf("toolu_%06d", pl.n)
+	pl.transcript(agent).use(pl.last)
+}
+
+func (t *transcript) prompt(text string) {
+	t.add(fields{"type": "user", "message": fields{"role": "user", "content": text}})
+}
+
+// use is an answer that calls a tool.
+func (t *transcript) use(id string) {
+	t.add(fields{"type": "assistant", "message": fields{"id": "msg_" + id, "model": "replayed", "usage": fields{"input_tokens": 2, "cache_read_input_tokens": t.tokens},
+		"content": []fields{{"type": "tool_use", "id": id, "input": fields{}}}}})
+	t.tokens += 60
+}
+
+// result is what the model got for a call.
+func (t *transcript) result(id, text string) {
+	t.tokens += t.count(text)
+	t.add(fields{"type": "user", "message": fields{"role": "user", "content": []fields{{"type": "tool_result", "tool_use_id": id, "content": text}}}})
+}
+
+// other is a result of which only the size is known.
+func (t *transcript) other(chars int) { t.tokens += chars * 10 / 34 }
+
+func (t *transcript) compacted() { t.tokens = firstTokens + 2000 }
+
+// add writes an entry.
+func (t *transcript) add(entry fields) {
+	parent := any(nil)
+	if t.n > 0 {
+		parent = fmt.Sprintf("u%d", t.n)
+	}
+	t.n++
+	entry["uuid"], entry["parentUuid"], entry["isSidechain"] = fmt.Sprintf("u%d", t.n), parent, t.agent != 0
+	b, err := json.Marshal(entry)
+	if err == nil && t.f != nil {
+		_, err = t.f.Write(append(b, '\n'))
+	}
+	t.err = errors.Join(t.err, err)
+}
+
+func (t *transcript) close() error {
+	if t.f != nil {
+		t.err = errors.Join(t.err, t.f.Close())
+	}
+	return t.err
+}
