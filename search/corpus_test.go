@@ -1,14 +1,17 @@
 package search
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"cachebro/store"
@@ -22,6 +25,7 @@ type diskCorpus struct {
 	live map[store.Path]store.Version
 	text map[store.Hash]store.Path
 	old  map[store.Hash][]byte
+	most int64 // the size above which no file is read; 0: 32 MiB
 }
 
 func newDiskCorpus(tb testing.TB, root string) *diskCorpus {
@@ -143,8 +147,22 @@ func (c *diskCorpus) Content(h store.Hash) ([]byte, error) {
 	return content, err
 }
 
-func (c *diskCorpus) Read(p store.Path) ([]byte, error) {
-	return os.ReadFile(filepath.Join(c.root, string(p)))
+func (c *diskCorpus) Read(p store.Path, buf []byte) ([]byte, error) {
+	fd, err := syscall.Open(c.root+"/"+string(p), syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer syscall.Close(fd)
+	var st syscall.Stat_t
+	if err := syscall.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if most := cmp.Or(c.most, 32<<20); st.Size > most {
+		return nil, ErrTooLarge
+	}
+	buf = slices.Grow(buf[:0], int(st.Size)+1)
+	n, err := syscall.Pread(fd, buf[:st.Size+1], 0)
+	return buf[:max(n, 0)], err
 }
 
 func (c *diskCorpus) Secret(p store.Path) bool {

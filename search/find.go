@@ -99,7 +99,7 @@ func defines(line []byte, q Query) bool {
 
 // Lines returns lines first to last of a file as it is now; "" when it is gone.
 func (x *Index) Lines(p store.Path, first, last int) string {
-	content, err := x.corpus.Read(p)
+	content, err := x.corpus.Read(p, nil)
 	if errors.Is(err, fs.ErrNotExist) || err != nil || !IsText(content) {
 		return ""
 	}

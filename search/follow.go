@@ -142,7 +142,7 @@ func (x *Index) Poke() {
 // load restores the file table and the dictionary from an opened index.
 func (x *Index) load() error {
 	x.mu.Lock() // nobody else knows of the index yet
-	x.files, x.terms = map[store.Path]*file{}, newTerms()
+	x.files, x.loose, x.terms = map[store.Path]*file{}, map[store.Path]*file{}, newTerms()
 	x.mu.Unlock()
 	raw, err := x.idx.GetInternal(seqKey)
 	if err != nil {
@@ -177,7 +177,7 @@ func (x *Index) load() error {
 		if f.hash != v.Blob && v.Seq <= x.seq {
 			f.indexed = false // what it says is of another log: read the file itself
 		}
-		x.files[v.Path] = f
+		x.setLocked(v.Path, f) // nobody else knows of the index yet
 		return nil
 	})
 	if err != nil {
@@ -353,11 +353,7 @@ func (b *batch) commit(ctx context.Context, seq uint64, last bool) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, p := range ready {
-		if p.f == nil {
-			delete(x.files, p.v.Path)
-		} else {
-			x.files[p.v.Path] = p.f
-		}
+		x.setLocked(p.v.Path, p.f)
 	}
 	if last {
 		x.seq, x.ready = max(seq, x.seq), true

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"cachebro/store"
 
@@ -27,13 +28,21 @@ type Line struct {
 type Result struct {
 	Lines []Line // ordered by path and line
 	Files int    // with a match
-	// Truncated: the limit was reached; there are more.
+	Total int    // matching lines, more than Lines when Truncated
+	// Truncated: the limit was reached, or that of an answer's memory; there
+	// are more.
 	Truncated bool
 	// Candidates is how many files were read; Scanned says that nothing
 	// selective was found, or that the index was not ready.
 	Candidates int
 	Scanned    bool
 	Warning    string
+}
+
+// foundIn is what one file gives.
+type foundIn struct {
+	lines []Line
+	total int
 }
 
 // Grep answers an exact query with the lines that match now, on the source.
@@ -46,7 +55,9 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 		return Result{}, err
 	}
 	paths, scanned, warning := x.candidates(want, q)
-	found := make([][]Line, len(paths))
+	found := make([]foundIn, len(paths))
+	var kept atomic.Int64
+	var large largeFiles
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(x.workers())
 	for _, part := range shares(len(paths), 4*x.workers()) {
@@ -56,16 +67,24 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 				if gctx.Err() != nil {
 					return gctx.Err()
 				}
-				content, err := x.corpus.Read(paths[i])
-				if errors.Is(err, fs.ErrNotExist) {
+				content, err := x.corpus.Read(paths[i], m.read)
+				switch {
+				case errors.Is(err, fs.ErrNotExist):
 					continue
-				}
-				if err != nil {
+				case errors.Is(err, ErrTooLarge):
+					large.add(paths[i])
+					continue
+				case err != nil:
 					x.opt.Logger.Debug("search: read", "path", paths[i], "err", err)
 					continue
 				}
-				if IsText(content) {
-					found[i] = m.lines(paths[i], content)
+				if m.read = content; !IsText(content) {
+					continue
+				}
+				f := &found[i]
+				f.lines, f.total = m.lines(paths[i], content, q.room(kept.Load()))
+				for _, l := range f.lines {
+					kept.Add(int64(len(l.Text)) + lineCost)
 				}
 			}
 			return nil
@@ -74,16 +93,24 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 	if err := g.Wait(); err != nil {
 		return Result{}, err
 	}
-	r := Result{Candidates: len(paths), Scanned: scanned, Warning: warning}
-	for _, lines := range found {
-		if len(lines) == 0 {
+	r := Result{Candidates: len(paths), Scanned: scanned, Warning: joinWarnings(warning, large.warning())}
+	for _, f := range found {
+		if f.total == 0 {
 			continue
 		}
 		r.Files++
-		if q.Limit > 0 && len(r.Lines)+len(lines) > q.Limit {
-			lines, r.Truncated = lines[:max(0, q.Limit-len(r.Lines))], true
+		r.Total += f.total
+		if r.Truncated {
+			continue
 		}
-		r.Lines = append(r.Lines, lines...)
+		if q.Limit > 0 {
+			f.lines = f.lines[:min(len(f.lines), q.Limit-len(r.Lines))]
+		}
+		r.Lines = append(r.Lines, f.lines...)
+		r.Truncated = len(f.lines) < f.total
+	}
+	if r.Truncated && kept.Load() > maxKept {
+		r.Warning = joinWarnings(r.Warning, "the matching lines are more than an answer holds; the rest was counted only")
 	}
 	return r, nil
 }
@@ -171,8 +198,15 @@ func (x *Index) candidates(want *need, q Query) (paths []store.Path, scanned boo
 		}
 	}
 	x.mu.RLock()
-	for p, f := range x.files {
-		if (!ok || !f.indexed || hits[p]) && q.admits(p, f.kind) {
+	if ok {
+		for p := range hits {
+			if f := x.files[p]; f != nil && q.admits(p, f.kind) {
+				take[p] = true
+			}
+		}
+	}
+	for p, f := range x.unindexed(!ok) {
+		if q.admits(p, f.kind) {
 			take[p] = true
 		}
 	}

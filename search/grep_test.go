@@ -162,7 +162,7 @@ func compareWithRipgrep(t *testing.T, x *Index, root string, q Query) (took, nat
 		}
 		p := pathOf(line)
 		if _, known := isText[p]; !known {
-			text, err := x.corpus.Read(p)
+			text, err := x.corpus.Read(p, nil)
 			isText[p] = err == nil && IsText(text)
 		}
 		if isText[p] {

@@ -3,6 +3,7 @@ package search
 import (
 	"bytes"
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -132,7 +133,7 @@ func (x *Index) pastOf(ctx context.Context, vs []store.Version, m *matcher) (hit
 		if !ok {
 			looked++
 			if content, err := x.corpus.Content(v.Blob); err == nil && IsText(content) {
-				lines = m.lines(v.Path, content)
+				lines, _ = m.lines(v.Path, content, math.MaxInt)
 			}
 			known[v.Blob] = lines
 		}

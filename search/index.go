@@ -34,8 +34,9 @@ type Corpus interface {
 	// Content returns the content of a version.
 	Content(store.Hash) ([]byte, error)
 	// Read returns a file's bytes as they are now on the source, not through
-	// the mount.
-	Read(store.Path) ([]byte, error)
+	// the mount, in buf where that has room. ErrTooLarge: a text of which
+	// nobody should hold all in memory.
+	Read(p store.Path, buf []byte) ([]byte, error)
 	// Secret files are never indexed nor shown.
 	Secret(store.Path) bool
 }
@@ -62,6 +63,7 @@ type Index struct {
 	mu    sync.RWMutex // guards what follows; never held over disk
 	adv   index.Index  // idx, for reading; nil: there is none
 	files map[store.Path]*file
+	loose map[store.Path]*file // those of them that are not indexed
 	terms *terms
 	seq   uint64 // every version up to here is in the index
 	ready bool   // the first index is complete
@@ -89,6 +91,9 @@ type file struct {
 	gen     bool     // generated or minified
 	kind    Kind
 }
+
+// ErrTooLarge is what a Corpus says of a text that it does not read.
+var ErrTooLarge = errors.New("the file is too large to be searched")
 
 // errNoIndex: closed, or it could not be made.
 var errNoIndex = errors.New("there is no search index")
@@ -125,7 +130,7 @@ func (x *Index) begin(why string) {
 	x.problem.Store(&why)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.files, x.terms, x.seq, x.ready = map[store.Path]*file{}, newTerms(), 0, false
+	x.files, x.loose, x.terms, x.seq, x.ready = map[store.Path]*file{}, map[store.Path]*file{}, newTerms(), 0, false
 }
 
 // open opens what is there. A damaged index can make its library panic.
@@ -183,6 +188,28 @@ func (x *Index) recreate() error {
 // takes, the checkpoint (which goes the same way) makes the follower do again.
 func settings() map[string]any {
 	return map[string]any{"bolt_timeout": "1s", "unsafe_batch": true, "numSnapshotsToKeep": 1}
+}
+
+// setLocked enters a file into the table, nil takes it out; x.mu is held.
+func (x *Index) setLocked(p store.Path, f *file) {
+	delete(x.loose, p)
+	if f == nil {
+		delete(x.files, p)
+		return
+	}
+	x.files[p] = f
+	if !f.indexed {
+		x.loose[p] = f
+	}
+}
+
+// unindexed are the files that are candidates whatever the index says; with all,
+// every file. x.mu is held while it is used.
+func (x *Index) unindexed(all bool) map[store.Path]*file {
+	if all {
+		return x.files
+	}
+	return x.loose
 }
 
 func (x *Index) use(idx bleve.Index) error {

@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -13,7 +14,8 @@ type matcher struct {
 	auto   *dfa
 	must   []byte // what every matching line contains; nil: nothing is known
 	only   bool   // must is the whole query
-	buf    []byte // scratch
+	buf    []byte // scratch: the folded text
+	read   []byte // scratch: the text
 	folded bool   // must is lower case, to be compared ASCII-folded
 }
 
@@ -46,9 +48,11 @@ func isASCII(s string) bool {
 // cannot be compared byte by byte without regard to case.
 var kelvin, longS = []byte("\u212a"), []byte("\u017f")
 
-// lines returns each line with a match, without its newline.
-func (m *matcher) lines(p store.Path, content []byte) []Line {
-	var out []Line
+func foldsOddly(text []byte) bool { return bytes.Contains(text, kelvin) || bytes.Contains(text, longS) }
+
+// lines returns the first lines with a match, without their newlines, most at
+// most, and how many there are.
+func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, total int) {
 	no, counted := 1, 0
 	bounds := func(at int) (start, end int) {
 		start, end = bytes.LastIndexByte(content[:at], '\n')+1, len(content)
@@ -58,11 +62,20 @@ func (m *matcher) lines(p store.Path, content []byte) []Line {
 		return start, end
 	}
 	emit := func(start, end int) {
+		if total++; len(out) >= most {
+			return
+		}
 		no += bytes.Count(content[counted:start], []byte{'\n'})
 		counted = start
 		out = append(out, Line{Path: p, No: no, Text: bytes.Clone(content[start:end])})
 	}
-	if m.must == nil || m.folded && (bytes.Contains(content, kelvin) || bytes.Contains(content, longS)) {
+	hay, whole := content, m.must == nil
+	if m.folded && !whole {
+		ascii := false
+		m.buf, ascii = lowerASCII(m.buf, content)
+		hay, whole = m.buf, !ascii && foldsOddly(content)
+	}
+	if whole {
 		for at := 0; at < len(content); {
 			i := m.auto.match(content, at)
 			if i < 0 {
@@ -72,12 +85,7 @@ func (m *matcher) lines(p store.Path, content []byte) []Line {
 			emit(start, end)
 			at = end + 1
 		}
-		return out
-	}
-	hay := content
-	if m.folded {
-		m.buf = lowerASCII(m.buf, content)
-		hay = m.buf
+		return out, total
 	}
 	for at := 0; at < len(hay); {
 		i := bytes.Index(hay[at:], m.must)
@@ -90,17 +98,30 @@ func (m *matcher) lines(p store.Path, content []byte) []Line {
 		}
 		at = end + 1
 	}
-	return out
+	return out, total
 }
 
-// lowerASCII writes the folded text into buf, grown where it is too small.
-func lowerASCII(buf, text []byte) []byte {
+// lowerASCII writes the folded text into buf, grown where it is too small, eight
+// bytes at a time, and reports whether all of it is ASCII.
+func lowerASCII(buf, text []byte) ([]byte, bool) {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
 	buf = slices.Grow(buf[:0], len(text))[:len(text)]
-	for i, c := range text {
+	i, seen := 0, uint64(0)
+	for ; i+8 <= len(text); i += 8 {
+		x := binary.LittleEndian.Uint64(text[i:])
+		seen |= x
+		// The top bit of each byte: it is A or more, it is more than Z.
+		low := x &^ high
+		upper := ((low + (0x80-'A')*ones) ^ (low + (0x7f-'Z')*ones)) & ^x & high
+		binary.LittleEndian.PutUint64(buf[i:], x|upper>>2)
+	}
+	for ; i < len(text); i++ {
+		c := text[i]
+		seen |= uint64(c)
 		if 'A' <= c && c <= 'Z' {
 			c += 'a' - 'A'
 		}
 		buf[i] = c
 	}
-	return buf
+	return buf, seen&high == 0
 }

@@ -99,7 +99,7 @@ func newPlainBM25(t *testing.T, c *diskCorpus) *plainBM25 {
 	b := &plainBM25{df: map[string]int{}}
 	stems := newStemmer()
 	for p := range c.live {
-		content, err := c.Read(p)
+		content, err := c.Read(p, nil)
 		if err != nil || !IsText(content) {
 			continue
 		}

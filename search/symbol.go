@@ -61,7 +61,7 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		content, err := x.corpus.Read(c.p)
+		content, err := x.corpus.Read(c.p, nil)
 		if err != nil || !IsText(content) {
 			continue
 		}

@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"io/fs"
-	"syscall"
 
 	"cachebro/fusefs/ignore"
 	"cachebro/search"
@@ -26,28 +24,15 @@ func (c corpus) Live(prefix store.Path, fn func(store.Version) error) error {
 func (c corpus) Content(h store.Hash) ([]byte, error) { return c.d.store.Content(h) }
 func (c corpus) Secret(p store.Path) bool             { return ignore.Secret(string(p)) }
 
-// Read returns a regular file's bytes; fs.ErrNotExist also where something else
-// stands now.
-func (c corpus) Read(p store.Path) ([]byte, error) {
+// Read returns a regular file's bytes, in buf where it has room; fs.ErrNotExist
+// also where something else stands now.
+func (c corpus) Read(p store.Path, buf []byte) ([]byte, error) {
 	dir, err := c.d.source.acquire(c.d.life)
 	if err != nil {
 		return nil, err
 	}
 	defer c.d.source.release(dir)
-	f, err := openBeneath(dir.f, string(p), false)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	st, err := statOf(f)
-	if err != nil {
-		return nil, err
-	}
-	if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
-		return nil, fs.ErrNotExist
-	}
-	b, _, err := readStable(f, st)
-	return b, err
+	return readBeneath(dir.f, string(p), buf)
 }
 
 // followIndex keeps the index after the version log. The first index waits for

@@ -148,18 +148,21 @@ func (d *Daemon) hints(session string) search.Hints {
 }
 
 func (d *Daemon) searchExact(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
+	if q.Mode == wire.SearchExact { // in their order: the first ones will do
+		sq.Limit = limit
+	}
 	r, err := d.index.Grep(ctx, sq)
 	if err != nil {
 		return err
 	}
-	a.How, a.Files, a.Lines, a.Scanned, a.Looked = wire.SearchExact, r.Files, len(r.Lines), r.Scanned, r.Candidates
+	a.How, a.Files, a.Lines, a.Scanned, a.Looked = wire.SearchExact, r.Files, r.Total, r.Scanned, r.Candidates
 	if r.Warning != "" {
-		a.Warning = r.Warning
+		a.Warning = strings.TrimPrefix(a.Warning+"; "+r.Warning, "; ")
 	}
 	if q.Mode == wire.SearchText {
 		d.index.Best(&r, sq, h)
 	}
-	a.Truncated = len(r.Lines) > limit
+	a.Truncated = r.Total > min(limit, len(r.Lines))
 	for i, l := range r.Lines[:min(limit, len(r.Lines))] {
 		hit := fileHit(l.Path, float64(len(r.Lines)-i)/float64(len(r.Lines)))
 		hit.Line, hit.Text = l.No, string(l.Text)
@@ -278,7 +281,7 @@ func (d *Daemon) bodies(a *wire.SearchAnswer) {
 		if hit.Line == 0 || hit.Type == "version" {
 			continue
 		}
-		content, err := (corpus{d}).Read(store.Path(hit.Path))
+		content, err := (corpus{d}).Read(store.Path(hit.Path), nil)
 		if err != nil {
 			continue
 		}
