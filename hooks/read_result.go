@@ -40,6 +40,12 @@ type readUnchanged struct {
 	} `json:"file"`
 }
 
+func shortForm(name string) readUnchanged {
+	u := readUnchanged{Type: "file_unchanged"}
+	u.File.FilePath = name
+	return u
+}
+
 // readResult handles a built-in Read: the daemon learns what is about to be
 // delivered (pending until PostToolBatch confirms it) and says whether a stub
 // or the changed span can take its place. Images, PDFs, notebooks and results
@@ -97,10 +103,8 @@ func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
 		if clientUnchanged {
 			return answer{}
 		}
-		if sameRead.MatchString(text) && saysUnchanged(c.env.Getenv("AI_AGENT")) {
-			u := readUnchanged{Type: "file_unchanged"}
-			u.File.FilePath = name
-			return answer{out: output{updated: u}}
+		if sameRead.MatchString(text) && c.shortForm {
+			return answer{out: output{updated: shortForm(name)}}
 		}
 		if text == "" || len(text) >= len(body) {
 			return answer{}

@@ -159,11 +159,15 @@ func handle(ctx context.Context, env Env, opt options, ev event) answer {
 	if h == nil || ev.session == "" {
 		return answer{}
 	}
+	if opt.probe {
+		return probeAnswer(ev)
+	}
 	root, ok := findRoot(env, ev)
 	if !ok {
 		return answer{}
 	}
 	c := &call{env: env, opt: opt, event: ev, root: root}
+	c.heedProbe()
 	c.breaker = breaker{file: breakerFile(env.Paths, root), now: env.Now}
 	if c.breaker.open() {
 		c.markLost()
@@ -195,9 +199,10 @@ type call struct {
 	env Env
 	opt options
 	event
-	root    string
-	client  *wire.Client
-	breaker breaker
+	root      string
+	client    *wire.Client
+	breaker   breaker
+	shortForm bool // the client takes its own "file_unchanged" for an answer
 }
 
 // ask calls the daemon; a time-out opens the circuit breaker.

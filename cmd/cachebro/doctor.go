@@ -14,6 +14,10 @@ func doctorCommand() command {
 undone and gone again), the store and its space, the agents' configuration, and
 what is not kept and why. Exit status 1 when something is wrong.
 
+Claude Code is started once for each of its versions, against a model that is
+played on loopback, to see whether it honours what hooks make of its results;
+rewriting is off for a version that does not.
+
 Examples:
   cachebro doctor
   cachebro doctor --json | jq 'select(.ok | not)'`,
@@ -43,6 +47,8 @@ func wrongErr(what, fix string, err error) finding {
 func runDoctor(ctx context.Context, e *env) error {
 	fs := e.flags()
 	asJSON := fs.Bool("json", false, "one JSON object per finding and line")
+	again := fs.Bool("probe", false, "try rewriting again with the installed client, although its version is known")
+	noProbe := fs.Bool("no-probe", false, "do not start the client")
 	noCanary := fs.Bool("no-canary", false, "write no file into the project")
 	args, err := e.parse(fs, 0, 1)
 	if err != nil {
@@ -70,6 +76,9 @@ func runDoctor(ctx context.Context, e *env) error {
 		say(wrongErr("clients", "", err))
 	} else {
 		say(hooks.CheckClients(ctx, s)...)
+	}
+	if !*noProbe {
+		say(e.rewriting(ctx, *again)...)
 	}
 	if !*asJSON {
 		if bad == 0 {
