@@ -150,8 +150,11 @@ func (s *Store) lastUndone() (string, error) {
 			redone[p.Of] = true
 			continue
 		}
-		if !redone[p.ID] {
-			return p.ID, nil
+		if redone[p.ID] {
+			continue
+		}
+		if whole, err := s.LookupPlan(p.ID); err != nil || !whole.ofOwnFiles() {
+			return p.ID, err
 		}
 	}
 	return "", fmt.Errorf("nothing to redo: %w", ErrNotFound)
@@ -216,7 +219,7 @@ func (s *Store) lastAction(f Filter, globs []string) (Version, error) {
 	plans := map[string]map[Path]Return{}
 	var failed error
 	down := func(v Version) bool {
-		if v.Plan != "" || !f.selects(v) || len(globs) > 0 && !matches(globs, v.Path) {
+		if v.Plan != "" || ownFile(v.Path) || !f.selects(v) || len(globs) > 0 && !matches(globs, v.Path) {
 			return true
 		}
 		own, err := s.History(v.Path, false)
