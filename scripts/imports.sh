@@ -14,13 +14,14 @@ allowed() {
 	case "$1" in
 	fusefs/ignore) echo "" ;;
 	fusefs) echo "fusefs/ignore" ;;
-	store/diff | store/tokens | store/spool | store/wire | store/results) echo "" ;;
+	store/diff | store/tokens | store/spool | store/wire | store/results | store/results/redistest) echo "" ;;
+	store/wire/*) echo "store/wire" ;;
 	store/shown) echo "store store/diff store/tokens" ;;
 	store/shown/*) echo "store store/diff store/tokens store/shown" ;;
 	store/daemon | store/daemon/*) echo "store store/diff store/tokens store/shown store/spool store/wire store/results search fusefs/ignore store/daemon/..." ;;
 	store) echo "store/diff store/tokens" ;;
 	search | search/*) echo "store search/..." ;;
-	mcp | mcp/*) echo "store/wire mcp/..." ;;
+	mcp | mcp/*) echo "store/wire store/wire/carry mcp/..." ;;
 	hooks | hooks/*) echo "store/wire hooks/..." ;;
 	cmd/* | scripts/*) echo "*" ;;
 	*) echo "?" ;;
@@ -37,7 +38,7 @@ owner() {
 	github.com/sergi/go-diff/*) echo "store/diff" ;;
 	github.com/spf13/pflag) echo "cmd/..." ;;
 	mvdan.cc/sh/*) echo "hooks hooks/..." ;;
-	github.com/redis/go-redis/*) echo "store/results" ;;
+	github.com/redis/go-redis/*) echo "store/results store/results/..." ;;
 	github.com/tiktoken-go/*) echo "store/tokens" ;;
 	*) echo "*" ;;
 	esac

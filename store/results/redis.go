@@ -52,6 +52,13 @@ type Redis struct {
 
 var _ Store = (*Redis)(nil)
 
+// quiet: go-redis writes to stderr, and what fails is counted and shown anyway.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+var quieten = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
+
 // NewRedis understands what redis-cli -u does, and of its own: cluster=true or
 // addr=host:port (again and again) for a cluster, prefix=NAME for the names of
 // the keys ("cachebro:"). Nothing is connected yet.
@@ -70,7 +77,8 @@ func NewRedis(address string) (*Redis, error) {
 	q.Del("cluster")
 	u.RawQuery = q.Encode()
 	r := &Redis{host: u.Host, prefix: prefix, queue: make(chan func(context.Context), redisQueue), done: make(chan struct{})}
-	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	quieten()
+	none := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	if cluster {
 		o, err := redis.ParseClusterURL(u.String())
 		if err != nil {
@@ -78,7 +86,7 @@ func NewRedis(address string) (*Redis, error) {
 		}
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisWait, redisWait, redisWait, redisWait
 		o.MinRetryBackoff, o.MaxRetryBackoff, o.ContextTimeoutEnabled = time.Millisecond, 8*time.Millisecond, true
-		o.MaintNotificationsConfig = quiet
+		o.MaintNotificationsConfig = none
 		r.c = redis.NewClusterClient(o)
 	} else {
 		o, err := redis.ParseURL(u.String())
@@ -87,7 +95,7 @@ func NewRedis(address string) (*Redis, error) {
 		}
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisWait, redisWait, redisWait, redisWait
 		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff, o.ContextTimeoutEnabled = 1, time.Millisecond, 8*time.Millisecond, true
-		o.MaintNotificationsConfig = quiet
+		o.MaintNotificationsConfig = none
 		r.c = redis.NewClient(o)
 	}
 	r.writer.Go(r.write)
