@@ -16,6 +16,7 @@ import (
 	"cachebro/fusefs/ignore"
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/results"
 	"cachebro/store/shown"
 	"cachebro/store/wire"
 
@@ -37,6 +38,7 @@ type Options struct {
 	MemoryLimit int64
 	Store       store.Options
 	Shown       shown.Options
+	Results     results.Settings
 	Log         *slog.Logger // nil: daemon.log in the state directory
 	// Ready, if not nil, is called once the daemon answers.
 	Ready func()
@@ -54,12 +56,15 @@ type Daemon struct {
 	contents    *contents
 	classes     classes
 	plans       planTable
+	resting     rest
 	stubs       stubTable
 	ingest      *ingester
 	source      *source
 	attribution *attribution
 	baseline    *baseline
 	index       *search.Index
+	tree        *treeState
+	results     keeper
 	linked      linkedTable
 	hitIDs      hitIDs
 	mounts      mounts
@@ -145,6 +150,7 @@ func open(ctx context.Context, o Options, state string) (d *Daemon, err error) {
 	}
 	d.baseline = newBaseline(d)
 	d.index = search.Open(indexDir(state), corpus{d}, search.Options{Logger: d.log})
+	d.openResults()
 	if err := d.loadAttribution(); err != nil {
 		d.log.Warn("what was known of processes and tool calls is lost", "err", err)
 	}
@@ -189,6 +195,7 @@ func (d *Daemon) close() error {
 	if d.shown != nil {
 		errs = append(errs, d.shown.Close())
 	}
+	d.results.close()
 	if d.index != nil {
 		errs = append(errs, d.index.Close())
 	}

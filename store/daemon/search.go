@@ -151,7 +151,7 @@ func (d *Daemon) searchExact(ctx context.Context, q wire.SearchQuery, sq search.
 	if q.Mode == wire.SearchExact { // in their order: the first ones will do
 		sq.Limit = limit
 	}
-	r, err := d.index.Grep(ctx, sq)
+	r, err := d.grep(ctx, sq)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"cachebro/store/wire"
 )
 
-func (d *Daemon) status(_ context.Context, _ wire.Empty) (wire.Status, []byte, error) {
+func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte, error) {
 	mounted, attach, beat := d.mounts.state()
 	st := wire.Status{
 		Root: d.o.Root, State: d.state, Version: d.o.Version, DaemonPID: os.Getpid(),
@@ -39,7 +39,7 @@ func (d *Daemon) status(_ context.Context, _ wire.Empty) (wire.Status, []byte, e
 	for _, g := range gaps {
 		st.Gaps = append(st.Gaps, gapOut(g))
 	}
-	st.Index = d.indexStatus()
+	st.Index, st.Results = d.indexStatus(), d.resultsStatus(ctx)
 	st.GapCount = count + beat.Capture.Gaps
 	return st, nil, nil
 }

@@ -118,6 +118,7 @@ type Status struct {
 	GapCount   int64          `json:"gap_count"`
 	Sessions   int            `json:"sessions"` // live ones
 	Index      map[string]any `json:"index,omitempty"`
+	Results    *ResultsState  `json:"results,omitempty"`
 }
 
 // StoreState is the daemon's side.

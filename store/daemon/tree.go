@@ -1,0 +1,173 @@
+package daemon
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+	"sync"
+	"syscall"
+
+	"cachebro/store"
+)
+
+// digest stands for a set of files: the sum, modulo 2^256, of a hash per file,
+// so that one file's change costs one subtraction and one addition per directory
+// above it. Equal contents have equal digests on every machine.
+type digest [4]uint64
+
+func (d digest) String() string {
+	var b [32]byte
+	for i, w := range d {
+		binary.BigEndian.PutUint64(b[8*i:], w)
+	}
+	return hex.EncodeToString(b[:])
+}
+
+// plus adds o, or takes it away.
+func (d digest) plus(o digest, minus bool) digest {
+	carry := uint64(0)
+	if minus { // two's complement
+		carry = 1
+		for i := range o {
+			o[i] = ^o[i]
+		}
+	}
+	for i := 3; i >= 0; i-- {
+		a := d[i] + o[i]
+		next := uint64(0)
+		if a < o[i] {
+			next = 1
+		}
+		if d[i] = a + carry; d[i] < a {
+			next = 1
+		}
+		carry = next
+	}
+	return d
+}
+
+// treeState is what the tracked files are, as one digest per file and directory.
+// It follows the version log when asked.
+type treeState struct {
+	store *store.Store
+
+	mu    sync.Mutex // guards the fields below
+	built bool
+	seq   uint64 // of the log, up to which the maps go
+	files map[store.Path]digest
+	sums  map[store.Path]digest // of directories, "" the root
+}
+
+// at says what is at a path now, and up to where in the log that is.
+func (t *treeState) at(p store.Path) (d digest, seq uint64, err error) {
+	if err := t.follow(); err != nil {
+		return digest{}, 0, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	// A path may have been a directory and a file in turn: both count.
+	return t.sums[p].plus(t.files[p], false), t.seq, nil
+}
+
+// follow reads what the log has got since. Nothing is read under the lock:
+// several may read the same, and the first to come back applies it.
+func (t *treeState) follow() error {
+	t.mu.Lock()
+	built, seq := t.built, t.seq
+	t.mu.Unlock()
+	if !built {
+		first := &treeState{seq: t.store.Seq(), files: map[store.Path]digest{}, sums: map[store.Path]digest{}}
+		err := t.store.Live("", func(v store.Version) error {
+			first.set(v)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		t.mu.Lock()
+		if !t.built {
+			t.built, t.seq, t.files, t.sums = true, first.seq, first.files, first.sums
+		}
+		seq = t.seq
+		t.mu.Unlock()
+	}
+	const page = 1000
+	for t.store.Seq() > seq {
+		vs, err := t.store.Since(seq, page)
+		if err != nil || len(vs) == 0 {
+			return err
+		}
+		t.mu.Lock()
+		for _, v := range vs {
+			if v.Seq > t.seq {
+				t.set(v)
+				t.seq = v.Seq
+			}
+		}
+		seq = t.seq
+		t.mu.Unlock()
+	}
+	return nil
+}
+
+// set takes a version as what its path is now. It needs mu, or a state that
+// nobody else has.
+func (t *treeState) set(v store.Version) {
+	was, had := t.files[v.Path]
+	is, has := digestOf(v)
+	if !had && !has || had && has && was == is {
+		return
+	}
+	for dir := v.Path; dir != ""; {
+		i := strings.LastIndexByte(string(dir), '/')
+		dir = dir[:max(i, 0)]
+		sum := t.sums[dir]
+		if had {
+			sum = sum.plus(was, true)
+		}
+		if has {
+			sum = sum.plus(is, false)
+		}
+		if sum == (digest{}) {
+			delete(t.sums, dir)
+		} else {
+			t.sums[dir] = sum
+		}
+	}
+	if has {
+		t.files[v.Path] = is
+	} else {
+		delete(t.files, v.Path)
+	}
+}
+
+// digestOf hashes what a search can see of a path: its name and content. Only
+// tracked regular files count: it sees nothing else, and directories come into
+// the log on one machine and not on another.
+func digestOf(v store.Version) (digest, bool) {
+	kind := v.Stat.Mode & syscall.S_IFMT
+	if v.Deleted() || v.Class != 0 || kind != syscall.S_IFREG && (kind != 0 || v.Op == store.OpMkdir || v.Op == store.OpSymlink) {
+		return digest{}, false
+	}
+	h := sha256.New()
+	var n [8]byte
+	put := func(vs ...uint64) {
+		for _, v := range vs {
+			binary.BigEndian.PutUint64(n[:], v)
+			h.Write(n[:])
+		}
+	}
+	put(uint64(len(v.Path)))
+	h.Write([]byte(v.Path))
+	h.Write(v.Blob[:])
+	if v.Blob == (store.Hash{}) && (v.NoContent != "" || v.Stat.Size > 0) { // not known by its content: by everything else
+		put(v.Stat.Dev, v.Stat.Ino, uint64(v.Stat.Size), uint64(v.Stat.Mtime), uint64(v.Stat.Ctime), v.Seq)
+	}
+	var d digest
+	sum := h.Sum(nil)
+	for i := range d {
+		d[i] = binary.BigEndian.Uint64(sum[8*i:])
+	}
+	return d, true
+}
