@@ -56,7 +56,6 @@ type Daemon struct {
 	contents    *contents
 	classes     classes
 	plans       planTable
-	resting     rest
 	stubs       stubTable
 	ingest      *ingester
 	source      *source
