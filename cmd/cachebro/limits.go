@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"cachebro/store"
+	"cachebro/store/results"
 )
 
 // storeLimits reads what bounds this user's histories: CACHEBRO_CAP, the size
@@ -32,6 +33,17 @@ func (e *env) storeLimits() (o store.Options, err error) {
 		o.KeepAge = age
 	}
 	return o, nil
+}
+
+// resultSettings reads what is said of kept results: CACHEBRO_RESULTS, "off" or
+// a list like ttl=10m,search=off,disk=128 (MB), and CACHEBRO_REDIS, the address
+// of a Redis or a cluster to share them through.
+func (e *env) resultSettings() (results.Settings, error) {
+	s, err := results.ParseSettings(e.getenv("CACHEBRO_RESULTS"), e.getenv("CACHEBRO_REDIS"))
+	if err != nil {
+		return s, e.usagef("CACHEBRO_RESULTS: %v", err)
+	}
+	return s, nil
 }
 
 // parseBytes understands 1048576, 500MiB, 4G: binary units, however written.

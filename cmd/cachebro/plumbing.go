@@ -130,8 +130,12 @@ func daemonCommand() command {
 			if err != nil {
 				return err
 			}
+			kept, err := e.resultSettings()
+			if err != nil {
+				return err
+			}
 			err = daemon.Run(ctx, daemon.Options{
-				Root: *root, Paths: e.paths(), Version: version, Ignore: ignore.Options{ExcludesFile: e.excludesFile()}, Store: limits,
+				Root: *root, Paths: e.paths(), Version: version, Ignore: ignore.Options{ExcludesFile: e.excludesFile()}, Store: limits, Results: kept,
 			})
 			if errors.Is(err, wire.ErrLocked) {
 				return hintf("cachebro status "+quote(*root), "%w", err)

@@ -138,6 +138,9 @@ func (e *env) printStatus(t target, st wire.Status) {
 	if text, ok := st.Index["text"].(string); ok {
 		fmt.Fprintln(w, "index:    "+oneLine(text))
 	}
+	if st.Results != nil && st.Results.Text != "" {
+		fmt.Fprintln(w, "results:  "+oneLine(st.Results.Text))
+	}
 	if !st.Store.Healthy {
 		fmt.Fprintf(w, "          %s: %s\n", p.red("stopped"), oneLine(st.Store.Reason))
 	}
