@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"cachebro/cmd/cachebro/overseer"
 	"cachebro/cmd/cachebro/project"
 	"cachebro/store/wire"
 )
@@ -78,7 +77,7 @@ func (e *env) mountForSession(ctx context.Context, root string) (mounted bool, e
 	if m.already {
 		return true, nil
 	}
-	if _, err := overseer.Launch(ctx, m.Config); err != nil {
+	if _, err := e.launch(ctx, m); err != nil {
 		// Another session that began at the same moment may have been faster.
 		if mounts, merr := project.Overlays(); merr == nil && mountedHere(mounts, root) {
 			return true, nil

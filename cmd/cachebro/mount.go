@@ -72,12 +72,9 @@ func runMount(ctx context.Context, e *env) error {
 	if f.foreground {
 		return e.mountForeground(ctx, m, f.json)
 	}
-	report, err := overseer.Launch(ctx, m.Config)
+	report, err := e.launch(ctx, m)
 	if err != nil {
 		return err
-	}
-	if !f.readOnly {
-		e.resumeAfterMount(ctx, m)
 	}
 	return e.sayMounted(m, report, f.json)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/cmd/cachebro/overseer"
 	"cachebro/store/wire"
 )
 
@@ -35,24 +36,29 @@ func (e *env) resumeOpen(ctx context.Context, t target, c *wire.Client) error {
 	return nil
 }
 
-// resumeAfterMount is resumeOpen where it is not what was asked for: its
-// failure is said, and no more.
-func (e *env) resumeAfterMount(ctx context.Context, m plannedMount) {
+// launch mounts in the background, returns when the daemon knows of it too, so
+// that whoever asks next does not hear "not mounted" because mountd is still
+// about to say hello, and finishes what an earlier mount left half done.
+func (e *env) launch(ctx context.Context, m plannedMount) (overseer.Report, error) {
+	report, err := overseer.Launch(ctx, m.Config)
+	if err != nil {
+		return report, err
+	}
 	t := target{root: m.Root, point: m.Mountpoint}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	c, err := e.connect(ctx, t.root)
 	if err == nil {
 		defer c.Close()
-		// Whoever asks next must not hear "not mounted" because mountd is still
-		// about to say hello.
-		if _, err = e.askStatus(ctx, c); err == nil {
-			err = e.resumeOpen(ctx, t, c)
-		}
+		_, err = e.askStatus(ctx, c)
+	}
+	if err == nil && !m.ReadOnly {
+		err = e.resumeOpen(ctx, t, c)
 	}
 	if err != nil {
 		fmt.Fprintf(e.stderr, "note: what was cut short could not be finished: %s\n", oneLine(err.Error()))
 	}
+	return report, nil
 }
 
 // rollback takes back what a killed undo, redo, restore or revert had done.

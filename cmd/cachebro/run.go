@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/cmd/cachebro/overseer"
 	"cachebro/cmd/cachebro/project"
 	"cachebro/store/wire"
 )
@@ -76,11 +75,10 @@ func runRun(ctx context.Context, e *env) error {
 		return s.runPrivate(ctx)
 	}
 	if !m.already {
-		if _, err := overseer.Launch(ctx, m.Config); err != nil {
+		if _, err := e.launch(ctx, m); err != nil {
 			return err
 		}
 		fmt.Fprintf(e.stderr, "mounted %s (leave with: cachebro umount %s)\n", quote(m.Root), quote(m.Mountpoint))
-		e.resumeAfterMount(ctx, m)
 	}
 	return s.run(ctx)
 }

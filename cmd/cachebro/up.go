@@ -69,7 +69,7 @@ func runUp(ctx context.Context, e *env) error {
 	}
 	var report overseer.Report
 	if report = (overseer.Report{OK: true, PID: m.mountd}); !m.already {
-		if report, err = overseer.Launch(ctx, m.Config); err != nil {
+		if report, err = e.launch(ctx, m); err != nil {
 			return err
 		}
 	}
