@@ -19,22 +19,15 @@ import (
 // through one of them is left out when inside is false (who stands on the
 // source from before the mount?), and what it reached otherwise when it is true
 // (who keeps the mount busy?). A process whose /proc is closed to us is not
-// seen. With 300 processes this takes about 10 ms.
+// seen, nor is one that is stuck in the kernel. With 300 processes this takes
+// about 10 ms.
 func Scan(dir string, onMount map[int]bool, inside bool, skip func(pid int) bool) []Proc {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	var found []Proc
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || skip != nil && skip(pid) {
-			continue
+	found := eachProcess(func(pid int) (Proc, bool) {
+		if skip != nil && skip(pid) {
+			return Proc{}, false
 		}
-		if p, ok := uses(pid, dir, onMount, inside); ok {
-			found = append(found, p)
-		}
-	}
+		return uses(pid, dir, onMount, inside)
+	})
 	sortProcs(found)
 	return found
 }
@@ -178,21 +171,20 @@ func Ours(pid int) bool {
 // FindMountd looks for the process that serves mountpoint, 0 if there is none
 // to be seen.
 func FindMountd(mountpoint string) int {
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
+	found := eachProcess(func(pid int) (int, bool) {
 		args := Command(pid)
 		if len(args) < 3 || args[1] != "mountd" || !Ours(pid) {
-			continue
+			return 0, false
 		}
 		for i, a := range args[:len(args)-1] {
 			if a == "--mountpoint" && args[i+1] == mountpoint {
-				return pid
+				return pid, true
 			}
 		}
+		return 0, false
+	})
+	if len(found) == 0 {
+		return 0
 	}
-	return 0
+	return found[0]
 }
