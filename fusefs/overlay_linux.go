@@ -98,9 +98,12 @@ func newOverlay(opt *Options) (*overlay, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	root, _ := o.table.ref(keyOf(&sx), func(id uint64) *inode {
-		return &inode{fs: o, id: id, key: keyOf(&sx), kind: unix.S_IFDIR}
-	})
+	root := &inode{fs: o, id: rootID, key: keyOf(&sx), kind: unix.S_IFDIR, nlookup: 1}
+	if opt.TakeOver {
+		o.table.put(root, true)
+	} else {
+		o.table.ref(root.key, func(uint64) *inode { return root }) // the first id is the root's
+	}
 	o.root = &dirfd{fd: fd, node: root}
 	o.root.refs.Store(1)
 	o.root.acquire() // one for root.dirfd, one for o.root

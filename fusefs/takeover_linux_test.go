@@ -1,0 +1,461 @@
+package fusefs
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func init() {
+	helpers["serve"] = serveHelper
+	helpers["use"] = useHelper
+}
+
+// sockKeeper hands descriptors to the test through a socket.
+type sockKeeper struct{ fd int }
+
+func (k sockKeeper) Keep(fh uint64, fd int) bool {
+	return unix.Sendmsg(k.fd, binary.NativeEndian.AppendUint64([]byte{'K'}, fh), unix.UnixRights(fd), nil, unix.MSG_DONTWAIT) == nil
+}
+
+func (k sockKeeper) Drop(fh uint64) {
+	_ = unix.Sendmsg(k.fd, binary.NativeEndian.AppendUint64([]byte{'D'}, fh), nil, nil, unix.MSG_DONTWAIT)
+}
+
+// serveHelper is a server in a process of its own: descriptors 3 source,
+// 4 ledger, 5 device, 6 keeper's socket, from 7 on those that were kept, whose
+// handles are the arguments after the mountpoint and "new" or "next".
+func serveHelper(args []string) error {
+	opt := Options{
+		Source: os.NewFile(3, "source"), Mountpoint: args[0], FD: 5, Ledger: os.NewFile(4, "ledger"),
+		TakeOver: args[1] == "next", Keeper: sockKeeper{6}, Kept: map[uint64]*os.File{}, Observer: &recorder{quiet: true},
+	}
+	for i, a := range args[2:] {
+		var fh uint64
+		fmt.Sscan(a, &fh)
+		opt.Kept[fh] = os.NewFile(uintptr(7+i), a)
+	}
+	s, err := Mount(opt)
+	if err != nil {
+		return err
+	}
+	fmt.Println("up")
+	s.Wait()
+	return nil
+}
+
+// heirs is a mount whose server is killed and replaced.
+type heirs struct {
+	t                      *testing.T
+	dir                    string
+	source, ledger, device *os.File
+	cmd                    *exec.Cmd
+	heard                  chan struct{} // closed when all that the last server sent was received
+
+	mu   sync.Mutex // guards kept
+	kept map[uint64]int
+}
+
+func newHeirs(t *testing.T) *heirs {
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		if os.Getenv("CACHEBRO_NEED_FUSE") == "1" {
+			t.Fatal("no /dev/fuse, and CACHEBRO_NEED_FUSE is set")
+		}
+		t.Skip("no /dev/fuse")
+	}
+	dir, err := os.MkdirTemp("", "fusefs-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &heirs{t: t, dir: dir, kept: map[uint64]int{}}
+	if h.source, err = os.Open(dir); err != nil {
+		t.Fatal(err)
+	}
+	if h.ledger, err = NewLedger(); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := mountDevice(&Options{Source: h.source, Mountpoint: dir, AllowOther: os.Geteuid() == 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.device = os.NewFile(uintptr(fd), "device")
+	t.Cleanup(h.end)
+	h.start("new")
+	return h
+}
+
+func (h *heirs) end() {
+	err := unmount(h.dir, false)
+	for try := 0; errors.Is(err, ErrBusy) && try < 100; try++ {
+		time.Sleep(20 * time.Millisecond)
+		err = unmount(h.dir, false)
+	}
+	if err != nil {
+		h.t.Error(err)
+		_ = Detach(h.dir)
+	}
+	if err := h.cmd.Wait(); err != nil {
+		h.t.Errorf("the last server: %v", err)
+	}
+	<-h.heard
+	for _, f := range []*os.File{h.source, h.ledger, h.device} {
+		f.Close()
+	}
+	os.RemoveAll(h.dir)
+}
+
+// start runs a server. What it keeps is read by a goroutine that ends with it.
+func (h *heirs) start(how string) {
+	t := h.t
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.heard = make(chan struct{})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.cmd = exec.Command(self, h.dir, how)
+	remote := os.NewFile(uintptr(pair[1]), "sock")
+	h.cmd.ExtraFiles = []*os.File{h.source, h.ledger, h.device, remote}
+	h.mu.Lock()
+	for fh, fd := range h.kept {
+		h.cmd.Args = append(h.cmd.Args, fmt.Sprint(fh))
+		f, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := os.NewFile(uintptr(f), "kept")
+		defer file.Close()
+		h.cmd.ExtraFiles = append(h.cmd.ExtraFiles, file)
+	}
+	h.mu.Unlock()
+	h.cmd.Env = append(os.Environ(), helperEnv+"=serve")
+	h.cmd.Stderr = os.Stderr
+	out, err := h.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	remote.Close()
+	go h.receive(pair[0], h.heard)
+	line := make([]byte, 3)
+	if n, err := out.Read(line); err != nil || string(line[:n]) != "up\n" {
+		t.Fatalf("the server did not come up: %q, %v", line[:n], err)
+	}
+}
+
+func (h *heirs) receive(sock int, heard chan struct{}) {
+	defer close(heard)
+	defer unix.Close(sock)
+	oob := make([]byte, unix.CmsgSpace(4))
+	for {
+		msg := make([]byte, 16)
+		n, on, _, _, err := unix.Recvmsg(sock, msg, oob, unix.MSG_CMSG_CLOEXEC)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n != 9 {
+			return
+		}
+		fh := binary.NativeEndian.Uint64(msg[1:])
+		h.mu.Lock()
+		if msg[0] == 'K' {
+			cs, _ := unix.ParseSocketControlMessage(oob[:on])
+			fds, _ := unix.ParseUnixRights(&cs[0])
+			h.kept[fh] = fds[0]
+		} else if fd, ok := h.kept[fh]; ok {
+			unix.Close(fd)
+			delete(h.kept, fh)
+		}
+		h.mu.Unlock()
+	}
+}
+
+func (h *heirs) kill() {
+	h.t.Helper()
+	_ = h.cmd.Process.Kill()
+	_ = h.cmd.Wait()
+	<-h.heard
+}
+
+// next kills the server and has another one take over.
+func (h *heirs) next() {
+	h.t.Helper()
+	h.kill()
+	h.start("next")
+}
+
+// use runs one of the users in a process of its own: this one, which starts
+// the servers, may have nothing open on the mount, for a child would close it
+// before its exec and wait for an answer of the server that it is to become.
+func (h *heirs) use(user string) {
+	h.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	cmd := exec.Command(self, user, h.dir)
+	cmd.Env = append(os.Environ(), helperEnv+"=use")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	for asked := bufio.NewScanner(out); asked.Scan(); {
+		h.next()
+		fmt.Fprintln(in)
+	}
+	if err := cmd.Wait(); err != nil {
+		h.t.Errorf("%s: %v", user, err)
+	}
+}
+
+// What was open, mapped, removed or stood in when the server was killed goes
+// on as if nothing had been.
+func TestTakeOver(t *testing.T) {
+	h := newHeirs(t)
+	h.use("one")
+	eventuallyOr(func() bool { h.mu.Lock(); defer h.mu.Unlock(); return len(h.kept) == 0 })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.kept) > 0 {
+		t.Errorf("still kept after the close: %v", h.kept)
+	}
+}
+
+// Operations that cannot be repeated come out right wherever in them the server
+// is killed: each of them succeeds exactly once.
+func TestTakeOverInFlight(t *testing.T) { newHeirs(t).use("many") }
+
+// useHelper is what goes on on the mount. It asks for another server with a
+// line, and reads one when it is there.
+func useHelper(args []string) error {
+	answers := bufio.NewScanner(os.Stdin)
+	next := func() {
+		fmt.Println()
+		answers.Scan()
+	}
+	if args[0] == "one" {
+		return useOne(args[1], next)
+	}
+	return useMany(args[1], next)
+}
+
+func useMany(dir string, next func()) error {
+	const workers = 6
+	var stop atomic.Bool
+	var ops atomic.Int64
+	ends := make(chan error, workers)
+	for w := range workers {
+		go func() {
+			ends <- storm(filepath.Join(dir, fmt.Sprintf("w%d", w)), rand.New(rand.NewSource(int64(w))), &stop, &ops)
+		}()
+	}
+	r := rand.New(rand.NewSource(1))
+	for range 15 {
+		time.Sleep(time.Duration(10+r.Intn(30)) * time.Millisecond)
+		next()
+		for done := ops.Load(); ops.Load() < done+100 && len(ends) == 0; {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	stop.Store(true)
+	var errs []error
+	for range workers {
+		errs = append(errs, <-ends)
+	}
+	return errors.Join(errs...)
+}
+
+// useOne fails at the first thing that is not as it would be on any other file
+// system.
+func useOne(dir string, next func()) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = r.(error)
+		}
+	}()
+	check := func(err error) {
+		if err != nil {
+			_, _, line, _ := runtime.Caller(1)
+			panic(fmt.Errorf("line %d: %w", line, err))
+		}
+	}
+	path := func(name string) string { return filepath.Join(dir, name) }
+	holds := func(name, want string) {
+		if b, err := os.ReadFile(path(name)); err != nil || string(b) != want {
+			_, _, line, _ := runtime.Caller(1)
+			panic(fmt.Errorf("line %d: %s: %.60q, %v; want %.60q", line, name, b, err, want))
+		}
+	}
+	check(os.MkdirAll(path("a/b"), 0o755))
+	check(os.WriteFile(path("a/b/twin"), []byte("twin"), 0o644))
+	check(os.Link(path("a/b/twin"), path("a/other")))
+	shell := exec.Command("sh")
+	shell.Dir = path("a/b")
+	in, err := shell.StdinPipe()
+	check(err)
+	var said bytes.Buffer
+	shell.Stdout, shell.Stderr = &said, &said
+	check(shell.Start())
+
+	log, err := os.Create(path("a/log"))
+	check(err)
+	defer log.Close()
+	gone, err := os.Create(path("gone"))
+	check(err)
+	defer gone.Close()
+	_, err = gone.WriteString("0")
+	check(err)
+	check(os.Remove(path("gone")))
+	tmp, err := os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, 0o600)
+	check(err)
+	defer tmp.Close()
+	locked, err := os.OpenFile(path("locked"), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o400)
+	check(err)
+	defer locked.Close()
+	check(os.WriteFile(path("map"), make([]byte, 4096), 0o644))
+	mf, err := os.OpenFile(path("map"), os.O_RDWR, 0)
+	check(err)
+	m, err := unix.Mmap(int(mf.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	check(err)
+	check(mf.Close())
+
+	for i := range 5 {
+		next()
+		_, err = fmt.Fprintf(log, "line %d\n", i)
+		check(err)
+		_, err = gone.WriteAt([]byte("gone"), int64(4*i))
+		check(err)
+		_, err = tmp.WriteAt([]byte("tmp."), int64(4*i))
+		check(err)
+		_, err = locked.WriteAt([]byte("lock"), int64(4*i))
+		check(err)
+		m[i] = byte('a' + i)
+		check(unix.Msync(m, unix.MS_SYNC))
+		fmt.Fprintf(in, "echo %d >>here; mv here here%d; mv here%d here\n", i, i, i)
+		holds("a/other", "twin")
+	}
+	check(os.Remove(path("a/b/twin")))
+	holds("a/other", "twin")
+	next()
+	holds("a/other", "twin")
+	check(os.Rename(path("a"), path("moved")))
+	next()
+	fmt.Fprintln(in, "echo end >>here; pwd -P; cat ../other")
+	in.Close()
+	check(shell.Wait())
+	if got := said.String(); got != path("moved/b")+"\ntwin" {
+		return fmt.Errorf("the shell said: %q", got)
+	}
+	holds("moved/b/here", "0\n1\n2\n3\n4\nend\n")
+	holds("moved/log", "line 0\nline 1\nline 2\nline 3\nline 4\n")
+	holds("map", "abcde"+strings.Repeat("\x00", 4091))
+	for name, f := range map[string]*os.File{"gone": gone, "tmp.": tmp, "lock": locked} {
+		b := make([]byte, 64)
+		n, _ := f.ReadAt(b, 0)
+		if string(b[:n]) != strings.Repeat(name, 5) {
+			return fmt.Errorf("%s holds %q", name, b[:n])
+		}
+	}
+	check(unix.Linkat(unix.AT_FDCWD, procFD(int(tmp.Fd())), unix.AT_FDCWD, path("named"), unix.AT_SYMLINK_FOLLOW))
+	next()
+	holds("named", strings.Repeat("tmp.", 5))
+	check(unix.Munmap(m))
+	for _, f := range []*os.File{log, gone, tmp, locked} {
+		check(f.Close())
+	}
+	return nil
+}
+
+// storm makes, links, exchanges, renames and removes names that nobody else
+// uses. Every call must succeed, and the directory is then as it has to be.
+func storm(dir string, r *rand.Rand, stop *atomic.Bool, ops *atomic.Int64) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	at := func(n string) string { return filepath.Join(dir, n) }
+	for i := 0; !stop.Load(); i++ {
+		text := fmt.Sprintf("%d %d", i, r.Int63())
+		put := func(name, text string, mode os.FileMode) error {
+			f, err := os.OpenFile(at(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteString(text)
+			return errors.Join(err, f.Close())
+		}
+		steps := []func() error{
+			func() error { return put("a", text, 0o444) },
+			func() error { return put("b", "b"+text, 0o644) },
+			func() error { return os.Link(at("a"), at("l")) },
+			func() error {
+				return unix.Renameat2(unix.AT_FDCWD, at("a"), unix.AT_FDCWD, at("b"), unix.RENAME_EXCHANGE)
+			},
+			func() error { return os.Symlink(text, at("s")) },
+			func() error { return os.Mkdir(at("d"), 0o755) },
+			func() error { return os.Rename(at("a"), at("d/a")) },
+			func() error { return os.Rename(at("l"), at("d/a")) },
+			func() error {
+				return unix.Renameat2(unix.AT_FDCWD, at("s"), unix.AT_FDCWD, at("d/s"), unix.RENAME_NOREPLACE)
+			},
+			func() error { return os.Rename(at("d"), at("e")) },
+			func() error {
+				for name, want := range map[string]string{"b": text, "e/a": text} {
+					b, err := os.ReadFile(at(name))
+					if err != nil || string(b) != want {
+						return fmt.Errorf("round %d: %s is %q, %v; want %q", i, name, b, err, want)
+					}
+				}
+				if to, err := os.Readlink(at("e/s")); err != nil || to != text {
+					return fmt.Errorf("round %d: symlink to %q, %v", i, to, err)
+				}
+				return nil
+			},
+			func() error { return os.Remove(at("b")) },
+			func() error { return os.Remove(at("e/a")) },
+			func() error { return os.Remove(at("e/s")) },
+			func() error { return os.Remove(at("e")) },
+			func() error {
+				left, err := os.ReadDir(dir)
+				if err == nil && len(left) > 0 {
+					err = fmt.Errorf("round %d: left over: %v", i, left)
+				}
+				return err
+			},
+		}
+		for n, step := range steps {
+			if err := step(); err != nil {
+				return fmt.Errorf("round %d, step %d: %w", i, n, err)
+			}
+			ops.Add(1)
+		}
+	}
+	return nil
+}
