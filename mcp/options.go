@@ -46,6 +46,9 @@ type Options struct {
 	// Session is a client's session id from the environment. Only a hint: it
 	// labels edits and never decides what a reader has seen.
 	Session string
+	// NoReindex: where nothing is mounted, searches do not look for changed
+	// files first and say so.
+	NoReindex bool
 
 	Version string
 	// Logger gets what went wrong behind an answer; nil discards.

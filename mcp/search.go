@@ -68,7 +68,7 @@ func runSearch(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 	}
 	q := wire.SearchQuery{
 		Pattern: a.Pattern, Mode: mode, Path: []byte(rel), Include: a.Include, Exclude: a.Exclude, CaseSensitive: a.Case, Regex: a.Regex,
-		Kind: a.Kind, Limit: a.Limit, Body: a.Mode == "body" || mode == wire.SearchSymbols, Session: c.reader.Session,
+		Kind: a.Kind, Limit: a.Limit, Body: a.Mode == "body" || mode == wire.SearchSymbols, Session: c.reader.Session, NoRefresh: c.s.opt.NoReindex,
 	}
 	var ans wire.SearchAnswer
 	if _, err := c.s.back.ask(ctx, wire.MSearch, q, nil, &ans); err != nil {

@@ -32,6 +32,7 @@ func runServe(ctx context.Context, e *env) error {
 	tools := fs.String("tools", mcp.ProfileDefault, "safety, default or all")
 	reader := fs.String("reader", "", "connection: this connection is one context window")
 	session := fs.String("session", "", "the client's session id, as a label for edits")
+	reindex := fs.Bool("auto-reindex", true, "not mounted: look for changed files before each search, for 2 s at most")
 	addr := fs.String("http", "", "serve HTTP on this loopback address instead")
 	args, err := e.parse(fs, 0, 1)
 	if err != nil {
@@ -53,7 +54,7 @@ func runServe(ctx context.Context, e *env) error {
 		}
 	}
 	o := mcp.Options{
-		In: e.stdin, Out: e.stdout, Root: t.root, Profile: *tools, Reader: *reader, Session: *session, Version: version, Tokens: tokens.Estimate,
+		In: e.stdin, Out: e.stdout, Root: t.root, Profile: *tools, Reader: *reader, Session: *session, NoReindex: !*reindex, Version: version, Tokens: tokens.Estimate,
 		Logger: slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Dial: func(ctx context.Context) (mcp.Caller, error) {
 			c, err := e.connectAs(ctx, t.root, "mcp", wire.Timeouts{})

@@ -116,8 +116,11 @@ func (d *Daemon) worktrees(asked string) (globs []string) {
 // is mounted that means looking at every file's stat.
 func (d *Daemon) refresh(ctx context.Context, no bool) (warning string) {
 	d.ingest.waitHead(ctx, freshWait)
-	if d.mounts.mounted() || no {
+	switch {
+	case d.mounts.mounted():
 		return ""
+	case no:
+		return "not mounted, and not to look for changed files: what was written since the last look may be missing"
 	}
 	d.baseline.request(true)
 	for end := time.Now().Add(refreshWait); d.baseline.running(); {
