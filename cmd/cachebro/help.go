@@ -32,13 +32,13 @@ const (
 // commands is the table of everything cachebro can be told to do.
 func commands() []command {
 	return []command{
-		runCommand(), statusCommand(), logCommand(), showCommand(), diffCommand(), whatChangedCommand(), blameCommand(), searchCommand(),
+		runCommand(), memoCommand(), statusCommand(), logCommand(), showCommand(), diffCommand(), whatChangedCommand(), blameCommand(), searchCommand(),
 		undoCommand(), redoCommand(), revertCommand(), restoreCommand(), workingSetCommand(), metricsCommand(),
 		mountCommand(), umountCommand(), versionCommand(),
 		upCommand(), downCommand(), initCommand(), uninitCommand(), uninstallCommand(), doctorCommand(), statusLineCommand(),
 		pruneCommand(), duCommand(), fsckCommand(), purgeCommand(), reindexCommand(), indexCommand(),
 		serveCommand(), hookCommand(), readCommand(),
-		superviseCommand(), mountdCommand(), daemonCommand(), privateCommand(),
+		superviseCommand(), mountdCommand(), daemonCommand(), privateCommand(), tracedCommand(),
 	}
 }
 

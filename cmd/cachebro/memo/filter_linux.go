@@ -1,0 +1,191 @@
+//go:build linux && (amd64 || arm64)
+
+package memo
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Offsets in struct seccomp_data.
+const (
+	offNR   = 0
+	offArch = 4
+	offArgs = 16
+)
+
+func stmt(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
+
+func jump(code uint16, k uint32, yes, no uint8) unix.SockFilter {
+	return unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k}
+}
+
+// filter is the program that decides which system calls are shown to us. stdin:
+// reads of descriptor 0 are.
+func filter(stdin bool) []unix.SockFilter {
+	const (
+		load   = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+		equal  = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+		anyBit = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
+		least  = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+		ret    = unix.BPF_RET | unix.BPF_K
+	)
+	show, allow := stmt(ret, unix.SECCOMP_RET_USER_NOTIF), stmt(ret, unix.SECCOMP_RET_ALLOW)
+	// Another architecture's calls (32 bit) have other numbers: all are shown,
+	// which tells that there are some.
+	p := []unix.SockFilter{stmt(load, offArch), jump(equal, auditArch, 1, 0), show, stmt(load, offNR)}
+	if foreignFrom > 0 {
+		p = append(p, jump(least, foreignFrom, 0, 1), show)
+	}
+	for _, nr := range slices.Sorted(maps.Keys(calls)) {
+		p = append(p, jump(equal, nr, 0, 1), show)
+	}
+	// Opens through a ring cannot be seen. Programs do without where there is none.
+	p = append(p, jump(equal, unix.SYS_IO_URING_SETUP, 0, 1), stmt(ret, unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)))
+	if stdin {
+		for _, nr := range []uint32{unix.SYS_READ, unix.SYS_READV} {
+			p = append(p, jump(equal, nr, 0, 4), stmt(load, offArgs), jump(equal, 0, 0, 1), show, allow)
+		}
+	}
+	// sendto with an address; namespaces.
+	p = append(p, jump(equal, unix.SYS_SENDTO, 0, 4), stmt(load, offArgs+4*8), jump(equal, 0, 1, 0), show, allow)
+	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWPID
+	for _, nr := range []uint32{unix.SYS_CLONE, unix.SYS_UNSHARE} {
+		p = append(p, jump(equal, nr, 0, 4), stmt(load, offArgs), jump(anyBit, namespaces, 0, 1), show, allow)
+	}
+	return append(p, allow)
+}
+
+// Enter puts this thread under the filter, hands the descriptor that shows its
+// system calls to whoever has the other end of sock, and becomes the command.
+// Nothing but exec may follow: the filter is this thread's alone, and its calls
+// wait for an answer.
+func Enter(sock int, stdin bool, path string, args, env []string) error {
+	runtime.LockOSThread()
+	prog := filter(stdin)
+	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
+	const listener = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
+	try := func(flags uintptr) (int, syscall.Errno) {
+		fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&fprog)))
+		return int(fd), errno
+	}
+	// Go's runtime interrupts its threads all the time; with the second flag a
+	// call that has been taken up is not taken up again for that.
+	fd, errno := try(listener | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+	if errno == unix.EACCES { // not privileged: first give up set-user-id programs
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return fmt.Errorf("no_new_privs: %w", err)
+		}
+		fd, errno = try(listener | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+	}
+	if errno == unix.EINVAL {
+		fd, errno = try(listener)
+	}
+	if errno != 0 {
+		return fmt.Errorf("seccomp: %w", errno)
+	}
+	if err := unix.Sendmsg(sock, []byte{1}, unix.UnixRights(fd), nil, 0); err != nil {
+		return fmt.Errorf("hand over the listener: %w", err)
+	}
+	unix.CloseOnExec(sock)
+	return syscall.Exec(path, args, env)
+}
+
+// receive gets the listener from a child, or what kept it from making one.
+func receive(sock *os.File) (int, error) {
+	buf, oob := make([]byte, 512), make([]byte, unix.CmsgSpace(4))
+	n, oobn, _, _, err := unix.Recvmsg(int(sock.Fd()), buf, oob, unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	if n == 0 {
+		return -1, errors.New("the command could not be started under watch")
+	}
+	msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil || len(msgs) != 1 {
+		return -1, errors.New(string(buf[:n]))
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) != 1 {
+		return -1, errors.New("no listener came")
+	}
+	return fds[0], nil
+}
+
+// notice is struct seccomp_notif.
+type notice struct {
+	id    uint64
+	pid   uint32 // of the thread
+	flags uint32
+	nr    int32
+	arch  uint32
+	ip    uint64
+	args  [6]uint64
+}
+
+func (n *notice) decode(b *[80]byte) {
+	e := binary.NativeEndian
+	n.id, n.pid, n.flags = e.Uint64(b[:]), e.Uint32(b[8:]), e.Uint32(b[12:])
+	n.nr, n.arch, n.ip = int32(e.Uint32(b[16:])), e.Uint32(b[20:]), e.Uint64(b[24:])
+	for i := range n.args {
+		n.args[i] = e.Uint64(b[32+8*i:])
+	}
+}
+
+func ioctl(fd int, req uint, arg unsafe.Pointer) syscall.Errno {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(req), uintptr(arg))
+	return errno
+}
+
+// goOn lets the kernel carry out a call.
+func goOn(fd int, id uint64) {
+	var resp [24]byte
+	binary.NativeEndian.PutUint64(resp[:], id)
+	binary.NativeEndian.PutUint32(resp[20:], unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE)
+	ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&resp))
+}
+
+// serve shows every call to see before it goes on, until nothing is left that
+// is under the filter, or stop can be read. It reports which.
+func serve(fd, stop int, see func(*notice)) (ended bool) {
+	// The other side runs on our processor at once (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP).
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1)
+	var n notice
+	for {
+		pfd := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(stop), Events: unix.POLLIN}}
+		if _, err := unix.Poll(pfd, -1); err == unix.EINTR {
+			continue
+		} else if err != nil {
+			return false
+		}
+		if pfd[0].Revents&unix.POLLIN == 0 {
+			return pfd[0].Revents&unix.POLLHUP != 0 // the last process has ended
+		}
+		var b [80]byte
+		// Blocks where the caller was killed since, until the next call or the end.
+		switch errno := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&b)); errno {
+		case 0:
+			n.decode(&b)
+			if see != nil {
+				see(&n)
+			}
+			goOn(fd, n.id)
+		case unix.EINTR, unix.ENOENT:
+		default:
+			return false
+		}
+	}
+}
+
+// Serve lets everything go on that still is under the filter of a command that
+// has ended itself; its calls would fail if nobody answered.
+func Serve(listener int) { serve(listener, -1, nil) }

@@ -1,0 +1,153 @@
+//go:build linux && (amd64 || arm64)
+
+package memo
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"cachebro/fusefs/ignore"
+)
+
+// Classifier says which paths of the project are tracked (ignore.Matcher).
+type Classifier interface {
+	Class(path string, isDir bool) ignore.Class
+}
+
+// judge looks at everything once more, after the end, and says what must stay
+// the same for a replay, or why there can be none.
+func (r *recorder) judge(c Classifier, allowOutside bool) (seen []Seen, why []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	end := time.Now()
+	for _, path := range slices.Sorted(maps.Keys(r.seen)) {
+		o := r.seen[path]
+		where := r.places.of(path)
+		if where == outside && !allowOutside && !r.harmless(path, o) {
+			r.refuseLocked(fmt.Sprintf("looked at %s, outside of the project (--allow-outside)", path))
+			continue
+		}
+		if s, ok := r.judgeOne(path, o, where, c, end); ok {
+			if s.Path = path; where == inside {
+				s.Inside, s.Path = true, r.rel(path)
+			}
+			seen = append(seen, s)
+			if s.Made && s.Stat.Kind == dir {
+				seen = append(seen, r.madeBelow(path, c, end)...)
+			}
+		}
+	}
+	return seen, r.why
+}
+
+// madeBelow is what the command left in a directory that it made.
+func (r *recorder) madeBelow(top string, c Classifier, end time.Time) (seen []Seen) {
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == top {
+			return err
+		}
+		if r.places.of(path) == free {
+			return nil
+		}
+		if r.class(c, path, inside, d.IsDir()) == ignore.Tracked && !d.IsDir() {
+			r.refuseLocked("wrote " + r.rel(path))
+			return fs.SkipAll
+		}
+		if len(r.seen)+len(seen) > mostSeen {
+			r.refuseLocked(fmt.Sprintf("left more than %d files behind", mostSeen))
+			return fs.SkipAll
+		}
+		s := Seen{Path: r.rel(path), Inside: true, Stat: look(path), Made: true}
+		s.Racy = !s.Stat.settled(end)
+		if !d.IsDir() {
+			s.Hash = s.content(path)
+		}
+		seen = append(seen, s)
+		return nil
+	})
+	if err != nil {
+		r.refuseLocked("what it left in " + r.rel(top) + " cannot be read")
+	}
+	return seen
+}
+
+func (r *recorder) rel(path string) string { return path[min(len(path), len(r.places.Root)+1):] }
+
+// harmless: nothing outside was learnt from it but that there is nothing, or
+// that there is a way to the project.
+func (r *recorder) harmless(path string, o *observation) bool {
+	return o.first.Kind == absent || r.places.above(path) && !o.read || o.first.Kind == link && !o.changed || o.first.Kind == dir && !o.read && !o.changed
+}
+
+func (r *recorder) judgeOne(path string, o *observation, where place, c Classifier, end time.Time) (s Seen, ok bool) {
+	now := look(path)
+	s = Seen{Stat: now, Racy: !now.settled(end)}
+	moved := !now.same(o.first)
+	if moved && now.Kind == dir && o.first.Kind == dir && now.Mode == o.first.Mode {
+		moved = false // names come and go in it; those that were listed are compared below
+	}
+	if o.own && now.Kind == absent {
+		return s, o.looked && !r.ownLocked(path) // gone again: was only looked for
+	}
+	if moved && (o.changed || o.own) {
+		name := path
+		if where == inside {
+			name = r.rel(path)
+		}
+		switch class := r.class(c, path, where, now.Kind == dir); {
+		case where != inside:
+			r.refuseLocked("wrote " + name + ", outside of the project")
+		case class == ignore.Tracked && now.Kind != dir:
+			r.refuseLocked("wrote " + name)
+		case class == ignore.Excluded && under(path, r.places.Root+"/.git"):
+			r.refuseLocked("wrote " + name)
+		case o.looked:
+			r.refuseLocked("changed " + name + ", which it had looked at: the next run may say something else")
+		default: // must be there, as it was left
+			s.Made = true
+			if s.Stat.Kind != dir {
+				s.Hash = s.content(path)
+			}
+			return s, true
+		}
+		return s, false
+	}
+	if moved {
+		r.refuseLocked(path + " was changed by somebody else meanwhile")
+		return s, false
+	}
+	if o.own && !o.looked {
+		return s, false
+	}
+	switch now.Kind {
+	case file:
+		if o.read {
+			if s.Hash = hashFile(path); s.Hash == "" && now.Mode&0o444 != 0 && now.Size > 0 {
+				s.Times = true // we may not read what they may
+			}
+		}
+		s.Times = s.Times || o.strict || slices.ContainsFunc(o.stated, func(pid uint32) bool { return !slices.Contains(o.readers, pid) })
+	case link:
+		s.Hash = o.target
+	case dir:
+		if o.names != "" {
+			if s.Hash = hashNames(path); s.Hash != o.names {
+				r.refuseLocked("the names in " + path + " changed while it ran")
+				return s, false
+			}
+		}
+		s.Times = o.strict
+	}
+	return s, true
+}
+
+func (r *recorder) class(c Classifier, path string, where place, isDir bool) ignore.Class {
+	if where != inside || c == nil || path == r.places.Root {
+		return ignore.Tracked
+	}
+	return c.Class(r.rel(path), isDir)
+}

@@ -1,0 +1,190 @@
+package memo
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// recordVersion is a part of the key: records of another one are not found.
+const recordVersion = 1
+
+// Record is what is kept of a run.
+type Record struct {
+	Root   string        `cbor:"1,keyasint"` // where the project was
+	Seen   []Seen        `cbor:"2,keyasint,omitempty"`
+	Output []Chunk       `cbor:"3,keyasint,omitempty"`
+	Why    []string      `cbor:"4,keyasint,omitempty"` // not to be replayed, because
+	Took   time.Duration `cbor:"5,keyasint,omitempty"`
+	At     int64         `cbor:"6,keyasint,omitempty"` // ns since the epoch
+}
+
+// NewRecord is what is kept of an outcome: of one that cannot be replayed only
+// why.
+func NewRecord(root string, o Outcome, at time.Time) Record {
+	r := Record{Root: root, Why: o.Why, Took: o.Took, At: at.UnixNano()}
+	if len(o.Why) == 0 {
+		r.Seen, r.Output = o.Seen, o.Output
+	}
+	return r
+}
+
+// Encode makes bytes of a record.
+func (r Record) Encode() ([]byte, error) { return cbor.Marshal(r) }
+
+// Decode takes one from bytes, which another machine may have written.
+func Decode(b []byte) (Record, error) {
+	dec, err := cbor.DecOptions{MaxArrayElements: 4 * mostSeen, MaxMapPairs: 4 * mostSeen}.DecMode()
+	if err != nil {
+		return Record{}, err
+	}
+	var r Record
+	if err := dec.Unmarshal(b, &r); err != nil {
+		return r, err
+	}
+	for _, s := range r.Seen {
+		if s.Inside == filepath.IsAbs(s.Path) || s.Path != "" && filepath.Clean(s.Path) != s.Path {
+			return r, errors.New("a path that cannot be")
+		}
+	}
+	return r, nil
+}
+
+// Call is what makes two calls the same.
+type Call struct {
+	Version int      `json:"version"`
+	Project string   `json:"project"` // its directory's name
+	Cwd     string   `json:"cwd"`     // in the project
+	Program string   `json:"program"`
+	Args    [][]byte `json:"args"` // need not be UTF-8
+	Env     [][]byte `json:"env"`
+	Stdin   string   `json:"stdin"`
+	Merged  bool     `json:"merged"` // stdout and stderr are one
+	Umask   int      `json:"umask"`
+	UID     int      `json:"uid"`
+	Outside bool     `json:"outside"` // allowed
+}
+
+// NewCall describes a call of o. cwd is relative to the project.
+func NewCall(o Options, cwd string) Call {
+	umask := syscall.Umask(0)
+	syscall.Umask(umask)
+	c := Call{Version: recordVersion, Project: filepath.Base(o.Places.Root), Cwd: cwd, Program: o.Program, Stdin: StdinKind(o.Stdin),
+		Merged: SameFile(o.Stdout, o.Stderr), Umask: umask, UID: os.Getuid(), Outside: o.AllowOutside}
+	for _, a := range o.Args {
+		c.Args = append(c.Args, []byte(a))
+	}
+	env := slices.Clone(o.Env)
+	slices.Sort(env)
+	for _, kv := range slices.Compact(env) {
+		if name, _, _ := strings.Cut(kv, "="); !Noise(name) {
+			c.Env = append(c.Env, []byte(kv))
+		}
+	}
+	return c
+}
+
+// noise are variables that differ from shell to shell, or from one call of an
+// agent to the next, and say nothing to a build or a test. All others count.
+var noise = map[string]bool{
+	"_": true, "SHLVL": true, "OLDPWD": true, "PWD": true, "WINDOWID": true, "TERM_SESSION_ID": true, "ITERM_SESSION_ID": true, "WT_SESSION": true,
+	"TMUX": true, "TMUX_PANE": true, "STY": true, "SSH_AUTH_SOCK": true, "SSH_AGENT_PID": true, "SSH_CLIENT": true, "SSH_CONNECTION": true, "SSH_TTY": true,
+	"GPG_TTY": true, "GPG_AGENT_INFO": true, "DBUS_SESSION_BUS_ADDRESS": true, "XDG_SESSION_ID": true, "XDG_ACTIVATION_TOKEN": true, "DESKTOP_STARTUP_ID": true,
+	"VSCODE_IPC_HOOK_CLI": true, "VSCODE_GIT_IPC_HANDLE": true, "HISTFILE": true, "INVOCATION_ID": true, "JOURNAL_STREAM": true,
+	"CODEX_THREAD_ID": true, "CLAUDE_CODE_SESSION_ID": true, "CLAUDE_CODE_SSE_PORT": true,
+}
+
+// Noise reports whether a variable does not count.
+func Noise(name string) bool { return noise[name] || strings.HasPrefix(name, "CACHEBRO_") }
+
+// StdinKind is what a standard input is: null, tty, file, pipe, socket, closed.
+func StdinKind(f *os.File) string {
+	fi, err := f.Stat()
+	if err != nil {
+		return "closed"
+	}
+	switch mode := fi.Mode(); {
+	case mode&os.ModeCharDevice != 0:
+		if null, err := os.Stat(os.DevNull); err == nil && os.SameFile(fi, null) {
+			return "null"
+		}
+		return "tty"
+	case mode&os.ModeNamedPipe != 0:
+		return "pipe"
+	case mode&os.ModeSocket != 0:
+		return "socket"
+	}
+	return "file"
+}
+
+// Holds reports whether everything is as the command saw it, and what is not.
+// fresh is the record with the stats of now, to be kept instead, when much had
+// to be read to see that it is the same.
+func (r *Record) Holds(root string, now time.Time) (ok bool, why string, fresh *Record) {
+	if len(r.Why) > 0 {
+		return false, strings.Join(r.Why, "; "), nil
+	}
+	if root != r.Root {
+		for _, c := range r.Output {
+			if bytes.Contains(c.Text, []byte(r.Root)) {
+				return false, "the output names " + r.Root, nil
+			}
+		}
+	}
+	var closer []int
+	for i := range r.Seen {
+		s := &r.Seen[i]
+		path := s.Path
+		if s.Inside {
+			path = root
+			if s.Path != "" {
+				path += "/" + s.Path
+			}
+		}
+		ok, close, why := s.holds(path)
+		if !ok {
+			name := s.Path
+			if name == "" {
+				name = "."
+			}
+			return false, fmt.Sprintf("%s %s", name, why), nil
+		}
+		if close && !s.Times {
+			closer = append(closer, i)
+		}
+	}
+	if len(closer) == 0 {
+		return true, "", nil
+	}
+	f := *r
+	f.Seen = slices.Clone(r.Seen)
+	for _, i := range closer {
+		s := &f.Seen[i]
+		path := s.Path
+		if s.Inside {
+			path = root + "/" + s.Path
+		}
+		// Compared again behind the new stat: between the two looks it may have
+		// changed.
+		st := look(path)
+		if again := (Seen{Stat: st, Hash: s.Hash, Racy: true}); st.Kind == s.Stat.Kind {
+			if ok, _, _ := again.holds(path); ok {
+				s.Stat, s.Racy = st, !st.settled(now)
+			}
+		}
+	}
+	f.Root = r.Root
+	return true, "", &f
+}
+
+// mostSeen bounds the paths of one command; one that looks at more is not
+// remembered.
+const mostSeen = 50_000

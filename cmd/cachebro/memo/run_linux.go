@@ -1,0 +1,153 @@
+//go:build linux && (amd64 || arm64)
+
+package memo
+
+import (
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stopWait is how long what the command left behind has to go.
+const stopWait = 200 * time.Millisecond
+
+// Run runs a command to its end and watches it. Where it cannot be watched it
+// runs all the same, and Why says so.
+func Run(o Options) (Outcome, error) {
+	var out Outcome
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return out, err
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "watch"), os.NewFile(uintptr(pair[1]), "watched")
+	defer ours.Close()
+	rec, r := &recording{}, newRecorder(o.Places)
+	stdin := "none"
+	if r.hasIn = StdinKind(o.Stdin) != "null"; r.hasIn && unix.Fstat(int(o.Stdin.Fd()), &r.stdin) == nil {
+		stdin = "watched"
+	}
+	cmd := &exec.Cmd{Path: o.Self, Args: append([]string{"cachebro", "traced", stdin, o.Program}, o.Args...), Dir: o.Dir, Env: o.Env, Stdin: o.Stdin, ExtraFiles: []*os.File{theirs}}
+	start, err := plumb(cmd, &o, rec)
+	if err != nil {
+		theirs.Close()
+		return out, err
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	began := time.Now()
+	err = cmd.Start()
+	theirs.Close()
+	if err != nil {
+		start()()
+		return out, err
+	}
+	finish := start()
+	done, passed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(passed)
+		for {
+			select {
+			case <-done:
+				return
+			case sig := <-signals:
+				r.refuse("was sent a signal")
+				if o.Pass == nil || o.Pass(sig) {
+					_ = cmd.Process.Signal(sig)
+				}
+			}
+		}
+	}()
+	watch := newWatch(ours, r)
+	out.Err = cmd.Wait()
+	out.Took = time.Since(began)
+	close(done)
+	<-passed
+	if watch != nil && !watch.end(o.Self) {
+		r.refuse("left a process running")
+	}
+	finish()
+	if out.Err != nil {
+		r.refuse("failed: %v", out.Err)
+	}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if out.Output = rec.chunks; rec.over {
+		r.refuse("wrote more than %d MB", mostOutput>>20)
+	}
+	out.Seen, out.Why = r.judge(o.Classifier, o.AllowOutside)
+	return out, nil
+}
+
+// watch answers the calls of one command's tree.
+type watch struct {
+	listener, stop, wake int
+	ended                chan bool
+}
+
+// newWatch begins to answer; nil: the command runs unwatched, and r knows why.
+func newWatch(sock *os.File, r *recorder) *watch {
+	fd, err := receive(sock)
+	if err != nil {
+		r.refuse("could not be watched: %v", err)
+		return nil
+	}
+	w := &watch{listener: fd, ended: make(chan bool, 1)}
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		r.refuse("could not be watched: %v", err)
+		p = [2]int{-1, -1}
+	}
+	w.stop, w.wake = p[0], p[1]
+	go func() { w.ended <- serve(w.listener, w.stop, r.see) }()
+	return w
+}
+
+// end returns once nothing is watched any more. What is still running then goes
+// on with somebody else to answer it, and end reports false.
+func (w *watch) end(self string) bool {
+	gone := false
+	select {
+	case gone = <-w.ended:
+	case <-time.After(stopWait):
+		_, _ = unix.Write(w.wake, []byte{0})
+		gone = <-w.ended
+	}
+	if !gone {
+		server := &exec.Cmd{Path: self, Args: []string{"cachebro", "traced", "serve"}, Dir: "/", Env: []string{},
+			ExtraFiles: []*os.File{os.NewFile(uintptr(w.listener), "listener")}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+		if server.Start() == nil {
+			_ = server.Process.Release()
+		}
+	} else {
+		unix.Close(w.listener)
+	}
+	for _, fd := range []int{w.stop, w.wake} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+	return gone
+}
+
+// Traced is the sub-command that Run starts: descriptor 3 is its socket, or the
+// listener. It returns only what kept it from becoming the command.
+func Traced(args, env []string) error {
+	const given = 3
+	if len(args) == 1 && args[0] == "serve" {
+		Serve(given)
+		return nil
+	}
+	if len(args) < 3 {
+		return os.ErrInvalid
+	}
+	unix.CloseOnExec(given)
+	err := Enter(given, args[0] == "watched", args[1], args[2:], env)
+	// Unwatched is better than not at all.
+	_ = unix.Sendmsg(given, []byte(err.Error()), nil, nil, 0)
+	return syscall.Exec(args[1], args[2:], env)
+}

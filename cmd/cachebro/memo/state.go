@@ -1,0 +1,165 @@
+package memo
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// Kinds of what is at a path.
+const (
+	absent  = "absent"
+	file    = "file"
+	dir     = "dir"
+	link    = "link"
+	special = "special" // FIFO, socket, device
+)
+
+// stat is what lstat says of a path, but for the device number, which is another
+// one after every mount.
+type stat struct {
+	Kind  string `cbor:"1,keyasint,omitempty"`
+	Ino   uint64 `cbor:"2,keyasint,omitempty"`
+	Mode  uint32 `cbor:"3,keyasint,omitempty"`
+	Size  int64  `cbor:"4,keyasint,omitempty"`
+	Mtime int64  `cbor:"5,keyasint,omitempty"`
+	Ctime int64  `cbor:"6,keyasint,omitempty"`
+}
+
+// look asks for what is at a path now, following nothing. What cannot be asked
+// for counts as absent for whoever is as little allowed to look as we are.
+func look(path string) stat {
+	var st syscall.Stat_t
+	if err := syscall.Lstat(path, &st); err != nil {
+		return stat{Kind: absent}
+	}
+	s := stat{Ino: st.Ino, Mode: uint32(st.Mode), Size: st.Size}
+	s.Mtime, s.Ctime = times(&st)
+	switch st.Mode & syscall.S_IFMT {
+	case syscall.S_IFREG:
+		s.Kind = file
+	case syscall.S_IFDIR:
+		s.Kind, s.Size = dir, 0
+	case syscall.S_IFLNK:
+		s.Kind = link
+	default:
+		s.Kind = special
+	}
+	return s
+}
+
+// settled: a change at or after the moment when s was taken would show in s.
+// Clocks of file systems tick; two changes within a tick look alike.
+func (s stat) settled(taken time.Time) bool {
+	return s.Ctime < taken.Add(-50*time.Millisecond).UnixNano()
+}
+
+// same reports whether nothing has touched the inode, as far as its stat tells.
+func (s stat) same(o stat) bool { return s == o }
+
+// hashFile is the content's SHA-256 in hex; "" when it cannot be read.
+func hashFile(path string) string {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// hashNames is a hash of a directory's names and their types; "" when it cannot
+// be listed.
+func hashNames(path string) string {
+	d, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer d.Close()
+	entries, err := d.ReadDir(-1)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	slices.SortFunc(entries, func(a, b os.DirEntry) int {
+		if a.Name() < b.Name() {
+			return -1
+		}
+		return 1
+	})
+	h := sha256.New()
+	for _, e := range entries {
+		h.Write([]byte(e.Name()))
+		h.Write([]byte{0, byte(e.Type() >> 24), byte(e.Type() >> 16)})
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Seen is one path that a command looked at, or left behind, and what must be
+// the same for its output to be.
+type Seen struct {
+	// Path is relative to the project when Inside, else absolute.
+	Path   string `cbor:"1,keyasint"`
+	Inside bool   `cbor:"2,keyasint,omitempty"`
+	Stat   stat   `cbor:"3,keyasint"`
+	// Hash of the content, the names or where the link points, if that counts.
+	Hash string `cbor:"4,keyasint,omitempty"`
+	// Times: the times of modification count too.
+	Times bool `cbor:"5,keyasint,omitempty"`
+	// Racy: Stat may not tell of a change that came right after; look closer.
+	Racy bool `cbor:"6,keyasint,omitempty"`
+	// Made: the command left it there.
+	Made bool `cbor:"7,keyasint,omitempty"`
+}
+
+// content is the hash of what counts of a path of this kind.
+func (s *Seen) content(path string) string {
+	switch s.Stat.Kind {
+	case file:
+		return hashFile(path)
+	case dir:
+		return hashNames(path)
+	case link:
+		to, _ := os.Readlink(path)
+		return to
+	}
+	return ""
+}
+
+// holds reports whether the path still is what was seen, and whether that took
+// a closer look than at its stat; why says what is different.
+func (s *Seen) holds(path string) (ok, closer bool, why string) {
+	now := look(path)
+	switch {
+	case now.Kind != s.Stat.Kind && s.Stat.Kind == absent:
+		return false, false, "was absent and is there now"
+	case now.Kind != s.Stat.Kind && now.Kind == absent:
+		return false, false, "is gone"
+	case now.Kind != s.Stat.Kind:
+		return false, false, "was a " + s.Stat.Kind + " and is a " + now.Kind
+	case now.Kind == absent:
+		return true, false, ""
+	case now.same(s.Stat) && !s.Racy:
+		return true, false, ""
+	case now.Mode != s.Stat.Mode:
+		return false, false, "has another mode"
+	case s.Times && (now.Mtime != s.Stat.Mtime || now.Size != s.Stat.Size):
+		return false, false, "has another time of modification"
+	case s.Hash == "":
+		// Only that it is there counts; of a device, that it is the same.
+		return s.Stat.Kind != special || now.Ino == s.Stat.Ino, false, "is another one"
+	case s.Stat.Kind == file && now.Size != s.Stat.Size:
+		return false, false, "has changed"
+	case s.content(path) != s.Hash:
+		return false, true, map[string]string{file: "has changed", dir: "lists other names", link: "points elsewhere"}[s.Stat.Kind]
+	}
+	return true, true, ""
+}

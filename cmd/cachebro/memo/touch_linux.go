@@ -1,0 +1,311 @@
+//go:build linux && (amd64 || arm64)
+
+package memo
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// manner is how a call looks at a path, or changes it.
+type manner uint8
+
+const (
+	asThere  manner = iota // is it there?
+	asStat                 // what are its attributes?
+	asRead                 // content
+	asList                 // names
+	asChange               // content or attributes change, or it goes
+	asMake                 // it comes, or is written from the beginning, whatever was there
+)
+
+// maxLinks is how many symlinks a path may lead over.
+const maxLinks = 40
+
+// touch notes a look at a path, and at each symlink on the way there, and
+// returns where it leads. It walks as the kernel is about to.
+func (r *recorder) touch(n *notice, path string, follow bool, m manner) string {
+	if p, ok := r.machine(path, m); ok {
+		return p
+	}
+	follow = follow || strings.HasSuffix(path, "/")
+	at, rest, links := "/", strings.Split(path, "/"), 0
+	for len(rest) > 0 {
+		part := rest[0]
+		rest = rest[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		last := !slices.ContainsFunc(rest, func(s string) bool { return s != "" && s != "." })
+		next := strings.TrimSuffix(at, "/") + "/" + part
+		if !last && r.isDir(next) {
+			at = next
+			continue
+		}
+		how := asThere
+		if last {
+			how = m
+		}
+		o := r.note(n, next, how)
+		switch {
+		case o.Kind == link && (!last || follow):
+			if links++; links > maxLinks {
+				return next // ELOOP
+			}
+			to, err := os.Readlink(next)
+			if err != nil {
+				return next
+			}
+			if strings.HasPrefix(to, "/") {
+				at = "/"
+			}
+			rest = append(strings.Split(to, "/"), rest...)
+			continue
+		case last:
+			return next
+		case o.Kind == dir:
+			r.mu.Lock()
+			r.real[next] = true
+			r.mu.Unlock()
+		default:
+			return next // ENOENT or ENOTDIR
+		}
+		at = next
+	}
+	if m != asThere || at == "/" { // "/", "." or ".." at the end
+		r.note(n, at, m)
+	}
+	return at
+}
+
+// isDir: known as a directory that is no symlink.
+func (r *recorder) isDir(path string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.real[path]
+}
+
+// machine deals with what the kernel tells of itself.
+func (r *recorder) machine(path string, m manner) (string, bool) {
+	clean := filepath.Clean(path)
+	if r.places.of(clean) != machine {
+		return "", false
+	}
+	switch clean {
+	case "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0":
+		if m == asRead && r.hasIn {
+			r.refuse("read its standard input")
+		}
+	case "/proc":
+		if m == asList {
+			r.refuse("looked at the processes of the machine")
+		}
+	}
+	return clean, true
+}
+
+// ownLocked: the tree made a directory above the path. It needs mu.
+func (r *recorder) ownLocked(path string) bool {
+	for len(r.owned) > 0 && path != "/" {
+		path = filepath.Dir(path)
+		if r.owned[path] {
+			return true
+		}
+	}
+	return false
+}
+
+// note takes down one path, no symlinks above it, and says what is there.
+func (r *recorder) note(n *notice, path string, m manner) stat {
+	where := r.places.of(path)
+	if where == free || where == machine {
+		return look(path)
+	}
+	pid := r.process(n.pid)
+	r.mu.Lock()
+	if r.ownLocked(path) {
+		r.mu.Unlock()
+		return look(path)
+	}
+	o := r.seen[path]
+	r.mu.Unlock()
+	now := stat{}
+	if o == nil {
+		taken := time.Now()
+		o = &observation{first: look(path), taken: taken}
+		now = o.first
+		if now.Kind == link {
+			o.target, _ = os.Readlink(path)
+		}
+	} else if now = o.first; o.changed || now.Kind == link {
+		now = look(path)
+	}
+	names := ""
+	if m == asList && o.names == "" {
+		names = hashNames(path)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seen[path] == nil {
+		if len(r.seen) >= mostSeen {
+			r.refuseLocked(fmt.Sprintf("looked at more than %d paths", mostSeen))
+			return now
+		}
+		r.seen[path] = o
+	}
+	if names != "" {
+		o.names = names
+	}
+	if m <= asList && !o.own && !o.changed || m == asChange {
+		o.looked = true
+		o.strict = o.strict || m != asThere && r.timely[pid]
+	}
+	switch m {
+	case asStat:
+		o.stated = with(o.stated, pid)
+	case asRead:
+		o.read = o.read || !o.changed && now.Kind != dir // opening a directory tells nothing of it
+		o.readers = with(o.readers, pid)
+	case asList:
+		o.read = o.read || !o.changed
+	case asChange:
+		o.changed = true
+	case asMake:
+		o.changed = true
+		if o.first.Kind == absent {
+			o.own = true
+			r.owned[path] = true
+		}
+	}
+	return now
+}
+
+func with(pids []uint32, pid uint32) []uint32 {
+	if slices.Contains(pids, pid) {
+		return pids
+	}
+	return append(pids, pid)
+}
+
+// open sorts out what an open(2) wants.
+func (r *recorder) open(n *notice, path string, flags uint64) {
+	write := flags&unix.O_ACCMODE != unix.O_RDONLY
+	follow := flags&unix.O_NOFOLLOW == 0
+	switch {
+	case flags&unix.O_TMPFILE == unix.O_TMPFILE:
+		r.touch(n, path, follow, asThere)
+	case flags&unix.O_PATH != 0:
+		r.touch(n, path, follow, asThere)
+	case flags&(unix.O_CREAT|unix.O_EXCL) == unix.O_CREAT|unix.O_EXCL:
+		if real := r.touch(n, path, false, asThere); look(real).Kind == absent {
+			r.touch(n, path, false, asMake)
+		}
+	case flags&unix.O_TRUNC != 0 && flags&unix.O_CREAT != 0:
+		r.touch(n, path, follow, asMake)
+	case flags&unix.O_TRUNC != 0:
+		r.touch(n, path, follow, asChange)
+	case flags&unix.O_CREAT != 0:
+		if real := r.touch(n, path, follow, asThere); look(real).Kind == absent {
+			r.touch(n, path, follow, asMake)
+		} else if write {
+			r.touch(n, path, follow, asChange)
+		} else {
+			r.touch(n, path, follow, asRead)
+		}
+	case write:
+		r.touch(n, path, follow, asChange)
+		if flags&unix.O_ACCMODE == unix.O_RDWR {
+			r.touch(n, path, follow, asRead)
+		}
+	default:
+		r.touch(n, path, follow, asRead)
+	}
+}
+
+// connect: a command that talks to somebody else depends on what that says.
+// Talking among themselves is the tree's own affair.
+func (r *recorder) connect(pid uint32, addr, size uint64) {
+	buf := make([]byte, min(max(size, 2), 128))
+	if addr == 0 || !peek(pid, addr, buf) {
+		return
+	}
+	switch family := binary.NativeEndian.Uint16(buf); {
+	case family == unix.AF_UNIX && len(buf) > 2 && buf[2] == 0:
+		r.refuse("talked to another process through a socket")
+	case family == unix.AF_UNIX:
+		name, _, _ := strings.Cut(string(buf[2:]), "\x00")
+		if !strings.HasPrefix(name, "/") {
+			at, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+			name = at + "/" + name
+		}
+		name = filepath.Clean(name)
+		r.mu.Lock()
+		own := r.owned[name] || r.ownLocked(name)
+		r.mu.Unlock()
+		if own || look(name).Kind == absent || name == "/dev/log" || strings.HasSuffix(name, "/nscd/socket") || strings.HasPrefix(name, "/run/systemd/journal/") {
+			return
+		}
+		r.refuse("talked to another process through %s", name)
+	case (family == unix.AF_INET && len(buf) >= 8) || (family == unix.AF_INET6 && len(buf) >= 24):
+		ip := netip.AddrFrom4([4]byte(buf[4:8]))
+		if family == unix.AF_INET6 {
+			ip = netip.AddrFrom16([16]byte(buf[8:24])).Unmap()
+		}
+		r.mu.Lock()
+		listens := r.listens
+		r.mu.Unlock()
+		if ip.IsLoopback() && listens || ip.IsUnspecified() {
+			return
+		}
+		r.refuse("talked to %s over the network", netip.AddrPortFrom(ip, binary.BigEndian.Uint16(buf[2:])))
+	}
+}
+
+// interpreter is what a program is run by: the #! line's, or ELF's. "" if none.
+func interpreter(path string) string {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head := make([]byte, 256)
+	n, _ := io.ReadFull(f, head)
+	head = head[:n]
+	if line, ok := strings.CutPrefix(string(head), "#!"); ok {
+		line, _, _ = strings.Cut(line, "\n")
+		if fields := strings.Fields(line); len(fields) > 0 {
+			return fields[0]
+		}
+		return ""
+	}
+	if !strings.HasPrefix(string(head), elf.ELFMAG) {
+		return ""
+	}
+	e, err := elf.NewFile(f)
+	if err != nil {
+		return ""
+	}
+	for _, p := range e.Progs {
+		if p.Type == elf.PT_INTERP && p.Filesz < 4096 {
+			raw := make([]byte, p.Filesz)
+			if _, err := p.ReadAt(raw, 0); err == nil {
+				return strings.TrimRight(string(raw), "\x00")
+			}
+		}
+	}
+	return ""
+}
