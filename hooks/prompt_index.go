@@ -2,8 +2,8 @@ package hooks
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
-	"hash/fnv"
 	"path"
 	"path/filepath"
 	"slices"
@@ -155,11 +155,11 @@ func day(t time.Time, loc *time.Location) string {
 	return t.In(loc).Format("2006-01-02")
 }
 
-// itemID names a file in eight digits, as the search does.
+// itemID names a file in eight digits, as the search does, which gives its text
+// for it.
 func itemID(p string) string {
-	h := fnv.New32a()
-	h.Write([]byte(p))
-	return fmt.Sprintf("fil-%08x", h.Sum32())
+	h := sha256.Sum256([]byte(p))
+	return fmt.Sprintf("fil-%x", h[:4])
 }
 
 // title is a path in 40 characters: the end of it, which says most.
