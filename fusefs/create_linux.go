@@ -109,6 +109,9 @@ func (o *overlay) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *uni
 	o.ledger.flag(n, nodeDirty|nodeCreated, true)
 	o.dirty.add(n)
 	o.opened(n, fd, in.Flags, c, true, in.Unique, out)
+	if sx.Mode&0o600 != 0o600 && !o.us.root {
+		o.guard(n) // git makes its objects so; nobody could open it again
+	}
 	if o.obs != nil && !n.nameless() {
 		p := n.LastPath()
 		cl := o.class(p, false)

@@ -139,6 +139,11 @@ func (d *device) loop() {
 	unix.Umask(0)
 	in, drop := buffer()
 	defer drop()
+	if d.ledger != nil {
+		// The kernel fails a request with EIO when it is killed while it copies it
+		// to a page that is not there yet, and so cannot be sent once more.
+		_ = unix.Madvise(in, unix.MADV_POPULATE_WRITE)
+	}
 	out, drop := buffer()
 	defer drop()
 	inv, outv := make([][]byte, 1), make([][]byte, 1)
