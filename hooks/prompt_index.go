@@ -94,8 +94,10 @@ func (c *call) found(ctx context.Context) []indexItem {
 	var items []indexItem
 	for _, h := range a.Hits {
 		name := h.Title
-		if name == "" {
-			name = string(h.Path)
+		if h.Type == "file" || name == "" {
+			if name = string(h.Path); h.Line > 0 {
+				name = fmt.Sprintf("%s:%d", name, h.Line)
+			}
 		}
 		if h.ID != "" && !c.hidden(string(h.Path)) {
 			items = append(items, indexItem{id: clean(h.ID), kind: clean(h.Type), title: title(name), path: string(h.Path), last: h.Time, score: h.Score})
