@@ -53,6 +53,7 @@ func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Ve
 	if err := b.commit(); err != nil {
 		return nil, err
 	}
+	s.applied.Store(s.opt.Now().UnixNano())
 	return b.made, nil
 }
 

@@ -29,8 +29,8 @@ type batch struct {
 type pending struct {
 	header
 	payload []byte
-	content []byte // nil for a tail
-	old     int64  // bytes it took before, when it was in the store already
+	content []byte  // nil for a tail
+	was     *header // how it was kept before, when it was in the store already
 	// header.pieces is how many it had before; writeBlob counts anew.
 }
 

@@ -222,7 +222,7 @@ func (b *batch) content(h Hash) ([]byte, error) {
 // that makes it smaller and makes no circle.
 func (b *batch) rebase(h, near Hash) error {
 	hd, err := b.header(h)
-	if err != nil || h == near || hd.based() || hd.stored != 0 && hd.stored < 256 || hd.size < 256 {
+	if err != nil || h == near || hd.based() || hd.enc == encFrame || hd.stored != 0 && hd.stored < 256 || hd.size < 256 {
 		return nil // missing contents are fsck's business
 	}
 	for at, n := near, 0; ; n++ {
@@ -245,10 +245,9 @@ func (b *batch) rebase(h, near Hash) error {
 	}
 	p := &pending{header: dh, payload: delta, content: content}
 	if was := b.blobs[h]; was == nil {
-		p.old = hd.stored
-		p.pieces = hd.pieces
+		p.was, p.pieces = &hd, hd.pieces
 	} else {
-		p.old = was.old
+		p.was = was.was
 	}
 	b.pend(h, p)
 	return nil
@@ -256,14 +255,13 @@ func (b *batch) rebase(h, near Hash) error {
 
 // writeBlob sets a blob's keys.
 func (b *batch) writeBlob(h Hash, p *pending) error {
-	p.stored = int64(len(p.payload))
-	if p.old > 0 {
-		b.next.BlobBytes -= p.old
-	} else {
-		b.next.Blobs++
-		b.next.RawBytes += p.size
+	if p.enc != encFrame {
+		p.stored = int64(len(p.payload))
 	}
-	b.next.BlobBytes += p.stored
+	if p.was != nil {
+		b.uncount(*p.was)
+	}
+	b.count(p.header)
 	for n := (len(p.payload) + pieceSize - 1) / pieceSize; n < p.pieces; n++ {
 		if err := b.w.del(keyPiece(h, n)); err != nil {
 			return err
@@ -272,8 +270,26 @@ func (b *batch) writeBlob(h Hash, p *pending) error {
 	return writeBlob(b.w, h, p.header, p.payload)
 }
 
+// count and uncount keep the counters of the state.
+func (b *batch) count(hd header) {
+	b.next.Blobs++
+	b.next.RawBytes += hd.size
+	b.next.BlobBytes += hd.stored
+	if hd.loose() {
+		b.next.Loose += hd.size
+	}
+}
+
+func (b *batch) uncount(hd header) {
+	b.next.Blobs--
+	b.next.RawBytes -= hd.size
+	b.next.BlobBytes -= hd.stored
+	if hd.loose() {
+		b.next.Loose = max(0, b.next.Loose-hd.size)
+	}
+}
+
 func writeBlob(w *writer, h Hash, hd header, payload []byte) error {
-	hd.stored = int64(len(payload))
 	hd.pieces = 0
 	if len(payload) > pieceSize {
 		for rest := payload; len(rest) > 0; hd.pieces++ {

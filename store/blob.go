@@ -15,6 +15,7 @@ const (
 	encZstd  = 1 // zstd of them
 	encDelta = 2 // the first Pre and the last Suf bytes are those of Base; between them zstd with Base[DictAt:DictAt+DictLen] as raw dictionary
 	encGraft = 3 // as encDelta, but the middle is stored as it is
+	encFrame = 4 // the bytes at At of a frame (see frame.go)
 )
 
 const (
@@ -40,6 +41,8 @@ type header struct {
 	suf     int64
 	dictAt  int64
 	dictLen int64
+	frame   uint64
+	at      int64
 }
 
 func (h header) based() bool { return h.enc == encDelta || h.enc == encGraft }
@@ -55,15 +58,22 @@ func (h header) append(b []byte) []byte {
 			b = binary.AppendUvarint(b, uint64(n))
 		}
 	}
+	if h.enc == encFrame {
+		b = binary.AppendUvarint(b, h.frame)
+		b = binary.AppendUvarint(b, uint64(h.at))
+	}
 	return b
 }
+
+// loose reports whether a repack would put the content into a frame.
+func (h header) loose() bool { return h.enc != encFrame && h.size <= frameMost }
 
 var errHeader = fmt.Errorf("%w: blob header", ErrDamaged)
 
 // parseHeader returns the header and what follows it.
 func parseHeader(b []byte) (header, []byte, error) {
 	var h header
-	if len(b) < 2 || b[0] > encGraft {
+	if len(b) < 2 || b[0] > encFrame {
 		return h, nil, errHeader
 	}
 	h.enc, h.depth, b = b[0], int(b[1]), b[2:]
@@ -85,6 +95,9 @@ func parseHeader(b []byte) (header, []byte, error) {
 		copy(h.base[:], b)
 		b = b[len(h.base):]
 		h.pre, h.suf, h.dictAt, h.dictLen = num(), num(), num(), num()
+	}
+	if h.enc == encFrame {
+		h.frame, h.at = uint64(num()), num()
 	}
 	if bad || h.pre+h.suf > h.size || h.size > 1<<32 {
 		return h, nil, errHeader
@@ -117,11 +130,15 @@ func (s *Store) Content(h Hash) ([]byte, error) {
 		return b, nil
 	}
 	var out []byte
-	err := s.view(func(txn *badger.Txn) error {
-		var err error
+	read := func(txn *badger.Txn) (err error) {
 		out, err = s.contentIn(txn, h)
 		return err
-	})
+	}
+	err := s.view(read)
+	if errors.Is(err, ErrDamaged) {
+		// Perhaps only moved: a repack took away what the snapshot saw.
+		err = s.view(read)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -160,6 +177,9 @@ func (s *Store) assemble(txn *badger.Txn, h Hash, links int) ([]byte, error) {
 			err = fmt.Errorf("%w: base %x is missing", ErrDamaged, h[:6])
 		}
 		return nil, err
+	}
+	if hd.enc == encFrame {
+		return s.unpack(txn, hd)
 	}
 	if !hd.based() {
 		return s.codecs.decode(hd, payload, nil)

@@ -35,7 +35,8 @@ type State struct {
 	BlobBytes  int64  `cbor:"6,keyasint,omitempty"` // as stored
 	RawBytes   int64  `cbor:"7,keyasint,omitempty"` // of the contents
 	GapCount   int64  `cbor:"8,keyasint,omitempty"`
-	Oldest     uint64 `cbor:"9,keyasint,omitempty"` // versions up to here have been dropped from the log, where nothing pinned them
+	Oldest     uint64 `cbor:"9,keyasint,omitempty"`  // versions up to here have been dropped from the log, where nothing pinned them
+	Loose      int64  `cbor:"10,keyasint,omitempty"` // bytes of contents that wait for a repack
 }
 
 func encode(v any) []byte {

@@ -5,30 +5,41 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 
 	badger "github.com/dgraph-io/badger/v4"
+	"golang.org/x/sys/unix"
 )
 
-// keyScratch is a prefix whose keys live for a moment only.
-var keyScratch = []byte("~scratch")
+// Keys that live for a moment only.
+var (
+	keyScratch = []byte("~scratch")
+	keyFiller  = []byte("~filler")
+)
+
+// rotateLeast is what a value log file must hold to be worth ending.
+const rotateLeast = 128 << 10
 
 // compact gives the file system back what was deleted. Badger frees the space
-// of a value only when the key's deletion has been merged with it, so the
-// memtable is flushed first, then all tables are merged, then value log files
-// are rewritten. all: every file that holds anything deleted, the one being
-// written too (purge). tidyMu is held.
+// of a value only when the key's deletion has been merged with it, and never in
+// the value log file that it writes to: so a new file is begun, the memtable is
+// flushed, all tables are merged, then value log files are rewritten. all: every
+// file that holds anything deleted (purge). tidyMu is held.
 func (s *Store) compact(ctx context.Context, all bool) error {
 	if !s.enter() {
 		return ErrClosed
 	}
 	defer s.leave()
-	if err := s.flush(); err != nil {
+	least := int64(rotateLeast)
+	if all {
+		least = 1
+	}
+	if err := s.rotate(least); err != nil && !errors.Is(err, ErrNoSpace) {
 		return fmt.Errorf("compact: %w", err)
 	}
-	if all {
-		if err := s.rotate(); err != nil {
-			return fmt.Errorf("compact: %w", err)
-		}
+	if err := s.flush(); err != nil {
+		return fmt.Errorf("compact: %w", err)
 	}
 	if err := s.db.Flatten(1); err != nil {
 		return fmt.Errorf("compact: %w", err)
@@ -75,21 +86,42 @@ func (s *Store) flush() error {
 }
 
 // rotate makes Badger begin a new value log file, so that the last one can be
-// rewritten as well.
-func (s *Store) rotate() error {
-	s.writeMu.Lock()
-	defer s.writeMu.Unlock()
-	junk := make([]byte, 1<<20)
+// rewritten as well: it does so only when a file is full. What fills it is
+// deleted in the ordinary way, which counts it as something to be freed. A file
+// that holds less than least bytes is left.
+func (s *Store) rotate(least int64) error {
+	dir := filepath.Join(s.dir, "db")
+	last, used := lastValueLog(dir)
+	if used < least {
+		return nil
+	}
+	junk := make([]byte, 512<<10)
 	rand.Read(junk)
-	for i := range 17 { // a file is 16 MiB
-		err := s.db.Update(func(txn *badger.Txn) error {
-			return txn.Set(fmt.Appendf(nil, "%s%d", keyScratch, i), junk)
-		})
-		if err != nil {
+	for range 64 {
+		if err := s.room.check(int64(len(junk))); err != nil {
 			return err
 		}
+		if err := s.update(func(txn *badger.Txn) error { return txn.Set(keyFiller, junk) }); err != nil {
+			return err
+		}
+		if now, _ := lastValueLog(dir); now != last {
+			break
+		}
 	}
-	s.gate.Lock()
-	defer s.gate.Unlock()
-	return s.db.DropPrefix(keyScratch)
+	return s.update(func(txn *badger.Txn) error { return txn.Delete(keyFiller) })
+}
+
+// lastValueLog names the file that Badger writes to and tells how many bytes of
+// it are allocated.
+func lastValueLog(dir string) (name string, used int64) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.vlog"))
+	if err != nil || len(files) == 0 {
+		return "", 0
+	}
+	name = slices.Max(files)
+	var st unix.Stat_t
+	if unix.Lstat(name, &st) == nil {
+		used = st.Blocks * 512
+	}
+	return name, used
 }

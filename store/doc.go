@@ -2,7 +2,7 @@
 // sessions did: the "version" station of observe → version → index → serve. It
 // owns one Badger database; exactly one process (the store daemon) opens it.
 //
-// # Key layout, schema 2
+// # Key layout, schema 3
 //
 // Numbers are big-endian, so that keys sort by them; records are CBOR with
 // integer keys. A path ends with a NUL where something follows it (no path
@@ -19,6 +19,7 @@
 //	l dev ino birth path         names of an inode that has several
 //	b hash                       blob: header and payload, or header alone (see blob.go)
 //	B hash n                     payload of a large blob, piece n
+//	F frame                      contents that share one zstd frame (see frame.go)
 //	g time n                     Gap
 //	n time n                     Notice
 //	k bucket NUL key             small values of other packages (KV)

@@ -103,7 +103,7 @@ func (s *Store) measure(ctx context.Context) (contents, log int64, err error) {
 		for it.Rewind(); it.Valid(); it.Next() {
 			item := it.Item()
 			n := item.KeySize() + item.ValueSize()
-			if k := item.Key()[0]; k == kBlob || k == kPiece {
+			if k := item.Key()[0]; k == kBlob || k == kPiece || k == kFrame {
 				contents += n
 			} else {
 				log += n

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -79,6 +80,7 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 	}
 	s.current.clear()
 	s.contents.clear()
+	s.frames.clear()
 	s.nodes.clear()
 	c.Repaired = len(c.Problems)
 	return c, b.commit()
@@ -87,23 +89,25 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 // checkBlobs verifies every content and returns the ones that are damaged.
 func (s *Store) checkBlobs(ctx context.Context, c *Check, step func(done, all int)) (map[Hash]bool, error) {
 	bad := map[Hash]bool{}
-	var all []Hash
-	err := s.view(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: false, Prefix: []byte{kBlob}})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			if key := it.Item().Key(); len(key) == 33 {
-				all = append(all, Hash(key[1:]))
-			}
-		}
+	type item struct {
+		hash  Hash
+		frame uint64
+	}
+	var all []item
+	err := s.eachBlob(func(h Hash, hd header) error {
+		all = append(all, item{h, hd.frame})
 		return nil
 	})
 	if err != nil {
 		c.Unread = err
 		return bad, nil
 	}
+	// Frame by frame: each is decoded once.
+	slices.SortStableFunc(all, func(a, b item) int { return cmp.Compare(a.frame, b.frame) })
 	s.contents.clear() // what is read must come from the disk
-	for i, h := range all {
+	s.frames.clear()
+	for i, it := range all {
+		h := it.hash
 		if err := ctx.Err(); err != nil {
 			return bad, err
 		}
@@ -300,7 +304,7 @@ func (b *batch) checkCounters(c *Check) error {
 // recount sets the counters of the state from the batch's view of the store.
 func (b *batch) recount() error {
 	n := b.next
-	n.Versions, n.Files, n.Blobs, n.BlobBytes, n.RawBytes = 0, 0, 0, 0, 0
+	n.Versions, n.Files, n.Blobs, n.BlobBytes, n.RawBytes, n.Loose = 0, 0, 0, 0, 0, 0
 	it := b.w.txn.NewIterator(badger.IteratorOptions{})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
@@ -324,6 +328,9 @@ func (b *batch) recount() error {
 				n.Blobs++
 				n.BlobBytes += hd.stored
 				n.RawBytes += hd.size
+				if hd.loose() {
+					n.Loose += hd.size
+				}
 				return err
 			})
 		}

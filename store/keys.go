@@ -16,6 +16,7 @@ const (
 	kLink     = 'l'
 	kBlob     = 'b'
 	kPiece    = 'B'
+	kFrame    = 'F'
 	kGap      = 'g'
 	kNotice   = 'n'
 	kKV       = 'k'

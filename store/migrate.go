@@ -8,13 +8,14 @@ import (
 )
 
 // schema is the layout that this program writes.
-const schema = 2
+const schema = 3
 
 // migrations[n] takes a store from schema n to n+1. Each only adds or rewrites
 // keys, so that doing it again after a crash half-way comes to the same; the
 // number is moved by the transaction that ends it. None ever drops data.
 var migrations = map[uint64]func(*Store, *writer) error{
 	1: addTimes,
+	2: noteLoose,
 }
 
 // migrate brings the store to the present schema.
@@ -107,4 +108,24 @@ func addTimes(s *Store, w *writer) error {
 		}
 		return flush()
 	})
+}
+
+// noteLoose counts what can be put into frames, which schema 2 did not have.
+func noteLoose(s *Store, w *writer) error {
+	var st State
+	found, err := s.get(keyState, &st)
+	if err != nil || !found {
+		return err
+	}
+	st.Loose = 0
+	err = s.eachBlob(func(_ Hash, hd header) error {
+		if hd.loose() {
+			st.Loose += hd.size
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return w.set(keyState, encode(&st))
 }

@@ -55,7 +55,7 @@ func (s *Store) Purge(ctx context.Context, path Path) (Purged, error) {
 		}
 		p.Versions += len(part)
 	}
-	r, err := s.sweep(ctx)
+	r, err := s.sweep(ctx, 1) // no frame keeps a byte of it
 	p.Blobs, p.Bytes, p.Rebased = r.Blobs, r.Bytes, r.Rebased
 	if err == nil {
 		err = s.compact(ctx, true)

@@ -15,13 +15,15 @@ const (
 	// maxLog is how many versions the log keeps; above it the oldest whose
 	// content is gone are dropped.
 	maxLog = 500_000
+	// frameWaste: a frame of which less is still needed is rewritten.
+	frameWaste = 0.7
 	// tidyEvery is the pause between two looks at age and count.
 	tidyEvery = 6 * time.Hour
 )
 
 // Prune drops the contents of versions of which their path has keep newer ones
-// (0: Options.Keep) and that are older than Options.KeepAge. The versions stay
-// in the log. It may be cancelled at any time and goes on from there.
+// (0: Options.Keep) and that are older than Options.KeepAge, and packs the rest.
+// The versions stay in the log. It may be cancelled at any time and goes on from there.
 func (s *Store) Prune(ctx context.Context, keep int) (Report, error) {
 	if keep <= 0 {
 		keep = s.opt.Keep
@@ -30,6 +32,9 @@ func (s *Store) Prune(ctx context.Context, keep int) (Report, error) {
 	defer s.tidyMu.Unlock()
 	r := Report{Before: s.room.usage(s.opt.Now(), true)}
 	err := s.prune(ctx, keep, &r)
+	if err == nil {
+		err = s.repackInRoom(ctx, false, &r)
+	}
 	if err == nil {
 		err = s.compact(ctx, false)
 	}
@@ -72,7 +77,7 @@ func (s *Store) drop(ctx context.Context, seqs []uint64, r *Report) error {
 		r.Versions += n
 		seqs = seqs[n:]
 	}
-	swept, err := s.sweep(ctx)
+	swept, err := s.sweep(ctx, frameWaste)
 	r.add(swept)
 	return err
 }
@@ -163,21 +168,36 @@ func (s *Store) Collect(ctx context.Context) (Report, error) {
 	if err == nil {
 		err = s.ignoredBudget(ctx, &r)
 	}
+	if err == nil && s.packDue(now) {
+		s.packed = now
+		if err = s.repackInRoom(ctx, true, &r); err == nil && r.loosened >= worthCompacting {
+			err = s.compact(ctx, false)
+		}
+	}
 	if err == nil && s.Stats().Versions > maxLog {
 		err = s.trimLog(ctx, maxLog, &r)
 	}
-	if r.Blobs+r.Records > 0 {
+	if r.Blobs+r.Records+r.Packed > 0 {
 		r.After = s.room.usage(s.opt.Now(), true)
 	}
 	return r, err
 }
 
-// shrink frees need bytes: age and count first, then what was superseded,
+// shrink frees need bytes: by packing, which costs no content, then by age and
+// count, then what was superseded,
 // oldest first and without regard to age and count, then what an undo in reach
 // would need, last what a live session's diff is based on. What paths hold now
 // is never taken.
 func (s *Store) shrink(ctx context.Context, need int64, r *Report) error {
 	goal := r.Before - need
+	if s.state.Load().Loose >= packLeast {
+		if err := s.repackInRoom(ctx, false, r); err != nil {
+			return err
+		}
+		if err := s.compact(ctx, false); err != nil {
+			return err
+		}
+	}
 	young := s.opt.Now().Add(-reach).UnixNano()
 	rounds := []func(Version) bool{
 		nil, // prune

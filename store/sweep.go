@@ -22,8 +22,11 @@ type Report struct {
 	Bytes    int64 // of those, as they were stored
 	Rebased  int   // contents stored anew because what they built on went
 	Records  int   // versions dropped from the log altogether
+	Packed   int   // contents that were put into frames
 	Before   int64 // bytes on disk
 	After    int64
+
+	loosened int64 // bytes that packed contents took before
 }
 
 func (r *Report) add(o Report) {
@@ -32,6 +35,8 @@ func (r *Report) add(o Report) {
 	r.Bytes += o.Bytes
 	r.Rebased += o.Rebased
 	r.Records += o.Records
+	r.Packed += o.Packed
+	r.loosened += o.loosened
 }
 
 // Pinned tells the store which contents others need: the diff bases of live
@@ -91,9 +96,10 @@ func (s *Store) watch() (stop func()) {
 }
 
 // sweep deletes the contents that nothing refers to. What builds on them is
-// stored anew first. Each chunk is a step of its own: a kill leaves contents
+// stored anew first, and frames of which less than the share least is still
+// needed are rewritten. Each chunk is a step of its own: a kill leaves contents
 // that the next sweep takes. tidyMu is held.
-func (s *Store) sweep(ctx context.Context) (Report, error) {
+func (s *Store) sweep(ctx context.Context, least float64) (Report, error) {
 	var r Report
 	defer s.watch()()
 	live, err := s.referenced(ctx)
@@ -125,6 +131,9 @@ func (s *Store) sweep(ctx context.Context) (Report, error) {
 		if err := cmp.Or(ctx.Err(), s.dropBlobs(part, &r)); err != nil {
 			return r, fmt.Errorf("sweep: %w", err)
 		}
+	}
+	if err := s.refit(ctx, least, &r); err != nil {
+		return r, fmt.Errorf("sweep: %w", err)
 	}
 	return r, nil
 }
@@ -176,7 +185,7 @@ func (s *Store) rebasePlain(hs []Hash, r *Report) error {
 			return err
 		}
 		ph.pieces = hd.pieces
-		b.pend(h, &pending{header: ph, payload: payload, content: content, old: max(hd.stored, 1)})
+		b.pend(h, &pending{header: ph, payload: payload, content: content, was: &hd})
 		r.Rebased++
 	}
 	return b.commit()
@@ -230,9 +239,7 @@ func (b *batch) dropBlob(h Hash, hd header) error {
 		return err
 	}
 	b.s.contents.drop(h)
-	b.next.Blobs--
-	b.next.BlobBytes -= hd.stored
-	b.next.RawBytes -= hd.size
+	b.uncount(hd)
 	return nil
 }
 

@@ -1,0 +1,363 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	badger "github.com/dgraph-io/badger/v4"
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	// repackRaw and repackCount bound what one repack takes on; the rest
+	// waits for the next.
+	repackRaw   = 192 << 20
+	repackCount = 100_000
+	// syncFrames is how many new frames share one sync.
+	syncFrames = 8
+	// packLeast is how much must be loose for a repack to begin while nothing
+	// is written; packMuch how much when the writer does pause, packEven when
+	// it does not.
+	packLeast = 1 << 20
+	packMuch  = 64 << 20
+	packEven  = 512 << 20
+	// packEvery is the pause between two repacks of little.
+	packEvery = 20 * time.Minute
+	// worthCompacting is how much must have become free for Badger to be
+	// asked to give it back.
+	worthCompacting = 256 << 10
+)
+
+// packDue decides whether Collect repacks. tidyMu is held.
+func (s *Store) packDue(now time.Time) bool {
+	loose := s.state.Load().Loose
+	quiet := now.Sub(time.Unix(0, s.applied.Load()))
+	switch {
+	case loose >= packEven:
+		return true
+	case loose >= packMuch:
+		return quiet > 20*time.Second
+	}
+	return loose >= packLeast && quiet > 2*time.Minute && (now.Sub(s.packed) > packEvery || now.Before(s.packed))
+}
+
+// repackInRoom is repack, except that a full disk is no error: then contents
+// have to be dropped first.
+func (s *Store) repackInRoom(ctx context.Context, gentle bool, r *Report) error {
+	err := s.repack(ctx, gentle, r)
+	if errors.Is(err, ErrNoSpace) {
+		return nil
+	}
+	return err
+}
+
+// parcel is a content on its way into a frame.
+type parcel struct {
+	hash Hash
+	size int64
+	ext  string
+	path Path
+	seq  uint64 // of the first version that had it
+}
+
+// stock is what a look at all blobs found.
+type stock struct {
+	loose  int64 // bytes of contents outside frames that could be in one
+	frames map[uint64]*frameStock
+	last   uint64 // newest frame
+	pack   uint64 // newest pack
+}
+
+type frameStock struct {
+	head frameHead
+	live int64 // bytes of contents that still are in it
+}
+
+func (s *Store) takeStock(ctx context.Context) (*stock, error) {
+	st := &stock{frames: map[uint64]*frameStock{}}
+	err := s.eachFrame(func(id uint64, h frameHead, _ int64) error {
+		st.frames[id] = &frameStock{head: h}
+		st.last, st.pack = max(st.last, id), max(st.pack, h.pack)
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = s.eachBlob(func(_ Hash, hd header) error {
+		if hd.loose() {
+			st.loose += hd.size
+		}
+		if f := st.frames[hd.frame]; f != nil && hd.enc == encFrame {
+			f.live += max(hd.size, 1)
+		}
+		return ctx.Err()
+	})
+	return st, err
+}
+
+// repack puts the loose contents into frames, sorted so that what resembles
+// each other is together. Frames of earlier repacks are opened again as long as
+// they hold no more than what has come together so far: every content is thus
+// rewritten about log2(n) times, and a file's versions do not lie scattered over
+// as many frames as there were repacks. gentle: half the time is left to others.
+// tidyMu is held.
+func (s *Store) repack(ctx context.Context, gentle bool, r *Report) error {
+	st, err := s.takeStock(ctx)
+	if err != nil {
+		return fmt.Errorf("repack: %w", err)
+	}
+	packs := map[uint64]int64{}
+	for _, f := range st.frames {
+		packs[f.head.pack] += f.live
+	}
+	open, sum := map[uint64]bool{}, st.loose
+	for n := st.pack; n > 0; n-- {
+		live, ok := packs[n]
+		if !ok {
+			continue
+		}
+		if live > sum && live >= frameSize {
+			break
+		}
+		open[n] = true
+		sum += live
+	}
+	if st.loose > 0 {
+		err = s.pack(ctx, st, gentle, r, func(hd header) bool {
+			f := st.frames[hd.frame]
+			return hd.loose() || hd.enc == encFrame && f != nil && open[f.head.pack]
+		})
+	}
+	if err == nil {
+		err = s.dropFrames(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("repack: %w", err)
+	}
+	return nil
+}
+
+// refit rewrites the frames of which less than the share least is alive, and
+// drops those that hold nothing any more. tidyMu is held.
+func (s *Store) refit(ctx context.Context, least float64, r *Report) error {
+	st, err := s.takeStock(ctx)
+	if err != nil {
+		return err
+	}
+	open := map[uint64]bool{}
+	for id, f := range st.frames {
+		if f.live > 0 && float64(f.live) < least*float64(f.head.raw) {
+			open[id] = true
+		}
+	}
+	if len(open) > 0 {
+		err = s.pack(ctx, st, false, r, func(hd header) bool { return hd.enc == encFrame && open[hd.frame] })
+	}
+	return cmp.Or(err, s.dropFrames(ctx))
+}
+
+// pack moves the contents that are meant into new frames.
+func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, meant func(header) bool) error {
+	all, err := s.parcels(ctx, meant)
+	if err != nil {
+		return err
+	}
+	enc, err := newFramer()
+	if err != nil {
+		return err
+	}
+	defer enc.Close()
+	id, pack := st.last, st.pack+1
+	var written []*written
+	for from := 0; from < len(all) && err == nil; {
+		began := time.Now()
+		to, raw := from, int64(0)
+		for to < len(all) && to-from < frameCount && (to == from || raw+all[to].size <= frameSize) {
+			raw += all[to].size
+			to++
+		}
+		id++
+		w, e := s.writeFrame(enc, id, pack, all[from:to])
+		if from, err = to, e; err == nil && w != nil {
+			written = append(written, w)
+		}
+		if err == nil && (len(written) == syncFrames || from == len(all)) {
+			err = s.point(written, r)
+			written = written[:0]
+		}
+		if err = cmp.Or(err, ctx.Err()); err == nil && gentle {
+			pause(ctx, time.Since(began))
+		}
+	}
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// parcels collects what goes into frames, in the order in which it goes there:
+// by kind of file, path and age.
+func (s *Store) parcels(ctx context.Context, meant func(header) bool) ([]parcel, error) {
+	var all []parcel
+	raw := int64(0)
+	err := s.eachBlob(func(h Hash, hd header) error {
+		if raw < repackRaw && len(all) < repackCount && meant(hd) {
+			all = append(all, parcel{hash: h, size: hd.size})
+			raw += hd.size
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	at := make(map[uint64]int, len(all))
+	for i := range all {
+		at[short(all[i].hash)] = i
+	}
+	err = s.scan(0, false, func(v Version) bool {
+		if i, ok := at[short(v.Blob)]; ok && all[i].seq == 0 && all[i].hash == v.Blob {
+			all[i].ext, all[i].path, all[i].seq = path.Ext(string(v.Path)), v.Path, v.Seq
+		}
+		return ctx.Err() == nil
+	}, nil)
+	slices.SortFunc(all, func(a, b parcel) int {
+		return cmp.Or(cmp.Compare(a.ext, b.ext), cmp.Compare(a.path, b.path), cmp.Compare(a.seq, b.seq))
+	})
+	return all, cmp.Or(err, ctx.Err())
+}
+
+// written is a frame that exists but that nothing refers to yet.
+type written struct {
+	id     uint64
+	parts  []parcel
+	at     []int64
+	raw    int64
+	stored int64
+}
+
+// writeFrame stores contents as a frame; nil when none of them can be read.
+func (s *Store) writeFrame(enc *zstd.Encoder, id, pack uint64, parts []parcel) (*written, error) {
+	w := &written{id: id}
+	var raw []byte
+	for _, p := range parts {
+		var b []byte
+		err := s.view(func(txn *badger.Txn) (err error) { b, err = s.contentIn(txn, p.hash); return })
+		if errors.Is(err, ErrPruned) || errors.Is(err, ErrDamaged) {
+			continue // fsck's business
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.contents.put(p.hash, b) // the next one may build on it
+		w.parts, w.at = append(w.parts, p), append(w.at, int64(len(raw)))
+		raw = append(raw, b...)
+	}
+	if len(w.parts) == 0 {
+		return nil, nil
+	}
+	w.raw = int64(len(raw))
+	head := frameHead{pack: pack, raw: w.raw}.append(nil)
+	val := enc.EncodeAll(raw, head)
+	// Before anything is given up for it, it is read back.
+	back, err := s.codecs.expand(val[len(head):], nil, w.raw)
+	if err != nil || !bytes.Equal(back, raw) {
+		return nil, fmt.Errorf("%w: frame %d does not read back: %v", ErrDamaged, id, err)
+	}
+	w.stored = int64(len(val))
+	if err := s.room.check(w.stored); err != nil {
+		return nil, err
+	}
+	return w, s.update(func(txn *badger.Txn) error { return txn.Set(keyFrame(id), val) })
+}
+
+// point makes the contents those of their new frames, which are durable before
+// what they replace can go.
+func (s *Store) point(ws []*written, r *Report) error {
+	if err := s.Sync(); err != nil {
+		return err
+	}
+	for _, w := range ws {
+		if err := s.pointOne(w, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) pointOne(w *written, r *Report) error {
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	b := s.newBatch()
+	defer b.discard()
+	for i, p := range w.parts {
+		hd, err := b.header(p.hash)
+		if errors.Is(err, ErrPruned) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		end := w.at[i] + p.size
+		b.pend(p.hash, &pending{was: &hd, header: header{
+			enc: encFrame, size: p.size, frame: w.id, at: w.at[i], pieces: hd.pieces,
+			stored: w.stored*end/max(w.raw, 1) - w.stored*w.at[i]/max(w.raw, 1),
+		}})
+		if hd.enc != encFrame {
+			r.Packed++
+			r.loosened += hd.stored
+		}
+	}
+	return b.commit()
+}
+
+// dropFrames deletes the frames that nothing refers to: emptied ones, and those
+// of a repack that was killed.
+func (s *Store) dropFrames(ctx context.Context) error {
+	st, err := s.takeStock(ctx)
+	if err != nil {
+		return err
+	}
+	var dead []uint64
+	for id, f := range st.frames {
+		if f.live == 0 {
+			dead = append(dead, id)
+		}
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	// That nothing refers to them must be durable first.
+	if err := s.Sync(); err != nil {
+		return err
+	}
+	for part := range slices.Chunk(dead, chunk) {
+		err := s.update(func(txn *badger.Txn) error {
+			for _, id := range part {
+				if err := txn.Delete(keyFrame(id)); err != nil {
+					return err
+				}
+				s.frames.drop(id)
+			}
+			return nil
+		})
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// editedText changes one of a text's lines.
+func editedText(rnd *rand.Rand, text []byte, n int) []byte {
+	out := bytes.Clone(text)
+	at := rnd.IntN(len(out)/49) * 49
+	copy(out[at:], fmt.Sprintf("%048d", n))
+	return out
+}
+
+// repacked packs what is loose, as Collect does when it is due.
+func repacked(t *testing.T, s *Store) Report {
+	t.Helper()
+	s.tidyMu.Lock()
+	defer s.tidyMu.Unlock()
+	var r Report
+	if err := s.repack(context.Background(), false, &r); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.state.Load().Loose; n != 0 {
+		t.Fatalf("%d bytes are loose after a repack", n)
+	}
+	return r
+}
+
+// Contents survive being packed, packed again with later ones, thinned out,
+// and the closing of the store; the counters stay right all the while.
+func TestRepack(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Unix(0, clock)
+	o := testOptions()
+	o.KeepAge, o.Now = time.Hour, func() time.Time { return now }
+	s := open(t, dir, o)
+	rnd := rand.New(rand.NewPCG(7, 7))
+	texts := map[Hash][]byte{}
+	now0 := map[Path][]byte{}
+	write := func(p Path, text []byte) {
+		now0[p] = text
+		v := apply(t, s, file(OpWrite, p, string(text)))[0]
+		texts[v.Blob] = text
+	}
+	for f := range 12 {
+		write(Path(fmt.Sprintf("dir%d/f%d.go", f%3, f)), noise(rnd, 40+60*f))
+	}
+	large := noise(rnd, 4000) // never in a frame
+	write("large", large)
+	write("empty", []byte{})
+	all := func() {
+		t.Helper()
+		for h, want := range texts {
+			if got, err := s.Content(h); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("content %x: %v, %d bytes instead of %d", h[:4], err, len(got), len(want))
+			}
+		}
+		checked(t, s)
+	}
+	packed := 0
+	for round := range 4 {
+		for n := range 60 {
+			p := Path(fmt.Sprintf("dir%d/f%d.go", n%12%3, n%12))
+			write(p, editedText(rnd, now0[p], 100*round+n))
+			if n%20 == 0 {
+				write("large", editedText(rnd, now0["large"], 100*round+n))
+			}
+		}
+		before := s.Stats().BlobBytes
+		packed += repacked(t, s).Packed
+		if after := s.Stats().BlobBytes; after > before+before/20 { // noise gains nothing
+			t.Fatalf("packing made %d bytes of %d", after, before)
+		}
+		all()
+		if round == 2 {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, dir, o)
+		}
+	}
+	if packed < 200 {
+		t.Fatalf("only %d contents were packed", packed)
+	}
+	if r := repacked(t, s); r.Packed != 0 {
+		t.Fatalf("%d contents were packed twice", r.Packed)
+	}
+
+	now = now.Add(2 * time.Hour)
+	if _, err := s.Prune(context.Background(), 2); err != nil {
+		t.Fatal(err)
+	}
+	for h := range texts {
+		if !s.Has(h) {
+			delete(texts, h)
+		}
+	}
+	if n := len(texts); n < 20 || n > 40 {
+		t.Fatalf("%d contents are left", n)
+	}
+	all()
+	wasted := framesWaste(t, s)
+	if wasted > 0.31 {
+		t.Fatalf("%.0f%% of the frames are waste", 100*wasted)
+	}
+}
+
+// framesWaste is the share of the frames' bytes that nothing needs.
+func framesWaste(t *testing.T, s *Store) float64 {
+	t.Helper()
+	st, err := s.takeStock(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var raw, live int64
+	for _, f := range st.frames {
+		raw, live = raw+f.head.raw, live+f.live
+	}
+	return 1 - float64(live)/float64(max(raw, 1))
+}
+
+// What is purged does not live on in the frames of its neighbours.
+func TestPurgePacked(t *testing.T) {
+	s := fresh(t)
+	rnd := rand.New(rand.NewPCG(3, 3))
+	for n := range 10 {
+		apply(t, s, file(OpWrite, "kept", string(noise(rnd, 50))), file(OpWrite, "secret", string(noise(rnd, 20+n))))
+	}
+	repacked(t, s)
+	p, err := s.Purge(context.Background(), "secret")
+	if err != nil || p.Blobs != 10 {
+		t.Fatalf("%+v %v", p, err)
+	}
+	if w := framesWaste(t, s); w != 0 {
+		t.Fatalf("%.1f%% of the frames are of purged contents", 100*w)
+	}
+	checked(t, s)
+}
+
+// A repack that was killed before anything pointed to its frames leaves nothing
+// behind but what the next one takes away.
+func TestRepackLeftover(t *testing.T) {
+	s := fresh(t)
+	rnd := rand.New(rand.NewPCG(5, 5))
+	apply(t, s, file(OpCreate, "a", string(noise(rnd, 50))), file(OpCreate, "b", string(noise(rnd, 50))))
+	all, err := s.parcels(context.Background(), header.loose)
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%d parcels, %v", len(all), err)
+	}
+	enc, err := newFramer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer enc.Close()
+	if _, err := s.writeFrame(enc, 1, 1, all); err != nil {
+		t.Fatal(err)
+	}
+	checked(t, s)
+	repacked(t, s)
+	st, err := s.takeStock(context.Background())
+	if err != nil || len(st.frames) != 1 || st.frames[2] == nil {
+		t.Fatalf("frames %v, %v", st.frames, err)
+	}
+	checked(t, s)
+}
