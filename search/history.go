@@ -91,7 +91,11 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 	g.SetLimit(x.workers())
 	for _, p := range paths {
 		g.Go(func() error {
-			hits, looked, done := x.pastOf(limited, byPath[p], newMatcher(q, auto.clone(), must))
+			ms := make([]*matcher, max(1, x.workers()/len(paths))) // few files: several workers for each
+			for i := range ms {
+				ms[i] = newMatcher(q, auto.clone(), must)
+			}
+			hits, looked, done := x.pastOf(limited, byPath[p], ms)
 			mu.Lock()
 			defer mu.Unlock()
 			r.Hits = append(r.Hits, hits...)
@@ -121,23 +125,49 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 	return r, nil
 }
 
+// contentLines are the matching lines of contents that were looked at.
+type contentLines map[store.Hash][]Line
+
+// look looks at the contents of versions that are not known yet, in their order,
+// a run of them for each matcher.
+func (x *Index) look(vs []store.Version, known contentLines, ms []*matcher) {
+	var blobs []store.Version
+	for _, v := range vs {
+		if _, ok := known[v.Blob]; !ok && !v.Deleted() && v.Blob != (store.Hash{}) {
+			known[v.Blob] = nil
+			blobs = append(blobs, v)
+		}
+	}
+	found := make([][]Line, len(blobs))
+	var wg sync.WaitGroup
+	for w, part := range shares(len(blobs), len(ms)) {
+		wg.Go(func() {
+			for i := part[0]; i < part[1]; i++ {
+				if content, err := x.corpus.Content(blobs[i].Blob); err == nil && IsText(content) {
+					found[i], _ = ms[w].lines(blobs[i].Path, content, math.MaxInt)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i, v := range blobs {
+		known[v.Blob] = found[i]
+	}
+}
+
 // pastOf goes through one path's versions, oldest first as given.
-func (x *Index) pastOf(ctx context.Context, vs []store.Version, m *matcher) (hits []Past, looked int, done bool) {
+func (x *Index) pastOf(ctx context.Context, vs []store.Version, ms []*matcher) (hits []Past, looked int, done bool) {
 	// Two versions with one content (a chmod, a rename back) are looked at once.
-	known := map[store.Hash][]Line{}
+	known := contentLines{}
+	defer func() { looked = len(known) }()
 	has := func(v store.Version) []Line {
 		if v.Deleted() || v.Blob == (store.Hash{}) {
 			return nil
 		}
-		lines, ok := known[v.Blob]
-		if !ok {
-			looked++
-			if content, err := x.corpus.Content(v.Blob); err == nil && IsText(content) {
-				lines, _ = m.lines(v.Path, content, math.MaxInt)
-			}
-			known[v.Blob] = lines
+		if _, ok := known[v.Blob]; !ok {
+			x.look([]store.Version{v}, known, ms)
 		}
-		return lines
+		return known[v.Blob]
 	}
 	newest := has(vs[len(vs)-1])
 	var run *Past
@@ -149,9 +179,7 @@ func (x *Index) pastOf(ctx context.Context, vs []store.Version, m *matcher) (hit
 			// Contents are kept as differences to their predecessors, so in
 			// the order of time each costs one step; backwards it would cost
 			// the way from the last whole one, each time.
-			for k := max(0, i-pastBlock+1); k < i; k++ {
-				has(vs[k])
-			}
+			x.look(vs[max(0, i-pastBlock+1):i+1], known, ms)
 		}
 		lines := has(vs[i])
 		gained := lines

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -102,6 +103,30 @@ func (b *bench) askAll(ctx context.Context, d *daemon) error {
 	}
 	fmt.Printf("%-44s %.2fx, %.2fx\n", "cachebro against rg, p50", ratio(ours[0], rg[0]), ratio(ours[1], rg[1]))
 	fmt.Printf("%-44s %d (rg -a counts lines of binary files too)\n\n", "queries with another number of lines than rg", differ)
+	return nil
+}
+
+// prompts looks for what the words of prompts are about, as the hook does.
+func (b *bench) prompts(ctx context.Context, d *daemon) error {
+	raw, err := os.ReadFile(filepath.Join(filepath.Dir(b.queries), "ranking.json"))
+	if err != nil {
+		return err
+	}
+	var qs []struct {
+		Ask string `json:"ask"`
+	}
+	if err := json.Unmarshal(raw, &qs); err != nil {
+		return err
+	}
+	var took []time.Duration
+	for _, q := range qs {
+		_, t, err := d.search(ctx, wire.SearchQuery{Pattern: q.Ask, Mode: wire.SearchPrompt, Limit: 40, NoRefresh: true})
+		if err != nil {
+			return err
+		}
+		took = append(took, t)
+	}
+	fmt.Printf("%-44s %s / %s\n", fmt.Sprintf("40 places for each of %d prompts, p50 / p95", len(qs)), ms(at(took, 0.5)), ms(at(took, 0.95)))
 	return nil
 }
 

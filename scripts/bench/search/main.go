@@ -55,7 +55,7 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	defer d.Close()
-	for _, step := range []func(context.Context, *daemon) error{b.firstIndex, b.askAll, b.fresh, b.past} {
+	for _, step := range []func(context.Context, *daemon) error{b.firstIndex, b.askAll, b.prompts, b.past, b.fresh} {
 		if err := step(ctx, d); err != nil {
 			return err
 		}
