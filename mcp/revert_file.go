@@ -47,6 +47,10 @@ var revertFileTool = &tool{
 		case a.Steps == 0:
 			req.Steps = 1
 		}
+		cut, err := c.finishCut(ctx)
+		if err != nil {
+			return nil, err
+		}
 		var p wire.Plan
 		if _, err := c.s.back.ask(ctx, wire.MPlan, req, nil, &p); err != nil {
 			if errors.Is(err, wire.ErrNotFound) && wire.Hint(err) == "" {
@@ -61,7 +65,7 @@ var revertFileTool = &tool{
 		if err != nil {
 			return nil, err
 		}
-		res := text(planText("reverted", p, failed))
+		res := text(cut + planText("reverted", p, failed))
 		res.IsError = done == 0
 		return res, nil
 	},

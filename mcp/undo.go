@@ -51,6 +51,10 @@ func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, 
 	if !req.Last && req.Session == "" && req.Prompt == "" && req.ToolCall == "" && req.Since.IsZero() {
 		req.Last = true
 	}
+	cut, err := c.finishCut(ctx)
+	if err != nil {
+		return nil, err
+	}
 	// The preview journals nothing; only what is then done does.
 	req.DryRun = true
 	var p wire.Plan
@@ -62,7 +66,7 @@ func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, 
 	}
 	files := touched(p)
 	if a.DryRun != nil && *a.DryRun || a.DryRun == nil && files > 1 {
-		return text(planText("would "+kind, p, nil) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
+		return text(cut + planText("would "+kind, p, nil) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
 	}
 	req.DryRun = false
 	p = wire.Plan{}
@@ -73,14 +77,14 @@ func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, 
 		// Somebody wrote between the two questions. The plan that was
 		// journalled is ended without a step.
 		_, _ = c.s.back.ask(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
-		return text(planText("would "+kind, p, nil) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
+		return text(cut + planText("would "+kind, p, nil) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
 	}
 	done, failed, err := c.carryOut(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	back := map[string]string{"undo": "undone", "redo": "redone"}[kind]
-	res := text(planText(back, p, failed) + other(c, kind))
+	res := text(cut + planText(back, p, failed) + other(c, kind))
 	res.IsError = done == 0
 	return res, nil
 }

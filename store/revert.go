@@ -83,7 +83,9 @@ func (s *Store) revertTarget(path Path, steps int, version uint64) (Version, err
 // what they were when seq was the newest version. Only what differs is touched.
 func (s *Store) PlanRestore(paths []Path, seq uint64) (*Plan, error) {
 	p := &Plan{Kind: PlanRestore, Seq: s.Seq(), Title: fmt.Sprintf("as of version %d", seq)}
-	if v, err := s.Version(seq); err == nil {
+	if seq == 0 {
+		p.Title = "as it was before anything was recorded"
+	} else if v, err := s.Version(seq); err == nil {
 		p.Title = fmt.Sprintf("as of %s (version %d)", v.When().Format("2006-01-02 15:04:05"), seq)
 	}
 	changed := map[Path]bool{}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/cmd/cachebro/carry"
 	"cachebro/store/wire"
+	"cachebro/store/wire/carry"
 )
 
 // versionLine is one line of log: number, time, operation, size, who, path.

@@ -8,8 +8,8 @@ import (
 	"os"
 	"strings"
 
-	"cachebro/cmd/cachebro/carry"
 	"cachebro/store/wire"
+	"cachebro/store/wire/carry"
 
 	"github.com/spf13/pflag"
 )
@@ -89,30 +89,9 @@ func (e *env) takeBack(ctx context.Context, t target, c *wire.Client, r wire.Pla
 	return err
 }
 
-// carryOut does the steps and tells the daemon's journal, in batches.
+// carryOut does the steps and tells the daemon's journal.
 func (e *env) carryOut(ctx context.Context, t target, c *wire.Client, plan wire.Plan) (carry.Result, error) {
-	var pending []int
-	flush := func(d wire.PlanDone) error {
-		d.ID, d.Done = plan.ID, pending
-		pending = nil
-		_, err := c.Call(context.WithoutCancel(ctx), wire.MPlanDone, d, nil, nil)
-		return err
-	}
-	fetch := func(ctx context.Context, n int) ([]byte, error) {
-		return c.Call(ctx, wire.MPlanFetch, wire.PlanFetch{ID: plan.ID, N: n}, nil, nil)
-	}
-	res, err := carry.Out(ctx, t.base(), plan, fetch, func(n int) error {
-		if pending = append(pending, n); len(pending) < 64 {
-			return nil
-		}
-		return flush(wire.PlanDone{})
-	})
-	// Who stops it wants no more of it: only what is killed is resumed.
-	finished := err == nil || ctx.Err() != nil
-	if ferr := flush(wire.PlanDone{Failed: res.Failed, Finished: finished}); err == nil && ferr != nil {
-		err = fmt.Errorf("the files are written, but the journal of the plan could not be closed: %w", ferr)
-	}
-	return res, err
+	return carry.Through(ctx, c.Call, t.base(), plan, carry.Work{})
 }
 
 // letters of the preview, as in git status.

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/cmd/cachebro/carry"
 	"cachebro/store/wire"
+	"cachebro/store/wire/carry"
 )
 
 // logPrinter writes the history for people: versions as they come, gaps and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"cachebro/cmd/cachebro/project"
 	"cachebro/store/wire"
@@ -178,6 +179,7 @@ that differ are written. Without a PATH: the whole tree.
 Examples:
   cachebro restore src --at 12:40
   cachebro restore --at 10m --dry-run
+  cachebro restore --at session-start --session last
   cachebro restore --at '#812'`,
 		run: runRestore,
 	}
@@ -185,7 +187,8 @@ Examples:
 
 func runRestore(ctx context.Context, e *env) error {
 	fs := e.flags()
-	at := fs.String("at", "", "a time (12:40), an age (10m) or #SEQ")
+	at := fs.String("at", "", "a time (12:40), an age (10m), #SEQ or session-start")
+	session := fs.String("session", "last", "whose start session-start means: a session's id, or last")
 	dir := fs.String("dir", ".", "the project")
 	f := addPlanFlags(fs, true)
 	args, err := e.parse(fs, 0, -1)
@@ -196,7 +199,11 @@ func runRestore(ctx context.Context, e *env) error {
 		return e.usagef("restore: --at is missing: to which moment?")
 	}
 	r := wire.PlanRequest{Kind: "restore"}
-	if r.At, err = e.versionFlag("at", *at); err != nil {
+	if strings.EqualFold(*at, "session-start") {
+		r.Session = *session
+	} else if fs.Changed("session") {
+		return e.usagef("restore: --session goes with --at session-start")
+	} else if r.At, err = e.versionFlag("at", *at); err != nil {
 		return err
 	}
 	if r.At.Number != 0 {

@@ -6,8 +6,8 @@ import (
 	"sort"
 	"strings"
 
-	"cachebro/cmd/cachebro/carry"
 	"cachebro/store/wire"
+	"cachebro/store/wire/carry"
 )
 
 // changedFile sums up what happened to one path.

@@ -56,6 +56,7 @@ type Daemon struct {
 	contents    *contents
 	classes     classes
 	plans       planTable
+	resting     rest
 	stubs       stubTable
 	ingest      *ingester
 	source      *source

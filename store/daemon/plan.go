@@ -17,6 +17,8 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
+	release := d.index.Hold()
+	defer release()
 	d.ingest.waitHead(ctx, queryWait)
 	if q.Kind == resumeKind {
 		return d.resumePlan(q.Plan, r.Peer.PID)
@@ -25,6 +27,7 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if err != nil {
 		return nil, nil, err
 	}
+	d.indexRest(len(p.Steps))
 	if !q.DryRun && len(p.Steps) > 0 {
 		if err := d.store.BeginPlan(ctx, p); err != nil {
 			return nil, nil, err
@@ -148,7 +151,7 @@ func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest) (*store.Pl
 			seq = v.Seq
 		}
 	default:
-		err = wire.Errorf(wire.ErrBadRequest, "give --at TIME, a version, or SESSION-START", "say what moment is to be restored")
+		err = wire.Errorf(wire.ErrBadRequest, "give --at TIME, a version, or session-start", "say what moment is to be restored")
 	}
 	if err != nil {
 		return nil, err
@@ -217,21 +220,36 @@ func (t *planTable) put(p *store.Plan) map[int]store.Hash {
 	return m
 }
 
-func (d *Daemon) planFetch(_ context.Context, q wire.PlanFetch) (wire.Empty, []byte, error) {
+// fetchBytes is how much of several contents goes into one answer.
+const fetchBytes = 1 << 20
+
+func (d *Daemon) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanContents, []byte, error) {
+	var out wire.PlanContents
 	blobs, ok := d.plans.get(q.ID)
 	if !ok {
 		p, err := d.store.LookupPlan(q.ID)
 		if err != nil {
-			return wire.Empty{}, nil, err
+			return out, nil, err
 		}
 		blobs = d.plans.put(&p)
 	}
-	h, ok := blobs[q.N]
-	if !ok {
-		return wire.Empty{}, nil, wire.Errorf(wire.ErrNotFound, "", "step %d of plan %s writes nothing", q.N, q.ID)
+	d.indexRest(len(blobs))
+	var body []byte
+	for i, n := range q.N {
+		h, ok := blobs[n]
+		if !ok {
+			return out, nil, wire.Errorf(wire.ErrNotFound, "", "step %d of plan %s writes nothing", n, q.ID)
+		}
+		b, err := d.store.Content(h)
+		if i > 0 && (err != nil || len(body)+len(b) > fetchBytes) {
+			break // it is asked for again, by itself
+		}
+		if err != nil {
+			return out, nil, err
+		}
+		body, out.Sizes = append(body, b...), append(out.Sizes, len(b))
 	}
-	b, err := d.store.Content(h)
-	return wire.Empty{}, b, err
+	return out, body, nil
 }
 
 func (d *Daemon) planDone(ctx context.Context, r *wire.Request) (any, []byte, error) {
@@ -244,6 +262,7 @@ func (d *Daemon) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 			return nil, nil, err
 		}
 	}
+	d.indexRest(len(q.Done))
 	if !q.Finished {
 		return wire.Empty{}, nil, nil
 	}
@@ -261,6 +280,43 @@ func (d *Daemon) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 		return nil, nil, err
 	}
 	return wire.Empty{}, nil, d.rolledBack(q.ID)
+}
+
+const (
+	// manySteps of a plan make the index wait, until restIndex after the last
+	// that was heard of it: to index thousands of files while they are written
+	// took as long as to write them.
+	manySteps = 200
+	restIndex = 2 * time.Second
+)
+
+// rest is a hold on the index that ends by itself.
+type rest struct {
+	// mu guards what follows.
+	mu      sync.Mutex
+	release func()
+	timer   *time.Timer
+}
+
+// indexRest is called for each request of a client that carries out a plan.
+func (d *Daemon) indexRest(steps int) {
+	r := &d.resting
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.release != nil:
+		r.timer.Reset(restIndex)
+	case steps >= manySteps:
+		r.release = d.index.Hold()
+		r.timer = time.AfterFunc(restIndex, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.release != nil {
+				r.release()
+				r.release = nil
+			}
+		})
+	}
 }
 
 // lookAtPlan makes versions of what a client wrote where no mount has seen it.

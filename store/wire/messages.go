@@ -21,7 +21,7 @@ const (
 	MBlame      = "blame"       // ShowQuery → BlameAnswer, body: the text; who wrote which of its lines
 	MPlan       = "plan"        // PlanRequest → Plan: revert, undo, redo, restore; nothing is written yet
 	MPlanOpen   = "plan.open"   // Empty → OpenPlans: what was left half-done
-	MPlanFetch  = "plan.fetch"  // PlanFetch → Empty, body: content to write for one step
+	MPlanFetch  = "plan.fetch"  // PlanFetch → PlanContents, body: the contents
 	MPlanDone   = "plan.done"   // PlanDone → Empty: what the client wrote
 	MRead       = "read"        // ReadRequest → ReadAnswer, body: the text for the reader
 	MShown      = "shown"       // Shown → ShownAnswer, body: delivered text: pending entry under a tool_use_id
@@ -326,10 +326,17 @@ type Conflict struct {
 	Time  time.Time `json:"time,omitzero"`
 }
 
-// PlanFetch asks for the content of one step.
+// PlanFetch asks for the contents of steps. The answer has at least the first,
+// and as many of the others as are small.
 type PlanFetch struct {
 	ID string `json:"id"`
-	N  int    `json:"n"`
+	N  []int  `json:"n"`
+}
+
+// PlanContents: the body is the contents of the first steps asked for, one
+// behind the other.
+type PlanContents struct {
+	Sizes []int `json:"sizes"`
 }
 
 // PlanDone reports one or more steps; Finished ends the plan.

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"syscall"
-	"time"
 
 	"cachebro/store/wire"
 )
@@ -58,23 +57,36 @@ func valid(name string) bool {
 	return name != "" && name[0] != '/' && path.Clean(name) == name && name != "." && name != ".." && (len(name) < 3 || name[:3] != "../")
 }
 
-func (w *worker) do(ctx context.Context, fetch Fetch) error {
-	if err := w.expect(); err != nil {
-		return err
+// direct: nothing may be there, and what is written is small. It is written
+// under its own name at once, which tells whether nothing is there; a killed
+// process can leave no more than its beginning. Large ones are renamed into
+// their place: they may take long.
+func (w *worker) direct() bool {
+	return w.step.Do == "write" && w.step.Expect == "absent" && w.step.Size <= 1<<20
+}
+
+func (w *worker) do(ctx context.Context, content func() ([]byte, error)) error {
+	if !w.direct() {
+		if err := w.expect(); err != nil {
+			return err
+		}
 	}
 	if w.plan.Resume { // what a killed process had begun
 		_ = w.root.Remove(w.temporary())
 	}
 	switch w.step.Do {
 	case "write":
-		content, err := fetch(ctx, w.step.N)
+		b, err := content()
 		if err != nil {
 			return err
 		}
-		if w.step.Hash != "" && hashOf(content) != w.step.Hash {
+		if w.step.Hash != "" && hashOf(b) != w.step.Hash {
 			return errors.New("the stored content does not have the hash that the plan names")
 		}
-		return w.write(content)
+		if w.direct() {
+			return w.create(b)
+		}
+		return w.write(b)
 	case "delete":
 		return w.root.Remove(w.name)
 	case "rmdir":
@@ -251,114 +263,4 @@ func (w *worker) symlink() error {
 		return err
 	}
 	return nil
-}
-
-func (w *worker) write(content []byte) error {
-	old, err := w.root.Lstat(w.name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if old != nil && old.IsDir() {
-		return fmt.Errorf("is a directory: %w", errChanged)
-	}
-	if old != nil && old.Mode().IsRegular() && links(old) > 1 && !w.step.Apart {
-		return w.finish(w.name, os.O_WRONLY|os.O_TRUNC, content, old)
-	}
-	tmp := w.temporary()
-	if err := w.finish(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, content, old); err != nil {
-		_ = w.root.Remove(tmp)
-		return err
-	}
-	if err := w.root.Rename(tmp, w.name); err != nil {
-		_ = w.root.Remove(tmp)
-		return err
-	}
-	return nil
-}
-
-// finish writes name completely: owner, content, mode, time, in this order,
-// because changing the owner clears set-user-id bits and writing the time. The
-// mode is usually right from the creation on; a chmod would be one more version.
-func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo) error {
-	m := mode(w.step.Mode)
-	if w.step.Mode == 0 {
-		m = 0o644
-		if old != nil {
-			m = old.Mode()
-		}
-	}
-	f, err := w.root.OpenFile(name, flag, m.Perm())
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := w.owner(f, old); err != nil {
-		return err
-	}
-	if _, err := f.Write(content); err != nil {
-		return err
-	}
-	const bits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if fi.Mode()&bits != m&bits {
-		if err := f.Chmod(m & bits); err != nil {
-			return err
-		}
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	if w.step.Mtime != 0 {
-		return w.root.Chtimes(name, time.Time{}, time.Unix(0, w.step.Mtime))
-	}
-	return nil
-}
-
-// owner keeps the file's owner when root takes something back for a user: that
-// of the file that is replaced, else of its directory.
-func (w *worker) owner(f *os.File, old fs.FileInfo) error {
-	st := w.owned
-	if st == nil {
-		return nil // not root, who alone may
-	}
-	if old != nil {
-		st, _ = old.Sys().(*syscall.Stat_t)
-	}
-	if st == nil || st.Uid == 0 && st.Gid == 0 {
-		return nil
-	}
-	return f.Chown(int(st.Uid), int(st.Gid))
-}
-
-func links(fi fs.FileInfo) uint64 {
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		return uint64(st.Nlink)
-	}
-	return 1
-}
-
-// perm is a file's permission bits as st_mode has them, special ones included.
-func perm(fi fs.FileInfo) uint32 { return uint32(fi.Mode().Perm()) | special(fi.Mode()) }
-
-// mode turns st_mode's permission bits into Go's, special bits included.
-func mode(st uint32) fs.FileMode {
-	m := fs.FileMode(st & 0o777)
-	for bit, goBit := range map[uint32]fs.FileMode{syscall.S_ISUID: fs.ModeSetuid, syscall.S_ISGID: fs.ModeSetgid, syscall.S_ISVTX: fs.ModeSticky} {
-		if st&bit != 0 {
-			m |= goBit
-		}
-	}
-	return m
-}
-
-func special(m fs.FileMode) (st uint32) {
-	for bit, goBit := range map[uint32]fs.FileMode{syscall.S_ISUID: fs.ModeSetuid, syscall.S_ISGID: fs.ModeSetgid, syscall.S_ISVTX: fs.ModeSticky} {
-		if m&goBit != 0 {
-			st |= bit
-		}
-	}
-	return st
 }

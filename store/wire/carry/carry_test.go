@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"cachebro/store/wire"
 )
@@ -14,14 +15,14 @@ import (
 // out runs one plan in dir; contents are those of the write steps, by number.
 func out(t *testing.T, dir string, contents map[int]string, steps ...wire.PlanStep) Result {
 	t.Helper()
-	fetch := func(_ context.Context, n int) ([]byte, error) {
-		if c, ok := contents[n]; ok {
-			return []byte(c), nil
+	fetch := func(_ context.Context, ns []int) ([][]byte, error) {
+		if c, ok := contents[ns[0]]; ok {
+			return [][]byte{[]byte(c)}, nil
 		}
 		return nil, errors.New("no such content")
 	}
 	var told []int
-	res, err := Out(t.Context(), dir, wire.Plan{ID: "p1", Steps: steps}, fetch, func(n int) error { told = append(told, n); return nil })
+	res, err := Out(t.Context(), dir, wire.Plan{ID: "p1", Steps: steps}, Work{Fetch: fetch, After: func(n int) error { told = append(told, n); return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,5 +202,38 @@ func TestWrongStoredContentIsRefused(t *testing.T) {
 	res := out(t, dir, map[int]string{1: "rotten"}, wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Hash: hashOf([]byte("good"))})
 	if len(res.Failed) != 1 || !strings.Contains(res.Failed[0].Why, "hash") || read(t, dir, "a") != "now" {
 		t.Fatalf("%+v", res)
+	}
+}
+
+// A process that is killed while it writes a file under its own name leaves the
+// beginning: who resumes the plan writes it anew. Another text is not touched,
+// and without a resumed plan nothing that is there is.
+func TestResumeOfABegunFile(t *testing.T) {
+	for _, c := range []struct {
+		name, there string
+		resume      bool
+		want        string
+	}{
+		{"beginning", "con", true, "content"},
+		{"empty", "", true, "content"},
+		{"whole, without its time", "content", true, "content"},
+		{"another", "other", true, "other"},
+		{"not resumed", "con", false, "con"},
+	} {
+		dir := t.TempDir()
+		write(t, c.there, dir, "f")
+		at := time.Unix(1600000000, 5000)
+		step := wire.PlanStep{N: 1, Do: "write", Path: []byte("f"), Mode: 0o644, Expect: "absent", Hash: hashOf([]byte("content")), Size: 7, Mtime: at.UnixNano()}
+		p := wire.Plan{ID: "p1", Begun: time.Now(), Resume: c.resume, Steps: []wire.PlanStep{step}}
+		res, err := Out(t.Context(), dir, p, Work{
+			Fetch: func(context.Context, []int) ([][]byte, error) { return [][]byte{[]byte("content")}, nil },
+			After: func(int) error { return nil },
+		})
+		if err != nil || read(t, dir, "f") != c.want || (len(res.Done) == 1) != (c.want == "content") {
+			t.Errorf("%s: %v %+v, %q", c.name, err, res, read(t, dir, "f"))
+		}
+		if fi, err := os.Stat(filepath.Join(dir, "f")); err != nil || fi.ModTime().Equal(at) != (c.want == "content") {
+			t.Errorf("%s: time %v, %v", c.name, fi.ModTime(), err)
+		}
 	}
 }

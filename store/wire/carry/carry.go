@@ -16,9 +16,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Fetch returns the content for step n of the plan. It is called by several
-// goroutines at once.
-type Fetch func(ctx context.Context, n int) ([]byte, error)
+// Work is what Out needs of others. Its functions, except After, are called by
+// several goroutines at once.
+type Work struct {
+	// Fetch returns the contents for the first of these steps of the plan, in
+	// order, at least one; the others are asked for again.
+	Fetch func(ctx context.Context, ns []int) ([][]byte, error)
+	// After is called after each step that was done, so that the daemon's
+	// journal keeps up, by one goroutine at a time; its error ends the work.
+	After func(n int) error
+	// Lock keeps others of this process from a path; may be nil.
+	Lock func(path string) (unlock func())
+}
 
 // Result says which steps were done and which were not, with the reason.
 type Result struct {
@@ -39,17 +48,15 @@ const (
 
 // Out carries out the plan's steps below dir, in order as far as the order
 // matters: contents and links of different files are written side by side,
-// everything else waits for what stands before it. after is called after each
-// step that was done, so that the daemon's journal keeps up, by one goroutine
-// at a time; its error ends the work, as a cancelled ctx does. The Result is
-// complete in any case. Of a plan that is resumed, steps whose result is there
-// already count as done.
-func Out(ctx context.Context, dir string, p wire.Plan, fetch Fetch, after func(n int) error) (Result, error) {
+// everything else waits for what stands before it. A cancelled ctx ends the
+// work. The Result is complete in any case. Of a plan that is resumed, steps
+// whose result is there already count as done.
+func Out(ctx context.Context, dir string, p wire.Plan, work Work) (Result, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return Result{}, fmt.Errorf("open the project: %w", err)
 	}
-	c := &carrier{plan: &p, fetch: fetch, after: after, places: newPlaces(root), done: map[int]bool{}}
+	c := &carrier{plan: &p, work: work, places: newPlaces(root), done: map[int]bool{}}
 	defer c.places.close()
 	for _, n := range p.Done {
 		c.done[n] = true
@@ -66,12 +73,11 @@ func Out(ctx context.Context, dir string, p wire.Plan, fetch Fetch, after func(n
 // carrier is one plan under way.
 type carrier struct {
 	plan   *wire.Plan
-	fetch  Fetch
-	after  func(n int) error
+	work   Work
 	places *places
 	done   map[int]bool // by an earlier attempt
 
-	// mu guards res and serialises after.
+	// mu guards res and serialises work.After.
 	mu  sync.Mutex
 	res Result
 }
@@ -94,10 +100,13 @@ func (c *carrier) together(steps []wire.PlanStep) int {
 	return len(steps)
 }
 
+// piece is how many steps one goroutine does, and fetches the contents for, at
+// a time.
+const piece = 32
+
 // batch finds the directories of its steps one after the other, then does the
 // steps, those of one directory by one goroutine as far as that is fair.
 func (c *carrier) batch(ctx context.Context, steps []wire.PlanStep) error {
-	const piece = 16
 	var pieces [][]*worker
 	open := map[*os.Root]int{} // place → its last piece
 	for i := range steps {
@@ -117,8 +126,11 @@ func (c *carrier) batch(ctx context.Context, steps []wire.PlanStep) error {
 		}
 		k, ok := open[w.root]
 		if !ok || len(pieces[k]) >= piece {
-			k = len(pieces)
-			pieces, open[w.root] = append(pieces, nil), k
+			if k = len(pieces) - 1; k < 0 || len(pieces[k]) >= piece {
+				k++
+				pieces = append(pieces, nil)
+			}
+			open[w.root] = k
 		}
 		pieces[k] = append(pieces[k], w)
 	}
@@ -126,11 +138,12 @@ func (c *carrier) batch(ctx context.Context, steps []wire.PlanStep) error {
 	g.SetLimit(inFlight)
 	for _, ws := range pieces {
 		g.Go(func() error {
-			for _, w := range ws {
+			s := supply{fetch: c.work.Fetch, of: ws}
+			for i, w := range ws {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				if err := c.ended(w, w.do(ctx, c.fetch)); err != nil {
+				if err := c.ended(w, c.do(ctx, w, &s, i)); err != nil {
 					return err
 				}
 			}
@@ -142,6 +155,49 @@ func (c *carrier) batch(ctx context.Context, steps []wire.PlanStep) error {
 	return err
 }
 
+// do is one step, alone with its path.
+func (c *carrier) do(ctx context.Context, w *worker, s *supply, i int) error {
+	if c.work.Lock != nil {
+		defer c.work.Lock(string(w.step.Path))()
+	}
+	return w.do(ctx, func() ([]byte, error) { return s.get(ctx, i) })
+}
+
+// supply fetches the contents of a piece, as many at once as come.
+type supply struct {
+	fetch func(context.Context, []int) ([][]byte, error)
+	of    []*worker
+	have  map[int][]byte
+}
+
+// get is the content for the piece's step i.
+func (s *supply) get(ctx context.Context, i int) ([]byte, error) {
+	n := s.of[i].step.N
+	b, ok := s.have[n]
+	if !ok {
+		var ns []int
+		for _, w := range s.of[i:] {
+			if w.step.Do == "write" {
+				ns = append(ns, w.step.N)
+			}
+		}
+		all, err := s.fetch(ctx, ns)
+		if err == nil && (len(all) == 0 || len(all) > len(ns)) {
+			err = fmt.Errorf("%d contents came for %d steps", len(all), len(ns))
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.have = map[int][]byte{}
+		for i, b := range all {
+			s.have[ns[i]] = b
+		}
+		b = all[0]
+	}
+	delete(s.have, n)
+	return b, nil
+}
+
 // ended notes how a step went; its own error is one that ends the plan.
 func (c *carrier) ended(w *worker, err error) error {
 	if errors.Is(err, context.Canceled) {
@@ -149,12 +205,12 @@ func (c *carrier) ended(w *worker, err error) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil && !(c.plan.Resume && w.there()) {
+	if err != nil && !(c.plan.Resume && w.there()) || err != nil && w.stamp() != nil {
 		c.res.Failed = append(c.res.Failed, wire.Conflict{Path: w.step.Path, Why: reason(err)})
 		return nil
 	}
 	c.res.Done = append(c.res.Done, w.step.N)
-	return c.after(w.step.N)
+	return c.work.After(w.step.N)
 }
 
 // reason is an error without the path, which is shown beside it.

@@ -10,10 +10,11 @@
 // followed, wherever it stands in the path.
 //
 // A file is written beside its place and renamed over it, with its exact mode.
-// Only a file with several names (hard links) is written in place, for a rename
-// would cut it off from the others.
+// A small one that is not there is written under its own name, which is half the
+// work for everybody; a file with several names (hard links) is written in
+// place, for a rename would cut it off from the others.
 //
 // Steps for different files are under way at once; a plan belongs to one
 // process. When that is killed, another one resumes the plan: what it had begun
-// to write is recognised by its name and begun anew, and what is there counts.
+// to write is recognised by its name, or as a beginning, and begun anew, and what is there counts.
 package carry
