@@ -2,6 +2,7 @@ package ignore
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,11 @@ type snapshot struct {
 	repo   *repo // that the root belongs to, or nil
 	global []pattern
 	dirs   *sync.Map // path → *dir
+
+	// mu is held for reading while a directory's rules are read into dirs, and
+	// for writing while some are dropped: else what was just being read would
+	// come back after it.
+	mu sync.RWMutex
 }
 
 // dir is what is known of one directory. Immutable.
@@ -80,9 +86,27 @@ func (s *snapshot) indexed(in *dir, p string) bool {
 	return in.repo != nil && in.repo.has(p, s.clock())
 }
 
-// Reload forgets the rules, because a file with rules changed: see IsRuleFile.
-// They are read again when they are asked for.
-func (m *Matcher) Reload(string) {
+// Reload forgets the rules that a changed file may decide: see IsRuleFile. They
+// are read again when they are asked for. A file of a directory says nothing of
+// others, and a big tree of packages has thousands of such files.
+func (m *Matcher) Reload(p string) {
+	dir, base := path.Split(p)
+	dir = strings.TrimSuffix(dir, "/")
+	if s := m.now.Load(); dir != "" {
+		switch base {
+		case ".gitignore", ".cachebroignore", "CACHEDIR.TAG", "pyvenv.cfg":
+			s.drop(dir, true)
+			return
+		case "exclude", ".git":
+		default: // decides of directories that stand beside it
+			for name, beside := range builtIn {
+				if slices.Contains(beside, base) {
+					s.dropKnown(dir + "/" + name)
+				}
+			}
+			return
+		}
+	}
 	m.load.Lock()
 	defer m.load.Unlock()
 	m.now.Store(m.build())
@@ -90,17 +114,35 @@ func (m *Matcher) Reload(string) {
 
 // Forget drops what is known of a directory and what was in it: it was renamed
 // or removed, and another may take its name.
-func (m *Matcher) Forget(p string, andBelow bool) {
-	dirs := m.now.Load().dirs
-	dirs.Delete(p)
+func (m *Matcher) Forget(p string, andBelow bool) { m.now.Load().drop(p, andBelow) }
+
+// drop takes a directory out of the cache.
+func (s *snapshot) drop(p string, andBelow bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dirs.Delete(p)
 	if andBelow {
-		dirs.Range(func(k, _ any) bool {
-			if strings.HasPrefix(k.(string), p+"/") {
-				dirs.Delete(k)
-			}
-			return true
-		})
+		s.dropBelow(p)
 	}
+}
+
+// dropKnown drops a directory and what is below, unless it was never asked for.
+func (s *snapshot) dropKnown(p string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.dirs.LoadAndDelete(p); ok {
+		s.dropBelow(p)
+	}
+}
+
+// dropBelow needs mu.
+func (s *snapshot) dropBelow(p string) {
+	s.dirs.Range(func(k, _ any) bool {
+		if strings.HasPrefix(k.(string), p+"/") {
+			s.dirs.Delete(k)
+		}
+		return true
+	})
 }
 
 // underGit reports whether a path is .git or below one.
@@ -130,6 +172,16 @@ func (s *snapshot) dir(p string) *dir {
 	if d, ok := s.dirs.Load(p); ok {
 		return d.(*dir)
 	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.read(p)
+}
+
+// read is dir for who holds mu.
+func (s *snapshot) read(p string) *dir {
+	if d, ok := s.dirs.Load(p); ok {
+		return d.(*dir)
+	}
 	d := &dir{path: p}
 	if p == "." {
 		d.path, d.repo, d.top = "", s.repo, true
@@ -152,7 +204,7 @@ func (s *snapshot) dir(p string) *dir {
 // enter classifies a directory below the root and finds its repository.
 func (s *snapshot) enter(d *dir) {
 	p := d.path
-	d.up = s.dir(path.Dir(p))
+	d.up = s.read(path.Dir(p))
 	d.repo = d.up.repo
 	d.class, d.own = s.classify(d.up, path.Base(p), p, true)
 	if d.own || !s.source.exists(p+"/.git") {

@@ -117,6 +117,50 @@ func TestForget(t *testing.T) {
 	want(t, m, map[string]Class{"a/x.o": Tracked, "a/sub/x.o": Tracked, "b/x.o": Ignored, "b/sub/x.o": Ignored})
 }
 
+// TestReloadOfOneDirectory: a file with rules that comes or goes below the root
+// makes the matcher forget as little as it may, and still it answers like one
+// that was made afterwards.
+func TestReloadOfOneDirectory(t *testing.T) {
+	files := map[string]string{".gitignore": "node_modules/\ntarget/\ncache/\n*.o\n"}
+	paths := []string{"a.o"}
+	for _, d := range []string{"p", "p/q", "p/q/r", "s"} {
+		for _, name := range []string{"f.txt", "f.o", "node_modules/x/y.js", "target/z.txt", "cache/c.txt"} {
+			files[d+"/"+name] = "x"
+			paths = append(paths, d+"/"+name)
+		}
+	}
+	root := tree(t, files)
+	git(t, root, "", "init", "-q")
+	m := open(t, root, Options{})
+	rules := map[string]string{".gitignore": "*.txt\n!f.o\n", ".cachebroignore": "f.*\n", "package.json": "{}", "Cargo.toml": "", "cache/CACHEDIR.TAG": "Signature"}
+	for _, d := range []string{"p/q", "p", "s", "p/q/r"} {
+		for name, text := range rules {
+			for _, gone := range []bool{false, true} {
+				for _, p := range paths {
+					m.Class(p, false)
+				}
+				if rule := filepath.Join(root, d, name); gone {
+					if err := os.Remove(rule); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					put(t, root, d+"/"+name, text)
+				}
+				if !IsRuleFile(d + "/" + name) {
+					t.Fatalf("%s/%s is no file with rules", d, name)
+				}
+				m.Reload(d + "/" + name)
+				fresh := open(t, root, Options{})
+				for _, p := range paths {
+					if got, want := m.Class(p, false), fresh.Class(p, false); got != want {
+						t.Errorf("%s/%s, gone %v: %s is %v, want %v", d, name, gone, p, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // Conflicts, and an index with directories in it.
 func TestOddIndexes(t *testing.T) {
 	ix := &tracked{names: "a/b/c", begins: []uint32{0, 2, 4}} // "a/", "b/", "c"

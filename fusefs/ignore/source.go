@@ -14,7 +14,8 @@ const maxRules = 4 << 20
 // source reads the project's files by the descriptor of its root.
 type source struct {
 	root *os.Root
-	abs  string // the root's path, "" if unknown; never opened, only compared
+	fd   *os.File // of the root, where files are opened beneath it in one step; or nil
+	abs  string   // the root's path, "" if unknown; never opened, only compared
 }
 
 // New returns a Matcher over the directory dir, which must stay open as long
@@ -33,18 +34,29 @@ func New(dir *os.File, o Options) (*Matcher, error) {
 			abs = ""
 		}
 	}
-	m := &Matcher{source: &source{root: root, abs: filepath.Clean(abs)}, opt: o}
+	m := &Matcher{source: &source{root: root, fd: openDir(root), abs: filepath.Clean(abs)}, opt: o}
 	m.now.Store(m.build())
 	return m, nil
 }
 
-// Close releases the Matcher's own descriptor.
-func (m *Matcher) Close() error { return m.source.root.Close() }
+// Close releases the Matcher's own descriptors.
+func (m *Matcher) Close() error {
+	if m.source.fd != nil {
+		m.source.fd.Close()
+	}
+	return m.source.root.Close()
+}
 
 // file reads a file of the project; nil when it cannot be read.
 func (s *source) file(name string) []byte {
-	f, err := s.root.Open(name)
-	if err != nil {
+	f, known := s.beneath(name, false)
+	if !known {
+		var err error
+		if f, err = s.root.Open(name); err != nil {
+			return nil
+		}
+	}
+	if f == nil {
 		return nil
 	}
 	defer f.Close()
@@ -109,6 +121,12 @@ func readAll(f *os.File, limit int64) []byte {
 }
 
 func (s *source) exists(name string) bool {
+	if f, known := s.beneath(name, true); known {
+		if f != nil {
+			f.Close()
+		}
+		return f != nil
+	}
 	_, err := s.root.Lstat(name)
 	return err == nil
 }

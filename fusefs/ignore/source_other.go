@@ -1,0 +1,10 @@
+//go:build !linux
+
+package ignore
+
+import "os"
+
+func openDir(*os.Root) *os.File { return nil }
+
+// beneath is what Linux has.
+func (s *source) beneath(string, bool) (*os.File, bool) { return nil, false }
