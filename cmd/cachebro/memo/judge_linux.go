@@ -99,6 +99,8 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 			name = r.rel(path)
 		}
 		switch class := r.class(c, path, where, now.Kind == dir); {
+		case where != inside && o.own && now.Kind == dir && r.places.towardsFree(path):
+			return s, false
 		case where != inside:
 			r.refuseLocked("wrote " + name + ", outside of the project")
 		case class == ignore.Tracked && now.Kind != dir:

@@ -92,5 +92,15 @@ func (p *Places) of(path string) place {
 	return outside
 }
 
+// towardsFree: a directory on the way to a cache, which whoever fills it makes.
+func (p *Places) towardsFree(path string) bool {
+	for _, d := range p.free {
+		if under(d, path) {
+			return true
+		}
+	}
+	return false
+}
+
 // above: the path is a directory on the way to the project.
 func (p *Places) above(path string) bool { return under(p.Root, path) && path != p.Root }

@@ -51,7 +51,7 @@ func Decode(b []byte) (Record, error) {
 		return r, err
 	}
 	for _, s := range r.Seen {
-		if s.Inside == filepath.IsAbs(s.Path) || s.Path != "" && filepath.Clean(s.Path) != s.Path {
+		if s.Inside == filepath.IsAbs(s.Path) || s.Inside && s.Path != "" && !filepath.IsLocal(s.Path) {
 			return r, errors.New("a path that cannot be")
 		}
 	}
