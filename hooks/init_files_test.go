@@ -2,9 +2,12 @@ package hooks
 
 import (
 	"bytes"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -116,4 +119,50 @@ func TestProjectScopeAndDetection(t *testing.T) {
 		}
 	}
 	golden(t, "clients.golden", all.String())
+}
+
+// TestHandMadeFiles: what init makes of each hand-made file, to the byte. The
+// golden file is to be read by people: "<CR>" and "<BOM>" stand for what cannot
+// be seen.
+func TestHandMadeFiles(t *testing.T) {
+	all := maps.Clone(configs)
+	maps.Copy(all, broken)
+	var out strings.Builder
+	show := func(b []byte) {
+		text := strings.NewReplacer("\r", "<CR>", "\xef\xbb\xbf", "<BOM>").Replace(string(b))
+		for line := range strings.Lines(text) {
+			out.WriteString("  | " + line)
+		}
+		if !strings.HasSuffix(text, "\n") {
+			out.WriteString("<no final newline>\n")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		s := testSetup(t)
+		path := filepath.Join(s.Home, ".codeium", "windsurf", "mcp_config.json")
+		fmt.Fprintf(&out, "== %s\n", name)
+		if text := all[name]; text != "\x00" {
+			writeFile(t, path, text)
+			show([]byte(text))
+		}
+		err := do(t, s, PlanInit, "windsurf")
+		if err != nil {
+			fmt.Fprintf(&out, "-> error: %s\n\n", strings.ReplaceAll(err.Error(), s.Home, "~"))
+			if b, err := os.ReadFile(path); err != nil || string(b) != all[name] {
+				t.Errorf("%s was touched: %q, %v", name, b, err)
+			}
+			continue
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.WriteString("->\n")
+		show(b)
+		out.WriteString("\n")
+	}
+	if len(all) < 30 {
+		t.Errorf("%d files", len(all))
+	}
+	golden(t, "handmade.golden", out.String())
 }
