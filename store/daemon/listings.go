@@ -34,6 +34,14 @@ func (c *contents) Content(h store.Hash) ([]byte, error) {
 	return c.store.Content(h)
 }
 
+// Has implements shown.Contents.
+func (c *contents) Has(h store.Hash) bool {
+	c.mu.Lock()
+	_, ok := c.listings[h]
+	c.mu.Unlock()
+	return ok || c.store.Has(h)
+}
+
 // keep remembers a listing, or a text that may not be in the log yet, and
 // returns its hash. b must not change any more.
 func (c *contents) keep(b []byte) store.Hash {

@@ -18,9 +18,12 @@ type Script struct {
 
 // Compare finds a short edit script from old to new.
 func Compare(old, new []byte) *Script {
-	s := &Script{Old: Lines(old), New: Lines(new)}
-	s.Edits = compareLines(s.Old, s.New)
-	return s
+	return CompareLines(Lines(old), Lines(new))
+}
+
+// CompareLines is Compare for texts that were split before.
+func CompareLines(old, new [][]byte) *Script {
+	return &Script{Old: old, New: new, Edits: compareLines(old, new)}
 }
 
 // WithEdits makes a script from edits found earlier for the same two texts.

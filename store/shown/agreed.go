@@ -79,19 +79,14 @@ func (c *chooser) sameLines(h store.Hash) (bool, error) {
 	if h == (store.Hash{}) {
 		return false, nil
 	}
-	b, err := c.s.contents.Content(h)
-	if err != nil {
-		return false, nil
-	}
 	v, err := c.view()
 	if err != nil {
 		return false, err
 	}
-	rendering := store.RenderRaw
-	if c.q.Rewrite != nil {
-		rendering = c.q.Rewrite.Rendering
+	old := c.s.old(h, c.rendering())
+	if old == nil {
+		return false, nil
 	}
-	old := look(b, rendering)
 	if !old.valid || !v.valid || old.binary || v.binary || old.rendering != v.rendering || old.total < c.last {
 		return false, nil
 	}

@@ -15,24 +15,19 @@ const maxRows = 200
 // compare returns the script from an earlier content to the current one; nil
 // if there is none that a reader could rely on.
 func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
-	b, err := c.s.contents.Content(base)
-	if err != nil {
-		// Pruned or damaged: full text, not a failure.
-		return nil, nil
-	}
 	v, err := c.view()
 	if err != nil {
 		return nil, err
 	}
-	rendering := store.RenderRaw
-	if c.q.Rewrite != nil {
-		rendering = c.q.Rewrite.Rendering
+	old := c.s.old(base, c.rendering())
+	if old == nil {
+		// Pruned or damaged: full text, not a failure.
+		return nil, nil
 	}
-	old := look(b, rendering)
 	if !old.valid || !v.valid || old.binary || v.binary || old.rendering != v.rendering {
 		return nil, nil
 	}
-	sc := c.s.script(base, c.q.Hash, old, *v)
+	sc := c.s.script(base, c.q.Hash, old, v)
 	if len(sc.Edits) == 0 {
 		// Other bytes behind the same text: nothing that a diff could show.
 		return nil, nil

@@ -24,11 +24,7 @@ func (c *chooser) choose() (decision, error) {
 	if c.q.Content == nil {
 		return decision{}, fmt.Errorf("read %q: no content given", c.q.Path)
 	}
-	rendering := store.RenderRaw
-	if c.q.Rewrite != nil {
-		rendering = c.q.Rewrite.Rendering
-	}
-	m, ok := c.s.metas.get(metaKey{c.q.Hash, rendering})
+	m, ok := c.s.metas.get(metaKey{c.q.Hash, c.rendering()})
 	if !ok {
 		v, err := c.view()
 		if err != nil {
@@ -54,22 +50,39 @@ func (c *chooser) view() (*view, error) {
 	if c.loaded != nil {
 		return c.loaded, nil
 	}
-	b, err := c.q.Content()
+	k := metaKey{c.q.Hash, c.rendering()}
+	v, err := c.s.seen(k.hash, k.rendering, c.q.Content)
 	if err != nil {
 		return nil, err
 	}
-	rendering := store.RenderRaw
-	if c.q.Rewrite != nil {
-		rendering = c.q.Rewrite.Rendering
+	if !v.measured {
+		v.sum = c.measured(v)
+		v.tokens, v.measured = v.sum.Tokens(), true
+		c.s.metas.put(k, v.meta)
+		c.s.views.put(k, v)
 	}
-	v := look(b, rendering)
-	v.meta = c.s.metas.getOr(metaKey{c.q.Hash, rendering}, func() meta {
-		m := v.meta
-		m.tokens = tokens.Estimate(v.text)
-		return m
-	})
-	c.loaded = &v
-	return c.loaded, nil
+	c.loaded = v
+	return v, nil
+}
+
+// measured counts the tokens of a content, from those of the one that the
+// reader was told of last where that is at hand.
+func (c *chooser) measured(v *view) tokens.Sum {
+	for _, h := range bases(c.snap.pieces, c.q.Hash) {
+		if old, ok := c.s.views.get(metaKey{h, c.rendering()}); ok {
+			return old.sum.Changed(old.text, v.text)
+		}
+		break
+	}
+	return tokens.Measure(v.text)
+}
+
+// rendering is what the reader's tool makes of contents.
+func (c *chooser) rendering() store.Rendering {
+	if c.q.Rewrite != nil {
+		return c.q.Rewrite.Rendering
+	}
+	return store.RenderRaw
 }
 
 func (c *chooser) setRange(offset, limit int) error {

@@ -8,6 +8,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/diff"
+	"cachebro/store/tokens"
 )
 
 // renderUTF16 is what raw/1 becomes for a file with a UTF-16 byte order mark:
@@ -19,6 +20,9 @@ type view struct {
 	meta
 	text  []byte
 	lines [][]byte
+	// measured: sum and meta.tokens are there. They are before a view is shared.
+	measured bool
+	sum      tokens.Sum
 }
 
 // meta is what decisions need without the text. Immutable, cached by hash.

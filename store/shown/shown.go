@@ -10,6 +10,9 @@ import (
 // Contents fetches old versions. An error means: gone, and so no diff.
 type Contents interface {
 	Content(h store.Hash) ([]byte, error)
+	// Has reports whether Content would find it. What was pruned or purged is
+	// shown no more, even while a copy lies in memory.
+	Has(h store.Hash) bool
 }
 
 // KV is the small persistence that the shown state and the ledger need. Keys
@@ -57,6 +60,9 @@ func (o Options) filled() Options {
 	return o
 }
 
+// maxViews bytes of rendered contents are kept.
+const maxViews = 8 << 20
+
 // maxAgents per session; a session with more forgets the least recent one.
 const maxAgents = 64
 
@@ -67,6 +73,7 @@ type Shown struct {
 	o        Options
 	metas    *metaCache
 	scripts  *scriptCache
+	views    *viewCache
 	ledger   *ledger
 	orphans  orphans
 
@@ -88,6 +95,7 @@ func New(contents Contents, kv KV, o Options) (*Shown, error) {
 		o:        o.filled(),
 		metas:    newMetaCache(4096),
 		scripts:  newScriptCache(64),
+		views:    newViewCache(maxViews),
 		ledger:   newLedger(),
 		sessions: map[store.SessionID]*session{},
 	}

@@ -10,5 +10,5 @@
 // costs.go; TestFit prints them anew. Over a code corpus the sum is within
 // ±10 % of the real count; a single short text can be further off.
 //
-// No state, no locks, no allocation.
+// No state, no locks; Estimate allocates nothing.
 package tokens

@@ -6,18 +6,25 @@ import "unsafe"
 func Estimate(b []byte) int {
 	sum := 0
 	for i := 0; i < len(b); {
-		end, shape, n := piece(b, i)
-		if n <= longest {
-			sum += int(costs[shape][n])
-		} else {
-			sum += int(costs[shape][longest]) + (n-longest)*perExtra[shape]
-		}
+		end, cost := next(b, i)
+		sum += cost
 		i = end
 	}
-	if sum == 0 && len(b) > 0 {
-		return 1
+	return rounded(sum, len(b))
+}
+
+// next is the piece at b[i]: its end and cost in units.
+func next(b []byte, i int) (end, cost int) {
+	end, shape, n := piece(b, i)
+	if n <= longest {
+		return end, int(costs[shape][n])
 	}
-	return max((sum+unit/2)/unit, min(1, len(b)))
+	return end, int(costs[shape][longest]) + (n-longest)*perExtra[shape]
+}
+
+// rounded turns units into tokens; a text that is not empty has one at least.
+func rounded(sum, size int) int {
+	return max((sum+unit/2)/unit, min(1, size))
 }
 
 // EstimateString is Estimate without a copy.

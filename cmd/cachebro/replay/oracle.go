@@ -31,6 +31,9 @@ func (m memory) Content(h store.Hash) ([]byte, error) {
 	return nil, errors.New("content is not held")
 }
 
+// Has implements shown.Contents.
+func (m memory) Has(h store.Hash) bool { _, ok := m[h]; return ok }
+
 func newOracle(count counter) (*oracle, error) {
 	m := memory{}
 	s, err := shown.New(m, nil, shown.Options{MaxSessions: 4})

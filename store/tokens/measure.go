@@ -1,0 +1,116 @@
+package tokens
+
+import (
+	"bytes"
+	"sort"
+)
+
+// Sum is the estimate of one text, with places from which the estimate of a
+// text that has the same rest can be taken over. Immutable.
+type Sum struct {
+	size  int
+	total int // in units
+	marks []mark
+}
+
+// mark is where a piece begins: what lies before costs sum units.
+type mark struct{ at, sum int }
+
+// between marks lie at least so many bytes.
+const between = 1 << 10
+
+// Tokens is what Estimate says of the text.
+func (s Sum) Tokens() int { return rounded(s.total, s.size) }
+
+// Size is about how many bytes the sum itself takes.
+func (s Sum) Size() int { return 16 * len(s.marks) }
+
+// Measure is Estimate with a memory.
+func Measure(b []byte) Sum {
+	s := Sum{size: len(b)}
+	for i := 0; i < len(b); {
+		s.mark(i)
+		end, cost := next(b, i)
+		s.total += cost
+		i = end
+	}
+	return s
+}
+
+// mark notes that a piece begins at i, if the last mark is far enough away.
+func (s *Sum) mark(i int) {
+	last := 0
+	if n := len(s.marks); n > 0 {
+		last = s.marks[n-1].at
+	}
+	if i >= last+between {
+		s.marks = append(s.marks, mark{i, s.total})
+	}
+}
+
+// Changed is Measure(new), where s is that of old. Only what lies between the
+// first and the last difference, and a little around, is cut into pieces.
+func (s Sum) Changed(old, new []byte) Sum {
+	if len(s.marks) == 0 || len(old) != s.size {
+		return Measure(new)
+	}
+	prefix := commonPrefix(old, new)
+	suffix := commonSuffix(old[prefix:], new[prefix:])
+	shift := len(new) - len(old)
+	// A piece may depend on the blanks behind it and on what ends them, and a
+	// broken rune on the three bytes that follow.
+	safe := prefix - 4
+	for safe >= 0 && blank(old[safe]) {
+		safe--
+	}
+	k := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].at > safe })
+	out := Sum{size: len(new), marks: append(make([]mark, 0, len(s.marks)+max(0, shift)/between+1), s.marks[:k]...)}
+	i := 0
+	if k > 0 {
+		i, out.total = s.marks[k-1].at, s.marks[k-1].sum
+	}
+	for i < len(new) {
+		for k < len(s.marks) && (s.marks[k].at < len(old)-suffix || s.marks[k].at+shift < i) {
+			k++
+		}
+		if k < len(s.marks) && s.marks[k].at+shift == i {
+			more := out.total - s.marks[k].sum
+			for _, m := range s.marks[k:] {
+				out.marks = append(out.marks, mark{m.at + shift, m.sum + more})
+			}
+			out.total = s.total + more
+			return out
+		}
+		out.mark(i)
+		end, cost := next(new, i)
+		out.total += cost
+		i = end
+	}
+	return out
+}
+
+func blank(c byte) bool { return class[c] == cBlank || class[c] == cLine }
+
+func commonPrefix(a, b []byte) int {
+	const step = 512
+	n := 0
+	for len(a) >= n+step && len(b) >= n+step && bytes.Equal(a[n:n+step], b[n:n+step]) {
+		n += step
+	}
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func commonSuffix(a, b []byte) int {
+	const step = 512
+	n := 0
+	for len(a) >= n+step && len(b) >= n+step && bytes.Equal(a[len(a)-n-step:len(a)-n], b[len(b)-n-step:len(b)-n]) {
+		n += step
+	}
+	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
+}
