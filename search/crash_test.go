@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
-// TestMain is also the process that TestKilled kills.
+// TestMain is also the process that TestKilled kills, and TestMeaning's embedder.
 func TestMain(m *testing.M) {
+	if os.Getenv("CACHEBRO_SEARCH_EMBEDDER") != "" {
+		embedLines(os.Stdin, os.Stdout)
+		return
+	}
 	if dir := os.Getenv("CACHEBRO_SEARCH_VICTIM"); dir != "" {
 		c := &diskCorpus{}
 		if err := c.read(filepath.Join(dir, "src")); err != nil {

@@ -48,8 +48,13 @@ const (
 // Start begins to follow the version log in the background, until Close.
 func (x *Index) Start(ctx context.Context) {
 	ctx, x.stop = context.WithCancel(ctx)
+	var embedding sync.WaitGroup
+	if x.vectors != nil {
+		embedding.Go(func() { x.embed(ctx) })
+	}
 	go func() {
 		defer close(x.done)
+		defer embedding.Wait()
 		for {
 			began := time.Now()
 			if x.held.Load() == 0 {
@@ -62,6 +67,10 @@ func (x *Index) Start(ctx context.Context) {
 					x.rebuildLater(ctx, err)
 					continue
 				}
+			}
+			select {
+			case x.grown <- struct{}{}:
+			default:
 			}
 			if !x.rest(ctx, time.Since(began)) {
 				return

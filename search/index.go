@@ -49,6 +49,9 @@ type Options struct {
 	MaxFile int
 	// Workers for verification and indexing; 0: the number of CPUs.
 	Workers int
+	// Embedder, if not nil, lets ranked queries go by meaning too. Its vectors
+	// are made in the background.
+	Embedder Embedder
 }
 
 // Index is a project's full-text index. Safe for concurrent use.
@@ -74,6 +77,9 @@ type Index struct {
 	stems sync.Pool // of *stemmer
 
 	held atomic.Int32 // callers of Hold that have not released yet
+
+	vectors *vectors      // nil: no Embedder
+	grown   chan struct{} // never closed; capacity 1: there may be files without vectors
 
 	stop context.CancelFunc
 	done chan struct{} // closed by the follower when it has ended
@@ -109,7 +115,7 @@ func Open(dir string, corpus Corpus, o Options) *Index {
 	if o.MaxFile == 0 {
 		o.MaxFile = 2 << 20
 	}
-	x := &Index{dir: dir, opt: o, corpus: corpus, done: make(chan struct{}), poke: make(chan struct{}, 1)}
+	x := &Index{dir: dir, opt: o, corpus: corpus, done: make(chan struct{}), poke: make(chan struct{}, 1), grown: make(chan struct{}, 1)}
 	x.stems.New = func() any { return newStemmer() }
 	if err := x.open(); err != nil {
 		x.begin("it is being rebuilt: " + err.Error())
@@ -120,6 +126,12 @@ func Open(dir string, corpus Corpus, o Options) *Index {
 		if err := x.recreate(); err != nil {
 			x.begin("it cannot be made: " + err.Error())
 			o.Logger.Error("create search index", "err", err)
+		}
+	}
+	if o.Embedder != nil {
+		var err error
+		if x.vectors, err = openVectors(dir+".vectors", o.Embedder.Model()); err != nil {
+			o.Logger.Error("search goes by words alone", "err", err)
 		}
 	}
 	return x
@@ -256,7 +268,11 @@ func (x *Index) Close() error {
 	}
 	x.write.Lock()
 	defer x.write.Unlock()
-	return x.drop()
+	err := x.drop()
+	if x.vectors != nil {
+		err = errors.Join(err, x.vectors.close())
+	}
+	return err
 }
 
 // Stats of an index.
@@ -271,6 +287,8 @@ type Stats struct {
 	Lag       uint64 `json:"lag"` // versions not yet followed
 	Ready     bool   `json:"ready"`
 	Problem   string `json:"problem,omitempty"`
+	// Embedded is how many contents have vectors.
+	Embedded int `json:"embedded,omitempty"`
 }
 
 // Stats counts.
@@ -285,6 +303,9 @@ func (x *Index) Stats() Stats {
 		}
 	}
 	x.mu.RUnlock()
+	if x.vectors != nil {
+		st.Embedded = x.vectors.count()
+	}
 	if newest := x.corpus.Seq(); newest > st.Seq {
 		st.Lag = newest - st.Seq
 	}

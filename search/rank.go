@@ -20,6 +20,7 @@ type Hints struct {
 	Now     time.Time
 	Working map[store.Path]bool // read or edited in the asking session
 	Uses    map[store.Path]int  // how often a search's hits were fetched
+	Quick   bool                // by words alone, whatever else there is
 }
 
 // Ranked is one chunk of a file, with the file's score.
@@ -111,9 +112,9 @@ type found struct {
 // terms64 is how many terms a query may have, synonyms included: one bit each.
 const terms64 = 60
 
-// Rank answers a natural query with files, best first. Cost: the postings of
-// the query's terms.
-func (x *Index) Rank(ctx context.Context, text string, q Query, h Hints, limit int) ([]Ranked, error) {
+// rankWords answers a natural query by its words. Cost: the postings of the
+// query's terms.
+func (x *Index) rankWords(ctx context.Context, text string, q Query, h Hints, limit int) ([]Ranked, error) {
 	query := queryTerms(text)
 	if len(query) == 0 {
 		return nil, nil

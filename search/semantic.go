@@ -1,0 +1,219 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"cachebro/store"
+)
+
+// Embedder turns texts into vectors whose angle says how near their meanings
+// are. None is needed: without one, or while it fails, ranked queries go by
+// words alone.
+type Embedder interface {
+	// Embed returns a vector for each text, all of one length. query: the texts
+	// are questions, else passages of files.
+	Embed(ctx context.Context, texts []string, query bool) ([][]float32, error)
+	// Model names what makes the vectors; those of another are not compared.
+	Model() string
+}
+
+const (
+	embedBatch = 16               // texts in one request
+	embedText  = 2000             // bytes of a chunk that are looked at
+	embedWait  = time.Minute      // for one request, in the background
+	askWait    = time.Second      // for a question
+	embedPause = 30 * time.Second // after a failure
+)
+
+// fuse is the constant of reciprocal rank fusion: how little the first places
+// count more than those below.
+const fuse = 60
+
+// Rank answers a natural query with files, best first: by words, and where there
+// is an Embedder by meaning too.
+func (x *Index) Rank(ctx context.Context, text string, q Query, h Hints, limit int) ([]Ranked, error) {
+	if x.vectors == nil || h.Quick {
+		return x.rankWords(ctx, text, q, h, limit)
+	}
+	meant := make(chan []Ranked, 1)
+	go func() { meant <- x.rankMeaning(ctx, text, q) }()
+	said, err := x.rankWords(ctx, text, q, h, 0)
+	near := <-meant
+	if err != nil || len(near) == 0 {
+		return said[:limited(len(said), limit)], err
+	}
+	score := map[store.Path]float64{}
+	var out []Ranked
+	for _, list := range [][]Ranked{said, near} {
+		for i, r := range list {
+			if score[r.Path] == 0 {
+				out = append(out, r)
+			}
+			score[r.Path] += 1 / float64(fuse+i)
+		}
+	}
+	for i := range out {
+		out[i].Score = 100 * score[out[i].Path]
+	}
+	slices.SortStableFunc(out, func(a, b Ranked) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(string(a.Path), string(b.Path)))
+	})
+	return out[:limited(len(out), limit)], nil
+}
+
+func limited(n, limit int) int {
+	if limit > 0 {
+		return min(n, limit)
+	}
+	return n
+}
+
+// nearMost bounds what is found by meaning: everything is near to some degree.
+const nearMost = 50
+
+// rankMeaning are the files with the chunks nearest to a question; none when the
+// Embedder does not answer in time.
+func (x *Index) rankMeaning(ctx context.Context, text string, q Query) []Ranked {
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	vs, err := x.opt.Embedder.Embed(ctx, []string{text}, true)
+	if err != nil || len(vs) != 1 {
+		x.opt.Logger.Warn("search by meaning", "err", err)
+		return nil
+	}
+	asked := quantize(vs[0])
+	var out []Ranked
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	x.vectors.mu.RLock()
+	defer x.vectors.mu.RUnlock()
+	for p, f := range x.files {
+		if !q.admits(p, f.kind) {
+			continue
+		}
+		best := Ranked{Path: p, Time: f.time}
+		cut := x.vectors.byBlob[f.hash]
+		for i, c := range cut {
+			if s := cosine(asked, c.v); s > best.Score {
+				best.Score, best.First, best.Last, best.Index, best.Total = s, c.First, c.Last, i, len(cut)
+			}
+		}
+		if best.Score > 0 {
+			out = append(out, best)
+		}
+	}
+	slices.SortFunc(out, func(a, b Ranked) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(string(a.Path), string(b.Path)))
+	})
+	return out[:min(len(out), nearMost)]
+}
+
+// quantize makes a vector of length 127 in whole numbers: a quarter of the
+// memory, and nothing that ranking would notice.
+func quantize(v []float32) []int8 {
+	sum := 0.0
+	for _, c := range v {
+		sum += float64(c) * float64(c)
+	}
+	out := make([]int8, len(v))
+	if sum == 0 || math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return out
+	}
+	scale := 127 / math.Sqrt(sum)
+	for i, c := range v {
+		out[i] = int8(math.Round(float64(c) * scale))
+	}
+	return out
+}
+
+func cosine(a, b []int8) float64 {
+	if len(a) != len(b) {
+		return 0
+	}
+	sum := int32(0)
+	for i := range a {
+		sum += int32(a[i]) * int32(b[i])
+	}
+	return float64(sum) / (127 * 127)
+}
+
+// embed keeps the vectors after the index until ctx ends. Failures cost nothing
+// but the vectors: it tries again later.
+func (x *Index) embed(ctx context.Context) {
+	for {
+		if err := x.embedNew(ctx); err != nil && ctx.Err() == nil {
+			x.opt.Logger.Warn("embed", "err", err)
+			select {
+			case <-time.After(embedPause):
+				continue
+			case <-ctx.Done():
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-x.grown:
+		}
+	}
+}
+
+// embedNew makes vectors of the files that have none.
+func (x *Index) embedNew(ctx context.Context) error {
+	type todo struct {
+		p store.Path
+		f *file
+	}
+	var all []todo
+	live := map[store.Hash]bool{}
+	x.mu.RLock()
+	for p, f := range x.files {
+		if live[f.hash] = true; f.indexed && !f.gen && !x.vectors.has(f.hash) {
+			all = append(all, todo{p, f})
+		}
+	}
+	x.mu.RUnlock()
+	if err := x.vectors.tidy(live); err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(a, b todo) int { return cmp.Compare(b.f.time, a.f.time) }) // what is being worked on first
+	for _, t := range all {
+		if x.vectors.has(t.f.hash) {
+			continue // two files with one content
+		}
+		content, err := x.corpus.Content(t.f.hash)
+		if err != nil {
+			continue // collected since
+		}
+		cut := chunks(t.f.kind, content, symbolsOf(string(t.p), t.f.kind, content))
+		made := make([]vector, 0, len(cut))
+		for part := range slices.Chunk(cut, embedBatch) {
+			texts := make([]string, len(part))
+			for i, c := range part {
+				body := content[c.Start:c.End]
+				texts[i] = strings.ToValidUTF8(string(t.p)+"\n"+string(body[:min(len(body), embedText)]), "")
+			}
+			limited, cancel := context.WithTimeout(ctx, embedWait)
+			vs, err := x.opt.Embedder.Embed(limited, texts, false)
+			cancel()
+			if err != nil {
+				return err
+			}
+			if len(vs) != len(texts) {
+				return fmt.Errorf("%d vectors for %d texts", len(vs), len(texts))
+			}
+			for i, c := range part {
+				made = append(made, vector{First: c.First, Last: c.Last, v: quantize(vs[i])})
+			}
+		}
+		if err := x.vectors.add(t.f.hash, made); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package search
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"cachebro/store"
+)
+
+// vectors are the meanings of contents' chunks, in memory and in a file of JSON
+// lines beside the index: the model first, then one line for each content. They
+// belong to contents, not to paths, so that they outlive renames and a rebuilt
+// index. What a crash leaves of the last line is made again.
+type vectors struct {
+	path, model string
+
+	mu     sync.RWMutex // guards what follows; taken after Index.mu
+	byBlob map[store.Hash][]vector
+	file   *os.File
+	lines  int
+}
+
+type vector struct {
+	First int    `json:"f"`
+	Last  int    `json:"l"`
+	V     []byte `json:"v"` // the int8s as bytes
+	v     []int8
+}
+
+// vectorLine is one line of the file; the first has the model alone.
+type vectorLine struct {
+	Model  string   `json:"model,omitempty"`
+	Blob   string   `json:"blob,omitempty"`
+	Chunks []vector `json:"chunks,omitempty"`
+}
+
+// openVectors reads what there is of that model.
+func openVectors(path, model string) (*vectors, error) {
+	t := &vectors{path: path, model: model, byBlob: map[store.Hash][]vector{}}
+	good, err := t.load()
+	if err != nil {
+		return nil, err
+	}
+	if t.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, err
+	}
+	if err = t.file.Truncate(good); err == nil {
+		_, err = t.file.Seek(good, io.SeekStart)
+	}
+	if err == nil && good == 0 {
+		err = t.write(vectorLine{Model: model})
+	}
+	if err != nil {
+		t.file.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// load returns how much of the file is whole.
+func (t *vectors) load() (good int64, err error) {
+	f, err := os.Open(t.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, 1<<20)
+	for {
+		raw, err := r.ReadBytes('\n')
+		if err != nil {
+			return good, nil
+		}
+		var l vectorLine
+		if json.Unmarshal(raw, &l) != nil || good == 0 && l.Model != t.model {
+			return good, nil
+		}
+		if good += int64(len(raw)); l.Blob == "" {
+			continue
+		}
+		var h store.Hash
+		if n, err := hex.Decode(h[:], []byte(l.Blob)); err != nil || n != len(h) {
+			return good - int64(len(raw)), nil
+		}
+		for i := range l.Chunks {
+			l.Chunks[i].v = make([]int8, len(l.Chunks[i].V))
+			for j, b := range l.Chunks[i].V {
+				l.Chunks[i].v[j] = int8(b)
+			}
+			l.Chunks[i].V = nil
+		}
+		t.byBlob[h] = l.Chunks
+		t.lines++
+	}
+}
+
+func (t *vectors) write(l vectorLine) error {
+	raw, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	if _, err := t.file.Write(append(raw, '\n')); err != nil {
+		return fmt.Errorf("write vectors: %w", err)
+	}
+	return nil
+}
+
+func (t *vectors) has(h store.Hash) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	_, ok := t.byBlob[h]
+	return ok
+}
+
+func (t *vectors) count() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.byBlob)
+}
+
+func (t *vectors) add(h store.Hash, cut []vector) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.addLocked(h, cut)
+}
+
+// addLocked: mu is held.
+func (t *vectors) addLocked(h store.Hash, cut []vector) error {
+	line := vectorLine{Blob: hex.EncodeToString(h[:]), Chunks: make([]vector, len(cut))}
+	for i, c := range cut {
+		line.Chunks[i] = vector{First: c.First, Last: c.Last, V: make([]byte, len(c.v))}
+		for j, b := range c.v {
+			line.Chunks[i].V[j] = byte(b)
+		}
+	}
+	if err := t.write(line); err != nil {
+		return err
+	}
+	t.byBlob[h] = cut
+	t.lines++
+	return nil
+}
+
+// tidy writes the file anew without what no file has any more, once that is
+// more than half of it.
+func (t *vectors) tidy(live map[store.Hash]bool) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept := 0
+	for h := range t.byBlob {
+		if live[h] {
+			kept++
+		}
+	}
+	if t.lines <= 2*kept+1000 {
+		return nil
+	}
+	old, was := t.file, t.byBlob
+	f, err := os.OpenFile(t.path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	t.file, t.byBlob, t.lines = f, map[store.Hash][]vector{}, 0
+	err = t.write(vectorLine{Model: t.model})
+	for h, cut := range was {
+		if live[h] && err == nil {
+			err = t.addLocked(h, cut)
+		}
+	}
+	if err == nil {
+		err = os.Rename(t.path+".new", t.path)
+	}
+	if err != nil {
+		t.file, t.byBlob = old, was
+		return errors.Join(err, f.Close())
+	}
+	return old.Close()
+}
+
+func (t *vectors) close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.file.Close()
+}
