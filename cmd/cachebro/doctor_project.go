@@ -54,7 +54,9 @@ func (e *env) doctorProject(ctx context.Context, t target, canary bool) []findin
 	}
 	out = append(out, good("daemon", "pid %d, version %s, answers on its socket", st.DaemonPID, st.Version))
 	out = append(out, storeFindings(st, t)...)
-	if mountOK && !st.Mounted {
+	if other := e.mountedElsewhere(t.root); mountOK && !st.Mounted && other != nil {
+		out = append(out, wrongErr("capture", "", other))
+	} else if mountOK && !st.Mounted {
 		out = append(out, wrong("capture", "cachebro umount "+quote(t.point)+" && cachebro mount "+quote(t.root), "the mount's process has not reached the daemon: what it sees waits in the spool"))
 	} else if mountOK {
 		out = append(out, captureFindings(st, t)...)

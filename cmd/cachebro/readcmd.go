@@ -74,10 +74,11 @@ func runRead(ctx context.Context, e *env) error {
 // work tree's top, or the directory itself, is the project.
 func (e *env) locateOrTop(given string) (target, error) {
 	t, err := e.locate(given)
-	if err == nil {
+	switch err.(type) {
+	case nil, *errElsewhere:
 		return t, nil
-	}
-	if _, ok := err.(*errNoProject); !ok {
+	case *errNoProject:
+	default:
 		return t, err
 	}
 	path, err := e.abs(given)

@@ -119,6 +119,9 @@ func (e *env) printStatus(t target, st wire.Status) {
 		fmt.Fprintf(w, "%s is %s at %s (mountd pid %d)\n", quote(st.Root), p.green("mounted"), quote(st.Mountpoint), st.MountdPID)
 	case st.Mounted:
 		fmt.Fprintf(w, "%s is %s (mountd pid %d)\n", quote(st.Root), p.green("mounted"), st.MountdPID)
+	case e.mountedElsewhere(st.Root) != nil:
+		other := e.mountedElsewhere(st.Root)
+		fmt.Fprintf(w, "%s\n  %s\n", p.red(oneLine(other.Error())), other.Hint())
 	default:
 		fmt.Fprintf(w, "%s is %s: changes are not seen as they happen\n", quote(st.Root), p.red("not mounted"))
 		if crash, ok := overseer.ReadCrash(st.State); ok {

@@ -52,7 +52,15 @@ func (e *env) locate(given string) (target, error) {
 		return target{}, err
 	}
 	if m, ok := project.Above(mounts, real); ok {
-		return target{root: m.Source, point: m.Point, rel: []byte(project.Rel(real, m.Point)), given: given}, nil
+		t := target{root: m.Source, point: m.Point, rel: []byte(project.Rel(real, m.Point)), given: given}
+		// Looking for it costs a look at all processes; with a state directory
+		// of our own nothing new would begin, and status says the rest.
+		if state, err := e.paths().State(m.Source); err == nil && !isDir(state) {
+			if other := e.elsewhere(m); other != nil {
+				return t, other
+			}
+		}
+		return t, nil
 	}
 	for _, m := range mounts { // the source side of a mount elsewhere
 		if project.Within(real, m.Source) {
