@@ -39,7 +39,10 @@ type Options struct {
 	Store       store.Options
 	Shown       shown.Options
 	Results     results.Settings
-	Log         *slog.Logger // nil: daemon.log in the state directory
+	// Embedder, if not nil, lets the search go by meaning too. Run does not
+	// close it.
+	Embedder search.Embedder
+	Log      *slog.Logger // nil: daemon.log in the state directory
 	// Ready, if not nil, is called once the daemon answers.
 	Ready func()
 }
@@ -149,7 +152,7 @@ func open(ctx context.Context, o Options, state string) (d *Daemon, err error) {
 		return nil, err
 	}
 	d.baseline = newBaseline(d)
-	d.index = search.Open(indexDir(state), corpus{d}, search.Options{Logger: d.log})
+	d.index = search.Open(indexDir(state), corpus{d}, search.Options{Logger: d.log, Embedder: o.Embedder})
 	d.openResults()
 	if err := d.loadAttribution(); err != nil {
 		d.log.Warn("what was known of processes and tool calls is lost", "err", err)

@@ -113,6 +113,6 @@ func (d *Daemon) searchPrompt(ctx context.Context, q wire.SearchQuery, sq search
 	if len(words) == 0 {
 		return nil
 	}
-	q.Pattern = strings.Join(words, " ")
+	q.Pattern, h.Quick = strings.Join(words, " "), true // the prompt waits for it
 	return d.searchRanked(ctx, q, sq, h, limit, a)
 }
