@@ -12,6 +12,7 @@ import (
 
 	"cachebro/cmd/cachebro/overseer"
 	"cachebro/fusefs/ignore"
+	"cachebro/search/embed"
 	"cachebro/store/daemon"
 	"cachebro/store/wire"
 
@@ -134,9 +135,15 @@ func daemonCommand() command {
 			if err != nil {
 				return err
 			}
-			err = daemon.Run(ctx, daemon.Options{
+			o := daemon.Options{
 				Root: *root, Paths: e.paths(), Version: version, Ignore: ignore.Options{ExcludesFile: e.excludesFile()}, Store: limits, Results: kept,
-			})
+			}
+			// A program that turns texts into vectors, for search by meaning.
+			if c := embed.New(e.getenv("CACHEBRO_EMBEDDER")); c != nil {
+				defer c.Close()
+				o.Embedder = c
+			}
+			err = daemon.Run(ctx, o)
 			if errors.Is(err, wire.ErrLocked) {
 				return hintf("cachebro status "+quote(*root), "%w", err)
 			}
