@@ -26,6 +26,12 @@ func Mount(opt Options) (*Server, error) {
 // Wait returns at once.
 func (*Server) Wait() {}
 
+// Device has no descriptor to give.
+func (*Server) Device() int { return -1 }
+
+// Abandon does nothing.
+func (*Server) Abandon() {}
+
 // Unmount does nothing.
 func (*Server) Unmount() error { return nil }
 

@@ -20,11 +20,14 @@ import (
 )
 
 // The descriptors that a parent hands down: Report on the first, the source
-// directory on the second, an already mounted /dev/fuse on the third.
+// directory on the second, an already mounted /dev/fuse on the third, the ledger
+// of the mount on the fourth, a socket to the other process on the fifth.
 const (
 	reportFD = 3
 	sourceFD = 4
 	deviceFD = 5
+	ledgerFD = 6
+	socketFD = 7
 )
 
 // configFlags are how one process describes the mount to the next.
@@ -54,6 +57,7 @@ func superviseCommand() command {
 			c := e.configFlags(fs)
 			adopt := fs.Int("adopt", 0, "watch over this mountd, which runs already")
 			report := fs.Bool("report", false, "tell descriptor 3 when the mount answers")
+			ledger := fs.Bool("ledger", false, "with --adopt: descriptors 5 to 7 are what it can be replaced with")
 			if _, err := e.parse(fs, 0, 0); err != nil {
 				return err
 			}
@@ -65,7 +69,11 @@ func superviseCommand() command {
 			defer stop()
 			logger := slog.New(slog.NewTextHandler(e.stderr, nil)).With("pid", os.Getpid())
 			if *adopt > 0 {
-				return overseer.Adopt(ctx, *c, *adopt, logger)
+				from := overseer.Handed{Source: inherited(sourceFD, c.Root)}
+				if *ledger {
+					from.Device, from.Ledger, from.Sock = inherited(deviceFD, "device"), inherited(ledgerFD, "ledger"), inherited(socketFD, "mountd")
+				}
+				return overseer.Adopt(ctx, *c, *adopt, from, logger)
 			}
 			var w io.WriteCloser
 			if *report {
@@ -84,17 +92,23 @@ func mountdCommand() command {
 			c := e.configFlags(fs)
 			supervisor := fs.Int("supervisor", 0, "pid of the process that watches over this one")
 			device := fs.Bool("device", false, "descriptor 5 is a mounted /dev/fuse")
+			ledger := fs.Bool("ledger", false, "descriptors 6 and 7 are the ledger and the supervisor's socket")
+			takeOver := fs.Bool("take-over", false, "go on where a mountd was killed")
 			if _, err := e.parse(fs, 0, 0); err != nil {
 				return err
 			}
 			if err := e.checkConfig(c); err != nil {
 				return err
 			}
-			fd := 0
-			if *device {
+			var from overseer.Handed
+			if *device || *takeOver {
 				syscall.CloseOnExec(deviceFD)
-				fd = deviceFD
+				from.FD = deviceFD
 			}
+			if *ledger {
+				from.Ledger, from.Sock = inherited(ledgerFD, "ledger"), inherited(socketFD, "supervisor")
+			}
+			from.TakeOver = *takeOver
 			// fusefs names the mount after the source's file name.
 			c.Ignore.ExcludesFile = e.excludesFile()
 			source := inherited(sourceFD, c.Root)
@@ -103,7 +117,8 @@ func mountdCommand() command {
 				return e.usagef("mountd is started by cachebro supervise, which hands it the source directory")
 			}
 			logger := slog.New(slog.NewTextHandler(e.stderr, nil)).With("pid", os.Getpid())
-			return overseer.Serve(*c, source, fd, *supervisor, inherited(reportFD, "report"), logger)
+			from.Source = source
+			return overseer.Serve(*c, from, *supervisor, inherited(reportFD, "report"), logger)
 		},
 	}
 }

@@ -22,7 +22,8 @@ const maxPause = 30 * time.Second
 // it is gone, attaches, and exchanges heartbeats. Its errors reach nobody who
 // waits for I/O: while there is no daemon the spool grows.
 type link struct {
-	client *wire.Client
+	client *wire.Client // nil until dial has been called
+	dial   func(context.Context) (*wire.Client, error)
 	source *os.File
 	beat   func() wire.Heartbeat      // what to say
 	heard  func(wire.HeartbeatAnswer) // what was answered; Healthy false: nobody answers
@@ -82,6 +83,17 @@ func (l *link) run(ctx context.Context) {
 
 // once exchanges one heartbeat, after attaching if this daemon does not know us.
 func (l *link) once(ctx context.Context) bool {
+	if l.client == nil {
+		c, err := l.dial(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				l.logger.Warn("the store daemon does not answer", "error", err)
+				l.heard(wire.HeartbeatAnswer{Healthy: false, Reason: err.Error()})
+			}
+			return false
+		}
+		l.client = c
+	}
 	var ans wire.HeartbeatAnswer
 	_, err := l.client.Call(ctx, wire.MHeartbeat, l.beat(), nil, &ans)
 	gone := errors.Is(err, wire.ErrNoDaemon) || errors.Is(err, wire.ErrTimeout) || ctx.Err() != nil
@@ -130,6 +142,9 @@ func (l *link) now() {
 // bye ends the link; run's context is cancelled already.
 func (l *link) bye() {
 	l.wg.Wait()
+	if l.client == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if _, err := l.client.Call(ctx, wire.MDetach, wire.Detach{PID: os.Getpid()}, nil, nil); err != nil {

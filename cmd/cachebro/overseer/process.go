@@ -27,14 +27,14 @@ import (
 const drainLimit = 60 * time.Second
 
 // Serve is mountd: it mounts, reports, and stays until the mount has gone.
-// source is the directory, opened before; supervisor the pid that watches us, 0
-// for none. fd > 0 is a /dev/fuse that is mounted already.
-func Serve(c Config, source *os.File, fd, supervisor int, report io.WriteCloser, logger *slog.Logger) error {
+// from.Source is the directory, opened before; from.FD > 0 a /dev/fuse that is
+// mounted already; supervisor the pid that watches us, 0 for none.
+func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger *slog.Logger) error {
 	signal.Ignore(syscall.SIGHUP) // a terminal's end is no reason to unmount
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
-	s, err := start(c, source, fd, logger)
+	s, err := start(c, from, logger)
 	if err != nil {
 		return tell(report, err)
 	}
@@ -74,12 +74,15 @@ type session struct {
 	server  *fusefs.Server
 	link    *link
 	mount   project.Mount
+	from    Handed
+	keeper  keeper
 }
 
 // start brings up the spool, the daemon, capture and the mount, in this order,
 // and takes down what it made when one of them fails.
-func start(c Config, source *os.File, fd int, logger *slog.Logger) (s *session, err error) {
-	s = &session{c: c, logger: logger}
+func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
+	source := from.Source
+	s = &session{c: c, logger: logger, from: from}
 	defer func() {
 		if err != nil {
 			s.abandon()
@@ -90,24 +93,37 @@ func start(c Config, source *os.File, fd int, logger *slog.Logger) (s *session, 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	client, err := dial(ctx, c, "mountd")
-	if err != nil {
-		return s, err
+	// Whoever takes over is waited for by every program on the mount: the daemon
+	// comes later, and records lie in the spool until then.
+	var client *wire.Client
+	if !from.TakeOver {
+		if client, err = dial(ctx, c, "mountd"); err != nil {
+			return s, err
+		}
 	}
-	s.link = &link{client: client, source: source, logger: logger, poke: make(chan struct{}, 1), beat: s.heartbeat, heard: s.heard,
+	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), beat: s.heartbeat, heard: s.heard,
 		attach: wire.Attach{PID: os.Getpid(), Mountpoint: c.Mountpoint, InPlace: c.InPlace(), Outside: true, Spool: wire.SpoolDir(c.State)}}
 	matcher, err := ignore.New(source, c.Ignore)
 	if err != nil {
 		return s, fmt.Errorf("read the ignore rules: %w", err)
 	}
 	s.capture = mountd.New(mountd.Options{Spool: s.writer, Logger: logger, Matcher: matcher, Root: source, Version: c.Version, Mountpoint: c.Mountpoint, Source: c.Root})
-	s.server, err = fusefs.Mount(fusefs.Options{
-		Source: source, Mountpoint: c.Mountpoint, FD: fd, AllowOther: c.AllowOther, ReadOnly: c.ReadOnly,
+	opt := fusefs.Options{
+		Source: source, Mountpoint: c.Mountpoint, FD: from.FD, Ledger: from.Ledger, TakeOver: from.TakeOver, AllowOther: c.AllowOther, ReadOnly: c.ReadOnly,
 		Outside: true, Hidden: c.Hidden(), Observer: s.capture, Classifier: matcher, Logger: logger,
-	})
+	}
+	if from.Sock != nil {
+		s.keeper.use(from.Sock)
+		opt.Keeper = &s.keeper
+		if opt.Kept, err = s.keeper.receive(); err != nil {
+			return s, err
+		}
+	}
+	s.server, err = fusefs.Mount(opt)
 	if err != nil {
 		return s, fmt.Errorf("mount %s: %w", c.Mountpoint, err)
 	}
+	s.keeper.device(s.server.Device())
 	if mounts, err := project.Overlays(); err == nil {
 		s.mount, _ = project.At(mounts, c.Mountpoint)
 	}
@@ -130,7 +146,7 @@ func (s *session) abandon() {
 		defer cancel()
 		_ = s.capture.Close(ctx)
 	}
-	if s.link != nil {
+	if s.link != nil && s.link.client != nil {
 		s.link.client.Close()
 	}
 	if s.writer != nil {
@@ -184,8 +200,8 @@ func (s *session) watchSupervisor(ctx context.Context, pid int) {
 		if ctx.Err() != nil {
 			return
 		}
-		cmd := &exec.Cmd{Path: s.c.Exe, Args: append(s.c.args("supervise"), "--adopt", fmt.Sprint(os.Getpid())), Env: s.c.Env, Dir: "/", Stdout: os.Stderr, Stderr: os.Stderr, SysProcAttr: detached()}
-		if err := cmd.Start(); err != nil {
+		cmd, err := s.startSupervisor()
+		if err != nil {
 			s.logger.Error("cannot start another supervisor", "error", err)
 			time.Sleep(5 * time.Second)
 			continue
@@ -195,6 +211,27 @@ func (s *session) watchSupervisor(ctx context.Context, pid int) {
 		s.record(pid)
 		go func() { _ = cmd.Wait() }()
 	}
+}
+
+// startSupervisor starts one that adopts us and holds what the last one held.
+func (s *session) startSupervisor() (*exec.Cmd, error) {
+	cmd := &exec.Cmd{Path: s.c.Exe, Args: append(s.c.args("supervise"), "--adopt", fmt.Sprint(os.Getpid())), Env: s.c.Env, Dir: "/", Stdout: os.Stderr, Stderr: os.Stderr, SysProcAttr: detached()}
+	cmd.ExtraFiles = []*os.File{nil, s.from.Source}
+	if s.from.Ledger != nil {
+		device, err := dup(s.server.Device(), "device")
+		if err != nil {
+			return nil, err
+		}
+		defer device.Close()
+		sock, err := s.keeper.renew(s.server)
+		if err != nil {
+			return nil, err
+		}
+		defer sock.Close()
+		cmd.Args = append(cmd.Args, "--ledger")
+		cmd.ExtraFiles = append(cmd.ExtraFiles, device, s.from.Ledger, sock)
+	}
+	return cmd, cmd.Start()
 }
 
 // stay waits for the unmount. A first signal asks for it: in order, and when
@@ -233,6 +270,7 @@ func (s *session) users() []project.Proc {
 
 // end drains what was captured and says goodbye.
 func (s *session) end() error {
+	s.server.Abandon()
 	// An aborted connection ends the server and leaves a dead mount.
 	if project.Answers(s.c.Mountpoint, 200*time.Millisecond) == project.ErrDead {
 		if err := fusefs.Detach(s.c.Mountpoint); err != nil {

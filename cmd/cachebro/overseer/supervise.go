@@ -62,23 +62,14 @@ func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slo
 		return tell(report, err)
 	}
 	defer log.Close()
-	r, w, err := os.Pipe()
-	if err != nil {
-		return tell(report, err)
-	}
-	defer r.Close()
-	args := append(c.args("mountd"), "--supervisor", fmt.Sprint(os.Getpid()))
-	cmd := &exec.Cmd{Path: c.Exe, Args: args, Env: c.Env, Dir: "/", Stdout: log, Stderr: log, ExtraFiles: []*os.File{w, source}, SysProcAttr: detached()}
-	err = cmd.Start()
-	w.Close()
-	if err != nil {
-		return tell(report, fmt.Errorf("start mountd: %w", err))
-	}
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(os.Interrupt) })
+	h := newHold(logger)
+	defer h.close()
+	r := runner{c: c, hold: h, source: source, log: log, logger: logger}
+	stop := context.AfterFunc(ctx, r.interrupt)
 	defer stop()
-	rep := Receive(r, filepath.Join(c.State, "mountd.log"))
+	rep := r.start(false)
 	if !rep.OK {
-		_ = cmd.Wait()
+		h.close()
 		clear(c, logger, "the mount did not come up")
 		return tell(report, rep.Err())
 	}
@@ -89,25 +80,34 @@ func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slo
 		_ = rep.send(report)
 		report.Close()
 	}
-	return ended(c, logger, cmd.Wait())
+	return r.goOn(ctx, r.wait())
 }
 
-// Adopt watches over a mountd that lost its supervisor.
-func Adopt(ctx context.Context, c Config, pid int, logger *slog.Logger) error {
+// Adopt watches over a mountd that lost its supervisor and hands on what that
+// one held.
+func Adopt(ctx context.Context, c Config, pid int, from Handed, logger *slog.Logger) error {
+	log, err := openLog(c.State, "mountd.log")
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	h := inherit(from.Device, from.Ledger, from.Sock, logger)
+	defer h.close()
+	r := runner{c: c, hold: h, source: from.Source, log: log, logger: logger}
 	p, err := watch(pid)
 	if err != nil {
-		return ended(c, logger, fmt.Errorf("it was gone before it could be adopted: %w", err))
+		return r.goOn(ctx, fmt.Errorf("it was gone before it could be adopted: %w", err))
 	}
 	defer p.close()
 	logger.Info("adopted", "mountd", pid, "mountpoint", c.Mountpoint)
-	stop := context.AfterFunc(ctx, func() { p.signal() })
+	stop := context.AfterFunc(ctx, func() { p.signal(); r.interrupt() })
 	defer stop()
 	if err := p.wait(); err != nil {
 		return fmt.Errorf("watch mountd %d: %w", pid, err)
 	}
-	// Whose child it was gets its status. The mount table tells us what we
-	// need: after an unmount in order there is nothing left to clear.
-	return ended(c, logger, nil)
+	// Whose child it was gets its status. The ledger and the mount table tell us
+	// what we need: after an unmount in order there is nothing left to clear.
+	return r.goOn(ctx, nil)
 }
 
 // ended looks after what mountd left behind. waitErr is how it ended.
