@@ -21,6 +21,8 @@ type client struct {
 	in  io.WriteCloser
 	out *bufio.Reader
 	id  int
+	// pids are the processes that work for an answer.
+	pids []int
 }
 
 func (c *client) call(method string, params any) (string, error) {
@@ -81,7 +83,7 @@ func reread(binary, dir string) error {
 		return err
 	}
 	defer func() { in.Close(); _ = cmd.Wait() }()
-	c := &client{in: in, out: bufio.NewReaderSize(out, 1<<20)}
+	c := &client{in: in, out: bufio.NewReaderSize(out, 1<<20), pids: []int{cmd.Process.Pid}}
 	if _, err := c.call("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "bench", "version": "1"}}); err != nil {
 		return err
 	}
@@ -89,6 +91,11 @@ func reread(binary, dir string) error {
 	if _, err := io.WriteString(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
 		return err
 	}
+	pid, err := daemonOf(binary, dir)
+	if err != nil {
+		return err
+	}
+	c.pids = append(c.pids, pid)
 	for _, size := range []int{2, 20, 60} {
 		if err := c.rereads(dir, size); err != nil {
 			return err
@@ -135,6 +142,7 @@ func (c *client) rereads(dir string, kB int) error {
 			atOnce = append(atOnce, d)
 		}
 	}
+	before, answers := cpu(c.pids...), 0
 	// Who asks again after a stub gets the text: every second answer is one.
 	for len(unchanged) < rereads {
 		for range 2 {
@@ -142,6 +150,7 @@ func (c *client) rereads(dir string, kB int) error {
 			if err != nil {
 				return err
 			}
+			answers++
 			if strings.HasPrefix(answer, "[unchanged") {
 				unchanged = append(unchanged, d)
 			}
@@ -150,6 +159,7 @@ func (c *client) rereads(dir string, kB int) error {
 			return fmt.Errorf("an unchanged file is sent in full again and again")
 		}
 	}
+	fmt.Printf("%-32s %15.2f ms of cpu (every other one is the text)\n", fmt.Sprintf("mcp re-read, %d kB", kB), ms(cpu(c.pids...)-before)/float64(answers))
 	quantiles(fmt.Sprintf("mcp re-read, unchanged, %d kB", kB), unchanged)
 	quantiles(fmt.Sprintf("mcp re-read, diff, %d kB", kB), changed)
 	quantiles(fmt.Sprintf("mcp re-read, diff at once, %d kB", kB), atOnce)

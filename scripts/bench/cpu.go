@@ -1,0 +1,42 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+)
+
+// cpu is what processes have used so far, user and system: on a busy machine it
+// tells more than the clock.
+func cpu(pids ...int) (sum time.Duration) {
+	for _, pid := range pids {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
+		}
+		f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+		for _, at := range []int{11, 12} { // utime, stime in ticks of 10 ms
+			if n, err := strconv.Atoi(string(f[at])); err == nil {
+				sum += time.Duration(n) * 10 * time.Millisecond
+			}
+		}
+	}
+	return sum
+}
+
+// daemonOf is the process id of the project's store daemon.
+func daemonOf(binary, dir string) (int, error) {
+	cmd := exec.Command(binary, "status", "--json", dir)
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, fmt.Errorf("status: %w", err)
+	}
+	var s struct {
+		PID int `json:"daemon_pid"`
+	}
+	return s.PID, json.Unmarshal(out, &s)
+}
