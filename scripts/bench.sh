@@ -32,6 +32,7 @@ trap 'exit 1' INT TERM
 CGO_ENABLED=0 go build -trimpath -o "$cb" ./cmd/cachebro
 go build -o "$work/bin/loopback" github.com/hanwen/go-fuse/v2/example/loopback
 go build -o "$work/bin/bench" ./scripts/bench
+go build -o "$work/bin/results" ./scripts/bench/results
 
 # Each place has its own copy: what one leaves in the page cache or on the disk
 # must not help or hinder another.
@@ -60,3 +61,4 @@ printf '%s, %s cores, Linux %s, %s files\n' "$(date +%F)" "$(nproc)" "$(uname -r
 "$work/bin/bench" -n "$runs" -only "$only" -cachebro "$cb" native="$work/native" loopback="$work/loopback" cachebro="$work/cachebro"
 "$cb" status "$work/cachebro" | sed -n 's/^\(store\|gaps\): */\1: /p'
 case "$only" in "" | search*) scripts/bench/search.sh ;; esac
+case "$only" in "" | results*) "$work/bin/results" -cachebro "$cb" ;; esac
