@@ -62,6 +62,10 @@ func (w *writes) truncated(size int64) {
 	w.size = size
 }
 
+// unborn reports whether n was made through us and never closed: its first
+// close tells its mode and owner too. It needs n.order.
+func (n *inode) unborn() bool { return n.writes != nil && n.writes.created }
+
 // closeContent tells the Observer that n, if dirty, is as it shall be kept. It
 // needs n.order. c is who closed; the zero Caller when nobody did.
 func (o *overlay) closeContent(n *inode, c Caller, op Op, idle bool) {

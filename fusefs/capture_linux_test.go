@@ -15,6 +15,7 @@ import (
 
 func init() {
 	helpers["create"] = func(args []string) error { return os.WriteFile(args[0], []byte(args[1]), 0o644) }
+	helpers["chmodnew"] = func(args []string) error { return writeThenChmod(args[0]) }
 	helpers["mmap"] = func(args []string) error { return mmapStore(args[0]) }
 	helpers["child"] = func(args []string) error { return writeAfterChild(args[0]) }
 	helpers["append"] = func(args []string) error { return appendLines(args[0], args[1]) }
@@ -51,6 +52,24 @@ func mmapStore(name string) error {
 	h.Close()
 	copy(m, "WXYZ")
 	return unix.Munmap(m)
+}
+
+// writeThenChmod makes a file and sets its mode while it is still open.
+func writeThenChmod(name string) error {
+	h, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	if err := h.Chmod(0o600); err != nil {
+		return err
+	}
+	if _, err := h.WriteString("text"); err != nil {
+		return err
+	}
+	if err := h.Chmod(0o640); err != nil {
+		return err
+	}
+	return h.Close()
 }
 
 // writeAfterChild opens a file that a child inherits. The child exits, which
@@ -170,6 +189,9 @@ func TestSequences(t *testing.T) {
 			[]string{`done rename d g`, `before truncate g/e/f "x\n"`, `closed write g/e/f "y\n"`}},
 		{"O_TMPFILE, then a name", "", func(f *fixture) { f.run("tmpfile", ".", "a") },
 			[]string{`done create a`, `closed create a "nameless"`}},
+		// An editor that sets the mode of its new file before it closes it, as
+		// sed -i does, makes one version of it, not three.
+		{"mode set before the first close", "", func(f *fixture) { f.run("chmodnew", "a") }, []string{`done create a`, `closed create a "text"`}},
 		{"chmod", "touch a", func(f *fixture) { f.sh("chmod 600 a") }, []string{`done chmod a`}},
 		{"fsync", "", func(f *fixture) { f.sh("dd if=/dev/zero of=a bs=1 count=2 conv=fsync status=none") },
 			[]string{`done create a`, `synced a`, `closed create a "\x00\x00"`}},

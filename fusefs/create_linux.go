@@ -9,7 +9,7 @@ import (
 
 // doneOn tells the Observer of an operation on an inode that keeps its name.
 func (o *overlay) doneOn(n *inode, in *fuse.InHeader, op Op, sx *unix.Statx_t) {
-	if o.obs == nil {
+	if o.obs == nil || op == OpChmod && n.unborn() {
 		return
 	}
 	p := n.LastPath()
