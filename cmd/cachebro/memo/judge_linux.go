@@ -78,9 +78,9 @@ func (r *recorder) madeBelow(top string, c Classifier, end time.Time) (seen []Se
 func (r *recorder) rel(path string) string { return path[min(len(path), len(r.places.Root)+1):] }
 
 // harmless: nothing outside was learnt from it but that there is nothing, or
-// that there is a way to the project.
+// that there is a way to the project. What was changed is judged as that.
 func (r *recorder) harmless(path string, o *observation) bool {
-	return o.first.Kind == absent || r.places.above(path) && !o.read || o.first.Kind == link && !o.changed || o.first.Kind == dir && !o.read && !o.changed
+	return o.first.Kind == absent || r.places.above(path) && !o.read || o.first.Kind == link && !o.changed || o.first.Kind == dir && !o.read
 }
 
 func (r *recorder) judgeOne(path string, o *observation, where place, c Classifier, end time.Time) (s Seen, ok bool) {
