@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,22 +26,42 @@ func (e *env) doctorMachine() []finding {
 }
 
 // containerFix is for whoever starts the container: from inside nothing helps.
-const containerFix = `start it with --device /dev/fuse --cap-add SYS_ADMIN --security-opt apparmor=unconfined (in devcontainer.json: "runArgs"); without: cachebro serve and the hooks still save`
+const containerFix = `start the container with --device /dev/fuse --cap-add SYS_ADMIN --security-opt apparmor=unconfined (in devcontainer.json: "runArgs")`
 
-func fuseFinding() finding {
+// fuseProblem says why /dev/fuse is of no use here, and what mends it; "" when
+// it can be opened.
+func fuseProblem() (why, fix string) {
 	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err == nil {
 		f.Close()
-		return good("/dev/fuse", "can be opened")
+		return "", ""
 	}
-	fix := "sudo modprobe fuse"
+	sudo := "sudo "
+	if os.Getuid() == 0 {
+		sudo = ""
+	}
 	switch {
-	case inContainer():
-		return wrong("/dev/fuse", containerFix, "a container without FUSE (%v): shell changes cannot be undone; reads still save", err)
-	case os.IsPermission(err):
-		fix = "sudo chmod 666 /dev/fuse, or join the group that owns it"
+	case errors.Is(err, fs.ErrNotExist):
+		why, fix = "there is no /dev/fuse on this machine", sudo+"modprobe fuse"
+	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.ENXIO):
+		why, fix = "/dev/fuse is there, but the kernel has no FUSE", sudo+"modprobe fuse"
+	default:
+		why = fmt.Sprintf("/dev/fuse cannot be opened (%v)", errors.Unwrap(err))
+		if sudo != "" {
+			fix = "sudo chmod 666 /dev/fuse, or join the group that owns it"
+		}
 	}
-	return wrong("/dev/fuse", fix, "cannot be opened: %v", err)
+	if inContainer() || fix == "" {
+		fix = containerFix
+	}
+	return why, fix
+}
+
+func fuseFinding() finding {
+	if why, fix := fuseProblem(); why != "" {
+		return wrong("/dev/fuse", fix, "%s: shell changes cannot be undone; reads still save", why)
+	}
+	return good("/dev/fuse", "can be opened")
 }
 
 // inContainer: the marks that Docker, Podman, systemd-nspawn and Kubernetes leave.

@@ -201,18 +201,9 @@ func (e *env) checkFuse(private bool) error {
 	if runtime.GOOS != "linux" {
 		return nil
 	}
-	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return hintf("modprobe fuse; in a container: docker run --device /dev/fuse --cap-add SYS_ADMIN; cachebro serve works without a mount", "there is no /dev/fuse on this machine")
-	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.ENXIO):
-		return hintf("modprobe fuse", "/dev/fuse is there, but the kernel has no FUSE")
-	case err != nil && os.Getuid() == 0:
-		return hintf("in a container: docker run --device /dev/fuse --cap-add SYS_ADMIN", "/dev/fuse cannot be opened: %v", err)
-	case err != nil:
-		return hintf("sudo chmod 666 /dev/fuse, or join the group that owns it", "/dev/fuse cannot be opened: %v", err)
+	if why, fix := fuseProblem(); why != "" {
+		return hintf(fix, "%s, so nothing can be mounted: shell changes cannot be undone; reads still save (cachebro serve, hooks)", why)
 	}
-	f.Close()
 	if os.Getuid() == 0 || private {
 		return nil
 	}

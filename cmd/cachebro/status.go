@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -213,6 +214,12 @@ func lagText(lag uint64) string {
 	return fmt.Sprintf(", %d records still to come from the spool", lag)
 }
 
+// rootOf is the root of a state directory where up noted it, else "".
+func rootOf(state string) string {
+	b, _ := os.ReadFile(filepath.Join(state, setUpFile)) // there is none without up
+	return strings.TrimSuffix(string(b), "\n")
+}
+
 // statusAll lists projects, one line each.
 func (e *env) statusAll(ctx context.Context, asJSON bool) error {
 	mounts, err := project.Overlays()
@@ -256,7 +263,7 @@ func (e *env) statusAll(ctx context.Context, asJSON bool) error {
 		states, _ := filepath.Glob(filepath.Join(base, "*-????????????????"))
 		for _, s := range states {
 			if !seen[s] {
-				lines = append(lines, line{State: s})
+				lines = append(lines, line{Root: rootOf(s), State: s})
 			}
 		}
 	}
@@ -275,7 +282,12 @@ func (e *env) statusAll(ctx context.Context, asJSON bool) error {
 		case l.Mountpoint != "":
 			fmt.Fprintf(e.stdout, "%s: mounted, %d versions, %d gaps\n", quote(l.Mountpoint), l.Versions, l.Gaps)
 		default:
-			fmt.Fprintf(e.stdout, "not mounted, history in %s\n", quote(l.State))
+			name := l.Root
+			if name == "" {
+				name = filepath.Base(l.State)
+				name = name[:strings.LastIndexByte(name, '-')]
+			}
+			fmt.Fprintf(e.stdout, "%s: not mounted, history in %s\n", quote(name), quote(l.State))
 		}
 	}
 	if len(lines) == 0 && !asJSON {
