@@ -260,3 +260,40 @@ func BenchmarkContent(b *testing.B) {
 		}
 	}
 }
+
+// sed -i writes a file beside and renames it: that is one save. mv of a file
+// that another process made is a rename.
+func TestMadeFor(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.write("a", "old"))
+	c.as("A", "sed", "", 10).do(tr.write("sedXY", "new"), tr.chmod("sedXY", 0o600), tr.rename("sedXY", "a"))
+	c.as("A", "sh", "", 11).do(tr.write("b", "b"))
+	c.as("A", "mv", "", 12).do(tr.rename("b", "c"))
+	for p, want := range map[Path]uint64{"a": 2, "c": 0} {
+		v, _, err := c.s.Current(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.s.MadeFor(v); got != want || err != nil {
+			t.Errorf("%q: %d (%v), want %d", p, got, err, want)
+		}
+	}
+}
+
+// A chmod through the descriptor of a new file is told of before the file: it
+// was not there before, for restore as for undo.
+func TestRestoreToBeforeAChmodOfANewFile(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.do(tr.write("a", "old"))
+	then := c.s.Seq()
+	made := tr.write("sedXY", "new")
+	c.do(tr.chmod("sedXY", 0o600), made, tr.rename("sedXY", "a"))
+	p, err := c.s.PlanRestore(nil, then)
+	if err != nil || len(p.Lost)+len(p.Conflicts) > 0 {
+		t.Fatal(err, p)
+	}
+	c.carry(p)
+	c.want("a", "old")
+}

@@ -144,7 +144,7 @@ func (s *Store) restoreGoal(p *Plan, path Path, seq uint64) (g goal, ok bool, er
 	case first.Op == OpBaseline || first.Op == OpSeen || first.Op == OpOutside:
 		// It was there before anybody looked: what was found is what was.
 		g.want = stateOf(first)
-	case began(first):
+	case began(first) || madeLater(own, first):
 	default:
 		p.Lost = append(p.Lost, Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})
 		return g, false, nil

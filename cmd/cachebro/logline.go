@@ -22,6 +22,9 @@ func versionLine(v wire.Version, p paint, onePath bool, now time.Time) string {
 			v.From = nil
 		}
 	}
+	if v.Made > 0 { // the file it came from was a means to this end
+		op, v.From = "save", nil
+	}
 	if v.Idle {
 		op += "…" // captured while still open
 	}

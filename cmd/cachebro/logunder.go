@@ -9,15 +9,20 @@ import (
 // under is the prompt and tool call that the last printed version belongs to.
 type under struct{ session, agent, prompt, call string }
 
-// heading says, in the log of one session, which prompt and which tool call the
-// lines that follow belong to.
+// heading says which prompt and which tool call the lines that follow belong to:
+// what is undone together stands together. Outside of sessions each line names
+// its process, and that says it.
 func (l *logPrinter) heading(v wire.Version) {
-	if l.f.session == "" {
-		return
-	}
 	a := v.Actor
 	now := under{a.Session, a.Agent, a.Prompt, a.ToolCall}
 	if now == l.under {
+		return
+	}
+	if l.f.session == "" && (now.session == "" || now.prompt == "" && now.call == "") {
+		if l.under != (under{}) {
+			fmt.Fprintln(l.out, l.paint.bold("outside of a prompt"))
+		}
+		l.under = under{}
 		return
 	}
 	if now.prompt != l.under.prompt || now.session != l.under.session || l.lines == 0 {

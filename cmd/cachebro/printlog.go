@@ -27,7 +27,8 @@ type logPrinter struct {
 	path  string // that was asked for, "" for the whole project
 	f     logFlags
 	aside []asideLine
-	group []wire.Version // renames that happened at the same instant
+	group []wire.Version         // renames that happened at the same instant
+	saves map[string][][2]uint64 // temporary file → versions that belong to a save
 	lines int
 	under under
 }
@@ -65,9 +66,12 @@ func (e *env) printLog(ctx context.Context, w io.Writer, t target, c *wire.Clien
 func (l *logPrinter) add(v wire.Version, page wire.LogAnswer) error {
 	if page.Versions != nil {
 		l.aside = append(l.aside, l.asides(page)...)
+		l.saved(page.Versions)
 	}
 	if asked := string(v.Path) == l.path; !asked && (v.Op == "moved" || carry.Temporary(v.Path)) {
 		return nil // the rename that belongs to it says as much
+	} else if !asked && l.ofSave(v) {
+		return nil
 	}
 	if len(l.group) > 0 && !sameRename(l.group[0], v) {
 		if err := l.flush(); err != nil {
@@ -79,6 +83,28 @@ func (l *logPrinter) add(v wire.Version, page wire.LogAnswer) error {
 		return nil
 	}
 	return l.version(v)
+}
+
+// saved notes which versions were made for an atomic save.
+func (l *logPrinter) saved(page []wire.Version) {
+	for _, v := range page {
+		if v.Made > 0 {
+			if l.saves == nil {
+				l.saves = map[string][][2]uint64{}
+			}
+			l.saves[string(v.From)] = append(l.saves[string(v.From)], [2]uint64{v.Made, v.Seq})
+		}
+	}
+}
+
+// ofSave: a version of the temporary file of a save that has its own line.
+func (l *logPrinter) ofSave(v wire.Version) bool {
+	for _, r := range l.saves[string(v.Path)] {
+		if r[0] <= v.Seq && v.Seq < r[1] {
+			return true
+		}
+	}
+	return false
 }
 
 // sameRename: both come from one rename(2) of a directory.

@@ -54,6 +54,9 @@ func (d *Daemon) logQuery(ctx context.Context, q wire.LogQuery) (wire.LogAnswer,
 	for i, v := range vs {
 		a.Versions[i] = versionOut(v)
 		a.Versions[i].Number = numbers[v.Seq]
+		if a.Versions[i].Made, err = d.store.MadeFor(v); err != nil {
+			return a, nil, err
+		}
 	}
 	if session == "" && prompt == "" && q.ToolCall == "" && q.PID == 0 && q.Comm == "" && len(ops) == 0 {
 		err = d.addLines(&a, p, q, vs)

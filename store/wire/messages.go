@@ -186,6 +186,7 @@ type Version struct {
 	Plan      string    `json:"plan,omitempty"`
 	Idle      bool      `json:"idle,omitempty"`
 	Deleted   bool      `json:"deleted,omitempty"`
+	Made      uint64    `json:"made,omitempty"`   // of a rename: Seq from which on the same process had made From, as in an atomic save
 	Number    int       `json:"number,omitempty"` // 1-based position in the history of its path, where one path was asked for
 }
 
