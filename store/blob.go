@@ -66,7 +66,9 @@ func (h header) append(b []byte) []byte {
 }
 
 // loose reports whether a repack would put the content into a frame.
-func (h header) loose() bool { return h.enc != encFrame && h.size <= frameMost }
+func (h header) loose() bool {
+	return h.enc != encFrame && (h.size <= frameMost || h.size <= frameSize && !h.based() && h.stored < h.size*7/8)
+}
 
 var errHeader = fmt.Errorf("%w: blob header", ErrDamaged)
 

@@ -44,7 +44,7 @@ func (s *Store) compact(ctx context.Context, all bool) error {
 	if err := s.db.Flatten(1); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
-	ratio := 0.3
+	ratio := 0.15
 	if all {
 		ratio = 1e-9
 	}

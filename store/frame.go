@@ -16,8 +16,10 @@ const (
 	// the larger, the smaller the store, but whoever reads one content decodes
 	// its whole frame: 0.5 to 1 ms at this size.
 	frameSize = 2 << 20
-	// frameMost is the largest content that goes into a frame. Of a larger one
-	// a frame would hold fewer versions than a chain of deltas has.
+	// frameMost is the largest content that goes into a frame though it is
+	// stored as a delta: of a larger one a frame would hold fewer versions than
+	// a chain has. What is stored whole goes into one up to a frame's size,
+	// unless it does not compress anyway.
 	frameMost = 128 << 10
 	// frameCount bounds the contents of a frame: their keys change in one
 	// transaction.
@@ -111,10 +113,37 @@ func (s *Store) eachFrame(fn func(id uint64, h frameHead, stored int64) error) e
 	})
 }
 
-// newFramer makes the encoder of frames: the strongest level, which takes about
-// four times the time of the one for single contents and is worth 15 %. It
-// holds some 40 MB, so it lives for one repack only.
-func newFramer() (*zstd.Encoder, error) {
-	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
-		zstd.WithEncoderCRC(false), zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(frameSize))
+// framer compresses frames. It holds some 40 MB, so it lives for one repack only.
+type framer struct{ better, best *zstd.Encoder }
+
+func newFramer() (*framer, error) {
+	level := func(l zstd.EncoderLevel) (*zstd.Encoder, error) {
+		return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
+			zstd.WithEncoderCRC(false), zstd.WithEncoderLevel(l), zstd.WithWindowSize(frameSize))
+	}
+	better, err := level(zstd.SpeedBetterCompression)
+	if err != nil {
+		return nil, err
+	}
+	best, err := level(zstd.SpeedBestCompression)
+	return &framer{better, best}, err
+}
+
+// compress appends zstd of raw to head. The best level is worth 5 % and fast
+// where much is repeated; with what hardly repeats it takes 200 ms for a frame,
+// ten times as long, for nothing.
+func (f *framer) compress(raw, head []byte) []byte {
+	z := f.better.EncodeAll(raw, head)
+	if len(z) > len(raw)/4 {
+		return z
+	}
+	if b := f.best.EncodeAll(raw, bytes.Clone(head)); len(b) < len(z) {
+		return b
+	}
+	return z
+}
+
+func (f *framer) close() {
+	f.better.Close()
+	f.best.Close()
 }

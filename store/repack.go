@@ -11,7 +11,6 @@ import (
 	"time"
 
 	badger "github.com/dgraph-io/badger/v4"
-	"github.com/klauspost/compress/zstd"
 )
 
 const (
@@ -172,7 +171,7 @@ func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, mea
 	if err != nil {
 		return err
 	}
-	defer enc.Close()
+	defer enc.close()
 	id, pack := st.last, st.pack+1
 	var written []*written
 	for from := 0; from < len(all) && err == nil; {
@@ -248,7 +247,7 @@ type written struct {
 }
 
 // writeFrame stores contents as a frame; nil when none of them can be read.
-func (s *Store) writeFrame(enc *zstd.Encoder, id, pack uint64, parts []parcel) (*written, error) {
+func (s *Store) writeFrame(enc *framer, id, pack uint64, parts []parcel) (*written, error) {
 	w := &written{id: id}
 	var raw []byte
 	for _, p := range parts {
@@ -269,7 +268,7 @@ func (s *Store) writeFrame(enc *zstd.Encoder, id, pack uint64, parts []parcel) (
 	}
 	w.raw = int64(len(raw))
 	head := frameHead{pack: pack, raw: w.raw}.append(nil)
-	val := enc.EncodeAll(raw, head)
+	val := enc.compress(raw, bytes.Clone(head))
 	// Before anything is given up for it, it is read back.
 	back, err := s.codecs.expand(val[len(head):], nil, w.raw)
 	if err != nil || !bytes.Equal(back, raw) {

@@ -157,7 +157,7 @@ func TestRepackLeftover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer enc.Close()
+	defer enc.close()
 	if _, err := s.writeFrame(enc, 1, 1, all); err != nil {
 		t.Fatal(err)
 	}

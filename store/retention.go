@@ -16,7 +16,7 @@ const (
 	// content is gone are dropped.
 	maxLog = 500_000
 	// frameWaste: a frame of which less is still needed is rewritten.
-	frameWaste = 0.7
+	frameWaste = 0.85
 	// tidyEvery is the pause between two looks at age and count.
 	tidyEvery = 6 * time.Hour
 )
@@ -190,7 +190,7 @@ func (s *Store) Collect(ctx context.Context) (Report, error) {
 // is never taken.
 func (s *Store) shrink(ctx context.Context, need int64, r *Report) error {
 	goal := r.Before - need
-	if s.state.Load().Loose >= packLeast {
+	if st := s.state.Load(); st.Loose >= packLeast && st.Loose >= st.RawBytes/8 {
 		if err := s.repackInRoom(ctx, false, r); err != nil {
 			return err
 		}
