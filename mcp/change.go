@@ -36,16 +36,16 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 		return "", ctx.Err() // nothing is written yet
 	}
 	end := c.window(ctx, path)
-	err = ch.f.put(ch.after, 0, 0)
-	end(err != nil)
-	if err != nil {
+	if err = ch.f.put(ch.after, 0, 0); err != nil {
+		end(true)
 		return "", fileError(ch.rel, err)
 	}
 	// From here on the change is made; a cancelled call must still be booked.
 	ctx = context.WithoutCancel(ctx)
 	if serr == nil && !mounted {
-		_, serr = s.back.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path}, ch.after, nil)
+		_, serr = s.back.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path, PID: os.Getpid()}, ch.after, nil)
 	}
+	end(false)
 	if c.reader != (wire.Reader{}) && serr == nil {
 		own := wire.OwnEdit{Reader: c.reader, Path: []byte(ch.rel), Old: ch.old, New: ch.new, All: ch.all}
 		if ch.f.exists {

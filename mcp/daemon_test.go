@@ -224,7 +224,7 @@ func TestEditHistoryRevert(t *testing.T) {
 		t.Errorf("after its own edit: %.100q", got)
 	}
 	log := p.ok("search_history", map[string]any{"path_filter": "src"})
-	if !strings.Contains(log, "src/a.txt") {
+	if !strings.Contains(log, "src/a.txt") || !strings.Contains(log, "cachebro") || strings.Contains(log, "outside") {
 		t.Errorf("history: %q", log)
 	}
 	set := p.ok("get_working_set", nil)

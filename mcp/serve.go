@@ -102,7 +102,11 @@ func (s *Server) offers(name string) bool {
 // for it. It runs beside the answer.
 func (s *Server) countSchema(ctx context.Context, _ any, _ *mcp.ListToolsRequest, res *mcp.ListToolsResult) {
 	if b, err := jsonBytes(res); err == nil {
-		s.spendLater(ctx, wire.Spend{Reader: s.reader(ctx, nil), Tool: "schema", Kind: "overhead"}, b)
+		r := s.reader(ctx, nil)
+		if r == (wire.Reader{}) {
+			r.Session = s.opt.Session // a hint; good enough for counting
+		}
+		s.spendLater(ctx, wire.Spend{Reader: r, Tool: "schema", Kind: "overhead"}, b)
 	}
 }
 

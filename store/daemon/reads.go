@@ -354,6 +354,14 @@ func (d *Daemon) ingestGiven(ctx context.Context, r *wire.Request) (any, []byte,
 	if err != nil {
 		return nil, nil, err
 	}
+	if q.PID > 0 {
+		now := time.Now().UnixNano()
+		a := d.attribution.actor(ownerOf(q.PID), 0, now, string(p))
+		if a.Comm == "" { // it never wrote through a mount
+			a.Comm = "cachebro"
+		}
+		ctx = withActor(ctx, a)
+	}
 	// What is stored is what lies there: the body only says what it should be.
 	l, err := d.look(ctx, p)
 	if err != nil {

@@ -12,6 +12,20 @@ import (
 // outsider is the actor of changes that did not go through the mount.
 var outsider = store.Actor{Comm: "outside"}
 
+// actorKey is the context's actor: what is found changed then, it has changed.
+type actorKey struct{}
+
+func withActor(ctx context.Context, a store.Actor) context.Context {
+	return context.WithValue(ctx, actorKey{}, a)
+}
+
+func actorIn(ctx context.Context) store.Actor {
+	if a, ok := ctx.Value(actorKey{}).(store.Actor); ok {
+		return a
+	}
+	return outsider
+}
+
 // take deals with one record: what is no version takes effect at once (each
 // effect may be repeated after a crash without harm), a version becomes a Change.
 func (g *ingester) take(ctx context.Context, it *item) (store.Change, bool) {

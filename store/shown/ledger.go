@@ -193,7 +193,6 @@ func (s *Shown) Spend(id store.Reader, tool string, full, sent int64, overhead b
 		defer s.ledger.mu.Unlock()
 		a := s.ledger.accountLocked(id.Session)
 		a.Schema = sent
-		a.Contexts = max(a.Contexts, 1)
 		return
 	}
 	c := Count{Calls: 1, Full: full, Sent: sent}
@@ -240,7 +239,12 @@ func (s *Shown) Metrics(id store.SessionID, delta bool) Metrics {
 }
 
 func (a *account) sum(m *Metrics, tools, agents map[string]Count, delta bool) {
-	now := toldCounts{Tools: map[string]Count{}, Agents: map[string]Count{}, Contexts: a.Contexts, Schema: a.Schema * a.Contexts}
+	now := toldCounts{Tools: map[string]Count{}, Agents: map[string]Count{}, Contexts: a.Contexts}
+	if a.Schema > 0 {
+		// Who was told of the tools has a context, even if it was given nothing yet.
+		now.Contexts = max(now.Contexts, 1)
+	}
+	now.Schema = a.Schema * now.Contexts
 	for agent, byTool := range a.Counts {
 		for tool, c := range byTool {
 			addTo(now.Tools, tool, *c, 1)

@@ -367,4 +367,5 @@ type StoreAnswer struct {
 type Ingest struct {
 	Path []byte `json:"path"`
 	Seq  uint64 `json:"seq,omitempty"`
+	PID  int    `json:"pid,omitempty"` // who wrote it, when the body is what was written
 }
