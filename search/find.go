@@ -20,6 +20,9 @@ func FileID(p store.Path) string { return "fil-" + hash8(string(p)) }
 // SymbolID is the id of a definition.
 func SymbolID(p store.Path, name string) string { return "sym-" + hash8(string(p)+"\x00"+name) }
 
+// SessionID is the id of a client's session.
+func SessionID(s store.SessionID) string { return "ses-" + hash8(string(s)) }
+
 // VersionID is the id of a version: its sequence number.
 func VersionID(seq uint64) string { return fmt.Sprintf("ver-%08x", uint32(seq)) }
 

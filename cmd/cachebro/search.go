@@ -19,6 +19,10 @@ text, the words are looked up instead and the best fitting places are printed;
 --ranked does so at once. Secret-looking files are never shown. Exit status 1
 when nothing was found.
 
+CACHEBRO_EMBEDDER, set where the daemon is started, names a program that turns
+texts into vectors; ranked search then goes by meaning too. It reads lines like
+{"id":1,"kind":"passage","texts":["…"]} and answers {"id":1,"vectors":[[…]]}.
+
 Examples:
   cachebro search 'func main('
   cachebro search --regex 'err(or)? :=' src --include '*.go'
@@ -163,13 +167,16 @@ func (e *env) printHits(q wire.SearchQuery, a wire.SearchAnswer) {
 	}
 	for _, h := range a.Hits {
 		name := quote(string(h.Path))
+		if len(h.Path) == 0 { // a session
+			name = oneLine(h.Title)
+		}
 		switch {
 		case h.Past != nil:
 			fmt.Fprintf(e.stdout, "%s:%d: %s\n", name, h.Line, lineText(h.Text))
 			fmt.Fprintln(e.stdout, p.dim("    "+pastLine(h, e)))
 		case a.How == wire.SearchFiles:
 			fmt.Fprintln(e.stdout, name)
-		case h.Line == 0:
+		case h.Line == 0 || len(h.Path) == 0:
 			fmt.Fprintln(e.stdout, name)
 		default:
 			fmt.Fprintf(e.stdout, "%s:%d: %s\n", name, h.Line, lineText(h.Text))

@@ -52,7 +52,7 @@ func (t *hitIDs) uses() map[store.Path]int {
 	return m
 }
 
-var hitIDShape = regexp.MustCompile(`^(fil|sym|ver)-([0-9a-f]{8})$`)
+var hitIDShape = regexp.MustCompile(`^(fil|sym|ver|ses)-([0-9a-f]{8})$`)
 
 // fetch answers a query that is the id of a hit with the text it stands for.
 func (d *Daemon) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok bool) {
@@ -85,6 +85,12 @@ func (d *Daemon) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 		hit = known
 		hit.Line, hit.Last = s.Line, s.Last
 		hit.Body = d.index.Lines(s.Path, s.First, min(s.Last, s.First+maxBody-1))
+	case "ses":
+		var found bool
+		if hit, found = d.sessionText(id); !found {
+			return a, false
+		}
+		return wire.SearchAnswer{How: wire.SearchID, Hits: []wire.SearchHit{hit}, Files: 0, Lines: 1, Looked: 1}, true
 	case "ver":
 		n, _ := strconv.ParseUint(m[2], 16, 32)
 		v, err := d.store.Version(n)
@@ -114,5 +120,8 @@ func (d *Daemon) searchPrompt(ctx context.Context, q wire.SearchQuery, sq search
 		return nil
 	}
 	q.Pattern, h.Quick = strings.Join(words, " "), true // the prompt waits for it
-	return d.searchRanked(ctx, q, sq, h, limit, a)
+	if err := d.searchRanked(ctx, q, sq, h, limit, a); err != nil {
+		return err
+	}
+	return d.addSessions(q.Session, limit, a)
 }

@@ -55,8 +55,8 @@ type SearchAnswer struct {
 
 // SearchHit is a line, a file, a definition or a version.
 type SearchHit struct {
-	ID     string    `json:"id"`   // fil-, sym- or ver- and 8 hex digits
-	Type   string    `json:"type"` // file, symbol, version
+	ID     string    `json:"id"`   // fil-, sym-, ver- or ses- and 8 hex digits
+	Type   string    `json:"type"` // file, symbol, version, session
 	Path   []byte    `json:"path"`
 	Line   int       `json:"line,omitempty"`
 	Last   int       `json:"last_line,omitempty"` // of a chunk or definition
