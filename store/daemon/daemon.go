@@ -200,7 +200,7 @@ func (d *Daemon) close() error {
 	}
 	d.results.close()
 	if d.index != nil {
-		errs = append(errs, d.index.Close())
+		errs = append(errs, within(closeLimit, "close the index", d.index.Close))
 	}
 	if d.ingest != nil {
 		errs = append(errs, d.ingest.reader.Close())
@@ -211,9 +211,28 @@ func (d *Daemon) close() error {
 		if err := d.store.Sync(); err != nil {
 			errs = append(errs, err)
 		}
-		errs = append(errs, d.store.Close())
+		errs = append(errs, within(closeLimit, "close the store", d.store.Close))
 	}
 	return errors.Join(errs...)
+}
+
+// closeLimit is how long a library may take to close its files. Where the state
+// directory was removed under a running daemon, one was seen to spin for ever;
+// what was synced is safe without a proper close.
+const closeLimit = 30 * time.Second
+
+// within runs f and gives up on it after limit.
+func within(limit time.Duration, what string, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-t.C:
+		return fmt.Errorf("%s: not done after %v", what, limit)
+	}
 }
 
 // housekeeping ends an idle daemon, notices a mountd that died, and collects.
