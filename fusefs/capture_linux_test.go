@@ -174,7 +174,7 @@ func TestSequences(t *testing.T) {
 		{"atomic save", "echo old > a", func(f *fixture) { f.sh("echo new > .a.tmp; mv .a.tmp a") },
 			[]string{`done create .a.tmp`, `closed create .a.tmp "new\n"`, `before rename a "old\n"`, `done rename .a.tmp a (replaced)`}},
 		{"exchange", "echo 1 > a; echo 2 > b", func(f *fixture) { f.exchange("a", "b") },
-			[]string{`done exchange a b`}},
+			[]string{`done exchange a b (replaced)`}},
 		{"unlink", "echo old > a", func(f *fixture) { f.sh("rm a") },
 			[]string{`before unlink a "old\n"`, `done unlink a`}},
 		{"unlink while open, then write", "echo old > a", func(f *fixture) { f.run("unlinked", "a") },

@@ -129,7 +129,8 @@ type Event struct {
 	Path2  string // OpRename, OpExchange, OpLink: the new name
 	Target string // where the symlink points; OpSymlink, and OpUnlink of one
 	Stat   Stat   // after the operation (for OpUnlink and OpRmdir: before)
-	// Replaced is the inode that OpRename took the name from, if any.
+	// Replaced is the inode that OpRename took the name from, if any, or that
+	// OpExchange gave the name Path.
 	Replaced File
 	Class    ignore.Class // of Path, or of Path2 where there is one and Path is excluded
 	Class2   ignore.Class // of Path2

@@ -246,7 +246,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 func (o *overlay) renamed(r *rename, ev *Event, exchange, replaces bool) {
 	switch {
 	case exchange:
-		ev.Op = OpExchange
+		ev.Op, ev.Replaced = OpExchange, r.dst
 		r.src.moveLink(r.from, r.fromName, r.to, r.toName)
 		r.dst.moveLink(r.to, r.toName, r.from, r.fromName)
 	default:
