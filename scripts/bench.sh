@@ -62,3 +62,4 @@ printf '%s, %s cores, Linux %s, %s files\n' "$(date +%F)" "$(nproc)" "$(uname -r
 "$cb" status "$work/cachebro" | sed -n 's/^\(store\|gaps\): */\1: /p'
 case "$only" in "" | search*) scripts/bench/search.sh ;; esac
 case "$only" in "" | results*) "$work/bin/results" -cachebro "$cb" ;; esac
+case "$only" in "" | hook*) go run ./scripts/hooktime -cachebro "$cb" || echo "(above the targets)" ;; esac
