@@ -28,6 +28,7 @@ type counts struct {
 	closed, synced            int
 	damaged, lost, lostYoung  int
 	lostSynced, noticed, late int
+	detached                  int
 	fsck                      int
 	back                      []time.Duration
 	ingest                    []time.Duration
@@ -65,7 +66,7 @@ func killRounds(s settings) (err error) {
 		}
 	}
 	c.print()
-	if c.damaged+c.lost+c.lostSynced+c.noticed+c.late > 0 {
+	if c.damaged+c.lost+c.lostSynced+c.noticed+c.late+c.detached > 0 {
 		return errors.New("not everything was kept")
 	}
 	return nil
@@ -76,6 +77,7 @@ func (c *counts) print() {
 	fmt.Printf("contents closed %d (%d after fsync)\n", c.closed, c.synced)
 	fmt.Printf("files damaged %d, lost although older than %v %d, lost after fsync %d, lost younger %d\n", c.damaged, oldEnough, c.lost, c.lostSynced, c.lostYoung)
 	fmt.Printf("programs that noticed a kill they should not %d\n", c.noticed)
+	fmt.Printf("mounts that nobody took over %d\n", c.detached)
 	fmt.Printf("project readable again: %s, later than a second %d\n", spread(c.back), c.late)
 	fmt.Printf("every content found in the log: %s after the round\n", spread(c.ingest))
 }
@@ -133,9 +135,7 @@ func (p *place) round(i int, s settings, rng *rand.Rand, writers []*writer, stop
 			return fmt.Errorf("no %s is running", name)
 		}
 		if name == "mountd" {
-			fatal = true
-			stop.Store(true)
-			killed = time.Now()
+			fatal, killed = true, time.Now()
 		}
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			return fmt.Errorf("kill %s: %w", name, err)
@@ -143,27 +143,26 @@ func (p *place) round(i int, s settings, rng *rand.Rand, writers []*writer, stop
 		c.kills++
 		c.killed[name]++
 	}
-	if fatal {
+	if fatal { // another one takes over while the writers go on
 		p.readable(killed, c)
-	} else {
-		time.Sleep(time.Duration(rng.Intn(700)) * time.Millisecond)
-		stop.Store(true)
+	}
+	time.Sleep(time.Duration(rng.Intn(700)) * time.Millisecond)
+	stop.Store(true)
+	if !fatal {
 		killed = time.Now()
 	}
 	wg.Wait()
+	if fatal && !p.mounted() {
+		c.detached++
+	}
 	for _, w := range writers {
-		if w.err != nil && !fatal {
+		if w.err != nil {
 			c.noticed++
 			fmt.Printf("round %d (%s): %s: %v\n", i+1, strings.Join(names, ", "), w.rel, w.err)
 		}
 		for _, bad := range w.damaged() {
 			c.damaged++
 			fmt.Printf("round %d (%s): DAMAGED %s\n", i+1, strings.Join(names, ", "), bad)
-		}
-	}
-	if fatal {
-		if _, err := p.cachebro("mount", p.dir); err != nil {
-			return err
 		}
 	}
 	n, err := p.judge(i, begun, killed, fatal, writers, c)
@@ -240,7 +239,7 @@ func (p *place) judge(i int, begun, killed time.Time, fatal bool, writers []*wri
 		switch {
 		case k.synced:
 			c.lostSynced++
-		case !fatal || age > oldEnough:
+		case !fatal || age > oldEnough || age < 0:
 			c.lost++
 		default:
 			c.lostYoung++
