@@ -28,6 +28,11 @@
 // one before its parent writes. Nor does one of a file that was only made or
 // emptied so far, because a shell sends one before its command writes.
 //
+// # Taking over
+//
+// With Options.Ledger a server can be killed and replaced on the same
+// connection; see takeover_linux.go. Nobody on the mount notices.
+//
 // # Locks, in the order in which they may be taken
 //
 //  1. inode.order: one operation that changes an inode's content or names at a
@@ -40,5 +45,6 @@
 //  3. The shards of the inode table and of the handle table, inode.mu (the
 //     list of handles and the last seen attributes), the mutexes of the
 //     directory descriptors, the directory streams, the dirty set, the notifier
-//     and the process cache: leaves, memory only, never nested.
+//     and the process cache: leaves, memory only, never nested. Below them is only
+//     the ledger's own.
 package fusefs

@@ -7,11 +7,15 @@
 //	      ◀──Report through a pipe──┘◀──Report───────┘
 //
 // The supervisor opens the source directory before the mount covers it and
-// hands it to mountd as a descriptor; it keeps its own copy, so that another
-// mountd could be started on the same source. When mountd ends otherwise than
-// by an unmount, the supervisor detaches the dead mount, so that the plain
-// project shows again. When the supervisor dies, mountd starts another one that
-// adopts it. When the store daemon dies, mountd starts it again and attaches
+// hands it to mountd as a descriptor. It keeps its own copy, a duplicate of
+// /dev/fuse, the ledger (a memfd in which fusefs notes what it knows) and the
+// descriptors of open files that no name leads to any more. When mountd ends
+// otherwise than by an unmount, another one takes over the same connection:
+// programs on the mount wait for about a tenth of a second and notice nothing.
+// Linux 6.9 is needed for that (FUSE_NOTIFY_RESEND). Where it fails, or five in
+// a row live for less than a second, the supervisor detaches the dead mount, so
+// that the plain project shows again. When the supervisor dies, mountd starts
+// another one that adopts it and hands it all of this. When the store daemon dies, mountd starts it again and attaches
 // anew; nothing else notices.
 //
 // On disk, in the state directory: mount.json (Record: who serves which mount),
