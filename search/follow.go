@@ -87,10 +87,12 @@ func (x *Index) Start(ctx context.Context) {
 // The follower rests after each step, restFor times as long as the step took:
 // a file that is saved again and again, or thousands that are, would otherwise
 // cost a segment of the index each, at the time when their versions are being
-// stored. Exact queries do not wait for it: they read what is newer themselves.
+// stored: of 4,000 versions, 8 to a batch, storing took 1.3 s of processor
+// time and indexing each batch at once 8.7 s. Exact queries do not wait for it:
+// they read what is newer themselves.
 const (
-	restFor  = 4
-	restMost = time.Second
+	restFor  = 10
+	restMost = 2 * time.Second
 )
 
 // rest is false when ctx ended.
