@@ -26,6 +26,26 @@ func TestConformance(t *testing.T) {
 			return &subject{live: l, reader: over(ReaderConnection), unknown: over("")}
 		})
 	})
+	t.Run("stdio with hooks", func(t *testing.T) {
+		conformance.Run(t, func(t *testing.T) conformance.Subject {
+			l := liveProject(t, nil)
+			dial := func(testing.TB) metaCaller {
+				return connect(t, Options{Root: l.dir, Dial: l.dial, Tokens: unpaged}).toolMeta
+			}
+			return newWithHooks(t, l, dial, func(t testing.TB) toolCaller {
+				call := dial(t)
+				return func(name string, args map[string]any) result { return call(name, args, nil) }
+			})
+		})
+	})
+	t.Run("http with hooks", func(t *testing.T) {
+		conformance.Run(t, func(t *testing.T) conformance.Subject {
+			l := liveProject(t, nil)
+			url := web(t, Options{Root: l.dir, Dial: l.dial, Tokens: unpaged})
+			return newWithHooks(t, l, func(t testing.TB) metaCaller { return webMeta(t, url) },
+				func(t testing.TB) toolCaller { return statelessReader(t, url) })
+		})
+	})
 	t.Run("http", func(t *testing.T) {
 		conformance.Run(t, func(t *testing.T) conformance.Subject {
 			l := liveProject(t, nil)
@@ -69,6 +89,8 @@ func (s *subject) Symlink(t testing.TB, target, path string) {
 	}
 }
 
+func (s *subject) Hidden() bool { return true }
+
 func (s *subject) WriteSameStat(t testing.TB, path, content string) {
 	fi, err := os.Stat(s.path(path))
 	if err != nil {
@@ -103,11 +125,20 @@ func (r *subjectReader) Edit(t testing.TB, path, old, new string) {
 
 // webReader is a connection over HTTP.
 func webReader(t testing.TB, url string) toolCaller {
+	call := webMeta(t, url)
+	return func(name string, args map[string]any) result { return call(name, args, nil) }
+}
+
+func webMeta(t testing.TB, url string) metaCaller {
 	hello := request(1, "initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "t", "version": "0"}})
 	res, _ := post(t, url, nil, hello)
 	header := map[string]string{"Mcp-Session-Id": res.Header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version": "2025-11-25"}
-	return func(name string, args map[string]any) result {
-		return webCall(t, url, header, request(2, "tools/call", map[string]any{"name": name, "arguments": args}))
+	return func(name string, args, meta map[string]any) result {
+		params := map[string]any{"name": name, "arguments": args}
+		if meta != nil {
+			params["_meta"] = meta
+		}
+		return webCall(t, url, header, request(2, "tools/call", params))
 	}
 }
 

@@ -71,6 +71,7 @@ func (p *project) Write(_ testing.TB, path, content string) {
 }
 
 func (p *project) WriteSameStat(t testing.TB, path, content string) { p.Write(t, path, content) }
+func (p *project) Hidden() bool                                     { return true }
 func (p *project) Remove(_ testing.TB, path string) {
 	delete(p.files, path)
 	delete(p.links, path)

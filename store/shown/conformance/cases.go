@@ -7,9 +7,20 @@ import (
 	"time"
 )
 
-// Run runs every case against fresh subjects.
+// Run runs every case that the subject can play, each against a fresh one.
 func Run(t *testing.T, fresh func(t *testing.T) Subject) {
-	for _, c := range cases {
+	var able []testCase
+	t.Run("what it can do", func(t *testing.T) {
+		s := fresh(t)
+		r := s.Reader(t)
+		for _, c := range cases {
+			if plays(s, r, needs[c.name]) {
+				able = append(able, c)
+			}
+		}
+		t.Logf("%d of %d cases", len(able), len(cases))
+	})
+	for _, c := range able {
 		t.Run(c.name, func(t *testing.T) {
 			c.run(&bench{TB: t, Subject: fresh(t), files: map[string]string{}})
 		})
@@ -113,7 +124,7 @@ func need[T any](b *bench, x any) T {
 	b.Helper()
 	c, ok := x.(T)
 	if !ok {
-		b.Skipf("this way in has no %T", new(T))
+		b.Fatalf("this way in has no %T, which the case is not listed to need", new(T))
 	}
 	return c
 }

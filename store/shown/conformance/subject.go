@@ -85,8 +85,10 @@ type Unknowing interface {
 }
 
 // Stealthy subjects can change a file behind everybody's back: same size and
-// times, or underneath the overlay.
+// times, or underneath the overlay. On a mount that nobody can get around there
+// is no such way: Hidden is false.
 type Stealthy interface {
+	Hidden() bool
 	WriteSameStat(t testing.TB, path, content string)
 }
 
