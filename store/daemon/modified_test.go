@@ -39,6 +39,7 @@ func TestModified(t *testing.T) {
 	p.closed(spool.OpWrite, "same", []byte("same\n"), by)
 	do(spool.OpUnlink, "gone", "")                   // 3
 	p.closed(spool.OpCreate, "new", []byte("n"), by) // 4
+	eventually(t, "everything ingested", func() bool { return ask[wire.Status](p, h, wire.MStatus, wire.Empty{}).Store.Lag == 0 })
 	r := ask[wire.Recovery](p, h, wire.MRecovery, wire.SessionQuery{Session: "S"})
 	if r.Modified != 4 {
 		t.Errorf("%d files, want 4", r.Modified)
