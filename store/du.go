@@ -16,13 +16,13 @@ type Share struct {
 }
 
 // Usage says who takes how much of the store. Disk is the allocated size of
-// its directory; Contents + Log is what the database holds; the difference is
-// what Badger has not given back yet, its indexes and its logs.
+// its directory, the sum of Contents, Log and Slack.
 type Usage struct {
 	Disk     int64
 	Free     int64
 	Contents int64 // stored contents with their keys
 	Log      int64 // versions, indexes and all other records
+	Slack    int64 // what Badger has not given back yet
 	Paths    []Share
 	Sessions []Share
 	Classes  []Share
@@ -75,6 +75,7 @@ func (s *Store) DU(ctx context.Context, depth, top int) (Usage, error) {
 	}
 	u.Paths, u.Sessions, u.Classes = largest(paths, top), largest(sessions, top), largest(classes, 0)
 	u.Contents, u.Log, err = s.measure(ctx)
+	u.Slack = max(0, u.Disk-u.Contents-u.Log)
 	return u, err
 }
 
@@ -95,24 +96,31 @@ func largest(m map[string]*Share, top int) []Share {
 	return out
 }
 
-// measure sums keys and values of the whole database.
+// measure tells what contents and everything else take on disk. A value in the
+// value log takes its size; what lies in the tables shares their files, which
+// are compressed, in proportion to its size.
 func (s *Store) measure(ctx context.Context) (contents, log int64, err error) {
+	var logged, tabled [2]int64 // of contents, of the rest
 	err = s.view(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: false})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
-			item := it.Item()
-			n := item.KeySize() + item.ValueSize()
+			item, kind := it.Item(), 1
 			if k := item.Key()[0]; k == kBlob || k == kPiece || k == kFrame {
-				contents += n
-			} else {
-				log += n
+				kind = 0
 			}
+			n := item.ValueSize()
+			if n >= valueThreshold {
+				logged[kind] += n
+				n = 0
+			}
+			tabled[kind] += item.KeySize() + n
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return contents, log, err
+	files := float64(s.room.tables()) / float64(max(tabled[0]+tabled[1], 1))
+	return logged[0] + int64(float64(tabled[0])*files), logged[1] + int64(float64(tabled[1])*files), err
 }

@@ -159,6 +159,21 @@ func (r *room) usage(now time.Time, fresh bool) int64 {
 	return sum
 }
 
+// tables is the allocated size of Badger's tables and of the logs that will
+// become tables.
+func (r *room) tables() (sum int64) {
+	for _, pattern := range [...]string{"*.sst", "*.mem"} {
+		files, _ := filepath.Glob(filepath.Join(r.dir, "db", pattern))
+		for _, f := range files {
+			var st unix.Stat_t
+			if unix.Lstat(f, &st) == nil {
+				sum += st.Blocks * 512
+			}
+		}
+	}
+	return sum
+}
+
 func isNoSpace(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }

@@ -267,8 +267,8 @@ func (d *Daemon) collect(ctx context.Context) {
 	switch {
 	case err != nil && ctx.Err() == nil:
 		d.log.Warn("collect", "err", err)
-	case r.Versions+r.Blobs+r.Records > 0:
-		d.log.Info("collected", "versions", r.Versions, "blobs", r.Blobs, "bytes", r.Bytes, "before", r.Before, "after", r.After)
+	case r.Versions+r.Blobs+r.Records+r.Packed > 0:
+		d.log.Info("collected", "versions", r.Versions, "blobs", r.Blobs, "bytes", r.Bytes, "packed", r.Packed, "before", r.Before, "after", r.After)
 	}
 }
 

@@ -83,7 +83,11 @@ func size(n int64) string {
 }
 
 func reportText(r store.Report) string {
-	if r.Versions+r.Blobs+r.Records == 0 {
+	switch {
+	case r.Versions+r.Blobs+r.Records > 0:
+	case r.Packed > 0:
+		return fmt.Sprintf("nothing to drop; packed %d contents; the store takes %s, before %s", r.Packed, size(r.After), size(r.Before))
+	default:
 		return fmt.Sprintf("nothing to drop; the store takes %s", size(r.After))
 	}
 	return fmt.Sprintf("dropped %d contents (%s) of %d versions; the store takes %s, before %s", r.Blobs, size(r.Bytes), r.Versions, size(r.After), size(r.Before))
@@ -106,7 +110,8 @@ const maxShares = 20
 func usageText(u store.Usage, p store.Path) string {
 	var b strings.Builder
 	if p == "" {
-		fmt.Fprintf(&b, "%10s  on disk (%s free)\n%10s  contents\n%10s  log and indexes\n", size(u.Disk), size(u.Free), size(u.Contents), size(u.Log))
+		fmt.Fprintf(&b, "%10s  on disk (%s free)\n%10s  contents\n%10s  log and indexes\n%10s  deleted, not yet given back\n",
+			size(u.Disk), size(u.Free), size(u.Contents), size(u.Log), size(u.Slack))
 		list(&b, "by class", u.Classes)
 		list(&b, "by session", u.Sessions)
 	}
