@@ -16,7 +16,7 @@ import (
 )
 
 // canaryWithin is how long a version may take to be seen.
-const canaryWithin = 3 * time.Second
+const canaryWithin = 20 * time.Second
 
 // canaryName is one that logs and "the last action" leave out. It is always the
 // same, so that retention keeps a handful of its versions and no more.
