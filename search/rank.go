@@ -127,6 +127,20 @@ func (x *Index) rankWords(ctx context.Context, text string, q Query, h Hints, li
 		return nil, err
 	}
 	defer reader.Close()
+	out, err := x.rankTerms(ctx, reader, query, q, h)
+	if err != nil {
+		return nil, err
+	}
+	if len(out) > 0 && len(out) < fewRanked {
+		if out, err = x.widen(ctx, reader, query, out, q, h); err != nil {
+			return nil, err
+		}
+	}
+	return out[:limited(len(out), limit)], nil
+}
+
+// rankTerms orders the files that have any of the terms.
+func (x *Index) rankTerms(ctx context.Context, reader index.IndexReader, query []term, q Query, h Hints) ([]Ranked, error) {
 	chunks, err := x.scoreChunks(ctx, reader, query)
 	if err != nil {
 		return nil, err
@@ -183,9 +197,6 @@ func (x *Index) rankWords(ctx context.Context, text string, q Query, h Hints, li
 		}
 		return strings.Compare(string(a.Path), string(b.Path))
 	})
-	if limit > 0 && len(out) > limit {
-		out = out[:limit]
-	}
 	return out, nil
 }
 
