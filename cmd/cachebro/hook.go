@@ -12,7 +12,7 @@ import (
 func hookCommand() command {
 	return command{
 		name: "hook", group: groupPlumbing, args: "[EVENT]", short: "answers an agent's hook events (registered by its settings)",
-		long: "Reads one event as JSON from standard input. Never fails and never blocks: the\nexit status is 0, whatever happens.\n\nExamples:\n  echo '{\"hook_event_name\":\"Stop\"}' | cachebro hook",
+		long: "Reads one event as JSON from standard input. Never fails and never blocks: the\nexit status is 0, whatever happens. A daemon that does not answer within 200 ms\nis left alone for 30 s; CACHEBRO_HOOK_WAIT=2s gives it longer.\n\nExamples:\n  echo '{\"hook_event_name\":\"Stop\"}' | cachebro hook",
 		run:  runHook,
 	}
 }

@@ -64,15 +64,20 @@ func answer(f func(context.Context) int) (status int) {
 }
 
 // Env is what a hook process has around it. Start and Mount are left to main.
+// CACHEBRO_HOOK_WAIT (as "2s") takes the place of the 100 ms and 200 ms that the
+// daemon has, for a machine so busy that they are too little.
 func Env(args []string) hooks.Env {
-	p := Paths(os.Getenv)
+	p, limits, limit := Paths(os.Getenv), wire.HookTimeouts, time.Duration(0)
+	if d, err := time.ParseDuration(os.Getenv("CACHEBRO_HOOK_WAIT")); err == nil && d > 0 {
+		limits, limit = wire.Timeouts{Connect: d, Answer: d}, 4*d
+	}
 	return hooks.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Args: args, Getenv: os.Getenv, Now: time.Now, Dir: Dir(), Paths: p,
 		Dial: func(ctx context.Context, root string) (*wire.Client, error) {
-			return wire.Dial(ctx, p, wire.Hello{Version: Version, Client: "hook", Root: root}, wire.HookTimeouts)
+			return wire.Dial(ctx, p, wire.Hello{Version: Version, Client: "hook", Root: root}, limits)
 		},
 		Secret: ignore.Secret,
-		Color:  os.Getenv("NO_COLOR") == "" && term.IsTerminal(2),
+		Color:  os.Getenv("NO_COLOR") == "" && term.IsTerminal(2), Limit: limit,
 	}
 }
 

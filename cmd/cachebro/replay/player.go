@@ -274,7 +274,7 @@ func (pl *player) hookEnv(in []byte, name string, stdout, stderr *bytes.Buffer) 
 	vars := map[string]string{"CLAUDE_PROJECT_DIR": pl.p.dir, "AI_AGENT": agentName}
 	return hooks.Env{
 		Stdin: bytes.NewReader(in), Stdout: stdout, Stderr: stderr, Args: []string{"--recovery=" + pl.o.recovery, name},
-		Getenv: func(k string) string { return vars[k] }, Now: time.Now, Dir: pl.p.dir, Paths: pl.p.paths,
+		Getenv: func(k string) string { return vars[k] }, Now: time.Now, Dir: pl.p.dir, Paths: pl.p.paths, Limit: time.Minute,
 		Dial: func(ctx context.Context, root string) (*wire.Client, error) {
 			// A loaded machine must not be mistaken for a hung daemon here.
 			return wire.Dial(ctx, pl.p.paths, wire.Hello{Version: pl.o.version, Client: "hook", Root: root}, wire.Timeouts{})
