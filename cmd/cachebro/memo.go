@@ -45,7 +45,13 @@ Examples:
 func tracedCommand() command {
 	return command{
 		name: "traced", short: "runs a command while its system calls are shown (started by cachebro memo)", ownSignals: true,
-		run: func(_ context.Context, e *env) error { return memo.Traced(e.args, e.vars) },
+		run: func(_ context.Context, e *env) error {
+			if len(e.args) == 1 && e.args[0] == "--help" {
+				e.printHelp(e.flags())
+				return nil
+			}
+			return memo.Traced(e.args, e.vars)
+		},
 	}
 }
 
