@@ -24,6 +24,7 @@
 //
 // The package keeps two small files per project, in the state directory under
 // "hooks": an index of each live session's transcript (see transcript.go) and
-// the marker. It has no locks: what processes of one session write at the same
+// the marker; and one for all projects, what doctor found out of clients (see
+// probed.go). It has no locks: what processes of one session write at the same
 // time is appended in single writes and may be there twice.
 package hooks
