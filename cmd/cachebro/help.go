@@ -34,7 +34,7 @@ func commands() []command {
 	return []command{
 		runCommand(), memoCommand(), statusCommand(), logCommand(), showCommand(), diffCommand(), whatChangedCommand(), blameCommand(), searchCommand(),
 		undoCommand(), redoCommand(), revertCommand(), restoreCommand(), workingSetCommand(), metricsCommand(),
-		mountCommand(), umountCommand(), versionCommand(),
+		mountCommand(), umountCommand(), relocateCommand(), versionCommand(),
 		upCommand(), downCommand(), initCommand(), uninitCommand(), uninstallCommand(), doctorCommand(), statusLineCommand(),
 		pruneCommand(), duCommand(), fsckCommand(), purgeCommand(), reindexCommand(), indexCommand(),
 		serveCommand(), hookCommand(), readCommand(),

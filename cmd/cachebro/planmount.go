@@ -70,7 +70,7 @@ func (e *env) planMount(dir string, f mountFlags) (m plannedMount, err error) {
 	if err := e.checkSpace(m.Root); err != nil {
 		return m, err
 	}
-	if m.State, err = e.paths().MakeState(m.Root); err != nil {
+	if err := e.identify(&m); err != nil {
 		return m, err
 	}
 	if m.InPlace() && m.Hidden() != "" {
@@ -82,6 +82,30 @@ func (e *env) planMount(dir string, f mountFlags) (m plannedMount, err error) {
 		m.AllowOther, err = e.allowOther(f, &m)
 	}
 	return m, err
+}
+
+// identify makes the state directory and notes in it who the project is. Of one
+// that has no history yet but had one elsewhere, it says so.
+func (e *env) identify(m *plannedMount) error {
+	state, err := e.paths().State(m.Root)
+	if err != nil {
+		return err
+	}
+	known := isDir(state)
+	if m.State, err = e.paths().MakeState(m.Root); err != nil {
+		return err
+	}
+	id, err := project.Identify(m.Root, project.ReadIdentity(m.State))
+	if err != nil {
+		return err
+	}
+	if base, err := e.paths().StateBase(); err == nil && !known {
+		if old, ok := project.MovedFrom(base, id); ok {
+			m.notes = append(m.notes, fmt.Sprintf("this looks like the project that was in %s; to join it to its history: cd / && cachebro umount %s && cachebro relocate %s %s",
+				quote(old), quote(m.Mountpoint), quote(old), quote(m.Root)))
+		}
+	}
+	return id.Write(m.State)
 }
 
 // existingDir resolves a directory argument and says what is wrong with it.

@@ -8,11 +8,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
 
 	"cachebro/cmd/cachebro/project"
 	"cachebro/hooks"
-	"cachebro/store/wire"
 )
 
 func uninstallCommand() command {
@@ -164,20 +162,8 @@ func daemonRoots() []string {
 
 // endDaemons asks every running store daemon of this user to end, and waits.
 func (e *env) endDaemons(ctx context.Context) {
-	roots := daemonRoots()
-	for _, root := range roots {
-		c, err := wire.Dial(ctx, e.paths(), wire.Hello{Version: version, Client: "cli", Root: root}, wire.Timeouts{Connect: time.Second, Answer: 5 * time.Second})
-		if c == nil {
-			continue
-		}
-		pid := c.Hello().PID
-		if err == nil || errors.Is(err, wire.ErrVersion) {
-			_, _ = c.Call(ctx, wire.MShutdown, wire.Empty{}, nil, nil)
-		}
-		c.Close()
-		for start := time.Now(); pid > 1 && project.Running(pid, 0) && time.Since(start) < 10*time.Second; {
-			time.Sleep(20 * time.Millisecond)
-		}
+	for _, root := range daemonRoots() {
+		e.endDaemon(ctx, root)
 	}
 }
 

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"cachebro/cmd/cachebro/project"
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+func relocateCommand() command {
+	return command{
+		name: "relocate", group: groupSetup, args: "OLD [NEW]", short: "join a project that was moved or renamed to its history",
+		long: `OLD is where the project was, NEW (default: here) where it is now. mount says so
+when it meets such a project. A history that NEW has by itself is kept aside.
+
+Examples:
+  cachebro relocate ~/src/old-name ~/src/new-name`,
+		run: runRelocate,
+	}
+}
+
+func runRelocate(ctx context.Context, e *env) error {
+	args, err := e.parse(e.flags(), 1, 2)
+	if err != nil {
+		return err
+	}
+	from, err := e.formerDir(args[0])
+	if err != nil {
+		return err
+	}
+	to := "."
+	if len(args) > 1 {
+		to = args[1]
+	}
+	if to, err = e.existingDir(to); err != nil {
+		return err
+	}
+	if top, ok := project.Top(to); ok {
+		to = top
+	}
+	if from == to {
+		return e.usagef("relocate: %s is where it was", quote(to))
+	}
+	p := e.paths()
+	old, err := p.State(from)
+	if err != nil {
+		return err
+	}
+	if !isDir(old) {
+		return hintf("cachebro status --all", "no history of %s is known", quote(from))
+	}
+	if _, err := os.Lstat(from); err == nil {
+		return hintf("cachebro mount "+quote(from), "%s is still there, with its history", quote(from))
+	}
+	mounts, err := project.Overlays()
+	if err != nil {
+		return err
+	}
+	for _, m := range mounts {
+		if m.Source == to || m.Source == from {
+			return hintf("cd / && cachebro umount "+quote(m.Point), "%s is mounted", quote(m.Source))
+		}
+	}
+	id, err := project.Identify(to, project.Identity{})
+	if err != nil {
+		return err
+	}
+	aside, err := e.rehome(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	state, err := p.State(to)
+	if err == nil {
+		err = id.Write(state)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "%s has the history of %s now\n", quote(to), quote(from))
+	if aside != "" {
+		fmt.Fprintf(e.stdout, "what was recorded of %s itself is kept in %s\n", quote(to), quote(aside))
+	}
+	return nil
+}
+
+// formerDir is the absolute path of a directory that is there no more, as it
+// was known: symlinks on the way to it resolved.
+func (e *env) formerDir(dir string) (string, error) {
+	abs, err := e.abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if above, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+		return filepath.Join(above, filepath.Base(abs)), nil
+	}
+	return abs, nil
+}
+
+// rehome gives the state directory of one root to another, whose own one is put
+// aside. Both have no owner meanwhile.
+func (e *env) rehome(ctx context.Context, from, to string) (aside string, err error) {
+	p := e.paths()
+	old, err := p.State(from)
+	if err != nil {
+		return "", err
+	}
+	own, err := p.State(to)
+	if err != nil {
+		return "", err
+	}
+	for root, state := range map[string]string{from: old, to: own} {
+		e.endDaemon(ctx, root)
+		unlock, err := owned(state)
+		if err != nil {
+			return "", err
+		}
+		defer unlock()
+	}
+	setUp := slices.Contains(e.setUpRoots(), from)
+	if isDir(own) {
+		if aside, err = p.State(to + " before " + e.now().Format("2006-01-02 15.04.05")); err != nil {
+			return "", err
+		}
+		if err := os.Rename(own, aside); err != nil {
+			return "", fmt.Errorf("put the history of %s aside: %w", quote(to), err)
+		}
+	}
+	if err := os.Rename(old, own); err != nil {
+		if aside != "" {
+			err = errors.Join(err, os.Rename(aside, own))
+		}
+		return "", fmt.Errorf("move the history: %w", err)
+	}
+	if setUp {
+		return aside, e.markSetUp(to, true)
+	}
+	return aside, nil
+}
+
+// endDaemon asks the store daemon of a root to end, if there is one, and waits.
+func (e *env) endDaemon(ctx context.Context, root string) {
+	c, err := wire.Dial(ctx, e.paths(), wire.Hello{Version: version, Client: "cli", Root: root}, wire.Timeouts{Connect: time.Second, Answer: 5 * time.Second})
+	if c == nil {
+		return
+	}
+	defer c.Close()
+	pid := c.Hello().PID
+	if err == nil || errors.Is(err, wire.ErrVersion) {
+		_, _ = c.Call(ctx, wire.MShutdown, wire.Empty{}, nil, nil)
+	}
+	for start := time.Now(); pid > 1 && project.Running(pid, 0) && time.Since(start) < 10*time.Second; {
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// owned takes the lock of a state directory, which its daemon holds otherwise.
+func owned(state string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(state, "lock"), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return func() {}, nil // it was never opened, or does not exist
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, hintf("cachebro status", "the history in %s is in use", quote(state))
+	}
+	return func() { f.Close() }, nil
+}
