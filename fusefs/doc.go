@@ -33,6 +33,14 @@
 // With Options.Ledger a server can be killed and replaced on the same
 // connection; see takeover_linux.go. Nobody on the mount notices.
 //
+// # Why not passthrough
+//
+// A descriptor handed to the kernel would save the copy of what is read from a
+// large file the first time, and nothing for small or cached ones, whose cost is
+// the OPEN. But it hides WRITE from us, so that old content could not be saved
+// before it is overwritten, and the kernel refuses to mix both ways on one
+// inode: a file that somebody reads could not be opened for writing.
+//
 // # Locks, in the order in which they may be taken
 //
 //  1. inode.order: one operation that changes an inode's content or names at a

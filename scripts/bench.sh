@@ -1,9 +1,11 @@
 #!/bin/sh
 # The first table: the same work on the plain file system, through go-fuse's own
-# loopback example (which captures nothing), and through cachebro.
+# loopback example (which captures nothing), through bindfs where there is one,
+# and through cachebro. After it, what many files cost (ONLY: scaling).
 # Usage: scripts/bench.sh [RUNS] [ONLY]
 # CACHEBRO_BENCH_TREE: a tree to copy instead of the Go source tree;
-# CACHEBRO_BENCH_DIR: where to work instead of the temp directory.
+# CACHEBRO_BENCH_DIR: where to work instead of the temp directory;
+# CACHEBRO_BENCH_SCALE: numbers of files for the last table, up to 200000, say.
 set -eu
 cd "$(dirname "$0")/.."
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
@@ -20,10 +22,14 @@ cb="$work/bin/cachebro"
 cleanup() {
 	cd /
 	"$cb" umount "$work/cachebro" >/dev/null 2>&1 || umount -l "$work/cachebro" 2>/dev/null || true
+	[ -z "${many:-}" ] || "$cb" umount "$many" >/dev/null 2>&1 || umount -l "$many" 2>/dev/null || true
+	umount "$work/bindfs" 2>/dev/null || true
 	umount "$work/loopback" 2>/dev/null || fusermount3 -u -z "$work/loopback" 2>/dev/null || true
 	[ -z "${loop:-}" ] || wait "$loop" 2>/dev/null || true
-	pid=$(sed 's/[^0-9].*//' "$work"/state/cachebro/*/lock 2>/dev/null || true)
-	[ -z "$pid" ] || kill "$pid" 2>/dev/null || true
+	for lock in "$work"/state/cachebro/*/lock; do
+		pid=$(sed 's/[^0-9].*//' "$lock" 2>/dev/null || true)
+		[ -z "$pid" ] || kill "$pid" 2>/dev/null || true
+	done
 	sleep 1
 	rm -rf "$work"
 }
@@ -36,7 +42,9 @@ go build -o "$work/bin/results" ./scripts/bench/results
 
 # Each place has its own copy: what one leaves in the page cache or on the disk
 # must not help or hinder another.
-for place in native source cachebro; do
+bind=
+! command -v bindfs >/dev/null 2>&1 || bind=below
+for place in native source $bind cachebro; do
 	cp -r "$tree" "$work/$place"
 	(cd "$work/$place" && git init -q . && git config gc.auto 0 && git add -A && git -c user.name=b -c user.email=b@example.org commit -qm all && git gc -q)
 done
@@ -49,6 +57,12 @@ until grep -q " $work/loopback fuse" /proc/mounts; do
 	[ $n -lt 100 ] || { cat "$work/loopback.log" >&2; exit 1; }
 	sleep 0.1
 done
+places="native=$work/native loopback=$work/loopback"
+if [ -n "$bind" ]; then
+	mkdir "$work/bindfs"
+	bindfs "$work/below" "$work/bindfs"
+	places="$places bindfs=$work/bindfs"
+fi
 "$cb" mount "$work/cachebro" >/dev/null
 # The baseline scan is background work that the table is not about.
 n=0
@@ -57,9 +71,44 @@ until "$cb" status --json "$work/cachebro" | grep -q '"done":true'; do
 	[ $n -lt 1200 ] || { "$cb" status "$work/cachebro" >&2; exit 1; }
 	sleep 0.1
 done
-printf '%s, %s cores, Linux %s, %s files\n' "$(date +%F)" "$(nproc)" "$(uname -r)" "$(find "$work/native" -type f -not -path '*/.git/*' | wc -l)"
-"$work/bin/bench" -n "$runs" -only "$only" -cachebro "$cb" native="$work/native" loopback="$work/loopback" cachebro="$work/cachebro"
+printf '%s, %s cores, Linux %s, %s files, %s of them in cmd; load before: %s\n' "$(date +%F)" "$(nproc)" "$(uname -r)" \
+	"$(find "$work/native" -type f -not -path '*/.git/*' | wc -l)" "$(find "$work/native/cmd" -type f | wc -l)" "$(cut -d' ' -f1 /proc/loadavg)"
+# shellcheck disable=SC2086
+"$work/bin/bench" -n "$runs" -only "$only" -cachebro "$cb" $places cachebro="$work/cachebro"
 "$cb" status "$work/cachebro" | sed -n 's/^\(store\|gaps\): */\1: /p'
 case "$only" in "" | search*) scripts/bench/search.sh ;; esac
 case "$only" in "" | results*) "$work/bin/results" -cachebro "$cb" ;; esac
 case "$only" in "" | hook*) go run ./scripts/hooktime -cachebro "$cb" || echo "(above the targets)" ;; esac
+
+# What many files cost: empty ones, so that making them is quick. heap is what
+# mountd's Go heap grew by, anon all of its anonymous memory.
+field() { "$cb" status --json "$many" | sed -n "s/.*\"capture\":{[^}]*\"$1\":\([0-9]*\).*/\1/p"; }
+ms() { echo $((($(date +%s%N) - $1) / 1000000)); }
+case scaling in *"$only"*) ;; *) exit 0 ;; esac
+for n in ${CACHEBRO_BENCH_SCALE:-1000 20000}; do
+	many="$work/many$n"
+	i=0
+	while [ $i -lt "$n" ]; do
+		mkdir -p "$many/d$i"
+		(cd "$many/d$i" && seq $((n - i < 1000 ? n - i : 1000)) | xargs touch)
+		i=$((i + 1000))
+	done
+	t=$(date +%s%N)
+	find "$many" -newer / >/dev/null
+	native=$(ms "$t")
+	"$cb" mount "$many" >/dev/null
+	until "$cb" status --json "$many" | grep -q '"done":true'; do sleep 0.1; done
+	before=$(field heap_bytes)
+	t=$(date +%s%N)
+	find "$many" -newer / >/dev/null
+	first=$(ms "$t")
+	t=$(date +%s%N)
+	find "$many" -newer / >/dev/null
+	again=$(ms "$t")
+	t=$(date +%s%N)
+	until [ "$(field inodes)" -ge "$n" ] || [ "$(ms "$t")" -gt 20000 ]; do sleep 0.5; done
+	pid=$("$cb" status --json "$many" | sed -n 's/.*"mountd_pid":\([0-9]*\).*/\1/p')
+	printf 'scaling, %6d files: find native %d ms, first %d ms, again %d ms; heap %d B per inode, anon %s kB\n' \
+		"$n" "$native" "$first" "$again" $((($(field heap_bytes) - before) / n)) "$(awk '/RssAnon/{print $2}' "/proc/$pid/status")"
+	"$cb" umount "$many" >/dev/null
+done

@@ -5,8 +5,9 @@
 //	faults kill  [-rounds N] [-seed S]   kill -9 of our processes under load
 //	faults fsx   [-ops N] [-seed S] DIR  random I/O on one file, mmap included
 //	faults under [-wait D]               changes made underneath the mount
+//	faults power [-rounds N] [-seed S]   power cuts of a disk of its own; needs root
 //
-// kill and under make a project of their own below -dir (default the temp
+// kill, under and power make a project of their own below -dir (default the temp
 // directory) and take it away; fsx works in a directory that exists. Each prints
 // its counts and ends with status 1 when anything was wrong.
 package main
@@ -41,14 +42,14 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("want a test: kill, fsx or under")
+		return fmt.Errorf("want a test: kill, fsx, under or power")
 	}
 	var s settings
 	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	fs.StringVar(&s.binary, "cachebro", "bin/cachebro", "the binary under test")
 	fs.StringVar(&s.dir, "dir", os.TempDir(), "where to make the project")
-	fs.IntVar(&s.rounds, "rounds", 100, "kill: how often")
-	fs.IntVar(&s.writers, "writers", 8, "kill: how many write at once")
+	fs.IntVar(&s.rounds, "rounds", 100, "kill, power: how often")
+	fs.IntVar(&s.writers, "writers", 8, "kill, power: how many write at once")
 	fs.IntVar(&s.every, "fsck", 10, "kill: check the store after so many rounds")
 	fs.IntVar(&s.ops, "ops", 1_000_000, "fsx: how many operations")
 	fs.Int64Var(&s.seed, "seed", time.Now().UnixNano(), "of the random numbers; the same seed makes the same operations")
@@ -68,6 +69,8 @@ func run(args []string) error {
 		return fsx(fs.Arg(0), s)
 	case "under":
 		return underneath(s)
+	case "power":
+		return powerCuts(s)
 	}
-	return fmt.Errorf("%s: want kill, fsx or under", args[0])
+	return fmt.Errorf("%s: want kill, fsx, under or power", args[0])
 }
