@@ -64,7 +64,8 @@ type memoRun struct {
 	o       memo.Options
 	t       target
 	client  *wire.Client // nil: the daemon does not answer; the command runs all the same
-	args    json.RawMessage
+	call    memo.Call
+	args    json.RawMessage // call's
 	session string
 	diff    bool
 	allowed bool
@@ -95,6 +96,12 @@ func runMemo(ctx context.Context, e *env) error {
 		defer m.client.Close()
 	}
 	rec, found := m.kept(ctx)
+	if !found && *explain { // where the answer goes is no part of the question
+		if err := m.name(func(c *memo.Call) { c.Merged = !c.Merged }); err != nil {
+			return err
+		}
+		rec, found = m.kept(ctx)
+	}
 	why := "it has not been run yet"
 	if found {
 		ok, because, fresh := rec.Holds(m.o.Places.Root, e.now())
@@ -150,7 +157,8 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 		Places: memo.NewPlaces(root, m.paths().Home, m.getenv), AllowOutside: m.allowed,
 		Pass: func(sig os.Signal) bool { return sig != syscall.SIGINT && sig != syscall.SIGQUIT || !foreground() },
 	}
-	if m.args, err = json.Marshal(memo.NewCall(m.o, project.Rel(cwd, root))); err != nil {
+	m.call = memo.NewCall(m.o, project.Rel(cwd, root))
+	if err := m.name(func(*memo.Call) {}); err != nil {
 		return err
 	}
 	if m.client, err = m.connect(ctx, m.t.root); err != nil {
@@ -161,6 +169,13 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 		fmt.Fprintf(m.stderr, "note: nothing can be remembered: %s\n", oneLine(err.Error()))
 	}
 	return nil
+}
+
+// name gives the call its name in the store, after an edit.
+func (m *memoRun) name(edit func(*memo.Call)) (err error) {
+	edit(&m.call)
+	m.args, err = json.Marshal(m.call)
+	return err
 }
 
 // kept asks the daemon for the last run.
@@ -240,7 +255,7 @@ func (m *memoRun) print(ctx context.Context, chunks []memo.Chunk) error {
 		// Who was shown what is the daemon's to know, and to forget: compare the
 		// listing of a directory with what the same reader got before.
 		var a wire.ReadAnswer
-		body, err := m.client.Call(ctx, wire.MRead, wire.ReadRequest{Reader: wire.Reader{Session: m.session}, Path: []byte(m.name()), Tool: "memo", Listing: true}, text, &a)
+		body, err := m.client.Call(ctx, wire.MRead, wire.ReadRequest{Reader: wire.Reader{Session: m.session}, Path: []byte("memo: " + strings.Join(m.o.Args, " ")), Tool: "memo", Listing: true}, text, &a)
 		if err == nil {
 			if a.Label != "" {
 				fmt.Fprintln(m.stdout, a.Label)
@@ -259,9 +274,4 @@ func (m *memoRun) print(ctx context.Context, chunks []memo.Chunk) error {
 		}
 	}
 	return nil
-}
-
-// name stands for the command where the daemon wants a path.
-func (m *memoRun) name() string {
-	return "memo: " + strings.Join(m.o.Args, " ")
 }

@@ -202,7 +202,7 @@ func TestWhatInvalidates(t *testing.T) {
 
 // What cannot be replayed says why.
 func TestWhatIsNotReplayed(t *testing.T) {
-	b := newBench(t, map[string]string{"a.txt": "1\n", ".gitignore": "out/\n*.log\n"})
+	b := newBench(t, map[string]string{"a.txt": "1\n", "gone.txt": "", ".gitignore": "out/\n*.log\n"})
 	if out, err := exec.Command("git", "-C", b.root, "init", "-q").CombinedOutput(); err != nil {
 		t.Fatalf("%s", out)
 	}
@@ -220,7 +220,7 @@ func TestWhatIsNotReplayed(t *testing.T) {
 		"exit 3":                             "failed",
 		"echo 2 >> a.txt":                    "wrote a.txt",
 		"echo 2 > new.txt":                   "wrote new.txt",
-		"rm new.txt":                         "wrote new.txt",
+		"rm gone.txt":                        "wrote gone.txt",
 		"mkdir -p deep/er; >deep/er/f":       "wrote deep/er/f",
 		"git config user.name x":             "wrote .git/config",
 		"cat ../other":                       "outside of the project",

@@ -2,12 +2,15 @@ package memo
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -139,39 +142,15 @@ func (r *Record) Holds(root string, now time.Time) (ok bool, why string, fresh *
 			}
 		}
 	}
-	var closer []int
-	for i := range r.Seen {
-		s := &r.Seen[i]
-		path := s.Path
-		if s.Inside {
-			path = root
-			if s.Path != "" {
-				path += "/" + s.Path
-			}
-		}
-		ok, close, why := s.holds(path)
-		if !ok {
-			name := s.Path
-			if name == "" {
-				name = "."
-			}
-			return false, fmt.Sprintf("%s %s", name, why), nil
-		}
-		if close && !s.Times {
-			closer = append(closer, i)
-		}
-	}
-	if len(closer) == 0 {
-		return true, "", nil
+	closer, why := r.compare(root)
+	if why != "" || len(closer) == 0 {
+		return why == "", why, nil
 	}
 	f := *r
 	f.Seen = slices.Clone(r.Seen)
 	for _, i := range closer {
 		s := &f.Seen[i]
-		path := s.Path
-		if s.Inside {
-			path = root + "/" + s.Path
-		}
+		path := s.at(root)
 		// Compared again behind the new stat: between the two looks it may have
 		// changed.
 		st := look(path)
@@ -183,6 +162,52 @@ func (r *Record) Holds(root string, now time.Time) (ok bool, why string, fresh *
 	}
 	f.Root = r.Root
 	return true, "", &f
+}
+
+// at is the path where the project is at root.
+func (s *Seen) at(root string) string {
+	switch {
+	case !s.Inside:
+		return s.Path
+	case s.Path == "":
+		return root
+	}
+	return root + "/" + s.Path
+}
+
+// compare looks at every path, on all processors: thousands of them are usual.
+// It returns those that took a closer look, and what is not as it was.
+func (r *Record) compare(root string) (closer []int, why string) {
+	const part = 512
+	n := (len(r.Seen) + part - 1) / part
+	found, whys := make([][]int, n), make([]string, n)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(n, runtime.NumCPU()) {
+		wg.Go(func() {
+			for k := int(next.Add(1)) - 1; k < n; k = int(next.Add(1)) - 1 {
+				for i := k * part; i < min((k+1)*part, len(r.Seen)) && whys[k] == ""; i++ {
+					s := &r.Seen[i]
+					ok, close, because := s.holds(s.at(root))
+					switch {
+					case !ok:
+						whys[k] = cmp.Or(s.Path, ".") + " " + because
+						next.Store(int64(n))
+					case close && !s.Times:
+						found[k] = append(found[k], i)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for k := range n {
+		if whys[k] != "" {
+			return nil, whys[k]
+		}
+		closer = append(closer, found[k]...)
+	}
+	return closer, ""
 }
 
 // mostSeen bounds the paths of one command; one that looks at more is not
