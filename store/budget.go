@@ -64,7 +64,7 @@ func (s *Store) ignoredBudget(ctx context.Context, r *Report) error {
 	if err := s.drop(ctx, seqs[:n], r); err != nil {
 		return err
 	}
-	return s.compact(ctx, false)
+	return s.compact(ctx, wasteSome)
 }
 
 // trimLog drops the oldest versions that have no content any more and are not

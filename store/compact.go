@@ -18,21 +18,29 @@ var (
 	keyFiller  = []byte("~filler")
 )
 
-// rotateLeast is what a value log file must hold to be worth ending.
-const rotateLeast = 128 << 10
+const (
+	// rotateLeast is what a value log file must hold to be worth ending.
+	rotateLeast = 128 << 10
+
+	// How much of a value log file may be deleted contents: when the daemon
+	// collects by itself, when the user asks for room, and after a purge.
+	wasteSome   = 0.15
+	wasteLittle = 0.03
+	wasteNone   = 1e-9
+)
 
 // compact gives the file system back what was deleted. Badger frees the space
 // of a value only when the key's deletion has been merged with it, and never in
 // the value log file that it writes to: so a new file is begun, the memtable is
-// flushed, all tables are merged, then value log files are rewritten. all: every
-// file that holds anything deleted (purge). tidyMu is held.
-func (s *Store) compact(ctx context.Context, all bool) error {
+// flushed, all tables are merged, then value log files are rewritten of
+// which more than the share waste is deleted. tidyMu is held.
+func (s *Store) compact(ctx context.Context, waste float64) error {
 	if !s.enter() {
 		return ErrClosed
 	}
 	defer s.leave()
 	least := int64(rotateLeast)
-	if all {
+	if waste == wasteNone {
 		least = 1
 	}
 	if err := s.rotate(least); err != nil && !errors.Is(err, ErrNoSpace) {
@@ -44,10 +52,6 @@ func (s *Store) compact(ctx context.Context, all bool) error {
 	if err := s.db.Flatten(1); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
-	ratio := 0.15
-	if all {
-		ratio = 1e-9
-	}
 	for range 4096 { // more files than the largest store has
 		if err := ctx.Err(); err != nil {
 			return err
@@ -58,7 +62,7 @@ func (s *Store) compact(ctx context.Context, all bool) error {
 				return err
 			}
 		}
-		err := s.db.RunValueLogGC(ratio)
+		err := s.db.RunValueLogGC(waste)
 		if errors.Is(err, badger.ErrNoRewrite) || errors.Is(err, badger.ErrRejected) {
 			break
 		}

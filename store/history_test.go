@@ -171,7 +171,7 @@ func BenchmarkHistory(b *testing.B) {
 			}
 		}
 		st := s.Stats()
-		if err := s.compact(context.Background(), false); err != nil {
+		if err := s.compact(context.Background(), wasteSome); err != nil {
 			b.Fatal(err)
 		}
 		s.Close()

@@ -58,7 +58,7 @@ func (s *Store) Purge(ctx context.Context, path Path) (Purged, error) {
 	r, err := s.sweep(ctx, 1) // no frame keeps a byte of it
 	p.Blobs, p.Bytes, p.Rebased = r.Blobs, r.Bytes, r.Rebased
 	if err == nil {
-		err = s.compact(ctx, true)
+		err = s.compact(ctx, wasteNone)
 	}
 	if err != nil {
 		return p, fmt.Errorf("purge: %w", err)

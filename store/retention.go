@@ -36,7 +36,7 @@ func (s *Store) Prune(ctx context.Context, keep int) (Report, error) {
 		err = s.repackInRoom(ctx, false, &r)
 	}
 	if err == nil {
-		err = s.compact(ctx, false)
+		err = s.compact(ctx, wasteLittle)
 	}
 	r.After = s.room.usage(s.opt.Now(), true)
 	return r, err
@@ -162,7 +162,7 @@ func (s *Store) Collect(ctx context.Context) (Report, error) {
 		err = s.shrink(ctx, need, &r)
 	case due && used > s.opt.Cap/2:
 		if err = s.prune(ctx, s.opt.Keep, &r); err == nil && r.Blobs > 0 {
-			err = s.compact(ctx, false)
+			err = s.compact(ctx, wasteSome)
 		}
 	}
 	if err == nil {
@@ -171,7 +171,7 @@ func (s *Store) Collect(ctx context.Context) (Report, error) {
 	if err == nil && s.packDue(now) {
 		s.packed = now
 		if err = s.repackInRoom(ctx, true, &r); err == nil && r.loosened >= worthCompacting {
-			err = s.compact(ctx, false)
+			err = s.compact(ctx, wasteSome)
 		}
 	}
 	if err == nil && s.Stats().Versions > maxLog {
@@ -194,7 +194,7 @@ func (s *Store) shrink(ctx context.Context, need int64, r *Report) error {
 		if err := s.repackInRoom(ctx, false, r); err != nil {
 			return err
 		}
-		if err := s.compact(ctx, false); err != nil {
+		if err := s.compact(ctx, wasteSome); err != nil {
 			return err
 		}
 	}
@@ -224,7 +224,7 @@ func (s *Store) shrink(ctx context.Context, need int64, r *Report) error {
 			if r.Blobs == before {
 				break
 			}
-			if err := s.compact(ctx, false); err != nil {
+			if err := s.compact(ctx, wasteSome); err != nil {
 				return err
 			}
 			if i == 0 {
