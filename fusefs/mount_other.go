@@ -29,6 +29,9 @@ func (*Server) Wait() {}
 // Device has no descriptor to give.
 func (*Server) Device() int { return -1 }
 
+// Replaceable is never so.
+func (*Server) Replaceable() bool { return false }
+
 // Abandon does nothing.
 func (*Server) Abandon() {}
 

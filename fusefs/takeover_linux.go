@@ -58,6 +58,12 @@ func CanTakeOver(l, device *os.File) bool {
 // Device is the /dev/fuse descriptor, for the one who watches over the server.
 func (s *Server) Device() int { return s.dev.fd }
 
+// Replaceable reports whether another server could take over.
+func (s *Server) Replaceable() bool {
+	l := s.fs.ledger
+	return l != nil && l.head.state.Load() == ledgerServing
+}
+
 // Abandon says that the mount is left in order: nobody is to take it over.
 func (s *Server) Abandon() { s.fs.ledger.setState(ledgerEnded) }
 
@@ -345,14 +351,15 @@ func (s *Server) Guarded(f func(fh uint64, fd int)) {
 
 // takeOver serves a connection whose server was killed.
 func (s *Server) takeOver() (*Server, error) {
-	err := s.dev.replay(s.fs.ledger)
+	err := s.dev.replay(s.fs.ledger) // changes nothing: another version may still try
 	if err == nil {
 		s.fs.restore(s.opt.Kept)
-		err = s.dev.resend()
+		if err = s.dev.resend(); err != nil {
+			s.fs.ledger.setState(ledgerUnable)
+		}
 	}
 	if err != nil {
 		// Nothing was served. Who watches over us detaches the mount.
-		s.fs.ledger.setState(ledgerUnable)
 		s.undo()
 		return nil, fmt.Errorf("take over %s: %w", s.opt.Mountpoint, err)
 	}

@@ -26,7 +26,8 @@ Inside a git work tree the top level of the work tree is mounted.
 Examples:
   cachebro mount
   cachebro mount ~/src/app
-  cachebro mount ~/src/app --at /tmp/watched`,
+  cachebro mount ~/src/app --at /tmp/watched
+  cachebro mount --upgrade          have this version serve the mount there is`,
 		run: runMount,
 	}
 }
@@ -36,6 +37,7 @@ type mountFlags struct {
 	exact, foreground, json  bool
 	allowOther, noAllowOther bool
 	readOnly, private        bool
+	upgrade                  bool
 }
 
 func runMount(ctx context.Context, e *env) error {
@@ -47,6 +49,7 @@ func runMount(ctx context.Context, e *env) error {
 	fs.BoolVar(&f.allowOther, "allow-other", false, "let other users in (default for root, and where /etc/fuse.conf allows it)")
 	fs.BoolVar(&f.noAllowOther, "no-allow-other", false, "keep other users out, root included")
 	fs.BoolVar(&f.readOnly, "read-only", false, "refuse writes through the mount")
+	fs.BoolVar(&f.upgrade, "upgrade", false, "have this binary serve a mount that there is, with nobody noticing")
 	fs.BoolVar(&f.json, "json", false, "print what was mounted as JSON")
 	args, err := e.parse(fs, 0, 1)
 	if err != nil {
@@ -67,6 +70,9 @@ func runMount(ctx context.Context, e *env) error {
 		fmt.Fprintln(e.stderr, "note: "+note)
 	}
 	if m.already {
+		if err := e.renewMount(ctx, &m, f.upgrade); err != nil {
+			return err
+		}
 		return e.sayMounted(m, overseer.Report{OK: true, PID: m.mountd}, f.json)
 	}
 	if f.foreground {
@@ -77,6 +83,27 @@ func runMount(ctx context.Context, e *env) error {
 		return err
 	}
 	return e.sayMounted(m, report, f.json)
+}
+
+// renewMount has this binary take over a mount that another version serves. Where
+// that cannot be, the mount stays as it is, unless it was asked for.
+func (e *env) renewMount(ctx context.Context, m *plannedMount, asked bool) error {
+	state, err := e.paths().State(m.Root)
+	if err != nil {
+		return err
+	}
+	old, known := overseer.ReadRecord(state)
+	if !asked && (!known || old.Version == version || !old.Replaceable) {
+		return nil
+	}
+	m.State, m.Exe, m.Version, m.Env, m.Paths = state, e.exe, version, e.standingNowhere(), e.paths()
+	pid, err := overseer.Renew(ctx, m.Config)
+	if err != nil {
+		return err
+	}
+	m.mountd = pid
+	fmt.Fprintf(e.stderr, "note: version %s took over from version %s\n", version, old.Version)
+	return nil
 }
 
 // mountForeground is the supervisor itself, with its log on stderr.

@@ -114,6 +114,10 @@ type Record struct {
 	Dev        string    `json:"dev"`      // names the FUSE connection
 	Since      time.Time `json:"since"`
 	Version    string    `json:"version"`
+	// Replaceable: another mountd can take over without anybody noticing.
+	Replaceable bool `json:"replaceable"`
+	// Replaced counts how often that was done.
+	Replaced int `json:"replaced"`
 }
 
 // Crash says how a mount ended that nobody had asked to end.

@@ -32,7 +32,7 @@ const drainLimit = 60 * time.Second
 func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger *slog.Logger) error {
 	signal.Ignore(syscall.SIGHUP) // a terminal's end is no reason to unmount
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, renewSignal)
 	defer signal.Stop(signals)
 	s, err := start(c, from, logger)
 	if err != nil {
@@ -60,7 +60,11 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	}
 	done := make(chan struct{})
 	go func() { s.server.Wait(); close(done) }()
-	s.stay(done, signals)
+	if !s.stay(done, signals) {
+		// What is not answered yet is sent to the successor once more.
+		s.settle()
+		return nil
+	}
 	cancel()
 	return s.end()
 }
@@ -182,7 +186,13 @@ func (s *session) setOutside(on bool) {
 
 // record notes who serves the mount, for umount and status.
 func (s *session) record(supervisor int) {
-	r := Record{PID: os.Getpid(), Supervisor: supervisor, Mountpoint: s.c.Mountpoint, MountID: s.mount.ID, Dev: s.mount.Dev, Since: time.Now(), Version: s.c.Version}
+	r := Record{PID: os.Getpid(), Supervisor: supervisor, Mountpoint: s.c.Mountpoint, MountID: s.mount.ID, Dev: s.mount.Dev, Since: time.Now(), Version: s.c.Version, Replaceable: s.server.Replaceable()}
+	if old, ok := ReadRecord(s.c.State); ok && s.from.TakeOver {
+		r.Since, r.Replaced = old.Since, old.Replaced
+		if old.PID != r.PID {
+			r.Replaced++
+		}
+	}
 	if err := writeJSON(filepath.Join(s.c.State, recordFile), r); err != nil {
 		s.logger.Warn("cannot record the mount", "error", err)
 	}
@@ -237,17 +247,24 @@ func (s *session) startSupervisor() (*exec.Cmd, error) {
 // stay waits for the unmount. A first signal asks for it: in order, and when
 // the mount is still busy after 2 s by detaching it, after which those who are
 // inside are served until they leave. A second signal ends that too.
-func (s *session) stay(done <-chan struct{}, signals <-chan os.Signal) {
+// It reports false when the mount is to be left to a successor.
+func (s *session) stay(done <-chan struct{}, signals <-chan os.Signal) bool {
 	var lazily <-chan time.Time
 	asked := 0
 	for {
 		select {
 		case <-done:
-			return
+			return true
 		case sig := <-signals:
+			if sig == renewSignal {
+				if s.server.Replaceable() && asked == 0 {
+					return false
+				}
+				continue
+			}
 			if asked++; asked > 2 {
 				s.logger.Warn("ending although the mount is in use", "signal", sig)
-				return
+				return true
 			}
 			if err := s.server.Unmount(); err != nil {
 				s.logger.Warn("unmount", "signal", sig, "error", err)

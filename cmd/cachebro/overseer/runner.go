@@ -56,8 +56,8 @@ func (r *runner) interrupt() {
 	}
 }
 
-// start runs a mountd and returns what it reports. After a failure it is gone.
-func (r *runner) start(takeOver bool) Report {
+// start runs a mountd from a binary and returns what it reports. After a failure it is gone.
+func (r *runner) start(takeOver bool, exe string) Report {
 	in, out, err := os.Pipe()
 	if err != nil {
 		return failure(err)
@@ -78,7 +78,7 @@ func (r *runner) start(takeOver bool) Report {
 		args = append(args, "--take-over")
 		files[2] = r.hold.device
 	}
-	cmd := &exec.Cmd{Path: r.c.Exe, Args: args, Env: r.c.Env, Dir: "/", Stdout: r.log, Stderr: r.log, ExtraFiles: files, SysProcAttr: detached()}
+	cmd := &exec.Cmd{Path: exe, Args: args, Env: r.c.Env, Dir: "/", Stdout: r.log, Stderr: r.log, ExtraFiles: files, SysProcAttr: detached()}
 	r.mu.Lock()
 	if err = cmd.Start(); err == nil {
 		r.cmd = cmd
@@ -119,7 +119,12 @@ func (r *runner) goOn(ctx context.Context, err error) error {
 		if err != nil {
 			how = err.Error()
 		}
-		rep := r.start(true)
+		exe := r.exe()
+		rep := r.start(true, exe)
+		if !rep.OK && exe != r.c.Exe {
+			r.logger.Error("the other binary cannot take the mount over", "binary", exe, "error", rep.Err())
+			rep = r.start(true, r.c.Exe)
+		}
 		if !rep.OK {
 			r.logger.Error("nobody can take the mount over", "after", how, "error", rep.Err())
 			if err == nil || errors.Is(rep.Err(), wire.ErrInternal) {

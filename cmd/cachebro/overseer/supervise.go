@@ -67,7 +67,7 @@ func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slo
 	r := runner{c: c, hold: h, source: source, log: log, logger: logger}
 	stop := context.AfterFunc(ctx, r.interrupt)
 	defer stop()
-	rep := r.start(false)
+	rep := r.start(false, c.Exe)
 	if !rep.OK {
 		h.close()
 		clear(c, logger, "the mount did not come up")
