@@ -13,7 +13,7 @@ import (
 )
 
 // stopWait is how long what the command left behind has to go.
-const stopWait = 200 * time.Millisecond
+const stopWait = 500 * time.Millisecond
 
 // Run runs a command to its end and watches it. Where it cannot be watched it
 // runs all the same, and Why says so.
