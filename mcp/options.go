@@ -38,7 +38,7 @@ type Options struct {
 	// prefix as the client was given it.
 	Aliases []string
 
-	// Profile is safety, default or all; "" is default.
+	// Profile is read, safety, default or all; "" is default.
 	Profile string
 	// Reader is "" or "connection": this connection is one context window, and
 	// its client will say so when it drops text.
@@ -64,9 +64,9 @@ type Options struct {
 
 func (o *Options) check() error {
 	switch o.Profile {
-	case "", ProfileSafety, ProfileDefault, ProfileAll:
+	case "", ProfileRead, ProfileSafety, ProfileDefault, ProfileAll:
 	default:
-		return wire.Errorf(wire.ErrBadRequest, "cachebro serve --tools=safety, default or all", "unknown tool profile %q", o.Profile)
+		return wire.Errorf(wire.ErrBadRequest, "cachebro serve --tools=read, safety, default or all", "unknown tool profile %q", o.Profile)
 	}
 	switch o.Reader {
 	case "", ReaderConnection:
@@ -96,6 +96,9 @@ func (o *Options) check() error {
 
 // The profiles and readers that Options accepts.
 const (
+	// ProfileRead is read_file alone, for clients without hooks that have tools
+	// of their own for all else: a fifth of what default costs in every context.
+	ProfileRead      = "read"
 	ProfileSafety    = "safety"
 	ProfileDefault   = "default"
 	ProfileAll       = "all"

@@ -13,7 +13,7 @@ func TestProfiles(t *testing.T) {
 	for _, tc := range []struct {
 		profile string
 		limit   int
-	}{{ProfileSafety, 2000}, {ProfileDefault, 4000}, {ProfileAll, 0}} {
+	}{{ProfileRead, 700}, {ProfileSafety, 2000}, {ProfileDefault, 4000}, {ProfileAll, 0}} {
 		t.Run(tc.profile, func(t *testing.T) {
 			p := connect(t, Options{Root: project(t, nil), Profile: tc.profile})
 			got := p.call("tools/list", map[string]any{}).Result
@@ -69,7 +69,7 @@ func TestSchemaRules(t *testing.T) {
 			t.Errorf("%s both only reads and destroys", tl.name)
 		}
 	}
-	for _, profile := range []string{ProfileSafety, ProfileDefault, ProfileAll} {
+	for _, profile := range []string{ProfileRead, ProfileSafety, ProfileDefault, ProfileAll} {
 		if n := len(instructions(profile)); n > 1024 {
 			t.Errorf("instructions of %s: %d bytes", profile, n)
 		}

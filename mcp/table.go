@@ -48,6 +48,8 @@ func (t *tool) in(profile string) bool {
 		return true
 	case ProfileDefault:
 		return t.profile != ProfileAll
+	case ProfileRead:
+		return t == readFileTool
 	}
 	return t.profile == ProfileSafety
 }

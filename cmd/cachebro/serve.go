@@ -29,7 +29,7 @@ Examples:
 
 func runServe(ctx context.Context, e *env) error {
 	fs := e.flags()
-	tools := fs.String("tools", mcp.ProfileDefault, "safety, default or all")
+	tools := fs.String("tools", mcp.ProfileDefault, "read (read_file alone), safety, default or all")
 	reader := fs.String("reader", "", "connection: this connection is one context window")
 	session := fs.String("session", "", "the client's session id, as a label for edits")
 	reindex := fs.Bool("auto-reindex", true, "not mounted: look for changed files before each search, for 2 s at most")

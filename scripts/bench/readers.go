@@ -19,7 +19,7 @@ import (
 
 // schemas prints what the tools of each profile cost in every context.
 func schemas(binary, dir string) error {
-	for _, profile := range []string{"safety", "default", "all"} {
+	for _, profile := range []string{"read", "safety", "default", "all"} {
 		cmd := exec.Command(binary, "serve", "--tools="+profile, dir)
 		cmd.Dir, cmd.Stderr = dir, os.Stderr
 		in, err := cmd.StdinPipe()

@@ -116,7 +116,7 @@ func (pl *player) edit(st step) error {
 		pl.o.progress(fmt.Sprintf("%s edit      agent %d file %2d lines %4d-%-4d of %4d become %d; old text has %d lines", pl.res.name, st.agent, st.file, st.from+1, st.to, len(st.pre), len(st.with), strings.Count(old, "\n")+1))
 	}
 	var err error
-	if pl.o.mode == "mcp" {
+	if pl.o.mode == "mcp" && pl.mcp.offers("edit_file") {
 		err = pl.editMCP(st, old, repl)
 	} else {
 		err = pl.clientEdit(st, old, repl, pre, post)
