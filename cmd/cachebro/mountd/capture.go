@@ -46,12 +46,13 @@ type Capture struct {
 	hour      time.Time // begin of the ignored files' budget
 	spent     int64     // of it
 
-	spooled  atomic.Int64
-	free     atomic.Int64 // bytes on the spool's file system
-	full     atomic.Bool  // the spool was above its cap when last looked at
-	healthy  atomic.Bool
-	baseline atomic.Int64 // ns; files with an older ctime are known
-	moved    atomic.Int64 // ns; when a directory was renamed last
+	spooled   atomic.Int64
+	free      atomic.Int64 // bytes on the spool's file system
+	full      atomic.Bool  // the spool was above its cap when last looked at
+	healthy   atomic.Bool
+	baseline  atomic.Int64 // ns; files with an older ctime are known
+	moved     atomic.Int64 // ns; when a directory was renamed last
+	scanBegan atomic.Int64 // ns; of the scan that baseline is about
 
 	stop  chan struct{} // closed by Close
 	wg    sync.WaitGroup
@@ -125,8 +126,12 @@ func (c *Capture) SetHealthy(ok bool, reason string) {
 // a scan is not relied on.
 func (c *Capture) BaselineDone(began time.Time) {
 	if began.UnixNano() > c.moved.Load() {
+		c.scanBegan.Store(began.UnixNano())
 		// A clock tick and a step of the clock are cheaper to copy than to lose.
 		c.baseline.Store(began.Add(-time.Second).UnixNano())
+		if began.UnixNano() <= c.moved.Load() { // just now
+			c.baseline.Store(0)
+		}
 	}
 }
 

@@ -173,6 +173,8 @@ func (c *Capture) tick() {
 	t := time.NewTicker(readsEvery)
 	defer t.Stop()
 	synced, seq := time.Now(), c.w.LastSeq()
+	var k clock
+	begin := time.Now()
 	for {
 		select {
 		case <-c.stop:
@@ -181,6 +183,9 @@ func (c *Capture) tick() {
 		}
 		c.flushReads()
 		c.measure()
+		if now := time.Now(); k.setBack(now.Round(0).Sub(begin.Round(0)), now.Sub(begin)) {
+			c.distrust()
+		}
 		if c.isStopped() {
 			c.tryResume()
 		}
