@@ -107,16 +107,15 @@ type linkSlot struct {
 const linkHead = int(unsafe.Offsetof(linkSlot{}.name))
 
 type handleSlot struct {
-	kind       atomic.Uint32
-	flags      uint32
-	fh, node   uint64
-	unique     uint64 // of the request that opened it
-	start      uint64
-	pid, tid   uint32
-	uid, gid   uint32
-	reads      bool
-	kept       bool
-	handleUsed [6]byte
+	kind     atomic.Uint32
+	flags    uint32
+	fh, node uint64
+	unique   uint64 // of the request that opened it
+	start    uint64
+	pid, tid uint32
+	uid, gid uint32
+	reads    bool
+	kept     bool
 }
 
 // newLedger begins a ledger in an empty memfd.
