@@ -97,7 +97,11 @@ for n in ${CACHEBRO_BENCH_SCALE:-1000 20000}; do
 	find "$many" -newer / >/dev/null
 	native=$(ms "$t")
 	"$cb" mount "$many" >/dev/null
-	until "$cb" status --json "$many" | grep -q '"done":true'; do sleep 0.1; done
+	t=$(date +%s%N)
+	until "$cb" status --json "$many" | grep -q '"done":true'; do
+		[ "$(ms "$t")" -lt 120000 ] || { "$cb" status "$many" >&2; exit 1; }
+		sleep 0.1
+	done
 	before=$(field heap_bytes)
 	t=$(date +%s%N)
 	find "$many" -newer / >/dev/null
