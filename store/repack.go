@@ -30,7 +30,7 @@ const (
 	packEvery = 20 * time.Minute
 	// worthCompacting is how much must have become free for Badger to be
 	// asked to give it back.
-	worthCompacting = 256 << 10
+	worthCompacting = 64 << 10
 )
 
 // packDue decides whether Collect repacks. tidyMu is held.
