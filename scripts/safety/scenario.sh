@@ -117,7 +117,7 @@ mv "$moved" moved.away
 git stash -q
 git clean -qfdx
 git checkout -q .
-find . -name '*.go' -not -path './.git/*' -print0 | xargs -0 sed -i 's/^\t/    /'
+find . -type f -name '*.go' -not -path './.git/*' -print0 | xargs -0 sed -i 's/^\t/    /'
 find . -name '*.go' -not -path '*testdata*' -not -path './.git/*' -print0 | xargs -0 -n 200 gofmt -w 2>/dev/null || true
 echo made >new.txt
 mv "$renamed" renamed.away
