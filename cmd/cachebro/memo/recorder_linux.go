@@ -131,7 +131,7 @@ func (r *recorder) see(n *notice) {
 		}
 		r.open(n, path, flags)
 	case opChange:
-		r.touch(n, path, true, asChange)
+		r.touch(n, path, flags&unix.AT_SYMLINK_NOFOLLOW == 0, asChange)
 	case opMake:
 		r.touch(n, path, false, asMake)
 	case opRemove:

@@ -31,12 +31,11 @@ const (
 // call says which arguments of a system call are what. -1: there is none; for
 // a directory: the working directory.
 type call struct {
-	op           op
-	dir, path    int8
-	flags        int8
-	dir2, path2  int8
-	withoutPath  bool // a NULL path means the descriptor dir itself
-	followIfFlag bool // AT_SYMLINK_FOLLOW instead of AT_SYMLINK_NOFOLLOW
+	op          op
+	dir, path   int8
+	flags       int8
+	dir2, path2 int8
+	withoutPath bool // a NULL path means the descriptor dir itself
 }
 
 func at(o op, flags int8) call {
