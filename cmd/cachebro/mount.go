@@ -73,6 +73,7 @@ func runMount(ctx context.Context, e *env) error {
 		if err := e.renewMount(ctx, &m, f.upgrade); err != nil {
 			return err
 		}
+		e.finishOpen(ctx, m)
 		return e.sayMounted(m, overseer.Report{OK: true, PID: m.mountd}, f.json)
 	}
 	if f.foreground {

@@ -44,6 +44,13 @@ func (e *env) launch(ctx context.Context, m plannedMount) (overseer.Report, erro
 	if err != nil {
 		return report, err
 	}
+	e.finishOpen(ctx, m)
+	return report, nil
+}
+
+// finishOpen waits until the daemon knows of the mount and finishes what was
+// left half done on it.
+func (e *env) finishOpen(ctx context.Context, m plannedMount) {
 	t := target{root: m.Root, point: m.Mountpoint}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -58,7 +65,6 @@ func (e *env) launch(ctx context.Context, m plannedMount) (overseer.Report, erro
 	if err != nil {
 		fmt.Fprintf(e.stderr, "note: what was cut short could not be finished: %s\n", oneLine(err.Error()))
 	}
-	return report, nil
 }
 
 // rollback takes back what a killed undo, redo, restore or revert had done.

@@ -81,8 +81,8 @@ for round in $(seq "$rounds"); do
 	case $((round % 3)) in
 	0)
 		for name in daemon mountd; do for q in $(ours $name); do kill -9 "$q"; done; done
-		for _ in $(seq 100); do grep -q " $p fuse.cachebro " /proc/self/mounts || break; sleep 0.1; done
-		grep -q " $p fuse.cachebro " /proc/self/mounts || { "$cachebro" mount "$p" >"$base/mount.out" 2>&1 || fail "mount: $(cat "$base/mount.out")"; }
+		# Another mountd takes over; a mount of what is mounted finishes the undo.
+		"$cachebro" mount "$p" >"$base/mount.out" 2>&1 || fail "mount: $(cat "$base/mount.out")"
 		remounts=$((remounts + 1))
 		ready
 		grep -q 'finished what was cut short' "$base/mount.out" 2>/dev/null && resumed=$((resumed + 1))
