@@ -68,11 +68,10 @@ func (c *chooser) view() (*view, error) {
 // measured counts the tokens of a content, from those of the one that the
 // reader was told of last where that is at hand.
 func (c *chooser) measured(v *view) tokens.Sum {
-	for _, h := range bases(c.snap.pieces, c.q.Hash) {
-		if old, ok := c.s.views.get(metaKey{h, c.rendering()}); ok {
+	if hs := bases(c.snap.pieces, c.q.Hash); len(hs) > 0 {
+		if old, ok := c.s.views.get(metaKey{hs[0], c.rendering()}); ok {
 			return old.sum.Changed(old.text, v.text)
 		}
-		break
 	}
 	return tokens.Measure(v.text)
 }

@@ -78,7 +78,8 @@ func client(kind string, args []string) error {
 			return err
 		}
 		c := a.Content[0]
-		text, response := "", map[string]any{}
+		var text string
+		var response map[string]any
 		if c.Name == "Read" {
 			b, err := os.ReadFile(c.Input["file_path"].(string))
 			if err != nil {
