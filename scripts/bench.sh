@@ -77,6 +77,7 @@ printf '%s, %s cores, Linux %s, %s files, %s of them in cmd; load before: %s\n' 
 "$work/bin/bench" -n "$runs" -only "$only" -cachebro "$cb" $places cachebro="$work/cachebro"
 "$cb" status "$work/cachebro" | sed -n 's/^\(store\|gaps\): */\1: /p'
 case "$only" in "" | search*) scripts/bench/search.sh ;; esac
+case "$only" in "" | texts*) scripts/bench/texts.sh ;; esac
 case "$only" in "" | results*) "$work/bin/results" -cachebro "$cb" ;; esac
 case "$only" in "" | hook*) go run ./scripts/hooktime -cachebro "$cb" || echo "(above the targets)" ;; esac
 
