@@ -39,7 +39,8 @@ GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build -o "$tmp/cachebro.darwin" ./cmd/
 
 step "race detector"
 # shellcheck disable=SC2086
-CGO_ENABLED=1 CACHEBRO_NEED_FUSE=1 go test -race -short -timeout 10m $race
+# Without its pause at the end of every process; the stdio tests start hundreds.
+GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 CACHEBRO_NEED_FUSE=1 go test -race -short -timeout 10m $race
 
 step "fuzzing, $fuzztime each"
 for file in $(git grep -l '^func Fuzz' -- '*_test.go'); do
