@@ -38,8 +38,8 @@ step "cross-build for darwin"
 GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build -o "$tmp/cachebro.darwin" ./cmd/cachebro
 
 step "race detector"
-# shellcheck disable=SC2086
 # Without its pause at the end of every process; the stdio tests start hundreds.
+# shellcheck disable=SC2086
 GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 CACHEBRO_NEED_FUSE=1 go test -race -short -timeout 10m $race
 
 step "fuzzing, $fuzztime each"
