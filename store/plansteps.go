@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/hex"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"cachebro/store/diff"
 )
@@ -57,14 +60,22 @@ func (s *Store) steps(p *Plan, goals []goal) error {
 			x.add(Step{Do: DoLink, Path: o, To: goals[i].path})
 		}
 	}
+	x.count()
 	return nil
 }
 
 type stepper struct {
-	s     *Store
-	p     *Plan
-	goals map[Path]*goal
-	made  map[Path]bool // directories that exist by now
+	s      *Store
+	p      *Plan
+	goals  map[Path]*goal
+	made   map[Path]bool // directories that exist by now
+	writes []write
+}
+
+// write is a step that brings content, whose lines are still to be counted.
+type write struct {
+	step       int // index in the plan
+	want, have state
 }
 
 func (x *stepper) add(st Step) {
@@ -239,7 +250,7 @@ func (x *stepper) write(g *goal, apart bool) {
 	case w.regular():
 		st.Do, st.Blob = DoWrite, w.blob
 		x.parents(g.path, false)
-		x.count(&st, g)
+		x.writes = append(x.writes, write{len(x.p.Steps), w, g.have})
 	default:
 		x.p.Lost = append(x.p.Lost, Conflict{Path: g.path, Why: "devices, sockets and pipes are not brought back"})
 		return
@@ -247,28 +258,49 @@ func (x *stepper) write(g *goal, apart bool) {
 	x.add(expect(st, g.have))
 }
 
-// count fills in the lines that a write adds and removes, for the diffstat.
-func (x *stepper) count(st *Step, g *goal) {
-	want, ok := x.p.merged[g.want.blob]
+// count fills in the lines that each write adds and removes, for the diffstat.
+// Each needs its contents unpacked, so all processors share the work: it was a
+// third of the time of planning to bring 10,000 files back.
+func (x *stepper) count() {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(x.writes)) {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(x.writes) {
+					return
+				}
+				w := x.writes[i]
+				st := &x.p.Steps[w.step]
+				st.Added, st.Removed = x.lines(w)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// lines are zero for what is binary, too large or not to be had.
+func (x *stepper) lines(w write) (added, removed int) {
+	want, ok := x.p.merged[w.want.blob]
 	if !ok {
 		var err error
-		if want, err = x.s.Content(g.want.blob); err != nil {
-			return
+		if want, err = x.s.Content(w.want.blob); err != nil {
+			return 0, 0
 		}
 	}
 	var have []byte
-	if g.have.regular() && g.have.blob != (Hash{}) {
-		have, _ = x.s.Content(g.have.blob)
+	if w.have.regular() && w.have.blob != (Hash{}) {
+		have, _ = x.s.Content(w.have.blob)
 	}
 	if isBinary(want) || isBinary(have) || len(want)+len(have) > 4<<20 {
-		return
+		return 0, 0
 	}
 	if len(have) == 0 {
-		st.Added = diff.Count(want)
-		return
+		return diff.Count(want), 0
 	}
 	sc := diff.Compare(have, want)
-	st.Added, st.Removed = sc.Added(), sc.Removed()
+	return sc.Added(), sc.Removed()
 }
 
 // isBinary is git's test: a NUL among the first 8,000 bytes.
