@@ -68,6 +68,9 @@ func (c *client) call(method string, params any) (string, error) {
 // reread measures what a read costs an agent that has the file already: a read
 // of an unchanged file, and one of a file of which one line was changed.
 func reread(binary, dir string) error {
+	if err := settle(binary, dir); err != nil {
+		return err
+	}
 	cmd := exec.Command(binary, "serve", "--reader=connection", dir)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	in, err := cmd.StdinPipe()
@@ -105,6 +108,27 @@ func reread(binary, dir string) error {
 		return err
 	}
 	return readers(binary, dir)
+}
+
+// settle waits until the store has taken what earlier tasks wrote: a read that
+// comes before the text it is compared with was stored is answered in full.
+func settle(binary, dir string) error {
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		out, err := exec.Command(binary, "status", "--json", dir).Output()
+		if err != nil {
+			return fmt.Errorf("status: %w", err)
+		}
+		var st struct{ Store, Index struct{ Lag int } }
+		if err := json.Unmarshal(out, &st); err != nil {
+			return err
+		}
+		if st.Store.Lag == 0 && st.Index.Lag == 0 {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("still %d versions behind", st.Store.Lag)
+		}
+	}
 }
 
 // rereads measures both kinds on a file of so many kB.
