@@ -84,6 +84,7 @@ type daemon struct {
 }
 
 func (b *bench) dial(ctx context.Context, root string) (*daemon, error) {
+	mounted := root == b.mounted
 	root, err := filepath.EvalSymlinks(root)
 	if err != nil {
 		return nil, err
@@ -102,7 +103,12 @@ func (b *bench) dial(ctx context.Context, root string) (*daemon, error) {
 		return nil, err
 	}
 	d := &daemon{Client: c, pid: c.Hello().PID}
-	return d, d.settled(ctx)
+	if mounted {
+		return d, d.settled(ctx)
+	}
+	// Where nothing is mounted, files are looked at when somebody asks.
+	_, err = wire.Call[wire.StoreAnswer](ctx, d.Client, wire.MIndex, wire.IndexRequest{Do: "reindex"})
+	return d, err
 }
 
 // settled waits until all files have a version and all versions are indexed.
