@@ -33,6 +33,7 @@ func (c *Capture) Released(f fusefs.File, fd int) {
 func (c *Capture) transferFrom(j *job, fd int) error {
 	buf := smallBufs.Get().(*[]byte)
 	defer smallBufs.Put(buf)
+	quiet(fd)
 	for range 3 {
 		var before, after syscall.Stat_t
 		if err := syscall.Fstat(fd, &before); err != nil {
