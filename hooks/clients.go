@@ -62,6 +62,7 @@ type clientSpec struct {
 	programs    []string             // found in PATH: the client is here
 	marks       func(Setup) []string // or one of these paths exists
 	files       func(Setup) []file
+	note        string // what a user has to do in the client besides
 }
 
 // clientNamed finds a client.
@@ -170,6 +171,8 @@ var clientSpecs = []clientSpec{
 				claudeHooks{exe: s.Exe, options: s.foreign("gemini"), regs: geminiEvents},
 			}}}
 		},
+		// It lists the server of an untrusted folder as "Disabled".
+		note: "Gemini CLI runs servers and hooks only in folders it trusts: say yes when it asks, or use its /permissions",
 	},
 	{
 		name: "codex", title: "Codex", programs: []string{"codex"},

@@ -25,6 +25,7 @@ type Change struct {
 	After  []byte // nil: the file is removed again
 	Err    error
 	Hint   string
+	Note   string // what the user has to do in the client, "" mostly
 
 	target string // Path with symlinks resolved
 	mode   fs.FileMode
@@ -156,7 +157,7 @@ func plan(s Setup, names []string, decide func(Setup, file, *Change)) ([]Change,
 	var out []Change
 	for _, spec := range specs {
 		for _, f := range spec.files(s) {
-			c := Change{Client: spec.name, Title: spec.title, Path: f.path}
+			c := Change{Client: spec.name, Title: spec.title, Path: f.path, Note: spec.note}
 			c.load()
 			if c.Before == nil && (s.Project != "" || f.path == s.AgentsMD) {
 				c.mode = 0o644 // shared with others; a user's own file may hold keys

@@ -187,6 +187,13 @@ func runInit(_ context.Context, e *env) error {
 			return err
 		}
 	}
+	var said []string
+	for _, c := range changes {
+		if c.Note != "" && c.Err == nil && !slices.Contains(said, c.Note) {
+			said = append(said, c.Note)
+			fmt.Fprintln(e.stdout, "note: "+c.Note)
+		}
+	}
 	fmt.Fprintln(e.stdout, "on from the client's next start · back: cachebro "+backCommand(f)+" · check: cachebro doctor")
 	return nil
 }
