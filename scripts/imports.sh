@@ -14,14 +14,15 @@ allowed() {
 	case "$1" in
 	fusefs/ignore) echo "" ;;
 	fusefs) echo "fusefs/ignore" ;;
-	store/diff | store/tokens | store/spool | store/wire | store/results | store/results/redistest) echo "" ;;
+	store/diff | store/tokens | store/spool | store/wire | store/results | store/results/redistest | store/manifest) echo "" ;;
 	store/wire/*) echo "store/wire" ;;
 	store/shown) echo "store store/diff store/tokens" ;;
+	store/notes | store/docsync) echo "store" ;;
 	store/shown/*) echo "store store/diff store/tokens store/shown" ;;
-	store/daemon | store/daemon/*) echo "store store/diff store/tokens store/shown store/spool store/wire store/results search fusefs/ignore store/daemon/..." ;;
+	store/daemon | store/daemon/*) echo "store store/diff store/tokens store/shown store/spool store/wire store/results store/notes store/docsync search fusefs/ignore store/manifest store/daemon/..." ;;
 	store) echo "store/diff store/tokens" ;;
 	search | search/*) echo "store search/..." ;;
-	mcp | mcp/*) echo "store/wire store/wire/carry mcp/..." ;;
+	mcp | mcp/*) echo "store/wire store/wire/carry store/manifest mcp/..." ;;
 	hooks | hooks/*) echo "store/wire hooks/..." ;;
 	cmd/* | scripts/*) echo "*" ;;
 	*) echo "?" ;;
@@ -40,6 +41,7 @@ owner() {
 	mvdan.cc/sh/*) echo "hooks hooks/..." ;;
 	github.com/redis/go-redis/*) echo "store/results store/results/..." ;;
 	github.com/tiktoken-go/*) echo "store/tokens" ;;
+	go.yaml.in/yaml/*) echo "store/manifest" ;;
 	*) echo "*" ;;
 	esac
 }

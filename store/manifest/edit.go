@@ -1,0 +1,292 @@
+package manifest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Set returns text with the value at keys (nodes, auth, summary) made value: a
+// string or a []string. Missing mappings on the way are made, behind what is
+// there. Every byte outside of the value stays. A text in which the value is
+// already that is returned as it is.
+func Set(text []byte, value any, keys ...string) ([]byte, error) {
+	if err := valid(value, keys); err != nil {
+		return nil, err
+	}
+	root, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	want := with(root, value, keys)
+	if root != nil && equal(root, want) {
+		return text, nil
+	}
+	e := &edit{text: text, lines: starts(text), nl: "\n"}
+	if bytes.Contains(text, []byte("\r\n")) {
+		e.nl = "\r\n"
+	}
+	out, err := e.set(root, value, keys)
+	if err != nil {
+		return nil, refused(keys, err)
+	}
+	got, err := parse(out)
+	if err == nil && (got == nil || !equal(got, want)) {
+		err = fmt.Errorf("the result would not be the same file with that value")
+	}
+	if err != nil {
+		return nil, refused(keys, err)
+	}
+	return out, nil
+}
+
+func refused(keys []string, err error) error {
+	return fmt.Errorf("%s: %s cannot be set without touching what is around it (%w); edit the file itself", Name, strings.Join(keys, "."), err)
+}
+
+func valid(value any, keys []string) error {
+	words := slices.Clone(keys)
+	switch v := value.(type) {
+	case string:
+		words = append(words, v)
+	case []string:
+		words = append(words, v...)
+	default:
+		return fmt.Errorf("%s: a value must be a text or a list of texts, not %T", Name, value)
+	}
+	for _, w := range words {
+		if !utf8.ValidString(w) {
+			return fmt.Errorf("%s: %q is not UTF-8", Name, w)
+		}
+	}
+	if len(keys) == 0 || slices.Contains(keys, "") {
+		return fmt.Errorf("%s: an empty key", Name)
+	}
+	return nil
+}
+
+// edit is one splice of a text.
+type edit struct {
+	text  []byte
+	lines []int // offsets of the lines
+	nl    string
+}
+
+func (e *edit) set(root *yaml.Node, value any, keys []string) ([]byte, error) {
+	if root == nil {
+		return e.append(len(e.text), 0, value, keys), nil
+	}
+	n := root
+	for i, key := range keys {
+		if n.Kind != yaml.MappingNode || n.Anchor != "" {
+			return nil, fmt.Errorf("line %d is not a plain mapping", n.Line)
+		}
+		j := find(n, key)
+		if j < 0 {
+			return e.add(n, value, keys[i:])
+		}
+		k, v := n.Content[j], n.Content[j+1]
+		if v.Kind == yaml.AliasNode || v.Anchor != "" || v.Style&yaml.TaggedStyle != 0 {
+			return nil, fmt.Errorf("line %d has an alias, an anchor or a tag", v.Line)
+		}
+		flow := n.Style&yaml.FlowStyle != 0
+		switch {
+		case i == len(keys)-1:
+			return e.replace(n, k, v, value, flow)
+		case null(v):
+			if flow || v.Value != "" {
+				return nil, fmt.Errorf("line %d holds nothing that can be added to", v.Line)
+			}
+			return e.fill(n, k, value, keys[i+1:])
+		}
+		n = v
+	}
+	return nil, fmt.Errorf("no such key")
+}
+
+// replace writes value over v.
+func (e *edit) replace(n, k, v *yaml.Node, value any, flow bool) ([]byte, error) {
+	end, err := e.end(v)
+	if err != nil {
+		return nil, err
+	}
+	from := e.at(v)
+	switch {
+	case null(v) && v.Value == "":
+		// Nothing stands there: right behind the colon.
+		if from, err = e.colon(k); err != nil {
+			return nil, err
+		}
+		return e.splice(from, from, " "+inline(value, flow)), nil
+	case v.Style&yaml.FlowStyle == 0 && (v.Kind == yaml.SequenceNode || v.Kind == yaml.MappingNode):
+		list, ok := value.([]string)
+		if v.Kind == yaml.SequenceNode && ok && len(list) > 0 {
+			return e.items(v, list)
+		}
+		colon, err := e.colon(k)
+		if err != nil {
+			return nil, err
+		}
+		line := e.lineStart(from)
+		head := e.text[:line]
+		out := append([]byte{}, head[:colon]...)
+		out = append(out, " "+inline(value, flow)...)
+		out = append(out, head[colon:]...)
+		return append(out, e.text[e.nextLine(end):]...), nil
+	}
+	return e.splice(from, end, inline(value, flow)), nil
+}
+
+// items makes a block list hold list: the lines of items that stay are not
+// touched, so that their comments stay too.
+func (e *edit) items(v *yaml.Node, list []string) ([]byte, error) {
+	var old []string
+	for _, c := range v.Content {
+		if c.Kind != yaml.ScalarNode {
+			return nil, fmt.Errorf("line %d is not a list of words", c.Line)
+		}
+		old = append(old, c.Value)
+	}
+	// What stays must be in the same order; else every item is written anew.
+	keep := make([]bool, len(old))
+	j := 0
+	for i := range old {
+		if at := slices.Index(list[j:], old[i]); at == 0 {
+			keep[i], j = true, j+1
+		}
+	}
+	indent := strings.Repeat(" ", v.Column-1)
+	var out []byte
+	at := e.lineStart(e.at(v.Content[0]))
+	out = append(out, e.text[:at]...)
+	last := at
+	for i, c := range v.Content {
+		end, err := e.end(c)
+		if err != nil {
+			return nil, err
+		}
+		from, to := e.lineStart(e.at(c)), e.nextLine(end)
+		if from < last {
+			return nil, fmt.Errorf("line %d holds more than one item", c.Line)
+		}
+		out = append(out, e.text[last:from]...)
+		if keep[i] {
+			out = append(out, e.text[from:to]...)
+			if to == len(e.text) && !bytes.HasSuffix(out, []byte("\n")) {
+				out = append(out, e.nl...)
+			}
+		}
+		last = to
+	}
+	for _, w := range list[j:] {
+		out = append(out, indent+"- "+scalar(w, false)+e.nl...)
+	}
+	return append(out, e.text[last:]...), nil
+}
+
+// add puts keys and value behind the last pair of a mapping.
+func (e *edit) add(n *yaml.Node, value any, keys []string) ([]byte, error) {
+	if n.Style&yaml.FlowStyle != 0 {
+		pair := flowPair(value, keys)
+		if len(n.Content) == 0 {
+			return e.splice(e.at(n)+1, e.at(n)+1, pair), nil
+		}
+		end, err := e.end(n.Content[len(n.Content)-1])
+		if err != nil {
+			return nil, err
+		}
+		return e.splice(end, end, ", "+pair), nil
+	}
+	end, err := e.end(n)
+	if err != nil {
+		return nil, err
+	}
+	return e.append(e.nextLine(end), n.Column-1, value, keys), nil
+}
+
+// fill puts keys and value under a key that has none yet.
+func (e *edit) fill(n, k *yaml.Node, value any, keys []string) ([]byte, error) {
+	colon, err := e.colon(k)
+	if err != nil {
+		return nil, err
+	}
+	return e.append(e.nextLine(colon), n.Column-1+e.step(n), value, keys), nil
+}
+
+// append writes keys and value as lines of their own at an offset where a line
+// begins.
+func (e *edit) append(at, indent int, value any, keys []string) []byte {
+	var b strings.Builder
+	if at > 0 && e.text[at-1] != '\n' {
+		b.WriteString(e.nl)
+	}
+	for i, k := range keys {
+		b.WriteString(strings.Repeat(" ", indent+2*i) + scalar(k, false) + ":")
+		if i == len(keys)-1 {
+			b.WriteString(" " + inline(value, false))
+		}
+		b.WriteString(e.nl)
+	}
+	return e.splice(at, at, b.String())
+}
+
+func (e *edit) splice(from, to int, s string) []byte {
+	out := make([]byte, 0, len(e.text)+len(s))
+	out = append(out, e.text[:from]...)
+	out = append(out, s...)
+	return append(out, e.text[to:]...)
+}
+
+// step is by how much the file indents.
+func (e *edit) step(n *yaml.Node) int {
+	for i := 1; i < len(n.Content); i += 2 {
+		if v := n.Content[i]; v.Kind == yaml.MappingNode && v.Style&yaml.FlowStyle == 0 && v.Column > n.Column {
+			return v.Column - n.Column
+		}
+	}
+	return 2
+}
+
+func inline(value any, flow bool) string {
+	list, ok := value.([]string)
+	if !ok {
+		return scalar(value.(string), flow)
+	}
+	words := make([]string, len(list))
+	for i, w := range list {
+		words[i] = scalar(w, true)
+	}
+	return "[" + strings.Join(words, ", ") + "]"
+}
+
+func flowPair(value any, keys []string) string {
+	if len(keys) == 1 {
+		return scalar(keys[0], true) + ": " + inline(value, true)
+	}
+	return scalar(keys[0], true) + ": {" + flowPair(value, keys[1:]) + "}"
+}
+
+// scalar writes a word plainly where YAML reads it back as the same text, else
+// in double quotes, whose escapes are Go's.
+func scalar(s string, flow bool) string {
+	bad := func(r rune) bool {
+		return r < ' ' || r == 0x7f || !strconv.IsPrint(r) || r == '#' || r == ':' || (flow && strings.ContainsRune(",[]{}", r))
+	}
+	if s == "" || strings.TrimSpace(s) != s || strings.ContainsFunc(s, bad) || strings.ContainsRune("-?:,[]{}#&*!|>'\"%@`=.~", rune(s[0])) {
+		return strconv.Quote(s)
+	}
+	switch strings.ToLower(s) {
+	case "y", "n", "yes", "no", "on", "off": // older readers take them for booleans
+		return strconv.Quote(s)
+	}
+	var n yaml.Node
+	if yaml.Unmarshal([]byte(s), &n) != nil || len(n.Content) != 1 || n.Content[0].Tag != "!!str" || n.Content[0].Value != s {
+		return strconv.Quote(s)
+	}
+	return s
+}

@@ -1,0 +1,62 @@
+package manifest
+
+import "go.yaml.in/yaml/v3"
+
+// find is the index of key in a mapping's content, or -1.
+func find(n *yaml.Node, key string) int {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Kind == yaml.ScalarNode && n.Content[i].Value == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// with is the tree that an edit should lead to: n with the value at keys set.
+func with(n *yaml.Node, value any, keys []string) *yaml.Node {
+	if len(keys) == 0 {
+		return leaf(value)
+	}
+	out := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	if n != nil && n.Kind == yaml.MappingNode {
+		out.Content = append(out.Content, n.Content...)
+	}
+	if i := find(out, keys[0]); i >= 0 {
+		out.Content[i+1] = with(out.Content[i+1], value, keys[1:])
+		return out
+	}
+	out.Content = append(out.Content, leaf(keys[0]), with(nil, value, keys[1:]))
+	return out
+}
+
+func leaf(value any) *yaml.Node {
+	list, ok := value.([]string)
+	if !ok {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value.(string)}
+	}
+	n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+	for _, w := range list {
+		n.Content = append(n.Content, leaf(w))
+	}
+	return n
+}
+
+// equal compares what two trees say: order counts, style, comments and places do
+// not. An anchor is not followed twice; both trees have it at the same place.
+func equal(a, b *yaml.Node) bool {
+	if a.Kind != b.Kind || len(a.Content) != len(b.Content) {
+		return false
+	}
+	if a.Kind == yaml.AliasNode {
+		return a.Value == b.Value
+	}
+	if a.Kind == yaml.ScalarNode && (a.Value != b.Value || a.ShortTag() != b.ShortTag()) {
+		return false
+	}
+	for i := range a.Content {
+		if !equal(a.Content[i], b.Content[i]) {
+			return false
+		}
+	}
+	return a.Anchor == b.Anchor
+}
