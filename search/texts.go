@@ -1,0 +1,76 @@
+package search
+
+import (
+	"math"
+	"strings"
+
+	"cachebro/store"
+)
+
+// MatchTexts finds the lines of short texts (notes, say) that match an exact
+// query; of each text those lines, without a path. Only the pattern of the query
+// counts.
+func MatchTexts(q Query, texts []string) ([][]Line, error) {
+	auto, _, must, err := compile(q)
+	if err != nil {
+		return nil, err
+	}
+	m := newMatcher(q, auto, must)
+	out := make([][]Line, len(texts))
+	for i, t := range texts {
+		out[i], _ = m.lines(store.Path(""), []byte(t), math.MaxInt)
+	}
+	return out, nil
+}
+
+// RankTexts says how well short texts fit a question, from 0 (none of its words)
+// to 1 (all of them): the share of the question's words that a text has, rare
+// ones counting more. Words are compared by their stems, and a synonym counts
+// something too.
+func RankTexts(question string, texts []string) []float64 {
+	terms := queryTerms(question)
+	stems := newStemmer()
+	has := make([]map[string]bool, len(texts))
+	df := map[string]int{}
+	for i, t := range texts {
+		has[i] = map[string]bool{}
+		take := func(part []byte) {
+			w := string(stems.stem([]byte(strings.ToLower(string(part)))))
+			if !has[i][w] {
+				has[i][w] = true
+				df[w]++
+			}
+		}
+		eachWord([]byte(t), func(start, end int) { eachTerm([]byte(t[start:end]), take) })
+	}
+	rarity := func(t term) float64 { return math.Log(1 + float64(len(texts)+1)/float64(df[t.text]+1)) }
+	total := 0.0
+	for _, t := range terms {
+		if t.weight == 1 {
+			total += rarity(t)
+		}
+	}
+	out := make([]float64, len(texts))
+	for i := range texts {
+		for k, t := range terms {
+			if t.weight != 1 {
+				continue
+			}
+			best := 0.0
+			if has[i][t.text] {
+				best = 1
+			} else {
+				for j, also := range terms {
+					if j != k && t.also&(1<<j) != 0 && has[i][also.text] {
+						best = max(best, synonymWeight)
+					}
+				}
+			}
+			out[i] += best * rarity(t)
+		}
+		if total > 0 {
+			out[i] /= total
+		}
+	}
+	return out
+}
