@@ -92,7 +92,7 @@ func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string,
 // createFlags are those for our own descriptor: of a file that is being made
 // it can always read as well, also when the mode allows nobody to.
 func createFlags(flags uint32) int {
-	f := int(flags) &^ (dropFlags | unix.O_TRUNC)
+	f := int(flags) & keepFlags
 	if f&unix.O_ACCMODE == unix.O_WRONLY {
 		f = f&^unix.O_ACCMODE | unix.O_RDWR
 	}

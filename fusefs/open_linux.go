@@ -5,11 +5,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropFlags of open(2) are the kernel's business: creation was decided, the
-// offset of an append is sent with each write (an O_APPEND descriptor would
-// send the pages of a mapping to the end too), and O_DIRECT would ask for
-// aligned buffers.
-const dropFlags = unix.O_CREAT | unix.O_EXCL | unix.O_APPEND | unix.O_DIRECT | unix.O_NOCTTY | unix.O_NONBLOCK
+// keepFlags of open(2) are those that concern our own descriptor. The others are
+// the kernel's business: creation was decided, the offset of an append is sent
+// with each write (an O_APPEND descriptor would send the pages of a mapping to
+// the end too), O_DIRECT would ask for aligned buffers, and execve(2) sends a
+// flag of the kernel's own (FMODE_EXEC), which openat2(2) refuses.
+const keepFlags = unix.O_ACCMODE | unix.O_SYNC | unix.O_DSYNC | unix.O_NOATIME | unix.O_NOFOLLOW | unix.O_DIRECTORY | unix.O_LARGEFILE
 
 // Open opens a file. When the source shows it otherwise than the kernel has it
 // cached, the cache is dropped before the reply: else the first read would
@@ -34,7 +35,7 @@ func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOu
 	}
 	gen := n.peek()
 	var sx unix.Statx_t
-	fd, _, err := o.openStat(n, int(in.Flags)&^dropFlags, &sx)
+	fd, _, err := o.openStat(n, int(in.Flags)&keepFlags, &sx)
 	if err != nil {
 		return status(err)
 	}
@@ -74,7 +75,7 @@ func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse
 	n.order.Lock()
 	defer n.order.Unlock()
 	var sx unix.Statx_t
-	flags := int(in.Flags) &^ (dropFlags | unix.O_TRUNC)
+	flags := int(in.Flags) & keepFlags
 	reads := flags&unix.O_ACCMODE == unix.O_RDONLY // with O_TRUNC: odd, but Linux does it
 	if reads {
 		flags |= unix.O_RDWR

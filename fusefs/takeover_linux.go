@@ -221,7 +221,7 @@ func (o *overlay) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[ui
 		}
 	}
 	if h.fd < 0 {
-		flags := int(s.flags) &^ (dropFlags | unix.O_TRUNC)
+		flags := int(s.flags) & keepFlags
 		var err error
 		if s.reads && flags&unix.O_ACCMODE == unix.O_WRONLY {
 			h.fd, err = o.openInode(n, flags&^unix.O_ACCMODE|unix.O_RDWR)

@@ -81,6 +81,9 @@ func TestOrdinaryUser(t *testing.T) {
 	if !mounted(p.dir) {
 		t.Fatal("nothing is mounted")
 	}
+	if out := as(`cd $P; printf '#!/bin/sh\necho run\n' > s; chmod +x s; ./s; cp "$(command -v expr)" e; ./e 1 + 1; rm s e`); out != "run\n2\n" {
+		t.Errorf("programs on the mount printed %q", out)
+	}
 	as(`cd $P; sed -i s/1/2/ a.txt; rm -r b; echo x > new; mv new n2`)
 	if out := as(`$CB log $P`); !strings.Contains(out, "a.txt") || !strings.Contains(out, "sed") {
 		t.Errorf("log:\n%s", out)
