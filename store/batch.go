@@ -141,10 +141,23 @@ func (b *batch) add(v Version) (Version, error) {
 		v.Prev = was.Seq
 	}
 	b.next.Seq++
-	b.next.Versions++
 	v.Seq = b.next.Seq
-	if err := b.keys(&v); err != nil {
+	if err := b.place(v, was, wasLive); err != nil {
 		return v, err
+	}
+	if b.s.fresh != nil {
+		b.s.fresh[v.Blob] = true
+	}
+	b.made = append(b.made, v)
+	b.edited(v)
+	return v, nil
+}
+
+// place writes a version that has its number, with all its keys, and counts it.
+func (b *batch) place(v, was Version, wasLive bool) error {
+	b.next.Versions++
+	if err := b.keys(&v); err != nil {
+		return err
 	}
 	blk := v.Seq / timeBlock
 	t, ok := b.times[blk]
@@ -157,7 +170,7 @@ func (b *batch) add(v Version) (Version, error) {
 	b.times[blk] = times{min(t.Min, v.Time), max(t.Max, v.Time)}
 	if v.Stat.Nlink > 1 && v.Stat.Ino != 0 && !isDir(v.Stat) && !v.Deleted() {
 		if err := b.name(v.Stat, v.Path); err != nil {
-			return v, err
+			return err
 		}
 	}
 	counts := func(v Version) bool { return !v.Deleted() && !isDir(v.Stat) }
@@ -168,12 +181,7 @@ func (b *batch) add(v Version) (Version, error) {
 		b.next.Files++
 	}
 	b.cur[v.Path], b.dirty[v.Path] = v, true
-	if b.s.fresh != nil {
-		b.s.fresh[v.Blob] = true
-	}
-	b.made = append(b.made, v)
-	b.edited(v)
-	return v, nil
+	return nil
 }
 
 // keys writes the version and its index keys.

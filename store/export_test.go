@@ -1,0 +1,359 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"pgregory.net/rapid"
+)
+
+var portable = Portable{Program: "1", Root: "/p", Buckets: []string{"notes"}}
+
+// exported is a store's stream; its clock stands still, so that equal stores
+// give equal streams.
+func exported(t interface{ Fatal(...any) }, s *Store) []byte {
+	s.opt.Now = func() time.Time { return time.Unix(1_800_000_000, 0) }
+	var b bytes.Buffer
+	if _, err := s.Export(context.Background(), &b, portable); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func plainStream(t interface{ Fatal(...any) }, b []byte) []byte {
+	z, err := zstd.NewReader(bytes.NewReader(b[len(streamMagic):]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	out, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func imported(t testing.TB, b []byte) *Store {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "store")
+	if _, err := Import(context.Background(), dir, bytes.NewReader(b), portable, testOptions()); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, dir, testOptions())
+}
+
+// A history that went through a file is the same history: what is exported from
+// the copy equals what was exported from the original, byte by byte, and the
+// copy goes on as the original would.
+func TestExportImport(t *testing.T) {
+	n := 0
+	rapid.Check(t, func(r *rapid.T) {
+		if n++; n > 20 && os.Getenv("CACHEBRO_SEED") == "" {
+			return // each opens three stores
+		}
+		s, tr := freshRapid(r), newTree()
+		tr.tails = true
+		for i := range rapid.IntRange(0, 40).Draw(r, "steps") {
+			tr.actor = Actor{PID: 9, Comm: "sh", Session: SessionID(fmt.Sprint("s", i%3)), Prompt: fmt.Sprint("p", i%5), ToolCall: fmt.Sprint("t", i)}
+			if c, ok := tr.step(r); ok {
+				if _, err := s.Apply(context.Background(), []Change{c}, []byte{byte(i)}); err != nil {
+					r.Fatal(err)
+				}
+			}
+		}
+		for i := range int64(3) {
+			id := SessionID(fmt.Sprint("s", i))
+			for _, err := range []error{
+				s.PutSession(Session{ID: id, Client: "claude", Started: i + 1, Last: i + 2, Ended: i + 3}),
+				s.PutPrompt(Prompt{ID: fmt.Sprint("p", i), Session: id, Time: i + 1, Text: "do it"}),
+				s.PutToolCall(ToolCall{ID: fmt.Sprint("t", i), Session: id, Tool: "Bash", Begin: i + 1}),
+				s.NoteReads(id, "cat", i, []Path{"a", "dir/b"}),
+				s.NoteGap(Gap{Path: "g", Time: i, Reason: "too slow"}),
+				s.Notice(Notice{Time: i, Text: "a line"}),
+				s.KV("notes").Set(fmt.Sprint(i), []byte("remember")),
+			} {
+				if err != nil {
+					r.Fatal(err)
+				}
+			}
+		}
+		want := exported(r, s)
+		dir := s.Dir() + "-copy"
+		defer os.RemoveAll(dir)
+		if _, err := Import(context.Background(), dir, bytes.NewReader(want), portable, testOptions()); err != nil {
+			r.Fatal(err)
+		}
+		c, err := Open(dir, testOptions())
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer c.Close()
+		if got := exported(r, c); !bytes.Equal(plainStream(r, got), plainStream(r, want)) {
+			r.Fatal("the copy's history is another one")
+		}
+		if len(c.Checkpoint()) != 0 {
+			r.Fatalf("the copy has a checkpoint of another spool: %x", c.Checkpoint())
+		}
+		if msg := differs(c, tr.clone()); msg != "" {
+			r.Fatal(msg)
+		}
+		a, b := s.Stats(), c.Stats()
+		if a.Seq != b.Seq || a.Versions != b.Versions || a.Files != b.Files || a.Gaps != b.Gaps {
+			r.Fatalf("counters %+v, of the copy %+v", a, b)
+		}
+		for range 10 {
+			ch, ok := tr.step(r)
+			if !ok {
+				continue
+			}
+			if _, err := c.Apply(context.Background(), []Change{ch}, nil); err != nil && !errors.Is(err, ErrNoBase) {
+				r.Fatal(err)
+			} else if err != nil {
+				return // a tail; its writer would send the whole file
+			}
+		}
+		if msg := differs(c, tr.clone()); msg != "" {
+			r.Fatal(msg)
+		}
+		if ck, err := c.Fsck(context.Background(), false, nil); err != nil || !ck.OK() {
+			r.Fatal(err, ck.Problems)
+		}
+	})
+}
+
+// What a redo looks through comes along; a plan that a client is carrying out
+// here, a session's process and the sets that nobody named do not.
+func TestExportLeavesOut(t *testing.T) {
+	s := fresh(t)
+	ctx := context.Background()
+	apply(t, s, file(OpCreate, "f", "one"), file(OpWrite, "f", "two"))
+	done, open := Plan{Kind: PlanUndo, Returns: []Return{{Path: "f", Was: 2, Back: 1}}}, Plan{Kind: PlanUndo, Steps: []Step{{Do: DoDelete, Path: "f"}}}
+	for _, p := range []*Plan{&done, &open} {
+		if err := s.BeginPlan(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(s.FinishPlan(done.ID, nil), s.StepsDone(open.ID, 0), s.PutSession(Session{ID: "s", PID: 7, PStart: 8, Last: 9}),
+		s.KV("notes").Set("n", []byte("yes")), s.KV("shown").Set("n", []byte("no"))); err != nil {
+		t.Fatal(err)
+	}
+	c := imported(t, exported(t, s))
+	if plans, err := c.Plans(); err != nil || len(plans) != 1 || plans[0].ID != done.ID {
+		t.Errorf("plans %+v, %v", plans, err)
+	}
+	if p, err := c.LookupPlan(done.ID); err != nil || len(p.Returns) != 1 {
+		t.Errorf("the finished plan: %+v, %v", p, err)
+	}
+	if v, ok, err := c.Session("s"); err != nil || !ok || v.PID != 0 || v.PStart != 0 || v.Ended != 9 {
+		t.Errorf("session %+v %v %v", v, ok, err)
+	}
+	if _, ok, _ := c.KV("notes").Get("n"); !ok {
+		t.Error("a note stayed behind")
+	}
+	if _, ok, _ := c.KV("shown").Get("n"); ok {
+		t.Error("what readers were shown came along")
+	}
+	if text := content(t, c, "f"); text != "two" {
+		t.Errorf("f holds %q", text)
+	}
+}
+
+// Whatever happens to the file on its way, nothing of it is taken for a history,
+// and nothing is left behind.
+func TestImportDamaged(t *testing.T) {
+	s := fresh(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	noise := make([]byte, 300)
+	for i := range 20 {
+		for j := range noise {
+			noise[j] = byte(random.Uint32())
+		}
+		apply(t, s, file(OpWrite, Path(fmt.Sprint("f", i%4)), fmt.Sprintf("%d %x", i, noise)))
+	}
+	whole := exported(t, s)
+	try := func(what string, b []byte) {
+		t.Helper()
+		dir := filepath.Join(t.TempDir(), "store")
+		_, err := Import(context.Background(), dir, bytes.NewReader(b), portable, testOptions())
+		if !errors.Is(err, errStream) && !errors.Is(err, ErrNewer) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, err := os.Lstat(dir); err == nil {
+			t.Errorf("%s: a store was left behind", what)
+		}
+		if _, err := CheckStream(context.Background(), bytes.NewReader(b)); err == nil {
+			t.Errorf("%s: passes the check", what)
+		}
+	}
+	for i := range 12 {
+		n := i * len(whole) / 12
+		try(fmt.Sprintf("cut at %d", n), whole[:n])
+		b := bytes.Clone(whole)
+		b[n] ^= 0x10
+		try(fmt.Sprintf("byte %d changed", n), b)
+	}
+	try("one byte short", whole[:len(whole)-1])
+	try("something behind it", append(bytes.Clone(whole), "more"...))
+	try("twice", append(bytes.Clone(whole), whole...))
+	try("another file", []byte(strings.Repeat("text\n", 100)))
+	try("a later format", append([]byte("cachebro-history 2\n"), whole[len(streamMagic):]...))
+
+	// Whole frames of other records, with everything right but the sense.
+	v := Version{Path: "x", Op: OpWrite, Blob: Hash{1}, Stat: Stat{Mode: fileMode}}
+	for what, fill := range map[string]func(*streamWriter, *Carried){
+		"no content":    func(w *streamWriter, c *Carried) { w.put(kVersion, keyVersion(1)[1:], encode(&v)); c.Versions++ },
+		"false hash":    func(w *streamWriter, c *Carried) { w.put(kBlob, v.Blob[:], []byte("text")); c.Contents++; c.Bytes += 4 },
+		"false amounts": func(w *streamWriter, c *Carried) { c.Versions = 3 },
+		"unknown kind":  func(w *streamWriter, c *Carried) { w.put('?', []byte("k"), nil) },
+		"a second head": func(w *streamWriter, c *Carried) { w.put(streamHeadKind, nil, encode(&streamHead{})) },
+		"store's state": func(w *streamWriter, c *Carried) { w.put(kMeta, []byte("state"), encode(&State{Seq: 9})) },
+		"same version again": func(w *streamWriter, c *Carried) {
+			o := Version{Path: "x", Op: OpMkdir, Stat: Stat{Mode: dirMode}}
+			w.put(kVersion, keyVersion(2)[1:], encode(&o))
+			w.put(kVersion, keyVersion(2)[1:], encode(&o))
+			c.Versions += 2
+		},
+		"a path with a NUL": func(w *streamWriter, c *Carried) {
+			w.put(kVersion, keyVersion(2)[1:], encode(&Version{Path: "x\x00y", Op: OpMkdir}))
+			c.Versions++
+		},
+	} {
+		var b bytes.Buffer
+		w, err := newStreamWriter(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c Carried
+		err = w.put(streamHeadKind, nil, encode(&streamHead{}))
+		fill(w, &c)
+		if err = errors.Join(err, w.end(c)); err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(t.TempDir(), "store")
+		if _, err := Import(context.Background(), dir, &b, portable, testOptions()); err == nil {
+			t.Errorf("%s: imported", what)
+		}
+		if _, err := os.Lstat(dir); err == nil {
+			t.Errorf("%s: a store was left behind", what)
+		}
+	}
+}
+
+// A reader that fails, or a user who has had enough, leaves nothing behind, and
+// says so as it was said.
+func TestImportCutShort(t *testing.T) {
+	s := fresh(t)
+	apply(t, s, file(OpWrite, "f", "text"))
+	whole := exported(t, s)
+	dir := filepath.Join(t.TempDir(), "store")
+	broken := errors.New("the disk is gone")
+	r := io.MultiReader(bytes.NewReader(whole[:len(whole)/2]), errReader{broken})
+	if _, err := Import(context.Background(), dir, r, portable, testOptions()); !errors.Is(err, broken) {
+		t.Errorf("a failing disk: %v", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	if _, err := Import(ctx, dir, bytes.NewReader(whole), portable, testOptions()); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		t.Error("a store was left behind")
+	}
+	if _, err := Import(context.Background(), t.TempDir(), bytes.NewReader(whole), portable, testOptions()); err == nil {
+		t.Error("imported over a directory that is there")
+	}
+}
+
+type errReader struct{ err error }
+
+func (r errReader) Read([]byte) (int, error) { return 0, r.err }
+
+// An export under way neither stops storing nor takes half of a batch along:
+// each batch here keeps two files equal.
+func TestExportWhileStoring(t *testing.T) {
+	s := fresh(t)
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	at := 0
+	pair := func() {
+		at++
+		text := fmt.Sprint("text ", at)
+		apply(t, s, file(OpWrite, "a", text), file(OpWrite, "b", text))
+	}
+	pair()
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				pair()
+			}
+		}
+	})
+	var streams [][]byte
+	for range 5 {
+		var b bytes.Buffer
+		if _, err := s.Export(context.Background(), &b, portable); err != nil {
+			t.Error(err)
+		}
+		streams = append(streams, b.Bytes())
+	}
+	close(stop)
+	wg.Wait()
+	for _, b := range streams {
+		c := imported(t, b)
+		if x, y := content(t, c, "a"), content(t, c, "b"); x != y {
+			t.Errorf("a holds %q, b %q", x, y)
+		}
+	}
+}
+
+// A larger history, packed and pruned before, comes in packed as well.
+func TestImportIsPacked(t *testing.T) {
+	s := fresh(t)
+	random := rand.New(rand.NewPCG(3, 4))
+	lines := make([]string, 400)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("line %d %x", i, random.Uint64())
+	}
+	for i := range 300 {
+		lines[random.IntN(len(lines))] = fmt.Sprintf("changed %d %x", i, random.Uint64())
+		apply(t, s, file(OpWrite, Path(fmt.Sprint("f", i%3, ".go")), strings.Join(lines, "\n")))
+	}
+	if _, err := s.Prune(context.Background(), 0); err != nil {
+		t.Fatal(err)
+	}
+	c := imported(t, exported(t, s))
+	if have, most := c.Stats().BlobBytes, s.Stats().BlobBytes*5/4; have > most {
+		t.Errorf("the contents take %d bytes, %d in the original", have, s.Stats().BlobBytes)
+	}
+	var all []Version
+	for _, st := range []*Store{s, c} {
+		vs, err := st.Since(0, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range vs {
+			if _, err := st.Content(v.Blob); err != nil && v.NoContent != "pruned" {
+				t.Fatal(err)
+			}
+		}
+		all = append(all, vs...)
+	}
+	if n := len(all) / 2; !slices.Equal(all[:n], all[n:]) {
+		t.Error("other versions")
+	}
+}

@@ -1,0 +1,244 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// A history as a stream, format 1: what Export writes and Import reads.
+//
+//	"cachebro-history 1\n", then one zstd frame of records. A record is
+//	  kind (1 byte), uvarint n, key of n bytes, uvarint m, value of m bytes
+//
+//	kind  key               value
+//	h     (empty)           streamHead, first of all
+//	S P T U R g n k J j     a record of the store, without its prefix (see the
+//	                        table in the package comment); of k only what
+//	                        Export was told to take along
+//	b     SHA-256           a content, as it is
+//	v     seq (8 bytes)     Version; ascending, each behind its content
+//	e     (empty)           streamEnd, last of all
+//
+// The index keys are not in it; they follow from the versions. streamEnd holds
+// the SHA-256 of all records before it, so that a stream that was cut short or
+// altered is known as such before anything of it counts.
+const (
+	streamMagic  = "cachebro-history 1\n"
+	streamPrefix = "cachebro-history "
+
+	streamHeadKind = 'h'
+	streamEndKind  = 'e'
+
+	// streamKey and streamValue bound what a reader allocates on the word of a
+	// length: paths and ids, contents (Options.MaxBlob) and records.
+	streamKey   = 16 << 10
+	streamValue = 1 << 30
+	// streamWindow is how far back the compressor looks, and the decompressor's
+	// memory: the versions of a file follow each other.
+	streamWindow = 8 << 20
+)
+
+// carriedKinds are the records that are taken along as they are.
+var carriedKinds = []byte{kSession, kPrompt, kToolCall, kToolList, kTouch, kGap, kNotice, kKV, kPlan, kPlanStep}
+
+type streamHead struct {
+	Program string `cbor:"1,keyasint,omitempty"` // version of what wrote it
+	Root    string `cbor:"2,keyasint,omitempty"` // of the project
+	Made    int64  `cbor:"3,keyasint,omitempty"` // ns since the epoch
+	Gaps    int64  `cbor:"4,keyasint,omitempty"` // ever
+	Oldest  uint64 `cbor:"5,keyasint,omitempty"` // as in State
+	Seq     uint64 `cbor:"6,keyasint,omitempty"` // newest version
+}
+
+// Carried says what a stream holds.
+type Carried struct {
+	Versions uint64 `cbor:"1,keyasint"`
+	Contents uint64 `cbor:"2,keyasint"`
+	Bytes    int64  `cbor:"3,keyasint"` // of the contents
+	Records  uint64 `cbor:"4,keyasint"` // sessions, tool calls and all else
+	// Files that exist; Import's own count.
+	Files uint64 `cbor:"-"`
+	// Program, Root and Made (ns since the epoch) tell where it comes from.
+	Program string `cbor:"-"`
+	Root    string `cbor:"-"`
+	Made    int64  `cbor:"-"`
+}
+
+type streamEnd struct {
+	Carried Carried `cbor:"1,keyasint"`
+	Sum     []byte  `cbor:"2,keyasint"`
+}
+
+// streamWriter writes records.
+type streamWriter struct {
+	z    *zstd.Encoder
+	sum  hash.Hash
+	head []byte
+}
+
+func newStreamWriter(w io.Writer) (*streamWriter, error) {
+	if _, err := io.WriteString(w, streamMagic); err != nil {
+		return nil, err
+	}
+	z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
+		zstd.WithEncoderCRC(true), zstd.WithWindowSize(streamWindow), zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
+	return &streamWriter{z: z, sum: sha256.New()}, err
+}
+
+func (w *streamWriter) put(kind byte, key, val []byte) error {
+	if len(key) > streamKey || len(val) > streamValue {
+		return fmt.Errorf("%w: a record of %d bytes", ErrTooLarge, len(key)+len(val))
+	}
+	w.head = append(w.head[:0], kind)
+	w.head = binary.AppendUvarint(w.head, uint64(len(key)))
+	w.head = append(w.head, key...)
+	w.head = binary.AppendUvarint(w.head, uint64(len(val)))
+	for _, b := range [...][]byte{w.head, val} {
+		w.sum.Write(b)
+		if _, err := w.z.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end writes the last record.
+func (w *streamWriter) end(c Carried) error {
+	err := w.put(streamEndKind, nil, encode(&streamEnd{Carried: c, Sum: w.sum.Sum(nil)}))
+	return errors.Join(err, w.z.Close())
+}
+
+// errStream: what is read is no whole history.
+var errStream = errors.New("the file is not a whole history")
+
+func badStream(format string, a ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{errStream}, a...)...)
+}
+
+// streamReader reads records and keeps the sum.
+type streamReader struct {
+	src   *source
+	z     *zstd.Decoder
+	br    *bufio.Reader
+	sum   hash.Hash
+	limit int64 // of a value
+	val   bytes.Buffer
+}
+
+func newStreamReader(r io.Reader, limit int64) (*streamReader, error) {
+	magic := make([]byte, len(streamMagic))
+	n, err := io.ReadFull(r, magic)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, err
+	case string(magic[:n]) == streamMagic:
+	case bytes.HasPrefix(magic[:n], []byte(streamPrefix)):
+		return nil, fmt.Errorf("%w: the format of the file is another one than %q", ErrNewer, streamMagic[:len(streamMagic)-1])
+	default:
+		return nil, badStream("it does not begin with %q", streamMagic[:len(streamMagic)-1])
+	}
+	src := &source{r: r}
+	z, err := zstd.NewReader(src, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(streamWindow))
+	if err != nil {
+		return nil, err
+	}
+	return &streamReader{src: src, z: z, br: bufio.NewReaderSize(z, 64<<10), sum: sha256.New(), limit: limit}, nil
+}
+
+func (r *streamReader) close() { r.z.Close() }
+
+// next returns a record; the slices are valid until the next call. The record
+// kind e is not part of the sum.
+func (r *streamReader) next() (kind byte, key, val []byte, err error) {
+	kind, err = r.br.ReadByte()
+	if err != nil {
+		return 0, nil, nil, r.failed(err)
+	}
+	head := []byte{kind}
+	n, head, err := r.length(head, streamKey)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	key = make([]byte, n)
+	if _, err := io.ReadFull(r.br, key); err != nil {
+		return 0, nil, nil, r.failed(err)
+	}
+	head = append(head, key...)
+	n, head, err = r.length(head, r.limit)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	r.val.Reset()
+	if _, err := io.CopyN(&r.val, r.br, n); err != nil { // grows as bytes come
+		return 0, nil, nil, r.failed(err)
+	}
+	if kind != streamEndKind {
+		r.sum.Write(head)
+		r.sum.Write(r.val.Bytes())
+	}
+	return kind, key, r.val.Bytes(), nil
+}
+
+// length reads a uvarint and appends its bytes to head.
+func (r *streamReader) length(head []byte, most int64) (int64, []byte, error) {
+	n, err := binary.ReadUvarint(r.br)
+	if err != nil {
+		return 0, head, r.failed(err)
+	}
+	if n > uint64(most) {
+		return 0, head, badStream("a record of %d bytes, where %d are the limit", n, most)
+	}
+	return int64(n), binary.AppendUvarint(head, n), nil
+}
+
+// end compares the last record with what was read, and that nothing follows.
+func (r *streamReader) end(val []byte, have Carried) error {
+	var e streamEnd
+	if err := decode(val, &e); err != nil {
+		return badStream("its end cannot be read")
+	}
+	if !bytes.Equal(e.Sum, r.sum.Sum(nil)) {
+		return badStream("its checksum is another one")
+	}
+	have.Files, have.Program, have.Root, have.Made = 0, "", "", 0
+	if e.Carried != have {
+		return badStream("it holds other amounts than it says")
+	}
+	if _, err := r.br.ReadByte(); err != io.EOF {
+		return badStream("something follows its end")
+	}
+	return nil
+}
+
+// failed names what a decoder said; an error of the source itself stays as it is.
+func (r *streamReader) failed(err error) error {
+	switch {
+	case r.src.err != nil:
+		return r.src.err
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return badStream("it ends too early")
+	}
+	return badStream("%v", err)
+}
+
+// source remembers how reading failed, other than by an end.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}
