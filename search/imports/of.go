@@ -1,0 +1,184 @@
+package imports
+
+import (
+	"bytes"
+	"go/parser"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// mostSpecs bounds what one file may name.
+const mostSpecs = 500
+
+// Of returns the specs of a file, sorted, each once.
+func Of(p string, content []byte) []string {
+	var out []string
+	add := func(lang, spec string) {
+		if spec != "" && len(spec) < 300 && len(out) < mostSpecs && !strings.ContainsAny(spec, "\x00\n") {
+			out = append(out, lang+":"+spec)
+		}
+	}
+	switch path.Ext(p) {
+	case ".go":
+		goImports(content, add)
+	case ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts", ".vue", ".svelte":
+		each(jsImport, content, func(m []string) {
+			if s := m[1] + m[2]; strings.HasPrefix(s, ".") || strings.HasPrefix(s, "@/") || strings.HasPrefix(s, "~/") {
+				add("js", s)
+			}
+		})
+	case ".py", ".pyi":
+		python(content, add)
+	case ".rs":
+		each(rustMod, content, func(m []string) { add("rsmod", m[1]) })
+		each(rustUse, content, func(m []string) { add("rs", m[1]) })
+	case ".java", ".kt", ".kts", ".scala", ".groovy":
+		if m := jvmPackage.FindSubmatch(content); m != nil {
+			own := string(m[1])
+			each(jvmImport, content, func(m []string) { add("jvm", own+" "+m[1]) })
+		}
+	case ".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".m", ".mm", ".cu":
+		each(cInclude, content, func(m []string) { add("c", m[1]) })
+	case ".rb":
+		each(rubyRequire, content, func(m []string) { add(map[bool]string{true: "rbrel", false: "rb"}[m[1] != ""], m[2]) })
+	case ".php":
+		each(phpRequire, content, func(m []string) { add("rel", strings.TrimPrefix(m[1], "/")) })
+	case ".css", ".scss", ".less":
+		each(cssImport, content, func(m []string) { add("css", m[1]) })
+	case ".proto":
+		each(protoImport, content, func(m []string) { add("c", m[1]) })
+	case ".sh", ".bash", ".zsh":
+		each(shSource, content, func(m []string) { add("rel", m[1]) })
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func each(re *regexp.Regexp, content []byte, f func(m []string)) {
+	for _, m := range re.FindAllSubmatch(content, 2*mostSpecs) {
+		s := make([]string, len(m))
+		for i := range m {
+			s[i] = string(m[i])
+		}
+		f(s)
+	}
+}
+
+var (
+	jsImport    = regexp.MustCompile(`(?m)(?:\bfrom|^\s*import|\brequire\s*\(|\bimport\s*\()\s*(?:'([^'\n]+)'|"([^"\n]+)")`)
+	rustMod     = regexp.MustCompile(`(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?mod\s+([A-Za-z_]\w*)\s*;`)
+	rustUse     = regexp.MustCompile(`(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?use\s+((?:crate|super|self)(?:::\w+)+)`)
+	jvmPackage  = regexp.MustCompile(`(?m)^\s*package\s+([\w.]+)`)
+	jvmImport   = regexp.MustCompile(`(?m)^\s*import\s+(?:static\s+)?([\w.]+)`)
+	cInclude    = regexp.MustCompile(`(?m)^\s*#\s*(?:include|import)\s*[<"]([^">\n]+)[">]`)
+	rubyRequire = regexp.MustCompile(`(?m)^\s*require(_relative)?\s*\(?\s*['"]([^'"\n]+)['"]`)
+	phpRequire  = regexp.MustCompile(`(?m)\b(?:require|include)(?:_once)?\s*\(?\s*(?:__DIR__\s*\.\s*)?['"]([^'"\n]+)['"]`)
+	cssImport   = regexp.MustCompile(`(?m)@(?:import|use|forward)\s+(?:url\()?['"]([^'"\n]+)['"]`)
+	protoImport = regexp.MustCompile(`(?m)^\s*import\s+(?:public\s+|weak\s+)?"([^"\n]+)"`)
+	shSource    = regexp.MustCompile(`(?m)^\s*(?:\.|source)\s+["']?([\w./-]+)`)
+	pyImport    = regexp.MustCompile(`(?m)^[ \t]*import[ \t]+([\w.]+(?:[ \t]*(?:as[ \t]+\w+)?[ \t]*,[ \t]*[\w.]+)*)`)
+	pyFrom      = regexp.MustCompile(`(?m)^[ \t]*from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)`)
+	pyWord      = regexp.MustCompile(`^\w+`)
+)
+
+func goImports(content []byte, add func(lang, spec string)) {
+	f, err := parser.ParseFile(token.NewFileSet(), "", content, parser.ImportsOnly)
+	if f == nil || err != nil && len(f.Imports) == 0 {
+		return
+	}
+	for _, i := range f.Imports {
+		if s, err := strconv.Unquote(i.Path.Value); err == nil {
+			add("go", s)
+		}
+	}
+}
+
+// python: "from a.b import c" may mean the module a.b or the module a.b.c.
+func python(content []byte, add func(lang, spec string)) {
+	each(pyImport, content, func(m []string) {
+		for part := range strings.SplitSeq(m[1], ",") {
+			if f := strings.Fields(part); len(f) > 0 {
+				add("py", f[0])
+			}
+		}
+	})
+	each(pyFrom, content, func(m []string) {
+		add("py", m[1])
+		for part := range strings.SplitSeq(strings.Trim(m[2], "()"), ",") {
+			if w := pyWord.FindString(strings.TrimSpace(part)); w != "" {
+				if strings.Trim(m[1], ".") == "" {
+					add("py", m[1]+w)
+				} else {
+					add("py", m[1]+"."+w)
+				}
+			}
+		}
+	})
+}
+
+// Module is what a go.mod says of its directory: the import path that it has.
+type Module struct {
+	Dir  string `cbor:"1,keyasint"` // "" or with a final slash
+	Name string `cbor:"2,keyasint"`
+}
+
+var goModule = regexp.MustCompile(`(?m)^module\s+"?([^\s"]+)`)
+
+// ModuleOf reads a go.mod.
+func ModuleOf(p string, content []byte) (Module, bool) {
+	if path.Base(p) != "go.mod" {
+		return Module{}, false
+	}
+	m := goModule.FindSubmatch(content)
+	if m == nil {
+		return Module{}, false
+	}
+	return Module{Dir: dirOf(p), Name: string(m[1])}, true
+}
+
+// dirOf is the directory of a path with a final slash, "" for the root.
+func dirOf(p string) string { return p[:strings.LastIndexByte(p, '/')+1] }
+
+// Mention is a path that a document names.
+type Mention struct {
+	Spec string `cbor:"1,keyasint"`
+	Line int    `cbor:"2,keyasint"`
+}
+
+var (
+	pathLike = regexp.MustCompile(`(?:\.{1,2}/)*[\w@.+\-]*[\w@+\-](?:/[\w@.+\-]+)*/?`)
+	known    = regexp.MustCompile(`\.(?:go|js|jsx|mjs|cjs|ts|tsx|py|rs|java|kt|scala|c|h|cc|cpp|hpp|rb|php|sh|css|scss|proto|sql|md|rst|txt|toml|ya?ml|json|swift|cs|lua|ex|exs|zig|vue|svelte|mod)$`)
+)
+
+// mostMentions bounds what one document may name.
+const mostMentions = 300
+
+// Mentions returns the words of a text that may be paths of the project, each
+// with the first line that has it. Addresses of the web are none.
+func Mentions(content []byte) []Mention {
+	var out []Mention
+	seen := map[string]bool{}
+	for i, line := range bytes.Split(content, []byte{'\n'}) {
+		if len(line) > 2000 {
+			line = line[:2000]
+		}
+		for _, at := range pathLike.FindAllIndex(line, -1) {
+			if at[0] > 0 && bytes.IndexByte([]byte("/:~*"), line[at[0]-1]) >= 0 || at[1] < len(line) && (line[at[1]] == '*' || bytes.HasPrefix(line[at[1]:], []byte("://"))) {
+				continue
+			}
+			w := strings.TrimPrefix(strings.TrimRight(string(line[at[0]:at[1]]), "."), "./")
+			if len(w) < 3 || len(w) > 200 || seen[w] || !strings.Contains(w, "/") && !known.MatchString(w) {
+				continue
+			}
+			seen[w] = true
+			if out = append(out, Mention{"doc:" + w, i + 1}); len(out) == mostMentions {
+				return out
+			}
+		}
+	}
+	return out
+}
