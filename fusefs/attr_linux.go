@@ -117,6 +117,7 @@ func (o *overlay) observed(n *inode, sx *unix.Statx_t, gen uint32) {
 }
 
 func (o *overlay) tellOutside(n *inode, before seen, sx *unix.Statx_t) {
+	o.journal.Everything()
 	if o.obs == nil {
 		return
 	}

@@ -43,8 +43,9 @@ type inode struct {
 	handles *handle
 	seen    seen
 
-	noACL atomic.Bool // a directory without a default access control list
-	stale atomic.Bool // pages or attributes in the kernel's cache must be dropped
+	noACL atomic.Bool   // a directory without a default access control list
+	stale atomic.Bool   // pages or attributes in the kernel's cache must be dropped
+	noted atomic.Uint64 // the generation of the journal that knows of its content
 
 	dirfd atomic.Pointer[dirfd]
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"cachebro/fusefs/journal"
 )
 
 const (
@@ -30,6 +32,9 @@ type device struct {
 	fd     int
 	proto  *fuse.ProtocolServer
 	ledger *ledger // nil: nobody can take over
+	// note tells the journal, while it is active, what a request changed.
+	journal *journal.Journal
+	note    func(op uint32, in, out []byte)
 
 	// ready counts the threads that wait for a request or are about to. One
 	// that was only just started must count, else each request that comes
@@ -169,6 +174,9 @@ func (d *device) loop() {
 		m, st := d.proto.HandleRequest(inv, outv)
 		if !st.Ok() {
 			m = failure(out, in, st)
+		}
+		if op < maxOpcode && journaled&(1<<op) != 0 && d.journal.Active() {
+			d.note(op, in[:n], out[:m])
 		}
 		if m > 0 {
 			// ENOENT: the request was interrupted, nobody waits any more.

@@ -41,6 +41,9 @@ func (*Server) Unmount() error { return nil }
 // SetOutside does nothing.
 func (*Server) SetOutside(bool) {}
 
+// Changes knows of nothing.
+func (*Server) Changes(string) (next string, paths []string, all bool) { return "", nil, true }
+
 // Stats are empty.
 func (*Server) Stats() Stats { return Stats{} }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cachebro/fusefs/ignore"
+	"cachebro/fusefs/journal"
 )
 
 // rootID is the node id of the root, by the protocol.
@@ -51,6 +52,9 @@ type overlay struct {
 	keeper   Keeper
 	reopened map[uint64]*handle // of an earlier server, by the request that opened them; never changed
 
+	journal    *journal.Journal
+	aloneSince atomic.Int64 // ns; when outside ended
+
 	outside atomic.Bool
 	noXattr bool // the source has no extended attributes at all
 	acl     bool // the source has access control lists
@@ -73,6 +77,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 		handles:       newHandles(),
 		procs:         newProcesses(),
 		us:            ownCreds(),
+		journal:       journal.New(0),
 	}
 	if o.log == nil {
 		o.log = slog.New(slog.DiscardHandler)

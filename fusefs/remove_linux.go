@@ -256,4 +256,5 @@ func (o *overlay) renamed(r *rename, ev *Event, exchange, replaces bool) {
 		}
 		r.src.moveLink(r.from, r.fromName, r.to, r.toName)
 	}
+	o.journalMoved(r)
 }

@@ -49,7 +49,7 @@ func Mount(opt Options) (*Server, error) {
 		}
 	}
 	s := &Server{opt: opt, fs: o, done: make(chan struct{})}
-	s.dev = &device{fd: fd, proto: fuse.NewProtocolServer(o, s.protocol()), ledger: o.ledger}
+	s.dev = &device{fd: fd, proto: fuse.NewProtocolServer(o, s.protocol()), ledger: o.ledger, journal: o.journal, note: o.journalRequest}
 	o.notifier = newNotifier(s.dev.notify)
 	if opt.TakeOver {
 		return s.takeOver()
@@ -171,6 +171,10 @@ func (s *Server) Unmount() error {
 // through the mount. When it begins, all that the kernel has cached for longer
 // than a second is given up.
 func (s *Server) SetOutside(on bool) {
+	if !on {
+		s.fs.aloneSince.Store(time.Now().UnixNano())
+	}
+	defer s.fs.journal.Everything()
 	if s.fs.outside.Swap(on) || !on {
 		return
 	}

@@ -1,0 +1,221 @@
+// Package journal remembers which paths of a mount were changed, for programs
+// that would else look at every file: git asks what changed since its last
+// look. It stands beside observe → version → index → serve: what it knows comes
+// from the requests themselves, of tracked, ignored and excluded paths alike,
+// while the version log lacks what is not kept.
+//
+// It is memory, and belongs to one server of one mount: the epoch in its tokens
+// dies with that server, so that a time without one, or with another one, can
+// never look like a time without changes. Wherever it is in doubt the answer is
+// that everything may have changed.
+//
+// # Generations
+//
+// A question begins a new generation. A path is noted once in each: what is
+// changed ten times between two questions costs one entry, and whoever knows
+// that an inode was noted in the present generation need not ask for its path.
+// A token names the first generation that its holder has not heard of.
+//
+// The rule for writers: change first, then note, then let the caller go on. A
+// change that a question misses is then one whose caller still waits, and
+// the next question hears of it.
+//
+// Nothing is noted until somebody asks, nor after too much changed without a
+// question: then the journal sleeps, and costs one load of an atomic.
+//
+// Journal.mu guards all but active and gen; it is a leaf, memory only.
+package journal
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// DefaultLimit of paths: about 2 MB. Git takes about as long for so many as
+	// for a look at everything.
+	DefaultLimit = 16384
+	// maxAge of a token. What changes underneath without any sign (by another
+	// name of a file that lies outside the mount) must not be missed for ever;
+	// the kernel trusts its own cache for as long.
+	maxAge = time.Hour
+)
+
+// Journal of one server.
+type Journal struct {
+	active atomic.Bool   // changed under mu
+	gen    atomic.Uint64 // the present generation, from 1; changed under mu
+
+	mu      sync.Mutex
+	epoch   string
+	limit   int
+	now     func() time.Duration // since some fixed time, never backwards
+	floor   uint64               // older tokens know too little
+	entries []entry              // by generation
+	at      map[string]int       // where a path is in entries
+}
+
+// entry is a path; "" when a later one took its place.
+type entry struct {
+	path string
+	gen  uint64
+}
+
+// New begins an epoch. At most limit paths are kept; 0: DefaultLimit.
+func New(limit int) *Journal {
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	begun := time.Now()
+	j := &Journal{epoch: hex.EncodeToString(id[:]), limit: limit, now: func() time.Duration { return time.Since(begun) }}
+	j.gen.Store(1)
+	return j
+}
+
+// Active reports whether anybody wants to know. A change that was carried out
+// before it says no needs no note.
+func (j *Journal) Active() bool { return j.active.Load() }
+
+// Gen is the present generation, never 0.
+func (j *Journal) Gen() uint64 { return j.gen.Load() }
+
+// Note says that path was changed, and returns the generation that heard of it.
+func (j *Journal) Note(path string) uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	gen := j.gen.Load()
+	if !j.active.Load() {
+		return gen
+	}
+	i, known := j.at[path]
+	if known {
+		if j.entries[i].gen == gen {
+			return gen
+		}
+		j.entries[i].path = ""
+	}
+	j.at[path] = len(j.entries)
+	j.entries = append(j.entries, entry{path, gen})
+	if len(j.at) > j.limit {
+		j.shrinkLocked()
+	} else if len(j.entries) > 2*j.limit {
+		j.keepLocked(j.entries)
+	}
+	return gen
+}
+
+// Fresh reports whether path was noted since the last question.
+func (j *Journal) Fresh(path string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	i, known := j.at[path]
+	return known && j.entries[i].gen == j.gen.Load()
+}
+
+// Everything says that more may have changed than can be told.
+func (j *Journal) Everything() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.sleepLocked()
+}
+
+// sleepLocked makes all tokens worthless until the next question.
+func (j *Journal) sleepLocked() {
+	j.active.Store(false)
+	j.floor = j.gen.Add(1)
+	j.entries, j.at = nil, nil
+}
+
+// shrinkLocked forgets the older half, whole generations, and with it the
+// tokens that would need it. Where all is of one generation nobody has asked
+// for long.
+func (j *Journal) shrinkLocked() {
+	cut := j.entries[len(j.entries)/2].gen + 1
+	from := sort.Search(len(j.entries), func(i int) bool { return j.entries[i].gen >= cut })
+	if from == len(j.entries) {
+		j.sleepLocked()
+		return
+	}
+	j.floor = max(j.floor, cut)
+	j.keepLocked(j.entries[from:])
+}
+
+// keepLocked makes these, but for the dead ones, all entries.
+func (j *Journal) keepLocked(all []entry) {
+	kept := make([]entry, 0, j.limit)
+	clear(j.at)
+	for _, e := range all {
+		if e.path != "" {
+			j.at[e.path] = len(kept)
+			kept = append(kept, e)
+		}
+	}
+	j.entries = kept
+}
+
+// Since returns the paths that were changed since a token was given, in no
+// order, and the token for the next question. all: everything may have changed.
+func (j *Journal) Since(token string) (next string, paths []string, all bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	from, ok := j.parseLocked(token)
+	ok = ok && j.active.Load() && from >= j.floor && from <= j.gen.Load()
+	if ok {
+		first := sort.Search(len(j.entries), func(i int) bool { return j.entries[i].gen >= from })
+		for _, e := range j.entries[first:] {
+			if e.path != "" {
+				paths = append(paths, e.path)
+			}
+		}
+	}
+	gen := j.gen.Add(1)
+	if !j.active.Load() {
+		j.floor, j.at = gen, map[string]int{}
+		j.active.Store(true)
+	}
+	return j.tokenLocked(gen), paths, !ok
+}
+
+// Doubt is the answer of a server that cannot know: a token that is worth
+// nothing.
+func (j *Journal) Doubt() (next string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.active.Load() {
+		j.sleepLocked()
+	}
+	return j.tokenLocked(0)
+}
+
+// A token is "cachebro:1:" epoch ":" generation ":" seconds of this epoch.
+func (j *Journal) tokenLocked(gen uint64) string {
+	return "cachebro:1:" + j.epoch + ":" + strconv.FormatUint(gen, 10) + ":" + strconv.FormatInt(int64(j.now()/time.Second), 10)
+}
+
+func (j *Journal) parseLocked(token string) (gen uint64, ok bool) {
+	rest, ok := strings.CutPrefix(token, "cachebro:1:"+j.epoch+":")
+	if !ok {
+		return 0, false
+	}
+	number, age, ok := strings.Cut(rest, ":")
+	if !ok {
+		return 0, false
+	}
+	gen, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	at, err := strconv.ParseInt(age, 10, 64)
+	if err != nil || at < 0 || at > int64(maxAge/time.Second)+int64(j.now()/time.Second) {
+		return 0, false
+	}
+	return gen, j.now()-time.Duration(at)*time.Second <= maxAge
+}
