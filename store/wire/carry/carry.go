@@ -42,8 +42,8 @@ const (
 	// inFlight steps wait for the mount and the daemon at once, so that neither
 	// is idle while the other works.
 	inFlight = 4
-	// batchSteps bounds the directories that are open at once.
-	batchSteps = 256
+	// maxOpen bounds the directories that are open at once.
+	maxOpen = 256
 )
 
 // Out carries out the plan's steps below dir, in order as far as the order
@@ -62,8 +62,8 @@ func Out(ctx context.Context, dir string, p wire.Plan, work Work) (Result, error
 		c.done[n] = true
 	}
 	for at := 0; at < len(p.Steps) && err == nil; {
-		n := c.together(p.Steps[at:])
-		err = c.batch(ctx, p.Steps[at:at+n])
+		var n int
+		n, err = c.stretch(ctx, p.Steps[at:])
 		at += n
 	}
 	slices.Sort(c.res.Done)
@@ -82,77 +82,83 @@ type carrier struct {
 	res Result
 }
 
-// alone: steps that change which directories there are.
-func alone(do string) bool { return do == "mkdir" || do == "rmdir" || do == "rename" || do == "link" }
+// alone: steps that change which names lead where.
+func alone(do string) bool { return do == "rmdir" || do == "rename" || do == "link" }
 
-// together is how many of the next steps may be done side by side.
-func (c *carrier) together(steps []wire.PlanStep) int {
-	seen := map[string]bool{}
-	for i, s := range steps {
-		if i > 0 && (alone(s.Do) || seen[string(s.Path)]) || i == batchSteps {
-			return i
+// touched are the paths of steps that may still be under way.
+type touched map[string]bool
+
+// meet: a step for this path has to wait for one of them.
+func (t touched) meet(name []byte) bool {
+	for i, c := range name {
+		if c == '/' && t[string(name[:i])] {
+			return true
 		}
-		if alone(s.Do) {
-			return 1
-		}
-		seen[string(s.Path)] = true
 	}
-	return len(steps)
+	return t[string(name)]
 }
 
 // piece is how many steps one goroutine does, and fetches the contents for, at
-// a time.
+// a time; half as many if the next one is in another directory: who makes files
+// in the same directory waits for each other.
 const piece = 32
 
-// batch finds the directories of its steps one after the other, then does the
-// steps, those of one directory by one goroutine as far as that is fair.
-func (c *carrier) batch(ctx context.Context, steps []wire.PlanStep) error {
-	var pieces [][]*worker
-	open := map[*os.Root]int{} // place → its last piece
-	for i := range steps {
-		s := &steps[i]
+// stretch carries out as many steps as may be done side by side, and says how
+// many those were. It finds the directories of the next ones while the ones
+// before are under way.
+func (c *carrier) stretch(ctx context.Context, steps []wire.PlanStep) (n int, err error) {
+	under := touched{}
+	g, inner := errgroup.WithContext(ctx)
+	g.SetLimit(inFlight)
+	var ws []*worker
+	send := func() {
+		if part := ws; len(part) > 0 {
+			g.Go(func() error { return c.inOrder(inner, part) })
+		}
+		ws = nil
+	}
+	for ; n < len(steps) && err == nil; n++ {
+		s := &steps[n]
+		if n > 0 && (alone(s.Do) || alone(steps[n-1].Do) || under.meet(s.Path) || c.places.full()) {
+			break
+		}
+		under[string(s.Path)] = true
 		if c.done[s.N] {
 			continue
 		}
+		if err = inner.Err(); err != nil {
+			break
+		}
+		w := &worker{step: s, plan: c.plan, places: c.places}
+		if lerr := w.locate(); lerr != nil {
+			err = c.ended(w, lerr)
+			continue
+		}
+		if len(ws) == piece || len(ws) >= piece/2 && ws[len(ws)-1].root != w.root {
+			send()
+		}
+		ws = append(ws, w)
+	}
+	send()
+	if werr := g.Wait(); werr != nil {
+		err = werr
+	}
+	c.places.between(steps[0].Do == "rmdir" || steps[0].Do == "rename")
+	return n, err
+}
+
+// inOrder is what one goroutine does.
+func (c *carrier) inOrder(ctx context.Context, ws []*worker) error {
+	s := supply{fetch: c.work.Fetch, of: ws}
+	for i, w := range ws {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		w := &worker{step: s, plan: c.plan, places: c.places}
-		if err := w.locate(); err != nil {
-			if err := c.ended(w, err); err != nil {
-				return err
-			}
-			continue
+		if err := c.ended(w, c.do(ctx, w, &s, i)); err != nil {
+			return err
 		}
-		k, ok := open[w.root]
-		if !ok || len(pieces[k]) >= piece {
-			if k = len(pieces) - 1; k < 0 || len(pieces[k]) >= piece {
-				k++
-				pieces = append(pieces, nil)
-			}
-			open[w.root] = k
-		}
-		pieces[k] = append(pieces[k], w)
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(inFlight)
-	for _, ws := range pieces {
-		g.Go(func() error {
-			s := supply{fetch: c.work.Fetch, of: ws}
-			for i, w := range ws {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				if err := c.ended(w, c.do(ctx, w, &s, i)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	err := g.Wait()
-	c.places.between(len(steps) == 1 && alone(steps[0].Do) && steps[0].Do != "mkdir" && steps[0].Do != "link")
-	return err
+	return nil
 }
 
 // do is one step, alone with its path.

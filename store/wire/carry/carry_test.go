@@ -3,6 +3,7 @@ package carry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -202,6 +203,51 @@ func TestWrongStoredContentIsRefused(t *testing.T) {
 	res := out(t, dir, map[int]string{1: "rotten"}, wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Hash: hashOf([]byte("good"))})
 	if len(res.Failed) != 1 || !strings.Contains(res.Failed[0].Why, "hash") || read(t, dir, "a") != "now" {
 		t.Fatalf("%+v", res)
+	}
+}
+
+// Steps side by side wait for those whose paths they meet: a file that makes
+// room for a directory, directories in directories, more of them than may be
+// open at once, and what comes after a removal.
+func TestStepsWaitForThoseTheyMeet(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "in the way", dir, "d")
+	contents, n := map[int]string{}, 0
+	var steps []wire.PlanStep
+	add := func(s wire.PlanStep) *wire.PlanStep {
+		n++
+		s.N = n
+		steps = append(steps, s)
+		return &steps[n-1]
+	}
+	add(wire.PlanStep{Do: "delete", Path: []byte("d"), Expect: hashOf([]byte("in the way"))})
+	add(wire.PlanStep{Do: "mkdir", Path: []byte("d"), Mode: 0o40755, Expect: "absent"})
+	var files []string
+	for i := range maxOpen + 50 {
+		sub := fmt.Sprintf("d/%03d", i)
+		add(wire.PlanStep{Do: "mkdir", Path: []byte(sub), Mode: 0o40755, Expect: "absent"})
+		add(wire.PlanStep{Do: "mkdir", Path: []byte(sub + "/in"), Mode: 0o40755, Expect: "absent"})
+		files = append(files, sub+"/f", sub+"/in/f")
+	}
+	for _, f := range files {
+		contents[n+1] = "text of " + f
+		add(wire.PlanStep{Do: "write", Path: []byte(f), Mode: 0o644, Expect: "absent"})
+	}
+	add(wire.PlanStep{Do: "delete", Path: []byte("d/000/in/f")})
+	add(wire.PlanStep{Do: "rmdir", Path: []byte("d/000/in")})
+	add(wire.PlanStep{Do: "rename", Path: []byte("d/000"), To: []byte("moved")})
+	contents[n+1] = "made last"
+	add(wire.PlanStep{Do: "write", Path: []byte("moved/in"), Mode: 0o644, Expect: "absent"})
+	if res := out(t, dir, contents, steps...); len(res.Failed) > 0 || len(res.Done) != n {
+		t.Fatalf("%d of %d done, %+v", len(res.Done), n, res.Failed)
+	}
+	if read(t, dir, "moved", "in") != "made last" {
+		t.Error("the last file is wrong")
+	}
+	for _, f := range files[2:] {
+		if got := read(t, dir, f); got != "text of "+f {
+			t.Errorf("%s reads %q", f, got)
+		}
 	}
 }
 

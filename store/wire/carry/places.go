@@ -78,10 +78,12 @@ func (d *places) ownerOf(r *os.Root) *syscall.Stat_t {
 // between is called when nobody uses a directory. After a rename or removal the
 // names lead elsewhere; and not too many may stay open.
 func (d *places) between(moved bool) {
-	if moved || len(d.open) > batchSteps {
+	if moved || d.full() {
 		d.forget()
 	}
 }
+
+func (d *places) full() bool { return len(d.open) >= maxOpen }
 
 func (d *places) forget() {
 	for _, r := range d.open {
