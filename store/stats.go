@@ -1,5 +1,7 @@
 package store
 
+import badger "github.com/dgraph-io/badger/v4"
+
 // Stats sums the store up; cheap.
 type Stats struct {
 	Seq       uint64 // newest version
@@ -26,4 +28,20 @@ func (s *Store) Stats() Stats {
 func (s *Store) DiskUsage() (used, free int64, err error) {
 	free, _, err = s.room.free()
 	return s.room.usage(s.opt.Now(), false), free, err
+}
+
+// Empty: no version, session, plan or portable setting was ever stored.
+func (s *Store) Empty(p Portable) (bool, error) {
+	empty := s.Seq() == 0
+	err := s.view(func(txn *badger.Txn) error {
+		for _, kind := range carriedKinds {
+			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
+			for it.Rewind(); it.Valid() && empty; it.Next() {
+				empty = kind == kKV && !p.takes(it.Item().Key()[1:])
+			}
+			it.Close()
+		}
+		return nil
+	})
+	return empty, err
 }

@@ -164,7 +164,14 @@ func (e *env) endDaemon(ctx context.Context, root string) {
 
 // owned takes the lock of a state directory, which its daemon holds otherwise.
 func owned(state string) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(state, "lock"), os.O_RDWR, 0)
+	return takeLock(state, 0)
+}
+
+// lockedState is owned for a directory that exists: no daemon gets in.
+func lockedState(state string) (unlock func(), err error) { return takeLock(state, os.O_CREATE) }
+
+func takeLock(state string, flag int) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(state, "lock"), os.O_RDWR|flag, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
 		return func() {}, nil // it was never opened, or does not exist
 	}

@@ -19,6 +19,7 @@ func (d *Daemon) handlers() map[string]wire.Handler {
 		wire.MWorkingSet: on(d.workingSet), wire.MRecovery: on(d.recovery),
 		wire.MMetrics: on(d.metrics), wire.MSpend: d.spend, wire.MIngest: d.ingestGiven,
 		wire.MStore:  on(d.maintain),
+		wire.MExport: d.export,
 		wire.MSearch: on(d.search), wire.MIndex: on(d.indexRequest), wire.MResults: d.resultsRequest, wire.MOutline: on(d.outline),
 	}
 }

@@ -166,6 +166,14 @@ func (c *Client) Attach(ctx context.Context, a Attach, source *os.File) (Heartbe
 	return ans, err
 }
 
+// Export is MExport with the descriptor that the history is written to. A pipe:
+// the daemon must not wait for a file that may be on its own mount.
+func (c *Client) Export(ctx context.Context, to *os.File) (Carried, error) {
+	var ans Carried
+	_, err := c.call(ctx, MExport, Empty{}, nil, to, &ans)
+	return ans, err
+}
+
 // Call is Client.Call with a typed result and no bodies.
 func Call[R any](ctx context.Context, c *Client, method string, params any) (R, error) {
 	var r R
@@ -218,11 +226,14 @@ func (c *Client) call(ctx context.Context, method string, params any, body []byt
 // to see and replace it, and for a mount to outlive an upgrade.
 var anyVersion = map[string]bool{MHello: true, MStatus: true, MShutdown: true, MAttach: true, MHeartbeat: true, MDetach: true}
 
+// takesFile are the methods with which a descriptor may come.
+var takesFile = map[string]bool{MAttach: true, MExport: true}
+
 // repeatable methods may be asked again although the daemon may have acted
 // before it died. The others would count or do something twice.
 func repeatable(method string) bool {
 	switch method {
-	case MSpend, MRead, MStore, MPlan, MMetrics:
+	case MSpend, MRead, MStore, MPlan, MMetrics, MExport:
 		return false
 	}
 	return true

@@ -35,6 +35,7 @@ const (
 	MMetrics    = "metrics"     // MetricsQuery → Metrics
 	MSpend      = "spend"       // Spend → Empty: tokens delivered or injected outside of MRead; body: a text whose tokens are Sent where Sent is 0
 	MStore      = "store"       // StoreRequest → StoreAnswer: prune, gc, du, fsck, purge
+	MExport     = "export"      // Empty + a pipe's descriptor (SCM_RIGHTS) → Carried; the history goes through the pipe
 	MIngest     = "ingest"      // Ingest → Ingest: not mounted: the pre-image of a file that a tool of ours is about to write, body: its content
 )
 
@@ -354,6 +355,14 @@ type StoreRequest struct {
 	Keep int      `json:"keep,omitempty"`
 	Path []byte   `json:"path,omitempty"`
 	Args []string `json:"args,omitempty"`
+}
+
+// Carried is what an exported history holds.
+type Carried struct {
+	Versions uint64 `json:"versions"`
+	Contents uint64 `json:"contents"`
+	Bytes    int64  `json:"bytes"`   // of the contents, as they are
+	Records  uint64 `json:"records"` // sessions, tool calls, notes and all else
 }
 
 // StoreAnswer: Text for people, Facts for scripts.

@@ -274,7 +274,7 @@ func (cs *connState) handle(ctx context.Context, in incoming) bool {
 }
 
 func (cs *connState) answer(ctx context.Context, r *Request) (any, []byte, error) {
-	if r.Method != MAttach {
+	if !takesFile[r.Method] {
 		closeAll(r.Files)
 		r.Files = nil
 	}
