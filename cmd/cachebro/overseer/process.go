@@ -50,6 +50,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	}
 	s.record(supervisor)
 	s.link.run(ctx)
+	stopAnswering := s.answerChanges()
 	err = Report{OK: true, PID: os.Getpid(), Outside: outside}.send(report)
 	report.Close()
 	if err != nil {
@@ -60,7 +61,9 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	}
 	done := make(chan struct{})
 	go func() { s.server.Wait(); close(done) }()
-	if !s.stay(done, signals) {
+	inherits := !s.stay(done, signals)
+	stopAnswering() // before a successor can open the spool, and its own socket
+	if inherits {
 		// What is not answered yet is sent to the successor once more.
 		s.settle()
 		return nil

@@ -1,6 +1,6 @@
-// Package quick answers an agent's hook events and its status line before the
-// rest of the program is initialised. It stands at the end of observe → version
-// → index → serve, in front of main.
+// Package quick answers an agent's hook events and its status line, and git's
+// questions what changed, before the rest of the program is initialised. It
+// stands at the end of observe → version → index → serve, in front of main.
 //
 // One tool call of an agent is up to three hook processes, so what a process
 // costs before its first line is paid all day. The libraries behind the index
@@ -25,6 +25,7 @@ import (
 	"syscall"
 	"time"
 
+	"cachebro/cmd/cachebro/fsmonitor"
 	"cachebro/fusefs/ignore"
 	"cachebro/hooks"
 	"cachebro/store/wire"
@@ -44,6 +45,10 @@ func init() {
 		if len(args) > 0 && hooks.Quick(args[0]) {
 			os.Exit(answer(func(ctx context.Context) int { return hooks.Run(ctx, Env(args)) }))
 		}
+	case "fsmonitor":
+		if fsmonitor.Quick(args) {
+			os.Exit(changes(args[1]))
+		}
 	case "statusline":
 		if len(args) == 0 {
 			os.Exit(answer(func(ctx context.Context) int { return hooks.RunStatusLine(ctx, Env(nil)) }))
@@ -61,6 +66,17 @@ func answer(f func(context.Context) int) (status int) {
 		}
 	}()
 	return f(context.Background())
+}
+
+// changes answers git. Only status 0 makes it believe the answer.
+func changes(token string) (status int) {
+	debug.SetTraceback("none")
+	status = 1
+	defer func() { _ = recover() }()
+	if fsmonitor.Answer(context.Background(), Paths(os.Getenv), Dir(), token, os.Stdout) == nil {
+		status = 0
+	}
+	return status
 }
 
 // Env is what a hook process has around it. Start and Mount are left to main.

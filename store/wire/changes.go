@@ -1,0 +1,167 @@
+package wire
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Beside the daemon's socket lies one of mountd's, which says what changed on
+// the mount: git asks at each status, and no daemon that is busy or was killed
+// may hold it up or let it miss anything. One connection is one question:
+//
+//	question: u32 length, token NUL prefix
+//	answer:   u32 length, next token NUL, then each path with a NUL; "/" alone:
+//	          everything may have changed
+//
+// Lengths are little-endian. Paths are relative to the prefix, a directory
+// below the root; what is not in it is left out. An answer that ends early is
+// none.
+const (
+	changesSocket = ".changes"
+	changesNote   = "changes-socket" // in the state directory; see socketNote
+	maxChanges    = 64 << 20
+	changesWait   = 5 * time.Second
+)
+
+// ListenChanges binds the socket. The caller holds the lock of the spool.
+func ListenChanges(p Paths, root, state string) (*net.UnixListener, error) {
+	var all error
+	for _, dir := range p.socketDirs() {
+		path := filepath.Join(dir, Key(root)+changesSocket)
+		if len(path) > maxSocket {
+			continue
+		}
+		l, err := listenAt(dir, path)
+		if err == nil {
+			if err = writeNote(filepath.Join(state, changesNote), path); err == nil {
+				return l, nil
+			}
+			l.Close()
+		}
+		all = errors.Join(all, err)
+	}
+	return nil, fmt.Errorf("listen for questions about changes: %w", all)
+}
+
+// ServeChanges answers until l is closed. changes is called with a token.
+func ServeChanges(l *net.UnixListener, changes func(token string) (next string, paths []string, all bool)) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			time.Sleep(10 * time.Millisecond) // no descriptors left, perhaps
+			continue
+		}
+		go func() {
+			defer c.Close()
+			_ = c.SetDeadline(time.Now().Add(changesWait))
+			if _, err := checkPeer(c); err != nil {
+				return
+			}
+			q, err := readCounted(c, 64<<10)
+			token, prefix, ok := strings.Cut(string(q), "\x00")
+			if err != nil || !ok {
+				return
+			}
+			next, paths, all := changes(token)
+			_ = writeCounted(c, changesAnswer(next, prefix, paths, all))
+		}()
+	}
+}
+
+func changesAnswer(next, prefix string, paths []string, all bool) []byte {
+	b := append([]byte(next), 0)
+	if all {
+		return append(b, "/\x00"...)
+	}
+	if prefix != "" {
+		prefix += "/"
+	}
+	for _, p := range paths {
+		if p, ok := strings.CutPrefix(p, prefix); ok && p != "" {
+			b = append(append(b, p...), 0)
+		}
+	}
+	return b
+}
+
+// AskChanges asks the mountd that serves root. The answer begins with a token.
+func AskChanges(ctx context.Context, p Paths, root, token, prefix string) ([]byte, error) {
+	c, err := dialChanges(ctx, p, root)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if end, ok := ctx.Deadline(); ok {
+		_ = c.SetDeadline(end)
+	}
+	if _, err := checkPeer(c); err != nil {
+		return nil, err
+	}
+	if err := writeCounted(c, []byte(token+"\x00"+prefix)); err != nil {
+		return nil, err
+	}
+	a, err := readCounted(c, maxChanges)
+	if err == nil && !strings.HasPrefix(string(a), "cachebro:") {
+		err = Errorf(ErrInternal, "", "an answer without a token")
+	}
+	return a, err
+}
+
+func dialChanges(ctx context.Context, p Paths, root string) (*net.UnixConn, error) {
+	var d net.Dialer
+	last := errors.New("no place for a socket")
+	try := func(path string) *net.UnixConn {
+		c, err := d.DialContext(ctx, "unix", path)
+		if err != nil {
+			last = err
+			return nil
+		}
+		return c.(*net.UnixConn)
+	}
+	for _, dir := range p.socketDirs() {
+		if c := try(filepath.Join(dir, Key(root)+changesSocket)); c != nil {
+			return c, nil
+		}
+	}
+	if state, err := p.State(root); err == nil {
+		if b, err := os.ReadFile(filepath.Join(state, changesNote)); err == nil {
+			if c := try(strings.TrimSpace(string(b))); c != nil {
+				return c, nil
+			}
+		}
+	}
+	return nil, Errorf(ErrNoDaemon, "cachebro mount "+root, "nobody knows what changed in %s: %v", root, last)
+}
+
+func writeCounted(w io.Writer, b []byte) error {
+	if len(b) > maxChanges {
+		return Errorf(ErrTooLarge, "", "%d bytes of changes", len(b))
+	}
+	_, err := w.Write(append(binary.LittleEndian.AppendUint32(make([]byte, 0, 4+len(b)), uint32(len(b))), b...))
+	return err
+}
+
+func readCounted(r io.Reader, limit uint32) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint32(head[:])
+	if n > limit {
+		return nil, Errorf(ErrTooLarge, "", "%d bytes of changes", n)
+	}
+	b := make([]byte, n)
+	_, err := io.ReadFull(r, b)
+	return b, err
+}
