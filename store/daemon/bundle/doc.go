@@ -1,0 +1,34 @@
+// Package bundle keeps the graph of a project and puts together what somebody
+// should know of one node of it: the end of observe → version → index → serve
+// that answers get_context and get_graph.
+//
+// A node is a file, a directory (its name ends with a slash) or a group that
+// cachebro.yml names. Edges are imports and paths that documents name (package
+// imports), what was read before something else was written (Pairs), and what
+// cachebro.yml says. A bundle is a node's summary, files, symbols, pieces of
+// documents, newest versions and neighbours.
+//
+// # Rows
+//
+// What a file contributes (Facts) depends on its path and bytes alone. The graph
+// follows the version log when it is asked: a new version costs that one file's
+// row, and those files are linked again that had looked for a name that came or
+// went. Rows are kept under "row NUL path" with the hash they were made from, so
+// that a new process reads no file again; pairs under "pair NUL path". Anything
+// that does not decode is made anew.
+//
+// # Validity
+//
+// Making a bundle has two steps. Plan looks at the graph in memory and says all
+// that the bundle will consist of: the hashes of the node's files and of the
+// documents, the neighbours, the versions. Text turns a plan into the answer and
+// looks at nothing else; contents are found by their hash. So an answer that was
+// kept with its plan's hash is the answer as long as the plan has that hash: a
+// kept bundle is what a new one would be, by construction.
+//
+// # Locks
+//
+// Graph.turn (a channel) is held over disk by the one goroutine that follows the
+// log. Graph.mu guards the maps and Pairs.mu its tables; Graph.mu may be held
+// when Pairs.mu is taken, and neither over disk.
+package bundle

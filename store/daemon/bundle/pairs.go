@@ -1,0 +1,236 @@
+package bundle
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// Bounds of what is remembered of reads and writes.
+const (
+	pairWithin = int64(15 * 60 * 1e9) // ns between the read and the write
+	mostActors = 128                  // least recently active ones go
+	mostRecent = 24                   // reads and writes per actor
+	mostPairs  = 32                   // per written file; the rarest go
+	mostRows   = 20_000               // written files
+)
+
+// Pairs counts which files were read before which were written, by the same
+// actor (a session, or a process and its own). Reads are often told later than
+// the write that followed them, so both are matched by their times.
+type Pairs struct {
+	mu     sync.Mutex // guards all below
+	actors map[string]*recent
+	clock  uint64
+	wrote  map[string]map[string]*Pair // by the written file, then the read one
+	read   map[string]map[string]bool  // the other way round
+	dirty  map[string]bool             // rows that changed since Changed
+	gen    uint64
+}
+
+// Pair is one edge.
+type Pair struct {
+	N    int   `cbor:"1,keyasint"`
+	Last int64 `cbor:"2,keyasint"` // ns, time of the last write
+}
+
+type recent struct {
+	used   uint64
+	reads  []moment
+	writes []moment
+}
+
+type moment struct {
+	path string
+	t    int64
+	met  map[string]bool // of a read: the files whose writing was counted with it
+}
+
+// NewPairs takes the rows that Changed gave.
+func NewPairs(rows map[string][]byte) *Pairs {
+	p := &Pairs{actors: map[string]*recent{}, wrote: map[string]map[string]*Pair{}, read: map[string]map[string]bool{}, dirty: map[string]bool{}}
+	for path, raw := range rows {
+		var row map[string]*Pair
+		if cbor.Unmarshal(raw, &row) != nil {
+			continue
+		}
+		for from, pair := range row {
+			if pair != nil {
+				p.setLocked(path, from, *pair)
+			}
+		}
+	}
+	clear(p.dirty)
+	return p
+}
+
+// Gen changes with every change of a pair.
+func (p *Pairs) Gen() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.gen
+}
+
+// Read notes that actor read path at t (ns).
+func (p *Pairs) Read(actor string, t int64, path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.actorLocked(actor)
+	if n := len(a.reads); n > 0 && a.reads[n-1].path == path && len(a.reads[n-1].met) == 0 && a.reads[n-1].t <= t {
+		return // a file that is read in parts
+	}
+	m := moment{path: path, t: t, met: map[string]bool{}}
+	for _, w := range a.writes {
+		p.matchLocked(&m, w)
+	}
+	a.reads = lastOf(append(a.reads, m))
+}
+
+// Wrote notes that actor wrote path at t (ns).
+func (p *Pairs) Wrote(actor string, t int64, path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.actorLocked(actor)
+	w := moment{path: path, t: t}
+	for i := range a.reads {
+		p.matchLocked(&a.reads[i], w)
+	}
+	a.writes = lastOf(append(a.writes, w))
+}
+
+func lastOf(ms []moment) []moment {
+	if len(ms) > mostRecent {
+		ms = slices.Delete(ms, 0, len(ms)-mostRecent)
+	}
+	return ms
+}
+
+// matchLocked counts a read with a write once, if the one came before the other.
+func (p *Pairs) matchLocked(r *moment, w moment) {
+	if r.path == w.path || r.t >= w.t || w.t-r.t > pairWithin || r.met[w.path] {
+		return
+	}
+	r.met[w.path] = true
+	pair := Pair{N: 1, Last: w.t}
+	if old := p.wrote[w.path][r.path]; old != nil {
+		pair.N += old.N
+		pair.Last = max(pair.Last, old.Last)
+	}
+	p.setLocked(w.path, r.path, pair)
+}
+
+func (p *Pairs) actorLocked(actor string) *recent {
+	p.clock++
+	a := p.actors[actor]
+	if a == nil {
+		if len(p.actors) >= mostActors {
+			oldest := slices.MinFunc(slices.Collect(maps.Keys(p.actors)), func(x, y string) int { return cmp.Compare(p.actors[x].used, p.actors[y].used) })
+			delete(p.actors, oldest)
+		}
+		a = &recent{}
+		p.actors[actor] = a
+	}
+	a.used = p.clock
+	return a
+}
+
+func (p *Pairs) setLocked(wrote, read string, pair Pair) {
+	row := p.wrote[wrote]
+	if row == nil {
+		if len(p.wrote) >= mostRows {
+			return
+		}
+		row = map[string]*Pair{}
+		p.wrote[wrote] = row
+	}
+	if row[read] == nil && len(row) >= mostPairs {
+		p.dropLocked(wrote, slices.MinFunc(slices.Collect(maps.Keys(row)), func(x, y string) int {
+			return cmp.Or(cmp.Compare(row[x].N, row[y].N), cmp.Compare(row[x].Last, row[y].Last), cmp.Compare(x, y))
+		}))
+		row = p.wrote[wrote]
+	}
+	row[read] = &pair
+	if p.read[read] == nil {
+		p.read[read] = map[string]bool{}
+	}
+	p.read[read][wrote] = true
+	p.dirty[wrote] = true
+	p.gen++
+}
+
+func (p *Pairs) dropLocked(wrote, read string) {
+	delete(p.wrote[wrote], read)
+	delete(p.read[read], wrote)
+	if len(p.read[read]) == 0 {
+		delete(p.read, read)
+	}
+	p.dirty[wrote] = true
+	p.gen++
+}
+
+// Renamed moves what is known of a file to its new name, where it is added to
+// what is known of that: a save through a temporary file is a rename too.
+func (p *Pairs) Renamed(from, to string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	move := func(wrote, read, wrote2, read2 string) {
+		pair := *p.wrote[wrote][read]
+		p.dropLocked(wrote, read)
+		if wrote2 == read2 {
+			return
+		}
+		if old := p.wrote[wrote2][read2]; old != nil {
+			pair = Pair{N: pair.N + old.N, Last: max(pair.Last, old.Last)}
+		}
+		p.setLocked(wrote2, read2, pair)
+	}
+	for _, read := range slices.Sorted(maps.Keys(p.wrote[from])) {
+		move(from, read, to, read)
+	}
+	for _, wrote := range slices.Sorted(maps.Keys(p.read[from])) {
+		move(wrote, from, wrote, to)
+	}
+	if len(p.wrote[from]) == 0 {
+		delete(p.wrote, from)
+	}
+}
+
+// Changed returns the rows that changed since it was last called, nil for one
+// that is empty now.
+func (p *Pairs) Changed() map[string][]byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.dirty) == 0 {
+		return nil
+	}
+	out := map[string][]byte{}
+	for path := range p.dirty {
+		out[path] = nil
+		if row := p.wrote[path]; len(row) > 0 {
+			if raw, err := cbor.Marshal(row); err == nil {
+				out[path] = raw
+			}
+		}
+	}
+	clear(p.dirty)
+	return out
+}
+
+// of passes the pairs of a file: what was read before it was written, and what
+// was written after it was read.
+func (p *Pairs) of(path string, f func(other string, n int, before bool)) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for read, pair := range p.wrote[path] {
+		f(read, pair.N, true)
+	}
+	for wrote := range p.read[path] {
+		f(wrote, p.wrote[wrote][path].N, false)
+	}
+}

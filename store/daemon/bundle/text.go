@@ -1,0 +1,295 @@
+package bundle
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+	"unicode"
+
+	"cachebro/search"
+	"cachebro/store"
+)
+
+const (
+	mostChunkLines = 40
+	mostChunkBytes = 1500
+)
+
+// Text is the bundle that a plan describes: JSON with one item a line, so that a
+// diff of two bundles is short. The last field is its own hash.
+func (g *Graph) Text(ctx context.Context, p *Plan) ([]byte, error) {
+	w := newWriter()
+	w.field("ref", p.Ref)
+	w.field("kind", p.Kind)
+	if p.Label != "" {
+		w.field("label", p.Label)
+	}
+	w.field("summary", p.Summary)
+	w.field("size", size(p))
+	var files []any
+	for _, f := range p.Files {
+		files = append(files, joined(f.Path, plural(f.Lines, "line"), f.Summary))
+	}
+	if p.Kind != KindFile {
+		w.list("files", files, p.Count-len(files))
+	}
+	symbols, more, err := g.symbolLines(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	w.list("symbols", symbols, more)
+	docs, err := g.chunkTexts(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	w.list("docs", docs, 0)
+	var versions, near, problems []any
+	for _, v := range p.Versions {
+		versions = append(versions, v)
+	}
+	w.list("versions", versions, 0)
+	for _, n := range p.Neighbours {
+		near = append(near, neighbour(n))
+	}
+	w.list("neighbours", near, p.More)
+	for _, s := range p.Problems {
+		problems = append(problems, s)
+	}
+	w.list("problems", problems, 0)
+	return w.end(), nil
+}
+
+func size(p *Plan) string {
+	if p.Kind == KindFile {
+		return plural(p.Lines, "line")
+	}
+	return plural(p.Count, "file") + ", " + plural(p.Lines, "line")
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func joined(parts ...string) string {
+	var out []string
+	for _, p := range parts {
+		if p != "" {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, " · ")
+}
+
+// neighbour keeps the order of its fields.
+func neighbour(n NodeRow) any {
+	return struct {
+		Ref     string `json:"ref"`
+		Kind    string `json:"kind"`
+		Edges   string `json:"edges"`
+		Via     string `json:"via,omitempty"`
+		Summary string `json:"summary,omitempty"`
+	}{clean(n.Ref), n.Kind, n.Edges, clean(n.Via), clean(n.Summary)}
+}
+
+// symbolLines lists what the files define.
+func (g *Graph) symbolLines(ctx context.Context, p *Plan) (out []any, more int, err error) {
+	per := mostSymbols
+	if n := len(p.Symbols); n > 1 {
+		per = max(5, mostSymbols/n)
+	}
+	for _, b := range p.Symbols {
+		if ctx.Err() != nil {
+			return nil, 0, ctx.Err()
+		}
+		lines, err := g.symbols.of(b, g.o.Source)
+		if err != nil {
+			g.o.Warn("a content for a bundle", err)
+			continue
+		}
+		for i, l := range lines {
+			if i >= per || len(out) >= mostSymbols {
+				more += len(lines) - i
+				break
+			}
+			out = append(out, joined(b.Path+":"+l))
+		}
+	}
+	return out, more, nil
+}
+
+// symbolCache keeps the definitions of contents that bundles were made of, so
+// that a change of one file costs the reading of that file.
+type symbolCache struct {
+	mu sync.Mutex // guards m
+	m  map[symbolKey][]string
+}
+
+// symbolKey: what a text defines depends on its language too.
+type symbolKey struct {
+	ext  string
+	hash store.Hash
+}
+
+const mostCached = 2000
+
+func (c *symbolCache) of(b Blob, src Source) ([]string, error) {
+	key := symbolKey{path.Ext(b.Path), b.Hash}
+	c.mu.Lock()
+	lines, ok := c.m[key]
+	c.mu.Unlock()
+	if ok {
+		return lines, nil
+	}
+	content, err := src.Content(b.Hash)
+	if err != nil {
+		return nil, err
+	}
+	if len(content) <= mostRead && search.IsText(content) {
+		for _, s := range search.Outline(b.Path, content) {
+			if !s.Top && s.Kind == "const" || len(lines) == 2*mostSymbols {
+				continue
+			}
+			lines = append(lines, fmt.Sprintf("%d-%d %s", s.Line, max(s.Line, s.Last), clip(s.Signature, 120)))
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.m) >= mostCached {
+		clear(c.m)
+	}
+	c.m[key] = lines
+	return lines, nil
+}
+
+// chunkTexts reads the pieces of documents.
+func (g *Graph) chunkTexts(ctx context.Context, p *Plan) (out []any, err error) {
+	contents := map[store.Hash][]string{}
+	for _, c := range p.Docs {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		lines, ok := contents[c.Hash]
+		if !ok {
+			raw, err := g.o.Source.Content(c.Hash)
+			if err != nil {
+				g.o.Warn("a content for a bundle", err)
+				continue
+			}
+			lines = strings.Split(string(bytes.ToValidUTF8(raw, []byte("\uFFFD"))), "\n")
+			contents[c.Hash] = lines
+		}
+		last := min(c.Last, len(lines), c.First+mostChunkLines-1)
+		if last < c.First {
+			continue
+		}
+		text := strings.TrimRight(strings.Join(lines[c.First-1:last], "\n"), "\n ")
+		if cut := clip(text, mostChunkBytes); cut != text || last < min(c.Last, len(lines)) {
+			text = strings.TrimSuffix(cut, "…") + "…"
+		}
+		out = append(out, struct {
+			Source string `json:"source"`
+			Title  string `json:"title"`
+			Text   string `json:"text"`
+		}{fmt.Sprintf("%s:%d-%d", clean(c.Path), c.First, c.Last), clean(c.Title), text})
+	}
+	return out, nil
+}
+
+// writer puts a JSON object together, one item a line.
+type writer struct {
+	b     bytes.Buffer
+	comma bool
+}
+
+func newWriter() *writer {
+	w := &writer{}
+	w.b.WriteString("{\n")
+	return w
+}
+
+func (w *writer) key(name string) {
+	if w.comma {
+		w.b.WriteString(",\n")
+	}
+	w.comma = true
+	w.b.Write(encoded(name))
+	w.b.WriteString(": ")
+}
+
+func (w *writer) field(name, value string) {
+	w.key(name)
+	w.b.Write(encoded(clean(value)))
+}
+
+// list leaves out an empty one; more says how many items are not in it.
+func (w *writer) list(name string, items []any, more int) {
+	if len(items) == 0 {
+		return
+	}
+	w.key(name)
+	w.b.WriteByte('[')
+	for i, it := range items {
+		if i > 0 {
+			w.b.WriteByte(',')
+		}
+		w.b.WriteByte('\n')
+		if s, ok := it.(string); ok {
+			it = clean(s)
+		}
+		w.b.Write(encoded(it))
+	}
+	if more > 0 {
+		w.b.WriteString(",\n")
+		w.b.Write(encoded(fmt.Sprintf("… %d more", more)))
+	}
+	w.b.WriteString("\n]")
+}
+
+// end closes the object with the hash of all before it.
+func (w *writer) end() []byte {
+	sum := sha256.Sum256(w.b.Bytes())
+	w.field("etag", "sha256:"+hex.EncodeToString(sum[:]))
+	w.b.WriteString("\n}\n")
+	return w.b.Bytes()
+}
+
+// Etag is the hash that a text carries.
+func Etag(text []byte) string {
+	var v struct {
+		Etag string `json:"etag"`
+	}
+	if json.Unmarshal(text, &v) != nil {
+		return ""
+	}
+	return v.Etag
+}
+
+func encoded(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return []byte("null")
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// clean takes out what could pass for something else in a text for a model: a
+// file's name can hold line ends and control sequences.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
