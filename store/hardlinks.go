@@ -89,16 +89,17 @@ func filesOf(goals []goal) map[inode][]*goal {
 
 // alsoNamed adds to a selection that was narrowed by paths what the same writes
 // did to other names of the selected files. vs are the versions before that.
-func alsoNamed(sel map[Path]map[uint64]bool, vs []Version) {
+func alsoNamed(sel selection, vs []Version) {
 	files := map[inode]bool{}
 	for _, v := range vs {
-		if v.Stat.Nlink > 1 && sel[v.Path][v.Seq] {
+		if v.Stat.Nlink > 1 && sel[v.Path][v.Seq] != nil {
 			files[inodeOf(v.Stat)] = true
 		}
 	}
-	for _, v := range vs {
+	for i := range vs {
+		v := &vs[i]
 		if files[inodeOf(v.Stat)] && v.Plan == "" && slices.Contains([]Op{OpWrite, OpTruncate, OpChmod}, v.Op) {
-			choose(sel, v)
+			sel.add(v)
 		}
 	}
 }

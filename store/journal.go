@@ -46,7 +46,7 @@ func (s *Store) BeginPlan(ctx context.Context, p *Plan) error {
 		p.ID = ""
 		return err
 	}
-	p.merged = nil
+	p.merged, p.kept = nil, nil
 	return nil
 }
 

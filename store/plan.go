@@ -47,6 +47,7 @@ type Plan struct {
 	Done []int `cbor:"-"`
 
 	merged map[Hash][]byte // contents that BeginPlan has yet to store
+	kept   map[Hash]bool   // whether the store has them, as far as it was asked
 }
 
 // Step is one change of one path. Steps are carried out in order of N; a step

@@ -244,7 +244,7 @@ func (x *stepper) write(g *goal, apart bool) {
 	case w.link():
 		st.Do, st.Target = DoSymlink, w.target
 		x.parents(g.path, false)
-	case w.regular() && x.p.merged[w.blob] == nil && !x.s.Has(w.blob):
+	case w.regular() && !x.s.has(x.p, w.blob):
 		x.p.Lost = append(x.p.Lost, Conflict{Path: g.path, Why: "the content is not kept, and it cannot be moved back"})
 		return
 	case w.regular():

@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // PlanRevert plans to give one file back an earlier version: the one of steps
@@ -90,13 +92,8 @@ func (s *Store) PlanRestore(paths []Path, seq uint64) (*Plan, error) {
 	}
 	changed := map[Path]bool{}
 	err := s.scan(seq+1, false, func(v Version) bool {
-		if len(paths) == 0 {
+		if len(paths) == 0 || slices.ContainsFunc(paths, func(dir Path) bool { return inside(v.Path, dir) }) {
 			changed[v.Path] = true
-		}
-		for _, dir := range paths {
-			if inside(v.Path, dir) {
-				changed[v.Path] = true
-			}
 		}
 		return true
 	}, nil)
@@ -104,14 +101,14 @@ func (s *Store) PlanRestore(paths []Path, seq uint64) (*Plan, error) {
 		return nil, err
 	}
 	var goals []goal
-	for path := range changed {
-		g, ok, err := s.restoreGoal(p, path, seq)
-		if err != nil {
-			return nil, err
-		}
-		if ok && !g.have.equal(g.want) {
+	err = s.eachHistory(slices.Sorted(maps.Keys(changed)), nil, func(path Path, own []Version) error {
+		if g, ok := restoreGoal(p, path, own, seq); ok && !g.have.equal(g.want) {
 			goals = append(goals, g)
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	if goals, err = s.follow(goals, seq); err == nil {
 		goals, err = s.possible(p, goals, false)
@@ -122,23 +119,17 @@ func (s *Store) PlanRestore(paths []Path, seq uint64) (*Plan, error) {
 	return p, s.steps(p, goals)
 }
 
-func (s *Store) restoreGoal(p *Plan, path Path, seq uint64) (g goal, ok bool, err error) {
-	cur, found, err := s.Current(path)
-	if err != nil || !found {
-		return g, false, err
+// restoreGoal decides about one path, of which these versions are known.
+func restoreGoal(p *Plan, path Path, own []Version, seq uint64) (g goal, ok bool) {
+	if len(own) == 0 {
+		return g, false
 	}
-	g = goal{path: path, have: stateOf(cur)}
-	then, found, err := s.AtSeq(path, seq)
-	if err != nil {
-		return g, false, err
-	}
-	if found {
-		g.want = stateOf(then)
-		return g, true, nil
-	}
-	own, err := s.History(path, false)
-	if err != nil || len(own) == 0 {
-		return g, false, err
+	g = goal{path: path, have: stateOf(own[len(own)-1])}
+	for _, then := range slices.Backward(own) {
+		if then.Seq <= seq {
+			g.want = stateOf(then)
+			return g, true
+		}
 	}
 	switch first := own[0]; {
 	case first.Op == OpBaseline || first.Op == OpSeen || first.Op == OpOutside:
@@ -147,9 +138,9 @@ func (s *Store) restoreGoal(p *Plan, path Path, seq uint64) (g goal, ok bool, er
 	case began(first) || madeLater(own, first):
 	default:
 		p.Lost = append(p.Lost, Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})
-		return g, false, nil
+		return g, false
 	}
-	return g, true, nil
+	return g, true
 }
 
 // SessionStart is the newest version from before a session began.

@@ -3,43 +3,44 @@ package store
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 )
 
 // takeOut fills a plan with what takes the selected versions out of each path.
-func (s *Store) takeOut(p *Plan, sel map[Path]map[uint64]bool, q UndoQuery) error {
-	paths := make([]Path, 0, len(sel))
-	for path := range sel {
-		paths = append(paths, path)
+func (s *Store) takeOut(p *Plan, sel selection, q UndoQuery) error {
+	paths, known := sel.paths(), map[uint64]*Version{}
+	for _, vs := range sel {
+		maps.Copy(known, vs)
 	}
-	slices.Sort(paths)
 	plans := map[string]map[Path]Return{}
 	// An undo looks through earlier plans at what they brought back; a redo
 	// takes out the very versions that a plan made.
 	through := q.Select.Plan == ""
 	var goals []goal
-	for _, path := range paths {
-		own, err := s.own2(path)
-		if err != nil {
-			return err
+	err := s.eachHistory(paths, known, func(path Path, own []Version) error {
+		if len(own) == 0 {
+			return nil // dropped from the log since it was selected
 		}
 		c := &chain{s: s, own: own, plans: plans}
 		g, ok := s.goalFor(p, c, path, sel[path], q, through)
 		if ok && !g.have.equal(g.want) {
 			goals = append(goals, g)
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	goals, err := s.possible(p, goals, !q.Force)
+	goals, err = s.possible(p, goals, !q.Force)
 	if err != nil {
 		return err
 	}
 	return s.steps(p, goals)
 }
 
-func (s *Store) own2(path Path) ([]Version, error) { return s.History(path, false) }
-
 // goalFor decides about one path; false: nothing to do, or a conflict noted.
-func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]bool, q UndoQuery, through bool) (goal, bool) {
+func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q UndoQuery, through bool) (goal, bool) {
 	at := func(i int) (Version, int) {
 		if through {
 			return c.at(i)
@@ -55,7 +56,7 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]bool, q Und
 	// newest selected one.
 	v, i := at(len(c.own) - 1)
 	var over *Version
-	for i >= 0 && !sel[v.Seq] {
+	for i >= 0 && sel[v.Seq] == nil {
 		if over == nil {
 			if w := v; through || w.Plan != q.Select.Plan {
 				over = &w
@@ -68,7 +69,7 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]bool, q Und
 	}
 	left := stateOf(v)
 	first := v
-	for i >= 0 && sel[v.Seq] {
+	for i >= 0 && sel[v.Seq] != nil {
 		first = v
 		v, i = at(i - 1)
 	}
@@ -148,6 +149,7 @@ func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
 			byPath[goals[i].path] = &goals[i]
 		}
 		byFile := filesOf(goals)
+		full := s.inhabited(byPath, goals)
 		keep := goals[:0:0]
 		for i := range goals {
 			g := goals[i]
@@ -157,7 +159,7 @@ func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
 				return nil, err
 			}
 			switch {
-			case w.regular() && !moved[g.path] && !w.sameContent(g.have) && p.merged[w.blob] == nil && !s.Has(w.blob):
+			case w.regular() && !moved[g.path] && !w.sameContent(g.have) && !s.has(p, w.blob):
 				why := w.noContent
 				if why == "" {
 					why = "the content is no longer kept"
@@ -165,7 +167,7 @@ func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
 				p.Lost = append(p.Lost, Conflict{Path: g.path, Why: why})
 			case !w.absent() && s.blocked(byPath, g.path):
 				p.Conflicts = append(p.Conflicts, Conflict{Path: g.path, Why: "what was its directory is something else now"})
-			case g.have.dir() && !w.dir() && s.inhabited(byPath, g.path):
+			case g.have.dir() && !w.dir() && full[g.path]:
 				p.Conflicts = append(p.Conflicts, Conflict{Path: g.path, Why: "the directory holds other files"})
 			case shared && f.inPlace && len(f.others) > 0:
 				c := Conflict{Path: g.path, Why: fmt.Sprintf("the same file is also %q, which is not part of this", string(f.others[0]))}
@@ -204,17 +206,64 @@ func (s *Store) blocked(goals map[Path]*goal, p Path) bool {
 	return false
 }
 
-// inhabited: after the plan something lives below a directory.
-func (s *Store) inhabited(goals map[Path]*goal, dir Path) bool {
-	for p, g := range goals {
-		if p != dir && inside(p, dir) && !g.want.absent() {
-			return true
+// has: a plan can bring this content. It is asked at every turn.
+func (s *Store) has(p *Plan, h Hash) bool {
+	if p.merged[h] != nil {
+		return true
+	}
+	has, asked := p.kept[h]
+	if !asked {
+		if has = s.Has(h); p.kept == nil {
+			p.kept = map[Hash]bool{}
+		}
+		p.kept[h] = has
+	}
+	return has
+}
+
+// inhabited are those directories that are to go in which something lives after
+// the plan.
+func (s *Store) inhabited(byPath map[Path]*goal, goals []goal) map[Path]bool {
+	full, going := map[Path]bool{}, map[Path]bool{}
+	var dirs []Path
+	for i := range goals {
+		if g := &goals[i]; g.have.dir() && !g.want.dir() {
+			dirs = append(dirs, g.path)
+			going[g.path] = true
 		}
 	}
-	return nil != s.Live(dir, func(v Version) error {
-		if o := goals[v.Path]; v.Path != dir && (o == nil || !o.want.absent()) {
-			return errStop
+	if len(dirs) == 0 {
+		return full
+	}
+	up := func(p Path) {
+		for i := len(p) - 1; i > 0; i-- {
+			if p[i] == '/' && going[p[:i]] {
+				full[p[:i]] = true
+			}
 		}
-		return nil
-	})
+	}
+	for p, g := range byPath {
+		if !g.want.absent() {
+			up(p)
+		}
+	}
+	// What is below a directory is looked at once, not for each one inside.
+	slices.Sort(dirs)
+	top := Path("")
+	for _, dir := range dirs {
+		if top != "" && inside(dir, top) {
+			continue
+		}
+		top = dir
+		err := s.Live(dir, func(v Version) error {
+			if o := byPath[v.Path]; v.Path != dir && (o == nil || !o.want.absent()) {
+				up(v.Path)
+			}
+			return nil
+		})
+		if err != nil { // in doubt
+			return going
+		}
+	}
+	return full
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -128,9 +129,9 @@ func (s *Store) backOut(p *Plan, id string, force bool) error {
 	if err != nil {
 		return err
 	}
-	sel := map[Path]map[uint64]bool{}
-	for _, v := range vs {
-		choose(sel, v)
+	sel := selection{}
+	for i := range vs {
+		sel.add(&vs[i])
 	}
 	return s.takeOut(p, sel, UndoQuery{Select: Filter{Plan: id}, Force: force})
 }
@@ -160,12 +161,17 @@ func (s *Store) lastUndone() (string, error) {
 	return "", fmt.Errorf("nothing to redo: %w", ErrNotFound)
 }
 
-func choose(sel map[Path]map[uint64]bool, v Version) {
-	if sel[v.Path] == nil {
-		sel[v.Path] = map[uint64]bool{}
+// selection is the versions to be taken out, by path and sequence number.
+type selection map[Path]map[uint64]*Version
+
+func (s selection) add(v *Version) {
+	if s[v.Path] == nil {
+		s[v.Path] = make(map[uint64]*Version, 1)
 	}
-	sel[v.Path][v.Seq] = true
+	s[v.Path][v.Seq] = v
 }
+
+func (s selection) paths() []Path { return slices.Sorted(maps.Keys(s)) }
 
 // all is Log without a limit, oldest first.
 func (s *Store) all(f Filter) ([]Version, error) {
@@ -175,7 +181,7 @@ func (s *Store) all(f Filter) ([]Version, error) {
 }
 
 // selected finds the versions that a query means, by path.
-func (s *Store) selected(q UndoQuery) (map[Path]map[uint64]bool, string, error) {
+func (s *Store) selected(q UndoQuery) (selection, string, error) {
 	f := q.Select
 	f.Path, f.Baselines = "", false
 	title := describe(q)
@@ -198,10 +204,11 @@ func (s *Store) selected(q UndoQuery) (map[Path]map[uint64]bool, string, error) 
 	if q.Last && f.PID != 0 {
 		vs = burstOf(vs, last)
 	}
-	sel := map[Path]map[uint64]bool{}
-	for _, v := range vs {
+	sel := selection{}
+	for i := range vs {
+		v := &vs[i]
 		if (f.Plan != "" || v.Plan == "") && (match == nil || match(v.Path) || v.From != "" && match(v.From) || v.To != "" && match(v.To)) {
-			choose(sel, v)
+			sel.add(v)
 		}
 	}
 	if match != nil {

@@ -33,11 +33,11 @@ const (
 func commands() []command {
 	return []command{
 		runCommand(), memoCommand(), statusCommand(), logCommand(), showCommand(), diffCommand(), whatChangedCommand(), blameCommand(), searchCommand(),
-		undoCommand(), redoCommand(), revertCommand(), restoreCommand(), workingSetCommand(), metricsCommand(), noteCommand(),
+		undoCommand(), redoCommand(), revertCommand(), restoreCommand(), workingSetCommand(), metricsCommand(),
 		mountCommand(), umountCommand(), relocateCommand(), versionCommand(),
 		upCommand(), downCommand(), initCommand(), uninitCommand(), uninstallCommand(), doctorCommand(), statusLineCommand(),
 		pruneCommand(), duCommand(), fsckCommand(), purgeCommand(), exportCommand(), importCommand(), reindexCommand(), indexCommand(),
-		serveCommand(), hookCommand(), fsmonitorCommand(), readCommand(),
+		serveCommand(), hookCommand(), readCommand(),
 		superviseCommand(), mountdCommand(), daemonCommand(), privateCommand(), tracedCommand(),
 	}
 }

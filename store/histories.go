@@ -1,0 +1,106 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// A plan looks at the histories of thousands of paths. One look-up for each of
+// their versions took longer than anything else in it; two walks, one through
+// the keys of the paths and one through the log, take a quarter of that.
+
+const (
+	// atOnce bounds the histories that are in memory at the same time.
+	atOnce = 2000
+	// nearby: so many keys are stepped over; what is farther is sought.
+	nearby = 16
+)
+
+// eachHistory passes the versions of each of these paths, which are in order,
+// oldest first, none where none are known, as History(p, false) answers them.
+// known spares reading what the caller has read.
+func (s *Store) eachHistory(paths []Path, known map[uint64]*Version, fn func(p Path, own []Version) error) error {
+	for part := range slices.Chunk(paths, atOnce) {
+		var owns [][]Version
+		err := s.view(func(txn *badger.Txn) (err error) {
+			owns, err = histories(txn, part, known, s.Seq())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for i, p := range part {
+			if err := fn(p, owns[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// histories are those of a few paths, versions up to most.
+func histories(txn *badger.Txn, paths []Path, known map[uint64]*Version, most uint64) ([][]Version, error) {
+	type place struct {
+		seq  uint64
+		path int
+	}
+	var all []place
+	keys := walk{it: txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})}
+	defer keys.it.Close()
+	for i, p := range paths {
+		prefix := keyPathPrefix(p)
+		for keys.to(prefix); keys.it.ValidForPrefix(prefix); keys.it.Next() {
+			k := keys.it.Item().Key()
+			if seq := binary.BigEndian.Uint64(k[len(k)-8:]); len(k) == len(prefix)+8 && seq <= most {
+				all = append(all, place{seq, i})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b place) int { return compare(a.seq, b.seq) })
+	owns := make([][]Version, len(paths))
+	log := walk{it: txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kVersion}})}
+	defer log.it.Close()
+	for _, at := range all {
+		if v := known[at.seq]; v != nil {
+			owns[at.path] = append(owns[at.path], *v)
+			continue
+		}
+		key := keyVersion(at.seq)
+		if log.to(key); !log.it.ValidForPrefix(key) {
+			continue // dropped from the log
+		}
+		var v Version
+		err := log.it.Item().Value(func(val []byte) (err error) { v, err = decodeVersion(key, val); return })
+		if err != nil {
+			return nil, damaged(err)
+		}
+		owns[at.path] = append(owns[at.path], v)
+	}
+	return owns, nil
+}
+
+// walk is an iterator that only goes up.
+type walk struct {
+	it    *badger.Iterator
+	began bool
+}
+
+// to goes to the first key that is not below this one.
+func (w *walk) to(key []byte) {
+	for range nearby {
+		if !w.began || w.it.Valid() && bytes.Compare(w.it.Item().Key(), key) >= 0 {
+			break
+		}
+		if !w.it.Valid() {
+			return // there is nothing above what was sought before
+		}
+		w.it.Next()
+	}
+	if !w.began || w.it.Valid() && bytes.Compare(w.it.Item().Key(), key) < 0 {
+		w.it.Seek(key)
+		w.began = true
+	}
+}
