@@ -37,7 +37,7 @@ func commands() []command {
 		mountCommand(), umountCommand(), relocateCommand(), versionCommand(),
 		upCommand(), downCommand(), initCommand(), uninitCommand(), uninstallCommand(), doctorCommand(), statusLineCommand(),
 		pruneCommand(), duCommand(), fsckCommand(), purgeCommand(), exportCommand(), importCommand(), reindexCommand(), indexCommand(),
-		serveCommand(), hookCommand(), readCommand(),
+		serveCommand(), hookCommand(), fsmonitorCommand(), readCommand(),
 		superviseCommand(), mountdCommand(), daemonCommand(), privateCommand(), tracedCommand(),
 	}
 }
