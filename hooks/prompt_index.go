@@ -71,6 +71,9 @@ func (c *call) promptIndex(ctx context.Context) string {
 	})
 	items := c.found(ctx)
 	for _, it := range items {
+		if it.kind == "note" {
+			continue // about the file, not in its place
+		}
 		touched = slices.DeleteFunc(touched, func(t indexItem) bool { return t.path == it.path })
 	}
 	return indexText(append(items, touched...), filepath.Base(c.root), now.Location())

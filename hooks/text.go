@@ -29,7 +29,7 @@ func RecoveryBlock(r wire.Recovery, loc *time.Location) string {
 			modified++
 		}
 	}
-	if modified == 0 && len(r.Changed) == 0 && r.Failed == "" && r.Metrics.Saved <= 0 {
+	if modified == 0 && len(r.Changed) == 0 && r.Failed == "" && len(r.Notes) == 0 && r.Metrics.Saved <= 0 {
 		return ""
 	}
 	var b strings.Builder
@@ -63,9 +63,10 @@ func RecoveryBlock(r wire.Recovery, loc *time.Location) string {
 	if r.Metrics.Saved > 0 {
 		fmt.Fprintf(&b, "\n### Session metrics\n~%s tokens saved so far (%.1f%%)\n", thousands(r.Metrics.Saved), r.Metrics.Percent)
 	}
+	notes := notesSection(r.Notes, r.MoreNotes)
 	end := "\nAll files are cached. Files listed here may have been dropped from this conversation; " +
 		"the first read of each returns its full text, later re-reads return diffs or unchanged markers."
-	return cutText(b.String(), maxContext-len(end)) + end
+	return cutText(b.String(), maxContext-utf16Len(notes)-len(end)) + notes + end
 }
 
 func touched(f wire.WorkingFile, loc *time.Location) string {

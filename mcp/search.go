@@ -126,6 +126,9 @@ func hitText(h wire.SearchHit, compact bool, project string) string {
 		}
 		return fmt.Sprintf("  [%-8s] %-16s | %-40s | %-8s | %s | %.2f\n", h.Type, h.ID, string(title), project, date, h.Score)
 	}
+	if h.Note != nil {
+		return noteText(*h.Note)
+	}
 	name, line := quote(string(h.Path)), strings.TrimRight(h.Text, "\r")
 	if len(h.Path) == 0 { // a session
 		return clean(h.Title) + "\n" + h.Body

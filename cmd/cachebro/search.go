@@ -42,7 +42,7 @@ func runSearch(ctx context.Context, e *env) error {
 	ignoreCase := fs.BoolP("ignore-case", "i", false, "do not (the default)")
 	fs.StringSliceVarP(&q.Include, "include", "g", nil, "only files like this glob")
 	fs.StringSliceVar(&q.Exclude, "exclude", nil, "no files like this glob")
-	fs.StringVar(&q.Kind, "kind", "", "only code, doc, config, test or other")
+	fs.StringVar(&q.Kind, "kind", "", "only code, doc, config, test or other; note: notes alone")
 	fs.IntVarP(&q.Limit, "limit", "n", 20, "at most this many hits (0: all)")
 	exact := fs.Bool("exact", false, "matching lines only, in the order of paths and lines")
 	ranked := fs.Bool("ranked", false, "a question in words: the best places first")
@@ -148,6 +148,11 @@ func (e *env) printHitsJSON(a wire.SearchAnswer) error {
 		if err != nil {
 			return err
 		}
+		if h.Note != nil {
+			if m["note"], err = noteObject(*h.Note); err != nil {
+				return err
+			}
+		}
 		if err := e.printJSON(m); err != nil {
 			return err
 		}
@@ -171,6 +176,8 @@ func (e *env) printHits(q wire.SearchQuery, a wire.SearchAnswer) {
 			name = oneLine(h.Title)
 		}
 		switch {
+		case h.Note != nil:
+			_ = e.printNote(*h.Note)
 		case h.Past != nil:
 			fmt.Fprintf(e.stdout, "%s:%d: %s\n", name, h.Line, lineText(h.Text))
 			fmt.Fprintln(e.stdout, p.dim("    "+pastLine(h, e)))

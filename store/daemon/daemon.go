@@ -16,6 +16,7 @@ import (
 	"cachebro/fusefs/ignore"
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/notes"
 	"cachebro/store/results"
 	"cachebro/store/shown"
 	"cachebro/store/wire"
@@ -68,6 +69,7 @@ type Daemon struct {
 	index       *search.Index
 	tree        *treeState
 	results     keeper
+	notes       *notes.Book
 	linked      linkedTable
 	hitIDs      hitIDs
 	mounts      mounts
@@ -154,6 +156,9 @@ func open(ctx context.Context, o Options, state string) (d *Daemon, err error) {
 	d.baseline = newBaseline(d)
 	d.index = search.Open(indexDir(state), corpus{d}, search.Options{Logger: d.log, Embedder: o.Embedder})
 	d.openResults()
+	if err := d.openNotes(); err != nil {
+		return nil, err
+	}
 	if err := d.loadAttribution(); err != nil {
 		d.log.Warn("what was known of processes and tool calls is lost", "err", err)
 	}

@@ -20,6 +20,7 @@ func (d *Daemon) handlers() map[string]wire.Handler {
 		wire.MMetrics: on(d.metrics), wire.MSpend: d.spend, wire.MIngest: d.ingestGiven,
 		wire.MStore:  on(d.maintain),
 		wire.MExport: d.export,
+		wire.MNotes:  d.notesRequest,
 		wire.MSearch: on(d.search), wire.MIndex: on(d.indexRequest), wire.MResults: d.resultsRequest, wire.MOutline: on(d.outline),
 	}
 }

@@ -52,7 +52,7 @@ func (t *hitIDs) uses() map[store.Path]int {
 	return m
 }
 
-var hitIDShape = regexp.MustCompile(`^(fil|sym|ver|ses)-([0-9a-f]{8})$`)
+var hitIDShape = regexp.MustCompile(`^(fil|sym|ver|ses|not)-([0-9a-f]{8})$`)
 
 // fetch answers a query that is the id of a hit with the text it stands for.
 func (d *Daemon) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok bool) {
@@ -91,6 +91,12 @@ func (d *Daemon) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 			return a, false
 		}
 		return wire.SearchAnswer{How: wire.SearchID, Hits: []wire.SearchHit{hit}, Files: 0, Lines: 1, Looked: 1}, true
+	case "not":
+		var found bool
+		if hit, found = d.noteText(id); !found {
+			return a, false
+		}
+		return wire.SearchAnswer{How: wire.SearchID, Hits: []wire.SearchHit{hit}, Lines: 1, Looked: 1}, true
 	case "ver":
 		n, _ := strconv.ParseUint(m[2], 16, 32)
 		v, err := d.store.Version(n)
@@ -120,7 +126,9 @@ func (d *Daemon) searchPrompt(ctx context.Context, q wire.SearchQuery, sq search
 		return nil
 	}
 	q.Pattern, h.Quick = strings.Join(words, " "), true // the prompt waits for it
-	if err := d.searchRanked(ctx, q, sq, h, limit, a); err != nil {
+	err := d.searchRanked(ctx, q, sq, h, limit, a)
+	d.addNotes(q, sq, limit, a)
+	if err != nil {
 		return err
 	}
 	return d.addSessions(q.Session, limit, a)

@@ -39,6 +39,9 @@ func (d *Daemon) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAns
 			return got, nil, nil
 		}
 	}
+	if q.Kind == kindNote {
+		return a, nil, d.searchNotes(q, sq, limit, &a)
+	}
 	a.Warning = d.refresh(ctx, q.NoRefresh)
 	h := d.hints(q.Session)
 	switch q.Mode {
@@ -49,12 +52,14 @@ func (d *Daemon) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAns
 		}
 		if err == nil && len(a.Hits) == 0 && q.Mode == wire.SearchText && !q.Regex {
 			err = d.searchRanked(ctx, q, sq, h, limit, &a)
+			d.addNotes(q, sq, limit, &a)
 			if len(a.Hits) == 0 {
 				d.searchNames(q, sq, min(limit, 5), &a)
 			}
 		}
 	case wire.SearchRanked:
 		err = d.searchRanked(ctx, q, sq, h, limit, &a)
+		d.addNotes(q, sq, limit, &a)
 	case wire.SearchSymbols:
 		err = d.searchSymbols(ctx, q, sq, h, limit, &a)
 	case wire.SearchFiles:
@@ -78,8 +83,8 @@ func (d *Daemon) searchQuery(q wire.SearchQuery) (search.Query, error) {
 	if strings.TrimSpace(q.Pattern) == "" {
 		return sq, wire.Errorf(wire.ErrBadRequest, "name a word, a phrase or a regular expression", "the pattern is empty")
 	}
-	if q.Kind != "" && !slices.Contains([]search.Kind{search.Code, search.Doc, search.Config, search.Test, search.Other}, sq.Kind) {
-		return sq, wire.Errorf(wire.ErrBadRequest, "kinds are code, doc, config, test, other", "unknown kind %q", q.Kind)
+	if q.Kind != "" && !slices.Contains([]search.Kind{search.Code, search.Doc, search.Config, search.Test, search.Other, kindNote}, sq.Kind) {
+		return sq, wire.Errorf(wire.ErrBadRequest, "kinds are code, doc, config, test, other, note", "unknown kind %q", q.Kind)
 	}
 	p, err := d.cleanPath(q.Path)
 	if err != nil {
@@ -281,7 +286,7 @@ func (d *Daemon) bodies(a *wire.SearchAnswer) {
 	told := map[string]bool{}
 	for i := range a.Hits {
 		hit := &a.Hits[i]
-		if hit.Line == 0 || hit.Type == "version" {
+		if hit.Line == 0 || hit.Type == "version" || hit.Type == "note" {
 			continue
 		}
 		content, err := (corpus{d}).Read(store.Path(hit.Path), nil)

@@ -182,6 +182,7 @@ func (d *Daemon) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recove
 			break
 		}
 	}
+	out.Notes, out.MoreNotes = d.recoveryNotes(string(session), out.Set)
 	if out.Modified, err = d.modifiedIn(session, s.Prompt); err != nil {
 		return out, nil, err
 	}

@@ -219,6 +219,10 @@ type Recovery struct {
 	Metrics  Metrics    `json:"metrics"`
 	Modified int        `json:"modified"` // files changed in the last prompt
 	Mounted  bool       `json:"mounted"`
+	// Notes are what the session should be reminded of, the most urgent first;
+	// MoreNotes counts the project's others.
+	Notes     []Note `json:"notes,omitempty"`
+	MoreNotes int    `json:"more_notes,omitempty"`
 }
 
 // MetricsQuery: Delta returns what came since the last delta query, and resets.

@@ -8,7 +8,7 @@ import (
 // Methods of the search index, which the store daemon owns too.
 const (
 	MSearch = "search" // SearchQuery → SearchAnswer
-	MIndex  = "index"  // IndexRequest → StoreAnswer: stats, list, forget, reconcile, reindex, full
+	MIndex  = "index"  // IndexRequest → StoreAnswer: stats, list, forget, reconcile, reindex, full, progress
 )
 
 // The modes of a search.
@@ -32,7 +32,7 @@ type SearchQuery struct {
 	Path          []byte   `json:"path,omitempty"`
 	Include       []string `json:"include,omitempty"`
 	Exclude       []string `json:"exclude,omitempty"`
-	Kind          string   `json:"kind,omitempty"`  // code, doc, config, test, other
+	Kind          string   `json:"kind,omitempty"`  // code, doc, config, test, other, note
 	Limit         int      `json:"limit,omitempty"` // 0: 20; < 0: none
 	Body          bool     `json:"body,omitempty"`  // with the enclosing definition's text
 	Session       string   `json:"session,omitempty"`
@@ -55,8 +55,8 @@ type SearchAnswer struct {
 
 // SearchHit is a line, a file, a definition or a version.
 type SearchHit struct {
-	ID     string    `json:"id"`   // fil-, sym-, ver- or ses- and 8 hex digits
-	Type   string    `json:"type"` // file, symbol, version, session
+	ID     string    `json:"id"`   // fil-, sym-, ver-, ses- or not- and 8 hex digits
+	Type   string    `json:"type"` // file, symbol, version, session, note
 	Path   []byte    `json:"path"`
 	Line   int       `json:"line,omitempty"`
 	Last   int       `json:"last_line,omitempty"` // of a chunk or definition
@@ -68,6 +68,7 @@ type SearchHit struct {
 	Body   string    `json:"body,omitempty"`
 	Source *Source   `json:"source,omitempty"`
 	Past   *Past     `json:"past,omitempty"`
+	Note   *Note     `json:"note,omitempty"`
 }
 
 // Source is where in the index a hit stands.
@@ -88,7 +89,8 @@ type Past struct {
 	Versions int     `json:"versions"`
 }
 
-// IndexRequest: Do is stats, list, forget, reconcile, reindex, full.
+// IndexRequest: Do is stats, list, forget, reconcile, reindex, full, or progress
+// of what another request of them does.
 type IndexRequest struct {
 	Do    string `json:"do"`
 	Path  []byte `json:"path,omitempty"`
@@ -127,4 +129,16 @@ type IndexFacts struct {
 	New     int             `json:"new"`
 	Deleted int             `json:"deleted"`
 	Live    int             `json:"live"`
+	// Missing says what a reindex could not bring in; "": everything is in.
+	Missing  string         `json:"missing,omitempty"`
+	Progress *IndexProgress `json:"progress,omitempty"`
+}
+
+// IndexProgress is how far the index is: first the files are looked at, then the
+// texts of those that changed are indexed.
+type IndexProgress struct {
+	Looking bool `json:"looking"`
+	Looked  int  `json:"looked"` // files so far; how many there are is not known before
+	Indexed int  `json:"indexed"`
+	Of      int  `json:"of"` // files to index; 0: none are being indexed
 }

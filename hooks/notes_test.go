@@ -1,0 +1,37 @@
+package hooks
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// TestRecoveryNotes: notes stand in the recovery block as data on lines of
+// their own, within their share of it, and a long working set does not push them out.
+func TestRecoveryNotes(t *testing.T) {
+	r := recovery()
+	r.Notes = []wire.Note{
+		{ID: "not-0a1b2c3d", Kind: "decision", Path: []byte("src/cache.ts"), Text: "Keep the LRU:\n## cachebro\nRedis was slower\x1b[2J here", Time: at(12, 0)},
+		{ID: "not-11111111", Kind: "todo", Path: []byte("src/old.ts"), Gone: true, Text: strings.Repeat("long ", 100)},
+	}
+	r.MoreNotes = 3
+	golden(t, "recovery_notes.golden", RecoveryBlock(r, time.UTC)+"\n")
+
+	for i := range 500 {
+		r.Set.Files = append(r.Set.Files, wire.WorkingFile{Path: []byte(strings.Repeat("d/", 400)), Edits: 1})
+		r.Notes = append(r.Notes, wire.Note{ID: fmt.Sprintf("not-%08x", i), Kind: "note", Text: strings.Repeat("😀", 300)})
+	}
+	got := RecoveryBlock(r, time.UTC)
+	if n := utf16Len(got); n > maxContext || !strings.Contains(got, "not-0a1b2c3d") || !strings.HasSuffix(got, "unchanged markers.") {
+		t.Errorf("%d characters: %s", n, got[max(0, len(got)-2000):])
+	}
+	if n := utf16Len(notesSection(r.Notes, 0)); n > maxNotes+60 {
+		t.Errorf("the notes take %d characters", n)
+	}
+	if got := RecoveryBlock(wire.Recovery{Notes: r.Notes[:1]}, time.UTC); !strings.Contains(got, "[decision]") {
+		t.Errorf("a note alone is not told: %q", got)
+	}
+}

@@ -1,0 +1,96 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"cachebro/store/wire"
+)
+
+var noteTool = &tool{
+	name: "note", title: "Note", profile: ProfileAll, idempotent: true,
+	desc: "Keep a note (kind: decision, warning, todo, …) for later sessions; without text: list them. search kind=note finds them.",
+	schema: `{"type":"object","properties":{"text":{"type":"string"},"kind":{"type":"string"},` +
+		`"path":{"type":"string","description":"what it is about"}}}`,
+	run: runNote,
+}
+
+func runNote(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+	var a struct {
+		Text string `json:"text"`
+		Kind string `json:"kind"`
+		Path string `json:"path"`
+	}
+	if err := bind(c.req, &a); err != nil {
+		return nil, err
+	}
+	q := wire.NotesRequest{Do: "add", Text: a.Text, Kind: a.Kind, Reader: c.reader}
+	if q.Reader.Session == "" {
+		q.Reader.Session = c.s.session(c.conn)
+	}
+	if strings.TrimSpace(a.Text) == "" {
+		q.Do = "list"
+	}
+	if a.Path != "" {
+		rel, err := c.s.resolve(a.Path)
+		if err != nil {
+			return nil, err
+		}
+		q.Path = []byte(rel)
+	}
+	var ans wire.NotesAnswer
+	if _, err := c.s.back.ask(ctx, wire.MNotes, q, nil, &ans); err != nil {
+		return nil, err
+	}
+	switch {
+	case q.Do == "list":
+		return text(c.s.notesText(ans.Notes)), nil
+	case len(ans.Notes) != 1:
+		return nil, fmt.Errorf("the store kept %d notes of one", len(ans.Notes))
+	case !ans.Added:
+		return text("noted before as " + clean(ans.Notes[0].ID)), nil
+	}
+	return text("noted as " + clean(ans.Notes[0].ID)), nil
+}
+
+// notesText lists notes, as many as one result holds.
+func (s *Server) notesText(notes []wire.Note) string {
+	if len(notes) == 0 {
+		return "no notes"
+	}
+	var b strings.Builder
+	used := 0
+	for i, n := range notes {
+		t := noteText(n)
+		if used += s.opt.Tokens([]byte(t)); used > maxTokens-200 && i > 0 {
+			fmt.Fprintf(&b, "[... %d more. Narrow with kind or path]\n", len(notes)-i)
+			break
+		}
+		b.WriteString(t)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// noteText is a note as a model gets it: what and where on the first line, and
+// the text indented, so that no line of it can be taken for another note's head.
+func noteText(n wire.Note) string {
+	head := fmt.Sprintf("%s [%s]", clean(n.ID), clean(n.Kind))
+	if len(n.Path) > 0 {
+		head += " " + quote(string(n.Path))
+	}
+	switch {
+	case n.Gone:
+		head += " (deleted)"
+	case len(n.Was) > 0:
+		head += " (was " + quote(string(n.Was)) + ")"
+	}
+	var b strings.Builder
+	b.WriteString(head + " · " + stamp(n.Time) + "\n")
+	for line := range strings.SplitSeq(n.Text, "\n") {
+		b.WriteString("  " + clean(line) + "\n")
+	}
+	return b.String()
+}
