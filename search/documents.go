@@ -3,9 +3,6 @@ package search
 import (
 	"runtime"
 
-	"cachebro/store"
-
-	"github.com/blevesearch/bleve/v2/document"
 	index "github.com/blevesearch/bleve_index_api"
 )
 
@@ -20,38 +17,6 @@ const (
 	fieldSym    = "sym"  // of a chunk: the same of the names defined in it
 )
 
-// documents makes the documents of one file and enters its words into the
-// dictionary.
-func (x *Index) documents(p store.Path, f *file, content []byte, stems *stemmer) []*document.Document {
-	cut := chunks(f.kind, content, symbolsOf(string(p), f.kind, content))
-	docs := make([]*document.Document, 0, len(cut)+1)
-	words := newField(fieldWord, index.IndexField|index.SkipFreqNorm)
-	words.takeWords(content)
-	x.mu.Lock()
-	for w := range words.terms {
-		x.terms.add(w)
-	}
-	x.mu.Unlock()
-	whole := document.NewDocument(fileID(p))
-	whole.AddField(words)
-	docs = append(docs, whole)
-	for i, c := range cut {
-		d := document.NewDocument(chunkID(string(p), c, i, len(cut)))
-		parts := newField(fieldPart, index.IndexField)
-		parts.takeParts(content[c.Start:c.End], stems)
-		d.AddField(parts)
-		if len(c.Symbols) > 0 {
-			names := newField(fieldSym, index.IndexField)
-			for _, s := range c.Symbols {
-				names.takeParts([]byte(s.Name), stems)
-			}
-			d.AddField(names)
-		}
-		docs = append(docs, d)
-	}
-	return docs
-}
-
 // termField is a field whose terms are counted already: bleve's own text field
 // would make a token for each occurrence first.
 type termField struct {
@@ -62,8 +27,8 @@ type termField struct {
 	buf     []byte // scratch
 }
 
-func newField(name string, options index.FieldIndexingOptions) *termField {
-	return &termField{name: name, options: options, terms: index.TokenFrequencies{}}
+func newField(name string, options index.FieldIndexingOptions, terms int) *termField {
+	return &termField{name: name, options: options, terms: make(index.TokenFrequencies, terms)}
 }
 
 // Name and the rest implement index.Field.
@@ -76,50 +41,40 @@ func (f *termField) Options() index.FieldIndexingOptions              { return f
 func (f *termField) AnalyzedLength() int                              { return f.length }
 func (f *termField) AnalyzedTokenFrequencies() index.TokenFrequencies { return f.terms }
 func (f *termField) NumPlainTextBytes() uint64                        { return uint64(f.length) }
-func (f *termField) Size() int                                        { return f.terms.Size() }
+func (f *termField) Size() int                                        { return 64 * len(f.terms) } // about; nobody decides by it
 
-func (f *termField) add(term []byte) {
-	f.length++
-	if t, ok := f.terms[string(term)]; ok {
-		t.SetFrequency(t.Frequency() + 1)
-		return
-	}
-	key := string(term)
-	t := &index.TokenFreq{Term: []byte(key)}
-	t.SetFrequency(1)
-	f.terms[key] = t
-}
-
-// takeWords adds the folded words of a text, once each.
-func (f *termField) takeWords(text []byte) {
+// takeParts adds what ranking compares.
+func (f *termField) takeParts(text []byte, stems *stemmer) {
 	eachWord(text, func(start, end int) {
-		f.buf = appendFolded(f.buf[:0], text[start:end])
-		pieces(f.buf, func(w []byte) {
-			if _, ok := f.terms[string(w)]; !ok {
-				f.add(w)
+		f.buf = stemmedParts(text[start:end], stems, f.buf, func(part []byte) {
+			f.length++
+			if t, ok := f.terms[string(part)]; ok {
+				t.SetFrequency(t.Frequency() + 1)
+				return
 			}
+			t := new(index.TokenFreq)
+			t.SetFrequency(1)
+			f.terms[string(part)] = t
 		})
 	})
 }
 
-// takeParts adds what ranking compares: the parts of each identifier, stemmed.
-// A whole identifier is found by its parts beside each other, and exactly by
-// the word field, so it is not entered again; nor are numbers.
-func (f *termField) takeParts(text []byte, stems *stemmer) {
-	emit := func(part []byte) {
+// stemmedParts calls fn with what ranking compares of a word: the parts of an
+// identifier, stemmed. A whole identifier is found by its parts beside each
+// other, and exactly by the word field, so it is not entered again; nor are
+// numbers. It needs a buffer and returns it; fn must not keep its argument.
+func stemmedParts(word []byte, stems *stemmer, buf []byte, fn func([]byte)) []byte {
+	if len(word) > maxWord {
+		return buf
+	}
+	eachTerm(word, func(part []byte) {
 		if len(part) < 2 || len(part) > maxPart || '0' <= part[0] && part[0] <= '9' {
 			return
 		}
-		f.buf = appendFolded(f.buf[:0], part)
-		f.add(stems.stem(f.buf))
-	}
-	eachWord(text, func(start, end int) {
-		word := text[start:end]
-		if len(word) > maxWord {
-			return
-		}
-		eachTerm(word, emit)
+		buf = appendFolded(buf[:0], part)
+		fn(stems.stem(buf))
 	})
+	return buf
 }
 
 // eachTerm calls fn with the parts of an identifier, or with all of it when it

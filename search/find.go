@@ -125,9 +125,9 @@ func (x *Index) Chunk(p store.Path, line int) (first, last, index, total int, ok
 	if f == nil {
 		return 0, 0, 0, 0, false
 	}
-	for _, id := range f.ids[1:] {
-		if h, good := parseID(id); good && h.First <= line && line <= h.Last {
-			return h.First, h.Last, h.Index, h.Total, true
+	for i, c := range f.chunks {
+		if int(c.first) <= line && line <= int(c.last) {
+			return int(c.first), int(c.last), i, len(f.chunks), true
 		}
 	}
 	return 0, 0, 0, 0, false
@@ -140,7 +140,7 @@ func (x *Index) BestLine(r Ranked, query string) (no int, text string) {
 	body := x.Lines(r.Path, r.First, r.Last)
 	best := -1.0
 	for i, line := range strings.Split(strings.TrimSuffix(body, "\n"), "\n") {
-		f := newField("", 0)
+		f := newField("", 0, 0)
 		f.takeParts([]byte(line), stems)
 		s := 0.0
 		for _, t := range terms {
@@ -171,7 +171,7 @@ func (x *Index) List(under store.Path, fn func(p store.Path, indexed bool, chunk
 	slices.Sort(paths)
 	for _, p := range paths {
 		f := x.files[p]
-		fn(p, f.indexed, len(f.ids)-1, f.seq)
+		fn(p, f.indexed, len(f.chunks), f.seq)
 	}
 }
 

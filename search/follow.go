@@ -12,12 +12,7 @@ import (
 
 	"cachebro/store"
 
-	"github.com/blevesearch/bleve/v2"
-	"github.com/blevesearch/bleve/v2/document"
-	"github.com/blevesearch/bleve/v2/index/scorch"
-	"github.com/blevesearch/bleve/v2/index/scorch/mergeplan"
 	index "github.com/blevesearch/bleve_index_api"
-	"golang.org/x/sync/errgroup"
 )
 
 // keys of bleve's internal store.
@@ -35,15 +30,6 @@ type fileRecord struct {
 	Gen     bool     `json:"g,omitempty"`
 	Indexed bool     `json:"x,omitempty"`
 }
-
-// batchFiles and batchBytes bound one batch of the writer. The documents of a
-// batch take some twenty times its text while it is written: under the daemon's
-// memory limit batches of 8 MiB cost a quarter more processor time than these,
-// in the garbage collector, and smaller ones more in merging.
-const (
-	batchFiles = 400
-	batchBytes = 2 << 20
-)
 
 // Start begins to follow the version log in the background, until Close.
 func (x *Index) Start(ctx context.Context) {
@@ -183,9 +169,13 @@ func (x *Index) load() error {
 		if err := json.Unmarshal(raw, &r); err != nil {
 			return fmt.Errorf("record of %s: %w", v.Path, err)
 		}
-		f := &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, indexed: r.Indexed, ids: []string{fileID(v.Path)}, gen: r.Gen, kind: KindOf(string(v.Path))}
+		f := &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, indexed: r.Indexed, gen: r.Gen, kind: KindOf(string(v.Path))}
 		for _, c := range r.Chunks {
-			f.ids = append(f.ids, string(v.Path)+"\x00"+c)
+			id, ok := parseID("\x00" + c)
+			if !ok {
+				return fmt.Errorf("record of %s: chunk %q", v.Path, c)
+			}
+			f.chunks = append(f.chunks, span{int32(id.First), int32(id.Last)})
 		}
 		copy(f.hash[:], r.Hash)
 		if f.hash != v.Blob && v.Seq <= x.seq {
@@ -267,133 +257,4 @@ func (x *Index) CatchUp(ctx context.Context) error {
 		}
 	}
 	return ctx.Err()
-}
-
-// first indexes every live file.
-func (x *Index) first(ctx context.Context) error {
-	seq := x.corpus.Seq()
-	var all []store.Version
-	if err := x.corpus.Live("", func(v store.Version) error {
-		all = append(all, v)
-		return ctx.Err()
-	}); err != nil {
-		return err
-	}
-	b := x.newBatch()
-	for _, v := range all {
-		if b.take(v); b.full() {
-			if err := b.commit(ctx, 0, false); err != nil {
-				return err
-			}
-			b = x.newBatch()
-		}
-	}
-	if err := b.commit(ctx, seq, true); err != nil {
-		return err
-	}
-	return x.compact(ctx)
-}
-
-// compact makes one segment of what the first index wrote in many: smaller, and
-// a query looks each word up once.
-func (x *Index) compact(ctx context.Context) error {
-	adv, err := x.idx.Advanced()
-	if err != nil {
-		return err
-	}
-	s, ok := adv.(*scorch.Scorch)
-	if !ok {
-		return nil
-	}
-	return s.ForceMerge(ctx, &mergeplan.SingleSegmentMergePlanOptions)
-}
-
-// batch collects files to write in one step.
-type batch struct {
-	x     *Index
-	take_ []store.Version
-	bytes int64
-}
-
-func (x *Index) newBatch() *batch { return &batch{x: x} }
-
-func (b *batch) take(v store.Version) {
-	b.take_ = append(b.take_, v)
-	b.bytes += v.Stat.Size
-}
-
-func (b *batch) full() bool { return len(b.take_) >= batchFiles || b.bytes >= batchBytes }
-
-// prepared is one file after analysis.
-type prepared struct {
-	v    store.Version
-	f    *file // nil: leaves the index
-	docs []*document.Document
-}
-
-// commit analyses the files on all cores and writes them with the checkpoint.
-func (b *batch) commit(ctx context.Context, seq uint64, last bool) error {
-	x := b.x
-	ready := make([]prepared, len(b.take_))
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(x.workers())
-	for i, v := range b.take_ {
-		g.Go(func() error {
-			if gctx.Err() != nil {
-				return gctx.Err()
-			}
-			stems := x.stems.Get().(*stemmer)
-			defer x.stems.Put(stems)
-			p, err := x.prepare(v, stems)
-			ready[i] = p
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	batch := x.idx.NewBatch()
-	for _, p := range ready {
-		if err := x.enter(batch, p); err != nil {
-			return err
-		}
-	}
-	if last {
-		batch.SetInternal(seqKey, binary.BigEndian.AppendUint64(nil, seq))
-	}
-	if err := x.idx.Batch(batch); err != nil {
-		return fmt.Errorf("write search index: %w", err)
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, p := range ready {
-		x.setLocked(p.v.Path, p.f)
-	}
-	if last {
-		x.seq, x.ready = max(seq, x.seq), true
-		x.problem.Store(nil)
-	}
-	return nil
-}
-
-// enter puts one file into a bleve batch: its old chunks go, the new ones come.
-func (x *Index) enter(batch *bleve.Batch, p prepared) error {
-	x.mu.RLock()
-	old := x.files[p.v.Path]
-	x.mu.RUnlock()
-	kept := map[string]bool{}
-	for _, d := range p.docs {
-		kept[d.ID()] = true
-		if err := batch.IndexAdvanced(d); err != nil {
-			return err
-		}
-	}
-	if old != nil {
-		for _, id := range old.ids {
-			if !kept[id] {
-				batch.Delete(id)
-			}
-		}
-	}
-	return nil
 }

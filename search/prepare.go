@@ -17,13 +17,12 @@ func (x *Index) searchable(v store.Version) bool {
 }
 
 // prepare reads and analyses one file.
-func (x *Index) prepare(v store.Version, stems *stemmer) (p prepared, err error) {
+func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error) {
 	p.v = v
 	defer func() {
 		if p.f != nil && len(p.docs) == 0 { // only known, not indexed
-			p.f.ids = []string{fileID(v.Path)}
 			p.docs = []*document.Document{document.NewDocument(fileID(v.Path))}
-			p.docs[0].AddField(p.f.record(v.Path))
+			p.docs[0].AddField(p.f.record())
 		}
 	}()
 	if !x.searchable(v) {
@@ -49,20 +48,22 @@ func (x *Index) prepare(v store.Version, stems *stemmer) (p prepared, err error)
 	if len(content) > x.opt.MaxFile || len(content) == 0 {
 		return p, nil
 	}
-	p.docs = x.documents(v.Path, p.f, content, stems)
-	for _, d := range p.docs {
-		p.f.ids = append(p.f.ids, d.ID())
-	}
+	p.docs = x.documents(v.Path, p.f, content, words)
 	p.f.indexed = true
-	p.docs[0].AddField(p.f.record(v.Path))
+	p.docs[0].AddField(p.f.record())
 	return p, nil
 }
 
+// chunkID is the document id of a file's chunk.
+func (f *file) chunkID(p store.Path, i int) string {
+	return chunkID(string(p), Chunk{First: int(f.chunks[i].first), Last: int(f.chunks[i].last)}, i, len(f.chunks))
+}
+
 // record is the stored field of a file's own document.
-func (f *file) record(p store.Path) document.Field {
+func (f *file) record() document.Field {
 	r := fileRecord{Hash: f.hash[:], Gen: f.gen, Indexed: f.indexed}
-	for _, id := range f.ids[1:] {
-		r.Chunks = append(r.Chunks, id[len(p)+1:])
+	for i := range f.chunks {
+		r.Chunks = append(r.Chunks, f.chunkID("", i)[1:])
 	}
 	raw, err := json.Marshal(r)
 	if err != nil {

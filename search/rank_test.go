@@ -103,7 +103,7 @@ func newPlainBM25(t *testing.T, c *diskCorpus) *plainBM25 {
 		if err != nil || !IsText(content) {
 			continue
 		}
-		f := newField("", 0)
+		f := newField("", 0, 0)
 		f.takeParts(content, stems)
 		tf := map[string]int{}
 		for term, freq := range f.terms {

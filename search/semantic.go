@@ -143,22 +143,28 @@ func cosine(a, b []int8) float64 {
 	return float64(sum) / (127 * 127)
 }
 
-// embed keeps the vectors after the index until ctx ends. Failures cost nothing
+// embed keeps the vectors after the index until ctx ends. It begins once the
+// index has caught up: what an index says that was just opened may be older than
+// the files, and vectors of that would be made for nothing. Failures cost nothing
 // but the vectors: it tries again later.
 func (x *Index) embed(ctx context.Context) {
 	for {
-		if err := x.embedNew(ctx); err != nil && ctx.Err() == nil {
-			x.opt.Logger.Warn("embed", "err", err)
-			select {
-			case <-time.After(embedPause):
-				continue
-			case <-ctx.Done():
-			}
-		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-x.grown:
+		}
+		for {
+			err := x.embedNew(ctx)
+			if err == nil || ctx.Err() != nil {
+				break
+			}
+			x.opt.Logger.Warn("embed", "err", err)
+			select {
+			case <-time.After(embedPause):
+			case <-ctx.Done():
+				return
+			}
 		}
 	}
 }

@@ -119,7 +119,7 @@ func (x *Index) defining(ctx context.Context, name string) (map[store.Path]bool,
 		return nil, err
 	}
 	defer reader.Close()
-	names := newField(fieldSym, index.IndexField)
+	names := newField(fieldSym, index.IndexField, 0)
 	stems := x.stems.Get().(*stemmer)
 	names.takeParts([]byte(name), stems)
 	x.stems.Put(stems)

@@ -52,7 +52,7 @@ func (x *Index) beside(ctx context.Context, r index.IndexReader, query []term, b
 	in := map[string]int{}
 	stems := x.stems.Get().(*stemmer)
 	for _, b := range best {
-		f := newField("", 0)
+		f := newField("", 0, 0)
 		f.takeParts([]byte(x.Lines(b.Path, b.First, b.Last)), stems)
 		for t := range f.terms {
 			in[t]++

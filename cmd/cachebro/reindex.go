@@ -4,14 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"sync"
+	"time"
 
 	"cachebro/store/wire"
+
+	"golang.org/x/term"
 )
 
 func reindexCommand() command {
 	return command{
 		name: "reindex", group: groupStore, args: "[DIR]", short: "bring the search index up to date, or make it anew with --full",
-		long: "The index follows by itself; this is for when nothing was mounted or it is doubted.\n\nExamples:\n  cachebro reindex\n  cachebro reindex --full",
+		long: "The index follows by itself; this is for when nothing was mounted or it is doubted.\nIt returns when every file is in, or says what is missing; what it has not done\nwhen it is interrupted is done in the background.\n\nExamples:\n  cachebro reindex\n  cachebro reindex --full",
 		run: func(ctx context.Context, e *env) error {
 			fs := e.flags()
 			full := fs.Bool("full", false, "throw the index away first")
@@ -74,7 +79,9 @@ func (e *env) index(ctx context.Context, where string, r wire.IndexRequest, asJS
 	}
 	defer c.Close()
 	r.Path = t.rel
+	done := e.watchIndex(ctx, c)
 	a, err := wire.Call[wire.StoreAnswer](ctx, c, wire.MIndex, r)
+	done()
 	if err != nil {
 		return err
 	}
@@ -85,4 +92,57 @@ func (e *env) index(ctx context.Context, where string, r wire.IndexRequest, asJS
 		_, err = fmt.Fprintln(e.stdout, a.Text)
 	}
 	return err
+}
+
+// watchEvery is the pause between two lines of progress, and before the first.
+const watchEvery = 300 * time.Millisecond
+
+// watchIndex prints how far the index is while another request works on it, on a
+// terminal, until done is called.
+func (e *env) watchIndex(ctx context.Context, c *wire.Client) (done func()) {
+	f, ok := e.stderr.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		shown := false
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				if shown {
+					fmt.Fprint(f, "\r\x1b[K")
+				}
+				return
+			case <-tick.C:
+			}
+			a, err := wire.Call[wire.StoreAnswer](ctx, c, wire.MIndex, wire.IndexRequest{Do: "progress"})
+			var facts wire.IndexFacts
+			if err != nil || json.Unmarshal(a.Facts, &facts) != nil || facts.Progress == nil {
+				continue
+			}
+			if line := progressLine(*facts.Progress); line != "" {
+				fmt.Fprint(f, "\r\x1b[K"+line)
+				shown = true
+			}
+		}
+	})
+	return func() {
+		cancel()
+		watching.Wait()
+	}
+}
+
+// progressLine is empty where there is nothing to tell.
+func progressLine(p wire.IndexProgress) string {
+	switch {
+	case p.Looking:
+		return fmt.Sprintf("looking for changes: %d files", p.Looked)
+	case p.Of > 0:
+		return fmt.Sprintf("indexing: %d of %d files", p.Indexed, p.Of)
+	}
+	return ""
 }

@@ -71,36 +71,21 @@ func (d *Daemon) indexRequest(ctx context.Context, q wire.IndexRequest) (wire.St
 		})
 		facts.Live = n
 		return storeAnswer(strings.TrimSuffix(b.String(), "\n"), facts)
-	case "forget", "reconcile", "reindex":
-		if q.Do == "forget" && p == "" {
-			return wire.StoreAnswer{}, nil, wire.Errorf(wire.ErrBadRequest, "cachebro reindex --full makes the whole index anew", "forget needs a path")
-		}
-		before := d.index.Stats()
-		d.refresh(ctx, false)
-		forget := store.Path("")
-		if q.Do == "forget" {
-			forget = p
-		}
-		r, err := d.index.Reconcile(ctx, forget)
-		if err != nil {
+	case "progress":
+		facts.Progress = d.indexProgress()
+		return storeAnswer("", facts)
+	case "forget", "reconcile", "reindex", "full":
+		if err := d.reindex(ctx, q.Do, p, &facts); err != nil {
 			return wire.StoreAnswer{}, nil, err
 		}
-		changes := d.index.ChangesSince(before.Seq)
-		facts.Changed, facts.New, facts.Deleted, facts.Live = r.Changed+changes.Changed, r.New+changes.New, r.Deleted+changes.Deleted, r.Live
-	case "full":
-		d.refresh(ctx, false)
-		if err := d.index.Reset(); err != nil {
-			return wire.StoreAnswer{}, nil, err
-		}
-		if err := d.index.CatchUp(ctx); err != nil {
-			return wire.StoreAnswer{}, nil, err
-		}
-		st := d.index.Stats()
-		facts.New, facts.Live = st.Files, st.Files
 	default:
-		return wire.StoreAnswer{}, nil, wire.Errorf(wire.ErrBadRequest, "stats, list, forget, reconcile, reindex, full", "unknown request %q", q.Do)
+		return wire.StoreAnswer{}, nil, wire.Errorf(wire.ErrBadRequest, "stats, list, forget, reconcile, reindex, full, progress", "unknown request %q", q.Do)
 	}
-	return storeAnswer(fmt.Sprintf("%d changed, %d new, %d deleted, %d live in %s", facts.Changed, facts.New, facts.Deleted, facts.Live, time.Since(began).Round(time.Millisecond)), facts)
+	text := fmt.Sprintf("%d changed, %d new, %d deleted, %d live in %s", facts.Changed, facts.New, facts.Deleted, facts.Live, time.Since(began).Round(time.Millisecond))
+	if facts.Missing != "" {
+		text += "; " + facts.Missing
+	}
+	return storeAnswer(text, facts)
 }
 
 func storeAnswer(text string, facts any) (wire.StoreAnswer, []byte, error) {

@@ -1,0 +1,127 @@
+package search
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"cachebro/store"
+
+	"github.com/blevesearch/bleve/v2"
+	"github.com/blevesearch/bleve/v2/document"
+	"golang.org/x/sync/errgroup"
+)
+
+// batchFiles and batchBytes bound one batch of the writer. The documents of a
+// batch take some twenty times its text while it is written: under the daemon's
+// memory limit batches of 8 MiB cost a quarter more processor time than these,
+// in the garbage collector, and smaller ones more in merging.
+const (
+	batchFiles = 400
+	batchBytes = 2 << 20
+)
+
+// batch collects files to write in one step.
+type batch struct {
+	x     *Index
+	take_ []store.Version
+	bytes int64
+	ready []prepared // once analysed
+}
+
+func (x *Index) newBatch() *batch { return &batch{x: x} }
+
+func (b *batch) take(v store.Version) {
+	b.take_ = append(b.take_, v)
+	b.bytes += v.Stat.Size
+}
+
+func (b *batch) full() bool { return len(b.take_) >= batchFiles || b.bytes >= batchBytes }
+
+// prepared is one file after analysis.
+type prepared struct {
+	v    store.Version
+	f    *file // nil: leaves the index
+	docs []*document.Document
+}
+
+// commit analyses the files and writes them with the checkpoint.
+func (b *batch) commit(ctx context.Context, seq uint64, last bool) error {
+	if err := b.analyse(ctx); err != nil {
+		return err
+	}
+	return b.write(seq, last)
+}
+
+// analyse makes the documents, on all cores.
+func (b *batch) analyse(ctx context.Context) error {
+	x := b.x
+	b.ready = make([]prepared, len(b.take_))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(x.workers())
+	for i, v := range b.take_ {
+		g.Go(func() error {
+			if gctx.Err() != nil {
+				return gctx.Err()
+			}
+			words := x.lexicons.Get().(*lexicon)
+			defer x.lexicons.Put(words)
+			p, err := x.prepare(v, words)
+			b.ready[i] = p
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// write enters what was analysed, with the checkpoint if it is the last.
+func (b *batch) write(seq uint64, last bool) error {
+	x := b.x
+	batch := x.idx.NewBatch()
+	for _, p := range b.ready {
+		if err := x.enter(batch, p); err != nil {
+			return err
+		}
+	}
+	if last {
+		batch.SetInternal(seqKey, binary.BigEndian.AppendUint64(nil, seq))
+	}
+	if err := x.idx.Batch(batch); err != nil {
+		return fmt.Errorf("write search index: %w", err)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, p := range b.ready {
+		x.setLocked(p.v.Path, p.f)
+	}
+	if last {
+		x.seq, x.ready = max(seq, x.seq), true
+		x.problem.Store(nil)
+	}
+	return nil
+}
+
+// enter puts one file into a bleve batch: its old chunks go, the new ones come.
+func (x *Index) enter(batch *bleve.Batch, p prepared) error {
+	x.mu.RLock()
+	old := x.files[p.v.Path]
+	x.mu.RUnlock()
+	kept := map[string]bool{}
+	for _, d := range p.docs {
+		kept[d.ID()] = true
+		if err := batch.IndexAdvanced(d); err != nil {
+			return err
+		}
+	}
+	if old != nil {
+		if id := fileID(p.v.Path); !kept[id] {
+			batch.Delete(id)
+		}
+		for i := range old.chunks {
+			if id := old.chunkID(p.v.Path, i); !kept[id] {
+				batch.Delete(id)
+			}
+		}
+	}
+	return nil
+}

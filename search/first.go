@@ -1,0 +1,138 @@
+package search
+
+import (
+	"context"
+	"sync"
+
+	"cachebro/store"
+
+	"github.com/blevesearch/bleve/v2/index/scorch"
+	"github.com/blevesearch/bleve/v2/index/scorch/mergeplan"
+)
+
+// wanted is a file for the first index: of a version what prepare looks at, for
+// the version of 100,000 files, with who wrote it, took 40 MB.
+type wanted struct {
+	path      store.Path
+	seq       uint64
+	time      int64
+	size      int64
+	blob      store.Hash
+	noContent string
+}
+
+func (w *wanted) version() store.Version {
+	return store.Version{Path: w.path, Seq: w.seq, Time: w.time, Op: store.OpWrite, Blob: w.blob, NoContent: w.noContent, Stat: store.Stat{Size: w.size}}
+}
+
+// Progress is how far the first index is; of is 0 when none is being made.
+func (x *Index) Progress() (made, of int) {
+	return int(x.made.Load()), int(x.toMake.Load())
+}
+
+// first indexes every live file. While one batch is written the next is
+// analysed. What an earlier attempt has brought in stays.
+func (x *Index) first(ctx context.Context) error {
+	seq := x.corpus.Seq()
+	var all []wanted
+	if err := x.corpus.Live("", func(v store.Version) error {
+		if x.searchable(v) {
+			all = append(all, wanted{v.Path, v.Seq, v.Time, v.Stat.Size, v.Blob, v.NoContent})
+		}
+		return ctx.Err()
+	}); err != nil {
+		return err
+	}
+	x.made.Store(0)
+	x.toMake.Store(int64(len(all)))
+	defer x.toMake.Store(0)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	analysed := make(chan *batch) // closed by the one who analyses
+	var analysing sync.WaitGroup
+	analysing.Go(func() {
+		defer close(analysed)
+		b := x.notAmong(all)
+		hand := func() bool {
+			if err := b.analyse(ctx); err != nil {
+				cancel(err)
+				return false
+			}
+			select {
+			case analysed <- b:
+				b = x.newBatch()
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
+		for i := range all {
+			if w := &all[i]; x.has(w) {
+				x.made.Add(1)
+				continue
+			}
+			if b.take(all[i].version()); b.full() && !hand() {
+				return
+			}
+		}
+		hand()
+	})
+	defer analysing.Wait()
+	for b := range analysed {
+		if err := b.write(0, false); err != nil {
+			cancel(err)
+			return err
+		}
+		x.made.Add(int64(len(b.take_)))
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := x.newBatch().write(seq, true); err != nil {
+		return err
+	}
+	return x.compact(ctx)
+}
+
+// has reports whether a file is in the index as it is wanted.
+func (x *Index) has(w *wanted) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	f := x.files[w.path]
+	return f != nil && f.indexed && f.hash == w.blob && f.seq == w.seq
+}
+
+// notAmong is a batch that takes out what an earlier attempt brought in and is
+// not wanted any more.
+func (x *Index) notAmong(all []wanted) *batch {
+	b := x.newBatch()
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if len(x.files) == 0 {
+		return b
+	}
+	among := make(map[store.Path]bool, len(all))
+	for i := range all {
+		among[all[i].path] = true
+	}
+	for p := range x.files {
+		if !among[p] {
+			b.take(store.Version{Path: p, Op: store.OpUnlink})
+		}
+	}
+	return b
+}
+
+// compact makes one segment of what the first index wrote in many: smaller, and
+// a query looks each word up once.
+func (x *Index) compact(ctx context.Context) error {
+	adv, err := x.idx.Advanced()
+	if err != nil {
+		return err
+	}
+	s, ok := adv.(*scorch.Scorch)
+	if !ok {
+		return nil
+	}
+	return s.ForceMerge(ctx, &mergeplan.SingleSegmentMergePlanOptions)
+}

@@ -1,0 +1,191 @@
+package search
+
+import (
+	"bytes"
+
+	"cachebro/store"
+
+	"github.com/blevesearch/bleve/v2/document"
+	index "github.com/blevesearch/bleve_index_api"
+)
+
+// lexicon makes the fields of documents and remembers what becomes of a word:
+// its folded form, which says that a file has it, and the stems of its parts,
+// which ranking counts. A few thousand words make up most of a tree; to take
+// each occurrence apart anew, into terms of its own, was a third of the time to
+// index it. Not safe for concurrent use.
+type lexicon struct {
+	stems *stemmer
+	words map[string]*lexWord
+	terms map[string]*lexTerm
+
+	mark   uint64     // counts files and fields: who has it belongs to the present one
+	inFile []*lexTerm // the file's words
+	inPart []*lexTerm // the terms of the field being made
+	length int        // of that field
+	spare  []index.TokenFreq
+	buf    []byte
+}
+
+// lexWord is what becomes of a word as it stands in a text.
+type lexWord struct {
+	mark   uint64
+	folded []*lexTerm
+	parts  []*lexTerm // the same one twice if need be
+}
+
+// lexTerm is one term of the index, as a word of a file and as a part.
+type lexTerm struct {
+	text     string
+	wordMark uint64
+	partMark uint64
+	count    *index.TokenFreq // under partMark
+	dict     *terms           // that has it
+}
+
+// maxLexicon bounds the words that a lexicon remembers, at some 250 bytes each.
+const maxLexicon = 20_000
+
+// present is the frequency of a term that only is there or not. Nobody writes it.
+var present = func() *index.TokenFreq {
+	t := new(index.TokenFreq)
+	t.SetFrequency(1)
+	return t
+}()
+
+func newLexicon() *lexicon {
+	return &lexicon{stems: newStemmer(), words: map[string]*lexWord{}, terms: map[string]*lexTerm{}}
+}
+
+// documents makes the documents of one file and enters its words into the
+// dictionary.
+func (x *Index) documents(p store.Path, f *file, content []byte, l *lexicon) []*document.Document {
+	if len(l.words) > maxLexicon || len(l.terms) > maxLexicon {
+		clear(l.words)
+		clear(l.terms)
+	}
+	l.mark++
+	thisFile := l.mark
+	clear(l.inFile)
+	l.inFile = l.inFile[:0]
+	cut := chunks(f.kind, content, symbolsOf(string(p), f.kind, content))
+	docs := make([]*document.Document, 1, len(cut)+1)
+	f.chunks = make([]span, len(cut))
+	for i, c := range cut {
+		f.chunks[i] = span{int32(c.First), int32(c.Last)}
+	}
+	for i, c := range cut {
+		d := document.NewDocument(f.chunkID(p, i))
+		l.begin()
+		text := content[c.Start:c.End]
+		eachWord(text, func(start, end int) {
+			w := l.word(text[start:end])
+			if w.mark != thisFile {
+				w.mark = thisFile
+				for _, t := range w.folded {
+					if t.wordMark != thisFile {
+						t.wordMark = thisFile
+						l.inFile = append(l.inFile, t)
+					}
+				}
+			}
+			l.count(w)
+		})
+		d.AddField(l.field(fieldPart))
+		if len(c.Symbols) > 0 {
+			l.begin()
+			for _, s := range c.Symbols {
+				name := []byte(s.Name)
+				eachWord(name, func(start, end int) { l.count(l.word(name[start:end])) })
+			}
+			d.AddField(l.field(fieldSym))
+		}
+		docs = append(docs, d)
+	}
+	words := newField(fieldWord, index.IndexField|index.SkipFreqNorm, len(l.inFile))
+	words.length = len(l.inFile)
+	for _, t := range l.inFile {
+		words.terms[t.text] = present
+	}
+	x.know(l.inFile)
+	docs[0] = document.NewDocument(fileID(p))
+	docs[0].AddField(words)
+	return docs
+}
+
+// know enters words into the dictionary.
+func (x *Index) know(words []*lexTerm) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, t := range words {
+		if t.dict != x.terms {
+			t.dict = x.terms
+			x.terms.add(t.text)
+		}
+	}
+}
+
+// begin begins a field of counted terms.
+func (l *lexicon) begin() {
+	l.mark++
+	l.length = 0
+	clear(l.inPart)
+	l.inPart = l.inPart[:0]
+}
+
+// count counts one occurrence of a word.
+func (l *lexicon) count(w *lexWord) {
+	l.length += len(w.parts)
+	for _, t := range w.parts {
+		if t.partMark == l.mark {
+			t.count.SetFrequency(t.count.Frequency() + 1)
+			continue
+		}
+		if len(l.spare) == 0 {
+			l.spare = make([]index.TokenFreq, 128)
+		}
+		t.partMark, t.count, l.spare = l.mark, &l.spare[0], l.spare[1:]
+		t.count.SetFrequency(1)
+		l.inPart = append(l.inPart, t)
+	}
+}
+
+// field is what was counted since begin.
+func (l *lexicon) field(name string) *termField {
+	f := newField(name, index.IndexField, len(l.inPart))
+	f.length = l.length
+	for _, t := range l.inPart {
+		f.terms[t.text] = t.count
+		t.count = nil
+	}
+	return f
+}
+
+// word looks a word up as it stands in a text.
+func (l *lexicon) word(text []byte) *lexWord {
+	if w, ok := l.words[string(text)]; ok {
+		return w
+	}
+	w := &lexWord{}
+	l.buf = appendFolded(l.buf[:0], text)
+	key := ""
+	if bytes.Equal(l.buf, text) && len(text) <= maxWord { // mostly: one string for all
+		t := l.term(text)
+		w.folded, key = []*lexTerm{t}, t.text
+	} else {
+		key = string(text)
+		pieces(l.buf, func(piece []byte) { w.folded = append(w.folded, l.term(piece)) })
+	}
+	l.buf = stemmedParts(text, l.stems, l.buf, func(part []byte) { w.parts = append(w.parts, l.term(part)) })
+	l.words[key] = w
+	return w
+}
+
+func (l *lexicon) term(text []byte) *lexTerm {
+	if t, ok := l.terms[string(text)]; ok {
+		return t
+	}
+	t := &lexTerm{text: string(text)}
+	l.terms[t.text] = t
+	return t
+}

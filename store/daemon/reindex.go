@@ -1,0 +1,89 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+// reindex looks at every file that nobody told of and brings the index up to
+// what it finds, or makes it anew ("full"). It ends when everything is in, when
+// the store takes nothing, or with ctx; what is then left to do the follower does.
+func (d *Daemon) reindex(ctx context.Context, do string, p store.Path, facts *wire.IndexFacts) error {
+	if do == "forget" && p == "" {
+		return wire.Errorf(wire.ErrBadRequest, "cachebro reindex --full makes the whole index anew", "forget needs a path")
+	}
+	before := d.index.Stats()
+	// The follower would index what the look finds in small steps, beside it.
+	defer d.index.Hold()()
+	missing, err := d.lookAtAll(ctx)
+	if err != nil {
+		return err
+	}
+	if do == "full" {
+		if err := d.index.Reset(); err != nil {
+			return err
+		}
+		// Again for what came while the first pass ran.
+		for range 2 {
+			if err := d.index.CatchUp(ctx); err != nil {
+				return err
+			}
+		}
+		live := d.index.Stats().Files
+		facts.New, facts.Live = live, live
+	} else {
+		forget := store.Path("")
+		if do == "forget" {
+			forget = p
+		}
+		r, err := d.index.Reconcile(ctx, forget)
+		if err != nil {
+			return err
+		}
+		changes := d.index.ChangesSince(before.Seq)
+		facts.Changed, facts.New, facts.Deleted, facts.Live = r.Changed+changes.Changed, r.New+changes.New, r.Deleted+changes.Deleted, r.Live
+	}
+	facts.Missing = missing
+	return nil
+}
+
+// lookAtAll waits until every file's newest content is in the log: what was
+// closed on the mount and, where nothing is mounted or a mount is fresh, what a
+// look at every file finds. missing says why it is not.
+func (d *Daemon) lookAtAll(ctx context.Context) (missing string, err error) {
+	for !d.ingest.waitHead(ctx, 100*time.Millisecond) {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		if h := d.ingest.healthNow(); !h.ok {
+			return "the newest files are missing: " + h.reason, nil
+		}
+	}
+	if !d.mounts.mounted() {
+		d.baseline.request(true)
+	}
+	for d.baseline.running() {
+		if h := d.ingest.healthNow(); !h.ok {
+			return "files are missing: " + h.reason, nil
+		}
+		if !sleep(ctx, 2*time.Millisecond) {
+			return "", ctx.Err()
+		}
+	}
+	if st := d.baseline.now(); !st.Done {
+		return fmt.Sprintf("files are missing: only %d could be looked at; see %s", st.Files, wire.LogFile(d.state)), nil
+	}
+	return "", nil
+}
+
+// indexProgress is for somebody who watches a reindex.
+func (d *Daemon) indexProgress() *wire.IndexProgress {
+	b := d.baseline.now()
+	p := &wire.IndexProgress{Looking: b.Running, Looked: b.Files}
+	p.Indexed, p.Of = d.index.Progress()
+	return p
+}
