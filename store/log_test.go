@@ -270,7 +270,11 @@ func TestMadeFor(t *testing.T) {
 	c.as("A", "sed", "", 10).do(tr.write("sedXY", "new"), tr.chmod("sedXY", 0o600), tr.rename("sedXY", "a"))
 	c.as("A", "sh", "", 11).do(tr.write("b", "b"))
 	c.as("A", "mv", "", 12).do(tr.rename("b", "c"))
-	for p, want := range map[Path]uint64{"a": 2, "c": 0} {
+	first := c.s.Seq()
+	c.as("A", "vim", "", 13).do(tr.write("tmp", "1"), tr.rename("tmp", "d"))
+	second := c.s.Seq()
+	c.as("A", "vim", "", 13).do(tr.write("tmp", "2"), tr.rename("tmp", "d"))
+	for p, want := range map[Path]uint64{"a": 2, "c": 0, "d": second + 1} {
 		v, _, err := c.s.Current(p)
 		if err != nil {
 			t.Fatal(err)
@@ -278,6 +282,11 @@ func TestMadeFor(t *testing.T) {
 		if got, err := c.s.MadeFor(v); got != want || err != nil {
 			t.Errorf("%q: %d (%v), want %d", p, got, err, want)
 		}
+	}
+	// Each save through the same name began with its own version.
+	earlier, err := c.s.Version(second)
+	if got, merr := c.s.MadeFor(earlier); got != first+1 || err != nil || merr != nil {
+		t.Errorf("the save before: %d (%v, %v), want %d", got, err, merr, first+1)
 	}
 }
 

@@ -1,6 +1,10 @@
 package store
 
-import "slices"
+import (
+	"errors"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
 
 // saveTime bounds how long a process may take for an atomic save, in ns.
 const saveTime = int64(60e9)
@@ -12,23 +16,47 @@ func (s *Store) MadeFor(v Version) (uint64, error) {
 	if v.Op != OpRename || v.Plan != "" || v.Actor.PID == 0 || !isRegular(v.Stat) {
 		return 0, nil
 	}
-	own, err := s.History(v.From, false)
-	if err != nil {
-		return 0, err
-	}
 	first, made := uint64(0), false
-	for _, o := range slices.Backward(own) {
-		if o.Seq > v.Seq || o.Op == OpMoved && o.Seq+1 == v.Seq {
-			continue
+	err := s.backwards(v.From, v.Seq, func(o Version) bool {
+		if o.Op == OpMoved && o.Seq+1 == v.Seq {
+			return true
 		}
 		if o.Deleted() || o.Actor.PID != v.Actor.PID || o.Actor.Start != v.Actor.Start || v.Time-o.Time > saveTime {
-			break
+			return false
 		}
 		// A chmod through the descriptor is told of before the file is.
 		first, made = o.Seq, made || o.Op == OpCreate
+		return true
+	})
+	if err != nil {
+		return 0, err
 	}
 	if !made {
 		return 0, nil
 	}
 	return first, nil
+}
+
+// backwards passes the versions of a path from seq down, until fn says false. It
+// reads no more than it passes: a name that every save of a file goes through
+// has thousands of versions, and the log asks about each of them.
+func (s *Store) backwards(p Path, seq uint64, fn func(Version) bool) error {
+	return s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
+		defer it.Close()
+		for it.Seek(keyPath(p, min(seq, s.Seq()))); it.Valid(); it.Next() {
+			_, at, ok := parsePathKey(it.Item().Key())
+			if !ok {
+				continue
+			}
+			v, err := s.versionIn(txn, at)
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			if err != nil || !fn(v) {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -201,6 +201,7 @@ func (p *place) judge(i int, begun, killed time.Time, fatal bool, writers []*wri
 	var missing []closed
 	total := 0
 	for {
+		asked := time.Now()
 		list, err := p.log(int(time.Since(begun).Seconds()) + 2)
 		if err != nil {
 			return 0, err
@@ -220,7 +221,7 @@ func (p *place) judge(i int, begun, killed time.Time, fatal bool, writers []*wri
 				}
 			}
 		}
-		if len(missing) == 0 || time.Since(start) > patience {
+		if len(missing) == 0 || asked.Sub(start) > patience {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)
