@@ -17,6 +17,7 @@ type change struct {
 	after    []byte
 	old, new string // what the agent supplied
 	all      bool
+	unseen   bool // the agent supplied no line of it and has seen none
 }
 
 // note is said after an edit that the store could not be told of.
@@ -46,7 +47,7 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 		_, serr = s.back.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path, PID: os.Getpid()}, ch.after, nil)
 	}
 	end(false)
-	if c.reader != (wire.Reader{}) && serr == nil {
+	if c.reader != (wire.Reader{}) && serr == nil && !ch.unseen {
 		own := wire.OwnEdit{Reader: c.reader, Path: []byte(ch.rel), Old: ch.old, New: ch.new, All: ch.all}
 		if ch.f.exists {
 			own.Before = hash(ch.f.content)

@@ -40,6 +40,7 @@ var toolTable = []*tool{
 	searchTool, searchHistoryTool, undoTool, revertFileTool,
 	readFileTool, readFilesTool, editFileTool, workingSetTool,
 	grepTool, writeFileTool, lsTool, redoTool, cacheStatusTool, summarizeTool, deltaMetricsTool, cacheClearTool,
+	getContextTool, getGraphTool, updateNodeTool,
 	noteTool,
 }
 

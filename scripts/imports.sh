@@ -18,9 +18,10 @@ allowed() {
 	store/diff | store/tokens | store/spool | store/wire | store/results | store/results/redistest | store/manifest) echo "" ;;
 	store/wire/*) echo "store/wire" ;;
 	store/shown) echo "store store/diff store/tokens" ;;
-	store/notes | store/docsync) echo "store" ;;
+	store/notes) echo "store" ;;
+	store/docsync) echo "store store/manifest" ;;
 	store/shown/*) echo "store store/diff store/tokens store/shown" ;;
-	store/daemon | store/daemon/*) echo "store store/diff store/tokens store/shown store/spool store/wire store/results store/notes store/docsync search fusefs/ignore store/manifest store/daemon/..." ;;
+	store/daemon | store/daemon/*) echo "store store/diff store/tokens store/shown store/spool store/wire store/results store/notes store/docsync search search/imports fusefs/ignore store/manifest store/daemon/..." ;;
 	store) echo "store/diff store/tokens" ;;
 	search | search/*) echo "store search/..." ;;
 	mcp | mcp/*) echo "store/wire store/wire/carry store/manifest mcp/..." ;;

@@ -69,6 +69,7 @@ type Daemon struct {
 	index       *search.Index
 	tree        *treeState
 	results     keeper
+	bundles     bundles
 	notes       *notes.Book
 	linked      linkedTable
 	hitIDs      hitIDs
@@ -156,6 +157,7 @@ func open(ctx context.Context, o Options, state string) (d *Daemon, err error) {
 	d.baseline = newBaseline(d)
 	d.index = search.Open(indexDir(state), corpus{d}, search.Options{Logger: d.log, Embedder: o.Embedder})
 	d.openResults()
+	d.openBundles()
 	if err := d.openNotes(); err != nil {
 		return nil, err
 	}

@@ -22,5 +22,6 @@ func (d *Daemon) handlers() map[string]wire.Handler {
 		wire.MExport: d.export,
 		wire.MNotes:  d.notesRequest,
 		wire.MSearch: on(d.search), wire.MIndex: on(d.indexRequest), wire.MResults: d.resultsRequest, wire.MOutline: on(d.outline),
+		wire.MContext: d.contextRequest,
 	}
 }

@@ -245,6 +245,7 @@ func (g *ingester) ingestBatch(ctx context.Context, b batch) bool {
 		return false
 	}
 	g.remember(changes, from, versions)
+	g.d.pairWrites(versions)
 	g.unsynced += b.bytes
 	g.publish(b.after, b.seq)
 	g.maybeRelease(ctx, false)

@@ -159,6 +159,7 @@ func (d *Daemon) noteToolRead(session store.SessionID, tool string, p store.Path
 	if err := d.store.NoteReads(session, tool, d.now(), []store.Path{p}); err != nil {
 		d.log.Warn("reads", "err", err)
 	}
+	d.bundles.pairs.Read("s:"+string(session), d.now(), string(p))
 }
 
 // shownText records a client's own result as pending, without replacing it.

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -195,7 +196,7 @@ func (d *Daemon) resultsRequest(ctx context.Context, r *wire.Request) (any, []by
 	case "put":
 		return wire.ResultsAnswer{}, nil, d.results.cache.Put(ctx, call, results.Answer{Value: r.Body})
 	case "clear":
-		return wire.ResultsAnswer{}, nil, d.results.cache.Clear(ctx)
+		return wire.ResultsAnswer{}, nil, errors.Join(d.results.cache.Clear(ctx), d.bundles.cache.Clear(ctx))
 	}
 	return nil, nil, wire.Errorf(wire.ErrBadRequest, "get, put, clear", "unknown request %q", q.Do)
 }
@@ -204,6 +205,7 @@ func (d *Daemon) resultsRequest(ctx context.Context, r *wire.Request) (any, []by
 func (d *Daemon) resultsStatus(ctx context.Context) *wire.ResultsState {
 	st := &wire.ResultsState{Stats: json.RawMessage("{}")}
 	s := d.results.cache.Stats()
+	maps.Copy(s.Tools, d.bundles.cache.Stats().Tools)
 	if raw, err := json.Marshal(s); err == nil {
 		st.Stats = raw
 	}

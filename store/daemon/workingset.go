@@ -30,6 +30,9 @@ func (d *Daemon) noteReads(r *spool.Record) {
 		return
 	}
 	a := d.attribution.actor(procKey{r.PID, r.Start}, r.UID, r.Time, "")
+	if !d.attribution.knownClient(procKey{r.PID, r.Start}) {
+		d.pairRead(r, a)
+	}
 	if a.Session == "" || a.Comm == "" || scanners[a.Comm] || d.attribution.knownClient(procKey{r.PID, r.Start}) {
 		return
 	}

@@ -15,7 +15,7 @@ const DefaultTTL = 5 * time.Minute
 // DefaultTools says which tools' answers are kept: those of tools that only
 // look. A tool that is not named is off.
 func DefaultTools() map[string]bool {
-	return map[string]bool{"read": true, "ls": true, "search": true, "memo": true, "edit": false, "shell": false}
+	return map[string]bool{"read": true, "ls": true, "search": true, "memo": true, "context": true, "edit": false, "shell": false}
 }
 
 // Options of a Cache. The zero value is usable: memory only, nothing but the

@@ -66,6 +66,9 @@ func (c *chooser) changed() (decision, bool, error) {
 		return c.listing(h, sc, label)
 	}
 	rows := sc.Rows(diff.Context)
+	if c.q.Stub != nil && len(rows) > maxRows {
+		return decision{}, false, nil
+	}
 	if all := tokens.EstimateString(label) + tokens.EstimateString(joined(rows)); all >= c.meta.tokens {
 		return decision{}, false, nil
 	}

@@ -218,6 +218,10 @@ func (c *chooser) unchanged() (decision, bool, error) {
 	d := c.answer(Unchanged)
 	st := stub{path: c.q.Path, as: h.as, first: c.first, last: c.last, total: c.meta.total, elsewhere: elsewhere, listing: c.q.Listing}
 	d.Label, d.Tokens = st.labelled(full)
+	if c.q.Stub != nil {
+		d.Label = c.q.Stub(c.s.at(h.at))
+		d.Tokens = tokens.EstimateString(d.Label)
+	}
 	if d.Tokens >= full {
 		return decision{}, false, nil
 	}

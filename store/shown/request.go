@@ -39,6 +39,9 @@ type Request struct {
 	Seq   uint64 // the version, handed through
 	// Listing: Content is a directory listing, one item a line.
 	Listing bool
+	// Stub, if not nil, words "unchanged": base is when the text that the reader
+	// holds was delivered. A diff that would be cut is then sent as full text.
+	Stub    func(base time.Time) string
 	Rewrite *Rewrite
 }
 

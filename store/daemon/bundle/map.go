@@ -123,10 +123,10 @@ func GraphText(p *Plan) []byte {
 		nodes = append(nodes, joined(n.Ref, n.Kind, n.Edges, n.Summary))
 	}
 	w.list("nodes", nodes, p.More)
-	for _, e := range p.Edges {
+	for _, e := range p.Edges[:min(len(p.Edges), mostEdges)] {
 		edges = append(edges, e)
 	}
-	w.list("edges", edges, 0)
+	w.list("edges", edges, len(p.Edges)-len(edges))
 	for _, s := range p.Problems {
 		problems = append(problems, s)
 	}

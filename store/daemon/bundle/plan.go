@@ -26,13 +26,14 @@ type Query struct {
 // The defaults and the most that is given.
 const (
 	DefaultDepth, MostDepth   = 2, 5
-	DefaultNodes, MostNodes   = 20, 200
-	DefaultChunks, MostChunks = 10, 50
+	DefaultNodes, MostNodes   = 20, 100
+	DefaultChunks, MostChunks = 10, 25
 
 	mostFiles       = 60
 	mostSymbols     = 150
 	mostSymbolFiles = 60
 	mostVersions    = 8
+	mostEdges       = 300
 )
 
 // filled puts in the defaults and keeps to the bounds.

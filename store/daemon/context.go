@@ -1,0 +1,258 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/daemon/bundle"
+	"cachebro/store/results"
+	"cachebro/store/shown"
+	"cachebro/store/spool"
+	"cachebro/store/wire"
+
+	"cachebro/fusefs/ignore"
+)
+
+// bundles is the project's graph with the bundles that were made of it.
+type bundles struct {
+	graph *bundle.Graph
+	pairs *bundle.Pairs
+	kept  store.KV
+	cache *results.Cache // memory, then disk; never shared: versions are numbered per project
+	looks chan struct{}  // capacity 1: held by who looks at all files
+}
+
+// bundleTTL: what a bundle was made of says how long it holds, not time.
+const bundleTTL = 90 * 24 * time.Hour
+
+// openBundles never fails the daemon: pairs that cannot be read are lost hints.
+func (d *Daemon) openBundles() {
+	b := &d.bundles
+	b.kept, b.looks = d.store.KV("graph"), make(chan struct{}, 1)
+	rows := map[string][]byte{}
+	err := b.kept.Scan(bundle.PairPrefix, func(key string, val []byte) error {
+		rows[strings.TrimPrefix(key, bundle.PairPrefix)] = append([]byte{}, val...)
+		return nil
+	})
+	if err != nil {
+		d.log.Warn("what was read before what was written is lost", "err", err)
+	}
+	b.pairs = bundle.NewPairs(rows)
+	b.graph = d.newGraph(b.kept)
+	stores := []results.Store{results.NewMemory(0, 0)}
+	if d.results.kept != nil {
+		stores = append(stores, d.results.kept)
+	}
+	tools := d.o.Results.Tools
+	if tools == nil {
+		tools = results.DefaultTools()
+	}
+	if d.o.Results.Off {
+		tools = map[string]bool{}
+	}
+	b.cache = results.New(results.Options{Stores: stores, TTL: bundleTTL, Tools: tools, Log: d.log})
+}
+
+// newGraph knows nothing yet; rows nil: it will not use what was kept.
+func (d *Daemon) newGraph(rows bundle.KV) *bundle.Graph {
+	return bundle.New(bundle.Options{
+		Source: d.store, Rows: rows, Pairs: d.bundles.pairs, By: byWhom,
+		Secret: func(p store.Path) bool { return ignore.Secret(string(p)) },
+		Warn:   func(msg string, err error) { d.log.Warn(msg, "err", err) },
+	})
+}
+
+// contextRequest answers get_context and get_graph.
+func (d *Daemon) contextRequest(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.ContextRequest
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	if q.Depth < 0 || q.MaxNodes < 0 || q.MaxChunks < 0 {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "leave them out for the defaults", "depth, max_nodes and max_chunks cannot be negative")
+	}
+	sure, err := d.filesKnown(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	text, hit, err := d.bundle(ctx, q)
+	var none *bundle.ErrNoNode
+	if errors.As(err, &none) {
+		hint := "a node is a file, a directory, or a group of cachebro.yml"
+		if len(none.Near) > 0 {
+			hint = "did you mean " + strings.Join(none.Near, ", ") + "?"
+		}
+		return nil, nil, wire.Errorf(wire.ErrNotFound, hint, "%v", none)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	reader, known := d.readerFor(q.Reader, r.Hello.Client)
+	etag := bundle.Etag(text)
+	tool := q.Tool
+	if tool == "" {
+		tool = "get_context"
+	}
+	a, err := d.shown.Decide(ctx, shown.Request{
+		Reader: reader, Known: known, Path: shownAs(q), Hash: d.contents.keep(text), Content: func() ([]byte, error) { return text, nil },
+		Force: q.Force || q.Anew || !sure, Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: tool,
+		Stub: func(base time.Time) string { return unchangedBundle(etag, base) },
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if !q.Pending && known {
+		r.Written = func(err error) {
+			if err != nil { // it was counted as shown and never arrived
+				d.shown.Event(shown.Event{Reader: reader, Name: "lost"})
+			}
+		}
+	}
+	return wire.ContextAnswer{Etag: etag, Kept: hit, ReadAnswer: wire.ReadAnswer{
+		Kind: a.Kind, Label: a.Label, Hash: hashText(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
+		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, BaseTime: a.BaseTime, Mounted: d.mounts.mounted(),
+	}}, []byte(a.Text), nil
+}
+
+// shownAs is the name under which a bundle is remembered as shown: its whole
+// question, and no path of a file.
+func shownAs(q wire.ContextRequest) store.Path {
+	return store.Path(fmt.Sprintf("bundle\x00%s\x00%d %d %d %v", q.Ref, q.Depth, q.MaxNodes, q.MaxChunks, q.Graph))
+}
+
+// unchangedBundle is the answer to a reader that holds the bundle as it is.
+func unchangedBundle(etag string, since time.Time) string {
+	b, err := json.MarshalIndent(struct {
+		Cached bool   `json:"cached"`
+		Etag   string `json:"etag"`
+		Since  string `json:"unchanged_since"`
+		Hint   string `json:"hint"`
+	}{true, etag, since.UTC().Format(time.RFC3339), "Context unchanged since last request. Use previous bundle."}, "", "  ")
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// filesKnown brings the log up to the files as they are. sure: nothing can have
+// been missed, so that an earlier bundle may be said to be unchanged.
+func (d *Daemon) filesKnown(ctx context.Context) (sure bool, err error) {
+	mounted, attach, _ := d.mounts.state()
+	if mounted && !attach.Outside && !d.baseline.running() {
+		return d.ingest.waitHead(ctx, freshWait) && !d.ingest.dirty.below(""), nil
+	}
+	select {
+	case d.bundles.looks <- struct{}{}:
+		defer func() { <-d.bundles.looks }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	missing, err := d.lookAtAll(ctx)
+	return missing == "" && !(mounted && attach.Outside), err
+}
+
+// bundle answers from what was kept, as long as its plan is what it was.
+func (d *Daemon) bundle(ctx context.Context, q wire.ContextRequest) (text []byte, hit bool, err error) {
+	g := d.bundles.graph
+	if q.Anew {
+		g = d.newGraph(nil)
+	}
+	if err := g.Follow(ctx); err != nil {
+		return nil, false, storeError(err)
+	}
+	bq := bundle.Query{Ref: q.Ref, Depth: q.Depth, MaxNodes: q.MaxNodes, MaxChunks: q.MaxChunks}
+	make, tool := g.Plan, "bundle/1"
+	if q.Graph {
+		make, tool = g.PlanGraph, "graph/1"
+	}
+	plan, err := make(ctx, bq)
+	if err != nil {
+		return nil, false, err
+	}
+	render := func(ctx context.Context) ([]byte, error) {
+		if q.Graph {
+			return bundle.GraphText(plan), nil
+		}
+		return g.Text(ctx, plan)
+	}
+	if q.Anew {
+		text, err = render(ctx)
+		return text, false, err
+	}
+	now := plan.Hash()
+	return d.bundles.cache.Do(ctx, results.Call{
+		Tool: "context", Args: []any{tool, bq}, TTL: bundleTTL,
+		Holds: func(_ context.Context, uses []results.Used) bool {
+			return now != "" && len(uses) > 0 && uses[0].Path == plan.Ref && uses[0].Version == now
+		},
+		Compute: func(ctx context.Context) (results.Answer, error) {
+			text, err := render(ctx)
+			if err != nil {
+				return results.Answer{}, storeError(err)
+			}
+			return results.Answer{Value: text, Uses: []results.Used{{Path: plan.Ref, Version: now}}}, nil
+		},
+	})
+}
+
+// actorOfPairs names who reads and writes: a session with all its processes,
+// else the process.
+func actorOfPairs(a store.Actor) string {
+	switch {
+	case a.Session != "":
+		return "s:" + string(a.Session)
+	case a.PID != 0 && !scanners[a.Comm]:
+		return fmt.Sprintf("p:%d:%d", a.PID, a.Start)
+	}
+	return ""
+}
+
+// pairRead notes reads of a process; the client's own are told by its hooks.
+func (d *Daemon) pairRead(r *spool.Record, a store.Actor) {
+	who := actorOfPairs(a)
+	if who == "" || a.Comm == "" || scanners[a.Comm] {
+		return
+	}
+	for _, p := range r.Paths {
+		d.bundles.pairs.Read(who, r.Time, p)
+	}
+}
+
+// pairWrites notes what was written, and keeps the pairs that it makes.
+func (d *Daemon) pairWrites(vs []store.Version) {
+	for _, v := range vs {
+		if v.Class != 0 || v.Op == store.OpBaseline || v.Op == store.OpOutside || v.Op == store.OpSeen {
+			continue
+		}
+		switch v.Op {
+		case store.OpRename:
+			d.bundles.pairs.Renamed(string(v.From), string(v.Path))
+		case store.OpCreate, store.OpWrite, store.OpTruncate:
+		default:
+			continue
+		}
+		if who := actorOfPairs(v.Actor); who != "" && v.Plan == "" {
+			d.bundles.pairs.Wrote(who, v.Time, string(v.Path))
+		}
+	}
+	d.keepPairs()
+}
+
+// keepPairs stores what changed.
+func (d *Daemon) keepPairs() {
+	rows := map[string][]byte{}
+	for p, row := range d.bundles.pairs.Changed() {
+		rows[bundle.PairPrefix+p] = row
+	}
+	if len(rows) == 0 {
+		return
+	}
+	if err := d.bundles.kept.SetAll(rows); err != nil {
+		d.log.Warn("what was read before what was written is not kept", "err", err)
+	}
+}
