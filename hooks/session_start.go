@@ -32,6 +32,9 @@ func sessionStart(ctx context.Context, c *call) answer {
 		return a
 	}
 	a.out.context = RecoveryBlock(r, c.env.Now().Location())
+	if c.opt.recovery != "always" {
+		a.out.context = shorterRecovery(r, a.out.context)
+	}
 	c.spend(ctx, "recovery", a.out.context)
 	return a
 }
