@@ -1,0 +1,224 @@
+package docsync
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cachebro/store"
+)
+
+// State of a pair.
+type State string
+
+// The states.
+const (
+	OK      State = "ok"
+	Stale   State = "stale"   // the code is otherwise than when the document was true
+	Missing State = "missing" // a path that is said outright stands for no file, and never did
+)
+
+// Status is a pair and how it stands.
+type Status struct {
+	Doc       store.Path
+	Spec      string
+	How       How
+	State     State
+	Seq       uint64 // of the baseline
+	Time      int64  // of it, ns; 0: older than anybody knows
+	By        string // who said that the document was true; "": nobody
+	Changes   []Change
+	DocEdited bool // the document was written after the newest of the changes
+	DocGone   bool // the document is declared and is not there
+	Problem   string
+}
+
+// Change is a file of a stale pair.
+type Change struct {
+	Path     store.Path
+	What     string        // changed, added, deleted, moved
+	To       store.Path    // of moved
+	Was      store.Hash    // content in the baseline; zero: it was not there
+	First    store.Version // the version that made it differ; Seq 0: no longer in the log
+	Last     store.Version // the newest one
+	Versions int           // from First to Last
+}
+
+// Filter selects pairs; the zero value selects all.
+type Filter struct {
+	// Ref is a document, a file, a directory above either, or a named group of
+	// cachebro.yml.
+	Ref string
+	// Explicit leaves out what was only inferred.
+	Explicit bool
+}
+
+// Report is what Check found.
+type Report struct {
+	Seq      uint64 // as of this version of the log
+	Pairs    []Status
+	Problems []string // with cachebro.yml
+}
+
+// Check compares the selected pairs with the code as it is, after taking in what
+// the log has gained.
+func (s *Sync) Check(ctx context.Context, f Filter) (Report, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follow(ctx); err != nil {
+		return Report{}, err
+	}
+	r := Report{Seq: s.at}
+	if s.declared.Problem != "" {
+		r.Problems = append(r.Problems, s.declared.Problem)
+	}
+	for doc, refs := range s.active {
+		for _, ref := range refs {
+			if f.Explicit && ref.How == Inferred {
+				continue
+			}
+			st, err := s.status(key{doc, ref.Spec}, ref.How)
+			if err != nil {
+				return r, err
+			}
+			if s.selects(f.Ref, st) && (st.State != Missing || ref.How != Inferred) {
+				r.Pairs = append(r.Pairs, st)
+			}
+		}
+	}
+	slices.SortFunc(r.Pairs, func(a, b Status) int {
+		return cmp.Or(cmp.Compare(a.Doc, b.Doc), cmp.Compare(a.Spec, b.Spec))
+	})
+	return r, ctx.Err()
+}
+
+// selects reports whether ref means a pair.
+func (s *Sync) selects(ref string, st Status) bool {
+	if ref = strings.TrimSuffix(ref, "/"); ref == "" || ref == "." {
+		return true
+	}
+	means := func(ref string) bool {
+		ref = strings.TrimSuffix(ref, "/")
+		spec := strings.TrimSuffix(st.Spec, "/")
+		switch {
+		case covers(ref, st.Doc), ref == spec, covers(ref, store.Path(spec)), covers(st.Spec, store.Path(ref)):
+			return true
+		}
+		return slices.ContainsFunc(st.Changes, func(c Change) bool { return covers(ref, c.Path) })
+	}
+	return means(ref) || slices.ContainsFunc(s.declared.Nodes[ref], means)
+}
+
+func (s *Sync) status(k key, how How) (Status, error) {
+	st := Status{Doc: k.doc, Spec: k.spec, How: how, State: OK}
+	doc, ok, err := s.store.AtSeq(k.doc, s.at)
+	if err != nil {
+		return st, err
+	}
+	st.DocGone = !ok || !there(doc)
+	b := s.bases[k]
+	now, err := s.members(k, how == Inferred, s.at)
+	switch {
+	case errors.Is(err, ErrTooMany):
+		st.State, st.Problem = Missing, fmt.Sprintf("%s %v", k.spec, err)
+		return st, nil
+	case err != nil:
+		return st, err
+	case b == nil:
+		st.State, st.Problem = Missing, k.spec+" is not there"
+		return st, nil
+	}
+	st.Seq, st.Time, st.By = b.Seq, b.Time, b.By
+	newest := uint64(0)
+	for _, p := range differing(b.Members, now) {
+		c, err := s.change(p, b, now)
+		if err != nil {
+			return st, err
+		}
+		newest = max(newest, c.Last.Seq)
+		st.Changes = append(st.Changes, c)
+	}
+	if len(st.Changes) > 0 {
+		st.State = Stale
+		st.DocEdited = doc.Seq > newest
+	}
+	if st.DocGone {
+		st.Problem = string(k.doc) + " is not there"
+	}
+	return st, nil
+}
+
+// change tells how a path came to differ from a baseline.
+func (s *Sync) change(p store.Path, b *baseline, now map[store.Path]store.Hash) (Change, error) {
+	was, had := b.Members[p]
+	c := Change{Path: p, What: "changed", Was: was}
+	vs, err := s.store.History(p, false)
+	if err != nil {
+		return c, err
+	}
+	for _, v := range vs {
+		if v.Seq <= b.Seq || v.Seq > s.at {
+			continue
+		}
+		same := there(v) == had && (!had || ident(v) == was)
+		if c.First.Seq == 0 && !same {
+			c.First = v
+		}
+		if c.Last = v; c.First.Seq != 0 {
+			c.Versions++
+		}
+	}
+	if c.Last.Seq == 0 && len(vs) > 0 {
+		c.Last = vs[len(vs)-1]
+	}
+	switch _, has := now[p]; {
+	case !had:
+		c.What = "added"
+	case !has && c.Last.Op == store.OpMoved:
+		c.What, c.To = "moved", c.Last.To
+	case !has:
+		c.What = "deleted"
+	}
+	return c, nil
+}
+
+// Mark says that the documents of the selected pairs are true of the code as of
+// a position in the log (0: now), in the name of by, and returns how the pairs
+// stood before. edited: only those whose document was written after the code.
+func (s *Sync) Mark(ctx context.Context, f Filter, at uint64, edited bool, by string, now int64) ([]Status, error) {
+	r, err := s.Check(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at == 0 || at > r.Seq {
+		at = r.Seq
+	}
+	var out []Status
+	for _, st := range r.Pairs {
+		if edited && !(st.State == Stale && st.DocEdited) {
+			continue
+		}
+		k := key{st.Doc, st.Spec}
+		b := s.bases[k]
+		if st.Problem != "" && b == nil || b != nil && b.Seq > at {
+			continue
+		}
+		m, err := s.members(k, st.How == Inferred, at)
+		if err != nil {
+			return nil, s.undone(err)
+		}
+		if len(m) > 0 || b != nil {
+			s.put(k, &baseline{Seq: at, Time: now, By: by, Members: m})
+			out = append(out, st)
+		}
+	}
+	if err := s.save(); err != nil {
+		return nil, s.undone(err)
+	}
+	return out, nil
+}

@@ -1,0 +1,56 @@
+package docsync
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func isCode(p string) bool {
+	return strings.HasSuffix(p, ".go") || strings.HasSuffix(p, ".py") || strings.HasSuffix(p, ".yml")
+}
+
+func TestNamed(t *testing.T) {
+	for _, tc := range []struct{ doc, text, want string }{
+		{"docs/a.md", "See `src/a.go`, [b](../src/b.go#L3) and src/c.go:12.\n", "inferred src/a.go, inferred docs/src/a.go, inferred src/b.go, inferred src/c.go, inferred docs/src/c.go"},
+		{"README.md", "Run a.py (not a.txt, https://x.org/y.go, /etc/x.yml, ~/z.py).\n```sh\nrun src/never.go\n```\n", "inferred a.py"},
+		{"a.md", "<!-- cachebro: documents src/a.go, \"src/b c.go\" ./lib/ -->\nsee x.go\n", "comment src/a.go, comment src/b c.go, comment lib/"},
+		{"d/a.md", "<!--\ncachebro: documents\n  src/**/*.go\n  ../x.go\n-->\n", "comment src/**/*.go, comment x.go"},
+		{"a.md", "<!-- cachebro: documents nothing -->\nx.go y.go\n", ""},
+		{"a.md", "~~~\n<!-- cachebro: documents x.go -->\n~~~\n", ""},
+		{"a.md", "````\n```\n<!-- cachebro: documents x.go -->\n````\ny.go\n", "inferred y.go"},
+		{"a.rst", "Title\n=====\n\n.. cachebro: documents src/a.go\n", "comment src/a.go"},
+		{"a.adoc", "// cachebro: documents src/a.go src/b.go\n", "comment src/a.go, comment src/b.go"},
+		{"a.md", "<!-- cachebro: documents /etc/passwd ../../up a.md b.go -->", "comment b.go"},
+		{"a.md", "The words cachebro: documents x in prose mean nothing.", ""},
+	} {
+		var got []string
+		for _, r := range named("a.md", nil, isCode) {
+			t.Errorf("nothing names %v", r)
+		}
+		for _, r := range named(storePath(tc.doc), []byte(tc.text), isCode) {
+			got = append(got, fmt.Sprint(r.How, " ", r.Spec))
+		}
+		if g := strings.Join(got, ", "); g != tc.want {
+			t.Errorf("%s %q:\n got %s\nwant %s", tc.doc, tc.text, g, tc.want)
+		}
+	}
+}
+
+func TestCovers(t *testing.T) {
+	for _, tc := range []struct {
+		spec, path string
+		want       bool
+	}{
+		{"src/", "src/a.go", true}, {"src", "src/x/a.go", true}, {"src", "srcs/a.go", false}, {"./", "any", true},
+		{"a.go", "a.go", true}, {"a.go", "b/a.go", false}, {"src/**/*.go", "src/a.go", true}, {"src/**/*.go", "src/x/y.go", true},
+		{"src/*.go", "src/x/y.go", false}, {"*.go", "a.go", true}, {"[", "a", false},
+	} {
+		if got := covers(tc.spec, storePath(tc.path)); got != tc.want {
+			t.Errorf("%s covers %s: %v", tc.spec, tc.path, got)
+		}
+		if r := string(root(tc.spec)); tc.want && r != "" && !strings.HasPrefix(tc.path, r) {
+			t.Errorf("the root of %s is %s", tc.spec, r)
+		}
+	}
+}

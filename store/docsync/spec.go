@@ -1,0 +1,124 @@
+package docsync
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"cachebro/store"
+)
+
+// The bounds of what one spec may stand for, and of its own and a document's
+// length: what is kept of a pair is one setting of the store.
+const (
+	maxMembers = 5000
+	maxBytes   = 400 << 10 // of all paths and hashes
+	maxPath    = 1500
+)
+
+// ErrTooMany: a spec stands for more files than a baseline holds.
+var ErrTooMany = errors.New("stands for too many files")
+
+func pattern(spec string) bool { return strings.ContainsAny(spec, "*?[") }
+
+// covers reports whether a spec stands for a path: the path itself, one below
+// it, or one that matches.
+func covers(spec string, p store.Path) bool {
+	s := strings.TrimSuffix(spec, "/")
+	if s == "." || string(p) == s || strings.HasPrefix(string(p), s+"/") {
+		return true
+	}
+	if !pattern(spec) {
+		return false
+	}
+	ok, err := doublestar.Match(s, string(p))
+	return ok && err == nil
+}
+
+// root is the deepest directory or file that holds all that a spec stands for.
+func root(spec string) store.Path {
+	s := strings.TrimSuffix(spec, "/")
+	if i := strings.IndexAny(s, "*?["); i >= 0 {
+		s = s[:max(0, strings.LastIndexByte(s[:i], '/'))]
+	}
+	if s == "." {
+		s = ""
+	}
+	return store.Path(s)
+}
+
+// there reports whether a version is a file that can be documented.
+func there(v store.Version) bool {
+	return !v.Deleted() && v.Class == 0 && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR
+}
+
+// ident tells contents apart, those too that the store does not hold.
+func ident(v store.Version) store.Hash {
+	switch {
+	case v.Blob != (store.Hash{}):
+		return v.Blob
+	case v.Target != "":
+		return sha256.Sum256([]byte("-> " + v.Target))
+	case v.Stat.Size == 0:
+		return sha256.Sum256(nil)
+	}
+	return sha256.Sum256(fmt.Appendf(nil, "%d bytes of %d", v.Stat.Size, v.Stat.Mtime))
+}
+
+// members is what a spec stands for as of a position in the log, doc left out;
+// with file, only the file of that name.
+func (s *Sync) members(k key, file bool, at uint64) (map[store.Path]store.Hash, error) {
+	out := map[store.Path]store.Hash{}
+	asked := map[store.Path]bool{}
+	size := 0
+	take := func(p store.Path, v store.Version, ok bool, err error) error {
+		if err == nil && ok && there(v) {
+			size += len(p) + 40
+			if out[p] = ident(v); len(out) > maxMembers || size > maxBytes {
+				return ErrTooMany
+			}
+		}
+		return err
+	}
+	if !pattern(k.spec) && !strings.HasSuffix(k.spec, "/") {
+		p := store.Path(k.spec)
+		v, ok, err := s.store.AtSeq(p, at)
+		if err != nil || file || ok && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR {
+			return out, take(p, v, ok, err)
+		}
+	}
+	add := func(p store.Path) error {
+		if p == k.doc || asked[p] || !covers(k.spec, p) {
+			return nil
+		}
+		asked[p] = true
+		v, ok, err := s.store.AtSeq(p, at)
+		return take(p, v, ok, err)
+	}
+	newest := s.store.Seq()
+	err := s.store.Live(root(k.spec), func(v store.Version) error {
+		if at >= newest && v.Path != k.doc && covers(k.spec, v.Path) {
+			return take(v.Path, v, true, nil)
+		}
+		return add(v.Path)
+	})
+	// What was there then and is gone now.
+	for after := at; err == nil && after < newest; {
+		var vs []store.Version
+		vs, err = s.store.Since(after, 512)
+		if len(vs) == 0 {
+			break
+		}
+		for _, v := range vs {
+			if err == nil {
+				err = add(v.Path)
+			}
+		}
+		after = vs[len(vs)-1].Seq
+	}
+	return out, err
+}

@@ -1,0 +1,230 @@
+package docsync
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"cachebro/store"
+)
+
+// Options of Open.
+type Options struct {
+	IsDoc  func(path string) bool // is it a document, by its name
+	IsCode func(path string) bool // is it something that a document may describe, by its name
+}
+
+// key names a pair.
+type key struct {
+	doc  store.Path
+	spec string
+}
+
+// baseline is what the code of a pair was when the document was true.
+type baseline struct {
+	Seq     uint64                    `cbor:"1,keyasint"`           // as of this version
+	Time    int64                     `cbor:"2,keyasint"`           // ns; when that was found or said
+	By      string                    `cbor:"3,keyasint,omitempty"` // who said so; "": it was found so
+	Members map[store.Path]store.Hash `cbor:"4,keyasint,omitempty"`
+	Fresh   *fresh                    `cbor:"5,keyasint,omitempty"`
+	// Ended is when the pair went (a document is deleted and written anew by
+	// some editors and by git), 0 while it is there.
+	Ended int64 `cbor:"6,keyasint,omitempty"`
+}
+
+// fresh is who made the code of a pair that is new, and when: what it writes
+// within freshFor still belongs to the making.
+type fresh struct {
+	PID    uint32 `cbor:"1,keyasint,omitempty"`
+	Prompt string `cbor:"2,keyasint,omitempty"`
+	Time   int64  `cbor:"3,keyasint"`
+}
+
+// Sync is the pairs of one project. Its methods may be called concurrently.
+type Sync struct {
+	store *store.Store
+	kv    store.KV
+	opt   Options
+	dec   cbor.DecMode
+	pins  atomic.Pointer[map[store.Hash]struct{}]
+
+	mu       sync.Mutex // guards what follows
+	at       uint64
+	clock    int64 // time of the version at at, 0 unknown
+	begun    bool
+	declared declared
+	docs     map[store.Path][]Ref // of the live documents that name something
+	bases    map[key]*baseline
+	exact    map[string]map[key]bool // pairs by what they stand for, patterns apart
+	globs    map[key]bool
+	active   map[store.Path][]Ref // what is in exact and globs of a document
+	changed  map[string]any       // settings to be written; nil deletes
+	byGit    map[key]bool         // pairs of which git has written something in this batch
+}
+
+// Open reads what is known. Follow brings it up to date.
+func Open(s *store.Store, o Options) (*Sync, error) {
+	// Paths are raw bytes in text strings: file names need not be UTF-8.
+	dec, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
+	if err != nil {
+		return nil, err
+	}
+	y := &Sync{store: s, kv: s.KV("docsync"), opt: o, dec: dec}
+	if err := y.load(); err != nil || y.begun || s.Seq() > 0 {
+		return y, err
+	}
+	y.begun = true // a new project: nothing was before
+	return y, y.save()
+}
+
+func (s *Sync) load() error {
+	s.docs, s.bases, s.changed, s.byGit = map[store.Path][]Ref{}, map[key]*baseline{}, map[string]any{}, map[key]bool{}
+	s.at, s.declared = 0, declared{}
+	s.exact, s.globs, s.active = map[string]map[key]bool{}, map[key]bool{}, map[store.Path][]Ref{}
+	var bad []string
+	err := s.kv.Scan("", func(name string, val []byte) error {
+		kind, rest, _ := strings.Cut(name, "\x00")
+		var err error
+		switch kind {
+		case "at":
+			s.begun = true
+			err = s.dec.Unmarshal(val, &s.at)
+		case "manifest":
+			err = s.dec.Unmarshal(val, &s.declared)
+		case "doc":
+			var refs []Ref
+			err = s.dec.Unmarshal(val, &refs)
+			s.docs[store.Path(rest)] = refs
+		case "base":
+			var b baseline
+			err = s.dec.Unmarshal(val, &b)
+			doc, spec, _ := strings.Cut(rest, "\x00")
+			s.bases[key{store.Path(doc), spec}] = &b
+		}
+		if err != nil {
+			bad = append(bad, fmt.Sprintf("%q", name))
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read the pairs of documents and code: %w", err)
+	}
+	if newest := s.store.Seq(); s.at > newest {
+		s.at = newest // the store lost its end in a power cut
+	}
+	for doc := range s.documents() {
+		s.activate(doc)
+	}
+	s.pin()
+	if len(bad) > 0 {
+		return fmt.Errorf("%w: %s", ErrUnreadable, strings.Join(bad, ", "))
+	}
+	return nil
+}
+
+// ErrUnreadable: some of what was known cannot be read; the rest is usable.
+var ErrUnreadable = errors.New("pairs of documents and code that cannot be read")
+
+// documents are all that have something to say.
+func (s *Sync) documents() map[store.Path]bool {
+	all := map[store.Path]bool{}
+	for doc := range s.docs {
+		all[doc] = true
+	}
+	for doc := range s.declared.Docs {
+		all[doc] = true
+	}
+	for doc := range s.active {
+		all[doc] = true
+	}
+	return all
+}
+
+// refs is what a document is about: what is said outright, or else what the
+// paths in it suggest.
+func (s *Sync) refs(doc store.Path) []Ref {
+	refs, has := s.docs[doc]
+	var said []Ref
+	for _, spec := range s.declared.Docs[doc] {
+		said = append(said, Ref{spec, Declared})
+	}
+	if !has {
+		return said // the document is not there
+	}
+	for _, r := range refs {
+		if r.How == Comment {
+			said = append(said, r)
+		}
+	}
+	if len(said) > 0 {
+		return said
+	}
+	return refs
+}
+
+// activate puts a document's pairs where touched finds them.
+func (s *Sync) activate(doc store.Path) {
+	for _, r := range s.active[doc] {
+		k := key{doc, r.Spec}
+		delete(s.globs, k)
+		at := strings.TrimSuffix(r.Spec, "/")
+		if delete(s.exact[at], k); len(s.exact[at]) == 0 {
+			delete(s.exact, at)
+		}
+	}
+	refs := s.refs(doc)
+	if len(refs) == 0 {
+		delete(s.active, doc)
+		return
+	}
+	s.active[doc] = refs
+	for _, r := range refs {
+		k := key{doc, r.Spec}
+		if pattern(r.Spec) || r.Spec == "./" {
+			s.globs[k] = true
+			continue
+		}
+		at := strings.TrimSuffix(r.Spec, "/")
+		if s.exact[at] == nil {
+			s.exact[at] = map[key]bool{}
+		}
+		s.exact[at][k] = true
+	}
+}
+
+// watching are the pairs that a path is code of.
+func (s *Sync) watching(p store.Path) (out []key) {
+	take := func(set map[key]bool) {
+		for k := range set {
+			if k.doc != p && covers(k.spec, p) {
+				out = append(out, k)
+			}
+		}
+	}
+	take(s.globs)
+	for at := string(p); at != ""; at = at[:max(0, strings.LastIndexByte(at, '/'))] {
+		take(s.exact[at])
+	}
+	return out
+}
+
+// Pinned reports whether a content is the code of a baseline: a diff starts from
+// it, so it is kept as long as a reader's is.
+func (s *Sync) Pinned(h store.Hash) bool {
+	_, ok := (*s.pins.Load())[h]
+	return ok
+}
+
+func (s *Sync) pin() {
+	set := map[store.Hash]struct{}{}
+	for _, b := range s.bases {
+		for _, h := range b.Members {
+			set[h] = struct{}{}
+		}
+	}
+	s.pins.Store(&set)
+}
