@@ -32,7 +32,7 @@ func (section) add(before []byte) ([]byte, error) {
 		nl = "\r\n"
 	}
 	text := bytes.ReplaceAll([]byte(sectionBegin+"\n"+sectionText+sectionEnd+"\n"), []byte("\n"), []byte(nl))
-	from, to, err := findSection(before)
+	from, to, err := findSection(before, sectionBegin, sectionEnd)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (section) add(before []byte) ([]byte, error) {
 // remove leaves everything else as it is, but for the empty line that add put
 // before the section.
 func (section) remove(now, _ []byte) ([]byte, error) {
-	from, to, err := findSection(now)
+	from, to, err := findSection(now, sectionBegin, sectionEnd)
 	if err != nil || to == 0 {
 		return now, err
 	}
@@ -66,18 +66,18 @@ func (section) remove(now, _ []byte) ([]byte, error) {
 	return bytes.Join([][]byte{head, now[to:]}, nil), nil
 }
 
-// findSection returns where the section is, its last line end included; to is 0
-// where there is none.
-func findSection(b []byte) (from, to int, err error) {
-	from = bytes.Index(b, []byte(sectionBegin))
-	end := bytes.Index(b, []byte(sectionEnd))
+// findSection returns where the section between two comments is, its last line
+// end included; to is 0 where there is none.
+func findSection(b []byte, first, last string) (from, to int, err error) {
+	from = bytes.Index(b, []byte(first))
+	end := bytes.Index(b, []byte(last))
 	switch {
 	case from < 0 && end < 0:
 		return 0, 0, nil
-	case from < 0 || end < from || bytes.Count(b, []byte(sectionBegin)) > 1 || bytes.Count(b, []byte(sectionEnd)) > 1:
+	case from < 0 || end < from || bytes.Count(b, []byte(first)) > 1 || bytes.Count(b, []byte(last)) > 1:
 		return 0, 0, errors.New("the comments around cachebro's section do not belong together")
 	}
-	to = end + len(sectionEnd)
+	to = end + len(last)
 	for _, nl := range []string{"\r\n", "\n"} {
 		if bytes.HasPrefix(b[to:], []byte(nl)) {
 			to += len(nl)

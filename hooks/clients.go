@@ -17,6 +17,7 @@ type Setup struct {
 	Backups      string // directory for what a file was before; made when needed
 	Project      string // write the project's own files, below this directory; "": the user's
 	AgentsMD     string // also a section in this AGENTS.md; "": none
+	Git          GitSetup
 	Exe          string // what the clients start: an absolute path, or a name in PATH
 	HookOptions  []string
 	ServeArgs    []string // after "serve"; nil: what suits the client

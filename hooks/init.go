@@ -154,6 +154,9 @@ func plan(s Setup, names []string, decide func(Setup, file, *Change)) ([]Change,
 	if s.AgentsMD != "" {
 		specs = append(specs, clientSpec{name: "agents-md", title: "AGENTS.md", files: agentsFiles})
 	}
+	if s.Git.Config != "" {
+		specs = append(specs, clientSpec{name: "git", title: "git", files: gitFiles})
+	}
 	var out []Change
 	for _, spec := range specs {
 		for _, f := range spec.files(s) {

@@ -35,6 +35,7 @@ func (e *env) doctorProject(ctx context.Context, t target, canary bool) []findin
 		} else {
 			mountOK = true
 			out = append(out, good("mount", "%s answers", quote(t.point)))
+			out = append(out, e.doctorGit(ctx, t)...)
 		}
 	}
 	c, err := e.connect(ctx, t.root)

@@ -26,11 +26,17 @@ cachebro uninit takes it back to the byte.
 With --project the files of the project in DIR are written instead of yours, and
 a session that begins there mounts it.
 
+With --git-fsmonitor git asks the mount of DIR what changed instead of looking at
+every file, by an includeIf in your own git configuration. git config
+core.untrackedCache true spares it the search for new files too, but what changes
+underneath in the second of its last look it can then miss, with or without us.
+
 Examples:
   cachebro init
   cachebro init --dry-run
   cachebro init --client claude --stop-line=always
-  cachebro init --project --agents-md --yes`,
+  cachebro init --project --agents-md --yes
+  cachebro init --git-fsmonitor ~/src/app`,
 		run: runInit,
 	}
 }
@@ -54,6 +60,7 @@ type initFlags struct {
 	clients                                                  []string
 	project, yes, dryRun                                     bool
 	noRewrite, alwaysLoad, agentsMD, promptIndex, withStatus bool
+	gitMonitor                                               bool
 	recovery, stopLine, guard                                string
 }
 
@@ -66,6 +73,7 @@ func (f *initFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.promptIndex, "prompt-index", false, "give each prompt a short list of files that may matter")
 	fs.BoolVar(&f.alwaysLoad, "always-load", false, "load the tools at once instead of behind the client's tool search")
 	fs.BoolVar(&f.withStatus, "status-line", false, "also set Claude Code's status line, where none is set")
+	fs.BoolVar(&f.gitMonitor, "git-fsmonitor", false, "also let git ask the mount of DIR which files changed, by your own git configuration")
 	fs.BoolVar(&f.agentsMD, "agents-md", false, "also add a section to AGENTS.md in the project")
 }
 
@@ -207,9 +215,9 @@ func backCommand(f initFlags) string {
 
 // initRoot is the project that --project and --agents-md are about.
 func (e *env) initRoot(f initFlags, args []string) (string, error) {
-	if !f.project && !f.agentsMD {
+	if !f.project && !f.agentsMD && !f.gitMonitor {
 		if len(args) > 0 {
-			return "", e.usagef("%s: %s: a directory needs --project or --agents-md", e.cmd.name, quote(args[0]))
+			return "", e.usagef("%s: %s: a directory needs --project, --agents-md or --git-fsmonitor", e.cmd.name, quote(args[0]))
 		}
 		return "", nil
 	}
@@ -234,6 +242,11 @@ func (e *env) planInit(f initFlags, root string) ([]hooks.Change, hooks.Setup, e
 	}
 	if f.agentsMD {
 		s.AgentsMD = filepath.Join(root, "AGENTS.md")
+	}
+	if f.gitMonitor {
+		if s.Git, err = e.gitSetup(s, root); err != nil {
+			return nil, s, err
+		}
 	}
 	changes, err := hooks.PlanInit(s, f.clients)
 	if err == nil && len(changes) == 0 {
@@ -263,6 +276,9 @@ func runUninit(_ context.Context, e *env) error {
 	}
 	if f.clients == nil {
 		s.AgentsMD = e.agentsMD(args)
+		if !f.project {
+			s.Git = e.gitSetupBack(s)
+		}
 	}
 	changes, err := hooks.PlanUninit(s, f.clients)
 	if err != nil {

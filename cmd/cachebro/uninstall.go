@@ -114,6 +114,8 @@ func (e *env) planUninstall() ([]uninstallPlan, error) {
 				continue
 			}
 			s.AgentsMD = filepath.Join(root, "AGENTS.md")
+		} else {
+			s.Git = e.gitSetupBack(s)
 		}
 		changes, err := hooks.PlanUninit(s, nil)
 		if err != nil {

@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// monitored is a mounted repository whose git asks cachebro what changed.
+type monitored struct {
+	*project
+	r       *rand.Rand
+	workers []*worker
+	short   int // questions of git's that were answered with paths
+}
+
+func (m *monitored) git(dir string, args ...string) (string, error) {
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Env = dir, m.env
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("git %q: %w: %s", args, err, errs.String())
+	}
+	return string(out), err
+}
+
+// check holds git's status with what we told it against git's own look at
+// everything, which leaves the index as it is.
+func (m *monitored) check(what, dir string) {
+	m.t.Helper()
+	trace := filepath.Join(m.base, "trace")
+	for _, mode := range []string{"-uall", "-unormal"} {
+		args := []string{"status", "--porcelain", "-z", mode}
+		m.env = append(m.env, "GIT_TRACE_FSMONITOR="+trace)
+		asks := args
+		if dir != m.dir { // a work tree of its own, which init was not told of
+			asks = append([]string{"-c", "core.fsmonitor=" + binary + " fsmonitor", "-c", "core.fsmonitorHookVersion=2"}, args...)
+		}
+		got, err := m.git(dir, asks...)
+		m.env = m.env[:len(m.env)-1]
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		m.env = append(m.env, "GIT_OPTIONAL_LOCKS=0")
+		want, err := m.git(dir, append([]string{"-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false"}, args...)...)
+		m.env = m.env[:len(m.env)-1]
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		text, _ := os.ReadFile(trace)
+		os.Remove(trace)
+		if bytes.Contains(text, []byte("fsmonitor_refresh_callback")) {
+			m.short++ // git names each path that it was told of
+		}
+		if got != want {
+			if len(text) > 20000 {
+				text = text[:20000]
+			}
+			m.t.Fatalf("%s: git status %s in %s with what cachebro says:\n%q\nwithout:\n%q\n%s", what, mode, dir, got, want, text)
+		}
+	}
+}
+
+// blow has all workers make changes, one after the other or at the same time.
+func (m *monitored) blow(n int, wait func()) {
+	var wg sync.WaitGroup
+	for _, w := range m.workers {
+		seed := m.r.Int63()
+		if m.r.Intn(3) == 0 {
+			continue
+		}
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if said := w.do("storm", m.dir, strconv.FormatInt(seed, 10), strconv.Itoa(n)); said != "ok" {
+				m.t.Errorf("worker: %s", said)
+			}
+		}()
+	}
+	if wait != nil {
+		wait()
+	}
+	wg.Wait()
+}
+
+// ready waits until paths are told, not everything.
+func (m *monitored) ready() {
+	m.t.Helper()
+	eventually(m.t, 60*time.Second, "cachebro tells what changed", func() bool {
+		ask := func(token string) string {
+			cmd := m.command("fsmonitor", "2", token)
+			cmd.Dir = m.dir
+			out, _ := cmd.Output()
+			return string(out)
+		}
+		token, _, _ := strings.Cut(ask(""), "\x00")
+		return token != "" && !strings.HasSuffix(ask(token), "\x00/\x00")
+	})
+}
+
+// commands are what people do with git between two looks; each may fail.
+var commands = [][]string{
+	{"add", "-A"}, {"commit", "-qam", "more"}, {"checkout", "-q", "-f", "side"}, {"checkout", "-q", "-f", "main"}, {"stash", "-q"},
+	{"stash", "pop", "-q"}, {"merge", "-q", "side"}, {"merge", "--abort"}, {"reset", "-q", "--hard"}, {"clean", "-qfd"},
+	{"checkout", "-q", "--", "."}, {"rm", "-q", "-r", "--cached", "a"}, {"reset", "-q"}, {"mv", "a/f0", "c/moved"}, {"commit", "-q", "-m", "x"},
+	{"-c", "core.fsmonitor=false", "status"}, {"update-index", "-q", "--refresh"}, {"add", "-A", "-N"}, {"restore", "."},
+}
+
+// TestFsmonitor: whatever several processes do on the mount, to it and
+// underneath, git sees the same by asking us as by looking at every file.
+// CACHEBRO_SEED and CACHEBRO_ROUNDS are for longer runs.
+func TestFsmonitor(t *testing.T) {
+	number := func(name string, usual int) int {
+		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+			return n
+		}
+		return usual
+	}
+	seed, rounds := number("CACHEBRO_SEED", 1), number("CACHEBRO_ROUNDS", 12)
+	t.Logf("seed %d, %d rounds", seed, rounds)
+	m := &monitored{project: newProject(t, map[string]string{".gitignore": "*.o\nbuild/\n"}), r: rand.New(rand.NewSource(int64(seed)))}
+	const config = "[user]\nname = n\nemail = e@x\n[init]\ndefaultBranch = main\n[gc]\nauto = 0\n[maintenance]\nauto = false"
+	file := filepath.Join(m.base, "home/.gitconfig")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 12 {
+		m.write(fmt.Sprintf("%s/f%d", []string{"a", "b", "c", "a/a"}[i%4], i%5), fmt.Sprintln(i))
+	}
+	m.sh("git init -q && git add -A && git commit -qm first && git branch side")
+	m.cb("init", "--git-fsmonitor", "--yes", m.dir)
+	m.mount()
+	for range 3 {
+		m.workers = append(m.workers, startWorker(t))
+	}
+	m.ready()
+	for round := range rounds {
+		what := fmt.Sprintf("seed %d, round %d", seed, round)
+		// git looks while things change: what it then believes must not outlive
+		// the next question.
+		m.blow(10, func() { _, _ = m.git(m.dir, "status", "--porcelain") })
+		m.check(what, m.dir)
+		m.blow(4, nil)
+		m.check(what+", quiet", m.dir)
+		for range m.r.Intn(3) {
+			_, _ = m.git(m.dir, commands[m.r.Intn(len(commands))]...)
+		}
+		m.check(what+", git", m.dir)
+		switch round % 12 {
+		case 3: // nothing of this is the daemon's
+			_ = syscall.Kill(m.process("daemon"), syscall.SIGKILL)
+		case 5: // the journal dies with mountd
+			pid := m.process("mountd")
+			m.blow(10, func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+			m.check(what+", another mountd", m.dir)
+			m.ready()
+		case 8:
+			m.underneath()
+			m.check(what+", changed while unmounted", m.dir)
+			m.ready()
+		case 10:
+			_, _ = m.git(m.dir, "worktree", "add", "-q", "-f", "wt", "-b", fmt.Sprint("w", round))
+			m.check(what+", work tree", m.path("wt"))
+			m.write("wt/new", what)
+			m.check(what+", work tree again", m.path("wt"))
+			m.check(what+", around a work tree", m.dir)
+			_, _ = m.git(m.dir, "worktree", "remove", "--force", "wt")
+		}
+	}
+	m.cb("uninit", "--yes")
+	if now, _ := os.ReadFile(file); string(now) != config {
+		t.Errorf("git's configuration after uninit: %q", now)
+	}
+	t.Logf("%d questions answered with paths", m.short)
+	if m.short < rounds {
+		t.Errorf("only %d of git's questions were answered with paths", m.short)
+	}
+}
+
+// underneath unmounts, changes the source, and mounts again. What the workers
+// have open would be served by nobody.
+func (m *monitored) underneath() {
+	for i, w := range m.workers {
+		w.stop()
+		m.workers[i] = nil
+	}
+	m.cb("umount", m.dir)
+	s := storm{r: rand.New(rand.NewSource(m.r.Int63())), root: m.dir, held: map[string]*os.File{}}
+	s.run(40)
+	for _, f := range s.held {
+		f.Close()
+	}
+	_, _ = m.git(m.dir, "status") // asks, and is told nothing
+	s.r = rand.New(rand.NewSource(m.r.Int63()))
+	s.held = map[string]*os.File{}
+	s.run(10)
+	for _, f := range s.held {
+		f.Close()
+	}
+	m.mount()
+	for i := range m.workers {
+		m.workers[i] = startWorker(m.t)
+	}
+}

@@ -1,0 +1,117 @@
+package hooks
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// GitSetup lets git ask the mount which files changed, by the user's own
+// configuration and never by the project's: a few lines in Config include
+// another file, for the repositories in Dirs only.
+type GitSetup struct {
+	Config  string   // git's global configuration file; "": leave git alone
+	Include string   // the file of ours that it includes
+	Dirs    []string // git directories, absolute
+}
+
+const (
+	gitBegin = "# cachebro: begin (taken back by: cachebro uninit)"
+	gitEnd   = "# cachebro: end"
+)
+
+func gitFiles(s Setup) []file {
+	return []file{{s.Git.Include, gitMonitor{s.Exe}}, {s.Git.Config, gitIncludes{s.Git.Include, s.Git.Dirs}}}
+}
+
+// gitMonitor is the included file. The command runs by a shell, which it
+// replaces; git looks at everything itself where it fails, and says nothing of
+// a binary that is not there any more.
+type gitMonitor struct{ exe string }
+
+func (m gitMonitor) add([]byte) ([]byte, error) {
+	return []byte("# written by cachebro init --git-fsmonitor\n[core]\n\tfsmonitor = " +
+		gitQuote("exec 2>/dev/null; exec "+shellQuote(m.exe)+" fsmonitor") + "\n\tfsmonitorHookVersion = 2\n"), nil
+}
+
+// remove: nothing in it is anybody else's.
+func (gitMonitor) remove([]byte, []byte) ([]byte, error) { return []byte{}, nil }
+
+// gitIncludes are the lines in git's own configuration.
+type gitIncludes struct {
+	include string
+	dirs    []string
+}
+
+func (g gitIncludes) add(before []byte) ([]byte, error) {
+	from, to, err := findSection(before, gitBegin, gitEnd)
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	text.WriteString(gitBegin + "\n")
+	for _, d := range g.dirs {
+		text.WriteString("[includeIf " + gitQuote("gitdir:"+globQuote(d)) + "]\n\tpath = " + gitQuote(g.include) + "\n")
+	}
+	text.WriteString(gitEnd + "\n")
+	if to > 0 {
+		return bytes.Join([][]byte{before[:from], text.Bytes(), before[to:]}, nil), nil
+	}
+	out := bytes.Clone(before)
+	if len(out) > 0 && !bytes.HasSuffix(out, []byte("\n")) {
+		out = append(out, '\n')
+	}
+	return append(out, text.Bytes()...), nil
+}
+
+func (gitIncludes) remove(now, original []byte) ([]byte, error) {
+	from, to, err := findSection(now, gitBegin, gitEnd)
+	if err != nil || to == 0 {
+		return now, err
+	}
+	if head := now[:from]; to == len(now) && bytes.Equal(head, append(bytes.Clone(original), '\n')) {
+		return bytes.Clone(original), nil // whose last line had no end
+	}
+	return bytes.Join([][]byte{now[:from], now[to:]}, nil), nil
+}
+
+// GitDirs lists the git directories that init made entries for in a
+// configuration file.
+func GitDirs(config []byte) []string {
+	from, to, err := findSection(config, gitBegin, gitEnd)
+	if err != nil || to == 0 {
+		return nil
+	}
+	var dirs []string
+	for line := range strings.Lines(string(config[from:to])) {
+		if d, ok := strings.CutPrefix(line, `[includeIf "gitdir:`); ok {
+			if d, ok = strings.CutSuffix(strings.TrimSpace(d), `"]`); ok {
+				dirs = append(dirs, unescape(unescape(d)))
+			}
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
+// gitQuote is a value or the name of a subsection in git's configuration.
+func gitQuote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(s) + `"`
+}
+
+// globQuote makes a pattern that matches this path only.
+func globQuote(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
+}
+
+// unescape takes one layer of backslashes away.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
