@@ -49,9 +49,11 @@ func (d *Daemon) followIndex(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// pokeIndex tells the index that there are new versions. Never blocks.
+// pokeIndex tells who follows the log, the index first of all, that there are
+// new versions. Never blocks.
 func (d *Daemon) pokeIndex() {
 	if d.index != nil {
 		d.index.Poke()
 	}
+	d.pokeDocs()
 }

@@ -16,6 +16,7 @@ import (
 	"cachebro/fusefs/ignore"
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/docsync"
 	"cachebro/store/notes"
 	"cachebro/store/results"
 	"cachebro/store/shown"
@@ -71,6 +72,8 @@ type Daemon struct {
 	results     keeper
 	bundles     bundles
 	notes       *notes.Book
+	docs        *docsync.Sync
+	docsNews    chan struct{} // capacity 1, never closed: versions have been added
 	linked      linkedTable
 	hitIDs      hitIDs
 	mounts      mounts
@@ -158,7 +161,7 @@ func open(ctx context.Context, o Options, state string) (d *Daemon, err error) {
 	d.index = search.Open(indexDir(state), corpus{d}, search.Options{Logger: d.log, Embedder: o.Embedder})
 	d.openResults()
 	d.openBundles()
-	if err := d.openNotes(); err != nil {
+	if err := errors.Join(d.openNotes(), d.openDocs()); err != nil {
 		return nil, err
 	}
 	if err := d.loadAttribution(); err != nil {
@@ -182,6 +185,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	wg.Go(func() { d.ingest.run(work) })
 	wg.Go(func() { d.baseline.run(work) })
 	wg.Go(func() { d.followIndex(work) })
+	wg.Go(func() { d.followDocs(work) })
 	wg.Go(func() { d.housekeeping(work) })
 	wg.Go(func() {
 		d.shown.Run(work.Done(), func(err error) { d.log.Warn("ledger", "err", err) })

@@ -21,6 +21,7 @@ func (d *Daemon) handlers() map[string]wire.Handler {
 		wire.MStore:  on(d.maintain),
 		wire.MExport: d.export,
 		wire.MNotes:  d.notesRequest,
+		wire.MDocs:   d.docsRequest,
 		wire.MSearch: on(d.search), wire.MIndex: on(d.indexRequest), wire.MResults: d.resultsRequest, wire.MOutline: on(d.outline),
 		wire.MContext: d.contextRequest,
 	}

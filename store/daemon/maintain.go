@@ -165,7 +165,8 @@ func purgedText(p store.Path, r store.Purged) string {
 	return b.String()
 }
 
-// pins answers retention's question what live readers' diffs start from. The
+// pins answers retention's question what diffs start from: live readers' and
+// those of documents whose code has changed. The
 // set is made anew every second at most, for it is asked for every content.
 func (d *Daemon) pins() func(store.Hash) bool {
 	var mu sync.Mutex // guards what follows
@@ -178,6 +179,6 @@ func (d *Daemon) pins() func(store.Hash) bool {
 			set, made = d.shown.Pins(), time.Now()
 		}
 		_, ok := set[h]
-		return ok
+		return ok || d.docs != nil && d.docs.Pinned(h)
 	}
 }

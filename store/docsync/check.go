@@ -49,9 +49,9 @@ type Change struct {
 
 // Filter selects pairs; the zero value selects all.
 type Filter struct {
-	// Ref is a document, a file, a directory above either, or a named group of
-	// cachebro.yml.
-	Ref string
+	// Ref is a document, a file, or a directory above either. Name is a named
+	// group of cachebro.yml, which counts instead where there is one.
+	Ref, Name string
 	// Explicit leaves out what was only inferred.
 	Explicit bool
 }
@@ -84,7 +84,7 @@ func (s *Sync) Check(ctx context.Context, f Filter) (Report, error) {
 			if err != nil {
 				return r, err
 			}
-			if s.selects(f.Ref, st) && (st.State != Missing || ref.How != Inferred) {
+			if s.selects(f, st) && (st.State != Missing || ref.How != Inferred) {
 				r.Pairs = append(r.Pairs, st)
 			}
 		}
@@ -95,11 +95,8 @@ func (s *Sync) Check(ctx context.Context, f Filter) (Report, error) {
 	return r, ctx.Err()
 }
 
-// selects reports whether ref means a pair.
-func (s *Sync) selects(ref string, st Status) bool {
-	if ref = strings.TrimSuffix(ref, "/"); ref == "" || ref == "." {
-		return true
-	}
+// selects reports whether a filter means a pair.
+func (s *Sync) selects(f Filter, st Status) bool {
 	means := func(ref string) bool {
 		ref = strings.TrimSuffix(ref, "/")
 		spec := strings.TrimSuffix(st.Spec, "/")
@@ -109,7 +106,11 @@ func (s *Sync) selects(ref string, st Status) bool {
 		}
 		return slices.ContainsFunc(st.Changes, func(c Change) bool { return covers(ref, c.Path) })
 	}
-	return means(ref) || slices.ContainsFunc(s.declared.Nodes[ref], means)
+	if node, ok := s.declared.Nodes[f.Name]; ok {
+		return slices.ContainsFunc(node, means)
+	}
+	ref := strings.TrimSuffix(f.Ref, "/")
+	return ref == "" || ref == "." || means(ref)
 }
 
 func (s *Sync) status(k key, how How) (Status, error) {
@@ -187,18 +188,17 @@ func (s *Sync) change(p store.Path, b *baseline, now map[store.Path]store.Hash) 
 
 // Mark says that the documents of the selected pairs are true of the code as of
 // a position in the log (0: now), in the name of by, and returns how the pairs
-// stood before. edited: only those whose document was written after the code.
-func (s *Sync) Mark(ctx context.Context, f Filter, at uint64, edited bool, by string, now int64) ([]Status, error) {
+// stood before, and the position. edited: only those whose document was written after the code.
+func (s *Sync) Mark(ctx context.Context, f Filter, at uint64, edited bool, by string, now int64) (was []Status, seq uint64, err error) {
 	r, err := s.Check(ctx, f)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at == 0 || at > r.Seq {
 		at = r.Seq
 	}
-	var out []Status
 	for _, st := range r.Pairs {
 		if edited && !(st.State == Stale && st.DocEdited) {
 			continue
@@ -210,15 +210,15 @@ func (s *Sync) Mark(ctx context.Context, f Filter, at uint64, edited bool, by st
 		}
 		m, err := s.members(k, st.How == Inferred, at)
 		if err != nil {
-			return nil, s.undone(err)
+			return nil, 0, s.undone(err)
 		}
 		if len(m) > 0 || b != nil {
 			s.put(k, &baseline{Seq: at, Time: now, By: by, Members: m})
-			out = append(out, st)
+			was = append(was, st)
 		}
 	}
 	if err := s.save(); err != nil {
-		return nil, s.undone(err)
+		return nil, 0, s.undone(err)
 	}
-	return out, nil
+	return was, at, nil
 }

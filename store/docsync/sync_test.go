@@ -121,7 +121,7 @@ func (l *log) want(what, want string) {
 
 func (l *log) mark(ref string, at uint64, edited bool) []Status {
 	l.t.Helper()
-	out, err := l.y.Mark(context.Background(), Filter{Ref: ref}, at, edited, "me", 7)
+	out, _, err := l.y.Mark(context.Background(), Filter{Ref: ref, Name: ref}, at, edited, "me", 7)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestManifest(t *testing.T) {
 	l.want("declared", "all.md <- gone.go missing\nall.md <- src/**/*.go ok\ndoc.md <- src/ ok")
 	l.write("src/c.go", "new")
 	l.want("a file was added", "all.md <- gone.go missing\nall.md <- src/**/*.go stale added:src/c.go\ndoc.md <- src/ stale added:src/c.go")
-	r, err := l.y.Check(t.Context(), Filter{Ref: "core"})
+	r, err := l.y.Check(t.Context(), Filter{Name: "core"})
 	if err != nil || len(r.Pairs) != 2 || !r.Pairs[0].DocGone {
 		t.Errorf("of the group: %+v %v", r, err)
 	}
