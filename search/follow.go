@@ -44,7 +44,7 @@ func (x *Index) Start(ctx context.Context) {
 		for {
 			began := time.Now()
 			if x.held.Load() == 0 {
-				err := x.CatchUp(ctx)
+				err := x.catchUp(ctx, func() bool { return x.held.Load() > 0 })
 				if ctx.Err() != nil {
 					return
 				}
@@ -223,6 +223,11 @@ func recordOf(r index.IndexReader, p store.Path) (raw []byte, err error) {
 // CatchUp brings the index up to the newest version. The first time it takes
 // the live files rather than the whole history.
 func (x *Index) CatchUp(ctx context.Context) error {
+	return x.catchUp(ctx, func() bool { return false })
+}
+
+// catchUp is CatchUp in steps; between two of them it may be told to stop.
+func (x *Index) catchUp(ctx context.Context, stop func() bool) error {
 	x.write.Lock()
 	defer x.write.Unlock()
 	if x.idx == nil {
@@ -252,7 +257,7 @@ func (x *Index) CatchUp(ctx context.Context) error {
 		for _, p := range order {
 			b.take(newest[p])
 		}
-		if err := b.commit(ctx, seq, true); err != nil {
+		if err := b.commit(ctx, seq, true); err != nil || stop() {
 			return err
 		}
 	}

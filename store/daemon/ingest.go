@@ -63,6 +63,7 @@ type ingester struct {
 	late     map[uint64]lateContent
 	unsynced int64
 	syncedAt time.Time
+	storm    storm
 }
 
 // lateContent is a version that was stored without its content because that did
@@ -117,9 +118,12 @@ func (g *ingester) healthNow() health { return *g.health.Load() }
 
 // run follows the spool until ctx ends.
 func (g *ingester) run(ctx context.Context) {
+	g.storm.hold = g.d.index.Hold
+	defer g.storm.over()
 	for ctx.Err() == nil {
 		b, err := g.collect(ctx)
 		if len(b.items) > 0 {
+			g.storm.note(len(b.items), time.Now())
 			if !g.ingestBatch(ctx, b) {
 				return
 			}
@@ -165,6 +169,9 @@ func (g *ingester) collect(ctx context.Context) (batch, error) {
 		if g.unsynced == 0 && g.joiner.Held() == 0 {
 			within = time.Minute
 		}
+		if g.storm.release != nil {
+			within = stormQuiet
+		}
 		wait, cancel := context.WithTimeout(ctx, within)
 		g.cancelWait.Store(&cancel)
 		if g.kicked.Load() { // between the look and now
@@ -175,6 +182,9 @@ func (g *ingester) collect(ctx context.Context) (batch, error) {
 		over := wait.Err() != nil
 		cancel()
 		if err != nil && over {
+			if wait.Err() == context.DeadlineExceeded {
+				g.storm.over()
+			}
 			return b, nil
 		}
 	}
