@@ -41,7 +41,7 @@ var toolTable = []*tool{
 	readFileTool, readFilesTool, editFileTool, workingSetTool,
 	grepTool, writeFileTool, lsTool, redoTool, cacheStatusTool, summarizeTool, deltaMetricsTool, cacheClearTool,
 	getContextTool, getGraphTool, updateNodeTool,
-	noteTool,
+	noteTool, syncCheckTool, markSyncedTool,
 }
 
 func (t *tool) in(profile string) bool {

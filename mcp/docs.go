@@ -1,0 +1,157 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"cachebro/store/wire"
+)
+
+var syncCheckTool = &tool{
+	name: "sync_check", title: "Stale documents", profile: ProfileAll, reads: true, idempotent: true,
+	desc:   "Documents whose code has changed since they were true. With ref (a path, or a node of cachebro.yml): with the diffs.",
+	schema: `{"type":"object","properties":{"ref":{"type":"string"}}}`,
+	run:    runSyncCheck,
+}
+
+var markSyncedTool = &tool{
+	name: "mark_synced", title: "Mark as in sync", profile: ProfileAll, idempotent: true,
+	desc:   "Say that the documents of ref describe the code again: as it is, or as of the version that sync_check named.",
+	schema: `{"type":"object","properties":{"ref":{"type":"string"},"as_of":{"type":"integer"}},"required":["ref"]}`,
+	run:    runMarkSynced,
+}
+
+// maxDiffLines is how much of the diffs one answer shows.
+const maxDiffLines = 200
+
+// docsRef is what a ref means: a path of the project, or perhaps a named group.
+func (s *Server) docsRef(ref string, q *wire.DocsRequest) error {
+	q.Name = ref
+	rel, err := s.resolve(ref)
+	if err != nil {
+		return err
+	}
+	q.Path = []byte(rel)
+	return nil
+}
+
+func runSyncCheck(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+	var a struct {
+		Ref string `json:"ref"`
+	}
+	if err := bind(c.req, &a); err != nil {
+		return nil, err
+	}
+	q := wire.DocsRequest{Do: "check", Diff: a.Ref != ""}
+	if a.Ref != "" {
+		if err := c.s.docsRef(a.Ref, &q); err != nil {
+			return nil, err
+		}
+	}
+	var ans wire.DocsAnswer
+	if _, err := c.s.back.ask(ctx, wire.MDocs, q, nil, &ans); err != nil {
+		return nil, err
+	}
+	return text(c.s.docsText(ans)), nil
+}
+
+func runMarkSynced(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+	var a struct {
+		Ref  string `json:"ref,required"`
+		AsOf int    `json:"as_of"`
+	}
+	if err := bind(c.req, &a); err != nil {
+		return nil, err
+	}
+	if a.AsOf < 0 || strings.TrimSpace(a.Ref) == "" {
+		return nil, badInput("ref is empty or as_of negative", "sync_check names both")
+	}
+	q := wire.DocsRequest{Do: "mark", AsOf: uint64(a.AsOf), Reader: c.reader}
+	if q.Reader.Session == "" {
+		q.Reader.Session = c.s.session(c.conn)
+	}
+	if err := c.s.docsRef(a.Ref, &q); err != nil {
+		return nil, err
+	}
+	var ans wire.DocsAnswer
+	if _, err := c.s.back.ask(ctx, wire.MDocs, q, nil, &ans); err != nil {
+		return nil, err
+	}
+	if len(ans.Pairs) == 0 {
+		return nil, badInput("nothing to mark: no pair of "+quote(a.Ref)+", or all were marked later", "sync_check without ref lists the stale ones")
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "[in sync as of #%d]\n", ans.Seq)
+	for _, p := range ans.Pairs {
+		fmt.Fprintf(&b, "%s · %s (was %s)\n", quote(string(p.Doc)), quote(p.Code), p.State)
+	}
+	return text(strings.TrimSuffix(b.String(), "\n")), nil
+}
+
+// docsText lists the pairs that are not in sync, with as much of their diffs as
+// one answer holds.
+func (s *Server) docsText(a wire.DocsAnswer) string {
+	var b strings.Builder
+	for _, p := range a.Problems {
+		fmt.Fprintf(&b, "[%s]\n", clean(p))
+	}
+	fmt.Fprintf(&b, "[%d of %d pairs of documents and code not in sync · as of #%d]\n", a.Stale+a.Missing, len(a.Pairs), a.Seq)
+	used, lines := s.opt.Tokens([]byte(b.String())), 0
+	for i, p := range a.Pairs {
+		if p.State == "ok" {
+			continue
+		}
+		t := pairText(p, &lines)
+		if used += s.opt.Tokens([]byte(t)); used > maxTokens-200 {
+			fmt.Fprintf(&b, "[... %d more pairs. Narrow with ref]\n", len(a.Pairs)-i)
+			break
+		}
+		b.WriteString(t)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// pairText is one pair; lines counts what has been shown of diffs so far.
+func pairText(p wire.DocPair, lines *int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s · about %s (%s)", p.State, quote(string(p.Doc)), quote(p.Code), p.How)
+	if p.Edited {
+		b.WriteString(" · document edited since")
+	}
+	if p.Problem != "" {
+		b.WriteString(" · " + clean(p.Problem))
+	}
+	b.WriteByte('\n')
+	for _, c := range p.Changes {
+		fmt.Fprintf(&b, "  %s %s", c.What, quote(string(c.Path)))
+		if c.What == "moved" {
+			b.WriteString(" to " + quote(string(c.To)))
+		}
+		if fmt.Fprintf(&b, " +%d -%d", c.Added, c.Removed); c.First.Seq != 0 {
+			fmt.Fprintf(&b, " · #%d %s by %s", c.First.Seq, stamp(c.First.Time), actor(c.First.Actor))
+		}
+		if c.Versions > 1 {
+			fmt.Fprintf(&b, " · last #%d by %s", c.Last.Seq, actor(c.Last.Actor))
+		}
+		if c.Lost {
+			b.WriteString(" · what it was is not kept any more")
+		}
+		b.WriteByte('\n')
+		shown := 0
+		for line := range strings.Lines(c.Diff) {
+			if *lines++; *lines > maxDiffLines {
+				fmt.Fprintf(&b, "[... diff truncated at %d lines]\n", maxDiffLines)
+				break
+			}
+			b.WriteString(line)
+			shown++
+		}
+		if shown > 0 && !strings.HasSuffix(b.String(), "\n") {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
