@@ -39,7 +39,13 @@ func symbolsOf(p string, kind Kind, content []byte) []Symbol {
 
 func goSymbols(content []byte) []Symbol {
 	fset := token.NewFileSet()
-	f, err := parser.ParseFile(fset, "", content, parser.SkipObjectResolution|parser.ParseComments)
+	heads := withoutBodies(content)
+	f, err := parser.ParseFile(fset, "", heads, parser.SkipObjectResolution|parser.ParseComments)
+	if err == nil {
+		content = heads
+	} else {
+		f, err = parser.ParseFile(fset, "", content, parser.SkipObjectResolution|parser.ParseComments)
+	}
 	if f == nil || err != nil && len(f.Decls) == 0 {
 		return nil
 	}
@@ -92,6 +98,40 @@ func goSymbols(content []byte) []Symbol {
 		}
 	}
 	return syms
+}
+
+// withoutBodies leaves of top-level functions' bodies only the line ends: to parse
+// them was two thirds of the time that Go files took. It goes by the shape that
+// gofmt gives; a raw string or a comment in a body may hold a line that looks like
+// its end, so a body with half of one is left as it is.
+func withoutBodies(content []byte) []byte {
+	out := make([]byte, 0, len(content)/2)
+	rest := content
+	for len(rest) > 0 {
+		line := lineOf(rest)
+		body := rest[max(len(line)-1, 0):] // from the end of the line on
+		out, rest = append(out, line...), rest[len(line):]
+		if !bytes.HasPrefix(line, []byte("func ")) || !bytes.HasSuffix(line, []byte("{\n")) {
+			continue
+		}
+		end := bytes.Index(body, []byte("\n}"))
+		if end < 0 || bytes.Count(body[:end], []byte{'`'})%2 != 0 || bytes.Contains(body[:end], []byte("/*")) {
+			continue
+		}
+		for range bytes.Count(body[1:end+1], []byte{'\n'}) {
+			out = append(out, '\n')
+		}
+		rest = body[end+1:]
+	}
+	return out
+}
+
+// lineOf is the first line of a text, its end included.
+func lineOf(text []byte) []byte {
+	if i := bytes.IndexByte(text, '\n'); i >= 0 {
+		return text[:i+1]
+	}
+	return text
 }
 
 func firstLine(s string) string {
