@@ -89,7 +89,7 @@ func New(o Options) *Graph {
 		o.Warn = func(string, error) {}
 	}
 	return &Graph{
-		o: o, turn: make(chan struct{}, 1), symbols: symbolCache{m: map[symbolKey][]string{}},
+		o: o, turn: make(chan struct{}, 1), symbols: symbolCache{m: map[symbolKey][]symbolLine{}},
 		files: map[string]*entry{}, dirs: map[string]int{}, bases: map[string]map[string]struct{}{}, in: map[string]map[string]linkKind{},
 		watch: map[string]map[string]struct{}{}, man: &manifest.Manifest{}, stale: map[string]struct{}{},
 	}

@@ -131,7 +131,7 @@ func covers(patterns []string, p string) bool {
 			if ok, err := doublestar.Match(pat, p); err == nil && ok {
 				return true
 			}
-		} else if pat == "./" || p == pat || strings.HasPrefix(p, strings.TrimSuffix(pat, "/")+"/") {
+		} else if pat = strings.TrimSuffix(pat, "/"); pat == "." || p == pat || strings.HasPrefix(p, pat+"/") {
 			return true
 		}
 	}

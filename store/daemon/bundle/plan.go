@@ -276,6 +276,11 @@ func (g *Graph) docsLocked(id, kind string, members []string, most int) (out []C
 // aroundLocked walks from a node to its neighbours, level by level.
 func (g *Graph) aroundLocked(id, kind string, members []string, q Query) (out []NodeRow, more int) {
 	seen := map[[2]string]bool{{id, kind}: true}
+	own := make(map[string]bool, len(members))
+	for _, m := range members {
+		own[m] = true
+		seen[[2]string{m, KindFile}] = true
+	}
 	type at struct{ id, kind string }
 	level := []at{{id, kind}}
 	for depth := 1; depth <= q.Depth && len(level) > 0; depth++ {
@@ -288,7 +293,7 @@ func (g *Graph) aroundLocked(id, kind string, members []string, q Query) (out []
 				}
 			}
 			for _, e := range g.edgesLocked(n.id, n.kind, members) {
-				if seen[[2]string{e.To, e.Kind}] {
+				if seen[[2]string{e.To, e.Kind}] || depth > 1 && e.Kind == KindDir && g.allMineLocked(e.To, own) {
 					continue
 				}
 				if len(out) >= q.MaxNodes {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"cachebro/search"
 	"cachebro/store"
@@ -115,22 +116,43 @@ func (g *Graph) symbolLines(ctx context.Context, p *Plan) (out []any, more int, 
 			g.o.Warn("a content for a bundle", err)
 			continue
 		}
+		if p.Kind != KindFile { // of many files, what others can use
+			if public := publicOf(b.Path, lines); len(public) > 0 {
+				lines = public
+			}
+		}
 		for i, l := range lines {
 			if i >= per || len(out) >= mostSymbols {
 				more += len(lines) - i
 				break
 			}
-			out = append(out, joined(b.Path+":"+l))
+			out = append(out, b.Path+":"+l.text)
 		}
 	}
 	return out, more, nil
 }
 
+// publicOf are the definitions that a Go package shows to others.
+func publicOf(p string, lines []symbolLine) (out []symbolLine) {
+	if path.Ext(p) != ".go" {
+		return nil
+	}
+	for _, l := range lines {
+		if r, _ := utf8.DecodeRuneInString(l.name); unicode.IsUpper(r) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// symbolLine is one definition.
+type symbolLine struct{ name, text string }
+
 // symbolCache keeps the definitions of contents that bundles were made of, so
 // that a change of one file costs the reading of that file.
 type symbolCache struct {
 	mu sync.Mutex // guards m
-	m  map[symbolKey][]string
+	m  map[symbolKey][]symbolLine
 }
 
 // symbolKey: what a text defines depends on its language too.
@@ -141,7 +163,7 @@ type symbolKey struct {
 
 const mostCached = 2000
 
-func (c *symbolCache) of(b Blob, src Source) ([]string, error) {
+func (c *symbolCache) of(b Blob, src Source) ([]symbolLine, error) {
 	key := symbolKey{path.Ext(b.Path), b.Hash}
 	c.mu.Lock()
 	lines, ok := c.m[key]
@@ -158,7 +180,7 @@ func (c *symbolCache) of(b Blob, src Source) ([]string, error) {
 			if !s.Top && s.Kind == "const" || len(lines) == 2*mostSymbols {
 				continue
 			}
-			lines = append(lines, fmt.Sprintf("%d-%d %s", s.Line, max(s.Line, s.Last), clip(s.Signature, 120)))
+			lines = append(lines, symbolLine{s.Name, fmt.Sprintf("%d-%d %s", s.Line, max(s.Line, s.Last), clip(s.Signature, 120))})
 		}
 	}
 	c.mu.Lock()
@@ -249,7 +271,11 @@ func (w *writer) list(name string, items []any, more int) {
 	}
 	if more > 0 {
 		w.b.WriteString(",\n")
-		w.b.Write(encoded(fmt.Sprintf("… %d more", more)))
+		if _, ok := items[0].(string); ok {
+			w.b.Write(encoded(fmt.Sprintf("… %d more", more)))
+		} else {
+			fmt.Fprintf(&w.b, `{"more":%d}`, more)
+		}
 	}
 	w.b.WriteString("\n]")
 }
