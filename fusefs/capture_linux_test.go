@@ -214,10 +214,12 @@ func TestSequences(t *testing.T) {
 			}
 			sub.sh(test.setup)
 			eventuallyOr(func() bool { return f.srv.Stats().Dirty == 0 && f.srv.Stats().Handles == 0 })
+			f.told()
 			f.rec.take()
 			test.do(&sub)
 			// The names are told from the root of the mount.
 			eventuallyOr(func() bool { return f.rec.count() >= len(test.want) && f.srv.Stats().Dirty == 0 })
+			f.told()
 			got := f.rec.take()
 			for i := range got {
 				got[i] = strings.ReplaceAll(got[i], filepath.Base(sub.dir)+"/", "")

@@ -192,7 +192,7 @@ func TestRandomOperations(t *testing.T) {
 	if on, under := tree(t, f.dir), tree(t, f.src); on != under {
 		t.Errorf("the mount shows\n%.4000s\nthe source has\n%.4000s", on, under)
 	}
-	eventuallyOr(func() bool { return f.srv.Stats().Dirty == 0 })
+	f.told()
 	l.state.Lock()
 	defer l.state.Unlock()
 	if len(l.open) != 0 {

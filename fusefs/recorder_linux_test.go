@@ -134,6 +134,24 @@ func (f *fixture) want(t *testing.T, lines ...string) {
 	}
 }
 
+// told waits until nobody is dirty and the Observer has heard of it: an inode
+// is clean some moments before its close is told, under the lock of its order.
+func (f *fixture) told() {
+	eventuallyOr(func() bool { return f.srv.Stats().Dirty == 0 })
+	for i := range f.srv.fs.table.byID {
+		part := &f.srv.fs.table.byID[i]
+		part.RLock()
+		var all []*inode
+		for _, n := range part.m {
+			all = append(all, n)
+		}
+		part.RUnlock()
+		for _, n := range all {
+			func() { n.order.Lock(); defer n.order.Unlock() }() // whoever had it is done
+		}
+	}
+}
+
 // helperEnv makes the test binary act as a program that uses the mount.
 const helperEnv = "FUSEFS_TEST_HELPER"
 
