@@ -39,6 +39,7 @@ CGO_ENABLED=0 go build -trimpath -o "$cb" ./cmd/cachebro
 go build -o "$work/bin/loopback" github.com/hanwen/go-fuse/v2/example/loopback
 go build -o "$work/bin/bench" ./scripts/bench
 go build -o "$work/bin/results" ./scripts/bench/results
+go build -o "$work/bin/fsmonitor" ./scripts/bench/fsmonitor
 
 # Each place has its own copy: what one leaves in the page cache or on the disk
 # must not help or hinder another.
@@ -76,6 +77,7 @@ printf '%s, %s cores, Linux %s, %s files, %s of them in cmd; load before: %s\n' 
 # shellcheck disable=SC2086
 "$work/bin/bench" -n "$runs" -only "$only" -cachebro "$cb" $places cachebro="$work/cachebro"
 "$cb" status "$work/cachebro" | sed -n 's/^\(store\|gaps\): */\1: /p'
+case "$only" in "" | fsmonitor*) "$work/bin/fsmonitor" -n $((runs * 6)) -cachebro "$cb" "$work/native" "$work/cachebro" ;; esac
 case "$only" in "" | search*) scripts/bench/search.sh ;; esac
 case "$only" in "" | texts*) scripts/bench/texts.sh ;; esac
 case "$only" in "" | results*) "$work/bin/results" -cachebro "$cb" ;; esac
