@@ -53,7 +53,9 @@ func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Ve
 	if err := b.commit(); err != nil {
 		return nil, err
 	}
-	s.applied.Store(s.opt.Now().UnixNano())
+	now := s.opt.Now()
+	s.applied.Store(now.UnixNano())
+	s.noteWrote(now)
 	return b.made, nil
 }
 

@@ -10,6 +10,9 @@ type Options struct {
 	// Cap is the size in bytes that the store directory should not pass;
 	// 0: 2 GiB.
 	Cap int64
+	// Allowed, if not nil, tells Collect what the store may take at present
+	// when it takes used bytes: Cap is shared with others (see Allot).
+	Allowed func(used int64) int64
 	// MinFree is the free space in bytes to leave on the state file system:
 	// below it Apply answers ErrNoSpace and collection starts; 0: 2 GiB or 5 %,
 	// whichever is less, but never under 24 MiB, which Badger may need for
@@ -35,6 +38,9 @@ type Options struct {
 	ReadOnly bool
 }
 
+// DefaultCap is Options.Cap when it is 0.
+const DefaultCap = 2 * gib
+
 const (
 	mib = int64(1) << 20
 	gib = int64(1) << 30
@@ -46,7 +52,7 @@ const (
 
 func (o Options) withDefaults() Options {
 	if o.Cap == 0 {
-		o.Cap = 2 * gib
+		o.Cap = DefaultCap
 	}
 	if o.IgnoredCap == 0 {
 		o.IgnoredCap = o.Cap / 4

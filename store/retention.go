@@ -148,8 +148,12 @@ func (s *Store) Collect(ctx context.Context) (Report, error) {
 	if floor := s.room.floor(total); free < floor+floor/16 {
 		need = floor + floor/8 - free
 	}
-	if used > s.opt.Cap {
-		need = max(need, used-s.opt.Cap*9/10)
+	limit := s.opt.Cap
+	if s.opt.Allowed != nil {
+		limit = s.opt.Allowed(used)
+	}
+	if used > limit && !s.shrunken.still(now, s.Seq()) {
+		need = max(need, used-limit*9/10)
 	}
 	due := now.Sub(s.tidied) > tidyEvery || now.Before(s.tidied)
 	if due {
@@ -159,8 +163,10 @@ func (s *Store) Collect(ctx context.Context) (Report, error) {
 	switch {
 	case err != nil:
 	case need > 0:
-		err = s.shrink(ctx, need, &r)
-	case due && used > s.opt.Cap/2:
+		if err = s.shrink(ctx, need, &r); err == nil && r.Blobs+r.Packed == 0 && s.room.usage(s.opt.Now(), true) > limit {
+			s.shrunken = shrunken{at: now, seq: s.Seq()}
+		}
+	case due && used > limit/2:
 		if err = s.prune(ctx, s.opt.Keep, &r); err == nil && r.Blobs > 0 {
 			err = s.compact(ctx, wasteSome)
 		}
@@ -181,6 +187,30 @@ func (s *Store) Collect(ctx context.Context) (Report, error) {
 		r.After = s.room.usage(s.opt.Now(), true)
 	}
 	return r, err
+}
+
+// shrunken notes a collection that could not get the store below its limit:
+// nothing was left to drop. The next one has to wait, or it would look through
+// everything each minute for nothing.
+type shrunken struct {
+	at  time.Time
+	seq uint64 // the newest version then
+}
+
+const (
+	// shrinkAgain is the pause when something was stored since, shrinkAnew
+	// when nothing was.
+	shrinkAgain = 10 * time.Minute
+	shrinkAnew  = 6 * time.Hour
+)
+
+func (t shrunken) still(now time.Time, seq uint64) bool {
+	pause := shrinkAgain
+	if seq == t.seq {
+		pause = shrinkAnew
+	}
+	past := now.Sub(t.at)
+	return !t.at.IsZero() && past >= 0 && past < pause
 }
 
 // shrink frees need bytes: by packing, which costs no content, then by age and

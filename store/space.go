@@ -39,7 +39,10 @@ type room struct {
 
 func newRoom(dir string, o Options) *room { return &room{dir: dir, opt: o} }
 
-func (r *room) ballast() string { return filepath.Join(r.dir, "ballast") }
+// ballastFile is its name in the store's directory.
+const ballastFile = "ballast"
+
+func (r *room) ballast() string { return filepath.Join(r.dir, ballastFile) }
 
 // free returns the bytes an ordinary user may still allocate, and the size of
 // the file system.
@@ -142,17 +145,7 @@ func (r *room) usage(now time.Time, fresh bool) int64 {
 	if ok {
 		return size
 	}
-	var sum int64
-	filepath.WalkDir(r.dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || p == r.ballast() {
-			return nil // files come and go while Badger compacts
-		}
-		var st unix.Stat_t
-		if unix.Lstat(p, &st) == nil {
-			sum += st.Blocks * 512
-		}
-		return nil
-	})
+	sum := allocated(r.dir, nil)
 	r.mu.Lock()
 	r.size, r.sized, r.grown = sum, now, 0
 	r.mu.Unlock()

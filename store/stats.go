@@ -45,3 +45,6 @@ func (s *Store) Empty(p Portable) (bool, error) {
 	})
 	return empty, err
 }
+
+// Cap is Options.Cap, or what it is when that is 0.
+func (s *Store) Cap() int64 { return s.opt.Cap }

@@ -22,13 +22,14 @@ type Store struct {
 	db   *badger.DB
 	room *room
 
-	// tidyMu serialises retention, fsck and purge; it guards tidied and
-	// packed. It is taken before writeMu.
-	tidyMu sync.Mutex
-	tidied time.Time
-	packed time.Time // when the last repack began
+	// tidyMu serialises retention, fsck and purge; it guards tidied, packed
+	// and shrunken. It is taken before writeMu.
+	tidyMu   sync.Mutex
+	tidied   time.Time
+	packed   time.Time // when the last repack began
+	shrunken shrunken
 
-	// writeMu guards next, nodes, pinned and fresh, and serialises appends,
+	// writeMu guards next, nodes, pinned, fresh and wrote, and serialises appends,
 	// plans and the steps of a collection. Order: writeMu before gate, and
 	// both before any cache lock.
 	writeMu sync.Mutex
@@ -36,6 +37,7 @@ type Store struct {
 	nodes   nodeTable
 	pinned  func(Hash) bool
 	fresh   map[Hash]bool // contents referred to since a sweep began, nil: none runs
+	wrote   time.Time     // when noteWrote did something last
 
 	// gate holds small writes (update) off while Badger flushes.
 	gate sync.RWMutex

@@ -9,7 +9,7 @@ import (
 )
 
 // storeLimits reads what bounds this user's histories: CACHEBRO_CAP, the size
-// that a store should not pass (500MiB, 4GiB), CACHEBRO_KEEP, how many versions
+// that all of them together should not pass (500MiB, 4GiB), CACHEBRO_KEEP, how many versions
 // of a file stay however old they are, and CACHEBRO_KEEP_AGE, the age up to
 // which all of them do (36h, 30d). Unset: store.Options' defaults.
 func (e *env) storeLimits() (o store.Options, err error) {

@@ -151,7 +151,7 @@ func daemonCommand() command {
 				return err
 			}
 			o := daemon.Options{
-				Root: *root, Paths: e.paths(), Version: version, Ignore: ignore.Options{ExcludesFile: e.excludesFile()}, Store: limits, Results: kept,
+				Root: *root, Paths: e.paths(), Version: version, Ignore: ignore.Options{ExcludesFile: e.excludesFile()}, Store: limits, Results: kept, Tidy: e.tidy,
 			}
 			// A program that turns texts into vectors, for search by meaning.
 			if c := embed.New(e.getenv("CACHEBRO_EMBEDDER")); c != nil {

@@ -47,8 +47,9 @@ func pruneCommand() command {
 		long: `What a live session or an undo in reach needs stays.
 
 The background keeps the limits that these environment variables name, read when
-the store daemon starts: CACHEBRO_CAP (2GiB), CACHEBRO_KEEP (5 versions of each
-file) and CACHEBRO_KEEP_AGE (7d).
+the store daemon starts: CACHEBRO_CAP (2GiB, for all projects together; the
+largest give way first, and those not written to for a week), CACHEBRO_KEEP
+(5 versions of each file) and CACHEBRO_KEEP_AGE (7d).
 
 Examples:
   cachebro prune
@@ -57,6 +58,8 @@ Examples:
 		run: func(ctx context.Context, e *env) error {
 			fs := e.flags()
 			limits := fs.Bool("limits", false, "only what happens in the background: keep the store within its limits")
+			own := fs.Bool("own", false, "with --limits: do not look after other projects")
+			_ = fs.MarkHidden("own") // it is defined
 			dir, asJSON := storeFlags(fs)
 			args, err := e.parse(fs, 0, 1)
 			if err != nil {
@@ -69,33 +72,15 @@ Examples:
 			if *limits {
 				r.Do = "gc"
 			}
+			if *own {
+				r.Args = []string{"own"}
+			}
 			if len(args) > 0 {
 				if _, err := fmt.Sscanf(args[0], "%d", &r.Keep); err != nil || r.Keep < 1 || fmt.Sprint(r.Keep) != args[0] {
 					return e.usagef("prune: %s: want how many versions to keep per file, 1 or more", quote(args[0]))
 				}
 			}
 			return e.maintain(ctx, *dir, r, *asJSON)
-		},
-	}
-}
-
-func duCommand() command {
-	return command{
-		name: "du", group: groupStore, args: "[PATH]", short: "what the history takes on disk, and for what",
-		long: "Examples:\n  cachebro du\n  cachebro du src --json",
-		run: func(ctx context.Context, e *env) error {
-			fs := e.flags()
-			asJSON := fs.Bool("json", false, "print JSON")
-			args, err := e.parse(fs, 0, 1)
-			if err != nil {
-				return err
-			}
-			where := first(args, ".")
-			t, err := e.locate(where)
-			if err != nil {
-				return err
-			}
-			return e.maintain(ctx, where, wire.StoreRequest{Do: "du", Path: t.rel}, *asJSON)
 		},
 	}
 }

@@ -44,7 +44,10 @@ type Options struct {
 	// Embedder, if not nil, lets the search go by meaning too. Run does not
 	// close it.
 	Embedder search.Embedder
-	Log      *slog.Logger // nil: daemon.log in the state directory
+	// Tidy has the project of another state directory keep to its share of the
+	// cap, by its own daemon; nil: nobody does. It may take minutes.
+	Tidy func(ctx context.Context, state string) error
+	Log  *slog.Logger // nil: daemon.log in the state directory
 	// Ready, if not nil, is called once the daemon answers.
 	Ready func()
 }
@@ -85,6 +88,9 @@ type Daemon struct {
 	table     map[string]wire.Handler
 	swept     time.Time // when forgetOld last looked; housekeeping's
 	collected time.Time // when the limits of the store were last looked at; housekeeping's
+
+	tidying atomic.Bool      // one looks after the other projects
+	asked   map[string]asked // by state directory; of who set tidying
 
 	requests atomic.Int64
 	panics   atomic.Int64
@@ -141,6 +147,7 @@ func open(ctx context.Context, o Options, state string) (d *Daemon, err error) {
 	if so.Log == nil {
 		so.Log = o.Log
 	}
+	so.Allowed = d.allowed
 	if d.store, err = store.Open(filepath.Join(state, "store"), so); err != nil {
 		return nil, storeError(err)
 	}
@@ -187,6 +194,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	wg.Go(func() { d.followIndex(work) })
 	wg.Go(func() { d.followDocs(work) })
 	wg.Go(func() { d.housekeeping(work) })
+	wg.Go(func() { d.keepPeers(work) })
 	wg.Go(func() {
 		d.shown.Run(work.Done(), func(err error) { d.log.Warn("ledger", "err", err) })
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +35,9 @@ func (d *Daemon) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreA
 		r, err := d.store.Collect(ctx)
 		if err != nil {
 			return a, nil, err
+		}
+		if !slices.Contains(q.Args, "own") {
+			d.tidyPeers(ctx)
 		}
 		a.OK, a.Text, facts = true, reportText(r), r
 	case "du":

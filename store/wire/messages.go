@@ -349,7 +349,8 @@ type PlanDone struct {
 	Finished bool       `json:"finished"`
 }
 
-// StoreRequest: Do is prune, gc, du, fsck, purge.
+// StoreRequest: Do is prune, gc, du, fsck, purge; gc with the argument own leaves
+// other projects alone.
 type StoreRequest struct {
 	Do   string   `json:"do"`
 	Keep int      `json:"keep,omitempty"`

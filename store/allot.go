@@ -1,0 +1,127 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Holding is what one of a user's stores takes.
+type Holding struct {
+	Used  int64     // allocated bytes without the ballast
+	Wrote time.Time // when something was stored last
+}
+
+// idleAfter is when a store that nobody writes to counts as idle; it then gives
+// way to the others until it is idleShare times smaller than they.
+const (
+	idleAfter = 7 * 24 * time.Hour
+	idleShare = 4
+)
+
+// wroteFile in a store's directory bears the time of the last Apply, to within
+// wroteEvery: Badger's own files also change when it is merely opened.
+const (
+	wroteFile  = "wrote"
+	wroteEvery = time.Hour
+)
+
+// noteWrote keeps the time of an Apply. writeMu is held.
+func (s *Store) noteWrote(now time.Time) {
+	if past := now.Sub(s.wrote); past >= 0 && past < wroteEvery {
+		return
+	}
+	s.wrote = now
+	name := filepath.Join(s.dir, wroteFile)
+	err := os.Chtimes(name, now, now)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.Join(os.WriteFile(name, nil, 0o600), os.Chtimes(name, now, now))
+	}
+	if err != nil {
+		s.opt.Log.Warn("note the time of writing", "err", err) // it counts as idle too early
+	}
+}
+
+// Measure looks at a store's directory, open or not; the zero value when there
+// is none. It costs one lstat for each file, and what it tells cannot be out of
+// date as a noted size could.
+func Measure(dir string) (h Holding) {
+	var newest time.Time
+	h.Used = allocated(dir, func(name string, st *unix.Stat_t) {
+		at := time.Unix(st.Mtim.Unix())
+		if name == filepath.Join(dir, wroteFile) {
+			h.Wrote = at
+		} else if at.After(newest) {
+			newest = at
+		}
+	})
+	if h.Wrote.IsZero() {
+		h.Wrote = newest
+	}
+	return h
+}
+
+// allocated sums the files below dir but the ballast.
+func allocated(dir string, each func(name string, st *unix.Stat_t)) (sum int64) {
+	ballast := filepath.Join(dir, ballastFile)
+	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || p == ballast {
+			return nil // files come and go while Badger compacts
+		}
+		var st unix.Stat_t
+		if unix.Lstat(p, &st) == nil {
+			sum += st.Blocks * 512
+			if each != nil {
+				each(p, &st)
+			}
+		}
+		return nil
+	})
+	return sum
+}
+
+// Allot shares a cap among stores: what each may take. As long as all of them
+// fit, each may have what the others leave. Otherwise the largest give way first,
+// down to one level for all; that of idle ones is a quarter of it. So a project
+// in use can always have cap/n, an idle one cap/4n, whatever the others take.
+func Allot(limit int64, all []Holding, now time.Time) []int64 {
+	out := make([]int64, len(all))
+	weight := make([]int64, len(all)) // in quarters
+	sum := int64(0)
+	for i, h := range all {
+		sum += h.Used
+		weight[i] = idleShare
+		if now.Sub(h.Wrote) > idleAfter {
+			weight[i] = 1
+		}
+	}
+	if sum <= limit {
+		for i, h := range all {
+			out[i] = h.Used + limit - sum
+		}
+		return out
+	}
+	// The level of a store with weight idleShare, found by halving.
+	need := func(level int64) (n int64) {
+		for i, h := range all {
+			n += min(h.Used, level*weight[i]/idleShare)
+		}
+		return n
+	}
+	low, high := int64(0), limit*idleShare // need(low) fits
+	for low < high {
+		if mid := low + (high-low+1)/2; need(mid) <= limit {
+			low = mid
+		} else {
+			high = mid - 1
+		}
+	}
+	for i := range all {
+		out[i] = min(limit, low*weight[i]/idleShare)
+	}
+	return out
+}

@@ -1,0 +1,152 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestAllot(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	old := now.Add(-30 * 24 * time.Hour)
+	for _, c := range []struct {
+		what string
+		cap  int64
+		all  []Holding
+		want []int64
+	}{
+		{"nobody", 100, nil, []int64{}},
+		{"alone", 100, []Holding{{30, now}}, []int64{100}},
+		{"alone and too large", 100, []Holding{{130, now}}, []int64{100}},
+		{"all fit", 100, []Holding{{30, now}, {50, old}}, []int64{50, 70}},
+		{"the largest gives way", 100, []Holding{{30, now}, {500, now}}, []int64{70, 70}},
+		{"down to one level", 90, []Holding{{40, now}, {500, now}, {300, now}}, []int64{30, 30, 30}},
+		{"the small one is left alone", 100, []Holding{{10, now}, {500, now}, {300, now}}, []int64{45, 45, 45}},
+		{"the idle one first", 100, []Holding{{70, now}, {70, old}}, []int64{100, 30}},
+		{"but not below its quarter", 100, []Holding{{500, now}, {500, old}}, []int64{80, 20}},
+		{"a clock set back", 100, []Holding{{80, now.Add(time.Hour)}, {80, now}}, []int64{50, 50}},
+	} {
+		if got := Allot(c.cap, c.all, now); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
+	}
+	// When all keep to their shares the cap holds; what fits is not cut, and
+	// nobody is pushed below the floor.
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		limit := random.Int64N(1000) + 100
+		all := make([]Holding, random.IntN(8)+1)
+		for i := range all {
+			all[i] = Holding{random.Int64N(800), now.Add(-time.Duration(random.IntN(20)) * 24 * time.Hour)}
+		}
+		sum := int64(0)
+		n := int64(len(all))
+		for i, allowed := range Allot(limit, all, now) {
+			sum += min(all[i].Used, allowed)
+			if floor := min(all[i].Used, limit/(4*n)-1); allowed < floor {
+				t.Fatalf("cap %d, %v: %d may take %d only", limit, all, i, allowed)
+			}
+		}
+		if sum > limit {
+			t.Fatalf("cap %d, %v: %d in all", limit, all, sum)
+		}
+	}
+}
+
+// What a store takes can be seen from outside, open or not; when it was written
+// to is not changed by merely opening it.
+func TestMeasure(t *testing.T) {
+	dir := t.TempDir()
+	if h := Measure(filepath.Join(dir, "none")); h != (Holding{}) {
+		t.Errorf("no store takes %+v", h)
+	}
+	o := testOptions()
+	at := time.Unix(1_700_000_000, 0)
+	o.Now = func() time.Time { return at }
+	s := open(t, dir, o)
+	apply(t, s, file(OpWrite, "f", "text"))
+	used, _, err := s.DiskUsage()
+	if h := Measure(dir); err != nil || !h.Wrote.Equal(at) || h.Used <= 0 || h.Used > 2*used+1<<20 {
+		t.Errorf("%+v, the store itself says %d, %v", h, used, err)
+	}
+	at = at.Add(30 * time.Minute)
+	apply(t, s, file(OpWrite, "f", "another text"))
+	if h := Measure(dir); h.Wrote.After(at) || h.Wrote.Before(at.Add(-time.Hour)) {
+		t.Errorf("half an hour later: written %v, now %v", h.Wrote, at)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	last := at
+	at = at.Add(100 * time.Hour)
+	s = open(t, dir, o)
+	if _, err := s.Collect(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if h := Measure(dir); h.Wrote.After(last) {
+		t.Errorf("opened only: written %v", h.Wrote)
+	}
+	apply(t, s, file(OpWrite, "f", "a third text"))
+	if h := Measure(dir); !h.Wrote.Equal(at) {
+		t.Errorf("written %v, want %v", h.Wrote, at)
+	}
+	// An older store has no note of it.
+	if err := os.Remove(filepath.Join(dir, wroteFile)); err != nil {
+		t.Fatal(err)
+	}
+	if h := Measure(dir); time.Since(h.Wrote) > time.Hour {
+		t.Errorf("without the note: %v", h.Wrote)
+	}
+}
+
+// Collect keeps to what is allowed at the moment, not to the cap; and where
+// nothing can be dropped it does not try again each minute.
+func TestAllowed(t *testing.T) {
+	o := testOptions()
+	o.Cap = 64 * mib
+	at := time.Unix(0, clock)
+	o.Now = func() time.Time { return at }
+	allowed := o.Cap
+	o.Allowed = func(int64) int64 { return allowed }
+	s := open(t, t.TempDir(), o)
+	rnd := rand.New(rand.NewPCG(1, 1))
+	fill := func(n int) {
+		for i := range n {
+			apply(t, s, file(OpWrite, Path(fmt.Sprint("f", i%4)), string(noise(rnd, 4000))))
+		}
+	}
+	fill(80)
+	if r, err := s.Collect(context.Background()); err != nil || r.Blobs > 0 {
+		t.Fatalf("within the cap: %+v %v", r, err)
+	}
+	allowed = 8 * mib
+	r, err := s.Collect(context.Background())
+	if err != nil || r.Blobs == 0 || r.After > allowed {
+		t.Fatalf("above its share: %+v %v", r, err)
+	}
+	checked(t, s)
+	for i := range 4 {
+		content(t, s, Path(fmt.Sprint("f", i)))
+	}
+	allowed = mib / 4 // less than what the files hold now
+	for range 3 {
+		if r, err = s.Collect(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		at = at.Add(time.Minute)
+	}
+	if !s.shrunken.still(at, s.Seq()) {
+		t.Errorf("tries again after a minute: %+v", r)
+	}
+	fill(8)
+	at = at.Add(shrinkAgain)
+	if r, err := s.Collect(context.Background()); err != nil || r.Blobs == 0 {
+		t.Errorf("something new to drop: %+v %v", r, err)
+	}
+	checked(t, s)
+}
