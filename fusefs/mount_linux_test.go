@@ -16,6 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// testDirs begins the names of this process's directories: another may be
+// running the same tests beside it.
+var testDirs = fmt.Sprintf("fusefs-test-%d-", os.Getpid())
+
 // The tests run file operations against mounts of their own process: with one
 // processor an operation could wait for the goroutine that serves it.
 func TestMain(m *testing.M) {
@@ -30,7 +34,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
-		if b, _ := os.ReadFile("/proc/self/mounts"); bytes.Contains(b, []byte("/fusefs-test-")) {
+		if b, _ := os.ReadFile("/proc/self/mounts"); bytes.Contains(b, []byte("/"+testDirs)) {
 			fmt.Fprintln(os.Stderr, "mounts left behind:\n"+string(b))
 			code = 1
 		}
@@ -58,7 +62,7 @@ func mountTest(t *testing.T, change func(*Options)) *fixture {
 		}
 		t.Skip("no /dev/fuse")
 	}
-	root, err := os.MkdirTemp("", "fusefs-test-")
+	root, err := os.MkdirTemp("", testDirs)
 	if err != nil {
 		t.Fatal(err)
 	}

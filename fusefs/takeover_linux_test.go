@@ -77,7 +77,7 @@ func newHeirs(t *testing.T) *heirs {
 		}
 		t.Skip("no /dev/fuse")
 	}
-	dir, err := os.MkdirTemp("", "fusefs-test-")
+	dir, err := os.MkdirTemp("", testDirs)
 	if err != nil {
 		t.Fatal(err)
 	}

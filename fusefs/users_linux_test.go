@@ -127,7 +127,7 @@ func TestOrdinaryUser(t *testing.T) {
 	if _, err := exec.LookPath("fusermount3"); err != nil {
 		t.Skip("no fusermount3")
 	}
-	root, err := os.MkdirTemp("", "fusefs-test-")
+	root, err := os.MkdirTemp("", testDirs)
 	if err != nil {
 		t.Fatal(err)
 	}
