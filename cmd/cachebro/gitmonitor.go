@@ -57,6 +57,16 @@ func (e *env) gitSetupBack(s hooks.Setup) hooks.GitSetup {
 	return g
 }
 
+// gitAsks reports whether init was told that the git of a project asks us.
+func (e *env) gitAsks(root string) bool {
+	s, err := e.setup(initFlags{}, "")
+	if err != nil {
+		return false
+	}
+	b, err := os.ReadFile(e.gitGlobalConfig(s))
+	return err == nil && slices.Contains(hooks.GitDirs(b), filepath.Join(root, ".git"))
+}
+
 // askGit runs git in a directory.
 func (e *env) askGit(dir string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

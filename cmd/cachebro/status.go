@@ -166,6 +166,9 @@ func (e *env) printStatus(t target, st wire.Status) {
 	if st.Sessions > 0 {
 		fmt.Fprintf(w, "sessions: %d live\n", st.Sessions)
 	}
+	if e.gitAsks(st.Root) {
+		fmt.Fprintf(w, "git:      asks the mount what changed\n")
+	}
 	fmt.Fprintf(w, "state:    %s (daemon pid %d, version %s)\n", quote(st.State), st.DaemonPID, st.Version)
 }
 
