@@ -90,7 +90,7 @@ func (s *Server) searchText(q wire.SearchQuery, a wire.SearchAnswer, compact boo
 		}
 		return b.String()
 	}
-	if q.Mode == wire.SearchText && a.How != wire.SearchExact {
+	if q.Mode == wire.SearchText && a.How != wire.SearchExact && a.How != wire.SearchID {
 		if len(a.Suggest) > 0 {
 			fmt.Fprintf(&b, "[did you mean %s?]\n", clean(strings.Join(a.Suggest, ", ")))
 		}

@@ -163,7 +163,7 @@ func (e *env) printHitsJSON(a wire.SearchAnswer) error {
 // printHits prints path:line: text, grouped by file.
 func (e *env) printHits(q wire.SearchQuery, a wire.SearchAnswer) {
 	p := paint{e.colour()}
-	if q.Mode == wire.SearchText && a.How != wire.SearchExact && len(a.Hits) > 0 {
+	if q.Mode == wire.SearchText && a.How != wire.SearchExact && a.How != wire.SearchID && len(a.Hits) > 0 {
 		mean := ""
 		if len(a.Suggest) > 0 {
 			mean = " (did you mean " + oneLine(strings.Join(a.Suggest, ", ")) + "?)"

@@ -74,7 +74,7 @@ func (d *Daemon) docsRequest(ctx context.Context, r *wire.Request) (any, []byte,
 	}
 	d.ingest.waitHead(ctx, queryWait)
 	a := wire.DocsAnswer{Pairs: []wire.DocPair{}}
-	if warning := d.refresh(ctx, false); warning != "" {
+	if warning := d.refreshWhole(ctx); warning != "" {
 		a.Problems = append(a.Problems, warning)
 	}
 	f := docsync.Filter{Ref: string(p), Name: q.Name, Explicit: q.Explicit}
@@ -116,6 +116,24 @@ func (d *Daemon) docsRequest(ctx context.Context, r *wire.Request) (any, []byte,
 		a.Pairs = append(a.Pairs, w)
 	}
 	return a, nil, nil
+}
+
+// docsWait is how long an answer about documents waits for the look at the files
+// of a project that is not mounted: "in sync" of half of them would be untrue.
+const docsWait = 25 * time.Second
+
+// refreshWhole is refresh for who would rather wait.
+func (d *Daemon) refreshWhole(ctx context.Context) string {
+	warning := d.refresh(ctx, false)
+	for end := time.Now().Add(docsWait); warning != "" && time.Now().Before(end); {
+		if !d.baseline.running() {
+			return ""
+		}
+		if !sleep(ctx, 10*time.Millisecond) {
+			break
+		}
+	}
+	return warning
 }
 
 func (d *Daemon) docPair(st docsync.Status, withDiff bool) (wire.DocPair, error) {
