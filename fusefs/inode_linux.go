@@ -26,7 +26,8 @@ type inode struct {
 	kind uint32 // S_IFMT bits; they never change
 	mark atomic.Uint32
 
-	slot atomic.Uint32 // in the ledger
+	slot  atomic.Uint32 // in the ledger
+	noted atomic.Uint32 // the generation of the journal that knows of its content, its lower half
 
 	nlookup uint64 // guarded by the table's shard of key
 
@@ -43,9 +44,8 @@ type inode struct {
 	handles *handle
 	seen    seen
 
-	noACL atomic.Bool   // a directory without a default access control list
-	stale atomic.Bool   // pages or attributes in the kernel's cache must be dropped
-	noted atomic.Uint64 // the generation of the journal that knows of its content
+	noACL atomic.Bool // a directory without a default access control list
+	stale atomic.Bool // pages or attributes in the kernel's cache must be dropped
 
 	dirfd atomic.Pointer[dirfd]
 }

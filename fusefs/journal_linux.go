@@ -132,7 +132,7 @@ func (o *overlay) noteContent(id uint64) {
 		o.journal.Everything()
 		return
 	}
-	if n.noted.Load() == o.journal.Gen() {
+	if n.noted.Load() == uint32(o.journal.Gen()) {
 		return
 	}
 	paths, git := o.namesOf(n)
@@ -157,7 +157,7 @@ func (o *overlay) noteContent(id uint64) {
 		// next write must not rely on this note.
 		again, _ := o.namesOf(n)
 		if slices.Equal(paths, again) {
-			n.noted.Store(first)
+			n.noted.Store(uint32(first))
 			return
 		}
 		paths = again
@@ -210,7 +210,7 @@ func (o *overlay) noteCreated(gen uint64, trunc bool, out []byte) {
 		return
 	}
 	if n := o.table.get(id); n != nil {
-		n.noted.Store(gen)
+		n.noted.Store(uint32(gen))
 	}
 }
 
