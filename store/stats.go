@@ -30,7 +30,7 @@ func (s *Store) DiskUsage() (used, free int64, err error) {
 	return s.room.usage(s.opt.Now(), false), free, err
 }
 
-// Empty: no version, session, plan or portable setting was ever stored.
+// Empty: no version, session, plan or setting of p.Buckets was ever stored.
 func (s *Store) Empty(p Portable) (bool, error) {
 	empty := s.Seq() == 0
 	err := s.view(func(txn *badger.Txn) error {

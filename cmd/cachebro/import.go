@@ -211,6 +211,6 @@ func emptyHistory(state string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	empty, err := s.Empty(daemon.Portable("", version))
+	empty, err := s.Empty(daemon.Said())
 	return empty, errors.Join(err, s.Close())
 }

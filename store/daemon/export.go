@@ -14,12 +14,16 @@ import (
 
 // portableBuckets are the settings that are part of the history: not those
 // about processes of this machine, nor what open contexts were shown.
-var portableBuckets = []string{"notes"}
+var portableBuckets = []string{"notes", "docsync"}
 
 // Portable is what travels with the history of root.
 func Portable(root, version string) store.Portable {
 	return store.Portable{Program: version, Root: root, Buckets: portableBuckets}
 }
+
+// Said is what people and agents told a store: one that holds some of it is not
+// empty, whereas docsync notes its own beginning.
+func Said() store.Portable { return store.Portable{Buckets: []string{"notes"}} }
 
 // readWithin is how long the reader of an export may take for what a pipe holds:
 // retention waits for it.
