@@ -225,6 +225,7 @@ func (d *Daemon) close() error {
 		errs = append(errs, d.ingest.reader.Close())
 	}
 	d.classes.close()
+	d.mounts.close()
 	d.source.drop()
 	if d.store != nil {
 		if err := d.store.Sync(); err != nil {

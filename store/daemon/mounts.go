@@ -19,6 +19,7 @@ type mounts struct {
 	attached bool
 	attach   wire.Attach
 	start    uint64 // start time of mountd, so that its pid is not taken for another's
+	process  int    // descriptor of that process; < 0: none is to be had; counts while attached
 	since    time.Time
 	beat     wire.Heartbeat
 	beatAt   time.Time
@@ -51,10 +52,15 @@ func (d *Daemon) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 		return nil, nil, wire.Errorf(wire.ErrConflict, "cachebro umount, then cachebro mount, with the same CACHEBRO_DIR",
 			"the mount spools to %s, this daemon reads %s", a.Spool, wire.SpoolDir(d.state))
 	}
-	start, _, _ := processStart(a.PID)
+	start, _, err := processStart(a.PID)
+	process := -1
+	if err == nil {
+		process = openProcess(a.PID)
+	}
 	d.mounts.mu.Lock()
 	again := d.mounts.attached && d.mounts.attach.PID == a.PID && d.mounts.start == start
-	d.mounts.attached, d.mounts.attach, d.mounts.start = true, a, start
+	d.mounts.forgetLocked()
+	d.mounts.attached, d.mounts.attach, d.mounts.start, d.mounts.process = true, a, start, process
 	if !again {
 		d.mounts.since = time.Now()
 		d.mounts.beat = wire.Heartbeat{Outside: a.Outside}
@@ -101,7 +107,7 @@ func (d *Daemon) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 	d.mounts.mu.Lock()
 	ours := d.mounts.attached && d.mounts.attach.PID == q.PID
 	if ours {
-		d.mounts.attached = false
+		d.mounts.forgetLocked()
 	}
 	d.mounts.mu.Unlock()
 	if ours {
@@ -120,17 +126,35 @@ func (d *Daemon) heartbeatAnswer() wire.HeartbeatAnswer {
 func (m *mounts) state() (attached bool, a wire.Attach, b wire.Heartbeat) {
 	m.mu.Lock()
 	a, b, attached = m.attach, m.beat, m.attached
-	start := m.start
+	start, asked := m.start, attached && m.process >= 0
+	if asked && ended(m.process) {
+		m.forgetLocked()
+		attached = false
+	}
 	m.mu.Unlock()
-	if attached && !alive(a.PID, start) {
+	if attached && !asked && !alive(a.PID, start) {
 		m.mu.Lock()
 		if m.attach.PID == a.PID && m.start == start {
-			m.attached = false
+			m.forgetLocked()
 		}
 		m.mu.Unlock()
 		return false, a, b
 	}
 	return attached, a, b
+}
+
+// forgetLocked takes the mount for gone; mu is held.
+func (m *mounts) forgetLocked() {
+	if m.attached && m.process >= 0 {
+		_ = unix.Close(m.process)
+	}
+	m.attached, m.process = false, -1
+}
+
+func (m *mounts) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forgetLocked()
 }
 
 func (m *mounts) mounted() bool {

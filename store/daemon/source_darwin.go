@@ -85,4 +85,7 @@ func processStart(pid int) (uint64, int, error) {
 	return 0, 0, unix.Kill(pid, 0)
 }
 
+func openProcess(int) int { return -1 }
+func ended(int) bool      { return false }
+
 func bootTime() int64 { return 0 }
