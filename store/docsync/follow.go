@@ -52,17 +52,20 @@ func (s *Sync) follow(ctx context.Context) error {
 			return err
 		}
 		for _, v := range vs {
+			if v.Actor.Comm != "git" || v.Actor.PID != s.git {
+				if err := s.gitWrote(v.Seq - 1); err != nil {
+					return s.undone(err)
+				}
+			}
+			s.git = v.Actor.PID
 			if err := s.take(v); err != nil {
 				return s.undone(err)
 			}
 		}
 		s.at, s.clock = vs[len(vs)-1].Seq, vs[len(vs)-1].Time
-		for k := range s.byGit {
-			if err := s.together(k); err != nil {
-				return s.undone(err)
-			}
+		if err := s.gitWrote(s.at); err != nil {
+			return s.undone(err)
 		}
-		clear(s.byGit)
 		if err := s.save(); err != nil {
 			return s.undone(err)
 		}
@@ -320,15 +323,27 @@ func (f *fresh) continued(v store.Version) bool {
 	return v.Time-f.Time < freshFor && (f.PID != 0 && f.PID == v.Actor.PID || f.Prompt != "" && f.Prompt == v.Actor.Prompt)
 }
 
+// gitWrote looks at the pairs that one git process has written to, as of its
+// last write: what comes after it is not git's.
+func (s *Sync) gitWrote(at uint64) error {
+	for k := range s.byGit {
+		if err := s.together(k, at); err != nil {
+			return err
+		}
+	}
+	clear(s.byGit)
+	return nil
+}
+
 // together moves the baseline of a pair of which one git command has written
 // both the document and everything that differs, from where they agreed.
-func (s *Sync) together(k key) error {
+func (s *Sync) together(k key, at uint64) error {
 	b := s.bases[k]
-	doc, ok, err := s.store.AtSeq(k.doc, s.at)
+	doc, ok, err := s.store.AtSeq(k.doc, at)
 	if err != nil || !ok || b == nil || doc.Actor.Comm != "git" || doc.Seq <= b.Seq {
 		return err
 	}
-	now, err := s.members(k, false, s.at)
+	now, err := s.members(k, false, at)
 	if err != nil {
 		return nil // too many: Check says so
 	}
@@ -339,13 +354,13 @@ func (s *Sync) together(k key) error {
 			return err
 		}
 		for _, v := range vs {
-			if v.Seq > b.Seq && v.Seq <= s.at && (v.Actor.Comm != "git" || v.Actor.PID != doc.Actor.PID) {
+			if v.Seq > b.Seq && v.Seq <= at && (v.Actor.Comm != "git" || v.Actor.PID != doc.Actor.PID) {
 				return nil
 			}
 		}
 	}
 	if len(differ) > 0 {
-		s.put(k, &baseline{Seq: s.at, Time: doc.Time, By: "git", Members: now})
+		s.put(k, &baseline{Seq: at, Time: doc.Time, By: "git", Members: now})
 	}
 	return nil
 }

@@ -63,7 +63,8 @@ type Sync struct {
 	globs    map[key]bool
 	active   map[store.Path][]Ref // what is in exact and globs of a document
 	changed  map[string]any       // settings to be written; nil deletes
-	byGit    map[key]bool         // pairs of which git has written something in this batch
+	byGit    map[key]bool         // pairs to which the git process git has just written
+	git      uint32
 }
 
 // Open reads what is known. Follow brings it up to date.

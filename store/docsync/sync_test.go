@@ -258,8 +258,14 @@ func TestGit(t *testing.T) {
 	l.want("the code alone", "a.md <- a.go stale changed:a.go")
 	git(73, "a.go", "main")
 	l.want("and back", "a.md <- a.go ok")
-	l.write("a.go", "my own")
 	git(74, "a.go", "branch", "a.md", "on branch: a.go")
+	l.mark("a.md", 0, false)
+	git(75, "a.go", "main", "a.md", "on main: a.go")
+	l.write("a.go", "branch") // as before the checkout; nobody has looked in between
+	l.want("a change right after git's", "a.md <- a.go stale changed:a.go")
+	l.mark("a.md", 0, false)
+	l.write("a.go", "my own")
+	git(76, "a.go", "branch two", "a.md", "on branch: a.go")
 	l.want("over a change of one's own", "a.md <- a.go stale changed:a.go edited")
 }
 
