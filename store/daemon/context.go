@@ -27,6 +27,9 @@ type bundles struct {
 	looks chan struct{}  // capacity 1: held by who looks at all files
 }
 
+// newNodeWait is how long a name that nobody knows is waited for.
+const newNodeWait = time.Second
+
 // bundleTTL: what a bundle was made of says how long it holds, not time.
 const bundleTTL = 90 * 24 * time.Hour
 
@@ -82,6 +85,10 @@ func (d *Daemon) contextRequest(ctx context.Context, r *wire.Request) (any, []by
 	}
 	text, hit, err := d.bundle(ctx, q)
 	var none *bundle.ErrNoNode
+	if errors.As(err, &none) && !sure { // it may be new
+		d.ingest.waitHead(ctx, newNodeWait)
+		text, hit, err = d.bundle(ctx, q)
+	}
 	if errors.As(err, &none) {
 		hint := "a node is a file, a directory, or a group of cachebro.yml"
 		if len(none.Near) > 0 {

@@ -77,6 +77,7 @@ type reading struct {
 	uid   uint32
 	paths map[string]struct{}
 	more  uint32
+	since int64 // ns, of the first open
 }
 
 // Opened notes a read. Reads of processes outside of any session are nobody's
@@ -93,7 +94,7 @@ func (c *Capture) Opened(f fusefs.File, by fusefs.Caller) {
 	defer c.readMu.Unlock()
 	r := c.reads[by.PID]
 	if r == nil {
-		r = &reading{proc: by.Proc, uid: by.UID, paths: map[string]struct{}{}}
+		r = &reading{proc: by.Proc, uid: by.UID, paths: map[string]struct{}{}, since: time.Now().UnixNano()}
 		c.reads[by.PID] = r
 	}
 	if len(r.paths) >= readsMax {
@@ -123,9 +124,10 @@ func (c *Capture) flushReads() {
 	reads := c.reads
 	c.reads = map[uint32]*reading{}
 	c.readMu.Unlock()
-	now := time.Now().UnixNano()
 	for _, r := range reads {
-		rec := &spool.Record{Kind: spool.KindReads, Time: now, More: r.more}
+		// The time of the first: what the process wrote came after, as a rule, and
+		// the tool call that it ran for may be over by now.
+		rec := &spool.Record{Kind: spool.KindReads, Time: r.since, More: r.more}
 		if len(r.paths) < readsMax {
 			for p := range r.paths {
 				rec.Paths = append(rec.Paths, p)
