@@ -22,7 +22,9 @@ cb="$work/bin/cachebro"
 cleanup() {
 	cd /
 	"$cb" umount "$work/cachebro" >/dev/null 2>&1 || umount -l "$work/cachebro" 2>/dev/null || true
-	[ -z "${many:-}" ] || "$cb" umount "$many" >/dev/null 2>&1 || umount -l "$many" 2>/dev/null || true
+	for many in "$work"/many*; do
+		[ ! -d "$many" ] || "$cb" umount "$many" >/dev/null 2>&1 || umount -l "$many" 2>/dev/null || true
+	done
 	umount "$work/bindfs" 2>/dev/null || true
 	umount "$work/loopback" 2>/dev/null || fusermount3 -u -z "$work/loopback" 2>/dev/null || true
 	[ -z "${loop:-}" ] || wait "$loop" 2>/dev/null || true
@@ -40,6 +42,14 @@ go build -o "$work/bin/loopback" github.com/hanwen/go-fuse/v2/example/loopback
 go build -o "$work/bin/bench" ./scripts/bench
 go build -o "$work/bin/results" ./scripts/bench/results
 go build -o "$work/bin/fsmonitor" ./scripts/bench/fsmonitor
+scaling() {
+	# shellcheck disable=SC2086
+	scripts/bench/scaling.sh "$cb" "$work" ${CACHEBRO_BENCH_SCALE:-1000 20000}
+}
+if [ "$only" = scaling ]; then # which needs no copies
+	scaling
+	exit 0
+fi
 
 # Each place has its own copy: what one leaves in the page cache or on the disk
 # must not help or hinder another.
@@ -83,39 +93,4 @@ case "$only" in "" | texts*) scripts/bench/texts.sh ;; esac
 case "$only" in "" | results*) "$work/bin/results" -cachebro "$cb" ;; esac
 case "$only" in "" | hook*) go run ./scripts/hooktime -cachebro "$cb" || echo "(above the targets)" ;; esac
 
-# What many files cost: empty ones, so that making them is quick. heap is what
-# mountd's Go heap grew by, anon all of its anonymous memory.
-field() { "$cb" status --json "$many" | sed -n "s/.*\"capture\":{[^}]*\"$1\":\([0-9]*\).*/\1/p"; }
-ms() { echo $((($(date +%s%N) - $1) / 1000000)); }
-case scaling in *"$only"*) ;; *) exit 0 ;; esac
-for n in ${CACHEBRO_BENCH_SCALE:-1000 20000}; do
-	many="$work/many$n"
-	i=0
-	while [ $i -lt "$n" ]; do
-		mkdir -p "$many/d$i"
-		(cd "$many/d$i" && seq $((n - i < 1000 ? n - i : 1000)) | xargs touch)
-		i=$((i + 1000))
-	done
-	t=$(date +%s%N)
-	find "$many" -newer / >/dev/null
-	native=$(ms "$t")
-	"$cb" mount "$many" >/dev/null
-	t=$(date +%s%N)
-	until "$cb" status --json "$many" | grep -q '"done":true'; do
-		[ "$(ms "$t")" -lt 120000 ] || { "$cb" status "$many" >&2; exit 1; }
-		sleep 0.1
-	done
-	before=$(field heap_bytes)
-	t=$(date +%s%N)
-	find "$many" -newer / >/dev/null
-	first=$(ms "$t")
-	t=$(date +%s%N)
-	find "$many" -newer / >/dev/null
-	again=$(ms "$t")
-	t=$(date +%s%N)
-	until [ "$(field inodes)" -ge "$n" ] || [ "$(ms "$t")" -gt 20000 ]; do sleep 0.5; done
-	pid=$("$cb" status --json "$many" | sed -n 's/.*"mountd_pid":\([0-9]*\).*/\1/p')
-	printf 'scaling, %6d files: find native %d ms, first %d ms, again %d ms; heap %d B per inode, anon %s kB\n' \
-		"$n" "$native" "$first" "$again" $((($(field heap_bytes) - before) / n)) "$(awk '/RssAnon/{print $2}' "/proc/$pid/status")"
-	"$cb" umount "$many" >/dev/null
-done
+case scaling in *"$only"*) scaling ;; esac
