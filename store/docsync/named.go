@@ -34,6 +34,7 @@ const (
 
 var (
 	htmlComment = regexp.MustCompile(`(?s)<!--(.*?)-->`)
+	codeSpan    = regexp.MustCompile("`[^`\n]*`")
 	lineComment = regexp.MustCompile(`(?m)^[ \t]*(?:\.\.|//|%|;|#\+?)[ \t]+cachebro:[ \t]*documents[ \t]+(.+)$`)
 	saysSo      = regexp.MustCompile(`(?s)^\s*cachebro:\s*documents\b(.*)$`)
 	oneWord     = regexp.MustCompile(`"([^"\n]+)"|([^\s,]+)`)
@@ -70,7 +71,8 @@ func named(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) {
 			}
 		}
 	}
-	for _, m := range htmlComment.FindAllStringSubmatch(prose, -1) {
+	// A comment between backticks is an example.
+	for _, m := range htmlComment.FindAllStringSubmatch(codeSpan.ReplaceAllString(prose, " "), -1) {
 		if said := saysSo.FindStringSubmatch(m[1]); said != nil {
 			words(said[1])
 		}

@@ -19,6 +19,7 @@ func TestNamed(t *testing.T) {
 		{"a.md", "<!-- cachebro: documents nothing -->\nx.go y.go\n", ""},
 		{"a.md", "~~~\n<!-- cachebro: documents x.go -->\n~~~\n", ""},
 		{"a.md", "````\n```\n<!-- cachebro: documents x.go -->\n````\ny.go\n", "inferred y.go"},
+		{"a.md", "Write `<!-- cachebro: documents x.go -->` there.\n", ""},
 		{"a.rst", "Title\n=====\n\n.. cachebro: documents src/a.go\n", "comment src/a.go"},
 		{"a.adoc", "// cachebro: documents src/a.go src/b.go\n", "comment src/a.go, comment src/b.go"},
 		{"a.md", "<!-- cachebro: documents /etc/passwd ../../up a.md b.go -->", "comment b.go"},
