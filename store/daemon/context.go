@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type bundles struct {
 	kept  store.KV
 	cache *results.Cache // memory, then disk; never shared: versions are numbered per project
 	looks chan struct{}  // capacity 1: held by who looks at all files
+	build string         // of this program: what another one made may read differently
 }
 
 // newNodeWait is how long a name that nobody knows is waited for.
@@ -36,7 +38,7 @@ const bundleTTL = 90 * 24 * time.Hour
 // openBundles never fails the daemon: pairs that cannot be read are lost hints.
 func (d *Daemon) openBundles() {
 	b := &d.bundles
-	b.kept, b.looks = d.store.KV("graph"), make(chan struct{}, 1)
+	b.kept, b.looks, b.build = d.store.KV("graph"), make(chan struct{}, 1), d.buildStamp()
 	rows := map[string][]byte{}
 	err := b.kept.Scan(bundle.PairPrefix, func(key string, val []byte) error {
 		rows[strings.TrimPrefix(key, bundle.PairPrefix)] = append([]byte{}, val...)
@@ -61,10 +63,23 @@ func (d *Daemon) openBundles() {
 	b.cache = results.New(results.Options{Stores: stores, TTL: bundleTTL, Tools: tools, Log: d.log})
 }
 
+// buildStamp tells this program from others of the same version: how a text is
+// made can change with every build.
+func (d *Daemon) buildStamp() string {
+	name, err := os.Executable()
+	if err == nil {
+		var st os.FileInfo
+		if st, err = os.Stat(name); err == nil {
+			return fmt.Sprintf("%s %d %d", d.o.Version, st.Size(), st.ModTime().UnixNano())
+		}
+	}
+	return fmt.Sprintf("%s %d", d.o.Version, d.began.UnixNano()) // replaced under us: nothing outlives this process
+}
+
 // newGraph knows nothing yet; rows nil: it will not use what was kept.
 func (d *Daemon) newGraph(rows bundle.KV) *bundle.Graph {
 	return bundle.New(bundle.Options{
-		Source: d.store, Rows: rows, Pairs: d.bundles.pairs, By: byWhom,
+		Source: d.store, Rows: rows, Build: d.bundles.build, Pairs: d.bundles.pairs, By: byWhom,
 		Secret: func(p store.Path) bool { return ignore.Secret(string(p)) },
 		Warn:   func(msg string, err error) { d.log.Warn(msg, "err", err) },
 	})
@@ -193,7 +208,7 @@ func (d *Daemon) bundle(ctx context.Context, q wire.ContextRequest) (text []byte
 	}
 	now := plan.Hash()
 	return d.bundles.cache.Do(ctx, results.Call{
-		Tool: "context", Args: []any{tool, bq}, TTL: bundleTTL,
+		Tool: "context", Args: []any{tool, bq, d.bundles.build}, TTL: bundleTTL,
 		Holds: func(_ context.Context, uses []results.Used) bool {
 			return now != "" && len(uses) > 0 && uses[0].Path == plan.Ref && uses[0].Version == now
 		},

@@ -18,6 +18,7 @@ type keptRow struct {
 	Version int        `cbor:"1,keyasint"`
 	Blob    store.Hash `cbor:"2,keyasint"`
 	Facts   Facts      `cbor:"3,keyasint"`
+	Build   string     `cbor:"4,keyasint,omitempty"` // of the program that made it
 }
 
 // RowPrefix and PairPrefix are where rows and pairs lie in a KV.
@@ -85,7 +86,7 @@ func (g *Graph) build(ctx context.Context) error {
 	if g.o.Rows != nil {
 		err := g.o.Rows.Scan(RowPrefix, func(key string, val []byte) error {
 			var k keptRow
-			if cbor.Unmarshal(val, &k) == nil && k.Version == factsVersion {
+			if cbor.Unmarshal(val, &k) == nil && k.Version == factsVersion && k.Build == g.o.Build {
 				kept[strings.TrimPrefix(key, RowPrefix)] = k
 			}
 			return ctx.Err()
@@ -165,7 +166,7 @@ func (g *Graph) rows(ctx context.Context, vs []store.Version, kept map[string]ke
 	}
 	for _, i := range read {
 		v := out[i].v
-		if raw, err := cbor.Marshal(keptRow{factsVersion, v.Blob, *out[i].facts}); err == nil && len(raw) < 256<<10 {
+		if raw, err := cbor.Marshal(keptRow{factsVersion, v.Blob, *out[i].facts, g.o.Build}); err == nil && len(raw) < 256<<10 {
 			save[RowPrefix+string(v.Path)] = raw
 		}
 	}

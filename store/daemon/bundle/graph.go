@@ -35,6 +35,7 @@ type Options struct {
 	Secret func(store.Path) bool      // files of which nothing is told; nil: none
 	By     func(a store.Actor) string // who made a version; nil: the command's name
 	Warn   func(msg string, err error)
+	Build  string // of this program: rows of another one are made anew
 }
 
 // Graph is a project's files and what they have to do with each other.
