@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// batchFiles and batchBytes bound one batch of the writer. The documents of a
-// batch take some twenty times its text while it is written: under the daemon's
-// memory limit batches of 8 MiB cost a quarter more processor time than these,
-// in the garbage collector, and smaller ones more in merging.
+// batchFiles and batchBytes bound one batch of the writer, of which two are in
+// memory at a time. The documents of a batch take some ten times its text: under
+// the daemon's memory limit batches of 8 MiB cost more processor time than these,
+// in the garbage collector, and batches of 2 MiB a tenth more, in merging.
 const (
-	batchFiles = 400
-	batchBytes = 2 << 20
+	batchFiles = 800
+	batchBytes = 4 << 20
 )
 
 // batch collects files to write in one step.

@@ -134,5 +134,7 @@ func (x *Index) compact(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	return s.ForceMerge(ctx, &mergeplan.SingleSegmentMergePlanOptions)
+	one := mergeplan.SingleSegmentMergePlanOptions
+	one.SegmentsPerMergeTask = 1000 // with its ten, a tenth of them was left
+	return s.ForceMerge(ctx, &one)
 }

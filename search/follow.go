@@ -240,7 +240,7 @@ func (x *Index) catchUp(ctx context.Context, stop func() bool) error {
 		return x.first(ctx)
 	}
 	for ctx.Err() == nil {
-		vs, err := x.corpus.Since(seq, 4*batchFiles)
+		vs, err := x.corpus.Since(seq, 2*batchFiles)
 		if err != nil || len(vs) == 0 {
 			return err
 		}
@@ -255,7 +255,12 @@ func (x *Index) catchUp(ctx context.Context, stop func() bool) error {
 		}
 		b := x.newBatch()
 		for _, p := range order {
-			b.take(newest[p])
+			if b.take(newest[p]); b.full() { // the checkpoint moves with the last
+				if err := b.commit(ctx, 0, false); err != nil {
+					return err
+				}
+				b = x.newBatch()
+			}
 		}
 		if err := b.commit(ctx, seq, true); err != nil || stop() {
 			return err
