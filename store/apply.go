@@ -148,10 +148,13 @@ func (b *batch) write(c *Change, i int) error {
 	} else {
 		v.NoContent = c.NoContent
 		b.forget(c.Node)
-		if c.NoContent == "" && c.Stat.Size == 0 {
+		switch {
+		case c.NoContent == "" && c.Stat.Size == 0:
 			if v.Blob, err = b.put(nil, Hash{}); err != nil {
 				return err
 			}
+		case c.Op == OpBaseline && live && unwritten(cur, c.Stat):
+			v.Blob, v.NoContent = cur.Blob, ""
 		}
 	}
 	if live && same(cur, v) {
@@ -164,6 +167,18 @@ func (b *batch) write(c *Change, i int) error {
 		return b.otherNames(v)
 	}
 	return nil
+}
+
+// clockStep is more than the steps in which a file system's times go.
+const clockStep = int64(20e6)
+
+// unwritten: a file that cannot be read any more (its owner took the right away)
+// still is as it was captured, for nobody has written to it since. What was
+// captured right after a write could have been written to again within the
+// same step of the clock.
+func unwritten(cur Version, st Stat) bool {
+	return cur.Blob != (Hash{}) && inodeOf(cur.Stat) == inodeOf(st) && cur.Stat.Size == st.Size &&
+		cur.Stat.Mtime == st.Mtime && cur.Time-st.Mtime > clockStep
 }
 
 // same reports whether a version would say nothing new: same kind, mode and

@@ -25,6 +25,9 @@ func (s *Store) steps(p *Plan, goals []goal) error {
 	for i := range goals {
 		x.goals[goals[i].path] = &goals[i]
 	}
+	if err := x.open(goals); err != nil {
+		return err
+	}
 	x.renameDirs(goals)
 	x.renameFiles(goals)
 	x.removals(goals)
@@ -60,6 +63,9 @@ func (s *Store) steps(p *Plan, goals []goal) error {
 			x.add(Step{Do: DoLink, Path: o, To: goals[i].path})
 		}
 	}
+	for _, st := range slices.Backward(x.shut) {
+		x.add(st)
+	}
 	x.count()
 	return nil
 }
@@ -70,6 +76,7 @@ type stepper struct {
 	goals  map[Path]*goal
 	made   map[Path]bool // directories that exist by now
 	writes []write
+	shut   []Step // of directories that nobody may change afterwards
 }
 
 // write is a step that brings content, whose lines are still to be counted.
@@ -124,7 +131,11 @@ func (x *stepper) parents(p Path, now bool) {
 
 // mkdir makes the directory of a goal.
 func (x *stepper) mkdir(g *goal) {
-	x.add(Step{Do: DoMkdir, Path: g.path, Mode: g.want.mode, Expect: ExpectAbsent})
+	st := Step{Do: DoMkdir, Path: g.path, Mode: g.want.mode | inAndOut, Expect: ExpectAbsent}
+	x.add(st)
+	if st.Mode != g.want.mode {
+		x.shutLater(g.path, st.Mode, g.want.mode)
+	}
 	g.have, x.made[g.path] = g.want, true
 }
 
@@ -240,7 +251,10 @@ func (x *stepper) write(g *goal, apart bool) {
 	st := Step{Path: g.path, Mode: w.mode, Mtime: w.mtime, Size: w.size, Apart: apart}
 	switch {
 	case w.sameContent(g.have) && !apart:
-		st.Do, st.Mtime = DoChmod, 0
+		if st.Do, st.Mtime = DoChmod, 0; w.dir() && closed(w.mode) {
+			x.shutLater(g.path, g.have.mode, w.mode)
+			return
+		}
 	case w.link():
 		st.Do, st.Target = DoSymlink, w.target
 		x.parents(g.path, false)

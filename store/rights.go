@@ -1,0 +1,63 @@
+package store
+
+import (
+	"path"
+	"slices"
+)
+
+// inAndOut are the rights that an ordinary user needs to a directory of which
+// something is to be changed.
+const inAndOut = 0o300
+
+func closed(mode uint32) bool { return mode&inAndOut != inAndOut }
+
+// open gives rights to the directories first in which something is changed.
+// Those that are to have none in the end are shut last.
+func (x *stepper) open(goals []goal) error {
+	seen := map[Path]bool{".": true, "/": true}
+	var dirs []Path
+	for i := range goals {
+		for dir := Path(path.Dir(string(goals[i].path))); !seen[dir]; dir = Path(path.Dir(string(dir))) {
+			seen[dir] = true
+			dirs = append(dirs, dir)
+		}
+	}
+	slices.Sort(dirs)
+	for _, dir := range dirs {
+		g := x.goals[dir]
+		if g == nil {
+			v, found, err := x.s.Current(dir)
+			if err != nil {
+				return err
+			}
+			if !found {
+				continue
+			}
+			g = &goal{path: dir, have: stateOf(v), want: stateOf(v)}
+		}
+		if !g.have.dir() || !closed(g.have.mode) {
+			continue
+		}
+		st := expect(Step{Do: DoChmod, Path: dir, Mode: g.have.mode | inAndOut}, g.have)
+		if g.want.dir() && !closed(g.want.mode) {
+			st.Mode = g.want.mode
+		}
+		x.add(st)
+		if !g.want.dir() {
+			g.have.mode = st.Mode
+			continue
+		}
+		if st.Mode != g.want.mode {
+			x.shutLater(dir, st.Mode, g.want.mode)
+		}
+		if x.goals[dir] == nil { // an undo of something earlier still knows it
+			x.p.Returns = append(x.p.Returns, Return{Path: dir, Was: g.have.seq, Back: g.have.seq})
+		}
+		g.have = g.want
+	}
+	return nil
+}
+
+func (x *stepper) shutLater(dir Path, have, want uint32) {
+	x.shut = append(x.shut, Step{Do: DoChmod, Path: dir, Mode: want, ExpMode: have})
+}
