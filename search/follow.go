@@ -240,7 +240,7 @@ func (x *Index) catchUp(ctx context.Context, stop func() bool) error {
 		return x.first(ctx)
 	}
 	for ctx.Err() == nil {
-		vs, err := x.corpus.Since(seq, 2*batchFiles)
+		vs, err := x.corpus.Since(seq, 4*batchFiles)
 		if err != nil || len(vs) == 0 {
 			return err
 		}
