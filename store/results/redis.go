@@ -18,8 +18,9 @@ const (
 	// redisWait bounds one question. On a network where an answer takes longer
 	// it is as quick to compute.
 	redisWait = 150 * time.Millisecond
-	// redisFails failures in a row, and nobody asks for redisPause. One lost node
-	// of a cluster of three fails every third question and does not get there.
+	// redisFails failures in a row, and nobody asks for redisPause; after it one
+	// failure is enough. Of a cluster the next question may go to another node:
+	// there it takes as many again.
 	redisFails = 6
 	redisPause = 2 * time.Second
 	// redisQueue is how many writes may wait; more are dropped.
@@ -35,7 +36,9 @@ var ErrURL = errors.New("not the address of a Redis: redis://[user:password@]hos
 // share. It connects when it is first asked and again after every failure.
 type Redis struct {
 	c      redis.UniversalClient
-	host   string // for status: neither user nor password
+	host   string        // for status: neither user nor password
+	wait   time.Duration // redisWait
+	after  int32         // how many failures count as had after a pause
 	prefix string
 
 	failures atomic.Int32 // in a row
@@ -62,7 +65,9 @@ var quieten = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
 // NewRedis understands what redis-cli -u does, and of its own: cluster=true or
 // addr=host:port (again and again) for a cluster, prefix=NAME for the names of
 // the keys ("cachebro:"). Nothing is connected yet.
-func NewRedis(address string) (*Redis, error) {
+func NewRedis(address string) (*Redis, error) { return newRedis(address, redisWait) }
+
+func newRedis(address string, wait time.Duration) (*Redis, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" {
 		return nil, ErrURL // err would tell the password
@@ -76,7 +81,7 @@ func NewRedis(address string) (*Redis, error) {
 	q.Del("prefix")
 	q.Del("cluster")
 	u.RawQuery = q.Encode()
-	r := &Redis{host: u.Host, prefix: prefix, queue: make(chan func(context.Context), redisQueue), done: make(chan struct{})}
+	r := &Redis{host: u.Host, prefix: prefix, wait: wait, queue: make(chan func(context.Context), redisQueue), done: make(chan struct{})}
 	quieten()
 	none := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	if cluster {
@@ -84,7 +89,7 @@ func NewRedis(address string) (*Redis, error) {
 		if err != nil {
 			return nil, ErrURL
 		}
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisWait, redisWait, redisWait, redisWait
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = wait, wait, wait, wait
 		o.MinRetryBackoff, o.MaxRetryBackoff, o.ContextTimeoutEnabled = time.Millisecond, 8*time.Millisecond, true
 		o.MaintNotificationsConfig = none
 		r.c = redis.NewClusterClient(o)
@@ -93,10 +98,10 @@ func NewRedis(address string) (*Redis, error) {
 		if err != nil {
 			return nil, ErrURL
 		}
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisWait, redisWait, redisWait, redisWait
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = wait, wait, wait, wait
 		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff, o.ContextTimeoutEnabled = 1, time.Millisecond, 8*time.Millisecond, true
 		o.MaintNotificationsConfig = none
-		r.c = redis.NewClient(o)
+		r.c, r.after = redis.NewClient(o), redisFails-1
 	}
 	r.writer.Go(r.write)
 	return r, nil
@@ -109,7 +114,7 @@ func (r *Redis) write() {
 		case <-r.done:
 			return
 		case job := <-r.queue:
-			ctx, cancel := context.WithTimeout(context.Background(), 4*redisWait)
+			ctx, cancel := context.WithTimeout(context.Background(), 4*r.wait)
 			job(ctx)
 			cancel()
 		}
@@ -157,6 +162,7 @@ func (r *Redis) ask(ctx context.Context, within time.Duration, op func(context.C
 	r.note(err)
 	if r.failures.Add(1) >= redisFails {
 		r.until.Store(time.Now().Add(redisPause).UnixNano())
+		r.failures.Store(r.after)
 	}
 	return fmt.Errorf("redis at %s: %w", r.host, err)
 }
@@ -177,7 +183,7 @@ func (r *Redis) note(err error) {
 // Get implements Store.
 func (r *Redis) Get(ctx context.Context, key string) (e Entry, ok bool, err error) {
 	var raw []byte
-	err = r.ask(ctx, redisWait, func(ctx context.Context) (err error) {
+	err = r.ask(ctx, r.wait, func(ctx context.Context) (err error) {
 		raw, err = r.c.Get(ctx, r.prefix+key).Bytes()
 		return err
 	})
@@ -203,7 +209,7 @@ func (r *Redis) Set(_ context.Context, key string, e Entry, ttl time.Duration) e
 		return err
 	}
 	return r.later(func(ctx context.Context) {
-		_ = r.ask(ctx, 2*redisWait, func(ctx context.Context) error { return r.c.Set(ctx, r.prefix+key, raw, ttl).Err() })
+		_ = r.ask(ctx, 2*r.wait, func(ctx context.Context) error { return r.c.Set(ctx, r.prefix+key, raw, ttl).Err() })
 	})
 }
 
@@ -218,7 +224,7 @@ func (r *Redis) later(job func(context.Context)) error {
 
 // Delete implements Store.
 func (r *Redis) Delete(ctx context.Context, key string) error {
-	return r.ask(ctx, redisWait, func(ctx context.Context) error { return r.c.Del(ctx, r.prefix+key).Err() })
+	return r.ask(ctx, r.wait, func(ctx context.Context) error { return r.c.Del(ctx, r.prefix+key).Err() })
 }
 
 // each passes the keys of ours, some at a time, node by node.
