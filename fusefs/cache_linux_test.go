@@ -261,8 +261,7 @@ func TestReadersOfAtomicSaves(t *testing.T) {
 	f := mountTest(t, nil)
 	f.rec.quiet = true
 	f.write("a", "0000000000")
-	saver := helperCmd("saver", "a", "2000")
-	saver.Dir = f.dir
+	saver := f.enter(helperCmd("saver", "a", "2000"))
 	done := make(chan error, 1)
 	go func() { done <- saver.Run() }()
 	for reads := 0; ; reads++ {

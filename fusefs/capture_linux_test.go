@@ -26,15 +26,18 @@ func init() {
 // run starts one of the helpers as a process of its own.
 func (f *fixture) run(name string, args ...string) {
 	f.t.Helper()
-	cmd := helperCmd(name, args...)
-	cmd.Dir = f.dir
+	cmd := f.enter(helperCmd(name, args...))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		f.t.Fatalf("%s %v: %v\n%s", name, args, err, out)
 	}
 }
 
 func helperCmd(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command("/proc/self/exe", args...)
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	cmd := exec.Command(self, args...)
 	cmd.Env = append(os.Environ(), helperEnv+"="+name)
 	return cmd
 }

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +40,7 @@ func TestRunningProgram(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh(`cp "$(command -v cat)" c`)
 	name := filepath.Join(f.dir, "c")
-	run := exec.Command(name)
+	run := f.enter(exec.Command("sh", "-c", "exec ./c"))
 	in, err := run.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +50,10 @@ func TestRunningProgram(t *testing.T) {
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "the program runs", func() bool {
+		exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", run.Process.Pid))
+		return exe == name
+	})
 	if h, err := os.OpenFile(name, os.O_WRONLY, 0); !errors.Is(err, unix.ETXTBSY) {
 		t.Errorf("opened for writing while it runs: %v, wanted ETXTBSY", err)
 		h.Close()

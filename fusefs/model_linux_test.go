@@ -181,8 +181,7 @@ func TestRandomOperations(t *testing.T) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			cmd := helperCmd("random", fmt.Sprint(rand.Uint64N(1000)+uint64(seed)), "1500")
-			cmd.Dir = f.dir
+			cmd := f.enter(helperCmd("random", fmt.Sprint(rand.Uint64N(1000)+uint64(seed)), "1500"))
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}

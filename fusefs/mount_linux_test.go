@@ -122,11 +122,20 @@ func openFDs(t *testing.T) int {
 	return n
 }
 
+// enter lets cmd begin in the mount, which a process of ours must not touch
+// between its fork and its exec: until the exec the fork stands still, the
+// runtime waits for it when it wants to collect garbage, and so would the server
+// of the mount, which is in this very process.
+func (f *fixture) enter(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Args = append([]string{"sh", "-c", `cd "$0" && exec "$@"`, f.dir, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	return cmd
+}
+
 // sh runs a shell script in the mount and returns what it prints.
 func (f *fixture) sh(script string) string {
 	f.t.Helper()
-	cmd := exec.Command("bash", "-ec", script)
-	cmd.Dir = f.dir
+	cmd := f.enter(exec.Command("bash", "-ec", script))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		f.t.Fatalf("%s: %v\n%s", script, err, out)

@@ -19,8 +19,7 @@ const (
 
 // as runs a script in the mount as an ordinary user with one more group.
 func (f *fixture) as(script string) (string, error) {
-	cmd := exec.Command("bash", "-ec", script)
-	cmd.Dir = f.dir
+	cmd := f.enter(exec.Command("bash", "-ec", script))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: someUser, Gid: someUser, Groups: []uint32{someGroup}}}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -335,8 +334,7 @@ func TestReadOnlySource(t *testing.T) {
 // when the request comes from a thread.
 func TestCaller(t *testing.T) {
 	f := mountTest(t, nil)
-	cmd := exec.Command("bash", "-c", "sleep 0; exec -a renamed dd if=/dev/zero of=a bs=1 count=1 status=none 2>/dev/null; true")
-	cmd.Dir = f.dir
+	cmd := f.enter(exec.Command("bash", "-c", "sleep 0; exec -a renamed dd if=/dev/zero of=a bs=1 count=1 status=none 2>/dev/null; true"))
 	cmd.Env = append(os.Environ(), "CLAUDE_CODE_SESSION_ID=abc-123", "XCLAUDE_CODE_SESSION_ID=no")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

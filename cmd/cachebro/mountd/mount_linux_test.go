@@ -93,8 +93,9 @@ func (m *mounted) sh(script string) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", script)
-	cmd.Dir = m.dir
+	// Not cmd.Dir: until its exec a child of ours stands in the way of the server
+	// that it would wait for.
+	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", `cd "$0"; `+script, m.dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		m.t.Fatalf("%s\n%v\n%s", script, err, out)
 	}
