@@ -107,6 +107,10 @@ func (x *Index) Hold() (release func()) {
 	}
 }
 
+// Held reports whether somebody keeps the follower from indexing: others who
+// work in the background had better wait, too.
+func (x *Index) Held() bool { return x.held.Load() > 0 }
+
 // rebuildLater waits a moment and begins anew: an index that cannot be written
 // is worth less than the time to make it again.
 func (x *Index) rebuildLater(ctx context.Context, why error) {

@@ -27,6 +27,13 @@ func (d *Daemon) openDocs() (err error) {
 			k := search.KindOf(p)
 			return k == search.Code || k == search.Test || k == search.Config
 		},
+		Busy: func() bool {
+			held := d.index.Held()
+			if held {
+				d.pokeDocs() // to look again after the pause
+			}
+			return held
+		},
 	})
 	if errors.Is(err, docsync.ErrUnreadable) {
 		d.log.Warn("documents", "err", err)

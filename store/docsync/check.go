@@ -68,7 +68,7 @@ type Report struct {
 func (s *Sync) Check(ctx context.Context, f Filter) (Report, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.follow(ctx); err != nil {
+	if err := s.follow(ctx, nil); err != nil {
 		return Report{}, err
 	}
 	r := Report{Seq: s.at}

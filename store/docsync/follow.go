@@ -32,21 +32,22 @@ type declared struct {
 	Problem string                  `cbor:"3,keyasint,omitempty"` // why the newest version could not be read
 }
 
-// Follow takes in the versions that have been added to the log since. A first
-// time begins with the project as it is.
+// Follow takes in the versions that have been added to the log since, unless
+// Options.Busy. A first time begins with the project as it is.
 func (s *Sync) Follow(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.follow(ctx)
+	return s.follow(ctx, s.opt.Busy)
 }
 
-func (s *Sync) follow(ctx context.Context) error {
+// follow stops early when busy, which may be nil.
+func (s *Sync) follow(ctx context.Context, busy func() bool) error {
 	if !s.begun {
 		if err := s.begin(); err != nil {
 			return s.undone(err)
 		}
 	}
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && (busy == nil || !busy()) {
 		vs, err := s.store.Since(s.at, batchVersions)
 		if err != nil || len(vs) == 0 {
 			return err

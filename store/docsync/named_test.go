@@ -2,6 +2,9 @@ package docsync
 
 import (
 	"fmt"
+	"math/rand"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -52,6 +55,27 @@ func TestCovers(t *testing.T) {
 		}
 		if r := string(root(tc.spec)); tc.want && r != "" && !strings.HasPrefix(tc.path, r) {
 			t.Errorf("the root of %s is %s", tc.spec, r)
+		}
+	}
+}
+
+// TestPathWords compares with the expression that says the same, slowly.
+func TestPathWords(t *testing.T) {
+	slow := regexp.MustCompile(`[A-Za-z0-9_@.+~/-]*[A-Za-z0-9_]\.[A-Za-z0-9_]{1,12}\b`)
+	pieces := []string{".", ".", "a", "Z9_", "/", " ", "-", "abcdefghijkl", "abcdefghijklm", "é", "\xff", ":", "\n", "~", "@", "+", "(", ".go"}
+	rng := rand.New(rand.NewSource(1))
+	for range 20_000 {
+		var b strings.Builder
+		for range rng.Intn(12) {
+			b.WriteString(pieces[rng.Intn(len(pieces))])
+		}
+		text := b.String()
+		var got [][]int
+		for from, to := range pathWords(text) {
+			got = append(got, []int{from, to})
+		}
+		if want := slow.FindAllStringIndex(text, -1); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q: %v, want %v", text, got, want)
 		}
 	}
 }

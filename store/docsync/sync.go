@@ -16,6 +16,8 @@ import (
 type Options struct {
 	IsDoc  func(path string) bool // is it a document, by its name
 	IsCode func(path string) bool // is it something that a document may describe, by its name
+	// Busy: Follow stops early while others need the machine more; nil: never.
+	Busy func() bool
 }
 
 // key names a pair.

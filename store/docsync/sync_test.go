@@ -296,3 +296,28 @@ func TestBegin(t *testing.T) {
 		t.Error(describe(r.Pairs))
 	}
 }
+
+// TestFollowWaitsForTheBusy: who follows in the background leaves the machine to
+// others; who asks gets the whole truth nevertheless.
+func TestFollowWaitsForTheBusy(t *testing.T) {
+	l := newLog(t)
+	l.write("a.go", "one\n")
+	l.write("a.md", "See a.go.\n")
+	if err := l.y.Follow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	busy := true
+	l.y.opt.Busy = func() bool { return busy }
+	l.write("a.go", "two\n")
+	if err := l.y.Follow(t.Context()); err != nil || l.y.at == l.s.Seq() {
+		t.Fatalf("%v: followed up to %d of %d", err, l.y.at, l.s.Seq())
+	}
+	if got := l.state(); !strings.Contains(got, "stale") {
+		t.Errorf("asked, it says %q", got)
+	}
+	l.write("a.go", "three\n")
+	busy = false
+	if err := l.y.Follow(t.Context()); err != nil || l.y.at != l.s.Seq() {
+		t.Fatalf("%v: followed up to %d of %d", err, l.y.at, l.s.Seq())
+	}
+}
