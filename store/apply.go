@@ -37,6 +37,9 @@ func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Ve
 	}
 	b := s.newBatch()
 	defer b.discard()
+	if err := b.preload(cs); err != nil {
+		return nil, err
+	}
 	for i := range cs {
 		if i%64 == 0 {
 			if err := ctx.Err(); err != nil {

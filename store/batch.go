@@ -257,12 +257,12 @@ func (b *batch) below(dir Path) ([]Path, error) {
 		if b.dirty[p] || p == dir {
 			continue
 		}
-		var v Version
-		err := it.Item().Value(func(val []byte) (err error) { v, err = decodeCurrent(val); return })
+		gone := false
+		err := it.Item().Value(func(val []byte) (err error) { gone, err = currentDeleted(val); return })
 		if err != nil {
 			return nil, damaged(err)
 		}
-		if !v.Deleted() {
+		if !gone {
 			out = append(out, p)
 		}
 	}

@@ -20,7 +20,10 @@ func (b *batch) store(c *Change, i int, cur Version) (Hash, error) {
 	if c.Node != 0 && inodeOf(c.Stat) != (inode{}) {
 		b.nodes[c.Node] = rootNode(inodeOf(c.Stat), h, int64(len(c.Content)), sum)
 	}
-	return h, b.putHashed(h, c.Content, b.predecessor(cur))
+	if b.has(h) { // what is brought back, copied or written again
+		return h, nil
+	}
+	return h, b.putNew(h, c.Content, b.predecessor(cur))
 }
 
 // tail keeps what was appended to the previous content of the node.
@@ -128,11 +131,16 @@ func (b *batch) put(content []byte, near Hash) (Hash, error) {
 }
 
 func (b *batch) putHashed(h Hash, content []byte, near Hash) error {
-	if content == nil {
-		content = []byte{}
-	}
 	if b.has(h) {
 		return nil
+	}
+	return b.putNew(h, content, near)
+}
+
+// putNew keeps a content that the store does not have.
+func (b *batch) putNew(h Hash, content []byte, near Hash) error {
+	if content == nil {
+		content = []byte{}
 	}
 	hd, payload, err := b.encode(h, content, near)
 	if err != nil {

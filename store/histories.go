@@ -86,7 +86,13 @@ func histories(txn *badger.Txn, paths []Path, known map[uint64]*Version, most ui
 type walk struct {
 	it    *badger.Iterator
 	began bool
+	seeks int // how often it had to seek
 }
+
+// pays: after n keys, it had to seek so rarely that it is quicker than a look-up
+// for each of them. Those are helped by the filters of Badger's tables, while an
+// iterator has to look into every table.
+func (w *walk) pays(n int) bool { return w.seeks <= 8+n/8 }
 
 // to goes to the first key that is not below this one.
 func (w *walk) to(key []byte) {
@@ -102,5 +108,6 @@ func (w *walk) to(key []byte) {
 	if !w.began || w.it.Valid() && bytes.Compare(w.it.Item().Key(), key) < 0 {
 		w.it.Seek(key)
 		w.began = true
+		w.seeks++
 	}
 }

@@ -154,6 +154,9 @@ func (s *Store) scanIndex(kind byte, id string, down bool, fn func(Version) bool
 		if down {
 			from = keyIndex(kind, id, ^uint64(0))
 		}
+		log := walk{it: txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kVersion}})}
+		defer log.it.Close()
+		n := 0
 		for it.Seek(from); it.Valid(); it.Next() {
 			key := it.Item().Key()
 			if len(key) != len(prefix)+8 {
@@ -163,8 +166,16 @@ func (s *Store) scanIndex(kind byte, id string, down bool, fn func(Version) bool
 			if seq > newest {
 				continue
 			}
-			v, err := s.versionIn(txn, seq)
-			if errors.Is(err, ErrNotFound) {
+			var v Version
+			var err error
+			if n++; !down && log.pays(n) { // the versions of a session lie together
+				at := keyVersion(seq)
+				if log.to(at); !log.it.ValidForPrefix(at) {
+					continue
+				}
+				err = log.it.Item().Value(func(val []byte) (err error) { v, err = decodeVersion(at, val); return })
+				err = damaged(err)
+			} else if v, err = s.versionIn(txn, seq); errors.Is(err, ErrNotFound) {
 				continue
 			}
 			if err != nil {

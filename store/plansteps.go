@@ -273,21 +273,25 @@ func (x *stepper) write(g *goal, apart bool) {
 }
 
 // count fills in the lines that each write adds and removes, for the diffstat.
-// Each needs its contents unpacked, so all processors share the work: it was a
-// third of the time of planning to bring 10,000 files back.
+// Each needs its contents unpacked, so all processors share the work, in the
+// order in which they lie in the store: it was a third of the time of planning
+// to bring 10,000 files back.
 func (x *stepper) count() {
+	const portion = 64
+	slices.SortFunc(x.writes, func(a, b write) int { return compareHashes(a.want.blob, b.want.blob) })
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(x.writes)) {
+	for range min(runtime.GOMAXPROCS(0), len(x.writes)/portion+1) {
 		wg.Go(func() {
 			for {
-				i := int(next.Add(1)) - 1
+				i := int(next.Add(portion)) - portion
 				if i >= len(x.writes) {
 					return
 				}
-				w := x.writes[i]
-				st := &x.p.Steps[w.step]
-				st.Added, st.Removed = x.lines(w)
+				for _, w := range x.writes[i:min(i+portion, len(x.writes))] {
+					st := &x.p.Steps[w.step]
+					st.Added, st.Removed = x.lines(w)
+				}
 			}
 		})
 	}

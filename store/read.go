@@ -257,8 +257,17 @@ func (s *Store) Live(prefix Path, fn func(Version) error) error {
 	return s.view(func(txn *badger.Txn) error {
 		emit := func(item *badger.Item) error {
 			var v Version
-			err := item.Value(func(val []byte) (err error) { v, err = decodeCurrent(val); return })
-			if err != nil {
+			gone := false
+			err := item.Value(func(val []byte) (err error) {
+				if len(val) > 8 && binary.BigEndian.Uint64(val) <= newest {
+					if gone, err = currentDeleted(val); gone || err != nil {
+						return err
+					}
+				}
+				v, err = decodeCurrent(val)
+				return err
+			})
+			if err != nil || gone {
 				return damaged(err)
 			}
 			if v.Seq > newest {

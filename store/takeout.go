@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -134,6 +135,7 @@ func madeLater(own []Version, first Version) bool {
 // another name now and stays as it is there. Dropping one may cost another, so
 // it looks until nothing changes.
 func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
+	s.askFor(p, goals)
 	moved := map[Path]bool{} // contents that come back by a rename
 	for i := range goals {
 		g := &goals[i]
@@ -220,6 +222,23 @@ func (s *Store) has(p *Plan, h Hash) bool {
 	}
 	return has
 }
+
+// askFor asks at once for the contents that a plan wants to bring, in the order
+// in which they lie in the store: each block of it holds dozens.
+func (s *Store) askFor(p *Plan, goals []goal) {
+	var hs []Hash
+	for i := range goals {
+		if w := &goals[i].want; w.regular() && !w.sameContent(goals[i].have) {
+			hs = append(hs, w.blob)
+		}
+	}
+	slices.SortFunc(hs, compareHashes)
+	for _, h := range hs {
+		s.has(p, h)
+	}
+}
+
+func compareHashes(a, b Hash) int { return bytes.Compare(a[:], b[:]) }
 
 // inhabited are those directories that are to go in which something lives after
 // the plan.

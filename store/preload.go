@@ -1,0 +1,57 @@
+package store
+
+import (
+	"bytes"
+	"slices"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// preloadFrom is how many unknown paths make a walk worth its iterators.
+const preloadFrom = 16
+
+// preload reads the newest versions of the paths of many changes by one walk in
+// their order. What is changed together mostly lies together: in rm -rf of a
+// large directory, a look-up for each path took half of the time of Apply.
+func (b *batch) preload(cs []Change) error {
+	if len(cs) < preloadFrom {
+		return nil
+	}
+	paths := make([]Path, 0, len(cs))
+	want := func(p Path) {
+		if p = cleaned(p); p == "" {
+			return
+		}
+		if v, ok := b.s.current.get(p); ok {
+			b.cur[p] = v
+			return
+		}
+		paths = append(paths, p)
+	}
+	for i := range cs {
+		want(cs[i].Path)
+		want(cs[i].Path2)
+	}
+	if len(paths) < preloadFrom {
+		return nil
+	}
+	slices.Sort(paths)
+	w := walk{it: b.w.snapshot().NewIterator(badger.IteratorOptions{Prefix: []byte{kCurrent}})}
+	defer w.it.Close()
+	for i, p := range slices.Compact(paths) {
+		if !w.pays(i) {
+			return nil
+		}
+		key := keyCurrent(p)
+		w.to(key)
+		var v Version
+		if w.it.Valid() && bytes.Equal(w.it.Item().Key(), key) {
+			err := w.it.Item().Value(func(val []byte) (err error) { v, err = decodeCurrent(val); return })
+			if err != nil {
+				return damaged(err)
+			}
+		}
+		b.cur[p] = v
+	}
+	return nil
+}
