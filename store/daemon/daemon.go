@@ -66,6 +66,8 @@ type Daemon struct {
 	plans       planTable
 	resting     rest
 	stubs       stubTable
+	toolReads   toolReads
+	readsNews   chan struct{} // capacity 1, never closed: reads are waiting
 	ingest      *ingester
 	source      *source
 	attribution *attribution
@@ -141,7 +143,7 @@ func Run(ctx context.Context, o Options) (err error) {
 
 // open brings up everything but the socket.
 func open(ctx context.Context, o Options, state string) (d *Daemon, err error) {
-	d = &Daemon{o: o, state: state, log: o.Log, began: time.Now(), source: newSource(o.Root),
+	d = &Daemon{o: o, state: state, log: o.Log, began: time.Now(), readsNews: make(chan struct{}, 1), source: newSource(o.Root),
 		attribution: newAttribution(), verified: newVerifiedTable(), life: ctx}
 	so := o.Store
 	if so.Log == nil {
@@ -193,6 +195,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	wg.Go(func() { d.baseline.run(work) })
 	wg.Go(func() { d.followIndex(work) })
 	wg.Go(func() { d.followDocs(work) })
+	wg.Go(func() { d.followReads(work) })
 	wg.Go(func() { d.housekeeping(work) })
 	wg.Go(func() { d.keepPeers(work) })
 	wg.Go(func() {

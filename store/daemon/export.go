@@ -40,6 +40,7 @@ func (d *Daemon) export(ctx context.Context, r *wire.Request) (any, []byte, erro
 	}
 	defer w.f.Close()
 	defer context.AfterFunc(ctx, func() { _ = w.f.SetWriteDeadline(time.Unix(1, 0)) })()
+	d.enterReads()
 	c, err := d.store.Export(ctx, w, Portable(d.o.Root, d.o.Version))
 	if ctx.Err() != nil {
 		err = ctx.Err()

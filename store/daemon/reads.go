@@ -154,10 +154,14 @@ func (d *Daemon) earlierNames(r store.Reader, p store.Path, v store.Version) []s
 	return names
 }
 
-// noteToolRead enters a read through a tool into the session's working set.
+// noteToolRead notes a read through a tool for the session's working set.
 func (d *Daemon) noteToolRead(session store.SessionID, tool string, p store.Path) {
-	if err := d.store.NoteReads(session, tool, d.now(), []store.Path{p}); err != nil {
-		d.log.Warn("reads", "err", err)
+	if d.toolReads.add(session, tool, d.now(), p) {
+		d.enterReads()
+	}
+	select {
+	case d.readsNews <- struct{}{}:
+	default:
 	}
 	d.bundles.pairs.Read("s:"+string(session), d.now(), string(p))
 }

@@ -145,7 +145,7 @@ func (d *Daemon) hints(session string) search.Hints {
 	if session == "" {
 		return h
 	}
-	touches, err := d.store.WorkingSet(store.SessionID(session))
+	touches, err := d.touches(store.SessionID(session))
 	if err != nil {
 		return h
 	}

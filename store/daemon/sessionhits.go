@@ -36,7 +36,7 @@ func (d *Daemon) addSessions(asking string, limit int, a *wire.SearchAnswer) err
 		if string(s.ID) == asking {
 			continue
 		}
-		touched, err := d.store.WorkingSet(s.ID)
+		touched, err := d.touches(s.ID)
 		if err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (d *Daemon) sessionText(id string) (hit wire.SearchHit, ok bool) {
 	for _, p := range prompts {
 		fmt.Fprintf(&b, "%s  prompt %s\n", timeOut(p.Time).Local().Format(clock), p.ID)
 	}
-	touched, err := d.store.WorkingSet(s.ID)
+	touched, err := d.touches(s.ID)
 	if err != nil {
 		return hit, false
 	}

@@ -76,7 +76,7 @@ func (d *Daemon) workingSet(ctx context.Context, q wire.WorkingSetQuery) (wire.W
 }
 
 func (d *Daemon) sessionFiles(session store.SessionID, since time.Time) ([]wire.WorkingFile, error) {
-	touches, err := d.store.WorkingSet(session)
+	touches, err := d.touches(session)
 	if err != nil {
 		return nil, err
 	}
