@@ -12,7 +12,7 @@ import (
 
 // Holding is what one of a user's stores takes.
 type Holding struct {
-	Used  int64     // allocated bytes without the ballast
+	Used  int64     // allocated bytes without the ballast; of shared pack files its part
 	Wrote time.Time // when something was stored last
 }
 
@@ -65,7 +65,9 @@ func Measure(dir string) (h Holding) {
 	return h
 }
 
-// allocated sums the files below dir but the ballast.
+// allocated sums the files below dir but the ballast. A pack file that n stores
+// share counts by its nth part in each, so that all of them together count it
+// once.
 func allocated(dir string, each func(name string, st *unix.Stat_t)) (sum int64) {
 	ballast := filepath.Join(dir, ballastFile)
 	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -74,7 +76,11 @@ func allocated(dir string, each func(name string, st *unix.Stat_t)) (sum int64) 
 		}
 		var st unix.Stat_t
 		if unix.Lstat(p, &st) == nil {
-			sum += st.Blocks * 512
+			n := st.Blocks * 512
+			if filepath.Ext(p) == packExt {
+				n /= max(1, int64(st.Nlink))
+			}
+			sum += n
 			if each != nil {
 				each(p, &st)
 			}
@@ -82,6 +88,20 @@ func allocated(dir string, each func(name string, st *unix.Stat_t)) (sum int64) 
 		return nil
 	})
 	return sum
+}
+
+// Shared tells what a store's pack files that siblings have too take, in all,
+// and how much of it is not counted in Holding.Used.
+func Shared(dir string) (all, elsewhere int64) {
+	files, _ := filepath.Glob(filepath.Join(dir, packsDir, "*"+packExt)) // the pattern is well-formed
+	for _, f := range files {
+		var st unix.Stat_t
+		if unix.Lstat(f, &st) == nil && st.Nlink > 1 {
+			n := st.Blocks * 512
+			all, elsewhere = all+n, elsewhere+n-n/int64(st.Nlink)
+		}
+	}
+	return all, elsewhere
 }
 
 // Allot shares a cap among stores: what each may take. As long as all of them

@@ -142,6 +142,10 @@ func (b *batch) putNew(h Hash, content []byte, near Hash) error {
 	if content == nil {
 		content = []byte{}
 	}
+	if hd, ok := b.offered(h, content); ok {
+		b.pend(h, &pending{header: hd, content: content})
+		return nil
+	}
 	hd, payload, err := b.encode(h, content, near)
 	if err != nil {
 		return err

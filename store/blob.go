@@ -67,7 +67,7 @@ func (h header) append(b []byte) []byte {
 
 // loose reports whether a repack would put the content into a frame.
 func (h header) loose() bool {
-	return h.enc != encFrame && (h.size <= frameMost || h.size <= frameSize && !h.based() && h.stored < h.size*7/8)
+	return h.enc != encFrame && (h.size <= frameMost || h.size <= frameSize && !h.based())
 }
 
 var errHeader = fmt.Errorf("%w: blob header", ErrDamaged)

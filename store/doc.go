@@ -2,7 +2,7 @@
 // sessions did: the "version" station of observe → version → index → serve. It
 // owns one Badger database; exactly one process (the store daemon) opens it.
 //
-// # Key layout, schema 3
+// # Key layout, schema 4
 //
 // Numbers are big-endian, so that keys sort by them; records are CBOR with
 // integer keys. A path ends with a NUL where something follows it (no path
@@ -11,6 +11,7 @@
 //	key                          value
 //	m state                      State: newest seq, the ingest checkpoint, counters
 //	m schema                     uvarint
+//	m alone                      something was purged: no pack file is adopted any more
 //	v seq                        Version: the log
 //	c path                       seq, Version: the newest version of a path, deleted ones too
 //	p path NUL seq               op, class: the history of a path
@@ -19,7 +20,7 @@
 //	l dev ino birth path         names of an inode that has several
 //	b hash                       blob: header and payload, or header alone (see blob.go)
 //	B hash n                     payload of a large blob, piece n
-//	F frame                      contents that share one zstd frame (see frame.go)
+//	F frame                      contents that share one zstd frame, or the pack file in which it is (see frame.go)
 //	g time n                     Gap
 //	n time n                     Notice
 //	k bucket NUL key             small values of other packages (KV)
@@ -37,9 +38,20 @@
 // number found there are taken back by Open. So a batch and its checkpoint
 // become visible together or not at all.
 //
+// # Pack files
+//
+// Beside the database, in packs/, lie the files that repacks wrote (see
+// packfile.go). A sealed one never changes, so the stores of sibling worktrees
+// share it by hard links: a new store adopts its siblings' files before its first
+// scan and points to what is in them instead of storing it again (Adopt); what
+// several stored without knowing of each other is brought together by Collect.
+// No store asks another, waits for it or depends on its life: the link keeps the
+// bytes. A file goes when no frame of this store is in it; what was being made or
+// adopted when a process was killed goes at the next Open.
+//
 // # Locks
 //
-// In this order: tidyMu (one collection, fsck or purge at a time), writeMu
+// In this order: tidyMu (one collection, fsck, purge or adoption at a time), writeMu
 // (everything that appends to the log or removes from it), gate (small records,
 // held off while Badger flushes), the caches' locks (leaves, never held over
 // disk). writeMu is held over Badger calls because the order of sequence

@@ -16,9 +16,11 @@ type Share struct {
 }
 
 // Usage says who takes how much of the store. Disk is the allocated size of
-// its directory, the sum of Contents, Log and Slack.
+// its directory, the sum of Contents, Log and Slack. Shared is the part of
+// Contents that the stores of sibling worktrees have too.
 type Usage struct {
 	Disk     int64
+	Shared   int64
 	Free     int64
 	Contents int64 // stored contents with their keys
 	Log      int64 // versions, indexes and all other records
@@ -34,7 +36,9 @@ type Usage struct {
 func (s *Store) DU(ctx context.Context, depth, top int) (Usage, error) {
 	var u Usage
 	var err error
-	u.Disk = s.room.usage(s.opt.Now(), true)
+	var elsewhere int64
+	u.Shared, elsewhere = Shared(s.dir)
+	u.Disk = s.room.usage(s.opt.Now(), true) + elsewhere
 	if u.Free, _, err = s.room.free(); err != nil {
 		return u, err
 	}
@@ -97,7 +101,7 @@ func largest(m map[string]*Share, top int) []Share {
 }
 
 // measure tells what contents and everything else take on disk. A value in the
-// value log takes its size; what lies in the tables shares their files, which
+// value log takes its size, a pack file its own; what lies in the tables shares their files, which
 // are compressed, in proportion to its size.
 func (s *Store) measure(ctx context.Context) (contents, log int64, err error) {
 	var logged, tabled [2]int64 // of contents, of the rest
@@ -122,5 +126,5 @@ func (s *Store) measure(ctx context.Context) (contents, log int64, err error) {
 		return nil
 	})
 	files := float64(s.room.tables()) / float64(max(tabled[0]+tabled[1], 1))
-	return logged[0] + int64(float64(tabled[0])*files), logged[1] + int64(float64(tabled[1])*files), err
+	return logged[0] + s.room.packs() + int64(float64(tabled[0])*files), logged[1] + int64(float64(tabled[1])*files), err
 }

@@ -18,34 +18,64 @@ const (
 	frameSize = 2 << 20
 	// frameMost is the largest content that goes into a frame though it is
 	// stored as a delta: of a larger one a frame would hold fewer versions than
-	// a chain has. What is stored whole goes into one up to a frame's size,
-	// unless it does not compress anyway.
+	// a chain has. What is stored whole goes into one up to a frame's size; if
+	// it does not compress, at least siblings can share it.
 	frameMost = 128 << 10
 	// frameCount bounds the contents of a frame: their keys change in one
 	// transaction.
 	frameCount = 2000
 )
 
-// frameHead begins the value of an F key; zstd of the contents follows.
+// frameHead begins the value of an F key. What follows is the frame itself, as
+// up to schema 3, or, after a byte with which zstd never begins, where it lies
+// in a pack file.
 type frameHead struct {
-	pack uint64 // the repack that made it, counted from 1
-	raw  int64  // bytes of contents
+	pack  uint64 // the repack that made it, counted from 1
+	raw   int64  // bytes of contents
+	filed bool   // in a pack file:
+	file  packName
+	at, n int64
 }
+
+const inPackFile = 0
 
 func (h frameHead) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, h.pack)
-	return binary.AppendUvarint(b, uint64(h.raw))
+	b = binary.AppendUvarint(b, uint64(h.raw))
+	if h.filed {
+		b = append(append(b, inPackFile), h.file[:]...)
+		b = binary.AppendUvarint(b, uint64(h.at))
+		b = binary.AppendUvarint(b, uint64(h.n))
+	}
+	return b
 }
 
 func parseFrame(b []byte) (h frameHead, z []byte, err error) {
-	pack, n := binary.Uvarint(b)
-	if n > 0 {
-		raw, m := binary.Uvarint(b[n:])
-		if m > 0 && raw <= 2*frameSize {
-			return frameHead{pack, int64(raw)}, b[n+m:], nil
+	bad := fmt.Errorf("%w: frame header", ErrDamaged)
+	num := func() int64 {
+		n, k := binary.Uvarint(b)
+		if k <= 0 || n > 1<<40 {
+			b, err = nil, bad
+			return 0
+		}
+		b = b[k:]
+		return int64(n)
+	}
+	h.pack, h.raw = uint64(num()), num()
+	if err != nil || h.raw > 2*frameSize {
+		return frameHead{}, nil, bad
+	}
+	if len(b) > 0 && b[0] == inPackFile {
+		if len(b) < 1+len(h.file) {
+			return frameHead{}, nil, bad
+		}
+		h.filed = true
+		b = b[1+copy(h.file[:], b[1:]):]
+		if h.at, h.n = num(), num(); err != nil {
+			return frameHead{}, nil, bad
 		}
 	}
-	return h, nil, fmt.Errorf("%w: frame header", ErrDamaged)
+	return h, b, nil
 }
 
 func keyFrame(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{kFrame}, id) }
@@ -78,11 +108,17 @@ func (s *Store) frame(txn *badger.Txn, id uint64) ([]byte, error) {
 	var out []byte
 	err = item.Value(func(v []byte) error {
 		h, z, err := parseFrame(v)
+		if err == nil && h.filed {
+			z, err = s.readPack(h)
+		}
 		if err == nil {
 			out, err = s.codecs.expand(z, nil, h.raw)
 		}
 		return err
 	})
+	if errors.Is(err, errUnread) {
+		return nil, fmt.Errorf("frame %d: %w", id, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("frame %d: %w", id, damaged(err))
 	}
@@ -105,7 +141,11 @@ func (s *Store) eachFrame(fn func(id uint64, h frameHead, stored int64) error) e
 			if err != nil {
 				h = frameHead{} // fsck's business
 			}
-			if err := fn(binary.BigEndian.Uint64(key[1:]), h, it.Item().ValueSize()); err != nil {
+			stored := it.Item().ValueSize()
+			if h.filed {
+				stored = h.n
+			}
+			if err := fn(binary.BigEndian.Uint64(key[1:]), h, stored); err != nil {
 				return err
 			}
 		}

@@ -43,6 +43,9 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 	s.tidyMu.Lock()
 	defer s.tidyMu.Unlock()
 	c := &Check{}
+	if repair {
+		s.fetchPacks(c)
+	}
 	bad, err := s.checkBlobs(ctx, c, step)
 	if err != nil {
 		return c, err
@@ -127,6 +130,10 @@ func (s *Store) checkBlobs(ctx context.Context, c *Check, step func(done, all in
 		})
 		if errors.Is(err, ErrPruned) {
 			continue // dropped while we looked
+		}
+		if errors.Is(err, errUnread) {
+			c.Unread = err // not lost, for all we know
+			return map[Hash]bool{}, nil
 		}
 		c.Blobs++
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // schema is the layout that this program writes.
-const schema = 3
+const schema = 4
 
 // migrations[n] takes a store from schema n to n+1. Each only adds or rewrites
 // keys, so that doing it again after a crash half-way comes to the same; the
@@ -16,6 +16,10 @@ const schema = 3
 var migrations = map[uint64]func(*Store, *writer) error{
 	1: addTimes,
 	2: noteLoose,
+	// Schema 4 puts frames into pack files. Those of schema 3 stay where they
+	// are until they are packed again; what does not know the files must not
+	// take their contents for lost. More can be packed than before.
+	3: noteLoose,
 }
 
 // migrate brings the store to the present schema.

@@ -34,6 +34,9 @@ type Options struct {
 	Now func() time.Time
 	// Log receives what goes wrong in the background; nil: nothing.
 	Log *slog.Logger
+	// Siblings, if not nil, names the stores of worktrees of the same
+	// repository, whose pack files this store may share (see Adopt).
+	Siblings func() []Sibling
 	// ReadOnly opens for looking only; nothing is repaired or migrated.
 	ReadOnly bool
 }

@@ -18,7 +18,8 @@ const (
 	// waits for the next.
 	repackRaw   = 192 << 20
 	repackCount = 100_000
-	// syncFrames is how many new frames share one sync.
+	// syncFrames is how many new frames share a pack file and its sync. Space
+	// becomes free by whole files, so they are not large.
 	syncFrames = 8
 	// packLeast is how much must be loose for a repack to begin while nothing
 	// is written; packMuch how much when the writer does pause, packEven when
@@ -74,17 +75,28 @@ type stock struct {
 }
 
 type frameStock struct {
-	head frameHead
-	live int64 // bytes of contents that still are in it
+	head  frameHead
+	live  int64  // bytes of contents that still are in it
+	parts int    // those contents
+	links uint64 // of its pack file: above 1, siblings have it too; 0: none
 }
 
+// shared: others keep the bytes, whatever we do.
+func (f *frameStock) shared() bool { return f.links > 1 }
+
 func (s *Store) takeStock(ctx context.Context) (*stock, error) {
-	st := &stock{frames: map[uint64]*frameStock{}}
+	st := &stock{frames: map[uint64]*frameStock{}, last: s.lastFrame}
+	links := s.packLinks()
 	err := s.eachFrame(func(id uint64, h frameHead, _ int64) error {
-		st.frames[id] = &frameStock{head: h}
+		f := &frameStock{head: h}
+		if h.filed {
+			f.links = links[h.file]
+		}
+		st.frames[id] = f
 		st.last, st.pack = max(st.last, id), max(st.pack, h.pack)
 		return ctx.Err()
 	})
+	s.lastFrame = st.last
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +105,8 @@ func (s *Store) takeStock(ctx context.Context) (*stock, error) {
 			st.loose += hd.size
 		}
 		if f := st.frames[hd.frame]; f != nil && hd.enc == encFrame {
-			f.live += max(hd.size, 1)
+			f.live += hd.size
+			f.parts++
 		}
 		return ctx.Err()
 	})
@@ -104,16 +117,22 @@ func (s *Store) takeStock(ctx context.Context) (*stock, error) {
 // each other is together. Frames of earlier repacks are opened again as long as
 // they hold no more than what has come together so far: every content is thus
 // rewritten about log2(n) times, and a file's versions do not lie scattered over
-// as many frames as there were repacks. gentle: half the time is left to others.
-// tidyMu is held.
+// as many frames as there were repacks. What siblings have in pack files is
+// taken from there instead, and frames that they share stay as they are.
+// gentle: half the time is left to others. tidyMu is held.
 func (s *Store) repack(ctx context.Context, gentle bool, r *Report) error {
 	st, err := s.takeStock(ctx)
+	if err == nil && st.loose > 0 && s.adoptUseful(ctx, r) {
+		st, err = s.takeStock(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("repack: %w", err)
 	}
 	packs := map[uint64]int64{}
 	for _, f := range st.frames {
-		packs[f.head.pack] += f.live
+		if !f.shared() {
+			packs[f.head.pack] += f.live
+		}
 	}
 	open, sum := map[uint64]bool{}, st.loose
 	for n := st.pack; n > 0; n-- {
@@ -130,7 +149,7 @@ func (s *Store) repack(ctx context.Context, gentle bool, r *Report) error {
 	if st.loose > 0 {
 		err = s.pack(ctx, st, gentle, r, func(hd header) bool {
 			f := st.frames[hd.frame]
-			return hd.loose() || hd.enc == encFrame && f != nil && open[f.head.pack]
+			return hd.loose() || hd.enc == encFrame && f != nil && open[f.head.pack] && !f.shared()
 		})
 	}
 	if err == nil {
@@ -140,25 +159,6 @@ func (s *Store) repack(ctx context.Context, gentle bool, r *Report) error {
 		return fmt.Errorf("repack: %w", err)
 	}
 	return nil
-}
-
-// refit rewrites the frames of which less than the share least is alive, and
-// drops those that hold nothing any more. tidyMu is held.
-func (s *Store) refit(ctx context.Context, least float64, r *Report) error {
-	st, err := s.takeStock(ctx)
-	if err != nil {
-		return err
-	}
-	open := map[uint64]bool{}
-	for id, f := range st.frames {
-		if f.live > 0 && float64(f.live) < least*float64(f.head.raw) {
-			open[id] = true
-		}
-	}
-	if len(open) > 0 {
-		err = s.pack(ctx, st, false, r, func(hd header) bool { return hd.enc == encFrame && open[hd.frame] })
-	}
-	return cmp.Or(err, s.dropFrames(ctx))
 }
 
 // pack moves the contents that are meant into new frames.
@@ -173,6 +173,12 @@ func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, mea
 	}
 	defer enc.close()
 	id, pack := st.last, st.pack+1
+	var file *packWriter
+	defer func() {
+		if file != nil {
+			file.abandon()
+		}
+	}()
 	var written []*written
 	for from := 0; from < len(all) && err == nil; {
 		began := time.Now()
@@ -182,12 +188,22 @@ func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, mea
 			to++
 		}
 		id++
-		w, e := s.writeFrame(enc, id, pack, all[from:to])
+		s.lastFrame = id
+		if file == nil {
+			if file, err = s.newPack(); err != nil {
+				break
+			}
+		}
+		w, e := s.writeFrame(enc, file, id, all[from:to])
 		if from, err = to, e; err == nil && w != nil {
 			written = append(written, w)
 		}
-		if err == nil && (len(written) == syncFrames || from == len(all)) {
-			err = s.point(written, r)
+		if err == nil && len(written) > 0 && (len(written) == syncFrames || from == len(all)) {
+			f := file
+			file = nil // whatever comes of it
+			if err = s.seal(f, pack, written); err == nil {
+				err = s.point(written, r)
+			}
 			written = written[:0]
 		}
 		if err = cmp.Or(err, ctx.Err()); err == nil && gentle {
@@ -244,10 +260,12 @@ type written struct {
 	at     []int64
 	raw    int64
 	stored int64
+	begins int64 // in its pack file
 }
 
-// writeFrame stores contents as a frame; nil when none of them can be read.
-func (s *Store) writeFrame(enc *framer, id, pack uint64, parts []parcel) (*written, error) {
+// writeFrame adds contents as a frame to a pack file; nil when none of them can
+// be read.
+func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []parcel) (*written, error) {
 	w := &written{id: id}
 	var raw []byte
 	for _, p := range parts {
@@ -267,18 +285,35 @@ func (s *Store) writeFrame(enc *framer, id, pack uint64, parts []parcel) (*writt
 		return nil, nil
 	}
 	w.raw = int64(len(raw))
-	head := frameHead{pack: pack, raw: w.raw}.append(nil)
-	val := enc.compress(raw, bytes.Clone(head))
+	z := enc.compress(raw, nil)
 	// Before anything is given up for it, it is read back.
-	back, err := s.codecs.expand(val[len(head):], nil, w.raw)
+	back, err := s.codecs.expand(z, nil, w.raw)
 	if err != nil || !bytes.Equal(back, raw) {
 		return nil, fmt.Errorf("%w: frame %d does not read back: %v", ErrDamaged, id, err)
 	}
-	w.stored = int64(len(val))
+	w.stored = int64(len(z))
 	if err := s.room.check(w.stored); err != nil {
 		return nil, err
 	}
-	return w, s.update(func(txn *badger.Txn) error { return txn.Set(keyFrame(id), val) })
+	w.begins, err = file.add(z, w.raw, w.parts)
+	return w, err
+}
+
+// seal ends a pack file and enters its frames.
+func (s *Store) seal(file *packWriter, pack uint64, ws []*written) error {
+	name, err := file.seal()
+	if err != nil {
+		return err
+	}
+	return s.update(func(txn *badger.Txn) error {
+		for _, w := range ws {
+			h := frameHead{pack: pack, raw: w.raw, filed: true, file: name, at: w.begins, n: w.stored}
+			if err := txn.Set(keyFrame(w.id), h.append(nil)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // point makes the contents those of their new frames, which are durable before
@@ -322,41 +357,4 @@ func (s *Store) pointOne(w *written, r *Report) error {
 		}
 	}
 	return b.commit()
-}
-
-// dropFrames deletes the frames that nothing refers to: emptied ones, and those
-// of a repack that was killed.
-func (s *Store) dropFrames(ctx context.Context) error {
-	st, err := s.takeStock(ctx)
-	if err != nil {
-		return err
-	}
-	var dead []uint64
-	for id, f := range st.frames {
-		if f.live == 0 {
-			dead = append(dead, id)
-		}
-	}
-	if len(dead) == 0 {
-		return nil
-	}
-	// That nothing refers to them must be durable first.
-	if err := s.Sync(); err != nil {
-		return err
-	}
-	for part := range slices.Chunk(dead, chunk) {
-		err := s.update(func(txn *badger.Txn) error {
-			for _, id := range part {
-				if err := txn.Delete(keyFrame(id)); err != nil {
-					return err
-				}
-				s.frames.drop(id)
-			}
-			return nil
-		})
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	badger "github.com/dgraph-io/badger/v4"
 )
 
 // editedText changes one of a text's lines.
@@ -160,7 +162,15 @@ func TestRepackLeftover(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer enc.close()
-	if _, err := s.writeFrame(enc, 1, 1, all); err != nil {
+	pack, err := s.newPack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := s.writeFrame(enc, pack, 1, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.seal(pack, 1, []*written{w}); err != nil {
 		t.Fatal(err)
 	}
 	checked(t, s)
@@ -230,4 +240,58 @@ func TestRepackWhileWriting(t *testing.T) {
 		}
 	}
 	checked(t, s)
+}
+
+// The frames of schema 3 are values in the database: they can be read, and the
+// next repack that takes them up puts them into files.
+func TestFramesInValues(t *testing.T) {
+	s := fresh(t)
+	rnd := rand.New(rand.NewPCG(13, 13))
+	want := map[Path]string{}
+	write := func(from int) {
+		for n := range 20 {
+			p := Path(fmt.Sprintf("f%d", from+n))
+			want[p] = string(noise(rnd, 30+n))
+			apply(t, s, file(OpWrite, p, want[p]))
+		}
+	}
+	write(0)
+	repacked(t, s)
+	err := s.update(func(txn *badger.Txn) error {
+		return s.eachFrame(func(id uint64, h frameHead, _ int64) error {
+			z, err := s.readPack(h)
+			if err != nil {
+				return err
+			}
+			return txn.Set(keyFrame(id), append(frameHead{pack: h.pack, raw: h.raw}.append(nil), z...))
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := func(files int) {
+		t.Helper()
+		s.contents.clear()
+		s.frames.clear()
+		for p, text := range want {
+			if got := content(t, s, p); got != text {
+				t.Fatalf("%q has other bytes", p)
+			}
+		}
+		checked(t, s)
+		if n := len(s.packLinks()); n != files {
+			t.Fatalf("%d pack files, want %d", n, files)
+		}
+	}
+	if err := s.dropPacks(); err != nil {
+		t.Fatal(err)
+	}
+	all(0)
+	write(20)
+	repacked(t, s)
+	all(1)
+	st, err := s.takeStock(context.Background())
+	if err != nil || len(st.frames) != 1 {
+		t.Fatalf("%d frames, %v", len(st.frames), err)
+	}
 }

@@ -77,7 +77,7 @@ func (s *Store) drop(ctx context.Context, seqs []uint64, r *Report) error {
 		r.Versions += n
 		seqs = seqs[n:]
 	}
-	swept, err := s.sweep(ctx, frameWaste)
+	swept, err := s.sweep(ctx, wasteShared)
 	r.add(swept)
 	return err
 }
@@ -173,6 +173,9 @@ func (s *Store) Collect(ctx context.Context) (Report, error) {
 	}
 	if err == nil {
 		err = s.ignoredBudget(ctx, &r)
+	}
+	if err == nil {
+		err = s.settleShares(ctx, due, now, &r)
 	}
 	if err == nil && s.packDue(now) {
 		s.packed = now

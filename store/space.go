@@ -136,7 +136,8 @@ func (r *room) refill() {
 	r.spent.Store(0)
 }
 
-// usage is the allocated size of the directory without the ballast; measured
+// usage is the allocated size of the directory without the ballast, of shared
+// files the part that is counted here (see allocated); measured
 // at most every 2 s or after 16 MiB, since it looks at every file.
 func (r *room) usage(now time.Time, fresh bool) int64 {
 	r.mu.Lock()
@@ -154,9 +155,16 @@ func (r *room) usage(now time.Time, fresh bool) int64 {
 
 // tables is the allocated size of Badger's tables and of the logs that will
 // become tables.
-func (r *room) tables() (sum int64) {
-	for _, pattern := range [...]string{"*.sst", "*.mem"} {
-		files, _ := filepath.Glob(filepath.Join(r.dir, "db", pattern))
+func (r *room) tables() int64 {
+	return r.sizes(filepath.Join("db", "*.sst"), filepath.Join("db", "*.mem"))
+}
+
+// packs is the allocated size of the pack files, shared ones in full.
+func (r *room) packs() int64 { return r.sizes(filepath.Join(packsDir, "*")) }
+
+func (r *room) sizes(patterns ...string) (sum int64) {
+	for _, pattern := range patterns {
+		files, _ := filepath.Glob(filepath.Join(r.dir, pattern))
 		for _, f := range files {
 			var st unix.Stat_t
 			if unix.Lstat(f, &st) == nil {

@@ -22,12 +22,14 @@ type Store struct {
 	db   *badger.DB
 	room *room
 
-	// tidyMu serialises retention, fsck and purge; it guards tidied, packed
-	// and shrunken. It is taken before writeMu.
-	tidyMu   sync.Mutex
-	tidied   time.Time
-	packed   time.Time // when the last repack began
-	shrunken shrunken
+	// tidyMu serialises retention, fsck, purge and adoption; it guards tidied,
+	// packed, shrunken and lastFrame, and all pack files. It is taken before
+	// writeMu.
+	tidyMu    sync.Mutex
+	tidied    time.Time
+	packed    time.Time // when the last repack began
+	shrunken  shrunken
+	lastFrame uint64 // the largest number given to a frame
 
 	// writeMu guards next, nodes, pinned, fresh and wrote, and serialises appends,
 	// plans and the steps of a collection. Order: writeMu before gate, and
@@ -49,6 +51,7 @@ type Store struct {
 	current  *genCache[Path, Version]
 	contents *genCache[Hash, []byte]
 	frames   *genCache[uint64, []byte]
+	offers   atomic.Pointer[offers] // changed under tidyMu and writeMu; nil: none
 	codecs   codecPool
 	carried  atomic.Pointer[planContents] // the plan whose contents were asked for last
 	serial   atomic.Uint64                // disambiguates gaps and notices of one nanosecond
@@ -102,7 +105,10 @@ func (s *Store) begin() error {
 	if s.opt.ReadOnly {
 		return nil
 	}
-	return s.takeBack(st.Seq)
+	if err := s.takeBack(st.Seq); err != nil {
+		return err
+	}
+	return s.dropPacks()
 }
 
 func openBadger(dir string, o Options) (db *badger.DB, err error) {

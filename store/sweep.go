@@ -96,10 +96,10 @@ func (s *Store) watch() (stop func()) {
 }
 
 // sweep deletes the contents that nothing refers to. What builds on them is
-// stored anew first, and frames of which less than the share least is still
-// needed are rewritten. Each chunk is a step of its own: a kill leaves contents
+// stored anew first, and frames of which too little is still needed are
+// rewritten. Each chunk is a step of its own: a kill leaves contents
 // that the next sweep takes. tidyMu is held.
-func (s *Store) sweep(ctx context.Context, least float64) (Report, error) {
+func (s *Store) sweep(ctx context.Context, which waste) (Report, error) {
 	var r Report
 	defer s.watch()()
 	live, err := s.referenced(ctx)
@@ -132,7 +132,7 @@ func (s *Store) sweep(ctx context.Context, least float64) (Report, error) {
 			return r, fmt.Errorf("sweep: %w", err)
 		}
 	}
-	if err := s.refit(ctx, least, &r); err != nil {
+	if err := s.refit(ctx, which, &r); err != nil {
 		return r, fmt.Errorf("sweep: %w", err)
 	}
 	return r, nil

@@ -55,6 +55,7 @@ type duLine struct {
 	Root    string    `json:"root,omitempty"` // as far as it is known
 	State   string    `json:"state"`
 	Bytes   int64     `json:"bytes"`
+	Shared  int64     `json:"shared"`  // of its pack files with sibling worktrees, in full
 	Allowed int64     `json:"allowed"` // of the cap, as the others are now
 	Wrote   time.Time `json:"wrote"`
 }
@@ -72,14 +73,15 @@ func (e *env) duAll(asJSON bool) error {
 	}
 	limit := cmp.Or(limits.Cap, store.DefaultCap)
 	lines := []duLine{}
-	sum := int64(0)
+	sum, shared := int64(0), int64(0)
 	for _, p := range daemon.Peers(base, limit, e.now()) {
-		lines = append(lines, duLine{Root: e.rootOfState(p.State), State: p.State, Bytes: p.Used, Allowed: p.Allowed, Wrote: p.Wrote})
-		sum += p.Used
+		all, elsewhere := store.Shared(filepath.Join(p.State, "store"))
+		lines = append(lines, duLine{Root: e.rootOfState(p.State), State: p.State, Bytes: p.Used, Shared: all, Allowed: p.Allowed, Wrote: p.Wrote})
+		sum, shared = sum+p.Used, shared+all-elsewhere
 	}
 	slices.SortStableFunc(lines, func(a, b duLine) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	if asJSON {
-		return e.printJSON(map[string]any{"projects": lines, "bytes": sum, "cap": limit})
+		return e.printJSON(map[string]any{"projects": lines, "bytes": sum, "shared": shared, "cap": limit})
 	}
 	for _, l := range lines {
 		name := quote(cmp.Or(l.Root, stateName(l.State)))
@@ -88,8 +90,11 @@ func (e *env) duAll(asJSON bool) error {
 		}
 		fmt.Fprintf(e.stdout, "%10s  %s  %s\n", bytesText(l.Bytes), l.Wrote.Format("2006-01-02"), name)
 	}
-	_, err = fmt.Fprintf(e.stdout, "%10s  of %s (CACHEBRO_CAP)\n", bytesText(sum), bytesText(limit))
-	return err
+	fmt.Fprintf(e.stdout, "%10s  of %s (CACHEBRO_CAP)\n", bytesText(sum), bytesText(limit))
+	if shared > 0 {
+		fmt.Fprintf(e.stdout, "%10s  of that shared by worktrees of one repository, counted once, in equal parts\n", bytesText(shared))
+	}
+	return nil
 }
 
 // rootOfState is the root whose history a state directory holds, "" when it is
@@ -100,6 +105,23 @@ func (e *env) rootOfState(state string) string {
 		return ""
 	}
 	return root
+}
+
+// siblings are the stores of the other worktrees of root's repository.
+func (e *env) siblings(root string) []store.Sibling {
+	base, err := e.paths().StateBase()
+	if err != nil {
+		return nil
+	}
+	state, err := e.paths().State(root)
+	if err != nil {
+		return nil
+	}
+	var out []store.Sibling
+	for _, s := range project.Siblings(base, state) {
+		out = append(out, store.Sibling{Dir: filepath.Join(s, "store"), Root: e.rootOfState(s)})
+	}
+	return out
 }
 
 // stateName is the readable part of a state directory's name.

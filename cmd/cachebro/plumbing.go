@@ -13,6 +13,7 @@ import (
 	"cachebro/cmd/cachebro/overseer"
 	"cachebro/fusefs/ignore"
 	"cachebro/search/embed"
+	"cachebro/store"
 	"cachebro/store/daemon"
 	"cachebro/store/wire"
 
@@ -150,6 +151,7 @@ func daemonCommand() command {
 			if err != nil {
 				return err
 			}
+			limits.Siblings = func() []store.Sibling { return e.siblings(*root) }
 			o := daemon.Options{
 				Root: *root, Paths: e.paths(), Version: version, Ignore: ignore.Options{ExcludesFile: e.excludesFile()}, Store: limits, Results: kept, Tidy: e.tidy,
 			}

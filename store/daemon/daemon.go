@@ -158,6 +158,11 @@ func open(ctx context.Context, o Options, state string) (d *Daemon, err error) {
 			_ = d.close()
 		}
 	}()
+	if d.store.Seq() == 0 {
+		if n, err := d.store.Adopt(ctx); n > 0 || err != nil {
+			d.log.Info("contents of sibling worktrees", "on offer", n, "err", err)
+		}
+	}
 	d.contents = &contents{store: d.store}
 	if d.shown, err = shown.New(d.contents, d.store.KV("shown"), o.Shown); err != nil {
 		return nil, fmt.Errorf("read what was shown: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -116,6 +117,9 @@ func usageText(u store.Usage, p store.Path) string {
 	if p == "" {
 		fmt.Fprintf(&b, "%10s  on disk (%s free)\n%10s  contents\n%10s  log and indexes\n%10s  deleted, not yet given back\n",
 			size(u.Disk), size(u.Free), size(u.Contents), size(u.Log), size(u.Slack))
+		if u.Shared > 0 {
+			fmt.Fprintf(&b, "%10s  of the contents are shared with other worktrees of the repository\n", size(u.Shared))
+		}
 		list(&b, "by class", u.Classes)
 		list(&b, "by session", u.Sessions)
 	}
@@ -159,14 +163,35 @@ func checkText(c *store.Check) string {
 
 func purgedText(p store.Path, r store.Purged) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "purged %s: %d contents (%s) of %d versions", display(p), r.Blobs, size(r.Bytes), r.Versions)
+	if r.Versions == 0 {
+		fmt.Fprintf(&b, "nothing of %s is in the history", display(p))
+	} else {
+		fmt.Fprintf(&b, "purged %s: %d contents (%s) of %d versions", display(p), r.Blobs, size(r.Bytes), r.Versions)
+	}
+	if r.Waste > 0 {
+		fmt.Fprintf(&b, "\n  taken out of pack files, because nothing here refers to it: %s of contents", size(r.Waste))
+	}
 	for _, e := range r.Elsewhere {
 		fmt.Fprintf(&b, "\n  the same content is kept for %s", display(e))
+	}
+	for _, sib := range r.Siblings {
+		fmt.Fprintf(&b, "\n  not reached: the history of another worktree, which holds it too: %s", purgeThere(sib, p))
+	}
+	for _, sib := range r.Others {
+		fmt.Fprintf(&b, "\n  not looked into: what the history of another worktree holds outside of pack files: %s", purgeThere(sib, p))
 	}
 	for _, u := range r.Unreached {
 		fmt.Fprintf(&b, "\n  not reached: %s", u)
 	}
 	return b.String()
+}
+
+// purgeThere is the command that purges the same path in a sibling worktree.
+func purgeThere(sib store.Sibling, p store.Path) string {
+	if sib.Root == "" {
+		return filepath.Dir(sib.Dir) // of no project any more: the directory may go as a whole
+	}
+	return "cachebro purge " + shellName(store.Path(filepath.Join(sib.Root, string(p))))
 }
 
 // pins answers retention's question what diffs start from: live readers' and

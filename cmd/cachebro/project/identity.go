@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -20,6 +21,7 @@ type Identity struct {
 	Ino    uint64 `json:"ino"`
 	Birth  int64  `json:"birth,omitempty"`        // ns since the epoch
 	Commit string `json:"first_commit,omitempty"` // "" without git
+	Common string `json:"git_common,omitempty"`   // the repository that all its worktrees share
 }
 
 // identityFile in a project's state directory.
@@ -43,7 +45,7 @@ func Identify(root string, known Identity) (Identity, error) {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		id.Dev, id.Ino = uint64(st.Dev), st.Ino
 	}
-	id.Birth = birth(root)
+	id.Birth, id.Common = birth(root), CommonDir(root)
 	if _, err := os.Lstat(filepath.Join(root, ".git")); err == nil && id.Commit == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), commitWait)
 		defer cancel()
@@ -87,6 +89,17 @@ func (id Identity) Write(state string) error {
 		return err
 	}
 	return os.Rename(tmp, filepath.Join(state, identityFile))
+}
+
+// Siblings are the state directories in base that belong to other worktrees of
+// the same repository.
+func Siblings(base, state string) []string {
+	id := ReadIdentity(state)
+	if id.Common == "" {
+		return nil
+	}
+	all, _ := filepath.Glob(filepath.Join(base, "*-????????????????")) // the pattern is well-formed
+	return slices.DeleteFunc(all, func(s string) bool { return s == state || ReadIdentity(s).Common != id.Common })
 }
 
 // MovedFrom finds, among the histories in base, that of a project which was

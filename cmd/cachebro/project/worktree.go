@@ -38,6 +38,35 @@ func isGit(path string) bool {
 	return err == nil && strings.HasPrefix(string(b), "gitdir:")
 }
 
+// CommonDir is the repository of the work tree whose top level root is, as `git
+// rev-parse --git-common-dir` names it, without symlinks; "" without one.
+func CommonDir(root string) string {
+	dir := filepath.Join(root, ".git")
+	if b, err := os.ReadFile(dir); err == nil { // a linked work tree or a submodule
+		to, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir:")
+		if !ok {
+			return ""
+		}
+		dir = from(root, strings.TrimSpace(to))
+		if b, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil {
+			dir = from(dir, strings.TrimSpace(string(b)))
+		}
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil || !isGit(real) {
+		return ""
+	}
+	return real
+}
+
+// from resolves a path that is relative to dir, or absolute.
+func from(dir, p string) string {
+	if filepath.IsAbs(p) {
+		return filepath.Clean(p)
+	}
+	return filepath.Join(dir, p)
+}
+
 // Within reports whether path is dir or lies below it. Both are absolute and
 // clean; only the text is compared.
 func Within(path, dir string) bool {

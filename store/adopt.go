@@ -1,0 +1,193 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	badger "github.com/dgraph-io/badger/v4"
+	"golang.org/x/sys/unix"
+)
+
+// Sibling is the store of another worktree of the same repository.
+type Sibling struct {
+	Dir  string // of the store
+	Root string // of the worktree, for people
+}
+
+// keyAlone is there when something was purged. What was purged must not come
+// back by way of a sibling, so nothing is adopted from then on.
+var keyAlone = []byte{kMeta, 'a', 'l', 'o', 'n', 'e'}
+
+const (
+	// adoptLeast is how many bytes of contents a sibling's pack file must spare
+	// to be adopted, unless they are half of it.
+	adoptLeast = 64 << 10
+)
+
+// adopted is a pack file with a name in this store.
+type adopted struct {
+	name   packName
+	frames []packFrame
+	id     uint64 // of its first frame
+	first  bool   // the sibling's directory sorts before ours
+}
+
+// candidate is a pack file that only a sibling has.
+type candidate struct {
+	name   packName
+	file   string
+	dir    string // of the sibling's store
+	frames []packFrame
+}
+
+// Adopt gives this store names (hard links) for the pack files of its siblings
+// and offers their contents: what is stored from now on and is among them is
+// taken from there. It is meant for a new store, before its first scan. What
+// nothing was taken of goes again later. It returns how many contents are on
+// offer. The siblings may be in use; they notice nothing.
+func (s *Store) Adopt(ctx context.Context) (int, error) {
+	s.tidyMu.Lock()
+	defer s.tidyMu.Unlock()
+	if s.alone() {
+		return 0, nil
+	}
+	_, err := s.adopt(ctx, s.candidates(ctx), func(candidate) bool { return true })
+	return s.offers.Load().count(), err
+}
+
+// alone: this store adopts nothing.
+func (s *Store) alone() bool {
+	if s.opt.Siblings == nil || s.opt.ReadOnly {
+		return true
+	}
+	err := s.view(func(txn *badger.Txn) error { _, err := txn.Get(keyAlone); return err })
+	return !errors.Is(err, badger.ErrKeyNotFound)
+}
+
+// candidates lists the siblings' pack files that are not here.
+func (s *Store) candidates(ctx context.Context) []candidate {
+	var own unix.Stat_t
+	if unix.Stat(s.dir, &own) != nil {
+		return nil
+	}
+	have := s.packLinks()
+	var out []candidate
+	for _, sib := range s.opt.Siblings() {
+		dir := filepath.Join(sib.Dir, packsDir)
+		files, _ := os.ReadDir(dir) // nothing packed yet
+		for _, f := range files {
+			n, ok := parsePackName(f.Name())
+			if _, known := have[n]; !ok || known || ctx.Err() != nil {
+				continue
+			}
+			c := candidate{name: n, file: filepath.Join(dir, f.Name()), dir: sib.Dir}
+			// Of the same user, and nobody else's to write to.
+			var st unix.Stat_t
+			if unix.Lstat(c.file, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Mode&0o022 != 0 || st.Uid != own.Uid || st.Dev != own.Dev {
+				continue
+			}
+			var err error
+			if c.frames, err = readIndex(c.file); err != nil {
+				s.opt.Log.Warn("a sibling's pack file", "err", err)
+				continue
+			}
+			have[n] = 1
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// adopt links the candidates that are wanted, enters their frames and offers
+// their contents. Killed in between, it leaves files that Open removes.
+// tidyMu is held.
+func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate) bool) (bool, error) {
+	st := &stock{last: s.lastFrame}
+	err := s.eachFrame(func(id uint64, h frameHead, _ int64) error {
+		st.last, st.pack = max(st.last, id), max(st.pack, h.pack)
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	room := offersMost - s.offers.Load().count()
+	var got []adopted
+	for _, c := range cs {
+		parts := 0
+		for _, fr := range c.frames {
+			parts += len(fr.tags)
+		}
+		if ctx.Err() != nil || parts > room || !wanted(c) {
+			continue
+		}
+		if err := os.MkdirAll(s.packsDir(), 0o700); err != nil {
+			return false, fmt.Errorf("adopt: %w", damagedWrite(err))
+		}
+		err := os.Link(c.file, s.packPath(c.name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it went while we looked
+		}
+		if err != nil {
+			return false, fmt.Errorf("adopt: %w", damagedWrite(err))
+		}
+		room -= parts
+		got = append(got, adopted{c.name, c.frames, st.last + 1, c.dir < s.dir})
+		st.last += uint64(len(c.frames))
+	}
+	s.lastFrame = st.last
+	if len(got) == 0 {
+		return false, ctx.Err()
+	}
+	// The names must last before anything relies on them.
+	if err := syncDir(s.packsDir()); err != nil {
+		return false, fmt.Errorf("adopt: %w", err)
+	}
+	for _, p := range got {
+		if err := s.enterPack(p, st.pack+1); err != nil {
+			return false, fmt.Errorf("adopt: %w", err)
+		}
+	}
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	s.offers.Store(s.offers.Load().with(s.opt.Now(), got))
+	return true, nil
+}
+
+// enterPack notes the frames of an adopted file.
+func (s *Store) enterPack(p adopted, pack uint64) error {
+	return s.update(func(txn *badger.Txn) error {
+		for i, fr := range p.frames {
+			h := frameHead{pack: pack, raw: fr.raw, filed: true, file: p.name, at: fr.at, n: fr.n}
+			if err := txn.Set(keyFrame(p.id+uint64(i)), h.append(nil)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// fetchPacks gets a pack file that is missing back from a sibling that has it.
+// tidyMu is held.
+func (s *Store) fetchPacks(c *Check) {
+	if s.opt.Siblings == nil || s.opt.ReadOnly {
+		return
+	}
+	have, missing := s.packLinks(), map[packName]bool{}
+	err := s.eachFrame(func(_ uint64, h frameHead, _ int64) error {
+		if _, ok := have[h.file]; h.filed && !ok {
+			missing[h.file] = true
+		}
+		return nil
+	})
+	if err != nil || len(missing) == 0 {
+		return // checkBlobs finds what is wrong
+	}
+	for _, cand := range s.candidates(context.Background()) {
+		if missing[cand.name] && os.MkdirAll(s.packsDir(), 0o700) == nil && os.Link(cand.file, s.packPath(cand.name)) == nil {
+			c.problem("the pack file %s was missing; a sibling worktree's store has it", cand.name.file())
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+)
+
+// offers are the contents of adopted pack files: what comes to be stored and is
+// among them is not stored again. It is immutable.
+type offers struct {
+	list   []offer // by tag
+	frames []offeredFrame
+	files  map[packName]bool
+	since  time.Time // when the last were added
+}
+
+// offer is where a content may lie.
+type offer struct {
+	tag      uint32
+	frame    uint32 // in frames
+	at, size uint32
+}
+
+type offeredFrame struct {
+	id          uint64
+	raw, stored int64
+	first       bool // the sibling's directory sorts before ours
+}
+
+const (
+	// offersMost bounds the memory that they take: 16 bytes each.
+	offersMost = 500_000
+	// offersLast is for how long they stand; a first scan is over by then.
+	offersLast = 10 * time.Minute
+)
+
+func (o *offers) has(n packName) bool { return o != nil && o.files[n] }
+
+func (o *offers) count() int {
+	if o == nil {
+		return 0
+	}
+	return len(o.list)
+}
+
+// find returns the offers with this tag.
+func (o *offers) find(tag uint32) []offer {
+	if o == nil {
+		return nil
+	}
+	from, _ := slices.BinarySearchFunc(o.list, tag, func(x offer, t uint32) int { return cmp.Compare(x.tag, t) })
+	to := from
+	for to < len(o.list) && o.list[to].tag == tag {
+		to++
+	}
+	return o.list[from:to]
+}
+
+// header is that of a content which is what the offer says.
+func (o *offers) header(x offer) header {
+	f := o.frames[x.frame]
+	from, to := int64(x.at), int64(x.at)+int64(x.size)
+	return header{
+		enc: encFrame, size: int64(x.size), frame: f.id, at: from,
+		stored: f.stored*to/max(f.raw, 1) - f.stored*from/max(f.raw, 1),
+	}
+}
+
+// with adds what entered pack files hold; ids are the numbers of their frames.
+func (o *offers) with(now time.Time, packs []adopted) *offers {
+	out := &offers{files: map[packName]bool{}, since: now}
+	if o != nil {
+		out.list, out.frames = slices.Clone(o.list), slices.Clone(o.frames)
+		for n := range o.files {
+			out.files[n] = true
+		}
+	}
+	for _, p := range packs {
+		out.files[p.name] = true
+		for i, fr := range p.frames {
+			out.frames = append(out.frames, offeredFrame{p.id + uint64(i), fr.raw, fr.n, p.first})
+			at := int64(0)
+			for j, tag := range fr.tags {
+				out.list = append(out.list, offer{tag, uint32(len(out.frames) - 1), uint32(at), uint32(fr.sizes[j])})
+				at += fr.sizes[j]
+			}
+		}
+	}
+	slices.SortFunc(out.list, func(a, b offer) int {
+		return cmp.Or(cmp.Compare(a.tag, b.tag), cmp.Compare(a.frame, b.frame), cmp.Compare(a.at, b.at))
+	})
+	return out
+}
+
+// offered finds a new content among the offers, and compares it.
+func (b *batch) offered(h Hash, content []byte) (header, bool) {
+	o := b.s.offers.Load()
+	for _, x := range o.find(tagOf(h)) {
+		if int64(x.size) != int64(len(content)) {
+			continue
+		}
+		raw, err := b.s.frame(b.w.txn, o.frames[x.frame].id)
+		end := int64(x.at) + int64(x.size)
+		if err == nil && end <= int64(len(raw)) && bytes.Equal(raw[x.at:end], content) {
+			return o.header(x), true
+		}
+	}
+	return header{}, false
+}
+
+// retire ends the offers; the files of which nothing was taken go with the next
+// dropFrames. tidyMu is held.
+func (s *Store) retire() {
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	s.offers.Store(nil)
+}

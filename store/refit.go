@@ -1,0 +1,170 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	badger "github.com/dgraph-io/badger/v4"
+	"golang.org/x/sys/unix"
+)
+
+// waste says which frames refit rewrites.
+type waste int
+
+const (
+	// wasteAlone: of what nobody shares. A shared file costs nothing more than
+	// the sibling spends anyway.
+	wasteAlone waste = iota
+	// wasteShared: also of a file that n stores share, if less is needed of it
+	// than the nth part: then it takes less to have that alone.
+	wasteShared
+	// wasteAny: whatever holds a byte that is not needed.
+	wasteAny
+)
+
+// refit rewrites the frames, or the files of frames, of which too little is
+// alive, and drops those that hold nothing any more. tidyMu is held.
+func (s *Store) refit(ctx context.Context, which waste, r *Report) error {
+	for before := int64(-1); ; {
+		st, err := s.takeStock(ctx)
+		if err != nil {
+			return err
+		}
+		open, sum := st.wasted(which)
+		if sum == 0 || sum == before { // or nothing of it can be read
+			break
+		}
+		before = sum
+		err = s.pack(ctx, st, false, r, func(hd header) bool { return hd.enc == encFrame && open[hd.frame] })
+		if err = cmp.Or(err, s.dropFrames(ctx)); err != nil {
+			return err
+		}
+	}
+	return s.dropFrames(ctx)
+}
+
+// wasted are the frames that refit rewrites, and how many contents are alive in
+// them.
+func (st *stock) wasted(which waste) (open map[uint64]bool, sum int64) {
+	type part struct{ raw, live, links int64 }
+	files := map[packName]*part{}
+	for _, f := range st.frames {
+		if f.head.filed {
+			if files[f.head.file] == nil {
+				files[f.head.file] = &part{links: int64(f.links)}
+			}
+			t := files[f.head.file]
+			t.raw, t.live = t.raw+f.head.raw, t.live+f.live
+		}
+	}
+	open = map[uint64]bool{}
+	for id, f := range st.frames {
+		t := part{f.head.raw, f.live, 1}
+		if f.head.filed {
+			t = *files[f.head.file]
+		}
+		least := frameWaste * float64(t.raw)
+		switch {
+		case which == wasteAny:
+			least = float64(t.raw)
+		case t.links > 1 && which == wasteAlone:
+			continue
+		case t.links > 1:
+			least /= float64(t.links)
+		}
+		if f.parts > 0 && float64(t.live) < least {
+			open[id] = true
+			sum += int64(f.parts)
+		}
+	}
+	return open, sum
+}
+
+// dropFrames deletes the frames that nothing refers to: emptied ones, and those
+// of a repack that was killed. A pack file goes when none of its frames is
+// needed any more and nothing of it is on offer. tidyMu is held.
+func (s *Store) dropFrames(ctx context.Context) error {
+	st, err := s.takeStock(ctx)
+	if err != nil {
+		return err
+	}
+	offered := s.offers.Load()
+	needed := map[packName]bool{}
+	for _, f := range st.frames {
+		if f.head.filed && (f.parts > 0 || offered.has(f.head.file)) {
+			needed[f.head.file] = true
+		}
+	}
+	var dead []uint64
+	for id, f := range st.frames {
+		if f.parts == 0 && !(f.head.filed && needed[f.head.file]) {
+			dead = append(dead, id)
+		}
+	}
+	if len(dead) > 0 {
+		// That nothing refers to them must be durable first.
+		if err := s.Sync(); err != nil {
+			return err
+		}
+	}
+	for part := range slices.Chunk(dead, chunk) {
+		err := s.update(func(txn *badger.Txn) error {
+			for _, id := range part {
+				if err := txn.Delete(keyFrame(id)); err != nil {
+					return err
+				}
+				s.frames.drop(id)
+			}
+			return nil
+		})
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+	}
+	return s.dropPacks()
+}
+
+// packLinks tells which pack files there are, and by how many names.
+func (s *Store) packLinks() map[packName]uint64 {
+	links := map[packName]uint64{}
+	files, _ := os.ReadDir(s.packsDir()) // none yet
+	for _, f := range files {
+		var st unix.Stat_t
+		if n, ok := parsePackName(f.Name()); ok && unix.Lstat(s.packPath(n), &st) == nil {
+			links[n] = uint64(st.Nlink)
+		}
+	}
+	return links
+}
+
+// dropPacks removes the pack files that no frame is in: emptied ones, and what
+// a killed process had not entered yet. tidyMu is held, or nobody else is there.
+func (s *Store) dropPacks() error {
+	files, err := os.ReadDir(s.packsDir())
+	if err != nil || len(files) == 0 {
+		return nil // none yet
+	}
+	needed := map[packName]bool{}
+	err = s.eachFrame(func(_ uint64, h frameHead, _ int64) error {
+		if h.filed {
+			needed[h.file] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		n, ok := parsePackName(f.Name())
+		if ok && !needed[n] || strings.HasPrefix(f.Name(), packTemp) {
+			if err := os.Remove(filepath.Join(s.packsDir(), f.Name())); err != nil {
+				s.opt.Log.Warn("remove a pack file", "err", err) // the next one tries again
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,382 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// family opens n stores of worktrees of one repository, each in a directory that
+// sorts after the one before.
+func family(t *testing.T, n int, o Options) []*Store {
+	t.Helper()
+	base := t.TempDir()
+	all := make([]*Store, n)
+	for i := range n {
+		all[i] = open(t, familyDir(base, i), familyOptions(base, n, i, o))
+	}
+	return all
+}
+
+func familyDir(base string, i int) string {
+	return filepath.Join(base, fmt.Sprintf("%c-state", 'a'+i), "store")
+}
+
+func familyOptions(base string, n, i int, o Options) Options {
+	o.Siblings = func() []Sibling {
+		var out []Sibling
+		for j := range n {
+			if j != i {
+				out = append(out, Sibling{Dir: familyDir(base, j), Root: fmt.Sprintf("/w/%c", 'a'+j)})
+			}
+		}
+		return out
+	}
+	return o
+}
+
+// checkout is what a checkout holds.
+func checkout(files int) []Change {
+	rnd := rand.New(rand.NewPCG(11, 11))
+	var cs []Change
+	for i := range files {
+		cs = append(cs, file(OpCreate, Path(fmt.Sprintf("dir%d/f%d.go", i%5, i)), string(noise(rnd, 40+i))))
+	}
+	return append(cs, file(OpCreate, "empty", ""))
+}
+
+func holds(t *testing.T, s *Store, cs []Change) {
+	t.Helper()
+	s.contents.clear()
+	s.frames.clear()
+	for _, c := range cs {
+		if got := content(t, s, c.Path); got != string(c.Content) {
+			t.Fatalf("%s: %q has other bytes", s.Dir(), c.Path)
+		}
+	}
+	checked(t, s)
+}
+
+func packNames(s *Store) []string {
+	var names []string
+	for n, links := range s.packLinks() {
+		names = append(names, fmt.Sprint(n.file(), links))
+	}
+	slices.Sort(names)
+	return names
+}
+
+func adopts(t *testing.T, s *Store) int {
+	t.Helper()
+	n, err := s.Adopt(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// settled does what Collect does for siblings when it is due.
+func settled(t *testing.T, s *Store) Report {
+	t.Helper()
+	s.tidyMu.Lock()
+	defer s.tidyMu.Unlock()
+	var r Report
+	if err := s.settleShares(context.Background(), true, s.opt.Now().Add(2*offersLast), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// The second worktree's store takes what the first has packed, keeps nothing of
+// its own for it, and loses nothing when the first goes away altogether.
+func TestSiblingsShare(t *testing.T) {
+	ss := family(t, 3, testOptions())
+	cs := checkout(60)
+	apply(t, ss[0], cs...)
+	if n := adopts(t, ss[1]); n != 0 {
+		t.Fatalf("%d contents on offer before anything was packed", n)
+	}
+	repacked(t, ss[0])
+	for _, s := range ss[1:] {
+		if n := adopts(t, s); n != len(cs) {
+			t.Fatalf("%d contents on offer, want %d", n, len(cs))
+		}
+		apply(t, s, cs...)
+		if st := s.state.Load(); st.Loose != 0 || st.Blobs != uint64(len(cs)) {
+			t.Fatalf("%d bytes are stored once more, %d contents", st.Loose, st.Blobs)
+		}
+		holds(t, s, cs)
+	}
+	all, elsewhere := Shared(ss[2].Dir())
+	if all == 0 || elsewhere < all/2 || elsewhere > all*3/4 {
+		t.Fatalf("%d bytes shared, %d of them counted elsewhere", all, elsewhere)
+	}
+	// What all three take, counted once, is what is allocated.
+	real, counted := int64(0), int64(0)
+	seen := map[uint64]bool{}
+	for _, s := range ss {
+		counted += Measure(s.Dir()).Used
+		err := filepath.WalkDir(s.Dir(), func(p string, d os.DirEntry, err error) error {
+			var st unix.Stat_t
+			if err == nil && !d.IsDir() && unix.Lstat(p, &st) == nil && !seen[st.Ino] {
+				seen[st.Ino] = true
+				real += st.Blocks * 512
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := real - counted; d < -real/20 || d > real/20 {
+		t.Fatalf("%d bytes are allocated, %d counted", real, counted)
+	}
+	u, err := ss[1].DU(context.Background(), 0, 0)
+	if err != nil || u.Shared != all || u.Contents < all || u.Disk < u.Contents {
+		t.Fatalf("%+v, %v; %d shared", u, err, all)
+	}
+
+	apply(t, ss[1], file(OpWrite, cs[0].Path, "something else"))
+	if err := ss[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Dir(ss[0].Dir())); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, ss[1], cs[1:])
+	if err := ss[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, ss[1].Dir(), ss[1].opt)
+	holds(t, again, cs[1:])
+	if _, err := again.Prune(context.Background(), 1); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, again, cs[1:])
+	holds(t, ss[2], cs)
+}
+
+// An adopted file of which nothing was taken goes when the offers end, also
+// when the store was closed in between; one that is in use stays, and is left
+// to the sibling's care as long as the sibling has it.
+func TestOffersEnd(t *testing.T) {
+	ss := family(t, 2, testOptions())
+	cs := checkout(60)
+	apply(t, ss[0], cs...)
+	repacked(t, ss[0])
+	b := ss[1]
+	adopts(t, b)
+	if len(b.packLinks()) != 1 {
+		t.Fatalf("%v", packNames(b))
+	}
+	settled(t, b)
+	if names := packNames(b); len(names) != 0 || b.offers.Load() != nil {
+		t.Fatalf("%v remain", names)
+	}
+	adopts(t, b)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b = open(t, b.Dir(), b.opt)
+	settled(t, b)
+	if names := packNames(b); len(names) != 0 {
+		t.Fatalf("%v remain after a restart", names)
+	}
+
+	adopts(t, b)
+	apply(t, b, cs[:3]...)
+	settled(t, b)
+	if names := packNames(b); len(names) != 1 || !strings.HasSuffix(names[0], "2") {
+		t.Fatalf("%v", names)
+	}
+	holds(t, b, cs[:3])
+	// Now it is ours alone, and mostly waste.
+	if err := os.RemoveAll(filepath.Dir(ss[0].Dir())); err != nil {
+		t.Fatal(err)
+	}
+	settled(t, b)
+	if w := framesWaste(t, b); w != 0 {
+		t.Fatalf("%.0f%% of what the sibling left is waste", 100*w)
+	}
+	holds(t, b, cs[:3])
+}
+
+// Two stores that came to hold the same without knowing of each other: what is
+// loose is taken from the sibling instead of packed, of what both have packed
+// one gives its own up, and then nothing changes any more.
+func TestSiblingsMeet(t *testing.T) {
+	for _, packed := range []bool{false, true} {
+		ss := family(t, 3, testOptions())
+		cs := checkout(60)
+		for _, s := range ss {
+			apply(t, s, cs...)
+		}
+		apply(t, ss[2], file(OpCreate, "own", string(noise(rand.New(rand.NewPCG(2, 2)), 50))))
+		if packed {
+			for _, s := range ss {
+				alone := s.opt.Siblings
+				s.opt.Siblings = nil
+				repacked(t, s)
+				s.opt.Siblings = alone
+			}
+		} else {
+			for _, s := range ss {
+				repacked(t, s)
+			}
+		}
+		for range 2 {
+			for _, s := range ss {
+				settled(t, s)
+			}
+		}
+		want := packNames(ss[0])
+		if len(want) != 1 || !strings.HasSuffix(want[0], "3") {
+			t.Fatalf("packed %v: the first has %v", packed, want)
+		}
+		for range 3 {
+			for _, i := range []int{2, 1, 0} {
+				settled(t, ss[i])
+			}
+		}
+		for i, s := range ss {
+			names := packNames(s)
+			if !slices.Contains(names, want[0]) || len(names) != 1+i/2 {
+				t.Fatalf("packed %v: store %d has %v, the first %v", packed, i, names, want)
+			}
+			holds(t, s, cs)
+		}
+	}
+}
+
+// A purge leaves nothing here, says who else has the content, and is not undone
+// by an adoption. A sibling that only has the pack file, without ever having had
+// the content itself, can be purged too.
+func TestSiblingsPurge(t *testing.T) {
+	ss := family(t, 3, testOptions())
+	cs := checkout(30)
+	secret := file(OpCreate, "secret", string(noise(rand.New(rand.NewPCG(8, 8)), 30)))
+	apply(t, ss[0], append(cs, secret)...)
+	repacked(t, ss[0])
+	adopts(t, ss[1])
+	apply(t, ss[1], cs...)
+	settled(t, ss[1])
+
+	p, err := ss[0].Purge(context.Background(), "secret")
+	if err != nil || p.Blobs != 1 || len(p.Siblings) != 1 || p.Siblings[0].Root != "/w/b" || len(p.Others) != 1 || p.Others[0].Root != "/w/c" {
+		t.Fatalf("%+v %v", p, err)
+	}
+	without := func(s *Store) {
+		t.Helper()
+		h, _ := hashFrom(nil, secret.Content)
+		if s.packsHold(context.Background(), s.packsDir(), map[uint32]bool{tagOf(h): true}, map[Hash]bool{h: true}) {
+			t.Fatal("the purged content is in a pack file")
+		}
+		if framesWaste(t, s) != 0 {
+			t.Fatal("there is waste after a purge")
+		}
+		holds(t, s, cs)
+	}
+	without(ss[0])
+	if n := adopts(t, ss[0]); n != 0 {
+		t.Fatal("adopted after a purge")
+	}
+	settled(t, ss[0])
+	without(ss[0])
+
+	p, err = ss[1].Purge(context.Background(), "secret")
+	if err != nil || p.Versions != 0 || p.Waste < int64(len(secret.Content)) {
+		t.Fatalf("%+v %v", p, err)
+	}
+	without(ss[1])
+	if _, err := ss[1].Purge(context.Background(), "secret"); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("purged twice: %v", err)
+	}
+	if n := adopts(t, ss[2]); n != 2*len(cs) {
+		t.Fatalf("%d on offer to the third", n)
+	}
+	h, _ := hashFrom(nil, secret.Content)
+	if len(ss[2].offers.Load().find(tagOf(h))) != 0 {
+		t.Fatal("the purged content is on offer")
+	}
+}
+
+// Only sealed files of this user that nobody else can write to are adopted, and
+// what is broken in them is not believed.
+func TestSiblingsFiles(t *testing.T) {
+	ss := family(t, 2, testOptions())
+	cs := checkout(20)
+	apply(t, ss[0], cs...)
+	repacked(t, ss[0])
+	var name packName
+	for name = range ss[0].packLinks() {
+	}
+	path := ss[0].packPath(name)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := func(b []byte, mode os.FileMode) {
+		t.Helper()
+		os.Remove(path)
+		if err := errors.Join(os.WriteFile(path, b, 0o600), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(what string) {
+		t.Helper()
+		if n := adopts(t, ss[1]); n != 0 || len(ss[1].packLinks()) != 0 {
+			t.Fatalf("%s: %d on offer", what, n)
+		}
+	}
+	replace(good, 0o620)
+	refused("writable by the group")
+	replace(good[:len(good)-1], 0o400)
+	refused("cut off")
+	broken := slices.Clone(good)
+	broken[len(broken)-packTrailer-3] ^= 1
+	replace(broken, 0o400)
+	refused("index damaged")
+	os.Remove(path)
+	if err := errors.Join(os.WriteFile(filepath.Join(ss[0].Dir(), "elsewhere"), good, 0o400), os.Symlink("../elsewhere", path)); err != nil {
+		t.Fatal(err)
+	}
+	refused("symlink")
+
+	// The index is right, the frames are not: nothing is taken.
+	broken = slices.Clone(good)
+	for i := len(packMagic) + 100; i < len(packMagic)+1000; i++ {
+		broken[i] ^= 0x55
+	}
+	replace(broken, 0o400)
+	if n := adopts(t, ss[1]); n != len(cs) {
+		t.Fatalf("%d on offer", n)
+	}
+	apply(t, ss[1], cs...)
+	holds(t, ss[1], cs)
+	repacked(t, ss[1])
+	settled(t, ss[1])
+	holds(t, ss[1], cs)
+
+	// fsck gets a missing file back from the sibling that has it.
+	replace(good, 0o400)
+	third := open(t, filepath.Join(t.TempDir(), "store"), Options{MinFree: 1, Ballast: -1,
+		Siblings: func() []Sibling { return []Sibling{{Dir: ss[0].Dir()}} }})
+	adopts(t, third)
+	apply(t, third, cs...)
+	if err := os.Remove(third.packPath(name)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := third.Fsck(context.Background(), true, nil)
+	if err != nil || len(c.Problems) != 1 || len(c.Lost) != 0 {
+		t.Fatalf("%+v %v", c, err)
+	}
+	holds(t, third, cs)
+}

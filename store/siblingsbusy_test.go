@@ -1,0 +1,180 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+)
+
+// All at the same time: one writes, packs, prunes and purges; the other adopts,
+// stores the same, collects and reads. Nothing is lost on either side.
+func TestSiblingsBusy(t *testing.T) {
+	o := testOptions()
+	o.KeepAge = time.Nanosecond
+	ss := family(t, 2, o)
+	ctx := context.Background()
+	errs := make([]error, 2)
+	last := []map[Path]string{{}, {}}
+	var wg sync.WaitGroup
+	for i, s := range ss {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(21, 21)) // both store the same
+			for n := range 24 {
+				var cs []Change
+				for f := range 6 {
+					text := string(noise(rnd, 120))
+					cs = append(cs, Change{Op: OpWrite, Path: Path(fmt.Sprintf("f%d.go", f)), Time: int64(n), HasContent: true,
+						Content: []byte(text), Stat: Stat{Mode: fileMode, Size: int64(len(text)), Nlink: 1}})
+					last[i][cs[f].Path] = text
+				}
+				if _, err := s.Apply(ctx, cs, nil); err != nil {
+					errs[i] = err
+					return
+				}
+				var err error
+				switch n % 4 {
+				case 0:
+					_, err = s.Adopt(ctx)
+				case 1:
+					s.tidyMu.Lock()
+					err = s.repack(ctx, false, &Report{})
+					s.tidyMu.Unlock()
+				case 2:
+					s.tidyMu.Lock()
+					err = s.settleShares(ctx, true, s.opt.Now().Add(2*offersLast), &Report{})
+					s.tidyMu.Unlock()
+				case 3:
+					if n < 20 {
+						_, err = s.Prune(ctx, 2)
+					} else if i == 0 {
+						_, err = s.Purge(ctx, "f5.go")
+						delete(last[i], "f5.go")
+					}
+				}
+				if err != nil {
+					errs[i] = fmt.Errorf("round %d: %w", n, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i, s := range ss {
+		if errs[i] != nil {
+			t.Fatalf("store %d: %v", i, errs[i])
+		}
+		for p, want := range last[i] {
+			if got := content(t, s, p); got != want {
+				t.Fatalf("store %d: %q is not what was written last", i, p)
+			}
+		}
+		checked(t, s)
+	}
+}
+
+const siblingDir = "CACHEBRO_STORE_SIBLING_DIR"
+
+// siblingText is what both sides of TestKillSibling store in round n.
+func siblingChanges(n int) []Change {
+	rnd := rand.New(rand.NewPCG(uint64(n), 31))
+	var cs []Change
+	for f := range 8 {
+		text := noise(rnd, 150)
+		cs = append(cs, Change{Op: OpWrite, Path: Path(fmt.Sprintf("f%d.go", f)), Time: int64(n), HasContent: true,
+			Content: text, Stat: Stat{Mode: fileMode, Size: int64(len(text)), Nlink: 1}})
+	}
+	return cs
+}
+
+// TestSiblingChild is the victim of TestKillSibling: it adopts, stores what its
+// sibling stored and collects, without end.
+func TestSiblingChild(t *testing.T) {
+	base := os.Getenv(siblingDir)
+	if base == "" {
+		return
+	}
+	o := familyOptions(base, 2, 1, testOptions())
+	o.KeepAge = time.Nanosecond
+	s, err := Open(familyDir(base, 1), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := int(s.Seq()) / 8; ; n++ {
+		adopts(t, s)
+		apply(t, s, siblingChanges(n)...)
+		settled(t, s)
+		if n%3 == 2 {
+			if _, err := s.Prune(context.Background(), 2); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Whenever a store is killed while it adopts, takes and lets go, while its
+// sibling packs and thins out its own: both are in order, and no file lies
+// about that nothing is in.
+func TestKillSibling(t *testing.T) {
+	if os.Getenv(siblingDir) != "" {
+		return
+	}
+	base := t.TempDir()
+	o := familyOptions(base, 2, 0, testOptions())
+	o.KeepAge = time.Nanosecond
+	a := open(t, familyDir(base, 0), o)
+	rounds, n := 10, 0
+	if testing.Short() {
+		rounds = 3
+	}
+	shared := 0
+	for range rounds {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestSiblingChild$")
+		cmd.Env = append(os.Environ(), siblingDir+"="+base)
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		until := time.Now().Add(80*time.Millisecond + rand.N(400*time.Millisecond))
+		for i := 0; time.Now().Before(until); i++ {
+			apply(t, a, siblingChanges(n)...)
+			n++
+			repacked(t, a)
+			if i%4 == 3 {
+				if _, err := a.Prune(context.Background(), 4); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+		if cmd.ProcessState.Exited() {
+			t.Fatalf("it ended by itself:\n%s", &out)
+		}
+		b := open(t, familyDir(base, 1), familyOptions(base, 2, 1, testOptions()))
+		for f := range 8 {
+			p := Path(fmt.Sprintf("f%d.go", f))
+			if _, found, _ := b.Current(p); found {
+				content(t, b, p)
+			}
+		}
+		all, _ := Shared(b.Dir())
+		shared += int(all)
+		checked(t, b)
+		checked(t, a)
+		files, _ := os.ReadDir(b.packsDir())
+		if held := len(b.packLinks()); len(files) != held {
+			t.Fatalf("%d files, %d pack files", len(files), held)
+		}
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d rounds, %d batches, %d bytes were shared", rounds, n, shared)
+}
