@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -52,6 +53,11 @@ const (
 // work. The Result is complete in any case. Of a plan that is resumed, steps
 // whose result is there already count as done.
 func Out(ctx context.Context, dir string, p wire.Plan, work Work) (Result, error) {
+	// Who waits for the mount sits in a system call, and keeps the Go scheduler
+	// from running others for 20 µs or more if there is no processor to spare.
+	if len(p.Steps) > piece && runtime.GOMAXPROCS(0) < 2*inFlight {
+		runtime.GOMAXPROCS(2 * inFlight)
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return Result{}, fmt.Errorf("open the project: %w", err)
