@@ -29,19 +29,21 @@ type stdioConn struct {
 	outMu sync.Mutex // orders whole lines on out
 	out   io.Writer
 
-	mu     sync.Mutex // guards flying
+	mu     sync.Mutex // guards flying and over
 	flying map[string]context.CancelFunc
+	over   bool // no more requests are taken
 
+	ended chan struct{} // closed by who reads the end of input
 	slots chan struct{}
-	work  sync.WaitGroup
+	work  sync.WaitGroup // messages; added to only before over
 }
 
-// serveStdio reads lines until the end of input. A reader that blocks for ever
-// on In ends with the process: nothing can interrupt a read of a pipe, so it is
-// the one goroutine that is not waited for when ctx ends first.
+// serveStdio answers until the end of input. A reader that blocks for ever on In
+// ends with the process: nothing can interrupt a read of a pipe, so it is the one
+// goroutine that is not waited for when ctx ends first.
 func (s *Server) serveStdio(ctx context.Context) error {
 	c := &stdioConn{s: s, sess: newSession(s.id), out: s.opt.Out,
-		flying: make(map[string]context.CancelFunc), slots: make(chan struct{}, parallel)}
+		flying: make(map[string]context.CancelFunc), ended: make(chan struct{}), slots: make(chan struct{}, parallel)}
 	if err := s.rpc.RegisterSession(ctx, c.sess); err != nil {
 		return fmt.Errorf("register connection: %w", err)
 	}
@@ -51,39 +53,14 @@ func (s *Server) serveStdio(ctx context.Context) error {
 	s.work.Go(func() { s.hello(ctx) })
 	s.work.Go(func() { c.notify(ctx) })
 
-	lines := make(chan []byte) // closed by the reading goroutine at the end of input
-	go func() {
-		defer close(lines)
-		br := bufio.NewReaderSize(s.opt.In, 64<<10)
-		for {
-			line, err := readLine(br)
-			if errors.Is(err, errLong) {
-				c.write(errorReply(nil, mcp.INVALID_REQUEST, fmt.Sprintf("message longer than %d bytes", maxLine)))
-				continue
-			}
-			if len(bytes.TrimSpace(line)) > 0 {
-				select {
-				case lines <- line:
-				case <-ctx.Done():
-					return
-				}
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	for {
-		select {
-		case line, ok := <-lines:
-			if ok {
-				c.take(ctx, line)
-				continue
-			}
-		case <-ctx.Done():
-		}
-		break
+	go c.follow(ctx, bufio.NewReaderSize(s.opt.In, 64<<10))
+	select {
+	case <-c.ended:
+	case <-ctx.Done():
 	}
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
 	// What is under way at the end of input is answered, but what waits for
 	// ever (a stream of notifications) is not waited for.
 	c.endStreams()
@@ -92,9 +69,54 @@ func (s *Server) serveStdio(ctx context.Context) error {
 	return nil
 }
 
-// take starts the work on one message. Requests run beside each other;
-// notifications are done at once, so that a cancellation overtakes.
-func (c *stdioConn) take(ctx context.Context, line []byte) {
+// follow reads messages until one is a request: then another goroutine reads on,
+// and this one works on the request at once. To hand the request over instead
+// would have the client wait until another thread has woken up, which takes as
+// long as all that is to be done for an unchanged file.
+func (c *stdioConn) follow(ctx context.Context, br *bufio.Reader) {
+	for {
+		line, err := readLine(br)
+		if errors.Is(err, errLong) {
+			c.write(errorReply(nil, mcp.INVALID_REQUEST, fmt.Sprintf("message longer than %d bytes", maxLine)))
+			continue
+		}
+		if !c.enter() {
+			return
+		}
+		var run func()
+		if len(bytes.TrimSpace(line)) > 0 {
+			run = c.take(ctx, line)
+		}
+		switch {
+		case err != nil:
+			close(c.ended)
+		case run != nil:
+			go c.follow(ctx, br)
+		}
+		if run != nil {
+			run()
+		}
+		c.work.Done()
+		if run != nil || err != nil {
+			return
+		}
+	}
+}
+
+// enter announces work on a message; false: nobody would wait for it any more.
+func (c *stdioConn) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		c.work.Add(1)
+	}
+	return !c.over
+}
+
+// take begins with one message and returns the rest of the work on it, if there
+// is any. Requests run beside each other; notifications are done at once, so that
+// a cancellation overtakes.
+func (c *stdioConn) take(ctx context.Context, line []byte) (rest func()) {
 	var head struct {
 		ID     any    `json:"id"`
 		Method string `json:"method"`
@@ -103,17 +125,17 @@ func (c *stdioConn) take(ctx context.Context, line []byte) {
 			Notifications mcp.SubscriptionFilter `json:"notifications"`
 		} `json:"params"`
 	}
-	if !json.Valid(line) {
-		c.write(errorReply(nil, mcp.PARSE_ERROR, "not JSON: one JSON-RPC message per line is expected"))
-		return
-	}
 	// Fields of another type are the handler's to report.
-	_ = json.Unmarshal(line, &head)
+	var bad *json.SyntaxError
+	if errors.As(json.Unmarshal(line, &head), &bad) {
+		c.write(errorReply(nil, mcp.PARSE_ERROR, "not JSON: one JSON-RPC message per line is expected"))
+		return nil
+	}
 	switch head.ID.(type) {
 	case nil, string, float64:
 	default: // what is no id cannot be compared with others either
 		c.write(errorReply(nil, mcp.INVALID_REQUEST, "the id of a request is a string or a number"))
-		return
+		return nil
 	}
 	if head.ID == nil {
 		if head.Method == string(mcp.MethodNotificationCancelled) {
@@ -122,7 +144,7 @@ func (c *stdioConn) take(ctx context.Context, line []byte) {
 		if r := c.handle(ctx, nil, line); r != nil {
 			c.write(r)
 		}
-		return
+		return nil
 	}
 	key := fmt.Sprintf("%T:%v", head.ID, head.ID)
 	rctx, cancel := context.WithCancel(ctx)
@@ -130,7 +152,7 @@ func (c *stdioConn) take(ctx context.Context, line []byte) {
 	if listen && c.sess.openStreams() >= parallel {
 		cancel()
 		c.write(errorReply(head.ID, mcp.INVALID_REQUEST, "too many open streams on this connection"))
-		return
+		return nil
 	}
 	c.mu.Lock()
 	c.flying[key] = cancel
@@ -160,9 +182,9 @@ func (c *stdioConn) take(ctx context.Context, line []byte) {
 	}
 	if head.Method == string(mcp.MethodInitialize) {
 		run() // what follows relies on it
-		return
+		return nil
 	}
-	c.work.Go(run)
+	return run
 }
 
 func (c *stdioConn) cancel(id any) {
