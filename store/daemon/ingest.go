@@ -51,6 +51,7 @@ type ingester struct {
 	// kicked and cancelWait end the follower's wait, see poke.
 	kicked     atomic.Bool
 	cancelWait atomic.Pointer[context.CancelFunc]
+	waiters    atomic.Int32 // callers of waitHead that wait
 
 	seq    atomic.Uint64 // spool sequence number ingested last
 	pos    atomic.Pointer[spool.Position]
@@ -127,6 +128,7 @@ func (g *ingester) run(ctx context.Context) {
 			if !g.ingestBatch(ctx, b) {
 				return
 			}
+			g.rest(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
 			var c *spool.CorruptError
@@ -311,6 +313,8 @@ func (g *ingester) waitHead(ctx context.Context, within time.Duration) bool {
 			return true
 		}
 		if timer == nil {
+			g.waiters.Add(1)
+			defer g.waiters.Add(-1)
 			g.poke()
 			timer = time.NewTimer(within)
 			defer timer.Stop()

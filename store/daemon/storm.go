@@ -1,6 +1,11 @@
 package daemon
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"cachebro/store/spool"
+)
 
 // A storm is thousands of files written or removed at once: a checkout, an
 // unpacked archive, rm -rf. The index then waits until it is over: whoever
@@ -13,6 +18,14 @@ const (
 	stormQuiet  = 200 * time.Millisecond // ends it
 	stormMost   = 10 * time.Second       // for which the index waits at most
 	stormPause  = 3 * time.Second        // and then gets at least
+
+	// Ingestion itself works in turns in a storm: whoever makes it is served by
+	// the mount on the same processors, and many records at once are cheaper than
+	// a few again and again. What is not ingested lies in the spool, which is as
+	// safe; whoever asks for it is not kept waiting.
+	stormRest  = time.Second           // between two turns at most
+	stormStill = 25 * time.Millisecond // without a record ends the rest
+	stormSpool = 64 << 20              // bytes in the spool end it too
 )
 
 // storm belongs to the goroutine that ingests.
@@ -23,6 +36,7 @@ type storm struct {
 	items   int                     // in it
 	since   time.Time               // when it was held last
 	after   time.Time               // until then it is not held again
+	turn    spool.Position          // up to which ingestion works before it rests again
 }
 
 // note counts ingested records.
@@ -46,4 +60,24 @@ func (s *storm) over() {
 		s.release()
 		s.release = nil
 	}
+}
+
+// rest waits for the end of a storm, or of the rest, unless somebody waits for
+// what is in the spool.
+func (g *ingester) rest(ctx context.Context) {
+	if g.storm.release == nil || g.waiters.Load() > 0 || g.pos.Load().Before(g.storm.turn) {
+		return
+	}
+	rest, cancel := context.WithTimeout(ctx, stormRest)
+	defer cancel()
+	g.cancelWait.Store(&cancel)
+	defer g.cancelWait.Store(nil)
+	head, err := g.reader.Head()
+	for err == nil && g.waiters.Load() == 0 && sleep(rest, stormStill) && g.reader.Size() < stormSpool {
+		before := head
+		if head, err = g.reader.Head(); head == before {
+			break
+		}
+	}
+	g.storm.turn, _ = g.reader.Head()
 }

@@ -88,8 +88,16 @@ func TestStormEnds(t *testing.T) {
 	if n := search(fmt.Sprintf("word%d", 3*stormItems-1)); n != 1 {
 		t.Errorf("%d hits in the midst of it", n)
 	}
+	for i := range 30 { // whoever asks is told all, however often ingestion rests
+		for j := range stormItems / 8 {
+			p.through(spool.OpWrite, fmt.Sprintf("f%d.txt", j), fmt.Sprintf("round%d file%d\n", i, j), nil)
+		}
+		if n := search(fmt.Sprintf("round%d file%d", i, stormItems/8-1)); n != 1 {
+			t.Fatalf("%d hits in round %d of it", n, i)
+		}
+	}
 	eventually(t, "the index after the storm", indexed(1+3*stormItems))
-	if n := search("word7 in a storm"); n != 1 {
+	if n := search(fmt.Sprintf("word%d in a storm", stormItems)); n != 1 {
 		t.Errorf("%d hits after it", n)
 	}
 }

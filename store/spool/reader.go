@@ -354,6 +354,16 @@ func (r *Reader) Head() (Position, error) {
 	}
 }
 
+// Size is the number of bytes in segments and content files that were not
+// released, or 0 if that cannot be told.
+func (r *Reader) Size() int64 {
+	l, err := list(r.dir, true)
+	if err != nil {
+		return 0
+	}
+	return l.size
+}
+
 // newestLocked points headSeg at the newest segment. mu is held.
 func (r *Reader) newestLocked() (bool, error) {
 	l, err := list(r.dir, false)
