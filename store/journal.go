@@ -78,13 +78,9 @@ func keyPlanPart(id string, n int) []byte {
 // is none with this ID.
 func (s *Store) LookupPlan(id string) (Plan, error) {
 	var p Plan
-	err := s.view(func(txn *badger.Txn) error {
-		found, err := txnGet(txn, keyNamed(kPlan, id), &p)
-		if err != nil {
+	err := s.view(func(txn *badger.Txn) (err error) {
+		if p, err = planHead(txn, id); err != nil {
 			return err
-		}
-		if !found {
-			return fmt.Errorf("plan %q: %w", id, ErrNotFound)
 		}
 		for i := 0; ; i++ {
 			var part Plan
@@ -107,6 +103,24 @@ func (s *Store) LookupPlan(id string) (Plan, error) {
 		}
 		return nil
 	})
+	return p, err
+}
+
+// PlanHead returns a journalled plan without its steps. ErrNotFound: there is
+// none with this ID.
+func (s *Store) PlanHead(id string) (p Plan, err error) {
+	err = s.view(func(txn *badger.Txn) (err error) {
+		p, err = planHead(txn, id)
+		return err
+	})
+	return p, err
+}
+
+func planHead(txn *badger.Txn, id string) (p Plan, err error) {
+	found, err := txnGet(txn, keyNamed(kPlan, id), &p)
+	if err == nil && !found {
+		err = fmt.Errorf("plan %q: %w", id, ErrNotFound)
+	}
 	return p, err
 }
 
@@ -207,7 +221,7 @@ func keyPlanStep(id string, n int) []byte {
 func (s *Store) FinishPlan(id string, failed []Conflict) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
-	p, err := s.LookupPlan(id)
+	p, err := s.PlanHead(id)
 	if err != nil {
 		return err
 	}
@@ -217,7 +231,7 @@ func (s *Store) FinishPlan(id string, failed []Conflict) error {
 	p.Finished, p.Failed = s.opt.Now().UnixNano(), append(p.Failed, failed...)
 	b := s.newBatch()
 	defer b.discard()
-	if err := b.putPlan(&p); err != nil {
+	if err := b.w.set(keyNamed(kPlan, id), encode(&p)); err != nil {
 		return err
 	}
 	return b.commit()

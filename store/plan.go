@@ -47,7 +47,8 @@ type Plan struct {
 	Done []int `cbor:"-"`
 
 	merged map[Hash][]byte // contents that BeginPlan has yet to store
-	kept   map[Hash]bool   // whether the store has them, as far as it was asked
+	kept   map[Hash]place  // whether and where the store has them, as far as it was asked
+	read   map[Hash][]byte // contents that were read to make it, see Read
 }
 
 // Step is one change of one path. Steps are carried out in order of N; a step

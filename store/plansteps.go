@@ -77,6 +77,9 @@ type stepper struct {
 	made   map[Path]bool // directories that exist by now
 	writes []write
 	shut   []Step // of directories that nobody may change afterwards
+
+	mu    sync.Mutex // guards bytes and the plan's read, while lines are counted
+	bytes int
 }
 
 // write is a step that brings content, whose lines are still to be counted.
@@ -278,7 +281,9 @@ func (x *stepper) write(g *goal, apart bool) {
 // to bring 10,000 files back.
 func (x *stepper) count() {
 	const portion = 64
-	slices.SortFunc(x.writes, func(a, b write) int { return compareHashes(a.want.blob, b.want.blob) })
+	slices.SortFunc(x.writes, func(a, b write) int {
+		return comparePlaces(x.p.kept[a.want.blob], x.p.kept[b.want.blob])
+	})
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(x.writes)/portion+1) {
@@ -306,6 +311,7 @@ func (x *stepper) lines(w write) (added, removed int) {
 		if want, err = x.s.Content(w.want.blob); err != nil {
 			return 0, 0
 		}
+		x.keep(w.want.blob, want)
 	}
 	var have []byte
 	if w.have.regular() && w.have.blob != (Hash{}) {
@@ -319,6 +325,19 @@ func (x *stepper) lines(w write) (added, removed int) {
 	}
 	sc := diff.Compare(have, want)
 	return sc.Added(), sc.Removed()
+}
+
+// keep leaves a content to who carries the plan out.
+func (x *stepper) keep(h Hash, content []byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.p.read == nil {
+		x.p.read = map[Hash][]byte{}
+	}
+	if _, ok := x.p.read[h]; !ok && x.bytes+len(content) <= readMost {
+		x.p.read[h] = content
+		x.bytes += len(content)
+	}
 }
 
 // isBinary is git's test: a NUL among the first 8,000 bytes.

@@ -97,9 +97,10 @@ func BenchmarkStorm(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
+		read := p.Read()
 		part("fetch", func() {
 			for _, st := range p.Steps {
-				if st.Do == DoWrite {
+				if _, ok := read[st.Blob]; st.Do == DoWrite && !ok {
 					if _, err := s.Content(st.Blob); err != nil {
 						b.Fatal(err)
 					}
@@ -108,6 +109,25 @@ func BenchmarkStorm(b *testing.B) {
 		})
 		part("bring back", func() { make(p.ID) })
 		part("rm -rf again", remove)
+		part("pack", func() {
+			if err := s.repack(context.Background(), false, &Report{}); err != nil {
+				b.Fatal(err)
+			}
+		})
+		part("plan, packed", func() {
+			if p, err = s.PlanUndo(UndoQuery{Select: Filter{Session: "rm -rf again"}}); err != nil || len(p.Steps) != files+files/perDir+1 {
+				b.Fatal(err, len(p.Steps))
+			}
+		})
+		part("fetch, packed", func() {
+			for _, st := range p.Steps {
+				if st.Do == DoWrite {
+					if _, err := s.Content(st.Blob); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
 		if err := s.Close(); err != nil {
 			b.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -213,14 +212,14 @@ func (s *Store) has(p *Plan, h Hash) bool {
 	if p.merged[h] != nil {
 		return true
 	}
-	has, asked := p.kept[h]
+	at, asked := p.kept[h]
 	if !asked {
-		if has = s.Has(h); p.kept == nil {
-			p.kept = map[Hash]bool{}
+		if at = s.placeOf(h); p.kept == nil {
+			p.kept = map[Hash]place{}
 		}
-		p.kept[h] = has
+		p.kept[h] = at
 	}
-	return has
+	return at.kept
 }
 
 // askFor asks at once for the contents that a plan wants to bring, in the order
@@ -237,8 +236,6 @@ func (s *Store) askFor(p *Plan, goals []goal) {
 		s.has(p, h)
 	}
 }
-
-func compareHashes(a, b Hash) int { return bytes.Compare(a[:], b[:]) }
 
 // inhabited are those directories that are to go in which something lives after
 // the plan.

@@ -90,11 +90,11 @@ func (d *Daemon) resumePlan(id string, pid int) (any, []byte, error) {
 
 // rolledBack ends the half-done plan that a plan has taken back.
 func (d *Daemon) rolledBack(id string) error {
-	p, err := d.store.LookupPlan(id)
+	p, err := d.store.PlanHead(id)
 	if err != nil || p.Of == "" {
 		return err
 	}
-	of, err := d.store.LookupPlan(p.Of)
+	of, err := d.store.PlanHead(p.Of)
 	if err != nil || of.Finished != 0 {
 		return err
 	}

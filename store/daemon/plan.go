@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"strings"
-	"sync"
 	"time"
 
 	"cachebro/store"
@@ -27,13 +26,13 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	d.indexRest(len(p.Steps))
 	if !q.DryRun && len(p.Steps) > 0 {
 		if err := d.store.BeginPlan(ctx, p); err != nil {
 			return nil, nil, err
 		}
 		d.carriedBy(p, r.Peer.PID)
 	}
+	d.indexRest(len(p.Steps))
 	return planOut(p), nil, nil
 }
 
@@ -179,79 +178,6 @@ func conflictsOut(cs []store.Conflict) []wire.Conflict {
 	return out
 }
 
-// planTable keeps the contents that recent plans write: reading a journalled
-// plan of 10,000 steps anew for each of them would take minutes.
-type planTable struct {
-	// mu guards what follows.
-	mu    sync.Mutex
-	blobs map[string]map[int]store.Hash // plan → step → content
-	order []string
-}
-
-const maxPlans = 8
-
-func (t *planTable) get(id string) (map[int]store.Hash, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	m, ok := t.blobs[id]
-	return m, ok
-}
-
-func (t *planTable) put(p *store.Plan) map[int]store.Hash {
-	m := make(map[int]store.Hash)
-	for _, s := range p.Steps {
-		if s.Do == store.DoWrite {
-			m[s.N] = s.Blob
-		}
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.blobs == nil {
-		t.blobs = map[string]map[int]store.Hash{}
-	}
-	if _, ok := t.blobs[p.ID]; !ok {
-		t.order = append(t.order, p.ID)
-	}
-	t.blobs[p.ID] = m
-	if len(t.order) > maxPlans {
-		delete(t.blobs, t.order[0])
-		t.order = t.order[1:]
-	}
-	return m
-}
-
-// fetchBytes is how much of several contents goes into one answer.
-const fetchBytes = 1 << 20
-
-func (d *Daemon) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanContents, []byte, error) {
-	var out wire.PlanContents
-	blobs, ok := d.plans.get(q.ID)
-	if !ok {
-		p, err := d.store.LookupPlan(q.ID)
-		if err != nil {
-			return out, nil, err
-		}
-		blobs = d.plans.put(&p)
-	}
-	d.indexRest(len(blobs))
-	var body []byte
-	for i, n := range q.N {
-		h, ok := blobs[n]
-		if !ok {
-			return out, nil, wire.Errorf(wire.ErrNotFound, "", "step %d of plan %s writes nothing", n, q.ID)
-		}
-		b, err := d.store.Content(h)
-		if i > 0 && (err != nil || len(body)+len(b) > fetchBytes) {
-			break // it is asked for again, by itself
-		}
-		if err != nil {
-			return out, nil, err
-		}
-		body, out.Sizes = append(body, b...), append(out.Sizes, len(b))
-	}
-	return out, body, nil
-}
-
 func (d *Daemon) planDone(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.PlanDone
 	if err := r.Decode(&q); err != nil {
@@ -280,43 +206,6 @@ func (d *Daemon) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 		return nil, nil, err
 	}
 	return wire.Empty{}, nil, d.rolledBack(q.ID)
-}
-
-const (
-	// manySteps of a plan make the index wait, until restIndex after the last
-	// that was heard of it: to index thousands of files while they are written
-	// took as long as to write them.
-	manySteps = 200
-	restIndex = 2 * time.Second
-)
-
-// rest is a hold on the index that ends by itself.
-type rest struct {
-	// mu guards what follows.
-	mu      sync.Mutex
-	release func()
-	timer   *time.Timer
-}
-
-// indexRest is called for each request of a client that carries out a plan.
-func (d *Daemon) indexRest(steps int) {
-	r := &d.resting
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.release != nil:
-		r.timer.Reset(restIndex)
-	case steps >= manySteps:
-		r.release = d.index.Hold()
-		r.timer = time.AfterFunc(restIndex, func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if r.release != nil {
-				r.release()
-				r.release = nil
-			}
-		})
-	}
 }
 
 // lookAtPlan makes versions of what a client wrote where no mount has seen it.

@@ -1,0 +1,146 @@
+package daemon
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+// planTable keeps which contents recent plans write: reading a journalled plan
+// of 10,000 steps anew for each of them would take minutes. Of the newest large
+// one it also keeps contents that were read to make it, for a while.
+type planTable struct {
+	// mu guards what follows.
+	mu    sync.Mutex
+	blobs map[string]map[int]store.Hash // plan → step → content
+	order []string
+	read  map[store.Hash][]byte
+}
+
+const maxPlans = 8
+
+func (t *planTable) get(id string) (map[int]store.Hash, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m, ok := t.blobs[id]
+	return m, ok
+}
+
+func (t *planTable) put(p *store.Plan) map[int]store.Hash {
+	m := make(map[int]store.Hash)
+	for _, s := range p.Steps {
+		if s.Do == store.DoWrite {
+			m[s.N] = s.Blob
+		}
+	}
+	read := p.Read()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.blobs == nil {
+		t.blobs = map[string]map[int]store.Hash{}
+	}
+	if _, ok := t.blobs[p.ID]; !ok {
+		t.order = append(t.order, p.ID)
+	}
+	t.blobs[p.ID] = m
+	if len(p.Steps) >= manySteps {
+		t.read = read
+	}
+	if len(t.order) > maxPlans {
+		delete(t.blobs, t.order[0])
+		t.order = t.order[1:]
+	}
+	return m
+}
+
+// taken hands out a content that is kept, once.
+func (t *planTable) taken(h store.Hash) ([]byte, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b, ok := t.read[h]
+	delete(t.read, h)
+	return b, ok
+}
+
+func (t *planTable) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.read = nil
+}
+
+// fetchBytes is how much of several contents goes into one answer.
+const fetchBytes = 1 << 20
+
+func (d *Daemon) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanContents, []byte, error) {
+	var out wire.PlanContents
+	blobs, ok := d.plans.get(q.ID)
+	if !ok {
+		p, err := d.store.LookupPlan(q.ID)
+		if err != nil {
+			return out, nil, err
+		}
+		blobs = d.plans.put(&p)
+	}
+	d.indexRest(len(blobs))
+	var body []byte
+	for i, n := range q.N {
+		h, ok := blobs[n]
+		if !ok {
+			return out, nil, wire.Errorf(wire.ErrNotFound, "", "step %d of plan %s writes nothing", n, q.ID)
+		}
+		b, ok := d.plans.taken(h)
+		var err error
+		if !ok {
+			b, err = d.store.Content(h)
+		}
+		if i > 0 && (err != nil || len(body)+len(b) > fetchBytes) {
+			break // it is asked for again, by itself
+		}
+		if err != nil {
+			return out, nil, err
+		}
+		body, out.Sizes = append(body, b...), append(out.Sizes, len(b))
+	}
+	return out, body, nil
+}
+
+const (
+	// manySteps of a plan make the index wait, until restIndex after the last
+	// that was heard of it: to index thousands of files while they are written
+	// took as long as to write them.
+	manySteps = 200
+	restIndex = 2 * time.Second
+)
+
+// rest is a hold on the index that ends by itself.
+type rest struct {
+	// mu guards what follows.
+	mu      sync.Mutex
+	release func()
+	timer   *time.Timer
+}
+
+// indexRest is called for each request of a client that carries out a plan.
+func (d *Daemon) indexRest(steps int) {
+	r := &d.resting
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.release != nil:
+		r.timer.Reset(restIndex)
+	case steps >= manySteps:
+		r.release = d.index.Hold()
+		r.timer = time.AfterFunc(restIndex, func() {
+			d.plans.forget()
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.release != nil {
+				r.release()
+				r.release = nil
+			}
+		})
+	}
+}
