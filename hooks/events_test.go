@@ -220,6 +220,7 @@ func TestSessionStart(t *testing.T) {
 		wire.MRecovery: func(*wire.Request) (any, []byte, error) {
 			return wire.Recovery{Branch: "main", Set: wire.WorkingSet{Files: []wire.WorkingFile{{Path: []byte("a.go"), Reads: 1}, {Path: []byte("b.go"), Edits: 1}}}}, nil, nil
 		},
+		wire.MSpend: func(*wire.Request) (any, []byte, error) { return wire.SpendAnswer{Booked: true}, nil, nil },
 	})
 	event := `{"session_id":"s1","cwd":"PROJ","transcript_path":"PROJ/t.jsonl","hook_event_name":"SessionStart","source":"SRC"}`
 	for src, context := range map[string]bool{"startup": false, "resume": false, "clear": false, "compact": true} {

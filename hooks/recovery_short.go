@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -10,15 +11,28 @@ import (
 // shortLine bounds the names in a short recovery block, in characters.
 const shortLine = 160
 
-// shorterRecovery is the recovery block for a session that has not saved what the
-// full one costs: one line with the names of the modified files, and what nobody
-// would ask for by himself. A session that only ever read each file once would
-// otherwise be left with less room than without cachebro.
-func shorterRecovery(r wire.Recovery, full string) string {
-	const perToken = 4 // characters, about
-	if int64(utf16Len(full)/perToken) <= r.Metrics.Saved {
-		return full
+// shortListed changes by others stand in a short recovery block.
+const shortListed = 8
+
+// paidRecovery is the richest recovery block that the session has saved the price
+// of: all of it, or one line with the names of the modified files, or neither. What
+// nobody would ask for by himself (others' changes, the last failing command, notes)
+// is told in any case. The daemon keeps the account: what it does not book is not
+// told. A session that only ever read each file once would otherwise be left with
+// less room than without cachebro.
+func (c *call) paidRecovery(ctx context.Context, r wire.Recovery) string {
+	for _, text := range []string{RecoveryBlock(r, c.env.Now().Location()), shortRecovery(r, modifiedNames(r))} {
+		if text != "" && c.afford(ctx, "recovery", text) {
+			return text
+		}
 	}
+	text := shortRecovery(r, "")
+	c.spend(ctx, "recovery", text)
+	return text
+}
+
+// modifiedNames is the line with the modified files; "" when there are none.
+func modifiedNames(r wire.Recovery) string {
 	var names []string
 	room, modified := shortLine, 0
 	for _, f := range r.Set.Files {
@@ -34,21 +48,28 @@ func shorterRecovery(r wire.Recovery, full string) string {
 			names = append(names, name)
 		}
 	}
+	if modified == 0 {
+		return ""
+	}
+	line := "Modified: " + strings.Join(names, ", ")
+	if more := modified - len(names); more > 0 {
+		line += fmt.Sprintf(" and %d more (cachebro working-set)", more)
+	}
+	return line + "\n"
+}
+
+// shortRecovery is a line of names with what is to be told in any case; "" when
+// that is nothing.
+func shortRecovery(r wire.Recovery, names string) string {
 	var b strings.Builder
 	b.WriteString("## cachebro session state\n")
-	if modified > 0 {
-		b.WriteString("Modified: " + strings.Join(names, ", "))
-		if more := modified - len(names); more > 0 {
-			fmt.Fprintf(&b, " and %d more (cachebro working-set)", more)
-		}
-		b.WriteByte('\n')
-	}
-	told := modified > 0
+	b.WriteString(names)
+	told := names != ""
 	if len(r.Changed) > 0 {
 		told = true
 		b.WriteString("Changed by others since: ")
 		for i, line := range r.Changed {
-			if i == maxListed {
+			if i == shortListed {
 				fmt.Fprintf(&b, "; and %d more", len(r.Changed)-i)
 				break
 			}
@@ -67,8 +88,5 @@ func shorterRecovery(r wire.Recovery, full string) string {
 	if !told && len(r.Notes) == 0 {
 		return ""
 	}
-	if short := cutText(b.String(), maxContext-utf16Len(notes)) + notes; utf16Len(short) < utf16Len(full) {
-		return short
-	}
-	return full
+	return cutText(b.String(), maxContext-utf16Len(notes)) + notes
 }

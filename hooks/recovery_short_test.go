@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -8,46 +9,73 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestShorterRecovery: what a block costs stays in proportion to what the session
-// has saved, and what is to be known all the same is told.
-func TestShorterRecovery(t *testing.T) {
+const compactEvent = `{"session_id":"s1","cwd":"PROJ","hook_event_name":"SessionStart","source":"compact"}`
+
+// TestPaidRecovery: after a compaction as much is told as the session has saved the
+// price of, and what nobody would ask for by himself is told in any case.
+func TestPaidRecovery(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		edit func(*wire.Recovery)
-		want string // "full" or the text
+		name   string
+		refuse int // so many texts are too dear
+		edit   func(*wire.Recovery)
+		want   string // "full", "" or the text
 	}{
-		{"saved enough", func(*wire.Recovery) {}, "full"},
-		{"nothing saved", func(r *wire.Recovery) { r.Metrics = wire.Metrics{} }, "## cachebro session state\nModified: src/cache.ts, src/mcp.ts\n"},
-		{"less than it costs", func(r *wire.Recovery) { r.Metrics.Saved = 20 }, "## cachebro session state\nModified: src/cache.ts, src/mcp.ts\n"},
-		{"in the red", func(r *wire.Recovery) {
-			r.Metrics.Saved = -12
-			r.Set.Files = []wire.WorkingFile{{Path: []byte("a\x1b[2J.go"), Deleted: true}}
+		{"saved enough", 0, func(*wire.Recovery) {}, "full"},
+		{"enough for the names", 1, func(*wire.Recovery) {}, "## cachebro session state\nModified: src/cache.ts, src/mcp.ts\n"},
+		{"nothing saved", 2, func(*wire.Recovery) {}, ""},
+		{"in the red", 2, func(r *wire.Recovery) {
 			r.Changed = []string{"b.go (12:41 by gofmt)", "c.go (12:42 by vi)"}
 			r.Failed = "go test ./...\nrm -rf x"
-		}, "## cachebro session state\nModified: a[2J.go (deleted)\nChanged by others since: b.go (12:41 by gofmt); c.go (12:42 by vi)\nLast failing command: go test ./...rm -rf x\n"},
-		{"only read", func(r *wire.Recovery) { r.Metrics.Saved, r.Set.Files = 3, r.Set.Files[2:] }, ""},
-		{"many files", func(r *wire.Recovery) {
-			r.Metrics.Saved = 0
+		}, "## cachebro session state\nChanged by others since: b.go (12:41 by gofmt); c.go (12:42 by vi)\nLast failing command: go test ./...rm -rf x\n"},
+		{"a deleted file", 1, func(r *wire.Recovery) {
+			r.Set.Files = []wire.WorkingFile{{Path: []byte("a\x1b[2J.go"), Deleted: true}}
+		}, "## cachebro session state\nModified: a[2J.go (deleted)\n"},
+		{"only read", 1, func(r *wire.Recovery) { r.Set.Files = r.Set.Files[2:] }, ""},
+		{"many files", 1, func(r *wire.Recovery) {
 			for range 50 {
 				r.Set.Files = append(r.Set.Files, wire.WorkingFile{Path: []byte(strings.Repeat("x", 100)), Edits: 1})
 			}
 		}, "## cachebro session state\nModified: src/cache.ts, src/mcp.ts, " + strings.Repeat("x", 100) + " and 49 more (cachebro working-set)\n"},
+		{"a note", 2, func(r *wire.Recovery) {
+			r.Notes = []wire.Note{{ID: "not-0a1b2c3d", Kind: "decision", Text: "keep the LRU", Time: at(12, 0)}}
+		}, "## cachebro session state\n" + notesSection([]wire.Note{{ID: "not-0a1b2c3d", Kind: "decision", Text: "keep the LRU", Time: at(12, 0)}}, 0)},
 	} {
-		r := recovery()
-		c.edit(&r)
-		full := RecoveryBlock(r, time.UTC)
-		want := c.want
-		if want == "full" {
-			want = full
-		}
-		if got := shorterRecovery(r, full); got != want {
-			t.Errorf("%s: got %q, want %q", c.name, got, want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			r := recovery()
+			c.edit(&r)
+			p := newProject(t)
+			refused := 0
+			p.serve(answers{
+				wire.MRecovery: func(*wire.Request) (any, []byte, error) { return r, nil, nil },
+				wire.MSpend: func(q *wire.Request) (any, []byte, error) {
+					var sp wire.Spend
+					if err := q.Decode(&sp); err != nil {
+						return nil, nil, err
+					}
+					if sp.Credit && refused < c.refuse {
+						refused++
+						return wire.SpendAnswer{}, nil, nil
+					}
+					return wire.SpendAnswer{Booked: true}, nil, nil
+				},
+			})
+			want := c.want
+			if want == "full" {
+				want = RecoveryBlock(r, time.Local)
+			}
+			var out hookedOutput
+			if err := json.Unmarshal([]byte(p.run(compactEvent).stdout), &out); err != nil {
+				t.Fatal(err)
+			}
+			if out.Specific.Context != want {
+				t.Errorf("got %q, want %q", out.Specific.Context, want)
+			}
+		})
 	}
-	r := recovery()
-	r.Metrics.Saved = 0
-	r.Notes = []wire.Note{{ID: "not-0a1b2c3d", Kind: "decision", Text: "keep the LRU", Time: at(12, 0)}}
-	if got := shorterRecovery(r, RecoveryBlock(r, time.UTC)); !strings.Contains(got, "keep the LRU") {
-		t.Errorf("a note is not told: %q", got)
-	}
+}
+
+type hookedOutput struct {
+	Specific struct {
+		Context string `json:"additionalContext"`
+	} `json:"hookSpecificOutput"`
 }

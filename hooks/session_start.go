@@ -31,10 +31,11 @@ func sessionStart(ctx context.Context, c *call) answer {
 	if _, err := c.ask(ctx, wire.MRecovery, wire.SessionQuery{Session: c.session}, nil, &r); err != nil {
 		return a
 	}
-	a.out.context = RecoveryBlock(r, c.env.Now().Location())
 	if c.opt.recovery != "always" {
-		a.out.context = shorterRecovery(r, a.out.context)
+		a.out.context = c.paidRecovery(ctx, r)
+		return a
 	}
+	a.out.context = RecoveryBlock(r, c.env.Now().Location())
 	c.spend(ctx, "recovery", a.out.context)
 	return a
 }
@@ -88,4 +89,12 @@ func (c *call) spend(ctx context.Context, tool, text string) {
 		return
 	}
 	_, _ = c.ask(ctx, wire.MSpend, wire.Spend{Reader: c.reader(), Tool: tool, Kind: "overhead"}, []byte(text), nil)
+}
+
+// afford has the text entered as overhead if the session has saved its price, and
+// reports whether it has.
+func (c *call) afford(ctx context.Context, tool, text string) bool {
+	var a wire.SpendAnswer
+	_, err := c.ask(ctx, wire.MSpend, wire.Spend{Reader: c.reader(), Tool: tool, Kind: "overhead", Credit: true}, []byte(text), &a)
+	return err == nil && a.Booked
 }

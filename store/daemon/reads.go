@@ -344,8 +344,11 @@ func (d *Daemon) spend(_ context.Context, r *wire.Request) (any, []byte, error) 
 	if !known && q.Reader.Session != "" { // a hint is good enough for counting
 		reader = store.Reader{Session: store.SessionID(q.Reader.Session), Agent: q.Reader.Agent}
 	}
+	if q.Credit {
+		return wire.SpendAnswer{Booked: d.shown.Afford(reader, q.Tool, q.Sent)}, nil, nil
+	}
 	d.shown.Spend(reader, q.Tool, q.Full, q.Sent, q.Kind == "overhead", q.Answer)
-	return wire.Empty{}, nil, nil
+	return wire.SpendAnswer{Booked: true}, nil, nil
 }
 
 // ingestGiven stores the content that a tool of ours hands over where nothing

@@ -148,18 +148,22 @@ func (l *ledger) accountLocked(id store.SessionID) *account {
 func (l *ledger) add(id store.Reader, tool string, c Count) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.accountLocked(id.Session)
-	tools := a.Counts[id.Agent]
+	l.accountLocked(id.Session).countLocked(id.Agent, tool).add(c, 1)
+}
+
+// countLocked finds or makes an agent's count of a tool. ledger.mu is held.
+func (a *account) countLocked(agent, tool string) *Count {
+	tools := a.Counts[agent]
 	if tools == nil {
 		tools = map[string]*Count{}
-		a.Counts[id.Agent] = tools
+		a.Counts[agent] = tools
 	}
 	sum := tools[tool]
 	if sum == nil {
 		sum = &Count{}
 		tools[tool] = sum
 	}
-	sum.add(c, 1)
+	return sum
 }
 
 // answer enters a delivered answer. An edit's result has no kind: it saves
@@ -207,6 +211,31 @@ func (s *Shown) Spend(id store.Reader, tool string, full, sent int64, overhead b
 	}
 	s.ledger.add(id, tool, c)
 	s.Delivered(id, int(sent))
+}
+
+// Afford enters what is to be injected, if its session has saved the price, and a
+// quarter more for what estimates may be off by; else nothing is entered, and it
+// must not be sent.
+func (s *Shown) Afford(id store.Reader, tool string, sent int64) bool {
+	l := s.ledger
+	l.mu.Lock()
+	a := l.accountLocked(id.Session)
+	m := Metrics{}
+	agents := map[string]Count{}
+	a.sum(&m, map[string]Count{}, agents, false)
+	left := -m.Schema
+	for _, c := range agents {
+		left += c.Saved()
+	}
+	ok := sent+sent/4 <= left
+	if ok {
+		a.countLocked(id.Agent, tool).Overhead += sent
+	}
+	l.mu.Unlock()
+	if ok {
+		s.Delivered(id, int(sent))
+	}
+	return ok
 }
 
 // Metrics sums up a session, "" all of them. With delta: what came since the

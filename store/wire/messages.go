@@ -33,7 +33,7 @@ const (
 	MWorkingSet = "working-set" // WorkingSetQuery → WorkingSet
 	MRecovery   = "recovery"    // SessionQuery → Recovery
 	MMetrics    = "metrics"     // MetricsQuery → Metrics
-	MSpend      = "spend"       // Spend → Empty: tokens delivered or injected outside of MRead; body: a text whose tokens are Sent where Sent is 0
+	MSpend      = "spend"       // Spend → SpendAnswer: tokens delivered or injected outside of MRead; body: a text whose tokens are Sent where Sent is 0
 	MStore      = "store"       // StoreRequest → StoreAnswer: prune, gc, du, fsck, purge
 	MExport     = "export"      // Empty + a pipe's descriptor (SCM_RIGHTS) → Carried; the history goes through the pipe
 	MIngest     = "ingest"      // Ingest → Ingest: not mounted: the pre-image of a file that a tool of ours is about to write, body: its content

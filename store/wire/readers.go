@@ -263,4 +263,11 @@ type Spend struct {
 	Sent   int64  `json:"sent_tokens"`
 	Kind   string `json:"kind"`             // result, overhead
 	Answer string `json:"answer,omitempty"` // unchanged, diff, full
+	// Credit: overhead that is entered only if the session has saved as much.
+	Credit bool `json:"credit,omitempty"`
+}
+
+// SpendAnswer says whether it was entered.
+type SpendAnswer struct {
+	Booked bool `json:"booked"`
 }
