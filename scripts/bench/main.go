@@ -1,7 +1,9 @@
 // Command bench measures the same work in several directories that hold the
 // same files (the plain one, a go-fuse loopback, cachebro) and prints one table
-// of medians, with the ratio to the first directory. scripts/bench.sh prepares
-// the directories and runs it.
+// of medians, with the ratio to the first directory, and of the last one to those
+// whose labels begin with "loopback". Each run waits until the processors are
+// idle, so that no background work of one falls on another. scripts/bench.sh
+// prepares the directories and runs it.
 //
 // Usage: bench [-n RUNS] [-only NAME] [-cachebro BIN] LABEL=DIR…
 package main
@@ -50,7 +52,11 @@ func bench(places []string, runs int, only, binary string) error {
 	}
 	fmt.Printf("%-32s", fmt.Sprintf("medians of %d runs", runs))
 	for _, l := range labels {
-		fmt.Printf(" %18s", l)
+		fmt.Printf(" %17s", l)
+	}
+	against := rivals(labels)
+	for _, i := range against {
+		fmt.Printf(" %17s", "of "+labels[i])
 	}
 	fmt.Println()
 	for _, t := range append(tasks(), bigTasks()...) {
@@ -81,7 +87,10 @@ func bench(places []string, runs int, only, binary string) error {
 			if i > 0 {
 				cell += fmt.Sprintf(" %5.2fx", float64(m)/float64(base))
 			}
-			fmt.Printf(" %18s", cell)
+			fmt.Printf(" %17s", cell)
+		}
+		for _, i := range against {
+			fmt.Printf(" %16.2fx", float64(median(times[len(dirs)-1]))/float64(median(times[i])))
 		}
 		fmt.Println()
 	}
@@ -96,12 +105,24 @@ func bench(places []string, runs int, only, binary string) error {
 	return reread(binary, dirs[len(dirs)-1])
 }
 
+// rivals are the indices of the loopbacks, to which the last is compared.
+func rivals(labels []string) []int {
+	var is []int
+	for i, l := range labels[:max(len(labels)-1, 0)] {
+		if strings.HasPrefix(l, "loopback") {
+			is = append(is, i)
+		}
+	}
+	return is
+}
+
 func measure(t task, dir string) (time.Duration, error) {
 	if t.prepare != nil {
 		if err := t.prepare(dir); err != nil {
 			return 0, err
 		}
 	}
+	idle(5 * time.Second)
 	start := time.Now()
 	err := t.run(dir)
 	d := time.Since(start)

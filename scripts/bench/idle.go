@@ -1,0 +1,43 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// idle returns when the processors have been nine tenths idle for a fifth of a
+// second, or after most.
+func idle(most time.Duration) {
+	const step, steps = 50 * time.Millisecond, 4
+	busy, all := ticks()
+	for quiet, end := 0, time.Now().Add(most); quiet < steps && time.Now().Before(end); {
+		time.Sleep(step)
+		b, a := ticks()
+		if a == 0 {
+			return // no /proc/stat
+		}
+		if quiet++; (b-busy)*10 > a-all {
+			quiet = 0
+		}
+		busy, all = b, a
+	}
+}
+
+// ticks are the processors' clock ticks since the start, those in which they had
+// something to do and all of them.
+func ticks() (busy, all uint64) {
+	b, _ := os.ReadFile("/proc/stat")
+	line, _, _ := strings.Cut(string(b), "\n")
+	for i, f := range strings.Fields(line) {
+		n, err := strconv.ParseUint(f, 10, 64)
+		if err != nil {
+			continue // the name
+		}
+		if all += n; i != 4 && i != 5 { // idle, waiting for a disk
+			busy += n
+		}
+	}
+	return busy, all
+}

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Everything that wears a file system out, on one mount: stress-ng's file-system
+# stressors one after the other, fio with verification, random I/O with mmap.
+# What fails in a plain directory too does not count. Afterwards the files that
+# nobody touched must be what they were, the store in order, the mount alive.
+#   scripts/faults/stress.sh CACHEBRO [SECONDS]      (600 for stress-ng by default)
+# Runs as whoever calls it. FAULTS: a built scripts/faults; OPS: of fsx (1000000);
+# BASE: where to work (a new directory of the temp directory).
+set -uo pipefail
+[ $# -ge 1 ] || { echo "usage: stress.sh CACHEBRO [SECONDS]" >&2; exit 2; }
+bin=$(realpath "$1")
+seconds=${2:-600}
+here=$(cd "$(dirname "$0")/../.." && pwd)
+for tool in stress-ng fio; do
+  command -v $tool >/dev/null || { echo "stress.sh needs $tool" >&2; exit 2; }
+done
+base=${BASE:-$(mktemp -d)}
+export XDG_STATE_HOME=$base/state XDG_RUNTIME_DIR=$base/run
+mkdir -p -m 700 "$base/state" "$base/run"
+mkdir -p "$base/plain" "$base/mounted"
+faults=${FAULTS:-$base/faults}
+[ -x "$faults" ] || (cd "$here" && GOFLAGS=-buildvcs=false go build -o "$faults" ./scripts/faults) || exit 2
+finish() {
+  cd /
+  "$bin" umount --lazy "$base/mounted" >/dev/null 2>&1
+  for pid in $(grep -lzx "XDG_RUNTIME_DIR=$base/run" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3); do
+    [ "$(readlink "/proc/$pid/exe" 2>/dev/null)" = "$bin" ] && kill "$pid" 2>/dev/null
+  done
+  sleep 0.5
+  rm -rf "$base"
+}
+trap finish EXIT
+trap 'exit 1' INT TERM
+bad=0
+say() { printf '%s %s\n' "$(date +%T)" "$*"; }
+wrong() { say "WRONG: $*"; bad=1; }
+
+# Files that nobody touches, three sizes, and what they are.
+mkdir "$base/mounted/still"
+for i in $(seq 1 300); do head -c $((i * 97)) /dev/urandom >"$base/mounted/still/$i"; done
+head -c 20000000 /dev/urandom >"$base/mounted/still/large"
+(cd "$base/mounted" && find still -type f -exec sha256sum {} +) >"$base/sums"
+"$bin" mount "$base/mounted" >/dev/null || exit 1
+
+# binderfs and bind-mount mount something of their own; they say nothing of ours.
+list=$(stress-ng --class 'filesystem?' 2>&1 | sed -n 's/.*stressors: //p' | tr ' ' '\n' | grep -vx -e bind-mount -e binderfs)
+count=$(echo "$list" | wc -l)
+each=$((seconds / count))
+[ $each -ge 1 ] || each=1
+failed() { # DIR STRESSOR SECONDS
+  timeout -k 10 $(($3 * 4 + 60)) stress-ng --"$2" 2 -t "$3" --temp-path "$1" --verify >"$base/log" 2>&1
+}
+passed=0
+for s in $list; do
+  if failed "$base/mounted" "$s" $each; then
+    passed=$((passed + 1))
+  elif failed "$base/plain" "$s" 2; then
+    wrong "stress-ng --$s"
+    failed "$base/mounted" "$s" 2
+    grep -v 'info:' "$base/log" | head -5
+  else
+    say "stress-ng --$s fails in a plain directory too"
+  fi
+done
+say "stress-ng: $passed of $count file-system stressors passed, $each s each, 2 at once"
+
+cat >"$base/fio.ini" <<'I'
+[global]
+size=64m
+verify=sha256
+verify_fatal=1
+verify_state_save=0
+group_reporting=1
+[sequential]
+rw=write
+bs=128k
+[random]
+stonewall
+rw=randwrite
+bs=4k
+numjobs=4
+[mapped]
+stonewall
+rw=randwrite
+ioengine=mmap
+bs=4k
+numjobs=2
+[mixed]
+stonewall
+rw=randrw
+bsrange=512-64k
+verify_backlog=256
+numjobs=2
+I
+if (cd "$base/mounted" && mkdir -p fio && cd fio && fio --output="$base/fio.log" "$base/fio.ini"); then
+  say "fio: every block verified"
+else
+  wrong "fio: $(grep -m3 -i -e verify -e error "$base/fio.log")"
+fi
+rm -rf "$base/mounted/fio"
+
+if "$faults" fsx -ops "${OPS:-1000000}" -seed 3 "$base/mounted" >"$base/log" 2>&1; then
+  say "fsx: $(tail -1 "$base/log")"
+else
+  wrong "fsx: $(tail -3 "$base/log")"
+fi
+
+(cd "$base/mounted" && sha256sum -c --quiet "$base/sums") || wrong "files that nobody touched have changed"
+"$bin" reindex "$base/mounted" >"$base/log" 2>&1 || wrong "reindex: $(tail -3 "$base/log")"
+"$bin" fsck "$base/mounted" >"$base/log" 2>&1 || wrong "fsck: $(tail -3 "$base/log")"
+say "$(tail -1 "$base/log")"
+say "$("$bin" status "$base/mounted" | grep -m1 '^gaps' || echo 'gaps: none told')"
+grep -q " $base/mounted fuse.cachebro" /proc/mounts || wrong "the mount is gone"
+[ $bad = 0 ] && say "all clean" || say "not clean"
+exit $bad
