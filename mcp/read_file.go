@@ -17,9 +17,9 @@ import (
 
 var readFileTool = &tool{
 	name: "read_file", title: "Read file", profile: ProfileDefault, reads: true, idempotent: true,
-	desc: "File text; a re-read gives a diff or [unchanged]. force: full text. diff_offset: rest of a cut diff.",
-	schema: `{"type":"object","properties":{"path":{"type":"string"},"offset":{"type":"integer","description":"first line, from 1"},` +
-		`"limit":{"type":"integer","description":"lines"},"force":{"type":"boolean"},"diff_offset":{"type":"integer"},"symbol":{"type":"string"},"outline":{"type":"boolean"}},"required":["path"]}`,
+	desc: "File text (limit lines from line offset); a re-read gives a diff or [unchanged]; asked once more, or with force, the text. diff_offset: rest of a cut diff.",
+	schema: `{"type":"object","properties":{"path":{"type":"string"},"offset":{"type":"integer"},` +
+		`"limit":{"type":"integer"},"force":{"type":"boolean"},"diff_offset":{"type":"integer"},"symbol":{"type":"string"},"outline":{"type":"boolean"}},"required":["path"]}`,
 	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 		var a struct {
 			Path       string `json:"path,required"`
@@ -63,6 +63,15 @@ var readFileTool = &tool{
 		}
 		return t.result(), nil
 	},
+}
+
+// leanRead is read_file where it is the only tool: the least that a client can
+// read a file with. force can be done without, as who asks twice gets the text, and
+// what is not named here is understood all the same.
+var leanRead = tool{
+	desc: "File text (limit lines from line offset); a re-read gives a diff or [unchanged], asked once more the text.",
+	schema: `{"type":"object","properties":{"path":{"type":"string"},"offset":{"type":"integer"},"limit":{"type":"integer"},` +
+		`"diff_offset":{"type":"integer"}},"required":["path"]}`,
 }
 
 // readArgs is one read of one file, checked.

@@ -16,7 +16,7 @@ import (
 var searchHistoryTool = &tool{
 	name: "search_history", title: "Search history", profile: ProfileSafety, reads: true, idempotent: true,
 	desc: "Who changed what, by any process; oldest first. path_filter: file, directory or glob. type: create, write, delete, rename, mode, link, read.",
-	schema: `{"type":"object","properties":{"limit":{"type":"integer","description":"default 50"},"path_filter":{"type":"string"},` +
+	schema: `{"type":"object","properties":{"limit":{"type":"integer"},"path_filter":{"type":"string"},` +
 		`"type":{"type":"string"}}}`,
 	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 		a := struct {

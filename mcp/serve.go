@@ -80,7 +80,7 @@ func newServer(opt Options) (*Server, error) {
 	for _, t := range toolTable {
 		if t.in(s.opt.Profile) {
 			s.tools = append(s.tools, t)
-			s.rpc.AddTool(t.describe(), s.handler(t))
+			s.rpc.AddTool(t.describe(s.opt.Profile), s.handler(t))
 		}
 	}
 	s.addResources()

@@ -56,8 +56,12 @@ func (t *tool) in(profile string) bool {
 	return t.profile == ProfileSafety
 }
 
-func (t *tool) describe() mcp.Tool {
-	m := mcp.NewToolWithRawSchema(t.name, t.desc, json.RawMessage(t.schema))
+func (t *tool) describe(profile string) mcp.Tool {
+	desc, schema := t.desc, t.schema
+	if profile == ProfileRead {
+		desc, schema = leanRead.desc, leanRead.schema
+	}
+	m := mcp.NewToolWithRawSchema(t.name, desc, json.RawMessage(schema))
 	m.Title = t.title
 	if t.output != "" {
 		m.RawOutputSchema = json.RawMessage(t.output)

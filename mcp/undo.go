@@ -14,7 +14,7 @@ import (
 
 var undoTool = &tool{
 	name: "undo", title: "Undo", profile: ProfileSafety, destroys: true,
-	desc: "Takes changes back: the last action, or those of a session, prompt (id or last), tool_call or since (10m, time). Files changed by others since are left alone. More than one file: a preview, unless dry_run=false.",
+	desc: "Takes back the last action, or those of a session, prompt (id or last), tool_call, or since (10m, a time). Files that others changed later stay. Several files: a preview, unless dry_run=false.",
 	schema: `{"type":"object","properties":{"last":{"type":"boolean"},"session":{"type":"string"},"prompt":{"type":"string"},"tool_call":{"type":"string"},` +
 		`"since":{"type":"string"},"paths":{"type":"array","items":{"type":"string"}},"dry_run":{"type":"boolean"}}}`,
 	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) { return c.takeBack(ctx, "undo") },
