@@ -62,6 +62,20 @@ func TestAttribution(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
+	t.Run("beside a tool that only reads", func(t *testing.T) {
+		// It once was named as the author of what the client's own processes wrote
+		// until the next tool call.
+		tr := newTree(t)
+		tr.a.begin(wire.ToolCall{Session: "S", ToolUse: "u1", Tool: "mcp__cachebro__read_file", Paths: [][]byte{[]byte("a.go")}}, tr.key(100), at(-2*time.Second))
+		tr.add(8, 100, "gofmt", "gofmt -w a.go", time.Second)
+		if a := tr.a.actor(tr.key(8), 0, at(0), "a.go"); a.Tool != "" || a.ToolCall != "" || a.Comm != "gofmt" {
+			t.Errorf("%+v", a)
+		}
+		tr.a.begin(wire.ToolCall{Session: "S", ToolUse: "u2", Tool: "mcp__cachebro__edit_file", Paths: [][]byte{[]byte("a.go")}}, tr.key(100), at(-time.Second))
+		if a := tr.a.actor(tr.key(100), 0, at(0), "a.go"); a.ToolCall != "u2" {
+			t.Errorf("%+v", a)
+		}
+	})
 	t.Run("session by environment", func(t *testing.T) {
 		tr := newTree(t)
 		tr.a.process(&spool.Record{PID: 9, Start: 1, PPID: 1, Comm: "sed", Session: map[string]string{"CLAUDE_CODE_SESSION_ID": "E"}})

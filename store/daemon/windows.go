@@ -16,7 +16,13 @@ func ownTool(tool string) bool {
 	}
 	// Our MCP server's tools: mcp__cachebro__edit_file and the like.
 	return strings.HasSuffix(tool, "edit_file") || strings.HasSuffix(tool, "write_file") || strings.HasSuffix(tool, "revert_file") ||
-		strings.HasSuffix(tool, "undo") || strings.HasSuffix(tool, "redo")
+		strings.HasSuffix(tool, "undo") || strings.HasSuffix(tool, "redo") || strings.HasSuffix(tool, "update_node")
+}
+
+// writesNothing: a tool of our server that is none of the above, and has no hook
+// that tells of its end. What is written meanwhile is somebody else's.
+func writesNothing(tool string) bool {
+	return strings.HasPrefix(tool, "mcp__cachebro__") && !ownTool(tool)
 }
 
 // windowLocked finds the tool call that a write belongs to. at is the index of
@@ -32,7 +38,7 @@ func (a *attribution) windowLocked(chain []procKey, at int, id store.SessionID, 
 	}
 	for i := len(a.windows) - 1; i >= 0; i-- {
 		w := a.windows[i]
-		if w.begin > t+windowSlack || w.call.Session != "" && id != "" && w.call.Session != string(id) {
+		if writesNothing(w.call.Tool) || w.begin > t+windowSlack || w.call.Session != "" && id != "" && w.call.Session != string(id) {
 			continue
 		}
 		if w.end != 0 && w.end+windowSlack < t && !(w.call.Background && at > 0) {
