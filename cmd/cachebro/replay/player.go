@@ -179,6 +179,9 @@ func (pl *player) compact(agent int) error {
 func (pl *player) inject(text string) {
 	if text != "" {
 		pl.res.injected += pl.o.tokens(text)
+		if pl.o.verbose {
+			pl.o.progress(fmt.Sprintf("%s injected  %d tokens: %q", pl.res.name, pl.o.tokens(text), text))
+		}
 	}
 }
 
