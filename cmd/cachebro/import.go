@@ -151,11 +151,18 @@ func (e *env) bringBack(ctx context.Context, dir string, from io.Reader, aside b
 	// when it is complete.
 	name := root + " import"
 	beside, err := p.State(name)
+	var saved string
 	if err == nil {
-		err = os.RemoveAll(beside)
+		saved, err = e.asideOf(root)
+	}
+	if err == nil {
+		err = e.clearBeside(beside, saved)
 	}
 	if err == nil {
 		beside, err = p.MakeState(name)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(beside, importing), nil, 0o600)
 	}
 	if err != nil {
 		return c, err
@@ -169,7 +176,11 @@ func (e *env) bringBack(ctx context.Context, dir string, from io.Reader, aside b
 		return c, errors.Join(err, os.RemoveAll(beside))
 	}
 	setUp := slices.Contains(e.setUpRoots(), root)
-	if err := exchange(beside, state); err != nil {
+	err = os.Remove(filepath.Join(beside, importing))
+	if err == nil {
+		err = exchange(beside, state)
+	}
+	if err != nil {
 		return c, errors.Join(fmt.Errorf("put the history in place: %w", err), os.RemoveAll(beside))
 	}
 	if setUp {
@@ -177,28 +188,10 @@ func (e *env) bringBack(ctx context.Context, dir string, from io.Reader, aside b
 			return c, err
 		}
 	}
-	if im.Aside, err = p.State(root + " before " + e.now().Format("2006-01-02 15.04.05")); err != nil {
+	if im.Aside, err = e.asideOf(root); err != nil {
 		return c, err
 	}
 	return c, os.Rename(beside, im.Aside)
-}
-
-// putHistory makes fresh the store of a state directory without versions. The
-// index goes with the old one, from which it was made.
-func putHistory(state, fresh string) error {
-	for _, name := range [...]string{"index", "store"} {
-		if err := os.RemoveAll(filepath.Join(state, name)); err != nil {
-			return err
-		}
-	}
-	if err := os.Rename(fresh, filepath.Join(state, "store")); err != nil {
-		return err
-	}
-	d, err := os.Open(state)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // emptyHistory: nothing that an import would take the place of.
