@@ -20,7 +20,8 @@ func duCommand() command {
 	return command{
 		name: "du", group: groupStore, args: "[PATH]", short: "what the history takes on disk, and for what",
 		long: `With --all: what the histories of all projects of this user take, and what each
-may take of CACHEBRO_CAP as the others are now.
+may take of CACHEBRO_CAP as the others are now. What worktrees of one repository
+share is counted once, in equal parts.
 
 Examples:
   cachebro du

@@ -103,7 +103,7 @@ func fsckCommand() command {
 func purgeCommand() command {
 	return command{
 		name: "purge", group: groupStore, args: "PATH", short: "remove a path's contents from the history for good",
-		long: "For what should never have been kept, such as a secret. Says what it cannot\nreach (backups, spare blocks of an SSD).\n\nExamples:\n  cachebro purge .env.local",
+		long: "For what should never have been kept, such as a secret. Says what it cannot\nreach: backups, spare blocks of an SSD, the histories of other worktrees.\n\nExamples:\n  cachebro purge .env.local",
 		run: func(ctx context.Context, e *env) error {
 			fs := e.flags()
 			yes := fs.BoolP("yes", "y", false, "do not ask")

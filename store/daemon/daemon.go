@@ -159,8 +159,12 @@ func open(ctx context.Context, o Options, state string) (d *Daemon, err error) {
 		}
 	}()
 	if d.store.Seq() == 0 {
-		if n, err := d.store.Adopt(ctx); n > 0 || err != nil {
-			d.log.Info("contents of sibling worktrees", "on offer", n, "err", err)
+		n, err := d.store.Adopt(ctx)
+		if err != nil {
+			d.log.Warn("share with sibling worktrees", "err", err) // it only saves space
+		}
+		if n > 0 {
+			d.log.Info("sibling worktrees", "contents", n)
 		}
 	}
 	d.contents = &contents{store: d.store}
