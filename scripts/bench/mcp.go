@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// rereads of each kind over one connection.
-const rereads = 300
+// rereads of an unchanged file over one connection, and of a changed one.
+const rereads = 600
 
 // client is the least that an MCP client over stdio needs.
 type client struct {
@@ -135,7 +135,7 @@ func settle(binary, dir string) error {
 func (c *client) rereads(dir string, kB int) error {
 	name := filepath.Join(dir, "bench-reread.txt")
 	defer os.Remove(name)
-	var unchanged, changed, atOnce []time.Duration
+	var unchanged, changed, atOnce, rested []time.Duration
 	whole := 0
 	lines := kB * 1024 / 80
 	for i := range rereads {
@@ -146,10 +146,16 @@ func (c *client) rereads(dir string, kB int) error {
 		if err := os.WriteFile(name, []byte(text.String()), 0o644); err != nil {
 			return err
 		}
-		// Every other read comes when the change is in the log; the rest wait
-		// for that, too.
-		if i%2 == 0 {
-			time.Sleep(25 * time.Millisecond)
+		// One read comes when the change is in the log, on a connection in use, as
+		// the reads of an unchanged file are; one waits for the log, too; one comes
+		// after a rest, and so waits for idle processors to wake up.
+		switch i % 3 {
+		case 0:
+			if err := c.ping(25 * time.Millisecond); err != nil {
+				return err
+			}
+		case 2:
+			time.Sleep(100 * time.Millisecond)
 		}
 		d, answer, err := c.read("bench-reread.txt")
 		if err != nil {
@@ -160,10 +166,12 @@ func (c *client) rereads(dir string, kB int) error {
 			if whole++; whole > 1+rereads/20 {
 				return fmt.Errorf("a changed file comes back as %.60q", answer)
 			}
-		case i%2 == 0:
+		case i%3 == 0:
 			changed = append(changed, d)
-		default:
+		case i%3 == 1:
 			atOnce = append(atOnce, d)
+		default:
+			rested = append(rested, d)
 		}
 	}
 	before, answers := cpu(c.pids...), 0
@@ -187,6 +195,17 @@ func (c *client) rereads(dir string, kB int) error {
 	quantiles(fmt.Sprintf("mcp re-read, unchanged, %d kB", kB), unchanged)
 	quantiles(fmt.Sprintf("mcp re-read, diff, %d kB", kB), changed)
 	quantiles(fmt.Sprintf("mcp re-read, diff at once, %d kB", kB), atOnce)
+	quantiles(fmt.Sprintf("mcp diff after a rest, %d kB", kB), rested)
+	return nil
+}
+
+// ping keeps the connection in use.
+func (c *client) ping(d time.Duration) error {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		if _, err := c.call("ping", map[string]any{}); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

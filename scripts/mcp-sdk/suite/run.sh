@@ -28,6 +28,7 @@ if [ -z "$dir" ]; then
 	mkdir -m 700 "$work/state" "$work/run" "$work/project"
 	own=$work/project dir=$work/project
 	printf 'package a\n\n// A is exported.\nfunc A() int { return 1 }\n' >"$dir/a.go"
+	printf '# A\n\n`A` in `a.go` gives one.\n' >"$dir/a.md"
 	"$cb" mount --exact "$dir" </dev/null >/dev/null
 fi
 "$npm_dir/node_modules/.bin/node" "$here/run.mjs" "$cb" "$dir" "$npm_dir" "$work/results"
