@@ -78,6 +78,9 @@ func (e *env) planMount(dir string, f mountFlags) (m plannedMount, err error) {
 	}
 	m.Exe, m.Version, m.Env, m.Paths = e.exe, version, e.standingNowhere(), e.paths()
 	m.ReadOnly = f.readOnly
+	if note := e.pnpmNote(m.Root); note != "" {
+		m.notes = append(m.notes, note)
+	}
 	if !f.private {
 		m.AllowOther, err = e.allowOther(f, &m)
 	}

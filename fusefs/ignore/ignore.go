@@ -71,11 +71,17 @@ var builtIn = map[string][]string{
 	"Pods":             {"Podfile"},
 	"DerivedData":      nil,
 	".ccache":          nil,
+	".pnpm-store":      nil,
 }
 
 // without a repository only these count as ignored; nobody keeps his own work
 // in them.
 var builtInAnywhere = map[string]bool{"node_modules": true, "__pycache__": true}
+
+// uninvited are those that a tool makes although nobody asked, so that no rule
+// names them: pnpm keeps its store on the file system of the project, and a
+// mount is one of its own.
+var uninvited = map[string]bool{".pnpm-store": true}
 
 // marks are files that say of their directory that it can be made again
 // (https://bford.info/cachedir/ and Python's PEP 405).

@@ -243,7 +243,7 @@ func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own b
 		}
 		ignored = verdict == matched
 	}
-	if isDir && bro != negated && (ignored || in.repo == nil && builtInAnywhere[name]) && s.remade(in, name, p) {
+	if isDir && bro != negated && (ignored || uninvited[name] || in.repo == nil && builtInAnywhere[name]) && s.remade(in, name, p) {
 		return Excluded, false
 	}
 	if ignored {

@@ -74,7 +74,7 @@ func TestClasses(t *testing.T) {
 	root := tree(t, map[string]string{
 		".gitignore": "*.log\n/out/\nnode_modules/\nvenv/\n!keep.log\n", "sub/.gitignore": "!*.log\nlocal\n", ".cachebroignore": "media/\n*.iso\n",
 		"a.go": "", "a.log": "", "keep.log": "", "sub/b.log": "", "sub/local": "", "out/x/y.txt": "", "forced.log": "",
-		"web/package.json": "{}", "web/node_modules/x/index.js": "", "lib/node_modules/x.js": "", "venv/pyvenv.cfg": "", "venv/bin/python": "",
+		"web/package.json": "{}", ".pnpm-store/v3/files/00/a": "", "web/node_modules/x/index.js": "", "lib/node_modules/x.js": "", "venv/pyvenv.cfg": "", "venv/bin/python": "",
 		"media/film.mp4": "", "disk.iso": "", "vendor/.git/config": "", "global.bak": "", "secret.priv": "", ".github/x": "", "x.git/y": "",
 	})
 	put(t, root, "../excludes", "*.bak\n")
@@ -85,7 +85,7 @@ func TestClasses(t *testing.T) {
 	for path, want := range map[string]Class{
 		"a.go": Tracked, "a.log": Ignored, "keep.log": Tracked, "sub/b.log": Tracked, "sub/local": Ignored, "out/x/y.txt": Ignored,
 		"forced.log": Tracked, ".git/HEAD": Excluded, ".git": Excluded, "vendor/.git/config": Excluded, ".github/x": Tracked, "x.git/y": Tracked,
-		"web/node_modules/x/index.js": Excluded, "lib/node_modules/x.js": Ignored, "venv/bin/python": Excluded, "media/film.mp4": Excluded,
+		"web/node_modules/x/index.js": Excluded, ".pnpm-store/v3/files/00/a": Excluded, "lib/node_modules/x.js": Ignored, "venv/bin/python": Excluded, "media/film.mp4": Excluded,
 		"disk.iso": Excluded, "global.bak": Ignored, "secret.priv": Ignored, "new.go": Tracked, "": Tracked,
 	} {
 		if got := m.Class(path, false); got != want {

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// pnpmNote is for a project that pnpm installs, unless its user says where pnpm
+// shall keep its store: it wants that on the file system of the project
+// (https://pnpm.io/settings#storedir), and a mount is one of its own.
+func (e *env) pnpmNote(root string) string {
+	if _, err := os.Lstat(filepath.Join(root, "pnpm-lock.yaml")); err != nil {
+		return ""
+	}
+	if e.getenv("npm_config_store_dir") != "" {
+		return ""
+	}
+	home := e.getenv("HOME")
+	config := e.getenv("XDG_CONFIG_HOME")
+	if config == "" {
+		config = filepath.Join(home, ".config")
+	}
+	files := []string{
+		filepath.Join(root, ".npmrc"), filepath.Join(root, "pnpm-workspace.yaml"), filepath.Join(home, ".npmrc"),
+		filepath.Join(config, "pnpm", "rc"), filepath.Join(config, "pnpm", "config.yaml"),
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err == nil && (strings.Contains(string(b), "store-dir") || strings.Contains(string(b), "storeDir")) {
+			return ""
+		}
+	}
+	return "pnpm would put its store into the project, as a mount is a file system of its own; once for all: pnpm config set store-dir ~/.local/share/pnpm/store"
+}
