@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/wire"
 )
 
 // apply appends changes with the checkpoint, and keeps trying for as long as
@@ -47,6 +48,41 @@ func (g *ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 			g.maybeRelease(ctx, true)
 		}
 	}
+}
+
+const (
+	// planWait is how long a plan waits for what is in the spool, planStill
+	// while nothing of it is ingested.
+	planWait  = time.Minute
+	planStill = 20 * time.Second
+)
+
+// caughtUp returns when everything that was in the spool when it was called has
+// been ingested: a plan made from half of what happened would take back that
+// half. False: the store takes nothing at present, so what it has is all that
+// there is to go by.
+func (g *ingester) caughtUp(ctx context.Context, within, still time.Duration) (bool, error) {
+	head, err := g.reader.Head()
+	if err != nil {
+		return false, nil
+	}
+	began := time.Now()
+	at, since := *g.pos.Load(), began
+	for at.Before(head) {
+		switch {
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case !g.healthNow().ok || time.Since(since) > still:
+			return false, nil
+		case time.Since(began) > within:
+			return false, wire.Errorf(wire.ErrTimeout, "cachebro status; then try again", "what was written last has not been taken in yet")
+		}
+		g.waitHead(ctx, min(within, still, queryWait/10))
+		if now := *g.pos.Load(); now != at {
+			at, since = now, time.Now()
+		}
+	}
+	return true, nil
 }
 
 // rebase makes a tail into a whole content: its beginning is not known to the

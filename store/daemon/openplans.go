@@ -17,7 +17,10 @@ const (
 // openPlans names the plans that were begun by a process that is no more. The
 // daemon writes nothing into the project, so a client has to end them.
 func (d *Daemon) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, []byte, error) {
-	d.ingest.waitHead(ctx, queryWait)
+	whole, err := d.ingest.caughtUp(ctx, planWait, planStill)
+	if err != nil {
+		return wire.OpenPlans{}, nil, err
+	}
 	heads, err := d.store.Plans()
 	if err != nil {
 		return wire.OpenPlans{}, nil, err
@@ -32,7 +35,7 @@ func (d *Daemon) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 		switch {
 		case err != nil:
 			return out, nil, err
-		case begun:
+		case begun || !whole: // in doubt, too
 			out.Plans = append(out.Plans, planOut(&heads[i]))
 		default:
 			// Its client went away while it asked: nobody has agreed to it.

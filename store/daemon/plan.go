@@ -18,7 +18,9 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	release := d.index.Hold()
 	defer release()
-	d.ingest.waitHead(ctx, queryWait)
+	if _, err := d.ingest.caughtUp(ctx, planWait, planStill); err != nil {
+		return nil, nil, err
+	}
 	if q.Kind == resumeKind {
 		return d.resumePlan(q.Plan, r.Peer.PID)
 	}
