@@ -66,7 +66,7 @@ type initFlags struct {
 
 func (f *initFlags) add(fs *pflag.FlagSet) {
 	f.addCommon(fs)
-	fs.StringVar(&f.recovery, "recovery", "compact", "when the model is told its working set: compact, always, off")
+	fs.StringVar(&f.recovery, "recovery", "compact", "when the model is told its working set: compact (after a compaction, as far as savings pay for it), always, off")
 	fs.StringVar(&f.stopLine, "stop-line", "changes", "when you are told what was saved: changes, always, off")
 	fs.StringVar(&f.guard, "guard", "off", "when a file is read again by the client's own Read: off, suggest or deny")
 	fs.BoolVar(&f.noRewrite, "no-rewrite", false, "leave the results of the client's own tools alone")
