@@ -128,7 +128,7 @@ func TestKillSibling(t *testing.T) {
 	o := familyOptions(base, 2, 0, testOptions())
 	o.KeepAge = time.Nanosecond
 	a := open(t, familyDir(base, 0), o)
-	rounds, n := 10, 0
+	rounds, n := 6, 0
 	if testing.Short() {
 		rounds = 3
 	}
