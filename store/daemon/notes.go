@@ -25,7 +25,7 @@ func (d *Daemon) openNotes() error {
 	return nil
 }
 
-func (d *Daemon) notesRequest(_ context.Context, r *wire.Request) (any, []byte, error) {
+func (d *Daemon) notesRequest(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.NotesRequest
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
@@ -50,6 +50,7 @@ func (d *Daemon) notesRequest(_ context.Context, r *wire.Request) (any, []byte, 
 		}
 		a.Notes, a.Total = []wire.Note{d.noteOut(n)}, 1
 	case "list":
+		d.ingest.waitHead(ctx, queryWait) // where their files are now
 		list := d.notesAbout(q.Kind, p)
 		a.Total = len(list)
 		if q.Limit > 0 {
