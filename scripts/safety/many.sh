@@ -6,7 +6,7 @@
 set -u -o pipefail
 cachebro=$(realpath "${1:-bin/cachebro}")
 files=${2:-10000}
-base=$(mktemp -d /tmp/safety.XXXXXX)
+base=$(mktemp -d "${TMPDIR:-/tmp}/safety.XXXXXX")
 export XDG_STATE_HOME=$base/state XDG_RUNTIME_DIR=$base/run HOME=$base/home NO_COLOR=1
 unset CLAUDE_CODE_SESSION_ID CACHEBRO_SESSION CACHEBRO_DIR
 mkdir -m 700 "$base/run"
