@@ -52,6 +52,7 @@ type ingester struct {
 	kicked     atomic.Bool
 	cancelWait atomic.Pointer[context.CancelFunc]
 	waiters    atomic.Int32 // callers of waitHead that wait
+	asked      atomic.Int64 // when one began to wait last, ns
 
 	seq    atomic.Uint64 // spool sequence number ingested last
 	pos    atomic.Pointer[spool.Position]
@@ -313,6 +314,7 @@ func (g *ingester) waitHead(ctx context.Context, within time.Duration) bool {
 			return true
 		}
 		if timer == nil {
+			g.asked.Store(time.Now().UnixNano())
 			g.waiters.Add(1)
 			defer g.waiters.Add(-1)
 			g.poke()
