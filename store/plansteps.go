@@ -239,6 +239,8 @@ func (x *stepper) removals(goals []goal) {
 		do := DoDelete
 		if g.have.dir() {
 			do = DoRmdir
+		} else if g.have.regular() && g.have.blob != (Hash{}) {
+			x.writes = append(x.writes, write{len(x.p.Steps), state{}, g.have})
 		}
 		x.add(expect(Step{Do: do, Path: g.path}, g.have))
 		g.have = state{}
@@ -275,7 +277,8 @@ func (x *stepper) write(g *goal, apart bool) {
 	x.add(expect(st, g.have))
 }
 
-// count fills in the lines that each write adds and removes, for the diffstat.
+// count fills in the lines that each write or deletion adds and removes, for the
+// diffstat.
 // Each needs its contents unpacked, so all processors share the work, in the
 // order in which they lie in the store: it was a third of the time of planning
 // to bring 10,000 files back.
@@ -306,7 +309,7 @@ func (x *stepper) count() {
 // lines are zero for what is binary, too large or not to be had.
 func (x *stepper) lines(w write) (added, removed int) {
 	want, ok := x.p.merged[w.want.blob]
-	if !ok {
+	if !ok && w.want.regular() {
 		var err error
 		if want, err = x.s.Content(w.want.blob); err != nil {
 			return 0, 0
@@ -320,8 +323,11 @@ func (x *stepper) lines(w write) (added, removed int) {
 	if isBinary(want) || isBinary(have) || len(want)+len(have) > 4<<20 {
 		return 0, 0
 	}
-	if len(have) == 0 {
+	switch {
+	case len(have) == 0:
 		return diff.Count(want), 0
+	case len(want) == 0:
+		return 0, diff.Count(have)
 	}
 	sc := diff.Compare(have, want)
 	return sc.Added(), sc.Removed()
