@@ -136,5 +136,14 @@ func (x *Index) compact(ctx context.Context) error {
 	}
 	one := mergeplan.SingleSegmentMergePlanOptions
 	one.SegmentsPerMergeTask = 1000 // with its ten, a tenth of them was left
-	return s.ForceMerge(ctx, &one)
+	// It waits until the merge succeeds, whatever becomes of ctx: for ever where
+	// the directory is gone or the disk full.
+	done := make(chan error, 1)
+	go func() { done <- s.ForceMerge(ctx, &one) }()
+	select {
+	case err = <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
