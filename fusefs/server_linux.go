@@ -49,7 +49,7 @@ func Mount(opt Options) (*Server, error) {
 		}
 	}
 	s := &Server{opt: opt, fs: o, done: make(chan struct{})}
-	s.dev = &device{fd: fd, proto: fuse.NewProtocolServer(o, s.protocol()), ledger: o.ledger, journal: o.journal, note: o.journalRequest}
+	s.dev = &device{fd: fd, proto: fuse.NewProtocolServer(o, s.protocol()), ledger: o.ledger, log: o.log, journal: o.journal, note: o.journalRequest}
 	o.notifier = newNotifier(s.dev.notify)
 	if opt.TakeOver {
 		return s.takeOver()
