@@ -117,7 +117,7 @@ func (o *overlay) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.S
 		return status(err)
 	}
 	n.begin()
-	err = unix.Fallocate(h.fd, in.Mode, off, int64(in.Length))
+	err = allocate(h.fd, in.Mode, off, int64(in.Length))
 	n.end()
 	if in.Mode&unix.FALLOC_FL_KEEP_SIZE != 0 {
 		end = w.size
@@ -151,4 +151,15 @@ func (o *overlay) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn
 	}
 	w.touched(int64(in.OffOut), int64(in.OffOut)+int64(done))
 	return uint32(done), fuse.OK
+}
+
+// allocate is fallocate(2), tried again when a signal came meanwhile, which
+// tmpfs answers with EINTR: the runtime sends SIGURG to threads that work for
+// long.
+func allocate(fd int, mode uint32, off, n int64) error {
+	for {
+		if err := unix.Fallocate(fd, mode, off, n); err != unix.EINTR {
+			return err
+		}
+	}
 }

@@ -120,7 +120,7 @@ type handleSlot struct {
 
 // newLedger begins a ledger in an empty memfd.
 func newLedger(f *os.File) (*ledger, error) {
-	if err := unix.Fallocate(int(f.Fd()), 0, 0, pieceSize); err != nil {
+	if err := allocate(int(f.Fd()), 0, 0, pieceSize); err != nil {
 		return nil, fmt.Errorf("room for the ledger: %w", err)
 	}
 	l, err := mapLedger(f)
@@ -160,8 +160,9 @@ func openLedger(f *os.File) (*ledger, error) {
 	}
 	h := l.head
 	if h.magic != ledgerMagic || h.state.Load() != ledgerServing || h.initLen == 0 || int64(h.pieces.Load())*pieceSize > fi.Size() {
+		err := fmt.Errorf("%w: state %d, %d pieces in %d bytes", errLedger, h.state.Load(), h.pieces.Load(), fi.Size())
 		l.unmap()
-		return nil, errLedger
+		return nil, err
 	}
 	return l, nil
 }
@@ -243,7 +244,7 @@ func (l *ledger) alloc(class int) uint32 {
 func (l *ledger) growLocked(class int) bool {
 	n := l.head.pieces.Load()
 	at := int64(n) * pieceSize
-	if l.broken.Load() || at+pieceSize > ledgerMax || unix.Fallocate(l.fd, 0, at, pieceSize) != nil {
+	if l.broken.Load() || at+pieceSize > ledgerMax || allocate(l.fd, 0, at, pieceSize) != nil {
 		l.giveUp()
 		return false
 	}

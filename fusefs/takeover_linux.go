@@ -38,21 +38,29 @@ func NewLedger() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "ledger"), nil
 }
 
-// CanTakeOver reports whether a server that was killed has left a ledger and a
-// connection that another one can go on with.
-func CanTakeOver(l, device *os.File) bool {
+// CanTakeOver says what keeps another server from going on with a connection
+// and the ledger that one has left; nil if nothing does.
+func CanTakeOver(l, device *os.File) error {
 	var head [8]byte
 	if _, err := l.ReadAt(head[:], 0); err != nil || binary.NativeEndian.Uint64(head[:]) != ledgerMagic {
-		return false
+		return errors.Join(errLedger, err)
 	}
 	led, err := openLedger(l)
 	if err != nil {
-		return false
+		return err
 	}
 	led.unmap()
 	fds := []unix.PollFd{{Fd: int32(device.Fd())}}
-	_, err = unix.Poll(fds, 0) // POLLERR: unmounted or aborted
-	return err == nil && fds[0].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) == 0
+	for {
+		_, err = unix.Poll(fds, 0)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err == nil && fds[0].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) != 0 {
+		err = errors.New("it was unmounted or aborted")
+	}
+	return err
 }
 
 // Device is the /dev/fuse descriptor, for the one who watches over the server.

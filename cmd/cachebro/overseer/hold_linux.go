@@ -74,7 +74,14 @@ func (h *hold) canGoOn() bool {
 		<-h.heard
 		h.heard = nil
 	}
-	return h.ledger != nil && h.device != nil && fusefs.CanTakeOver(h.ledger, h.device)
+	if h.ledger == nil || h.device == nil {
+		return false
+	}
+	err := fusefs.CanTakeOver(h.ledger, h.device)
+	if err != nil { // as after each unmount in order
+		h.logger.Info("nothing to take over", "why", err)
+	}
+	return err == nil
 }
 
 // handDown prepares the descriptors for a mountd: the socket and, for one that
