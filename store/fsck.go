@@ -2,9 +2,7 @@ package store
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -87,64 +85,6 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 	s.nodes.clear()
 	c.Repaired = len(c.Problems)
 	return c, b.commit()
-}
-
-// checkBlobs verifies every content and returns the ones that are damaged.
-func (s *Store) checkBlobs(ctx context.Context, c *Check, step func(done, all int)) (map[Hash]bool, error) {
-	bad := map[Hash]bool{}
-	type item struct {
-		hash  Hash
-		frame uint64
-	}
-	var all []item
-	err := s.eachBlob(func(h Hash, hd header) error {
-		all = append(all, item{h, hd.frame})
-		return nil
-	})
-	if err != nil {
-		c.Unread = err
-		return bad, nil
-	}
-	// Frame by frame: each is decoded once.
-	slices.SortStableFunc(all, func(a, b item) int { return cmp.Compare(a.frame, b.frame) })
-	s.contents.clear() // what is read must come from the disk
-	s.frames.clear()
-	for i, it := range all {
-		h := it.hash
-		if err := ctx.Err(); err != nil {
-			return bad, err
-		}
-		if step != nil && i%64 == 0 {
-			step(i, len(all))
-		}
-		err := s.view(func(txn *badger.Txn) error {
-			b, err := s.assemble(txn, h, 0)
-			if err == nil && sha256.Sum256(b) != h {
-				err = fmt.Errorf("%w: other bytes than were stored", ErrDamaged)
-			}
-			if err == nil {
-				c.Bytes += int64(len(b))
-				s.contents.put(h, b)
-			}
-			return err
-		})
-		if errors.Is(err, ErrPruned) {
-			continue // dropped while we looked
-		}
-		if errors.Is(err, errUnread) {
-			c.Unread = err // not lost, for all we know
-			return map[Hash]bool{}, nil
-		}
-		c.Blobs++
-		if err != nil {
-			bad[h] = true
-			c.problem("content %x: %v", h[:8], err)
-		}
-	}
-	if step != nil {
-		step(len(all), len(all))
-	}
-	return bad, nil
 }
 
 // checkLog compares each version with its keys, and queues repairs.

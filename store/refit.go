@@ -148,15 +148,22 @@ func (s *Store) dropPacks() error {
 	if err != nil || len(files) == 0 {
 		return nil // none yet
 	}
-	needed := map[packName]bool{}
+	needed, damaged := map[packName]bool{}, 0
 	err = s.eachFrame(func(_ uint64, h frameHead, _ int64) error {
-		if h.filed {
+		switch {
+		case h == frameHead{}:
+			damaged++
+		case h.filed:
 			needed[h.file] = true
 		}
 		return nil
 	})
 	if err != nil {
 		return err
+	}
+	if damaged > 0 { // any of the files may be theirs
+		s.opt.Log.Warn("pack files are kept that may not be needed", "damaged frames", damaged)
+		return nil
 	}
 	for _, f := range files {
 		n, ok := parsePackName(f.Name())

@@ -1,0 +1,214 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// mostHeld is how many bytes of contents fsck keeps because others are still
+// to be decoded from them.
+const mostHeld = 64 * mib
+
+// chains is the order in which fsck reads contents: frame by frame, and behind
+// each content what was made from it, so that nearly everything is decoded once
+// however long the chains are.
+type chains struct {
+	roots []rooted
+	made  map[Hash][]Hash // from a base, what is decoded with it
+	count int
+}
+
+type rooted struct {
+	hash  Hash
+	frame uint64
+}
+
+// link is a content to be read; the one it was made from is at the level below.
+type link struct {
+	hash  Hash
+	level int
+	last  bool // nothing else is made from its base
+}
+
+func (s *Store) chains() (*chains, error) {
+	c := &chains{made: map[Hash][]Hash{}}
+	err := s.eachBlob(func(h Hash, hd header) error {
+		c.count++
+		if hd.based() {
+			c.made[hd.base] = append(c.made[hd.base], h)
+		} else {
+			c.roots = append(c.roots, rooted{h, hd.frame})
+		}
+		return nil
+	})
+	slices.SortStableFunc(c.roots, func(a, b rooted) int { return cmp.Compare(a.frame, b.frame) })
+	return c, err
+}
+
+// each calls do for every content once, for a base before what was made from
+// it; at the end for those whose chain has no beginning.
+func (c *chains) each(do func(link) error) error {
+	var stack []link
+	walk := func(root Hash) error {
+		stack = append(stack[:0], link{hash: root})
+		for len(stack) > 0 {
+			at := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			if err := do(at); err != nil {
+				return err
+			}
+			for i, h := range c.made[at.hash] {
+				stack = append(stack, link{h, at.level + 1, i == 0}) // the first is taken last
+			}
+			delete(c.made, at.hash)
+		}
+		return nil
+	}
+	for _, r := range c.roots {
+		if err := walk(r.hash); err != nil {
+			return err
+		}
+	}
+	// The rest is damaged. One by one: a circle would be walked for ever.
+	var rest []Hash
+	for _, without := range c.made {
+		rest = append(rest, without...)
+	}
+	slices.SortFunc(rest, func(a, b Hash) int { return bytes.Compare(a[:], b[:]) })
+	clear(c.made)
+	for _, h := range rest {
+		if err := do(link{hash: h}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// held are the contents on the way from a root to where the reading is.
+type held struct {
+	levels []heldContent
+	bytes  int64
+}
+
+type heldContent struct {
+	hash Hash
+	b    []byte // nil: not kept
+}
+
+// base returns the content that is one level below, nil when it is not kept.
+func (k *held) base(level int, h Hash) []byte {
+	if level == 0 || level > len(k.levels) || k.levels[level-1].hash != h {
+		return nil
+	}
+	return k.levels[level-1].b
+}
+
+// drop lets the contents from a level on go, and the one below when it was
+// needed for the last time.
+func (k *held) drop(at link) {
+	from := at.level
+	if at.last {
+		from--
+	}
+	for i := from; i < len(k.levels); i++ {
+		k.bytes -= int64(len(k.levels[i].b))
+		k.levels[i].b = nil
+	}
+	k.levels = k.levels[:min(at.level, len(k.levels))]
+}
+
+// put keeps a content for those made from it. Where it is too much those far
+// below go: they are decoded again when their turn comes.
+func (k *held) put(level int, h Hash, b []byte) {
+	for len(k.levels) < level {
+		k.levels = append(k.levels, heldContent{})
+	}
+	k.levels = append(k.levels, heldContent{h, b})
+	k.bytes += int64(len(b))
+	for i := 0; i < level && k.bytes > mostHeld; i++ {
+		k.bytes -= int64(len(k.levels[i].b))
+		k.levels[i].b = nil
+	}
+}
+
+// checkBlobs verifies every content and returns the ones that are damaged.
+func (s *Store) checkBlobs(ctx context.Context, c *Check, step func(done, all int)) (map[Hash]bool, error) {
+	bad := map[Hash]bool{}
+	order, err := s.chains()
+	if err != nil {
+		c.Unread = err
+		return bad, nil
+	}
+	s.contents.clear() // what is read must come from the disk
+	s.frames.clear()
+	var keep held
+	done := 0
+	err = order.each(func(at link) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if step != nil && done%64 == 0 {
+			step(done, order.count)
+		}
+		done++
+		b, err := s.checkBlob(at, &keep)
+		keep.drop(at)
+		switch {
+		case errors.Is(err, ErrPruned):
+			return nil // dropped while we looked
+		case errors.Is(err, errUnread):
+			return err
+		}
+		c.Blobs++
+		c.Bytes += int64(len(b))
+		if err != nil {
+			bad[at.hash] = true
+			c.problem("content %x: %v", at.hash[:8], err)
+		} else if len(order.made[at.hash]) > 0 {
+			keep.put(at.level, at.hash, b)
+		}
+		return nil
+	})
+	if errors.Is(err, errUnread) {
+		c.Unread = err // not lost, for all we know
+		return map[Hash]bool{}, nil
+	}
+	if err != nil {
+		return bad, err
+	}
+	if step != nil {
+		step(order.count, order.count)
+	}
+	return bad, nil
+}
+
+// checkBlob reads one content, from its base where that is kept.
+func (s *Store) checkBlob(at link, keep *held) (out []byte, err error) {
+	h := at.hash
+	err = s.view(func(txn *badger.Txn) error {
+		hd, payload, err := readBlob(txn, h)
+		if err != nil {
+			return err
+		}
+		if base := keep.base(at.level, hd.base); hd.based() && base != nil {
+			out, err = s.codecs.decode(hd, payload, base)
+		} else {
+			out, err = s.assemble(txn, h, 0)
+		}
+		if err == nil && sha256.Sum256(out) != h {
+			err = fmt.Errorf("%w: other bytes than were stored", ErrDamaged)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}

@@ -1,0 +1,158 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// manyOf stores n versions of two files, of size bytes each: long chains, with forks where an older
+// content comes back and is changed in another way.
+func manyOf(t testing.TB, s *Store, n, size int) {
+	rnd := testRand()
+	b := make([]byte, size)
+	for i := range b {
+		b[i] = byte(rnd.Uint32())
+	}
+	var back []byte
+	for i := range n {
+		at := rnd.IntN(len(b) - 300)
+		for k := range 300 {
+			b[at+k] = byte(rnd.Uint32())
+		}
+		if i%11 == 0 {
+			back = slices.Clone(b)
+		}
+		if i%29 == 28 {
+			b = back
+		}
+		apply(t, s, file(OpWrite, Path(fmt.Sprint("f", i%2)), string(b)))
+	}
+}
+
+// What fsck calls damaged is exactly what cannot be read, whichever content of
+// a chain is broken or missing, and it looks at each content once.
+func TestFsckFindsWhatCannotBeRead(t *testing.T) {
+	for seed := range uint64(3) {
+		s := fresh(t)
+		manyOf(t, s, 40, 140_000) // too large for a frame
+		apply(t, s, checkout(30)...)
+		if seed > 0 {
+			repacked(t, s)
+		}
+		headers := map[Hash]header{}
+		if err := s.eachBlob(func(h Hash, hd header) error { headers[h] = hd; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		all := slices.SortedFunc(maps.Keys(headers), func(a, b Hash) int { return slices.Compare(a[:], b[:]) })
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		for i := range 3 {
+			h := all[rnd.IntN(len(all))]
+			err := s.update(func(txn *badger.Txn) error {
+				if i == 0 {
+					return txn.Delete(keyBlob(h))
+				}
+				hd, payload, err := readBlob(txn, h)
+				if err != nil || len(payload) == 0 {
+					return err // deleted, or in a frame
+				}
+				payload = slices.Clone(payload)
+				payload[len(payload)/2] ^= 0x40
+				return txn.Set(keyBlob(h), append(hd.append(nil), payload...))
+			})
+			if err != nil && !errors.Is(err, ErrPruned) {
+				t.Fatal(err)
+			}
+		}
+		want := map[Hash]bool{}
+		for _, h := range all {
+			s.contents.clear()
+			s.frames.clear()
+			if _, err := s.Content(h); err != nil && !errors.Is(err, ErrPruned) {
+				want[h] = true
+			}
+		}
+		c := &Check{}
+		bad, err := s.checkBlobs(t.Context(), c, nil)
+		if err != nil || c.Unread != nil {
+			t.Fatal(err, c.Unread)
+		}
+		if !maps.Equal(bad, want) {
+			t.Errorf("seed %d: %d contents damaged, want %d", seed, len(bad), len(want))
+		}
+		if c.Blobs != len(all)-1 || len(want) == 0 {
+			t.Errorf("seed %d: %d contents read of %d, %d damaged", seed, c.Blobs, len(all)-1, len(want))
+		}
+	}
+}
+
+// Each content once, behind the one it is made from, and never one to be made
+// from bytes of another.
+func TestFsckOrder(t *testing.T) {
+	s := fresh(t)
+	manyOf(t, s, 200, 5_000)
+	bases := map[Hash]Hash{}
+	if err := s.eachBlob(func(h Hash, hd header) error { bases[h] = hd.base; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	order, err := s.chains()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[Hash]int{}
+	var keep held
+	kept, deepest := 0, 0
+	err = order.each(func(at link) error {
+		seen[at.hash]++
+		deepest = max(deepest, at.level)
+		base := bases[at.hash]
+		if base != (Hash{}) {
+			if seen[base] != 1 {
+				return fmt.Errorf("%x comes before its base", at.hash[:4])
+			}
+			if string(keep.base(at.level, base)) == string(base[:]) {
+				kept++
+			}
+		}
+		keep.drop(at)
+		if len(order.made[at.hash]) > 0 {
+			keep.put(at.level, at.hash, at.hash[:])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	based := 0
+	for h, base := range bases {
+		if seen[h] != 1 {
+			t.Errorf("%x is read %d times", h[:4], seen[h])
+		}
+		if base != (Hash{}) {
+			based++
+		}
+	}
+	if kept != based || based < 100 || deepest < 10 || len(seen) != len(bases) {
+		t.Errorf("%d of %d bases were at hand; %d contents, %d of them read, at most %d deep", kept, based, len(bases), len(seen), deepest)
+	}
+	if keep.bytes > 32*int64(deepest) {
+		t.Errorf("%d bytes are held at the end", keep.bytes)
+	}
+}
+
+func BenchmarkFsckOfOneFile(b *testing.B) {
+	s := fresh(b)
+	manyOf(b, s, 2000, 200_000)
+	for b.Loop() {
+		c, err := s.Fsck(b.Context(), false, nil)
+		if err != nil || !c.OK() {
+			b.Fatal(err, c.Problems)
+		}
+		b.ReportMetric(float64(c.Blobs), "contents")
+	}
+}
