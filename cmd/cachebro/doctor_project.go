@@ -70,13 +70,17 @@ func (e *env) doctorProject(ctx context.Context, t target, canary bool) []findin
 
 func storeFindings(st wire.Status, t target) []finding {
 	var out []finding
+	low := st.Store.FreeBytes < lowSpace
+	fsck := "cachebro fsck --dir " + quote(t.root)
 	switch s := st.Store; {
+	case !s.Healthy && low:
+		out = append(out, wrong("store", "free some space, it goes on by itself then; else "+fsck, "stopped: %s", s.Reason))
 	case !s.Healthy:
-		out = append(out, wrong("store", "cachebro fsck --dir "+quote(t.root), "stopped: %s", s.Reason))
+		out = append(out, wrong("store", fsck, "stopped: %s", s.Reason))
 	default:
 		out = append(out, good("store", "%d versions of %d files, %s on disk", s.Versions, s.Files, bytesText(s.DiskBytes)))
 	}
-	if st.Store.FreeBytes > 0 && st.Store.FreeBytes < lowSpace {
+	if low && (st.Store.FreeBytes > 0 || !st.Store.Healthy) {
 		out = append(out, wrong("space", "cachebro prune 2, or free some space", "%s free where the history lies (%s); capture stops at the floor", bytesText(st.Store.FreeBytes), quote(st.State)))
 	} else {
 		out = append(out, good("space", "%s free", bytesText(st.Store.FreeBytes)))
