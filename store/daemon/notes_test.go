@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -105,12 +107,19 @@ func TestNotes(t *testing.T) {
 	c = p.dial("cli")
 	check("after a restart")
 
-	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: spool.OpRename, Path: "src/harbour.go", Path2: "src/port.go", Node: 1, Stat: p.statOf("src/harbour.go")})
+	if err := os.Rename(filepath.Join(p.root, "src/harbour.go"), filepath.Join(p.root, "src/port.go")); err != nil {
+		t.Fatal(err)
+	}
+	stat := p.statOf("src/port.go")
+	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: spool.OpRename, Path: "src/harbour.go", Path2: "src/port.go", Node: 1, Stat: stat})
 	eventually(t, "the note follows its file", func() bool {
 		n := ask[wire.NotesAnswer](p, c, wire.MNotes, wire.NotesRequest{Do: "list", Kind: "decision"}).Notes[0]
 		return string(n.Path) == "src/port.go" && string(n.Was) == "src/harbour.go" && !n.Gone
 	})
-	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: spool.OpUnlink, Path: "src/port.go", Node: 1, LastName: true, Stat: p.statOf("src/harbour.go")})
+	if err := os.Remove(filepath.Join(p.root, "src/port.go")); err != nil {
+		t.Fatal(err)
+	}
+	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: spool.OpUnlink, Path: "src/port.go", Node: 1, LastName: true, Stat: stat})
 	eventually(t, "the note says that its file is gone", func() bool {
 		return ask[wire.NotesAnswer](p, c, wire.MNotes, wire.NotesRequest{Do: "list", Kind: "decision"}).Notes[0].Gone
 	})

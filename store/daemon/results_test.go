@@ -93,10 +93,10 @@ func TestSearchAnswersAreKept(t *testing.T) {
 	step("outside of the directory", "needle", "src", 1, 3)
 	p.through(spool.OpWrite, "doc/b.md", "a needle here\n", nil)
 	step("there and back", "needle", "", 2, 4)
-	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: spool.OpRename, Path: "doc/b.md", Path2: "src/b.md", Stat: p.statOf("doc/b.md")})
 	if err := os.Rename(p.root+"/doc/b.md", p.root+"/src/b.md"); err != nil {
 		t.Fatal(err)
 	}
+	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: spool.OpRename, Path: "doc/b.md", Path2: "src/b.md", Stat: p.statOf("src/b.md")})
 	step("moved into the directory", "needle", "src", 2, 4)
 	// A file that is being written: nobody knows what it says a moment later.
 	p.append(&spool.Record{Kind: spool.KindDirty, Time: now(), Path: "src/a.go", Node: 99})
