@@ -376,30 +376,3 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Add([]byte("\r\n\xff"), []byte("@@ -1 +1 @@\n-a\n"))
 	f.Fuzz(func(t *testing.T, old, new []byte) { check(t, old, new) })
 }
-
-func BenchmarkScattered(b *testing.B) {
-	old := []byte(lines(1, 50000, "some line of ordinary length, number "))
-	ls := Lines(old)
-	for i := 50; i < len(ls); i += 100 {
-		ls[i] = []byte("another\n")
-	}
-	new := bytes.Join(ls, nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		Compare(old, new).Body(Context)
-	}
-}
-
-// Lines that exist on both sides cannot be sifted out: the search does it all.
-func BenchmarkScatteredShared(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 1))
-	old := randomText(r, 50000, 26)
-	ls := Lines(old)
-	for i := 50; i < len(ls); i += 100 {
-		ls[i] = []byte{byte('a' + r.IntN(26)), '\n'}
-	}
-	new := bytes.Join(ls, nil)
-	for b.Loop() {
-		Compare(old, new).Body(Context)
-	}
-}

@@ -3,12 +3,9 @@ package docsync
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/fxamacker/cbor/v2"
 
 	"cachebro/store"
 	"cachebro/store/manifest"
@@ -19,18 +16,7 @@ const (
 	// freshFor is how long what its maker goes on writing counts as the making
 	// of a file.
 	freshFor = int64(time.Minute)
-	// endedFor is how long the baseline of a pair that is gone is kept.
-	endedFor = int64(30 * 24 * time.Hour)
-	// keptEnded bounds how many of those there are.
-	keptEnded = 10_000
 )
-
-// declared is what cachebro.yml says, as of its last version that could be read.
-type declared struct {
-	Docs    map[store.Path][]string `cbor:"1,keyasint,omitempty"`
-	Nodes   map[string][]string     `cbor:"2,keyasint,omitempty"` // what the named groups stand for
-	Problem string                  `cbor:"3,keyasint,omitempty"` // why the newest version could not be read
-}
 
 // Follow takes in the versions that have been added to the log since, unless
 // Options.Busy. A first time begins with the project as it is.
@@ -160,44 +146,6 @@ func (s *Sync) content(v store.Version) ([]byte, error) {
 	return b, err
 }
 
-// declare reads cachebro.yml. One that cannot be parsed, as happens while it is
-// edited, leaves things as they were.
-func (s *Sync) declare(v store.Version) {
-	text, err := s.content(v)
-	var m *manifest.Manifest
-	if err == nil {
-		m, err = manifest.Parse(text)
-	}
-	s.changed["manifest"] = &s.declared
-	if err != nil {
-		s.declared.Problem = err.Error()
-		return
-	}
-	if len(text) > maxBytes/4 {
-		s.declared.Problem = fmt.Sprintf("%s has more than %d bytes", manifest.Name, maxBytes/4)
-		return
-	}
-	s.declared = declared{Docs: map[store.Path][]string{}, Nodes: map[string][]string{}}
-	for _, n := range m.Nodes {
-		if s.declared.Nodes[n.Name] = n.Source; len(n.Source) == 0 {
-			s.declared.Nodes[n.Name] = []string{n.Name}
-		}
-	}
-	for _, p := range m.Docs {
-		for _, code := range p.Code {
-			specs := []string{code}
-			if n, ok := m.Node(code); ok && len(n.Source) > 0 {
-				specs = n.Source
-			}
-			for _, spec := range specs {
-				if list := s.declared.Docs[store.Path(p.Doc)]; spec != p.Doc && !slices.Contains(list, spec) && len(list) < maxRefs {
-					s.declared.Docs[store.Path(p.Doc)] = append(list, spec)
-				}
-			}
-		}
-	}
-}
-
 // read takes in what a version of a document names.
 func (s *Sync) read(v store.Version) error {
 	text, err := s.content(v)
@@ -234,17 +182,6 @@ func (s *Sync) renamed(v store.Version) {
 		}
 	}
 }
-
-// put keeps a baseline.
-func (s *Sync) put(k key, b *baseline) {
-	if len(k.doc) > maxPath || len(k.spec) > maxPath {
-		return
-	}
-	s.bases[k] = b
-	s.changed[baseName(k)] = b
-}
-
-func baseName(k key) string { return "base\x00" + string(k.doc) + "\x00" + k.spec }
 
 // settle looks at a document's pairs after something was said of it: new ones
 // begin with the code as of seq, those that are gone end.
@@ -322,127 +259,4 @@ func (s *Sync) touched(v store.Version) error {
 
 func (f *fresh) continued(v store.Version) bool {
 	return v.Time-f.Time < freshFor && (f.PID != 0 && f.PID == v.Actor.PID || f.Prompt != "" && f.Prompt == v.Actor.Prompt)
-}
-
-// gitWrote looks at the pairs that one git process has written to, as of its
-// last write: what comes after it is not git's.
-func (s *Sync) gitWrote(at uint64) error {
-	for k := range s.byGit {
-		if err := s.together(k, at); err != nil {
-			return err
-		}
-	}
-	clear(s.byGit)
-	return nil
-}
-
-// together moves the baseline of a pair of which one git command has written
-// both the document and everything that differs, from where they agreed.
-func (s *Sync) together(k key, at uint64) error {
-	b := s.bases[k]
-	doc, ok, err := s.store.AtSeq(k.doc, at)
-	if err != nil || !ok || b == nil || doc.Actor.Comm != "git" || doc.Seq <= b.Seq {
-		return err
-	}
-	now, err := s.members(k, false, at)
-	if err != nil {
-		return nil // too many: Check says so
-	}
-	differ := differing(b.Members, now)
-	for _, p := range differ {
-		vs, err := s.store.History(p, false)
-		if err != nil {
-			return err
-		}
-		for _, v := range vs {
-			if v.Seq > b.Seq && v.Seq <= at && (v.Actor.Comm != "git" || v.Actor.PID != doc.Actor.PID) {
-				return nil
-			}
-		}
-	}
-	if len(differ) > 0 {
-		s.put(k, &baseline{Seq: at, Time: doc.Time, By: "git", Members: now})
-	}
-	return nil
-}
-
-// differing are the paths that two sets of contents do not share.
-func differing(was, now map[store.Path]store.Hash) (out []store.Path) {
-	for p, h := range was {
-		if n, ok := now[p]; !ok || n != h {
-			out = append(out, p)
-		}
-	}
-	for p := range now {
-		if _, ok := was[p]; !ok {
-			out = append(out, p)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// What one transaction of the store takes of settings.
-const (
-	saveBytes = 256 << 10
-	saveMany  = 500
-)
-
-// save writes what has changed, and the position with the last of it: a batch
-// that was cut short is taken in again, which changes nothing more.
-func (s *Sync) save() error {
-	s.forgetEnded()
-	vals, size := map[string][]byte{}, 0
-	put := func(name string, v any) error {
-		if v == nil {
-			vals[name] = nil
-			return nil
-		}
-		val, err := cbor.Marshal(v)
-		if err != nil {
-			return fmt.Errorf("encode the pairs of documents: %w", err)
-		}
-		vals[name] = val
-		size += len(name) + len(val)
-		return nil
-	}
-	for name, v := range s.changed {
-		if err := put(name, v); err != nil {
-			return err
-		}
-		if size > saveBytes || len(vals) >= saveMany {
-			if err := s.kv.SetAll(vals); err != nil {
-				return err
-			}
-			vals, size = map[string][]byte{}, 0
-		}
-	}
-	if err := put("at", s.at); err != nil {
-		return err
-	}
-	if err := s.kv.SetAll(vals); err != nil {
-		return err
-	}
-	if len(s.changed) > 0 {
-		clear(s.changed)
-		s.pin()
-	}
-	return nil
-}
-
-// forgetEnded drops the baselines of pairs that are gone for good.
-func (s *Sync) forgetEnded() {
-	if len(s.changed) == 0 {
-		return
-	}
-	ended := 0
-	for k, b := range s.bases {
-		if b.Ended == 0 {
-			continue
-		}
-		if ended++; ended > keptEnded || s.clock-b.Ended > endedFor && b.Ended > 1 {
-			delete(s.bases, k)
-			s.changed[baseName(k)] = nil
-		}
-	}
 }

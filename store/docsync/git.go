@@ -1,0 +1,65 @@
+package docsync
+
+import (
+	"slices"
+
+	"cachebro/store"
+)
+
+// gitWrote looks at the pairs that one git process has written to, as of its
+// last write: what comes after it is not git's.
+func (s *Sync) gitWrote(at uint64) error {
+	for k := range s.byGit {
+		if err := s.together(k, at); err != nil {
+			return err
+		}
+	}
+	clear(s.byGit)
+	return nil
+}
+
+// together moves the baseline of a pair of which one git command has written
+// both the document and everything that differs, from where they agreed.
+func (s *Sync) together(k key, at uint64) error {
+	b := s.bases[k]
+	doc, ok, err := s.store.AtSeq(k.doc, at)
+	if err != nil || !ok || b == nil || doc.Actor.Comm != "git" || doc.Seq <= b.Seq {
+		return err
+	}
+	now, err := s.members(k, false, at)
+	if err != nil {
+		return nil // too many: Check says so
+	}
+	differ := differing(b.Members, now)
+	for _, p := range differ {
+		vs, err := s.store.History(p, false)
+		if err != nil {
+			return err
+		}
+		for _, v := range vs {
+			if v.Seq > b.Seq && v.Seq <= at && (v.Actor.Comm != "git" || v.Actor.PID != doc.Actor.PID) {
+				return nil
+			}
+		}
+	}
+	if len(differ) > 0 {
+		s.put(k, &baseline{Seq: at, Time: doc.Time, By: "git", Members: now})
+	}
+	return nil
+}
+
+// differing are the paths that two sets of contents do not share.
+func differing(was, now map[store.Path]store.Hash) (out []store.Path) {
+	for p, h := range was {
+		if n, ok := now[p]; !ok || n != h {
+			out = append(out, p)
+		}
+	}
+	for p := range now {
+		if _, ok := was[p]; !ok {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,88 @@
+package docsync
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+const (
+	// saveBytes and saveMany bound what one transaction of the store takes.
+	saveBytes = 256 << 10
+	saveMany  = 500
+	// endedFor is how long the baseline of a pair that is gone is kept.
+	endedFor = int64(30 * 24 * time.Hour)
+	// keptEnded bounds how many of those there are.
+	keptEnded = 10_000
+)
+
+// put keeps a baseline.
+func (s *Sync) put(k key, b *baseline) {
+	if len(k.doc) > maxPath || len(k.spec) > maxPath {
+		return
+	}
+	s.bases[k] = b
+	s.changed[baseName(k)] = b
+}
+
+func baseName(k key) string { return "base\x00" + string(k.doc) + "\x00" + k.spec }
+
+// save writes what has changed, and the position with the last of it: a batch
+// that was cut short is taken in again, which changes nothing more.
+func (s *Sync) save() error {
+	s.forgetEnded()
+	vals, size := map[string][]byte{}, 0
+	put := func(name string, v any) error {
+		if v == nil {
+			vals[name] = nil
+			return nil
+		}
+		val, err := cbor.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("encode the pairs of documents: %w", err)
+		}
+		vals[name] = val
+		size += len(name) + len(val)
+		return nil
+	}
+	for name, v := range s.changed {
+		if err := put(name, v); err != nil {
+			return err
+		}
+		if size > saveBytes || len(vals) >= saveMany {
+			if err := s.kv.SetAll(vals); err != nil {
+				return err
+			}
+			vals, size = map[string][]byte{}, 0
+		}
+	}
+	if err := put("at", s.at); err != nil {
+		return err
+	}
+	if err := s.kv.SetAll(vals); err != nil {
+		return err
+	}
+	if len(s.changed) > 0 {
+		clear(s.changed)
+		s.pin()
+	}
+	return nil
+}
+
+// forgetEnded drops the baselines of pairs that are gone for good.
+func (s *Sync) forgetEnded() {
+	if len(s.changed) == 0 {
+		return
+	}
+	ended := 0
+	for k, b := range s.bases {
+		if b.Ended == 0 {
+			continue
+		}
+		if ended++; ended > keptEnded || s.clock-b.Ended > endedFor && b.Ended > 1 {
+			delete(s.bases, k)
+			s.changed[baseName(k)] = nil
+		}
+	}
+}
