@@ -100,6 +100,15 @@ printf '%s, %s cores, Linux %s, %s files, %s of them in cmd; load before: %s\n' 
 # shellcheck disable=SC2086
 "$work/bin/bench" -n "$runs" -only "$only" -cachebro "$cb" $places cachebro="$work/cachebro"
 "$cb" status "$work/cachebro" | sed -n 's/^\(store\|gaps\): */\1: /p'
+case "$only" in "" | fio*)
+	# shellcheck disable=SC2086
+	if command -v fio >/dev/null 2>&1; then
+		scripts/bench/fio.sh 3 $places "cachebro=$work/cachebro"
+	else
+		echo "fio: not installed, its lines are left out"
+	fi
+	;;
+esac
 case "$only" in "" | fsmonitor*) "$work/bin/fsmonitor" -n $((runs * 6)) -cachebro "$cb" "$work/native" "$work/cachebro" ;; esac
 case "$only" in "" | search*) scripts/bench/search.sh ;; esac
 case "$only" in "" | texts*) scripts/bench/texts.sh ;; esac

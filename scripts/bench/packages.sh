@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What package managers pay: npm ci and, where there is one, pnpm --store-dir "$base/pnpm" install of a
+# What package managers pay: npm ci and, where there is one, pnpm install of a
 # few packages with thousands of files, from a warm cache, in a plain directory,
 # through go-fuse's loopback and through cachebro. pnpm links from its store in
 # the plain directory and must copy into a mount, which is a file system of its

@@ -5,10 +5,13 @@
 # nobody touched must be what they were, the store in order, the mount alive.
 #   scripts/faults/stress.sh CACHEBRO [SECONDS]      (600 for stress-ng by default)
 # Runs as whoever calls it. FAULTS: a built scripts/faults; OPS: of fsx (1000000);
-# BASE: where to work (a new directory of the temp directory).
+# BASE: where to work (a new directory of the temp directory); RACE: a build with
+# the race detector, whose mountd takes the mount over before anything is done.
+# Only mountd: a daemon of that build captures some 50 times slower, and what
+# waits for it would be all that the run shows.
 set -uo pipefail
 [ $# -ge 1 ] || { echo "usage: stress.sh CACHEBRO [SECONDS]" >&2; exit 2; }
-bin=$(realpath "$1")
+given=$(realpath "$1")
 seconds=${2:-600}
 here=$(cd "$(dirname "$0")/../.." && pwd)
 for tool in stress-ng fio; do
@@ -18,13 +21,15 @@ base=${BASE:-$(mktemp -d)}
 export XDG_STATE_HOME=$base/state XDG_RUNTIME_DIR=$base/run
 mkdir -p -m 700 "$base/state" "$base/run"
 mkdir -p "$base/plain" "$base/mounted"
+bin=$base/cachebro
+cp "$given" "$bin"
 faults=${FAULTS:-$base/faults}
 [ -x "$faults" ] || (cd "$here" && GOFLAGS=-buildvcs=false go build -o "$faults" ./scripts/faults) || exit 2
 finish() {
   cd /
   "$bin" umount --lazy "$base/mounted" >/dev/null 2>&1
   for pid in $(grep -lzx "XDG_RUNTIME_DIR=$base/run" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3); do
-    [ "$(readlink "/proc/$pid/exe" 2>/dev/null)" = "$bin" ] && kill "$pid" 2>/dev/null
+    case $(readlink "/proc/$pid/exe" 2>/dev/null) in "$bin"*) kill "$pid" 2>/dev/null ;; esac
   done
   sleep 0.5
   rm -rf "$base"
@@ -40,7 +45,24 @@ mkdir "$base/mounted/still"
 for i in $(seq 1 300); do head -c $((i * 97)) /dev/urandom >"$base/mounted/still/$i"; done
 head -c 20000000 /dev/urandom >"$base/mounted/still/large"
 (cd "$base/mounted" && find still -type f -exec sha256sum {} +) >"$base/sums"
+export GORACE="log_path=$base/race exitcode=66"
 "$bin" mount "$base/mounted" >/dev/null || exit 1
+mountd() { # the process that serves the mount
+  for pid in $(grep -lzx "XDG_RUNTIME_DIR=$base/run" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3); do
+    { tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q '^[^ ]*cachebro mountd '; } 2>/dev/null && echo "$pid"
+  done
+}
+if [ -n "${RACE:-}" ]; then
+  old=$(mountd)
+  cp "$RACE" "$bin.new" && mv "$bin.new" "$bin" && kill -9 "$old" || exit 1
+  for _ in $(seq 100); do
+    racing=$(mountd)
+    [ -n "$racing" ] && [ "$racing" != "$old" ] && break
+    sleep 0.1
+  done
+  cmp -s "/proc/$racing/exe" "$RACE" || { echo "stress.sh: mountd is not the build with the race detector" >&2; exit 1; }
+  say "mountd is $RACE"
+fi
 
 # binderfs and bind-mount mount something of their own; they say nothing of ours.
 list=$(stress-ng --class 'filesystem?' 2>&1 | sed -n 's/.*stressors: //p' | tr ' ' '\n' | grep -vx -e bind-mount -e binderfs)
@@ -111,5 +133,11 @@ fi
 say "$(tail -1 "$base/log")"
 say "$("$bin" status "$base/mounted" | grep -m1 '^gaps' || echo 'gaps: none told')"
 grep -q " $base/mounted fuse.cachebro" /proc/mounts || wrong "the mount is gone"
+if [ -n "${RACE:-}" ]; then
+  [ "$(mountd)" = "$racing" ] || wrong "mountd is another than at first"
+  for f in "$base"/race.*; do
+    [ -e "$f" ] && wrong "races: $(head -30 "$f")"
+  done
+fi
 [ $bad = 0 ] && say "all clean" || say "not clean"
 exit $bad

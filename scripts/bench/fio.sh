@@ -1,0 +1,45 @@
+#!/bin/sh
+# fio side by side: 8 files of 24 MiB (small enough to be captured) written and read
+# in order by 1 MiB, then 4 KiB at random for 3 s, buffered, one job. fio drops what
+# the kernel has cached of the files before it reads; the page cache below a mount
+# stays warm. Medians of RUNS. Prints MB/s for the first two, operations/s for the
+# others, and each against native.
+# Usage: scripts/bench/fio.sh RUNS NAME=DIR…      (the first is native)
+set -eu
+runs=$1
+shift
+common="--directory=fio --filesize=24m --nrfiles=8 --file_service_type=sequential --invalidate=1 --output-format=terse --terse-version=3"
+figure() { # JOB: what fio measured, from the directory it stands in
+	case $1 in
+	write) fio --name=a --rw=write --bs=1m --end_fsync=1 $common | cut -d';' -f48 ;;
+	read) fio --name=a --rw=read --bs=1m $common | cut -d';' -f7 ;;
+	randread) fio --name=a --rw=randread --bs=4k --runtime=3 --time_based $common | cut -d';' -f8 ;;
+	randwrite) fio --name=a --rw=randwrite --bs=4k --runtime=3 --time_based $common | cut -d';' -f49 ;;
+	esac
+}
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+for job in write read randread randwrite; do
+	: >"$out"
+	i=0
+	while [ $i -lt "$runs" ]; do
+		for place in "$@"; do
+			mkdir -p "${place#*=}/fio"
+			echo "${place%%=*} $(cd "${place#*=}" && figure $job)" >>"$out"
+		done
+		i=$((i + 1))
+	done
+	line=
+	native=
+	for place in "$@"; do
+		n=$(awk -v p="${place%%=*}" '$1 == p {print $2}' "$out" | sort -n | sed -n "$(((runs + 1) / 2))p")
+		native=${native:-$n}
+		case $job in
+		write | read) shown="$((n / 1000)) MB/s" ;;
+		*) shown="$n /s" ;;
+		esac
+		line="$line  ${place%%=*} $shown ($(awk "BEGIN {printf \"%.2f\", $n / $native}")x)"
+	done
+	printf 'fio %-9s%s\n' $job "$line"
+done
+for place in "$@"; do rm -rf "${place#*=}/fio"; done
