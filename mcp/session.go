@@ -24,13 +24,24 @@ type session struct {
 
 	mu      sync.Mutex
 	uris    map[string]bool // by resources/subscribe
-	streams []stream
+	streams []*stream
 }
 
-// stream is one subscriptions/listen request that is being answered.
+// stream is one subscriptions/listen request that is being answered. What it
+// asked for comes after its acknowledgement and before its answer.
 type stream struct {
 	id     any
 	filter mcp.SubscriptionFilter
+	begun  chan struct{} // closed when it has been acknowledged
+}
+
+func (st *stream) open() bool {
+	select {
+	case <-st.begun:
+		return true
+	default:
+		return false
+	}
 }
 
 func newSession(id string) *session {
@@ -116,10 +127,12 @@ func (s *session) SubscriptionFilter() (all mcp.SubscriptionFilter, active bool)
 	return all, len(s.streams) > 0
 }
 
-func (s *session) openStream(st stream) {
+func (s *session) openStream(id any, filter mcp.SubscriptionFilter) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	st := &stream{id: id, filter: filter, begun: make(chan struct{})}
 	s.streams = append(s.streams, st)
+	return st
 }
 
 func (s *session) openStreams() int {
@@ -128,15 +141,15 @@ func (s *session) openStreams() int {
 	return len(s.streams)
 }
 
-func (s *session) closeStream(id any) {
+func (s *session) closeStream(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.streams = slices.DeleteFunc(s.streams, func(st stream) bool { return st.id == id })
+	s.streams = slices.DeleteFunc(s.streams, func(other *stream) bool { return other == st })
 }
 
 // copies returns n as it goes out: once, or once per stream that asked for it.
 // What answers a request (progress, the acknowledgement of a stream) is never
-// multiplied.
+// multiplied. The caller holds the lock of the output until they are written.
 func (s *session) copies(n mcp.JSONRPCNotification) []mcp.JSONRPCNotification {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,6 +162,14 @@ func (s *session) copies(n mcp.JSONRPCNotification) []mcp.JSONRPCNotification {
 	case mcp.MethodNotificationResourceUpdated:
 		uri, _ := n.Params.AdditionalFields["uri"].(string)
 		wants = func(f mcp.SubscriptionFilter) bool { return slices.Contains(f.ResourceSubscriptions, uri) }
+	case mcp.MethodNotificationSubscriptionsAcknowledged:
+		for _, st := range s.streams {
+			if st.id == n.Params.Meta[mcp.MetaKeySubscriptionID] && !st.open() {
+				close(st.begun)
+				break
+			}
+		}
+		return []mcp.JSONRPCNotification{n}
 	default:
 		return []mcp.JSONRPCNotification{n}
 	}
@@ -157,7 +178,7 @@ func (s *session) copies(n mcp.JSONRPCNotification) []mcp.JSONRPCNotification {
 	}
 	var out []mcp.JSONRPCNotification
 	for _, st := range s.streams {
-		if wants(st.filter) {
+		if st.open() && wants(st.filter) {
 			c := n
 			c.Params.Meta = map[string]any{mcp.MetaKeySubscriptionID: st.id}
 			out = append(out, c)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -157,8 +158,9 @@ func (c *stdioConn) take(ctx context.Context, line []byte) (rest func()) {
 	c.mu.Lock()
 	c.flying[key] = cancel
 	c.mu.Unlock()
+	var st *stream
 	if listen {
-		c.sess.openStream(stream{id: head.ID, filter: head.Params.Notifications})
+		st = c.sess.openStream(head.ID, head.Params.Notifications)
 	} else {
 		c.slots <- struct{}{}
 	}
@@ -167,16 +169,16 @@ func (c *stdioConn) take(ctx context.Context, line []byte) (rest func()) {
 			c.mu.Lock()
 			delete(c.flying, key)
 			c.mu.Unlock()
-			if listen {
-				c.sess.closeStream(head.ID)
-			} else {
+			if !listen {
 				<-c.slots
 			}
 			cancel()
 		}()
 		r := c.handle(rctx, head.ID, line)
-		// A cancelled request has no answer.
-		if r != nil && (rctx.Err() == nil || listen) {
+		switch {
+		case listen:
+			c.endStream(ctx, st, r)
+		case r != nil && rctx.Err() == nil: // a cancelled request has no answer
 			c.write(r)
 		}
 	}
@@ -198,10 +200,27 @@ func (c *stdioConn) cancel(id any) {
 
 func (c *stdioConn) endStreams() {
 	c.sess.mu.Lock()
-	streams := c.sess.streams
+	streams := slices.Clone(c.sess.streams)
 	c.sess.mu.Unlock()
 	for _, st := range streams {
 		c.cancel(st.id)
+	}
+}
+
+// endStream answers the request that opened st: after its acknowledgement, and
+// nothing of the stream comes after it.
+func (c *stdioConn) endStream(ctx context.Context, st *stream, r mcp.JSONRPCMessage) {
+	if _, ok := r.(mcp.JSONRPCResponse); ok {
+		select {
+		case <-st.begun:
+		case <-ctx.Done():
+		}
+	}
+	c.outMu.Lock()
+	defer c.outMu.Unlock()
+	c.sess.closeStream(st)
+	if r != nil {
+		c.writeLocked(c.encode(r))
 	}
 }
 
@@ -223,9 +242,11 @@ func (c *stdioConn) notify(ctx context.Context) {
 	for {
 		select {
 		case n := <-c.sess.out:
+			c.outMu.Lock()
 			for _, m := range c.sess.copies(n) {
-				c.write(m)
+				c.writeLocked(c.encode(m))
 			}
+			c.outMu.Unlock()
 		case <-ctx.Done():
 			return
 		}
@@ -233,13 +254,23 @@ func (c *stdioConn) notify(ctx context.Context) {
 }
 
 func (c *stdioConn) write(m mcp.JSONRPCMessage) {
+	b := c.encode(m)
+	c.outMu.Lock()
+	defer c.outMu.Unlock()
+	c.writeLocked(b)
+}
+
+// encode returns no bytes for what cannot be encoded.
+func (c *stdioConn) encode(m mcp.JSONRPCMessage) []byte {
 	b, err := jsonBytes(m)
 	if err != nil {
 		c.s.opt.Logger.Error("answer not encoded", "err", err)
-		return
 	}
-	c.outMu.Lock()
-	defer c.outMu.Unlock()
+	return b
+}
+
+// writeLocked writes a whole line for who holds outMu.
+func (c *stdioConn) writeLocked(b []byte) {
 	// A client that is gone closes our input too; that ends the loop.
 	if _, err := c.out.Write(b); err != nil {
 		c.s.opt.Logger.Debug("answer not written", "err", err)
