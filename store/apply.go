@@ -181,7 +181,7 @@ const clockStep = int64(20e6)
 // same step of the clock.
 func unwritten(cur Version, st Stat) bool {
 	return cur.Blob != (Hash{}) && inodeOf(cur.Stat) == inodeOf(st) && cur.Stat.Size == st.Size &&
-		cur.Stat.Mtime == st.Mtime && cur.Time-st.Mtime > clockStep
+		cur.Stat.Mtime == st.Mtime && max(cur.Time, cur.Taken)-st.Mtime > clockStep
 }
 
 // same reports whether a version would say nothing new: same kind, mode and
@@ -202,7 +202,7 @@ func (b *batch) otherNames(v Version) error {
 		if err != nil {
 			return err
 		}
-		if !live || inodeOf(cur.Stat) != inodeOf(v.Stat) || cur.Blob == v.Blob {
+		if !live || inodeOf(cur.Stat) != inodeOf(v.Stat) || stateOf(cur).sameContent(stateOf(v)) {
 			continue
 		}
 		o := v

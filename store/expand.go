@@ -62,6 +62,9 @@ func (b *batch) remove(c *Change) error {
 	return err
 }
 
+// uncapturedRename is why a file that was renamed has no content in the log.
+const uncapturedRename = "not captured before it was renamed"
+
 // rename moves a path and everything below it.
 func (b *batch) rename(c *Change) error {
 	if c.Path == c.Path2 {
@@ -78,7 +81,7 @@ func (b *batch) rename(c *Change) error {
 	if !live {
 		cur = Version{Path: c.Path, Class: c.Class, Stat: c.Stat}
 		if isRegular(c.Stat) && c.Stat.Size > 0 {
-			cur.NoContent = "not captured before it was renamed"
+			cur.NoContent = uncapturedRename
 		}
 	}
 	if c.NoContent != "" {

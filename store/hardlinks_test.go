@@ -20,7 +20,7 @@ func TestUndoOfLinkedFile(t *testing.T) {
 		if n := c.tr.files["a"]; n != c.tr.files["b"] || n.mode != fileMode {
 			t.Fatalf("a is %+v, b %+v", n, c.tr.files["b"])
 		}
-		redo, err := c.s.PlanRedo("", false)
+		redo, err := c.s.PlanRedo("", false, nil)
 		if err != nil || len(redo.Conflicts) > 0 {
 			t.Fatal(err, redo)
 		}
@@ -56,8 +56,8 @@ func TestUndoOfFileLinkedByAnother(t *testing.T) {
 func TestUndoOfLinkOverFile(t *testing.T) {
 	for _, plan := range []func(s *Store) (*Plan, error){
 		func(s *Store) (*Plan, error) { return s.PlanUndo(UndoQuery{Select: Filter{Session: "A"}}) },
-		func(s *Store) (*Plan, error) { return s.PlanRevert("b", 1, 0) },
-		func(s *Store) (*Plan, error) { return s.PlanRestore([]Path{"b"}, 2) },
+		func(s *Store) (*Plan, error) { return s.PlanRevert("b", 1, 0, nil) },
+		func(s *Store) (*Plan, error) { return s.PlanRestore([]Path{"b"}, 2, nil) },
 	} {
 		c := newScene(t)
 		c.as("", "vim", "", 5).do(c.tr.write("a", "a\n"), c.tr.write("b", "b\n"))
@@ -76,7 +76,7 @@ func TestUndoOfLinkOverFile(t *testing.T) {
 func TestRevertOfLinkedFile(t *testing.T) {
 	c := linkedScene(t)
 	c.as("A", "sh", "t1", 10).do(c.tr.write("b", "new\n"))
-	p, err := c.s.PlanRevert("a", 1, 0)
+	p, err := c.s.PlanRevert("a", 1, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -299,7 +299,7 @@ func TestRestoreToBeforeAChmodOfANewFile(t *testing.T) {
 	then := c.s.Seq()
 	made := tr.write("sedXY", "new")
 	c.do(tr.chmod("sedXY", 0o600), made, tr.rename("sedXY", "a"))
-	p, err := c.s.PlanRestore(nil, then)
+	p, err := c.s.PlanRestore(nil, then, nil)
 	if err != nil || len(p.Lost)+len(p.Conflicts) > 0 {
 		t.Fatal(err, p)
 	}

@@ -27,6 +27,7 @@ type inodeModel struct {
 	mode   uint32
 	data   string
 	target string
+	mtime  int64
 	closed int // bytes that the store has: what a tail may build on; -1 none
 }
 
@@ -54,7 +55,7 @@ func (t *tree) change(o Op, p, p2 Path, n *inodeModel) Change {
 	c := Change{Op: o, Path: p, Path2: p2, Time: clock, Actor: t.actor, Plan: t.plan}
 	if n != nil {
 		c.Node, c.Target = n.ino, n.target
-		c.Stat = Stat{Dev: 1, Ino: n.ino, Birth: 7, Mode: n.mode, Nlink: max(1, t.links(n)), Size: int64(len(n.data)), Mtime: clock}
+		c.Stat = Stat{Dev: 1, Ino: n.ino, Birth: 7, Mode: n.mode, Nlink: max(1, t.links(n)), Size: int64(len(n.data)), Mtime: n.mtime}
 	}
 	return c
 }
@@ -65,13 +66,13 @@ func (t *tree) write(p Path, data string) Change {
 		t.next++
 		n = &inodeModel{ino: t.next, mode: fileMode, closed: -1}
 		t.files[p] = n
-		n.data, n.closed = data, len(data)
+		n.data, n.closed, n.mtime = data, len(data), clock+1e6
 		c := t.change(OpCreate, p, "", n)
 		c.HasContent, c.Content = true, []byte(data)
 		return c
 	}
 	old := n.data
-	n.data = data
+	n.data, n.mtime = data, clock+1e6
 	c := t.change(OpWrite, p, "", n)
 	c.HasContent, c.Content = true, []byte(data)
 	if t.tails && n.closed == len(old) && len(old) > 0 {
@@ -305,7 +306,7 @@ func (t *tree) perform(s *Store, p *Plan) ([]Change, error) {
 	t.plan = p.ID
 	defer func() { t.plan = "" }()
 	for _, st := range p.Steps {
-		n := t.files[st.Path]
+		n, first := t.files[st.Path], len(cs)
 		if msg := n.unlike(st); msg != "" {
 			return nil, fmt.Errorf("step %+v: %s", st, msg)
 		}
@@ -364,6 +365,14 @@ func (t *tree) perform(s *Store, p *Plan) ([]Change, error) {
 			}
 		case DoChmod:
 			cs = append(cs, t.chmod(st.Path, st.Mode&0o7777))
+		}
+		if n := t.files[st.Path]; st.Do == DoWrite && st.Mtime != 0 {
+			n.mtime = st.Mtime
+			for i := range cs[first:] {
+				if c := &cs[first+i]; c.Stat.Ino == n.ino {
+					c.Stat.Mtime = n.mtime
+				}
+			}
 		}
 	}
 	return cs, nil

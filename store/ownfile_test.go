@@ -12,14 +12,14 @@ func TestCanaryIsNobodysAction(t *testing.T) {
 	c.carry(c.undo(UndoQuery{Select: Filter{Session: "B"}}))
 	canary := Path("sub/.cachebro-canary~")
 	c.as("", "cachebro", "", 12).do(c.tr.mkdir("sub", dirMode), c.tr.write(canary, "one\n"), c.tr.write(canary, "two\n"))
-	p, err := c.s.PlanRevert(canary, 1, 0)
+	p, err := c.s.PlanRevert(canary, 1, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.carry(p)
 	c.want(canary, "one\n")
 	c.do(c.tr.remove(canary), c.tr.remove("sub"))
-	redo, err := c.s.PlanRedo("", false)
+	redo, err := c.s.PlanRedo("", false, nil)
 	if err != nil || len(redo.Steps) != 1 || redo.Steps[0].Path != "b" {
 		t.Fatalf("redo: %+v %v", redo, err)
 	}

@@ -46,6 +46,8 @@ type Plan struct {
 	// Done holds the numbers of the steps carried out (of a journalled plan).
 	Done []int `cbor:"-"`
 
+	secure Secure          // nil: it is only to be shown, and what can be secured will be
+	unsafe map[Path]string // what could not be secured, and why
 	merged map[Hash][]byte // contents that BeginPlan has yet to store
 	kept   map[Hash]place  // whether and where the store has them, as far as it was asked
 	read   map[Hash][]byte // contents that were read to make it, see Read

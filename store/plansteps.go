@@ -143,10 +143,10 @@ func (x *stepper) mkdir(g *goal) {
 }
 
 // ready: no ancestor is a file that has to go first.
-func (x *stepper) ready(p Path) bool {
+func ready(goals map[Path]*goal, p Path) bool {
 	for i := range len(p) {
 		if p[i] == '/' {
-			if g := x.goals[p[:i]]; g != nil && !g.have.absent() && !g.have.dir() {
+			if g := goals[p[:i]]; g != nil && !g.have.absent() && !g.have.dir() {
 				return false
 			}
 		}
@@ -169,19 +169,15 @@ func (x *stepper) renameDirs(goals []goal) {
 		if !g.have.dir() || !g.want.absent() {
 			continue
 		}
-		v, _, err := x.s.Current(g.path)
-		if err != nil || v.Op != OpRename {
+		back := x.s.dirGoesBack(x.goals, g) // … and comes back here
+		if back == nil {
 			continue
 		}
-		back := x.goals[v.From] // … and comes back here
-		if back == nil || !back.have.absent() || !back.want.dir() || !x.ready(v.From) || !x.allBack(g.path, v.From) {
-			continue
-		}
-		x.parents(v.From, true)
-		x.add(Step{Do: DoRename, Path: g.path, To: v.From, ExpMode: g.have.mode})
+		x.parents(back.path, true)
+		x.add(Step{Do: DoRename, Path: g.path, To: back.path, ExpMode: g.have.mode})
 		for p, h := range x.goals {
 			if p == g.path || inside(p, g.path) {
-				if to := x.goals[v.From+p[len(g.path):]]; to != nil {
+				if to := x.goals[back.path+p[len(g.path):]]; to != nil {
 					to.have, h.have = h.have, state{}
 					if to.have.dir() {
 						x.made[to.path] = true
@@ -192,10 +188,27 @@ func (x *stepper) renameDirs(goals []goal) {
 	}
 }
 
+// dirGoesBack is the goal of the path that a directory came from and can be moved
+// back to with all that is in it; nil: none.
+func (s *Store) dirGoesBack(goals map[Path]*goal, g *goal) *goal {
+	if !g.have.dir() || !g.want.absent() {
+		return nil
+	}
+	v, _, err := s.Current(g.path)
+	if err != nil || v.Op != OpRename {
+		return nil
+	}
+	back := goals[v.From]
+	if back == nil || !back.have.absent() || !back.want.dir() || !ready(goals, back.path) || !s.allBack(goals, g.path, back.path) {
+		return nil
+	}
+	return back
+}
+
 // allBack: every live path below from has a goal to go, and one to come below to.
-func (x *stepper) allBack(from, to Path) bool {
-	err := x.s.Live(from, func(v Version) error {
-		g, back := x.goals[v.Path], x.goals[to+v.Path[len(from):]]
+func (s *Store) allBack(goals map[Path]*goal, from, to Path) bool {
+	err := s.Live(from, func(v Version) error {
+		g, back := goals[v.Path], goals[to+v.Path[len(from):]]
 		if g == nil || back == nil || !g.want.absent() || !back.have.absent() || back.want.absent() {
 			return errStop
 		}
@@ -212,13 +225,8 @@ func (x *stepper) renameFiles(goals []goal) {
 		if g.have.absent() || !g.want.absent() || g.have.dir() {
 			continue
 		}
-		v, _, err := x.s.Current(g.path)
-		if err != nil || v.Op != OpRename && v.Op != OpExchange {
-			continue
-		}
-		back := x.goals[v.From]
-		if back == nil || !back.have.absent() || back.want.absent() || !back.want.equal(g.have) || !x.ready(v.From) ||
-			g.have.regular() && g.have.blob == (Hash{}) && g.have.noContent == "" {
+		back := x.s.goesBack(x.goals, g)
+		if back == nil {
 			continue
 		}
 		x.parents(back.path, true)
@@ -226,6 +234,24 @@ func (x *stepper) renameFiles(goals []goal) {
 		x.add(st)
 		back.have, g.have = g.have, state{}
 	}
+}
+
+// goesBack is the goal of the path that a file came from and can be moved back to;
+// nil: none.
+func (s *Store) goesBack(goals map[Path]*goal, g *goal) *goal {
+	if g.have.absent() || g.have.dir() || !g.want.absent() {
+		return nil
+	}
+	v, _, err := s.Current(g.path)
+	if err != nil || v.Op != OpRename && v.Op != OpExchange {
+		return nil
+	}
+	back := goals[v.From]
+	if back == nil || !back.have.absent() || back.want.absent() || !back.want.equal(g.have) || !ready(goals, back.path) ||
+		g.have.regular() && g.have.blob == (Hash{}) && g.have.noContent == "" {
+		return nil
+	}
+	return back
 }
 
 // removals deletes what must not be there, children before parents.

@@ -173,7 +173,7 @@ func TestUndoRedo(t *testing.T) {
 		if len(p.Steps) == 0 {
 			return
 		}
-		redo, err := w.s.PlanRedo("", false)
+		redo, err := w.s.PlanRedo("", false, nil)
 		if err != nil || len(redo.Conflicts) > 0 {
 			r.Fatalf("redo: %v %+v", err, redo)
 		}
@@ -232,7 +232,7 @@ func TestRestoreEveryState(t *testing.T) {
 		}
 		for range 3 {
 			m := rapid.SampledFrom(moments).Draw(r, "back to")
-			p, err := w.s.PlanRestore(nil, m.seq)
+			p, err := w.s.PlanRestore(nil, m.seq, nil)
 			if err != nil || len(p.Conflicts)+len(p.Lost) > 0 {
 				r.Fatalf("restore: %v %+v", err, p)
 			}

@@ -72,7 +72,7 @@ func (s *Store) Purge(ctx context.Context, path Path) (Purged, error) {
 		return p, err
 	}
 	for part := range slices.Chunk(seqs, chunk) {
-		if err := errors.Join(ctx.Err(), s.dropContents(part, "purged")); err != nil {
+		if err := errors.Join(ctx.Err(), s.dropContents(part, purgedContent)); err != nil {
 			return p, fmt.Errorf("purge: %w", err)
 		}
 		p.Versions += len(part)

@@ -9,8 +9,8 @@ import (
 
 // PlanRevert plans to give one file back an earlier version: the one of steps
 // back (states, not touches), or, with version > 0, that one.
-func (s *Store) PlanRevert(path Path, steps int, version uint64) (*Plan, error) {
-	p := &Plan{Kind: PlanRevert, Seq: s.Seq()}
+func (s *Store) PlanRevert(path Path, steps int, version uint64, secure Secure) (*Plan, error) {
+	p := &Plan{Kind: PlanRevert, Seq: s.Seq(), secure: secure}
 	cur, found, err := s.Current(path)
 	if err != nil {
 		return nil, err
@@ -83,8 +83,8 @@ func (s *Store) revertTarget(path Path, steps int, version uint64) (Version, err
 
 // PlanRestore plans to make paths (with all below them; none: the whole tree)
 // what they were when seq was the newest version. Only what differs is touched.
-func (s *Store) PlanRestore(paths []Path, seq uint64) (*Plan, error) {
-	p := &Plan{Kind: PlanRestore, Seq: s.Seq(), Title: fmt.Sprintf("as of version %d", seq)}
+func (s *Store) PlanRestore(paths []Path, seq uint64, secure Secure) (*Plan, error) {
+	p := &Plan{Kind: PlanRestore, Seq: s.Seq(), secure: secure, Title: fmt.Sprintf("as of version %d", seq)}
 	if seq == 0 {
 		p.Title = "as it was before anything was recorded"
 	} else if v, err := s.Version(seq); err == nil {
@@ -125,9 +125,9 @@ func restoreGoal(p *Plan, path Path, own []Version, seq uint64) (g goal, ok bool
 		return g, false
 	}
 	g = goal{path: path, have: stateOf(own[len(own)-1])}
-	for _, then := range slices.Backward(own) {
+	for i, then := range slices.Backward(own) {
 		if then.Seq <= seq {
-			g.want = stateOf(then)
+			g.want = described(own, i)
 			return g, true
 		}
 	}
@@ -135,6 +135,8 @@ func restoreGoal(p *Plan, path Path, own []Version, seq uint64) (g goal, ok bool
 	case first.Op == OpBaseline || first.Op == OpSeen || first.Op == OpOutside:
 		// It was there before anybody looked: what was found is what was.
 		g.want = stateOf(first)
+	case !carriedAway(first).absent():
+		g.want = carriedAway(first)
 	case began(first) || madeLater(own, first):
 	default:
 		p.Lost = append(p.Lost, Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})

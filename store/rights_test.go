@@ -38,7 +38,7 @@ func TestDirectoriesAreOpenWhileAPlanWorksInThem(t *testing.T) {
 			return p
 		},
 		func() *Plan {
-			p, err := c.s.PlanRedo("", false)
+			p, err := c.s.PlanRedo("", false, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +104,7 @@ func TestUnreadableFilesAreAsTheyWereCaptured(t *testing.T) {
 				found.Stat.Mtime, shut.Stat.Mtime = before.Stat.Mtime, before.Stat.Mtime
 			}
 			apply(t, s, found, shut, before, gone)
-			p, err := s.PlanRestore(nil, s.Seq()-1)
+			p, err := s.PlanRestore(nil, s.Seq()-1, nil)
 			if err != nil || len(p.Lost) > 0 != c.lost || len(p.Steps) > 0 == c.lost {
 				t.Errorf("%v, lost %+v, %d steps", err, p.Lost, len(p.Steps))
 			}

@@ -55,8 +55,16 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 	// i is the newest effective version; others counts what lies above the
 	// newest selected one.
 	v, i := at(len(c.own) - 1)
+	// ours: it is selected, or says no more than what the selected one below left.
+	ours := func(v Version, i int) bool {
+		if sel[v.Seq] != nil || v.Op != OpBaseline || i < 0 {
+			return sel[v.Seq] != nil
+		}
+		below, j := at(i - 1)
+		return j >= 0 && sel[below.Seq] != nil && describes(v, below)
+	}
 	var over *Version
-	for i >= 0 && sel[v.Seq] == nil {
+	for i >= 0 && !ours(v, i) {
 		if over == nil {
 			if w := v; through || w.Plan != q.Select.Plan {
 				over = &w
@@ -69,14 +77,16 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 	}
 	left := stateOf(v)
 	first := v
-	for i >= 0 && sel[v.Seq] != nil {
+	for i >= 0 && ours(v, i) {
 		first = v
 		v, i = at(i - 1)
 	}
-	want := stateOf(v)
-	if i < 0 {
-		want = state{}
-		if !began(first) && first.Op != OpBaseline && !madeLater(c.own, first) {
+	var want state
+	if i >= 0 {
+		want = described(c.own, i)
+	} else {
+		want = carriedAway(first)
+		if want.absent() && !began(first) && first.Op != OpBaseline && !madeLater(c.own, first) {
 			p.Lost = append(p.Lost, Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})
 			return goal{}, false
 		}
@@ -110,6 +120,33 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 	return goal{}, false
 }
 
+// describes: a baseline gives the content of what the version below it left.
+func describes(baseline, below Version) bool {
+	return baseline.Op == OpBaseline && isRegular(baseline.Stat) && !below.Deleted() && isRegular(below.Stat) &&
+		inodeOf(baseline.Stat) == inodeOf(below.Stat) &&
+		baseline.Stat.Size == below.Stat.Size && baseline.Stat.Mtime == below.Stat.Mtime
+}
+
+// described is the state that a version left, with the content that was found to
+// be its only before it was destroyed.
+func described(own []Version, i int) state {
+	st := stateOf(own[i])
+	if st.regular() && st.blob == (Hash{}) && i+1 < len(own) && describes(own[i+1], own[i]) {
+		st.blob, st.noContent = own[i+1].Blob, own[i+1].NoContent
+	}
+	return st
+}
+
+// carriedAway is what a path held whose first version is that it was renamed: of
+// ignored files nothing is recorded before.
+func carriedAway(first Version) state {
+	if first.Op != OpMoved || first.Class != 1 {
+		return state{}
+	}
+	first.Op, first.NoContent = OpBaseline, uncapturedRename
+	return stateOf(first)
+}
+
 // madeLater: a file is told of as made when it is first closed, so a chmod
 // through the descriptor that made it comes before (sed -i does this).
 func madeLater(own []Version, first Version) bool {
@@ -129,27 +166,24 @@ func madeLater(own []Version, first Version) bool {
 }
 
 // possible drops goals that cannot be reached: their content is not kept (Lost),
-// their directory is somebody's file now, they would remove a directory in
-// which something lives, or, with shared, they would change a file that has
-// another name now and stays as it is there. Dropping one may cost another, so
+// they would destroy what is not kept, their directory is somebody's file now,
+// they would remove a directory in which something lives, or, with shared, they
+// would change a file that has another name now and stays as it is there. Dropping one may cost another, so
 // it looks until nothing changes.
 func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
 	s.askFor(p, goals)
-	moved := map[Path]bool{} // contents that come back by a rename
-	for i := range goals {
-		g := &goals[i]
-		if g.want.absent() && !g.have.absent() {
-			if v, _, err := s.Current(g.path); err == nil && v.Op == OpRename {
-				moved[v.From] = true
-			}
-		}
+	if err := s.secure(p, goals); err != nil {
+		return nil, err
 	}
 	for {
-		byPath := map[Path]*goal{}
+		o := s.outlookOf(goals)
+		byPath, byFile := o.paths, filesOf(goals)
+		moved := map[Path]bool{} // contents that come back by a rename
 		for i := range goals {
-			byPath[goals[i].path] = &goals[i]
+			if to := o.landing(&goals[i]); to != nil {
+				moved[to.path] = true
+			}
 		}
-		byFile := filesOf(goals)
 		full := s.inhabited(byPath, goals)
 		keep := goals[:0:0]
 		for i := range goals {
@@ -159,7 +193,10 @@ func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
 			if err != nil {
 				return nil, err
 			}
+			refused := o.refusal(p, &goals[i])
 			switch {
+			case refused != "":
+				p.Conflicts = append(p.Conflicts, Conflict{Path: g.path, Why: refused})
 			case w.regular() && !moved[g.path] && !w.sameContent(g.have) && !s.has(p, w.blob):
 				why := w.noContent
 				if why == "" {

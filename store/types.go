@@ -91,6 +91,9 @@ type Version struct {
 	Plan string `cbor:"13,keyasint,omitempty"`
 	// Idle: captured while a writer still had it open.
 	Idle bool `cbor:"14,keyasint,omitempty"`
+	// Taken is when the content was read, in ns since the epoch, where that was
+	// later than Time (see Fill); 0 else.
+	Taken int64 `cbor:"15,keyasint,omitempty"`
 }
 
 // Deleted reports whether the path does not exist after this version.

@@ -26,6 +26,8 @@ type UndoQuery struct {
 	// Merge takes the change out of files that somebody else changed since,
 	// where the lines do not meet. Force takes it back regardless.
 	Merge, Force bool
+	// Secure: see there; nil: the plan is only to be shown.
+	Secure Secure
 }
 
 // chain walks what a path effectively was, newest first: a state that a plan
@@ -52,12 +54,21 @@ func (c *chain) at(i int) (Version, int) {
 			return Version{}, -1
 		}
 		j := slices.IndexFunc(c.own, func(o Version) bool { return o.Seq == r.Back })
-		if j < 0 || !stateOf(c.own[j]).equal(stateOf(v)) {
+		if j < 0 || !broughtBack(stateOf(c.own[j]), stateOf(v)) {
 			return v, i // a plan cut short, or versions dropped since
 		}
 		i = j
 	}
 	return Version{}, -1
+}
+
+// broughtBack: what a plan has made is the state that it was to bring back. Of
+// ignored files the log lacks the content, but a plan also gives back the mtime.
+func broughtBack(then, now state) bool {
+	if now.regular() && now.blob == (Hash{}) && then.regular() && then.blob != (Hash{}) {
+		return now.size == then.size && now.mtime == then.mtime && now.perm() == then.perm()
+	}
+	return now.equal(then)
 }
 
 func (c *chain) returns(plan string) map[Path]Return {
@@ -87,7 +98,7 @@ func began(v Version) bool {
 // it still is what the undone actor last left; else it is in Conflicts. The
 // plan is not begun.
 func (s *Store) PlanUndo(q UndoQuery) (*Plan, error) {
-	p := &Plan{Kind: PlanUndo, Seq: s.Seq()}
+	p := &Plan{Kind: PlanUndo, Seq: s.Seq(), secure: q.Secure}
 	sel, title, err := s.selected(q)
 	if err != nil {
 		return nil, err
@@ -98,7 +109,7 @@ func (s *Store) PlanUndo(q UndoQuery) (*Plan, error) {
 
 // PlanRedo plans to bring back what a finished plan took back; "" is the last
 // one that was not brought back yet.
-func (s *Store) PlanRedo(id string, force bool) (*Plan, error) {
+func (s *Store) PlanRedo(id string, force bool, secure Secure) (*Plan, error) {
 	if id == "" {
 		var err error
 		if id, err = s.lastUndone(); err != nil {
@@ -109,18 +120,18 @@ func (s *Store) PlanRedo(id string, force bool) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Kind: PlanRedo, Seq: s.Seq(), Of: id, Title: "redo of: " + of.Title}
+	p := &Plan{Kind: PlanRedo, Seq: s.Seq(), Of: id, Title: "redo of: " + of.Title, secure: secure}
 	return p, s.backOut(p, id, force)
 }
 
 // PlanRollback plans to take back what an unfinished plan has done so far.
-func (s *Store) PlanRollback(id string) (*Plan, error) {
+func (s *Store) PlanRollback(id string, secure Secure) (*Plan, error) {
 	of, err := s.LookupPlan(id)
 	if err != nil {
 		return nil, err
 	}
 	// To redo and undo alike it is as if the plan had never been.
-	p := &Plan{Kind: PlanRedo, Seq: s.Seq(), Of: id, Title: "rollback of: " + of.Title}
+	p := &Plan{Kind: PlanRedo, Seq: s.Seq(), Of: id, Title: "rollback of: " + of.Title, secure: secure}
 	return p, s.backOut(p, id, false)
 }
 

@@ -108,7 +108,7 @@ func TestUndoSession(t *testing.T) {
 	if now := tr.clone(); !maps.Equal(now, before) {
 		t.Fatalf("after undo:\n%swant\n%s", show(now), show(before))
 	}
-	redo, err := c.s.PlanRedo("", false)
+	redo, err := c.s.PlanRedo("", false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestUndoSession(t *testing.T) {
 	if now := tr.clone(); !maps.Equal(now, agent) {
 		t.Fatalf("after redo:\n%swant\n%s", show(now), show(agent))
 	}
-	if _, err := c.s.PlanRedo("", false); !errors.Is(err, ErrNotFound) {
+	if _, err := c.s.PlanRedo("", false, nil); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("redo of nothing: %v", err)
 	}
 
@@ -169,7 +169,7 @@ func TestUndoUnits(t *testing.T) {
 	c.want("b", "0")
 	// Redo goes back up.
 	for _, want := range []string{"1", "1"} {
-		p, err := c.s.PlanRedo("", false)
+		p, err := c.s.PlanRedo("", false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestRevert(t *testing.T) {
 	before := tr.clone()
 	revert := func(steps int, version uint64) {
 		t.Helper()
-		p, err := c.s.PlanRevert("a", steps, version)
+		p, err := c.s.PlanRevert("a", steps, version, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,10 +256,10 @@ func TestRevert(t *testing.T) {
 	c.do(tr.remove("a"))
 	revert(1, 0)
 	c.want("a", "1")
-	if _, err := c.s.PlanRevert("a", 50, 0); !errors.Is(err, ErrNotFound) {
+	if _, err := c.s.PlanRevert("a", 50, 0, nil); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("50 steps: %v", err)
 	}
-	if _, err := c.s.PlanRevert("never", 1, 0); !errors.Is(err, ErrNotFound) {
+	if _, err := c.s.PlanRevert("never", 1, 0, nil); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("unknown path: %v", err)
 	}
 }
@@ -328,7 +328,7 @@ func TestResumeOrRollback(t *testing.T) {
 			}
 			return
 		}
-		back, err := w.s.PlanRollback(p.ID)
+		back, err := w.s.PlanRollback(p.ID, nil)
 		if err != nil || len(back.Conflicts) > 0 {
 			r.Fatalf("rollback: %v %+v", err, back)
 		}

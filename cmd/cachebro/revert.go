@@ -73,7 +73,9 @@ func undoCommand() command {
 		name: "undo", group: groupEvery, args: "[PATH…]", short: "take back what a prompt, command, session or process did",
 		long: `Takes back every change of one actor or time: contents, new and deleted files,
 renames, modes. A file is touched only if it still is what that actor left;
-the others are listed as conflicts. Without a choice: the last action.
+the others are listed as conflicts. Without a choice: the last action. What the
+history does not have is taken into it first; where that cannot be (more than
+32 MiB), the file is left alone.
 
 An undo that was killed is finished by the next mount, undo or redo; --rollback
 takes back what it had done.

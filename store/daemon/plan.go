@@ -24,7 +24,11 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if q.Kind == resumeKind {
 		return d.resumePlan(q.Plan, r.Peer.PID)
 	}
-	p, err := d.makePlan(ctx, q)
+	var secure store.Secure
+	if !q.DryRun {
+		secure = d.secureFor(ctx)
+	}
+	p, err := d.makePlan(ctx, q, secure)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -46,30 +50,31 @@ func (d *Daemon) carriedBy(p *store.Plan, pid int) {
 	d.keep(keepPlan+p.ID, keptPlan{Owner: owner, Begin: began})
 }
 
-func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest) (*store.Plan, error) {
+func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, secure store.Secure) (*store.Plan, error) {
 	switch q.Kind {
 	case store.PlanRevert:
-		return d.planRevert(ctx, q)
+		return d.planRevert(ctx, q, secure)
 	case store.PlanUndo:
 		uq, err := d.undoQuery(q)
 		if err != nil {
 			return nil, err
 		}
+		uq.Secure = secure
 		return d.store.PlanUndo(uq)
 	case store.PlanRedo:
-		return d.store.PlanRedo(q.Plan, q.Force)
+		return d.store.PlanRedo(q.Plan, q.Force, secure)
 	case store.PlanRestore:
-		return d.planRestore(ctx, q)
+		return d.planRestore(ctx, q, secure)
 	case rollbackKind:
 		if _, err := d.leftOpen(q.Plan); err != nil {
 			return nil, err
 		}
-		return d.store.PlanRollback(q.Plan)
+		return d.store.PlanRollback(q.Plan, secure)
 	}
 	return nil, wire.Errorf(wire.ErrBadRequest, "revert, undo, redo or restore", "there is no plan of kind %q", q.Kind)
 }
 
-func (d *Daemon) planRevert(ctx context.Context, q wire.PlanRequest) (*store.Plan, error) {
+func (d *Daemon) planRevert(ctx context.Context, q wire.PlanRequest, secure store.Secure) (*store.Plan, error) {
 	p, err := d.cleanPath(q.Path)
 	if err != nil {
 		return nil, err
@@ -86,9 +91,9 @@ func (d *Daemon) planRevert(ctx context.Context, q wire.PlanRequest) (*store.Pla
 		if err != nil {
 			return nil, err
 		}
-		return d.store.PlanRevert(p, 0, v.Seq)
+		return d.store.PlanRevert(p, 0, v.Seq, secure)
 	}
-	return d.store.PlanRevert(p, max(q.Steps, 1), 0)
+	return d.store.PlanRevert(p, max(q.Steps, 1), 0, secure)
 }
 
 func (d *Daemon) undoQuery(q wire.PlanRequest) (store.UndoQuery, error) {
@@ -120,7 +125,7 @@ func (d *Daemon) undoQuery(q wire.PlanRequest) (store.UndoQuery, error) {
 	return uq, nil
 }
 
-func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest) (*store.Plan, error) {
+func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest, secure store.Secure) (*store.Plan, error) {
 	var paths []store.Path
 	for _, raw := range q.Paths {
 		p, err := d.cleanPath(raw)
@@ -157,7 +162,7 @@ func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest) (*store.Pl
 	if err != nil {
 		return nil, err
 	}
-	return d.store.PlanRestore(paths, seq)
+	return d.store.PlanRestore(paths, seq, secure)
 }
 
 func planOut(p *store.Plan) wire.Plan {

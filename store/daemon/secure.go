@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"cachebro/store"
+)
+
+const (
+	// maxSecured is how many bytes one plan may bring into the store before it
+	// deletes or overwrites them: what the store keeps of ignored files by
+	// default.
+	maxSecured = int64(512) << 20
+	// secureBatch is how many are held in memory.
+	secureBatch = int64(64) << 20
+)
+
+// secureFor brings the present contents of files into the store that a plan would
+// destroy and that nobody captured: ignored ones, and those told of in a gap.
+func (d *Daemon) secureFor(ctx context.Context) store.Secure {
+	return func(vs []store.Version) map[store.Path]string {
+		out := map[store.Path]string{}
+		var batch []store.Found
+		var bytes, all int64
+		flush := func() {
+			if err := d.fill(ctx, batch); err != nil {
+				for _, f := range batch {
+					out[f.Version.Path] = err.Error()
+				}
+			}
+			batch, bytes = batch[:0], 0
+		}
+		for _, v := range vs {
+			if all+v.Stat.Size > maxSecured {
+				out[v.Path] = fmt.Sprintf("the plan would bring more than %d MiB into the history", maxSecured>>20)
+				continue
+			}
+			content, err := d.presentOf(ctx, v)
+			if err != nil {
+				out[v.Path] = err.Error()
+				continue
+			}
+			batch = append(batch, store.Found{Version: v, Content: content})
+			bytes, all = bytes+v.Stat.Size, all+v.Stat.Size
+			if bytes >= secureBatch || len(batch) >= batchChanges {
+				flush()
+			}
+		}
+		flush()
+		return out
+	}
+}
+
+func (d *Daemon) fill(ctx context.Context, batch []store.Found) error {
+	d.ingest.applyMu.Lock()
+	defer d.ingest.applyMu.Unlock()
+	return d.store.Fill(ctx, batch)
+}
+
+var errBeingWritten = errors.New("it is being written")
+
+// asWritten: the same file, not written since (a new name or mode may have come).
+func asWritten(a, b store.Stat) bool {
+	return a.Ino == b.Ino && a.Dev == b.Dev && a.Birth == b.Birth && a.Size == b.Size && a.Mtime == b.Mtime
+}
+
+// presentOf reads the file that a version, the newest of its path, describes.
+func (d *Daemon) presentOf(ctx context.Context, v store.Version) ([]byte, error) {
+	f, st, err := d.source.open(ctx, v.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if !asWritten(v.Stat, st) || d.ingest.dirty.has(v.Path) {
+		return nil, errBeingWritten
+	}
+	content, after, err := readStable(f, st)
+	if err == nil && !asWritten(after, st) {
+		err = errBeingWritten
+	}
+	return content, err
+}
