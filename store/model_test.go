@@ -286,8 +286,22 @@ func differs(s *Store, want map[Path]inodeModel) string {
 
 // unlike says how a file differs from what a step expects.
 func (n *inodeModel) unlike(st Step) string {
-	if len(st.Expect) == 64 && (n == nil || hex.EncodeToString(hashOf(n.data)) != st.Expect) {
-		return "another content"
+	if len(st.Expect) == 64 {
+		content := ""
+		switch {
+		case n == nil:
+			return "nothing is there"
+		case n.mode&unix.S_IFMT == unix.S_IFLNK:
+			content = n.target
+		default:
+			content = n.data
+		}
+		if hex.EncodeToString(hashOf(content)) != st.Expect {
+			return "another content"
+		}
+	}
+	if kind := st.ExpMode & unix.S_IFMT; kind != 0 && n != nil && n.mode&unix.S_IFMT != kind {
+		return "another kind"
 	}
 	if st.ExpMode != 0 && n != nil && n.mode&0o7777 != st.ExpMode&0o7777 {
 		return "another mode"

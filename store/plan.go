@@ -65,7 +65,7 @@ type Step struct {
 	Mtime   int64  `cbor:"7,keyasint,omitempty"` // ns since the epoch, 0: now
 	Size    int64  `cbor:"8,keyasint,omitempty"`
 	Blob    Hash   `cbor:"9,keyasint"`            // content to write
-	Expect  string `cbor:"10,keyasint,omitempty"` // hex hash of what must be there; ExpectAbsent; "": anything
+	Expect  string `cbor:"10,keyasint,omitempty"` // hex hash of the content or link target that must be there; ExpectAbsent; "": anything
 	ExpMode uint32 `cbor:"11,keyasint,omitempty"` // st_mode that it must have; 0: any
 	Added   int    `cbor:"12,keyasint,omitempty"` // lines
 	Removed int    `cbor:"13,keyasint,omitempty"`

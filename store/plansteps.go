@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"path"
 	"runtime"
@@ -100,6 +101,9 @@ func expect(st Step, have state) Step {
 		st.Expect = ExpectAbsent
 	case have.regular() && have.blob != Hash{}:
 		st.Expect, st.ExpMode = hex.EncodeToString(have.blob[:]), have.mode
+	case have.link() && have.target != "":
+		h := sha256.Sum256([]byte(have.target))
+		st.Expect, st.ExpMode = hex.EncodeToString(h[:]), have.mode
 	default:
 		st.ExpMode = have.mode
 	}
@@ -231,6 +235,9 @@ func (x *stepper) renameFiles(goals []goal) {
 		}
 		x.parents(back.path, true)
 		st := expect(Step{Do: DoRename, Path: g.path, To: back.path, Mode: g.want.mode}, g.have)
+		if g.have.regular() && g.have.blob == (Hash{}) { // nothing else to know it by
+			st.Size, st.Mtime = g.have.size, g.have.mtime
+		}
 		x.add(st)
 		back.have, g.have = g.have, state{}
 	}

@@ -221,12 +221,29 @@ func (d *Daemon) lookAtPlan(ctx context.Context, id string) {
 	if err != nil {
 		return
 	}
-	ctx = withPlan(ctx, id)
+	done := map[int]bool{}
+	for _, n := range p.Done {
+		done[n] = true
+	}
+	own := map[store.Path]bool{} // the others are as somebody else left them
 	for _, s := range p.Steps {
-		_, _ = d.look(ctx, s.Path)
-		if s.To != "" {
-			_, _ = d.look(ctx, s.To)
+		if done[s.N] {
+			own[s.Path], own[s.To] = true, true
 		}
+	}
+	look := func(path store.Path) {
+		if path == "" {
+			return
+		}
+		if own[path] {
+			_, _ = d.look(withPlan(ctx, id), path)
+		} else {
+			_, _ = d.look(ctx, path)
+		}
+	}
+	for _, s := range p.Steps {
+		look(s.Path)
+		look(s.To)
 	}
 }
 

@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
 )
 
 // out runs one plan in dir; contents are those of the write steps, by number.
@@ -281,5 +285,56 @@ func TestResumeOfABegunFile(t *testing.T) {
 		if fi, err := os.Stat(filepath.Join(dir, "f")); err != nil || fi.ModTime().Equal(at) != (c.want == "content") {
 			t.Errorf("%s: time %v, %v", c.name, fi.ModTime(), err)
 		}
+	}
+}
+
+// What has no content is known by its kind, a link also by where it points: who has
+// put a file there since the plan was made, where no mount saw it, keeps it.
+func TestOtherKindIsLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"link", "relinked", "pipe", "moved", "same"} {
+		write(t, "x", dir, name)
+	}
+	if err := errors.Join(os.Symlink("elsewhere", filepath.Join(dir, "pointed")), os.Symlink("x", filepath.Join(dir, "still"))); err != nil {
+		t.Fatal(err)
+	}
+	fi, err := os.Lstat(filepath.Join(dir, "same"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, is := hashOf([]byte("x")), uint32(syscall.S_IFLNK|0o777)
+	res := out(t, dir, nil,
+		wire.PlanStep{N: 1, Do: "delete", Path: []byte("link"), Expect: link, ExpMode: is},
+		wire.PlanStep{N: 2, Do: "symlink", Path: []byte("relinked"), Target: []byte("y"), Expect: link, ExpMode: is},
+		wire.PlanStep{N: 3, Do: "delete", Path: []byte("pipe"), ExpMode: syscall.S_IFIFO | 0o644},
+		wire.PlanStep{N: 4, Do: "delete", Path: []byte("pointed"), Expect: link, ExpMode: is},
+		wire.PlanStep{N: 5, Do: "rename", Path: []byte("moved"), To: []byte("back"), ExpMode: syscall.S_IFREG | 0o644, Size: 1, Mtime: 1},
+		wire.PlanStep{N: 6, Do: "delete", Path: []byte("still"), Expect: link, ExpMode: is},
+		wire.PlanStep{N: 7, Do: "rename", Path: []byte("same"), To: []byte("so"), ExpMode: syscall.S_IFREG | 0o644, Size: 1, Mtime: fi.ModTime().UnixNano()})
+	if len(res.Failed) != 5 || !slices.Equal(res.Done, []int{6, 7}) {
+		t.Errorf("done %v, failed %v", res.Done, res.Failed)
+	}
+	for _, name := range []string{"link", "relinked", "pipe", "moved", "so"} {
+		if got := read(t, dir, name); got != "x" {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+}
+
+// A write replaces the file; its extended attributes, which no history has, were
+// gone after an undo and did not come back by the redo.
+func TestWriteKeepsAttributes(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "new", dir, "a")
+	if err := unix.Setxattr(filepath.Join(dir, "a"), "user.label", []byte("mine"), 0); err != nil {
+		t.Skip(err)
+	}
+	res := out(t, dir, map[int]string{1: "old"}, wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Mode: syscall.S_IFREG | 0o600, Expect: hashOf([]byte("new"))})
+	if len(res.Done) != 1 || read(t, dir, "a") != "old" {
+		t.Fatalf("%+v, %q", res, read(t, dir, "a"))
+	}
+	b := make([]byte, 10)
+	if n, err := unix.Getxattr(filepath.Join(dir, "a"), "user.label", b); err != nil || string(b[:n]) != "mine" {
+		t.Errorf("%q, %v", b[:max(n, 0)], err)
 	}
 }

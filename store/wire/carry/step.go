@@ -110,11 +110,19 @@ func (w *worker) do(ctx context.Context, content func() ([]byte, error)) error {
 
 // expect compares what is there with what the plan was made for.
 func (w *worker) expect() error {
-	if w.step.Expect == "" || w.step.Do == "rename" && w.step.Expect == "absent" {
+	if w.step.Expect == "" && w.step.ExpMode == 0 || w.step.Do == "rename" && w.step.Expect == "absent" {
 		return nil // of a rename, "absent" is said of where it goes
 	}
 	fi, err := w.root.Lstat(w.name)
 	switch {
+	case w.step.Expect == "" && err == nil: // what has no content is known by its kind
+		if kind := w.step.ExpMode & syscall.S_IFMT; kind != 0 && kind != kindOf(fi) {
+			return fmt.Errorf("is something else: %w", errChanged)
+		}
+		if w.step.Do == "rename" && w.step.Mtime != 0 && (fi.Size() != w.step.Size || fi.ModTime().UnixNano() != w.step.Mtime) {
+			return errChanged
+		}
+		return nil
 	case w.step.Expect == "absent" && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)):
 		return nil
 	case w.step.Do == "mkdir" && w.plan.Resume && err == nil && fi.IsDir():
@@ -126,7 +134,10 @@ func (w *worker) expect() error {
 	case err != nil:
 		return err
 	}
-	if w.step.ExpMode != 0 && w.step.ExpMode&^uint32(syscall.S_IFMT) != perm(fi) {
+	if kind := w.step.ExpMode & syscall.S_IFMT; kind != 0 && kind != kindOf(fi) {
+		return fmt.Errorf("is something else: %w", errChanged)
+	}
+	if w.step.ExpMode != 0 && fi.Mode()&fs.ModeSymlink == 0 && w.step.ExpMode&^uint32(syscall.S_IFMT) != perm(fi) {
 		return fmt.Errorf("has another mode: %w", errChanged)
 	}
 	have, err := w.hash(fi)

@@ -70,8 +70,8 @@ func (w *worker) write(content []byte) error {
 	return nil
 }
 
-// finish writes name completely: owner, content, mode, time, in this order,
-// because changing the owner clears set-user-id bits and writing the time. The
+// finish writes name completely: owner, content, attributes, mode, time, in this
+// order, because changing the owner clears set-user-id bits and writing the time. The
 // mode is usually right from the creation on; a chmod would be one more version.
 // made says that the file was opened.
 func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, made *bool) error {
@@ -99,8 +99,14 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 	if _, err := f.Write(content); err != nil {
 		return err
 	}
+	attrs := 0
+	if old != nil && name != w.name {
+		if attrs, err = w.attributes(f); err != nil {
+			return err
+		}
+	}
 	const bits, special = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky, fs.ModeSetuid | fs.ModeSetgid
-	if fi.Mode()&bits != m&bits || m&special != 0 {
+	if fi.Mode()&bits != m&bits || m&special != 0 || attrs > 0 { // an ACL changes it
 		if err := f.Chmod(m & bits); err != nil {
 			return err
 		}
@@ -138,6 +144,14 @@ func links(fi fs.FileInfo) uint64 {
 
 // perm is a file's permission bits as st_mode has them, special ones included.
 func perm(fi fs.FileInfo) uint32 { return uint32(fi.Mode().Perm()) | special(fi.Mode()) }
+
+// kindOf is a file's type as st_mode has it.
+func kindOf(fi fs.FileInfo) uint32 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return uint32(st.Mode) & syscall.S_IFMT
+	}
+	return 0
+}
 
 // mode turns st_mode's permission bits into Go's, special bits included.
 func mode(st uint32) fs.FileMode {
