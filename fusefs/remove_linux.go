@@ -200,6 +200,9 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 		if ev.Class == ignoredEverywhere {
 			ev.Class = ev.Class2
 		}
+		if r.src.kind == unix.S_IFLNK {
+			ev.Target = readlink(fd1, r.fromName)
+		}
 	}
 	var kept *handle
 	if replaces {

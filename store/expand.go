@@ -29,6 +29,15 @@ func (b *batch) remove(c *Change) error {
 	}
 	if c.LastName {
 		b.forget(c.Node)
+	} else if !live && c.Class == 1 && isRegular(c.Stat) && c.Stat.Nlink > 1 {
+		// Nothing is recorded of an ignored file before, and its content is not
+		// saved while another name keeps it. That it was here is known nevertheless.
+		was := c.version(c.Path, OpBaseline)
+		was.Actor, was.Plan, was.NoContent = Actor{}, "", "not captured: the file had another name"
+		if cur, err = b.add(was); err != nil {
+			return err
+		}
+		live = true
 	}
 	if c.Op == OpRmdir || live && isDir(cur.Stat) {
 		// The kernel removes empty directories only: what is still known
@@ -82,6 +91,14 @@ func (b *batch) rename(c *Change) error {
 		cur = Version{Path: c.Path, Class: c.Class, Stat: c.Stat}
 		if isRegular(c.Stat) && c.Stat.Size > 0 {
 			cur.NoContent = uncapturedRename
+		}
+		if isDir(c.Stat) || isLink(c.Stat) {
+			// The making of one is told at once, so it was there before anybody looked.
+			was := c.version(c.Path, OpBaseline)
+			was.Actor, was.Plan, was.Target = Actor{}, "", c.Target
+			if cur, err = b.add(was); err != nil {
+				return err
+			}
 		}
 	}
 	if c.NoContent != "" {

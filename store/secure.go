@@ -66,6 +66,8 @@ const purgedContent = "purged"
 // "": it can.
 func (s *Store) whyNotKept(st state) string {
 	switch {
+	case st.link():
+		return "where it points was not seen"
 	case st.size > s.opt.MaxBlob:
 		return fmt.Sprintf("larger than %d MiB", s.opt.MaxBlob>>20)
 	case st.noContent == purgedContent:
@@ -112,9 +114,10 @@ func (s *Store) secure(p *Plan, goals []goal) error {
 	return nil
 }
 
-// unkept: a file with a content that the store lacks.
+// unkept: a file with a content that the store lacks, or a link of which it does
+// not know where it points.
 func (s *Store) unkept(p *Plan, st state) bool {
-	return st.regular() && (st.blob == (Hash{}) && st.size > 0 || st.blob != (Hash{}) && !s.has(p, st.blob))
+	return st.link() && st.target == "" || st.regular() && (st.blob == (Hash{}) && st.size > 0 || st.blob != (Hash{}) && !s.has(p, st.blob))
 }
 
 // outlook is what will be where once goals are reached.
@@ -136,7 +139,7 @@ func (s *Store) outlookOf(goals []goal) *outlook {
 // Another name of the file would keep it, but nothing could make this one a name
 // of it again.
 func (o *outlook) destroys(g *goal) bool {
-	return g.have.regular() && !g.want.sameContent(g.have) && o.landing(g) == nil
+	return (g.have.regular() || g.have.link()) && !g.want.sameContent(g.have) && o.landing(g) == nil
 }
 
 // landing is the goal that is reached by moving what is at g.path there, alone or

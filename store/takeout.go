@@ -45,10 +45,7 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 		if through {
 			return c.at(i)
 		}
-		if i < 0 {
-			return Version{}, -1
-		}
-		return c.own[i], i
+		return c.back(i, q.Select.Plan)
 	}
 	newest := c.own[len(c.own)-1]
 	have := stateOf(newest)
@@ -92,7 +89,7 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 		}
 	}
 	g := goal{path: path, have: have, want: want}
-	if over == nil || q.Force {
+	if over == nil || q.Force || have.equal(want) { // whoever brought it there
 		return g, true
 	}
 	if q.Merge {
@@ -203,6 +200,8 @@ func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
 					why = "the content is no longer kept"
 				}
 				p.Lost = append(p.Lost, Conflict{Path: g.path, Why: why})
+			case w.link() && w.target == "" && !moved[g.path] && !w.sameContent(g.have):
+				p.Lost = append(p.Lost, Conflict{Path: g.path, Why: "where it pointed was not seen"})
 			case !w.absent() && s.blocked(byPath, g.path):
 				p.Conflicts = append(p.Conflicts, Conflict{Path: g.path, Why: "what was its directory is something else now"})
 			case g.have.dir() && !w.dir() && full[g.path]:

@@ -62,6 +62,29 @@ func (c *chain) at(i int) (Version, int) {
 	return Version{}, -1
 }
 
+// back is own[i] for who takes out what one plan has made: if later plans only
+// took that away and brought it back, it is that plan's version again.
+func (c *chain) back(i int, plan string) (Version, int) {
+	if i < 0 {
+		return Version{}, -1
+	}
+	for j := i; c.own[j].Plan != "" && c.own[j].Plan != plan; {
+		v := c.own[j]
+		r, ok := c.returns(v.Plan)[v.Path]
+		if !ok || r.Made || r.Back == 0 || r.Back >= v.Seq {
+			break
+		}
+		j = slices.IndexFunc(c.own, func(o Version) bool { return o.Seq == r.Back })
+		if j < 0 || !broughtBack(stateOf(c.own[j]), stateOf(v)) {
+			break
+		}
+		if c.own[j].Plan == plan {
+			return c.own[j], j
+		}
+	}
+	return c.own[i], i
+}
+
 // broughtBack: what a plan has made is the state that it was to bring back. Of
 // ignored files the log lacks the content, but a plan also gives back the mtime.
 func broughtBack(then, now state) bool {

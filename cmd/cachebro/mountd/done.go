@@ -81,15 +81,32 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		}
 		c.appendBy(e.Caller, r)
 	default:
+		known := regular && from == ignore.Ignored && to == ignore.Tracked && c.left(e.File, e.Path)
 		if regular && from == ignore.Tracked {
 			c.found(e.File, e.Path, from)
 		}
 		r.Class = spool.Class(to)
 		c.appendBy(e.Caller, r)
-		if regular && from == ignore.Ignored && to == ignore.Tracked {
+		if regular && from == ignore.Ignored && to == ignore.Tracked && !known {
 			c.shown(e.File, e.Path2, e)
 		}
 	}
+}
+
+// left makes a version of content that had an ignored name until now, under that
+// name, if no version has it: by who takes the change of names back it is looked
+// for there. The new name, a tracked one, has it from there. Not so of a file that
+// was made since the mount: perhaps it is still being written under what never was
+// its name to others (false).
+func (c *Capture) left(f fusefs.File, p string) bool {
+	st, err := f.Stat()
+	if err != nil || !isRegular(st) || st.Birth == 0 || st.Birth > c.since.UnixNano() {
+		return false
+	}
+	if f.Mark().Load()&markSafe == 0 {
+		c.version(f, baseline(f, p, st, ignore.Ignored), fusefs.Caller{}, ignore.Tracked, false)
+	}
+	return true
 }
 
 // exchanged records that two names changed places. Content that thereby got a
@@ -102,6 +119,12 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	c.forget(e.Path, true)
 	c.forget(e.Path2, true)
 	c.relocated(from != to)
+	if from == ignore.Ignored && to == ignore.Tracked && e.File != nil {
+		c.left(e.File, e.Path)
+	}
+	if from == ignore.Tracked && to == ignore.Ignored && e.Replaced != nil {
+		c.left(e.Replaced, e.Path2)
+	}
 	r.Class = spool.Class(min(from, to))
 	c.appendBy(e.Caller, r)
 	if from == to {

@@ -1,0 +1,91 @@
+package store
+
+import (
+	"maps"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Two undos after each other, and as many redos: the second one found its plan's
+// versions under those of the later undo and of its redo, and left all of them alone
+// as "changed since".
+func TestRedoOfTwoUndos(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.write("a", "0\n"), tr.write("gone", "g\n"), tr.symlink("link", "a"))
+	zero := tr.clone()
+	c.as("A", "sh", "t1", 10).do(tr.write("a", "1\n"), tr.write("made", "m\n"), tr.chmod("gone", 0o755))
+	first := tr.clone()
+	c.as("A", "sh", "t2", 11).do(tr.write("a", "2\n"), tr.write("made", "n\n"), tr.remove("gone"), tr.remove("link"))
+	second := tr.clone()
+	is := func(what string, want map[Path]inodeModel) {
+		t.Helper()
+		if now := tr.clone(); !maps.Equal(now, want) {
+			t.Fatalf("%s:\n%swant\n%s", what, show(now), show(want))
+		}
+	}
+	redo := func() {
+		t.Helper()
+		p, err := c.s.PlanRedo("", false, nil)
+		if err != nil || len(p.Conflicts)+len(p.Lost) > 0 {
+			t.Fatal(err, p.Conflicts, p.Lost)
+		}
+		c.carry(p)
+	}
+	for range 2 {
+		c.carry(c.undo(UndoQuery{Select: Filter{ToolCall: "t2"}}))
+		is("the first undo", first)
+		c.carry(c.undo(UndoQuery{Select: Filter{Session: "A"}}))
+		is("the second undo", zero)
+		redo()
+		is("the first redo", first)
+		redo()
+		is("the second redo", second)
+	}
+}
+
+// Nothing is recorded of an ignored file before it goes, and of one that has another
+// name nothing then either: an undo said that all was done.
+func TestUndoNamesWhatItCannotBringBack(t *testing.T) {
+	c := newScene(t)
+	c.as("", "vim", "", 5).do(c.tr.write("other", "x\n"))
+	c.as("A", "rm", "t1", 10)
+	gone := c.tr.change(OpUnlink, "ign", "", &inodeModel{ino: 77, mode: fileMode, data: "i\n"})
+	gone.Class, gone.LastName, gone.Stat.Nlink = 1, false, 2
+	c.do(gone)
+	if p := c.undo(UndoQuery{Select: Filter{Session: "A"}}); len(p.Lost) != 1 || p.Lost[0].Path != "ign" {
+		t.Fatalf("%+v", p)
+	}
+}
+
+// A link that nobody had looked at was renamed; an undo of that deleted it, for its
+// content was not known, and the redo could not make it again.
+func TestRenameOfUnknownLink(t *testing.T) {
+	for _, target := range []string{"there", ""} {
+		c := newScene(t)
+		c.as("", "vim", "", 5).do(c.tr.write("other", "x\n"))
+		c.as("A", "mv", "t1", 10)
+		l := c.tr.symlink("old", target) // not told
+		if l.Stat.Mode&unix.S_IFMT != unix.S_IFLNK {
+			t.Fatal(l)
+		}
+		before := c.tr.clone()
+		mv := c.tr.rename("old", "new")
+		mv.Target = target
+		c.do(mv)
+		after := c.tr.clone()
+		c.carry(c.undo(UndoQuery{Select: Filter{Session: "A"}}))
+		if now := c.tr.clone(); !maps.Equal(now, before) {
+			t.Fatalf("after undo:\n%swant\n%s", show(now), show(before))
+		}
+		p, err := c.s.PlanRedo("", false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(p)
+		if now := c.tr.clone(); !maps.Equal(now, after) {
+			t.Fatalf("after redo:\n%swant\n%s", show(now), show(after))
+		}
+	}
+}
