@@ -68,6 +68,38 @@ func (o *overlay) caller(in *fuse.InHeader, writes bool) Caller {
 	return c
 }
 
+// execWait is for how long a process that closes a file is looked at. The usual
+// look takes 20 to 100 µs.
+const execWait = 20 * time.Millisecond
+
+// closer resolves who closes a file. An exec closes what it does not pass on, and
+// as long as that takes the kernel (6.18) lets nobody read the process's
+// /proc/PID/stat: who waited for it here would have exec wait for ever, and with it
+// every ps. Then what was known of the process before has to do.
+func (o *overlay) closer(in *fuse.InHeader) Caller {
+	seen := make(chan Caller, 1)
+	o.dirty.wg.Add(1)
+	head := *in
+	go func() { // ends once the exec does, which waits for nothing but our answer
+		defer o.dirty.wg.Done()
+		seen <- o.procs.refresh(o.caller(&head, true))
+	}()
+	t := time.NewTimer(execWait)
+	defer t.Stop()
+	select {
+	case c := <-seen:
+		return c
+	case <-t.C:
+	}
+	c := Caller{TID: in.Pid, PID: in.Pid, UID: in.Uid, GID: in.Gid}
+	o.procs.mu.Lock()
+	defer o.procs.mu.Unlock()
+	if p := o.procs.tids[in.Pid].proc; p != nil {
+		c.PID, c.Proc = p.PID, p
+	}
+	return c
+}
+
 // thread returns what is known of a thread, looked up if older than trust.
 func (p *processes) thread(tid uint32, trust time.Duration) thread {
 	p.mu.Lock()

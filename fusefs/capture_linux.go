@@ -76,7 +76,7 @@ func (o *overlay) closeContent(n *inode, c Caller, op Op, idle bool) {
 	gen := n.peek()
 	var sx unix.Statx_t
 	err := o.statInode(n, &sx)
-	o.closeAs(n, w, c, op, idle, false, &sx, err, gen)
+	o.closeAs(n, w, o.procs.refresh(c), op, idle, false, &sx, err, gen)
 }
 
 func (o *overlay) closeAs(n *inode, w *writes, c Caller, op Op, idle, held bool, sx *unix.Statx_t, err error, gen uint32) {
@@ -102,7 +102,7 @@ func (o *overlay) closeAs(n *inode, w *writes, c Caller, op Op, idle, held bool,
 		return
 	}
 	ev := Closed{
-		File: n, Caller: o.procs.refresh(c), Writer: w.writer, Op: op, Stat: toStat(sx),
+		File: n, Caller: c, Writer: w.writer, Op: op, Stat: toStat(sx),
 		TailFrom: min(w.tail, int64(sx.Size)), LastPath: n.LastPath(), Idle: idle, Held: held, Time: now,
 	}
 	if ev.Writer.PID != 0 && ev.Writer.PID == ev.Caller.PID && ev.Caller.Proc != nil {

@@ -70,3 +70,31 @@ func TestRunningProgram(t *testing.T) {
 		t.Errorf("the new program printed %q", out)
 	}
 }
+
+// TestExecClosesWritten: an exec closes what was opened with O_CLOEXEC while it
+// holds a lock that /proc/PID/stat needs (Linux 6.18). The look at who closes then
+// waited for the exec, and the exec for the close: the mount stood still, and every
+// ps on the machine.
+func TestExecClosesWritten(t *testing.T) {
+	if _, err := exec.LookPath("perl"); err != nil {
+		t.Skip("no perl")
+	}
+	f := mountTest(t, nil)
+	out := f.sh(`perl -e 'open F, ">", "own"; syswrite F, "a"; exec "cat", "own"'
+		perl -e 'open F, ">", "child"; syswrite F, "b"; if (!fork) { exec "cat", "child" } wait'
+		perl -e 'open F, ">", "both"; syswrite F, "c"; if (!fork) { syswrite F, "d"; exec "cat", "both" } wait'`)
+	if out != "abcd" {
+		t.Errorf("printed %q", out)
+	}
+	closes := map[string]bool{}
+	f.rec.mu.Lock()
+	defer f.rec.mu.Unlock()
+	for _, c := range f.rec.closes {
+		closes[c.LastPath] = true
+	}
+	for _, name := range []string{"own", "child", "both"} {
+		if !closes[name] {
+			t.Errorf("nobody was told that %s was closed", name)
+		}
+	}
+}

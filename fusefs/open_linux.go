@@ -154,13 +154,13 @@ func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	n.order.Lock()
 	defer n.order.Unlock()
 	if w := n.writes; w != nil && w.dirty && !w.empty {
-		o.closeHandle(n, h, o.caller(&in.InHeader, true), true)
+		o.closeHandle(n, h, o.closer(&in.InHeader), true)
 	}
 	return fuse.OK
 }
 
-// closeHandle is closeContent with the attributes taken from an open handle.
-// It needs n.order. held: the handle stays for the moment.
+// closeHandle is closeContent with the attributes taken from an open handle, and
+// of a caller who has been looked at. It needs n.order. held: the handle stays for the moment.
 func (o *overlay) closeHandle(n *inode, h *handle, c Caller, held bool) {
 	gen := n.peek()
 	var sx unix.Statx_t
@@ -205,7 +205,7 @@ func (o *overlay) finish(h *handle) {
 		if w.writer.PID != 0 {
 			c = w.writer
 		}
-		o.closeHandle(n, h, c, o.releaser != nil)
+		o.closeHandle(n, h, o.procs.refresh(c), o.releaser != nil)
 	}
 	if o.releaser != nil {
 		fd := -1
