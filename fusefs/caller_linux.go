@@ -77,6 +77,9 @@ const execWait = 20 * time.Millisecond
 // /proc/PID/stat: who waited for it here would have exec wait for ever, and with it
 // every ps. Then what was known of the process before has to do.
 func (o *overlay) closer(in *fuse.InHeader) Caller {
+	if c, ok := o.procs.recent(in); ok || in.Pid == 0 {
+		return c
+	}
 	seen := make(chan Caller, 1)
 	o.dirty.wg.Add(1)
 	head := *in
@@ -98,6 +101,29 @@ func (o *overlay) closer(in *fuse.InHeader) Caller {
 		c.PID, c.Proc = p.PID, p
 	}
 	return c
+}
+
+// recent answers from what was looked up in the last trustWrite, as it was when
+// the file was opened or first written: at the price of one read of /proc/PID/comm,
+// which waits for no exec, where the process is young.
+func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
+	c := Caller{TID: in.Pid, PID: in.Pid, UID: in.Uid, GID: in.Gid}
+	p.mu.Lock()
+	t := p.tids[in.Pid]
+	var k known
+	if t.proc != nil {
+		k = p.pids[t.proc.PID]
+	}
+	p.mu.Unlock()
+	if now := time.Now(); k.proc == nil || k.proc.Start != t.proc.Start || now.Sub(t.when) >= trustWrite || now.Sub(k.when) >= trustWrite {
+		return c, false
+	}
+	c.PID, c.Proc = k.proc.PID, k.proc
+	if !k.proc.young() {
+		return c, true
+	}
+	b, err := procFile(k.proc.PID, "comm")
+	return c, err == nil && strings.TrimSuffix(string(b), "\n") == k.proc.Comm
 }
 
 // thread returns what is known of a thread, looked up if older than trust.
@@ -193,14 +219,19 @@ func (p *processes) refresh(c Caller) Caller {
 		return c
 	}
 	trust := trustWrite
-	var up unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) == nil && time.Duration(up.Nano())-time.Duration(c.Proc.Start)*(time.Second/userHZ) < youth {
+	if c.Proc.young() {
 		trust = 0
 	}
 	if now := p.process(c.Proc.PID, trust, 0); now != nil && now.Start == c.Proc.Start {
 		c.Proc = now
 	}
 	return c
+}
+
+// young: it may still become another by exec.
+func (p *Process) young() bool {
+	var up unix.Timespec
+	return unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) == nil && time.Duration(up.Nano())-time.Duration(p.Start)*(time.Second/userHZ) < youth
 }
 
 // procFile reads a file of /proc/PID with as few system calls as there can be:
@@ -221,7 +252,7 @@ func procFile(pid uint32, name string) ([]byte, error) {
 			return buf, err
 		}
 		buf = buf[:len(buf)+n]
-		if name == "stat" || name == "status" {
+		if name == "stat" || name == "status" || name == "comm" {
 			return buf, nil // comes in one piece
 		}
 		if len(buf) == cap(buf) {
