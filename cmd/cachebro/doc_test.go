@@ -1,0 +1,49 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestDocumentsNameWhatExists: a document that names a file or a package of the
+// project is wrong when that is gone, and nobody notices.
+func TestDocumentsNameWhatExists(t *testing.T) {
+	root := filepath.Join("..", "..")
+	docs, err := filepath.Glob(filepath.Join(root, "doc", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(docs) < 5 {
+		t.Fatalf("only %d documents in doc/", len(docs))
+	}
+	docs = append(docs, filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "README.md"))
+	// What stands in backquotes and begins with a room of the top level, and
+	// where a link leads.
+	named := regexp.MustCompile("`((?:cmd|fusefs|store|search|mcp|hooks|scripts|testdata|doc|\\.ci)(?:/[A-Za-z0-9_.-]+)+)/?[ `]")
+	linked := regexp.MustCompile(`\]\(([a-zA-Z.][^):#]*)\)`)
+	found := 0
+	for _, doc := range docs {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(base, name string) {
+			found++
+			if _, err := os.Stat(filepath.Join(base, name)); err != nil {
+				t.Errorf("%s names %s, which does not exist", filepath.Base(doc), name)
+			}
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			check(root, strings.TrimSuffix(m[1], "/"))
+		}
+		for _, m := range linked.FindAllStringSubmatch(string(text), -1) {
+			check(filepath.Dir(doc), m[1])
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d names found: does the pattern still fit?", found)
+	}
+}
