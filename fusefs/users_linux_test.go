@@ -120,7 +120,7 @@ func TestACL(t *testing.T) {
 	}
 }
 
-// An ordinary user mounts through fusermount3.
+// An ordinary user mounts through fusermount3, where everybody may open /dev/fuse.
 func TestOrdinaryUser(t *testing.T) {
 	needRoot(t)
 	if _, err := exec.LookPath("fusermount3"); err != nil {
@@ -149,9 +149,8 @@ func TestOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := helperCmd("user", dir)
-	cmd.Path = exe
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: someUser, Gid: someUser}}
+	cmd := exec.Command("../scripts/ownfuse.sh", "666", "setpriv", fmt.Sprintf("--reuid=%d", someUser), fmt.Sprintf("--regid=%d", someUser), "--clear-groups", exe, dir)
+	cmd.Env = append(os.Environ(), helperEnv+"=user")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -23,12 +23,13 @@ if [ -n "$missing" ]; then
 		exit 1
 	fi
 	echo "installing:$missing"
+	said=$(mktemp)
 	# shellcheck disable=SC2086
-	{ $sudo apt-get update -q && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $missing; } >/tmp/cachebro-deps.$$ 2>&1 || {
-		cat /tmp/cachebro-deps.$$ >&2
+	{ $sudo apt-get update -q && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $missing; } >"$said" 2>&1 || {
+		cat "$said" >&2
 		exit 1
 	}
-	rm -f /tmp/cachebro-deps.$$
+	rm -f "$said"
 	# The package starts a server of its own; nobody asked for one.
 	if [ -n "$redis" ] && command -v systemctl >/dev/null 2>&1; then
 		$sudo systemctl disable --now redis-server >/dev/null 2>&1 || true
@@ -36,7 +37,7 @@ if [ -n "$missing" ]; then
 fi
 if [ ! -e /dev/fuse ] && [ "$(id -u)" = 0 ]; then
 	modprobe fuse 2>/dev/null || true
-	[ -e /dev/fuse ] || mknod /dev/fuse c 10 229 2>/dev/null || true
-	[ -e /dev/fuse ] && chmod 666 /dev/fuse
+	# As udev would make it. The mode of one that is there is not ours to change.
+	[ -e /dev/fuse ] || mknod -m 666 /dev/fuse c 10 229 2>/dev/null || true
 fi
 exit 0

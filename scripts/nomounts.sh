@@ -18,9 +18,10 @@ if [ "${1:-}" = --list ]; then
 fi
 before=${1:-/dev/null}
 # A daemon ends a moment after its last client.
-for try in 1 2 3 4 5 6 7 8 9 10; do
+try=0
+while :; do
 	left=$(list | grep -vxFf "$before" || true)
-	[ -z "$left" ] && break
+	[ -n "$left" ] && [ $((try += 1)) -lt 60 ] || break
 	sleep 0.5
 done
 if [ -n "$left" ]; then

@@ -41,15 +41,15 @@ func fuseProblem() (why, fix string) {
 		sudo = ""
 	}
 	switch {
+	case errors.Is(err, syscall.EACCES) && sudo != "":
+		// Its mode is at fault, in a container too.
+		return "/dev/fuse cannot be opened (permission denied)", "sudo chmod 666 /dev/fuse"
 	case errors.Is(err, fs.ErrNotExist):
 		why, fix = "there is no /dev/fuse on this machine", sudo+"modprobe fuse"
 	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.ENXIO):
 		why, fix = "/dev/fuse is there, but the kernel has no FUSE", sudo+"modprobe fuse"
 	default:
 		why = fmt.Sprintf("/dev/fuse cannot be opened (%v)", errors.Unwrap(err))
-		if sudo != "" {
-			fix = "sudo chmod 666 /dev/fuse, or join the group that owns it"
-		}
 	}
 	if inContainer() || fix == "" {
 		fix = containerFix
@@ -118,10 +118,16 @@ func kernelFinding() finding {
 	return good("kernel", "%s", text)
 }
 
+// helperFix installs fusermount3, through which ordinary users mount.
+const helperFix = "sudo apt-get install fuse3"
+
+// withoutHelper: a private mount needs the device only.
+const withoutHelper = "; without it: cachebro run --private -- COMMAND"
+
 func fusermountFinding() finding {
 	path, err := exec.LookPath("fusermount3")
 	if err != nil {
-		return wrong("fusermount3", "sudo apt-get install fuse3; without it: cachebro run --private -- COMMAND", "missing; without it only root can mount in place")
+		return wrong("fusermount3", helperFix+withoutHelper, "missing; without it only root can mount in place")
 	}
 	fi, err := os.Stat(path)
 	if err == nil && fi.Mode()&os.ModeSetuid == 0 {

@@ -228,14 +228,20 @@ func (e *env) checkFuse(private bool) error {
 	if runtime.GOOS != "linux" {
 		return nil
 	}
+	helper := true
+	if os.Getuid() != 0 && !private {
+		_, err := exec.LookPath("fusermount3")
+		helper = err == nil
+	}
+	// The device first: without it fusermount3 mounts nothing either.
 	if why, fix := fuseProblem(); why != "" {
+		if !helper {
+			fix += "; then, as fusermount3 is missing too: " + helperFix
+		}
 		return hintf(fix, "%s, so nothing can be mounted: shell changes cannot be undone; reads still save (cachebro serve, hooks)", why)
 	}
-	if os.Getuid() == 0 || private {
-		return nil
-	}
-	if _, err := exec.LookPath("fusermount3"); err != nil {
-		return hintf("sudo apt-get install fuse3; without it: cachebro run --private -- COMMAND", "fusermount3 is missing, without which only root can mount")
+	if !helper {
+		return hintf(helperFix+withoutHelper, "fusermount3 is missing, without which only root can mount")
 	}
 	return nil
 }
