@@ -64,7 +64,12 @@ func (d *daemon) stop() {
 }
 
 func testPaths(t testing.TB) (Paths, string) {
-	dir := t.TempDir()
+	// A test's own directory has its name in its path, and a socket's is short.
+	dir, err := os.MkdirTemp("", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	return Paths{RuntimeDir: dir, StateHome: filepath.Join(dir, "state"), TempDir: dir}, filepath.Join(dir, "project")
 }
 
