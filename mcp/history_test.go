@@ -74,7 +74,7 @@ func TestGlob(t *testing.T) {
 		{"*.go", "a/b.go", true}, {"*.go", "a/b.js", false}, {"a/*.go", "a/b.go", true}, {"a/*.go", "a/c/b.go", false},
 		{"**/b.go", "a/c/b.go", true}, {"a/**", "a/c/b.go", true}, {"a/**/b.go", "a/b.go", true}, {"a/**/b.go", "b.go", false},
 	} {
-		if got := glob(tc.pattern, tc.path); got != tc.want {
+		if got := matches(tc.pattern, tc.path); got != tc.want {
 			t.Errorf("glob(%q, %q) = %v", tc.pattern, tc.path, got)
 		}
 	}

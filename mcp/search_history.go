@@ -10,6 +10,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"cachebro/store/glob"
 	"cachebro/store/wire"
 )
 
@@ -64,11 +65,11 @@ func (s *Server) history(ctx context.Context, q wire.LogQuery, filter string, op
 	match := func(v wire.Version) bool { return ops == nil || slices.Contains(ops, v.Op) }
 	switch {
 	case strings.ContainsAny(filter, "*?["):
-		if _, err := path.Match(filter, ""); err != nil {
+		if !glob.Valid(filter) {
 			return nil, nil, badInput("path_filter "+quote(filter)+" is not a valid glob", "use * and ?, or give a plain path")
 		}
 		match = func(v wire.Version) bool {
-			return (ops == nil || slices.Contains(ops, v.Op)) && glob(filter, string(v.Path))
+			return (ops == nil || slices.Contains(ops, v.Op)) && matches(filter, string(v.Path))
 		}
 	case filter != "":
 		rel, err := s.resolve(filter)
@@ -145,35 +146,12 @@ func fold(vs []wire.Version) []wire.Version {
 	return out
 }
 
-// glob matches a pattern against the whole path or, without a slash in it,
-// against the name; ** spans directories.
-func glob(pattern, p string) bool {
-	if !strings.Contains(pattern, "/") {
-		ok, _ := path.Match(pattern, path.Base(p))
-		return ok
+// matches is for the whole path or, without a slash in the glob, for the name.
+func matches(g, p string) bool {
+	if !strings.Contains(g, "/") {
+		p = path.Base(p)
 	}
-	return globParts(strings.Split(pattern, "/"), strings.Split(p, "/"))
-}
-
-func globParts(pat, p []string) bool {
-	for len(pat) > 0 {
-		if pat[0] == "**" {
-			for i := range len(p) + 1 {
-				if globParts(pat[1:], p[i:]) {
-					return true
-				}
-			}
-			return false
-		}
-		if len(p) == 0 {
-			return false
-		}
-		if ok, _ := path.Match(pat[0], p[0]); !ok {
-			return false
-		}
-		pat, p = pat[1:], p[1:]
-	}
-	return len(p) == 0
+	return glob.Match(g, p)
 }
 
 // historyText is one line a version, newest last; what does not fit is cut at

@@ -120,7 +120,7 @@ func (c *call) reads(ctx context.Context, filter string, limit int) (*mcp.CallTo
 	match := func(string) bool { return true }
 	switch {
 	case strings.ContainsAny(filter, "*?["):
-		match = func(p string) bool { return glob(filter, p) }
+		match = func(p string) bool { return matches(filter, p) }
 	case filter != "":
 		rel, err := c.s.resolve(filter)
 		if err != nil {

@@ -67,3 +67,28 @@ func TestLowerASCII(t *testing.T) {
 		}
 	}
 }
+
+// TestExpressionsAreBounded: an expression of a few bytes stands for millions
+// of steps, each of which is looked at for each byte of the text.
+func TestExpressionsAreBounded(t *testing.T) {
+	for _, p := range []string{"(?:abcdefghijk|b){1000}", "(?:[a-c]{30}x?){30}(?:abcdefghijkl){900}", strings.Repeat("a?", 9000) + strings.Repeat("a", 9000)} {
+		if err := Check(Query{Pattern: p, Regex: true}); err == nil || !strings.Contains(err.Error(), "steps") {
+			t.Errorf("%.30q: %v", p, err)
+		}
+	}
+	if err := Check(Query{Pattern: strings.Repeat("[a-f0-9]{8}-?", 5) + "|(?:word|other){50}", Regex: true}); err != nil {
+		t.Error(err)
+	}
+	// The worst that is allowed makes a state for each byte and still ends.
+	d, err := newDFA("(?:a|b)*a" + strings.Repeat("(?:a|b)", 2400) + "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := []byte(strings.Repeat("abbabaaab", 800))
+	if d.match(text, 0) >= 0 {
+		t.Error("a match without a c")
+	}
+	if d.kept > maxSeeds+maxSteps {
+		t.Errorf("%d instructions are kept", d.kept)
+	}
+}

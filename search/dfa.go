@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"fmt"
 	"regexp/syntax"
 	"slices"
 	"unicode"
@@ -26,6 +27,7 @@ type dfa struct {
 	table  []int32 // next state of states[i] on ASCII byte c at i*128+c; 0: not yet known
 	index  map[string]int32
 	mark   []uint32 // instruction → last closure that saw it
+	kept   int      // instructions in all states
 	epoch  uint32
 	seeds  []uint32 // scratch
 	stack  []uint32
@@ -53,6 +55,10 @@ const (
 	// dfaMax bounds the automaton's memory (about 1 KiB a state); it is
 	// begun anew beyond.
 	dfaMax = 8192
+	// maxSteps bounds the work for one byte of text, and maxSeeds what all
+	// states remember: an expression of a few bytes may stand for millions.
+	maxSteps = 10000
+	maxSeeds = 4 << 20
 	// endOfText stands for the end, badRune for a byte that is not UTF-8: no
 	// class contains it, as in ripgrep.
 	endOfText rune = -1
@@ -65,6 +71,9 @@ func newDFA(expr string) (*dfa, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n := size(re); n > maxSteps {
+		return nil, fmt.Errorf("it stands for %d steps, more than %d", n, maxSteps)
+	}
 	re = re.Simplify()
 	dropNewline(re)
 	prog, err := syntax.Compile(re)
@@ -74,6 +83,22 @@ func newDFA(expr string) (*dfa, error) {
 	d := &dfa{prog: prog, mark: make([]uint32, len(prog.Inst))}
 	d.reset()
 	return d, nil
+}
+
+// size is about how many instructions an expression is compiled to: a repeated
+// part counts as often as it is repeated.
+func size(re *syntax.Regexp) int {
+	n := max(1, len(re.Rune))
+	if re.Op == syntax.OpCharClass {
+		n = 1
+	}
+	for _, sub := range re.Sub {
+		n = min(n+size(sub), 1<<30)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(1, re.Min, re.Max)
+	}
+	return min(n, 1<<30)
 }
 
 // clone gives another worker an automaton of its own.
@@ -87,6 +112,7 @@ func (d *dfa) reset() {
 	d.states = make([]dfaState, 2, 64)
 	d.table = make([]int32, 2*128, 64*128)
 	d.index = map[string]int32{}
+	d.kept = 0
 	d.intern(nil, afterNewline)
 }
 
@@ -131,6 +157,7 @@ func (d *dfa) intern(seeds []uint32, prev runeClass) int32 {
 		return i
 	}
 	i := int32(len(d.states))
+	d.kept += len(seeds)
 	d.states = append(d.states, dfaState{seeds: slices.Clone(seeds), prev: prev})
 	d.table = append(d.table, make([]int32, 128)...)
 	d.index[string(key)] = i
@@ -175,7 +202,7 @@ func conditions(prev runeClass, next rune) syntax.EmptyOp {
 
 // step computes the state after reading r in state s.
 func (d *dfa) step(s int32, r rune) int32 {
-	if len(d.states) > dfaMax {
+	if len(d.states) > dfaMax || d.kept > maxSeeds {
 		seeds, prev := d.states[s].seeds, d.states[s].prev
 		d.reset()
 		s = d.intern(seeds, prev)

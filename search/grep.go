@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 
 	"cachebro/store"
+	"cachebro/store/glob"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	index "github.com/blevesearch/bleve_index_api"
-	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -125,7 +125,7 @@ func Check(q Query) error {
 
 func checkGlobs(q Query) error {
 	for _, g := range slices.Concat(q.Include, q.Exclude) {
-		if !doublestar.ValidatePattern(g) {
+		if !glob.Valid(g) {
 			return fmt.Errorf("bad glob %q; hint: try *.go or src/**/*.ts", g)
 		}
 	}
@@ -165,10 +165,7 @@ func matchGlob(globs []string, p store.Path) bool {
 		if !whole {
 			g = "**/" + g
 		}
-		if ok, _ := doublestar.Match(g, string(p)); ok {
-			return true
-		}
-		if ok, _ := doublestar.Match(g+"/**", string(p)); ok {
+		if glob.Covers(g, string(p)) {
 			return true
 		}
 	}

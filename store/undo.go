@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"cachebro/store/glob"
 )
 
 // errStop ends an iteration early.
@@ -354,32 +356,9 @@ func matches(globs []string, p Path) bool {
 			return inside(p, Path(g))
 		}
 		name := string(p)
-		if !strings.Contains(g, "/") { // as in gitignore: at any depth
-			if ok, _ := path.Match(g, path.Base(name)); ok {
-				return true
-			}
+		if !strings.Contains(g, "/") && glob.Match(g, path.Base(name)) { // as in gitignore: at any depth
+			return true
 		}
-		return globMatch(strings.Split(g, "/"), strings.Split(name, "/"))
+		return glob.Covers(g, name)
 	})
-}
-
-func globMatch(g, name []string) bool {
-	for len(g) > 0 {
-		if g[0] == "**" {
-			for i := range len(name) + 1 {
-				if globMatch(g[1:], name[i:]) {
-					return true
-				}
-			}
-			return false
-		}
-		if len(name) == 0 {
-			return false
-		}
-		if ok, err := path.Match(g[0], name[0]); err != nil || !ok {
-			return false
-		}
-		g, name = g[1:], name[1:]
-	}
-	return true // what is below a matching directory matches
 }

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"cachebro/store"
+	"cachebro/store/glob"
 )
 
 // The bounds of what one spec may stand for, and of its own and a document's
@@ -35,8 +34,7 @@ func covers(spec string, p store.Path) bool {
 	if !pattern(spec) {
 		return false
 	}
-	ok, err := doublestar.Match(s, string(p))
-	return ok && err == nil
+	return glob.Match(s, string(p))
 }
 
 // root is the deepest directory or file that holds all that a spec stands for.

@@ -10,9 +10,8 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/glob"
 	"cachebro/store/manifest"
-
-	"github.com/bmatcuk/doublestar/v4"
 )
 
 // The kinds of nodes.
@@ -103,12 +102,12 @@ func (g *Graph) belowLocked(dir string) []string {
 func (g *Graph) matchLocked(pattern string) []string {
 	if strings.ContainsAny(pattern, "*?[{") {
 		var out []string
-		glob := pattern
-		if strings.HasSuffix(glob, "/") {
-			glob += "**"
+		whole := pattern
+		if strings.HasSuffix(whole, "/") {
+			whole += "**"
 		}
 		for p := range g.files {
-			if ok, err := doublestar.Match(glob, p); err == nil && ok {
+			if glob.Match(whole, p) {
 				out = append(out, p)
 			}
 		}
@@ -128,7 +127,7 @@ func covers(patterns []string, p string) bool {
 			if strings.HasSuffix(pat, "/") {
 				pat += "**"
 			}
-			if ok, err := doublestar.Match(pat, p); err == nil && ok {
+			if glob.Match(pat, p) {
 				return true
 			}
 		} else if pat = strings.TrimSuffix(pat, "/"); pat == "." || p == pat || strings.HasPrefix(p, pat+"/") {

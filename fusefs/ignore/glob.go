@@ -1,0 +1,290 @@
+package ignore
+
+import "strings"
+
+// The patterns of a repository are its author's, so their cost is bounded: a
+// match takes time in proportion to pattern × name. Slashes make it possible.
+// No wildcard but "**" between slashes crosses one, so that pattern and name
+// are compared component by component, and both in a component and among the
+// components only the last star has to be tried again: what an earlier star
+// might take more of, the later one takes as well.
+
+// part is what a pattern says of one component of a name, or a "**".
+type part struct {
+	text string // the component has just this text, if ops is nil
+	ops  []op
+	sets []set // of the classes in ops
+	many bool  // "**": any number of components
+	some bool  // of many: one at least
+}
+
+// op matches one byte: itself below 256, else one of these or a class.
+type op uint16
+
+const (
+	anyByte op = 256 + iota
+	star
+	firstSet // and all above: sets[op-firstSet]
+)
+
+// maxOps bounds what is kept of a component: no name is that long.
+const maxOps = 8192
+
+// set of bytes.
+type set [4]uint64
+
+func (s *set) add(c byte)      { s[c>>6] |= 1 << (c & 63) }
+func (s *set) has(c byte) bool { return s[c>>6]>>(c&63)&1 != 0 }
+
+// compile reads a pattern as git's wildmatch does with WM_PATHNAME; ok is
+// false when it can match nothing.
+func compile(p string) (parts []part, ok bool) {
+	var at part // being read
+	plain := true
+	text := make([]byte, 0, len(p))
+	begins := true // a component begins here
+	tooLong := false
+	end := func() {
+		if plain {
+			at.text, at.ops = string(text), nil
+		}
+		parts = append(parts, at)
+		at, plain, text, begins = part{}, true, text[:0], true
+	}
+	put := func(o op) {
+		tooLong = tooLong || len(at.ops) == maxOps
+		at.ops = append(at.ops, o)
+		if o < 256 {
+			text = append(text, byte(o))
+		} else {
+			plain = false
+		}
+	}
+	for p != "" && !tooLong {
+		c := p[0]
+		p = p[1:]
+		first := begins
+		begins = false
+		switch c {
+		case '/':
+			end()
+		case '*':
+			n := len(p)
+			p = strings.TrimLeft(p, "*")
+			escaped := strings.HasPrefix(p, `\/`)
+			if first && len(p) < n && (p == "" || p[0] == '/' || escaped) {
+				// git takes "**" for nothing at all only before a plain slash.
+				parts = append(parts, part{many: true, some: p == "" || escaped})
+				if p == "" {
+					return parts, true
+				}
+				p = strings.TrimPrefix(strings.TrimPrefix(p, `\`), "/")
+				begins = true
+				continue
+			}
+			if len(at.ops) == 0 || at.ops[len(at.ops)-1] != star {
+				put(star)
+			}
+		case '?':
+			put(anyByte)
+		case '[':
+			var s set
+			if s, p, ok = class(p); !ok {
+				return nil, false
+			}
+			at.sets = append(at.sets, s)
+			put(firstSet + op(len(at.sets)-1))
+		case '\\':
+			if p == "" {
+				return nil, false
+			}
+			if c, p = p[0], p[1:]; c == '/' {
+				end()
+			} else {
+				put(op(c))
+			}
+		default:
+			put(op(c))
+		}
+	}
+	end()
+	return parts, !tooLong
+}
+
+// match reports whether the whole of a name matches.
+func match(parts []part, name string) bool {
+	// at is where the next component begins, len(name)+1 where none is left.
+	at, i := 0, 0
+	retryAt, retry := 0, -1 // what follows the last "**", and where it was tried
+	for {
+		switch {
+		case i == len(parts):
+			if at > len(name) {
+				return true
+			}
+		case at > len(name):
+			return false
+		case parts[i].many:
+			if parts[i].some {
+				if i == len(parts)-1 {
+					return true
+				}
+				at = nextComponent(name, at)
+			}
+			i++
+			retryAt, retry = at, i
+			continue
+		default:
+			next := nextComponent(name, at)
+			if parts[i].match(name[at : next-1]) {
+				at = next
+				i++
+				continue
+			}
+		}
+		if retry < 0 || retryAt > len(name) {
+			return false
+		}
+		retryAt = nextComponent(name, retryAt)
+		at, i = retryAt, retry
+	}
+}
+
+// nextComponent is where the component behind the one at this place begins.
+func nextComponent(name string, at int) int {
+	if n := strings.IndexByte(name[at:], '/'); n >= 0 {
+		return at + n + 1
+	}
+	return len(name) + 1
+}
+
+// match reports whether one component of a name matches.
+func (p *part) match(s string) bool {
+	if p.ops == nil {
+		return s == p.text
+	}
+	at, i := 0, 0
+	retryAt, retry := 0, -1 // what follows the last star, and where it was tried
+	for {
+		if i < len(p.ops) {
+			o := p.ops[i]
+			if o == star {
+				i++
+				if i == len(p.ops) {
+					return true
+				}
+				retryAt, retry = at, i
+				continue
+			}
+			if at == len(s) {
+				return false
+			}
+			c := s[at]
+			if o == op(c) || o == anyByte || o >= firstSet && p.sets[o-firstSet].has(c) {
+				at++
+				i++
+				continue
+			}
+		} else if at == len(s) {
+			return true
+		}
+		if retry < 0 {
+			return false
+		}
+		retryAt++
+		at, i = retryAt, retry
+	}
+}
+
+// class reads a bracket expression; p begins behind the bracket. It returns
+// what follows the closing bracket; ok is false when the class never ends or
+// names a kind of characters that is not known: then nothing matches.
+func class(p string) (s set, rest string, ok bool) {
+	negated := false
+	if p != "" && (p[0] == '!' || p[0] == '^') {
+		negated = true
+		p = p[1:]
+	}
+	plain := 0 // what of p a bracket has been looked for in, in vain
+	for first := true; ; first = false {
+		if p == "" {
+			return s, "", false
+		}
+		if p[0] == ']' && !first {
+			break
+		}
+		if strings.HasPrefix(p, "[:") && (plain == 0 || len(p) < plain) {
+			end := strings.IndexByte(p, ']')
+			if end < 0 {
+				return s, "", false
+			}
+			if end >= 3 && p[end-1] == ':' {
+				if !posixClass(p[2:end-1], &s) {
+					return s, "", false
+				}
+				p = p[end+1:]
+				continue
+			}
+			plain = len(p) - end // the same bracket ends all that begin before it
+			s.add('[')
+			p = p[1:]
+			continue
+		}
+		lo := p[0]
+		p = p[1:]
+		if lo == '\\' {
+			if p == "" {
+				return s, "", false
+			}
+			lo, p = p[0], p[1:]
+		}
+		if len(p) > 1 && p[0] == '-' && p[1] != ']' {
+			hi := p[1]
+			p = p[2:]
+			if hi == '\\' {
+				if p == "" {
+					return s, "", false
+				}
+				hi, p = p[0], p[1:]
+			}
+			for c := int(lo); c <= int(hi); c++ {
+				s.add(byte(c))
+			}
+			continue
+		}
+		s.add(lo)
+	}
+	if negated {
+		for i := range s {
+			s[i] = ^s[i]
+		}
+	}
+	return s, p[1:], true
+}
+
+// posixClass adds the characters of [:name:], if there is such a name.
+func posixClass(name string, s *set) bool {
+	ranges, ok := posixClasses[name]
+	for i := 0; i < len(ranges); i += 2 {
+		for c := ranges[i]; c <= ranges[i+1]; c++ {
+			s.add(c)
+		}
+	}
+	return ok
+}
+
+// posixClasses are pairs of first and last characters.
+var posixClasses = map[string]string{
+	"alnum":  "09AZaz",
+	"alpha":  "AZaz",
+	"blank":  "\t\t  ",
+	"cntrl":  "\x00\x1f\x7f\x7f",
+	"digit":  "09",
+	"graph":  "!~",
+	"lower":  "az",
+	"print":  " ~",
+	"punct":  "!/:@[`{~",
+	"space":  "\t\r  ",
+	"upper":  "AZ",
+	"xdigit": "09AFaf",
+}

@@ -1,0 +1,63 @@
+// Package glob matches paths against the globs of requests and of a
+// repository's own files: * and ? and [classes] within a name, ** for any
+// number of directories, {a,b} for either.
+//
+// The library behind it tries each combination of alternatives, so that thirty
+// pairs of braces take years. A glob that stands for too many is not valid
+// here, and matches nothing; the rest takes time in proportion to glob × path.
+package glob
+
+import (
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+const (
+	maxLength       = 4096 // bytes of a glob
+	maxAlternatives = 256  // globs without braces that one may stand for
+)
+
+// Valid reports whether a glob can be matched.
+func Valid(glob string) bool { return bounded(glob) && doublestar.ValidatePattern(glob) }
+
+// Match reports whether a glob matches a whole path.
+func Match(glob, path string) bool {
+	if !bounded(glob) {
+		return false
+	}
+	ok, err := doublestar.Match(glob, path)
+	return ok && err == nil
+}
+
+// Covers reports whether a glob matches a path or a directory above it.
+func Covers(glob, path string) bool { return Match(glob, path) || Match(glob+"/**", path) }
+
+// bounded counts the alternatives, as if each group stood beside the others.
+func bounded(glob string) bool {
+	if len(glob) > maxLength {
+		return false
+	}
+	total := 1
+	var open []int // alternatives of the groups that are open
+	for i := strings.IndexByte(glob, '{'); i >= 0 && i < len(glob); i++ {
+		switch last := len(open) - 1; glob[i] {
+		case '\\':
+			i++
+		case '{':
+			open = append(open, 1)
+		case ',':
+			if last >= 0 {
+				open[last]++
+			}
+		case '}':
+			if last >= 0 {
+				if total *= open[last]; total > maxAlternatives {
+					return false
+				}
+				open = open[:last]
+			}
+		}
+	}
+	return true
+}

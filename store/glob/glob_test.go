@@ -1,0 +1,71 @@
+package glob
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMatch(t *testing.T) {
+	for _, c := range []struct {
+		glob, path string
+		want       bool
+	}{
+		{"*.go", "a.go", true},
+		{"*.go", "x/a.go", false},
+		{"**/*.go", "x/y/a.go", true},
+		{"src/**", "src", true},
+		{"src/**/b", "src/b", true},
+		{"*.{ts,tsx,{m,c}js}", "a.cjs", true},
+		{"[!a]", "b", true},
+		{"*", "abc", true},
+		{"a?", "ab", true},
+		{"**", "a/b", true},
+		{"{a,b}", "b", true},
+		{"[", "[", false},
+		{`\{a,b}`, "{a,b}", true},
+	} {
+		if got := Match(c.glob, c.path); got != c.want {
+			t.Errorf("%q matches %q: %v", c.glob, c.path, got)
+		}
+		if c.want && !(Covers(c.glob, c.path) && Covers(c.glob, c.path+"/below")) {
+			t.Errorf("%q does not cover %q and what is below", c.glob, c.path)
+		}
+	}
+	for _, bad := range []string{"[", "{a", strings.Repeat("{a,b}", 9), strings.Repeat("a", 5000)} {
+		if Valid(bad) {
+			t.Errorf("%.30q counts as valid", bad)
+		}
+	}
+	if !Valid(`**/*.{js,jsx,ts,tsx,mjs,cjs}`) || !Valid(strings.Repeat("{a,b}", 8)) {
+		t.Error("a glob that people write is not valid")
+	}
+}
+
+// TestHostile: a glob comes with a repository's cachebro.yml or a request. Each
+// of these took more than a minute where it was matched by recursion.
+func TestHostile(t *testing.T) {
+	path := strings.Repeat("a/", 60) + "a"
+	name := strings.Repeat("a", 250)
+	for _, g := range []string{
+		strings.Repeat("**/", 30) + "b",
+		strings.Repeat("**/a/", 30) + "b",
+		strings.Repeat("*a", 100) + "b",
+		strings.Repeat("{a,aa}", 60) + "b",
+		strings.Repeat("{*a,*aa}", 60) + "b",
+		strings.Repeat("{", 2000) + strings.Repeat(",a}", 700),
+	} {
+		done := make(chan bool)
+		go func() {
+			Match(g, path)
+			Match(g, name)
+			Valid(g)
+			close(done)
+		}()
+		select {
+		case <-done:
+		case <-time.After(time.Minute):
+			t.Errorf("%.20q… of %d bytes takes longer than a minute", g, len(g))
+		}
+	}
+}
