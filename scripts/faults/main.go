@@ -5,9 +5,11 @@
 //	faults kill  [-rounds N] [-seed S]   kill -9 of our processes under load
 //	faults fsx   [-ops N] [-seed S] DIR  random I/O on one file, mmap included
 //	faults under [-wait D]               changes made underneath the mount
+//	faults twin  [-seeds N] [-first S] [-live] [-shrink D]
+//	             random operations, undone and redone, against copies; needs root
 //	faults power [-rounds N] [-seed S]   power cuts of a disk of its own; needs root
 //
-// kill, under and power make a project of their own below -dir (default the temp
+// kill, under, twin and power make a project of their own below -dir (default the temp
 // directory) and take it away; fsx works in a directory that exists. Each prints
 // its counts and ends with status 1 when anything was wrong.
 package main
@@ -31,6 +33,12 @@ type settings struct {
 	keep    bool
 	verbose bool
 	wait    time.Duration
+	seeds   int
+	first   int64
+	side    int
+	live    bool
+	shrink  time.Duration
+	blind   string
 }
 
 func main() {
@@ -42,7 +50,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("want a test: kill, fsx, under or power")
+		return fmt.Errorf("want a test: kill, fsx, under, twin or power")
 	}
 	var s settings
 	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
@@ -56,10 +64,22 @@ func run(args []string) error {
 	fs.BoolVar(&s.keep, "keep", false, "leave the project and its state for a look")
 	fs.BoolVar(&s.verbose, "v", false, "one line per round")
 	fs.DurationVar(&s.wait, "wait", time.Second, "under: until when a change must be seen")
+	fs.IntVar(&s.seeds, "seeds", 100, "twin: how many")
+	fs.Int64Var(&s.first, "first", 1, "twin: the first seed")
+	fs.IntVar(&s.side, "side", 1, "twin: how many mounts side by side")
+	fs.BoolVar(&s.live, "live", false, "twin: with writers that go on meanwhile")
+	fs.StringVar(&s.blind, "blind", "", "twin: which differences do not count, with commas: absence, content, mode, owner, xattr, acl, links …")
+	fs.DurationVar(&s.shrink, "shrink", 0, "twin: look so long for a shorter script of each failure")
 	if err := fs.Parse(args[1:]); err != nil {
 		return err
 	}
 	switch args[0] {
+	case "agent":
+		return serveAgent(fs.Arg(0))
+	case "scribe":
+		return scribes(fs.Arg(0), s.seed)
+	case "twin":
+		return twins(s)
 	case "kill":
 		return killRounds(s)
 	case "fsx":
@@ -72,5 +92,5 @@ func run(args []string) error {
 	case "power":
 		return powerCuts(s)
 	}
-	return fmt.Errorf("%s: want kill, fsx, under or power", args[0])
+	return fmt.Errorf("%s: want kill, fsx, under, twin or power", args[0])
 }

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// scribes append numbered records to files of a tree until their standard input
+// ends, and print each that was written. Half of them keep their files open.
+func scribes(dir string, seed int64) error {
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	out := bufio.NewWriter(os.Stdout)
+	if err := os.Chdir(dir); err != nil {
+		return err
+	}
+	names := []string{"w1.txt", "w2.txt", "w3.ign", "w4.txt"}
+	for i, name := range names {
+		r := rand.New(rand.NewSource(seed + int64(i)))
+		if dirs, _ := filepath.Glob("*/"); len(dirs) > 0 && r.Intn(2) == 0 {
+			name = filepath.Join(dirs[r.Intn(len(dirs))], name)
+		}
+		wg.Go(func() {
+			var f *os.File
+			for n := 0; !stop.Load(); time.Sleep(time.Duration(4000+r.Intn(8000)) * time.Microsecond) {
+				if f == nil {
+					var err error
+					if f, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666); err != nil {
+						continue
+					}
+				}
+				record := fmt.Sprintf("record %d of %d by %d%s\n", n, seed, i, strings.Repeat(".", r.Intn(40)))
+				n++
+				if k, err := f.WriteString(record); err == nil && k == len(record) {
+					mu.Lock()
+					_, _ = out.WriteString(record)
+					mu.Unlock()
+				}
+				if i%2 == 0 || r.Intn(200) == 0 {
+					_ = f.Close()
+					f = nil
+				}
+			}
+			if f != nil {
+				_ = f.Close()
+			}
+		})
+	}
+	_, err := bufio.NewReader(os.Stdin).ReadByte()
+	stop.Store(true)
+	wg.Wait()
+	if err != nil && err.Error() == "EOF" {
+		err = nil
+	}
+	return errors.Join(err, out.Flush())
+}
+
+// writing is scribes in a process of their own.
+type writing struct {
+	cmd     *exec.Cmd
+	in      *os.File
+	written bytes.Buffer
+}
+
+func startWriting(dir string, seed int64) (*writing, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	w := &writing{cmd: exec.Command(exe, "scribe", "-seed", strconv.FormatInt(seed, 10), dir)}
+	w.cmd.Dir, w.cmd.Stderr, w.cmd.Stdout = "/", os.Stderr, &w.written
+	pr, pw, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer pr.Close()
+	w.cmd.Stdin, w.in = pr, pw
+	return w, w.cmd.Start()
+}
+
+// end stops the writers and returns what they have written.
+func (w *writing) end() ([]string, error) {
+	err := w.in.Close()
+	done := make(chan error, 1)
+	go func() { done <- w.cmd.Wait() }()
+	select {
+	case werr := <-done:
+		err = errors.Join(err, werr)
+	case <-time.After(2 * time.Minute):
+		return nil, errors.Join(err, errors.New("the writers did not end"), w.cmd.Process.Kill())
+	}
+	return strings.SplitAfter(strings.TrimSuffix(w.written.String(), "\n"), "\n"), err
+}
+
+// nowhere are those records that are neither in the tree nor in the history.
+func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, error) {
+	missing := map[string]bool{}
+	for _, r := range records {
+		missing[strings.TrimSuffix(r, "\n")] = true
+	}
+	find := func(b []byte) {
+		for line := range bytes.Lines(b) {
+			// Records follow each other, but not always what stood there before.
+			if i := bytes.LastIndex(line, []byte("record ")); i >= 0 {
+				delete(missing, string(bytes.TrimSuffix(line[i:], []byte("\n"))))
+			}
+		}
+	}
+	for _, dir := range []string{t.source, t.git} {
+		if err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			b, err := os.ReadFile(name)
+			find(b)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	if len(missing) > 0 {
+		list, err := p.log(int(time.Since(since)/time.Second) + 5)
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		c, err := p.client(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		seen := map[string]bool{}
+		slices.SortFunc(list, func(a, b version) int { return int(b.Seq) - int(a.Seq) })
+		for _, v := range list {
+			if v.Hash == "" || seen[v.Hash] || !strings.HasPrefix(v.Path, t.name+"/") || len(missing) == 0 {
+				continue
+			}
+			seen[v.Hash] = true
+			var answer wire.Version
+			if b, err := c.Call(ctx, wire.MShow, wire.ShowQuery{Seq: v.Seq}, nil, &answer); err == nil {
+				find(b)
+			}
+		}
+	}
+	var left []string
+	for _, r := range records {
+		if r = strings.TrimSuffix(r, "\n"); missing[r] {
+			left = append(left, r)
+		}
+	}
+	return left, nil
+}
+
+// client is connected to the place's daemon; one call of it costs less than a
+// process.
+func (p *place) client(ctx context.Context) (*wire.Client, error) {
+	out, err := p.cachebro("version")
+	if err != nil {
+		return nil, err
+	}
+	words := strings.Fields(string(out))
+	if len(words) < 2 {
+		return nil, fmt.Errorf("version: %q", out)
+	}
+	paths := wire.Paths{RuntimeDir: p.base + "/run", StateHome: p.base + "/state", Home: p.base + "/home"}
+	return wire.Dial(ctx, paths, wire.Hello{Version: words[1], Client: "cli", PID: os.Getpid(), Root: p.dir}, wire.Timeouts{})
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// entry is all that a name of the tree is, times apart.
+type entry struct {
+	kind, mode uint32
+	uid, gid   uint32
+	content    string // hash, or the target of a link
+	size       int64
+	attrs      map[string]string // xattrs, ACLs apart
+	acls       map[string]string
+	ino        uint64
+}
+
+// snapshot is a tree: what each name is, and which names are one file.
+type snapshot struct {
+	names map[string]entry
+	files map[uint64][]string // the names of an inode in the tree, and those in .git
+	git   map[string]uint64   // the inodes of the names in .git
+}
+
+// take looks at the tree in dir, and at the inodes of the names in git.
+func take(dir, git string) (*snapshot, error) {
+	s := &snapshot{names: map[string]entry{}, files: map[uint64][]string{}, git: map[string]uint64{}}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && p != dir {
+			return nil // somebody goes on here
+		}
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, p)
+		if err != nil {
+			return err
+		}
+		e, err := look(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if e.kind != unix.S_IFDIR {
+			s.files[e.ino] = append(s.files[e.ino], rel)
+		}
+		s.names[rel] = e
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	list, err := os.ReadDir(git)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range list {
+		var st unix.Stat_t
+		if err := unix.Lstat(filepath.Join(git, d.Name()), &st); err != nil {
+			return nil, err
+		}
+		s.files[st.Ino] = append(s.files[st.Ino], gitPrefix+d.Name())
+		s.git[gitPrefix+d.Name()] = st.Ino
+	}
+	for ino := range s.files {
+		slices.Sort(s.files[ino])
+	}
+	return s, nil
+}
+
+func look(p string) (entry, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(p, &st); err != nil {
+		return entry{}, err
+	}
+	e := entry{kind: st.Mode & unix.S_IFMT, mode: st.Mode &^ unix.S_IFMT, uid: st.Uid, gid: st.Gid, ino: st.Ino, attrs: map[string]string{}, acls: map[string]string{}}
+	switch e.kind {
+	case unix.S_IFREG:
+		b, err := os.ReadFile(p)
+		if err != nil {
+			return e, err
+		}
+		sum := sha256.Sum256(b)
+		e.content, e.size = hex.EncodeToString(sum[:6]), int64(len(b))
+	case unix.S_IFLNK:
+		t, err := os.Readlink(p)
+		if err != nil {
+			return e, err
+		}
+		e.content = t
+	}
+	buf := make([]byte, 4096)
+	n, err := unix.Llistxattr(p, buf)
+	if err != nil && !errors.Is(err, unix.ENOTSUP) {
+		return e, err
+	}
+	for _, name := range bytes.Split(buf[:max(n, 0)], []byte{0}) {
+		if len(name) == 0 {
+			continue
+		}
+		v := make([]byte, 4096)
+		k, err := unix.Lgetxattr(p, string(name), v)
+		if err != nil {
+			return e, err
+		}
+		if strings.HasPrefix(string(name), "system.posix_acl") {
+			e.acls[string(name)] = string(v[:k])
+		} else {
+			e.attrs[string(name)] = string(v[:k])
+		}
+	}
+	return e, nil
+}
+
+// difference is one way in which a name is not as it should be. Also are the
+// names that say the same of the same file.
+type difference struct {
+	what, path, text string
+	also             []string
+}
+
+func (d difference) String() string { return fmt.Sprintf("%s of %s: %s", d.what, d.path, d.text) }
+
+// differences are what is in the tree now and not what it should be.
+func differences(want, now *snapshot) (all []difference) {
+	names := map[string]bool{}
+	for p := range want.names {
+		names[p] = true
+	}
+	for p := range now.names {
+		names[p] = true
+	}
+	for _, p := range slices.Sorted(maps.Keys(names)) {
+		w, inWant := want.names[p]
+		n, inNow := now.names[p]
+		add := func(what, format string, args ...any) {
+			all = append(all, difference{what: what, path: p, text: fmt.Sprintf(format, args...)})
+		}
+		switch {
+		case !inNow:
+			add("absence", "was %s", kinds[w.kind])
+			continue
+		case !inWant:
+			add("presence", "a %s", kinds[n.kind])
+			continue
+		case w.kind != n.kind:
+			add("kind", "%s, was %s", kinds[n.kind], kinds[w.kind])
+			continue
+		}
+		if w.content != n.content || w.size != n.size {
+			add("content", "%s (%d), was %s (%d)", n.content, n.size, w.content, w.size)
+		}
+		if w.mode != n.mode && w.kind != unix.S_IFLNK {
+			add("mode", "%04o, was %04o", n.mode, w.mode)
+		}
+		if w.uid != n.uid || w.gid != n.gid {
+			add("owner", "%d:%d, was %d:%d", n.uid, n.gid, w.uid, w.gid)
+		}
+		if !maps.Equal(w.attrs, n.attrs) {
+			add("xattr", "%q, was %q", n.attrs, w.attrs)
+		}
+		if !maps.Equal(w.acls, n.acls) {
+			add("acl", "%x, was %x", n.acls, w.acls)
+		}
+		if w.kind != unix.S_IFDIR {
+			if was, is := want.files[w.ino], now.files[n.ino]; !sameLinks(was, is, want, now) {
+				all = append(all, difference{what: "links", path: p, text: fmt.Sprintf("%q, was %q", is, was), also: append(slices.Clone(was), is...)})
+			}
+		}
+	}
+	return all
+}
+
+var kinds = map[uint32]string{unix.S_IFREG: "file", unix.S_IFDIR: "directory", unix.S_IFLNK: "symlink", unix.S_IFIFO: "pipe"}
+
+// sameLinks: the same names are one file. Nothing in .git is made or removed by
+// cachebro: a name there counts only while it is of the same file as it was.
+func sameLinks(was, is []string, want, now *snapshot) bool {
+	counts := func(n string) bool {
+		return !strings.HasPrefix(n, gitPrefix) || want.git[n] != 0 && want.git[n] == now.git[n]
+	}
+	return slices.Equal(slices.DeleteFunc(slices.Clone(was), func(n string) bool { return !counts(n) }),
+		slices.DeleteFunc(slices.Clone(is), func(n string) bool { return !counts(n) || strings.HasPrefix(n, gitPrefix) && !slices.Contains(was, n) }))
+}

@@ -1,0 +1,546 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// trial is one seed's tree and what became of it.
+type trial struct {
+	seed   int64
+	name   string // of its directory
+	script script
+	given  bool // the script is not to be made up, but to be repeated
+	live   bool
+	blind  string // differences that do not count
+
+	dir, source, git string
+	wrong            []string // what no output names, as a person reads it
+	kind             string   // of the first of them
+	named            int      // differences that were named
+	outputs          []string
+}
+
+// twins tries so many seeds, several to a mount.
+func twins(s settings) error {
+	if os.Geteuid() != 0 {
+		return errors.New("twin needs root: it works as three users")
+	}
+	begun := time.Now()
+	var mu sync.Mutex
+	var bad []*trial
+	kindsOf := map[string][]int64{}
+	named, tried := 0, 0
+	var errs []error
+	batches := make(chan []*trial)
+	var wg sync.WaitGroup
+	for range max(1, s.side) {
+		wg.Go(func() {
+			for ts := range batches {
+				err := s.batch(ts)
+				mu.Lock()
+				if err != nil {
+					errs = append(errs, err)
+				}
+				for _, t := range ts {
+					tried++
+					named += min(t.named, 1)
+					if len(t.wrong) == 0 {
+						continue
+					}
+					bad = append(bad, t)
+					kindsOf[t.kind] = append(kindsOf[t.kind], t.seed)
+					fmt.Printf("seed %d: %s\n", t.seed, strings.Join(t.wrong, "\n    "))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := 0; i < s.seeds; i += batchSize {
+		var ts []*trial
+		for j := i; j < min(s.seeds, i+batchSize); j++ {
+			ts = append(ts, &trial{seed: s.first + int64(j), live: s.live, blind: s.blind})
+		}
+		batches <- ts
+	}
+	close(batches)
+	wg.Wait()
+	what := ""
+	if s.live {
+		what = " with writers that go on"
+	}
+	took := time.Since(begun)
+	fmt.Printf("%d seeds%s from %d: %d with a difference that nothing names, %d with one that is named; %.1f seeds a second\n",
+		tried, what, s.first, len(bad), named, float64(tried)/took.Seconds())
+	for _, k := range slices.Sorted(maps.Keys(kindsOf)) {
+		slices.Sort(kindsOf[k])
+		fmt.Printf("  %-28s %3d: %v\n", k, len(kindsOf[k]), kindsOf[k])
+	}
+	slices.SortFunc(bad, func(a, b *trial) int { return int(a.seed - b.seed) })
+	for _, t := range bad {
+		if s.shrink > 0 && !s.live {
+			short, err := s.shorten(t)
+			errs = append(errs, err)
+			fmt.Printf("seed %d (%s), as short as it became:\n%s    %s\n", t.seed, t.kind, short.script, strings.Join(short.wrong, "\n    "))
+			if s.verbose {
+				fmt.Println(strings.Join(short.outputs, "\n"))
+			}
+		}
+	}
+	if len(bad) > 0 {
+		errs = append(errs, fmt.Errorf("%d of %d seeds failed", len(bad), tried))
+	}
+	return errors.Join(errs...)
+}
+
+const batchSize = 40
+
+// batch mounts once and tries each of these.
+func (s settings) batch(ts []*trial) (err error) {
+	p, err := newPlace(s)
+	if err != nil {
+		return err
+	}
+	under := filepath.Join(p.base, "under")
+	defer func() {
+		for _, point := range []string{under} {
+			if uerr := unix.Unmount(point, unix.MNT_DETACH); uerr != nil && !errors.Is(uerr, unix.EINVAL) && !errors.Is(uerr, unix.ENOENT) {
+				err = errors.Join(err, uerr)
+			}
+		}
+		err = errors.Join(err, p.remove(s.keep))
+	}()
+	if err := errors.Join(os.Chmod(p.base, 0o711), os.Chmod(p.dir, 0o755), os.Mkdir(under, 0o700)); err != nil {
+		return err
+	}
+	if out, err := exec.Command("git", "-C", p.dir, "init", "-q").CombinedOutput(); err != nil {
+		return fmt.Errorf("git init: %w: %s", err, out)
+	}
+	var starts []*snapshot
+	for i, t := range ts {
+		t.name = fmt.Sprintf("s%d", i)
+		t.dir, t.source, t.git = filepath.Join(p.dir, t.name), filepath.Join(under, t.name), filepath.Join(under, ".git/twin", t.name)
+		if err := t.make(filepath.Join(p.dir, ".git/twin", t.name)); err != nil {
+			return err
+		}
+	}
+	// The tree is looked at beside the mount, so that looking changes nothing.
+	if err := errors.Join(unix.Mount(p.dir, under, "", unix.MS_BIND, ""), unix.Mount("", under, "", unix.MS_PRIVATE, "")); err != nil {
+		return err
+	}
+	for _, t := range ts {
+		start, err := take(t.source, t.git)
+		if err != nil {
+			return err
+		}
+		starts = append(starts, start)
+	}
+	if _, err := p.cachebro("mount", p.dir); err != nil {
+		return err
+	}
+	if err := p.scanned(); err != nil {
+		return err
+	}
+	for i, t := range ts {
+		if err := t.try(p, starts[i]); err != nil {
+			return fmt.Errorf("seed %d: %w", t.seed, err)
+		}
+	}
+	return nil
+}
+
+// scanned waits for the end of the first scan.
+func (p *place) scanned() error {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		out, err := p.cachebro("status", "--json", p.dir)
+		if err == nil && strings.Contains(strings.ReplaceAll(string(out), " ", ""), `"done":true`) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the first scan does not end: %w", err)
+		}
+	}
+}
+
+// make makes the tree before the mount.
+func (t *trial) make(git string) error {
+	if err := errors.Join(os.MkdirAll(git, 0o777), os.Mkdir(t.dir, 0o777), os.Chmod(git, 0o777), os.Chmod(t.dir, 0o777)); err != nil {
+		return err
+	}
+	if !t.given {
+		d := &dice{Rand: rand.New(rand.NewSource(t.seed))}
+		t.script.start = d.start()
+	}
+	return inThread(func() error {
+		was, err := os.Open(".")
+		if err != nil {
+			return err
+		}
+		defer was.Close()
+		if err := unix.Unshare(unix.CLONE_FS); err != nil { // the directory of this thread alone
+			return err
+		}
+		unix.Umask(0o022)
+		if err := unix.Chdir(t.dir); err != nil {
+			return err
+		}
+		a := &agent{dir: t.dir, files: map[string]int{}}
+		for _, o := range t.script.start {
+			_ = a.do(o)
+		}
+		return was.Chdir()
+	})
+}
+
+// inThread runs something on a thread that ends with it.
+func inThread(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		done <- f()
+	}()
+	return <-done
+}
+
+// try does what the script says, or makes one up, and has it undone and redone.
+func (t *trial) try(p *place, start *snapshot) (err error) {
+	if t.live {
+		begun := time.Now()
+		w, err := startWriting(t.dir, t.seed)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			records, werr := w.end()
+			if err = errors.Join(err, werr); err != nil {
+				return
+			}
+			lost, lerr := t.nowhere(p, records, begun)
+			if err = lerr; len(lost) > 0 {
+				t.kind = "record"
+				t.wrong = append(t.wrong, fmt.Sprintf("%d of %d records are nowhere: %.300q", len(lost), len(records), lost))
+			}
+		}()
+	}
+	r, err := startAgent(t.dir)
+	if err != nil {
+		return err
+	}
+	d := &dice{Rand: rand.New(rand.NewSource(t.seed + 1<<40)), number: 1000}
+	begun := time.Now()
+	err = t.half(r, d, &t.script.first)
+	middle, merr := take(t.source, t.git)
+	halfway := time.Now()
+	if err = errors.Join(err, merr); err == nil {
+		err = t.half(r, d, &t.script.second)
+	}
+	end, eerr := take(t.source, t.git)
+	if err := errors.Join(err, eerr, r.end()); err != nil {
+		return err
+	}
+	if same(start, end) {
+		return nil
+	}
+	paths := t.somePaths(rand.New(rand.NewSource(t.seed+2<<40)), start, end)
+	undo := []string{"undo", "--since", stamp(begun)}
+	for _, c := range []struct {
+		phase string
+		want  *snapshot // nil: see pathDifferences
+		args  []string
+	}{
+		{"undo", start, undo},
+		{"undo again", start, undo},
+		{"half", middle, []string{"undo", "--since", stamp(halfway)}},
+		{"paths", nil, append(append(undo, "--"), paths...)},
+	} {
+		before := end
+		if !t.live {
+			if before, err = take(t.source, t.git); err != nil {
+				return err
+			}
+		}
+		if c.phase == "half" && same(middle, before) {
+			continue
+		}
+		if ok, err := t.phase(p, c.phase, c.args, func(now *snapshot) []difference {
+			// What earlier commands could not bring back, and named, this one need not.
+			settled := map[string]bool{}
+			for _, d := range differences(end, before) {
+				settled[d.path] = true
+			}
+			list := t.pathDifferences(paths, start, end, now)
+			if c.want != nil {
+				list = differences(c.want, now)
+			}
+			return slices.DeleteFunc(list, func(d difference) bool { return settled[d.path] })
+		}); !ok || err != nil {
+			return err
+		}
+		if ok, err := t.phase(p, "redo of "+c.phase, []string{"redo"}, func(now *snapshot) []difference { return differences(before, now) }); !ok || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func same(a, b *snapshot) bool { return len(differences(a, b)) == 0 }
+
+func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
+
+// half does one half of the operations.
+func (t *trial) half(r *remote, d *dice, ops *[]op) error {
+	if t.given {
+		for _, o := range *ops {
+			if _, err := r.do(o); err != nil {
+				return err
+			}
+		}
+	} else {
+		for range 2 + d.Intn(16) {
+			o := d.next(listTree(t.source, t.git))
+			failed, err := r.do(o)
+			if err != nil {
+				return err
+			}
+			if failed == "" {
+				*ops = append(*ops, o)
+			}
+		}
+	}
+	_, err := r.do(op{Verb: "closeall"})
+	return err
+}
+
+// somePaths are up to three of the names that something happened to, or none.
+func (t *trial) somePaths(r *rand.Rand, start, end *snapshot) (paths []string) {
+	changed := map[string]bool{}
+	for _, d := range differences(start, end) {
+		if d.path != "." {
+			changed[d.path] = true
+		}
+	}
+	all := slices.Sorted(maps.Keys(changed))
+	for range min(len(all), 1+r.Intn(3)) {
+		if p := filepath.Join(t.dir, all[r.Intn(len(all))]); !slices.Contains(paths, p) {
+			paths = append(paths, p)
+		}
+	}
+	return paths
+}
+
+// phase runs one command and looks for what it left different and did not name.
+func (t *trial) phase(p *place, phase string, args []string, different func(now *snapshot) []difference) (ok bool, err error) {
+	cmd := p.command(append([]string{args[0], "--yes", "--dir", p.dir}, args[1:]...)...)
+	done := make(chan struct{})
+	var out []byte
+	var runErr error
+	go func() { out, runErr = cmd.CombinedOutput(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Minute):
+		return false, errors.Join(fmt.Errorf("%s did not end within five minutes", phase), cmd.Process.Kill())
+	}
+	status := cmd.ProcessState.ExitCode()
+	var exit *exec.ExitError
+	if runErr != nil && !errors.As(runErr, &exit) {
+		return false, runErr
+	}
+	said := string(out)
+	t.outputs = append(t.outputs, fmt.Sprintf("--- %s: %v, status %d\n%s", phase, args, status, said))
+	var list []difference
+	if !t.live {
+		now, err := take(t.source, t.git)
+		if err != nil {
+			return false, err
+		}
+		list = different(now)
+	}
+	problems := problemLines(said)
+	fail := func(d difference, text string) {
+		t.wrong = append(t.wrong, fmt.Sprintf("%s: %s", phase, text))
+		if t.kind == "" {
+			t.kind = strings.Fields(phase)[0] + " " + d.what
+		}
+	}
+	if status > 1 || status < 0 || status == 1 && len(problems) == 0 {
+		fail(difference{what: "status"}, fmt.Sprintf("exit status %d: %.300s", status, said))
+		return false, nil
+	}
+	list = slices.DeleteFunc(list, func(d difference) bool { return strings.Contains(","+t.blind+",", ","+d.what+",") })
+	unnamed := 0
+	for _, d := range list {
+		if t.namedIn(problems, d) {
+			t.named++
+			continue
+		}
+		unnamed++
+		fail(d, d.String())
+	}
+	if unnamed == 0 && len(list) > 0 && status == 0 {
+		fail(difference{what: "status"}, "exit status 0, but "+list[0].String())
+	}
+	return len(t.wrong) == 0, nil
+}
+
+// pathDifferences: what was asked for is as at the start, all else as it was
+// before or as at the start, for one change may have moved both.
+func (t *trial) pathDifferences(paths []string, start, end, now *snapshot) (list []difference) {
+	asked := func(p string) bool {
+		return slices.ContainsFunc(paths, func(a string) bool {
+			return t.dir+"/"+p == a || strings.HasPrefix(t.dir+"/"+p, a+"/")
+		})
+	}
+	left := map[string]bool{}
+	for _, d := range differences(end, now) {
+		left[d.path+"\x00"+d.what] = true
+	}
+	for _, d := range differences(start, now) {
+		if d.what == "links" { // which names are one file depends on the others
+			continue
+		}
+		if asked(d.path) || left[d.path+"\x00"+d.what] {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// stepLine is a line of the preview that says what will be done.
+var stepLine = regexp.MustCompile(`^  [A-Za-z=] `)
+
+// problemLines are those that say what was not done, or not exactly.
+func problemLines(said string) (list []string) {
+	for i, l := range strings.Split(said, "\n") {
+		if l == "" || i == 0 && (strings.HasPrefix(l, "since ") || strings.HasPrefix(l, "redo of: ")) || stepLine.MatchString(l) || strings.HasPrefix(l, "done: ") {
+			continue
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// namedIn: a line names the path, or one that the same is said of, or a directory
+// above it with a count.
+func (t *trial) namedIn(lines []string, d difference) bool {
+	for _, p := range append([]string{d.path}, d.also...) {
+		if strings.HasPrefix(p, gitPrefix) {
+			continue
+		}
+		full := filepath.Join(t.name, p)
+		for _, l := range lines {
+			if mentions(l, full) {
+				return true
+			}
+			for dir := filepath.Dir(full); dir != t.name && dir != "."; dir = filepath.Dir(dir) {
+				if mentions(l, dir) && (hasCount.MatchString(strings.ReplaceAll(l, dir, "")) || strings.Contains(l, "may not be")) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+var hasCount = regexp.MustCompile(`\b[0-9]+ `)
+
+// mentions: the line has the path, as a whole.
+func mentions(line, path string) bool {
+	for at := 0; ; {
+		i := strings.Index(line[at:], path)
+		if i < 0 {
+			return false
+		}
+		i += at
+		end := i + len(path)
+		if (i == 0 || !pathByte(line[i-1])) && (end == len(line) || !pathByte(line[end]) || line[end] == '/' && (end+1 == len(line) || !pathByte(line[end+1]))) {
+			return true
+		}
+		at = i + 1
+	}
+}
+
+func pathByte(c byte) bool {
+	return c == '/' || c == '.' || c == '_' || c == '-' || c == '~' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// shorten leaves out operations while the same kind of failure stays.
+func (s settings) shorten(t *trial) (*trial, error) {
+	best := t
+	fails := func(scripts []script) (at []int, tries []*trial, err error) {
+		for _, sc := range scripts {
+			tries = append(tries, &trial{seed: t.seed, given: true, script: sc, blind: s.blind})
+		}
+		err = s.batch(tries)
+		for i, c := range tries {
+			if c.kind == t.kind {
+				at = append(at, i)
+			}
+		}
+		return at, tries, err
+	}
+	size := (best.script.len() + 1) / 2
+	for deadline := time.Now().Add(s.shrink); size >= 1 && time.Now().Before(deadline); {
+		var fewer []script
+		var cuts [][2]int
+		for at := 0; at < best.script.len(); at += size {
+			cuts = append(cuts, [2]int{at, at + size})
+			fewer = append(fewer, best.script.without(cuts[len(cuts)-1:]))
+		}
+		at, tries, err := fails(fewer)
+		if err != nil {
+			return best, err
+		}
+		if len(at) == 0 {
+			size /= 2
+			continue
+		}
+		// What could go each on its own may perhaps go together.
+		whole := best.script
+		best = tries[at[0]]
+		var good [][2]int
+		for _, i := range at {
+			good = append(good, cuts[i])
+		}
+		if n := len(good); n > 1 {
+			at, tries, err := fails([]script{whole.without(good), whole.without(good[:n/2]), whole.without(good[n/2:])})
+			if err != nil {
+				return best, err
+			}
+			if len(at) > 0 {
+				best = tries[at[0]]
+			}
+		}
+		size = min(size, max(1, best.script.len()/2))
+	}
+	return best, nil
+}
+
+func (sc script) len() int { return len(sc.start) + len(sc.first) + len(sc.second) }
+
+// without is a script that lacks the operations of these spans.
+func (sc script) without(spans [][2]int) script {
+	n := -1
+	cut := func(ops []op) (rest []op) {
+		for _, o := range ops {
+			n++
+			if !slices.ContainsFunc(spans, func(s [2]int) bool { return s[0] <= n && n < s[1] }) {
+				rest = append(rest, o)
+			}
+		}
+		return rest
+	}
+	return script{cut(sc.start), cut(sc.first), cut(sc.second)}
+}
