@@ -30,6 +30,8 @@ type env struct {
 	now    func() time.Time
 	exe    string // this binary, for the processes we start
 	cmd    command
+	// described, if not nil, gets the command's flags in place of a run of it.
+	described func(*pflag.FlagSet)
 }
 
 func newEnv(args []string) *env {
@@ -67,6 +69,10 @@ func (e *env) flags() *pflag.FlagSet {
 // parse reads the command's arguments; between min and max (-1: any number)
 // must remain. --help prints the command's help and returns errHelp.
 func (e *env) parse(fs *pflag.FlagSet, min, max int) ([]string, error) {
+	if e.described != nil {
+		e.described(fs)
+		return nil, errHelp
+	}
 	if err := fs.Parse(e.args); err != nil {
 		if err == pflag.ErrHelp {
 			e.printHelp(fs)

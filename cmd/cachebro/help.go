@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -34,11 +35,11 @@ func commands() []command {
 	return []command{
 		runCommand(), memoCommand(), statusCommand(), logCommand(), showCommand(), diffCommand(), whatChangedCommand(), blameCommand(), searchCommand(),
 		undoCommand(), redoCommand(), revertCommand(), restoreCommand(), workingSetCommand(), metricsCommand(), contextCommand(), noteCommand(), syncCheckCommand(), markSyncedCommand(),
-		mountCommand(), umountCommand(), relocateCommand(), versionCommand(),
+		mountCommand(), umountCommand(), relocateCommand(), versionCommand(), completionCommand(),
 		upCommand(), downCommand(), initCommand(), uninitCommand(), uninstallCommand(), doctorCommand(), statusLineCommand(),
 		pruneCommand(), duCommand(), fsckCommand(), purgeCommand(), exportCommand(), importCommand(), reindexCommand(), indexCommand(),
 		serveCommand(), hookCommand(), fsmonitorCommand(), readCommand(),
-		superviseCommand(), mountdCommand(), daemonCommand(), privateCommand(), tracedCommand(),
+		superviseCommand(), mountdCommand(), daemonCommand(), privateCommand(), tracedCommand(), completeCommand(),
 	}
 }
 
@@ -97,8 +98,65 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// help prints the overview, or one command's page.
+// described is one command for whoever wants to know all of them: the man page, the
+// completion of a shell, a test.
+type described struct {
+	Name  string          `json:"name"`
+	Group string          `json:"group"`
+	Args  string          `json:"args,omitempty"`
+	Short string          `json:"short"`
+	Long  string          `json:"long,omitempty"`
+	Flags []describedFlag `json:"flags,omitempty"`
+}
+
+type describedFlag struct {
+	Name    string `json:"name"`
+	Short   string `json:"short,omitempty"`
+	Type    string `json:"type"` // bool, string, int, …
+	Default string `json:"default,omitempty"`
+	Usage   string `json:"usage"`
+}
+
+// takesValue: the next word belongs to the flag.
+func (f describedFlag) takesValue() bool { return f.Type != "bool" }
+
+// describe tells what a command takes, without running it: every command parses its
+// arguments before it does anything.
+func (e *env) describe(c command) described {
+	d := described{Name: c.name, Group: c.group, Args: c.args, Short: c.short, Long: c.long}
+	sub := *e
+	sub.cmd, sub.name, sub.args, sub.stdout, sub.stderr = c, c.name, []string{"--help"}, io.Discard, io.Discard
+	sub.described = func(fs *pflag.FlagSet) {
+		fs.VisitAll(func(f *pflag.Flag) {
+			if f.Hidden {
+				return
+			}
+			_, usage := pflag.UnquoteUsage(f)
+			d.Flags = append(d.Flags, describedFlag{f.Name, f.Shorthand, f.Value.Type(), f.DefValue, usage})
+		})
+	}
+	_ = c.run(context.Background(), &sub)
+	return d
+}
+
+// describeAll describes what help shows, in its order.
+func (e *env) describeAll() []described {
+	var all []described
+	for _, g := range []string{groupEvery, groupSetup, groupStore, groupPlumbing} {
+		for _, c := range commands() {
+			if c.group == g {
+				all = append(all, e.describe(c))
+			}
+		}
+	}
+	return all
+}
+
+// help prints the overview, one command's page, or all there is to know as JSON.
 func (e *env) help() error {
+	if len(e.args) == 1 && e.args[0] == "--json" {
+		return e.printJSON(e.describeAll())
+	}
 	if len(e.args) > 0 {
 		sub := *e
 		sub.name, sub.args = e.args[0], []string{"--help"}

@@ -24,5 +24,6 @@ func (d *Daemon) handlers() map[string]wire.Handler {
 		wire.MDocs:   d.docsRequest,
 		wire.MSearch: on(d.search), wire.MIndex: on(d.indexRequest), wire.MResults: d.resultsRequest, wire.MOutline: on(d.outline),
 		wire.MContext: d.contextRequest,
+		wire.MNames:   on(d.names),
 	}
 }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDescribe: each command tells its flags without being run; what it would do
+// with "--help" is the same as with our question.
+func TestDescribe(t *testing.T) {
+	var out bytes.Buffer
+	e := &env{stdout: &out, stderr: &out, name: "help", args: []string{"--json"}, getenv: func(string) string { return "" }}
+	if err := e.help(); err != nil {
+		t.Fatal(err)
+	}
+	var all []described
+	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
+		t.Fatal(err)
+	}
+	visible := slices.DeleteFunc(commands(), func(c command) bool { return c.group == "" })
+	if len(all) != len(visible) {
+		t.Errorf("%d commands described, %d in help", len(all), len(visible))
+	}
+	for _, d := range all {
+		out.Reset()
+		sub := *e
+		sub.name, sub.args = d.Name, []string{"--help"}
+		if status := run(&sub); status != 0 {
+			t.Errorf("%s --help: status %d: %s", d.Name, status, out.String())
+		}
+		help := out.String()
+		for _, f := range d.Flags {
+			if f.Usage == "" {
+				t.Errorf("%s --%s: no word on what it does", d.Name, f.Name)
+			}
+			if !strings.Contains(help, "--"+f.Name) {
+				t.Errorf("%s --%s is not in its help", d.Name, f.Name)
+			}
+		}
+		if n := strings.Count(help, "\n      --") + strings.Count(help, "\n  -"); n != len(d.Flags) {
+			t.Errorf("%s: %d flags described, %d in its help:\n%s", d.Name, len(d.Flags), n, help)
+		}
+		// The completion offers each of them.
+		out.Reset()
+		sub.name, sub.args = "__complete", []string{"--", d.Name, "--"}
+		if status := run(&sub); status != 0 {
+			t.Fatalf("complete %s: status %d", d.Name, status)
+		}
+		if strings.Contains(d.Args, "COMMAND") && !strings.Contains(out.String(), "--") {
+			t.Errorf("%s: flags are not completed:\n%s", d.Name, out.String())
+		}
+		for _, f := range d.Flags {
+			if !strings.Contains(out.String(), "\n--"+f.Name+"\t") {
+				t.Errorf("%s --%s is not completed", d.Name, f.Name)
+			}
+		}
+	}
+}
+
+func TestSplitLine(t *testing.T) {
+	for line, want := range map[string][]string{
+		"":                       {""},
+		"a":                      {"a"},
+		"a ":                     {"a", ""},
+		`a  b\ c 'd e' "f\"g`:    {"a", "b c", "d e", `f"g`},
+		`a 'it'\''s' "x y"z`:     {"a", "it's", "x yz"},
+		`a --dir="my dir"/sub \`: {"a", "--dir=my dir/sub", `\`},
+	} {
+		if got := splitLine(line); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package store
+
+import (
+	"bytes"
+	"slices"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// Name is an entry of a directory as the history knows it.
+type Name struct {
+	Path    Path
+	Dir     bool // something lies, or lay, below it
+	Deleted bool // nothing of it exists any more
+}
+
+// namesMost bounds the keys that Names looks at: somebody waits at a prompt.
+const namesMost = 50_000
+
+// Names lists what the history knows directly below a directory under names that
+// begin with prefix, in the order of their bytes: what exists and what does not
+// any more. dir "" is the root.
+func (s *Store) Names(dir Path, prefix string) (names []Name, err error) {
+	base := below(dir)
+	at := map[Path]int{}
+	err = s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: keyCurrent(base + Path(prefix))})
+		defer it.Close()
+		n := 0
+		for it.Rewind(); it.Valid() && n < namesMost; it.Next() {
+			n++
+			first, _, deeper := bytes.Cut(it.Item().Key()[1+len(base):], []byte{'/'})
+			var v Version
+			if err := it.Item().Value(func(val []byte) (err error) { v, err = decodeCurrent(val); return err }); err != nil {
+				return damaged(err)
+			}
+			name := Name{Path: base + Path(first), Dir: deeper || isDir(v.Stat), Deleted: v.Deleted()}
+			i, known := at[name.Path]
+			if !known {
+				at[name.Path] = len(names)
+				names = append(names, name)
+				continue
+			}
+			names[i].Dir, names[i].Deleted = true, names[i].Deleted && name.Deleted
+		}
+		return nil
+	})
+	slices.SortFunc(names, func(a, b Name) int { return bytes.Compare([]byte(a.Path), []byte(b.Path)) })
+	return names, err
+}
