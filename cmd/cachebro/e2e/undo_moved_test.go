@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// movedCases are what people do to directories that hold tracked files beside
+// ignored ones that nobody has looked at. $x exchanges two names.
+var movedCases = []string{
+	`mv s n; rm -rf n`,
+	`mv s n; mv n m; rm -rf m`,
+	`mv s n; mv n m`,
+	`exchange s o`,
+	`exchange s o; rm -rf s`,
+	`exchange s o; rm -rf s o`,
+	`exchange s f`,
+	`exchange s f; rm -rf f`,
+	`mv s n; mv n/deep d; rm -rf n`,
+	`mv s n; mv n/deep d; rm -rf n d`,
+	`mv s/deep/x.ign kept; mv s n; rm -rf n`,
+	`mv s n; mv o s; mv n o`,
+	`mv s n; mv o s; mv n o; rm -rf s`,
+	`mv s n; mkdir s; echo new >s/t1`,
+	`mv s n; mv o s`,
+	`mv s n; mv o s; rm -rf n s`,
+	`mv s/ign n; rm -rf n`,
+	`mv s/only n; rm -rf n`,
+	`rm -rf s`,
+	`mv s n; echo new >n/t1; echo new >n/deep/x.ign`,
+	`mv s n; rm n/t1; mv n/ign/i1 n/new`,
+	`mv s/deep o/deep2; exchange s o; rm -rf o`,
+	`exchange s/deep/x.ign s/t1`,
+	`mv s/ign/i1 s/t1`,
+	`mv s/t1 s/deep/x.ign`,
+	`exchange s/t1 o; rm -rf s`,
+	`mv s n; mv n s`,
+	`mv s n; mv n/ign n2; mv n s`,
+	`mv s x.ign; rm -rf x.ign`,
+	`mv o s/ign/o; rm -rf s`,
+	`mv s n; exchange n o; mv o p; rm -rf p n`,
+	`mv s/empty e; rmdir e; mv s n`,
+	`mv s n; exchange n/t1 n/deep; rm -rf n/t1`,
+	`mv s o/s; mv o q; rm -rf q`,
+}
+
+// TestUndoAndRestoreOfMovedDirectories: each comes back exactly, goes again and
+// comes back again, whatever was in the directories.
+func TestUndoAndRestoreOfMovedDirectories(t *testing.T) {
+	files := map[string]string{".gitignore": "ign/\n*.ign\nonly/\n"}
+	for i := range movedCases {
+		d := fmt.Sprintf("c%d/", i)
+		for _, name := range []string{"s/t1", "s/deep/t2", "s/deep/x.ign", "s/ign/i1", "s/ign/sub/i2", "s/only/i3", "o/t3", "o/y.ign", "o/ign/i4", "f"} {
+			files[d+name] = d + name + "\n"
+		}
+	}
+	p := newProject(t, files)
+	for i := range movedCases {
+		if err := os.Mkdir(p.path(fmt.Sprintf("c%d/s/empty", i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.mount()
+	x := &twoActors{p: p}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange := fmt.Sprintf("exchange() { printf 'exchange\\000%%s\\000%%s\\n' $1 $2 | %s %s; }; ", self, workerArg)
+	for i, script := range movedCases {
+		t.Run(strings.ReplaceAll(script, "/", "|"), func(t *testing.T) {
+			dir, session := fmt.Sprintf("c%d", i), fmt.Sprintf("session-%d", i)
+			part := func() map[string]string { return treeOf(t, p.path(dir)) }
+			check := func(what string, want map[string]string, args ...string) {
+				t.Helper()
+				args = append(args, "--dir", p.dir, "--yes")
+				if out, err := p.try(args...); err != nil {
+					t.Errorf("%s: %v\n%s", what, err, out)
+				}
+				if d := differ(want, part()); d != "" {
+					t.Errorf("%s:\n%s", what, d)
+				}
+			}
+			before := part()
+			at := p.newest()
+			x.as(session, "cd "+dir+"; "+exchange+script)
+			after := part()
+			check("undo", before, "undo", "--session", session)
+			check("redo", after, "redo")
+			check("undo again", before, "undo", "--session", session)
+			check("redo again", after, "redo")
+			check("restore", before, "restore", "--at", at)
+		})
+	}
+	if out := p.cb("fsck", "--dir", p.dir); !strings.Contains(out, "in order") {
+		t.Errorf("fsck: %s", out)
+	}
+}
+
+// newest is the newest version of all, as restore takes it.
+func (p *project) newest() string {
+	p.t.Helper()
+	all := p.log("", "--baselines")
+	return fmt.Sprintf("#%d", all[len(all)-1].Seq)
+}
+
+// treeOf is every path below a directory with its kind, mode and content.
+func treeOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	x := &twoActors{p: &project{t: t, dir: dir}}
+	return x.tree()
+}
+
+var _ = maps.Keys[map[string]string]
+var _ = exec.Command
+var _ = filepath.Join
