@@ -29,12 +29,19 @@ func (b *batch) remove(c *Change) error {
 	}
 	if c.LastName {
 		b.forget(c.Node)
-	} else if !live && c.Class == 1 && isRegular(c.Stat) && c.Stat.Nlink > 1 {
+	}
+	switch {
+	case live:
+	case c.Op == OpRmdir && c.Class != 2 && isDir(c.Stat):
+		// The making of one is told at once, so it was there before anybody looked.
+		if cur, err = b.wasThere(c, ""); err != nil {
+			return err
+		}
+		live = true
+	case !c.LastName && c.Class == 1 && isRegular(c.Stat) && c.Stat.Nlink > 1:
 		// Nothing is recorded of an ignored file before, and its content is not
 		// saved while another name keeps it. That it was here is known nevertheless.
-		was := c.version(c.Path, OpBaseline)
-		was.Actor, was.Plan, was.NoContent = Actor{}, "", "not captured: the file had another name"
-		if cur, err = b.add(was); err != nil {
+		if cur, err = b.wasThere(c, "not captured: the file had another name"); err != nil {
 			return err
 		}
 		live = true
@@ -48,8 +55,11 @@ func (b *batch) remove(c *Change) error {
 		}
 		for i := len(kids) - 1; i >= 0; i-- {
 			was, live, err := b.live(kids[i])
-			if err != nil || !live {
+			if err != nil {
 				return err
+			}
+			if !live {
+				continue
 			}
 			v := c.version(kids[i], OpUnlink)
 			if v.Stat, v.Class = was.Stat, was.Class; isDir(was.Stat) {
@@ -69,6 +79,13 @@ func (b *batch) remove(c *Change) error {
 	}
 	_, err = b.add(v)
 	return err
+}
+
+// wasThere adds what a path was before the change that is the first to tell of it.
+func (b *batch) wasThere(c *Change, noContent string) (Version, error) {
+	was := c.version(c.Path, OpBaseline)
+	was.Actor, was.Plan, was.Target, was.NoContent = Actor{}, "", c.Target, noContent
+	return b.add(was)
 }
 
 // uncapturedRename is why a file that was renamed has no content in the log.
@@ -94,9 +111,7 @@ func (b *batch) rename(c *Change) error {
 		}
 		if isDir(c.Stat) || isLink(c.Stat) {
 			// The making of one is told at once, so it was there before anybody looked.
-			was := c.version(c.Path, OpBaseline)
-			was.Actor, was.Plan, was.Target = Actor{}, "", c.Target
-			if cur, err = b.add(was); err != nil {
+			if cur, err = b.wasThere(c, ""); err != nil {
 				return err
 			}
 		}

@@ -77,10 +77,10 @@ func (s *Store) fateOf(byPath map[Path]*goal, byFile map[inode][]*goal, g *goal)
 	return f, err
 }
 
-func filesOf(goals []goal) map[inode][]*goal {
+func filesOf(goals []*goal) map[inode][]*goal {
 	m := map[inode][]*goal{}
-	for i := range goals {
-		if g := &goals[i]; g.have.regular() && g.have.nlink > 1 {
+	for _, g := range goals {
+		if g.have.regular() && g.have.nlink > 1 {
 			m[g.have.in] = append(m[g.have.in], g)
 		}
 	}

@@ -368,6 +368,11 @@ func (t *tree) perform(s *Store, p *Plan) ([]Change, error) {
 				return nil, fmt.Errorf("step %+v: no such directory", st)
 			}
 			cs = append(cs, t.rename(st.Path, st.To))
+		case DoExchange:
+			if to := t.files[st.To]; n == nil || to == nil || !to.dir() || st.Ino != 0 && st.Ino != n.ino {
+				return nil, fmt.Errorf("step %+v: cannot exchange", st)
+			}
+			cs = append(cs, t.exchange(st.Path, st.To))
 		case DoSymlink:
 			if n != nil {
 				cs = append(cs, t.remove(st.Path))

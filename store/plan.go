@@ -22,6 +22,8 @@ const (
 	DoSymlink = "symlink"
 	DoChmod   = "chmod"
 	DoLink    = "link" // Path becomes a name of the file To, if it is not one
+	// DoExchange: Path and To, which is a directory, change places.
+	DoExchange = "exchange"
 )
 
 // ExpectAbsent in Step.Expect: nothing may be there.
@@ -50,6 +52,7 @@ type Plan struct {
 	unsafe map[Path]string // what could not be secured, and why
 	merged map[Hash][]byte // contents that BeginPlan has yet to store
 	kept   map[Hash]place  // whether and where the store has them, as far as it was asked
+	homes  map[Path]Path   // what goes by a rename, and where
 	read   map[Hash][]byte // contents that were read to make it, see Read
 }
 
@@ -59,7 +62,7 @@ type Step struct {
 	N       int    `cbor:"1,keyasint"`
 	Do      string `cbor:"2,keyasint"`
 	Path    Path   `cbor:"3,keyasint"`
-	To      Path   `cbor:"4,keyasint,omitempty"` // rename, link
+	To      Path   `cbor:"4,keyasint,omitempty"` // rename, link, exchange
 	Target  string `cbor:"5,keyasint,omitempty"` // symlink
 	Mode    uint32 `cbor:"6,keyasint,omitempty"` // st_mode, type bits included
 	Mtime   int64  `cbor:"7,keyasint,omitempty"` // ns since the epoch, 0: now
@@ -71,6 +74,9 @@ type Step struct {
 	Removed int    `cbor:"13,keyasint,omitempty"`
 	// Apart: the path gets a file of its own, whatever other names it has now.
 	Apart bool `cbor:"14,keyasint,omitempty"`
+	// Ino is the inode number of the directory Path that is renamed or exchanged:
+	// by it who resumes a plan knows whether that was done.
+	Ino uint64 `cbor:"20,keyasint,omitempty"`
 }
 
 // Return says to which version's state a plan takes a path, so that a later
@@ -148,4 +154,7 @@ type goal struct {
 	path       Path
 	have, want state
 	made       bool // want is a merge
+	moved      bool // something came to the path by a rename
+	other      bool // what is there is not what was there, be it equal
+	unseen     bool // nothing is known of what is wanted before it was found
 }

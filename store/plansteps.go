@@ -29,39 +29,40 @@ func (s *Store) steps(p *Plan, goals []goal) error {
 	if err := x.open(goals); err != nil {
 		return err
 	}
-	x.renameDirs(goals)
-	x.renameFiles(goals)
-	x.removals(goals)
-	for i := range goals {
-		g := &goals[i]
+	if err := x.renames(); err != nil {
+		return err
+	}
+	all := x.all()
+	x.removals(all)
+	for _, g := range all {
 		if g.want.dir() && !g.have.dir() {
 			x.parents(g.path, false)
 			x.mkdir(g)
 		}
 	}
 	// First what gets a file of its own, and then what is written in place.
-	byFile := filesOf(goals)
-	fates := make([]fate, len(goals))
-	for i := range goals {
+	byFile := filesOf(all)
+	fates := make([]fate, len(all))
+	for i, g := range all {
 		var err error
-		if fates[i], err = s.fateOf(x.goals, byFile, &goals[i]); err != nil {
+		if fates[i], err = s.fateOf(x.goals, byFile, g); err != nil {
 			return err
 		}
 	}
-	for i := range goals {
+	for i, g := range all {
 		if len(fates[i].others) > 0 {
-			x.write(&goals[i], true)
+			x.write(g, true)
 		}
 	}
 	linked := map[Path]bool{}
-	for i := range goals {
-		if len(fates[i].others) > 0 || linked[goals[i].path] {
+	for i, g := range all {
+		if len(fates[i].others) > 0 || linked[g.path] {
 			continue
 		}
-		x.write(&goals[i], false)
+		x.write(g, false)
 		for _, o := range fates[i].with {
 			linked[o] = true
-			x.add(Step{Do: DoLink, Path: o, To: goals[i].path})
+			x.add(Step{Do: DoLink, Path: o, To: g.path})
 		}
 	}
 	for _, st := range slices.Backward(x.shut) {
@@ -146,18 +147,6 @@ func (x *stepper) mkdir(g *goal) {
 	g.have, x.made[g.path] = g.want, true
 }
 
-// ready: no ancestor is a file that has to go first.
-func ready(goals map[Path]*goal, p Path) bool {
-	for i := range len(p) {
-		if p[i] == '/' {
-			if g := goals[p[:i]]; g != nil && !g.have.absent() && !g.have.dir() {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // gone: nothing at all is known to live at or below a directory.
 func (x *stepper) gone(dir Path) bool {
 	empty := true
@@ -165,119 +154,34 @@ func (x *stepper) gone(dir Path) bool {
 	return empty
 }
 
-// renameDirs undoes the rename of a whole directory by one step, if everything
-// below it goes back with it.
-func (x *stepper) renameDirs(goals []goal) {
-	for i := range goals {
-		g := &goals[i] // g.path goes away …
-		if !g.have.dir() || !g.want.absent() {
-			continue
-		}
-		back := x.s.dirGoesBack(x.goals, g) // … and comes back here
-		if back == nil {
-			continue
-		}
-		x.parents(back.path, true)
-		x.add(Step{Do: DoRename, Path: g.path, To: back.path, ExpMode: g.have.mode})
-		for p, h := range x.goals {
-			if p == g.path || inside(p, g.path) {
-				if to := x.goals[back.path+p[len(g.path):]]; to != nil {
-					to.have, h.have = h.have, state{}
-					if to.have.dir() {
-						x.made[to.path] = true
-					}
-				}
-			}
-		}
+// all are the goals in order of their paths.
+func (x *stepper) all() []*goal {
+	all := make([]*goal, 0, len(x.goals))
+	for _, g := range x.goals {
+		all = append(all, g)
 	}
-}
-
-// dirGoesBack is the goal of the path that a directory came from and can be moved
-// back to with all that is in it; nil: none.
-func (s *Store) dirGoesBack(goals map[Path]*goal, g *goal) *goal {
-	if !g.have.dir() || !g.want.absent() {
-		return nil
-	}
-	v, _, err := s.Current(g.path)
-	if err != nil || v.Op != OpRename {
-		return nil
-	}
-	back := goals[v.From]
-	if back == nil || !back.have.absent() || !back.want.dir() || !ready(goals, back.path) || !s.allBack(goals, g.path, back.path) {
-		return nil
-	}
-	return back
-}
-
-// allBack: every live path below from has a goal to go, and one to come below to.
-func (s *Store) allBack(goals map[Path]*goal, from, to Path) bool {
-	err := s.Live(from, func(v Version) error {
-		g, back := goals[v.Path], goals[to+v.Path[len(from):]]
-		if g == nil || back == nil || !g.want.absent() || !back.have.absent() || back.want.absent() {
-			return errStop
-		}
-		return nil
-	})
-	return err == nil
-}
-
-// renameFiles pairs a content that has to go with the same one that has to
-// come back.
-func (x *stepper) renameFiles(goals []goal) {
-	for i := range goals {
-		g := &goals[i]
-		if g.have.absent() || !g.want.absent() || g.have.dir() {
-			continue
-		}
-		back := x.s.goesBack(x.goals, g)
-		if back == nil {
-			continue
-		}
-		x.parents(back.path, true)
-		st := expect(Step{Do: DoRename, Path: g.path, To: back.path, Mode: g.want.mode}, g.have)
-		if g.have.regular() && g.have.blob == (Hash{}) { // nothing else to know it by
-			st.Size, st.Mtime = g.have.size, g.have.mtime
-		}
-		x.add(st)
-		back.have, g.have = g.have, state{}
-	}
-}
-
-// goesBack is the goal of the path that a file came from and can be moved back to;
-// nil: none.
-func (s *Store) goesBack(goals map[Path]*goal, g *goal) *goal {
-	if g.have.absent() || g.have.dir() || !g.want.absent() {
-		return nil
-	}
-	v, _, err := s.Current(g.path)
-	if err != nil || v.Op != OpRename && v.Op != OpExchange {
-		return nil
-	}
-	back := goals[v.From]
-	if back == nil || !back.have.absent() || back.want.absent() || !back.want.equal(g.have) || !ready(goals, back.path) ||
-		g.have.regular() && g.have.blob == (Hash{}) && g.have.noContent == "" {
-		return nil
-	}
-	return back
+	slices.SortFunc(all, func(a, b *goal) int { return strings.Compare(string(a.path), string(b.path)) })
+	return all
 }
 
 // removals deletes what must not be there, children before parents.
-func (x *stepper) removals(goals []goal) {
-	for i := len(goals) - 1; i >= 0; i-- {
-		g := &goals[i]
-		changes := !g.want.absent() && g.have.kind() != g.want.kind()
-		if g.have.absent() || !g.want.absent() && !changes {
-			continue
+func (x *stepper) removals(goals []*goal) {
+	for _, g := range slices.Backward(goals) {
+		if !g.have.absent() && (g.want.absent() || g.have.kind() != g.want.kind()) {
+			x.remove(g)
 		}
-		do := DoDelete
-		if g.have.dir() {
-			do = DoRmdir
-		} else if g.have.regular() && g.have.blob != (Hash{}) {
-			x.writes = append(x.writes, write{len(x.p.Steps), state{}, g.have})
-		}
-		x.add(expect(Step{Do: do, Path: g.path}, g.have))
-		g.have = state{}
 	}
+}
+
+func (x *stepper) remove(g *goal) {
+	do := DoDelete
+	if g.have.dir() {
+		do = DoRmdir
+	} else if g.have.regular() && g.have.blob != (Hash{}) {
+		x.writes = append(x.writes, write{len(x.p.Steps), state{}, g.have})
+	}
+	x.add(expect(Step{Do: do, Path: g.path}, g.have))
+	g.have = state{}
 }
 
 // write brings content, link or mode.

@@ -102,7 +102,7 @@ func (s *Store) PlanRestore(paths []Path, seq uint64, secure Secure) (*Plan, err
 	}
 	var goals []goal
 	err = s.eachHistory(slices.Sorted(maps.Keys(changed)), nil, func(path Path, own []Version) error {
-		if g, ok := restoreGoal(p, path, own, seq); ok && !g.have.equal(g.want) {
+		if g, ok := restoreGoal(p, path, own, seq); ok && !g.idle() {
 			goals = append(goals, g)
 		}
 		return nil
@@ -110,7 +110,10 @@ func (s *Store) PlanRestore(paths []Path, seq uint64, secure Secure) (*Plan, err
 	if err != nil {
 		return nil, err
 	}
-	if goals, err = s.follow(goals, seq); err == nil {
+	if goals, err = s.relocate(p, goals); err == nil {
+		goals, err = s.follow(goals, seq)
+	}
+	if err == nil {
 		goals, err = s.possible(p, goals, false)
 	}
 	if err != nil {
@@ -124,19 +127,19 @@ func restoreGoal(p *Plan, path Path, own []Version, seq uint64) (g goal, ok bool
 	if len(own) == 0 {
 		return g, false
 	}
-	g = goal{path: path, have: stateOf(own[len(own)-1])}
+	g = goal{path: path, have: stateOf(own[len(own)-1]), moved: moved(own)}
 	for i, then := range slices.Backward(own) {
 		if then.Seq <= seq {
-			g.want = described(own, i)
+			g.want, g.other = described(own, i), another(own, i)
 			return g, true
 		}
 	}
 	switch first := own[0]; {
 	case first.Op == OpBaseline || first.Op == OpSeen || first.Op == OpOutside:
 		// It was there before anybody looked: what was found is what was.
-		g.want = stateOf(first)
+		g.want, g.other, g.unseen = stateOf(first), another(own, 0), true
 	case !carriedAway(first).absent():
-		g.want = carriedAway(first)
+		g.want, g.unseen = carriedAway(first), true
 	case began(first) || madeLater(own, first):
 	default:
 		p.Lost = append(p.Lost, Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -82,12 +83,19 @@ func (s *Store) secure(p *Plan, goals []goal) error {
 	if p.secure == nil {
 		return nil
 	}
-	o := s.outlookOf(goals)
+	unkept := func(g goal) bool { return s.unkept(p, g.have) && s.whyNotKept(g.have) == "" }
+	if !slices.ContainsFunc(goals, unkept) {
+		return nil
+	}
+	o, err := s.outlookOf(goals)
+	if err != nil {
+		return err
+	}
 	var lacking []Version
 	var whose []*goal
 	for i := range goals {
 		g := &goals[i]
-		if !s.unkept(p, g.have) || s.whyNotKept(g.have) != "" || !o.destroys(g) {
+		if !unkept(*g) || !o.destroys(g) {
 			continue
 		}
 		v, found, err := s.Current(g.path)
@@ -124,54 +132,25 @@ func (s *Store) unkept(p *Plan, st state) bool {
 type outlook struct {
 	s     *Store
 	paths map[Path]*goal
-	moved map[Path]*goal // directories that were asked about, and what they go back to
+	all   []*goal
+	homes map[Path]Path // what goes by a rename, and where
 }
 
-func (s *Store) outlookOf(goals []goal) *outlook {
-	o := &outlook{s, make(map[Path]*goal, len(goals)), map[Path]*goal{}}
+func (s *Store) outlookOf(goals []goal) (*outlook, error) {
+	o := &outlook{s: s, paths: make(map[Path]*goal, len(goals)), all: make([]*goal, len(goals))}
 	for i := range goals {
-		o.paths[goals[i].path] = &goals[i]
+		o.paths[goals[i].path], o.all[i] = &goals[i], &goals[i]
 	}
-	return o
+	var err error
+	o.homes, err = s.homes(goals)
+	return o, err
 }
 
 // destroys: g.path loses what is now its content, which is not moved elsewhere.
 // Another name of the file would keep it, but nothing could make this one a name
 // of it again.
 func (o *outlook) destroys(g *goal) bool {
-	return (g.have.regular() || g.have.link()) && !g.want.sameContent(g.have) && o.landing(g) == nil
-}
-
-// landing is the goal that is reached by moving what is at g.path there, alone or
-// with a directory above; nil: none.
-func (o *outlook) landing(g *goal) *goal {
-	if g.have.absent() || g.have.dir() || !g.want.absent() {
-		return nil
-	}
-	if back := o.s.goesBack(o.paths, g); back != nil {
-		return back
-	}
-	for i := len(g.path) - 1; i > 0; i-- {
-		if g.path[i] != '/' {
-			continue
-		}
-		dir := o.paths[g.path[:i]]
-		if dir == nil {
-			return nil
-		}
-		back, asked := o.moved[dir.path]
-		if !asked {
-			back = o.s.dirGoesBack(o.paths, dir)
-			o.moved[dir.path] = back
-		}
-		if back != nil {
-			if to := o.paths[back.path+g.path[i:]]; to != nil && to.want.sameContent(g.have) {
-				return to
-			}
-			return nil
-		}
-	}
-	return nil
+	return (g.have.regular() || g.have.link()) && !g.want.sameContent(g.have) && o.homes[g.path] == ""
 }
 
 // refusal says why a plan must leave a goal alone that would destroy a content

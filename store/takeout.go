@@ -24,12 +24,15 @@ func (s *Store) takeOut(p *Plan, sel selection, q UndoQuery) error {
 		}
 		c := &chain{s: s, own: own, plans: plans}
 		g, ok := s.goalFor(p, c, path, sel[path], q, through)
-		if ok && !g.have.equal(g.want) {
+		if ok && !g.idle() {
 			goals = append(goals, g)
 		}
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	if goals, err = s.relocate(p, goals); err != nil {
 		return err
 	}
 	goals, err = s.possible(p, goals, !q.Force)
@@ -88,8 +91,8 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 			return goal{}, false
 		}
 	}
-	g := goal{path: path, have: have, want: want}
-	if over == nil || q.Force || have.equal(want) { // whoever brought it there
+	g := goal{path: path, have: have, want: want, moved: moved(c.own), other: another(c.own, i), unseen: i <= 0 && (i == 0 && c.own[0].Op == OpBaseline || i < 0 && !want.absent())}
+	if over == nil || q.Force || g.idle() { // whoever brought it there
 		return g, true
 	}
 	if q.Merge {
@@ -173,13 +176,14 @@ func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
 		return nil, err
 	}
 	for {
-		o := s.outlookOf(goals)
-		byPath, byFile := o.paths, filesOf(goals)
+		o, err := s.outlookOf(goals)
+		if err != nil {
+			return nil, err
+		}
+		byPath, byFile := o.paths, filesOf(o.all)
 		moved := map[Path]bool{} // contents that come back by a rename
-		for i := range goals {
-			if to := o.landing(&goals[i]); to != nil {
-				moved[to.path] = true
-			}
+		for _, to := range o.homes {
+			moved[to] = true
 		}
 		full := s.inhabited(byPath, goals)
 		keep := goals[:0:0]
@@ -217,6 +221,7 @@ func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
 			}
 		}
 		if len(keep) == len(goals) {
+			p.homes = o.homes
 			return keep, nil
 		}
 		goals = keep

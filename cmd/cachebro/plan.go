@@ -95,7 +95,7 @@ func (e *env) carryOut(ctx context.Context, t target, c *wire.Client, plan wire.
 }
 
 // letters of the preview, as in git status.
-var letters = map[string]string{"write": "M", "delete": "D", "mkdir": "A", "rmdir": "D", "rename": "R", "symlink": "L", "chmod": "m", "link": "="}
+var letters = map[string]string{"write": "M", "delete": "D", "mkdir": "A", "rmdir": "D", "rename": "R", "symlink": "L", "chmod": "m", "link": "=", "exchange": "X"}
 
 // showPlan is the preview: one line per file, conflicts apart.
 func (e *env) showPlan(w io.Writer, plan wire.Plan) {

@@ -171,7 +171,7 @@ func planOut(p *store.Plan) wire.Plan {
 	for i, s := range p.Steps {
 		out.Steps[i] = wire.PlanStep{
 			N: s.N, Do: s.Do, Path: []byte(s.Path), To: pathOut(s.To), Target: []byte(s.Target), Mode: s.Mode, Mtime: s.Mtime,
-			Size: s.Size, Hash: hashText(s.Blob), Expect: s.Expect, ExpMode: s.ExpMode, Added: s.Added, Removed: s.Removed, Apart: s.Apart,
+			Size: s.Size, Hash: hashText(s.Blob), Expect: s.Expect, ExpMode: s.ExpMode, Added: s.Added, Removed: s.Removed, Apart: s.Apart, Ino: s.Ino,
 		}
 	}
 	return out
@@ -215,7 +215,9 @@ func (d *Daemon) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 	return wire.Empty{}, nil, d.rolledBack(q.ID)
 }
 
-// lookAtPlan makes versions of what a client wrote where no mount has seen it.
+// lookAtPlan makes versions of what a client wrote where no mount has seen it. What
+// went or got another name is told of in order, for what is in a directory that was
+// renamed goes with it; the rest is looked at.
 func (d *Daemon) lookAtPlan(ctx context.Context, id string) {
 	p, err := d.store.LookupPlan(id)
 	if err != nil {
@@ -229,6 +231,7 @@ func (d *Daemon) lookAtPlan(ctx context.Context, id string) {
 	for _, s := range p.Steps {
 		if done[s.N] {
 			own[s.Path], own[s.To] = true, true
+			d.planMoved(ctx, id, s)
 		}
 	}
 	look := func(path store.Path) {
@@ -244,6 +247,27 @@ func (d *Daemon) lookAtPlan(ctx context.Context, id string) {
 	for _, s := range p.Steps {
 		look(s.Path)
 		look(s.To)
+	}
+}
+
+// planMoved tells the store of a step that changed names.
+func (d *Daemon) planMoved(ctx context.Context, id string, s store.Step) {
+	op, ok := map[string]store.Op{
+		store.DoRename: store.OpRename, store.DoExchange: store.OpExchange, store.DoDelete: store.OpUnlink, store.DoRmdir: store.OpRmdir,
+	}[s.Do]
+	if !ok {
+		return
+	}
+	v, found, err := d.store.Current(s.Path)
+	if err != nil || !found || v.Deleted() {
+		return
+	}
+	c := store.Change{Op: op, Path: s.Path, Path2: s.To, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: outsider, LastName: true, Plan: id}
+	if s.To != "" {
+		c.Class = d.classOf(s.To)
+	}
+	if _, err := d.ingest.append(ctx, []store.Change{c}, nil); err != nil {
+		d.log.Warn("a step of a plan could not be stored", "path", display(s.Path), "err", err)
 	}
 }
 

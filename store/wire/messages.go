@@ -307,7 +307,7 @@ type PlanStep struct {
 	N       int    `json:"n"`
 	Do      string `json:"do"`
 	Path    []byte `json:"path"`
-	To      []byte `json:"to,omitempty"`     // rename, link
+	To      []byte `json:"to,omitempty"`     // rename, link, exchange
 	Target  []byte `json:"target,omitempty"` // symlink
 	Mode    uint32 `json:"mode,omitempty"`
 	Mtime   int64  `json:"mtime,omitempty"` // ns; set when the content returns to what it was
@@ -318,6 +318,7 @@ type PlanStep struct {
 	Added   int    `json:"added,omitempty"`
 	Removed int    `json:"removed,omitempty"`
 	Apart   bool   `json:"apart,omitempty"` // give the path a file of its own, not shared with its other names
+	Ino     uint64 `json:"ino,omitempty"`   // of the directory that is renamed or exchanged
 }
 
 // Conflict is a path that a plan leaves alone.

@@ -89,7 +89,9 @@ type carrier struct {
 }
 
 // alone: steps that change which names lead where.
-func alone(do string) bool { return do == "rmdir" || do == "rename" || do == "link" }
+func alone(do string) bool {
+	return do == "rmdir" || do == "rename" || do == "exchange" || do == "link"
+}
 
 // touched are the paths of steps that may still be under way.
 type touched map[string]bool
@@ -149,7 +151,7 @@ func (c *carrier) stretch(ctx context.Context, steps []wire.PlanStep) (n int, er
 	if werr := g.Wait(); werr != nil {
 		err = werr
 	}
-	c.places.between(steps[0].Do == "rmdir" || steps[0].Do == "rename")
+	c.places.between(alone(steps[0].Do) && steps[0].Do != "link")
 	return n, err
 }
 

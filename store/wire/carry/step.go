@@ -30,7 +30,7 @@ type worker struct {
 // brings missing directories with it.
 func (w *worker) locate() error {
 	name := string(w.step.Path)
-	if to := w.step.Do == "rename" || w.step.Do == "link"; !valid(name) || to && !valid(string(w.step.To)) {
+	if to := w.step.Do == "rename" || w.step.Do == "exchange" || w.step.Do == "link"; !valid(name) || to && !valid(string(w.step.To)) {
 		return errors.New("the plan names an impossible path")
 	}
 	making := w.step.Expect == "" || w.step.Expect == "absent"
@@ -98,6 +98,8 @@ func (w *worker) do(ctx context.Context, content func() ([]byte, error)) error {
 		return w.mkdir()
 	case "rename":
 		return w.rename()
+	case "exchange":
+		return w.exchange()
 	case "symlink":
 		return w.symlink()
 	case "chmod":
@@ -119,7 +121,7 @@ func (w *worker) expect() error {
 		if kind := w.step.ExpMode & syscall.S_IFMT; kind != 0 && kind != kindOf(fi) {
 			return fmt.Errorf("is something else: %w", errChanged)
 		}
-		if w.step.Do == "rename" && w.step.Mtime != 0 && (fi.Size() != w.step.Size || fi.ModTime().UnixNano() != w.step.Mtime) {
+		if (w.step.Do == "rename" || w.step.Do == "exchange") && w.step.Mtime != 0 && (fi.Size() != w.step.Size || fi.ModTime().UnixNano() != w.step.Mtime) {
 			return errChanged
 		}
 		return nil
@@ -193,12 +195,24 @@ func (w *worker) there() bool {
 func (w *worker) isSo() bool {
 	fi, err := w.root.Lstat(w.name)
 	gone := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !gone {
+		return false
+	}
 	switch w.step.Do {
 	case "delete", "rmdir":
 		return gone
 	case "rename":
-		_, err := w.places.root.Lstat(string(w.step.To))
-		return gone && err == nil
+		to, err := w.places.root.Lstat(string(w.step.To))
+		return err == nil && (w.step.Ino == 0 && gone || w.step.Ino != 0 && inode(to) == w.step.Ino)
+	case "exchange":
+		to, err := w.places.root.Lstat(string(w.step.To))
+		switch {
+		case err != nil:
+			return false
+		case w.step.Ino != 0:
+			return inode(to) == w.step.Ino
+		}
+		return fi.IsDir() && kindOf(to) == w.step.ExpMode&syscall.S_IFMT
 	}
 	if err != nil {
 		return false
@@ -231,6 +245,42 @@ func (w *worker) rename() error {
 		return fmt.Errorf("%q exists: %w", w.step.To, errChanged)
 	}
 	return w.places.root.Rename(string(w.step.Path), string(w.step.To))
+}
+
+// exchange lets the two names change places. Two directories are told apart by
+// their numbers: who resumes a plan must not exchange them once more.
+func (w *worker) exchange() error {
+	fi, err := w.root.Lstat(w.name)
+	if err != nil {
+		return err
+	}
+	to, name, err := w.places.of(string(w.step.To), false)
+	if err != nil {
+		return err
+	}
+	other, err := to.Lstat(name)
+	switch {
+	case err != nil:
+		return err
+	case !other.IsDir():
+		return fmt.Errorf("%q is no directory: %w", w.step.To, errChanged)
+	case w.step.Ino != 0 && inode(fi) != w.step.Ino:
+		return fmt.Errorf("is another directory: %w", errChanged)
+	}
+	from, err := w.root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	dir, err := to.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := exchange(int(from.Fd()), w.name, int(dir.Fd()), name); err != nil {
+		return &fs.PathError{Op: "exchange", Path: w.name, Err: err}
+	}
+	return nil
 }
 
 // link makes sure that two names of one file, written under the other name, are

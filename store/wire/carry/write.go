@@ -153,6 +153,14 @@ func kindOf(fi fs.FileInfo) uint32 {
 	return 0
 }
 
+// inode is a file's number.
+func inode(fi fs.FileInfo) uint64 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Ino)
+	}
+	return 0
+}
+
 // mode turns st_mode's permission bits into Go's, special bits included.
 func mode(st uint32) fs.FileMode {
 	m := fs.FileMode(st & 0o777)

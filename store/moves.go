@@ -1,0 +1,418 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// What was renamed goes back by a rename: that needs no content, keeps the inode,
+// and carries along what nobody has looked at. Which goal's path a thing was at in
+// the wanted state is found by its versions, each of which names the one before,
+// across renames. The renames themselves are tried on the goals first, each where
+// the ones before have left things, so that directories may have changed places,
+// been put into each other, or been replaced.
+
+// moved: something came to a path by a rename, or left it. own are its versions.
+func moved(own []Version) bool {
+	return slices.ContainsFunc(own, func(v Version) bool { return v.To != "" || v.From != "" && v.Op != OpLink })
+}
+
+// idle: nothing is to be done about a goal. Two directories are equal and yet not
+// the same one, if either of them was somewhere else.
+func (g *goal) idle() bool {
+	return g.have.equal(g.want) && !(g.have.dir() && g.other)
+}
+
+// another: what a path holds since version i is not what it held then.
+func another(own []Version, i int) bool {
+	return i >= 0 && slices.ContainsFunc(own[i+1:], func(v Version) bool {
+		switch v.Op {
+		case OpChmod, OpBaseline, OpSeen, OpOutside:
+			return false
+		}
+		return true
+	})
+}
+
+// wants are goals by the version that they want.
+type wants map[uint64]*goal
+
+func wantsOf(goals []goal) wants {
+	w := wants{}
+	for i := range goals {
+		if g := &goals[i]; !g.want.absent() && !g.made && g.want.seq != 0 {
+			w[g.want.seq] = g
+		}
+	}
+	return w
+}
+
+// home is the goal that wants what v is a version of; nil: none. Renames before
+// the time since do not count.
+func (s *Store) home(w wants, v Version, since int64) *goal {
+	for range 10_000 {
+		if g := w[v.Seq]; g != nil {
+			return g
+		}
+		switch v.Op {
+		case OpRename, OpExchange:
+			if v.Time < since {
+				return nil
+			}
+			if g := w[v.Seq-1]; g != nil && v.Op == OpRename { // nothing is known of it before
+				return g
+			}
+		case OpCreate, OpMkdir, OpSymlink, OpMknod, OpLink:
+			return nil
+		}
+		if v.Prev == 0 || v.Deleted() {
+			return nil
+		}
+		var err error
+		if v, err = s.Version(v.Prev); err != nil {
+			return nil // dropped from the log
+		}
+	}
+	return nil
+}
+
+// homes says where what is now at goals' paths goes by a rename.
+func (s *Store) homes(goals []goal) (map[Path]Path, error) {
+	out := map[Path]Path{}
+	if !slices.ContainsFunc(goals, func(g goal) bool { return g.moved }) {
+		return out, nil
+	}
+	w, taken, blobs := wantsOf(goals), map[*goal]bool{}, map[Hash]bool{}
+	for _, g := range w {
+		if g.want.regular() {
+			blobs[g.want.blob] = true
+		}
+	}
+	for i := range goals {
+		g := &goals[i]
+		if !g.moved || g.have.absent() || g.have.regular() && !blobs[g.have.blob] {
+			continue
+		}
+		v, found, err := s.Current(g.path)
+		if err != nil {
+			return nil, err
+		}
+		if !found || v.Seq != g.have.seq {
+			continue
+		}
+		if to := s.home(w, v, 0); to != nil && !taken[to] && to.want.sameContent(g.have) {
+			out[g.path], taken[to] = to.path, true
+		}
+	}
+	return out, nil
+}
+
+// relocate looks where those were of which nothing is known before they were found:
+// under a directory that was renamed since, they were where it was.
+func (s *Store) relocate(p *Plan, goals []goal) ([]goal, error) {
+	if !slices.ContainsFunc(goals, func(g goal) bool { return g.moved && (g.have.dir() || g.want.dir()) }) {
+		return goals, nil
+	}
+	w, at := wantsOf(goals), map[Path]int{}
+	for i := range goals {
+		at[goals[i].path] = i
+	}
+	var more []goal
+	for i := range goals {
+		g := &goals[i]
+		if !g.unseen || g.want.absent() {
+			continue
+		}
+		to, err := s.formerly(w, g)
+		if err != nil {
+			return nil, err
+		}
+		if to == "" || to == g.path {
+			continue
+		}
+		want := g.want
+		g.want = state{}
+		if j, ok := at[to]; ok {
+			if goals[j].want.absent() {
+				goals[j].want = want
+			}
+			continue
+		}
+		v, _, err := s.Current(to)
+		if err != nil {
+			return nil, err
+		}
+		switch have := stateOf(v); {
+		case have.equal(want):
+		case have.absent():
+			more = append(more, goal{path: to, have: have, want: want})
+		default:
+			p.Conflicts = append(p.Conflicts, Conflict{Path: to, Why: "made again since", Actor: v.Actor, Time: v.Time})
+		}
+	}
+	goals = slices.DeleteFunc(goals, func(g goal) bool { return g.idle() })
+	return append(goals, more...), nil
+}
+
+// formerly is the name that a goal's file had in the wanted state, "" unless a
+// directory above it goes back to another name.
+func (s *Store) formerly(w wants, g *goal) (Path, error) {
+	for i := len(g.path) - 1; i > 0; i-- {
+		if g.path[i] != '/' {
+			continue
+		}
+		dir, found, err := s.AtSeq(g.path[:i], g.want.seq)
+		if err != nil {
+			return "", err
+		}
+		if !found || dir.Deleted() || !isDir(dir.Stat) {
+			continue
+		}
+		to := s.home(w, dir, g.want.in.birth)
+		if to == nil {
+			return "", nil
+		}
+		return to.path + g.path[i:], nil
+	}
+	return "", nil
+}
+
+// thing is what goes from one goal's path to another's.
+type thing struct {
+	at   Path
+	home Path
+}
+
+// mover carries out renames on goals.
+type mover struct {
+	x      *stepper
+	things map[Path]*thing // by where they are
+	names  []Path          // of all goals, in order
+	stale  bool            // names has to be made anew
+	aside  int
+}
+
+// renames brings everything that has a home there.
+func (x *stepper) renames() error {
+	m := &mover{x: x, things: map[Path]*thing{}, stale: true}
+	for p, to := range x.p.homes {
+		m.things[p] = &thing{p, to}
+	}
+	var dirs []Path
+	for p, t := range m.things {
+		if p == t.home {
+			continue
+		}
+		for _, dir := range []Path{p, t.home} {
+			if x.goals[dir].have.dir() {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	if err := m.stay(dirs); err != nil {
+		return err
+	}
+	var all []*thing
+	for _, t := range m.things {
+		all = append(all, t)
+	}
+	slices.SortFunc(all, func(a, b *thing) int { return strings.Compare(string(a.home), string(b.home)) })
+	// What was put into a directory that then went elsewhere went along: again.
+	for again, turn := true, 0; again && turn < 100; turn++ {
+		again = false
+		for _, t := range all {
+			if t.at != t.home {
+				again = true
+				if err := m.bring(t); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// stay sees to it that what is not part of the plan is where it was in the end, when
+// the directory that it is in goes elsewhere.
+func (m *mover) stay(dirs []Path) error {
+	slices.Sort(dirs)
+	top := Path("")
+	for _, dir := range dirs {
+		if top != "" && inside(dir, top) {
+			continue
+		}
+		top = dir
+		err := m.x.s.Live(dir, func(v Version) error {
+			if m.x.goals[v.Path] == nil {
+				st := stateOf(v)
+				m.x.goals[v.Path] = &goal{path: v.Path, have: st, want: st}
+				m.things[v.Path] = &thing{v.Path, v.Path}
+				m.x.p.Returns = append(m.x.p.Returns, Return{Path: v.Path, Was: st.seq, Back: st.seq})
+				m.stale = true
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bring brings a thing to where it belongs.
+func (m *mover) bring(t *thing) error {
+	x := m.x
+	if inside(t.home, t.at) { // below itself: another directory of that name is to be there
+		if err := m.putAside(t.at); err != nil {
+			return err
+		}
+	}
+	if err := m.way(t.home); err != nil {
+		return err
+	}
+	var err error
+	switch there := x.goals[t.home]; {
+	case there.have.absent():
+	case inside(t.at, t.home):
+		if err = m.putAside(t.home); err == nil {
+			err = m.way(t.home)
+		}
+	case there.have.dir() || x.goals[t.at].have.dir():
+		return m.exchange(t.at, t.home)
+	case m.things[t.home] != nil:
+		err = m.putAside(t.home)
+	default:
+		x.remove(there)
+	}
+	if err != nil {
+		return err
+	}
+	return m.rename(t.at, t.home)
+}
+
+// way makes the directories above a path, and clears away what is in their place.
+func (m *mover) way(p Path) error {
+	for i := range len(p) {
+		if p[i] != '/' {
+			continue
+		}
+		g := m.x.goals[p[:i]]
+		if g == nil || g.have.absent() || g.have.dir() {
+			continue
+		}
+		if m.things[g.path] == nil {
+			m.x.remove(g)
+		} else if err := m.putAside(g.path); err != nil {
+			return err
+		}
+	}
+	m.x.parents(p, true)
+	return nil
+}
+
+// putAside gives something a name that nobody else uses.
+func (m *mover) putAside(from Path) error {
+	m.aside++
+	return m.rename(from, Path(fmt.Sprintf(".cachebro-aside-%d-%d~", m.x.p.Seq, m.aside)))
+}
+
+// below lists the goals at and below a path, the path first.
+func (m *mover) below(p Path) []Path {
+	if !m.x.goals[p].have.dir() {
+		return []Path{p}
+	}
+	if m.stale {
+		m.names, m.stale = m.names[:0], false
+		for name := range m.x.goals {
+			m.names = append(m.names, name)
+		}
+		slices.Sort(m.names)
+	}
+	out, prefix := []Path{p}, p+"/"
+	for i := sort.Search(len(m.names), func(i int) bool { return m.names[i] >= prefix }); i < len(m.names) && strings.HasPrefix(string(m.names[i]), string(prefix)); i++ {
+		out = append(out, m.names[i])
+	}
+	return out
+}
+
+// carried is what a rename takes along.
+type carried struct {
+	below Path // relative to what moves
+	have  state
+	thing *thing
+}
+
+// take takes away what is at and below a path.
+func (m *mover) take(from Path) []carried {
+	var out []carried
+	for _, p := range m.below(from) {
+		g := m.x.goals[p]
+		if g.have.absent() {
+			continue
+		}
+		out = append(out, carried{p[len(from):], g.have, m.things[p]})
+		g.have = state{}
+		delete(m.things, p)
+		delete(m.x.made, p)
+	}
+	return out
+}
+
+func (m *mover) put(to Path, hs []carried) error {
+	for _, h := range hs {
+		p := to + h.below
+		g := m.x.goals[p]
+		if g == nil {
+			// A later undo has to know that it is in the end as it was.
+			v, _, err := m.x.s.Current(p)
+			if err != nil {
+				return err
+			}
+			m.x.p.Returns = append(m.x.p.Returns, Return{Path: p, Was: v.Seq, Back: v.Seq})
+			g = &goal{path: p}
+			m.x.goals[p], m.stale = g, true
+		}
+		if g.have = h.have; h.have.dir() {
+			m.x.made[p] = true
+		}
+		if h.thing != nil {
+			h.thing.at = p
+			m.things[p] = h.thing
+		}
+	}
+	return nil
+}
+
+func (m *mover) rename(from, to Path) error {
+	have := m.x.goals[from].have
+	st := expect(Step{Do: DoRename, Path: from, To: to, Mode: have.mode}, have)
+	if have.dir() {
+		st.Ino = have.in.ino
+	} else if have.regular() && have.blob == (Hash{}) { // nothing else to know it by
+		st.Size, st.Mtime = have.size, have.mtime
+	}
+	m.x.add(st)
+	return m.put(to, m.take(from))
+}
+
+// exchange lets two paths change places, at least one of which is a directory.
+func (m *mover) exchange(a, b Path) error {
+	if m.x.goals[a].have.dir() {
+		a, b = b, a // so that Path is the file, if there is one
+	}
+	have := m.x.goals[a].have
+	st := expect(Step{Do: DoExchange, Path: a, To: b, Mode: have.mode}, have)
+	if have.dir() {
+		st.Ino = have.in.ino
+	} else if have.regular() && have.blob == (Hash{}) {
+		st.Size, st.Mtime = have.size, have.mtime
+	}
+	m.x.add(st)
+	ha, hb := m.take(a), m.take(b)
+	if err := m.put(a, hb); err != nil {
+		return err
+	}
+	return m.put(b, ha)
+}
