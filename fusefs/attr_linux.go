@@ -116,13 +116,39 @@ func (o *overlay) observed(n *inode, sx *unix.Statx_t, gen uint32) {
 	}
 }
 
+// tellOutside tells the Observer that n was changed underneath.
 func (o *overlay) tellOutside(n *inode, before seen, sx *unix.Statx_t) {
 	o.journal.Everything()
-	if o.obs == nil {
-		return
-	}
 	after := toStat(sx)
 	was := after
 	was.Mtime, was.Ctime, was.Size = before.mtime, before.ctime, before.size
-	o.obs.Outside(n, was, after)
+	o.outsideOf(n, was, after)
+}
+
+// outsideOf has the Observer hear of it in n's order, or else a write could
+// begin before the Observer sees to the content. Nobody waits for that order: a
+// caller may have it, or of another inode. What is dirty is told when it is closed.
+func (o *overlay) outsideOf(n *inode, was, after Stat) {
+	if o.obs == nil {
+		return
+	}
+	tell := func() {
+		defer n.order.Unlock()
+		if w := n.writes; w == nil || !w.dirty {
+			o.obs.Outside(n, was, after)
+		}
+	}
+	if n.order.TryLock() {
+		tell()
+		return
+	}
+	o.dirty.wg.Add(1)
+	go func() {
+		defer o.dirty.wg.Done()
+		n.order.Lock()
+		if st, err := n.Stat(); err == nil {
+			after = st
+		}
+		tell()
+	}()
 }

@@ -274,6 +274,10 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	n.order.Lock()
 	defer n.order.Unlock()
 	first, old := n.nameless(), n.Path()
+	c := o.caller(&in.InHeader, true)
+	if !first {
+		o.renaming(n, c)
+	}
 	n.begin()
 	err = o.link(n, d.fd, name)
 	n.end()
@@ -294,7 +298,6 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	if o.obs == nil {
 		return fuse.OK
 	}
-	c := o.caller(&in.InHeader, true)
 	p := parent.childPath(name)
 	cl := o.class(p, false)
 	ev := Event{Op: OpLink, File: n, Caller: c, Path: old, Path2: p, Stat: toStat(&sx), Class: cl, Class2: cl, Time: time.Now()}
@@ -310,16 +313,13 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	return fuse.OK
 }
 
-// closeNameless tells the content of a file that was closed before it had a
-// name, now that it has one. It needs n.order.
+// closeNameless tells the content of a file that had no name, now that it has
+// one, whether it is still being written or not. It needs n.order.
 func (o *overlay) closeNameless(n *inode, c Caller, size int64) {
 	if n.writes == nil {
 		n.writes = &writes{writer: c}
 	}
 	w := n.writes
-	if w.dirty {
-		return // its close is still to come
-	}
 	w.dirty, w.created, w.tail, w.size = true, true, 0, size
 	o.dirty.add(n)
 	o.closeContent(n, c, OpCreate, false)

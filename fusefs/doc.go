@@ -22,11 +22,12 @@
 //
 // An inode is dirty after a write, a change of size, fallocate,
 // copy_file_range or O_TRUNC. It is closed at a FLUSH or RELEASE of any handle
-// while dirty, at a truncate(2) without a handle, when a dirty file loses its
-// last name, and after two quiet seconds (no oftener than every five). A FLUSH
-// of a clean inode means nothing: a child that inherited a descriptor sends
-// one before its parent writes. Nor does one of a file that was only made or
-// emptied so far, because a shell sends one before its command writes.
+// while dirty, at a truncate(2) without a handle, before any of its names is
+// given, taken or changed, and after two quiet seconds (no oftener than every
+// five). A FLUSH of a clean inode means nothing: a child that inherited a
+// descriptor sends one before its parent writes. Nor does one of a file that was
+// only made or emptied so far, because a shell sends one before its command
+// writes.
 //
 // # Taking over
 //

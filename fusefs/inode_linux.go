@@ -80,6 +80,26 @@ func (n *inode) Path() string {
 	return n.pathLocked()
 }
 
+// Paths are all known names, Path first.
+func (n *inode) Paths() []string {
+	n.fs.tree.RLock()
+	defer n.fs.tree.RUnlock()
+	if n.gone {
+		return nil
+	}
+	all := []string{n.pathLocked()}
+	if n.more != nil {
+		for _, l := range *n.more {
+			dir := l.parent.pathLocked()
+			if dir != "" {
+				dir += "/"
+			}
+			all = append(all, dir+l.name)
+		}
+	}
+	return all
+}
+
 // LastPath is the current name or, when none is left, the last one.
 func (n *inode) LastPath() string {
 	n.fs.tree.RLock()
@@ -108,6 +128,22 @@ func (n *inode) pathLocked() string {
 		}
 	}
 	return string(buf)
+}
+
+// below reports whether a name of n leads through the directory d.
+func (n *inode) below(d *inode) bool {
+	var buf [2]link
+	for _, l := range n.links(buf[:]) {
+		n.fs.tree.RLock()
+		for p := l.parent; p != nil; p = p.link.parent {
+			if p == d {
+				n.fs.tree.RUnlock()
+				return true
+			}
+		}
+		n.fs.tree.RUnlock()
+	}
+	return false
 }
 
 // childPath is the path of a name in the directory n.

@@ -92,7 +92,7 @@ func (o *overlay) Forget(id, count uint64) {
 		o.strangers.gone(n)
 		o.dirs.drop(n)
 		o.forgotten(n)
-		n.mark.Store(0)
+		n.mark.And(MarkTimes) // of content that is on its way
 	}
 }
 

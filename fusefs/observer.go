@@ -72,6 +72,9 @@ type File interface {
 	// Path is one current name, slash-separated and relative to the root; ""
 	// when no name is left.
 	Path() string
+	// Paths are all current names that are known, Path first. There may be more
+	// that nobody has looked up; Stat().Nlink tells.
+	Paths() []string
 	// Class of the current name.
 	Class() ignore.Class
 	// Open returns a new read-only descriptor of the content on the source
@@ -81,16 +84,23 @@ type File interface {
 	Open() (*os.File, error)
 	// Stat asks the source.
 	Stat() (Stat, error)
-	// Mark is 32 bits for the observer to use as it likes; zero at first and
-	// after the kernel has forgotten the inode.
+	// Mark is 31 bits for the observer to use as it likes, and MarkTimes; zero at
+	// first and after the kernel has forgotten the inode.
 	Mark() *atomic.Uint32
 }
+
+// MarkTimes in a File's Mark is set before its times are set through the mount,
+// while the inode's order is held, so that whoever compares them with what they
+// were knows that a difference says nothing. The Observer clears it.
+const MarkTimes uint32 = 1 << 31
 
 // Change says what is about to happen to a file's content.
 type Change struct {
 	File   File
 	Caller Caller
 	Op     Op // OpWrite, OpTruncate, OpUnlink, OpRename (is being replaced)
+	// Name is the one that goes, for OpUnlink and OpRename.
+	Name string
 	// Offset is where the first write begins; for OpTruncate the new size.
 	// A write at or behind Size only appends: the old content stays a prefix.
 	Offset int64

@@ -27,18 +27,42 @@ func (o *overlay) known(parent *inode, name string, sx *unix.Statx_t) *inode {
 	}
 }
 
+// renaming prepares n for a change of its names: what was written and not closed
+// is closed, so that it is its writer's under the name that it was written to.
+// It needs n.order.
+func (o *overlay) renaming(n *inode, c Caller) {
+	if w := n.writes; w != nil && w.dirty {
+		o.closeContent(n, c, OpWrite, false)
+	}
+}
+
+// closeBelow closes what is being written below directories that are about to
+// get another name. It needs the order of none of them; what is written from
+// then on has the new name when it is closed.
+func (o *overlay) closeBelow(dirs ...*inode) {
+	for _, d := range dirs {
+		if d == nil || !d.isDir() {
+			continue
+		}
+		for _, n := range o.dirty.list() {
+			if n.below(d) {
+				n.order.Lock()
+				o.renaming(n, Caller{})
+				n.order.Unlock()
+			}
+		}
+	}
+}
+
 // losing prepares n for the loss of a name: what was written and not closed is
-// closed if it is the last one, then the Observer saves the content. It needs
-// n.order.
-func (o *overlay) losing(n *inode, c Caller, op Op, sx *unix.Statx_t, cancel <-chan struct{}) {
+// closed, then the Observer saves the content. It needs n.order.
+func (o *overlay) losing(n *inode, name string, c Caller, op Op, sx *unix.Statx_t, cancel <-chan struct{}) {
 	if !n.isReg() {
 		return
 	}
-	if sx.Nlink <= 1 {
-		o.closeContent(n, c, OpWrite, false)
-	}
+	o.renaming(n, c)
 	if o.obs != nil {
-		o.obs.Before(Change{File: n, Caller: c, Op: op, Size: int64(sx.Size), Cancel: cancel})
+		o.obs.Before(Change{File: n, Caller: c, Op: op, Name: name, Size: int64(sx.Size), Cancel: cancel})
 	}
 }
 
@@ -99,7 +123,7 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 		}
 	}
 	if op == OpUnlink {
-		o.losing(n, c, op, &sx, cancel)
+		o.losing(n, ev.Path, c, op, &sx, cancel)
 	}
 	kept := o.keep(n, d.fd, name)
 	t := o.try(in, &sx, nil)
@@ -181,6 +205,7 @@ func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, new
 	} else if err != unix.ENOENT {
 		return status(err)
 	}
+	o.closeBelow(r.src, r.dst)
 	defer lock2(r.src, r.dst)()
 	return o.rename(cancel, in, &r, d1.fd, d2.fd)
 }
@@ -204,9 +229,13 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 			ev.Target = readlink(fd1, r.fromName)
 		}
 	}
+	o.renaming(r.src, c)
+	if exchange && r.dst != nil {
+		o.renaming(r.dst, c)
+	}
 	var kept *handle
 	if replaces {
-		o.losing(r.dst, c, OpRename, &r.dstStat, cancel)
+		o.losing(r.dst, ev.Path2, c, OpRename, &r.dstStat, cancel)
 		kept = o.keep(r.dst, fd2, r.toName)
 	}
 	o.moves.begin()

@@ -12,10 +12,16 @@ func (o *overlay) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.
 	if !st.Ok() {
 		return st
 	}
-	const owners = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID
-	if in.Valid&(owners|fuse.FATTR_SIZE) != 0 {
+	const (
+		owners = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID
+		times  = fuse.FATTR_ATIME | fuse.FATTR_MTIME
+	)
+	if in.Valid&(owners|times|fuse.FATTR_SIZE) != 0 {
 		n.order.Lock()
 		defer n.order.Unlock()
+	}
+	if in.Valid&times != 0 {
+		n.mark.Or(MarkTimes)
 	}
 	if in.Valid&fuse.FATTR_SIZE != 0 {
 		if err := o.setSize(cancel, n, in); err != nil {

@@ -64,6 +64,6 @@ func (o *overlay) strange(n *inode, sx *unix.Statx_t, made moveMark) {
 	if o.strangers.unknown(n.key, nanos(sx.Ctime)) {
 		was := toStat(sx)
 		was.Size = 0
-		o.obs.Outside(n, was, toStat(sx))
+		o.outsideOf(n, was, toStat(sx))
 	}
 }

@@ -91,6 +91,9 @@ func (s *Store) NewMount() {
 // change makes the versions of one change.
 func (b *batch) change(c *Change, i int) error {
 	c.Path, c.Path2 = cleaned(c.Path), cleaned(c.Path2)
+	if kept, err := b.byTrackedName(c); err != nil || !kept {
+		return err
+	}
 	switch c.Op {
 	case OpCreate, OpWrite, OpTruncate, OpBaseline, OpOutside, OpSeen:
 		return b.write(c, i)
@@ -108,6 +111,43 @@ func (b *batch) change(c *Change, i int) error {
 		return b.link(c)
 	}
 	return fmt.Errorf("operation %d cannot be stored", c.Op)
+}
+
+// classTracked and classExcluded are values of Class.
+const classTracked, classExcluded Class = 0, 2
+
+// byTrackedName gives a change of a file's content or mode that was made by
+// another name the tracked name that the file is known to have. False: it has
+// none, and its name is one of which nothing is kept.
+func (b *batch) byTrackedName(c *Change) (bool, error) {
+	if c.Class == classTracked {
+		return true, nil
+	}
+	switch c.Op {
+	case OpCreate, OpWrite, OpTruncate, OpBaseline, OpOutside, OpChmod:
+	default:
+		return true, nil
+	}
+	if c.Stat.Nlink > 1 && isRegular(c.Stat) {
+		names, err := b.names(c.Stat, c.Path)
+		if err != nil {
+			return false, err
+		}
+		for _, p := range names {
+			cur, live, err := b.live(p)
+			if err != nil {
+				return false, err
+			}
+			if live && cur.Class == classTracked && inodeOf(cur.Stat) == inodeOf(c.Stat) {
+				if c.Op == OpCreate { // it was not made under this name
+					c.Op = OpWrite
+				}
+				c.Path, c.Class = p, classTracked
+				return true, nil
+			}
+		}
+	}
+	return c.Class != classExcluded, nil
 }
 
 // cleaned drops what no project-relative path may hold; the edge has cleaned

@@ -226,6 +226,11 @@ func (b *batch) refresh(cur, seen Version) error {
 		return nil
 	}
 	// A version that was quiet and is now closed is no longer "idle".
+	if seen.Stat.Nlink > 1 && cur.Stat.Nlink < 2 && isRegular(seen.Stat) {
+		if err := b.name(seen.Stat, cur.Path); err != nil {
+			return err
+		}
+	}
 	cur.Stat, cur.Idle = seen.Stat, cur.Idle && seen.Idle
 	enc := encode(&cur)
 	if err := b.w.set(keyVersion(cur.Seq), enc); err != nil {

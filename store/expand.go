@@ -234,11 +234,26 @@ func (b *batch) exchange(c *Change) error {
 	return nil
 }
 
-// link gives a file one more name.
+// link gives a file one more name. Of one where nothing is kept only the count
+// is noted.
 func (b *batch) link(c *Change) error {
 	cur, live, err := b.live(c.Path)
 	if err != nil {
 		return err
+	}
+	if live && c.Stat.Ino != 0 {
+		if err := b.name(c.Stat, c.Path); err != nil {
+			return err
+		}
+		if inodeOf(cur.Stat) == inodeOf(c.Stat) {
+			// Wherever this name moves to, it takes its link count along.
+			if err := b.refresh(cur, Version{Stat: c.Stat, Idle: cur.Idle}); err != nil {
+				return err
+			}
+		}
+	}
+	if c.Class == classExcluded {
+		return nil
 	}
 	v := c.version(c.Path2, OpLink)
 	v.From, v.Prev = c.Path, cur.Seq
@@ -254,17 +269,6 @@ func (b *batch) link(c *Change) error {
 	}
 	if c.NoContent != "" && v.Blob == (Hash{}) {
 		v.NoContent = c.NoContent
-	}
-	if live && c.Stat.Ino != 0 {
-		if err := b.name(c.Stat, c.Path); err != nil {
-			return err
-		}
-		if inodeOf(cur.Stat) == inodeOf(c.Stat) {
-			// Wherever this name moves to, it takes its link count along.
-			if err := b.refresh(cur, Version{Stat: c.Stat, Idle: cur.Idle}); err != nil {
-				return err
-			}
-		}
 	}
 	_, err = b.add(v)
 	return err

@@ -8,56 +8,75 @@ import (
 	"cachebro/store/spool"
 )
 
-// Before saves the content that is about to be destroyed.
+// Before saves the content that is about to be destroyed. What is queued is
+// seen to whatever name the file has by now, if any.
 func (c *Capture) Before(ch fusefs.Change) {
-	p := ch.File.Path()
-	if p == "" {
-		return
-	}
-	class := c.classOf(p, false)
-	if class == ignore.Excluded {
-		return
-	}
 	vanishes := ch.Op == fusefs.OpUnlink || ch.Op == fusefs.OpRename
 	mark := ch.File.Mark()
 	quit := &canceller{ch.Cancel, ch.Caller.TID}
-	if mark.Load()&markSafe != 0 {
-		c.settle(ch.File, quit, vanishes)
-	} else if !c.saveUnknown(ch, quit, p, class, vanishes) {
-		return
+	saved := c.settle(ch.File, quit, vanishes) || mark.Load()&markSafe != 0
+	var p string
+	var class ignore.Class
+	if vanishes {
+		p = ch.Name
+		class = c.classOf(p, false)
+	} else {
+		p, class = c.nameOf(ch.File)
+	}
+	if !saved && p != "" {
+		c.saveUnknown(ch, quit, p, class, vanishes)
 	}
 	if vanishes {
 		return
 	}
-	c.append(&spool.Record{Kind: spool.KindDirty, Class: spool.Class(class), Path: p, Node: ch.File.ID(), Time: time.Now().UnixNano()})
+	if p != "" && class != ignore.Excluded {
+		c.append(&spool.Record{Kind: spool.KindDirty, Class: spool.Class(class), Path: p, Node: ch.File.ID(), Time: time.Now().UnixNano()})
+	}
 	mark.And(^markSafe)
 }
 
+// nameOf is the name that stands for a file, and its class: the best that any of
+// its names has.
+func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
+	p := f.Path()
+	class := c.classOf(p, false)
+	if p == "" || class == ignore.Tracked {
+		return p, class
+	}
+	for _, q := range f.Paths() {
+		if cl := c.classOf(q, false); cl < class {
+			p, class = q, cl
+		}
+	}
+	return p, class
+}
+
+// unseen reports whether a file has names that nobody has looked up: one of them
+// may be a tracked one. The store knows it then.
+func unseen(f fusefs.File, st fusefs.Stat) bool {
+	return st.Nlink > 1 && int(st.Nlink) > len(f.Paths())
+}
+
 // saveUnknown deals with content that, as far as the marks know, is in no
-// version. It reports false when another name keeps the content.
-func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class ignore.Class, vanishes bool) bool {
+// version.
+func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class ignore.Class, vanishes bool) {
+	if class == ignore.Excluded && vanishes {
+		return // other names, tracked ones perhaps, keep it
+	}
 	st, err := ch.File.Stat()
 	if err != nil {
 		c.opt.Logger.Debug("before", "path", p, "err", err)
-		return true
+		return
 	}
-	if vanishes && st.Nlink > 1 {
-		return false
-	}
-	if ch.File.Mark().Load() == 0 {
-		// Perhaps the kernel forgot the inode while its content is queued.
-		c.mu.Lock()
-		j := c.byFile[identityOf(stat(st))]
-		c.mu.Unlock()
-		if j != nil {
-			c.await(j, quit, vanishes)
-			return true
-		}
+	if class == ignore.Excluded && !unseen(ch.File, st) || class == ignore.Ignored && vanishes && st.Nlink > 1 {
+		return
 	}
 	if class == ignore.Ignored || !c.scanned(p, st) {
 		c.save(ch, quit, p, st, class, vanishes)
+		if vanishes && st.Nlink > 1 {
+			ch.File.Mark().And(^markSafe) // only for the name that goes
+		}
 	}
-	return true
 }
 
 // scanned reports whether a completed baseline has the content. Files that only
@@ -75,7 +94,7 @@ func (c *Capture) found(f fusefs.File, p string, class ignore.Class) {
 	if err != nil || !isRegular(st) || c.scanned(p, st) {
 		return
 	}
-	c.version(f, baseline(f, p, st, class), fusefs.Caller{}, class, false)
+	c.version(f, baseline(f, p, st, class), fusefs.Caller{}, true, false)
 }
 
 func baseline(f fusefs.File, p string, st fusefs.Stat, class ignore.Class) *spool.Record {
@@ -110,7 +129,7 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st fusefs.St
 	r.HasContent = true
 	if st.Size == 0 {
 		if c.append(r, &spool.Record{Kind: spool.KindContent, Time: r.Time}) {
-			ch.File.Mark().Or(markKnown)
+			ch.File.Mark().Or(marksOf(r) & markKnown)
 		} else {
 			c.gap(p, 0, c.why())
 		}
@@ -125,14 +144,25 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st fusefs.St
 	c.await(j, quit, vanishes)
 }
 
-// settle waits until the queued content of f is safe: the barrier.
-func (c *Capture) settle(f fusefs.File, quit *canceller, vanishes bool) {
+// settle waits until the queued content of f is safe: the barrier. It reports
+// whether there was any.
+func (c *Capture) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 	c.mu.Lock()
 	j := c.pending[f.ID()]
+	some := len(c.byFile) > 0
 	c.mu.Unlock()
+	if j == nil && some && f.Mark().Load()&^fusefs.MarkTimes == 0 {
+		// Perhaps the kernel forgot the inode while its content is queued.
+		if st, err := f.Stat(); err == nil {
+			c.mu.Lock()
+			j = c.byFile[identityOf(stat(st))]
+			c.mu.Unlock()
+		}
+	}
 	if j != nil {
 		c.await(j, quit, vanishes)
 	}
+	return j != nil
 }
 
 // await sees a job through: small content is copied at once by who needs it,

@@ -152,13 +152,15 @@ func (c *Capture) Stats() Stats {
 
 // Closed records content that was closed.
 func (c *Capture) Closed(e fusefs.Closed) {
-	p := e.File.Path()
-	if p == "" {
-		return // no name leads to it any more
+	mark := e.File.Mark()
+	p, class := c.nameOf(e.File)
+	if p != "" {
+		c.rule(p)
 	}
-	c.rule(p)
-	class := c.classOf(p, false)
-	if class == ignore.Excluded {
+	// Perhaps the store knows a tracked name of it.
+	keep := class == ignore.Tracked || unseen(e.File, e.Stat)
+	if p == "" || class == ignore.Excluded && !keep {
+		mark.And(^(markSafe | markKnown))
 		return
 	}
 	by := e.Writer
@@ -166,11 +168,10 @@ func (c *Capture) Closed(e fusefs.Closed) {
 		by = e.Caller
 	}
 	r := &spool.Record{Kind: spool.KindVersion, Op: spool.Op(e.Op), Class: spool.Class(class), Path: p, Node: e.File.ID(), Stat: stat(e.Stat), Time: e.Time.UnixNano(), Idle: e.Idle}
-	mark := e.File.Mark()
-	if mark.Load()&markKnown != 0 && e.TailFrom >= tailMin && e.TailFrom <= e.Stat.Size {
+	if class == ignore.Tracked && mark.Load()&markKnown != 0 && e.TailFrom >= tailMin && e.TailFrom <= e.Stat.Size {
 		r.TailFrom = e.TailFrom
 	}
-	c.version(e.File, r, by, class, e.Held && e.Stat.Size <= inlineSize)
+	c.version(e.File, r, by, keep, e.Held && e.Stat.Size <= inlineSize)
 	if mark.Load()&markSynced != 0 {
 		mark.And(^markSynced)
 		c.settle(e.File, &canceller{ch: c.stop}, false)
@@ -180,16 +181,16 @@ func (c *Capture) Closed(e fusefs.Closed) {
 
 // Outside records that a file was changed underneath.
 func (c *Capture) Outside(f fusefs.File, before, after fusefs.Stat) {
-	p := f.Path()
-	class := c.classOf(p, false)
-	if p == "" || class == ignore.Excluded {
+	p, class := c.nameOf(f)
+	keep := class == ignore.Tracked || unseen(f, after)
+	if p == "" || class == ignore.Excluded && !keep {
 		return
 	}
 	if f.Mark().Load()&markSafe == 0 && !c.scanned(p, before) && before.Size > 0 {
 		c.gap(p, 0, "changed underneath, by a process that does not go through the mount, before its content was captured")
 	}
 	f.Mark().And(^(markSafe | markKnown))
-	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: spool.OpOutside, Class: spool.Class(class), Path: p, Node: f.ID(), Stat: stat(after), Time: time.Now().UnixNano()}, fusefs.Caller{}, class, false)
+	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: spool.OpOutside, Class: spool.Class(class), Path: p, Node: f.ID(), Stat: stat(after), Time: time.Now().UnixNano()}, fusefs.Caller{}, keep, false)
 }
 
 // Synced returns when the content of f is durable in the spool. The version

@@ -29,8 +29,15 @@ func (c *Capture) Done(e fusefs.Event) {
 	case fusefs.OpCreate:
 		return // a version is made when it is closed
 	case fusefs.OpLink:
-		class = e.Class2
-		r.Class = spool.Class(class)
+		c.linked(e, r)
+		return
+	case fusefs.OpChmod:
+		if e.File != nil && isRegular(e.Stat) && class != ignore.Tracked {
+			r.Path, class = c.nameOf(e.File)
+			if r.Class = spool.Class(class); class == ignore.Excluded && unseen(e.File, e.Stat) {
+				c.appendBy(e.Caller, r) // the store may know a tracked name
+			}
+		}
 	case fusefs.OpUnlink:
 		r.LastName = e.Stat.Nlink <= 1
 	case fusefs.OpRmdir:
@@ -43,6 +50,34 @@ func (c *Capture) Done(e fusefs.Event) {
 		return
 	}
 	c.appendBy(e.Caller, r)
+}
+
+// linked records that a file got one more name. The one that it is said to come
+// from is the best of those that it had.
+func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
+	from, to := ignore.Excluded+1, e.Class2
+	for _, p := range e.File.Paths() {
+		if cl := c.classOf(p, false); p != e.Path2 && cl < from {
+			r.Path, from = p, cl
+		}
+	}
+	r.Class = spool.Class(to)
+	switch {
+	case from >= ignore.Excluded && to == ignore.Excluded:
+		return
+	case from >= ignore.Excluded: // comes into view
+		r.Op, r.Path, r.Path2 = spool.OpCreate, e.Path2, ""
+		if isRegular(e.Stat) {
+			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
+			return
+		}
+	case isRegular(e.Stat):
+		c.found(e.File, r.Path, from)
+	}
+	c.appendBy(e.Caller, r) // to an excluded name: the store notes the count
+	if from == ignore.Ignored && to == ignore.Tracked && isRegular(e.Stat) {
+		c.shown(e.File, e.Path2, e)
+	}
 }
 
 // renamed records a rename, between classes too.
@@ -67,7 +102,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 			if r.Op = spool.OpCreate; e.Replaced != nil {
 				r.Op = spool.OpWrite
 			}
-			c.version(e.File, r, e.Caller, to, false)
+			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
 			return
 		}
 		c.appendBy(e.Caller, r)
@@ -104,7 +139,7 @@ func (c *Capture) left(f fusefs.File, p string) bool {
 		return false
 	}
 	if f.Mark().Load()&markSafe == 0 {
-		c.version(f, baseline(f, p, st, ignore.Ignored), fusefs.Caller{}, ignore.Tracked, false)
+		c.version(f, baseline(f, p, st, ignore.Ignored), fusefs.Caller{}, true, false)
 	}
 	return true
 }
@@ -145,7 +180,7 @@ func (c *Capture) shown(f fusefs.File, p string, e fusefs.Event) {
 		return
 	}
 	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: spool.OpWrite, Class: spool.Class(ignore.Tracked), Path: p,
-		Node: f.ID(), Stat: stat(st), Time: e.Time.UnixNano()}, e.Caller, ignore.Tracked, false)
+		Node: f.ID(), Stat: stat(st), Time: e.Time.UnixNano()}, e.Caller, true, false)
 }
 
 // relocated notes that directories moved, which a scan under way may have

@@ -21,6 +21,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv("MOUNTD_TEST_STORE") != "" {
+		if err := storeThroughMapping(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if runtime.GOMAXPROCS(0) < 4 { // a mount of our own process must not wait for itself
 		runtime.GOMAXPROCS(4)
 	}
@@ -43,6 +50,7 @@ type file struct {
 
 func (f *file) ID() uint64           { return f.id }
 func (f *file) Path() string         { return *f.path.Load() }
+func (f *file) Paths() []string      { return []string{f.Path()} }
 func (f *file) Class() ignore.Class  { return f.h.c.classOf(f.Path(), false) }
 func (f *file) Mark() *atomic.Uint32 { return &f.mark }
 
@@ -143,7 +151,7 @@ func (h *harness) node(p string) *file {
 
 func (f *file) before(op fusefs.Op, off int64, cancel <-chan struct{}) {
 	st, _ := f.Stat()
-	f.h.c.Before(fusefs.Change{File: f, Caller: f.h.by, Op: op, Offset: off, Size: st.Size, Cancel: cancel})
+	f.h.c.Before(fusefs.Change{File: f, Caller: f.h.by, Op: op, Name: f.Path(), Offset: off, Size: st.Size, Cancel: cancel})
 }
 
 // write is the first or a later write between two closes.

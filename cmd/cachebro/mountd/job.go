@@ -44,11 +44,11 @@ type identity struct {
 
 func identityOf(s spool.Stat) identity { return identity{s.Dev, s.Ino, s.Birth} }
 
-// version appends the record of a version of f and sees to its content.
-// soon: the worker need not be woken for it yet; see Released.
-func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, class ignore.Class, soon bool) {
+// version appends the record of a version of f and sees to its content, if that
+// is to be kept. soon: the worker need not be woken for it yet; see Released.
+func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep, soon bool) {
 	mark := f.Mark()
-	keep := class == ignore.Tracked && r.Stat.Mode&modeType == modeReg
+	keep = keep && r.Stat.Mode&modeType == modeReg
 	if keep && r.Stat.Size > c.opt.MaxFile {
 		r.TooLarge, keep, r.TailFrom = true, false, 0
 	}
@@ -60,7 +60,7 @@ func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, clas
 			c.gap(r.Path, 0, c.why())
 			return
 		}
-		mark.Or(markSafe | markKnown)
+		mark.Or(marksOf(r))
 		return
 	}
 	if keep && !c.admit() {
@@ -80,7 +80,7 @@ func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, clas
 	}
 	switch {
 	case keep:
-		mark.Or(markSafe)
+		mark.Or(marksOf(r) & markSafe)
 		c.enqueue(&job{f: f, rec: r, done: make(chan struct{})}, soon)
 	case r.TooLarge:
 		mark.Or(markSafe) // said to be without content; there is nothing to save later
@@ -88,6 +88,19 @@ func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, clas
 	default:
 		mark.And(^(markSafe | markKnown))
 	}
+}
+
+// marksOf is what a version with content says of the file. Of a file without a
+// tracked name that we know, the store may not keep it, and tails follow only what
+// it keeps.
+func marksOf(r *spool.Record) uint32 {
+	switch ignore.Class(r.Class) {
+	case ignore.Tracked:
+		return markSafe | markKnown
+	case ignore.Ignored:
+		return markSafe
+	}
+	return 0
 }
 
 // admit reports whether one more content may be queued. While the store is
@@ -130,6 +143,7 @@ func (c *Capture) enqueue(j *job, soon bool) {
 	}
 	c.pending[id] = j
 	c.byFile[identityOf(j.rec.Stat)] = j
+	j.f.Mark().And(^fusefs.MarkTimes)
 	if len(c.queue) >= c.opt.MaxQueue || c.closing {
 		j.state = taken
 		c.mu.Unlock()
@@ -228,7 +242,7 @@ func (c *Capture) copyBy(j *job, later bool, transfer func(*job) error) bool {
 		c.fail(err)
 		c.gap(j.rec.Path, j.rec.Seq, reason(err))
 	default:
-		j.f.Mark().Or(markKnown)
+		j.f.Mark().Or(marksOf(j.rec) & markKnown)
 	}
 	close(j.done)
 	return true
@@ -311,9 +325,7 @@ func (c *Capture) transfer(j *job) error {
 		if err != nil {
 			return err
 		}
-		// Through the mount nobody changes content that is queued; times may
-		// change (cp -p, tar), so that only another size tells of a stranger.
-		if before.Size() != j.rec.Stat.Size {
+		if !j.intact(before.Size(), before.ModTime().UnixNano()) {
 			return errTorn
 		}
 		from := j.rec.TailFrom
@@ -343,6 +355,13 @@ func (c *Capture) transfer(j *job) error {
 		return nil
 	}
 	return errTorn
+}
+
+// intact reports whether size and mtime are those of the version. Through the
+// mount nobody changes content that is queued, but its times may be set there
+// (tar, rsync).
+func (j *job) intact(size, mtime int64) bool {
+	return size == j.rec.Stat.Size && (mtime == j.rec.Stat.Mtime || j.f.Mark().Load()&fusefs.MarkTimes != 0)
 }
 
 // seal passes the point from which a job is not given up any more.

@@ -39,7 +39,7 @@ func (c *Capture) transferFrom(j *job, fd int) error {
 		if err := syscall.Fstat(fd, &before); err != nil {
 			return err
 		}
-		if before.Size != j.rec.Stat.Size {
+		if !j.intact(before.Size, before.Mtim.Nano()) {
 			return errTorn
 		}
 		want := (*buf)[:before.Size-j.rec.TailFrom]
