@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"io/fs"
 	"os"
 
 	"cachebro/store/wire"
@@ -58,11 +59,14 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 		}
 	}
 	s.listHistory(ch.rel)
+	if ch.f.exists && ch.f.info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
+		note = "\n(its set-user-ID or set-group-ID bit is gone, as after any write)"
+	}
 	if serr != nil {
 		s.opt.Logger.Warn("edit without the store", "path", ch.rel, "err", serr)
-		return unsafeNote, nil
+		note += unsafeNote
 	}
-	return "", nil
+	return note, nil
 }
 
 // window tells the daemon that what this process writes until end is this tool

@@ -14,7 +14,7 @@ import (
 // carryOut does a journalled plan through the project's own path and reports to
 // the daemon what was done. A step whose file is not as the plan expects is left
 // alone and comes back as a conflict.
-func (c *call) carryOut(ctx context.Context, p wire.Plan) (done int, failed []wire.Conflict, err error) {
+func (c *call) carryOut(ctx context.Context, p wire.Plan) (done int, res carry.Result, err error) {
 	s := c.s
 	var paths [][]byte
 	for _, st := range p.Steps[:min(len(p.Steps), 100)] {
@@ -25,7 +25,7 @@ func (c *call) carryOut(ctx context.Context, p wire.Plan) (done int, failed []wi
 	for i := range p.Steps {
 		steps[p.Steps[i].N] = &p.Steps[i]
 	}
-	res, err := carry.Through(ctx, s.back.ask, s.dir(), p, carry.Work{
+	res, err = carry.Through(ctx, s.back.ask, s.dir(), p, carry.Work{
 		Lock: s.locks.lock,
 		After: func(n int) error {
 			done++
@@ -40,7 +40,7 @@ func (c *call) carryOut(ctx context.Context, p wire.Plan) (done int, failed []wi
 		s.opt.Logger.Warn("plan not ended", "plan", p.ID, "err", err)
 		err = nil
 	}
-	return done, res.Failed, err
+	return done, res, err
 }
 
 // finishCut ends what an undo, redo, restore or revert had begun whose process
@@ -57,11 +57,11 @@ func (c *call) finishCut(ctx context.Context) (note string, err error) {
 }
 
 // planText shows a plan, or what became of it.
-func planText(verb string, p wire.Plan, failed []wire.Conflict) string {
+func planText(verb string, p wire.Plan, done carry.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", verb, clean(p.Title))
-	bad := make([]string, len(failed))
-	for i, f := range failed {
+	bad := make([]string, len(done.Failed))
+	for i, f := range done.Failed {
 		bad[i] = string(f.Path)
 	}
 	const most = 200
@@ -81,7 +81,8 @@ func planText(verb string, p wire.Plan, failed []wire.Conflict) string {
 			fmt.Fprintf(&b, " · +%d -%d", st.Added, st.Removed)
 		}
 	}
-	conflicts(&b, "left alone", slices.Concat(p.Conflicts, failed))
+	conflicts(&b, "left alone", slices.Concat(p.Conflicts, done.Failed))
+	conflicts(&b, "done, but not quite", done.Left)
 	conflicts(&b, "not kept, cannot come back", p.Lost)
 	return b.String()
 }

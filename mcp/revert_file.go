@@ -61,11 +61,11 @@ var revertFileTool = &tool{
 		if len(p.Steps) == 0 {
 			return nil, nothing(p, "nothing to revert in "+quote(rel))
 		}
-		done, failed, err := c.carryOut(ctx, p)
+		done, out, err := c.carryOut(ctx, p)
 		if err != nil {
 			return nil, err
 		}
-		res := text(cut + planText("reverted", p, failed))
+		res := text(cut + planText("reverted", p, out))
 		res.IsError = done == 0
 		return res, nil
 	},

@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"cachebro/store/wire"
+	"cachebro/store/wire/carry"
 )
 
 var undoTool = &tool{
@@ -66,7 +67,7 @@ func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, 
 	}
 	files := touched(p)
 	if a.DryRun != nil && *a.DryRun || a.DryRun == nil && files > 1 {
-		return text(cut + planText("would "+kind, p, nil) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
+		return text(cut + planText("would "+kind, p, carry.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
 	}
 	req.DryRun = false
 	p = wire.Plan{}
@@ -77,14 +78,14 @@ func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, 
 		// Somebody wrote between the two questions. The plan that was
 		// journalled is ended without a step.
 		_, _ = c.s.back.ask(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
-		return text(cut + planText("would "+kind, p, nil) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
+		return text(cut + planText("would "+kind, p, carry.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
 	}
-	done, failed, err := c.carryOut(ctx, p)
+	done, out, err := c.carryOut(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	back := map[string]string{"undo": "undone", "redo": "redone"}[kind]
-	res := text(cut + planText(back, p, failed) + other(c, kind))
+	res := text(cut + planText(back, p, out) + other(c, kind))
 	res.IsError = done == 0
 	return res, nil
 }

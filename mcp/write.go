@@ -74,7 +74,9 @@ func (f *file) put(content []byte, mode fs.FileMode, mtime int64) error {
 			return err
 		}
 	} else if mode == 0 {
-		mode = f.info.Mode()
+		// As a write(2) does: who wrote this is not who was trusted with the rights of
+		// the file's owner.
+		mode = f.info.Mode() &^ (fs.ModeSetuid | fs.ModeSetgid)
 	}
 	if st, ok := f.stat(); ok && st.Nlink > 1 {
 		return f.overwrite(content, mode, mtime)
@@ -187,13 +189,18 @@ func (f *file) dress(tmp string, mode fs.FileMode) (same bool, err error) {
 const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
 func (f *file) overwrite(content []byte, mode fs.FileMode, mtime int64) error {
-	w, err := f.root.OpenFile(f.path, os.O_WRONLY|os.O_TRUNC, 0)
+	w, err := f.root.OpenFile(f.path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(content)
-	if err == nil && f.info != nil && f.info.Mode()&modeBits != mode&modeBits {
-		err = w.Chmod(mode & modeBits)
+	if f.info != nil && f.info.Mode()&modeBits != mode&modeBits {
+		err = w.Chmod(mode & modeBits) // first, because of the set-id bits
+	}
+	if err == nil {
+		err = w.Truncate(0)
+	}
+	if err == nil {
+		_, err = w.Write(content)
 	}
 	if cerr := w.Close(); err == nil {
 		err = cerr

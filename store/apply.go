@@ -169,6 +169,11 @@ func (c *Change) version(p Path, op Op) Version {
 	}
 }
 
+// takes gives v what another version holds, whose content nobody looked at again.
+func (v *Version) takes(was Version) {
+	v.Blob, v.NoContent, v.Target, v.Foreign = was.Blob, was.NoContent, was.Target, was.Foreign
+}
+
 func isDir(st Stat) bool     { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 func isRegular(st Stat) bool { return st.Mode&unix.S_IFMT == unix.S_IFREG || st.Mode&unix.S_IFMT == 0 }
 func isLink(st Stat) bool    { return st.Mode&unix.S_IFMT == unix.S_IFLNK }
@@ -197,7 +202,7 @@ func (b *batch) write(c *Change, i int) error {
 				return err
 			}
 		case c.Op == OpBaseline && live && unwritten(cur, c.Stat):
-			v.Blob, v.NoContent = cur.Blob, ""
+			v.Blob, v.NoContent, v.Foreign = cur.Blob, "", cur.Foreign
 		}
 	}
 	if live && same(cur, v) {
@@ -224,10 +229,10 @@ func unwritten(cur Version, st Stat) bool {
 		cur.Stat.Mtime == st.Mtime && max(cur.Time, cur.Taken)-st.Mtime > clockStep
 }
 
-// same reports whether a version would say nothing new: same kind, mode and
+// same reports whether a version would say nothing new: same kind, mode, owner and
 // content as the newest one.
 func same(cur, v Version) bool {
-	return cur.Blob == v.Blob && cur.Stat.Mode == v.Stat.Mode && cur.Target == v.Target &&
+	return cur.Blob == v.Blob && cur.Stat.Mode == v.Stat.Mode && cur.Target == v.Target && stateOf(cur).sameOwner(stateOf(v)) &&
 		(v.Blob != Hash{} || isDir(v.Stat) || isLink(v.Stat)) && cur.Class == v.Class
 }
 
@@ -282,14 +287,14 @@ func (b *batch) chmod(c *Change) error {
 			return err
 		}
 	case live:
-		v.Blob, v.NoContent, v.Target = cur.Blob, cur.NoContent, cur.Target
+		v.takes(cur)
 	default:
 		v.NoContent = c.NoContent
 		if v.NoContent == "" && isRegular(c.Stat) && c.Stat.Size > 0 {
 			v.NoContent = "not captured before its mode was changed"
 		}
 	}
-	if live && same(cur, v) && cur.Stat.UID == v.Stat.UID && cur.Stat.GID == v.Stat.GID {
+	if live && same(cur, v) {
 		return b.refresh(cur, v)
 	}
 	if _, err = b.add(v); err != nil {
@@ -305,10 +310,10 @@ func (b *batch) chmod(c *Change) error {
 			if err != nil {
 				return err
 			}
-			if live && inodeOf(cur.Stat) == inodeOf(v.Stat) && cur.Stat.Mode != v.Stat.Mode {
+			if live && inodeOf(cur.Stat) == inodeOf(v.Stat) && (cur.Stat.Mode != v.Stat.Mode || !stateOf(cur).sameOwner(stateOf(v))) {
 				o := v
 				o.Path, o.Prev, o.Class = p, 0, cur.Class
-				o.Blob, o.NoContent, o.Target = cur.Blob, cur.NoContent, cur.Target
+				o.takes(cur)
 				if _, err := b.add(o); err != nil {
 					return err
 				}

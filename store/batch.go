@@ -222,7 +222,7 @@ func indexes(v *Version) [][]byte {
 
 // refresh notes that the newest version was found again, with newer times.
 func (b *batch) refresh(cur, seen Version) error {
-	if cur.Stat == seen.Stat && cur.Idle == seen.Idle {
+	if cur.Stat == seen.Stat && cur.Idle == seen.Idle && cur.Foreign == seen.Foreign {
 		return nil
 	}
 	// A version that was quiet and is now closed is no longer "idle".
@@ -231,7 +231,7 @@ func (b *batch) refresh(cur, seen Version) error {
 			return err
 		}
 	}
-	cur.Stat, cur.Idle = seen.Stat, cur.Idle && seen.Idle
+	cur.Stat, cur.Idle, cur.Foreign = seen.Stat, cur.Idle && seen.Idle, cur.Foreign && seen.Foreign
 	enc := encode(&cur)
 	if err := b.w.set(keyVersion(cur.Seq), enc); err != nil {
 		return err

@@ -123,7 +123,7 @@ func (b *batch) rename(c *Change) error {
 		if cur.Blob, err = b.store(c, -1, over); err != nil {
 			return err
 		}
-		cur.NoContent = ""
+		cur.NoContent, cur.Foreign = "", false
 	}
 	var kids []Path
 	if isDir(cur.Stat) || isDir(c.Stat) {
@@ -164,8 +164,8 @@ func (b *batch) move(c *Change, was Version, from, to Path, op Op) error {
 		return err
 	}
 	v := c.version(to, op)
-	v.From, v.Blob, v.NoContent, v.Target = from, was.Blob, was.NoContent, was.Target
-	v.Prev = gone.Prev
+	v.takes(was)
+	v.From, v.Prev = from, gone.Prev
 	if v.Stat == (Stat{}) {
 		v.Stat = was.Stat
 	}
@@ -211,8 +211,8 @@ func (b *batch) exchange(c *Change) error {
 			} else if !live && v.Path != sd.to {
 				v.Op = OpRename // nothing there to change places with
 			}
-			v.From, v.Blob, v.NoContent, v.Target = was.Path, was.Blob, was.NoContent, was.Target
-			v.Stat, v.Class, v.Prev = was.Stat, was.Class, was.Seq
+			v.takes(was)
+			v.From, v.Stat, v.Class, v.Prev = was.Path, was.Stat, was.Class, was.Seq
 			if _, err := b.add(v); err != nil {
 				return err
 			}
@@ -247,7 +247,7 @@ func (b *batch) link(c *Change) error {
 		}
 		if inodeOf(cur.Stat) == inodeOf(c.Stat) {
 			// Wherever this name moves to, it takes its link count along.
-			if err := b.refresh(cur, Version{Stat: c.Stat, Idle: cur.Idle}); err != nil {
+			if err := b.refresh(cur, Version{Stat: c.Stat, Idle: cur.Idle, Foreign: cur.Foreign}); err != nil {
 				return err
 			}
 		}
@@ -263,7 +263,7 @@ func (b *batch) link(c *Change) error {
 			return err
 		}
 	case live:
-		v.Blob, v.NoContent, v.Target = cur.Blob, cur.NoContent, cur.Target
+		v.takes(cur)
 	default:
 		v.NoContent = "not captured before it was linked"
 	}

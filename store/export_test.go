@@ -100,8 +100,37 @@ func TestExportImport(t *testing.T) {
 			r.Fatal(err)
 		}
 		defer c.Close()
-		if got := exported(r, c); !bytes.Equal(plainStream(r, got), plainStream(r, want)) {
-			r.Fatal("the copy's history is another one")
+		got := exported(r, c)
+		again, err := CheckStream(context.Background(), bytes.NewReader(got))
+		if first, werr := CheckStream(context.Background(), bytes.NewReader(want)); err != nil || werr != nil || first != again {
+			r.Fatalf("the copy's history is another one: %+v, was %+v (%v, %v)", again, first, err, werr)
+		}
+		old, err := s.Since(0, 10_000)
+		if err != nil {
+			r.Fatal(err)
+		}
+		now, err := c.Since(0, 10_000)
+		for i := range now {
+			if !now[i].Foreign {
+				r.Fatalf("nobody here has seen version %d", now[i].Seq)
+			}
+			now[i].Foreign = false
+		}
+		if err != nil || !slices.Equal(old, now) {
+			r.Fatalf("the copy has other versions (%v)", err)
+		}
+		twice := dir + "-2"
+		defer os.RemoveAll(twice)
+		if _, err := Import(context.Background(), twice, bytes.NewReader(got), portable, testOptions()); err != nil {
+			r.Fatal(err)
+		}
+		d, err := Open(twice, testOptions())
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer d.Close()
+		if !bytes.Equal(plainStream(r, exported(r, d)), plainStream(r, got)) {
+			r.Fatal("a copy of the copy is another one")
 		}
 		if len(c.Checkpoint()) != 0 {
 			r.Fatalf("the copy has a checkpoint of another spool: %x", c.Checkpoint())
@@ -350,6 +379,12 @@ func TestImportIsPacked(t *testing.T) {
 			if _, err := st.Content(v.Blob); err != nil && v.NoContent != "pruned" {
 				t.Fatal(err)
 			}
+		}
+		for i := range vs {
+			if vs[i].Foreign != (st == c) {
+				t.Errorf("version %d: foreign %v", vs[i].Seq, vs[i].Foreign)
+			}
+			vs[i].Foreign = false
 		}
 		all = append(all, vs...)
 	}

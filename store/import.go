@@ -222,6 +222,7 @@ func (m *importer) content(h Hash, content []byte) error {
 }
 
 func (m *importer) version(v Version) error {
+	v.Foreign = true
 	b, err := m.batch(512)
 	if err != nil {
 		return err

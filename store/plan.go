@@ -77,6 +77,11 @@ type Step struct {
 	// Ino is the inode number of the directory Path that is renamed or exchanged:
 	// by it who resumes a plan knows whether that was done.
 	Ino uint64 `cbor:"20,keyasint,omitempty"`
+	// Owned: UID and GID are who has the file afterwards. Without that it is whose
+	// place it takes, and nothing of the mode that depends on an owner is given.
+	Owned bool   `cbor:"15,keyasint,omitempty"`
+	UID   uint32 `cbor:"16,keyasint,omitempty"`
+	GID   uint32 `cbor:"17,keyasint,omitempty"`
 }
 
 // Return says to which version's state a plan takes a path, so that a later
@@ -108,6 +113,8 @@ type state struct {
 	seq       uint64 // the version that says so
 	in        inode
 	nlink     uint32
+	owned     bool // uid and gid are known, and mean somebody here
+	uid, gid  uint32
 }
 
 func stateOf(v Version) state {
@@ -118,7 +125,10 @@ func stateOf(v Version) state {
 	if m&unix.S_IFMT == 0 {
 		m |= unix.S_IFREG
 	}
-	return state{m, v.Blob, v.Target, v.Stat.Size, v.Stat.Mtime, v.NoContent, v.Seq, inodeOf(v.Stat), v.Stat.Nlink}
+	return state{
+		mode: m, blob: v.Blob, target: v.Target, size: v.Stat.Size, mtime: v.Stat.Mtime, noContent: v.NoContent, seq: v.Seq,
+		in: inodeOf(v.Stat), nlink: v.Stat.Nlink, owned: v.Stat.Ino != 0 && !v.Foreign, uid: v.Stat.UID, gid: v.Stat.GID,
+	}
 }
 
 func (s state) absent() bool  { return s.mode == 0 }
@@ -133,7 +143,22 @@ func (s state) equal(o state) bool {
 	if s.absent() || o.absent() {
 		return s.absent() == o.absent()
 	}
-	return s.sameContent(o) && (s.link() || s.perm() == o.perm())
+	return s.sameContent(o) && (s.link() || s.perm() == o.perm()) && s.sameOwner(o)
+}
+
+// sameOwner is true in doubt.
+func (s state) sameOwner(o state) bool {
+	return !s.owned || !o.owned || s.uid == o.uid && s.gid == o.gid
+}
+
+// setID are the bits by which a program runs with the rights of its owner.
+const setID = unix.S_ISUID | unix.S_ISGID
+
+// lends: to get from o to s gives a file rights of its owner that it has not yet.
+// Only a new file is given those: whoever once had the present one open for writing
+// could still change it.
+func (s state) lends(o state) bool {
+	return s.regular() && s.mode&setID != 0 && (s.mode&setID&^o.mode != 0 || !s.sameOwner(o))
 }
 
 func (s state) sameContent(o state) bool {

@@ -111,6 +111,12 @@ func expect(st Step, have state) Step {
 	return st
 }
 
+// given adds whose the file is to be.
+func (s state) given(st Step) Step {
+	st.Owned, st.UID, st.GID = s.owned, s.uid, s.gid
+	return st
+}
+
 // parents makes the missing directories above a path that no goal makes; with
 // now, also those that a goal's own step would make later.
 func (x *stepper) parents(p Path, now bool) {
@@ -139,7 +145,7 @@ func (x *stepper) parents(p Path, now bool) {
 
 // mkdir makes the directory of a goal.
 func (x *stepper) mkdir(g *goal) {
-	st := Step{Do: DoMkdir, Path: g.path, Mode: g.want.mode | inAndOut, Expect: ExpectAbsent}
+	st := g.want.given(Step{Do: DoMkdir, Path: g.path, Mode: g.want.mode | inAndOut, Expect: ExpectAbsent})
 	x.add(st)
 	if st.Mode != g.want.mode {
 		x.shutLater(g.path, st.Mode, g.want.mode)
@@ -190,7 +196,10 @@ func (x *stepper) write(g *goal, apart bool) {
 	if w.absent() || w.equal(g.have) {
 		return
 	}
-	st := Step{Path: g.path, Mode: w.mode, Mtime: w.mtime, Size: w.size, Apart: apart}
+	if w.lends(g.have) && g.have.nlink < 2 && x.s.has(x.p, w.blob) {
+		apart = true
+	}
+	st := w.given(Step{Path: g.path, Mode: w.mode, Mtime: w.mtime, Size: w.size, Apart: apart})
 	switch {
 	case w.sameContent(g.have) && !apart:
 		if st.Do, st.Mtime = DoChmod, 0; w.dir() && closed(w.mode) {

@@ -37,6 +37,9 @@ func (s *Store) PlanRevert(path Path, steps int, version uint64, secure Secure) 
 		return p, nil
 	}
 	goals := []goal{{path: path, have: have, want: want, made: target.Path != path}}
+	if goals[0].made {
+		p.unlent(&goals[0])
+	}
 	goals, err = s.follow(goals, 0)
 	if err == nil {
 		goals, err = s.possible(p, goals, false)

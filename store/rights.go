@@ -58,6 +58,15 @@ func (x *stepper) open(goals []goal) error {
 	return nil
 }
 
+// unlent takes the rights of its owner from a file that never was there with them:
+// a merge, or the content of another path.
+func (p *Plan) unlent(g *goal) {
+	if g.want.regular() && g.want.mode&setID != 0 {
+		g.want.mode &^= setID
+		p.Lost = append(p.Lost, Conflict{Path: g.path, Why: "the content is new here, so it does not get the set-user-ID or set-group-ID bit"})
+	}
+}
+
 func (x *stepper) shutLater(dir Path, have, want uint32) {
 	x.shut = append(x.shut, Step{Do: DoChmod, Path: dir, Mode: want, ExpMode: have})
 }

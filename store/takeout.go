@@ -103,6 +103,7 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 			}
 			p.merged[h] = merged
 			g.want, g.made = have, true
+			p.unlent(&g)
 			g.want.blob, g.want.size, g.want.mtime, g.want.seq = h, int64(len(merged)), 0, 0
 			return g, true
 		}

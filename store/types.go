@@ -94,6 +94,9 @@ type Version struct {
 	// Taken is when the content was read, in ns since the epoch, where that was
 	// later than Time (see Fill); 0 else.
 	Taken int64 `cbor:"15,keyasint,omitempty"`
+	// Foreign: the content, or who had it, is what an import says and nobody here has
+	// seen. Its owners are perhaps other people here.
+	Foreign bool `cbor:"17,keyasint,omitempty"`
 }
 
 // Deleted reports whether the path does not exist after this version.

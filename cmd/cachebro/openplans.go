@@ -27,6 +27,9 @@ func (e *env) resumeOpen(ctx context.Context, t target, c *wire.Client) error {
 		for _, x := range res.Failed {
 			fmt.Fprintf(e.stderr, "not done: %s: %s\n", quote(string(x.Path)), oneLine(x.Why))
 		}
+		for _, x := range res.Left {
+			fmt.Fprintf(e.stderr, "not quite: %s: %s\n", quote(string(x.Path)), oneLine(x.Why))
+		}
 		if err != nil {
 			return err
 		}

@@ -76,6 +76,9 @@ func (e *env) takeBack(ctx context.Context, t target, c *wire.Client, r wire.Pla
 	for _, x := range res.Failed {
 		fmt.Fprintf(e.stderr, "not done: %s: %s\n", quote(string(x.Path)), oneLine(x.Why))
 	}
+	for _, x := range res.Left {
+		fmt.Fprintf(e.stderr, "not quite: %s: %s\n", quote(string(x.Path)), oneLine(x.Why))
+	}
 	if *f.json {
 		err = errors.Join(err, e.printPlanJSON(plan, res))
 	} else if n := len(res.Done); n > 0 && ctx.Err() != nil {
@@ -83,7 +86,7 @@ func (e *env) takeBack(ctx context.Context, t target, c *wire.Client, r wire.Pla
 	} else if n > 0 {
 		fmt.Fprintf(out, "done: %s (cachebro redo takes it back)\n", count(n, "change"))
 	}
-	if err == nil && len(res.Failed)+len(plan.Conflicts)+len(plan.Lost) > 0 {
+	if err == nil && len(res.Failed)+len(res.Left)+len(plan.Conflicts)+len(plan.Lost) > 0 {
 		return exitStatus(1) // each was named
 	}
 	return err
@@ -166,10 +169,11 @@ func (e *env) printPlanJSON(plan wire.Plan, res carry.Result) error {
 	conflicts, err := list(plan.Conflicts)
 	lost, err2 := list(plan.Lost)
 	failed, err3 := list(res.Failed)
-	if err := errors.Join(err, err2, err3); err != nil {
+	left, err4 := list(res.Left)
+	if err := errors.Join(err, err2, err3, err4); err != nil {
 		return err
 	}
-	return e.printJSON(map[string]any{"id": plan.ID, "kind": plan.Kind, "title": plan.Title, "steps": steps, "conflicts": conflicts, "lost": lost, "done": res.Done, "failed": failed})
+	return e.printJSON(map[string]any{"left": left, "id": plan.ID, "kind": plan.Kind, "title": plan.Title, "steps": steps, "conflicts": conflicts, "lost": lost, "done": res.Done, "failed": failed})
 }
 
 // count is "1 file", "2 files".

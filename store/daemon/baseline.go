@@ -235,7 +235,7 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool) error {
 	if !isDir {
 		s.b.count(func(w *wire.Baseline) { w.Files++; w.Bytes += st.Size })
 	}
-	if live && sameContent(v.Stat, st) && v.Stat.Mode == st.Mode && (v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG) {
+	if live && !v.Foreign && sameContent(v.Stat, st) && v.Stat.Mode == st.Mode && (v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG) {
 		return nil
 	}
 	c := store.Change{Op: store.OpBaseline, Path: p, Stat: st, Time: time.Now().UnixNano(), Target: target}

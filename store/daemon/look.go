@@ -99,7 +99,7 @@ func (d *Daemon) look(ctx context.Context, p store.Path) (looked, error) {
 	// within the tick in which the version was made could hide.
 	still := mounted && !attach.Outside && caughtUp && !d.ingest.dirty.has(l.path)
 	sure := func(seen int64) bool { return still || seen-st.Ctime > tick }
-	if ok && !v.Deleted() && v.Blob != (store.Hash{}) && sameContent(v.Stat, st) && sure(v.Time) && d.store.Has(v.Blob) {
+	if ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{}) && sameContent(v.Stat, st) && sure(v.Time) && d.store.Has(v.Blob) {
 		l.hash, l.version, l.known = v.Blob, v, true
 		l.content = func() ([]byte, error) { return d.store.Content(v.Blob) }
 		return l, nil

@@ -319,6 +319,9 @@ type PlanStep struct {
 	Removed int    `json:"removed,omitempty"`
 	Apart   bool   `json:"apart,omitempty"` // give the path a file of its own, not shared with its other names
 	Ino     uint64 `json:"ino,omitempty"`   // of the directory that is renamed or exchanged
+	Owned   bool   `json:"owned,omitempty"` // UID and GID are whose it is to be; else set-id bits of a file are not given
+	UID     uint32 `json:"uid,omitempty"`
+	GID     uint32 `json:"gid,omitempty"`
 }
 
 // Conflict is a path that a plan leaves alone.

@@ -37,6 +37,10 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil { // some tests run it as another user
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	binary = filepath.Join(dir, "cachebro")
 	build := exec.Command("go", "build", "-o", binary, "cachebro/cmd/cachebro")
 	if out, err := build.CombinedOutput(); err != nil {

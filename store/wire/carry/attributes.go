@@ -24,8 +24,8 @@ func (w *worker) attributes(f *os.File) (n int, err error) {
 	}
 	for raw := range bytes.SplitSeq(names, []byte{0}) {
 		name := string(raw)
-		if name == "" {
-			continue
+		if name == "" || strings.HasPrefix(name, "security.") {
+			continue // capabilities were given to another content
 		}
 		value, err := sized(func(b []byte) (int, error) { return unix.Fgetxattr(int(old.Fd()), name, b) })
 		if err == nil {

@@ -34,6 +34,9 @@ type Work struct {
 type Result struct {
 	Done   []int
 	Failed []wire.Conflict
+	// Left is what could not be given to files that are written all the same: an owner,
+	// and with it a set-id bit.
+	Left []wire.Conflict
 }
 
 // errChanged: the file is not as the plan expects.
@@ -222,6 +225,9 @@ func (c *carrier) ended(w *worker, err error) error {
 	if err != nil && !(c.plan.Resume && w.there()) || err != nil && w.stamp() != nil {
 		c.res.Failed = append(c.res.Failed, wire.Conflict{Path: w.step.Path, Why: reason(err)})
 		return nil
+	}
+	for _, why := range w.left {
+		c.res.Left = append(c.res.Left, wire.Conflict{Path: w.step.Path, Why: why})
 	}
 	c.res.Done = append(c.res.Done, w.step.N)
 	return c.work.After(w.step.N)

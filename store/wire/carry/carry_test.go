@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -192,12 +193,47 @@ func TestRenameChmodRmdir(t *testing.T) {
 		wire.PlanStep{N: 5, Do: "rmdir", Path: []byte("empty")},
 		wire.PlanStep{N: 6, Do: "frobnicate", Path: []byte("n/b")},
 	)
-	if len(res.Done) != 3 || len(res.Failed) != 3 {
+	if len(res.Done) != 3 || len(res.Failed) != 3 || len(res.Left) != 1 {
 		t.Fatalf("%+v", res)
 	}
+	// Somebody may still have it open for writing.
 	fi, err := os.Stat(filepath.Join(dir, "n/b"))
-	if err != nil || fi.Mode().Perm() != 0o711 || fi.Mode()&os.ModeSetuid == 0 {
+	if err != nil || fi.Mode().Perm() != 0o711 || fi.Mode()&os.ModeSetuid != 0 {
 		t.Errorf("mode %v, %v", fi.Mode(), err)
+	}
+}
+
+// A set-id bit comes back with a new file and the very owner that had it, and else
+// not; of a directory it says no more than to whom new files belong.
+func TestSetIDComesWithItsOwner(t *testing.T) {
+	uid, gid := uint32(os.Getuid()), uint32(os.Getgid())
+	for name, c := range map[string]struct {
+		owned    bool
+		uid, gid uint32
+		want     fs.FileMode
+		left     int
+	}{
+		"the owner":      {true, uid, gid, setID, 0},
+		"nobody known":   {false, 0, 0, 0, 2},
+		"somebody else":  {true, uid + 1234, gid, fs.ModeSetgid, 2},
+		"another group":  {true, uid, gid + 1234, fs.ModeSetuid, 2},
+		"neither of two": {true, uid + 1, gid + 1234, 0, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if uid == 0 && c.left > 0 && c.owned {
+				c.want, c.left = setID, 0 // root may give it to them
+			}
+			for _, large := range []int{1, 2 << 20} {
+				dir := t.TempDir()
+				content := strings.Repeat("x", large)
+				res := out(t, dir, map[int]string{1: content}, wire.PlanStep{N: 1, Do: "write", Path: []byte("a"), Expect: "absent", Mode: 0o106755,
+					Size: int64(large), Hash: hashOf([]byte(content)), Owned: c.owned, UID: c.uid, GID: c.gid})
+				fi, err := os.Lstat(filepath.Join(dir, "a"))
+				if err != nil || fi.Mode() != c.want|0o755 || len(res.Left) != c.left || len(res.Done) != 1 {
+					t.Errorf("%v, want %v (%v); left %+v", fi.Mode(), c.want|0o755, err, res.Left)
+				}
+			}
+		})
 	}
 }
 

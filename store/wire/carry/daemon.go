@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"cachebro/store/wire"
 )
@@ -49,7 +50,7 @@ func Through(ctx context.Context, ask Ask, dir string, p wire.Plan, work Work) (
 	res, err := Out(ctx, dir, p, work)
 	// Who stops it wants no more of it: only what is killed is resumed.
 	finished := err == nil || ctx.Err() != nil
-	if terr := tell(wire.PlanDone{Failed: res.Failed, Finished: finished}); err == nil && terr != nil {
+	if terr := tell(wire.PlanDone{Failed: slices.Concat(res.Failed, res.Left), Finished: finished}); err == nil && terr != nil {
 		err = fmt.Errorf("the files are written, but the journal of the plan could not be closed: %w", terr)
 	}
 	return res, err

@@ -24,6 +24,7 @@ type worker struct {
 	root   *os.Root
 	name   string
 	owned  *syscall.Stat_t // who owns root
+	left   []string        // what of the result could not be given, though the step was done
 }
 
 // locate opens the directory of the step's path. Only what is to be made there
@@ -103,7 +104,7 @@ func (w *worker) do(ctx context.Context, content func() ([]byte, error)) error {
 	case "symlink":
 		return w.symlink()
 	case "chmod":
-		return w.root.Chmod(w.name, mode(w.step.Mode))
+		return w.chmod()
 	case "link":
 		return w.link()
 	}
@@ -220,14 +221,14 @@ func (w *worker) isSo() bool {
 	switch w.step.Do {
 	case "write":
 		have, err := w.hash(fi)
-		return err == nil && have == w.step.Hash && (w.step.Mode == 0 || perm(fi) == w.step.Mode&0o7777)
+		return err == nil && have == w.step.Hash && (w.step.Mode == 0 || perm(fi)&0o777 == w.step.Mode&0o777)
 	case "mkdir":
 		return fi.IsDir()
 	case "symlink":
 		target, err := w.root.Readlink(w.name)
 		return err == nil && target == string(w.step.Target)
 	case "chmod":
-		return perm(fi) == w.step.Mode&0o7777
+		return perm(fi)&0o1777 == w.step.Mode&0o1777
 	case "link":
 		to, err := w.places.root.Lstat(string(w.step.To))
 		return err == nil && os.SameFile(fi, to)
@@ -300,15 +301,20 @@ func (w *worker) mkdir() error {
 	} else if err := w.root.Mkdir(w.name, 0o700); err != nil {
 		return err
 	}
-	if st := w.owned; st != nil && (st.Uid != 0 || st.Gid != 0) {
-		if err := w.root.Lchown(w.name, int(st.Uid), int(st.Gid)); err != nil {
+	return w.opened(func(f *os.File, fi fs.FileInfo) error {
+		if !fi.IsDir() {
+			return errChanged
+		}
+		h, err := w.own(f, fi, nil, true)
+		if err != nil {
 			return err
 		}
-	}
-	if w.step.Mode == 0 {
-		return w.root.Chmod(w.name, 0o755)
-	}
-	return w.root.Chmod(w.name, mode(w.step.Mode))
+		m := fs.FileMode(0o755)
+		if w.step.Mode != 0 {
+			m = w.lent(h, mode(w.step.Mode))
+		}
+		return f.Chmod(m)
+	})
 }
 
 func (w *worker) symlink() error {
@@ -316,8 +322,8 @@ func (w *worker) symlink() error {
 	if err := w.root.Symlink(string(w.step.Target), tmp); err != nil {
 		return err
 	}
-	if st := w.owned; st != nil && (st.Uid != 0 || st.Gid != 0) {
-		_ = w.root.Lchown(tmp, int(st.Uid), int(st.Gid)) // nobody asks a link for its owner
+	if uid, gid, ok := w.whose(nil); ok && (uid != 0 || gid != 0) {
+		_ = w.root.Lchown(tmp, uid, gid) // nobody asks a link for its owner
 	}
 	if err := w.root.Rename(tmp, w.name); err != nil {
 		_ = w.root.Remove(tmp)

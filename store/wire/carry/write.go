@@ -72,7 +72,8 @@ func (w *worker) write(content []byte) error {
 
 // finish writes name completely: owner, content, attributes, mode, time, in this
 // order, because changing the owner clears set-user-id bits and writing the time. The
-// mode is usually right from the creation on; a chmod would be one more version.
+// mode is usually right from the creation on; a chmod would be one more version. A
+// file that is to lend its owner's rights is nobody else's to open before.
 // made says that the file was opened.
 func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, made *bool) error {
 	m := mode(w.step.Mode)
@@ -82,7 +83,11 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 			m = old.Mode()
 		}
 	}
-	f, err := w.root.OpenFile(name, flag, m.Perm())
+	fresh, perm := flag&os.O_EXCL != 0, m.Perm()
+	if m&setID != 0 {
+		perm &= 0o700
+	}
+	f, err := w.root.OpenFile(name, flag&^os.O_TRUNC, perm)
 	if err != nil {
 		return err
 	}
@@ -93,8 +98,20 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 	if err != nil {
 		return err
 	}
-	if err := w.owner(f, old); err != nil {
+	h, err := w.own(f, fi, old, fresh)
+	if err != nil {
 		return err
+	}
+	if flag&os.O_TRUNC != 0 {
+		if fi.Mode()&setID != 0 { // not for one moment with this content
+			if err := f.Chmod(fi.Mode() & bits &^ setID); err != nil {
+				return err
+			}
+			h.mode &^= setID
+		}
+		if err := f.Truncate(0); err != nil {
+			return err
+		}
 	}
 	if _, err := f.Write(content); err != nil {
 		return err
@@ -105,8 +122,7 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 			return err
 		}
 	}
-	const bits, special = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky, fs.ModeSetuid | fs.ModeSetgid
-	if fi.Mode()&bits != m&bits || m&special != 0 || attrs > 0 { // an ACL changes it
+	if m = w.lent(h, m); h.mode&bits != m&bits || attrs > 0 { // an ACL changes it
 		if err := f.Chmod(m & bits); err != nil {
 			return err
 		}
@@ -117,22 +133,6 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 		}
 	}
 	return f.Close()
-}
-
-// owner keeps the file's owner when root takes something back for a user: that
-// of the file that is replaced, else of its directory.
-func (w *worker) owner(f *os.File, old fs.FileInfo) error {
-	st := w.owned
-	if st == nil {
-		return nil // not root, who alone may
-	}
-	if old != nil {
-		st, _ = old.Sys().(*syscall.Stat_t)
-	}
-	if st == nil || st.Uid == 0 && st.Gid == 0 {
-		return nil
-	}
-	return f.Chown(int(st.Uid), int(st.Gid))
 }
 
 func links(fi fs.FileInfo) uint64 {

@@ -1,0 +1,241 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const (
+	rootUser  = 0
+	someUser  = 65534 // nobody: fusermount3 wants to know the name
+	someGroup = 54321 // that someUser is in
+)
+
+// users is a project in a mount namespace of its own, whose /dev/fuse everybody may
+// open, so that ordinary users can mount it. The machine stays as it was.
+type users struct {
+	*project
+	holder int // the process that keeps the namespace
+}
+
+func newUsers(t *testing.T, owner int) *users {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	p := newProject(t, nil)
+	node := filepath.Join(p.base, "fuse")
+	if err := syscall.Mknod(node, syscall.S_IFCHR|0o666, 10<<8|229); err != nil {
+		t.Fatal(err)
+	}
+	for dir, who := range map[string]int{p.base: rootUser, p.dir: owner, filepath.Join(p.base, "state"): owner, filepath.Join(p.base, "home"): owner, filepath.Join(p.base, "run"): owner} {
+		if err := os.Chown(dir, who, who); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, mode := range map[string]os.FileMode{node: 0o666, p.base: 0o755} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holder := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-ec", `mount --bind "$0" /dev/fuse; echo ready; exec sleep infinity`, node)
+	out, err := holder.StdoutPipe()
+	if err == nil {
+		err = holder.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // before the project's own
+		_ = holder.Process.Kill()
+		_ = holder.Wait()
+	})
+	if line := make([]byte, 6); true {
+		if _, err := out.Read(line); err != nil || string(line) != "ready\n" {
+			t.Fatalf("the namespace is not ready: %q %v", line, err)
+		}
+	}
+	u := &users{p, holder.Process.Pid}
+	t.Cleanup(func() {
+		_, _ = u.try(owner, fmt.Sprintf("cd /; %s umount %s", binary, p.dir))
+	})
+	return u
+}
+
+// try runs a script as a user in the project.
+func (u *users) try(uid int, script string) (string, error) {
+	groups := []string{"--clear-groups"}
+	if uid != rootUser {
+		groups = []string{"--groups", strconv.Itoa(someGroup)}
+	}
+	args := append([]string{"-m", "-t", strconv.Itoa(u.holder), "setpriv", "--reuid", strconv.Itoa(uid), "--regid", strconv.Itoa(uid)}, groups...)
+	cmd := exec.Command("nsenter", append(args, "sh", "-ec", `cd "$P"; `+script)...)
+	cmd.Dir = "/"
+	cmd.Env = append(u.env, "CB="+binary, "P="+u.dir)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return out.String(), err
+}
+
+func (u *users) as(uid int, script string) string {
+	u.t.Helper()
+	out, err := u.try(uid, script)
+	if err != nil {
+		u.t.Fatalf("user %d: %s: %v\n%s", uid, script, err, out)
+	}
+	return out
+}
+
+// held says of each file what it holds and what it gives to who runs it. Only names
+// that begin as the test's own count.
+func (u *users) held(uid int) (lines map[string]string, rights map[string]string) {
+	u.t.Helper()
+	out := u.as(uid, `export LC_ALL=C; find */ -type f -name 'of-*' -exec stat -c 'stat %n %a %u %g' {} +; find */ -type f -name 'of-*' -exec sha256sum {} + | sed 's/^\(.\{12\}\)[^ ]* ./sum \1 /'; getcap -r . | sed 's,^\./,,; s/^/cap /'`)
+	sums, stats, caps := map[string]string{}, map[string][]string{}, map[string]string{}
+	for line := range strings.Lines(out) {
+		switch f := strings.Fields(line); f[0] {
+		case "stat":
+			stats[f[1]] = f[2:]
+		case "sum":
+			sums[f[2]] = f[1]
+		case "cap":
+			caps[f[1]] = f[len(f)-1]
+		}
+	}
+	lines, rights = map[string]string{}, map[string]string{}
+	for name, st := range stats {
+		lines[name] = strings.Join(st, " ") + " " + sums[name] + " " + caps[name]
+		mode, _ := strconv.ParseUint(st[0], 8, 32)
+		if mode&0o4000 != 0 {
+			rights[sums[name]+" runs as user "+st[1]] = name
+		}
+		if mode&0o2000 != 0 {
+			rights[sums[name]+" runs as group "+st[2]] = name
+		}
+		if caps[name] != "" {
+			rights[sums[name]+" of "+st[1]+" has "+caps[name]] = name
+		}
+	}
+	if len(lines) == 0 {
+		u.t.Fatalf("no files are seen:\n%s", out)
+	}
+	return lines, rights
+}
+
+// TestNoFileGainsRights: an undo made programs set-user-id root: the mode came back
+// without the owner. Whoever wrote, whoever undoes, in whichever directory, mounted
+// or not: a content has the rights of a user, of a group or of its own only where
+// somebody had given it just these before.
+func TestNoFileGainsRights(t *testing.T) {
+	dirs := map[string]string{
+		"shared": "chmod 1777 shared",
+		"mine":   fmt.Sprintf("chown %d:%d mine", someUser, someUser),
+		"group":  fmt.Sprintf("chgrp %d group; chmod 2775 group", someGroup),
+	}
+	for _, undoer := range []int{rootUser, someUser} {
+		for _, mounted := range []bool{true, false} {
+			t.Run(fmt.Sprintf("undone by %d, mounted %v", undoer, mounted), func(t *testing.T) {
+				u := newUsers(t, undoer)
+				for dir, how := range dirs {
+					u.as(rootUser, fmt.Sprintf("mkdir %s; %s", dir, how))
+				}
+				make := func(writer int) {
+					for dir := range dirs {
+						at := fmt.Sprintf("%s/of-%d", dir, writer)
+						if dir == "mine" && writer == rootUser || writer != rootUser || undoer == rootUser {
+							u.as(writer, strings.ReplaceAll(`for f in gone stripped chowned replaced edited copied; do printf 'by %s\n1\n2\n3\n4\n5\n' "$f OF" >OF-$f; chmod 755 OF-$f; done
+								chmod 4755 OF-gone OF-stripped OF-chowned OF-replaced OF-edited; echo grp OF >OF-grp; chmod 2755 OF-grp; echo plain OF >OF-plain`, "OF", at))
+						} else {
+							u.as(writer, strings.ReplaceAll(`for f in gone stripped replaced grp; do printf 'by %s\n' "$f OF" >OF-$f; chmod 6755 OF-$f; done`, "OF", at))
+						}
+						if writer == rootUser {
+							u.as(writer, fmt.Sprintf("cp %s-gone %s-able; chmod 755 %s-able; setcap cap_net_raw+ep %s-able", at, at, at, at))
+						}
+					}
+				}
+				if undoer == rootUser {
+					u.as(rootUser, "$CB mount")
+					make(rootUser)
+					make(someUser)
+				} else {
+					make(rootUser) // root cannot enter the mount
+					make(someUser)
+					u.as(someUser, "$CB mount")
+					u.as(someUser, "cat */* >/dev/null")
+				}
+				seen := map[string]bool{}
+				look := func() map[string]string {
+					t.Helper()
+					lines, rights := u.held(undoer)
+					for r := range rights {
+						seen[r] = true
+					}
+					return lines
+				}
+				before := look()
+				for dir := range dirs {
+					for _, writer := range []int{rootUser, someUser} {
+						// What a user may not do stays undone.
+						_, _ = u.try(undoer, strings.ReplaceAll(`set +e; export CLAUDE_CODE_SESSION_ID=agent; rm -f OF-gone OF-grp OF-able; chmod u-s OF-stripped
+							chown root:root OF-chowned; sed -i 's/^1$/one/' OF-edited; echo other OF >OF-new; chmod 4755 OF-new; mv -f OF-new OF-replaced
+							cp OF-plain OF-tmp; mv -f OF-tmp OF-copied; chmod 4755 OF-copied`, "OF", fmt.Sprintf("%s/of-%d", dir, writer)))
+					}
+				}
+				look()
+				u.as(undoer, "printf 'by somebody else\n' >>shared/of-65534-edited; chmod 4755 shared/of-65534-edited")
+				look()
+				if !mounted {
+					u.as(undoer, "cd /; $CB umount $P")
+				}
+				check := func(what string) map[string]string {
+					t.Helper()
+					lines, rights := u.held(undoer)
+					for r, name := range rights {
+						if !seen[r] {
+							t.Errorf("%s: %s: nobody had given it that: %s", what, name, r)
+						}
+					}
+					return lines
+				}
+				back := func(args string) string {
+					out, err := u.try(undoer, "$CB "+args+" --yes")
+					if err != nil && !strings.Contains(err.Error(), "exit status 1") {
+						t.Fatalf("%s: %v\n%s", args, err, out)
+					}
+					return out
+				}
+				out := back("undo --session agent")
+				after := check("undone")
+				if undoer == rootUser {
+					for name, was := range before {
+						if name != "shared/of-65534-edited" && after[name] != was && !strings.HasSuffix(name, "-able") {
+							t.Errorf("undone by root, %s is %q, was %q\n%s", name, after[name], was, out)
+						}
+					}
+				}
+				back("redo")
+				check("redone")
+				back("undo --session agent --merge")
+				check("merged")
+				back("redo")
+				check("redone again")
+				back("undo --session agent --force")
+				check("by force")
+				for _, name := range []string{"shared/of-65534-gone", "shared/of-0-gone", "mine/of-0-grp"} {
+					if _, err := u.try(undoer, "rm -f "+name); err == nil {
+						back("revert " + name)
+						check("reverted " + name)
+					}
+				}
+			})
+		}
+	}
+}
