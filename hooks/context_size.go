@@ -2,13 +2,14 @@ package hooks
 
 import (
 	"bufio"
-	"context"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -16,14 +17,19 @@ import (
 	"cachebro/store/wire"
 )
 
-// Clients may clear old tool results without any event. But each answer in a
-// transcript carries the size of the request that it answers (usage: input,
-// cache read and cache creation tokens), and a context that lost nothing grows
-// by at least what came in between. One that grew less, or shrank, lost
-// something. Claude Code 2.1.197 clears in one way only, in the main loop, all
-// results but the last five and never less than 20,000 tokens of them, and
-// writes what it clears to SESSION/tool-results first: a file there that is no
-// large output is a second sign of it.
+// Clients clear old tool results without any event: some after so many calls,
+// some when the user comes back after an hour, some on the server. What is gone
+// must not be called unchanged. So before every stub and diff the new part of the
+// client's transcript is read, for these signs of it:
+//   - a boundary entry, or one that is marked cleared, cut or compacted;
+//   - a result whose text is the mark of a cleared one;
+//   - usage: each answer carries the size of the request that it answers, and
+//     that fell;
+//   - results that were put aside: Claude Code 2.1.197 writes what it clears to
+//     SESSION/tool-results first. A file there that is no large output is one.
+//
+// A context that grew at each request by at least what came in between is held:
+// only then do bases outlive the expiry by tokens.
 
 // contextSize is what is known of a context's size, from its transcript. It is
 // kept between events in one line: the fields in their order.
@@ -38,21 +44,25 @@ type contextSize struct {
 	Stored  int    `json:"stored,omitempty"` // results that were large outputs
 	Kept    int    `json:"kept,omitempty"`   // files in tool-results when the account began
 
-	Calls map[string]bool `json:"calls,omitempty"` // of the latest message
-	fell  bool
+	Calls    map[string]bool `json:"calls,omitempty"`    // of the latest message
+	Deferred string          `json:"deferred,omitempty"` // our tools of which the context has the names alone
+
+	fell, unsure bool
 }
 
 const (
 	// charsPerToken: code has about three, prose four, white space apart.
 	charsPerToken = 5
 	maxAccount    = 32 << 20 // bytes of transcript that are read for one answer
+	// Usage that falls by more than this, or by more than a tenth, has lost
+	// something. A little less is no sign: thinking is dropped, estimates differ.
+	maxFall = 20_000
 )
 
-// canLook: the client writes a record of its context's size that was tried and
+// canHold: the client's transcript was tried to tell that nothing was lost, and
 // its requests are not edited on the way by an option of the user's.
-func (c *call) canLook() bool {
-	return c.opt.client == "" && c.toolUse != "" && saysUnchanged(c.env.Getenv("AI_AGENT")) &&
-		!strings.Contains(c.env.Getenv("CLAUDE_CODE_EXTRA_BODY"), "context_management")
+func (c *call) canHold() bool {
+	return atLeast(c.env.Getenv("AI_AGENT"), 2, 1, 197) && !strings.Contains(c.env.Getenv("CLAUDE_CODE_EXTRA_BODY"), "context_management")
 }
 
 // record is the transcript of the caller's own context; "" if it has none.
@@ -66,41 +76,30 @@ func (c *call) record() string {
 	return filepath.Join(filepath.Dir(c.transcript), c.session, "subagents", "agent-"+c.agent+".jsonl")
 }
 
-// askRead asks what to replace a result with. If the daemon says that it only
-// depends on whether this context is still whole, that is looked up first.
-func (c *call) askRead(ctx context.Context, req wire.ReadRequest, body string, ans *wire.ReadAnswer) ([]byte, error) {
-	req.Check = c.canLook()
-	text, err := c.ask(ctx, wire.MRead, req, []byte(body), ans)
-	if err != nil || ans.Kind != wire.ReadAged {
-		return text, err
+// look reads what is new in the transcript and says what that means for the
+// calling context, in the daemon's words.
+func (c *call) look() string {
+	if c.opt.client != "" || c.toolUse == "" || c.record() == "" {
+		return ""
 	}
-	c.look(ctx)
-	req.Check, *ans = false, wire.ReadAnswer{}
-	return c.ask(ctx, wire.MRead, req, []byte(body), ans)
-}
-
-// look tells the daemon whether this context has lost anything since it was
-// last looked at. It says nothing when it cannot tell.
-func (c *call) look(ctx context.Context) {
 	unlock := c.lockChain()
 	defer unlock()
 	s := c.contextSize()
-	known, whole := s.whole(c.record(), c.toolUse)
-	for i := 0; !known && s.fresh() && i < chainTries; i++ { // the entry of this call may come a moment late
+	known, err := s.reaches(c.record(), c.toolUse)
+	for i := 0; err == nil && !known && !s.fell && i < chainTries; i++ { // the entry of this call may come a moment late
 		time.Sleep(chainWait)
-		known, whole = s.whole(c.record(), c.toolUse)
-	}
-	switch {
-	case s.fell || known && !whole:
-		if _, err := c.tell(ctx, wire.SessionEvent{Event: wire.EventFell}); err != nil {
-			return // not written down: it is found again
-		}
-	case known:
-		if _, err := c.tell(ctx, wire.SessionEvent{Event: wire.EventHeld}); err != nil {
-			return
-		}
+		known, err = s.reaches(c.record(), c.toolUse)
 	}
 	s.save()
+	switch {
+	case s.fell:
+		return wire.ContextFell
+	case err != nil:
+		return "" // no transcript: bases expire by what the hooks see
+	case !known || s.unsure || !c.canHold():
+		return wire.ContextUnsure
+	}
+	return wire.ContextHeld
 }
 
 func (c *call) contextSize() *contextSize {
@@ -144,20 +143,18 @@ func (s *contextSize) begin(transcript string) {
 	s.save()
 }
 
-func (s *contextSize) fresh() bool { return s.file != "" && !s.fell }
-
 var errNoRecord = errors.New("no transcript of this context")
 
-// whole brings the account up to date. known: the transcript reaches the call
-// toolUse, so that its request is accounted for.
-func (s *contextSize) whole(transcript, toolUse string) (known, whole bool) {
+// reaches brings the account up to date and reports whether it reaches the call
+// toolUse, so that the request that led to it is accounted for.
+func (s *contextSize) reaches(transcript, toolUse string) (bool, error) {
 	if err := s.advance(transcript); err != nil {
-		return false, false
+		return false, err
 	}
-	if storedResults(transcript) > s.Kept+s.Stored {
-		s.fell = true
+	if n := storedResults(transcript); n > s.Kept+s.Stored {
+		s.fell, s.Kept = true, n-s.Stored
 	}
-	return s.Calls[toolUse], !s.fell
+	return s.Calls[toolUse], nil
 }
 
 func (s *contextSize) advance(transcript string) error {
@@ -192,11 +189,18 @@ func (s *contextSize) advance(transcript string) error {
 	}
 }
 
+// clearedMark is what stands in the place of a result that was cleared.
+const clearedMark = "[Old tool result content cleared]"
+
 // account takes in one entry.
 func (s *contextSize) account(line []byte) {
 	var e struct {
-		Type    string `json:"type"`
-		Subtype string `json:"subtype"`
+		Type       string `json:"type"`
+		Subtype    string `json:"subtype"`
+		Attachment struct {
+			Type  string   `json:"type"`
+			Names []string `json:"addedNames"`
+		} `json:"attachment"`
 		Message struct {
 			ID      string          `json:"id"`
 			Model   string          `json:"model"`
@@ -206,10 +210,14 @@ func (s *contextSize) account(line []byte) {
 				Read     int64 `json:"cache_read_input_tokens"`
 				Creation int64 `json:"cache_creation_input_tokens"`
 			} `json:"usage"`
+			Edits json.RawMessage `json:"context_management"`
 		} `json:"message"`
 	}
 	if json.Unmarshal(line, &e) != nil {
 		return
+	}
+	if e.Type != "attachment" && lost(line) || lost(e.Message.Edits) || e.Type == "system" && tellsLoss(e.Subtype) {
+		s.fell = true
 	}
 	var blocks []struct {
 		Type    string          `json:"type"`
@@ -218,13 +226,20 @@ func (s *contextSize) account(line []byte) {
 	}
 	_ = json.Unmarshal(e.Message.Content, &blocks)
 	switch {
-	case e.Type == "system" && strings.Contains(e.Subtype, "compact"):
-		s.fell = true
+	case e.Type == "attachment" && e.Attachment.Type == "deferred_tools_delta":
+		for _, name := range e.Attachment.Names {
+			if isOurs(name) {
+				s.Deferred += name + "\n"
+			}
+		}
 	case e.Type == "user":
 		for _, b := range blocks {
 			if b.Type == "tool_result" {
 				text := joinText(b.Content)
-				if strings.HasPrefix(text, "<persisted-output>") {
+				switch {
+				case strings.TrimSpace(text) == clearedMark:
+					s.fell = true
+				case strings.HasPrefix(text, "<persisted-output>"):
 					s.Stored++
 				}
 				s.Chars += solid(text)
@@ -236,8 +251,8 @@ func (s *contextSize) account(line []byte) {
 			return
 		}
 		if e.Message.ID != s.Message {
-			if s.Total > 0 && (total < s.Total+s.Chars/charsPerToken || e.Message.Model != s.Model) {
-				s.fell = true
+			if s.Total > 0 {
+				s.compare(total, e.Message.Model)
 			}
 			s.Message, s.Model, s.Total, s.Chars = e.Message.ID, e.Message.Model, total, 0
 			s.Calls = nil
@@ -251,6 +266,57 @@ func (s *contextSize) account(line []byte) {
 			}
 		}
 	}
+}
+
+// compare holds a request's size against the one before and what came since.
+func (s *contextSize) compare(total int64, model string) {
+	least := s.Total + s.Chars/charsPerToken
+	switch {
+	case model != s.Model: // it counts in tokens of its own
+		s.unsure = true
+	case least-total > maxFall, 10*(s.Total-total) > s.Total:
+		s.fell = true
+	case total < least:
+		s.unsure = true
+	}
+}
+
+// lossWords are part of the name of a field, or of a kind of entry, by which a
+// client notes that it took something out of the context.
+var lossWords = []string{"ompact", "leared", "clear_tool", "cut_tool"}
+
+func tellsLoss(name string) bool {
+	return slices.ContainsFunc(lossWords, func(w string) bool { return strings.Contains(name, w) })
+}
+
+// lost reports whether an object has a field of such a name that says more than
+// no, or, in a list of edits, names such an edit that took something.
+func lost(raw json.RawMessage) bool {
+	var f fields
+	found := slices.ContainsFunc(lossWords, func(w string) bool { return bytes.Contains(raw, []byte(w)) })
+	if len(raw) == 0 || raw[0] != '{' || !found || json.Unmarshal(raw, &f) != nil {
+		return false
+	}
+	for name, v := range f {
+		switch s := string(v); {
+		case tellsLoss(name):
+			if s != "false" && s != "null" && s != "0" && s != `""` && s != "[]" && s != "{}" {
+				return true
+			}
+		case name == "applied_edits":
+			var edits []fields
+			if json.Unmarshal(v, &edits) != nil {
+				continue
+			}
+			for _, e := range edits {
+				n, counted := e.number("cleared_tool_uses")
+				if tellsLoss(e.str("type")) && (n > 0 || !counted) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // solid counts what is no white space, which tokens hold any amount of.

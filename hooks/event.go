@@ -19,10 +19,12 @@ type event struct {
 	cwd        string
 	source     string // SessionStart
 	text       string // UserPromptSubmit: the prompt itself
+	reply      string // Stop: the model's last words
 	tool       string
 	toolUse    string
 	input      fields // tool_input
 	response   fields // PostToolUse: tool_response, when it is an object
+	size       int    // PostToolUse: bytes of input and response
 	calls      []finished
 }
 
@@ -30,6 +32,7 @@ type event struct {
 type finished struct {
 	tool, toolUse, text string
 	input               fields
+	size                int // bytes of the input
 }
 
 // fields is a JSON object whose values are decoded on demand.
@@ -51,10 +54,12 @@ func parseEvent(raw []byte, opt options) (event, bool) {
 		cwd:        f.str("cwd"),
 		source:     f.str("source"),
 		text:       f.str("prompt"),
+		reply:      f.str("last_assistant_message") + f.str("prompt_response"),
 		tool:       f.str("tool_name"),
 		toolUse:    f.str("tool_use_id"),
 		input:      f.object("tool_input"),
 		response:   f.object("tool_response"),
+		size:       len(f["tool_input"]) + len(f["tool_response"]),
 	}
 	if e.name == "" {
 		e.name = opt.event
@@ -64,7 +69,7 @@ func parseEvent(raw []byte, opt options) (event, bool) {
 		for _, c := range calls {
 			e.calls = append(e.calls, finished{
 				tool: c.str("tool_name"), toolUse: c.str("tool_use_id"),
-				text: joinText(c["tool_response"]), input: c.object("tool_input"),
+				text: joinText(c["tool_response"]), input: c.object("tool_input"), size: len(c["tool_input"]),
 			})
 		}
 	}

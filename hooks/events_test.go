@@ -23,8 +23,8 @@ func TestReadBecomesSpan(t *testing.T) {
 	p.serve(answerRead(wire.ReadAnswer{Kind: wire.ReadSpan, Start: 40, NumLines: 2, TotalLines: 201, Note: "cachebro: a.go changed"}, "x\ny"))
 	r := p.run(strings.Replace(readEvent, `one\ntwo\n`, long, 1))
 	want := `{"hookSpecificOutput":{"hookEventName":"PostToolUse","additionalContext":"cachebro: a.go changed","updatedToolOutput":` +
-		`{"type":"text","file":{"filePath":"` + p.root + `/a.go","content":"x\ny","numLines":2,"startLine":40,"totalLines":201}}}}` + "\n"
-	if r.stdout != want || r.code != 0 {
+		`{"file":{"content":"x\ny","filePath":"` + p.root + `/a.go","numLines":2,"startLine":40,"totalLines":201},"type":"text"}}}` + "\n"
+	if r.stdout != want {
 		t.Errorf("got  %s\nwant %s", r.stdout, want)
 	}
 }
@@ -34,25 +34,13 @@ func TestReadBecomesUnchanged(t *testing.T) {
 	stub := "cachebro: not repeated. Lines 1-3 of a.go are exactly as in your Read of 12:40 (3 lines). Read it again to get the text."
 	p.serve(answerRead(wire.ReadAnswer{Kind: wire.ReadUnchanged, TotalLines: 3}, stub))
 	r := p.run(readEvent)
-	want := `{"hookSpecificOutput":{"hookEventName":"PostToolUse","updatedToolOutput":{"type":"file_unchanged","file":{"filePath":"` + p.root + `/a.go"}}}}` + "\n"
-	if r.stdout != want {
-		t.Errorf("got %s", r.stdout)
+	if r.stdout != "" {
+		t.Errorf("longer than the text: %s", r.stdout)
 	}
-	// What it stands for is more than "the same as your last Read": in words.
-	other := strings.Replace(stub, "(3 lines)", "(3 lines; changed elsewhere)", 1)
-	p2 := newProject(t)
-	p2.serve(answerRead(wire.ReadAnswer{Kind: wire.ReadUnchanged, TotalLines: 3}, other))
-	r = p2.run(strings.Replace(readEvent, `one\n`, strings.Repeat(`one\n`, 200), 1))
-	if !strings.Contains(r.stdout, `"content":"`+other) {
-		t.Errorf("got %s", r.stdout)
-	}
-	// A client whose own short form is not known gets the sentence, but only
-	// when that is shorter than the text.
-	p.envs["AI_AGENT"] = "claude-code_2-0-1"
-	silent(t, p.run(readEvent))
-	r = p.run(strings.Replace(readEvent, `one\n`, strings.Repeat(`one\n`, 200), 1))
-	if !strings.Contains(r.stdout, `"content":"`+stub+`","numLines":1,"startLine":0,"totalLines":3`) {
-		t.Errorf("got %s", r.stdout)
+	r = p.run(strings.NewReplacer(`one\n`, strings.Repeat(`one\n`, 200), `"totalLines":3}`, `"totalLines":3,"novel":false},"kind":null`).Replace(readEvent))
+	want := `"updatedToolOutput":{"file":{"content":"` + stub + `","filePath":"` + p.root + `/a.go","novel":false,"numLines":1,"startLine":0,"totalLines":3},"kind":null,"type":"text"}`
+	if !strings.Contains(r.stdout, want) {
+		t.Errorf("got  %s\nwant %s", r.stdout, want)
 	}
 }
 
@@ -70,7 +58,7 @@ func TestClientSaysUnchanged(t *testing.T) {
 		}
 		return wire.ReadAnswer{Kind: kind.Load().(string), Start: 1, NumLines: 2, TotalLines: 2}, []byte("one\ntwo"), nil
 	}})
-	if r := p.run(event); !strings.Contains(r.stdout, `"content":"one\ntwo","numLines":2,"startLine":1,"totalLines":2`) {
+	if r := p.run(event); !strings.Contains(r.stdout, `{"file":{"content":"one\ntwo","filePath":"`+p.root+`/a.go","numLines":2,"startLine":1,"totalLines":2},"type":"text"}`) {
 		t.Errorf("got %s", r.stdout)
 	}
 	for _, k := range []string{wire.ReadKeep, wire.ReadUnchanged} {
@@ -167,7 +155,7 @@ func TestBatchCommits(t *testing.T) {
 	p.serve(nil)
 	silent(t, p.run(`{"session_id":"s1","agent_id":"a1","cwd":"PROJ","hook_event_name":"PostToolBatch","tool_calls":[
 	{"tool_name":"Read","tool_input":{},"tool_use_id":"t1","tool_response":"9\ta\n10\t\n11\tb"},
-	{"tool_name":"Read","tool_input":{},"tool_use_id":"t2","tool_response":"Wasted call — file unchanged since your last Read. Refer to that earlier tool_result instead."},
+	{"tool_name":"Read","tool_input":{},"tool_use_id":"t2","tool_response":"0\tcachebro: not repeated."},
 	{"tool_name":"Bash","tool_input":{"command":"cat x"},"tool_use_id":"t3","tool_response":"cachebro: x changed.\nline"},
 	{"tool_name":"Bash","tool_input":{"command":"make"},"tool_use_id":"t4","tool_response":"ok"},
 	{"tool_name":"mcp__cachebro__read_file","tool_input":{},"tool_use_id":"t5","tool_response":[{"type":"text","text":"full "},{"type":"text","text":"text"}]},
@@ -179,8 +167,8 @@ func TestBatchCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"reader":{"session":"s1","agent":"a1"},"calls":[{"tool_use":"t1","text":"9\ta\n10\t\n11\tb"},` +
-		`{"tool_use":"t2","text":"Wasted call — file unchanged since your last Read. Refer to that earlier tool_result instead.","unchanged":true},` +
-		`{"tool_use":"t3","text":"cachebro: x changed.\nline"},{"tool_use":"t5","text":"full text"}]}`
+		`{"tool_use":"t2","text":"0\tcachebro: not repeated."},` +
+		`{"tool_use":"t3","text":"cachebro: x changed.\nline"},{"tool_use":"t5","text":"full text"}],"given":19}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -286,7 +274,7 @@ func TestParallelCallsJudgeOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
-			if r := p.run(strings.Replace(readEvent, `"t1"`, fmt.Sprintf(`"t%d"`, i), 1)); r.code != 0 || r.stdout != "" {
+			if r := p.run(strings.Replace(readEvent, `"t1"`, fmt.Sprintf(`"t%d"`, i), 1)); r.stdout != "" {
 				t.Errorf("got %+v", r)
 			}
 		})

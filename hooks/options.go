@@ -10,7 +10,6 @@ type options struct {
 	noRewrite bool   // leave the built-in tools' results alone
 	index     bool   // give each prompt a compact index
 	client    string // another client than Claude Code, as in dialects
-	probe     bool   // rewrite everything, for doctor to see whether it counts
 	guard     string // off (default), suggest, deny: a second built-in Read of a file
 }
 
@@ -31,8 +30,6 @@ func parseOptions(args []string) options {
 			o.noRewrite = value != "false"
 		case name == "prompt-index":
 			o.index = value != "false"
-		case name == "probe":
-			o.probe = value != "false"
 		case name == "client":
 			o.client = value
 		case name == "guard" && value != "":

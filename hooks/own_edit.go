@@ -18,7 +18,7 @@ func (c *call) ownEdit(ctx context.Context) {
 	if !ok || c.toolUse == "" {
 		return
 	}
-	e := wire.OwnEdit{Reader: c.reader(), Path: []byte(path)}
+	e := wire.OwnEdit{Reader: c.reader(), Path: []byte(path), Tool: c.tool}
 	var after string
 	switch c.tool {
 	case "Edit":

@@ -2,44 +2,52 @@ package hooks
 
 import (
 	"context"
-	"strings"
+	"slices"
 
 	"cachebro/store/wire"
 )
 
 // postToolBatch commits what a batch of tool calls delivered: the event carries
 // the text that the model gets, after all hooks, cuts and cancellations. Only
-// then does the daemon count it as shown.
+// then does the daemon count it as shown. All other results, and what the model
+// itself wrote, count as what the context has grown by since.
 func postToolBatch(ctx context.Context, c *call) answer {
 	commit := wire.Commit{Reader: wire.Reader{Session: c.session, Agent: c.agent}}
 	for _, f := range c.calls {
 		if f.toolUse == "" {
 			continue
 		}
+		commit.Given += tokensOf(f.size)
 		switch {
-		case f.tool == "Read":
-			commit.Calls = append(commit.Calls, readCommit(f))
-		case f.tool == "Bash":
-			if _, ok := parseShow(f.input.str("command")); ok {
-				commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text})
-			}
-		case isOurs(f.tool):
+		case f.tool == "Read", f.tool == "Bash" && showsFile(f.input.str("command")), isOurs(f.tool):
 			commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text})
+			continue
 		case f.tool == "NotebookEdit":
 			// It has no PostToolUse of ours; this closes its window.
 			t := wire.ToolCall{Session: c.session, Agent: c.agent, Prompt: c.prompt, ToolUse: f.toolUse, Tool: f.tool, PID: clientPID()}
 			_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
 		}
+		commit.Given += tokensOf(len(f.text))
 	}
-	if len(commit.Calls) > 0 {
-		_, _ = c.ask(ctx, wire.MCommit, commit, nil, nil)
+	if len(commit.Calls) == 0 && commit.Given == 0 {
+		return answer{}
+	}
+	var a wire.CommitAnswer
+	if _, err := c.ask(ctx, wire.MCommit, commit, nil, &a); err != nil || len(a.Own) == 0 {
+		return answer{}
+	}
+	for id, s := range c.sentResults() {
+		if slices.Contains(a.Own, id) {
+			c.noteRefusal(s.form)
+		}
 	}
 	return answer{}
 }
 
-// readCommit says whether the model got the client's own words for "unchanged";
-// they differ from version to version, and no file's numbered text looks so.
-func readCommit(f finished) wire.CommitCall {
-	line := len(f.text) < 400 && !strings.Contains(f.text, "\t") && strings.Contains(strings.ToLower(f.text), "file unchanged since")
-	return wire.CommitCall{ToolUse: f.toolUse, Text: f.text, Unchanged: line}
+// tokensOf is at least how many tokens so many bytes are.
+func tokensOf(bytes int) int64 { return int64(bytes+2) / 3 }
+
+func showsFile(command string) bool {
+	_, ok := parseShow(command)
+	return ok
 }

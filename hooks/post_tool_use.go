@@ -9,7 +9,9 @@ import (
 // postToolUse closes the tool call's window and looks at what was delivered.
 func postToolUse(ctx context.Context, c *call) answer {
 	if c.opt.client != "" {
-		_, _ = c.ask(ctx, wire.MToolEnd, c.toolCall(), nil, nil)
+		t := c.toolCall()
+		t.Given = tokensOf(c.size)
+		_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
 		return answer{}
 	}
 	switch c.tool {

@@ -23,11 +23,12 @@ func preToolUse(ctx context.Context, c *call) answer {
 		return answer{}
 	}
 	var a wire.ToolBeginAnswer
-	if _, err := c.ask(ctx, wire.MToolBegin, c.toolCall(), nil, &a); err != nil {
-		return answer{}
+	t := c.toolCall()
+	if isOurs(c.tool) {
+		t.Context = c.look() // the server's own question comes after this event
 	}
-	if a.Aged && isOurs(c.tool) && c.canLook() {
-		c.look(ctx) // the server's own question comes after this event
+	if _, err := c.ask(ctx, wire.MToolBegin, t, nil, &a); err != nil {
+		return answer{}
 	}
 	if len(a.Warnings) == 0 || c.opt.client != "" {
 		return answer{}

@@ -44,7 +44,7 @@ func TestPromptIndex(t *testing.T) {
 		wire.MWorkingSet: func(*wire.Request) (any, []byte, error) { return wire.WorkingSet{Files: files}, nil, nil },
 		wire.MSearch:     func(*wire.Request) (any, []byte, error) { return wire.SearchAnswer{Hits: hits}, nil, nil },
 	})
-	env := p.env("", nil, nil)
+	env := p.env("", nil)
 	env.Secret = func(path string) bool { return path == ".env" }
 	c := &call{env: env, event: event{session: "s", text: "why does billing fail?"}, root: p.root}
 	client, err := env.Dial(t.Context(), p.root)
@@ -87,7 +87,7 @@ func TestGuard(t *testing.T) {
 		p.serve(nil)
 		p.args = []string{"--guard=" + mode}
 		silent(t, p.run(event("a.go")))
-		if r := p.run(event("a.go")); !strings.Contains(r.stdout, want) || want == "" && r.stdout != "" || r.code != 0 {
+		if r := p.run(event("a.go")); !strings.Contains(r.stdout, want) || want == "" && r.stdout != "" {
 			t.Errorf("%s: %+v", mode, r)
 		}
 		for range 2 {

@@ -2,7 +2,8 @@ package hooks
 
 import (
 	"context"
-	"regexp"
+	"encoding/json"
+	"maps"
 	"unicode/utf8"
 
 	"cachebro/store/wire"
@@ -23,27 +24,23 @@ type readFile struct {
 	TotalLines int    `json:"totalLines"`
 }
 
-type readText struct {
-	Type string   `json:"type"` // text
-	File readFile `json:"file"`
-}
-
-// sameRead is the daemon's sentence where it says no more than the client's own
-// short form does: not of a file that changed elsewhere or had another name.
-var sameRead = regexp.MustCompile(`exactly as in your Read of \d\d:\d\d \(\d+ lines?\)\.`)
-
-// readUnchanged is the client's own short form.
-type readUnchanged struct {
-	Type string `json:"type"` // file_unchanged
-	File struct {
-		FilePath string `json:"filePath"`
-	} `json:"file"`
-}
-
-func shortForm(name string) readUnchanged {
-	u := readUnchanged{Type: "file_unchanged"}
-	u.File.FilePath = name
-	return u
+// withLines is the client's own result with other lines: whatever else a version
+// puts there stays, because a result that lacks a field of the tool's shape is
+// refused. A result without lines (file_unchanged) becomes one with them.
+func withLines(own fields, f readFile) fields {
+	out, file := fields{}, fields{}
+	if own.str("type") == "text" {
+		out, file = maps.Clone(own), maps.Clone(own.object("file"))
+	}
+	b, err := json.Marshal(f)
+	if err != nil || json.Unmarshal(b, &file) != nil {
+		return nil
+	}
+	if out["file"], err = json.Marshal(file); err != nil {
+		return nil
+	}
+	out["type"] = json.RawMessage(`"text"`)
+	return out
 }
 
 // readResult handles a built-in Read: the daemon learns what is about to be
@@ -79,7 +76,8 @@ func (c *call) readResult(ctx context.Context) answer {
 		return answer{}
 	}
 	var ans wire.ReadAnswer
-	text, err := c.askRead(ctx, req, body, &ans)
+	req.Context = c.look()
+	text, err := c.ask(ctx, wire.MRead, req, []byte(body), &ans)
 	if err != nil {
 		return answer{}
 	}
@@ -98,18 +96,14 @@ func (c *call) showOnly(ctx context.Context, req wire.ReadRequest, body string) 
 func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
 	name := c.input.str("file_path")
 	clientUnchanged := body == ""
+	how := formLines
 	switch ans.Kind {
 	case wire.ReadUnchanged:
-		if clientUnchanged {
+		// Line 0: the sentence is no line of the file.
+		how, ans.Start, ans.NumLines = formStub, 0, 1
+		if clientUnchanged || text == "" || len(text) >= len(body) {
 			return answer{}
 		}
-		if sameRead.MatchString(text) && c.shortForm {
-			return answer{out: output{updated: shortForm(name)}}
-		}
-		if text == "" || len(text) >= len(body) {
-			return answer{}
-		}
-		return answer{out: output{updated: readText{"text", readFile{name, text, 1, 0, ans.TotalLines}}, context: ans.Note}}
 	case wire.ReadSpan:
 		if text == "" || !clientUnchanged && len(text)+len(ans.Note) >= len(body) {
 			return answer{}
@@ -122,11 +116,11 @@ func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
 	default:
 		return answer{}
 	}
-	if !utf8.ValidString(text) || ans.Start < 1 || ans.NumLines < 1 {
+	if !utf8.ValidString(text) || ans.Start < 1 && how == formLines || ans.NumLines < 1 || c.refuses(how) {
 		return answer{}
 	}
-	f := readFile{name, text, ans.NumLines, ans.Start, ans.TotalLines}
-	return answer{out: output{updated: readText{"text", f}, context: ans.Note}}
+	updated := withLines(c.response, readFile{name, text, ans.NumLines, ans.Start, ans.TotalLines})
+	return answer{out: output{updated: updated, context: ans.Note}, sent: func() { sent{toolUse: c.toolUse, form: how}.note(c) }}
 }
 
 // plainRead decodes a result that is nothing but lines of a text file. Any

@@ -23,7 +23,6 @@ const (
 type Env struct {
 	Stdin  io.Reader
 	Stdout io.Writer
-	Stderr io.Writer
 	// Args are the arguments after "hook": options of init, then the event's
 	// name, which is only needed when the input does not say it.
 	Args   []string
@@ -42,7 +41,6 @@ type Env struct {
 	Mount func(ctx context.Context, root string) (bool, error)
 	// Secret tells paths that must not be named in what is injected; nil: none.
 	Secret func(path string) bool
-	Color  bool // stderr may carry colours
 	// Limit takes the place of the events' own limits of time; 0: those. For who
 	// would rather wait than miss an answer, as tests on a busy machine do.
 	Limit time.Duration
@@ -58,23 +56,22 @@ func (e Env) limit(d time.Duration) time.Duration {
 // answer is what one event leads to; nothing is written before it is complete.
 type answer struct {
 	out  output
-	err  string // for stderr, with exit status 2: the session report
-	code int
+	sent func() // called when it has been printed
 }
 
-// Run handles one event and returns the exit status: 0, or 2 with the session
-// report. It never panics and never fails.
-func Run(ctx context.Context, env Env) int {
+// Run handles one event. It never panics and never fails: the status of its
+// process is 0, whatever happens.
+func Run(ctx context.Context, env Env) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	opt := parseOptions(env.Args)
 	raw, ok := within(ctx, env.limit(readWithin), func(context.Context) []byte { return readAll(env.Stdin) })
 	if !ok || raw == nil {
-		return 0
+		return
 	}
 	ev, ok := parseEvent(raw, opt)
 	if !ok {
-		return 0
+		return
 	}
 	limit := workWithin
 	switch ev.name {
@@ -86,25 +83,21 @@ func Run(ctx context.Context, env Env) int {
 	a, ok := within(ctx, env.limit(limit), func(ctx context.Context) answer { return handle(ctx, env, opt, ev) })
 	if !ok {
 		abandoned(ctx, env, ev)
-		return 0
+		return
 	}
 	if opt.client != "" {
-		a.err, a.code, a.out.updated = "", 0, nil
+		a.out.updated = nil
 		if dialects[opt.client].silent {
 			a.out = output{}
 		}
 	}
-	if b := a.out.encode(ev.said); b != nil {
-		if _, err := env.Stdout.Write(append(b, '\n')); err != nil {
-			return 0
-		}
+	b := a.out.encode(ev.said)
+	if b == nil {
+		return
 	}
-	if a.err != "" {
-		if _, err := io.WriteString(env.Stderr, a.err); err != nil {
-			return 0
-		}
+	if _, err := env.Stdout.Write(append(b, '\n')); err == nil && a.sent != nil {
+		a.sent()
 	}
-	return a.code
 }
 
 // within runs f and gives up on it after d, or when it panics. What was given
@@ -159,15 +152,11 @@ func handle(ctx context.Context, env Env, opt options, ev event) answer {
 	if h == nil || ev.session == "" {
 		return answer{}
 	}
-	if opt.probe {
-		return probeAnswer(ev)
-	}
 	root, ok := findRoot(env, ev)
 	if !ok {
 		return answer{}
 	}
 	c := &call{env: env, opt: opt, event: ev, root: root}
-	c.heedProbe()
 	c.breaker = breaker{file: breakerFile(env.Paths, root), now: env.Now}
 	if c.breaker.open() {
 		c.markLost()
@@ -199,10 +188,9 @@ type call struct {
 	env Env
 	opt options
 	event
-	root      string
-	client    *wire.Client
-	breaker   breaker
-	shortForm bool // the client takes its own "file_unchanged" for an answer
+	root    string
+	client  *wire.Client
+	breaker breaker
 }
 
 // ask calls the daemon; a time-out opens the circuit breaker.

@@ -70,7 +70,6 @@ func guarded(options []string) bool {
 // hookLine is the registered shell command. It costs nothing and says nothing
 // when the binary is gone, and it ends with status 0 whatever becomes of the
 // binary: 2 would block the tool call, and 2 is also the status of a Go panic.
-// Only SessionEnd's status is passed on: there 2 shows the report.
 func hookLine(exe, event string, options []string) string {
 	words := []string{shellQuote(exe), "hook", event}
 	for _, o := range options {
@@ -80,9 +79,6 @@ func hookLine(exe, event string, options []string) string {
 	test := "[ -x " + shellQuote(exe) + " ]"
 	if !strings.Contains(exe, "/") {
 		test = "command -v " + shellQuote(exe) + " >/dev/null 2>&1"
-	}
-	if event == "SessionEnd" && parseOptions(options).client == "" {
-		return test + " || exit 0; exec " + command
 	}
 	return test + " && " + command + "; exit 0"
 }

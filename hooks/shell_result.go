@@ -42,7 +42,8 @@ func (c *call) shellResult(ctx context.Context) answer {
 		return answer{}
 	}
 	var ans wire.ReadAnswer
-	text, err := c.askRead(ctx, req, stdout, &ans)
+	req.Context = c.look()
+	text, err := c.ask(ctx, wire.MRead, req, []byte(stdout), &ans)
 	if err != nil {
 		return answer{}
 	}
@@ -55,10 +56,10 @@ func (c *call) shellResult(ctx context.Context) answer {
 			new = ans.Note + "\n" + string(text)
 		}
 	}
-	if new == "" || len(new) >= len(stdout) || !utf8.ValidString(new) || !strings.HasPrefix(new, ourMark) {
+	if new == "" || len(new) >= len(stdout) || !utf8.ValidString(new) || !strings.HasPrefix(new, ourMark) || c.refuses(formShell) {
 		return answer{}
 	}
-	return answer{out: output{updated: withStdout(c.response, new)}}
+	return answer{out: output{updated: withStdout(c.response, new)}, sent: func() { sent{toolUse: c.toolUse, form: formShell}.note(c) }}
 }
 
 // plainOutput returns the output of a command that succeeded without a word on

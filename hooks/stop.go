@@ -9,7 +9,7 @@ import (
 // stop ends the prompt and shows the user one line of what was saved and
 // changed since the last one.
 func stop(ctx context.Context, c *call) answer {
-	if _, err := c.tell(ctx, wire.SessionEvent{Event: "stop"}); err != nil || c.agent != "" || c.opt.stopLine == "off" {
+	if _, err := c.tell(ctx, wire.SessionEvent{Event: "stop", Given: tokensOf(len(c.reply))}); err != nil || c.agent != "" || c.opt.stopLine == "off" {
 		return answer{}
 	}
 	var m wire.Metrics
@@ -20,7 +20,7 @@ func stop(ctx context.Context, c *call) answer {
 	if _, err := c.ask(ctx, wire.MRecovery, wire.SessionQuery{Session: c.session}, nil, &r); err != nil {
 		return answer{}
 	}
-	if c.opt.stopLine != "always" && m.Saved == 0 && m.Cached == 0 && m.Diffs == 0 && r.Modified == 0 {
+	if c.opt.stopLine != "always" && m.Saved <= 0 && r.Modified == 0 {
 		return answer{}
 	}
 	return answer{out: output{message: StopLine(m, r.Branch, r.Modified)}}

@@ -84,23 +84,26 @@ func touched(f wire.WorkingFile, loc *time.Location) string {
 	return "read-only"
 }
 
-// StopLine is the line that a user sees when an answer is complete.
+// StopLine is the line that a user sees when an answer is complete. Where nothing
+// was saved and files were changed it is about those alone.
 func StopLine(m wire.Metrics, branch string, modified int) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, " cachebro  %s tokens saved", amount(m.Saved))
+	var parts []string
+	if m.Saved > 0 || modified == 0 {
+		parts = append(parts, amount(m.Saved)+" tokens saved")
+	}
 	if m.Cached > 0 {
-		fmt.Fprintf(&b, " · %d cached", m.Cached)
+		parts = append(parts, fmt.Sprintf("%d cached", m.Cached))
 	}
 	if m.Diffs > 0 {
-		fmt.Fprintf(&b, " · %d %s", m.Diffs, plural(m.Diffs, "diff"))
+		parts = append(parts, fmt.Sprintf("%d %s", m.Diffs, plural(m.Diffs, "diff")))
 	}
 	if branch = clean(branch); branch != "" {
-		b.WriteString(" · " + branch)
+		parts = append(parts, branch)
 	}
 	if modified > 0 {
-		fmt.Fprintf(&b, " · %d %s changed, undo: cachebro undo --prompt last", modified, plural(modified, "file"))
+		parts = append(parts, fmt.Sprintf("%d %s changed, undo: cachebro undo --prompt last", modified, plural(modified, "file")))
 	}
-	return b.String()
+	return " cachebro  " + strings.Join(parts, " · ")
 }
 
 func plural(n int, word string) string {

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -34,19 +35,9 @@ func clientVersion(agent string) (name string, v []int, ok bool) {
 	return f[0], v, true
 }
 
-// saysUnchanged tells whether the client accepts its own "file_unchanged" as a
-// replacement. Tried with 2.1.197; of an older or unknown one it is not known,
-// and the sentence in words is understood by every version.
-func saysUnchanged(agent string) bool {
+// atLeast reports whether the client is Claude Code of this version or a later
+// one.
+func atLeast(agent string, version ...int) bool {
 	name, v, ok := clientVersion(agent)
-	if !ok || name != "claude-code" || len(v) < 3 {
-		return false
-	}
-	least := [3]int{2, 1, 197}
-	for i, n := range least {
-		if v[i] != n {
-			return v[i] > n
-		}
-	}
-	return true
+	return ok && name == "claude-code" && slices.Compare(v, version) >= 0
 }

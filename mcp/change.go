@@ -49,7 +49,7 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	}
 	end(false)
 	if c.reader != (wire.Reader{}) && serr == nil && !ch.unseen {
-		own := wire.OwnEdit{Reader: c.reader, Path: []byte(ch.rel), Old: ch.old, New: ch.new, All: ch.all}
+		own := wire.OwnEdit{Reader: c.reader, Path: []byte(ch.rel), Old: ch.old, New: ch.new, All: ch.all, Tool: c.tool.name}
 		if ch.f.exists {
 			own.Before = hash(ch.f.content)
 		}

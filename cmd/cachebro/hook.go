@@ -32,14 +32,11 @@ func runHook(ctx context.Context, e *env) (err error) {
 		return nil
 	}
 	env := quick.Env(e.args)
-	env.Stdin, env.Stdout, env.Stderr = e.stdin, e.stdout, e.stderr
+	env.Stdin, env.Stdout = e.stdin, e.stdout
 	env.Start = func(ctx context.Context, root string) (*wire.Client, error) {
 		return e.connectAs(ctx, root, "hook", wire.Timeouts{})
 	}
 	env.Mount = e.mountForSession
-	code := hooks.Run(ctx, env)
-	if code != 0 {
-		return exitStatus(code)
-	}
+	hooks.Run(ctx, env)
 	return nil
 }

@@ -30,7 +30,7 @@ func runStatusLine(ctx context.Context, e *env) (err error) {
 		return nil
 	}
 	env := quick.Env(nil)
-	env.Stdin, env.Stdout, env.Stderr = e.stdin, e.stdout, e.stderr
+	env.Stdin, env.Stdout = e.stdin, e.stdout
 	hooks.RunStatusLine(ctx, env)
 	return nil
 }

@@ -83,8 +83,8 @@ func runUninstall(ctx context.Context, e *env) error {
 	}
 	e.endDaemons(ctx)
 	if *history {
-		if file, err := hooks.ProbeFile(e.paths()); err == nil {
-			_ = os.Remove(file) // there may be none
+		if err := hooks.ForgetRefusals(e.paths()); err != nil {
+			return err
 		}
 		if err := removeHistory(base); err != nil {
 			return err

@@ -110,7 +110,7 @@ var scenarios = []scenario{
 	{"doubts", "results that were cut or replaced were not shown", false, doubts},
 	{"stopped", "a batch that a person stops, /clear, and a daemon that hangs", false, stopped},
 	{"attribution", "up, a session that mounts, who did what, undo of a prompt, down", true, attributed},
-	{"rewriting", "doctor finds out whether rewritten results count, and the hooks heed it", false, rewriting},
+	{"rewriting", "a version that shows its own text whatever hooks send", false, rewriting},
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},
 }
 

@@ -102,9 +102,10 @@ func reads(b *bench, c *checks) {
 	d = sub.got(1)
 	c.that(isStub(d), "its second is a stub: %d bytes", d.size())
 	es := b.api.of("reads")
-	c.that(len(es) == last+1, "%d requests, %d steps", len(es), last+1)
+	// A client that runs sub-agents beside itself asks once more when one is done.
+	c.that(len(es) >= last+1 && len(es) <= last+2, "%d requests, %d steps", len(es), last+1)
 	c.that(strings.Contains(r.stdout, "tokens saved ·") && strings.Contains(r.stdout, "files changed, undo: cachebro undo --prompt last"), "the Stop line was shown: %s", head(after(r.stdout, `systemMessage\":\"`)))
-	c.that(strings.Contains(r.stderr, "session complete"), "the session report was shown: %s", head(r.stderr))
+	c.that(!strings.Contains(r.stdout+r.stderr, "failed:"), "the end of the session is silent: %s", head(r.stderr))
 
 	sum := func(name string, n int) (t int) {
 		for i := range n {

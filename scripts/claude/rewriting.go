@@ -6,46 +6,64 @@ import (
 	"strings"
 )
 
-// rewriting: doctor tries the installed client once, and what a version ignores
-// is not rewritten for it any more. The client that ignores is the real one,
-// started without the hooks that doctor gave it.
+// rewriting: a made-up version that shows its own text whatever hooks put in its
+// place costs one full read for each form, and then nothing is sent to it any
+// more; the version beside it is served on. The deaf client is the real one, with
+// a line between it and our hook that swallows what would replace a result.
 func rewriting(b *bench, c *checks) {
-	path := func(dir string) { b.extra = []string{"PATH=" + dir + ":" + os.Getenv("PATH")} }
-	defer func() { b.extra = nil }()
-	twice := func(name string) (full, stub delivered) {
+	real := b.claude
+	defer func() { b.claude = real }()
+	var last run
+	twice := func(name string) (read, lines, bash delivered) {
 		m := b.conv(name)
 		m.do(b.read("src/big.go"))
 		second := m.do(b.read("src/big.go"))
+		m.do(b.read("src/big.go"))
+		m.do(shell(`sed -i 's/^var v0500.*/var v0500 = 1 \/\/ of this/' src/big.go`))
+		third := m.do(b.read("src/big.go"))
 		m.do(shell("cat src/mid.go"))
-		bash := m.do(shell("cat src/mid.go"))
+		cat := m.do(shell("cat src/mid.go"))
+		m.do(shell("git checkout -q ."))
 		m.say("finished")
-		ended(c, b.with(m.ready()), name)
-		return m.got(second), m.got(bash)
+		last = b.with(m.ready())
+		ended(c, last, name)
+		c.that(!strings.Contains(last.stdout, "does not match") && !strings.Contains(last.stdout+last.stderr, "hook error"), "no failed hook is shown")
+		return m.got(second), m.got(third), m.got(cat)
 	}
-	path(filepath.Dir(b.claude))
-	out, _ := b.toolIn(b.dir, "doctor", b.project)
-	c.that(strings.Contains(out, "shows the model what hooks make of Read and Bash"), "doctor tried the client: %s", head(lineWith(out, "rewriting")))
-	read, cat := twice("honoured")
-	c.that(isStub(read) && isStub(cat), "a second Read and a second cat are stubs: %d and %d bytes", read.size(), cat.size())
+	read, lines, cat := twice("honoured")
+	c.that(isStub(read) && lines.size() < 1500 && isStub(cat), "a second Read, a changed one and a second cat are short: %d, %d, %d bytes", read.size(), lines.size(), cat.size())
 
-	deaf := filepath.Join(b.dir, "deaf")
-	script := "#!/bin/bash\nargs=()\nfor a in \"$@\"; do [[ $a == --settings=* ]] || args+=(\"$a\"); done\nexec '" + b.claude + "' \"${args[@]}\"\n"
-	if err := os.MkdirAll(deaf, 0o755); err != nil {
+	dir := filepath.Join(b.dir, "deaf")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		c.that(false, "%v", err)
 		return
 	}
-	if err := os.WriteFile(filepath.Join(deaf, "claude"), []byte(script), 0o755); err != nil {
-		c.that(false, "%v", err)
-		return
+	quoted := strings.ReplaceAll(b.cachebro, "'", `'\''`)
+	shim := "#!/bin/bash\nout=$('" + quoted + "' hook PostToolUse)\ncase $out in *updatedToolOutput*) echo x >>'" + dir + "/swallowed';; *) echo \"$out\";; esac\n"
+	wrapper := "#!/bin/bash\nargs=()\nfor a in \"$@\"; do\n  a=${a//'" + quoted + " hook PostToolUse;'/'AI_AGENT=claude-code_9-9-9_deaf " + dir + "/shim;'}\n" +
+		"  a=${a//'" + quoted + " hook'/'AI_AGENT=claude-code_9-9-9_deaf " + quoted + " hook'}\n  args+=(\"$a\")\ndone\nexec '" + real + "' \"${args[@]}\"\n"
+	for name, text := range map[string]string{"shim": shim, "claude": wrapper} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			c.that(false, "%v", err)
+			return
+		}
 	}
-	path(deaf)
-	out, _ = b.toolIn(b.dir, "doctor", "--probe", b.project)
-	c.that(strings.Contains(out, "ignores rewritten results of Read and Bash, so they are left alone"), "doctor tried one that ignores: %s", head(lineWith(out, "rewriting")))
-	path(filepath.Dir(b.claude))
-	read, cat = twice("ignored")
-	c.that(!strings.Contains(read.text, "cachebro: ") && isFull(cat, 300), "nothing of it is rewritten: %d and %d bytes", read.size(), cat.size())
-	out, _ = b.toolIn(b.dir, "doctor", "--probe", b.project)
-	c.that(strings.Contains(out, "shows the model"), "tried again, it is on again: %s", head(lineWith(out, "rewriting")))
+	swallowed := func() int {
+		raw, _ := os.ReadFile(filepath.Join(dir, "swallowed"))
+		return strings.Count(string(raw), "x")
+	}
+	b.claude = filepath.Join(dir, "claude")
+	read, lines, cat = twice("deaf")
+	c.that(isFull(read, 900) && isFull(lines, 900) && isFull(cat, 300), "the deaf version gets its own text: %d, %d, %d bytes", read.size(), lines.size(), cat.size())
+	n := swallowed()
+	c.that(n == 3, "each form was sent to it once: %d", n)
+	read, _, cat = twice("deafagain")
+	c.that(isFull(read, 900) && isFull(cat, 300) && swallowed() == n, "and not again: %d", swallowed()-n)
+	out, _ := b.toolIn(b.dir, "doctor", b.project)
+	c.that(strings.Contains(out, "claude-code/9.9.9 did not show"), "doctor says so: %s", head(lineWith(out, "rewriting")))
+	b.claude = real
+	read, lines, cat = twice("besideit")
+	c.that(isStub(read) && lines.size() < 1500 && isStub(cat), "the real version is served on: %d, %d, %d bytes", read.size(), lines.size(), cat.size())
 }
 
 func lineWith(text, word string) string {

@@ -65,7 +65,6 @@ type Daemon struct {
 	classes     classes
 	plans       planTable
 	resting     rest
-	stubs       stubTable
 	toolReads   toolReads
 	readsNews   chan struct{} // capacity 1, never closed: reads are waiting
 	ingest      *ingester

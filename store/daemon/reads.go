@@ -51,14 +51,17 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if q.Offset < 0 || q.Limit < 0 || q.DiffOffset < 0 {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "lines count from 1", "offset, limit and diff_offset cannot be negative")
 	}
+	reader, known := d.readerFor(q.Reader, r.Hello.Client)
+	if known {
+		d.contextWord(reader, q.Context) // first: a question that fails has told it too
+	}
 	p, err := d.cleanPath(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
-	reader, known := d.readerFor(q.Reader, r.Hello.Client)
 	sq := shown.Request{
 		Reader: reader, Known: known, Path: p, Offset: q.Offset, Limit: q.Limit, Force: q.Force, DiffOffset: q.DiffOffset, MaxTokens: q.MaxTokens,
-		Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: q.Tool, Listing: q.Listing, Check: q.Check,
+		Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: q.Tool, Listing: q.Listing,
 	}
 	if q.Listing {
 		if strings.HasSuffix(string(q.Path), "/.") { // a listing of one level
@@ -89,9 +92,6 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if err != nil {
 		return nil, nil, readError(p, err)
 	}
-	if q.Pending && q.Rewrite != nil && a.Kind == shown.Unchanged {
-		d.stubs.put(q.Reader.ToolUse, a.Text)
-	}
 	if !q.Pending && known {
 		r.Written = func(err error) {
 			if err != nil { // it was counted as shown and never arrived
@@ -99,7 +99,7 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 			}
 		}
 	}
-	if known && !q.Listing && a.Kind != shown.Large && a.Kind != shown.Aged {
+	if known && !q.Listing && a.Kind != shown.Large {
 		d.noteToolRead(reader.Session, q.Tool, p)
 	}
 	out := wire.ReadAnswer{
@@ -109,15 +109,12 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	return out, []byte(a.Text), nil
 }
 
-// aged: what the caller was shown of the call's files has expired by tokens.
-func (d *Daemon) aged(q wire.ToolCall) bool {
-	var paths []store.Path
-	for _, raw := range q.Paths {
-		if p, err := d.cleanPath(raw); err == nil {
-			paths = append(paths, p)
-		}
+// contextWord passes on what the client's record says of a reader's context.
+func (d *Daemon) contextWord(r store.Reader, word string) {
+	switch word {
+	case wire.ContextHeld, wire.ContextUnsure, wire.ContextFell:
+		d.shown.Event(shown.Event{Reader: r, Name: word})
 	}
-	return d.shown.Aged(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, paths)
 }
 
 func readError(p store.Path, err error) error {
@@ -136,7 +133,7 @@ func (d *Daemon) earlierNames(r store.Reader, p store.Path, v store.Version) []s
 	if v.Seq == 0 {
 		return nil
 	}
-	if _, _, ok := d.shown.ShownSince(r, p); ok {
+	if _, _, _, ok := d.shown.ShownSince(r, p); ok {
 		return nil
 	}
 	hist, err := d.store.History(p, true)
@@ -207,13 +204,10 @@ func (d *Daemon) commit(_ context.Context, r *wire.Request) (any, []byte, error)
 	}
 	calls := make([]shown.Call, len(q.Calls))
 	for i, c := range q.Calls {
-		if stub, ok := d.stubs.get(c.ToolUse); ok && c.Unchanged {
-			c.Text = stub
-		}
 		calls[i] = shown.Call{ToolUse: c.ToolUse, Text: c.Text}
 	}
-	d.shown.Commit(reader, calls)
-	return wire.Empty{}, nil, nil
+	d.shown.Given(reader, q.Given)
+	return wire.CommitAnswer{Own: d.shown.Commit(reader, calls)}, nil, nil
 }
 
 // editWait is how long an edit waits for the content before it; nobody waits for
@@ -241,9 +235,14 @@ func (d *Daemon) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 		d.ingest.waitHead(ctx, editWait)
 	}
 	d.contents.keep(body)
+	if q.Tool == "" { // of an older version
+		if q.Tool = "Edit"; q.Old == "" {
+			q.Tool = "Write"
+		}
+	}
 	err = d.shown.OwnEdit(ctx, shown.Edit{
 		Reader: reader, Known: known, Path: p, Before: before, After: sha256.Sum256(body), Content: func() ([]byte, error) { return body, nil },
-		Old: q.Old, New: q.New, All: q.All, Whole: q.Old == "", ToolUse: q.Reader.ToolUse,
+		Old: q.Old, New: q.New, All: q.All, Whole: q.Old == "", ToolUse: q.Reader.ToolUse, Tool: q.Tool,
 		// A client's own Edit has happened when its hook tells us; the result of
 		// our tool is still on its way.
 		Pending: r.Hello.Client == "mcp" && q.Reader.ToolUse != "",
@@ -257,7 +256,7 @@ func (d *Daemon) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 // staleWarning is the sentence for a reader that is about to edit a file which
 // somebody else changed since it was shown; "" when there is nothing to say.
 func (d *Daemon) staleWarning(ctx context.Context, r store.Reader, p store.Path) string {
-	h, at, ok := d.shown.ShownSince(r, p)
+	h, at, how, ok := d.shown.ShownSince(r, p)
 	if !ok {
 		return ""
 	}
@@ -269,7 +268,7 @@ func (d *Daemon) staleWarning(ctx context.Context, r store.Reader, p store.Path)
 	if v.Time <= at || v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && v.Actor.Tool != "Bash" {
 		return ""
 	}
-	text := fmt.Sprintf("cachebro: %s was changed at %s by %s after you last read it at %s", shown.Printable(p), clock(v.Time), byWhom(v.Actor), clock(at))
+	text := fmt.Sprintf("cachebro: %s was changed at %s by %s after %s", shown.Printable(p), clock(v.Time), byWhom(v.Actor), how)
 	if lines := d.differing(h, l); lines != "" {
 		text += "; " + lines
 	}

@@ -30,27 +30,32 @@ func TestRewriteOfABuiltInRead(t *testing.T) {
 		}
 		return a, string(body)
 	}
-	commit := func(use, text string, unchanged bool) {
-		ask[wire.Empty](p, h, wire.MCommit, wire.Commit{Reader: wire.Reader{Session: "S"}, Calls: []wire.CommitCall{{ToolUse: use, Text: text, Unchanged: unchanged}}})
+	commit := func(use, text string) []string {
+		return ask[wire.CommitAnswer](p, h, wire.MCommit, wire.Commit{Reader: wire.Reader{Session: "S"}, Calls: []wire.CommitCall{{ToolUse: use, Text: text}}}).Own
 	}
 	if a, _ := read("u1"); a.Kind != wire.ReadKeep {
 		t.Fatalf("first: %+v", a)
 	}
-	commit("u1", text, false)
+	commit("u1", text)
 	a, body := read("u2")
 	if a.Kind != wire.ReadUnchanged || len(body) > 300 {
 		t.Fatalf("second: %+v, %q", a, body)
 	}
-	commit("u2", "File unchanged since last read.", true)
+	if own := commit("u2", body); len(own) != 0 {
+		t.Errorf("refused: %v", own)
+	}
 	if a, _ := read("u3"); a.Kind != wire.ReadKeep {
 		t.Fatalf("asked twice: %+v", a)
 	}
-	commit("u3", text, false)
+	commit("u3", text)
 	if a, _ := read("u4"); a.Kind != wire.ReadUnchanged {
 		t.Fatalf("fourth: %+v", a)
 	}
+	if own := commit("u4", text); len(own) != 1 || own[0] != "u4" {
+		t.Errorf("the client's own text in spite of a stub: %v", own)
+	}
 	m := ask[wire.Metrics](p, h, wire.MMetrics, wire.MetricsQuery{Session: "S"})
-	if m.Calls != 3 || m.Cached != 1 || m.Saved <= 0 {
+	if m.Calls != 4 || m.Cached != 1 || m.Saved <= 0 {
 		t.Errorf("metrics: %+v", m)
 	}
 	ask[wire.SessionAnswer](p, h, wire.MSession, wire.SessionEvent{Session: "S", Event: "precompact"})

@@ -75,7 +75,9 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 		}
 	}
 	a := wire.SessionAnswer{Known: known, Mounted: d.mounts.mounted()}
-	a.Epoch, a.NeedCheck = d.readerEvent(store.Reader{Session: id, Agent: e.Agent}, e)
+	reader := store.Reader{Session: id, Agent: e.Agent}
+	a.Epoch, a.NeedCheck = d.readerEvent(reader, e)
+	d.shown.Given(reader, e.Given)
 	return a, nil, nil
 }
 
@@ -109,10 +111,9 @@ func (d *Daemon) toolBegin(ctx context.Context, r *wire.Request) (any, []byte, e
 		d.log.Warn("tool call", "err", err)
 	}
 	var a wire.ToolBeginAnswer
+	d.contextWord(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Context)
 	if q.Tool == "Edit" || q.Tool == "Write" || q.Tool == "NotebookEdit" {
 		a.Warnings = d.staleWarnings(ctx, q)
-	} else {
-		a.Aged = d.aged(q)
 	}
 	return a, nil, nil
 }
@@ -138,6 +139,7 @@ func (d *Daemon) toolEnd(_ context.Context, r *wire.Request) (any, []byte, error
 	now := time.Now().UnixNano()
 	d.attribution.finish(q.ToolUse, q.Background, q.Failed, now)
 	d.saveWindow(q.ToolUse)
+	d.shown.Given(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Given)
 	c, ok, err := d.store.ToolCall(q.ToolUse)
 	if err != nil {
 		return nil, nil, err

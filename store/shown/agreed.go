@@ -66,6 +66,7 @@ func (c *chooser) agreed() (hold, bool, error) {
 		if p.As != "" {
 			out.as = p.As
 		}
+		out.from = addCall(out.from, p.From)
 		if left == 0 {
 			return out, true, nil
 		}

@@ -61,7 +61,7 @@ func (c *chooser) changed() (decision, bool, error) {
 	if sc == nil || err != nil {
 		return decision{}, false, err
 	}
-	label := diffLabel(c.q.Path, h.as, sc.Added(), sc.Removed(), len(sc.Old), len(sc.New), c.q.Listing)
+	label := diffLabel(c.q.Path, h, sc.Added(), sc.Removed(), len(sc.Old), len(sc.New), c.q.Listing)
 	if c.q.Listing {
 		return c.listing(h, sc, label)
 	}

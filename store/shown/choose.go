@@ -175,7 +175,7 @@ func (c *chooser) full() (decision, error) {
 func (c *chooser) piece(first, last int, deps ...string) piece {
 	p := piece{
 		Hash: c.q.Hash, Rendering: c.meta.rendering, Plain: c.meta.plain,
-		First: first, Last: last, Total: c.meta.total,
+		First: first, Last: last, Total: c.meta.total, From: call{Tool: c.q.Tool},
 	}
 	// Without a tool use the dependence is on "", which no transcript has: it
 	// cannot be looked up.

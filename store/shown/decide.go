@@ -49,9 +49,6 @@ func (s *Shown) Decide(ctx context.Context, q Request) (Answer, error) {
 		if err != nil {
 			return Answer{}, err
 		}
-		if q.Check && d.full && !c.force && c.aged() {
-			return Answer{Kind: Aged, Hash: q.Hash, Seq: q.Seq}, nil
-		}
 		if d.tooLarge(q) {
 			return r.large(s, key, &c, d), nil
 		}

@@ -6,9 +6,9 @@ import "cachebro/store"
 type Event struct {
 	Reader store.Reader
 	// Name: start, end, prompt, precompact, postcompact, subagent-start,
-	// subagent-stop, stop, connect, disconnect, lost (events were missed), held
-	// (the client's own record shows that the reader's context lost nothing up to
-	// now), fell (it lost something, nobody knows what).
+	// subagent-stop, stop, connect, disconnect, lost (events were missed); and by
+	// the client's own record held (the reader's context lost nothing up to now),
+	// fell (it lost something, nobody knows what), unsure (neither is certain).
 	Name string
 }
 
@@ -33,7 +33,7 @@ func (s *Shown) Event(e Event) State {
 		} else if r := s.reader(e.Reader, false); r != nil {
 			r.newEpoch()
 		}
-	case "subagent-start", "subagent-stop", "connect":
+	case "subagent-start", "subagent-stop", "connect", "fell":
 		if r := s.reader(e.Reader, false); r != nil {
 			r.newEpoch()
 		}
@@ -55,8 +55,8 @@ func (s *Shown) Event(e Event) State {
 	switch e.Name {
 	case "held":
 		r.held = r.delivered
-	case "fell":
-		r.fell = r.delivered + 1
+	case "unsure":
+		r.unsure = r.delivered + 1
 	}
 	return State{Known: known, Epoch: r.epoch, NeedCheck: r.needCheck || len(r.files) > 0}
 }
@@ -140,24 +140,42 @@ func (s *Shown) Delivered(id store.Reader, n int) {
 	}
 }
 
+// Given counts what came into a context by other ways: prompts, answers, other
+// tools' results. Bases grow old by it.
+func (s *Shown) Given(id store.Reader, tokens int64) {
+	if tokens <= 0 {
+		return
+	}
+	if r := s.reader(id, false); r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.delivered += tokens
+	}
+}
+
 // ShownSince says whether and when the reader last was shown something of a
-// file, and of which content: for warnings that somebody else changed it since.
-func (s *Shown) ShownSince(id store.Reader, p store.Path) (h store.Hash, at int64, ok bool) {
+// file, or made it so itself, and which content: for warnings that somebody else
+// changed it since. how says it in words.
+func (s *Shown) ShownSince(id store.Reader, p store.Path) (h store.Hash, at int64, how string, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {
-		return h, 0, false
+		return h, 0, "", false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.files[p]
 	if f == nil {
-		return h, 0, false
+		return h, 0, "", false
 	}
 	var n uint64
 	for i := range f.pieces {
 		if q := &f.pieces[i]; q.N >= n && q.Rendering != "" && q.Last >= q.First {
 			h, at, n, ok = q.Hash, q.Used, q.N, true
+			how = "you last read it at " + s.clockTime(at)
+			if q.From.edits() {
+				how = s.named(q.From, "")
+			}
 		}
 	}
-	return h, at, ok
+	return h, at, how, ok
 }

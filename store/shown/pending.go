@@ -134,11 +134,12 @@ func (s *Shown) Pending(ctx context.Context, q Request) (matched bool, err error
 // Commit says what a batch of tool calls gave the model, in the order in which
 // it stands in the context. Pending deliveries count if their text is there,
 // byte for byte; a pending delivery of these calls that is not there leaves a
-// doubt, and the next read of that file is full.
-func (s *Shown) Commit(id store.Reader, calls []Call) {
+// doubt, and the next read of that file is full. own are the tool uses that
+// brought the client's own text although another was decided.
+func (s *Shown) Commit(id store.Reader, calls []Call) (own []string) {
 	r := s.reader(id, true)
 	if r == nil {
-		return
+		return nil
 	}
 	now := s.now()
 	r.mu.Lock()
@@ -157,15 +158,16 @@ func (s *Shown) Commit(id store.Reader, calls []Call) {
 			case ok:
 				r.noteLocked(e.path, r.stillLocked(e, f.effect), now, s.o)
 				s.ledger.answer(id, e.tool, f.answer)
+				if e.own && f.answer.Kind != e.answer.Kind {
+					own = append(own, c.ToolUse)
+				}
 			case e.telling():
 				r.noteLocked(e.path, effect{forget: true}, now, s.o)
-			case e.own && e.answer.Kind == Unchanged && tokens.EstimateString(c.Text) <= 2*e.answer.Tokens:
-				// Clients have words of their own for a stub.
-				s.ledger.answer(id, e.tool, e.answer)
 			}
 			r.settleLocked(e.path)
 		}
 	}
+	return own
 }
 
 func (e *entry) found(text string) (form, bool) {

@@ -93,7 +93,7 @@ func (s *Shown) takeBack(saved savedReader) {
 	r.epoch, r.delivered, r.n, r.used = saved.Epoch, saved.Delivered, saved.N, saved.Used
 	r.active.Store(saved.Active)
 	r.needCheck = true
-	r.fell = r.delivered + 1 // whether the context lost something before is not known
+	r.unsure = r.delivered + 1 // whether the context lost something before is not known
 	for p, sf := range saved.Files {
 		f := &file{pieces: sf.Pieces, used: sf.Used, asks: map[span]ask{}}
 		for i := 0; i+1 < len(sf.Stubs) && i/2 < len(sf.Hash); i += 2 {

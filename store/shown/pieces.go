@@ -25,6 +25,8 @@ type piece struct {
 	Mark  int64      `cbor:"10,keyasint"` // the reader's delivered tokens after the text
 	Deps  []string   `cbor:"11,keyasint,omitempty"`
 	As    store.Path `cbor:"12,keyasint,omitempty"` // the name it was shown under, if another
+	// From is the call that the reader has it from; older states do not say.
+	From call `cbor:"13,keyasint,omitempty"`
 }
 
 // maxPieces per file; the oldest go first, which is safe: what is left is what
@@ -36,7 +38,7 @@ type clock struct {
 	now       int64 // ns
 	delivered int64 // tokens
 	held      int64 // as the reader's
-	fell      int64
+	unsure    int64
 	o         Options
 }
 
@@ -48,7 +50,7 @@ func (p *piece) expired(c clock) bool {
 // text without a word, and nothing says that it has not.
 func (p *piece) outgrown(c clock) bool {
 	since := p.Mark
-	if p.Mark >= c.fell {
+	if p.Mark >= c.unsure {
 		since = max(since, c.held)
 	}
 	return c.delivered-since > c.o.TokenExpiry
@@ -71,6 +73,7 @@ type hold struct {
 	mark  int64
 	deps  []string
 	as    store.Path
+	from  []call // the calls that it was told by, the earliest first
 }
 
 // holds finds unexpired pieces of one content that cover lines first..last
@@ -101,6 +104,7 @@ func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first,
 		if p.As != "" {
 			out.as = p.As
 		}
+		out.from = addCall(out.from, p.From)
 	}
 	if next <= last {
 		return hold{}, false

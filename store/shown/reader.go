@@ -18,7 +18,7 @@ type reader struct {
 	used      bool   // something was delivered in this epoch
 	delivered int64  // tokens, over all epochs
 	held      int64  // delivered when the context was last found to have lost nothing
-	fell      int64  // delivered when it was last found to have lost something: no word for what is older
+	unsure    int64  // delivered when that was last in doubt: no word for what is older
 	n         uint64 // order of what was told
 	needCheck bool   // taken back after a restart: the transcript was not looked at yet
 	files     map[store.Path]*file
@@ -168,7 +168,7 @@ func (r *reader) noteLocked(key store.Path, e effect, now int64, o Options) {
 	case len(e.pieces) > 0:
 		r.n++
 		for _, p := range e.pieces {
-			p.N, p.Used = r.n, now
+			p.N, p.Used, p.From.At = r.n, now, now
 			if e.fresh {
 				p.At, p.Mark = now, r.delivered
 			}
@@ -216,7 +216,7 @@ func (f *file) askedLocked(k span, a ask) {
 
 // clockLocked is the time by which the reader's bases expire. r.mu is held.
 func (r *reader) clockLocked(now int64, o Options) clock {
-	return clock{now: now, delivered: r.delivered, held: r.held, fell: r.fell, o: o}
+	return clock{now: now, delivered: r.delivered, held: r.held, unsure: r.unsure, o: o}
 }
 
 func (r *reader) pins(into map[store.Hash]struct{}, now int64, o Options) {

@@ -32,11 +32,7 @@ type Request struct {
 	Pending bool
 	ToolUse string
 	Tool    string // for the ledger
-	// Check: the asker can find out whether the reader's context has lost
-	// anything. Where only its age in tokens stands against a shorter answer, the
-	// answer is Aged: tell Held or Fell and ask again without Check.
-	Check bool
-	Seq   uint64 // the version, handed through
+	Seq     uint64 // the version, handed through
 	// Listing: Content is a directory listing, one item a line.
 	Listing bool
 	// Stub, if not nil, words "unchanged": base is when the text that the reader
@@ -66,8 +62,6 @@ const (
 	Keep      = "keep" // Rewrite: leave the client's result as it is
 	// Large: longer than MaxTokens. Nothing is sent and nothing recorded.
 	Large = "large"
-	// Aged: see Request.Check. Nothing is sent and nothing recorded.
-	Aged = "aged"
 )
 
 // Answer is what the reader gets. Token counts are estimates.

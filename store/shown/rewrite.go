@@ -95,7 +95,7 @@ func (c *chooser) repeated() (decision, bool, error) {
 	d := c.answer(Unchanged)
 	d.Matched = true
 	st := stub{path: c.q.Path, as: h.as, first: c.first, last: c.last, total: c.meta.total, elsewhere: elsewhere}
-	d.Text = c.s.notRepeated(st, h.at)
+	d.Text = c.s.notRepeated(st, h.from)
 	d.Start, d.NumLines = 0, 1
 	d.Tokens = tokens.EstimateString(d.Text)
 	if d.Tokens >= full {
@@ -136,7 +136,7 @@ func (c *chooser) changedSpan(v view) (decision, bool, error) {
 			d.NumLines++
 		}
 	}
-	d.Note = c.s.spanNote(c.q.Path, h.as, h.at, first, last, c.meta.total, len(sc.Old))
+	d.Note = c.s.spanNote(c.q.Path, h, first, last, c.meta.total, len(sc.Old))
 	if d.FullTokens, err = c.fullTokens(); err != nil {
 		return decision{}, false, err
 	}

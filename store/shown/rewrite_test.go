@@ -331,7 +331,7 @@ func TestSameToolUseAsksTwice(t *testing.T) {
 	}
 	// Somebody else's rewrite won: the model has the client's text after all.
 	c.p.shown.Commit(c.id, []shown.Call{{ToolUse: c.use(), Text: number(text, 1)}})
-	if h, _, ok := c.p.shown.ShownSince(c.id, "f"); !ok || h != sha256.Sum256([]byte(text)) {
+	if h, _, _, ok := c.p.shown.ShownSince(c.id, "f"); !ok || h != sha256.Sum256([]byte(text)) {
 		t.Error("the text that was delivered is not on record")
 	}
 }
@@ -340,7 +340,7 @@ func TestClockInTexts(t *testing.T) {
 	c := newClient(t)
 	c.p.Write(t, "f", conformance.Text(100))
 	c.read("f", 1, 0)
-	c.p.now = c.p.now.Add(33 * time.Minute)
+	c.p.now = c.p.now.Add(13 * time.Minute)
 	if a := c.read("f", 1, 0); !strings.Contains(a.Text, "your Read of 12:40 ") {
 		t.Errorf("%q: the time is that of the text, not of the question", a.Text)
 	}

@@ -28,8 +28,8 @@ type KV interface {
 type Options struct {
 	Now         func() time.Time // time.Now
 	Location    *time.Location   // for times of day in texts; time.Local
-	IdleExpiry  time.Duration    // a base that was neither shown nor confirmed for so long is gone; 60 min
-	TokenExpiry int64            // a base is gone after so many tokens delivered since; 60,000
+	IdleExpiry  time.Duration    // a base that was neither shown nor confirmed for so long is gone; 30 min
+	TokenExpiry int64            // a base is gone after so many tokens that came since, unless the context is known to be whole; 40,000
 	RestartGap  time.Duration    // state is taken back after at most so long without a process; 10 s
 	MaxSessions int              // least recently active ones go first; 64
 	MaxFiles    int              // per reader, least recently asked go first; 1024
@@ -43,10 +43,10 @@ func (o Options) filled() Options {
 		o.Location = time.Local
 	}
 	if o.IdleExpiry <= 0 {
-		o.IdleExpiry = 60 * time.Minute
+		o.IdleExpiry = 30 * time.Minute
 	}
 	if o.TokenExpiry <= 0 {
-		o.TokenExpiry = 60_000
+		o.TokenExpiry = 40_000
 	}
 	if o.RestartGap <= 0 {
 		o.RestartGap = 10 * time.Second

@@ -2,6 +2,7 @@ package shown
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -73,13 +74,15 @@ func (s stub) labelled(full int) (label string, cost int) {
 	return label, tokens.EstimateString(label)
 }
 
-// diffLabel: the text rests on what was shown under the name as, "" for the
-// same name.
-func diffLabel(path, as store.Path, added, removed, before, after int, listing bool) string {
+// diffLabel names the kind of call that the reader knows the text before from.
+func diffLabel(path store.Path, h hold, added, removed, before, after int, listing bool) string {
 	_, many := unit(listing)
 	since := "since your read"
-	if as != "" {
-		since = fmt.Sprintf("since your read of %s, now %s", Printable(as), Printable(path))
+	if n := len(h.from); n > 0 && h.from[n-1].edits() {
+		since = "since your edit"
+	}
+	if h.as != "" {
+		since += fmt.Sprintf(" of %s, now %s", Printable(h.as), Printable(path))
 	}
 	return fmt.Sprintf("[changed · +%d -%d %s · %d -> %d %s]", added, removed, since, before, after, many)
 }
@@ -98,12 +101,73 @@ func (s *Shown) clockTime(ns int64) string {
 	return time.Unix(0, ns).In(s.o.Location).Format("15:04")
 }
 
-// notRepeated stands in place of a built-in Read's text.
-func (s *Shown) notRepeated(st stub, at int64) string {
-	what := "your Read of " + s.clockTime(at)
-	if st.as != "" {
-		what = fmt.Sprintf("your Read of %s at %s", Printable(st.as), s.clockTime(at))
+// call is the tool call by which a reader knows some lines: one that showed them,
+// or its own edit.
+type call struct {
+	Tool string `cbor:"1,keyasint,omitempty"`
+	At   int64  `cbor:"2,keyasint,omitempty"` // ns
+}
+
+// edits: the reader made the text by it.
+func (c call) edits() bool {
+	switch c.Tool {
+	case "Edit", "MultiEdit", "Write", "NotebookEdit", "edit_file", "write_file", "update_node":
+		return true
 	}
+	return false
+}
+
+// addCall keeps calls in the order of their times, each once.
+func addCall(from []call, c call) []call {
+	if c == (call{}) || slices.Contains(from, c) {
+		return from
+	}
+	i := len(from)
+	for i > 0 && from[i-1].At > c.At {
+		i--
+	}
+	return slices.Insert(slices.Clip(from), i, c)
+}
+
+// named is "your Edit of 12:41". as is the name that the file had then, "" for
+// the same.
+func (s *Shown) named(c call, as store.Path) string {
+	tool := c.Tool
+	switch tool {
+	case "":
+		tool = "call" // a state of an older version
+	case "Bash":
+		tool = "Bash output"
+	}
+	if as != "" {
+		return fmt.Sprintf("your %s of %s at %s", tool, Printable(as), s.clockTime(c.At))
+	}
+	return fmt.Sprintf("your %s of %s", tool, s.clockTime(c.At))
+}
+
+// asIn says by which calls the reader knows what it is not given again.
+func (s *Shown) asIn(from []call, as store.Path) string {
+	var parts []string
+	for _, c := range from {
+		part := "in " + s.named(c, as)
+		if c.edits() {
+			part = "after " + s.named(c, as)
+		}
+		if !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	switch len(parts) {
+	case 0:
+		return "you were given them"
+	case 1, 2:
+		return strings.Join(parts, " and ")
+	}
+	return fmt.Sprintf("in your calls from %s to %s", s.clockTime(from[0].At), s.clockTime(from[len(from)-1].At))
+}
+
+// notRepeated stands in place of a built-in Read's text.
+func (s *Shown) notRepeated(st stub, from []call) string {
 	lines := fmt.Sprintf("Lines %d-%d of %s are", st.first, st.last, Printable(st.path))
 	if st.first == st.last {
 		lines = fmt.Sprintf("Line %d of %s is", st.first, Printable(st.path))
@@ -112,15 +176,15 @@ func (s *Shown) notRepeated(st stub, at int64) string {
 	if st.elsewhere {
 		size += "; changed elsewhere"
 	}
-	return fmt.Sprintf("cachebro: not repeated. %s exactly as in %s (%s). Read it again to get the text.", lines, what, size)
+	return fmt.Sprintf("cachebro: not repeated. %s exactly as %s (%s). Read it again to get the text.", lines, s.asIn(from, st.as), size)
 }
 
 // spanNote goes beside the changed lines of a built-in Read: what the lines
 // before and after them are. Old lines follow..oldTotal are now shifted.
-func (s *Shown) spanNote(path, as store.Path, at int64, first, last, total, oldTotal int) string {
-	since := "your Read of " + s.clockTime(at)
-	if as != "" {
-		since = fmt.Sprintf("your Read of %s at %s", Printable(as), s.clockTime(at))
+func (s *Shown) spanNote(path store.Path, h hold, first, last, total, oldTotal int) string {
+	since := "you were given it"
+	if n := len(h.from); n > 0 {
+		since = s.named(h.from[n-1], h.as)
 	}
 	shown := fmt.Sprintf("lines %d-%d are shown as they are now", first, last)
 	if first == last {

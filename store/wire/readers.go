@@ -34,10 +34,8 @@ type ReadRequest struct {
 	// Rewrite: the request comes from a PostToolUse hook that holds the
 	// client's own result and only asks what to replace it with.
 	Rewrite *Rewrite `json:"rewrite,omitempty"`
-	// Check: the asker can look whether the reader's context has lost anything;
-	// where only its age in tokens stands against a shorter answer, that is
-	// ReadAged. Tell EventHeld or EventFell and ask again without Check.
-	Check bool `json:"check,omitempty"`
+	// Context is a word of ContextHeld and its like about the reader's context.
+	Context string `json:"context,omitempty"`
 }
 
 // Rewrite describes a client's built-in read result; its text is the body.
@@ -59,8 +57,6 @@ const (
 	ReadKeep      = "keep" // Rewrite: leave the client's result alone
 	// ReadLarge: longer than MaxTokens; ask for a part.
 	ReadLarge = "large"
-	// ReadAged: see ReadRequest.Check. Nothing is sent and nothing recorded.
-	ReadAged = "aged"
 )
 
 // ReadAnswer: the body is the text. Text of kind full is exactly the asked
@@ -104,15 +100,21 @@ type ShownAnswer struct {
 type Commit struct {
 	Reader Reader       `json:"reader"`
 	Calls  []CommitCall `json:"calls"`
+	// Given: tokens that came into the context besides: other results, and the
+	// calls themselves.
+	Given int64 `json:"given,omitempty"`
+}
+
+// CommitAnswer: Own are the tool uses whose result is the client's own text
+// although another was decided.
+type CommitAnswer struct {
+	Own []string `json:"own,omitempty"`
 }
 
 // CommitCall: Text is the exact final text of a call that has a pending entry.
 type CommitCall struct {
 	ToolUse string `json:"tool_use"`
 	Text    string `json:"text"`
-	// Unchanged: what was delivered is the client's own "file unchanged" line
-	// (Text), in place of a stub or of its own accord.
-	Unchanged bool `json:"unchanged,omitempty"`
 }
 
 // OwnEdit: the agent edited through our tool; it has seen Old and New only.
@@ -123,12 +125,15 @@ type OwnEdit struct {
 	Old    string `json:"old"`
 	New    string `json:"new"`
 	All    bool   `json:"all"`
+	Tool   string `json:"tool,omitempty"` // the tool's name; "": Edit or Write
 }
 
-// Events about what a reader's context still holds, by the client's own record.
+// Words about what a reader's context still holds, by the client's own record,
+// which is read before every question; "": nothing is known of it.
 const (
-	EventHeld = "held" // it lost nothing up to now
-	EventFell = "fell" // it lost something
+	ContextHeld   = "held"   // it lost nothing up to now
+	ContextUnsure = "unsure" // nothing shows that it lost something, nor that it did not
+	ContextFell   = "fell"   // it lost something: what it was given before counts no more
 )
 
 // SessionEvent: Event is start, end, prompt, precompact, postcompact,
@@ -147,6 +152,8 @@ type SessionEvent struct {
 	// Alive: tool_use ids still on the transcript's active chain, when Checked.
 	Alive   []string `json:"alive,omitempty"`
 	Checked bool     `json:"checked,omitempty"`
+	// Given: tokens of what came into the context with it: a prompt, an answer.
+	Given int64 `json:"given,omitempty"`
 }
 
 // SessionAnswer says what the daemon knows of the session.
@@ -169,13 +176,16 @@ type ToolCall struct {
 	PID        int      `json:"pid,omitempty"` // the client's process
 	Failed     bool     `json:"failed,omitempty"`
 	Background bool     `json:"background,omitempty"`
+	// Context is a word of ContextHeld and its like about the calling context.
+	Context string `json:"context,omitempty"`
+	// Given: at the end of a call whose result nobody commits, tokens that came
+	// into the context with it.
+	Given int64 `json:"given,omitempty"`
 }
 
 // ToolBeginAnswer carries stale-write warnings, ready to inject.
 type ToolBeginAnswer struct {
 	Warnings []string `json:"warnings,omitempty"`
-	// Aged: as ReadAged, for the paths of the call.
-	Aged bool `json:"aged,omitempty"`
 }
 
 // SessionQuery: Session "last" is the newest one; "" is unknown.

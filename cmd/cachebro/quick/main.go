@@ -29,8 +29,6 @@ import (
 	"cachebro/fusefs/ignore"
 	"cachebro/hooks"
 	"cachebro/store/wire"
-
-	"golang.org/x/term"
 )
 
 // Version is the one place that says which cachebro this is.
@@ -43,7 +41,7 @@ func init() {
 	switch args := os.Args[2:]; os.Args[1] {
 	case "hook":
 		if len(args) > 0 && hooks.Quick(args[0]) {
-			os.Exit(answer(func(ctx context.Context) int { return hooks.Run(ctx, Env(args)) }))
+			os.Exit(answer(func(ctx context.Context) int { hooks.Run(ctx, Env(args)); return 0 }))
 		}
 	case "fsmonitor":
 		if fsmonitor.Quick(args) {
@@ -88,12 +86,12 @@ func Env(args []string) hooks.Env {
 		limits, limit = wire.Timeouts{Connect: d, Answer: d}, 4*d
 	}
 	return hooks.Env{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Args: args, Getenv: os.Getenv, Now: time.Now, Dir: Dir(), Paths: p,
+		Stdin: os.Stdin, Stdout: os.Stdout, Args: args, Getenv: os.Getenv, Now: time.Now, Dir: Dir(), Paths: p,
 		Dial: func(ctx context.Context, root string) (*wire.Client, error) {
 			return wire.Dial(ctx, p, wire.Hello{Version: Version, Client: "hook", Root: root}, limits)
 		},
 		Secret: ignore.Secret,
-		Color:  os.Getenv("NO_COLOR") == "" && term.IsTerminal(2), Limit: limit,
+		Limit:  limit,
 	}
 }
 

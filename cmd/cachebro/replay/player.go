@@ -257,15 +257,16 @@ func (pl *player) hook(agent int, name string, more fields) (out hookOutput, err
 	if err != nil {
 		return out, err
 	}
-	var stdout, stderr bytes.Buffer
+	var stdout bytes.Buffer
 	if pl.o.process {
+		var stderr bytes.Buffer
 		cmd := exec.Command(pl.o.binary, "hook", "--recovery="+pl.o.recovery, name)
 		cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = pl.p.dir, pl.p.env, bytes.NewReader(in), &stdout, &stderr
 		if err := cmd.Run(); err != nil {
 			return out, fmt.Errorf("hook %s: %w: %s", name, err, stderr.String())
 		}
-	} else if code := hooks.Run(context.Background(), pl.hookEnv(in, name, &stdout, &stderr)); code != 0 {
-		return out, fmt.Errorf("hook %s: status %d: %s", name, code, stderr.String())
+	} else {
+		hooks.Run(context.Background(), pl.hookEnv(in, name, &stdout))
 	}
 	if stdout.Len() == 0 {
 		return out, nil
@@ -273,10 +274,10 @@ func (pl *player) hook(agent int, name string, more fields) (out hookOutput, err
 	return out, json.Unmarshal(stdout.Bytes(), &out)
 }
 
-func (pl *player) hookEnv(in []byte, name string, stdout, stderr *bytes.Buffer) hooks.Env {
+func (pl *player) hookEnv(in []byte, name string, stdout *bytes.Buffer) hooks.Env {
 	vars := map[string]string{"CLAUDE_PROJECT_DIR": pl.p.dir, "AI_AGENT": agentName}
 	return hooks.Env{
-		Stdin: bytes.NewReader(in), Stdout: stdout, Stderr: stderr, Args: []string{"--recovery=" + pl.o.recovery, name},
+		Stdin: bytes.NewReader(in), Stdout: stdout, Args: []string{"--recovery=" + pl.o.recovery, name},
 		Getenv: func(k string) string { return vars[k] }, Now: time.Now, Dir: pl.p.dir, Paths: pl.p.paths, Limit: time.Minute,
 		Dial: func(ctx context.Context, root string) (*wire.Client, error) {
 			// A loaded machine must not be mistaken for a hung daemon here.

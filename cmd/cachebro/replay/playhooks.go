@@ -3,18 +3,11 @@ package main
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 
 	"cachebro/store"
 	"cachebro/store/shown"
 )
-
-// wasted is what Claude Code 2.1.197 makes of a result "file_unchanged".
-const wasted = "Wasted call — file unchanged since your last Read. Refer to that earlier tool_result instead."
-
-// ownWords: the client's short form says as much as our sentence.
-var ownWords = regexp.MustCompile(`exactly as in your Read of \d\d:\d\d \(\d+ lines?\)\.`)
 
 // numbered is a client's rendering of lines.
 func numbered(text string, start int) string {
@@ -55,9 +48,6 @@ func (pl *player) readHooks(st step, m *mind, a ask) error {
 	case u == nil:
 		m.clock += pl.o.tokens(final)
 		m.told(a.first, a.now[a.first-1:a.last], a.last == len(a.now))
-	case u.Type == "file_unchanged":
-		kind, final = "unchanged", wasted
-		pl.false(st, m.stub(a.now, a.first, a.last))
 	case strings.HasPrefix(u.File.Content, "cachebro: not repeated."):
 		kind, final = "unchanged", numbered(u.File.Content, u.File.StartLine)
 		pl.false(st, m.stub(a.now, a.first, a.last))
@@ -94,9 +84,6 @@ func (pl *player) asRewrite(a ask) func(string, *shown.Request) {
 }
 
 func sentByHooks(a shown.Answer) string {
-	if a.Kind == shown.Unchanged && ownWords.MatchString(a.Text) {
-		return wasted
-	}
 	text := numbered(a.Text, a.Start)
 	if a.Note != "" {
 		text += "\n" + a.Note

@@ -45,7 +45,7 @@ func init() {
 			b.write(file, Text(100))
 			o := b.reader()
 			o.full(Read{Path: file})
-			c.Advance(b, 59*time.Minute)
+			c.Advance(b, 29*time.Minute)
 			o.unchanged(Read{Path: file})
 			c.Advance(b, day)
 			o.full(Read{Path: file})

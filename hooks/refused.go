@@ -1,0 +1,173 @@
+package hooks
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// A client shows the model what a hook puts in the place of a tool's result only
+// where that has the shape that its version wants, and versions come weekly. No
+// table of versions can be right for long. But PostToolBatch brings what the
+// model was really given: where that is the client's own text although another
+// was sent, this version refuses that form, and is not sent it again.
+
+// form is a way to write what takes the place of a result. Each has the shape
+// of the client's own result, with another text.
+type form string
+
+const (
+	formStub  form = "Read, a sentence"
+	formLines form = "Read, a part of the lines"
+	formShell form = "Bash"
+)
+
+// Refusal is a form that a version of a client did not show the model.
+type Refusal struct {
+	Client string    `json:"client"` // as "claude-code/2.1.330"
+	Form   string    `json:"form"`
+	Time   time.Time `json:"time"`
+}
+
+const (
+	maxRefusals = 64
+	// refusedFor: then it is tried once more. What made the client show its own
+	// text may have been something else.
+	refusedFor = 7 * 24 * time.Hour
+)
+
+// refusalsFile is for all projects.
+func refusalsFile(p wire.Paths) (string, error) {
+	base, err := p.StateBase()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(base, "clients", "refused.json"), nil
+}
+
+// Refusals lists what counts at the time now, the newest first.
+func Refusals(p wire.Paths, now time.Time) []Refusal {
+	file, err := refusalsFile(p)
+	if err != nil {
+		return nil
+	}
+	var all []Refusal
+	if raw, err := os.ReadFile(file); err != nil || json.Unmarshal(raw, &all) != nil {
+		return nil
+	}
+	return slices.DeleteFunc(all, func(r Refusal) bool { return now.Sub(r.Time) > refusedFor })
+}
+
+// ForgetRefusals has everything tried again.
+func ForgetRefusals(p wire.Paths) error {
+	file, err := refusalsFile(p)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return nil
+}
+
+func (c *call) clientName() string { return clientName(c.env.Getenv("AI_AGENT")) }
+
+// refuses reports whether the client's version did not show this form.
+func (c *call) refuses(f form) bool {
+	return slices.ContainsFunc(Refusals(c.env.Paths, c.env.Now()), func(r Refusal) bool {
+		return r.Client == c.clientName() && r.Form == string(f)
+	})
+}
+
+func (c *call) noteRefusal(f form) {
+	if c.refuses(f) {
+		return
+	}
+	all := append([]Refusal{{c.clientName(), string(f), c.env.Now()}}, Refusals(c.env.Paths, c.env.Now())...)
+	raw, err := json.MarshalIndent(all[:min(len(all), maxRefusals)], "", "  ")
+	if err != nil {
+		return
+	}
+	if file, err := refusalsFile(c.env.Paths); err == nil && os.MkdirAll(filepath.Dir(file), 0o700) == nil {
+		_ = replaceFile(file, append(raw, '\n'), 0o600) // without it the form is tried again
+	}
+}
+
+// sent is what was printed in the place of a result: what of it the model was
+// given is known only when its batch is complete. It lies in a file between the
+// two events, one a line, so that only what really was printed counts.
+type sent struct {
+	toolUse  string
+	form     form
+	own, new string // digests of a command's output: the client's and ours; "" for a Read
+}
+
+func (c *call) sentFile() string {
+	dir := c.chainDir()
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, fileName(c.session)+".sent")
+}
+
+// note writes it down. A line that is lost costs nothing but another try.
+func (s sent) note(c *call) {
+	file := c.sentFile()
+	if file == "" || !word(s.toolUse) {
+		return
+	}
+	line, err := json.Marshal([]string{s.toolUse, string(s.form), s.own, s.new})
+	if err != nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
+		return
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return
+	}
+	_, _ = f.Write(append(line, '\n'))
+	_ = f.Close()
+}
+
+// sentResults reads what was printed for the calls of a batch, and forgets it
+// when the file has grown large.
+func (c *call) sentResults() map[string]sent {
+	file := c.sentFile()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	all := map[string]sent{}
+	for line := range bytes.Lines(b) {
+		var f []string
+		if json.Unmarshal(line, &f) == nil && len(f) == 4 {
+			all[f[0]] = sent{f[0], form(f[1]), f[2], f[3]}
+		}
+	}
+	if len(b) > 1<<20 {
+		_ = os.Remove(file)
+	}
+	return all
+}
+
+// outputDigest identifies a command's output as the client delivers it, but for
+// white space at its end and what the client appends.
+func outputDigest(s string) string {
+	const open, end = "\n<system-reminder>", "</system-reminder>"
+	for strings.HasSuffix(strings.TrimSpace(s), end) {
+		i := strings.LastIndex(s, open)
+		if i < 0 {
+			break
+		}
+		s = s[:i]
+	}
+	sum := sha256.Sum256([]byte(strings.TrimSpace(s)))
+	return hex.EncodeToString(sum[:16])
+}
