@@ -40,23 +40,29 @@ func (o *overlay) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (
 	// what comes once more may be there already.
 	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && in.Unique&resendBit == 0 && o.outside.Load()
 	done := 0
-	for done < len(data) {
-		var m int
-		if appends {
-			m, err = unix.Pwritev2(h.fd, [][]byte{data[done:]}, 0, unix.RWF_APPEND)
-		} else {
-			m, err = unix.Pwrite(h.fd, data[done:], off+int64(done))
+	write := func() error {
+		for done < len(data) {
+			var m int
+			var err error
+			if appends {
+				m, err = unix.Pwritev2(h.fd, [][]byte{data[done:]}, 0, unix.RWF_APPEND)
+			} else {
+				m, err = unix.Pwrite(h.fd, data[done:], off+int64(done))
+			}
+			if err == unix.EINTR {
+				continue
+			}
+			if err != nil || m == 0 {
+				return err
+			}
+			done += m
 		}
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || m == 0 {
-			break
-		}
-		done += m
+		return nil
 	}
 	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
-		o.dropSetID(n, h.fd)
+		err = o.likeCaller(n, h.fd, &in.InHeader, true, write)
+	} else {
+		err = write()
 	}
 	n.end()
 	w.touched(off, off+int64(done))
@@ -117,7 +123,7 @@ func (o *overlay) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.S
 		return status(err)
 	}
 	n.begin()
-	err = allocate(h.fd, in.Mode, off, int64(in.Length))
+	err = o.likeCaller(n, h.fd, &in.InHeader, false, func() error { return allocate(h.fd, in.Mode, off, int64(in.Length)) })
 	n.end()
 	if in.Mode&unix.FALLOC_FL_KEEP_SIZE != 0 {
 		end = w.size
@@ -143,8 +149,12 @@ func (o *overlay) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn
 	}
 	offIn, offOut := int64(in.OffIn), int64(in.OffOut)
 	n.begin()
-	// The count is answered in 32 bits.
-	done, err := unix.CopyFileRange(from.fd, &offIn, to.fd, &offOut, int(min(in.Len, 1<<30)), int(in.Flags))
+	done := 0
+	err = o.likeCaller(n, to.fd, &in.InHeader, false, func() (err error) {
+		// The count is answered in 32 bits.
+		done, err = unix.CopyFileRange(from.fd, &offIn, to.fd, &offOut, int(min(in.Len, 1<<30)), int(in.Flags))
+		return err
+	})
 	n.end()
 	if err != nil {
 		return 0, status(err)

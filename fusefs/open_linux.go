@@ -86,7 +86,7 @@ func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse
 	}
 	n.begin()
 	defer n.end()
-	if err := o.truncate(n, fd, c, 0, int64(sx.Size), in.Mode&fuse.OPEN_KILL_SUIDGID != 0, cancel); err != nil {
+	if err := o.truncate(n, fd, c, &in.InHeader, 0, int64(sx.Size), in.Mode&fuse.OPEN_KILL_SUIDGID != 0, cancel); err != nil {
 		unix.Close(fd)
 		return status(err)
 	}
@@ -101,43 +101,29 @@ func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse
 
 // truncate sets the size of the open file fd, of inode n, whose size was old.
 // It needs n.order, and n.begin.
-func (o *overlay) truncate(n *inode, fd int, c Caller, size, old int64, killPriv bool, cancel <-chan struct{}) error {
+func (o *overlay) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size, old int64, killPriv bool, cancel <-chan struct{}) error {
 	if w := n.writes; w != nil && w.dirty && size < w.size && w.writer.PID != c.PID {
 		// Another process cuts what a writer has not closed yet.
 		o.closeContent(n, c, OpWrite, false)
 	}
 	w := o.soil(n, c, OpTruncate, size, old, cancel)
-	err := unix.Ftruncate(fd, size)
-	for err == unix.EINTR {
-		err = unix.Ftruncate(fd, size)
+	cut := func() error {
+		for {
+			if err := unix.Ftruncate(fd, size); err != unix.EINTR {
+				return err
+			}
+		}
+	}
+	var err error
+	if killPriv {
+		err = o.likeCaller(n, fd, in, true, cut)
+	} else {
+		err = cut()
 	}
 	if err == nil {
 		w.truncated(size)
-		if killPriv {
-			o.dropSetID(n, fd)
-		}
 	}
 	return err
-}
-
-// dropSetID clears the set-user-id and set-group-id bits as a write of an
-// ordinary user does. The source does it by itself unless we are root. The
-// kernel would go on to show the old mode to whoever asks for nothing else, so
-// it is told, about attributes only: a page may be locked for this very write.
-func (o *overlay) dropSetID(n *inode, fd int) {
-	var sx unix.Statx_t
-	if statFD(fd, &sx) != nil {
-		return
-	}
-	mode := uint32(sx.Mode) & 0o7777
-	keep := mode &^ unix.S_ISUID
-	if mode&unix.S_IXGRP != 0 {
-		keep &^= unix.S_ISGID
-	}
-	if keep != mode {
-		_ = unix.Fchmod(fd, keep)
-		o.notifier.attrs(n.id)
-	}
 }
 
 // Flush is sent at each close(2) of a descriptor that can write, by every

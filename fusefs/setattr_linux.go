@@ -69,7 +69,7 @@ func (o *overlay) setSize(cancel <-chan struct{}, n *inode, in *fuse.SetAttrIn) 
 	}
 	c := o.caller(&in.InHeader, true)
 	n.begin()
-	err := o.truncate(n, fd, c, int64(in.Size), int64(sx.Size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0, cancel)
+	err := o.truncate(n, fd, c, &in.InHeader, int64(in.Size), int64(sx.Size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0, cancel)
 	n.end()
 	if in.Valid&fuse.FATTR_FH == 0 {
 		o.closeContent(n, c, OpTruncate, false)
@@ -100,12 +100,21 @@ func (o *overlay) openWritable(n *inode) (int, error) {
 // setRest sets everything but the size.
 func (o *overlay) setRest(n *inode, in *fuse.SetAttrIn) error {
 	const rest = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID | fuse.FATTR_ATIME | fuse.FATTR_MTIME
-	if in.Valid&rest == 0 {
+	// One that sets nothing is a chown that names nobody, which takes set-id bits
+	// away, or comes before an fallocate or a copy, which do so themselves.
+	nobody := in.Valid&(rest|fuse.FATTR_SIZE) == 0
+	if in.Valid&rest == 0 && !nobody {
 		return nil
 	}
 	return o.withInode(n, func(fd int) error {
+		if nobody {
+			var sx unix.Statx_t
+			if err := statFD(fd, &sx); err != nil || in.InHeader.Uid != 0 && in.InHeader.Uid != sx.Uid {
+				return err
+			}
+		}
 		// The owner first: chown clears the set-id bits that chmod may set.
-		if in.Valid&(fuse.FATTR_UID|fuse.FATTR_GID) != 0 {
+		if nobody || in.Valid&(fuse.FATTR_UID|fuse.FATTR_GID) != 0 {
 			uid, gid := -1, -1
 			if in.Valid&fuse.FATTR_UID != 0 {
 				uid = int(in.Uid)
@@ -113,7 +122,10 @@ func (o *overlay) setRest(n *inode, in *fuse.SetAttrIn) error {
 			if in.Valid&fuse.FATTR_GID != 0 {
 				gid = int(in.Gid)
 			}
-			if err := unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			err := o.likeCaller(n, fd, &in.InHeader, false, func() error {
+				return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
+			})
+			if err != nil {
 				return err
 			}
 		}

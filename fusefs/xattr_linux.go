@@ -9,8 +9,12 @@ import (
 // once and for all; else the kernel asks for security.capability before the
 // first write to each file.
 
-// xattrPath calls f with a path that leads to n and nothing else.
-func (o *overlay) xattrPath(id uint64, f func(path string) error) fuse.Status {
+// accessACL is the attribute that holds the access control list; to set it may
+// change the mode.
+const accessACL = "system.posix_acl_access"
+
+// withXattrs calls f with a descriptor that leads to n and nothing else.
+func (o *overlay) withXattrs(id uint64, f func(n *inode, fd int) error) fuse.Status {
 	if o.noXattr {
 		return fuse.ENOSYS
 	}
@@ -18,7 +22,7 @@ func (o *overlay) xattrPath(id uint64, f func(path string) error) fuse.Status {
 	if !st.Ok() {
 		return st
 	}
-	err := o.withInode(n, func(fd int) error { return f(procFD(fd)) })
+	err := o.withInode(n, func(fd int) error { return f(n, fd) })
 	return status(err)
 }
 
@@ -39,8 +43,8 @@ func (o *overlay) GetXAttr(_ <-chan struct{}, in *fuse.InHeader, attr string, de
 			return uint32(size), status(err)
 		}
 	}
-	st := o.xattrPath(in.NodeId, func(path string) (err error) {
-		size, err = unix.Getxattr(path, attr, dest)
+	st := o.withXattrs(in.NodeId, func(_ *inode, fd int) (err error) {
+		size, err = unix.Getxattr(procFD(fd), attr, dest)
 		return err
 	})
 	return uint32(size), st
@@ -49,8 +53,8 @@ func (o *overlay) GetXAttr(_ <-chan struct{}, in *fuse.InHeader, attr string, de
 // ListXAttr lists the names, each ended by a NUL.
 func (o *overlay) ListXAttr(_ <-chan struct{}, in *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
 	var size int
-	st := o.xattrPath(in.NodeId, func(path string) (err error) {
-		size, err = unix.Listxattr(path, dest)
+	st := o.withXattrs(in.NodeId, func(_ *inode, fd int) (err error) {
+		size, err = unix.Listxattr(procFD(fd), dest)
 		return err
 	})
 	return uint32(size), st
@@ -58,19 +62,23 @@ func (o *overlay) ListXAttr(_ <-chan struct{}, in *fuse.InHeader, dest []byte) (
 
 // SetXAttr sets one attribute.
 func (o *overlay) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
-	return o.changeXattr(&in.InHeader, func(path string) error {
-		return unix.Setxattr(path, attr, data, int(in.Flags))
+	return o.changeXattr(&in.InHeader, func(n *inode, fd int) error {
+		set := func() error { return unix.Setxattr(procFD(fd), attr, data, int(in.Flags)) }
+		if attr == accessACL {
+			return o.likeCaller(n, fd, &in.InHeader, false, set)
+		}
+		return set()
 	})
 }
 
 // RemoveXAttr removes one attribute.
 func (o *overlay) RemoveXAttr(_ <-chan struct{}, in *fuse.InHeader, attr string) fuse.Status {
-	return o.changeXattr(in, func(path string) error {
-		return unix.Removexattr(path, attr)
+	return o.changeXattr(in, func(_ *inode, fd int) error {
+		return unix.Removexattr(procFD(fd), attr)
 	})
 }
 
-func (o *overlay) changeXattr(in *fuse.InHeader, f func(path string) error) fuse.Status {
+func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, fd int) error) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
 		return st
@@ -83,7 +91,7 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(path string) error) fuse
 	}
 	n.begin()
 	n.noACL.Store(false)
-	st = o.xattrPath(in.NodeId, f)
+	st = o.withXattrs(in.NodeId, f)
 	n.end()
 	if !st.Ok() {
 		return st

@@ -1,0 +1,82 @@
+package fusefs
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// capFSETID of capabilities(7) lets a process keep the set-user-id and
+// set-group-id bits of what it changes.
+const capFSETID = 4
+
+// likeCaller calls f, which changes the inode that fd leads to, so that the
+// source takes set-id bits away as it would from the caller. A server of root
+// has the right to keep them, and the rules are many: they look at the groups
+// of the process, at who may execute the file, and they differ between kernels.
+// So our thread gives the right up for the moment and takes the caller's
+// groups, and the source decides. unprivileged: the kernel says that the caller
+// has not got the right; else the process is looked at.
+func (o *overlay) likeCaller(n *inode, fd int, in *fuse.InHeader, unprivileged bool, f func() error) error {
+	var sx unix.Statx_t
+	if statFD(fd, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
+		return f()
+	}
+	var err error
+	groups, keeps := []uint32(nil), false
+	if o.us.root {
+		groups, keeps = setIDRights(in)
+	}
+	if !o.us.root || keeps && !unprivileged {
+		err = f()
+	} else {
+		setThreadGroups(groups)
+		setThreadFS(unix.SYS_SETFSGID, in.Gid)
+		restore := dropFSETID()
+		err = f()
+		restore()
+		setThreadFS(unix.SYS_SETFSGID, o.us.gid)
+		setThreadGroups(o.us.groups)
+	}
+	// The kernel would go on to show the old mode to whoever asks for nothing
+	// else. Attributes only: a page may be locked for this very write.
+	o.notifier.attrs(n.id)
+	return err
+}
+
+// setIDRights are the caller's groups, and whether it may keep set-id bits. The
+// right of a process in another user namespace is one over that namespace only.
+func setIDRights(in *fuse.InHeader) (groups []uint32, keeps bool) {
+	_, groups, _ = readStatus(in.Pid)
+	b, err := procFile(in.Pid, "status")
+	if err != nil {
+		return nil, in.Uid == 0
+	}
+	_, b, _ = bytes.Cut(b, []byte("\nCapEff:\t"))
+	b, _, _ = bytes.Cut(b, []byte("\n"))
+	caps, err := strconv.ParseUint(string(b), 16, 64)
+	if err != nil || caps>>capFSETID&1 == 0 {
+		return groups, false
+	}
+	ours, err1 := os.Readlink("/proc/self/ns/user")
+	theirs, err2 := os.Readlink(fmt.Sprintf("/proc/%d/ns/user", in.Pid))
+	return groups, err1 == nil && err2 == nil && ours == theirs
+}
+
+// dropFSETID takes the right from the calling thread, which the device loop has
+// locked; restore gives it back.
+func dropFSETID() (restore func()) {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if unix.Capget(&head, &caps[0]) != nil {
+		return func() {}
+	}
+	less := caps
+	less[0].Effective &^= 1 << capFSETID
+	_ = unix.Capset(&head, &less[0])
+	return func() { _ = unix.Capset(&head, &caps[0]) }
+}
