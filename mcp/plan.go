@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
+
 	"cachebro/store/wire"
 	"cachebro/store/wire/carry"
 )
@@ -54,6 +56,20 @@ func (c *call) finishCut(ctx context.Context) (note string, err error) {
 		}
 	})
 	return note, err
+}
+
+// planResult says what became of a plan: all of it was done, or something was left
+// and is named, or nothing was done.
+func planResult(before, verb string, p wire.Plan, done int, out carry.Result, after string) *mcp.CallToolResult {
+	switch left := len(p.Conflicts) + len(p.Lost) + len(out.Failed) + len(out.Left); {
+	case done == 0:
+		verb, after = "not "+verb, ""
+	case left > 0:
+		verb += fmt.Sprintf(" in part, %d left as named below", left)
+	}
+	res := text(before + planText(verb, p, out) + after)
+	res.IsError = done == 0
+	return res
 }
 
 // planText shows a plan, or what became of it.

@@ -65,9 +65,7 @@ var revertFileTool = &tool{
 		if err != nil {
 			return nil, err
 		}
-		res := text(cut + planText("reverted", p, out))
-		res.IsError = done == 0
-		return res, nil
+		return planResult(cut, "reverted", p, done, out, ""), nil
 	},
 }
 

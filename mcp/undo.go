@@ -65,7 +65,7 @@ func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, 
 	if len(p.Steps) == 0 {
 		return nil, nothing(p, "nothing to "+kind)
 	}
-	files := touched(p)
+	files := carry.Files(p)
 	if a.DryRun != nil && *a.DryRun || a.DryRun == nil && files > 1 {
 		return text(cut + planText("would "+kind, p, carry.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
 	}
@@ -74,7 +74,7 @@ func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, 
 	if _, err := c.s.back.ask(ctx, wire.MPlan, req, nil, &p); err != nil {
 		return nil, err
 	}
-	if a.DryRun == nil && touched(p) > 1 {
+	if a.DryRun == nil && carry.Files(p) > 1 {
 		// Somebody wrote between the two questions. The plan that was
 		// journalled is ended without a step.
 		_, _ = c.s.back.ask(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
@@ -85,9 +85,7 @@ func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, 
 		return nil, err
 	}
 	back := map[string]string{"undo": "undone", "redo": "redone"}[kind]
-	res := text(cut + planText(back, p, out) + other(c, kind))
-	res.IsError = done == 0
-	return res, nil
+	return planResult(cut, back, p, done, out, other(c, kind)), nil
 }
 
 // other names the way back.
@@ -96,15 +94,6 @@ func other(c *call, kind string) string {
 		return "\n(redo takes this back)"
 	}
 	return ""
-}
-
-// touched counts the files a plan changes.
-func touched(p wire.Plan) int {
-	paths := map[string]bool{}
-	for _, st := range p.Steps {
-		paths[string(st.Path)] = true
-	}
-	return len(paths)
 }
 
 // since reads a duration back from now ("90s", "10m", "2h", "3d") or a moment

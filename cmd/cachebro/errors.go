@@ -62,23 +62,25 @@ func hintOf(err error) string {
 func (e *env) report(err error) int {
 	var status exitStatus
 	var bad *usage
+	var nothing errNothingDone
+	failed := 1
+	if errors.As(err, &bad) || errors.As(err, &nothing) {
+		failed = 2
+	}
 	switch {
 	case err == nil, errors.Is(err, errHelp):
 		return 0
 	case errors.As(err, &status):
 		return int(status)
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
-		return 1 // the reader of our output has gone: nobody to tell
+		return failed // the reader of our output has gone: nobody to tell
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(e.stderr, "cachebro: interrupted")
-		return 1
+		return failed
 	}
 	fmt.Fprintf(e.stderr, "cachebro: %s\n", oneLine(err.Error()))
 	if hint := hintOf(err); hint != "" {
 		fmt.Fprintf(e.stderr, "hint: %s\n", hint)
 	}
-	if errors.As(err, &bad) {
-		return 2
-	}
-	return 1
+	return failed
 }

@@ -12,16 +12,16 @@ import (
 
 // resumeOpen finishes what an undo, redo, restore or revert began before its
 // process was killed: somebody agreed to all of it. What has changed meanwhile
-// is left alone and named.
-func (e *env) resumeOpen(ctx context.Context, t target, c *wire.Client) error {
+// is left alone and named; left is how many that are.
+func (e *env) resumeOpen(ctx context.Context, t target, c *wire.Client) (left int, err error) {
 	open, err := wire.Call[wire.OpenPlans](ctx, c, wire.MPlanOpen, wire.Empty{})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, head := range open.Plans {
 		plan, err := wire.Call[wire.Plan](ctx, c, wire.MPlan, wire.PlanRequest{Kind: "resume", Plan: head.ID})
 		if err != nil {
-			return err
+			return left, err
 		}
 		res, err := e.carryOut(ctx, t, c, plan)
 		for _, x := range res.Failed {
@@ -30,13 +30,14 @@ func (e *env) resumeOpen(ctx context.Context, t target, c *wire.Client) error {
 		for _, x := range res.Left {
 			fmt.Fprintf(e.stderr, "not quite: %s: %s\n", quote(string(x.Path)), oneLine(x.Why))
 		}
+		left += len(res.Failed) + len(res.Left)
 		if err != nil {
-			return err
+			return left, err
 		}
 		fmt.Fprintf(e.stderr, "note: finished what was cut short %s: %s %s (%s; cachebro redo takes it back)\n",
 			atTime(head.Begun, e.now()), plan.Kind, oneLine(plan.Title), count(len(res.Done), "change"))
 	}
-	return nil
+	return left, nil
 }
 
 // launch mounts in the background, returns when the daemon knows of it too, so
@@ -63,7 +64,7 @@ func (e *env) finishOpen(ctx context.Context, m plannedMount) {
 		_, err = e.askStatus(ctx, c)
 	}
 	if err == nil && !m.ReadOnly {
-		err = e.resumeOpen(ctx, t, c)
+		_, err = e.resumeOpen(ctx, t, c)
 	}
 	if err != nil {
 		fmt.Fprintf(e.stderr, "note: what was cut short could not be finished: %s\n", oneLine(err.Error()))
@@ -82,6 +83,12 @@ func (e *env) rollback(ctx context.Context, t target, c *wire.Client, f planFlag
 	}
 	last := open.Plans[len(open.Plans)-1]
 	return e.takeBack(ctx, t, c, wire.PlanRequest{Kind: "rollback", Plan: last.ID}, f)
+}
+
+// rolledBack ends a plan of which nothing was left to take back.
+func (e *env) rolledBack(ctx context.Context, t target, c *wire.Client, id string) error {
+	_, err := c.Call(ctx, wire.MPlanDone, wire.PlanDone{ID: id, Finished: true}, nil, nil)
+	return err
 }
 
 func atTime(at, now time.Time) string {

@@ -31,12 +31,51 @@ func addPlanFlags(fs *pflag.FlagSet, conflicts bool) planFlags {
 	return f
 }
 
+// errPartly wraps what ended a plan of which something had been done.
+type errPartly struct{ error }
+
+func (e errPartly) Unwrap() error { return e.error }
+
+// errNothingDone wraps what kept a plan from being carried out at all.
+type errNothingDone struct{ error }
+
+func (e errNothingDone) Unwrap() error { return e.error }
+
+// planStatus gives commands that carry out plans their exit status: 0 all is as it
+// was asked for, 1 something was left and has been named, 2 nothing was done.
+func planStatus(err error) error {
+	var status exitStatus
+	var partly errPartly
+	switch {
+	case err == nil, errors.Is(err, errHelp), errors.As(err, &status):
+		return err
+	case errors.As(err, &partly):
+		return partly.error
+	}
+	return errNothingDone{err}
+}
+
+// planCommand is the run function of a command that carries out plans.
+func planCommand(run func(context.Context, *env) error) func(context.Context, *env) error {
+	return func(ctx context.Context, e *env) error { return planStatus(run(ctx, e)) }
+}
+
+// leftOver is a plan's status once it has ended without an error.
+func leftOver(left int) error {
+	if left > 0 {
+		return exitStatus(1) // each was named
+	}
+	return nil
+}
+
 // takeBack asks the daemon for a plan, shows it, asks the person, and carries
-// it out through the mountpoint.
+// it out through the mountpoint. For its status see planStatus.
 func (e *env) takeBack(ctx context.Context, t target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
 	r.Merge, r.Force, r.DryRun = *f.merge, *f.force, *f.dryRun
+	left := 0
 	if !r.DryRun && r.Kind != "rollback" {
-		if err := e.resumeOpen(ctx, t, c); err != nil {
+		var err error
+		if left, err = e.resumeOpen(ctx, t, c); err != nil {
 			return err
 		}
 	}
@@ -44,30 +83,28 @@ func (e *env) takeBack(ctx context.Context, t target, c *wire.Client, r wire.Pla
 	if err != nil {
 		return err
 	}
+	left += len(plan.Conflicts) + len(plan.Lost)
 	out := e.stdout
 	if *f.json {
 		out = io.Discard
 	}
 	e.showPlan(out, plan)
 	if *f.dryRun || len(plan.Steps) == 0 {
-		if *f.json {
-			return e.printPlanJSON(plan, carry.Result{})
-		}
 		if len(plan.Steps) == 0 {
 			fmt.Fprintln(out, "nothing to do")
 			if r.Kind == "rollback" && !r.DryRun {
-				if _, err := c.Call(ctx, wire.MPlanDone, wire.PlanDone{ID: r.Plan, Finished: true}, nil, nil); err != nil {
+				if err := e.rolledBack(ctx, t, c, r.Plan); err != nil {
 					return err
 				}
 			}
-			if len(plan.Conflicts)+len(plan.Lost) > 0 {
-				return exitStatus(1)
-			}
 		}
-		return nil
+		if *f.json {
+			err = e.printPlanJSON(plan, carry.Result{})
+		}
+		return errors.Join(err, leftOver(left))
 	}
 	if !*f.yes {
-		if err := e.confirm(fmt.Sprintf("%s: change %s?", plan.Kind, count(len(plan.Steps), "file"))); err != nil {
+		if err := e.confirm(fmt.Sprintf("%s: change %s?", plan.Kind, count(carry.Files(plan), "file"))); err != nil {
 			_, _ = c.Call(context.WithoutCancel(ctx), wire.MPlanDone, wire.PlanDone{ID: plan.ID, Finished: true}, nil, nil)
 			return err
 		}
@@ -79,17 +116,21 @@ func (e *env) takeBack(ctx context.Context, t target, c *wire.Client, r wire.Pla
 	for _, x := range res.Left {
 		fmt.Fprintf(e.stderr, "not quite: %s: %s\n", quote(string(x.Path)), oneLine(x.Why))
 	}
+	n := len(res.Done)
+	if err != nil && n > 0 {
+		err = errPartly{err}
+	}
 	if *f.json {
 		err = errors.Join(err, e.printPlanJSON(plan, res))
-	} else if n := len(res.Done); n > 0 && ctx.Err() != nil {
+	} else if n > 0 && ctx.Err() != nil {
 		fmt.Fprintf(out, "stopped: %d of %s done (cachebro redo takes them back)\n", n, count(len(plan.Steps), "change"))
 	} else if n > 0 {
 		fmt.Fprintf(out, "done: %s (cachebro redo takes it back)\n", count(n, "change"))
 	}
-	if err == nil && len(res.Failed)+len(res.Left)+len(plan.Conflicts)+len(plan.Lost) > 0 {
-		return exitStatus(1) // each was named
+	if err != nil {
+		return err
 	}
-	return err
+	return leftOver(left + len(res.Failed) + len(res.Left))
 }
 
 // carryOut does the steps and tells the daemon's journal.
@@ -130,8 +171,8 @@ func (e *env) showPlan(w io.Writer, plan wire.Plan) {
 	for _, x := range plan.Lost {
 		fmt.Fprintf(w, "  %s %s: %s\n", p.red("lost"), quote(string(x.Path)), oneLine(x.Why))
 	}
-	if len(plan.Steps) > 1 {
-		fmt.Fprintf(w, "%s, +%d -%d lines\n", count(len(plan.Steps), "file"), added, removed)
+	if n := carry.Files(plan); n > 1 {
+		fmt.Fprintf(w, "%s, +%d -%d lines\n", count(n, "file"), added, removed)
 	}
 }
 

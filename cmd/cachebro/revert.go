@@ -22,7 +22,7 @@ Examples:
   cachebro revert src/main.go            one step back
   cachebro revert src/main.go --to 3
   cachebro revert src/main.go@12:40 --dry-run`,
-		run: runRevert,
+		run: planCommand(runRevert),
 	}
 }
 
@@ -77,6 +77,9 @@ the others are listed as conflicts. Without a choice: the last action. What the
 history does not have is taken into it first; where that cannot be (more than
 32 MiB), the file is left alone.
 
+The exit status is 0 when all of it was taken back, 1 when something was left
+and is named, 2 when nothing was done.
+
 An undo that was killed is finished by the next mount, undo or redo; --rollback
 takes back what it had done.
 
@@ -86,7 +89,7 @@ Examples:
   cachebro undo --session last --dry-run
   cachebro undo --since 10m 'src/**'
   cachebro undo --pid 811`,
-		run: runUndo,
+		run: planCommand(runUndo),
 	}
 }
 
@@ -154,7 +157,7 @@ func redoCommand() command {
 	return command{
 		name: "redo", group: groupEvery, args: "", short: "bring back what undo, revert or restore took away",
 		long: "Examples:\n  cachebro redo\n  cachebro redo --plan ID --dry-run",
-		run: func(ctx context.Context, e *env) error {
+		run: planCommand(func(ctx context.Context, e *env) error {
 			fs := e.flags()
 			plan := fs.String("plan", "", "which one (log shows it in braces; default: the last)")
 			dir := fs.String("dir", ".", "the project")
@@ -168,7 +171,7 @@ func redoCommand() command {
 			}
 			defer c.Close()
 			return e.takeBack(ctx, t, c, wire.PlanRequest{Kind: "redo", Plan: *plan}, f)
-		},
+		}),
 	}
 }
 
@@ -183,7 +186,7 @@ Examples:
   cachebro restore --at 10m --dry-run
   cachebro restore --at session-start --session last
   cachebro restore --at '#812'`,
-		run: runRestore,
+		run: planCommand(runRestore),
 	}
 }
 

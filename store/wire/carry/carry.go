@@ -260,3 +260,12 @@ func Temporary(p []byte) bool {
 	base := path.Base(string(p))
 	return strings.HasPrefix(base, tempPrefix) && strings.HasSuffix(base, "~")
 }
+
+// Files counts the paths that a plan changes.
+func Files(p wire.Plan) int {
+	paths := map[string]bool{}
+	for _, st := range p.Steps {
+		paths[string(st.Path)] = true
+	}
+	return len(paths)
+}
