@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/sha256"
 	"slices"
 
 	"cachebro/store/diff"
@@ -8,20 +9,37 @@ import (
 
 // merge takes the change that led from before to left out of now, which
 // somebody else made from left. False when the lines of the two changes meet,
-// or one of the three is no text.
-func (s *Store) merge(left, before, now state) ([]byte, bool) {
+// or one of the three is no text. The plan keeps what comes out.
+func (s *Store) merge(p *Plan, left, before, now state) (state, bool) {
 	if !left.regular() || !before.regular() || !now.regular() || now.perm() != left.perm() && before.perm() != left.perm() {
-		return nil, false
+		return state{}, false
 	}
 	var texts [3][]byte
 	for i, h := range [...]Hash{left.blob, before.blob, now.blob} {
-		b, err := s.Content(h)
+		b, ok := p.merged[h]
+		var err error
+		if !ok {
+			b, err = s.Content(h)
+		}
 		if err != nil || isBinary(b) {
-			return nil, false
+			return state{}, false
 		}
 		texts[i] = b
 	}
-	return merge3(texts[0], texts[1], texts[2])
+	out, ok := merge3(texts[0], texts[1], texts[2])
+	if !ok {
+		return state{}, false
+	}
+	h := Hash(sha256.Sum256(out))
+	if p.merged == nil {
+		p.merged = map[Hash][]byte{}
+	}
+	p.merged[h] = out
+	if before.perm() != left.perm() {
+		now.mode = before.mode
+	}
+	now.blob, now.size, now.mtime, now.seq = h, int64(len(out)), 0, 0
+	return now, true
 }
 
 // merge3 applies both changes of a common text, a and b. Changes that touch the

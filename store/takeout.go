@@ -1,7 +1,6 @@
 package store
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,19 +41,27 @@ func (s *Store) takeOut(p *Plan, sel selection, q UndoQuery) error {
 	return s.steps(p, goals)
 }
 
-// goalFor decides about one path; false: nothing to do, or a conflict noted.
-func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q UndoQuery, through bool) (goal, bool) {
+// run is what the selected versions made of a path without anybody else's between
+// them. A path may have several.
+type run struct {
+	left, want state
+	over       *Version // somebody else's newest version above it, up to the next run
+	below      int      // the version that says what was before; -1: none
+	first      Version
+}
+
+// runs finds them, newest first. What later plans took back is not there any more.
+func (c *chain) runs(sel map[uint64]*Version, plan string) []run {
 	at := func(i int) (Version, int) {
-		if through {
+		if plan == "" {
 			return c.at(i)
 		}
-		return c.back(i, q.Select.Plan)
+		return c.back(i, plan)
 	}
-	newest := c.own[len(c.own)-1]
-	have := stateOf(newest)
-	// i is the newest effective version; others counts what lies above the
-	// newest selected one.
-	v, i := at(len(c.own) - 1)
+	least := ^uint64(0)
+	for seq := range sel {
+		least = min(least, seq)
+	}
 	// ours: it is selected, or says no more than what the selected one below left.
 	ours := func(v Version, i int) bool {
 		if sel[v.Seq] != nil || v.Op != OpBaseline || i < 0 {
@@ -63,62 +70,87 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 		below, j := at(i - 1)
 		return j >= 0 && sel[below.Seq] != nil && describes(v, below)
 	}
+	var out []run
 	var over *Version
-	for i >= 0 && !ours(v, i) {
-		if over == nil {
-			if w := v; through || w.Plan != q.Select.Plan {
+	v, i := at(len(c.own) - 1)
+	for i >= 0 && v.Seq >= least {
+		if !ours(v, i) {
+			if over == nil && (plan == "" || v.Plan != plan) {
+				w := v
 				over = &w
 			}
+			v, i = at(i - 1)
+			continue
 		}
-		v, i = at(i - 1)
+		r := run{left: stateOf(v), over: over}
+		for over = nil; i >= 0 && ours(v, i); v, i = at(i - 1) {
+			r.first = v
+		}
+		if r.below = i; i >= 0 {
+			r.want = described(c.own, i)
+		} else {
+			r.want = carriedAway(r.first)
+		}
+		out = append(out, r)
 	}
-	if i < 0 {
+	return out
+}
+
+// goalFor decides about one path; false: nothing to do, or a conflict noted.
+func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q UndoQuery, through bool) (goal, bool) {
+	plan := q.Select.Plan
+	if through {
+		plan = ""
+	}
+	runs := c.runs(sel, plan)
+	if len(runs) == 0 {
 		return goal{}, false // undone before
 	}
-	left := stateOf(v)
-	first := v
-	for i >= 0 && ours(v, i) {
-		first = v
-		v, i = at(i - 1)
+	have := stateOf(c.own[len(c.own)-1])
+	conflict := func(over *Version, why string) {
+		p.Conflicts = append(p.Conflicts, Conflict{Path: path, Why: why, Actor: over.Actor, Time: over.Time})
 	}
-	var want state
-	if i >= 0 {
-		want = described(c.own, i)
-	} else {
-		want = carriedAway(first)
-		if want.absent() && !began(first) && first.Op != OpBaseline && !madeLater(c.own, first) {
+	// Who asks for it regardless gets what was before the oldest of them.
+	if q.Force {
+		runs = runs[len(runs)-1:]
+	}
+	g, made := goal{path: path, have: have, moved: moved(c.own)}, false
+	now := have
+	for n, r := range runs {
+		first := r.first
+		if r.below < 0 && r.want.absent() && !began(first) && first.Op != OpBaseline && !madeLater(c.own, first) {
 			p.Lost = append(p.Lost, Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})
-			return goal{}, false
+			return g, n > 0
 		}
-	}
-	g := goal{path: path, have: have, want: want, moved: moved(c.own), other: another(c.own, i), unseen: i <= 0 && (i == 0 && c.own[0].Op == OpBaseline || i < 0 && !want.absent())}
-	if over == nil || q.Force || g.idle() { // whoever brought it there
-		return g, true
-	}
-	if q.Merge {
-		if merged, ok := s.merge(left, want, have); ok {
-			h := Hash(sha256.Sum256(merged))
-			if p.merged == nil {
-				p.merged = map[Hash][]byte{}
+		as := goal{have: now, want: r.want, other: another(c.own, r.below)}
+		switch {
+		case r.over == nil || q.Force || as.idle() || n > 0 && now.equal(r.left):
+			now, made = r.want, false
+			g.want, g.other = r.want, as.other
+			g.unseen = r.below <= 0 && (r.below == 0 && c.own[0].Op == OpBaseline || r.below < 0 && !r.want.absent())
+			continue
+		case q.Merge:
+			if merged, ok := s.merge(p, r.left, r.want, now); ok {
+				g.want, g.other, g.unseen = merged, false, false
+				p.unlent(&g)
+				now, made = g.want, true
+				continue
 			}
-			p.merged[h] = merged
-			g.want, g.made = have, true
-			p.unlent(&g)
-			g.want.blob, g.want.size, g.want.mtime, g.want.seq = h, int64(len(merged)), 0, 0
-			return g, true
+			conflict(r.over, "changed since, in the same lines")
+		case n > 0:
+			conflict(r.over, "another change lies between this and an earlier one: --merge takes both out where that is clean; changed")
+		case now.absent():
+			conflict(r.over, "deleted since")
+		case r.left.absent():
+			conflict(r.over, "made again since")
+		default:
+			conflict(r.over, "changed since")
 		}
+		g.made = made
+		return g, n > 0
 	}
-	why := "changed since"
-	switch {
-	case have.absent():
-		why = "deleted since"
-	case left.absent():
-		why = "made again since"
-	case q.Merge:
-		why = "changed since, in the same lines"
-	}
-	p.Conflicts = append(p.Conflicts, Conflict{Path: path, Why: why, Actor: over.Actor, Time: over.Time})
-	return goal{}, false
+	g.made = made
+	return g, true
 }
 
 // describes: a baseline gives the content of what the version below it left.

@@ -55,13 +55,22 @@ func (c *chain) at(i int) (Version, int) {
 		if r.Back == 0 {
 			return Version{}, -1
 		}
-		j := slices.IndexFunc(c.own, func(o Version) bool { return o.Seq == r.Back })
+		j := c.index(r.Back)
 		if j < 0 || !broughtBack(stateOf(c.own[j]), stateOf(v)) {
-			return v, i // a plan cut short, or versions dropped since
+			// A plan cut short, or versions dropped since. A step that failed may
+			// have left it as it was.
+			if j = c.index(r.Was); j < 0 || j >= i || !stateOf(c.own[j]).equal(stateOf(v)) {
+				return v, i
+			}
 		}
 		i = j
 	}
 	return Version{}, -1
+}
+
+// index is where in own a version is, -1 if it is not.
+func (c *chain) index(seq uint64) int {
+	return slices.IndexFunc(c.own, func(o Version) bool { return o.Seq == seq })
 }
 
 // back is own[i] for who takes out what one plan has made: if later plans only
@@ -250,11 +259,58 @@ func (s *Store) selected(q UndoQuery) (selection, string, error) {
 	}
 	if match != nil {
 		alsoNamed(sel, vs)
+		wholeLives(sel, vs, match)
 	}
 	if len(sel) == 0 {
 		return nil, "", fmt.Errorf("nothing to undo (%s): %w", title, ErrNotFound)
 	}
 	return sel, title, nil
+}
+
+// wholeLives adds to a selection that was narrowed by paths what else the same
+// actor did to files under other names, as far as a selected path was renamed from
+// or to those: an atomic save makes a temporary file first, and to undo no more than
+// its rename would leave that behind.
+func wholeLives(sel selection, vs []Version, match func(Path) bool) {
+	bySeq, lives := map[uint64]*Version{}, map[Path][][]*Version{}
+	for i := range vs {
+		v := &vs[i]
+		if v.Plan != "" {
+			continue
+		}
+		bySeq[v.Seq] = v
+		of := lives[v.Path]
+		if n := len(of); n == 0 || of[n-1][len(of[n-1])-1].Deleted() {
+			of = append(of, nil)
+		}
+		of[len(of)-1] = append(of[len(of)-1], v)
+		lives[v.Path] = of
+	}
+	todo := slices.Collect(maps.Keys(sel))
+	for len(todo) > 0 {
+		path := todo[0]
+		todo = todo[1:]
+		if match(path) {
+			continue
+		}
+		for _, life := range lives[path] {
+			if !slices.ContainsFunc(life, func(v *Version) bool { return sel[path][v.Seq] != nil }) {
+				continue
+			}
+			for _, v := range life {
+				sel.add(v)
+				// A rename is two versions, one after the other.
+				pair := bySeq[v.Seq-1]
+				if v.Op == OpMoved {
+					pair = bySeq[v.Seq+1]
+				}
+				if pair != nil && (v.Op == OpMoved && pair.Path == v.To || v.Op == OpRename && pair.Path == v.From) && sel[pair.Path][pair.Seq] == nil {
+					sel.add(pair)
+					todo = append(todo, pair.Path)
+				}
+			}
+		}
+	}
 }
 
 // lastAction is the newest version that counts and is still in effect.

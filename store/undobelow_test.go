@@ -1,0 +1,134 @@
+package store
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// An undo of one file took back half of an atomic save: the rename, but not that the
+// temporary file had been made, which then lay there.
+func TestUndoOfPathTakesWholeSave(t *testing.T) {
+	for _, q := range []UndoQuery{
+		{Select: Filter{Session: "A"}, Globs: []string{"src/a.go"}},
+		{Select: Filter{Session: "A"}, Globs: []string{"src/*.go"}},
+		{Last: true, Globs: []string{"src/a.go"}},
+	} {
+		c := newScene(t)
+		tr := c.tr
+		c.as("", "vim", "", 5).do(tr.mkdir("src", dirMode), tr.write("src/a.go", "a\n"), tr.write("src/b", "b\n"))
+		before := tr.clone()
+		c.as("A", "sed", "t1", 10).do(tr.chmod("src/b", 0o600))
+		other := tr.files["src/b"].mode
+		c.do(tr.write("src/sedXYZ", "AAA\n"), tr.chmod("src/sedXYZ", 0o644), tr.rename("src/sedXYZ", "src/sed2"), tr.rename("src/sed2", "src/a.go"))
+		after := tr.clone()
+		c.carry(c.undo(q))
+		tr.files["src/b"].mode = 0o644 | unix.S_IFREG
+		if now := tr.clone(); !maps.Equal(now, before) {
+			t.Fatalf("%+v: after undo:\n%swant\n%s", q, show(now), show(before))
+		}
+		tr.files["src/b"].mode = other
+		p, err := c.s.PlanRedo("", false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(p)
+		if now := tr.clone(); !maps.Equal(now, after) {
+			t.Fatalf("%+v: after redo:\n%swant\n%s", q, show(now), show(after))
+		}
+	}
+}
+
+// A session's older work under that of another was left behind without a word.
+func TestUndoBelowOthers(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	text := func(first, middle, last string) string {
+		gap := strings.Repeat("same\n", 4)
+		return first + "\n" + gap + middle + "\n" + gap + last + "\n"
+	}
+	c.as("", "vim", "", 5).do(tr.write("a", text("1", "5", "9")), tr.write("b", text("1", "5", "9")), tr.write("c", "0\n"))
+	c.as("A", "sed", "t1", 10).do(tr.write("a", text("one", "5", "9")), tr.write("b", text("one", "5", "9")), tr.write("c", "1\n"))
+	c.as("B", "sed", "t2", 11).do(tr.write("a", text("one", "five", "9")), tr.write("b", text("ONE", "5", "9")), tr.write("c", "2\n"))
+	c.as("B", "sed", "t3", 11).do(tr.write("c", "1\n"))
+	c.as("A", "sed", "t4", 10).do(tr.write("a", text("one", "five", "nine")), tr.write("b", text("ONE", "5", "nine")), tr.write("c", "3\n"))
+
+	all := UndoQuery{Select: Filter{Session: "A"}}
+	p := c.undo(all)
+	if len(p.Conflicts) != 2 || p.Conflicts[0].Path != "a" || p.Conflicts[1].Path != "b" || p.Conflicts[0].Actor.Session != "B" {
+		t.Fatalf("the older changes are not named: %+v", p.Conflicts)
+	}
+	c.carry(p)
+	c.want("a", text("one", "five", "9"))
+	c.want("b", text("ONE", "5", "9"))
+	c.want("c", "0\n") // what the other one did was taken back by itself
+	again, err := c.s.PlanRedo("", false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(again)
+
+	all.Merge = true
+	p = c.undo(all)
+	if len(p.Conflicts) != 1 || p.Conflicts[0].Path != "b" {
+		t.Fatalf("what cannot be merged is not named: %+v", p.Conflicts)
+	}
+	c.carry(p)
+	c.want("a", text("1", "five", "9"))
+	c.want("b", text("ONE", "5", "9"))
+	if again, err = c.s.PlanRedo("", false, nil); err != nil {
+		t.Fatal(err)
+	}
+	c.carry(again)
+	c.want("a", text("one", "five", "nine"))
+
+	all.Merge, all.Force = false, true
+	p = c.undo(all)
+	if len(p.Conflicts) > 0 {
+		t.Fatalf("by force: %+v", p.Conflicts)
+	}
+	c.carry(p)
+	c.want("a", text("1", "5", "9"))
+	c.want("b", text("1", "5", "9"))
+}
+
+// A step that fails leaves traces of its own in the history (a file made and removed
+// again on a full disk): the same undo called that a removal by somebody else.
+func TestUndoAgainAfterAFailedStep(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.write("r", "kept\n"), tr.write("s", "s\n"))
+	c.as("A", "rm", "t1", 10).do(tr.remove("r"), tr.remove("s"))
+	p := c.undo(UndoQuery{Select: Filter{Session: "A"}})
+	if err := c.s.BeginPlan(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	tr.plan = p.ID
+	c.as("", "cachebro", "", 99).do(tr.write("r", ""), tr.remove("r"), tr.write("s", "s\n"))
+	tr.plan = ""
+	if err := c.s.FinishPlan(p.ID, []Conflict{{Path: "r", Why: "no space left on device"}}); err != nil {
+		t.Fatal(err)
+	}
+	p = c.undo(UndoQuery{Select: Filter{Session: "A"}})
+	if len(p.Conflicts) > 0 || len(p.Steps) != 1 {
+		t.Fatalf("%+v\n%+v", p.Conflicts, p.Steps)
+	}
+	c.carry(p)
+	c.want("r", "kept\n")
+}
+
+// Half of a directory's removal was forgotten when one name below it was gone already.
+func TestRmdirOfMoreThanIsLive(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.mkdir("d", dirMode), tr.mkdir("d/e", dirMode), tr.write("d/a", "a\n"), tr.write("d/e/b", "b\n"), tr.write("d/z", "z\n"))
+	gone := tr.change(OpRmdir, "d", "", tr.files["d"])
+	c.as("A", "rm", "t1", 10).do(tr.remove("d/z"), gone)
+	for _, p := range []Path{"d", "d/e", "d/a", "d/e/b", "d/z"} {
+		if v, _, err := c.s.Current(p); err != nil || !v.Deleted() {
+			t.Errorf("%q is still there: %+v %v", p, v, err)
+		}
+	}
+}
