@@ -249,6 +249,11 @@ func (o *overlay) make(in *fuse.InHeader, name string, op Op, target string, out
 			Stat: toStat(&sx), Class: cl, Class2: cl, Time: time.Now(),
 		})
 	}
+	if op == OpCreate { // mknod(2) of a file: made and closed
+		n.order.Lock()
+		o.closeMade(n, o.caller(in, true), int64(sx.Size))
+		n.order.Unlock()
+	}
 	t.told()
 	return fuse.OK
 }
@@ -308,14 +313,14 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	}
 	o.obs.Done(ev)
 	if first {
-		o.closeNameless(n, c, int64(sx.Size))
+		o.closeMade(n, c, int64(sx.Size))
 	}
 	return fuse.OK
 }
 
-// closeNameless tells the content of a file that had no name, now that it has
-// one, whether it is still being written or not. It needs n.order.
-func (o *overlay) closeNameless(n *inode, c Caller, size int64) {
+// closeMade tells the content of a file that has just got its first name,
+// whether it is being written or not. It needs n.order.
+func (o *overlay) closeMade(n *inode, c Caller, size int64) {
 	if n.writes == nil {
 		n.writes = &writes{writer: c}
 	}

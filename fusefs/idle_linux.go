@@ -64,6 +64,17 @@ func (d *dirtySet) list() []*inode {
 	return all
 }
 
+// each calls f for every inode that is dirty and has a name, in its order.
+func (d *dirtySet) each(f func(File)) {
+	for _, n := range d.list() {
+		n.order.Lock()
+		if w := n.writes; w != nil && w.dirty && !n.nameless() {
+			f(n)
+		}
+		n.order.Unlock()
+	}
+}
+
 func (d *dirtySet) run() {
 	defer d.wg.Done()
 	t := time.NewTicker(idleTick)

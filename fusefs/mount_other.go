@@ -41,6 +41,9 @@ func (*Server) Unmount() error { return nil }
 // SetOutside does nothing.
 func (*Server) SetOutside(bool) {}
 
+// EachDirty calls nobody.
+func (*Server) EachDirty(func(File)) {}
+
 // Changes knows of nothing.
 func (*Server) Changes(string) (next string, paths []string, all bool) { return "", nil, true }
 

@@ -68,6 +68,10 @@ func Mount(opt Options) (*Server, error) {
 	return s, nil
 }
 
+// EachDirty calls f for every file that was written and not closed, while nobody
+// else writes to it.
+func (s *Server) EachDirty(f func(File)) { s.fs.dirty.each(f) }
+
 // undo gives everything back before anything was served.
 func (s *Server) undo() {
 	s.fs.notifier.stop()

@@ -9,9 +9,12 @@ import (
 // dirtyTable knows files whose content is in motion: told by mountd before the
 // first byte changes, over when a version of that inode arrives.
 type dirtyTable struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // guards the rest
 	nodes map[uint64]store.Path
 	paths map[store.Path]int
+	// former are the paths of a mountd that was killed, until its successor has
+	// said which are still in motion.
+	former map[store.Path]int
 }
 
 func (t *dirtyTable) set(node uint64, p store.Path) {
@@ -37,14 +40,26 @@ func (t *dirtyTable) clear(node uint64) {
 	}
 }
 
-func (t *dirtyTable) reset() {
+// mount begins anew for another mountd; ended: the last one left nothing open.
+func (t *dirtyTable) mount(ended bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.former = nil
+	if !ended {
+		t.former = t.paths
+	}
 	t.nodes, t.paths = map[uint64]store.Path{}, map[store.Path]int{}
+}
+
+// complete: what is in motion has been told.
+func (t *dirtyTable) complete() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.former = nil
 }
 
 func (t *dirtyTable) has(p store.Path) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.paths[p] > 0
+	return t.paths[p] > 0 || t.former[p] > 0
 }

@@ -93,7 +93,7 @@ func newIngester(d *Daemon) (*ingester, error) {
 		}
 	}
 	g.reader, g.joiner = r, spool.NewJoiner(r)
-	g.dirty.reset()
+	g.dirty.mount(true)
 	g.seq.Store(seq)
 	g.pos.Store(&pos)
 	ch := make(chan struct{})

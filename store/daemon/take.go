@@ -33,7 +33,7 @@ func (g *ingester) take(ctx context.Context, it *item) (store.Change, bool) {
 	switch r.Kind {
 	case spool.KindMount, spool.KindUnmount:
 		g.epoch++
-		g.dirty.reset()
+		g.dirty.mount(r.Kind == spool.KindUnmount)
 		clear(g.late)
 		g.d.log.Info("spool", "mount", r.Kind == spool.KindMount, "seq", r.Seq, "version", r.Version)
 	case spool.KindProcess:
@@ -42,6 +42,10 @@ func (g *ingester) take(ctx context.Context, it *item) (store.Change, bool) {
 			g.kept[key] = val
 		}
 	case spool.KindDirty:
+		if r.Node == 0 {
+			g.dirty.complete()
+			break
+		}
 		g.dirty.set(g.node(r), store.Path(r.Path))
 	case spool.KindGap:
 		g.gap(store.Gap{Path: store.Path(r.Path), Time: r.Time, Reason: r.Reason})

@@ -8,7 +8,7 @@ const (
 	KindMount   Kind = iota + 1 // a mountd started: node ids and processes start anew
 	KindUnmount                 // it ended in order
 	KindProcess                 // a process that later records refer to
-	KindDirty                   // the content of an inode is being modified from now on
+	KindDirty                   // the content of an inode is being modified from now on; Node 0: those that are have been told
 	KindVersion                 // something happened that is a version (see Op)
 	KindContent                 // where the content of an earlier KindVersion lies
 	KindGap                     // content that should have been kept and was not

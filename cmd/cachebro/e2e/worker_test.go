@@ -69,6 +69,10 @@ func work(held map[string]*os.File, f []string) string {
 			held[f[1]].Close()
 		}
 		held[f[1]], err = os.OpenFile(f[1], os.O_RDWR, 0)
+	case "make": // make, write and keep
+		if held[f[1]], err = os.Create(f[1]); err == nil {
+			_, err = held[f[1]].WriteString(f[2])
+		}
 	case "poke": // write into the held file without closing
 		if file := held[f[1]]; file != nil {
 			_, err = file.WriteAt([]byte(f[2]), 0)
@@ -93,13 +97,14 @@ type worker struct {
 	end func()
 }
 
-func startWorker(t *testing.T) *worker {
+func startWorker(t *testing.T, env ...string) *worker {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, workerArg)
+	cmd.Env = append(os.Environ(), env...)
 	in, _ := cmd.StdinPipe()
 	out, _ := cmd.StdoutPipe()
 	cmd.Stderr = os.Stderr

@@ -29,9 +29,7 @@ func (c *Capture) Before(ch fusefs.Change) {
 	if vanishes {
 		return
 	}
-	if p != "" && class != ignore.Excluded {
-		c.append(&spool.Record{Kind: spool.KindDirty, Class: spool.Class(class), Path: p, Node: ch.File.ID(), Time: time.Now().UnixNano()})
-	}
+	c.dirty(ch.File)
 	mark.And(^markSafe)
 }
 

@@ -53,6 +53,9 @@ type Capture struct {
 	baseline  atomic.Int64 // ns; files with an older ctime are known
 	moved     atomic.Int64 // ns; when a directory was renamed last
 	scanBegan atomic.Int64 // ns; of the scan that baseline is about
+	// scanning: a scan is under way or will be, which would take what is being
+	// written for nobody's, so that files are told of when they are made, too.
+	scanning atomic.Bool
 
 	stop  chan struct{} // closed by Close
 	wg    sync.WaitGroup
@@ -68,6 +71,7 @@ func New(o Options) *Capture {
 	c := &Capture{opt: o, w: o.Spool, root: openRoot(o.Root), pending: map[uint64]*job{}, byFile: map[identity]*job{}, procs: map[procKey]string{}, reads: map[uint32]*reading{}, since: time.Now(), stop: make(chan struct{})}
 	c.more = sync.NewCond(&c.mu)
 	c.healthy.Store(true)
+	c.scanning.Store(true)
 	c.measure()
 	c.append(&spool.Record{Kind: spool.KindMount, Time: time.Now().UnixNano(), Mountpoint: o.Mountpoint, Source: o.Source, Version: o.Version})
 	for range o.Workers {
@@ -120,11 +124,36 @@ func (c *Capture) SetHealthy(ok bool, reason string) {
 	}
 }
 
+// Introduce is called before a store daemon hears of us, which begins with a scan:
+// it tells of everything that is being written. An earlier daemon knew, and an
+// earlier mountd's files are still open.
+func (c *Capture) Introduce(eachDirty func(func(fusefs.File))) {
+	c.scanning.Store(true)
+	eachDirty(func(f fusefs.File) { c.dirty(f) })
+	c.append(&spool.Record{Kind: spool.KindDirty, Time: time.Now().UnixNano()})
+}
+
+// Scanning is called when the daemon has no scan that is done. What is being
+// written then has been told, unless it is new.
+func (c *Capture) Scanning(eachDirty func(func(fusefs.File))) {
+	if !c.scanning.Load() {
+		c.Introduce(eachDirty)
+	}
+}
+
+// dirty tells that a file is being written.
+func (c *Capture) dirty(f fusefs.File) {
+	if p, class := c.nameOf(f); p != "" && class != ignore.Excluded {
+		c.append(&spool.Record{Kind: spool.KindDirty, Class: spool.Class(class), Path: p, Node: f.ID(), Time: time.Now().UnixNano()})
+	}
+}
+
 // BaselineDone tells that a scan which began then has captured every tracked
 // file: what has an older ctime need not be copied before it is destroyed. A
 // directory that was renamed meanwhile may have escaped the scan, so that such
 // a scan is not relied on.
 func (c *Capture) BaselineDone(began time.Time) {
+	c.scanning.Store(false)
 	if began.UnixNano() > c.moved.Load() {
 		c.scanBegan.Store(began.UnixNano())
 		// A clock tick and a step of the clock are cheaper to copy than to lose.

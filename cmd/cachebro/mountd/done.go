@@ -26,8 +26,11 @@ func (c *Capture) Done(e fusefs.Event) {
 	case fusefs.OpExchange:
 		c.exchanged(e, r)
 		return
-	case fusefs.OpCreate:
-		return // a version is made when it is closed
+	case fusefs.OpCreate: // a version is made when it is closed
+		if c.scanning.Load() && e.File != nil {
+			c.dirty(e.File)
+		}
+		return
 	case fusefs.OpLink:
 		c.linked(e, r)
 		return

@@ -27,9 +27,11 @@ type link struct {
 	source *os.File
 	beat   func() wire.Heartbeat      // what to say
 	heard  func(wire.HeartbeatAnswer) // what was answered; Healthy false: nobody answers
-	logger *slog.Logger
-	poke   chan struct{} // capacity 1: a beat is wanted now; never closed
-	wg     sync.WaitGroup
+	// introducing is called before a daemon hears of us for the first time.
+	introducing func()
+	logger      *slog.Logger
+	poke        chan struct{} // capacity 1: a beat is wanted now; never closed
+	wg          sync.WaitGroup
 
 	// mu guards what follows.
 	mu       sync.Mutex
@@ -119,6 +121,7 @@ func (l *link) introduce(ctx context.Context) error {
 	l.mu.Lock()
 	a := l.attach
 	l.mu.Unlock()
+	l.introducing()
 	ans, err := l.client.Attach(ctx, a, l.source)
 	if err != nil {
 		return err

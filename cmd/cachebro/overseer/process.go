@@ -108,7 +108,7 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 			return s, err
 		}
 	}
-	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), beat: s.heartbeat, heard: s.heard,
+	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), beat: s.heartbeat, heard: s.heard, introducing: func() { s.capture.Introduce(s.server.EachDirty) },
 		attach: wire.Attach{PID: os.Getpid(), Mountpoint: c.Mountpoint, InPlace: c.InPlace(), Outside: true, Spool: wire.SpoolDir(c.State)}}
 	matcher, err := ignore.New(source, c.Ignore)
 	if err != nil {
@@ -176,8 +176,11 @@ func (s *session) heartbeat() wire.Heartbeat {
 // heard passes on how the store does.
 func (s *session) heard(a wire.HeartbeatAnswer) {
 	s.capture.SetHealthy(a.Healthy, a.Reason)
-	if !a.BaselineStart.IsZero() {
+	switch {
+	case !a.BaselineStart.IsZero():
 		s.capture.BaselineDone(a.BaselineStart)
+	case a.Healthy:
+		s.capture.Scanning(s.server.EachDirty)
 	}
 }
 
