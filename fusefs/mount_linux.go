@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -187,6 +188,21 @@ func unmount(mountpoint string, lazy bool) error {
 		err = errors.New("not mounted")
 	}
 	return fmt.Errorf("unmount %s: %w", mountpoint, err)
+}
+
+// Unmount takes a mount away and does not wait for the end of its server, which
+// serves copies of the mount in other mount namespaces. ErrBusy: something is
+// open on it; then nothing has changed.
+func Unmount(mountpoint string) error {
+	var err error
+	for try := range 5 {
+		// Files that were closed a moment ago are released in the background.
+		if err = unmount(mountpoint, false); !errors.Is(err, ErrBusy) {
+			break
+		}
+		time.Sleep(time.Duration(try+1) * 10 * time.Millisecond)
+	}
+	return err
 }
 
 // Detach takes a mount away at once, whoever uses it: they keep what they have

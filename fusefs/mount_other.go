@@ -50,6 +50,9 @@ func (*Server) Changes(string) (next string, paths []string, all bool) { return 
 // Stats are empty.
 func (*Server) Stats() Stats { return Stats{} }
 
+// Unmount fails with ErrNoFUSE.
+func Unmount(mountpoint string) error { return Detach(mountpoint) }
+
 // Detach fails with ErrNoFUSE.
 func Detach(mountpoint string) error {
 	return fmt.Errorf("unmount %s: %w", mountpoint, ErrNoFUSE)

@@ -156,15 +156,7 @@ func (s *Server) Unmount() error {
 		return nil
 	default:
 	}
-	var err error
-	for try := range 5 {
-		// Files that were closed a moment ago are released in the background.
-		if err = unmount(s.opt.Mountpoint, false); !errors.Is(err, ErrBusy) {
-			break
-		}
-		time.Sleep(time.Duration(try+1) * 10 * time.Millisecond)
-	}
-	if err != nil {
+	if err := Unmount(s.opt.Mountpoint); err != nil {
 		return err
 	}
 	s.Wait()

@@ -21,7 +21,7 @@ allowed() {
 	store/notes) echo "store" ;;
 	store/docsync) echo "store store/glob store/manifest" ;;
 	store/shown/*) echo "store store/diff store/tokens store/shown" ;;
-	store/daemon | store/daemon/*) echo "store store/diff store/tokens store/shown store/spool store/wire store/results store/notes store/docsync store/glob search search/imports fusefs/ignore store/manifest store/daemon/..." ;;
+	store/daemon | store/daemon/*) echo "store store/diff store/tokens store/shown store/spool store/wire store/wire/place store/results store/notes store/docsync store/glob search search/imports fusefs/ignore store/manifest store/daemon/..." ;;
 	store) echo "store/diff store/glob store/tokens" ;;
 	search | search/*) echo "store store/glob search/..." ;;
 	mcp | mcp/*) echo "store/glob store/wire store/wire/carry store/manifest mcp/..." ;;

@@ -7,7 +7,7 @@ set -eu
 [ $# -ge 2 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
 # A file system of its own for the node: the temporary directory may be mounted
 # without devices.
-exec unshare --mount --propagation private sh -euc '
+exec "$(dirname "$0")/namespace.sh" sh -euc '
 	dir=$(mktemp -d)
 	mount -t tmpfs -o mode=755 ownfuse "$dir"
 	mknod -m "$1" "$dir/fuse" c 10 229

@@ -41,6 +41,7 @@ func (x *Index) Start(ctx context.Context) {
 	go func() {
 		defer close(x.done)
 		defer embedding.Wait()
+		pause := retryFirst
 		for {
 			began := time.Now()
 			if x.held.Load() == 0 {
@@ -50,9 +51,11 @@ func (x *Index) Start(ctx context.Context) {
 				}
 				if err != nil {
 					x.opt.Logger.Error("search index", "err", err)
-					x.rebuildLater(ctx, err)
+					x.rebuildLater(ctx, err, pause)
+					pause = min(2*pause, retryLast)
 					continue
 				}
+				pause = retryFirst
 			}
 			select {
 			case x.grown <- struct{}{}:
@@ -113,11 +116,11 @@ func (x *Index) Held() bool { return x.held.Load() > 0 }
 
 // rebuildLater waits a moment and begins anew: an index that cannot be written
 // is worth less than the time to make it again.
-func (x *Index) rebuildLater(ctx context.Context, why error) {
+func (x *Index) rebuildLater(ctx context.Context, why error, pause time.Duration) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-time.After(2 * time.Second):
+	case <-time.After(pause):
 	}
 	if err := x.reset("it is being rebuilt: " + why.Error()); err != nil {
 		x.opt.Logger.Error("rebuild search index", "err", err)

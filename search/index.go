@@ -60,8 +60,9 @@ type Index struct {
 	opt    Options
 	corpus Corpus
 
-	write sync.Mutex // one writer at a time; guards idx; taken before mu
+	write sync.Mutex // one writer at a time; guards idx and tries; taken before mu
 	idx   bleve.Index
+	tries *retries // of idx
 
 	mu    sync.RWMutex // guards what follows; never held over disk
 	adv   index.Index  // idx, for reading; nil: there is none
@@ -168,7 +169,8 @@ func (x *Index) open() (err error) {
 	if err := json.Unmarshal(raw, &v); err != nil || v.Mapping != mappingVersion {
 		return fmt.Errorf("mapping is %d, want %d", v.Mapping, mappingVersion)
 	}
-	idx, err := bleve.OpenUsing(filepath.Join(x.dir, "bleve"), settings())
+	x.tries = mayRetry(x.bleveDir())
+	idx, err := bleve.OpenUsing(x.bleveDir(), settings())
 	if err != nil {
 		return err
 	}
@@ -192,7 +194,8 @@ func (x *Index) recreate() error {
 	}
 	m := bleve.NewIndexMapping()
 	m.StoreDynamic, m.IndexDynamic, m.DocValuesDynamic = false, false, false
-	idx, err := bleve.NewUsing(filepath.Join(x.dir, "bleve"), m, scorch.Name, scorch.Name, settings())
+	x.tries = mayRetry(x.bleveDir())
+	idx, err := bleve.NewUsing(x.bleveDir(), m, scorch.Name, scorch.Name, settings())
 	if err != nil {
 		return err
 	}
@@ -209,6 +212,8 @@ func (x *Index) recreate() error {
 func settings() map[string]any {
 	return map[string]any{"bolt_timeout": "1s", "unsafe_batch": true, "numSnapshotsToKeep": 1, "asyncErrorCallbackName": slowly}
 }
+
+func (x *Index) bleveDir() string { return filepath.Join(x.dir, "bleve") }
 
 // setLocked enters a file into the table, nil takes it out; x.mu is held.
 func (x *Index) setLocked(p store.Path, f *file) {
@@ -263,8 +268,9 @@ func (x *Index) drop() error {
 	if x.idx == nil {
 		return nil
 	}
+	x.tries.end()
 	err := x.idx.Close()
-	x.idx = nil
+	x.idx, x.tries = nil, nil
 	return err
 }
 

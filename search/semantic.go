@@ -28,7 +28,8 @@ const (
 	embedText  = 2000             // bytes of a chunk that are looked at
 	embedWait  = time.Minute      // for one request, in the background
 	askWait    = time.Second      // for a question
-	embedPause = 30 * time.Second // after a failure
+	embedPause = 30 * time.Second // after a failure, then twice as long each time, up to
+	embedLast  = 10 * time.Minute
 )
 
 // fuse is the constant of reciprocal rank fusion: how little the first places
@@ -154,14 +155,14 @@ func (x *Index) embed(ctx context.Context) {
 			return
 		case <-x.grown:
 		}
-		for {
+		for pause := embedPause; ; pause = min(2*pause, embedLast) {
 			err := x.embedNew(ctx)
 			if err == nil || ctx.Err() != nil {
 				break
 			}
 			x.opt.Logger.Warn("embed", "err", err)
 			select {
-			case <-time.After(embedPause):
+			case <-time.After(pause):
 			case <-ctx.Done():
 				return
 			}

@@ -23,22 +23,34 @@ func umountCommand() command {
 		long: `Unmounts the overlay and waits until everything that was seen is stored. The
 history stays; the next mount goes on with it. A dead mount is cleared away.
 
+Another mount namespace (a container, a service) may hold a copy of the mount.
+That one is served on; it is named, and the exit status is 3.
+
 Examples:
   cachebro umount
-  cachebro umount --lazy ~/src/app     although somebody is still in there`,
+  cachebro umount --lazy ~/src/app     although somebody is still in there
+  cachebro umount --force              also for those, who get errors from now on`,
 		run: runUmount,
 	}
 }
 
+// statusHeld is the exit status where the mount has gone from here and is
+// served on for others.
+const statusHeld exitStatus = 3
+
 func runUmount(ctx context.Context, e *env) error {
 	fs := e.flags()
 	lazy := fs.Bool("lazy", false, "detach now; who is still inside is served until they leave")
+	force := fs.Bool("force", false, "detach now, and end the mount for who is still inside and in other mount namespaces")
 	args, err := e.parse(fs, 0, 1)
 	if err != nil {
 		return err
 	}
 	m, err := e.findMount(args)
 	if err != nil {
+		if left, ok := e.leftMount(args); ok {
+			return e.finishLeft(ctx, left, *force)
+		}
 		return err
 	}
 	state, _ := e.paths().State(m.Source)
@@ -54,10 +66,10 @@ func runUmount(ctx context.Context, e *env) error {
 		}
 		fmt.Fprintf(e.stdout, "cleared away the dead mount on %s\n", quote(m.Point))
 		return nil
-	case errors.Is(answer, project.ErrHung) && !*lazy:
-		return hintf("cachebro umount --lazy "+quote(m.Point)+" aborts it", "the mount on %s does not answer", quote(m.Point))
+	case errors.Is(answer, project.ErrHung) && !*lazy && !*force:
+		return hintf("cachebro umount --force "+quote(m.Point)+" aborts it", "the mount on %s does not answer", quote(m.Point))
 	case errors.Is(answer, project.ErrHung):
-		if err := abort(m); err != nil {
+		if err := abort(m, record); err != nil {
 			return err
 		}
 	}
@@ -66,24 +78,85 @@ func runUmount(ctx context.Context, e *env) error {
 		return err
 	}
 	users := project.Scan(m.Point, map[int]bool{m.ID: true}, true, nil)
-	if err := unmount(m, *lazy); err != nil {
+	if err := unmount(m, *lazy || *force); err != nil {
 		if errors.Is(err, syscall.EBUSY) {
 			return busy(m, users)
 		}
 		return fmt.Errorf("unmount %s: %w", quote(m.Point), err)
 	}
-	if *lazy && len(users) > 0 {
+	if *lazy && !*force && len(users) > 0 {
 		fmt.Fprintf(e.stdout, "detached %s; still inside, and served until they leave: %s\n", quote(m.Point), oneLine(project.Describe(users, 8)))
 		return nil
 	}
-	if err := e.awaitEnd(ctx, record.PID); err != nil {
+	left := leftMount{root: m.Source, state: state, record: record}
+	if left.record.Dev == "" {
+		left.record.Dev = m.Dev
+	}
+	return e.finish(ctx, left, *force)
+}
+
+// leftMount is a mount that has gone from our mount namespace, and whose mountd
+// has not ended yet.
+type leftMount struct {
+	root, state string
+	record      overseer.Record
+}
+
+// leftMount finds one by the project's record.
+func (e *env) leftMount(args []string) (leftMount, bool) {
+	t, err := e.directory(args)
+	if err != nil {
+		return leftMount{}, false
+	}
+	state, err := e.paths().State(t.root)
+	if err != nil {
+		return leftMount{}, false
+	}
+	r, ok := overseer.ReadRecord(state)
+	return leftMount{t.root, state, r}, ok && r.Unmounted && project.Running(r.PID, 0) && project.Ours(r.PID)
+}
+
+// finishLeft is umount for a mount that had gone from here before.
+func (e *env) finishLeft(ctx context.Context, l leftMount, force bool) error {
+	if !force {
+		fmt.Fprintf(e.stderr, "%s is unmounted here already\n", quote(l.record.Mountpoint))
+		e.sayHeld(l)
+		return statusHeld
+	}
+	return e.finish(ctx, l, true)
+}
+
+// finish waits until what was seen is stored, and says who keeps the mount.
+func (e *env) finish(ctx context.Context, l leftMount, force bool) error {
+	held, err := e.awaitEnd(ctx, l, force)
+	if err != nil {
 		return err
 	}
-	if err := e.awaitStored(ctx, m.Source); err != nil {
+	if err := e.awaitStored(ctx, l.root); err != nil {
 		fmt.Fprintf(e.stderr, "note: %s\n", oneLine(err.Error()))
 	}
-	fmt.Fprintf(e.stdout, "unmounted %s; its history stays (cachebro log)\n", quote(m.Point))
+	fmt.Fprintf(e.stdout, "unmounted %s; its history stays (cachebro log)\n", quote(l.record.Mountpoint))
+	if held {
+		e.sayHeld(l)
+		return statusHeld
+	}
 	return nil
+}
+
+// sayHeld names who keeps a mount that is not here any more.
+func (e *env) sayHeld(l leftMount) {
+	holders := project.Holders(l.record.Dev)
+	for _, h := range holders {
+		fmt.Fprintf(e.stderr, "note: the mount namespace %s holds a copy of it (pid %d: %s)\n", h.Namespace, h.PID, oneLine(h.Command))
+	}
+	if len(holders) == 0 {
+		who := "by a process or a mount namespace that cannot be seen from here"
+		if users := project.Scan(l.record.Mountpoint, map[int]bool{l.record.MountID: true}, true, project.Ours); len(users) > 0 {
+			who = "by " + project.Describe(users, 8)
+		}
+		fmt.Fprintf(e.stderr, "note: it is still in use %s\n", oneLine(who))
+	}
+	fmt.Fprintf(e.stderr, "note: mountd (pid %d) serves them until they end\nhint: cachebro umount --force %s ends it for them\n", l.record.PID, quote(l.record.Mountpoint))
 }
 
 // findMount finds the mount that a directory argument means: on it or above it.
@@ -163,31 +236,65 @@ func clearDead(m project.Mount) error {
 }
 
 // abort ends the connection of a mount that hangs: its users get errors instead
-// of waiting for ever.
-func abort(m project.Mount) error {
+// of waiting for ever. Where the kernel's switch is not to be had, the
+// connection ends with the processes that hold it.
+func abort(m project.Mount, r overseer.Record) error {
 	_, minor, _ := strings.Cut(m.Dev, ":")
 	name := filepath.Join("/sys/fs/fuse/connections", minor, "abort")
-	if err := os.WriteFile(name, []byte("1"), 0); err != nil {
+	err := os.WriteFile(name, []byte("1"), 0)
+	if err == nil {
+		return nil
+	}
+	killed := false
+	for _, pid := range []int{r.Supervisor, r.PID} { // else the one would replace the other
+		if pid > 0 && project.Ours(pid) && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			killed = true
+		}
+	}
+	if !killed {
 		return hintf("echo 1 | sudo tee "+name, "the hung mount on %s cannot be aborted: %v", quote(m.Point), err)
 	}
 	return nil
 }
 
-// awaitEnd waits until mountd has handed over everything and ended.
-func (e *env) awaitEnd(ctx context.Context, pid int) error {
-	said := false
-	for start := time.Now(); project.Running(pid, 0); {
-		if !said && time.Since(start) > 2*time.Second {
+const (
+	// copyWait is how long umount waits for who still has a copy of the mount:
+	// most leave in a moment.
+	copyWait = 3 * time.Second
+	// endWait is how long umount waits for mountd to store what it saw.
+	endWait = 30 * time.Second
+)
+
+// awaitEnd waits until mountd has handed over everything and ended, or, with
+// held, serves who has a copy of the mount elsewhere. With force it ends mountd.
+func (e *env) awaitEnd(ctx context.Context, l leftMount, force bool) (held bool, err error) {
+	said, killed := false, false
+	start := time.Now()
+	for pause := 5 * time.Millisecond; project.Running(l.record.PID, 0); pause = min(2*pause, 100*time.Millisecond) {
+		waited := time.Since(start)
+		r, ok := overseer.ReadRecord(l.state)
+		left := ok && r.Unmounted && r.PID == l.record.PID
+		switch {
+		case left && !force && waited > copyWait:
+			return true, nil
+		case left && force && !killed:
+			killed = true
+			if err := syscall.Kill(l.record.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return true, fmt.Errorf("end mountd (pid %d): %w", l.record.PID, err)
+			}
+		case waited > endWait:
+			return true, hintf("cachebro status", "mountd (pid %d) has not stored all that it saw after %v; it goes on", l.record.PID, endWait)
+		case waited > 2*time.Second && !said && !left:
 			said = true
-			fmt.Fprintf(e.stderr, "waiting until mountd (pid %d) has stored what it saw …\n", pid)
+			fmt.Fprintf(e.stderr, "waiting until mountd (pid %d) has stored what it saw …\n", l.record.PID)
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(5 * time.Millisecond):
+			return false, ctx.Err()
+		case <-time.After(pause):
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // awaitStored waits until the daemon has everything from the spool, 30 s at
@@ -200,6 +307,7 @@ func (e *env) awaitStored(ctx context.Context, root string) error {
 		return fmt.Errorf("what was seen waits in the spool: %w", err)
 	}
 	defer c.Close()
+	pause := 5 * time.Millisecond
 	for {
 		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})
 		if err != nil {
@@ -211,6 +319,11 @@ func (e *env) awaitStored(ctx context.Context, root string) error {
 		if !st.Store.Healthy {
 			return fmt.Errorf("%d records wait in the spool: %s", st.Store.Lag, st.Store.Reason)
 		}
-		time.Sleep(10 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d records wait in the spool: %w", st.Store.Lag, ctx.Err())
+		case <-time.After(pause):
+			pause = min(2*pause, 200*time.Millisecond)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 // apply appends changes with the checkpoint, and keeps trying for as long as
 // the store cannot: the spool holds everything meanwhile.
 func (g *ingester) apply(ctx context.Context, changes []store.Change, checkpoint []byte) ([]store.Version, bool) {
+	pause := retryFirst
 	for tries := 0; ; tries++ {
 		g.applyMu.Lock()
 		vs, err := g.d.store.Apply(ctx, changes, checkpoint)
@@ -41,10 +42,10 @@ func (g *ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 				continue
 			}
 		}
-		if !sleep(ctx, retryEvery) {
+		if !sleep(ctx, pause) {
 			return nil, false
 		}
-		if tries%30 == 29 {
+		if pause = min(2*pause, retryLast); pause == retryLast {
 			g.maybeRelease(ctx, true)
 		}
 	}

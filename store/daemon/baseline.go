@@ -76,6 +76,7 @@ func (b *baseline) now() wire.Baseline {
 
 // run does the scans that are asked for, one at a time.
 func (b *baseline) run(ctx context.Context) {
+	pause := retryFirst
 	for {
 		select {
 		case <-ctx.Done():
@@ -107,12 +108,14 @@ func (b *baseline) run(ctx context.Context) {
 		b.mu.Unlock()
 		switch {
 		case err == nil:
+			pause = retryFirst
 			b.d.log.Info("baseline", "files", p.Files, "bytes", p.Bytes, "took", p.Ended.Sub(p.Started).Round(time.Millisecond))
 		case ctx.Err() == nil && scan.Err() == nil:
 			b.d.log.Error("baseline", "err", err)
-			if !sleep(ctx, 5*time.Second) {
+			if !sleep(ctx, pause) {
 				return
 			}
+			pause = min(2*pause, retryLast)
 			b.request(false)
 		}
 	}
@@ -300,7 +303,7 @@ func (s *scanner) flush(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	for {
+	for pause := retryFirst; ; pause = min(2*pause, retryLast) {
 		d.ingest.applyMu.Lock()
 		changes := make([]store.Change, 0, len(s.batch))
 		for _, f := range s.batch {
@@ -319,7 +322,7 @@ func (s *scanner) flush(ctx context.Context) error {
 			return err
 		}
 		d.ingest.unhealthy(err)
-		if !sleep(ctx, retryEvery) {
+		if !sleep(ctx, pause) {
 			return ctx.Err()
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"cachebro/store/results"
 	"cachebro/store/shown"
 	"cachebro/store/wire"
+	"cachebro/store/wire/place"
 
 	"golang.org/x/sys/unix"
 )
@@ -97,13 +98,45 @@ type Daemon struct {
 	panics   atomic.Int64
 }
 
+// endLimit bounds the end of a daemon that was told to end, or whose place is
+// gone. A merge of the index, a scan or a library that spins on files that are
+// gone must not keep it: what was synced is safe without a proper close.
+const endLimit = time.Second
+
 // Run owns the project's store until ctx ends, SIGTERM or SIGINT comes, a client
-// asks for shutdown, or it has been idle for too long. Errors at start: those of
-// wire (ErrLocked with the holder's pid, ErrForeign, ErrNoSpace, ErrDamaged,
-// ErrNewer), each with a hint.
-func Run(ctx context.Context, o Options) (err error) {
-	ctx, stop := signal.NotifyContext(ctx, unix.SIGTERM, unix.SIGINT)
+// asks for shutdown, its place is gone (the state directory, the socket, the
+// project), or it has been idle for too long. The process is to end when Run
+// returns: but for the end of ctx itself, work that does not stop within
+// endLimit is left behind. Errors at start: those of wire (ErrLocked with the
+// holder's pid, ErrForeign, ErrNoSpace, ErrDamaged, ErrNewer), each with a hint.
+func Run(caller context.Context, o Options) error {
+	ctx, stop := signal.NotifyContext(caller, unix.SIGTERM, unix.SIGINT)
 	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, stop, o) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-after(caller, endLimit):
+		return fmt.Errorf("what was under way did not stop within %v", endLimit)
+	}
+}
+
+// after fires once d is over, and never when ctx has ended by itself: who
+// cancels it waits for the end.
+func after(ctx context.Context, d time.Duration) <-chan time.Time {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return time.After(d)
+}
+
+func run(ctx context.Context, stop context.CancelFunc, o Options) (err error) {
 	if o.IdleExit == 0 {
 		o.IdleExit = 10 * time.Minute
 	}
@@ -144,6 +177,7 @@ func Run(ctx context.Context, o Options) (err error) {
 func open(ctx context.Context, o Options, state string) (d *Daemon, err error) {
 	d = &Daemon{o: o, state: state, log: o.Log, began: time.Now(), readsNews: make(chan struct{}, 1), source: newSource(o.Root),
 		attribution: newAttribution(), verified: newVerifiedTable(), life: ctx}
+	d.source.left = d.classes.close
 	so := o.Store
 	if so.Log == nil {
 		so.Log = o.Log
@@ -211,6 +245,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	})
 	var serveErr error
 	wg.Go(func() { serveErr = d.server.Serve(l) })
+	wg.Go(func() { d.watchPlace(work, path) })
 	if d.o.Ready != nil {
 		d.o.Ready()
 	}
@@ -230,7 +265,7 @@ func (d *Daemon) close() error {
 	}
 	d.results.close()
 	if d.index != nil {
-		errs = append(errs, within(closeLimit, "close the index", d.index.Close))
+		errs = append(errs, d.index.Close())
 	}
 	if d.ingest != nil {
 		errs = append(errs, d.ingest.reader.Close())
@@ -242,27 +277,24 @@ func (d *Daemon) close() error {
 		if err := d.store.Sync(); err != nil {
 			errs = append(errs, err)
 		}
-		errs = append(errs, within(closeLimit, "close the store", d.store.Close))
+		errs = append(errs, d.store.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// closeLimit is how long a library may take to close its files. Where the state
-// directory was removed under a running daemon, one was seen to spin for ever;
-// what was synced is safe without a proper close.
-const closeLimit = 30 * time.Second
-
-// within runs f and gives up on it after limit.
-func within(limit time.Duration, what string, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	t := time.NewTimer(limit)
-	defer t.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-t.C:
-		return fmt.Errorf("%s: not done after %v", what, limit)
+// watchPlace ends a daemon that nobody can reach or whose files are gone.
+func (d *Daemon) watchPlace(ctx context.Context, socket string) {
+	places := []place.Place{{Path: d.o.Root, Gone: d.source.gone}}
+	for _, name := range []string{filepath.Join(d.state, "lock"), socket} {
+		p, err := place.Same(name)
+		if err != nil {
+			p = place.Place{Path: name, Gone: func() error { return err }}
+		}
+		places = append(places, p)
+	}
+	if err := place.Wait(ctx, places...); err != nil {
+		d.log.Error("the store daemon ends: it is not reached any more, or has nothing to keep", "err", err)
+		d.stop()
 	}
 }
 
@@ -274,6 +306,9 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 	}
 	for sleep(ctx, every) {
 		mounted := d.mounts.mounted()
+		if !mounted {
+			d.source.unmounted()
+		}
 		if d.o.IdleExit > 0 && !mounted && d.server.Conns() == 0 && d.server.Idle() > d.o.IdleExit && !d.baseline.running() && !d.ingest.busy() {
 			d.log.Info("idle", "since", d.server.Idle().Round(time.Second))
 			d.stop()

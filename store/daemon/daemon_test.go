@@ -198,11 +198,28 @@ func TestKillWhileIngesting(t *testing.T) {
 
 const childDir = "CACHEBRO_DAEMON_TEST_DIR"
 
-// childMain is the daemon that TestKillWhileIngesting starts and kills.
+// childStuck names what of the child never comes to an end: open (it hangs
+// before it answers), work (a request does).
+const childStuck = "CACHEBRO_DAEMON_TEST_STUCK"
+
+// childMain is the daemon of the tests that start and kill one.
 func childMain() int {
 	base := os.Getenv(childDir)
 	o := Options{Root: os.Args[3], Version: "1.0", Paths: wire.Paths{RuntimeDir: base, StateHome: filepath.Join(base, "state"), TempDir: base},
 		Store: store.Options{Ballast: -1, MinFree: 64 << 20}, IdleExit: 20 * time.Second}
+	stuck, alone := os.LookupEnv(childStuck)
+	if alone {
+		o.IdleExit = -1 // its test ends it
+	}
+	opened := false
+	o.Ready = func() { opened = true }
+	o.Store.Siblings = func() []store.Sibling {
+		if stuck == "open" || stuck == "work" && opened {
+			fmt.Fprintln(os.Stderr, "stuck")
+			select {}
+		}
+		return nil
+	}
 	if err := Run(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -25,7 +25,10 @@ const (
 	releaseEvery = 5 * time.Second
 	releaseBytes = 64 << 20
 
-	retryEvery = time.Second
+	// What failed is tried again after retryFirst, then after twice as long each
+	// time, but no later than retryLast.
+	retryFirst = time.Second
+	retryLast  = time.Minute
 )
 
 // health of the store, as ingestion sees it.
@@ -122,6 +125,7 @@ func (g *ingester) healthNow() health { return *g.health.Load() }
 func (g *ingester) run(ctx context.Context) {
 	g.storm.hold = g.d.index.Hold
 	defer g.storm.over()
+	pause := retryFirst
 	for ctx.Err() == nil {
 		b, err := g.collect(ctx)
 		if len(b.items) > 0 {
@@ -139,7 +143,10 @@ func (g *ingester) run(ctx context.Context) {
 				continue
 			}
 			g.d.log.Error("read the spool", "err", err)
-			sleep(ctx, retryEvery)
+			sleep(ctx, pause)
+			pause = min(2*pause, retryLast)
+		} else {
+			pause = retryFirst
 		}
 		g.maybeRelease(ctx, false)
 	}

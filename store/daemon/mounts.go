@@ -112,6 +112,7 @@ func (d *Daemon) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 	d.mounts.mu.Unlock()
 	if ours {
 		d.log.Info("mount detached", "pid", q.PID)
+		d.source.unmounted()
 		d.ingest.poke()
 	}
 	return wire.Empty{}, nil, nil

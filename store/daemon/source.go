@@ -14,6 +14,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/wire"
+	"cachebro/store/wire/place"
 )
 
 // source is the project's files themselves, never as seen through a mount: a
@@ -26,8 +27,17 @@ type source struct {
 	mu      sync.Mutex
 	dir     *sharedDir
 	from    string        // "mountd" or "root"
+	is      os.FileInfo   // of the directory that was set last
 	arrived chan struct{} // closed and replaced when a directory was set
+	idle    *time.Timer   // lets go of a directory of our own; nil: none was opened yet
+
+	left func() // called without the lock when the directory was let go
 }
+
+// linger is how long a directory of our own is kept after its last use: it keeps
+// the file system below from being unmounted, and to open it for each file of a
+// listing would cost as much as the look.
+const linger = 250 * time.Millisecond
 
 // sharedDir counts users, so that replacing it does not close a descriptor in use.
 type sharedDir struct {
@@ -39,7 +49,14 @@ type sharedDir struct {
 const coverWait = 3 * time.Second
 
 func newSource(root string) *source {
-	return &source{root: root, arrived: make(chan struct{})}
+	s := &source{root: root, arrived: make(chan struct{}), left: func() {}}
+	if !covered(root) {
+		is, err := os.Lstat(root)
+		if err == nil && !covered(root) { // nor was it mounted over at this very moment
+			s.is = is
+		}
+	}
+	return s
 }
 
 // set takes a descriptor over from mountd.
@@ -47,6 +64,7 @@ func (s *source) set(f *os.File, from string) {
 	s.mu.Lock()
 	old := s.dir
 	s.dir, s.from = &sharedDir{f: f, refs: 1}, from
+	s.is, _ = f.Stat()
 	close(s.arrived)
 	s.arrived = make(chan struct{})
 	s.mu.Unlock()
@@ -66,13 +84,56 @@ func (s *source) release(d *sharedDir) {
 	}
 }
 
+// gone says that the project's directory is not there any more, or another one.
+// A mount of ours that covers it keeps it, and a daemon that was started for the
+// history of a project that is gone serves that.
+func (s *source) gone() error {
+	s.mu.Lock()
+	was := s.is
+	s.mu.Unlock()
+	if was == nil || covered(s.root) {
+		return nil
+	}
+	return place.Differs(s.root, was)
+}
+
 // drop forgets the descriptor.
 func (s *source) drop() {
 	s.mu.Lock()
 	old := s.dir
 	s.dir = nil
+	if s.idle != nil {
+		s.idle.Stop()
+	}
 	s.mu.Unlock()
 	s.release(old)
+	s.left()
+}
+
+// letGo forgets a directory of our own that nobody has used for a moment.
+func (s *source) letGo() {
+	s.mu.Lock()
+	switch {
+	case s.from != "root" || s.dir == nil:
+		s.mu.Unlock()
+		return
+	case s.dir.refs > 1:
+		s.idle.Reset(linger)
+		s.mu.Unlock()
+		return
+	}
+	s.mu.Unlock()
+	s.drop()
+}
+
+// unmounted forgets the descriptor that a mountd had sent.
+func (s *source) unmounted() {
+	s.mu.Lock()
+	theirs := s.from == "mountd" && s.dir != nil
+	s.mu.Unlock()
+	if theirs {
+		s.drop()
+	}
 }
 
 // acquire returns the directory; the caller releases it. Where a mount of ours
@@ -83,6 +144,9 @@ func (s *source) acquire(ctx context.Context) (*sharedDir, error) {
 		s.mu.Lock()
 		if d := s.dir; d != nil {
 			d.refs++
+			if s.from == "root" {
+				s.idle.Reset(linger)
+			}
 			s.mu.Unlock()
 			return d, nil
 		}
@@ -97,6 +161,12 @@ func (s *source) acquire(ctx context.Context) (*sharedDir, error) {
 				s.mu.Lock()
 				if s.dir == nil {
 					s.dir, s.from = &sharedDir{f: f, refs: 1}, "root"
+					if s.is == nil {
+						s.is, _ = f.Stat()
+					}
+					if s.idle == nil {
+						s.idle = time.AfterFunc(linger, s.letGo)
+					}
 					f = nil
 				}
 				s.mu.Unlock()

@@ -149,3 +149,36 @@ func BenchmarkReread(b *testing.B) {
 	}
 	b.ReportMetric(float64(kinds[wire.ReadFull])/float64(b.N), "full/op")
 }
+
+// After an unmount the daemon went on to hold the project's directory, so that
+// the file system below was "busy" for ten minutes.
+func TestSourceIsLetGo(t *testing.T) {
+	p := newProject(t)
+	p.write("a.go", "package a\n")
+	p.start()
+	p.attach()
+	c := p.dial("cli")
+	eventually(t, "baseline", func() bool { return ask[wire.Status](p, c, wire.MStatus, wire.Empty{}).Baseline.Done })
+	held := func() (n int) {
+		fds, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("no /proc")
+		}
+		for _, fd := range fds {
+			if to, _ := os.Readlink("/proc/self/fd/" + fd.Name()); to == p.root {
+				n++
+			}
+		}
+		return n
+	}
+	if held() == 0 {
+		t.Fatal("nothing holds the project while it is mounted: the test looks in the wrong place")
+	}
+	ask[wire.Empty](p, c, wire.MDetach, wire.Detach{PID: os.Getpid()})
+	eventually(t, "the directory is let go after the unmount", func() bool { return held() == 0 })
+	// What is asked without a mount opens it again, for a moment.
+	if body, err := c.Call(context.Background(), wire.MRead, wire.ReadRequest{Path: []byte("a.go")}, nil, nil); err != nil || len(body) == 0 {
+		t.Errorf("read without a mount: %q, %v", body, err)
+	}
+	eventually(t, "the directory is let go after a read", func() bool { return held() == 0 })
+}

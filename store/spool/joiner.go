@@ -48,14 +48,14 @@ func NewJoiner(r *Reader) *Joiner {
 // Next returns the next record in order and waits for it if need be. Errors
 // are those of Reader.Next.
 func (j *Joiner) Next(ctx context.Context) (Joined, error) {
-	for {
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		x, ok, err := j.TryNext()
 		if ok || err != nil {
 			return x, err
 		}
 		d := time.Minute
 		if len(j.held) > 0 {
-			d = 20 * time.Millisecond // its Writer may die without a word
+			d = pause // its Writer may die without a word
 		}
 		if err := j.r.wait(ctx, d); err != nil {
 			return Joined{}, err

@@ -23,6 +23,7 @@ func (w *Writer) wakeKeeper() {
 func (w *Writer) keep() {
 	defer w.done.Done()
 	var retry <-chan time.Time
+	pause := time.Second
 	for {
 		select {
 		case _, ok := <-w.wake:
@@ -33,7 +34,10 @@ func (w *Writer) keep() {
 		}
 		retry = nil
 		if !w.makeSpare() {
-			retry = time.After(time.Second) // a full disk
+			retry = time.After(pause) // a full disk
+			pause = min(2*pause, time.Minute)
+		} else {
+			pause = time.Second
 		}
 		w.closeLeft()
 	}

@@ -63,8 +63,9 @@ type Reader struct {
 	headSeg *os.File
 	headNum uint64
 
-	poke chan struct{}
-	note *notifier
+	poke   chan struct{}
+	note   *notifier
+	polled time.Duration // the last pause, where there is no notification; 0 after a record
 }
 
 // OpenReader opens the spool in dir, which is made if it is missing, to read
@@ -138,8 +139,11 @@ func (r *Reader) wait(ctx context.Context, d time.Duration) error {
 	} else {
 		watched = r.dir
 	}
-	if !r.note.arm(watched) {
-		d = min(d, 20*time.Millisecond) // no notification to be had: poll
+	if r.note.arm(watched) {
+		r.polled = 0
+	} else { // no notification to be had: poll, ever more slowly while nothing comes
+		r.polled = min(max(2*r.polled, 5*time.Millisecond), time.Second)
+		d = min(d, r.polled)
 	}
 	if !r.badFrom.IsZero() {
 		d = min(d, 100*time.Millisecond)
@@ -182,7 +186,7 @@ func (r *Reader) TryNext() (*Record, error) {
 			if err != nil {
 				return nil, &CorruptError{off.Segment, off.Offset, int64(n), r.lastSeq, 0}
 			}
-			r.lastSeq = rec.Seq
+			r.lastSeq, r.polled = rec.Seq, 0
 			if rec.Kind == KindContent && rec.Len > 0 {
 				r.refs[rec.File] = r.pos
 			}

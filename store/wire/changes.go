@@ -53,15 +53,18 @@ func ListenChanges(p Paths, root, state string) (*net.UnixListener, error) {
 
 // ServeChanges answers until l is closed. changes is called with a token.
 func ServeChanges(l *net.UnixListener, changes func(token string) (next string, paths []string, all bool)) {
+	pause := acceptPause
 	for {
 		c, err := l.AcceptUnix()
 		if err != nil {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			time.Sleep(10 * time.Millisecond) // no descriptors left, perhaps
+			time.Sleep(pause) // no descriptors left, perhaps
+			pause = min(2*pause, time.Second)
 			continue
 		}
+		pause = acceptPause
 		go func() {
 			defer c.Close()
 			_ = c.SetDeadline(time.Now().Add(changesWait))

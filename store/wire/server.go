@@ -88,6 +88,10 @@ func NewServer(o ServerOptions) *Server {
 	return s
 }
 
+// acceptPause is the first pause after a connection that could not be accepted;
+// each further one is twice as long, up to a second.
+const acceptPause = 10 * time.Millisecond
+
 // Serve accepts until Close; it then returns nil.
 func (s *Server) Serve(l *net.UnixListener) error {
 	s.mu.Lock()
@@ -97,6 +101,7 @@ func (s *Server) Serve(l *net.UnixListener) error {
 	}
 	s.lis[l] = struct{}{}
 	s.mu.Unlock()
+	pause := acceptPause
 	for {
 		c, err := l.AcceptUnix()
 		if err != nil {
@@ -107,10 +112,12 @@ func (s *Server) Serve(l *net.UnixListener) error {
 			select {
 			case <-s.ctx.Done():
 				return nil
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(pause):
 			}
+			pause = min(2*pause, time.Second)
 			continue
 		}
+		pause = acceptPause
 		s.start(c)
 	}
 }

@@ -183,6 +183,7 @@ func (c *Capture) nudgeLocked() {
 // work is a worker.
 func (c *Capture) work() {
 	defer c.wg.Done()
+	pause := retryFirst
 	for {
 		c.mu.Lock()
 		for len(c.queue) == 0 && !c.closing {
@@ -200,11 +201,17 @@ func (c *Capture) work() {
 			j.state = taken
 		}
 		c.mu.Unlock()
-		if mine && !c.copy(j, true) {
-			select { // no room: the content stays where it is, in its file
-			case <-c.stop:
-			case <-time.After(retryEvery):
-			}
+		if !mine {
+			continue
+		}
+		if c.copy(j, true) {
+			pause = retryFirst
+			continue
+		}
+		select { // no room: the content stays where it is, in its file
+		case <-c.stop:
+		case <-time.After(pause):
+			pause = min(2*pause, retryLast)
 		}
 	}
 }

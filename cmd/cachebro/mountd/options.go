@@ -50,7 +50,10 @@ const (
 	readsEvery = 500 * time.Millisecond
 	readsMax   = 256 // files one process may read in readsEvery before it is a scanner
 
-	retryEvery = 250 * time.Millisecond // a worker looks again for room
+	// A worker looks again for room after retryFirst, then after twice as long
+	// each time, but no later than retryLast.
+	retryFirst = 250 * time.Millisecond
+	retryLast  = 5 * time.Second
 	// syncEvery bounds what a power loss takes of what nobody fsynced.
 	syncEvery = 5 * time.Second
 

@@ -118,6 +118,9 @@ type Record struct {
 	Replaceable bool `json:"replaceable"`
 	// Replaced counts how often that was done.
 	Replaced int `json:"replaced"`
+	// Unmounted where it was mounted: copies in other mount namespaces, or who
+	// was inside, are still served. All that was closed before is in the spool.
+	Unmounted bool `json:"unmounted,omitempty"`
 }
 
 // Crash says how a mount ended that nobody had asked to end.

@@ -20,6 +20,7 @@ import (
 	"cachebro/fusefs/ignore"
 	"cachebro/store/spool"
 	"cachebro/store/wire"
+	"cachebro/store/wire/place"
 )
 
 // drainLimit bounds how long an ordered end waits for captured content to reach
@@ -61,7 +62,12 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	}
 	done := make(chan struct{})
 	go func() { s.server.Wait(); close(done) }()
-	inherits := !s.stay(done, signals)
+	gone := make(chan error, 1) // never closed
+	go s.watchPlace(ctx, gone)
+	if s.mount.Dev != "" {
+		go s.watchTable(ctx, done)
+	}
+	inherits := !s.stay(done, signals, gone)
 	stopAnswering() // before a successor can open the spool, and its own socket
 	if inherits {
 		// What is not answered yet is sent to the successor once more.
@@ -198,6 +204,7 @@ func (s *session) record(supervisor int) {
 		if old.PID != r.PID {
 			r.Replaced++
 		}
+		r.Unmounted = old.Unmounted
 	}
 	if err := writeJSON(filepath.Join(s.c.State, recordFile), r); err != nil {
 		s.logger.Warn("cannot record the mount", "error", err)
@@ -206,6 +213,7 @@ func (s *session) record(supervisor int) {
 
 // watchSupervisor starts another supervisor when ours dies.
 func (s *session) watchSupervisor(ctx context.Context, pid int) {
+	pause := time.Second
 	for ctx.Err() == nil {
 		if p, err := watch(pid); err == nil {
 			// On an ordered end this goroutine is left behind in poll; the
@@ -219,9 +227,11 @@ func (s *session) watchSupervisor(ctx context.Context, pid int) {
 		cmd, err := s.startSupervisor()
 		if err != nil {
 			s.logger.Error("cannot start another supervisor", "error", err)
-			time.Sleep(5 * time.Second)
+			time.Sleep(pause)
+			pause = min(2*pause, time.Minute)
 			continue
 		}
+		pause = time.Second
 		pid = cmd.Process.Pid
 		s.logger.Warn("the supervisor is gone; started another one", "pid", pid)
 		s.record(pid)
@@ -250,40 +260,127 @@ func (s *session) startSupervisor() (*exec.Cmd, error) {
 	return cmd, cmd.Start()
 }
 
-// stay waits for the unmount. A first signal asks for it: in order, and when
-// the mount is still busy after 2 s by detaching it, after which those who are
-// inside are served until they leave. A second signal ends that too.
+const (
+	// busyWait is how long who is inside may take to leave before the mount is
+	// detached all the same.
+	busyWait = 2 * time.Second
+	// copyWait is how long an unmount may take to end the connection. Longer,
+	// and it is a copy of the mount in another mount namespace that keeps it.
+	copyWait = time.Second
+)
+
+// stay waits for the unmount. A signal asks for it: in order, and when the
+// mount is still busy after 2 s by detaching it, after which those who are
+// inside are served until they leave, or until another signal. A mount that is
+// not here any more and lives on as a copy in another mount namespace is ended
+// by the first signal. The same goes without a signal for a mount whose state
+// or project is gone.
 // It reports false when the mount is to be left to a successor.
-func (s *session) stay(done <-chan struct{}, signals <-chan os.Signal) bool {
-	var lazily <-chan time.Time
-	asked := 0
+func (s *session) stay(done <-chan struct{}, signals <-chan os.Signal, gone <-chan error) bool {
+	var busy, over <-chan time.Time
+	leave := func(why any) {
+		err := fusefs.Unmount(s.c.Mountpoint)
+		switch {
+		case err == nil || !s.mountedHere():
+			over = time.After(copyWait)
+		case busy == nil:
+			s.logger.Warn("unmount", "why", why, "error", err)
+			busy = time.After(busyWait)
+		}
+	}
+	asked := false
 	for {
 		select {
 		case <-done:
 			return true
+		case err := <-gone:
+			s.logger.Error("the mount ends: nothing of what is done in it would be kept", "error", err)
+			asked = true
+			leave(err)
 		case sig := <-signals:
 			if sig == renewSignal {
-				if s.server.Replaceable() && asked == 0 {
+				if s.server.Replaceable() && !asked {
 					return false
 				}
 				continue
 			}
-			if asked++; asked > 2 {
-				s.logger.Warn("ending although the mount is in use", "signal", sig)
-				return true
-			}
-			if err := s.server.Unmount(); err != nil {
-				s.logger.Warn("unmount", "signal", sig, "error", err)
-			}
-			if lazily == nil {
-				lazily = time.After(2 * time.Second)
-			}
-		case <-lazily:
+			asked = true
+			leave(sig)
+		case <-over:
+			s.logger.Warn("ending a connection that is still in use")
+			return true
+		case <-busy:
 			s.logger.Warn("the mount is busy: detaching it", "by", project.Describe(s.users(), 20))
 			if err := fusefs.Detach(s.c.Mountpoint); err != nil {
 				s.logger.Error("detach", "error", err)
 			}
 		}
+	}
+}
+
+// mountedHere reports whether our mount is in our mount namespace.
+func (s *session) mountedHere() bool {
+	mounts, err := project.Overlays()
+	if err != nil {
+		return true
+	}
+	for _, m := range mounts {
+		if m.Dev == s.mount.Dev && m.Point == s.c.Mountpoint {
+			return true
+		}
+	}
+	return false
+}
+
+// watchTable notes when the mount has gone from our mount namespace and lives on
+// elsewhere: umount must not wait for who holds it there.
+func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
+	table, err := project.WatchTable()
+	if err != nil {
+		return // umount waits for the end of mountd, then
+	}
+	defer table.Close()
+	for ; err == nil && ctx.Err() == nil; err = table.Wait() {
+		if s.mountedHere() {
+			continue
+		}
+		select {
+		case <-done:
+			return
+		case <-time.After(50 * time.Millisecond): // the usual end of a mount is quicker
+		}
+		s.settle()
+		s.link.now()
+		s.logger.Warn("unmounted here; copies of the mount, or who is inside, are served until they end")
+		r, ok := ReadRecord(s.c.State)
+		if ok && r.PID == os.Getpid() {
+			r.Unmounted = true
+			if err := writeJSON(filepath.Join(s.c.State, recordFile), r); err != nil {
+				s.logger.Warn("cannot record the mount", "error", err)
+			}
+		}
+		return
+	}
+}
+
+// watchPlace tells when what the mount lives by is gone: the place where its
+// history is kept, or the source of a mount elsewhere.
+func (s *session) watchPlace(ctx context.Context, gone chan<- error) {
+	names := []string{wire.SpoolDir(s.c.State)}
+	if !s.c.InPlace() {
+		names = append(names, s.c.Root)
+	}
+	var places []place.Place
+	for _, name := range names {
+		p, err := place.Same(name)
+		if err != nil {
+			s.logger.Warn("cannot watch", "path", name, "error", err)
+			continue
+		}
+		places = append(places, p)
+	}
+	if err := place.Wait(ctx, places...); err != nil {
+		gone <- err
 	}
 }
 

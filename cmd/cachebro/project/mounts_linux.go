@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Mounts reads this process's mount table.
@@ -65,4 +67,65 @@ func unescape(s string) string {
 		b.WriteByte(s[i])
 	}
 	return b.String()
+}
+
+// Table is this mount namespace's mount table, to be waited on.
+type Table struct{ fd int }
+
+// WatchTable begins to notice changes.
+func WatchTable() (*Table, error) {
+	// Not os.Open: Go's own poller would take the news.
+	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("watch the mount table: %w", err)
+	}
+	return &Table{fd}, nil
+}
+
+// Wait returns when something was mounted or unmounted since the last call, or
+// since WatchTable. It occupies a thread.
+func (t *Table) Wait() error {
+	for {
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLPRI}}, -1)
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// Close ends the watch; nobody waits.
+func (t *Table) Close() { unix.Close(t.fd) }
+
+// Holder is a mount namespace other than ours with a copy of a mount.
+type Holder struct {
+	Namespace string // "mnt:[4026531841]"
+	PID       int    // of a process in it
+	Command   string
+}
+
+// Holders finds the other mount namespaces that have a copy of the mount with
+// this device number, one process for each. A namespace that no process is in,
+// or none that we may look at, is not seen.
+func Holders(dev string) []Holder {
+	own, _ := os.Readlink("/proc/self/ns/mnt")
+	known := map[string]bool{own: true}
+	return eachProcess(func(pid int) (Holder, bool) {
+		proc := "/proc/" + strconv.Itoa(pid)
+		ns, err := os.Readlink(proc + "/ns/mnt")
+		if err != nil || known[ns] {
+			return Holder{}, false
+		}
+		known[ns] = true
+		mounts, err := readMounts(proc + "/mountinfo")
+		if err != nil {
+			known[ns] = false // it has ended; another one may be in there
+			return Holder{}, false
+		}
+		for _, m := range mounts {
+			if m.Dev == dev && m.Type == FSType {
+				return Holder{ns, pid, strings.Join(Command(pid), " ")}, true
+			}
+		}
+		return Holder{}, false
+	})
 }

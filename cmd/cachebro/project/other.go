@@ -35,6 +35,28 @@ func Mounts() ([]Mount, error) {
 	return all, nil
 }
 
+// Table is the mount table; nothing tells of its changes here.
+type Table struct{}
+
+// WatchTable fails.
+func WatchTable() (*Table, error) { return nil, errors.ErrUnsupported }
+
+// Wait fails.
+func (*Table) Wait() error { return errors.ErrUnsupported }
+
+// Close does nothing.
+func (*Table) Close() {}
+
+// Holder is another mount namespace; there are none here.
+type Holder struct {
+	Namespace string
+	PID       int
+	Command   string
+}
+
+// Holders finds nothing here.
+func Holders(string) []Holder { return nil }
+
 // Scan knows no processes here: there is no /proc.
 func Scan(string, map[int]bool, bool, func(int) bool) []Proc { return nil }
 
