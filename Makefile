@@ -9,7 +9,7 @@ RACE    := ./store/wire ./store/spool ./store/shown ./store/daemon ./cmd/cachebr
 FUZZTIME ?= 5s
 export GOFLAGS += -buildvcs=false
 
-.PHONY: all build mount test ci bench install deps testdeps clean
+.PHONY: all build mount test ci bench install dist deps testdeps clean
 all: build
 
 build:
@@ -41,6 +41,10 @@ bench: testdeps build
 
 install: build
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/cachebro
+
+# Packages, tarballs and npm packages in dist/; the same commit gives the same bytes.
+dist:
+	@$(GO) run ./scripts/dist
 
 clean:
 	rm -rf bin dist

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -82,38 +83,54 @@ func isWSL() bool {
 	return err == nil && strings.Contains(strings.ToLower(string(b)), "microsoft")
 }
 
-// kernelFinding says what the kernel's FUSE can do; nothing of it is needed.
-func kernelFinding() finding {
+// kernel is what the running kernel's FUSE can do; nothing of it but openat2 is needed.
+type kernel struct {
+	Release string   `json:"release"`
+	Has     []string `json:"has,omitempty"`
+	Lacks   []string `json:"lacks,omitempty"`
+}
+
+// theKernel asks the running one. One of an unknown kind has and lacks nothing.
+func theKernel() (k kernel, err error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
-		return wrong("kernel", "", "its version cannot be read: %v", err)
+		return k, err
 	}
-	release := unix.ByteSliceToString(u.Release[:])
+	k.Release = unix.ByteSliceToString(u.Release[:])
 	var major, minor int
-	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
-		return good("kernel", "%s, of an unknown kind", release)
+	if _, err := fmt.Sscanf(k.Release, "%d.%d", &major, &minor); err != nil || runtime.GOOS != "linux" {
+		return k, nil
 	}
-	at := func(a, b int) bool { return major > a || major == a && minor >= b }
-	var has, lacks []string
 	for _, f := range []struct {
 		name string
-		ok   bool
+		a, b int
 	}{
-		{"cached directories (5.1)", at(5, 1)}, {"openat2 (5.6)", at(5, 6)}, {"killpriv (5.12)", at(5, 12)},
-		{"mount survives a restart of mountd (6.9)", at(6, 9)},
+		{"cached directories (5.1)", 5, 1}, {openat2Feature, 5, 6}, {"killpriv (5.12)", 5, 12}, {"mount survives a restart of mountd (6.9)", 6, 9},
 	} {
-		if f.ok {
-			has = append(has, f.name)
+		if major > f.a || major == f.a && minor >= f.b {
+			k.Has = append(k.Has, f.name)
 		} else {
-			lacks = append(lacks, f.name)
+			k.Lacks = append(k.Lacks, f.name)
 		}
 	}
-	if !at(5, 6) {
-		return wrong("kernel", "use a kernel of 5.6 or later", "%s lacks %s", release, strings.Join(lacks, ", "))
+	return k, nil
+}
+
+const openat2Feature = "openat2 (5.6)"
+
+func kernelFinding() finding {
+	k, err := theKernel()
+	switch {
+	case err != nil:
+		return wrong("kernel", "", "its version cannot be read: %v", err)
+	case len(k.Has)+len(k.Lacks) == 0:
+		return good("kernel", "%s, of an unknown kind", k.Release)
+	case slices.Contains(k.Lacks, openat2Feature):
+		return wrong("kernel", "use a kernel of 5.6 or later", "%s lacks %s", k.Release, strings.Join(k.Lacks, ", "))
 	}
-	text := release + ": " + strings.Join(has, ", ")
-	if len(lacks) > 0 {
-		text += "; without " + strings.Join(lacks, ", ")
+	text := k.Release + ": " + strings.Join(k.Has, ", ")
+	if len(k.Lacks) > 0 {
+		text += "; without " + strings.Join(k.Lacks, ", ")
 	}
 	return good("kernel", "%s", text)
 }

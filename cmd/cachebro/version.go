@@ -12,6 +12,9 @@ import (
 // version is the one place that says which cachebro this is.
 const version = quick.Version
 
+// commit and built are set by the linker where a package is made (scripts/dist).
+var commit, built string
+
 func versionCommand() command {
 	return command{
 		name: "version", group: groupSetup, short: "print the version",
@@ -22,11 +25,20 @@ func versionCommand() command {
 			if _, err := e.parse(fs, 0, 0); err != nil {
 				return err
 			}
-			facts := map[string]string{"version": version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
+			facts := map[string]any{"version": version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
+			if k, err := theKernel(); err == nil {
+				facts["kernel"] = k
+			}
+			if built != "" {
+				facts["revision"], facts["built"] = commit, built
+			}
 			if info, ok := debug.ReadBuildInfo(); ok {
 				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
+					switch s.Key {
+					case "vcs.revision":
 						facts["revision"] = s.Value
+					case "vcs.time":
+						facts["built"] = s.Value
 					}
 				}
 			}

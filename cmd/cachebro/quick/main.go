@@ -32,7 +32,7 @@ import (
 )
 
 // Version is the one place that says which cachebro this is.
-const Version = "0.1.0"
+const Version = "0.2.0"
 
 func init() {
 	if len(os.Args) < 2 {

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// described is a command as "cachebro help --json" tells it.
+type described struct {
+	Name, Group, Args, Short, Long string
+	Flags                          []struct{ Name, Short, Type, Default, Usage string }
+}
+
+// documents makes man pages, completions, licences and the bill of materials.
+func (b *build) documents(ctx context.Context) error {
+	out, err := command(ctx, nil, b.native, "help", "--json")
+	if err != nil {
+		return err
+	}
+	var all []described
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		return fmt.Errorf("help --json: %w", err)
+	}
+	tool := filepath.Join(b.work, "go-md2man")
+	if _, err := command(ctx, []string{"GOBIN=" + b.work, "GOFLAGS="}, "go", "install", md2man); err != nil {
+		return err
+	}
+	for name, text := range b.manuals(all) {
+		var page bytes.Buffer
+		cmd := exec.CommandContext(ctx, tool)
+		cmd.Stdin, cmd.Stdout = strings.NewReader(text), &page
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("man page %s: %w", name, err)
+		}
+		if err := b.document("man/man1/"+name+".1", page.Bytes()); err != nil {
+			return err
+		}
+	}
+	for shell, name := range map[string]string{"bash": "bash/cachebro", "zsh": "zsh/_cachebro", "fish": "fish/cachebro.fish"} {
+		script, err := command(ctx, nil, b.native, "completion", shell)
+		if err != nil {
+			return err
+		}
+		if err := b.document("completions/"+name, []byte(script)); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if err := b.document(name, text); err != nil {
+			return err
+		}
+	}
+	return b.materials(ctx)
+}
+
+// document writes a file that goes into every archive.
+func (b *build) document(name string, text []byte) error {
+	path := filepath.Join(b.work, "doc", filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}
+
+// manuals writes the pages in markdown, as go-md2man wants it: one of the whole, one
+// for each command.
+func (b *build) manuals(all []described) map[string]string {
+	date := b.made.Format("January 2006")
+	head := func(w *strings.Builder, name, short string) {
+		fmt.Fprintf(w, "# %s 1 %q %q %q\n\n# NAME\n\n%s - %s\n\n", strings.ToUpper(name), date, "cachebro "+b.version, "cachebro", name, short)
+	}
+	pages := map[string]string{}
+	var whole strings.Builder
+	head(&whole, "cachebro", summary)
+	whole.WriteString("# SYNOPSIS\n\n**cachebro** *COMMAND* [*FLAGS*] [*ARGUMENTS*]\n\n# DESCRIPTION\n\n" +
+		"cachebro mounts a FUSE overlay over a project directory, in place. It keeps every version of every file, knows which process or prompt made it, and takes any of it back. " +
+		"Agents that read through it are shown only what they have not seen yet.\n")
+	group := ""
+	for _, d := range all {
+		if d.Group != group {
+			group = d.Group
+			fmt.Fprintf(&whole, "\n# %s\n", strings.ToUpper(group))
+		}
+		fmt.Fprintf(&whole, "\n**cachebro-%s**(1)\n: %s\n", d.Name, markdown(d.Short))
+		var w strings.Builder
+		head(&w, "cachebro-"+d.Name, markdown(d.Short))
+		fmt.Fprintf(&w, "# SYNOPSIS\n\n**cachebro %s** [*FLAGS*] %s\n", d.Name, markdown(d.Args))
+		if d.Long != "" {
+			text, examples, _ := strings.Cut(d.Long, "Examples:\n")
+			if text = strings.TrimSpace(text); text != "" {
+				w.WriteString("\n# DESCRIPTION\n\n")
+				w.WriteString(paragraphs(text))
+			}
+			if examples != "" {
+				w.WriteString("\n# EXAMPLES\n\n" + code(examples))
+			}
+		}
+		if len(d.Flags) > 0 {
+			w.WriteString("\n# OPTIONS\n")
+			for _, f := range d.Flags {
+				name := "**--" + f.Name + "**"
+				if f.Short != "" {
+					name = "**-" + f.Short + "**, " + name
+				}
+				if f.Type != "bool" {
+					name += "=*" + strings.ToUpper(f.Type) + "*"
+				}
+				usage := markdown(f.Usage)
+				if f.Default != "" && f.Default != "false" && f.Default != "0" && f.Default != "[]" {
+					usage += " (default " + markdown(f.Default) + ")"
+				}
+				fmt.Fprintf(&w, "\n%s\n: %s\n", name, usage)
+			}
+		}
+		w.WriteString("\n# SEE ALSO\n\n**cachebro**(1)\n")
+		pages["cachebro-"+d.Name] = w.String()
+	}
+	whole.WriteString("\n# EXIT STATUS\n\n0: done. 1: failed, or something was left and is named. 2: wrong usage, or nothing was done.\n\n" +
+		"# FILES\n\n*~/.local/state/cachebro*\n: the histories; CACHEBRO_DIR overrides it\n")
+	pages["cachebro"] = whole.String()
+	return pages
+}
+
+// markdown escapes what has a meaning there.
+func markdown(s string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "`", "\\`", "<", `\<`, "|", `\|`).Replace(s)
+}
+
+// paragraphs keeps what is indented as it stands.
+func paragraphs(text string) string {
+	var w strings.Builder
+	for _, p := range strings.Split(text, "\n\n") {
+		if strings.HasPrefix(p, "  ") {
+			w.WriteString(code(p))
+		} else {
+			w.WriteString(markdown(p) + "\n\n")
+		}
+	}
+	return w.String()
+}
+
+func code(text string) string {
+	var w strings.Builder
+	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		w.WriteString("    " + strings.TrimPrefix(line, "  ") + "\n")
+	}
+	return w.String() + "\n"
+}
+
+// module is one of what is linked in.
+type module struct{ Path, Version, Dir, Sum string }
+
+// materials collects the licences of all modules that any target links in, and lists
+// the modules as SPDX 2.3.
+func (b *build) materials(ctx context.Context) error {
+	found := map[string]module{}
+	for _, t := range b.targets {
+		out, err := command(ctx, []string{"GOOS=" + t.os, "GOARCH=" + t.arch, "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"},
+			"go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{.Sum}}{{end}}{{end}}", "./cmd/cachebro")
+		if err != nil {
+			return err
+		}
+		for _, line := range strings.Split(out, "\n") {
+			if f := strings.Split(line, "\t"); len(f) == 4 {
+				found[f[0]] = module{f[0], f[1], f[2], f[3]}
+			}
+		}
+	}
+	var all []module
+	for _, m := range found {
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b module) int { return strings.Compare(a.Path, b.Path) })
+	var w strings.Builder
+	fmt.Fprintf(&w, "cachebro contains the following modules, under these licences.\n")
+	for _, m := range all {
+		texts, err := licences(m.Dir)
+		if err != nil {
+			return fmt.Errorf("licences of %s: %w", m.Path, err)
+		}
+		if texts == "" {
+			return fmt.Errorf("%s %s has no licence file", m.Path, m.Version)
+		}
+		fmt.Fprintf(&w, "\n%s\n%s %s\n\n%s", strings.Repeat("=", 72), m.Path, m.Version, texts)
+	}
+	goroot, err := command(ctx, nil, "go", "env", "GOROOT")
+	if err != nil {
+		return err
+	}
+	texts, err := licences(strings.TrimSpace(goroot))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(&w, "\n%s\nthe Go standard library\n\n%s", strings.Repeat("=", 72), texts)
+	if err := b.document("THIRD-PARTY-LICENSES", []byte(w.String())); err != nil {
+		return err
+	}
+	return b.bill(all)
+}
+
+func licences(dir string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	var w strings.Builder
+	for _, e := range entries {
+		name := strings.ToUpper(e.Name())
+		if e.Type()&fs.ModeType != 0 || !strings.HasPrefix(name, "LICEN") && !strings.HasPrefix(name, "COPYING") && !strings.HasPrefix(name, "NOTICE") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&w, "%s\n", bytes.TrimRight(text, "\n"))
+	}
+	return w.String(), nil
+}
+
+// bill writes the bill of materials.
+func (b *build) bill(all []module) error {
+	type ref struct {
+		Category string `json:"referenceCategory"`
+		Type     string `json:"referenceType"`
+		Locator  string `json:"referenceLocator"`
+	}
+	type pkg struct {
+		ID       string `json:"SPDXID"`
+		Name     string `json:"name"`
+		Version  string `json:"versionInfo"`
+		Download string `json:"downloadLocation"`
+		Files    bool   `json:"filesAnalyzed"`
+		Licence  string `json:"licenseConcluded"`
+		Declared string `json:"licenseDeclared"`
+		Right    string `json:"copyrightText"`
+		Refs     []ref  `json:"externalRefs,omitempty"`
+	}
+	type relation struct {
+		From string `json:"spdxElementId"`
+		Kind string `json:"relationshipType"`
+		To   string `json:"relatedSpdxElement"`
+	}
+	const none = "NOASSERTION"
+	packages := []pkg{{ID: "SPDXRef-cachebro", Name: "cachebro", Version: b.version, Download: none, Licence: "MIT", Declared: "MIT", Right: none}}
+	relations := []relation{{"SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-cachebro"}}
+	for i, m := range all {
+		id := fmt.Sprintf("SPDXRef-%d", i+1)
+		packages = append(packages, pkg{ID: id, Name: m.Path, Version: m.Version, Download: none, Licence: none, Declared: none, Right: none,
+			Refs: []ref{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + m.Path + "@" + m.Version}}})
+		relations = append(relations, relation{"SPDXRef-cachebro", "DEPENDS_ON", id})
+	}
+	doc := map[string]any{
+		"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": "cachebro-" + b.version,
+		"documentNamespace": "https://spdx.org/spdxdocs/cachebro-" + b.version + "-" + b.commit,
+		"creationInfo":      map[string]any{"created": b.made.Format("2006-01-02T15:04:05Z"), "creators": []string{"Tool: cachebro scripts/dist"}},
+		"packages":          packages, "relationships": relations,
+	}
+	text, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.out, "cachebro-"+b.version+".spdx.json"), append(text, '\n'), 0o644)
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// file is an entry of an archive.
+type file struct {
+	name string // in the archive
+	from string // on disk
+	mode int64
+}
+
+// docs are the files that each archive has beside the binary, with their names in doc.
+func (b *build) docs() ([]file, error) {
+	var all []file
+	top := filepath.Join(b.work, "doc")
+	err := filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(top, p)
+		all = append(all, file{filepath.ToSlash(rel), p, 0o644})
+		return err
+	})
+	return all, err
+}
+
+// archives writes a tarball for each target.
+func (b *build) archives(context.Context) error {
+	docs, err := b.docs()
+	if err != nil {
+		return err
+	}
+	for _, t := range b.targets {
+		base := fmt.Sprintf("cachebro-%s-%s-%s", b.version, t.os, t.arch)
+		files := []file{{base + "/bin/cachebro", b.binary(t), 0o755}}
+		for _, d := range docs {
+			name := d.name
+			switch {
+			case strings.HasPrefix(name, "man/"):
+				name = "share/" + name
+			case strings.HasPrefix(name, "completions/"):
+				name = "share/" + name
+			}
+			files = append(files, file{base + "/" + name, d.from, d.mode})
+		}
+		if err := b.tarball(base+".tar.gz", files); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tarball writes files with the commit's time and nobody's name.
+func (b *build) tarball(name string, files []file) (err error) {
+	out, err := os.Create(filepath.Join(b.out, name))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := out.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	z, err := gzip.NewWriterLevel(out, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	w := tar.NewWriter(z)
+	for _, f := range files {
+		if err := b.entry(w, f); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+func (b *build) entry(w *tar.Writer, f file) error {
+	in, err := os.Open(f.from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	fi, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	if err := w.WriteHeader(&tar.Header{Name: f.name, Mode: f.mode, Size: fi.Size(), ModTime: b.made, Format: tar.FormatUSTAR}); err != nil {
+		return err
+	}
+	_, err = io.Copy(w, in)
+	return err
+}
+
+// packages has nfpm make .deb, .rpm and .apk of the linux targets.
+func (b *build) packages(ctx context.Context) error {
+	docs, err := b.docs()
+	if err != nil {
+		return err
+	}
+	tool := filepath.Join(b.work, "nfpm")
+	if _, err := command(ctx, []string{"GOBIN=" + b.work, "GOFLAGS="}, "go", "install", nfpm); err != nil {
+		return err
+	}
+	epoch := fmt.Sprintf("SOURCE_DATE_EPOCH=%d", b.made.Unix())
+	for _, t := range b.targets {
+		if t.os != "linux" {
+			continue
+		}
+		contents := []map[string]any{{"src": b.binary(t), "dst": "/usr/bin/cachebro", "file_info": map[string]any{"mode": 0o755, "mtime": b.made}}}
+		for _, d := range docs {
+			dst := ""
+			switch dir, base := path.Split(d.name); {
+			case strings.HasPrefix(d.name, "man/"):
+				dst = "/usr/share/" + d.name
+			case dir == "completions/bash/":
+				dst = "/usr/share/bash-completion/completions/" + base
+			case dir == "completions/zsh/":
+				dst = "/usr/share/zsh/vendor-completions/" + base
+			case dir == "completions/fish/":
+				dst = "/usr/share/fish/vendor_completions.d/" + base
+			default:
+				dst = "/usr/share/doc/cachebro/" + map[bool]string{true: "copyright", false: base}[base == "LICENSE"]
+			}
+			contents = append(contents, map[string]any{"src": d.from, "dst": dst, "file_info": map[string]any{"mode": 0o644, "mtime": b.made}})
+		}
+		config := map[string]any{
+			"name": "cachebro", "arch": t.arch, "platform": "linux", "version": b.version, "release": "1", "section": "utils", "priority": "optional",
+			"maintainer": "the maintainers of cachebro <root@localhost>", "description": summary, "license": "MIT", "mtime": b.made,
+			"depends": []string{"fuse3"}, "recommends": []string{"git"}, "contents": contents,
+			"scripts": map[string]any{"postinstall": "scripts/dist/postinstall.sh", "preremove": "scripts/dist/preremove.sh"},
+		}
+		text, err := json.Marshal(config) // JSON is YAML
+		if err != nil {
+			return err
+		}
+		conf := filepath.Join(b.work, t.arch+".yaml")
+		if err := os.WriteFile(conf, text, 0o644); err != nil {
+			return err
+		}
+		for _, kind := range []string{"deb", "rpm", "apk"} {
+			name := fmt.Sprintf("cachebro_%s_%s.%s", b.version, t.arch, kind)
+			if _, err := command(ctx, []string{epoch}, tool, "package", "-f", conf, "-p", kind, "-t", filepath.Join(b.out, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// npm makes a package for each platform and the one that people install: npm fetches
+// of the former only the one that fits (os and cpu), so nothing is downloaded by a
+// script.
+func (b *build) npm(context.Context) error {
+	cpus := map[string]string{"amd64": "x64", "arm64": "arm64"}
+	optional := map[string]string{}
+	write := func(name string, manifest map[string]any, files ...file) error {
+		text, err := json.MarshalIndent(manifest, "", "  ")
+		if err != nil {
+			return err
+		}
+		from := filepath.Join(b.work, "npm-"+name+".json")
+		if err := os.WriteFile(from, append(text, '\n'), 0o644); err != nil {
+			return err
+		}
+		files = append([]file{{"package/package.json", from, 0o644}, {"package/LICENSE", "LICENSE", 0o644}}, files...)
+		return b.tarball("npm-"+name+"-"+b.version+".tgz", files)
+	}
+	for _, t := range b.targets {
+		name := "cachebro-" + t.os + "-" + cpus[t.arch]
+		optional[name] = b.version
+		err := write(name, map[string]any{
+			"name": name, "version": b.version, "description": "cachebro for " + t.String(), "license": "MIT",
+			"os": []string{t.os}, "cpu": []string{cpus[t.arch]}, "files": []string{"bin"}, "preferUnplugged": true,
+		}, file{"package/bin/cachebro", b.binary(t), 0o755}, file{"package/THIRD-PARTY-LICENSES", filepath.Join(b.work, "doc", "THIRD-PARTY-LICENSES"), 0o644})
+		if err != nil {
+			return err
+		}
+	}
+	return write("cachebro", map[string]any{
+		"name": "cachebro", "version": b.version, "description": summary, "license": "MIT",
+		"bin": map[string]string{"cachebro": "cachebro.js"}, "optionalDependencies": optional, "engines": map[string]string{"node": ">=16"},
+	}, file{"package/cachebro.js", "scripts/dist/cachebro.js", 0o755}, file{"package/README.md", "README.md", 0o644})
+}
+
+// checksums lists everything, as sha256sum -c reads it.
+func (b *build) checksums(context.Context) error {
+	entries, err := os.ReadDir(b.out)
+	if err != nil {
+		return err
+	}
+	var lines []string
+	for _, e := range entries {
+		in, err := os.Open(filepath.Join(b.out, e.Name()))
+		if err != nil {
+			return err
+		}
+		sum := sha256.New()
+		n, err := io.Copy(sum, in)
+		in.Close()
+		if err != nil {
+			return err
+		}
+		lines = append(lines, fmt.Sprintf("%x  %s\n", sum.Sum(nil), e.Name()))
+		fmt.Printf("%9.1f MB  %s\n", float64(n)/1e6, e.Name())
+	}
+	slices.Sort(lines)
+	return os.WriteFile(filepath.Join(b.out, "SHA256SUMS"), []byte(strings.Join(lines, "")), 0o644)
+}

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Before a removal (not an update): mounts go on until they are unmounted, because the
+# processes that serve them run already. The files of a project are plain files.
+set -e
+case "${1:-}" in
+upgrade | 1) exit 0 ;;
+esac
+if grep -q ' fuse.cachebro ' /proc/self/mounts 2>/dev/null; then
+	echo "cachebro: still mounted, and served until it is unmounted:" >&2
+	awk '$3 == "fuse.cachebro" { print "          umount " $2 }' /proc/self/mounts >&2
+	echo "          The files of these projects are plain files and stay as they are." >&2
+fi
+exit 0
