@@ -160,11 +160,11 @@ func TestSessionsAndSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if v, ok, err := s.LastSession(); err != nil || !ok || v.ID != "s0" {
-		t.Fatalf("last session %+v %v", v, err)
+	if vs, err := s.Sessions(1); err != nil || len(vs) != 1 || vs[0].ID != "s0" {
+		t.Fatalf("last session %+v %v", vs, err)
 	}
-	if v, ok, err := s.LastPrompt(""); err != nil || !ok || v.ID != "p2" {
-		t.Fatalf("last prompt %+v %v", v, err)
+	if vs, err := s.LastPrompts("", 1); err != nil || len(vs) != 1 || vs[0].ID != "p2" {
+		t.Fatalf("last prompt %+v %v", vs, err)
 	}
 	if vs, err := s.ToolCalls("s0", 2); err != nil || len(vs) != 2 || vs[0].ID != "t2" {
 		t.Fatalf("tool calls %+v %v", vs, err)

@@ -70,15 +70,6 @@ func (s *Store) Sessions(limit int) ([]Session, error) {
 	return vs, err
 }
 
-// LastSession is the session with the youngest event.
-func (s *Store) LastSession() (Session, bool, error) {
-	vs, err := s.Sessions(1)
-	if err != nil || len(vs) == 0 {
-		return Session{}, false, err
-	}
-	return vs[0], true, nil
-}
-
 // PutPrompt stores a prompt; its Time orders the prompts of a session.
 func (s *Store) PutPrompt(v Prompt) error {
 	k := append(keyNamed(kPrompt, string(v.Session)), 0)
@@ -91,17 +82,19 @@ func (s *Store) Prompts(session SessionID) ([]Prompt, error) {
 	return records[Prompt](s, append(keyNamed(kPrompt, string(session)), 0))
 }
 
-// LastPrompt is the youngest prompt of a session, or of all for session "".
-func (s *Store) LastPrompt(session SessionID) (Prompt, bool, error) {
+// LastPrompts are the youngest prompts of a session, or of all for session "",
+// the youngest first (limit 0: all).
+func (s *Store) LastPrompts(session SessionID, limit int) ([]Prompt, error) {
 	prefix := []byte{kPrompt}
 	if session != "" {
 		prefix = append(keyNamed(kPrompt, string(session)), 0)
 	}
 	vs, err := records[Prompt](s, prefix)
-	if err != nil || len(vs) == 0 {
-		return Prompt{}, false, err
+	slices.SortStableFunc(vs, func(a, b Prompt) int { return -compare(a.Time, b.Time) })
+	if limit > 0 && len(vs) > limit {
+		vs = vs[:limit]
 	}
-	return slices.MaxFunc(vs, func(a, b Prompt) int { return compare(a.Time, b.Time) }), true, nil
+	return vs, err
 }
 
 // PutToolCall stores a tool call; Begin orders the calls of a session.

@@ -60,7 +60,11 @@ func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, secure store.
 			return nil, err
 		}
 		uq.Secure = secure
-		return d.store.PlanUndo(uq)
+		p, err := d.store.PlanUndo(uq)
+		if p != nil {
+			p.Title += d.whenOf(q, uq)
+		}
+		return p, err
 	case store.PlanRedo:
 		return d.store.PlanRedo(q.Plan, q.Force, secure)
 	case store.PlanRestore:

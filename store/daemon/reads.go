@@ -316,7 +316,7 @@ func (d *Daemon) differing(old store.Hash, l looked) string {
 }
 
 func (d *Daemon) metrics(_ context.Context, q wire.MetricsQuery) (wire.Metrics, []byte, error) {
-	session, err := d.sessionNamed(q.Session)
+	session, err := d.lastSession(q.Session, func(s store.Session) (bool, error) { return d.shown.Metrics(s.ID, false).Calls > 0, nil })
 	if err != nil {
 		return wire.Metrics{}, nil, err
 	}

@@ -190,36 +190,6 @@ func byWhom(a store.Actor) string {
 	return "an unknown process"
 }
 
-// sessionNamed resolves "last".
-func (d *Daemon) sessionNamed(name string) (store.SessionID, error) {
-	if name != "last" {
-		return store.SessionID(name), nil
-	}
-	s, ok, err := d.store.LastSession()
-	if err != nil {
-		return "", err
-	}
-	if !ok {
-		return "", wire.Errorf(wire.ErrNotFound, "cachebro run -- COMMAND starts one", "no session is known yet")
-	}
-	return s.ID, nil
-}
-
-// promptNamed resolves "last" within a session, or among all.
-func (d *Daemon) promptNamed(session store.SessionID, name string) (string, error) {
-	if name != "last" {
-		return name, nil
-	}
-	p, ok, err := d.store.LastPrompt(session)
-	if err != nil {
-		return "", err
-	}
-	if !ok {
-		return "", wire.Errorf(wire.ErrNotFound, "cachebro log --session last", "no prompt is known yet")
-	}
-	return p.ID, nil
-}
-
 // liveSessions counts sessions that have not ended and whose client still runs.
 func (d *Daemon) liveSessions() int {
 	all, err := d.store.Sessions(200)

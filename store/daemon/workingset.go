@@ -55,7 +55,10 @@ func (d *Daemon) notice(r *spool.Record) {
 
 func (d *Daemon) workingSet(ctx context.Context, q wire.WorkingSetQuery) (wire.WorkingSet, []byte, error) {
 	d.ingest.waitHead(ctx, freshWait)
-	session, err := d.sessionNamed(q.Session)
+	session, err := d.lastSession(q.Session, func(s store.Session) (bool, error) {
+		touches, err := d.touches(s.ID)
+		return len(touches) > 0, err
+	})
 	if err != nil {
 		return wire.WorkingSet{}, nil, err
 	}
