@@ -45,15 +45,15 @@ func TestLastHasChanges(t *testing.T) {
 	event("S", "stop", "")
 	event("wrapper", "end", "")
 	event("reader", "start", "")
-	// Nothing is on disk here, so what would be undone is named as a conflict.
+	// Nothing is on disk here, so what would be undone is named as lost.
 	undo := func(q wire.PlanRequest) (title, path string) {
 		t.Helper()
 		q.Kind, q.DryRun = "undo", true
 		plan := ask[wire.Plan](p, c, wire.MPlan, q)
-		if len(plan.Conflicts) != 1 {
+		if len(plan.Lost) != 1 {
 			t.Fatalf("%+v", plan)
 		}
-		return plan.Title, string(plan.Conflicts[0].Path)
+		return plan.Title, string(plan.Lost[0].Path)
 	}
 	if title, path := undo(wire.PlanRequest{Session: "last"}); path != "a" || !strings.Contains(title, "S (claude, from ") {
 		t.Errorf("session: %q %s", title, path)
