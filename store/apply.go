@@ -37,18 +37,8 @@ func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Ve
 	}
 	b := s.newBatch()
 	defer b.discard()
-	if err := b.preload(cs); err != nil {
+	if err := b.changes(ctx, cs); err != nil {
 		return nil, err
-	}
-	for i := range cs {
-		if i%64 == 0 {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-		}
-		if err := b.change(&cs[i], i); err != nil {
-			return nil, fmt.Errorf("apply %q: %w", string(cs[i].Path), err)
-		}
 	}
 	if checkpoint != nil {
 		b.next.Checkpoint = append([]byte(nil), checkpoint...)
@@ -60,6 +50,39 @@ func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Ve
 	s.applied.Store(now.UnixNano())
 	s.noteWrote(now)
 	return b.made, nil
+}
+
+// Check does what Apply does with changes, up to where it would become visible. The
+// index of the change that is refused comes with it.
+func (s *Store) Check(ctx context.Context, cs []Change) (int, error) {
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	if s.closed.Load() {
+		return 0, ErrClosed
+	}
+	b := s.newBatch()
+	defer b.discard()
+	err := b.changes(ctx, cs)
+	return b.at, err
+}
+
+// changes makes the versions of all changes; at is how far it came.
+func (b *batch) changes(ctx context.Context, cs []Change) error {
+	if err := b.preload(cs); err != nil {
+		return err
+	}
+	for i := range cs {
+		if i%64 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		b.at = i
+		if err := b.change(&cs[i], i); err != nil {
+			return fmt.Errorf("apply %q: %w", string(cs[i].Path), err)
+		}
+	}
+	return nil
 }
 
 // roomFor refuses a batch that the file system has no room for, and keeps the

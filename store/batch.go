@@ -22,6 +22,7 @@ type batch struct {
 	times map[uint64]times
 	touch map[touchKey]*Touch
 	links map[inode][]Path // names noted by this batch
+	at    int              // the change that it is at
 }
 
 // pending is a blob of this batch; it is written when the batch is complete,

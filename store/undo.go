@@ -133,13 +133,23 @@ func began(v Version) bool {
 // it still is what the undone actor last left; else it is in Conflicts. The
 // plan is not begun.
 func (s *Store) PlanUndo(q UndoQuery) (*Plan, error) {
-	p := &Plan{Kind: PlanUndo, Seq: s.Seq(), secure: q.Secure}
-	sel, title, err := s.selected(q)
-	if err != nil {
-		return nil, err
+	for tried := map[uint64]bool{}; ; {
+		p := &Plan{Kind: PlanUndo, Seq: s.Seq(), secure: q.Secure}
+		sel, title, err := s.selected(q, tried)
+		if err != nil {
+			return nil, err
+		}
+		p.Title = title
+		if err := s.takeOut(p, sel, q); err != nil || !q.Last || len(p.Steps)+len(p.Conflicts)+len(p.Lost) > 0 {
+			return p, err
+		}
+		// Nothing is left of the last action (what it made it removed): the one before.
+		for _, vs := range sel {
+			for seq := range vs {
+				tried[seq] = true
+			}
+		}
 	}
-	p.Title = title
-	return p, s.takeOut(p, sel, q)
 }
 
 // PlanRedo plans to bring back what a finished plan took back; "" is the last
@@ -226,15 +236,16 @@ func (s *Store) all(f Filter) ([]Version, error) {
 	return vs, err
 }
 
-// selected finds the versions that a query means, by path.
-func (s *Store) selected(q UndoQuery) (selection, string, error) {
+// selected finds the versions that a query means, by path. The last action is none
+// that was tried.
+func (s *Store) selected(q UndoQuery, tried map[uint64]bool) (selection, string, error) {
 	f := q.Select
 	f.Path, f.Baselines = "", false
 	title := describe(q)
 	var last Version
 	if q.Last {
 		var err error
-		if last, err = s.lastAction(f, q.Globs); err != nil {
+		if last, err = s.lastAction(f, q.Globs, tried); err != nil {
 			return nil, "", err
 		}
 		title = narrow(&f, last)
@@ -314,12 +325,12 @@ func wholeLives(sel selection, vs []Version, match func(Path) bool) {
 }
 
 // lastAction is the newest version that counts and is still in effect.
-func (s *Store) lastAction(f Filter, globs []string) (Version, error) {
+func (s *Store) lastAction(f Filter, globs []string, tried map[uint64]bool) (Version, error) {
 	var last Version
 	plans := map[string]map[Path]Return{}
 	var failed error
 	down := func(v Version) bool {
-		if v.Plan != "" || ownFile(v.Path) || !f.selects(v) || len(globs) > 0 && !matches(globs, v.Path) {
+		if v.Plan != "" || tried[v.Seq] || ownFile(v.Path) || !f.selects(v) || len(globs) > 0 && !matches(globs, v.Path) {
 			return true
 		}
 		own, err := s.History(v.Path, false)

@@ -132,3 +132,15 @@ func TestRmdirOfMoreThanIsLive(t *testing.T) {
 		}
 	}
 }
+
+// An action of which nothing is left stood in the way of all those before it: undo had
+// nothing to do, however often it was asked.
+func TestUndoPassesByWhatLeftNothing(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.write("a", "0\n"))
+	c.as("A", "sh", "t1", 10).do(tr.write("a", "1\n"))
+	c.as("A", "sh", "t2", 11).do(tr.write("temp", "x\n"), tr.remove("temp"))
+	c.carry(c.undo(UndoQuery{Last: true}))
+	c.want("a", "0\n")
+}

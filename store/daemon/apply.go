@@ -38,7 +38,7 @@ func (g *ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 			tries = 0
 		default:
 			g.unhealthy(err)
-			if tries >= 5 && g.mend(changes, err) {
+			if tries >= 5 && g.mend(ctx, changes) {
 				continue
 			}
 		}
@@ -86,6 +86,15 @@ func (g *ingester) caughtUp(ctx context.Context, within, still time.Duration) (b
 	return true, nil
 }
 
+// behind says that the history lacks what happened last, and why.
+func (g *ingester) behind() string {
+	text := "the history is behind: what happened last is not part of this"
+	if h := g.healthNow(); !h.ok {
+		text += " (the store takes nothing: " + h.reason + ")"
+	}
+	return text
+}
+
 // rebase makes a tail into a whole content: its beginning is not known to the
 // store (a restart since), but the file may still be there as it was.
 func (g *ingester) rebase(ctx context.Context, c *store.Change) {
@@ -95,18 +104,22 @@ func (g *ingester) rebase(ctx context.Context, c *store.Change) {
 	}
 }
 
-// mend takes the content out of a batch that the store refuses again and again:
-// one bad content must not stop history for good.
-func (g *ingester) mend(changes []store.Change, err error) bool {
-	mended := false
-	for i := range changes {
-		if c := &changes[i]; c.HasContent {
-			c.HasContent, c.Content, c.TailFrom = false, nil, 0
-			g.lost(c, fmt.Sprintf("the store refuses the content: %v", err))
-			mended = true
-		}
+// mend takes the content out of the one change of a batch that the store refuses for
+// it, again and again: one bad content must not stop history for good. False: the
+// cause is another.
+func (g *ingester) mend(ctx context.Context, changes []store.Change) bool {
+	i, err := g.d.store.Check(ctx, changes)
+	if err == nil || i >= len(changes) || !changes[i].HasContent {
+		return false
 	}
-	return mended
+	c := changes[i]
+	changes[i].HasContent, changes[i].Content, changes[i].TailFrom = false, nil, 0
+	if next, err := g.d.store.Check(ctx, changes); err != nil && next <= i {
+		changes[i] = c
+		return false
+	}
+	g.lost(&changes[i], fmt.Sprintf("the store refuses the content: %v", err))
+	return true
 }
 
 func (g *ingester) lost(c *store.Change, reason string) {

@@ -186,9 +186,10 @@ func open(ctx context.Context, o Options, state string) (d *Daemon, err error) {
 	if d.store, err = store.Open(filepath.Join(state, "store"), so); err != nil {
 		return nil, storeError(err)
 	}
+	taken := d // an error is returned without it
 	defer func() {
 		if err != nil {
-			_ = d.close()
+			_ = taken.close()
 		}
 	}()
 	if d.store.Seq() == 0 {

@@ -18,7 +18,8 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	release := d.index.Hold()
 	defer release()
-	if _, err := d.ingest.caughtUp(ctx, planWait, planStill); err != nil {
+	whole, err := d.ingest.caughtUp(ctx, planWait, planStill)
+	if err != nil {
 		return nil, nil, err
 	}
 	if q.Kind == resumeKind {
@@ -29,6 +30,13 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		secure = d.secureFor(ctx)
 	}
 	p, err := d.makePlan(ctx, q, secure)
+	if !whole {
+		behind := d.ingest.behind()
+		if err != nil {
+			return nil, nil, wire.Errorf(wire.ErrConflict, "cachebro status", "%v, but %s", err, behind)
+		}
+		p.Conflicts = append(p.Conflicts, store.Conflict{Path: ".", Why: behind})
+	}
 	if err != nil {
 		return nil, nil, err
 	}
