@@ -15,8 +15,8 @@ allowed() {
 	fusefs/ignore) echo "" ;;
 	fusefs/journal) echo "" ;;
 	fusefs) echo "fusefs/ignore fusefs/journal" ;;
-	store/diff | store/glob | store/tokens | store/spool | store/wire | store/results | store/results/redistest | store/manifest) echo "" ;;
-	store/wire/*) echo "store/wire" ;;
+	store/diff | store/glob | store/tokens | store/spool | store/wire | store/results | store/results/redistest | store/manifest | store/gitdir) echo "" ;;
+	store/wire/*) echo "store/wire store/gitdir" ;;
 	store/shown) echo "store store/diff store/tokens" ;;
 	store/notes) echo "store" ;;
 	store/docsync) echo "store store/glob store/manifest" ;;
@@ -24,7 +24,7 @@ allowed() {
 	store/daemon | store/daemon/*) echo "store store/diff store/tokens store/shown store/spool store/wire store/wire/place store/results store/notes store/docsync store/glob search search/imports fusefs/ignore store/manifest store/daemon/..." ;;
 	store) echo "store/diff store/glob store/tokens" ;;
 	search | search/*) echo "store store/glob search/..." ;;
-	mcp | mcp/*) echo "store/glob store/wire store/wire/carry store/manifest mcp/..." ;;
+	mcp | mcp/*) echo "store/gitdir store/glob store/wire store/wire/carry store/manifest mcp/..." ;;
 	hooks | hooks/*) echo "store/wire hooks/..." ;;
 	cmd/* | scripts/*) echo "*" ;;
 	*) echo "?" ;;

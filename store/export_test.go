@@ -392,3 +392,89 @@ func TestImportIsPacked(t *testing.T) {
 		t.Error("other versions")
 	}
 }
+
+// hostile is a stream that nobody's Export wrote.
+func hostile(t *testing.T, put func(w *streamWriter) Carried) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := newStreamWriter(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.put(streamHeadKind, nil, encode(&streamHead{Program: "1", Root: "/p"})); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.end(put(w)); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// An import took plans that were under way, and the next mount carried them out
+// unasked: a file from somebody else wrote a git hook. No plan comes in but those
+// that have ended, nor a part or a step of one that is not there.
+func TestImportTakesNoOpenPlan(t *testing.T) {
+	part := Plan{Steps: []Step{{N: 1, Do: DoDelete, Path: "a"}}, Returns: []Return{{Path: "a"}}}
+	head := func(id string, finished int64) []byte {
+		return encode(&Plan{ID: id, Kind: PlanUndo, Begun: 5, Finished: finished})
+	}
+	b := hostile(t, func(w *streamWriter) (c Carried) {
+		for _, r := range []struct {
+			kind     byte
+			key, val []byte
+		}{
+			{kPlan, []byte("open"), head("open", 0)}, {kPlan, keyPlanPart("open", 0)[1:], encode(&part)}, {kPlanStep, keyPlanStep("open", 1)[1:], nil},
+			{kPlan, []byte("ended"), head("ended", 6)}, {kPlan, keyPlanPart("ended", 0)[1:], encode(&part)}, {kPlanStep, keyPlanStep("ended", 1)[1:], nil},
+			{kPlan, keyPlanPart("headless", 0)[1:], encode(&part)}, {kPlanStep, keyPlanStep("headless", 1)[1:], nil},
+			{kPlan, []byte("named"), head("other", 7)}, {kPlan, keyPlanPart("other", 0)[1:], encode(&part)},
+		} {
+			if err := w.put(r.kind, r.key, r.val); err != nil {
+				t.Fatal(err)
+			}
+			c.Records++
+		}
+		return c
+	})
+	s := imported(t, b)
+	open, err := s.OpenPlans()
+	if err != nil || len(open) > 0 {
+		t.Errorf("open: %+v, %v", open, err)
+	}
+	for id, want := range map[string]bool{"open": false, "headless": false, "other": false, "named": false, "ended": true} {
+		if _, err := s.LookupPlan(id); (err == nil) != want || err != nil && !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: %v", id, err)
+		}
+		if _, err := s.PlanContent(id, 1); err == nil {
+			t.Errorf("%s has a content", id)
+		}
+	}
+	// Nor may one be opened by what is begun later under its name.
+	p := &Plan{Kind: PlanUndo, Steps: []Step{{N: 1, Do: DoDelete, Path: "b"}}}
+	if err := s.BeginPlan(context.Background(), p); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.LookupPlan(p.ID); err != nil || len(got.Steps) != 1 || len(got.Done) != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestImportRefusesPathsElsewhere(t *testing.T) {
+	for _, p := range []Path{"../out", "/etc/passwd", "a/../../out", "a//b", "a/", "./a", "..", "."} {
+		for name, v := range map[string]Version{"path": {Path: p}, "from": {Path: "a", From: p, Op: OpRename}, "to": {Path: "a", To: p, Op: OpMoved}} {
+			v.Seq, v.Time = 1, 1
+			b := hostile(t, func(w *streamWriter) Carried {
+				if err := w.put(kVersion, keyVersion(1)[1:], encode(&v)); err != nil {
+					t.Fatal(err)
+				}
+				return Carried{Versions: 1}
+			})
+			if _, err := CheckStream(context.Background(), bytes.NewReader(b)); !errors.Is(err, errStream) {
+				t.Errorf("%s %q: %v", name, string(p), err)
+			}
+			dir := filepath.Join(t.TempDir(), "store")
+			if _, err := Import(context.Background(), dir, bytes.NewReader(b), portable, testOptions()); !errors.Is(err, errStream) {
+				t.Errorf("import, %s %q: %v", name, string(p), err)
+			}
+		}
+	}
+}

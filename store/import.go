@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
+
+	badger "github.com/dgraph-io/badger/v4"
 )
 
 // Import makes a store in dir, which must not exist, of what Export wrote. The
@@ -32,6 +35,9 @@ func Import(ctx context.Context, dir string, r io.Reader, p Portable, o Options)
 	if c, err = s.fill(ctx, r, p); err != nil {
 		return c, err
 	}
+	if err = s.dropOpenPlans(); err != nil {
+		return c, err
+	}
 	if err = s.settle(ctx); err != nil {
 		return c, err
 	}
@@ -49,6 +55,53 @@ func (s *Store) fill(ctx context.Context, r io.Reader, p Portable) (Carried, err
 		m.b.w.close() // what was not committed goes with the directory
 	}
 	return c, err
+}
+
+// belongs reports whether a path, "" being the root, leads to something in a
+// project, and not elsewhere.
+func belongs(p Path) bool {
+	return p == "" || cleaned(p) == p && path.Clean("/"+string(p)) == "/"+string(p)
+}
+
+// dropOpenPlans removes plans that have not ended, and parts without a head. A mount
+// finishes those of a client that was killed, unasked; nobody here has asked for
+// these.
+func (s *Store) dropOpenPlans() error {
+	heads, err := s.Plans()
+	if err != nil {
+		return err
+	}
+	ended := map[string]bool{}
+	for _, p := range heads {
+		ended[p.ID] = p.Finished != 0
+	}
+	var drop [][]byte
+	err = s.view(func(txn *badger.Txn) error {
+		for _, kind := range []byte{kPlan, kPlanStep} {
+			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
+			for it.Rewind(); it.Valid(); it.Next() {
+				key := it.Item().KeyCopy(nil)
+				if id, _, _ := bytes.Cut(key[1:], []byte{0}); !ended[string(id)] {
+					drop = append(drop, key)
+				}
+			}
+			it.Close()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	b := s.newBatch()
+	defer b.discard()
+	for _, key := range drop {
+		if err := b.w.del(key); err != nil {
+			return err
+		}
+	}
+	return b.commit()
 }
 
 // CheckStream reads a whole stream and verifies it, without storing anything.
@@ -104,8 +157,13 @@ func readStream(ctx context.Context, r io.Reader, maxBlob int64, to sink) (c Car
 			err = to.content(Hash(key), val)
 		case kind == kVersion:
 			v, e := decodeVersion(append([]byte{kVersion}, key...), val)
-			if e != nil || v.Seq <= last || cleaned(v.Path) != v.Path {
+			if e != nil || v.Seq <= last {
 				return c, badStream("version %d cannot be read", c.Versions+1)
+			}
+			for _, p := range []Path{v.Path, v.From, v.To} {
+				if !belongs(p) {
+					return c, badStream("version %d is of %q, which is no path of a project", v.Seq, string(p))
+				}
 			}
 			last = v.Seq
 			c.Versions++

@@ -45,6 +45,9 @@ type Plan struct {
 	Begun     int64      `cbor:"10,keyasint,omitempty"` // ns since the epoch
 	Finished  int64      `cbor:"11,keyasint,omitempty"` // 0: open
 	Failed    []Conflict `cbor:"12,keyasint,omitempty"`
+	// Tree is the directory that it was begun for, as far as that can be told: a plan
+	// in a copied state directory is for another one, and is not gone on with.
+	Tree Tree `cbor:"13,keyasint,omitzero"`
 	// Done holds the numbers of the steps carried out (of a journalled plan).
 	Done []int `cbor:"-"`
 
@@ -54,6 +57,12 @@ type Plan struct {
 	kept   map[Hash]place  // whether and where the store has them, as far as it was asked
 	homes  map[Path]Path   // what goes by a rename, and where
 	read   map[Hash][]byte // contents that were read to make it, see Read
+}
+
+// Tree is the directory that a plan is for.
+type Tree struct {
+	Ino   uint64 `cbor:"1,keyasint,omitempty"`
+	Birth int64  `cbor:"2,keyasint,omitempty"`
 }
 
 // Step is one change of one path. Steps are carried out in order of N; a step

@@ -25,6 +25,10 @@ func (d *Daemon) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 	if err != nil {
 		return wire.OpenPlans{}, nil, err
 	}
+	here, err := d.treeHere(ctx)
+	if err != nil {
+		return wire.OpenPlans{}, nil, err
+	}
 	var out wire.OpenPlans
 	for i := range heads {
 		id := heads[i].ID
@@ -32,6 +36,13 @@ func (d *Daemon) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 			continue
 		}
 		begun, err := d.hasBegun(id)
+		if err == nil && heads[i].Tree != here {
+			d.log.Warn("a plan that was begun for another directory is not gone on with", "plan", id)
+			if err := d.store.FinishPlan(id, []store.Conflict{{Why: elsewhere}}); err != nil {
+				return out, nil, err
+			}
+			continue
+		}
 		switch {
 		case err != nil:
 			return out, nil, err
@@ -46,6 +57,15 @@ func (d *Daemon) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 	}
 	slices.Reverse(out.Plans)
 	return out, nil, nil
+}
+
+const elsewhere = "it was begun for another directory than this"
+
+// treeHere is the directory that plans are for. Its time of birth, in nanoseconds, is
+// what nobody elsewhere knows who makes up a state directory.
+func (d *Daemon) treeHere(ctx context.Context) (store.Tree, error) {
+	st, err := d.source.lstat(ctx, "")
+	return store.Tree{Ino: st.Ino, Birth: st.Birth}, err
 }
 
 // hasBegun: something of a plan was carried out.
@@ -65,11 +85,17 @@ func (d *Daemon) underWay(id string) bool {
 }
 
 // leftOpen finds a plan that may be resumed or rolled back.
-func (d *Daemon) leftOpen(id string) (store.Plan, error) {
+func (d *Daemon) leftOpen(ctx context.Context, id string) (store.Plan, error) {
 	p, err := d.store.LookupPlan(id)
+	if err != nil {
+		return p, err
+	}
+	here, err := d.treeHere(ctx)
 	switch {
 	case err != nil:
 		return p, err
+	case p.Tree != here:
+		return p, wire.Errorf(wire.ErrConflict, "", "plan %s: %s", id, elsewhere)
 	case p.Finished != 0:
 		return p, wire.Errorf(wire.ErrConflict, "cachebro log", "plan %s has ended", id)
 	case d.underWay(id):
@@ -80,8 +106,8 @@ func (d *Daemon) leftOpen(id string) (store.Plan, error) {
 }
 
 // resumePlan hands a half-done plan to another client.
-func (d *Daemon) resumePlan(id string, pid int) (any, []byte, error) {
-	p, err := d.leftOpen(id)
+func (d *Daemon) resumePlan(ctx context.Context, id string, pid int) (any, []byte, error) {
+	p, err := d.leftOpen(ctx, id)
 	if err != nil {
 		return nil, nil, err
 	}

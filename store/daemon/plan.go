@@ -23,7 +23,7 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		return nil, nil, err
 	}
 	if q.Kind == resumeKind {
-		return d.resumePlan(q.Plan, r.Peer.PID)
+		return d.resumePlan(ctx, q.Plan, r.Peer.PID)
 	}
 	var secure store.Secure
 	if !q.DryRun {
@@ -41,6 +41,10 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		return nil, nil, err
 	}
 	if !q.DryRun && len(p.Steps) > 0 {
+		var err error
+		if p.Tree, err = d.treeHere(ctx); err != nil {
+			return nil, nil, err
+		}
 		if err := d.store.BeginPlan(ctx, p); err != nil {
 			return nil, nil, err
 		}
@@ -78,7 +82,7 @@ func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, secure store.
 	case store.PlanRestore:
 		return d.planRestore(ctx, q, secure)
 	case rollbackKind:
-		if _, err := d.leftOpen(q.Plan); err != nil {
+		if _, err := d.leftOpen(ctx, q.Plan); err != nil {
 			return nil, err
 		}
 		return d.store.PlanRollback(q.Plan, secure)

@@ -3,7 +3,10 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -117,5 +120,61 @@ func TestRedoWithoutMount(t *testing.T) {
 	p.cb("redo", "--dir", p.dir, "--yes")
 	if got := x.tree()["a"]; !strings.HasSuffix(got, " 2\n") {
 		t.Errorf("redone: %q", got)
+	}
+}
+
+// TestCopiedStateCarriesNothingOut: a state directory of elsewhere holds a plan that
+// is under way. The next mount went on with it, unasked, in another project.
+func TestCopiedStateCarriesNothingOut(t *testing.T) {
+	x, _, after := cutShort(t, 1200)
+	p := x.p
+	p.cb("umount", p.dir)
+	other := filepath.Join(p.base, "other")
+	if out, err := exec.Command("cp", "-a", p.dir, other).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Cleanup(func() { _, _ = p.try("umount", other) }) // before the project is cleaned up
+	p.cb("mount", other)
+	p.cb("umount", other)
+	state := func(name string) string {
+		dirs, err := filepath.Glob(filepath.Join(p.base, "state/cachebro", name+"-*"))
+		if err != nil || len(dirs) != 1 {
+			t.Fatalf("%v %v", dirs, err)
+		}
+		return dirs[0]
+	}
+	for _, pid := range p.processes() { // the daemons
+		_ = syscall.Kill(pid, syscall.SIGTERM)
+	}
+	eventually(t, 60*time.Second, "the daemons end", func() bool { return len(p.processes()) == 0 })
+	for _, part := range []string{"store", "spool"} {
+		from, to := filepath.Join(state("project"), part), filepath.Join(state("other"), part)
+		if err := os.RemoveAll(to); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	tree := func() map[string]string { y := *x; q := *p; q.dir, y.p = other, &q; return y.tree() }
+	before := tree()
+	if out, err := p.try("mount", other); err != nil || strings.Contains(out, "finished what was cut short") {
+		t.Errorf("mount: %v\n%s", err, out)
+	}
+	if d := differ(before, tree()); d != "" {
+		t.Errorf("the mount has changed:\n%s", d)
+	}
+	if out := p.cb("undo", "--dir", other, "--rollback", "--yes"); !strings.Contains(out, "nothing was cut short") {
+		t.Errorf("rollback: %s", out)
+	}
+	if d := differ(before, tree()); d != "" {
+		t.Errorf("a rollback has changed:\n%s", d)
+	}
+	p.cb("umount", other)
+	// At its own place it still can be ended.
+	p.cb("mount", p.dir)
+	p.cb("redo", "--dir", p.dir, "--yes")
+	if d := differ(after, x.tree()); d != "" {
+		t.Errorf("redo of the resumed undo:\n%s", d)
 	}
 }

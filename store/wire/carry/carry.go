@@ -65,7 +65,7 @@ func Out(ctx context.Context, dir string, p wire.Plan, work Work) (Result, error
 	if err != nil {
 		return Result{}, fmt.Errorf("open the project: %w", err)
 	}
-	c := &carrier{plan: &p, work: work, places: newPlaces(root), done: map[int]bool{}}
+	c := &carrier{plan: &p, work: work, places: newPlaces(root, &p), done: map[int]bool{}}
 	defer c.places.close()
 	for _, n := range p.Done {
 		c.done[n] = true

@@ -374,3 +374,98 @@ func TestWriteKeepsAttributes(t *testing.T) {
 		t.Errorf("%q, %v", b[:max(n, 0)], err)
 	}
 }
+
+// What stands in a git directory is run by the next git command, and what leads out
+// of the project is none of a plan's business, wherever the plan comes from.
+func TestNeverIntoGitOrElsewhere(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "p")
+	for _, d := range []string{"p/.git/hooks", "p/sub/.git/hooks", "p/bare/objects", "p/bare/refs", "p/bare/hooks", "p/.GIT/hooks", "p/git~1/hooks", "p/wt", "p/plain", "out"} {
+		if err := os.MkdirAll(filepath.Join(base, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, "ref: refs/heads/main\n", dir, "bare/HEAD")
+	write(t, "ref: refs/heads/main\n", dir, "wt/HEAD")
+	write(t, "..\n", dir, "wt/commondir")
+	write(t, "x", dir, "plain/x")
+	for link, to := range map[string]string{"link": ".git", "away": "../out", "hooks": ".git/hooks"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := listing(t, base)
+	for _, p := range []string{".git/hooks/x", ".git/config", "sub/.git/hooks/x", "bare/hooks/x", "bare/config", "wt/config", ".GIT/hooks/x", "git~1/hooks/x", ".git",
+		"link/config", "link/hooks/x", "hooks/x", "away/x", "../out/x", "/" + base + "/out/x", "plain/../.git/x", "plain/../../out/x", "new/.git/hooks/x", "plain//x", ""} {
+		for _, step := range []wire.PlanStep{
+			{Do: "write", Path: []byte(p), Expect: "absent"}, {Do: "write", Path: []byte(p)}, {Do: "mkdir", Path: []byte(p)}, {Do: "symlink", Path: []byte(p), Target: []byte("t")},
+			{Do: "rename", Path: []byte("plain/x"), To: []byte(p)}, {Do: "exchange", Path: []byte("plain"), To: []byte(p)}, {Do: "rename", Path: []byte(p), To: []byte("new")}, {Do: "chmod", Path: []byte(p), Mode: 0o100777},
+			{Do: "delete", Path: []byte(p)}, {Do: "rmdir", Path: []byte(p)}, {Do: "link", Path: []byte(p), To: []byte("plain/x")},
+		} {
+			step.N = 1
+			if res := out(t, dir, map[int]string{1: "evil"}, step); len(res.Done) > 0 || len(res.Failed) != 1 {
+				t.Errorf("%s %q -> %q: %+v", step.Do, step.Path, step.To, res)
+			}
+			if after := listing(t, base); after != before {
+				t.Fatalf("%s %q -> %q:\n%s\nbefore:\n%s", step.Do, step.Path, step.To, after, before)
+			}
+		}
+	}
+	// A repository that the plan itself brings back comes whole.
+	if res := out(t, dir, map[int]string{4: "ref: refs/heads/main\n", 5: "c"}, wire.PlanStep{N: 1, Do: "mkdir", Path: []byte("b2"), Expect: "absent"}, wire.PlanStep{N: 2, Do: "mkdir", Path: []byte("b2/objects"), Expect: "absent"},
+		wire.PlanStep{N: 3, Do: "mkdir", Path: []byte("b2/refs"), Expect: "absent"}, wire.PlanStep{N: 4, Do: "write", Path: []byte("b2/HEAD"), Expect: "absent"}, wire.PlanStep{N: 5, Do: "write", Path: []byte("b2/config"), Expect: "absent"}); len(res.Done) != 5 {
+		t.Errorf("%+v", res)
+	}
+}
+
+// listing is every name below dir with its mode.
+func listing(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		fi, err := d.Info()
+		fmt.Fprintf(&b, "%s %s\n", p, fi.Mode())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// Between the look at a directory and its opening somebody may put a link there.
+func TestNoLinkIsFollowedThatWasSwappedIn(t *testing.T) {
+	dir := t.TempDir()
+	for _, d := range []string{"a", ".git"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_ = os.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "b"))
+			_ = os.Symlink(".git", filepath.Join(dir, "a"))
+			_ = os.Remove(filepath.Join(dir, "a"))
+			_ = os.Rename(filepath.Join(dir, "b"), filepath.Join(dir, "a"))
+		}
+	}()
+	for n := range 300 {
+		_, _ = Out(t.Context(), dir, wire.Plan{ID: "p1", Steps: []wire.PlanStep{{N: 1, Do: "write", Path: fmt.Appendf(nil, "a/f%d", n), Expect: "absent"}}},
+			Work{Fetch: func(context.Context, []int) ([][]byte, error) { return [][]byte{[]byte("evil")}, nil }, After: func(int) error { return nil }})
+	}
+	close(stop)
+	<-ended
+	if names, err := os.ReadDir(filepath.Join(dir, ".git")); err != nil || len(names) > 0 {
+		t.Errorf("in .git: %v, %v", names, err)
+	}
+}

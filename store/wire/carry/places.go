@@ -6,7 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"sync"
 	"syscall"
+
+	"cachebro/store/gitdir"
+	"cachebro/store/wire"
 )
 
 // places keeps the directories of a plan open, so that each step names its file
@@ -17,10 +21,17 @@ type places struct {
 	root  *os.Root
 	open  map[string]*os.Root
 	owner map[*os.Root]*syscall.Stat_t
+	made  sync.Map // directories that the plan itself has made
 }
 
-func newPlaces(root *os.Root) *places {
-	return &places{root: root, open: map[string]*os.Root{}, owner: map[*os.Root]*syscall.Stat_t{}}
+func newPlaces(root *os.Root, p *wire.Plan) *places {
+	d := &places{root: root, open: map[string]*os.Root{}, owner: map[*os.Root]*syscall.Stat_t{}}
+	for i := range p.Steps {
+		if p.Resume && p.Steps[i].Do == "mkdir" {
+			d.made.Store(string(p.Steps[i].Path), true)
+		}
+	}
+	return d
 }
 
 // of opens the directory that a path is in, and returns its last element. No
@@ -54,11 +65,29 @@ func (d *places) of(name string, make bool) (*os.Root, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	// A link that was put there meanwhile leads elsewhere in the project.
+	is, err := r.Lstat(".")
+	switch {
+	case err == nil && !os.SameFile(fi, is):
+		err = fmt.Errorf("%q is another directory: %w", dir, errChanged)
+	case err == nil && !d.mine(dir) && gitdir.Is(r.Lstat):
+		err = errGit
+	}
+	if err != nil {
+		r.Close()
+		return nil, "", err
+	}
 	d.open[dir] = r
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		d.owner[r] = st
 	}
 	return r, base, nil
+}
+
+// mine: the plan has made a directory. What looks like git's there it has brought back.
+func (d *places) mine(dir string) bool {
+	_, ok := d.made.Load(dir)
+	return ok
 }
 
 // ownerOf is who owns an open directory, nil if unknown.

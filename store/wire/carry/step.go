@@ -12,7 +12,10 @@ import (
 	"path"
 	"syscall"
 
+	"cachebro/store/gitdir"
 	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
 )
 
 // worker does one step. root is the directory that its file is in, name the
@@ -31,8 +34,14 @@ type worker struct {
 // brings missing directories with it.
 func (w *worker) locate() error {
 	name := string(w.step.Path)
-	if to := w.step.Do == "rename" || w.step.Do == "exchange" || w.step.Do == "link"; !valid(name) || to && !valid(string(w.step.To)) {
-		return errors.New("the plan names an impossible path")
+	for _, p := range []string{name, string(w.step.To)} {
+		switch to := w.step.Do == "rename" || w.step.Do == "exchange" || w.step.Do == "link"; {
+		case p == "" && !to && name != "":
+		case !valid(p):
+			return errors.New("the plan names an impossible path")
+		case gitdir.In(p):
+			return errGit
+		}
 	}
 	making := w.step.Expect == "" || w.step.Expect == "absent"
 	switch w.step.Do {
@@ -52,6 +61,10 @@ func (w *worker) locate() error {
 	}
 	return nil
 }
+
+// errGit: what stands in a git directory is run by the next git command, so nothing
+// comes there from a history.
+var errGit = errors.New("belongs to git, which keeps its own history")
 
 // valid accepts names that are not UTF-8, but none that leads anywhere else.
 func valid(name string) bool {
@@ -245,7 +258,18 @@ func (w *worker) rename() error {
 	if _, err := to.Lstat(name); err == nil {
 		return fmt.Errorf("%q exists: %w", w.step.To, errChanged)
 	}
-	return w.places.root.Rename(string(w.step.Path), string(w.step.To))
+	// By the directories themselves: a link in the way may be new.
+	from, err := w.root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	dir, err := to.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return unix.Renameat(int(from.Fd()), w.name, int(dir.Fd()), name)
 }
 
 // exchange lets the two names change places. Two directories are told apart by
@@ -301,6 +325,7 @@ func (w *worker) mkdir() error {
 	} else if err := w.root.Mkdir(w.name, 0o700); err != nil {
 		return err
 	}
+	w.places.made.Store(string(w.step.Path), true)
 	return w.opened(func(f *os.File, fi fs.FileInfo) error {
 		if !fi.IsDir() {
 			return errChanged

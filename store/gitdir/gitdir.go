@@ -1,0 +1,59 @@
+// Package gitdir tells what is git's own: its directories hold programs and settings
+// that the next git command runs, so nobody writes there on the word of a history, a
+// message or a repository. It is a leaf; it is asked where a path is about to be
+// written or believed, by the name alone and by what stands in a directory.
+package gitdir
+
+import (
+	"io/fs"
+	"strings"
+	"unicode"
+)
+
+// Name reports whether some file system takes one part of a path for ".git": one
+// that ignores case, or invisible characters, or what follows the name, or that gives
+// short names.
+func Name(part string) bool {
+	if part == ".git" {
+		return true
+	}
+	if len(part) < 4 || part[0] != '.' && part[0] != 'g' && part[0] != 'G' && part[0] < 0x80 {
+		return false
+	}
+	part = strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Cf, r) { // HFS+ does not see them
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, part)
+	part, _, _ = strings.Cut(part, ":") // NTFS: another stream of the same
+	part = strings.TrimRight(part, ". ")
+	return part == ".git" || strings.HasPrefix(part, "git~") && strings.Trim(part[4:], "0123456789") == "" && len(part) > 4
+}
+
+// In reports whether a slash-separated path has such a part.
+func In(path string) bool {
+	for part := range strings.SplitSeq(path, "/") {
+		if Name(part) {
+			return true
+		}
+	}
+	return false
+}
+
+// Is reports whether a directory looks to git like one of its own: a bare repository,
+// one that a ".git" file points to, or what belongs to a further worktree. lstat
+// looks at a name in it.
+func Is(lstat func(name string) (fs.FileInfo, error)) bool {
+	if _, err := lstat("HEAD"); err != nil {
+		return false
+	}
+	dir := func(name string) bool {
+		fi, err := lstat(name)
+		return err == nil && (fi.IsDir() || fi.Mode()&fs.ModeSymlink != 0)
+	}
+	if _, err := lstat("commondir"); err == nil {
+		return true
+	}
+	return dir("objects") && dir("refs")
+}
