@@ -3,6 +3,8 @@ package mountd
 import (
 	"context"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +20,7 @@ type Capture struct {
 	w   *spool.Writer
 	// root is nil without Options.Root.
 	root *os.Root
+	comm string // of this program
 
 	mu      sync.Mutex // guards queue, pending, byFile, held, closing, nudge and the jobs' state
 	queue   []*job
@@ -70,6 +73,9 @@ func New(o Options) *Capture {
 	o = o.withDefaults()
 	c := &Capture{opt: o, w: o.Spool, root: openRoot(o.Root), pending: map[uint64]*job{}, byFile: map[identity]*job{}, procs: map[procKey]string{}, reads: map[uint32]*reading{}, since: time.Now(), stop: make(chan struct{})}
 	c.more = sync.NewCond(&c.mu)
+	if b, err := os.ReadFile("/proc/self/comm"); err == nil {
+		c.comm = strings.TrimSpace(string(b))
+	}
 	c.healthy.Store(true)
 	c.scanning.Store(true)
 	c.measure()
@@ -190,12 +196,12 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	keep := class == ignore.Tracked || unseen(e.File, e.Stat)
 	if p == "" || class == ignore.Excluded && !keep {
 		mark.And(^(markSafe | markKnown))
+		if p == "" && mark.Load()&markTaken != 0 {
+			c.afterwards(e)
+		}
 		return
 	}
-	by := e.Writer
-	if by.PID == 0 {
-		by = e.Caller
-	}
+	by := writerOf(e)
 	r := &spool.Record{Kind: spool.KindVersion, Op: spool.Op(e.Op), Class: spool.Class(class), Path: p, Node: e.File.ID(), Stat: stat(e.Stat), Time: e.Time.UnixNano(), Idle: e.Idle}
 	if class == ignore.Tracked && mark.Load()&markKnown != 0 && e.TailFrom >= tailMin && e.TailFrom <= e.Stat.Size {
 		r.TailFrom = e.TailFrom
@@ -206,6 +212,39 @@ func (c *Capture) Closed(e fusefs.Closed) {
 		c.settle(e.File, &canceller{ch: c.stop}, false)
 		c.sync()
 	}
+}
+
+func writerOf(e fusefs.Closed) fusefs.Caller {
+	if e.Writer.PID != 0 {
+		return e.Writer
+	}
+	return e.Caller
+}
+
+// taken notes that a plan of ours took a file's last name. Whoever has it open
+// goes on to write where nobody finds it.
+func (c *Capture) taken(f fusefs.File, by fusefs.Caller) {
+	if f != nil && by.Proc != nil && by.Proc.Comm == c.comm && f.Path() == "" {
+		f.Mark().Or(markTaken)
+	}
+}
+
+// afterwards keeps what was written to a file whose name a plan had taken, under
+// a name that says so and is gone at once.
+func (c *Capture) afterwards(e fusefs.Closed) {
+	if c.classOf(e.LastPath, false) != ignore.Tracked {
+		return
+	}
+	by, mark := writerOf(e), e.File.Mark()
+	name := e.LastPath + " (written after its name was taken)"
+	if mark.Load()&markTold == 0 {
+		mark.Or(markTold)
+		c.appendBy(by, &spool.Record{Kind: spool.KindNotice, Path: e.LastPath, Time: e.Time.UnixNano(), Reason: e.LastPath + " was open for writing when its name was taken; what was written to it since is kept as " + strconv.Quote(name)})
+	}
+	r := &spool.Record{Kind: spool.KindVersion, Op: spool.OpCreate, Path: name, Node: e.File.ID(), Stat: stat(e.Stat), Time: e.Time.UnixNano(), Idle: e.Idle}
+	c.version(e.File, r, by, true, false)
+	c.settle(e.File, &canceller{ch: c.stop}, true) // its last descriptor may be about to go
+	c.appendBy(by, &spool.Record{Kind: spool.KindVersion, Op: spool.OpUnlink, Path: name, Node: e.File.ID(), Stat: stat(e.Stat), Time: e.Time.UnixNano(), LastName: true})
 }
 
 // Outside records that a file was changed underneath.

@@ -43,6 +43,7 @@ func (c *Capture) Done(e fusefs.Event) {
 		}
 	case fusefs.OpUnlink:
 		r.LastName = e.Stat.Nlink <= 1
+		c.taken(e.File, e.Caller)
 	case fusefs.OpRmdir:
 		c.forget(e.Path, false)
 		if class == ignore.Excluded && c.classOf(parent(e.Path), true) != ignore.Excluded {
@@ -85,6 +86,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 
 // renamed records a rename, between classes too.
 func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
+	c.taken(e.Replaced, e.Caller)
 	dir, regular := isDir(e.Stat), e.File != nil && isRegular(e.Stat)
 	from, to := c.classOf(e.Path, dir), e.Class2
 	if dir {

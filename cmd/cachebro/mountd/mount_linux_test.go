@@ -286,3 +286,52 @@ func TestDeletedWhileOpenOnTheMount(t *testing.T) {
 	wantNoGaps(t, log)
 	wantVersions(t, log, "a", "first", "SECOND")
 }
+
+// What is written to a file after a plan took its last name is kept under a name
+// that says so, and the log says it once. Other programs' temporary files are not.
+func TestWrittenAfterItsNameWasTaken(t *testing.T) {
+	m := mount(t, map[string]string{"unlinked": "1", "replaced": "1", "x": "other", "temporary": "1"}, nil)
+	at := func(p string) string { return filepath.Join(m.dir, p) }
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, take := range map[string]func() error{
+		"unlinked":  func() error { return os.Remove(at("unlinked")) }, // by this program, as a plan would
+		"replaced":  func() error { return os.Rename(at("x"), at("replaced")) },
+		"temporary": func() error { m.sh("rm temporary"); return nil },
+	} {
+		f, err := os.OpenFile(at(name), os.O_RDWR, 0)
+		check(err)
+		check(take())
+		for _, text := range []string{"late", big} {
+			_, err = f.WriteAt([]byte(text), 1)
+			check(err)
+			fd, err := syscall.Dup(int(f.Fd())) // its end is a close
+			check(err)
+			check(syscall.Close(fd))
+		}
+		check(f.Close())
+	}
+	log := m.end()
+	wantNoGaps(t, log)
+	const late = " (written after its name was taken)"
+	wantVersions(t, log, "unlinked"+late, "1late", "1"+big)
+	wantVersions(t, log, "replaced"+late, "1late", "1"+big)
+	wantVersions(t, log, "temporary"+late)
+	wantVersions(t, log, "replaced", "1")
+	notices, gone := 0, 0
+	for _, e := range log {
+		if e.Kind == spool.KindNotice && strings.Contains(e.Reason, "was taken") {
+			notices++
+		}
+		if e.Kind == spool.KindVersion && e.Op == spool.OpUnlink && strings.HasSuffix(e.Path, late) {
+			gone++
+		}
+	}
+	if notices != 2 || gone != 4 {
+		t.Errorf("%d notices of 2 files, %d of 4 contents are gone again", notices, gone)
+	}
+}
