@@ -58,6 +58,30 @@ func (o *overlay) fillAttrOut(sx *unix.Statx_t, out *fuse.AttrOut) {
 	fillAttr(sx, &out.Attr)
 }
 
+// severalAsked is no thread.
+const severalAsked = ^uint32(0)
+
+// asking notes, before the source is asked for attributes of n, that they go
+// to the kernel for a thread (0: not known).
+func (n *inode) asking(tid uint32) {
+	if old := n.asked.Load(); tid == 0 || old != tid && !(old == 0 && n.asked.CompareAndSwap(0, tid)) {
+		n.asked.Store(severalAsked)
+	}
+}
+
+// overtook follows a change to the attributes of n that the kernel knows nothing
+// of but that they have changed: a name came into a directory or left it, a file
+// got another name. Attributes from before that are still on their way to
+// somebody would be believed for an hour. A notification makes the kernel
+// ignore what it asked for earlier; who changed n has not been asking meanwhile.
+func (o *overlay) overtook(in *fuse.InHeader, nodes ...*inode) {
+	for _, n := range nodes {
+		if by := n.asked.Swap(0); by != 0 && (by == severalAsked || by != in.Pid) {
+			o.notifier.attrs(n.id)
+		}
+	}
+}
+
 // peek is taken before the source is asked for attributes that note will see.
 func (n *inode) peek() uint32 {
 	n.mu.Lock()

@@ -83,6 +83,7 @@ func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string,
 		}
 		return status(err)
 	}
+	o.overtook(&in.InHeader, parent)
 	n := o.entry(parent, name, &sx, &out.EntryOut)
 	c := o.caller(&in.InHeader, true)
 	o.created(n, c, fd, in, &sx, &out.OpenOut)
@@ -240,6 +241,7 @@ func (o *overlay) make(in *fuse.InHeader, name string, op Op, target string, out
 	if err := statAt(d.fd, name, &sx); err != nil {
 		return status(err)
 	}
+	o.overtook(in, parent)
 	n := o.entry(parent, name, &sx, out)
 	if o.obs != nil {
 		p := parent.childPath(name)
@@ -293,6 +295,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	if err != nil {
 		return status(err)
 	}
+	o.overtook(&in.InHeader, parent, n)
 	n.addLink(parent, name)
 	gen := n.peek()
 	if err := statAt(d.fd, name, &sx); err != nil {

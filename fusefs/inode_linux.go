@@ -44,8 +44,9 @@ type inode struct {
 	handles *handle
 	seen    seen
 
-	noACL atomic.Bool // a directory without a default access control list
-	stale atomic.Bool // pages or attributes in the kernel's cache must be dropped
+	noACL atomic.Bool   // a directory without a default access control list
+	stale atomic.Bool   // pages or attributes in the kernel's cache must be dropped
+	asked atomic.Uint32 // the thread that asked for attributes since the last change; several: severalAsked
 
 	dirfd atomic.Pointer[dirfd]
 }

@@ -36,9 +36,10 @@ func (o *overlay) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (
 	}
 	n.begin()
 	// An append goes to where the file ends on the source, should somebody
-	// else have made it longer. Pages of a mapping have their own places, and
+	// else have made it longer: whether anybody can is not asked, because not
+	// everybody can be seen. Pages of a mapping have their own places, and
 	// what comes once more may be there already.
-	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && in.Unique&resendBit == 0 && o.outside.Load()
+	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && in.Unique&resendBit == 0
 	done := 0
 	write := func() error {
 		for done < len(data) {
@@ -65,6 +66,14 @@ func (o *overlay) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (
 		err = write()
 	}
 	n.end()
+	if appends && done > 0 {
+		if end, err := unix.Seek(h.fd, 0, unix.SEEK_END); err == nil && end != off+int64(done) {
+			// The kernel has the bytes at another place in its pages. It waits for
+			// this reply with one of them locked, so it is told later.
+			w.touched(min(off, end-int64(done)), end)
+			o.notifier.inode(n)
+		}
+	}
 	w.touched(off, off+int64(done))
 	if done == 0 && err != nil {
 		return 0, status(err)

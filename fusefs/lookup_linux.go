@@ -98,11 +98,12 @@ func (o *overlay) Forget(id, count uint64) {
 
 // attrs asks the source for the attributes of an inode, through the handle fh
 // if has.
-func (o *overlay) attrs(id, fh uint64, has bool, sx *unix.Statx_t) fuse.Status {
-	n, st := o.node(id)
+func (o *overlay) attrs(in *fuse.InHeader, fh uint64, has bool, sx *unix.Statx_t) fuse.Status {
+	n, st := o.node(in.NodeId)
 	if !st.Ok() {
 		return st
 	}
+	n.asking(in.Pid)
 	gen := n.peek()
 	var err error
 	if h := o.handles.get(fh); has && h != nil && h.acquire() {
@@ -121,7 +122,7 @@ func (o *overlay) attrs(id, fh uint64, has bool, sx *unix.Statx_t) fuse.Status {
 // GetAttr is stat(2).
 func (o *overlay) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	var sx unix.Statx_t
-	st := o.attrs(in.NodeId, in.Fh(), in.Flags()&fuse.FUSE_GETATTR_FH != 0, &sx)
+	st := o.attrs(&in.InHeader, in.Fh(), in.Flags()&fuse.FUSE_GETATTR_FH != 0, &sx)
 	if st.Ok() {
 		o.fillAttrOut(&sx, out)
 	}
@@ -131,7 +132,7 @@ func (o *overlay) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 // Statx is asked when a process wants the birth time.
 func (o *overlay) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
 	var sx unix.Statx_t
-	st := o.attrs(in.NodeId, in.Fh, in.GetattrFlags&fuse.FUSE_GETATTR_FH != 0, &sx)
+	st := o.attrs(&in.InHeader, in.Fh, in.GetattrFlags&fuse.FUSE_GETATTR_FH != 0, &sx)
 	if st.Ok() {
 		out.AttrValid, out.AttrValidNsec = o.ttl()
 		out.Statx.FromStatx(&sx)

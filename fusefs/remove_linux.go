@@ -134,6 +134,7 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 		o.unkeep(kept)
 		return status(err)
 	}
+	o.overtook(in, parent, n)
 	o.lost(n, parent, name, &sx)
 	if o.obs != nil {
 		if op == OpUnlink {
@@ -258,6 +259,10 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 	if r.src == r.dst && !exchange {
 		t.told()
 		return fuse.OK // two names of one file: nothing happens, by POSIX
+	}
+	o.overtook(&in.InHeader, r.from, r.to, r.src)
+	if r.dst != nil {
+		o.overtook(&in.InHeader, r.dst)
 	}
 	o.renamed(r, &ev, exchange, replaces)
 	if o.obs != nil {

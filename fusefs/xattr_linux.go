@@ -96,6 +96,7 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, fd int) error)
 	if !st.Ok() {
 		return st
 	}
+	o.overtook(in, n)
 	gen := n.peek()
 	var sx unix.Statx_t
 	if err := o.statInode(n, &sx); err == nil {
