@@ -223,6 +223,9 @@ func checkNesting(mounts []project.Mount, m *plannedMount) error {
 	return nil
 }
 
+// noFuse: the machine or its user lacks what a mount needs.
+type noFuse struct{ hinted }
+
 // checkFuse: is there FUSE, and may we use it?
 func (e *env) checkFuse(private bool) error {
 	if runtime.GOOS != "linux" {
@@ -238,10 +241,10 @@ func (e *env) checkFuse(private bool) error {
 		if !helper {
 			fix += "; then, as fusermount3 is missing too: " + helperFix
 		}
-		return hintf(fix, "%s, so nothing can be mounted: shell changes cannot be undone; reads still save (cachebro serve, hooks)", why)
+		return &noFuse{hinted{fmt.Errorf("%s, so nothing can be mounted: shell changes cannot be undone; reads still save (cachebro serve, hooks)", why), fix}}
 	}
 	if !helper {
-		return hintf(helperFix+withoutHelper, "fusermount3 is missing, without which only root can mount")
+		return &noFuse{hinted{errors.New("fusermount3 is missing, without which only root can mount"), helperFix + withoutHelper}}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -34,13 +35,20 @@ func foreground() bool {
 //
 // A process with several threads cannot enter a user namespace, so a child
 // (cachebro private) is born in it. Its own uid is mapped to itself; an ambient
-// capability survives the exec and lets it mount.
-func (s *session) runPrivate(ctx context.Context) error {
+// capability survives the exec and lets it mount. It says on a pipe why it cannot;
+// began: the command was started.
+func (s *session) runPrivate(ctx context.Context) (began bool, err error) {
 	c, err := s.connect(ctx, s.plan.Root)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer c.Close()
+	said, say, err := os.Pipe()
+	if err != nil {
+		return false, err
+	}
+	defer said.Close()
+	defer say.Close()
 	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
 		attr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -52,16 +60,17 @@ func (s *session) runPrivate(ctx context.Context) error {
 	if s.plan.ReadOnly {
 		args = append(args, "--read-only")
 	}
-	cmd := &exec.Cmd{Path: s.exe, Args: append(append(args, "--"), s.args...), Env: s.vars, Dir: s.env.dir, Stdin: s.stdin, Stdout: s.stdout, Stderr: s.stderr, SysProcAttr: attr}
+	cmd := &exec.Cmd{Path: s.exe, Args: append(append(args, "--"), s.args...), Env: s.vars, Dir: s.env.dir, Stdin: s.stdin, Stdout: s.stdout, Stderr: s.stderr, SysProcAttr: attr, ExtraFiles: []*os.File{say}}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
 		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EUSERS) {
-			return hintf("sudo sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0, or without --private", "this system does not let you make a user namespace: %v", err)
+			return false, hintf("sudo sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0, or without --private", "this system does not let you make a user namespace: %v", err)
 		}
-		return fmt.Errorf("enter a namespace: %w", err)
+		return false, fmt.Errorf("enter a namespace: %w", err)
 	}
+	say.Close()
 	done := make(chan struct{})
 	go func() {
 		for {
@@ -75,12 +84,16 @@ func (s *session) runPrivate(ctx context.Context) error {
 			}
 		}
 	}()
+	trouble, rerr := io.ReadAll(said) // ends when the command is started, or will not be
 	err = childStatus(cmd.Wait())
 	close(done)
+	if len(trouble) > 0 || rerr != nil {
+		return false, hintf("cachebro run without --private", "%s", trouble)
+	}
 	if werr := s.awaitStored(ctx, s.plan.Root); werr != nil {
 		fmt.Fprintf(s.stderr, "note: %s\n", oneLine(werr.Error()))
 	}
-	return err
+	return true, err
 }
 
 func privateCommand() command {
@@ -105,25 +118,18 @@ func runInNamespace(ctx context.Context, e *env) error {
 		return err
 	}
 	c.Private = true
-	// What is mounted in here must not show outside.
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-		return hintf("cachebro run without --private", "the mount namespace cannot be made private: %v", err)
-	}
-	source, err := os.Open(c.Root)
+	say := os.NewFile(3, "the parent")
+	unix.CloseOnExec(3)
+	mountd, err := mountPrivate(c)
 	if err != nil {
-		return fmt.Errorf("open the source: %w", err)
+		_, werr := io.WriteString(say, oneLine(err.Error()))
+		_ = say.Close()
+		if werr != nil {
+			return err
+		}
+		return exitStatus(1) // the parent tells
 	}
-	defer source.Close()
-	device, err := mountHere(c, source)
-	if err != nil {
-		return err
-	}
-	mountd, err := overseer.StartMountd(*c, source, device)
-	device.Close()
-	if err != nil {
-		_ = unix.Unmount(c.Mountpoint, unix.MNT_DETACH)
-		return err
-	}
+	_ = say.Close()
 	s := session{env: e, plan: plannedMount{Config: *c}, path: *program, args: args, client: *client, id: *id}
 	// The command must not get our capability. It is started from this thread.
 	runtime.LockOSThread()
@@ -135,6 +141,29 @@ func runInNamespace(ctx context.Context, e *env) error {
 	// What the command left running in the background is served on.
 	mountd.Await(5 * time.Second)
 	return err
+}
+
+// mountPrivate mounts the project in this namespace and serves it.
+func mountPrivate(c *overseer.Config) (*overseer.Child, error) {
+	// What is mounted in here must not show outside.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return nil, fmt.Errorf("the mount namespace cannot be made private: %w", err)
+	}
+	source, err := os.Open(c.Root)
+	if err != nil {
+		return nil, fmt.Errorf("open the source: %w", err)
+	}
+	defer source.Close()
+	device, err := mountHere(c, source)
+	if err != nil {
+		return nil, err
+	}
+	mountd, err := overseer.StartMountd(*c, source, device)
+	device.Close()
+	if err != nil {
+		_ = unix.Unmount(c.Mountpoint, unix.MNT_DETACH)
+	}
+	return mountd, err
 }
 
 // mountHere mounts FUSE with our own mount(2): fusermount3 has no power in a
@@ -155,7 +184,7 @@ func mountHere(c *overseer.Config, source *os.File) (*os.File, error) {
 	}
 	if err := unix.Mount(c.Root, c.Mountpoint, "fuse.cachebro", flags, strings.Join(options, ",")); err != nil {
 		device.Close()
-		return nil, hintf("cachebro run without --private", "mount inside the namespace: %v", err)
+		return nil, fmt.Errorf("mount inside the namespace: %w", err)
 	}
 	return device, nil
 }

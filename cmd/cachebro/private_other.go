@@ -9,8 +9,8 @@ import (
 // foreground: the terminal sends its signals to our process group.
 func foreground() bool { return true }
 
-func (s *session) runPrivate(context.Context) error {
-	return hintf("cachebro run without --private", "--private needs the namespaces of Linux")
+func (s *session) runPrivate(context.Context) (began bool, err error) {
+	return false, hintf("cachebro run without --private", "--private needs the namespaces of Linux")
 }
 
 func privateCommand() command {

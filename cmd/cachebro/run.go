@@ -29,7 +29,9 @@ claude gets cachebro's hooks and MCP server on its command line; nothing has to
 be configured.
 
 With --private only this command sees the overlay, in a mount namespace of its
-own: it needs no fusermount3, and nothing can be left behind.
+own: it needs no fusermount3, and nothing can be left behind. Where the project
+cannot be mounted for all, that is tried, and said; where not even that can be, an
+agent is started with the hooks alone: its reads still save.
 
 Examples:
   cachebro run -- claude
@@ -57,14 +59,14 @@ func runRun(ctx context.Context, e *env) error {
 	if path, err = filepath.Abs(path); err != nil {
 		return err
 	}
-	m, err := e.planMount(*dir, mountFlags{exact: *exact, private: *private})
-	if err != nil {
-		return err
+	m, why := e.planMount(*dir, mountFlags{exact: *exact, private: *private})
+	if why != nil && (*private || !errors.As(why, new(*noFuse))) {
+		return why
 	}
 	for _, note := range m.notes {
 		fmt.Fprintln(e.stderr, "note: "+note)
 	}
-	client := filepath.Base(args[0])
+	client, words := filepath.Base(args[0]), len(args)
 	if !*bare {
 		if args, err = e.dress(client, args); err != nil {
 			return err
@@ -72,13 +74,39 @@ func runRun(ctx context.Context, e *env) error {
 	}
 	s := session{env: e, plan: m, path: path, args: args, client: client, id: newSession()}
 	if *private && !m.already {
-		return s.runPrivate(ctx)
+		_, err := s.runPrivate(ctx)
+		return err
 	}
-	if !m.already {
-		if _, err := e.launch(ctx, m); err != nil {
+	if why == nil && !m.already {
+		if _, why = e.launch(ctx, m); why == nil {
+			fmt.Fprintf(e.stderr, "mounted %s (leave with: cachebro umount %s)\n", quote(m.Root), quote(m.Mountpoint))
+		}
+	}
+	if why != nil {
+		return s.stepDown(ctx, why, mountFlags{exact: *exact, private: true}, *dir, len(args) > words)
+	}
+	return s.run(ctx)
+}
+
+// stepDown goes down the ladder when the project cannot be mounted for all: a
+// mount for this command alone, then none, which is of use to an agent with hooks.
+func (s *session) stepDown(ctx context.Context, why error, f mountFlags, dir string, hooked bool) error {
+	m, err := s.planMount(dir, f)
+	if err == nil && !m.already {
+		s.plan = m
+		fmt.Fprintf(s.stderr, "note: only this command sees the mount, because %s\n", oneLine(why.Error()))
+		began, err := s.runPrivate(ctx)
+		if began {
 			return err
 		}
-		fmt.Fprintf(e.stderr, "mounted %s (leave with: cachebro umount %s)\n", quote(m.Root), quote(m.Mountpoint))
+		fmt.Fprintf(s.stderr, "note: that failed: %s\n", oneLine(err.Error()))
+	}
+	if !hooked {
+		return why
+	}
+	fmt.Fprintf(s.stderr, "note: hooks alone: %s\n", oneLine(why.Error()))
+	if hint := hintOf(why); hint != "" {
+		fmt.Fprintln(s.stderr, "hint: "+hint)
 	}
 	return s.run(ctx)
 }
