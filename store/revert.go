@@ -105,7 +105,11 @@ func (s *Store) PlanRestore(paths []Path, seq uint64, secure Secure) (*Plan, err
 	}
 	var goals []goal
 	err = s.eachHistory(slices.Sorted(maps.Keys(changed)), nil, func(path Path, own []Version) error {
-		if g, ok := restoreGoal(p, path, own, seq); ok && !g.idle() {
+		g, ok := restoreGoal(p, path, own, seq)
+		if ownFile(path) {
+			g.want = state{}
+		}
+		if ok && !g.idle() {
 			goals = append(goals, g)
 		}
 		return nil

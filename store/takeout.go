@@ -23,6 +23,9 @@ func (s *Store) takeOut(p *Plan, sel selection, q UndoQuery) error {
 		}
 		c := &chain{s: s, own: own, plans: plans}
 		g, ok := s.goalFor(p, c, path, sel[path], q, through)
+		if ownFile(path) { // is nowhere but while a plan is carried out
+			g.want = state{}
+		}
 		if ok && !g.idle() {
 			goals = append(goals, g)
 		}

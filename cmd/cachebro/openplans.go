@@ -8,6 +8,7 @@ import (
 
 	"cachebro/cmd/cachebro/overseer"
 	"cachebro/store/wire"
+	"cachebro/store/wire/carry"
 )
 
 // resumeOpen finishes what an undo, redo, restore or revert began before its
@@ -85,9 +86,12 @@ func (e *env) rollback(ctx context.Context, t target, c *wire.Client, f planFlag
 	return e.takeBack(ctx, t, c, wire.PlanRequest{Kind: "rollback", Plan: last.ID}, f)
 }
 
-// rolledBack ends a plan of which nothing was left to take back.
-func (e *env) rolledBack(ctx context.Context, t target, c *wire.Client, id string) error {
-	_, err := c.Call(ctx, wire.MPlanDone, wire.PlanDone{ID: id, Finished: true}, nil, nil)
+// rolledBack ends a plan that was cut short before anything came of it.
+func (e *env) rolledBack(ctx context.Context, t target, c *wire.Client, plan wire.Plan) error {
+	if err := carry.Sweep(t.base(), plan.Cut); err != nil {
+		return err
+	}
+	_, err := c.Call(ctx, wire.MPlanDone, wire.PlanDone{ID: plan.Cut.ID, Finished: true}, nil, nil)
 	return err
 }
 

@@ -92,8 +92,8 @@ func (e *env) takeBack(ctx context.Context, t target, c *wire.Client, r wire.Pla
 	if *f.dryRun || len(plan.Steps) == 0 {
 		if len(plan.Steps) == 0 {
 			fmt.Fprintln(out, "nothing to do")
-			if r.Kind == "rollback" && !r.DryRun {
-				if err := e.rolledBack(ctx, t, c, r.Plan); err != nil {
+			if plan.Cut != nil && !r.DryRun {
+				if err := e.rolledBack(ctx, t, c, plan); err != nil {
 					return err
 				}
 			}

@@ -51,7 +51,16 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		d.carriedBy(p, r.Peer.PID)
 	}
 	d.indexRest(len(p.Steps))
-	return planOut(p), nil, nil
+	out := planOut(p)
+	if q.Kind == rollbackKind {
+		of, err := d.store.LookupPlan(q.Plan)
+		if err != nil {
+			return nil, nil, err
+		}
+		cut := planOut(&of)
+		cut.Done, out.Cut = of.Done, &cut
+	}
+	return out, nil, nil
 }
 
 // carriedBy: until the plan ends, what this client writes is the plan's doing.

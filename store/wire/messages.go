@@ -294,6 +294,8 @@ type Plan struct {
 	// reported; steps whose result is there already count as done too.
 	Resume bool  `json:"resume,omitempty"`
 	Done   []int `json:"done,omitempty"`
+	// Cut is, of a rollback, the plan that was cut short.
+	Cut *Plan `json:"cut,omitempty"`
 }
 
 // OpenPlans are the plans that no living client carries out: heads, without

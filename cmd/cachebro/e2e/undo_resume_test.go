@@ -178,3 +178,69 @@ func TestCopiedStateCarriesNothingOut(t *testing.T) {
 		t.Errorf("redo of the resumed undo:\n%s", d)
 	}
 }
+
+// TestKilledUndoLeavesNoTemporaries: what an undo writes beside a file before it puts
+// it in its place is gone after the undo was finished or rolled back, and neither an
+// undo nor a redo brings it back: of an empty one the history had a version.
+func TestKilledUndoLeavesNoTemporaries(t *testing.T) {
+	files := map[string]string{}
+	for i := range 300 {
+		files[fmt.Sprintf("d/%d", i)] = strings.Repeat(fmt.Sprintf("line of %d\n", i), 2000*(i%2))
+	}
+	p := newProject(t, files)
+	p.mount()
+	x := &twoActors{p: p}
+	before := x.tree()
+	x.as("agent", "for f in d/*; do echo changed >$f; done")
+	after := x.tree()
+	temporaries := func() {
+		t.Helper()
+		n := 0
+		for path := range x.tree() {
+			if strings.Contains(path, ".cachebro-") {
+				n++
+				t.Log(path)
+			}
+		}
+		if n > 0 {
+			t.Errorf("%d temporary files are left", n)
+		}
+	}
+	for _, end := range []string{"redo", "--rollback"} {
+		cut := false
+		for try := 0; try < 20 && !cut; try++ {
+			undo := p.command("undo", "--dir", p.dir, "--session", "agent", "--yes")
+			if err := undo.Start(); err != nil {
+				t.Fatal(err)
+			}
+			killed := false
+			for deadline := time.Now().Add(time.Minute); !killed && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+				b, err := os.ReadFile(p.path("d/1"))
+				killed = err == nil && len(b) > 1000
+			}
+			_ = undo.Process.Kill()
+			_ = undo.Wait()
+			if cut = differ(before, x.tree()) != ""; !cut { // it was over before
+				p.cb("redo", "--dir", p.dir, "--yes")
+			}
+		}
+		if !cut {
+			continue
+		}
+		if end == "redo" { // which finishes the undo first
+			p.cb("redo", "--dir", p.dir, "--yes")
+		} else {
+			p.cb("undo", "--dir", p.dir, "--rollback", "--yes")
+		}
+		temporaries()
+		if d := differ(after, x.tree()); d != "" {
+			t.Errorf("%s:\n%s", end, d)
+		}
+	}
+	p.cb("undo", "--dir", p.dir, "--session", "agent", "--yes")
+	p.cb("redo", "--dir", p.dir, "--yes")
+	temporaries()
+	if d := differ(after, x.tree()); d != "" {
+		t.Errorf("redo:\n%s", d)
+	}
+}

@@ -76,7 +76,38 @@ func Out(ctx context.Context, dir string, p wire.Plan, work Work) (Result, error
 		at += n
 	}
 	slices.Sort(c.res.Done)
+	switch {
+	case p.Cut != nil:
+		sweep(root, p.Cut)
+	case p.Resume:
+		sweep(root, &p)
+	}
 	return c.res, err
+}
+
+// Sweep removes what a plan had begun that was cut short, where it had not come far
+// enough for anything to be taken back.
+func Sweep(dir string, cut *wire.Plan) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("open the project: %w", err)
+	}
+	defer root.Close()
+	sweep(root, cut)
+	return nil
+}
+
+func sweep(root *os.Root, p *wire.Plan) {
+	done := map[int]bool{}
+	for _, n := range p.Done {
+		done[n] = true
+	}
+	for i := range p.Steps {
+		w := worker{step: &p.Steps[i], plan: p}
+		if (w.step.Do == "write" || w.step.Do == "symlink") && !done[w.step.N] && valid(string(w.step.Path)) {
+			_ = root.Remove(path.Join(path.Dir(string(w.step.Path)), w.temporary()))
+		}
+	}
 }
 
 // carrier is one plan under way.
