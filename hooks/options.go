@@ -10,6 +10,7 @@ type options struct {
 	noRewrite bool   // leave the built-in tools' results alone
 	index     bool   // give each prompt a compact index
 	client    string // another client than Claude Code, as in dialects
+	plugin    bool   // registered by the plugin, not by init
 	guard     string // off (default), suggest, deny: a second built-in Read of a file
 }
 
@@ -30,6 +31,8 @@ func parseOptions(args []string) options {
 			o.noRewrite = value != "false"
 		case name == "prompt-index":
 			o.index = value != "false"
+		case name == "plugin":
+			o.plugin = value != "false"
 		case name == "client":
 			o.client = value
 		case name == "guard" && value != "":

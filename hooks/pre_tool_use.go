@@ -58,4 +58,6 @@ func (c *call) toolCall() wire.ToolCall {
 }
 
 // isOurs tells a tool of our own MCP server.
-func isOurs(tool string) bool { return strings.HasPrefix(tool, "mcp__cachebro__") }
+func isOurs(tool string) bool {
+	return strings.HasPrefix(tool, "mcp__cachebro__") || strings.HasPrefix(tool, pluginTools)
+}

@@ -70,7 +70,7 @@ func Run(ctx context.Context, env Env) {
 		return
 	}
 	ev, ok := parseEvent(raw, opt)
-	if !ok {
+	if !ok || stepsBack(env, opt, ev) {
 		return
 	}
 	limit := workWithin

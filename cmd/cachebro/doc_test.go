@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -45,5 +46,24 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 	if found < 50 {
 		t.Errorf("only %d names found: does the pattern still fit?", found)
+	}
+}
+
+// TestOneVersion: what else names the version names the program's.
+func TestOneVersion(t *testing.T) {
+	changes, err := os.ReadFile(filepath.Join("..", "..", "CHANGELOG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := regexp.MustCompile(`(?m)^## (\S+)`).FindSubmatch(changes); m == nil || string(m[1]) != version {
+		t.Errorf("CHANGELOG.md begins with %s, the program is %s", m, version)
+	}
+	var plugin struct{ Version string }
+	b, err := os.ReadFile(filepath.Join("..", "..", "hooks", "plugin", ".claude-plugin", "plugin.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &plugin)
+	}
+	if err != nil || plugin.Version != version {
+		t.Errorf("the plugin is of %s, the program of %s (%v)", plugin.Version, version, err)
 	}
 }

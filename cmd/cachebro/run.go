@@ -68,9 +68,14 @@ func runRun(ctx context.Context, e *env) error {
 	}
 	client, words := filepath.Base(args[0]), len(args)
 	if !*bare {
-		if args, err = e.dress(client, args); err != nil {
+		dressed, err := e.dress(client, args)
+		if err != nil {
 			return err
 		}
+		if len(dressed) > len(args) { // the plugin, if there is one, steps back
+			e.vars = append(e.vars, "CACHEBRO_HOOKS=run")
+		}
+		args = dressed
 	}
 	s := session{env: e, plan: m, path: path, args: args, client: client, id: newSession()}
 	if *private && !m.already {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"cachebro/hooks"
 	"cachebro/mcp"
 	"cachebro/store/tokens"
 	"cachebro/store/wire"
@@ -33,6 +34,7 @@ func runServe(ctx context.Context, e *env) error {
 	reader := fs.String("reader", "", "connection: this connection is one context window")
 	session := fs.String("session", "", "the client's session id, as a label for edits")
 	reindex := fs.Bool("auto-reindex", true, "not mounted: look for changed files before each search, for 2 s at most")
+	plugin := fs.Bool("plugin", false, "started by the plugin: leave it to the server that init or run has registered")
 	addr := fs.String("http", "", "serve HTTP on this loopback address instead")
 	args, err := e.parse(fs, 0, 1)
 	if err != nil {
@@ -45,6 +47,15 @@ func runServe(ctx context.Context, e *env) error {
 	t, err := e.locateOrTop(dir)
 	if err != nil {
 		return err
+	}
+	if *plugin {
+		where := hooks.Places{Home: e.getenv("HOME"), Config: e.getenv("CLAUDE_CONFIG_DIR"), Project: t.root}.ServerRegistered()
+		if e.getenv("CACHEBRO_HOOKS") == "run" {
+			where = "the command line"
+		}
+		if where != "" {
+			return hintf("cachebro uninit --client claude leaves it to the plugin", "cachebro is registered in %s as well: that one serves", quote(where))
+		}
 	}
 	if *session == "" {
 		for _, name := range []string{"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "CACHEBRO_SESSION"} {

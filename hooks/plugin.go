@@ -1,0 +1,119 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Claude Code can have us as a plugin (the directory plugin beside this file) instead
+// of by init. Then its hooks come with --plugin, and our tools under another name. With
+// both, everything would happen twice: the plugin steps back, because who ran init
+// chose its options.
+
+// pluginTools is what our tools are called in the plugin: plugin, then server.
+const pluginTools = "mcp__plugin_cachebro_cachebro__"
+
+// noProgram is what a session is told where the plugin is installed and cachebro is
+// not. A plugin brings no binary: it is one for all platforms.
+const noProgram = `{"systemMessage":"cachebro: the plugin is here, the program is not. To install it: npm install -g cachebro"}`
+
+// PluginHooks is the plugin's hooks/hooks.json.
+func PluginHooks() []byte {
+	regs := make([]registration, len(registrations))
+	for i, r := range registrations {
+		r.matcher = strings.ReplaceAll(r.matcher, "mcp__cachebro__", pluginTools)
+		regs[i] = r
+	}
+	all := groups(regs, "cachebro", []string{"--plugin"})
+	start := &all["SessionStart"][0].Hooks[0]
+	start.Command = "if command -v cachebro >/dev/null 2>&1; then cachebro hook SessionStart --plugin; else echo '" + noProgram + "'; fi; exit 0"
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(map[string]any{"description": "what cachebro has to hear of a session", "hooks": all}); err != nil {
+		return nil // strings and numbers only
+	}
+	return text.Bytes()
+}
+
+// Places are where a Claude Code of this user and project is configured.
+type Places struct {
+	Home    string
+	Config  string // CLAUDE_CONFIG_DIR, "" for the usual place
+	Project string
+}
+
+func (p Places) settings() []string {
+	user := p.Config
+	if user == "" {
+		user = filepath.Join(p.Home, ".claude")
+	}
+	files := []string{filepath.Join(user, "settings.json")}
+	if p.Project != "" {
+		files = append(files, filepath.Join(p.Project, ".claude", "settings.json"), filepath.Join(p.Project, ".claude", "settings.local.json"))
+	}
+	return files
+}
+
+// HooksRegistered names the file in which init registered our hooks, "" if none: what a
+// plugin's hook has to know before it acts.
+func (p Places) HooksRegistered() string {
+	for _, file := range p.settings() {
+		b, err := os.ReadFile(file)
+		if err == nil && bytes.Contains(b, []byte("cachebro")) && bytes.Contains(b, []byte(" hook PostToolUse")) {
+			return file
+		}
+	}
+	return ""
+}
+
+// ServerRegistered names the file in which init registered our MCP server, "" if none.
+func (p Places) ServerRegistered() string {
+	type servers struct {
+		Servers map[string]json.RawMessage `json:"mcpServers"`
+	}
+	user := filepath.Join(p.Home, ".claude.json")
+	if p.Config != "" {
+		user = filepath.Join(p.Config, ".claude.json")
+	}
+	var all struct {
+		servers
+		Projects map[string]servers `json:"projects"`
+	}
+	if b, err := os.ReadFile(user); err == nil && json.Unmarshal(b, &all) == nil {
+		if _, ok := all.Servers["cachebro"]; ok {
+			return user
+		}
+		if _, ok := all.Projects[p.Project].Servers["cachebro"]; ok {
+			return user
+		}
+	}
+	var shared servers
+	file := filepath.Join(p.Project, ".mcp.json")
+	if b, err := os.ReadFile(file); p.Project != "" && err == nil && json.Unmarshal(b, &shared) == nil {
+		if _, ok := shared.Servers["cachebro"]; ok {
+			return file
+		}
+	}
+	return ""
+}
+
+// stepsBack: the plugin's hook leaves the event to the one that init or "run" has
+// registered. run tells by the environment, because its settings are a command line.
+func stepsBack(env Env, opt options, ev event) bool {
+	if !opt.plugin {
+		return false
+	}
+	if env.Getenv("CACHEBRO_HOOKS") == "run" {
+		return true
+	}
+	project := env.Getenv("CLAUDE_PROJECT_DIR")
+	if project == "" {
+		project = ev.cwd
+	}
+	return Places{Home: env.Getenv("HOME"), Config: env.Getenv("CLAUDE_CONFIG_DIR"), Project: project}.HooksRegistered() != ""
+}
