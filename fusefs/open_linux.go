@@ -39,6 +39,10 @@ func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOu
 	if err != nil {
 		return status(err)
 	}
+	if write && o.late.sendBack(&sx, in.Pid) {
+		unix.Close(fd)
+		return fuse.Status(unix.ESTALE)
+	}
 	changed, before := n.note(&sx, gen)
 	if n.stale.Swap(false) || changed {
 		o.notifier.now(n.id)
@@ -83,6 +87,10 @@ func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse
 	fd, _, err := o.openStat(n, flags, &sx)
 	if err != nil {
 		return status(err)
+	}
+	if o.late.sendBack(&sx, in.Pid) {
+		unix.Close(fd)
+		return fuse.Status(unix.ESTALE)
 	}
 	n.begin()
 	defer n.end()

@@ -58,6 +58,7 @@ type overlay struct {
 	outside atomic.Bool
 	noXattr bool // the source has no extended attributes at all
 	acl     bool // the source has access control lists
+	late    late
 	us      creds
 }
 

@@ -67,6 +67,9 @@ func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, 
 	}
 	files := carry.Files(p)
 	if a.DryRun != nil && *a.DryRun || a.DryRun == nil && files > 1 {
+		if err := carry.Preview(c.s.dir(), &p, false); err != nil {
+			return nil, err
+		}
 		return text(cut + planText("would "+kind, p, carry.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
 	}
 	req.DryRun = false

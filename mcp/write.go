@@ -7,6 +7,8 @@ import (
 	"path"
 	"syscall"
 	"time"
+
+	"cachebro/store/wire/displace"
 )
 
 // file is a regular file of the project as a tool is about to change it.
@@ -65,9 +67,9 @@ func (f *file) close() { f.root.Close() }
 // put makes content the file's content: beside it and renamed over it, so that
 // nobody ever sees half of it, with mode, owner and extended attributes kept.
 // Where a rename would change what the file is (it has other names, or an owner
-// that we cannot give away to) it is written in place; the content before is in
-// the store either way. mode 0 keeps the file's own, or the umask's for a new
-// one; mtime 0 is now.
+// that we cannot give away to), or cut somebody off who has it open for writing,
+// it is written in place; the content before is in the store either way. mode 0 keeps
+// the file's own, or the umask's for a new one; mtime 0 is now.
 func (f *file) put(content []byte, mode fs.FileMode, mtime int64) error {
 	if !f.exists {
 		if err := f.root.MkdirAll(path.Dir(f.path), 0o777); err != nil {
@@ -81,28 +83,48 @@ func (f *file) put(content []byte, mode fs.FileMode, mtime int64) error {
 	if st, ok := f.stat(); ok && st.Nlink > 1 {
 		return f.overwrite(content, mode, mtime)
 	}
-	tmp, err := f.beside(content, mode)
-	if errors.Is(err, errAttrs) {
-		return f.overwrite(content, mode, mtime)
-	}
-	if err != nil {
-		return err
-	}
-	defer f.root.Remove(tmp) // after the rename there is nothing to remove
-	same, err := f.dress(tmp, mode)
-	if err != nil {
-		return err
-	}
-	if !same {
-		return f.overwrite(content, mode, mtime)
-	}
-	if mtime != 0 {
-		t := time.Unix(0, mtime)
-		if err := f.root.Chtimes(tmp, t, t); err != nil {
+	var held *displace.Held
+	if f.exists {
+		h, open, err := f.hold()
+		if open {
+			return f.overwrite(content, mode, mtime)
+		}
+		if err != nil {
 			return err
 		}
+		held = h
 	}
-	return f.root.Rename(tmp, f.path)
+	replaced, err := f.putBeside(held, content, mode, mtime)
+	if err == nil && !replaced {
+		return f.overwrite(content, mode, mtime)
+	}
+	return err
+}
+
+// putBeside is put by a rename; false: that would change what the file is.
+func (f *file) putBeside(held *displace.Held, content []byte, mode fs.FileMode, mtime int64) (bool, error) {
+	tmp, err := f.beside(content, mode)
+	same := false
+	if err == nil {
+		same, err = f.dress(tmp, mode)
+	}
+	if err == nil && same && mtime != 0 {
+		t := time.Unix(0, mtime)
+		err = f.root.Chtimes(tmp, t, t)
+	}
+	if err == nil && same {
+		return true, f.replace(held, tmp)
+	}
+	if tmp != "" {
+		_ = f.root.Remove(tmp)
+	}
+	if held != nil {
+		held.Release()
+	}
+	if errors.Is(err, errAttrs) {
+		err = nil
+	}
+	return false, err
 }
 
 func (f *file) stat() (*syscall.Stat_t, bool) {
@@ -189,18 +211,22 @@ func (f *file) dress(tmp string, mode fs.FileMode) (same bool, err error) {
 const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
 func (f *file) overwrite(content []byte, mode fs.FileMode, mtime int64) error {
-	w, err := f.root.OpenFile(f.path, os.O_WRONLY, 0)
+	w, err := f.root.OpenFile(f.path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
-	if f.info != nil && f.info.Mode()&modeBits != mode&modeBits {
+	fi, err := w.Stat()
+	if err == nil && f.info != nil && !unchanged(fi, f.info) {
+		err = errMeanwhile
+	}
+	if err == nil && f.info != nil && f.info.Mode()&modeBits != mode&modeBits {
 		err = w.Chmod(mode & modeBits) // first, because of the set-id bits
 	}
 	if err == nil {
 		err = w.Truncate(0)
 	}
 	if err == nil {
-		_, err = w.Write(content)
+		_, err = w.Write(content) // at the end: who appends at this moment loses nothing
 	}
 	if cerr := w.Close(); err == nil {
 		err = cerr

@@ -69,7 +69,7 @@ func (e *env) sing(ctx context.Context, t target, c *wire.Client, rel, name stri
 	if len(plan.Steps) != 1 || len(plan.Conflicts)+len(plan.Lost) > 0 {
 		return fmt.Errorf("the plan to take it back has %d steps and %d conflicts", len(plan.Steps), len(plan.Conflicts)+len(plan.Lost))
 	}
-	res, err := e.carryOut(ctx, t, c, plan)
+	res, err := e.carryOut(ctx, t, c, plan, false)
 	if err != nil {
 		return fmt.Errorf("take it back: %w", err)
 	}

@@ -24,7 +24,7 @@ func (e *env) resumeOpen(ctx context.Context, t target, c *wire.Client) (left in
 		if err != nil {
 			return left, err
 		}
-		res, err := e.carryOut(ctx, t, c, plan)
+		res, err := e.carryOut(ctx, t, c, plan, false)
 		for _, x := range res.Failed {
 			fmt.Fprintf(e.stderr, "not done: %s: %s\n", quote(string(x.Path)), oneLine(x.Why))
 		}

@@ -83,12 +83,21 @@ func (e *env) takeBack(ctx context.Context, t target, c *wire.Client, r wire.Pla
 	if err != nil {
 		return err
 	}
+	shown := plan
+	if *f.dryRun || !*f.yes { // what would be left alone because somebody writes to it
+		if err := carry.Preview(t.base(), &shown, *f.force); err != nil {
+			return err
+		}
+		if *f.dryRun {
+			plan = shown
+		}
+	}
 	left += len(plan.Conflicts) + len(plan.Lost)
 	out := e.stdout
 	if *f.json {
 		out = io.Discard
 	}
-	e.showPlan(out, plan)
+	e.showPlan(out, shown)
 	if *f.dryRun || len(plan.Steps) == 0 {
 		if len(plan.Steps) == 0 {
 			fmt.Fprintln(out, "nothing to do")
@@ -109,7 +118,7 @@ func (e *env) takeBack(ctx context.Context, t target, c *wire.Client, r wire.Pla
 			return err
 		}
 	}
-	res, err := e.carryOut(ctx, t, c, plan)
+	res, err := e.carryOut(ctx, t, c, plan, *f.force)
 	for _, x := range res.Failed {
 		fmt.Fprintf(e.stderr, "not done: %s: %s\n", quote(string(x.Path)), oneLine(x.Why))
 	}
@@ -134,8 +143,8 @@ func (e *env) takeBack(ctx context.Context, t target, c *wire.Client, r wire.Pla
 }
 
 // carryOut does the steps and tells the daemon's journal.
-func (e *env) carryOut(ctx context.Context, t target, c *wire.Client, plan wire.Plan) (carry.Result, error) {
-	return carry.Through(ctx, c.Call, t.base(), plan, carry.Work{})
+func (e *env) carryOut(ctx context.Context, t target, c *wire.Client, plan wire.Plan, force bool) (carry.Result, error) {
+	return carry.Through(ctx, c.Call, t.base(), plan, carry.Work{Force: force})
 }
 
 // letters of the preview, as in git status.

@@ -72,7 +72,7 @@ func TestOrdinaryUser(t *testing.T) {
 	user := "nobody"
 	p := newProject(t, map[string]string{"a.txt": "1\n", "b/c.txt": "c\n"})
 	bin := filepath.Join(p.base, "cachebro")
-	for _, c := range [][]string{{"cp", binary, bin}, {"chmod", "755", p.base, bin}, {"chown", "-R", user, p.base}} {
+	for _, c := range [][]string{{"cp", binary, bin}, {"chmod", "755", p.base, bin}, {"chown", "-R", user + ":", p.base}} {
 		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", c, err, out)
 		}

@@ -11,8 +11,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"cachebro/store/wire"
+	"cachebro/store/wire/displace"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -28,6 +30,8 @@ type Work struct {
 	After func(n int) error
 	// Lock keeps others of this process from a path; may be nil.
 	Lock func(path string) (unlock func())
+	// Force: a file that is open for writing gets its content in place.
+	Force bool
 }
 
 // Result says which steps were done and which were not, with the reason.
@@ -65,7 +69,7 @@ func Out(ctx context.Context, dir string, p wire.Plan, work Work) (Result, error
 	if err != nil {
 		return Result{}, fmt.Errorf("open the project: %w", err)
 	}
-	c := &carrier{plan: &p, work: work, places: newPlaces(root, &p), done: map[int]bool{}}
+	c := &carrier{plan: &p, work: work, places: newPlaces(root, &p), overlay: displace.Overlay(dir), done: map[int]bool{}}
 	defer c.places.close()
 	for _, n := range p.Done {
 		c.done[n] = true
@@ -115,7 +119,10 @@ type carrier struct {
 	plan   *wire.Plan
 	work   Work
 	places *places
-	done   map[int]bool // by an earlier attempt
+	// overlay: the plan goes through a mount, which sends late writers to the new
+	// file.
+	overlay bool
+	done    map[int]bool // by an earlier attempt
 
 	// mu guards res and serialises work.After.
 	mu  sync.Mutex
@@ -171,7 +178,7 @@ func (c *carrier) stretch(ctx context.Context, steps []wire.PlanStep) (n int, er
 		if err = inner.Err(); err != nil {
 			break
 		}
-		w := &worker{step: s, plan: c.plan, places: c.places}
+		w := &worker{carrier: c, step: s, plan: c.plan, places: c.places}
 		if lerr := w.locate(); lerr != nil {
 			err = c.ended(w, lerr)
 			continue
@@ -189,18 +196,33 @@ func (c *carrier) stretch(ctx context.Context, steps []wire.PlanStep) (n int, er
 	return n, err
 }
 
-// inOrder is what one goroutine does.
-func (c *carrier) inOrder(ctx context.Context, ws []*worker) error {
+// inOrder is what one goroutine does. Where files were displaced, it waits once
+// for all of them who may still come to the old ones.
+func (c *carrier) inOrder(ctx context.Context, ws []*worker) (err error) {
 	s := supply{fetch: c.work.Fetch, of: ws}
+	var displaced []*worker
 	for i, w := range ws {
-		if err := ctx.Err(); err != nil {
-			return err
+		if err = ctx.Err(); err != nil {
+			break
 		}
-		if err := c.ended(w, c.do(ctx, w, &s, i)); err != nil {
-			return err
+		err = c.do(ctx, w, &s, i)
+		if err == nil && w.displaced != nil {
+			displaced = append(displaced, w)
+			continue
+		}
+		if err = c.ended(w, err); err != nil {
+			break
 		}
 	}
-	return nil
+	if len(displaced) > 0 {
+		time.Sleep(displace.Settling)
+	}
+	for _, w := range displaced {
+		if eerr := c.ended(w, w.displaced.Settle()); err == nil {
+			err = eerr
+		}
+	}
+	return err
 }
 
 // do is one step, alone with its path.
@@ -208,6 +230,7 @@ func (c *carrier) do(ctx context.Context, w *worker, s *supply, i int) error {
 	if c.work.Lock != nil {
 		defer c.work.Lock(string(w.step.Path))()
 	}
+	defer w.release()
 	return w.do(ctx, func() ([]byte, error) { return s.get(ctx, i) })
 }
 

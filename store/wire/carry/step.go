@@ -14,6 +14,7 @@ import (
 
 	"cachebro/store/gitdir"
 	"cachebro/store/wire"
+	"cachebro/store/wire/displace"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,13 +22,18 @@ import (
 // worker does one step. root is the directory that its file is in, name the
 // file's name there.
 type worker struct {
-	step   *wire.PlanStep
-	plan   *wire.Plan
-	places *places
-	root   *os.Root
-	name   string
-	owned  *syscall.Stat_t // who owns root
-	left   []string        // what of the result could not be given, though the step was done
+	carrier *carrier
+	step    *wire.PlanStep
+	plan    *wire.Plan
+	places  *places
+	root    *os.Root
+	name    string
+	owned   *syscall.Stat_t // who owns root
+
+	held      *displace.Held // what is to be displaced; nil: nothing that somebody could write to
+	displaced *displace.Displaced
+	inPlace   bool     // it is open for writing, and gets the content nevertheless
+	left      []string // what of the result could not be given, though the step was done
 }
 
 // locate opens the directory of the step's path. Only what is to be made there
@@ -97,12 +103,15 @@ func (w *worker) do(ctx context.Context, content func() ([]byte, error)) error {
 		if w.step.Hash != "" && hashOf(b) != w.step.Hash {
 			return errors.New("the stored content does not have the hash that the plan names")
 		}
+		if err := w.withLog(b); err != nil {
+			return err
+		}
 		if w.direct() {
 			return w.create(b)
 		}
 		return w.write(b)
 	case "delete":
-		return w.root.Remove(w.name)
+		return w.remove()
 	case "rmdir":
 		if fi, err := w.root.Lstat(w.name); err != nil || !fi.IsDir() {
 			return errors.Join(err, errChanged)
@@ -126,11 +135,22 @@ func (w *worker) do(ctx context.Context, content func() ([]byte, error)) error {
 
 // expect compares what is there with what the plan was made for.
 func (w *worker) expect() error {
-	if w.step.Expect == "" && w.step.ExpMode == 0 || w.step.Do == "rename" && w.step.Expect == "absent" {
-		return nil // of a rename, "absent" is said of where it goes
+	if w.step.Do == "rename" && w.step.Expect == "absent" {
+		return nil // it is said of where it goes
+	}
+	anything := w.step.Expect == "" && w.step.ExpMode == 0
+	if anything && !w.displaces() {
+		return nil
 	}
 	fi, err := w.root.Lstat(w.name)
+	if err == nil {
+		if err := w.hold(fi); err != nil {
+			return err
+		}
+	}
 	switch {
+	case anything:
+		return nil
 	case w.step.Expect == "" && err == nil: // what has no content is known by its kind
 		if kind := w.step.ExpMode & syscall.S_IFMT; kind != 0 && kind != kindOf(fi) {
 			return fmt.Errorf("is something else: %w", errChanged)
@@ -172,13 +192,20 @@ func (w *worker) hash(fi fs.FileInfo) (string, error) {
 	case !fi.Mode().IsRegular():
 		return "", fmt.Errorf("is not a file any more: %w", errChanged)
 	}
+	if w.held != nil {
+		return hashFile(io.NewSectionReader(w.held.File(), 0, 1<<62))
+	}
 	f, err := w.root.Open(w.name)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
+	return hashFile(f)
+}
+
+func hashFile(r io.Reader) (string, error) {
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	if _, err := io.Copy(h, r); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
@@ -350,7 +377,7 @@ func (w *worker) symlink() error {
 	if uid, gid, ok := w.whose(nil); ok && (uid != 0 || gid != 0) {
 		_ = w.root.Lchown(tmp, uid, gid) // nobody asks a link for its owner
 	}
-	if err := w.root.Rename(tmp, w.name); err != nil {
+	if err := w.replace(tmp); err != nil {
 		_ = w.root.Remove(tmp)
 		return err
 	}

@@ -12,7 +12,8 @@ import (
 // create writes a file that is not there.
 func (w *worker) create(content []byte) error {
 	made := false
-	err := w.finish(w.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, content, nil, &made)
+	// Who appends to the file at once keeps what he wrote, before or after ours.
+	err := w.finish(w.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, content, nil, &made)
 	switch {
 	case errors.Is(err, fs.ErrExist) && w.plan.Resume && w.begun(content):
 		return w.write(content)
@@ -55,15 +56,15 @@ func (w *worker) write(content []byte) error {
 	if old != nil && old.IsDir() {
 		return fmt.Errorf("is a directory: %w", errChanged)
 	}
-	if old != nil && old.Mode().IsRegular() && links(old) > 1 && !w.step.Apart {
-		return w.finish(w.name, os.O_WRONLY|os.O_TRUNC, content, old, new(bool))
+	if old != nil && old.Mode().IsRegular() && (w.inPlace || links(old) > 1 && !w.step.Apart) {
+		return w.fill(content, old)
 	}
 	tmp := w.temporary()
 	if err := w.finish(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, content, old, new(bool)); err != nil {
 		_ = w.root.Remove(tmp)
 		return err
 	}
-	if err := w.root.Rename(tmp, w.name); err != nil {
+	if err := w.replace(tmp); err != nil {
 		_ = w.root.Remove(tmp)
 		return err
 	}

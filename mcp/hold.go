@@ -1,0 +1,77 @@
+package mcp
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"cachebro/store/wire"
+	"cachebro/store/wire/displace"
+)
+
+// errMeanwhile: what the tool would write was made from an older content.
+var errMeanwhile = wire.Errorf(wire.ErrConflict, "read it again", "it was written to meanwhile")
+
+// hold keeps others from opening the file for writing until it is replaced. open:
+// somebody has it open so already, and would go on to write to a file without a
+// name if it were.
+func (f *file) hold() (held *displace.Held, open bool, err error) {
+	r, err := f.root.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	held, err = displace.Hold(r)
+	if err != nil {
+		r.Close()
+		if errors.Is(err, displace.ErrOpen) {
+			return nil, true, nil
+		}
+		return nil, false, err
+	}
+	if !unchanged(held.Info(), f.info) {
+		held.Release()
+		return nil, false, errMeanwhile
+	}
+	return held, false, nil
+}
+
+// unchanged: the same file with the same content, as far as its times tell.
+func unchanged(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// replace renames tmp over the held file and lets others write again; see package
+// displace.
+func (f *file) replace(held *displace.Held, tmp string) (err error) {
+	if held != nil && !displace.Overlay(f.root.Name()) {
+		d, err := held.Swap(f.root, tmp, f.path)
+		if d != nil {
+			time.Sleep(displace.Settling)
+			switch err = d.Settle(); {
+			case errors.Is(err, displace.ErrTouched):
+				return errMeanwhile
+			case errors.Is(err, displace.ErrCarried):
+				return nil
+			}
+			return err
+		}
+		if err != nil {
+			_ = f.root.Remove(tmp)
+			held.Release()
+			return err
+		}
+	}
+	if held != nil {
+		defer held.Release()
+		if held.Touched() {
+			_ = f.root.Remove(tmp)
+			return errMeanwhile
+		}
+	}
+	if err = f.root.Rename(tmp, f.path); err != nil {
+		_ = f.root.Remove(tmp)
+	}
+	return err
+}

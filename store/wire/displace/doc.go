@@ -1,0 +1,27 @@
+// Package displace takes a file's place without cutting off who writes to it.
+//
+// A rename over a file, or its removal, leaves those who have it open for writing
+// with a file that has no name: what they write from then on is lost. So nobody
+// may have it open for writing, and nobody may open it so until its place is
+// taken: a read lease tells of the first and keeps off the second. Where the
+// system knows no leases, or they are the owner's and root's alone, one who writes
+// is noticed only afterwards.
+//
+// Somebody may have looked up the name just before, and open what it led to just
+// after. On the overlay such an open is sent back to look again (see fusefs), so
+// a rename is all that is needed. Elsewhere the old file is kept under the
+// temporary name for a moment; if it was touched, it gets its name back.
+package displace
+
+import "errors"
+
+// ErrOpen: the file is open for writing. Who has it open says Writers.
+var ErrOpen = errors.New("is open for writing")
+
+// ErrTouched: somebody wrote to the file while it was displaced, and it has its
+// name again.
+var ErrTouched = errors.New("was written to meanwhile")
+
+// ErrCarried: the file is displaced, and what somebody wrote to it meanwhile is at
+// the end of the one that has its name now.
+var ErrCarried = errors.New("was taken back, and what was written to it meanwhile is at its end")

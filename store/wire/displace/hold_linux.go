@@ -1,0 +1,108 @@
+package displace
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Held is a file that nobody opens for writing for the moment. It belongs to one
+// goroutine.
+type Held struct {
+	file   *os.File
+	info   fs.FileInfo // when it was held
+	leased bool
+}
+
+// patience is how long Hold waits for who is about to close the file: a process
+// that ends, or one between fork and exec.
+const patience = 30 * time.Millisecond
+
+// Hold keeps others from opening f, a regular file that is open for reading, for
+// writing: they wait until Release. It returns ErrOpen where somebody has it
+// open so already. The caller must not open it for writing itself meanwhile, and
+// leaves f to Release.
+func Hold(f *os.File) (h *Held, err error) {
+	for pause := time.Millisecond; ; pause *= 2 {
+		if h, err = hold(f); !errors.Is(err, ErrOpen) || pause > patience/2 {
+			return h, err
+		}
+		time.Sleep(pause)
+	}
+}
+
+func hold(f *os.File) (*Held, error) {
+	err := retry(func() error { _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK); return err })
+	if errors.Is(err, unix.EAGAIN) {
+		return nil, ErrOpen
+	}
+	h := &Held{file: f, leased: err == nil} // else: not the owner, or no leases here
+	if h.info, err = f.Stat(); err != nil {
+		h.unlock()
+		return nil, err
+	}
+	return h, nil
+}
+
+// Asked: somebody waits to write, or could not be kept from it any longer.
+func (h *Held) Asked() bool {
+	if !h.leased {
+		return false
+	}
+	var kind int
+	err := retry(func() (err error) { kind, err = unix.FcntlInt(h.file.Fd(), unix.F_GETLEASE, 0); return err })
+	return err != nil || kind != unix.F_RDLCK
+}
+
+// unlock lets others open the file.
+func (h *Held) unlock() {
+	if h.leased {
+		_ = retry(func() error { _, err := unix.FcntlInt(h.file.Fd(), unix.F_SETLEASE, unix.F_UNLCK); return err })
+		h.leased = false
+	}
+}
+
+// idle: nobody has f, a regular file, open for writing, as far as can be told.
+func idle(f *os.File) bool {
+	h, err := hold(f)
+	if err == nil {
+		h.unlock()
+	}
+	return !errors.Is(err, ErrOpen)
+}
+
+func retry(f func() error) (err error) {
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = f()
+	}
+	return err
+}
+
+// exchange gives two names each other's file.
+func exchange(dir *os.File, a, b string) error { return rename2(dir, a, b, unix.RENAME_EXCHANGE) }
+
+// move renames a to b, where nothing may be.
+func move(dir *os.File, a, b string) error { return rename2(dir, a, b, unix.RENAME_NOREPLACE) }
+
+func rename2(dir *os.File, a, b string, flags uint) error {
+	err := retry(func() error { return unix.Renameat2(int(dir.Fd()), a, int(dir.Fd()), b, flags) })
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: a, New: b, Err: err}
+	}
+	return nil
+}
+
+// cannot: this file system knows no such rename.
+func cannot(err error) bool {
+	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ENOTSUP)
+}
+
+// Overlay: dir is on FUSE, where who comes late is sent to the new file.
+func Overlay(dir string) bool {
+	var st unix.Statfs_t
+	err := retry(func() error { return unix.Statfs(dir, &st) })
+	return err == nil && st.Type == unix.FUSE_SUPER_MAGIC
+}

@@ -1,0 +1,71 @@
+package displace
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Writers names the processes that have a file open for writing: "by 4711 (tail)".
+// It is empty where that is not to be seen, because they are somebody else's.
+func Writers(fi fs.FileInfo) string {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	var by []string
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range procs {
+		if writes(p, st) {
+			comm, _ := os.ReadFile(p + "/comm")
+			by = append(by, fmt.Sprintf("%s (%s)", filepath.Base(p), strings.TrimSpace(string(comm))))
+		}
+	}
+	const most = 3
+	if len(by) > most {
+		by = append(by[:most], fmt.Sprintf("%d more", len(by)-most))
+	}
+	if len(by) == 0 {
+		return ""
+	}
+	return "by " + strings.Join(by, ", ")
+}
+
+// writes: a process has the file open for writing, or mapped so.
+func writes(proc string, st *syscall.Stat_t) bool {
+	fds, _ := os.ReadDir(proc + "/fd")
+	for _, fd := range fds {
+		// To stat each would wait for file systems that nobody serves.
+		info, _ := os.ReadFile(proc + "/fdinfo/" + fd.Name())
+		ino, flags := uint64(0), uint64(0)
+		for line := range bytes.Lines(info) {
+			name, value, _ := strings.Cut(string(line), ":")
+			switch value = strings.TrimSpace(value); name {
+			case "ino":
+				ino, _ = strconv.ParseUint(value, 10, 64)
+			case "flags":
+				flags, _ = strconv.ParseUint(value, 8, 64)
+			}
+		}
+		var is syscall.Stat_t
+		if ino == st.Ino && flags&syscall.O_ACCMODE != syscall.O_RDONLY && flags&unix.O_PATH == 0 &&
+			syscall.Stat(proc+"/fd/"+fd.Name(), &is) == nil && is.Dev == st.Dev {
+			return true
+		}
+	}
+	// address perms offset dev inode path
+	maps, _ := os.ReadFile(proc + "/maps")
+	for line := range bytes.Lines(maps) {
+		if f := bytes.Fields(line); len(f) > 4 && bytes.HasPrefix(f[1], []byte("rw")) && f[1][3] == 's' && string(f[4]) == strconv.FormatUint(st.Ino, 10) {
+			return true
+		}
+	}
+	return false
+}
