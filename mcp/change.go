@@ -19,6 +19,7 @@ type change struct {
 	old, new string // what the agent supplied
 	all      bool
 	unseen   bool // the agent supplied no line of it and has seen none
+	unkept   bool // what it holds now may go for ever
 }
 
 // note is said after an edit that the store could not be told of.
@@ -31,8 +32,17 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	var st wire.Status
 	_, serr := s.back.try(ctx, readWait, wire.MStatus, wire.Empty{}, nil, &st)
 	mounted := serr == nil && st.Mounted
-	if serr == nil && !mounted && ch.f.exists {
-		_, serr = s.back.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path}, ch.f.content, nil)
+	if own, ok := under(st.State, s.opt.Root); serr == nil && ok {
+		if _, inside := under(ch.f.path, own); inside {
+			return "", badInput(quote(ch.rel)+" is cachebro's own", "the history is not edited")
+		}
+	}
+	if serr == nil && ch.f.exists {
+		var before wire.Ingest
+		_, serr = s.back.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path}, ch.f.content, &before)
+		if serr == nil && !before.Kept && before.Class != "" && before.Class != "tracked" && !ch.unkept {
+			return "", wire.Errorf(wire.ErrConflict, "overwrite_unkept=true writes it all the same", "%s is %s, so the history does not keep what it holds now", quote(ch.rel), before.Class)
+		}
 	}
 	if ctx.Err() != nil {
 		return "", ctx.Err() // nothing is written yet

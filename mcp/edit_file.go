@@ -22,6 +22,8 @@ var editFileTool = &tool{
 			Old  string `json:"old_string,required"`
 			New  string `json:"new_string,required"`
 			All  bool   `json:"replace_all"`
+			// Named where it is needed, not in the schema.
+			Unkept bool `json:"overwrite_unkept"`
 		}
 		if err := bind(c.req, &a); err != nil {
 			return nil, err
@@ -50,7 +52,7 @@ var editFileTool = &tool{
 			return nil, err
 		}
 		after := bytes.ReplaceAll(f.content, []byte(old), []byte(repl))
-		note, err := c.apply(ctx, change{rel: rel, f: f, after: after, old: old, new: repl, all: a.All})
+		note, err := c.apply(ctx, change{rel: rel, f: f, after: after, unkept: a.Unkept, old: old, new: repl, all: a.All})
 		if err != nil {
 			return nil, err
 		}

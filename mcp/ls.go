@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"cachebro/store/gitdir"
 	"cachebro/store/wire"
 )
 
@@ -143,7 +143,7 @@ func (s *Server) list(ctx context.Context, rel string, recursive bool) ([]string
 // ignored.
 func (s *Server) gitFiles(ctx context.Context, rel string) ([]string, error) {
 	dir := path.Join(s.dir(), rel)
-	cmd := exec.CommandContext(ctx, "git", "--no-optional-locks", "-C", dir, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+	cmd := gitdir.Command(ctx, dir, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"cachebro/store/gitdir"
 	"cachebro/store/wire/displace"
 )
 
@@ -35,6 +36,10 @@ func (s *Server) open(rel string) (*file, error) {
 		return nil, fileError("", err)
 	}
 	f := &file{root: root, path: target}
+	if inGit(root, rel) || inGit(root, target) {
+		root.Close()
+		return nil, badInput(quote(rel)+" belongs to git", "git's own commands change its directory")
+	}
 	f.info, err = root.Stat(target)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -52,6 +57,20 @@ func (s *Server) open(rel string) (*file, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// inGit: a path leads into a git directory, or names one: what stands there the next
+// git command runs.
+func inGit(root *os.Root, p string) bool {
+	if gitdir.In(p) {
+		return true
+	}
+	for dir := path.Dir(p); dir != "." && dir != "/"; dir = path.Dir(dir) {
+		if gitdir.Is(func(name string) (fs.FileInfo, error) { return root.Lstat(dir + "/" + name) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // lockFile orders writers of rel under whatever name.

@@ -21,6 +21,7 @@ var writeFileTool = &tool{
 			Path    string `json:"path,required"`
 			Content string `json:"content,required"`
 			Expect  string `json:"expected_hash"`
+			Unkept  bool   `json:"overwrite_unkept"` // named where it is needed, not in the schema
 		}
 		if err := bind(c.req, &a); err != nil {
 			return nil, err
@@ -45,7 +46,7 @@ var writeFileTool = &tool{
 		if f.exists && bytes.Equal(f.content, after) {
 			return text(fmt.Sprintf("%s already has exactly this content · hash %s", quote(rel), hash(after)[:12])), nil
 		}
-		note, err := c.apply(ctx, change{rel: rel, f: f, after: after, new: a.Content, old: string(f.content), all: true})
+		note, err := c.apply(ctx, change{rel: rel, f: f, after: after, unkept: a.Unkept, new: a.Content, old: string(f.content), all: true})
 		if err != nil {
 			return nil, err
 		}

@@ -83,13 +83,15 @@ func (e *env) doctorGit(ctx context.Context, t target) []finding {
 	if _, err := e.askGit(t.point, "rev-parse", "--absolute-git-dir"); err != nil {
 		return nil
 	}
-	command, err := e.askGit(t.point, "config", "--get", "core.fsmonitor")
+	set, err := e.askGit(t.point, "config", "--show-scope", "--get", "core.fsmonitor")
+	scope, command, _ := strings.Cut(set, "\t")
 	if err != nil || command == "" {
 		f := good(what, "looks at every file for each status")
 		f.Fix = "cachebro init --git-fsmonitor " + quote(t.root) + " lets it ask the mount instead"
 		return []finding{f}
 	}
-	if !strings.HasSuffix(command, " fsmonitor") {
+	// What the repository itself names is not tried out, whatever its name.
+	if !strings.HasSuffix(command, " fsmonitor") || scope != "global" && scope != "system" {
 		return []finding{good(what, "asks another program what changed: core.fsmonitor=%s", command)}
 	}
 	if version, _ := e.askGit(t.point, "config", "--get", "core.fsmonitorHookVersion"); version != "2" {

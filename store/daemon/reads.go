@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/fusefs/ignore"
 	"cachebro/store"
 	"cachebro/store/diff"
 	"cachebro/store/shown"
@@ -351,7 +352,8 @@ func (d *Daemon) spend(_ context.Context, r *wire.Request) (any, []byte, error) 
 }
 
 // ingestGiven stores the content that a tool of ours hands over where nothing
-// is mounted: before its write, and after.
+// is mounted: before its write, and after. On a mount it does so before the write of
+// an ignored file, of which the overlay keeps only as much as its budget allows.
 func (d *Daemon) ingestGiven(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.Ingest
 	if err := r.Decode(&q); err != nil {
@@ -369,6 +371,12 @@ func (d *Daemon) ingestGiven(ctx context.Context, r *wire.Request) (any, []byte,
 		}
 		ctx = withActor(ctx, a)
 	}
+	class := d.classOf(p)
+	out := wire.Ingest{Path: q.Path, Class: classNames[class]}
+	if class == store.Class(ignore.Tracked) && d.mounts.mounted() {
+		out.Kept = true
+		return out, nil, nil
+	}
 	// What is stored is what lies there: the body only says what it should be.
 	l, err := d.look(ctx, p)
 	if err != nil {
@@ -377,5 +385,13 @@ func (d *Daemon) ingestGiven(ctx context.Context, r *wire.Request) (any, []byte,
 	if len(r.Body) > 0 && l.hash != sha256.Sum256(r.Body) {
 		return nil, nil, wire.Errorf(wire.ErrConflict, "read it again", "%s is not what was handed over", display(p))
 	}
-	return wire.Ingest{Path: q.Path, Seq: l.version.Seq}, nil, nil
+	if content, err := l.content(); !l.known && class == store.Class(ignore.Ignored) && q.PID == 0 && err == nil {
+		base, _, err := d.store.Current(l.path)
+		if err != nil {
+			return nil, nil, storeError(err)
+		}
+		l.version, l.known = d.storeFound(ctx, l.path, l.stat, content, d.mounts.mounted(), base)
+	}
+	out.Seq, out.Kept = l.version.Seq, l.known
+	return out, nil, nil
 }

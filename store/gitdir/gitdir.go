@@ -5,10 +5,19 @@
 package gitdir
 
 import (
+	"context"
 	"io/fs"
+	"os/exec"
 	"strings"
 	"unicode"
 )
+
+// Command is a git command that looks at a repository and runs nothing that its
+// configuration names: no monitor, no hook, no filter, no transport.
+func Command(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	quiet := []string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never", "--no-optional-locks", "--no-pager", "-C", dir}
+	return exec.CommandContext(ctx, "git", append(quiet, args...)...)
+}
 
 // Name reports whether some file system takes one part of a path for ".git": one
 // that ignores case, or invisible characters, or what follows the name, or that gives

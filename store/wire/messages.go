@@ -36,7 +36,7 @@ const (
 	MSpend      = "spend"       // Spend → SpendAnswer: tokens delivered or injected outside of MRead; body: a text whose tokens are Sent where Sent is 0
 	MStore      = "store"       // StoreRequest → StoreAnswer: prune, gc, du, fsck, purge
 	MExport     = "export"      // Empty + a pipe's descriptor (SCM_RIGHTS) → Carried; the history goes through the pipe
-	MIngest     = "ingest"      // Ingest → Ingest: not mounted: the pre-image of a file that a tool of ours is about to write, body: its content
+	MIngest     = "ingest"      // Ingest → Ingest: the pre-image of a file that a tool of ours is about to write, body: its content
 )
 
 // Empty is the request or answer without fields.
@@ -379,9 +379,13 @@ type StoreAnswer struct {
 	Facts json.RawMessage `json:"facts,omitempty"`
 }
 
-// Ingest hands over what a tool of ours read or wrote while nothing is mounted.
+// Ingest hands over what a tool of ours is about to write over, or what it wrote
+// while nothing is mounted. The answer says whether the content is in the history, or
+// the mount will see to that.
 type Ingest struct {
-	Path []byte `json:"path"`
-	Seq  uint64 `json:"seq,omitempty"`
-	PID  int    `json:"pid,omitempty"` // who wrote it, when the body is what was written
+	Path  []byte `json:"path"`
+	Seq   uint64 `json:"seq,omitempty"`
+	PID   int    `json:"pid,omitempty"`   // who wrote it, when the body is what was written
+	Class string `json:"class,omitempty"` // tracked, ignored or excluded
+	Kept  bool   `json:"kept,omitempty"`
 }

@@ -5,11 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
+
+	"cachebro/store/gitdir"
 )
 
 // Identity tells a project from others whatever its path is: the directory
@@ -49,7 +50,7 @@ func Identify(root string, known Identity) (Identity, error) {
 	if _, err := os.Lstat(filepath.Join(root, ".git")); err == nil && id.Commit == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), commitWait)
 		defer cancel()
-		out, err := exec.CommandContext(ctx, "git", "-C", root, "rev-list", "--max-parents=0", "HEAD").Output()
+		out, err := gitdir.Command(ctx, root, "rev-list", "--max-parents=0", "HEAD").Output()
 		switch lines := bytes.Fields(out); {
 		case ctx.Err() != nil:
 			id.Commit = unknownCommit
