@@ -144,8 +144,15 @@ func (e *env) sayMounted(m plannedMount, r overseer.Report, asJSON bool) error {
 		return nil
 	}
 	fmt.Fprintf(e.stdout, "mounted %s%s: every change is kept from now on\n", quote(m.Root), at)
-	if len(r.Outside) > 0 {
-		fmt.Fprintf(e.stdout, "these were there before and still work beside the overlay until they change directory (cd .) or reopen:\n  %s\n", oneLine(project.Describe(r.Outside, 8)))
+	stand, ways := project.Split(r.Outside)
+	if len(stand) > 0 {
+		fmt.Fprintf(e.stdout, "these were there before and still work beside the overlay until they change directory (cd .) or reopen:\n  %s\n", oneLine(project.Describe(stand, 8)))
+	}
+	if len(ways) > 0 {
+		fmt.Fprintf(e.stdout, "mounts that lead to the project beside the overlay (what is changed there is seen within a second, without its author):\n  %s\n", oneLine(project.Describe(ways, 8)))
+	}
+	if r.Shared != "" {
+		fmt.Fprintf(e.stdout, "the project lies on %s: what other machines change is seen within a second, without its author\n", r.Shared)
 	}
 	if m.InPlace() && e.dir != "" && project.Within(e.dir, m.Root) {
 		fmt.Fprintln(e.stdout, "run: cd .            (this shell was here before)")

@@ -162,6 +162,9 @@ func (e *env) printStatus(t target, st wire.Status) {
 		if procs := project.Scan(st.Root, overlayIDs(st.Root), false, project.Ours); len(procs) > 0 && st.Mounted {
 			fmt.Fprintf(w, "beside:   %s (cd . to enter the overlay)\n", oneLine(project.Describe(procs, 5)))
 		}
+		if ways := project.Beside(st.Root); len(ways) > 0 {
+			fmt.Fprintf(w, "beside:   %s (changes made there have no author)\n", oneLine(project.Describe(ways, 5)))
+		}
 	}
 	if st.Sessions > 0 {
 		fmt.Fprintf(w, "sessions: %d live\n", st.Sessions)

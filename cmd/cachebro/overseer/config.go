@@ -63,7 +63,8 @@ type Report struct {
 	Code    string         `json:"code,omitempty"`
 	Error   string         `json:"error,omitempty"`
 	Hint    string         `json:"hint,omitempty"`
-	Outside []project.Proc `json:"outside,omitempty"` // stand on the source from before
+	Outside []project.Proc `json:"outside,omitempty"` // stand on the source from before, or have a mount that leads there
+	Shared  string         `json:"shared,omitempty"`  // the kind of file system that others change, too
 }
 
 // Err is nil for a mount that answers.

@@ -7,10 +7,13 @@ import (
 	"cachebro/cmd/cachebro/project"
 )
 
-// outsideEvery is how often we look whether somebody from before the mount
-// still stands on the source. One look takes about 10 ms, and is made only as
-// long as there is somebody.
-const outsideEvery = 2 * time.Second
+// Who may change the source without going through the mount is looked for while
+// there is somebody, and else where the mount table changes; mount namespaces
+// other than ours give no such sign. One look takes about 10 ms.
+const (
+	outsideEvery   = 2 * time.Second
+	namespaceEvery = 10 * time.Second
+)
 
 // standing finds who reaches the source without going through the mount: those
 // whose working directory or open files are inside and were so before.
@@ -35,22 +38,40 @@ func overlayIDs(point string) map[int]bool {
 	return ids
 }
 
-// untilClear calls set(false) once nobody stands on the source any more. It
-// returns then, or when ctx ends. New ones can come only from those that are
-// there (a child inherits the working directory), so that an empty look is the
-// last one.
-func untilClear(ctx context.Context, c Config, set func(bool)) {
-	t := time.NewTicker(outsideEvery)
-	defer t.Stop()
+// watchOutside calls set whenever there is somebody outside and was not, or the
+// other way round, until ctx ends. Those who stand on the source from before
+// can only become fewer (a child inherits the working directory); mounts beside
+// ours come and go.
+func watchOutside(ctx context.Context, c Config, somebody bool, set func(bool)) {
+	changed := make(chan struct{}, 1) // never closed
+	if table, err := project.WatchTable(); err == nil {
+		go func() { // left behind in poll at the end, which is the process's
+			for table.Wait() == nil && ctx.Err() == nil {
+				select {
+				case changed <- struct{}{}:
+				default:
+				}
+			}
+		}()
+	}
 	for {
+		wait := namespaceEvery
+		if somebody {
+			wait = outsideEvery
+		}
+		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
+			t.Stop()
 			return
+		case <-changed:
+			t.Stop()
 		case <-t.C:
 		}
-		if len(standing(c)) == 0 {
-			set(false)
-			return
+		now := len(project.Beside(c.Mountpoint)) > 0 || somebody && len(standing(c)) > 0
+		if now != somebody {
+			somebody = now
+			set(now)
 		}
 	}
 }

@@ -42,17 +42,18 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	outside := []project.Proc(nil)
-	if !c.Private && c.InPlace() {
-		if outside = standing(c); len(outside) > 0 {
-			go untilClear(ctx, c, s.setOutside)
-		} else {
+	shared := project.Shared(fmt.Sprintf("/proc/self/fd/%d", from.Source.Fd()))
+	if !c.Private && c.InPlace() && shared == "" {
+		outside = append(standing(c), project.Beside(c.Mountpoint)...)
+		if len(outside) == 0 {
 			s.setOutside(false)
 		}
+		go watchOutside(ctx, c, len(outside) > 0, s.setOutside)
 	}
 	s.record(supervisor)
 	s.link.run(ctx)
 	stopAnswering := s.answerChanges()
-	err = Report{OK: true, PID: os.Getpid(), Outside: outside}.send(report)
+	err = Report{OK: true, PID: os.Getpid(), Outside: outside, Shared: shared}.send(report)
 	report.Close()
 	if err != nil {
 		logger.Warn("nobody waits for the mount", "error", err)

@@ -13,7 +13,9 @@ const FSType = "fuse.cachebro"
 // Mount is one line of the mount table.
 type Mount struct {
 	ID     int
+	Parent int    // ID of the mount that it is on
 	Dev    string // major:minor, names the FUSE connection in /sys/fs/fuse/connections
+	Root   string // the directory of the file system that it shows
 	Point  string
 	Type   string
 	Source string // for ours: the path of the source

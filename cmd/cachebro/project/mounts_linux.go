@@ -36,8 +36,9 @@ func parseMounts(text string) []Mount {
 		if dash < 0 || len(f) < dash+3 {
 			continue
 		}
-		m := Mount{Dev: f[2], Point: unescape(f[4]), Type: unescape(f[dash+1]), Source: unescape(f[dash+2]), UID: -1}
+		m := Mount{Dev: f[2], Root: unescape(f[3]), Point: unescape(f[4]), Type: unescape(f[dash+1]), Source: unescape(f[dash+2]), UID: -1}
 		m.ID, _ = strconv.Atoi(f[0])
+		m.Parent, _ = strconv.Atoi(f[1])
 		if len(f) > dash+3 {
 			for o := range strings.SplitSeq(f[dash+3], ",") {
 				if v, ok := strings.CutPrefix(o, "user_id="); ok {

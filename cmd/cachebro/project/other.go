@@ -57,6 +57,12 @@ type Holder struct {
 // Holders finds nothing here.
 func Holders(string) []Holder { return nil }
 
+// Beside finds nothing here.
+func Beside(string) []Proc { return nil }
+
+// Shared knows nothing here.
+func Shared(string) string { return "" }
+
 // Scan knows no processes here: there is no /proc.
 func Scan(string, map[int]bool, bool, func(int) bool) []Proc { return nil }
 

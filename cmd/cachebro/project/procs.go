@@ -11,7 +11,7 @@ type Proc struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks after boot
 	Comm  string `json:"comm"`
-	How   string `json:"how"` // "working directory", "root", "open directory", "open file", "mapped file"
+	How   string `json:"how"` // "working directory", "root", "open directory", "open file", "mapped file", "mount"
 	Path  string `json:"path"`
 }
 
@@ -30,6 +30,18 @@ func Describe(procs []Proc, limit int) string {
 		names = append(names[:limit], fmt.Sprintf("and %d more", len(procs)-limit))
 	}
 	return strings.Join(names, ", ")
+}
+
+// Split tells who stands on the source from mounts that lead there.
+func Split(outside []Proc) (stand, ways []Proc) {
+	for _, p := range outside {
+		if p.How == "mount" {
+			ways = append(ways, p)
+		} else {
+			stand = append(stand, p)
+		}
+	}
+	return stand, ways
 }
 
 func sortProcs(ps []Proc) {

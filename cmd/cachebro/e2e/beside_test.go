@@ -1,0 +1,180 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// besideDelay is how long names and modes that were changed by another way may
+// be shown as they were, and a little.
+const besideDelay = 1500 * time.Millisecond
+
+// bind shows the source once more, as a container's volume would: what is bound
+// is the directory above, without the overlay in it.
+func (p *project) bind() (dir string) {
+	p.t.Helper()
+	at := filepath.Join(p.base, "beside")
+	if err := os.Mkdir(at, 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := syscall.Mount(p.base, at, "", syscall.MS_BIND, ""); err != nil {
+		p.t.Skipf("bind mount: %v", err)
+	}
+	p.t.Cleanup(func() { _ = syscall.Unmount(at, syscall.MNT_DETACH) })
+	return filepath.Join(at, "project")
+}
+
+func (p *project) outside() bool {
+	var st struct {
+		Outside bool `json:"outside"`
+	}
+	if err := json.Unmarshal([]byte(p.cb("status", "--json", p.dir)), &st); err != nil {
+		p.t.Fatal(err)
+	}
+	return st.Outside
+}
+
+// TestSecondWayIn: two mounts of one source, one of them ours. Who stood outside
+// was told by comparing paths, and a bind mount was no one: its new files were
+// absent for as long as an hour, its chmod was not seen, its appends were
+// overwritten. A model of what is where is not needed, because the source is one:
+// both ways must show the same, bytes at once, names and modes after a second.
+// CACHEBRO_BESIDE=10m makes it longer.
+func TestSecondWayIn(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can bind a directory")
+	}
+	length := 6 * time.Second
+	if d, err := time.ParseDuration(os.Getenv("CACHEBRO_BESIDE")); err == nil {
+		length = d
+	}
+	p := newProject(t, map[string]string{"s": "x\n", "t": "y\n", "d/s": "z\n"})
+	p.mount()
+	if _, err := os.Stat(filepath.Join(p.dir, "later")); err == nil {
+		t.Fatal("there already")
+	}
+	side := [2]string{p.dir, p.bind()}
+	eventually(t, time.Minute, "the other mount is noticed", p.outside)
+
+	rng := rand.New(rand.NewSource(time.Now().UnixNano()))
+	names := []string{"a", "b", "c", "d/a", "d/b", "e/a"}
+	steady := []string{"s", "t", "d/s"} // keep their names
+	if err := os.Mkdir(filepath.Join(side[1], "e"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	moved := map[string]time.Time{} // names that came or went by the other way
+	last := map[string]string{}
+	time.Sleep(besideDelay)
+	ops, compared := 0, 0
+	for end, check := time.Now().Add(length), time.Now().Add(length/100+time.Second); time.Now().Before(end); ops++ {
+		i := rng.Intn(2)
+		name, other := names[rng.Intn(len(names))], names[rng.Intn(len(names))]
+		kind, fixed := rng.Intn(8), rng.Intn(2) == 0
+		if fixed {
+			name, kind = steady[rng.Intn(len(steady))], []int{0, 1, 2, 3, 6}[rng.Intn(5)]
+		}
+		path := filepath.Join(side[i], name)
+		text := []byte(fmt.Sprintf("%d by %d: %*d\n", ops, i, 1+rng.Intn(6000), 7))
+		what, renames := "", false
+		var err error
+		switch kind {
+		case 0, 1:
+			what, err = "append", besideWrite(path, os.O_APPEND, -1, text)
+		case 2:
+			what, err = "write in place", besideWrite(path, 0, int64(rng.Intn(5000)), text)
+		case 3:
+			what, err = "truncate", os.Truncate(path, int64(rng.Intn(9000)))
+		case 4:
+			what, renames = "save", true
+			if err = os.WriteFile(path+".tmp", text, 0o644); err == nil {
+				err = os.Rename(path+".tmp", path)
+			}
+		case 5:
+			what, renames = "rename to "+other, true
+			if err = os.Rename(path, filepath.Join(side[i], other)); err == nil {
+				moved[other] = time.Now()
+				last[other] = fmt.Sprintf("%d: %s by %d", ops, what, i)
+			}
+		case 6:
+			what, err = "chmod", os.Chmod(path, []fs.FileMode{0o600, 0o644, 0o755}[rng.Intn(3)])
+		case 7:
+			what, renames = "remove", true
+			if rng.Intn(3) == 0 {
+				err = os.Remove(path)
+			}
+		}
+		if _, there := moved[name]; renames || !there && !fixed {
+			moved[name] = time.Now() // the other way may still believe it to be absent, or another file
+		}
+		last[name] = fmt.Sprintf("%d: %s by %d", ops, what, i)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("%s %s by %d: %v", what, name, i, err)
+		}
+		if time.Since(moved[name]) > besideDelay {
+			on, err1 := os.ReadFile(filepath.Join(side[0], name))
+			under, err2 := os.ReadFile(filepath.Join(side[1], name))
+			if compared++; string(on) != string(under) || (err1 == nil) != (err2 == nil) {
+				t.Fatalf("%s after %s: %d bytes through the mount (%v), %d on the source (%v)", name, last[name], len(on), err1, len(under), err2)
+			}
+		}
+		if time.Now().After(check) {
+			check = time.Now().Add(length/100 + time.Second)
+			time.Sleep(besideDelay)
+			if on, under := besideTree(t, side[0]), besideTree(t, side[1]); !slices.Equal(on, under) {
+				t.Fatalf("after %d operations\nmount:  %q\nsource: %q", ops, on, under)
+			}
+		}
+	}
+	t.Logf("%d operations, %d times a content was compared at once", ops, compared)
+	if err := syscall.Unmount(filepath.Dir(side[1]), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func besideWrite(path string, flags int, off int64, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|flags, 0o644)
+	if err != nil {
+		return err
+	}
+	if off < 0 {
+		_, err = f.Write(text)
+	} else {
+		_, err = f.WriteAt(text, off)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// besideTree is everything in a directory: names, modes, sizes, content.
+func besideTree(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := os.Lstat(path)
+		if err != nil {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, path)
+		all = append(all, fmt.Sprintf("%s %v %d %x", rel, info.Mode(), info.Size(), sha256.Sum256(b)))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
