@@ -4,12 +4,13 @@
 //
 //	faults kill  [-rounds N] [-seed S]   kill -9 of our processes under load
 //	faults fsx   [-ops N] [-seed S] DIR  random I/O on one file, mmap included
+//	faults torn  [-closes N] [-seed S]   closes raced against the loss of the name and overwriting
 //	faults under [-wait D]               changes made underneath the mount
 //	faults twin  [-seeds N] [-first S] [-live] [-shrink D]
 //	             random operations, undone and redone, against copies; needs root
 //	faults power [-rounds N] [-seed S]   power cuts of a disk of its own; needs root
 //
-// kill, under, twin and power make a project of their own below -dir (default the temp
+// kill, torn, under, twin and power make a project of their own below -dir (default the temp
 // directory) and take it away; fsx works in a directory that exists. Each prints
 // its counts and ends with status 1 when anything was wrong.
 package main
@@ -38,6 +39,7 @@ type settings struct {
 	side    int
 	live    bool
 	shrink  time.Duration
+	closes  int
 	blind   string
 }
 
@@ -50,17 +52,18 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("want a test: kill, fsx, under, twin or power")
+		return fmt.Errorf("want a test: kill, fsx, torn, under, twin or power")
 	}
 	var s settings
 	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	fs.StringVar(&s.binary, "cachebro", "bin/cachebro", "the binary under test")
 	fs.StringVar(&s.dir, "dir", os.TempDir(), "where to make the project")
 	fs.IntVar(&s.rounds, "rounds", 100, "kill, power: how often")
-	fs.IntVar(&s.writers, "writers", 8, "kill, power: how many write at once")
+	fs.IntVar(&s.writers, "writers", 8, "kill, torn, power: how many write at once")
 	fs.IntVar(&s.every, "fsck", 10, "kill: check the store after so many rounds")
 	fs.IntVar(&s.ops, "ops", 1_000_000, "fsx: how many operations")
 	fs.Int64Var(&s.seed, "seed", time.Now().UnixNano(), "of the random numbers; the same seed makes the same operations")
+	fs.IntVar(&s.closes, "closes", 10_000, "torn: how many")
 	fs.BoolVar(&s.keep, "keep", false, "leave the project and its state for a look")
 	fs.BoolVar(&s.verbose, "v", false, "one line per round")
 	fs.DurationVar(&s.wait, "wait", time.Second, "under: until when a change must be seen")
@@ -87,10 +90,12 @@ func run(args []string) error {
 			return fmt.Errorf("fsx: want the directory to work in")
 		}
 		return fsx(fs.Arg(0), s)
+	case "torn":
+		return torn(s)
 	case "under":
 		return underneath(s)
 	case "power":
 		return powerCuts(s)
 	}
-	return fmt.Errorf("%s: want kill, fsx, under, twin or power", args[0])
+	return fmt.Errorf("%s: want kill, fsx, torn, under, twin or power", args[0])
 }
