@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -64,12 +63,12 @@ var historyTypes = map[string][]string{
 func (s *Server) history(ctx context.Context, q wire.LogQuery, filter string, ops []string) ([]wire.Version, []wire.Gap, error) {
 	match := func(v wire.Version) bool { return ops == nil || slices.Contains(ops, v.Op) }
 	switch {
-	case strings.ContainsAny(filter, "*?["):
+	case glob.Wild(filter):
 		if !glob.Valid(filter) {
 			return nil, nil, badInput("path_filter "+quote(filter)+" is not a valid glob", "use * and ?, or give a plain path")
 		}
 		match = func(v wire.Version) bool {
-			return (ops == nil || slices.Contains(ops, v.Op)) && matches(filter, string(v.Path))
+			return (ops == nil || slices.Contains(ops, v.Op)) && glob.Selects(filter, string(v.Path))
 		}
 	case filter != "":
 		rel, err := s.resolve(filter)
@@ -144,14 +143,6 @@ func fold(vs []wire.Version) []wire.Version {
 		out = append(out, v)
 	}
 	return out
-}
-
-// matches is for the whole path or, without a slash in the glob, for the name.
-func matches(g, p string) bool {
-	if !strings.Contains(g, "/") {
-		p = path.Base(p)
-	}
-	return glob.Match(g, p)
 }
 
 // historyText is one line a version, newest last; what does not fit is cut at

@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"cachebro/store/wire"
 	"cachebro/store/wire/carry"
+	"cachebro/store/wire/when"
 )
 
 var undoTool = &tool{
@@ -99,31 +99,11 @@ func other(c *call, kind string) string {
 	return ""
 }
 
-// since reads a duration back from now ("90s", "10m", "2h", "3d") or a moment
-// ("12:40", "2026-01-31 12:40", RFC 3339).
+// since reads a moment, or how long ago; what the command line takes.
 func since(t string, now time.Time) (time.Time, error) {
-	t = strings.TrimSpace(t)
-	if days, ok := strings.CutSuffix(t, "d"); ok {
-		if n, err := strconv.ParseFloat(days, 64); err == nil && n > 0 && n < 36500 {
-			return now.Add(-time.Duration(n * 24 * float64(time.Hour))), nil
-		}
+	at, ok := when.Time(strings.TrimSpace(t), now)
+	if !ok || !at.Before(now) {
+		return time.Time{}, badInput("since "+quote(t)+" is not a time in the past", "give 10m, 2h, 3d, 1w, 12:40 or 2026-01-31 12:40")
 	}
-	if d, err := time.ParseDuration(t); err == nil && d > 0 {
-		return now.Add(-d), nil
-	}
-	for _, layout := range []string{"15:04", "15:04:05"} {
-		if c, err := time.ParseInLocation(layout, t, now.Location()); err == nil {
-			at := time.Date(now.Year(), now.Month(), now.Day(), c.Hour(), c.Minute(), c.Second(), 0, now.Location())
-			if at.After(now) {
-				at = at.AddDate(0, 0, -1)
-			}
-			return at, nil
-		}
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
-		if at, err := time.ParseInLocation(layout, t, now.Location()); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, badInput("since "+quote(t)+" is not a time", "give 10m, 2h, 3d, 12:40 or 2026-01-31 12:40")
+	return at, nil
 }

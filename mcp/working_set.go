@@ -10,6 +10,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"cachebro/store/glob"
 	"cachebro/store/wire"
 )
 
@@ -119,8 +120,8 @@ func workingLine(f wire.WorkingFile) string {
 func (c *call) reads(ctx context.Context, filter string, limit int) (*mcp.CallToolResult, error) {
 	match := func(string) bool { return true }
 	switch {
-	case strings.ContainsAny(filter, "*?["):
-		match = func(p string) bool { return matches(filter, p) }
+	case glob.Wild(filter):
+		match = func(p string) bool { return glob.Selects(filter, p) }
 	case filter != "":
 		rel, err := c.s.resolve(filter)
 		if err != nil {

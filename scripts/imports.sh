@@ -26,7 +26,7 @@ allowed() {
 	store/daemon | store/daemon/*) echo "store store/diff store/tokens store/shown store/spool store/wire store/wire/place store/results store/notes store/docsync store/glob search search/imports fusefs/ignore store/manifest store/daemon/..." ;;
 	store) echo "store/diff store/glob store/tokens" ;;
 	search | search/*) echo "store store/glob search/..." ;;
-	mcp | mcp/*) echo "store/gitdir store/glob store/wire store/wire/carry store/wire/displace store/manifest mcp/..." ;;
+	mcp | mcp/*) echo "store/gitdir store/glob store/wire store/wire/carry store/wire/displace store/wire/when store/manifest mcp/..." ;;
 	hooks | hooks/*) echo "store/wire hooks/..." ;;
 	cmd/* | scripts/*) echo "*" ;;
 	*) echo "?" ;;

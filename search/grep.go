@@ -154,22 +154,8 @@ func (q Query) admits(p store.Path, kind Kind) bool {
 	return (len(q.Include) == 0 || matchGlob(q.Include, p)) && !(len(q.Exclude) > 0 && matchGlob(q.Exclude, p))
 }
 
-// matchGlob: a glob without a slash matches the base name at any depth, one
-// with a slash the whole path, as in a gitignore file; a directory matches all
-// that is below.
 func matchGlob(globs []string, p store.Path) bool {
-	for _, g := range globs {
-		g = strings.TrimSuffix(g, "/")
-		whole := strings.Contains(g, "/")
-		g = strings.TrimPrefix(g, "/")
-		if !whole {
-			g = "**/" + g
-		}
-		if glob.Covers(g, string(p)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(globs, func(g string) bool { return glob.Selects(g, string(p)) })
 }
 
 // candidates are the files that may hold a match, ordered by path.

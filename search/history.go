@@ -74,7 +74,7 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 	}
 	var paths []store.Path
 	for p, vs := range byPath {
-		if len(vs) > 1 {
+		if byPath[p] = store.Lasting(vs); len(byPath[p]) > 1 {
 			paths = append(paths, p)
 		}
 	}

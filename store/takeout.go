@@ -244,6 +244,8 @@ func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
 				p.Lost = append(p.Lost, Conflict{Path: g.path, Why: "where it pointed was not seen"})
 			case !w.absent() && s.blocked(byPath, g.path):
 				p.Conflicts = append(p.Conflicts, Conflict{Path: g.path, Why: "what was its directory is something else now"})
+			case g.have.dir() && g.want.absent() && full[g.path] && !g.moved:
+				// It was made, and stays for what others have put there.
 			case g.have.dir() && !w.dir() && full[g.path]:
 				p.Conflicts = append(p.Conflicts, Conflict{Path: g.path, Why: "the directory holds other files"})
 			case shared && f.inPlace && len(f.others) > 0:

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -22,8 +21,8 @@ type UndoQuery struct {
 	// Last: the newest action that has not been undone: one tool call, or
 	// what one process did in one go. Select narrows it.
 	Last bool
-	// Globs restrict the paths: path.Match patterns where ** crosses
-	// directories; a pattern without wildcards is a path and all below it.
+	// Globs restrict the paths: see glob.Selects; one without wildcards is a path
+	// and all below it.
 	Globs []string
 	// Merge takes the change out of files that somebody else changed since,
 	// where the lines do not meet. Force takes it back regardless.
@@ -416,17 +415,13 @@ func describe(q UndoQuery) string {
 	return strings.Join(out, ", ")
 }
 
-// matches reports whether a path matches one of the globs.
+// matches reports whether a path matches one of the globs, or is one of the paths or
+// below it.
 func matches(globs []string, p Path) bool {
 	return slices.ContainsFunc(globs, func(g string) bool {
-		g = strings.TrimSuffix(g, "/")
-		if !strings.ContainsAny(g, `*?[\`) {
-			return inside(p, Path(g))
+		if !glob.Wild(g) {
+			return inside(p, Path(strings.TrimSuffix(g, "/")))
 		}
-		name := string(p)
-		if !strings.Contains(g, "/") && glob.Match(g, path.Base(name)) { // as in gitignore: at any depth
-			return true
-		}
-		return glob.Covers(g, name)
+		return glob.Selects(g, string(p))
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/results"
+	"cachebro/store/wire/when"
 )
 
 // storeLimits reads what bounds this user's histories: CACHEBRO_CAP, the size
@@ -26,7 +27,7 @@ func (e *env) storeLimits() (o store.Options, err error) {
 		}
 	}
 	if s := e.getenv("CACHEBRO_KEEP_AGE"); s != "" {
-		age, ok := parseAge(s)
+		age, ok := when.Age(s)
 		if !ok || age <= 0 {
 			return o, e.usagef("CACHEBRO_KEEP_AGE=%s: want an age, such as 36h or 30d", quote(s))
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/project"
+	"cachebro/store/glob"
 	"cachebro/store/wire"
 
 	"github.com/spf13/pflag"
@@ -141,6 +142,8 @@ func runUndo(ctx context.Context, e *env) error {
 		// Patterns are relative to the directory one stands in, as in git; the
 		// daemon wants them relative to the root.
 		switch {
+		case !filepath.IsAbs(a) && len(t.rel) > 0 && glob.Wild(a) && !strings.Contains(strings.TrimSuffix(a, "/"), "/"):
+			a = path.Join(string(t.rel), "**", a) // at any depth, as at the root
 		case !filepath.IsAbs(a):
 			a = path.Join(string(t.rel), a)
 		case project.Within(a, t.base()):

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cachebro/store/wire"
+	"cachebro/store/wire/when"
 )
 
 // splitVersion takes "PATH@VERSION" apart. A name that exists as it stands is a
@@ -60,47 +61,8 @@ func parseVersion(s string, now time.Time) (q wire.ShowQuery, ok bool) {
 	if n, err := strconv.Atoi(s); err == nil {
 		return wire.ShowQuery{Number: n}, n != 0
 	}
-	at, ok := parseTime(s, now)
+	at, ok := when.Time(s, now)
 	return wire.ShowQuery{At: at}, ok
-}
-
-// parseTime understands 12:40[:05], 2026-05-01[ 12:40[:05]], RFC 3339, and ages
-// like 90s, 10m, 2h, 3d, 1w. A time of day that is still to come today was
-// yesterday's.
-func parseTime(s string, now time.Time) (time.Time, bool) {
-	if age, ok := parseAge(s); ok {
-		return now.Add(-age), true
-	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02"} {
-		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
-			return t, true
-		}
-	}
-	for _, layout := range []string{"15:04:05", "15:04"} {
-		c, err := time.Parse(layout, s)
-		if err != nil {
-			continue
-		}
-		t := time.Date(now.Year(), now.Month(), now.Day(), c.Hour(), c.Minute(), c.Second(), c.Nanosecond(), now.Location())
-		if t.After(now) {
-			t = t.AddDate(0, 0, -1)
-		}
-		return t, true
-	}
-	return time.Time{}, false
-}
-
-func parseAge(s string) (time.Duration, bool) {
-	if s == "" {
-		return 0, false
-	}
-	day := map[byte]time.Duration{'d': 24 * time.Hour, 'w': 7 * 24 * time.Hour}[s[len(s)-1]]
-	if day > 0 {
-		n, err := strconv.ParseFloat(s[:len(s)-1], 64)
-		return time.Duration(n * float64(day)), err == nil && n >= 0
-	}
-	d, err := time.ParseDuration(s)
-	return d, err == nil && d >= 0
 }
 
 // timeFlag reads --since and --until.
@@ -108,9 +70,9 @@ func (e *env) timeFlag(name, value string) (time.Time, error) {
 	if value == "" {
 		return time.Time{}, nil
 	}
-	t, ok := parseTime(value, e.now())
+	t, ok := when.Time(value, e.now())
 	if !ok {
-		return t, e.usagef("--%s %s: want a time (12:40, 2026-05-01 12:40) or an age (10m, 2h, 3d)", name, quote(value))
+		return t, e.usagef("--%s %s: want a time (12:40, 2026-05-01 12:40) or an age (10m, 2h, 3d, 1w)", name, quote(value))
 	}
 	return t, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"cachebro/store/wire"
 	"cachebro/store/wire/carry"
+	"cachebro/store/wire/when"
 )
 
 // changedFile sums up what happened to one path.
@@ -26,14 +27,14 @@ func runWhatChanged(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	since, ok := parseTime(first(args, "10m"), e.now())
+	since, ok := when.Time(first(args, "10m"), e.now())
 	switch {
 	case ok && len(args) > 0:
 		args = args[1:]
 	case !ok && len(args) == 2:
 		return e.usagef("what-changed: %s is neither an age (10m) nor a time (12:40)", quote(args[0]))
 	case !ok:
-		since, _ = parseTime("10m", e.now())
+		since, _ = when.Time("10m", e.now())
 	}
 	t, c, err := e.open(ctx, first(args, "."))
 	if err != nil {

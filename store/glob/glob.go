@@ -33,6 +33,21 @@ func Match(glob, path string) bool {
 // Covers reports whether a glob matches a path or a directory above it.
 func Covers(glob, path string) bool { return Match(glob, path) || Match(glob+"/**", path) }
 
+// Wild reports whether a text is a glob, and not just a path.
+func Wild(text string) bool { return strings.ContainsAny(text, `*?[{\`) }
+
+// Selects reports whether a glob, as a person writes it, means a path: without a
+// slash it is for names at any depth, with one for the whole path, as in a gitignore
+// file; a directory stands for all that is below it.
+func Selects(glob, path string) bool {
+	glob = strings.TrimSuffix(glob, "/")
+	whole := strings.Contains(glob, "/")
+	if glob = strings.TrimPrefix(glob, "/"); !whole {
+		glob = "**/" + glob
+	}
+	return Covers(glob, path)
+}
+
 // bounded counts the alternatives, as if each group stood beside the others.
 func bounded(glob string) bool {
 	if len(glob) > maxLength {

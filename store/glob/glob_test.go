@@ -69,3 +69,19 @@ func TestHostile(t *testing.T) {
 		}
 	}
 }
+
+func TestSelects(t *testing.T) {
+	for _, c := range []struct {
+		glob, path string
+		want       bool
+	}{
+		{"*.go", "a.go", true}, {"*.go", "a/b.go", true}, {"*.go", "a/b.js", false}, {"*.go", "gen.go/x", true},
+		{"a/*.go", "a/b.go", true}, {"a/*.go", "a/c/b.go", false}, {"/*.go", "a.go", true}, {"/*.go", "a/b.go", false},
+		{"**/b.go", "a/c/b.go", true}, {"a/**", "a/c/b.go", true}, {"a/**/b.go", "a/b.go", true}, {"a/**/b.go", "b.go", false},
+		{"*.{js,ts}", "a/b.ts", true}, {"d*/", "x/dir/f", true},
+	} {
+		if got := Selects(c.glob, c.path); got != c.want {
+			t.Errorf("%q selects %q: %v", c.glob, c.path, got)
+		}
+	}
+}
