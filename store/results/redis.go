@@ -91,7 +91,7 @@ func newRedis(address string, wait time.Duration) (*Redis, error) {
 		}
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = wait, wait, wait, wait
 		o.MinRetryBackoff, o.MaxRetryBackoff, o.ContextTimeoutEnabled = time.Millisecond, 8*time.Millisecond, true
-		o.MaintNotificationsConfig = none
+		o.MaintNotificationsConfig, o.Dialer = none, guardedDial(wait, o.TLSConfig)
 		r.c = redis.NewClusterClient(o)
 	} else {
 		o, err := redis.ParseURL(u.String())
@@ -100,7 +100,7 @@ func newRedis(address string, wait time.Duration) (*Redis, error) {
 		}
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = wait, wait, wait, wait
 		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff, o.ContextTimeoutEnabled = 1, time.Millisecond, 8*time.Millisecond, true
-		o.MaintNotificationsConfig = none
+		o.MaintNotificationsConfig, o.Dialer = none, guardedDial(wait, o.TLSConfig)
 		r.c, r.after = redis.NewClient(o), redisFails-1
 	}
 	r.writer.Go(r.write)

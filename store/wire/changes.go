@@ -132,7 +132,7 @@ func dialChanges(ctx context.Context, p Paths, root string) (*net.UnixConn, erro
 		}
 		return c.(*net.UnixConn)
 	}
-	for _, dir := range p.socketDirs() {
+	for _, dir := range p.ourSocketDirs() {
 		if c := try(filepath.Join(dir, Key(root)+changesSocket)); c != nil {
 			return c, nil
 		}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -137,7 +138,9 @@ func ownDir(dir string, strict bool) error {
 	return nil
 }
 
-// socketDirs lists where the socket may be, best first.
+// socketDirs lists where the socket may be, best first. Whoever was there first
+// can keep us out of the temporary directory, but not out of the last one, which
+// lies beside the state.
 func (p Paths) socketDirs() []string {
 	var dirs []string
 	if filepath.IsAbs(p.RuntimeDir) {
@@ -156,7 +159,23 @@ func (p Paths) socketDirs() []string {
 	if len(tmp) > 50 { // too long for a socket below it, perhaps
 		dirs = append(dirs, filepath.Join("/tmp", ours))
 	}
+	if base, err := p.StateBase(); err == nil {
+		dirs = append(dirs, filepath.Join(base, "run"))
+	}
 	return dirs
+}
+
+// ourSocketDirs are those of socketDirs where a daemon of ours may listen: the
+// same rule as in ownDir. What others put elsewhere is none of our business.
+func (p Paths) ourSocketDirs() []string {
+	return slices.DeleteFunc(p.socketDirs(), func(dir string) bool {
+		fi, err := os.Lstat(dir)
+		if err != nil || !fi.IsDir() || fi.Mode().Perm()&0o077 != 0 {
+			return true
+		}
+		st, ok := fi.Sys().(*syscall.Stat_t)
+		return !ok || st.Uid != uint32(os.Getuid())
+	})
 }
 
 // Sockets lists where a client looks for root's daemon, best first: the places
@@ -164,7 +183,7 @@ func (p Paths) socketDirs() []string {
 // started from another environment, wrote into the state directory.
 func (p Paths) Sockets(root string) []string {
 	var all []string
-	for _, d := range p.socketDirs() {
+	for _, d := range p.ourSocketDirs() {
 		if s := filepath.Join(d, Key(root)+".sock"); len(s) <= maxSocket {
 			all = append(all, s)
 		}
@@ -187,7 +206,7 @@ const socketNote = "socket"
 // state directory. dir is absolute; nothing below it is looked at, so a hung
 // mount on dir does not matter.
 func (p Paths) Find(dir string) (root string, ok bool) {
-	dirs := p.socketDirs()
+	dirs := p.ourSocketDirs()
 	for d := filepath.Clean(dir); filepath.IsAbs(d); d = filepath.Dir(d) {
 		for _, s := range dirs {
 			if _, err := os.Lstat(filepath.Join(s, Key(d)+".sock")); err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,12 +66,67 @@ func TestForeignDirectories(t *testing.T) {
 	if _, err := p.MakeState(root); !errors.Is(err, ErrForeign) || Hint(err) == "" {
 		t.Errorf("state of another user: %v", err)
 	}
-	tmp := filepath.Join(p.TempDir, fmt.Sprintf("cachebro-%d", os.Getuid()))
-	if err := os.Chown(tmp, 12345, 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := Listen(p, root, state); !errors.Is(err, ErrForeign) {
-		t.Errorf("socket directory of another user: %v", err)
+}
+
+// Another user who makes our directory first in a temporary directory that all
+// share kept the daemon from starting, and could have had clients talk to them.
+func TestNobodyBlocksTheSocket(t *testing.T) {
+	for name, block := range map[string]func(dir string) error{
+		"open to others": func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)) },
+		"a file":         func(dir string) error { return os.WriteFile(dir, nil, 0o600) },
+		"a symbolic link": func(dir string) error {
+			return errors.Join(os.Mkdir(dir+"-elsewhere", 0o700), os.Symlink(dir+"-elsewhere", dir))
+		},
+		"another user's": func(dir string) error {
+			if err := os.Mkdir(dir, 0o700); err != nil || os.Getuid() != 0 {
+				return err
+			}
+			return os.Chown(dir, 12345, 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, root := testPaths(t)
+			tmp := filepath.Join(filepath.Dir(root), "t") // short, as a socket's path must be
+			if err := os.Mkdir(tmp, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			p.RuntimeDir, p.TempDir = "", tmp
+			state, err := p.MakeState(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := filepath.Join(tmp, fmt.Sprintf("cachebro-%d", os.Getuid()))
+			if err := block(dir); err != nil {
+				t.Fatal(err)
+			}
+			theirs := filepath.Join(dir, Key(root)+".sock")
+			if l, err := net.Listen("unix", theirs); err == nil { // who answers there is no daemon of ours
+				defer l.Close()
+			}
+			l, path, err := Listen(p, root, state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			srv := NewServer(ServerOptions{Hello: func(Hello, Peer) (HelloAnswer, error) { return HelloAnswer{Version: "1", Root: root}, nil }})
+			go func() { _ = srv.Serve(l) }()
+			defer srv.Close()
+			if os.Getuid() == 0 || name != "another user's" {
+				if filepath.Dir(path) == dir {
+					t.Errorf("it listens at %s", path)
+				}
+			}
+			c := dialTest(t, p, root)
+			c.Close()
+			// A client that does not know the state finds it by the same rule.
+			if err := os.Remove(filepath.Join(state, socketNote)); err != nil {
+				t.Fatal(err)
+			}
+			c = dialTest(t, p, root)
+			c.Close()
+			if got, ok := p.Find(filepath.Join(root, "x")); !ok || got != root {
+				t.Errorf("found %q, %v", got, ok)
+			}
+		})
 	}
 }
 

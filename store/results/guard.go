@@ -1,0 +1,164 @@
+package results
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// What a Redis sends is data of a stranger. The client library makes room for
+// whatever length is announced, and goes as deep as the nesting does: a reply of
+// 24 bytes ended the process. So each connection has a guard that follows the
+// protocol and ends it at the first reply that we never ask for.
+const (
+	guardLine  = 64 << 10         // bytes of a line
+	guardReply = redisLargest * 2 // bytes of one reply, what is in it included
+	guardMany  = 1 << 16          // elements of an array
+	guardDepth = 16               // arrays in arrays
+)
+
+// errHostile: what came is not an answer to anything that we ask.
+var errHostile = errors.New("the server does not speak as a Redis does")
+
+// guardedConn is a connection with its guard. One goroutine reads at a time.
+type guardedConn struct {
+	net.Conn
+	guard guard
+}
+
+// Read passes on what the guard lets through.
+func (c *guardedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if bad := c.guard.see(b[:n]); bad != nil {
+		c.Close()
+		return 0, bad
+	}
+	return n, err
+}
+
+// SyscallConn lets the client library look whether the server has hung up.
+func (c *guardedConn) SyscallConn() (syscall.RawConn, error) {
+	if s, ok := c.Conn.(syscall.Conn); ok {
+		return s.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
+
+// guardedDial connects as the client library would.
+func guardedDial(wait time.Duration, secure *tls.Config) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		d := &net.Dialer{Timeout: wait, KeepAlive: 5 * time.Minute}
+		var c net.Conn
+		var err error
+		if secure != nil {
+			c, err = (&tls.Dialer{NetDialer: d, Config: secure}).DialContext(ctx, network, addr)
+		} else {
+			c, err = d.DialContext(ctx, network, addr)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &guardedConn{Conn: c}, nil
+	}
+}
+
+// guard follows the replies of one connection, in time linear in their length.
+type guard struct {
+	line  []byte // the beginning of an unfinished line
+	bulk  int    // bytes of a string still to come, its end of line included
+	open  []int  // elements still to come of each array that has begun
+	bytes int    // of the reply so far
+}
+
+func (g *guard) see(b []byte) error {
+	for len(b) > 0 {
+		if g.bulk > 0 {
+			n := min(g.bulk, len(b))
+			g.bulk, b = g.bulk-n, b[n:]
+			if g.bulk == 0 {
+				g.done()
+			}
+			continue
+		}
+		end := 0
+		for end < len(b) && b[end] != '\n' {
+			end++
+		}
+		whole := end < len(b)
+		if whole {
+			end++
+		}
+		g.line, b = append(g.line, b[:end]...), b[end:]
+		if len(g.line) > guardLine {
+			return fmt.Errorf("%w: a line of more than %d bytes", errHostile, guardLine)
+		}
+		if whole {
+			if err := g.take(); err != nil {
+				return err
+			}
+			g.line = g.line[:0]
+		}
+	}
+	return nil
+}
+
+// take is one whole line.
+func (g *guard) take() error {
+	if g.bytes += len(g.line); g.bytes > guardReply {
+		return fmt.Errorf("%w: a reply of more than %d bytes", errHostile, guardReply)
+	}
+	if len(g.line) < 3 || g.line[len(g.line)-2] != '\r' {
+		return fmt.Errorf("%w: %.40q", errHostile, g.line)
+	}
+	rest := string(g.line[1 : len(g.line)-2])
+	switch g.line[0] {
+	case '+', '-', ':', '_', ',', '#', '(':
+		g.done()
+		return nil
+	case '$', '!', '=':
+		n, err := strconv.Atoi(rest)
+		switch {
+		case err == nil && n == -1 && g.line[0] == '$':
+			g.done()
+			return nil
+		case err != nil || n < 0 || n > guardReply-g.bytes:
+			return fmt.Errorf("%w: a string of %.40q bytes", errHostile, rest)
+		}
+		g.bytes += n
+		g.bulk = n + 2
+		return nil
+	case '*', '~', '%':
+		n, err := strconv.Atoi(rest)
+		switch {
+		case err == nil && n == -1 && g.line[0] == '*', err == nil && n == 0:
+			g.done()
+			return nil
+		case err != nil || n < 0 || n > guardMany || len(g.open) == guardDepth:
+			return fmt.Errorf("%w: an array of %.40q elements", errHostile, rest)
+		}
+		if g.line[0] == '%' {
+			n *= 2
+		}
+		g.open = append(g.open, n)
+		return nil
+	}
+	// Attributes and pushes come only to those who asked for them.
+	return fmt.Errorf("%w: %.40q", errHostile, g.line)
+}
+
+// done counts an element that is complete.
+func (g *guard) done() {
+	for len(g.open) > 0 {
+		last := len(g.open) - 1
+		if g.open[last]--; g.open[last] > 0 {
+			return
+		}
+		g.open = g.open[:last]
+	}
+	g.bytes = 0
+}
