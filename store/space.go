@@ -67,6 +67,9 @@ func (r *room) floor(total int64) int64 {
 // check answers ErrNoSpace unless n more bytes can be written and the floor
 // stays free.
 func (r *room) check(n int64) error {
+	if r.opt.ReadOnly {
+		return fmt.Errorf("%w: the store is open for reading only", ErrNoSpace)
+	}
 	free, total, err := r.free()
 	if err != nil {
 		return err
@@ -78,6 +81,13 @@ func (r *room) check(n int64) error {
 	r.grown += n
 	r.mu.Unlock()
 	return nil
+}
+
+// HasRoom reports whether a store that was opened for reading only, because the
+// disk was full, can be opened for writing again.
+func (s *Store) HasRoom() bool {
+	free, total, err := s.room.free()
+	return err == nil && free >= s.room.floor(total)
 }
 
 // forFlush makes room for opening and closing, when Badger writes its memtables

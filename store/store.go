@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -112,9 +113,15 @@ func (s *Store) begin() error {
 }
 
 func openBadger(dir string, o Options) (db *badger.DB, err error) {
+	// It maps its files, and on a full tmpfs even to read one where nothing was
+	// written is a fault.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		// Badger panics on some damaged files.
-		if r := recover(); r != nil {
+		switch r := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }:
+			db, err = nil, fmt.Errorf("%w: %v", ErrNoSpace, r)
+		default: // Badger panics on some damaged files
 			db, err = nil, fmt.Errorf("%w: %v", ErrDamaged, r)
 		}
 	}()

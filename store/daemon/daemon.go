@@ -61,6 +61,7 @@ type Daemon struct {
 	began time.Time
 
 	store       *store.Store
+	readOnly    bool // the disk was too full to open it for writing
 	shown       *shown.Shown
 	contents    *contents
 	classes     classes
@@ -151,18 +152,23 @@ func run(ctx context.Context, stop context.CancelFunc, o Options) (err error) {
 		return err
 	}
 	// The lock before Badger, which would wait or fail less clearly.
-	lock, err := lockState(state)
+	lock, began, err := lockState(state)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
+	o.Shown.Began = began
 	if o.Log == nil {
 		l, err := openLog(wire.LogFile(state))
-		if err != nil {
+		switch {
+		case err == nil:
+			defer l.Close()
+			o.Log = slog.New(slog.NewTextHandler(l, nil))
+		case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+			o.Log = slog.New(slog.DiscardHandler)
+		default:
 			return err
 		}
-		defer l.Close()
-		o.Log = slog.New(slog.NewTextHandler(l, nil))
 	}
 	d, err := open(ctx, o, state)
 	if err != nil {
@@ -174,8 +180,8 @@ func run(ctx context.Context, stop context.CancelFunc, o Options) (err error) {
 }
 
 // open brings up everything but the socket.
-func open(ctx context.Context, o Options, state string) (d *Daemon, err error) {
-	d = &Daemon{o: o, state: state, log: o.Log, began: time.Now(), readsNews: make(chan struct{}, 1), source: newSource(o.Root),
+func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
+	d := &Daemon{o: o, state: state, log: o.Log, began: time.Now(), readsNews: make(chan struct{}, 1), source: newSource(o.Root),
 		attribution: newAttribution(), verified: newVerifiedTable(), life: ctx}
 	d.source.left = d.classes.close
 	so := o.Store
@@ -183,7 +189,17 @@ func open(ctx context.Context, o Options, state string) (d *Daemon, err error) {
 		so.Log = o.Log
 	}
 	so.Allowed = d.allowed
-	if d.store, err = store.Open(filepath.Join(state, "store"), so); err != nil {
+	d.store, err = store.Open(filepath.Join(state, "store"), so)
+	if errors.Is(err, store.ErrNoSpace) {
+		// What is known can be read on a full disk too. What comes waits in the
+		// spool until there is room.
+		so.ReadOnly, d.readOnly = true, true
+		if full, ferr := store.Open(filepath.Join(state, "store"), so); ferr == nil {
+			d.log.Error("the store is open for reading only", "err", err)
+			d.store, err = full, nil
+		}
+	}
+	if err != nil {
 		return nil, storeError(err)
 	}
 	taken := d // an error is returned without it
@@ -275,7 +291,7 @@ func (d *Daemon) close() error {
 	d.mounts.close()
 	d.source.drop()
 	if d.store != nil {
-		if err := d.store.Sync(); err != nil {
+		if err := d.store.Sync(); err != nil && !d.readOnly {
 			errs = append(errs, err)
 		}
 		errs = append(errs, d.store.Close())
@@ -312,6 +328,11 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 		}
 		if d.o.IdleExit > 0 && !mounted && d.server.Conns() == 0 && d.server.Idle() > d.o.IdleExit && !d.baseline.running() && !d.ingest.busy() {
 			d.log.Info("idle", "since", d.server.Idle().Round(time.Second))
+			d.stop()
+			return
+		}
+		if d.readOnly && d.store.HasRoom() {
+			d.log.Info("there is room again: the next daemon writes")
 			d.stop()
 			return
 		}

@@ -188,7 +188,7 @@ func TestKillWhileIngesting(t *testing.T) {
 	}
 	ask[wire.Empty](p, c, wire.MShutdown, wire.Empty{})
 	eventually(t, "shutdown", func() bool { // the lock goes last
-		l, err := lockState(p.state)
+		l, _, err := lockState(p.state)
 		if err == nil {
 			l.Close()
 		}

@@ -19,11 +19,12 @@ const dyingWait = 5 * time.Second
 
 // lockState takes the project's lock, or fails at once with wire.ErrLocked and
 // the holder's pid. The kernel releases it with the process, however it ends.
-func lockState(state string) (*os.File, error) {
+// began is when the last holder took it, in ns, 0 if nobody did.
+func lockState(state string) (lock *os.File, began int64, err error) {
 	path := filepath.Join(state, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock the state directory: %w", err)
+		return nil, 0, fmt.Errorf("lock the state directory: %w", err)
 	}
 	for deadline := time.Now().Add(dyingWait); ; time.Sleep(5 * time.Millisecond) {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -44,16 +45,20 @@ func lockState(state string) (*os.File, error) {
 		if pid > 0 {
 			who = fmt.Sprintf("another store daemon (pid %d)", pid)
 		}
-		return nil, wire.Errorf(wire.ErrLocked, "cachebro status", "%s owns %s", who, state)
+		return nil, 0, wire.Errorf(wire.ErrLocked, "cachebro status", "%s owns %s", who, state)
 	}
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+		return nil, 0, fmt.Errorf("lock %s: %w", path, err)
 	}
+	if fi, err := f.Stat(); err == nil && fi.Size() > 0 {
+		began = fi.ModTime().UnixNano()
+	}
+	_ = os.Chtimes(path, time.Time{}, time.Now()) // the disk may be too full for the pid
 	if err := f.Truncate(0); err == nil { // the pid is a courtesy; a full disk must not stop us here
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
-	return f, nil
+	return f, began, nil
 }
 
 // holder is the pid that the lock's owner wrote, 0 if none.

@@ -62,7 +62,7 @@ func (s *Shown) load() error {
 		_ = cbor.Unmarshal(b, &closed)
 	}
 	away := s.now() - closed
-	recent := closed > 0 && away >= 0 && away <= int64(s.o.RestartGap)
+	recent := closed > 0 && away >= 0 && away <= int64(s.o.RestartGap) && closed > s.o.Began
 	var keys []string
 	err := s.kv.Scan(keyReaders, func(key string, value []byte) error {
 		keys = append(keys, key)
@@ -78,10 +78,13 @@ func (s *Shown) load() error {
 	// The marker goes first: without it nothing that is left is believed.
 	if err := s.kv.Delete(keyClosed); err != nil {
 		s.sessions = map[store.SessionID]*session{}
+		if errors.Is(err, store.ErrNoSpace) {
+			return nil // what is saved stays, and is not believed: see Options.Began
+		}
 		return fmt.Errorf("load shown state: %w", err)
 	}
 	for _, k := range keys {
-		if err := s.kv.Delete(k); err != nil {
+		if err := s.kv.Delete(k); err != nil && !errors.Is(err, store.ErrNoSpace) {
 			return fmt.Errorf("load shown state: %w", err)
 		}
 	}

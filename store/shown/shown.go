@@ -30,9 +30,12 @@ type Options struct {
 	Location    *time.Location   // for times of day in texts; time.Local
 	IdleExpiry  time.Duration    // a base that was neither shown nor confirmed for so long is gone; 30 min
 	TokenExpiry int64            // a base is gone after so many tokens that came since, unless the context is known to be whole; 40,000
-	RestartGap  time.Duration    // state is taken back after at most so long without a process; 10 s
-	MaxSessions int              // least recently active ones go first; 64
-	MaxFiles    int              // per reader, least recently asked go first; 1024
+	// Began is when the last process before this one began, in ns: what was saved
+	// before that has been taken back by it. 0: not known.
+	Began       int64
+	RestartGap  time.Duration // state is taken back after at most so long without a process; 10 s
+	MaxSessions int           // least recently active ones go first; 64
+	MaxFiles    int           // per reader, least recently asked go first; 1024
 }
 
 func (o Options) filled() Options {

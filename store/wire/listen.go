@@ -32,7 +32,8 @@ func Listen(p Paths, root, state string) (*net.UnixListener, string, error) {
 			continue
 		}
 		// Clients with another environment find the socket by this note.
-		if err := writeNote(filepath.Join(state, socketNote), path); err != nil {
+		// On a full disk those do without.
+		if err := writeNote(filepath.Join(state, socketNote), path); err != nil && !errors.Is(err, ErrNoSpace) {
 			l.Close()
 			return nil, "", err
 		}
@@ -83,6 +84,9 @@ func answers(path string) bool {
 }
 
 func writeNote(path, text string) error {
+	if b, err := os.ReadFile(path); err == nil && string(b) == text+"\n" {
+		return nil
+	}
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, []byte(text+"\n"), 0o600); err != nil {
 		return stateError(filepath.Dir(path), err)
