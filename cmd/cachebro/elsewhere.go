@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"syscall"
 
 	"cachebro/cmd/cachebro/project"
 )
@@ -18,6 +20,30 @@ func (e *errElsewhere) Error() string {
 
 func (e *errElsewhere) Hint() string {
 	return "export CACHEBRO_DIR=" + quote(filepath.Dir(e.state))
+}
+
+// withState is e as if CACHEBRO_DIR were base. It connects to a daemon, but
+// starts none: that one would have our environment.
+func (e *env) withState(base string) *env {
+	sub := *e
+	sub.starts = false
+	sub.getenv = func(name string) string {
+		if name == "CACHEBRO_DIR" {
+			return base
+		}
+		return e.getenv(name)
+	}
+	return &sub
+}
+
+// ownDir: is it a directory, and ours?
+func ownDir(path string) bool {
+	fi, err := os.Lstat(path)
+	if err != nil || !fi.IsDir() {
+		return false
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return ok && st.Uid == uint32(os.Getuid())
 }
 
 // elsewhere tells whether a mount keeps its history somewhere else than we

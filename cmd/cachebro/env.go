@@ -27,6 +27,7 @@ type env struct {
 	dir    string   // working directory, symlinks resolved; "" when it is gone
 	getenv func(string) string
 	vars   []string // the whole environment, for children
+	starts bool     // a store daemon that does not run is started
 	now    func() time.Time
 	exe    string // this binary, for the processes we start
 	cmd    command
@@ -35,7 +36,7 @@ type env struct {
 }
 
 func newEnv(args []string) *env {
-	e := &env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, out: os.Stdout, getenv: os.Getenv, vars: os.Environ(), now: time.Now}
+	e := &env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, out: os.Stdout, getenv: os.Getenv, vars: os.Environ(), starts: true, now: time.Now}
 	if len(args) > 1 {
 		e.name, e.args = args[1], args[2:]
 	}

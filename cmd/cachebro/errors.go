@@ -78,8 +78,12 @@ func (e *env) report(err error) int {
 		fmt.Fprintln(e.stderr, "cachebro: interrupted")
 		return failed
 	}
-	fmt.Fprintf(e.stderr, "cachebro: %s\n", oneLine(err.Error()))
-	if hint := hintOf(err); hint != "" {
+	shown := err
+	if dead := explainDead(err); dead != nil {
+		shown = dead
+	}
+	fmt.Fprintf(e.stderr, "cachebro: %s\n", oneLine(shown.Error()))
+	if hint := hintOf(shown); hint != "" {
 		fmt.Fprintf(e.stderr, "hint: %s\n", hint)
 	}
 	return failed

@@ -20,7 +20,7 @@ func statusCommand() command {
 		name: "status", group: groupEvery, args: "[DIR]", short: "is the project watched, and is everything kept?",
 		long: `Says whether the project is mounted, how far the first scan is, how many versions
 are kept, and what could not be kept. Exit status 1 when the project was never
-mounted or the store does not answer.
+mounted, its mount is dead, or the store does not answer.
 
 Examples:
   cachebro status
@@ -60,11 +60,20 @@ func runStatus(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	if *asJSON {
-		return e.printStatusJSON(st)
+	var dead *errDeadMount
+	if !st.Mounted {
+		dead = deadMount(st.Root)
 	}
-	e.printStatus(t, st)
-	return versionErr
+	if *asJSON {
+		err = e.printStatusJSON(st, dead)
+	} else {
+		e.printStatus(t, st)
+		err = versionErr
+	}
+	if err == nil && dead != nil {
+		err = dead
+	}
+	return err
 }
 
 // askStatus asks; a mountd that has not said hello to a new daemon yet is given
@@ -92,7 +101,7 @@ func mountedHere(mounts []project.Mount, root string) bool {
 	return false
 }
 
-func (e *env) printStatusJSON(st wire.Status) error {
+func (e *env) printStatusJSON(st wire.Status, dead *errDeadMount) error {
 	m, err := object(st, nil)
 	if err != nil {
 		return err
@@ -106,6 +115,9 @@ func (e *env) printStatusJSON(st wire.Status) error {
 		gaps = append(gaps, o)
 	}
 	m["gaps"] = gaps
+	if dead != nil {
+		m["dead_mount"] = dead.point
+	}
 	if crash, ok := overseer.ReadCrash(st.State); ok && !st.Mounted {
 		m["crash"] = crash
 	}

@@ -108,7 +108,11 @@ func (e *env) connect(ctx context.Context, root string) (*wire.Client, error) {
 }
 
 func (e *env) connectAs(ctx context.Context, root, client string, t wire.Timeouts) (*wire.Client, error) {
-	c, err := wire.DialOrStart(ctx, e.paths(), wire.Hello{Version: version, Client: client, Root: root}, t,
+	hello := wire.Hello{Version: version, Client: client, Root: root}
+	if !e.starts {
+		return wire.Dial(ctx, e.paths(), hello, t)
+	}
+	c, err := wire.DialOrStart(ctx, e.paths(), hello, t,
 		wire.Start{Self: e.exe, Replace: true, Within: 20 * time.Second})
 	if err != nil {
 		state, _ := e.paths().State(root)

@@ -54,6 +54,11 @@ func runUmount(ctx context.Context, e *env) error {
 		return err
 	}
 	state, _ := e.paths().State(m.Source)
+	if other := e.elsewhere(m); other != nil {
+		// Under another HOME (sudo -H): the history is where the mount keeps it.
+		state = other.state
+		e = e.withState(filepath.Dir(state))
+	}
 	record, known := overseer.ReadRecord(state)
 	if !known || record.Mountpoint != m.Point {
 		record = overseer.Record{PID: project.FindMountd(m.Point), MountID: m.ID, Dev: m.Dev}
@@ -132,7 +137,11 @@ func (e *env) finish(ctx context.Context, l leftMount, force bool) error {
 	if err != nil {
 		return err
 	}
-	if err := e.awaitStored(ctx, l.root); err != nil {
+	if !ownDir(l.state) {
+		// Another user's daemon does not talk to us, and a second one would begin
+		// a history of its own. Theirs takes what is in the spool.
+		fmt.Fprintf(e.stderr, "note: the store daemon of its owner takes in what was seen last\n")
+	} else if err := e.awaitStored(ctx, l.root); err != nil {
 		fmt.Fprintf(e.stderr, "note: %s\n", oneLine(err.Error()))
 	}
 	fmt.Fprintf(e.stdout, "unmounted %s; its history stays (cachebro log)\n", quote(l.record.Mountpoint))
