@@ -55,7 +55,7 @@ func lockState(state string) (lock *os.File, began int64, err error) {
 		began = fi.ModTime().UnixNano()
 	}
 	_ = os.Chtimes(path, time.Time{}, time.Now()) // the disk may be too full for the pid
-	if err := f.Truncate(0); err == nil { // the pid is a courtesy; a full disk must not stop us here
+	if err := f.Truncate(0); err == nil {         // the pid is a courtesy; a full disk must not stop us here
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	return f, began, nil
