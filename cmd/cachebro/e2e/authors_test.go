@@ -109,34 +109,3 @@ func (p *project) rescanned(after int) {
 		return err == nil && strings.Contains(out, "baseline: done")
 	})
 }
-
-// TestWrittenToWhatAnUndoRemoved: a server goes on writing to a file that an undo
-// removed by force. Its bytes are in the history, and the log says where.
-func TestWrittenToWhatAnUndoRemoved(t *testing.T) {
-	p := newProject(t, map[string]string{"other": "other\n"})
-	p.mount()
-	w := startWorker(t, "CLAUDE_CODE_SESSION_ID=S")
-	log := p.path("server.log")
-	for _, parts := range [][]string{{"write", log, "first"}, {"hold", log}} {
-		if out := w.do(parts...); out != "ok" {
-			t.Fatal(out)
-		}
-	}
-	out, _ := p.try("undo", "--session", "S", "--force", "--dir", p.dir, "--yes")
-	if _, err := os.Stat(log); !os.IsNotExist(err) {
-		t.Fatalf("the undo left the file alone: %s", out)
-	}
-	if out := w.do("poke", log, "LATER"); out != "ok" {
-		t.Fatal(out)
-	}
-	w.stop()
-	const name = "server.log (written after its name was taken)"
-	p.wantContents(name, "LATER")
-	if text := p.cb("log", p.dir); !strings.Contains(text, "was open for writing when its name was taken") {
-		t.Errorf("the log does not say it:\n%s", text)
-	}
-	if _, err := os.Stat(p.path(name)); !os.IsNotExist(err) {
-		t.Errorf("the name is in the tree: %v", err)
-	}
-	p.cb("fsck", "--dir", p.dir)
-}
