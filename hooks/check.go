@@ -36,7 +36,7 @@ func CheckClients(ctx context.Context, s Setup) []Finding {
 		configured, broken := 0, false
 		files := spec.files(s)
 		for _, f := range files {
-			c := Change{Path: f.path}
+			c := Change{Path: f.path, within: s.within(f.path)}
 			c.load()
 			present, err := standing(f, c)
 			if err != nil {

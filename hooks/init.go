@@ -27,6 +27,7 @@ type Change struct {
 	Hint   string
 	Note   string // what the user has to do in the client, "" mostly
 
+	within string // the project that the file belongs to, in which no link is followed; "": a user's own
 	target string // Path with symlinks resolved
 	mode   fs.FileMode
 	record *backup // what to remember after writing, nil to forget
@@ -160,7 +161,7 @@ func plan(s Setup, names []string, decide func(Setup, file, *Change)) ([]Change,
 	var out []Change
 	for _, spec := range specs {
 		for _, f := range spec.files(s) {
-			c := Change{Client: spec.name, Title: spec.title, Path: f.path, Note: spec.note}
+			c := Change{Client: spec.name, Title: spec.title, Path: f.path, Note: spec.note, within: s.within(f.path)}
 			c.load()
 			if c.Before == nil && (s.Project != "" || f.path == s.AgentsMD) {
 				c.mode = 0o644 // shared with others; a user's own file may hold keys
@@ -174,37 +175,37 @@ func plan(s Setup, names []string, decide func(Setup, file, *Change)) ([]Change,
 	return out, nil
 }
 
-// load reads the file, through symlinks: configuration is often kept in a
-// repository and linked to.
+// load reads the file.
 func (c *Change) load() {
 	c.target, c.mode = c.Path, 0o600
-	if real, err := filepath.EvalSymlinks(c.Path); err == nil {
-		c.target = real
+	if c.within == "" {
+		if real, err := filepath.EvalSymlinks(c.Path); err == nil {
+			c.target = real
+		} else if l, lerr := os.Lstat(c.Path); lerr == nil && l.Mode()&fs.ModeSymlink != 0 {
+			c.fail(errors.New("it is a symlink to a file that does not exist"))
+			return
+		}
 	}
-	fi, err := os.Stat(c.target)
+	before, fi, err := c.read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if l, err := os.Lstat(c.Path); err == nil && l.Mode()&fs.ModeSymlink != 0 {
-			c.fail(errors.New("it is a symlink to a file that does not exist"))
-		}
-		return
 	case err != nil:
 		c.fail(err)
-	case !fi.Mode().IsRegular():
-		c.fail(errors.New("it is not a regular file"))
 	case fi.Mode().Perm()&0o200 == 0:
 		c.Hint = "chmod u+w " + shellQuote(c.target)
 		c.fail(errors.New("it is read-only"))
-	case fi.Size() > maxConfig:
-		c.fail(fmt.Errorf("it is larger than %d bytes", maxConfig))
 	default:
-		c.mode = fi.Mode().Perm()
-		if c.Before, err = os.ReadFile(c.target); err != nil {
-			c.fail(err)
-		} else if c.Before == nil {
-			c.Before = []byte{}
-		}
+		c.mode, c.Before = fi.Mode().Perm(), before
 	}
+}
+
+func (c *Change) read() ([]byte, fs.FileInfo, error) {
+	dir, name, err := c.place(false)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer dir.Close()
+	return readIn(dir, name)
 }
 
 // Apply writes the changes of a plan, each atomically; a file that changed
@@ -223,8 +224,19 @@ func Apply(s Setup, changes []Change) error {
 	return errors.Join(errs...)
 }
 
+// within is the project that a file belongs to, "" for a user's own.
+func (s Setup) within(path string) string {
+	if path == s.AgentsMD {
+		return filepath.Dir(path)
+	}
+	if rel, err := filepath.Rel(s.Project, path); s.Project != "" && err == nil && filepath.IsLocal(rel) {
+		return s.Project
+	}
+	return ""
+}
+
 func (c Change) apply(s Setup) error {
-	now, err := os.ReadFile(c.target)
+	now, _, err := c.read()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -236,14 +248,19 @@ func (c Change) apply(s Setup) error {
 			return fmt.Errorf("keep a backup: %w", err)
 		}
 	}
+	dir, name, err := c.place(c.After != nil)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
 	if c.After == nil {
-		err = os.Remove(c.target)
+		err = dir.Remove(name)
 		b, _ := s.backupOf(c.Path)
 		for i := len(b.Dirs) - 1; i >= 0; i-- {
 			_ = os.Remove(b.Dirs[i]) // only when it is empty
 		}
 	} else {
-		err = replaceFile(c.target, c.After, c.mode)
+		err = replaceIn(dir, name, c.After, c.mode)
 	}
 	if err == nil && c.record == nil {
 		err = s.forgetBackup(c.Path)
@@ -263,22 +280,17 @@ func missingDirs(dir string) []string {
 	return out
 }
 
-// replaceFile writes beside the file and renames over it.
+// replaceFile writes a file of ours.
 func replaceFile(path string, b []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".cachebro-*")
+	dir, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone after the rename
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	defer dir.Close()
+	return replaceIn(dir, filepath.Base(path), b, mode)
 }
 
 func sum(b []byte) string {

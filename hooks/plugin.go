@@ -3,7 +3,6 @@ package hooks
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -63,7 +62,7 @@ func (p Places) settings() []string {
 // plugin's hook has to know before it acts.
 func (p Places) HooksRegistered() string {
 	for _, file := range p.settings() {
-		b, err := os.ReadFile(file)
+		b, err := ReadConfig(file)
 		if err == nil && bytes.Contains(b, []byte("cachebro")) && bytes.Contains(b, []byte(" hook PostToolUse")) {
 			return file
 		}
@@ -84,7 +83,7 @@ func (p Places) ServerRegistered() string {
 		servers
 		Projects map[string]servers `json:"projects"`
 	}
-	if b, err := os.ReadFile(user); err == nil && json.Unmarshal(b, &all) == nil {
+	if b, err := ReadConfig(user); err == nil && json.Unmarshal(b, &all) == nil {
 		if _, ok := all.Servers["cachebro"]; ok {
 			return user
 		}
@@ -94,7 +93,7 @@ func (p Places) ServerRegistered() string {
 	}
 	var shared servers
 	file := filepath.Join(p.Project, ".mcp.json")
-	if b, err := os.ReadFile(file); p.Project != "" && err == nil && json.Unmarshal(b, &shared) == nil {
+	if b, err := ReadConfig(file); p.Project != "" && err == nil && json.Unmarshal(b, &shared) == nil {
 		if _, ok := shared.Servers["cachebro"]; ok {
 			return file
 		}

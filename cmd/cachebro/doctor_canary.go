@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"cachebro/store/wire"
@@ -32,6 +33,9 @@ func (e *env) canary(ctx context.Context, t target, c *wire.Client) finding {
 	name := filepath.Join(t.point, rel)
 	start := time.Now()
 	err := e.sing(ctx, t, c, rel, name)
+	if errors.Is(err, fs.ErrExist) {
+		return wrongErr("canary", "rm "+quote(name), err) // not ours
+	}
 	if rerr := os.Remove(name); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) && err == nil {
 		err = fmt.Errorf("remove it: %w", rerr)
 	}
@@ -51,11 +55,21 @@ func (e *env) canary(ctx context.Context, t target, c *wire.Client) finding {
 const songA, songB = "one\n", "two\n"
 
 func (e *env) sing(ctx context.Context, t target, c *wire.Client, rel, name string) error {
-	for _, content := range [][]byte{[]byte(songA), []byte(songB)} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
+	for i, content := range [][]byte{[]byte(songA), []byte(songB)} {
+		// Never through a link that somebody has put there.
+		flag := os.O_WRONLY | os.O_TRUNC | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+		if i == 0 {
+			flag = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+		}
+		f, err := os.OpenFile(name, flag, 0o600)
+		if err != nil {
 			return err
 		}
-		err := awaitVersion(ctx, c, wire.LogQuery{Path: []byte(rel), Limit: 1}, func(v wire.Version) bool {
+		_, err = f.Write(content)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+		err = awaitVersion(ctx, c, wire.LogQuery{Path: []byte(rel), Limit: 1}, func(v wire.Version) bool {
 			return v.Hash == hashText(content)
 		})
 		if err != nil {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"cachebro/hooks"
 )
 
 // pnpmNote is for a project that pnpm installs, unless its user says where pnpm
@@ -26,7 +28,7 @@ func (e *env) pnpmNote(root string) string {
 		filepath.Join(config, "pnpm", "rc"), filepath.Join(config, "pnpm", "config.yaml"),
 	}
 	for _, f := range files {
-		b, err := os.ReadFile(f)
+		b, err := hooks.ReadConfig(f)
 		if err == nil && (strings.Contains(string(b), "store-dir") || strings.Contains(string(b), "storeDir")) {
 			return ""
 		}
