@@ -18,6 +18,8 @@ type UndoQuery struct {
 	// Select picks the versions: session, prompt, tool call, pid, command,
 	// since, plan. Its limit, order and Path are ignored.
 	Select Filter
+	// What names what Select.Match picks, for people.
+	What string
 	// Last: the newest action that has not been undone: one tool call, or
 	// what one process did in one go. Select narrows it.
 	Last bool
@@ -402,6 +404,9 @@ func describe(q UndoQuery) string {
 	add("tool call", f.ToolCall)
 	add("plan", f.Plan)
 	add("command", f.Comm)
+	if q.What != "" {
+		out = append(out, q.What)
+	}
 	if f.PID != 0 {
 		add("pid", fmt.Sprint(f.PID))
 	}

@@ -232,6 +232,28 @@ func (a *attribution) chainLocked(key procKey) []procKey {
 	return chain
 }
 
+// family is the newest process of that number with all its descendants; known says
+// whether anything was heard of it.
+func (a *attribution) family(pid uint32) (all map[procKey]bool, known bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var root procKey
+	for _, p := range a.procs {
+		for _, k := range []procKey{p.key, p.parent} {
+			if k.PID == pid && k.Start >= root.Start {
+				root, known = k, true
+			}
+		}
+	}
+	all = map[procKey]bool{}
+	for k := range a.procs {
+		if slices.Contains(a.chainLocked(k), root) {
+			all[k] = true
+		}
+	}
+	return all, known
+}
+
 // findLocked looks for the nearest ancestor that is a client; at is its index
 // in chain. Else the environment tells the session (at is -1).
 func (a *attribution) findLocked(chain []procKey, t int64) (id store.SessionID, at int, ok bool) {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -131,8 +132,15 @@ func (d *Daemon) undoQuery(q wire.PlanRequest) (store.UndoQuery, error) {
 		return store.UndoQuery{}, err
 	}
 	uq := store.UndoQuery{
-		Select: store.Filter{Session: session, Agent: q.Agent, Prompt: prompt, ToolCall: q.ToolCall, PID: q.PID, Since: q.Since},
+		Select: store.Filter{Session: session, Agent: q.Agent, Prompt: prompt, ToolCall: q.ToolCall, Since: q.Since},
 		Last:   q.Last, Merge: q.Merge, Force: q.Force,
+	}
+	if q.PID != 0 {
+		family, known := d.attribution.family(q.PID)
+		uq.What = fmt.Sprintf("pid %d and its descendants", q.PID)
+		uq.Select.Match = func(v store.Version) bool {
+			return v.Actor.PID != 0 && (family[procKey{v.Actor.PID, v.Actor.Start}] || !known && v.Actor.PID == q.PID)
+		}
 	}
 	for _, g := range q.Paths {
 		text := strings.TrimSuffix(string(g), "/")

@@ -225,3 +225,24 @@ func TestUndoWithTwoActors(t *testing.T) {
 	}
 	t.Logf("%d of %d undone, %d conflicts, %d contents kept", undone, rounds, conflicts, len(x.written))
 }
+
+// TestUndoOfProcessTree: --pid took one process only, though it says that it takes a
+// process and its descendants, of which some change nothing themselves.
+func TestUndoOfProcessTree(t *testing.T) {
+	p := newProject(t, map[string]string{"a": "1\n", "b": "1\n", "c": "1\n", "d": "1\n"})
+	p.mount()
+	x := &twoActors{p: p}
+	before := x.tree()
+	pid := filepath.Join(p.base, "pid")
+	x.as("", `sh -c 'echo $$ >`+pid+`; sh -c "echo 2 >a; sh -c \"sh -c \\\"echo 2 >b; rm c\\\"; true\"; true"; true'; true`)
+	x.as("", "echo mine >d")
+	before["d"] = strings.Replace(before["d"], "1\n", "mine\n", 1)
+	raw, err := os.ReadFile(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := p.cb("undo", "--dir", p.dir, "--pid", strings.TrimSpace(string(raw)), "--yes")
+	if d := differ(before, x.tree()); d != "" {
+		t.Errorf("undo --pid:\n%s\n%s", d, out)
+	}
+}
