@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -55,7 +56,7 @@ func CheckClients(ctx context.Context, s Setup) []Finding {
 		}
 		switch {
 		case configured > 0 && configured == len(files):
-			out = append(out, Finding{What: spec.title, OK: true, Text: "configured in " + paths(files)})
+			out = append(out, Finding{What: spec.title, OK: true, Text: "configured in " + paths(files) + spec.reminder(files)})
 		case configured > 0:
 			out = append(out, Finding{What: spec.title, Text: "only a part is configured of " + paths(files), Fix: "cachebro init --client " + spec.name})
 		case !broken && spec.found(s):
@@ -63,6 +64,18 @@ func CheckClients(ctx context.Context, s Setup) []Finding {
 		}
 	}
 	return append(out, checkHook(ctx, s))
+}
+
+// reminder is what a person has to do in the client besides, unless its own file
+// says that it was done: Codex notes there which hooks were reviewed.
+func (c clientSpec) reminder(files []file) string {
+	if c.note == "" {
+		return ""
+	}
+	if b, err := os.ReadFile(files[0].path); err == nil && bytes.Contains(b, []byte("trusted_hash")) {
+		return ""
+	}
+	return ". " + c.note
 }
 
 func paths(files []file) string {

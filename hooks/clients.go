@@ -184,10 +184,12 @@ var clientSpecs = []clientSpec{
 				path = filepath.Join(s.Project, ".codex", "config.toml")
 			}
 			return []file{
-				{path, tomlTable{[]string{"mcp_servers", "cachebro"}, s.Exe, s.serve(false)}},
+				{path, tomlTable{[]string{"mcp_servers", "cachebro"}, s.Exe, s.serve(false), placeVars}},
 				{filepath.Join(filepath.Dir(path), "hooks.json"), claudeHooks{exe: s.Exe, options: s.foreign("codex"), regs: codexEvents}},
 			}
 		},
+		// Seen with 0.169: without review they do not run, and nothing says so.
+		note: "Codex runs hooks only after a review: open /hooks in it once; until then its reads are full texts and sessions have no names",
 	},
 	{
 		name: "vscode", title: "VS Code", programs: []string{"code"},
@@ -222,6 +224,10 @@ var clientSpecs = []clientSpec{
 		},
 	},
 }
+
+// placeVars say where sockets and state are. Codex starts servers with few of its
+// variables; one that does not find the daemon starts another.
+var placeVars = []string{"XDG_STATE_HOME", "XDG_RUNTIME_DIR", "CACHEBRO_DIR"}
 
 // foreign are the hook's options for another client: those that it can carry.
 func (s Setup) foreign(client string) []string {

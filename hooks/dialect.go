@@ -7,9 +7,10 @@ import (
 )
 
 // dialect is how another client says what Claude Code says. What these clients
-// lack is the text that the model really got, so of their reads nothing counts
+// lack is the text that the model really got, so of their own reads nothing counts
 // as shown and nothing is rewritten; what they can carry is who did what, the
 // mount at the session's start, the recovery block and the lines for the user.
+// Codex also tells of the calls to our server: those count.
 type dialect struct {
 	events map[string]string
 	tools  map[string]string // other names are passed on
@@ -89,7 +90,7 @@ func digest(client string, parts ...string) string {
 // The registrations of these clients; their timeouts are in their own units.
 var (
 	codexEvents = []registration{
-		{"SessionStart", "", 15}, {"UserPromptSubmit", "", 5}, {"PreToolUse", "Bash|apply_patch", 5}, {"PostToolUse", "Bash|apply_patch", 5},
+		{"SessionStart", "", 15}, {"UserPromptSubmit", "", 5}, {"PreToolUse", "Bash|apply_patch|mcp__cachebro__.*", 5}, {"PostToolUse", "Bash|apply_patch|mcp__cachebro__.*", 5},
 		{"PreCompact", "", 5}, {"PostCompact", "", 5}, {"Stop", "", 5},
 	}
 	geminiEvents = []registration{ // milliseconds

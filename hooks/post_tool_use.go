@@ -9,10 +9,7 @@ import (
 // postToolUse closes the tool call's window and looks at what was delivered.
 func postToolUse(ctx context.Context, c *call) answer {
 	if c.opt.client != "" {
-		t := c.toolCall()
-		t.Given = tokensOf(c.size)
-		_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
-		return answer{}
+		return c.otherClient(ctx)
 	}
 	switch c.tool {
 	case "Read":
@@ -39,5 +36,29 @@ func postToolUseFailure(ctx context.Context, c *call) answer {
 		t.Failed = true
 		_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
 	}
+	return answer{}
+}
+
+// codexCut is from how many bytes on Codex may cut a result, after the event that
+// brings it whole: what is longer does not count as shown.
+const codexCut = 9_500
+
+// otherClient closes the window of another client's call. Codex names a call to
+// our server as the server itself heard it, and brings its result.
+func (c *call) otherClient(ctx context.Context) answer {
+	t := c.toolCall()
+	if c.opt.client != "codex" || !isOurs(c.tool) {
+		t.Given = tokensOf(c.size)
+		_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
+		return answer{}
+	}
+	_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
+	text := joinText(c.response["content"])
+	if len(text) > codexCut {
+		text = "" // nobody knows what is left of it
+	}
+	commit := wire.Commit{Reader: wire.Reader{Session: c.session, Agent: c.agent}, Given: tokensOf(c.size - len(text)),
+		Calls: []wire.CommitCall{{ToolUse: c.toolUse, Text: text}}}
+	_, _ = c.ask(ctx, wire.MCommit, commit, nil, nil)
 	return answer{}
 }

@@ -11,12 +11,14 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlTable is a table [a.b] with command and args, appended to a TOML file as
-// text: comments, order and everything else keep their bytes.
+// tomlTable is a table [a.b] with command, args and the names of variables that
+// are passed on, appended to a TOML file as text: comments, order and everything
+// else keep their bytes.
 type tomlTable struct {
 	path    []string
 	command string
 	args    []string
+	vars    []string
 }
 
 func (t tomlTable) add(before []byte) ([]byte, error) {
@@ -75,11 +77,14 @@ func (t tomlTable) remove(now, _ []byte) ([]byte, error) {
 }
 
 func (t tomlTable) value() map[string]any {
-	args := []any{}
-	for _, a := range t.args {
-		args = append(args, a)
+	list := func(words []string) []any {
+		out := []any{}
+		for _, w := range words {
+			out = append(out, w)
+		}
+		return out
 	}
-	return map[string]any{"command": t.command, "args": args}
+	return map[string]any{"command": t.command, "args": list(t.args), "env_vars": list(t.vars)}
 }
 
 func (t tomlTable) text(nl string) (string, error) {
@@ -87,15 +92,26 @@ func (t tomlTable) text(nl string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var args []string
-	for _, a := range t.args {
-		s, err := tomlString(a)
-		if err != nil {
-			return "", err
+	list := func(words []string) (string, error) {
+		var out []string
+		for _, w := range words {
+			s, err := tomlString(w)
+			if err != nil {
+				return "", err
+			}
+			out = append(out, s)
 		}
-		args = append(args, s)
+		return "[" + strings.Join(out, ", ") + "]", nil
 	}
-	lines := []string{"[" + strings.Join(t.path, ".") + "]", "command = " + command, "args = [" + strings.Join(args, ", ") + "]", ""}
+	args, err := list(t.args)
+	if err != nil {
+		return "", err
+	}
+	vars, err := list(t.vars)
+	if err != nil {
+		return "", err
+	}
+	lines := []string{"[" + strings.Join(t.path, ".") + "]", "command = " + command, "args = " + args, "env_vars = " + vars, ""}
 	return strings.Join(lines, nl), nil
 }
 

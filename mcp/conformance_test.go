@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 			l := liveProject(t, nil)
 			over := func(reader string) func(testing.TB) toolCaller {
 				return func(testing.TB) toolCaller {
-					return connect(t, Options{Root: l.dir, Reader: reader, Dial: l.dial, Tokens: unpaged}).tool
+					return connect(t, Options{Root: l.dir, Reader: reader, Small: 1 << 30, Dial: l.dial, Tokens: unpaged}).tool
 				}
 			}
 			return &subject{live: l, reader: over(ReaderConnection), unknown: over("")}
@@ -49,7 +49,7 @@ func TestConformance(t *testing.T) {
 	t.Run("http", func(t *testing.T) {
 		conformance.Run(t, func(t *testing.T) conformance.Subject {
 			l := liveProject(t, nil)
-			url := web(t, Options{Root: l.dir, Reader: ReaderConnection, Dial: l.dial, Tokens: unpaged})
+			url := web(t, Options{Root: l.dir, Reader: ReaderConnection, Small: 1 << 30, Dial: l.dial, Tokens: unpaged})
 			return &subject{live: l, reader: func(t testing.TB) toolCaller { return webReader(t, url) },
 				unknown: func(t testing.TB) toolCaller { return statelessReader(t, url) }}
 		})

@@ -11,8 +11,16 @@ import (
 	"cachebro/store/wire"
 )
 
-// toolUseKey is where Claude Code puts the id that its hooks know the call by.
-const toolUseKey = "claudecode/toolUseId"
+// Where clients put the id that their hooks know the call by: Claude Code one of
+// its own name, Codex callId, beside the thread whose context asks and the number
+// of that context's window, which grows with each compaction.
+const (
+	toolUseKey = "claudecode/toolUseId"
+	callKey    = "callId"
+	threadKey  = "threadId"
+	sessionKey = "sessionId"
+	windowKey  = "windowId"
+)
 
 // maxConns bounds what is remembered of HTTP connections; a forgotten one gets
 // full text again.
@@ -63,12 +71,55 @@ func (s *Server) reader(ctx context.Context, meta *mcp.Meta) wire.Reader {
 			return wire.Reader{ToolUse: id}
 		}
 	}
+	if meta != nil {
+		if r, ok := s.codexReader(ctx, meta.AdditionalFields); ok {
+			return r
+		}
+	}
 	if s.opt.Reader == ReaderConnection {
 		if c := s.conn(ctx); c != nil {
 			return wire.Reader{Connection: c.id}
 		}
 	}
 	return wire.Reader{}
+}
+
+// codexReader is the reader of a call from Codex. Its hook has to have announced
+// the call: without hooks nobody would tell of a compaction. A thread beside the
+// main one is not told apart by hooks and is a reader that nobody knows.
+func (s *Server) codexReader(ctx context.Context, meta map[string]any) (wire.Reader, bool) {
+	field := func(name string) string {
+		v, _ := meta[name].(string)
+		if len(v) > 200 {
+			return ""
+		}
+		return v
+	}
+	call, thread := field(callKey), field(threadKey)
+	if call == "" || thread == "" {
+		return wire.Reader{}, false
+	}
+	if thread != field(sessionKey) {
+		return wire.Reader{}, true
+	}
+	window := field(windowKey)
+	s.mu.Lock()
+	was, known := s.windows[thread]
+	if len(s.windows) >= maxConns {
+		clear(s.windows)
+	}
+	s.windows[thread] = window
+	s.mu.Unlock()
+	if known && was != window {
+		ev := wire.SessionEvent{Event: "lost", Session: thread, Client: "mcp"}
+		if _, err := s.back.try(ctx, readWait, wire.MSession, ev, nil, nil); err != nil {
+			s.mu.Lock()
+			s.windows[thread] = was // told with the next call
+			s.mu.Unlock()
+			return wire.Reader{}, true
+		}
+	}
+	return wire.Reader{ToolUse: call}, true
 }
 
 // mustForce reports whether path has to be sent whole because the connection's

@@ -40,9 +40,11 @@ type Options struct {
 
 	// Profile is read, safety, default or all; "" is default.
 	Profile string
-	// Reader is "" or "connection": this connection is one context window, and
-	// its client will say so when it drops text.
+	// Reader is "" or "connection": this connection is one context window. Nobody
+	// tells what the client makes of results, so only texts of at most Small bytes
+	// count as shown; 0: 8 KiB, which no client is known to cut.
 	Reader string
+	Small  int
 	// Session is a client's session id from the environment. Only a hint: it
 	// labels edits and never decides what a reader has seen.
 	Session string
@@ -81,6 +83,9 @@ func (o *Options) check() error {
 	}
 	if o.Listener == nil && (o.In == nil || o.Out == nil) {
 		return wire.Errorf(wire.ErrBadRequest, "", "no input and output to serve on")
+	}
+	if o.Small <= 0 {
+		o.Small = 8 << 10
 	}
 	if o.Profile == "" {
 		o.Profile = ProfileDefault

@@ -2,24 +2,40 @@ package mcp
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/mark3labs/mcp-go/server"
 )
 
 // maxTokens is what one result may hold: clients cut or spill larger ones.
 const maxTokens = 25_000
 
-// Bounds of a text whose size alone says that it fits or that it does not: the
-// densest texts (hexadecimal, emoji) come to two bytes a token.
-const (
-	surelyFits = 2 * maxTokens
-	maxFile    = 32 << 20 // the largest content that is ever kept
-)
+// maxTokensCodex is the same for Codex, which cuts a result of more than 10,000
+// bytes (seen with 0.169: 12,000; other models' limits are 10,000) in its middle
+// and tells nobody. Texts have at most five bytes a token, as a rule.
+const maxTokensCodex = 2_000
+
+// most is what one result to this client may hold.
+func (s *Server) most(ctx context.Context) int {
+	if sess, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo); ok && strings.HasPrefix(sess.GetClientInfo().Name, "codex") {
+		return maxTokensCodex
+	}
+	return maxTokens
+}
+
+const maxFile = 32 << 20 // the largest content that is ever kept
+
+// surelyFits bounds a text whose size alone says that it fits: the densest texts
+// (hexadecimal, emoji) come to two bytes a token.
+func surelyFits(most int) int { return 2 * most }
 
 // estimate is Options.Tokens when none is given: source text has about 3.4
 // bytes a token in o200k_base.
@@ -44,6 +60,7 @@ type pageCache struct {
 type pageKey struct {
 	path          string
 	offset, limit int
+	most          int
 	size          int64
 	mtime         time.Time
 }
@@ -53,13 +70,13 @@ const maxPages = 512
 // page decides how much of lines [offset, offset+limit) of rel may be asked of
 // the daemon at once, before it is asked: what is sent counts as shown, so
 // nothing may be cut off afterwards.
-func (s *Server) page(rel string, offset, limit int) (page, error) {
+func (s *Server) page(rel string, offset, limit, most int) (page, error) {
 	dir := s.dir()
 	fi, err := os.Stat(filepath.Join(dir, rel))
-	if err != nil || !fi.Mode().IsRegular() || fi.Size() <= surelyFits {
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() <= int64(surelyFits(most)) {
 		return page{}, nil // what is wrong, whoever reads it will say
 	}
-	key := pageKey{rel, offset, limit, fi.Size(), fi.ModTime()}
+	key := pageKey{rel, offset, limit, most, fi.Size(), fi.ModTime()}
 	s.pages.mu.Lock()
 	p, ok := s.pages.pages[key]
 	s.pages.mu.Unlock()
@@ -78,7 +95,7 @@ func (s *Server) page(rel string, offset, limit int) (page, error) {
 	if isBinary(b) {
 		return page{}, nil
 	}
-	p = s.measure(b, offset, limit)
+	p = s.measure(b, offset, limit, most)
 	s.pages.mu.Lock()
 	defer s.pages.mu.Unlock()
 	if s.pages.pages == nil || len(s.pages.pages) >= maxPages {
@@ -89,7 +106,7 @@ func (s *Server) page(rel string, offset, limit int) (page, error) {
 }
 
 // measure counts lines until the page is full.
-func (s *Server) measure(b []byte, offset, limit int) page {
+func (s *Server) measure(b []byte, offset, limit, most int) page {
 	first := max(offset, 1)
 	line, used := 0, 0
 	for rest := b; len(rest) > 0; {
@@ -99,7 +116,7 @@ func (s *Server) measure(b []byte, offset, limit int) page {
 		}
 		line++
 		if line >= first && (limit == 0 || line < first+limit) {
-			if used += s.opt.Tokens(rest[:n]); used > maxTokens {
+			if used += s.opt.Tokens(rest[:n]); used > most {
 				total := line - 1 + countLines(rest)
 				if line == first {
 					return page{long: true, next: line + 1, total: total}
@@ -182,7 +199,7 @@ func name(rel string) string {
 
 // tokensOf is what a full read of rel would cost, at most a page; 0 if it
 // cannot be read.
-func (s *Server) tokensOf(rel string) int {
+func (s *Server) tokensOf(rel string, most int) int {
 	root, err := os.OpenRoot(s.dir())
 	if err != nil {
 		return 0
@@ -192,12 +209,12 @@ func (s *Server) tokensOf(rel string) int {
 	if err != nil || !fi.Mode().IsRegular() {
 		return 0
 	}
-	if fi.Size() > 8*maxTokens {
-		return maxTokens
+	if fi.Size() > int64(8*most) {
+		return most
 	}
 	b, err := readAll(root, rel)
 	if err != nil {
 		return 0
 	}
-	return min(s.opt.Tokens(b), maxTokens)
+	return min(s.opt.Tokens(b), most)
 }

@@ -102,8 +102,11 @@ func (t readText) result() *mcp.CallToolResult {
 func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	s := c.s
 	req := wire.ReadRequest{
-		Reader: c.reader, Path: []byte(a.rel), Offset: a.offset, Limit: a.limit, DiffOffset: a.diffOffset, MaxTokens: maxTokens,
+		Reader: c.reader, Path: []byte(a.rel), Offset: a.offset, Limit: a.limit, DiffOffset: a.diffOffset, MaxTokens: s.most(ctx),
 		Force: a.force || c.conn.mustForce(a.rel), Tool: c.tool.name, Pending: c.reader.ToolUse != "",
+	}
+	if c.reader.Connection != "" {
+		req.Small = s.opt.Small
 	}
 	var ans wire.ReadAnswer
 	body, err := s.back.try(ctx, readWait, wire.MRead, req, nil, &ans)
@@ -113,11 +116,11 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	limit := a.limit
 	if err != nil || ans.Kind == wire.ReadLarge {
 		var perr error
-		if p, perr = s.page(a.rel, a.offset, a.limit); perr != nil && !errors.Is(perr, wire.ErrOutside) {
+		if p, perr = s.page(a.rel, a.offset, a.limit, s.most(ctx)); perr != nil && !errors.Is(perr, wire.ErrOutside) {
 			return readText{}, c.explain(a.rel, perr)
 		}
 		if p.long {
-			return s.readLong(a, p)
+			return s.readLong(a, p, s.most(ctx))
 		}
 		if p.limit > 0 {
 			limit = p.limit
@@ -232,7 +235,7 @@ func lines(b []byte, first, limit int) ([]byte, bool) {
 
 // readLong answers for a line that is too long for one result: its beginning,
 // which is not a line and so is not counted as shown.
-func (s *Server) readLong(a readArgs, p page) (readText, error) {
+func (s *Server) readLong(a readArgs, p page, most int) (readText, error) {
 	rel, err := s.target(a.rel)
 	if err != nil {
 		return readText{}, err
@@ -250,7 +253,7 @@ func (s *Server) readLong(a readArgs, p page) (readText, error) {
 	if !ok {
 		return readText{}, badInput("the file changed while it was read", "read it again")
 	}
-	cut := line[:min(len(line), surelyFits/2)]
+	cut := line[:min(len(line), surelyFits(most)/2)]
 	for len(cut) > 0 && !utf8.RuneStart(line[min(len(cut), len(line)-1)]) {
 		cut = cut[:len(cut)-1]
 	}

@@ -31,11 +31,11 @@ var readFilesTool = &tool{
 			return nil, badInput(fmt.Sprintf("%d paths are too many", len(a.Paths)), fmt.Sprintf("give at most %d at a time", maxPaths))
 		}
 		var out strings.Builder
-		budget, failed := maxTokens, 0
+		budget, failed := c.s.most(ctx), 0
 		for i, p := range a.Paths {
-			if i > 0 && budget < c.atMost(p) {
+			if i > 0 && budget < c.atMost(ctx, p) {
 				fmt.Fprintf(&out, "[... %d of %d files would pass %d tokens. next: read_files paths=[%s]]\n",
-					len(a.Paths)-i, len(a.Paths), maxTokens, strings.Join(quoteAll(a.Paths[i:]), ", "))
+					len(a.Paths)-i, len(a.Paths), c.s.most(ctx), strings.Join(quoteAll(a.Paths[i:]), ", "))
 				break
 			}
 			block, err := c.block(ctx, p)
@@ -82,12 +82,12 @@ func (c *call) block(ctx context.Context, p string) (string, error) {
 
 // atMost is how many tokens a read of p can cost. It has to be known before the
 // daemon is asked, because what it answers counts as shown.
-func (c *call) atMost(p string) int {
+func (c *call) atMost(ctx context.Context, p string) int {
 	rel, err := c.s.resolve(p)
 	if err != nil {
 		return 0
 	}
-	return c.s.tokensOf(rel)
+	return c.s.tokensOf(rel, c.s.most(ctx))
 }
 
 func quoteAll(paths []string) []string {

@@ -25,9 +25,10 @@ type Server struct {
 	began time.Time
 
 	mu       sync.Mutex
-	conns    map[string]*conn // by session id
-	order    []string         // of conns, oldest first
-	listed   []string         // paths whose history is listed as a resource, oldest first
+	conns    map[string]*conn  // by session id
+	windows  map[string]string // of Codex's threads: the context window that asked last
+	order    []string          // of conns, oldest first
+	listed   []string          // paths whose history is listed as a resource, oldest first
 	watchers map[server.ClientSession]*watcher
 	watching bool
 	work     sync.WaitGroup // background work that Serve waits for
@@ -60,7 +61,7 @@ func newServer(opt Options) (*Server, error) {
 	}
 	s := &Server{
 		opt: opt, back: newBackend(&opt), id: randomID(), began: time.Now(),
-		conns: make(map[string]*conn), watchers: make(map[server.ClientSession]*watcher),
+		conns: make(map[string]*conn), windows: make(map[string]string), watchers: make(map[server.ClientSession]*watcher),
 	}
 	hooks := &server.Hooks{}
 	hooks.AddAfterListTools(s.countSchema)

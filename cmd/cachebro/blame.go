@@ -45,7 +45,7 @@ func runBlame(ctx context.Context, e *env) error {
 	}
 	defer c.Close()
 	if len(t.rel) == 0 {
-		return hintf("cachebro log "+quote(path), "%s is the project itself, not a file", quote(path))
+		return hintf("cachebro log "+arg(path), "%s is the project itself, not a file", quote(path))
 	}
 	q.Path = t.rel
 	var a wire.BlameAnswer

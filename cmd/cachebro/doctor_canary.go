@@ -46,7 +46,7 @@ func (e *env) canary(ctx context.Context, t target, c *wire.Client) finding {
 		err = awaitVersion(ctx, c, wire.LogQuery{Path: []byte(rel), Limit: 1}, func(v wire.Version) bool { return v.Deleted })
 	}
 	if err != nil {
-		return wrongErr("canary", "cachebro status "+quote(t.root), fmt.Errorf("a file written in the project (%s): %w", rel, err))
+		return wrongErr("canary", "cachebro status "+arg(t.root), fmt.Errorf("a file written in the project (%s): %w", rel, err))
 	}
 	return good("canary", "a file was written, seen, undone and is gone again (%d ms)", time.Since(start).Milliseconds())
 }

@@ -148,7 +148,7 @@ func fusermountFinding() finding {
 	}
 	fi, err := os.Stat(path)
 	if err == nil && fi.Mode()&os.ModeSetuid == 0 {
-		return wrong("fusermount3", "sudo chmod u+s "+quote(path), "%s is not setuid, so it cannot mount", quote(path))
+		return wrong("fusermount3", "sudo chmod u+s "+arg(path), "%s is not setuid, so it cannot mount", quote(path))
 	}
 	return good("fusermount3", "%s", path)
 }

@@ -24,14 +24,14 @@ func (e *env) doctorProject(ctx context.Context, t target, canary bool) []findin
 	mountOK := false
 	switch {
 	case t.point == "":
-		f := wrong("mount", "cachebro up "+quote(t.root), "%s is not mounted: shell changes cannot be undone; reads still save", quote(t.root))
+		f := wrong("mount", "cachebro up "+arg(t.root), "%s is not mounted: shell changes cannot be undone; reads still save", quote(t.root))
 		if err := e.checkFuse(false); err != nil {
 			f.Fix = hintOf(err)
 		}
 		out = append(out, f)
 	default:
 		if err := project.Answers(t.point, 3*time.Second); err != nil {
-			out = append(out, wrong("mount", "cachebro umount --lazy "+quote(t.point)+" && cachebro mount "+quote(t.root), "%s: %v", quote(t.point), err))
+			out = append(out, wrong("mount", "cachebro umount --lazy "+arg(t.point)+" && cachebro mount "+arg(t.root), "%s: %v", quote(t.point), err))
 		} else {
 			mountOK = true
 			out = append(out, good("mount", "%s answers", quote(t.point)))
@@ -43,22 +43,22 @@ func (e *env) doctorProject(ctx context.Context, t target, canary bool) []findin
 		defer c.Close()
 	}
 	if err != nil {
-		fix := "cachebro status " + quote(t.root)
+		fix := "cachebro status " + arg(t.root)
 		if errors.Is(err, wire.ErrVersion) {
-			fix = "cachebro umount " + quote(t.root) + " && cachebro mount " + quote(t.root)
+			fix = "cachebro umount " + arg(t.root) + " && cachebro mount " + arg(t.root)
 		}
 		return append(out, wrongErr("daemon", fix, err))
 	}
 	st, err := e.askStatus(ctx, c)
 	if err != nil {
-		return append(out, wrongErr("daemon", "cachebro status "+quote(t.root), err))
+		return append(out, wrongErr("daemon", "cachebro status "+arg(t.root), err))
 	}
 	out = append(out, good("daemon", "pid %d, version %s, answers on its socket", st.DaemonPID, st.Version))
 	out = append(out, storeFindings(st, t)...)
 	if other := e.mountedElsewhere(t.root); mountOK && !st.Mounted && other != nil {
 		out = append(out, wrongErr("capture", "", other))
 	} else if mountOK && !st.Mounted {
-		out = append(out, wrong("capture", "cachebro umount "+quote(t.point)+" && cachebro mount "+quote(t.root), "the mount's process has not reached the daemon: what it sees waits in the spool"))
+		out = append(out, wrong("capture", "cachebro umount "+arg(t.point)+" && cachebro mount "+arg(t.root), "the mount's process has not reached the daemon: what it sees waits in the spool"))
 	} else if mountOK {
 		out = append(out, captureFindings(st, t)...)
 		if canary {
@@ -71,7 +71,7 @@ func (e *env) doctorProject(ctx context.Context, t target, canary bool) []findin
 func storeFindings(st wire.Status, t target) []finding {
 	var out []finding
 	low := st.Store.FreeBytes < lowSpace
-	fsck := "cachebro fsck --dir " + quote(t.root)
+	fsck := "cachebro fsck --dir " + arg(t.root)
 	switch s := st.Store; {
 	case !s.Healthy && low:
 		out = append(out, wrong("store", "free some space, it goes on by itself then; else "+fsck, "stopped: %s", s.Reason))
@@ -108,7 +108,7 @@ func indexFinding(index map[string]any) finding {
 func captureFindings(st wire.Status, t target) []finding {
 	var out []finding
 	if st.Capture.State == "stopped" {
-		out = append(out, wrong("capture", "cachebro status "+quote(t.root), "stopped since %s: %s", st.Capture.Since.Local().Format("15:04:05"), st.Capture.Reason))
+		out = append(out, wrong("capture", "cachebro status "+arg(t.root), "stopped since %s: %s", st.Capture.Since.Local().Format("15:04:05"), st.Capture.Reason))
 	} else {
 		out = append(out, good("capture", "on, %d contents queued", st.Capture.Queue))
 	}
@@ -136,7 +136,7 @@ func notCaptured(t target, st wire.Status) []finding {
 			text += fmt.Sprintf(", the last of %s: %s", quote(string(st.Gaps[0].Path)), st.Gaps[0].Reason)
 		}
 		f := good("not kept", "%s", text)
-		f.Fix = "cachebro status " + quote(t.root)
+		f.Fix = "cachebro status " + arg(t.root)
 		out = append(out, f)
 	}
 	dir, err := os.Open(t.base())

@@ -15,7 +15,7 @@ import (
 // seen nor are hard links, modes and renames what they are on Linux.
 func refuseSource(root string) error {
 	if isWSL() && fileSystem(root) == "9p" {
-		return hintf("move the project into the Linux file system: cp -a "+quote(root)+" ~/ && cd ~/"+quote(filepath.Base(root)),
+		return hintf("move the project into the Linux file system: cp -a "+arg(root)+" ~/ && cd ~/"+arg(filepath.Base(root)),
 			"%s lies on a Windows drive (9p): what Windows programs change there is not seen, and names and modes are not those of Linux", quote(root))
 	}
 	return nil
@@ -64,7 +64,7 @@ func (e *env) worktreeFinding(t target) (finding, bool) {
 		return good("worktree", "%s is a work tree inside of %s, watched with it, with its own rules", quote(top), quote(t.base())), true
 	case project.Within(t.base(), top):
 		f := good("worktree", "%s is a part of the work tree %s: git does not see its .git through such a mount", quote(t.base()), quote(top))
-		f.Fix = "cachebro umount " + quote(t.base()) + " && cachebro mount " + quote(top)
+		f.Fix = "cachebro umount " + arg(t.base()) + " && cachebro mount " + arg(top)
 		return f, true
 	}
 	return finding{}, false

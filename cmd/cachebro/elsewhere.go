@@ -19,7 +19,7 @@ func (e *errElsewhere) Error() string {
 }
 
 func (e *errElsewhere) Hint() string {
-	return "export CACHEBRO_DIR=" + quote(filepath.Dir(e.state))
+	return "export CACHEBRO_DIR=" + arg(filepath.Dir(e.state))
 }
 
 // withState is e as if CACHEBRO_DIR were base. It connects to a daemon, but

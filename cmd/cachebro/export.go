@@ -73,7 +73,7 @@ func runExport(ctx context.Context, e *env) error {
 		return err
 	})
 	if errors.Is(err, os.ErrExist) {
-		return hintf("cachebro export --force "+quote(args[0]), "%s is there already", quote(args[0]))
+		return hintf("cachebro export --force "+arg(args[0]), "%s is there already", quote(args[0]))
 	}
 	if err != nil {
 		return fmt.Errorf("export: %w", err)

@@ -34,7 +34,7 @@ func (e *env) gitGlobalConfig(s hooks.Setup) string {
 func (e *env) gitSetup(s hooks.Setup, root string) (hooks.GitSetup, error) {
 	dir, err := e.askGit(root, "rev-parse", "--absolute-git-dir")
 	if err != nil || !filepath.IsAbs(dir) {
-		return hooks.GitSetup{}, hintf("git init "+quote(root), "%s is not a git work tree", quote(root))
+		return hooks.GitSetup{}, hintf("git init "+arg(root), "%s is not a git work tree", quote(root))
 	}
 	if strings.ContainsAny(dir, "\n") {
 		return hooks.GitSetup{}, fmt.Errorf("git's configuration cannot name %s", quote(dir))
@@ -87,7 +87,7 @@ func (e *env) doctorGit(ctx context.Context, t target) []finding {
 	scope, command, _ := strings.Cut(set, "\t")
 	if err != nil || command == "" {
 		f := good(what, "looks at every file for each status")
-		f.Fix = "cachebro init --git-fsmonitor " + quote(t.root) + " lets it ask the mount instead"
+		f.Fix = "cachebro init --git-fsmonitor " + arg(t.root) + " lets it ask the mount instead"
 		return []finding{f}
 	}
 	// What the repository itself names is not tried out, whatever its name.
@@ -95,7 +95,7 @@ func (e *env) doctorGit(ctx context.Context, t target) []finding {
 		return []finding{good(what, "asks another program what changed: core.fsmonitor=%s", command)}
 	}
 	if version, _ := e.askGit(t.point, "config", "--get", "core.fsmonitorHookVersion"); version != "2" {
-		return []finding{wrong(what, "cachebro init --git-fsmonitor "+quote(t.root), "core.fsmonitor is cachebro's, but core.fsmonitorHookVersion is %s, not 2", quote(version))}
+		return []finding{wrong(what, "cachebro init --git-fsmonitor "+arg(t.root), "core.fsmonitor is cachebro's, but core.fsmonitorHookVersion is %s, not 2", quote(version))}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -103,7 +103,7 @@ func (e *env) doctorGit(ctx context.Context, t target) []finding {
 	cmd := exec.CommandContext(ctx, "sh", "-c", command+` "$@"`, "cachebro", "2", "")
 	cmd.Dir, cmd.Env, cmd.Stderr = t.point, e.vars, &errs
 	if out, err := cmd.Output(); err != nil || !bytes.HasPrefix(out, []byte("cachebro:")) {
-		return []finding{wrong(what, "cachebro init --git-fsmonitor "+quote(t.root), "is to ask cachebro what changed and gets no answer from: %s (it looks at every file then)", command)}
+		return []finding{wrong(what, "cachebro init --git-fsmonitor "+arg(t.root), "is to ask cachebro what changed and gets no answer from: %s (it looks at every file then)", command)}
 	}
 	return []finding{good(what, "asks the mount what changed")}
 }

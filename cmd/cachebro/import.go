@@ -112,7 +112,7 @@ func (e *env) bringBack(ctx context.Context, dir string, from io.Reader, aside b
 	}
 	for _, m := range mounts {
 		if m.Source == root || m.Point == root {
-			return c, hintf("cd / && cachebro umount "+quote(m.Point), "%s is mounted", quote(root))
+			return c, hintf("cd / && cachebro umount "+arg(m.Point), "%s is mounted", quote(root))
 		}
 	}
 	limits, err := e.storeLimits()

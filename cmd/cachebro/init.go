@@ -61,6 +61,7 @@ type initFlags struct {
 	project, yes, dryRun                                     bool
 	noRewrite, alwaysLoad, agentsMD, promptIndex, withStatus bool
 	gitMonitor                                               bool
+	brief                                                    bool // up: a line for each file instead of a diff
 	recovery, stopLine, guard                                string
 }
 
@@ -182,7 +183,7 @@ func runInit(_ context.Context, e *env) error {
 		return err
 	}
 	if f.project && s.HasProgram != nil && !s.HasProgram("cachebro") {
-		fmt.Fprintf(e.stderr, "note: cachebro is not in PATH, where the project's files look for it: sudo ln -s %s /usr/local/bin/cachebro\n", quote(e.exe))
+		fmt.Fprintf(e.stderr, "note: cachebro is not in PATH, where the project's files look for it: sudo ln -s %s /usr/local/bin/cachebro\n", arg(e.exe))
 	}
 	if err := e.applyChanges(s, changes, f, "write"); err != nil {
 		return err
@@ -195,13 +196,7 @@ func runInit(_ context.Context, e *env) error {
 			return err
 		}
 	}
-	var said []string
-	for _, c := range changes {
-		if c.Note != "" && c.Err == nil && !slices.Contains(said, c.Note) {
-			said = append(said, c.Note)
-			fmt.Fprintln(e.stdout, "note: "+c.Note)
-		}
-	}
+	e.sayNotes(changes)
 	fmt.Fprintln(e.stdout, "on from the client's next start · back: cachebro "+backCommand(f)+" · check: cachebro doctor")
 	return nil
 }
@@ -211,6 +206,17 @@ func backCommand(f initFlags) string {
 		return "uninit --project"
 	}
 	return "uninit"
+}
+
+// sayNotes tells what a person has to do in the clients besides.
+func (e *env) sayNotes(changes []hooks.Change) {
+	var said []string
+	for _, c := range changes {
+		if c.Note != "" && c.Err == nil && !slices.Contains(said, c.Note) {
+			said = append(said, c.Note)
+			fmt.Fprintln(e.stdout, "note: "+c.Note)
+		}
+	}
 }
 
 // initRoot is the project that --project and --agents-md are about.
@@ -226,7 +232,7 @@ func (e *env) initRoot(f initFlags, args []string) (string, error) {
 		return "", err
 	}
 	if !isDir(t.base()) {
-		return "", hintf("ls -ld "+quote(t.root), "%s is not a directory", quote(t.root))
+		return "", hintf("ls -ld "+arg(t.root), "%s is not a directory", quote(t.root))
 	}
 	return t.base(), nil
 }
@@ -302,7 +308,7 @@ func (e *env) agentsMD(args []string) string {
 // applyChanges shows what would change, asks, and writes. Files that cannot be
 // changed are named, and make the command fail after all others were written.
 func (e *env) applyChanges(s hooks.Setup, changes []hooks.Change, f initFlags, verb string) error {
-	n, bad := e.showChanges(changes)
+	n, bad := e.showChanges(changes, f.brief && !f.dryRun)
 	if n == 0 {
 		if bad > 0 {
 			return exitStatus(1)
@@ -329,8 +335,9 @@ func (e *env) applyChanges(s hooks.Setup, changes []hooks.Change, f initFlags, v
 	return err
 }
 
-// showChanges prints each change as a diff; the errors go to stderr.
-func (e *env) showChanges(changes []hooks.Change) (n, bad int) {
+// showChanges prints each change as a diff, or in brief as a line; the errors go to
+// stderr.
+func (e *env) showChanges(changes []hooks.Change, brief bool) (n, bad int) {
 	p := paint{e.colour()}
 	for _, c := range changes {
 		switch {
@@ -341,7 +348,16 @@ func (e *env) showChanges(changes []hooks.Change) (n, bad int) {
 				fmt.Fprintf(e.stderr, "hint: %s\n", c.Hint)
 			}
 		case c.None():
-			fmt.Fprintf(e.stdout, "%s: %s stays as it is\n", c.Title, quote(c.Path))
+			if !brief {
+				fmt.Fprintf(e.stdout, "%s: %s stays as it is\n", c.Title, quote(c.Path))
+			}
+		case brief:
+			if n == 0 {
+				fmt.Fprintf(e.stdout, "will change (each line of it: cachebro %s --dry-run):\n", e.name)
+			}
+			n++
+			d := diff.Compare(c.Before, c.After)
+			fmt.Fprintf(e.stdout, "  %-12s %s  %s %s\n", c.Title, quote(c.Path), p.green(fmt.Sprintf("+%d", d.Added())), p.red(fmt.Sprintf("-%d", d.Removed())))
 		default:
 			n++
 			from, to := c.Path, c.Path

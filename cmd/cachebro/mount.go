@@ -157,6 +157,7 @@ func (e *env) sayMounted(m plannedMount, r overseer.Report, asJSON bool) error {
 	if m.InPlace() && e.dir != "" && project.Within(e.dir, m.Root) {
 		fmt.Fprintln(e.stdout, "run: cd .            (this shell was here before)")
 	}
-	fmt.Fprintln(e.stdout, "see:   cachebro log      what changed, and who did it\nleave: cachebro umount")
+	// Who stands in the mount keeps it busy, the shell that this is pasted into too.
+	fmt.Fprintf(e.stdout, "see:   cachebro log      what changed, and who did it\nleave: cd / && cachebro umount %s\n", arg(m.Mountpoint))
 	return nil
 }

@@ -43,10 +43,10 @@ func (e *env) planMount(dir string, f mountFlags) (m plannedMount, err error) {
 			return m, err
 		}
 	} else if runtime.GOOS != "linux" {
-		return m, hintf("mkdir ~/watched && cachebro mount "+quote(dir)+" --at ~/watched", "a mount in place needs Linux")
+		return m, hintf("mkdir ~/watched && cachebro mount "+arg(dir)+" --at ~/watched", "a mount in place needs Linux")
 	}
 	if m.Root == "/" {
-		return m, hintf("cachebro mount DIR, with the directory of a project", "the root directory cannot be a project")
+		return m, hintf("cd ~/src/app, or wherever the project is, and once more", "the root directory cannot be a project")
 	}
 	if f.at != "" && !m.InPlace() {
 		if err := checkElsewhere(m.Root, m.Mountpoint); err != nil {
@@ -105,7 +105,7 @@ func (e *env) identify(m *plannedMount) error {
 	if base, err := e.paths().StateBase(); err == nil && !known {
 		if old, ok := project.MovedFrom(base, id); ok {
 			m.notes = append(m.notes, fmt.Sprintf("this looks like the project that was in %s; to join it to its history: cd / && cachebro umount %s && cachebro relocate %s %s",
-				quote(old), quote(m.Mountpoint), quote(old), quote(m.Root)))
+				quote(old), arg(m.Mountpoint), arg(old), arg(m.Root)))
 		}
 	}
 	return id.Write(m.State)
@@ -122,11 +122,11 @@ func (e *env) existingDir(dir string) (string, error) {
 	case errors.Is(err, syscall.ENOTCONN):
 		return abs, nil // a dead mount: checkMounts clears it away
 	case errors.Is(err, fs.ErrNotExist):
-		return "", hintf("mkdir -p "+quote(abs), "%s does not exist", quote(abs))
+		return "", hintf("mkdir -p "+arg(abs), "%s does not exist", quote(abs))
 	case errors.Is(err, syscall.ELOOP):
-		return "", hintf("ls -l "+quote(abs), "%s is a symlink that leads to itself", quote(abs))
+		return "", hintf("ls -l "+arg(abs), "%s is a symlink that leads to itself", quote(abs))
 	case errors.Is(err, fs.ErrPermission):
-		return "", hintf("ls -ld "+quote(abs), "%s cannot be entered: permission denied", quote(abs))
+		return "", hintf("ls -ld "+arg(abs), "%s cannot be entered: permission denied", quote(abs))
 	case err != nil:
 		return "", err
 	}
@@ -137,7 +137,7 @@ func (e *env) existingDir(dir string) (string, error) {
 	case err != nil:
 		return "", err
 	case !fi.IsDir():
-		return "", hintf("cachebro mount "+quote(filepath.Dir(real)), "%s is not a directory", quote(abs))
+		return "", hintf("cachebro mount "+arg(filepath.Dir(real)), "%s is not a directory", quote(abs))
 	}
 	return real, nil
 }
@@ -145,10 +145,10 @@ func (e *env) existingDir(dir string) (string, error) {
 // checkElsewhere refuses a mountpoint that would contain its source, or lie in it.
 func checkElsewhere(root, point string) error {
 	if project.Within(point, root) {
-		return hintf("choose a mountpoint outside, or mount in place: cachebro mount "+quote(root), "the mountpoint %s is inside the project %s", quote(point), quote(root))
+		return hintf("choose a mountpoint outside, or mount in place: cachebro mount "+arg(root), "the mountpoint %s is inside the project %s", quote(point), quote(root))
 	}
 	if project.Within(root, point) {
-		return hintf("choose another mountpoint, or mount in place: cachebro mount "+quote(root), "the mountpoint %s contains the project %s", quote(point), quote(root))
+		return hintf("choose another mountpoint, or mount in place: cachebro mount "+arg(root), "the mountpoint %s contains the project %s", quote(point), quote(root))
 	}
 	return nil
 }
@@ -185,10 +185,10 @@ func (e *env) checkMounts(m *plannedMount) (done bool, err error) {
 			m.notes = append(m.notes, "cleared away a dead mount on "+quote(on.Point))
 			continue
 		case errors.Is(err, project.ErrHung):
-			return false, hintf("cachebro umount --lazy "+quote(on.Point), "%s is mounted, but its mount does not answer", quote(on.Point))
+			return false, hintf("cachebro umount --lazy "+arg(on.Point), "%s is mounted, but its mount does not answer", quote(on.Point))
 		}
 		if on.Source != m.Root {
-			return false, hintf("cachebro umount "+quote(on.Point), "%s is already the mountpoint of %s", quote(on.Point), quote(on.Source))
+			return false, hintf("cachebro umount "+arg(on.Point), "%s is already the mountpoint of %s", quote(on.Point), quote(on.Source))
 		}
 		m.already = true
 		if m.State, err = e.paths().State(m.Root); err == nil {
@@ -201,24 +201,24 @@ func (e *env) checkMounts(m *plannedMount) (done bool, err error) {
 		}
 		return true, nil
 	}
-	return false, hintf("umount "+quote(m.Mountpoint), "dead mounts on %s do not go away", quote(m.Mountpoint))
+	return false, hintf("umount "+arg(m.Mountpoint), "dead mounts on %s do not go away", quote(m.Mountpoint))
 }
 
 // checkNesting refuses a mount around, inside or beside another one of ours.
 func checkNesting(mounts []project.Mount, m *plannedMount) error {
 	for _, other := range mounts {
 		if other.Source == m.Root {
-			return hintf("cachebro umount "+quote(other.Point), "%s is mounted already, at %s", quote(m.Root), quote(other.Point))
+			return hintf("cachebro umount "+arg(other.Point), "%s is mounted already, at %s", quote(m.Root), quote(other.Point))
 		}
 	}
 	if above, ok := project.Above(mounts, m.Root); ok && above.Point != m.Mountpoint {
-		return hintf("it is watched already: cachebro status "+quote(above.Point), "%s lies inside the mount on %s", quote(m.Root), quote(above.Point))
+		return hintf("it is watched already: cachebro status "+arg(above.Point), "%s lies inside the mount on %s", quote(m.Root), quote(above.Point))
 	}
 	if above, ok := project.Above(mounts, m.Mountpoint); ok {
 		return hintf("choose another mountpoint", "%s lies inside the mount on %s", quote(m.Mountpoint), quote(above.Point))
 	}
 	if below, ok := project.Below(mounts, m.Root); ok {
-		return hintf("cachebro umount "+quote(below.Point), "another mount lies inside %s: %s", quote(m.Root), quote(below.Point))
+		return hintf("cachebro umount "+arg(below.Point), "another mount lies inside %s: %s", quote(m.Root), quote(below.Point))
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func daemonCommand() command {
 			}
 			err = daemon.Run(ctx, o)
 			if errors.Is(err, wire.ErrLocked) {
-				return hintf("cachebro status "+quote(*root), "%w", err)
+				return hintf("cachebro status "+arg(*root), "%w", err)
 			}
 			return err
 		},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -35,6 +36,36 @@ func quote(path string) string {
 	}
 	b.WriteByte('"')
 	return b.String()
+}
+
+// arg is a path as a word of a command that a person may paste into a shell.
+func arg(path string) string {
+	plain, control := path != "", false
+	for i := 0; i < len(path); {
+		r, n := utf8.DecodeRuneInString(path[i:])
+		i += n
+		control = control || r == utf8.RuneError && n <= 1 || !unicode.IsPrint(r)
+		plain = plain && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+:,@%", r))
+	}
+	switch {
+	case plain:
+		return path
+	case !control:
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	b.WriteString("$'") // of bash, zsh, ksh
+	for _, c := range []byte(path) {
+		switch {
+		case c == '\'' || c == '\\':
+			b.WriteString("\\" + string(rune(c)))
+		case c < ' ' || c >= 0x7f:
+			fmt.Fprintf(&b, "\\%03o", c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String() + "'"
 }
 
 // needsEscape: a rune that a terminal would act on, hide, or that ends a line.

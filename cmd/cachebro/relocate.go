@@ -59,7 +59,7 @@ func runRelocate(ctx context.Context, e *env) error {
 		return hintf("cachebro status --all", "no history of %s is known", quote(from))
 	}
 	if _, err := os.Lstat(from); err == nil {
-		return hintf("cachebro mount "+quote(from), "%s is still there, with its history", quote(from))
+		return hintf("cachebro mount "+arg(from), "%s is still there, with its history", quote(from))
 	}
 	mounts, err := project.Overlays()
 	if err != nil {
@@ -67,7 +67,7 @@ func runRelocate(ctx context.Context, e *env) error {
 	}
 	for _, m := range mounts {
 		if m.Source == to || m.Source == from {
-			return hintf("cd / && cachebro umount "+quote(m.Point), "%s is mounted", quote(m.Source))
+			return hintf("cd / && cachebro umount "+arg(m.Point), "%s is mounted", quote(m.Source))
 		}
 	}
 	id, err := project.Identify(to, project.Identity{})

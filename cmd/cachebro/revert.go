@@ -63,7 +63,7 @@ func runRevert(ctx context.Context, e *env) error {
 	}
 	defer c.Close()
 	if len(t.rel) == 0 {
-		return hintf("cachebro log "+quote(path), "revert takes back one file; %s is the whole project", quote(path))
+		return hintf("cachebro log "+arg(path), "revert takes back one file; %s is the whole project", quote(path))
 	}
 	r.Path = t.rel
 	return e.takeBack(ctx, t, c, r, f)

@@ -84,7 +84,7 @@ func runRun(ctx context.Context, e *env) error {
 	}
 	if why == nil && !m.already {
 		if _, why = e.launch(ctx, m); why == nil {
-			fmt.Fprintf(e.stderr, "mounted %s (leave with: cachebro umount %s)\n", quote(m.Root), quote(m.Mountpoint))
+			fmt.Fprintf(e.stderr, "mounted %s (leave with: cd / && cachebro umount %s)\n", quote(m.Root), arg(m.Mountpoint))
 		}
 	}
 	if why != nil {

@@ -22,7 +22,6 @@ func serveCommand() command {
 Examples:
   cachebro serve
   cachebro serve --tools=safety
-  cachebro serve --reader=connection      for a client that gives no session ids
   cachebro serve --http 127.0.0.1:7777    needs CACHEBRO_TOKEN`,
 		run: runServe,
 	}
@@ -31,7 +30,7 @@ Examples:
 func runServe(ctx context.Context, e *env) error {
 	fs := e.flags()
 	tools := fs.String("tools", mcp.ProfileDefault, "read (read_file alone), safety, default or all")
-	reader := fs.String("reader", "", "connection: this connection is one context window")
+	reader := fs.String("reader", "", "connection: this connection is one context window (texts up to 8 KiB count as shown)")
 	session := fs.String("session", "", "the client's session id, as a label for edits")
 	reindex := fs.Bool("auto-reindex", true, "not mounted: look for changed files before each search, for 2 s at most")
 	plugin := fs.Bool("plugin", false, "started by the plugin: leave it to the server that init or run has registered")

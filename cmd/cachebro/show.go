@@ -50,7 +50,7 @@ func runShow(ctx context.Context, e *env) error {
 	if path != "" {
 		q.Path = t.rel
 		if len(t.rel) == 0 {
-			return hintf("cachebro log "+quote(path), "%s is the project itself, not a file", quote(path))
+			return hintf("cachebro log "+arg(path), "%s is the project itself, not a file", quote(path))
 		}
 	}
 	var v wire.Version
@@ -68,7 +68,7 @@ func runShow(ctx context.Context, e *env) error {
 	if len(v.Target) > 0 {
 		content = append(v.Target, '\n')
 	} else if v.NoContent != "" {
-		return hintf("cachebro log "+quote(string(v.Path)), "version #%d of %s has no content: %s", v.Seq, quote(string(v.Path)), v.NoContent)
+		return hintf("cachebro log "+arg(string(v.Path)), "version #%d of %s has no content: %s", v.Seq, quote(string(v.Path)), v.NoContent)
 	}
 	_, err = e.stdout.Write(content)
 	return err

@@ -296,7 +296,7 @@ func (e *env) statusAll(ctx context.Context, asJSON bool) error {
 		}
 		switch {
 		case l.Error != "":
-			fmt.Fprintf(e.stdout, "%s: %s (cachebro umount %s)\n", quote(l.Mountpoint), oneLine(l.Error), quote(l.Mountpoint))
+			fmt.Fprintf(e.stdout, "%s: %s (cachebro umount %s)\n", quote(l.Mountpoint), oneLine(l.Error), arg(l.Mountpoint))
 		case l.Mountpoint != "":
 			fmt.Fprintf(e.stdout, "%s: mounted, %d versions, %d gaps\n", quote(l.Mountpoint), l.Versions, l.Gaps)
 		default:

@@ -37,7 +37,7 @@ type errNoProject struct{ dir string }
 func (e *errNoProject) Error() string {
 	return fmt.Sprintf("%s has no history: it was never mounted", quote(e.dir))
 }
-func (e *errNoProject) Hint() string { return "cachebro mount " + quote(e.dir) }
+func (e *errNoProject) Hint() string { return "cachebro mount " + arg(e.dir) }
 
 // locate finds the project of a path: by the mounts, then by what has been
 // mounted before. The path itself need not exist; "" is the working directory.

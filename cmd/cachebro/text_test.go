@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,26 @@ func TestQuote(t *testing.T) {
 		if got := quote(in); got != want {
 			t.Errorf("quote(%q) = %s, want %s", in, got, want)
 		}
+	}
+}
+
+// What stands in a command that is printed is one word of the shell that it is
+// pasted into, whatever the path.
+func TestArgIsOneWordOfTheShell(t *testing.T) {
+	for _, in := range []string{
+		"plain.txt", "with space", "it's", `quo"te`, `back\slash`, "new\nline", "tab\t", "$HOME", "`id`", "a;b", "a&b", "(x)", "*?[a]", "~/x", "!x", "#x", "a=b",
+		"umläut", "日本", "\xff\xfe", "esc\x1b[31m", "\u202egnp.exe", "", "-n", "'\n'", "{a,b}", "x|y", "<x>",
+	} {
+		out, err := exec.Command("bash", "-c", "printf '%s\\0' "+arg(in)).Output()
+		if err != nil || string(out) != in+"\x00" {
+			t.Errorf("%q as %s is read as %q, %v", in, arg(in), out, err)
+		}
+		if printed := arg(in); strings.ContainsAny(printed, "\n\x1b\t") {
+			t.Errorf("%q: control characters in %q", in, printed)
+		}
+	}
+	if got := arg("/home/me/日本/a-b_c.go"); got != "/home/me/日本/a-b_c.go" {
+		t.Errorf("quoted without need: %s", got)
 	}
 }
 

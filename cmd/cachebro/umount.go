@@ -72,7 +72,7 @@ func runUmount(ctx context.Context, e *env) error {
 		fmt.Fprintf(e.stdout, "cleared away the dead mount on %s\n", quote(m.Point))
 		return nil
 	case errors.Is(answer, project.ErrHung) && !*lazy && !*force:
-		return hintf("cachebro umount --force "+quote(m.Point)+" aborts it", "the mount on %s does not answer", quote(m.Point))
+		return hintf("cachebro umount --force "+arg(m.Point)+" aborts it", "the mount on %s does not answer", quote(m.Point))
 	case errors.Is(answer, project.ErrHung):
 		if err := abort(m, record); err != nil {
 			return err
@@ -165,7 +165,7 @@ func (e *env) sayHeld(l leftMount) {
 		}
 		fmt.Fprintf(e.stderr, "note: it is still in use %s\n", oneLine(who))
 	}
-	fmt.Fprintf(e.stderr, "note: mountd (pid %d) serves them until they end\nhint: cachebro umount --force %s ends it for them\n", l.record.PID, quote(l.record.Mountpoint))
+	fmt.Fprintf(e.stderr, "note: mountd (pid %d) serves them until they end\nhint: cachebro umount --force %s ends it for them\n", l.record.PID, arg(l.record.Mountpoint))
 }
 
 // findMount finds the mount that a directory argument means: on it or above it.
@@ -231,15 +231,21 @@ func unmount(m project.Mount, lazy bool) error {
 
 func busy(m project.Mount, users []project.Proc) error {
 	if len(users) == 0 {
-		return hintf("cachebro umount --lazy "+quote(m.Point), "%s is in use by a process that cannot be seen from here", quote(m.Point))
+		return hintf("cachebro umount --lazy "+arg(m.Point), "%s is in use by a process that cannot be seen from here", quote(m.Point))
 	}
-	return hintf("cd / && cachebro umount "+quote(m.Point)+", or --lazy to detach it all the same", "%s is in use by %s", quote(m.Point), project.Describe(users, 8))
+	for _, p := range users {
+		if command := strings.Join(project.Command(p.PID), " "); strings.Contains(command, "codex") && strings.Contains(command, "app-server") {
+			return hintf(fmt.Sprintf("kill %d && cachebro umount %s; Codex starts its app server again when it needs one", p.PID, arg(m.Point)),
+				"%s is in use by %s, the app server that Codex left running", quote(m.Point), p)
+		}
+	}
+	return hintf("cd / && cachebro umount "+arg(m.Point)+", or --lazy to detach it all the same", "%s is in use by %s", quote(m.Point), project.Describe(users, 8))
 }
 
 // clearDead detaches a mount that nobody serves.
 func clearDead(m project.Mount) error {
 	if err := fusefs.Detach(m.Point); err != nil {
-		return hintf("umount -l "+quote(m.Point)+" as the user who mounted it, or as root", "the dead mount on %s cannot be cleared away: %v", quote(m.Point), err)
+		return hintf("umount -l "+arg(m.Point)+" as the user who mounted it, or as root", "the dead mount on %s cannot be cleared away: %v", quote(m.Point), err)
 	}
 	return nil
 }

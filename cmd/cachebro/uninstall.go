@@ -50,7 +50,7 @@ func runUninstall(ctx context.Context, e *env) error {
 		return err
 	}
 	for _, p := range plans {
-		e.showChanges(p.changes)
+		e.showChanges(p.changes, false)
 	}
 	for _, m := range mounts {
 		fmt.Fprintf(e.stdout, "unmount %s\n", quote(m.Point))

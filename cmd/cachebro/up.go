@@ -64,7 +64,7 @@ func runUp(ctx context.Context, e *env) error {
 		return err
 	}
 	if why != nil {
-		fmt.Fprintf(e.stdout, "%s is not mounted: shell changes cannot be undone; reads still save\nleave: cachebro down %s\n", quote(m.Root), quote(m.Root))
+		fmt.Fprintf(e.stdout, "%s is not mounted: shell changes cannot be undone; reads still save\nleave: cachebro down %s\n", quote(m.Root), arg(m.Root))
 		return why
 	}
 	var report overseer.Report
@@ -76,7 +76,7 @@ func runUp(ctx context.Context, e *env) error {
 	if err := e.sayMounted(m, report, false); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "a session that begins here mounts it again · all of it back: cachebro down %s · check: cachebro doctor\n", quote(m.Root))
+	fmt.Fprintf(e.stdout, "a session that begins here mounts it again · all of it back: cachebro down %s · check: cachebro doctor\n", arg(m.Root))
 	return partly
 }
 
@@ -106,7 +106,12 @@ func (e *env) upClients(f initFlags, root string) error {
 	if err != nil {
 		return err
 	}
-	return e.applyChanges(s, changes, f, "write")
+	f.brief = true
+	err = e.applyChanges(s, changes, f, "write")
+	if !f.dryRun && !errors.Is(err, errDeclined) {
+		e.sayNotes(changes)
+	}
+	return err
 }
 
 func downCommand() command {
@@ -195,6 +200,7 @@ func (e *env) downClients(root string, f initFlags) error {
 	if err != nil {
 		return err
 	}
+	f.brief = true
 	return e.applyChanges(s, onlyReal(changes), f, "take back")
 }
 

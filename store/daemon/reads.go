@@ -61,7 +61,7 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 		return nil, nil, err
 	}
 	sq := shown.Request{
-		Reader: reader, Known: known, Path: p, Offset: q.Offset, Limit: q.Limit, Force: q.Force, DiffOffset: q.DiffOffset, MaxTokens: q.MaxTokens,
+		Reader: reader, Known: known, Path: p, Offset: q.Offset, Limit: q.Limit, Force: q.Force, DiffOffset: q.DiffOffset, MaxTokens: q.MaxTokens, Small: q.Small,
 		Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: q.Tool, Listing: q.Listing,
 	}
 	if q.Listing {

@@ -122,6 +122,9 @@ func (r *reader) record(s *Shown, q Request, key store.Path, snap snapshot, d de
 		return false
 	}
 	f.askedLocked(d.span, ask{hash: q.Hash, full: d.full, tokens: d.FullTokens})
+	if q.Small > 0 && len(d.Sent()) > q.Small {
+		d.effect = effect{forget: true}
+	}
 	if !q.Pending {
 		r.deliveredLocked(s, d.Tokens)
 		r.noteLocked(key, d.effect, s.now(), s.o)

@@ -28,6 +28,7 @@ type Request struct {
 	Force         bool // full text, asked for
 	DiffOffset    int  // go on with a diff that was cut
 	MaxTokens     int  // what is longer is answered by Large; 0 is no limit
+	Small         int  // an answer of more bytes may be cut on its way: it is not counted as shown; 0: any is
 	// Pending: what is sent counts only when a Commit for ToolUse brings it.
 	Pending bool
 	ToolUse string

@@ -155,14 +155,14 @@ func Command(pid int) []string {
 }
 
 // Ours tells cachebro's own processes by program and sub-command: they hold the
-// source open on purpose.
+// source open on purpose, or end in a moment.
 func Ours(pid int) bool {
 	args := Command(pid)
 	if len(args) < 2 || filepath.Base(args[0]) != "cachebro" {
 		return false
 	}
 	switch args[1] {
-	case "supervise", "mountd", "daemon", "mount", "run", "private":
+	case "supervise", "mountd", "daemon", "mount", "run", "private", "up", "hook":
 		return true
 	}
 	return false
