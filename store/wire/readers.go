@@ -22,11 +22,11 @@ type ReadRequest struct {
 	DiffOffset int    `json:"diff_offset,omitempty"`
 	// MaxTokens: what is longer is not sent and does not count as asked; the
 	// answer is of kind ReadLarge. 0: no limit.
-	MaxTokens int    `json:"max_tokens,omitempty"`
+	MaxTokens int `json:"max_tokens,omitempty"`
 	// Small: an answer of more bytes does not count as shown, and puts in doubt
 	// what was; 0: any counts.
-	Small int `json:"small,omitempty"`
-	Tool      string `json:"tool,omitempty"` // for the ledger: read_file, read_files, read
+	Small int    `json:"small,omitempty"`
+	Tool  string `json:"tool,omitempty"` // for the ledger: read_file, read_files, read
 	// Pending: record what is sent under Reader.ToolUse until a commit comes;
 	// else it counts as shown when the answer has been written.
 	Pending bool `json:"pending,omitempty"`
