@@ -109,6 +109,8 @@ type Conflict struct {
 	Why   string `cbor:"2,keyasint"`
 	Actor Actor  `cbor:"3,keyasint,omitempty"`
 	Time  int64  `cbor:"4,keyasint,omitempty"`
+
+	size int64 // of what is lost
 }
 
 // file is what a path is: the zero value is absent.

@@ -69,6 +69,7 @@ func (s *Store) steps(p *Plan, goals []goal) error {
 		x.add(st)
 	}
 	x.count()
+	p.gatherLost()
 	return nil
 }
 

@@ -134,6 +134,12 @@ func restoreGoal(p *Plan, path Path, own []Version, seq uint64) (g goal, ok bool
 	if len(own) == 0 {
 		return g, false
 	}
+	for _, v := range own {
+		if v.Seq > seq && notKept(v) {
+			p.Lost = append(p.Lost, Conflict{Path: path, Why: v.NoContent, Actor: v.Actor, Time: v.Time})
+			return g, false
+		}
+	}
 	g = goal{path: path, have: stateOf(own[len(own)-1]), moved: moved(own)}
 	for i, then := range slices.Backward(own) {
 		if then.Seq <= seq {

@@ -121,6 +121,10 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 	now := have
 	for n, r := range runs {
 		first := r.first
+		if notKept(first) {
+			p.Lost = append(p.Lost, Conflict{Path: path, Why: first.NoContent, Actor: first.Actor, Time: first.Time})
+			return g, n > 0
+		}
 		if r.below < 0 && r.want.absent() && !began(first) && first.Op != OpBaseline && !madeLater(c.own, first) {
 			p.Lost = append(p.Lost, Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})
 			return g, n > 0
@@ -155,6 +159,9 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 	g.made = made
 	return g, true
 }
+
+// notKept: a directory went of which nothing is kept; the version says how much.
+func notKept(v Version) bool { return v.Op == OpRmdir && v.Class == 2 && v.NoContent != "" }
 
 // describes: a baseline gives the content of what the version below it left.
 func describes(baseline, below Version) bool {
@@ -239,7 +246,7 @@ func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
 				if why == "" {
 					why = "the content is no longer kept"
 				}
-				p.Lost = append(p.Lost, Conflict{Path: g.path, Why: why})
+				p.Lost = append(p.Lost, Conflict{Path: g.path, Why: why, size: w.size})
 			case w.link() && w.target == "" && !moved[g.path] && !w.sameContent(g.have):
 				p.Lost = append(p.Lost, Conflict{Path: g.path, Why: "where it pointed was not seen"})
 			case !w.absent() && s.blocked(byPath, g.path):

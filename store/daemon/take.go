@@ -88,6 +88,8 @@ func (g *ingester) change(ctx context.Context, it *item) (store.Change, bool) {
 		g.dirty.clear(c.Node)
 	}
 	switch {
+	case r.Reason != "":
+		c.NoContent = r.Reason
 	case r.TooLarge:
 		c.NoContent = "too large"
 	case it.read:

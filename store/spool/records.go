@@ -107,7 +107,7 @@ type Record struct {
 
 	// KindGap: Reason is a short sentence ("store too slow", "no space left
 	// on the state file system"); For the version concerned, 0 if none.
-	// KindNotice: the line.
+	// KindNotice: the line. KindVersion: why there is no content.
 	Reason string
 
 	// KindReads

@@ -116,12 +116,15 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st fusefs.St
 		c.append(r)
 		return
 	}
+	// That it was there is told in any case: an undo has to name it.
 	if class == ignore.Ignored && !c.spend(st.Size) {
-		c.gap(p, 0, "the hourly budget for ignored files is spent")
-		return
+		r.Reason = "the hourly budget for ignored files is spent"
+	} else if !c.waitRoom(quit) {
+		r.Reason = c.why()
 	}
-	if !c.waitRoom(quit) {
-		c.gap(p, 0, c.why())
+	if r.Reason != "" {
+		c.append(r)
+		c.gap(p, r.Seq, r.Reason)
 		return
 	}
 	r.HasContent = true

@@ -16,6 +16,8 @@ import (
 
 // Capture implements fusefs.Observer.
 type Capture struct {
+	discarded discarded
+
 	opt Options
 	w   *spool.Writer
 	// root is nil without Options.Root.

@@ -43,11 +43,14 @@ func (c *Capture) Done(e fusefs.Event) {
 		}
 	case fusefs.OpUnlink:
 		r.LastName = e.Stat.Nlink <= 1
+		if class == ignore.Excluded && r.LastName {
+			c.discarded.add(parent(e.Path), 1, e.Stat.Size)
+		}
 		c.taken(e.File, e.Caller)
 	case fusefs.OpRmdir:
 		c.forget(e.Path, false)
-		if class == ignore.Excluded && c.classOf(parent(e.Path), true) != ignore.Excluded {
-			c.notice(e)
+		if class == ignore.Excluded {
+			c.discardedDir(e, r)
 		}
 	}
 	if class == ignore.Excluded {
@@ -198,9 +201,16 @@ func (c *Capture) relocated(intoView bool) {
 	}
 }
 
-// notice says in one line that an excluded directory went.
-func (c *Capture) notice(e fusefs.Event) {
-	c.appendBy(e.Caller, &spool.Record{Kind: spool.KindNotice, Path: e.Path, Time: e.Time.UnixNano(), Reason: e.Path + " (excluded) was deleted; its content is not kept"})
+// discardedDir counts what went with an excluded directory, and says of the topmost
+// one that it went: in one line, and in a version, so that an undo of it can name it.
+func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record) {
+	up, t := parent(e.Path), c.discarded.gone(e.Path)
+	if c.classOf(up, true) == ignore.Excluded {
+		c.discarded.add(up, t.files, t.bytes)
+		return
+	}
+	r.Reason = t.String() + ": excluded from the history"
+	c.appendBy(e.Caller, r, &spool.Record{Kind: spool.KindNotice, Path: e.Path, Time: e.Time.UnixNano(), Reason: e.Path + " (excluded) was deleted; its content is not kept"})
 }
 
 // rule tells the matcher when a file with rules changed. Files that are tracked

@@ -1,0 +1,70 @@
+package store
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// manyLost is up to how many paths of one reason are named one by one.
+const manyLost = 10
+
+// gatherLost names what cannot come back by directory, with counts and bytes, where
+// there is too much of it to be read.
+func (p *Plan) gatherLost() {
+	byWhy := map[string][]Conflict{}
+	var order []string
+	for _, c := range p.Lost {
+		if byWhy[c.Why] == nil {
+			order = append(order, c.Why)
+		}
+		byWhy[c.Why] = append(byWhy[c.Why], c)
+	}
+	var out []Conflict
+	for _, why := range order {
+		all := byWhy[why]
+		if len(all) <= manyLost {
+			out = append(out, all...)
+			continue
+		}
+		dirs := map[string][]Conflict{}
+		for _, c := range all {
+			dir := path.Dir(string(c.Path))
+			dirs[dir] = append(dirs[dir], c)
+		}
+		for deepest := 1; len(dirs) > manyLost && deepest > 0; { // what is deepest goes to what is above
+			deepest = 0
+			for dir := range dirs {
+				deepest = max(deepest, strings.Count(dir, "/"))
+			}
+			up := map[string][]Conflict{}
+			for dir, cs := range dirs {
+				if deepest > 0 && strings.Count(dir, "/") == deepest {
+					dir = path.Dir(dir)
+				}
+				up[dir] = append(up[dir], cs...)
+			}
+			dirs = up
+		}
+		names := make([]string, 0, len(dirs))
+		for dir := range dirs {
+			names = append(names, dir)
+		}
+		slices.Sort(names)
+		for _, dir := range names {
+			cs := dirs[dir]
+			if len(cs) == 1 {
+				out = append(out, cs[0])
+				continue
+			}
+			c := Conflict{Path: Path(dir), Actor: cs[0].Actor, Time: cs[0].Time}
+			for _, one := range cs {
+				c.size += one.size
+			}
+			c.Why = fmt.Sprintf("%d files, %.1f MiB: %s", len(cs), float64(c.size)/(1<<20), why)
+			out = append(out, c)
+		}
+	}
+	p.Lost = out
+}
