@@ -101,7 +101,9 @@ func (e *env) eachVersion(ctx context.Context, c *wire.Client, q wire.LogQuery, 
 		if f.limit > 0 && f.author == "" {
 			q.Limit = min(left, logPage)
 		}
+		looked := e.watchTree(ctx, c)
 		a, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, q)
+		looked()
 		if err != nil {
 			return err
 		}

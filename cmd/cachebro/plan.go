@@ -79,7 +79,9 @@ func (e *env) takeBack(ctx context.Context, t target, c *wire.Client, r wire.Pla
 			return err
 		}
 	}
+	looked := e.watchTree(ctx, c)
 	plan, err := wire.Call[wire.Plan](ctx, c, wire.MPlan, r)
+	looked()
 	if err != nil {
 		return err
 	}

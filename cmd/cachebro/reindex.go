@@ -97,9 +97,33 @@ func (e *env) index(ctx context.Context, where string, r wire.IndexRequest, asJS
 // watchEvery is the pause between two lines of progress, and before the first.
 const watchEvery = 300 * time.Millisecond
 
-// watchIndex prints how far the index is while another request works on it, on a
-// terminal, until done is called.
+// watchIndex prints how far the index is while another request works on it.
 func (e *env) watchIndex(ctx context.Context, c *wire.Client) (done func()) {
+	return e.watch(ctx, func(ctx context.Context) string {
+		a, err := wire.Call[wire.StoreAnswer](ctx, c, wire.MIndex, wire.IndexRequest{Do: "progress"})
+		var facts wire.IndexFacts
+		if err != nil || json.Unmarshal(a.Facts, &facts) != nil || facts.Progress == nil {
+			return ""
+		}
+		return progressLine(*facts.Progress)
+	})
+}
+
+// watchTree prints how far a look at the whole tree is, which a question without a
+// mount begins with.
+func (e *env) watchTree(ctx context.Context, c *wire.Client) (done func()) {
+	return e.watch(ctx, func(ctx context.Context) string {
+		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})
+		if err != nil || !st.Baseline.Running {
+			return ""
+		}
+		return fmt.Sprintf("looking for changes: %d files", st.Baseline.Files)
+	})
+}
+
+// watch prints a line of progress on a terminal, over the one before, until done is
+// called.
+func (e *env) watch(ctx context.Context, line func(context.Context) string) (done func()) {
 	f, ok := e.stderr.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return func() {}
@@ -119,13 +143,8 @@ func (e *env) watchIndex(ctx context.Context, c *wire.Client) (done func()) {
 				return
 			case <-tick.C:
 			}
-			a, err := wire.Call[wire.StoreAnswer](ctx, c, wire.MIndex, wire.IndexRequest{Do: "progress"})
-			var facts wire.IndexFacts
-			if err != nil || json.Unmarshal(a.Facts, &facts) != nil || facts.Progress == nil {
-				continue
-			}
-			if line := progressLine(*facts.Progress); line != "" {
-				fmt.Fprint(f, "\r\x1b[K"+line)
+			if text := line(ctx); text != "" {
+				fmt.Fprint(f, "\r\x1b[K"+text)
 				shown = true
 			}
 		}

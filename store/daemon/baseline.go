@@ -106,6 +106,9 @@ func (b *baseline) run(ctx context.Context) {
 		}
 		p := b.progress
 		b.mu.Unlock()
+		if err == nil {
+			b.d.watched(started)
+		}
 		switch {
 		case err == nil:
 			pause = retryFirst
@@ -129,26 +132,40 @@ func (b *baseline) count(f func(*wire.Baseline)) {
 
 // scan walks the source, breadth first by directory.
 func (b *baseline) scan(ctx context.Context) error {
-	d := b.d
-	dir, err := d.source.acquire(ctx)
+	s, done, err := b.scanner(ctx)
 	if err != nil {
 		return err
 	}
-	defer d.source.release(dir)
-	m, err := ignore.New(dir.f, d.o.Ignore)
-	if err != nil {
-		return fmt.Errorf("read the ignore rules: %w", err)
-	}
-	defer m.Close()
-	began := d.store.Seq()
-	s := &scanner{b: b, dir: dir.f, m: m, seen: map[store.Path]struct{}{}}
+	defer done()
+	began := b.d.store.Seq()
 	if err := s.walk(ctx, ""); err != nil {
 		return err
 	}
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	return s.vanished(ctx, began)
+	if err := s.vanished(ctx, began); err != nil {
+		return err
+	}
+	return s.flush(ctx)
+}
+
+// scanner opens the source for a scan; done closes it.
+func (b *baseline) scanner(ctx context.Context) (s *scanner, done func(), err error) {
+	d := b.d
+	dir, err := d.source.acquire(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := ignore.New(dir.f, d.o.Ignore)
+	if err != nil {
+		d.source.release(dir)
+		return nil, nil, fmt.Errorf("read the ignore rules: %w", err)
+	}
+	return &scanner{b: b, dir: dir.f, m: m, seen: map[store.Path]struct{}{}}, func() {
+		m.Close()
+		d.source.release(dir)
+	}, nil
 }
 
 // scanner is one scan. It belongs to one goroutine.
@@ -159,6 +176,8 @@ type scanner struct {
 	seen  map[store.Path]struct{}
 	batch []found
 	bytes int64
+	// collect: what is found is only noted in batch, without its content.
+	collect bool
 }
 
 // found is a change to be, and what the log said of the path before the file was read.
@@ -248,13 +267,27 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool) error {
 			c.Op = store.OpSeen
 		}
 	}
-	if st.Mode&syscall.S_IFMT == syscall.S_IFREG {
-		if !s.content(p, &c) {
-			return nil
+	if s.collect {
+		if !live && d.madeSince(st) {
+			c.Op, c.Actor = store.OpCreate, outsider
+			if isDir {
+				c.Op = store.OpMkdir
+			}
 		}
+		c.Time = lastChange(st, !live)
+	} else if st.Mode&syscall.S_IFMT == syscall.S_IFREG && !s.content(p, &c) {
+		return nil
 	}
-	s.batch = append(s.batch, found{c, v.Seq})
-	s.bytes += int64(len(c.Content))
+	return s.add(ctx, found{c, v.Seq})
+}
+
+// add takes a change into the batch.
+func (s *scanner) add(ctx context.Context, f found) error {
+	s.batch = append(s.batch, f)
+	s.bytes += int64(len(f.c.Content))
+	if s.collect {
+		return nil
+	}
 	if len(s.batch) >= batchChanges || s.bytes >= batchBytes {
 		return s.flush(ctx)
 	}
@@ -331,7 +364,7 @@ func (s *scanner) flush(ctx context.Context) error {
 	return nil
 }
 
-// vanished stores deletions for what the log has as live and the scan has not
+// vanished adds deletions for what the log has as live and the scan has not
 // found: paths that went away while nothing was mounted.
 func (s *scanner) vanished(ctx context.Context, began uint64) error {
 	d := s.b.d
@@ -355,12 +388,12 @@ func (s *scanner) vanished(ctx context.Context, began uint64) error {
 		if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
 			c.Op = store.OpRmdir
 		}
-		s.batch = append(s.batch, found{c, v.Seq})
-		if len(s.batch) >= batchChanges {
-			if err := s.flush(ctx); err != nil {
-				return err
-			}
+		if s.collect {
+			c.Time = s.goneAt(v.Path)
+		}
+		if err := s.add(ctx, found{c, v.Seq}); err != nil {
+			return err
 		}
 	}
-	return s.flush(ctx)
+	return nil
 }

@@ -83,6 +83,8 @@ type Daemon struct {
 	linked      linkedTable
 	hitIDs      hitIDs
 	mounts      mounts
+	known       atomic.Int64 // ns: the log has all that there was then; 0: of no moment
+	settling    sync.Mutex   // held while what changed without a mount is looked for
 	verified    *verifiedTable
 	server      *wire.Server
 	life        context.Context // ends when the daemon does
@@ -230,6 +232,9 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	d.openResults()
 	d.openBundles()
 	if err := errors.Join(d.openNotes(), d.openDocs()); err != nil {
+		return nil, err
+	}
+	if err := d.loadWatched(); err != nil {
 		return nil, err
 	}
 	if err := d.loadAttribution(); err != nil {

@@ -34,6 +34,9 @@ func (d *Daemon) diff(ctx context.Context, q wire.DiffQuery) (wire.DiffAnswer, [
 	}
 	d.settle(ctx, p)
 	if !q.Since.IsZero() {
+		if p == "" {
+			d.settleTree(ctx)
+		}
 		return d.diffSince(ctx, p, q)
 	}
 	from, to, err := d.sides(ctx, p, q)

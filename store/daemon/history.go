@@ -16,11 +16,24 @@ import (
 // spooled: nobody wants "sed -i x; cachebro log" to miss the sed.
 const queryWait = 2 * time.Second
 
-// settle waits for the spool, and without a mount looks at the asked file.
+// settle waits for the spool, and without a mount looks at the asked file, or at
+// everything where it is a directory.
 func (d *Daemon) settle(ctx context.Context, p store.Path) {
 	d.ingest.waitHead(ctx, queryWait)
-	if p != "" && !d.mounts.mounted() {
-		_, _ = d.look(ctx, p) // what has changed unseen becomes a version
+	if p == "" || d.mounts.mounted() {
+		return
+	}
+	_, err := d.look(ctx, p) // what has changed unseen becomes a version
+	if isDir, _ := d.knownDir(p); errors.Is(err, wire.ErrIsDir) || err != nil && isDir {
+		d.settleTree(ctx)
+	}
+}
+
+// settleTree is settle for questions about everything. What it cannot look at is
+// not in the answer, which is better than none.
+func (d *Daemon) settleTree(ctx context.Context) {
+	if err := d.settleAll(ctx); err != nil {
+		d.log.Warn("what changed unseen is not known", "err", err)
 	}
 }
 
@@ -41,7 +54,9 @@ func (d *Daemon) logQuery(ctx context.Context, q wire.LogQuery) (wire.LogAnswer,
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
-	d.settle(ctx, p)
+	if d.settle(ctx, p); p == "" && q.Before == 0 && q.After == 0 {
+		d.settleTree(ctx)
+	}
 	vs, more, err := d.store.Log(store.Filter{
 		Path: p, Session: session, Prompt: prompt, ToolCall: q.ToolCall, PID: q.PID, Comm: q.Comm,
 		Since: q.Since, Until: q.Until, Before: q.Before, After: q.After, Ops: ops, Oldest: q.Oldest, Limit: min(q.Limit, 100_000), Baselines: q.Baselines,

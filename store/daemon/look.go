@@ -147,10 +147,17 @@ func (d *Daemon) storeFound(ctx context.Context, p store.Path, st store.Stat, co
 	if mounted {
 		op = store.OpOutside
 	}
+	at := time.Now().UnixNano()
+	if planIn(ctx) == "" && !mounted {
+		at = d.foundAt(lastChange(st, base.Seq == 0))
+	}
 	if base.Seq == 0 {
 		op = store.OpBaseline
+		if !mounted && d.madeSince(st) {
+			op = store.OpCreate
+		}
 	}
-	c := store.Change{Op: op, Path: p, Stat: st, Time: time.Now().UnixNano(), Actor: actorIn(ctx), HasContent: true, Content: content, Class: d.classOf(p), Plan: planIn(ctx)}
+	c := store.Change{Op: op, Path: p, Stat: st, Time: at, Actor: actorIn(ctx), HasContent: true, Content: content, Class: d.classOf(p), Plan: planIn(ctx)}
 	vs, err := d.ingest.append(ctx, []store.Change{c}, func() bool {
 		v, _, err := d.store.Current(p)
 		return err == nil && v.Seq == base.Seq

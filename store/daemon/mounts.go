@@ -111,6 +111,9 @@ func (d *Daemon) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 	}
 	d.mounts.mu.Unlock()
 	if ours {
+		if !d.baseline.complete().IsZero() {
+			d.watched(time.Now())
+		}
 		d.log.Info("mount detached", "pid", q.PID)
 		d.source.unmounted()
 		d.ingest.poke()

@@ -77,6 +77,9 @@ func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, secure store.
 	case store.PlanRevert:
 		return d.planRevert(ctx, q, secure)
 	case store.PlanUndo:
+		if err := d.settleAll(ctx); err != nil {
+			return nil, err
+		}
 		uq, err := d.undoQuery(q)
 		if err != nil {
 			return nil, err
@@ -88,11 +91,17 @@ func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, secure store.
 		}
 		return p, err
 	case store.PlanRedo:
+		if err := d.settleAll(ctx); err != nil {
+			return nil, err
+		}
 		return d.store.PlanRedo(q.Plan, q.Force, secure)
 	case store.PlanRestore:
 		return d.planRestore(ctx, q, secure)
 	case rollbackKind:
 		if _, err := d.leftOpen(ctx, q.Plan); err != nil {
+			return nil, err
+		}
+		if err := d.settleAll(ctx); err != nil {
 			return nil, err
 		}
 		return d.store.PlanRollback(q.Plan, secure)
@@ -169,8 +178,10 @@ func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest, secure sto
 			paths = nil
 			break
 		}
-		d.settle(ctx, p)
 		paths = append(paths, p)
+	}
+	if err := d.settleAll(ctx); err != nil {
+		return nil, err
 	}
 	var seq uint64
 	var err error

@@ -1,0 +1,159 @@
+package daemon
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+// What changed while nothing was mounted is looked for when somebody asks for a
+// history, or wants to go back in it: what is not in the log would neither be
+// shown nor taken back.
+
+const (
+	keepWatch   = "watch"
+	keepWatched = "until"
+)
+
+// watched notes that the log has all that there was at a moment.
+func (d *Daemon) watched(at time.Time) {
+	d.known.Store(at.UnixNano())
+	if err := d.store.KV(keepWatch).Set(keepWatched, []byte(strconv.FormatInt(at.UnixNano(), 10))); err != nil {
+		d.log.Warn("not kept for the next daemon", "key", keepWatched, "err", err)
+	}
+}
+
+// loadWatched takes back what the last daemon knew.
+func (d *Daemon) loadWatched() error {
+	b, ok, err := d.store.KV(keepWatch).Get(keepWatched)
+	if err != nil || !ok {
+		return err
+	}
+	if at, err := strconv.ParseInt(string(b), 10, 64); err == nil {
+		d.known.Store(at)
+	}
+	return nil
+}
+
+// madeSince: a file that the log does not know was made after the last moment of
+// which it has everything. Else it may have been there, and was not looked at.
+func (d *Daemon) madeSince(st store.Stat) bool {
+	known := d.known.Load()
+	return known > 0 && st.Birth > known
+}
+
+// foundAt is when a change that was found happened: at the file's last change, as
+// far as the log's order allows. The kernel's clock for files is a little behind.
+func (d *Daemon) foundAt(at int64) int64 {
+	if v, err := d.store.Version(d.store.Seq()); err == nil {
+		at = max(at, v.Time-tick)
+	}
+	return min(at+tick, time.Now().UnixNano())
+}
+
+// overlaid: an overlay is on the project though no mountd has said so; another
+// one is about to, and tells by itself what happened.
+func (d *Daemon) overlaid() bool {
+	table, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return false
+	}
+	source := strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`).Replace(d.o.Root)
+	for line := range bytes.Lines(table) {
+		if f := bytes.Fields(line); len(f) > 2 && string(f[2]) == "fuse.cachebro" && string(f[0]) == source {
+			return true
+		}
+	}
+	return false
+}
+
+// settleAll takes into the log what has changed while nothing was mounted, since
+// it had everything.
+func (d *Daemon) settleAll(ctx context.Context) error {
+	d.ingest.waitHead(ctx, queryWait)
+	if d.known.Load() == 0 || d.mounts.mounted() || d.overlaid() {
+		return nil
+	}
+	// One after the other: who comes second finds little to do.
+	d.settling.Lock()
+	defer d.settling.Unlock()
+	started := time.Now().Add(-time.Duration(tick))
+	b := d.baseline
+	b.count(func(w *wire.Baseline) { *w = wire.Baseline{Running: true, Started: started} })
+	err := b.unwatched(ctx)
+	b.count(func(w *wire.Baseline) { w.Running, w.Done, w.Ended = false, err == nil, time.Now() })
+	if err == nil {
+		d.watched(started)
+	}
+	return err
+}
+
+// unwatched is a scan that puts what it finds into the log in the order in which it
+// happened.
+func (b *baseline) unwatched(ctx context.Context) error {
+	s, done, err := b.scanner(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	began := b.d.store.Seq()
+	s.collect = true
+	if err := s.walk(ctx, ""); err != nil {
+		return err
+	}
+	if err := s.vanished(ctx, began); err != nil {
+		return err
+	}
+	s.collect = false
+	all := s.batch
+	s.batch = nil
+	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(a.c.Time, b.c.Time) })
+	at := b.d.foundAt(0)
+	for i := range all {
+		f := &all[i]
+		at = max(at, min(f.c.Time+tick, time.Now().UnixNano()))
+		f.c.Time = at
+		if f.c.Stat.Mode&syscall.S_IFMT == syscall.S_IFREG && f.c.Op != store.OpUnlink && !s.content(f.c.Path, &f.c) {
+			continue
+		}
+		if err := s.add(ctx, *f); err != nil {
+			return err
+		}
+	}
+	return s.flush(ctx)
+}
+
+// lastChange is when a file that was found came to be as it is. A directory is
+// changed by whoever makes something in it: a new one counts from its beginning.
+func lastChange(st store.Stat, fresh bool) int64 {
+	if fresh && st.Mode&syscall.S_IFMT == syscall.S_IFDIR && st.Birth > 0 {
+		return st.Birth
+	}
+	return st.Ctime
+}
+
+// goneAt is when a path may have vanished: when the nearest directory above it
+// that is still there changed last.
+func (s *scanner) goneAt(p store.Path) int64 {
+	for dir := path.Dir(string(p)); ; dir = path.Dir(dir) {
+		if dir == "." {
+			dir = ""
+		}
+		if st, _, err := lstatBeneath(s.dir, dir); err == nil {
+			return st.Mtime
+		}
+		if dir == "" {
+			return time.Now().UnixNano()
+		}
+	}
+}
