@@ -198,16 +198,21 @@ func TestClasses(t *testing.T) {
 	if g := gaps(log); len(g) != 1 || !strings.Contains(g[0], "out/much") || !strings.Contains(g[0], "budget") {
 		t.Errorf("gaps: %q", g)
 	}
-	notices := 0
+	notices, told, much := 0, 0, 0
 	for _, e := range log {
-		if e.Kind == spool.KindNotice {
+		switch {
+		case e.Kind == spool.KindNotice:
 			notices++
-		} else if strings.HasPrefix(e.Path, "node_modules") {
+		case e.Path == "node_modules" && e.Op == spool.OpRmdir && e.Reason == "1 file, 10 bytes: excluded from the history":
+			told++
+		case strings.HasPrefix(e.Path, "node_modules"):
 			t.Errorf("excluded, but recorded: %+v", e.Record)
+		case e.Path == "out/much" && e.Op == spool.OpBaseline && strings.Contains(e.Reason, "budget"):
+			much++
 		}
 	}
-	if notices != 1 {
-		t.Errorf("%d notices of one deleted directory", notices)
+	if notices != 1 || told != 1 || much != 1 {
+		t.Errorf("%d notices and %d versions of one deleted directory; %d of a file that the budget left out", notices, told, much)
 	}
 }
 

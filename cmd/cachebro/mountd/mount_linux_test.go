@@ -161,7 +161,7 @@ mkfifo fifo; ln -s sed.txt link; mkdir d; rmdir d; chmod 600 save.txt`)
 		"d":                        {"10 by mkdir", "11 by rmdir"},
 		"notice":                   {"node_modules (excluded) was deleted; its content is not kept; "},
 		"node_modules/x/index.js":  {},
-		"node_modules":             {},
+		"node_modules":             {"11 by rm"},
 		"node_modules/x":           {},
 		"save.txt > save.txt.tmp":  {},
 		"moved/a > something else": {},
