@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"cachebro/store/wire"
+
+	"cachebro/store/wire/visible"
 )
 
 // NotMountedLine tells the user what works without a mount.
@@ -139,7 +140,7 @@ func clean(s string) string {
 		switch {
 		case r == '\t':
 			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), r == '\u2028', r == '\u2029':
+		case visible.Acts(r):
 			return -1
 		}
 		return r

@@ -19,15 +19,15 @@ allowed() {
 	store/wire/displace) echo "" ;;
 	store/wire/carry) echo "store/wire store/gitdir store/wire/displace" ;;
 	store/wire/*) echo "store/wire store/gitdir" ;;
-	store/shown) echo "store store/diff store/tokens" ;;
+	store/shown) echo "store store/diff store/tokens store/wire/visible" ;;
 	store/notes) echo "store" ;;
 	store/docsync) echo "store store/glob store/manifest" ;;
 	store/shown/*) echo "store store/diff store/tokens store/shown" ;;
-	store/daemon | store/daemon/*) echo "store store/diff store/tokens store/shown store/spool store/wire store/wire/place store/results store/notes store/docsync store/glob search search/imports fusefs/ignore store/manifest store/daemon/..." ;;
+	store/daemon | store/daemon/*) echo "store store/diff store/tokens store/shown store/spool store/wire store/wire/place store/wire/visible store/results store/notes store/docsync store/glob search search/imports fusefs/ignore store/manifest store/daemon/..." ;;
 	store) echo "store/diff store/glob store/tokens" ;;
 	search | search/*) echo "store store/glob search/..." ;;
 	mcp | mcp/*) echo "store/gitdir store/glob store/wire store/wire/carry store/wire/displace store/wire/when store/manifest mcp/..." ;;
-	hooks | hooks/*) echo "store/wire hooks/..." ;;
+	hooks | hooks/*) echo "store/wire store/wire/visible hooks/..." ;;
 	cmd/* | scripts/*) echo "*" ;;
 	*) echo "?" ;;
 	esac

@@ -11,6 +11,7 @@ import (
 
 	"cachebro/cmd/cachebro/quick"
 	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -19,7 +20,7 @@ import (
 // env is everything a command knows of the world. Built once in main.
 type env struct {
 	stdin  *os.File
-	stdout io.Writer
+	stdout io.Writer // a terminal shows nothing raw: see visible
 	stderr io.Writer
 	out    *os.File // what stdout is, to ask whether it is a terminal; nil in tests
 	args   []string // after the command's name
@@ -37,6 +38,12 @@ type env struct {
 
 func newEnv(args []string) *env {
 	e := &env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, out: os.Stdout, getenv: os.Getenv, vars: os.Environ(), starts: true, now: time.Now}
+	if ok, _ := e.terminal(); ok {
+		e.stdout = visible.New(os.Stdout)
+	}
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		e.stderr = visible.New(os.Stderr)
+	}
 	if len(args) > 1 {
 		e.name, e.args = args[1], args[2:]
 	}
@@ -81,6 +88,11 @@ func (e *env) parse(fs *pflag.FlagSet, min, max int) ([]string, error) {
 		}
 		return nil, e.usagef("%s: %v", e.cmd.name, err)
 	}
+	for _, name := range []string{"json", "null"} {
+		if f := fs.Lookup(name); f != nil && f.Value.String() == "true" {
+			e.stdout = visible.Raw(e.stdout)
+		}
+	}
 	rest := fs.Args()
 	switch {
 	case len(rest) < min:
@@ -105,6 +117,15 @@ func (e *env) terminal() (ok bool, width int) {
 	}
 	width, _, _ = term.GetSize(int(e.out.Fd()))
 	return true, width
+}
+
+// flush shows what is left of the output, at the end.
+func (e *env) flush() {
+	for _, w := range []io.Writer{e.stdout, e.stderr} {
+		if v, ok := w.(*visible.Writer); ok {
+			_ = v.Flush()
+		}
+	}
 }
 
 // colour reports whether to use colours on stdout.

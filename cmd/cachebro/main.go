@@ -32,5 +32,6 @@ func run(e *env) int {
 		}
 		err = c.run(ctx, e)
 	}
+	defer e.flush()
 	return e.report(err)
 }

@@ -16,6 +16,7 @@ import (
 	"cachebro/cmd/cachebro/project"
 	"cachebro/fusefs/ignore"
 	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
 )
 
 func memoCommand() command {
@@ -265,9 +266,9 @@ func (m *memoRun) print(ctx context.Context, chunks []memo.Chunk) error {
 		}
 	}
 	for _, c := range chunks {
-		w := m.stdout
+		w := visible.Raw(m.stdout) // as the command itself would
 		if c.To == 2 {
-			w = m.stderr
+			w = visible.Raw(m.stderr)
 		}
 		if _, err := w.Write(c.Text); err != nil {
 			return err

@@ -4,6 +4,8 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+
+	"cachebro/store/wire/visible"
 )
 
 // page runs print with an output that goes through a pager when stdout is a
@@ -22,7 +24,7 @@ func (e *env) page(print func(io.Writer) error) error {
 		return print(e.stdout)
 	}
 	cmd := exec.Command("sh", "-c", pager)
-	cmd.Stdout, cmd.Stderr = e.out, e.stderr
+	cmd.Stdout, cmd.Stderr = e.out, visible.Raw(e.stderr)
 	cmd.Env = e.vars
 	if e.getenv("LESS") == "" {
 		cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], "LESS=FRX")
@@ -31,7 +33,9 @@ func (e *env) page(print func(io.Writer) error) error {
 	if err != nil || cmd.Start() != nil {
 		return print(e.stdout)
 	}
-	err = print(in)
+	shown := visible.New(in)
+	err = print(shown)
+	_ = shown.Flush()
 	in.Close()
 	if werr := cmd.Wait(); werr != nil && err == nil && strings.Contains(werr.Error(), "exit status 127") {
 		return print(e.stdout) // no such pager

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/overseer"
+	"cachebro/store/wire/visible"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,7 +61,7 @@ func (s *session) runPrivate(ctx context.Context) (began bool, err error) {
 	if s.plan.ReadOnly {
 		args = append(args, "--read-only")
 	}
-	cmd := &exec.Cmd{Path: s.exe, Args: append(append(args, "--"), s.args...), Env: s.vars, Dir: s.env.dir, Stdin: s.stdin, Stdout: s.stdout, Stderr: s.stderr, SysProcAttr: attr, ExtraFiles: []*os.File{say}}
+	cmd := &exec.Cmd{Path: s.exe, Args: append(append(args, "--"), s.args...), Env: s.vars, Dir: s.env.dir, Stdin: s.stdin, Stdout: visible.Raw(s.stdout), Stderr: visible.Raw(s.stderr), SysProcAttr: attr, ExtraFiles: []*os.File{say}}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)

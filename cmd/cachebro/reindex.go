@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
 
 	"golang.org/x/term"
 )
@@ -124,7 +125,7 @@ func (e *env) watchTree(ctx context.Context, c *wire.Client) (done func()) {
 // watch prints a line of progress on a terminal, over the one before, until done is
 // called.
 func (e *env) watch(ctx context.Context, line func(context.Context) string) (done func()) {
-	f, ok := e.stderr.(*os.File)
+	f, ok := visible.Raw(e.stderr).(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return func() {}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"cachebro/cmd/cachebro/project"
 	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
 )
 
 func runCommand() command {
@@ -185,7 +186,7 @@ func (s *session) spawn() error {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
-	cmd := &exec.Cmd{Path: s.path, Args: s.args, Dir: s.inside(), Env: s.childVars(), Stdin: s.stdin, Stdout: s.stdout, Stderr: s.stderr}
+	cmd := &exec.Cmd{Path: s.path, Args: s.args, Dir: s.inside(), Env: s.childVars(), Stdin: s.stdin, Stdout: visible.Raw(s.stdout), Stderr: visible.Raw(s.stderr)}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("run %s: %w", quote(s.args[0]), err)
 	}

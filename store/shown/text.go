@@ -10,6 +10,8 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/tokens"
+
+	"cachebro/store/wire/visible"
 )
 
 // Printable is a path as it may stand in a text for a model: a file name can
@@ -18,7 +20,7 @@ import (
 func Printable(p store.Path) string {
 	s := strings.ToValidUTF8(string(p), "\uFFFD")
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Cf, r) {
+		if visible.Acts(r) {
 			return -1
 		}
 		return r

@@ -15,6 +15,8 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
+
+	"cachebro/store/wire/visible"
 )
 
 const (
@@ -313,7 +315,7 @@ func encoded(v any) []byte {
 // file's name can hold line ends and control sequences.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' {
+		if visible.Acts(r) {
 			return -1
 		}
 		return r

@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// onTerminal runs a shell command on a terminal of its own and returns what
+// came there.
+func (p *project) onTerminal(script string, env ...string) string {
+	p.t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer master.Close()
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		p.t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir, cmd.Env = p.dir, append(append(p.env, "CB="+binary), env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	err = cmd.Start()
+	tty.Close()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var out bytes.Buffer
+	_, _ = io.Copy(&out, master) // ends with EIO when the last one has closed the terminal
+	if err := cmd.Wait(); err != nil {
+		p.t.Fatalf("%s: %v\n%q", script, err, out.String())
+	}
+	return out.String()
+}
+
+// TestTerminalGetsNothingRaw: what a terminal would act on is shown visibly on a
+// real one, whoever prints it: names, content, errors, and what a pager gets.
+// Only -z and --json give bytes.
+func TestTerminalGetsNothingRaw(t *testing.T) {
+	p := newProject(t, nil)
+	p.mount()
+	acts := []string{"\x1b]", "\x1b[2J", "\x1b[8m", "\a", "\u202e", "\u2028", "\u2066"}
+	for _, name := range []string{"esc\x1b]0;t\a", "bidi\u202egpj.exe", "sep\u2028line", "iso\u2066late"} {
+		p.write(name, "one\x1b[2J\n")
+		p.write(name, "two\x1b[8m\u202e\n")
+	}
+	const all = `cd "$PWD"; for c in log "log -p" du status what-changed "blame bidi*" "show bidi*" "diff bidi*"; do eval "$CB $c" || exit; done; ` +
+		`$CB show "$(printf 'none\033[2J')" || :; $CB "$(printf 'no\033[8m')" || :`
+	for _, pager := range []string{"cat", "sed s/^/paged:/"} {
+		got := p.onTerminal(all, "PAGER="+pager, "TERM=xterm")
+		for _, raw := range acts {
+			if i := strings.Index(got, raw); i >= 0 {
+				t.Errorf("PAGER=%s: raw: %q", pager, got[max(0, i-60):min(len(got), i+20)])
+			}
+		}
+		if !strings.Contains(got, "two^[[8m<U+202E>") || pager != "cat" && !strings.Contains(got, "paged:") {
+			t.Errorf("PAGER=%s: not shown visibly:\n%q", pager, got)
+		}
+	}
+	if got := p.onTerminal("$CB log -z"); !strings.Contains(got, "bidi\u202egpj.exe") {
+		t.Errorf("-z: %q", got)
+	}
+	if got := p.onTerminal("$CB log --json"); !strings.Contains(got, "bidi\u202egpj.exe") {
+		t.Errorf("--json: %q", got)
+	}
+	if got := p.onTerminal("$CB run -- printf '\\033[8mx'"); !strings.Contains(got, "\x1b[8mx") {
+		t.Errorf("a program of the user's: %q", got)
+	}
+}

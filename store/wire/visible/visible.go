@@ -1,0 +1,132 @@
+// Package visible shows what a terminal would act on, or hide. A file's name, a
+// commit's text or a program's output may hold control sequences, marks that
+// turn the direction of a text round, and ends of lines that are none to us: on
+// a terminal they can hide a line, or be one that nobody wrote.
+//
+// Everything that goes from us to a terminal or a pager passes a Writer; what
+// goes to a file, a pipe or a program that asked for bytes does not. It holds
+// back the beginning of what may be one character until the rest has come.
+package visible
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Acts reports whether a terminal, or the reader of a line, would act on a rune
+// in place of showing it.
+func Acts(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
+}
+
+// Writer writes to a terminal.
+type Writer struct {
+	to   io.Writer
+	held []byte
+}
+
+// New returns a Writer to to.
+func New(to io.Writer) *Writer { return &Writer{to: to} }
+
+// Raw is where w writes to, for programs of the user's and for what was asked
+// for as it is.
+func Raw(w io.Writer) io.Writer {
+	if v, ok := w.(*Writer); ok {
+		return v.to
+	}
+	return w
+}
+
+// Write shows p.
+func (w *Writer) Write(p []byte) (int, error) {
+	all := p
+	if len(w.held) > 0 {
+		all = append(w.held, p...)
+	}
+	out, rest := show(all, false)
+	w.held = bytes.Clone(rest)
+	if len(out) > 0 {
+		if _, err := w.to.Write(out); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// Flush shows what was held back.
+func (w *Writer) Flush() error {
+	out, _ := show(w.held, true)
+	w.held = nil
+	if len(out) == 0 {
+		return nil
+	}
+	_, err := w.to.Write(out)
+	return err
+}
+
+// Text is a whole text as it is shown.
+func Text(s string) string {
+	out, _ := show([]byte(s), true)
+	return string(out)
+}
+
+// colours are the sequences that we write ourselves.
+var colours = [][]byte{[]byte("\x1b[0m"), []byte("\x1b[1m"), []byte("\x1b[2m"), []byte("\x1b[31m"), []byte("\x1b[32m"), []byte("\x1b[33m"), []byte("\x1b[36m")}
+
+// show returns what p looks like, and its end if that cannot be told yet.
+func show(p []byte, last bool) (out, rest []byte) {
+	out = make([]byte, 0, len(p)+len(p)/8)
+	for len(p) > 0 {
+		c := p[0]
+		switch {
+		case c == '\n' || c == '\t' || c >= ' ' && c < 0x7f:
+			out, p = append(out, c), p[1:]
+			continue
+		case c == '\r' && len(p) == 1 && !last:
+			return out, p
+		case c == '\r' && len(p) > 1 && p[1] == '\n': // how some files end their lines
+			out, p = append(out, '\r', '\n'), p[2:]
+			continue
+		case c == 0x1b:
+			n, more := colour(p)
+			if more && !last {
+				return out, p
+			}
+			if n > 0 {
+				out, p = append(out, p[:n]...), p[n:]
+				continue
+			}
+		}
+		if !last && !utf8.FullRune(p) {
+			return out, p
+		}
+		r, n := utf8.DecodeRune(p)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			out = fmt.Appendf(out, "<%02X>", c)
+		case r < 0x80:
+			out = append(out, '^', byte(r)^0x40)
+		case Acts(r):
+			out = fmt.Appendf(out, "<U+%04X>", r)
+		default:
+			out = append(out, p[:n]...)
+		}
+		p = p[n:]
+	}
+	return out, nil
+}
+
+// colour is the length of one of our own sequences at the beginning of p; more:
+// p may be the beginning of one.
+func colour(p []byte) (n int, more bool) {
+	for _, s := range colours {
+		if bytes.HasPrefix(p, s) {
+			return len(s), false
+		}
+		more = more || bytes.HasPrefix(s, p)
+	}
+	return 0, more
+}
