@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"slices"
 	"sync"
 
 	"cachebro/store"
@@ -10,7 +11,7 @@ import (
 // first byte changes, over when a version of that inode arrives.
 type dirtyTable struct {
 	mu    sync.Mutex // guards the rest
-	nodes map[uint64]store.Path
+	nodes map[uint64][]store.Path
 	paths map[store.Path]int
 	// former are the paths of a mountd that was killed, until its successor has
 	// said which are still in motion.
@@ -20,24 +21,22 @@ type dirtyTable struct {
 func (t *dirtyTable) set(node uint64, p store.Path) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, ok := t.nodes[node]; ok || len(t.nodes) > 100_000 {
+	if slices.Contains(t.nodes[node], p) || len(t.paths) > 100_000 {
 		return
 	}
-	t.nodes[node] = p
+	t.nodes[node] = append(t.nodes[node], p)
 	t.paths[p]++
 }
 
 func (t *dirtyTable) clear(node uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p, ok := t.nodes[node]
-	if !ok {
-		return
+	for _, p := range t.nodes[node] {
+		if t.paths[p]--; t.paths[p] <= 0 {
+			delete(t.paths, p)
+		}
 	}
 	delete(t.nodes, node)
-	if t.paths[p]--; t.paths[p] <= 0 {
-		delete(t.paths, p)
-	}
 }
 
 // mount begins anew for another mountd; ended: the last one left nothing open.
@@ -48,7 +47,7 @@ func (t *dirtyTable) mount(ended bool) {
 	if !ended {
 		t.former = t.paths
 	}
-	t.nodes, t.paths = map[uint64]store.Path{}, map[store.Path]int{}
+	t.nodes, t.paths = map[uint64][]store.Path{}, map[store.Path]int{}
 }
 
 // complete: what is in motion has been told.

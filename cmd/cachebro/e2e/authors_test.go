@@ -19,8 +19,18 @@ func TestAuthorsSurviveMountdKilled(t *testing.T) {
 		files[fmt.Sprintf("old%d", i)] = "old\n"
 	}
 	p := newProject(t, files)
+	for _, name := range []string{"oldlink6", "oldlink7"} { // of files that are being written
+		if err := os.Link(p.path("old"+name[7:]), p.path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	p.mount()
 	p.rescanned(0)
+	for _, name := range []string{"oldlink6", "oldlink7"} {
+		if _, err := os.Stat(p.path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for round, victim := range []string{"mountd", "daemon"} {
 		session := fmt.Sprint("S", round)
 		w := startWorker(t, "CLAUDE_CODE_SESSION_ID="+session)

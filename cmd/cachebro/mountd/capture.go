@@ -149,10 +149,12 @@ func (c *Capture) Scanning(eachDirty func(func(fusefs.File))) {
 	}
 }
 
-// dirty tells that a file is being written.
+// dirty tells that a file is being written, under each of its names.
 func (c *Capture) dirty(f fusefs.File) {
-	if p, class := c.nameOf(f); p != "" && class != ignore.Excluded {
-		c.append(&spool.Record{Kind: spool.KindDirty, Class: spool.Class(class), Path: p, Node: f.ID(), Time: time.Now().UnixNano()})
+	for _, p := range f.Paths() {
+		if class := c.classOf(p, false); class != ignore.Excluded {
+			c.append(&spool.Record{Kind: spool.KindDirty, Class: spool.Class(class), Path: p, Node: f.ID(), Time: time.Now().UnixNano()})
+		}
 	}
 }
 

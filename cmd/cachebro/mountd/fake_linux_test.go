@@ -48,9 +48,15 @@ type file struct {
 	tail  int64
 }
 
-func (f *file) ID() uint64           { return f.id }
-func (f *file) Path() string         { return *f.path.Load() }
-func (f *file) Paths() []string      { return []string{f.Path()} }
+func (f *file) ID() uint64   { return f.id }
+func (f *file) Path() string { return *f.path.Load() }
+func (f *file) Paths() []string {
+	if p := f.Path(); p != "" {
+		return []string{p}
+	}
+	return nil
+}
+
 func (f *file) Class() ignore.Class  { return f.h.c.classOf(f.Path(), false) }
 func (f *file) Mark() *atomic.Uint32 { return &f.mark }
 
