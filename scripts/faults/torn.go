@@ -72,12 +72,16 @@ func torn(s settings) (err error) {
 	}
 	took := time.Since(began)
 	var r tornReport
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Second) {
+	left, deadline := s.closes+1, time.Time{}
+	for ; ; time.Sleep(time.Second) {
 		list, err := p.log(int(time.Since(began)/time.Second) + 60)
 		if err != nil {
 			return err
 		}
-		if r = checkTorn(files, list); len(r.missing) == 0 || time.Now().After(deadline) {
+		if r = checkTorn(files, list); len(r.missing) < left { // the store still gets on
+			left, deadline = len(r.missing), time.Now().Add(patience)
+		}
+		if left == 0 || time.Now().After(deadline) {
 			break
 		}
 	}
