@@ -20,6 +20,9 @@ type Purged struct {
 	Blobs    int
 	Bytes    int64
 	Rebased  int
+	// Spooled is how many bytes of contents were overwritten where they lay before
+	// they came into the store.
+	Spooled int64
 	// Waste is how many bytes of contents that nothing here referred to were in
 	// pack files, and are no more.
 	Waste int64

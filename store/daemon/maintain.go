@@ -59,12 +59,9 @@ func (d *Daemon) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreA
 		if p == "" {
 			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro purge PATH", "name what is to be purged")
 		}
-		r, err := d.store.Purge(ctx, p)
+		r, err := d.purge(ctx, p)
 		if err != nil {
 			return a, nil, err
-		}
-		if d.ingest.reader.WriterAlive() {
-			r.Unreached = append(r.Unreached, "the spool of the running mount, until it is unmounted")
 		}
 		a.OK, a.Text, facts = true, purgedText(p, r), r
 	default:
@@ -167,6 +164,9 @@ func purgedText(p store.Path, r store.Purged) string {
 		fmt.Fprintf(&b, "nothing of %s is in the history", display(p))
 	} else {
 		fmt.Fprintf(&b, "purged %s: %d contents (%s) of %d versions", display(p), r.Blobs, size(r.Bytes), r.Versions)
+	}
+	if r.Spooled > 0 {
+		fmt.Fprintf(&b, "\n  overwritten in the spool: %s", size(r.Spooled))
 	}
 	if r.Waste > 0 {
 		fmt.Fprintf(&b, "\n  taken out of pack files, because nothing here refers to it: %s of contents", size(r.Waste))

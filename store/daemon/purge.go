@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/spool"
+	"cachebro/store/wire"
+)
+
+// purgeWait bounds the wait for what is in the spool before a purge.
+const purgeWait = 30 * time.Second
+
+// purge takes the contents of a path out of everything that the daemon keeps:
+// the answers that were kept, the store, the spool, the index. What it cannot
+// reach is named.
+func (d *Daemon) purge(ctx context.Context, p store.Path) (store.Purged, error) {
+	var unreached []string
+	late := !d.ingest.waitHead(ctx, purgeWait)
+	if late {
+		unreached = append(unreached, "what the store has not taken in yet; purge again when status is in order")
+	}
+	// Before the store, which rewrites the files that held them.
+	if err := d.results.cache.Clear(ctx); err != nil {
+		where := "answers that were kept"
+		if d.results.redis != nil {
+			where += ", here or on " + d.results.redis.Host()
+		}
+		unreached = append(unreached, fmt.Sprintf("%s: %v", where, err))
+	}
+	r, err := d.store.Purge(ctx, p)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return r, err
+	}
+	if serr := d.store.Sync(); serr != nil {
+		return r, serr
+	}
+	erased, serr := spool.Erase(wire.SpoolDir(d.state), *d.ingest.pos.Load(), func(rec *spool.Record) bool {
+		return beneath(rec.Path, string(p)) || rec.Path2 != "" && beneath(rec.Path2, string(p))
+	})
+	if serr != nil {
+		unreached = append(unreached, fmt.Sprintf("the spool: %v", serr))
+	}
+	if err != nil && erased == 0 {
+		return r, err
+	}
+	if ierr := d.index.Reset(); ierr != nil {
+		unreached = append(unreached, fmt.Sprintf("the search index: %v", ierr))
+	}
+	d.pokeIndex()
+	r.Spooled = erased
+	r.Unreached = append(append(unreached, r.Unreached...), "exports, and copies in a remote, that were made before")
+	return r, nil
+}
+
+// beneath reports whether a path is another one or lies below it.
+func beneath(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
