@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cachebro/fusefs/kernelfs"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -15,10 +17,14 @@ const (
 
 // openBeneath opens one name in a directory and follows nothing. EAGAIN means
 // that a rename went on at the same time; it says nothing about this name.
+//
+// What is mounted on a name is passed through, but for the kernel's own file
+// systems: EACCES. To open a file of /proc or /sys is an act, and it would be
+// done with our rights and in our name.
 func openBeneath(dir int, name string, flags int, mode uint32) (int, error) {
 	how := unix.OpenHow{
 		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW),
-		Resolve: resolveHow,
+		Resolve: resolveHow | unix.RESOLVE_NO_XDEV,
 	}
 	if flags&(unix.O_CREAT|unix.O_TMPFILE&^unix.O_DIRECTORY) != 0 {
 		how.Mode = uint64(mode & 0o7777)
@@ -28,6 +34,11 @@ func openBeneath(dir int, name string, flags int, mode uint32) (int, error) {
 		switch {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN && try < 100:
+		case err == unix.EXDEV && how.Resolve&unix.RESOLVE_NO_XDEV != 0:
+			if kernelfs.On(dir, name) {
+				return -1, unix.EACCES
+			}
+			how.Resolve &^= unix.RESOLVE_NO_XDEV
 		case err == unix.ELOOP && flags&unix.O_PATH == 0:
 			// A symlink is where the kernel knows a file: changed underneath.
 			return -1, unix.ESTALE

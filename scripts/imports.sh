@@ -13,8 +13,8 @@ trap 'rm -f "$bad"' EXIT
 allowed() {
 	case "$1" in
 	fusefs/ignore) echo "" ;;
-	fusefs/journal) echo "" ;;
-	fusefs) echo "fusefs/ignore fusefs/journal" ;;
+	fusefs/journal | fusefs/kernelfs) echo "" ;;
+	fusefs) echo "fusefs/ignore fusefs/journal fusefs/kernelfs" ;;
 	store/diff | store/glob | store/tokens | store/spool | store/wire | store/results | store/results/redistest | store/manifest | store/gitdir) echo "" ;;
 	store/wire/displace) echo "" ;;
 	store/wire/carry) echo "store/wire store/gitdir store/wire/displace" ;;
@@ -23,7 +23,7 @@ allowed() {
 	store/notes) echo "store" ;;
 	store/docsync) echo "store store/glob store/manifest" ;;
 	store/shown/*) echo "store store/diff store/tokens store/shown" ;;
-	store/daemon | store/daemon/*) echo "store store/diff store/tokens store/shown store/spool store/wire store/wire/place store/wire/visible store/results store/notes store/docsync store/glob search search/imports fusefs/ignore store/manifest store/daemon/..." ;;
+	store/daemon | store/daemon/*) echo "store store/diff store/tokens store/shown store/spool store/wire store/wire/place store/wire/visible store/results store/notes store/docsync store/glob search search/imports fusefs/ignore fusefs/kernelfs store/manifest store/daemon/..." ;;
 	store) echo "store/diff store/glob store/tokens" ;;
 	search | search/*) echo "store store/glob search/..." ;;
 	mcp | mcp/*) echo "store/gitdir store/glob store/wire store/wire/carry store/wire/displace store/wire/when store/manifest mcp/..." ;;

@@ -78,6 +78,7 @@ func (e *env) planMount(dir string, f mountFlags) (m plannedMount, err error) {
 	}
 	m.Exe, m.Version, m.Env, m.Paths = e.exe, version, e.standingNowhere(), e.paths()
 	m.ReadOnly = f.readOnly
+	m.notes = append(m.notes, mountedInside(m.Root)...)
 	if note := e.pnpmNote(m.Root); note != "" {
 		m.notes = append(m.notes, note)
 	}
@@ -85,6 +86,24 @@ func (e *env) planMount(dir string, f mountFlags) (m plannedMount, err error) {
 		m.AllowOther, err = e.allowOther(f, &m)
 	}
 	return m, err
+}
+
+// mountedInside names what of the kernel's own is mounted inside the project:
+// the overlay does not open it for anybody. Other file systems are passed through.
+func mountedInside(root string) (notes []string) {
+	mounts, err := project.Mounts()
+	if err != nil {
+		return nil
+	}
+	for _, m := range mounts {
+		switch m.Type {
+		case "proc", "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "configfs", "bpf", "devpts", "binfmt_misc", "fusectl", "nsfs":
+			if m.Point != root && project.Within(m.Point, root) {
+				notes = append(notes, fmt.Sprintf("%s (%s), which is mounted inside the project, cannot be entered while cachebro is", quote(m.Point), m.Type))
+			}
+		}
+	}
+	return notes
 }
 
 // identify makes the state directory and notes in it who the project is. Of one

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"cachebro/fusefs/kernelfs"
 	"cachebro/store"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,8 @@ import (
 var errEscapes = errors.New("path escapes from the project")
 
 // openBeneath opens a path relative to dir and never leaves it. O_NONBLOCK: a
-// FIFO must not hold us up. O_NOATIME where we may: a scan or an index that
+// FIFO must not hold us up. What is mounted below is followed, but for the
+// kernel's own file systems: EACCES. O_NOATIME where we may: a scan or an index that
 // reads the whole project must not make every file look used.
 func openBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 	if p == "" {
@@ -25,7 +27,7 @@ func openBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 	}
 	how := &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_NOATIME,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
 	}
 	if !follow {
 		how.Resolve |= unix.RESOLVE_NO_SYMLINKS
@@ -34,6 +36,19 @@ func openBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 		fd, err := unix.Openat2(int(dir.Fd()), p, how)
 		// EAGAIN: a rename somewhere while ".." was being resolved.
 		if (errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)) && try < 10 {
+			continue
+		}
+		if errors.Is(err, unix.EXDEV) && how.Resolve&unix.RESOLVE_NO_XDEV != 0 {
+			how.Resolve &^= unix.RESOLVE_NO_XDEV
+			at, aerr := unix.Openat2(int(dir.Fd()), p, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: how.Resolve})
+			if aerr != nil {
+				return nil, err
+			}
+			kernels := kernelfs.Is(at)
+			unix.Close(at)
+			if kernels {
+				return nil, unix.EACCES
+			}
 			continue
 		}
 		if errors.Is(err, unix.EPERM) && how.Flags&unix.O_NOATIME != 0 { // not the owner

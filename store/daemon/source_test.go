@@ -182,3 +182,39 @@ func TestSourceIsLetGo(t *testing.T) {
 	}
 	eventually(t, "the directory is let go after a read", func() bool { return held() == 0 })
 }
+
+// The first scan went into a procfs that was mounted inside the project, and read
+// what it found there.
+func TestSourceStaysOutOfTheKernel(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to mount")
+	}
+	p := newProject(t)
+	for name, kind := range map[string]string{"proc": "proc", "memory": "tmpfs"} {
+		point := filepath.Join(p.root, name)
+		if err := os.Mkdir(point, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mount(kind, point, kind, 0, ""); err != nil {
+			t.Skipf("mount %s: %v", kind, err)
+		}
+		t.Cleanup(func() {
+			if err := syscall.Unmount(point, syscall.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	p.write("memory/a.txt", "in memory\n")
+	p.write("b.txt", "plain\n")
+	p.start()
+	p.attach()
+	c := p.dial("cli")
+	var st wire.Status
+	eventually(t, "baseline", func() bool { st = ask[wire.Status](p, c, wire.MStatus, wire.Empty{}); return st.Baseline.Done })
+	if st.Baseline.Files != 2 {
+		t.Errorf("the scan took in %d files, not the two that are there", st.Baseline.Files)
+	}
+	if _, err := c.Call(context.Background(), wire.MRead, wire.ReadRequest{Path: []byte("proc/version")}, nil, nil); !errors.Is(err, wire.ErrPermission) {
+		t.Errorf("a file of procfs: %v", err)
+	}
+}
