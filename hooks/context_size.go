@@ -3,6 +3,7 @@ package hooks
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,8 +47,11 @@ type contextSize struct {
 
 	Calls    map[string]bool `json:"calls,omitempty"`    // of the latest message
 	Deferred string          `json:"deferred,omitempty"` // our tools of which the context has the names alone
+	Counted  string          `json:"counted,omitempty"`  // of Deferred, entered into the ledger
 
-	fell, unsure bool
+	// What was found since the last word to the daemon.
+	Fell   bool `json:"fell,omitempty"`
+	Unsure bool `json:"unsure,omitempty"`
 }
 
 const (
@@ -86,20 +90,44 @@ func (c *call) look() string {
 	defer unlock()
 	s := c.contextSize()
 	known, err := s.reaches(c.record(), c.toolUse)
-	for i := 0; err == nil && !known && !s.fell && i < chainTries; i++ { // the entry of this call may come a moment late
+	for i := 0; err == nil && !known && !s.Fell && i < chainTries; i++ { // the entry of this call may come a moment late
 		time.Sleep(chainWait)
 		known, err = s.reaches(c.record(), c.toolUse)
 	}
+	fell, unsure := s.Fell, s.Unsure
+	s.Fell, s.Unsure = false, false
 	s.save()
 	switch {
-	case s.fell:
+	case fell:
 		return wire.ContextFell
 	case err != nil:
 		return "" // no transcript: bases expire by what the hooks see
-	case !known || s.unsure || !c.canHold():
+	case !known || unsure || !c.canHold():
 		return wire.ContextUnsure
 	}
 	return wire.ContextHeld
+}
+
+// countSchema enters what our tools really cost in this session's requests, where
+// the transcript tells: newer clients put the names alone into a context, and a
+// schema when the model asks for it. Else what the server listed counts.
+func (c *call) countSchema(ctx context.Context) {
+	if c.opt.client != "" || c.transcript == "" || c.agent != "" {
+		return
+	}
+	unlock := c.lockChain()
+	defer unlock()
+	s := c.contextSize()
+	if s.advance(c.transcript) != nil {
+		return
+	}
+	if s.Deferred != "" && s.Deferred != s.Counted {
+		_, err := c.ask(ctx, wire.MSpend, wire.Spend{Reader: c.reader(), Tool: "schema", Kind: "overhead"}, []byte(s.Deferred), nil)
+		if err == nil {
+			s.Counted = s.Deferred
+		}
+	}
+	s.save()
 }
 
 func (c *call) contextSize() *contextSize {
@@ -152,7 +180,7 @@ func (s *contextSize) reaches(transcript, toolUse string) (bool, error) {
 		return false, err
 	}
 	if n := storedResults(transcript); n > s.Kept+s.Stored {
-		s.fell, s.Kept = true, n-s.Stored
+		s.Fell, s.Kept = true, n-s.Stored
 	}
 	return s.Calls[toolUse], nil
 }
@@ -171,7 +199,7 @@ func (s *contextSize) advance(transcript string) error {
 		return err
 	}
 	if fi.Size() < s.Offset || fi.Size()-s.Offset > maxAccount {
-		s.fell = true
+		s.Fell = true
 		s.Offset, s.Total, s.Chars = fi.Size(), 0, 0
 		return nil
 	}
@@ -217,7 +245,7 @@ func (s *contextSize) account(line []byte) {
 		return
 	}
 	if e.Type != "attachment" && lost(line) || lost(e.Message.Edits) || e.Type == "system" && tellsLoss(e.Subtype) {
-		s.fell = true
+		s.Fell = true
 	}
 	var blocks []struct {
 		Type    string          `json:"type"`
@@ -238,7 +266,7 @@ func (s *contextSize) account(line []byte) {
 				text := joinText(b.Content)
 				switch {
 				case strings.TrimSpace(text) == clearedMark:
-					s.fell = true
+					s.Fell = true
 				case strings.HasPrefix(text, "<persisted-output>"):
 					s.Stored++
 				}
@@ -273,11 +301,11 @@ func (s *contextSize) compare(total int64, model string) {
 	least := s.Total + s.Chars/charsPerToken
 	switch {
 	case model != s.Model: // it counts in tokens of its own
-		s.unsure = true
+		s.Unsure = true
 	case least-total > maxFall, 10*(s.Total-total) > s.Total:
-		s.fell = true
+		s.Fell = true
 	case total < least:
-		s.unsure = true
+		s.Unsure = true
 	}
 }
 

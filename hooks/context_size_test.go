@@ -261,3 +261,30 @@ func (s *sized) put(name string) {
 		s.t.Fatal(err)
 	}
 }
+
+// A client that puts the names of our tools alone into its contexts is not charged
+// for their schema: the Stop event corrects the account, once.
+func TestDeferredToolsCostTheirNames(t *testing.T) {
+	s := newSized(t, "")
+	stop := func() int {
+		t.Helper()
+		s.run(fmt.Sprintf(`{"hook_event_name":"Stop","session_id":"s1","transcript_path":%q,"cwd":%q}`, filepath.Join(s.paths.Home, "s1.jsonl"), s.root))
+		return strings.Count(s.methods(), wire.MSpend)
+	}
+	s.request(20_000)
+	if n := stop(); n != 0 {
+		t.Errorf("nothing is deferred, and %d entries", n)
+	}
+	s.add(`{"type":"attachment","uuid":"d","attachment":{"type":"deferred_tools_delta","addedNames":["CronList","mcp__cachebro__search","mcp__cachebro__undo"]}}`)
+	s.request(20_100)
+	if n := stop(); n != 1 {
+		t.Fatalf("%d entries", n)
+	}
+	var sp wire.Spend
+	if body := s.asked(wire.MSpend, &sp); sp.Tool != "schema" || sp.Reader.Session != "s1" || body != "mcp__cachebro__search\nmcp__cachebro__undo\n" {
+		t.Errorf("%+v %q", sp, body)
+	}
+	if n := stop(); n != 1 {
+		t.Errorf("entered %d times", n)
+	}
+}

@@ -12,6 +12,7 @@ func stop(ctx context.Context, c *call) answer {
 	if _, err := c.tell(ctx, wire.SessionEvent{Event: "stop", Given: tokensOf(len(c.reply))}); err != nil || c.agent != "" || c.opt.stopLine == "off" {
 		return answer{}
 	}
+	c.countSchema(ctx)
 	var m wire.Metrics
 	if _, err := c.ask(ctx, wire.MMetrics, wire.MetricsQuery{Session: c.session, Delta: true}, nil, &m); err != nil {
 		return answer{}

@@ -99,7 +99,7 @@ func (l *live) dial(ctx context.Context) (Caller, error) {
 
 // connect is a new connection with that profile; it is a reader.
 func (l *live) connect(profile string) *peer {
-	return connect(l.t, Options{Root: l.dir, Profile: profile, Reader: ReaderConnection, Dial: l.dial})
+	return connect(l.t, Options{Root: l.dir, Profile: profile, Reader: ReaderConnection, Small: 1 << 30, Dial: l.dial})
 }
 
 func numbered(n int, word string) string {

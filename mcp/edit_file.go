@@ -13,6 +13,7 @@ import (
 
 var editFileTool = &tool{
 	name: "edit_file", title: "Edit file", profile: ProfileDefault, destroys: true,
+	lean: &leanForm{"", `{"type":"object","properties":{"path":{"type":"string"},"old_string":{"type":"string"},"new_string":{"type":"string"}},"required":["path","old_string","new_string"]}`},
 	desc: "Replaces old_string, which must occur exactly once, or everywhere with replace_all.",
 	schema: `{"type":"object","properties":{"path":{"type":"string"},"old_string":{"type":"string"},"new_string":{"type":"string"},` +
 		`"replace_all":{"type":"boolean"}},"required":["path","old_string","new_string"]}`,

@@ -66,6 +66,9 @@ func connectRaw(t testing.TB, opt Options) *peer {
 	if opt.Client == nil && opt.Dial == nil {
 		opt.Dial = noDaemon
 	}
+	if opt.Profile == "" {
+		opt.Profile = ProfileAll // whatever a test is about
+	}
 	if opt.Version == "" {
 		opt.Version = "test"
 	}

@@ -13,7 +13,7 @@ func TestProfiles(t *testing.T) {
 	for _, tc := range []struct {
 		profile string
 		limit   int
-	}{{ProfileRead, 700}, {ProfileSafety, 2000}, {ProfileDefault, 4000}, {ProfileAll, 0}} {
+	}{{ProfileRead, 700}, {ProfileSafety, 1700}, {ProfileDefault, 1700}, {ProfileAll, 0}} {
 		t.Run(tc.profile, func(t *testing.T) {
 			p := connect(t, Options{Root: project(t, nil), Profile: tc.profile})
 			got := p.call("tools/list", map[string]any{}).Result

@@ -16,7 +16,7 @@ import (
 )
 
 var readFileTool = &tool{
-	name: "read_file", title: "Read file", profile: ProfileDefault, reads: true, idempotent: true,
+	name: "read_file", title: "Read file", profile: ProfileDefault, reads: true, idempotent: true, lean: leanRead,
 	desc: "File text (limit lines from line offset); a re-read gives a diff or [unchanged]; asked once more, or with force, the text. diff_offset: rest of a cut diff.",
 	schema: `{"type":"object","properties":{"path":{"type":"string"},"offset":{"type":"integer"},` +
 		`"limit":{"type":"integer"},"force":{"type":"boolean"},"diff_offset":{"type":"integer"},"symbol":{"type":"string"},"outline":{"type":"boolean"}},"required":["path"]}`,
@@ -65,10 +65,9 @@ var readFileTool = &tool{
 	},
 }
 
-// leanRead is read_file where it is the only tool: the least that a client can
-// read a file with. force can be done without, as who asks twice gets the text, and
-// what is not named here is understood all the same.
-var leanRead = tool{
+// leanRead is the least that a client can read a file with. force can be done
+// without, as who asks twice gets the text.
+var leanRead = &leanForm{
 	desc: "File text (limit lines from line offset); a re-read gives a diff or [unchanged], asked once more the text.",
 	schema: `{"type":"object","properties":{"path":{"type":"string"},"offset":{"type":"integer"},"limit":{"type":"integer"},` +
 		`"diff_offset":{"type":"integer"}},"required":["path"]}`,
@@ -265,7 +264,10 @@ func (s *Server) readLong(a readArgs, p page, most int) (readText, error) {
 func (c *call) explain(rel string, err error) error {
 	switch {
 	case errors.Is(err, wire.ErrNotFound):
-		hint := "search_history path_filter=" + quote(rel) + " tells whether it ever existed"
+		hint := ""
+		if c.s.offers("search_history") {
+			hint = "search_history path_filter=" + quote(rel) + " tells whether it ever existed"
+		}
 		if near := c.s.nearest(rel); near != "" {
 			hint = "did you mean " + quote(near) + "?"
 		}

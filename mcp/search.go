@@ -17,6 +17,7 @@ const searchSchema = `{"type":"object","properties":{"pattern":{"type":"string"}
 
 var searchTool = &tool{
 	name: "search", title: "Search", profile: ProfileSafety, reads: true, idempotent: true,
+	lean:   &leanForm{"mode: ranked|symbols|files|history", `{"type":"object","properties":{"pattern":{"type":"string"},"path":{"type":"string"},"regex":{"type":"boolean"},"mode":{"type":"string"}},"required":["pattern"]}`},
 	desc:   "Find lines. mode: ranked|symbols|body|files|history",
 	schema: searchSchema, run: runSearch,
 }

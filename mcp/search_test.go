@@ -23,7 +23,7 @@ func TestAutoReindex(t *testing.T) {
 			t.Fatalf("what was written beside is not found: %s", text)
 		}
 	}
-	trusts := connect(t, Options{Root: l.dir, Reader: ReaderConnection, Dial: l.dial, NoReindex: true})
+	trusts := connect(t, Options{Root: l.dir, Reader: ReaderConnection, Small: 1 << 30, Dial: l.dial, NoReindex: true})
 	if text := trusts.ok("search", map[string]any{"pattern": "writtenBeside"}); !strings.Contains(text, "[not mounted") || !strings.Contains(text, "second.go:3") {
 		t.Errorf("nobody looked, and the answer is: %s", text)
 	}

@@ -20,10 +20,15 @@ type tool struct {
 	schema  string // JSON Schema of the arguments
 	output  string // of structuredContent; status and metrics only
 	profile string // the smallest that has it
+	// lean takes the place of desc and schema outside of the profile all: what an
+	// agent cannot guess. What is not named there is understood all the same.
+	lean *leanForm
 	// Hints, all three stated: the protocol's defaults are the other way round.
 	reads, destroys, idempotent bool
 	run                         func(context.Context, *call) (*mcp.CallToolResult, error)
 }
+
+type leanForm struct{ desc, schema string }
 
 // call is one tools/call.
 type call struct {
@@ -49,7 +54,7 @@ func (t *tool) in(profile string) bool {
 	case ProfileAll:
 		return true
 	case ProfileDefault:
-		return t.profile != ProfileAll
+		return t == readFileTool || t == editFileTool || t == searchTool || t == undoTool
 	case ProfileRead:
 		return t == readFileTool
 	}
@@ -58,8 +63,8 @@ func (t *tool) in(profile string) bool {
 
 func (t *tool) describe(profile string) mcp.Tool {
 	desc, schema := t.desc, t.schema
-	if profile == ProfileRead {
-		desc, schema = leanRead.desc, leanRead.schema
+	if t.lean != nil && profile != ProfileAll {
+		desc, schema = t.lean.desc, t.lean.schema
 	}
 	m := mcp.NewToolWithRawSchema(t.name, desc, json.RawMessage(schema))
 	m.Title = t.title

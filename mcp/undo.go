@@ -15,6 +15,8 @@ import (
 
 var undoTool = &tool{
 	name: "undo", title: "Undo", profile: ProfileSafety, destroys: true,
+	lean: &leanForm{"Last action of any program, or prompt (id, last), since (10m). Several files: dry_run=false",
+		`{"type":"object","properties":{"prompt":{"type":"string"},"since":{"type":"string"},"dry_run":{"type":"boolean"}}}`},
 	desc: "Takes back the last action, or those of a session, prompt (id or last), tool_call, or since (10m, a time). Files that others changed later stay. Several files: a preview, unless dry_run=false.",
 	schema: `{"type":"object","properties":{"last":{"type":"boolean"},"session":{"type":"string"},"prompt":{"type":"string"},"tool_call":{"type":"string"},` +
 		`"since":{"type":"string"},"paths":{"type":"array","items":{"type":"string"}},"dry_run":{"type":"boolean"}}}`,
