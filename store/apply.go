@@ -147,7 +147,11 @@ func (b *batch) byTrackedName(c *Change) (bool, error) {
 		return true, nil
 	}
 	switch c.Op {
-	case OpCreate, OpWrite, OpTruncate, OpBaseline, OpOutside, OpChmod:
+	case OpWrite, OpTruncate, OpOutside, OpChmod:
+	case OpBaseline, OpCreate: // what an ignored name held, it held
+		if c.Class != classExcluded {
+			return true, nil
+		}
 	default:
 		return true, nil
 	}

@@ -223,7 +223,7 @@ func indexes(v *Version) [][]byte {
 
 // refresh notes that the newest version was found again, with newer times.
 func (b *batch) refresh(cur, seen Version) error {
-	if cur.Stat == seen.Stat && cur.Idle == seen.Idle && cur.Foreign == seen.Foreign {
+	if cur.Stat == seen.Stat && cur.Idle == seen.Idle && cur.Foreign == seen.Foreign && seen.Linked <= cur.Linked {
 		return nil
 	}
 	// A version that was quiet and is now closed is no longer "idle".
@@ -233,6 +233,7 @@ func (b *batch) refresh(cur, seen Version) error {
 		}
 	}
 	cur.Stat, cur.Idle, cur.Foreign = seen.Stat, cur.Idle && seen.Idle, cur.Foreign && seen.Foreign
+	cur.Linked = max(cur.Linked, seen.Linked)
 	enc := encode(&cur)
 	if err := b.w.set(keyVersion(cur.Seq), enc); err != nil {
 		return err
@@ -300,6 +301,36 @@ func (b *batch) names(st Stat, but Path) ([]Path, error) {
 	slices.Sort(out)
 	out = slices.Compact(out)
 	return slices.DeleteFunc(out, func(p Path) bool { return p == but }), nil
+}
+
+// countNames notes in the newest versions of an inode's other names that it has so
+// many names more than st says; linked: see Version.Linked.
+func (b *batch) countNames(st Stat, but Path, more int, linked int64) error {
+	n := int(st.Nlink) + more
+	if n < 1 || st.Ino == 0 || isDir(st) || n == 1 && more > 0 {
+		return nil
+	}
+	names, err := b.names(st, but)
+	if err != nil {
+		return err
+	}
+	for _, p := range names {
+		cur, live, err := b.live(p)
+		if err != nil {
+			return err
+		}
+		if !live || inodeOf(cur.Stat) != inodeOf(st) || cur.Stat.Nlink == uint32(n) && linked == 0 {
+			continue
+		}
+		now := cur.Stat
+		if now.Nlink = uint32(n); more > 0 {
+			now.Ctime = st.Ctime
+		}
+		if err := b.refresh(cur, Version{Stat: now, Idle: cur.Idle, Foreign: cur.Foreign, Linked: linked}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // commit writes the blobs, the rest and last the state, and publishes it.

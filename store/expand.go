@@ -39,12 +39,15 @@ func (b *batch) remove(c *Change) error {
 		}
 		live = true
 	case !c.LastName && c.Class == 1 && isRegular(c.Stat) && c.Stat.Nlink > 1:
-		// Nothing is recorded of an ignored file before, and its content is not
-		// saved while another name keeps it. That it was here is known nevertheless.
+		// Nothing is recorded of an ignored file before. That it was here is known
+		// nevertheless, and what it held, if another name of it is known.
 		if cur, err = b.wasThere(c, "not captured: the file had another name"); err != nil {
 			return err
 		}
 		live = true
+	}
+	if err := b.countNames(c.Stat, c.Path, -1, 0); err != nil {
+		return err
 	}
 	if c.Op == OpRmdir || live && isDir(cur.Stat) {
 		// The kernel removes empty directories only: what is still known
@@ -85,6 +88,22 @@ func (b *batch) remove(c *Change) error {
 func (b *batch) wasThere(c *Change, noContent string) (Version, error) {
 	was := c.version(c.Path, OpBaseline)
 	was.Actor, was.Plan, was.Target, was.NoContent = Actor{}, "", c.Target, noContent
+	if noContent != "" && c.Stat.Nlink > 1 {
+		names, err := b.names(c.Stat, c.Path)
+		if err != nil {
+			return was, err
+		}
+		for _, p := range names {
+			cur, live, err := b.live(p)
+			if err != nil {
+				return was, err
+			}
+			if live && inodeOf(cur.Stat) == inodeOf(c.Stat) && cur.Blob != (Hash{}) {
+				was.Blob, was.NoContent = cur.Blob, ""
+				break
+			}
+		}
+	}
 	return b.add(was)
 }
 
@@ -124,6 +143,11 @@ func (b *batch) rename(c *Change) error {
 			return err
 		}
 		cur.NoContent, cur.Foreign = "", false
+	}
+	if replaces && inodeOf(over.Stat) != inodeOf(c.Stat) {
+		if err := b.countNames(over.Stat, c.Path2, -1, 0); err != nil {
+			return err
+		}
 	}
 	var kids []Path
 	if isDir(cur.Stat) || isDir(c.Stat) {
@@ -245,11 +269,15 @@ func (b *batch) link(c *Change) error {
 		if err := b.name(c.Stat, c.Path); err != nil {
 			return err
 		}
-		if inodeOf(cur.Stat) == inodeOf(c.Stat) {
-			// Wherever this name moves to, it takes its link count along.
-			if err := b.refresh(cur, Version{Stat: c.Stat, Idle: cur.Idle, Foreign: cur.Foreign}); err != nil {
-				return err
-			}
+		// Wherever a name moves to, it takes its link count along.
+		before := c.Stat
+		before.Nlink--
+		linked := int64(0)
+		if c.Class == classExcluded {
+			linked = c.Time
+		}
+		if err := b.countNames(before, "", 1, linked); err != nil {
+			return err
 		}
 	}
 	if c.Class == classExcluded {

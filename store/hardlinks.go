@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"slices"
 
 	badger "github.com/dgraph-io/badger/v4"
@@ -10,15 +11,11 @@ import (
 // place it does to all its names, so either all of them go the same way, or the
 // one that differs gets a file of its own, or it is left alone.
 
-// namesOf lists the live paths, other than but, that are names of the same
-// file as far as is known.
-func (s *Store) namesOf(st state, but Path) ([]Path, error) {
-	if st.nlink < 2 || st.in.ino == 0 || !st.regular() {
-		return nil, nil
-	}
-	var all []Path
-	err := s.view(func(txn *badger.Txn) error {
-		prefix := keyLinkPrefix(Stat{Dev: st.in.dev, Ino: st.in.ino, Birth: st.in.birth})
+// everNames lists the paths that are known to have been names of a file while it
+// had several.
+func (s *Store) everNames(in inode) (all []Path, err error) {
+	err = s.view(func(txn *badger.Txn) error {
+		prefix := keyLinkPrefix(Stat{Dev: in.dev, Ino: in.ino, Birth: in.birth})
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
@@ -26,6 +23,16 @@ func (s *Store) namesOf(st state, but Path) ([]Path, error) {
 		}
 		return nil
 	})
+	return all, err
+}
+
+// namesOf lists the live paths, other than but, that are names of the same
+// file as far as is known.
+func (s *Store) namesOf(st state, but Path) ([]Path, error) {
+	if st.nlink < 2 || st.in.ino == 0 || st.dir() {
+		return nil, nil
+	}
+	all, err := s.everNames(st.in)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +62,7 @@ type fate struct {
 // by path, and by the file that is there now.
 func (s *Store) fateOf(byPath map[Path]*goal, byFile map[inode][]*goal, g *goal) (fate, error) {
 	var f fate
-	if !g.have.regular() || !g.want.regular() || g.have.nlink < 2 || g.want.equal(g.have) {
+	if !g.have.regular() || !g.want.regular() || g.have.nlink < 2 || g.want.equal(g.have) && !g.parted() {
 		return f, nil
 	}
 	f.inPlace = g.want.in == g.have.in
@@ -147,4 +154,208 @@ func (s *Store) follow(goals []goal, seq uint64) ([]goal, error) {
 		}
 	}
 	return goals, nil
+}
+
+// parted: the path may hold what it should, but in another file than the one
+// whose name it was, and that has or had other names.
+func (g *goal) parted() bool {
+	return (g.want.nlink > 1 || g.have.nlink > 1) && g.want.in.ino != 0 && g.have.in.ino != 0 && !g.want.dir() && g.want.in != g.have.in
+}
+
+// strangers is how many names a file had, just before a version was made, of
+// which nothing is known: in .git, say, or ignored. The links and removals since
+// are counted back.
+func (s *Store) strangers(in inode, since uint64) (int, error) {
+	paths, err := s.everNames(in)
+	if err != nil {
+		return 0, err
+	}
+	type seen struct {
+		nlink int
+		seq   uint64 // until when it was so
+	}
+	at := int64(0)
+	if v, err := s.Version(since); err == nil {
+		at = v.Time
+	}
+	var known []seen
+	var links, unlinks []uint64
+	err = s.eachHistory(paths, nil, func(_ Path, own []Version) error {
+		here := func(i int) bool { return i >= 0 && !own[i].Deleted() && inodeOf(own[i].Stat) == in }
+		last := -1
+		for i := range own {
+			if own[i].Seq < since && (own[i].Time != at || own[i].From == "") { // else made by the same rename
+				last = i
+			} else if here(i) && !here(i-1) && own[i].Op == OpLink {
+				links = append(links, own[i].Seq)
+			} else if here(i-1) && !here(i) && own[i].Op != OpMoved && own[i].Op != OpExchange {
+				unlinks = append(unlinks, own[i].Seq)
+			}
+		}
+		switch {
+		case here(last):
+			k := seen{int(own[last].Stat.Nlink), s.Seq() + 1}
+			if last+1 < len(own) {
+				k.seq = own[last+1].Seq
+			}
+			if own[last].Linked >= at && at > 0 {
+				k.nlink--
+			}
+			known = append(known, k)
+		case last < 0 && len(own) > 0 && inodeOf(own[0].Stat) == in && (own[0].Op == OpBaseline || own[0].Op == OpMoved):
+			known = append(known, seen{int(own[0].Stat.Nlink), own[0].Seq}) // found there later
+		}
+		return nil
+	})
+	most := 0
+	for _, k := range known {
+		n := k.nlink
+		for _, seq := range links {
+			if seq < k.seq {
+				n--
+			}
+		}
+		for _, seq := range unlinks {
+			if seq < k.seq {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most - len(known), err
+}
+
+// join finds the goals whose paths were names of one file in the wanted state,
+// and says of which name's file each is to become a name. What cannot be joined
+// with all of its names again is told of.
+func (x *stepper) join(all []*goal, fates map[*goal]fate) (map[*goal]Path, error) {
+	groups, order := map[inode][]*goal{}, []inode{}
+	for _, g := range all {
+		if w := g.want; !g.made && !w.absent() && !w.dir() && w.in.ino != 0 {
+			if groups[w.in] == nil {
+				order = append(order, w.in)
+			}
+			groups[w.in] = append(groups[w.in], g)
+		}
+	}
+	out := map[*goal]Path{}
+	for _, in := range order {
+		gs := groups[in]
+		if !slices.ContainsFunc(gs, func(g *goal) bool { return g.want.nlink > 1 }) {
+			continue
+		}
+		first := gs[0]
+		if i := slices.IndexFunc(gs, func(g *goal) bool { return g.have.in == in }); i >= 0 {
+			first = gs[i]
+		}
+		// The file itself goes on, or a name that stays stands for it.
+		to, is := first.path, first.have.in
+		same := is == in && (first.want.sameContent(first.have) || first.have.nlink > 1) && len(fates[first].others) == 0
+		if !same {
+			is = inode{}
+		}
+		names, err := x.s.everNames(in)
+		if err != nil {
+			return nil, err
+		}
+		changed := Path("")
+		for _, p := range names {
+			if x.goals[p] != nil {
+				continue
+			}
+			st, ok, err := x.s.stillName(p, in)
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				continue
+			}
+			if st.equal(first.want) {
+				to, is, same = p, st.in, true
+				break
+			}
+			changed = p
+		}
+		strangers := 0
+		if !same {
+			if strangers, err = x.s.strangers(in, first.since); err != nil {
+				return nil, err
+			}
+		}
+		for _, g := range gs {
+			switch {
+			case !g.want.equal(first.want):
+				x.parts(g, fmt.Sprintf("%q", string(first.path)))
+			case strangers > 0:
+				x.parts(g, fmt.Sprintf("%d of which nothing is known", strangers))
+			case !same && changed != "":
+				x.parts(g, fmt.Sprintf("%q, which is something else now", string(changed)))
+			}
+			switch {
+			case g.path == to || !g.want.equal(first.want):
+			case same && g.have.in == is: // it is that already
+				g.want.in = is
+			default:
+				out[g] = to
+			}
+		}
+	}
+	return out, nil
+}
+
+// rejoin makes paths names of their old file again while there is one that is to
+// go: with it the file itself would go, and what other names it has would be
+// another file's.
+func (x *stepper) rejoin(all []*goal) {
+	going := map[inode]*goal{}
+	for _, g := range all {
+		if g.want.absent() && g.have.nlink > 1 && !g.have.dir() && g.have.in.ino != 0 {
+			going[g.have.in] = g
+		}
+	}
+	for _, g := range all {
+		last := going[g.want.in]
+		if last == nil || g.made || g.have.in == g.want.in || g.have.dir() || !last.have.equal(g.want) || !x.reachable(g.path) {
+			continue
+		}
+		x.parents(g.path, true)
+		x.add(expect(Step{Do: DoLink, Path: g.path, To: last.path, Blob: last.have.blob}, g.have))
+		g.have = last.have
+	}
+}
+
+// reachable: no file is in the place of a directory above a path.
+func (x *stepper) reachable(p Path) bool {
+	for i := range len(p) {
+		if g := x.goals[p[:i]]; p[i] == '/' && g != nil && !g.have.absent() && !g.have.dir() {
+			return false
+		}
+	}
+	return true
+}
+
+// stillName: what is at a path is a file, or stands for it since a plan brought
+// it back.
+func (s *Store) stillName(p Path, in inode) (state, bool, error) {
+	v, found, err := s.Current(p)
+	if err != nil || !found || v.Deleted() {
+		return state{}, false, err
+	}
+	if inodeOf(v.Stat) == in {
+		return stateOf(v), true, nil
+	}
+	if v.Plan == "" {
+		return state{}, false, nil
+	}
+	own, err := s.History(p, false)
+	if err != nil {
+		return state{}, false, err
+	}
+	c := &chain{s: s, own: own, plans: map[string]map[Path]Return{}}
+	e, i := c.at(len(own) - 1)
+	return stateOf(v), i >= 0 && !e.Deleted() && inodeOf(e.Stat) == in, nil
+}
+
+func (x *stepper) parts(g *goal, from string) {
+	x.p.Lost = append(x.p.Lost, Conflict{Path: g.path, Why: "it is a file of its own now; it was one file with other names: " + from})
 }

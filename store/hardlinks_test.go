@@ -87,3 +87,114 @@ func TestRevertOfLinkedFile(t *testing.T) {
 		t.Fatalf("undo of the revert: %+v", p)
 	}
 }
+
+// together are the paths that are names of one file, sorted.
+func (c *scene) together(paths ...Path) bool {
+	for _, p := range paths {
+		if c.tr.files[p] == nil || c.tr.files[p] != c.tr.files[paths[0]] {
+			return false
+		}
+	}
+	return true
+}
+
+// Names of one file that were removed, or replaced by files of their own, become
+// names of one file again, and apart again by redo.
+func TestUndoJoinsNamesAgain(t *testing.T) {
+	for name, part := range map[string]func(c *scene){
+		"one removed":  func(c *scene) { c.do(c.tr.remove("b")) },
+		"both removed": func(c *scene) { c.do(c.tr.remove("b"), c.tr.remove("a")) },
+		"one replaced": func(c *scene) { c.do(c.tr.write("b.tmp", "new\n"), c.tr.rename("b.tmp", "b")) },
+		"both replaced": func(c *scene) {
+			c.do(c.tr.write("b.tmp", "new\n"), c.tr.rename("b.tmp", "b"), c.tr.write("a.tmp", "newer\n"), c.tr.rename("a.tmp", "a"))
+		},
+		"replaced by the same content": func(c *scene) { c.do(c.tr.write("b.tmp", "old\n"), c.tr.rename("b.tmp", "b")) },
+		"one removed, one written":     func(c *scene) { c.do(c.tr.remove("b"), c.tr.write("a", "new\n")) },
+		"a third one":                  func(c *scene) { c.do(c.tr.link("b", "third"), c.tr.remove("a"), c.tr.remove("b")) },
+		"moved and replaced": func(c *scene) {
+			c.do(c.tr.rename("a", "moved"), c.tr.write("a", "another\n"), c.tr.remove("b"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := linkedScene(t)
+			c.as("A", "sh", "t1", 10)
+			part(c)
+			after := c.tr.whole()
+			for range 3 {
+				p := c.undo(UndoQuery{Select: Filter{Session: "A"}})
+				if len(p.Lost)+len(p.Conflicts) > 0 {
+					t.Fatalf("named for nothing: %+v %+v", p.Lost, p.Conflicts)
+				}
+				c.carry(p)
+				c.want("a", "old\n")
+				if !c.together("a", "b") || len(c.tr.files) != 2 {
+					t.Fatalf("the names are apart: %+v", c.tr.files)
+				}
+				redo, err := c.s.PlanRedo("", false, nil)
+				if err != nil || len(redo.Lost)+len(redo.Conflicts) > 0 {
+					t.Fatal(err, redo)
+				}
+				c.carry(redo)
+				now := c.tr.whole()
+				for p, n := range after {
+					if now[p].data != n.data || c.tr.links(c.tr.files[p]) != uint32(namesIn(after, n.ino)) {
+						t.Fatalf("redo: %s is %+v with %d names, want %+v with %d", p, now[p], c.tr.links(c.tr.files[p]), n, namesIn(after, n.ino))
+					}
+				}
+			}
+		})
+	}
+}
+
+func namesIn(files map[Path]inodeModel, ino uint64) (n int) {
+	for _, f := range files {
+		if f.ino == ino {
+			n++
+		}
+	}
+	return n
+}
+
+// A file that also had a name of which nothing is known, in .git say, and cannot
+// become that file again, is named. One that still is that file is not.
+func TestUndoNamesLostLinks(t *testing.T) {
+	replace := func(c *scene) { c.do(c.tr.write("a.tmp", "new\n"), c.tr.rename("a.tmp", "a")) }
+	for name, tc := range map[string]struct {
+		do   func(c *scene)
+		lost int
+	}{
+		"replaced":              {replace, 1},
+		"removed":               {func(c *scene) { c.do(c.tr.remove("a")) }, 1},
+		"written":               {func(c *scene) { c.do(c.tr.write("a", "new\n")) }, 0},
+		"moved":                 {func(c *scene) { c.do(c.tr.rename("a", "b")) }, 0},
+		"a link made, replaced": {func(c *scene) { c.do(c.tr.link("a", "b")); replace(c) }, 0}, // b still is that file
+		"a link made and removed, replaced": {func(c *scene) {
+			c.do(c.tr.link("a", "b"), c.tr.remove("b"))
+			replace(c)
+		}, 1},
+	} {
+		for _, stranger := range []bool{true, false} {
+			c := newScene(t)
+			c.as("", "vim", "", 5)
+			first := c.tr.write("a", "old\n")
+			if stranger {
+				c.tr.files[".git/x"] = c.tr.files["a"]
+				first = c.tr.change(OpCreate, "a", "", c.tr.files["a"])
+				first.HasContent, first.Content = true, []byte("old\n")
+			}
+			c.do(first)
+			c.as("A", "sh", "t1", 10)
+			tc.do(c)
+			p := c.undo(UndoQuery{Select: Filter{Session: "A"}})
+			want := tc.lost
+			if !stranger {
+				want = 0
+			}
+			if len(p.Lost) != want || len(p.Conflicts) > 0 {
+				t.Fatalf("%s, another name %v: %d lost, want %d: %+v %+v", name, stranger, len(p.Lost), want, p.Lost, p.Conflicts)
+			}
+			c.carry(p)
+			c.want("a", "old\n")
+		}
+	}
+}

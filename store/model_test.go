@@ -379,9 +379,18 @@ func (t *tree) perform(s *Store, p *Plan) ([]Change, error) {
 			}
 			cs = append(cs, t.symlink(st.Path, st.Target))
 		case DoLink:
-			if n == nil || n != t.files[st.To] {
+			if n != nil && n == t.files[st.To] {
+				break
+			}
+			if st.Expect == "" || t.files[st.To] == nil {
 				return nil, fmt.Errorf("step %+v: %q is another file", st, st.To)
 			}
+			if n != nil {
+				tmp := st.Path + ".new"
+				cs = append(cs, t.link(st.To, tmp), t.rename(tmp, st.Path))
+				break
+			}
+			cs = append(cs, t.link(st.To, st.Path))
 		case DoChmod:
 			cs = append(cs, t.chmod(st.Path, st.Mode&0o7777))
 		}

@@ -22,7 +22,7 @@ func moved(own []Version) bool {
 // idle: nothing is to be done about a goal. Two directories are equal and yet not
 // the same one, if either of them was somewhere else.
 func (g *goal) idle() bool {
-	return g.have.equal(g.want) && !(g.have.dir() && g.other)
+	return g.have.equal(g.want) && !(g.have.dir() && g.other) && !g.parted()
 }
 
 // another: what a path holds since version i is not what it held then.

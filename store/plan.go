@@ -189,8 +189,9 @@ func (s state) sameContent(o state) bool {
 type goal struct {
 	path       Path
 	have, want state
-	made       bool // want is a merge
-	moved      bool // something came to the path by a rename
-	other      bool // what is there is not what was there, be it equal
-	unseen     bool // nothing is known of what is wanted before it was found
+	made       bool   // want is a merge
+	moved      bool   // something came to the path by a rename
+	other      bool   // what is there is not what was there, be it equal
+	unseen     bool   // nothing is known of what is wanted before it was found
+	since      uint64 // the first version of all that is taken back
 }

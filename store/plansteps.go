@@ -33,6 +33,7 @@ func (s *Store) steps(p *Plan, goals []goal) error {
 		return err
 	}
 	all := x.all()
+	x.rejoin(all)
 	x.removals(all)
 	for _, g := range all {
 		if g.want.dir() && !g.have.dir() {
@@ -40,29 +41,44 @@ func (s *Store) steps(p *Plan, goals []goal) error {
 			x.mkdir(g)
 		}
 	}
-	// First what gets a file of its own, and then what is written in place.
-	byFile := filesOf(all)
-	fates := make([]fate, len(all))
-	for i, g := range all {
-		var err error
-		if fates[i], err = s.fateOf(x.goals, byFile, g); err != nil {
-			return err
+	fates, err := x.fates(all)
+	if err != nil {
+		return err
+	}
+	joined, err := x.join(all, fates)
+	if err != nil {
+		return err
+	}
+	for _, g := range all {
+		if to := joined[g]; to != "" && g.have.nlink > 1 && (x.goals[to] == nil || x.goals[to].have.in != g.have.in) {
+			x.remove(g) // what is written in place is not for it
 		}
 	}
-	for i, g := range all {
-		if len(fates[i].others) > 0 {
+	if fates, err = x.fates(all); err != nil {
+		return err
+	}
+	// First what gets a file of its own, then what is written in place, and then
+	// what becomes another name of either.
+	for _, g := range all {
+		if len(fates[g].others) > 0 && joined[g] == "" {
 			x.write(g, true)
 		}
 	}
 	linked := map[Path]bool{}
-	for i, g := range all {
-		if len(fates[i].others) > 0 || linked[g.path] {
+	for _, g := range all {
+		if len(fates[g].others) > 0 || linked[g.path] || joined[g] != "" {
 			continue
 		}
 		x.write(g, false)
-		for _, o := range fates[i].with {
+		for _, o := range fates[g].with {
 			linked[o] = true
 			x.add(Step{Do: DoLink, Path: o, To: g.path})
+		}
+	}
+	for _, g := range all {
+		if to := joined[g]; to != "" && !linked[g.path] {
+			x.parents(g.path, false)
+			x.add(expect(Step{Do: DoLink, Path: g.path, To: to, Blob: g.want.blob}, g.have))
 		}
 	}
 	for _, st := range slices.Backward(x.shut) {
@@ -71,6 +87,21 @@ func (s *Store) steps(p *Plan, goals []goal) error {
 	x.count()
 	p.gatherLost()
 	return nil
+}
+
+// fates are those of all goals.
+func (x *stepper) fates(all []*goal) (map[*goal]fate, error) {
+	byFile, fates := filesOf(all), map[*goal]fate{}
+	for _, g := range all {
+		f, err := x.s.fateOf(x.goals, byFile, g)
+		if err != nil {
+			return nil, err
+		}
+		if f.with != nil || f.others != nil {
+			fates[g] = f
+		}
+	}
+	return fates, nil
 }
 
 type stepper struct {
@@ -194,7 +225,7 @@ func (x *stepper) remove(g *goal) {
 // write brings content, link or mode.
 func (x *stepper) write(g *goal, apart bool) {
 	w := g.want
-	if w.absent() || w.equal(g.have) {
+	if w.absent() || w.equal(g.have) && !(apart && g.parted()) {
 		return
 	}
 	if w.lends(g.have) && g.have.nlink < 2 && x.s.has(x.p, w.blob) {

@@ -36,7 +36,7 @@ func (s *Store) PlanRevert(path Path, steps int, version uint64, secure Secure) 
 	if have.equal(want) {
 		return p, nil
 	}
-	goals := []goal{{path: path, have: have, want: want, made: target.Path != path}}
+	goals := []goal{{path: path, have: have, want: want, made: target.Path != path, since: target.Seq + 1}}
 	if goals[0].made {
 		p.unlent(&goals[0])
 	}
@@ -140,7 +140,7 @@ func restoreGoal(p *Plan, path Path, own []Version, seq uint64) (g goal, ok bool
 			return g, false
 		}
 	}
-	g = goal{path: path, have: stateOf(own[len(own)-1]), moved: moved(own)}
+	g = goal{path: path, have: stateOf(own[len(own)-1]), since: seq + 1, moved: moved(own)}
 	for i, then := range slices.Backward(own) {
 		if then.Seq <= seq {
 			g.want, g.other = described(own, i), another(own, i)

@@ -12,6 +12,10 @@ func (s *Store) takeOut(p *Plan, sel selection, q UndoQuery) error {
 	for _, vs := range sel {
 		maps.Copy(known, vs)
 	}
+	oldest := ^uint64(0)
+	for seq := range known {
+		oldest = min(oldest, seq)
+	}
 	plans := map[string]map[Path]Return{}
 	// An undo looks through earlier plans at what they brought back; a redo
 	// takes out the very versions that a plan made.
@@ -23,6 +27,7 @@ func (s *Store) takeOut(p *Plan, sel selection, q UndoQuery) error {
 		}
 		c := &chain{s: s, own: own, plans: plans}
 		g, ok := s.goalFor(p, c, path, sel[path], q, through)
+		g.since = oldest
 		if ownFile(path) { // is nowhere but while a plan is carried out
 			g.want = state{}
 		}
@@ -86,11 +91,15 @@ func (c *chain) runs(sel map[uint64]*Version, plan string) []run {
 			continue
 		}
 		r := run{left: stateOf(v), over: over}
-		for over = nil; i >= 0 && ours(v, i); v, i = at(i - 1) {
-			r.first = v
+		under := i
+		for over = nil; i >= 0 && ours(v, i); v, i = at(under) {
+			r.first, under = v, i-1
 		}
 		if r.below = i; i >= 0 {
 			r.want = described(c.own, i)
+			if b := c.own[under]; b.Plan != "" && !b.Deleted() { // another file with the same content
+				r.want.in, r.want.nlink = inodeOf(b.Stat), b.Stat.Nlink
+			}
 		} else {
 			r.want = carriedAway(r.first)
 		}

@@ -97,6 +97,9 @@ type Version struct {
 	// Foreign: the content, or who had it, is what an import says and nobody here has
 	// seen. Its owners are perhaps other people here.
 	Foreign bool `cbor:"17,keyasint,omitempty"`
+	// Linked is when the file was last given a name of which nothing is kept, in
+	// ns since the epoch, where that was later than Time: Stat counts it.
+	Linked int64 `cbor:"18,keyasint,omitempty"`
 }
 
 // Deleted reports whether the path does not exist after this version.

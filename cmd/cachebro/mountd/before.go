@@ -66,7 +66,7 @@ func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class
 		c.opt.Logger.Debug("before", "path", p, "err", err)
 		return
 	}
-	if class == ignore.Excluded && !unseen(ch.File, st) || class == ignore.Ignored && vanishes && st.Nlink > 1 {
+	if class == ignore.Excluded && !unseen(ch.File, st) {
 		return
 	}
 	if class == ignore.Ignored || !c.scanned(p, st) {

@@ -175,6 +175,41 @@ func TestHardLinksAreParted(t *testing.T) {
 	}
 }
 
+// Names that are to be names of one file again become that, where there is
+// nothing or what is expected, and where the other name holds what it should.
+func TestLinkMakesAName(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "kept", dir, "a")
+	write(t, "other", dir, "changed")
+	write(t, "theirs", dir, "c")
+	if err := os.Mkdir(filepath.Join(dir, "d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, "own", dir, "d", "own")
+	link := func(n int, path, to, expect string) wire.PlanStep {
+		if expect != "absent" {
+			expect = hashOf([]byte(expect))
+		}
+		return wire.PlanStep{N: n, Do: "link", Path: []byte(path), To: []byte(to), Hash: hashOf([]byte("kept")), Expect: expect}
+	}
+	res := out(t, dir, nil, link(1, "d/new", "a", "absent"), link(2, "d/own", "d/new", "own"), link(3, "b", "changed", "absent"), link(4, "c", "a", "mine"))
+	if !slices.Equal(res.Done, []int{1, 2}) || len(res.Failed) != 2 {
+		t.Fatalf("%+v", res)
+	}
+	a, err := os.Stat(filepath.Join(dir, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"d/new", "d/own"} {
+		if fi, err := os.Stat(filepath.Join(dir, name)); err != nil || !os.SameFile(a, fi) {
+			t.Errorf("%s is another file: %v", name, err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "b")); err == nil || read(t, dir, "c") != "theirs" {
+		t.Error("what was not expected was changed")
+	}
+}
+
 func TestRenameChmodRmdir(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "x", dir, "a")

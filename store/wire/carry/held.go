@@ -16,7 +16,7 @@ import (
 
 // displaces: what is there loses its name, or its content.
 func (w *worker) displaces() bool {
-	return w.step.Do == "write" || w.step.Do == "delete" || w.step.Do == "symlink"
+	return w.step.Do == "write" || w.step.Do == "delete" || w.step.Do == "symlink" || w.step.Do == "link" && w.step.Expect != ""
 }
 
 // hold keeps others from opening the file for writing that the step displaces,

@@ -335,11 +335,40 @@ func (w *worker) exchange() error {
 	return nil
 }
 
-// link makes sure that two names of one file, written under the other name, are
-// that still: who parted them since has changed the file.
+// link makes the path a name of another file. Of two names of one file, written
+// under the other name, nothing is expected but that they are that still: who
+// parted them since has changed the file.
 func (w *worker) link() error {
-	if !w.isSo() {
+	if w.isSo() {
+		return nil
+	}
+	if w.step.Expect == "" {
 		return fmt.Errorf("is no longer the same file as %q: %w", w.step.To, errChanged)
+	}
+	to, name, err := w.places.of(string(w.step.To), false)
+	if err != nil {
+		return err
+	}
+	fi, err := to.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if w.step.Hash != "" {
+		other := worker{root: to, name: name}
+		if have, err := other.hash(fi); err != nil || have != w.step.Hash {
+			return errors.Join(err, fmt.Errorf("%q, of which it was another name: %w", w.step.To, errChanged))
+		}
+	}
+	if w.step.Expect == "absent" {
+		return w.places.root.Link(string(w.step.To), string(w.step.Path))
+	}
+	tmp := path.Join(path.Dir(string(w.step.Path)), w.temporary())
+	if err := w.places.root.Link(string(w.step.To), tmp); err != nil {
+		return err
+	}
+	if err := w.replace(w.temporary()); err != nil {
+		_ = w.root.Remove(w.temporary())
+		return err
 	}
 	return nil
 }
