@@ -26,7 +26,7 @@ func addPlanFlags(fs *pflag.FlagSet, conflicts bool) planFlags {
 	f.json = fs.Bool("json", false, "print the plan and what was done as JSON")
 	if conflicts {
 		f.merge = fs.Bool("merge", false, "merge files that others changed since, where that is clean")
-		f.force = fs.Bool("force", false, "also overwrite what others changed since")
+		f.force = fs.Bool("force", false, "also overwrite what others changed since, or have open")
 	}
 	return f
 }

@@ -74,9 +74,10 @@ func undoCommand() command {
 		name: "undo", group: groupEvery, args: "[PATH…]", short: "take back what a prompt, command, session or process did",
 		long: `Takes back every change of one actor or time: contents, new and deleted files,
 renames, modes. A file is touched only if it still is what that actor left;
-the others are listed as conflicts. Without a choice: the last action. What the
-history does not have is taken into it first; where that cannot be (more than
-32 MiB), the file is left alone.
+the others are listed as conflicts, as are files that somebody has open for
+writing (on a mount --force writes into them). Without a choice: the last action.
+What the history does not have is taken into it first; where that cannot be (more
+than 32 MiB), the file is left alone.
 
 The exit status is 0 when all of it was taken back, 1 when something was left
 and is named, 2 when nothing was done.

@@ -12,7 +12,9 @@
 // A file is written beside its place and renamed over it, with its exact mode.
 // A small one that is not there is written under its own name, which is half the
 // work for everybody; a file with several names (hard links) is written in
-// place, for a rename would cut it off from the others.
+// place, for a rename would cut it off from the others. A file that somebody has
+// open for writing is left alone, for a rename would cut him off from it; see
+// package displace.
 //
 // Steps for different files are under way at once; a plan belongs to one
 // process. When that is killed, another one resumes the plan: what it had begun

@@ -61,8 +61,8 @@ func (w *worker) open(fi fs.FileInfo, what string) error {
 	if by != "" {
 		by = " " + by
 	}
-	if w.step.Do == "write" && w.carrier.overlay && what == "" {
-		hint = "end that first, or --force writes into it"
+	if kind := w.plan.Kind; w.step.Do == "write" && w.carrier.overlay && what == "" && (kind == "undo" || kind == "redo") {
+		hint += ", or cachebro " + kind + " --force writes into it"
 	}
 	return fmt.Errorf("%s%w%s: %s", what, displace.ErrOpen, by, hint)
 }
