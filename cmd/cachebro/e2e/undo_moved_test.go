@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // movedCases are what people do to directories that hold tracked files beside
@@ -86,10 +87,11 @@ func TestUndoAndRestoreOfMovedDirectories(t *testing.T) {
 	}
 }
 
-// newest is the newest version of all, as restore takes it.
+// newest is the newest version of all, as restore takes it. The baseline is on its way.
 func (p *project) newest() string {
 	p.t.Helper()
-	all := p.log("", "--baselines")
+	var all []entry
+	eventually(p.t, time.Minute, "a first version", func() bool { all = p.log("", "--baselines"); return len(all) > 0 })
 	return fmt.Sprintf("#%d", all[len(all)-1].Seq)
 }
 
