@@ -189,6 +189,15 @@ func (n *inode) Stat() (Stat, error) {
 	return toStat(&sx), nil
 }
 
+// At: see File.
+func (n *inode) At(fn func(path string) error) error {
+	if h := n.anyHandle(false); h != nil {
+		defer h.release()
+		return fn(procFD(h.fd))
+	}
+	return n.fs.withInode(n, func(fd int) error { return fn(procFD(fd)) })
+}
+
 // hasLink reports whether (parent, name) is a known name of n.
 func (n *inode) hasLinkLocked(parent *inode, name string) bool {
 	if n.gone {

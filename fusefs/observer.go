@@ -84,6 +84,9 @@ type File interface {
 	Open() (*os.File, error)
 	// Stat asks the source.
 	Stat() (Stat, error)
+	// At calls fn with a path that leads to the inode on the source side and to
+	// nothing else, for what is asked of a path: extended attributes.
+	At(fn func(path string) error) error
 	// Mark is 31 bits for the observer to use as it likes, and MarkTimes; zero at
 	// first and after the kernel has forgotten the inode.
 	Mark() *atomic.Uint32

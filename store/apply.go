@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"cachebro/store/attrs"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -199,6 +201,9 @@ func (c *Change) version(p Path, op Op) Version {
 // takes gives v what another version holds, whose content nobody looked at again.
 func (v *Version) takes(was Version) {
 	v.Blob, v.NoContent, v.Target, v.Foreign = was.Blob, was.NoContent, was.Target, was.Foreign
+	if v.Stat.Attrs == "" {
+		v.Stat.Attrs = was.Stat.Attrs
+	}
 }
 
 func isDir(st Stat) bool     { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
@@ -256,10 +261,16 @@ func unwritten(cur Version, st Stat) bool {
 		cur.Stat.Mtime == st.Mtime && max(cur.Time, cur.Taken)-st.Mtime > clockStep
 }
 
+// sameRights is true in doubt.
+func sameRights(cur, v Version) bool {
+	known := cur.Stat.Ino != 0 && v.Stat.Ino != 0 && !cur.Foreign && !v.Foreign
+	return (!known || cur.Stat.UID == v.Stat.UID && cur.Stat.GID == v.Stat.GID) && attrs.Set(cur.Stat.Attrs).Same(attrs.Set(v.Stat.Attrs))
+}
+
 // same reports whether a version would say nothing new: same kind, mode, owner and
 // content as the newest one.
 func same(cur, v Version) bool {
-	return cur.Blob == v.Blob && cur.Stat.Mode == v.Stat.Mode && cur.Target == v.Target && stateOf(cur).sameOwner(stateOf(v)) &&
+	return cur.Blob == v.Blob && cur.Stat.Mode == v.Stat.Mode && cur.Target == v.Target && sameRights(cur, v) &&
 		(v.Blob != Hash{} || isDir(v.Stat) || isLink(v.Stat)) && cur.Class == v.Class
 }
 
@@ -337,7 +348,7 @@ func (b *batch) chmod(c *Change) error {
 			if err != nil {
 				return err
 			}
-			if live && inodeOf(cur.Stat) == inodeOf(v.Stat) && (cur.Stat.Mode != v.Stat.Mode || !stateOf(cur).sameOwner(stateOf(v))) {
+			if live && inodeOf(cur.Stat) == inodeOf(v.Stat) && (cur.Stat.Mode != v.Stat.Mode || !sameRights(cur, v)) {
 				o := v
 				o.Path, o.Prev, o.Class = p, 0, cur.Class
 				o.takes(cur)

@@ -223,6 +223,9 @@ func indexes(v *Version) [][]byte {
 
 // refresh notes that the newest version was found again, with newer times.
 func (b *batch) refresh(cur, seen Version) error {
+	if seen.Stat.Attrs == "" {
+		seen.Stat.Attrs = cur.Stat.Attrs
+	}
 	if cur.Stat == seen.Stat && cur.Idle == seen.Idle && cur.Foreign == seen.Foreign && seen.Linked <= cur.Linked {
 		return nil
 	}

@@ -1,6 +1,10 @@
 package store
 
 import (
+	"strings"
+
+	"cachebro/store/attrs"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -91,6 +95,9 @@ type Step struct {
 	Owned bool   `cbor:"15,keyasint,omitempty"`
 	UID   uint32 `cbor:"16,keyasint,omitempty"`
 	GID   uint32 `cbor:"17,keyasint,omitempty"`
+	// Attrs are the extended attributes that it has afterwards; "": those of the file
+	// whose place it takes.
+	Attrs attrs.Set `cbor:"18,keyasint,omitempty"`
 }
 
 // Return says to which version's state a plan takes a path, so that a later
@@ -126,6 +133,7 @@ type state struct {
 	nlink     uint32
 	owned     bool // uid and gid are known, and mean somebody here
 	uid, gid  uint32
+	attrs     attrs.Set
 }
 
 func stateOf(v Version) state {
@@ -138,7 +146,7 @@ func stateOf(v Version) state {
 	}
 	return state{
 		mode: m, blob: v.Blob, target: v.Target, size: v.Stat.Size, mtime: v.Stat.Mtime, noContent: v.NoContent, seq: v.Seq,
-		in: inodeOf(v.Stat), nlink: v.Stat.Nlink, owned: v.Stat.Ino != 0 && !v.Foreign, uid: v.Stat.UID, gid: v.Stat.GID,
+		in: inodeOf(v.Stat), nlink: v.Stat.Nlink, owned: v.Stat.Ino != 0 && !v.Foreign, uid: v.Stat.UID, gid: v.Stat.GID, attrs: attrsOf(v),
 	}
 }
 
@@ -154,7 +162,16 @@ func (s state) equal(o state) bool {
 	if s.absent() || o.absent() {
 		return s.absent() == o.absent()
 	}
-	return s.sameContent(o) && (s.link() || s.perm() == o.perm()) && s.sameOwner(o)
+	return s.sameContent(o) && (s.link() || s.perm() == o.perm()) && s.sameOwner(o) && s.attrs.Same(o.attrs)
+}
+
+// attrsOf leaves out what names people who are others here.
+func attrsOf(v Version) attrs.Set {
+	set := attrs.Set(v.Stat.Attrs)
+	if v.Foreign {
+		set = set.Without(func(name string) bool { return !strings.HasPrefix(name, "user.") })
+	}
+	return set
 }
 
 // sameOwner is true in doubt.
@@ -169,7 +186,7 @@ const setID = unix.S_ISUID | unix.S_ISGID
 // Only a new file is given those: whoever once had the present one open for writing
 // could still change it.
 func (s state) lends(o state) bool {
-	return s.regular() && s.mode&setID != 0 && (s.mode&setID&^o.mode != 0 || !s.sameOwner(o))
+	return s.regular() && (s.mode&setID != 0 && (s.mode&setID&^o.mode != 0 || !s.sameOwner(o)) || s.attrs.Has(attrs.Capability) && !s.attrs.Same(o.attrs))
 }
 
 func (s state) sameContent(o state) bool {

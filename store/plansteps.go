@@ -145,7 +145,7 @@ func expect(st Step, have state) Step {
 
 // given adds whose the file is to be.
 func (s state) given(st Step) Step {
-	st.Owned, st.UID, st.GID = s.owned, s.uid, s.gid
+	st.Owned, st.UID, st.GID, st.Attrs = s.owned, s.uid, s.gid, s.attrs
 	return st
 }
 
@@ -180,7 +180,7 @@ func (x *stepper) mkdir(g *goal) {
 	st := g.want.given(Step{Do: DoMkdir, Path: g.path, Mode: g.want.mode | inAndOut, Expect: ExpectAbsent})
 	x.add(st)
 	if st.Mode != g.want.mode {
-		x.shutLater(g.path, st.Mode, g.want.mode)
+		x.shutLater(g.path, st.Mode, g.want)
 	}
 	g.have, x.made[g.path] = g.want, true
 }
@@ -235,7 +235,7 @@ func (x *stepper) write(g *goal, apart bool) {
 	switch {
 	case w.sameContent(g.have) && !apart:
 		if st.Do, st.Mtime = DoChmod, 0; w.dir() && closed(w.mode) {
-			x.shutLater(g.path, g.have.mode, w.mode)
+			x.shutLater(g.path, g.have.mode, w)
 			return
 		}
 	case w.link():

@@ -3,6 +3,8 @@ package store
 import (
 	"path"
 	"slices"
+
+	"cachebro/store/attrs"
 )
 
 // inAndOut are the rights that an ordinary user needs to a directory of which
@@ -41,6 +43,7 @@ func (x *stepper) open(goals []goal) error {
 		st := expect(Step{Do: DoChmod, Path: dir, Mode: g.have.mode | inAndOut}, g.have)
 		if g.want.dir() && !closed(g.want.mode) {
 			st.Mode = g.want.mode
+			st = g.want.given(st)
 		}
 		x.add(st)
 		if !g.want.dir() {
@@ -48,7 +51,7 @@ func (x *stepper) open(goals []goal) error {
 			continue
 		}
 		if st.Mode != g.want.mode {
-			x.shutLater(dir, st.Mode, g.want.mode)
+			x.shutLater(dir, st.Mode, g.want)
 		}
 		if x.goals[dir] == nil { // an undo of something earlier still knows it
 			x.p.Returns = append(x.p.Returns, Return{Path: dir, Was: g.have.seq, Back: g.have.seq})
@@ -61,12 +64,13 @@ func (x *stepper) open(goals []goal) error {
 // unlent takes the rights of its owner from a file that never was there with them:
 // a merge, or the content of another path.
 func (p *Plan) unlent(g *goal) {
-	if g.want.regular() && g.want.mode&setID != 0 {
+	if g.want.regular() && (g.want.mode&setID != 0 || g.want.attrs.Has(attrs.Capability)) {
 		g.want.mode &^= setID
-		p.Lost = append(p.Lost, Conflict{Path: g.path, Why: "the content is new here, so it does not get the set-user-ID or set-group-ID bit"})
+		g.want.attrs = g.want.attrs.Without(func(name string) bool { return name == attrs.Capability })
+		p.Lost = append(p.Lost, Conflict{Path: g.path, Why: "the content is new here, so it does not get set-id bits or capabilities"})
 	}
 }
 
-func (x *stepper) shutLater(dir Path, have, want uint32) {
-	x.shut = append(x.shut, Step{Do: DoChmod, Path: dir, Mode: want, ExpMode: have})
+func (x *stepper) shutLater(dir Path, have uint32, want state) {
+	x.shut = append(x.shut, want.given(Step{Do: DoChmod, Path: dir, Mode: want.mode, ExpMode: have}))
 }

@@ -4,6 +4,8 @@ import (
 	"path"
 	"testing"
 
+	"cachebro/store/attrs"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -109,5 +111,30 @@ func TestUnreadableFilesAreAsTheyWereCaptured(t *testing.T) {
 				t.Errorf("%v, lost %+v, %d steps", err, p.Lost, len(p.Steps))
 			}
 		})
+	}
+}
+
+// A change of the owner or of the attributes alone is a version, found as well as
+// told of; what nobody asked about is none, and is not forgotten.
+func TestOwnerAndAttributesAreVersions(t *testing.T) {
+	some := string(attrs.Of(map[string]string{"user.a": "b"}))
+	for _, told := range []Op{OpChmod, OpSeen} {
+		s := fresh(t)
+		c := file(OpBaseline, "f", "text")
+		c.Stat.Ino, c.Stat.Attrs = 7, string(attrs.None)
+		apply(t, s, c)
+		for i, change := range []func(*Stat){func(st *Stat) { st.UID = 5 }, func(st *Stat) { st.GID = 6 }, func(st *Stat) { st.Attrs = some }, func(st *Stat) { st.Ctime++ }, func(st *Stat) { st.Attrs = "" }} {
+			change(&c.Stat)
+			if c.Op = told; told == OpChmod {
+				c.HasContent, c.Content = false, nil
+			}
+			apply(t, s, c)
+			if seq, want := s.Seq(), uint64(min(i, 2)+2); seq != want {
+				t.Errorf("%d, change %d: %d versions, want %d", told, i, seq, want)
+			}
+		}
+		if v, _, err := s.Current("f"); err != nil || v.Stat.UID != 5 || v.Stat.GID != 6 || v.Stat.Attrs != some || v.Stat.Ctime == 0 {
+			t.Errorf("%+v, %v", v, err)
+		}
 	}
 }

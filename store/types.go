@@ -51,6 +51,8 @@ type Stat struct {
 	Size  int64  `cbor:"8,keyasint,omitempty"`
 	Mtime int64  `cbor:"9,keyasint,omitempty"`  // ns since the epoch
 	Ctime int64  `cbor:"10,keyasint,omitempty"` // ns since the epoch
+	// Attrs are its extended attributes, an attrs.Set.
+	Attrs string `cbor:"11,keyasint,omitempty"`
 }
 
 // Actor is who did it, as far as known.

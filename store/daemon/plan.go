@@ -216,7 +216,7 @@ func planOut(p *store.Plan) wire.Plan {
 		out.Steps[i] = wire.PlanStep{
 			N: s.N, Do: s.Do, Path: []byte(s.Path), To: pathOut(s.To), Target: []byte(s.Target), Mode: s.Mode, Mtime: s.Mtime,
 			Size: s.Size, Hash: hashText(s.Blob), Expect: s.Expect, ExpMode: s.ExpMode, Added: s.Added, Removed: s.Removed, Apart: s.Apart, Ino: s.Ino,
-			Owned: s.Owned, UID: s.UID, GID: s.GID,
+			Owned: s.Owned, UID: s.UID, GID: s.GID, Attrs: []byte(s.Attrs),
 		}
 	}
 	return out

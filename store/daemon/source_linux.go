@@ -10,6 +10,7 @@ import (
 
 	"cachebro/fusefs/kernelfs"
 	"cachebro/store"
+	"cachebro/store/attrs"
 
 	"golang.org/x/sys/unix"
 )
@@ -69,7 +70,9 @@ func statOf(f *os.File) (store.Stat, error) {
 	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, statxWanted, &x); err != nil {
 		return store.Stat{}, err
 	}
-	return fromStatx(&x), nil
+	st := fromStatx(&x)
+	st.Attrs = string(attrs.ReadFD(int(f.Fd())))
+	return st, nil
 }
 
 // lstatBeneath describes p and, for a symbolic link, where it points.
@@ -94,7 +97,10 @@ func lstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
 		return store.Stat{}, "", err
 	}
 	st := fromStatx(&x)
-	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
+	if t := st.Mode & unix.S_IFMT; t != unix.S_IFLNK {
+		if t == unix.S_IFDIR || t == unix.S_IFREG {
+			st.Attrs = string(attrs.Read(fmt.Sprintf("/proc/self/fd/%d", fd)))
+		}
 		return st, "", nil
 	}
 	b := make([]byte, 4097)

@@ -21,7 +21,7 @@ const (
 	fPath2
 	fTarget
 	fNode
-	fStat // bytes: ten varints, further ones ignored
+	fStat // bytes: ten varints, then attributes, which older readers ignore
 	fPID
 	fStart
 	fUID
@@ -182,8 +182,8 @@ func appendStat(b []byte, s *Stat) []byte {
 		v = binary.AppendUvarint(v, u)
 	}
 	b = binary.AppendUvarint(b, fStat<<1|1)
-	b = binary.AppendUvarint(b, uint64(len(v)))
-	return append(b, v...)
+	b = binary.AppendUvarint(b, uint64(len(v)+len(s.Attrs)))
+	return append(append(b, v...), s.Attrs...)
 }
 
 // decode parses the payload (Seq and fields) into r, which it resets first.
@@ -315,6 +315,6 @@ func decodeStat(p []byte, s *Stat) error {
 		v[i], p = u, p[n:]
 	}
 	*s = Stat{Dev: v[0], Ino: v[1], Birth: unzigzag(v[2]), Mode: uint32(v[3]), Nlink: uint32(v[4]),
-		UID: uint32(v[5]), GID: uint32(v[6]), Size: unzigzag(v[7]), Mtime: unzigzag(v[8]), Ctime: unzigzag(v[9])}
+		UID: uint32(v[5]), GID: uint32(v[6]), Size: unzigzag(v[7]), Mtime: unzigzag(v[8]), Ctime: unzigzag(v[9]), Attrs: string(p)}
 	return nil
 }

@@ -215,7 +215,7 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 func BenchmarkAppend(b *testing.B) {
 	w := openTest(b, b.TempDir(), Options{})
 	rec := &Record{Kind: KindVersion, Op: OpWrite, Time: time.Now().UnixNano(), Path: "src/pkg/file_name.go", Node: 12345,
-		Stat: Stat{1, 1 << 20, time.Now().UnixNano(), 0o100644, 1, 1000, 1000, 4096, time.Now().UnixNano(), time.Now().UnixNano()},
+		Stat: Stat{1, 1 << 20, time.Now().UnixNano(), 0o100644, 1, 1000, 1000, 4096, time.Now().UnixNano(), time.Now().UnixNano(), ""},
 		PID:  4242, Start: 123456, HasContent: true}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -50,6 +50,7 @@ type Stat struct {
 	UID, GID     uint32
 	Size         int64
 	Mtime, Ctime int64
+	Attrs        string // extended attributes, an attrs.Set
 }
 
 // Record is one entry of the log. Which fields count depends on Kind; the

@@ -324,6 +324,7 @@ type PlanStep struct {
 	Owned   bool   `json:"owned,omitempty"` // UID and GID are whose it is to be; else set-id bits of a file are not given
 	UID     uint32 `json:"uid,omitempty"`
 	GID     uint32 `json:"gid,omitempty"`
+	Attrs   []byte `json:"attrs,omitempty"` // an attrs.Set, what it is to have; none: what the file has whose place it takes
 }
 
 // Conflict is a path that a plan leaves alone.

@@ -92,11 +92,11 @@ func (c *Capture) found(f fusefs.File, p string, class ignore.Class) {
 	if err != nil || !isRegular(st) || c.scanned(p, st) {
 		return
 	}
-	c.version(f, baseline(f, p, st, class), fusefs.Caller{}, true, false)
+	c.version(f, c.asFound(f, p, st, class), fusefs.Caller{}, true, false)
 }
 
-func baseline(f fusefs.File, p string, st fusefs.Stat, class ignore.Class) *spool.Record {
-	return &spool.Record{Kind: spool.KindVersion, Op: spool.OpBaseline, Class: spool.Class(class), Path: p, Node: f.ID(), Stat: stat(st), Time: time.Now().UnixNano()}
+func (c *Capture) asFound(f fusefs.File, p string, st fusefs.Stat, class ignore.Class) *spool.Record {
+	return &spool.Record{Kind: spool.KindVersion, Op: spool.OpBaseline, Class: spool.Class(class), Path: p, Node: f.ID(), Stat: c.whole(f, st), Time: time.Now().UnixNano()}
 }
 
 // save records the content of a file that nobody has captured so far. Content
@@ -106,7 +106,7 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st fusefs.St
 	if !isRegular(st) {
 		return
 	}
-	r := baseline(ch.File, p, st, class)
+	r := c.asFound(ch.File, p, st, class)
 	limit := c.opt.MaxFile
 	if class == ignore.Ignored {
 		limit = c.opt.MaxIgnored
@@ -152,7 +152,7 @@ func (c *Capture) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 	j := c.pending[f.ID()]
 	some := len(c.byFile) > 0
 	c.mu.Unlock()
-	if j == nil && some && f.Mark().Load()&^fusefs.MarkTimes == 0 {
+	if j == nil && some && f.Mark().Load()&^(fusefs.MarkTimes|markBare) == 0 {
 		// Perhaps the kernel forgot the inode while its content is queued.
 		if st, err := f.Stat(); err == nil {
 			c.mu.Lock()

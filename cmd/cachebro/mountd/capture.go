@@ -206,7 +206,7 @@ func (c *Capture) Closed(e fusefs.Closed) {
 		return
 	}
 	by := writerOf(e)
-	r := &spool.Record{Kind: spool.KindVersion, Op: spool.Op(e.Op), Class: spool.Class(class), Path: p, Node: e.File.ID(), Stat: stat(e.Stat), Time: e.Time.UnixNano(), Idle: e.Idle}
+	r := &spool.Record{Kind: spool.KindVersion, Op: spool.Op(e.Op), Class: spool.Class(class), Path: p, Node: e.File.ID(), Stat: c.whole(e.File, e.Stat), Time: e.Time.UnixNano(), Idle: e.Idle}
 	if class == ignore.Tracked && mark.Load()&markKnown != 0 && e.TailFrom >= tailMin && e.TailFrom <= e.Stat.Size {
 		r.TailFrom = e.TailFrom
 	}
@@ -261,8 +261,8 @@ func (c *Capture) Outside(f fusefs.File, before, after fusefs.Stat) {
 	if f.Mark().Load()&markSafe == 0 && !c.scanned(p, before) && before.Size > 0 {
 		c.gap(p, 0, "changed underneath, by a process that does not go through the mount, before its content was captured")
 	}
-	f.Mark().And(^(markSafe | markKnown))
-	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: spool.OpOutside, Class: spool.Class(class), Path: p, Node: f.ID(), Stat: stat(after), Time: time.Now().UnixNano()}, fusefs.Caller{}, keep, false)
+	f.Mark().And(^(markSafe | markKnown | markBare))
+	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: spool.OpOutside, Class: spool.Class(class), Path: p, Node: f.ID(), Stat: c.whole(f, after), Time: time.Now().UnixNano()}, fusefs.Caller{}, keep, false)
 }
 
 // Synced returns when the content of f is durable in the spool. The version

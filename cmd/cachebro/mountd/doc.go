@@ -44,6 +44,7 @@ const (
 	markSafe   uint32 = 1 << iota // its present content is in the spool or queued
 	markKnown                     // the spool has a content version of this node, so that tails may follow
 	markSynced                    // fsync was called since the last close
+	markBare                      // it has no extended attributes that a history keeps
 	markTaken                     // a plan of ours took its last name
 	markTold                      // and that it is written to since has been said
 )

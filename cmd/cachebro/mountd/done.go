@@ -20,6 +20,15 @@ func (c *Capture) Done(e fusefs.Event) {
 	}
 	class := e.Class
 	switch e.Op {
+	case fusefs.OpChmod, fusefs.OpMkdir, fusefs.OpRename, fusefs.OpExchange, fusefs.OpLink:
+		if e.File != nil {
+			if e.Op == fusefs.OpChmod {
+				e.File.Mark().And(^markBare)
+			}
+			r.Stat = c.whole(e.File, e.Stat)
+		}
+	}
+	switch e.Op {
 	case fusefs.OpRename:
 		c.renamed(e, r)
 		return
@@ -147,7 +156,7 @@ func (c *Capture) left(f fusefs.File, p string) bool {
 		return false
 	}
 	if f.Mark().Load()&markSafe == 0 {
-		c.version(f, baseline(f, p, st, ignore.Ignored), fusefs.Caller{}, true, false)
+		c.version(f, c.asFound(f, p, st, ignore.Ignored), fusefs.Caller{}, true, false)
 	}
 	return true
 }
@@ -188,7 +197,7 @@ func (c *Capture) shown(f fusefs.File, p string, e fusefs.Event) {
 		return
 	}
 	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: spool.OpWrite, Class: spool.Class(ignore.Tracked), Path: p,
-		Node: f.ID(), Stat: stat(st), Time: e.Time.UnixNano()}, e.Caller, true, false)
+		Node: f.ID(), Stat: c.whole(f, st), Time: e.Time.UnixNano()}, e.Caller, true, false)
 }
 
 // relocated notes that directories moved, which a scan under way may have

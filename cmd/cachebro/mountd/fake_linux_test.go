@@ -72,6 +72,15 @@ func (f *file) Open() (*os.File, error) {
 	return nil, syscall.ESTALE
 }
 
+func (f *file) At(fn func(string) error) error {
+	fd, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer fd.Close()
+	return fn(fmt.Sprintf("/proc/self/fd/%d", fd.Fd()))
+}
+
 func (f *file) Stat() (fusefs.Stat, error) {
 	f.names.RLock()
 	defer f.names.RUnlock()

@@ -1,55 +1,99 @@
 package carry
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+
+	"cachebro/store/attrs"
 
 	"golang.org/x/sys/unix"
 )
 
-// attributes gives f the extended attributes, access control lists among them, of
-// the file that it is to replace: the history does not have them, so nothing else
-// could bring them back. It returns how many there are.
-func (w *worker) attributes(f *os.File) (n int, err error) {
+// wanted are the extended attributes that the step's file is to have, access control
+// lists among them: those that the history names, else those of the file that it
+// replaces. known: they are all that it may have.
+func (w *worker) wanted(replaces bool) (set attrs.Set, known bool) {
+	if set = attrs.Set(w.step.Attrs); set != "" {
+		return set, true
+	}
+	if !replaces {
+		return attrs.None, false
+	}
 	old, err := w.root.OpenFile(w.name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return 0, nil // a link, or not to be read
+		return attrs.None, false // a link, or not to be read
 	}
 	defer old.Close()
-	names, err := sized(func(b []byte) (int, error) { return unix.Flistxattr(int(old.Fd()), b) })
-	if err != nil {
-		return 0, nil // there are none here
-	}
-	for raw := range bytes.SplitSeq(names, []byte{0}) {
-		name := string(raw)
-		if name == "" || strings.HasPrefix(name, "security.") {
-			continue // capabilities were given to another content
-		}
-		value, err := sized(func(b []byte) (int, error) { return unix.Fgetxattr(int(old.Fd()), name, b) })
-		if err == nil {
-			err = unix.Fsetxattr(int(f.Fd()), name, value, 0)
-		}
-		// Of the others some belong to the system, which has given f its own.
-		if err != nil && (strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.posix_acl_")) {
-			return n, fmt.Errorf("keep its attribute %s: %w", name, err)
-		}
-		n++
-	}
-	return n, nil
+	// Capabilities were given to another content.
+	return attrs.ReadFD(int(old.Fd())).Without(func(name string) bool { return name == attrs.Capability }), false
 }
 
-// sized asks for the size first, and again if it has grown meanwhile.
-func sized(get func([]byte) (int, error)) ([]byte, error) {
-	for {
-		n, err := get(nil)
-		if err != nil || n == 0 {
-			return nil, err
+// attributes gives f a set of attributes but for capabilities, which wait for the
+// owner and the mode, and takes others away if bare is not set: f may have some. It
+// reports whether one was changed, which may have changed the mode.
+func (w *worker) attributes(f *os.File, set attrs.Set, known, bare bool) (changed bool) {
+	want, ok := set.All()
+	if !ok || len(want) == 0 && (bare || !known) {
+		return false
+	}
+	have := map[string]string{}
+	if !bare {
+		have, _ = attrs.ReadFD(int(f.Fd())).All()
+	}
+	var failed []string
+	var why error
+	do := func(name string, err error) {
+		if err != nil {
+			failed, why = append(failed, name), err
 		}
-		b := make([]byte, n)
-		if n, err = get(b); err != unix.ERANGE {
-			return b[:max(n, 0)], err
+		changed = true
+	}
+	for name := range have {
+		if _, ok := want[name]; !ok && known {
+			do(name, unix.Fremovexattr(int(f.Fd()), name))
 		}
 	}
+	for name, value := range want {
+		if v, ok := have[name]; name != attrs.Capability && (!ok || v != value) {
+			do(name, unix.Fsetxattr(int(f.Fd()), name, []byte(value), 0))
+		}
+	}
+	if len(failed) > 0 {
+		slices.Sort(failed)
+		w.left = append(w.left, fmt.Sprintf("attributes are not as they were: %s (%v)", strings.Join(failed, ", "), why))
+	}
+	return changed
+}
+
+// capable gives a file the capabilities that it had, where it is new and belongs to
+// whom it did.
+func (w *worker) capable(f *os.File, h holder, set attrs.Set) {
+	if !set.Has(attrs.Capability) {
+		return
+	}
+	err := errors.New("they come back only with the owner who had them")
+	if m, _ := set.All(); h.fresh && h.uid && h.gid {
+		err = unix.Fsetxattr(int(f.Fd()), attrs.Capability, []byte(m[attrs.Capability]), 0)
+	}
+	if err != nil {
+		w.left = append(w.left, fmt.Sprintf("it does not get its capabilities: %v", err))
+	}
+}
+
+// inherits: what is made in w's directory gets an access control list from it.
+func (w *worker) inherits() bool {
+	if v, ok := w.places.lists.Load(w.root); ok {
+		return v.(bool)
+	}
+	yes := true // in doubt
+	if d, err := w.root.Open("."); err == nil {
+		_, err = unix.Fgetxattr(int(d.Fd()), "system.posix_acl_default", nil)
+		yes = err == nil
+		d.Close()
+	}
+	w.places.lists.Store(w.root, yes)
+	return yes
 }

@@ -21,6 +21,7 @@ type places struct {
 	root  *os.Root
 	open  map[string]*os.Root
 	owner map[*os.Root]*syscall.Stat_t
+	lists sync.Map // *os.Root → whether what is made there inherits an access control list
 	made  sync.Map // directories that the plan itself has made
 }
 
@@ -120,6 +121,7 @@ func (d *places) forget() {
 	}
 	clear(d.open)
 	clear(d.owner)
+	d.lists.Clear()
 }
 
 func (d *places) close() {

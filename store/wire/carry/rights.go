@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 
+	"cachebro/store/attrs"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -123,10 +125,17 @@ func (w *worker) chmod() error {
 		if err != nil {
 			return err
 		}
-		if m = w.lent(h, m); h.mode&bits == m&bits {
-			return nil
+		set, known := w.wanted(false)
+		changed := w.attributes(f, set, known, false)
+		if m = w.lent(h, m); h.mode&bits != m&bits || changed {
+			if err := f.Chmod(m); err != nil {
+				return err
+			}
 		}
-		return f.Chmod(m)
+		if !attrs.ReadFD(int(f.Fd())).Has(attrs.Capability) {
+			w.capable(f, h, set)
+		}
+		return nil
 	})
 	if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
 		return w.root.Chmod(w.name, m&^setID) // one's own file that may not be read

@@ -390,6 +390,8 @@ func (w *worker) mkdir() error {
 		if err != nil {
 			return err
 		}
+		set, known := w.wanted(false)
+		w.attributes(f, set, known, false)
 		m := fs.FileMode(0o755)
 		if w.step.Mode != 0 {
 			m = w.lent(h, mode(w.step.Mode))

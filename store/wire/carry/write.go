@@ -117,17 +117,14 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 	if _, err := f.Write(content); err != nil {
 		return err
 	}
-	attrs := 0
-	if old != nil && name != w.name {
-		if attrs, err = w.attributes(f); err != nil {
-			return err
-		}
-	}
-	if m = w.lent(h, m); h.mode&bits != m&bits || attrs > 0 { // an ACL changes it
+	set, known := w.wanted(old != nil && name != w.name)
+	changed := w.attributes(f, set, known, fresh && !(known && w.inherits()))
+	if m = w.lent(h, m); h.mode&bits != m&bits || changed { // an ACL changes it
 		if err := f.Chmod(m & bits); err != nil {
 			return err
 		}
 	}
+	w.capable(f, h, set)
 	if w.step.Mtime != 0 { // before it is closed: then the version has it too
 		if err := w.root.Chtimes(name, time.Time{}, time.Unix(0, w.step.Mtime)); err != nil {
 			return err
