@@ -78,6 +78,9 @@ func (b *batch) analyse(ctx context.Context) error {
 // write enters what was analysed, with the checkpoint if it is the last.
 func (b *batch) write(seq uint64, last bool) error {
 	x := b.x
+	if !x.room() {
+		return errNoRoom
+	}
 	batch := x.idx.NewBatch()
 	for _, p := range b.ready {
 		if err := x.enter(batch, p); err != nil {

@@ -49,9 +49,14 @@ func (x *Index) Start(ctx context.Context) {
 				if ctx.Err() != nil {
 					return
 				}
-				if err != nil {
+				if errors.Is(err, errNoRoom) {
+					x.opt.Logger.Warn("search index", "err", err)
+					x.await(ctx, pause)
+				} else if err != nil {
 					x.opt.Logger.Error("search index", "err", err)
 					x.rebuildLater(ctx, err, pause)
+				}
+				if err != nil {
 					pause = min(2*pause, retryLast)
 					continue
 				}
@@ -86,7 +91,11 @@ const (
 
 // rest is false when ctx ended.
 func (x *Index) rest(ctx context.Context, step time.Duration) bool {
-	t := time.NewTimer(min(restFor*step, restMost))
+	return x.await(ctx, min(restFor*step, restMost))
+}
+
+func (x *Index) await(ctx context.Context, pause time.Duration) bool {
+	t := time.NewTimer(pause)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
@@ -117,10 +126,8 @@ func (x *Index) Held() bool { return x.held.Load() > 0 }
 // rebuildLater waits a moment and begins anew: an index that cannot be written
 // is worth less than the time to make it again.
 func (x *Index) rebuildLater(ctx context.Context, why error, pause time.Duration) {
-	select {
-	case <-ctx.Done():
+	if !x.await(ctx, pause) {
 		return
-	case <-time.After(pause):
 	}
 	if err := x.reset("it is being rebuilt: " + why.Error()); err != nil {
 		x.opt.Logger.Error("rebuild search index", "err", err)

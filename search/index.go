@@ -49,6 +49,9 @@ type Options struct {
 	MaxFile int
 	// Workers for verification and indexing; 0: the number of CPUs.
 	Workers int
+	// Room, if not nil, says whether there is disk space for more of the index;
+	// without it the follower waits, and queries read what is not indexed.
+	Room func() bool
 	// Embedder, if not nil, lets ranked queries go by meaning too. Its vectors
 	// are made in the background.
 	Embedder Embedder
@@ -108,6 +111,12 @@ type span struct{ first, last int32 }
 
 // ErrTooLarge is what a Corpus says of a text that it does not read.
 var ErrTooLarge = errors.New("the file is too large to be searched")
+
+// errNoRoom: the index grows no more, so that others can write.
+var errNoRoom = errors.New("there is no disk space for more of the search index")
+
+// room is Options.Room.
+func (x *Index) room() bool { return x.opt.Room == nil || x.opt.Room() }
 
 // errNoIndex: closed, or it could not be made.
 var errNoIndex = errors.New("there is no search index")

@@ -83,8 +83,7 @@ func (r *room) check(n int64) error {
 	return nil
 }
 
-// HasRoom reports whether a store that was opened for reading only, because the
-// disk was full, can be opened for writing again.
+// HasRoom reports whether the free space is above the floor that is left alone.
 func (s *Store) HasRoom() bool {
 	free, total, err := s.room.free()
 	return err == nil && free >= s.room.floor(total)

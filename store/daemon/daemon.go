@@ -228,7 +228,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 		return nil, err
 	}
 	d.baseline = newBaseline(d)
-	d.index = search.Open(indexDir(state), corpus{d}, search.Options{Logger: d.log, Embedder: o.Embedder})
+	d.index = search.Open(indexDir(state), corpus{d}, search.Options{Logger: d.log, Embedder: o.Embedder, Room: d.store.HasRoom})
 	d.openResults()
 	d.openBundles()
 	if err := errors.Join(d.openNotes(), d.openDocs()); err != nil {
