@@ -28,8 +28,13 @@ func ownCreds() creds {
 // as calls f, which makes something on the source, with the file system
 // identity of the caller: what it makes belongs to the caller from the first
 // moment. It changes the thread alone, which the device loop has locked. An
-// ordinary user's daemon cannot, and need not: only that user gets in.
+// ordinary user's daemon cannot: what it made for other users, whom allow_other
+// lets in, would belong to its own user, a set-user-id program too. So they make
+// nothing: EACCES. Root may have done anything anyway.
 func (o *overlay) as(in *fuse.InHeader, f func() error) error {
+	if !o.us.root && in.Uid != o.us.uid && in.Uid != 0 {
+		return unix.EACCES
+	}
 	if !o.us.root || in.Uid == o.us.uid && in.Gid == o.us.gid {
 		return f()
 	}
