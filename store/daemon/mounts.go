@@ -112,7 +112,7 @@ func (d *Daemon) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 	d.mounts.mu.Unlock()
 	if ours {
 		if !d.baseline.complete().IsZero() {
-			d.watched(time.Now())
+			d.watched(time.Now().Add(-time.Duration(tick)))
 		}
 		d.log.Info("mount detached", "pid", q.PID)
 		d.source.unmounted()

@@ -48,8 +48,11 @@ func (d *Daemon) loadWatched() error {
 // madeSince: a file that the log does not know was made after the last moment of
 // which it has everything. Else it may have been there, and was not looked at.
 func (d *Daemon) madeSince(st store.Stat) bool {
-	known := d.known.Load()
-	return known > 0 && st.Birth > known
+	known, born := d.known.Load(), st.Birth
+	if born == 0 { // this file system does not say
+		born = st.Ctime
+	}
+	return known > 0 && born > known
 }
 
 // foundAt is when a change that was found happened: at the file's last change, as
