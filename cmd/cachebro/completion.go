@@ -37,8 +37,9 @@ func completionCommand() command {
 		name: "completion", group: groupSetup, args: "bash|zsh|fish", short: "print the completion script of a shell",
 		long: `Completes commands, flags, the ids of sessions, prompts and tool calls, the
 versions of a file, and paths, also those that only the history has. The packages
-install it; by hand:
+install it.
 
+Examples:
   source <(cachebro completion bash)                                   # ~/.bashrc
   cachebro completion zsh > "${fpath[1]}/_cachebro"
   cachebro completion fish > ~/.config/fish/completions/cachebro.fish`,
