@@ -148,7 +148,7 @@ func differences(want, now *snapshot) (all []difference) {
 		w, inWant := want.names[p]
 		n, inNow := now.names[p]
 		add := func(what, format string, args ...any) {
-			all = append(all, difference{what: what, path: p, text: fmt.Sprintf(format, args...)})
+			all = append(all, difference{what: what, path: p, text: fmt.Sprintf(format, args...), also: want.others(p)})
 		}
 		switch {
 		case !inNow:
@@ -183,6 +183,14 @@ func differences(want, now *snapshot) (all []difference) {
 		}
 	}
 	return all
+}
+
+// others are the names of the file that a path is, if it has several.
+func (s *snapshot) others(p string) []string {
+	if e, ok := s.names[p]; ok && e.kind != unix.S_IFDIR && len(s.files[e.ino]) > 1 {
+		return s.files[e.ino]
+	}
+	return nil
 }
 
 var kinds = map[uint32]string{unix.S_IFREG: "file", unix.S_IFDIR: "directory", unix.S_IFLNK: "symlink", unix.S_IFIFO: "pipe"}
