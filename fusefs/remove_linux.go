@@ -235,7 +235,9 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 		o.renaming(r.dst, c)
 	}
 	var kept *handle
+	var gone *Event
 	if replaces {
+		gone = o.unrecorded(r, fd2, ev)
 		o.losing(r.dst, ev.Path2, c, OpRename, &r.dstStat, cancel)
 		kept = o.keep(r.dst, fd2, r.toName)
 	}
@@ -272,10 +274,32 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 			r.src.note(&sx, gen)
 		}
 		ev.Stat, ev.Time = toStat(&sx), time.Now()
+		if gone != nil {
+			gone.Time = ev.Time
+			o.obs.Done(*gone)
+		}
 		o.obs.Done(ev)
 	}
 	t.told()
 	return fuse.OK
+}
+
+// unrecorded is the removal of the link, pipe or device that an ignored name was,
+// and that a rename is about to replace: no scan has told of it, and it has no
+// content that Before could save.
+func (o *overlay) unrecorded(r *rename, fd int, ev Event) *Event {
+	if o.obs == nil || r.dst.kind == unix.S_IFREG || r.dst.isDir() {
+		return nil
+	}
+	class := o.class(ev.Path2, false)
+	if class != ignore.Ignored {
+		return nil
+	}
+	gone := &Event{Op: OpUnlink, File: r.dst, Caller: ev.Caller, Path: ev.Path2, Stat: toStat(&r.dstStat), Class: class, Class2: class}
+	if r.dst.kind == unix.S_IFLNK {
+		gone.Target = readlink(fd, r.toName)
+	}
+	return gone
 }
 
 // renamed gives the inodes their new names after the source did. It needs the

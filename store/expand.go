@@ -32,7 +32,7 @@ func (b *batch) remove(c *Change) error {
 	}
 	switch {
 	case live:
-	case c.Op == OpRmdir && c.Class != 2 && isDir(c.Stat):
+	case c.Class != 2 && (c.Op == OpRmdir && isDir(c.Stat) || c.Op == OpUnlink && !isDir(c.Stat) && !isRegular(c.Stat)):
 		// The making of one is told at once, so it was there before anybody looked.
 		if cur, err = b.wasThere(c, ""); err != nil {
 			return err

@@ -287,7 +287,7 @@ func (x *stepper) join(all []*goal, fates map[*goal]fate) (map[*goal]Path, error
 			case !g.want.equal(first.want):
 				x.parts(g, fmt.Sprintf("%q", string(first.path)))
 			case strangers > 0:
-				x.parts(g, fmt.Sprintf("%d of which nothing is known", strangers))
+				x.parts(g, fmt.Sprintf("%d of which nothing is known, and which may not be as they were", strangers))
 			case !same && changed != "":
 				x.parts(g, fmt.Sprintf("%q, which is something else now", string(changed)))
 			}

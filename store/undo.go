@@ -141,6 +141,9 @@ func (s *Store) PlanUndo(q UndoQuery) (*Plan, error) {
 			return nil, err
 		}
 		p.Title = title
+		if err := s.nameUnknown(p, sel, q.Globs); err != nil {
+			return p, err
+		}
 		if err := s.takeOut(p, sel, q); err != nil || !q.Last || len(p.Steps)+len(p.Conflicts)+len(p.Lost) > 0 {
 			return p, err
 		}
@@ -151,6 +154,31 @@ func (s *Store) PlanUndo(q UndoQuery) (*Plan, error) {
 			}
 		}
 	}
+}
+
+// nameUnknown names those of the asked paths at which nothing ever was as far as
+// is known: ignored ones that nobody looked at.
+func (s *Store) nameUnknown(p *Plan, sel selection, globs []string) error {
+	for _, g := range globs {
+		path := Path(strings.Trim(g, "/"))
+		if glob.Wild(g) || slices.ContainsFunc(sel.paths(), func(o Path) bool { return glob.Selects(g, string(o)) }) {
+			continue
+		}
+		_, found, err := s.Current(path)
+		if err != nil {
+			return err
+		}
+		if found {
+			continue
+		}
+		if err := s.Live(path, func(Version) error { found = true; return errStop }); err != nil && !errors.Is(err, errStop) {
+			return err
+		}
+		if !found {
+			p.Lost = append(p.Lost, Conflict{Path: path, Why: "nothing is known of it"})
+		}
+	}
+	return nil
 }
 
 // PlanRedo plans to bring back what a finished plan took back; "" is the last

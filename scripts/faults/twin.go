@@ -417,6 +417,16 @@ func (t *trial) pathDifferences(paths []string, start, end, now *snapshot) (list
 			return t.dir+"/"+p == a || strings.HasPrefix(t.dir+"/"+p, a+"/")
 		})
 	}
+	// Where a directory above was moved and is not asked for, it stays.
+	moved := func(p string) bool {
+		for dir := filepath.Dir(p); dir != "."; dir = filepath.Dir(dir) {
+			_, was := start.names[dir]
+			if _, is := end.names[dir]; was != is && !asked(dir) {
+				return true
+			}
+		}
+		return false
+	}
 	left := map[string]bool{}
 	for _, d := range t.differences(end, now) {
 		left[d.path+"\x00"+d.what] = true
@@ -425,7 +435,7 @@ func (t *trial) pathDifferences(paths []string, start, end, now *snapshot) (list
 		if d.what == "links" { // which names are one file depends on the others
 			continue
 		}
-		if asked(d.path) || left[d.path+"\x00"+d.what] {
+		if asked(d.path) && !moved(d.path) || left[d.path+"\x00"+d.what] {
 			list = append(list, d)
 		}
 	}
