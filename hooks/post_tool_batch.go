@@ -20,7 +20,7 @@ func postToolBatch(ctx context.Context, c *call) answer {
 		commit.Given += tokensOf(f.size)
 		switch {
 		case f.tool == "Read", f.tool == "Bash" && showsFile(f.input.str("command")), isOurs(f.tool):
-			commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text})
+			commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text, Took: c.took(f)})
 			continue
 		case f.tool == "NotebookEdit":
 			// It has no PostToolUse of ours; this closes its window.
@@ -37,7 +37,7 @@ func postToolBatch(ctx context.Context, c *call) answer {
 		return answer{}
 	}
 	for id, s := range c.sentResults() {
-		if slices.Contains(a.Own, id) {
+		if s.form != "" && slices.Contains(a.Own, id) {
 			c.noteRefusal(s.form)
 		}
 	}
@@ -48,6 +48,28 @@ func postToolBatch(ctx context.Context, c *call) answer {
 func tokensOf(bytes int) int64 { return int64(bytes+2) / 3 }
 
 func showsFile(command string) bool {
-	_, ok := parseShow(command)
-	return ok
+	_, one := parseShow(command)
+	_, parts := parseParts(command)
+	return one || parts
+}
+
+// took says which of two texts of several parts the model was given.
+func (c *call) took(f finished) string {
+	if f.tool != "Bash" {
+		return ""
+	}
+	if _, ok := parseParts(f.input.str("command")); !ok {
+		return ""
+	}
+	s, ok := c.sentResults()[f.toolUse]
+	switch outputDigest(f.text) {
+	case s.own: // also where nothing was shortened, and both are the same
+		return wire.TookOwn
+	case s.new:
+		return wire.TookOurs
+	}
+	if !ok {
+		return "" // it was left alone; nothing waits for it
+	}
+	return wire.TookOther
 }

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,7 @@ type shown struct {
 	file        string
 	first, last int
 	tail        int
+	numbered    bool // each line under its number, as cat -n prints it
 }
 
 // path is the file as the command means it; cwd is the shell's directory.
@@ -32,9 +34,8 @@ func (s shown) path(cwd string) string {
 }
 
 // parseShow recognises a command that does nothing but show lines of one file:
-// cat, head, tail or sed -n with literal arguments, alone or after "cd DIR &&".
-// Everything else (pipes, redirections, expansions, several files, options that
-// change the output) is not ours.
+// cat, head, tail or sed -n with literal arguments, alone, after "cd DIR &&", or
+// one through another. Everything else is not; see parseParts for what shows more.
 func parseShow(command string) (shown, bool) {
 	if len(command) > maxCommand {
 		return shown{}, false
@@ -48,21 +49,67 @@ func parseShow(command string) (shown, bool) {
 	if !plainStmt(stmt) {
 		return shown{}, false
 	}
-	if b, ok := stmt.Cmd.(*syntax.BinaryCmd); ok {
+	if b, ok := stmt.Cmd.(*syntax.BinaryCmd); ok && b.Op != syntax.Pipe {
 		cd, ok := literals(b.X)
 		if b.Op != syntax.AndStmt || !ok || len(cd) != 2 || cd[0] != "cd" || strings.HasPrefix(cd[1], "-") {
 			return shown{}, false
 		}
 		dir, stmt = cd[1], b.Y
 	}
+	s, ok := showOf(stmt)
+	s.dir = dir
+	return s, ok && !s.numbered
+}
+
+// showOf is parseShow for one statement.
+func showOf(stmt *syntax.Stmt) (s shown, ok bool) {
+	if b, pipe := stmt.Cmd.(*syntax.BinaryCmd); pipe && b.Op == syntax.Pipe && plainStmt(stmt) {
+		if s, ok = showOf(b.X); !ok {
+			return shown{}, false
+		}
+		args, ok := literals(b.Y)
+		if !ok || len(args) == 0 {
+			return shown{}, false
+		}
+		const input = "\x00" // no word has it
+		f, ok := showArgs(append(args, input))
+		if !ok || f.file != input || f.numbered {
+			return shown{}, false
+		}
+		return s.through(f)
+	}
 	args, ok := literals(stmt)
 	if !ok || len(args) < 2 {
 		return shown{}, false
 	}
-	var s shown
+	return showArgs(args)
+}
+
+// through is what a filter lets through of what is shown.
+func (s shown) through(f shown) (shown, bool) {
+	switch {
+	case s.tail > 0:
+		return shown{}, f.tail == 0 && f.first == 1 && f.last == 0
+	case f.tail > 0 && s.last == 0 && s.first == 1:
+		s.first, s.tail = 0, f.tail
+	case f.tail > 0 && s.last > 0:
+		s.first = max(s.first, s.last-f.tail+1)
+	case f.tail > 0:
+		return shown{}, false
+	default:
+		if f.last > 0 && (s.last == 0 || s.first+f.last-1 < s.last) {
+			s.last = s.first + f.last - 1
+		}
+		s.first += f.first - 1
+	}
+	return s, s.last == 0 || s.first <= s.last
+}
+
+// showArgs reads a command's words.
+func showArgs(args []string) (s shown, ok bool) {
 	switch args[0] {
-	case "cat":
-		s, ok = parseCat(args[1:])
+	case "cat", "nl":
+		s, ok = parseCat(args)
 	case "head":
 		s, ok = parseHead(args[1:])
 	case "tail":
@@ -72,12 +119,26 @@ func parseShow(command string) (shown, bool) {
 	default:
 		return shown{}, false
 	}
-	s.dir = dir
 	return s, ok && s.file != "" && s.file != "-" && !strings.HasPrefix(s.file, "/dev/")
 }
 
+// plainStmt runs in the foreground and writes its output where it always goes;
+// errors may be thrown away, or stand in it: then it is not what the file says.
 func plainStmt(s *syntax.Stmt) bool {
-	return s != nil && !s.Negated && !s.Background && !s.Coprocess && len(s.Redirs) == 0
+	if s == nil || s.Negated || s.Background || s.Coprocess {
+		return false
+	}
+	for _, r := range s.Redirs {
+		to, ok := "", false
+		if r.Word != nil {
+			to, ok = literal(r.Word)
+		}
+		away := r.Op == syntax.RdrOut && to == "/dev/null" || r.Op == syntax.DplOut && to == "1"
+		if !ok || r.N == nil || r.N.Value != "2" || !away {
+			return false
+		}
+	}
+	return true
 }
 
 // literals returns the words of a simple command without any expansion.
@@ -141,9 +202,24 @@ func oneFile(args []string) (string, bool) {
 	return "", false
 }
 
+// parseCat reads cat and nl. nl without -ba gives empty lines no number: what it
+// prints of a file that has some is not what is computed, and stays.
 func parseCat(args []string) (shown, bool) {
-	f, ok := oneFile(args)
-	return shown{file: f, first: 1}, ok
+	s := shown{first: 1, numbered: args[0] == "nl"}
+	options := map[string][]string{"cat": {"-n", "--number"}, "nl": {"-ba", "-b", "--body-numbering=a"}}
+	rest := args[1:]
+	if len(rest) > 0 && slices.Contains(options[args[0]], rest[0]) {
+		if s.numbered = true; rest[0] == "-b" {
+			if len(rest) < 2 || rest[1] != "a" {
+				return shown{}, false
+			}
+			rest = rest[1:]
+		}
+		rest = rest[1:]
+	}
+	f, ok := oneFile(rest)
+	s.file = f
+	return s, ok
 }
 
 func parseHead(args []string) (shown, bool) {

@@ -14,6 +14,9 @@ const ourMark = "cachebro: "
 
 // shellResult handles a Bash command that does nothing but show one file.
 func (c *call) shellResult(ctx context.Context) answer {
+	if parts, ok := parseParts(c.input.str("command")); ok {
+		return c.partsResult(ctx, parts)
+	}
 	show, ok := parseShow(c.input.str("command"))
 	if !ok || c.toolUse == "" || c.input.truth("run_in_background") {
 		return answer{}

@@ -1,6 +1,15 @@
 package hooks
 
-import "testing"
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"cachebro/store/wire"
+)
 
 func TestParseShow(t *testing.T) {
 	is := map[string]shown{
@@ -25,6 +34,14 @@ func TestParseShow(t *testing.T) {
 		`sed -n '20,10p' a.go`:           {file: "a.go", first: 20, last: 20},
 		"cat a.go # the whole of it\n":   {file: "a.go", first: 1},
 		`cat /abs/a.go`:                  {file: "/abs/a.go", first: 1},
+		`cat a.go 2>/dev/null`:           {file: "a.go", first: 1},
+		`cat a.go 2>&1`:                  {file: "a.go", first: 1},
+		`cat a.go | head`:                {file: "a.go", first: 1, last: 10},
+		`cat a.go 2>/dev/null | tail -3`: {file: "a.go", tail: 3},
+		`head -50 a.go | tail -n 20`:     {file: "a.go", first: 31, last: 50},
+		`sed -n '10,$p' a.go | head -5`:  {file: "a.go", first: 10, last: 14},
+		`cat a.go | sed -n 10,20p`:       {file: "a.go", first: 10, last: 20},
+		`cd x && cat a.go | head -2`:     {dir: "x", file: "a.go", first: 1, last: 2},
 		"\n  sed -n \"1,5p\" a.go  \n\n": {file: "a.go", first: 1, last: 5},
 	}
 	for cmd, want := range is {
@@ -33,18 +50,137 @@ func TestParseShow(t *testing.T) {
 		}
 	}
 	not := []string{
-		``, `cat`, `cat a b`, `cat -n a`, `cat a | head`, `cat a > b`, `cat < a`, `cat $F`, `cat *.go`, `cat a{b,c}`,
+		``, `cat`, `cat a b`, `cat -n a`, `cat a | wc`, `cat a | head -c 5`, `cat a > b`, `cat a 2> b`, `cat a >/dev/null`, `cat a 1>&2`, `cat a 2>&3`, `nl a`, `cat a | nl`, `cat -n a | head`, `cat a | head b`, `tail -5 a | head -2`, `sed -n '5,$p' a | tail -2`, `cat a | head -3 | sed -n 5,9p`, `cat < a`, `cat $F`, `cat *.go`, `cat a{b,c}`,
 		`cat ~/a`, `cat "$F"`, `cat $(ls)`, "cat `ls`", `! cat a`, `cat a &`, `cat a; ls`, `cat a && ls`, `X=1 cat a`,
 		`cat a\ b`, `cat -`, `cat /dev/stdin`, `cat $'a\n'`, `head -c 5 a`, `head -n -5 a`, `head -n 0 a`, `head -n 5k a`,
 		`tail -f a`, `tail -n 5 -f a`, `tail -c 5 a`, `sed -n 5p`, `sed 5p a`, `sed -i -n 5p a`, `sed -n '/x/p' a`,
 		`sed -n '5,10p;12p' a`, `sed -n '5,10p' a b`, `sed -ne 5p a`, `sed -n '0,5p' a`, `sed -n '5!p' a`, `sed -n '5,+p' a`,
 		`sed -n '+5p' a`, `sed -n '$p' a`, `cd a; cat b`, `cd a || cat b`, `cd - && cat b`, `cd && cat b`, `cd a && cd b && cat c`,
-		`(cat a)`, `{ cat a; }`, `if true; then cat a; fi`, `time cat a`, `sudo cat a`, "cat <<EOF\nx\nEOF", `cat a 2>/dev/null`,
+		`(cat a)`, `{ cat a; }`, `if true; then cat a; fi`, `time cat a`, `sudo cat a`, "cat <<EOF\nx\nEOF",
 		`function cat() { rm a; }; cat a`, `cat 'unclosed`,
 	}
 	for _, cmd := range not {
 		if got, ok := parseShow(cmd); ok {
 			t.Errorf("%q counts as %+v", cmd, got)
+		}
+	}
+}
+
+// shortens answers every part with a stub and records what it was asked.
+type shortens struct {
+	*project
+	mu   sync.Mutex // guards asks
+	asks []string
+}
+
+func newShortens(t *testing.T) *shortens {
+	p := &shortens{project: newProject(t)}
+	p.serve(answers{wire.MRead: func(r *wire.Request) (any, []byte, error) {
+		var q wire.ReadRequest
+		if err := r.Decode(&q); err != nil {
+			return nil, nil, err
+		}
+		p.mu.Lock()
+		p.asks = append(p.asks, fmt.Sprintf("%s %d+%d #%d", q.Path, q.Rewrite.StartLine, q.Rewrite.NumLines, q.Rewrite.Part))
+		p.mu.Unlock()
+		if strings.HasPrefix(string(q.Path), "new") {
+			return wire.ReadAnswer{Kind: wire.ReadKeep}, nil, nil
+		}
+		return wire.ReadAnswer{Kind: wire.ReadUnchanged}, []byte("cachebro: " + string(q.Path)), nil
+	}, wire.MCommit: func(r *wire.Request) (any, []byte, error) {
+		var q wire.Commit
+		if err := r.Decode(&q); err != nil || q.Calls[0].Took != wire.TookOwn {
+			return nil, nil, err
+		}
+		return wire.CommitAnswer{Own: []string{q.Calls[0].ToolUse}}, nil, nil
+	}})
+	for name, text := range map[string]string{"a": manyLines("a"), "b": manyLines("b"), "new": manyLines("new"), "open": "no end"} {
+		if err := os.WriteFile(filepath.Join(p.root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+func manyLines(name string) string {
+	var s strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&s, "%s: line %d of some length\n", name, i+1)
+	}
+	return s.String()
+}
+
+func numberedLines(text string, from int) string {
+	var s strings.Builder
+	for l := range strings.Lines(text) {
+		fmt.Fprintf(&s, "%6d\t%s", from, l)
+		from++
+	}
+	return s.String()
+}
+
+// Each part of a command that only shows a file is shortened, in its place; a part
+// that prints something else stays, and where the output is not what the files say,
+// everything stays.
+func TestParts(t *testing.T) {
+	a, b, fresh := manyLines("a"), manyLines("b"), manyLines("new")
+	for _, c := range []struct{ command, stdout, want, asks string }{
+		{"cat a b", a + b, "cachebro: a\ncachebro: b", "a 1+40 #1, b 1+40 #2"},
+		{"cat a; cat b", a + b, "cachebro: a\ncachebro: b", "a 1+40 #1, b 1+40 #2"},
+		{"cat a && echo --- && head -30 b", a + "---\n" + b[:strings.Index(b, "b: line 31")], "cachebro: a\n---\ncachebro: b", "a 1+40 #1, b 1+30 #3"},
+		{"cat -n a", numberedLines(a, 1), "cachebro: a", "a 1+40 #1"},
+		{"nl -ba a 2>/dev/null", numberedLines(a, 1), "cachebro: a", "a 1+40 #1"},
+		{"nl a", numberedLines(a, 1), "cachebro: a", "a 1+40 #1"},
+		{"nl -ba a | sed -n '11,40p'", numberedLines(a[strings.Index(a, "a: line 11"):], 11), "cachebro: a", "a 11+30 #1"},
+		{"cat -n a 2>&1 | head -30 && cat b", numberedLines(a[:strings.Index(a, "a: line 31")], 1) + b, "cachebro: a\ncachebro: b", "a 1+30 #1, b 1+40 #2"},
+		{"cat open a", "no end" + a, "no end" + a, "open 1+1 #1, a 1+40 #2"}, // ours would look like the rest of the line
+		{"cat new a", fresh + a, fresh + "cachebro: a", "new 1+40 #1, a 1+40 #2"},
+		{"cat a && git status", a + "on main\nclean\n", "cachebro: a\non main\nclean", "a 1+40 #1"},
+		{"wc -l a && cat a", "40 a\n" + a, "40 a\ncachebro: a", "a 1+40 #2"},
+		{"cat b; ls; pwd; tail -35 a", b + "x\ny\n" + a[strings.Index(a, "a: line 6"):], "cachebro: b\nx\ny\ncachebro: a", "b 1+40 #1, a 6+35 #4"},
+		{"cd sub && cat ../a && cat ../b", a + b, "cachebro: a\ncachebro: b", "a 1+40 #1, b 1+40 #2"},
+		// Left alone: another text, two gaps, nothing shown, no success to be sure of.
+		{"cat a b", a + strings.Replace(b, "line 7", "line x", 1), "", ""},
+		{"ls; cat a; ls", a, "", ""},
+		{"cat a b", b + a, "", ""},
+		{"wc -l a && cat a", "40 a" + a, "", ""},
+		{"cat a || cat b", a, "", ""},
+		{"cat a b | wc", "80 1 1", "", ""},
+		{"eval x; cat a", a, "", ""},
+		{"cat a b > c", "x", "", ""},
+		{"cat -n a b", numberedLines(a+b, 1), "", ""},
+		{"cat -n a | nl", numberedLines(a, 1), "", ""},
+		{"cat a 2>&1; cat none", a + "cat: none: No such file or directory", "", ""},
+	} {
+		p := newShortens(t)
+		event := fmt.Sprintf(`{"session_id":"s1","cwd":"PROJ","hook_event_name":"PostToolUse","tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":%q},"tool_response":{"stdout":%q,"stderr":"","interrupted":false,"isImage":false}}`,
+			c.command, strings.TrimRight(c.stdout, "\n"))
+		got := p.run(event).stdout
+		want := ""
+		if c.want != "" && c.want != c.stdout {
+			want = fmt.Sprintf(`{"hookSpecificOutput":{"hookEventName":"PostToolUse","updatedToolOutput":{"interrupted":false,"isImage":false,"noOutputExpected":false,"stderr":"","stdout":%q}}}`+"\n", c.want)
+		}
+		if got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", c.command, got, want)
+		}
+		if asks := strings.Join(p.asks, ", "); asks != c.asks {
+			t.Errorf("%s: asked %s, want %s", c.command, asks, c.asks)
+		}
+		if c.want == "" {
+			continue
+		}
+		for text, took := range map[string]string{c.want: wire.TookOurs, c.stdout: wire.TookOwn, c.stdout[:60]: wire.TookOther, c.want + "\n<system-reminder>x</system-reminder>": wire.TookOurs} {
+			if c.want == c.stdout && took == wire.TookOurs {
+				continue // nothing was shortened: it is the client's own
+			}
+			silent(t, p.run(fmt.Sprintf(`{"session_id":"s1","cwd":"PROJ","hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Bash","tool_input":{"command":%q},"tool_use_id":"t1","tool_response":%q}]}`, c.command, text)))
+			var q wire.Commit
+			if p.asked(wire.MCommit, &q); len(q.Calls) != 1 || q.Calls[0].Took != took {
+				t.Errorf("%s: committed %+v, want %s", c.command, q.Calls, took)
+			}
+		}
+		if refused := len(Refusals(p.paths, p.now)) > 0; refused != (c.want != c.stdout) {
+			t.Errorf("%s: refused %v; only what was shortened can be refused", c.command, refused)
 		}
 	}
 }

@@ -111,6 +111,7 @@ var scenarios = []scenario{
 	{"stopped", "a batch that a person stops, /clear, and a daemon that hangs", false, stopped},
 	{"attribution", "up, a session that mounts, who did what, undo of a prompt, down", true, attributed},
 	{"rewriting", "a version that shows its own text whatever hooks send", false, rewriting},
+	{"parts", "commands that show several files: each is shortened in its place", false, parts},
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},
 }
 

@@ -86,7 +86,7 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if q.Rewrite != nil {
 		sq.Rewrite = &shown.Rewrite{
 			Rendering: store.Rendering(q.Rewrite.Rendering), StartLine: q.Rewrite.StartLine, NumLines: q.Rewrite.NumLines,
-			TotalLines: q.Rewrite.TotalLines, Text: string(r.Body), ClientUnchanged: q.Rewrite.ClientUnchanged,
+			TotalLines: q.Rewrite.TotalLines, Text: string(r.Body), ClientUnchanged: q.Rewrite.ClientUnchanged, Part: q.Rewrite.Part,
 		}
 	}
 	a, err := d.shown.Decide(ctx, sq)
@@ -205,7 +205,7 @@ func (d *Daemon) commit(_ context.Context, r *wire.Request) (any, []byte, error)
 	}
 	calls := make([]shown.Call, len(q.Calls))
 	for i, c := range q.Calls {
-		calls[i] = shown.Call{ToolUse: c.ToolUse, Text: c.Text}
+		calls[i] = shown.Call{ToolUse: c.ToolUse, Text: c.Text, Took: c.Took}
 	}
 	d.shown.Given(reader, q.Given)
 	return wire.CommitAnswer{Own: d.shown.Commit(reader, calls)}, nil, nil

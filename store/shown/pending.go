@@ -20,6 +20,7 @@ type entry struct {
 	tool   string
 	answer Answer
 	own    bool // it is about a client's own tool
+	part   int  // Rewrite.Part
 	forms  []form
 }
 
@@ -34,6 +35,9 @@ type form struct {
 
 func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
 	e := &entry{path: key, shown: q.Path, hash: q.Hash, n: n, span: d.span, tool: q.Tool, answer: d.Answer}
+	if q.Rewrite != nil {
+		e.part = q.Rewrite.Part
+	}
 	if e.own = q.Rewrite != nil; !e.own {
 		e.forms = []form{{text: d.Sent(), start: d.Start, effect: d.effect, answer: d.Answer}}
 		return e
@@ -90,7 +94,7 @@ func (r *reader) decided(q Request) (Answer, bool) {
 // sameRange: one tool call may read several ranges of one file.
 func sameRange(e *entry, q Request) bool {
 	if q.Rewrite != nil {
-		return true
+		return e.part == q.Rewrite.Part
 	}
 	first := max(1, q.Offset)
 	whole := e.span == span{1, 0}
@@ -120,6 +124,9 @@ func (r *reader) waitLocked(id string, e *entry) {
 type Call struct {
 	ToolUse string
 	Text    string
+	// Took says of a result of several entries which text it is: "ours", "own", or
+	// another; "": Text decides.
+	Took string
 }
 
 // Pending records a client's own result (Request.Rewrite) as delivered under
@@ -153,7 +160,7 @@ func (s *Shown) Commit(id store.Reader, calls []Call) (own []string) {
 	for i, c := range calls {
 		r.deliveredLocked(s, tokens.EstimateString(c.Text))
 		for _, e := range batch[i] {
-			f, ok := e.found(c.Text)
+			f, ok := e.found(c)
 			switch {
 			case ok:
 				r.noteLocked(e.path, r.stillLocked(e, f.effect), now, s.o)
@@ -170,7 +177,14 @@ func (s *Shown) Commit(id store.Reader, calls []Call) (own []string) {
 	return own
 }
 
-func (e *entry) found(text string) (form, bool) {
+func (e *entry) found(c Call) (form, bool) {
+	if c.Took != "" && len(e.forms) > 0 {
+		if c.Took == "own" {
+			return e.forms[len(e.forms)-1], true
+		}
+		return e.forms[0], c.Took == "ours"
+	}
+	text := c.Text
 	for _, f := range e.forms {
 		if f.any && text != "" && !strings.Contains(text, "tool_use_error") || !f.any && delivered(text, f.text, f.start, e.shown) {
 			return f, true

@@ -52,6 +52,7 @@ type Rewrite struct {
 	TotalLines          int
 	Text                string
 	ClientUnchanged     bool // the client sent no text but "file unchanged"; Offset and Limit are what was asked
+	Part                int  // tells several texts of one tool call apart
 }
 
 // Kinds of answers.

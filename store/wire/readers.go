@@ -49,6 +49,8 @@ type Rewrite struct {
 	TotalLines int    `json:"total_lines"`
 	// ClientUnchanged: the client itself answered "file unchanged".
 	ClientUnchanged bool `json:"client_unchanged,omitempty"`
+	// Part tells several texts of one result apart; 0: it is the only one.
+	Part int `json:"part,omitempty"`
 }
 
 // The kinds of answers.
@@ -118,7 +120,17 @@ type CommitAnswer struct {
 type CommitCall struct {
 	ToolUse string `json:"tool_use"`
 	Text    string `json:"text"`
+	// Took: of a result with several pending entries, which of the texts that the
+	// hook knows was delivered; "": Text decides.
+	Took string `json:"took,omitempty"`
 }
+
+// The values of CommitCall.Took.
+const (
+	TookOurs  = "ours"  // what was decided, in each part
+	TookOwn   = "own"   // the client's own text
+	TookOther = "other" // neither
+)
 
 // OwnEdit: the agent edited through our tool; it has seen Old and New only.
 type OwnEdit struct {
