@@ -92,26 +92,50 @@ func (n *inode) peek() uint32 {
 // note compares what the source says of n with what the kernel's cache was
 // built from, and remembers it. gen is what peek returned before the source
 // was asked: when an operation of our own went on since, nothing can be told.
-// changed: somebody wrote underneath, so cached pages are wrong and must be
-// dropped (the caller decides when).
+// changed: somebody wrote underneath, so cached pages are wrong; the next OPEN
+// drops them. While somebody is outside it does so too where nothing can be
+// told, as after each operation of our own.
 func (n *inode) note(sx *unix.Statx_t, gen uint32) (changed bool, before seen) {
 	if !n.isReg() {
 		return false, seen{}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	outside := n.fs.outside.Load()
 	if n.seen.gen != gen || n.seen.busy > 0 {
 		n.seen.known = false
+		if outside {
+			n.spoil()
+		}
 		return false, seen{}
 	}
 	before = n.seen
 	now := before
 	now.known = true
 	now.mtime, now.ctime, now.size = nanos(sx.Mtime), nanos(sx.Ctime), int64(sx.Size)
-	n.seen = now
 	// A change of ctime alone may be a chmod, or content that changed under a
 	// restored mtime; nothing tells the two apart, so both count.
-	return before.known && before != now, before
+	changed = before.known && before != now
+	if changed || outside && (before.young || !before.known) {
+		n.spoil()
+	}
+	now.young = outside && young(now.ctime)
+	n.seen = now
+	return changed, before
+}
+
+// spoil says that what the kernel has of n may be wrong.
+func (n *inode) spoil() { n.spoilt.Add(1) }
+
+// young reports whether the ctime of a file is so near that another change may
+// get the same. Linux before 6.13 takes it from a clock that ticks each 4 to
+// 10 ms; some file systems keep whole seconds.
+func young(ctime int64) bool {
+	tick := 20 * time.Millisecond
+	if ctime%int64(time.Second) == 0 {
+		tick = 2 * time.Second
+	}
+	return time.Now().UnixNano()-ctime < int64(tick)
 }
 
 // begin says that an operation of our own is about to change n's times; end

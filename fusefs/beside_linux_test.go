@@ -3,11 +3,14 @@ package fusefs
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // TestAppendBeside: two append to one file, one through the mount, the other
@@ -111,5 +114,90 @@ func TestAttributesOvertaken(t *testing.T) {
 	}
 	if stale > 0 {
 		t.Errorf("%d of 1500 times the old time of the directory was shown", stale)
+	}
+}
+
+// TestBytesBeside: two ways lead to some files, and both change them, by
+// handles from long ago as well as by name. Whoever opens a file reads what it
+// holds, whoever wrote it. A change of ours hid one from before that nobody had
+// looked at, and old bytes were shown for good.
+func TestBytesBeside(t *testing.T) {
+	f := mountTest(t, func(o *Options) { o.Outside = true })
+	side := [2]string{f.dir, f.src}
+	names := []string{"a", "b", "c"}
+	held := [2]map[string]*os.File{{}, {}}
+	defer func() {
+		for _, all := range held {
+			for _, h := range all {
+				h.Close()
+			}
+		}
+	}()
+	for _, name := range names {
+		f.write(name, strings.Repeat("-", 9000))
+		for i := range side {
+			h, err := os.OpenFile(filepath.Join(side[i], name), os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held[i][name] = h
+		}
+	}
+	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+	var did []string
+	for op := range 4000 {
+		i, name := rng.IntN(2), names[rng.IntN(len(names))]
+		path, h := filepath.Join(side[i], name), held[i][name]
+		at, text := int64(rng.IntN(9000)), fmt.Appendf(nil, "%d by %d", op, i)
+		var what string
+		var err error
+		switch rng.IntN(9) {
+		case 0, 1:
+			what = "write by a handle"
+			_, err = h.WriteAt(text, at)
+		case 2, 3:
+			what = "write by name"
+			var g *os.File
+			if g, err = os.OpenFile(path, os.O_WRONLY, 0); err == nil {
+				_, err = g.WriteAt(text, at)
+				g.Close()
+			}
+		case 4:
+			what = "append"
+			var g *os.File
+			if g, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0); err == nil {
+				_, err = g.Write(text)
+				g.Close()
+			}
+		case 5:
+			what = "chmod"
+			err = os.Chmod(path, 0o600+os.FileMode(rng.IntN(0o100)))
+		case 6:
+			what = "utimes"
+			err = os.Chtimes(path, time.Time{}, time.Unix(1e9, 0))
+		case 7:
+			what = "link"
+			if err = os.Link(path, path+".2"); err == nil {
+				err = os.Remove(path + ".2")
+			}
+		case 8:
+			what = "truncate"
+			err = h.Truncate(8000 + at/8)
+		}
+		did = append(did, fmt.Sprintf("%d %s of %s at %d", i, what, name, at))
+		if err != nil {
+			t.Fatal(did[len(did)-1], err)
+		}
+		if rng.IntN(2) == 0 {
+			continue
+		}
+		on, err1 := os.ReadFile(filepath.Join(f.dir, name))
+		under, err2 := os.ReadFile(filepath.Join(f.src, name))
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		if !bytes.Equal(on, under) {
+			t.Fatalf("%d bytes through the mount, %d on the source, not the same; the last operations (0: mount): %q", len(on), len(under), did[max(0, len(did)-12):])
+		}
 	}
 }

@@ -44,9 +44,11 @@ type inode struct {
 	handles *handle
 	seen    seen
 
-	noACL atomic.Bool   // a directory without a default access control list
-	stale atomic.Bool   // pages or attributes in the kernel's cache must be dropped
-	asked atomic.Uint32 // the thread that asked for attributes since the last change; several: severalAsked
+	noACL  atomic.Bool   // a directory without a default access control list
+	queued atomic.Bool   // with the notifier
+	spoilt atomic.Uint32 // how often pages or attributes in the kernel's cache became wrong
+	fresh  atomic.Uint32 // what spoilt was when they were dropped last
+	asked  atomic.Uint32 // the thread that asked for attributes since the last change; several: severalAsked
 
 	dirfd atomic.Pointer[dirfd]
 }
@@ -54,6 +56,7 @@ type inode struct {
 // seen is the last state of an inode that the kernel's cache agrees with.
 type seen struct {
 	known        bool
+	young        bool   // so new that another change may have the same ctime
 	busy         int16  // operations of our own that are under way
 	gen          uint32 // counts those that are over
 	mtime, ctime int64

@@ -32,10 +32,11 @@ func newNotifier(send func(int32, []byte) error) *notifier {
 	return n
 }
 
-// inode asks for all cached pages and attributes of a node to be dropped.
-// Until that is done the next OPEN does it itself.
+// inode asks for all cached pages and attributes of a node to be dropped. An
+// OPEN does not wait for that: it does it itself.
 func (n *notifier) inode(i *inode) {
-	if i.stale.Swap(true) {
+	i.spoil()
+	if i.queued.Swap(true) {
 		return
 	}
 	n.mu.Lock()
@@ -60,9 +61,8 @@ func (n *notifier) run() {
 		i := n.queue[0]
 		n.queue = n.queue[1:]
 		n.mu.Unlock()
-		if i.stale.Swap(false) {
-			n.now(i.id)
-		}
+		i.queued.Store(false)
+		n.now(i.id)
 		n.mu.Lock()
 	}
 }

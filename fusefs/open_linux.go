@@ -44,8 +44,9 @@ func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOu
 		return fuse.Status(unix.ESTALE)
 	}
 	changed, before := n.note(&sx, gen)
-	if n.stale.Swap(false) || changed {
+	if spoilt := n.spoilt.Load(); n.fresh.Load() != spoilt {
 		o.notifier.now(n.id)
+		n.fresh.Store(spoilt)
 	}
 	if changed {
 		o.tellOutside(n, before, &sx)
@@ -78,6 +79,7 @@ func (o *overlay) opened(n *inode, fd int, flags uint32, c Caller, reads bool, u
 func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	n.order.Lock()
 	defer n.order.Unlock()
+	spoilt := n.spoilt.Load()
 	var sx unix.Statx_t
 	flags := int(in.Flags) & keepFlags
 	reads := flags&unix.O_ACCMODE == unix.O_RDONLY // with O_TRUNC: odd, but Linux does it
@@ -99,7 +101,7 @@ func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse
 		return status(err)
 	}
 	// The kernel drops the pages of a truncated file itself.
-	n.stale.Store(false)
+	n.fresh.Store(spoilt)
 	o.opened(n, fd, in.Flags, c, false, in.Unique, out)
 	if reads {
 		o.closeContent(n, c, OpTruncate, false) // its FLUSH will not be sent

@@ -184,6 +184,7 @@ func (s *Server) SetOutside(on bool) {
 		}
 		part.RUnlock()
 		for _, n := range all {
+			n.spoil() // not every change underneath was looked for
 			s.fs.notifier.attrs(n.id)
 			if newEpoch {
 				continue

@@ -183,8 +183,6 @@ func (o *overlay) restoreNode(s *nodeSlot, ref uint32) *inode {
 	n.slot.Store(ref)
 	flags := s.flags.Load()
 	n.gone = flags&nodeGone != 0
-	// What was written underneath since is not known.
-	n.stale.Store(n.isReg() && o.outside.Load())
 	o.table.put(n, flags&nodeDetached == 0)
 	return n
 }

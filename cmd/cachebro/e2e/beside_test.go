@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math/rand"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -34,6 +35,26 @@ func (p *project) bind() (dir string) {
 	return filepath.Join(at, "project")
 }
 
+// namespace is the source as a process sees it that has had a mount namespace of
+// its own since before the overlay.
+func (p *project) namespace() (dir string) {
+	p.t.Helper()
+	cmd := exec.Command("cat") // until its input ends
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		p.t.Skipf("a mount namespace: %v", err)
+	}
+	p.t.Cleanup(func() {
+		in.Close()
+		_ = cmd.Wait()
+	})
+	return fmt.Sprintf("/proc/%d/root%s", cmd.Process.Pid, p.dir)
+}
+
 func (p *project) outside() bool {
 	var st struct {
 		Outside bool `json:"outside"`
@@ -54,16 +75,35 @@ func TestSecondWayIn(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can bind a directory")
 	}
-	length := 6 * time.Second
+	length := 3 * time.Second
 	if d, err := time.ParseDuration(os.Getenv("CACHEBRO_BESIDE")); err == nil {
 		length = d
 	}
-	p := newProject(t, map[string]string{"s": "x\n", "t": "y\n", "d/s": "z\n"})
-	p.mount()
-	if _, err := os.Stat(filepath.Join(p.dir, "later")); err == nil {
-		t.Fatal("there already")
-	}
-	side := [2]string{p.dir, p.bind()}
+	files := map[string]string{"s": "x\n", "t": "y\n", "d/s": "z\n"}
+	t.Run("bind mount", func(t *testing.T) {
+		p := newProject(t, files)
+		p.mount()
+		if _, err := os.Stat(filepath.Join(p.dir, "later")); err == nil {
+			t.Fatal("there already")
+		}
+		side := p.bind()
+		besideModel(p, side, length)
+		if err := syscall.Unmount(filepath.Dir(side), 0); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("another namespace", func(t *testing.T) {
+		p := newProject(t, files)
+		side := p.namespace()
+		p.mount()
+		besideModel(p, side, length)
+	})
+}
+
+// besideModel changes the project's files in both ways for so long.
+func besideModel(p *project, beside string, length time.Duration) {
+	t := p.t
+	side := [2]string{p.dir, beside}
 	eventually(t, time.Minute, "the other mount is noticed", p.outside)
 
 	rng := rand.New(rand.NewSource(time.Now().UnixNano()))
@@ -74,6 +114,17 @@ func TestSecondWayIn(t *testing.T) {
 	}
 	moved := map[string]time.Time{} // names that came or went by the other way
 	last := map[string]string{}
+	held := [2]map[string]*os.File{{}, {}}
+	for i := range held {
+		for _, name := range steady {
+			h, err := os.OpenFile(filepath.Join(side[i], name), os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer h.Close()
+			held[i][name] = h
+		}
+	}
 	time.Sleep(besideDelay)
 	ops, compared := 0, 0
 	for end, check := time.Now().Add(length), time.Now().Add(length/100+time.Second); time.Now().Before(end); ops++ {
@@ -81,7 +132,7 @@ func TestSecondWayIn(t *testing.T) {
 		name, other := names[rng.Intn(len(names))], names[rng.Intn(len(names))]
 		kind, fixed := rng.Intn(8), rng.Intn(2) == 0
 		if fixed {
-			name, kind = steady[rng.Intn(len(steady))], []int{0, 1, 2, 3, 6}[rng.Intn(5)]
+			name, kind = steady[rng.Intn(len(steady))], []int{0, 1, 2, 3, 6, 8, 8}[rng.Intn(7)]
 		}
 		path := filepath.Join(side[i], name)
 		text := []byte(fmt.Sprintf("%d by %d: %*d\n", ops, i, 1+rng.Intn(6000), 7))
@@ -113,6 +164,9 @@ func TestSecondWayIn(t *testing.T) {
 			if rng.Intn(3) == 0 {
 				err = os.Remove(path)
 			}
+		case 8:
+			what = "write by a handle"
+			_, err = held[i][name].WriteAt(text, int64(rng.Intn(5000)))
 		}
 		if renames {
 			moved[name] = time.Now() // the other way may still believe it to be absent, or another file
@@ -137,9 +191,6 @@ func TestSecondWayIn(t *testing.T) {
 		}
 	}
 	t.Logf("%d operations, %d times a content was compared at once", ops, compared)
-	if err := syscall.Unmount(filepath.Dir(side[1]), 0); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func besideWrite(path string, flags int, off int64, text []byte) error {
