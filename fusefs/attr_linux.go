@@ -62,9 +62,10 @@ func (o *overlay) fillAttrOut(sx *unix.Statx_t, out *fuse.AttrOut) {
 const severalAsked = ^uint32(0)
 
 // asking notes, before the source is asked for attributes of n, that they go
-// to the kernel for a thread (0: not known).
+// to the kernel for a thread (0: not known). It always writes: a change that
+// comes after it, and only such a change, takes the note away.
 func (n *inode) asking(tid uint32) {
-	if old := n.asked.Load(); tid == 0 || old != tid && !(old == 0 && n.asked.CompareAndSwap(0, tid)) {
+	if tid == 0 || !n.asked.CompareAndSwap(tid, tid) && !n.asked.CompareAndSwap(0, tid) {
 		n.asked.Store(severalAsked)
 	}
 }

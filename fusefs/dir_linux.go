@@ -125,11 +125,13 @@ func (o *overlay) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirE
 		made := o.makes.start()
 		if statAt(dir, e.Name, &sx) == nil {
 			child, isNew := o.ref(n, e.Name, &sx)
-			o.fillEntry(child, &sx, eo)
-			out.FixMode(uint32(sx.Mode))
 			if isNew {
 				o.strange(child, &sx, made)
+			} else {
+				o.afresh(child, &in.InHeader, dir, e.Name, &sx)
 			}
+			o.fillEntry(child, &sx, eo)
+			out.FixMode(uint32(sx.Mode))
 		}
 		return true
 	})

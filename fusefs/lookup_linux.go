@@ -21,8 +21,8 @@ func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out 
 	}
 	var sx unix.Statx_t
 	made := o.makes.start()
+	defer d.release()
 	err = statAt(d.fd, name, &sx)
-	d.release()
 	if err == unix.ENOENT {
 		out.EntryValid, out.EntryValidNsec = o.ttl()
 		return fuse.OK
@@ -31,11 +31,27 @@ func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out 
 		return status(err)
 	}
 	n, isNew := o.ref(parent, name, &sx)
-	o.fillEntry(n, &sx, out)
 	if isNew {
 		o.strange(n, &sx, made)
+	} else {
+		o.afresh(n, in, d.fd, name, &sx)
 	}
+	o.fillEntry(n, &sx, out)
 	return fuse.OK
+}
+
+// afresh is for the attributes of an inode that the kernel knows already, before
+// they go to it: they are from before the inode was found, and who changed it
+// since (see overtook) knew nothing of this request.
+func (o *overlay) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx *unix.Statx_t) {
+	if n.isReg() && sx.Nlink == 1 {
+		return // the kernel knows of all that changes it
+	}
+	n.asking(in.Pid)
+	var again unix.Statx_t
+	if statAt(dir, name, &again) == nil && keyOf(&again) == n.key {
+		*sx = again
+	}
 }
 
 // entry counts a reference to the inode that sx describes, known as name in
