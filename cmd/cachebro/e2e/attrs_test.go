@@ -58,6 +58,7 @@ func TestOwnersAndAttributesComeBack(t *testing.T) {
 		mk() { echo "$1" >$1; chown 1001:1002 $1; chmod 640 $1; setfattr -n user.note -v "of $1" $1; setfacl -m u:1003:rw,g:1004:r $1; }
 		mkdir d d/in swap1 swap2 acl tree tree/in ign idir; for f in f g d/a d/in/b swap1/x swap2/y tree/a tree/in/b n.ign ign/i edit cp; do mk $f; done
 		echo plain >plain; echo plain >d/plain; echo s >setid; chmod 4755 setid; echo c >able; chmod 755 able; setcap cap_net_raw+ep able; echo o >own; chown 1001:1002 own; chmod 2755 own
+		ln -s f link; ln -s nowhere dangling; chown -h 1001:1002 dangling
 		for x in d d/in swap1 tree ign idir; do chown 1001:1002 $x; chmod 750 $x; setfattr -n user.dir -v "of $x" $x; done; setfacl -m u:1003:rwx -m d:u:1003:rw acl; echo in >acl/old
 		setfattr -n user.large -v "$(head -c 3000 /dev/zero | tr '\0' x)" g; setfattr -n user.empty g; setfattr -n user.bin -v 0x00ff0a g`)
 	p.mount()
@@ -67,6 +68,7 @@ func TestOwnersAndAttributesComeBack(t *testing.T) {
 		`rm f`, `rm -r d`, `rm n.ign`,
 		`mv swap1 t; mv swap2 swap1; mv t swap2`,
 		`chown -R 2001:2002 tree`, `chown 2001 f`, `chgrp 2002 d/in`, `chown 2001:2002 able own setid`,
+		`chown -h 2001:2002 link dangling`,
 		`setfattr -n user.new -v x plain`, `setfattr -x user.note f`, `setfattr -n user.note -v other g`, `setfattr -x user.large g; setfattr -x user.bin g`,
 		`setfacl -b f`, `setfacl -m u:1003:- d/a`, `setfacl -m u:1005:rwx plain`, `setfacl -k acl`, `setfattr -x user.dir d; setfacl -m d:u:1005:r d`,
 		`echo new >acl/new; rm acl/old`,

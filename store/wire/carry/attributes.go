@@ -22,7 +22,7 @@ func (w *worker) wanted(replaces bool) (set attrs.Set, known bool) {
 	if !replaces {
 		return attrs.None, false
 	}
-	old, err := w.root.OpenFile(w.name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	old, err := openIn(w.root, w.name, os.O_RDONLY)
 	if err != nil {
 		return attrs.None, false // a link, or not to be read
 	}

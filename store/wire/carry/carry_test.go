@@ -471,6 +471,31 @@ func listing(t *testing.T, dir string) string {
 	return b.String()
 }
 
+// The owner of a link came back to the file that it leads to, with the link's mode:
+// read and write for all.
+func TestOwnerOfALinkIsTheLinks(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "x", dir, "file")
+	if err := os.Symlink("file", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	uid, gid := uint32(os.Getuid()), uint32(os.Getgid())
+	if uid == 0 {
+		uid, gid = 1001, 1002
+	}
+	res := out(t, dir, nil, wire.PlanStep{N: 1, Do: "chmod", Path: []byte("link"), Mode: 0o120777, Owned: true, UID: uid, GID: gid})
+	if len(res.Done) != 1 || len(res.Left) > 0 {
+		t.Errorf("%+v", res)
+	}
+	var file, link unix.Stat_t
+	if err := errors.Join(unix.Lstat(filepath.Join(dir, "file"), &file), unix.Lstat(filepath.Join(dir, "link"), &link)); err != nil {
+		t.Fatal(err)
+	}
+	if file.Mode&0o777 != 0o644 || file.Uid != uint32(os.Getuid()) || link.Uid != uid || link.Gid != gid {
+		t.Errorf("file %o of %d, link of %d:%d", file.Mode, file.Uid, link.Uid, link.Gid)
+	}
+}
+
 // Between the look at a directory and its opening somebody may put a link there.
 func TestNoLinkIsFollowedThatWasSwappedIn(t *testing.T) {
 	dir := t.TempDir()

@@ -10,8 +10,6 @@ import (
 
 	"cachebro/store/wire"
 	"cachebro/store/wire/displace"
-
-	"golang.org/x/sys/unix"
 )
 
 // displaces: what is there loses its name, or its content.
@@ -33,7 +31,7 @@ func (w *worker) hold(fi fs.FileInfo) error {
 	if err := w.withDatabase(); err != nil {
 		return err
 	}
-	f, err := w.root.OpenFile(w.name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := openIn(w.root, w.name, os.O_RDONLY)
 	if err != nil {
 		return nil // not to be read; what the plan expects is compared all the same
 	}
@@ -168,7 +166,7 @@ func (w *worker) withDatabase() error {
 		if err != nil || !fi.Mode().IsRegular() {
 			continue
 		}
-		f, err := w.root.Open(base)
+		f, err := openIn(w.root, base, os.O_RDONLY)
 		if err != nil {
 			continue
 		}

@@ -11,6 +11,8 @@ import (
 
 	"cachebro/store/gitdir"
 	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
 )
 
 // places keeps the directories of a plan open, so that each step names its file
@@ -83,6 +85,25 @@ func (d *places) of(name string, make bool) (*os.Root, string, error) {
 		d.owner[r] = st
 	}
 	return r, base, nil
+}
+
+// openIn opens what is there and follows no link: Root.OpenFile follows one within
+// the root, whatever its flags say. It does not wait for the other end of a FIFO.
+func openIn(root *os.Root, name string, flag int) (*os.File, error) {
+	dir, err := root.Open(path.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	for {
+		fd, err := unix.Openat(int(dir.Fd()), path.Base(name), flag|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err == nil {
+			return os.NewFile(uintptr(fd), name), nil
+		}
+		if err != unix.EINTR {
+			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+		}
+	}
 }
 
 // mine: the plan has made a directory. What looks like git's there it has brought back.

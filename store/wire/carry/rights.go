@@ -8,8 +8,6 @@ import (
 	"syscall"
 
 	"cachebro/store/attrs"
-
-	"golang.org/x/sys/unix"
 )
 
 // A file gets the owner of the version that comes back, and the set-id bits only
@@ -105,7 +103,7 @@ func (w *worker) lent(h holder, m fs.FileMode) fs.FileMode {
 // opened calls fn with what has the step's name, not by a symlink that somebody puts
 // in its place meanwhile.
 func (w *worker) opened(fn func(*os.File, fs.FileInfo) error) error {
-	f, err := w.root.OpenFile(w.name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := openIn(w.root, w.name, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -117,7 +115,7 @@ func (w *worker) opened(fn func(*os.File, fs.FileInfo) error) error {
 	return fn(f, fi)
 }
 
-// chmod changes owner and mode in place.
+// chmod changes owner, mode and attributes in place; of a link, whose it is.
 func (w *worker) chmod() error {
 	m := mode(w.step.Mode)
 	err := w.opened(func(f *os.File, fi fs.FileInfo) error {
@@ -137,6 +135,17 @@ func (w *worker) chmod() error {
 		}
 		return nil
 	})
+	if errors.Is(err, syscall.ELOOP) {
+		if fi, err := w.root.Lstat(w.name); err != nil || fi.Mode()&fs.ModeSymlink == 0 {
+			return errors.Join(err, errChanged)
+		}
+		if uid, gid, ok := w.whose(nil); ok && w.step.Owned {
+			if err := w.root.Lchown(w.name, uid, gid); err != nil {
+				w.left = append(w.left, fmt.Sprintf("it does not belong to %d:%d as it did (%s)", uid, gid, reason(err)))
+			}
+		}
+		return nil
+	}
 	if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
 		return w.root.Chmod(w.name, m&^setID) // one's own file that may not be read
 	}

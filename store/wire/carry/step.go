@@ -195,7 +195,7 @@ func (w *worker) hash(fi fs.FileInfo) (string, error) {
 	if w.held != nil {
 		return hashFile(io.NewSectionReader(w.held.File(), 0, 1<<62))
 	}
-	f, err := w.root.Open(w.name)
+	f, err := openIn(w.root, w.name, os.O_RDONLY)
 	if err != nil {
 		return "", err
 	}

@@ -88,7 +88,13 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 	if m&setID != 0 {
 		perm &= 0o700
 	}
-	f, err := w.root.OpenFile(name, flag&^os.O_TRUNC, perm)
+	var f *os.File
+	var err error
+	if fresh { // follows no link
+		f, err = w.root.OpenFile(name, flag, perm)
+	} else {
+		f, err = openIn(w.root, name, flag&^os.O_TRUNC)
+	}
 	if err != nil {
 		return err
 	}
