@@ -65,20 +65,6 @@ func TestStopLine(t *testing.T) {
 	golden(t, "stop.golden", strings.Join(lines, "\n")+"\n")
 }
 
-func TestSessionReport(t *testing.T) {
-	m := wire.Metrics{
-		Tools: []wire.ToolMetric{
-			{Tool: "read_file", Calls: 12, Saved: 45230},
-			{Tool: "ls", Calls: 4, Saved: 8120},
-			{Tool: "search", Calls: 6},
-		},
-		Full: 152920, Saved: 65450, Percent: 42.8,
-	}
-	golden(t, "report.golden", SessionReport(m, "main", false))
-	m.Tools[1].Saved = -20
-	golden(t, "report_color.golden", SessionReport(m, "main", true))
-}
-
 func TestSettings(t *testing.T) {
 	golden(t, "settings.golden", indent(t, ClaudeSettings("/opt/cache bro/cachebro", "--stop-line=off"))+indent(t, ClaudeMCP("cachebro")))
 }

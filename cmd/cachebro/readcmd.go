@@ -190,7 +190,7 @@ func metricsCommand() command {
 	}
 }
 
-// printMetrics is the session report's table with the costs beside it.
+// printMetrics prints what each tool saved, and the costs.
 func printMetrics(w io.Writer, p paint, m wire.Metrics) {
 	for _, t := range m.Tools {
 		saved := p.dim("0")

@@ -213,5 +213,3 @@ func (g *ingester) busy() bool {
 	head, err := g.reader.Head()
 	return err == nil && g.pos.Load().Before(head)
 }
-
-func sum(b []byte) store.Hash { return sha256.Sum256(b) }

@@ -26,11 +26,6 @@ func CompareLines(old, new [][]byte) *Script {
 	return &Script{Old: old, New: new, Edits: compareLines(old, new)}
 }
 
-// WithEdits makes a script from edits found earlier for the same two texts.
-func WithEdits(old, new []byte, edits []Edit) *Script {
-	return &Script{Old: Lines(old), New: Lines(new), Edits: edits}
-}
-
 // Added is the number of new lines that are in no equal run.
 func (s *Script) Added() int {
 	n := 0

@@ -113,11 +113,6 @@ func TestFormat(t *testing.T) {
 			t.Errorf("Format(%d) = %q, want %q", n, got, want)
 		}
 	}
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 45230: "45,230", 1234567: "1,234,567", -1000: "-1,000", -999: "-999"} {
-		if got := Thousands(n); got != want {
-			t.Errorf("Thousands(%d) = %q, want %q", n, got, want)
-		}
-	}
 }
 
 func BenchmarkEstimate(b *testing.B) {

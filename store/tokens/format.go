@@ -10,16 +10,3 @@ func Format(n int) string {
 	}
 	return "~" + strconv.Itoa(n)
 }
-
-// Thousands prints an amount for a report, with separators: "45,230".
-func Thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	sign := ""
-	if s[0] == '-' {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
-}

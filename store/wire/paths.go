@@ -33,20 +33,6 @@ func Key(root string) string {
 	return hex.EncodeToString(h[:8])
 }
 
-// CleanRoot makes dir a root as all other functions want it. It looks at the
-// file system, so it is for clients, not for who serves a mount on dir.
-func CleanRoot(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("find %s: %w", dir, err)
-	}
-	real, err := filepath.EvalSymlinks(abs)
-	if err != nil {
-		return "", fmt.Errorf("find %s: %w", dir, err)
-	}
-	return real, nil
-}
-
 // StateBase is the directory that holds the state directories of all projects.
 func (p Paths) StateBase() (string, error) {
 	switch {

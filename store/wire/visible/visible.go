@@ -67,12 +67,6 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// Text is a whole text as it is shown.
-func Text(s string) string {
-	out, _ := show([]byte(s), true)
-	return string(out)
-}
-
 // colours are the sequences that we write ourselves.
 var colours = [][]byte{[]byte("\x1b[0m"), []byte("\x1b[1m"), []byte("\x1b[2m"), []byte("\x1b[31m"), []byte("\x1b[32m"), []byte("\x1b[33m"), []byte("\x1b[36m")}
 

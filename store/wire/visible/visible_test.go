@@ -7,6 +7,11 @@ import (
 	"unicode/utf8"
 )
 
+func whole(s string) string {
+	out, _ := show([]byte(s), true)
+	return string(out)
+}
+
 func TestText(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                          "",
@@ -24,7 +29,7 @@ func TestText(t *testing.T) {
 		"\x00\x7f\x1b":              "^@^?^[",
 		"\u009b31m":                 "<U+009B>31m",
 	} {
-		if got := Text(in); got != want {
+		if got := whole(in); got != want {
 			t.Errorf("%q is shown as %q, want %q", in, got, want)
 		}
 	}
@@ -49,8 +54,8 @@ func FuzzWriter(f *testing.F) {
 		if err := w.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		if got := out.String(); got != Text(text) {
-			t.Errorf("%q in pieces of %d is shown as %q, whole as %q", text, step, got, Text(text))
+		if got := out.String(); got != whole(text) {
+			t.Errorf("%q in pieces of %d is shown as %q, whole as %q", text, step, got, whole(text))
 		}
 		plain := out.String()
 		for _, c := range colours {
