@@ -28,9 +28,10 @@ and the environment. The next call of the same command prints the same at once,
 as long as all of that is as it was.
 
 Not repeated: commands that fail, write tracked files, read their standard input,
-talk to somebody over a socket, or look at files outside of the project other than
-the system's, toolchains' and your settings (--allow-outside lets them count, and
-be checked, like the others). Caches (GOCACHE, ~/.cache, __pycache__) do not count.
+use the network or talk to another process, look at files outside of the project
+other than the system's, toolchains' and your settings (--allow-outside lets them
+count, and be checked, like the others), or ask the kernel for anything that is not
+known to stay the same (processes, load, memory, free space, locks).
 Clocks and random numbers cannot be checked: do not use it for what depends on them.
 
 Nothing is repeated by guess: --explain tells what a call would do, and why.

@@ -17,17 +17,21 @@
 //
 // For each path the way in which it was looked at decides what must stay the
 // same: content that was read, names that were listed, names that were absent,
-// where a symlink points, and of a file that a process asked the attributes of
-// without reading it (make) or that a program known to show or compare times
-// touched (ls, find, tar), its times too. The state is taken before the system
-// call goes on, and again at the end: a command that changed what it had looked
-// at itself, or that somebody disturbed, is not replayed.
+// where a symlink points, modes and owners. Everything else that stat(2) tells
+// counts too, unless the program is known to show none of it (see kinds): of a
+// shell or git the time of access, of cat, grep or the Go tools all times. The
+// state is taken before the system call goes on, and again at the end: a command
+// that changed what it had looked at itself, or that somebody disturbed, is not
+// replayed. All variables, limits, processors and groups are in the call.
 //
-// Paths of caches, which by their contract change no result (GOCACHE, ~/.cache,
-// __pycache__ …), and of the kernel (/proc, /sys, /dev) do not count. Files that
-// the command left behind among ignored files must be there, and the same, for a
-// replay: after it everything is as after a run.
+// A wrong replay costs more than all right ones save, so the rule is a positive
+// list: a system call (see quiet), a place, a file of the kernel or a device that
+// is not known to tell only what is compared keeps a command from being replayed,
+// and the reason is kept. A cache (GOCACHE, __pycache__ …) does not count for the
+// programs that own it. Files that the command left behind among ignored files
+// must be there, and the same, for a replay: after it everything is as after a
+// run.
 //
-// Clocks, random numbers and the network are not inputs that anybody could
-// check; a command that talks to somebody else is not replayed.
+// Clocks and random numbers are what every program may ask for without our
+// knowing it.
 package memo

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -29,15 +28,22 @@ func jump(code uint16, k uint32, yes, no uint8) unix.SockFilter {
 	return unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k}
 }
 
-// filter is the program that decides which system calls are shown to us. stdin:
-// reads of descriptor 0 are.
-func filter(stdin bool) []unix.SockFilter {
+// inputCalls take something from a descriptor, or another descriptor for it; it
+// is this argument.
+var inputCalls = map[uint32]uint32{unix.SYS_READ: 0, unix.SYS_READV: 0, unix.SYS_PREAD64: 0, unix.SYS_PREADV: 0, unix.SYS_PREADV2: 0, unix.SYS_DUP: 0, unix.SYS_DUP3: 0, sysDup2: 0,
+	unix.SYS_FSTAT: 0, unix.SYS_LSEEK: 0, unix.SYS_SPLICE: 0, unix.SYS_TEE: 0, unix.SYS_COPY_FILE_RANGE: 0, unix.SYS_RECVFROM: 0, unix.SYS_RECVMSG: 0, unix.SYS_SENDFILE: 1, unix.SYS_MMAP: 4,
+	unix.SYS_FGETXATTR: 0, unix.SYS_FLISTXATTR: 0}
+
+// filter is the program that decides which system calls are shown to us: all but
+// those that are known to bring nothing new. given: descriptors of which reads
+// are shown as well.
+func filter(given []int) []unix.SockFilter {
 	const (
-		load   = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
-		equal  = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-		anyBit = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
-		least  = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
-		ret    = unix.BPF_RET | unix.BPF_K
+		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+		equal = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+		least = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+		mask  = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
+		ret   = unix.BPF_RET | unix.BPF_K
 	)
 	show, allow := stmt(ret, unix.SECCOMP_RET_USER_NOTIF), stmt(ret, unix.SECCOMP_RET_ALLOW)
 	// Another architecture's calls (32 bit) have other numbers: all are shown,
@@ -46,32 +52,38 @@ func filter(stdin bool) []unix.SockFilter {
 	if foreignFrom > 0 {
 		p = append(p, jump(least, foreignFrom, 0, 1), show)
 	}
-	for _, nr := range slices.Sorted(maps.Keys(calls)) {
-		p = append(p, jump(equal, nr, 0, 1), show)
+	// Opens through a ring cannot be seen, nor can the flags of clone3. Programs do
+	// without where there are none.
+	for _, nr := range []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_CLONE3} {
+		p = append(p, jump(equal, nr, 0, 1), stmt(ret, unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)))
 	}
-	// Opens through a ring cannot be seen. Programs do without where there is none.
-	p = append(p, jump(equal, unix.SYS_IO_URING_SETUP, 0, 1), stmt(ret, unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)))
-	if stdin {
-		for _, nr := range []uint32{unix.SYS_READ, unix.SYS_READV} {
-			p = append(p, jump(equal, nr, 0, 4), stmt(load, offArgs), jump(equal, 0, 0, 1), show, allow)
+	for _, fd := range given { // whoever duplicates one may read it
+		for nr, arg := range inputCalls {
+			p = append(p, jump(equal, nr, 0, 4), stmt(load, offArgs+8*arg), jump(equal, uint32(fd), 0, 1), show, stmt(load, offNR))
 		}
+		p = append(p, jump(equal, unix.SYS_FCNTL, 0, 7), stmt(load, offArgs), jump(equal, uint32(fd), 0, 4), stmt(load, offArgs+8),
+			jump(equal, unix.F_DUPFD, 1, 0), jump(equal, unix.F_DUPFD_CLOEXEC, 0, 1), show, stmt(load, offNR))
 	}
-	// sendto with an address; namespaces.
-	p = append(p, jump(equal, unix.SYS_SENDTO, 0, 4), stmt(load, offArgs+4*8), jump(equal, 0, 1, 0), show, allow)
-	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWPID
-	for _, nr := range []uint32{unix.SYS_CLONE, unix.SYS_UNSHARE} {
-		p = append(p, jump(equal, nr, 0, 4), stmt(load, offArgs), jump(anyBit, namespaces, 0, 1), show, allow)
+	for _, q := range quietWith {
+		p = append(p, jump(equal, q.nr, 0, uint8(2*len(q.values)+3)), stmt(load, offArgs+8*q.arg), stmt(mask, q.mask))
+		for _, v := range q.values {
+			p = append(p, jump(equal, v, 0, 1), allow)
+		}
+		p = append(p, show)
 	}
-	return append(p, allow)
+	for _, nr := range slices.Concat(quiet, olderQuiet) {
+		p = append(p, jump(equal, nr, 0, 1), allow)
+	}
+	return append(p, show)
 }
 
 // Enter puts this thread under the filter, hands the descriptor that shows its
 // system calls to whoever has the other end of sock, and becomes the command.
 // Nothing but exec may follow: the filter is this thread's alone, and its calls
 // wait for an answer.
-func Enter(sock int, stdin bool, path string, args, env []string) error {
+func Enter(sock int, given []int, path string, args, env []string) error {
 	runtime.LockOSThread()
-	prog := filter(stdin)
+	prog := filter(given)
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
 	const listener = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
 	try := func(flags uintptr) (int, syscall.Errno) {

@@ -41,6 +41,9 @@ func (r *recorder) judge(c Classifier, allowOutside bool) (seen []Seen, why []st
 			}
 		}
 	}
+	for _, path := range slices.Sorted(maps.Keys(r.kernel)) {
+		seen = append(seen, Seen{Path: path, Stat: stat{Kind: kernel}, Hash: r.kernel[path]})
+	}
 	return seen, r.why
 }
 
@@ -50,7 +53,7 @@ func (r *recorder) madeBelow(top string, c Classifier, end time.Time) (seen []Se
 		if err != nil || path == top {
 			return err
 		}
-		if r.places.of(path) == free {
+		if _, ok := r.places.cacheOf(path); ok {
 			return nil
 		}
 		if r.class(c, path, inside, d.IsDir()) == ignore.Tracked && !d.IsDir() {
@@ -118,6 +121,10 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 		}
 		return s, false
 	}
+	if o.access && now.Atime != o.first.Atime && now.Kind == o.first.Kind {
+		r.refuseLocked("the time of access of " + path + " changed while it ran, and it may show that")
+	}
+	s.Access = o.access
 	if moved {
 		r.refuseLocked(path + " was changed by somebody else meanwhile")
 		return s, false
@@ -141,6 +148,12 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 				r.refuseLocked("the names in " + path + " changed while it ran")
 				return s, false
 			}
+		}
+		s.Times = o.strict
+	case special:
+		if o.read {
+			r.refuseLocked("read " + path + ", which is no regular file")
+			return s, false
 		}
 		s.Times = o.strict
 	}

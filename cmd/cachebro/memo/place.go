@@ -12,7 +12,6 @@ const (
 	inside  place = iota // the project
 	known                // system and toolchain, configuration: checked like the project
 	outside              // anything else: refused, unless allowed
-	free                 // caches: may be read and written, nothing follows from it
 	machine              // what the kernel tells of itself and of devices
 )
 
@@ -20,17 +19,29 @@ const (
 type Places struct {
 	Root string // the project, as the command sees it; symlinks resolved
 	home string
-	free []string // directories
+	free []cache
 	know []string
 }
+
+// cache is a directory of which a few programs know what it is worth.
+type cache struct {
+	dir string
+	by  []string // a star at the end stands for any ending
+}
+
+var (
+	goTools = []string{"go", "gofmt", "compile", "asm", "link", "vet", "cgo", "buildid", "pack", "golangci-lint", "staticcheck"}
+	pythons = []string{"python*", "pip*", "mypy*", "ruff", "pytest*"}
+	nodes   = []string{"node", "npm*", "npx", "tsc", "eslint"}
+)
 
 // NewPlaces reads the places of caches and toolchains from the environment.
 func NewPlaces(root, home string, getenv func(string) string) *Places {
 	p := &Places{Root: root, home: home}
-	for _, d := range []string{getenv("GOCACHE"), getenv("GOLANGCI_LINT_CACHE"), getenv("STATICCHECK_CACHE"), getenv("XDG_CACHE_HOME"),
-		getenv("npm_config_cache"), getenv("PIP_CACHE_DIR"), getenv("RUFF_CACHE_DIR"), getenv("MYPY_CACHE_DIR"), getenv("CCACHE_DIR"), getenv("SCCACHE_DIR")} {
-		if filepath.IsAbs(d) && d != "/" {
-			p.free = append(p.free, filepath.Clean(d))
+	for name, by := range map[string][]string{"GOCACHE": goTools, "GOLANGCI_LINT_CACHE": goTools, "STATICCHECK_CACHE": goTools, "npm_config_cache": nodes,
+		"PIP_CACHE_DIR": pythons, "RUFF_CACHE_DIR": pythons, "MYPY_CACHE_DIR": pythons, "CCACHE_DIR": {"ccache"}, "SCCACHE_DIR": {"sccache"}} {
+		if d := getenv(name); filepath.IsAbs(d) && d != "/" {
+			p.free = append(p.free, cache{filepath.Clean(d), by})
 		}
 	}
 	p.know = []string{"/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc", "/opt", "/nix", "/snap", "/gnu", "/var/lib", "/run/current-system", "/Library", "/System"}
@@ -40,7 +51,8 @@ func NewPlaces(root, home string, getenv func(string) string) *Places {
 		}
 	}
 	if filepath.IsAbs(home) && home != "/" {
-		p.free = append(p.free, home+"/.cache", home+"/.npm", home+"/.config/go/telemetry", home+"/Library/Caches")
+		p.free = append(p.free, cache{home + "/.cache/go-build", goTools}, cache{home + "/.config/go/telemetry", goTools}, cache{home + "/Library/Caches/go-build", goTools},
+			cache{home + "/.npm", nodes}, cache{home + "/.cache/pip", pythons})
 		p.know = append(p.know, home+"/go", home+"/sdk", home+"/.local/lib", home+"/.local/bin", home+"/.local/share")
 	}
 	return p
@@ -51,37 +63,50 @@ func under(path, dir string) bool {
 }
 
 // freeNames are caches within a project, by the name of a directory or file.
-var freeNames = map[string]bool{"__pycache__": true, ".mypy_cache": true, ".ruff_cache": true, ".pytest_cache": true, ".eslintcache": true}
+var freeNames = map[string][]string{"__pycache__": pythons, ".mypy_cache": pythons, ".ruff_cache": pythons, ".pytest_cache": pythons, ".eslintcache": nodes}
 
-// of says what a path is. It is absolute, without symlinks and clean.
-func (p *Places) of(path string) place {
-	switch {
-	case under(path, "/proc") || under(path, "/sys") || under(path, "/dev"):
-		return machine
-	case under(path, p.Root):
+// cacheOf says who knows what a path in a cache is worth.
+func (p *Places) cacheOf(path string) (by []string, ok bool) {
+	if under(path, p.Root) {
 		rel := path[len(p.Root):]
 		for part := range strings.SplitSeq(rel, "/") {
-			if freeNames[part] || strings.HasSuffix(part, ".tsbuildinfo") {
-				return free
+			if by, ok := freeNames[part]; ok {
+				return by, true
+			}
+			if strings.HasSuffix(part, ".tsbuildinfo") {
+				return nodes, true
 			}
 		}
 		if strings.Contains(rel, "/node_modules/.cache/") {
-			return free
+			return nodes, true
 		}
-		for _, d := range p.free {
-			if under(d, p.Root) && under(path, d) {
-				return free
-			}
-		}
-		return inside
 	}
-	for _, d := range p.free {
-		if under(path, d) {
-			return free
+	for _, c := range p.free {
+		if under(path, c.dir) && (under(c.dir, p.Root) || !under(path, p.Root)) {
+			return c.by, true
 		}
+	}
+	return nil, false
+}
+
+// of says what a path is. It is absolute, without symlinks and clean. Whether it
+// is in a cache depends on who looks: see cacheOf.
+func (p *Places) of(path string) place {
+	switch {
+	case under(path, "/dev/shm"):
+		return outside
+	case under(path, "/proc") || under(path, "/sys") || under(path, "/dev"):
+		return machine
+	case under(path, p.Root):
+		return inside
 	}
 	for _, d := range p.know {
 		if under(path, d) {
+			return known
+		}
+	}
+	for _, c := range p.free {
+		if under(path, c.dir) {
 			return known
 		}
 	}
@@ -94,8 +119,8 @@ func (p *Places) of(path string) place {
 
 // towardsFree: a directory on the way to a cache, which whoever fills it makes.
 func (p *Places) towardsFree(path string) bool {
-	for _, d := range p.free {
-		if under(d, path) {
+	for _, c := range p.free {
+		if under(c.dir, path) {
 			return true
 		}
 	}

@@ -1,7 +1,6 @@
 package memo
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"os"
@@ -18,7 +17,7 @@ import (
 )
 
 // recordVersion is a part of the key: records of another one are not found.
-const recordVersion = 1
+const recordVersion = 3
 
 // Record is what is kept of a run.
 type Record struct {
@@ -74,6 +73,7 @@ type Call struct {
 	Umask   int      `json:"umask"`
 	UID     int      `json:"uid"`
 	Outside bool     `json:"outside"` // allowed
+	Machine string   `json:"machine"` // limits, processors, groups, capabilities
 }
 
 // NewCall describes a call of o. cwd is relative to the project.
@@ -85,28 +85,16 @@ func NewCall(o Options, cwd string) Call {
 	for _, a := range o.Args {
 		c.Args = append(c.Args, []byte(a))
 	}
+	c.Machine = machineFacts()
 	env := slices.Clone(o.Env)
 	slices.Sort(env)
 	for _, kv := range slices.Compact(env) {
-		if name, _, _ := strings.Cut(kv, "="); !Noise(name) {
+		if name, _, _ := strings.Cut(kv, "="); name != "PWD" { // the call's own, see Cwd
 			c.Env = append(c.Env, []byte(kv))
 		}
 	}
 	return c
 }
-
-// noise are variables that differ from shell to shell, or from one call of an
-// agent to the next, and say nothing to a build or a test. All others count.
-var noise = map[string]bool{
-	"_": true, "SHLVL": true, "OLDPWD": true, "PWD": true, "WINDOWID": true, "TERM_SESSION_ID": true, "ITERM_SESSION_ID": true, "WT_SESSION": true,
-	"TMUX": true, "TMUX_PANE": true, "STY": true, "SSH_AUTH_SOCK": true, "SSH_AGENT_PID": true, "SSH_CLIENT": true, "SSH_CONNECTION": true, "SSH_TTY": true,
-	"GPG_TTY": true, "GPG_AGENT_INFO": true, "DBUS_SESSION_BUS_ADDRESS": true, "XDG_SESSION_ID": true, "XDG_ACTIVATION_TOKEN": true, "DESKTOP_STARTUP_ID": true,
-	"VSCODE_IPC_HOOK_CLI": true, "VSCODE_GIT_IPC_HANDLE": true, "HISTFILE": true, "INVOCATION_ID": true, "JOURNAL_STREAM": true,
-	"CODEX_THREAD_ID": true, "CLAUDE_CODE_SESSION_ID": true, "CLAUDE_CODE_SSE_PORT": true,
-}
-
-// Noise reports whether a variable does not count.
-func Noise(name string) bool { return noise[name] || strings.HasPrefix(name, "CACHEBRO_") }
 
 // StdinKind is what a standard input is: null, tty, file, pipe, socket, closed.
 func StdinKind(f *os.File) string {
@@ -136,11 +124,7 @@ func (r *Record) Holds(root string, now time.Time) (ok bool, why string, fresh *
 		return false, strings.Join(r.Why, "; "), nil
 	}
 	if root != r.Root {
-		for _, c := range r.Output {
-			if bytes.Contains(c.Text, []byte(r.Root)) {
-				return false, "the output names " + r.Root, nil
-			}
-		}
+		return false, "the project was in " + r.Root, nil
 	}
 	closer, why := r.compare(root)
 	if why != "" || len(closer) == 0 {

@@ -10,22 +10,21 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // observation is what is known of one path, symlinks in it resolved.
 type observation struct {
-	first   stat      // before the first call went on
-	taken   time.Time // when
-	target  string    // of a symlink
-	names   string    // hash of the listing, taken when it was asked for
+	first   stat   // before the first call went on
+	target  string // of a symlink
+	names   string // hash of the listing, taken when it was asked for
 	read    bool
 	looked  bool // anything but blindly written
 	changed bool // the tree asked for a change
 	own     bool // the tree made it; what lies below is its own too
-	strict  bool // a program that shows or compares times looked at it
+	strict  bool // who looked at it may show or compare times
+	access  bool // and those of access
 	stated  []uint32
 	readers []uint32 // processes
 }
@@ -33,21 +32,22 @@ type observation struct {
 // recorder collects what a process tree looks at.
 type recorder struct {
 	places *Places
-	stdin  unix.Stat_t // what descriptor 0 is, to tell it from another one
+	given  map[int]unix.Stat_t // what the descriptors are that it can read, to tell them from others
 	hasIn  bool
 
 	mu      sync.Mutex // guards the fields below
 	seen    map[string]*observation
-	real    map[string]bool   // directories that are no symlinks, the ones above neither
-	owned   map[string]bool   // names that the tree made where there was none
-	group   map[uint32]uint32 // thread → process
-	timely  map[uint32]bool   // processes that show or compare times
-	listens bool
-	why     []string // why it cannot be replayed, at most a few
+	real    map[string]bool    // directories that are no symlinks, the ones above neither
+	owned   map[string]bool    // names that the tree made where there was none
+	group   map[uint32]uint32  // thread → process
+	runs    map[uint32]program // by process
+	started map[string]uint64  // process and file that it looks at when it begins, and the call
+	kernel  map[string]string  // what the kernel says, see kernelSays
+	why     []string           // why it cannot be replayed, at most a few
 }
 
 func newRecorder(p *Places) *recorder {
-	return &recorder{places: p, seen: map[string]*observation{}, real: map[string]bool{"/": true}, owned: map[string]bool{}, group: map[uint32]uint32{}, timely: map[uint32]bool{}}
+	return &recorder{places: p, given: map[int]unix.Stat_t{}, seen: map[string]*observation{}, real: map[string]bool{"/": true}, owned: map[string]bool{}, group: map[uint32]uint32{}, runs: map[uint32]program{}, kernel: map[string]string{}, started: map[string]uint64{}}
 }
 
 // refuse notes a reason against a replay.
@@ -68,11 +68,6 @@ func (r *recorder) refuseLocked(text string) {
 	}
 }
 
-// timeUsers are programs whose output or work depends on times of files that
-// they also list or read.
-var timeUsers = map[string]bool{"ls": true, "stat": true, "find": true, "fd": true, "fdfind": true, "tar": true, "rsync": true, "zip": true, "cpio": true,
-	"make": true, "gmake": true, "ninja": true, "cp": true, "du": true, "exa": true, "eza": true, "tree": true, "test": true, "[": true}
-
 // see is called for every system call that is shown, before it goes on.
 func (r *recorder) see(n *notice) {
 	if n.arch != auditArch || foreignFrom > 0 && uint32(n.nr) >= foreignFrom {
@@ -88,22 +83,20 @@ func (r *recorder) see(n *notice) {
 	case opConnect:
 		r.connect(n.pid, n.args[1], n.args[2])
 		return
-	case opListen:
-		r.mu.Lock()
-		r.listens = true
-		r.mu.Unlock()
-		return
 	case opStrange:
 		r.refuse("changed what paths mean (mount, chroot or a namespace)")
-		return
-	}
-	path, ok := r.path(n, c.dir, c.path, c.withoutPath)
-	if !ok {
 		return
 	}
 	flags := uint64(0)
 	if c.flags >= 0 {
 		flags = n.args[c.flags]
+	}
+	if c.op == opStat && flags&unix.AT_EMPTY_PATH != 0 {
+		r.input(n)
+	}
+	path, ok := r.path(n, c.dir, c.path, c.withoutPath)
+	if !ok {
+		return
 	}
 	switch c.op {
 	case opStat:
@@ -151,22 +144,100 @@ func (r *recorder) see(n *notice) {
 	}
 }
 
-// other are calls that the filter shows for their arguments.
+// other are calls that the filter shows because it does not know them, or not
+// with these arguments.
 func (r *recorder) other(n *notice) {
+	runs := r.runsOf(r.process(n.pid))
 	switch n.nr {
-	case unix.SYS_READ, unix.SYS_READV:
-		var st unix.Stat_t
-		if unix.Stat(fmt.Sprintf("/proc/%d/fd/0", n.pid), &st) == nil && (st.Dev != r.stdin.Dev || st.Ino != r.stdin.Ino) {
-			return // something else by now
-		}
-		r.refuse("read its standard input")
-	case unix.SYS_SENDTO:
-		r.connect(n.pid, n.args[4], n.args[5])
 	case unix.SYS_CLONE, unix.SYS_UNSHARE:
 		r.refuse("made a namespace, in which paths may mean something else")
+	case unix.SYS_SOCKET:
+		r.refuse("made a socket of the network")
+	case unix.SYS_UNAME:
+		r.says(unameOf)
+	case unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_TKILL, unix.SYS_PIDFD_OPEN:
+		pid, sig := int32(n.args[0]), int32(n.args[1])
+		switch n.nr {
+		case unix.SYS_TGKILL:
+			sig = int32(n.args[2])
+		case unix.SYS_PIDFD_OPEN:
+			sig = -1
+		}
+		r.mu.Lock()
+		_, ours := r.runs[uint32(max(pid, -pid))]
+		r.mu.Unlock()
+		if sig == 0 || pid != 0 && !ours {
+			r.refuse("asked for a process, or sent it a signal")
+		}
+	case unix.SYS_SYSINFO:
+		if runs.kind == unknownKind {
+			r.refuse("asked how busy the machine is")
+		}
+	case unix.SYS_STATFS, unix.SYS_FSTATFS:
+		if runs.kind == unknownKind && !walkers[runs.name] && !r.selinux(n) {
+			r.refuse("asked how full a file system is")
+		}
+	case unix.SYS_FLOCK, unix.SYS_FCNTL:
+		if _, given := r.given[int(int32(n.args[0]))]; given && (n.args[1] == unix.F_DUPFD || n.args[1] == unix.F_DUPFD_CLOEXEC) {
+			r.input(n)
+			return
+		}
+		r.refuse("asked for a lock that others may hold")
+	case unix.SYS_IOCTL:
+		// What a terminal says of itself is known where there is none.
+		at, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", n.pid, int32(n.args[0])))
+		if n.args[1]>>8 != unix.TCGETS>>8 || n.args[1] == unix.TIOCINQ || strings.HasPrefix(at, "/dev/") && at != os.DevNull {
+			r.refuse("asked a device or a file system (ioctl %#x)", n.args[1])
+		}
+	case unix.SYS_SENDTO:
+		r.connect(n.pid, n.args[4], n.args[5])
 	default:
-		r.refuse("used a system call that is not understood (%d)", n.nr)
+		if _, ok := inputCalls[uint32(n.nr)]; ok {
+			r.input(n)
+		} else {
+			r.refuse("made system call %d, of which it is not known what it tells", n.nr)
+		}
 	}
+}
+
+// says notes what the kernel says now.
+func (r *recorder) says(name string) {
+	what := kernelSays(name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if was, ok := r.kernel[name]; ok && was != what {
+		r.refuseLocked(name + " changed while it ran")
+	}
+	r.kernel[name] = what
+}
+
+// input: a call with a descriptor that the command was given.
+func (r *recorder) input(n *notice) {
+	fd := int(int32(n.args[inputCalls[uint32(n.nr)]]))
+	was, ok := r.given[fd]
+	var st unix.Stat_t
+	if !ok || unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", n.pid, fd), &st) == nil && (st.Dev != was.Dev || st.Ino != was.Ino) {
+		return // something else by now
+	}
+	// Of what kind it is is a part of the call; of a file there is more to see.
+	stats := n.nr == unix.SYS_FSTAT || n.nr == unix.SYS_LSEEK || n.nr == sysFstatat || n.nr == unix.SYS_STATX
+	if stats && was.Mode&unix.S_IFMT != unix.S_IFREG {
+		return
+	}
+	if n.nr == unix.SYS_FCNTL && r.runsOf(r.process(n.pid)).kind == shellKind {
+		return // put aside for a redirection; what is put back is what was given
+	}
+	if fd == 0 {
+		r.refuse("read its standard input")
+	} else {
+		r.refuse("read descriptor %d, which it was given", fd)
+	}
+}
+
+// selinux: a library asks whether there is one, with a path.
+func (r *recorder) selinux(n *notice) bool {
+	path, ok := peekString(n.pid, n.args[0])
+	return n.nr == unix.SYS_STATFS && ok && (path == "/sys/fs/selinux" || path == "/selinux")
 }
 
 func leUint64(b []byte) (v uint64) {
@@ -246,22 +317,23 @@ func (r *recorder) process(tid uint32) uint32 {
 	if ok {
 		return pid
 	}
-	pid = tid
+	pid, parent := tid, uint32(0)
 	if raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid)); err == nil {
 		for line := range strings.Lines(string(raw)) {
-			if v, ok := strings.CutPrefix(line, "Tgid:"); ok {
-				if n, err := strconv.ParseUint(strings.TrimSpace(v), 10, 32); err == nil {
-					pid = uint32(n)
+			for name, to := range map[string]*uint32{"Tgid:": &pid, "PPid:": &parent} {
+				if v, ok := strings.CutPrefix(line, name); ok {
+					if n, err := strconv.ParseUint(strings.TrimSpace(v), 10, 32); err == nil {
+						*to = uint32(n)
+					}
 				}
 			}
 		}
 	}
-	comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.group[tid] = pid
-	if _, ok := r.timely[pid]; !ok {
-		r.timely[pid] = timeUsers[strings.TrimSpace(string(comm))]
+	if _, ok := r.runs[pid]; !ok {
+		r.runs[pid] = r.runs[parent] // it has not become another program yet
 	}
 	return pid
 }
@@ -276,14 +348,78 @@ func (r *recorder) forgetDirs() {
 // exec reads a program and what it is run by.
 func (r *recorder) exec(n *notice, path string) {
 	pid := r.process(n.pid)
-	r.mu.Lock()
-	r.timely[pid] = timeUsers[filepath.Base(path)]
-	r.group[n.pid] = pid
-	r.mu.Unlock()
+	before := r.runsOf(pid)
+	r.setRuns(pid, program{kind: contentKind}) // the kernel, which reads it, shows no times
+	first := ""
+	defer func() {
+		if look(first).Kind == absent {
+			r.setRuns(pid, before) // one of PATH where it is not
+		} else {
+			r.setRuns(pid, r.places.program(first))
+			r.inherits(n, pid)
+		}
+	}()
 	for range 5 {
 		real := r.touch(n, path, true, asRead)
-		if path = interpreter(real); path == "" {
+		next := interpreter(real)
+		if first == "" || script(first) { // a script is its interpreter's
+			first = real
+		}
+		if path = next; path == "" {
 			return
 		}
 	}
+}
+
+// inherits: a program may look at what others opened for it, and we do not see
+// that.
+func (r *recorder) inherits(n *notice, pid uint32) {
+	runs := r.runsOf(pid)
+	if asks[runs.name] {
+		r.refuse("ran %s, which says something else each time", runs.name)
+	}
+	if runs.kind == contentKind {
+		return
+	}
+	fds := fmt.Sprintf("/proc/%d/fd", pid)
+	open, err := os.ReadDir(fds)
+	if err != nil {
+		r.refuse("ran a program whose descriptors could not be seen")
+	}
+	for _, fd := range open {
+		at, err := os.Readlink(filepath.Join(fds, fd.Name()))
+		if err != nil || !strings.HasPrefix(at, "/") {
+			continue
+		}
+		r.mu.Lock()
+		o := r.seen[at]
+		r.mu.Unlock()
+		if o != nil {
+			r.note(n, at, asStat)
+		}
+	}
+}
+
+func (r *recorder) runsOf(pid uint32) program {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.runs[pid]
+}
+
+func (r *recorder) setRuns(pid uint32, p program) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.runs[pid] = p
+}
+
+// script reports whether a program is run by another one.
+func script(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var head [2]byte
+	_, _ = f.Read(head[:])
+	return string(head[:]) == "#!"
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -14,6 +16,9 @@ import (
 
 // stopWait is how long what the command left behind has to go.
 const stopWait = 500 * time.Millisecond
+
+// mostGiven is of how many descriptors the reads are watched.
+const mostGiven = 16
 
 // Run runs a command to its end and watches it. Where it cannot be watched it
 // runs all the same, and Why says so.
@@ -26,11 +31,26 @@ func Run(o Options) (Outcome, error) {
 	ours, theirs := os.NewFile(uintptr(pair[0]), "watch"), os.NewFile(uintptr(pair[1]), "watched")
 	defer ours.Close()
 	rec, r := &recording{}, newRecorder(o.Places)
-	stdin := "none"
-	if r.hasIn = StdinKind(o.Stdin) != "null"; r.hasIn && unix.Fstat(int(o.Stdin.Fd()), &r.stdin) == nil {
-		stdin = "watched"
+	var watched []string
+	for _, fd := range inherited() {
+		var st unix.Stat_t
+		if unix.Fstat(fd, &st) == nil {
+			r.given[fd] = st
+			watched = append(watched, strconv.Itoa(fd))
+		}
 	}
-	cmd := &exec.Cmd{Path: o.Self, Args: append([]string{"cachebro", "traced", stdin, o.Program}, o.Args...), Dir: o.Dir, Env: o.Env, Stdin: o.Stdin, ExtraFiles: []*os.File{theirs}}
+	if r.hasIn = StdinKind(o.Stdin) != "null"; r.hasIn {
+		var st unix.Stat_t
+		if unix.Fstat(int(o.Stdin.Fd()), &st) == nil {
+			r.given[0] = st
+			watched = append(watched, "0")
+		}
+	}
+	if len(watched) > mostGiven {
+		r.refuse("was given more than %d descriptors", mostGiven)
+		watched = watched[:mostGiven]
+	}
+	cmd := &exec.Cmd{Path: o.Self, Args: append([]string{"cachebro", "traced", strings.Join(watched, ","), o.Program}, o.Args...), Dir: o.Dir, Env: o.Env, Stdin: o.Stdin, ExtraFiles: []*os.File{theirs}}
 	start, err := plumb(cmd, &o, rec)
 	if err != nil {
 		theirs.Close()
@@ -146,7 +166,13 @@ func Traced(args, env []string) error {
 		return os.ErrInvalid
 	}
 	unix.CloseOnExec(given)
-	err := Enter(given, args[0] == "watched", args[1], args[2:], env)
+	var watched []int
+	for fd := range strings.SplitSeq(args[0], ",") {
+		if n, err := strconv.Atoi(fd); err == nil {
+			watched = append(watched, n)
+		}
+	}
+	err := Enter(given, watched, args[1], args[2:], env)
 	// Unwatched is better than not at all.
 	_ = unix.Sendmsg(given, []byte(err.Error()), nil, nil, 0)
 	return syscall.Exec(args[1], args[2:], env)

@@ -19,6 +19,7 @@ const (
 	dir     = "dir"
 	link    = "link"
 	special = "special" // FIFO, socket, device
+	kernel  = "kernel"  // what the kernel says, see kernelSays
 )
 
 // stat is what lstat says of a path, but for the device number, which is another
@@ -30,6 +31,10 @@ type stat struct {
 	Size  int64  `cbor:"4,keyasint,omitempty"`
 	Mtime int64  `cbor:"5,keyasint,omitempty"`
 	Ctime int64  `cbor:"6,keyasint,omitempty"`
+	UID   uint32 `cbor:"7,keyasint,omitempty"`
+	GID   uint32 `cbor:"8,keyasint,omitempty"`
+	Links uint64 `cbor:"9,keyasint,omitempty"`
+	Atime int64  `cbor:"10,keyasint,omitempty"`
 }
 
 // look asks for what is at a path now, following nothing. What cannot be asked
@@ -39,8 +44,8 @@ func look(path string) stat {
 	if err := syscall.Lstat(path, &st); err != nil {
 		return stat{Kind: absent}
 	}
-	s := stat{Ino: st.Ino, Mode: uint32(st.Mode), Size: st.Size}
-	s.Mtime, s.Ctime = times(&st)
+	s := stat{Ino: st.Ino, Mode: uint32(st.Mode), Size: st.Size, UID: st.Uid, GID: st.Gid, Links: uint64(st.Nlink)}
+	s.Mtime, s.Ctime, s.Atime = times(&st)
 	switch st.Mode & syscall.S_IFMT {
 	case syscall.S_IFREG:
 		s.Kind = file
@@ -60,12 +65,15 @@ func (s stat) settled(taken time.Time) bool {
 	return s.Ctime < taken.Add(-50*time.Millisecond).UnixNano()
 }
 
-// same reports whether nothing has touched the inode, as far as its stat tells.
-func (s stat) same(o stat) bool { return s == o }
+// same reports whether nothing has changed the inode, as far as its stat tells.
+func (s stat) same(o stat) bool {
+	s.Atime = o.Atime
+	return s == o
+}
 
 // hashFile is the content's SHA-256 in hex; "" when it cannot be read.
 func hashFile(path string) string {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	f, err := openQuietly(path, syscall.O_NONBLOCK|syscall.O_NOFOLLOW)
 	if err != nil {
 		return ""
 	}
@@ -80,7 +88,7 @@ func hashFile(path string) string {
 // hashNames is a hash of a directory's names and their types; "" when it cannot
 // be listed.
 func hashNames(path string) string {
-	d, err := os.Open(path)
+	d, err := openQuietly(path, 0)
 	if err != nil {
 		return ""
 	}
@@ -112,8 +120,10 @@ type Seen struct {
 	Stat   stat   `cbor:"3,keyasint"`
 	// Hash of the content, the names or where the link points, if that counts.
 	Hash string `cbor:"4,keyasint,omitempty"`
-	// Times: the times of modification count too.
+	// Times: all but the time of access counts.
 	Times bool `cbor:"5,keyasint,omitempty"`
+	// Access: that counts too.
+	Access bool `cbor:"8,keyasint,omitempty"`
 	// Racy: Stat may not tell of a change that came right after; look closer.
 	Racy bool `cbor:"6,keyasint,omitempty"`
 	// Made: the command left it there.
@@ -137,8 +147,13 @@ func (s *Seen) content(path string) string {
 // holds reports whether the path still is what was seen, and whether that took
 // a closer look than at its stat; why says what is different.
 func (s *Seen) holds(path string) (ok, closer bool, why string) {
+	if s.Stat.Kind == kernel {
+		return kernelSays(path) == s.Hash, false, "says something else"
+	}
 	now := look(path)
 	switch {
+	case s.Access && now.Atime != s.Stat.Atime:
+		return false, false, "has another time of access"
 	case now.Kind != s.Stat.Kind && s.Stat.Kind == absent:
 		return false, false, "was absent and is there now"
 	case now.Kind != s.Stat.Kind && now.Kind == absent:
@@ -151,8 +166,14 @@ func (s *Seen) holds(path string) (ok, closer bool, why string) {
 		return true, false, ""
 	case now.Mode != s.Stat.Mode:
 		return false, false, "has another mode"
+	case now.UID != s.Stat.UID || now.GID != s.Stat.GID:
+		return false, false, "has another owner"
+	case s.Hash != "" && s.Stat.Kind == file && now.Size != s.Stat.Size:
+		return false, false, "has changed"
 	case s.Times && (now.Mtime != s.Stat.Mtime || now.Size != s.Stat.Size):
 		return false, false, "has another time of modification"
+	case s.Times && !now.same(s.Stat):
+		return false, false, "has another inode, number of names or time of change"
 	case s.Hash == "":
 		// Only that it is there counts; of a device, that it is the same.
 		return s.Stat.Kind != special || now.Ino == s.Stat.Ino, false, "is another one"

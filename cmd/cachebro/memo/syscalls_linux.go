@@ -22,9 +22,6 @@ const (
 	opMove                  // removes the first, makes the second
 	opHard                  // makes the second, for the first
 	opConnect               // talks to somebody
-	opSend                  // the same, without connecting
-	opListen                // lets others connect
-	opStdin                 // reads descriptor 0
 	opStrange               // what makes paths mean something else
 )
 
@@ -70,6 +67,7 @@ var calls = map[uint32]call{
 	unix.SYS_LINKAT:       {op: opHard, dir: 0, path: 1, flags: -1, dir2: 2, path2: 3},
 	unix.SYS_TRUNCATE:     plain(opChange),
 	unix.SYS_FCHMODAT:     at(opChange, -1),
+	unix.SYS_FCHMODAT2:    at(opChange, 3),
 	unix.SYS_FCHOWNAT:     at(opChange, 4),
 	unix.SYS_UTIMENSAT:    {op: opChange, dir: 0, path: 1, flags: 3, dir2: -1, path2: -1, withoutPath: true},
 	unix.SYS_SETXATTR:     plain(opChange),
@@ -79,10 +77,10 @@ var calls = map[uint32]call{
 	unix.SYS_FCHMOD:       {op: opChange, dir: 0, path: -1, flags: -1, dir2: -1, path2: -1, withoutPath: true},
 	unix.SYS_FCHOWN:       {op: opChange, dir: 0, path: -1, flags: -1, dir2: -1, path2: -1, withoutPath: true},
 	unix.SYS_FSETXATTR:    {op: opChange, dir: 0, path: -1, flags: -1, dir2: -1, path2: -1, withoutPath: true},
+	unix.SYS_FREMOVEXATTR: {op: opChange, dir: 0, path: -1, flags: -1, dir2: -1, path2: -1, withoutPath: true},
 	unix.SYS_FTRUNCATE:    {op: opChange, dir: 0, path: -1, flags: -1, dir2: -1, path2: -1, withoutPath: true},
 
 	unix.SYS_CONNECT: {op: opConnect},
-	unix.SYS_LISTEN:  {op: opListen},
 
 	unix.SYS_CHROOT:            plain(opStrange),
 	unix.SYS_PIVOT_ROOT:        plain(opStrange),

@@ -5,6 +5,7 @@ import "golang.org/x/sys/unix"
 const (
 	auditArch  = unix.AUDIT_ARCH_X86_64
 	sysFstatat = unix.SYS_NEWFSTATAT
+	sysDup2    = unix.SYS_DUP2
 	// foreignFrom: numbers from here are of the x32 interface.
 	foreignFrom = 0x40000000
 )
@@ -34,3 +35,7 @@ var olderCalls = map[uint32]call{
 	unix.SYS_GETDENTS:  {op: opList, dir: 0, path: -1, flags: -1, dir2: -1, path2: -1, withoutPath: true},
 	unix.SYS_USELIB:    plain(opStrange),
 }
+
+// olderQuiet: see quiet.
+var olderQuiet = []uint32{unix.SYS_FORK, unix.SYS_VFORK, unix.SYS_PIPE, unix.SYS_DUP2, unix.SYS_POLL, unix.SYS_SELECT, unix.SYS_EPOLL_CREATE, unix.SYS_EPOLL_WAIT, unix.SYS_EVENTFD, unix.SYS_SIGNALFD,
+	unix.SYS_INOTIFY_INIT, unix.SYS_ALARM, unix.SYS_PAUSE, unix.SYS_TIME, unix.SYS_GETPGRP, unix.SYS_ARCH_PRCTL}

@@ -5,6 +5,7 @@ import "golang.org/x/sys/unix"
 const (
 	auditArch   = unix.AUDIT_ARCH_AARCH64
 	sysFstatat  = unix.SYS_FSTATAT
+	sysDup2     = 1 << 30 // there is none
 	foreignFrom = 0
 )
 
@@ -12,3 +13,6 @@ const (
 var olderCalls = map[uint32]call{
 	unix.SYS_RENAMEAT: {op: opMove, dir: 0, path: 1, flags: -1, dir2: 2, path2: 3},
 }
+
+// olderQuiet: see quiet.
+var olderQuiet []uint32

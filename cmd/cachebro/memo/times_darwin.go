@@ -1,5 +1,14 @@
 package memo
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
-func times(st *syscall.Stat_t) (mtime, ctime int64) { return st.Mtimespec.Nano(), st.Ctimespec.Nano() }
+func times(st *syscall.Stat_t) (mtime, ctime, atime int64) {
+	return st.Mtimespec.Nano(), st.Ctimespec.Nano(), st.Atimespec.Nano()
+}
+
+func openQuietly(path string, flags int) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|flags, 0)
+}

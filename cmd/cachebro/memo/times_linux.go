@@ -1,5 +1,19 @@
 package memo
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
-func times(st *syscall.Stat_t) (mtime, ctime int64) { return st.Mtim.Nano(), st.Ctim.Nano() }
+func times(st *syscall.Stat_t) (mtime, ctime, atime int64) {
+	return st.Mtim.Nano(), st.Ctim.Nano(), st.Atim.Nano()
+}
+
+// openQuietly opens to read and leaves the time of access alone where we may.
+func openQuietly(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|flags|syscall.O_NOATIME, 0)
+	if err != nil {
+		f, err = os.OpenFile(path, os.O_RDONLY|flags, 0)
+	}
+	return f, err
+}

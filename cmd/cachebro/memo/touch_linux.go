@@ -7,12 +7,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,9 +33,6 @@ const maxLinks = 40
 // touch notes a look at a path, and at each symlink on the way there, and
 // returns where it leads. It walks as the kernel is about to.
 func (r *recorder) touch(n *notice, path string, follow bool, m manner) string {
-	if p, ok := r.machine(path, m); ok {
-		return p
-	}
 	follow = follow || strings.HasSuffix(path, "/")
 	at, rest, links := "/", strings.Split(path, "/"), 0
 	for len(rest) > 0 {
@@ -52,6 +47,9 @@ func (r *recorder) touch(n *notice, path string, follow bool, m manner) string {
 		}
 		last := !slices.ContainsFunc(rest, func(s string) bool { return s != "" && s != "." })
 		next := strings.TrimSuffix(at, "/") + "/" + part
+		if p, ok := r.machine(n, next+"/"+strings.Join(rest, "/"), m); ok {
+			return p
+		}
 		if !last && r.isDir(next) {
 			at = next
 			continue
@@ -100,22 +98,40 @@ func (r *recorder) isDir(path string) bool {
 }
 
 // machine deals with what the kernel tells of itself.
-func (r *recorder) machine(path string, m manner) (string, bool) {
+func (r *recorder) machine(n *notice, path string, m manner) (string, bool) {
 	clean := filepath.Clean(path)
 	if r.places.of(clean) != machine {
 		return "", false
 	}
-	switch clean {
-	case "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0":
-		if m == asRead && r.hasIn {
+	switch {
+	case clean == "/dev/stdin" || clean == "/dev/fd/0" || clean == "/proc/self/fd/0":
+		if m == asStat || m == asRead && r.hasIn {
 			r.refuse("read its standard input")
 		}
-	case "/proc":
-		if m == asList {
-			r.refuse("looked at the processes of the machine")
-		}
+	case clean == "/proc" && m == asList:
+		r.refuse("looked at the processes of the machine")
+	case plainDevice(clean, m), clean == os.DevNull && r.runsOf(r.process(n.pid)).kind != unknownKind:
+	case r.starts(n, clean):
+	case m <= asList && m != asStat && stableFile(clean):
+		r.says(clean)
+	default:
+		r.refuse("looked at %s, which the kernel or a device says", clean)
 	}
 	return clean, true
+}
+
+// starts: see program.atStart. Once for each process.
+func (r *recorder) starts(n *notice, path string) bool {
+	pid := r.process(n.pid)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := fmt.Sprintf("%d %s", pid, path)
+	before, ok := r.started[key]
+	if ok && before != n.id || !r.runs[pid].atStart(path) {
+		return false
+	}
+	r.started[key] = n.id // one call may read and write
+	return true
 }
 
 // ownLocked: the tree made a directory above the path. It needs mu.
@@ -131,11 +147,14 @@ func (r *recorder) ownLocked(path string) bool {
 
 // note takes down one path, no symlinks above it, and says what is there.
 func (r *recorder) note(n *notice, path string, m manner) stat {
-	where := r.places.of(path)
-	if where == free || where == machine {
+	if r.places.of(path) == machine {
 		return look(path)
 	}
 	pid := r.process(n.pid)
+	runs := r.runsOf(pid)
+	if by, ok := r.places.cacheOf(path); ok && runs.owns(by) {
+		return look(path)
+	}
 	r.mu.Lock()
 	if r.ownLocked(path) {
 		r.mu.Unlock()
@@ -145,8 +164,7 @@ func (r *recorder) note(n *notice, path string, m manner) stat {
 	r.mu.Unlock()
 	now := stat{}
 	if o == nil {
-		taken := time.Now()
-		o = &observation{first: look(path), taken: taken}
+		o = &observation{first: look(path)}
 		now = o.first
 		if now.Kind == link {
 			o.target, _ = os.Readlink(path)
@@ -172,7 +190,9 @@ func (r *recorder) note(n *notice, path string, m manner) stat {
 	}
 	if m <= asList && !o.own && !o.changed || m == asChange {
 		o.looked = true
-		o.strict = o.strict || m != asThere && r.timely[pid]
+		o.strict = o.strict || m != asThere && runs.kind != contentKind
+		// test -N of a shell compares the time of access.
+		o.access = o.access || m != asThere && runs.kind == unknownKind || m == asStat && runs.kind == shellKind && now.Kind == file && under(path, r.places.Root)
 	}
 	switch m {
 	case asStat:
@@ -222,15 +242,18 @@ func (r *recorder) open(n *notice, path string, flags uint64) {
 		if real := r.touch(n, path, follow, asThere); look(real).Kind == absent {
 			r.touch(n, path, follow, asMake)
 		} else if write {
+			if flags&unix.O_ACCMODE == unix.O_RDWR {
+				r.touch(n, path, follow, asRead)
+			}
 			r.touch(n, path, follow, asChange)
 		} else {
 			r.touch(n, path, follow, asRead)
 		}
 	case write:
-		r.touch(n, path, follow, asChange)
 		if flags&unix.O_ACCMODE == unix.O_RDWR {
 			r.touch(n, path, follow, asRead)
 		}
+		r.touch(n, path, follow, asChange)
 	default:
 		r.touch(n, path, follow, asRead)
 	}
@@ -260,18 +283,6 @@ func (r *recorder) connect(pid uint32, addr, size uint64) {
 			return
 		}
 		r.refuse("talked to another process through %s", name)
-	case (family == unix.AF_INET && len(buf) >= 8) || (family == unix.AF_INET6 && len(buf) >= 24):
-		ip := netip.AddrFrom4([4]byte(buf[4:8]))
-		if family == unix.AF_INET6 {
-			ip = netip.AddrFrom16([16]byte(buf[8:24])).Unmap()
-		}
-		r.mu.Lock()
-		listens := r.listens
-		r.mu.Unlock()
-		if ip.IsLoopback() && listens || ip.IsUnspecified() {
-			return
-		}
-		r.refuse("talked to %s over the network", netip.AddrPortFrom(ip, binary.BigEndian.Uint16(buf[2:])))
 	}
 }
 

@@ -1,0 +1,128 @@
+//go:build linux && (amd64 || arm64)
+
+package memo
+
+import (
+	"debug/buildinfo"
+	"go/version"
+	"path/filepath"
+	"strings"
+)
+
+// kind is how much of what it looks at a program may show. Only of programs
+// that are known it is less than everything.
+type kind uint8
+
+const (
+	unknownKind kind = iota // anything: times, owners, access times
+	shellKind               // times and owners, but not when something was read
+	contentKind             // content, names and modes alone
+)
+
+// kinds are the known programs of the system and of toolchains. One that can
+// print or sort by times (ls, find, rg --sort, diff) is not among them.
+var kinds = map[string]kind{
+	"sh": shellKind, "dash": shellKind, "bash": shellKind, "make": shellKind, "gmake": shellKind, "xargs": shellKind, "ninja": shellKind,
+	"git": shellKind, "gcc": shellKind, "g++": shellKind, "cc": shellKind, "c++": shellKind, "cpp": shellKind, "cc1": shellKind, "cc1plus": shellKind, "clang": shellKind,
+}
+
+func init() {
+	for name := range strings.FieldsSeq(`cat tac head tail wc nl cut tr sort uniq comm join paste fold fmt grep sed mawk cmp
+		md5sum sha1sum sha256sum sha512sum base64 od xxd strings jq echo printf true false basename dirname mkdir rm tee sleep seq
+		go compile asm link vet cgo pack buildid gofmt collect2 as ld ld.bfd ld.gold lto-wrapper`) {
+		kinds[name] = contentKind
+	}
+}
+
+// kindOf is the kind of the program at a path, symlinks resolved.
+func (p *Places) kindOf(path string) kind {
+	if p.of(path) != known || under(path, p.home) && p.home != "" && !under(path, filepath.Join(p.home, "go")) {
+		return unknownKind
+	}
+	name := filepath.Base(path)
+	if k, ok := kinds[name]; ok {
+		return k
+	}
+	// x86_64-linux-gnu-gcc-12
+	if i := strings.LastIndex(name, "-gnu-"); i >= 0 {
+		name = name[i+len("-gnu-"):]
+	}
+	return kinds[strings.TrimRight(name, "-.0123456789")]
+}
+
+// program is what a process runs.
+type program struct {
+	name  string
+	kind  kind
+	limit bool // Go's runtime: it looks at the limits of its cgroup when it begins
+}
+
+func (p *Places) program(path string) program {
+	r := program{name: filepath.Base(path), kind: p.kindOf(path)}
+	if info, err := buildinfo.ReadFile(path); err == nil {
+		r.limit = version.Compare(info.GoVersion, "go1.25") >= 0
+	}
+	return r
+}
+
+// atStart: the program looks at this file once when it begins, for itself (where
+// is my stack? is there a terminal? where are my limits, which count, kept?). To
+// look again is to want to know.
+func (p program) atStart(path string) bool {
+	switch path {
+	case "/proc/self/maps":
+		return p.name == "grep" || p.name == "diff" || p.name == "rg" || p.name == "fd"
+	case "/dev/tty":
+		return p.name == "bash"
+	case "/proc/self/mountinfo", "/proc/self/cgroup":
+		return p.limit || p.name == "rg" || p.name == "fd"
+	}
+	return false
+}
+
+// owns reports whether a program knows what it finds in a cache: for any other
+// one that is a file like others.
+func (p program) owns(by []string) bool {
+	for _, name := range by {
+		if p.name == name || strings.HasSuffix(name, "*") && strings.HasPrefix(p.name, name[:len(name)-1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// stableFile: the kernel says the same in it until somebody changes the machine.
+// What it says is compared.
+func stableFile(path string) bool {
+	switch path {
+	case "/proc/filesystems", "/proc/version", "/proc/self/cgroup", "/proc/self/mountinfo":
+		return true
+	}
+	for _, d := range []string{"/proc/sys", "/sys/devices/system/cpu", "/sys/kernel/mm", "/sys/fs/cgroup"} {
+		if under(path, d) {
+			return !strings.HasSuffix(path, ".stat") && !strings.HasSuffix(path, ".current")
+		}
+	}
+	return false
+}
+
+// asks are programs that are run for what nobody can compare: a clock, or chance.
+var asks = map[string]bool{"date": true, "cal": true, "ncal": true, "uptime": true, "uuidgen": true, "shuf": true}
+
+// walkers ask on what kind of file system a directory is, and do not say it.
+var walkers = map[string]bool{"find": true, "rm": true, "ls": true, "chmod": true, "chown": true, "cp": true}
+
+// plainDevice: to look at it in this manner says nothing of the machine.
+func plainDevice(path string, m manner) bool {
+	switch path {
+	case "/dev/null", "/dev/zero", "/dev/full":
+		return m != asStat
+	case "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2", "/proc/self/fd/1", "/proc/self/fd/2":
+		return m >= asChange
+	case "/proc/self/exe":
+		return m == asThere || m == asRead
+	case "/dev", "/proc", "/sys", "/sys/fs/selinux", "/selinux", "/dev/tty":
+		return m == asThere
+	}
+	return false
+}
