@@ -15,10 +15,6 @@ func doctorCommand() command {
 undone and gone again), the store and its space, the agents' configuration, and
 what is not kept and why. Exit status 1 when something is wrong.
 
-Claude Code is started once for each of its versions, against a model that is
-played on loopback, to see whether it honours what hooks make of its results;
-rewriting is off for a version that does not.
-
 Examples:
   cachebro doctor
   cachebro doctor --json | jq 'select(.ok | not)'`,

@@ -49,7 +49,7 @@ func runMount(ctx context.Context, e *env) error {
 	fs.BoolVar(&f.allowOther, "allow-other", false, "let other users in (default for root, and where /etc/fuse.conf allows it)")
 	fs.BoolVar(&f.noAllowOther, "no-allow-other", false, "keep other users out, root included")
 	fs.BoolVar(&f.readOnly, "read-only", false, "refuse writes through the mount")
-	fs.BoolVar(&f.upgrade, "upgrade", false, "have this binary serve a mount that there is, with nobody noticing")
+	fs.BoolVar(&f.upgrade, "upgrade", false, "let this binary take over a running mount; open files go on")
 	fs.BoolVar(&f.json, "json", false, "print what was mounted as JSON")
 	args, err := e.parse(fs, 0, 1)
 	if err != nil {

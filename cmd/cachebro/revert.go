@@ -163,7 +163,7 @@ func redoCommand() command {
 		long: "Examples:\n  cachebro redo\n  cachebro redo --plan ID --dry-run",
 		run: planCommand(func(ctx context.Context, e *env) error {
 			fs := e.flags()
-			plan := fs.String("plan", "", "which one (log shows it in braces; default: the last)")
+			plan := fs.String("plan", "", "the plan to bring back (log shows it in braces; default: the last)")
 			dir := fs.String("dir", ".", "the project")
 			f := addPlanFlags(fs, true)
 			if _, err := e.parse(fs, 0, 0); err != nil {

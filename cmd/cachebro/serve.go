@@ -32,7 +32,7 @@ func runServe(ctx context.Context, e *env) error {
 	tools := fs.String("tools", mcp.ProfileDefault, "read (read_file alone), safety, default or all")
 	reader := fs.String("reader", "", "connection: this connection is one context window (texts up to 8 KiB count as shown)")
 	session := fs.String("session", "", "the client's session id, as a label for edits")
-	reindex := fs.Bool("auto-reindex", true, "not mounted: look for changed files before each search, for 2 s at most")
+	reindex := fs.Bool("auto-reindex", true, "without a mount: look for changed files before each search, for 2 s at most")
 	plugin := fs.Bool("plugin", false, "started by the plugin: leave it to the server that init or run has registered")
 	addr := fs.String("http", "", "serve HTTP on this loopback address instead")
 	args, err := e.parse(fs, 0, 1)
