@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,6 +48,40 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 	if found < 50 {
 		t.Errorf("only %d names found: does the pattern still fit?", found)
+	}
+}
+
+// TestArchitectureNamesEveryPackage: a newcomer finds each room of the product on
+// the map. Tests and tools have pages of their own.
+func TestArchitectureNamesEveryPackage(t *testing.T) {
+	root := filepath.Join("..", "..")
+	text, err := os.ReadFile(filepath.Join(root, "doc", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := []string{"cmd/cachebro/e2e", "cmd/cachebro/replay", "store/results/redistest", "store/shown/conformance"}
+	found := 0
+	for _, top := range []string{"cmd", "fusefs", "store", "search", "mcp", "hooks"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return err
+			}
+			if code, err := filepath.Glob(filepath.Join(path, "*.go")); err != nil || len(code) == 0 {
+				return err
+			}
+			found++
+			pkg, err := filepath.Rel(root, path)
+			if err == nil && !slices.Contains(tools, pkg) && !strings.Contains(string(text), "`"+pkg+"`") {
+				t.Errorf("doc/architecture.md does not name %s", pkg)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 40 {
+		t.Errorf("only %d packages found", found)
 	}
 }
 
