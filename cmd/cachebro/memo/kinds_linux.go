@@ -52,15 +52,15 @@ func (p *Places) kindOf(path string) kind {
 
 // program is what a process runs.
 type program struct {
-	name  string
-	kind  kind
-	limit bool // Go's runtime: it looks at the limits of its cgroup when it begins
+	name   string
+	kind   kind
+	golang bool // with a runtime that looks for the limits of its cgroup
 }
 
 func (p *Places) program(path string) program {
 	r := program{name: filepath.Base(path), kind: p.kindOf(path)}
 	if info, err := buildinfo.ReadFile(path); err == nil {
-		r.limit = version.Compare(info.GoVersion, "go1.25") >= 0
+		r.golang = version.Compare(info.GoVersion, "go1.25") >= 0
 	}
 	return r
 }
@@ -71,11 +71,11 @@ func (p *Places) program(path string) program {
 func (p program) atStart(path string) bool {
 	switch path {
 	case "/proc/self/maps":
-		return p.name == "grep" || p.name == "diff" || p.name == "rg" || p.name == "fd"
+		return p.golang || p.name == "grep" || p.name == "diff" || p.name == "rg" || p.name == "fd"
 	case "/dev/tty":
 		return p.name == "bash"
 	case "/proc/self/mountinfo", "/proc/self/cgroup":
-		return p.limit || p.name == "rg" || p.name == "fd"
+		return p.golang || p.name == "rg" || p.name == "fd"
 	}
 	return false
 }
@@ -113,16 +113,16 @@ var asks = map[string]bool{"date": true, "cal": true, "ncal": true, "uptime": tr
 var walkers = map[string]bool{"find": true, "rm": true, "ls": true, "chmod": true, "chown": true, "cp": true}
 
 // plainDevice: to look at it in this manner says nothing of the machine.
-func plainDevice(path string, m manner) bool {
+func plainDevice(path string, m manner, k kind) bool {
 	switch path {
 	case "/dev/null", "/dev/zero", "/dev/full":
-		return m != asStat
+		return m != asStat || k != unknownKind
 	case "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2", "/proc/self/fd/1", "/proc/self/fd/2":
 		return m >= asChange
 	case "/proc/self/exe":
 		return m == asThere || m == asRead
 	case "/dev", "/proc", "/sys", "/sys/fs/selinux", "/selinux", "/dev/tty":
-		return m == asThere
+		return m == asThere || m == asStat && k == contentKind
 	}
 	return false
 }

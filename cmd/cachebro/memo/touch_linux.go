@@ -110,7 +110,7 @@ func (r *recorder) machine(n *notice, path string, m manner) (string, bool) {
 		}
 	case clean == "/proc" && m == asList:
 		r.refuse("looked at the processes of the machine")
-	case plainDevice(clean, m), clean == os.DevNull && r.runsOf(r.process(n.pid)).kind != unknownKind:
+	case plainDevice(clean, m, r.runsOf(r.process(n.pid)).kind):
 	case r.starts(n, clean):
 	case m <= asList && m != asStat && stableFile(clean):
 		r.says(clean)

@@ -299,7 +299,7 @@ func TestCallsOfAnotherMachine(t *testing.T) {
 func TestEverydayIsRepeated(t *testing.T) {
 	t.Setenv("PATH", "/usr/bin:/bin:"+os.Getenv("PATH"))
 	b := newBench(t, map[string]string{"a.txt": "one\n", "d/x.txt": "two\n", "go.mod": "module m\n\ngo 1.21\n", "m.go": "package m\n\nfunc F() int { return 1 }\n",
-		"m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestF(t *testing.T) {\n\tif F() != 1 {\n\t\tt.Fatal()\n\t}\n}\n", "Makefile": "all:\n\t@cat a.txt\n", "c/x.c": "int main(void) { return 0; }\n",
+		"m_test.go": "package m\n\nimport (\n\t_ \"net\"\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestF(t *testing.T) {\n\tif _, err := os.Open(os.DevNull); err != nil || F() != 1 {\n\t\tt.Fatal()\n\t}\n}\n", "Makefile": "all:\n\t@cat a.txt\n", "c/x.c": "int main(void) { return 0; }\n",
 		".gitignore": "*.o\n__pycache__/\n"})
 	b.env = append(b.env, "GOCACHE="+os.Getenv("GOCACHE"), "GOFLAGS=-mod=mod", "GOTOOLCHAIN=local", "GOMODCACHE="+os.Getenv("GOMODCACHE"))
 	for _, script := range []string{"git init -q", "git add .", "git -c user.name=t -c user.email=t@example.org commit -qm x"} {
@@ -310,7 +310,7 @@ func TestEverydayIsRepeated(t *testing.T) {
 		}
 	}
 	for _, line := range []string{"cat a.txt", "head -n 1 a.txt d/x.txt", "grep -rn one .", "wc -l a.txt", "sort a.txt", "sed -n 1p a.txt", "ls", "ls -l d", "find . -name x.txt", "stat a.txt",
-		"diff a.txt a.txt", "git log --oneline", "git show --stat", "git diff", "git ls-files", "go list ./...", "go vet ./...", "go build ./...", "make", "gcc -fsyntax-only c/x.c",
+		"diff a.txt a.txt", "git log --oneline", "git show --stat", "git diff", "git ls-files", "go list ./...", "go vet ./...", "go build ./...", "go test ./...", "make", "gcc -fsyntax-only c/x.c",
 		"sh -c 'cat a.txt | tr a-z A-Z'", "bash -c 'for f in d/*; do echo $f; done'", "/usr/bin/env true", "rg one", "cut -c1 a.txt", "sha256sum a.txt"} {
 		args := []string{"sh", "-c", line}
 		if !strings.Contains(line, "'") {
