@@ -105,7 +105,10 @@ func (s *Store) PlanRestore(paths []Path, seq uint64, secure Secure) (*Plan, err
 	}
 	var goals []goal
 	err = s.eachHistory(slices.Sorted(maps.Keys(changed)), nil, func(path Path, own []Version) error {
-		g, ok := restoreGoal(p, path, own, seq)
+		g, ok, err := s.restoreGoal(p, path, own, seq)
+		if err != nil {
+			return err
+		}
 		if ownFile(path) {
 			g.want = state{}
 		}
@@ -130,21 +133,22 @@ func (s *Store) PlanRestore(paths []Path, seq uint64, secure Secure) (*Plan, err
 }
 
 // restoreGoal decides about one path, of which these versions are known.
-func restoreGoal(p *Plan, path Path, own []Version, seq uint64) (g goal, ok bool) {
+func (s *Store) restoreGoal(p *Plan, path Path, own []Version, seq uint64) (g goal, ok bool, err error) {
 	if len(own) == 0 {
-		return g, false
+		return g, false, nil
 	}
 	for _, v := range own {
 		if v.Seq > seq && notKept(v) {
 			p.Lost = append(p.Lost, Conflict{Path: path, Why: v.NoContent, Actor: v.Actor, Time: v.Time})
-			return g, false
+			return g, false, nil
 		}
 	}
 	g = goal{path: path, have: stateOf(own[len(own)-1]), since: seq + 1, moved: moved(own)}
 	for i, then := range slices.Backward(own) {
 		if then.Seq <= seq {
-			g.want, g.other = described(own, i), another(own, i)
-			return g, true
+			g.want, err = s.described(own, i)
+			g.other = another(own, i)
+			return g, true, err
 		}
 	}
 	switch first := own[0]; {
@@ -156,9 +160,9 @@ func restoreGoal(p *Plan, path Path, own []Version, seq uint64) (g goal, ok bool
 	case began(first) || madeLater(own, first):
 	default:
 		p.Lost = append(p.Lost, Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})
-		return g, false
+		return g, false, nil
 	}
-	return g, true
+	return g, true, nil
 }
 
 // SessionStart is the newest version from before a session began.

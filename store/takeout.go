@@ -26,7 +26,10 @@ func (s *Store) takeOut(p *Plan, sel selection, q UndoQuery) error {
 			return nil // dropped from the log since it was selected
 		}
 		c := &chain{s: s, own: own, plans: plans}
-		g, ok := s.goalFor(p, c, path, sel[path], q, through)
+		g, ok, err := s.goalFor(p, c, path, sel[path], q, through)
+		if err != nil {
+			return err
+		}
 		g.since = oldest
 		if ownFile(path) { // is nowhere but while a plan is carried out
 			g.want = state{}
@@ -59,7 +62,7 @@ type run struct {
 }
 
 // runs finds them, newest first. What later plans took back is not there any more.
-func (c *chain) runs(sel map[uint64]*Version, plan string) []run {
+func (c *chain) runs(sel map[uint64]*Version, plan string) ([]run, error) {
 	at := func(i int) (Version, int) {
 		if plan == "" {
 			return c.at(i)
@@ -80,6 +83,7 @@ func (c *chain) runs(sel map[uint64]*Version, plan string) []run {
 	}
 	var out []run
 	var over *Version
+	var err error
 	v, i := at(len(c.own) - 1)
 	for i >= 0 && v.Seq >= least {
 		if !ours(v, i) {
@@ -96,7 +100,9 @@ func (c *chain) runs(sel map[uint64]*Version, plan string) []run {
 			r.first, under = v, i-1
 		}
 		if r.below = i; i >= 0 {
-			r.want = described(c.own, i)
+			if r.want, err = c.s.described(c.own, i); err != nil {
+				return nil, err
+			}
 			if b := c.own[under]; b.Plan != "" && !b.Deleted() { // another file with the same content
 				r.want.in, r.want.nlink = inodeOf(b.Stat), b.Stat.Nlink
 			}
@@ -105,18 +111,18 @@ func (c *chain) runs(sel map[uint64]*Version, plan string) []run {
 		}
 		out = append(out, r)
 	}
-	return out
+	return out, nil
 }
 
 // goalFor decides about one path; false: nothing to do, or a conflict noted.
-func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q UndoQuery, through bool) (goal, bool) {
+func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q UndoQuery, through bool) (g goal, ok bool, err error) {
 	plan := q.Select.Plan
 	if through {
 		plan = ""
 	}
-	runs := c.runs(sel, plan)
-	if len(runs) == 0 {
-		return goal{}, false // undone before
+	runs, err := c.runs(sel, plan)
+	if err != nil || len(runs) == 0 {
+		return g, false, err // none: undone before
 	}
 	have := stateOf(c.own[len(c.own)-1])
 	conflict := func(over *Version, why string) {
@@ -126,17 +132,18 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 	if q.Force {
 		runs = runs[len(runs)-1:]
 	}
-	g, made := goal{path: path, have: have, moved: moved(c.own)}, false
+	g = goal{path: path, have: have, moved: moved(c.own)}
+	made := false
 	now := have
 	for n, r := range runs {
 		first := r.first
 		if notKept(first) {
 			p.Lost = append(p.Lost, Conflict{Path: path, Why: first.NoContent, Actor: first.Actor, Time: first.Time})
-			return g, n > 0
+			return g, n > 0, nil
 		}
 		if r.below < 0 && r.want.absent() && !began(first) && first.Op != OpBaseline && !madeLater(c.own, first) {
 			p.Lost = append(p.Lost, Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})
-			return g, n > 0
+			return g, n > 0, nil
 		}
 		as := goal{have: now, want: r.want, other: another(c.own, r.below)}
 		switch {
@@ -163,30 +170,63 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 			conflict(r.over, "changed since")
 		}
 		g.made = made
-		return g, n > 0
+		return g, n > 0, nil
 	}
 	g.made = made
-	return g, true
+	return g, true, nil
 }
 
 // notKept: a directory went of which nothing is kept; the version says how much.
 func notKept(v Version) bool { return v.Op == OpRmdir && v.Class == 2 && v.NoContent != "" }
 
-// describes: a baseline gives the content of what the version below it left.
-func describes(baseline, below Version) bool {
-	return baseline.Op == OpBaseline && isRegular(baseline.Stat) && !below.Deleted() && isRegular(below.Stat) &&
-		inodeOf(baseline.Stat) == inodeOf(below.Stat) &&
-		baseline.Stat.Size == below.Stat.Size && baseline.Stat.Mtime == below.Stat.Mtime
+// describes: a version gives the content of what the version below it left. It is a
+// baseline, or that of a file that came under a tracked name.
+func describes(v, below Version) bool {
+	shown := v.Op == OpWrite && below.From != "" && v.Time == below.Time
+	return (v.Op == OpBaseline || shown) && sameBytes(v, below)
 }
 
-// described is the state that a version left, with the content that was found to
-// be its only before it was destroyed.
-func described(own []Version, i int) state {
+// sameBytes: two versions are of one file, which was not written to between them.
+func sameBytes(a, b Version) bool {
+	return isRegular(a.Stat) && !b.Deleted() && isRegular(b.Stat) && inodeOf(a.Stat) == inodeOf(b.Stat) &&
+		a.Stat.Size == b.Stat.Size && a.Stat.Mtime == b.Stat.Mtime
+}
+
+// described is the state that a version left, with the content that was found to be
+// its only before it was destroyed, under whatever name it had by then.
+func (s *Store) described(own []Version, i int) (state, error) {
 	st := stateOf(own[i])
-	if st.regular() && st.blob == (Hash{}) && i+1 < len(own) && describes(own[i+1], own[i]) {
-		st.blob, st.noContent = own[i+1].Blob, own[i+1].NoContent
+	if !st.regular() || st.blob != (Hash{}) {
+		return st, nil
 	}
-	return st
+	for is := own[i]; i+1 < len(own); is = own[i] {
+		next := own[i+1]
+		to := Path("")
+		switch {
+		case describes(next, is):
+			st.blob, st.noContent = next.Blob, next.NoContent
+			return st, nil
+		case next.Op == OpChmod && sameBytes(next, is):
+			i++
+		case next.Op == OpMoved:
+			to = next.To
+		case next.Op == OpExchange:
+			to = next.From // what came from there is here now
+		default:
+			return st, nil
+		}
+		if to == "" {
+			continue
+		}
+		var err error
+		if own, err = s.History(to, false); err != nil {
+			return st, err
+		}
+		if i = slices.IndexFunc(own, func(v Version) bool { return v.From == is.Path && v.Prev == is.Seq }); i < 0 || !sameBytes(own[i], is) {
+			return st, nil
+		}
+	}
+	return st, nil
 }
 
 // carriedAway is what a path held whose first version is that it was renamed: of

@@ -129,3 +129,49 @@ func TestUndoOfMovedDirectoriesWithoutMount(t *testing.T) {
 		}
 	}
 }
+
+// TestUndoOfMovedIgnoredFiles: ignored files that were made under the mount have
+// versions without content. What they held is kept when it is destroyed, under the
+// name that they have by then; the undo looked for it under the name before.
+func TestUndoOfMovedIgnoredFiles(t *testing.T) {
+	p := newProject(t, map[string]string{".gitignore": "*.ign\n"})
+	p.mount()
+	x := &twoActors{p: p}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange := fmt.Sprintf("exchange() { printf 'exchange\\000%%s\\000%%s\\n' $1 $2 | %s %s; }; ", self, workerArg)
+	for i, script := range []string{
+		`mv s n; rm n/deep/b.ign`,
+		`mv s n; rm -rf n`,
+		`mv s n; mv n u/n; mv u/n/deep d; rm d/b.ign`,
+		`mv s/a.ign s/c.ign; rm s/c.ign`,
+		`mv s/a.ign u/; echo more >>u/a.ign`,
+		`chmod 600 s/a.ign; rm s/a.ign`,
+		`mv s n; chmod 600 n/a.ign; rm n/a.ign`,
+		`exchange s u; rm u/a.ign; rm -rf u/deep`,
+		`exchange s/a.ign t; rm t`,
+		`mv s/a.ign kept; rm kept`,
+		`mv s n; mv n s; echo more >>s/a.ign`,
+		`mv s n; echo other >n/a.ign`,
+	} {
+		t.Run(strings.ReplaceAll(script, "/", "|"), func(t *testing.T) {
+			dir, session := fmt.Sprintf("c%d", i), fmt.Sprintf("session-%d", i)
+			p.sh(fmt.Sprintf("mkdir -p %[1]s/s/deep %[1]s/u; cd %[1]s; echo %[1]s t >t; echo %[1]s a >s/a.ign; echo %[1]s b >s/deep/b.ign; echo tracked >s/t1", dir))
+			part := func() map[string]string { return treeOf(t, p.path(dir)) }
+			before := part()
+			x.as(session, "cd "+dir+"; "+exchange+script)
+			after := part()
+			for _, turn := range []struct {
+				args string
+				want map[string]string
+			}{{"undo --session " + session, before}, {"redo", after}, {"undo --session " + session, before}} {
+				out, err := p.try(append(strings.Fields(turn.args), "--yes", "--dir", p.dir)...)
+				if d := differ(turn.want, part()); d != "" || err != nil {
+					t.Errorf("%s: %v\n%s\n%s", turn.args, err, d, out)
+				}
+			}
+		})
+	}
+}
