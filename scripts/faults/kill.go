@@ -6,6 +6,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -29,10 +30,10 @@ type counts struct {
 	closed, synced            int
 	damaged, lost, lostYoung  int
 	lostSynced, noticed, late int
-	detached                  int
+	detached, dead            int
 	fsck                      int
 	back                      []time.Duration
-	ingest                    []time.Duration
+	mended, ingest            []time.Duration
 }
 
 func killRounds(s settings) (err error) {
@@ -51,9 +52,13 @@ func killRounds(s settings) (err error) {
 	for i := range writers {
 		writers[i] = newWriter(p.dir, i, s.seed+1, stop)
 	}
+	who := slices.DeleteFunc(slices.Clone(deaths), func(k death) bool { return s.only != "" && k.String() != s.only })
+	if len(who) == 0 {
+		return fmt.Errorf("-only is one of %q", deaths)
+	}
 	fmt.Printf("seed %d, %d writers, %d rounds\n", s.seed, s.writers, s.rounds)
 	for i := range s.rounds {
-		if err := p.round(i, s, rng, writers, stop, &c); err != nil {
+		if err := p.round(i, s, who[i%len(who)], rng, writers, stop, &c); err != nil {
 			c.print()
 			return fmt.Errorf("round %d: %w", i+1, err)
 		}
@@ -80,6 +85,7 @@ func (c *counts) print() {
 	fmt.Printf("programs that noticed a kill they should not %d\n", c.noticed)
 	fmt.Printf("mounts that nobody took over %d\n", c.detached)
 	fmt.Printf("project readable again: %s, later than a second %d\n", spread(c.back), c.late)
+	fmt.Printf("mounts that nobody was left for %d, mended by mount in: %s\n", c.dead, spread(c.mended))
 	fmt.Printf("every content found in the log: %s after the round\n", spread(c.ingest))
 }
 
@@ -92,27 +98,59 @@ func spread(ds []time.Duration) string {
 	return fmt.Sprintf("median %v, worst %v", s[len(s)/2].Round(time.Millisecond), s[len(s)-1].Round(time.Millisecond))
 }
 
-// victims are who dies in a round, and how long after the one before.
-func victims(rng *rand.Rand) (names []string, pauses []time.Duration) {
-	short := time.Duration(rng.Intn(200)) * time.Millisecond
-	switch rng.Intn(8) {
-	case 0, 1, 2:
-		return []string{"mountd"}, []time.Duration{0}
-	case 3:
-		return []string{"daemon"}, []time.Duration{0}
-	case 4:
-		return []string{"supervise"}, []time.Duration{0}
-	case 5:
-		return []string{"daemon", "mountd"}, []time.Duration{0, short}
-	case 6:
-		return []string{"supervise", "daemon"}, []time.Duration{0, short}
+// death is who dies in a round, and how long after the one before at most.
+type death struct {
+	names []string
+	pause time.Duration // up to this and at most 200 ms more
+	dead  bool          // nobody may be left who could recover
+}
+
+var deaths = []death{
+	{names: []string{"mountd"}},
+	{names: []string{"daemon"}},
+	{names: []string{"supervise"}},
+	{names: []string{"daemon", "mountd"}},
+	{names: []string{"supervise", "daemon"}},
+	// Mountd needs a moment to get another supervisor, and the supervisor to get
+	// another mountd.
+	{names: []string{"supervise", "mountd"}, pause: time.Second},
+	{names: []string{"supervise", "daemon", "mountd"}, pause: time.Second},
+	{names: []string{"mountd", "supervise"}, dead: true},
+	{names: []string{"daemon", "mountd", "supervise"}, dead: true},
+}
+
+func (k death) String() string {
+	if k.dead {
+		return strings.Join(k.names, "+") + " at once"
 	}
-	// Mountd needs a moment to get another supervisor.
-	return []string{"supervise", "mountd"}, []time.Duration{0, 500*time.Millisecond + short}
+	return strings.Join(k.names, ", ")
+}
+
+// kill ends everybody of one and tells when mountd died, if it did.
+func (p *place) kill(k death, rng *rand.Rand, c *counts) (mountd time.Time, err error) {
+	c.killed[k.String()]++
+	at := p.processes()
+	for i, name := range k.names {
+		if i > 0 && !k.dead {
+			time.Sleep(k.pause + time.Duration(rng.Intn(200))*time.Millisecond)
+			at = p.processes()
+		}
+		if at[name] == 0 {
+			return mountd, fmt.Errorf("no %s is running", name)
+		}
+		if name == "mountd" {
+			mountd = time.Now()
+		}
+		if err := syscall.Kill(at[name], syscall.SIGKILL); err != nil {
+			return mountd, fmt.Errorf("kill %s: %w", name, err)
+		}
+		c.kills++
+	}
+	return mountd, nil
 }
 
 // round writes, kills, waits for the project to be back and checks everything.
-func (p *place) round(i int, s settings, rng *rand.Rand, writers []*writer, stop *atomic.Bool, c *counts) error {
+func (p *place) round(i int, s settings, k death, rng *rand.Rand, writers []*writer, stop *atomic.Bool, c *counts) error {
 	if !p.mounted() {
 		if _, err := p.cachebro("mount", p.dir); err != nil {
 			return err
@@ -126,25 +164,27 @@ func (p *place) round(i int, s settings, rng *rand.Rand, writers []*writer, stop
 		wg.Go(w.run)
 	}
 	time.Sleep(time.Duration(200+rng.Intn(1800)) * time.Millisecond)
-	names, pauses := victims(rng)
-	fatal := false
-	var killed time.Time
-	for n, name := range names {
-		time.Sleep(pauses[n])
-		pid := p.processes()[name]
-		if pid == 0 {
-			return fmt.Errorf("no %s is running", name)
-		}
-		if name == "mountd" {
-			fatal, killed = true, time.Now()
-		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			return fmt.Errorf("kill %s: %w", name, err)
-		}
-		c.kills++
-		c.killed[name]++
+	killed, err := p.kill(k, rng, c)
+	if err != nil {
+		return err
 	}
-	if fatal { // another one takes over while the writers go on
+	fatal, dead := !killed.IsZero(), false
+	switch {
+	case k.dead:
+		// Whoever still got a signal through recovers it; else the user does.
+		if dead = !p.answersWithin(time.Second); !dead {
+			c.back = append(c.back, time.Since(killed))
+			break
+		}
+		c.dead++
+		stop.Store(true)
+		wg.Wait()
+		begin := time.Now()
+		if out, err := p.cachebro("mount", p.dir); err != nil {
+			return fmt.Errorf("mount does not mend it: %w\n%s", err, out)
+		}
+		c.mended = append(c.mended, time.Since(begin))
+	case fatal: // another one takes over while the writers go on
 		p.readable(killed, c)
 	}
 	time.Sleep(time.Duration(rng.Intn(700)) * time.Millisecond)
@@ -157,25 +197,37 @@ func (p *place) round(i int, s settings, rng *rand.Rand, writers []*writer, stop
 		c.detached++
 	}
 	for _, w := range writers {
-		if w.err != nil {
+		if w.err != nil && !dead {
 			c.noticed++
-			fmt.Printf("round %d (%s): %s: %v\n", i+1, strings.Join(names, ", "), w.rel, w.err)
+			fmt.Printf("round %d (%s): %s: %v\n", i+1, k, w.rel, w.err)
 		}
 		for _, bad := range w.damaged() {
 			c.damaged++
-			fmt.Printf("round %d (%s): DAMAGED %s\n", i+1, strings.Join(names, ", "), bad)
+			fmt.Printf("round %d (%s): DAMAGED %s\n", i+1, k, bad)
 		}
 	}
 	n, err := p.judge(i, begun, killed, fatal, writers, c)
 	if s.verbose {
-		fmt.Printf("round %d: %s, %d contents\n", i+1, strings.Join(names, ", "), n)
+		fmt.Printf("round %d: %s, %d contents\n", i+1, k, n)
 	}
 	return err
 }
 
+// answersWithin reports whether the mount serves requests.
+func (p *place) answersWithin(d time.Duration) bool {
+	for end := time.Now().Add(d); ; time.Sleep(5 * time.Millisecond) {
+		if b, err := os.ReadFile(filepath.Join(p.dir, "probe.txt")); err == nil && string(b) == "probe\n" {
+			return true
+		}
+		if time.Now().After(end) {
+			return false
+		}
+	}
+}
+
 // readable measures how long the project could not be used.
 func (p *place) readable(since time.Time, c *counts) {
-	for {
+	for asked := false; ; {
 		// A path anew: a descriptor from before would stay in the dead mount.
 		b, err := os.ReadFile(filepath.Join(p.dir, "probe.txt"))
 		d := time.Since(since)
@@ -189,6 +241,10 @@ func (p *place) readable(since time.Time, c *counts) {
 		if d > 20*time.Second {
 			c.late++
 			return
+		}
+		if pid := p.processes()["mountd"]; pid != 0 && d > 7*time.Second && !asked {
+			asked = true
+			_ = syscall.Kill(pid, syscall.SIGQUIT) // where it waits goes to its log
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -41,6 +41,7 @@ type settings struct {
 	shrink  time.Duration
 	closes  int
 	blind   string
+	only    string
 }
 
 func main() {
@@ -66,6 +67,7 @@ func run(args []string) error {
 	fs.IntVar(&s.closes, "closes", 10_000, "torn: how many")
 	fs.BoolVar(&s.keep, "keep", false, "leave the project and its state for a look")
 	fs.BoolVar(&s.verbose, "v", false, "one line per round")
+	fs.StringVar(&s.only, "only", "", "kill: only those rounds, as -v names them")
 	fs.DurationVar(&s.wait, "wait", time.Second, "under: until when a change must be seen")
 	fs.IntVar(&s.seeds, "seeds", 100, "twin: how many")
 	fs.Int64Var(&s.first, "first", 1, "twin: the first seed")

@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // closed is one content that a writer has closed.
@@ -22,11 +26,12 @@ type closed struct {
 
 // doubt is what a file may be after an operation that did not come to its end:
 // one of whole, or the common beginning and part of what was being added.
-// nil in whole stands for "not there".
+// nil in whole stands for "not there". Or it is mixed.
 type doubt struct {
 	whole       [][]byte
 	start, tail []byte
 	partly      bool
+	mixed       [2][]byte // of the same length: each byte is from one of them
 }
 
 // writer changes files of its own directory until it is told to stop or an
@@ -93,10 +98,10 @@ func (w *writer) was(name string, b []byte, synced bool) {
 
 func (w *writer) step() error {
 	name := fmt.Sprintf("f%d.txt", w.rng.Intn(6))
-	old, there := w.files[name]
+	old := w.files[name]
 	synced := w.rng.Intn(5) == 0
-	kind := w.rng.Intn(10)
-	if !there {
+	kind := w.rng.Intn(12)
+	if len(old) == 0 {
 		kind = w.rng.Intn(5)
 	}
 	switch {
@@ -106,7 +111,9 @@ func (w *writer) step() error {
 		return w.save(name, old, synced)
 	case kind < 8:
 		return w.append(name, old, synced)
-	case kind == 8:
+	case kind < 10:
+		return w.mapped(name, old, synced)
+	case kind == 10:
 		w.doubts[name] = doubt{whole: [][]byte{old, nil}}
 		if err := os.Remove(w.path(name)); err != nil {
 			return err
@@ -151,6 +158,41 @@ func (w *writer) append(name string, old []byte, synced bool) error {
 	return nil
 }
 
+// mapped changes a part through a mapping.
+func (w *writer) mapped(name string, old []byte, synced bool) (err error) {
+	b := bytes.Clone(old)
+	at := w.rng.Intn(len(b))
+	copy(b[at:], w.fresh())
+	w.doubts[name] = doubt{mixed: [2][]byte{old, b}}
+	f, err := os.OpenFile(w.path(name), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err == nil {
+			w.files[name] = b
+			w.was(name, b, synced)
+		}
+	}()
+	m, err := unix.Mmap(int(f.Fd()), 0, len(b), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unix.Munmap(m)) }()
+	// A page that cannot be had is SIGBUS.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("mapping: %v", r)
+		}
+	}()
+	copy(m[at:], b[at:])
+	if synced {
+		err = unix.Msync(m, unix.MS_SYNC)
+	}
+	return err
+}
+
 // save is an atomic save: at every moment the old or the new content.
 func (w *writer) save(name string, old []byte, synced bool) error {
 	b, tmp := w.fresh(), name+".tmp"
@@ -188,6 +230,14 @@ func (d doubt) allows(now []byte) bool {
 		if (b == nil) == (now == nil) && bytes.Equal(b, now) {
 			return true
 		}
+	}
+	if old, b := d.mixed[0], d.mixed[1]; len(old) > 0 && len(old) == len(now) {
+		for i := range now {
+			if now[i] != old[i] && now[i] != b[i] {
+				return false
+			}
+		}
+		return true
 	}
 	if !d.partly || now == nil || !bytes.HasPrefix(now, d.start) {
 		return false

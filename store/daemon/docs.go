@@ -18,7 +18,8 @@ import (
 // code are brought up to date with; who asks for them does not wait for it.
 const docsPause = 500 * time.Millisecond
 
-// openDocs never fails the daemon for a record that cannot be read.
+// openDocs never fails the daemon for a record that cannot be read, or for one that
+// there is no room for now.
 func (d *Daemon) openDocs() (err error) {
 	d.docsNews = make(chan struct{}, 1)
 	d.docs, err = docsync.Open(d.store, docsync.Options{
@@ -35,7 +36,7 @@ func (d *Daemon) openDocs() (err error) {
 			return held
 		},
 	})
-	if errors.Is(err, docsync.ErrUnreadable) {
+	if errors.Is(err, docsync.ErrUnreadable) || errors.Is(err, store.ErrNoSpace) {
 		d.log.Warn("documents", "err", err)
 		return nil
 	}

@@ -138,15 +138,17 @@ func (p *project) startOrSay(cmd *exec.Cmd) (said string, answers bool) {
 }
 
 // A state directory with little room made the daemon panic at its start, and the
-// true reason was lost.
+// true reason was lost. Where mount finds room enough the daemon starts: what
+// comes waits in the spool.
 func TestLittleRoom(t *testing.T) {
+	enough := map[string]bool{"46m": true, "41m": true, "38m": true, "35m": true, "33m": true} // mount asks for 32
 	for _, size := range []string{"46m", "41m", "38m", "35m", "33m", "12m", "1m"} {
 		t.Run(size, func(t *testing.T) {
 			p := newProject(t)
 			p.limited(size)
 			p.write("a.go", "package a\n")
 			said, answers := p.startOrSay(p.child(""))
-			if !answers && (!strings.Contains(said, "space") || strings.Contains(said, "goroutine ")) {
+			if !answers && (enough[size] || !strings.Contains(said, "space") || strings.Contains(said, "goroutine ")) {
 				t.Errorf("it does not start and says %q", said)
 			}
 		})
