@@ -114,7 +114,12 @@ func goEnv(name string) string {
 // cleanup unmounts, stops the daemon and checks that nothing is left.
 func (p *project) cleanup() {
 	if mounted(p.dir) {
-		if out, err := p.try("umount", p.dir); err != nil {
+		out, err := p.try("umount", p.dir)
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && exit.ExitCode() == 3 { // another program's mount namespace has a copy
+			out, err = p.try("umount", "--force", p.dir)
+		}
+		if err != nil {
 			p.t.Errorf("umount: %v\n%s", err, out)
 			_ = syscall.Unmount(p.dir, syscall.MNT_DETACH)
 		}
