@@ -9,7 +9,7 @@ RACE    := ./store/wire ./store/spool ./store/shown ./store/daemon ./cmd/cachebr
 FUZZTIME ?= 5s
 export GOFLAGS += -buildvcs=false
 
-.PHONY: all build mount test ci bench install dist deps testdeps clean
+.PHONY: all build mount test ci bench install dist picture deps testdeps clean
 all: build
 
 build:
@@ -45,6 +45,10 @@ install: build
 # Packages, tarballs and npm packages in dist/; the same commit gives the same bytes.
 dist:
 	@$(GO) run ./scripts/dist
+
+# The README's picture, from a real session.
+picture: build
+	$(GO) run ./scripts/picture $(BIN) doc/session.svg
 
 clean:
 	rm -rf bin dist
