@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"syscall"
 
 	"cachebro/store"
 	"cachebro/store/diff"
 	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
 )
 
 // maxTreeDiff bounds the diff of a whole tree in bytes.
@@ -232,7 +232,9 @@ func printDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to side, lines int) 
 	if !from.exists && !to.exists || from.exists && to.exists && from.mode&syscall.S_IFMT == syscall.S_IFDIR && to.mode&syscall.S_IFMT == syscall.S_IFDIR {
 		return
 	}
-	oldName, newName := "a/"+quoteName(from.path), "b/"+quoteName(to.path)
+	// As git quotes them, so that it can apply what we print.
+	aName, bName := visible.Name("a/"+string(from.path)), visible.Name("b/"+string(to.path))
+	oldName, newName := aName, bName
 	if !from.exists {
 		oldName = "/dev/null"
 	}
@@ -244,7 +246,7 @@ func printDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to side, lines int) 
 		return
 	}
 	a.Files++
-	fmt.Fprintf(out, "diff --git a/%s b/%s\n", quoteName(from.path), quoteName(to.path))
+	fmt.Fprintf(out, "diff --git %s %s\n", aName, bName)
 	switch {
 	case !from.exists:
 		fmt.Fprintf(out, "new file mode %06o\n", to.mode)
@@ -254,7 +256,7 @@ func printDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to side, lines int) 
 		fmt.Fprintf(out, "old mode %06o\nnew mode %06o\n", from.mode, to.mode)
 	}
 	if from.exists && to.exists && from.path != to.path {
-		fmt.Fprintf(out, "rename from %s\nrename to %s\n", quoteName(from.path), quoteName(to.path))
+		fmt.Fprintf(out, "rename from %s\nrename to %s\n", visible.Name(string(from.path)), visible.Name(string(to.path)))
 	}
 	if isBinary(from.data) || isBinary(to.data) {
 		if !bytes.Equal(from.data, to.data) {
@@ -275,11 +277,3 @@ func printDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to side, lines int) 
 
 // isBinary: as git decides it, a NUL within the first 8,000 bytes.
 func isBinary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 }
-
-// quoteName keeps a file name on its line, C-style where it must be.
-func quoteName(p store.Path) string {
-	if !strings.ContainsFunc(string(p), func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == 0x7f }) {
-		return string(p)
-	}
-	return fmt.Sprintf("%q", string(p))
-}

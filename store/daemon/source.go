@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/wire"
 	"cachebro/store/wire/place"
+	"cachebro/store/wire/visible"
 )
 
 // source is the project's files themselves, never as seen through a mount: a
@@ -317,23 +319,13 @@ func sourceError(p store.Path, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// display makes a path safe in a sentence: control characters and newlines are data, not layout.
+// display makes a path safe in a sentence: what acts on a terminal, or ends a line,
+// is data, not layout.
 func display(p store.Path) string {
 	if p == "" {
 		return "."
 	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, strings.ToValidUTF8(string(p), "?"))
+	return visible.Name(string(p))
 }
 
-func shellName(p store.Path) string {
-	s := display(p)
-	if strings.ContainsAny(s, " '\"\\$&;|<>()*?[]#~`!") {
-		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-	}
-	return s
-}
+func shellName(p store.Path) string { return visible.Arg(cmp.Or(string(p), ".")) }

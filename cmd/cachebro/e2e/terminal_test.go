@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -82,5 +83,41 @@ func TestTerminalGetsNothingRaw(t *testing.T) {
 	}
 	if got := p.onTerminal("$CB run -- printf '\\033[8mx'"); !strings.Contains(got, "\x1b[8mx") {
 		t.Errorf("a program of the user's: %q", got)
+	}
+}
+
+// TestNamesInPipes: a name is one word of one line in what goes to a file or a
+// pipe too, and a patch names files as git does, so that git can apply it.
+func TestNamesInPipes(t *testing.T) {
+	p := newProject(t, nil)
+	p.mount()
+	in := func(args ...string) string {
+		t.Helper()
+		cmd := p.command(args...)
+		cmd.Dir = p.dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%q: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	names := []string{"esc\x1b]0;t\a", "new\nline", "bidi\u202egpj.exe", "sep\u2028line", "bad\xff", "quo\"te\\", "tab\tx", "with space", "größe"}
+	for _, name := range names {
+		p.write(name, "one\n")
+		p.write(name, "two\n")
+		cmd := exec.Command("git", "apply", "--check", "--reverse")
+		cmd.Dir, cmd.Env = p.dir, append(p.env, "GIT_CEILING_DIRECTORIES="+filepath.Dir(p.dir))
+		cmd.Stdin = strings.NewReader(in("diff", name))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%q: %v: %s", name, err, out)
+		}
+	}
+	for _, args := range [][]string{{"du"}, {"log", "-p"}, {"log"}, {"status"}, {"what-changed"}, {"search", "two"}, {"revert", "--dry-run", names[1]}, {"undo", "--dry-run"}} {
+		got := in(args...)
+		for _, raw := range []string{"\x1b", "\a", "\u202e", "\u2028", "\nline", "\xff"} {
+			if i := strings.Index(got, raw); i >= 0 {
+				t.Errorf("%q: raw: %q", args, got[max(0, i-60):min(len(got), i+20)])
+			}
+		}
 	}
 }

@@ -1,0 +1,85 @@
+package visible
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Name shows a path as git does: as it is, or, when it holds control
+// characters, quotes, backslashes or bytes that are not UTF-8, C-style between
+// double quotes. Letters of other scripts stay readable (core.quotePath=false).
+func Name(path string) string {
+	plain := true
+	for i := 0; i < len(path) && plain; {
+		r, n := utf8.DecodeRuneInString(path[i:])
+		plain = !needsEscape(r, n)
+		i += n
+	}
+	if plain {
+		return path
+	}
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := 0; i < len(path); {
+		r, n := utf8.DecodeRuneInString(path[i:])
+		if needsEscape(r, n) {
+			for _, c := range []byte(path[i : i+n]) {
+				escapeByte(&b, c)
+			}
+		} else {
+			b.WriteString(path[i : i+n])
+		}
+		i += n
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// Arg is a path as a word of a command that a person may paste into a shell.
+func Arg(path string) string {
+	plain, control := path != "", false
+	for i := 0; i < len(path); {
+		r, n := utf8.DecodeRuneInString(path[i:])
+		i += n
+		control = control || r == utf8.RuneError && n <= 1 || !unicode.IsPrint(r)
+		plain = plain && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+:,@%", r))
+	}
+	switch {
+	case plain:
+		return path
+	case !control:
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	b.WriteString("$'") // of bash, zsh, ksh
+	for _, c := range []byte(path) {
+		switch {
+		case c == '\'' || c == '\\':
+			b.WriteString("\\" + string(rune(c)))
+		case c < ' ' || c >= 0x7f:
+			fmt.Fprintf(&b, "\\%03o", c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String() + "'"
+}
+
+// needsEscape: a rune that a terminal would act on, hide, or that ends a line.
+func needsEscape(r rune, size int) bool {
+	return r == '"' || r == '\\' || r == utf8.RuneError && size <= 1 || !unicode.IsPrint(r) && r != ' '
+}
+
+func escapeByte(b *strings.Builder, c byte) {
+	if i := strings.IndexByte("\a\b\t\n\v\f\r\"\\", c); i >= 0 {
+		b.WriteByte('\\')
+		b.WriteByte(`abtnvfr"\`[i])
+		return
+	}
+	b.WriteByte('\\')
+	for shift := 6; shift >= 0; shift -= 3 {
+		b.WriteByte('0' + c>>shift&7)
+	}
+}
