@@ -50,7 +50,7 @@ func (d *Daemon) logQuery(ctx context.Context, q wire.LogQuery) (wire.LogAnswer,
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
-	prompt, err := d.promptNamed(session, q.Prompt)
+	prompt, err := d.promptNamed("log", session, q.Prompt)
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}

@@ -42,8 +42,9 @@ func (d *Daemon) lastSession(name string, has func(store.Session) (bool, error))
 
 // promptNamed resolves "last" within a session, or among all. Where the newest
 // prompt changed nothing, that is said, and the one before it is named: to take
-// back another one than a person has in mind is not for us to decide.
-func (d *Daemon) promptNamed(session store.SessionID, name string) (string, error) {
+// back another one than a person has in mind is not for us to decide. command is
+// what asks.
+func (d *Daemon) promptNamed(command string, session store.SessionID, name string) (string, error) {
 	if name != "last" {
 		return name, nil
 	}
@@ -67,7 +68,7 @@ func (d *Daemon) promptNamed(session store.SessionID, name string) (string, erro
 	case i < 0:
 		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro log shows what changed", "no prompt changed anything so far")
 	case i > 0:
-		return "", wire.Errorf(wire.ErrNotFound, "--prompt "+all[i].ID+" names the one before it, of "+clock(all[i].Time), "the last prompt, of %s, changed nothing", clock(all[0].Time))
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro "+command+" --prompt "+all[i].ID+" takes the one before it, of "+clock(all[i].Time), "the last prompt, of %s, changed nothing", clock(all[0].Time))
 	}
 	return all[0].ID, nil
 }

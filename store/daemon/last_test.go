@@ -42,7 +42,10 @@ func TestLastHasChanges(t *testing.T) {
 	event("S", "start", "")
 	event("S", "prompt", "P1")
 	writes("S", "a")
-	event("S", "stop", "")
+	// A client names each of its own commands (/compact, /exit) as it names a prompt.
+	for _, name := range []string{"stop", "precompact", "postcompact", "start", "end"} {
+		event("S", name, "of "+name)
+	}
 	event("wrapper", "end", "")
 	event("reader", "start", "")
 	// Nothing is on disk here, so what would be undone is named as lost.
@@ -66,11 +69,13 @@ func TestLastHasChanges(t *testing.T) {
 	}
 	event("S", "prompt", "P2") // only reads
 	err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Prompt: "last", DryRun: true})
-	if !errors.Is(err, wire.ErrNotFound) || !strings.Contains(err.Error(), "changed nothing") || !strings.Contains(wire.Hint(err), "--prompt P1 ") {
+	if !errors.Is(err, wire.ErrNotFound) || !strings.Contains(err.Error(), "changed nothing") || !strings.Contains(wire.Hint(err), "cachebro undo --prompt P1 ") {
 		t.Errorf("an empty prompt: %v (%s)", err, wire.Hint(err))
 	}
-	event("S", "prompt", "P3")
+	// The event of P3 was lost; its first call names it. P1's helper still works.
+	ask[wire.ToolBeginAnswer](p, h, wire.MToolBegin, wire.ToolCall{Session: "S", Prompt: "P3", ToolUse: "use3", Tool: "Bash"})
 	writes("S", "b")
+	ask[wire.ToolBeginAnswer](p, h, wire.MToolBegin, wire.ToolCall{Session: "S", Agent: "sub", Prompt: "P1", ToolUse: "use4", Tool: "Bash"})
 	if title, path := undo(wire.PlanRequest{Prompt: "last"}); path != "b" || !strings.Contains(title, "P3") {
 		t.Errorf("the next prompt: %q %s", title, path)
 	}

@@ -136,7 +136,7 @@ func (d *Daemon) undoQuery(q wire.PlanRequest) (store.UndoQuery, error) {
 	if err != nil {
 		return store.UndoQuery{}, err
 	}
-	prompt, err := d.promptNamed(session, q.Prompt)
+	prompt, err := d.promptNamed("undo", session, q.Prompt)
 	if err != nil {
 		return store.UndoQuery{}, err
 	}

@@ -62,12 +62,10 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 	if e.Event == "end" {
 		s.Ended = now
 	}
-	if e.Prompt != "" && e.Prompt != s.Prompt {
-		s.Prompt = e.Prompt
-		d.attribution.prompt(id, e.Prompt, now)
-		if err := d.store.PutPrompt(store.Prompt{ID: e.Prompt, Session: id, Time: now, Seq: d.store.Seq()}); err != nil {
-			d.log.Warn("prompt", "err", err)
-		}
+	// A client names its own commands too, as /compact and /exit: only what a person
+	// asks for is a prompt.
+	if e.Event == "prompt" {
+		d.newPrompt(&s, e.Prompt, now)
 	}
 	if !hint || !known {
 		if err := d.store.PutSession(s); err != nil {
@@ -79,6 +77,19 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 	a.Epoch, a.NeedCheck = d.readerEvent(reader, e)
 	d.shown.Given(reader, e.Given)
 	return a, nil, nil
+}
+
+// newPrompt registers what the session works on from now on.
+func (d *Daemon) newPrompt(s *store.Session, prompt string, now int64) bool {
+	if prompt == "" || prompt == s.Prompt {
+		return false
+	}
+	s.Prompt = prompt
+	d.attribution.prompt(s.ID, prompt, now)
+	if err := d.store.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Seq: d.store.Seq()}); err != nil {
+		d.log.Warn("prompt", "err", err)
+	}
+	return true
 }
 
 func set(to *string, v string) {
@@ -103,7 +114,13 @@ func (d *Daemon) toolBegin(ctx context.Context, r *wire.Request) (any, []byte, e
 		d.attribution.client(owner, store.SessionID(q.Session), now)
 		d.saveClient(owner)
 	}
-	d.attribution.prompt(store.SessionID(q.Session), q.Prompt, now)
+	// The event that announces a prompt may be lost. An agent's call may be of an
+	// earlier one.
+	if s, known, err := d.store.Session(store.SessionID(q.Session)); err == nil && known && q.Agent == "" && d.newPrompt(&s, q.Prompt, now) {
+		if err := d.store.PutSession(s); err != nil {
+			d.log.Warn("session", "err", err)
+		}
+	}
 	d.attribution.begin(q, owner, now)
 	d.saveWindow(q.ToolUse)
 	if err := d.store.PutToolCall(store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt,
