@@ -84,3 +84,17 @@ func TestDialectOutput(t *testing.T) {
 		}
 	}
 }
+
+// A result of several blocks is what the model reads, each on lines of its own: a
+// sentence of ours and the note behind it are two.
+func TestCodexResultOfSeveralBlocks(t *testing.T) {
+	p := newProject(t)
+	p.args = []string{"--client=codex"}
+	p.serve(nil)
+	silent(t, p.run(`{"hook_event_name":"PostToolUse","session_id":"c1","turn_id":"t9","cwd":"PROJ","tool_name":"mcp__cachebro__read_file","tool_use_id":"u1","tool_input":{"path":"a"},`+
+		`"tool_response":{"content":[{"type":"text","text":"[unchanged · lines 1-9 of 20]"},{"type":"text","text":"[... lines 1-9 of 20. next]"}]}}`))
+	var q wire.Commit
+	if p.asked(wire.MCommit, &q); len(q.Calls) != 1 || q.Calls[0].Text != "[unchanged · lines 1-9 of 20]\n[... lines 1-9 of 20. next]" {
+		t.Errorf("%+v", q)
+	}
+}

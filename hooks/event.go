@@ -110,7 +110,8 @@ func (f fields) truth(name string) bool {
 	return json.Unmarshal(f[name], &b) == nil && b
 }
 
-// joinText returns a result that is a string, or the text of its blocks.
+// joinText returns a result that is a string, or the text of its blocks, each on
+// lines of its own.
 func joinText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -122,6 +123,9 @@ func joinText(raw json.RawMessage) string {
 	}
 	var b strings.Builder
 	for _, f := range blocks {
+		if s := b.String(); s != "" && !strings.HasSuffix(s, "\n") {
+			b.WriteByte('\n')
+		}
 		b.WriteString(f.str("text"))
 	}
 	return b.String()

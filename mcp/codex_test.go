@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"cachebro/store/wire"
 )
@@ -51,9 +52,9 @@ func (c *codex) read(session string, args map[string]any) result {
 	if !c.silent {
 		var texts []string
 		for _, b := range r.Content {
-			texts = append(texts, b.Text)
+			texts = append(texts, strings.TrimSuffix(b.Text, "\n"))
 		}
-		c.ask(wire.MCommit, wire.Commit{Reader: wire.Reader{Session: session}, Calls: []wire.CommitCall{{ToolUse: id, Text: strings.Join(texts, "")}}})
+		c.ask(wire.MCommit, wire.Commit{Reader: wire.Reader{Session: session}, Calls: []wire.CommitCall{{ToolUse: id, Text: strings.Join(texts, "\n")}}})
 	}
 	return r
 }
@@ -112,6 +113,47 @@ func TestCodex(t *testing.T) {
 	if got := c.read(c.thread, map[string]any{"path": "big.go"}).Content[0].Text; !strings.HasPrefix(got, "[unchanged · 900 lines · ") {
 		t.Errorf("the whole again: %.80q", got)
 	}
+
+	// A page of which a line is enough, with the note about what follows, is counted.
+	c.window++
+	c.read(c.thread, map[string]any{"path": "big.go"})
+	before := c.metrics()
+	if got := c.read(c.thread, map[string]any{"path": "big.go"}); len(got.Content) != 2 || !strings.HasPrefix(got.Content[0].Text, "[unchanged · lines 1-") {
+		t.Errorf("a page again: %+v", got.Content)
+	}
+	if m := c.metrics(); m.Saved <= before.Saved {
+		t.Errorf("%d saved before, %d with the page", before.Saved, m.Saved)
+	}
+}
+
+func (c *codex) metrics() wire.Metrics {
+	c.t.Helper()
+	var m wire.Metrics
+	if _, err := c.hooks.Call(context.Background(), wire.MMetrics, wire.MetricsQuery{Session: c.thread}, nil, &m); err != nil {
+		c.t.Fatal(err)
+	}
+	return m
+}
+
+// The schema is paid by the session that turns out to have it, and by nobody else.
+func TestCodexPaysForTheSchema(t *testing.T) {
+	l := liveProject(t, files{"a": strings.Repeat("a line\n", 300)})
+	c := newCodex(t, l)
+	for range 2 {
+		c.call("tools/list", nil)
+		c.read(c.thread, map[string]any{"path": "a"})
+	}
+	var own, all wire.Metrics
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		own = c.metrics()
+		if _, err := c.hooks.Call(context.Background(), wire.MMetrics, wire.MetricsQuery{}, nil, &all); err != nil {
+			t.Fatal(err)
+		}
+		if own.Overhead > 100 && own.Overhead == all.Overhead {
+			return
+		}
+	}
+	t.Errorf("the session pays %d, all of them %d", own.Overhead, all.Overhead)
 }
 
 // A connection without a word of what its client does with results: a long text may

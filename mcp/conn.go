@@ -110,6 +110,9 @@ func (s *Server) codexReader(ctx context.Context, meta map[string]any) (wire.Rea
 	}
 	s.windows[thread] = window
 	s.mu.Unlock()
+	if !known {
+		s.countThread(ctx, thread)
+	}
 	if known && was != window {
 		ev := wire.SessionEvent{Event: "lost", Session: thread, Client: "mcp"}
 		if _, err := s.back.try(ctx, readWait, wire.MSession, ev, nil, nil); err != nil {

@@ -27,6 +27,8 @@ type Server struct {
 	mu       sync.Mutex
 	conns    map[string]*conn  // by session id
 	windows  map[string]string // of Codex's threads: the context window that asked last
+	schema   []byte            // as it was listed
+	schemaOf wire.Reader       // who was charged for it last
 	order    []string          // of conns, oldest first
 	listed   []string          // paths whose history is listed as a resource, oldest first
 	watchers map[server.ClientSession]*watcher
@@ -107,7 +109,32 @@ func (s *Server) countSchema(ctx context.Context, _ any, _ *mcp.ListToolsRequest
 		if r == (wire.Reader{}) {
 			r.Session = s.opt.Session // a hint; good enough for counting
 		}
+		s.mu.Lock()
+		known := len(s.windows) > 0 && r.Session == ""
+		if !known {
+			s.schema, s.schemaOf = b, r
+		}
+		s.mu.Unlock()
+		if known {
+			return // each thread pays by its first call
+		}
 		s.spendLater(ctx, wire.Spend{Reader: r, Tool: "schema", Kind: "overhead"}, b)
+	}
+}
+
+// countThread enters it for a session that was not known when the tools were
+// listed, in the place of the nameless account.
+func (s *Server) countThread(ctx context.Context, session string) {
+	s.mu.Lock()
+	schema, of := s.schema, s.schemaOf
+	s.schemaOf = wire.Reader{Session: session}
+	s.mu.Unlock()
+	if schema == nil || of.Session == session {
+		return
+	}
+	s.spendLater(ctx, wire.Spend{Reader: wire.Reader{Session: session}, Tool: "schema", Kind: "overhead"}, schema)
+	if of.Session == "" {
+		s.spendLater(ctx, wire.Spend{Reader: of, Tool: "schema", Kind: "overhead"}, nil)
 	}
 }
 

@@ -205,8 +205,9 @@ func unmount(m project.Mount, lazy bool) error {
 		return fusefs.Detach(m.Point)
 	}
 	var err error
-	for try := range 5 {
-		// Files that were closed a moment ago are released in the background.
+	for try := range 12 {
+		// Files that were closed a moment ago are released in the background, and who
+		// was just told to end takes a moment for it.
 		if err = syscall.Unmount(m.Point, 0); !errors.Is(err, syscall.EBUSY) {
 			break
 		}
@@ -233,13 +234,24 @@ func busy(m project.Mount, users []project.Proc) error {
 	if len(users) == 0 {
 		return hintf("cachebro umount --lazy "+arg(m.Point), "%s is in use by a process that cannot be seen from here", quote(m.Point))
 	}
+	ours := map[int]bool{}
+	for pid := os.Getppid(); pid > 1; pid = project.Parent(pid) {
+		ours[pid] = true
+	}
+	leaving := true // it is enough that the shell that asks goes elsewhere
 	for _, p := range users {
-		if command := strings.Join(project.Command(p.PID), " "); strings.Contains(command, "codex") && strings.Contains(command, "app-server") {
-			return hintf(fmt.Sprintf("kill %d && cachebro umount %s; Codex starts its app server again when it needs one", p.PID, arg(m.Point)),
-				"%s is in use by %s, the app server that Codex left running", quote(m.Point), p)
+		leaving = leaving && ours[p.PID]
+		for pid := p.PID; pid > 1; pid = project.Parent(pid) {
+			if command := strings.Join(project.Command(pid), " "); strings.Contains(command, "codex") && strings.Contains(command, "app-server") {
+				return hintf(fmt.Sprintf("kill %d && cachebro umount %s", pid, arg(m.Point)),
+					"%s is in use by %s, of the app server that Codex left running (pid %d); Codex starts it again when it needs one", quote(m.Point), p, pid)
+			}
 		}
 	}
-	return hintf("cd / && cachebro umount "+arg(m.Point)+", or --lazy to detach it all the same", "%s is in use by %s", quote(m.Point), project.Describe(users, 8))
+	if leaving {
+		return hintf("cd / && cachebro umount "+arg(m.Point), "%s is in use by %s", quote(m.Point), project.Describe(users, 8))
+	}
+	return hintf("cachebro umount --lazy "+arg(m.Point)+" detaches it all the same", "%s is in use by %s", quote(m.Point), project.Describe(users, 8))
 }
 
 // clearDead detaches a mount that nobody serves.

@@ -39,6 +39,9 @@ func TestLastHasChanges(t *testing.T) {
 		}
 	}
 	event("wrapper", "start", "")
+	if err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Session: "last", DryRun: true}); !errors.Is(err, wire.ErrNotFound) || !strings.HasPrefix(err.Error(), "no session changed anything") {
+		t.Errorf("sessions without changes: %v (%s)", err, wire.Hint(err))
+	}
 	event("S", "start", "")
 	event("S", "prompt", "P1")
 	writes("S", "a")

@@ -136,6 +136,13 @@ func (d *Daemon) undoQuery(q wire.PlanRequest) (store.UndoQuery, error) {
 	if err != nil {
 		return store.UndoQuery{}, err
 	}
+	if q.Session == "last" {
+		if ok, err := d.changed(store.Filter{Session: session}); err != nil {
+			return store.UndoQuery{}, err
+		} else if !ok {
+			return store.UndoQuery{}, wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro log shows what changed", "no session changed anything so far")
+		}
+	}
 	prompt, err := d.promptNamed("undo", session, q.Prompt)
 	if err != nil {
 		return store.UndoQuery{}, err

@@ -74,6 +74,9 @@ func Running(pid int, _ uint64) bool {
 // Command is not known here.
 func Command(int) []string { return nil }
 
+// Parent is not known here.
+func Parent(int) int { return 0 }
+
 // Ours tells our own processes; here only this one.
 func Ours(pid int) bool { return pid == os.Getpid() }
 

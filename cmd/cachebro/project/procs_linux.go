@@ -154,6 +154,20 @@ func Command(pid int) []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 }
 
+// Parent is the process that started pid, 0 if that is not to be seen.
+func Parent(pid int) int {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // the name may hold anything
+	if len(f) < 2 {
+		return 0
+	}
+	ppid, _ := strconv.Atoi(f[1])
+	return ppid
+}
+
 // Ours tells cachebro's own processes by program and sub-command: they hold the
 // source open on purpose, or end in a moment.
 func Ours(pid int) bool {
