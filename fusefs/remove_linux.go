@@ -284,11 +284,11 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 	return fuse.OK
 }
 
-// unrecorded is the removal of the link, pipe or device that an ignored name was,
-// and that a rename is about to replace: no scan has told of it, and it has no
-// content that Before could save.
+// unrecorded is the removal of an ignored name that a rename is about to replace,
+// where neither a scan nor Before may have told of it: of a link, pipe or device,
+// which has no content, and of a file that other names keep.
 func (o *overlay) unrecorded(r *rename, fd int, ev Event) *Event {
-	if o.obs == nil || r.dst.kind == unix.S_IFREG || r.dst.isDir() {
+	if o.obs == nil || r.dst.isDir() || r.dst.kind == unix.S_IFREG && r.dstStat.Nlink < 2 {
 		return nil
 	}
 	class := o.class(ev.Path2, false)

@@ -156,6 +156,25 @@ func (s *Store) follow(goals []goal, seq uint64) ([]goal, error) {
 	return goals, nil
 }
 
+// asItsOtherNames corrects what a name held that was first heard of when something
+// selected took it away: what the file held by then may be of the same selection.
+// Before that it was what its other names were.
+func asItsOtherNames(goals []goal) {
+	before := map[inode]state{}
+	for _, g := range goals {
+		if g.want.regular() && g.want.nlink > 1 && !g.made && g.want.seq < g.since {
+			before[g.want.in] = g.want
+		}
+	}
+	for i := range goals {
+		g := &goals[i]
+		if was, ok := before[g.want.in]; ok && g.unseen && g.want.regular() && g.want.seq >= g.since {
+			was.seq, was.nlink = g.want.seq, max(was.nlink, g.want.nlink)
+			g.want = was
+		}
+	}
+}
+
 // parted: the path may hold what it should, but in another file than the one
 // whose name it was, and that has or had other names.
 func (g *goal) parted() bool {

@@ -42,6 +42,7 @@ func (s *Store) takeOut(p *Plan, sel selection, q UndoQuery) error {
 	if err != nil {
 		return err
 	}
+	asItsOtherNames(goals)
 	if goals, err = s.relocate(p, goals); err != nil {
 		return err
 	}
