@@ -3,6 +3,8 @@ package fusefs
 import (
 	"time"
 
+	"cachebro/fusefs/ignore"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +20,29 @@ func (o *overlay) doneOn(n *inode, in *fuse.InHeader, op Op, sx *unix.Statx_t) {
 		Op: op, File: n, Caller: o.caller(in, true), Path: p, Stat: toStat(sx),
 		Class: cl, Class2: cl, Time: time.Now(),
 	})
+}
+
+// finding tells the Observer how the names of n are found, whose mode, owner or
+// attributes are about to change, or which gets one more. Files with tracked names
+// have been scanned.
+func (o *overlay) finding(n *inode) {
+	if o.finder == nil || n.kind == unix.S_IFLNK || n.unborn() {
+		return
+	}
+	var st Stat
+	for _, p := range n.Paths() {
+		if !n.isDir() && o.class(p, false) != ignore.Ignored {
+			continue
+		}
+		if st == (Stat{}) {
+			var sx unix.Statx_t
+			if err := o.statInode(n, &sx); err != nil {
+				return
+			}
+			st = toStat(&sx)
+		}
+		o.finder.Found(n, p, "", st)
+	}
 }
 
 // newMode is the mode for something new in dir. The kernel leaves the umask to
@@ -283,6 +308,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	first, old := n.nameless(), n.Path()
 	c := o.caller(&in.InHeader, true)
 	if !first {
+		o.finding(n)
 		o.renaming(n, c)
 	}
 	n.begin()

@@ -179,6 +179,15 @@ type Observer interface {
 	Outside(f File, before, after Stat)
 }
 
+// Finder is an Observer that wants to know how a name was found of which it has
+// perhaps not heard: before the name is given away, taken or replaced, or the
+// mode, owner or attributes of an ignored one change. It is not called for names of
+// regular files that are the last ones and go: Before is. The operation may still
+// fail. target is where a symlink points.
+type Finder interface {
+	Found(f File, name, target string, st Stat)
+}
+
 // Releaser is an Observer that wants to know of the end of a handle that could
 // write. Nobody waits for that request, so that work of some microseconds is
 // cheaper there than in a goroutine that must be woken. fd, if not negative, is

@@ -26,6 +26,7 @@ type overlay struct {
 
 	obs        Observer
 	releaser   Releaser // obs, if it is one
+	finder     Finder   // obs, if it is one
 	classifier Classifier
 	log        *slog.Logger
 	readOnly   bool
@@ -88,6 +89,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 		o.hiddenDir = strings.TrimSuffix(o.hiddenDir, "/")
 	}
 	o.releaser, _ = opt.Observer.(Releaser)
+	o.finder, _ = opt.Observer.(Finder)
 	o.outside.Store(opt.Outside)
 	o.strangers.since = time.Now().UnixNano()
 

@@ -125,6 +125,9 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 	if op == OpUnlink {
 		o.losing(n, ev.Path, c, op, &sx, cancel)
 	}
+	if o.finder != nil && (!n.isReg() || sx.Nlink > 1) {
+		o.finder.Found(n, ev.Path, ev.Target, toStat(&sx))
+	}
 	kept := o.keep(n, d.fd, name)
 	t := o.try(in, &sx, nil)
 	n.begin()
@@ -235,10 +238,20 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 		o.renaming(r.dst, c)
 	}
 	var kept *handle
-	var gone *Event
 	if replaces {
-		gone = o.unrecorded(r, fd2, ev)
 		o.losing(r.dst, ev.Path2, c, OpRename, &r.dstStat, cancel)
+	}
+	if o.finder != nil {
+		o.finder.Found(r.src, ev.Path, ev.Target, toStat(&r.srcStat))
+		if exchange || replaces && (!r.dst.isReg() || r.dstStat.Nlink > 1) {
+			target := ""
+			if r.dst.kind == unix.S_IFLNK {
+				target = readlink(fd2, r.toName)
+			}
+			o.finder.Found(r.dst, ev.Path2, target, toStat(&r.dstStat))
+		}
+	}
+	if replaces {
 		kept = o.keep(r.dst, fd2, r.toName)
 	}
 	o.moves.begin()
@@ -274,32 +287,10 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 			r.src.note(&sx, gen)
 		}
 		ev.Stat, ev.Time = toStat(&sx), time.Now()
-		if gone != nil {
-			gone.Time = ev.Time
-			o.obs.Done(*gone)
-		}
 		o.obs.Done(ev)
 	}
 	t.told()
 	return fuse.OK
-}
-
-// unrecorded is the removal of an ignored name that a rename is about to replace,
-// where neither a scan nor Before may have told of it: of a link, pipe or device,
-// which has no content, and of a file that other names keep.
-func (o *overlay) unrecorded(r *rename, fd int, ev Event) *Event {
-	if o.obs == nil || r.dst.isDir() || r.dst.kind == unix.S_IFREG && r.dstStat.Nlink < 2 {
-		return nil
-	}
-	class := o.class(ev.Path2, false)
-	if class != ignore.Ignored {
-		return nil
-	}
-	gone := &Event{Op: OpUnlink, File: r.dst, Caller: ev.Caller, Path: ev.Path2, Stat: toStat(&r.dstStat), Class: class, Class2: class}
-	if r.dst.kind == unix.S_IFLNK {
-		gone.Target = readlink(fd, r.toName)
-	}
-	return gone
 }
 
 // renamed gives the inodes their new names after the source did. It needs the

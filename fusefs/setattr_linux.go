@@ -31,6 +31,9 @@ func (o *overlay) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.
 	if in.Valid&fuse.FATTR_MODE != 0 && in.Mode&0o600 != 0o600 {
 		o.guard(n) // not even its owner can open it after this
 	}
+	if in.Valid&owners != 0 {
+		o.finding(n)
+	}
 	n.begin()
 	err := o.setRest(n, in)
 	n.end()

@@ -89,6 +89,7 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, fd int) error)
 	if t.wasTold() {
 		return fuse.OK // by a server that was killed
 	}
+	o.finding(n)
 	n.begin()
 	n.noACL.Store(false)
 	st = o.withXattrs(in.NodeId, f)

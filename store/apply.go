@@ -220,6 +220,12 @@ func (b *batch) write(c *Change, i int) error {
 	if err != nil {
 		return err
 	}
+	if c.NotRead {
+		if !live || inodeOf(cur.Stat) != inodeOf(c.Stat) {
+			_, err = b.wasThere(c, c.NoContent)
+		}
+		return err
+	}
 	v := c.version(c.Path, c.Op)
 	if c.HasContent {
 		if v.Blob, err = b.store(c, i, cur); err != nil {

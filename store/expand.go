@@ -88,6 +88,13 @@ func (b *batch) remove(c *Change) error {
 func (b *batch) wasThere(c *Change, noContent string) (Version, error) {
 	was := c.version(c.Path, OpBaseline)
 	was.Actor, was.Plan, was.Target, was.NoContent = Actor{}, "", c.Target, noContent
+	if isRegular(c.Stat) && c.Stat.Size == 0 && noContent == "" {
+		h, err := b.put(nil, Hash{})
+		if err != nil {
+			return was, err
+		}
+		was.Blob = h
+	}
 	if noContent != "" && c.Stat.Nlink > 1 {
 		names, err := b.names(c.Stat, c.Path)
 		if err != nil {

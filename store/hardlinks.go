@@ -175,6 +175,31 @@ func asItsOtherNames(goals []goal) {
 	}
 }
 
+// nameKeepers tells of names that go, or become another file's, whose file was changed
+// by them and has names of which nothing is known: those keep the change.
+func (s *Store) nameKeepers(p *Plan, sel selection, goals []goal) error {
+	for _, g := range goals {
+		if !g.have.regular() || g.have.nlink < 2 || !g.want.absent() && !g.parted() {
+			continue
+		}
+		changed := false
+		for _, v := range sel[g.path] {
+			changed = changed || slices.Contains([]Op{OpWrite, OpTruncate, OpChmod}, v.Op) && inodeOf(v.Stat) == g.have.in
+		}
+		if !changed {
+			continue
+		}
+		known, err := s.namesOf(g.have, g.path)
+		if err != nil {
+			return err
+		}
+		if n := int(g.have.nlink) - 1 - len(known); n > 0 {
+			p.Lost = append(p.Lost, Conflict{Path: g.path, Why: fmt.Sprintf("its file has %d other names of which nothing is known, and which keep what was changed", n)})
+		}
+	}
+	return nil
+}
+
 // parted: the path may hold what it should, but in another file than the one
 // whose name it was, and that has or had other names.
 func (g *goal) parted() bool {

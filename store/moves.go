@@ -92,7 +92,7 @@ func (s *Store) homes(goals []goal) (map[Path]Path, error) {
 	}
 	for i := range goals {
 		g := &goals[i]
-		if !g.moved || g.have.absent() || g.have.regular() && !blobs[g.have.blob] {
+		if !g.moved || g.have.absent() || g.have.regular() && !blobs[g.have.blob] && !blobs[Hash{}] && g.have.blob != (Hash{}) {
 			continue
 		}
 		v, found, err := s.Current(g.path)
@@ -102,7 +102,11 @@ func (s *Store) homes(goals []goal) (map[Path]Path, error) {
 		if !found || v.Seq != g.have.seq {
 			continue
 		}
-		if to := s.home(w, v, 0); to != nil && !taken[to] && to.want.sameContent(g.have) {
+		to := s.home(w, v, 0)
+		if to == nil || taken[to] {
+			continue
+		}
+		if matchContent(&to.want, &g.have); to.want.sameContent(g.have) {
 			out[g.path], taken[to] = to.path, true
 		}
 	}

@@ -202,6 +202,18 @@ func (s state) sameContent(o state) bool {
 	return true
 }
 
+// matchContent gives both states of an unchanged file the content that the history has
+// in one of them: a file is read when it comes into view, or goes.
+func matchContent(a, b *state) {
+	if a.regular() && b.regular() && a.in.ino != 0 && a.in == b.in && a.size == b.size && a.mtime == b.mtime {
+		if a.blob == (Hash{}) {
+			a.blob = b.blob
+		} else if b.blob == (Hash{}) {
+			b.blob = a.blob
+		}
+	}
+}
+
 // goal is what one path is and what it should be.
 type goal struct {
 	path       Path

@@ -31,6 +31,7 @@ func (s *Store) takeOut(p *Plan, sel selection, q UndoQuery) error {
 			return err
 		}
 		g.since = oldest
+		matchContent(&g.have, &g.want)
 		if ownFile(path) { // is nowhere but while a plan is carried out
 			g.want = state{}
 		}
@@ -43,6 +44,9 @@ func (s *Store) takeOut(p *Plan, sel selection, q UndoQuery) error {
 		return err
 	}
 	asItsOtherNames(goals)
+	if err := s.nameKeepers(p, sel, goals); err != nil {
+		return err
+	}
 	if goals, err = s.relocate(p, goals); err != nil {
 		return err
 	}
@@ -151,7 +155,7 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 		case r.over == nil || q.Force || as.idle() || n > 0 && now.equal(r.left):
 			now, made = r.want, false
 			g.want, g.other = r.want, as.other
-			g.unseen = r.below <= 0 && (r.below == 0 && c.own[0].Op == OpBaseline || r.below < 0 && !r.want.absent())
+			g.unseen = r.below < 0 && !r.want.absent() || r.below >= 0 && foundOnly(c.own[:r.below+1])
 			continue
 		case q.Merge:
 			if merged, ok := s.merge(p, r.left, r.want, now); ok {
@@ -177,8 +181,13 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 	return g, true, nil
 }
 
+// foundOnly: these versions say no more than how a file was found.
+func foundOnly(own []Version) bool {
+	return !slices.ContainsFunc(own, func(v Version) bool { return v.Op != OpBaseline || inodeOf(v.Stat) != inodeOf(own[0].Stat) })
+}
+
 // notKept: a directory went of which nothing is kept; the version says how much.
-func notKept(v Version) bool { return v.Op == OpRmdir && v.Class == 2 && v.NoContent != "" }
+func notKept(v Version) bool { return v.Op == OpRmdir && v.NoContent != "" }
 
 // describes: a version gives the content of what the version below it left. It is a
 // baseline, or that of a file that came under a tracked name.
@@ -304,7 +313,11 @@ func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
 			case g.have.dir() && g.want.absent() && full[g.path] && !g.moved:
 				// It was made, and stays for what others have put there.
 			case g.have.dir() && !w.dir() && full[g.path]:
-				p.Conflicts = append(p.Conflicts, Conflict{Path: g.path, Why: "the directory holds other files"})
+				why := "the directory holds other files"
+				if to := o.homes[g.path]; to != "" {
+					why += fmt.Sprintf("; what it brought from %q may not be back there", string(to))
+				}
+				p.Conflicts = append(p.Conflicts, Conflict{Path: g.path, Why: why})
 			case shared && f.inPlace && len(f.others) > 0:
 				c := Conflict{Path: g.path, Why: fmt.Sprintf("the same file is also %q, which is not part of this", string(f.others[0]))}
 				if v, _, err := s.Current(f.others[0]); err == nil {

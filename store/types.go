@@ -128,7 +128,10 @@ type Change struct {
 	TailFrom   int64
 	NoContent  string // why there is none, where there should be
 	LastName   bool
-	Idle       bool
+	// NotRead: a baseline that tells how a file was found, without its content.
+	// It says nothing new of one that is known.
+	NotRead bool
+	Idle    bool
 	// Plan is the ID of the undo, redo, restore or revert this is a part of.
 	Plan string
 }

@@ -98,10 +98,11 @@ func (c *chain) back(i int, plan string) (Version, int) {
 }
 
 // broughtBack: what a plan has made is the state that it was to bring back. Of
-// ignored files the log lacks the content, but a plan also gives back the mtime.
+// ignored files the log lacks the content, before or after they come into view, but
+// a plan also gives back the mtime.
 // Owner, attributes and set-id bits only count where whoever carried it out could give them.
 func broughtBack(then, now state) bool {
-	if then.mode, then.attrs, now.owned = then.mode&^setID|now.mode&then.mode&setID, "", false; now.regular() && now.blob == (Hash{}) && then.regular() && then.blob != (Hash{}) {
+	if then.mode, then.attrs, now.owned = then.mode&^setID|now.mode&then.mode&setID, "", false; now.regular() && then.regular() && (now.blob == (Hash{})) != (then.blob == (Hash{})) {
 		return now.size == then.size && now.mtime == then.mtime && now.perm() == then.perm()
 	}
 	return now.equal(then)

@@ -33,6 +33,7 @@ type trial struct {
 	kind             string   // of the first of them
 	named            int      // differences that were named
 	outputs          []string
+	end              *snapshot // before all undoing
 }
 
 // twins tries so many seeds, several to a mount.
@@ -258,6 +259,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 	if err := errors.Join(err, eerr, r.end()); err != nil {
 		return err
 	}
+	t.end = end
 	if t.same(start, end) {
 		return nil
 	}
@@ -279,7 +281,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 				return err
 			}
 		}
-		if c.phase == "half" && t.same(middle, before) || c.phase == "paths" && len(paths) == 0 {
+		if c.phase == "half" && (t.same(middle, before) || t.same(middle, end)) || c.phase == "paths" && len(paths) == 0 {
 			continue
 		}
 		if ok, err := t.phase(p, c.phase, c.args, func(now *snapshot) []difference {
@@ -310,7 +312,13 @@ func (t *trial) same(a, b *snapshot) bool { return len(t.differences(a, b)) == 0
 
 // differences are those that count.
 func (t *trial) differences(want, now *snapshot) []difference {
-	return slices.DeleteFunc(differences(want, now), func(d difference) bool { return strings.Contains(","+t.blind+",", ","+d.what+",") })
+	all := differences(want, now)
+	for i := range all {
+		if t.end != nil { // what is said of a name that its file had by then is said of it
+			all[i].also = append(all[i].also, t.end.others(all[i].path)...)
+		}
+	}
+	return slices.DeleteFunc(all, func(d difference) bool { return strings.Contains(","+t.blind+",", ","+d.what+",") })
 }
 
 func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
@@ -390,6 +398,9 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 			t.kind = strings.Fields(phase)[0] + " " + d.what
 		}
 	}
+	if status == 2 && phase == "paths" { // nothing is known of any of them, and nothing was done
+		problems, status = strings.Split(said, "\n"), 1
+	}
 	if status > 1 || status < 0 || status == 1 && len(problems) == 0 {
 		fail(difference{what: "status"}, fmt.Sprintf("exit status %d: %.300s", status, said))
 		return false, nil
@@ -435,7 +446,10 @@ func (t *trial) pathDifferences(paths []string, start, end, now *snapshot) (list
 		if d.what == "links" { // which names are one file depends on the others
 			continue
 		}
-		if asked(d.path) && !moved(d.path) || left[d.path+"\x00"+d.what] {
+		if asked(d.path) && moved(d.path) {
+			continue
+		}
+		if asked(d.path) || left[d.path+"\x00"+d.what] {
 			list = append(list, d)
 		}
 	}

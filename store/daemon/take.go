@@ -79,6 +79,7 @@ func (g *ingester) change(ctx context.Context, it *item) (store.Change, bool) {
 		Actor:    g.d.attribution.actor(procKey{r.PID, r.Start}, r.UID, r.Time, r.Path),
 		Plan:     g.d.attribution.planOf(procKey{r.PID, r.Start}, r.Time),
 		LastName: r.LastName, Idle: r.Idle,
+		NotRead: r.Op == spool.OpBaseline && !r.HasContent && (r.Reason == spool.NotRead || r.Stat.Size == 0),
 	}
 	if c.Op == store.OpOutside {
 		c.Actor = outsider

@@ -39,6 +39,10 @@ const (
 	OpOutside  // changed by somebody who does not go through the mount
 )
 
+// NotRead is the reason of a baseline that tells how a file was found, and not what it
+// held: nothing threatens that.
+const NotRead = "not captured before it was renamed or changed"
+
 // Class of a path: 0 tracked, 1 ignored, 2 excluded.
 type Class uint8
 

@@ -59,7 +59,8 @@ func TestOwnersAndAttributesComeBack(t *testing.T) {
 		mkdir d d/in swap1 swap2 acl tree tree/in ign idir; for f in f g d/a d/in/b swap1/x swap2/y tree/a tree/in/b n.ign ign/i edit cp; do mk $f; done
 		echo plain >plain; echo plain >d/plain; echo s >setid; chmod 4755 setid; echo c >able; chmod 755 able; setcap cap_net_raw+ep able; echo o >own; chown 1001:1002 own; chmod 2755 own
 		ln -s f link; ln -s nowhere dangling; chown -h 1001:1002 dangling
-		for x in d d/in swap1 tree ign idir; do chown 1001:1002 $x; chmod 750 $x; setfattr -n user.dir -v "of $x" $x; done; setfacl -m u:1003:rwx -m d:u:1003:rw acl; echo in >acl/old
+		mkdir gone.ign mode.ign moved.ign moved.ign/in.ign group; mk mode.ign/f; mk moved.ign/f; ln -s gone group/link
+		for x in d d/in swap1 tree ign idir gone.ign mode.ign moved.ign moved.ign/in.ign group; do chown 1001:1002 $x; chmod 750 $x; setfattr -n user.dir -v "of $x" $x; done; setfacl -m u:1003:rwx -m d:u:1003:rw acl; echo in >acl/old
 		setfattr -n user.large -v "$(head -c 3000 /dev/zero | tr '\0' x)" g; setfattr -n user.empty g; setfattr -n user.bin -v 0x00ff0a g`)
 	p.mount()
 	x := &twoActors{p: p}
@@ -75,6 +76,7 @@ func TestOwnersAndAttributesComeBack(t *testing.T) {
 		`mv f f2; chown 2001:2002 f2; setfattr -x user.note f2`, `mv d d2; chown -R 2001:2002 d2`,
 		`sed -i s/edit/EDIT/ edit`, `cp plain t; mv t cp`, `rm setid able own; echo other >own`,
 		`rm -r idir acl; echo file >idir`,
+		`rm -r gone.ign; chmod 700 mode.ign; chown 2001:2002 mode.ign/f; mv moved.ign m.ign; rm -r m.ign/in.ign; rm group/link; chmod 2775 group`,
 	} {
 		actor := fmt.Sprintf("agent%d", i)
 		before := facts(p)

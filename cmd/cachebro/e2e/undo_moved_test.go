@@ -32,6 +32,10 @@ var movedCases = []string{
 	`mv s n; exchange n o; mv o p; rm -rf p n`,
 	`mv s n; exchange n/t1 n/deep; rm -rf n/t1`,
 	`mv s o/s; mv o q; rm -rf q`,
+	`mv s/ign/i1 s/ign/i; mv s/ign n`,
+	`exchange s/ign/sub o/y.ign`,
+	`exchange s/ign/sub o/y.ign; rm -rf o/y.ign`,
+	`mv s/ign/sub s/ign/n; mv s/deep/x.ign s/ign/n/i2`,
 }
 
 // TestUndoAndRestoreOfMovedDirectories: each comes back exactly, goes again and

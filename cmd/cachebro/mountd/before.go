@@ -29,6 +29,7 @@ func (c *Capture) Before(ch fusefs.Change) {
 	if vanishes {
 		return
 	}
+	c.foundNames(ch.File, p)
 	c.dirty(ch.File)
 	mark.And(^markSafe)
 }
@@ -99,6 +100,43 @@ func (c *Capture) asFound(f fusefs.File, p string, st fusefs.Stat, class ignore.
 	return &spool.Record{Kind: spool.KindVersion, Op: spool.OpBaseline, Class: spool.Class(class), Path: p, Node: f.ID(), Stat: c.whole(f, st), Time: time.Now().UnixNano()}
 }
 
+// Found tells how a name is that no scan has told of: ignored ones are not
+// scanned. Of regular files it tells all but the content, which nothing threatens.
+func (c *Capture) Found(f fusefs.File, name, target string, st fusefs.Stat) {
+	mark, several := f.Mark(), !isDir(st) && st.Nlink > 1
+	if mark.Load()&markFound != 0 && !several {
+		return
+	}
+	class := c.classOf(name, isDir(st))
+	if class == ignore.Excluded || class == ignore.Tracked && (isRegular(st) || c.scanned(name, st)) {
+		return
+	}
+	r := c.asFound(f, name, st, class)
+	if r.Target = target; isRegular(st) && st.Size > 0 {
+		r.Reason = spool.NotRead
+	}
+	if c.append(r) {
+		mark.Or(markFound)
+	}
+}
+
+// foundNames tells of the names of a file, but for one, of which no scan has told.
+func (c *Capture) foundNames(f fusefs.File, but string) {
+	names := f.Paths()
+	if len(names) < 2 {
+		return
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return
+	}
+	for _, p := range names {
+		if p != but {
+			c.Found(f, p, "", st)
+		}
+	}
+}
+
 // save records the content of a file that nobody has captured so far. Content
 // that stays where it is must be in the spool before this returns: an append
 // would leave it a prefix, but the writes that follow are not announced.
@@ -152,7 +190,7 @@ func (c *Capture) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 	j := c.pending[f.ID()]
 	some := len(c.byFile) > 0
 	c.mu.Unlock()
-	if j == nil && some && f.Mark().Load()&^(fusefs.MarkTimes|markBare) == 0 {
+	if j == nil && some && f.Mark().Load()&^(fusefs.MarkTimes|markBare|markFound) == 0 {
 		// Perhaps the kernel forgot the inode while its content is queued.
 		if st, err := f.Stat(); err == nil {
 			c.mu.Lock()

@@ -46,5 +46,6 @@ const (
 	markSynced                    // fsync was called since the last close
 	markBare                      // it has no extended attributes that a history keeps
 	markTaken                     // a plan of ours took its last name
+	markFound                     // how it was found, or that it was made, has been told
 	markTold                      // and that it is written to since has been said
 )

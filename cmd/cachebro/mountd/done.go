@@ -29,6 +29,12 @@ func (c *Capture) Done(e fusefs.Event) {
 		}
 	}
 	switch e.Op {
+	case fusefs.OpCreate, fusefs.OpMkdir, fusefs.OpSymlink, fusefs.OpMknod:
+		if e.File != nil {
+			e.File.Mark().Or(markFound)
+		}
+	}
+	switch e.Op {
 	case fusefs.OpRename:
 		c.renamed(e, r)
 		return
@@ -129,7 +135,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		}
 		r.Op, r.Path2, r.LastName, r.Class = spool.OpUnlink, "", true, spool.Class(from)
 		if dir {
-			r.Op = spool.OpRmdir
+			r.Op, r.Reason = spool.OpRmdir, withAll(from)
 		}
 		c.appendBy(e.Caller, r)
 	default:
@@ -143,6 +149,15 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 			c.shown(e.File, e.Path2, e)
 		}
 	}
+}
+
+// withAll is what is said of a directory that goes where nothing is kept: nobody has
+// looked at what an ignored one holds.
+func withAll(class ignore.Class) string {
+	if class != ignore.Ignored {
+		return ""
+	}
+	return "it was moved to where nothing is kept; what is in it may not be known"
 }
 
 // left makes a version of content that had an ignored name until now, under that
@@ -168,6 +183,16 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	if from == ignore.Excluded && to == ignore.Excluded {
 		return
 	}
+	if from == ignore.Excluded || to == ignore.Excluded {
+		c.forget(e.Path, true)
+		c.forget(e.Path2, true)
+		if to == ignore.Excluded {
+			c.swapped(e, e.Path, from, e.File, e.Replaced)
+		} else {
+			c.swapped(e, e.Path2, to, e.Replaced, e.File)
+		}
+		return
+	}
 	c.forget(e.Path, true)
 	c.forget(e.Path2, true)
 	c.relocated(from != to)
@@ -176,6 +201,12 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	}
 	if from == ignore.Tracked && to == ignore.Ignored && e.Replaced != nil {
 		c.left(e.Replaced, e.Path2)
+	}
+	if e.File != nil {
+		c.found(e.File, e.Path, from)
+	}
+	if e.Replaced != nil {
+		c.found(e.Replaced, e.Path2, to)
 	}
 	r.Class = spool.Class(min(from, to))
 	c.appendBy(e.Caller, r)
@@ -188,6 +219,37 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	if from == ignore.Tracked && e.Replaced != nil {
 		c.shown(e.Replaced, e.Path, e)
 	}
+}
+
+// swapped records that a name has another file, that came from where nothing is
+// kept, and that the one it had went there.
+func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, gone, come fusefs.File) {
+	was, err := gone.Stat()
+	if err != nil {
+		c.opt.Logger.Debug("exchanged", "path", p, "err", err)
+		return
+	}
+	c.found(gone, p, class)
+	r := &spool.Record{Kind: spool.KindVersion, Op: spool.OpUnlink, Class: spool.Class(class), Path: p, Node: gone.ID(), Stat: stat(was), Time: e.Time.UnixNano(), LastName: true}
+	if isDir(was) {
+		r.Op, r.Reason = spool.OpRmdir, withAll(class)
+	}
+	c.appendBy(e.Caller, r)
+	is, err := come.Stat()
+	if err != nil {
+		c.opt.Logger.Debug("exchanged", "path", p, "err", err)
+		return
+	}
+	r = &spool.Record{Kind: spool.KindVersion, Op: spool.OpCreate, Class: spool.Class(class), Path: p, Node: come.ID(), Stat: c.whole(come, is), Time: e.Time.UnixNano()}
+	switch {
+	case isDir(is):
+		r.Op = spool.OpMkdir
+		c.relocated(class == ignore.Tracked)
+	case isRegular(is):
+		c.version(come, r, e.Caller, class == ignore.Tracked, false)
+		return
+	}
+	c.appendBy(e.Caller, r)
 }
 
 // shown makes a version of content that came under a tracked name.

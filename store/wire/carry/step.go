@@ -405,7 +405,7 @@ func (w *worker) symlink() error {
 	if err := w.root.Symlink(string(w.step.Target), tmp); err != nil {
 		return err
 	}
-	if uid, gid, ok := w.whose(nil); ok && (uid != 0 || gid != 0) {
+	if uid, gid, ok := w.whose(nil); ok { // a directory may have given its group
 		_ = w.root.Lchown(tmp, uid, gid) // nobody asks a link for its owner
 	}
 	if err := w.replace(tmp); err != nil {
