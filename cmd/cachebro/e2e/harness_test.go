@@ -127,7 +127,7 @@ func (p *project) cleanup() {
 	if p.t.Failed() {
 		p.dumpLogs()
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		left := p.processes()
 		if len(left) == 0 {
