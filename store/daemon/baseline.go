@@ -107,7 +107,7 @@ func (b *baseline) run(ctx context.Context) {
 		p := b.progress
 		b.mu.Unlock()
 		if err == nil {
-			b.d.watched(started)
+			b.d.watched(started, !b.d.mounts.mounted())
 		}
 		switch {
 		case err == nil:
@@ -137,6 +137,7 @@ func (b *baseline) scan(ctx context.Context) error {
 		return err
 	}
 	defer done()
+	s.until = b.d.mounts.away()
 	began := b.d.store.Seq()
 	if err := s.walk(ctx, ""); err != nil {
 		return err
@@ -162,7 +163,7 @@ func (b *baseline) scanner(ctx context.Context) (s *scanner, done func(), err er
 		d.source.release(dir)
 		return nil, nil, fmt.Errorf("read the ignore rules: %w", err)
 	}
-	return &scanner{b: b, dir: dir.f, m: m, seen: map[store.Path]struct{}{}}, func() {
+	return &scanner{b: b, dir: dir.f, m: m, seen: map[store.Path]struct{}{}, at: map[string]int64{}}, func() {
 		m.Close()
 		d.source.release(dir)
 	}, nil
@@ -178,6 +179,11 @@ type scanner struct {
 	bytes int64
 	// collect: what is found is only noted in batch, without its content.
 	collect bool
+	// until is the end of the time in which nothing was mounted, 0: unknown; at is when
+	// a directory came to its name; files are those of the log: see came, elsewhere.
+	until int64
+	at    map[string]int64
+	files map[[3]uint64]struct{}
 }
 
 // found is a change to be, and what the log said of the path before the file was read.
@@ -268,14 +274,17 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool) error {
 		}
 	}
 	if s.collect {
-		if !live && d.madeSince(st) {
-			c.Op, c.Actor = store.OpCreate, outsider
-			if isDir {
-				c.Op = store.OpMkdir
-			}
-		}
 		c.Time = lastChange(st, !live)
-	} else if st.Mode&syscall.S_IFMT == syscall.S_IFREG && !s.content(p, &c) {
+	}
+	if !live && s.until > 0 {
+		if err := s.came(&c); err != nil {
+			return err
+		}
+	}
+	if s.collect {
+		return s.add(ctx, found{c, v.Seq})
+	}
+	if st.Mode&syscall.S_IFMT == syscall.S_IFREG && !s.content(p, &c) {
 		return nil
 	}
 	return s.add(ctx, found{c, v.Seq})

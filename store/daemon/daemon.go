@@ -84,6 +84,7 @@ type Daemon struct {
 	hitIDs      hitIDs
 	mounts      mounts
 	known       atomic.Int64 // ns: the log has all that there was then; 0: of no moment
+	away        atomic.Bool  // nothing has been mounted since
 	settling    sync.Mutex   // held while what changed without a mount is looked for
 	verified    *verifiedTable
 	server      *wire.Server

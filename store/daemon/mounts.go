@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type mounts struct {
 	start    uint64 // start time of mountd, so that its pid is not taken for another's
 	process  int    // descriptor of that process; < 0: none is to be had; counts while attached
 	since    time.Time
+	until    int64 // when a time without a mount ended with this one; 0: nobody knows
 	beat     wire.Heartbeat
 	beatAt   time.Time
 }
@@ -57,16 +59,23 @@ func (d *Daemon) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 	if err == nil {
 		process = openProcess(a.PID)
 	}
+	ended := false
 	d.mounts.mu.Lock()
 	again := d.mounts.attached && d.mounts.attach.PID == a.PID && d.mounts.start == start
 	d.mounts.forgetLocked()
 	d.mounts.attached, d.mounts.attach, d.mounts.start, d.mounts.process = true, a, start, process
 	if !again {
-		d.mounts.since = time.Now()
+		d.mounts.since, d.mounts.until = time.Now(), 0
+		if ended = d.away.Swap(false); ended { // not so where a mountd that died is followed by another
+			d.mounts.until = d.mounts.since.UnixNano()
+		}
 		d.mounts.beat = wire.Heartbeat{Outside: a.Outside}
 	}
 	d.mounts.beatAt = time.Now()
 	d.mounts.mu.Unlock()
+	if ended {
+		d.keepWatch(keepAway, strconv.FormatBool(false))
+	}
 	keep = true
 	d.source.set(r.Files[0], "mountd")
 	d.log.Info("mount attached", "pid", a.PID, "mountpoint", a.Mountpoint, "again", again)
@@ -112,7 +121,7 @@ func (d *Daemon) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 	d.mounts.mu.Unlock()
 	if ours {
 		if !d.baseline.complete().IsZero() {
-			d.watched(time.Now().Add(-time.Duration(tick)))
+			d.watched(time.Now().Add(-time.Duration(tick)), true)
 		}
 		d.log.Info("mount detached", "pid", q.PID)
 		d.source.unmounted()
@@ -164,6 +173,16 @@ func (m *mounts) close() {
 func (m *mounts) mounted() bool {
 	ok, _, _ := m.state()
 	return ok
+}
+
+// away is until when nothing was mounted, 0 unless that is known.
+func (m *mounts) away() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.attached {
+		return 0
+	}
+	return m.until
 }
 
 func (m *mounts) mountpoint() string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -23,13 +24,21 @@ import (
 const (
 	keepWatch   = "watch"
 	keepWatched = "until"
+	keepAway    = "away"
 )
 
-// watched notes that the log has all that there was at a moment.
-func (d *Daemon) watched(at time.Time) {
+// watched notes that the log has all that there was at a moment. away: nothing has
+// been mounted since.
+func (d *Daemon) watched(at time.Time, away bool) {
 	d.known.Store(at.UnixNano())
-	if err := d.store.KV(keepWatch).Set(keepWatched, []byte(strconv.FormatInt(at.UnixNano(), 10))); err != nil {
-		d.log.Warn("not kept for the next daemon", "key", keepWatched, "err", err)
+	d.away.Store(away)
+	d.keepWatch(keepWatched, strconv.FormatInt(at.UnixNano(), 10))
+	d.keepWatch(keepAway, strconv.FormatBool(away))
+}
+
+func (d *Daemon) keepWatch(key, value string) {
+	if err := d.store.KV(keepWatch).Set(key, []byte(value)); err != nil {
+		d.log.Warn("not kept for the next daemon", "key", key, "err", err)
 	}
 }
 
@@ -42,7 +51,9 @@ func (d *Daemon) loadWatched() error {
 	if at, err := strconv.ParseInt(string(b), 10, 64); err == nil {
 		d.known.Store(at)
 	}
-	return nil
+	b, _, err = d.store.KV(keepWatch).Get(keepAway)
+	d.away.Store(string(b) == "true")
+	return err
 }
 
 // madeSince: a file that the log does not know was made after the last moment of
@@ -96,7 +107,7 @@ func (d *Daemon) settleAll(ctx context.Context) error {
 	err := b.unwatched(ctx)
 	b.count(func(w *wire.Baseline) { w.Running, w.Done, w.Ended = false, err == nil, time.Now() })
 	if err == nil {
-		d.watched(started)
+		d.watched(started, true)
 	}
 	return err
 }
@@ -110,7 +121,7 @@ func (b *baseline) unwatched(ctx context.Context) error {
 	}
 	defer done()
 	began := b.d.store.Seq()
-	s.collect = true
+	s.collect, s.until = true, math.MaxInt64
 	if err := s.walk(ctx, ""); err != nil {
 		return err
 	}
@@ -134,6 +145,50 @@ func (b *baseline) unwatched(ctx context.Context) error {
 		}
 	}
 	return s.flush(ctx)
+}
+
+// came sees to a path that the log does not know: it was made while nothing was
+// mounted, if not, it was there before and is seen for the first time. Who moves or
+// links what is older makes a path too; the log knows the file by another name then.
+func (s *scanner) came(c *store.Change) error {
+	d, dir := s.b.d, c.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR
+	at := lastChange(c.Stat, true)
+	if !d.madeSince(c.Stat) {
+		at = max(c.Stat.Ctime, s.at[path.Dir(string(c.Path))])
+		if known := d.known.Load(); known == 0 || at <= known || at >= s.until {
+			return nil
+		}
+		if elsewhere, err := s.elsewhere(c.Stat); err != nil || !elsewhere {
+			return err
+		}
+		if dir {
+			s.at[string(c.Path)] = at
+		}
+	}
+	if at >= s.until {
+		return nil
+	}
+	if c.Op, c.Actor = store.OpCreate, outsider; dir {
+		c.Op = store.OpMkdir
+	}
+	if s.collect {
+		c.Time = at
+	}
+	return nil
+}
+
+// elsewhere: the log has a file under another name. It is asked for few files.
+func (s *scanner) elsewhere(st store.Stat) (bool, error) {
+	type inode = [3]uint64
+	of := func(st store.Stat) inode { return inode{st.Dev, st.Ino, uint64(st.Birth)} }
+	if s.files == nil {
+		s.files = map[inode]struct{}{}
+		if err := s.b.d.store.Live("", func(v store.Version) error { s.files[of(v.Stat)] = struct{}{}; return nil }); err != nil {
+			return false, storeError(err)
+		}
+	}
+	_, ok := s.files[of(st)]
+	return ok, nil
 }
 
 // lastChange is when a file that was found came to be as it is. A directory is
