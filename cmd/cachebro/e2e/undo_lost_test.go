@@ -11,10 +11,11 @@ import (
 // all was done. It is named by directory, with counts and bytes and the reason.
 func TestWhatCannotComeBackIsNamed(t *testing.T) {
 	files := map[string]string{
-		".gitignore": "node_modules/\nbuild/\n.venv/\n", "package.json": "{}\n", "src/a": "a\n",
+		".gitignore": "node_modules/\nbuild/\n.venv/\nenv/\n", "package.json": "{}\n", "src/a": "a\n",
 		"node_modules/x/index.js": strings.Repeat("x", 2000), "node_modules/x/y/z.js": strings.Repeat("y", 3000), "node_modules/.bin/tool": "t",
 		"vendor/lib/.git/HEAD": "ref: refs/heads/main\n", "vendor/lib/.git/objects/ab/cd": strings.Repeat("o", 5000), "vendor/lib/lib.c": "lib\n",
 		".venv/pyvenv.cfg": "home = /usr\n", ".venv/lib/m.py": "m\n",
+		"env/pyvenv.cfg": "home = /usr\n", "env/m.py": "m\n", "env/lib/n.py": "n\n",
 		"build/small": "small\n",
 	}
 	p := newProject(t, files)
@@ -28,7 +29,7 @@ func TestWhatCannotComeBackIsNamed(t *testing.T) {
 	}
 	p.mount()
 	x := &twoActors{p: p}
-	x.as("agent", "rm -rf node_modules vendor/lib .venv build; echo changed >src/a")
+	x.as("agent", "rm -rf node_modules vendor/lib .venv build; echo changed >src/a; rm env/m.py; rm env/pyvenv.cfg; rm -rf env")
 	cmd := p.command("undo", "--dir", p.dir, "--session", "agent", "--yes")
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() != 1 {
@@ -38,6 +39,7 @@ func TestWhatCannotComeBackIsNamed(t *testing.T) {
 		"lost node_modules: 3 files, 4.9 KiB: excluded from the history",
 		"lost vendor/lib/.git: 2 files, 4.9 KiB: excluded from the history",
 		"lost .venv: 2 files, 14 bytes: excluded from the history",
+		"lost env: 2 files, 14 bytes: excluded from the history",
 		"lost build/obj/0/big: 4 files, 36.0 MiB: too large",
 		"lost build/obj/2/big: 4 files, 36.0 MiB: too large",
 	} {
@@ -48,7 +50,7 @@ func TestWhatCannotComeBackIsNamed(t *testing.T) {
 	if t.Failed() {
 		t.Logf("%s", out)
 	}
-	for name, text := range map[string]string{"src/a": "a\n", "vendor/lib/lib.c": "lib\n", "build/small": "small\n"} {
+	for name, text := range map[string]string{"src/a": "a\n", "vendor/lib/lib.c": "lib\n", "build/small": "small\n", "env/lib/n.py": "n\n"} {
 		if b, err := os.ReadFile(p.path(name)); err != nil || string(b) != text {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}

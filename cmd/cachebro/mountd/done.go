@@ -64,8 +64,10 @@ func (c *Capture) Done(e fusefs.Event) {
 		c.taken(e.File, e.Caller)
 	case fusefs.OpRmdir:
 		c.forget(e.Path, false)
-		if class == ignore.Excluded {
-			c.discardedDir(e, r)
+		// What made it an excluded directory may have gone before it.
+		if t := c.discarded.gone(e.Path); class == ignore.Excluded || t.files > 0 {
+			c.discardedDir(e, r, t)
+			return
 		}
 	}
 	if class == ignore.Excluded {
@@ -274,8 +276,9 @@ func (c *Capture) relocated(intoView bool) {
 
 // discardedDir counts what went with an excluded directory, and says of the topmost
 // one that it went: in one line, and in a version, so that an undo of it can name it.
-func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record) {
-	up, t := parent(e.Path), c.discarded.gone(e.Path)
+func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
+	up := parent(e.Path)
+	r.Class = spool.Class(ignore.Excluded)
 	if c.classOf(up, true) == ignore.Excluded {
 		c.discarded.add(up, t.files, t.bytes)
 		return
