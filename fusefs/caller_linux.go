@@ -166,6 +166,28 @@ func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process
 	if ok && now.Sub(k.when) < trust {
 		return k.proc
 	}
+	if depth > 0 {
+		return p.look(pid, k, depth, now)
+	}
+	seen := make(chan *Process, 1)
+	go func() { seen <- p.look(pid, k, depth, now) }()
+	t := time.NewTimer(lookWait)
+	defer t.Stop()
+	select {
+	case proc := <-seen:
+		return proc
+	case <-t.C:
+		return k.proc
+	}
+}
+
+// lookWait bounds a look at a process. It waits for an exec that is under way and
+// for a page fault, which both may wait for an answer of ours, and whoever looks
+// may hold what that answer needs.
+const lookWait = time.Second
+
+// look asks /proc about a process; k is what was known.
+func (p *processes) look(pid uint32, k known, depth int, now time.Time) *Process {
 	st, alive := readStat(pid)
 	if !alive {
 		return nil

@@ -153,7 +153,7 @@ func (o *overlay) restore(kept map[uint64]*os.File) {
 		}
 	}
 	o.reopened = map[uint64]*handle{}
-	lost := 0
+	lost, owed := 0, map[uint32][]ownerOwed{}
 	for _, ref := range handles {
 		s := (*handleSlot)(l.at(ref))
 		n := nodes[s.node]
@@ -161,8 +161,12 @@ func (o *overlay) restore(kept map[uint64]*os.File) {
 			l.drop(ref)
 			continue
 		}
-		if h := o.restoreHandle(n, s, ref, kept); h.fd < 0 {
+		h := o.restoreHandle(n, s, ref, kept)
+		if h.fd < 0 {
 			lost++
+		}
+		if s.pid != 0 && s.start != 0 {
+			owed[s.pid] = append(owed[s.pid], ownerOwed{h, s.start})
 		}
 	}
 	for _, f := range kept {
@@ -171,6 +175,7 @@ func (o *overlay) restore(kept map[uint64]*os.File) {
 	for _, n := range nodes {
 		o.restoreWrites(n)
 	}
+	o.ownersAgain(owed)
 	if l.prune() {
 		o.moves.until.Store(time.Now().Add(time.Second).UnixNano())
 	}
@@ -219,7 +224,7 @@ func (o *overlay) restoreNames(n *inode, refs []uint32, nodes map[uint64]*inode)
 // the kernel's requests for it fail, and its number is not given twice.
 func (o *overlay) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[uint64]*os.File) *handle {
 	h := &handle{fh: s.fh, node: n, fd: -1, flags: s.flags, reads: s.reads, slot: ref}
-	h.owner = o.ownerAgain(s)
+	h.owner = Caller{PID: s.pid, TID: s.tid, UID: s.uid, GID: s.gid}
 	if f := kept[s.fh]; f != nil {
 		if fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0); err == nil {
 			h.fd = fd
@@ -250,15 +255,54 @@ func (o *overlay) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[ui
 	return h
 }
 
-// ownerAgain looks whether who opened a file is still there.
-func (o *overlay) ownerAgain(s *handleSlot) Caller {
-	c := Caller{PID: s.pid, TID: s.tid, UID: s.uid, GID: s.gid}
-	if s.pid != 0 && s.start != 0 {
-		if p := o.procs.process(s.pid, trustWrite, 0); p != nil && p.Start == s.start {
-			c.Proc = p
+// ownerOwed is a handle whose owner has to be looked up, and when that one began.
+type ownerOwed struct {
+	h     *handle
+	start uint64
+}
+
+// ownersWait is how long the programs on the mount wait for the look at who had
+// opened what. It usually takes a millisecond.
+const ownersWait = 200 * time.Millisecond
+
+// ownersAgain looks whether those who opened files are still there. One that is in
+// the middle of an exec or of a page fault cannot be looked at before it has the
+// answer that it waits for: such a one is filled in when we serve.
+func (o *overlay) ownersAgain(owed map[uint32][]ownerOwed) {
+	seen := make(chan struct{}, len(owed))
+	for pid, all := range owed {
+		o.dirty.wg.Add(1)
+		go func() {
+			defer o.dirty.wg.Done()
+			defer func() { seen <- struct{}{} }()
+			p := o.procs.process(pid, trustWrite, 0)
+			for _, w := range all {
+				if p != nil && p.Start == w.start {
+					w.h.ownedBy(p)
+				}
+			}
+		}()
+	}
+	t := time.NewTimer(ownersWait)
+	defer t.Stop()
+	for range owed {
+		select {
+		case <-seen:
+		case <-t.C:
+			return
 		}
 	}
-	return c
+}
+
+// ownedBy fills in the process of the owner, and of the writer if it is the same.
+func (h *handle) ownedBy(p *Process) {
+	n := h.node
+	n.order.Lock()
+	defer n.order.Unlock()
+	h.owner.Proc = p
+	if w := n.writes; w != nil && w.writer.PID == p.PID && w.writer.Proc == nil {
+		w.writer.Proc = p
+	}
 }
 
 // restoreWrites makes a node dirty that was.

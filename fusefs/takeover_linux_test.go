@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand"
 	"os"
 	"os/exec"
@@ -23,6 +24,7 @@ import (
 func init() {
 	helpers["serve"] = serveHelper
 	helpers["use"] = useHelper
+	helpers["exec"] = execHelper
 }
 
 // sockKeeper hands descriptors to the test through a socket.
@@ -157,6 +159,8 @@ func (h *heirs) start(how string) {
 	}
 	remote.Close()
 	go h.receive(pair[0], h.heard)
+	stuck := time.AfterFunc(30*time.Second, func() { _ = h.cmd.Process.Kill() })
+	defer stuck.Stop()
 	line := make([]byte, 3)
 	if n, err := out.Read(line); err != nil || string(line[:n]) != "up\n" {
 		t.Fatalf("the server did not come up: %q, %v", line[:n], err)
@@ -252,6 +256,87 @@ func TestTakeOver(t *testing.T) {
 // Operations that cannot be repeated come out right wherever in them the server
 // is killed: each of them succeeds exactly once.
 func TestTakeOverInFlight(t *testing.T) { newHeirs(t).use("many") }
+
+// TestTakeOverDuringExec: a process execs while nobody serves. What it has open
+// waits to be closed, with the exec, and whoever looks at the process waits for
+// that. The next server looked who had opened what before it served anybody, and
+// neither went on.
+func TestTakeOverDuringExec(t *testing.T) {
+	h := newHeirs(t)
+	lock, err := os.Create(filepath.Join(t.TempDir(), "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	cmd := helperCmd("exec", lock.Name(), filepath.Join(h.dir, "own"))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	defer func() { _ = cmd.Process.Kill() }()
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	h.kill()
+	in.Close()
+	// Nothing of it may be read in /proc now: whoever does waits with it.
+	closed := make(chan error, 1)
+	go func() {
+		closed <- unix.FcntlFlock(lock.Fd(), unix.F_SETLKW, &unix.Flock_t{Type: unix.F_WRLCK})
+	}()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the exec does not begin")
+	}
+	h.start("next")
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the exec does not go on")
+	}
+}
+
+// execHelper becomes another program. Its lock ends when the exec closes what it has
+// open, just before the file that it has written.
+func execHelper(args []string) error {
+	lock, err := os.OpenFile(args[0], os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err := unix.FcntlFlock(lock.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil {
+		return err
+	}
+	f, err := os.Create(args[1])
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteString("mine"); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	_, _ = io.ReadAll(os.Stdin)
+	err = unix.Exec("/bin/true", []string{"true"}, nil)
+	runtime.KeepAlive(lock)
+	runtime.KeepAlive(f)
+	return err
+}
 
 // useHelper is what goes on on the mount. It asks for another server with a
 // line, and reads one when it is there.
