@@ -153,6 +153,13 @@ func buffer() (b []byte, drop func()) {
 	return b, func() { _ = unix.Munmap(b) }
 }
 
+// The pause after a request that could not be read, and the longest where it goes
+// on like that.
+const (
+	readPause = time.Millisecond
+	readLast  = time.Second
+)
+
 // loop serves until the connection ends or enough others are there. The thread
 // ends with it: its identity was its own.
 func (d *device) loop() {
@@ -173,6 +180,7 @@ func (d *device) loop() {
 	out, drop := buffer()
 	defer drop()
 	inv, outv := make([][]byte, 1), make([][]byte, 1)
+	pause := readPause
 	for {
 		n, err := unix.Read(d.fd, in)
 		switch {
@@ -183,11 +191,13 @@ func (d *device) loop() {
 			return
 		case err != nil: // that of one request, which has failed: no reason to leave the others
 			d.log.Error("read a request", "error", err)
-			time.Sleep(time.Millisecond)
+			time.Sleep(pause)
+			pause = min(2*pause, readLast)
 			continue
 		case n < 40:
 			continue
 		}
+		pause = readPause
 		op := binary.NativeEndian.Uint32(in[4:])
 		if op < maxOpcode {
 			d.counts[op].Add(1)

@@ -11,7 +11,12 @@ import (
 
 // watchEvery is how often subscribed resources are looked at. The daemon sends
 // nothing by itself; with no subscription nothing is asked and no timer runs.
-const watchEvery = time.Second
+// While the daemon does not answer, each pause is twice as long as the one before,
+// up to watchLast: to ask may start it.
+const (
+	watchEvery = time.Second
+	watchLast  = 30 * time.Second
+)
 
 // watcher is a session that has subscribed, or is about to.
 type watcher struct {
@@ -43,12 +48,14 @@ func (s *Server) watch(ctx context.Context) {
 
 // look runs while somebody is subscribed.
 func (s *Server) look(ctx context.Context) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		s.lookOnce(ctx)
+	for pause := watchEvery; ; {
+		if s.lookOnce(ctx) {
+			pause = watchEvery
+		} else {
+			pause = min(2*pause, watchLast)
+		}
 		select {
-		case <-tick.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return
 		}
@@ -63,8 +70,9 @@ func (s *Server) look(ctx context.Context) {
 }
 
 // lookOnce renders each subscribed resource once and tells those sessions that
-// last saw another text.
-func (s *Server) lookOnce(ctx context.Context) {
+// last saw another text. It reports whether the daemon answered.
+func (s *Server) lookOnce(ctx context.Context) bool {
+	answered := true
 	s.mu.Lock()
 	watchers := make([]*watcher, 0, len(s.watchers))
 	for sess, w := range s.watchers {
@@ -91,7 +99,8 @@ func (s *Server) lookOnce(ctx context.Context) {
 			if !ok {
 				var err error
 				if t, err = s.resource(ctx, uri); err != nil {
-					continue // the daemon is away: nothing is known to have changed
+					answered = answered && !unreachable(err)
+					continue // nothing is known to have changed
 				}
 				now[uri] = t
 			}
@@ -102,6 +111,7 @@ func (s *Server) lookOnce(ctx context.Context) {
 			}
 		}
 	}
+	return answered
 }
 
 func (s *Server) updated(sess server.ClientSession, uri string) {

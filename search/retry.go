@@ -31,7 +31,7 @@ type retries struct {
 	last  time.Time // when the last pause ended
 }
 
-// retrying holds the *retries of each open index by bleve's directory.
+// retrying holds the *retries of each index by bleve's directory.
 var retrying sync.Map
 
 // mayRetry lets bleve's index in dir pause after failures until end is called.
@@ -50,11 +50,8 @@ func (r *retries) end() {
 
 func init() {
 	scorch.RegistryAsyncErrorCallbacks[slowly] = func(_ error, dir string) {
-		if r, ok := retrying.Load(filepath.Clean(dir)); ok {
-			r.(*retries).wait()
-			return
-		}
-		time.Sleep(retryFirst)
+		r, _ := retrying.LoadOrStore(filepath.Clean(dir), &retries{over: make(chan struct{})})
+		r.(*retries).wait()
 	}
 }
 

@@ -47,7 +47,8 @@ type Store struct {
 
 	state    atomic.Pointer[State] // published; immutable
 	closed   atomic.Bool
-	users    atomic.Int64 // calls inside Badger; Close waits for them
+	users    atomic.Int64  // calls inside Badger; Close waits for them
+	left     chan struct{} // capacity 1, never closed: the last of them is out, and the store closed
 	stopped  atomic.Pointer[Stopped]
 	current  *genCache[Path, Version]
 	contents *genCache[Hash, []byte]
@@ -78,7 +79,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	s := &Store{
-		dir: dir, opt: o, db: db, room: rm,
+		dir: dir, opt: o, db: db, room: rm, left: make(chan struct{}, 1),
 		nodes:    newNodeTable(),
 		current:  newGenCache[Path, Version](4096, func(v Version) int { return 1 }),
 		contents: newGenCache[Hash, []byte](6<<20, func(b []byte) int { return len(b) + 64 }),
@@ -218,7 +219,7 @@ func (s *Store) Close() error {
 	// Badger unmaps its files: nobody may be looking at them. Not a lock,
 	// because calls nest; new ones are refused by now.
 	for s.users.Load() > 0 {
-		time.Sleep(time.Millisecond)
+		<-s.left
 	}
 	s.codecs.close()
 	if !s.opt.ReadOnly {
@@ -257,13 +258,20 @@ func (s *Store) Dir() string { return s.dir }
 func (s *Store) enter() bool {
 	s.users.Add(1)
 	if s.closed.Load() {
-		s.users.Add(-1)
+		s.leave()
 		return false
 	}
 	return true
 }
 
-func (s *Store) leave() { s.users.Add(-1) }
+func (s *Store) leave() {
+	if s.users.Add(-1) == 0 && s.closed.Load() {
+		select {
+		case s.left <- struct{}{}:
+		default:
+		}
+	}
+}
 
 // view runs fn on a snapshot.
 func (s *Store) view(fn func(txn *badger.Txn) error) error {

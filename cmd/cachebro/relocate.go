@@ -157,7 +157,7 @@ func (e *env) endDaemon(ctx context.Context, root string) {
 	if err == nil || errors.Is(err, wire.ErrVersion) {
 		_, _ = c.Call(ctx, wire.MShutdown, wire.Empty{}, nil, nil)
 	}
-	for start := time.Now(); pid > 1 && project.Running(pid, 0) && time.Since(start) < 10*time.Second; {
+	for start := time.Now(); pid > 1 && project.Running(pid, 0) && time.Since(start) < 10*time.Second && ctx.Err() == nil; {
 		time.Sleep(20 * time.Millisecond)
 	}
 }

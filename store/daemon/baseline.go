@@ -74,21 +74,24 @@ func (b *baseline) now() wire.Baseline {
 	return b.progress
 }
 
-// run does the scans that are asked for, one at a time.
+// run does the scans that are asked for, one at a time, and one that failed again.
 func (b *baseline) run(ctx context.Context) {
 	pause := retryFirst
+	var retry <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-b.wake:
+		case <-retry:
+			b.request(false)
 		}
 		b.mu.Lock()
 		if !b.wanted {
 			b.mu.Unlock()
 			continue
 		}
-		b.wanted = false
+		b.wanted, retry = false, nil
 		scan, cancel := context.WithCancel(ctx)
 		b.cancel = cancel
 		// The kernel's clock for ctime lags by up to a tick.
@@ -96,6 +99,7 @@ func (b *baseline) run(ctx context.Context) {
 		b.progress = wire.Baseline{Running: true, Started: started}
 		b.mu.Unlock()
 		err := b.scan(scan)
+		failed := err != nil && scan.Err() == nil // not because of another request, or our end
 		cancel()
 		b.mu.Lock()
 		b.cancel = nil
@@ -106,6 +110,7 @@ func (b *baseline) run(ctx context.Context) {
 		}
 		p := b.progress
 		b.mu.Unlock()
+		b.d.pokeIndex()
 		if err == nil {
 			b.d.watched(started, !b.d.mounts.mounted())
 		}
@@ -113,13 +118,10 @@ func (b *baseline) run(ctx context.Context) {
 		case err == nil:
 			pause = retryFirst
 			b.d.log.Info("baseline", "files", p.Files, "bytes", p.Bytes, "took", p.Ended.Sub(p.Started).Round(time.Millisecond))
-		case ctx.Err() == nil && scan.Err() == nil:
+		case failed:
 			b.d.log.Error("baseline", "err", err)
-			if !sleep(ctx, pause) {
-				return
-			}
+			retry = time.After(pause)
 			pause = min(2*pause, retryLast)
-			b.request(false)
 		}
 	}
 }
@@ -340,9 +342,12 @@ func (s *scanner) flush(ctx context.Context) error {
 		return nil
 	}
 	d := s.b.d
-	for !d.ingest.waitHead(ctx, time.Second) {
+	for !d.ingest.waitHead(ctx, time.Minute) {
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if _, err := d.ingest.reader.Head(); err != nil {
+			return fmt.Errorf("look at the spool: %w", err)
 		}
 	}
 	for pause := retryFirst; ; pause = min(2*pause, retryLast) {

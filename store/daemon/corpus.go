@@ -40,8 +40,10 @@ func (c corpus) Read(p store.Path, buf []byte) ([]byte, error) {
 func (d *Daemon) followIndex(ctx context.Context) {
 	if !d.index.Stats().Ready {
 		for d.store.Seq() == 0 || d.baseline.running() {
-			if !sleep(ctx, indexWait) {
+			select {
+			case <-ctx.Done():
 				return
+			case <-d.indexNews:
 			}
 		}
 	}
@@ -50,8 +52,12 @@ func (d *Daemon) followIndex(ctx context.Context) {
 }
 
 // pokeIndex tells who follows the log, the index first of all, that there are
-// new versions. Never blocks.
+// new versions, or that the baseline is complete. Never blocks.
 func (d *Daemon) pokeIndex() {
+	select {
+	case d.indexNews <- struct{}{}:
+	default:
+	}
 	if d.index != nil {
 		d.index.Poke()
 	}

@@ -80,6 +80,7 @@ type Daemon struct {
 	notes       *notes.Book
 	docs        *docsync.Sync
 	docsNews    chan struct{} // capacity 1, never closed: versions have been added
+	indexNews   chan struct{} // capacity 1, never closed: the first index may begin
 	linked      linkedTable
 	hitIDs      hitIDs
 	mounts      mounts
@@ -184,7 +185,7 @@ func run(ctx context.Context, stop context.CancelFunc, o Options) (err error) {
 
 // open brings up everything but the socket.
 func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
-	d := &Daemon{o: o, state: state, log: o.Log, began: time.Now(), readsNews: make(chan struct{}, 1), source: newSource(o.Root),
+	d := &Daemon{o: o, state: state, log: o.Log, began: time.Now(), readsNews: make(chan struct{}, 1), indexNews: make(chan struct{}, 1), source: newSource(o.Root),
 		attribution: newAttribution(), verified: newVerifiedTable(), life: ctx}
 	d.source.left = d.classes.close
 	so := o.Store

@@ -62,6 +62,9 @@ func (d *Daemon) lookAtAll(ctx context.Context) (missing string, err error) {
 		if h := d.ingest.healthNow(); !h.ok {
 			return "the newest files are missing: " + h.reason, nil
 		}
+		if _, err := d.ingest.reader.Head(); err != nil {
+			return "the newest files are missing: " + err.Error(), nil
+		}
 	}
 	if !d.mounts.mounted() {
 		d.baseline.request(true)

@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	indexWait = 300 * time.Millisecond
 	// refreshWait bounds the look for changes before a query where nothing is
 	// mounted and so nobody told of them.
 	refreshWait   = 2 * time.Second

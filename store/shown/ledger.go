@@ -70,6 +70,7 @@ type ledger struct {
 	order    uint64
 	dirty    map[store.SessionID]struct{} // changed since they were saved
 	gone     []store.SessionID            // dropped since
+	news     chan struct{}                // capacity 1, never closed: there is something to save
 }
 
 type account struct {
@@ -91,7 +92,16 @@ type toldCounts struct {
 const maxAccounts = 512
 
 func newLedger() *ledger {
-	return &ledger{sessions: map[store.SessionID]*account{}, dirty: map[store.SessionID]struct{}{}}
+	return &ledger{sessions: map[store.SessionID]*account{}, dirty: map[store.SessionID]struct{}{}, news: make(chan struct{}, 1)}
+}
+
+// changedLocked notes that an account is to be saved. ledger.mu is held.
+func (l *ledger) changedLocked(id store.SessionID) {
+	l.dirty[id] = struct{}{}
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
 }
 
 // changes encodes the accounts that changed since the last call.
@@ -117,7 +127,7 @@ func (l *ledger) again(id store.SessionID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sessions[id] != nil {
-		l.dirty[id] = struct{}{}
+		l.changedLocked(id)
 	}
 }
 
@@ -141,7 +151,7 @@ func (l *ledger) accountLocked(id store.SessionID) *account {
 	}
 	l.order++
 	a.Used = l.order
-	l.dirty[id] = struct{}{}
+	l.changedLocked(id)
 	return a
 }
 
@@ -250,7 +260,7 @@ func (s *Shown) Metrics(id store.SessionID, delta bool) Metrics {
 		if id == "" || sid == id {
 			a.sum(&m, tools, agents, delta)
 			if delta {
-				l.dirty[sid] = struct{}{}
+				l.changedLocked(sid)
 			}
 		}
 	}

@@ -189,19 +189,31 @@ func (s *Shown) Flush() error {
 	return nil
 }
 
-// Run saves the ledger every few seconds until done is closed. What a kill
-// takes is at most that much of the counts.
+const (
+	saveEvery = 5 * time.Second
+	saveLast  = time.Minute // the longest pause after failures
+)
+
+// Run saves the ledger a few seconds after it has changed, until done is closed.
+// What a kill takes is at most that much of the counts.
 func (s *Shown) Run(done <-chan struct{}, failed func(error)) {
-	t := time.NewTicker(5 * time.Second)
-	defer t.Stop()
+	pause := saveEvery
 	for {
 		select {
 		case <-done:
 			return
-		case <-t.C:
-			if err := s.Flush(); err != nil {
-				failed(err)
-			}
+		case <-s.ledger.news:
+		}
+		select {
+		case <-done:
+			return
+		case <-time.After(pause):
+		}
+		if err := s.Flush(); err != nil {
+			failed(err)
+			pause = min(2*pause, saveLast)
+		} else {
+			pause = saveEvery
 		}
 	}
 }

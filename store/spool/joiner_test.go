@@ -150,3 +150,49 @@ func TestWrongBytesAreNotContent(t *testing.T) {
 		t.Errorf("stream: err = %v", err)
 	}
 }
+
+// Bytes that a living Writer leaves torn are looked at again soon, and then ever
+// more rarely: what settles them is told by the kernel.
+func TestTornBytesAreNotWatchedForEver(t *testing.T) {
+	dir := t.TempDir()
+	w := openTest(t, dir, Options{})
+	if _, err := w.Append(&Record{Kind: KindNotice}); err != nil {
+		t.Fatal(err)
+	}
+	r := readerTest(t, dir, Position{})
+	if _, err := r.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, segmentName(r.Position().Segment)), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write([]byte("torn")); err != nil {
+		t.Fatal(err)
+	}
+	waits := func(within time.Duration) bool { // until it looks again by itself
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		return r.wait(ctx, time.Hour) != nil
+	}
+	if rec, err := r.TryNext(); rec != nil || err != nil || r.badFrom.IsZero() {
+		t.Fatal(rec, err, r.badFrom)
+	}
+	for len(r.poke) > 0 {
+		<-r.poke
+	}
+	if waits(30 * time.Second) {
+		t.Error("no second look at torn bytes")
+	}
+	r.badFrom = r.badFrom.Add(-time.Hour)
+	if !waits(time.Second) {
+		t.Error("a look after less than a second at what has been torn for an hour")
+	}
+	if _, err := f.Write([]byte("more")); err != nil {
+		t.Fatal(err)
+	}
+	if waits(30 * time.Second) {
+		t.Error("more bytes are not looked at")
+	}
+}

@@ -145,8 +145,8 @@ func (r *Reader) wait(ctx context.Context, d time.Duration) error {
 		r.polled = min(max(2*r.polled, 5*time.Millisecond), time.Second)
 		d = min(d, r.polled)
 	}
-	if !r.badFrom.IsZero() {
-		d = min(d, 100*time.Millisecond)
+	if !r.badFrom.IsZero() { // what is torn is settled within a second or so, or never
+		d = min(d, max(100*time.Millisecond, time.Since(r.badFrom)/2))
 	}
 	// Armed; what was appended before that is seen now.
 	if head, err := r.Head(); err == nil && r.Position().Before(head) && r.badFrom.IsZero() {

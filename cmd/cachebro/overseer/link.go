@@ -142,13 +142,14 @@ func (l *link) now() {
 	}
 }
 
-// bye ends the link; run's context is cancelled already.
+// bye ends the link; run's context is cancelled already. A daemon that does not
+// listen sees by itself that we are gone.
 func (l *link) bye() {
 	l.wg.Wait()
 	if l.client == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if _, err := l.client.Call(ctx, wire.MDetach, wire.Detach{PID: os.Getpid()}, nil, nil); err != nil {
 		l.logger.Warn("the store daemon did not hear of the end", "error", err)

@@ -214,29 +214,48 @@ func (s *session) record(supervisor int) {
 
 // watchSupervisor starts another supervisor when ours dies.
 func (s *session) watchSupervisor(ctx context.Context, pid int) {
-	pause := time.Second
-	for ctx.Err() == nil {
+	keepRunning(ctx, pid, func() (int, error) {
+		cmd, err := s.startSupervisor()
+		if err != nil {
+			s.logger.Error("cannot start another supervisor", "error", err)
+			return 0, err
+		}
+		go func() { _ = cmd.Wait() }()
+		pid := cmd.Process.Pid
+		s.logger.Warn("the supervisor is gone; started another one", "pid", pid)
+		s.record(pid)
+		return pid, nil
+	})
+}
+
+// keepRunning calls start whenever the process has ended, until ctx ends. One that
+// ends at once, or cannot be started, is started ever more rarely: the binary may
+// have been replaced by one that cannot do this.
+func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
+	const first, last = 10 * time.Millisecond, time.Minute
+	for pause := first; ; {
+		began := time.Now()
 		if p, err := watch(pid); err == nil {
 			// On an ordered end this goroutine is left behind in poll; the
 			// process ends right after.
 			_ = p.wait()
 			p.close()
 		}
-		if ctx.Err() != nil {
-			return
+		if time.Since(began) > heirLife {
+			pause = first
 		}
-		cmd, err := s.startSupervisor()
-		if err != nil {
-			s.logger.Error("cannot start another supervisor", "error", err)
-			time.Sleep(pause)
-			pause = min(2*pause, time.Minute)
-			continue
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, last)
+			var err error
+			if pid, err = start(); err == nil {
+				break
+			}
 		}
-		pause = time.Second
-		pid = cmd.Process.Pid
-		s.logger.Warn("the supervisor is gone; started another one", "pid", pid)
-		s.record(pid)
-		go func() { _ = cmd.Wait() }()
 	}
 }
 

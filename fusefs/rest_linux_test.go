@@ -1,0 +1,53 @@
+package fusefs
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// counted counts what is logged.
+type counted struct {
+	slog.Handler
+	n *int
+}
+
+func (c counted) Enabled(context.Context, slog.Level) bool  { return true }
+func (c counted) Handle(context.Context, slog.Record) error { *c.n++; return nil }
+
+// A device from which no request can be read is neither read nor complained about
+// a thousand times a second.
+func TestUnreadableDevice(t *testing.T) {
+	dir, err := os.Open(t.TempDir()) // EISDIR
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	closed, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // EBADF, as at the end of a connection
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed.Close()
+	synctest.Test(t, func(t *testing.T) {
+		said := 0
+		d := &device{fd: int(dir.Fd()), log: slog.New(counted{n: &said}), over: make(chan struct{})}
+		d.loops.Add(1)
+		d.threads.Add(1)
+		go d.loop()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if said < 10 || said > 100 {
+			t.Errorf("%d failures in a minute", said)
+		}
+		if err := unix.Dup3(int(closed.Fd()), d.fd, unix.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+		<-d.over
+		d.loops.Wait()
+	})
+}

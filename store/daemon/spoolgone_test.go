@@ -1,0 +1,42 @@
+package daemon
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"cachebro/store/wire"
+)
+
+// Where the spool cannot be looked at, who asks for everything is told so, and the
+// look for changes is tried again later: neither asks as fast as it can.
+func TestSpoolCannotBeLookedAt(t *testing.T) {
+	p := newProject(t)
+	p.write("a.go", "package p\n")
+	p.start()
+	c := p.dial("cli")
+	if err := os.RemoveAll(wire.SpoolDir(p.state)); err != nil {
+		t.Fatal(err)
+	}
+	a := ask[wire.StoreAnswer](p, c, wire.MIndex, wire.IndexRequest{Do: "full"})
+	var f wire.IndexFacts
+	if err := json.Unmarshal(a.Facts, &f); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(f.Missing, "the newest files are missing") {
+		t.Errorf("missing: %q", f.Missing)
+	}
+	ask[wire.SearchAnswer](p, c, wire.MSearch, wire.SearchQuery{Mode: wire.SearchExact, Pattern: "package"})
+	said := func(text string) func() bool {
+		return func() bool {
+			b, _ := os.ReadFile(wire.LogFile(p.state))
+			return strings.Contains(string(b), text)
+		}
+	}
+	eventually(t, "the look for changes gives up for now", said("look at the spool"))
+	if err := os.Mkdir(wire.SpoolDir(p.state), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the look for changes succeeds", said("msg=baseline files=1"))
+}
