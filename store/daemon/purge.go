@@ -16,7 +16,7 @@ import (
 const purgeWait = 30 * time.Second
 
 // purge takes the contents of a path out of everything that the daemon keeps:
-// the answers that were kept, the store, the spool, the index. What it cannot
+// the answers and bundles that were kept, the store, the spool, the index. What it cannot
 // reach is named.
 func (d *Daemon) purge(ctx context.Context, p store.Path) (store.Purged, error) {
 	var unreached []string
@@ -32,6 +32,14 @@ func (d *Daemon) purge(ctx context.Context, p store.Path) (store.Purged, error) 
 		}
 		unreached = append(unreached, fmt.Sprintf("%s: %v", where, err))
 	}
+	if err := d.bundles.cache.Clear(ctx); err != nil {
+		unreached = append(unreached, fmt.Sprintf("bundles that were kept: %v", err))
+	}
+	release, err := d.bundles.graph.Forget(ctx, string(p))
+	if err != nil {
+		return store.Purged{}, err
+	}
+	defer release()
 	r, err := d.store.Purge(ctx, p)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return r, err
@@ -53,7 +61,8 @@ func (d *Daemon) purge(ctx context.Context, p store.Path) (store.Purged, error) 
 	}
 	d.pokeIndex()
 	r.Spooled = erased
-	r.Unreached = append(append(unreached, r.Unreached...), "exports, and copies in a remote, that were made before")
+	r.Unreached = append(append(unreached, r.Unreached...), "what command lines, prompts and notes say of it",
+		"exports, and copies in a remote, that were made before")
 	return r, nil
 }
 

@@ -36,12 +36,10 @@ func (g *Graph) Follow(ctx context.Context) error {
 	if done {
 		return nil
 	}
-	select {
-	case g.turn <- struct{}{}:
-		defer func() { <-g.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := g.take(ctx); err != nil {
+		return err
 	}
+	defer g.release()
 	g.mu.Lock()
 	built, seq := g.built, g.seq
 	g.mu.Unlock()
@@ -78,6 +76,53 @@ func (g *Graph) Follow(ctx context.Context) error {
 		g.mu.Unlock()
 	}
 	return nil
+}
+
+// take waits until nobody else follows the log.
+func (g *Graph) take(ctx context.Context) error {
+	select {
+	case g.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (g *Graph) release() { <-g.turn }
+
+// Forget takes what the files at and below a path say out of the graph and of
+// what is kept of it. Nothing is read anew before release is called: by then
+// their contents are gone.
+func (g *Graph) Forget(ctx context.Context, path string) (release func(), err error) {
+	if err := g.take(ctx); err != nil {
+		return nil, err
+	}
+	below := func(p string) bool { return path == "" || p == path || strings.HasPrefix(p, path+"/") }
+	rows := map[string][]byte{}
+	if g.o.Rows != nil {
+		err := g.o.Rows.Scan(RowPrefix+path, func(key string, _ []byte) error {
+			if below(strings.TrimPrefix(key, RowPrefix)) {
+				rows[key] = nil
+			}
+			return nil
+		})
+		if err != nil {
+			g.release()
+			return nil, fmt.Errorf("read the rows of the graph: %w", err)
+		}
+	}
+	g.keep(rows)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for p, e := range g.files {
+		if below(p) {
+			e.facts = &Facts{}
+			g.stale[p] = struct{}{}
+		}
+	}
+	g.modulesLocked()
+	g.applyLocked(nil)
+	return g.release, nil
 }
 
 // build makes the graph from what is there, with the rows that were kept.
