@@ -46,17 +46,22 @@ func (s *Store) Purge(ctx context.Context, path Path) (Purged, error) {
 	var p Purged
 	var seqs []uint64
 	mine := map[Hash]bool{}
+	again := false // a purge before may have been cut short: what it left is done now
 	err := s.scan(0, false, func(v Version) bool {
-		if inside(v.Path, path) && v.Blob != (Hash{}) {
+		switch {
+		case !inside(v.Path, path):
+		case v.Blob != (Hash{}):
 			seqs = append(seqs, v.Seq)
 			mine[v.Blob] = true
+		case v.NoContent == purgedContent:
+			again = true
 		}
 		return ctx.Err() == nil
 	}, nil)
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return p, err
 	}
-	if len(seqs) == 0 {
+	if len(seqs) == 0 && !again {
 		// Pack files that came from siblings may hold it all the same.
 		if p.Waste, err = s.purgeWaste(ctx); p.Waste > 0 || err != nil {
 			return p, err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -183,6 +184,46 @@ func TestPurge(t *testing.T) {
 	checked(t, s)
 	if _, err := s.Purge(context.Background(), "never"); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("purge of nothing: %v", err)
+	}
+}
+
+// steps is a context that is cancelled when it has been asked so many times.
+type steps struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (c *steps) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A purge that was cut short at any of its steps is finished by the next one.
+func TestPurgeCutShort(t *testing.T) {
+	for cut := int64(0); ; cut++ {
+		s := fresh(t)
+		secret := "SECRET-x9-KEY"
+		apply(t, s, file(OpWrite, ".env", secret+string(noise(rand.New(rand.NewPCG(3, 3)), 1))))
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		ctx := &steps{Context: context.Background()}
+		ctx.left.Store(cut)
+		_, err := s.Purge(ctx, ".env")
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if _, err := s.Purge(context.Background(), ".env"); err != nil && !errors.Is(err, ErrNotFound) {
+			t.Fatal(err)
+		}
+		if hits := grepDir(t, s.Dir(), secret); len(hits) > 0 {
+			t.Fatalf("cut short at step %d and done again: the secret is still in %v", cut, hits)
+		}
+		if err == nil {
+			return
+		}
 	}
 }
 
