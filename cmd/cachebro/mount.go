@@ -6,7 +6,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"cachebro/cmd/cachebro/overseer"
@@ -130,6 +132,14 @@ func (e *env) mountForeground(ctx context.Context, m plannedMount, asJSON bool) 
 	return err
 }
 
+// sayPath has what we print from now on work where it is pasted: a first try runs
+// from a checkout, and no shell knows the name.
+func (e *env) sayPath(w io.Writer) {
+	if _, err := exec.LookPath("cachebro"); err != nil && filepath.Base(e.exe) == "cachebro" {
+		fmt.Fprintf(w, "cachebro is not in PATH: export PATH=%s:\"$PATH\"\n", arg(filepath.Dir(e.exe)))
+	}
+}
+
 // sayMounted tells what is on now, who is not yet in it, and how to leave.
 func (e *env) sayMounted(m plannedMount, r overseer.Report, asJSON bool) error {
 	if asJSON {
@@ -157,6 +167,7 @@ func (e *env) sayMounted(m plannedMount, r overseer.Report, asJSON bool) error {
 	if m.InPlace() && e.dir != "" && project.Within(e.dir, m.Root) {
 		fmt.Fprintln(e.stdout, "run: cd .            (this shell was here before)")
 	}
+	e.sayPath(e.stdout)
 	// Who stands in the mount keeps it busy, the shell that this is pasted into too.
 	fmt.Fprintf(e.stdout, "see:   cachebro log      what changed, and who did it\nleave: cd / && cachebro umount %s\n", arg(m.Mountpoint))
 	return nil

@@ -85,6 +85,7 @@ func runRun(ctx context.Context, e *env) error {
 	}
 	if why == nil && !m.already {
 		if _, why = e.launch(ctx, m); why == nil {
+			e.sayPath(e.stderr)
 			fmt.Fprintf(e.stderr, "mounted %s (leave with: cd / && cachebro umount %s)\n", quote(m.Root), arg(m.Mountpoint))
 		}
 	}
