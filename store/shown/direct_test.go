@@ -97,6 +97,7 @@ type direct struct {
 	p     *project
 	id    store.Reader
 	known bool
+	small int // Request.Small
 }
 
 func (d *direct) request(r conformance.Read) (shown.Request, error) {
@@ -114,7 +115,7 @@ func (d *direct) request(r conformance.Read) (shown.Request, error) {
 		Reader: d.id, Known: d.known, Path: store.Path(r.Path), Hash: sha256.Sum256(content),
 		Content: func() ([]byte, error) { return content, nil },
 		Offset:  r.Offset, Limit: r.Limit, Force: r.Force, DiffOffset: r.DiffOffset,
-		Renamed: d.p.names[path], Tool: "read_file",
+		Renamed: d.p.names[path], Tool: "read_file", Small: d.small,
 	}, nil
 }
 

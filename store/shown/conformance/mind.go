@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -73,6 +74,12 @@ func (m *Mind) full(r Read, a Answer, file string) error {
 	for i := first; i <= last; i++ {
 		m.latest[i] = lines[i-1]
 	}
+	if first <= last && last == len(lines) && (r.Limit <= 0 || first+r.Limit-1 > last) {
+		m.total = last // fewer than asked: that is the end
+		maps.DeleteFunc(m.latest, func(i int, _ string) bool { return i > last })
+	} else if last > m.total {
+		m.total = -1
+	}
 	m.join(file)
 	return nil
 }
@@ -100,6 +107,9 @@ func (m *Mind) set(text string) {
 // line is what the reader believes of one line. A line that was told without
 // its newline is the last one.
 func (m *Mind) line(i int) (string, bool) {
+	if m.total >= 0 && i > m.total {
+		return "", false
+	}
 	for j, l := range m.latest {
 		if j < i && !strings.HasSuffix(l, "\n") {
 			return "", false
@@ -138,7 +148,12 @@ func (m *Mind) unchanged(r Read, a Answer, file string) error {
 			return fmt.Errorf("%s: the reader believes in another text", a.Text)
 		}
 		m.set(file)
+		return nil
 	}
+	for i := first; i <= last; i++ {
+		m.latest[i] = lines[i-1] // told anew, in a word
+	}
+	m.join(file)
 	return nil
 }
 
@@ -197,6 +212,57 @@ func (m *Mind) base(label, file string) (string, error) {
 		}
 	}
 	return *m.whole, nil
+}
+
+var oldEnd = regexp.MustCompile(`[Oo]ld (?:\d+-)?(\d+) (?:are|is) now`)
+
+// Span takes in lines first.. of a file, with a note that says of all others that
+// they are known, before and behind them.
+func (m *Mind) Span(first int, text, note, file string) error {
+	bare := func(s string) []string { return strings.Split(strings.TrimSuffix(s, "\n"), "\n") }
+	now, told := bare(file), bare(text)
+	tail := len(now) - (first + len(told) - 1)
+	size := len(now) // of what the note rests on
+	if g := oldEnd.FindStringSubmatch(note); g != nil {
+		size, _ = strconv.Atoi(g[1])
+	} else if tail == 0 {
+		size = first - 1
+	}
+	was := m.parts(size)
+	if was == nil {
+		if m.whole == nil {
+			return fmt.Errorf("%s: a reader that was never shown all lines", note)
+		}
+		was = bare(*m.whole)
+		for i, l := range m.latest {
+			l = strings.TrimSuffix(l, "\n")
+			if !(i <= len(was) && was[i-1] == l) && !(i <= len(now) && now[i-1] == l) {
+				return fmt.Errorf("%s: against a text that was not the last word on line %d", note, i)
+			}
+		}
+	}
+	if first < 1 || tail < 0 || first-1 > len(was) || tail > 0 && size > len(was) || tail > size {
+		return fmt.Errorf("%s: %d lines are now %d, and the reader knows %d", note, size, len(now), len(was))
+	}
+	if !slices.Equal(slices.Concat(was[:first-1], told, was[size-tail : size][:tail]), now) {
+		return fmt.Errorf("%s: this makes another text than the file", note)
+	}
+	m.set(file)
+	return nil
+}
+
+// parts are lines 1..n as they were told since the last whole text, nil if one is
+// missing.
+func (m *Mind) parts(n int) []string {
+	out := make([]string, 0, n)
+	for i := 1; i <= n; i++ {
+		l, ok := m.latest[i]
+		if !ok {
+			return nil
+		}
+		out = append(out, strings.TrimSuffix(l, "\n"))
+	}
+	return out
 }
 
 // Edited is the reader's own edit: it knows the outcome where it knows the
