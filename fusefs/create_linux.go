@@ -3,8 +3,6 @@ package fusefs
 import (
 	"time"
 
-	"cachebro/fusefs/ignore"
-
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
@@ -23,25 +21,17 @@ func (o *overlay) doneOn(n *inode, in *fuse.InHeader, op Op, sx *unix.Statx_t) {
 }
 
 // finding tells the Observer how the names of n are found, whose mode, owner or
-// attributes are about to change, or which gets one more. Files with tracked names
-// have been scanned.
+// attributes are about to change, or which gets one more.
 func (o *overlay) finding(n *inode) {
 	if o.finder == nil || n.kind == unix.S_IFLNK || n.unborn() {
 		return
 	}
-	var st Stat
+	var sx unix.Statx_t
+	if err := o.statInode(n, &sx); err != nil {
+		return
+	}
 	for _, p := range n.Paths() {
-		if !n.isDir() && o.class(p, false) != ignore.Ignored {
-			continue
-		}
-		if st == (Stat{}) {
-			var sx unix.Statx_t
-			if err := o.statInode(n, &sx); err != nil {
-				return
-			}
-			st = toStat(&sx)
-		}
-		o.finder.Found(n, p, "", st)
+		o.finder.Found(n, p, "", toStat(&sx))
 	}
 }
 

@@ -180,8 +180,8 @@ type Observer interface {
 }
 
 // Finder is an Observer that wants to know how a name was found of which it has
-// perhaps not heard: before the name is given away, taken or replaced, or the
-// mode, owner or attributes of an ignored one change. It is not called for names of
+// perhaps not heard: before the name is given away, taken or replaced, its mode,
+// owner or attributes change, or its file gets one more. It is not called for names of
 // regular files that are the last ones and go: Before is. The operation may still
 // fail. target is where a symlink points.
 type Finder interface {

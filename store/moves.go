@@ -119,7 +119,7 @@ func (s *Store) relocate(p *Plan, goals []goal) ([]goal, error) {
 	if !slices.ContainsFunc(goals, func(g goal) bool { return g.moved && (g.have.dir() || g.want.dir()) }) {
 		return goals, nil
 	}
-	w, at := wantsOf(goals), map[Path]int{}
+	w, at, went := wantsOf(goals), map[Path]int{}, map[Path]Path{}
 	for i := range goals {
 		at[goals[i].path] = i
 	}
@@ -129,7 +129,7 @@ func (s *Store) relocate(p *Plan, goals []goal) ([]goal, error) {
 		if !g.unseen || g.want.absent() {
 			continue
 		}
-		to, err := s.formerly(w, g)
+		to, err := s.formerly(w, went, g)
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +137,7 @@ func (s *Store) relocate(p *Plan, goals []goal) ([]goal, error) {
 			continue
 		}
 		want := g.want
-		g.want = state{}
+		g.want, g.moved, went[g.path] = state{}, true, to
 		if j, ok := at[to]; ok {
 			if goals[j].want.absent() {
 				goals[j].want = want
@@ -161,8 +161,9 @@ func (s *Store) relocate(p *Plan, goals []goal) ([]goal, error) {
 }
 
 // formerly is the name that a goal's file had in the wanted state, "" unless a
-// directory above it goes back to another name.
-func (s *Store) formerly(w wants, g *goal) (Path, error) {
+// directory above it goes back to another name. went are the directories of which
+// that has been said.
+func (s *Store) formerly(w wants, went map[Path]Path, g *goal) (Path, error) {
 	for i := len(g.path) - 1; i > 0; i-- {
 		if g.path[i] != '/' {
 			continue
@@ -177,6 +178,9 @@ func (s *Store) formerly(w wants, g *goal) (Path, error) {
 		to := s.home(w, dir, g.want.in.birth)
 		if to == nil {
 			return "", nil
+		}
+		if p, ok := went[to.path]; ok {
+			return p + g.path[i:], nil
 		}
 		return to.path + g.path[i:], nil
 	}

@@ -69,10 +69,16 @@ func (s *Store) steps(p *Plan, goals []goal) error {
 		if len(fates[g].others) > 0 || linked[g.path] || joined[g] != "" {
 			continue
 		}
-		x.write(g, false)
+		// What came in place of another file may have names of which nothing is known.
+		apart := g.parted() && g.have.nlink > 1 && !g.want.equal(g.have)
+		x.write(g, apart)
 		for _, o := range fates[g].with {
-			linked[o] = true
-			x.add(Step{Do: DoLink, Path: o, To: g.path})
+			st := Step{Do: DoLink, Path: o, To: g.path}
+			if linked[o] = true; apart {
+				st.Blob = g.want.blob
+				st = expect(st, x.goals[o].have)
+			}
+			x.add(st)
 		}
 	}
 	for _, g := range all {

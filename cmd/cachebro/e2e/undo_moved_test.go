@@ -36,6 +36,8 @@ var movedCases = []string{
 	`exchange s/ign/sub o/y.ign`,
 	`exchange s/ign/sub o/y.ign; rm -rf o/y.ign`,
 	`mv s/ign/sub s/ign/n; mv s/deep/x.ign s/ign/n/i2`,
+	`mv s/ign n; chmod 700 n/sub; echo new >n/sub/i2; mv n/sub m`,
+	`exchange s/ign/sub s/deep; chmod 600 s/deep/i2`,
 }
 
 // TestUndoAndRestoreOfMovedDirectories: each comes back exactly, goes again and

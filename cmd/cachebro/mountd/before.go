@@ -108,7 +108,7 @@ func (c *Capture) Found(f fusefs.File, name, target string, st fusefs.Stat) {
 		return
 	}
 	class := c.classOf(name, isDir(st))
-	if class == ignore.Excluded || class == ignore.Tracked && (isRegular(st) || c.scanned(name, st)) {
+	if class == ignore.Excluded || class == ignore.Tracked && c.scanned(name, st) {
 		return
 	}
 	r := c.asFound(f, name, st, class)
