@@ -33,9 +33,9 @@ func TestNamesChangeWhileWritten(t *testing.T) {
 		{"unlink of one of two", func(d string) error { return os.Remove(d + "/f") },
 			[]string{"(f old)", "second one", "second onetwo"}}, // the newest name stands for both
 		{"exchange", func(d string) error { return exchange(d+"/f", d+"/x") },
-			[]string{"(f old)", "f one", "x onetwo"}},
+			[]string{"(f old)", "f one", "(x other)", "x onetwo"}},
 		{"exchange with what is written", func(d string) error { return exchange(d+"/x", d+"/f") },
-			[]string{"(f old)", "f one", "x onetwo"}},
+			[]string{"(f old)", "f one", "(x other)", "x onetwo"}},
 		{"into .git", func(d string) error { return os.Rename(d+"/f", filepath.Dir(d)+"/.git/f") },
 			[]string{"(f old)", "f one"}},
 		{"to an ignored name", func(d string) error { return os.Rename(d+"/f", d+"/f.log") },
