@@ -48,6 +48,44 @@ func (o *overlay) as(in *fuse.InHeader, f func() error) error {
 	return err
 }
 
+// capSysResource of capabilities(7) lets a process exceed quotas and take the
+// blocks of a file system that are reserved for root.
+const capSysResource = 24
+
+// noReserves takes the right to them from the calling thread for good.
+func noReserves() {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if unix.Capget(&head, &caps[0]) == nil {
+		caps[0].Effective &^= 1 << capSysResource
+		_ = unix.Capset(&head, &caps[0])
+	}
+}
+
+// forCaller calls f, which takes blocks of the source, for a caller who has no
+// right to those that are reserved for root. Whatever else root's identity allows
+// f goes without, but for keeping set-id bits, which likeCaller decides, if keeps.
+func (o *overlay) forCaller(in *fuse.InHeader, keeps bool, f func() error) error {
+	if !o.us.root || in.Uid == o.us.uid {
+		return f()
+	}
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	keeps = keeps && unix.Capget(&head, &caps[0]) == nil && caps[0].Effective&(1<<capFSETID) != 0
+	setThreadFS(unix.SYS_SETFSUID, in.Uid)
+	if keeps {
+		less := caps
+		less[0].Effective = caps[0].Effective&^fileRights | 1<<capFSETID
+		_ = unix.Capset(&head, &less[0])
+	}
+	err := f()
+	setThreadFS(unix.SYS_SETFSUID, o.us.uid)
+	return err
+}
+
+// fileRights are those that come and go with root's file system identity.
+const fileRights = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<4 | 1<<9 | 1<<27
+
 // The functions of package syscall would change every thread of the process.
 
 func setThreadFS(call uintptr, id uint32) {

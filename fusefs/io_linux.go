@@ -61,7 +61,7 @@ func (o *overlay) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (
 		return nil
 	}
 	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
-		err = o.likeCaller(n, h.fd, &in.InHeader, true, write)
+		err = o.likeCaller(n, h.fd, &in.InHeader, true, func() error { return o.forCaller(&in.InHeader, false, write) })
 	} else {
 		err = write()
 	}
@@ -132,7 +132,9 @@ func (o *overlay) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.S
 		return status(err)
 	}
 	n.begin()
-	err = o.likeCaller(n, h.fd, &in.InHeader, false, func() error { return allocate(h.fd, in.Mode, off, int64(in.Length)) })
+	err = o.likeCaller(n, h.fd, &in.InHeader, false, func() error {
+		return o.forCaller(&in.InHeader, true, func() error { return allocate(h.fd, in.Mode, off, int64(in.Length)) })
+	})
 	n.end()
 	if in.Mode&unix.FALLOC_FL_KEEP_SIZE != 0 {
 		end = w.size
@@ -159,10 +161,12 @@ func (o *overlay) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn
 	offIn, offOut := int64(in.OffIn), int64(in.OffOut)
 	n.begin()
 	done := 0
-	err = o.likeCaller(n, to.fd, &in.InHeader, false, func() (err error) {
-		// The count is answered in 32 bits.
-		done, err = unix.CopyFileRange(from.fd, &offIn, to.fd, &offOut, int(min(in.Len, 1<<30)), int(in.Flags))
-		return err
+	err = o.likeCaller(n, to.fd, &in.InHeader, false, func() error {
+		return o.forCaller(&in.InHeader, true, func() (err error) {
+			// The count is answered in 32 bits.
+			done, err = unix.CopyFileRange(from.fd, &offIn, to.fd, &offOut, int(min(in.Len, 1<<30)), int(in.Flags))
+			return err
+		})
 	})
 	n.end()
 	if err != nil {

@@ -170,6 +170,7 @@ func (d *device) loop() {
 	// forbidden (seccomp in a container) it is the whole process's.
 	_ = unix.Unshare(unix.CLONE_FS)
 	unix.Umask(0)
+	noReserves()
 	in, drop := buffer()
 	defer drop()
 	if d.ledger != nil {

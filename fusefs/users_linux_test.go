@@ -369,3 +369,63 @@ func TestCallerAfterExec(t *testing.T) {
 		t.Errorf("%+v", c.Proc)
 	}
 }
+
+// TestReservedBlocks: the blocks that a file system reserves for root are not for
+// others because root has mounted the overlay. Everybody's writes took them.
+func TestReservedBlocks(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	image, disk := filepath.Join(dir, "image"), filepath.Join(dir, "disk")
+	for _, make := range []error{os.WriteFile(image, nil, 0o600), os.Truncate(image, 64<<20), os.Mkdir(disk, 0o755)} {
+		if make != nil {
+			t.Fatal(make)
+		}
+	}
+	for _, args := range [][]string{{"mkfs.ext4", "-q", "-m", "40", image}, {"mount", "-o", "loop", image, disk}} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("no disk of our own: %v: %s", err, out)
+		}
+	}
+	t.Cleanup(func() {
+		if err := Detach(disk); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(disk, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.Open(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	f := mountTest(t, func(o *Options) {
+		o.Source.Close()
+		o.Source = source
+	})
+	open2All(t, f)
+	for _, write := range []string{"dd if=/dev/zero of=f bs=1M 2>/dev/null", "fallocate -l 20M f && for i in 1 2 3; do fallocate -o $((i*1024*1024*10)) -l 10M f; done", "dd if=/dev/zero of=g bs=1M count=8 2>/dev/null; for i in 1 2 3 4 5 6; do cp g f$i; done"} {
+		if out, err := f.as("{ " + write + "; } || true"); err != nil {
+			t.Fatalf("%s: %v: %s", write, err, out)
+		}
+		var st unix.Statfs_t
+		if err := unix.Statfs(disk, &st); err != nil {
+			t.Fatal(err)
+		}
+		if free := int64(st.Bfree) * st.Bsize; free < 20<<20 {
+			t.Errorf("%s: %d MiB are left of 25 that are reserved", write, free>>20)
+		}
+		if out, err := f.as("rm -f f* g"); err != nil {
+			t.Fatal(out, err)
+		}
+	}
+	f.sh("dd if=/dev/zero of=f bs=1M 2>/dev/null || true")
+	var st unix.Statfs_t
+	if err := unix.Statfs(disk, &st); err != nil {
+		t.Fatal(err)
+	}
+	if free := int64(st.Bfree) * st.Bsize; free > 5<<20 {
+		t.Errorf("root leaves %d MiB", free>>20)
+	}
+	f.sh("rm f")
+}
