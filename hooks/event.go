@@ -110,9 +110,11 @@ func (f fields) truth(name string) bool {
 	return json.Unmarshal(f[name], &b) == nil && b
 }
 
-// joinText returns a result that is a string, or the text of its blocks, each on
-// lines of its own.
-func joinText(raw json.RawMessage) string {
+// joinText returns a result that is a string, or the text of its blocks.
+func joinText(raw json.RawMessage) string { return joinBlocks(raw, "") }
+
+// joinBlocks is joinText with something between blocks that do not end a line.
+func joinBlocks(raw json.RawMessage, between string) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
 		return s
@@ -124,7 +126,7 @@ func joinText(raw json.RawMessage) string {
 	var b strings.Builder
 	for _, f := range blocks {
 		if s := b.String(); s != "" && !strings.HasSuffix(s, "\n") {
-			b.WriteByte('\n')
+			b.WriteString(between)
 		}
 		b.WriteString(f.str("text"))
 	}

@@ -53,7 +53,7 @@ func (c *call) otherClient(ctx context.Context) answer {
 		return answer{}
 	}
 	_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
-	text := joinText(c.response["content"])
+	text := joinBlocks(c.response["content"], "\n") // a sentence and the note behind it are two
 	if len(text) > codexCut {
 		text = "" // nobody knows what is left of it
 	}
