@@ -108,7 +108,7 @@ func (p *project) close() error {
 	var errs []error
 	if out, err := p.command("umount", p.dir).CombinedOutput(); err != nil {
 		errs = append(errs, fmt.Errorf("umount: %w: %s", err, out))
-		_ = syscall.Unmount(p.dir, syscall.MNT_DETACH)
+		_ = exec.Command("umount", "-l", p.dir).Run()
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		left := p.processes()
