@@ -398,7 +398,8 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 			t.kind = strings.Fields(phase)[0] + " " + d.what
 		}
 	}
-	if status == 2 && phase == "paths" { // nothing is known of any of them, and nothing was done
+	// Nothing is known of any of them, or of what that process did, and nothing was done.
+	if status == 2 && (phase == "paths" || phase == "half" && t.live) {
 		problems, status = strings.Split(said, "\n"), 1
 	}
 	if status > 1 || status < 0 || status == 1 && len(problems) == 0 {
