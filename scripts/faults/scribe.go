@@ -16,13 +16,16 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"cachebro/store/wire"
 )
 
 // scribes append numbered records to files of a tree until their standard input
-// ends, and print each that was written. Half of them keep their files open.
+// ends, and print each that was written. Half of them keep their files open. What
+// goes to a file without a name is said to: "gone TIME " stands before the record,
+// with the nanoseconds at which that was seen first.
 func scribes(dir string, seed int64) error {
 	var stop atomic.Bool
 	var wg sync.WaitGroup
@@ -39,18 +42,24 @@ func scribes(dir string, seed int64) error {
 		}
 		wg.Go(func() {
 			var f *os.File
+			gone := ""
 			for n := 0; !stop.Load(); time.Sleep(time.Duration(4000+r.Intn(8000)) * time.Microsecond) {
 				if f == nil {
 					var err error
 					if f, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666); err != nil {
 						continue
 					}
+					gone = ""
 				}
 				record := fmt.Sprintf("record %d of %d by %d%s\n", n, seed, i, strings.Repeat(".", r.Intn(40)))
 				n++
 				if k, err := f.WriteString(record); err == nil && k == len(record) {
+					var st syscall.Stat_t
+					if gone == "" && syscall.Fstat(int(f.Fd()), &st) == nil && st.Nlink == 0 {
+						gone = fmt.Sprintf("gone %d ", time.Now().UnixNano())
+					}
 					mu.Lock()
-					_, _ = out.WriteString(record)
+					_, _ = out.WriteString(gone + record)
 					mu.Unlock()
 				}
 				if i%2 == 0 || r.Intn(200) == 0 {
@@ -95,8 +104,10 @@ func startWriting(dir string, seed int64) (*writing, error) {
 	return w, w.cmd.Start()
 }
 
-// end stops the writers and returns what they have written.
-func (w *writing) end() ([]string, error) {
+// end stops the writers and returns what they have written, but for what went to
+// files that had lost their names before a plan began: the agent took those, and
+// without us the bytes would be as lost.
+func (w *writing) end(planned time.Time) ([]string, error) {
 	err := w.in.Close()
 	done := make(chan error, 1)
 	go func() { done <- w.cmd.Wait() }()
@@ -106,7 +117,18 @@ func (w *writing) end() ([]string, error) {
 	case <-time.After(2 * time.Minute):
 		return nil, errors.Join(err, errors.New("the writers did not end"), w.cmd.Process.Kill())
 	}
-	return strings.SplitAfter(strings.TrimSuffix(w.written.String(), "\n"), "\n"), err
+	var records []string
+	for line := range strings.Lines(w.written.String()) {
+		if rest, ok := strings.CutPrefix(line, "gone "); ok {
+			at, record, _ := strings.Cut(rest, " ")
+			if n, err := strconv.ParseInt(at, 10, 64); err == nil && n < planned.UnixNano() {
+				continue
+			}
+			line = record
+		}
+		records = append(records, line)
+	}
+	return records, err
 }
 
 // nowhere are those records that are neither in the tree nor in the history.

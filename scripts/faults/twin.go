@@ -219,6 +219,7 @@ func inThread(f func() error) error {
 
 // try does what the script says, or makes one up, and has it undone and redone.
 func (t *trial) try(p *place, start *snapshot) (err error) {
+	var planned time.Time
 	if t.live {
 		begun := time.Now()
 		w, err := startWriting(t.dir, t.seed)
@@ -226,7 +227,10 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 			return err
 		}
 		defer func() {
-			records, werr := w.end()
+			if planned.IsZero() {
+				planned = time.Now()
+			}
+			records, werr := w.end(planned)
 			if err = errors.Join(err, werr); err != nil {
 				return
 			}
@@ -263,6 +267,10 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 	if t.same(start, end) {
 		return nil
 	}
+	if t.live { // each writer has seen by then what the agent did to its file
+		time.Sleep(200 * time.Millisecond)
+	}
+	planned = time.Now()
 	paths := t.somePaths(rand.New(rand.NewSource(t.seed+2<<40)), start, end)
 	undo := []string{"undo", "--since", stamp(begun)}
 	for _, c := range []struct {
