@@ -75,7 +75,7 @@ func (p *project) start() {
 	ready := make(chan struct{})
 	o := p.opt
 	o.Ready = func() { close(ready) }
-	if testing.Verbose() {
+	if testing.Verbose() && o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	p.stop, p.ended = cancel, make(chan error, 1)

@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"encoding/json"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,6 +16,12 @@ import (
 func TestSpoolCannotBeLookedAt(t *testing.T) {
 	p := newProject(t)
 	p.write("a.go", "package p\n")
+	log, err := os.Create(filepath.Join(p.paths.TempDir, "log")) // the harness's own is elsewhere with -v
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	p.opt.Log = slog.New(slog.NewTextHandler(log, nil))
 	p.start()
 	c := p.dial("cli")
 	if err := os.RemoveAll(wire.SpoolDir(p.state)); err != nil {
@@ -30,7 +38,7 @@ func TestSpoolCannotBeLookedAt(t *testing.T) {
 	ask[wire.SearchAnswer](p, c, wire.MSearch, wire.SearchQuery{Mode: wire.SearchExact, Pattern: "package"})
 	said := func(text string) func() bool {
 		return func() bool {
-			b, _ := os.ReadFile(wire.LogFile(p.state))
+			b, _ := os.ReadFile(log.Name())
 			return strings.Contains(string(b), text)
 		}
 	}
