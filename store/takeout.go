@@ -79,7 +79,12 @@ func (c *chain) runs(sel map[uint64]*Version, plan string) ([]run, error) {
 		least = min(least, seq)
 	}
 	// ours: it is selected, or says no more than what the selected one below left.
+	// A plan that was to bring a selected one back, and could not, left this in its place.
 	ours := func(v Version, i int) bool {
+		if v.Plan != "" && plan == "" && sel[v.Seq] == nil {
+			r := c.returns(v.Plan)[v.Path]
+			return !r.Made && sel[r.Back] != nil
+		}
 		if sel[v.Seq] != nil || v.Op != OpBaseline || i < 0 {
 			return sel[v.Seq] != nil
 		}

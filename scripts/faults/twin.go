@@ -399,6 +399,9 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 		}
 		list = different(now)
 	}
+	if phase == "paths" {
+		list = slices.DeleteFunc(list, func(d difference) bool { return t.movedAway(said, args, d) })
+	}
 	problems := problemLines(said)
 	fail := func(d difference, text string) {
 		t.wrong = append(t.wrong, fmt.Sprintf("%s: %s", phase, text))
@@ -429,14 +432,17 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 	return len(t.wrong) == 0, nil
 }
 
+// within: a path is one of those, or below one.
+func (t *trial) within(p string, paths []string) bool {
+	return slices.ContainsFunc(paths, func(a string) bool {
+		return t.dir+"/"+p == a || strings.HasPrefix(t.dir+"/"+p, a+"/")
+	})
+}
+
 // pathDifferences: what was asked for is as at the start, all else as it was
 // before or as at the start, for one change may have moved both.
 func (t *trial) pathDifferences(paths []string, start, end, now *snapshot) (list []difference) {
-	asked := func(p string) bool {
-		return slices.ContainsFunc(paths, func(a string) bool {
-			return t.dir+"/"+p == a || strings.HasPrefix(t.dir+"/"+p, a+"/")
-		})
-	}
+	asked := func(p string) bool { return t.within(p, paths) }
 	// Where a directory above was moved and is not asked for, it stays.
 	moved := func(p string) bool {
 		for dir := filepath.Dir(p); dir != "."; dir = filepath.Dir(dir) {
@@ -479,8 +485,14 @@ func problemLines(said string) (list []string) {
 	return list
 }
 
+// movedAway: a file that was asked for had this name, which was not, and the plan
+// says that it goes back to its own.
+func (t *trial) movedAway(said string, args []string, d difference) bool {
+	return d.what == "absence" && !t.within(d.path, args) && strings.Contains(said, "\n  R "+filepath.Join(t.name, d.path)+" -> ")
+}
+
 // namedIn: a line names the path, or one that the same is said of, or a directory
-// above it with a count.
+// above it with a count. What is named stays, and so do the directories above it.
 func (t *trial) namedIn(lines []string, d difference) bool {
 	for _, p := range append([]string{d.path}, d.also...) {
 		if strings.HasPrefix(p, gitPrefix) {
@@ -488,7 +500,7 @@ func (t *trial) namedIn(lines []string, d difference) bool {
 		}
 		full := filepath.Join(t.name, p)
 		for _, l := range lines {
-			if mentions(l, full) {
+			if mentions(l, full) || d.what == "presence" && strings.Contains(l, full+"/") {
 				return true
 			}
 			for dir := filepath.Dir(full); dir != t.name && dir != "."; dir = filepath.Dir(dir) {
