@@ -121,6 +121,10 @@ func (p *project) startOrSay(cmd *exec.Cmd) (said string, answers bool) {
 	p.t.Helper()
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
+	p.t.Cleanup(func() { // before that of child, which waits as well
+		_ = cmd.Process.Kill()
+		<-ended
+	})
 	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if c, err := wire.Dial(context.Background(), p.paths, wire.Hello{Version: "1.0", Client: "cli", Root: p.root}, wire.Timeouts{}); err == nil {
 			c.Close()
