@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,9 +23,9 @@ func (subscriber) SubscribedResources() []string { return []string{uriStatus} }
 // second; once nobody is subscribed nothing is asked.
 func TestSubscriptionWithoutDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dials := 0
+		var dials atomic.Int64
 		s, err := newServer(Options{Root: t.TempDir(), In: os.Stdin, Out: io.Discard, Dial: func(ctx context.Context) (Caller, error) {
-			dials++
+			dials.Add(1)
 			return noDaemon(ctx)
 		}})
 		if err != nil {
@@ -36,8 +37,8 @@ func TestSubscriptionWithoutDaemon(t *testing.T) {
 		s.watchers[sub] = &watcher{sess: sub, seen: make(map[string]string)}
 		s.watching = true
 		s.look(ctx)
-		if dials < 10 || dials > 150 {
-			t.Errorf("%d times dialled in an hour", dials)
+		if n := dials.Load(); n < 10 || n > 150 {
+			t.Errorf("%d times dialled in an hour", n)
 		}
 		s.back.end()
 		s.back.close()
