@@ -247,6 +247,7 @@ func class(p string) (s set, rest string, ok bool) {
 				}
 				hi, p = p[0], p[1:]
 			}
+			s.add(lo) // also of a range that goes backwards
 			for c := int(lo); c <= int(hi); c++ {
 				s.add(byte(c))
 			}

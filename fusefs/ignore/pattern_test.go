@@ -59,6 +59,7 @@ func FuzzCheckIgnore(f *testing.F) {
 		f.Add(rules, "foo/x/bar")
 	}
 	f.Add("foo**/bar", "foobar")
+	f.Add("[b-a]", "b/c")
 	root := f.TempDir()
 	git(f, root, "", "init", "-q")
 	f.Fuzz(func(t *testing.T, rules, name string) {
