@@ -16,7 +16,7 @@ import (
 // prompts are what a developer of this program might ask, each with a file that
 // the index should point to.
 var prompts = []struct{ ask, want string }{
-	{"why is the spool record corrupt after a crash?", "store/spool/"},
+	{"why is the spool record corrupt after a crash?", "fusefs/capture/spool/"},
 	{"make the diff of two texts cheaper", "store/diff/"},
 	{"explain how tokens are estimated", "store/tokens/"},
 	{"where does the wire server check the peer's uid?", "store/wire/"},
@@ -43,7 +43,7 @@ var prompts = []struct{ ask, want string }{
 // file that is wanted among them, and with ids whose text can be had.
 func TestPrompts(t *testing.T) {
 	p := newProject(t)
-	for _, dir := range []string{"fusefs/ignore", "hooks", "mcp", "search", "store/diff", "store/spool", "store/tokens", "store/wire"} {
+	for _, dir := range []string{"fusefs/ignore", "hooks", "mcp", "search", "store/diff", "fusefs/capture/spool", "store/tokens", "store/wire"} {
 		if err := os.CopyFS(filepath.Join(p.root, dir), os.DirFS(filepath.Join("..", dir))); err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/shown/conformance"
+	"cachebro/store/readers/conformance"
 )
 
 // The conformance suite of the read decision, over both transports: what holds

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"cachebro/store/undo/displace"
 	"cachebro/store/wire"
-	"cachebro/store/wire/displace"
 )
 
 // errMeanwhile: what the tool would write was made from an older content.

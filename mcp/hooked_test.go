@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"cachebro/store/shown/conformance"
+	"cachebro/store/readers/conformance"
 	"cachebro/store/wire"
 )
 

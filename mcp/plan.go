@@ -9,14 +9,14 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
-	"cachebro/store/wire/carry"
 )
 
 // carryOut does a journalled plan through the project's own path and reports to
 // the daemon what was done. A step whose file is not as the plan expects is left
 // alone and comes back as a conflict.
-func (c *call) carryOut(ctx context.Context, p wire.Plan) (done int, res carry.Result, err error) {
+func (c *call) carryOut(ctx context.Context, p wire.Plan) (done int, res apply.Result, err error) {
 	s := c.s
 	var paths [][]byte
 	for _, st := range p.Steps[:min(len(p.Steps), 100)] {
@@ -27,7 +27,7 @@ func (c *call) carryOut(ctx context.Context, p wire.Plan) (done int, res carry.R
 	for i := range p.Steps {
 		steps[p.Steps[i].N] = &p.Steps[i]
 	}
-	res, err = carry.Through(ctx, s.back.ask, s.dir(), p, carry.Work{
+	res, err = apply.Through(ctx, s.back.ask, s.dir(), p, apply.Work{
 		Lock: s.locks.lock,
 		After: func(n int) error {
 			done++
@@ -49,7 +49,7 @@ func (c *call) carryOut(ctx context.Context, p wire.Plan) (done int, res carry.R
 // was killed, and says so: what is planned then finds the files as they are.
 func (c *call) finishCut(ctx context.Context) (note string, err error) {
 	s := c.s
-	err = carry.Resume(ctx, s.back.ask, s.dir(), carry.Work{Lock: s.locks.lock}, func(_, p wire.Plan, res carry.Result) {
+	err = apply.Resume(ctx, s.back.ask, s.dir(), apply.Work{Lock: s.locks.lock}, func(_, p wire.Plan, res apply.Result) {
 		note += fmt.Sprintf("cachebro finished what was cut short: %s %s (%d changes)\n", p.Kind, clean(p.Title), len(res.Done))
 		for _, st := range p.Steps {
 			s.listHistory(string(st.Path))
@@ -60,7 +60,7 @@ func (c *call) finishCut(ctx context.Context) (note string, err error) {
 
 // planResult says what became of a plan: all of it was done, or something was left
 // and is named, or nothing was done.
-func planResult(before, verb string, p wire.Plan, done int, out carry.Result, after string) *mcp.CallToolResult {
+func planResult(before, verb string, p wire.Plan, done int, out apply.Result, after string) *mcp.CallToolResult {
 	switch left := len(p.Conflicts) + len(p.Lost) + len(out.Failed) + len(out.Left); {
 	case done == 0:
 		verb, after = "not "+verb, ""
@@ -73,7 +73,7 @@ func planResult(before, verb string, p wire.Plan, done int, out carry.Result, af
 }
 
 // planText shows a plan, or what became of it.
-func planText(verb string, p wire.Plan, done carry.Result) string {
+func planText(verb string, p wire.Plan, done apply.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", verb, clean(p.Title))
 	bad := make([]string, len(done.Failed))

@@ -8,8 +8,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
-	"cachebro/store/wire/carry"
 	"cachebro/store/wire/when"
 )
 
@@ -67,23 +67,23 @@ func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, 
 	if len(p.Steps) == 0 {
 		return nil, nothing(p, "nothing to "+kind)
 	}
-	files := carry.Files(p)
+	files := apply.Files(p)
 	if a.DryRun != nil && *a.DryRun || a.DryRun == nil && files > 1 {
-		if err := carry.Preview(c.s.dir(), &p, false); err != nil {
+		if err := apply.Preview(c.s.dir(), &p, false); err != nil {
 			return nil, err
 		}
-		return text(cut + planText("would "+kind, p, carry.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
+		return text(cut + planText("would "+kind, p, apply.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
 	}
 	req.DryRun = false
 	p = wire.Plan{}
 	if _, err := c.s.back.ask(ctx, wire.MPlan, req, nil, &p); err != nil {
 		return nil, err
 	}
-	if a.DryRun == nil && carry.Files(p) > 1 {
+	if a.DryRun == nil && apply.Files(p) > 1 {
 		// Somebody wrote between the two questions. The plan that was
 		// journalled is ended without a step.
 		_, _ = c.s.back.ask(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
-		return text(cut + planText("would "+kind, p, carry.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
+		return text(cut + planText("would "+kind, p, apply.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
 	}
 	done, out, err := c.carryOut(ctx, p)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"cachebro/store/manifest"
+	"cachebro/store/knowledge/manifest"
 )
 
 var updateNodeTool = &tool{

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"cachebro/store/gitdir"
-	"cachebro/store/wire/displace"
+	"cachebro/store/undo/displace"
 )
 
 // file is a regular file of the project as a tool is about to change it.

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Checks who imports whom. Every room may use the standard library, modules from
-# elsewhere as far as listed here, and of our own rooms only those listed: fusefs
-# knows nobody, store never knows search, spool and wire know nobody. Test files
-# are free in what they import.
+# elsewhere as far as listed here, and of our own rooms only those listed: the
+# overlay and the spool know nobody, capture knows no store, store never knows
+# search. Test files are free in what they import.
 set -euf
 cd "$(dirname "$0")/.."
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
@@ -12,21 +12,28 @@ trap 'rm -f "$bad"' EXIT
 # room: our own packages that it may import; a trailing /... includes those below.
 allowed() {
 	case "$1" in
-	fusefs/ignore) echo "" ;;
-	fusefs/journal | fusefs/kernelfs) echo "" ;;
+	fusefs/ignore | fusefs/journal | fusefs/kernelfs) echo "" ;;
 	fusefs) echo "fusefs/ignore fusefs/journal fusefs/kernelfs" ;;
-	store/diff | store/glob | store/tokens | store/spool | store/wire | store/results | store/results/redistest | store/manifest | store/gitdir | store/attrs) echo "" ;;
-	store/wire/displace) echo "" ;;
-	store/wire/carry) echo "store/attrs store/gitdir store/wire store/wire/displace" ;;
+	fusefs/capture/spool) echo "" ;;
+	fusefs/capture) echo "fusefs fusefs/capture/spool fusefs/ignore store/attrs" ;;
+	fusefs/mounts) echo "store/gitdir" ;;
+	fusefs/mounts/supervisor) echo "fusefs fusefs/capture fusefs/capture/spool fusefs/ignore fusefs/mounts store/wire store/wire/place" ;;
+	store/diff | store/glob | store/tokens | store/wire | store/gitdir | store/attrs) echo "" ;;
 	store/wire/*) echo "store/wire" ;;
-	store/shown) echo "store store/diff store/tokens store/wire/visible" ;;
-	store/notes) echo "store" ;;
-	store/docsync) echo "store store/glob store/manifest" ;;
-	store/shown/*) echo "store store/diff store/tokens store/shown" ;;
-	store/daemon | store/daemon/*) echo "store store/attrs store/diff store/tokens store/shown store/spool store/wire store/wire/place store/wire/visible store/results store/notes store/docsync store/glob search search/imports fusefs/ignore fusefs/kernelfs store/manifest store/daemon/..." ;;
+	store/undo/displace) echo "" ;;
+	store/undo/apply) echo "store/attrs store/gitdir store/wire store/undo/displace" ;;
+	store/readers) echo "store store/diff store/tokens store/wire/visible" ;;
+	store/readers/*) echo "store store/diff store/tokens store/readers" ;;
+	store/memo) echo "fusefs/ignore" ;;
+	store/memo/results | store/memo/results/*) echo "" ;;
+	store/knowledge/manifest) echo "" ;;
+	store/knowledge/notes) echo "store" ;;
+	store/knowledge/docsync) echo "store store/glob store/knowledge/manifest" ;;
+	store/knowledge/bundle) echo "search search/imports store store/glob store/knowledge/manifest store/wire/visible" ;;
+	store/daemon | store/daemon/*) echo "store store/attrs store/diff store/tokens store/readers fusefs/capture/spool store/wire store/wire/place store/wire/visible store/memo/results store/knowledge/... store/glob search search/imports fusefs/ignore fusefs/kernelfs store/daemon/..." ;;
 	store) echo "store/attrs store/diff store/glob store/tokens" ;;
 	search | search/*) echo "store store/glob search/..." ;;
-	mcp | mcp/*) echo "store/gitdir store/glob store/wire store/wire/carry store/wire/displace store/wire/when store/manifest mcp/..." ;;
+	mcp | mcp/*) echo "store/gitdir store/glob store/wire store/undo/apply store/undo/displace store/wire/when store/knowledge/manifest mcp/..." ;;
 	hooks | hooks/*) echo "store/wire store/wire/visible hooks/..." ;;
 	cmd/* | scripts/*) echo "*" ;;
 	*) echo "?" ;;
@@ -44,9 +51,9 @@ owner() {
 	github.com/sergi/go-diff/*) echo "store/diff" ;;
 	github.com/spf13/pflag) echo "cmd/..." ;;
 	mvdan.cc/sh/*) echo "hooks hooks/..." ;;
-	github.com/redis/go-redis/*) echo "store/results store/results/..." ;;
+	github.com/redis/go-redis/*) echo "store/memo/results store/memo/results/..." ;;
 	github.com/tiktoken-go/*) echo "store/tokens" ;;
-	go.yaml.in/yaml/*) echo "store/manifest" ;;
+	go.yaml.in/yaml/*) echo "store/knowledge/manifest" ;;
 	*) echo "*" ;;
 	esac
 }
@@ -80,7 +87,7 @@ for os in linux darwin; do
 			within "$room" "$(owner "$imp")" || echo "$room may not import $imp ($os)"
 			# What must never die of a bug in a library uses none.
 			case "$room" in
-			store/spool | store/wire)
+			fusefs/capture/spool | store/wire)
 				case "$imp" in golang.org/x/sys/*) ;; *) echo "$room may import the standard library only, not $imp" ;; esac
 				;;
 			esac
@@ -90,12 +97,12 @@ for os in linux darwin; do
 done | sort -u >"$bad"
 
 # mountd holds /dev/fuse: nothing in it may map files or own a database.
-if go list -deps ./cmd/cachebro/mountd ./fusefs 2>/dev/null | grep -E 'dgraph-io/badger|blevesearch|mmap-go|go\.etcd\.io/bbolt' >>"$bad"; then
-	echo "the line above: mountd and fusefs must not depend on it" >>"$bad"
+if go list -deps ./fusefs/capture ./fusefs/mounts/supervisor ./fusefs 2>/dev/null | grep -E 'dgraph-io/badger|blevesearch|mmap-go|go\.etcd\.io/bbolt' >>"$bad"; then
+	echo "the line above: capture, supervisor and fusefs must not depend on it" >>"$bad"
 fi
 
 # One place that ends processes and reads the environment.
-grep -rnE '\b(os\.Exit|log\.Fatal)' --include='*.go' --exclude='*_test.go' . | grep -vE '^\./(cmd/([a-z/]*/)?main\.go|scripts/)|func .*/posix' >>"$bad" || true
+grep -rnE '\b(os\.Exit|log\.Fatal)' --include='*.go' --exclude='*_test.go' . | grep -vE '^\./(cmd/([a-z/]*/)?main\.go|cmd/cachebro/fastpath/fastpath\.go|scripts/)|func .*/posix' >>"$bad" || true
 grep -rnE '\bos\.(Getenv|LookupEnv|Environ)\(' --include='*.go' --exclude='*_test.go' fusefs store search mcp hooks |
 	grep -v 'cmd.Env = append(os.Environ()' >>"$bad" || true
 

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
 )
 
 // errDeadMount: mountd and its supervisor were killed together, so that nobody
@@ -24,12 +24,12 @@ func (e *errDeadMount) Hint() string {
 // deadMount tells whether a project's mount is dead; nil: it is not, or is not
 // mounted at all.
 func deadMount(root string) *errDeadMount {
-	mounts, err := project.Overlays()
+	overlays, err := mounts.Overlays()
 	if err != nil {
 		return nil
 	}
-	for _, m := range mounts {
-		if m.Source == root && errors.Is(project.Answers(m.Point, time.Second), project.ErrDead) {
+	for _, m := range overlays {
+		if m.Source == root && errors.Is(mounts.Answers(m.Point, time.Second), mounts.ErrDead) {
 			return &errDeadMount{m.Point}
 		}
 	}
@@ -42,12 +42,12 @@ func explainDead(err error) error {
 	if !errors.Is(err, syscall.ENOTCONN) && !strings.Contains(err.Error(), syscall.ENOTCONN.Error()) {
 		return nil
 	}
-	mounts, merr := project.Overlays()
+	overlays, merr := mounts.Overlays()
 	if merr != nil {
 		return nil
 	}
-	for _, m := range mounts {
-		if strings.Contains(err.Error(), m.Point) && errors.Is(project.Answers(m.Point, time.Second), project.ErrDead) {
+	for _, m := range overlays {
+		if strings.Contains(err.Error(), m.Point) && errors.Is(mounts.Answers(m.Point, time.Second), mounts.ErrDead) {
 			return &errDeadMount{m.Point}
 		}
 	}

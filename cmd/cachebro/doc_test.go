@@ -59,7 +59,7 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tools := []string{"cmd/cachebro/e2e", "cmd/cachebro/replay", "store/results/redistest", "store/shown/conformance"}
+	tools := []string{"cmd/cachebro/e2e", "cmd/cachebro/replay", "store/memo/results/redistest", "store/readers/conformance"}
 	found := 0
 	for _, top := range []string{"cmd", "fusefs", "store", "search", "mcp", "hooks"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {

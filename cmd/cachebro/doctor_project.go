@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/cmd/cachebro/project"
 	"cachebro/fusefs/ignore"
+	"cachebro/fusefs/mounts"
 	"cachebro/store/wire"
 )
 
@@ -30,7 +30,7 @@ func (e *env) doctorProject(ctx context.Context, t target, canary bool) []findin
 		}
 		out = append(out, f)
 	default:
-		if err := project.Answers(t.point, 3*time.Second); err != nil {
+		if err := mounts.Answers(t.point, 3*time.Second); err != nil {
 			out = append(out, wrong("mount", "cachebro umount --lazy "+arg(t.point)+" && cachebro mount "+arg(t.root), "%s: %v", quote(t.point), err))
 		} else {
 			mountOK = true
@@ -113,9 +113,9 @@ func captureFindings(st wire.Status, t target) []finding {
 		out = append(out, good("capture", "on, %d contents queued", st.Capture.Queue))
 	}
 	if st.Outside {
-		procs := project.Scan(st.Root, overlayIDs(st.Root), false, func(pid int) bool { return pid == os.Getpid() || project.Ours(pid) })
+		procs := mounts.Scan(st.Root, overlayIDs(st.Root), false, func(pid int) bool { return pid == os.Getpid() || mounts.Ours(pid) })
 		if len(procs) > 0 {
-			f := good("beside", "%s", project.Describe(procs, 5))
+			f := good("beside", "%s", mounts.Describe(procs, 5))
 			f.Fix = "cd . in these shells; restart the other programs"
 			out = append(out, f)
 		}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
 )
 
 // refuseSource says no to what can be mounted but would not be right: of a
@@ -26,14 +26,14 @@ func (e *env) doctorSource(t target) []finding {
 	if err := refuseSource(t.root); err != nil {
 		return []finding{wrongErr("file system", "", err)}
 	}
-	mounts, err := project.Overlays()
+	overlays, err := mounts.Overlays()
 	if err != nil {
 		return []finding{wrongErr("file system", "", err)}
 	}
 	// Of a mount in place the source lies below: its parent's file system is
 	// the same one, unless the project is a mount point of its own.
 	dir := t.root
-	if _, ok := project.At(mounts, t.root); ok {
+	if _, ok := mounts.At(overlays, t.root); ok {
 		dir = filepath.Dir(t.root)
 	}
 	name := fileSystem(dir)
@@ -57,12 +57,12 @@ func (e *env) worktreeFinding(t target) (finding, bool) {
 	if e.dir == "" {
 		return finding{}, false
 	}
-	top, ok := project.Top(e.dir)
+	top, ok := mounts.Top(e.dir)
 	switch {
 	case !ok || top == t.root || top == t.point:
-	case project.Within(top, t.base()):
+	case mounts.Within(top, t.base()):
 		return good("worktree", "%s is a work tree inside of %s, watched with it, with its own rules", quote(top), quote(t.base())), true
-	case project.Within(t.base(), top):
+	case mounts.Within(t.base(), top):
 		f := good("worktree", "%s is a part of the work tree %s: git does not see its .git through such a mount", quote(t.base()), quote(top))
 		f.Fix = "cachebro umount " + arg(t.base()) + " && cachebro mount " + arg(top)
 		return f, true

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
 	"cachebro/store"
 	"cachebro/store/daemon"
 	"cachebro/store/wire"
@@ -101,7 +101,7 @@ func (e *env) duAll(asJSON bool) error {
 // rootOfState is the root whose history a state directory holds, "" when it is
 // not known or when the history was put aside.
 func (e *env) rootOfState(state string) string {
-	root := cmp.Or(project.ReadIdentity(state).Root, rootOf(state))
+	root := cmp.Or(mounts.ReadIdentity(state).Root, rootOf(state))
 	if own, err := e.paths().State(root); err != nil || own != state {
 		return ""
 	}
@@ -119,7 +119,7 @@ func (e *env) siblings(root string) []store.Sibling {
 		return nil
 	}
 	var out []store.Sibling
-	for _, s := range project.Siblings(base, state) {
+	for _, s := range mounts.Siblings(base, state) {
 		out = append(out, store.Sibling{Dir: filepath.Join(s, "store"), Root: e.rootOfState(s)})
 	}
 	return out

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
 )
 
 // errElsewhere: a project is mounted, and its history lies where our own
@@ -48,12 +48,12 @@ func ownDir(path string) bool {
 
 // elsewhere tells whether a mount keeps its history somewhere else than we
 // would; nil when it does not, or when its process cannot be seen.
-func (e *env) elsewhere(m project.Mount) *errElsewhere {
+func (e *env) elsewhere(m mounts.Mount) *errElsewhere {
 	ours, err := e.paths().State(m.Source)
 	if err != nil {
 		return nil
 	}
-	args := project.Command(project.FindMountd(m.Point))
+	args := mounts.Command(mounts.FindMountd(m.Point))
 	for i := range args {
 		if args[i] == "--state" && i+1 < len(args) && args[i+1] != ours {
 			return &errElsewhere{m.Source, args[i+1], ours}
@@ -64,11 +64,11 @@ func (e *env) elsewhere(m project.Mount) *errElsewhere {
 
 // mountedElsewhere asks that of a project's mounts.
 func (e *env) mountedElsewhere(root string) *errElsewhere {
-	mounts, err := project.Overlays()
+	overlays, err := mounts.Overlays()
 	if err != nil {
 		return nil
 	}
-	for _, m := range mounts {
+	for _, m := range overlays {
 		if m.Source == root {
 			if other := e.elsewhere(m); other != nil {
 				return other

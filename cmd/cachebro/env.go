@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/cmd/cachebro/quick"
+	"cachebro/cmd/cachebro/fastpath"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
 
@@ -47,7 +47,7 @@ func newEnv(args []string) *env {
 	if len(args) > 1 {
 		e.name, e.args = args[1], args[2:]
 	}
-	e.dir = quick.Dir()
+	e.dir = fastpath.Dir()
 	e.exe = self(args)
 	return e
 }
@@ -63,7 +63,7 @@ func self(args []string) string {
 }
 
 // paths says where sockets and state lie for this user.
-func (e *env) paths() wire.Paths { return quick.Paths(e.getenv) }
+func (e *env) paths() wire.Paths { return fastpath.Paths(e.getenv) }
 
 // flags is a new flag set for the running command.
 func (e *env) flags() *pflag.FlagSet {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 
-	"cachebro/cmd/cachebro/quick"
+	"cachebro/cmd/cachebro/fastpath"
 	"cachebro/hooks"
 	"cachebro/store/wire"
 )
@@ -31,7 +31,7 @@ func runHook(ctx context.Context, e *env) (err error) {
 		e.printHelp(e.flags())
 		return nil
 	}
-	env := quick.Env(e.args)
+	env := fastpath.Env(e.args)
 	env.Stdin, env.Stdout = e.stdin, e.stdout
 	env.Start = func(ctx context.Context, root string) (*wire.Client, error) {
 		return e.connectAs(ctx, root, "hook", wire.Timeouts{})

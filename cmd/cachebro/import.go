@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
 	"cachebro/store"
 	"cachebro/store/daemon"
 )
@@ -102,15 +102,15 @@ func (e *env) bringBack(ctx context.Context, dir string, from io.Reader, aside b
 	if err != nil {
 		return c, err
 	}
-	if top, ok := project.Top(root); ok {
+	if top, ok := mounts.Top(root); ok {
 		root = top
 	}
 	im.Root = root
-	mounts, err := project.Overlays()
+	overlays, err := mounts.Overlays()
 	if err != nil {
 		return c, err
 	}
-	for _, m := range mounts {
+	for _, m := range overlays {
 		if m.Source == root || m.Point == root {
 			return c, hintf("cd / && cachebro umount "+arg(m.Point), "%s is mounted", quote(root))
 		}

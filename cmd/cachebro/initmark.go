@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
 	"cachebro/store/wire"
 )
 
@@ -79,7 +79,7 @@ func (e *env) mountForSession(ctx context.Context, root string) (mounted bool, e
 	}
 	if _, err := e.launch(ctx, m); err != nil {
 		// Another session that began at the same moment may have been faster.
-		if mounts, merr := project.Overlays(); merr == nil && mountedHere(mounts, root) {
+		if overlays, merr := mounts.Overlays(); merr == nil && mountedHere(overlays, root) {
 			return true, nil
 		}
 		return false, fmt.Errorf("mount %s: %w", quote(root), err)

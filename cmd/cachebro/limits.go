@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"cachebro/store"
-	"cachebro/store/results"
+	"cachebro/store/memo/results"
 	"cachebro/store/wire/when"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
-	"cachebro/store/wire/carry"
 )
 
 // versionLine is one line of log: number, time, operation, size, who, path.
@@ -18,7 +18,7 @@ func versionLine(v wire.Version, p paint, onePath bool, now time.Time) string {
 	op := v.Op
 	if kind, _, ok := strings.Cut(v.Plan, "-"); ok {
 		op = kind // what the person did, not by which system call
-		if carry.Temporary(v.From) {
+		if apply.Temporary(v.From) {
 			v.From = nil
 		}
 	}

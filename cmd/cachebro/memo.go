@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/cmd/cachebro/memo"
-	"cachebro/cmd/cachebro/project"
 	"cachebro/fusefs/ignore"
+	"cachebro/fusefs/mounts"
+	"cachebro/store/memo"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
 )
@@ -145,7 +145,7 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	}
 	// By name, not by the descriptor we stand on, which may be below the mount.
 	cwd := root
-	if project.Within(m.dir, root) {
+	if mounts.Within(m.dir, root) {
 		cwd = m.dir
 	}
 	var vars []string
@@ -159,7 +159,7 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 		Places: memo.NewPlaces(root, m.paths().Home, m.getenv), AllowOutside: m.allowed,
 		Pass: func(sig os.Signal) bool { return sig != syscall.SIGINT && sig != syscall.SIGQUIT || !foreground() },
 	}
-	m.call = memo.NewCall(m.o, project.Rel(cwd, root))
+	m.call = memo.NewCall(m.o, mounts.Rel(cwd, root))
 	if err := m.name(func(*memo.Call) {}); err != nil {
 		return err
 	}

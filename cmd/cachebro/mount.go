@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"cachebro/cmd/cachebro/overseer"
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/mounts/supervisor"
 )
 
 func mountCommand() command {
@@ -76,7 +76,7 @@ func runMount(ctx context.Context, e *env) error {
 			return err
 		}
 		e.finishOpen(ctx, m)
-		return e.sayMounted(m, overseer.Report{OK: true, PID: m.mountd}, f.json)
+		return e.sayMounted(m, supervisor.Report{OK: true, PID: m.mountd}, f.json)
 	}
 	if f.foreground {
 		return e.mountForeground(ctx, m, f.json)
@@ -95,12 +95,12 @@ func (e *env) renewMount(ctx context.Context, m *plannedMount, asked bool) error
 	if err != nil {
 		return err
 	}
-	old, known := overseer.ReadRecord(state)
+	old, known := supervisor.ReadRecord(state)
 	if !asked && (!known || old.Version == version || !old.Replaceable) {
 		return nil
 	}
 	m.State, m.Exe, m.Version, m.Env, m.Paths = state, e.exe, version, e.standingNowhere(), e.paths()
-	pid, err := overseer.Renew(ctx, m.Config)
+	pid, err := supervisor.Renew(ctx, m.Config)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (e *env) mountForeground(ctx context.Context, m plannedMount, asJSON bool) 
 	r, w := io.Pipe()
 	said := make(chan error, 1)
 	go func() {
-		report := overseer.Receive(r, "the log above")
+		report := supervisor.Receive(r, "the log above")
 		if report.OK {
 			said <- e.sayMounted(m, report, asJSON)
 		} else {
@@ -124,7 +124,7 @@ func (e *env) mountForeground(ctx context.Context, m plannedMount, asJSON bool) 
 		}
 		r.Close()
 	}()
-	err := overseer.Supervise(ctx, m.Config, w, slog.New(slog.NewTextHandler(e.stderr, nil)))
+	err := supervisor.Supervise(ctx, m.Config, w, slog.New(slog.NewTextHandler(e.stderr, nil)))
 	w.Close()
 	if serr := <-said; err == nil {
 		err = serr
@@ -141,7 +141,7 @@ func (e *env) sayPath(w io.Writer) {
 }
 
 // sayMounted tells what is on now, who is not yet in it, and how to leave.
-func (e *env) sayMounted(m plannedMount, r overseer.Report, asJSON bool) error {
+func (e *env) sayMounted(m plannedMount, r supervisor.Report, asJSON bool) error {
 	if asJSON {
 		return e.printJSON(map[string]any{"root": m.Root, "mountpoint": m.Mountpoint, "already_mounted": m.already, "mountd_pid": r.PID, "state": m.State, "outside": r.Outside, "notes": m.notes})
 	}
@@ -154,17 +154,17 @@ func (e *env) sayMounted(m plannedMount, r overseer.Report, asJSON bool) error {
 		return nil
 	}
 	fmt.Fprintf(e.stdout, "mounted %s%s: every change is kept from now on\n", quote(m.Root), at)
-	stand, ways := project.Split(r.Outside)
+	stand, ways := mounts.Split(r.Outside)
 	if len(stand) > 0 {
-		fmt.Fprintf(e.stdout, "these were there before and still work beside the overlay until they change directory (cd .) or reopen:\n  %s\n", oneLine(project.Describe(stand, 8)))
+		fmt.Fprintf(e.stdout, "these were there before and still work beside the overlay until they change directory (cd .) or reopen:\n  %s\n", oneLine(mounts.Describe(stand, 8)))
 	}
 	if len(ways) > 0 {
-		fmt.Fprintf(e.stdout, "mounts that lead to the project beside the overlay (what is changed there is seen within a second, without its author):\n  %s\n", oneLine(project.Describe(ways, 8)))
+		fmt.Fprintf(e.stdout, "mounts that lead to the project beside the overlay (what is changed there is seen within a second, without its author):\n  %s\n", oneLine(mounts.Describe(ways, 8)))
 	}
 	if r.Shared != "" {
 		fmt.Fprintf(e.stdout, "the project lies on %s: what other machines change is seen within a second, without its author\n", r.Shared)
 	}
-	if m.InPlace() && e.dir != "" && project.Within(e.dir, m.Root) {
+	if m.InPlace() && e.dir != "" && mounts.Within(e.dir, m.Root) {
 		fmt.Fprintln(e.stdout, "run: cd .            (this shell was here before)")
 	}
 	e.sayPath(e.stdout)

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/cmd/cachebro/overseer"
+	"cachebro/fusefs/mounts/supervisor"
+	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
-	"cachebro/store/wire/carry"
 )
 
 // resumeOpen finishes what an undo, redo, restore or revert began before its
@@ -44,8 +44,8 @@ func (e *env) resumeOpen(ctx context.Context, t target, c *wire.Client) (left in
 // launch mounts in the background, returns when the daemon knows of it too, so
 // that whoever asks next does not hear "not mounted" because mountd is still
 // about to say hello, and finishes what an earlier mount left half done.
-func (e *env) launch(ctx context.Context, m plannedMount) (overseer.Report, error) {
-	report, err := overseer.Launch(ctx, m.Config)
+func (e *env) launch(ctx context.Context, m plannedMount) (supervisor.Report, error) {
+	report, err := supervisor.Launch(ctx, m.Config)
 	if err != nil {
 		return report, err
 	}
@@ -88,7 +88,7 @@ func (e *env) rollback(ctx context.Context, t target, c *wire.Client, f planFlag
 
 // rolledBack ends a plan that was cut short before anything came of it.
 func (e *env) rolledBack(ctx context.Context, t target, c *wire.Client, plan wire.Plan) error {
-	if err := carry.Sweep(t.base(), plan.Cut); err != nil {
+	if err := apply.Sweep(t.base(), plan.Cut); err != nil {
 		return err
 	}
 	_, err := c.Call(ctx, wire.MPlanDone, wire.PlanDone{ID: plan.Cut.ID, Finished: true}, nil, nil)

@@ -8,8 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
-	"cachebro/store/wire/carry"
 
 	"github.com/spf13/pflag"
 )
@@ -87,7 +87,7 @@ func (e *env) takeBack(ctx context.Context, t target, c *wire.Client, r wire.Pla
 	}
 	shown := plan
 	if *f.dryRun || !*f.yes { // what would be left alone because somebody writes to it
-		if err := carry.Preview(t.base(), &shown, *f.force); err != nil {
+		if err := apply.Preview(t.base(), &shown, *f.force); err != nil {
 			return err
 		}
 		if *f.dryRun {
@@ -110,12 +110,12 @@ func (e *env) takeBack(ctx context.Context, t target, c *wire.Client, r wire.Pla
 			}
 		}
 		if *f.json {
-			err = e.printPlanJSON(plan, carry.Result{})
+			err = e.printPlanJSON(plan, apply.Result{})
 		}
 		return errors.Join(err, leftOver(left))
 	}
 	if !*f.yes {
-		if err := e.confirm(fmt.Sprintf("%s: change %s?", plan.Kind, count(carry.Files(plan), "file"))); err != nil {
+		if err := e.confirm(fmt.Sprintf("%s: change %s?", plan.Kind, count(apply.Files(plan), "file"))); err != nil {
 			_, _ = c.Call(context.WithoutCancel(ctx), wire.MPlanDone, wire.PlanDone{ID: plan.ID, Finished: true}, nil, nil)
 			return err
 		}
@@ -145,8 +145,8 @@ func (e *env) takeBack(ctx context.Context, t target, c *wire.Client, r wire.Pla
 }
 
 // carryOut does the steps and tells the daemon's journal.
-func (e *env) carryOut(ctx context.Context, t target, c *wire.Client, plan wire.Plan, force bool) (carry.Result, error) {
-	return carry.Through(ctx, c.Call, t.base(), plan, carry.Work{Force: force})
+func (e *env) carryOut(ctx context.Context, t target, c *wire.Client, plan wire.Plan, force bool) (apply.Result, error) {
+	return apply.Through(ctx, c.Call, t.base(), plan, apply.Work{Force: force})
 }
 
 // letters of the preview, as in git status.
@@ -182,7 +182,7 @@ func (e *env) showPlan(w io.Writer, plan wire.Plan) {
 	for _, x := range plan.Lost {
 		fmt.Fprintf(w, "  %s %s: %s\n", p.red("lost"), quote(string(x.Path)), oneLine(x.Why))
 	}
-	if n := carry.Files(plan); n > 1 {
+	if n := apply.Files(plan); n > 1 {
 		fmt.Fprintf(w, "%s, +%d -%d lines\n", count(n, "file"), added, removed)
 	}
 }
@@ -198,7 +198,7 @@ func conflictText(x wire.Conflict, e *env) string {
 	return text
 }
 
-func (e *env) printPlanJSON(plan wire.Plan, res carry.Result) error {
+func (e *env) printPlanJSON(plan wire.Plan, res apply.Result) error {
 	steps := make([]map[string]any, 0, len(plan.Steps))
 	for _, s := range plan.Steps {
 		m, err := object(s, map[string][]byte{"path": s.Path, "to": s.To, "target": s.Target})

@@ -13,13 +13,13 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/cmd/cachebro/overseer"
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/mounts/supervisor"
 )
 
 // plannedMount is a mount that passed all checks.
 type plannedMount struct {
-	overseer.Config
+	supervisor.Config
 	notes   []string
 	already bool // ours, and it answers
 	mountd  int
@@ -33,7 +33,7 @@ func (e *env) planMount(dir string, f mountFlags) (m plannedMount, err error) {
 		return m, err
 	}
 	m.Root = asked
-	if top, ok := project.Top(asked); ok && top != asked && !f.exact {
+	if top, ok := mounts.Top(asked); ok && top != asked && !f.exact {
 		m.Root = top
 		m.notes = append(m.notes, fmt.Sprintf("mounting %s, the top level of this git work tree (--exact insists on %s)", quote(top), quote(asked)))
 	}
@@ -91,14 +91,14 @@ func (e *env) planMount(dir string, f mountFlags) (m plannedMount, err error) {
 // mountedInside names what of the kernel's own is mounted inside the project:
 // the overlay does not open it for anybody. Other file systems are passed through.
 func mountedInside(root string) (notes []string) {
-	mounts, err := project.Mounts()
+	table, err := mounts.Mounts()
 	if err != nil {
 		return nil
 	}
-	for _, m := range mounts {
+	for _, m := range table {
 		switch m.Type {
 		case "proc", "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "configfs", "bpf", "devpts", "binfmt_misc", "fusectl", "nsfs":
-			if m.Point != root && project.Within(m.Point, root) {
+			if m.Point != root && mounts.Within(m.Point, root) {
 				notes = append(notes, fmt.Sprintf("%s (%s), which is mounted inside the project, cannot be entered while cachebro is", quote(m.Point), m.Type))
 			}
 		}
@@ -117,12 +117,12 @@ func (e *env) identify(m *plannedMount) error {
 	if m.State, err = e.paths().MakeState(m.Root); err != nil {
 		return err
 	}
-	id, err := project.Identify(m.Root, project.ReadIdentity(m.State))
+	id, err := mounts.Identify(m.Root, mounts.ReadIdentity(m.State))
 	if err != nil {
 		return err
 	}
 	if base, err := e.paths().StateBase(); err == nil && !known {
-		if old, ok := project.MovedFrom(base, id); ok {
+		if old, ok := mounts.MovedFrom(base, id); ok {
 			m.notes = append(m.notes, fmt.Sprintf("this looks like the project that was in %s; to join it to its history: cd / && cachebro umount %s && cachebro relocate %s %s",
 				quote(old), arg(m.Mountpoint), arg(old), arg(m.Root)))
 		}
@@ -163,10 +163,10 @@ func (e *env) existingDir(dir string) (string, error) {
 
 // checkElsewhere refuses a mountpoint that would contain its source, or lie in it.
 func checkElsewhere(root, point string) error {
-	if project.Within(point, root) {
+	if mounts.Within(point, root) {
 		return hintf("choose a mountpoint outside, or mount in place: cachebro mount "+arg(root), "the mountpoint %s is inside the project %s", quote(point), quote(root))
 	}
-	if project.Within(root, point) {
+	if mounts.Within(root, point) {
 		return hintf("choose another mountpoint, or mount in place: cachebro mount "+arg(root), "the mountpoint %s contains the project %s", quote(point), quote(root))
 	}
 	return nil
@@ -188,22 +188,22 @@ func checkEmpty(point string) error {
 // is mounted where it should be already. A dead mount of ours is cleared away.
 func (e *env) checkMounts(m *plannedMount) (done bool, err error) {
 	for range 4 { // dead mounts may lie on top of each other
-		mounts, err := project.Overlays()
+		overlays, err := mounts.Overlays()
 		if err != nil {
 			return false, err
 		}
-		on, ok := project.At(mounts, m.Mountpoint)
+		on, ok := mounts.At(overlays, m.Mountpoint)
 		if !ok {
-			return false, checkNesting(mounts, m)
+			return false, checkNesting(overlays, m)
 		}
-		switch err := project.Answers(on.Point, 3*time.Second); {
-		case errors.Is(err, project.ErrDead):
+		switch err := mounts.Answers(on.Point, 3*time.Second); {
+		case errors.Is(err, mounts.ErrDead):
 			if err := clearDead(on); err != nil {
 				return false, err
 			}
 			m.notes = append(m.notes, "cleared away a dead mount on "+quote(on.Point))
 			continue
-		case errors.Is(err, project.ErrHung):
+		case errors.Is(err, mounts.ErrHung):
 			return false, hintf("cachebro umount --lazy "+arg(on.Point), "%s is mounted, but its mount does not answer", quote(on.Point))
 		}
 		if on.Source != m.Root {
@@ -211,12 +211,12 @@ func (e *env) checkMounts(m *plannedMount) (done bool, err error) {
 		}
 		m.already = true
 		if m.State, err = e.paths().State(m.Root); err == nil {
-			if r, ok := overseer.ReadRecord(m.State); ok && r.Mountpoint == on.Point {
+			if r, ok := supervisor.ReadRecord(m.State); ok && r.Mountpoint == on.Point {
 				m.mountd = r.PID
 			}
 		}
 		if m.mountd == 0 {
-			m.mountd = project.FindMountd(on.Point)
+			m.mountd = mounts.FindMountd(on.Point)
 		}
 		return true, nil
 	}
@@ -224,19 +224,19 @@ func (e *env) checkMounts(m *plannedMount) (done bool, err error) {
 }
 
 // checkNesting refuses a mount around, inside or beside another one of ours.
-func checkNesting(mounts []project.Mount, m *plannedMount) error {
-	for _, other := range mounts {
+func checkNesting(overlays []mounts.Mount, m *plannedMount) error {
+	for _, other := range overlays {
 		if other.Source == m.Root {
 			return hintf("cachebro umount "+arg(other.Point), "%s is mounted already, at %s", quote(m.Root), quote(other.Point))
 		}
 	}
-	if above, ok := project.Above(mounts, m.Root); ok && above.Point != m.Mountpoint {
+	if above, ok := mounts.Above(overlays, m.Root); ok && above.Point != m.Mountpoint {
 		return hintf("it is watched already: cachebro status "+arg(above.Point), "%s lies inside the mount on %s", quote(m.Root), quote(above.Point))
 	}
-	if above, ok := project.Above(mounts, m.Mountpoint); ok {
+	if above, ok := mounts.Above(overlays, m.Mountpoint); ok {
 		return hintf("choose another mountpoint", "%s lies inside the mount on %s", quote(m.Mountpoint), quote(above.Point))
 	}
-	if below, ok := project.Below(mounts, m.Root); ok {
+	if below, ok := mounts.Below(overlays, m.Root); ok {
 		return hintf("cachebro umount "+arg(below.Point), "another mount lies inside %s: %s", quote(m.Root), quote(below.Point))
 	}
 	return nil

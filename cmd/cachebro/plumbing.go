@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"cachebro/cmd/cachebro/overseer"
 	"cachebro/fusefs/ignore"
+	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/search/embed"
 	"cachebro/store"
 	"cachebro/store/daemon"
@@ -32,8 +32,8 @@ const (
 )
 
 // configFlags are how one process describes the mount to the next.
-func (e *env) configFlags(fs *pflag.FlagSet) *overseer.Config {
-	c := &overseer.Config{Exe: e.exe, Version: version, Env: e.vars, Paths: e.paths()}
+func (e *env) configFlags(fs *pflag.FlagSet) *supervisor.Config {
+	c := &supervisor.Config{Exe: e.exe, Version: version, Env: e.vars, Paths: e.paths()}
 	fs.StringVar(&c.Root, "root", "", "the project's root")
 	fs.StringVar(&c.Mountpoint, "mountpoint", "", "where to mount")
 	fs.StringVar(&c.State, "state", "", "state directory")
@@ -43,7 +43,7 @@ func (e *env) configFlags(fs *pflag.FlagSet) *overseer.Config {
 	return c
 }
 
-func (e *env) checkConfig(c *overseer.Config) error {
+func (e *env) checkConfig(c *supervisor.Config) error {
 	if !filepath.IsAbs(c.Root) || !filepath.IsAbs(c.Mountpoint) || !filepath.IsAbs(c.State) {
 		return e.usagef("%s is started by cachebro mount, with absolute --root, --mountpoint and --state", e.cmd.name)
 	}
@@ -70,17 +70,17 @@ func superviseCommand() command {
 			defer stop()
 			logger := slog.New(slog.NewTextHandler(e.stderr, nil)).With("pid", os.Getpid())
 			if *adopt > 0 {
-				from := overseer.Handed{Source: inherited(sourceFD, c.Root)}
+				from := supervisor.Handed{Source: inherited(sourceFD, c.Root)}
 				if *ledger {
 					from.Device, from.Ledger, from.Sock = inherited(deviceFD, "device"), inherited(ledgerFD, "ledger"), inherited(socketFD, "mountd")
 				}
-				return overseer.Adopt(ctx, *c, *adopt, from, logger)
+				return supervisor.Adopt(ctx, *c, *adopt, from, logger)
 			}
 			var w io.WriteCloser
 			if *report {
 				w = inherited(reportFD, "report")
 			}
-			return overseer.Supervise(ctx, *c, w, logger)
+			return supervisor.Supervise(ctx, *c, w, logger)
 		},
 	}
 }
@@ -91,7 +91,7 @@ func mountdCommand() command {
 		run: func(_ context.Context, e *env) error {
 			fs := e.flags()
 			c := e.configFlags(fs)
-			supervisor := fs.Int("supervisor", 0, "pid of the process that watches over this one")
+			parent := fs.Int("supervisor", 0, "pid of the process that watches over this one")
 			device := fs.Bool("device", false, "descriptor 5 is a mounted /dev/fuse")
 			ledger := fs.Bool("ledger", false, "descriptors 6 and 7 are the ledger and the supervisor's socket")
 			takeOver := fs.Bool("take-over", false, "go on where a mountd was killed")
@@ -101,7 +101,7 @@ func mountdCommand() command {
 			if err := e.checkConfig(c); err != nil {
 				return err
 			}
-			var from overseer.Handed
+			var from supervisor.Handed
 			if *device || *takeOver {
 				syscall.CloseOnExec(deviceFD)
 				from.FD = deviceFD
@@ -119,7 +119,7 @@ func mountdCommand() command {
 			}
 			logger := slog.New(slog.NewTextHandler(e.stderr, nil)).With("pid", os.Getpid())
 			from.Source = source
-			return overseer.Serve(*c, from, *supervisor, inherited(reportFD, "report"), logger)
+			return supervisor.Serve(*c, from, *parent, inherited(reportFD, "report"), logger)
 		},
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
-	"cachebro/store/wire/carry"
 )
 
 // logPrinter writes the history for people: versions as they come, gaps and
@@ -68,7 +68,7 @@ func (l *logPrinter) add(v wire.Version, page wire.LogAnswer) error {
 		l.aside = append(l.aside, l.asides(page)...)
 		l.saved(page.Versions)
 	}
-	if asked := string(v.Path) == l.path; !asked && (v.Op == "moved" || carry.Temporary(v.Path)) {
+	if asked := string(v.Path) == l.path; !asked && (v.Op == "moved" || apply.Temporary(v.Path)) {
 		return nil // the rename that belongs to it says as much
 	} else if !asked && l.ofSave(v) {
 		return nil

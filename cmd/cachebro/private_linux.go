@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/cmd/cachebro/overseer"
+	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/store/wire/visible"
 
 	"golang.org/x/sys/unix"
@@ -145,7 +145,7 @@ func runInNamespace(ctx context.Context, e *env) error {
 }
 
 // mountPrivate mounts the project in this namespace and serves it.
-func mountPrivate(c *overseer.Config) (*overseer.Child, error) {
+func mountPrivate(c *supervisor.Config) (*supervisor.Child, error) {
 	// What is mounted in here must not show outside.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return nil, fmt.Errorf("the mount namespace cannot be made private: %w", err)
@@ -159,7 +159,7 @@ func mountPrivate(c *overseer.Config) (*overseer.Child, error) {
 	if err != nil {
 		return nil, err
 	}
-	mountd, err := overseer.StartMountd(*c, source, device)
+	mountd, err := supervisor.StartMountd(*c, source, device)
 	device.Close()
 	if err != nil {
 		_ = unix.Unmount(c.Mountpoint, unix.MNT_DETACH)
@@ -169,7 +169,7 @@ func mountPrivate(c *overseer.Config) (*overseer.Child, error) {
 
 // mountHere mounts FUSE with our own mount(2): fusermount3 has no power in a
 // user namespace. /dev/fuse must be opened in the namespace that mounts it.
-func mountHere(c *overseer.Config, source *os.File) (*os.File, error) {
+func mountHere(c *supervisor.Config, source *os.File) (*os.File, error) {
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open /dev/fuse: %w", err)

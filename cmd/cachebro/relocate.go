@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -44,7 +44,7 @@ func runRelocate(ctx context.Context, e *env) error {
 	if to, err = e.existingDir(to); err != nil {
 		return err
 	}
-	if top, ok := project.Top(to); ok {
+	if top, ok := mounts.Top(to); ok {
 		to = top
 	}
 	if from == to {
@@ -61,16 +61,16 @@ func runRelocate(ctx context.Context, e *env) error {
 	if _, err := os.Lstat(from); err == nil {
 		return hintf("cachebro mount "+arg(from), "%s is still there, with its history", quote(from))
 	}
-	mounts, err := project.Overlays()
+	overlays, err := mounts.Overlays()
 	if err != nil {
 		return err
 	}
-	for _, m := range mounts {
+	for _, m := range overlays {
 		if m.Source == to || m.Source == from {
 			return hintf("cd / && cachebro umount "+arg(m.Point), "%s is mounted", quote(m.Source))
 		}
 	}
-	id, err := project.Identify(to, project.Identity{})
+	id, err := mounts.Identify(to, mounts.Identity{})
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (e *env) endDaemon(ctx context.Context, root string) {
 	if err == nil || errors.Is(err, wire.ErrVersion) {
 		_, _ = c.Call(ctx, wire.MShutdown, wire.Empty{}, nil, nil)
 	}
-	for start := time.Now(); pid > 1 && project.Running(pid, 0) && time.Since(start) < 10*time.Second && ctx.Err() == nil; {
+	for start := time.Now(); pid > 1 && mounts.Running(pid, 0) && time.Since(start) < 10*time.Second && ctx.Err() == nil; {
 		time.Sleep(20 * time.Millisecond)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
 	"cachebro/store/glob"
 	"cachebro/store/wire"
 
@@ -147,8 +147,8 @@ func runUndo(ctx context.Context, e *env) error {
 			a = path.Join(string(t.rel), "**", a) // at any depth, as at the root
 		case !filepath.IsAbs(a):
 			a = path.Join(string(t.rel), a)
-		case project.Within(a, t.base()):
-			a = project.Rel(a, t.base())
+		case mounts.Within(a, t.base()):
+			a = mounts.Rel(a, t.base())
 		default:
 			return e.usagef("undo: %s is outside the project %s", quote(a), quote(t.base()))
 		}

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
 )
@@ -138,9 +138,9 @@ func newSession() string {
 // afresh, because the caller's own may still be the one below the mount.
 func (s *session) inside() string {
 	switch {
-	case s.dir != "" && project.Within(s.dir, s.plan.Root):
-		return filepath.Join(s.plan.Mountpoint, project.Rel(s.dir, s.plan.Root))
-	case s.dir != "" && project.Within(s.dir, s.plan.Mountpoint):
+	case s.dir != "" && mounts.Within(s.dir, s.plan.Root):
+		return filepath.Join(s.plan.Mountpoint, mounts.Rel(s.dir, s.plan.Root))
+	case s.dir != "" && mounts.Within(s.dir, s.plan.Mountpoint):
 		return s.dir
 	}
 	return s.plan.Mountpoint

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -85,12 +85,12 @@ func setUpStory(e *testscript.Env) error {
 // clearStory unmounts and ends what a story started; what does not go is named.
 func clearStory(work string) (left []string) {
 	for range 3 {
-		mounts, err := project.Overlays()
+		overlays, err := mounts.Overlays()
 		if err != nil {
 			return []string{err.Error()}
 		}
-		for _, m := range mounts {
-			if project.Within(m.Point, work) {
+		for _, m := range overlays {
+			if mounts.Within(m.Point, work) {
 				_ = syscall.Unmount(m.Point, 2) // MNT_DETACH
 			}
 		}
@@ -122,8 +122,8 @@ func storyProcesses(work string) map[int]string {
 	for _, d := range dirs {
 		pid, _ := strconv.Atoi(filepath.Base(d))
 		env, err := os.ReadFile(d + "/environ")
-		if err == nil && pid != os.Getpid() && bytes.Contains(env, mark) && project.Running(pid, 0) {
-			found[pid] = strings.Join(project.Command(pid), " ")
+		if err == nil && pid != os.Getpid() && bytes.Contains(env, mark) && mounts.Running(pid, 0) {
+			found[pid] = strings.Join(mounts.Command(pid), " ")
 		}
 	}
 	return found
@@ -137,9 +137,9 @@ func storyMounted(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	dir := ts.MkAbs(args[0])
 	for deadline := time.Now().Add(time.Second); ; time.Sleep(10 * time.Millisecond) {
-		mounts, err := project.Overlays()
+		overlays, err := mounts.Overlays()
 		ts.Check(err)
-		if _, ok := project.At(mounts, dir); ok != neg {
+		if _, ok := mounts.At(overlays, dir); ok != neg {
 			return
 		}
 		if time.Now().After(deadline) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/cmd/cachebro/overseer"
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/store/wire"
 )
 
@@ -84,17 +84,17 @@ func (e *env) askStatus(ctx context.Context, c *wire.Client) (wire.Status, error
 		if err != nil || st.Mounted || wait >= 30 {
 			return st, err
 		}
-		mounts, _ := project.Overlays()
-		if !mountedHere(mounts, c.Root()) {
+		overlays, _ := mounts.Overlays()
+		if !mountedHere(overlays, c.Root()) {
 			return st, nil
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 }
 
-func mountedHere(mounts []project.Mount, root string) bool {
-	for _, m := range mounts {
-		if m.Source == root && project.Answers(m.Point, time.Second) == nil {
+func mountedHere(overlays []mounts.Mount, root string) bool {
+	for _, m := range overlays {
+		if m.Source == root && mounts.Answers(m.Point, time.Second) == nil {
 			return true
 		}
 	}
@@ -118,7 +118,7 @@ func (e *env) printStatusJSON(st wire.Status, dead *errDeadMount) error {
 	if dead != nil {
 		m["dead_mount"] = dead.point
 	}
-	if crash, ok := overseer.ReadCrash(st.State); ok && !st.Mounted {
+	if crash, ok := supervisor.ReadCrash(st.State); ok && !st.Mounted {
 		m["crash"] = crash
 	}
 	return e.printJSON(m)
@@ -137,10 +137,10 @@ func (e *env) printStatus(t target, st wire.Status) {
 		fmt.Fprintf(w, "%s\n  %s\n", p.red(oneLine(other.Error())), other.Hint())
 	default:
 		fmt.Fprintf(w, "%s is %s: changes are not seen as they happen\n", quote(st.Root), p.red("not mounted"))
-		if crash, ok := overseer.ReadCrash(st.State); ok {
+		if crash, ok := supervisor.ReadCrash(st.State); ok {
 			fmt.Fprintf(w, "  the last mount ended by itself at %s (%s)\n", crash.Time.Format("2006-01-02 15:04:05"), oneLine(crash.How))
 			for _, q := range crash.Inside {
-				if project.Running(q.PID, q.Start) {
+				if mounts.Running(q.PID, q.Start) {
 					fmt.Fprintf(w, "  must cd again: %s\n", oneLine(q.String()))
 				}
 			}
@@ -171,11 +171,11 @@ func (e *env) printStatus(t target, st wire.Status) {
 		}
 	}
 	if st.Outside {
-		if procs := project.Scan(st.Root, overlayIDs(st.Root), false, project.Ours); len(procs) > 0 && st.Mounted {
-			fmt.Fprintf(w, "beside:   %s (cd . to enter the overlay)\n", oneLine(project.Describe(procs, 5)))
+		if procs := mounts.Scan(st.Root, overlayIDs(st.Root), false, mounts.Ours); len(procs) > 0 && st.Mounted {
+			fmt.Fprintf(w, "beside:   %s (cd . to enter the overlay)\n", oneLine(mounts.Describe(procs, 5)))
 		}
-		if ways := project.Beside(st.Root); len(ways) > 0 {
-			fmt.Fprintf(w, "beside:   %s (changes made there have no author)\n", oneLine(project.Describe(ways, 5)))
+		if ways := mounts.Beside(st.Root); len(ways) > 0 {
+			fmt.Fprintf(w, "beside:   %s (changes made there have no author)\n", oneLine(mounts.Describe(ways, 5)))
 		}
 	}
 	if st.Sessions > 0 {
@@ -189,8 +189,8 @@ func (e *env) printStatus(t target, st wire.Status) {
 
 func overlayIDs(root string) map[int]bool {
 	ids := map[int]bool{}
-	mounts, _ := project.Overlays()
-	for _, m := range mounts {
+	overlays, _ := mounts.Overlays()
+	for _, m := range overlays {
 		if m.Source == root {
 			ids[m.ID] = true
 		}
@@ -240,7 +240,7 @@ func rootOf(state string) string {
 
 // statusAll lists projects, one line each.
 func (e *env) statusAll(ctx context.Context, asJSON bool) error {
-	mounts, err := project.Overlays()
+	overlays, err := mounts.Overlays()
 	if err != nil {
 		return err
 	}
@@ -255,9 +255,9 @@ func (e *env) statusAll(ctx context.Context, asJSON bool) error {
 	}
 	var lines []line
 	seen := map[string]bool{}
-	for _, m := range mounts {
+	for _, m := range overlays {
 		l := line{Root: m.Source, Mountpoint: m.Point}
-		if err := project.Answers(m.Point, 2*time.Second); err != nil {
+		if err := mounts.Answers(m.Point, 2*time.Second); err != nil {
 			l.Error = err.Error()
 		} else {
 			l.Answers = true

@@ -4,7 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 
-	"cachebro/cmd/cachebro/quick"
+	"cachebro/cmd/cachebro/fastpath"
 	"cachebro/hooks"
 )
 
@@ -29,7 +29,7 @@ func runStatusLine(ctx context.Context, e *env) (err error) {
 		e.printHelp(e.flags())
 		return nil
 	}
-	env := quick.Env(nil)
+	env := fastpath.Env(nil)
 	env.Stdin, env.Stdout = e.stdin, e.stdout
 	hooks.RunStatusLine(ctx, env)
 	return nil

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/cmd/cachebro/overseer"
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/store/wire"
 )
 
@@ -47,12 +47,12 @@ func (e *env) locate(given string) (target, error) {
 		return target{}, err
 	}
 	real := resolveParents(path)
-	mounts, err := project.Overlays()
+	overlays, err := mounts.Overlays()
 	if err != nil {
 		return target{}, err
 	}
-	if m, ok := project.Above(mounts, real); ok {
-		t := target{root: m.Source, point: m.Point, rel: []byte(project.Rel(real, m.Point)), given: given}
+	if m, ok := mounts.Above(overlays, real); ok {
+		t := target{root: m.Source, point: m.Point, rel: []byte(mounts.Rel(real, m.Point)), given: given}
 		// Looking for it costs a look at all processes; with a state directory
 		// of our own nothing new would begin, and status says the rest.
 		if state, err := e.paths().State(m.Source); err == nil && !isDir(state) {
@@ -62,15 +62,15 @@ func (e *env) locate(given string) (target, error) {
 		}
 		return t, nil
 	}
-	for _, m := range mounts { // the source side of a mount elsewhere
-		if project.Within(real, m.Source) {
-			return target{root: m.Source, point: m.Point, rel: []byte(project.Rel(real, m.Source)), given: given}, nil
+	for _, m := range overlays { // the source side of a mount elsewhere
+		if mounts.Within(real, m.Source) {
+			return target{root: m.Source, point: m.Point, rel: []byte(mounts.Rel(real, m.Source)), given: given}, nil
 		}
 	}
 	if root, ok := e.paths().Find(real); ok {
-		return target{root: root, rel: []byte(project.Rel(real, root)), given: given}, nil
+		return target{root: root, rel: []byte(mounts.Rel(real, root)), given: given}, nil
 	}
-	if top, ok := project.Top(real); ok {
+	if top, ok := mounts.Top(real); ok {
 		real = top
 	}
 	return target{root: real, given: given}, &errNoProject{real}
@@ -116,7 +116,7 @@ func (e *env) connectAs(ctx context.Context, root, client string, t wire.Timeout
 		wire.Start{Self: e.exe, Replace: true, Within: 20 * time.Second})
 	if err != nil {
 		state, _ := e.paths().State(root)
-		err = overseer.Explain(err, state)
+		err = supervisor.Explain(err, state)
 	}
 	return c, err
 }
@@ -148,6 +148,6 @@ func (t target) within(real string) target {
 	for !isDir(t.root) && t.root != "/" {
 		t.root = filepath.Dir(t.root)
 	}
-	t.rel = []byte(project.Rel(real, t.root))
+	t.rel = []byte(mounts.Rel(real, t.root))
 	return t
 }

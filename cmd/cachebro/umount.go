@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/cmd/cachebro/overseer"
-	"cachebro/cmd/cachebro/project"
 	"cachebro/fusefs"
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/store/wire"
 )
 
@@ -59,21 +59,21 @@ func runUmount(ctx context.Context, e *env) error {
 		state = other.state
 		e = e.withState(filepath.Dir(state))
 	}
-	record, known := overseer.ReadRecord(state)
+	record, known := supervisor.ReadRecord(state)
 	if !known || record.Mountpoint != m.Point {
-		record = overseer.Record{PID: project.FindMountd(m.Point), MountID: m.ID, Dev: m.Dev}
+		record = supervisor.Record{PID: mounts.FindMountd(m.Point), MountID: m.ID, Dev: m.Dev}
 	}
-	answer := project.Answers(m.Point, 3*time.Second)
+	answer := mounts.Answers(m.Point, 3*time.Second)
 	switch {
-	case errors.Is(answer, project.ErrDead):
+	case errors.Is(answer, mounts.ErrDead):
 		if err := clearDead(m); err != nil {
 			return err
 		}
 		fmt.Fprintf(e.stdout, "cleared away the dead mount on %s\n", quote(m.Point))
 		return nil
-	case errors.Is(answer, project.ErrHung) && !*lazy && !*force:
+	case errors.Is(answer, mounts.ErrHung) && !*lazy && !*force:
 		return hintf("cachebro umount --force "+arg(m.Point)+" aborts it", "the mount on %s does not answer", quote(m.Point))
-	case errors.Is(answer, project.ErrHung):
+	case errors.Is(answer, mounts.ErrHung):
 		if err := abort(m, record); err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func runUmount(ctx context.Context, e *env) error {
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
-	users := project.Scan(m.Point, map[int]bool{m.ID: true}, true, nil)
+	users := mounts.Scan(m.Point, map[int]bool{m.ID: true}, true, nil)
 	if err := unmount(m, *lazy || *force); err != nil {
 		if errors.Is(err, syscall.EBUSY) {
 			return busy(m, users)
@@ -90,7 +90,7 @@ func runUmount(ctx context.Context, e *env) error {
 		return fmt.Errorf("unmount %s: %w", quote(m.Point), err)
 	}
 	if *lazy && !*force && len(users) > 0 {
-		fmt.Fprintf(e.stdout, "detached %s; still inside, and served until they leave: %s\n", quote(m.Point), oneLine(project.Describe(users, 8)))
+		fmt.Fprintf(e.stdout, "detached %s; still inside, and served until they leave: %s\n", quote(m.Point), oneLine(mounts.Describe(users, 8)))
 		return nil
 	}
 	left := leftMount{root: m.Source, state: state, record: record}
@@ -104,7 +104,7 @@ func runUmount(ctx context.Context, e *env) error {
 // has not ended yet.
 type leftMount struct {
 	root, state string
-	record      overseer.Record
+	record      supervisor.Record
 }
 
 // leftMount finds one by the project's record.
@@ -117,8 +117,8 @@ func (e *env) leftMount(args []string) (leftMount, bool) {
 	if err != nil {
 		return leftMount{}, false
 	}
-	r, ok := overseer.ReadRecord(state)
-	return leftMount{t.root, state, r}, ok && r.Unmounted && project.Running(r.PID, 0) && project.Ours(r.PID)
+	r, ok := supervisor.ReadRecord(state)
+	return leftMount{t.root, state, r}, ok && r.Unmounted && mounts.Running(r.PID, 0) && mounts.Ours(r.PID)
 }
 
 // finishLeft is umount for a mount that had gone from here before.
@@ -154,14 +154,14 @@ func (e *env) finish(ctx context.Context, l leftMount, force bool) error {
 
 // sayHeld names who keeps a mount that is not here any more.
 func (e *env) sayHeld(l leftMount) {
-	holders := project.Holders(l.record.Dev)
+	holders := mounts.Holders(l.record.Dev)
 	for _, h := range holders {
 		fmt.Fprintf(e.stderr, "note: the mount namespace %s holds a copy of it (pid %d: %s)\n", h.Namespace, h.PID, oneLine(h.Command))
 	}
 	if len(holders) == 0 {
 		who := "by a process or a mount namespace that cannot be seen from here"
-		if users := project.Scan(l.record.Mountpoint, map[int]bool{l.record.MountID: true}, true, project.Ours); len(users) > 0 {
-			who = "by " + project.Describe(users, 8)
+		if users := mounts.Scan(l.record.Mountpoint, map[int]bool{l.record.MountID: true}, true, mounts.Ours); len(users) > 0 {
+			who = "by " + mounts.Describe(users, 8)
 		}
 		fmt.Fprintf(e.stderr, "note: it is still in use %s\n", oneLine(who))
 	}
@@ -169,38 +169,38 @@ func (e *env) sayHeld(l leftMount) {
 }
 
 // findMount finds the mount that a directory argument means: on it or above it.
-func (e *env) findMount(args []string) (project.Mount, error) {
+func (e *env) findMount(args []string) (mounts.Mount, error) {
 	dir := "."
 	if len(args) > 0 {
 		dir = args[0]
 	}
 	path, err := e.abs(dir)
 	if err != nil {
-		return project.Mount{}, err
+		return mounts.Mount{}, err
 	}
-	mounts, err := project.Overlays()
+	overlays, err := mounts.Overlays()
 	if err != nil {
-		return project.Mount{}, err
+		return mounts.Mount{}, err
 	}
 	real := resolveParents(path)
 	for _, p := range []string{path, real} {
-		if m, ok := project.Above(mounts, p); ok {
+		if m, ok := mounts.Above(overlays, p); ok {
 			return m, nil
 		}
 	}
-	for _, m := range mounts {
-		if project.Within(real, m.Source) {
+	for _, m := range overlays {
+		if mounts.Within(real, m.Source) {
 			return m, nil
 		}
 	}
 	if _, err := os.Lstat(real); err != nil {
-		return project.Mount{}, hintf("cachebro status --all", "%s does not exist, so it is not mounted", quote(path))
+		return mounts.Mount{}, hintf("cachebro status --all", "%s does not exist, so it is not mounted", quote(path))
 	}
-	return project.Mount{}, hintf("cachebro status --all", "%s is not mounted", quote(path))
+	return mounts.Mount{}, hintf("cachebro status --all", "%s is not mounted", quote(path))
 }
 
 // unmount asks the kernel, or fusermount3 where only that may.
-func unmount(m project.Mount, lazy bool) error {
+func unmount(m mounts.Mount, lazy bool) error {
 	if lazy {
 		return fusefs.Detach(m.Point)
 	}
@@ -230,32 +230,32 @@ func unmount(m project.Mount, lazy bool) error {
 	return errors.New(text)
 }
 
-func busy(m project.Mount, users []project.Proc) error {
+func busy(m mounts.Mount, users []mounts.Proc) error {
 	if len(users) == 0 {
 		return hintf("cachebro umount --lazy "+arg(m.Point), "%s is in use by a process that cannot be seen from here", quote(m.Point))
 	}
 	ours := map[int]bool{}
-	for pid := os.Getppid(); pid > 1; pid = project.Parent(pid) {
+	for pid := os.Getppid(); pid > 1; pid = mounts.Parent(pid) {
 		ours[pid] = true
 	}
 	leaving := true // it is enough that the shell that asks goes elsewhere
 	for _, p := range users {
 		leaving = leaving && ours[p.PID]
-		for pid := p.PID; pid > 1; pid = project.Parent(pid) {
-			if command := strings.Join(project.Command(pid), " "); strings.Contains(command, "codex") && strings.Contains(command, "app-server") {
+		for pid := p.PID; pid > 1; pid = mounts.Parent(pid) {
+			if command := strings.Join(mounts.Command(pid), " "); strings.Contains(command, "codex") && strings.Contains(command, "app-server") {
 				return hintf(fmt.Sprintf("kill %d && cachebro umount %s", pid, arg(m.Point)),
 					"%s is in use by %s, of the app server that Codex left running (pid %d); Codex starts it again when it needs one", quote(m.Point), p, pid)
 			}
 		}
 	}
 	if leaving {
-		return hintf("cd / && cachebro umount "+arg(m.Point), "%s is in use by %s", quote(m.Point), project.Describe(users, 8))
+		return hintf("cd / && cachebro umount "+arg(m.Point), "%s is in use by %s", quote(m.Point), mounts.Describe(users, 8))
 	}
-	return hintf("cachebro umount --lazy "+arg(m.Point)+" detaches it all the same", "%s is in use by %s", quote(m.Point), project.Describe(users, 8))
+	return hintf("cachebro umount --lazy "+arg(m.Point)+" detaches it all the same", "%s is in use by %s", quote(m.Point), mounts.Describe(users, 8))
 }
 
 // clearDead detaches a mount that nobody serves.
-func clearDead(m project.Mount) error {
+func clearDead(m mounts.Mount) error {
 	if err := fusefs.Detach(m.Point); err != nil {
 		return hintf("umount -l "+arg(m.Point)+" as the user who mounted it, or as root", "the dead mount on %s cannot be cleared away: %v", quote(m.Point), err)
 	}
@@ -265,7 +265,7 @@ func clearDead(m project.Mount) error {
 // abort ends the connection of a mount that hangs: its users get errors instead
 // of waiting for ever. Where the kernel's switch is not to be had, the
 // connection ends with the processes that hold it.
-func abort(m project.Mount, r overseer.Record) error {
+func abort(m mounts.Mount, r supervisor.Record) error {
 	_, minor, _ := strings.Cut(m.Dev, ":")
 	name := filepath.Join("/sys/fs/fuse/connections", minor, "abort")
 	err := os.WriteFile(name, []byte("1"), 0)
@@ -274,7 +274,7 @@ func abort(m project.Mount, r overseer.Record) error {
 	}
 	killed := false
 	for _, pid := range []int{r.Supervisor, r.PID} { // else the one would replace the other
-		if pid > 0 && project.Ours(pid) && syscall.Kill(pid, syscall.SIGKILL) == nil {
+		if pid > 0 && mounts.Ours(pid) && syscall.Kill(pid, syscall.SIGKILL) == nil {
 			killed = true
 		}
 	}
@@ -297,9 +297,9 @@ const (
 func (e *env) awaitEnd(ctx context.Context, l leftMount, force bool) (held bool, err error) {
 	said, killed := false, false
 	start := time.Now()
-	for pause := 5 * time.Millisecond; project.Running(l.record.PID, 0); pause = min(2*pause, 100*time.Millisecond) {
+	for pause := 5 * time.Millisecond; mounts.Running(l.record.PID, 0); pause = min(2*pause, 100*time.Millisecond) {
 		waited := time.Since(start)
-		r, ok := overseer.ReadRecord(l.state)
+		r, ok := supervisor.ReadRecord(l.state)
 		left := ok && r.Unmounted && r.PID == l.record.PID
 		switch {
 		case left && !force && waited > copyWait:

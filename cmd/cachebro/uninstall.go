@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
 	"cachebro/hooks"
 )
 
@@ -41,7 +41,7 @@ func runUninstall(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	mounts, err := e.ownMounts()
+	overlays, err := e.ownMounts()
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func runUninstall(ctx context.Context, e *env) error {
 	for _, p := range plans {
 		e.showChanges(p.changes, false)
 	}
-	for _, m := range mounts {
+	for _, m := range overlays {
 		fmt.Fprintf(e.stdout, "unmount %s\n", quote(m.Point))
 	}
 	if *history {
@@ -67,7 +67,7 @@ func runUninstall(ctx context.Context, e *env) error {
 		}
 	}
 	var errs []error
-	for _, m := range mounts {
+	for _, m := range overlays {
 		if err := e.umount(ctx, m.Point, false); err != nil {
 			errs = append(errs, err)
 		}
@@ -130,13 +130,13 @@ func (e *env) planUninstall() ([]uninstallPlan, error) {
 
 // ownMounts are those whose history lies where ours do: not another user's, and
 // not those of another CACHEBRO_DIR.
-func (e *env) ownMounts() ([]project.Mount, error) {
-	mounts, err := project.Overlays()
+func (e *env) ownMounts() ([]mounts.Mount, error) {
+	overlays, err := mounts.Overlays()
 	if err != nil {
 		return nil, err
 	}
-	var own []project.Mount
-	for _, m := range mounts {
+	var own []mounts.Mount
+	for _, m := range overlays {
 		if state, err := e.paths().State(m.Source); err == nil && isDir(state) {
 			own = append(own, m)
 		}
@@ -154,7 +154,7 @@ func daemonRoots() []string {
 		if err != nil {
 			continue
 		}
-		args := project.Command(pid)
+		args := mounts.Command(pid)
 		if len(args) == 4 && args[1] == "daemon" && args[2] == "--root" && filepath.IsAbs(args[3]) {
 			roots = append(roots, args[3])
 		}

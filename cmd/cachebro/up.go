@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"cachebro/cmd/cachebro/overseer"
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/hooks"
 )
 
@@ -67,8 +67,8 @@ func runUp(ctx context.Context, e *env) error {
 		fmt.Fprintf(e.stdout, "%s is not mounted: shell changes cannot be undone; reads still save\nleave: cachebro down %s\n", quote(m.Root), arg(m.Root))
 		return why
 	}
-	var report overseer.Report
-	if report = (overseer.Report{OK: true, PID: m.mountd}); !m.already {
+	var report supervisor.Report
+	if report = (supervisor.Report{OK: true, PID: m.mountd}); !m.already {
 		if report, err = e.launch(ctx, m); err != nil {
 			return err
 		}
@@ -152,11 +152,11 @@ func runDown(ctx context.Context, e *env) error {
 	if err := e.markSetUp(t.root, false); err != nil {
 		return err
 	}
-	mounts, err := project.Overlays()
+	overlays, err := mounts.Overlays()
 	if err != nil {
 		return err
 	}
-	for _, m := range mounts {
+	for _, m := range overlays {
 		if m.Source == t.root {
 			if err := e.umount(ctx, m.Point, *lazy); err != nil {
 				return err

@@ -6,11 +6,11 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"cachebro/cmd/cachebro/quick"
+	"cachebro/cmd/cachebro/fastpath"
 )
 
 // version is the one place that says which cachebro this is.
-const version = quick.Version
+const version = fastpath.Version
 
 // commit and built are set by the linker where a package is made (scripts/dist).
 var commit, built string

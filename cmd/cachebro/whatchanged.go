@@ -6,8 +6,8 @@ import (
 	"sort"
 	"strings"
 
+	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
-	"cachebro/store/wire/carry"
 	"cachebro/store/wire/when"
 )
 
@@ -90,7 +90,7 @@ func runWhatChanged(ctx context.Context, e *env) error {
 func split(all []*changedFile) (kept []*changedFile, fleeting int) {
 	for _, f := range all {
 		if f.last.Deleted && f.first.Prev == 0 {
-			if !carry.Temporary([]byte(f.path)) {
+			if !apply.Temporary([]byte(f.path)) {
 				fleeting++
 			}
 			continue

@@ -5,7 +5,7 @@
 //
 //	go run ./scripts/dist [-out dist] [-targets linux/amd64,linux/arm64,…]
 //
-// The version is the one in cmd/cachebro/quick. Packages are made by nfpm and man
+// The version is the one in cmd/cachebro/fastpath. Packages are made by nfpm and man
 // pages by go-md2man, run by their version, so that go.mod does not carry them.
 package main
 

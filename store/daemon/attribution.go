@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
-	"cachebro/store/spool"
 	"cachebro/store/wire"
 )
 

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/shown"
-	"cachebro/store/shown/conformance"
-	"cachebro/store/spool"
+	"cachebro/fusefs/capture/spool"
+	"cachebro/store/readers"
+	"cachebro/store/readers/conformance"
 	"cachebro/store/wire"
 )
 
@@ -29,7 +29,7 @@ type subject struct {
 func newSubject(t *testing.T, mounted bool) *subject {
 	s := &subject{project: newProject(t), mounted: mounted}
 	s.clock.Store(time.Now().UnixNano())
-	s.opt.Shown = shown.Options{Now: func() time.Time { return time.Unix(0, s.clock.Load()) }}
+	s.opt.Shown = readers.Options{Now: func() time.Time { return time.Unix(0, s.clock.Load()) }}
 	s.start()
 	if mounted {
 		s.attach()

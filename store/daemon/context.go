@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
-	"cachebro/store/daemon/bundle"
-	"cachebro/store/results"
-	"cachebro/store/shown"
-	"cachebro/store/spool"
+	"cachebro/store/knowledge/bundle"
+	"cachebro/store/memo/results"
+	"cachebro/store/readers"
 	"cachebro/store/wire"
 
 	"cachebro/fusefs/ignore"
@@ -120,7 +120,7 @@ func (d *Daemon) contextRequest(ctx context.Context, r *wire.Request) (any, []by
 	if tool == "" {
 		tool = "get_context"
 	}
-	a, err := d.shown.Decide(ctx, shown.Request{
+	a, err := d.shown.Decide(ctx, readers.Request{
 		Reader: reader, Known: known, Path: shownAs(q), Hash: d.contents.keep(text), Content: func() ([]byte, error) { return text, nil },
 		Force: q.Force || q.Anew || !sure, Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: tool,
 		Stub: func(base time.Time) string { return unchangedBundle(etag, base) },
@@ -131,7 +131,7 @@ func (d *Daemon) contextRequest(ctx context.Context, r *wire.Request) (any, []by
 	if !q.Pending && known {
 		r.Written = func(err error) {
 			if err != nil { // it was counted as shown and never arrived
-				d.shown.Event(shown.Event{Reader: reader, Name: "lost"})
+				d.shown.Event(readers.Event{Reader: reader, Name: "lost"})
 			}
 		}
 	}

@@ -16,10 +16,10 @@ import (
 	"cachebro/fusefs/ignore"
 	"cachebro/search"
 	"cachebro/store"
-	"cachebro/store/docsync"
-	"cachebro/store/notes"
-	"cachebro/store/results"
-	"cachebro/store/shown"
+	"cachebro/store/knowledge/docsync"
+	"cachebro/store/knowledge/notes"
+	"cachebro/store/memo/results"
+	"cachebro/store/readers"
 	"cachebro/store/wire"
 	"cachebro/store/wire/place"
 
@@ -40,7 +40,7 @@ type Options struct {
 	// < 0: none.
 	MemoryLimit int64
 	Store       store.Options
-	Shown       shown.Options
+	Shown       readers.Options
 	Results     results.Settings
 	// Embedder, if not nil, lets the search go by meaning too. Run does not
 	// close it.
@@ -62,7 +62,7 @@ type Daemon struct {
 
 	store       *store.Store
 	readOnly    bool // the disk was too full to open it for writing
-	shown       *shown.Shown
+	shown       *readers.Shown
 	contents    *contents
 	classes     classes
 	plans       planTable
@@ -222,7 +222,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 		}
 	}
 	d.contents = &contents{store: d.store}
-	if d.shown, err = shown.New(d.contents, d.store.KV("shown"), o.Shown); err != nil {
+	if d.shown, err = readers.New(d.contents, d.store.KV("shown"), o.Shown); err != nil {
 		return nil, fmt.Errorf("read what was shown: %w", err)
 	}
 	d.store.Pinned(d.pins())

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
-	"cachebro/store/spool"
 	"cachebro/store/wire"
 )
 

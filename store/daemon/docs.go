@@ -10,7 +10,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
-	"cachebro/store/docsync"
+	"cachebro/store/knowledge/docsync"
 	"cachebro/store/wire"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
-	"cachebro/store/spool"
 	"cachebro/store/wire"
 
 	"go.uber.org/goleak"

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
-	"cachebro/store/spool"
 	"cachebro/store/wire"
 )
 

@@ -23,7 +23,7 @@ type contents struct {
 	bytes    int
 }
 
-// Content implements shown.Contents.
+// Content implements readers.Contents.
 func (c *contents) Content(h store.Hash) ([]byte, error) {
 	c.mu.Lock()
 	b, ok := c.listings[h]
@@ -34,7 +34,7 @@ func (c *contents) Content(h store.Hash) ([]byte, error) {
 	return c.store.Content(h)
 }
 
-// Has implements shown.Contents.
+// Has implements readers.Contents.
 func (c *contents) Has(h store.Hash) bool {
 	c.mu.Lock()
 	_, ok := c.listings[h]

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
-	"cachebro/store/spool"
 	"cachebro/store/wire"
 )
 

@@ -4,7 +4,7 @@ import (
 	"syscall"
 	"testing"
 
-	"cachebro/store/spool"
+	"cachebro/fusefs/capture/spool"
 	"cachebro/store/wire"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
-	"cachebro/store/notes"
+	"cachebro/store/knowledge/notes"
 	"cachebro/store/wire"
 )
 

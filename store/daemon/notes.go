@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"cachebro/store"
-	"cachebro/store/notes"
+	"cachebro/store/knowledge/notes"
 	"cachebro/store/wire"
 )
 

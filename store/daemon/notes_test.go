@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"cachebro/store/spool"
+	"cachebro/fusefs/capture/spool"
 	"cachebro/store/wire"
 )
 

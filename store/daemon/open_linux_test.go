@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/spool"
+	"cachebro/fusefs/capture/spool"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"

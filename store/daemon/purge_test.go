@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/spool"
+	"cachebro/fusefs/capture/spool"
 	"cachebro/store/wire"
 
 	"github.com/klauspost/compress/zstd"

@@ -11,7 +11,7 @@ import (
 	"cachebro/fusefs/ignore"
 	"cachebro/store"
 	"cachebro/store/diff"
-	"cachebro/store/shown"
+	"cachebro/store/readers"
 	"cachebro/store/tokens"
 	"cachebro/store/wire"
 )
@@ -37,7 +37,7 @@ func (d *Daemon) readerEvent(r store.Reader, e wire.SessionEvent) (epoch uint64,
 	if e.Event == "connect" && e.Client == "mcp" {
 		return 0, false // a server that starts says nothing about the context
 	}
-	s := d.shown.Event(shown.Event{Reader: r, Name: e.Event})
+	s := d.shown.Event(readers.Event{Reader: r, Name: e.Event})
 	if e.Checked && r.Agent == "" {
 		d.shown.TranscriptCheck(r.Session, e.Alive, e.Alive != nil)
 	}
@@ -60,7 +60,7 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	sq := shown.Request{
+	sq := readers.Request{
 		Reader: reader, Known: known, Path: p, Offset: q.Offset, Limit: q.Limit, Force: q.Force, DiffOffset: q.DiffOffset, MaxTokens: q.MaxTokens, Small: q.Small,
 		Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: q.Tool, Listing: q.Listing,
 	}
@@ -84,7 +84,7 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 		}
 	}
 	if q.Rewrite != nil {
-		sq.Rewrite = &shown.Rewrite{
+		sq.Rewrite = &readers.Rewrite{
 			Rendering: store.Rendering(q.Rewrite.Rendering), StartLine: q.Rewrite.StartLine, NumLines: q.Rewrite.NumLines,
 			TotalLines: q.Rewrite.TotalLines, Text: string(r.Body), ClientUnchanged: q.Rewrite.ClientUnchanged, Part: q.Rewrite.Part,
 		}
@@ -96,11 +96,11 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if !q.Pending && known {
 		r.Written = func(err error) {
 			if err != nil { // it was counted as shown and never arrived
-				d.shown.Event(shown.Event{Reader: reader, Name: "lost"})
+				d.shown.Event(readers.Event{Reader: reader, Name: "lost"})
 			}
 		}
 	}
-	if known && !q.Listing && a.Kind != shown.Large {
+	if known && !q.Listing && a.Kind != readers.Large {
 		d.noteToolRead(reader.Session, q.Tool, p)
 	}
 	out := wire.ReadAnswer{
@@ -114,12 +114,12 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 func (d *Daemon) contextWord(r store.Reader, word string) {
 	switch word {
 	case wire.ContextHeld, wire.ContextUnsure, wire.ContextFell:
-		d.shown.Event(shown.Event{Reader: r, Name: word})
+		d.shown.Event(readers.Event{Reader: r, Name: word})
 	}
 }
 
 func readError(p store.Path, err error) error {
-	if errors.Is(err, shown.ErrBeyondEnd) {
+	if errors.Is(err, readers.ErrBeyondEnd) {
 		return wire.Errorf(wire.ErrBadRequest, "ask for a smaller offset", "%s: %v", display(p), err)
 	}
 	if errors.Is(err, store.ErrPruned) || errors.Is(err, store.ErrDamaged) {
@@ -179,9 +179,9 @@ func (d *Daemon) shownText(ctx context.Context, r *wire.Request) (any, []byte, e
 		return nil, nil, err
 	}
 	reader, known := d.readerFor(q.Reader, r.Hello.Client)
-	sq := shown.Request{
+	sq := readers.Request{
 		Reader: reader, Known: known, Path: p, Hash: l.hash, Content: l.content, Pending: true, ToolUse: q.Reader.ToolUse, Tool: "Read", Seq: l.version.Seq,
-		Rewrite: &shown.Rewrite{Rendering: store.Rendering(q.Rendering), StartLine: q.StartLine, NumLines: q.NumLines, Text: string(r.Body)},
+		Rewrite: &readers.Rewrite{Rendering: store.Rendering(q.Rendering), StartLine: q.StartLine, NumLines: q.NumLines, Text: string(r.Body)},
 	}
 	matched, err := d.shown.Pending(ctx, sq)
 	if err != nil {
@@ -203,9 +203,9 @@ func (d *Daemon) commit(_ context.Context, r *wire.Request) (any, []byte, error)
 	if !known {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a commit without a session")
 	}
-	calls := make([]shown.Call, len(q.Calls))
+	calls := make([]readers.Call, len(q.Calls))
 	for i, c := range q.Calls {
-		calls[i] = shown.Call{ToolUse: c.ToolUse, Text: c.Text, Took: c.Took}
+		calls[i] = readers.Call{ToolUse: c.ToolUse, Text: c.Text, Took: c.Took}
 	}
 	d.shown.Given(reader, q.Given)
 	return wire.CommitAnswer{Own: d.shown.Commit(reader, calls)}, nil, nil
@@ -241,7 +241,7 @@ func (d *Daemon) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 			q.Tool = "Write"
 		}
 	}
-	err = d.shown.OwnEdit(ctx, shown.Edit{
+	err = d.shown.OwnEdit(ctx, readers.Edit{
 		Reader: reader, Known: known, Path: p, Before: before, After: sha256.Sum256(body), Content: func() ([]byte, error) { return body, nil },
 		Old: q.Old, New: q.New, All: q.All, Whole: q.Old == "", ToolUse: q.Reader.ToolUse, Tool: q.Tool,
 		// A client's own Edit has happened when its hook tells us; the result of
@@ -269,7 +269,7 @@ func (d *Daemon) staleWarning(ctx context.Context, r store.Reader, p store.Path)
 	if v.Time <= at || v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && v.Actor.Tool != "Bash" {
 		return ""
 	}
-	text := fmt.Sprintf("cachebro: %s was changed at %s by %s after %s", shown.Printable(p), clock(v.Time), byWhom(v.Actor), how)
+	text := fmt.Sprintf("cachebro: %s was changed at %s by %s after %s", readers.Printable(p), clock(v.Time), byWhom(v.Actor), how)
 	if lines := d.differing(h, l); lines != "" {
 		text += "; " + lines
 	}

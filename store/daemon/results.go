@@ -13,7 +13,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
-	"cachebro/store/results"
+	"cachebro/store/memo/results"
 	"cachebro/store/wire"
 
 	"github.com/fxamacker/cbor/v2"

@@ -13,11 +13,11 @@ import (
 	"sync"
 	"testing"
 
+	"cachebro/fusefs/capture/spool"
 	"cachebro/search"
 	"cachebro/store"
-	"cachebro/store/results"
-	"cachebro/store/results/redistest"
-	"cachebro/store/spool"
+	"cachebro/store/memo/results"
+	"cachebro/store/memo/results/redistest"
 	"cachebro/store/wire"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"cachebro/store/spool"
+	"cachebro/fusefs/capture/spool"
 	"cachebro/store/wire"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"cachebro/store/spool"
+	"cachebro/fusefs/capture/spool"
 )
 
 // A storm is thousands of files written or removed at once: a checkout, an

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/spool"
+	"cachebro/fusefs/capture/spool"
 	"cachebro/store/wire"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
-	"cachebro/store/spool"
 	"cachebro/store/wire"
 )
 

@@ -21,7 +21,7 @@ import (
 	"io"
 	"time"
 
-	"cachebro/cmd/cachebro/project"
+	"cachebro/fusefs/mounts"
 	"cachebro/store/wire"
 )
 
@@ -40,20 +40,20 @@ func Answer(ctx context.Context, p wire.Paths, dir, token string, stdout io.Writ
 	if dir == "" {
 		return ErrUnknown
 	}
-	mounts, err := project.Mounts()
+	table, err := mounts.Mounts()
 	if err != nil {
 		return err
 	}
-	m, ok := project.Above(mounts, dir)
-	if !ok || m.Type != project.FSType {
+	m, ok := mounts.Above(table, dir)
+	if !ok || m.Type != mounts.FSType {
 		return ErrUnknown
 	}
-	if _, other := project.Below(mounts, dir); other {
+	if _, other := mounts.Below(table, dir); other {
 		return ErrUnknown
 	}
 	prefix := ""
 	if dir != m.Point {
-		prefix = project.Rel(dir, m.Point)
+		prefix = mounts.Rel(dir, m.Point)
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

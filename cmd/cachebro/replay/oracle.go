@@ -7,14 +7,14 @@ import (
 	"strings"
 
 	"cachebro/store"
-	"cachebro/store/shown"
+	"cachebro/store/readers"
 )
 
 // oracle knows exactly what a context window holds and sends the shortest of
 // full text, diff and stub. It speaks in the same words because it asks the
 // read decision itself, for a reader that was given just what matters now.
 type oracle struct {
-	s        *shown.Shown
+	s        *readers.Shown
 	contents memory
 	n        int
 	tokens   counter
@@ -36,7 +36,7 @@ func (m memory) Has(h store.Hash) bool { _, ok := m[h]; return ok }
 
 func newOracle(count counter) (*oracle, error) {
 	m := memory{}
-	s, err := shown.New(m, nil, shown.Options{MaxSessions: 4})
+	s, err := readers.New(m, nil, readers.Options{MaxSessions: 4})
 	return &oracle{s: s, contents: m, tokens: count}, err
 }
 
@@ -45,7 +45,7 @@ const expiry = 60_000
 
 // least is what a read costs with an oracle, and with one that holds to the
 // expiry of bases.
-func (o *oracle) least(m *mind, r ask, rewrite func(string, *shown.Request), send func(shown.Answer) string) (best, young int, err error) {
+func (o *oracle) least(m *mind, r ask, rewrite func(string, *readers.Request), send func(readers.Answer) string) (best, young int, err error) {
 	if best, err = o.read(m, r, rewrite, send); err == nil {
 		young, err = o.read(m.within(expiry), r, rewrite, send)
 	}
@@ -55,7 +55,7 @@ func (o *oracle) least(m *mind, r ask, rewrite func(string, *shown.Request), sen
 // read is the least that the asked lines would cost this reader. rewrite makes
 // a request into one of a client's own result; send is what the model gets of
 // an answer.
-func (o *oracle) read(m *mind, r ask, rewrite func(text string, q *shown.Request), send func(shown.Answer) string) (int, error) {
+func (o *oracle) read(m *mind, r ask, rewrite func(text string, q *readers.Request), send func(readers.Answer) string) (int, error) {
 	full := o.tokens(r.full)
 	now := strings.Join(r.now, "\n")
 	base := ""
@@ -82,16 +82,16 @@ func (o *oracle) read(m *mind, r ask, rewrite func(text string, q *shown.Request
 	if err != nil {
 		return 0, err
 	}
-	if a.Kind == shown.Full || a.Kind == shown.Keep {
+	if a.Kind == readers.Full || a.Kind == readers.Keep {
 		return full, nil
 	}
 	return min(full, o.tokens(send(a))), nil
 }
 
-func (o *oracle) decide(reader store.Reader, r ask, content string, rewrite func(string, *shown.Request)) (shown.Answer, error) {
+func (o *oracle) decide(reader store.Reader, r ask, content string, rewrite func(string, *readers.Request)) (readers.Answer, error) {
 	h := store.Hash(sha256.Sum256([]byte(content)))
 	o.contents[h] = content
-	q := shown.Request{Reader: reader, Known: true, Path: store.Path(r.path), Hash: h, Tool: "read_file",
+	q := readers.Request{Reader: reader, Known: true, Path: store.Path(r.path), Hash: h, Tool: "read_file",
 		Content: func() ([]byte, error) { return []byte(content), nil }}
 	if !r.whole {
 		q.Offset, q.Limit = r.first, r.last-r.first+1

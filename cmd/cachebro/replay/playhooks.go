@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"cachebro/store"
-	"cachebro/store/shown"
+	"cachebro/store/readers"
 )
 
 // numbered is a client's rendering of lines.
@@ -71,19 +71,19 @@ func (pl *player) batch(agent int, tool string, input fields, final string) erro
 }
 
 // asRewrite turns the oracle's request into one about a client's own result.
-func (pl *player) asRewrite(a ask) func(string, *shown.Request) {
-	return func(text string, q *shown.Request) {
+func (pl *player) asRewrite(a ask) func(string, *readers.Request) {
+	return func(text string, q *readers.Request) {
 		lines := strings.Split(text, "\n")
 		first, last := 1, len(lines)
 		if !a.whole {
 			first, last = a.first, min(a.last, len(lines))
 		}
 		q.Offset, q.Limit = 0, 0
-		q.Rewrite = &shown.Rewrite{Rendering: store.RenderClaudeRead, StartLine: first, NumLines: last - first + 1, TotalLines: len(lines), Text: strings.Join(lines[first-1:last], "\n")}
+		q.Rewrite = &readers.Rewrite{Rendering: store.RenderClaudeRead, StartLine: first, NumLines: last - first + 1, TotalLines: len(lines), Text: strings.Join(lines[first-1:last], "\n")}
 	}
 }
 
-func sentByHooks(a shown.Answer) string {
+func sentByHooks(a readers.Answer) string {
 	text := numbered(a.Text, a.Start)
 	if a.Note != "" {
 		text += "\n" + a.Note

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"cachebro/store/shown"
+	"cachebro/store/readers"
 )
 
 // mcpClient speaks to `cachebro serve` over its standard input and output.
@@ -145,7 +145,7 @@ func (pl *player) readMCP(st step, m *mind, a ask) error {
 		text += "\n"
 	}
 	a.full = text
-	best, young, err := pl.oracle.least(m, a, nil, func(x shown.Answer) string { return x.Sent() })
+	best, young, err := pl.oracle.least(m, a, nil, func(x readers.Answer) string { return x.Sent() })
 	if err != nil {
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"cachebro/store"
-	"cachebro/store/results"
-	"cachebro/store/results/redistest"
+	"cachebro/store/memo/results"
+	"cachebro/store/memo/results/redistest"
 )
 
 func main() {

@@ -1,4 +1,0 @@
-package mountd
-
-// noAtime: darwin has no such flag.
-const noAtime = 0

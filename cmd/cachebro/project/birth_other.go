@@ -1,6 +1,0 @@
-//go:build !linux
-
-package project
-
-// birth is when a file was made; nobody asks where nothing is mounted.
-func birth(string) int64 { return 0 }

@@ -1,0 +1,278 @@
+package capture
+
+import (
+	"time"
+
+	"cachebro/fusefs"
+	"cachebro/fusefs/capture/spool"
+	"cachebro/fusefs/ignore"
+)
+
+// Before saves the content that is about to be destroyed. What is queued is
+// seen to whatever name the file has by now, if any.
+func (c *Capture) Before(ch fusefs.Change) {
+	vanishes := ch.Op == fusefs.OpUnlink || ch.Op == fusefs.OpRename
+	mark := ch.File.Mark()
+	quit := &canceller{ch.Cancel, ch.Caller.TID}
+	saved := c.settle(ch.File, quit, vanishes) || mark.Load()&markSafe != 0
+	var p string
+	var class ignore.Class
+	if vanishes {
+		p = ch.Name
+		class = c.classOf(p, false)
+	} else {
+		p, class = c.nameOf(ch.File)
+	}
+	if !saved && p != "" {
+		c.saveUnknown(ch, quit, p, class, vanishes)
+	}
+	if vanishes {
+		return
+	}
+	c.foundNames(ch.File, p)
+	c.dirty(ch.File)
+	mark.And(^markSafe)
+}
+
+// nameOf is the name that stands for a file, and its class: the best that any of
+// its names has.
+func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
+	p := f.Path()
+	class := c.classOf(p, false)
+	if p == "" || class == ignore.Tracked {
+		return p, class
+	}
+	for _, q := range f.Paths() {
+		if cl := c.classOf(q, false); cl < class {
+			p, class = q, cl
+		}
+	}
+	return p, class
+}
+
+// unseen reports whether a file has names that nobody has looked up: one of them
+// may be a tracked one. The store knows it then.
+func unseen(f fusefs.File, st fusefs.Stat) bool {
+	return st.Nlink > 1 && int(st.Nlink) > len(f.Paths())
+}
+
+// saveUnknown deals with content that, as far as the marks know, is in no
+// version.
+func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class ignore.Class, vanishes bool) {
+	if class == ignore.Excluded && vanishes {
+		return // other names, tracked ones perhaps, keep it
+	}
+	st, err := ch.File.Stat()
+	if err != nil {
+		c.opt.Logger.Debug("before", "path", p, "err", err)
+		return
+	}
+	if class == ignore.Excluded && !unseen(ch.File, st) {
+		return
+	}
+	if class == ignore.Ignored || !c.scanned(p, st) {
+		c.save(ch, quit, p, st, class, vanishes)
+		if vanishes && st.Nlink > 1 {
+			ch.File.Mark().And(^markSafe) // only for the name that goes
+		}
+	}
+}
+
+// scanned reports whether a completed baseline has the content. Files that only
+// git's index makes tracked may have become so after it.
+func (c *Capture) scanned(p string, st fusefs.Stat) bool {
+	return st.Ctime != 0 && st.Ctime < c.baseline.Load() && (c.opt.Matcher == nil || !c.opt.Matcher.Forced(p))
+}
+
+// found records the present content of f as a baseline if no version has it.
+func (c *Capture) found(f fusefs.File, p string, class ignore.Class) {
+	if class != ignore.Tracked || f.Mark().Load()&markSafe != 0 {
+		return
+	}
+	st, err := f.Stat()
+	if err != nil || !isRegular(st) || c.scanned(p, st) {
+		return
+	}
+	c.version(f, c.asFound(f, p, st, class), fusefs.Caller{}, true, false)
+}
+
+func (c *Capture) asFound(f fusefs.File, p string, st fusefs.Stat, class ignore.Class) *spool.Record {
+	return &spool.Record{Kind: spool.KindVersion, Op: spool.OpBaseline, Class: spool.Class(class), Path: p, Node: f.ID(), Stat: c.whole(f, st), Time: time.Now().UnixNano()}
+}
+
+// Found tells how a name is that no scan has told of: ignored ones are not
+// scanned. Of regular files it tells all but the content, which nothing threatens.
+func (c *Capture) Found(f fusefs.File, name, target string, st fusefs.Stat) {
+	mark, several := f.Mark(), !isDir(st) && st.Nlink > 1
+	if mark.Load()&markFound != 0 && !several {
+		return
+	}
+	class := c.classOf(name, isDir(st))
+	if class == ignore.Excluded || class == ignore.Tracked && c.scanned(name, st) {
+		return
+	}
+	r := c.asFound(f, name, st, class)
+	if r.Target = target; isRegular(st) && st.Size > 0 {
+		r.Reason = spool.NotRead
+	}
+	if c.append(r) {
+		mark.Or(markFound)
+	}
+}
+
+// foundNames tells of the names of a file, but for one, of which no scan has told.
+func (c *Capture) foundNames(f fusefs.File, but string) {
+	names := f.Paths()
+	if len(names) < 2 {
+		return
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return
+	}
+	for _, p := range names {
+		if p != but {
+			c.Found(f, p, "", st)
+		}
+	}
+}
+
+// save records the content of a file that nobody has captured so far. Content
+// that stays where it is must be in the spool before this returns: an append
+// would leave it a prefix, but the writes that follow are not announced.
+func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st fusefs.Stat, class ignore.Class, vanishes bool) {
+	if !isRegular(st) {
+		return
+	}
+	r := c.asFound(ch.File, p, st, class)
+	limit := c.opt.MaxFile
+	if class == ignore.Ignored {
+		limit = c.opt.MaxIgnored
+	}
+	if st.Size > limit {
+		r.TooLarge = true
+		c.append(r)
+		return
+	}
+	// That it was there is told in any case: an undo has to name it.
+	if class == ignore.Ignored && !c.spend(st.Size) {
+		r.Reason = "the hourly budget for ignored files is spent"
+	} else if !c.waitRoom(quit) {
+		r.Reason = c.why()
+	}
+	if r.Reason != "" {
+		c.append(r)
+		c.gap(p, r.Seq, r.Reason)
+		return
+	}
+	r.HasContent = true
+	if st.Size == 0 {
+		if c.append(r, &spool.Record{Kind: spool.KindContent, Time: r.Time}) {
+			ch.File.Mark().Or(marksOf(r) & markKnown)
+		} else {
+			c.gap(p, 0, c.why())
+		}
+		return
+	}
+	if !c.append(r) {
+		c.gap(p, 0, c.why())
+		return
+	}
+	j := &job{f: ch.File, rec: r, done: make(chan struct{})}
+	c.enqueue(j, false)
+	c.await(j, quit, vanishes)
+}
+
+// settle waits until the queued content of f is safe: the barrier. It reports
+// whether there was any.
+func (c *Capture) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
+	c.mu.Lock()
+	j := c.pending[f.ID()]
+	some := len(c.byFile) > 0
+	c.mu.Unlock()
+	if j == nil && some && f.Mark().Load()&^(fusefs.MarkTimes|markBare|markFound) == 0 {
+		// Perhaps the kernel forgot the inode while its content is queued.
+		if st, err := f.Stat(); err == nil {
+			c.mu.Lock()
+			j = c.byFile[identityOf(stat(st))]
+			c.mu.Unlock()
+		}
+	}
+	if j != nil {
+		c.await(j, quit, vanishes)
+	}
+	return j != nil
+}
+
+// await sees a job through: small content is copied at once by who needs it,
+// larger content that vanishes stays alive by a descriptor of ours, and for the
+// rest the caller waits. What is not safe when the wait ends is a gap.
+func (c *Capture) await(j *job, quit *canceller, vanishes bool) {
+	c.mu.Lock()
+	mine := j.state == queued && j.rec.Stat.Size <= inlineSize && c.roomyQuick()
+	if mine {
+		j.state = taken
+	}
+	c.mu.Unlock()
+	if mine && c.copy(j, true) {
+		return
+	}
+	if vanishes && c.hold(j) {
+		return
+	}
+	t := time.NewTimer(c.patience())
+	defer t.Stop()
+	why := ""
+	for why == "" {
+		select {
+		case <-j.done:
+			return
+		case <-t.C:
+			if why = "the spool is too slow: changed before the content was captured"; c.isStopped() || c.roomy() != nil {
+				why = c.why()
+			}
+		case <-quit.ch:
+			if quit.final() {
+				why = "the writer was killed while the old content was being captured"
+			}
+		}
+	}
+	if c.giveUp(j) {
+		c.gap(j.rec.Path, j.rec.Seq, why)
+	}
+}
+
+// hold sees to it that the content of a job outlives its name, by the
+// descriptor of who copies it or by one more. It reports whether that is so.
+func (c *Capture) hold(j *job) bool {
+	c.mu.Lock()
+	if j.fd != nil && j.state != lost {
+		j.alive = true
+		c.mu.Unlock()
+		return true
+	}
+	try := j.state == queued && c.held < c.opt.MaxHeld
+	if try {
+		c.held++
+	}
+	c.mu.Unlock()
+	if !try {
+		return false
+	}
+	fd, err := j.f.Open()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil && j.fd == nil && j.state == queued {
+		j.fd, j.alive = fd, true
+		return true
+	}
+	c.held--
+	if err == nil {
+		fd.Close() // a worker was faster
+	}
+	if j.fd != nil && j.state != lost {
+		j.alive = true
+		return true
+	}
+	return false
+}

@@ -1,0 +1,35 @@
+package capture
+
+import "time"
+
+// clock notices that the wall clock was set back. What was written after that
+// may have a change time from before the baseline scan, so that the scan would
+// wrongly pass for having seen it.
+type clock struct {
+	ahead time.Duration // of the wall clock over the monotonic one, at most so far
+}
+
+// clockSlack is below the second that BaselineDone subtracts, and above what
+// adjusting a clock takes between two looks.
+const clockSlack = 500 * time.Millisecond
+
+// setBack is told how far both clocks have come since the same moment.
+func (k *clock) setBack(wall, steady time.Duration) bool {
+	ahead := wall - steady
+	if ahead < k.ahead-clockSlack {
+		k.ahead = ahead
+		return true
+	}
+	k.ahead = max(k.ahead, ahead)
+	return false
+}
+
+// distrust ends the reliance on scans up to now: of content whose change time
+// lies before one it is not known any more whether the scan saw it. A scan that
+// begins when the clock has come as far again counts.
+func (c *Capture) distrust() {
+	c.opt.Logger.Warn("the clock was set back; files are copied before they are destroyed, whatever a scan saw")
+	// The daemon repeats when its scan began.
+	c.moved.Store(max(time.Now().UnixNano(), c.scanBegan.Load()))
+	c.baseline.Store(0)
+}

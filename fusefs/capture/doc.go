@@ -1,0 +1,51 @@
+// Package capture hears from the overlay what happens on the mount and
+// writes it, with the contents that must not be lost, to the spool.
+// It stands between observe and version, inside the process that holds
+// /dev/fuse, and so has no Badger, no index and no mmap: a full disk is an
+// error number here.
+//
+// # What is written when
+//
+// The record of a version is appended when the operation happens, before its
+// request is answered; that fixes the order and survives kill -9. The content
+// is copied afterwards by workers, off the request path. The next operation
+// that would destroy the content finds it still queued and copies it at once
+// itself, or waits for the worker that has it: the barrier. Content that no
+// version has yet (nobody has scanned it) is recorded as a baseline by the
+// operation that is about to destroy it.
+//
+// Every wait is bounded (2 s while the store is healthy, 100 ms once it has
+// failed) and ends with the request; what could not be kept then is a gap: in
+// the log when there is room, in memory until then. Closed content that nobody
+// destroys loses nothing by a full disk: it lies in its file, and its job in the
+// queue until there is room.
+//
+// # Classes
+//
+// Tracked files: every version with content. Ignored files: every version
+// without, but their content when it is about to be destroyed, within a
+// budget. Excluded: nothing; the removal of such a directory is one line.
+//
+// # Marks
+//
+// An inode's 32 mark bits say what capture knows of its present content; they
+// are zero again after the kernel forgot the inode, which only costs a copy.
+//
+// # Locks
+//
+// Capture.mu guards the queue and the jobs in it, procMu the processes that the
+// spool knows, readMu the aggregated reads, gapMu gaps and state. They are
+// leaves: held over no disk, callback or channel operation. The overlay calls
+// with the lock of the inode held, so nothing here may wait for another inode.
+package capture
+
+// The mark bits of an inode.
+const (
+	markSafe   uint32 = 1 << iota // its present content is in the spool or queued
+	markKnown                     // the spool has a content version of this node, so that tails may follow
+	markSynced                    // fsync was called since the last close
+	markBare                      // it has no extended attributes that a history keeps
+	markTaken                     // a plan of ours took its last name
+	markFound                     // how it was found, or that it was made, has been told
+	markTold                      // and that it is written to since has been said
+)

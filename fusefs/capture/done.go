@@ -1,0 +1,323 @@
+package capture
+
+import (
+	"time"
+
+	"cachebro/fusefs"
+	"cachebro/fusefs/capture/spool"
+	"cachebro/fusefs/ignore"
+)
+
+// Done records an operation on names or attributes.
+func (c *Capture) Done(e fusefs.Event) {
+	c.rule(e.Path)
+	if e.Path2 != "" {
+		c.rule(e.Path2)
+	}
+	r := &spool.Record{Kind: spool.KindVersion, Op: spool.Op(e.Op), Class: spool.Class(e.Class), Path: e.Path, Path2: e.Path2, Target: e.Target, Stat: stat(e.Stat), Time: e.Time.UnixNano()}
+	if e.File != nil {
+		r.Node = e.File.ID()
+	}
+	class := e.Class
+	switch e.Op {
+	case fusefs.OpChmod, fusefs.OpMkdir, fusefs.OpRename, fusefs.OpExchange, fusefs.OpLink:
+		if e.File != nil {
+			if e.Op == fusefs.OpChmod {
+				e.File.Mark().And(^markBare)
+			}
+			r.Stat = c.whole(e.File, e.Stat)
+		}
+	}
+	switch e.Op {
+	case fusefs.OpCreate, fusefs.OpMkdir, fusefs.OpSymlink, fusefs.OpMknod:
+		if e.File != nil {
+			e.File.Mark().Or(markFound)
+		}
+	}
+	switch e.Op {
+	case fusefs.OpRename:
+		c.renamed(e, r)
+		return
+	case fusefs.OpExchange:
+		c.exchanged(e, r)
+		return
+	case fusefs.OpCreate: // a version is made when it is closed
+		if c.scanning.Load() && e.File != nil {
+			c.dirty(e.File)
+		}
+		return
+	case fusefs.OpLink:
+		c.linked(e, r)
+		return
+	case fusefs.OpChmod:
+		if e.File != nil && isRegular(e.Stat) && class != ignore.Tracked {
+			r.Path, class = c.nameOf(e.File)
+			if r.Class = spool.Class(class); class == ignore.Excluded && unseen(e.File, e.Stat) {
+				c.appendBy(e.Caller, r) // the store may know a tracked name
+			}
+		}
+	case fusefs.OpUnlink:
+		r.LastName = e.Stat.Nlink <= 1
+		if class == ignore.Excluded && r.LastName {
+			c.discarded.add(parent(e.Path), 1, e.Stat.Size)
+		}
+		c.taken(e.File, e.Caller)
+	case fusefs.OpRmdir:
+		c.forget(e.Path, false)
+		// What made it an excluded directory may have gone before it.
+		if t := c.discarded.gone(e.Path); class == ignore.Excluded || t.files > 0 {
+			c.discardedDir(e, r, t)
+			return
+		}
+	}
+	if class == ignore.Excluded {
+		return
+	}
+	c.appendBy(e.Caller, r)
+}
+
+// linked records that a file got one more name. The one that it is said to come
+// from is the best of those that it had.
+func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
+	from, to := ignore.Excluded+1, e.Class2
+	for _, p := range e.File.Paths() {
+		if cl := c.classOf(p, false); p != e.Path2 && cl < from {
+			r.Path, from = p, cl
+		}
+	}
+	r.Class = spool.Class(to)
+	switch {
+	case from >= ignore.Excluded && to == ignore.Excluded:
+		return
+	case from >= ignore.Excluded: // comes into view
+		r.Op, r.Path, r.Path2 = spool.OpCreate, e.Path2, ""
+		if isRegular(e.Stat) {
+			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
+			return
+		}
+	case isRegular(e.Stat):
+		c.found(e.File, r.Path, from)
+	}
+	c.appendBy(e.Caller, r) // to an excluded name: the store notes the count
+	if from == ignore.Ignored && to == ignore.Tracked && isRegular(e.Stat) {
+		c.shown(e.File, e.Path2, e)
+	}
+}
+
+// renamed records a rename, between classes too.
+func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
+	c.taken(e.Replaced, e.Caller)
+	dir, regular := isDir(e.Stat), e.File != nil && isRegular(e.Stat)
+	from, to := c.classOf(e.Path, dir), e.Class2
+	if dir {
+		c.forget(e.Path, true)
+		c.forget(e.Path2, true)
+		c.relocated(from != ignore.Tracked && to == ignore.Tracked)
+	}
+	switch {
+	case from == ignore.Excluded && to == ignore.Excluded:
+	case from == ignore.Excluded: // comes into view: a new file, or new content
+		r.Path, r.Path2, r.Class = e.Path2, "", spool.Class(to)
+		switch {
+		case dir:
+			r.Op = spool.OpMkdir
+		case !regular:
+			r.Op = spool.OpCreate
+		default:
+			if r.Op = spool.OpCreate; e.Replaced != nil {
+				r.Op = spool.OpWrite
+			}
+			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
+			return
+		}
+		c.appendBy(e.Caller, r)
+	case to == ignore.Excluded: // goes out of view
+		if regular {
+			c.found(e.File, e.Path, from)
+		}
+		r.Op, r.Path2, r.LastName, r.Class = spool.OpUnlink, "", true, spool.Class(from)
+		if dir {
+			r.Op, r.Reason = spool.OpRmdir, withAll(from)
+		}
+		c.appendBy(e.Caller, r)
+	default:
+		known := regular && from == ignore.Ignored && to == ignore.Tracked && c.left(e.File, e.Path)
+		if regular && from == ignore.Tracked {
+			c.found(e.File, e.Path, from)
+		}
+		r.Class = spool.Class(to)
+		c.appendBy(e.Caller, r)
+		if regular && from == ignore.Ignored && to == ignore.Tracked && !known {
+			c.shown(e.File, e.Path2, e)
+		}
+	}
+}
+
+// withAll is what is said of a directory that goes where nothing is kept: nobody has
+// looked at what an ignored one holds.
+func withAll(class ignore.Class) string {
+	if class != ignore.Ignored {
+		return ""
+	}
+	return "it was moved to where nothing is kept; what is in it may not be known"
+}
+
+// left makes a version of content that had an ignored name until now, under that
+// name, if no version has it: by who takes the change of names back it is looked
+// for there. The new name, a tracked one, has it from there. Not so of a file that
+// was made since the mount: perhaps it is still being written under what never was
+// its name to others (false).
+func (c *Capture) left(f fusefs.File, p string) bool {
+	st, err := f.Stat()
+	if err != nil || !isRegular(st) || st.Birth == 0 || st.Birth > c.since.UnixNano() {
+		return false
+	}
+	if f.Mark().Load()&markSafe == 0 {
+		c.version(f, c.asFound(f, p, st, ignore.Ignored), fusefs.Caller{}, true, false)
+	}
+	return true
+}
+
+// exchanged records that two names changed places. Content that thereby got a
+// tracked name and is in no version gets one.
+func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
+	from, to := c.classOf(e.Path, isDir(e.Stat)), e.Class2
+	if from == ignore.Excluded && to == ignore.Excluded {
+		return
+	}
+	if from == ignore.Excluded || to == ignore.Excluded {
+		c.forget(e.Path, true)
+		c.forget(e.Path2, true)
+		if to == ignore.Excluded {
+			c.swapped(e, e.Path, from, e.File, e.Replaced)
+		} else {
+			c.swapped(e, e.Path2, to, e.Replaced, e.File)
+		}
+		return
+	}
+	c.forget(e.Path, true)
+	c.forget(e.Path2, true)
+	c.relocated(from != to)
+	if from == ignore.Ignored && to == ignore.Tracked && e.File != nil {
+		c.left(e.File, e.Path)
+	}
+	if from == ignore.Tracked && to == ignore.Ignored && e.Replaced != nil {
+		c.left(e.Replaced, e.Path2)
+	}
+	if e.File != nil {
+		c.found(e.File, e.Path, from)
+	}
+	if e.Replaced != nil {
+		c.found(e.Replaced, e.Path2, to)
+	}
+	r.Class = spool.Class(min(from, to))
+	c.appendBy(e.Caller, r)
+	if from == to {
+		return
+	}
+	if to == ignore.Tracked && e.File != nil && isRegular(e.Stat) {
+		c.shown(e.File, e.Path2, e)
+	}
+	if from == ignore.Tracked && e.Replaced != nil {
+		c.shown(e.Replaced, e.Path, e)
+	}
+}
+
+// swapped records that a name has another file, that came from where nothing is
+// kept, and that the one it had went there.
+func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, gone, come fusefs.File) {
+	was, err := gone.Stat()
+	if err != nil {
+		c.opt.Logger.Debug("exchanged", "path", p, "err", err)
+		return
+	}
+	c.found(gone, p, class)
+	r := &spool.Record{Kind: spool.KindVersion, Op: spool.OpUnlink, Class: spool.Class(class), Path: p, Node: gone.ID(), Stat: stat(was), Time: e.Time.UnixNano(), LastName: true}
+	if isDir(was) {
+		r.Op, r.Reason = spool.OpRmdir, withAll(class)
+	}
+	c.appendBy(e.Caller, r)
+	is, err := come.Stat()
+	if err != nil {
+		c.opt.Logger.Debug("exchanged", "path", p, "err", err)
+		return
+	}
+	r = &spool.Record{Kind: spool.KindVersion, Op: spool.OpCreate, Class: spool.Class(class), Path: p, Node: come.ID(), Stat: c.whole(come, is), Time: e.Time.UnixNano()}
+	switch {
+	case isDir(is):
+		r.Op = spool.OpMkdir
+		c.relocated(class == ignore.Tracked)
+	case isRegular(is):
+		c.version(come, r, e.Caller, class == ignore.Tracked, false)
+		return
+	}
+	c.appendBy(e.Caller, r)
+}
+
+// shown makes a version of content that came under a tracked name.
+func (c *Capture) shown(f fusefs.File, p string, e fusefs.Event) {
+	st, err := f.Stat()
+	if err != nil || !isRegular(st) {
+		return
+	}
+	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: spool.OpWrite, Class: spool.Class(ignore.Tracked), Path: p,
+		Node: f.ID(), Stat: c.whole(f, st), Time: e.Time.UnixNano()}, e.Caller, true, false)
+}
+
+// relocated notes that directories moved, which a scan under way may have
+// missed. If files came into view by that, no earlier scan has them either:
+// their change times say nothing of the move.
+func (c *Capture) relocated(intoView bool) {
+	c.moved.Store(time.Now().UnixNano())
+	if intoView {
+		c.baseline.Store(0)
+	}
+}
+
+// discardedDir counts what went with an excluded directory, and says of the topmost
+// one that it went: in one line, and in a version, so that an undo of it can name it.
+func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
+	up := parent(e.Path)
+	r.Class = spool.Class(ignore.Excluded)
+	if c.classOf(up, true) == ignore.Excluded {
+		c.discarded.add(up, t.files, t.bytes)
+		return
+	}
+	r.Reason = t.String() + ": excluded from the history"
+	c.appendBy(e.Caller, r, &spool.Record{Kind: spool.KindNotice, Path: e.Path, Time: e.Time.UnixNano(), Reason: e.Path + " (excluded) was deleted; its content is not kept"})
+}
+
+// rule tells the matcher when a file with rules changed. Files that are tracked
+// from now on were passed over by every scan so far.
+func (c *Capture) rule(p string) {
+	if c.opt.Matcher == nil || !ignore.IsRuleFile(p) {
+		return
+	}
+	c.opt.Matcher.Reload(p)
+	if ignore.DecidesTracked(p) {
+		c.relocated(true)
+	}
+}
+
+// forget tells the matcher that a directory went or moved, rules and all.
+func (c *Capture) forget(p string, andBelow bool) {
+	if c.opt.Matcher != nil {
+		c.opt.Matcher.Forget(p, andBelow)
+	}
+}
+
+func (c *Capture) classOf(p string, dir bool) ignore.Class {
+	if c.opt.Matcher == nil {
+		return ignore.Tracked
+	}
+	return c.opt.Matcher.Class(p, dir)
+}
+
+func parent(p string) string {
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i] == '/' {
+			return p[:i]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,389 @@
+package capture
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"cachebro/fusefs"
+	"cachebro/fusefs/capture/spool"
+	"cachebro/fusefs/ignore"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("MOUNTD_TEST_STORE") != "" {
+		if err := storeThroughMapping(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if runtime.GOMAXPROCS(0) < 4 { // a mount of our own process must not wait for itself
+		runtime.GOMAXPROCS(4)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// file is a fusefs.File over a real file, as the overlay would show it. order
+// is the overlay's lock of an inode.
+type file struct {
+	h     *harness
+	order sync.Mutex
+	id    uint64
+	names sync.RWMutex // the file keeps its name while it is opened by it
+	path  atomic.Pointer[string]
+	mark  atomic.Uint32
+	dirty bool
+	made  bool
+	tail  int64
+}
+
+func (f *file) ID() uint64   { return f.id }
+func (f *file) Path() string { return *f.path.Load() }
+func (f *file) Paths() []string {
+	if p := f.Path(); p != "" {
+		return []string{p}
+	}
+	return nil
+}
+
+func (f *file) Class() ignore.Class  { return f.h.c.classOf(f.Path(), false) }
+func (f *file) Mark() *atomic.Uint32 { return &f.mark }
+
+func (f *file) Open() (*os.File, error) {
+	if f.h.slow.Load() > 0 {
+		time.Sleep(time.Duration(f.h.slow.Load()))
+	}
+	f.names.RLock()
+	defer f.names.RUnlock()
+	if p := f.Path(); p != "" {
+		return os.Open(filepath.Join(f.h.root, p))
+	}
+	return nil, syscall.ESTALE
+}
+
+func (f *file) At(fn func(string) error) error {
+	fd, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer fd.Close()
+	return fn(fmt.Sprintf("/proc/self/fd/%d", fd.Fd()))
+}
+
+func (f *file) Stat() (fusefs.Stat, error) {
+	f.names.RLock()
+	defer f.names.RUnlock()
+	if f.Path() == "" {
+		return fusefs.Stat{}, syscall.ESTALE
+	}
+	return statOf(filepath.Join(f.h.root, f.Path()))
+}
+
+func statOf(name string) (fusefs.Stat, error) {
+	var st syscall.Stat_t
+	if err := syscall.Lstat(name, &st); err != nil {
+		return fusefs.Stat{}, err
+	}
+	return fusefs.Stat{Dev: st.Dev, Ino: st.Ino, Mode: st.Mode, Nlink: uint32(st.Nlink), Size: st.Size,
+		Mtime: st.Mtim.Nano(), Ctime: st.Ctim.Nano()}, nil
+}
+
+// harness plays the overlay: it calls Capture as the seam says, around real
+// operations on real files.
+type harness struct {
+	t    testing.TB
+	root string
+	dir  string // the spool
+	w    *spool.Writer
+	c    *Capture
+	ids  atomic.Uint64
+	slow atomic.Int64 // ns that every Open takes
+	by   fusefs.Caller
+}
+
+func newHarness(t testing.TB, change func(*Options)) *harness {
+	t.Helper()
+	h := &harness{t: t, root: t.TempDir(), dir: t.TempDir()}
+	h.by = fusefs.Caller{PID: 7, Proc: &fusefs.Process{PID: 7, Start: 70, Comm: "sed"}}
+	h.start(change)
+	return h
+}
+
+func (h *harness) start(change func(*Options)) {
+	h.t.Helper()
+	var err error
+	if h.w, err = spool.OpenWriter(h.dir, spool.Options{}); err != nil {
+		h.t.Fatal(err)
+	}
+	o := Options{Spool: h.w}
+	if change != nil {
+		change(&o)
+	}
+	h.c = New(o)
+	h.t.Cleanup(h.stop)
+}
+
+// stop ends capture in order; everything queued is in the spool afterwards.
+func (h *harness) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := h.c.Close(ctx); err != nil {
+		h.t.Errorf("close: %v", err)
+	}
+	h.w.Close()
+}
+
+func (h *harness) name(p string) string { return filepath.Join(h.root, p) }
+
+// file is an inode that is there already, unknown to capture.
+func (h *harness) file(p string, content string) *file {
+	h.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(h.name(p)), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(h.name(p), []byte(content), 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+	return h.node(p)
+}
+
+func (h *harness) node(p string) *file {
+	f := &file{h: h, id: h.ids.Add(1), tail: -1}
+	f.path.Store(&p)
+	return f
+}
+
+func (f *file) before(op fusefs.Op, off int64, cancel <-chan struct{}) {
+	st, _ := f.Stat()
+	f.h.c.Before(fusefs.Change{File: f, Caller: f.h.by, Op: op, Name: f.Path(), Offset: off, Size: st.Size, Cancel: cancel})
+}
+
+// write is the first or a later write between two closes.
+func (f *file) write(off int64, p string, cancel <-chan struct{}) {
+	f.order.Lock()
+	defer f.order.Unlock()
+	if !f.dirty && !f.made {
+		f.before(fusefs.OpWrite, off, cancel)
+	}
+	if st, _ := f.Stat(); !f.dirty || off < f.tail {
+		f.tail = min(off, st.Size)
+	}
+	f.dirty = true
+	o, err := os.OpenFile(f.h.name(f.Path()), os.O_WRONLY|os.O_CREATE, 0o644)
+	if err == nil {
+		_, err = o.WriteAt([]byte(p), off)
+		o.Close()
+	}
+	if err != nil {
+		f.h.t.Error(err)
+	}
+}
+
+// replace truncates and writes: "> file".
+func (f *file) replace(p string) {
+	f.order.Lock()
+	defer f.order.Unlock()
+	if !f.dirty && !f.made {
+		f.before(fusefs.OpTruncate, 0, nil)
+	}
+	f.dirty, f.tail = true, 0
+	if err := os.WriteFile(f.h.name(f.Path()), []byte(p), 0o644); err != nil {
+		f.h.t.Error(err)
+	}
+}
+
+func (f *file) close() {
+	f.order.Lock()
+	defer f.order.Unlock()
+	st, err := f.Stat()
+	if err != nil {
+		f.h.t.Error(err)
+	}
+	op := fusefs.OpWrite
+	if f.made {
+		op = fusefs.OpCreate
+	}
+	f.dirty, f.made = false, false
+	f.h.c.Closed(fusefs.Closed{File: f, Caller: f.h.by, Writer: f.h.by, Op: op, Stat: st, TailFrom: f.tail, Time: time.Now()})
+}
+
+// create makes a file that is written and closed.
+func (h *harness) create(p, content string) *file {
+	h.t.Helper()
+	f := h.file(p, content)
+	f.made, f.tail = true, 0
+	f.close()
+	return f
+}
+
+func (f *file) unlink() {
+	f.order.Lock()
+	defer f.order.Unlock()
+	p := f.Path()
+	st, _ := f.Stat()
+	f.before(fusefs.OpUnlink, 0, nil)
+	f.names.Lock()
+	if err := os.Remove(f.h.name(p)); err != nil {
+		f.h.t.Error(err)
+	}
+	if st.Nlink <= 1 {
+		none := ""
+		f.path.Store(&none)
+	}
+	f.names.Unlock()
+	cl := f.h.c.classOf(p, false)
+	f.h.c.Done(fusefs.Event{Op: fusefs.OpUnlink, File: f, Caller: f.h.by, Path: p, Stat: st, Class: cl, Class2: cl, Time: time.Now()})
+}
+
+// rename moves f onto p, over the inode old if there is one.
+func (f *file) rename(p string, old *file) {
+	f.order.Lock()
+	defer f.order.Unlock()
+	from := f.Path()
+	e := fusefs.Event{Op: fusefs.OpRename, File: f, Caller: f.h.by, Path: from, Path2: p}
+	if old != nil {
+		old.order.Lock()
+		defer old.order.Unlock()
+		old.before(fusefs.OpRename, 0, nil)
+		e.Replaced = old
+	}
+	if err := os.MkdirAll(filepath.Dir(f.h.name(p)), 0o755); err != nil {
+		f.h.t.Error(err)
+	}
+	f.names.Lock()
+	if old != nil {
+		old.names.Lock()
+	}
+	if err := os.Rename(f.h.name(from), f.h.name(p)); err != nil {
+		f.h.t.Error(err)
+	}
+	if old != nil {
+		none := ""
+		old.path.Store(&none)
+		old.names.Unlock()
+	}
+	f.path.Store(&p)
+	f.names.Unlock()
+	e.Stat, _ = f.Stat()
+	e.Class, e.Class2, e.Time = f.h.c.classOf(from, false), f.h.c.classOf(p, false), time.Now()
+	if e.Class == ignore.Excluded {
+		e.Class = e.Class2
+	}
+	f.h.c.Done(e)
+}
+
+// entry is what a test sees of the log.
+type entry struct {
+	*spool.Record
+	content string
+	missing bool
+}
+
+// log ends capture and reads everything, tails put together.
+func (h *harness) log() []entry {
+	h.t.Helper()
+	h.stop()
+	return readLog(h.t, h.dir)
+}
+
+func readLog(t testing.TB, dir string) []entry {
+	t.Helper()
+	r, err := spool.OpenReader(dir, spool.Position{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	j := spool.NewJoiner(r)
+	last := map[uint64]string{}
+	var all []entry
+	for {
+		x, ok, err := j.TryNext()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			return all
+		}
+		e := entry{Record: x.Record, missing: x.Missing}
+		if x.Content != nil {
+			b, err := r.Content(x.Content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.content = string(b)
+			if x.Record.TailFrom > 0 {
+				base := last[x.Record.Node]
+				if int64(len(base)) < x.Record.TailFrom {
+					t.Fatalf("record %d has a tail from %d, its base has %d bytes", x.Record.Seq, x.Record.TailFrom, len(base))
+				}
+				e.content = base[:x.Record.TailFrom] + e.content
+			}
+			if int64(len(e.content)) != x.Record.Stat.Size {
+				t.Fatalf("record %d: %d bytes of content, size %d", x.Record.Seq, len(e.content), x.Record.Stat.Size)
+			}
+			last[x.Record.Node] = e.content
+		}
+		all = append(all, e)
+	}
+}
+
+// versions are the contents in the log under a path, in order.
+func versions(log []entry, p string) (all []string) {
+	for _, e := range log {
+		if e.Kind == spool.KindVersion && e.HasContent && !e.missing && (e.Path == p && e.Path2 == "" || e.Path2 == p) {
+			all = append(all, e.content)
+		}
+	}
+	return all
+}
+
+func gaps(log []entry) (all []string) {
+	for _, e := range log {
+		if e.Kind == spool.KindGap {
+			all = append(all, e.Path+": "+e.Reason)
+		}
+	}
+	return all
+}
+
+func short(list []string) string {
+	var b bytes.Buffer
+	for _, s := range list {
+		if len(s) > 20 {
+			s = fmt.Sprintf("%s…%d", s[:12], len(s))
+		}
+		fmt.Fprintf(&b, "%q ", s)
+	}
+	return b.String()
+}
+
+func wantVersions(t *testing.T, log []entry, p string, want ...string) {
+	t.Helper()
+	got := versions(log, p)
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			from := max(i-1, 0)
+			t.Errorf("%s: version %d of %d, want %d: the log has %s, want %s", p, i, len(got), len(want),
+				short(got[min(from, len(got)):min(i+2, len(got))]), short(want[min(from, len(want)):min(i+2, len(want))]))
+			return
+		}
+	}
+}
+
+func wantNoGaps(t *testing.T, log []entry) {
+	t.Helper()
+	if g := gaps(log); len(g) != 0 {
+		t.Errorf("%d gaps, the first: %q", len(g), g[0])
+	}
+}

@@ -1,0 +1,337 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"cachebro/fusefs"
+	"cachebro/fusefs/capture/spool"
+	"cachebro/fusefs/ignore"
+)
+
+// mounted is a project under a real overlay with a real Capture.
+type mounted struct {
+	t   *testing.T
+	dir string // the mountpoint, in place
+	src string // the source, past the mount
+	log string // the spool
+	c   *Capture
+	end func() []entry
+}
+
+func mount(t *testing.T, files map[string]string, change func(*Options)) *mounted {
+	t.Helper()
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		if os.Getenv("CACHEBRO_NEED_FUSE") == "1" {
+			t.Fatal("no /dev/fuse, and CACHEBRO_NEED_FUSE is set")
+		}
+		t.Skip("no /dev/fuse")
+	}
+	m := &mounted{t: t, dir: t.TempDir(), log: t.TempDir()}
+	for name, text := range files {
+		full := filepath.Join(m.dir, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(full, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source, err := os.Open(m.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.src = fmt.Sprintf("/proc/self/fd/%d", source.Fd())
+	matcher, err := ignore.New(source, ignore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := spool.OpenWriter(m.log, spool.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Spool: w, Matcher: matcher, Root: source}
+	if change != nil {
+		change(&o)
+	}
+	m.c = New(o)
+	srv, err := fusefs.Mount(fusefs.Options{Source: source, Mountpoint: m.dir, Observer: m.c, Classifier: matcher, AllowOther: os.Geteuid() == 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	stop := func() {
+		if err := srv.Unmount(); err != nil {
+			t.Errorf("unmount: %v", err)
+			_ = fusefs.Detach(m.dir)
+		}
+		srv.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := m.c.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		w.Close()
+		matcher.Close()
+		source.Close()
+	}
+	t.Cleanup(func() { once.Do(stop) })
+	m.end = func() []entry { once.Do(stop); return readLog(t, m.log) }
+	return m
+}
+
+func (m *mounted) sh(script string) {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	// Not cmd.Dir: until its exec a child of ours stands in the way of the server
+	// that it would wait for.
+	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", `cd "$0"; `+script, m.dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		m.t.Fatalf("%s\n%v\n%s", script, err, out)
+	}
+}
+
+// What the tools of every day do to files, each earlier content kept, by whom.
+func TestToolsOnTheMount(t *testing.T) {
+	m := mount(t, map[string]string{
+		"sed.txt": "one\ntwo\n", "save.txt": "before\n", "rm.txt": "deleted\n", "dir/a": "a\n", "trunc": big, "forced.log": "tracked by nothing\n",
+		".gitignore": "*.log\nnode_modules/\n", "package.json": "{}", "node_modules/x/index.js": "x", ".env": "SECRET=1\n", "sub/we ird\n\xffname": "odd\n",
+	}, nil)
+	m.sh(`sed -i s/one/ONE/ sed.txt
+printf 'after\n' > save.txt.tmp; mv save.txt.tmp save.txt
+mv dir moved; printf 'b\n' >> moved/a
+rm rm.txt
+: > trunc
+truncate -s 0 .env
+printf 'gone' > forced.log; rm forced.log
+rm -rf node_modules
+printf x > "$(printf 'sub/we ird\n\377name')"
+(printf '1'; sleep 0.1; printf '2') > slow
+mkfifo fifo; ln -s sed.txt link; mkdir d; rmdir d; chmod 600 save.txt`)
+	log := m.end()
+	wantNoGaps(t, log)
+	all := map[string]string{}
+	comm := map[uint32]string{}
+	for _, e := range log {
+		switch e.Kind {
+		case spool.KindProcess:
+			comm[e.PID] = e.Comm
+		case spool.KindVersion:
+			p := e.Path
+			if e.Path2 != "" {
+				p += " > " + e.Path2
+			}
+			line := fmt.Sprintf("%d", e.Op)
+			if e.HasContent {
+				if e.missing {
+					t.Errorf("%s: content is missing", p)
+				}
+				line += fmt.Sprintf(" %s", short([]string{e.content}))
+			}
+			all[p] += strings.TrimSpace(line) + " by " + comm[e.PID] + "; "
+		case spool.KindNotice:
+			all["notice"] += e.Reason + "; "
+		}
+	}
+	for p, want := range map[string][]string{
+		"save.txt":                 {`14 "before\n"`, `12 by chmod`},
+		"rm.txt":                   {`"deleted\n"`, "8 by rm"},
+		"sed.txt":                  {`"one\ntwo\n"`},
+		"save.txt.tmp":             {`2 "after\n" by sh`},
+		"save.txt.tmp > save.txt":  {"5 by mv"},
+		"dir > moved":              {"5 by mv"},
+		"moved/a":                  {`"a\n"`, `"a\nb\n"`},
+		"trunc":                    {"0123456789ab…320000", `""`},
+		".env":                     {`"SECRET=1\n"`, `3 "" by truncate`},
+		"forced.log":               {`"tracked by`, "8 by rm"},
+		"sub/we ird\n\xffname":     {`"odd\n"`, `"x"`},
+		"slow":                     {`"12"`},
+		"fifo":                     {"13 by mkfifo"},
+		"link":                     {"9 by ln"},
+		"d":                        {"10 by mkdir", "11 by rmdir"},
+		"notice":                   {"node_modules (excluded) was deleted; its content is not kept; "},
+		"node_modules/x/index.js":  {},
+		"node_modules":             {"11 by rm"},
+		"node_modules/x":           {},
+		"save.txt > save.txt.tmp":  {},
+		"moved/a > something else": {},
+	} {
+		got, ok := all[p]
+		if ok && len(want) == 0 {
+			t.Errorf("%q should not be recorded: %s", p, got)
+		}
+		at := 0
+		for _, s := range want {
+			i := strings.Index(got[at:], s)
+			if i < 0 {
+				t.Errorf("%q: %s\nlacks, in order: %s", p, got, s)
+				break
+			}
+			at += i
+		}
+	}
+	if all["notice"] != "node_modules (excluded) was deleted; its content is not kept; " {
+		t.Errorf("notices: %s", all["notice"])
+	}
+}
+
+// Writers on a real mount, with few places in the queue: what each of them
+// closed is in the log, in order, and the tree is as the source.
+func TestRandomWritersOnTheMount(t *testing.T) {
+	m := mount(t, nil, func(o *Options) { o.MaxQueue = 8 })
+	var wg sync.WaitGroup
+	want := make([][]string, 6)
+	for g := range want {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			rng := rand.New(rand.NewSource(int64(g)))
+			p := filepath.Join(m.dir, fmt.Sprint("f", g))
+			check := func(err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			text := ""
+			for i := range 120 {
+				fresh := strings.Repeat(fmt.Sprintf("%d.%d ", g, i), 1+rng.Intn(100)*rng.Intn(400)*rng.Intn(2))
+				switch rng.Intn(5) {
+				case 0, 1:
+					text = fresh
+					check(os.WriteFile(p, []byte(text), 0o644))
+				case 2:
+					f, err := os.OpenFile(p, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+					check(err)
+					_, err = f.WriteString("+")
+					check(err)
+					check(f.Close())
+					text += "+"
+				case 3:
+					check(os.WriteFile(p+".new", []byte(fresh), 0o644))
+					check(os.Rename(p+".new", p))
+					text = fresh
+					continue
+				default:
+					if err := os.Remove(p); err != nil && !os.IsNotExist(err) {
+						t.Error(err)
+					}
+					text = ""
+					continue
+				}
+				want[g] = append(want[g], text)
+			}
+		}()
+	}
+	wg.Wait()
+	log := m.end()
+	wantNoGaps(t, log)
+	for g := range want {
+		p := fmt.Sprint("f", g)
+		// An O_TRUNC that a signal interrupted is done, closed and done again.
+		// So empty versions may stand between.
+		filled := log[:0:0]
+		for _, e := range log {
+			if e.content != "" {
+				filled = append(filled, e)
+			}
+		}
+		wantVersions(t, filled, p, want[g]...)
+	}
+}
+
+// What is still queued when the overlay ends is found all the same: the overlay
+// has closed its directories by then.
+func TestQueuedAtTheEndOfTheMount(t *testing.T) {
+	m := mount(t, map[string]string{"sub/x": ""}, nil)
+	for i := range 200 {
+		if err := os.WriteFile(filepath.Join(m.dir, "sub", fmt.Sprint(i)), []byte(big), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := m.end()
+	wantNoGaps(t, log)
+	for i := range 200 {
+		wantVersions(t, log, fmt.Sprint("sub/", i), big)
+	}
+}
+
+// kill -9 of a writer's process, and descriptors that outlive their names.
+func TestDeletedWhileOpenOnTheMount(t *testing.T) {
+	m := mount(t, map[string]string{"a": "first"}, nil)
+	f, err := os.OpenFile(filepath.Join(m.dir, "a"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("SECOND"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Unlink(filepath.Join(m.dir, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("nameless"), 0); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	log := m.end()
+	wantNoGaps(t, log)
+	wantVersions(t, log, "a", "first", "SECOND")
+}
+
+// What is written to a file after a plan took its last name is kept under a name
+// that says so, and the log says it once. Other programs' temporary files are not.
+func TestWrittenAfterItsNameWasTaken(t *testing.T) {
+	m := mount(t, map[string]string{"unlinked": "1", "replaced": "1", "x": "other", "temporary": "1"}, nil)
+	at := func(p string) string { return filepath.Join(m.dir, p) }
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, take := range map[string]func() error{
+		"unlinked":  func() error { return os.Remove(at("unlinked")) }, // by this program, as a plan would
+		"replaced":  func() error { return os.Rename(at("x"), at("replaced")) },
+		"temporary": func() error { m.sh("rm temporary"); return nil },
+	} {
+		f, err := os.OpenFile(at(name), os.O_RDWR, 0)
+		check(err)
+		check(take())
+		for _, text := range []string{"late", big} {
+			_, err = f.WriteAt([]byte(text), 1)
+			check(err)
+			fd, err := syscall.Dup(int(f.Fd())) // its end is a close
+			check(err)
+			check(syscall.Close(fd))
+		}
+		check(f.Close())
+	}
+	log := m.end()
+	wantNoGaps(t, log)
+	const late = " (written after its name was taken)"
+	wantVersions(t, log, "unlinked"+late, "1late", "1"+big)
+	wantVersions(t, log, "replaced"+late, "1late", "1"+big)
+	wantVersions(t, log, "temporary"+late)
+	wantVersions(t, log, "replaced", "1")
+	notices, gone := 0, 0
+	for _, e := range log {
+		if e.Kind == spool.KindNotice && strings.Contains(e.Reason, "was taken") {
+			notices++
+		}
+		if e.Kind == spool.KindVersion && e.Op == spool.OpUnlink && strings.HasSuffix(e.Path, late) {
+			gone++
+		}
+	}
+	if notices != 2 || gone != 4 {
+		t.Errorf("%d notices of 2 files, %d of 4 contents are gone again", notices, gone)
+	}
+}

@@ -1,0 +1,4 @@
+package capture
+
+// noAtime: darwin has no such flag.
+const noAtime = 0

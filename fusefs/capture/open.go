@@ -1,0 +1,72 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// openRoot returns our own hold on the source, nil without one.
+func openRoot(dir *os.File) *os.Root {
+	if dir == nil {
+		return nil
+	}
+	// Through the descriptor: the directory's path may be under the mount.
+	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
+	if err != nil {
+		return nil
+	}
+	return root
+}
+
+// open opens the file of a job. Workers hold no lock of the inode: a name that
+// is just changing is looked for again, and after the end of the overlay or
+// for an inode that it forgot the source itself is asked.
+func (c *Capture) open(j *job) (*os.File, error) {
+	for try := 0; ; try++ {
+		fd, err := j.f.Open()
+		if err == nil {
+			return fd, nil
+		}
+		if !errors.Is(err, syscall.ESTALE) && !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.EBADF) {
+			return nil, err
+		}
+		if fd := c.openByName(j); fd != nil {
+			return fd, nil
+		}
+		if try == 3 {
+			return nil, err
+		}
+		time.Sleep(time.Millisecond << (2 * try))
+	}
+}
+
+// openByName opens the file under its present or its recorded name, if it still
+// is the one that was closed.
+func (c *Capture) openByName(j *job) *os.File {
+	if c.root == nil {
+		return nil
+	}
+	names := []string{j.f.Path(), j.rec.Path2, j.rec.Path}
+	for i, name := range names {
+		if name == "" || i > 0 && name == names[i-1] {
+			continue
+		}
+		const flags = os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+		fd, err := c.root.OpenFile(name, flags|noAtime, 0)
+		if errors.Is(err, syscall.EPERM) { // not the owner
+			fd, err = c.root.OpenFile(name, flags, 0)
+		}
+		if err != nil {
+			continue
+		}
+		var st syscall.Stat_t
+		if err := syscall.Fstat(int(fd.Fd()), &st); err == nil && uint64(st.Dev) == j.rec.Stat.Dev && st.Ino == j.rec.Stat.Ino {
+			return fd
+		}
+		fd.Close()
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package capture
+
+import (
+	"log/slog"
+	"os"
+	"time"
+
+	"cachebro/fusefs/capture/spool"
+	"cachebro/fusefs/ignore"
+)
+
+// Options of a Capture; all but Spool may be zero.
+type Options struct {
+	Spool  *spool.Writer
+	Logger *slog.Logger
+	// Matcher is told when a file with rules changes, and asked for the class
+	// of parents; nil: everything is tracked.
+	Matcher *ignore.Matcher
+	// Root is the source directory. Files that the overlay cannot open any more
+	// (it has ended, it forgot the inode) are looked for there by their last
+	// name. nil: they are gaps.
+	Root *os.File
+	// Version is written to the mount record.
+	Version    string
+	Mountpoint string
+	Source     string
+
+	MaxFile    int64 // bytes above which a version has no content; 0: 32 MiB
+	MaxIgnored int64 // the same for ignored files; 0: 8 MiB
+	// IgnoredHourly is how many bytes of ignored files are kept in an hour; 0: 256 MiB.
+	IgnoredHourly int64
+	MaxSpool      int64 // bytes in the spool above which contents wait in their files, and their destroyers with them; 0: 512 MiB
+	MinFree       int64 // bytes free on the spool's file system below which nothing is kept; 0: 16 MiB
+	Workers       int   // 0: 2
+	MaxQueue      int   // queued contents above which a close copies by itself; 0: 4,096
+	MaxHeld       int   // descriptors that keep vanishing content alive; 0: 4,096
+	// AllReads records reads of all processes, not only those of sessions.
+	AllReads bool
+}
+
+// The waits of law 2 and the limits of one look.
+const (
+	waitHealthy = 2 * time.Second
+	waitFailed  = 100 * time.Millisecond
+
+	nudgeAfter = 20 * time.Millisecond // until the workers look after small content that nobody took
+	inlineSize = 64 << 10              // content up to this is copied by the operation that destroys it
+	tailMin    = 64 << 10              // a shorter beginning is not worth a tail
+
+	readsEvery = 500 * time.Millisecond
+	readsMax   = 256 // files one process may read in readsEvery before it is a scanner
+
+	// A worker looks again for room after retryFirst, then after twice as long
+	// each time, but no later than retryLast.
+	retryFirst = 250 * time.Millisecond
+	retryLast  = 5 * time.Second
+	// syncEvery bounds what a power loss takes of what nobody fsynced.
+	syncEvery = 5 * time.Second
+
+	gapsKept = 1000
+)
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	for _, f := range []struct {
+		v *int64
+		d int64
+	}{{&o.MaxFile, 32 << 20}, {&o.MaxIgnored, 8 << 20}, {&o.IgnoredHourly, 256 << 20}, {&o.MaxSpool, 512 << 20}, {&o.MinFree, 16 << 20}} {
+		if *f.v == 0 {
+			*f.v = f.d
+		}
+	}
+	for _, f := range []struct {
+		v *int
+		d int
+	}{{&o.Workers, 2}, {&o.MaxQueue, 4096}, {&o.MaxHeld, 4096}} {
+		if *f.v == 0 {
+			*f.v = f.d
+		}
+	}
+	return o
+}
+
+// Stats is what capture knows of itself.
+type Stats struct {
+	State       string    // capturing, stopped
+	Since       time.Time // of the state
+	Reason      string
+	Queue       int // contents not yet in the spool
+	Held        int // descriptors that keep content alive
+	Gaps        int64
+	PendingGaps int64 // not yet in the log
+	Spooled     int64 // bytes of content written since the mount
+	LastGaps    []Gap // newest last, at most 1,000
+}
+
+// Gap is content that was not kept.
+type Gap struct {
+	Path   string
+	Time   time.Time
+	Reason string
+}

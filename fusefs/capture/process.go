@@ -1,0 +1,140 @@
+package capture
+
+import (
+	"slices"
+	"time"
+
+	"cachebro/fusefs"
+	"cachebro/fusefs/capture/spool"
+	"cachebro/fusefs/ignore"
+)
+
+type procKey struct {
+	pid   uint32
+	start uint64
+}
+
+// maxProcs bounds what is remembered of processes; a process that is forgotten
+// is described once more.
+const maxProcs = 20_000
+
+// appendBy appends rs, the first of which has a caller. Its process is described
+// in the same write if the spool does not know it yet.
+func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
+	r := rs[0]
+	r.UID = by.UID
+	r.PID = by.PID
+	if by.Proc == nil {
+		return c.append(rs...)
+	}
+	r.PID, r.Start = by.Proc.PID, by.Proc.Start
+	fresh := c.fresh(by.Proc)
+	if len(fresh) == 0 {
+		return c.append(rs...)
+	}
+	all := make([]*spool.Record, 0, len(fresh)+len(rs))
+	for _, p := range fresh {
+		d := &spool.Record{Kind: spool.KindProcess, PID: p.PID, Start: p.Start, UID: p.UID, Comm: p.Comm, Args: p.Args, Session: p.Session, Time: r.Time}
+		if p.Parent != nil {
+			d.PPID, d.PStart = p.Parent.PID, p.Parent.Start
+		}
+		all = append(all, d)
+	}
+	if !c.append(append(all, rs...)...) {
+		return false
+	}
+	// Only now: whoever finds them described may rely on the log's order. Two
+	// that come at the same time describe them twice, which does no harm.
+	c.procMu.Lock()
+	defer c.procMu.Unlock()
+	if len(c.procs) >= maxProcs {
+		clear(c.procs)
+	}
+	for _, p := range fresh {
+		c.procs[procKey{p.PID, p.Start}] = p.Comm
+	}
+	return true
+}
+
+// fresh lists p and those of its ancestors that the spool does not know, or
+// not by their present name; oldest first.
+func (c *Capture) fresh(p *fusefs.Process) []*fusefs.Process {
+	c.procMu.Lock()
+	defer c.procMu.Unlock()
+	var list []*fusefs.Process
+	for ; p != nil; p = p.Parent {
+		if comm, ok := c.procs[procKey{p.PID, p.Start}]; !ok || comm != p.Comm {
+			list = append(list, p)
+		}
+	}
+	slices.Reverse(list)
+	return list
+}
+
+// reading is what one process opened since the last flush.
+type reading struct {
+	proc  *fusefs.Process
+	uid   uint32
+	paths map[string]struct{}
+	more  uint32
+	since int64 // ns, of the first open
+}
+
+// Opened notes a read. Reads of processes outside of any session are nobody's
+// working set and not recorded.
+func (c *Capture) Opened(f fusefs.File, by fusefs.Caller) {
+	if by.Proc == nil || !c.opt.AllReads && !inSession(by.Proc) {
+		return
+	}
+	p := f.Path()
+	if p == "" || c.classOf(p, false) == ignore.Excluded {
+		return
+	}
+	c.readMu.Lock()
+	defer c.readMu.Unlock()
+	r := c.reads[by.PID]
+	if r == nil {
+		r = &reading{proc: by.Proc, uid: by.UID, paths: map[string]struct{}{}, since: time.Now().UnixNano()}
+		c.reads[by.PID] = r
+	}
+	if len(r.paths) >= readsMax {
+		r.more++
+	} else {
+		r.paths[p] = struct{}{}
+	}
+}
+
+func inSession(p *fusefs.Process) bool {
+	for ; p != nil; p = p.Parent {
+		if len(p.Session) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// flushReads appends what was read. A process that read more than readsMax
+// files is a scanner and only counted.
+func (c *Capture) flushReads() {
+	c.readMu.Lock()
+	if len(c.reads) == 0 {
+		c.readMu.Unlock()
+		return
+	}
+	reads := c.reads
+	c.reads = map[uint32]*reading{}
+	c.readMu.Unlock()
+	for _, r := range reads {
+		// The time of the first: what the process wrote came after, as a rule, and
+		// the tool call that it ran for may be over by now.
+		rec := &spool.Record{Kind: spool.KindReads, Time: r.since, More: r.more}
+		if len(r.paths) < readsMax {
+			for p := range r.paths {
+				rec.Paths = append(rec.Paths, p)
+			}
+		} else {
+			rec.More += uint32(len(r.paths))
+		}
+		c.appendBy(fusefs.Caller{PID: r.proc.PID, UID: r.uid, Proc: r.proc}, rec)
+	}
+}

@@ -1,0 +1,126 @@
+package mounts
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"cachebro/store/gitdir"
+)
+
+// Identity tells a project from others whatever its path is: the directory
+// itself, which a rename keeps, and its repository's first commit, which a copy
+// to another disk keeps too.
+type Identity struct {
+	Root   string `json:"root"` // where it was seen last
+	Dev    uint64 `json:"dev"`
+	Ino    uint64 `json:"ino"`
+	Birth  int64  `json:"birth,omitempty"`        // ns since the epoch
+	Commit string `json:"first_commit,omitempty"` // "" without git
+	Common string `json:"git_common,omitempty"`   // the repository that all its worktrees share
+}
+
+// identityFile in a project's state directory.
+const identityFile = "identity.json"
+
+// commitWait bounds git's walk to the first commit; what took longer once is not
+// tried at each mount.
+const (
+	commitWait    = 2 * time.Second
+	unknownCommit = "?"
+)
+
+// Identify looks at a directory that is not covered by a mount. known may name
+// the first commit, which is then not looked for.
+func Identify(root string, known Identity) (Identity, error) {
+	id := Identity{Root: root, Commit: known.Commit}
+	fi, err := os.Stat(root)
+	if err != nil {
+		return id, err
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		id.Dev, id.Ino = uint64(st.Dev), st.Ino
+	}
+	id.Birth, id.Common = birth(root), CommonDir(root)
+	if _, err := os.Lstat(filepath.Join(root, ".git")); err == nil && id.Commit == "" {
+		ctx, cancel := context.WithTimeout(context.Background(), commitWait)
+		defer cancel()
+		out, err := gitdir.Command(ctx, root, "rev-list", "--max-parents=0", "HEAD").Output()
+		switch lines := bytes.Fields(out); {
+		case ctx.Err() != nil:
+			id.Commit = unknownCommit
+		case err == nil && len(lines) > 0:
+			id.Commit = string(lines[len(lines)-1])
+		}
+	}
+	return id, nil
+}
+
+// SameDir: they are one directory.
+func (id Identity) SameDir(o Identity) bool {
+	return id.Ino != 0 && id.Dev == o.Dev && id.Ino == o.Ino && id.Birth == o.Birth
+}
+
+// ReadIdentity is what a state directory says of its project; the zero value
+// when it says nothing.
+func ReadIdentity(state string) (id Identity) {
+	b, err := os.ReadFile(filepath.Join(state, identityFile))
+	if err != nil || json.Unmarshal(b, &id) != nil {
+		return Identity{}
+	}
+	return id
+}
+
+// Write keeps the identity in a state directory, if it has changed.
+func (id Identity) Write(state string) error {
+	if ReadIdentity(state) == id {
+		return nil
+	}
+	b, err := json.Marshal(id)
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(state, identityFile+".new")
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(state, identityFile))
+}
+
+// Siblings are the state directories in base that belong to other worktrees of
+// the same repository.
+func Siblings(base, state string) []string {
+	id := ReadIdentity(state)
+	if id.Common == "" {
+		return nil
+	}
+	all, _ := filepath.Glob(filepath.Join(base, "*-????????????????")) // the pattern is well-formed
+	return slices.DeleteFunc(all, func(s string) bool { return s == state || ReadIdentity(s).Common != id.Common })
+}
+
+// MovedFrom finds, among the histories in base, that of a project which was
+// moved or renamed to what id is now: nothing is at its old place any more.
+func MovedFrom(base string, id Identity) (old string, ok bool) {
+	states, err := filepath.Glob(filepath.Join(base, "*-????????????????"))
+	if err != nil {
+		return "", false
+	}
+	for _, s := range states {
+		was := ReadIdentity(s)
+		if was.Root == "" || was.Root == id.Root || !was.SameDir(id) && (len(was.Commit) <= len(unknownCommit) || was.Commit != id.Commit) {
+			continue
+		}
+		if _, err := os.Lstat(was.Root); os.IsNotExist(err) {
+			if was.SameDir(id) {
+				return was.Root, true
+			}
+			old, ok = was.Root, true
+		}
+	}
+	return old, ok
+}

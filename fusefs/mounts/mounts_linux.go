@@ -1,0 +1,132 @@
+package mounts
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Mounts reads this process's mount table.
+func Mounts() ([]Mount, error) { return readMounts("/proc/self/mountinfo") }
+
+func readMounts(file string) ([]Mount, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the mount table: %w", err)
+	}
+	return parseMounts(string(b)), nil
+}
+
+// parseMounts understands proc(5)'s mountinfo: "36 35 98:0 /root /point rw -
+// type source options", with any number of optional fields before the dash.
+func parseMounts(text string) []Mount {
+	var all []Mount
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		dash := -1
+		for i := 6; i < len(f); i++ {
+			if f[i] == "-" {
+				dash = i
+				break
+			}
+		}
+		if dash < 0 || len(f) < dash+3 {
+			continue
+		}
+		m := Mount{Dev: f[2], Root: unescape(f[3]), Point: unescape(f[4]), Type: unescape(f[dash+1]), Source: unescape(f[dash+2]), UID: -1}
+		m.ID, _ = strconv.Atoi(f[0])
+		m.Parent, _ = strconv.Atoi(f[1])
+		if len(f) > dash+3 {
+			for o := range strings.SplitSeq(f[dash+3], ",") {
+				if v, ok := strings.CutPrefix(o, "user_id="); ok {
+					m.UID, _ = strconv.Atoi(v)
+				}
+			}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// unescape undoes \040 and the like.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// Table is this mount namespace's mount table, to be waited on.
+type Table struct{ fd int }
+
+// WatchTable begins to notice changes.
+func WatchTable() (*Table, error) {
+	// Not os.Open: Go's own poller would take the news.
+	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("watch the mount table: %w", err)
+	}
+	return &Table{fd}, nil
+}
+
+// Wait returns when something was mounted or unmounted since the last call, or
+// since WatchTable. It occupies a thread.
+func (t *Table) Wait() error {
+	for {
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLPRI}}, -1)
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// Close ends the watch; nobody waits.
+func (t *Table) Close() { unix.Close(t.fd) }
+
+// Holder is a mount namespace other than ours with a copy of a mount.
+type Holder struct {
+	Namespace string // "mnt:[4026531841]"
+	PID       int    // of a process in it
+	Command   string
+}
+
+// Holders finds the other mount namespaces that have a copy of the mount with
+// this device number, one process for each. A namespace that no process is in,
+// or none that we may look at, is not seen.
+func Holders(dev string) []Holder {
+	own, _ := os.Readlink("/proc/self/ns/mnt")
+	known := map[string]bool{own: true}
+	return eachProcess(func(pid int) (Holder, bool) {
+		proc := "/proc/" + strconv.Itoa(pid)
+		ns, err := os.Readlink(proc + "/ns/mnt")
+		if err != nil || known[ns] {
+			return Holder{}, false
+		}
+		known[ns] = true
+		mounts, err := readMounts(proc + "/mountinfo")
+		if err != nil {
+			known[ns] = false // it has ended; another one may be in there
+			return Holder{}, false
+		}
+		for _, m := range mounts {
+			if m.Dev == dev && m.Type == FSType {
+				return Holder{ns, pid, strings.Join(Command(pid), " ")}, true
+			}
+		}
+		return Holder{}, false
+	})
+}

@@ -1,0 +1,87 @@
+package mounts
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A process that is stuck in the kernel (one that executes a program from a
+// hung file system, say) makes whoever reads its /proc wait with it: a readlink
+// of its cwd never returns. One such process must not keep every mount on the
+// machine from starting.
+const (
+	stuckAfter = 250 * time.Millisecond // a healthy process takes microseconds
+	maxStuck   = 8                      // then the rest is left out
+	maxWaits   = 20                     // as long, for one that does not look stuck
+)
+
+// eachProcess calls look for every process, in one goroutine at a time. Where
+// look does not come back, its process is left out and the goroutine is
+// abandoned: it ends when the kernel lets it go. The results of the others are
+// handed over in order.
+func eachProcess[T any](look func(pid int) (T, bool)) []T { return eachWithin(stuckAfter, look) }
+
+func eachWithin[T any](patience time.Duration, look func(pid int) (T, bool)) []T {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	type seen struct {
+		value T
+		ok    bool
+	}
+	var found []T
+	for stuck := 0; len(pids) > 0 && stuck < maxStuck; stuck++ {
+		results := make(chan seen, len(pids)) // closed by the looking goroutine; holds all of its results
+		go func(pids []int) {
+			defer close(results)
+			for _, pid := range pids {
+				v, ok := look(pid)
+				results <- seen{v, ok}
+			}
+		}(pids)
+		timer := time.NewTimer(patience)
+		waited := 0
+		for moving := true; moving && len(pids) > 0; {
+			timer.Reset(patience)
+			select {
+			case r := <-results:
+				waited = 0
+				if pids = pids[1:]; r.ok {
+					found = append(found, r.value)
+				}
+			case <-timer.C:
+				// A loaded machine may keep the goroutine waiting, too.
+				waited++
+				if moving = !blocked(pids[0]) && waited < maxWaits; !moving {
+					pids = pids[1:]
+				}
+			}
+		}
+		timer.Stop()
+	}
+	return found
+}
+
+// blocked tells by the one file that never waits whether a process sits in the
+// kernel and cannot be interrupted.
+func blocked(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, "State:"); ok {
+			return strings.HasPrefix(strings.TrimSpace(v), "D")
+		}
+	}
+	return false
+}

@@ -1,0 +1,204 @@
+package mounts
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Scan finds the processes that use something in dir. skip leaves some out.
+//
+// onMount is the ids of dir's own overlay mounts: what a process reached
+// through one of them is left out when inside is false (who stands on the
+// source from before the mount?), and what it reached otherwise when it is true
+// (who keeps the mount busy?). A process whose /proc is closed to us is not
+// seen, nor is one that is stuck in the kernel. With 300 processes this takes
+// about 10 ms.
+func Scan(dir string, onMount map[int]bool, inside bool, skip func(pid int) bool) []Proc {
+	found := eachProcess(func(pid int) (Proc, bool) {
+		if skip != nil && skip(pid) {
+			return Proc{}, false
+		}
+		return uses(pid, dir, onMount, inside)
+	})
+	sortProcs(found)
+	return found
+}
+
+// uses looks at one process: what it stands on first, then what it has open.
+func uses(pid int, dir string, onMount map[int]bool, inside bool) (Proc, bool) {
+	base := "/proc/" + strconv.Itoa(pid)
+	hit := func(link, how string) (Proc, bool) {
+		target, err := os.Readlink(link)
+		if err != nil {
+			return Proc{}, false
+		}
+		target = strings.TrimSuffix(target, " (deleted)")
+		if !Within(target, dir) || onMount[mountOf(link)] != inside {
+			return Proc{}, false
+		}
+		comm, start := identity(pid)
+		return Proc{PID: pid, Start: start, Comm: comm, How: how, Path: target}, true
+	}
+	if p, ok := hit(base+"/cwd", "working directory"); ok {
+		return p, true
+	}
+	if p, ok := hit(base+"/root", "root"); ok {
+		return p, true
+	}
+	fds, _ := os.ReadDir(base + "/fd")
+	for _, fd := range fds {
+		link := base + "/fd/" + fd.Name()
+		target, err := os.Readlink(link)
+		if err != nil || !Within(target, dir) {
+			continue
+		}
+		how := "open file"
+		flags, isDir := flagsOf(base+"/fdinfo/"+fd.Name()), false
+		if fi, err := os.Lstat(link); err == nil && flags&unix.O_DIRECTORY != 0 {
+			isDir, how = fi.Mode()&fs.ModeSymlink != 0, "open directory"
+		}
+		// A file that is only read from the source side does no harm there;
+		// every open file keeps a mount busy.
+		if !inside && !isDir && flags&unix.O_ACCMODE == unix.O_RDONLY {
+			continue
+		}
+		if p, ok := hit(link, how); ok {
+			return p, true
+		}
+	}
+	if inside {
+		if p, ok := hit(base+"/exe", "program"); ok {
+			return p, true
+		}
+	}
+	return Proc{}, false
+}
+
+// mountOf is the id of the mount that a magic link leads to; opening with
+// O_PATH asks no file system. 0 when unknown.
+func mountOf(link string) int {
+	fd, err := unix.Open(link, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	return int(field("/proc/self/fdinfo/"+strconv.Itoa(fd), "mnt_id:", 10))
+}
+
+func flagsOf(fdinfo string) int { return int(field(fdinfo, "flags:", 8)) }
+
+func field(file, name string, base int) int64 {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, name); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(v), base, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// identity is a process's name and start time, "" and 0 when it is gone.
+func identity(pid int) (comm string, start uint64) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return "", 0
+	}
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 0 || end < open {
+		return "", 0
+	}
+	if f := bytes.Fields(b[end+1:]); len(f) > 19 {
+		start, _ = strconv.ParseUint(string(f[19]), 10, 64)
+	}
+	return string(b[open+1 : end]), start
+}
+
+// Running reports whether a process with this pid and start time exists; start
+// 0 matches any.
+func Running(pid int, start uint64) bool {
+	if pid <= 0 {
+		return false
+	}
+	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
+		return false
+	}
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	if i := bytes.LastIndexByte(b, ')'); i > 0 && i+2 < len(b) && b[i+2] == 'Z' {
+		return false // dead, only not yet reaped
+	}
+	_, now := identity(pid)
+	return start == 0 || now == start
+}
+
+// Command returns the arguments of a process.
+func Command(pid int) []string {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil || len(b) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+}
+
+// Parent is the process that started pid, 0 if that is not to be seen.
+func Parent(pid int) int {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // the name may hold anything
+	if len(f) < 2 {
+		return 0
+	}
+	ppid, _ := strconv.Atoi(f[1])
+	return ppid
+}
+
+// Ours tells cachebro's own processes by program and sub-command: they hold the
+// source open on purpose, or end in a moment.
+func Ours(pid int) bool {
+	args := Command(pid)
+	if len(args) < 2 || filepath.Base(args[0]) != "cachebro" {
+		return false
+	}
+	switch args[1] {
+	case "supervise", "mountd", "daemon", "mount", "run", "private", "up", "hook":
+		return true
+	}
+	return false
+}
+
+// FindMountd looks for the process that serves mountpoint, 0 if there is none
+// to be seen.
+func FindMountd(mountpoint string) int {
+	found := eachProcess(func(pid int) (int, bool) {
+		args := Command(pid)
+		if len(args) < 3 || args[1] != "mountd" || !Ours(pid) {
+			return 0, false
+		}
+		for i, a := range args[:len(args)-1] {
+			if a == "--mountpoint" && args[i+1] == mountpoint {
+				return pid, true
+			}
+		}
+		return 0, false
+	})
+	if len(found) == 0 {
+		return 0
+	}
+	return found[0]
+}

@@ -1,0 +1,18 @@
+package supervisor
+
+import (
+	"cachebro/store/wire"
+)
+
+// answerChanges tells git what changed on the mount; see fusefs/journal. It is
+// for nothing else, so that a mount without it is as good. The result ends it.
+func (s *session) answerChanges() (end func()) {
+	l, err := wire.ListenChanges(s.c.Paths, s.c.Root, s.c.State)
+	if err != nil {
+		s.logger.Warn("git cannot ask what changed", "error", err)
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); wire.ServeChanges(l, s.server.Changes) }()
+	return func() { l.Close(); <-done }
+}

@@ -1,0 +1,181 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"cachebro/fusefs/ignore"
+	"cachebro/fusefs/mounts"
+	"cachebro/store/wire"
+)
+
+// Config describes one mount; it is passed on from process to process as flags.
+type Config struct {
+	Root       string // the project's root: absolute, symlinks resolved
+	Mountpoint string // equal to Root when InPlace
+	State      string // state directory; exists
+	AllowOther bool
+	ReadOnly   bool
+	Private    bool // in a mount namespace of its own: others write underneath
+
+	Exe     string         // this binary
+	Version string         // of cachebro
+	Env     []string       // for the processes that are started
+	Paths   wire.Paths     // where sockets and state lie
+	Ignore  ignore.Options // for mountd: what is ignored beside the project's own rules
+}
+
+// InPlace: the mount covers its own source.
+func (c Config) InPlace() bool { return c.Mountpoint == c.Root }
+
+// Hidden is the state directory relative to the root when it lies inside, which
+// the overlay then does not show; "" otherwise.
+func (c Config) Hidden() string {
+	if c.State != c.Root && mounts.Within(c.State, c.Root) {
+		return mounts.Rel(c.State, c.Root)
+	}
+	return ""
+}
+
+// args are the flags that describe the mount to a sub-process.
+func (c Config) args(sub string) []string {
+	a := []string{"cachebro", sub, "--mountpoint", c.Mountpoint, "--root", c.Root, "--state", c.State}
+	for flag, on := range map[string]bool{"--allow-other": c.AllowOther, "--read-only": c.ReadOnly, "--private": c.Private} {
+		if on {
+			a = append(a, flag)
+		}
+	}
+	return a
+}
+
+// Report is what a process says to the one that started it: one line of JSON
+// when the mount answers, or why there is none.
+type Report struct {
+	OK      bool          `json:"ok"`
+	PID     int           `json:"pid,omitempty"` // of mountd
+	Code    string        `json:"code,omitempty"`
+	Error   string        `json:"error,omitempty"`
+	Hint    string        `json:"hint,omitempty"`
+	Outside []mounts.Proc `json:"outside,omitempty"` // stand on the source from before, or have a mount that leads there
+	Shared  string        `json:"shared,omitempty"`  // the kind of file system that others change, too
+}
+
+// Err is nil for a mount that answers.
+func (r Report) Err() error {
+	if r.OK {
+		return nil
+	}
+	return &wire.Error{Code: r.Code, Message: r.Error, Hint: r.Hint}
+}
+
+// failure makes a Report of an error; hints travel along.
+func failure(err error) Report {
+	e := wire.AsError(err)
+	r := Report{Code: e.Code, Error: e.Message, Hint: e.Hint}
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		r.Hint = h.Hint()
+	} else if e.Code == wire.ErrInternal.Code {
+		r.Hint = ""
+	}
+	return r
+}
+
+func (r Report) send(w io.Writer) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// Receive waits for the Report; a process that ended without one is an error.
+func Receive(r io.Reader, log string) Report {
+	var rep Report
+	if err := json.NewDecoder(r).Decode(&rep); err != nil {
+		return Report{Code: wire.ErrInternal.Code, Error: "the mount's process ended before the mount answered", Hint: "see " + log}
+	}
+	return rep
+}
+
+// Record says who serves a mount; <state>/mount.json.
+type Record struct {
+	PID        int       `json:"mountd_pid"`
+	Supervisor int       `json:"supervisor_pid"`
+	Mountpoint string    `json:"mountpoint"`
+	MountID    int       `json:"mount_id"` // in /proc/self/mountinfo
+	Dev        string    `json:"dev"`      // names the FUSE connection
+	Since      time.Time `json:"since"`
+	Version    string    `json:"version"`
+	// Replaceable: another mountd can take over without anybody noticing.
+	Replaceable bool `json:"replaceable"`
+	// Replaced counts how often that was done.
+	Replaced int `json:"replaced"`
+	// Unmounted where it was mounted: copies in other mount namespaces, or who
+	// was inside, are still served. All that was closed before is in the spool.
+	Unmounted bool `json:"unmounted,omitempty"`
+}
+
+// Crash says how a mount ended that nobody had asked to end.
+type Crash struct {
+	Time       time.Time     `json:"time"`
+	Mountpoint string        `json:"mountpoint"`
+	How        string        `json:"how"`    // "signal: killed"
+	Inside     []mounts.Proc `json:"inside"` // stood in the mount and must cd
+}
+
+const (
+	recordFile = "mount.json"
+	crashFile  = "crash.json"
+)
+
+// ReadRecord returns the record of the project's mount, living or not.
+func ReadRecord(state string) (Record, bool) {
+	var r Record
+	return r, readJSON(filepath.Join(state, recordFile), &r) == nil
+}
+
+// ReadCrash returns how the last mount ended, if badly.
+func ReadCrash(state string) (Crash, bool) {
+	var c Crash
+	return c, readJSON(filepath.Join(state, crashFile), &c) == nil
+}
+
+func readJSON(name string, v any) error {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
+}
+
+// writeJSON replaces name in one step.
+func writeJSON(name string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	tmp := name + "." + strconv.Itoa(os.Getpid())
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := os.Rename(tmp, name); err != nil {
+		os.Remove(tmp)
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+func remove(name string) {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}

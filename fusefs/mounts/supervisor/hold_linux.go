@@ -1,0 +1,241 @@
+package supervisor
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"cachebro/fusefs"
+)
+
+// hold is what a supervisor keeps so that another mountd can go on with the
+// connection of one that was killed: /dev/fuse, the ledger, and descriptors
+// that cannot be opened again by name. It belongs to one goroutine but while
+// hear runs, whose end heard tells.
+type hold struct {
+	logger         *slog.Logger
+	ledger, device *os.File // nil: none
+	kept           map[uint64]*os.File
+	heard          chan struct{} // closed when the mountd is gone and all that it sent was read
+}
+
+// maxHeld bounds the descriptors that are kept.
+const maxHeld = 4096
+
+// The messages between mountd and its supervisor: one byte and a handle.
+const (
+	sayKeep   = 'K' // with a descriptor
+	sayDrop   = 'D'
+	sayDevice = 'F' // with /dev/fuse
+	sayAll    = 'A' // to a new mountd: these were all
+	saySize   = 9
+)
+
+// newHold begins with an empty ledger. Without one a mount that dies is
+// detached, which is no reason not to mount.
+func newHold(logger *slog.Logger) *hold {
+	h := &hold{logger: logger, kept: map[uint64]*os.File{}}
+	var err error
+	if h.ledger, err = fusefs.NewLedger(); err != nil {
+		logger.Warn("a mountd that dies cannot be replaced", "error", err)
+	}
+	return h
+}
+
+// inherit is the hold of a supervisor that died, as mountd hands it on.
+func inherit(device, ledger, sock *os.File, logger *slog.Logger) *hold {
+	h := &hold{logger: logger, kept: map[uint64]*os.File{}, device: device, ledger: ledger, heard: make(chan struct{})}
+	go h.hear(sock, h.heard)
+	return h
+}
+
+func (h *hold) close() {
+	for fh, f := range h.kept {
+		f.Close()
+		delete(h.kept, fh)
+	}
+	for _, f := range []*os.File{h.ledger, h.device} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	h.ledger, h.device = nil, nil
+}
+
+// canGoOn waits for the end of what a dead mountd said, and reports whether
+// there is a connection that another one can serve.
+func (h *hold) canGoOn() bool {
+	if h.heard != nil {
+		<-h.heard
+		h.heard = nil
+	}
+	if h.ledger == nil || h.device == nil {
+		return false
+	}
+	err := fusefs.CanTakeOver(h.ledger, h.device)
+	if err != nil { // as after each unmount in order
+		h.logger.Info("nothing to take over", "why", err)
+	}
+	return err == nil
+}
+
+// handDown prepares the descriptors for a mountd: the socket and, for one that
+// takes over, what goes through it. The second result is called when the
+// process has been started, or not.
+func (h *hold) handDown() (sock *os.File, started func(bool), err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to mountd: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "mountd"), os.NewFile(uintptr(pair[1]), "supervisor")
+	return theirs, func(ok bool) {
+		theirs.Close()
+		if !ok {
+			ours.Close()
+			return
+		}
+		h.heard = make(chan struct{})
+		go func(heard chan struct{}) {
+			for fh, f := range h.kept {
+				if err := say(pair[0], sayKeep, fh, int(f.Fd()), 0); err != nil {
+					h.logger.Warn("hand on an open file", "error", err)
+				}
+			}
+			_ = say(pair[0], sayAll, 0, -1, 0)
+			h.hear(ours, heard)
+		}(h.heard)
+	}, nil
+}
+
+// hear reads what a mountd says until it is gone.
+func (h *hold) hear(sock *os.File, heard chan struct{}) {
+	defer close(heard)
+	defer sock.Close()
+	for {
+		what, fh, f, err := listen(int(sock.Fd()))
+		if err != nil {
+			return
+		}
+		switch {
+		case what == sayKeep && f != nil && len(h.kept) < maxHeld:
+			if old := h.kept[fh]; old != nil {
+				old.Close()
+			}
+			h.kept[fh] = f
+			continue
+		case what == sayDevice && f != nil && h.device == nil:
+			h.device = f
+			continue
+		case what == sayDrop && h.kept[fh] != nil:
+			h.kept[fh].Close()
+			delete(h.kept, fh)
+		}
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+func say(sock int, what byte, fh uint64, fd, flags int) error {
+	var rights []byte
+	if fd >= 0 {
+		rights = unix.UnixRights(fd)
+	}
+	msg := binary.NativeEndian.AppendUint64([]byte{what}, fh)
+	for {
+		err := unix.Sendmsg(sock, msg, rights, nil, flags|unix.MSG_NOSIGNAL)
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+func listen(sock int) (what byte, fh uint64, f *os.File, err error) {
+	msg, oob := make([]byte, 16), make([]byte, unix.CmsgSpace(4))
+	for {
+		n, on, _, _, err := unix.Recvmsg(sock, msg, oob, unix.MSG_CMSG_CLOEXEC)
+		if err == unix.EINTR {
+			continue
+		}
+		if err == nil && n != saySize {
+			err = errors.New("the other side is gone")
+		}
+		if err != nil {
+			return 0, 0, nil, err
+		}
+		if cs, err := unix.ParseSocketControlMessage(oob[:on]); err == nil && len(cs) == 1 {
+			if fds, err := unix.ParseUnixRights(&cs[0]); err == nil && len(fds) == 1 {
+				f = os.NewFile(uintptr(fds[0]), "kept")
+			}
+		}
+		return msg[0], binary.NativeEndian.Uint64(msg[1:]), f, nil
+	}
+}
+
+// keeper is mountd's side. A supervisor that does not read (it was stopped)
+// must not hold up a request: then the descriptor is not kept.
+type keeper struct {
+	sock atomic.Pointer[os.File]
+	old  []*os.File // of supervisors that died
+}
+
+var _ fusefs.Keeper = (*keeper)(nil)
+
+func (k *keeper) use(sock *os.File) { k.sock.Store(sock) }
+
+func (k *keeper) say(what byte, fh uint64, fd int) bool {
+	s := k.sock.Load()
+	return s != nil && say(int(s.Fd()), what, fh, fd, unix.MSG_DONTWAIT) == nil
+}
+
+// Keep implements fusefs.Keeper.
+func (k *keeper) Keep(fh uint64, fd int) bool { return k.say(sayKeep, fh, fd) }
+
+// Drop implements fusefs.Keeper.
+func (k *keeper) Drop(fh uint64) { k.say(sayDrop, fh, -1) }
+
+// device gives the supervisor /dev/fuse.
+func (k *keeper) device(fd int) { k.say(sayDevice, 0, fd) }
+
+// receive reads what the supervisor kept of the mountd before us.
+func (k *keeper) receive() (map[uint64]*os.File, error) {
+	kept := map[uint64]*os.File{}
+	for {
+		what, fh, f, err := listen(int(k.sock.Load().Fd()))
+		switch {
+		case err != nil:
+			return kept, fmt.Errorf("from the supervisor: %w", err)
+		case what == sayAll:
+			return kept, nil
+		case f != nil:
+			kept[fh] = f
+		}
+	}
+}
+
+// renew gives everything to another supervisor, whose end of the socket is the
+// result.
+func (k *keeper) renew(s *fusefs.Server) (*os.File, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	// The old one stays open: a request may just be about to use its number.
+	k.old = append(k.old, k.sock.Swap(os.NewFile(uintptr(pair[0]), "supervisor")))
+	s.Guarded(func(fh uint64, fd int) { k.Keep(fh, fd) })
+	return os.NewFile(uintptr(pair[1]), "mountd"), nil
+}
+
+// dup is a descriptor of our own for a child to inherit.
+func dup(fd int, name string) (*os.File, error) {
+	n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(n), name), nil
+}

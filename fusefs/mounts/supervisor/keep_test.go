@@ -1,0 +1,39 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A supervisor that ends as soon as it is started, or cannot be started, is not
+// started as fast as the machine can; one that lasted is replaced at once.
+func TestSupervisorThatEndsAtOnce(t *testing.T) {
+	const gone = 1 << 30 // no pid is as large
+	for name, failure := range map[string]error{"ends": nil, "does not start": errors.New("no such file")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				starts, began, first := 0, time.Now(), time.Duration(0)
+				keepRunning(ctx, gone, func() (int, error) {
+					if starts++; starts == 1 {
+						first = time.Since(began)
+					}
+					if starts == 1000 {
+						cancel()
+					}
+					return gone, failure
+				})
+				if first > time.Second {
+					t.Errorf("the first was started after %v", first)
+				}
+				if starts < 10 || starts > 100 {
+					t.Errorf("%d starts in an hour", starts)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,158 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// beatEvery is how often the daemon and mountd tell each other how they do when
+// nothing changes. A dead daemon is noticed no later than this.
+const beatEvery = 2 * time.Second
+
+// maxPause is the longest wait between two tries to start the daemon again.
+const maxPause = 30 * time.Second
+
+// link keeps mountd in touch with the store daemon: it starts the daemon when
+// it is gone, attaches, and exchanges heartbeats. Its errors reach nobody who
+// waits for I/O: while there is no daemon the spool grows.
+type link struct {
+	client *wire.Client // nil until dial has been called
+	dial   func(context.Context) (*wire.Client, error)
+	source *os.File
+	beat   func() wire.Heartbeat      // what to say
+	heard  func(wire.HeartbeatAnswer) // what was answered; Healthy false: nobody answers
+	// introducing is called before a daemon hears of us for the first time.
+	introducing func()
+	logger      *slog.Logger
+	poke        chan struct{} // capacity 1: a beat is wanted now; never closed
+	wg          sync.WaitGroup
+
+	// mu guards what follows.
+	mu       sync.Mutex
+	attached int // pid of the daemon that knows of us, 0: none
+	attach   wire.Attach
+}
+
+func (l *link) outside() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.attach.Outside
+}
+
+func (l *link) setOutside(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.attach.Outside = on
+}
+
+// dial connects to the daemon, started if needed. The error is one for people:
+// a damaged store, a full disk, a state directory of somebody else.
+func dial(ctx context.Context, c Config, client string) (*wire.Client, error) {
+	w, err := wire.DialOrStart(ctx, c.Paths, wire.Hello{Version: c.Version, Client: client, Root: c.Root},
+		wire.Timeouts{Connect: 5 * time.Second, Answer: 10 * time.Second},
+		wire.Start{Self: c.Exe, Args: []string{"daemon", "--root", c.Root}, Replace: true, Within: 20 * time.Second})
+	return w, Explain(err, c.State)
+}
+
+// run beats until ctx ends.
+func (l *link) run(ctx context.Context) {
+	l.wg.Go(func() {
+		pause := beatEvery
+		for {
+			if l.once(ctx) {
+				pause = beatEvery
+			} else {
+				pause = min(pause*2, maxPause)
+			}
+			t := time.NewTimer(pause)
+			select {
+			case <-ctx.Done():
+				t.Stop()
+				return
+			case <-l.poke:
+				t.Stop()
+			case <-t.C:
+			}
+		}
+	})
+}
+
+// once exchanges one heartbeat, after attaching if this daemon does not know us.
+func (l *link) once(ctx context.Context) bool {
+	if l.client == nil {
+		c, err := l.dial(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				l.logger.Warn("the store daemon does not answer", "error", err)
+				l.heard(wire.HeartbeatAnswer{Healthy: false, Reason: err.Error()})
+			}
+			return false
+		}
+		l.client = c
+	}
+	var ans wire.HeartbeatAnswer
+	_, err := l.client.Call(ctx, wire.MHeartbeat, l.beat(), nil, &ans)
+	gone := errors.Is(err, wire.ErrNoDaemon) || errors.Is(err, wire.ErrTimeout) || ctx.Err() != nil
+	l.mu.Lock()
+	known := l.attached == l.client.Hello().PID && l.attached != 0
+	l.mu.Unlock()
+	switch {
+	case err == nil && known:
+		l.heard(ans)
+		return true
+	case !gone && !known: // a daemon that has been started anew
+		err = l.introduce(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		l.logger.Warn("the store daemon does not answer", "error", err)
+		l.heard(wire.HeartbeatAnswer{Healthy: false, Reason: err.Error()})
+	}
+	return err == nil
+}
+
+// introduce tells the daemon who serves the mount and gives it the source.
+func (l *link) introduce(ctx context.Context) error {
+	l.mu.Lock()
+	a := l.attach
+	l.mu.Unlock()
+	l.introducing()
+	ans, err := l.client.Attach(ctx, a, l.source)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.attached = l.client.Hello().PID
+	l.mu.Unlock()
+	l.logger.Info("attached", "daemon", l.client.Hello().PID)
+	l.heard(ans)
+	return nil
+}
+
+// now asks for a heartbeat at once.
+func (l *link) now() {
+	select {
+	case l.poke <- struct{}{}:
+	default:
+	}
+}
+
+// bye ends the link; run's context is cancelled already. A daemon that does not
+// listen sees by itself that we are gone.
+func (l *link) bye() {
+	l.wg.Wait()
+	if l.client == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if _, err := l.client.Call(ctx, wire.MDetach, wire.Detach{PID: os.Getpid()}, nil, nil); err != nil {
+		l.logger.Warn("the store daemon did not hear of the end", "error", err)
+	}
+	l.client.Close()
+}

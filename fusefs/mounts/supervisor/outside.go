@@ -1,0 +1,84 @@
+package supervisor
+
+import (
+	"context"
+	"time"
+
+	"cachebro/fusefs/mounts"
+)
+
+// Who may change the source without going through the mount is looked for while
+// there is somebody, and else where the mount table changes; mount namespaces
+// other than ours give no such sign. One look takes about 10 ms.
+const (
+	outsideEvery   = 2 * time.Second
+	namespaceEvery = 10 * time.Second
+)
+
+// standing finds who reaches the source without going through the mount: those
+// whose working directory or open files are inside and were so before.
+func standing(c Config) []mounts.Proc {
+	return mounts.Scan(c.Root, overlayIDs(c.Mountpoint), false, mounts.Ours)
+}
+
+// overlayIDs are the mounts of ours on a mountpoint, by mount id.
+func overlayIDs(point string) map[int]bool {
+	ids := map[int]bool{}
+	overlays, err := mounts.Overlays()
+	if err != nil {
+		return ids
+	}
+	for _, m := range overlays {
+		// What lies below the mountpoint was reached through it too: a mount
+		// inside the project hides the source there.
+		if mounts.Within(m.Point, point) {
+			ids[m.ID] = true
+		}
+	}
+	return ids
+}
+
+// watchOutside calls set whenever there is somebody outside and was not, or the
+// other way round, until ctx ends. Those who stand on the source from before
+// can only become fewer (a child inherits the working directory); mounts beside
+// ours come and go.
+func watchOutside(ctx context.Context, c Config, somebody bool, set func(bool)) {
+	changed := make(chan struct{}, 1) // never closed
+	if table, err := mounts.WatchTable(); err == nil {
+		go func() { // left behind in poll at the end, which is the process's
+			for table.Wait() == nil && ctx.Err() == nil {
+				select {
+				case changed <- struct{}{}:
+				default:
+				}
+			}
+		}()
+	}
+	for {
+		wait := namespaceEvery
+		if somebody {
+			wait = outsideEvery
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-changed:
+			t.Stop()
+		case <-t.C:
+		}
+		began := time.Now()
+		now := len(mounts.Beside(c.Mountpoint)) > 0 || somebody && len(standing(c)) > 0
+		if now != somebody {
+			somebody = now
+			set(now)
+		}
+		// On a machine that mounts and unmounts all the time, containers say, the
+		// looks take a tenth of a processor at most.
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(9*time.Since(began), outsideEvery/4)):
+		}
+	}
+}

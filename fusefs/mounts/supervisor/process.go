@@ -1,0 +1,432 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"cachebro/fusefs"
+	"cachebro/fusefs/capture"
+	"cachebro/fusefs/capture/spool"
+	"cachebro/fusefs/ignore"
+	"cachebro/fusefs/mounts"
+	"cachebro/store/wire"
+	"cachebro/store/wire/place"
+)
+
+// drainLimit bounds how long an ordered end waits for captured content to reach
+// the spool.
+const drainLimit = 60 * time.Second
+
+// Serve is mountd: it mounts, reports, and stays until the mount has gone.
+// from.Source is the directory, opened before; from.FD > 0 a /dev/fuse that is
+// mounted already; supervisor the pid that watches us, 0 for none.
+func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger *slog.Logger) error {
+	signal.Ignore(syscall.SIGHUP) // a terminal's end is no reason to unmount
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, renewSignal)
+	defer signal.Stop(signals)
+	s, err := start(c, from, logger)
+	if err != nil {
+		return tell(report, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	outside := []mounts.Proc(nil)
+	shared := mounts.Shared(fmt.Sprintf("/proc/self/fd/%d", from.Source.Fd()))
+	if !c.Private && c.InPlace() && shared == "" {
+		outside = append(standing(c), mounts.Beside(c.Mountpoint)...)
+		if len(outside) == 0 {
+			s.setOutside(false)
+		}
+		go watchOutside(ctx, c, len(outside) > 0, s.setOutside)
+	}
+	s.record(supervisor)
+	s.link.run(ctx)
+	stopAnswering := s.answerChanges()
+	err = Report{OK: true, PID: os.Getpid(), Outside: outside, Shared: shared}.send(report)
+	report.Close()
+	if err != nil {
+		logger.Warn("nobody waits for the mount", "error", err)
+	}
+	if supervisor > 0 {
+		go s.watchSupervisor(ctx, supervisor)
+	}
+	done := make(chan struct{})
+	go func() { s.server.Wait(); close(done) }()
+	gone := make(chan error, 1) // never closed
+	go s.watchPlace(ctx, gone)
+	if s.mount.Dev != "" {
+		go s.watchTable(ctx, done)
+	}
+	inherits := !s.stay(done, signals, gone)
+	stopAnswering() // before a successor can open the spool, and its own socket
+	if inherits {
+		// What is not answered yet is sent to the successor once more.
+		s.settle()
+		return nil
+	}
+	cancel()
+	return s.end()
+}
+
+// session is one mount from its beginning to its end.
+type session struct {
+	c       Config
+	logger  *slog.Logger
+	writer  *spool.Writer
+	capture *capture.Capture
+	server  *fusefs.Server
+	link    *link
+	mount   mounts.Mount
+	from    Handed
+	keeper  keeper
+}
+
+// start brings up the spool, the daemon, capture and the mount, in this order,
+// and takes down what it made when one of them fails.
+func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
+	source := from.Source
+	s = &session{c: c, logger: logger, from: from}
+	defer func() {
+		if err != nil {
+			s.abandon()
+		}
+	}()
+	if s.writer, err = spool.OpenWriter(wire.SpoolDir(c.State), spool.Options{}); err != nil {
+		return s, spoolError(c, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	// Whoever takes over is waited for by every program on the mount: the daemon
+	// comes later, and records lie in the spool until then.
+	var client *wire.Client
+	if !from.TakeOver {
+		if client, err = dial(ctx, c, "mountd"); err != nil {
+			return s, err
+		}
+	}
+	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), beat: s.heartbeat, heard: s.heard, introducing: func() { s.capture.Introduce(s.server.EachDirty) },
+		attach: wire.Attach{PID: os.Getpid(), Mountpoint: c.Mountpoint, InPlace: c.InPlace(), Outside: true, Spool: wire.SpoolDir(c.State)}}
+	matcher, err := ignore.New(source, c.Ignore)
+	if err != nil {
+		return s, fmt.Errorf("read the ignore rules: %w", err)
+	}
+	s.capture = capture.New(capture.Options{Spool: s.writer, Logger: logger, Matcher: matcher, Root: source, Version: c.Version, Mountpoint: c.Mountpoint, Source: c.Root})
+	opt := fusefs.Options{
+		Source: source, Mountpoint: c.Mountpoint, FD: from.FD, Ledger: from.Ledger, TakeOver: from.TakeOver, AllowOther: c.AllowOther, ReadOnly: c.ReadOnly,
+		Outside: true, Hidden: c.Hidden(), Observer: s.capture, Classifier: matcher, Logger: logger,
+	}
+	if from.Sock != nil {
+		s.keeper.use(from.Sock)
+		opt.Keeper = &s.keeper
+		if opt.Kept, err = s.keeper.receive(); err != nil {
+			return s, err
+		}
+	}
+	s.server, err = fusefs.Mount(opt)
+	if err != nil {
+		return s, fmt.Errorf("mount %s: %w", c.Mountpoint, err)
+	}
+	s.keeper.device(s.server.Device())
+	if overlays, err := mounts.Overlays(); err == nil {
+		s.mount, _ = mounts.At(overlays, c.Mountpoint)
+	}
+	return s, nil
+}
+
+func spoolError(c Config, err error) error {
+	if errors.Is(err, spool.ErrLocked) {
+		r, _ := ReadRecord(c.State)
+		return wire.Errorf(wire.ErrLocked, "cachebro status "+c.Root+" tells who; end what still runs in the earlier mount, or: kill "+fmt.Sprint(r.PID),
+			"%s is served by another mount (mountd pid %d)", c.Root, r.PID)
+	}
+	return fmt.Errorf("open the spool: %w", err)
+}
+
+// abandon takes down a session that never got a mount.
+func (s *session) abandon() {
+	if s.capture != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = s.capture.Close(ctx)
+	}
+	if s.link != nil && s.link.client != nil {
+		s.link.client.Close()
+	}
+	if s.writer != nil {
+		s.writer.Close()
+	}
+}
+
+// heartbeat is what the daemon should know of this side.
+func (s *session) heartbeat() wire.Heartbeat {
+	st := s.capture.Stats()
+	fsStats := s.server.Stats()
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	return wire.Heartbeat{Head: s.writer.LastSeq(), Outside: s.link.outside(), Capture: wire.CaptureState{
+		State: st.State, Since: st.Since, Reason: st.Reason, Queue: st.Queue, Spooled: s.writer.Size(), Gaps: st.PendingGaps,
+		Inodes: int64(fsStats.Inodes), Handles: int64(fsStats.Handles), HeapBytes: int64(mem.HeapInuse),
+	}}
+}
+
+// heard passes on how the store does.
+func (s *session) heard(a wire.HeartbeatAnswer) {
+	s.capture.SetHealthy(a.Healthy, a.Reason)
+	switch {
+	case !a.BaselineStart.IsZero():
+		s.capture.BaselineDone(a.BaselineStart)
+	case a.Healthy:
+		s.capture.Scanning(s.server.EachDirty)
+	}
+}
+
+func (s *session) setOutside(on bool) {
+	s.server.SetOutside(on)
+	s.link.setOutside(on)
+	s.link.now()
+}
+
+// record notes who serves the mount, for umount and status.
+func (s *session) record(supervisor int) {
+	r := Record{PID: os.Getpid(), Supervisor: supervisor, Mountpoint: s.c.Mountpoint, MountID: s.mount.ID, Dev: s.mount.Dev, Since: time.Now(), Version: s.c.Version, Replaceable: s.server.Replaceable()}
+	if old, ok := ReadRecord(s.c.State); ok && s.from.TakeOver {
+		r.Since, r.Replaced = old.Since, old.Replaced
+		if old.PID != r.PID {
+			r.Replaced++
+		}
+		r.Unmounted = old.Unmounted
+	}
+	if err := writeJSON(filepath.Join(s.c.State, recordFile), r); err != nil {
+		s.logger.Warn("cannot record the mount", "error", err)
+	}
+}
+
+// watchSupervisor starts another supervisor when ours dies.
+func (s *session) watchSupervisor(ctx context.Context, pid int) {
+	keepRunning(ctx, pid, func() (int, error) {
+		cmd, err := s.startSupervisor()
+		if err != nil {
+			s.logger.Error("cannot start another supervisor", "error", err)
+			return 0, err
+		}
+		go func() { _ = cmd.Wait() }()
+		pid := cmd.Process.Pid
+		s.logger.Warn("the supervisor is gone; started another one", "pid", pid)
+		s.record(pid)
+		return pid, nil
+	})
+}
+
+// keepRunning calls start whenever the process has ended, until ctx ends. One that
+// ends at once, or cannot be started, is started ever more rarely: the binary may
+// have been replaced by one that cannot do this.
+func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
+	const first, last = 10 * time.Millisecond, time.Minute
+	for pause := first; ; {
+		began := time.Now()
+		if p, err := watch(pid); err == nil {
+			// On an ordered end this goroutine is left behind in poll; the
+			// process ends right after.
+			_ = p.wait()
+			p.close()
+		}
+		if time.Since(began) > heirLife {
+			pause = first
+		}
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, last)
+			var err error
+			if pid, err = start(); err == nil {
+				break
+			}
+		}
+	}
+}
+
+// startSupervisor starts one that adopts us and holds what the last one held.
+func (s *session) startSupervisor() (*exec.Cmd, error) {
+	cmd := &exec.Cmd{Path: s.c.Exe, Args: append(s.c.args("supervise"), "--adopt", fmt.Sprint(os.Getpid())), Env: s.c.Env, Dir: "/", Stdout: os.Stderr, Stderr: os.Stderr, SysProcAttr: detached()}
+	cmd.ExtraFiles = []*os.File{nil, s.from.Source}
+	if s.from.Ledger != nil {
+		device, err := dup(s.server.Device(), "device")
+		if err != nil {
+			return nil, err
+		}
+		defer device.Close()
+		sock, err := s.keeper.renew(s.server)
+		if err != nil {
+			return nil, err
+		}
+		defer sock.Close()
+		cmd.Args = append(cmd.Args, "--ledger")
+		cmd.ExtraFiles = append(cmd.ExtraFiles, device, s.from.Ledger, sock)
+	}
+	return cmd, cmd.Start()
+}
+
+const (
+	// busyWait is how long who is inside may take to leave before the mount is
+	// detached all the same.
+	busyWait = 2 * time.Second
+	// copyWait is how long an unmount may take to end the connection. Longer,
+	// and it is a copy of the mount in another mount namespace that keeps it.
+	copyWait = time.Second
+)
+
+// stay waits for the unmount. A signal asks for it: in order, and when the
+// mount is still busy after 2 s by detaching it, after which those who are
+// inside are served until they leave, or until another signal. A mount that is
+// not here any more and lives on as a copy in another mount namespace is ended
+// by the first signal. The same goes without a signal for a mount whose state
+// or project is gone.
+// It reports false when the mount is to be left to a successor.
+func (s *session) stay(done <-chan struct{}, signals <-chan os.Signal, gone <-chan error) bool {
+	var busy, over <-chan time.Time
+	leave := func(why any) {
+		err := fusefs.Unmount(s.c.Mountpoint)
+		switch {
+		case err == nil || !s.mountedHere():
+			over = time.After(copyWait)
+		case busy == nil:
+			s.logger.Warn("unmount", "why", why, "error", err)
+			busy = time.After(busyWait)
+		}
+	}
+	asked := false
+	for {
+		select {
+		case <-done:
+			return true
+		case err := <-gone:
+			s.logger.Error("the mount ends: nothing of what is done in it would be kept", "error", err)
+			asked = true
+			leave(err)
+		case sig := <-signals:
+			if sig == renewSignal {
+				if s.server.Replaceable() && !asked {
+					return false
+				}
+				continue
+			}
+			asked = true
+			leave(sig)
+		case <-over:
+			s.logger.Warn("ending a connection that is still in use")
+			return true
+		case <-busy:
+			s.logger.Warn("the mount is busy: detaching it", "by", mounts.Describe(s.users(), 20))
+			if err := fusefs.Detach(s.c.Mountpoint); err != nil {
+				s.logger.Error("detach", "error", err)
+			}
+		}
+	}
+}
+
+// mountedHere reports whether our mount is in our mount namespace.
+func (s *session) mountedHere() bool {
+	overlays, err := mounts.Overlays()
+	if err != nil {
+		return true
+	}
+	for _, m := range overlays {
+		if m.Dev == s.mount.Dev && m.Point == s.c.Mountpoint {
+			return true
+		}
+	}
+	return false
+}
+
+// watchTable notes when the mount has gone from our mount namespace and lives on
+// elsewhere: umount must not wait for who holds it there.
+func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
+	table, err := mounts.WatchTable()
+	if err != nil {
+		return // umount waits for the end of mountd, then
+	}
+	defer table.Close()
+	for ; err == nil && ctx.Err() == nil; err = table.Wait() {
+		if s.mountedHere() {
+			continue
+		}
+		select {
+		case <-done:
+			return
+		case <-time.After(50 * time.Millisecond): // the usual end of a mount is quicker
+		}
+		s.settle()
+		s.link.now()
+		s.logger.Warn("unmounted here; copies of the mount, or who is inside, are served until they end")
+		r, ok := ReadRecord(s.c.State)
+		if ok && r.PID == os.Getpid() {
+			r.Unmounted = true
+			if err := writeJSON(filepath.Join(s.c.State, recordFile), r); err != nil {
+				s.logger.Warn("cannot record the mount", "error", err)
+			}
+		}
+		return
+	}
+}
+
+// watchPlace tells when what the mount lives by is gone: the place where its
+// history is kept, or the source of a mount elsewhere.
+func (s *session) watchPlace(ctx context.Context, gone chan<- error) {
+	names := []string{wire.SpoolDir(s.c.State)}
+	if !s.c.InPlace() {
+		names = append(names, s.c.Root)
+	}
+	var places []place.Place
+	for _, name := range names {
+		p, err := place.Same(name)
+		if err != nil {
+			s.logger.Warn("cannot watch", "path", name, "error", err)
+			continue
+		}
+		places = append(places, p)
+	}
+	if err := place.Wait(ctx, places...); err != nil {
+		gone <- err
+	}
+}
+
+func (s *session) users() []mounts.Proc {
+	return mounts.Scan(s.c.Mountpoint, map[int]bool{s.mount.ID: true}, true, mounts.Ours)
+}
+
+// end drains what was captured and says goodbye.
+func (s *session) end() error {
+	s.server.Abandon()
+	// An aborted connection ends the server and leaves a dead mount.
+	if mounts.Answers(s.c.Mountpoint, 200*time.Millisecond) == mounts.ErrDead {
+		if err := fusefs.Detach(s.c.Mountpoint); err != nil {
+			s.logger.Error("detach", "error", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
+	defer cancel()
+	err := s.capture.Close(ctx)
+	if err != nil {
+		err = fmt.Errorf("drain the captured contents: %w", err)
+	}
+	if werr := s.writer.Close(); err == nil && werr != nil {
+		err = fmt.Errorf("close the spool: %w", werr)
+	}
+	s.link.bye()
+	remove(filepath.Join(s.c.State, recordFile))
+	return err
+}

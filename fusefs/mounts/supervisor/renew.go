@@ -1,0 +1,85 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"cachebro/fusefs/mounts"
+	"cachebro/store/wire"
+)
+
+// Another binary takes over a mount that is served already: it names itself in
+// a file of the state directory and asks mountd to end; the supervisor starts
+// the successor from that file, and is then replaced by one of its kind.
+
+const (
+	exeFile = "serve.exe"
+	// renewSignal asks mountd to end and leave the mount to a successor.
+	renewSignal = syscall.SIGUSR1
+	renewLimit  = 15 * time.Second
+	// drainShort is how long mountd waits for captured content before it ends.
+	drainShort = 2 * time.Second
+)
+
+// Renew has this binary, c.Exe, serve the mount that a Record describes, and
+// returns the pid of the new mountd. Programs on the mount notice nothing.
+func Renew(ctx context.Context, c Config) (pid int, err error) {
+	old, ok := ReadRecord(c.State)
+	if !ok || !mounts.Running(old.PID, 0) {
+		return 0, wire.Errorf(wire.ErrNotFound, "cachebro mount "+c.Root, "nobody serves %s", c.Root)
+	}
+	if !old.Replaceable {
+		return 0, wire.Errorf(wire.ErrConflict, "cachebro umount "+c.Root+" && cachebro mount "+c.Root,
+			"the mount cannot be taken over while it is in use (Linux 6.9 and a mount made by version 0.1.0 or later are needed)")
+	}
+	name := filepath.Join(c.State, exeFile)
+	if err := os.WriteFile(name, []byte(c.Exe+"\n"), 0o600); err != nil {
+		return 0, fmt.Errorf("name the new binary: %w", err)
+	}
+	defer remove(name)
+	if err := syscall.Kill(old.PID, renewSignal); err != nil {
+		return 0, fmt.Errorf("ask mountd (pid %d) to end: %w", old.PID, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewLimit)
+	defer cancel()
+	for {
+		now, ok := ReadRecord(c.State)
+		if ok && now.PID != old.PID {
+			// The new mountd starts a supervisor of its own binary.
+			if now.Supervisor == old.Supervisor {
+				if err := syscall.Kill(old.Supervisor, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+					return now.PID, fmt.Errorf("end the old supervisor: %w", err)
+				}
+			}
+			return now.PID, nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("no successor of mountd (pid %d) has come up: %w", old.PID, ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// exe is the binary for the next mountd: one that asked for it, or our own.
+func (r *runner) exe() string {
+	b, err := os.ReadFile(filepath.Join(r.c.State, exeFile))
+	if name := strings.TrimSpace(string(b)); err == nil && filepath.IsAbs(name) {
+		return name
+	}
+	return r.c.Exe
+}
+
+// settle waits until what was captured is in the spool, but not for long: what
+// is not has its files to lie in, and the successor looks there.
+func (s *session) settle() {
+	for end := time.Now().Add(drainShort); s.capture.Stats().Queue > 0 && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+}

@@ -1,0 +1,143 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+const (
+	// heirLimit is how long a mountd that takes over may take to answer. The
+	// programs on the mount wait as long; a tenth of a second is usual.
+	heirLimit = 10 * time.Second
+	// A mountd that lives shorter than this counts as one that cannot live here.
+	heirLife = time.Second
+	heirsMax = 5 // such ones in a row
+)
+
+// Handed are the descriptors that one process of a mount gives to another; all
+// but Source may be nil.
+type Handed struct {
+	Source, Device, Ledger, Sock *os.File
+	// FD > 0: a mounted /dev/fuse, which mountd then owns.
+	FD int
+	// TakeOver: the Ledger is that of a mountd that died.
+	TakeOver bool
+}
+
+// runner starts one mountd after the other.
+type runner struct {
+	c      Config
+	hold   *hold
+	source *os.File
+	log    *os.File // of mountd
+	logger *slog.Logger
+
+	mu   sync.Mutex // guards cmd, over
+	cmd  *exec.Cmd  // the present mountd, if it is our child
+	over bool       // the mount is to end
+}
+
+// interrupt asks for an unmount in order.
+func (r *runner) interrupt() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+	if r.cmd != nil {
+		_ = r.cmd.Process.Signal(os.Interrupt)
+	}
+}
+
+// start runs a mountd from a binary and returns what it reports. After a failure it is gone.
+func (r *runner) start(takeOver bool, exe string) Report {
+	in, out, err := os.Pipe()
+	if err != nil {
+		return failure(err)
+	}
+	defer in.Close()
+	sock, started, err := r.hold.handDown()
+	if err != nil {
+		out.Close()
+		return failure(err)
+	}
+	args := append(r.c.args("mountd"), "--supervisor", fmt.Sprint(os.Getpid()))
+	files := []*os.File{out, r.source, nil, nil, nil}
+	if r.hold.ledger != nil && sock != nil {
+		args = append(args, "--ledger")
+		files[3], files[4] = r.hold.ledger, sock
+	}
+	if takeOver {
+		args = append(args, "--take-over")
+		files[2] = r.hold.device
+	}
+	cmd := &exec.Cmd{Path: exe, Args: args, Env: r.c.Env, Dir: "/", Stdout: r.log, Stderr: r.log, ExtraFiles: files, SysProcAttr: detached()}
+	r.mu.Lock()
+	if err = cmd.Start(); err == nil {
+		r.cmd = cmd
+		if r.over {
+			_ = cmd.Process.Signal(os.Interrupt)
+		}
+	}
+	r.mu.Unlock()
+	out.Close()
+	started(err == nil)
+	if err != nil {
+		return failure(fmt.Errorf("start mountd: %w", err))
+	}
+	if takeOver {
+		t := time.AfterFunc(heirLimit, func() { _ = cmd.Process.Kill() })
+		defer t.Stop()
+	}
+	rep := Receive(in, filepath.Join(r.c.State, "mountd.log"))
+	if !rep.OK {
+		_ = cmd.Wait()
+	}
+	return rep
+}
+
+func (r *runner) wait() error {
+	r.mu.Lock()
+	cmd := r.cmd
+	r.mu.Unlock()
+	return cmd.Wait()
+}
+
+// goOn is called when mountd has ended, how tells err. As long as the
+// connection lives and nobody asked for its end, another mountd takes over.
+func (r *runner) goOn(ctx context.Context, err error) error {
+	for short := 0; short < heirsMax && ctx.Err() == nil && r.hold.canGoOn(); {
+		begun := time.Now()
+		how := "it ended"
+		if err != nil {
+			how = err.Error()
+		}
+		exe := r.exe()
+		rep := r.start(true, exe)
+		if !rep.OK && exe != r.c.Exe {
+			r.logger.Error("the other binary cannot take the mount over", "binary", exe, "error", rep.Err())
+			rep = r.start(true, r.c.Exe)
+		}
+		if !rep.OK {
+			r.logger.Error("nobody can take the mount over", "after", how, "error", rep.Err())
+			if err == nil || errors.Is(rep.Err(), wire.ErrInternal) {
+				err = rep.Err()
+			}
+			break
+		}
+		r.logger.Warn("mountd was replaced", "after", how, "mountd", rep.PID, "took", time.Since(begun).Round(time.Millisecond))
+		err = r.wait()
+		if short++; time.Since(begun) > heirLife {
+			short = 0
+		}
+	}
+	r.hold.close() // the connection ends with the last descriptor
+	return ended(r.c, r.logger, err)
+}

@@ -1,0 +1,226 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"cachebro/fusefs"
+	"cachebro/fusefs/mounts"
+)
+
+// Launch starts a detached supervisor and waits until the mount answers or
+// cannot be made. In the second case nothing of it is left.
+func Launch(ctx context.Context, c Config) (Report, error) {
+	log, err := openLog(c.State, "supervise.log")
+	if err != nil {
+		return Report{}, err
+	}
+	defer log.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return Report{}, fmt.Errorf("start the supervisor: %w", err)
+	}
+	defer r.Close()
+	cmd := &exec.Cmd{Path: c.Exe, Args: append(c.args("supervise"), "--report"), Env: c.Env, Dir: "/", Stdout: log, Stderr: log, ExtraFiles: []*os.File{w}, SysProcAttr: detached()}
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return Report{}, fmt.Errorf("start the supervisor: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(os.Interrupt); r.Close() })
+	defer stop()
+	rep := Receive(r, filepath.Join(c.State, "mountd.log"))
+	if ctx.Err() != nil {
+		return Report{}, ctx.Err()
+	}
+	if !rep.OK {
+		_ = cmd.Wait() // it cleans up before it ends
+		return rep, rep.Err()
+	}
+	_ = cmd.Process.Release()
+	return rep, nil
+}
+
+// Supervise mounts and stays until the mount has gone. report, if not nil, gets
+// a Report and is closed. A cancelled ctx unmounts in order. The error says why
+// there was no mount, or that it ended badly.
+func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slog.Logger) error {
+	source, err := os.OpenFile(c.Root, os.O_RDONLY, 0)
+	if err != nil {
+		return tell(report, fmt.Errorf("open the source: %w", err))
+	}
+	defer source.Close()
+	log, err := openLog(c.State, "mountd.log")
+	if err != nil {
+		return tell(report, err)
+	}
+	defer log.Close()
+	h := newHold(logger)
+	defer h.close()
+	r := runner{c: c, hold: h, source: source, log: log, logger: logger}
+	stop := context.AfterFunc(ctx, r.interrupt)
+	defer stop()
+	rep := r.start(false, c.Exe)
+	if !rep.OK {
+		h.close()
+		clear(c, logger, "the mount did not come up")
+		return tell(report, rep.Err())
+	}
+	logger.Info("mounted", "mountpoint", c.Mountpoint, "mountd", rep.PID)
+	remove(filepath.Join(c.State, crashFile))
+	if report != nil {
+		// The one who asked may have gone; the mount stays.
+		_ = rep.send(report)
+		report.Close()
+	}
+	return r.goOn(ctx, r.wait())
+}
+
+// Adopt watches over a mountd that lost its supervisor and hands on what that
+// one held.
+func Adopt(ctx context.Context, c Config, pid int, from Handed, logger *slog.Logger) error {
+	log, err := openLog(c.State, "mountd.log")
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	h := inherit(from.Device, from.Ledger, from.Sock, logger)
+	defer h.close()
+	r := runner{c: c, hold: h, source: from.Source, log: log, logger: logger}
+	p, err := watch(pid)
+	if err != nil {
+		return r.goOn(ctx, fmt.Errorf("it was gone before it could be adopted: %w", err))
+	}
+	defer p.close()
+	logger.Info("adopted", "mountd", pid, "mountpoint", c.Mountpoint)
+	stop := context.AfterFunc(ctx, func() { p.signal(); r.interrupt() })
+	defer stop()
+	if err := p.wait(); err != nil {
+		return fmt.Errorf("watch mountd %d: %w", pid, err)
+	}
+	// Whose child it was gets its status. The ledger and the mount table tell us
+	// what we need: after an unmount in order there is nothing left to clear.
+	return r.goOn(ctx, nil)
+}
+
+// ended looks after what mountd left behind. waitErr is how it ended.
+func ended(c Config, logger *slog.Logger, waitErr error) error {
+	how := "it ended"
+	if waitErr != nil {
+		how = waitErr.Error()
+	}
+	crash, left := clear(c, logger, how)
+	if !left && waitErr == nil {
+		logger.Info("unmounted", "mountpoint", c.Mountpoint)
+		return nil
+	}
+	if err := writeJSON(filepath.Join(c.State, crashFile), crash); err != nil {
+		logger.Error("cannot record how the mount ended", "error", err)
+	}
+	logger.Error("the mount ended without being asked to", "how", how, "must_cd", mounts.Describe(crash.Inside, 20))
+	return fmt.Errorf("the mount on %s ended without being asked to: %s", c.Mountpoint, how)
+}
+
+// clear takes a mount away that nobody serves any more; left says that there
+// was one. Who stands in it is looked up before, while /proc still tells.
+func clear(c Config, logger *slog.Logger, how string) (crash Crash, left bool) {
+	crash = Crash{Time: time.Now(), Mountpoint: c.Mountpoint, How: how}
+	for range 4 { // a mount may lie on a dead one from earlier
+		overlays, err := mounts.Overlays()
+		if err != nil {
+			logger.Error("cannot see what is mounted", "error", err)
+			return crash, left
+		}
+		m, ok := mounts.At(overlays, c.Mountpoint)
+		if !ok || m.Source != c.Root {
+			return crash, left
+		}
+		// Another mountd may have won a race and serve a sound mount here.
+		if err := mounts.Answers(c.Mountpoint, 300*time.Millisecond); !errors.Is(err, mounts.ErrDead) && !errors.Is(err, mounts.ErrHung) {
+			return crash, left
+		}
+		left = true
+		crash.Inside = append(crash.Inside, mounts.Scan(c.Mountpoint, map[int]bool{m.ID: true}, true, mounts.Ours)...)
+		if err := fusefs.Detach(c.Mountpoint); err != nil {
+			logger.Error("cannot detach the dead mount", "mountpoint", c.Mountpoint, "error", err)
+			return crash, left
+		}
+		logger.Warn("detached the dead mount: the plain project shows again", "mountpoint", c.Mountpoint)
+	}
+	return crash, left
+}
+
+// tell sends a failure to the one who waits for the Report and returns it.
+func tell(report io.WriteCloser, err error) error {
+	if report != nil {
+		_ = failure(err).send(report)
+		report.Close()
+	}
+	return err
+}
+
+// openLog opens a log of ours for appending; one above 5 MB is begun anew, its
+// predecessor kept as .1.
+func openLog(state, name string) (*os.File, error) {
+	path := filepath.Join(state, name)
+	if fi, err := os.Stat(path); err == nil && fi.Size() > 5<<20 {
+		if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("rotate the log: %w", err)
+		}
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
+	}
+	return f, nil
+}
+
+// Child is a mountd that was started without a supervisor.
+type Child struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+}
+
+// StartMountd starts mountd on a /dev/fuse that is mounted already and returns
+// when the mount answers.
+func StartMountd(c Config, source, device *os.File) (*Child, error) {
+	log, err := openLog(c.State, "mountd.log")
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	cmd := &exec.Cmd{Path: c.Exe, Args: append(c.args("mountd"), "--device"), Env: c.Env, Dir: "/", Stdout: log, Stderr: log, ExtraFiles: []*os.File{w, source, device}, SysProcAttr: detached()}
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return nil, fmt.Errorf("start mountd: %w", err)
+	}
+	child := &Child{cmd: cmd, done: make(chan struct{})}
+	go func() { _ = cmd.Wait(); close(child.done) }()
+	rep := Receive(r, filepath.Join(c.State, "mountd.log"))
+	if !rep.OK {
+		<-child.done
+		return nil, rep.Err()
+	}
+	return child, nil
+}
+
+// Await waits for its end, at most limit.
+func (c *Child) Await(limit time.Duration) {
+	select {
+	case <-c.done:
+	case <-time.After(limit):
+	}
+}

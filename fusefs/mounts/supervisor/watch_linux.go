@@ -1,0 +1,42 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// detached: a session of its own, so that neither the terminal's end nor its
+// ^C reaches the process.
+func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+// watched is a process that is not our child, held by a pidfd: its number
+// cannot be given to another one unnoticed.
+type watched struct{ fd int }
+
+func watch(pid int) (*watched, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, fmt.Errorf("watch process %d: %w", pid, err)
+	}
+	return &watched{fd}, nil
+}
+
+// wait returns when the process has ended. It occupies a thread.
+func (w *watched) wait() error {
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}}, -1)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return err
+		case n > 0:
+			return nil
+		}
+	}
+}
+
+func (w *watched) signal() { _ = unix.PidfdSendSignal(w.fd, unix.SIGINT, nil, 0) }
+func (w *watched) close()  { unix.Close(w.fd) }

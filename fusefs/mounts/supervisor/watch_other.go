@@ -1,0 +1,34 @@
+//go:build !linux
+
+package supervisor
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"cachebro/fusefs/mounts"
+)
+
+func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+// watched is a process that is not our child; without pidfd it is asked for
+// twice a second.
+type watched struct{ pid int }
+
+func watch(pid int) (*watched, error) {
+	if !mounts.Running(pid, 0) {
+		return nil, os.ErrProcessDone
+	}
+	return &watched{pid}, nil
+}
+
+func (w *watched) wait() error {
+	for mounts.Running(w.pid, 0) {
+		time.Sleep(500 * time.Millisecond)
+	}
+	return nil
+}
+
+func (w *watched) signal() { _ = syscall.Kill(w.pid, syscall.SIGINT) }
+func (w *watched) close()  {}

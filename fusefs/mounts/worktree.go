@@ -1,0 +1,82 @@
+package mounts
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Top returns the top level of the git work tree that dir belongs to, as `git
+// rev-parse --show-toplevel` does; ok is false outside of any. dir is absolute.
+// Inside a .git directory there is no work tree.
+func Top(dir string) (top string, ok bool) {
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		if filepath.Base(d) == ".git" {
+			return "", false
+		}
+		if isGit(filepath.Join(d, ".git")) {
+			return d, true
+		}
+		if d == filepath.Dir(d) {
+			return "", false
+		}
+	}
+}
+
+// isGit: a repository, or the file with which a linked work tree or a submodule
+// points at its own.
+func isGit(path string) bool {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	if fi.IsDir() {
+		_, err := os.Lstat(filepath.Join(path, "HEAD"))
+		return err == nil
+	}
+	b, err := os.ReadFile(path)
+	return err == nil && strings.HasPrefix(string(b), "gitdir:")
+}
+
+// CommonDir is the repository of the work tree whose top level root is, as `git
+// rev-parse --git-common-dir` names it, without symlinks; "" without one.
+func CommonDir(root string) string {
+	dir := filepath.Join(root, ".git")
+	if b, err := os.ReadFile(dir); err == nil { // a linked work tree or a submodule
+		to, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir:")
+		if !ok {
+			return ""
+		}
+		dir = from(root, strings.TrimSpace(to))
+		if b, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil {
+			dir = from(dir, strings.TrimSpace(string(b)))
+		}
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil || !isGit(real) {
+		return ""
+	}
+	return real
+}
+
+// from resolves a path that is relative to dir, or absolute.
+func from(dir, p string) string {
+	if filepath.IsAbs(p) {
+		return filepath.Clean(p)
+	}
+	return filepath.Join(dir, p)
+}
+
+// Within reports whether path is dir or lies below it. Both are absolute and
+// clean; only the text is compared.
+func Within(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir) && path[len(dir)] == '/'
+}
+
+// Rel is path relative to dir, "" for dir itself. Within(path, dir) holds.
+func Rel(path, dir string) string {
+	if path == dir {
+		return ""
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(path, dir), "/")
+}

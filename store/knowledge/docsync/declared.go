@@ -1,0 +1,54 @@
+package docsync
+
+import (
+	"fmt"
+	"slices"
+
+	"cachebro/store"
+	"cachebro/store/knowledge/manifest"
+)
+
+// declared is what cachebro.yml says, as of its last version that could be read.
+type declared struct {
+	Docs    map[store.Path][]string `cbor:"1,keyasint,omitempty"`
+	Nodes   map[string][]string     `cbor:"2,keyasint,omitempty"` // what the named groups stand for
+	Problem string                  `cbor:"3,keyasint,omitempty"` // why the newest version could not be read
+}
+
+// declare reads cachebro.yml. One that cannot be parsed, as happens while it is
+// edited, leaves things as they were.
+func (s *Sync) declare(v store.Version) {
+	text, err := s.content(v)
+	var m *manifest.Manifest
+	if err == nil {
+		m, err = manifest.Parse(text)
+	}
+	s.changed["manifest"] = &s.declared
+	if err != nil {
+		s.declared.Problem = err.Error()
+		return
+	}
+	if len(text) > maxBytes/4 {
+		s.declared.Problem = fmt.Sprintf("%s has more than %d bytes", manifest.Name, maxBytes/4)
+		return
+	}
+	s.declared = declared{Docs: map[store.Path][]string{}, Nodes: map[string][]string{}}
+	for _, n := range m.Nodes {
+		if s.declared.Nodes[n.Name] = n.Source; len(n.Source) == 0 {
+			s.declared.Nodes[n.Name] = []string{n.Name}
+		}
+	}
+	for _, p := range m.Docs {
+		for _, code := range p.Code {
+			specs := []string{code}
+			if n, ok := m.Node(code); ok && len(n.Source) > 0 {
+				specs = n.Source
+			}
+			for _, spec := range specs {
+				if list := s.declared.Docs[store.Path(p.Doc)]; spec != p.Doc && !slices.Contains(list, spec) && len(list) < maxRefs {
+					s.declared.Docs[store.Path(p.Doc)] = append(list, spec)
+				}
+			}
+		}
+	}
+}

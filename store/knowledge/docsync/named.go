@@ -1,0 +1,174 @@
+package docsync
+
+import (
+	"iter"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"cachebro/store"
+	"cachebro/store/knowledge/manifest"
+)
+
+// How a pair came to be.
+type How string
+
+// The ways, the most explicit first.
+const (
+	Declared How = "declared" // in cachebro.yml
+	Comment  How = "comment"  // in the document
+	Inferred How = "inferred" // the document names the path
+)
+
+// Ref is what a document says about one path, directory or pattern.
+type Ref struct {
+	Spec string `cbor:"1,keyasint"` // as in cachebro.yml: relative to the project
+	How  How    `cbor:"2,keyasint"`
+}
+
+// The bounds of one document.
+const (
+	maxDoc  = 1 << 20 // bytes; of a larger one nothing is read
+	maxRefs = 200
+)
+
+var (
+	htmlComment = regexp.MustCompile(`(?s)<!--(.*?)-->`)
+	codeSpan    = regexp.MustCompile("`[^`\n]*`")
+	lineComment = regexp.MustCompile(`(?m)^[ \t]*(?:\.\.|//|%|;|#\+?)[ \t]+cachebro:[ \t]*documents[ \t]+(.+)$`)
+	saysSo      = regexp.MustCompile(`(?s)^\s*cachebro:\s*documents\b(.*)$`)
+	oneWord     = regexp.MustCompile(`"([^"\n]+)"|([^\s,]+)`)
+	fence       = regexp.MustCompile("^ {0,3}(```+|~~~+)")
+)
+
+// named reads what a document is about. A comment that says so counts alone;
+// "documents nothing" says that the paths in the text mean nothing. Examples in
+// fenced blocks are left out.
+func named(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) {
+	if len(text) > maxDoc {
+		return nil
+	}
+	prose := unfenced(string(text))
+	told := false
+	add := func(spec string, how How) {
+		if r := (Ref{spec, how}); spec != string(doc) && len(spec) <= maxPath && !slices.Contains(refs, r) && len(refs) < maxRefs {
+			refs = append(refs, r)
+		}
+	}
+	words := func(list string) {
+		told = true
+		for _, m := range oneWord.FindAllStringSubmatch(list, -1) {
+			word := m[1] + m[2]
+			if strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") {
+				slash := strings.HasSuffix(word, "/")
+				if word = path.Join(path.Dir(string(doc)), word); slash {
+					word += "/"
+				}
+			}
+			if spec, err := manifest.CleanPath(word); err == nil && word != "nothing" {
+				add(spec, Comment)
+			}
+		}
+	}
+	// Nearly no document says so, and the expressions are slow.
+	if strings.Contains(prose, "cachebro:") {
+		// A comment between backticks is an example.
+		for _, m := range htmlComment.FindAllStringSubmatch(codeSpan.ReplaceAllString(prose, " "), -1) {
+			if said := saysSo.FindStringSubmatch(m[1]); said != nil {
+				words(said[1])
+			}
+		}
+		for _, m := range lineComment.FindAllStringSubmatch(prose, -1) {
+			words(strings.TrimRight(m[1], " \t\r*/"))
+		}
+	}
+	if told {
+		return refs
+	}
+	if strings.Contains(prose, "<!--") {
+		prose = htmlComment.ReplaceAllString(prose, " ")
+	}
+	for from, to := range pathWords(prose) {
+		word := prose[from:to]
+		if from > 0 && prose[from-1] == ':' || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~") || !isCode(word) {
+			continue // of a URL, or outside
+		}
+		for _, p := range []string{path.Clean(word), path.Join(path.Dir(string(doc)), word)} {
+			if p != "." && !strings.HasPrefix(p, "../") {
+				add(p, Inferred)
+			}
+		}
+	}
+	return refs
+}
+
+// pathWords yields where the words are that look like paths of files: letters,
+// digits and _@.+~/- up to the last dot that stands between a letter or digit and
+// an ending of at most 12 of them. Every version of every document is read, and
+// a regular expression took twenty times as long.
+func pathWords(text string) iter.Seq2[int, int] {
+	return func(yield func(from, to int) bool) {
+		for at := 0; at < len(text); {
+			dot := strings.IndexByte(text[at:], '.')
+			if dot < 0 {
+				return
+			}
+			dot += at
+			from, end := dot, dot+1
+			for from > at && inPath(text[from-1]) {
+				from--
+			}
+			to := 0
+			for ; end < len(text) && inPath(text[end]); end++ {
+				// Each dot of the run is tried, and the last one that fits counts.
+				if text[end-1] == '.' {
+					to = max(to, ending(text, from, end-1))
+				}
+			}
+			if to > 0 && !yield(from, to) {
+				return
+			}
+			at = end
+		}
+	}
+}
+
+// ending is the end of the word's ending behind a dot, 0 if there is none.
+func ending(text string, from, dot int) int {
+	end := dot + 1
+	for end < len(text) && isWord(text[end]) {
+		end++
+	}
+	if n := end - dot - 1; dot == from || !isWord(text[dot-1]) || n < 1 || n > 12 {
+		return 0
+	}
+	return end
+}
+
+func isWord(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
+}
+
+func inPath(c byte) bool { return isWord(c) || strings.IndexByte("@.+~/-", c) >= 0 }
+
+// unfenced is a text without its fenced code blocks.
+func unfenced(text string) string {
+	if !strings.Contains(text, "```") && !strings.Contains(text, "~~~") {
+		return text
+	}
+	var b strings.Builder
+	open := ""
+	for line := range strings.Lines(text) {
+		m := fence.FindStringSubmatch(line)
+		switch {
+		case open == "" && m != nil:
+			open = m[1]
+		case open == "":
+			b.WriteString(line)
+		case m != nil && m[1][0] == open[0] && len(m[1]) >= len(open) && strings.Trim(strings.TrimSpace(line), m[1][:1]) == "":
+			open = ""
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,95 @@
+package readers
+
+import (
+	"bytes"
+	"slices"
+
+	"cachebro/store"
+)
+
+// maxAgreeing bounds the contents that are looked at for one answer.
+const maxAgreeing = 8
+
+// agreed finds the asked lines in pieces of several contents: a reader that
+// edits a file between its reads was shown each part of another version. The
+// lines are held if every content that it was told of since the oldest of these
+// pieces has exactly the current lines under the same numbers. Then it does not
+// matter which of them the reader goes by, nor what it makes of the others.
+func (c *chooser) agreed() (hold, bool, error) {
+	if c.whole || c.last < c.first {
+		return hold{}, false, nil
+	}
+	told := slices.Clone(c.snap.pieces)
+	slices.SortFunc(told, func(a, b piece) int { return int(b.N) - int(a.N) })
+	missing := make([]bool, c.last-c.first+1)
+	for i := range missing {
+		missing[i] = true
+	}
+	left := len(missing)
+	same := map[store.Hash]bool{c.q.Hash: true}
+	out := hold{}
+	for i := range told {
+		p := &told[i]
+		ok, known := same[p.Hash]
+		if !known {
+			if len(same) > maxAgreeing {
+				return hold{}, false, nil
+			}
+			var err error
+			if ok, err = c.sameLines(p.Hash); err != nil {
+				return hold{}, false, err
+			}
+			same[p.Hash] = ok
+		}
+		if !ok {
+			return hold{}, false, nil
+		}
+		if !p.usable(c.meta.rendering) || p.expired(c.snap.clock) {
+			continue
+		}
+		covers := false
+		for l := max(p.First, c.first); l <= min(p.Last, c.last); l++ {
+			if missing[l-c.first] {
+				missing[l-c.first], covers = false, true
+				left--
+			}
+		}
+		if !covers {
+			continue
+		}
+		if out.hash == (store.Hash{}) {
+			out = hold{total: p.Total, last: p.N, at: p.At, mark: p.Mark}
+		}
+		out.hash, out.n = p.Hash, p.N
+		out.at, out.mark = min(out.at, p.At), min(out.mark, p.Mark)
+		out.deps = addDeps(out.deps, p.Deps...)
+		if p.As != "" {
+			out.as = p.As
+		}
+		out.from = addCall(out.from, p.From)
+		if left == 0 {
+			return out, true, nil
+		}
+	}
+	return hold{}, false, nil
+}
+
+// sameLines reports whether another content has the asked lines as they are
+// now, under the same numbers. One that cannot be had any more has not.
+func (c *chooser) sameLines(h store.Hash) (bool, error) {
+	if h == (store.Hash{}) {
+		return false, nil
+	}
+	v, err := c.view()
+	if err != nil {
+		return false, err
+	}
+	old := c.s.old(h, c.rendering())
+	if old == nil {
+		return false, nil
+	}
+	if !old.valid || !v.valid || old.binary || v.binary || old.rendering != v.rendering || old.total < c.last {
+		return false, nil
+	}
+	return bytes.Equal(old.slice(c.first, c.last), v.slice(c.first, c.last)), nil
+}

@@ -1,0 +1,161 @@
+package readers
+
+import (
+	"slices"
+	"strings"
+
+	"cachebro/store"
+	"cachebro/store/diff"
+	"cachebro/store/tokens"
+)
+
+// maxRows is the number of diff lines that are sent at once.
+const maxRows = 200
+
+// compare returns the script from an earlier content to the current one; nil
+// if there is none that a reader could rely on.
+func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
+	v, err := c.view()
+	if err != nil {
+		return nil, err
+	}
+	old := c.s.old(base, c.rendering())
+	if old == nil {
+		// Pruned or damaged: full text, not a failure.
+		return nil, nil
+	}
+	if !old.valid || !v.valid || old.binary || v.binary || old.rendering != v.rendering {
+		return nil, nil
+	}
+	sc := c.s.script(base, c.q.Hash, old, v)
+	if len(sc.Edits) == 0 {
+		// Other bytes behind the same text: nothing that a diff could show.
+		return nil, nil
+	}
+	return sc, nil
+}
+
+// base is a content that the reader holds as a whole, and the way from there.
+func (c *chooser) base() (hold, *diff.Script, error) {
+	for _, b := range bases(c.snap.pieces, c.q.Hash) {
+		total, ok := totalOf(c.snap.pieces, b, c.meta.rendering)
+		if !ok {
+			continue
+		}
+		h, ok := c.held(b, 1, total)
+		if !ok {
+			continue
+		}
+		sc, err := c.compare(b)
+		return h, sc, err
+	}
+	return hold{}, nil, nil
+}
+
+// changed: a diff against a content that the reader holds as a whole.
+func (c *chooser) changed() (decision, bool, error) {
+	if !c.whole {
+		return decision{}, false, nil
+	}
+	h, sc, err := c.base()
+	if sc == nil || err != nil {
+		return decision{}, false, err
+	}
+	label := diffLabel(c.q.Path, h, sc.Added(), sc.Removed(), len(sc.Old), len(sc.New), c.q.Listing)
+	if c.q.Listing {
+		return c.listing(h, sc, label)
+	}
+	rows := sc.Rows(diff.Context)
+	if c.q.Stub != nil && len(rows) > maxRows {
+		return decision{}, false, nil
+	}
+	if all := tokens.EstimateString(label) + tokens.EstimateString(joined(rows)); all >= c.meta.tokens {
+		return decision{}, false, nil
+	}
+	return c.rows(h, sc, rows, 0, label)
+}
+
+// nextPage goes on with a diff that was cut, as long as both its ends are what
+// they were.
+func (c *chooser) nextPage() (decision, bool, error) {
+	p := c.snap.page
+	if !c.whole || p.target != c.q.Hash {
+		return decision{}, false, nil
+	}
+	total, ok := totalOf(c.snap.pieces, p.base, c.meta.rendering)
+	if !ok {
+		return decision{}, false, nil
+	}
+	h, ok := c.held(p.base, 1, total)
+	if !ok {
+		return decision{}, false, nil
+	}
+	sc, err := c.compare(p.base)
+	if sc == nil || err != nil {
+		return decision{}, false, err
+	}
+	rows := sc.Rows(diff.Context)
+	from := c.q.DiffOffset
+	if from >= len(rows) {
+		return decision{}, false, nil
+	}
+	label := pageLabel(from+1, min(from+maxRows, len(rows)), len(rows), len(sc.Old), len(sc.New))
+	return c.rows(h, sc, rows, from, label)
+}
+
+// rows sends one page of a diff. Only what was sent without a gap from the
+// start counts as shown.
+func (c *chooser) rows(h hold, sc *diff.Script, rows []diff.Row, from int, label string) (decision, bool, error) {
+	to := min(len(rows), from+maxRows)
+	d := c.answer(Diff)
+	d.Label, d.Text = label, joined(rows[from:to])
+	if to < len(rows) {
+		d.Text += truncated(c.q.Path, to, sc.Added()+sc.Removed())
+		d.More = to
+	}
+	d.Tokens = tokens.EstimateString(d.Label) + tokens.EstimateString(d.Text)
+	d.FullTokens = c.meta.tokens
+	if d.Tokens >= d.FullTokens {
+		return decision{}, false, nil
+	}
+	d.Saved = d.FullTokens - d.Tokens
+	d.BaseTime = c.s.at(h.at)
+	seen := 0
+	if c.snap.page.base == h.hash && c.snap.page.target == c.q.Hash {
+		seen = c.snap.page.rows
+	}
+	// Even a page from which no line follows has told that the file changed.
+	known := 0
+	if from <= seen {
+		known = rows[to-1].Known
+	}
+	d.effect = c.derived(h, 1, known)
+	if from <= seen {
+		d.effect.page = &page{base: h.hash, target: c.q.Hash, rows: max(seen, to)}
+	}
+	return d, true, nil
+}
+
+// listing sends added and removed items only.
+func (c *chooser) listing(h hold, sc *diff.Script, label string) (decision, bool, error) {
+	rows := slices.DeleteFunc(sc.Rows(0), func(r diff.Row) bool { return r.Text[0] == '@' || r.Text[0] == '\\' })
+	d := c.answer(Diff)
+	d.Label, d.Text = label, joined(rows)
+	d.Tokens = tokens.EstimateString(d.Label) + tokens.EstimateString(d.Text)
+	d.FullTokens = c.meta.tokens
+	if d.Tokens >= d.FullTokens || len(rows) > maxRows {
+		return decision{}, false, nil
+	}
+	d.Saved = d.FullTokens - d.Tokens
+	d.BaseTime = c.s.at(h.at)
+	d.effect = c.derived(h, 1, c.meta.total)
+	return d, true, nil
+}
+
+func joined(rows []diff.Row) string {
+	var b strings.Builder
+	for _, r := range rows {
+		b.Write(r.Text)
+	}
+	return b.String()
+}

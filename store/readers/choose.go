@@ -1,0 +1,258 @@
+package readers
+
+import (
+	"fmt"
+
+	"cachebro/store"
+	"cachebro/store/tokens"
+)
+
+// chooser makes one decision.
+type chooser struct {
+	s     *Shown
+	q     Request
+	snap  snapshot
+	force bool
+
+	meta        meta
+	loaded      *view
+	first, last int // the asked lines
+	whole       bool
+}
+
+func (c *chooser) choose() (decision, error) {
+	if c.q.Content == nil {
+		return decision{}, fmt.Errorf("read %q: no content given", c.q.Path)
+	}
+	m, ok := c.s.metas.get(metaKey{c.q.Hash, c.rendering()})
+	if !ok {
+		v, err := c.view()
+		if err != nil {
+			return decision{}, err
+		}
+		m = v.meta
+	}
+	c.meta = m
+	if c.q.Rewrite != nil {
+		return c.rewrite()
+	}
+	if m.binary {
+		return decision{Answer: Answer{Kind: Full, Binary: true, Hash: c.q.Hash, Seq: c.q.Seq, TotalLines: m.total}}, nil
+	}
+	if err := c.setRange(c.q.Offset, c.q.Limit); err != nil {
+		return decision{}, err
+	}
+	return c.read()
+}
+
+// view is the current content, fetched once.
+func (c *chooser) view() (*view, error) {
+	if c.loaded != nil {
+		return c.loaded, nil
+	}
+	k := metaKey{c.q.Hash, c.rendering()}
+	v, err := c.s.seen(k.hash, k.rendering, c.q.Content)
+	if err != nil {
+		return nil, err
+	}
+	if !v.measured {
+		v.sum = c.measured(v)
+		v.tokens, v.measured = v.sum.Tokens(), true
+		c.s.metas.put(k, v.meta)
+		c.s.views.put(k, v)
+	}
+	c.loaded = v
+	return v, nil
+}
+
+// measured counts the tokens of a content, from those of the one that the
+// reader was told of last where that is at hand.
+func (c *chooser) measured(v *view) tokens.Sum {
+	if hs := bases(c.snap.pieces, c.q.Hash); len(hs) > 0 {
+		if old, ok := c.s.views.get(metaKey{hs[0], c.rendering()}); ok {
+			return old.sum.Changed(old.text, v.text)
+		}
+	}
+	return tokens.Measure(v.text)
+}
+
+// rendering is what the reader's tool makes of contents.
+func (c *chooser) rendering() store.Rendering {
+	if c.q.Rewrite != nil {
+		return c.q.Rewrite.Rendering
+	}
+	return store.RenderRaw
+}
+
+func (c *chooser) setRange(offset, limit int) error {
+	total := c.meta.total
+	c.first, c.last = max(1, offset), total
+	if c.first > max(1, total) {
+		return fmt.Errorf("%w: line %d of %d", ErrBeyondEnd, c.first, total)
+	}
+	if limit > 0 {
+		c.last = min(total, c.first+limit-1)
+	}
+	c.whole = c.first == 1 && c.last == total
+	return nil
+}
+
+func (c *chooser) span() span {
+	if c.whole {
+		return span{1, 0}
+	}
+	return span{c.first, c.last}
+}
+
+// read is the decision for tools that take our texts.
+func (c *chooser) read() (decision, error) {
+	if c.trusted() {
+		if c.q.DiffOffset > 0 {
+			if d, ok, err := c.nextPage(); ok || err != nil {
+				return d, err
+			}
+		} else if !c.askedTwice() {
+			if d, ok, err := c.unchanged(); ok || err != nil {
+				return d, err
+			}
+			if d, ok, err := c.changed(); ok || err != nil {
+				return d, err
+			}
+		}
+	}
+	return c.full()
+}
+
+// trusted: nothing speaks for full text from the start.
+func (c *chooser) trusted() bool { return !c.force && !c.snap.doubt && len(c.snap.pieces) > 0 }
+
+// askedTwice: the same range of the same content was answered without its text.
+func (c *chooser) askedTwice() bool {
+	a, ok := c.snap.asks[c.span()]
+	return ok && a.hash == c.q.Hash && !a.full
+}
+
+func (c *chooser) fullTokens() (int, error) {
+	if c.whole {
+		return c.meta.tokens, nil
+	}
+	if a, ok := c.snap.asks[c.span()]; ok && a.hash == c.q.Hash {
+		return a.tokens, nil
+	}
+	v, err := c.view()
+	if err != nil {
+		return 0, err
+	}
+	return tokens.Estimate(v.slice(c.first, c.last)), nil
+}
+
+func (c *chooser) answer(kind string) decision {
+	return decision{
+		Answer: Answer{
+			Kind: kind, Hash: c.q.Hash, Seq: c.q.Seq,
+			Start: c.first, NumLines: c.last - c.first + 1, TotalLines: c.meta.total,
+		},
+		span: c.span(),
+	}
+}
+
+func (c *chooser) full() (decision, error) {
+	v, err := c.view()
+	if err != nil {
+		return decision{}, err
+	}
+	d := c.answer(Full)
+	d.Text = string(v.slice(c.first, c.last))
+	if d.FullTokens, err = c.fullTokens(); err != nil {
+		return decision{}, err
+	}
+	d.Tokens, d.full = d.FullTokens, true
+	d.effect = c.fresh(c.first, c.last)
+	return d, nil
+}
+
+// piece describes lines of the current content.
+func (c *chooser) piece(first, last int, deps ...string) piece {
+	p := piece{
+		Hash: c.q.Hash, Rendering: c.meta.rendering, Plain: c.meta.plain,
+		First: first, Last: last, Total: c.meta.total, From: call{Tool: c.q.Tool},
+	}
+	// Without a tool use the dependence is on "", which no transcript has: it
+	// cannot be looked up.
+	p.Deps = addDeps(addDeps(p.Deps, deps...), c.q.ToolUse)
+	return p
+}
+
+// fresh: the lines' text itself is delivered.
+func (c *chooser) fresh(first, last int) effect {
+	return effect{pieces: []piece{c.piece(first, last)}, fresh: true}
+}
+
+// derived: the reader can tell the lines from what it holds and what is sent;
+// they are as old as what it holds.
+func (c *chooser) derived(h hold, first, last int) effect {
+	p := c.piece(first, last, h.deps...)
+	p.At, p.Mark = h.at, h.mark
+	return effect{pieces: []piece{p}, base: h.hash}
+}
+
+// unchanged: the reader holds the asked lines of the current content, or of
+// another content that has the same lines in the same place.
+func (c *chooser) unchanged() (decision, bool, error) {
+	h, ok := c.held(c.q.Hash, c.first, c.last)
+	elsewhere := false
+	if !ok && !c.whole {
+		var err error
+		if h, ok, err = c.sameElsewhere(); err != nil {
+			return decision{}, false, err
+		}
+		elsewhere = true
+	}
+	if !ok {
+		return decision{}, false, nil
+	}
+	full, err := c.fullTokens()
+	if err != nil {
+		return decision{}, false, err
+	}
+	d := c.answer(Unchanged)
+	st := stub{path: c.q.Path, as: h.as, first: c.first, last: c.last, total: c.meta.total, elsewhere: elsewhere, listing: c.q.Listing}
+	d.Label, d.Tokens = st.labelled(full)
+	if c.q.Stub != nil {
+		d.Label = c.q.Stub(c.s.at(h.at))
+		d.Tokens = tokens.EstimateString(d.Label)
+	}
+	if d.Tokens >= full {
+		return decision{}, false, nil
+	}
+	d.FullTokens, d.Saved = full, full-d.Tokens
+	d.BaseTime, d.Elsewhere = c.s.at(h.at), elsewhere
+	if elsewhere {
+		d.effect = c.derived(h, c.first, c.last)
+	}
+	d.effect.confirm, d.effect.first, d.effect.last = h.hash, c.first, c.last
+	return d, true, nil
+}
+
+func (c *chooser) held(h store.Hash, first, last int) (hold, bool) {
+	return holds(c.snap.pieces, c.snap.clock, h, c.q.Hash, c.meta.rendering, first, last)
+}
+
+// sameElsewhere finds a content of which the reader holds the asked lines and
+// whose difference to the current one leaves them alone, numbers included.
+func (c *chooser) sameElsewhere() (hold, bool, error) {
+	for _, b := range bases(c.snap.pieces, c.q.Hash) {
+		h, ok := c.held(b, c.first, c.last)
+		if !ok {
+			continue
+		}
+		sc, err := c.compare(b)
+		if err != nil {
+			return hold{}, false, err
+		}
+		if sc != nil && sc.Unmoved(c.first, c.last) {
+			return h, true, nil
+		}
+	}
+	return c.agreed()
+}

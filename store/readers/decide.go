@@ -1,0 +1,147 @@
+package readers
+
+import (
+	"context"
+
+	"cachebro/store"
+)
+
+// effect is what a delivery makes known to the reader.
+type effect struct {
+	pieces      []piece    // lines of one content that are known from it
+	fresh       bool       // their text is in this delivery itself
+	base        store.Hash // else: what they are derived from
+	forget      bool       // something was delivered that is not understood
+	confirm     store.Hash // first..last of it were said to be unchanged
+	first, last int
+	page        *page
+}
+
+// decision is an answer with what it means.
+type decision struct {
+	Answer
+	span   span
+	effect effect
+	own    effect // Rewrite: what the client's own text means, should that be delivered
+	full   bool   // the text itself is sent
+}
+
+// Decide says what the reader gets for the file's current content, and records
+// it: at once, or as pending (Request.Pending). It may be called in parallel;
+// nothing is locked while contents are fetched and compared.
+func (s *Shown) Decide(ctx context.Context, q Request) (Answer, error) {
+	r := s.known(q)
+	if r == nil {
+		return s.decideUnknown(q)
+	}
+	if a, ok := r.decided(q); ok {
+		return a, nil
+	}
+	key := q.key()
+	// Repeated when the reader was told something between snapshot and record.
+	for attempt := 0; ; attempt++ {
+		if err := ctx.Err(); err != nil {
+			return Answer{}, err
+		}
+		snap := r.look(q, key, s.now(), s.o)
+		c := chooser{s: s, q: q, snap: snap, force: q.Force || attempt == 3}
+		d, err := c.choose()
+		if err != nil {
+			return Answer{}, err
+		}
+		if d.tooLarge(q) {
+			return r.large(s, key, &c, d), nil
+		}
+		if d.Binary || r.record(s, q, key, snap, d) {
+			return d.Answer, nil
+		}
+	}
+}
+
+func (s *Shown) known(q Request) *reader {
+	if !q.Known {
+		return nil
+	}
+	return s.reader(q.Reader, true)
+}
+
+// decideUnknown: full text. If the client names the tool call, a commit may
+// tell later whose it was.
+func (s *Shown) decideUnknown(q Request) (Answer, error) {
+	c := chooser{s: s, q: q, force: true}
+	d, err := c.choose()
+	if err != nil || d.Binary {
+		return d.Answer, err
+	}
+	if d.tooLarge(q) {
+		return d.large(), nil
+	}
+	if q.Pending && q.ToolUse != "" {
+		s.orphans.add(q.ToolUse, newEntry(q, q.key(), d, 0))
+	} else {
+		s.ledger.answer(q.Reader, q.Tool, d.Answer)
+	}
+	return d.Answer, nil
+}
+
+func (d decision) tooLarge(q Request) bool {
+	return q.MaxTokens > 0 && !d.Binary && d.Tokens > q.MaxTokens
+}
+
+// large is the answer in place of a decision that is too long to be sent.
+func (d decision) large() Answer {
+	return Answer{Kind: Large, Hash: d.Hash, Seq: d.Seq, TotalLines: d.TotalLines, FullTokens: d.FullTokens}
+}
+
+// large passes "asked twice" on to the parts that will be asked for instead.
+func (r *reader) large(s *Shown, key store.Path, c *chooser, d decision) Answer {
+	a := d.large()
+	if a.Again = c.trusted() && c.askedTwice(); a.Again {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.fileLocked(key, s.o.MaxFiles).askedLocked(d.span, ask{hash: c.q.Hash, full: true, tokens: d.FullTokens})
+	}
+	return a
+}
+
+// key is where a path's record is kept; a directory's listing is no file.
+func (q Request) key() store.Path {
+	if q.Listing {
+		return q.Path + "/\x00"
+	}
+	return q.Path
+}
+
+// record notes the decision, unless the reader was told something since the
+// snapshot that it was made from.
+func (r *reader) record(s *Shown, q Request, key store.Path, snap snapshot, d decision) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.fileLocked(key, s.o.MaxFiles)
+	if r.epoch != snap.epoch || f.gen != snap.gen {
+		return false
+	}
+	f.askedLocked(d.span, ask{hash: q.Hash, full: d.full, tokens: d.FullTokens})
+	if q.Small > 0 && len(d.Sent()) > q.Small {
+		d.effect = effect{forget: true}
+	}
+	if !q.Pending {
+		r.deliveredLocked(s, d.Tokens)
+		r.noteLocked(key, d.effect, s.now(), s.o)
+		s.ledger.answer(r.id, q.Tool, d.Answer)
+		return true
+	}
+	if q.ToolUse != "" {
+		r.waitLocked(q.ToolUse, newEntry(q, key, d, r.n))
+	}
+	return true
+}
+
+// deliveredLocked counts what a context window was given.
+func (r *reader) deliveredLocked(s *Shown, n int) {
+	r.delivered += int64(n)
+	if !r.used {
+		r.used = true
+		s.ledger.context(r.id)
+	}
+}

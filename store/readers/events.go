@@ -1,0 +1,181 @@
+package readers
+
+import "cachebro/store"
+
+// Event is a client's word about its context windows.
+type Event struct {
+	Reader store.Reader
+	// Name: start, end, prompt, precompact, postcompact, subagent-start,
+	// subagent-stop, stop, connect, disconnect, lost (events were missed); and by
+	// the client's own record held (the reader's context lost nothing up to now),
+	// fell (it lost something, nobody knows what), unsure (neither is certain).
+	Name string
+}
+
+// State is what is known of a reader after an event.
+type State struct {
+	Known     bool // it was known before
+	Epoch     uint64
+	NeedCheck bool // something was shown: look at the transcript at the next prompt
+}
+
+// Event begins new epochs. A compaction or start without an agent is taken to
+// mean every agent of the session: one epoch too many costs a full read, one
+// too few would be a lie.
+func (s *Shown) Event(e Event) State {
+	known := s.reader(e.Reader, false) != nil
+	switch e.Name {
+	case "start", "precompact", "postcompact", "lost":
+		if e.Reader.Agent == "" {
+			for _, r := range s.readers(e.Reader.Session) {
+				r.newEpoch()
+			}
+		} else if r := s.reader(e.Reader, false); r != nil {
+			r.newEpoch()
+		}
+	case "subagent-start", "subagent-stop", "connect", "fell":
+		if r := s.reader(e.Reader, false); r != nil {
+			r.newEpoch()
+		}
+	case "end", "disconnect":
+		for _, r := range s.readers(e.Reader.Session) {
+			r.newEpoch()
+		}
+		s.mu.Lock()
+		delete(s.sessions, e.Reader.Session)
+		s.mu.Unlock()
+		return State{Known: known}
+	}
+	r := s.reader(e.Reader, true)
+	if r == nil {
+		return State{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch e.Name {
+	case "held":
+		r.held = r.delivered
+	case "unsure":
+		r.unsure = r.delivered + 1
+	}
+	return State{Known: known, Epoch: r.epoch, NeedCheck: r.needCheck || len(r.files) > 0}
+}
+
+// TranscriptCheck drops what the main agent's context no longer holds: alive
+// are the tool uses on the transcript's active chain. What was shown without a
+// tool use cannot be looked up and is not relied on; nothing is when the
+// transcript could not be read.
+func (s *Shown) TranscriptCheck(id store.SessionID, alive []string, readable bool) {
+	r := s.reader(store.Reader{Session: id}, false)
+	if r == nil {
+		return
+	}
+	if !readable {
+		r.newEpoch()
+		return
+	}
+	on := make(map[string]struct{}, len(alive))
+	for _, a := range alive {
+		on[a] = struct{}{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.needCheck = false
+	for path, f := range r.files {
+		var kept []piece
+		same := true
+		for _, p := range f.pieces {
+			holds, heard := onChain(p.Deps, on)
+			same = same && holds
+			if !holds {
+				// No text to rely on, but perhaps word of another content.
+				p.Rendering, p.Plain = "", false
+			}
+			if heard {
+				kept = append(kept, p)
+			}
+		}
+		if !same {
+			f.pieces, f.page = kept, page{}
+			f.gen++
+			clear(f.asks)
+		}
+		if len(kept) == 0 {
+			delete(r.files, path)
+		}
+	}
+	for tool := range r.waiting {
+		if _, ok := on[tool]; !ok {
+			delete(r.waiting, tool)
+		}
+	}
+	order := r.order[:0:0]
+	for _, tool := range r.order {
+		if r.waiting[tool] != nil {
+			order = append(order, tool)
+		}
+	}
+	r.order = order
+}
+
+// onChain: holds if all that a piece rests on is there for certain, heard if
+// any of it may be.
+func onChain(deps []string, on map[string]struct{}) (holds, heard bool) {
+	holds = len(deps) > 0
+	for _, d := range deps {
+		_, ok := on[d]
+		holds = holds && ok
+		heard = heard || ok || d == ""
+	}
+	return holds, heard || len(deps) == 0
+}
+
+// Delivered counts tokens that a context window got outside of Decide and
+// Commit; they age what was shown before.
+func (s *Shown) Delivered(id store.Reader, n int) {
+	if r := s.reader(id, false); r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.deliveredLocked(s, n)
+	}
+}
+
+// Given counts what came into a context by other ways: prompts, answers, other
+// tools' results. Bases grow old by it.
+func (s *Shown) Given(id store.Reader, tokens int64) {
+	if tokens <= 0 {
+		return
+	}
+	if r := s.reader(id, false); r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.delivered += tokens
+	}
+}
+
+// ShownSince says whether and when the reader last was shown something of a
+// file, or made it so itself, and which content: for warnings that somebody else
+// changed it since. how says it in words.
+func (s *Shown) ShownSince(id store.Reader, p store.Path) (h store.Hash, at int64, how string, ok bool) {
+	r := s.reader(id, false)
+	if r == nil {
+		return h, 0, "", false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.files[p]
+	if f == nil {
+		return h, 0, "", false
+	}
+	var n uint64
+	for i := range f.pieces {
+		if q := &f.pieces[i]; q.N >= n && q.Rendering != "" && q.Last >= q.First {
+			h, at, n, ok = q.Hash, q.Used, q.N, true
+			how = "you last read it at " + s.clockTime(at)
+			if q.From.edits() {
+				how = s.named(q.From, "")
+			}
+		}
+	}
+	return h, at, how, ok
+}

@@ -1,0 +1,318 @@
+package readers
+
+import (
+	"errors"
+	"sort"
+	"sync"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"cachebro/store"
+)
+
+// Count is what was delivered, in estimated tokens. Full is what it would have
+// been without cachebro, Sent what it was, labels included.
+type Count struct {
+	Calls     int64 `cbor:"1,keyasint,omitempty"`
+	Full      int64 `cbor:"2,keyasint,omitempty"`
+	Sent      int64 `cbor:"3,keyasint,omitempty"`
+	Overhead  int64 `cbor:"4,keyasint,omitempty"` // injected beside results
+	Unchanged int64 `cbor:"5,keyasint,omitempty"` // answers
+	Diffs     int64 `cbor:"6,keyasint,omitempty"`
+}
+
+// Saved may be negative.
+func (c Count) Saved() int64 { return c.Full - c.Sent - c.Overhead }
+
+func (c *Count) add(o Count, sign int64) {
+	c.Calls += sign * o.Calls
+	c.Full += sign * o.Full
+	c.Sent += sign * o.Sent
+	c.Overhead += sign * o.Overhead
+	c.Unchanged += sign * o.Unchanged
+	c.Diffs += sign * o.Diffs
+}
+
+// ToolCount is one tool's share.
+type ToolCount struct {
+	Tool string
+	Count
+}
+
+// AgentCount is one agent's share; "" is the main loop.
+type AgentCount struct {
+	Agent string
+	Count
+}
+
+// Metrics is a ledger's sum.
+type Metrics struct {
+	Count
+	Session  store.SessionID
+	Tools    []ToolCount  // by name
+	Agents   []AgentCount // by id
+	Contexts int64        // context windows that were given something
+	Schema   int64        // tokens of the tool schema in one context; part of Overhead
+}
+
+// Percent is Saved of Full; 0 when nothing was read.
+func (m Metrics) Percent() float64 {
+	if m.Full == 0 {
+		return 0
+	}
+	return float64(m.Saved()) / float64(m.Full) * 100
+}
+
+// ledger counts per session, agent and tool.
+type ledger struct {
+	mu       sync.Mutex // guards all below
+	sessions map[store.SessionID]*account
+	order    uint64
+	dirty    map[store.SessionID]struct{} // changed since they were saved
+	gone     []store.SessionID            // dropped since
+	news     chan struct{}                // capacity 1, never closed: there is something to save
+}
+
+type account struct {
+	Counts   map[string]map[string]*Count `cbor:"1,keyasint"` // agent, tool
+	Contexts int64                        `cbor:"2,keyasint"`
+	Schema   int64                        `cbor:"3,keyasint"`
+	Used     uint64                       `cbor:"4,keyasint"`
+	Told     toldCounts                   `cbor:"5,keyasint"` // at the last delta query
+}
+
+type toldCounts struct {
+	Tools    map[string]Count `cbor:"1,keyasint"`
+	Agents   map[string]Count `cbor:"2,keyasint"`
+	Contexts int64            `cbor:"3,keyasint"`
+	Schema   int64            `cbor:"4,keyasint"` // of all contexts
+}
+
+// maxAccounts bounds the sessions whose counts are kept.
+const maxAccounts = 512
+
+func newLedger() *ledger {
+	return &ledger{sessions: map[store.SessionID]*account{}, dirty: map[store.SessionID]struct{}{}, news: make(chan struct{}, 1)}
+}
+
+// changedLocked notes that an account is to be saved. ledger.mu is held.
+func (l *ledger) changedLocked(id store.SessionID) {
+	l.dirty[id] = struct{}{}
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+}
+
+// changes encodes the accounts that changed since the last call.
+func (l *ledger) changes() (values map[store.SessionID][]byte, gone []store.SessionID, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	values = map[store.SessionID][]byte{}
+	for id := range l.dirty {
+		b, e := cbor.Marshal(l.sessions[id])
+		if e != nil {
+			err = errors.Join(err, e)
+			continue
+		}
+		values[id] = b
+	}
+	clear(l.dirty)
+	gone, l.gone = l.gone, nil
+	return values, gone, err
+}
+
+// again marks an account that could not be saved.
+func (l *ledger) again(id store.SessionID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sessions[id] != nil {
+		l.changedLocked(id)
+	}
+}
+
+func (l *ledger) accountLocked(id store.SessionID) *account {
+	a := l.sessions[id]
+	if a == nil {
+		if len(l.sessions) >= maxAccounts {
+			var oldest store.SessionID
+			var used uint64
+			for k, v := range l.sessions {
+				if used == 0 || v.Used < used {
+					oldest, used = k, v.Used
+				}
+			}
+			delete(l.sessions, oldest)
+			delete(l.dirty, oldest)
+			l.gone = append(l.gone, oldest)
+		}
+		a = &account{Counts: map[string]map[string]*Count{}}
+		l.sessions[id] = a
+	}
+	l.order++
+	a.Used = l.order
+	l.changedLocked(id)
+	return a
+}
+
+func (l *ledger) add(id store.Reader, tool string, c Count) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.accountLocked(id.Session).countLocked(id.Agent, tool).add(c, 1)
+}
+
+// countLocked finds or makes an agent's count of a tool. ledger.mu is held.
+func (a *account) countLocked(agent, tool string) *Count {
+	tools := a.Counts[agent]
+	if tools == nil {
+		tools = map[string]*Count{}
+		a.Counts[agent] = tools
+	}
+	sum := tools[tool]
+	if sum == nil {
+		sum = &Count{}
+		tools[tool] = sum
+	}
+	return sum
+}
+
+// answer enters a delivered answer. An edit's result has no kind: it saves
+// nothing and is not counted.
+func (l *ledger) answer(id store.Reader, tool string, a Answer) {
+	if a.Kind == "" {
+		return
+	}
+	c := Count{Calls: 1, Full: int64(a.FullTokens), Sent: int64(a.Tokens)}
+	switch a.Kind {
+	case Unchanged:
+		c.Unchanged = 1
+	case Diff, Span:
+		c.Diffs = 1
+	}
+	l.add(id, tool, c)
+}
+
+func (l *ledger) context(id store.Reader) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.accountLocked(id.Session).Contexts++
+}
+
+// Spend enters what was delivered outside of Decide: results of other tools
+// (full and sent), or with overhead what was injected. The tool "schema" is
+// the size of the tool schema, which every context of the session pays.
+func (s *Shown) Spend(id store.Reader, tool string, full, sent int64, overhead bool, answer string) {
+	if tool == "schema" {
+		s.ledger.mu.Lock()
+		defer s.ledger.mu.Unlock()
+		a := s.ledger.accountLocked(id.Session)
+		a.Schema = sent
+		return
+	}
+	c := Count{Calls: 1, Full: full, Sent: sent}
+	if overhead {
+		c = Count{Overhead: sent}
+	}
+	switch answer {
+	case Unchanged:
+		c.Unchanged = 1
+	case Diff, Span:
+		c.Diffs = 1
+	}
+	s.ledger.add(id, tool, c)
+	s.Delivered(id, int(sent))
+}
+
+// Afford enters what is to be injected, if its session has saved the price, and a
+// quarter more for what estimates may be off by; else nothing is entered, and it
+// must not be sent.
+func (s *Shown) Afford(id store.Reader, tool string, sent int64) bool {
+	l := s.ledger
+	l.mu.Lock()
+	a := l.accountLocked(id.Session)
+	m := Metrics{}
+	agents := map[string]Count{}
+	a.sum(&m, map[string]Count{}, agents, false)
+	left := -m.Schema
+	for _, c := range agents {
+		left += c.Saved()
+	}
+	ok := sent+sent/4 <= left
+	if ok {
+		a.countLocked(id.Agent, tool).Overhead += sent
+	}
+	l.mu.Unlock()
+	if ok {
+		s.Delivered(id, int(sent))
+	}
+	return ok
+}
+
+// Metrics sums up a session, "" all of them. With delta: what came since the
+// last delta query.
+func (s *Shown) Metrics(id store.SessionID, delta bool) Metrics {
+	l := s.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := Metrics{Session: id}
+	tools, agents := map[string]Count{}, map[string]Count{}
+	for sid, a := range l.sessions {
+		if id == "" || sid == id {
+			a.sum(&m, tools, agents, delta)
+			if delta {
+				l.changedLocked(sid)
+			}
+		}
+	}
+	for name, c := range tools {
+		m.Tools = append(m.Tools, ToolCount{name, c})
+		m.add(c, 1)
+	}
+	for name, c := range agents {
+		m.Agents = append(m.Agents, AgentCount{name, c})
+	}
+	m.Overhead += m.Schema
+	sort.Slice(m.Tools, func(i, j int) bool { return m.Tools[i].Tool < m.Tools[j].Tool })
+	sort.Slice(m.Agents, func(i, j int) bool { return m.Agents[i].Agent < m.Agents[j].Agent })
+	return m
+}
+
+func (a *account) sum(m *Metrics, tools, agents map[string]Count, delta bool) {
+	now := toldCounts{Tools: map[string]Count{}, Agents: map[string]Count{}, Contexts: a.Contexts}
+	if a.Schema > 0 {
+		// Who was told of the tools has a context, even if it was given nothing yet.
+		now.Contexts = max(now.Contexts, 1)
+	}
+	now.Schema = a.Schema * now.Contexts
+	for agent, byTool := range a.Counts {
+		for tool, c := range byTool {
+			addTo(now.Tools, tool, *c, 1)
+			addTo(now.Agents, agent, *c, 1)
+		}
+	}
+	var before toldCounts
+	if delta {
+		before = a.Told
+		a.Told = now
+	}
+	merge(tools, now.Tools, before.Tools)
+	merge(agents, now.Agents, before.Agents)
+	m.Contexts += now.Contexts - before.Contexts
+	m.Schema += now.Schema - before.Schema
+}
+
+// merge adds what grew since before.
+func merge(sum, now, before map[string]Count) {
+	for name, c := range now {
+		c.add(before[name], -1)
+		if c != (Count{}) {
+			addTo(sum, name, c, 1)
+		}
+	}
+}
+
+func addTo(m map[string]Count, name string, c Count, sign int64) {
+	sum := m[name]
+	sum.add(c, sign)
+	m[name] = sum
+}

@@ -1,0 +1,162 @@
+package readers
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"cachebro/store"
+)
+
+// match finds which lines of the view a client's own text is. The client says
+// from where; the bytes must agree. A client's count takes what follows a
+// final newline for one more, empty line: tail reports whether the text went
+// that far, so that the end of the file was seen.
+func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
+	if v.binary {
+		return 0, 0, false, false
+	}
+	text := []byte(w.Text)
+	if w.StartLine < 1 {
+		return v.matchEnd(text)
+	}
+	if w.StartLine > v.total+1 {
+		return 0, 0, false, false
+	}
+	rest := v.text[len(v.slice(1, w.StartLine-1)):]
+	first = w.StartLine
+	if !bytes.HasPrefix(rest, text) {
+		return 0, 0, false, false
+	}
+	lines := bytes.Count(text, []byte{'\n'})
+	after := rest[len(text):]
+	switch whole := len(text) > 0 && text[len(text)-1] == '\n'; {
+	case len(after) == 0:
+		last, tail = v.total, true
+	case whole && w.Rendering != store.RenderClaudeRead:
+		last = first + lines - 1
+	case after[0] == '\n' && (len(text) > 0 || w.NumLines > 0):
+		// Cut before a line end. Shells' outputs lose the last one, which for
+		// them is still the end of the file.
+		last = first + lines
+		tail = len(after) == 1 && w.Rendering != store.RenderClaudeRead
+	default:
+		// In the middle of a line; or, to a client that numbers lines, an
+		// empty line where the content has another.
+		return 0, 0, false, false
+	}
+	if w.NumLines > 0 && !countAgrees(w, text, len(after) == 0 || tail) {
+		return 0, 0, false, false
+	}
+	return first, last, tail, true
+}
+
+// countAgrees holds the client's number of lines against its text. A shell
+// command's is what was asked for; a shorter file ends before.
+func countAgrees(w Rewrite, text []byte, end bool) bool {
+	n := bytes.Count(text, []byte{'\n'})
+	if w.Rendering == store.RenderClaudeRead {
+		return w.NumLines == n+1
+	}
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		n++
+	}
+	return w.NumLines == n || end && w.NumLines > n
+}
+
+// matchEnd is match for the last lines of a file (tail).
+func (v view) matchEnd(text []byte) (first, last int, tail, ok bool) {
+	whole := v.text
+	if v.newline && !bytes.HasSuffix(text, []byte{'\n'}) {
+		whole = whole[:len(whole)-1]
+	}
+	if len(text) == 0 || !bytes.HasSuffix(whole, text) {
+		return 0, 0, false, false
+	}
+	if before := whole[:len(whole)-len(text)]; len(before) > 0 && before[len(before)-1] != '\n' {
+		return 0, 0, false, false
+	}
+	n := bytes.Count(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\n'}) + 1
+	return v.total - n + 1, v.total, true, true
+}
+
+// delivered reports whether the final text that the model got is the decided
+// one: the same bytes but for trailing line ends, or the client's numbered
+// lines of it, or its block in the result of a tool that reads several files.
+// Clients append their own reminders behind results.
+func delivered(final, sent string, start int, path store.Path) bool {
+	if is(final, sent, start, path) {
+		return true
+	}
+	cut := cutReminders(final)
+	return cut != final && is(cut, sent, start, path)
+}
+
+func is(final, sent string, start int, path store.Path) bool {
+	if strings.TrimRight(final, "\r\n") == strings.TrimRight(sent, "\r\n") {
+		return true
+	}
+	if _, after, ok := strings.Cut("\n"+final, "\n=== "+Printable(path)+" ===\n"); ok {
+		body := strings.TrimRight(sent, "\n")
+		if rest, ok := strings.CutPrefix(after, body); ok && body != "" {
+			rest = strings.TrimLeft(rest, "\n")
+			return rest == "" || strings.HasPrefix(rest, "=== ")
+		}
+	}
+	return noted(final, sent) || numbered(final, sent, start)
+}
+
+// noted: the text with nothing behind it but notes of our own, which travel as
+// further blocks of the same result.
+func noted(final, sent string) bool {
+	rest, ok := strings.CutPrefix(final, strings.TrimRight(sent, "\n"))
+	if !ok || sent == "" || !strings.HasPrefix(rest, "\n") {
+		return false
+	}
+	for _, l := range strings.Split(strings.Trim(rest, "\n"), "\n") {
+		if !strings.HasPrefix(l, "[... ") && !strings.HasPrefix(l, "[cachebro: ") {
+			return false
+		}
+	}
+	return true
+}
+
+// cutReminders takes off what clients append to a result.
+func cutReminders(s string) string {
+	const open, end = "\n<system-reminder>", "</system-reminder>"
+	for strings.HasSuffix(strings.TrimSpace(s), end) {
+		i := strings.LastIndex(s, open)
+		if i < 0 {
+			break
+		}
+		s = strings.TrimRight(s[:i], "\n")
+	}
+	return s
+}
+
+// numbered reports whether final is sent with line numbers from start on, as
+// `cat -n` or with an arrow. A last, empty line may be left out.
+func numbered(final, sent string, start int) bool {
+	got, want := strings.Split(strings.TrimRight(final, "\n"), "\n"), strings.Split(sent, "\n")
+	if n := len(want) - 1; n > 0 && want[n] == "" && len(got) == n {
+		want = want[:n]
+	}
+	if len(got) != len(want) {
+		return false
+	}
+	for i, line := range got {
+		line, ok := strings.CutPrefix(strings.TrimLeft(line, " "), strconv.Itoa(start+i))
+		if !ok {
+			return false
+		}
+		if after, arrow := strings.CutPrefix(line, "→"); arrow {
+			line = after
+		} else if line, ok = strings.CutPrefix(line, "\t"); !ok {
+			return false
+		}
+		if line != want[i] {
+			return false
+		}
+	}
+	return true
+}

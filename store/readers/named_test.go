@@ -1,0 +1,134 @@
+package readers_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/readers"
+	"cachebro/store/readers/conformance"
+)
+
+// named is a client whose calls bear names, a minute apart.
+type named struct {
+	*client
+	t *testing.T
+}
+
+func (n *named) step(what string, got readers.Answer, want ...string) {
+	n.t.Helper()
+	text := got.Text + " | " + got.Note
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			n.t.Errorf("%s: %s %q does not say %q", what, got.Kind, text[:min(len(text), 300)], w)
+		}
+	}
+	n.p.now = n.p.now.Add(time.Minute)
+}
+
+// ask is a call of a tool that shows lines of f, the whole of it for first 1 and
+// count 0, and its batch.
+func (n *named) ask(tool string, first, count int) readers.Answer {
+	n.t.Helper()
+	text := string(n.p.files["f"])
+	rewrite := clientRead(text, first, count)
+	if tool == "Bash" {
+		rewrite.Rendering, rewrite.NumLines = "raw/1", count
+		if count == 0 {
+			rewrite.Text = strings.TrimSuffix(text, "\n")
+		}
+	}
+	n.uses++
+	h := store.Hash(sha256.Sum256([]byte(text)))
+	q := readers.Request{Reader: n.id, Known: true, Path: "f", Hash: h, Content: func() ([]byte, error) { return []byte(text), nil },
+		Pending: true, ToolUse: n.use(), Tool: tool, Rewrite: rewrite}
+	a, err := n.p.shown.Decide(context.Background(), q)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	final := a.Text
+	if a.Kind == readers.Keep {
+		final = rewrite.Text
+	}
+	n.p.shown.Commit(n.id, []readers.Call{{ToolUse: n.use(), Text: final}})
+	return a
+}
+
+func (n *named) edit(tool, old, new string) {
+	n.t.Helper()
+	before := string(n.p.files["f"])
+	after := conformance.Replace(before, old, new)
+	if tool == "Write" {
+		after = new
+	}
+	n.p.Write(n.t, "f", after)
+	n.uses++
+	if err := n.p.shown.OwnEdit(context.Background(), readers.Edit{
+		Reader: n.id, Known: true, Path: "f", Before: sha256.Sum256([]byte(before)), After: sha256.Sum256([]byte(after)),
+		Content: func() ([]byte, error) { return []byte(after), nil }, Old: old, New: new, Whole: tool == "Write", ToolUse: n.use(), Tool: tool,
+	}); err != nil {
+		n.t.Fatal(err)
+	}
+	n.p.now = n.p.now.Add(time.Minute)
+}
+
+// A sentence names the call by which the reader knows the lines, and no other:
+// after its own Edit that is the Edit, after a Write the Write, and what cat
+// showed was no Read.
+func TestSentencesNameTheCall(t *testing.T) {
+	begin := func() *named { // at 12:40
+		n := &named{newClient(t), t}
+		n.p.Write(t, "f", conformance.Text(100))
+		return n
+	}
+	line := func(n *named, i int) string { return strings.Split(string(n.p.files["f"]), "\n")[i-1] }
+
+	n := begin()
+	n.step("12:40", n.ask("Read", 1, 0))
+	n.edit("Edit", line(n, 10), "edited")
+	if _, _, how, _ := n.p.shown.ShownSince(n.id, "f"); how != "your Edit of 12:41" {
+		t.Errorf("since %q", how)
+	}
+	n.step("Read after Edit", n.ask("Read", 1, 0), "Lines 1-100 of f are exactly as after your Edit of 12:41 (100 lines)")
+	n.step("in full", n.ask("Read", 1, 0))
+	n.step("cat", n.ask("Bash", 1, 0), "exactly as in your Read of 12:43 (")
+
+	n = begin()
+	n.edit("Write", "", conformance.Text(120))
+	n.step("cat after Write", n.ask("Bash", 1, 0), "exactly as after your Write of 12:40 (120 lines)")
+	n.p.Write(t, "f", conformance.WithLine(string(n.p.files["f"]), 50, "sed"))
+	n.step("changed after Write", n.ask("Read", 1, 0), "f changed since your Write of 12:40;", "line")
+	// Of the lines around the change nobody says that they are as at 12:40 only.
+	n.step("a part of it", n.ask("Read", 1, 60), "Lines 1-60 of f are exactly as in your Read of 12:42 (120 lines)")
+
+	n = begin()
+	n.step("12:40", n.ask("Bash", 1, 0))
+	n.step("Read after cat", n.ask("Read", 1, 0), "exactly as in your Bash output of 12:40 (100 lines)")
+
+	n = begin()
+	n.step("12:40", n.ask("Read", 1, 50))
+	n.step("12:41", n.ask("Read", 51, 0))
+	n.step("two parts", n.ask("Read", 1, 0), "exactly as in your Read of 12:40 and in your Read of 12:41 (100 lines)")
+
+	n = begin()
+	n.step("12:40", n.ask("Read", 1, 0))
+	n.p.Rename(t, "f", "g")
+	n.p.files["f"] = n.p.files["g"]
+	q := readers.Request{Reader: n.id, Known: true, Path: "g", Renamed: []store.Path{"f"}, Hash: sha256.Sum256(n.p.files["g"]), Tool: "Read",
+		Content: func() ([]byte, error) { return n.p.files["g"], nil }, Pending: true, ToolUse: "last", Rewrite: clientRead(string(n.p.files["g"]), 1, 0)}
+	a, err := n.p.shown.Decide(context.Background(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.step("renamed", a, "Lines 1-100 of g are exactly as in your Read of f at 12:40 (100 lines)")
+
+	n = begin()
+	for i := range 4 {
+		n.step(fmt.Sprint(i), n.ask("Read", 1+25*i, 25))
+	}
+	n.step("many parts", n.ask("Read", 1, 0), "exactly as in your calls from 12:40 to 12:43 (100 lines)")
+}

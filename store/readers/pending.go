@@ -1,0 +1,247 @@
+package readers
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"cachebro/store"
+	"cachebro/store/tokens"
+)
+
+// entry is a delivery that was decided and not yet confirmed.
+type entry struct {
+	path   store.Path // key
+	shown  store.Path // as it stands in texts
+	hash   store.Hash
+	n      uint64 // the reader's order when it was decided
+	span   span
+	tool   string
+	answer Answer
+	own    bool // it is about a client's own tool
+	part   int  // Rewrite.Part
+	forms  []form
+}
+
+// form is a text that the model may turn out to have got, and what it means.
+type form struct {
+	text   string
+	start  int  // number of its first line, where a client numbers lines
+	any    bool // whatever the result says, but for an error
+	effect effect
+	answer Answer // for the ledger
+}
+
+func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
+	e := &entry{path: key, shown: q.Path, hash: q.Hash, n: n, span: d.span, tool: q.Tool, answer: d.Answer}
+	if q.Rewrite != nil {
+		e.part = q.Rewrite.Part
+	}
+	if e.own = q.Rewrite != nil; !e.own {
+		e.forms = []form{{text: d.Sent(), start: d.Start, effect: d.effect, answer: d.Answer}}
+		return e
+	}
+	if d.Kind != Keep {
+		f := form{text: d.Text, start: d.Start, effect: d.effect, answer: d.Answer}
+		e.forms = append(e.forms, f)
+		if d.Note != "" {
+			for _, text := range []string{d.Note + "\n" + d.Text, d.Text + "\n" + d.Note} {
+				f.text = text
+				e.forms = append(e.forms, f)
+			}
+		}
+	}
+	if q.Rewrite.ClientUnchanged {
+		return e
+	}
+	own := form{text: q.Rewrite.Text, start: max(1, q.Rewrite.StartLine), effect: d.effect, answer: d.Answer}
+	if d.Kind != Keep {
+		// Another hook may have won: then the model has the client's own text.
+		own.effect = d.own
+		own.answer = Answer{Kind: Keep, FullTokens: d.FullTokens, Tokens: d.FullTokens}
+	}
+	e.forms = append(e.forms, own)
+	return e
+}
+
+// telling: something about the content would become known by it, so that its
+// absence is a doubt. A stub only confirms.
+func (e *entry) telling() bool {
+	for _, f := range e.forms {
+		if f.answer.Kind == e.answer.Kind && (len(f.effect.pieces) > 0 || f.effect.forget) {
+			return true
+		}
+	}
+	return false
+}
+
+// decided answers a tool call that was decided already, as when two hooks ask.
+func (r *reader) decided(q Request) (Answer, bool) {
+	if q.ToolUse == "" || !q.Pending {
+		return Answer{}, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.waiting[q.ToolUse] {
+		if e.path == q.key() && e.hash == q.Hash && e.shown == q.Path && sameRange(e, q) {
+			return e.answer, true
+		}
+	}
+	return Answer{}, false
+}
+
+// sameRange: one tool call may read several ranges of one file.
+func sameRange(e *entry, q Request) bool {
+	if q.Rewrite != nil {
+		return e.part == q.Rewrite.Part
+	}
+	first := max(1, q.Offset)
+	whole := e.span == span{1, 0}
+	if q.Limit <= 0 || first+q.Limit-1 >= e.answer.TotalLines {
+		return whole && first == 1 || !whole && e.span.first == first && e.span.last == e.answer.TotalLines
+	}
+	return e.span == span{first, first + q.Limit - 1}
+}
+
+// waitLocked keeps a pending entry; too many of them, and the oldest tool
+// use's files are in doubt for good, so they are forgotten.
+func (r *reader) waitLocked(id string, e *entry) {
+	if _, ok := r.waiting[id]; !ok {
+		r.order = append(r.order, id)
+		if len(r.order) > maxWaiting {
+			for _, old := range r.waiting[r.order[0]] {
+				delete(r.files, old.path)
+			}
+			delete(r.waiting, r.order[0])
+			r.order = slices.Clone(r.order[1:])
+		}
+	}
+	r.waiting[id] = append(r.waiting[id], e)
+}
+
+// Call is one tool call's final text, exactly as the model gets it.
+type Call struct {
+	ToolUse string
+	Text    string
+	// Took says of a result of several entries which text it is: "ours", "own", or
+	// another; "": Text decides.
+	Took string
+}
+
+// Pending records a client's own result (Request.Rewrite) as delivered under
+// its tool use, without replacing it, and says whether it is text of the
+// content. Nothing counts before Commit.
+func (s *Shown) Pending(ctx context.Context, q Request) (matched bool, err error) {
+	q.Force, q.Pending = true, true
+	a, err := s.Decide(ctx, q)
+	return a.Matched, err
+}
+
+// Commit says what a batch of tool calls gave the model, in the order in which
+// it stands in the context. Pending deliveries count if their text is there,
+// byte for byte; a pending delivery of these calls that is not there leaves a
+// doubt, and the next read of that file is full. own are the tool uses that
+// brought the client's own text although another was decided.
+func (s *Shown) Commit(id store.Reader, calls []Call) (own []string) {
+	r := s.reader(id, true)
+	if r == nil {
+		return nil
+	}
+	now := s.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	batch := make([][]*entry, len(calls))
+	for i, c := range calls {
+		batch[i] = append(r.waiting[c.ToolUse], s.orphans.take(c.ToolUse)...)
+		delete(r.waiting, c.ToolUse)
+		r.order = slices.DeleteFunc(r.order, func(id string) bool { return id == c.ToolUse })
+	}
+	for i, c := range calls {
+		r.deliveredLocked(s, tokens.EstimateString(c.Text))
+		for _, e := range batch[i] {
+			f, ok := e.found(c)
+			switch {
+			case ok:
+				r.noteLocked(e.path, r.stillLocked(e, f.effect), now, s.o)
+				s.ledger.answer(id, e.tool, f.answer)
+				if e.own && f.answer.Kind != e.answer.Kind {
+					own = append(own, c.ToolUse)
+				}
+			case e.telling():
+				r.noteLocked(e.path, effect{forget: true}, now, s.o)
+			}
+			r.settleLocked(e.path)
+		}
+	}
+	return own
+}
+
+func (e *entry) found(c Call) (form, bool) {
+	if c.Took != "" && len(e.forms) > 0 {
+		if c.Took == "own" {
+			return e.forms[len(e.forms)-1], true
+		}
+		return e.forms[0], c.Took == "ours"
+	}
+	text := c.Text
+	for _, f := range e.forms {
+		if f.any && text != "" && !strings.Contains(text, "tool_use_error") || !f.any && delivered(text, f.text, f.start, e.shown) {
+			return f, true
+		}
+	}
+	return form{}, false
+}
+
+// stillLocked checks that what derived lines rest on was not forgotten between
+// decision and commit; if it was, all that is known is that something was told.
+func (r *reader) stillLocked(e *entry, f effect) effect {
+	if len(f.pieces) == 0 || f.fresh {
+		return f
+	}
+	if file := r.files[e.path]; file != nil {
+		for i := range file.pieces {
+			if h := file.pieces[i].Hash; h == f.base || h == e.hash {
+				return f
+			}
+		}
+	}
+	return effect{forget: true}
+}
+
+// orphans are pending deliveries to readers that nobody knew yet. The zero
+// value is usable.
+type orphans struct {
+	mu    sync.Mutex // guards the rest
+	byUse map[string][]*entry
+	order []string
+}
+
+const maxOrphans = 256
+
+func (o *orphans) add(id string, e *entry) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.byUse == nil {
+		o.byUse = map[string][]*entry{}
+	}
+	if _, ok := o.byUse[id]; !ok {
+		o.order = append(o.order, id)
+		if len(o.order) > maxOrphans {
+			delete(o.byUse, o.order[0])
+			o.order = slices.Clone(o.order[1:])
+		}
+	}
+	o.byUse[id] = append(o.byUse[id], e)
+}
+
+func (o *orphans) take(id string) []*entry {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	es, ok := o.byUse[id]
+	if ok {
+		delete(o.byUse, id)
+		o.order = slices.DeleteFunc(o.order, func(x string) bool { return x == id })
+	}
+	return es
+}

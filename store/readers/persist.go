@@ -1,0 +1,219 @@
+package readers
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"cachebro/store"
+)
+
+// Keys. The state's format has a number: another one is dropped, not migrated,
+// because it only costs tokens.
+const (
+	keyReaders = "readers/1/"
+	keyClosed  = "closed/1"  // ns, when the readers were saved
+	keyLedger  = "ledger/1/" // and the session
+)
+
+// maxSaved bounds a reader's saved state; a larger one is left out.
+const maxSaved = 500 << 10
+
+type savedReader struct {
+	Session   store.SessionID      `cbor:"1,keyasint"`
+	Agent     string               `cbor:"2,keyasint"`
+	Epoch     uint64               `cbor:"3,keyasint"`
+	Delivered int64                `cbor:"4,keyasint"`
+	N         uint64               `cbor:"5,keyasint"`
+	Used      bool                 `cbor:"6,keyasint"`
+	Active    int64                `cbor:"7,keyasint"`
+	Files     map[string]savedFile `cbor:"8,keyasint"`
+}
+
+type savedFile struct {
+	Pieces []piece      `cbor:"1,keyasint"`
+	Used   uint64       `cbor:"2,keyasint"`
+	Stubs  []int        `cbor:"3,keyasint,omitempty"` // first, last of ranges whose last answer was no full text
+	Hash   []store.Hash `cbor:"4,keyasint,omitempty"` // the content of each of them
+}
+
+// load takes the saved state back and removes it: after a crash there is none.
+func (s *Shown) load() error {
+	if s.kv == nil {
+		return nil
+	}
+	if err := s.kv.Scan(keyLedger, func(key string, value []byte) error {
+		var a account
+		// A damaged account begins anew.
+		if cbor.Unmarshal(value, &a) == nil && a.Counts != nil {
+			s.ledger.sessions[store.SessionID(key[len(keyLedger):])] = &a
+			s.ledger.order = max(s.ledger.order, a.Used)
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("load ledger: %w", err)
+	}
+	var closed int64
+	if b, ok, err := s.kv.Get(keyClosed); err != nil {
+		return fmt.Errorf("load shown state: %w", err)
+	} else if ok {
+		_ = cbor.Unmarshal(b, &closed)
+	}
+	away := s.now() - closed
+	recent := closed > 0 && away >= 0 && away <= int64(s.o.RestartGap) && closed > s.o.Began
+	var keys []string
+	err := s.kv.Scan(keyReaders, func(key string, value []byte) error {
+		keys = append(keys, key)
+		var saved savedReader
+		if recent && cbor.Unmarshal(value, &saved) == nil {
+			s.takeBack(saved)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("load shown state: %w", err)
+	}
+	// The marker goes first: without it nothing that is left is believed.
+	if err := s.kv.Delete(keyClosed); err != nil {
+		s.sessions = map[store.SessionID]*session{}
+		if errors.Is(err, store.ErrNoSpace) {
+			return nil // what is saved stays, and is not believed: see Options.Began
+		}
+		return fmt.Errorf("load shown state: %w", err)
+	}
+	for _, k := range keys {
+		if err := s.kv.Delete(k); err != nil && !errors.Is(err, store.ErrNoSpace) {
+			return fmt.Errorf("load shown state: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Shown) takeBack(saved savedReader) {
+	r := newReader(store.Reader{Session: saved.Session, Agent: saved.Agent})
+	r.epoch, r.delivered, r.n, r.used = saved.Epoch, saved.Delivered, saved.N, saved.Used
+	r.active.Store(saved.Active)
+	r.needCheck = true
+	r.unsure = r.delivered + 1 // whether the context lost something before is not known
+	for p, sf := range saved.Files {
+		f := &file{pieces: sf.Pieces, used: sf.Used, asks: map[span]ask{}}
+		for i := 0; i+1 < len(sf.Stubs) && i/2 < len(sf.Hash); i += 2 {
+			f.asks[span{sf.Stubs[i], sf.Stubs[i+1]}] = ask{hash: sf.Hash[i/2]}
+		}
+		r.files[store.Path(p)] = f
+	}
+	ss := s.sessions[saved.Session]
+	if ss == nil {
+		ss = &session{agents: map[string]*reader{}}
+		s.sessions[saved.Session] = ss
+	}
+	ss.agents[saved.Agent] = r
+	ss.last = max(ss.last, saved.Active)
+}
+
+// Close saves what readers were shown, and the ledger. Files with undecided
+// deliveries are left out. No Decide may run any more.
+func (s *Shown) Close() error {
+	if s.kv == nil {
+		return nil
+	}
+	errs := []error{s.Flush()}
+	for i, r := range s.all() {
+		b, err := cbor.Marshal(r.saved())
+		if err == nil && len(b) <= maxSaved {
+			err = s.kv.Set(fmt.Sprintf("%s%d", keyReaders, i), b)
+		}
+		errs = append(errs, err)
+	}
+	if errors.Join(errs...) == nil {
+		b, err := cbor.Marshal(s.now())
+		if err == nil {
+			err = s.kv.Set(keyClosed, b)
+		}
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("save shown state: %w", err)
+	}
+	return nil
+}
+
+func (r *reader) saved() savedReader {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := savedReader{
+		Session: r.id.Session, Agent: r.id.Agent, Epoch: r.epoch, Delivered: r.delivered,
+		N: r.n, Used: r.used, Active: r.active.Load(), Files: map[string]savedFile{},
+	}
+	doubt := map[store.Path]bool{}
+	for _, es := range r.waiting {
+		for _, e := range es {
+			doubt[e.path] = true
+		}
+	}
+	for p, f := range r.files {
+		if doubt[p] || len(f.pieces) == 0 {
+			continue
+		}
+		sf := savedFile{Pieces: f.pieces, Used: f.used}
+		for k, a := range f.asks {
+			if !a.full {
+				sf.Stubs, sf.Hash = append(sf.Stubs, k.first, k.last), append(sf.Hash, a.hash)
+			}
+		}
+		out.Files[string(p)] = sf
+	}
+	return out
+}
+
+// Flush saves the ledger's accounts that changed.
+func (s *Shown) Flush() error {
+	if s.kv == nil {
+		return nil
+	}
+	values, gone, err := s.ledger.changes()
+	for id, b := range values {
+		if e := s.kv.Set(keyLedger+string(id), b); e != nil {
+			s.ledger.again(id)
+			err = errors.Join(err, e)
+		}
+	}
+	for _, id := range gone {
+		err = errors.Join(err, s.kv.Delete(keyLedger+string(id)))
+	}
+	if err != nil {
+		return fmt.Errorf("save ledger: %w", err)
+	}
+	return nil
+}
+
+const (
+	saveEvery = 5 * time.Second
+	saveLast  = time.Minute // the longest pause after failures
+)
+
+// Run saves the ledger a few seconds after it has changed, until done is closed.
+// What a kill takes is at most that much of the counts.
+func (s *Shown) Run(done <-chan struct{}, failed func(error)) {
+	pause := saveEvery
+	for {
+		select {
+		case <-done:
+			return
+		case <-s.ledger.news:
+		}
+		select {
+		case <-done:
+			return
+		case <-time.After(pause):
+		}
+		if err := s.Flush(); err != nil {
+			failed(err)
+			pause = min(2*pause, saveLast)
+		} else {
+			pause = saveEvery
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package readers
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"cachebro/store"
+)
+
+// piece is a run of lines of one content that a reader was shown. Immutable;
+// lists of pieces are replaced, never changed, so that snapshots are free.
+type piece struct {
+	Hash      store.Hash      `cbor:"1,keyasint"`
+	Rendering store.Rendering `cbor:"2,keyasint"`
+	Plain     bool            `cbor:"3,keyasint"` // every rendering of this content is the content itself
+	// First and Last are lines, 1-based and inclusive; 1 and 0 is no line: an
+	// empty file, or word that this content exists without any of its text.
+	First int        `cbor:"4,keyasint"`
+	Last  int        `cbor:"5,keyasint"`
+	Total int        `cbor:"6,keyasint"`  // lines of the whole content
+	N     uint64     `cbor:"7,keyasint"`  // order in which this reader was told
+	At    int64      `cbor:"8,keyasint"`  // ns, when the text was delivered
+	Used  int64      `cbor:"9,keyasint"`  // ns, when it was last delivered or confirmed
+	Mark  int64      `cbor:"10,keyasint"` // the reader's delivered tokens after the text
+	Deps  []string   `cbor:"11,keyasint,omitempty"`
+	As    store.Path `cbor:"12,keyasint,omitempty"` // the name it was shown under, if another
+	// From is the call that the reader has it from; older states do not say.
+	From call `cbor:"13,keyasint,omitempty"`
+}
+
+// maxPieces per file; the oldest go first, which is safe: what is left is what
+// was told last.
+const maxPieces = 64
+
+// clock is what expiry is measured against.
+type clock struct {
+	now       int64 // ns
+	delivered int64 // tokens
+	held      int64 // as the reader's
+	unsure    int64
+	o         Options
+}
+
+func (p *piece) expired(c clock) bool {
+	return c.now-p.Used >= int64(c.o.IdleExpiry) || p.outgrown(c)
+}
+
+// outgrown: so much was delivered since that the client may have dropped the
+// text without a word, and nothing says that it has not.
+func (p *piece) outgrown(c clock) bool {
+	since := p.Mark
+	if p.Mark >= c.unsure {
+		since = max(since, c.held)
+	}
+	return c.delivered-since > c.o.TokenExpiry
+}
+
+// unknown stands for something that was told of a file and that we cannot
+// follow. It proves nothing and stands against everything told before; how
+// long a text it spoke of is not known either.
+func unknown() piece { return piece{First: 1, Last: math.MaxInt} }
+
+func (p *piece) usable(r store.Rendering) bool { return p.Plain || p.Rendering == r }
+
+// hold is proof that a reader holds some lines of a content.
+type hold struct {
+	hash  store.Hash
+	total int
+	n     uint64 // when the oldest part was told
+	last  uint64 // when the newest part was told
+	at    int64
+	mark  int64
+	deps  []string
+	as    store.Path
+	from  []call // the calls that it was told by, the earliest first
+}
+
+// holds finds unexpired pieces of one content that cover lines first..last
+// (nothing to cover in an empty file: any piece will do), and checks that the
+// reader was told of no third content since.
+func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first, last int) (hold, bool) {
+	var cover []*piece
+	for i := range ps {
+		p := &ps[i]
+		if p.Hash == h && p.usable(r) && !p.expired(c) && (last < first || p.First <= last && p.Last >= first) {
+			cover = append(cover, p)
+		}
+	}
+	if len(cover) == 0 {
+		return hold{}, false
+	}
+	sort.Slice(cover, func(i, j int) bool { return cover[i].First < cover[j].First })
+	out := hold{hash: h, total: cover[0].Total, n: cover[0].N, at: cover[0].At, mark: cover[0].Mark}
+	next := first
+	for _, p := range cover {
+		if p.First > next && last >= first {
+			return hold{}, false
+		}
+		next = max(next, p.Last+1)
+		out.n, out.last = min(out.n, p.N), max(out.last, p.N)
+		out.at, out.mark = min(out.at, p.At), min(out.mark, p.Mark)
+		out.deps = addDeps(out.deps, p.Deps...)
+		if p.As != "" {
+			out.as = p.As
+		}
+		out.from = addCall(out.from, p.From)
+	}
+	if next <= last {
+		return hold{}, false
+	}
+	whole := first <= 1 && last >= out.total
+	for i := range ps {
+		p := &ps[i]
+		if p.Hash == h || p.Hash == current {
+			continue
+		}
+		// Told later; or of a longer text whose end was never taken back.
+		if p.N > out.n || whole && p.Last > last {
+			return hold{}, false
+		}
+	}
+	return out, true
+}
+
+func addDeps(deps []string, more ...string) []string {
+	for _, d := range more {
+		if !slices.Contains(deps, d) {
+			deps = append(slices.Clip(deps), d)
+		}
+	}
+	return deps
+}
+
+// bases lists the other contents that the reader was told of, latest first.
+func bases(ps []piece, current store.Hash) []store.Hash {
+	sorted := slices.Clone(ps)
+	sort.Slice(sorted, func(i, j int) bool { return sorted[i].N > sorted[j].N })
+	var out []store.Hash
+	for _, p := range sorted {
+		if p.Hash != current && !slices.Contains(out, p.Hash) {
+			out = append(out, p.Hash)
+		}
+	}
+	return out
+}
+
+// totalOf is the line count of a content that pieces exist of.
+func totalOf(ps []piece, h store.Hash, r store.Rendering) (int, bool) {
+	for i := range ps {
+		if ps[i].Hash == h && ps[i].usable(r) {
+			return ps[i].Total, true
+		}
+	}
+	return 0, false
+}
+
+// with adds a piece: it takes the place of the same lines of the same content,
+// and of everything else once its content is covered as a whole.
+func with(ps []piece, p piece) []piece {
+	out := make([]piece, 0, len(ps)+2)
+	for _, q := range ps {
+		same := q.Hash == p.Hash && q.Rendering == p.Rendering
+		if same && q.Last < q.First {
+			continue
+		}
+		if !same || q.Last < p.First || q.First > p.Last {
+			out = append(out, q)
+			continue
+		}
+		if q.First < p.First {
+			left := q
+			left.Last = p.First - 1
+			out = append(out, left)
+		}
+		if q.Last > p.Last {
+			right := q
+			right.First = p.Last + 1
+			out = append(out, right)
+		}
+	}
+	out = append(out, p)
+	if p.First <= 1 && p.Last >= p.Total {
+		return []piece{p}
+	}
+	if len(out) > maxPieces {
+		sort.Slice(out, func(i, j int) bool { return out[i].N < out[j].N })
+		out = slices.Clone(out[len(out)-maxPieces:])
+	}
+	return out
+}

@@ -1,0 +1,238 @@
+package readers
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"cachebro/store"
+)
+
+// reader is what one context window holds, as far as it is known.
+type reader struct {
+	id     store.Reader
+	active atomic.Int64 // ns, latest activity
+
+	mu        sync.Mutex // guards all below
+	epoch     uint64
+	used      bool   // something was delivered in this epoch
+	delivered int64  // tokens, over all epochs
+	held      int64  // delivered when the context was last found to have lost nothing
+	unsure    int64  // delivered when that was last in doubt: no word for what is older
+	n         uint64 // order of what was told
+	needCheck bool   // taken back after a restart: the transcript was not looked at yet
+	files     map[store.Path]*file
+	waiting   map[string][]*entry // pending, by tool use
+	order     []string            // of waiting, oldest first
+}
+
+// file is what a reader knows of one path.
+type file struct {
+	pieces []piece // replaced, never changed
+	gen    uint64  // counts replacements
+	asks   map[span]ask
+	page   page
+	used   uint64 // reader.n when last asked, for eviction
+}
+
+// span is a range as it was asked for.
+type span struct{ first, last int }
+
+// ask is the latest answer to a range, for readers that ask twice.
+type ask struct {
+	hash   store.Hash
+	full   bool // the text itself was sent
+	tokens int  // of the asked lines
+}
+
+// page remembers a diff that was cut.
+type page struct {
+	base, target store.Hash
+	rows         int // sent so far, without a gap from the start
+}
+
+const (
+	maxAsks    = 32  // per file
+	maxWaiting = 256 // tool uses per reader
+)
+
+func newReader(id store.Reader) *reader {
+	return &reader{id: id, epoch: 1, files: map[store.Path]*file{}, waiting: map[string][]*entry{}}
+}
+
+// newEpoch: the context window is another one.
+func (r *reader) newEpoch() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.epoch++
+	r.used, r.needCheck = false, false
+	r.clearLocked()
+}
+
+func (r *reader) clearLocked() {
+	r.files = map[store.Path]*file{}
+	r.waiting = map[string][]*entry{}
+	r.order = nil
+}
+
+// fileLocked finds or makes a path's record. r.mu is held.
+func (r *reader) fileLocked(p store.Path, max int) *file {
+	f := r.files[p]
+	if f == nil {
+		if len(r.files) >= max {
+			r.evictLocked()
+		}
+		f = &file{asks: map[span]ask{}}
+		r.files[p] = f
+	}
+	r.n++
+	f.used = r.n
+	return f
+}
+
+// evictLocked forgets the quarter of the files that were asked for least
+// recently, so that its cost is spread.
+func (r *reader) evictLocked() {
+	used := make([]uint64, 0, len(r.files))
+	for _, f := range r.files {
+		used = append(used, f.used)
+	}
+	slices.Sort(used)
+	limit := used[len(used)/4]
+	for p, f := range r.files {
+		if f.used <= limit {
+			delete(r.files, p)
+		}
+	}
+}
+
+// snapshot is what a decision is made from.
+type snapshot struct {
+	epoch  uint64
+	gen    uint64
+	pieces []piece
+	asks   map[span]ask // a copy
+	page   page
+	clock  clock
+	doubt  bool // a pending delivery may have told something about the file
+}
+
+// look takes a snapshot for a path. A renamed file's record moves to its new
+// name first, unless there is one already.
+func (r *reader) look(q Request, key store.Path, now int64, o Options) snapshot {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.fileLocked(key, o.MaxFiles)
+	for _, old := range q.Renamed {
+		was := r.files[old]
+		if len(f.pieces) > 0 || was == nil || len(was.pieces) == 0 || old == key {
+			continue
+		}
+		moved := slices.Clone(was.pieces)
+		for i := range moved {
+			if moved[i].As == "" {
+				moved[i].As = old
+			}
+		}
+		f.pieces, f.gen = moved, f.gen+1
+		delete(r.files, old)
+	}
+	s := snapshot{
+		epoch: r.epoch, gen: f.gen, pieces: f.pieces, page: f.page,
+		clock: r.clockLocked(now, o),
+		asks:  make(map[span]ask, len(f.asks)),
+	}
+	for k, a := range f.asks {
+		s.asks[k] = a
+	}
+	for _, es := range r.waiting {
+		for _, e := range es {
+			if e.path == key && e.telling() {
+				s.doubt = true
+			}
+		}
+	}
+	return s
+}
+
+// noteLocked adds to the record what was told.
+func (r *reader) noteLocked(key store.Path, e effect, now int64, o Options) {
+	f := r.fileLocked(key, o.MaxFiles)
+	switch {
+	case e.forget:
+		r.n++
+		p := unknown()
+		p.N, p.Used = r.n, now
+		f.pieces, f.page = []piece{p}, page{}
+		f.gen++
+	case len(e.pieces) > 0:
+		r.n++
+		for _, p := range e.pieces {
+			p.N, p.Used, p.From.At = r.n, now, now
+			if e.fresh {
+				p.At, p.Mark = now, r.delivered
+			}
+			f.pieces = with(f.pieces, p)
+		}
+		f.gen++
+	}
+	if e.confirm != (store.Hash{}) {
+		f.pieces = slices.Clone(f.pieces)
+		for i := range f.pieces {
+			if p := &f.pieces[i]; p.Hash == e.confirm && p.First <= e.last && p.Last >= e.first {
+				p.Used = now
+			}
+		}
+	}
+	if e.page != nil {
+		f.page = *e.page
+	}
+}
+
+// settleLocked: if a whole content was told last, what was left undecided about
+// the path before does not matter any more.
+func (r *reader) settleLocked(key store.Path) {
+	f := r.files[key]
+	if f == nil || len(f.pieces) != 1 || f.pieces[0].First > 1 || f.pieces[0].Last < f.pieces[0].Total {
+		return
+	}
+	for id, es := range r.waiting {
+		kept := slices.DeleteFunc(es, func(e *entry) bool { return e.path == key && e.n < f.pieces[0].N })
+		if len(kept) == 0 {
+			delete(r.waiting, id)
+			continue
+		}
+		r.waiting[id] = kept
+	}
+	r.order = slices.DeleteFunc(r.order, func(id string) bool { return r.waiting[id] == nil })
+}
+
+func (f *file) askedLocked(k span, a ask) {
+	if len(f.asks) >= maxAsks {
+		clear(f.asks)
+	}
+	f.asks[k] = a
+}
+
+// clockLocked is the time by which the reader's bases expire. r.mu is held.
+func (r *reader) clockLocked(now int64, o Options) clock {
+	return clock{now: now, delivered: r.delivered, held: r.held, unsure: r.unsure, o: o}
+}
+
+func (r *reader) pins(into map[store.Hash]struct{}, now int64, o Options) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.clockLocked(now, o)
+	for _, f := range r.files {
+		for i := range f.pieces {
+			if f.pieces[i].Rendering != "" && !f.pieces[i].expired(c) {
+				into[f.pieces[i].Hash] = struct{}{}
+			}
+		}
+	}
+	for _, es := range r.waiting {
+		for _, e := range es {
+			into[e.hash] = struct{}{}
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package readers
+
+import (
+	"bytes"
+	"encoding/binary"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"cachebro/store"
+	"cachebro/store/diff"
+	"cachebro/store/tokens"
+)
+
+// renderUTF16 is what raw/1 becomes for a file with a UTF-16 byte order mark:
+// the text in UTF-8 without the mark, as ripgrep shows it.
+const renderUTF16 store.Rendering = "utf16/1"
+
+// view is a content as a reader sees it under a rendering.
+type view struct {
+	meta
+	text  []byte
+	lines [][]byte
+	// measured: sum and meta.tokens are there. They are before a view is shared.
+	measured bool
+	sum      tokens.Sum
+}
+
+// meta is what decisions need without the text. Immutable, cached by hash.
+type meta struct {
+	rendering store.Rendering // in effect: raw/1 may have become utf16/1
+	total     int             // lines; a final newline makes no further one
+	tokens    int
+	plain     bool // every rendering is the content itself
+	valid     bool // the text is UTF-8
+	binary    bool
+	newline   bool // the text ends in a newline
+}
+
+// look renders a content.
+func look(content []byte, r store.Rendering) view {
+	text := content
+	v := view{meta: meta{rendering: r}}
+	if r == store.RenderClaudeRead {
+		text = claudeRead(content)
+		v.plain = bytes.Equal(text, content)
+	} else {
+		if t, ok := fromUTF16(content); ok {
+			text, v.rendering = t, renderUTF16
+		}
+		v.plain = v.rendering == store.RenderRaw && bytes.Equal(claudeRead(content), content)
+	}
+	v.text = text
+	v.lines = diff.Lines(text)
+	v.total = len(v.lines)
+	v.valid = utf8.Valid(text)
+	v.binary = bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0
+	v.newline = len(text) > 0 && text[len(text)-1] == '\n'
+	return v
+}
+
+// slice is lines first..last, 1-based and inclusive, as they are.
+func (v view) slice(first, last int) []byte {
+	if last < first {
+		return nil
+	}
+	if first == 1 && last == v.total {
+		return v.text
+	}
+	from := 0
+	for _, l := range v.lines[:first-1] {
+		from += len(l)
+	}
+	to := from
+	for _, l := range v.lines[first-1 : last] {
+		to += len(l)
+	}
+	return v.text[from:to]
+}
+
+var (
+	bomUTF8    = []byte("\xef\xbb\xbf")
+	bomUTF16LE = []byte("\xff\xfe")
+	bomUTF16BE = []byte("\xfe\xff")
+)
+
+func fromUTF16(b []byte) ([]byte, bool) {
+	var order binary.ByteOrder
+	switch {
+	case len(b)%2 != 0:
+		return nil, false
+	case bytes.HasPrefix(b, bomUTF16LE):
+		order = binary.LittleEndian
+	case bytes.HasPrefix(b, bomUTF16BE):
+		order = binary.BigEndian
+	default:
+		return nil, false
+	}
+	units := make([]uint16, 0, len(b)/2)
+	for b = b[2:]; len(b) > 0; b = b[2:] {
+		units = append(units, order.Uint16(b))
+	}
+	return []byte(string(utf16.Decode(units))), true
+}
+
+// claudeRead is cc-read/1, how Claude Code's Read delivers a file: decoded,
+// byte order mark dropped, CRLF as LF. Returns b itself when nothing changes.
+func claudeRead(b []byte) []byte {
+	if bytes.HasPrefix(b, bomUTF16LE) {
+		if t, ok := fromUTF16(b); ok {
+			return bytes.ReplaceAll(t, []byte("\r\n"), []byte("\n"))
+		}
+	}
+	b = bytes.TrimPrefix(b, bomUTF8)
+	if !utf8.Valid(b) {
+		b = replaceInvalid(b)
+	}
+	if bytes.Contains(b, []byte("\r\n")) {
+		b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
+	}
+	return b
+}
+
+// replaceInvalid puts one U+FFFD for each maximal piece of a broken sequence,
+// as the WHATWG decoder in JavaScript does; Go's own functions replace whole
+// runs or single bytes.
+func replaceInvalid(b []byte) []byte {
+	out := make([]byte, 0, len(b)+16)
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if r != utf8.RuneError || n > 1 {
+			out = append(out, b[:n]...)
+			b = b[n:]
+			continue
+		}
+		out = append(out, "\uFFFD"...)
+		b = b[brokenLen(b):]
+	}
+	return out
+}
+
+// brokenLen is how many bytes at the start of b could have begun one rune.
+func brokenLen(b []byte) int {
+	lo, hi, need := byte(0x80), byte(0xBF), 0
+	switch c := b[0]; {
+	case c >= 0xC2 && c <= 0xDF:
+		need = 1
+	case c >= 0xE0 && c <= 0xEF:
+		need = 2
+		if c == 0xE0 {
+			lo = 0xA0
+		} else if c == 0xED {
+			hi = 0x9F
+		}
+	case c >= 0xF0 && c <= 0xF4:
+		need = 3
+		if c == 0xF0 {
+			lo = 0x90
+		} else if c == 0xF4 {
+			hi = 0x8F
+		}
+	}
+	n := 1
+	for ; n <= need && n < len(b); n++ {
+		if b[n] < lo || b[n] > hi {
+			break
+		}
+		lo, hi = 0x80, 0xBF
+	}
+	return n
+}

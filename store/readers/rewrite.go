@@ -1,0 +1,210 @@
+package readers
+
+import (
+	"strings"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/diff"
+	"cachebro/store/tokens"
+)
+
+// A client's own read tool shows at most so much of a file at once; what is
+// put in place of a false "unchanged" keeps to it.
+const (
+	maxClientLines  = 2000
+	maxClientTokens = 24_000
+)
+
+func (s *Shown) at(ns int64) time.Time { return time.Unix(0, ns).In(s.o.Location) }
+
+// rewrite is the decision about a client's own result: leave it, or put a
+// sentence or the changed lines in its place.
+func (c *chooser) rewrite() (decision, error) {
+	w := *c.q.Rewrite
+	if w.ClientUnchanged {
+		return c.clientUnchanged()
+	}
+	v, err := c.view()
+	if err != nil {
+		return decision{}, err
+	}
+	first, last, tail, ok := v.match(w)
+	if !ok {
+		return c.notUnderstood(w), nil
+	}
+	c.first, c.last = first, last
+	// The end of the file is known only if the text went behind its last newline.
+	c.whole = first == 1 && last == c.meta.total && (tail || !v.newline)
+	var own effect
+	if last >= first || c.meta.total == 0 {
+		own = c.fresh(first, last)
+	}
+	if c.trusted() && !c.askedTwice() {
+		d, ok, err := c.repeated()
+		if !ok && err == nil {
+			d, ok, err = c.changedSpan(*v)
+		}
+		if ok || err != nil {
+			d.own = own
+			return d, err
+		}
+	}
+	d := c.keep()
+	if d.FullTokens, err = c.fullTokens(); err != nil {
+		return decision{}, err
+	}
+	d.Tokens, d.full, d.effect = d.FullTokens, true, own
+	return d, nil
+}
+
+func (c *chooser) keep() decision {
+	d := c.answer(Keep)
+	d.Matched = true
+	return d
+}
+
+// notUnderstood: the model was given something about this file that is no
+// version we can point at, so nothing that was told before is certain.
+func (c *chooser) notUnderstood(w Rewrite) decision {
+	d := decision{Answer: Answer{Kind: Keep, Hash: c.q.Hash, Seq: c.q.Seq, TotalLines: c.meta.total}, full: true}
+	d.FullTokens = tokens.EstimateString(w.Text)
+	d.Tokens = d.FullTokens
+	d.effect.forget = true
+	return d
+}
+
+// repeated is unchanged in the words for a client's own read.
+func (c *chooser) repeated() (decision, bool, error) {
+	h, ok := c.held(c.q.Hash, c.first, c.last)
+	elsewhere := false
+	if !ok && !c.whole {
+		var err error
+		if h, ok, err = c.sameElsewhere(); err != nil {
+			return decision{}, false, err
+		}
+		elsewhere = true
+	}
+	if !ok || c.last < c.first {
+		return decision{}, false, nil
+	}
+	full, err := c.fullTokens()
+	if err != nil {
+		return decision{}, false, err
+	}
+	d := c.answer(Unchanged)
+	d.Matched = true
+	st := stub{path: c.q.Path, as: h.as, first: c.first, last: c.last, total: c.meta.total, elsewhere: elsewhere}
+	d.Text = c.s.notRepeated(st, h.from)
+	d.Start, d.NumLines = 0, 1
+	d.Tokens = tokens.EstimateString(d.Text)
+	if d.Tokens >= full {
+		return decision{}, false, nil
+	}
+	d.FullTokens, d.Saved = full, full-d.Tokens
+	d.BaseTime, d.Elsewhere = c.s.at(h.at), elsewhere
+	if elsewhere {
+		d.effect = c.derived(h, c.first, c.last)
+	}
+	d.effect.confirm, d.effect.first, d.effect.last = h.hash, c.first, c.last
+	return d, true, nil
+}
+
+// changedSpan sends real lines under their real numbers, from 3 before the
+// first change to 3 after the last, for a reader that holds the rest.
+func (c *chooser) changedSpan(v view) (decision, bool, error) {
+	if !c.whole {
+		return decision{}, false, nil
+	}
+	h, sc, err := c.base()
+	if sc == nil || err != nil {
+		return decision{}, false, err
+	}
+	first, last := spanOf(sc)
+	if 2*(last-first+1) > c.meta.total || last < first {
+		return decision{}, false, nil
+	}
+	d := c.answer(Span)
+	d.Matched = true
+	d.Text = string(v.slice(first, last))
+	d.Start, d.NumLines = first, last-first+1
+	if c.q.Rewrite.Rendering == store.RenderClaudeRead {
+		if last < c.meta.total {
+			d.Text = strings.TrimSuffix(d.Text, "\n")
+		} else if v.newline {
+			// Whoever sees the end of the file sees its last newline.
+			d.NumLines++
+		}
+	}
+	d.Note = c.s.spanNote(c.q.Path, h, first, last, c.meta.total, len(sc.Old))
+	if d.FullTokens, err = c.fullTokens(); err != nil {
+		return decision{}, false, err
+	}
+	d.Tokens = tokens.EstimateString(d.Text) + tokens.EstimateString(d.Note)
+	if d.Tokens >= d.FullTokens || d.Text == "" {
+		return decision{}, false, nil
+	}
+	d.Saved = d.FullTokens - d.Tokens
+	d.BaseTime = c.s.at(h.at)
+	d.effect = c.derived(h, 1, c.meta.total)
+	return d, true, nil
+}
+
+// spanOf is the run of new lines with every change and its context.
+func spanOf(sc *diff.Script) (first, last int) {
+	a, z := sc.Edits[0], sc.Edits[len(sc.Edits)-1]
+	return max(1, a.NewFrom+1-diff.Context), min(len(sc.New), z.NewTo+diff.Context)
+}
+
+// clientUnchanged: the client itself said "file unchanged", by modification
+// time. That stands only if our record says the same.
+func (c *chooser) clientUnchanged() (decision, error) {
+	if c.meta.binary {
+		return decision{Answer: Answer{Kind: Keep, Binary: true, Hash: c.q.Hash, Seq: c.q.Seq}}, nil
+	}
+	if err := c.setRange(c.q.Offset, c.q.Limit); err != nil {
+		return decision{}, err
+	}
+	if c.q.Limit <= 0 && c.last-c.first+1 > maxClientLines {
+		c.last, c.whole = c.first+maxClientLines-1, false
+	}
+	v, err := c.view()
+	if err != nil {
+		return decision{}, err
+	}
+	if c.trusted() && !c.askedTwice() {
+		if h, ok := c.held(c.q.Hash, c.first, c.last); ok {
+			d := c.keep()
+			d.BaseTime = c.s.at(h.at)
+			d.effect = effect{confirm: h.hash, first: c.first, last: c.last}
+			return d, nil
+		}
+		// "Unchanged" of a range is not enough here: the client has spoken of
+		// the file.
+		if d, ok, err := c.changedSpan(*v); ok || err != nil {
+			return d, err
+		}
+	}
+	c.fit(v)
+	d, err := c.full()
+	if err != nil || c.q.Rewrite.Rendering != store.RenderClaudeRead {
+		return d, err
+	}
+	if c.last < c.meta.total {
+		d.Text = strings.TrimSuffix(d.Text, "\n")
+	} else if v.newline {
+		d.NumLines++
+	}
+	return d, nil
+}
+
+// fit shortens the range to what a client's result may hold.
+func (c *chooser) fit(v *view) {
+	sum := 0
+	for i := c.first; i <= c.last; i++ {
+		if sum += tokens.Estimate(v.lines[i-1]); sum > maxClientTokens && i > c.first {
+			c.last, c.whole = i-1, false
+			return
+		}
+	}
+}

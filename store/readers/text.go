@@ -1,0 +1,221 @@
+package readers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"cachebro/store"
+	"cachebro/store/tokens"
+
+	"cachebro/store/wire/visible"
+)
+
+// Printable is a path as it may stand in a text for a model: a file name can
+// carry line ends and control sequences, and so a message of its own. They are
+// taken out, invalid UTF-8 is replaced.
+func Printable(p store.Path) string {
+	s := strings.ToValidUTF8(string(p), "\uFFFD")
+	return strings.Map(func(r rune) rune {
+		if visible.Acts(r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func unit(listing bool) (one, many string) {
+	if listing {
+		return "item", "items"
+	}
+	return "line", "lines"
+}
+
+// stub is the label of an answer that repeats nothing. as is the name under
+// which the text was shown, if that is another than path.
+type stub struct {
+	path, as    store.Path
+	first, last int
+	total       int
+	elsewhere   bool
+	listing     bool
+}
+
+func (s stub) label(saved int) string {
+	var b strings.Builder
+	b.WriteString("[unchanged · ")
+	if s.as != "" {
+		fmt.Fprintf(&b, "%s, read as %s · ", Printable(s.path), Printable(s.as))
+	}
+	if s.first == 1 && s.last >= s.total && !s.elsewhere {
+		one, many := unit(s.listing)
+		b.WriteString(counted(s.total, one, many))
+	} else {
+		fmt.Fprintf(&b, "lines %d-%d of %d", s.first, s.last, s.total)
+	}
+	if s.elsewhere {
+		b.WriteString(" · changed elsewhere")
+	}
+	return b.String() + " · " + tokens.Format(saved) + " saved]"
+}
+
+// labelled counts the label's own tokens into the saving that it names.
+func (s stub) labelled(full int) (label string, cost int) {
+	cost = tokens.EstimateString(s.label(full))
+	label = s.label(max(0, full-cost))
+	return label, tokens.EstimateString(label)
+}
+
+// diffLabel names the kind of call that the reader knows the text before from.
+func diffLabel(path store.Path, h hold, added, removed, before, after int, listing bool) string {
+	_, many := unit(listing)
+	since := "since your read"
+	if n := len(h.from); n > 0 && h.from[n-1].edits() {
+		since = "since your edit"
+	}
+	if h.as != "" {
+		since += fmt.Sprintf(" of %s, now %s", Printable(h.as), Printable(path))
+	}
+	return fmt.Sprintf("[changed · +%d -%d %s · %d -> %d %s]", added, removed, since, before, after, many)
+}
+
+func pageLabel(from, to, rows, before, after int) string {
+	return fmt.Sprintf("[changed · diff lines %d-%d of %d · %d -> %d lines]", from, to, rows, before, after)
+}
+
+func truncated(path store.Path, at, changes int) string {
+	return fmt.Sprintf("[... diff truncated at %d lines. Full file has %d total changes. next: read_file path=%s diff_offset=%d]",
+		at, changes, Printable(path), at)
+}
+
+// clockTime is a time of day as the user's clock shows it.
+func (s *Shown) clockTime(ns int64) string {
+	return time.Unix(0, ns).In(s.o.Location).Format("15:04")
+}
+
+// call is the tool call by which a reader knows some lines: one that showed them,
+// or its own edit.
+type call struct {
+	Tool string `cbor:"1,keyasint,omitempty"`
+	At   int64  `cbor:"2,keyasint,omitempty"` // ns
+}
+
+// edits: the reader made the text by it.
+func (c call) edits() bool {
+	switch c.Tool {
+	case "Edit", "MultiEdit", "Write", "NotebookEdit", "edit_file", "write_file", "update_node":
+		return true
+	}
+	return false
+}
+
+// addCall keeps calls in the order of their times, each once.
+func addCall(from []call, c call) []call {
+	if c == (call{}) || slices.Contains(from, c) {
+		return from
+	}
+	i := len(from)
+	for i > 0 && from[i-1].At > c.At {
+		i--
+	}
+	return slices.Insert(slices.Clip(from), i, c)
+}
+
+// named is "your Edit of 12:41". as is the name that the file had then, "" for
+// the same.
+func (s *Shown) named(c call, as store.Path) string {
+	tool := c.Tool
+	switch tool {
+	case "":
+		tool = "call" // a state of an older version
+	case "Bash":
+		tool = "Bash output"
+	}
+	if as != "" {
+		return fmt.Sprintf("your %s of %s at %s", tool, Printable(as), s.clockTime(c.At))
+	}
+	return fmt.Sprintf("your %s of %s", tool, s.clockTime(c.At))
+}
+
+// asIn says by which calls the reader knows what it is not given again.
+func (s *Shown) asIn(from []call, as store.Path) string {
+	var parts []string
+	for _, c := range from {
+		part := "in " + s.named(c, as)
+		if c.edits() {
+			part = "after " + s.named(c, as)
+		}
+		if !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	switch len(parts) {
+	case 0:
+		return "you were given them"
+	case 1, 2:
+		return strings.Join(parts, " and ")
+	}
+	return fmt.Sprintf("in your calls from %s to %s", s.clockTime(from[0].At), s.clockTime(from[len(from)-1].At))
+}
+
+// notRepeated stands in place of a built-in Read's text.
+func (s *Shown) notRepeated(st stub, from []call) string {
+	lines := fmt.Sprintf("Lines %d-%d of %s are", st.first, st.last, Printable(st.path))
+	if st.first == st.last {
+		lines = fmt.Sprintf("Line %d of %s is", st.first, Printable(st.path))
+	}
+	size := counted(st.total, "line", "lines")
+	if st.elsewhere {
+		size += "; changed elsewhere"
+	}
+	return fmt.Sprintf("cachebro: not repeated. %s exactly as %s (%s). Read it again to get the text.", lines, s.asIn(from, st.as), size)
+}
+
+// spanNote goes beside the changed lines of a built-in Read: what the lines
+// before and after them are. Old lines follow..oldTotal are now shifted.
+func (s *Shown) spanNote(path store.Path, h hold, first, last, total, oldTotal int) string {
+	since := "you were given it"
+	if n := len(h.from); n > 0 {
+		since = s.named(h.from[n-1], h.as)
+	}
+	shown := fmt.Sprintf("lines %d-%d are shown as they are now", first, last)
+	if first == last {
+		shown = fmt.Sprintf("line %d is shown as it is now", first)
+	}
+	note := fmt.Sprintf("cachebro: %s changed since %s; %s.", Printable(path), since, shown)
+	var rest []string
+	if first > 1 {
+		rest = append(rest, run(1, first-1, "Line", "Lines")+" unchanged")
+	}
+	if last < total {
+		shift := total - oldTotal
+		if shift == 0 {
+			rest = append(rest, run(last+1, total, "line", "lines")+" unchanged")
+		} else {
+			rest = append(rest, fmt.Sprintf("old %d-%d are now %d-%d, otherwise unchanged", last+1-shift, oldTotal, last+1, total))
+		}
+	}
+	if len(rest) == 0 {
+		return note
+	}
+	r, n := utf8.DecodeRuneInString(rest[0])
+	rest[0] = string(unicode.ToUpper(r)) + rest[0][n:]
+	return note + " " + strings.Join(rest, "; ") + "."
+}
+
+func run(first, last int, one, many string) string {
+	if first == last {
+		return fmt.Sprintf("%s %d is", one, first)
+	}
+	return fmt.Sprintf("%s %d-%d are", many, first, last)
+}

@@ -1,0 +1,99 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"cachebro/store/attrs"
+
+	"golang.org/x/sys/unix"
+)
+
+// wanted are the extended attributes that the step's file is to have, access control
+// lists among them: those that the history names, else those of the file that it
+// replaces. known: they are all that it may have.
+func (w *worker) wanted(replaces bool) (set attrs.Set, known bool) {
+	if set = attrs.Set(w.step.Attrs); set != "" {
+		return set, true
+	}
+	if !replaces {
+		return attrs.None, false
+	}
+	old, err := openIn(w.root, w.name, os.O_RDONLY)
+	if err != nil {
+		return attrs.None, false // a link, or not to be read
+	}
+	defer old.Close()
+	// Capabilities were given to another content.
+	return attrs.ReadFD(int(old.Fd())).Without(func(name string) bool { return name == attrs.Capability }), false
+}
+
+// attributes gives f a set of attributes but for capabilities, which wait for the
+// owner and the mode, and takes others away if bare is not set: f may have some. It
+// reports whether one was changed, which may have changed the mode.
+func (w *worker) attributes(f *os.File, set attrs.Set, known, bare bool) (changed bool) {
+	want, ok := set.All()
+	if !ok || len(want) == 0 && (bare || !known) {
+		return false
+	}
+	have := map[string]string{}
+	if !bare {
+		have, _ = attrs.ReadFD(int(f.Fd())).All()
+	}
+	var failed []string
+	var why error
+	do := func(name string, err error) {
+		if err != nil {
+			failed, why = append(failed, name), err
+		}
+		changed = true
+	}
+	for name := range have {
+		if _, ok := want[name]; !ok && known {
+			do(name, unix.Fremovexattr(int(f.Fd()), name))
+		}
+	}
+	for name, value := range want {
+		if v, ok := have[name]; name != attrs.Capability && (!ok || v != value) {
+			do(name, unix.Fsetxattr(int(f.Fd()), name, []byte(value), 0))
+		}
+	}
+	if len(failed) > 0 {
+		slices.Sort(failed)
+		w.left = append(w.left, fmt.Sprintf("attributes are not as they were: %s (%v)", strings.Join(failed, ", "), why))
+	}
+	return changed
+}
+
+// capable gives a file the capabilities that it had, where it is new and belongs to
+// whom it did.
+func (w *worker) capable(f *os.File, h holder, set attrs.Set) {
+	if !set.Has(attrs.Capability) {
+		return
+	}
+	err := errors.New("they come back only with the owner who had them")
+	if m, _ := set.All(); h.fresh && h.uid && h.gid {
+		err = unix.Fsetxattr(int(f.Fd()), attrs.Capability, []byte(m[attrs.Capability]), 0)
+	}
+	if err != nil {
+		w.left = append(w.left, fmt.Sprintf("it does not get its capabilities: %v", err))
+	}
+}
+
+// inherits: what is made in w's directory gets an access control list from it.
+func (w *worker) inherits() bool {
+	if v, ok := w.places.lists.Load(w.root); ok {
+		return v.(bool)
+	}
+	yes := true // in doubt
+	if d, err := w.root.Open("."); err == nil {
+		_, err = unix.Fgetxattr(int(d.Fd()), "system.posix_acl_default", nil)
+		yes = err == nil
+		d.Close()
+	}
+	w.places.lists.Store(w.root, yes)
+	return yes
+}

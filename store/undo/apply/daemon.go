@@ -1,0 +1,89 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"cachebro/store/wire"
+)
+
+// Ask is one request to the store daemon, as wire.Client.Call.
+type Ask func(ctx context.Context, method string, req any, body []byte, reply any) ([]byte, error)
+
+// journalEvery is how many steps are told to the daemon at once. A client that
+// is killed between two of these finds by itself what is there already.
+const journalEvery = 256
+
+// Through carries a journalled plan out below dir, gets the contents from the
+// daemon and tells its journal. Of work, Fetch is not asked, Lock and After may
+// be nil.
+func Through(ctx context.Context, ask Ask, dir string, p wire.Plan, work Work) (Result, error) {
+	var pending []int
+	tell := func(d wire.PlanDone) error {
+		d.ID, d.Done = p.ID, pending
+		pending = nil
+		_, err := ask(context.WithoutCancel(ctx), wire.MPlanDone, d, nil, nil)
+		return err
+	}
+	after := work.After
+	work.Fetch = func(ctx context.Context, ns []int) ([][]byte, error) {
+		var sizes wire.PlanContents
+		body, err := ask(ctx, wire.MPlanFetch, wire.PlanFetch{ID: p.ID, N: ns}, nil, &sizes)
+		if err != nil {
+			return nil, err
+		}
+		return parts(body, sizes.Sizes)
+	}
+	work.After = func(n int) error {
+		if after != nil {
+			if err := after(n); err != nil {
+				return err
+			}
+		}
+		if pending = append(pending, n); len(pending) < journalEvery {
+			return nil
+		}
+		return tell(wire.PlanDone{})
+	}
+	res, err := Out(ctx, dir, p, work)
+	// Who stops it wants no more of it: only what is killed is resumed.
+	finished := err == nil || ctx.Err() != nil
+	if terr := tell(wire.PlanDone{Failed: slices.Concat(res.Failed, res.Left), Finished: finished}); err == nil && terr != nil {
+		err = fmt.Errorf("the files are written, but the journal of the plan could not be closed: %w", terr)
+	}
+	return res, err
+}
+
+func parts(body []byte, sizes []int) ([][]byte, error) {
+	var out [][]byte
+	for _, n := range sizes {
+		if n < 0 || n > len(body) {
+			return nil, errors.New("the daemon's answer is shorter than it says")
+		}
+		out, body = append(out, body[:n:n]), body[n:]
+	}
+	return out, nil
+}
+
+// Resume finishes what killed processes left half-done: somebody agreed to all
+// of it. What has changed meanwhile is left alone; each is told to ended.
+func Resume(ctx context.Context, ask Ask, dir string, work Work, ended func(head, p wire.Plan, res Result)) error {
+	var open wire.OpenPlans
+	if _, err := ask(ctx, wire.MPlanOpen, wire.Empty{}, nil, &open); err != nil {
+		return err
+	}
+	for _, head := range open.Plans {
+		var p wire.Plan
+		if _, err := ask(ctx, wire.MPlan, wire.PlanRequest{Kind: "resume", Plan: head.ID}, nil, &p); err != nil {
+			return err
+		}
+		res, err := Through(ctx, ask, dir, p, work)
+		if err != nil {
+			return err
+		}
+		ended(head, p, res)
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package apply
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"cachebro/store/undo/displace"
+	"cachebro/store/wire"
+)
+
+// displaces: what is there loses its name, or its content.
+func (w *worker) displaces() bool {
+	return w.step.Do == "write" || w.step.Do == "delete" || w.step.Do == "symlink" || w.step.Do == "link" && w.step.Expect != ""
+}
+
+// hold keeps others from opening the file for writing that the step displaces,
+// until the step is done. Where somebody has it open for writing, he would go on
+// to write to a file without a name: that is a conflict, or, with Force, the
+// content is written in place.
+func (w *worker) hold(fi fs.FileInfo) error {
+	if !w.displaces() {
+		return nil
+	}
+	if !fi.Mode().IsRegular() || links(fi) > 1 && (w.step.Do != "write" || w.step.Apart) {
+		return nil // who writes to it has its other name
+	}
+	if err := w.withDatabase(); err != nil {
+		return err
+	}
+	f, err := openIn(w.root, w.name, os.O_RDONLY)
+	if err != nil {
+		return nil // not to be read; what the plan expects is compared all the same
+	}
+	if w.held, err = displace.Hold(f); err == nil {
+		if links(fi) > 1 { // a later open of our own is for another of its names
+			w.release()
+		}
+		return nil
+	}
+	f.Close()
+	if !errors.Is(err, displace.ErrOpen) {
+		return err
+	}
+	// Without a mount nothing would keep what is written between the look at the
+	// file and its change.
+	if w.inPlace = w.carrier.work.Force && w.carrier.overlay && w.step.Do == "write"; w.inPlace {
+		return nil
+	}
+	return w.open(fi, "")
+}
+
+// open is the conflict of a file that somebody writes to.
+func (w *worker) open(fi fs.FileInfo, what string) error {
+	by, hint := displace.Writers(fi), "end that first"
+	if by != "" {
+		by = " " + by
+	}
+	if kind := w.plan.Kind; w.step.Do == "write" && w.carrier.overlay && what == "" && (kind == "undo" || kind == "redo") {
+		hint += ", or cachebro " + kind + " --force writes into it"
+	}
+	return fmt.Errorf("%s%w%s: %s", what, displace.ErrOpen, by, hint)
+}
+
+// release lets others write again. A displaced file is still looked at.
+func (w *worker) release() {
+	if w.held != nil && w.displaced == nil {
+		w.held.Release()
+	}
+	w.held = nil
+}
+
+// replace renames tmp over the step's file.
+func (w *worker) replace(tmp string) error {
+	if w.held == nil {
+		return w.root.Rename(tmp, w.name)
+	}
+	if w.held.Touched() {
+		return errChanged
+	}
+	if !w.carrier.overlay {
+		var err error
+		if w.displaced, err = w.held.Swap(w.root, tmp, w.name); err != nil || w.displaced != nil {
+			return err
+		}
+	}
+	return w.root.Rename(tmp, w.name)
+}
+
+// remove deletes the step's file.
+func (w *worker) remove() error {
+	if err := w.withLog(nil); err != nil {
+		return err
+	}
+	if w.held == nil {
+		return w.root.Remove(w.name)
+	}
+	if w.held.Touched() {
+		return errChanged
+	}
+	if !w.carrier.overlay {
+		var err error
+		if w.displaced, err = w.held.Aside(w.root, w.temporary(), w.name); err != nil || w.displaced != nil {
+			return err
+		}
+	}
+	return w.root.Remove(w.name)
+}
+
+// fill gives a file its content in place: it has other names, or somebody has it
+// open for writing. What is written to it meanwhile stays in it, and is named.
+func (w *worker) fill(content []byte, old fs.FileInfo) error {
+	if err := w.finish(w.name, os.O_WRONLY|os.O_TRUNC|os.O_APPEND, content, old, new(bool)); err != nil {
+		return err
+	}
+	if fi, err := w.root.Lstat(w.name); err == nil && fi.Size() != int64(len(content)) {
+		return fmt.Errorf("was written in place, and somebody else wrote to it at the same time: %w", errChanged)
+	}
+	return nil
+}
+
+// Beside a SQLite database lie its log, which is applied to it when it is opened
+// next, and its index in shared memory.
+var (
+	sqliteMagic = []byte("SQLite format 3\x00")
+	sqliteLogs  = []string{"-wal", "-journal"}
+	sqliteParts = []string{"-wal", "-journal", "-shm"}
+)
+
+// withLog refuses to take a database back without its log: what the log holds
+// would be applied to the older content.
+func (w *worker) withLog(content []byte) error {
+	if !bytes.HasPrefix(content, sqliteMagic) {
+		head := make([]byte, len(sqliteMagic))
+		if w.held == nil {
+			return nil
+		}
+		if n, _ := w.held.File().ReadAt(head, 0); !bytes.Equal(head[:n], sqliteMagic) {
+			return nil
+		}
+	}
+	for _, part := range sqliteLogs {
+		fi, err := w.root.Lstat(w.name + part)
+		if err == nil && fi.Mode().IsRegular() && fi.Size() > 0 && !w.carrier.takes(string(w.step.Path)+part) {
+			return fmt.Errorf("%w: %q", errLog, string(w.step.Path)+part)
+		}
+	}
+	return nil
+}
+
+// errLog: see withLog.
+var errLog = errors.New("its log holds changes that are not part of this, and would be applied to the older content; take both back, or close the database properly first")
+
+// withDatabase refuses to change the log of a database that is open, or that was
+// left as it is.
+func (w *worker) withDatabase() error {
+	for _, part := range sqliteParts {
+		base, ok := strings.CutSuffix(w.name, part)
+		if !ok || base == "" {
+			continue
+		}
+		fi, err := w.root.Lstat(base)
+		if err != nil || !fi.Mode().IsRegular() {
+			continue
+		}
+		f, err := openIn(w.root, base, os.O_RDONLY)
+		if err != nil {
+			continue
+		}
+		h, err := displace.Hold(f)
+		if err == nil {
+			h.Release()
+			continue
+		}
+		f.Close()
+		if errors.Is(err, displace.ErrOpen) {
+			return w.open(fi, "its database ")
+		}
+	}
+	return nil
+}
+
+// takes: the plan changes this path, and has not failed to.
+func (c *carrier) takes(path string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.res.Failed {
+		if string(f.Path) == path {
+			return false
+		}
+	}
+	for i := range c.plan.Steps {
+		if string(c.plan.Steps[i].Path) == path {
+			return true
+		}
+	}
+	return false
+}
+
+// Preview takes out of a plan what Out would leave alone because somebody writes
+// to it, and names it among the conflicts.
+func Preview(dir string, p *wire.Plan, force bool) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("open the project: %w", err)
+	}
+	c := &carrier{plan: p, work: Work{Force: force}, places: newPlaces(root, p), overlay: displace.Overlay(dir)}
+	defer c.places.close()
+	var keep []wire.PlanStep
+	for i := range p.Steps {
+		w := &worker{carrier: c, step: &p.Steps[i], plan: p, places: c.places, root: root, name: string(p.Steps[i].Path)}
+		if err := w.preview(); err != nil {
+			p.Conflicts = append(p.Conflicts, wire.Conflict{Path: w.step.Path, Why: reason(err)})
+			continue
+		}
+		keep = append(keep, *w.step)
+	}
+	p.Steps = keep
+	return nil
+}
+
+func (w *worker) preview() error {
+	defer w.release()
+	fi, err := w.root.Lstat(w.name)
+	if err != nil {
+		return nil
+	}
+	if err = w.hold(fi); err == nil && w.held != nil {
+		err = w.withLog(nil)
+	}
+	if errors.Is(err, displace.ErrOpen) || errors.Is(err, errLog) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,416 @@
+package apply
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+
+	"cachebro/store/gitdir"
+	"cachebro/store/undo/displace"
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// worker does one step. root is the directory that its file is in, name the
+// file's name there.
+type worker struct {
+	carrier *carrier
+	step    *wire.PlanStep
+	plan    *wire.Plan
+	places  *places
+	root    *os.Root
+	name    string
+	owned   *syscall.Stat_t // who owns root
+
+	held      *displace.Held // what is to be displaced; nil: nothing that somebody could write to
+	displaced *displace.Displaced
+	inPlace   bool     // it is open for writing, and gets the content nevertheless
+	left      []string // what of the result could not be given, though the step was done
+}
+
+// locate opens the directory of the step's path. Only what is to be made there
+// brings missing directories with it.
+func (w *worker) locate() error {
+	name := string(w.step.Path)
+	for _, p := range []string{name, string(w.step.To)} {
+		switch to := w.step.Do == "rename" || w.step.Do == "exchange" || w.step.Do == "link"; {
+		case p == "" && !to && name != "":
+		case !valid(p):
+			return errors.New("the plan names an impossible path")
+		case gitdir.In(p):
+			return errGit
+		}
+	}
+	making := w.step.Expect == "" || w.step.Expect == "absent"
+	switch w.step.Do {
+	case "write", "symlink", "mkdir", "link":
+	default:
+		making = false
+	}
+	var err error
+	if w.root, w.name, err = w.places.of(name, making); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("is gone: %w", errChanged)
+		}
+		return err
+	}
+	if os.Geteuid() == 0 {
+		w.owned = w.places.ownerOf(w.root)
+	}
+	return nil
+}
+
+// errGit: what stands in a git directory is run by the next git command, so nothing
+// comes there from a history.
+var errGit = errors.New("belongs to git, which keeps its own history")
+
+// valid accepts names that are not UTF-8, but none that leads anywhere else.
+func valid(name string) bool {
+	return name != "" && name[0] != '/' && path.Clean(name) == name && name != "." && name != ".." && (len(name) < 3 || name[:3] != "../")
+}
+
+// direct: nothing may be there, and what is written is small. It is written
+// under its own name at once, which tells whether nothing is there; a killed
+// process can leave no more than its beginning. Large ones are renamed into
+// their place: they may take long.
+func (w *worker) direct() bool {
+	return w.step.Do == "write" && w.step.Expect == "absent" && w.step.Size <= 1<<20
+}
+
+func (w *worker) do(ctx context.Context, content func() ([]byte, error)) error {
+	if !w.direct() {
+		if err := w.expect(); err != nil {
+			return err
+		}
+	}
+	if w.plan.Resume { // what a killed process had begun
+		_ = w.root.Remove(w.temporary())
+	}
+	switch w.step.Do {
+	case "write":
+		b, err := content()
+		if err != nil {
+			return err
+		}
+		if w.step.Hash != "" && hashOf(b) != w.step.Hash {
+			return errors.New("the stored content does not have the hash that the plan names")
+		}
+		if err := w.withLog(b); err != nil {
+			return err
+		}
+		if w.direct() {
+			return w.create(b)
+		}
+		return w.write(b)
+	case "delete":
+		return w.remove()
+	case "rmdir":
+		if fi, err := w.root.Lstat(w.name); err != nil || !fi.IsDir() {
+			return errors.Join(err, errChanged)
+		}
+		return w.root.Remove(w.name)
+	case "mkdir":
+		return w.mkdir()
+	case "rename":
+		return w.rename()
+	case "exchange":
+		return w.exchange()
+	case "symlink":
+		return w.symlink()
+	case "chmod":
+		return w.chmod()
+	case "link":
+		return w.link()
+	}
+	return fmt.Errorf("this cachebro does not know the step %q", w.step.Do)
+}
+
+// expect compares what is there with what the plan was made for.
+func (w *worker) expect() error {
+	if w.step.Do == "rename" && w.step.Expect == "absent" {
+		return nil // it is said of where it goes
+	}
+	anything := w.step.Expect == "" && w.step.ExpMode == 0
+	if anything && !w.displaces() {
+		return nil
+	}
+	fi, err := w.root.Lstat(w.name)
+	if err == nil {
+		if err := w.hold(fi); err != nil {
+			return err
+		}
+	}
+	switch {
+	case anything:
+		return nil
+	case w.step.Expect == "" && err == nil: // what has no content is known by its kind
+		if kind := w.step.ExpMode & syscall.S_IFMT; kind != 0 && kind != kindOf(fi) {
+			return fmt.Errorf("is something else: %w", errChanged)
+		}
+		if (w.step.Do == "rename" || w.step.Do == "exchange") && w.step.Mtime != 0 && (fi.Size() != w.step.Size || fi.ModTime().UnixNano() != w.step.Mtime) {
+			return errChanged
+		}
+		return nil
+	case w.step.Expect == "absent" && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)):
+		return nil
+	case w.step.Do == "mkdir" && w.plan.Resume && err == nil && fi.IsDir():
+		return nil // perhaps made, but not yet with its mode
+	case w.step.Expect == "absent" && err == nil:
+		return fmt.Errorf("is there again: %w", errChanged)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("is gone: %w", errChanged)
+	case err != nil:
+		return err
+	}
+	if kind := w.step.ExpMode & syscall.S_IFMT; kind != 0 && kind != kindOf(fi) {
+		return fmt.Errorf("is something else: %w", errChanged)
+	}
+	if w.step.ExpMode != 0 && fi.Mode()&fs.ModeSymlink == 0 && w.step.ExpMode&^uint32(syscall.S_IFMT) != perm(fi) {
+		return fmt.Errorf("has another mode: %w", errChanged)
+	}
+	have, err := w.hash(fi)
+	if err == nil && have != w.step.Expect {
+		err = errChanged
+	}
+	return err
+}
+
+// hash is that of a file's content, or of a symlink's target.
+func (w *worker) hash(fi fs.FileInfo) (string, error) {
+	switch {
+	case fi.Mode()&fs.ModeSymlink != 0:
+		target, err := w.root.Readlink(w.name)
+		return hashOf([]byte(target)), err
+	case !fi.Mode().IsRegular():
+		return "", fmt.Errorf("is not a file any more: %w", errChanged)
+	}
+	if w.held != nil {
+		return hashFile(io.NewSectionReader(w.held.File(), 0, 1<<62))
+	}
+	f, err := openIn(w.root, w.name, os.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return hashFile(f)
+}
+
+func hashFile(r io.Reader) (string, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func hashOf(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
+
+// there: the step's result is what is there, or that of a later step of the
+// same path is. Asked when a plan is resumed, whose journal may lag behind.
+func (w *worker) there() bool {
+	if w.root == nil {
+		return w.step.Do == "delete" || w.step.Do == "rmdir" // its directory went too
+	}
+	for i := range w.plan.Steps {
+		if s := &w.plan.Steps[i]; s.N >= w.step.N && string(s.Path) == string(w.step.Path) {
+			later := *w
+			if later.step = s; later.isSo() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (w *worker) isSo() bool {
+	fi, err := w.root.Lstat(w.name)
+	gone := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !gone {
+		return false
+	}
+	switch w.step.Do {
+	case "delete", "rmdir":
+		return gone
+	case "rename":
+		to, err := w.places.root.Lstat(string(w.step.To))
+		return err == nil && (w.step.Ino == 0 && gone || w.step.Ino != 0 && inode(to) == w.step.Ino)
+	case "exchange":
+		to, err := w.places.root.Lstat(string(w.step.To))
+		switch {
+		case err != nil:
+			return false
+		case w.step.Ino != 0:
+			return inode(to) == w.step.Ino
+		}
+		return fi.IsDir() && kindOf(to) == w.step.ExpMode&syscall.S_IFMT
+	}
+	if err != nil {
+		return false
+	}
+	switch w.step.Do {
+	case "write":
+		have, err := w.hash(fi)
+		return err == nil && have == w.step.Hash && (w.step.Mode == 0 || perm(fi)&0o777 == w.step.Mode&0o777)
+	case "mkdir":
+		return fi.IsDir()
+	case "symlink":
+		target, err := w.root.Readlink(w.name)
+		return err == nil && target == string(w.step.Target)
+	case "chmod":
+		return perm(fi)&0o1777 == w.step.Mode&0o1777
+	case "link":
+		to, err := w.places.root.Lstat(string(w.step.To))
+		return err == nil && os.SameFile(fi, to)
+	}
+	return false
+}
+
+// rename needs one directory that both names are below.
+func (w *worker) rename() error {
+	to, name, err := w.places.of(string(w.step.To), true)
+	if err != nil {
+		return err
+	}
+	if _, err := to.Lstat(name); err == nil {
+		return fmt.Errorf("%q exists: %w", w.step.To, errChanged)
+	}
+	// By the directories themselves: a link in the way may be new.
+	from, err := w.root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	dir, err := to.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return unix.Renameat(int(from.Fd()), w.name, int(dir.Fd()), name)
+}
+
+// exchange lets the two names change places. Two directories are told apart by
+// their numbers: who resumes a plan must not exchange them once more.
+func (w *worker) exchange() error {
+	fi, err := w.root.Lstat(w.name)
+	if err != nil {
+		return err
+	}
+	to, name, err := w.places.of(string(w.step.To), false)
+	if err != nil {
+		return err
+	}
+	other, err := to.Lstat(name)
+	switch {
+	case err != nil:
+		return err
+	case !other.IsDir():
+		return fmt.Errorf("%q is no directory: %w", w.step.To, errChanged)
+	case w.step.Ino != 0 && inode(fi) != w.step.Ino:
+		return fmt.Errorf("is another directory: %w", errChanged)
+	}
+	from, err := w.root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	dir, err := to.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := exchange(int(from.Fd()), w.name, int(dir.Fd()), name); err != nil {
+		return &fs.PathError{Op: "exchange", Path: w.name, Err: err}
+	}
+	return nil
+}
+
+// link makes the path a name of another file. Of two names of one file, written
+// under the other name, nothing is expected but that they are that still: who
+// parted them since has changed the file.
+func (w *worker) link() error {
+	if w.isSo() {
+		return nil
+	}
+	if w.step.Expect == "" {
+		return fmt.Errorf("is no longer the same file as %q: %w", w.step.To, errChanged)
+	}
+	to, name, err := w.places.of(string(w.step.To), false)
+	if err != nil {
+		return err
+	}
+	fi, err := to.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if w.step.Hash != "" {
+		other := worker{root: to, name: name}
+		if have, err := other.hash(fi); err != nil || have != w.step.Hash {
+			return errors.Join(err, fmt.Errorf("%q, of which it was another name: %w", w.step.To, errChanged))
+		}
+	}
+	if w.step.Expect == "absent" {
+		return w.places.root.Link(string(w.step.To), string(w.step.Path))
+	}
+	tmp := path.Join(path.Dir(string(w.step.Path)), w.temporary())
+	if err := w.places.root.Link(string(w.step.To), tmp); err != nil {
+		return err
+	}
+	if err := w.replace(w.temporary()); err != nil {
+		_ = w.root.Remove(w.temporary())
+		return err
+	}
+	return nil
+}
+
+func (w *worker) mkdir() error {
+	if fi, err := w.root.Lstat(w.name); err == nil && fi.IsDir() {
+		if !w.plan.Resume {
+			return nil // what was to be is
+		}
+	} else if err := w.root.Mkdir(w.name, 0o700); err != nil {
+		return err
+	}
+	w.places.made.Store(string(w.step.Path), true)
+	return w.opened(func(f *os.File, fi fs.FileInfo) error {
+		if !fi.IsDir() {
+			return errChanged
+		}
+		h, err := w.own(f, fi, nil, true)
+		if err != nil {
+			return err
+		}
+		set, known := w.wanted(false)
+		w.attributes(f, set, known, false)
+		m := fs.FileMode(0o755)
+		if w.step.Mode != 0 {
+			m = w.lent(h, mode(w.step.Mode))
+		}
+		return f.Chmod(m)
+	})
+}
+
+func (w *worker) symlink() error {
+	tmp := w.temporary()
+	if err := w.root.Symlink(string(w.step.Target), tmp); err != nil {
+		return err
+	}
+	if uid, gid, ok := w.whose(nil); ok { // a directory may have given its group
+		_ = w.root.Lchown(tmp, uid, gid) // nobody asks a link for its owner
+	}
+	if err := w.replace(tmp); err != nil {
+		_ = w.root.Remove(tmp)
+		return err
+	}
+	return nil
+}

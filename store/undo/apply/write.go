@@ -1,0 +1,186 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// create writes a file that is not there.
+func (w *worker) create(content []byte) error {
+	made := false
+	// Who appends to the file at once keeps what he wrote, before or after ours.
+	err := w.finish(w.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, content, nil, &made)
+	switch {
+	case errors.Is(err, fs.ErrExist) && w.plan.Resume && w.begun(content):
+		return w.write(content)
+	case errors.Is(err, fs.ErrExist) && !made:
+		return fmt.Errorf("is there again: %w", errChanged)
+	case err != nil && made:
+		_ = w.root.Remove(w.name)
+	}
+	return err
+}
+
+// begun: what is there is the beginning of content, as a process leaves it that
+// is killed while it writes: the file's time is still that of the writing. For
+// the whole content see there. (The kernel's clock for files is a little behind.)
+func (w *worker) begun(content []byte) bool {
+	fi, err := w.root.Lstat(w.name)
+	if err != nil || !fi.Mode().IsRegular() || links(fi) > 1 || fi.Size() >= int64(len(content)) || fi.ModTime().Before(w.plan.Begun.Add(-time.Second)) {
+		return false
+	}
+	have, err := w.hash(fi)
+	return err == nil && have == hashOf(content[:fi.Size()])
+}
+
+// stamp gives a file its time that a killed process had written completely.
+func (w *worker) stamp() error {
+	if w.step.Do != "write" || w.step.Mtime == 0 || w.root == nil {
+		return nil
+	}
+	if fi, err := w.root.Lstat(w.name); err != nil || !fi.Mode().IsRegular() || !w.isSo() || fi.ModTime().UnixNano() == w.step.Mtime {
+		return nil // a later step's result is there
+	}
+	return w.root.Chtimes(w.name, time.Time{}, time.Unix(0, w.step.Mtime))
+}
+
+func (w *worker) write(content []byte) error {
+	old, err := w.root.Lstat(w.name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if old != nil && old.IsDir() {
+		return fmt.Errorf("is a directory: %w", errChanged)
+	}
+	if old != nil && old.Mode().IsRegular() && (w.inPlace || links(old) > 1 && !w.step.Apart) {
+		return w.fill(content, old)
+	}
+	tmp := w.temporary()
+	if err := w.finish(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, content, old, new(bool)); err != nil {
+		_ = w.root.Remove(tmp)
+		return err
+	}
+	if err := w.replace(tmp); err != nil {
+		_ = w.root.Remove(tmp)
+		return err
+	}
+	return nil
+}
+
+// finish writes name completely: owner, content, attributes, mode, time, in this
+// order, because changing the owner clears set-user-id bits and writing the time. The
+// mode is usually right from the creation on; a chmod would be one more version. A
+// file that is to lend its owner's rights is nobody else's to open before.
+// made says that the file was opened.
+func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, made *bool) error {
+	m := mode(w.step.Mode)
+	if w.step.Mode == 0 {
+		m = 0o644
+		if old != nil {
+			m = old.Mode()
+		}
+	}
+	fresh, perm := flag&os.O_EXCL != 0, m.Perm()
+	if m&setID != 0 {
+		perm &= 0o700
+	}
+	var f *os.File
+	var err error
+	if fresh { // follows no link
+		f, err = w.root.OpenFile(name, flag, perm)
+	} else {
+		f, err = openIn(w.root, name, flag&^os.O_TRUNC)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	*made = true
+	// Asked now, it costs no round trip: the kernel has just been told.
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	h, err := w.own(f, fi, old, fresh)
+	if err != nil {
+		return err
+	}
+	if flag&os.O_TRUNC != 0 {
+		if fi.Mode()&setID != 0 { // not for one moment with this content
+			if err := f.Chmod(fi.Mode() & bits &^ setID); err != nil {
+				return err
+			}
+			h.mode &^= setID
+		}
+		if err := f.Truncate(0); err != nil {
+			return err
+		}
+	}
+	if _, err := f.Write(content); err != nil {
+		return err
+	}
+	set, known := w.wanted(old != nil && name != w.name)
+	changed := w.attributes(f, set, known, fresh && !(known && w.inherits()))
+	if m = w.lent(h, m); h.mode&bits != m&bits || changed { // an ACL changes it
+		if err := f.Chmod(m & bits); err != nil {
+			return err
+		}
+	}
+	w.capable(f, h, set)
+	if w.step.Mtime != 0 { // before it is closed: then the version has it too
+		if err := w.root.Chtimes(name, time.Time{}, time.Unix(0, w.step.Mtime)); err != nil {
+			return err
+		}
+	}
+	return f.Close()
+}
+
+func links(fi fs.FileInfo) uint64 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Nlink)
+	}
+	return 1
+}
+
+// perm is a file's permission bits as st_mode has them, special ones included.
+func perm(fi fs.FileInfo) uint32 { return uint32(fi.Mode().Perm()) | special(fi.Mode()) }
+
+// kindOf is a file's type as st_mode has it.
+func kindOf(fi fs.FileInfo) uint32 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return uint32(st.Mode) & syscall.S_IFMT
+	}
+	return 0
+}
+
+// inode is a file's number.
+func inode(fi fs.FileInfo) uint64 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Ino)
+	}
+	return 0
+}
+
+// mode turns st_mode's permission bits into Go's, special bits included.
+func mode(st uint32) fs.FileMode {
+	m := fs.FileMode(st & 0o777)
+	for bit, goBit := range map[uint32]fs.FileMode{syscall.S_ISUID: fs.ModeSetuid, syscall.S_ISGID: fs.ModeSetgid, syscall.S_ISVTX: fs.ModeSticky} {
+		if st&bit != 0 {
+			m |= goBit
+		}
+	}
+	return m
+}
+
+func special(m fs.FileMode) (st uint32) {
+	for bit, goBit := range map[uint32]fs.FileMode{syscall.S_ISUID: fs.ModeSetuid, syscall.S_ISGID: fs.ModeSetgid, syscall.S_ISVTX: fs.ModeSticky} {
+		if m&goBit != 0 {
+			st |= bit
+		}
+	}
+	return st
+}
