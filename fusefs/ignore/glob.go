@@ -61,6 +61,21 @@ func compile(p string) (parts []part, ok bool) {
 		}
 	}
 	for p != "" && !tooLong {
+		if begins {
+			// Most components are plain text, of which nothing is copied.
+			n := 0
+			for n < len(p) && p[n] != '/' && !special[p[n]] {
+				n++
+			}
+			if n == len(p) {
+				return append(parts, part{text: p}), true
+			}
+			if p[n] == '/' {
+				parts = append(parts, part{text: p[:n]})
+				p = p[n+1:]
+				continue
+			}
+		}
 		c := p[0]
 		p = p[1:]
 		first := begins
@@ -113,6 +128,18 @@ func compile(p string) (parts []part, ok bool) {
 
 // match reports whether the whole of a name matches.
 func match(parts []part, name string) bool {
+	// Nearly every name is told apart by its first or last byte, or by its last
+	// component.
+	first, last := &parts[0], &parts[len(parts)-1]
+	switch {
+	case !first.opens(name), !last.ends(name):
+		return false
+	case last.many:
+	case len(parts) == 1:
+		return strings.IndexByte(name, '/') < 0 && last.match(name)
+	case !last.match(name[strings.LastIndexByte(name, '/')+1:]):
+		return false
+	}
 	// at is where the next component begins, len(name)+1 where none is left.
 	at, i := 0, 0
 	retryAt, retry := 0, -1 // what follows the last "**", and where it was tried
@@ -132,7 +159,8 @@ func match(parts []part, name string) bool {
 				at = nextComponent(name, at)
 			}
 			i++
-			retryAt, retry = at, i
+			retryAt, retry = place(parts[i:], name, at), i
+			at = retryAt
 			continue
 		default:
 			next := nextComponent(name, at)
@@ -145,9 +173,46 @@ func match(parts []part, name string) bool {
 		if retry < 0 || retryAt > len(name) {
 			return false
 		}
-		retryAt = nextComponent(name, retryAt)
+		retryAt = place(parts[retry:], name, nextComponent(name, retryAt))
 		at, i = retryAt, retry
 	}
+}
+
+// opens reports whether a name may begin so.
+func (p *part) opens(name string) bool {
+	return len(p.ops) == 0 || p.ops[0] == star || name != "" && p.takes(p.ops[0], name[0])
+}
+
+// ends reports whether a name may end so.
+func (p *part) ends(name string) bool {
+	n := len(p.ops) - 1
+	return n < 0 || p.ops[n] == star || name != "" && p.takes(p.ops[n], name[len(name)-1])
+}
+
+// takes reports whether an op that is no star matches a byte.
+func (p *part) takes(o op, c byte) bool {
+	return o == op(c) || o == anyByte || o >= firstSet && p.sets[o-firstSet].has(c)
+}
+
+// place is the first component from here on where parts, which follow a "**",
+// can begin; behind the name where there is none.
+func place(parts []part, name string, at int) int {
+	if len(parts) == 0 || parts[0].many || parts[0].ops != nil {
+		return at
+	}
+	text := parts[0].text
+	for at <= len(name) {
+		n := strings.Index(name[at:], text)
+		if n < 0 {
+			break
+		}
+		begin, end := at+n, at+n+len(text)
+		if (n == 0 || name[begin-1] == '/') && (end == len(name) || name[end] == '/') {
+			return begin
+		}
+		at = nextComponent(name, begin)
+	}
+	return len(name) + 1
 }
 
 // nextComponent is where the component behind the one at this place begins.
@@ -179,8 +244,7 @@ func (p *part) match(s string) bool {
 			if at == len(s) {
 				return false
 			}
-			c := s[at]
-			if o == op(c) || o == anyByte || o >= firstSet && p.sets[o-firstSet].has(c) {
+			if p.takes(o, s[at]) {
 				at++
 				i++
 				continue

@@ -5,6 +5,19 @@ import (
 	"strings"
 )
 
+// special are the bytes that are not themselves in a pattern.
+var special = [256]bool{'*': true, '?': true, '[': true, '\\': true}
+
+// plain is how long a pattern is up to the first special byte.
+func plain(line string) int {
+	for i := range len(line) {
+		if special[line[i]] {
+			return i
+		}
+	}
+	return len(line)
+}
+
 // pattern is one line of an ignore file.
 type pattern struct {
 	negated bool
@@ -21,7 +34,7 @@ type pattern struct {
 // parse reads an ignore file (gitignore(5)).
 func parse(text []byte) []pattern {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-	var ps []pattern
+	ps := make([]pattern, 0, bytes.Count(text, []byte{'\n'})+1)
 	for line := range strings.SplitSeq(string(text), "\n") {
 		line, _, _ = strings.Cut(strings.TrimSuffix(line, "\r"), "\x00") // git's lines are C's strings
 		line = trimSpaces(line)
@@ -43,16 +56,12 @@ func parse(text []byte) []pattern {
 		}
 		// What follows the literal text is a pattern of its own to git: in
 		// "foo**/bar" the stars stand at the beginning of a component.
-		const special = `*?[\`
-		begins := strings.IndexAny(line, special)
-		p.literal = begins < 0
-		if p.literal {
-			begins = len(line)
-		}
+		begins := plain(line)
+		p.literal = begins == len(line)
 		p.prefix, line = line[:begins], line[begins:]
 		switch {
 		case p.literal:
-		case p.base && begins == 0 && len(line) > 1 && line[0] == '*' && !strings.ContainsAny(line[1:], special):
+		case p.base && begins == 0 && len(line) > 1 && line[0] == '*' && plain(line[1:]) == len(line)-1:
 			p.ending = line[1:]
 		default:
 			ok := false
@@ -103,6 +112,6 @@ func (p *pattern) matches(rel, name string, isDir bool) bool {
 	case p.ending != "":
 		return strings.HasSuffix(s, p.ending)
 	}
-	rest, ok := strings.CutPrefix(s, p.prefix)
-	return ok && match(p.parts, rest)
+	n := len(p.prefix)
+	return len(s) >= n && (n == 0 || s[0] == p.prefix[0]) && s[:n] == p.prefix && match(p.parts, s[n:])
 }
