@@ -163,7 +163,7 @@ func (p *place) round(i int, s settings, k death, rng *rand.Rand, writers []*wri
 		w.done, w.err = nil, nil
 		wg.Go(w.run)
 	}
-	time.Sleep(time.Duration(200+rng.Intn(1800)) * time.Millisecond)
+	time.Sleep(time.Duration(100+rng.Intn(600)) * time.Millisecond)
 	killed, err := p.kill(k, rng, c)
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (p *place) round(i int, s settings, k death, rng *rand.Rand, writers []*wri
 	case fatal: // another one takes over while the writers go on
 		p.readable(killed, c)
 	}
-	time.Sleep(time.Duration(rng.Intn(700)) * time.Millisecond)
+	time.Sleep(time.Duration(rng.Intn(300)) * time.Millisecond)
 	stop.Store(true)
 	if !fatal {
 		killed = time.Now()
