@@ -224,7 +224,7 @@ func (s *Store) strangers(in inode, since uint64) (int, error) {
 	}
 	var known []seen
 	var links, unlinks []uint64
-	err = s.eachHistory(paths, nil, func(_ Path, own []Version) error {
+	one := func(_ Path, own []Version) error {
 		here := func(i int) bool { return i >= 0 && !own[i].Deleted() && inodeOf(own[i].Stat) == in }
 		last := -1
 		for i := range own {
@@ -250,7 +250,8 @@ func (s *Store) strangers(in inode, since uint64) (int, error) {
 			known = append(known, seen{int(own[0].Stat.Nlink), own[0].Seq}) // found there later
 		}
 		return nil
-	})
+	}
+	err = s.View(func(v *View) error { return v.Histories(paths, nil, one) })
 	most := 0
 	for _, k := range known {
 		n := k.nlink

@@ -19,16 +19,12 @@ const (
 	nearby = 16
 )
 
-// eachHistory passes the versions of each of these paths, which are in order,
+// Histories passes the versions of each of these paths, which are in order,
 // oldest first, none where none are known, as History(p, false) answers them.
 // known spares reading what the caller has read.
-func (s *Store) eachHistory(paths []Path, known map[uint64]*Version, fn func(p Path, own []Version) error) error {
+func (v *View) Histories(paths []Path, known map[uint64]*Version, fn func(p Path, own []Version) error) error {
 	for part := range slices.Chunk(paths, atOnce) {
-		var owns [][]Version
-		err := s.view(func(txn *badger.Txn) (err error) {
-			owns, err = histories(txn, part, known, s.Seq())
-			return err
-		})
+		owns, err := v.histories(part, known)
 		if err != nil {
 			return err
 		}
@@ -41,43 +37,43 @@ func (s *Store) eachHistory(paths []Path, known map[uint64]*Version, fn func(p P
 	return nil
 }
 
-// histories are those of a few paths, versions up to most.
-func histories(txn *badger.Txn, paths []Path, known map[uint64]*Version, most uint64) ([][]Version, error) {
+// histories are those of a few paths.
+func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]Version, error) {
 	type place struct {
 		seq  uint64
 		path int
 	}
 	var all []place
-	keys := walk{it: txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})}
+	keys := walk{it: v.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})}
 	defer keys.it.Close()
 	for i, p := range paths {
 		prefix := keyPathPrefix(p)
 		for keys.to(prefix); keys.it.ValidForPrefix(prefix); keys.it.Next() {
 			k := keys.it.Item().Key()
-			if seq := binary.BigEndian.Uint64(k[len(k)-8:]); len(k) == len(prefix)+8 && seq <= most {
+			if seq := binary.BigEndian.Uint64(k[len(k)-8:]); len(k) == len(prefix)+8 && seq <= v.seq {
 				all = append(all, place{seq, i})
 			}
 		}
 	}
 	slices.SortFunc(all, func(a, b place) int { return compare(a.seq, b.seq) })
 	owns := make([][]Version, len(paths))
-	log := walk{it: txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kVersion}})}
+	log := walk{it: v.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kVersion}})}
 	defer log.it.Close()
 	for _, at := range all {
-		if v := known[at.seq]; v != nil {
-			owns[at.path] = append(owns[at.path], *v)
+		if o := known[at.seq]; o != nil {
+			owns[at.path] = append(owns[at.path], *o)
 			continue
 		}
 		key := keyVersion(at.seq)
 		if log.to(key); !log.it.ValidForPrefix(key) {
 			continue // dropped from the log
 		}
-		var v Version
-		err := log.it.Item().Value(func(val []byte) (err error) { v, err = decodeVersion(key, val); return })
+		var o Version
+		err := log.it.Item().Value(func(val []byte) (err error) { o, err = decodeVersion(key, val); return })
 		if err != nil {
 			return nil, damaged(err)
 		}
-		owns[at.path] = append(owns[at.path], v)
+		owns[at.path] = append(owns[at.path], o)
 	}
 	return owns, nil
 }

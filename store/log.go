@@ -42,42 +42,47 @@ func (s *Store) Log(f Filter) (vs []Version, more bool, err error) {
 	if limit <= 0 {
 		limit = defaultLimit
 	}
-	take := func(v Version) bool {
-		if !f.selects(v) {
+	err = s.View(func(v *View) error {
+		return v.Each(f, func(o Version) bool {
+			if len(vs) == limit {
+				more = true
+				return false
+			}
+			vs = append(vs, o)
 			return true
-		}
-		if len(vs) == limit {
-			more = true
-			return false
-		}
-		vs = append(vs, v)
-		return true
-	}
+		})
+	})
+	return vs, more, err
+}
+
+// Each passes the versions that a filter selects, whatever its limit, until fn says
+// false.
+func (v *View) Each(f Filter, fn func(Version) bool) error {
+	take := func(o Version) bool { return !f.selects(o) || fn(o) }
 	if f.Path != "" {
-		file, err := s.isFile(f.Path)
+		file, err := v.isFile(f.Path)
 		if err != nil {
-			return nil, false, err
+			return err
 		}
 		if file {
-			hist, err := s.History(f.Path, true)
+			hist, err := v.History(f.Path, true)
 			if err != nil {
-				return nil, false, err
+				return err
 			}
 			f.Path = "" // the names differ where it was renamed
 			if !f.Oldest {
 				slices.Reverse(hist)
 			}
-			for _, v := range hist {
-				if !take(v) {
+			for _, o := range hist {
+				if !take(o) {
 					break
 				}
 			}
-			return vs, more, nil
+			return nil
 		}
 	}
 	if kind, id := f.index(); id != "" {
-		err = s.scanIndex(kind, id, !f.Oldest, take)
-		return vs, more, err
+		return v.scanIndex(kind, id, !f.Oldest, take)
 	}
 	from := uint64(0)
 	if f.Oldest {
@@ -85,13 +90,12 @@ func (s *Store) Log(f Filter) (vs []Version, more bool, err error) {
 	} else if from = ^uint64(0); f.Before > 0 {
 		from = f.Before - 1
 	}
-	err = s.scan(from, !f.Oldest, func(v Version) bool {
-		if f.Oldest && f.Before > 0 && v.Seq >= f.Before || !f.Oldest && v.Seq <= f.After {
+	return v.scan(from, !f.Oldest, func(o Version) bool {
+		if f.Oldest && f.Before > 0 && o.Seq >= f.Before || !f.Oldest && o.Seq <= f.After {
 			return false
 		}
-		return take(v)
+		return take(o)
 	}, f.skips)
-	return vs, more, err
 }
 
 // skips says that no version of a time block can be selected.
@@ -135,56 +139,53 @@ func (f *Filter) selects(v Version) bool {
 
 // isFile tells a path that is or was last a file from a directory, or from a
 // prefix of which only children are known.
-func (s *Store) isFile(p Path) (bool, error) {
-	v, found, err := s.Current(p)
+func (v *View) isFile(p Path) (bool, error) {
+	o, found, err := v.Current(p)
 	if err != nil || !found {
 		return false, err
 	}
-	return v.Stat.Mode != 0 && !isDir(v.Stat) || v.Stat.Mode == 0 && v.Op != OpRmdir && v.Op != OpMkdir, nil
+	return o.Stat.Mode != 0 && !isDir(o.Stat) || o.Stat.Mode == 0 && o.Op != OpRmdir && o.Op != OpMkdir, nil
 }
 
 // scanIndex passes the versions of an i index, in either direction.
-func (s *Store) scanIndex(kind byte, id string, down bool, fn func(Version) bool) error {
-	newest := s.Seq()
-	return s.view(func(txn *badger.Txn) error {
-		prefix := keyIndexPrefix(kind, id)
-		it := txn.NewIterator(badger.IteratorOptions{Reverse: down, Prefix: prefix})
-		defer it.Close()
-		from := prefix
-		if down {
-			from = keyIndex(kind, id, ^uint64(0))
+func (v *View) scanIndex(kind byte, id string, down bool, fn func(Version) bool) error {
+	prefix := keyIndexPrefix(kind, id)
+	it := v.txn.NewIterator(badger.IteratorOptions{Reverse: down, Prefix: prefix})
+	defer it.Close()
+	from := prefix
+	if down {
+		from = keyIndex(kind, id, ^uint64(0))
+	}
+	log := walk{it: v.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kVersion}})}
+	defer log.it.Close()
+	n := 0
+	for it.Seek(from); it.Valid(); it.Next() {
+		key := it.Item().Key()
+		if len(key) != len(prefix)+8 {
+			continue
 		}
-		log := walk{it: txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kVersion}})}
-		defer log.it.Close()
-		n := 0
-		for it.Seek(from); it.Valid(); it.Next() {
-			key := it.Item().Key()
-			if len(key) != len(prefix)+8 {
-				continue
-			}
-			seq := binary.BigEndian.Uint64(key[len(prefix):])
-			if seq > newest {
-				continue
-			}
-			var v Version
-			var err error
-			if n++; !down && log.pays(n) { // the versions of a session lie together
-				at := keyVersion(seq)
-				if log.to(at); !log.it.ValidForPrefix(at) {
-					continue
-				}
-				err = log.it.Item().Value(func(val []byte) (err error) { v, err = decodeVersion(at, val); return })
-				err = damaged(err)
-			} else if v, err = s.versionIn(txn, seq); errors.Is(err, ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if !fn(v) {
-				return nil
-			}
+		seq := binary.BigEndian.Uint64(key[len(prefix):])
+		if seq > v.seq {
+			continue
 		}
-		return nil
-	})
+		var o Version
+		var err error
+		if n++; !down && log.pays(n) { // the versions of a session lie together
+			at := keyVersion(seq)
+			if log.to(at); !log.it.ValidForPrefix(at) {
+				continue
+			}
+			err = log.it.Item().Value(func(val []byte) (err error) { o, err = decodeVersion(at, val); return })
+			err = damaged(err)
+		} else if o, err = v.Version(seq); errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !fn(o) {
+			return nil
+		}
+	}
+	return nil
 }

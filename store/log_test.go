@@ -81,8 +81,9 @@ func TestLogFilters(t *testing.T) {
 	if seq, err := s.SeqAt(at(499)); err != nil || seq != 500 {
 		t.Fatalf("seq at a moment: %d %v", seq, err)
 	}
-	if v, ok, err := s.At("dir0/f0", at(31)); err != nil || !ok || v.Seq != 31 {
-		t.Fatalf("at: %+v %v %v", v.Seq, ok, err)
+	then, err := s.SeqAt(at(31))
+	if v, ok, verr := s.AtSeq("dir0/f0", then); err != nil || verr != nil || !ok || v.Seq != 31 {
+		t.Fatalf("at: %+v %v %v %v", v.Seq, ok, err, verr)
 	}
 	if vs, err := s.Since(990, 5); err != nil || len(vs) != 5 || vs[0].Seq != 991 {
 		t.Fatalf("since: %v %d", err, len(vs))

@@ -10,15 +10,41 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
+// View is the history up to one version, read from one snapshot of the database:
+// what is written meanwhile it does not see. One goroutine at a time uses it, and
+// none after the function that it was given to has returned.
+type View struct {
+	s   *Store
+	txn *badger.Txn
+	seq uint64
+}
+
+// View runs fn on the history as it is now. fn must not write to the store: Close
+// holds off writers while it waits for the views to end. ErrClosed: fn was not run.
+func (s *Store) View(fn func(*View) error) error { return s.ViewUpTo(s.Seq(), fn) }
+
+// ViewUpTo is View of a history that ends with the version seq.
+func (s *Store) ViewUpTo(seq uint64, fn func(*View) error) error {
+	seq = min(seq, s.Seq())
+	return s.view(func(txn *badger.Txn) error { return fn(&View{s, txn, seq}) })
+}
+
+// Seq is the newest version of the view.
+func (v *View) Seq() uint64 { return v.seq }
+
 // Version returns the version with this sequence number. ErrNotFound: there is
 // none, or it has been dropped.
-func (s *Store) Version(seq uint64) (Version, error) {
-	var v Version
-	err := s.view(func(txn *badger.Txn) (err error) {
-		v, err = s.versionIn(txn, seq)
-		return err
-	})
-	return v, err
+func (v *View) Version(seq uint64) (Version, error) {
+	if seq > v.seq {
+		return Version{}, fmt.Errorf("version %d: %w", seq, ErrNotFound)
+	}
+	return v.s.versionIn(v.txn, seq)
+}
+
+// Version is View.Version now.
+func (s *Store) Version(seq uint64) (out Version, err error) {
+	err = s.View(func(v *View) (err error) { out, err = v.Version(seq); return })
+	return out, err
 }
 
 func (s *Store) versionIn(txn *badger.Txn, seq uint64) (v Version, err error) {
@@ -46,50 +72,51 @@ func (s *Store) Since(seq uint64, limit int) ([]Version, error) {
 	return out, err
 }
 
+func (s *Store) scan(from uint64, down bool, fn func(Version) bool, skip func(times) bool) error {
+	return s.View(func(v *View) error { return v.scan(from, down, fn, skip) })
+}
+
 // scan passes versions from seq on, in either direction, until fn says false.
 // skip, if not nil, is asked about whole time blocks.
-func (s *Store) scan(from uint64, down bool, fn func(Version) bool, skip func(times) bool) error {
-	newest := s.Seq()
+func (v *View) scan(from uint64, down bool, fn func(Version) bool, skip func(times) bool) error {
 	if down {
-		from = min(from, newest)
+		from = min(from, v.seq)
 	}
-	return s.view(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{
-			PrefetchValues: true, PrefetchSize: 64, Reverse: down, Prefix: []byte{kVersion}})
-		defer it.Close()
-		asked := ^uint64(0)
-		for it.Seek(keyVersion(from)); it.Valid(); {
-			key := it.Item().Key()
-			seq := binary.BigEndian.Uint64(key[1:])
-			if seq > newest {
-				return nil
-			}
-			if blk := seq / timeBlock; skip != nil && blk != asked {
-				asked = blk
-				if t, ok := timesIn(txn, seq); ok && skip(t) {
-					if down && blk == 0 {
-						return nil
-					}
-					next := (blk + 1) * timeBlock
-					if down {
-						next = blk*timeBlock - 1
-					}
-					it.Seek(keyVersion(next))
-					continue
-				}
-			}
-			var v Version
-			err := it.Item().Value(func(val []byte) (err error) { v, err = decodeVersion(key, val); return })
-			if err != nil {
-				return damaged(err)
-			}
-			if !fn(v) {
-				return nil
-			}
-			it.Next()
+	it := v.txn.NewIterator(badger.IteratorOptions{
+		PrefetchValues: true, PrefetchSize: 64, Reverse: down, Prefix: []byte{kVersion}})
+	defer it.Close()
+	asked := ^uint64(0)
+	for it.Seek(keyVersion(from)); it.Valid(); {
+		key := it.Item().Key()
+		seq := binary.BigEndian.Uint64(key[1:])
+		if seq > v.seq {
+			return nil
 		}
-		return nil
-	})
+		if blk := seq / timeBlock; skip != nil && blk != asked {
+			asked = blk
+			if t, ok := timesIn(v.txn, seq); ok && skip(t) {
+				if down && blk == 0 {
+					return nil
+				}
+				next := (blk + 1) * timeBlock
+				if down {
+					next = blk*timeBlock - 1
+				}
+				it.Seek(keyVersion(next))
+				continue
+			}
+		}
+		var o Version
+		err := it.Item().Value(func(val []byte) (err error) { o, err = decodeVersion(key, val); return })
+		if err != nil {
+			return damaged(err)
+		}
+		if !fn(o) {
+			return nil
+		}
+		it.Next()
+	}
+	return nil
 }
 
 func timesIn(txn *badger.Txn, seq uint64) (t times, ok bool) {
@@ -103,37 +130,40 @@ func timesIn(txn *badger.Txn, seq uint64) (t times, ok bool) {
 
 // Current returns the newest version of a path; false when none is known. It
 // may be a deletion.
-func (s *Store) Current(p Path) (Version, bool, error) {
+func (v *View) Current(p Path) (Version, bool, error) {
+	if o, ok := v.s.current.get(p); ok && o.Seq != 0 && o.Seq <= v.seq {
+		return o, true, nil
+	}
+	item, err := v.txn.Get(keyCurrent(p))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return Version{}, false, nil
+	}
+	if err != nil {
+		return Version{}, false, damaged(err)
+	}
+	var o Version
+	if err := item.Value(func(val []byte) (err error) { o, err = decodeCurrent(val); return }); err != nil {
+		return Version{}, false, damaged(err)
+	}
+	if o.Seq > v.seq { // of a batch in progress
+		return newestOf(v.txn, p, v.seq)
+	}
+	return o, true, nil
+}
+
+// Current is View.Current now.
+func (s *Store) Current(p Path) (out Version, found bool, err error) {
 	if v, ok := s.current.get(p); ok && v.Seq != 0 {
 		return v, true, nil
 	}
-	var v Version
-	found := false
-	err := s.view(func(txn *badger.Txn) error {
-		item, err := txn.Get(keyCurrent(p))
-		if errors.Is(err, badger.ErrKeyNotFound) {
-			return nil
-		}
-		if err != nil {
-			return damaged(err)
-		}
-		if err := item.Value(func(val []byte) (err error) { v, err = decodeCurrent(val); return }); err != nil {
-			return damaged(err)
-		}
-		found = true
-		if newest := s.Seq(); v.Seq > newest { // of a batch in progress
-			v, found, err = newestOf(txn, p, newest)
-			return err
-		}
-		return nil
-	})
-	return v, found, err
+	err = s.View(func(v *View) (err error) { out, found, err = v.Current(p); return })
+	return out, found, err
 }
 
 // own returns all versions of a path itself, oldest first, up to seq most.
-func (s *Store) own(txn *badger.Txn, p Path, most uint64) ([]Version, error) {
+func (v *View) own(p Path, most uint64) ([]Version, error) {
 	var seqs []uint64
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: keyPathPrefix(p)})
+	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: keyPathPrefix(p)})
 	for it.Rewind(); it.Valid(); it.Next() {
 		if _, seq, ok := parsePathKey(it.Item().Key()); ok && seq <= most {
 			seqs = append(seqs, seq)
@@ -142,14 +172,14 @@ func (s *Store) own(txn *badger.Txn, p Path, most uint64) ([]Version, error) {
 	it.Close()
 	out := make([]Version, 0, len(seqs))
 	for _, seq := range seqs {
-		v, err := s.versionIn(txn, seq)
+		o, err := v.Version(seq)
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, v)
+		out = append(out, o)
 	}
 	return out, nil
 }
@@ -158,42 +188,43 @@ func (s *Store) own(txn *badger.Txn, p Path, most uint64) ([]Version, error) {
 // history of the file that is (or was last) there: where it came from another
 // name, that name's versions come first. A file that was replaced by a rename
 // (an atomic save) stays the same file.
-func (s *Store) History(p Path, follow bool) ([]Version, error) {
-	var out []Version
-	err := s.view(func(txn *badger.Txn) error {
-		most := s.Seq()
-		for hops := 0; ; hops++ {
-			vs, err := s.own(txn, p, most)
-			if err != nil {
-				return err
-			}
-			cut := -1
-			if follow && hops < 1000 {
-				if cut, err = s.arrival(txn, vs); err != nil {
-					return err
-				}
-			}
-			if cut < 0 {
-				out = append(vs, out...)
-				return nil
-			}
-			out = append(slices.Clone(vs[cut:]), out...)
-			p, most = vs[cut].From, vs[cut].Prev
+func (v *View) History(p Path, follow bool) (out []Version, err error) {
+	most := v.seq
+	for hops := 0; ; hops++ {
+		vs, err := v.own(p, most)
+		if err != nil {
+			return out, err
 		}
-	})
+		cut := -1
+		if follow && hops < 1000 {
+			if cut, err = v.arrival(vs); err != nil {
+				return out, err
+			}
+		}
+		if cut < 0 {
+			return append(vs, out...), nil
+		}
+		out = append(slices.Clone(vs[cut:]), out...)
+		p, most = vs[cut].From, vs[cut].Prev
+	}
+}
+
+// History is View.History now.
+func (s *Store) History(p Path, follow bool) (out []Version, err error) {
+	err = s.View(func(v *View) (err error) { out, err = v.History(p, follow); return })
 	return out, err
 }
 
 // arrival is the index of the last version by which another file came to a
 // path where none was, -1 if the history begins here.
-func (s *Store) arrival(txn *badger.Txn, vs []Version) (int, error) {
+func (v *View) arrival(vs []Version) (int, error) {
 	for i := len(vs) - 1; i >= 0; i-- {
-		v := vs[i]
-		moved := v.Op == OpRename || v.Op == OpLink || v.Op == OpExchange
-		if !moved || v.From == "" || v.Op != OpExchange && i > 0 && !vs[i-1].Deleted() {
+		o := vs[i]
+		moved := o.Op == OpRename || o.Op == OpLink || o.Op == OpExchange
+		if !moved || o.From == "" || o.Op != OpExchange && i > 0 && !vs[i-1].Deleted() {
 			continue
 		}
-		if temp, err := s.fromPlan(txn, v); err != nil || !temp {
+		if temp, err := v.fromPlan(o); err != nil || !temp {
 			return i, err
 		}
 	}
@@ -202,40 +233,26 @@ func (s *Store) arrival(txn *badger.Txn, vs []Version) (int, error) {
 
 // fromPlan: what was renamed was made by the same plan, which writes a file
 // beside its place first. What it brought back is the file that was here before.
-func (s *Store) fromPlan(txn *badger.Txn, v Version) (bool, error) {
-	if v.Plan == "" || v.Op != OpRename {
+func (v *View) fromPlan(o Version) (bool, error) {
+	if o.Plan == "" || o.Op != OpRename {
 		return false, nil
 	}
-	from, err := s.own(txn, v.From, v.Prev)
+	from, err := v.own(o.From, o.Prev)
 	if err != nil || len(from) == 0 {
 		return false, err
 	}
-	return !slices.ContainsFunc(from, func(o Version) bool { return o.Plan != v.Plan }), nil
-}
-
-// At returns what a path was at a moment: the newest version not younger than
-// t. False: nothing is known of it then.
-func (s *Store) At(p Path, t time.Time) (Version, bool, error) {
-	return s.before(p, func(v Version) bool { return v.Time <= t.UnixNano() })
+	return !slices.ContainsFunc(from, func(f Version) bool { return f.Plan != o.Plan }), nil
 }
 
 // AtSeq returns the newest version of a path up to seq.
-func (s *Store) AtSeq(p Path, seq uint64) (v Version, found bool, err error) {
-	err = s.view(func(txn *badger.Txn) (err error) {
-		v, found, err = newestOf(txn, p, min(seq, s.Seq()))
-		return err
-	})
-	return v, found, err
+func (v *View) AtSeq(p Path, seq uint64) (Version, bool, error) {
+	return newestOf(v.txn, p, min(seq, v.seq))
 }
 
-func (s *Store) before(p Path, ok func(Version) bool) (Version, bool, error) {
-	vs, err := s.History(p, false)
-	for i := len(vs) - 1; i >= 0; i-- {
-		if ok(vs[i]) {
-			return vs[i], true, err
-		}
-	}
-	return Version{}, false, err
+// AtSeq is View.AtSeq now.
+func (s *Store) AtSeq(p Path, seq uint64) (out Version, found bool, err error) {
+	err = s.View(func(v *View) (err error) { out, found, err = v.AtSeq(p, seq); return })
+	return out, found, err
 }
 
 // SeqAt is the newest version that is not younger than t, 0 if all are.
@@ -252,52 +269,54 @@ func (s *Store) SeqAt(t time.Time) (uint64, error) {
 
 // Live passes the newest versions of all paths that exist at or below prefix,
 // parents first, until fn answers an error, which Live returns.
-func (s *Store) Live(prefix Path, fn func(Version) error) error {
-	newest := s.Seq()
-	return s.view(func(txn *badger.Txn) error {
-		emit := func(item *badger.Item) error {
-			var v Version
-			gone := false
-			err := item.Value(func(val []byte) (err error) {
-				if len(val) > 8 && binary.BigEndian.Uint64(val) <= newest {
-					if gone, err = currentDeleted(val); gone || err != nil {
-						return err
-					}
-				}
-				v, err = decodeCurrent(val)
-				return err
-			})
-			if err != nil || gone {
-				return damaged(err)
-			}
-			if v.Seq > newest {
-				var found bool
-				if v, found, err = newestOf(txn, v.Path, newest); err != nil || !found {
+func (v *View) Live(prefix Path, fn func(Version) error) error {
+	emit := func(item *badger.Item) error {
+		var o Version
+		gone := false
+		err := item.Value(func(val []byte) (err error) {
+			if len(val) > 8 && binary.BigEndian.Uint64(val) <= v.seq {
+				if gone, err = currentDeleted(val); gone || err != nil {
 					return err
 				}
 			}
-			if v.Deleted() {
-				return nil
-			}
-			return fn(v)
+			o, err = decodeCurrent(val)
+			return err
+		})
+		if err != nil || gone {
+			return damaged(err)
 		}
-		if prefix != "" {
-			item, err := txn.Get(keyCurrent(prefix))
-			if err == nil {
-				err = emit(item)
-			}
-			if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+		if o.Seq > v.seq {
+			var found bool
+			if o, found, err = newestOf(v.txn, o.Path, v.seq); err != nil || !found {
 				return err
 			}
 		}
-		it := txn.NewIterator(badger.IteratorOptions{
-			PrefetchValues: true, PrefetchSize: 64, Prefix: keyCurrent(below(prefix))})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			if err := emit(it.Item()); err != nil {
-				return err
-			}
+		if o.Deleted() {
+			return nil
 		}
-		return nil
-	})
+		return fn(o)
+	}
+	if prefix != "" {
+		item, err := v.txn.Get(keyCurrent(prefix))
+		if err == nil {
+			err = emit(item)
+		}
+		if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+			return err
+		}
+	}
+	it := v.txn.NewIterator(badger.IteratorOptions{
+		PrefetchValues: true, PrefetchSize: 64, Prefix: keyCurrent(below(prefix))})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		if err := emit(it.Item()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Live is View.Live now.
+func (s *Store) Live(prefix Path, fn func(Version) error) error {
+	return s.View(func(v *View) error { return v.Live(prefix, fn) })
 }

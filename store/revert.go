@@ -104,7 +104,7 @@ func (s *Store) PlanRestore(paths []Path, seq uint64, secure Secure) (*Plan, err
 		return nil, err
 	}
 	var goals []goal
-	err = s.eachHistory(slices.Sorted(maps.Keys(changed)), nil, func(path Path, own []Version) error {
+	one := func(path Path, own []Version) error {
 		g, ok, err := s.restoreGoal(p, path, own, seq)
 		if err != nil {
 			return err
@@ -116,7 +116,8 @@ func (s *Store) PlanRestore(paths []Path, seq uint64, secure Secure) (*Plan, err
 			goals = append(goals, g)
 		}
 		return nil
-	})
+	}
+	err = s.View(func(v *View) error { return v.Histories(slices.Sorted(maps.Keys(changed)), nil, one) })
 	if err != nil {
 		return nil, err
 	}

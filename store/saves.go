@@ -17,7 +17,7 @@ func (s *Store) MadeFor(v Version) (uint64, error) {
 		return 0, nil
 	}
 	first, made := uint64(0), false
-	err := s.backwards(v.From, v.Seq, func(o Version) bool {
+	before := func(o Version) bool {
 		if o.Op == OpMoved && o.Seq+1 == v.Seq {
 			return true
 		}
@@ -27,8 +27,8 @@ func (s *Store) MadeFor(v Version) (uint64, error) {
 		// A chmod through the descriptor is told of before the file is.
 		first, made = o.Seq, made || o.Op == OpCreate
 		return true
-	})
-	if err != nil {
+	}
+	if err := s.View(func(w *View) error { return w.backwards(v.From, v.Seq, before) }); err != nil {
 		return 0, err
 	}
 	if !made {
@@ -40,23 +40,21 @@ func (s *Store) MadeFor(v Version) (uint64, error) {
 // backwards passes the versions of a path from seq down, until fn says false. It
 // reads no more than it passes: a name that every save of a file goes through
 // has thousands of versions, and the log asks about each of them.
-func (s *Store) backwards(p Path, seq uint64, fn func(Version) bool) error {
-	return s.view(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
-		defer it.Close()
-		for it.Seek(keyPath(p, min(seq, s.Seq()))); it.Valid(); it.Next() {
-			_, at, ok := parsePathKey(it.Item().Key())
-			if !ok {
-				continue
-			}
-			v, err := s.versionIn(txn, at)
-			if errors.Is(err, ErrNotFound) {
-				continue
-			}
-			if err != nil || !fn(v) {
-				return err
-			}
+func (v *View) backwards(p Path, seq uint64, fn func(Version) bool) error {
+	it := v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
+	defer it.Close()
+	for it.Seek(keyPath(p, min(seq, v.seq))); it.Valid(); it.Next() {
+		_, at, ok := parsePathKey(it.Item().Key())
+		if !ok {
+			continue
 		}
-		return nil
-	})
+		o, err := v.Version(at)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil || !fn(o) {
+			return err
+		}
+	}
+	return nil
 }

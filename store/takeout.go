@@ -21,7 +21,7 @@ func (s *Store) takeOut(p *Plan, sel selection, q UndoQuery) error {
 	// takes out the very versions that a plan made.
 	through := q.Select.Plan == ""
 	var goals []goal
-	err := s.eachHistory(paths, known, func(path Path, own []Version) error {
+	one := func(path Path, own []Version) error {
 		if len(own) == 0 {
 			return nil // dropped from the log since it was selected
 		}
@@ -39,7 +39,8 @@ func (s *Store) takeOut(p *Plan, sel selection, q UndoQuery) error {
 			goals = append(goals, g)
 		}
 		return nil
-	})
+	}
+	err := s.View(func(v *View) error { return v.Histories(paths, known, one) })
 	if err != nil {
 		return err
 	}
