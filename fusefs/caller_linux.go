@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"cachebro/fusefs/procfs"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
@@ -16,7 +18,6 @@ const (
 	trustRead   = time.Second
 	maxAncestry = 32
 	maxArgs     = 256
-	maxProcFile = 4 << 20         // an environment can be long
 	youth       = 2 * time.Second // in which a process may still become another by exec
 	userHZ      = 100             // clock ticks per second in /proc, on every architecture
 	maxProcs    = 4096            // remembered threads and processes; then all are forgotten
@@ -122,7 +123,7 @@ func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
 	if !k.proc.young() {
 		return c, true
 	}
-	b, err := procFile(k.proc.PID, "comm")
+	b, err := procfs.Read(int(k.proc.PID), "comm")
 	return c, err == nil && strings.TrimSuffix(string(b), "\n") == k.proc.Comm
 }
 
@@ -188,19 +189,19 @@ const lookWait = time.Second
 
 // look asks /proc about a process; k is what was known.
 func (p *processes) look(pid uint32, k known, depth int, now time.Time) *Process {
-	st, alive := readStat(pid)
-	if !alive {
+	st, err := procfs.ReadStat(int(pid))
+	if err != nil {
 		return nil
 	}
 	proc := k.proc
-	if proc == nil || proc.Start != st.start || proc.Comm != st.comm || parentPID(proc) != st.ppid {
+	if proc == nil || proc.Start != st.Start || proc.Comm != st.Comm || parentPID(proc) != uint32(st.Parent) {
 		// exec(2) keeps pid and start time but changes the name.
 		proc = &Process{
-			PID: pid, Start: st.start, Comm: st.comm, UID: ownerOf(pid),
+			PID: pid, Start: st.Start, Comm: st.Comm, UID: ownerOf(pid),
 			Args: readArgs(pid), Session: readSession(pid),
-			Parent: p.process(st.ppid, trustRead, depth+1),
+			Parent: p.process(uint32(st.Parent), trustRead, depth+1),
 		}
-		if old := k.proc; old != nil && old.Start == st.start {
+		if old := k.proc; old != nil && old.Start == st.Start {
 			keepOld(proc, old)
 		}
 	}
@@ -256,87 +257,36 @@ func (p *Process) young() bool {
 	return unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) == nil && time.Duration(up.Nano())-time.Duration(p.Start)*(time.Second/userHZ) < youth
 }
 
-// procFile reads a file of /proc/PID with as few system calls as there can be:
-// it is on the path of every first write.
-func procFile(pid uint32, name string) ([]byte, error) {
-	fd, err := unix.Open("/proc/"+strconv.FormatUint(uint64(pid), 10)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	buf := make([]byte, 0, 4096)
-	for {
-		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil || n == 0:
-			return buf, err
-		}
-		buf = buf[:len(buf)+n]
-		if name == "stat" || name == "status" || name == "comm" {
-			return buf, nil // comes in one piece
-		}
-		if len(buf) == cap(buf) {
-			if len(buf) >= maxProcFile {
-				return buf, nil
-			}
-			buf = append(buf, 0)[:len(buf)]
-		}
-	}
-}
-
 // readStatus returns the process of a thread and its supplementary groups.
 func readStatus(tid uint32) (pid uint32, groups []uint32, ok bool) {
-	b, err := procFile(tid, "status")
+	b, err := procfs.Read(int(tid), "status")
 	if err != nil {
 		return 0, nil, false
 	}
-	for line := range bytes.Lines(b) {
-		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":"))
-		switch string(name) {
+	for name, value := range procfs.Fields(b) {
+		switch name {
 		case "Tgid":
-			n, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 32)
+			n, err := strconv.ParseUint(value, 10, 32)
 			pid, ok = uint32(n), err == nil
 		case "Groups":
-			for _, f := range bytes.Fields(value) {
-				if g, err := strconv.ParseUint(string(f), 10, 32); err == nil {
-					groups = append(groups, uint32(g))
-				}
-			}
-			return pid, groups, ok
+			return pid, groupIDs(value), ok
 		}
 	}
-	return pid, groups, ok
+	return pid, nil, ok
 }
 
-type procStat struct {
-	comm  string
-	ppid  uint32
-	start uint64
-}
-
-// readStat parses /proc/PID/stat; the name in parentheses may hold anything.
-func readStat(pid uint32) (procStat, bool) {
-	b, err := procFile(pid, "stat")
-	if err != nil {
-		return procStat{}, false
+// groupIDs reads the field Groups.
+func groupIDs(field string) (groups []uint32) {
+	for f := range strings.FieldsSeq(field) {
+		if g, err := strconv.ParseUint(f, 10, 32); err == nil {
+			groups = append(groups, uint32(g))
+		}
 	}
-	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
-	if open < 0 || end < open {
-		return procStat{}, false
-	}
-	f := bytes.Fields(b[end+1:]) // from field 3, the state, on
-	if len(f) < 20 {
-		return procStat{}, false
-	}
-	ppid, err1 := strconv.ParseUint(string(f[1]), 10, 32)
-	start, err2 := strconv.ParseUint(string(f[19]), 10, 64)
-	return procStat{comm: string(b[open+1 : end]), ppid: uint32(ppid), start: start}, err1 == nil && err2 == nil
+	return groups
 }
 
 func readArgs(pid uint32) string {
-	b, err := procFile(pid, "cmdline")
+	b, err := procfs.Read(int(pid), "cmdline")
 	if err != nil {
 		return ""
 	}
@@ -347,7 +297,7 @@ func readArgs(pid uint32) string {
 // readSession looks for the session variables; nil when there are none or the
 // environment may not be read.
 func readSession(pid uint32) map[string]string {
-	b, err := procFile(pid, "environ")
+	b, err := procfs.Read(int(pid), "environ")
 	if err != nil {
 		return nil
 	}

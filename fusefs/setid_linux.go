@@ -1,7 +1,7 @@
 package fusefs
 
 import (
-	"bytes"
+	"cachebro/fusefs/procfs"
 	"fmt"
 	"os"
 	"strconv"
@@ -51,15 +51,20 @@ func (o *overlay) likeCaller(n *inode, fd int, in *fuse.InHeader, unprivileged b
 // setIDRights are the caller's groups, and whether it may keep set-id bits. The
 // right of a process in another user namespace is one over that namespace only.
 func setIDRights(in *fuse.InHeader) (groups []uint32, keeps bool) {
-	_, groups, _ = readStatus(in.Pid)
-	b, err := procFile(in.Pid, "status")
+	b, err := procfs.Read(int(in.Pid), "status")
 	if err != nil {
 		return nil, in.Uid == 0
 	}
-	_, b, _ = bytes.Cut(b, []byte("\nCapEff:\t"))
-	b, _, _ = bytes.Cut(b, []byte("\n"))
-	caps, err := strconv.ParseUint(string(b), 16, 64)
-	if err != nil || caps>>capFSETID&1 == 0 {
+	var caps uint64
+	for name, value := range procfs.Fields(b) {
+		switch name {
+		case "Groups":
+			groups = groupIDs(value)
+		case "CapEff":
+			caps, _ = strconv.ParseUint(value, 16, 64)
+		}
+	}
+	if caps>>capFSETID&1 == 0 {
 		return groups, false
 	}
 	ours, err1 := os.Readlink("/proc/self/ns/user")

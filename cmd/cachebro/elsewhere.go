@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/procfs"
 )
 
 // errElsewhere: a project is mounted, and its history lies where our own
@@ -53,7 +54,7 @@ func (e *env) elsewhere(m mounts.Mount) *errElsewhere {
 	if err != nil {
 		return nil
 	}
-	args := mounts.Command(mounts.FindMountd(m.Point))
+	args := procfs.Args(mounts.FindMountd(m.Point))
 	for i := range args {
 		if args[i] == "--state" && i+1 < len(args) && args[i+1] != ours {
 			return &errElsewhere{m.Source, args[i+1], ours}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/procfs"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -123,7 +124,7 @@ func storyProcesses(work string) map[int]string {
 		pid, _ := strconv.Atoi(filepath.Base(d))
 		env, err := os.ReadFile(d + "/environ")
 		if err == nil && pid != os.Getpid() && bytes.Contains(env, mark) && mounts.Running(pid, 0) {
-			found[pid] = strings.Join(mounts.Command(pid), " ")
+			found[pid] = strings.Join(procfs.Args(pid), " ")
 		}
 	}
 	return found

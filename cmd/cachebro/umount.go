@@ -14,6 +14,7 @@ import (
 	"cachebro/fusefs"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
+	"cachebro/fusefs/procfs"
 	"cachebro/store/wire"
 )
 
@@ -235,14 +236,14 @@ func busy(m mounts.Mount, users []mounts.Proc) error {
 		return hintf("cachebro umount --lazy "+arg(m.Point), "%s is in use by a process that cannot be seen from here", quote(m.Point))
 	}
 	ours := map[int]bool{}
-	for pid := os.Getppid(); pid > 1; pid = mounts.Parent(pid) {
+	for pid := os.Getppid(); pid > 1; pid = parentOf(pid) {
 		ours[pid] = true
 	}
 	leaving := true // it is enough that the shell that asks goes elsewhere
 	for _, p := range users {
 		leaving = leaving && ours[p.PID]
-		for pid := p.PID; pid > 1; pid = mounts.Parent(pid) {
-			if command := strings.Join(mounts.Command(pid), " "); strings.Contains(command, "codex") && strings.Contains(command, "app-server") {
+		for pid := p.PID; pid > 1; pid = parentOf(pid) {
+			if command := strings.Join(procfs.Args(pid), " "); strings.Contains(command, "codex") && strings.Contains(command, "app-server") {
 				return hintf(fmt.Sprintf("kill %d && cachebro umount %s", pid, arg(m.Point)),
 					"%s is in use by %s, of the app server that Codex left running (pid %d); Codex starts it again when it needs one", quote(m.Point), p, pid)
 			}
@@ -353,4 +354,10 @@ func (e *env) awaitStored(ctx context.Context, root string) error {
 			pause = min(2*pause, 200*time.Millisecond)
 		}
 	}
+}
+
+// parentOf is the process that started pid, 0 if that is not to be seen.
+func parentOf(pid int) int {
+	st, _ := procfs.ReadStat(pid)
+	return st.Parent
 }

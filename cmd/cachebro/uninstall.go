@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 
 	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/procfs"
 	"cachebro/hooks"
 )
 
@@ -147,14 +147,9 @@ func (e *env) ownMounts() ([]mounts.Mount, error) {
 // daemonRoots are the projects of all store daemons that run; which of them are
 // ours, the sockets tell.
 func daemonRoots() []string {
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	var roots []string
-	for _, d := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(d))
-		if err != nil {
-			continue
-		}
-		args := mounts.Command(pid)
+	for _, pid := range procfs.All() {
+		args := procfs.Args(pid)
 		if len(args) == 4 && args[1] == "daemon" && args[2] == "--root" && filepath.IsAbs(args[3]) {
 			roots = append(roots, args[3])
 		}

@@ -1,12 +1,6 @@
 package capture
 
-import (
-	"bufio"
-	"fmt"
-	"os"
-	"strconv"
-	"strings"
-)
+import "cachebro/fusefs/procfs"
 
 // canceller ends waits when who waits is being killed. The kernel reports
 // every signal that arrives during a request as an interruption, harmless ones
@@ -28,23 +22,8 @@ func (k *canceller) final() bool {
 	return true
 }
 
-// dying reports whether SIGKILL, to which the kernel turns every fatal signal,
-// is pending for a thread; also when the thread is not to be found.
+// dying reports whether a thread is being killed; also when it is not to be found.
 func dying(tid uint32) bool {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/status", tid))
-	if err != nil {
-		return true
-	}
-	defer f.Close()
-	const kill = 1 << (9 - 1)
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		name, mask, _ := strings.Cut(lines.Text(), ":")
-		if name != "SigPnd" && name != "ShdPnd" {
-			continue
-		}
-		if bits, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64); err != nil || bits&kill != 0 {
-			return true
-		}
-	}
-	return false
+	killed, err := procfs.KillPending(int(tid))
+	return killed || err != nil
 }

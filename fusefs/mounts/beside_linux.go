@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"cachebro/fusefs/procfs"
 	"os"
 	"path"
 	"strconv"
@@ -38,8 +39,8 @@ func Beside(point string) []Proc {
 	add := func(mounts []Mount, pid int) bool {
 		way, ok := wayTo(mounts, below.Dev, place)
 		if ok {
-			comm, start := identity(pid)
-			found = append(found, Proc{PID: pid, Start: start, Comm: comm, How: "mount", Path: way})
+			st, _ := procfs.ReadStat(pid)
+			found = append(found, Proc{PID: pid, Start: st.Start, Comm: st.Comm, How: "mount", Path: way})
 		}
 		return ok
 	}

@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"cachebro/fusefs/procfs"
 	"fmt"
 	"os"
 	"strconv"
@@ -124,7 +125,7 @@ func Holders(dev string) []Holder {
 		}
 		for _, m := range mounts {
 			if m.Dev == dev && m.Type == FSType {
-				return Holder{ns, pid, strings.Join(Command(pid), " ")}, true
+				return Holder{ns, pid, strings.Join(procfs.Args(pid), " ")}, true
 			}
 		}
 		return Holder{}, false

@@ -71,12 +71,6 @@ func Running(pid int, _ uint64) bool {
 	return pid > 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
-// Command is not known here.
-func Command(int) []string { return nil }
-
-// Parent is not known here.
-func Parent(int) int { return 0 }
-
 // Ours tells our own processes; here only this one.
 func Ours(pid int) bool { return pid == os.Getpid() }
 

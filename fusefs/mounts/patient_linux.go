@@ -1,9 +1,7 @@
 package mounts
 
 import (
-	"os"
-	"strconv"
-	"strings"
+	"cachebro/fusefs/procfs"
 	"time"
 )
 
@@ -24,16 +22,7 @@ const (
 func eachProcess[T any](look func(pid int) (T, bool)) []T { return eachWithin(stuckAfter, look) }
 
 func eachWithin[T any](patience time.Duration, look func(pid int) (T, bool)) []T {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	var pids []int
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			pids = append(pids, pid)
-		}
-	}
+	pids := procfs.All()
 	type seen struct {
 		value T
 		ok    bool
@@ -74,14 +63,6 @@ func eachWithin[T any](patience time.Duration, look func(pid int) (T, bool)) []T
 // blocked tells by the one file that never waits whether a process sits in the
 // kernel and cannot be interrupted.
 func blocked(pid int) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(string(b)) {
-		if v, ok := strings.CutPrefix(line, "State:"); ok {
-			return strings.HasPrefix(strings.TrimSpace(v), "D")
-		}
-	}
-	return false
+	st, err := procfs.ReadStat(pid)
+	return err == nil && st.State == 'D'
 }

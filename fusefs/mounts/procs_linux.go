@@ -1,14 +1,12 @@
 package mounts
 
 import (
-	"bytes"
-	"errors"
+	"cachebro/fusefs/procfs"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,8 +42,8 @@ func uses(pid int, dir string, onMount map[int]bool, inside bool) (Proc, bool) {
 		if !Within(target, dir) || onMount[mountOf(link)] != inside {
 			return Proc{}, false
 		}
-		comm, start := identity(pid)
-		return Proc{PID: pid, Start: start, Comm: comm, How: how, Path: target}, true
+		st, _ := procfs.ReadStat(pid)
+		return Proc{PID: pid, Start: st.Start, Comm: st.Comm, How: how, Path: target}, true
 	}
 	if p, ok := hit(base+"/cwd", "working directory"); ok {
 		return p, true
@@ -61,7 +59,7 @@ func uses(pid int, dir string, onMount map[int]bool, inside bool) (Proc, bool) {
 			continue
 		}
 		how := "open file"
-		flags, isDir := flagsOf(base+"/fdinfo/"+fd.Name()), false
+		flags, isDir := number(pid, fd.Name(), "flags", 8), false
 		if fi, err := os.Lstat(link); err == nil && flags&unix.O_DIRECTORY != 0 {
 			isDir, how = fi.Mode()&fs.ModeSymlink != 0, "open directory"
 		}
@@ -90,88 +88,32 @@ func mountOf(link string) int {
 		return 0
 	}
 	defer unix.Close(fd)
-	return int(field("/proc/self/fdinfo/"+strconv.Itoa(fd), "mnt_id:", 10))
+	return number(os.Getpid(), strconv.Itoa(fd), "mnt_id", 10)
 }
 
-func flagsOf(fdinfo string) int { return int(field(fdinfo, "flags:", 8)) }
-
-func field(file, name string, base int) int64 {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(b)) {
-		if v, ok := strings.CutPrefix(line, name); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(v), base, 64)
-			return n
+// number is a field of what /proc tells of a descriptor, 0 when unknown.
+func number(pid int, fd, name string, base int) int {
+	b, _ := procfs.Read(pid, "fdinfo/"+fd)
+	for field, value := range procfs.Fields(b) {
+		if field == name {
+			n, _ := strconv.ParseInt(value, base, 64)
+			return int(n)
 		}
 	}
 	return 0
 }
 
-// identity is a process's name and start time, "" and 0 when it is gone.
-func identity(pid int) (comm string, start uint64) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return "", 0
-	}
-	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
-	if open < 0 || end < open {
-		return "", 0
-	}
-	if f := bytes.Fields(b[end+1:]); len(f) > 19 {
-		start, _ = strconv.ParseUint(string(f[19]), 10, 64)
-	}
-	return string(b[open+1 : end]), start
-}
-
 // Running reports whether a process with this pid and start time exists; start
-// 0 matches any.
+// 0 matches any. One that is dead, only not yet reaped, does not.
 func Running(pid int, start uint64) bool {
-	if pid <= 0 {
-		return false
-	}
-	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
-		return false
-	}
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return false
-	}
-	if i := bytes.LastIndexByte(b, ')'); i > 0 && i+2 < len(b) && b[i+2] == 'Z' {
-		return false // dead, only not yet reaped
-	}
-	_, now := identity(pid)
-	return start == 0 || now == start
-}
-
-// Command returns the arguments of a process.
-func Command(pid int) []string {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	if err != nil || len(b) == 0 {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
-}
-
-// Parent is the process that started pid, 0 if that is not to be seen.
-func Parent(pid int) int {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0
-	}
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // the name may hold anything
-	if len(f) < 2 {
-		return 0
-	}
-	ppid, _ := strconv.Atoi(f[1])
-	return ppid
+	st, err := procfs.ReadStat(pid)
+	return err == nil && st.State != 'Z' && (start == 0 || st.Start == start)
 }
 
 // Ours tells cachebro's own processes by program and sub-command: they hold the
 // source open on purpose, or end in a moment.
 func Ours(pid int) bool {
-	args := Command(pid)
+	args := procfs.Args(pid)
 	if len(args) < 2 || filepath.Base(args[0]) != "cachebro" {
 		return false
 	}
@@ -186,7 +128,7 @@ func Ours(pid int) bool {
 // to be seen.
 func FindMountd(mountpoint string) int {
 	found := eachProcess(func(pid int) (int, bool) {
-		args := Command(pid)
+		args := procfs.Args(pid)
 		if len(args) < 3 || args[1] != "mountd" || !Ours(pid) {
 			return 0, false
 		}

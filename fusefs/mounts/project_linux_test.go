@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"cachebro/fusefs/procfs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -123,7 +124,11 @@ func TestScan(t *testing.T) {
 }
 
 func TestRunning(t *testing.T) {
-	_, start := identity(os.Getpid())
+	st, err := procfs.ReadStat(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := st.Start
 	if !Running(os.Getpid(), 0) || !Running(os.Getpid(), start) || Running(os.Getpid(), start+1) || Running(0, 0) {
 		t.Error("this process runs, with its own start time and no other")
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/fusefs/procfs"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -74,37 +75,16 @@ func holder(f *os.File) int {
 
 // dying reports whether a process has ended, is ending, or has a SIGKILL pending.
 func dying(pid int) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if errors.Is(err, os.ErrNotExist) {
+	gone := func(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) }
+	st, err := procfs.ReadStat(pid)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		return errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+	case err != nil:
+		return gone(err)
+	case st.State == 'Z', st.State == 'X', st.Flags&procfs.Exiting != 0:
+		return true
 	}
-	if err != nil {
-		return errors.Is(err, unix.ESRCH)
-	}
-	for line := range strings.Lines(string(b)) {
-		name, value, _ := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
-		switch name {
-		case "State":
-			if strings.HasPrefix(value, "Z") || strings.HasPrefix(value, "X") {
-				return true
-			}
-		case "SigPnd", "ShdPnd":
-			if set, err := strconv.ParseUint(value, 16, 64); err == nil && set&(1<<(unix.SIGKILL-1)) != 0 {
-				return true
-			}
-		}
-	}
-	const exiting = 0x4 // PF_EXITING of linux/sched.h
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH)
-	}
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 7 {
-		return false
-	}
-	flags, err := strconv.ParseUint(fields[6], 10, 64)
-	return err == nil && flags&exiting != 0
+	killed, err := procfs.KillPending(pid)
+	return killed || gone(err)
 }

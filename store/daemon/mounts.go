@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"cachebro/fusefs/procfs"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -54,7 +55,8 @@ func (d *Daemon) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 		return nil, nil, wire.Errorf(wire.ErrConflict, "cachebro umount, then cachebro mount, with the same CACHEBRO_DIR",
 			"the mount spools to %s, this daemon reads %s", a.Spool, wire.SpoolDir(d.state))
 	}
-	start, _, err := processStart(a.PID)
+	st, err := procfs.ReadStat(a.PID)
+	start := st.Start
 	process := -1
 	if err == nil {
 		process = openProcess(a.PID)
@@ -197,10 +199,10 @@ func alive(pid int, start uint64) bool {
 	if pid <= 0 {
 		return false
 	}
-	if s, _, err := processStart(pid); err != nil {
+	if st, err := procfs.ReadStat(pid); err != nil {
 		// Not ours to look at, or no /proc: ask for its existence alone.
 		return !errors.Is(err, os.ErrNotExist) && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
-	} else if start != 0 && s != start {
+	} else if start != 0 && st.Start != start {
 		return false
 	}
 	return true

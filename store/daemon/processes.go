@@ -3,11 +3,11 @@ package daemon
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"cachebro/fusefs/capture/spool"
+	"cachebro/fusefs/procfs"
 	"cachebro/store"
 	"cachebro/store/wire"
 )
@@ -114,7 +114,7 @@ func (d *Daemon) saveClient(key procKey) {
 // the processes is the same.
 func (d *Daemon) loadAttribution() error {
 	kv := d.store.KV("attribution")
-	boot := bootID()
+	boot := procfs.BootID()
 	if b, ok, err := kv.Get(keepBoot); err != nil {
 		return err
 	} else if !ok || string(b) != boot {
@@ -225,12 +225,4 @@ func (d *Daemon) forgetOld() {
 	if err != nil {
 		d.log.Warn("forget old processes", "err", err)
 	}
-}
-
-func bootID() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(b))
 }

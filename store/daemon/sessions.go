@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/fusefs/procfs"
 	"cachebro/store"
 	"cachebro/store/wire"
 )
@@ -15,11 +16,11 @@ func ownerOf(pid int) procKey {
 	if pid <= 0 {
 		return procKey{}
 	}
-	start, _, err := processStart(pid)
+	st, err := procfs.ReadStat(pid)
 	if err != nil {
 		return procKey{PID: uint32(pid)}
 	}
-	return procKey{uint32(pid), start}
+	return procKey{uint32(pid), st.Start}
 }
 
 // sessionEvent registers sessions, prompts and epochs. Any event with an

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	table "cachebro/fusefs/mounts"
 	"cachebro/store"
 	"cachebro/store/wire"
 	"cachebro/store/wire/place"
@@ -329,3 +330,11 @@ func display(p store.Path) string {
 }
 
 func shellName(p store.Path) string { return visible.Arg(cmp.Or(string(p), ".")) }
+
+// covered reports whether a mount of ours lies on root. It reads the mount
+// table instead of asking the mount, which may hang.
+func covered(root string) bool {
+	all, err := table.Mounts()
+	top, ok := table.At(all, root)
+	return err == nil && ok && top.Type == table.FSType
+}

@@ -6,8 +6,6 @@ import (
 	"syscall"
 
 	"cachebro/store"
-
-	"golang.org/x/sys/unix"
 )
 
 // errEscapes is returned for a path that leaves the root.
@@ -76,13 +74,6 @@ func fromInfo(fi os.FileInfo) store.Stat {
 		Dev: uint64(st.Dev), Ino: st.Ino, Mode: uint32(st.Mode), Nlink: uint32(st.Nlink), UID: st.Uid, GID: st.Gid,
 		Size: st.Size, Mtime: fi.ModTime().UnixNano(), Ctime: ctime(st),
 	}
-}
-
-// covered: mounts lie beside the source on these systems, never on it.
-func covered(string) bool { return false }
-
-func processStart(pid int) (uint64, int, error) {
-	return 0, 0, unix.Kill(pid, 0)
 }
 
 func openProcess(int) int { return -1 }

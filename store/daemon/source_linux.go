@@ -1,12 +1,9 @@
 package daemon
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 
 	"cachebro/fusefs/kernelfs"
 	"cachebro/store"
@@ -123,70 +120,6 @@ func fromStatx(x *unix.Statx_t) store.Stat {
 }
 
 func ns(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
-
-// covered reports whether a mount of ours lies on root. It reads the mount
-// table instead of asking the mount, which may hang.
-func covered(root string) bool {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	fuse := false
-	sc := bufio.NewScanner(f)
-	sc.Buffer(nil, 1<<20)
-	for sc.Scan() {
-		before, after, ok := strings.Cut(sc.Text(), " - ")
-		fields := strings.Fields(before)
-		if !ok || len(fields) < 5 || unescape(fields[4]) != root {
-			continue
-		}
-		fuse = strings.HasPrefix(after, "fuse.cachebro ") // the last line is the topmost mount
-	}
-	return fuse
-}
-
-// unescape undoes the octal escapes of the mount table.
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
-// processStart is the start time of a living process in clock ticks after
-// boot (field 22 of its stat), and its parent.
-func processStart(pid int) (start uint64, ppid int, err error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, 0, err
-	}
-	s := string(b)
-	i := strings.LastIndex(s, ") ") // the name may contain anything
-	if i < 0 {
-		return 0, 0, fmt.Errorf("stat of process %d is malformed", pid)
-	}
-	fields := strings.Fields(s[i+2:])
-	if len(fields) < 20 {
-		return 0, 0, fmt.Errorf("stat of process %d is malformed", pid)
-	}
-	if ppid, err = strconv.Atoi(fields[1]); err != nil {
-		return 0, 0, err
-	}
-	start, err = strconv.ParseUint(fields[19], 10, 64)
-	return start, ppid, err
-}
 
 // openProcess returns a descriptor of a running process, < 0 where there is none
 // to be had. To ask it whether the process has ended takes a microsecond, where

@@ -1,18 +1,16 @@
 package daemon
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"math"
-	"os"
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
+	table "cachebro/fusefs/mounts"
 	"cachebro/store"
 	"cachebro/store/wire"
 )
@@ -78,17 +76,8 @@ func (d *Daemon) foundAt(at int64) int64 {
 // overlaid: an overlay is on the project though no mountd has said so; another
 // one is about to, and tells by itself what happened.
 func (d *Daemon) overlaid() bool {
-	table, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		return false
-	}
-	source := strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`).Replace(d.o.Root)
-	for line := range bytes.Lines(table) {
-		if f := bytes.Fields(line); len(f) > 2 && string(f[2]) == "fuse.cachebro" && string(f[0]) == source {
-			return true
-		}
-	}
-	return false
+	all, err := table.Overlays()
+	return err == nil && slices.ContainsFunc(all, func(m table.Mount) bool { return m.Source == d.o.Root })
 }
 
 // settleAll takes into the log what has changed while nothing was mounted, since

@@ -4,6 +4,7 @@ package memo
 
 import (
 	"bytes"
+	"cachebro/fusefs/procfs"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -318,14 +319,11 @@ func (r *recorder) process(tid uint32) uint32 {
 		return pid
 	}
 	pid, parent := tid, uint32(0)
-	if raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid)); err == nil {
-		for line := range strings.Lines(string(raw)) {
-			for name, to := range map[string]*uint32{"Tgid:": &pid, "PPid:": &parent} {
-				if v, ok := strings.CutPrefix(line, name); ok {
-					if n, err := strconv.ParseUint(strings.TrimSpace(v), 10, 32); err == nil {
-						*to = uint32(n)
-					}
-				}
+	if raw, err := procfs.Read(int(tid), "status"); err == nil {
+		of := map[string]*uint32{"Tgid": &pid, "PPid": &parent}
+		for name, value := range procfs.Fields(raw) {
+			if n, err := strconv.ParseUint(value, 10, 32); err == nil && of[name] != nil {
+				*of[name] = uint32(n)
 			}
 		}
 	}

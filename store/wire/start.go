@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cachebro/fusefs/procfs"
 	"context"
 	"errors"
 	"fmt"
@@ -237,12 +238,8 @@ func (st *starter) replace(ctx context.Context) error {
 
 // zombie: ended, but the process that started it has not looked yet.
 func zombie(pid int) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	_, rest, ok := strings.Cut(string(b), ") ")
-	return ok && strings.HasPrefix(rest, "Z")
+	st, err := procfs.ReadStat(pid)
+	return err == nil && st.State == 'Z'
 }
 
 // older compares version numbers like 0.3.1 part by part; what is not a number

@@ -9,11 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"cachebro/fusefs/procfs"
 	"cachebro/store/wire"
 )
 
@@ -129,13 +129,11 @@ func (p *project) close() error {
 // processes are those with our runtime directory in their environment.
 func (p *project) processes() (pids []int) {
 	mark := []byte("XDG_RUNTIME_DIR=" + p.paths.RuntimeDir)
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, d := range dirs {
-		if exe, err := os.Readlink(d + "/exe"); err != nil || !strings.HasPrefix(exe, p.binary) {
+	for _, pid := range procfs.All() {
+		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || !strings.HasPrefix(exe, p.binary) {
 			continue
 		}
-		env, _ := os.ReadFile(d + "/environ")
-		if pid, err := strconv.Atoi(filepath.Base(d)); err == nil && bytes.Contains(env, mark) {
+		if env, _ := procfs.Read(pid, "environ"); bytes.Contains(env, mark) {
 			pids = append(pids, pid)
 		}
 	}

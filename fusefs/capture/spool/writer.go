@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cachebro/fusefs/procfs"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -110,7 +111,7 @@ func OpenWriter(dir string, opt Options) (*Writer, error) {
 	w := &Writer{dir: dir, opt: opt, lock: lock, boot: opt.Boot, started: time.Now(),
 		open: make(map[*contentFile]struct{}), wake: make(chan struct{}, 1)}
 	if w.boot == "" {
-		w.boot = bootID()
+		w.boot = procfs.BootID()
 	}
 	if err := w.begin(); err != nil {
 		lock.Close()

@@ -2,10 +2,11 @@ package displace
 
 import (
 	"bytes"
+	"cachebro/fusefs/procfs"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,11 +22,10 @@ func Writers(fi fs.FileInfo) string {
 		return ""
 	}
 	var by []string
-	procs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, p := range procs {
-		if writes(p, st) {
-			comm, _ := os.ReadFile(p + "/comm")
-			by = append(by, fmt.Sprintf("%s (%s)", filepath.Base(p), strings.TrimSpace(string(comm))))
+	for _, pid := range slices.Sorted(slices.Values(procfs.All())) {
+		if writes(pid, st) {
+			comm, _ := procfs.Read(pid, "comm")
+			by = append(by, fmt.Sprintf("%d (%s)", pid, strings.TrimSpace(string(comm))))
 		}
 	}
 	const most = 3
@@ -39,15 +39,15 @@ func Writers(fi fs.FileInfo) string {
 }
 
 // writes: a process has the file open for writing, or mapped so.
-func writes(proc string, st *syscall.Stat_t) bool {
+func writes(pid int, st *syscall.Stat_t) bool {
+	proc := "/proc/" + strconv.Itoa(pid)
 	fds, _ := os.ReadDir(proc + "/fd")
 	for _, fd := range fds {
 		// To stat each would wait for file systems that nobody serves.
-		info, _ := os.ReadFile(proc + "/fdinfo/" + fd.Name())
+		info, _ := procfs.Read(pid, "fdinfo/"+fd.Name())
 		ino, flags := uint64(0), uint64(0)
-		for line := range bytes.Lines(info) {
-			name, value, _ := strings.Cut(string(line), ":")
-			switch value = strings.TrimSpace(value); name {
+		for name, value := range procfs.Fields(info) {
+			switch name {
 			case "ino":
 				ino, _ = strconv.ParseUint(value, 10, 64)
 			case "flags":
@@ -61,7 +61,7 @@ func writes(proc string, st *syscall.Stat_t) bool {
 		}
 	}
 	// address perms offset dev inode path
-	maps, _ := os.ReadFile(proc + "/maps")
+	maps, _ := procfs.Read(pid, "maps")
 	for line := range bytes.Lines(maps) {
 		if f := bytes.Fields(line); len(f) > 4 && bytes.HasPrefix(f[1], []byte("rw")) && f[1][3] == 's' && string(f[4]) == strconv.FormatUint(st.Ino, 10) {
 			return true
