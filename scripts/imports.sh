@@ -31,8 +31,10 @@ allowed() {
 	store/knowledge/notes) echo "store" ;;
 	store/knowledge/docsync) echo "store store/glob store/knowledge/manifest" ;;
 	store/knowledge/bundle) echo "search search/imports store store/glob store/knowledge/manifest store/wire/visible" ;;
-	store/daemon | store/daemon/*) echo "store store/attrs store/diff store/tokens store/readers fusefs/capture/spool store/wire store/wire/place store/wire/visible store/memo/results store/knowledge/... store/glob search search/imports fusefs/ignore fusefs/kernelfs fusefs/mounts fusefs/procfs store/daemon/..." ;;
-	store) echo "store/attrs store/diff store/glob store/tokens" ;;
+	store/daemon | store/daemon/*) echo "store store/space store/attrs store/diff store/tokens store/readers fusefs/capture/spool store/wire store/wire/place store/wire/visible store/memo/results store/knowledge/... store/glob search search/imports fusefs/ignore fusefs/kernelfs fusefs/mounts fusefs/procfs store/daemon/..." ;;
+	store/space) echo "" ;;
+	store/db) echo "store/space" ;;
+	store) echo "store/db store/space store/attrs store/diff store/glob store/tokens" ;;
 	search | search/*) echo "store store/glob search/..." ;;
 	mcp | mcp/*) echo "store/gitdir store/glob store/wire store/undo/apply store/undo/displace store/wire/when store/knowledge/manifest mcp/..." ;;
 	hooks | hooks/*) echo "fusefs/procfs store/wire store/wire/visible hooks/..." ;;
@@ -45,7 +47,7 @@ allowed() {
 owner() {
 	case "$1" in
 	github.com/hanwen/go-fuse/*) echo "fusefs scripts/..." ;;
-	github.com/dgraph-io/badger/*) echo "store" ;;
+	github.com/dgraph-io/badger/*) echo "store store/db" ;;
 	github.com/blevesearch/bleve/*) echo "search search/..." ;;
 	github.com/mark3labs/mcp-go/*) echo "mcp mcp/..." ;;
 	github.com/bmatcuk/doublestar/*) echo "store/glob" ;;

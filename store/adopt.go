@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"cachebro/store/db"
+	"cachebro/store/space"
+
 	badger "github.com/dgraph-io/badger/v4"
 	"golang.org/x/sys/unix"
 )
@@ -76,7 +79,7 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 	have := s.packLinks()
 	var out []candidate
 	for _, sib := range s.opt.Siblings() {
-		dir := filepath.Join(sib.Dir, packsDir)
+		dir := filepath.Join(sib.Dir, space.PacksDir)
 		files, _ := os.ReadDir(dir) // nothing packed yet
 		for _, f := range files {
 			n, ok := parsePackName(f.Name())
@@ -124,14 +127,14 @@ func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate
 			continue
 		}
 		if err := os.MkdirAll(s.packsDir(), 0o700); err != nil {
-			return false, fmt.Errorf("adopt: %w", damagedWrite(err))
+			return false, fmt.Errorf("adopt: %w", db.FailedWrite(err))
 		}
 		err := os.Link(c.file, s.packPath(c.name))
 		if errors.Is(err, os.ErrNotExist) {
 			continue // it went while we looked
 		}
 		if err != nil {
-			return false, fmt.Errorf("adopt: %w", damagedWrite(err))
+			return false, fmt.Errorf("adopt: %w", db.FailedWrite(err))
 		}
 		room -= parts
 		got = append(got, adopted{c.name, c.frames, st.last + 1, c.dir < s.dir})

@@ -6,63 +6,17 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
-)
 
-func TestAllot(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	old := now.Add(-30 * 24 * time.Hour)
-	for _, c := range []struct {
-		what string
-		cap  int64
-		all  []Holding
-		want []int64
-	}{
-		{"nobody", 100, nil, []int64{}},
-		{"alone", 100, []Holding{{30, now}}, []int64{100}},
-		{"alone and too large", 100, []Holding{{130, now}}, []int64{100}},
-		{"all fit", 100, []Holding{{30, now}, {50, old}}, []int64{50, 70}},
-		{"the largest gives way", 100, []Holding{{30, now}, {500, now}}, []int64{70, 70}},
-		{"down to one level", 90, []Holding{{40, now}, {500, now}, {300, now}}, []int64{30, 30, 30}},
-		{"the small one is left alone", 100, []Holding{{10, now}, {500, now}, {300, now}}, []int64{45, 45, 45}},
-		{"the idle one first", 100, []Holding{{70, now}, {70, old}}, []int64{100, 30}},
-		{"but not below its quarter", 100, []Holding{{500, now}, {500, old}}, []int64{80, 20}},
-		{"a clock set back", 100, []Holding{{80, now.Add(time.Hour)}, {80, now}}, []int64{50, 50}},
-	} {
-		if got := Allot(c.cap, c.all, now); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.what, got, c.want)
-		}
-	}
-	// When all keep to their shares the cap holds; what fits is not cut, and
-	// nobody is pushed below the floor.
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 2000 {
-		limit := random.Int64N(1000) + 100
-		all := make([]Holding, random.IntN(8)+1)
-		for i := range all {
-			all[i] = Holding{random.Int64N(800), now.Add(-time.Duration(random.IntN(20)) * 24 * time.Hour)}
-		}
-		sum := int64(0)
-		n := int64(len(all))
-		for i, allowed := range Allot(limit, all, now) {
-			sum += min(all[i].Used, allowed)
-			if floor := min(all[i].Used, limit/(4*n)-1); allowed < floor {
-				t.Fatalf("cap %d, %v: %d may take %d only", limit, all, i, allowed)
-			}
-		}
-		if sum > limit {
-			t.Fatalf("cap %d, %v: %d in all", limit, all, sum)
-		}
-	}
-}
+	"cachebro/store/space"
+)
 
 // What a store takes can be seen from outside, open or not; when it was written
 // to is not changed by merely opening it.
 func TestMeasure(t *testing.T) {
 	dir := t.TempDir()
-	if h := Measure(filepath.Join(dir, "none")); h != (Holding{}) {
+	if h := space.Measure(filepath.Join(dir, "none")); h != (space.Holding{}) {
 		t.Errorf("no store takes %+v", h)
 	}
 	o := testOptions()
@@ -71,12 +25,12 @@ func TestMeasure(t *testing.T) {
 	s := open(t, dir, o)
 	apply(t, s, file(OpWrite, "f", "text"))
 	used, _, err := s.DiskUsage()
-	if h := Measure(dir); err != nil || !h.Wrote.Equal(at) || h.Used <= 0 || h.Used > 2*used+1<<20 {
+	if h := space.Measure(dir); err != nil || !h.Wrote.Equal(at) || h.Used <= 0 || h.Used > 2*used+1<<20 {
 		t.Errorf("%+v, the store itself says %d, %v", h, used, err)
 	}
 	at = at.Add(30 * time.Minute)
 	apply(t, s, file(OpWrite, "f", "another text"))
-	if h := Measure(dir); h.Wrote.After(at) || h.Wrote.Before(at.Add(-time.Hour)) {
+	if h := space.Measure(dir); h.Wrote.After(at) || h.Wrote.Before(at.Add(-time.Hour)) {
 		t.Errorf("half an hour later: written %v, now %v", h.Wrote, at)
 	}
 	if err := s.Close(); err != nil {
@@ -88,18 +42,18 @@ func TestMeasure(t *testing.T) {
 	if _, err := s.Collect(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if h := Measure(dir); h.Wrote.After(last) {
+	if h := space.Measure(dir); h.Wrote.After(last) {
 		t.Errorf("opened only: written %v", h.Wrote)
 	}
 	apply(t, s, file(OpWrite, "f", "a third text"))
-	if h := Measure(dir); !h.Wrote.Equal(at) {
+	if h := space.Measure(dir); !h.Wrote.Equal(at) {
 		t.Errorf("written %v, want %v", h.Wrote, at)
 	}
 	// An older store has no note of it.
-	if err := os.Remove(filepath.Join(dir, wroteFile)); err != nil {
+	if err := os.Remove(filepath.Join(dir, "wrote")); err != nil {
 		t.Fatal(err)
 	}
-	if h := Measure(dir); time.Since(h.Wrote) > time.Hour {
+	if h := space.Measure(dir); time.Since(h.Wrote) > time.Hour {
 		t.Errorf("without the note: %v", h.Wrote)
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"cachebro/store/attrs"
 
@@ -24,7 +25,7 @@ func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Ve
 	}
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
-	if s.closed.Load() {
+	if s.db.Closed() {
 		return nil, ErrClosed
 	}
 	if checkpoint != nil && string(checkpoint) == string(s.next.Checkpoint) {
@@ -50,7 +51,9 @@ func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Ve
 	}
 	now := s.opt.Now()
 	s.applied.Store(now.UnixNano())
-	s.noteWrote(now)
+	if err := s.room.NoteWrote(now); err != nil {
+		s.opt.Log.Warn("note the time of writing", "err", err) // it counts as idle too early
+	}
 	return b.made, nil
 }
 
@@ -59,7 +62,7 @@ func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Ve
 func (s *Store) Check(ctx context.Context, cs []Change) (int, error) {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
-	if s.closed.Load() {
+	if s.db.Closed() {
 		return 0, ErrClosed
 	}
 	b := s.newBatch()
@@ -90,17 +93,23 @@ func (b *batch) changes(ctx context.Context, cs []Change) error {
 // roomFor refuses a batch that the file system has no room for, and keeps the
 // "stopped" state that status shows. writeMu is held.
 func (s *Store) roomFor(n int64) error {
-	err := s.room.check(n)
+	err := s.room.Check(n)
 	switch {
 	case err == nil:
 		if s.stopped.Swap(nil) != nil {
-			s.room.refill()
+			s.room.Refill()
 		}
 	case s.stopped.Load() == nil:
 		s.stopped.Store(&Stopped{Since: s.opt.Now(), Reason: err.Error()})
 		s.opt.Log.Warn("storing stopped", "reason", err)
 	}
 	return err
+}
+
+// Stopped says since when and why nothing is stored.
+type Stopped struct {
+	Since  time.Time
+	Reason string
 }
 
 // Stopped tells since when and why Apply refuses, nil when it does not.

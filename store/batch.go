@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"slices"
 
+	"cachebro/store/db"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
 
 // batch collects what one Apply writes. writeMu is held for its whole life.
 type batch struct {
 	s     *Store
-	w     *writer
+	w     *db.Writer
 	next  State
 	made  []Version
 	cur   map[Path]Version // newest versions made or looked up
@@ -35,62 +37,9 @@ type pending struct {
 	// header.pieces is how many it had before; writeBlob counts anew.
 }
 
-// writer spreads writes over as many transactions as Badger wants.
-type writer struct {
-	db  *badger.DB
-	txn *badger.Txn
-	// ro sees what was committed, for iterators: one over txn sorts all its
-	// pending writes each time it is made.
-	ro *badger.Txn
-}
-
-func (s *Store) newWriter() *writer { return &writer{db: s.db, txn: s.db.NewTransaction(true)} }
-
-// snapshot is a transaction to iterate over; it lacks what txn has pending.
-func (w *writer) snapshot() *badger.Txn {
-	if w.ro == nil {
-		w.ro = w.db.NewTransaction(false)
-	}
-	return w.ro
-}
-
-func (w *writer) close() {
-	w.txn.Discard()
-	if w.ro != nil {
-		w.ro.Discard()
-		w.ro = nil
-	}
-}
-
-func (w *writer) commit() error {
-	err := w.txn.Commit()
-	w.close()
-	return err
-}
-
-func (w *writer) retry(op func() error) error {
-	err := op()
-	if !errors.Is(err, badger.ErrTxnTooBig) {
-		return err
-	}
-	if err := w.commit(); err != nil {
-		return err
-	}
-	w.txn = w.db.NewTransaction(true)
-	return op()
-}
-
-func (w *writer) set(k, v []byte) error {
-	return w.retry(func() error { return w.txn.Set(k, v) })
-}
-
-func (w *writer) del(k []byte) error {
-	return w.retry(func() error { return w.txn.Delete(k) })
-}
-
 func (s *Store) newBatch() *batch {
 	return &batch{
-		s: s, w: s.newWriter(), next: s.next, links: map[inode][]Path{},
+		s: s, w: s.db.NewWriter(), next: s.next, links: map[inode][]Path{},
 		cur: map[Path]Version{}, dirty: map[Path]bool{}, nodes: map[uint64]*node{},
 		blobs: map[Hash]*pending{}, times: map[uint64]times{}, touch: map[touchKey]*Touch{},
 	}
@@ -102,7 +51,7 @@ func (b *batch) discard() {
 	if b.w == nil {
 		return
 	}
-	b.w.close()
+	b.w.Close()
 	b.w = nil
 	if b.next.Seq != b.s.next.Seq {
 		if err := b.s.takeBack(b.s.next.Seq); err != nil {
@@ -117,7 +66,7 @@ func (b *batch) live(p Path) (Version, bool, error) {
 	if !known {
 		var ok bool
 		if v, ok = b.s.current.get(p); !ok {
-			item, err := b.w.txn.Get(keyCurrent(p))
+			item, err := b.w.Txn.Get(keyCurrent(p))
 			switch {
 			case err == nil:
 				if err := item.Value(func(val []byte) (err error) { v, err = decodeCurrent(val); return }); err != nil {
@@ -197,7 +146,7 @@ func (b *batch) keys(v *Version) error {
 		sets = append(sets, struct{ k, v []byte }{ix, nil})
 	}
 	for _, set := range sets {
-		if err := b.w.set(set.k, set.v); err != nil {
+		if err := b.w.Set(set.k, set.v); err != nil {
 			return fmt.Errorf("write version: %w", err)
 		}
 	}
@@ -238,15 +187,15 @@ func (b *batch) refresh(cur, seen Version) error {
 	cur.Stat, cur.Idle, cur.Foreign = seen.Stat, cur.Idle && seen.Idle, cur.Foreign && seen.Foreign
 	cur.Linked = max(cur.Linked, seen.Linked)
 	enc := encode(&cur)
-	if err := b.w.set(keyVersion(cur.Seq), enc); err != nil {
+	if err := b.w.Set(keyVersion(cur.Seq), enc); err != nil {
 		return err
 	}
 	b.cur[cur.Path], b.dirty[cur.Path] = cur, true
-	return b.w.set(keyCurrent(cur.Path), encodeCurrent(&cur, enc))
+	return b.w.Set(keyCurrent(cur.Path), encodeCurrent(&cur, enc))
 }
 
 func (b *batch) readTimes(blk uint64) (times, bool) {
-	item, err := b.w.txn.Get(keyTimes(blk * timeBlock))
+	item, err := b.w.Txn.Get(keyTimes(blk * timeBlock))
 	if err != nil {
 		return times{}, false
 	}
@@ -260,7 +209,7 @@ func (b *batch) readTimes(blk uint64) (times, bool) {
 // below lists the known paths below a directory that exist, parents first.
 func (b *batch) below(dir Path) ([]Path, error) {
 	var out []Path
-	it := b.w.snapshot().NewIterator(badger.IteratorOptions{Prefix: keyCurrent(below(dir))})
+	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: keyCurrent(below(dir))})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
 		p := Path(it.Item().Key()[1:])
@@ -289,13 +238,13 @@ func (b *batch) below(dir Path) ([]Path, error) {
 func (b *batch) name(st Stat, p Path) error {
 	in := inodeOf(st)
 	b.links[in] = append(b.links[in], p)
-	return b.w.set(keyLink(st, p), nil)
+	return b.w.Set(keyLink(st, p), nil)
 }
 
 // names lists the other names that an inode is known to have had.
 func (b *batch) names(st Stat, but Path) ([]Path, error) {
 	prefix := keyLinkPrefix(st)
-	it := b.w.snapshot().NewIterator(badger.IteratorOptions{Prefix: prefix})
+	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
 	out := slices.Clone(b.links[inodeOf(st)])
 	for it.Rewind(); it.Valid(); it.Next() {
@@ -339,7 +288,7 @@ func (b *batch) countNames(st Stat, but Path, more int, linked int64) error {
 // commit writes the blobs, the rest and last the state, and publishes it.
 func (b *batch) commit() error {
 	if err := b.flush(); err != nil {
-		return fmt.Errorf("store a batch: %w", damagedWrite(err))
+		return fmt.Errorf("store a batch: %w", db.FailedWrite(err))
 	}
 	s := b.s
 	for id, n := range b.nodes {
@@ -372,23 +321,15 @@ func (b *batch) flush() error {
 		}
 	}
 	for blk, t := range b.times {
-		if err := b.w.set(keyTimes(blk*timeBlock), t.bytes()); err != nil {
+		if err := b.w.Set(keyTimes(blk*timeBlock), t.bytes()); err != nil {
 			return err
 		}
 	}
 	if err := b.flushTouches(); err != nil {
 		return err
 	}
-	if err := b.w.set(keyState, encode(&b.next)); err != nil {
+	if err := b.w.Set(keyState, encode(&b.next)); err != nil {
 		return err
 	}
-	return b.w.commit()
-}
-
-// damagedWrite classifies what a write of Badger's can answer.
-func damagedWrite(err error) error {
-	if isNoSpace(err) {
-		return fmt.Errorf("%w: %w", ErrNoSpace, err)
-	}
-	return err
+	return b.w.Commit()
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"cachebro/store/db"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
 
@@ -108,7 +110,7 @@ func (b *batch) predecessor(cur Version) Hash {
 		if cur.Seq == 0 || cur.Blob != (Hash{}) || cur.Prev == 0 {
 			break
 		}
-		item, err := b.w.txn.Get(keyVersion(cur.Prev))
+		item, err := b.w.Txn.Get(keyVersion(cur.Prev))
 		if err != nil {
 			break
 		}
@@ -192,7 +194,7 @@ func (b *batch) has(h Hash) bool {
 	if b.blobs[h] != nil {
 		return true
 	}
-	_, err := b.w.txn.Get(keyBlob(h))
+	_, err := b.w.Txn.Get(keyBlob(h))
 	return err == nil
 }
 
@@ -200,13 +202,13 @@ func (b *batch) header(h Hash) (header, error) {
 	if p := b.blobs[h]; p != nil {
 		return p.header, nil
 	}
-	return readHeader(b.w.txn, h)
+	return readHeader(b.w.Txn, h)
 }
 
 func (b *batch) content(h Hash) ([]byte, error) {
 	p := b.blobs[h]
 	if p == nil {
-		out, err := b.s.contentIn(b.w.txn, h)
+		out, err := b.s.contentIn(b.w.Txn, h)
 		if err == nil {
 			b.s.contents.put(h, out)
 		}
@@ -275,7 +277,7 @@ func (b *batch) writeBlob(h Hash, p *pending) error {
 	}
 	b.count(p.header)
 	for n := (len(p.payload) + pieceSize - 1) / pieceSize; n < p.pieces; n++ {
-		if err := b.w.del(keyPiece(h, n)); err != nil {
+		if err := b.w.Del(keyPiece(h, n)); err != nil {
 			return err
 		}
 	}
@@ -301,19 +303,19 @@ func (b *batch) uncount(hd header) {
 	}
 }
 
-func writeBlob(w *writer, h Hash, hd header, payload []byte) error {
+func writeBlob(w *db.Writer, h Hash, hd header, payload []byte) error {
 	hd.pieces = 0
 	if len(payload) > pieceSize {
 		for rest := payload; len(rest) > 0; hd.pieces++ {
 			n := min(len(rest), pieceSize)
-			if err := w.set(keyPiece(h, hd.pieces), rest[:n]); err != nil {
+			if err := w.Set(keyPiece(h, hd.pieces), rest[:n]); err != nil {
 				return fmt.Errorf("write content: %w", err)
 			}
 			rest = rest[n:]
 		}
 		payload = nil
 	}
-	if err := w.set(keyBlob(h), append(hd.append(make([]byte, 0, len(payload)+96)), payload...)); err != nil {
+	if err := w.Set(keyBlob(h), append(hd.append(make([]byte, 0, len(payload)+96)), payload...)); err != nil {
 		return fmt.Errorf("write content: %w", err)
 	}
 	return nil
@@ -342,8 +344,8 @@ func (s *Store) takeBack(seq uint64) error {
 		return damaged(err)
 	}
 	s.current.clear()
-	w := s.newWriter()
-	defer w.close()
+	w := s.db.NewWriter()
+	defer w.Close()
 	// Newest first: the v keys above seq are what a second try finds.
 	for i := len(gone) - 1; i >= 0; i-- {
 		v := &gone[i]
@@ -351,24 +353,24 @@ func (s *Store) takeBack(seq uint64) error {
 			return err
 		}
 		for _, k := range append(indexes(v), keyPath(v.Path, v.Seq), keyVersion(v.Seq)) {
-			if err := w.del(k); err != nil {
+			if err := w.Del(k); err != nil {
 				return err
 			}
 		}
 	}
-	return w.commit()
+	return w.Commit()
 }
 
 // restoreCurrent makes the newest version up to seq the current one.
-func (s *Store) restoreCurrent(w *writer, p Path, seq uint64) error {
-	v, found, err := newestOf(w.snapshot(), p, seq)
+func (s *Store) restoreCurrent(w *db.Writer, p Path, seq uint64) error {
+	v, found, err := newestOf(w.Snapshot(), p, seq)
 	if err != nil {
 		return err
 	}
 	if !found {
-		return w.del(keyCurrent(p))
+		return w.Del(keyCurrent(p))
 	}
-	return w.set(keyCurrent(p), encodeCurrent(&v, encode(&v)))
+	return w.Set(keyCurrent(p), encodeCurrent(&v, encode(&v)))
 }
 
 // newestOf is the newest version of a path up to seq, by the p index.

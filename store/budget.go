@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"cachebro/store/db"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
 
@@ -64,7 +66,7 @@ func (s *Store) ignoredBudget(ctx context.Context, r *Report) error {
 	if err := s.drop(ctx, seqs[:n], r); err != nil {
 		return err
 	}
-	return s.compact(ctx, wasteSome)
+	return s.compact(ctx, db.WasteSome)
 }
 
 // trimLog drops the oldest versions that have no content any more and are not
@@ -99,7 +101,7 @@ func (s *Store) trimLog(ctx context.Context, most uint64, r *Report) error {
 func (s *Store) dropRecords(vs []Version) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
-	if s.closed.Load() {
+	if s.db.Closed() {
 		return ErrClosed
 	}
 	b := s.newBatch()
@@ -107,7 +109,7 @@ func (s *Store) dropRecords(vs []Version) error {
 	for i := range vs {
 		v := &vs[i]
 		for _, k := range append(indexes(v), keyPath(v.Path, v.Seq), keyVersion(v.Seq)) {
-			if err := b.w.del(k); err != nil {
+			if err := b.w.Del(k); err != nil {
 				return err
 			}
 		}

@@ -51,11 +51,8 @@
 //
 // # Locks
 //
-// In this order: tidyMu (one collection, fsck, purge or adoption at a time), writeMu
-// (everything that appends to the log or removes from it), gate (small records,
-// held off while Badger flushes), the caches' locks (leaves, never held over
-// disk). writeMu is held over Badger calls because the order of sequence
-// numbers is the order of commits; long work takes it in steps of a few
-// milliseconds. Readers take no lock: they read Badger's own snapshots and see
-// nothing above the published sequence number.
+// In this order: tidyMu (one collection, fsck, purge or adoption at a time), the
+// database's lock of the writer and its gate (see store/db), the caches' locks
+// (leaves, never held over disk). Readers take no lock: they read Badger's own
+// snapshots and see nothing above the published sequence number.
 package store

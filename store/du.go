@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"cachebro/store/db"
+	"cachebro/store/space"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
 
@@ -37,9 +40,9 @@ func (s *Store) DU(ctx context.Context, depth, top int) (Usage, error) {
 	var u Usage
 	var err error
 	var elsewhere int64
-	u.Shared, elsewhere = Shared(s.dir)
-	u.Disk = s.room.usage(s.opt.Now(), true) + elsewhere
-	if u.Free, _, err = s.room.free(); err != nil {
+	u.Shared, elsewhere = space.Shared(s.dir)
+	u.Disk = s.room.Usage(s.opt.Now(), true) + elsewhere
+	if u.Free, _, err = s.room.Free(); err != nil {
 		return u, err
 	}
 	sizes, err := s.storedSizes()
@@ -114,7 +117,7 @@ func (s *Store) measure(ctx context.Context) (contents, log int64, err error) {
 				kind = 0
 			}
 			n := item.ValueSize()
-			if n >= valueThreshold {
+			if n >= db.ValueThreshold {
 				logged[kind] += n
 				n = 0
 			}
@@ -125,6 +128,6 @@ func (s *Store) measure(ctx context.Context) (contents, log int64, err error) {
 		}
 		return nil
 	})
-	files := float64(s.room.tables()) / float64(max(tabled[0]+tabled[1], 1))
-	return logged[0] + s.room.packs() + int64(float64(tabled[0])*files), logged[1] + int64(float64(tabled[1])*files), err
+	files := float64(s.room.Tables()) / float64(max(tabled[0]+tabled[1], 1))
+	return logged[0] + s.room.Packs() + int64(float64(tabled[0])*files), logged[1] + int64(float64(tabled[1])*files), err
 }

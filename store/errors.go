@@ -3,20 +3,23 @@ package store
 import (
 	"errors"
 	"fmt"
+
+	"cachebro/store/db"
+	"cachebro/store/space"
 )
 
 // The errors a caller may ask for with errors.Is. Hint gives the sentence that
 // says what to do.
 var (
 	// ErrLocked: another process has this store open.
-	ErrLocked = errors.New("the store is in use by another process")
+	ErrLocked = db.ErrLocked
 	// ErrDamaged: a file of the store, or a record in it, cannot be read back.
-	ErrDamaged = errors.New("the store is damaged")
+	ErrDamaged = db.ErrDamaged
 	// ErrNewer: written by a later version of the program.
 	ErrNewer = errors.New("the store was written by a newer version of cachebro")
 	// ErrNoSpace: the state file system is below the free-space floor;
 	// nothing was written.
-	ErrNoSpace = errors.New("not enough free space for the store")
+	ErrNoSpace = space.ErrFull
 	// ErrPruned: the content was here once and has been dropped by retention
 	// or purge, or never was.
 	ErrPruned = errors.New("the content is no longer kept")
@@ -26,7 +29,7 @@ var (
 	// caller reads the whole file and applies the batch again. See BaseError.
 	ErrNoBase = errors.New("the beginning of an appended file is not known")
 	// ErrClosed: the store was closed.
-	ErrClosed = errors.New("the store is closed")
+	ErrClosed = db.ErrClosed
 	// ErrTooLarge: content above MaxBlob.
 	ErrTooLarge = errors.New("content too large")
 )

@@ -50,7 +50,7 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 	}
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
-	if s.closed.Load() {
+	if s.db.Closed() {
 		return c, ErrClosed
 	}
 	b := s.newBatch()
@@ -104,7 +104,7 @@ func (b *batch) checkLog(ctx context.Context, c *Check, bad map[Hash]bool) error
 			err := it.Item().Value(func(val []byte) (err error) { v, err = decodeVersion(key, val); return })
 			if err != nil {
 				c.problem("version %x: %v", key[1:], err)
-				if err := b.w.del(key); err != nil {
+				if err := b.w.Del(key); err != nil {
 					return err
 				}
 				continue
@@ -135,7 +135,7 @@ func (b *batch) checkLog(ctx context.Context, c *Check, bad map[Hash]bool) error
 					if ix[0] == kPath {
 						val = []byte{byte(v.Op), byte(v.Class)}
 					}
-					if err := b.w.set(ix, val); err != nil {
+					if err := b.w.Set(ix, val); err != nil {
 						return err
 					}
 				}
@@ -148,14 +148,14 @@ func (b *batch) checkLog(ctx context.Context, c *Check, bad map[Hash]bool) error
 	}
 	for _, v := range fix {
 		enc := encode(&v)
-		if err := b.w.set(keyVersion(v.Seq), enc); err != nil {
+		if err := b.w.Set(keyVersion(v.Seq), enc); err != nil {
 			return err
 		}
 	}
 	for blk, t := range blocks {
 		if have, ok := b.readTimes(blk); !ok || have.Min > t.Min || have.Max < t.Max {
 			c.problem("time block %d is wrong", blk)
-			if err := b.w.set(keyTimes(blk*timeBlock), t.bytes()); err != nil {
+			if err := b.w.Set(keyTimes(blk*timeBlock), t.bytes()); err != nil {
 				return err
 			}
 		}
@@ -166,7 +166,7 @@ func (b *batch) checkLog(ctx context.Context, c *Check, bad map[Hash]bool) error
 // checkCurrent compares the c keys with the newest versions.
 func (b *batch) checkCurrent(c *Check, newest map[Path]uint64) error {
 	for p, seq := range newest {
-		item, err := b.w.txn.Get(keyVersion(seq))
+		item, err := b.w.Txn.Get(keyVersion(seq))
 		if err != nil {
 			return damaged(err)
 		}
@@ -175,7 +175,7 @@ func (b *batch) checkCurrent(c *Check, newest map[Path]uint64) error {
 			return err
 		}
 		want := encodeCurrent(&v, encode(&v))
-		item, err = b.w.txn.Get(keyCurrent(p))
+		item, err = b.w.Txn.Get(keyCurrent(p))
 		if err == nil {
 			same := false
 			if err := item.Value(func(val []byte) error { same = bytes.Equal(val, want); return nil }); err == nil && same {
@@ -185,7 +185,7 @@ func (b *batch) checkCurrent(c *Check, newest map[Path]uint64) error {
 		if !slices.Contains(c.Lost, seq) {
 			c.problem("the newest version of %q is not noted", string(p))
 		}
-		if err := b.w.set(keyCurrent(p), want); err != nil {
+		if err := b.w.Set(keyCurrent(p), want); err != nil {
 			return err
 		}
 	}
@@ -226,7 +226,7 @@ func (b *batch) checkStrays(ctx context.Context, c *Check) error {
 		return err
 	}
 	for _, k := range stray {
-		if err := b.w.del(k); err != nil {
+		if err := b.w.Del(k); err != nil {
 			return err
 		}
 	}
@@ -252,7 +252,7 @@ func (b *batch) checkCounters(c *Check) error {
 func (b *batch) recount() error {
 	n := b.next
 	n.Versions, n.Files, n.Blobs, n.BlobBytes, n.RawBytes, n.Loose = 0, 0, 0, 0, 0, 0
-	it := b.w.txn.NewIterator(badger.IteratorOptions{})
+	it := b.w.Txn.NewIterator(badger.IteratorOptions{})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
 		item := it.Item()

@@ -66,7 +66,7 @@ func TestFullDisk(t *testing.T) {
 	if n == 500 || s.Stopped() == nil {
 		t.Fatalf("%d batches and no end; stopped: %v", n, s.Stopped())
 	}
-	free, _, _ := s.room.free()
+	free, _, _ := s.room.Free()
 	t.Logf("refused after %d batches with %d MiB free: %s", n, free/mib, s.Stopped().Reason)
 	// Somebody else takes the rest.
 	hog := filepath.Join(mnt, "hog")

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cachebro/store/db"
 )
 
 // gitFile is one changed path of a commit; hash "" is a deletion.
@@ -171,7 +173,7 @@ func BenchmarkHistory(b *testing.B) {
 			}
 		}
 		st := s.Stats()
-		if err := s.compact(context.Background(), wasteSome); err != nil {
+		if err := s.compact(context.Background(), db.WasteSome); err != nil {
 			b.Fatal(err)
 		}
 		s.Close()

@@ -11,6 +11,8 @@ import (
 	"path"
 	"slices"
 
+	"cachebro/store/db"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
 
@@ -52,7 +54,7 @@ func (s *Store) fill(ctx context.Context, r io.Reader, p Portable) (Carried, err
 	m := &importer{s: s, p: p}
 	c, err := readStream(ctx, r, s.opt.MaxBlob, m)
 	if m.b != nil {
-		m.b.w.close() // what was not committed goes with the directory
+		m.b.w.Close() // what was not committed goes with the directory
 	}
 	return c, err
 }
@@ -97,7 +99,7 @@ func (s *Store) dropOpenPlans() error {
 	b := s.newBatch()
 	defer b.discard()
 	for _, key := range drop {
-		if err := b.w.del(key); err != nil {
+		if err := b.w.Del(key); err != nil {
 			return err
 		}
 	}
@@ -217,7 +219,7 @@ func (m *importer) batch(n int64) (*batch, error) {
 		}
 	}
 	if m.b == nil {
-		if err := m.s.room.check(importBytes); err != nil {
+		if err := m.s.room.Check(importBytes); err != nil {
 			return nil, err
 		}
 		m.b = m.s.newBatch()
@@ -266,7 +268,7 @@ func (m *importer) record(kind byte, key, val []byte) error {
 	if err != nil {
 		return err
 	}
-	return b.w.set(append([]byte{kind}, key...), bytes.Clone(val))
+	return b.w.Set(append([]byte{kind}, key...), bytes.Clone(val))
 }
 
 func (m *importer) content(h Hash, content []byte) error {
@@ -307,7 +309,7 @@ func (s *Store) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	err := s.compact(ctx, wasteSome)
+	err := s.compact(ctx, db.WasteSome)
 	s.tidyMu.Unlock()
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ func (s *Store) BeginPlan(ctx context.Context, p *Plan) error {
 	}
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
-	if s.closed.Load() {
+	if s.db.Closed() {
 		return ErrClosed
 	}
 	b := s.newBatch()
@@ -30,12 +30,12 @@ func (s *Store) BeginPlan(ctx context.Context, p *Plan) error {
 	p.Begun = s.opt.Now().UnixNano()
 	for n := p.Begun; ; n++ {
 		p.ID = fmt.Sprintf("%s-%x", p.Kind, uint64(n)/1000)
-		if _, err := b.w.txn.Get(keyNamed(kPlan, p.ID)); err != nil {
+		if _, err := b.w.Txn.Get(keyNamed(kPlan, p.ID)); err != nil {
 			break
 		}
 		n += 999
 	}
-	if err := s.room.check(int64(len(p.Steps)) * 256); err != nil {
+	if err := s.room.Check(int64(len(p.Steps)) * 256); err != nil {
 		p.ID = ""
 		return err
 	}
@@ -58,11 +58,11 @@ func (b *batch) putPlan(p *Plan) error {
 	const many = 500
 	for i := 0; i*many < max(len(p.Steps), len(p.Returns)); i++ {
 		part := Plan{Steps: portion(p.Steps, i*many, many), Returns: portion(p.Returns, i*many, many)}
-		if err := b.w.set(keyPlanPart(p.ID, i), encode(&part)); err != nil {
+		if err := b.w.Set(keyPlanPart(p.ID, i), encode(&part)); err != nil {
 			return err
 		}
 	}
-	return b.w.set(keyNamed(kPlan, p.ID), encode(&head))
+	return b.w.Set(keyNamed(kPlan, p.ID), encode(&head))
 }
 
 func portion[T any](s []T, from, n int) []T {
@@ -231,7 +231,7 @@ func (s *Store) FinishPlan(id string, failed []Conflict) error {
 	p.Finished, p.Failed = s.opt.Now().UnixNano(), append(p.Failed, failed...)
 	b := s.newBatch()
 	defer b.discard()
-	if err := b.w.set(keyNamed(kPlan, id), encode(&p)); err != nil {
+	if err := b.w.Set(keyNamed(kPlan, id), encode(&p)); err != nil {
 		return err
 	}
 	return b.commit()

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"cachebro/store/db"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
 
@@ -13,7 +15,7 @@ const schema = 4
 // migrations[n] takes a store from schema n to n+1. Each only adds or rewrites
 // keys, so that doing it again after a crash half-way comes to the same; the
 // number is moved by the transaction that ends it. None ever drops data.
-var migrations = map[uint64]func(*Store, *writer) error{
+var migrations = map[uint64]func(*Store, *db.Writer) error{
 	1: addTimes,
 	2: noteLoose,
 	// Schema 4 puts frames into pack files. Those of schema 3 stay where they
@@ -39,27 +41,28 @@ func (s *Store) migrate() error {
 		}
 		return fmt.Errorf("%w: schema %d must be brought to %d first", ErrDamaged, have, schema)
 	}
-	w := s.newWriter()
-	defer w.close()
 	if have == 0 {
-		have = schema // a new store
+		return s.setSchema(schema, func(*Store, *db.Writer) error { return nil }) // a new store
 	}
 	for ; have < schema; have++ {
-		if err := migrations[have](s, w); err != nil {
+		if err := s.setSchema(have+1, migrations[have]); err != nil {
 			return fmt.Errorf("migrate from schema %d: %w", have, err)
 		}
-		if err := w.set(keySchema, binary.AppendUvarint(nil, have+1)); err != nil {
-			return err
-		}
-		if err := w.commit(); err != nil {
-			return err
-		}
-		w.txn = s.db.NewTransaction(true)
 	}
-	if err := w.set(keySchema, binary.AppendUvarint(nil, schema)); err != nil {
+	return nil
+}
+
+// setSchema notes the number behind what change writes.
+func (s *Store) setSchema(n uint64, change func(*Store, *db.Writer) error) error {
+	w := s.db.NewWriter()
+	defer w.Close()
+	if err := change(s, w); err != nil {
 		return err
 	}
-	return w.commit()
+	if err := w.Set(keySchema, binary.AppendUvarint(nil, n)); err != nil {
+		return err
+	}
+	return w.Commit()
 }
 
 // schema reads the number; 0 for an empty store.
@@ -85,7 +88,7 @@ func (s *Store) schema() (uint64, error) {
 }
 
 // addTimes makes the z records, which schema 1 did not have.
-func addTimes(s *Store, w *writer) error {
+func addTimes(s *Store, w *db.Writer) error {
 	return s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 100, Prefix: []byte{kVersion}})
 		defer it.Close()
@@ -94,7 +97,7 @@ func addTimes(s *Store, w *writer) error {
 			if !any {
 				return nil
 			}
-			return w.set(keyTimes(blk*timeBlock), t.bytes())
+			return w.Set(keyTimes(blk*timeBlock), t.bytes())
 		}
 		for it.Rewind(); it.Valid(); it.Next() {
 			var v Version
@@ -115,7 +118,7 @@ func addTimes(s *Store, w *writer) error {
 }
 
 // noteLoose counts what can be put into frames, which schema 2 did not have.
-func noteLoose(s *Store, w *writer) error {
+func noteLoose(s *Store, w *db.Writer) error {
 	var st State
 	found, err := s.get(keyState, &st)
 	if err != nil || !found {
@@ -131,5 +134,5 @@ func noteLoose(s *Store, w *writer) error {
 	if err != nil {
 		return err
 	}
-	return w.set(keyState, encode(&st))
+	return w.Set(keyState, encode(&st))
 }

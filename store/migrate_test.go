@@ -32,6 +32,12 @@ func fixtureChanges() []Change {
 	return cs
 }
 
+// plainBadger opens a store's database without the store.
+func plainBadger(dir string) (*badger.DB, error) {
+	return badger.Open(badger.DefaultOptions(filepath.Join(dir, "db")).WithLogger(nil).
+		WithMemTableSize(4 * mib).WithValueThreshold(1024).WithValueLogFileSize(8 * mib))
+}
+
 // A store of schema 1 had no time blocks. It is opened, upgraded, loses
 // nothing, and stays upgraded.
 func TestMigrate(t *testing.T) {
@@ -39,7 +45,7 @@ func TestMigrate(t *testing.T) {
 		writeFixture(t)
 	}
 	dir := t.TempDir()
-	db, err := badger.Open(badgerOptions(dir, testOptions().withDefaults()))
+	db, err := plainBadger(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,10 +118,15 @@ func writeFixture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.db.Backup(f, 0); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
+	db, err := plainBadger(s.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Backup(f, 0)
+	if err = errors.Join(err, db.Close(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 }

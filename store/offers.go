@@ -101,7 +101,7 @@ func (b *batch) offered(h Hash, content []byte) (header, bool) {
 		if int64(x.size) != int64(len(content)) {
 			continue
 		}
-		raw, err := b.s.frame(b.w.txn, o.frames[x.frame].id)
+		raw, err := b.s.frame(b.w.Txn, o.frames[x.frame].id)
 		end := int64(x.at) + int64(x.size)
 		if err == nil && end <= int64(len(raw)) && bytes.Equal(raw[x.at:end], content) {
 			return o.header(x), true

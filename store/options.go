@@ -47,10 +47,6 @@ const DefaultCap = 2 * gib
 const (
 	mib = int64(1) << 20
 	gib = int64(1) << 30
-
-	// badgerReserve is what Badger may allocate after a batch was accepted:
-	// three memtable logs, the tables they are flushed to, one compaction.
-	badgerReserve = 24 * mib
 )
 
 func (o Options) withDefaults() Options {

@@ -15,6 +15,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"cachebro/store/db"
+	"cachebro/store/space"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -34,8 +37,6 @@ import (
 // A tag is the beginning of a content's hash: it only says where to look. What
 // is found there counts when it is what was looked for, byte by byte.
 const (
-	packsDir  = "packs"
-	packExt   = ".pack"
 	packTemp  = "new-"
 	packMagic = "cbpack1\n"
 	// packTrailer is its size, packIndexMost that of the largest index.
@@ -48,10 +49,10 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 // packName is drawn at random: two stores never make the same.
 type packName [16]byte
 
-func (n packName) file() string { return hex.EncodeToString(n[:]) + packExt }
+func (n packName) file() string { return hex.EncodeToString(n[:]) + space.PackExt }
 
 func parsePackName(file string) (n packName, ok bool) {
-	base, found := strings.CutSuffix(file, packExt)
+	base, found := strings.CutSuffix(file, space.PackExt)
 	b, err := hex.DecodeString(base)
 	if !found || err != nil || len(b) != len(n) {
 		return n, false
@@ -59,7 +60,7 @@ func parsePackName(file string) (n packName, ok bool) {
 	return packName(b), true
 }
 
-func (s *Store) packsDir() string { return filepath.Join(s.dir, packsDir) }
+func (s *Store) packsDir() string { return filepath.Join(s.dir, space.PacksDir) }
 
 func (s *Store) packPath(n packName) string { return filepath.Join(s.packsDir(), n.file()) }
 
@@ -83,11 +84,11 @@ type packWriter struct {
 // newPack begins a pack file; nothing refers to it before seal.
 func (s *Store) newPack() (*packWriter, error) {
 	if err := os.MkdirAll(s.packsDir(), 0o700); err != nil {
-		return nil, fmt.Errorf("make a pack file: %w", damagedWrite(err))
+		return nil, fmt.Errorf("make a pack file: %w", db.FailedWrite(err))
 	}
 	f, err := os.CreateTemp(s.packsDir(), packTemp)
 	if err != nil {
-		return nil, fmt.Errorf("make a pack file: %w", damagedWrite(err))
+		return nil, fmt.Errorf("make a pack file: %w", db.FailedWrite(err))
 	}
 	w := &packWriter{dir: s.packsDir(), f: f}
 	return w, w.write([]byte(packMagic))
@@ -97,7 +98,7 @@ func (w *packWriter) write(b []byte) error {
 	n, err := w.f.Write(b)
 	w.at += int64(n)
 	if err != nil {
-		return fmt.Errorf("write a pack file: %w", damagedWrite(err))
+		return fmt.Errorf("write a pack file: %w", db.FailedWrite(err))
 	}
 	return nil
 }
@@ -144,7 +145,7 @@ func (w *packWriter) seal() (packName, error) {
 	}
 	if err != nil {
 		w.abandon()
-		return name, fmt.Errorf("end a pack file: %w", damagedWrite(err))
+		return name, fmt.Errorf("end a pack file: %w", db.FailedWrite(err))
 	}
 	return name, nil
 }

@@ -36,7 +36,7 @@ func (b *batch) preload(cs []Change) error {
 		return nil
 	}
 	slices.Sort(paths)
-	w := walk{it: b.w.snapshot().NewIterator(badger.IteratorOptions{Prefix: []byte{kCurrent}})}
+	w := walk{it: b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: []byte{kCurrent}})}
 	defer w.it.Close()
 	for i, p := range slices.Compact(paths) {
 		if !w.pays(i) {

@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"cachebro/store/db"
+	"cachebro/store/space"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
 
@@ -91,7 +94,7 @@ func (s *Store) Purge(ctx context.Context, path Path) (Purged, error) {
 		p.Waste, err = s.purgeWaste(ctx)
 	}
 	if err == nil {
-		err = s.compact(ctx, wasteNone)
+		err = s.compact(ctx, db.WasteNone)
 	}
 	if err != nil {
 		return p, fmt.Errorf("purge: %w", err)
@@ -152,7 +155,7 @@ func (s *Store) heldElsewhere(ctx context.Context, mine map[Hash]bool) (hold, ma
 		tags[tagOf(h)] = true
 	}
 	for _, sib := range s.opt.Siblings() {
-		if s.packsHold(ctx, filepath.Join(sib.Dir, packsDir), tags, mine) {
+		if s.packsHold(ctx, filepath.Join(sib.Dir, space.PacksDir), tags, mine) {
 			hold = append(hold, sib)
 		} else {
 			may = append(may, sib)

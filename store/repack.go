@@ -292,7 +292,7 @@ func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []par
 		return nil, fmt.Errorf("%w: frame %d does not read back: %v", ErrDamaged, id, err)
 	}
 	w.stored = int64(len(z))
-	if err := s.room.check(w.stored); err != nil {
+	if err := s.room.Check(w.stored); err != nil {
 		return nil, err
 	}
 	w.begins, err = file.add(z, w.raw, w.parts)
@@ -333,7 +333,7 @@ func (s *Store) point(ws []*written, r *Report) error {
 func (s *Store) pointOne(w *written, r *Report) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
-	if s.closed.Load() {
+	if s.db.Closed() {
 		return ErrClosed
 	}
 	b := s.newBatch()

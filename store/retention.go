@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"cachebro/store/db"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
 
@@ -30,15 +32,15 @@ func (s *Store) Prune(ctx context.Context, keep int) (Report, error) {
 	}
 	s.tidyMu.Lock()
 	defer s.tidyMu.Unlock()
-	r := Report{Before: s.room.usage(s.opt.Now(), true)}
+	r := Report{Before: s.room.Usage(s.opt.Now(), true)}
 	err := s.prune(ctx, keep, &r)
 	if err == nil {
 		err = s.repackInRoom(ctx, false, &r)
 	}
 	if err == nil {
-		err = s.compact(ctx, wasteLittle)
+		err = s.compact(ctx, db.WasteLittle)
 	}
-	r.After = s.room.usage(s.opt.Now(), true)
+	r.After = s.room.Usage(s.opt.Now(), true)
 	return r, err
 }
 
@@ -55,6 +57,13 @@ func (s *Store) prune(ctx context.Context, keep int, r *Report) error {
 		return fmt.Errorf("prune: %w", err)
 	}
 	return s.drop(ctx, drop, r)
+}
+
+// compact gives the file system back what was deleted. tidyMu is held.
+func (s *Store) compact(ctx context.Context, waste float64) error {
+	err := s.db.Compact(ctx, waste)
+	s.room.Usage(s.opt.Now(), true)
+	return err
 }
 
 func (s *Store) isPinned(h Hash) bool {
@@ -138,14 +147,14 @@ func (s *Store) Collect(ctx context.Context) (Report, error) {
 	s.tidyMu.Lock()
 	defer s.tidyMu.Unlock()
 	now := s.opt.Now()
-	used := s.room.usage(now, false)
+	used := s.room.Usage(now, false)
 	r := Report{Before: used, After: used}
-	free, total, err := s.room.free()
+	free, total, err := s.room.Free()
 	if err != nil {
 		return r, err
 	}
 	need := int64(0)
-	if floor := s.room.floor(total); free < floor+floor/16 {
+	if floor := s.room.Floor(total); free < floor+floor/16 {
 		need = floor + floor/8 - free
 	}
 	limit := s.opt.Cap
@@ -163,12 +172,12 @@ func (s *Store) Collect(ctx context.Context) (Report, error) {
 	switch {
 	case err != nil:
 	case need > 0:
-		if err = s.shrink(ctx, need, &r); err == nil && r.Blobs+r.Packed == 0 && s.room.usage(s.opt.Now(), true) > limit {
+		if err = s.shrink(ctx, need, &r); err == nil && r.Blobs+r.Packed == 0 && s.room.Usage(s.opt.Now(), true) > limit {
 			s.shrunken = shrunken{at: now, seq: s.Seq()}
 		}
 	case due && used > limit/2:
 		if err = s.prune(ctx, s.opt.Keep, &r); err == nil && r.Blobs > 0 {
-			err = s.compact(ctx, wasteSome)
+			err = s.compact(ctx, db.WasteSome)
 		}
 	}
 	if err == nil {
@@ -180,14 +189,14 @@ func (s *Store) Collect(ctx context.Context) (Report, error) {
 	if err == nil && s.packDue(now) {
 		s.packed = now
 		if err = s.repackInRoom(ctx, true, &r); err == nil && r.loosened >= worthCompacting {
-			err = s.compact(ctx, wasteSome)
+			err = s.compact(ctx, db.WasteSome)
 		}
 	}
 	if err == nil && s.Stats().Versions > maxLog {
 		err = s.trimLog(ctx, maxLog, &r)
 	}
 	if r.Blobs+r.Records+r.Packed > 0 {
-		r.After = s.room.usage(s.opt.Now(), true)
+		r.After = s.room.Usage(s.opt.Now(), true)
 	}
 	return r, err
 }
@@ -227,7 +236,7 @@ func (s *Store) shrink(ctx context.Context, need int64, r *Report) error {
 		if err := s.repackInRoom(ctx, false, r); err != nil {
 			return err
 		}
-		if err := s.compact(ctx, wasteSome); err != nil {
+		if err := s.compact(ctx, db.WasteSome); err != nil {
 			return err
 		}
 	}
@@ -240,7 +249,7 @@ func (s *Store) shrink(ctx context.Context, need int64, r *Report) error {
 	}
 	for i, may := range rounds {
 		for {
-			used := s.room.usage(s.opt.Now(), true)
+			used := s.room.Usage(s.opt.Now(), true)
 			if used <= goal {
 				return nil
 			}
@@ -257,7 +266,7 @@ func (s *Store) shrink(ctx context.Context, need int64, r *Report) error {
 			if r.Blobs == before {
 				break
 			}
-			if err := s.compact(ctx, wasteSome); err != nil {
+			if err := s.compact(ctx, db.WasteSome); err != nil {
 				return err
 			}
 			if i == 0 {

@@ -27,7 +27,7 @@ func (s *Store) Fill(ctx context.Context, fs []Found) error {
 	}
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
-	if s.closed.Load() {
+	if s.db.Closed() {
 		return ErrClosed
 	}
 	var need int64

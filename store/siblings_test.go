@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"cachebro/store/space"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -115,7 +117,7 @@ func TestSiblingsShare(t *testing.T) {
 		}
 		holds(t, s, cs)
 	}
-	all, elsewhere := Shared(ss[2].Dir())
+	all, elsewhere := space.Shared(ss[2].Dir())
 	if all == 0 || elsewhere < all/2 || elsewhere > all*3/4 {
 		t.Fatalf("%d bytes shared, %d of them counted elsewhere", all, elsewhere)
 	}
@@ -123,7 +125,7 @@ func TestSiblingsShare(t *testing.T) {
 	real, counted := int64(0), int64(0)
 	seen := map[uint64]bool{}
 	for _, s := range ss {
-		counted += Measure(s.Dir()).Used
+		counted += space.Measure(s.Dir()).Used
 		err := filepath.WalkDir(s.Dir(), func(p string, d os.DirEntry, err error) error {
 			var st unix.Stat_t
 			if err == nil && !d.IsDir() && unix.Lstat(p, &st) == nil && !seen[st.Ino] {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"cachebro/store/space"
 )
 
 // All at the same time: one writes, packs, prunes and purges; the other adopts,
@@ -164,7 +166,7 @@ func TestKillSibling(t *testing.T) {
 				content(t, b, p)
 			}
 		}
-		all, _ := Shared(b.Dir())
+		all, _ := space.Shared(b.Dir())
 		shared += int(all)
 		checked(t, b)
 		checked(t, a)

@@ -26,8 +26,8 @@ func (s *Store) Stats() Stats {
 // DiskUsage is the allocated size of the store's directory in bytes without
 // the ballast, and what is free on its file system. The size may be 2 s old.
 func (s *Store) DiskUsage() (used, free int64, err error) {
-	free, _, err = s.room.free()
-	return s.room.usage(s.opt.Now(), false), free, err
+	free, _, err = s.room.Free()
+	return s.room.Usage(s.opt.Now(), false), free, err
 }
 
 // Empty: no version, session, plan or setting of p.Buckets was ever stored.

@@ -165,7 +165,7 @@ func (s *Store) eachBlob(fn func(Hash, header) error) error {
 func (s *Store) rebasePlain(hs []Hash, r *Report) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
-	if s.closed.Load() {
+	if s.db.Closed() {
 		return ErrClosed
 	}
 	b := s.newBatch()
@@ -195,7 +195,7 @@ func (s *Store) rebasePlain(hs []Hash, r *Report) error {
 func (s *Store) dropBlobs(hs []Hash, r *Report) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
-	if s.closed.Load() {
+	if s.db.Closed() {
 		return ErrClosed
 	}
 	b := s.newBatch()
@@ -231,11 +231,11 @@ func (s *Store) dropBlobs(hs []Hash, r *Report) error {
 
 func (b *batch) dropBlob(h Hash, hd header) error {
 	for n := range hd.pieces {
-		if err := b.w.del(keyPiece(h, n)); err != nil {
+		if err := b.w.Del(keyPiece(h, n)); err != nil {
 			return err
 		}
 	}
-	if err := b.w.del(keyBlob(h)); err != nil {
+	if err := b.w.Del(keyBlob(h)); err != nil {
 		return err
 	}
 	b.s.contents.drop(h)
@@ -247,13 +247,13 @@ func (b *batch) dropBlob(h Hash, hd header) error {
 func (s *Store) dropContents(seqs []uint64, why string) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
-	if s.closed.Load() {
+	if s.db.Closed() {
 		return ErrClosed
 	}
 	b := s.newBatch()
 	defer b.discard()
 	for _, seq := range seqs {
-		v, err := s.versionIn(b.w.txn, seq)
+		v, err := s.versionIn(b.w.Txn, seq)
 		if errors.Is(err, ErrNotFound) || err == nil && v.Blob == (Hash{}) {
 			continue
 		}
@@ -276,12 +276,12 @@ func (b *batch) rewrite(v Version) error {
 		return err
 	}
 	enc := encode(&v)
-	if err := b.w.set(keyVersion(v.Seq), enc); err != nil {
+	if err := b.w.Set(keyVersion(v.Seq), enc); err != nil {
 		return err
 	}
 	if cur.Seq != v.Seq {
 		return nil
 	}
 	b.cur[v.Path], b.dirty[v.Path] = v, true
-	return b.w.set(keyCurrent(v.Path), encodeCurrent(&v, enc))
+	return b.w.Set(keyCurrent(v.Path), encodeCurrent(&v, enc))
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"cachebro/store/db"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
 
@@ -144,7 +146,7 @@ func (s *Store) settleShares(ctx context.Context, due bool, now time.Time, r *Re
 		return err
 	}
 	if r.loosened >= worthCompacting {
-		return s.compact(ctx, wasteSome)
+		return s.compact(ctx, db.WasteSome)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"fmt"
 
+	"cachebro/store/db"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
 
@@ -56,10 +58,10 @@ func (b *batch) flushTouches() error {
 }
 
 // addTouch adds counts to a stored Touch.
-func addTouch(w *writer, k touchKey, add *Touch) error {
+func addTouch(w *db.Writer, k touchKey, add *Touch) error {
 	key := keyNamed(kTouch, string(k.session), string(k.path))
 	t := Touch{Session: k.session, Path: k.path}
-	if _, err := txnGet(w.txn, key, &t); err != nil {
+	if _, err := txnGet(w.Txn, key, &t); err != nil {
 		return err
 	}
 	t.Reads += add.Reads
@@ -70,7 +72,7 @@ func addTouch(w *writer, k touchKey, add *Touch) error {
 	if add.LastEdit > 0 {
 		t.LastEdit, t.EditBy = add.LastEdit, add.EditBy
 	}
-	return w.set(key, encode(&t))
+	return w.Set(key, encode(&t))
 }
 
 // NoteReads counts reads of paths by a session; by is the tool or command, t

@@ -13,6 +13,7 @@ import (
 	"cachebro/fusefs/mounts"
 	"cachebro/store"
 	"cachebro/store/daemon"
+	"cachebro/store/space"
 	"cachebro/store/wire"
 )
 
@@ -76,7 +77,7 @@ func (e *env) duAll(asJSON bool) error {
 	lines := []duLine{}
 	sum, shared := int64(0), int64(0)
 	for _, p := range daemon.Peers(base, limit, e.now()) {
-		all, elsewhere := store.Shared(filepath.Join(p.State, "store"))
+		all, elsewhere := space.Shared(filepath.Join(p.State, "store"))
 		lines = append(lines, duLine{Root: e.rootOfState(p.State), State: p.State, Bytes: p.Used, Shared: all, Allowed: p.Allowed, Wrote: p.Wrote})
 		sum, shared = sum+p.Used, shared+all-elsewhere
 	}

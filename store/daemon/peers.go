@@ -5,19 +5,19 @@ import (
 	"path/filepath"
 	"time"
 
-	"cachebro/store"
+	"cachebro/store/space"
 )
 
 // The cap is the user's: it bounds the stores of all projects in the state
 // directory together. There is no process above the daemons, so each looks at
 // what the others take (an lstat per file, once a minute), comes to the same
-// shares (store.Allot), and keeps to its own. A project without a daemon is
+// shares (space.Allot), and keeps to its own. A project without a daemon is
 // tidied by one that is started for it, since nobody else may open its store.
 
 // Peer is one of the user's projects.
 type Peer struct {
 	State string // its state directory
-	store.Holding
+	space.Holding
 	Allowed int64 // bytes that its store may take at present
 }
 
@@ -26,14 +26,14 @@ type Peer struct {
 func Peers(base string, limit int64, now time.Time) []Peer {
 	states, _ := filepath.Glob(filepath.Join(base, "*-????????????????")) // the pattern is well-formed
 	var all []Peer
-	var hs []store.Holding
+	var hs []space.Holding
 	for _, state := range states {
-		h := store.Measure(filepath.Join(state, "store"))
+		h := space.Measure(filepath.Join(state, "store"))
 		if h.Used > 0 {
 			all, hs = append(all, Peer{State: state, Holding: h}), append(hs, h)
 		}
 	}
-	for i, n := range store.Allot(limit, hs, now) {
+	for i, n := range space.Allot(limit, hs, now) {
 		all[i].Allowed = n
 	}
 	return all

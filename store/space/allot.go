@@ -1,4 +1,4 @@
-package store
+package space
 
 import (
 	"errors"
@@ -30,21 +30,32 @@ const (
 	wroteEvery = time.Hour
 )
 
-// noteWrote keeps the time of an Apply. writeMu is held.
-func (s *Store) noteWrote(now time.Time) {
-	if past := now.Sub(s.wrote); past >= 0 && past < wroteEvery {
-		return
+// NoteWrote keeps the time of an Apply. An error means that the store counts as
+// idle too early.
+func (r *Room) NoteWrote(now time.Time) error {
+	r.mu.Lock()
+	past := now.Sub(r.wrote)
+	due := past < 0 || past >= wroteEvery
+	if due {
+		r.wrote = now
 	}
-	s.wrote = now
-	name := filepath.Join(s.dir, wroteFile)
+	r.mu.Unlock()
+	if !due {
+		return nil
+	}
+	name := filepath.Join(r.dir, wroteFile)
 	err := os.Chtimes(name, now, now)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.Join(os.WriteFile(name, nil, 0o600), os.Chtimes(name, now, now))
 	}
-	if err != nil {
-		s.opt.Log.Warn("note the time of writing", "err", err) // it counts as idle too early
-	}
+	return err
 }
+
+// Where pack files lie in a store's directory; they are what stores may share.
+const (
+	PacksDir = "packs"
+	PackExt  = ".pack"
+)
 
 // Measure looks at a store's directory, open or not; the zero value when there
 // is none. It costs one lstat for each file, and what it tells cannot be out of
@@ -77,7 +88,7 @@ func allocated(dir string, each func(name string, st *unix.Stat_t)) (sum int64) 
 		var st unix.Stat_t
 		if unix.Lstat(p, &st) == nil {
 			n := st.Blocks * 512
-			if filepath.Ext(p) == packExt {
+			if filepath.Ext(p) == PackExt {
 				n /= max(1, int64(st.Nlink))
 			}
 			sum += n
@@ -93,7 +104,7 @@ func allocated(dir string, each func(name string, st *unix.Stat_t)) (sum int64) 
 // Shared tells what a store's pack files that siblings have too take, in all,
 // and how much of it is not counted in Holding.Used.
 func Shared(dir string) (all, elsewhere int64) {
-	files, _ := filepath.Glob(filepath.Join(dir, packsDir, "*"+packExt)) // the pattern is well-formed
+	files, _ := filepath.Glob(filepath.Join(dir, PacksDir, "*"+PackExt)) // the pattern is well-formed
 	for _, f := range files {
 		var st unix.Stat_t
 		if unix.Lstat(f, &st) == nil && st.Nlink > 1 {

@@ -1,22 +1,29 @@
-package store
+package db
 
 import (
+	"log/slog"
 	"testing"
 	"time"
+
+	"cachebro/store/space"
 )
 
 // Close waits for the calls under way, each of which may be the last, and lets no
 // other one in.
 func TestCloseWaitsForCalls(t *testing.T) {
-	s := open(t, t.TempDir(), Options{})
+	dir := t.TempDir()
+	s, err := Open(dir, space.New(dir, space.Options{}), Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		if !s.enter() {
 			t.Fatal("an open store is closed")
 		}
 	}
 	closed := make(chan error, 1)
-	go func() { closed <- s.Close() }()
-	for end := time.Now().Add(time.Minute); !s.closed.Load(); time.Sleep(time.Millisecond) {
+	go func() { s.Shut(); closed <- s.Close(func() error { return nil }) }()
+	for end := time.Now().Add(time.Minute); !s.Closed(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("Close does not begin")
 		}

@@ -1,0 +1,249 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"cachebro/store/space"
+
+	badger "github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+	"golang.org/x/sys/unix"
+)
+
+const mib = int64(1) << 20
+
+// The errors of the database; space.ErrFull is another one.
+var (
+	// ErrLocked: another process has it open.
+	ErrLocked = errors.New("the store is in use by another process")
+	// ErrDamaged: a file of it, or a record in it, cannot be read back.
+	ErrDamaged = errors.New("the store is damaged")
+	// ErrClosed: it was closed.
+	ErrClosed = errors.New("the store is closed")
+)
+
+// DB is an open database. All methods may be called concurrently.
+type DB struct {
+	// Mutex is the lock of the writer (see the package comment).
+	sync.Mutex
+
+	dir  string
+	bdb  *badger.DB
+	room *space.Room
+
+	// gate holds small writes (Update) off while Badger flushes.
+	gate sync.RWMutex
+
+	closed atomic.Bool
+	users  atomic.Int64  // calls inside Badger; Close waits for them
+	left   chan struct{} // capacity 1, never closed: the last of them is out, and the database closed
+}
+
+// Options of a database.
+type Options struct {
+	ReadOnly bool
+	Log      *slog.Logger // not nil
+}
+
+// Open opens the database of the store in dir, creating it if it is missing.
+// Errors: ErrLocked, ErrDamaged, space.ErrFull.
+func Open(dir string, room *space.Room, o Options) (*DB, error) {
+	bdb, err := openBadger(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	return &DB{dir: dir, bdb: bdb, room: room, left: make(chan struct{}, 1)}, nil
+}
+
+func openBadger(dir string, o Options) (bdb *badger.DB, err error) {
+	// It maps its files, and on a full tmpfs even to read one where nothing was
+	// written is a fault.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }:
+			bdb, err = nil, fmt.Errorf("%w: %v", space.ErrFull, r)
+		default: // Badger panics on some damaged files
+			bdb, err = nil, fmt.Errorf("%w: %v", ErrDamaged, r)
+		}
+	}()
+	if !o.ReadOnly {
+		dropEmpty(filepath.Join(dir, "db"))
+	}
+	bdb, err = badger.Open(badgerOptions(dir, o))
+	switch {
+	case err == nil:
+		return bdb, nil
+	case strings.Contains(err.Error(), "directory lock"):
+		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
+	case errors.Is(err, os.ErrPermission):
+		return nil, err
+	case space.IsFull(err):
+		return nil, fmt.Errorf("%w: %w", space.ErrFull, err)
+	}
+	return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+}
+
+// dropEmpty removes empty value log and memtable files. A process killed while
+// Badger makes such a file (before it has a size) or deletes it (it truncates
+// first) leaves one; it holds nothing, but Badger refuses to open with it. Only
+// when nobody has the store open: a living Badger may be about to fill it.
+func dropEmpty(dir string) {
+	lock, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer lock.Close()
+	// Badger's own lock is a flock on the directory.
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return
+	}
+	files, err := lock.ReadDir(-1)
+	if err != nil {
+		return
+	}
+	for _, f := range files {
+		if ext := filepath.Ext(f.Name()); ext != ".vlog" && ext != ".mem" {
+			continue
+		}
+		if st, err := f.Info(); err == nil && st.Size() == 0 {
+			os.Remove(filepath.Join(dir, f.Name()))
+		}
+	}
+}
+
+// ValueThreshold is the size in bytes from which a value is in the value log.
+const ValueThreshold = 1024
+
+// badgerOptions keeps Badger small: its defaults take 1 GB after 300 MiB of
+// blobs, these about 30 MB of anonymous memory. Values from ValueThreshold on go to
+// the value log, so that compaction moves only keys and small deltas. Versions
+// resemble their neighbours: zstd over blocks of 32 KiB makes 62 bytes of
+// each, Snappy over the default 4 KiB 105.
+func badgerOptions(dir string, o Options) badger.Options {
+	return badger.DefaultOptions(filepath.Join(dir, "db")).
+		WithLogger(badgerLog{o.Log}).
+		WithReadOnly(o.ReadOnly).
+		WithSyncWrites(false).
+		WithDetectConflicts(false). // one writer at a time: Lock
+		WithNumVersionsToKeep(1).
+		WithMemTableSize(4 * mib).
+		WithNumMemtables(2).
+		WithBaseTableSize(2 * mib).
+		WithBaseLevelSize(8 * mib).
+		WithNumLevelZeroTables(3).
+		WithNumLevelZeroTablesStall(8).
+		WithNumCompactors(2).
+		WithNumGoroutines(1).
+		WithValueThreshold(ValueThreshold).
+		WithValueLogFileSize(8 * mib).
+		WithCompression(options.ZSTD).
+		WithBlockSize(32 << 10).
+		WithBlockCacheSize(6 * mib).
+		WithIndexCacheSize(8 * mib).
+		WithMetricsEnabled(false).
+		WithCompactL0OnClose(false)
+}
+
+// Shut lets no new call in; false: that was done before. Close must follow.
+func (d *DB) Shut() bool { return !d.closed.Swap(true) }
+
+// Closed reports whether Shut was called.
+func (d *DB) Closed() bool { return d.closed.Load() }
+
+// Close waits for the calls under way, then writes out what is pending and
+// releases the files. ready is called in between; its error leaves the files as a
+// kill would leave them, locked until the process ends.
+func (d *DB) Close(ready func() error) error {
+	// Badger unmaps its files: nobody may be looking at them. Not a lock,
+	// because calls nest; new ones are refused by now.
+	for d.users.Load() > 0 {
+		<-d.left
+	}
+	if err := ready(); err != nil {
+		return err
+	}
+	return d.bdb.Close()
+}
+
+// Sync makes everything that was committed durable against power loss.
+func (d *DB) Sync() error {
+	if !d.enter() {
+		return ErrClosed
+	}
+	defer d.leave()
+	if err := d.bdb.Sync(); err != nil {
+		return fmt.Errorf("sync store: %w", err)
+	}
+	return nil
+}
+
+// enter counts a user of the database in; false: it is closed.
+func (d *DB) enter() bool {
+	d.users.Add(1)
+	if d.closed.Load() {
+		d.leave()
+		return false
+	}
+	return true
+}
+
+func (d *DB) leave() {
+	if d.users.Add(-1) == 0 && d.closed.Load() {
+		select {
+		case d.left <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// View runs fn on a snapshot.
+func (d *DB) View(fn func(txn *badger.Txn) error) error {
+	if !d.enter() {
+		return ErrClosed
+	}
+	defer d.leave()
+	return d.bdb.View(fn)
+}
+
+// Update runs fn in one transaction; for small records beside the log.
+func (d *DB) Update(fn func(txn *badger.Txn) error) error {
+	if !d.enter() {
+		return ErrClosed
+	}
+	defer d.leave()
+	if err := d.room.Check(0); err != nil {
+		return err
+	}
+	d.gate.RLock()
+	defer d.gate.RUnlock()
+	return d.bdb.Update(fn)
+}
+
+// Damaged marks an error of Badger's as damage, unless it is ErrDamaged.
+func Damaged(err error) error {
+	if err == nil || errors.Is(err, ErrDamaged) {
+		return err
+	}
+	if errors.Is(err, badger.ErrDBClosed) || errors.Is(err, badger.ErrBlockedWrites) {
+		return ErrClosed
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
+}
+
+// FailedWrite marks an error of a write as space.ErrFull where it is that.
+func FailedWrite(err error) error {
+	if space.IsFull(err) {
+		return fmt.Errorf("%w: %w", space.ErrFull, err)
+	}
+	return err
+}

@@ -1,0 +1,210 @@
+package space
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options of a room.
+type Options struct {
+	// MinFree is the free space in bytes to leave on the file system; 0: 2 GiB
+	// or 5 %, whichever is less, but never under Reserve.
+	MinFree int64
+	// Ballast is the size in bytes of the file that is given back in order to
+	// open the store on a full disk; <= 0: none.
+	Ballast int64
+	// ReadOnly: nothing is written, so nothing is set aside.
+	ReadOnly bool
+}
+
+const (
+	mib = int64(1) << 20
+	gib = int64(1) << 30
+
+	// Reserve is what Badger may allocate after a batch was accepted: three
+	// memtable logs, the tables they are flushed to, one compaction.
+	Reserve = 24 * mib
+)
+
+// ErrFull: the file system is below the free-space floor; nothing was written.
+var ErrFull = errors.New("not enough free space for the store")
+
+// Room watches the file system below the store. Badger writes through mapped
+// files: on a full disk the process dies of SIGBUS, which Go cannot recover.
+// So every write asks here first, and a preallocated ballast file is given
+// back when a store has to be opened on a full disk.
+type Room struct {
+	dir string
+	opt Options
+
+	// spent is the ballast that was given back and is not ours to write into.
+	spent atomic.Int64
+
+	// mu guards size, sized, grown and wrote; a leaf lock.
+	mu    sync.Mutex
+	size  int64     // of the directory, when last measured
+	sized time.Time // when that was
+	grown int64     // bytes accepted since
+	wrote time.Time // when NoteWrote did something last
+}
+
+// New watches the file system of a store's directory.
+func New(dir string, o Options) *Room { return &Room{dir: dir, opt: o} }
+
+// ballastFile is its name in the store's directory.
+const ballastFile = "ballast"
+
+func (r *Room) ballast() string { return filepath.Join(r.dir, ballastFile) }
+
+// Free returns the bytes an ordinary user may still allocate, and the size of
+// the file system.
+func (r *Room) Free() (free, total int64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(r.dir, &st); err != nil {
+		return 0, 0, fmt.Errorf("statfs %s: %w", r.dir, err)
+	}
+	bs := int64(st.Bsize)
+	return int64(st.Bavail) * bs, int64(st.Blocks) * bs, nil
+}
+
+// Floor is the free space below which nothing is written.
+func (r *Room) Floor(total int64) int64 {
+	f := r.opt.MinFree
+	if f == 0 {
+		f = min(2*gib, total/20)
+	}
+	return max(f, Reserve)
+}
+
+// Check answers ErrFull unless n more bytes can be written and the floor
+// stays free.
+func (r *Room) Check(n int64) error {
+	if r.opt.ReadOnly {
+		return fmt.Errorf("%w: the store is open for reading only", ErrFull)
+	}
+	free, total, err := r.Free()
+	if err != nil {
+		return err
+	}
+	if floor := r.Floor(total) + r.spent.Load(); free < floor+2*n {
+		return fmt.Errorf("%w: %d MiB free, %d MiB are left alone", ErrFull, free/mib, floor/mib)
+	}
+	r.mu.Lock()
+	r.grown += n
+	r.mu.Unlock()
+	return nil
+}
+
+// Above reports whether the free space is above the floor that is left alone.
+func (r *Room) Above() bool {
+	free, total, err := r.Free()
+	return err == nil && free >= r.Floor(total)
+}
+
+// ForFlush makes room for opening and closing, when Badger writes its memtables
+// out as tables, by giving up the ballast if need be.
+func (r *Room) ForFlush() error {
+	if r.opt.ReadOnly {
+		return nil
+	}
+	const enough = 16 * mib
+	free, _, err := r.Free()
+	if err != nil || free >= enough {
+		return err
+	}
+	if err := os.Remove(r.ballast()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("release ballast: %w", err)
+	}
+	if free, _, err = r.Free(); err != nil {
+		return err
+	}
+	if free < enough {
+		return fmt.Errorf("%w: %d MiB free, %d MiB are needed to open or close it", ErrFull, free/mib, enough/mib)
+	}
+	return nil
+}
+
+// Refill sets the ballast aside again when there is room for it above the
+// floor; until then its size counts as taken, or the store would fill what was
+// given back to open it.
+func (r *Room) Refill() {
+	if r.opt.ReadOnly || r.opt.Ballast < 0 {
+		return
+	}
+	free, total, err := r.Free()
+	if err != nil {
+		return
+	}
+	size := min(r.opt.Ballast, total/8)
+	if st, err := os.Stat(r.ballast()); err == nil && st.Size() > 0 {
+		r.spent.Store(0)
+		return
+	}
+	r.spent.Store(size)
+	if free < r.Floor(total)+size+size/2 {
+		return
+	}
+	f, err := os.OpenFile(r.ballast(), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return
+	}
+	err = preallocate(f, size)
+	f.Close()
+	if err != nil {
+		os.Remove(r.ballast())
+		return
+	}
+	r.spent.Store(0)
+}
+
+// Usage is the allocated size of the directory without the ballast, of shared
+// files the part that is counted here (see allocated); measured
+// at most every 2 s or after 16 MiB, since it looks at every file.
+func (r *Room) Usage(now time.Time, fresh bool) int64 {
+	r.mu.Lock()
+	size, ok := r.size+r.grown, !fresh && r.grown < 16*mib && now.Sub(r.sized) < 2*time.Second && now.After(r.sized)
+	r.mu.Unlock()
+	if ok {
+		return size
+	}
+	sum := allocated(r.dir, nil)
+	r.mu.Lock()
+	r.size, r.sized, r.grown = sum, now, 0
+	r.mu.Unlock()
+	return sum
+}
+
+// Tables is the allocated size of Badger's tables and of the logs that will
+// become tables.
+func (r *Room) Tables() int64 {
+	return r.sizes(filepath.Join("db", "*.sst"), filepath.Join("db", "*.mem"))
+}
+
+// Packs is the allocated size of the pack files, shared ones in full.
+func (r *Room) Packs() int64 { return r.sizes(filepath.Join(PacksDir, "*")) }
+
+func (r *Room) sizes(patterns ...string) (sum int64) {
+	for _, pattern := range patterns {
+		files, _ := filepath.Glob(filepath.Join(r.dir, pattern))
+		for _, f := range files {
+			var st unix.Stat_t
+			if unix.Lstat(f, &st) == nil {
+				sum += st.Blocks * 512
+			}
+		}
+	}
+	return sum
+}
+
+// IsFull: a system call failed because the disk, or a quota, is full.
+func IsFull(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+}
