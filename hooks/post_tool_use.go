@@ -35,6 +35,9 @@ func postToolUseFailure(ctx context.Context, c *call) answer {
 		t := c.toolCall()
 		t.Failed = true
 		_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
+		if c.dead() {
+			return answer{out: output{context: c.deadText(ctx)}}
+		}
 	}
 	return answer{}
 }

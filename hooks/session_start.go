@@ -63,6 +63,9 @@ func (c *call) notMounted(why string) string {
 	if why != "" {
 		return " cachebro  not mounted (" + cutText(clean(why), 200) + "): shell changes cannot be undone; reads still save · cachebro doctor"
 	}
+	if c.dead() {
+		return DeadLine
+	}
 	if c.source != "startup" {
 		return ""
 	}

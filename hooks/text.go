@@ -16,6 +16,9 @@ const NotMountedLine = " cachebro  not mounted: shell changes cannot be undone; 
 // MountedLine: the session's start mounted the project, because it was set up.
 const MountedLine = " cachebro  mounted: every change is kept from now on · undo: cachebro undo · leave: cachebro down"
 
+// DeadLine: all who could have mended the mount were killed at once.
+const DeadLine = " cachebro  the mount is dead, the processes that served it were killed · cachebro mount"
+
 // maxListed files stand in the recovery block; the rest is counted.
 const maxListed = 40
 

@@ -14,9 +14,12 @@ import (
 // the client writes the entry that shows it, and often the last answers too,
 // after this event.
 func userPromptSubmit(ctx context.Context, c *call) answer {
-	_, _ = c.tell(ctx, wire.SessionEvent{Event: "prompt", Given: tokensOf(len(c.text))})
+	known, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Given: tokensOf(len(c.text))})
 	if c.opt.client == "" { // the others' transcripts are of another form
 		_ = c.chain().advance(c.transcript)
+	}
+	if err == nil && !known.Mounted && c.dead() {
+		return answer{out: output{message: DeadLine, context: c.deadText(ctx)}}
 	}
 	if !c.opt.index {
 		return answer{}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
+	"syscall"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -96,8 +98,18 @@ func (s *Server) handler(t *tool) server.ToolHandlerFunc {
 		if unreachable(err) && wire.Hint(err) == "" && e != nil {
 			err = &wire.Error{Code: e.Code, Message: "cachebro's store: " + e.Message, Hint: "cachebro status says more; the project's files are not affected"}
 		}
-		return toolError(err), nil
+		return toolError(s.deadMount(err)), nil
 	}
+}
+
+// deadMount explains an error that comes of a mount which nobody serves.
+func (s *Server) deadMount(err error) error {
+	var st syscall.Statfs_t
+	if !strings.Contains(err.Error(), syscall.ENOTCONN.Error()) || !errors.Is(syscall.Statfs(s.dir(), &st), syscall.ENOTCONN) {
+		return err
+	}
+	return &wire.Error{Code: wire.ErrInternal.Code, Message: "the mount on " + quote(s.dir()) + " is dead: the processes that served it were killed",
+		Hint: "cachebro mount " + quote(s.dir()) + " mounts it again; nothing that is kept is lost"}
 }
 
 // progress tells a client that asked for it how far a long call is.

@@ -284,7 +284,7 @@ func (p *place) judge(i int, begun, killed time.Time, fatal bool, writers []*wri
 		if len(missing) == 0 || asked.Sub(since) > patience {
 			break
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond) // each look costs a process
 	}
 	c.ingest = append(c.ingest, time.Since(start))
 	for _, w := range writers {

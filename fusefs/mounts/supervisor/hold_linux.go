@@ -202,16 +202,16 @@ func (k *keeper) Drop(fh uint64) { k.say(sayDrop, fh, -1) }
 // device gives the supervisor /dev/fuse.
 func (k *keeper) device(fd int) { k.say(sayDevice, 0, fd) }
 
-// receive reads what the supervisor kept of the mountd before us.
-func (k *keeper) receive() (map[uint64]*os.File, error) {
+// receive reads what the supervisor kept of the mountd before us. One that is
+// killed meanwhile leaves nobody but us to save the mount: then we do without what
+// it has not handed on, which are open files that no name leads to.
+func (k *keeper) receive() map[uint64]*os.File {
 	kept := map[uint64]*os.File{}
 	for {
 		what, fh, f, err := listen(int(k.sock.Load().Fd()))
 		switch {
-		case err != nil:
-			return kept, fmt.Errorf("from the supervisor: %w", err)
-		case what == sayAll:
-			return kept, nil
+		case err != nil || what == sayAll:
+			return kept
 		case f != nil:
 			kept[fh] = f
 		}

@@ -9,7 +9,8 @@ import (
 )
 
 // A supervisor that ends as soon as it is started, or cannot be started, is not
-// started as fast as the machine can; one that lasted is replaced at once.
+// started as fast as the machine can. The first time there is no pause: who killed
+// the supervisor and then mountd left a dead mount for 10 ms.
 func TestSupervisorThatEndsAtOnce(t *testing.T) {
 	const gone = 1 << 30 // no pid is as large
 	for name, failure := range map[string]error{"ends": nil, "does not start": errors.New("no such file")} {
@@ -27,7 +28,7 @@ func TestSupervisorThatEndsAtOnce(t *testing.T) {
 					}
 					return gone, failure
 				})
-				if first > time.Second {
+				if first > 0 {
 					t.Errorf("the first was started after %v", first)
 				}
 				if starts < 10 || starts > 100 {

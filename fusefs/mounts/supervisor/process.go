@@ -129,9 +129,7 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	if from.Sock != nil {
 		s.keeper.use(from.Sock)
 		opt.Keeper = &s.keeper
-		if opt.Kept, err = s.keeper.receive(); err != nil {
-			return s, err
-		}
+		opt.Kept = s.keeper.receive()
 	}
 	s.server, err = fusefs.Mount(opt)
 	if err != nil {
@@ -228,12 +226,13 @@ func (s *session) watchSupervisor(ctx context.Context, pid int) {
 	})
 }
 
-// keepRunning calls start whenever the process has ended, until ctx ends. One that
-// ends at once, or cannot be started, is started ever more rarely: the binary may
-// have been replaced by one that cannot do this.
+// keepRunning calls start whenever the process has ended, until ctx ends. The first
+// time it does so at once: until there is another one, whoever kills us as well
+// leaves a dead mount. One that ends soon, or cannot be started, is started ever
+// more rarely: the binary may have been replaced by one that cannot do this.
 func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 	const first, last = 10 * time.Millisecond, time.Minute
-	for pause := first; ; {
+	for pause := time.Duration(0); ; {
 		began := time.Now()
 		if p, err := watch(pid); err == nil {
 			// On an ordered end this goroutine is left behind in poll; the
@@ -242,7 +241,7 @@ func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 			p.close()
 		}
 		if time.Since(began) > heirLife {
-			pause = first
+			pause = 0
 		}
 		for {
 			select {
@@ -250,7 +249,7 @@ func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 				return
 			case <-time.After(pause):
 			}
-			pause = min(2*pause, last)
+			pause = min(max(2*pause, first), last)
 			var err error
 			if pid, err = start(); err == nil {
 				break
