@@ -38,6 +38,11 @@ allowed() {
 	search | search/*) echo "store store/glob search/..." ;;
 	mcp | mcp/*) echo "store/gitdir store/glob store/wire store/undo/apply store/undo/displace store/wire/when store/knowledge/manifest mcp/..." ;;
 	hooks | hooks/*) echo "fusefs/procfs store/wire store/wire/visible hooks/..." ;;
+	cmd/cachebro/cli) echo "cmd/cachebro/fastpath fusefs/... store/..." ;;
+	cmd/cachebro/history | cmd/cachebro/knowledge) echo "cmd/cachebro/cli fusefs/... store/..." ;;
+	cmd/cachebro/mounting) echo "cmd/cachebro/cli cmd/cachebro/history fusefs/... hooks store/..." ;;
+	cmd/cachebro/running | cmd/cachebro/storage | cmd/cachebro/setup) echo "cmd/cachebro/cli cmd/cachebro/mounting fusefs/... hooks search/... store/..." ;;
+	cmd/cachebro/doctor) echo "cmd/cachebro/cli cmd/cachebro/history cmd/cachebro/mounting cmd/cachebro/setup fusefs/... hooks store/..." ;;
 	cmd/* | scripts/*) echo "*" ;;
 	*) echo "?" ;;
 	esac

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/cmd/cachebro/cli"
 	"cachebro/hooks"
 	"cachebro/mcp"
 	"cachebro/store/wire"
@@ -32,10 +33,10 @@ var (
 	fishCompletion string
 )
 
-func completionCommand() command {
-	return command{
-		name: "completion", group: groupSetup, args: "bash|zsh|fish", short: "print the completion script of a shell",
-		long: `Completes commands, flags, the ids of sessions, prompts and tool calls, the
+func completionCommand() cli.Command {
+	return cli.Command{
+		Name: "completion", Group: cli.GroupSetup, Args: "bash|zsh|fish", Short: "print the completion script of a shell",
+		Long: `Completes commands, flags, the ids of sessions, prompts and tool calls, the
 versions of a file, and paths, also those that only the history has. The packages
 install it.
 
@@ -43,35 +44,35 @@ Examples:
   source <(cachebro completion bash)                                   # ~/.bashrc
   cachebro completion zsh > "${fpath[1]}/_cachebro"
   cachebro completion fish > ~/.config/fish/completions/cachebro.fish`,
-		run: func(_ context.Context, e *env) error {
-			args, err := e.parse(e.flags(), 1, 1)
+		Run: func(_ context.Context, e *cli.Env) error {
+			args, err := e.Parse(e.Flags(), 1, 1)
 			if err != nil {
 				return err
 			}
 			script, ok := map[string]string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[args[0]]
 			if !ok {
-				return e.usagef("completion: bash, zsh or fish, not %s", quote(args[0]))
+				return e.Usagef("completion: bash, zsh or fish, not %s", cli.Quote(args[0]))
 			}
-			_, err = io.WriteString(e.stdout, script)
+			_, err = io.WriteString(e.Stdout, script)
 			return err
 		},
 	}
 }
 
-func completeCommand() command {
-	return command{name: "__complete", args: "-- WORD…", short: "what a shell may complete the last word to", run: runComplete}
+func completeCommand() cli.Command {
+	return cli.Command{Name: "__complete", Args: "-- WORD…", Short: "what a shell may complete the last word to", Run: runComplete}
 }
 
 // completeWait is how long a person at a prompt waits for the daemon. It is not
 // started for this.
 const completeWait = 2 * time.Second
 
-func runComplete(ctx context.Context, e *env) error {
-	fs := e.flags()
+func runComplete(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
 	raw := fs.Bool("raw", false, "the words are as they stand on the command line, quotes and all")
 	line := fs.String("line", "", "the command line up to the cursor, in place of words")
 	mine := fs.String("mine", "", "with --line: the end of the last word that the shell replaces")
-	args, err := e.parse(fs, 0, -1)
+	args, err := e.Parse(fs, 0, -1)
 	if err != nil {
 		return err
 	}
@@ -93,23 +94,23 @@ func runComplete(ctx context.Context, e *env) error {
 		}
 	}
 	if len(args) == 0 {
-		return e.usagef("__complete: missing argument")
+		return e.Usagef("__complete: missing argument")
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeWait)
 	defer cancel()
-	c := completer{env: e, ctx: ctx, done: args[:len(args)-1], word: args[len(args)-1], dir: ".", also: "none"}
+	c := completer{Env: e, ctx: ctx, done: args[:len(args)-1], word: args[len(args)-1], dir: ".", also: "none"}
 	c.complete()
-	w := bufio.NewWriter(e.stdout)
+	w := bufio.NewWriter(e.Stdout)
 	fmt.Fprintln(w, c.also)
 	for _, o := range c.offers {
-		fmt.Fprintf(w, "%s\t%s\n", strings.TrimPrefix(o.word, left), oneLine(o.note))
+		fmt.Fprintf(w, "%s\t%s\n", strings.TrimPrefix(o.word, left), cli.OneLine(o.note))
 	}
 	return w.Flush()
 }
 
 // completer finds what the last word of a command line may become.
 type completer struct {
-	*env
+	*cli.Env
 	ctx  context.Context
 	done []string // the words before, without "cachebro"
 	word string
@@ -135,14 +136,14 @@ func (c *completer) complete() {
 		c.commands()
 		return
 	}
-	i := slices.IndexFunc(commands(), func(k command) bool { return k.name == c.done[0] && k.group != "" })
+	i := slices.IndexFunc(commands(), func(k cli.Command) bool { return k.Name == c.done[0] && k.Group != "" })
 	if i < 0 {
 		if c.done[0] == "help" && len(c.done) == 1 {
 			c.commands()
 		}
 		return
 	}
-	d := c.describe(commands()[i])
+	d := describe(c.Env, commands()[i])
 	var given []string // arguments that are no flags
 	flags := true
 	var open *describedFlag // the flag whose value the next word is
@@ -213,8 +214,8 @@ func (c *completer) note(flag, value string) {
 
 func (c *completer) commands() {
 	for _, k := range commands() {
-		if k.group != "" {
-			c.offer(k.name, k.short)
+		if k.Group != "" {
+			c.offer(k.Name, k.Short)
 		}
 	}
 	if len(c.done) == 0 {
@@ -305,13 +306,13 @@ func (c *completer) pathVersion() {
 		return
 	}
 	defer k.Close()
-	a, err := wire.Call[wire.LogAnswer](c.ctx, k, wire.MLog, wire.LogQuery{Path: t.rel, Limit: 50})
+	a, err := wire.Call[wire.LogAnswer](c.ctx, k, wire.MLog, wire.LogQuery{Path: t.Rel, Limit: 50})
 	if err != nil {
 		return
 	}
 	for _, v := range a.Versions {
 		if v.Number > 0 {
-			c.offer(c.word[:at+1]+strconv.Itoa(v.Number), fmt.Sprintf("%s %s by %s", strings.TrimSpace(stamp(v.Time, c.now())), v.Op, who(v.Actor)))
+			c.offer(c.word[:at+1]+strconv.Itoa(v.Number), fmt.Sprintf("%s %s by %s", strings.TrimSpace(cli.Stamp(v.Time, c.Now())), v.Op, cli.Who(v.Actor)))
 		}
 	}
 }
@@ -325,7 +326,7 @@ func (c *completer) paths() {
 		where = "."
 	}
 	seen := map[string]bool{}
-	if abs, err := c.abs(where); err == nil {
+	if abs, err := c.Abs(where); err == nil {
 		entries, _ := os.ReadDir(abs)
 		for _, entry := range entries {
 			name := entry.Name()
@@ -349,7 +350,7 @@ func (c *completer) paths() {
 		return
 	}
 	defer k.Close()
-	a, err := wire.Call[wire.NamesAnswer](c.ctx, k, wire.MNames, wire.NamesQuery{Kind: "path", Dir: t.rel, Prefix: []byte(prefix)})
+	a, err := wire.Call[wire.NamesAnswer](c.ctx, k, wire.MNames, wire.NamesQuery{Kind: "path", Dir: t.Rel, Prefix: []byte(prefix)})
 	if err != nil {
 		return
 	}
@@ -383,12 +384,12 @@ func (c *completer) names(q wire.NamesQuery) {
 }
 
 // project finds the project of a path and its daemon, if that runs.
-func (c *completer) project(given string) (target, *wire.Client) {
-	t, err := c.locate(given)
+func (c *completer) project(given string) (cli.Target, *wire.Client) {
+	t, err := c.Locate(given)
 	if err != nil {
 		return t, nil
 	}
-	k, err := wire.Dial(c.ctx, c.env.paths(), wire.Hello{Version: version, Client: "cli", Root: t.root}, wire.Timeouts{Connect: completeWait, Answer: completeWait})
+	k, err := wire.Dial(c.ctx, c.Env.Paths(), wire.Hello{Version: cli.Version, Client: "cli", Root: t.Root}, wire.Timeouts{Connect: completeWait, Answer: completeWait})
 	if err != nil {
 		if k != nil {
 			k.Close()

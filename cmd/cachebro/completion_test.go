@@ -6,28 +6,30 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"cachebro/cmd/cachebro/cli"
 )
 
 // TestDescribe: each command tells its flags without being run; what it would do
 // with "--help" is the same as with our question.
 func TestDescribe(t *testing.T) {
 	var out bytes.Buffer
-	e := &env{stdout: &out, stderr: &out, name: "help", args: []string{"--json"}, getenv: func(string) string { return "" }}
-	if err := e.help(); err != nil {
+	e := &cli.Env{Stdout: &out, Stderr: &out, Name: "help", Args: []string{"--json"}, Getenv: func(string) string { return "" }}
+	if err := help(e); err != nil {
 		t.Fatal(err)
 	}
 	var all []described
 	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
 		t.Fatal(err)
 	}
-	visible := slices.DeleteFunc(commands(), func(c command) bool { return c.group == "" })
+	visible := slices.DeleteFunc(commands(), func(c cli.Command) bool { return c.Group == "" })
 	if len(all) != len(visible) {
 		t.Errorf("%d commands described, %d in help", len(all), len(visible))
 	}
 	for _, d := range all {
 		out.Reset()
 		sub := *e
-		sub.name, sub.args = d.Name, []string{"--help"}
+		sub.Name, sub.Args = d.Name, []string{"--help"}
 		if status := run(&sub); status != 0 {
 			t.Errorf("%s --help: status %d: %s", d.Name, status, out.String())
 		}
@@ -45,7 +47,7 @@ func TestDescribe(t *testing.T) {
 		}
 		// The completion offers each of them.
 		out.Reset()
-		sub.name, sub.args = "__complete", []string{"--", d.Name, "--"}
+		sub.Name, sub.Args = "__complete", []string{"--", d.Name, "--"}
 		if status := run(&sub); status != 0 {
 			t.Fatalf("complete %s: status %d", d.Name, status)
 		}

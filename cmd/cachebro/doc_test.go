@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"cachebro/cmd/cachebro/cli"
 )
 
 // TestDocumentsNameWhatExists: a document that names a file or a package of the
@@ -91,15 +93,15 @@ func TestOneVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := regexp.MustCompile(`(?m)^## (\S+)`).FindSubmatch(changes); m == nil || string(m[1]) != version {
-		t.Errorf("CHANGELOG.md begins with %s, the program is %s", m, version)
+	if m := regexp.MustCompile(`(?m)^## (\S+)`).FindSubmatch(changes); m == nil || string(m[1]) != cli.Version {
+		t.Errorf("CHANGELOG.md begins with %s, the program is %s", m, cli.Version)
 	}
 	var plugin struct{ Version string }
 	b, err := os.ReadFile(filepath.Join("..", "..", "hooks", "plugin", ".claude-plugin", "plugin.json"))
 	if err == nil {
 		err = json.Unmarshal(b, &plugin)
 	}
-	if err != nil || plugin.Version != version {
-		t.Errorf("the plugin is of %s, the program of %s (%v)", plugin.Version, version, err)
+	if err != nil || plugin.Version != cli.Version {
+		t.Errorf("the plugin is of %s, the program of %s (%v)", plugin.Version, cli.Version, err)
 	}
 }

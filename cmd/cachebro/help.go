@@ -6,73 +6,61 @@ import (
 	"io"
 	"strings"
 
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/doctor"
+	"cachebro/cmd/cachebro/history"
+	"cachebro/cmd/cachebro/knowledge"
+	"cachebro/cmd/cachebro/mounting"
+	"cachebro/cmd/cachebro/running"
+	"cachebro/cmd/cachebro/setup"
+	"cachebro/cmd/cachebro/storage"
+
 	"github.com/spf13/pflag"
 )
 
-// command is one entry of the table. Everything but name and run is for help.
-type command struct {
-	name  string
-	group string // "" hides it: started by cachebro itself
-	args  string // as in "[PATH]"
-	short string // half a line, no full stop
-	long  string // paragraphs and examples
-	// ownSignals: the command decides what SIGINT and SIGTERM do; else they
-	// cancel its context.
-	ownSignals bool
-	run        func(context.Context, *env) error
-}
-
-// The groups of help, in their order.
-const (
-	groupEvery    = "Everyday"
-	groupSetup    = "Setting up"
-	groupStore    = "Store"
-	groupPlumbing = "Plumbing"
-)
-
 // commands is the table of everything cachebro can be told to do.
-func commands() []command {
-	return []command{
-		runCommand(), memoCommand(), statusCommand(), logCommand(), showCommand(), diffCommand(), whatChangedCommand(), blameCommand(), searchCommand(),
-		undoCommand(), redoCommand(), revertCommand(), restoreCommand(), workingSetCommand(), metricsCommand(), contextCommand(), noteCommand(), syncCheckCommand(), markSyncedCommand(),
-		mountCommand(), umountCommand(), relocateCommand(), versionCommand(), completionCommand(),
-		upCommand(), downCommand(), initCommand(), uninitCommand(), uninstallCommand(), doctorCommand(), statusLineCommand(),
-		pruneCommand(), duCommand(), fsckCommand(), purgeCommand(), exportCommand(), importCommand(), reindexCommand(), indexCommand(),
-		serveCommand(), hookCommand(), fsmonitorCommand(), readCommand(),
-		superviseCommand(), mountdCommand(), daemonCommand(), privateCommand(), tracedCommand(), completeCommand(),
+func commands() []cli.Command {
+	return []cli.Command{
+		running.RunCommand(), knowledge.MemoCommand(), doctor.StatusCommand(), history.LogCommand(), history.ShowCommand(), history.DiffCommand(), history.WhatChangedCommand(), history.BlameCommand(), knowledge.SearchCommand(),
+		history.UndoCommand(), history.RedoCommand(), history.RevertCommand(), history.RestoreCommand(), knowledge.WorkingSetCommand(), knowledge.MetricsCommand(), knowledge.ContextCommand(), knowledge.NoteCommand(), knowledge.SyncCheckCommand(), knowledge.MarkSyncedCommand(),
+		mounting.MountCommand(), mounting.UmountCommand(), mounting.RelocateCommand(), versionCommand(), completionCommand(),
+		setup.UpCommand(), setup.DownCommand(), setup.InitCommand(), setup.UninitCommand(), setup.UninstallCommand(), doctor.DoctorCommand(), statusLineCommand(),
+		storage.PruneCommand(), storage.DuCommand(), storage.FsckCommand(), storage.PurgeCommand(), storage.ExportCommand(), storage.ImportCommand(), knowledge.ReindexCommand(), knowledge.IndexCommand(),
+		serveCommand(), hookCommand(), fsmonitorCommand(), knowledge.ReadCommand(),
+		mounting.SuperviseCommand(), mounting.MountdCommand(), storage.DaemonCommand(), running.PrivateCommand(), knowledge.TracedCommand(), completeCommand(),
 	}
 }
 
 // choose finds the command that was typed.
-func (e *env) choose() (command, error) {
-	name := e.name
+func choose(e *cli.Env) (cli.Command, error) {
+	name := e.Name
 	switch name {
 	case "", "help", "-h", "--help":
-		return command{run: func(_ context.Context, e *env) error { return e.help() }}, nil
+		return cli.Command{Run: func(_ context.Context, e *cli.Env) error { return help(e) }}, nil
 	case "--version", "-V":
 		name = "version"
 	}
 	for _, c := range commands() {
-		if c.name == name {
+		if c.Name == name {
 			return c, nil
 		}
 	}
 	if strings.HasPrefix(name, "-") {
-		return command{}, e.usagef("unknown flag %s", quote(name))
+		return cli.Command{}, e.Usagef("unknown flag %s", cli.Quote(name))
 	}
-	err := &usage{hinted{fmt.Errorf("unknown command %s", quote(name)), "cachebro help"}}
+	hint := "cachebro help"
 	if near := nearest(name); near != "" {
-		err.hint = "did you mean cachebro " + near + "?"
+		hint = "did you mean cachebro " + near + "?"
 	}
-	return command{}, err
+	return cli.Command{}, cli.UsageHint(hint, "unknown command %s", cli.Quote(name))
 }
 
 // nearest is the command whose name is at most two edits away, "" if none.
 func nearest(name string) string {
 	best, found := 3, ""
 	for _, c := range commands() {
-		if d := distance(name, c.name); c.group != "" && d < best && d < len(name) {
-			best, found = d, c.name
+		if d := distance(name, c.Name); c.Group != "" && d < best && d < len(name) {
+			best, found = d, c.Name
 		}
 	}
 	return found
@@ -122,11 +110,11 @@ func (f describedFlag) takesValue() bool { return f.Type != "bool" }
 
 // describe tells what a command takes, without running it: every command parses its
 // arguments before it does anything.
-func (e *env) describe(c command) described {
-	d := described{Name: c.name, Group: c.group, Args: c.args, Short: c.short, Long: c.long}
+func describe(e *cli.Env, c cli.Command) described {
+	d := described{Name: c.Name, Group: c.Group, Args: c.Args, Short: c.Short, Long: c.Long}
 	sub := *e
-	sub.cmd, sub.name, sub.args, sub.stdout, sub.stderr = c, c.name, []string{"--help"}, io.Discard, io.Discard
-	sub.described = func(fs *pflag.FlagSet) {
+	sub.Cmd, sub.Name, sub.Args, sub.Stdout, sub.Stderr = c, c.Name, []string{"--help"}, io.Discard, io.Discard
+	sub.Described = func(fs *pflag.FlagSet) {
 		fs.VisitAll(func(f *pflag.Flag) {
 			if f.Hidden {
 				return
@@ -135,17 +123,17 @@ func (e *env) describe(c command) described {
 			d.Flags = append(d.Flags, describedFlag{f.Name, f.Shorthand, f.Value.Type(), f.DefValue, usage})
 		})
 	}
-	_ = c.run(context.Background(), &sub)
+	_ = c.Run(context.Background(), &sub)
 	return d
 }
 
 // describeAll describes what help shows, in its order.
-func (e *env) describeAll() []described {
+func describeAll(e *cli.Env) []described {
 	var all []described
-	for _, g := range []string{groupEvery, groupSetup, groupStore, groupPlumbing} {
+	for _, g := range []string{cli.GroupEvery, cli.GroupSetup, cli.GroupStore, cli.GroupPlumbing} {
 		for _, c := range commands() {
-			if c.group == g {
-				all = append(all, e.describe(c))
+			if c.Group == g {
+				all = append(all, describe(e, c))
 			}
 		}
 	}
@@ -153,47 +141,32 @@ func (e *env) describeAll() []described {
 }
 
 // help prints the overview, one command's page, or all there is to know as JSON.
-func (e *env) help() error {
-	if len(e.args) == 1 && e.args[0] == "--json" {
-		return e.printJSON(e.describeAll())
+func help(e *cli.Env) error {
+	if len(e.Args) == 1 && e.Args[0] == "--json" {
+		return e.PrintJSON(describeAll(e))
 	}
-	if len(e.args) > 0 {
+	if len(e.Args) > 0 {
 		sub := *e
-		sub.name, sub.args = e.args[0], []string{"--help"}
-		c, err := sub.choose()
-		if err != nil || c.name == "" {
+		sub.Name, sub.Args = e.Args[0], []string{"--help"}
+		c, err := choose(&sub)
+		if err != nil || c.Name == "" {
 			return err
 		}
-		sub.cmd = c
-		return c.run(context.Background(), &sub)
+		sub.Cmd = c
+		return c.Run(context.Background(), &sub)
 	}
-	fmt.Fprint(e.stdout, "cachebro keeps every version of every file in your project while you and your\nagents work, and shows an agent only what it has not seen yet.\n\n"+
+	fmt.Fprint(e.Stdout, "cachebro keeps every version of every file in your project while you and your\nagents work, and shows an agent only what it has not seen yet.\n\n"+
 		"  cachebro up               watch this project and set up your agents; files stay plain files\n"+
 		"  cachebro run -- claude    mount if needed and start an agent in it\n"+
 		"  cachebro down             take it back; the history stays\n")
-	for _, g := range []string{groupEvery, groupSetup, groupStore, groupPlumbing} {
-		fmt.Fprintf(e.stdout, "\n%s\n", g)
+	for _, g := range []string{cli.GroupEvery, cli.GroupSetup, cli.GroupStore, cli.GroupPlumbing} {
+		fmt.Fprintf(e.Stdout, "\n%s\n", g)
 		for _, c := range commands() {
-			if c.group == g {
-				fmt.Fprintf(e.stdout, "  %-13s %s\n", c.name, c.short)
+			if c.Group == g {
+				fmt.Fprintf(e.Stdout, "  %-13s %s\n", c.Name, c.Short)
 			}
 		}
 	}
-	fmt.Fprint(e.stdout, "\ncachebro help COMMAND tells more.\n")
+	fmt.Fprint(e.Stdout, "\ncachebro help COMMAND tells more.\n")
 	return nil
-}
-
-// printHelp prints the page of the running command.
-func (e *env) printHelp(fs *pflag.FlagSet) {
-	line := "cachebro " + e.cmd.name
-	if fs.HasFlags() {
-		line += " [flags]"
-	}
-	fmt.Fprintf(e.stdout, "%s\n\nUsage:\n  %s\n", e.cmd.short, strings.TrimSpace(line+" "+e.cmd.args))
-	if e.cmd.long != "" {
-		fmt.Fprintf(e.stdout, "\n%s\n", e.cmd.long)
-	}
-	if fs.HasFlags() {
-		fmt.Fprintf(e.stdout, "\nFlags:\n%s", fs.FlagUsages())
-	}
 }

@@ -13,25 +13,27 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"cachebro/cmd/cachebro/cli"
 )
 
 func main() {
-	os.Exit(run(newEnv(os.Args)))
+	os.Exit(run(cli.NewEnv(os.Args)))
 }
 
 // run executes the command that args[1] names and returns the exit status.
-func run(e *env) int {
+func run(e *cli.Env) int {
 	ctx := context.Background()
-	c, err := e.choose()
+	c, err := choose(e)
 	if err == nil {
-		e.cmd = c
-		if !c.ownSignals {
+		e.Cmd = c
+		if !c.OwnSignals {
 			var stop context.CancelFunc
 			ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 			defer stop()
 		}
-		err = c.run(ctx, e)
+		err = c.Run(ctx, e)
 	}
-	defer e.flush()
-	return e.report(err)
+	defer e.Flush()
+	return e.Report(err)
 }

@@ -1,44 +1,29 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"cachebro/cmd/cachebro/cli"
 )
-
-func writeFile(dir, name string) error {
-	return os.WriteFile(filepath.Join(dir, name), nil, 0o644)
-}
-
-func decode(t *testing.T, arg, prefix string, v any) {
-	t.Helper()
-	text, ok := strings.CutPrefix(arg, prefix)
-	if !ok {
-		t.Fatalf("%q does not begin with %s", arg, prefix)
-	}
-	if err := json.Unmarshal([]byte(text), v); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestEveryCommandHasHelp: a page with examples, and no mistake in its flags.
 func TestEveryCommandHasHelp(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range commands() {
-		if seen[c.name] {
-			t.Errorf("%s is there twice", c.name)
+		if seen[c.Name] {
+			t.Errorf("%s is there twice", c.Name)
 		}
-		seen[c.name] = true
+		seen[c.Name] = true
 		var out strings.Builder
-		e := &env{stdin: os.Stdin, stdout: &out, stderr: io.Discard, name: c.name, args: []string{"--help"}, getenv: func(string) string { return "" }}
+		e := &cli.Env{Stdin: os.Stdin, Stdout: &out, Stderr: io.Discard, Name: c.Name, Args: []string{"--help"}, Getenv: func(string) string { return "" }}
 		if status := run(e); status != 0 {
-			t.Errorf("%s --help: exit status %d", c.name, status)
+			t.Errorf("%s --help: exit status %d", c.Name, status)
 		}
-		if c.group != "" && (!strings.Contains(out.String(), "Examples:") || !strings.Contains(out.String(), c.short)) {
-			t.Errorf("%s --help:\n%s", c.name, out.String())
+		if c.Group != "" && (!strings.Contains(out.String(), "Examples:") || !strings.Contains(out.String(), c.Short)) {
+			t.Errorf("%s --help:\n%s", c.Name, out.String())
 		}
 	}
 }
@@ -63,8 +48,8 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		var errText strings.Builder
 		f := strings.Fields(c.args)
-		e := &env{stdin: os.Stdin, stdout: io.Discard, stderr: &errText, name: f[0], args: f[1:], dir: t.TempDir(), getenv: func(string) string { return "" }}
-		e.now = newEnv([]string{"cachebro"}).now
+		e := &cli.Env{Stdin: os.Stdin, Stdout: io.Discard, Stderr: &errText, Name: f[0], Args: f[1:], Dir: t.TempDir(), Getenv: func(string) string { return "" }}
+		e.Now = cli.NewEnv([]string{"cachebro"}).Now
 		if status := run(e); status != 2 || !strings.HasPrefix(errText.String(), "cachebro: ") || !strings.Contains(errText.String(), c.want) || !strings.Contains(errText.String(), "hint: ") {
 			t.Errorf("%s: exit status %d\n%s", c.args, status, errText.String())
 		}

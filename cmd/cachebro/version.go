@@ -6,27 +6,25 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"cachebro/cmd/cachebro/fastpath"
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/doctor"
 )
-
-// version is the one place that says which cachebro this is.
-const version = fastpath.Version
 
 // commit and built are set by the linker where a package is made (scripts/dist).
 var commit, built string
 
-func versionCommand() command {
-	return command{
-		name: "version", group: groupSetup, short: "print the version",
-		long: "Examples:\n  cachebro version\n  cachebro version --json",
-		run: func(_ context.Context, e *env) error {
-			fs := e.flags()
+func versionCommand() cli.Command {
+	return cli.Command{
+		Name: "version", Group: cli.GroupSetup, Short: "print the version",
+		Long: "Examples:\n  cachebro version\n  cachebro version --json",
+		Run: func(_ context.Context, e *cli.Env) error {
+			fs := e.Flags()
 			asJSON := fs.Bool("json", false, "print JSON")
-			if _, err := e.parse(fs, 0, 0); err != nil {
+			if _, err := e.Parse(fs, 0, 0); err != nil {
 				return err
 			}
-			facts := map[string]any{"version": version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
-			if k, err := theKernel(); err == nil {
+			facts := map[string]any{"version": cli.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
+			if k, err := doctor.TheKernel(); err == nil {
 				facts["kernel"] = k
 			}
 			if built != "" {
@@ -43,9 +41,9 @@ func versionCommand() command {
 				}
 			}
 			if *asJSON {
-				return e.printJSON(facts)
+				return e.PrintJSON(facts)
 			}
-			_, err := fmt.Fprintf(e.stdout, "cachebro %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(e.Stdout, "cachebro %s %s %s/%s\n", cli.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/fastpath"
+	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+)
+
+// Env is everything a command knows of the world. Built once in main.
+type Env struct {
+	Stdin  *os.File
+	Stdout io.Writer // a terminal shows nothing raw: see visible
+	Stderr io.Writer
+	out    *os.File // what stdout is, to ask whether it is a terminal; nil in tests
+	Args   []string // after the command's name
+	Name   string   // the command as it was typed
+	Dir    string   // working directory, symlinks resolved; "" when it is gone
+	Getenv func(string) string
+	Vars   []string // the whole environment, for children
+	starts bool     // a store daemon that does not run is started
+	Now    func() time.Time
+	Exe    string // this binary, for the processes we start
+	Cmd    Command
+	// described, if not nil, gets the command's flags in place of a run of it.
+	Described func(*pflag.FlagSet)
+}
+
+// NewEnv is the environment of this process for the command line args.
+func NewEnv(args []string) *Env {
+	e := &Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, out: os.Stdout, Getenv: os.Getenv, Vars: os.Environ(), starts: true, Now: time.Now}
+	if ok, _ := e.Terminal(); ok {
+		e.Stdout = visible.New(os.Stdout)
+	}
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		e.Stderr = visible.New(os.Stderr)
+	}
+	if len(args) > 1 {
+		e.Name, e.Args = args[1], args[2:]
+	}
+	e.Dir = fastpath.Dir()
+	e.Exe = self(args)
+	return e
+}
+
+// self is the path under which this binary can be started again. After an
+// upgrade the running image is "… (deleted)"; the new one has the old name.
+func self(args []string) string {
+	exe, err := os.Executable()
+	if err != nil {
+		return args[0]
+	}
+	return strings.TrimSuffix(exe, " (deleted)")
+}
+
+// Paths says where sockets and state lie for this user.
+func (e *Env) Paths() wire.Paths { return fastpath.Paths(e.Getenv) }
+
+// Flags is a new flag set for the running command.
+func (e *Env) Flags() *pflag.FlagSet {
+	fs := pflag.NewFlagSet(e.Cmd.Name, pflag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.SortFlags = false
+	fs.Usage = func() {}
+	return fs
+}
+
+// Parse reads the command's arguments; between min and max (-1: any number)
+// must remain. --help prints the command's help and returns errHelp.
+func (e *Env) Parse(fs *pflag.FlagSet, min, max int) ([]string, error) {
+	if e.Described != nil {
+		e.Described(fs)
+		return nil, ErrHelp
+	}
+	if err := fs.Parse(e.Args); err != nil {
+		if err == pflag.ErrHelp {
+			e.PrintHelp(fs)
+			return nil, ErrHelp
+		}
+		return nil, e.Usagef("%s: %v", e.Cmd.Name, err)
+	}
+	for _, name := range []string{"json", "null"} {
+		if f := fs.Lookup(name); f != nil && f.Value.String() == "true" {
+			e.Stdout = visible.Raw(e.Stdout)
+		}
+	}
+	rest := fs.Args()
+	switch {
+	case len(rest) < min:
+		return nil, e.Usagef("%s: missing argument: usage: cachebro %s %s", e.Cmd.Name, e.Cmd.Name, e.Cmd.Args)
+	case max >= 0 && len(rest) > max:
+		return nil, e.Usagef("%s: unexpected argument %s", e.Cmd.Name, Quote(rest[max]))
+	}
+	return rest, nil
+}
+
+// PrintJSON writes one value on one line.
+func (e *Env) PrintJSON(v any) error {
+	enc := json.NewEncoder(e.Stdout)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// Terminal reports whether stdout is one, and its width (0: unknown).
+func (e *Env) Terminal() (ok bool, width int) {
+	if e.out == nil || !term.IsTerminal(int(e.out.Fd())) {
+		return false, 0
+	}
+	width, _, _ = term.GetSize(int(e.out.Fd()))
+	return true, width
+}
+
+// Flush shows what is left of the output, at the end.
+func (e *Env) Flush() {
+	for _, w := range []io.Writer{e.Stdout, e.Stderr} {
+		if v, ok := w.(*visible.Writer); ok {
+			_ = v.Flush()
+		}
+	}
+}
+
+// Colour reports whether to use colours on stdout.
+func (e *Env) Colour() bool {
+	ok, _ := e.Terminal()
+	return ok && e.Getenv("NO_COLOR") == "" && e.Getenv("TERM") != "dumb"
+}
+
+// Abs makes a path given on the command line absolute and clean without
+// following symlinks: the name itself may be one.
+func (e *Env) Abs(path string) (string, error) {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path), nil
+	}
+	if e.Dir == "" {
+		return "", Hintf("cd again into the directory where you are", "the working directory is gone, so %s has no meaning", Quote(path))
+	}
+	return filepath.Join(e.Dir, path), nil
+}
+
+// Confirm asks on the terminal. Without one the answer must have been given by
+// --yes: a script is never taken to have agreed.
+func (e *Env) Confirm(question string) error {
+	if !term.IsTerminal(int(e.Stdin.Fd())) {
+		return &usage{hinted{fmt.Errorf("%s needs --yes when it is not run on a terminal", e.Cmd.Name), "cachebro " + e.Cmd.Name + " --dry-run … shows what would be done"}}
+	}
+	fmt.Fprintf(e.Stderr, "%s [y/N] ", question)
+	var answer string
+	fmt.Fscanln(e.Stdin, &answer)
+	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+		return ErrDeclined
+	}
+	return nil
+}
+
+// Version is the one place that says which cachebro this is.
+const Version = fastpath.Version
+
+// First is the first argument, or what stands for none.
+func First(args []string, none string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return none
+}

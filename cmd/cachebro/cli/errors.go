@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"syscall"
+
+	"cachebro/store/wire"
+)
+
+// ErrHelp: help was asked for and has been printed.
+var ErrHelp = errors.New("help was printed")
+
+// ErrDeclined: the person said no.
+var ErrDeclined = errors.New("nothing was changed")
+
+// hinted is an error with a step that helps.
+type hinted struct {
+	err  error
+	hint string
+}
+
+func (h *hinted) Error() string { return h.err.Error() }
+func (h *hinted) Unwrap() error { return h.err }
+
+// Hint is a command to run, or what to do.
+func (h *hinted) Hint() string { return h.hint }
+
+// Hintf makes an error with a hint.
+func Hintf(hint, format string, args ...any) error {
+	return &hinted{fmt.Errorf(format, args...), hint}
+}
+
+// usage is a mistake on the command line: exit status 2.
+type usage struct{ hinted }
+
+// Usagef is a mistake on the command line: exit status 2, with the command's help
+// as its hint.
+func (e *Env) Usagef(format string, args ...any) error {
+	hint := "cachebro help"
+	if e.Cmd.Name != "" {
+		hint += " " + e.Cmd.Name
+	}
+	return &usage{hinted{fmt.Errorf(format, args...), hint}}
+}
+
+// UsageHint is a mistake on the command line with a hint of its own.
+func UsageHint(hint, format string, args ...any) error {
+	return &usage{hinted{fmt.Errorf(format, args...), hint}}
+}
+
+// ExitStatus passes the status of a child on, without a message.
+type ExitStatus int
+
+func (s ExitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// HintOf finds a hint in err's chain, ours or one that came over the socket.
+func HintOf(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return wire.Hint(err)
+}
+
+// Report prints err as the user should see it and returns the exit status.
+func (e *Env) Report(err error) int {
+	var status ExitStatus
+	var bad *usage
+	var nothing errNothingDone
+	failed := 1
+	if errors.As(err, &bad) || errors.As(err, &nothing) {
+		failed = 2
+	}
+	switch {
+	case err == nil, errors.Is(err, ErrHelp):
+		return 0
+	case errors.As(err, &status):
+		return int(status)
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
+		return failed // the reader of our output has gone: nobody to tell
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(e.Stderr, "cachebro: interrupted")
+		return failed
+	}
+	shown := err
+	if dead := explainDead(err); dead != nil {
+		shown = dead
+	}
+	fmt.Fprintf(e.Stderr, "cachebro: %s\n", OneLine(shown.Error()))
+	if hint := HintOf(shown); hint != "" {
+		fmt.Fprintf(e.Stderr, "hint: %s\n", hint)
+	}
+	return failed
+}
+
+// errNothingDone wraps what kept a plan from being carried out at all.
+type errNothingDone struct{ error }
+
+func (e errNothingDone) Unwrap() error { return e.error }
+
+// NothingDone wraps what kept a plan from being carried out at all: exit status 2.
+func NothingDone(err error) error { return errNothingDone{err} }
+
+// ChildStatus is the command's exit status, 128 plus the signal that ended it.
+func ChildStatus(err error) error {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return err
+	}
+	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return ExitStatus(128 + int(ws.Signal()))
+	}
+	return ExitStatus(exit.ExitCode())
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// watchEvery is the pause between two lines of progress, and before the first.
+const watchEvery = 300 * time.Millisecond
+
+// WatchTree prints how far a look at the whole tree is, which a question without a
+// mount begins with.
+func (e *Env) WatchTree(ctx context.Context, c *wire.Client) (done func()) {
+	return e.Watch(ctx, func(ctx context.Context) string {
+		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})
+		if err != nil || !st.Baseline.Running {
+			return ""
+		}
+		return fmt.Sprintf("looking for changes: %d files", st.Baseline.Files)
+	})
+}
+
+// Watch prints a line of progress on a terminal, over the one before, until done is
+// called.
+func (e *Env) Watch(ctx context.Context, line func(context.Context) string) (done func()) {
+	f, ok := visible.Raw(e.Stderr).(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		shown := false
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				if shown {
+					fmt.Fprint(f, "\r\x1b[K")
+				}
+				return
+			case <-tick.C:
+			}
+			if text := line(ctx); text != "" {
+				fmt.Fprint(f, "\r\x1b[K"+text)
+				shown = true
+			}
+		}
+	})
+	return func() {
+		cancel()
+		watching.Wait()
+	}
+}

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/mounts/supervisor"
+	"cachebro/store/wire"
+)
+
+// Target is a path that was named on the command line, found in its project.
+type Target struct {
+	Root  string // the project's root, as the daemon knows it
+	Point string // where it is mounted, "" when it is not (or not to be seen from here)
+	Rel   []byte // relative to the root; empty: the root itself
+	given string // as it was typed
+}
+
+// Base is where to write so that the overlay sees it, if there is one.
+func (t Target) Base() string {
+	if t.Point != "" {
+		return t.Point
+	}
+	return t.Root
+}
+
+// errNoProject: nothing is known of the directory.
+type errNoProject struct{ dir string }
+
+func (e *errNoProject) Error() string {
+	return fmt.Sprintf("%s has no history: it was never mounted", Quote(e.dir))
+}
+func (e *errNoProject) Hint() string { return "cachebro mount " + Arg(e.dir) }
+
+// Locate finds the project of a path: by the mounts, then by what has been
+// mounted before. The path itself need not exist; "" is the working directory.
+func (e *Env) Locate(given string) (Target, error) {
+	path, err := e.Abs(given)
+	if err != nil {
+		return Target{}, err
+	}
+	real := ResolveParents(path)
+	overlays, err := mounts.Overlays()
+	if err != nil {
+		return Target{}, err
+	}
+	if m, ok := mounts.Above(overlays, real); ok {
+		t := Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Point)), given: given}
+		// Looking for it costs a look at all processes; with a state directory
+		// of our own nothing new would begin, and status says the rest.
+		if state, err := e.Paths().State(m.Source); err == nil && !IsDir(state) {
+			if other := e.Elsewhere(m); other != nil {
+				return t, other
+			}
+		}
+		return t, nil
+	}
+	for _, m := range overlays { // the source side of a mount elsewhere
+		if mounts.Within(real, m.Source) {
+			return Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Source)), given: given}, nil
+		}
+	}
+	if root, ok := e.Paths().Find(real); ok {
+		return Target{Root: root, Rel: []byte(mounts.Rel(real, root)), given: given}, nil
+	}
+	if top, ok := mounts.Top(real); ok {
+		real = top
+	}
+	return Target{Root: real, given: given}, &errNoProject{real}
+}
+
+// ResolveParents follows the symlinks in a path but for its last element, which
+// may itself be a link that is asked for, or gone together with its parents.
+func ResolveParents(path string) string {
+	dir, tail := filepath.Dir(path), filepath.Base(path)
+	for dir != "/" {
+		real, err := filepath.EvalSymlinks(dir)
+		if err == nil {
+			return filepath.Join(real, tail)
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			break // a dead mount, or no permission: the name is all there is
+		}
+		dir, tail = filepath.Dir(dir), filepath.Join(filepath.Base(dir), tail)
+	}
+	return path
+}
+
+// Directory finds the project that a directory argument means; without one, the
+// working directory's.
+func (e *Env) Directory(args []string) (Target, error) {
+	if len(args) == 0 {
+		return e.Locate(".")
+	}
+	return e.Locate(args[0])
+}
+
+// Connect calls the project's daemon, started if needed.
+func (e *Env) Connect(ctx context.Context, root string) (*wire.Client, error) {
+	return e.ConnectAs(ctx, root, "cli", wire.Timeouts{})
+}
+
+// ConnectAs is Connect under another client's name and with other patience.
+func (e *Env) ConnectAs(ctx context.Context, root, client string, t wire.Timeouts) (*wire.Client, error) {
+	hello := wire.Hello{Version: Version, Client: client, Root: root}
+	if !e.starts {
+		return wire.Dial(ctx, e.Paths(), hello, t)
+	}
+	c, err := wire.DialOrStart(ctx, e.Paths(), hello, t,
+		wire.Start{Self: e.Exe, Replace: true, Within: 20 * time.Second})
+	if err != nil {
+		state, _ := e.Paths().State(root)
+		err = supervisor.Explain(err, state)
+	}
+	return c, err
+}
+
+// Open is locate and connect.
+func (e *Env) Open(ctx context.Context, given string) (Target, *wire.Client, error) {
+	t, err := e.Locate(given)
+	if err != nil {
+		return t, nil, err
+	}
+	c, err := e.Connect(ctx, t.Root)
+	if err != nil && c != nil {
+		c.Close()
+	}
+	return t, c, err
+}
+
+// IsDir asks without following a symlink; a path that is gone is none.
+func IsDir(path string) bool {
+	fi, err := os.Lstat(path)
+	return err == nil && fi.IsDir()
+}
+
+// within is the target of a path below a root that no mount or history knows.
+func (t Target) within(real string) Target {
+	if fi, err := os.Stat(t.Root); err == nil && !fi.IsDir() {
+		t.Root = filepath.Dir(t.Root)
+	}
+	for !IsDir(t.Root) && t.Root != "/" {
+		t.Root = filepath.Dir(t.Root)
+	}
+	t.Rel = []byte(mounts.Rel(real, t.Root))
+	return t
+}
+
+// LocateOrTop is locate for what works without a mount and a history: there the
+// work tree's top, or the directory itself, is the project.
+func (e *Env) LocateOrTop(given string) (Target, error) {
+	t, err := e.Locate(given)
+	switch err.(type) {
+	case nil, *errElsewhere:
+		return t, nil
+	case *errNoProject:
+	default:
+		return t, err
+	}
+	path, err := e.Abs(given)
+	if err != nil {
+		return t, err
+	}
+	return t.within(ResolveParents(path)), nil
+}

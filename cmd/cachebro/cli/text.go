@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"cachebro/store/wire/visible"
+)
+
+// Quote is a path as people should see it; see visible.Name.
+func Quote(path string) string { return visible.Name(path) }
+
+// Arg is a path as one word of the shell; see visible.Arg.
+func Arg(path string) string { return visible.Arg(path) }
+
+// OneLine makes a text safe to print on one line of a terminal.
+func OneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return ' '
+		}
+		if !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
+// JsonPath puts a path into an object under name when it is valid UTF-8, else
+// in base64 under name_base64: JSON strings cannot hold other bytes.
+func JsonPath(m map[string]any, name string, path []byte) {
+	if len(path) == 0 && name != "path" {
+		return
+	}
+	if utf8.Valid(path) {
+		m[name] = string(path)
+		return
+	}
+	m[name+"_base64"] = path
+}
+
+// Object turns a DTO into a map with readable paths; keys name its byte fields.
+func Object(dto any, paths map[string][]byte) (map[string]any, error) {
+	raw, err := json.Marshal(dto)
+	if err != nil {
+		return nil, err
+	}
+	m := map[string]any{}
+	dec := json.NewDecoder(strings.NewReader(string(raw)))
+	dec.UseNumber() // sequence numbers and times exceed float64
+	if err := dec.Decode(&m); err != nil {
+		return nil, err
+	}
+	for name, path := range paths {
+		delete(m, name)
+		JsonPath(m, name, path)
+	}
+	return m, nil
+}
+
+// Count is "1 file", "2 files".
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

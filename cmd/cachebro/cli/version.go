@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"cachebro/store/undo/apply"
+	"cachebro/store/wire"
+)
+
+// VersionLine is one line of log: number, time, operation, size, who, path.
+func VersionLine(v wire.Version, p Paint, onePath bool, now time.Time) string {
+	id := fmt.Sprintf("#%d", v.Seq)
+	if onePath && v.Number > 0 {
+		id = fmt.Sprintf("@%-4d %s", v.Number, id)
+	}
+	op := v.Op
+	if kind, _, ok := strings.Cut(v.Plan, "-"); ok {
+		op = kind // what the person did, not by which system call
+		if apply.Temporary(v.From) {
+			v.From = nil
+		}
+	}
+	if v.Made > 0 { // the file it came from was a means to this end
+		op, v.From = "save", nil
+	}
+	if v.Idle {
+		op += "…" // captured while still open
+	}
+	parts := []string{p.Yellow(fmt.Sprintf("%-8s", id)), Stamp(v.Time, now), p.Cyan(fmt.Sprintf("%-8s", op)), fmt.Sprintf("%9s", sizeOf(v)), fmt.Sprintf("%-20s", Who(v.Actor)), pathsOf(v)}
+	if v.NoContent != "" && v.Op != "chmod" { // of a mode no content is expected
+		parts = append(parts, p.Red("("+OneLine(v.NoContent)+")"))
+	}
+	if s := Whose(v.Actor); s != "" {
+		parts = append(parts, p.Dim("["+s+"]"))
+	}
+	if v.Plan != "" {
+		parts = append(parts, p.Dim("{"+OneLine(v.Plan)+"}"))
+	}
+	return strings.Join(parts, "  ")
+}
+
+// Stamp is the time of day, with the date when it was not today.
+func Stamp(t, now time.Time) string {
+	t = t.In(now.Location())
+	if t.Year() == now.Year() && t.YearDay() == now.YearDay() {
+		return "     " + t.Format("15:04:05")
+	}
+	if t.Year() == now.Year() {
+		return fmt.Sprintf("%-13s", t.Format("Jan _2 15:04"))
+	}
+	return fmt.Sprintf("%-13s", t.Format("2006-01-02"))
+}
+
+func sizeOf(v wire.Version) string {
+	switch {
+	case v.Deleted, v.Op == "mkdir", v.Op == "rmdir":
+		return "-"
+	case len(v.Target) > 0:
+		return "link"
+	}
+	return BytesText(v.Size)
+}
+
+// BytesText is a size for people: exact below 10,000.
+func BytesText(n int64) string {
+	if n < 10_000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f := float64(n)
+	for _, unit := range []string{"KiB", "MiB", "GiB"} {
+		if f /= 1024; f < 1000 {
+			return fmt.Sprintf("%.1f %s", f, unit)
+		}
+	}
+	return fmt.Sprintf("%.1f TiB", f/1024)
+}
+
+// Who is the process, as far as it is known.
+func Who(a wire.Actor) string {
+	switch {
+	case a.PID == 0 && a.Comm == "":
+		return "-"
+	case a.PID == 0:
+		return OneLine(a.Comm)
+	}
+	return fmt.Sprintf("%s[%d]", OneLine(a.Comm), a.PID)
+}
+
+// Whose is the session and the tool call.
+func Whose(a wire.Actor) string {
+	var parts []string
+	for _, s := range []string{short(a.Session), a.Agent, a.Tool} {
+		if s != "" {
+			parts = append(parts, OneLine(s))
+		}
+	}
+	text := strings.Join(parts, " ")
+	if a.Uncertain && text != "" {
+		text += "?"
+	}
+	return text
+}
+
+// short is the part of a session's id that people compare.
+func short(id string) string {
+	if len(id) > 13 {
+		return id[:13]
+	}
+	return id
+}
+
+func pathsOf(v wire.Version) string {
+	path := Quote(string(v.Path))
+	if len(v.Path) == 0 {
+		path = "."
+	}
+	switch {
+	case len(v.From) > 0 && v.Op == "exchange":
+		return Quote(string(v.From)) + " <-> " + path
+	case len(v.From) > 0:
+		return Quote(string(v.From)) + " -> " + path
+	case len(v.To) > 0:
+		return path + " -> " + Quote(string(v.To))
+	case len(v.Target) > 0:
+		return path + " -> " + Quote(string(v.Target))
+	}
+	return path
+}
+
+// VersionObject is a version as --json prints it: paths as strings.
+func VersionObject(v wire.Version) (map[string]any, error) {
+	return Object(v, map[string][]byte{"path": v.Path, "from": v.From, "to": v.To, "target": v.Target})
+}

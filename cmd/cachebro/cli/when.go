@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"cachebro/store/wire"
+	"cachebro/store/wire/when"
+)
+
+// SplitVersion takes "PATH@VERSION" apart. A name that exists as it stands is a
+// path, at signs and all; and so is one whose end is no version.
+func (e *Env) SplitVersion(arg string) (path string, q wire.ShowQuery, err error) {
+	if n, ok := strings.CutPrefix(arg, "#"); ok {
+		seq, err := strconv.ParseUint(n, 10, 64)
+		if err != nil || seq == 0 {
+			return "", q, e.Usagef("%s: #N is a sequence number as log prints it", e.Cmd.Name)
+		}
+		return "", wire.ShowQuery{Seq: seq}, nil
+	}
+	i := strings.LastIndexByte(arg, '@')
+	if i < 0 {
+		return arg, q, nil
+	}
+	if abs, err := e.Abs(arg); err == nil {
+		if _, err := os.Lstat(abs); err == nil {
+			return arg, q, nil
+		}
+	}
+	q, ok := parseVersion(arg[i+1:], e.Now())
+	if !ok {
+		return arg, q, nil
+	}
+	return arg[:i], q, nil
+}
+
+// VersionFlag reads --from, --to and the like.
+func (e *Env) VersionFlag(name, value string) (wire.ShowQuery, error) {
+	if value == "" {
+		return wire.ShowQuery{}, nil
+	}
+	q, ok := parseVersion(strings.TrimPrefix(value, "@"), e.Now())
+	if !ok {
+		return q, e.Usagef("--%s %s: want a version number (3, -1), a sequence number (#812), a time (12:40, 2026-05-01 12:40) or an age (10m)", name, Quote(value))
+	}
+	return q, nil
+}
+
+// IsNewest: no version was chosen.
+func IsNewest(q wire.ShowQuery) bool { return q.Seq == 0 && q.Number == 0 && q.At.IsZero() }
+
+// parseVersion understands 3 (third version of the path), -1 (the one before
+// the newest), #812 (sequence number), a time of day or date, and an age.
+func parseVersion(s string, now time.Time) (q wire.ShowQuery, ok bool) {
+	if seq, isSeq := strings.CutPrefix(s, "#"); isSeq {
+		n, err := strconv.ParseUint(seq, 10, 64)
+		return wire.ShowQuery{Seq: n}, err == nil && n > 0
+	}
+	if n, err := strconv.Atoi(s); err == nil {
+		return wire.ShowQuery{Number: n}, n != 0
+	}
+	at, ok := when.Time(s, now)
+	return wire.ShowQuery{At: at}, ok
+}
+
+// TimeFlag reads --since and --until.
+func (e *Env) TimeFlag(name, value string) (time.Time, error) {
+	if value == "" {
+		return time.Time{}, nil
+	}
+	t, ok := when.Time(value, e.Now())
+	if !ok {
+		return t, e.Usagef("--%s %s: want a time (12:40, 2026-05-01 12:40) or an age (10m, 2h, 3d, 1w)", name, Quote(value))
+	}
+	return t, nil
+}

@@ -1,0 +1,129 @@
+package doctor
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/history"
+	"cachebro/store/wire"
+)
+
+// canaryWithin is how long a version may take to be seen.
+const canaryWithin = 20 * time.Second
+
+// canaryName is one that logs and "the last action" leave out. It is always the
+// same, so that retention keeps a handful of its versions and no more.
+const canaryName = ".cachebro-canary~"
+
+// canary writes a file through the mount, overwrites it, sees both versions,
+// takes the last one back through a plan, and removes the file again.
+func canary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) finding {
+	rel := canaryName
+	if _, err := os.Lstat(filepath.Join(t.Point, rel)); err == nil { // another doctor's
+		rel = strings.Replace(rel, "~", fmt.Sprintf("-%d~", os.Getpid()), 1)
+	}
+	name := filepath.Join(t.Point, rel)
+	start := time.Now()
+	err := sing(ctx, e, t, c, rel, name)
+	if errors.Is(err, fs.ErrExist) {
+		return wrongErr("canary", "rm "+cli.Quote(name), err) // not ours
+	}
+	if rerr := os.Remove(name); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) && err == nil {
+		err = fmt.Errorf("remove it: %w", rerr)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return good("canary", "not written: the project's top directory is not writable")
+	}
+	if err == nil {
+		err = awaitVersion(ctx, c, wire.LogQuery{Path: []byte(rel), Limit: 1}, func(v wire.Version) bool { return v.Deleted })
+	}
+	if err != nil {
+		return wrongErr("canary", "cachebro status "+cli.Arg(t.Root), fmt.Errorf("a file written in the project (%s): %w", rel, err))
+	}
+	return good("canary", "a file was written, seen, undone and is gone again (%d ms)", time.Since(start).Milliseconds())
+}
+
+// What the canary holds, one after the other.
+const songA, songB = "one\n", "two\n"
+
+func sing(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, rel, name string) error {
+	for i, content := range [][]byte{[]byte(songA), []byte(songB)} {
+		// Never through a link that somebody has put there.
+		flag := os.O_WRONLY | os.O_TRUNC | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+		if i == 0 {
+			flag = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+		}
+		f, err := os.OpenFile(name, flag, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(content)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+		err = awaitVersion(ctx, c, wire.LogQuery{Path: []byte(rel), Limit: 1}, func(v wire.Version) bool {
+			return v.Hash == hashText(content)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	plan, err := wire.Call[wire.Plan](ctx, c, wire.MPlan, wire.PlanRequest{Kind: "revert", Path: []byte(rel), Steps: 1})
+	if err != nil {
+		return fmt.Errorf("plan to take it back: %w", err)
+	}
+	if len(plan.Steps) != 1 || len(plan.Conflicts)+len(plan.Lost) > 0 {
+		return fmt.Errorf("the plan to take it back has %d steps and %d conflicts", len(plan.Steps), len(plan.Conflicts)+len(plan.Lost))
+	}
+	res, err := history.CarryOut(ctx, e, t, c, plan, false)
+	if err != nil {
+		return fmt.Errorf("take it back: %w", err)
+	}
+	if len(res.Failed) > 0 {
+		return fmt.Errorf("take it back: %s", res.Failed[0].Why)
+	}
+	now, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if string(now) != songA {
+		return fmt.Errorf("after the undo it holds %q, not %q", now, songA)
+	}
+	return nil
+}
+
+// awaitVersion polls for the newest version that fits.
+func awaitVersion(ctx context.Context, c *wire.Client, q wire.LogQuery, fits func(wire.Version) bool) error {
+	for deadline := time.Now().Add(canaryWithin); ; {
+		a, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, q)
+		if err != nil && !errors.Is(err, wire.ErrNotFound) {
+			return err
+		}
+		if err == nil && len(a.Versions) > 0 && fits(a.Versions[0]) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("no version of it was seen within %s", canaryWithin)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func hashText(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}

@@ -1,0 +1,116 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/setup"
+	"cachebro/hooks"
+)
+
+// DoctorCommand is cachebro doctor.
+func DoctorCommand() cli.Command {
+	return cli.Command{
+		Name: "doctor", Group: cli.GroupEvery, Args: "[DIR]", Short: "does everything work here? each problem with what mends it",
+		Long: `Looks at FUSE, the kernel, the mount (with a canary file that is written, seen,
+undone and gone again), the store and its space, the agents' configuration, and
+what is not kept and why. Exit status 1 when something is wrong.
+
+Examples:
+  cachebro doctor
+  cachebro doctor --json | jq 'select(.ok | not)'`,
+		Run: runDoctor,
+	}
+}
+
+// finding is one thing that doctor looked at; Fix mends it.
+type finding = hooks.Finding
+
+func good(what, format string, args ...any) finding {
+	return finding{What: what, OK: true, Text: fmt.Sprintf(format, args...)}
+}
+
+func wrong(what, fix, format string, args ...any) finding {
+	return finding{What: what, Text: fmt.Sprintf(format, args...), Fix: fix}
+}
+
+// wrongErr is a finding made of an error; its hint is the fix.
+func wrongErr(what, fix string, err error) finding {
+	if h := cli.HintOf(err); h != "" {
+		fix = h
+	}
+	return finding{What: what, Text: err.Error(), Fix: fix}
+}
+
+func runDoctor(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	asJSON := fs.Bool("json", false, "one JSON object per finding and line")
+	noCanary := fs.Bool("no-canary", false, "write no file into the project")
+	args, err := e.Parse(fs, 0, 1)
+	if err != nil {
+		return err
+	}
+	bad := 0
+	say := func(all ...finding) {
+		for _, f := range all {
+			if !f.OK {
+				bad++
+			}
+			sayFinding(e, f, *asJSON)
+		}
+	}
+	say(doctorMachine(e)...)
+	t, err := e.Directory(args)
+	if err != nil {
+		say(wrongErr("project", "", err))
+	} else {
+		say(doctorSource(e, t)...)
+		say(doctorProject(ctx, e, t, !*noCanary)...)
+	}
+	s, err := setup.Setup(e, setup.InitFlags{}, "")
+	if err != nil {
+		say(wrongErr("clients", "", err))
+	} else {
+		say(hooks.CheckClients(ctx, s)...)
+	}
+	say(refusals(e)...)
+	if !*asJSON {
+		if bad == 0 {
+			fmt.Fprintln(e.Stdout, "all is well")
+		} else {
+			fmt.Fprintf(e.Stdout, "%s\n", cli.Count(bad, "problem"))
+		}
+	}
+	if bad > 0 {
+		return cli.ExitStatus(1)
+	}
+	return nil
+}
+
+func sayFinding(e *cli.Env, f finding, asJSON bool) {
+	if asJSON {
+		_ = e.PrintJSON(f) // a broken pipe shows at the end
+		return
+	}
+	p := e.Paint()
+	mark := p.Green("ok")
+	if !f.OK {
+		mark = p.Red("!!")
+	}
+	fmt.Fprintf(e.Stdout, "%s  %-14s %s\n", mark, f.What, cli.OneLine(f.Text))
+	if f.Fix != "" {
+		fmt.Fprintf(e.Stdout, "    %-14s %s\n", "", p.Cyan(cli.OneLine(f.Fix)))
+	}
+}
+
+// refusals says which results of tools a client's version did not let hooks
+// shorten; they are left alone for some days.
+func refusals(e *cli.Env) []finding {
+	var out []finding
+	for _, r := range hooks.Refusals(e.Paths(), e.Now()) {
+		out = append(out, good("rewriting", "%s did not show what hooks made of a result (%s) at %s; it gets the full text for a week", r.Client, r.Form, strings.TrimSpace(cli.Stamp(r.Time, e.Now()))))
+	}
+	return out
+}

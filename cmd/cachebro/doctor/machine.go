@@ -1,0 +1,108 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/mounting"
+
+	"golang.org/x/sys/unix"
+)
+
+// doctorMachine looks at what a mount needs of the machine.
+func doctorMachine(e *cli.Env) []finding {
+	if runtime.GOOS != "linux" {
+		return []finding{good("system", "%s/%s: mounts with --at only, through macFUSE", runtime.GOOS, runtime.GOARCH)}
+	}
+	out := []finding{fuseFinding(), kernelFinding()}
+	if os.Getuid() != 0 {
+		out = append(out, fusermountFinding(), otherUsersFinding())
+	}
+	return out
+}
+
+func fuseFinding() finding {
+	if why, fix := mounting.FuseProblem(); why != "" {
+		return wrong("/dev/fuse", fix, "%s: shell changes cannot be undone; reads still save", why)
+	}
+	return good("/dev/fuse", "can be opened")
+}
+
+// kernel is what the running kernel's FUSE can do; nothing of it but openat2 is needed.
+type kernel struct {
+	Release string   `json:"release"`
+	Has     []string `json:"has,omitempty"`
+	Lacks   []string `json:"lacks,omitempty"`
+}
+
+// TheKernel asks the running one. One of an unknown kind has and lacks nothing.
+func TheKernel() (k kernel, err error) {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return k, err
+	}
+	k.Release = unix.ByteSliceToString(u.Release[:])
+	var major, minor int
+	if _, err := fmt.Sscanf(k.Release, "%d.%d", &major, &minor); err != nil || runtime.GOOS != "linux" {
+		return k, nil
+	}
+	for _, f := range []struct {
+		name string
+		a, b int
+	}{
+		{"cached directories (5.1)", 5, 1}, {openat2Feature, 5, 6}, {"killpriv (5.12)", 5, 12}, {"mount survives a restart of mountd (6.9)", 6, 9},
+	} {
+		if major > f.a || major == f.a && minor >= f.b {
+			k.Has = append(k.Has, f.name)
+		} else {
+			k.Lacks = append(k.Lacks, f.name)
+		}
+	}
+	return k, nil
+}
+
+const openat2Feature = "openat2 (5.6)"
+
+func kernelFinding() finding {
+	k, err := TheKernel()
+	switch {
+	case err != nil:
+		return wrong("kernel", "", "its version cannot be read: %v", err)
+	case len(k.Has)+len(k.Lacks) == 0:
+		return good("kernel", "%s, of an unknown kind", k.Release)
+	case slices.Contains(k.Lacks, openat2Feature):
+		return wrong("kernel", "use a kernel of 5.6 or later", "%s lacks %s", k.Release, strings.Join(k.Lacks, ", "))
+	}
+	text := k.Release + ": " + strings.Join(k.Has, ", ")
+	if len(k.Lacks) > 0 {
+		text += "; without " + strings.Join(k.Lacks, ", ")
+	}
+	return good("kernel", "%s", text)
+}
+
+func fusermountFinding() finding {
+	path, err := exec.LookPath("fusermount3")
+	if err != nil {
+		return wrong("fusermount3", mounting.HelperFix+mounting.WithoutHelper, "missing; without it only root can mount in place")
+	}
+	fi, err := os.Stat(path)
+	if err == nil && fi.Mode()&os.ModeSetuid == 0 {
+		return wrong("fusermount3", "sudo chmod u+s "+cli.Arg(path), "%s is not setuid, so it cannot mount", cli.Quote(path))
+	}
+	return good("fusermount3", "%s", path)
+}
+
+// otherUsersFinding is no fault, but a surprise to whoever runs sudo inside.
+func otherUsersFinding() finding {
+	if mounting.UserAllowOther() {
+		return good("other users", "can enter the mount (user_allow_other)")
+	}
+	f := good("other users", "cannot enter the mount: sudo, root's backups and docker -v do not work inside")
+	f.Fix = "echo user_allow_other | sudo tee -a /etc/fuse.conf"
+	return f
+}

@@ -1,0 +1,184 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/mounting"
+	"cachebro/fusefs/ignore"
+	"cachebro/fusefs/mounts"
+	"cachebro/store/wire"
+)
+
+// lowSpace is when doctor speaks of the disk: the store stops at its floor.
+const lowSpace = 2 << 30
+
+// doctorProject looks at mount, daemon and store, and tries them out.
+func doctorProject(ctx context.Context, e *cli.Env, t cli.Target, withCanary bool) []finding {
+	var out []finding
+	mountOK := false
+	switch {
+	case t.Point == "":
+		f := wrong("mount", "cachebro up "+cli.Arg(t.Root), "%s is not mounted: shell changes cannot be undone; reads still save", cli.Quote(t.Root))
+		if err := mounting.CheckFuse(e, false); err != nil {
+			f.Fix = cli.HintOf(err)
+		}
+		out = append(out, f)
+	default:
+		if err := mounts.Answers(t.Point, 3*time.Second); err != nil {
+			out = append(out, wrong("mount", "cachebro umount --lazy "+cli.Arg(t.Point)+" && cachebro mount "+cli.Arg(t.Root), "%s: %v", cli.Quote(t.Point), err))
+		} else {
+			mountOK = true
+			out = append(out, good("mount", "%s answers", cli.Quote(t.Point)))
+			out = append(out, doctorGit(ctx, e, t)...)
+		}
+	}
+	c, err := e.Connect(ctx, t.Root)
+	if c != nil {
+		defer c.Close()
+	}
+	if err != nil {
+		fix := "cachebro status " + cli.Arg(t.Root)
+		if errors.Is(err, wire.ErrVersion) {
+			fix = "cachebro umount " + cli.Arg(t.Root) + " && cachebro mount " + cli.Arg(t.Root)
+		}
+		return append(out, wrongErr("daemon", fix, err))
+	}
+	st, err := e.AskStatus(ctx, c)
+	if err != nil {
+		return append(out, wrongErr("daemon", "cachebro status "+cli.Arg(t.Root), err))
+	}
+	out = append(out, good("daemon", "pid %d, version %s, answers on its socket", st.DaemonPID, st.Version))
+	out = append(out, storeFindings(st, t)...)
+	if other := e.MountedElsewhere(t.Root); mountOK && !st.Mounted && other != nil {
+		out = append(out, wrongErr("capture", "", other))
+	} else if mountOK && !st.Mounted {
+		out = append(out, wrong("capture", "cachebro umount "+cli.Arg(t.Point)+" && cachebro mount "+cli.Arg(t.Root), "the mount's process has not reached the daemon: what it sees waits in the spool"))
+	} else if mountOK {
+		out = append(out, captureFindings(st, t)...)
+		if withCanary {
+			out = append(out, canary(ctx, e, t, c))
+		}
+	}
+	return append(out, notCaptured(t, st)...)
+}
+
+func storeFindings(st wire.Status, t cli.Target) []finding {
+	var out []finding
+	low := st.Store.FreeBytes < lowSpace
+	fsck := "cachebro fsck --dir " + cli.Arg(t.Root)
+	switch s := st.Store; {
+	case !s.Healthy && low:
+		out = append(out, wrong("store", "free some space, it goes on by itself then; else "+fsck, "stopped: %s", s.Reason))
+	case !s.Healthy:
+		out = append(out, wrong("store", fsck, "stopped: %s", s.Reason))
+	default:
+		out = append(out, good("store", "%d versions of %d files, %s on disk", s.Versions, s.Files, cli.BytesText(s.DiskBytes)))
+	}
+	if low && (st.Store.FreeBytes > 0 || !st.Store.Healthy) {
+		out = append(out, wrong("space", "cachebro prune 2, or free some space", "%s free where the history lies (%s); capture stops at the floor", cli.BytesText(st.Store.FreeBytes), cli.Quote(st.State)))
+	} else {
+		out = append(out, good("space", "%s free", cli.BytesText(st.Store.FreeBytes)))
+	}
+	if len(st.Index) > 0 {
+		out = append(out, indexFinding(st.Index))
+	}
+	return out
+}
+
+// indexFinding: the index may be deleted at any time, so that it is late is no
+// fault; that it cannot be made is.
+func indexFinding(index map[string]any) finding {
+	text, _ := index["text"].(string)
+	ready, _ := index["ready"].(bool)
+	if problem, _ := index["problem"].(string); problem != "" && !ready && !strings.HasPrefix(text, problem) {
+		return wrong("index", "cachebro reindex", "%s", problem)
+	}
+	if text == "" {
+		text = "is there"
+	}
+	return good("index", "%s", text)
+}
+
+func captureFindings(st wire.Status, t cli.Target) []finding {
+	var out []finding
+	if st.Capture.State == "stopped" {
+		out = append(out, wrong("capture", "cachebro status "+cli.Arg(t.Root), "stopped since %s: %s", st.Capture.Since.Local().Format("15:04:05"), st.Capture.Reason))
+	} else {
+		out = append(out, good("capture", "on, %d contents queued", st.Capture.Queue))
+	}
+	if st.Outside {
+		procs := mounts.Scan(st.Root, cli.OverlayIDs(st.Root), false, func(pid int) bool { return pid == os.Getpid() || mounts.Ours(pid) })
+		if len(procs) > 0 {
+			f := good("beside", "%s", mounts.Describe(procs, 5))
+			f.Fix = "cd . in these shells; restart the other programs"
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// mostBelow is up to where files of a directory are counted.
+const mostBelow = 10000
+
+// notCaptured says what is not kept, and why: gaps, and the directories at the
+// top two levels that are excluded.
+func notCaptured(t cli.Target, st wire.Status) []finding {
+	var out []finding
+	if n := st.GapCount + st.Capture.Gaps; n > 0 {
+		text := fmt.Sprintf("%s of old contents", cli.Count(int(n), "gap"))
+		if len(st.Gaps) > 0 {
+			text += fmt.Sprintf(", the last of %s: %s", cli.Quote(string(st.Gaps[0].Path)), st.Gaps[0].Reason)
+		}
+		f := good("not kept", "%s", text)
+		f.Fix = "cachebro status " + cli.Arg(t.Root)
+		out = append(out, f)
+	}
+	dir, err := os.Open(t.Base())
+	if err != nil {
+		return append(out, wrongErr("not kept", "", err))
+	}
+	defer dir.Close()
+	m, err := ignore.New(dir, ignore.Options{})
+	if err != nil {
+		return append(out, wrongErr("not kept", "", err))
+	}
+	defer m.Close()
+	var names []string
+	excluded(m, t.Base(), "", 2, &names)
+	for i, n := range names {
+		if i < 5 {
+			names[i] = fmt.Sprintf("%s/ (%s)", cli.Quote(n), many(countBelow(filepath.Join(t.Base(), n), mostBelow), mostBelow))
+		}
+	}
+	if len(names) > 0 {
+		out = append(out, good("not kept", "excluded: %s", joinSome(names, 5)))
+	}
+	return append(out, good("not kept", "contents of files above 32 MiB; of ignored files only what is about to be destroyed; .git"))
+}
+
+// excluded collects directories of that class.
+func excluded(m *ignore.Matcher, base, rel string, depth int, names *[]string) {
+	entries, err := os.ReadDir(filepath.Join(base, rel))
+	if err != nil || depth == 0 {
+		return
+	}
+	for _, d := range entries {
+		if d.Type()&fs.ModeDir == 0 || d.Name() == ".git" {
+			continue
+		}
+		p := filepath.Join(rel, d.Name())
+		if m.Class(p, true) == ignore.Excluded {
+			*names = append(*names, p)
+			continue
+		}
+		excluded(m, base, p, depth-1, names)
+	}
+}

@@ -1,0 +1,276 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/mounting"
+	"cachebro/cmd/cachebro/setup"
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/mounts/supervisor"
+	"cachebro/store/wire"
+)
+
+// StatusCommand is cachebro status.
+func StatusCommand() cli.Command {
+	return cli.Command{
+		Name: "status", Group: cli.GroupEvery, Args: "[DIR]", Short: "is the project watched, and is everything kept?",
+		Long: `Says whether the project is mounted, how far the first scan is, how many versions
+are kept, and what could not be kept. Exit status 1 when the project was never
+mounted, its mount is dead, or the store does not answer.
+
+Examples:
+  cachebro status
+  cachebro status --all
+  cachebro status --json | jq .store`,
+		Run: runStatus,
+	}
+}
+
+func runStatus(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	all := fs.Bool("all", false, "all projects of this user that are mounted or have a history")
+	asJSON := fs.Bool("json", false, "print JSON")
+	args, err := e.Parse(fs, 0, 1)
+	if err != nil {
+		return err
+	}
+	if *all {
+		if len(args) > 0 {
+			return e.Usagef("status: --all takes no directory")
+		}
+		return statusAll(ctx, e, *asJSON)
+	}
+	t, err := e.Directory(args)
+	if err != nil {
+		return err
+	}
+	c, err := e.Connect(ctx, t.Root)
+	if c != nil {
+		defer c.Close()
+	}
+	if err != nil && (c == nil || !errors.Is(err, wire.ErrVersion)) {
+		return err
+	}
+	versionErr := err
+	st, err := e.AskStatus(ctx, c)
+	if err != nil {
+		return err
+	}
+	var dead *cli.ErrDeadMount
+	if !st.Mounted {
+		dead = cli.DeadMount(st.Root)
+	}
+	if *asJSON {
+		err = printStatusJSON(e, st, dead)
+	} else {
+		printStatus(e, t, st)
+		err = versionErr
+	}
+	if err == nil && dead != nil {
+		err = dead
+	}
+	return err
+}
+
+func printStatusJSON(e *cli.Env, st wire.Status, dead *cli.ErrDeadMount) error {
+	m, err := cli.Object(st, nil)
+	if err != nil {
+		return err
+	}
+	gaps := make([]map[string]any, 0, len(st.Gaps))
+	for _, g := range st.Gaps {
+		o, err := cli.Object(g, map[string][]byte{"path": g.Path})
+		if err != nil {
+			return err
+		}
+		gaps = append(gaps, o)
+	}
+	m["gaps"] = gaps
+	if dead != nil {
+		m["dead_mount"] = dead.Point
+	}
+	if crash, ok := supervisor.ReadCrash(st.State); ok && !st.Mounted {
+		m["crash"] = crash
+	}
+	return e.PrintJSON(m)
+}
+
+// printStatus is the page for people: what is on, what is kept, what is not.
+func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
+	p, w := e.Paint(), e.Stdout
+	switch {
+	case st.Mounted && st.Mountpoint != "" && st.Mountpoint != st.Root:
+		fmt.Fprintf(w, "%s is %s at %s (mountd pid %d)\n", cli.Quote(st.Root), p.Green("mounted"), cli.Quote(st.Mountpoint), st.MountdPID)
+	case st.Mounted:
+		fmt.Fprintf(w, "%s is %s (mountd pid %d)\n", cli.Quote(st.Root), p.Green("mounted"), st.MountdPID)
+	case e.MountedElsewhere(st.Root) != nil:
+		other := e.MountedElsewhere(st.Root)
+		fmt.Fprintf(w, "%s\n  %s\n", p.Red(cli.OneLine(other.Error())), other.Hint())
+	default:
+		fmt.Fprintf(w, "%s is %s: changes are not seen as they happen\n", cli.Quote(st.Root), p.Red("not mounted"))
+		if crash, ok := supervisor.ReadCrash(st.State); ok {
+			fmt.Fprintf(w, "  the last mount ended by itself at %s (%s)\n", crash.Time.Format("2006-01-02 15:04:05"), cli.OneLine(crash.How))
+			for _, q := range crash.Inside {
+				if mounts.Running(q.PID, q.Start) {
+					fmt.Fprintf(w, "  must cd again: %s\n", cli.OneLine(q.String()))
+				}
+			}
+		}
+	}
+	if st.Mounted {
+		fmt.Fprintln(w, "capture:  "+captureLine(p, st))
+	}
+	fmt.Fprintln(w, "baseline: "+baselineLine(st.Baseline, e.Now()))
+	fmt.Fprintf(w, "store:    %d versions of %d files, %s on disk, %s free%s\n", st.Store.Versions, st.Store.Files, cli.BytesText(st.Store.DiskBytes), cli.BytesText(st.Store.FreeBytes), lagText(st.Store.Lag))
+	if text, ok := st.Index["text"].(string); ok {
+		fmt.Fprintln(w, "index:    "+cli.OneLine(text))
+	}
+	if st.Results != nil && st.Results.Text != "" {
+		fmt.Fprintln(w, "results:  "+cli.OneLine(st.Results.Text))
+	}
+	if !st.Store.Healthy {
+		fmt.Fprintf(w, "          %s: %s\n", p.Red("stopped"), cli.OneLine(st.Store.Reason))
+	}
+	if st.GapCount+st.Capture.Gaps > 0 {
+		fmt.Fprintf(w, "gaps:     %s\n", p.Red(fmt.Sprintf("%d contents were not kept", st.GapCount+st.Capture.Gaps)))
+		for i, g := range st.Gaps {
+			if i == 5 {
+				fmt.Fprintf(w, "          … (--json shows more)\n")
+				break
+			}
+			fmt.Fprintf(w, "          %s %s: %s\n", strings.TrimSpace(cli.Stamp(g.Time, e.Now())), cli.Quote(string(g.Path)), cli.OneLine(g.Reason))
+		}
+	}
+	if st.Outside {
+		if procs := mounts.Scan(st.Root, cli.OverlayIDs(st.Root), false, mounts.Ours); len(procs) > 0 && st.Mounted {
+			fmt.Fprintf(w, "beside:   %s (cd . to enter the overlay)\n", cli.OneLine(mounts.Describe(procs, 5)))
+		}
+		if ways := mounts.Beside(st.Root); len(ways) > 0 {
+			fmt.Fprintf(w, "beside:   %s (changes made there have no author)\n", cli.OneLine(mounts.Describe(ways, 5)))
+		}
+	}
+	if st.Sessions > 0 {
+		fmt.Fprintf(w, "sessions: %d live\n", st.Sessions)
+	}
+	if setup.GitAsks(e, st.Root) {
+		fmt.Fprintf(w, "git:      asks the mount what changed\n")
+	}
+	fmt.Fprintf(w, "state:    %s (daemon pid %d, version %s)\n", cli.Quote(st.State), st.DaemonPID, st.Version)
+}
+
+func captureLine(p cli.Paint, st wire.Status) string {
+	c := st.Capture
+	if c.State == "stopped" {
+		return p.Red("stopped") + " since " + c.Since.Local().Format("15:04:05") + ": " + cli.OneLine(c.Reason)
+	}
+	text := p.Green("on")
+	if c.Queue > 0 {
+		text += fmt.Sprintf(", %d contents queued", c.Queue)
+	}
+	if c.Spooled > 0 {
+		text += fmt.Sprintf(", %s in the spool", cli.BytesText(c.Spooled))
+	}
+	return text + fmt.Sprintf(", %d inodes, %d open files", c.Inodes, c.Handles)
+}
+
+func baselineLine(b wire.Baseline, now time.Time) string {
+	switch {
+	case b.Done:
+		return fmt.Sprintf("done, %d files, %s, in %s", b.Files, cli.BytesText(b.Bytes), b.Ended.Sub(b.Started).Round(10*time.Millisecond))
+	case b.Running && b.Total > b.Files:
+		return fmt.Sprintf("%d of %d files (%d %%), %s, for %s", b.Files, b.Total, 100*b.Files/b.Total, cli.BytesText(b.Bytes), now.Sub(b.Started).Round(time.Second))
+	case b.Running:
+		return fmt.Sprintf("%d files so far, %s", b.Files, cli.BytesText(b.Bytes))
+	}
+	return "not yet made"
+}
+
+func lagText(lag uint64) string {
+	if lag == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d records still to come from the spool", lag)
+}
+
+// statusAll lists projects, one line each.
+func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
+	overlays, err := mounts.Overlays()
+	if err != nil {
+		return err
+	}
+	type line struct {
+		Root       string `json:"root"`
+		Mountpoint string `json:"mountpoint,omitempty"`
+		State      string `json:"state,omitempty"`
+		Answers    bool   `json:"answers"`
+		Error      string `json:"error,omitempty"`
+		Versions   uint64 `json:"versions,omitempty"`
+		Gaps       int64  `json:"gaps,omitempty"`
+	}
+	var lines []line
+	seen := map[string]bool{}
+	for _, m := range overlays {
+		l := line{Root: m.Source, Mountpoint: m.Point}
+		if err := mounts.Answers(m.Point, 2*time.Second); err != nil {
+			l.Error = err.Error()
+		} else {
+			l.Answers = true
+		}
+		if state, err := e.Paths().State(m.Source); err == nil {
+			l.State, seen[state] = state, true
+		}
+		if l.Answers {
+			// Only asked where a daemon runs: a list must not start any.
+			hello := wire.Hello{Version: cli.Version, Client: "cli", Root: m.Source}
+			if c, err := wire.Dial(ctx, e.Paths(), hello, wire.Timeouts{Connect: time.Second, Answer: 2 * time.Second}); err == nil {
+				if st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{}); err == nil {
+					l.Versions, l.Gaps = st.Store.Versions, st.GapCount
+				}
+				c.Close()
+			}
+		}
+		lines = append(lines, l)
+	}
+	if base, err := e.Paths().StateBase(); err == nil {
+		states, _ := filepath.Glob(filepath.Join(base, "*-????????????????"))
+		for _, s := range states {
+			if !seen[s] {
+				lines = append(lines, line{Root: mounting.RootOf(s), State: s})
+			}
+		}
+	}
+	for _, l := range lines {
+		if asJSON {
+			b, err := json.Marshal(l)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(e.Stdout, "%s\n", b)
+			continue
+		}
+		switch {
+		case l.Error != "":
+			fmt.Fprintf(e.Stdout, "%s: %s (cachebro umount %s)\n", cli.Quote(l.Mountpoint), cli.OneLine(l.Error), cli.Arg(l.Mountpoint))
+		case l.Mountpoint != "":
+			fmt.Fprintf(e.Stdout, "%s: mounted, %d versions, %d gaps\n", cli.Quote(l.Mountpoint), l.Versions, l.Gaps)
+		default:
+			name := l.Root
+			if name == "" {
+				name = filepath.Base(l.State)
+				name = name[:strings.LastIndexByte(name, '-')]
+			}
+			fmt.Fprintf(e.Stdout, "%s: not mounted, history in %s\n", cli.Quote(name), cli.Quote(l.State))
+		}
+	}
+	if len(lines) == 0 && !asJSON {
+		fmt.Fprintln(e.Stderr, "no project is mounted or has a history")
+	}
+	return nil
+}

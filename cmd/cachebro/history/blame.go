@@ -1,0 +1,103 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/wire"
+)
+
+// BlameCommand is cachebro blame.
+func BlameCommand() cli.Command {
+	return cli.Command{
+		Name: "blame", Group: cli.GroupEvery, Args: "PATH[@VERSION]", Short: "who wrote each line of a file: process, session, prompt",
+		Long: `One line of the file per line: the version that wrote it (for show and diff), when
+and who that was, the session and tool call where they are known, and the text.
+Lines that were there before the first change are marked as found there.
+
+Examples:
+  cachebro blame src/main.go
+  cachebro blame src/main.go@12:40
+  cachebro blame --json src/main.go | jq .prompt`,
+		Run: runBlame,
+	}
+}
+
+func runBlame(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	asJSON := fs.Bool("json", false, "one JSON object per line")
+	args, err := e.Parse(fs, 1, 1)
+	if err != nil {
+		return err
+	}
+	path, q, err := e.SplitVersion(args[0])
+	if err != nil {
+		return err
+	}
+	if path == "" {
+		return e.Usagef("blame: a path is missing before %s", cli.Quote(args[0]))
+	}
+	t, c, err := e.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if len(t.Rel) == 0 {
+		return cli.Hintf("cachebro log "+cli.Arg(path), "%s is the project itself, not a file", cli.Quote(path))
+	}
+	q.Path = t.Rel
+	var a wire.BlameAnswer
+	text, err := c.Call(ctx, wire.MBlame, q, nil, &a)
+	if err != nil {
+		return err
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	if len(lines) < len(a.Lines) {
+		return fmt.Errorf("blame %s: the daemon sent %d lines and names the writers of %d", cli.Quote(path), len(lines), len(a.Lines))
+	}
+	if *asJSON {
+		for i, k := range a.Lines {
+			m, err := cli.VersionObject(a.Versions[k])
+			if err != nil {
+				return err
+			}
+			m["line"], m["text"] = i+1, strings.ToValidUTF8(string(bytes.TrimSuffix(lines[i], []byte("\n"))), "\uFFFD")
+			if err := e.PrintJSON(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return e.Page(func(w io.Writer) error { return printBlame(e, w, a, lines) })
+}
+
+// printBlame puts a column before each line, empty where it says the same as
+// the line above.
+func printBlame(e *cli.Env, w io.Writer, a wire.BlameAnswer, lines [][]byte) error {
+	p := e.Paint()
+	heads, width := make([]string, len(a.Versions)), 0
+	for i, v := range a.Versions {
+		author := cli.Who(v.Actor)
+		if v.Op == "baseline" {
+			author = "found there"
+		}
+		heads[i] = fmt.Sprintf("#%-6d %s %s %s", v.Seq, cli.Stamp(v.Time, e.Now()), author, cli.Whose(v.Actor))
+		heads[i] = strings.TrimRight(heads[i], " ")
+		width = max(width, len([]rune(heads[i])))
+	}
+	for i, k := range a.Lines {
+		head := heads[k]
+		if i > 0 && a.Lines[i-1] == k {
+			head = ""
+		}
+		pad := strings.Repeat(" ", width-len([]rune(head)))
+		if _, err := fmt.Fprintf(w, "%s%s %5d  %s\n", p.Dim(head), pad, i+1, cli.OneLine(strings.ReplaceAll(string(bytes.TrimSuffix(lines[i], []byte("\n"))), "\t", "    "))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/undo/apply"
+	"cachebro/store/wire"
+)
+
+// ResumeOpen finishes what an undo, redo, restore or revert began before its
+// process was killed: somebody agreed to all of it. What has changed meanwhile
+// is left alone and named; left is how many that are.
+func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (left int, err error) {
+	open, err := wire.Call[wire.OpenPlans](ctx, c, wire.MPlanOpen, wire.Empty{})
+	if err != nil {
+		return 0, err
+	}
+	for _, head := range open.Plans {
+		plan, err := wire.Call[wire.Plan](ctx, c, wire.MPlan, wire.PlanRequest{Kind: "resume", Plan: head.ID})
+		if err != nil {
+			return left, err
+		}
+		res, err := CarryOut(ctx, e, t, c, plan, false)
+		for _, x := range res.Failed {
+			fmt.Fprintf(e.Stderr, "not done: %s: %s\n", cli.Quote(string(x.Path)), cli.OneLine(x.Why))
+		}
+		for _, x := range res.Left {
+			fmt.Fprintf(e.Stderr, "not quite: %s: %s\n", cli.Quote(string(x.Path)), cli.OneLine(x.Why))
+		}
+		left += len(res.Failed) + len(res.Left)
+		if err != nil {
+			return left, err
+		}
+		fmt.Fprintf(e.Stderr, "note: finished what was cut short %s: %s %s (%s; cachebro redo takes it back)\n",
+			atTime(head.Begun, e.Now()), plan.Kind, cli.OneLine(plan.Title), cli.Count(len(res.Done), "change"))
+	}
+	return left, nil
+}
+
+// rollback takes back what a killed undo, redo, restore or revert had done.
+func rollback(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, f planFlags) error {
+	open, err := wire.Call[wire.OpenPlans](ctx, c, wire.MPlanOpen, wire.Empty{})
+	if err != nil {
+		return err
+	}
+	if len(open.Plans) == 0 {
+		fmt.Fprintln(e.Stdout, "nothing was cut short")
+		return nil
+	}
+	last := open.Plans[len(open.Plans)-1]
+	return takeBack(ctx, e, t, c, wire.PlanRequest{Kind: "rollback", Plan: last.ID}, f)
+}
+
+// rolledBack ends a plan that was cut short before anything came of it.
+func rolledBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan wire.Plan) error {
+	if err := apply.Sweep(t.Base(), plan.Cut); err != nil {
+		return err
+	}
+	_, err := c.Call(ctx, wire.MPlanDone, wire.PlanDone{ID: plan.Cut.ID, Finished: true}, nil, nil)
+	return err
+}
+
+func atTime(at, now time.Time) string {
+	if at.IsZero() {
+		return "earlier"
+	}
+	return "at " + strings.TrimSpace(cli.Stamp(at, now))
+}

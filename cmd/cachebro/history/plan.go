@@ -1,0 +1,236 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/undo/apply"
+	"cachebro/store/wire"
+
+	"github.com/spf13/pflag"
+)
+
+// planFlags are common to all commands that take something back.
+type planFlags struct {
+	dryRun, yes, json, merge, force *bool
+}
+
+func addPlanFlags(fs *pflag.FlagSet, conflicts bool) planFlags {
+	f := planFlags{merge: new(bool), force: new(bool)}
+	f.dryRun = fs.BoolP("dry-run", "n", false, "only show what would be done")
+	f.yes = fs.BoolP("yes", "y", false, "do not ask")
+	f.json = fs.Bool("json", false, "print the plan and what was done as JSON")
+	if conflicts {
+		f.merge = fs.Bool("merge", false, "merge files that others changed since, where that is clean")
+		f.force = fs.Bool("force", false, "also overwrite what others changed since, or have open")
+	}
+	return f
+}
+
+// errPartly wraps what ended a plan of which something had been done.
+type errPartly struct{ error }
+
+func (e errPartly) Unwrap() error { return e.error }
+
+// planStatus gives commands that carry out plans their exit status: 0 all is as it
+// was asked for, 1 something was left and has been named, 2 nothing was done.
+func planStatus(err error) error {
+	var status cli.ExitStatus
+	var partly errPartly
+	switch {
+	case err == nil, errors.Is(err, cli.ErrHelp), errors.As(err, &status):
+		return err
+	case errors.As(err, &partly):
+		return partly.error
+	}
+	return cli.NothingDone(err)
+}
+
+// planCommand is the run function of a command that carries out plans.
+func planCommand(run func(context.Context, *cli.Env) error) func(context.Context, *cli.Env) error {
+	return func(ctx context.Context, e *cli.Env) error { return planStatus(run(ctx, e)) }
+}
+
+// leftOver is a plan's status once it has ended without an error.
+func leftOver(left int) error {
+	if left > 0 {
+		return cli.ExitStatus(1) // each was named
+	}
+	return nil
+}
+
+// takeBack asks the daemon for a plan, shows it, asks the person, and carries
+// it out through the mountpoint. For its status see planStatus.
+func takeBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
+	r.Merge, r.Force, r.DryRun = *f.merge, *f.force, *f.dryRun
+	left := 0
+	if !r.DryRun && r.Kind != "rollback" {
+		var err error
+		if left, err = ResumeOpen(ctx, e, t, c); err != nil {
+			return err
+		}
+	}
+	looked := e.WatchTree(ctx, c)
+	plan, err := wire.Call[wire.Plan](ctx, c, wire.MPlan, r)
+	looked()
+	if err != nil {
+		return err
+	}
+	shown := plan
+	if *f.dryRun || !*f.yes { // what would be left alone because somebody writes to it
+		if err := apply.Preview(t.Base(), &shown, *f.force); err != nil {
+			return err
+		}
+		if *f.dryRun {
+			plan = shown
+		}
+	}
+	left += len(plan.Conflicts) + len(plan.Lost)
+	out := e.Stdout
+	if *f.json {
+		out = io.Discard
+	}
+	showPlan(e, out, shown)
+	if *f.dryRun || len(plan.Steps) == 0 {
+		if len(plan.Steps) == 0 {
+			fmt.Fprintln(out, "nothing to do")
+			if plan.Cut != nil && !r.DryRun {
+				if err := rolledBack(ctx, e, t, c, plan); err != nil {
+					return err
+				}
+			}
+		}
+		if *f.json {
+			err = printPlanJSON(e, plan, apply.Result{})
+		}
+		return errors.Join(err, leftOver(left))
+	}
+	if !*f.yes {
+		if err := e.Confirm(fmt.Sprintf("%s: change %s?", plan.Kind, cli.Count(apply.Files(plan), "file"))); err != nil {
+			_, _ = c.Call(context.WithoutCancel(ctx), wire.MPlanDone, wire.PlanDone{ID: plan.ID, Finished: true}, nil, nil)
+			return err
+		}
+	}
+	res, err := CarryOut(ctx, e, t, c, plan, *f.force)
+	for _, x := range res.Failed {
+		fmt.Fprintf(e.Stderr, "not done: %s: %s\n", cli.Quote(string(x.Path)), cli.OneLine(x.Why))
+	}
+	for _, x := range res.Left {
+		fmt.Fprintf(e.Stderr, "not quite: %s: %s\n", cli.Quote(string(x.Path)), cli.OneLine(x.Why))
+	}
+	n := len(res.Done)
+	if err != nil && n > 0 {
+		err = errPartly{err}
+	}
+	if *f.json {
+		err = errors.Join(err, printPlanJSON(e, plan, res))
+	} else if n > 0 && ctx.Err() != nil {
+		fmt.Fprintf(out, "stopped: %d of %s done (cachebro redo takes them back)\n", n, cli.Count(len(plan.Steps), "change"))
+	} else if n > 0 {
+		fmt.Fprintf(out, "done: %s (cachebro redo takes it back)\n", cli.Count(n, "change"))
+	}
+	if err != nil {
+		return err
+	}
+	return leftOver(left + len(res.Failed) + len(res.Left))
+}
+
+// CarryOut does the steps and tells the daemon's journal.
+func CarryOut(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan wire.Plan, force bool) (apply.Result, error) {
+	return apply.Through(ctx, c.Call, t.Base(), plan, apply.Work{Force: force})
+}
+
+// letters of the preview, as in git status.
+var letters = map[string]string{"write": "M", "delete": "D", "mkdir": "A", "rmdir": "D", "rename": "R", "symlink": "L", "chmod": "m", "link": "=", "exchange": "X"}
+
+// showPlan is the preview: one line per file, conflicts apart.
+func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
+	p := e.Paint()
+	if plan.Title != "" {
+		fmt.Fprintln(w, p.Bold(cli.OneLine(plan.Title)))
+	}
+	added, removed := 0, 0
+	for _, s := range plan.Steps {
+		letter := letters[s.Do]
+		if s.Do == "write" && s.Expect == "absent" {
+			letter = "A"
+		}
+		line := fmt.Sprintf("  %s %s", letter, cli.Quote(string(s.Path)))
+		if len(s.To) > 0 {
+			line += " -> " + cli.Quote(string(s.To))
+		}
+		if s.Added+s.Removed > 0 {
+			line += "  " + p.Green(fmt.Sprintf("+%d", s.Added)) + " " + p.Red(fmt.Sprintf("-%d", s.Removed))
+			added, removed = added+s.Added, removed+s.Removed
+		} else if s.Do == "chmod" {
+			line += fmt.Sprintf("  mode %04o", s.Mode&0o7777)
+		}
+		fmt.Fprintln(w, line)
+	}
+	for _, x := range plan.Conflicts {
+		fmt.Fprintf(w, "  %s %s: %s\n", p.Red("conflict"), cli.Quote(string(x.Path)), conflictText(x, e))
+	}
+	for _, x := range plan.Lost {
+		fmt.Fprintf(w, "  %s %s: %s\n", p.Red("lost"), cli.Quote(string(x.Path)), cli.OneLine(x.Why))
+	}
+	if n := apply.Files(plan); n > 1 {
+		fmt.Fprintf(w, "%s, +%d -%d lines\n", cli.Count(n, "file"), added, removed)
+	}
+}
+
+func conflictText(x wire.Conflict, e *cli.Env) string {
+	text := cli.OneLine(x.Why)
+	if a := cli.Who(x.Actor); a != "-" {
+		text += " by " + a
+	}
+	if !x.Time.IsZero() {
+		text += " at " + strings.TrimSpace(cli.Stamp(x.Time, e.Now()))
+	}
+	return text
+}
+
+func printPlanJSON(e *cli.Env, plan wire.Plan, res apply.Result) error {
+	steps := make([]map[string]any, 0, len(plan.Steps))
+	for _, s := range plan.Steps {
+		m, err := cli.Object(s, map[string][]byte{"path": s.Path, "to": s.To, "target": s.Target})
+		if err != nil {
+			return err
+		}
+		steps = append(steps, m)
+	}
+	list := func(cs []wire.Conflict) ([]map[string]any, error) {
+		all := make([]map[string]any, 0, len(cs))
+		for _, x := range cs {
+			m, err := cli.Object(x, map[string][]byte{"path": x.Path})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, m)
+		}
+		return all, nil
+	}
+	conflicts, err := list(plan.Conflicts)
+	lost, err2 := list(plan.Lost)
+	failed, err3 := list(res.Failed)
+	left, err4 := list(res.Left)
+	if err := errors.Join(err, err2, err3, err4); err != nil {
+		return err
+	}
+	return e.PrintJSON(map[string]any{"left": left, "id": plan.ID, "kind": plan.Kind, "title": plan.Title, "steps": steps, "conflicts": conflicts, "lost": lost, "done": res.Done, "failed": failed})
+}
+
+// here is the project of the working directory, connected.
+func here(ctx context.Context, e *cli.Env, dir string) (cli.Target, *wire.Client, error) {
+	if dir == "" {
+		dir = "."
+	}
+	if _, err := os.Lstat(dir); err != nil && dir != "." {
+		return cli.Target{}, nil, err
+	}
+	return e.Open(ctx, dir)
+}

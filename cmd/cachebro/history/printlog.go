@@ -1,0 +1,243 @@
+package history
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/undo/apply"
+	"cachebro/store/wire"
+)
+
+// logPrinter writes the history for people: versions as they come, gaps and
+// notices between them by time, what one rename of a directory did to the files
+// in it as one line.
+type logPrinter struct {
+	*cli.Env
+	ctx   context.Context
+	c     *wire.Client
+	out   *bufio.Writer
+	paint cli.Paint
+	clock time.Time
+	path  string // that was asked for, "" for the whole project
+	f     logFlags
+	aside []asideLine
+	group []wire.Version         // renames that happened at the same instant
+	saves map[string][][2]uint64 // temporary file → versions that belong to a save
+	lines int
+	under under
+}
+
+// errEnough ends the walk when --limit lines are written.
+var errEnough = errors.New("enough lines")
+
+func printLog(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wire.Client, q wire.LogQuery, f logFlags) error {
+	l := &logPrinter{Env: e, ctx: ctx, c: c, out: bufio.NewWriter(w), paint: e.Paint(), clock: e.Now(), path: string(q.Path), f: f}
+	all := f
+	all.limit = 0 // lines count here, not versions
+	err := eachVersion(ctx, e, c, q, all, l.add)
+	if err == nil {
+		err = l.flush()
+	}
+	if errors.Is(err, errEnough) {
+		err = nil
+	} else if err == nil {
+		for _, a := range l.aside {
+			fmt.Fprintln(l.out, a.text)
+			l.lines++
+		}
+	}
+	if err == nil && l.lines == 0 {
+		where := "in " + cli.Quote(t.Root)
+		if len(t.Rel) > 0 {
+			where = "of " + cli.Quote(string(t.Rel))
+		}
+		fmt.Fprintf(e.Stderr, "no changes %s%s\n", where, map[bool]string{true: " that match", false: " yet"}[f.session+f.since+f.until+f.author+f.op != ""])
+	}
+	return errors.Join(err, l.out.Flush())
+}
+
+// add takes the next version; page is given with the first one of each page.
+func (l *logPrinter) add(v wire.Version, page wire.LogAnswer) error {
+	if page.Versions != nil {
+		l.aside = append(l.aside, l.asides(page)...)
+		l.saved(page.Versions)
+	}
+	if asked := string(v.Path) == l.path; !asked && (v.Op == "moved" || apply.Temporary(v.Path)) {
+		return nil // the rename that belongs to it says as much
+	} else if !asked && l.ofSave(v) {
+		return nil
+	}
+	if len(l.group) > 0 && !sameRename(l.group[0], v) {
+		if err := l.flush(); err != nil {
+			return err
+		}
+	}
+	if v.Op == "rename" && v.Plan == "" {
+		l.group = append(l.group, v)
+		return nil
+	}
+	return l.version(v)
+}
+
+// saved notes which versions were made for an atomic save.
+func (l *logPrinter) saved(page []wire.Version) {
+	for _, v := range page {
+		if v.Made > 0 {
+			if l.saves == nil {
+				l.saves = map[string][][2]uint64{}
+			}
+			l.saves[string(v.From)] = append(l.saves[string(v.From)], [2]uint64{v.Made, v.Seq})
+		}
+	}
+}
+
+// ofSave: a version of the temporary file of a save that has its own line.
+func (l *logPrinter) ofSave(v wire.Version) bool {
+	for _, r := range l.saves[string(v.Path)] {
+		if r[0] <= v.Seq && v.Seq < r[1] {
+			return true
+		}
+	}
+	return false
+}
+
+// sameRename: both come from one rename(2) of a directory.
+func sameRename(a, b wire.Version) bool {
+	return a.Op == "rename" && b.Op == "rename" && a.Time.Equal(b.Time) && a.Actor.PID == b.Actor.PID
+}
+
+// flush writes the collected renames: of a directory one line.
+func (l *logPrinter) flush() error {
+	group := l.group
+	l.group = nil
+	files := 0
+	var dir *wire.Version
+	for i, v := range group {
+		if v.Mode&syscall.S_IFMT != syscall.S_IFDIR {
+			files++
+		} else if dir == nil || len(v.Path) < len(dir.Path) {
+			dir = &group[i]
+		}
+	}
+	if dir == nil {
+		for _, v := range group {
+			if err := l.version(v); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return l.line(*dir, cli.VersionLine(*dir, l.paint, string(dir.Path) == l.path, l.clock)+l.paint.Dim("  ("+cli.Count(files, "file")+" below)"))
+}
+
+func (l *logPrinter) version(v wire.Version) error {
+	if err := l.line(v, cli.VersionLine(v, l.paint, l.path != "" && string(v.Path) == l.path, l.clock)); err != nil || !l.f.patch {
+		return err
+	}
+	return l.patch(v)
+}
+
+// line writes one, after the asides that come before it in time.
+func (l *logPrinter) line(v wire.Version, text string) error {
+	if l.f.limit > 0 && l.lines == l.f.limit {
+		return errEnough
+	}
+	for len(l.aside) > 0 && l.aside[0].time.After(v.Time) != l.f.oldest {
+		fmt.Fprintln(l.out, l.aside[0].text)
+		l.aside = l.aside[1:]
+	}
+	l.heading(v)
+	l.lines++
+	fmt.Fprintln(l.out, text)
+	return l.out.Flush()
+}
+
+// asideLine is something between the versions: a gap or a notice.
+type asideLine struct {
+	time time.Time
+	text string
+}
+
+func (l *logPrinter) asides(page wire.LogAnswer) []asideLine {
+	var all []asideLine
+	for _, g := range page.Gaps {
+		all = append(all, asideLine{g.Time, l.paint.Red(fmt.Sprintf("%-8s  %s  not kept: %s (%s)", "gap", cli.Stamp(g.Time, l.clock), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
+	}
+	for _, n := range page.Notices {
+		all = append(all, asideLine{n.Time, l.paint.Dim(fmt.Sprintf("%-8s  %s  %s", "note", cli.Stamp(n.Time, l.clock), cli.OneLine(n.Text)))})
+	}
+	sort.SliceStable(all, func(i, j int) bool { return all[i].time.After(all[j].time) != l.f.oldest })
+	return all
+}
+
+// patch writes what one version changed.
+func (l *logPrinter) patch(v wire.Version) error {
+	if v.Hash == "" && !v.Deleted {
+		return nil
+	}
+	q := wire.DiffQuery{Path: v.Path, To: wire.ShowQuery{Seq: v.Seq}}
+	var a wire.DiffAnswer
+	body, err := l.c.Call(l.ctx, wire.MDiff, q, nil, &a)
+	switch {
+	case errors.Is(err, wire.ErrPruned), errors.Is(err, wire.ErrNotFound), errors.Is(err, wire.ErrUnsupported):
+		fmt.Fprintln(l.out, l.paint.Dim("    "+cli.OneLine(err.Error())))
+		return l.out.Flush()
+	case err != nil:
+		return err
+	case a.Binary && len(body) == 0:
+		fmt.Fprintln(l.out, l.paint.Dim("    binary"))
+		return l.out.Flush()
+	}
+	if _, err := io.WriteString(l.out, l.paint.Diff(string(body))); err != nil {
+		return err
+	}
+	return l.out.Flush()
+}
+
+// under is the prompt and tool call that the last printed version belongs to.
+type under struct{ session, agent, prompt, call string }
+
+// heading says which prompt and which tool call the lines that follow belong to:
+// what is undone together stands together. Outside of sessions each line names
+// its process, and that says it.
+func (l *logPrinter) heading(v wire.Version) {
+	a := v.Actor
+	now := under{a.Session, a.Agent, a.Prompt, a.ToolCall}
+	if now == l.under {
+		return
+	}
+	if l.f.session == "" && (now.session == "" || now.prompt == "" && now.call == "") {
+		if l.under != (under{}) {
+			fmt.Fprintln(l.out, l.paint.Bold("outside of a prompt"))
+		}
+		l.under = under{}
+		return
+	}
+	if now.prompt != l.under.prompt || now.session != l.under.session || l.lines == 0 {
+		name := "no prompt known"
+		if a.Prompt != "" {
+			name = "prompt " + cli.OneLine(a.Prompt)
+		}
+		fmt.Fprintln(l.out, l.paint.Bold(name))
+	}
+	if a.ToolCall != "" {
+		text := "  " + cli.OneLine(a.Tool) + " " + cli.OneLine(a.ToolCall)
+		if a.Agent != "" {
+			text += " of agent " + cli.OneLine(a.Agent)
+		}
+		if a.Uncertain {
+			text += " (perhaps: several calls ran)"
+		}
+		fmt.Fprintln(l.out, l.paint.Dim(text))
+	} else if l.under.call != "" {
+		fmt.Fprintln(l.out, l.paint.Dim("  outside of a tool call"))
+	}
+	l.under = now
+}

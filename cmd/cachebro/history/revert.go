@@ -1,0 +1,246 @@
+package history
+
+import (
+	"context"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/fusefs/mounts"
+	"cachebro/store/glob"
+	"cachebro/store/wire"
+
+	"github.com/spf13/pflag"
+)
+
+// RevertCommand is cachebro revert.
+func RevertCommand() cli.Command {
+	return cli.Command{
+		Name: "revert", Group: cli.GroupEvery, Args: "PATH[@VERSION]", Short: "take a file back to an earlier version",
+		Long: `Writes an earlier content of the file again, with its exact bytes and mode; a
+deleted file comes back. The revert is a version itself: nothing is lost by it.
+
+Examples:
+  cachebro revert src/main.go            one step back
+  cachebro revert src/main.go --to 3
+  cachebro revert src/main.go@12:40 --dry-run`,
+		Run: planCommand(runRevert),
+	}
+}
+
+func runRevert(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	steps := fs.Int("steps", 1, "how many versions back")
+	to := fs.String("to", "", "version number, #SEQ, time or age")
+	f := addPlanFlags(fs, false)
+	args, err := e.Parse(fs, 1, 1)
+	if err != nil {
+		return err
+	}
+	path, v, err := e.SplitVersion(args[0])
+	if err != nil {
+		return err
+	}
+	if path == "" {
+		return e.Usagef("revert: name the file; --to '%s' says which version", args[0])
+	}
+	if *to != "" {
+		if v, err = e.VersionFlag("to", *to); err != nil {
+			return err
+		}
+	}
+	r := wire.PlanRequest{Kind: "revert", Version: v}
+	if cli.IsNewest(v) {
+		if *steps < 1 {
+			return e.Usagef("revert: --steps %d: want 1 or more", *steps)
+		}
+		r.Steps = *steps
+	} else if fs.Changed("steps") {
+		return e.Usagef("revert: give --steps or a version, not both")
+	}
+	t, c, err := e.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if len(t.Rel) == 0 {
+		return cli.Hintf("cachebro log "+cli.Arg(path), "revert takes back one file; %s is the whole project", cli.Quote(path))
+	}
+	r.Path = t.Rel
+	return takeBack(ctx, e, t, c, r, f)
+}
+
+// UndoCommand is cachebro undo.
+func UndoCommand() cli.Command {
+	return cli.Command{
+		Name: "undo", Group: cli.GroupEvery, Args: "[PATH…]", Short: "take back what a prompt, command, session or process did",
+		Long: `Takes back every change of one actor or time: contents, new and deleted files,
+renames, modes. A file is touched only if it still is what that actor left;
+the others are listed as conflicts, as are files that somebody has open for
+writing (on a mount --force writes into them). Without a choice: the last action.
+What the history does not have is taken into it first; where that cannot be (more
+than 32 MiB), the file is left alone.
+
+The exit status is 0 when all of it was taken back, 1 when something was left
+and is named, 2 when nothing was done.
+
+An undo that was killed is finished by the next mount, undo or redo; --rollback
+takes back what it had done.
+
+Examples:
+  cachebro undo                     the last action (a command, a tool call)
+  cachebro undo --prompt last       everything since the last prompt
+  cachebro undo --session last --dry-run
+  cachebro undo --since 10m 'src/**'
+  cachebro undo --pid 811`,
+		Run: planCommand(runUndo),
+	}
+}
+
+// unitFlags choose whose changes are meant.
+type unitFlags struct {
+	session, prompt, call, since, agent, dir *string
+	pid                                      *uint32
+	last                                     *bool
+}
+
+func addUnitFlags(fs *pflag.FlagSet) unitFlags {
+	return unitFlags{
+		last:    fs.Bool("last", false, "the last action (the default)"),
+		prompt:  fs.String("prompt", "", "a prompt's id, or last"),
+		session: fs.String("session", "", "a session's id, or last"),
+		call:    fs.String("tool-call", "", "a tool call's id"),
+		agent:   fs.String("agent", "", "a sub-agent's id"),
+		pid:     fs.Uint32("pid", 0, "a process and its descendants"),
+		since:   fs.String("since", "", "after this time (12:40) or within this age (10m)"),
+		dir:     fs.String("dir", ".", "the project"),
+	}
+}
+
+func runUndo(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	u := addUnitFlags(fs)
+	back := fs.Bool("rollback", false, "take back what an undo that was killed had done, instead of finishing it")
+	f := addPlanFlags(fs, true)
+	args, err := e.Parse(fs, 0, -1)
+	if err != nil {
+		return err
+	}
+	r := wire.PlanRequest{Kind: "undo", Session: *u.session, Prompt: *u.prompt, ToolCall: *u.call, Agent: *u.agent, PID: *u.pid, Last: *u.last}
+	if r.Since, err = e.TimeFlag("since", *u.since); err != nil {
+		return err
+	}
+	if r.Session == "" && r.Prompt == "" && r.ToolCall == "" && r.Agent == "" && r.PID == 0 && r.Since.IsZero() {
+		r.Last = true
+	}
+	t, c, err := here(ctx, e, *u.dir)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if *back {
+		return rollback(ctx, e, t, c, f)
+	}
+	for _, a := range args {
+		// Patterns are relative to the directory one stands in, as in git; the
+		// daemon wants them relative to the root.
+		switch {
+		case !filepath.IsAbs(a) && len(t.Rel) > 0 && glob.Wild(a) && !strings.Contains(strings.TrimSuffix(a, "/"), "/"):
+			a = path.Join(string(t.Rel), "**", a) // at any depth, as at the root
+		case !filepath.IsAbs(a):
+			a = path.Join(string(t.Rel), a)
+		case mounts.Within(a, t.Base()):
+			a = mounts.Rel(a, t.Base())
+		default:
+			return e.Usagef("undo: %s is outside the project %s", cli.Quote(a), cli.Quote(t.Base()))
+		}
+		r.Paths = append(r.Paths, []byte(a))
+	}
+	return takeBack(ctx, e, t, c, r, f)
+}
+
+// RedoCommand is cachebro redo.
+func RedoCommand() cli.Command {
+	return cli.Command{
+		Name: "redo", Group: cli.GroupEvery, Args: "", Short: "bring back what undo, revert or restore took away",
+		Long: "Examples:\n  cachebro redo\n  cachebro redo --plan ID --dry-run",
+		Run: planCommand(func(ctx context.Context, e *cli.Env) error {
+			fs := e.Flags()
+			plan := fs.String("plan", "", "the plan to bring back (log shows it in braces; default: the last)")
+			dir := fs.String("dir", ".", "the project")
+			f := addPlanFlags(fs, true)
+			if _, err := e.Parse(fs, 0, 0); err != nil {
+				return err
+			}
+			t, c, err := here(ctx, e, *dir)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return takeBack(ctx, e, t, c, wire.PlanRequest{Kind: "redo", Plan: *plan}, f)
+		}),
+	}
+}
+
+// RestoreCommand is cachebro restore.
+func RestoreCommand() cli.Command {
+	return cli.Command{
+		Name: "restore", Group: cli.GroupEvery, Args: "[PATH…] --at TIME", Short: "bring files or the whole tree back to a moment",
+		Long: `Makes files what they were at a moment, whoever changed them since. Only files
+that differ are written. Without a PATH: the whole tree.
+
+Examples:
+  cachebro restore src --at 12:40
+  cachebro restore --at 10m --dry-run
+  cachebro restore --at session-start --session last
+  cachebro restore --at '#812'`,
+		Run: planCommand(runRestore),
+	}
+}
+
+func runRestore(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	at := fs.String("at", "", "a time (12:40), an age (10m), #SEQ or session-start")
+	session := fs.String("session", "last", "whose start session-start means: a session's id, or last")
+	dir := fs.String("dir", ".", "the project")
+	f := addPlanFlags(fs, true)
+	args, err := e.Parse(fs, 0, -1)
+	if err != nil {
+		return err
+	}
+	if *at == "" {
+		return e.Usagef("restore: --at is missing: to which moment?")
+	}
+	r := wire.PlanRequest{Kind: "restore"}
+	if strings.EqualFold(*at, "session-start") {
+		r.Session = *session
+	} else if fs.Changed("session") {
+		return e.Usagef("restore: --session goes with --at session-start")
+	} else if r.At, err = e.VersionFlag("at", *at); err != nil {
+		return err
+	}
+	if r.At.Number != 0 {
+		return e.Usagef("restore: --at %s is a version number; want a time, an age or #SEQ", *at)
+	}
+	where := *dir
+	if len(args) > 0 && where == "." {
+		where = args[0]
+	}
+	t, c, err := e.Open(ctx, where)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for _, a := range args {
+		other, err := e.Locate(a)
+		if err != nil {
+			return err
+		}
+		if other.Root != t.Root {
+			return e.Usagef("restore: %s is in another project than %s", cli.Quote(a), cli.Quote(args[0]))
+		}
+		r.Paths = append(r.Paths, other.Rel)
+	}
+	return takeBack(ctx, e, t, c, r, f)
+}

@@ -1,0 +1,171 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/wire"
+)
+
+// ShowCommand is cachebro show.
+func ShowCommand() cli.Command {
+	return cli.Command{
+		Name: "show", Group: cli.GroupEvery, Args: "PATH[@VERSION] | #SEQ", Short: "a file's content as it was",
+		Long: `Writes the content of a version, byte for byte, to standard output. VERSION is a
+number from log (@3), a step back from the newest (@-1), or a time (@12:40,
+@10m). #SEQ is a sequence number from log. Without a version: the newest one.
+
+Examples:
+  cachebro show src/main.go@-1
+  cachebro show src/main.go@12:40 > main.go.old
+  cachebro show '#812'`,
+		Run: runShow,
+	}
+}
+
+func runShow(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	dir := fs.String("dir", ".", "the project, where #SEQ does not tell")
+	asJSON := fs.Bool("json", false, "print what is known of the version, not its content")
+	args, err := e.Parse(fs, 1, 1)
+	if err != nil {
+		return err
+	}
+	path, q, err := e.SplitVersion(args[0])
+	if err != nil {
+		return err
+	}
+	if path == "" && q.Seq == 0 {
+		return e.Usagef("show: a path is missing before %s", cli.Quote(args[0]))
+	}
+	where := *dir
+	if path != "" {
+		where = path
+	}
+	t, c, err := e.Open(ctx, where)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if path != "" {
+		q.Path = t.Rel
+		if len(t.Rel) == 0 {
+			return cli.Hintf("cachebro log "+cli.Arg(path), "%s is the project itself, not a file", cli.Quote(path))
+		}
+	}
+	var v wire.Version
+	content, err := c.Call(ctx, wire.MShow, q, nil, &v)
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		m, err := cli.VersionObject(v)
+		if err != nil {
+			return err
+		}
+		return e.PrintJSON(m)
+	}
+	if len(v.Target) > 0 {
+		content = append(v.Target, '\n')
+	} else if v.NoContent != "" {
+		return cli.Hintf("cachebro log "+cli.Arg(string(v.Path)), "version #%d of %s has no content: %s", v.Seq, cli.Quote(string(v.Path)), v.NoContent)
+	}
+	_, err = e.Stdout.Write(content)
+	return err
+}
+
+// DiffCommand is cachebro diff.
+func DiffCommand() cli.Command {
+	return cli.Command{
+		Name: "diff", Group: cli.GroupEvery, Args: "[PATH]", Short: "what changed between two versions or moments",
+		Long: `A unified diff that patch and git apply understand. Without --from: since the
+version before the newest one; without --to: up to the file as it is now. For a
+directory or the whole project give --since.
+
+Examples:
+  cachebro diff src/main.go
+  cachebro diff src/main.go --from 3 --to -1
+  cachebro diff --since 10m`,
+		Run: runDiff,
+	}
+}
+
+func runDiff(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	from := fs.String("from", "", "version number, #SEQ, time or age")
+	to := fs.String("to", "", "version number, #SEQ, time or age")
+	since := fs.String("since", "", "for many files: changes after this time (12:40) or within this age (10m)")
+	lines := fs.IntP("unified", "U", 3, "lines of context")
+	asJSON := fs.Bool("json", false, "print counts and the diff as JSON")
+	args, err := e.Parse(fs, 0, 1)
+	if err != nil {
+		return err
+	}
+	var q wire.DiffQuery
+	if q.From, err = e.VersionFlag("from", *from); err != nil {
+		return err
+	}
+	if q.To, err = e.VersionFlag("to", *to); err != nil {
+		return err
+	}
+	if q.Since, err = e.TimeFlag("since", *since); err != nil {
+		return err
+	}
+	q.Context = *lines
+	path := cli.First(args, ".")
+	if len(args) > 0 && *from == "" && *to == "" {
+		var v wire.ShowQuery
+		if path, v, err = e.SplitVersion(path); err != nil {
+			return err
+		}
+		q.From = v
+		if path == "" {
+			return e.Usagef("diff: a path is missing; use --from '%s'", args[0])
+		}
+	}
+	t, c, err := e.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	q.Path = t.Rel
+	if len(t.Rel) == 0 && q.Since.IsZero() {
+		if !q.From.At.IsZero() && cli.IsNewest(q.To) {
+			q.Since, q.From = q.From.At, wire.ShowQuery{}
+		} else {
+			return e.Usagef("diff: name a file, or give --since for the whole project")
+		}
+	}
+	return diff(ctx, e, c, q, *asJSON)
+}
+
+// diff prints one answer.
+func diff(ctx context.Context, e *cli.Env, c *wire.Client, q wire.DiffQuery, asJSON bool) error {
+	var a wire.DiffAnswer
+	body, err := c.Call(ctx, wire.MDiff, q, nil, &a)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return e.PrintJSON(map[string]any{"files": a.Files, "added": a.Added, "removed": a.Removed, "binary": a.Binary, "diff": string(body)})
+	}
+	if a.Binary && len(body) == 0 {
+		_, err := fmt.Fprintf(e.Stdout, "%s is binary and differs\n", cli.Quote(string(q.Path)))
+		return err
+	}
+	return e.Page(func(w io.Writer) error {
+		_, err := io.WriteString(w, e.Paint().Diff(string(body)))
+		return err
+	})
+}
+
+// WhatChangedCommand is cachebro what-changed.
+func WhatChangedCommand() cli.Command {
+	return cli.Command{
+		Name: "what-changed", Group: cli.GroupEvery, Args: "[AGE|TIME] [DIR]", Short: "files changed lately, with counts and authors",
+		Long: "Examples:\n  cachebro what-changed            the last 10 minutes\n  cachebro what-changed 1h\n  cachebro what-changed 12:40",
+		Run:  runWhatChanged,
+	}
+}

@@ -1,0 +1,130 @@
+package knowledge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/wire"
+)
+
+// ContextCommand is cachebro context.
+func ContextCommand() cli.Command {
+	return cli.Command{
+		Name: "context", Group: cli.GroupEvery, Args: "[REF]", Short: "what belongs to a file, a directory or a group of cachebro.yml",
+		Long: `Prints a bundle as JSON: summary, files, symbols, pieces of documents, newest
+versions, and neighbours, which are what it imports and is imported by, documents
+that name it, and files that were read before it was written. REF is a file, a
+directory, or a group that the project's cachebro.yml names (default: the
+directory). The bundle is kept until something that it was made from changes.
+
+With --session it is printed as that session's agent would get it: a few lines
+when the same bundle was printed for it before, or what changed in it.
+
+  nodes:                         # cachebro.yml
+    auth:
+      summary: Login and sessions.
+      source: [src/auth/, src/session.go]
+      uses: [billing]
+
+Examples:
+  cachebro context src/auth/
+  cachebro context auth --depth 1 --max-chunks 3
+  cachebro context --graph          # nodes and edges of the project`,
+		Run: runContext,
+	}
+}
+
+func runContext(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	var q wire.ContextRequest
+	fs.IntVar(&q.Depth, "depth", 0, "how far neighbours may be (default 2)")
+	fs.IntVar(&q.MaxNodes, "max-nodes", 0, "at most this many neighbours (default 20)")
+	fs.IntVar(&q.MaxChunks, "max-chunks", 0, "at most this many pieces of documents (default 10)")
+	fs.BoolVar(&q.Force, "force", false, "the bundle itself, whatever the session was shown")
+	fs.BoolVar(&q.Graph, "graph", false, "nodes and edges around REF, of the project without it")
+	fs.BoolVar(&q.Anew, "anew", false, "make it from the files' contents, use nothing that was kept")
+	fs.StringVar(&q.Reader.Session, "session", "", "who reads: a session's id")
+	fs.StringVar(&q.Reader.Agent, "agent", "", "a sub-agent within the session")
+	asJSON := fs.Bool("json", false, "print how it was answered too")
+	dir := fs.String("dir", ".", "the project")
+	args, err := e.Parse(fs, 0, 1)
+	if err != nil {
+		return err
+	}
+	if q.Depth < 0 || q.MaxNodes < 0 || q.MaxChunks < 0 {
+		return e.Usagef("context: --depth, --max-nodes and --max-chunks cannot be negative")
+	}
+	ref := ""
+	if len(args) > 0 {
+		ref = args[0]
+	}
+	t, err := e.LocateOrTop(*dir)
+	if err != nil {
+		return err
+	}
+	c, err := e.Connect(ctx, t.Root)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	q.Tool = "context"
+	var a wire.ContextAnswer
+	var text []byte
+	for _, q.Ref = range nodeNames(e, t, ref, q.Graph) {
+		if text, err = c.Call(ctx, wire.MContext, q, nil, &a); !errors.Is(err, wire.ErrNotFound) {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		m, err := cli.Object(a, nil)
+		if err != nil {
+			return err
+		}
+		if m["text"] = string(text); json.Valid(text) {
+			m["bundle"] = json.RawMessage(text)
+			delete(m, "text")
+		}
+		return e.PrintJSON(m)
+	}
+	if a.Label != "" {
+		fmt.Fprintln(e.Stdout, a.Label)
+	}
+	_, err = e.Stdout.Write(text)
+	return err
+}
+
+// nodeNames are what a reference that was typed may mean: a path as seen from
+// here, then the name of a group or a path as seen from the project.
+func nodeNames(e *cli.Env, t cli.Target, ref string, graph bool) []string {
+	if ref == "" && graph && len(t.Rel) == 0 {
+		return []string{""}
+	}
+	typed := ref
+	if ref == "" {
+		typed = "."
+	}
+	var names []string
+	if abs, err := e.Abs(typed); err == nil {
+		for _, base := range []string{t.Point, t.Root} {
+			if rel, err := filepath.Rel(base, abs); base != "" && err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+				if strings.HasSuffix(typed, "/") || rel == "." {
+					rel += "/"
+				}
+				names = append(names, rel)
+				break
+			}
+		}
+	}
+	if ref != "" && (len(names) == 0 || names[0] != ref) {
+		names = append(names, ref)
+	}
+	return names
+}

@@ -1,0 +1,261 @@
+package knowledge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/wire"
+)
+
+// SyncCheckCommand is cachebro sync-check.
+func SyncCheckCommand() cli.Command {
+	return cli.Command{
+		Name: "sync-check", Group: cli.GroupEvery, Args: "[PATH | GROUP]", Short: "which documents may no longer say what the code does",
+		Long: `A document is paired with the code that it is about: by the section docs of
+cachebro.yml, by a comment in it (<!-- cachebro: documents src/cache.go src/store/ -->,
+or "documents nothing"), or else by the paths of source files that it names. From
+then on a write to the code makes the pair stale, whoever wrote it, until it is
+taken back or mark-synced says that the document is true again; editing the
+document does not say so. A git command that brings both sides counts as in sync.
+
+PATH is a document, a file, or a directory; GROUP a node of cachebro.yml. Exit
+status 1 when a pair is stale or its code is not there.
+
+Examples:
+  cachebro sync-check
+  cachebro sync-check --diff docs/cache.md
+  cachebro sync-check --explicit --json | jq -r .doc
+  cachebro sync-check && git commit`,
+		Run: runSyncCheck,
+	}
+}
+
+// MarkSyncedCommand is cachebro mark-synced.
+func MarkSyncedCommand() cli.Command {
+	return cli.Command{
+		Name: "mark-synced", Group: cli.GroupEvery, Args: "PATH | GROUP…", Short: "say that documents are true again",
+		Long: `The code of the pairs as it is now, or as it was in version --as-of (what
+sync-check printed, for somebody who may have written since), becomes what their
+documents describe.
+
+Examples:
+  cachebro mark-synced docs/cache.md
+  cachebro mark-synced --as-of 812 docs/cache.md
+  cachebro mark-synced --edited
+  cachebro mark-synced --all`,
+		Run: runMarkSynced,
+	}
+}
+
+func runSyncCheck(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	q := wire.DocsRequest{Do: "check"}
+	fs.BoolVar(&q.Diff, "diff", false, "with what has changed in the code")
+	fs.BoolVar(&q.Explicit, "explicit", false, "without pairs that are only inferred")
+	all := fs.Bool("all", false, "those that are in sync too")
+	quiet := fs.BoolP("quiet", "q", false, "the exit status alone")
+	asJSON := fs.Bool("json", false, "one JSON object per pair and line")
+	dir := fs.String("dir", ".", "the project")
+	args, err := e.Parse(fs, 0, 1)
+	if err != nil {
+		return err
+	}
+	t, c, err := docsProject(ctx, e, *dir, args)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if len(args) > 0 {
+		q.Path, q.Name = t.Rel, args[0]
+	}
+	a, err := wire.Call[wire.DocsAnswer](ctx, c, wire.MDocs, q)
+	if err != nil {
+		return err
+	}
+	for _, problem := range a.Problems {
+		fmt.Fprintln(e.Stderr, "cachebro: "+cli.OneLine(problem))
+	}
+	for _, p := range a.Pairs {
+		if *quiet || p.State == "ok" && !*all {
+			continue
+		}
+		if *asJSON {
+			err = printPairJSON(e, p, a.Seq)
+		} else {
+			err = printPair(e, p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	bad := a.Stale + a.Missing
+	if !*asJSON && !*quiet {
+		switch {
+		case len(a.Pairs) == 0 && len(args) > 0:
+			return cli.Hintf("cachebro sync-check --all", "no document is paired with %s", cli.Quote(args[0]))
+		case len(a.Pairs) == 0:
+			fmt.Fprintln(e.Stderr, "no document names any code; cachebro help sync-check tells how it can")
+		default:
+			fmt.Fprintf(e.Stderr, "%d of %s in sync as of #%d\n", len(a.Pairs)-bad, cli.Count(len(a.Pairs), "pair"), a.Seq)
+		}
+	}
+	if bad > 0 {
+		return cli.ExitStatus(1)
+	}
+	return nil
+}
+
+// docsProject finds the project: by the argument, unless that is the name of a
+// group, which lies wherever --dir says.
+func docsProject(ctx context.Context, e *cli.Env, dir string, args []string) (cli.Target, *wire.Client, error) {
+	t, err := e.LocateOrTop(dir)
+	if err != nil {
+		return t, nil, err
+	}
+	if len(args) > 0 {
+		in, err := e.LocateOrTop(args[0])
+		switch {
+		case err == nil && in.Root == t.Root:
+			t = in
+		case err == nil && (strings.HasPrefix(args[0], "/") || dir == "."):
+			t = in
+		default: // a name, or a path of the project that --dir names
+			t.Rel = []byte(strings.Trim(args[0], "/"))
+		}
+	}
+	c, err := e.Connect(ctx, t.Root)
+	return t, c, err
+}
+
+func runMarkSynced(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	q := wire.DocsRequest{Do: "mark", Reader: wire.Reader{Session: session(e)}}
+	fs.Uint64Var(&q.AsOf, "as-of", 0, "as of this version of the log (default: now)")
+	fs.BoolVar(&q.Edited, "edited", false, "only where the document was edited after the code")
+	all := fs.Bool("all", false, "every pair")
+	asJSON := fs.Bool("json", false, "one JSON object per pair and line")
+	dir := fs.String("dir", ".", "the project")
+	args, err := e.Parse(fs, 0, -1)
+	switch {
+	case err != nil:
+		return err
+	case len(args) == 0 && !*all && !q.Edited:
+		return e.Usagef("mark-synced: name a document, its code or a group, or give --edited or --all")
+	case len(args) > 0 && *all:
+		return e.Usagef("mark-synced: --all leaves nothing to name")
+	}
+	each := [][]string{nil}
+	if len(args) > 0 {
+		each = nil
+		for _, arg := range args {
+			each = append(each, []string{arg})
+		}
+	}
+	for _, arg := range each {
+		if err := markSynced(ctx, e, *dir, arg, q, *asJSON); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func markSynced(ctx context.Context, e *cli.Env, dir string, arg []string, q wire.DocsRequest, asJSON bool) error {
+	t, c, err := docsProject(ctx, e, dir, arg)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if len(arg) > 0 {
+		q.Path, q.Name = t.Rel, arg[0]
+	}
+	a, err := wire.Call[wire.DocsAnswer](ctx, c, wire.MDocs, q)
+	if err != nil {
+		return err
+	}
+	for _, p := range a.Pairs {
+		if asJSON {
+			err = printPairJSON(e, p, a.Seq)
+		} else {
+			_, err = fmt.Fprintf(e.Stdout, "%s is in sync with %s as of #%d (was %s)\n", cli.Quote(string(p.Doc)), cli.Quote(p.Code), a.Seq, p.State)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(a.Pairs) > 0 {
+		return nil
+	}
+	if len(arg) > 0 && !q.Edited {
+		return cli.Hintf("cachebro sync-check --all", "nothing to mark: no pair of %s, or all were marked later", cli.Quote(arg[0]))
+	}
+	fmt.Fprintln(e.Stderr, "nothing to mark")
+	return nil
+}
+
+func printPairJSON(e *cli.Env, p wire.DocPair, seq uint64) error {
+	m, err := cli.Object(p, map[string][]byte{"doc": p.Doc})
+	if err != nil {
+		return err
+	}
+	var changes []map[string]any
+	for _, c := range p.Changes {
+		change, err := cli.Object(c, map[string][]byte{"path": c.Path, "to": c.To})
+		for name, v := range map[string]wire.Version{"first": c.First, "last": c.Last} {
+			if delete(change, name); v.Seq != 0 && err == nil {
+				change[name], err = cli.VersionObject(v)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		changes = append(changes, change)
+	}
+	m["seq"] = seq
+	if delete(m, "changes"); len(changes) > 0 {
+		m["changes"] = changes
+	}
+	return e.PrintJSON(m)
+}
+
+// printPair prints a pair, and below it what has changed and who did it.
+func printPair(e *cli.Env, p wire.DocPair) error {
+	c, now := e.Paint(), e.Now()
+	state := map[string]string{"ok": c.Green("ok     "), "stale": c.Red("stale  "), "missing": c.Yellow("missing")}[p.State]
+	line := fmt.Sprintf("%s %s: %s %s", state, cli.Quote(string(p.Doc)), cli.Quote(p.Code), c.Dim("("+p.How+")"))
+	if p.Edited {
+		line += c.Yellow(" document edited since")
+	}
+	if p.Problem != "" {
+		line += c.Yellow(" " + cli.OneLine(p.Problem))
+	}
+	_, err := fmt.Fprintln(e.Stdout, line)
+	for _, ch := range p.Changes {
+		name := cli.Quote(string(ch.Path))
+		if ch.What == "moved" {
+			name += " to " + cli.Quote(string(ch.To))
+		}
+		at := "no longer in the log"
+		if ch.First.Seq != 0 {
+			at = fmt.Sprintf("#%d %s by %s", ch.First.Seq, strings.TrimSpace(cli.Stamp(ch.First.Time, now)), cli.Who(ch.First.Actor))
+			if ch.Versions > 1 {
+				at += fmt.Sprintf(", last #%d by %s", ch.Last.Seq, cli.Who(ch.Last.Actor))
+			}
+		}
+		lines := fmt.Sprintf("+%d -%d", ch.Added, ch.Removed)
+		if ch.Lost {
+			lines = "text of then not kept"
+		}
+		_, werr := fmt.Fprintf(e.Stdout, "        %s %s %s  %s\n", ch.What, name, lines, c.Dim(at))
+		err = errors.Join(err, werr)
+		if ch.Diff != "" {
+			for l := range strings.Lines(ch.Diff) {
+				_, werr = fmt.Fprintln(e.Stdout, lineText(strings.TrimSuffix(l, "\n")))
+				err = errors.Join(err, werr)
+			}
+		}
+	}
+	return err
+}

@@ -1,0 +1,282 @@
+package knowledge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/fusefs/ignore"
+	"cachebro/fusefs/mounts"
+	"cachebro/store/memo"
+	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
+)
+
+// MemoCommand is cachebro memo.
+func MemoCommand() cli.Command {
+	return cli.Command{
+		Name: "memo", Group: cli.GroupEvery, Args: "[--] COMMAND…", Short: "run a command, or repeat what it said if nothing has changed since",
+		Long: `Runs the command and remembers its output with everything that its processes
+looked at: files they read, names that were not there, directories they listed,
+and the environment. The next call of the same command prints the same at once,
+as long as all of that is as it was.
+
+Not repeated: commands that fail, write tracked files, read their standard input,
+use the network or talk to another process, look at files outside of the project
+other than the system's, toolchains' and your settings (--allow-outside lets them
+count, and be checked, like the others), or ask the kernel for anything that is not
+known to stay the same (processes, load, memory, free space, locks).
+Clocks and random numbers cannot be checked: do not use it for what depends on them.
+
+Nothing is repeated by guess: --explain tells what a call would do, and why.
+
+Examples:
+  cachebro memo -- go test ./...
+  cachebro memo --explain -- go test ./...
+  cachebro memo --diff --session s1 -- golangci-lint run`,
+		OwnSignals: true, Run: runMemo,
+	}
+}
+
+// TracedCommand is cachebro traced.
+func TracedCommand() cli.Command {
+	return cli.Command{
+		Name: "traced", Short: "runs a command while its system calls are shown (started by cachebro memo)", OwnSignals: true,
+		Run: func(_ context.Context, e *cli.Env) error {
+			if len(e.Args) == 1 && e.Args[0] == "--help" {
+				e.PrintHelp(e.Flags())
+				return nil
+			}
+			return memo.Traced(e.Args, e.Vars)
+		},
+	}
+}
+
+// memoTTL is how long a result is kept; what it depends on is checked anyway.
+const memoTTL = 14 * 24 * time.Hour
+
+// memoRun is one call of memo.
+type memoRun struct {
+	*cli.Env
+	o       memo.Options
+	t       cli.Target
+	client  *wire.Client // nil: the daemon does not answer; the command runs all the same
+	call    memo.Call
+	args    json.RawMessage // call's
+	session string
+	diff    bool
+	allowed bool
+}
+
+func runMemo(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	fs.SetInterspersed(false)
+	explain := fs.Bool("explain", false, "only say whether it would be repeated, and why not")
+	diff := fs.Bool("diff", false, "print only what is new since the session last saw this command's output")
+	session := fs.String("session", "", "with --diff: who reads (default: the session in the environment)")
+	outside := fs.Bool("allow-outside", false, "let files outside of the project count like those in it")
+	force := fs.Bool("force", false, "run it in any case")
+	args, err := e.Parse(fs, 1, -1)
+	if err != nil {
+		return err
+	}
+	m := &memoRun{Env: e, diff: *diff, session: *session, allowed: *outside}
+	for _, name := range []string{"CACHEBRO_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"} {
+		if m.session == "" {
+			m.session = e.Getenv(name)
+		}
+	}
+	if err := m.prepare(ctx, args); err != nil {
+		return err
+	}
+	if m.client != nil {
+		defer m.client.Close()
+	}
+	rec, found := m.kept(ctx)
+	if !found && *explain { // where the answer goes is no part of the question
+		if err := m.name(func(c *memo.Call) { c.Merged = !c.Merged }); err != nil {
+			return err
+		}
+		rec, found = m.kept(ctx)
+	}
+	why := "it has not been run yet"
+	if found {
+		ok, because, fresh := rec.Holds(m.o.Places.Root, e.Now())
+		if ok && *explain {
+			age := e.Now().Sub(time.Unix(0, rec.At)).Round(time.Second)
+			fmt.Fprintf(e.Stdout, "would be repeated: none of %d paths has changed since it ran %s ago (and took %s)\n", len(rec.Seen), age, rec.Took.Round(time.Millisecond))
+			return nil
+		}
+		if ok && !*force {
+			if fresh != nil {
+				m.keep(ctx, *fresh)
+			}
+			return m.print(ctx, rec.Output)
+		}
+		why = because
+	}
+	if *explain {
+		fmt.Fprintf(e.Stdout, "would be run: %s\n", cli.OneLine(why))
+		return nil
+	}
+	return m.run(ctx)
+}
+
+// prepare finds the program and the project, and says what makes this call.
+func (m *memoRun) prepare(ctx context.Context, args []string) error {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return cli.Hintf("echo \"$PATH\"", "%s: no such command", cli.Quote(args[0]))
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	if m.t, err = m.LocateOrTop("."); err != nil {
+		return err
+	}
+	root, err := filepath.EvalSymlinks(m.t.Base())
+	if err != nil {
+		return err
+	}
+	// By name, not by the descriptor we stand on, which may be below the mount.
+	cwd := root
+	if mounts.Within(m.Dir, root) {
+		cwd = m.Dir
+	}
+	var vars []string
+	for _, kv := range m.Vars {
+		if !strings.HasPrefix(kv, "PWD=") {
+			vars = append(vars, kv)
+		}
+	}
+	m.o = memo.Options{
+		Self: m.Exe, Program: path, Args: args, Dir: cwd, Env: append(vars, "PWD="+cwd), Stdin: m.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Places: memo.NewPlaces(root, m.Paths().Home, m.Getenv), AllowOutside: m.allowed,
+		Pass: func(sig os.Signal) bool { return sig != syscall.SIGINT && sig != syscall.SIGQUIT || !cli.Foreground() },
+	}
+	m.call = memo.NewCall(m.o, mounts.Rel(cwd, root))
+	if err := m.name(func(*memo.Call) {}); err != nil {
+		return err
+	}
+	if m.client, err = m.Connect(ctx, m.t.Root); err != nil {
+		if m.client != nil {
+			m.client.Close()
+			m.client = nil
+		}
+		fmt.Fprintf(m.Stderr, "note: nothing can be remembered: %s\n", cli.OneLine(err.Error()))
+	}
+	return nil
+}
+
+// name gives the call its name in the store, after an edit.
+func (m *memoRun) name(edit func(*memo.Call)) (err error) {
+	edit(&m.call)
+	m.args, err = json.Marshal(m.call)
+	return err
+}
+
+// kept asks the daemon for the last run.
+func (m *memoRun) kept(ctx context.Context) (rec memo.Record, ok bool) {
+	if m.client == nil {
+		return rec, false
+	}
+	var a wire.ResultsAnswer
+	body, err := m.client.Call(ctx, wire.MResults, wire.ResultsRequest{Do: "get", Tool: "memo", Args: m.args, TTLSeconds: int(memoTTL / time.Second)}, nil, &a)
+	if err != nil || !a.Found {
+		return rec, false
+	}
+	rec, err = memo.Decode(body)
+	return rec, err == nil
+}
+
+// keep hands a record to the daemon. That it cannot is no failure of the command.
+func (m *memoRun) keep(ctx context.Context, rec memo.Record) {
+	if m.client == nil {
+		return
+	}
+	raw, err := rec.Encode()
+	if err == nil {
+		_, err = m.client.Call(ctx, wire.MResults, wire.ResultsRequest{Do: "put", Tool: "memo", Args: m.args, TTLSeconds: int(memoTTL / time.Second)}, raw, nil)
+	}
+	if err != nil {
+		fmt.Fprintf(m.Stderr, "note: the result is not remembered: %s\n", cli.OneLine(err.Error()))
+	}
+}
+
+// run runs the command and keeps what came of it.
+func (m *memoRun) run(ctx context.Context) error {
+	if m.client != nil { // else nothing is kept: everything counts as tracked
+		if d, err := os.Open(m.o.Places.Root); err == nil {
+			defer d.Close()
+			if c, err := ignore.New(d, ignore.Options{ExcludesFile: m.ExcludesFile()}); err == nil {
+				defer c.Close()
+				m.o.Classifier = c
+			}
+		}
+	}
+	var silent *os.File
+	if m.diff { // all at once, at the end
+		null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer null.Close()
+		silent = null
+		m.o.Split = !memo.SameFile(m.o.Stdout, m.o.Stderr)
+		m.o.Stdout, m.o.Stderr = silent, silent
+	}
+	out, err := memo.Run(m.o)
+	if err != nil {
+		return fmt.Errorf("run %s: %w", cli.Quote(m.o.Args[0]), err)
+	}
+	m.keep(ctx, memo.NewRecord(m.o.Places.Root, out, m.Now()))
+	var exit *exec.ExitError
+	if out.Err != nil && !errors.As(out.Err, &exit) {
+		return out.Err
+	}
+	if silent != nil {
+		if err := m.print(ctx, out.Output); err != nil {
+			return err
+		}
+	}
+	return cli.ChildStatus(out.Err)
+}
+
+// print gives the output again, or what of it the reader has not seen.
+func (m *memoRun) print(ctx context.Context, chunks []memo.Chunk) error {
+	if m.diff && m.session != "" && m.client != nil {
+		var text []byte
+		for _, c := range chunks {
+			text = append(text, c.Text...)
+		}
+		// Who was shown what is the daemon's to know, and to forget: compare the
+		// listing of a directory with what the same reader got before.
+		var a wire.ReadAnswer
+		body, err := m.client.Call(ctx, wire.MRead, wire.ReadRequest{Reader: wire.Reader{Session: m.session}, Path: []byte("memo: " + strings.Join(m.o.Args, " ")), Tool: "memo", Listing: true}, text, &a)
+		if err == nil {
+			if a.Label != "" {
+				fmt.Fprintln(m.Stdout, a.Label)
+			}
+			_, err = m.Stdout.Write(body)
+			return err
+		}
+	}
+	for _, c := range chunks {
+		w := visible.Raw(m.Stdout) // as the command itself would
+		if c.To == 2 {
+			w = visible.Raw(m.Stderr)
+		}
+		if _, err := w.Write(c.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package knowledge
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/wire"
+)
+
+// ReadCommand is cachebro read.
+func ReadCommand() cli.Command {
+	return cli.Command{
+		Name: "read", Group: cli.GroupPlumbing, Args: "PATH", Short: "a file as a reader should get it: text, diff, or unchanged",
+		Long: `Prints the file's text, or only what changed since the same reader last got it.
+A reader is a session and an agent; without --session nothing was seen before.
+
+Examples:
+  cachebro read src/main.go --session s1
+  cachebro read src/main.go --session s1 --offset 40 --limit 20`,
+		Run: runRead,
+	}
+}
+
+func runRead(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	session := fs.String("session", "", "who reads: a session's id")
+	agent := fs.String("agent", "", "a sub-agent within the session")
+	offset := fs.Int("offset", 0, "first line, from 1")
+	limit := fs.Int("limit", 0, "how many lines (0: to the end)")
+	force := fs.Bool("force", false, "the text in full, whatever was seen")
+	diffOffset := fs.Int("diff-offset", 0, "go on with a cut diff at this line")
+	asJSON := fs.Bool("json", false, "print the answer as JSON")
+	args, err := e.Parse(fs, 1, 1)
+	if err != nil {
+		return err
+	}
+	if *offset < 0 || *limit < 0 || *diffOffset < 0 {
+		return e.Usagef("read: --offset, --limit and --diff-offset cannot be negative")
+	}
+	t, err := e.LocateOrTop(args[0])
+	if err != nil {
+		return err
+	}
+	c, err := e.Connect(ctx, t.Root)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var a wire.ReadAnswer
+	text, err := c.Call(ctx, wire.MRead, wire.ReadRequest{
+		Reader: wire.Reader{Session: *session, Agent: *agent}, Path: t.Rel, Offset: *offset, Limit: *limit,
+		Force: *force, DiffOffset: *diffOffset, Tool: "read",
+	}, nil, &a)
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		m, err := cli.Object(a, nil)
+		if err != nil {
+			return err
+		}
+		cli.JsonPath(m, "path", t.Rel)
+		cli.JsonPath(m, "text", text)
+		return e.PrintJSON(m)
+	}
+	if a.Label != "" {
+		fmt.Fprintln(e.Stdout, a.Label)
+	}
+	_, err = e.Stdout.Write(text)
+	return err
+}
+
+// WorkingSetCommand is cachebro working-set.
+func WorkingSetCommand() cli.Command {
+	return cli.Command{
+		Name: "working-set", Group: cli.GroupEvery, Args: "[DIR]", Short: "the files a session works on",
+		Long: "Examples:\n  cachebro working-set\n  cachebro working-set --session last\n  cachebro working-set --since 1h",
+		Run: func(ctx context.Context, e *cli.Env) error {
+			fs := e.Flags()
+			session := fs.String("session", "", "a session's id, or last (default: everybody)")
+			since := fs.String("since", "", "after this time (12:40) or within this age (default with no session: 24h)")
+			limit := fs.IntP("limit", "n", 0, "at most this many files")
+			asJSON := fs.Bool("json", false, "one JSON object per file and line")
+			args, err := e.Parse(fs, 0, 1)
+			if err != nil {
+				return err
+			}
+			q := wire.WorkingSetQuery{Session: *session, Limit: *limit}
+			if *session == "" && *since == "" {
+				*since = "24h"
+			}
+			if q.Since, err = e.TimeFlag("since", *since); err != nil {
+				return err
+			}
+			_, c, err := e.Open(ctx, cli.First(args, "."))
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			set, err := wire.Call[wire.WorkingSet](ctx, c, wire.MWorkingSet, q)
+			if err != nil {
+				return err
+			}
+			return printSet(e, set, *asJSON)
+		},
+	}
+}
+
+func printSet(e *cli.Env, set wire.WorkingSet, asJSON bool) error {
+	p, now := e.Paint(), e.Now()
+	for _, f := range set.Files {
+		if asJSON {
+			m, err := cli.Object(f, map[string][]byte{"path": f.Path})
+			if err != nil {
+				return err
+			}
+			if err := e.PrintJSON(m); err != nil {
+				return err
+			}
+			continue
+		}
+		line := p.Dim("R") + " " + cli.Quote(string(f.Path))
+		if f.Edits > 0 {
+			line = p.Yellow("M") + " " + cli.Quote(string(f.Path)) + " (" + cli.Count(f.Edits, "edit") + ")"
+		}
+		if f.Deleted {
+			line = p.Red("D") + " " + cli.Quote(string(f.Path))
+		}
+		line += "  " + p.Dim(cli.Stamp(f.Last, now))
+		if f.By != "" {
+			line += " by " + cli.OneLine(f.By)
+		}
+		if f.Others != "" {
+			line += p.Red(" (also changed by " + cli.OneLine(f.Others) + ")")
+		}
+		if _, err := fmt.Fprintln(e.Stdout, line); err != nil {
+			return err
+		}
+	}
+	if len(set.Files) == 0 && !asJSON {
+		fmt.Fprintln(e.Stderr, "no files yet")
+	}
+	return nil
+}
+
+// MetricsCommand is cachebro metrics.
+func MetricsCommand() cli.Command {
+	return cli.Command{
+		Name: "metrics", Group: cli.GroupEvery, Args: "[DIR]", Short: "tokens saved, by tool",
+		Long: "The counts are what was delivered, our own texts included; they may be negative.\n\nExamples:\n  cachebro metrics\n  cachebro metrics --session last\n  cachebro metrics --json",
+		Run: func(ctx context.Context, e *cli.Env) error {
+			fs := e.Flags()
+			session := fs.String("session", "", "a session's id, or last (default: all)")
+			asJSON := fs.Bool("json", false, "print JSON")
+			args, err := e.Parse(fs, 0, 1)
+			if err != nil {
+				return err
+			}
+			_, c, err := e.Open(ctx, cli.First(args, "."))
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			m, err := wire.Call[wire.Metrics](ctx, c, wire.MMetrics, wire.MetricsQuery{Session: *session})
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				return e.PrintJSON(m)
+			}
+			printMetrics(e.Stdout, e.Paint(), m)
+			return nil
+		},
+	}
+}
+
+// printMetrics prints what each tool saved, and the costs.
+func printMetrics(w io.Writer, p cli.Paint, m wire.Metrics) {
+	for _, t := range m.Tools {
+		saved := p.Dim("0")
+		if t.Saved != 0 {
+			saved = p.Green("~" + thousands(t.Saved))
+		}
+		fmt.Fprintf(w, "  %-18s %6dx   %12s of %s tokens saved\n", cli.OneLine(t.Tool), t.Calls, saved, thousands(t.Full))
+	}
+	fmt.Fprintf(w, "without cachebro ~%s, delivered ~%s, overhead ~%s: %s\n", thousands(m.Full), thousands(m.Sent), thousands(m.Overhead), p.Bold(fmt.Sprintf("~%s saved (%.1f%%)", thousands(m.Saved), m.Percent)))
+}
+
+// thousands writes 12345 as 12,345.
+func thousands(n int64) string {
+	s := fmt.Sprint(n)
+	start := 0
+	if n < 0 {
+		start = 1
+	}
+	for i := len(s) - 3; i > start; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,226 @@
+package knowledge
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/wire"
+)
+
+// SearchCommand is cachebro search.
+func SearchCommand() cli.Command {
+	return cli.Command{
+		Name: "search", Group: cli.GroupEvery, Args: "PATTERN [PATH]", Short: "find text, definitions, files, and what is no longer there",
+		Long: `The pattern is literal text unless --regex. Every line that ripgrep would find in
+the tracked files is found, in the files as they are now. Where no line has the
+text, the words are looked up instead and the best fitting places are printed;
+--ranked does so at once. Secret-looking files are never shown. Exit status 1
+when nothing was found.
+
+CACHEBRO_EMBEDDER, set where the daemon is started, names a program that turns
+texts into vectors; ranked search then goes by meaning too. It reads lines like
+{"id":1,"kind":"passage","texts":["…"]} and answers {"id":1,"vectors":[[…]]}.
+
+Examples:
+  cachebro search 'func main('
+  cachebro search --regex 'err(or)? :=' src --include '*.go'
+  cachebro search --ranked where are timeouts of connections handled
+  cachebro search --symbols ReadFile --body
+  cachebro search --files rdfile
+  cachebro search --history oldName`,
+		Run: runSearch,
+	}
+}
+
+func runSearch(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	var q wire.SearchQuery
+	fs.BoolVarP(&q.Regex, "regex", "e", false, "the pattern is a regular expression")
+	caseToo := fs.BoolP("case-sensitive", "s", false, "match upper and lower case exactly")
+	ignoreCase := fs.BoolP("ignore-case", "i", false, "match upper and lower case alike (the default)")
+	fs.StringSliceVarP(&q.Include, "include", "g", nil, "only files like this glob")
+	fs.StringSliceVar(&q.Exclude, "exclude", nil, "no files like this glob")
+	fs.StringVar(&q.Kind, "kind", "", "only code, doc, config, test or other; note: notes alone")
+	fs.IntVarP(&q.Limit, "limit", "n", 20, "at most this many hits (0: all)")
+	exact := fs.Bool("exact", false, "matching lines only, in the order of paths and lines")
+	ranked := fs.Bool("ranked", false, "a question in words: the best places first")
+	symbols := fs.Bool("symbols", false, "definitions whose name is like the pattern")
+	files := fs.Bool("files", false, "files whose name is like the pattern")
+	history := fs.Bool("history", false, "lines of older versions and deleted files that are gone now")
+	compact := fs.Bool("compact", false, "one line a hit, with an id that show and read_file know")
+	asJSON := fs.Bool("json", false, "one JSON object per hit and line")
+	fs.StringVar(&q.Session, "session", "", "rank what this session works on higher")
+	fs.BoolVar(&q.Body, "body", false, "with the text of the enclosing definition")
+	fs.BoolVar(&q.NoRefresh, "no-refresh", false, "without a mount: do not look for changed files first")
+	fs.BoolVar(&q.AllWorktrees, "all-worktrees", false, "linked worktrees inside the project too")
+	dir := fs.String("dir", ".", "the project")
+	args, err := e.Parse(fs, 1, -1)
+	if err != nil {
+		return err
+	}
+	modes := 0
+	for _, m := range []struct {
+		on   bool
+		mode string
+	}{{*exact, wire.SearchExact}, {*ranked, wire.SearchRanked}, {*symbols, wire.SearchSymbols}, {*files, wire.SearchFiles}, {*history, wire.SearchHistory}} {
+		if m.on {
+			q.Mode = m.mode
+			modes++
+		}
+	}
+	switch {
+	case modes > 1:
+		return e.Usagef("search: --exact, --ranked, --symbols, --files and --history exclude each other")
+	case *caseToo && *ignoreCase:
+		return e.Usagef("search: --case-sensitive and --ignore-case exclude each other")
+	case q.Limit < 0:
+		return e.Usagef("search: --limit cannot be negative")
+	case q.Limit == 0:
+		q.Limit = -1
+	}
+	q.CaseSensitive = *caseToo
+	q.Pattern = args[0]
+	where := *dir
+	if *ranked {
+		q.Pattern = strings.Join(args, " ")
+	} else if len(args) > 2 {
+		return e.Usagef("search: unexpected argument %s; quote a pattern of several words", cli.Quote(args[2]))
+	} else if len(args) == 2 {
+		where = args[1]
+	}
+	t, err := e.LocateOrTop(where)
+	if err != nil {
+		return err
+	}
+	q.Path = t.Rel
+	c, err := e.Connect(ctx, t.Root)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	a, err := wire.Call[wire.SearchAnswer](ctx, c, wire.MSearch, q)
+	if err != nil {
+		return err
+	}
+	if a.Warning != "" {
+		fmt.Fprintln(e.Stderr, "cachebro: "+cli.OneLine(a.Warning))
+	}
+	switch {
+	case *asJSON:
+		err = printHitsJSON(e, a)
+	case *compact:
+		for _, h := range a.Hits {
+			fmt.Fprint(e.Stdout, compactLine(h, path.Base(t.Root)))
+		}
+	default:
+		printHits(e, q, a)
+	}
+	if err == nil && len(a.Hits) == 0 {
+		if len(a.Suggest) > 0 {
+			fmt.Fprintf(e.Stderr, "nothing found; did you mean %s?\n", cli.OneLine(strings.Join(a.Suggest, ", ")))
+		}
+		return cli.ExitStatus(1)
+	}
+	return err
+}
+
+// compactLine is FORMATS.md's one line a hit.
+func compactLine(h wire.SearchHit, project string) string {
+	date := ""
+	if !h.Time.IsZero() {
+		date = h.Time.Local().Format("2006-01-02")
+	}
+	return fmt.Sprintf("  [%-8s] %-16s | %-40s | %-8s | %s | %.2f\n", h.Type, h.ID, cutRunes(cli.OneLine(strings.Join(strings.Fields(h.Title), " ")), 40), project, date, h.Score)
+}
+
+func cutRunes(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+func printHitsJSON(e *cli.Env, a wire.SearchAnswer) error {
+	for _, h := range a.Hits {
+		m, err := cli.Object(h, map[string][]byte{"path": h.Path})
+		if err != nil {
+			return err
+		}
+		if h.Note != nil {
+			if m["note"], err = noteObject(*h.Note); err != nil {
+				return err
+			}
+		}
+		if err := e.PrintJSON(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printHits prints path:line: text, grouped by file.
+func printHits(e *cli.Env, q wire.SearchQuery, a wire.SearchAnswer) {
+	p := e.Paint()
+	if q.Mode == wire.SearchText && a.How != wire.SearchExact && a.How != wire.SearchID && len(a.Hits) > 0 {
+		mean := ""
+		if len(a.Suggest) > 0 {
+			mean = " (did you mean " + cli.OneLine(strings.Join(a.Suggest, ", ")) + "?)"
+		}
+		fmt.Fprintf(e.Stderr, "no line has %s%s; the nearest by %s:\n", cli.Quote(q.Pattern), mean, map[string]string{wire.SearchRanked: "meaning", wire.SearchFiles: "file name"}[a.How])
+	}
+	for _, h := range a.Hits {
+		name := cli.Quote(string(h.Path))
+		if len(h.Path) == 0 { // a session
+			name = cli.OneLine(h.Title)
+		}
+		switch {
+		case h.Note != nil:
+			_ = printNote(e, *h.Note)
+		case h.Past != nil:
+			fmt.Fprintf(e.Stdout, "%s:%d: %s\n", name, h.Line, lineText(h.Text))
+			fmt.Fprintln(e.Stdout, p.Dim("    "+pastLine(h, e)))
+		case a.How == wire.SearchFiles:
+			fmt.Fprintln(e.Stdout, name)
+		case h.Line == 0 || len(h.Path) == 0:
+			fmt.Fprintln(e.Stdout, name)
+		default:
+			fmt.Fprintf(e.Stdout, "%s:%d: %s\n", name, h.Line, lineText(h.Text))
+		}
+		if h.Body != "" {
+			for line := range strings.Lines(h.Body) {
+				fmt.Fprintf(e.Stdout, "    %s\n", lineText(strings.TrimRight(line, "\n")))
+			}
+		}
+	}
+	if a.Truncated {
+		fmt.Fprintf(e.Stderr, "%d of %d hits in %d files; --limit 0 prints all\n", len(a.Hits), a.Lines, a.Files)
+	}
+}
+
+// lineText is a line of a file for a terminal: tabs stay, other control
+// characters do not.
+func lineText(s string) string {
+	parts := strings.Split(strings.TrimRight(s, "\r"), "\t")
+	for i := range parts {
+		parts[i] = cli.OneLine(parts[i])
+	}
+	return strings.Join(parts, "\t")
+}
+
+// pastLine says when a text was there and who took it away.
+func pastLine(h wire.SearchHit, e *cli.Env) string {
+	who := h.Past.Gone.Actor.Comm
+	if who == "" {
+		who = h.Past.Gone.Actor.Tool
+	}
+	if who != "" {
+		who = " by " + cli.OneLine(who)
+	}
+	now := e.Now()
+	return fmt.Sprintf("first seen #%d %s, last #%d %s, gone with #%d (%s%s)", h.Past.First.Seq, strings.TrimSpace(cli.Stamp(h.Past.First.Time, now)), h.Past.Last.Seq,
+		strings.TrimSpace(cli.Stamp(h.Past.Last.Time, now)), h.Past.Gone.Seq, h.Past.Gone.Op, who)
+}

@@ -1,0 +1,80 @@
+package mounting
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"cachebro/cmd/cachebro/cli"
+)
+
+// containerFix is for whoever starts the container: from inside nothing helps.
+const containerFix = `start the container with --device /dev/fuse --cap-add SYS_ADMIN --security-opt apparmor=unconfined (in devcontainer.json: "runArgs")`
+
+// FuseProblem says why /dev/fuse is of no use here, and what mends it; "" when
+// it can be opened.
+func FuseProblem() (why, fix string) {
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err == nil {
+		f.Close()
+		return "", ""
+	}
+	sudo := "sudo "
+	if os.Getuid() == 0 {
+		sudo = ""
+	}
+	switch {
+	case errors.Is(err, syscall.EACCES) && sudo != "":
+		// Its mode is at fault, in a container too.
+		return "/dev/fuse cannot be opened (permission denied)", "sudo chmod 666 /dev/fuse"
+	case errors.Is(err, fs.ErrNotExist):
+		why, fix = "there is no /dev/fuse on this machine", sudo+"modprobe fuse"
+	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.ENXIO):
+		why, fix = "/dev/fuse is there, but the kernel has no FUSE", sudo+"modprobe fuse"
+	default:
+		why = fmt.Sprintf("/dev/fuse cannot be opened (%v)", errors.Unwrap(err))
+	}
+	if inContainer() || fix == "" {
+		fix = containerFix
+	}
+	return why, fix
+}
+
+// inContainer: the marks that Docker, Podman, systemd-nspawn and Kubernetes leave.
+func inContainer() bool {
+	for _, name := range []string{"/.dockerenv", "/run/.containerenv", "/run/systemd/container"} {
+		if _, err := os.Lstat(name); err == nil {
+			return true
+		}
+	}
+	b, err := os.ReadFile("/proc/1/cgroup")
+	text := string(b)
+	return err == nil && (strings.Contains(text, "docker") || strings.Contains(text, "kubepods") || strings.Contains(text, "/lxc/"))
+}
+
+// isWSL: the Windows Subsystem for Linux names itself in the kernel's release.
+func isWSL() bool {
+	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	return err == nil && strings.Contains(strings.ToLower(string(b)), "microsoft")
+}
+
+// HelperFix installs fusermount3, through which ordinary users mount.
+const HelperFix = "sudo apt-get install fuse3"
+
+// WithoutHelper: a private mount needs the device only.
+const WithoutHelper = "; without it: cachebro run --private -- COMMAND"
+
+// RefuseSource says no to what can be mounted but would not be right: of a
+// Windows drive below WSL neither the changes that Windows programs make are
+// seen nor are hard links, modes and renames what they are on Linux.
+func RefuseSource(root string) error {
+	if isWSL() && FileSystem(root) == "9p" {
+		return cli.Hintf("move the project into the Linux file system: cp -a "+cli.Arg(root)+" ~/ && cd ~/"+cli.Arg(filepath.Base(root)),
+			"%s lies on a Windows drive (9p): what Windows programs change there is not seen, and names and modes are not those of Linux", cli.Quote(root))
+	}
+	return nil
+}

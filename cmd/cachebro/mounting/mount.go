@@ -1,0 +1,177 @@
+package mounting
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/mounts/supervisor"
+)
+
+// MountCommand is cachebro mount.
+func MountCommand() cli.Command {
+	return cli.Command{
+		Name: "mount", Group: cli.GroupSetup, Args: "[DIR]", Short: "watch a project: mount the overlay over it",
+		Long: `Mounts the overlay over the project, in place: the same path, the same files,
+but everything that any process does there is seen and kept. The files stay
+plain files in the same directory; cachebro umount, a crash or a reboot leave
+them exactly as they are.
+
+Inside a git work tree the top level of the work tree is mounted.
+
+Examples:
+  cachebro mount
+  cachebro mount ~/src/app
+  cachebro mount ~/src/app --at /tmp/watched
+  cachebro mount --upgrade          have this version serve the mount there is`,
+		Run: runMount,
+	}
+}
+
+// MountFlags say how to mount; the zero value is in place, for all.
+type MountFlags struct {
+	at                       string
+	Exact, foreground, json  bool
+	allowOther, noAllowOther bool
+	readOnly, Private        bool
+	upgrade                  bool
+}
+
+func runMount(ctx context.Context, e *cli.Env) error {
+	var f MountFlags
+	fs := e.Flags()
+	fs.StringVar(&f.at, "at", "", "mount on this empty directory instead of in place")
+	fs.BoolVar(&f.Exact, "exact", false, "mount DIR itself, not the top level of its git work tree")
+	fs.BoolVar(&f.foreground, "foreground", false, "stay until the mount ends; ^C unmounts")
+	fs.BoolVar(&f.allowOther, "allow-other", false, "let other users in (default for root, and where /etc/fuse.conf allows it)")
+	fs.BoolVar(&f.noAllowOther, "no-allow-other", false, "keep other users out, root included")
+	fs.BoolVar(&f.readOnly, "read-only", false, "refuse writes through the mount")
+	fs.BoolVar(&f.upgrade, "upgrade", false, "let this binary take over a running mount; open files go on")
+	fs.BoolVar(&f.json, "json", false, "print what was mounted as JSON")
+	args, err := e.Parse(fs, 0, 1)
+	if err != nil {
+		return err
+	}
+	if f.allowOther && f.noAllowOther {
+		return e.Usagef("mount: --allow-other and --no-allow-other contradict each other")
+	}
+	dir := "."
+	if len(args) > 0 {
+		dir = args[0]
+	}
+	m, err := PlanMount(e, dir, f)
+	if err != nil {
+		return err
+	}
+	for _, note := range m.Notes {
+		fmt.Fprintln(e.Stderr, "note: "+note)
+	}
+	if m.Already {
+		if err := renewMount(ctx, e, &m, f.upgrade); err != nil {
+			return err
+		}
+		finishOpen(ctx, e, m)
+		return SayMounted(e, m, supervisor.Report{OK: true, PID: m.Mountd}, f.json)
+	}
+	if f.foreground {
+		return mountForeground(ctx, e, m, f.json)
+	}
+	report, err := Launch(ctx, e, m)
+	if err != nil {
+		return err
+	}
+	return SayMounted(e, m, report, f.json)
+}
+
+// renewMount has this binary take over a mount that another version serves. Where
+// that cannot be, the mount stays as it is, unless it was asked for.
+func renewMount(ctx context.Context, e *cli.Env, m *PlannedMount, asked bool) error {
+	state, err := e.Paths().State(m.Root)
+	if err != nil {
+		return err
+	}
+	old, known := supervisor.ReadRecord(state)
+	if !asked && (!known || old.Version == cli.Version || !old.Replaceable) {
+		return nil
+	}
+	m.State, m.Exe, m.Version, m.Env, m.Paths = state, e.Exe, cli.Version, standingNowhere(e), e.Paths()
+	pid, err := supervisor.Renew(ctx, m.Config)
+	if err != nil {
+		return err
+	}
+	m.Mountd = pid
+	fmt.Fprintf(e.Stderr, "note: version %s took over from version %s\n", cli.Version, old.Version)
+	return nil
+}
+
+// mountForeground is the supervisor itself, with its log on stderr.
+func mountForeground(ctx context.Context, e *cli.Env, m PlannedMount, asJSON bool) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r, w := io.Pipe()
+	said := make(chan error, 1)
+	go func() {
+		report := supervisor.Receive(r, "the log above")
+		if report.OK {
+			said <- SayMounted(e, m, report, asJSON)
+		} else {
+			said <- nil
+		}
+		r.Close()
+	}()
+	err := supervisor.Supervise(ctx, m.Config, w, slog.New(slog.NewTextHandler(e.Stderr, nil)))
+	w.Close()
+	if serr := <-said; err == nil {
+		err = serr
+	}
+	return err
+}
+
+// SayPath has what we print from now on work where it is pasted: a first try runs
+// from a checkout, and no shell knows the name.
+func SayPath(e *cli.Env, w io.Writer) {
+	if _, err := exec.LookPath("cachebro"); err != nil && filepath.Base(e.Exe) == "cachebro" {
+		fmt.Fprintf(w, "cachebro is not in PATH: export PATH=%s:\"$PATH\"\n", cli.Arg(filepath.Dir(e.Exe)))
+	}
+}
+
+// SayMounted tells what is on now, who is not yet in it, and how to leave.
+func SayMounted(e *cli.Env, m PlannedMount, r supervisor.Report, asJSON bool) error {
+	if asJSON {
+		return e.PrintJSON(map[string]any{"root": m.Root, "mountpoint": m.Mountpoint, "already_mounted": m.Already, "mountd_pid": r.PID, "state": m.State, "outside": r.Outside, "notes": m.Notes})
+	}
+	at := ""
+	if !m.InPlace() {
+		at = " at " + cli.Quote(m.Mountpoint)
+	}
+	if m.Already {
+		fmt.Fprintf(e.Stdout, "%s is already mounted%s (mountd pid %d)\n", cli.Quote(m.Root), at, r.PID)
+		return nil
+	}
+	fmt.Fprintf(e.Stdout, "mounted %s%s: every change is kept from now on\n", cli.Quote(m.Root), at)
+	stand, ways := mounts.Split(r.Outside)
+	if len(stand) > 0 {
+		fmt.Fprintf(e.Stdout, "these were there before and still work beside the overlay until they change directory (cd .) or reopen:\n  %s\n", cli.OneLine(mounts.Describe(stand, 8)))
+	}
+	if len(ways) > 0 {
+		fmt.Fprintf(e.Stdout, "mounts that lead to the project beside the overlay (what is changed there is seen within a second, without its author):\n  %s\n", cli.OneLine(mounts.Describe(ways, 8)))
+	}
+	if r.Shared != "" {
+		fmt.Fprintf(e.Stdout, "the project lies on %s: what other machines change is seen within a second, without its author\n", r.Shared)
+	}
+	if m.InPlace() && e.Dir != "" && mounts.Within(e.Dir, m.Root) {
+		fmt.Fprintln(e.Stdout, "run: cd .            (this shell was here before)")
+	}
+	SayPath(e, e.Stdout)
+	// Who stands in the mount keeps it busy, the shell that this is pasted into too.
+	fmt.Fprintf(e.Stdout, "see:   cachebro log      what changed, and who did it\nleave: cd / && cachebro umount %s\n", cli.Arg(m.Mountpoint))
+	return nil
+}

@@ -1,0 +1,340 @@
+package mounting
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/mounts/supervisor"
+)
+
+// PlannedMount is a mount that passed all checks.
+type PlannedMount struct {
+	supervisor.Config
+	Notes   []string
+	Already bool // ours, and it answers
+	Mountd  int
+}
+
+// PlanMount decides what is to be mounted where and refuses what cannot work,
+// each with its own message, before anything is made.
+func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error) {
+	asked, err := ExistingDir(e, dir)
+	if err != nil {
+		return m, err
+	}
+	m.Root = asked
+	if top, ok := mounts.Top(asked); ok && top != asked && !f.Exact {
+		m.Root = top
+		m.Notes = append(m.Notes, fmt.Sprintf("mounting %s, the top level of this git work tree (--exact insists on %s)", cli.Quote(top), cli.Quote(asked)))
+	}
+	m.Mountpoint = m.Root
+	if f.at != "" {
+		if m.Mountpoint, err = ExistingDir(e, f.at); err != nil {
+			return m, err
+		}
+	} else if runtime.GOOS != "linux" {
+		return m, cli.Hintf("mkdir ~/watched && cachebro mount "+cli.Arg(dir)+" --at ~/watched", "a mount in place needs Linux")
+	}
+	if m.Root == "/" {
+		return m, cli.Hintf("cd ~/src/app, or wherever the project is, and once more", "the root directory cannot be a project")
+	}
+	if f.at != "" && !m.InPlace() {
+		if err := checkElsewhere(m.Root, m.Mountpoint); err != nil {
+			return m, err
+		}
+	}
+	if done, err := checkMounts(e, &m); done || err != nil {
+		return m, err
+	}
+	if err := RefuseSource(m.Root); err != nil {
+		return m, err
+	}
+	if err := CheckFuse(e, f.Private); err != nil {
+		return m, err
+	}
+	if f.at != "" && !m.InPlace() {
+		if err := checkEmpty(m.Mountpoint); err != nil {
+			return m, err
+		}
+	}
+	if err := checkSpace(e, m.Root); err != nil {
+		return m, err
+	}
+	if err := identify(e, &m); err != nil {
+		return m, err
+	}
+	if m.InPlace() && m.Hidden() != "" {
+		return m, cli.Hintf("export CACHEBRO_DIR=/a/directory/outside", "the state directory %s lies inside the project, where the mount would cover it", cli.Quote(m.State))
+	}
+	m.Exe, m.Version, m.Env, m.Paths = e.Exe, cli.Version, standingNowhere(e), e.Paths()
+	m.ReadOnly = f.readOnly
+	m.Notes = append(m.Notes, mountedInside(m.Root)...)
+	if note := pnpmNote(e, m.Root); note != "" {
+		m.Notes = append(m.Notes, note)
+	}
+	if !f.Private {
+		m.AllowOther, err = allowOther(e, f, &m)
+	}
+	return m, err
+}
+
+// mountedInside names what of the kernel's own is mounted inside the project:
+// the overlay does not open it for anybody. Other file systems are passed through.
+func mountedInside(root string) (notes []string) {
+	table, err := mounts.Mounts()
+	if err != nil {
+		return nil
+	}
+	for _, m := range table {
+		switch m.Type {
+		case "proc", "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "configfs", "bpf", "devpts", "binfmt_misc", "fusectl", "nsfs":
+			if m.Point != root && mounts.Within(m.Point, root) {
+				notes = append(notes, fmt.Sprintf("%s (%s), which is mounted inside the project, cannot be entered while cachebro is", cli.Quote(m.Point), m.Type))
+			}
+		}
+	}
+	return notes
+}
+
+// identify makes the state directory and notes in it who the project is. Of one
+// that has no history yet but had one elsewhere, it says so.
+func identify(e *cli.Env, m *PlannedMount) error {
+	state, err := e.Paths().State(m.Root)
+	if err != nil {
+		return err
+	}
+	known := cli.IsDir(state)
+	if m.State, err = e.Paths().MakeState(m.Root); err != nil {
+		return err
+	}
+	id, err := mounts.Identify(m.Root, mounts.ReadIdentity(m.State))
+	if err != nil {
+		return err
+	}
+	if base, err := e.Paths().StateBase(); err == nil && !known {
+		if old, ok := mounts.MovedFrom(base, id); ok {
+			m.Notes = append(m.Notes, fmt.Sprintf("this looks like the project that was in %s; to join it to its history: cd / && cachebro umount %s && cachebro relocate %s %s",
+				cli.Quote(old), cli.Arg(m.Mountpoint), cli.Arg(old), cli.Arg(m.Root)))
+		}
+	}
+	return id.Write(m.State)
+}
+
+// ExistingDir resolves a directory argument and says what is wrong with it.
+func ExistingDir(e *cli.Env, dir string) (string, error) {
+	abs, err := e.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	switch {
+	case errors.Is(err, syscall.ENOTCONN):
+		return abs, nil // a dead mount: checkMounts clears it away
+	case errors.Is(err, fs.ErrNotExist):
+		return "", cli.Hintf("mkdir -p "+cli.Arg(abs), "%s does not exist", cli.Quote(abs))
+	case errors.Is(err, syscall.ELOOP):
+		return "", cli.Hintf("ls -l "+cli.Arg(abs), "%s is a symlink that leads to itself", cli.Quote(abs))
+	case errors.Is(err, fs.ErrPermission):
+		return "", cli.Hintf("ls -ld "+cli.Arg(abs), "%s cannot be entered: permission denied", cli.Quote(abs))
+	case err != nil:
+		return "", err
+	}
+	fi, err := os.Stat(real)
+	switch {
+	case errors.Is(err, syscall.ENOTCONN):
+		return real, nil
+	case err != nil:
+		return "", err
+	case !fi.IsDir():
+		return "", cli.Hintf("cachebro mount "+cli.Arg(filepath.Dir(real)), "%s is not a directory", cli.Quote(abs))
+	}
+	return real, nil
+}
+
+// checkElsewhere refuses a mountpoint that would contain its source, or lie in it.
+func checkElsewhere(root, point string) error {
+	if mounts.Within(point, root) {
+		return cli.Hintf("choose a mountpoint outside, or mount in place: cachebro mount "+cli.Arg(root), "the mountpoint %s is inside the project %s", cli.Quote(point), cli.Quote(root))
+	}
+	if mounts.Within(root, point) {
+		return cli.Hintf("choose another mountpoint, or mount in place: cachebro mount "+cli.Arg(root), "the mountpoint %s contains the project %s", cli.Quote(point), cli.Quote(root))
+	}
+	return nil
+}
+
+func checkEmpty(point string) error {
+	d, err := os.Open(point)
+	if err != nil {
+		return fmt.Errorf("look into the mountpoint: %w", err)
+	}
+	defer d.Close()
+	if names, _ := d.Readdirnames(1); len(names) > 0 {
+		return cli.Hintf("mkdir a directory of its own for the mount", "the mountpoint %s is not empty (it holds %s)", cli.Quote(point), cli.Quote(names[0]))
+	}
+	return nil
+}
+
+// checkMounts looks for mounts of ours on, around and inside. done: the project
+// is mounted where it should be already. A dead mount of ours is cleared away.
+func checkMounts(e *cli.Env, m *PlannedMount) (done bool, err error) {
+	for range 4 { // dead mounts may lie on top of each other
+		overlays, err := mounts.Overlays()
+		if err != nil {
+			return false, err
+		}
+		on, ok := mounts.At(overlays, m.Mountpoint)
+		if !ok {
+			return false, checkNesting(overlays, m)
+		}
+		switch err := mounts.Answers(on.Point, 3*time.Second); {
+		case errors.Is(err, mounts.ErrDead):
+			if err := clearDead(on); err != nil {
+				return false, err
+			}
+			m.Notes = append(m.Notes, "cleared away a dead mount on "+cli.Quote(on.Point))
+			continue
+		case errors.Is(err, mounts.ErrHung):
+			return false, cli.Hintf("cachebro umount --lazy "+cli.Arg(on.Point), "%s is mounted, but its mount does not answer", cli.Quote(on.Point))
+		}
+		if on.Source != m.Root {
+			return false, cli.Hintf("cachebro umount "+cli.Arg(on.Point), "%s is already the mountpoint of %s", cli.Quote(on.Point), cli.Quote(on.Source))
+		}
+		m.Already = true
+		if m.State, err = e.Paths().State(m.Root); err == nil {
+			if r, ok := supervisor.ReadRecord(m.State); ok && r.Mountpoint == on.Point {
+				m.Mountd = r.PID
+			}
+		}
+		if m.Mountd == 0 {
+			m.Mountd = mounts.FindMountd(on.Point)
+		}
+		return true, nil
+	}
+	return false, cli.Hintf("umount "+cli.Arg(m.Mountpoint), "dead mounts on %s do not go away", cli.Quote(m.Mountpoint))
+}
+
+// checkNesting refuses a mount around, inside or beside another one of ours.
+func checkNesting(overlays []mounts.Mount, m *PlannedMount) error {
+	for _, other := range overlays {
+		if other.Source == m.Root {
+			return cli.Hintf("cachebro umount "+cli.Arg(other.Point), "%s is mounted already, at %s", cli.Quote(m.Root), cli.Quote(other.Point))
+		}
+	}
+	if above, ok := mounts.Above(overlays, m.Root); ok && above.Point != m.Mountpoint {
+		return cli.Hintf("it is watched already: cachebro status "+cli.Arg(above.Point), "%s lies inside the mount on %s", cli.Quote(m.Root), cli.Quote(above.Point))
+	}
+	if above, ok := mounts.Above(overlays, m.Mountpoint); ok {
+		return cli.Hintf("choose another mountpoint", "%s lies inside the mount on %s", cli.Quote(m.Mountpoint), cli.Quote(above.Point))
+	}
+	if below, ok := mounts.Below(overlays, m.Root); ok {
+		return cli.Hintf("cachebro umount "+cli.Arg(below.Point), "another mount lies inside %s: %s", cli.Quote(m.Root), cli.Quote(below.Point))
+	}
+	return nil
+}
+
+// NoFuse: the machine or its user lacks what a mount needs.
+type NoFuse struct{ error }
+
+func (n *NoFuse) Unwrap() error { return n.error }
+
+// CheckFuse: is there FUSE, and may we use it?
+func CheckFuse(e *cli.Env, private bool) error {
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	helper := true
+	if os.Getuid() != 0 && !private {
+		_, err := exec.LookPath("fusermount3")
+		helper = err == nil
+	}
+	// The device first: without it fusermount3 mounts nothing either.
+	if why, fix := FuseProblem(); why != "" {
+		if !helper {
+			fix += "; then, as fusermount3 is missing too: " + HelperFix
+		}
+		return &NoFuse{cli.Hintf(fix, "%s, so nothing can be mounted: shell changes cannot be undone; reads still save (cachebro serve, hooks)", why)}
+	}
+	if !helper {
+		return &NoFuse{cli.Hintf(HelperFix+WithoutHelper, "fusermount3 is missing, without which only root can mount")}
+	}
+	return nil
+}
+
+// allowOther decides who may enter. Without allow_other not even root may: that
+// is the kernel's rule, and it surprises backups, sudo and docker -v.
+func allowOther(e *cli.Env, f MountFlags, m *PlannedMount) (bool, error) {
+	if f.noAllowOther {
+		return false, nil
+	}
+	if os.Getuid() == 0 || UserAllowOther() {
+		return true, nil
+	}
+	if f.allowOther {
+		return false, cli.Hintf("echo user_allow_other | sudo tee -a /etc/fuse.conf", "--allow-other needs user_allow_other in /etc/fuse.conf")
+	}
+	m.Notes = append(m.Notes, "only you can enter the mount: sudo, root's backups and docker -v cannot (user_allow_other in /etc/fuse.conf would let them)")
+	return false, nil
+}
+
+// UserAllowOther reports whether /etc/fuse.conf lets users let others in.
+func UserAllowOther() bool {
+	f, err := os.Open("/etc/fuse.conf")
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if strings.TrimSpace(s.Text()) == "user_allow_other" {
+			return true
+		}
+	}
+	return false
+}
+
+// standingNowhere is the environment for the mount's processes: without a
+// working directory, at which a library might look through the mount.
+func standingNowhere(e *cli.Env) []string {
+	vars := make([]string, 0, len(e.Vars))
+	for _, kv := range e.Vars {
+		if !strings.HasPrefix(kv, "PWD=") && !strings.HasPrefix(kv, "OLDPWD=") {
+			vars = append(vars, kv)
+		}
+	}
+	return vars
+}
+
+// minSpace is what a store needs to be opened at all.
+const minSpace = 32 << 20
+
+// checkSpace looks at the file system that the state is on, before anything is
+// made there.
+func checkSpace(e *cli.Env, root string) error {
+	state, err := e.Paths().State(root)
+	if err != nil {
+		return err
+	}
+	dir := state
+	for {
+		var st syscall.Statfs_t
+		err := syscall.Statfs(dir, &st)
+		if errors.Is(err, fs.ErrNotExist) && dir != "/" {
+			dir = filepath.Dir(dir)
+			continue
+		}
+		if free := int64(st.Bavail) * int64(st.Bsize); err == nil && free < minSpace {
+			return cli.Hintf("free some space, or export CACHEBRO_DIR=/a/larger/disk", "no space for the history: %s has %s free, and at least %s are needed", cli.Quote(dir), cli.BytesText(free), cli.BytesText(minSpace))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,130 @@
+package mounting
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/fusefs/mounts/supervisor"
+
+	"github.com/spf13/pflag"
+)
+
+// The descriptors that a parent hands down: Report on the first, the source
+// directory on the second, an already mounted /dev/fuse on the third, the ledger
+// of the mount on the fourth, a socket to the other process on the fifth.
+const (
+	reportFD = 3
+	sourceFD = 4
+	deviceFD = 5
+	ledgerFD = 6
+	socketFD = 7
+)
+
+// ConfigFlags are how one process describes the mount to the next.
+func ConfigFlags(e *cli.Env, fs *pflag.FlagSet) *supervisor.Config {
+	c := &supervisor.Config{Exe: e.Exe, Version: cli.Version, Env: e.Vars, Paths: e.Paths()}
+	fs.StringVar(&c.Root, "root", "", "the project's root")
+	fs.StringVar(&c.Mountpoint, "mountpoint", "", "where to mount")
+	fs.StringVar(&c.State, "state", "", "state directory")
+	fs.BoolVar(&c.AllowOther, "allow-other", false, "let other users in")
+	fs.BoolVar(&c.ReadOnly, "read-only", false, "refuse writes")
+	fs.BoolVar(&c.Private, "private", false, "in a mount namespace of its own")
+	return c
+}
+
+// CheckConfig refuses what no cachebro process passes on.
+func CheckConfig(e *cli.Env, c *supervisor.Config) error {
+	if !filepath.IsAbs(c.Root) || !filepath.IsAbs(c.Mountpoint) || !filepath.IsAbs(c.State) {
+		return e.Usagef("%s is started by cachebro mount, with absolute --root, --mountpoint and --state", e.Cmd.Name)
+	}
+	return nil
+}
+
+// SuperviseCommand is cachebro supervise.
+func SuperviseCommand() cli.Command {
+	return cli.Command{
+		Name: "supervise", Short: "watches over a mount (started by cachebro mount)", OwnSignals: true,
+		Run: func(ctx context.Context, e *cli.Env) error {
+			fs := e.Flags()
+			c := ConfigFlags(e, fs)
+			adopt := fs.Int("adopt", 0, "watch over this mountd, which runs already")
+			report := fs.Bool("report", false, "tell descriptor 3 when the mount answers")
+			ledger := fs.Bool("ledger", false, "with --adopt: descriptors 5 to 7 are what it can be replaced with")
+			if _, err := e.Parse(fs, 0, 0); err != nil {
+				return err
+			}
+			if err := CheckConfig(e, c); err != nil {
+				return err
+			}
+			signal.Ignore(syscall.SIGHUP)
+			ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			logger := slog.New(slog.NewTextHandler(e.Stderr, nil)).With("pid", os.Getpid())
+			if *adopt > 0 {
+				from := supervisor.Handed{Source: inherited(sourceFD, c.Root)}
+				if *ledger {
+					from.Device, from.Ledger, from.Sock = inherited(deviceFD, "device"), inherited(ledgerFD, "ledger"), inherited(socketFD, "mountd")
+				}
+				return supervisor.Adopt(ctx, *c, *adopt, from, logger)
+			}
+			var w io.WriteCloser
+			if *report {
+				w = inherited(reportFD, "report")
+			}
+			return supervisor.Supervise(ctx, *c, w, logger)
+		},
+	}
+}
+
+// MountdCommand is cachebro mountd.
+func MountdCommand() cli.Command {
+	return cli.Command{
+		Name: "mountd", Short: "serves a mount (started by cachebro supervise)", OwnSignals: true,
+		Run: func(_ context.Context, e *cli.Env) error {
+			fs := e.Flags()
+			c := ConfigFlags(e, fs)
+			parent := fs.Int("supervisor", 0, "pid of the process that watches over this one")
+			device := fs.Bool("device", false, "descriptor 5 is a mounted /dev/fuse")
+			ledger := fs.Bool("ledger", false, "descriptors 6 and 7 are the ledger and the supervisor's socket")
+			takeOver := fs.Bool("take-over", false, "go on where a mountd was killed")
+			if _, err := e.Parse(fs, 0, 0); err != nil {
+				return err
+			}
+			if err := CheckConfig(e, c); err != nil {
+				return err
+			}
+			var from supervisor.Handed
+			if *device || *takeOver {
+				syscall.CloseOnExec(deviceFD)
+				from.FD = deviceFD
+			}
+			if *ledger {
+				from.Ledger, from.Sock = inherited(ledgerFD, "ledger"), inherited(socketFD, "supervisor")
+			}
+			from.TakeOver = *takeOver
+			// fusefs names the mount after the source's file name.
+			c.Ignore.ExcludesFile = e.ExcludesFile()
+			source := inherited(sourceFD, c.Root)
+			defer source.Close()
+			if fi, err := source.Stat(); err != nil || !fi.IsDir() {
+				return e.Usagef("mountd is started by cachebro supervise, which hands it the source directory")
+			}
+			logger := slog.New(slog.NewTextHandler(e.Stderr, nil)).With("pid", os.Getpid())
+			from.Source = source
+			return supervisor.Serve(*c, from, *parent, inherited(reportFD, "report"), logger)
+		},
+	}
+}
+
+// inherited is a descriptor that our parent handed down; our own children do
+// not get it.
+func inherited(fd int, name string) *os.File {
+	syscall.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), name)
+}

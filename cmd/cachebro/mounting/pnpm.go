@@ -1,0 +1,38 @@
+package mounting
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/hooks"
+)
+
+// pnpmNote is for a project that pnpm installs, unless its user says where pnpm
+// shall keep its store: it wants that on the file system of the project
+// (https://pnpm.io/settings#storedir), and a mount is one of its own.
+func pnpmNote(e *cli.Env, root string) string {
+	if _, err := os.Lstat(filepath.Join(root, "pnpm-lock.yaml")); err != nil {
+		return ""
+	}
+	if e.Getenv("npm_config_store_dir") != "" {
+		return ""
+	}
+	home := e.Getenv("HOME")
+	config := e.Getenv("XDG_CONFIG_HOME")
+	if config == "" {
+		config = filepath.Join(home, ".config")
+	}
+	files := []string{
+		filepath.Join(root, ".npmrc"), filepath.Join(root, "pnpm-workspace.yaml"), filepath.Join(home, ".npmrc"),
+		filepath.Join(config, "pnpm", "rc"), filepath.Join(config, "pnpm", "config.yaml"),
+	}
+	for _, f := range files {
+		b, err := hooks.ReadConfig(f)
+		if err == nil && (strings.Contains(string(b), "store-dir") || strings.Contains(string(b), "storeDir")) {
+			return ""
+		}
+	}
+	return "pnpm would put its store into the project, as a mount is a file system of its own; once for all: pnpm config set store-dir ~/.local/share/pnpm/store"
+}

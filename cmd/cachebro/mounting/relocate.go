@@ -1,0 +1,188 @@
+package mounting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/fusefs/mounts"
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// RelocateCommand is cachebro relocate.
+func RelocateCommand() cli.Command {
+	return cli.Command{
+		Name: "relocate", Group: cli.GroupSetup, Args: "OLD [NEW]", Short: "join a project that was moved or renamed to its history",
+		Long: `OLD is where the project was, NEW (default: here) where it is now. mount says so
+when it meets such a project. A history that NEW has by itself is kept aside.
+
+Examples:
+  cachebro relocate ~/src/old-name ~/src/new-name`,
+		Run: runRelocate,
+	}
+}
+
+func runRelocate(ctx context.Context, e *cli.Env) error {
+	args, err := e.Parse(e.Flags(), 1, 2)
+	if err != nil {
+		return err
+	}
+	from, err := formerDir(e, args[0])
+	if err != nil {
+		return err
+	}
+	to := "."
+	if len(args) > 1 {
+		to = args[1]
+	}
+	if to, err = ExistingDir(e, to); err != nil {
+		return err
+	}
+	if top, ok := mounts.Top(to); ok {
+		to = top
+	}
+	if from == to {
+		return e.Usagef("relocate: %s is where it was", cli.Quote(to))
+	}
+	p := e.Paths()
+	old, err := p.State(from)
+	if err != nil {
+		return err
+	}
+	if !cli.IsDir(old) {
+		return cli.Hintf("cachebro status --all", "no history of %s is known", cli.Quote(from))
+	}
+	if _, err := os.Lstat(from); err == nil {
+		return cli.Hintf("cachebro mount "+cli.Arg(from), "%s is still there, with its history", cli.Quote(from))
+	}
+	overlays, err := mounts.Overlays()
+	if err != nil {
+		return err
+	}
+	for _, m := range overlays {
+		if m.Source == to || m.Source == from {
+			return cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Point), "%s is mounted", cli.Quote(m.Source))
+		}
+	}
+	id, err := mounts.Identify(to, mounts.Identity{})
+	if err != nil {
+		return err
+	}
+	aside, err := rehome(ctx, e, from, to)
+	if err != nil {
+		return err
+	}
+	state, err := p.State(to)
+	if err == nil {
+		err = id.Write(state)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.Stdout, "%s has the history of %s now\n", cli.Quote(to), cli.Quote(from))
+	if aside != "" {
+		fmt.Fprintf(e.Stdout, "what was recorded of %s itself is kept in %s\n", cli.Quote(to), cli.Quote(aside))
+	}
+	return nil
+}
+
+// formerDir is the absolute path of a directory that is there no more, as it
+// was known: symlinks on the way to it resolved.
+func formerDir(e *cli.Env, dir string) (string, error) {
+	abs, err := e.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if above, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+		return filepath.Join(above, filepath.Base(abs)), nil
+	}
+	return abs, nil
+}
+
+// rehome gives the state directory of one root to another, whose own one is put
+// aside. Both have no owner meanwhile.
+func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err error) {
+	p := e.Paths()
+	old, err := p.State(from)
+	if err != nil {
+		return "", err
+	}
+	own, err := p.State(to)
+	if err != nil {
+		return "", err
+	}
+	for root, state := range map[string]string{from: old, to: own} {
+		EndDaemon(ctx, e, root)
+		unlock, err := owned(state)
+		if err != nil {
+			return "", err
+		}
+		defer unlock()
+	}
+	setUp := slices.Contains(SetUpRoots(e), from)
+	if cli.IsDir(own) {
+		if aside, err = p.State(to + " before " + e.Now().Format("2006-01-02 15.04.05")); err != nil {
+			return "", err
+		}
+		if err := os.Rename(own, aside); err != nil {
+			return "", fmt.Errorf("put the history of %s aside: %w", cli.Quote(to), err)
+		}
+	}
+	if err := os.Rename(old, own); err != nil {
+		if aside != "" {
+			err = errors.Join(err, os.Rename(aside, own))
+		}
+		return "", fmt.Errorf("move the history: %w", err)
+	}
+	if setUp {
+		return aside, MarkSetUp(e, to, true)
+	}
+	return aside, nil
+}
+
+// EndDaemon asks the store daemon of a root to end, if there is one, and waits.
+func EndDaemon(ctx context.Context, e *cli.Env, root string) {
+	c, err := wire.Dial(ctx, e.Paths(), wire.Hello{Version: cli.Version, Client: "cli", Root: root}, wire.Timeouts{Connect: time.Second, Answer: 5 * time.Second})
+	if c == nil {
+		return
+	}
+	defer c.Close()
+	pid := c.Hello().PID
+	if err == nil || errors.Is(err, wire.ErrVersion) {
+		_, _ = c.Call(ctx, wire.MShutdown, wire.Empty{}, nil, nil)
+	}
+	for start := time.Now(); pid > 1 && mounts.Running(pid, 0) && time.Since(start) < 10*time.Second && ctx.Err() == nil; {
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// owned takes the lock of a state directory, which its daemon holds otherwise.
+func owned(state string) (unlock func(), err error) {
+	return takeLock(state, 0)
+}
+
+// LockedState is owned for a directory that exists: no daemon gets in.
+func LockedState(state string) (unlock func(), err error) { return takeLock(state, os.O_CREATE) }
+
+func takeLock(state string, flag int) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(state, "lock"), os.O_RDWR|flag, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return func() {}, nil // it was never opened, or does not exist
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, cli.Hintf("cachebro status", "the history in %s is in use", cli.Quote(state))
+	}
+	return func() { f.Close() }, nil
+}

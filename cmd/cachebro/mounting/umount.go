@@ -1,0 +1,366 @@
+package mounting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/fusefs"
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/mounts/supervisor"
+	"cachebro/fusefs/procfs"
+	"cachebro/store/wire"
+)
+
+// UmountCommand is cachebro umount.
+func UmountCommand() cli.Command {
+	return cli.Command{
+		Name: "umount", Group: cli.GroupSetup, Args: "[DIR]", Short: "stop watching a project; its files stay as they are",
+		Long: `Unmounts the overlay and waits until everything that was seen is stored. The
+history stays; the next mount goes on with it. A dead mount is cleared away.
+
+Another mount namespace (a container, a service) may hold a copy of the mount.
+That one is served on; it is named, and the exit status is 3.
+
+Examples:
+  cachebro umount
+  cachebro umount --lazy ~/src/app     although somebody is still in there
+  cachebro umount --force              also for those, who get errors from now on`,
+		Run: RunUmount,
+	}
+}
+
+// statusHeld is the exit status where the mount has gone from here and is
+// served on for others.
+const statusHeld cli.ExitStatus = 3
+
+// RunUmount is cachebro umount, for down as well.
+func RunUmount(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	lazy := fs.Bool("lazy", false, "detach now; who is still inside is served until they leave")
+	force := fs.Bool("force", false, "detach now, and end the mount for who is still inside and in other mount namespaces")
+	args, err := e.Parse(fs, 0, 1)
+	if err != nil {
+		return err
+	}
+	m, err := findMount(e, args)
+	if err != nil {
+		if left, ok := findLeft(e, args); ok {
+			return finishLeft(ctx, e, left, *force)
+		}
+		return err
+	}
+	state, _ := e.Paths().State(m.Source)
+	if other := e.Elsewhere(m); other != nil {
+		// Under another HOME (sudo -H): the history is where the mount keeps it.
+		state = other.State
+		e = e.WithState(filepath.Dir(state))
+	}
+	record, known := supervisor.ReadRecord(state)
+	if !known || record.Mountpoint != m.Point {
+		record = supervisor.Record{PID: mounts.FindMountd(m.Point), MountID: m.ID, Dev: m.Dev}
+	}
+	answer := mounts.Answers(m.Point, 3*time.Second)
+	switch {
+	case errors.Is(answer, mounts.ErrDead):
+		if err := clearDead(m); err != nil {
+			return err
+		}
+		fmt.Fprintf(e.Stdout, "cleared away the dead mount on %s\n", cli.Quote(m.Point))
+		return nil
+	case errors.Is(answer, mounts.ErrHung) && !*lazy && !*force:
+		return cli.Hintf("cachebro umount --force "+cli.Arg(m.Point)+" aborts it", "the mount on %s does not answer", cli.Quote(m.Point))
+	case errors.Is(answer, mounts.ErrHung):
+		if err := abort(m, record); err != nil {
+			return err
+		}
+	}
+	// Our own working directory must not be what keeps it busy.
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	users := mounts.Scan(m.Point, map[int]bool{m.ID: true}, true, nil)
+	if err := unmount(m, *lazy || *force); err != nil {
+		if errors.Is(err, syscall.EBUSY) {
+			return busy(m, users)
+		}
+		return fmt.Errorf("unmount %s: %w", cli.Quote(m.Point), err)
+	}
+	if *lazy && !*force && len(users) > 0 {
+		fmt.Fprintf(e.Stdout, "detached %s; still inside, and served until they leave: %s\n", cli.Quote(m.Point), cli.OneLine(mounts.Describe(users, 8)))
+		return nil
+	}
+	left := leftMount{root: m.Source, state: state, record: record}
+	if left.record.Dev == "" {
+		left.record.Dev = m.Dev
+	}
+	return finish(ctx, e, left, *force)
+}
+
+// leftMount is a mount that has gone from our mount namespace, and whose mountd
+// has not ended yet.
+type leftMount struct {
+	root, state string
+	record      supervisor.Record
+}
+
+// findLeft finds one by the project's record.
+func findLeft(e *cli.Env, args []string) (leftMount, bool) {
+	t, err := e.Directory(args)
+	if err != nil {
+		return leftMount{}, false
+	}
+	state, err := e.Paths().State(t.Root)
+	if err != nil {
+		return leftMount{}, false
+	}
+	r, ok := supervisor.ReadRecord(state)
+	return leftMount{t.Root, state, r}, ok && r.Unmounted && mounts.Running(r.PID, 0) && mounts.Ours(r.PID)
+}
+
+// finishLeft is umount for a mount that had gone from here before.
+func finishLeft(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
+	if !force {
+		fmt.Fprintf(e.Stderr, "%s is unmounted here already\n", cli.Quote(l.record.Mountpoint))
+		sayHeld(e, l)
+		return statusHeld
+	}
+	return finish(ctx, e, l, true)
+}
+
+// finish waits until what was seen is stored, and says who keeps the mount.
+func finish(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
+	held, err := awaitEnd(ctx, e, l, force)
+	if err != nil {
+		return err
+	}
+	if !cli.OwnDir(l.state) {
+		// Another user's daemon does not talk to us, and a second one would begin
+		// a history of its own. Theirs takes what is in the spool.
+		fmt.Fprintf(e.Stderr, "note: the store daemon of its owner takes in what was seen last\n")
+	} else if err := AwaitStored(ctx, e, l.root); err != nil {
+		fmt.Fprintf(e.Stderr, "note: %s\n", cli.OneLine(err.Error()))
+	}
+	fmt.Fprintf(e.Stdout, "unmounted %s; its history stays (cachebro log)\n", cli.Quote(l.record.Mountpoint))
+	if held {
+		sayHeld(e, l)
+		return statusHeld
+	}
+	return nil
+}
+
+// sayHeld names who keeps a mount that is not here any more.
+func sayHeld(e *cli.Env, l leftMount) {
+	holders := mounts.Holders(l.record.Dev)
+	for _, h := range holders {
+		fmt.Fprintf(e.Stderr, "note: the mount namespace %s holds a copy of it (pid %d: %s)\n", h.Namespace, h.PID, cli.OneLine(h.Command))
+	}
+	if len(holders) == 0 {
+		who := "by a process or a mount namespace that cannot be seen from here"
+		if users := mounts.Scan(l.record.Mountpoint, map[int]bool{l.record.MountID: true}, true, mounts.Ours); len(users) > 0 {
+			who = "by " + mounts.Describe(users, 8)
+		}
+		fmt.Fprintf(e.Stderr, "note: it is still in use %s\n", cli.OneLine(who))
+	}
+	fmt.Fprintf(e.Stderr, "note: mountd (pid %d) serves them until they end\nhint: cachebro umount --force %s ends it for them\n", l.record.PID, cli.Arg(l.record.Mountpoint))
+}
+
+// findMount finds the mount that a directory argument means: on it or above it.
+func findMount(e *cli.Env, args []string) (mounts.Mount, error) {
+	dir := "."
+	if len(args) > 0 {
+		dir = args[0]
+	}
+	path, err := e.Abs(dir)
+	if err != nil {
+		return mounts.Mount{}, err
+	}
+	overlays, err := mounts.Overlays()
+	if err != nil {
+		return mounts.Mount{}, err
+	}
+	real := cli.ResolveParents(path)
+	for _, p := range []string{path, real} {
+		if m, ok := mounts.Above(overlays, p); ok {
+			return m, nil
+		}
+	}
+	for _, m := range overlays {
+		if mounts.Within(real, m.Source) {
+			return m, nil
+		}
+	}
+	if _, err := os.Lstat(real); err != nil {
+		return mounts.Mount{}, cli.Hintf("cachebro status --all", "%s does not exist, so it is not mounted", cli.Quote(path))
+	}
+	return mounts.Mount{}, cli.Hintf("cachebro status --all", "%s is not mounted", cli.Quote(path))
+}
+
+// unmount asks the kernel, or fusermount3 where only that may.
+func unmount(m mounts.Mount, lazy bool) error {
+	if lazy {
+		return fusefs.Detach(m.Point)
+	}
+	var err error
+	for try := range 12 {
+		// Files that were closed a moment ago are released in the background, and who
+		// was just told to end takes a moment for it.
+		if err = syscall.Unmount(m.Point, 0); !errors.Is(err, syscall.EBUSY) {
+			break
+		}
+		time.Sleep(time.Duration(try+1) * 10 * time.Millisecond)
+	}
+	if err == nil || errors.Is(err, syscall.EBUSY) {
+		return err
+	}
+	out, ferr := exec.Command("fusermount3", "-u", "--", m.Point).CombinedOutput()
+	if ferr == nil {
+		return nil
+	}
+	text := strings.TrimSpace(string(out))
+	switch {
+	case strings.Contains(text, "busy"):
+		return syscall.EBUSY
+	case text == "":
+		return ferr
+	}
+	return errors.New(text)
+}
+
+func busy(m mounts.Mount, users []mounts.Proc) error {
+	if len(users) == 0 {
+		return cli.Hintf("cachebro umount --lazy "+cli.Arg(m.Point), "%s is in use by a process that cannot be seen from here", cli.Quote(m.Point))
+	}
+	ours := map[int]bool{}
+	for pid := os.Getppid(); pid > 1; pid = parentOf(pid) {
+		ours[pid] = true
+	}
+	leaving := true // it is enough that the shell that asks goes elsewhere
+	for _, p := range users {
+		leaving = leaving && ours[p.PID]
+		for pid := p.PID; pid > 1; pid = parentOf(pid) {
+			if command := strings.Join(procfs.Args(pid), " "); strings.Contains(command, "codex") && strings.Contains(command, "app-server") {
+				return cli.Hintf(fmt.Sprintf("kill %d && cachebro umount %s", pid, cli.Arg(m.Point)),
+					"%s is in use by %s, of the app server that Codex left running (pid %d); Codex starts it again when it needs one", cli.Quote(m.Point), p, pid)
+			}
+		}
+	}
+	if leaving {
+		return cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Point), "%s is in use by %s", cli.Quote(m.Point), mounts.Describe(users, 8))
+	}
+	return cli.Hintf("cachebro umount --lazy "+cli.Arg(m.Point)+" detaches it all the same", "%s is in use by %s", cli.Quote(m.Point), mounts.Describe(users, 8))
+}
+
+// clearDead detaches a mount that nobody serves.
+func clearDead(m mounts.Mount) error {
+	if err := fusefs.Detach(m.Point); err != nil {
+		return cli.Hintf("umount -l "+cli.Arg(m.Point)+" as the user who mounted it, or as root", "the dead mount on %s cannot be cleared away: %v", cli.Quote(m.Point), err)
+	}
+	return nil
+}
+
+// abort ends the connection of a mount that hangs: its users get errors instead
+// of waiting for ever. Where the kernel's switch is not to be had, the
+// connection ends with the processes that hold it.
+func abort(m mounts.Mount, r supervisor.Record) error {
+	_, minor, _ := strings.Cut(m.Dev, ":")
+	name := filepath.Join("/sys/fs/fuse/connections", minor, "abort")
+	err := os.WriteFile(name, []byte("1"), 0)
+	if err == nil {
+		return nil
+	}
+	killed := false
+	for _, pid := range []int{r.Supervisor, r.PID} { // else the one would replace the other
+		if pid > 0 && mounts.Ours(pid) && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			killed = true
+		}
+	}
+	if !killed {
+		return cli.Hintf("echo 1 | sudo tee "+name, "the hung mount on %s cannot be aborted: %v", cli.Quote(m.Point), err)
+	}
+	return nil
+}
+
+const (
+	// copyWait is how long umount waits for who still has a copy of the mount:
+	// most leave in a moment.
+	copyWait = 3 * time.Second
+	// endWait is how long umount waits for mountd to store what it saw.
+	endWait = 30 * time.Second
+)
+
+// awaitEnd waits until mountd has handed over everything and ended, or, with
+// held, serves who has a copy of the mount elsewhere. With force it ends mountd.
+func awaitEnd(ctx context.Context, e *cli.Env, l leftMount, force bool) (held bool, err error) {
+	said, killed := false, false
+	start := time.Now()
+	for pause := 5 * time.Millisecond; mounts.Running(l.record.PID, 0); pause = min(2*pause, 100*time.Millisecond) {
+		waited := time.Since(start)
+		r, ok := supervisor.ReadRecord(l.state)
+		left := ok && r.Unmounted && r.PID == l.record.PID
+		switch {
+		case left && !force && waited > copyWait:
+			return true, nil
+		case left && force && !killed:
+			killed = true
+			if err := syscall.Kill(l.record.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return true, fmt.Errorf("end mountd (pid %d): %w", l.record.PID, err)
+			}
+		case waited > endWait:
+			return true, cli.Hintf("cachebro status", "mountd (pid %d) has not stored all that it saw after %v; it goes on", l.record.PID, endWait)
+		case waited > 2*time.Second && !said && !left:
+			said = true
+			fmt.Fprintf(e.Stderr, "waiting until mountd (pid %d) has stored what it saw …\n", l.record.PID)
+		}
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+	return false, nil
+}
+
+// AwaitStored waits until the daemon has everything from the spool, 30 s at
+// most: later it goes on by itself.
+func AwaitStored(ctx context.Context, e *cli.Env, root string) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	c, err := e.Connect(ctx, root)
+	if err != nil {
+		return fmt.Errorf("what was seen waits in the spool: %w", err)
+	}
+	defer c.Close()
+	pause := 5 * time.Millisecond
+	for {
+		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})
+		if err != nil {
+			return fmt.Errorf("what was seen waits in the spool: %w", err)
+		}
+		if st.Store.Lag == 0 {
+			return nil
+		}
+		if !st.Store.Healthy {
+			return fmt.Errorf("%d records wait in the spool: %s", st.Store.Lag, st.Store.Reason)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d records wait in the spool: %w", st.Store.Lag, ctx.Err())
+		case <-time.After(pause):
+			pause = min(2*pause, 200*time.Millisecond)
+		}
+	}
+}
+
+// parentOf is the process that started pid, 0 if that is not to be seen.
+func parentOf(pid int) int {
+	st, _ := procfs.ReadStat(pid)
+	return st.Parent
+}

@@ -1,0 +1,112 @@
+package running
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/hooks"
+)
+
+// dress adds to the command line of a client that we know what makes it use
+// cachebro, so that the first try needs no configuration.
+func dress(e *cli.Env, client string, args []string) ([]string, error) {
+	if client != "claude" || len(args) > 1 && claudeSub[args[1]] {
+		return args, nil
+	}
+	rest, theirs, err := takeSettings(args[1:])
+	if err != nil {
+		return nil, err
+	}
+	settings, err := mergeSettings(hooks.ClaudeSettings(e.Exe), theirs)
+	if err != nil {
+		return nil, err
+	}
+	// --mcp-config takes any number of values: without the equals sign it
+	// would swallow the prompt that follows.
+	return append([]string{args[0], "--settings=" + string(settings), "--mcp-config=" + string(hooks.ClaudeMCP(e.Exe))}, rest...), nil
+}
+
+// claudeSub are sub-commands that start no session.
+var claudeSub = map[string]bool{
+	"mcp": true, "config": true, "doctor": true, "update": true, "upgrade": true, "install": true, "plugin": true,
+	"setup-token": true, "migrate-installer": true, "auth": true, "agents": true, "--version": true, "-v": true, "--help": true, "-h": true,
+}
+
+// takeSettings removes --settings from a client's arguments: only one counts
+// there, so the user's and ours have to become one. Each value is a file or JSON.
+func takeSettings(args []string) (rest []string, settings [][]byte, err error) {
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if a == "--" {
+			return append(rest, args[i:]...), settings, nil
+		}
+		value, has := strings.CutPrefix(a, "--settings=")
+		if a == "--settings" && i+1 < len(args) {
+			i++
+			value, has = args[i], true
+		}
+		if !has {
+			rest = append(rest, a)
+			continue
+		}
+		text := []byte(value)
+		if !strings.HasPrefix(strings.TrimSpace(value), "{") {
+			if text, err = os.ReadFile(value); err != nil {
+				return nil, nil, fmt.Errorf("read --settings: %w", err)
+			}
+		}
+		settings = append(settings, text)
+	}
+	return rest, settings, nil
+}
+
+// mergeSettings puts the user's settings on top of ours. Hooks of both run; of
+// everything else the user's counts.
+func mergeSettings(ours []byte, theirs [][]byte) ([]byte, error) {
+	if len(theirs) == 0 {
+		return ours, nil
+	}
+	merged := map[string]json.RawMessage{}
+	if err := json.Unmarshal(ours, &merged); err != nil {
+		return nil, fmt.Errorf("our own settings: %w", err)
+	}
+	for _, t := range theirs {
+		var m map[string]json.RawMessage
+		if err := json.Unmarshal(t, &m); err != nil {
+			return nil, cli.Hintf("mend it, or: cachebro run --bare -- …", "--settings is not JSON: %v", err)
+		}
+		for key, value := range m {
+			if key != "hooks" {
+				merged[key] = value
+				continue
+			}
+			both, err := joinHooks(merged["hooks"], value)
+			if err != nil {
+				return nil, err
+			}
+			merged["hooks"] = both
+		}
+	}
+	return json.Marshal(merged)
+}
+
+// joinHooks appends the groups of b to those of a, event by event.
+func joinHooks(a, b json.RawMessage) (json.RawMessage, error) {
+	events := map[string][]json.RawMessage{}
+	for _, part := range []json.RawMessage{a, b} {
+		var m map[string][]json.RawMessage
+		if len(part) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(part, &m); err != nil {
+			return nil, cli.Hintf("mend it, or: cachebro run --bare -- …", "the hooks in --settings have an unknown form: %v", err)
+		}
+		for event, groups := range m {
+			events[event] = append(events[event], groups...)
+		}
+	}
+	return json.Marshal(events)
+}

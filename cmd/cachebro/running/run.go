@@ -1,0 +1,217 @@
+package running
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/mounting"
+	"cachebro/fusefs/mounts"
+	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
+)
+
+// RunCommand is cachebro run.
+func RunCommand() cli.Command {
+	return cli.Command{
+		Name: "run", Group: cli.GroupEvery, Args: "[--] COMMAND…", Short: "run a command, or an agent, on the watched project",
+		Long: `Mounts the project if it is not, enters the mount and runs the command there as a
+session of its own, so that log, working-set and undo --session know what it and
+its children did. The exit status is the command's.
+
+claude gets cachebro's hooks and MCP server on its command line; nothing has to
+be configured.
+
+With --private only this command sees the overlay, in a mount namespace of its
+own: it needs no fusermount3, and nothing can be left behind. Where the project
+cannot be mounted for all, that is tried, and said; where not even that can be, an
+agent is started with the hooks alone: its reads still save.
+
+Examples:
+  cachebro run -- claude
+  cachebro run -- make test
+  cachebro run --private -- sh`,
+		OwnSignals: true, Run: runRun,
+	}
+}
+
+func runRun(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	fs.SetInterspersed(false)
+	private := fs.Bool("private", false, "mount where only this command sees it")
+	exact := fs.Bool("exact", false, "mount this directory itself, not the top level of its git work tree")
+	dir := fs.String("dir", ".", "the project")
+	bare := fs.Bool("bare", false, "add nothing to the command line of a known client")
+	args, err := e.Parse(fs, 1, -1)
+	if err != nil {
+		return err
+	}
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return cli.Hintf("echo \"$PATH\"", "%s: no such command", cli.Quote(args[0]))
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	m, why := mounting.PlanMount(e, *dir, mounting.MountFlags{Exact: *exact, Private: *private})
+	if why != nil && (*private || !errors.As(why, new(*mounting.NoFuse))) {
+		return why
+	}
+	for _, note := range m.Notes {
+		fmt.Fprintln(e.Stderr, "note: "+note)
+	}
+	client, words := filepath.Base(args[0]), len(args)
+	if !*bare {
+		dressed, err := dress(e, client, args)
+		if err != nil {
+			return err
+		}
+		if len(dressed) > len(args) { // the plugin, if there is one, steps back
+			e.Vars = append(e.Vars, "CACHEBRO_HOOKS=run")
+		}
+		args = dressed
+	}
+	s := session{Env: e, plan: m, path: path, args: args, client: client, id: newSession()}
+	if *private && !m.Already {
+		_, err := s.runPrivate(ctx)
+		return err
+	}
+	if why == nil && !m.Already {
+		if _, why = mounting.Launch(ctx, e, m); why == nil {
+			mounting.SayPath(e, e.Stderr)
+			fmt.Fprintf(e.Stderr, "mounted %s (leave with: cd / && cachebro umount %s)\n", cli.Quote(m.Root), cli.Arg(m.Mountpoint))
+		}
+	}
+	if why != nil {
+		return s.stepDown(ctx, why, mounting.MountFlags{Exact: *exact, Private: true}, *dir, len(args) > words)
+	}
+	return s.run(ctx)
+}
+
+// stepDown goes down the ladder when the project cannot be mounted for all: a
+// mount for this command alone, then none, which is of use to an agent with hooks.
+func (s *session) stepDown(ctx context.Context, why error, f mounting.MountFlags, dir string, hooked bool) error {
+	m, err := mounting.PlanMount(s.Env, dir, f)
+	if err == nil && !m.Already {
+		s.plan = m
+		fmt.Fprintf(s.Stderr, "note: only this command sees the mount, because %s\n", cli.OneLine(why.Error()))
+		began, err := s.runPrivate(ctx)
+		if began {
+			return err
+		}
+		fmt.Fprintf(s.Stderr, "note: that failed: %s\n", cli.OneLine(err.Error()))
+	}
+	if !hooked {
+		return why
+	}
+	fmt.Fprintf(s.Stderr, "note: hooks alone: %s\n", cli.OneLine(why.Error()))
+	if hint := cli.HintOf(why); hint != "" {
+		fmt.Fprintln(s.Stderr, "hint: "+hint)
+	}
+	return s.run(ctx)
+}
+
+// session is one command and its process tree.
+type session struct {
+	*cli.Env
+	plan   mounting.PlannedMount
+	path   string
+	args   []string
+	client string
+	id     string
+}
+
+func newSession() string {
+	var b [6]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return "run-" + hex.EncodeToString(b[:])
+}
+
+// inside is the directory in the mount that the caller stands in; entered
+// afresh, because the caller's own may still be the one below the mount.
+func (s *session) inside() string {
+	switch {
+	case s.Dir != "" && mounts.Within(s.Dir, s.plan.Root):
+		return filepath.Join(s.plan.Mountpoint, mounts.Rel(s.Dir, s.plan.Root))
+	case s.Dir != "" && mounts.Within(s.Dir, s.plan.Mountpoint):
+		return s.Dir
+	}
+	return s.plan.Mountpoint
+}
+
+// run starts the command, passes signals on, and registers the session.
+func (s *session) run(ctx context.Context) error {
+	c, err := s.Connect(ctx, s.plan.Root)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	s.note(ctx, c, wire.SessionEvent{Event: "start", Source: "startup"})
+	err = s.spawn()
+	s.note(ctx, c, wire.SessionEvent{Event: "end"})
+	return err
+}
+
+// note tells the daemon of the session; a daemon that does not listen is no
+// reason not to run the command.
+func (s *session) note(ctx context.Context, c *wire.Client, ev wire.SessionEvent) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	ev.Session, ev.Client, ev.PID, ev.Cwd = s.id, s.client, os.Getpid(), s.inside()
+	if _, err := c.Call(ctx, wire.MSession, ev, nil, nil); err != nil {
+		fmt.Fprintf(s.Stderr, "note: the session could not be registered: %s\n", cli.OneLine(err.Error()))
+	}
+}
+
+// childVars is the environment of the command.
+func (s *session) childVars() []string {
+	var vars []string
+	for _, kv := range s.Vars {
+		if !strings.HasPrefix(kv, "PWD=") && !strings.HasPrefix(kv, "CACHEBRO_SESSION=") {
+			vars = append(vars, kv)
+		}
+	}
+	return append(vars, "PWD="+s.inside(), "CACHEBRO_SESSION="+s.id)
+}
+
+// spawn runs the command to its end. It stays in our process group: the
+// terminal's ^C and ^Z reach it without us, other signals are passed on.
+func (s *session) spawn() error {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	defer signal.Stop(signals)
+	cmd := &exec.Cmd{Path: s.path, Args: s.args, Dir: s.inside(), Env: s.childVars(), Stdin: s.Stdin, Stdout: visible.Raw(s.Stdout), Stderr: visible.Raw(s.Stderr)}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("run %s: %w", cli.Quote(s.args[0]), err)
+	}
+	done := make(chan struct{})
+	passed := make(chan struct{})
+	go func() {
+		defer close(passed)
+		for {
+			select {
+			case <-done:
+				return
+			case sig := <-signals:
+				// The terminal sends these two to the whole group itself.
+				if sig != syscall.SIGINT && sig != syscall.SIGQUIT || !cli.Foreground() {
+					_ = cmd.Process.Signal(sig)
+				}
+			}
+		}
+	}()
+	err := cmd.Wait()
+	close(done)
+	<-passed
+	return cli.ChildStatus(err)
+}

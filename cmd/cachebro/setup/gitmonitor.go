@@ -1,0 +1,78 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/hooks"
+)
+
+// gitGlobalConfig is the file that git config --global writes to.
+func gitGlobalConfig(e *cli.Env, s hooks.Setup) string {
+	if name := absVar(e, "GIT_CONFIG_GLOBAL"); name != "" {
+		return name
+	}
+	usual := filepath.Join(s.Home, ".gitconfig")
+	other := filepath.Join(s.Home, ".config", "git", "config")
+	if s.ConfigHome != "" {
+		other = filepath.Join(s.ConfigHome, "git", "config")
+	}
+	if !s.PathExists(usual) && s.PathExists(other) {
+		return other
+	}
+	return usual
+}
+
+// gitSetup adds the repository in root to those whose git asks us.
+func gitSetup(e *cli.Env, s hooks.Setup, root string) (hooks.GitSetup, error) {
+	dir, err := AskGit(e, root, "rev-parse", "--absolute-git-dir")
+	if err != nil || !filepath.IsAbs(dir) {
+		return hooks.GitSetup{}, cli.Hintf("git init "+cli.Arg(root), "%s is not a git work tree", cli.Quote(root))
+	}
+	if strings.ContainsAny(dir, "\n") {
+		return hooks.GitSetup{}, fmt.Errorf("git's configuration cannot name %s", cli.Quote(dir))
+	}
+	g := hooks.GitSetup{Config: gitGlobalConfig(e, s), Include: filepath.Join(s.Backups, "git-fsmonitor.conf"), Dirs: []string{dir}}
+	if b, err := os.ReadFile(g.Config); err == nil {
+		g.Dirs = append(g.Dirs, hooks.GitDirs(b)...)
+	}
+	slices.Sort(g.Dirs)
+	g.Dirs = slices.Compact(g.Dirs)
+	return g, nil
+}
+
+// gitSetupBack is what uninit takes back; nothing where nothing was written.
+func gitSetupBack(e *cli.Env, s hooks.Setup) hooks.GitSetup {
+	g := hooks.GitSetup{Config: gitGlobalConfig(e, s), Include: filepath.Join(s.Backups, "git-fsmonitor.conf")}
+	if b, err := os.ReadFile(g.Config); (err != nil || len(hooks.GitDirs(b)) == 0) && !s.PathExists(g.Include) {
+		return hooks.GitSetup{}
+	}
+	return g
+}
+
+// GitAsks reports whether init was told that the git of a project asks us.
+func GitAsks(e *cli.Env, root string) bool {
+	s, err := Setup(e, InitFlags{}, "")
+	if err != nil {
+		return false
+	}
+	b, err := os.ReadFile(gitGlobalConfig(e, s))
+	return err == nil && slices.Contains(hooks.GitDirs(b), filepath.Join(root, ".git"))
+}
+
+// AskGit runs git in a directory.
+func AskGit(e *cli.Env, dir string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir, cmd.Env = dir, e.Vars
+	out, err := cmd.Output()
+	return strings.TrimSuffix(string(out), "\n"), err
+}

@@ -1,0 +1,378 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/mounting"
+	"cachebro/hooks"
+	"cachebro/store/diff"
+
+	"github.com/spf13/pflag"
+)
+
+// InitCommand is cachebro init.
+func InitCommand() cli.Command {
+	return cli.Command{
+		Name: "init", Group: cli.GroupSetup, Args: "[DIR]", Short: "register cachebro with the agents that are installed",
+		Long: `Adds the MCP server, and where the client has them the hooks, to the clients'
+configuration: Claude Code, Cursor, OpenCode, Gemini CLI, Codex, VS Code, Windsurf
+and Zed. Shows what changes and asks. Comments, order and what others wrote stay;
+cachebro uninit takes it back to the byte.
+
+With --project the files of the project in DIR are written instead of yours, and
+a session that begins there mounts it.
+
+With --git-fsmonitor git asks the mount of DIR what changed instead of looking at
+every file, by an includeIf in your own git configuration. git config
+core.untrackedCache true spares it the search for new files too, but what changes
+underneath in the second of its last look it can then miss, with or without us.
+
+Examples:
+  cachebro init
+  cachebro init --dry-run
+  cachebro init --client claude --stop-line=always
+  cachebro init --project --agents-md --yes
+  cachebro init --git-fsmonitor ~/src/app`,
+		Run: runInit,
+	}
+}
+
+// UninitCommand is cachebro uninit.
+func UninitCommand() cli.Command {
+	return cli.Command{
+		Name: "uninit", Group: cli.GroupSetup, Args: "[DIR]", Short: "take back what init wrote",
+		Long: `Removes cachebro from the clients' configuration. A file that nobody edited since
+is what it was before init, to the byte.
+
+Examples:
+  cachebro uninit
+  cachebro uninit --client cursor
+  cachebro uninit --project`,
+		Run: runUninit,
+	}
+}
+
+// InitFlags choose what is registered, and where.
+type InitFlags struct {
+	clients                                                  []string
+	project, yes, dryRun                                     bool
+	noRewrite, alwaysLoad, agentsMD, promptIndex, withStatus bool
+	gitMonitor                                               bool
+	brief                                                    bool // up: a line for each file instead of a diff
+	recovery, stopLine, guard                                string
+}
+
+func (f *InitFlags) add(fs *pflag.FlagSet) {
+	f.addCommon(fs)
+	fs.StringVar(&f.recovery, "recovery", "compact", "when the model is told its working set: compact (after a compaction, as far as savings pay for it), always, off")
+	fs.StringVar(&f.stopLine, "stop-line", "changes", "when you are told what was saved: changes, always, off")
+	fs.StringVar(&f.guard, "guard", "off", "when a file is read again by the client's own Read: off, suggest or deny")
+	fs.BoolVar(&f.noRewrite, "no-rewrite", false, "leave the results of the client's own tools alone")
+	fs.BoolVar(&f.promptIndex, "prompt-index", false, "give each prompt a short list of files that may matter")
+	fs.BoolVar(&f.alwaysLoad, "always-load", false, "load the tools at once instead of behind the client's tool search")
+	fs.BoolVar(&f.withStatus, "status-line", false, "also set Claude Code's status line, where none is set")
+	fs.BoolVar(&f.gitMonitor, "git-fsmonitor", false, "also let git ask the mount of DIR which files changed, by your own git configuration")
+	fs.BoolVar(&f.agentsMD, "agents-md", false, "also add a section to AGENTS.md in the project")
+}
+
+func (f *InitFlags) addCommon(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&f.clients, "client", nil, "only these: "+strings.Join(hooks.Clients(), ", "))
+	fs.BoolVar(&f.project, "project", false, "the project's own files instead of yours")
+	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "only show what would change")
+	fs.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
+}
+
+// check refuses values that a hook would silently ignore.
+func (f *InitFlags) check(e *cli.Env) error {
+	for _, c := range []struct {
+		name, value string
+		known       []string
+	}{
+		{"recovery", f.recovery, []string{"compact", "always", "off"}},
+		{"stop-line", f.stopLine, []string{"changes", "always", "off"}},
+		{"guard", f.guard, []string{"off", "suggest", "deny"}},
+	} {
+		if c.value != "" && !slices.Contains(c.known, c.value) {
+			return e.Usagef("%s: --%s %s: want %s", e.Cmd.Name, c.name, cli.Quote(c.value), strings.Join(c.known, ", "))
+		}
+	}
+	for _, c := range f.clients {
+		if !slices.Contains(hooks.Clients(), c) {
+			return e.Usagef("%s: --client %s: known are %s", e.Cmd.Name, cli.Quote(c), strings.Join(hooks.Clients(), ", "))
+		}
+	}
+	return nil
+}
+
+// hookOptions are the words on the registered command line; what is the default
+// is not written.
+func (f *InitFlags) hookOptions() []string {
+	var o []string
+	if f.recovery != "" && f.recovery != "compact" {
+		o = append(o, "--recovery="+f.recovery)
+	}
+	if f.stopLine != "" && f.stopLine != "changes" {
+		o = append(o, "--stop-line="+f.stopLine)
+	}
+	if f.noRewrite {
+		o = append(o, "--no-rewrite")
+	}
+	if f.promptIndex {
+		o = append(o, "--prompt-index")
+	}
+	if f.guard == "suggest" || f.guard == "deny" {
+		o = append(o, "--guard="+f.guard)
+	}
+	return o
+}
+
+// Setup describes this user's surroundings to the hooks room. project is the
+// project's root where its own files are meant, "" for the user's.
+func Setup(e *cli.Env, f InitFlags, project string) (hooks.Setup, error) {
+	p := e.Paths()
+	base, err := p.StateBase()
+	if err != nil {
+		return hooks.Setup{}, err
+	}
+	if !filepath.IsAbs(p.Home) {
+		return hooks.Setup{}, cli.Hintf("export HOME=/home/you", "no home directory is known, so the clients' files cannot be found")
+	}
+	s := hooks.Setup{
+		Home: p.Home, ConfigHome: absVar(e, "XDG_CONFIG_HOME"), ClaudeConfig: absVar(e, "CLAUDE_CONFIG_DIR"), CodexHome: absVar(e, "CODEX_HOME"),
+		Backups: filepath.Join(base, "clients"), Project: project, Exe: e.Exe,
+		HookOptions: f.hookOptions(), AlwaysLoad: f.alwaysLoad, StatusLine: f.withStatus,
+		HasProgram: func(name string) bool { _, err := exec.LookPath(name); return err == nil },
+		PathExists: func(path string) bool { _, err := os.Stat(path); return path != "" && err == nil },
+	}
+	if project != "" {
+		s.Exe = "cachebro" // these files are shared: each has it somewhere else
+	}
+	if f.guard == "suggest" || f.guard == "deny" {
+		s.ServeArgs = []string{"--tools=default"} // it points at read_file
+	}
+	return s, nil
+}
+
+func absVar(e *cli.Env, name string) string {
+	if v := e.Getenv(name); filepath.IsAbs(v) {
+		return filepath.Clean(v)
+	}
+	return ""
+}
+
+func runInit(_ context.Context, e *cli.Env) error {
+	var f InitFlags
+	fs := e.Flags()
+	f.add(fs)
+	args, err := e.Parse(fs, 0, 1)
+	if err != nil {
+		return err
+	}
+	if err := f.check(e); err != nil {
+		return err
+	}
+	root, err := initRoot(e, f, args)
+	if err != nil {
+		return err
+	}
+	changes, s, err := planInit(e, f, root)
+	if err != nil {
+		return err
+	}
+	if f.project && s.HasProgram != nil && !s.HasProgram("cachebro") {
+		fmt.Fprintf(e.Stderr, "note: cachebro is not in PATH, where the project's files look for it: sudo ln -s %s /usr/local/bin/cachebro\n", cli.Arg(e.Exe))
+	}
+	if err := applyChanges(e, s, changes, f, "write"); err != nil {
+		return err
+	}
+	if f.dryRun {
+		return nil
+	}
+	if f.project {
+		if err := mounting.MarkSetUp(e, root, true); err != nil {
+			return err
+		}
+	}
+	sayNotes(e, changes)
+	fmt.Fprintln(e.Stdout, "on from the client's next start · back: cachebro "+backCommand(f)+" · check: cachebro doctor")
+	return nil
+}
+
+func backCommand(f InitFlags) string {
+	if f.project {
+		return "uninit --project"
+	}
+	return "uninit"
+}
+
+// sayNotes tells what a person has to do in the clients besides.
+func sayNotes(e *cli.Env, changes []hooks.Change) {
+	var said []string
+	for _, c := range changes {
+		if c.Note != "" && c.Err == nil && !slices.Contains(said, c.Note) {
+			said = append(said, c.Note)
+			fmt.Fprintln(e.Stdout, "note: "+c.Note)
+		}
+	}
+}
+
+// initRoot is the project that --project and --agents-md are about.
+func initRoot(e *cli.Env, f InitFlags, args []string) (string, error) {
+	if !f.project && !f.agentsMD && !f.gitMonitor {
+		if len(args) > 0 {
+			return "", e.Usagef("%s: %s: a directory needs --project, --agents-md or --git-fsmonitor", e.Cmd.Name, cli.Quote(args[0]))
+		}
+		return "", nil
+	}
+	t, err := e.LocateOrTop(cli.First(args, "."))
+	if err != nil {
+		return "", err
+	}
+	if !cli.IsDir(t.Base()) {
+		return "", cli.Hintf("ls -ld "+cli.Arg(t.Root), "%s is not a directory", cli.Quote(t.Root))
+	}
+	return t.Base(), nil
+}
+
+func planInit(e *cli.Env, f InitFlags, root string) ([]hooks.Change, hooks.Setup, error) {
+	project := ""
+	if f.project {
+		project = root
+	}
+	s, err := Setup(e, f, project)
+	if err != nil {
+		return nil, s, err
+	}
+	if f.agentsMD {
+		s.AgentsMD = filepath.Join(root, "AGENTS.md")
+	}
+	if f.gitMonitor {
+		if s.Git, err = gitSetup(e, s, root); err != nil {
+			return nil, s, err
+		}
+	}
+	changes, err := hooks.PlanInit(s, f.clients)
+	if err == nil && len(changes) == 0 {
+		err = cli.Hintf("cachebro init --client claude, or one of "+strings.Join(hooks.Clients()[1:], ", "), "no agent was found on this machine")
+	}
+	return changes, s, err
+}
+
+func runUninit(_ context.Context, e *cli.Env) error {
+	var f InitFlags
+	fs := e.Flags()
+	f.addCommon(fs)
+	args, err := e.Parse(fs, 0, 1)
+	if err != nil {
+		return err
+	}
+	if err := f.check(e); err != nil {
+		return err
+	}
+	root, err := initRoot(e, f, args)
+	if err != nil {
+		return err
+	}
+	s, err := Setup(e, f, root)
+	if err != nil {
+		return err
+	}
+	if f.clients == nil {
+		s.AgentsMD = agentsMD(e, args)
+		if !f.project {
+			s.Git = gitSetupBack(e, s)
+		}
+	}
+	changes, err := hooks.PlanUninit(s, f.clients)
+	if err != nil {
+		return err
+	}
+	if err := applyChanges(e, s, changes, f, "take back"); err != nil || f.dryRun || !f.project {
+		return err
+	}
+	return mounting.MarkSetUp(e, root, false)
+}
+
+// agentsMD is the file in the project that the command runs in, if any.
+func agentsMD(e *cli.Env, args []string) string {
+	t, err := e.LocateOrTop(cli.First(args, "."))
+	if err != nil || t.Base() == "/" {
+		return ""
+	}
+	return filepath.Join(t.Base(), "AGENTS.md")
+}
+
+// applyChanges shows what would change, asks, and writes. Files that cannot be
+// changed are named, and make the command fail after all others were written.
+func applyChanges(e *cli.Env, s hooks.Setup, changes []hooks.Change, f InitFlags, verb string) error {
+	n, bad := showChanges(e, changes, f.brief && !f.dryRun)
+	if n == 0 {
+		if bad > 0 {
+			return cli.ExitStatus(1)
+		}
+		fmt.Fprintln(e.Stdout, "nothing to "+verb)
+		return nil
+	}
+	if f.dryRun {
+		fmt.Fprintf(e.Stdout, "%s would change\n", cli.Count(n, "file"))
+		if bad > 0 {
+			return cli.ExitStatus(1)
+		}
+		return nil
+	}
+	if !f.yes {
+		if err := e.Confirm(fmt.Sprintf("%s %s?", verb, cli.Count(n, "file"))); err != nil {
+			return err
+		}
+	}
+	err := hooks.Apply(s, changes)
+	if err == nil && bad > 0 {
+		return cli.ExitStatus(1)
+	}
+	return err
+}
+
+// showChanges prints each change as a diff, or in brief as a line; the errors go to
+// stderr.
+func showChanges(e *cli.Env, changes []hooks.Change, brief bool) (n, bad int) {
+	p := e.Paint()
+	for _, c := range changes {
+		switch {
+		case c.Err != nil:
+			bad++
+			fmt.Fprintf(e.Stderr, "cachebro: %s: %s\n", c.Title, cli.OneLine(c.Err.Error()))
+			if c.Hint != "" {
+				fmt.Fprintf(e.Stderr, "hint: %s\n", c.Hint)
+			}
+		case c.None():
+			if !brief {
+				fmt.Fprintf(e.Stdout, "%s: %s stays as it is\n", c.Title, cli.Quote(c.Path))
+			}
+		case brief:
+			if n == 0 {
+				fmt.Fprintf(e.Stdout, "will change (each line of it: cachebro %s --dry-run):\n", e.Name)
+			}
+			n++
+			d := diff.Compare(c.Before, c.After)
+			fmt.Fprintf(e.Stdout, "  %-12s %s  %s %s\n", c.Title, cli.Quote(c.Path), p.Green(fmt.Sprintf("+%d", d.Added())), p.Red(fmt.Sprintf("-%d", d.Removed())))
+		default:
+			n++
+			from, to := c.Path, c.Path
+			if c.Before == nil {
+				from = "/dev/null"
+			}
+			if c.After == nil {
+				to = "/dev/null"
+			}
+			fmt.Fprintf(e.Stdout, "%s\n%s", p.Bold(c.Title), p.Diff(string(diff.Unified(cli.Quote(from), cli.Quote(to), c.Before, c.After, 3))))
+		}
+	}
+	return n, bad
+}

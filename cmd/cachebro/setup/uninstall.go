@@ -1,0 +1,192 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/mounting"
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/procfs"
+	"cachebro/hooks"
+)
+
+// UninstallCommand is cachebro uninstall.
+func UninstallCommand() cli.Command {
+	return cli.Command{
+		Name: "uninstall", Group: cli.GroupSetup, Short: "take back everything, everywhere; --history deletes the versions too",
+		Long: `Unmounts all projects of yours, removes cachebro from the agents' configuration,
+yours and the set-up projects', and ends the background processes. The binary
+itself is left, with the command that removes it.
+
+Examples:
+  cachebro uninstall --dry-run
+  cachebro uninstall
+  cachebro uninstall --history --yes`,
+		Run: runUninstall,
+	}
+}
+
+func runUninstall(ctx context.Context, e *cli.Env) error {
+	var f InitFlags
+	fs := e.Flags()
+	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "only show what would be done")
+	fs.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
+	history := fs.Bool("history", false, "also delete all versions of all projects, for good")
+	if _, err := e.Parse(fs, 0, 0); err != nil {
+		return err
+	}
+	base, err := e.Paths().StateBase()
+	if err != nil {
+		return err
+	}
+	overlays, err := ownMounts(e)
+	if err != nil {
+		return err
+	}
+	plans, err := planUninstall(e)
+	if err != nil {
+		return err
+	}
+	for _, p := range plans {
+		showChanges(e, p.changes, false)
+	}
+	for _, m := range overlays {
+		fmt.Fprintf(e.Stdout, "unmount %s\n", cli.Quote(m.Point))
+	}
+	if *history {
+		fmt.Fprintf(e.Stdout, "delete the whole history in %s\n", cli.Quote(base))
+	}
+	if f.dryRun {
+		return nil
+	}
+	if !f.yes {
+		if err := e.Confirm("do all of this?"); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, m := range overlays {
+		if err := umount(ctx, e, m.Point, false); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, p := range plans {
+		errs = append(errs, hooks.Apply(p.setup, p.changes))
+	}
+	for _, root := range mounting.SetUpRoots(e) {
+		errs = append(errs, mounting.MarkSetUp(e, root, false))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("not everything could be taken back: %w", err)
+	}
+	endDaemons(ctx, e)
+	if *history {
+		if err := hooks.ForgetRefusals(e.Paths()); err != nil {
+			return err
+		}
+		if err := removeHistory(base); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(e.Stdout, "the history stays in %s\n", cli.Quote(base))
+	}
+	fmt.Fprintf(e.Stdout, "last step: rm %s\n", cli.Quote(e.Exe))
+	return nil
+}
+
+type uninstallPlan struct {
+	setup   hooks.Setup
+	changes []hooks.Change
+}
+
+// planUninstall covers this user's files and those of each set-up project.
+func planUninstall(e *cli.Env) ([]uninstallPlan, error) {
+	var plans []uninstallPlan
+	for _, root := range append([]string{""}, mounting.SetUpRoots(e)...) {
+		s, err := Setup(e, InitFlags{}, root)
+		if err != nil {
+			return nil, err
+		}
+		if root != "" {
+			if !cli.IsDir(root) {
+				continue
+			}
+			s.AgentsMD = filepath.Join(root, "AGENTS.md")
+		} else {
+			s.Git = gitSetupBack(e, s)
+		}
+		changes, err := hooks.PlanUninit(s, nil)
+		if err != nil {
+			return nil, err
+		}
+		if changes = onlyReal(changes); len(changes) > 0 {
+			plans = append(plans, uninstallPlan{s, changes})
+		}
+	}
+	return plans, nil
+}
+
+// ownMounts are those whose history lies where ours do: not another user's, and
+// not those of another CACHEBRO_DIR.
+func ownMounts(e *cli.Env) ([]mounts.Mount, error) {
+	overlays, err := mounts.Overlays()
+	if err != nil {
+		return nil, err
+	}
+	var own []mounts.Mount
+	for _, m := range overlays {
+		if state, err := e.Paths().State(m.Source); err == nil && cli.IsDir(state) {
+			own = append(own, m)
+		}
+	}
+	return own, nil
+}
+
+// daemonRoots are the projects of all store daemons that run; which of them are
+// ours, the sockets tell.
+func daemonRoots() []string {
+	var roots []string
+	for _, pid := range procfs.All() {
+		args := procfs.Args(pid)
+		if len(args) == 4 && args[1] == "daemon" && args[2] == "--root" && filepath.IsAbs(args[3]) {
+			roots = append(roots, args[3])
+		}
+	}
+	return roots
+}
+
+// endDaemons asks every running store daemon of this user to end, and waits.
+func endDaemons(ctx context.Context, e *cli.Env) {
+	for _, root := range daemonRoots() {
+		mounting.EndDaemon(ctx, e, root)
+	}
+}
+
+// removeHistory deletes the state directories of ours, and nothing else that
+// may lie beside them: CACHEBRO_DIR can be any directory.
+func removeHistory(base string) error {
+	states, err := filepath.Glob(filepath.Join(base, "*-????????????????"))
+	if err != nil {
+		return err
+	}
+	for _, s := range states {
+		fi, err := os.Lstat(s)
+		if err != nil || !fi.IsDir() {
+			continue
+		}
+		if st, ok := fi.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Getuid() {
+			continue
+		}
+		if err := os.RemoveAll(s); err != nil {
+			return fmt.Errorf("delete the history: %w", err)
+		}
+	}
+	_ = os.Remove(filepath.Join(base, "clients")) // only when it is empty
+	_ = os.Remove(base)
+	return nil
+}

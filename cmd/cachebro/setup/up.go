@@ -1,0 +1,221 @@
+package setup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/mounting"
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/mounts/supervisor"
+	"cachebro/hooks"
+)
+
+// UpCommand is cachebro up.
+func UpCommand() cli.Command {
+	return cli.Command{
+		Name: "up", Group: cli.GroupEvery, Args: "[DIR]", Short: "all of it: mount the project and tell the agents that are installed",
+		Long: `Checks the machine, shows what it would write into the agents' configuration and
+asks, mounts the project, and sees to it that a session that begins in it later
+(after a reboot, say) mounts it again. cachebro down takes all of it back.
+
+Where nothing can be mounted (a container without /dev/fuse) the agents are told
+all the same: reads still save, shell changes cannot be undone.
+
+Examples:
+  cachebro up
+  cachebro up ~/src/app --yes
+  cachebro up --client claude --dry-run`,
+		Run: runUp,
+	}
+}
+
+func runUp(ctx context.Context, e *cli.Env) error {
+	var f InitFlags
+	fs := e.Flags()
+	f.add(fs)
+	noClients := fs.Bool("no-init", false, "leave the agents' configuration alone")
+	args, err := e.Parse(fs, 0, 1)
+	if err != nil {
+		return err
+	}
+	if err := f.check(e); err != nil {
+		return err
+	}
+	m, why := mounting.PlanMount(e, cli.First(args, "."), mounting.MountFlags{})
+	if why != nil && m.Root == "" {
+		return why
+	}
+	for _, note := range m.Notes {
+		fmt.Fprintln(e.Stderr, "note: "+note)
+	}
+	sayMachine(e, m, why)
+	var partly error
+	if !*noClients {
+		partly = upClients(e, f, m.Root)
+		if !errors.As(partly, new(cli.ExitStatus)) && partly != nil {
+			return partly
+		}
+	}
+	if f.dryRun {
+		return partly
+	}
+	if err := mounting.MarkSetUp(e, m.Root, true); err != nil {
+		return err
+	}
+	if why != nil {
+		fmt.Fprintf(e.Stdout, "%s is not mounted: shell changes cannot be undone; reads still save\nleave: cachebro down %s\n", cli.Quote(m.Root), cli.Arg(m.Root))
+		return why
+	}
+	var report supervisor.Report
+	if report = (supervisor.Report{OK: true, PID: m.Mountd}); !m.Already {
+		if report, err = mounting.Launch(ctx, e, m); err != nil {
+			return err
+		}
+	}
+	if err := mounting.SayMounted(e, m, report, false); err != nil {
+		return err
+	}
+	fmt.Fprintf(e.Stdout, "a session that begins here mounts it again · all of it back: cachebro down %s · check: cachebro doctor\n", cli.Arg(m.Root))
+	return partly
+}
+
+// sayMachine is the short form of doctor: what was found.
+func sayMachine(e *cli.Env, m mounting.PlannedMount, why error) {
+	switch {
+	case why != nil:
+		fmt.Fprintf(e.Stderr, "cachebro: %s\n", cli.OneLine(why.Error()))
+	case m.Already:
+		fmt.Fprintf(e.Stdout, "%s is mounted already\n", cli.Quote(m.Root))
+	default:
+		fmt.Fprintf(e.Stdout, "will mount %s\n", cli.Quote(m.Root))
+	}
+}
+
+// upClients is init as a part of up: no agent at all is no error here.
+func upClients(e *cli.Env, f InitFlags, root string) error {
+	s, err := Setup(e, f, "")
+	if err != nil {
+		return err
+	}
+	if f.clients == nil && len(hooks.FoundClients(s)) == 0 && !f.agentsMD {
+		fmt.Fprintf(e.Stdout, "no agent was found (%s); cachebro run -- COMMAND works without\n", strings.Join(hooks.Clients(), ", "))
+		return nil
+	}
+	changes, s, err := planInit(e, f, root)
+	if err != nil {
+		return err
+	}
+	f.brief = true
+	err = applyChanges(e, s, changes, f, "write")
+	if !f.dryRun && !errors.Is(err, cli.ErrDeclined) {
+		sayNotes(e, changes)
+	}
+	return err
+}
+
+// DownCommand is cachebro down.
+func DownCommand() cli.Command {
+	return cli.Command{
+		Name: "down", Group: cli.GroupEvery, Args: "[DIR]", Short: "take back what up did; the history stays",
+		Long: `Unmounts the project and removes cachebro from the agents' configuration, unless
+another project of yours is still up. The history stays; cachebro up goes on
+with it.
+
+Examples:
+  cachebro down
+  cachebro down ~/src/app --yes
+  cachebro down --lazy      although somebody is still in there`,
+		Run: runDown,
+	}
+}
+
+func runDown(ctx context.Context, e *cli.Env) error {
+	var f InitFlags
+	fs := e.Flags()
+	f.addCommon(fs)
+	lazy := fs.Bool("lazy", false, "detach now; who is still inside is served until they leave")
+	args, err := e.Parse(fs, 0, 1)
+	if err != nil {
+		return err
+	}
+	if err := f.check(e); err != nil {
+		return err
+	}
+	t, err := e.Directory(args)
+	if err != nil {
+		return err
+	}
+	partly := downClients(e, t.Root, f)
+	if !errors.As(partly, new(cli.ExitStatus)) && partly != nil || f.dryRun {
+		return partly
+	}
+	if err := mounting.MarkSetUp(e, t.Root, false); err != nil {
+		return err
+	}
+	overlays, err := mounts.Overlays()
+	if err != nil {
+		return err
+	}
+	for _, m := range overlays {
+		if m.Source == t.Root {
+			if err := umount(ctx, e, m.Point, *lazy); err != nil {
+				return err
+			}
+			return partly
+		}
+	}
+	fmt.Fprintf(e.Stdout, "%s is not mounted; its history stays (cachebro log)\n", cli.Quote(t.Root))
+	return partly
+}
+
+// umount runs the command of that name.
+func umount(ctx context.Context, e *cli.Env, point string, lazy bool) error {
+	sub := *e
+	sub.Cmd, sub.Name, sub.Args = mounting.UmountCommand(), "umount", []string{point}
+	if lazy {
+		sub.Args = append(sub.Args, "--lazy")
+	}
+	return mounting.RunUmount(ctx, &sub)
+}
+
+// downClients removes the configuration, which belongs to all projects.
+func downClients(e *cli.Env, root string, f InitFlags) error {
+	for _, other := range mounting.SetUpRoots(e) {
+		if other != root && f.clients == nil {
+			fmt.Fprintf(e.Stdout, "the agents stay configured: %s is up too (cachebro uninit removes it all the same)\n", cli.Quote(other))
+			return nil
+		}
+	}
+	s, err := Setup(e, f, "")
+	if err != nil {
+		return err
+	}
+	if f.clients == nil {
+		s.AgentsMD = agentsMD(e, []string{root})
+	}
+	if f.project {
+		s.Project = root
+	}
+	changes, err := hooks.PlanUninit(s, f.clients)
+	if err != nil {
+		return err
+	}
+	f.brief = true
+	return applyChanges(e, s, onlyReal(changes), f, "take back")
+}
+
+// onlyReal leaves out files that stay as they are: down looks at all clients.
+// A file that cannot be read as configuration matters only if we are in it.
+func onlyReal(changes []hooks.Change) []hooks.Change {
+	var out []hooks.Change
+	for _, c := range changes {
+		if c.Err != nil && bytes.Contains(c.Before, []byte("cachebro")) || !c.None() {
+			out = append(out, c)
+		}
+	}
+	return out
+}

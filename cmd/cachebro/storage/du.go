@@ -1,0 +1,155 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/mounting"
+	"cachebro/fusefs/mounts"
+	"cachebro/store"
+	"cachebro/store/daemon"
+	"cachebro/store/space"
+	"cachebro/store/wire"
+)
+
+// DuCommand is cachebro du.
+func DuCommand() cli.Command {
+	return cli.Command{
+		Name: "du", Group: cli.GroupStore, Args: "[PATH]", Short: "what the history takes on disk, and for what",
+		Long: `With --all: what the histories of all projects of this user take, and what each
+may take of CACHEBRO_CAP as the others are now. What worktrees of one repository
+share is counted once, in equal parts.
+
+Examples:
+  cachebro du
+  cachebro du src --json
+  cachebro du --all`,
+		Run: func(ctx context.Context, e *cli.Env) error {
+			fs := e.Flags()
+			all := fs.Bool("all", false, "all projects of this user")
+			asJSON := fs.Bool("json", false, "print JSON")
+			args, err := e.Parse(fs, 0, 1)
+			if err != nil {
+				return err
+			}
+			if *all {
+				if len(args) > 0 {
+					return e.Usagef("du: --all takes no path")
+				}
+				return duAll(e, *asJSON)
+			}
+			where := cli.First(args, ".")
+			t, err := e.Locate(where)
+			if err != nil {
+				return err
+			}
+			return maintain(ctx, e, where, wire.StoreRequest{Do: "du", Path: t.Rel}, *asJSON)
+		},
+	}
+}
+
+// duLine is one project in du --all.
+type duLine struct {
+	Root    string    `json:"root,omitempty"` // as far as it is known
+	State   string    `json:"state"`
+	Bytes   int64     `json:"bytes"`
+	Shared  int64     `json:"shared"`  // of its pack files with sibling worktrees, in full
+	Allowed int64     `json:"allowed"` // of the cap, as the others are now
+	Wrote   time.Time `json:"wrote"`
+}
+
+// duAll lists what the stores of all projects take. It asks no daemon and
+// starts none.
+func duAll(e *cli.Env, asJSON bool) error {
+	limits, err := storeLimits(e)
+	if err != nil {
+		return err
+	}
+	base, err := e.Paths().StateBase()
+	if err != nil {
+		return err
+	}
+	limit := cmp.Or(limits.Cap, store.DefaultCap)
+	lines := []duLine{}
+	sum, shared := int64(0), int64(0)
+	for _, p := range daemon.Peers(base, limit, e.Now()) {
+		all, elsewhere := space.Shared(filepath.Join(p.State, "store"))
+		lines = append(lines, duLine{Root: rootOfState(e, p.State), State: p.State, Bytes: p.Used, Shared: all, Allowed: p.Allowed, Wrote: p.Wrote})
+		sum, shared = sum+p.Used, shared+all-elsewhere
+	}
+	slices.SortStableFunc(lines, func(a, b duLine) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	if asJSON {
+		return e.PrintJSON(map[string]any{"projects": lines, "bytes": sum, "shared": shared, "cap": limit})
+	}
+	for _, l := range lines {
+		name := cli.Quote(cmp.Or(l.Root, stateName(l.State)))
+		if l.Bytes > l.Allowed {
+			name += fmt.Sprintf(" (above its share of %s)", cli.BytesText(l.Allowed))
+		}
+		fmt.Fprintf(e.Stdout, "%10s  %s  %s\n", cli.BytesText(l.Bytes), l.Wrote.Format("2006-01-02"), name)
+	}
+	fmt.Fprintf(e.Stdout, "%10s  of %s (CACHEBRO_CAP)\n", cli.BytesText(sum), cli.BytesText(limit))
+	if shared > 0 {
+		fmt.Fprintf(e.Stdout, "%10s  of that shared by worktrees of one repository, counted once, in equal parts\n", cli.BytesText(shared))
+	}
+	return nil
+}
+
+// rootOfState is the root whose history a state directory holds, "" when it is
+// not known or when the history was put aside.
+func rootOfState(e *cli.Env, state string) string {
+	root := cmp.Or(mounts.ReadIdentity(state).Root, mounting.RootOf(state))
+	if own, err := e.Paths().State(root); err != nil || own != state {
+		return ""
+	}
+	return root
+}
+
+// siblings are the stores of the other worktrees of root's repository.
+func siblings(e *cli.Env, root string) []store.Sibling {
+	base, err := e.Paths().StateBase()
+	if err != nil {
+		return nil
+	}
+	state, err := e.Paths().State(root)
+	if err != nil {
+		return nil
+	}
+	var out []store.Sibling
+	for _, s := range mounts.Siblings(base, state) {
+		out = append(out, store.Sibling{Dir: filepath.Join(s, "store"), Root: rootOfState(e, s)})
+	}
+	return out
+}
+
+// stateName is the readable part of a state directory's name.
+func stateName(state string) string {
+	name := filepath.Base(state)
+	return name[:strings.LastIndexByte(name, '-')]
+}
+
+// tidyWithin is how long the collection of another project may take.
+const tidyWithin = 10 * time.Minute
+
+// tidy has another project's daemon, started if need be, keep to its share.
+func tidy(ctx context.Context, e *cli.Env, state string) error {
+	root := rootOfState(e, state)
+	if root == "" {
+		return fmt.Errorf("it is not known whose history this is")
+	}
+	ctx, cancel := context.WithTimeout(ctx, tidyWithin)
+	defer cancel()
+	c := exec.CommandContext(ctx, e.Exe, "prune", "--limits", "--own", "--dir", root)
+	c.Env, c.Dir = e.Vars, "/"
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("prune %s: %w: %s", root, err, cli.OneLine(string(out)))
+	}
+	return nil
+}

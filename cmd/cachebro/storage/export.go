@@ -1,0 +1,144 @@
+package storage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/wire"
+)
+
+// ExportCommand is cachebro export.
+func ExportCommand() cli.Command {
+	return cli.Command{
+		Name: "export", Group: cli.GroupStore, Args: "FILE", Short: "write the project's whole history into one file",
+		Long: `Versions with their contents, sessions, plans and notes, compressed, with a
+checksum over all of it; FILE may be - for standard output. The project may be
+mounted and in use. FILE holds every text that was ever captured, secrets
+included, so only its owner can read it. cachebro import brings it back.
+
+Examples:
+  cachebro export ~/backup/app.history
+  cachebro export - | ssh host 'cd src/app && cachebro import -'`,
+		Run: runExport,
+	}
+}
+
+// exported is what export prints with --json.
+type exported struct {
+	File string `json:"file"`
+	wire.Carried
+	FileBytes int64  `json:"file_bytes"`
+	SHA256    string `json:"sha256"` // of the file
+}
+
+func runExport(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	force := fs.BoolP("force", "f", false, "replace FILE if it is there")
+	dir, asJSON := storeFlags(fs)
+	args, err := e.Parse(fs, 1, 1)
+	if err != nil {
+		return err
+	}
+	if args[0] == "-" {
+		if *asJSON {
+			return e.Usagef("export: --json and - both want standard output")
+		}
+		if ok, _ := e.Terminal(); ok {
+			return e.Usagef("export: a history is not for a terminal: name a file")
+		}
+	}
+	_, c, err := e.Open(ctx, *dir)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	x := exported{File: args[0]}
+	sum := sha256.New()
+	count := func(w io.Writer) io.Writer { return io.MultiWriter(w, sum, (*counter)(&x.FileBytes)) }
+	if args[0] == "-" {
+		_, err = receive(ctx, c, count(e.Stdout))
+		return err
+	}
+	path, err := e.Abs(args[0])
+	if err != nil {
+		return err
+	}
+	err = newFile(path, *force, func(f *os.File) error {
+		x.Carried, err = receive(ctx, c, count(f))
+		return err
+	})
+	if errors.Is(err, os.ErrExist) {
+		return cli.Hintf("cachebro export --force "+cli.Arg(args[0]), "%s is there already", cli.Quote(args[0]))
+	}
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	x.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	if *asJSON {
+		return e.PrintJSON(x)
+	}
+	_, err = fmt.Fprintf(e.Stdout, "%s: %d versions with %d contents (%s), %s\n", cli.Quote(args[0]), x.Versions, x.Contents, cli.BytesText(x.Bytes), cli.BytesText(x.FileBytes))
+	return err
+}
+
+type counter int64
+
+func (c *counter) Write(b []byte) (int, error) { *c += counter(len(b)); return len(b), nil }
+
+// receive copies what the daemon writes into a pipe.
+func receive(ctx context.Context, c *wire.Client, w io.Writer) (wire.Carried, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	r, to, err := os.Pipe()
+	if err != nil {
+		return wire.Carried{}, err
+	}
+	defer r.Close()
+	copied := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(w, r)
+		if err != nil {
+			stop() // nobody takes the rest
+		}
+		copied <- err
+	}()
+	a, err := c.Export(ctx, to)
+	to.Close()
+	if err != nil {
+		r.Close()
+	}
+	if e := <-copied; e != nil && !errors.Is(e, os.ErrClosed) {
+		return a, e
+	}
+	return a, err
+}
+
+// newFile makes path with what fill writes, all of it or nothing.
+func newFile(path string, replace bool, fill func(*os.File) error) error {
+	if _, err := os.Lstat(path); err == nil && !replace {
+		return os.ErrExist
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".cachebro-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone when all went well
+	err = fill(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if replace {
+		return os.Rename(f.Name(), path)
+	}
+	return os.Link(f.Name(), path) // fails if somebody made it meanwhile
+}

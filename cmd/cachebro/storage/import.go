@@ -1,0 +1,212 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/mounting"
+	"cachebro/fusefs/mounts"
+	"cachebro/store"
+	"cachebro/store/daemon"
+)
+
+// ImportCommand is cachebro import.
+func ImportCommand() cli.Command {
+	return cli.Command{
+		Name: "import", Group: cli.GroupStore, Args: "FILE", Short: "bring a history that export wrote back, where there is none",
+		Long: `The project must not be mounted. Everything in FILE (- for standard input) is
+verified; until that is done, and if it fails, nothing changes. Two histories
+are not merged: where the project has one, --aside puts it out of the way first.
+The next mount goes on from the imported history.
+
+Examples:
+  cachebro import ~/backup/app.history
+  cachebro import --check ~/backup/app.history
+  cachebro import --aside --dir ~/src/app app.history`,
+		Run: runImport,
+	}
+}
+
+// imported is what import prints with --json.
+type imported struct {
+	Root     string    `json:"root,omitempty"`
+	Aside    string    `json:"aside,omitempty"` // where the former history is
+	From     string    `json:"from"`            // root of the project that was exported
+	Made     time.Time `json:"made"`
+	Program  string    `json:"program"` // version that wrote the file
+	Versions uint64    `json:"versions"`
+	Files    uint64    `json:"files,omitempty"`
+	Contents uint64    `json:"contents"`
+	Bytes    int64     `json:"bytes"`
+	Records  uint64    `json:"records"`
+}
+
+func runImport(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	check := fs.Bool("check", false, "only read and verify FILE")
+	aside := fs.Bool("aside", false, "put a history that the project has aside")
+	dir, asJSON := storeFlags(fs)
+	args, err := e.Parse(fs, 1, 1)
+	if err != nil {
+		return err
+	}
+	from := io.Reader(e.Stdin)
+	if args[0] != "-" {
+		path, err := e.Abs(args[0])
+		if err != nil {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		from = f
+	}
+	var im imported
+	var c store.Carried
+	if *check {
+		c, err = store.CheckStream(ctx, from)
+	} else {
+		c, err = bringBack(ctx, e, *dir, from, *aside, &im)
+	}
+	if err != nil {
+		if hint := store.Hint(err); hint != "" {
+			return cli.Hintf(hint, "%s: %v", cli.Quote(args[0]), err)
+		}
+		return fmt.Errorf("%s: %w", cli.Quote(args[0]), err)
+	}
+	im.From, im.Made, im.Program, im.Versions, im.Contents, im.Bytes, im.Records = c.Root, time.Unix(0, c.Made), c.Program, c.Versions, c.Contents, c.Bytes, c.Records
+	im.Files = c.Files
+	switch {
+	case *asJSON:
+		return e.PrintJSON(im)
+	case *check:
+		fmt.Fprintf(e.Stdout, "%s is whole: %d versions with %d contents (%s) of %s, written %s\n", cli.Quote(args[0]), im.Versions, im.Contents, cli.BytesText(im.Bytes), cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
+		return nil
+	}
+	fmt.Fprintf(e.Stdout, "%s has %d versions of %d files now, from %s, written %s\n", cli.Quote(im.Root), im.Versions, im.Files, cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
+	if im.Aside != "" {
+		fmt.Fprintf(e.Stdout, "what was recorded before is kept in %s\n", cli.Quote(im.Aside))
+	}
+	return nil
+}
+
+// bringBack makes the history of the project in dir out of a stream.
+func bringBack(ctx context.Context, e *cli.Env, dir string, from io.Reader, aside bool, im *imported) (c store.Carried, err error) {
+	root, err := mounting.ExistingDir(e, dir)
+	if err != nil {
+		return c, err
+	}
+	if top, ok := mounts.Top(root); ok {
+		root = top
+	}
+	im.Root = root
+	overlays, err := mounts.Overlays()
+	if err != nil {
+		return c, err
+	}
+	for _, m := range overlays {
+		if m.Source == root || m.Point == root {
+			return c, cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Point), "%s is mounted", cli.Quote(root))
+		}
+	}
+	limits, err := storeLimits(e)
+	if err != nil {
+		return c, err
+	}
+	mounting.EndDaemon(ctx, e, root)
+	p := e.Paths()
+	state, err := p.MakeState(root)
+	if err != nil {
+		return c, err
+	}
+	unlock, err := mounting.LockedState(state)
+	if err != nil {
+		return c, err
+	}
+	defer unlock()
+	empty, err := emptyHistory(state)
+	if err != nil {
+		return c, err
+	}
+	if !empty && !aside {
+		return c, cli.Hintf("cachebro import --aside … puts it out of the way", "%s has a history of its own, and two are not merged", cli.Quote(root))
+	}
+	if empty {
+		fresh := filepath.Join(state, "import")
+		if err := os.RemoveAll(fresh); err != nil { // of an import that was killed
+			return c, err
+		}
+		if c, err = store.Import(ctx, fresh, from, daemon.Portable(root, cli.Version), limits); err != nil {
+			return c, err
+		}
+		return c, putHistory(state, fresh)
+	}
+	// A whole state directory beside, which changes places with the present one
+	// when it is complete.
+	name := root + " import"
+	beside, err := p.State(name)
+	var saved string
+	if err == nil {
+		saved, err = asideOf(e, root)
+	}
+	if err == nil {
+		err = clearBeside(e, beside, saved)
+	}
+	if err == nil {
+		beside, err = p.MakeState(name)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(beside, importing), nil, 0o600)
+	}
+	if err != nil {
+		return c, err
+	}
+	unlockBeside, err := mounting.LockedState(beside)
+	if err != nil {
+		return c, err
+	}
+	defer unlockBeside()
+	if c, err = store.Import(ctx, filepath.Join(beside, "store"), from, daemon.Portable(root, cli.Version), limits); err != nil {
+		return c, errors.Join(err, os.RemoveAll(beside))
+	}
+	setUp := slices.Contains(mounting.SetUpRoots(e), root)
+	err = os.Remove(filepath.Join(beside, importing))
+	if err == nil {
+		err = exchange(beside, state)
+	}
+	if err != nil {
+		return c, errors.Join(fmt.Errorf("put the history in place: %w", err), os.RemoveAll(beside))
+	}
+	if setUp {
+		if err := mounting.MarkSetUp(e, root, true); err != nil {
+			return c, err
+		}
+	}
+	if im.Aside, err = asideOf(e, root); err != nil {
+		return c, err
+	}
+	return c, os.Rename(beside, im.Aside)
+}
+
+// emptyHistory: nothing that an import would take the place of.
+func emptyHistory(state string) (bool, error) {
+	dir := filepath.Join(state, "store")
+	if !cli.IsDir(filepath.Join(dir, "db")) {
+		return true, nil
+	}
+	s, err := store.Open(dir, store.Options{Ballast: -1})
+	if err != nil {
+		return false, err
+	}
+	empty, err := s.Empty(daemon.Said())
+	return empty, errors.Join(err, s.Close())
+}

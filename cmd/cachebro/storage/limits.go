@@ -1,0 +1,64 @@
+package storage
+
+import (
+	"cachebro/cmd/cachebro/cli"
+	"strconv"
+	"strings"
+
+	"cachebro/store"
+	"cachebro/store/memo/results"
+	"cachebro/store/wire/when"
+)
+
+// storeLimits reads what bounds this user's histories: CACHEBRO_CAP, the size
+// that all of them together should not pass (500MiB, 4GiB), CACHEBRO_KEEP, how many versions
+// of a file stay however old they are, and CACHEBRO_KEEP_AGE, the age up to
+// which all of them do (36h, 30d). Unset: store.Options' defaults.
+func storeLimits(e *cli.Env) (o store.Options, err error) {
+	if s := e.Getenv("CACHEBRO_CAP"); s != "" {
+		n, ok := parseBytes(s)
+		if !ok || n < 1<<20 {
+			return o, e.Usagef("CACHEBRO_CAP=%s: want a size of 1MiB or more, such as 500MiB or 4GiB", cli.Quote(s))
+		}
+		o.Cap = n
+	}
+	if s := e.Getenv("CACHEBRO_KEEP"); s != "" {
+		if o.Keep, err = strconv.Atoi(s); err != nil || o.Keep < 1 {
+			return o, e.Usagef("CACHEBRO_KEEP=%s: want how many versions to keep per file, 1 or more", cli.Quote(s))
+		}
+	}
+	if s := e.Getenv("CACHEBRO_KEEP_AGE"); s != "" {
+		age, ok := when.Age(s)
+		if !ok || age <= 0 {
+			return o, e.Usagef("CACHEBRO_KEEP_AGE=%s: want an age, such as 36h or 30d", cli.Quote(s))
+		}
+		o.KeepAge = age
+	}
+	return o, nil
+}
+
+// resultSettings reads what is said of kept results: CACHEBRO_RESULTS, "off" or
+// a list like ttl=10m,search=off,disk=128 (MB), and CACHEBRO_REDIS, the address
+// of a Redis or a cluster to share them through.
+func resultSettings(e *cli.Env) (results.Settings, error) {
+	s, err := results.ParseSettings(e.Getenv("CACHEBRO_RESULTS"), e.Getenv("CACHEBRO_REDIS"))
+	if err != nil {
+		return s, e.Usagef("CACHEBRO_RESULTS: %v", err)
+	}
+	return s, nil
+}
+
+// parseBytes understands 1048576, 500MiB, 4G: binary units, however written.
+func parseBytes(s string) (int64, bool) {
+	s = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(strings.TrimSpace(s)), "b"), "i")
+	shift := 0
+	if i := strings.IndexAny(s, "kmgt"); i > 0 && i == len(s)-1 {
+		shift = 10 * (strings.IndexByte("kmgt", s[i]) + 1)
+		s = strings.TrimSpace(s[:i])
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 || n > (1<<62)>>shift {
+		return 0, false
+	}
+	return n << shift, true
+}

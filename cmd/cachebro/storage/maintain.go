@@ -1,0 +1,134 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/wire"
+
+	"github.com/spf13/pflag"
+)
+
+// maintain sends one request to the store's owner and prints its answer; a
+// store that is not in order is exit status 1.
+func maintain(ctx context.Context, e *cli.Env, dir string, r wire.StoreRequest, asJSON bool) error {
+	_, c, err := e.Open(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	a, err := wire.Call[wire.StoreAnswer](ctx, c, wire.MStore, r)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		facts := a.Facts
+		if len(facts) == 0 {
+			facts = json.RawMessage("null")
+		}
+		err = e.PrintJSON(map[string]any{"ok": a.OK, "text": a.Text, "facts": facts})
+	} else if a.Text != "" {
+		_, err = fmt.Fprintln(e.Stdout, a.Text)
+	}
+	if err == nil && !a.OK {
+		return cli.ExitStatus(1)
+	}
+	return err
+}
+
+func storeFlags(fs *pflag.FlagSet) (dir *string, asJSON *bool) {
+	return fs.String("dir", ".", "the project"), fs.Bool("json", false, "print JSON")
+}
+
+// PruneCommand is cachebro prune.
+func PruneCommand() cli.Command {
+	return cli.Command{
+		Name: "prune", Group: cli.GroupStore, Args: "[N]", Short: "drop old versions: keep N per file and all of the last 7 days",
+		Long: `What a live session or an undo in reach needs stays.
+
+The background keeps the limits that these environment variables name, read when
+the store daemon starts: CACHEBRO_CAP (2GiB, for all projects together; the
+largest give way first, and those not written to for a week), CACHEBRO_KEEP
+(5 versions of each file) and CACHEBRO_KEEP_AGE (7d).
+
+Examples:
+  cachebro prune
+  cachebro prune 2
+  cachebro prune --limits`,
+		Run: func(ctx context.Context, e *cli.Env) error {
+			fs := e.Flags()
+			limits := fs.Bool("limits", false, "only what happens in the background: keep the store within its limits")
+			own := fs.Bool("own", false, "with --limits: do not look after other projects")
+			_ = fs.MarkHidden("own") // it is defined
+			dir, asJSON := storeFlags(fs)
+			args, err := e.Parse(fs, 0, 1)
+			if err != nil {
+				return err
+			}
+			if *limits && len(args) > 0 {
+				return e.Usagef("prune: give N or --limits, not both")
+			}
+			r := wire.StoreRequest{Do: "prune"}
+			if *limits {
+				r.Do = "gc"
+			}
+			if *own {
+				r.Args = []string{"own"}
+			}
+			if len(args) > 0 {
+				if _, err := fmt.Sscanf(args[0], "%d", &r.Keep); err != nil || r.Keep < 1 || fmt.Sprint(r.Keep) != args[0] {
+					return e.Usagef("prune: %s: want how many versions to keep per file, 1 or more", cli.Quote(args[0]))
+				}
+			}
+			return maintain(ctx, e, *dir, r, *asJSON)
+		},
+	}
+}
+
+// FsckCommand is cachebro fsck.
+func FsckCommand() cli.Command {
+	return cli.Command{
+		Name: "fsck", Group: cli.GroupStore, Short: "check the store, repair what can be repaired, report the rest",
+		Long: "Examples:\n  cachebro fsck",
+		Run: func(ctx context.Context, e *cli.Env) error {
+			fs := e.Flags()
+			dir, asJSON := storeFlags(fs)
+			if _, err := e.Parse(fs, 0, 0); err != nil {
+				return err
+			}
+			return maintain(ctx, e, *dir, wire.StoreRequest{Do: "fsck"}, *asJSON)
+		},
+	}
+}
+
+// PurgeCommand is cachebro purge.
+func PurgeCommand() cli.Command {
+	return cli.Command{
+		Name: "purge", Group: cli.GroupStore, Args: "PATH", Short: "remove a path's contents from the history for good",
+		Long: "For what should never have been kept, such as a secret. Says what it cannot\nreach: backups, spare blocks of an SSD, the histories of other worktrees.\n\nExamples:\n  cachebro purge .env.local",
+		Run: func(ctx context.Context, e *cli.Env) error {
+			fs := e.Flags()
+			yes := fs.BoolP("yes", "y", false, "do not ask")
+			asJSON := fs.Bool("json", false, "print JSON")
+			args, err := e.Parse(fs, 1, 1)
+			if err != nil {
+				return err
+			}
+			t, err := e.Locate(args[0])
+			if err != nil {
+				return err
+			}
+			if len(t.Rel) == 0 {
+				return e.Usagef("purge: %s is the whole project; name a path in it", cli.Quote(args[0]))
+			}
+			if !*yes {
+				if err := e.Confirm("remove every kept content of " + cli.Quote(string(t.Rel)) + " for good?"); err != nil {
+					return err
+				}
+			}
+			return maintain(ctx, e, args[0], wire.StoreRequest{Do: "purge", Path: t.Rel}, *asJSON)
+		},
+	}
+}
