@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/store/txt"
 	"cachebro/store/wire"
-
 	"cachebro/store/wire/visible"
 )
 
@@ -42,7 +42,7 @@ func RecoveryBlock(r wire.Recovery, loc *time.Location) string {
 		fmt.Fprintf(&b, "Branch: %s\n", branch)
 	}
 	if len(r.Set.Files) > 0 {
-		fmt.Fprintf(&b, "\n### Working set (%d %s modified, %d read)\n", modified, plural(modified, "file"), len(r.Set.Files)-modified)
+		fmt.Fprintf(&b, "\n### Working set (%s modified, %d read)\n", txt.Count(modified, "file"), len(r.Set.Files)-modified)
 		for i, f := range r.Set.Files {
 			if i == maxListed {
 				fmt.Fprintf(&b, "- and %d more\n", len(r.Set.Files)-i)
@@ -65,7 +65,7 @@ func RecoveryBlock(r wire.Recovery, loc *time.Location) string {
 		fmt.Fprintf(&b, "\n### Last failing command\n%s\n", cutText(failed, 400))
 	}
 	if r.Metrics.Saved > 0 {
-		fmt.Fprintf(&b, "\n### Session metrics\n~%s tokens saved so far (%.1f%%)\n", thousands(r.Metrics.Saved), r.Metrics.Percent)
+		fmt.Fprintf(&b, "\n### Session metrics\n~%s tokens saved so far (%.1f%%)\n", txt.Thousands(r.Metrics.Saved), r.Metrics.Percent)
 	}
 	notes := notesSection(r.Notes, r.MoreNotes)
 	end := "\nAll files are cached. Files listed here may have been dropped from this conversation; " +
@@ -83,7 +83,7 @@ func touched(f wire.WorkingFile, loc *time.Location) string {
 	case f.Deleted:
 		return "deleted, last " + last
 	case f.Edits > 0:
-		return fmt.Sprintf("%d %s, last %s", f.Edits, plural(f.Edits, "edit"), last)
+		return fmt.Sprintf("%s, last %s", txt.Count(f.Edits, "edit"), last)
 	}
 	return "read-only"
 }
@@ -99,22 +99,15 @@ func StopLine(m wire.Metrics, branch string, modified int) string {
 		parts = append(parts, fmt.Sprintf("%d cached", m.Cached))
 	}
 	if m.Diffs > 0 {
-		parts = append(parts, fmt.Sprintf("%d %s", m.Diffs, plural(m.Diffs, "diff")))
+		parts = append(parts, txt.Count(m.Diffs, "diff"))
 	}
 	if branch = clean(branch); branch != "" {
 		parts = append(parts, branch)
 	}
 	if modified > 0 {
-		parts = append(parts, fmt.Sprintf("%d %s changed, undo: cachebro undo --prompt last", modified, plural(modified, "file")))
+		parts = append(parts, txt.Count(modified, "file")+" changed, undo: cachebro undo --prompt last")
 	}
 	return " cachebro  " + strings.Join(parts, " · ")
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }
 
 // amount is "0" or "~4,230"; savings may be negative.
@@ -122,30 +115,12 @@ func amount(n int64) string {
 	if n == 0 {
 		return "0"
 	}
-	return "~" + thousands(n)
-}
-
-func thousands(n int64) string {
-	if n < 0 {
-		return "-" + thousands(-n)
-	}
-	if n < 1000 {
-		return fmt.Sprint(n)
-	}
-	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+	return "~" + txt.Thousands(n)
 }
 
 // clean makes a name or a foreign sentence safe to stand in a line of ours: a
 // file name can carry newlines, escapes and marks that reorder text, and with
 // them words that a model would take for ours.
 func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case visible.Acts(r):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\ufffd"))
+	return visible.Line(strings.ReplaceAll(s, "\t", " "))
 }

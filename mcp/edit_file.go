@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mark3labs/mcp-go/mcp"
-
+	"cachebro/store/txt"
 	"cachebro/store/wire"
+
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 var editFileTool = &tool{
@@ -62,7 +63,7 @@ var editFileTool = &tool{
 		if len(at) > 1 {
 			what = fmt.Sprintf("in %d places, the first at line %d", len(at), first)
 		}
-		return text(fmt.Sprintf("edited %s %s · %d -> %d lines%s", quote(rel), what, countLines(f.content), countLines(after), note)), nil
+		return text(fmt.Sprintf("edited %s %s · %d -> %d lines%s", quote(rel), what, txt.Lines(f.content), txt.Lines(after), note)), nil
 	},
 }
 

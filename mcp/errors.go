@@ -8,9 +8,10 @@ import (
 	"syscall"
 	"unicode"
 
-	"github.com/mark3labs/mcp-go/mcp"
-
 	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
+
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // badInput is a mistake of the caller's that a new call can mend.
@@ -70,10 +71,11 @@ func quote(p string) string {
 	return fmt.Sprintf("%q", p)
 }
 
-// clean drops control characters from a text of one or more lines.
+// clean drops what a terminal or a reader would act on from a text of one or more
+// lines.
 func clean(t string) string {
 	return strings.Map(func(r rune) rune {
-		if r != '\n' && unicode.IsControl(r) {
+		if r != '\n' && visible.Acts(r) {
 			return -1
 		}
 		return r

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"cachebro/store/txt"
+
 	"github.com/mark3labs/mcp-go/server"
 )
 
@@ -92,7 +94,7 @@ func (s *Server) page(rel string, offset, limit, most int) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	if isBinary(b) {
+	if txt.Binary(b) {
 		return page{}, nil
 	}
 	p = s.measure(b, offset, limit, most)
@@ -117,7 +119,7 @@ func (s *Server) measure(b []byte, offset, limit, most int) page {
 		line++
 		if line >= first && (limit == 0 || line < first+limit) {
 			if used += s.opt.Tokens(rest[:n]); used > most {
-				total := line - 1 + countLines(rest)
+				total := line - 1 + txt.Lines(rest)
 				if line == first {
 					return page{long: true, next: line + 1, total: total}
 				}
@@ -127,15 +129,6 @@ func (s *Server) measure(b []byte, offset, limit, most int) page {
 		rest = rest[n:]
 	}
 	return page{}
-}
-
-// countLines counts a last line without an end too.
-func countLines(b []byte) int {
-	n := bytes.Count(b, []byte("\n"))
-	if len(b) > 0 && b[len(b)-1] != '\n' {
-		n++
-	}
-	return n
 }
 
 // more is the line that follows a page.

@@ -10,9 +10,10 @@ import (
 	"syscall"
 	"unicode/utf8"
 
-	"github.com/mark3labs/mcp-go/mcp"
-
+	"cachebro/store/txt"
 	"cachebro/store/wire"
+
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 var readFileTool = &tool{
@@ -199,12 +200,12 @@ func (s *Server) readPlain(a readArgs, limit int, p page) (readText, error) {
 	if err != nil {
 		return readText{}, err
 	}
-	if isBinary(b) {
+	if txt.Binary(b) {
 		return readText{}, binary(a.rel, len(b))
 	}
 	part, ok := lines(b, max(a.offset, 1), limit)
 	if !ok {
-		return readText{}, badInput(fmt.Sprintf("offset %d is beyond the end: %s has %d lines", a.offset, quote(a.rel), countLines(b)), "")
+		return readText{}, badInput(fmt.Sprintf("offset %d is beyond the end: %s has %d lines", a.offset, quote(a.rel), txt.Lines(b)), "")
 	}
 	return compose(wire.ReadAnswer{Kind: wire.ReadFull}, part, p.more(a.rel, a.offset)), nil
 }
@@ -212,7 +213,7 @@ func (s *Server) readPlain(a readArgs, limit int, p page) (readText, error) {
 // lines cuts lines [first, first+limit) out of b; limit 0 is to the end. An
 // empty file has nothing to be beyond of.
 func lines(b []byte, first, limit int) ([]byte, bool) {
-	if first > 1 && first > countLines(b) {
+	if first > 1 && first > txt.Lines(b) {
 		return nil, false
 	}
 	for n := 1; n < first; n++ {
@@ -303,8 +304,5 @@ func (c *call) binary(rel string) error {
 func binary(rel string, size int) error {
 	return wire.Errorf(wire.ErrBinary, "look at it with a tool for its kind of file", "%s is binary (%d bytes)", quote(rel), size)
 }
-
-// isBinary is git's rule.
-func isBinary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 }
 
 const nonblock = syscall.O_NONBLOCK

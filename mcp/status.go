@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mark3labs/mcp-go/mcp"
-
+	"cachebro/store/txt"
 	"cachebro/store/wire"
+
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 var cacheStatusTool = &tool{
@@ -93,14 +94,14 @@ func (f statusFacts) String() string {
 		b.WriteString("\nnot mounted: files are checked when they are read")
 	}
 	fmt.Fprintf(&b, "\ncapture: %s%s", f.Capture, because(f.CaptureReason))
-	fmt.Fprintf(&b, "\nbaseline: %s, %s of %s files", f.Baseline, thousands(int64(f.BaselineFiles)), thousands(int64(f.BaselineTotal)))
+	fmt.Fprintf(&b, "\nbaseline: %s, %s of %s files", f.Baseline, txt.Thousands(int64(f.BaselineFiles)), txt.Thousands(int64(f.BaselineTotal)))
 	health := "healthy"
 	if !f.Healthy {
 		health = "not healthy" + because(f.StoreReason)
 	}
-	fmt.Fprintf(&b, "\nstore: %s files tracked, %s versions, %s bytes, %s", thousands(int64(f.Files)), thousands(int64(f.Versions)), thousands(f.DiskBytes), health)
-	fmt.Fprintf(&b, "\ngaps: %s", thousands(f.Gaps))
-	fmt.Fprintf(&b, "\n~%s tokens saved (%.1f%%)", thousands(f.Saved), f.Percent)
+	fmt.Fprintf(&b, "\nstore: %s files tracked, %s versions, %s bytes, %s", txt.Thousands(int64(f.Files)), txt.Thousands(int64(f.Versions)), txt.Thousands(f.DiskBytes), health)
+	fmt.Fprintf(&b, "\ngaps: %s", txt.Thousands(f.Gaps))
+	fmt.Fprintf(&b, "\n~%s tokens saved (%.1f%%)", txt.Thousands(f.Saved), f.Percent)
 	return b.String()
 }
 
@@ -109,18 +110,4 @@ func because(reason string) string {
 		return ""
 	}
 	return " (" + clean(reason) + ")"
-}
-
-// thousands writes n with separators, as all reports do.
-func thousands(n int64) string {
-	t := fmt.Sprint(n)
-	neg := strings.HasPrefix(t, "-")
-	t = strings.TrimPrefix(t, "-")
-	for i := len(t) - 3; i > 0; i -= 3 {
-		t = t[:i] + "," + t[i:]
-	}
-	if neg {
-		t = "-" + t
-	}
-	return t
 }

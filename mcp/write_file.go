@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mark3labs/mcp-go/mcp"
-
+	"cachebro/store/txt"
 	"cachebro/store/wire"
+
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 var writeFileTool = &tool{
@@ -52,9 +53,9 @@ var writeFileTool = &tool{
 		}
 		what := "created"
 		if f.exists {
-			what = "replaced " + plural(countLines(f.content), "line") + " in"
+			what = "replaced " + txt.Count(txt.Lines(f.content), "line") + " in"
 		}
-		return text(fmt.Sprintf("%s %s · %s, %d bytes · hash %s%s", what, quote(rel), plural(countLines(after), "line"), len(after), hash(after)[:12], note)), nil
+		return text(fmt.Sprintf("%s %s · %s, %d bytes · hash %s%s", what, quote(rel), txt.Count(txt.Lines(after), "line"), len(after), hash(after)[:12], note)), nil
 	},
 }
 
@@ -81,11 +82,4 @@ func expect(rel string, f *file, want string) error {
 		return wire.Errorf(wire.ErrConflict, "read it again before writing", "%s has changed: its hash is %s now", quote(rel), now[:12])
 	}
 	return nil
-}
-
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
 }

@@ -11,6 +11,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/glob"
+	"cachebro/store/txt"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	index "github.com/blevesearch/bleve_index_api"
@@ -78,7 +79,7 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 					x.opt.Logger.Debug("search: read", "path", paths[i], "err", err)
 					continue
 				}
-				if m.read = content; !IsText(content) {
+				if m.read = content; txt.Binary(content) {
 					continue
 				}
 				f := &found[i]

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/txt"
 )
 
 // goSource is the tree that comes with every Go installation.
@@ -163,7 +164,7 @@ func compareWithRipgrep(t *testing.T, x *Index, root string, q Query) (took, nat
 		p := pathOf(line)
 		if _, known := isText[p]; !known {
 			text, err := x.corpus.Read(p, nil)
-			isText[p] = err == nil && IsText(text)
+			isText[p] = err == nil && !txt.Binary(text)
 		}
 		if isText[p] {
 			want[line]++
@@ -201,7 +202,7 @@ func drawQueries(t *testing.T, root string, rng *rand.Rand, n int) []Query {
 	var qs []Query
 	for len(qs) < n {
 		text, err := os.ReadFile(files[rng.Intn(len(files))])
-		if err != nil || !IsText(text) {
+		if err != nil || txt.Binary(text) {
 			continue
 		}
 		lines := strings.Split(string(text), "\n")

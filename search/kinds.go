@@ -65,12 +65,6 @@ func isTest(p, stem string) bool {
 	return false
 }
 
-// IsText reports whether content is text as git and ripgrep see it: no NUL in
-// the first 8,000 bytes. Text that is not UTF-8 is still text.
-func IsText(content []byte) bool {
-	return bytes.IndexByte(content[:min(len(content), 8000)], 0) < 0
-}
-
 // Generated reports whether a file says of itself that nobody writes it by
 // hand, or looks minified; such files rank lower.
 func Generated(content []byte) bool {

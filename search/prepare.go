@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"cachebro/store"
+	"cachebro/store/txt"
 
 	"github.com/blevesearch/bleve/v2/document"
 	index "github.com/blevesearch/bleve_index_api"
@@ -41,7 +42,7 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 		p.f = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))}
 		return p, nil
 	}
-	if !IsText(content) {
+	if txt.Binary(content) {
 		return p, nil
 	}
 	p.f = &file{hash: v.Blob, size: int64(len(content)), seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path)), gen: Generated(content)}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"cachebro/store"
+	"cachebro/store/txt"
 )
 
 // question is a natural query and the files a Go developer would want.
@@ -100,7 +101,7 @@ func newPlainBM25(t *testing.T, c *diskCorpus) *plainBM25 {
 	stems := newStemmer()
 	for p := range c.live {
 		content, err := c.Read(p, nil)
-		if err != nil || !IsText(content) {
+		if err != nil || txt.Binary(content) {
 			continue
 		}
 		f := newField("", 0, 0)

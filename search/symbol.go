@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cachebro/store"
+	"cachebro/store/txt"
 
 	index "github.com/blevesearch/bleve_index_api"
 )
@@ -62,7 +63,7 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 			return nil, ctx.Err()
 		}
 		content, err := x.corpus.Read(c.p, nil)
-		if err != nil || !IsText(content) {
+		if err != nil || txt.Binary(content) {
 			continue
 		}
 		for _, s := range Outline(string(c.p), content) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"cachebro/store/diff"
+	"cachebro/store/txt"
 )
 
 // BlameLine is one line of a file with the version that wrote it.
@@ -34,7 +35,7 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 		if err != nil {
 			continue // pruned: its lines are the next version's
 		}
-		if isBinary(now) {
+		if txt.Binary(now) {
 			return nil, fmt.Errorf("%q is no text", string(p))
 		}
 		sc := diff.Compare(text, now)

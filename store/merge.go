@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"cachebro/store/diff"
+	"cachebro/store/txt"
 )
 
 // merge takes the change that led from before to left out of now, which
@@ -21,7 +22,7 @@ func (s *Store) merge(p *Plan, left, before, now state) (state, bool) {
 		if !ok {
 			b, err = s.Content(h)
 		}
-		if err != nil || isBinary(b) {
+		if err != nil || txt.Binary(b) {
 			return state{}, false
 		}
 		texts[i] = b

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"path"
@@ -12,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"cachebro/store/diff"
+	"cachebro/store/txt"
 )
 
 // steps turns goals into a plan's steps: renames first (they need no content,
@@ -304,14 +304,14 @@ func (x *stepper) lines(w write) (added, removed int) {
 	if w.have.regular() && w.have.blob != (Hash{}) {
 		have, _ = x.s.Content(w.have.blob)
 	}
-	if isBinary(want) || isBinary(have) || len(want)+len(have) > 4<<20 {
+	if txt.Binary(want) || txt.Binary(have) || len(want)+len(have) > 4<<20 {
 		return 0, 0
 	}
 	switch {
 	case len(have) == 0:
-		return diff.Count(want), 0
+		return txt.Lines(want), 0
 	case len(want) == 0:
-		return 0, diff.Count(have)
+		return 0, txt.Lines(have)
 	}
 	sc := diff.Compare(have, want)
 	return sc.Added(), sc.Removed()
@@ -328,9 +328,4 @@ func (x *stepper) keep(h Hash, content []byte) {
 		x.p.read[h] = content
 		x.bytes += len(content)
 	}
-}
-
-// isBinary is git's test: a NUL among the first 8,000 bytes.
-func isBinary(b []byte) bool {
-	return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0
 }

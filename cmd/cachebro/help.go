@@ -14,6 +14,7 @@ import (
 	"cachebro/cmd/cachebro/running"
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/cmd/cachebro/storage"
+	"cachebro/store/txt"
 
 	"github.com/spf13/pflag"
 )
@@ -59,31 +60,11 @@ func choose(e *cli.Env) (cli.Command, error) {
 func nearest(name string) string {
 	best, found := 3, ""
 	for _, c := range commands() {
-		if d := distance(name, c.Name); c.Group != "" && d < best && d < len(name) {
+		if d := txt.Distance(name, c.Name); c.Group != "" && d < best && d < len(name) {
 			best, found = d, c.Name
 		}
 	}
 	return found
-}
-
-// distance is the number of single-byte edits between two names.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // described is one command for whoever wants to know all of them: the man page, the

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"cachebro/search"
+	"cachebro/store/txt"
 
 	"golang.org/x/sys/unix"
 )
@@ -51,7 +52,7 @@ func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 			return nil, err
 		}
 		if before.Size > maxContent {
-			if search.IsText(buf[:n]) {
+			if !txt.Binary(buf[:n]) {
 				return nil, search.ErrTooLarge
 			}
 			return nil, fs.ErrNotExist // no text, and nothing that a line could be in

@@ -9,6 +9,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/diff"
+	"cachebro/store/txt"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
 )
@@ -258,7 +259,7 @@ func printDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to side, lines int) 
 	if from.exists && to.exists && from.path != to.path {
 		fmt.Fprintf(out, "rename from %s\nrename to %s\n", visible.Name(string(from.path)), visible.Name(string(to.path)))
 	}
-	if isBinary(from.data) || isBinary(to.data) {
+	if txt.Binary(from.data) || txt.Binary(to.data) {
 		if !bytes.Equal(from.data, to.data) {
 			a.Binary = true
 			fmt.Fprintf(out, "Binary files %s and %s differ\n", oldName, newName)
@@ -274,6 +275,3 @@ func printDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to side, lines int) 
 	fmt.Fprintf(out, "--- %s\n+++ %s\n", oldName, newName)
 	out.Write(s.Body(lines))
 }
-
-// isBinary: as git decides it, a NUL within the first 8,000 bytes.
-func isBinary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 }

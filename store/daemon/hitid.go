@@ -10,6 +10,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/txt"
 	"cachebro/store/wire"
 )
 
@@ -107,7 +108,7 @@ func (d *Daemon) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 			return a, false
 		}
 		content, err := d.store.Content(v.Blob)
-		if err != nil || !search.IsText(content) {
+		if err != nil || txt.Binary(content) {
 			return a, false
 		}
 		lines := strings.SplitAfter(string(content), "\n")

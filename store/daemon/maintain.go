@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/txt"
 	"cachebro/store/wire"
 )
 
@@ -71,28 +72,15 @@ func (d *Daemon) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreA
 	return a, nil, err
 }
 
-// size prints bytes for people.
-func size(n int64) string {
-	for _, u := range []struct {
-		name string
-		one  int64
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		if n >= u.one {
-			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.one), u.name)
-		}
-	}
-	return fmt.Sprintf("%d B", n)
-}
-
 func reportText(r store.Report) string {
 	switch {
 	case r.Versions+r.Blobs+r.Records > 0:
 	case r.Packed > 0:
-		return fmt.Sprintf("nothing to drop; packed %d contents; the store takes %s, before %s", r.Packed, size(r.After), size(r.Before))
+		return fmt.Sprintf("nothing to drop; packed %d contents; the store takes %s, before %s", r.Packed, txt.Bytes(r.After), txt.Bytes(r.Before))
 	default:
-		return fmt.Sprintf("nothing to drop; the store takes %s", size(r.After))
+		return fmt.Sprintf("nothing to drop; the store takes %s", txt.Bytes(r.After))
 	}
-	return fmt.Sprintf("dropped %d contents (%s) of %d versions; the store takes %s, before %s", r.Blobs, size(r.Bytes), r.Versions, size(r.After), size(r.Before))
+	return fmt.Sprintf("dropped %d contents (%s) of %d versions; the store takes %s, before %s", r.Blobs, txt.Bytes(r.Bytes), r.Versions, txt.Bytes(r.After), txt.Bytes(r.Before))
 }
 
 // shares keeps what lies at or below p.
@@ -113,9 +101,9 @@ func usageText(u store.Usage, p store.Path) string {
 	var b strings.Builder
 	if p == "" {
 		fmt.Fprintf(&b, "%10s  on disk (%s free)\n%10s  contents\n%10s  log and indexes\n%10s  deleted, not yet given back\n",
-			size(u.Disk), size(u.Free), size(u.Contents), size(u.Log), size(u.Slack))
+			txt.Bytes(u.Disk), txt.Bytes(u.Free), txt.Bytes(u.Contents), txt.Bytes(u.Log), txt.Bytes(u.Slack))
 		if u.Shared > 0 {
-			fmt.Fprintf(&b, "%10s  of the contents are shared with other worktrees of the repository\n", size(u.Shared))
+			fmt.Fprintf(&b, "%10s  of the contents are shared with other worktrees of the repository\n", txt.Bytes(u.Shared))
 		}
 		list(&b, "by class", u.Classes)
 		list(&b, "by session", u.Sessions)
@@ -135,13 +123,13 @@ func list(b *strings.Builder, title string, all []store.Share) {
 		if s.Name == "" {
 			name = "(no session)"
 		}
-		fmt.Fprintf(b, "%10s  %s (%d versions)\n", size(s.Bytes), name, s.Versions)
+		fmt.Fprintf(b, "%10s  %s (%d versions)\n", txt.Bytes(s.Bytes), name, s.Versions)
 	}
 }
 
 func checkText(c *store.Check) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d versions and %d contents (%s) checked", c.Versions, c.Blobs, size(c.Bytes))
+	fmt.Fprintf(&b, "%d versions and %d contents (%s) checked", c.Versions, c.Blobs, txt.Bytes(c.Bytes))
 	if c.OK() {
 		return b.String() + ": in order"
 	}
@@ -163,13 +151,13 @@ func purgedText(p store.Path, r store.Purged) string {
 	if r.Versions == 0 {
 		fmt.Fprintf(&b, "nothing of %s is in the history", display(p))
 	} else {
-		fmt.Fprintf(&b, "purged %s: %d contents (%s) of %d versions", display(p), r.Blobs, size(r.Bytes), r.Versions)
+		fmt.Fprintf(&b, "purged %s: %d contents (%s) of %d versions", display(p), r.Blobs, txt.Bytes(r.Bytes), r.Versions)
 	}
 	if r.Spooled > 0 {
-		fmt.Fprintf(&b, "\n  overwritten in the spool: %s", size(r.Spooled))
+		fmt.Fprintf(&b, "\n  overwritten in the spool: %s", txt.Bytes(r.Spooled))
 	}
 	if r.Waste > 0 {
-		fmt.Fprintf(&b, "\n  taken out of pack files, because nothing here refers to it: %s of contents", size(r.Waste))
+		fmt.Fprintf(&b, "\n  taken out of pack files, because nothing here refers to it: %s of contents", txt.Bytes(r.Waste))
 	}
 	for _, e := range r.Elsewhere {
 		fmt.Fprintf(&b, "\n  the same content is kept for %s", display(e))

@@ -13,6 +13,7 @@ import (
 	"cachebro/store/diff"
 	"cachebro/store/readers"
 	"cachebro/store/tokens"
+	"cachebro/store/txt"
 	"cachebro/store/wire"
 )
 
@@ -285,7 +286,7 @@ func (d *Daemon) differing(old store.Hash, l looked) string {
 		return ""
 	}
 	now, err := l.content()
-	if err != nil || isBinary(was) || isBinary(now) {
+	if err != nil || txt.Binary(was) || txt.Binary(now) {
 		return ""
 	}
 	var ranges []string

@@ -23,15 +23,6 @@ func Lines(b []byte) [][]byte {
 	return out
 }
 
-// Count is len(Lines(b)) without the slice.
-func Count(b []byte) int {
-	n := bytes.Count(b, newline)
-	if len(b) > 0 && b[len(b)-1] != '\n' {
-		n++
-	}
-	return n
-}
-
 var newline = []byte{'\n'}
 
 // interner gives equal lines equal numbers. An own open-addressing table over

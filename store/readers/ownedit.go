@@ -8,6 +8,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/diff"
+	"cachebro/store/txt"
 )
 
 // Edit is what an agent did to a file through an edit tool.
@@ -212,7 +213,7 @@ func carry(before []byte, spots []int, e Edit, held []bool) []store.Interval {
 		for _, s := range spots[i:j] {
 			rel = append(rel, s-from)
 		}
-		n := diff.Count(replaced(before[from:ends[last]], rel, len(e.Old), e.New))
+		n := txt.Lines(replaced(before[from:ends[last]], rel, len(e.Old), e.New))
 		known := true
 		for l := first; l <= last; l++ {
 			known = known && held[l+1]

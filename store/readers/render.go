@@ -9,6 +9,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/diff"
 	"cachebro/store/tokens"
+	"cachebro/store/txt"
 )
 
 // renderUTF16 is what raw/1 becomes for a file with a UTF-16 byte order mark:
@@ -53,7 +54,7 @@ func look(content []byte, r store.Rendering) view {
 	v.lines = diff.Lines(text)
 	v.total = len(v.lines)
 	v.valid = utf8.Valid(text)
-	v.binary = bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0
+	v.binary = txt.Binary(text)
 	v.newline = len(text) > 0 && text[len(text)-1] == '\n'
 	return v
 }

@@ -10,7 +10,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/tokens"
-
+	"cachebro/store/txt"
 	"cachebro/store/wire/visible"
 )
 
@@ -18,27 +18,14 @@ import (
 // carry line ends and control sequences, and so a message of its own. They are
 // taken out, invalid UTF-8 is replaced.
 func Printable(p store.Path) string {
-	s := strings.ToValidUTF8(string(p), "\uFFFD")
-	return strings.Map(func(r rune) rune {
-		if visible.Acts(r) {
-			return -1
-		}
-		return r
-	}, s)
+	return visible.Line(string(p))
 }
 
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
-func unit(listing bool) (one, many string) {
+func unit(listing bool) string {
 	if listing {
-		return "item", "items"
+		return "item"
 	}
-	return "line", "lines"
+	return "line"
 }
 
 // stub is the label of an answer that repeats nothing. as is the name under
@@ -58,8 +45,7 @@ func (s stub) label(saved int) string {
 		fmt.Fprintf(&b, "%s, read as %s · ", Printable(s.path), Printable(s.as))
 	}
 	if s.first == 1 && s.last >= s.total && !s.elsewhere {
-		one, many := unit(s.listing)
-		b.WriteString(counted(s.total, one, many))
+		b.WriteString(txt.Count(s.total, unit(s.listing)))
 	} else {
 		fmt.Fprintf(&b, "lines %d-%d of %d", s.first, s.last, s.total)
 	}
@@ -78,7 +64,7 @@ func (s stub) labelled(full int) (label string, cost int) {
 
 // diffLabel names the kind of call that the reader knows the text before from.
 func diffLabel(path store.Path, h hold, added, removed, before, after int, listing bool) string {
-	_, many := unit(listing)
+	many := unit(listing) + "s"
 	since := "since your read"
 	if n := len(h.from); n > 0 && h.from[n-1].edits() {
 		since = "since your edit"
@@ -174,7 +160,7 @@ func (s *Shown) notRepeated(st stub, from []call) string {
 	if st.first == st.last {
 		lines = fmt.Sprintf("Line %d of %s is", st.first, Printable(st.path))
 	}
-	size := counted(st.total, "line", "lines")
+	size := txt.Count(st.total, "line")
 	if st.elsewhere {
 		size += "; changed elsewhere"
 	}

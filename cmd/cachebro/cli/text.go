@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -59,12 +58,4 @@ func Object(dto any, paths map[string][]byte) (map[string]any, error) {
 		JsonPath(m, name, path)
 	}
 	return m, nil
-}
-
-// Count is "1 file", "2 files".
-func Count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -99,14 +99,6 @@ func TestSplitVersion(t *testing.T) {
 	}
 }
 
-func TestBytesText(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 9999: "9999 B", 10_240: "10.0 KiB", 2 << 20: "2.0 MiB", 3 << 40: "3.0 TiB"} {
-		if got := BytesText(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
-	}
-}
-
 func TestVersionLine(t *testing.T) {
 	now := time.Date(2026, 5, 10, 12, 0, 0, 0, time.UTC)
 	v := wire.Version{Seq: 812, Number: 3, Path: []byte("src/a\nb.go"), Op: "write", Size: 1234, Time: now.Add(-time.Minute), Actor: wire.Actor{PID: 811, Comm: "sed", Session: "0123456789abcdef", Tool: "Bash"}}

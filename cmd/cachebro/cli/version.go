@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/store/txt"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 )
@@ -60,21 +61,7 @@ func sizeOf(v wire.Version) string {
 	case len(v.Target) > 0:
 		return "link"
 	}
-	return BytesText(v.Size)
-}
-
-// BytesText is a size for people: exact below 10,000.
-func BytesText(n int64) string {
-	if n < 10_000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	f := float64(n)
-	for _, unit := range []string{"KiB", "MiB", "GiB"} {
-		if f /= 1024; f < 1000 {
-			return fmt.Sprintf("%.1f %s", f, unit)
-		}
-	}
-	return fmt.Sprintf("%.1f TiB", f/1024)
+	return txt.Bytes(v.Size)
 }
 
 // Who is the process, as far as it is known.

@@ -8,6 +8,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/hooks"
+	"cachebro/store/txt"
 )
 
 // DoctorCommand is cachebro doctor.
@@ -80,7 +81,7 @@ func runDoctor(ctx context.Context, e *cli.Env) error {
 		if bad == 0 {
 			fmt.Fprintln(e.Stdout, "all is well")
 		} else {
-			fmt.Fprintf(e.Stdout, "%s\n", cli.Count(bad, "problem"))
+			fmt.Fprintf(e.Stdout, "%s\n", txt.Count(bad, "problem"))
 		}
 	}
 	if bad > 0 {

@@ -10,6 +10,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
+	"cachebro/store/txt"
 )
 
 // doctorSource looks at where the project lies.
@@ -84,7 +85,7 @@ func many(n, limit int) string {
 	if n >= limit {
 		return fmt.Sprintf("%d+ files", limit)
 	}
-	return cli.Count(n, "file")
+	return txt.Count(n, "file")
 }
 
 func joinSome(names []string, most int) string {

@@ -14,6 +14,7 @@ import (
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
+	"cachebro/store/txt"
 	"cachebro/store/wire"
 )
 
@@ -128,7 +129,7 @@ func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
 		fmt.Fprintln(w, "capture:  "+captureLine(p, st))
 	}
 	fmt.Fprintln(w, "baseline: "+baselineLine(st.Baseline, e.Now()))
-	fmt.Fprintf(w, "store:    %d versions of %d files, %s on disk, %s free%s\n", st.Store.Versions, st.Store.Files, cli.BytesText(st.Store.DiskBytes), cli.BytesText(st.Store.FreeBytes), lagText(st.Store.Lag))
+	fmt.Fprintf(w, "store:    %d versions of %d files, %s on disk, %s free%s\n", st.Store.Versions, st.Store.Files, txt.Bytes(st.Store.DiskBytes), txt.Bytes(st.Store.FreeBytes), lagText(st.Store.Lag))
 	if text, ok := st.Index["text"].(string); ok {
 		fmt.Fprintln(w, "index:    "+cli.OneLine(text))
 	}
@@ -175,7 +176,7 @@ func captureLine(p cli.Paint, st wire.Status) string {
 		text += fmt.Sprintf(", %d contents queued", c.Queue)
 	}
 	if c.Spooled > 0 {
-		text += fmt.Sprintf(", %s in the spool", cli.BytesText(c.Spooled))
+		text += fmt.Sprintf(", %s in the spool", txt.Bytes(c.Spooled))
 	}
 	return text + fmt.Sprintf(", %d inodes, %d open files", c.Inodes, c.Handles)
 }
@@ -183,11 +184,11 @@ func captureLine(p cli.Paint, st wire.Status) string {
 func baselineLine(b wire.Baseline, now time.Time) string {
 	switch {
 	case b.Done:
-		return fmt.Sprintf("done, %d files, %s, in %s", b.Files, cli.BytesText(b.Bytes), b.Ended.Sub(b.Started).Round(10*time.Millisecond))
+		return fmt.Sprintf("done, %d files, %s, in %s", b.Files, txt.Bytes(b.Bytes), b.Ended.Sub(b.Started).Round(10*time.Millisecond))
 	case b.Running && b.Total > b.Files:
-		return fmt.Sprintf("%d of %d files (%d %%), %s, for %s", b.Files, b.Total, 100*b.Files/b.Total, cli.BytesText(b.Bytes), now.Sub(b.Started).Round(time.Second))
+		return fmt.Sprintf("%d of %d files (%d %%), %s, for %s", b.Files, b.Total, 100*b.Files/b.Total, txt.Bytes(b.Bytes), now.Sub(b.Started).Round(time.Second))
 	case b.Running:
-		return fmt.Sprintf("%d files so far, %s", b.Files, cli.BytesText(b.Bytes))
+		return fmt.Sprintf("%d files so far, %s", b.Files, txt.Bytes(b.Bytes))
 	}
 	return "not yet made"
 }

@@ -13,6 +13,7 @@ import (
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/hooks"
 	"cachebro/store/diff"
+	"cachebro/store/txt"
 
 	"github.com/spf13/pflag"
 )
@@ -321,14 +322,14 @@ func applyChanges(e *cli.Env, s hooks.Setup, changes []hooks.Change, f InitFlags
 		return nil
 	}
 	if f.dryRun {
-		fmt.Fprintf(e.Stdout, "%s would change\n", cli.Count(n, "file"))
+		fmt.Fprintf(e.Stdout, "%s would change\n", txt.Count(n, "file"))
 		if bad > 0 {
 			return cli.ExitStatus(1)
 		}
 		return nil
 	}
 	if !f.yes {
-		if err := e.Confirm(fmt.Sprintf("%s %s?", verb, cli.Count(n, "file"))); err != nil {
+		if err := e.Confirm(fmt.Sprintf("%s %s?", verb, txt.Count(n, "file"))); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/daemon"
 	"cachebro/store/space"
+	"cachebro/store/txt"
 	"cachebro/store/wire"
 )
 
@@ -91,13 +92,13 @@ func duAll(e *cli.Env, asJSON bool) error {
 	for _, l := range lines {
 		name := cli.Quote(cmp.Or(l.Root, stateName(l.State)))
 		if l.Bytes > l.Allowed {
-			name += fmt.Sprintf(" (above its share of %s)", cli.BytesText(l.Allowed))
+			name += fmt.Sprintf(" (above its share of %s)", txt.Bytes(l.Allowed))
 		}
-		fmt.Fprintf(e.Stdout, "%10s  %s  %s\n", cli.BytesText(l.Bytes), l.Wrote.Format("2006-01-02"), name)
+		fmt.Fprintf(e.Stdout, "%10s  %s  %s\n", txt.Bytes(l.Bytes), l.Wrote.Format("2006-01-02"), name)
 	}
-	fmt.Fprintf(e.Stdout, "%10s  of %s (CACHEBRO_CAP)\n", cli.BytesText(sum), cli.BytesText(limit))
+	fmt.Fprintf(e.Stdout, "%10s  of %s (CACHEBRO_CAP)\n", txt.Bytes(sum), txt.Bytes(limit))
 	if shared > 0 {
-		fmt.Fprintf(e.Stdout, "%10s  of that shared by worktrees of one repository, counted once, in equal parts\n", cli.BytesText(shared))
+		fmt.Fprintf(e.Stdout, "%10s  of that shared by worktrees of one repository, counted once, in equal parts\n", txt.Bytes(shared))
 	}
 	return nil
 }

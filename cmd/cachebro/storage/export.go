@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/txt"
 	"cachebro/store/wire"
 )
 
@@ -84,7 +85,7 @@ func runExport(ctx context.Context, e *cli.Env) error {
 	if *asJSON {
 		return e.PrintJSON(x)
 	}
-	_, err = fmt.Fprintf(e.Stdout, "%s: %d versions with %d contents (%s), %s\n", cli.Quote(args[0]), x.Versions, x.Contents, cli.BytesText(x.Bytes), cli.BytesText(x.FileBytes))
+	_, err = fmt.Fprintf(e.Stdout, "%s: %d versions with %d contents (%s), %s\n", cli.Quote(args[0]), x.Versions, x.Contents, txt.Bytes(x.Bytes), txt.Bytes(x.FileBytes))
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/search/imports"
+	"cachebro/store/txt"
 )
 
 // Facts is what one file contributes, from its path and bytes alone.
@@ -40,7 +41,7 @@ func FactsOf(p string, content []byte) Facts {
 	if len(content) > 0 && content[len(content)-1] != '\n' {
 		f.Lines++
 	}
-	if len(content) > mostRead || !search.IsText(content) {
+	if len(content) > mostRead || txt.Binary(content) {
 		return f
 	}
 	switch kind := search.KindOf(p); kind {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cachebro/search/imports"
+	"cachebro/store/txt"
 )
 
 // meansLocked is the target of one spec of a file as it is now.
@@ -36,7 +37,7 @@ func (g *Graph) nearLocked(ref string) []string {
 			s = 60
 		case strings.Contains(n, base) && len(base) > 2:
 			s = 40
-		case len(base) < 40 && distance(b, base) <= 1+len(base)/4:
+		case len(base) < 40 && txt.Distance(b, base) <= 1+len(base)/4:
 			s = 30
 		}
 		if s > 0 {
@@ -56,27 +57,4 @@ func (g *Graph) nearLocked(ref string) []string {
 	}
 	names := slices.SortedFunc(maps.Keys(score), func(a, b string) int { return cmp.Or(score[b]-score[a], strings.Compare(a, b)) })
 	return names[:min(3, len(names))]
-}
-
-// distance is how many letters have to be changed, added or left out.
-func distance(a, b string) int {
-	if d := len(a) - len(b); d > 12 || d < -12 {
-		return 99
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diag
-			if a[i] != b[j] {
-				cost = 1 + min(diag, row[j], row[j+1])
-			}
-			diag, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

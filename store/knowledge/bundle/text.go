@@ -15,7 +15,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
-
+	"cachebro/store/txt"
 	"cachebro/store/wire/visible"
 )
 
@@ -37,7 +37,7 @@ func (g *Graph) Text(ctx context.Context, p *Plan) ([]byte, error) {
 	w.field("size", size(p))
 	var files []any
 	for _, f := range p.Files {
-		files = append(files, joined(f.Path, plural(f.Lines, "line"), f.Summary))
+		files = append(files, joined(f.Path, txt.Count(f.Lines, "line"), f.Summary))
 	}
 	if p.Kind != KindFile {
 		w.list("files", files, p.Count-len(files))
@@ -70,16 +70,9 @@ func (g *Graph) Text(ctx context.Context, p *Plan) ([]byte, error) {
 
 func size(p *Plan) string {
 	if p.Kind == KindFile {
-		return plural(p.Lines, "line")
+		return txt.Count(p.Lines, "line")
 	}
-	return plural(p.Count, "file") + ", " + plural(p.Lines, "line")
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return txt.Count(p.Count, "file") + ", " + txt.Count(p.Lines, "line")
 }
 
 func joined(parts ...string) string {
@@ -100,7 +93,7 @@ func neighbour(n NodeRow) any {
 		Edges   string `json:"edges"`
 		Via     string `json:"via,omitempty"`
 		Summary string `json:"summary,omitempty"`
-	}{clean(n.Ref), n.Kind, n.Edges, clean(n.Via), clean(n.Summary)}
+	}{visible.Line(n.Ref), n.Kind, n.Edges, visible.Line(n.Via), visible.Line(n.Summary)}
 }
 
 // symbolLines lists what the files define.
@@ -177,7 +170,7 @@ func (c *symbolCache) of(b Blob, src Source) ([]symbolLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(content) <= mostRead && search.IsText(content) {
+	if len(content) <= mostRead && !txt.Binary(content) {
 		for _, s := range search.Outline(b.Path, content) {
 			if !s.Top && s.Kind == "const" || len(lines) == 2*mostSymbols {
 				continue
@@ -223,7 +216,7 @@ func (g *Graph) chunkTexts(ctx context.Context, p *Plan) (out []any, err error) 
 			Source string `json:"source"`
 			Title  string `json:"title"`
 			Text   string `json:"text"`
-		}{fmt.Sprintf("%s:%d-%d", clean(c.Path), c.First, c.Last), clean(c.Title), text})
+		}{fmt.Sprintf("%s:%d-%d", visible.Line(c.Path), c.First, c.Last), visible.Line(c.Title), text})
 	}
 	return out, nil
 }
@@ -251,7 +244,7 @@ func (w *writer) key(name string) {
 
 func (w *writer) field(name, value string) {
 	w.key(name)
-	w.b.Write(encoded(clean(value)))
+	w.b.Write(encoded(visible.Line(value)))
 }
 
 // list leaves out an empty one; more says how many items are not in it.
@@ -267,7 +260,7 @@ func (w *writer) list(name string, items []any, more int) {
 		}
 		w.b.WriteByte('\n')
 		if s, ok := it.(string); ok {
-			it = clean(s)
+			it = visible.Line(s)
 		}
 		w.b.Write(encoded(it))
 	}
@@ -309,15 +302,4 @@ func encoded(v any) []byte {
 		return []byte("null")
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
-// clean takes out what could pass for something else in a text for a model: a
-// file's name can hold line ends and control sequences.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if visible.Acts(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
 }

@@ -7,6 +7,17 @@ import (
 	"unicode/utf8"
 )
 
+// Line drops what would act from a name or a foreign text that stands in a line of
+// ours; bytes that are not UTF-8 become U+FFFD.
+func Line(s string) string {
+	return strings.Map(func(r rune) rune {
+		if Acts(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
 // Name shows a path as git does: as it is, or, when it holds control
 // characters, quotes, backslashes or bytes that are not UTF-8, C-style between
 // double quotes. Letters of other scripts stay readable (core.quotePath=false).
