@@ -74,9 +74,12 @@ func (s *Store) ignoredBudget(ctx context.Context, r *Report) error {
 func (s *Store) trimLog(ctx context.Context, most uint64, r *Report) error {
 	var drop []Version
 	over := int(s.Stats().Versions - most)
-	cutoff := s.opt.Now().Add(-s.opt.KeepAge).UnixNano()
-	err := s.scan(0, false, func(v Version) bool {
-		if v.Blob == (Hash{}) && v.Time < cutoff {
+	old, err := s.olderThan(s.opt.KeepAge)
+	if err != nil {
+		return err
+	}
+	err = s.scan(0, false, func(v Version) bool {
+		if v.Blob == (Hash{}) && old(v) {
 			if cur, found, err := s.Current(v.Path); err == nil && found && cur.Seq != v.Seq {
 				drop = append(drop, v)
 			}

@@ -58,6 +58,10 @@ func (s *Store) Log(f Filter) (vs []Version, more bool, err error) {
 // Each passes the versions that a filter selects, whatever its limit, until fn says
 // false.
 func (v *View) Each(f Filter, fn func(Version) bool) error {
+	f, err := v.bounded(f)
+	if err != nil {
+		return err
+	}
 	take := func(o Version) bool { return !f.selects(o) || fn(o) }
 	if f.Path != "" {
 		file, err := v.isFile(f.Path)
@@ -95,12 +99,51 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 			return false
 		}
 		return take(o)
-	}, f.skips)
+	}, nil)
 }
 
-// skips says that no version of a time block can be selected.
-func (f *Filter) skips(t times) bool {
-	return !f.Since.IsZero() && t.Max < f.Since.UnixNano() || !f.Until.IsZero() && t.Min > f.Until.UnixNano()
+// bounded is a filter with sequence numbers in place of its times: those are in
+// order whatever was done to the clock.
+func (v *View) bounded(f Filter) (Filter, error) {
+	if !f.Since.IsZero() {
+		at, err := v.SeqAt(f.Since.Add(-1))
+		if err != nil {
+			return f, err
+		}
+		f.After, f.Since = max(f.After, at), time.Time{}
+	}
+	if !f.Until.IsZero() {
+		at, err := v.SeqAt(f.Until)
+		if err != nil {
+			return f, err
+		}
+		if f.Until = (time.Time{}); f.Before == 0 || f.Before > at {
+			f.Before = at + 1
+		}
+	}
+	return f, nil
+}
+
+// SeqAt is the newest version that is not younger than t, 0 if all are. A time
+// before that of an older version says nothing, for the clock was set back in
+// between, nor does one that is still to come.
+func (v *View) SeqAt(t time.Time) (uint64, error) {
+	n, now := t.UnixNano(), v.s.opt.Now().UnixNano()
+	at := v.seq
+	err := v.scan(0, false, func(o Version) bool {
+		if o.Time > n && o.Time <= now {
+			at = o.Seq - 1
+			return false
+		}
+		return true
+	}, func(b times) bool { return b.Max <= n || b.Min > now })
+	return at, err
+}
+
+// SeqAt is View.SeqAt now.
+func (s *Store) SeqAt(t time.Time) (at uint64, err error) {
+	err = s.View(func(v *View) (err error) { at, err = v.SeqAt(t); return })
+	return at, err
 }
 
 // index picks the narrowest index that serves.
@@ -116,6 +159,7 @@ func (f *Filter) index() (byte, string) {
 	return ixSession, string(f.Session)
 }
 
+// selects is for a filter that is bounded.
 func (f *Filter) selects(v Version) bool {
 	switch {
 	case f.Path != "" && !inside(v.Path, f.Path),
@@ -126,8 +170,6 @@ func (f *Filter) selects(v Version) bool {
 		f.Plan != "" && v.Plan != f.Plan,
 		f.PID != 0 && v.Actor.PID != f.PID,
 		f.Comm != "" && v.Actor.Comm != f.Comm,
-		!f.Since.IsZero() && v.Time < f.Since.UnixNano(),
-		!f.Until.IsZero() && v.Time > f.Until.UnixNano(),
 		f.Before > 0 && v.Seq >= f.Before,
 		v.Seq <= f.After && f.After > 0,
 		len(f.Ops) > 0 && !slices.Contains(f.Ops, v.Op),

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	badger "github.com/dgraph-io/badger/v4"
 )
@@ -253,18 +252,6 @@ func (v *View) AtSeq(p Path, seq uint64) (Version, bool, error) {
 func (s *Store) AtSeq(p Path, seq uint64) (out Version, found bool, err error) {
 	err = s.View(func(v *View) (err error) { out, found, err = v.AtSeq(p, seq); return })
 	return out, found, err
-}
-
-// SeqAt is the newest version that is not younger than t, 0 if all are.
-func (s *Store) SeqAt(t time.Time) (uint64, error) {
-	at, n := uint64(0), t.UnixNano()
-	err := s.scan(^uint64(0), true, func(v Version) bool {
-		if v.Time <= n {
-			at = v.Seq
-		}
-		return at == 0
-	}, func(b times) bool { return b.Min > n })
-	return at, err
 }
 
 // Live passes the newest versions of all paths that exist at or below prefix,

@@ -45,10 +45,13 @@ func (s *Store) Prune(ctx context.Context, keep int) (Report, error) {
 }
 
 func (s *Store) prune(ctx context.Context, keep int, r *Report) error {
-	old := s.opt.Now().Add(-s.opt.KeepAge).UnixNano()
+	old, err := s.olderThan(s.opt.KeepAge)
+	if err != nil {
+		return fmt.Errorf("prune: %w", err)
+	}
 	var drop []uint64
-	err := s.superseded(ctx, keep, func(v Version) bool {
-		if v.Time < old && !s.isPinned(v.Blob) {
+	err = s.superseded(ctx, keep, func(v Version) bool {
+		if old(v) && !s.isPinned(v.Blob) {
 			drop = append(drop, v.Seq)
 		}
 		return true
@@ -57,6 +60,14 @@ func (s *Store) prune(ctx context.Context, keep int, r *Report) error {
 		return fmt.Errorf("prune: %w", err)
 	}
 	return s.drop(ctx, drop, r)
+}
+
+// olderThan tells versions of an age. What was recorded while the clock stood far
+// behind is not older than the versions before it.
+func (s *Store) olderThan(age time.Duration) (func(Version) bool, error) {
+	t := s.opt.Now().Add(-age)
+	at, err := s.SeqAt(t)
+	return func(v Version) bool { return v.Seq <= at && v.Time < t.UnixNano() }, err
 }
 
 // compact gives the file system back what was deleted. tidyMu is held.
@@ -240,10 +251,13 @@ func (s *Store) shrink(ctx context.Context, need int64, r *Report) error {
 			return err
 		}
 	}
-	young := s.opt.Now().Add(-reach).UnixNano()
+	unreached, err := s.olderThan(reach)
+	if err != nil {
+		return err
+	}
 	rounds := []func(Version) bool{
 		nil, // prune
-		func(v Version) bool { return v.Time < young && !s.isPinned(v.Blob) },
+		func(v Version) bool { return unreached(v) && !s.isPinned(v.Blob) },
 		func(v Version) bool { return !s.isPinned(v.Blob) },
 		func(Version) bool { return true },
 	}

@@ -359,7 +359,14 @@ func (s *Store) lastAction(f Filter, globs []string, tried map[uint64]bool) (Ver
 	var last Version
 	plans := map[string]map[Path]Return{}
 	var failed error
+	err := s.View(func(v *View) (err error) { f, err = v.bounded(f); return })
+	if err != nil {
+		return last, err
+	}
 	down := func(v Version) bool {
+		if v.Seq <= f.After {
+			return false
+		}
 		if v.Plan != "" || tried[v.Seq] || ownFile(v.Path) || !f.selects(v) || len(globs) > 0 && !matches(globs, v.Path) {
 			return true
 		}
@@ -380,7 +387,7 @@ func (s *Store) lastAction(f Filter, globs []string, tried map[uint64]bool) (Ver
 		}
 		return true
 	}
-	if err := errors.Join(s.scan(^uint64(0), true, down, f.skips), failed); err != nil {
+	if err := errors.Join(s.scan(^uint64(0), true, down, nil), failed); err != nil {
 		return last, err
 	}
 	if last.Seq == 0 {

@@ -189,8 +189,12 @@ func (d *Daemon) find(p store.Path, q wire.ShowQuery) (v store.Version, n int, e
 	}
 	switch {
 	case !q.At.IsZero():
+		seq, err := d.store.SeqAt(q.At)
+		if err != nil {
+			return v, 0, err
+		}
 		for i := len(hist) - 1; i >= 0; i-- {
-			if hist[i].Time <= q.At.UnixNano() {
+			if hist[i].Seq <= seq {
 				return hist[i], i + 1, nil
 			}
 		}
