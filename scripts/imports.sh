@@ -31,6 +31,9 @@ allowed() {
 	store/knowledge/notes) echo "store" ;;
 	store/knowledge/docsync) echo "store store/glob store/knowledge/manifest" ;;
 	store/knowledge/bundle) echo "search search/imports store store/glob store/knowledge/manifest store/txt store/wire/visible" ;;
+	store/daemon/onwire) echo "store store/wire store/wire/visible" ;;
+	store/daemon/source) echo "fusefs/ignore fusefs/kernelfs fusefs/mounts store store/attrs store/daemon/onwire store/wire store/wire/place" ;;
+	store/daemon/attribution) echo "fusefs/capture/spool fusefs/procfs store store/daemon/onwire store/wire" ;;
 	store/daemon | store/daemon/*) echo "store store/space store/attrs store/diff store/tokens store/txt store/readers fusefs/capture/spool store/wire store/wire/place store/wire/visible store/memo/results store/knowledge/... store/glob search search/imports fusefs/ignore fusefs/kernelfs fusefs/mounts fusefs/procfs store/daemon/..." ;;
 	store/space) echo "" ;;
 	store/db) echo "store/space" ;;

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/wire"
 )
 
@@ -129,7 +130,7 @@ func (g *ingester) lost(c *store.Change, reason string) {
 
 func (g *ingester) gap(gap store.Gap) {
 	if err := g.d.store.NoteGap(gap); err != nil {
-		g.d.log.Error("gap", "path", display(gap.Path), "reason", gap.Reason, "err", err)
+		g.d.log.Error("gap", "path", onwire.Display(gap.Path), "reason", gap.Reason, "err", err)
 	}
 }
 

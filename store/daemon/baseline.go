@@ -13,6 +13,9 @@ import (
 
 	"cachebro/fusefs/ignore"
 	"cachebro/store"
+	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/source"
 	"cachebro/store/wire"
 )
 
@@ -156,18 +159,18 @@ func (b *baseline) scan(ctx context.Context) error {
 // scanner opens the source for a scan; done closes it.
 func (b *baseline) scanner(ctx context.Context) (s *scanner, done func(), err error) {
 	d := b.d
-	dir, err := d.source.acquire(ctx)
+	dir, err := d.source.Acquire(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := ignore.New(dir.f, d.o.Ignore)
+	m, err := d.source.Rules(dir)
 	if err != nil {
-		d.source.release(dir)
-		return nil, nil, fmt.Errorf("read the ignore rules: %w", err)
+		d.source.Release(dir)
+		return nil, nil, err
 	}
-	return &scanner{b: b, dir: dir.f, m: m, seen: map[store.Path]struct{}{}, at: map[string]int64{}}, func() {
+	return &scanner{b: b, dir: dir.File, m: m, seen: map[store.Path]struct{}{}, at: map[string]int64{}}, func() {
 		m.Close()
-		d.source.release(dir)
+		d.source.Release(dir)
 	}, nil
 }
 
@@ -198,7 +201,7 @@ func (s *scanner) walk(ctx context.Context, p store.Path) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	f, err := openBeneath(s.dir, string(p), false)
+	f, err := source.OpenBeneath(s.dir, string(p), false)
 	if err != nil {
 		if p == "" {
 			return err
@@ -244,7 +247,7 @@ func (s *scanner) skipped(p store.Path, err error) {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return
 	}
-	s.b.d.log.Warn("baseline", "path", display(p), "err", err)
+	s.b.d.log.Warn("baseline", "path", onwire.Display(p), "err", err)
 	s.b.d.ingest.gap(store.Gap{Path: p, Time: time.Now().UnixNano(), Reason: "baseline: " + err.Error()})
 }
 
@@ -254,9 +257,9 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool) error {
 	s.seen[p] = struct{}{}
 	v, ok, err := d.store.Current(p)
 	if err != nil {
-		return storeError(err)
+		return onwire.Error(err)
 	}
-	st, target, err := lstatBeneath(s.dir, string(p))
+	st, target, err := source.LstatBeneath(s.dir, string(p))
 	if err != nil {
 		s.skipped(p, err)
 		return nil
@@ -265,12 +268,12 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool) error {
 	if !isDir {
 		s.b.count(func(w *wire.Baseline) { w.Files++; w.Bytes += st.Size })
 	}
-	if live && !v.Foreign && sameContent(v.Stat, st) && v.Stat.Mode == st.Mode && (v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG) {
+	if live && !v.Foreign && source.SameContent(v.Stat, st) && v.Stat.Mode == st.Mode && (v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG) {
 		return nil
 	}
 	c := store.Change{Op: store.OpBaseline, Path: p, Stat: st, Time: time.Now().UnixNano(), Target: target}
 	if live {
-		c.Op, c.Actor = store.OpOutside, outsider // changed while nobody was watching
+		c.Op, c.Actor = store.OpOutside, attribution.Outsider // changed while nobody was watching
 		if !d.mounts.mounted() {
 			c.Op = store.OpSeen
 		}
@@ -307,21 +310,21 @@ func (s *scanner) add(ctx context.Context, f found) error {
 
 // content reads the file; false when there is nothing to store.
 func (s *scanner) content(p store.Path, c *store.Change) bool {
-	if c.Stat.Size > maxContent {
+	if c.Stat.Size > source.MaxContent {
 		c.NoContent = "too large"
 		return true
 	}
-	f, err := openBeneath(s.dir, string(p), false)
+	f, err := source.OpenBeneath(s.dir, string(p), false)
 	if err != nil {
 		s.skipped(p, err)
 		return false
 	}
 	defer f.Close()
-	st, err := statOf(f)
+	st, err := source.StatOf(f)
 	if err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFREG {
 		return false
 	}
-	content, after, err := readStable(f, st)
+	content, after, err := source.ReadStable(f, st)
 	if err != nil {
 		if errors.Is(err, wire.ErrTooLarge) {
 			c.NoContent = "too large"
@@ -390,15 +393,15 @@ func (s *scanner) vanished(ctx context.Context, began uint64) error {
 		return ctx.Err()
 	})
 	if err != nil {
-		return storeError(err)
+		return onwire.Error(err)
 	}
 	// Children before their directories.
 	for i := len(gone) - 1; i >= 0; i-- {
 		v := gone[i]
-		if _, _, err := lstatBeneath(s.dir, string(v.Path)); !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		if _, _, err := source.LstatBeneath(s.dir, string(v.Path)); !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			continue // ignored by now, say
 		}
-		c := store.Change{Op: store.OpUnlink, Path: v.Path, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: outsider, LastName: true}
+		c := store.Change{Op: store.OpUnlink, Path: v.Path, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true}
 		if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
 			c.Op = store.OpRmdir
 		}

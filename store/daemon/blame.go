@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"cachebro/store"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/wire"
 )
 
 // blame says who wrote each line of a file, as it is or as it was.
 func (d *Daemon) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer, []byte, error) {
-	p, err := d.cleanPath(q.Path)
+	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return wire.BlameAnswer{}, nil, err
 	}
@@ -38,7 +39,7 @@ func (d *Daemon) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer,
 		if !ok {
 			i = len(vs)
 			numbers[l.Seq], vs = i, append(vs, l.Version)
-			a.Versions = append(a.Versions, versionOut(l.Version))
+			a.Versions = append(a.Versions, onwire.Version(l.Version))
 		}
 		a.Lines, text = append(a.Lines, i), append(text, l.Text...)
 	}

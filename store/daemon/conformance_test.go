@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"cachebro/fusefs/capture/spool"
+	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/source"
 	"cachebro/store/readers"
 	"cachebro/store/readers/conformance"
 	"cachebro/store/wire"
@@ -82,7 +84,7 @@ func (s *subject) Rename(t testing.TB, from, to string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	st, err := statOf(f)
+	st, err := source.StatOf(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +189,7 @@ func (o *overSocket) Edit(t testing.TB, path, old, new string) {
 	}
 	after := conformance.Replace(string(before), old, new)
 	o.s.Write(t, path, after)
-	if _, err := o.s.c.Call(context.Background(), wire.MOwnEdit, wire.OwnEdit{Reader: o.id, Path: []byte(path), Before: hashText(sha256.Sum256(before)), Old: old, New: new}, []byte(after), nil); err != nil {
+	if _, err := o.s.c.Call(context.Background(), wire.MOwnEdit, wire.OwnEdit{Reader: o.id, Path: []byte(path), Before: onwire.Hash(sha256.Sum256(before)), Old: old, New: new}, []byte(after), nil); err != nil {
 		t.Fatal(err)
 	}
 }

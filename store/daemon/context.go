@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"cachebro/fusefs/capture/spool"
+	"cachebro/fusefs/ignore"
 	"cachebro/store"
+	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/knowledge/bundle"
 	"cachebro/store/memo/results"
 	"cachebro/store/readers"
 	"cachebro/store/wire"
-
-	"cachebro/fusefs/ignore"
 )
 
 // bundles is the project's graph with the bundles that were made of it.
@@ -79,7 +80,7 @@ func (d *Daemon) buildStamp() string {
 // newGraph knows nothing yet; rows nil: it will not use what was kept.
 func (d *Daemon) newGraph(rows bundle.KV) *bundle.Graph {
 	return bundle.New(bundle.Options{
-		Source: d.store, Rows: rows, Build: d.bundles.build, Pairs: d.bundles.pairs, By: byWhom,
+		Source: d.store, Rows: rows, Build: d.bundles.build, Pairs: d.bundles.pairs, By: attribution.ByWhom,
 		Secret: func(p store.Path) bool { return ignore.Secret(string(p)) },
 		Warn:   func(msg string, err error) { d.log.Warn(msg, "err", err) },
 	})
@@ -136,7 +137,7 @@ func (d *Daemon) contextRequest(ctx context.Context, r *wire.Request) (any, []by
 		}
 	}
 	return wire.ContextAnswer{Etag: etag, Kept: hit, ReadAnswer: wire.ReadAnswer{
-		Kind: a.Kind, Label: a.Label, Hash: hashText(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
+		Kind: a.Kind, Label: a.Label, Hash: onwire.Hash(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
 		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, BaseTime: a.BaseTime, Mounted: d.mounts.mounted(),
 	}}, []byte(a.Text), nil
 }
@@ -185,7 +186,7 @@ func (d *Daemon) bundle(ctx context.Context, q wire.ContextRequest) (text []byte
 		g = d.newGraph(nil)
 	}
 	if err := g.Follow(ctx); err != nil {
-		return nil, false, storeError(err)
+		return nil, false, onwire.Error(err)
 	}
 	bq := bundle.Query{Ref: q.Ref, Depth: q.Depth, MaxNodes: q.MaxNodes, MaxChunks: q.MaxChunks}
 	make, tool := g.Plan, "bundle/1"
@@ -215,7 +216,7 @@ func (d *Daemon) bundle(ctx context.Context, q wire.ContextRequest) (text []byte
 		Compute: func(ctx context.Context) (results.Answer, error) {
 			text, err := render(ctx)
 			if err != nil {
-				return results.Answer{}, storeError(err)
+				return results.Answer{}, onwire.Error(err)
 			}
 			return results.Answer{Value: text, Uses: []results.Used{{Path: plan.Ref, Version: now}}}, nil
 		},

@@ -27,12 +27,12 @@ func (c corpus) Secret(p store.Path) bool             { return ignore.Secret(str
 // Read returns a regular file's bytes, in buf where it has room; fs.ErrNotExist
 // also where something else stands now.
 func (c corpus) Read(p store.Path, buf []byte) ([]byte, error) {
-	dir, err := c.d.source.acquire(c.d.life)
+	dir, err := c.d.source.Acquire(c.d.life)
 	if err != nil {
 		return nil, err
 	}
-	defer c.d.source.release(dir)
-	return readBeneath(dir.f, string(p), buf)
+	defer c.d.source.Release(dir)
+	return readBeneath(dir.File, string(p), buf)
 }
 
 // followIndex keeps the index after the version log. The first index waits for

@@ -7,24 +7,25 @@ import (
 	"syscall"
 
 	"cachebro/search"
+	"cachebro/store/daemon/source"
 	"cachebro/store/wire"
 )
 
 // readBeneath reads a regular file.
 func readBeneath(dir *os.File, p string, _ []byte) ([]byte, error) {
-	f, err := openBeneath(dir, p, false)
+	f, err := source.OpenBeneath(dir, p, false)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	st, err := statOf(f)
+	st, err := source.StatOf(f)
 	if err != nil {
 		return nil, err
 	}
 	if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
 		return nil, fs.ErrNotExist
 	}
-	b, _, err := readStable(f, st)
+	b, _, err := source.ReadStable(f, st)
 	if errors.Is(err, wire.ErrTooLarge) {
 		err = search.ErrTooLarge
 	}

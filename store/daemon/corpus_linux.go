@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"cachebro/search"
+	"cachebro/store/daemon/source"
 	"cachebro/store/txt"
 
 	"golang.org/x/sys/unix"
@@ -43,7 +44,7 @@ func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 			return nil, fs.ErrNotExist
 		}
 		size := int(before.Size)
-		if before.Size > maxContent {
+		if before.Size > source.MaxContent {
 			size = 8000 // enough to know a text
 		}
 		buf = slices.Grow(buf[:0], size+1)
@@ -51,7 +52,7 @@ func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if before.Size > maxContent {
+		if before.Size > source.MaxContent {
 			if !txt.Binary(buf[:n]) {
 				return nil, search.ErrTooLarge
 			}

@@ -16,6 +16,9 @@ import (
 	"cachebro/fusefs/ignore"
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/source"
 	"cachebro/store/knowledge/docsync"
 	"cachebro/store/knowledge/notes"
 	"cachebro/store/memo/results"
@@ -57,6 +60,7 @@ type Options struct {
 type Daemon struct {
 	o     Options
 	state string
+	paths onwire.Paths
 	log   *slog.Logger
 	began time.Time
 
@@ -64,14 +68,13 @@ type Daemon struct {
 	readOnly    bool // the disk was too full to open it for writing
 	shown       *readers.Shown
 	contents    *contents
-	classes     classes
 	plans       planTable
 	resting     rest
 	toolReads   toolReads
 	readsNews   chan struct{} // capacity 1, never closed: reads are waiting
 	ingest      *ingester
-	source      *source
-	attribution *attribution
+	source      *source.Source
+	attribution *attribution.Attribution
 	baseline    *baseline
 	index       *search.Index
 	tree        *treeState
@@ -81,7 +84,6 @@ type Daemon struct {
 	docs        *docsync.Sync
 	docsNews    chan struct{} // capacity 1, never closed: versions have been added
 	indexNews   chan struct{} // capacity 1, never closed: the first index may begin
-	linked      linkedTable
 	hitIDs      hitIDs
 	mounts      mounts
 	known       atomic.Int64 // ns: the log has all that there was then; 0: of no moment
@@ -93,7 +95,6 @@ type Daemon struct {
 	stop        context.CancelFunc
 
 	table     map[string]wire.Handler
-	swept     time.Time // when forgetOld last looked; housekeeping's
 	collected time.Time // when the limits of the store were last looked at; housekeeping's
 
 	tidying atomic.Bool      // one looks after the other projects
@@ -185,9 +186,9 @@ func run(ctx context.Context, stop context.CancelFunc, o Options) (err error) {
 
 // open brings up everything but the socket.
 func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
-	d := &Daemon{o: o, state: state, log: o.Log, began: time.Now(), readsNews: make(chan struct{}, 1), indexNews: make(chan struct{}, 1), source: newSource(o.Root),
-		attribution: newAttribution(), verified: newVerifiedTable(), life: ctx}
-	d.source.left = d.classes.close
+	d := &Daemon{o: o, state: state, log: o.Log, began: time.Now(), readsNews: make(chan struct{}, 1), indexNews: make(chan struct{}, 1), source: source.New(o.Root, o.Ignore),
+		verified: newVerifiedTable(), life: ctx}
+	d.paths = onwire.Paths{Root: o.Root, Mountpoint: d.mounts.mountpoint}
 	so := o.Store
 	if so.Log == nil {
 		so.Log = o.Log
@@ -204,7 +205,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 		}
 	}
 	if err != nil {
-		return nil, storeError(err)
+		return nil, onwire.Error(err)
 	}
 	taken := d // an error is returned without it
 	defer func() {
@@ -220,6 +221,9 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 		if n > 0 {
 			d.log.Info("sibling worktrees", "contents", n)
 		}
+	}
+	if d.attribution, err = attribution.Open(d.store, d.log); err != nil {
+		d.log.Warn("what was known of processes and tool calls is lost", "err", err)
 	}
 	d.contents = &contents{store: d.store}
 	if d.shown, err = readers.New(d.contents, d.store.KV("shown"), o.Shown); err != nil {
@@ -238,9 +242,6 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	}
 	if err := d.loadWatched(); err != nil {
 		return nil, err
-	}
-	if err := d.loadAttribution(); err != nil {
-		d.log.Warn("what was known of processes and tool calls is lost", "err", err)
 	}
 	return d, nil
 }
@@ -294,9 +295,8 @@ func (d *Daemon) close() error {
 	if d.ingest != nil {
 		errs = append(errs, d.ingest.reader.Close())
 	}
-	d.classes.close()
 	d.mounts.close()
-	d.source.drop()
+	d.source.Drop()
 	if d.store != nil {
 		if err := d.store.Sync(); err != nil && !d.readOnly {
 			errs = append(errs, err)
@@ -308,7 +308,7 @@ func (d *Daemon) close() error {
 
 // watchPlace ends a daemon that nobody can reach or whose files are gone.
 func (d *Daemon) watchPlace(ctx context.Context, socket string) {
-	places := []place.Place{{Path: d.o.Root, Gone: d.source.gone}}
+	places := []place.Place{{Path: d.o.Root, Gone: d.source.Gone}}
 	for _, name := range []string{filepath.Join(d.state, "lock"), socket} {
 		p, err := place.Same(name)
 		if err != nil {
@@ -331,7 +331,7 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 	for sleep(ctx, every) {
 		mounted := d.mounts.mounted()
 		if !mounted {
-			d.source.unmounted()
+			d.source.Unmounted()
 		}
 		if d.o.IdleExit > 0 && !mounted && d.server.Conns() == 0 && d.server.Idle() > d.o.IdleExit && !d.baseline.running() && !d.ingest.busy() {
 			d.log.Info("idle", "since", d.server.Idle().Round(time.Second))
@@ -343,7 +343,7 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 			d.stop()
 			return
 		}
-		d.forgetOld()
+		d.attribution.ForgetOld()
 		d.collect(ctx)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"cachebro/store"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/diff"
 	"cachebro/store/txt"
 	"cachebro/store/wire"
@@ -26,7 +27,7 @@ type side struct {
 }
 
 func (d *Daemon) diff(ctx context.Context, q wire.DiffQuery) (wire.DiffAnswer, []byte, error) {
-	p, err := d.cleanPath(q.Path)
+	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return wire.DiffAnswer{}, nil, err
 	}
@@ -92,7 +93,7 @@ func (d *Daemon) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fro
 		return from, to, err
 	}
 	if len(hist) == 0 {
-		return from, to, wire.Errorf(wire.ErrNotFound, "cachebro status tells how far the baseline is", "no version of %s is known", display(p))
+		return from, to, wire.Errorf(wire.ErrNotFound, "cachebro status tells how far the baseline is", "no version of %s is known", onwire.Display(p))
 	}
 	if len(hist) == 1 {
 		if hist[0].Op == store.OpBaseline { // nothing has changed since it was found
@@ -138,7 +139,7 @@ func (d *Daemon) sideOf(v store.Version) (side, error) {
 
 // present is a path as it is now.
 func (d *Daemon) present(ctx context.Context, p store.Path) (side, error) {
-	st, err := d.source.lstat(ctx, p)
+	st, err := d.source.Lstat(ctx, p)
 	if errors.Is(err, wire.ErrNotFound) {
 		return side{path: p}, nil
 	}
@@ -180,7 +181,7 @@ func (d *Daemon) diffSince(ctx context.Context, p store.Path, q wire.DiffQuery) 
 			break
 		}
 		for _, v := range vs {
-			if _, ok := below(string(v.Path), string(p)); (ok || p == "") && !changed[v.Path] && v.Class == 0 {
+			if _, ok := onwire.Below(string(v.Path), string(p)); (ok || p == "") && !changed[v.Path] && v.Class == 0 {
 				changed[v.Path] = true
 				order = append(order, v.Path)
 			}
@@ -207,7 +208,7 @@ func (d *Daemon) diffSince(ctx context.Context, p store.Path, q wire.DiffQuery) 
 		}
 		if ok {
 			if from, err = d.sideOf(was); err != nil {
-				fmt.Fprintf(&out, "cannot compare %s: %v\n", display(path), err)
+				fmt.Fprintf(&out, "cannot compare %s: %v\n", onwire.Display(path), err)
 				continue
 			}
 		}
@@ -217,7 +218,7 @@ func (d *Daemon) diffSince(ctx context.Context, p store.Path, q wire.DiffQuery) 
 		}
 		to, err := d.sideOf(now)
 		if err != nil {
-			fmt.Fprintf(&out, "cannot compare %s: %v\n", display(path), err)
+			fmt.Fprintf(&out, "cannot compare %s: %v\n", onwire.Display(path), err)
 			continue
 		}
 		printDiff(&out, &a, from, to, q.Context)

@@ -2,12 +2,10 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"runtime/debug"
 	"time"
 
-	"cachebro/store"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/wire"
 )
 
@@ -36,43 +34,7 @@ func (d *Daemon) handle(ctx context.Context, r *wire.Request) (result any, body 
 	}
 	result, body, err = h(ctx, r)
 	if err != nil {
-		return nil, nil, storeError(err)
+		return nil, nil, onwire.Error(err)
 	}
 	return result, body, nil
-}
-
-// on decodes the params of a handler that needs nothing else of the request.
-func on[Q, A any](h func(context.Context, Q) (A, []byte, error)) wire.Handler {
-	return func(ctx context.Context, r *wire.Request) (any, []byte, error) {
-		var q Q
-		if err := r.Decode(&q); err != nil {
-			return nil, nil, err
-		}
-		a, body, err := h(ctx, q)
-		if err != nil {
-			return nil, nil, err
-		}
-		return a, body, nil
-	}
-}
-
-// storeError gives an error of the store its code on the wire.
-func storeError(err error) error {
-	var already *wire.Error
-	if err == nil || errors.As(err, &already) {
-		return err
-	}
-	for _, m := range []struct {
-		from error
-		to   *wire.Error
-	}{
-		{store.ErrNotFound, wire.ErrNotFound}, {store.ErrPruned, wire.ErrPruned}, {store.ErrNoSpace, wire.ErrNoSpace},
-		{store.ErrDamaged, wire.ErrDamaged}, {store.ErrNewer, wire.ErrNewer}, {store.ErrLocked, wire.ErrLocked},
-		{store.ErrTooLarge, wire.ErrTooLarge}, {store.ErrClosed, wire.ErrNoDaemon},
-	} {
-		if errors.Is(err, m.from) {
-			return &wire.Error{Code: m.to.Code, Message: err.Error(), Hint: store.Hint(err)}
-		}
-	}
-	return fmt.Errorf("store: %w", err)
 }

@@ -10,6 +10,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/knowledge/docsync"
 	"cachebro/store/wire"
 )
@@ -76,7 +77,7 @@ func (d *Daemon) docsRequest(ctx context.Context, r *wire.Request) (any, []byte,
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	p, err := d.cleanPath(q.Path)
+	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -94,7 +95,7 @@ func (d *Daemon) docsRequest(ctx context.Context, r *wire.Request) (any, []byte,
 		pairs, a.Seq, a.Problems = rep.Pairs, rep.Seq, append(a.Problems, rep.Problems...)
 	case "mark":
 		by := r.Hello.Client
-		if reader, ok := d.attribution.readerOf(q.Reader.ToolUse); ok {
+		if reader, ok := d.attribution.ReaderOf(q.Reader.ToolUse); ok {
 			q.Reader.Session = string(reader.Session)
 		}
 		if q.Reader.Session != "" {
@@ -148,7 +149,7 @@ func (d *Daemon) docPair(st docsync.Status, withDiff bool) (wire.DocPair, error)
 	w := wire.DocPair{Doc: []byte(st.Doc), Code: st.Spec, How: string(st.How), State: string(st.State), AsOf: st.Seq, By: st.By,
 		Edited: st.DocEdited, Gone: st.DocGone, Problem: st.Problem}
 	if st.Time != 0 {
-		w.Since = timeOut(st.Time)
+		w.Since = onwire.Time(st.Time)
 	}
 	for _, c := range st.Changes {
 		change, err := d.docChange(c, withDiff)
@@ -165,10 +166,10 @@ func (d *Daemon) docPair(st docsync.Status, withDiff bool) (wire.DocPair, error)
 func (d *Daemon) docChange(c docsync.Change, withDiff bool) (wire.DocChange, error) {
 	w := wire.DocChange{Path: []byte(c.Path), What: c.What, To: []byte(c.To), Versions: c.Versions}
 	if c.First.Seq != 0 {
-		w.First = versionOut(c.First)
+		w.First = onwire.Version(c.First)
 	}
 	if c.Last.Seq != 0 {
-		w.Last = versionOut(c.Last)
+		w.Last = onwire.Version(c.Last)
 	}
 	if (corpus{d}).Secret(c.Path) {
 		return w, nil

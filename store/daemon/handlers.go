@@ -1,6 +1,9 @@
 package daemon
 
-import "cachebro/store/wire"
+import (
+	"cachebro/store/daemon/onwire"
+	"cachebro/store/wire"
+)
 
 // handler finds who answers a method.
 func (d *Daemon) handler(method string) (wire.Handler, bool) {
@@ -11,19 +14,19 @@ func (d *Daemon) handler(method string) (wire.Handler, bool) {
 func (d *Daemon) handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		wire.MAttach: d.attachMountd, wire.MHeartbeat: d.heartbeat, wire.MDetach: d.detach,
-		wire.MStatus: on(d.status), wire.MShutdown: d.shutdown,
-		wire.MLog: on(d.logQuery), wire.MShow: on(d.show), wire.MDiff: on(d.diff), wire.MBlame: on(d.blame),
-		wire.MPlan: d.plan, wire.MPlanOpen: on(d.openPlans), wire.MPlanFetch: on(d.planFetch), wire.MPlanDone: d.planDone,
+		wire.MStatus: onwire.Decoded(d.status), wire.MShutdown: d.shutdown,
+		wire.MLog: onwire.Decoded(d.logQuery), wire.MShow: onwire.Decoded(d.show), wire.MDiff: onwire.Decoded(d.diff), wire.MBlame: onwire.Decoded(d.blame),
+		wire.MPlan: d.plan, wire.MPlanOpen: onwire.Decoded(d.openPlans), wire.MPlanFetch: onwire.Decoded(d.planFetch), wire.MPlanDone: d.planDone,
 		wire.MRead: d.read, wire.MShown: d.shownText, wire.MCommit: d.commit, wire.MOwnEdit: d.ownEdit,
 		wire.MSession: d.sessionEvent, wire.MToolBegin: d.toolBegin, wire.MToolEnd: d.toolEnd,
-		wire.MWorkingSet: on(d.workingSet), wire.MRecovery: on(d.recovery),
-		wire.MMetrics: on(d.metrics), wire.MSpend: d.spend, wire.MIngest: d.ingestGiven,
-		wire.MStore:  on(d.maintain),
+		wire.MWorkingSet: onwire.Decoded(d.workingSet), wire.MRecovery: onwire.Decoded(d.recovery),
+		wire.MMetrics: onwire.Decoded(d.metrics), wire.MSpend: d.spend, wire.MIngest: d.ingestGiven,
+		wire.MStore:  onwire.Decoded(d.maintain),
 		wire.MExport: d.export,
 		wire.MNotes:  d.notesRequest,
 		wire.MDocs:   d.docsRequest,
-		wire.MSearch: on(d.search), wire.MIndex: on(d.indexRequest), wire.MResults: d.resultsRequest, wire.MOutline: on(d.outline),
+		wire.MSearch: onwire.Decoded(d.search), wire.MIndex: onwire.Decoded(d.indexRequest), wire.MResults: d.resultsRequest, wire.MOutline: onwire.Decoded(d.outline),
 		wire.MContext: d.contextRequest,
-		wire.MNames:   on(d.names),
+		wire.MNames:   onwire.Decoded(d.names),
 	}
 }

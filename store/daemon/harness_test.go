@@ -11,6 +11,7 @@ import (
 
 	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
+	"cachebro/store/daemon/source"
 	"cachebro/store/wire"
 
 	"go.uber.org/goleak"
@@ -227,7 +228,7 @@ func (p *project) statOf(name string) spool.Stat {
 		p.t.Fatal(err)
 	}
 	defer f.Close()
-	st, err := statOf(f)
+	st, err := source.StatOf(f)
 	if err != nil {
 		p.t.Fatal(err)
 	}

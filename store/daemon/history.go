@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/wire"
 )
 
@@ -38,11 +39,11 @@ func (d *Daemon) settleTree(ctx context.Context) {
 }
 
 func (d *Daemon) logQuery(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []byte, error) {
-	p, err := d.cleanPath(q.Path)
+	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
-	ops, err := opsOf(q.Ops)
+	ops, err := onwire.ParseOps(q.Ops)
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
@@ -67,7 +68,7 @@ func (d *Daemon) logQuery(ctx context.Context, q wire.LogQuery) (wire.LogAnswer,
 	a := wire.LogAnswer{More: more, Versions: make([]wire.Version, len(vs))}
 	numbers := d.numbers(p, vs)
 	for i, v := range vs {
-		a.Versions[i] = versionOut(v)
+		a.Versions[i] = onwire.Version(v)
 		a.Versions[i].Number = numbers[v.Seq]
 		if a.Versions[i].Made, err = d.store.MadeFor(v); err != nil {
 			return a, nil, err
@@ -122,8 +123,8 @@ func (d *Daemon) addLines(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs [
 		return err
 	}
 	for _, g := range gaps {
-		if _, ok := below(string(g.Path), string(p)); within(timeOut(g.Time)) && (ok || p == "") {
-			a.Gaps = append(a.Gaps, gapOut(g))
+		if _, ok := onwire.Below(string(g.Path), string(p)); within(onwire.Time(g.Time)) && (ok || p == "") {
+			a.Gaps = append(a.Gaps, onwire.Gap(g))
 		}
 	}
 	if p != "" {
@@ -131,8 +132,8 @@ func (d *Daemon) addLines(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs [
 	}
 	notices, err := d.store.Notices(1000)
 	for _, n := range notices {
-		if within(timeOut(n.Time)) {
-			a.Notices = append(a.Notices, wire.Notice{Time: timeOut(n.Time), Text: n.Text, Actor: actorOut(n.Actor)})
+		if within(onwire.Time(n.Time)) {
+			a.Notices = append(a.Notices, wire.Notice{Time: onwire.Time(n.Time), Text: n.Text, Actor: onwire.Actor(n.Actor)})
 		}
 	}
 	if q.Oldest {
@@ -143,7 +144,7 @@ func (d *Daemon) addLines(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs [
 }
 
 func (d *Daemon) show(ctx context.Context, q wire.ShowQuery) (wire.Version, []byte, error) {
-	p, err := d.cleanPath(q.Path)
+	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return wire.Version{}, nil, err
 	}
@@ -152,7 +153,7 @@ func (d *Daemon) show(ctx context.Context, q wire.ShowQuery) (wire.Version, []by
 	if err != nil {
 		return wire.Version{}, nil, err
 	}
-	out := versionOut(v)
+	out := onwire.Version(v)
 	out.Number = n
 	body, err := d.contentOf(v)
 	return out, body, err
@@ -169,7 +170,7 @@ func (d *Daemon) find(p store.Path, q wire.ShowQuery) (v store.Version, n int, e
 		if err == nil && p != "" && v.Path != p && v.From != p {
 			hist, herr := d.store.History(p, true)
 			if herr != nil || !slices.ContainsFunc(hist, func(h store.Version) bool { return h.Seq == q.Seq }) {
-				return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+shellName(p), "version #%d is not one of %s", q.Seq, display(p))
+				return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p), "version #%d is not one of %s", q.Seq, onwire.Display(p))
 			}
 		}
 		return v, 0, err
@@ -183,9 +184,9 @@ func (d *Daemon) find(p store.Path, q wire.ShowQuery) (v store.Version, n int, e
 	}
 	if len(hist) == 0 {
 		if isDir, _ := d.knownDir(p); isDir {
-			return v, 0, wire.Errorf(wire.ErrIsDir, "name a file in it; cachebro log "+shellName(p)+" lists its versions", "%s is a directory", display(p))
+			return v, 0, wire.Errorf(wire.ErrIsDir, "name a file in it; cachebro log "+onwire.ShellName(p)+" lists its versions", "%s is a directory", onwire.Display(p))
 		}
-		return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro status tells how far the baseline is", "no version of %s is known", display(p))
+		return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro status tells how far the baseline is", "no version of %s is known", onwire.Display(p))
 	}
 	switch {
 	case !q.At.IsZero():
@@ -198,14 +199,14 @@ func (d *Daemon) find(p store.Path, q wire.ShowQuery) (v store.Version, n int, e
 				return hist[i], i + 1, nil
 			}
 		}
-		return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+shellName(p), "%s was not known at %s", display(p), q.At.Format(time.DateTime))
+		return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p), "%s was not known at %s", onwire.Display(p), q.At.Format(time.DateTime))
 	case q.Number > 0 && q.Number <= len(hist):
 		return hist[q.Number-1], q.Number, nil
 	case q.Number < 0 && -q.Number < len(hist):
 		n := len(hist) + q.Number
 		return hist[n-1], n, nil
 	case q.Number != 0:
-		return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+shellName(p), "%s has %d versions, not @%d", display(p), len(hist), q.Number)
+		return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p), "%s has %d versions, not @%d", onwire.Display(p), len(hist), q.Number)
 	}
 	return hist[len(hist)-1], len(hist), nil
 }
@@ -231,19 +232,19 @@ func (d *Daemon) contentOf(v store.Version) ([]byte, error) {
 	case v.Stat.Mode&syscall.S_IFMT == syscall.S_IFLNK:
 		return []byte(v.Target), nil
 	case v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR:
-		return nil, wire.Errorf(wire.ErrIsDir, "name a file in it", "%s was a directory in this version", display(v.Path))
+		return nil, wire.Errorf(wire.ErrIsDir, "name a file in it", "%s was a directory in this version", onwire.Display(v.Path))
 	case v.Blob == (store.Hash{}) && v.Deleted():
-		return nil, wire.Errorf(wire.ErrNotFound, fmt.Sprintf("cachebro show '%s@-1'", display(v.Path)), "%s was deleted in this version (#%d)", display(v.Path), v.Seq)
+		return nil, wire.Errorf(wire.ErrNotFound, fmt.Sprintf("cachebro show '%s@-1'", onwire.Display(v.Path)), "%s was deleted in this version (#%d)", onwire.Display(v.Path), v.Seq)
 	case v.Blob == (store.Hash{}):
 		why := v.NoContent
 		if why == "" {
 			why = "none was captured"
 		}
-		return nil, wire.Errorf(wire.ErrPruned, "cachebro log "+shellName(v.Path)+" shows which versions have content", "version #%d of %s has no content: %s", v.Seq, display(v.Path), why)
+		return nil, wire.Errorf(wire.ErrPruned, "cachebro log "+onwire.ShellName(v.Path)+" shows which versions have content", "version #%d of %s has no content: %s", v.Seq, onwire.Display(v.Path), why)
 	}
 	b, err := d.store.Content(v.Blob)
 	if err != nil {
-		return nil, fmt.Errorf("version #%d of %s: %w", v.Seq, display(v.Path), storeError(err))
+		return nil, fmt.Errorf("version #%d of %s: %w", v.Seq, onwire.Display(v.Path), onwire.Error(err))
 	}
 	return b, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/txt"
 	"cachebro/store/wire"
 )
@@ -114,7 +115,7 @@ func (d *Daemon) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 		lines := strings.SplitAfter(string(content), "\n")
 		hit.Type, hit.Path, hit.Title, hit.Line = "version", []byte(v.Path), fmt.Sprintf("%s #%d", v.Path, v.Seq), 1
 		hit.Last, hit.Body = min(len(lines), maxBody), strings.Join(lines[:min(len(lines), maxBody)], "")
-		hit.Time = timeOut(v.Time)
+		hit.Time = onwire.Time(v.Time)
 	}
 	d.hitIDs.fetched(store.Path(hit.Path))
 	return wire.SearchAnswer{How: wire.SearchID, Hits: []wire.SearchHit{hit}, Files: 1, Lines: 1, Looked: 1}, true

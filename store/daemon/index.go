@@ -10,12 +10,13 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/wire"
 )
 
 // outline lists what a file defines.
 func (d *Daemon) outline(ctx context.Context, q wire.OutlineRequest) (wire.OutlineAnswer, []byte, error) {
-	p, err := d.cleanPath(q.Path)
+	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return wire.OutlineAnswer{}, nil, err
 	}
@@ -25,7 +26,7 @@ func (d *Daemon) outline(ctx context.Context, q wire.OutlineRequest) (wire.Outli
 	}
 	content, err := l.content()
 	if err != nil {
-		return wire.OutlineAnswer{}, nil, storeError(err)
+		return wire.OutlineAnswer{}, nil, onwire.Error(err)
 	}
 	a := wire.OutlineAnswer{Symbols: []wire.OutlineSymbol{}, Lines: strings.Count(string(content), "\n")}
 	owner, name, qualified := strings.Cut(q.Symbol, ".")
@@ -46,7 +47,7 @@ func (d *Daemon) outline(ctx context.Context, q wire.OutlineRequest) (wire.Outli
 
 // indexRequest looks after the index.
 func (d *Daemon) indexRequest(ctx context.Context, q wire.IndexRequest) (wire.StoreAnswer, []byte, error) {
-	p, err := d.cleanPath(q.Path)
+	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return wire.StoreAnswer{}, nil, err
 	}
@@ -66,7 +67,7 @@ func (d *Daemon) indexRequest(ctx context.Context, q wire.IndexRequest) (wire.St
 				if !indexed {
 					state = "not indexed, scanned by every query"
 				}
-				fmt.Fprintf(&b, "%s  #%d  %s\n", display(p), seq, state)
+				fmt.Fprintf(&b, "%s  #%d  %s\n", onwire.Display(p), seq, state)
 			}
 		})
 		facts.Live = n

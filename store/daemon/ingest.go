@@ -255,7 +255,7 @@ func (g *ingester) ingestBatch(ctx context.Context, b batch) bool {
 		}
 	}
 	if len(g.kept) > 0 {
-		if err := g.d.store.KV("attribution").SetAll(g.kept); err != nil {
+		if err := g.d.attribution.KeepRows(g.kept); err != nil {
 			g.d.log.Warn("processes are not kept for the next daemon", "err", err)
 		}
 		clear(g.kept)

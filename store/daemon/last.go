@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"cachebro/store"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/wire"
 )
 
@@ -68,7 +69,7 @@ func (d *Daemon) promptNamed(command string, session store.SessionID, name strin
 	case i < 0:
 		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro log shows what changed", "no prompt changed anything so far")
 	case i > 0:
-		return "", wire.Errorf(wire.ErrNotFound, "cachebro "+command+" --prompt "+all[i].ID+" takes the one before it, of "+clock(all[i].Time), "the last prompt, of %s, changed nothing", clock(all[0].Time))
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro "+command+" --prompt "+all[i].ID+" takes the one before it, of "+onwire.Clock(all[i].Time), "the last prompt, of %s, changed nothing", onwire.Clock(all[0].Time))
 	}
 	return all[0].ID, nil
 }
@@ -84,14 +85,14 @@ func (d *Daemon) whenOf(q wire.PlanRequest, uq store.UndoQuery) string {
 	switch {
 	case q.Prompt == "last":
 		if all, err := d.store.LastPrompts(uq.Select.Session, 1); err == nil && len(all) > 0 && all[0].ID == uq.Select.Prompt {
-			return " of " + clock(all[0].Time)
+			return " of " + onwire.Clock(all[0].Time)
 		}
 	case q.Session == "last":
 		if s, ok, err := d.store.Session(uq.Select.Session); err == nil && ok {
 			if s.Client != "" {
-				return fmt.Sprintf(" (%s, from %s)", s.Client, clock(s.Started))
+				return fmt.Sprintf(" (%s, from %s)", s.Client, onwire.Clock(s.Started))
 			}
-			return " from " + clock(s.Started)
+			return " from " + onwire.Clock(s.Started)
 		}
 	}
 	return ""

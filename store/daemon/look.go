@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/source"
 	"cachebro/store/wire"
 )
 
@@ -50,7 +53,7 @@ func (t *verifiedTable) get(p store.Path, st store.Stat) (store.Hash, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v, ok := t.m[p]
-	return v.hash, ok && sameContent(v.stat, st)
+	return v.hash, ok && source.SameContent(v.stat, st)
 }
 
 func (t *verifiedTable) put(p store.Path, st store.Stat, h store.Hash) {
@@ -72,7 +75,7 @@ func (t *verifiedTable) put(p store.Path, st store.Stat, h store.Hash) {
 // the bytes themselves. A change that nobody told of is stored.
 func (d *Daemon) look(ctx context.Context, p store.Path) (looked, error) {
 	caughtUp := d.ingest.waitHead(ctx, freshWait)
-	f, st, err := d.source.open(ctx, p)
+	f, st, err := d.source.Open(ctx, p)
 	if err != nil {
 		if errors.Is(err, wire.ErrNotFound) && caughtUp {
 			d.noteGone(ctx, p)
@@ -83,13 +86,13 @@ func (d *Daemon) look(ctx context.Context, p store.Path) (looked, error) {
 	l := looked{path: p, stat: st}
 	v, ok, err := d.store.Current(p)
 	if err != nil {
-		return l, storeError(err)
+		return l, onwire.Error(err)
 	}
 	if ok && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFLNK || !ok {
-		if name, found := d.source.realName(ctx, f); found && name != p {
+		if name, found := d.source.RealName(ctx, f); found && name != p {
 			l.path = name
 			if v, ok, err = d.store.Current(name); err != nil {
-				return l, storeError(err)
+				return l, onwire.Error(err)
 			}
 		}
 	}
@@ -99,7 +102,7 @@ func (d *Daemon) look(ctx context.Context, p store.Path) (looked, error) {
 	// within the tick in which the version was made could hide.
 	still := mounted && !attach.Outside && caughtUp && !d.ingest.dirty.has(l.path)
 	sure := func(seen int64) bool { return still || seen-st.Ctime > tick }
-	if ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{}) && sameContent(v.Stat, st) && sure(v.Time) && d.store.Has(v.Blob) {
+	if ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{}) && source.SameContent(v.Stat, st) && sure(v.Time) && d.store.Has(v.Blob) {
 		l.hash, l.version, l.known = v.Blob, v, true
 		l.content = func() ([]byte, error) { return d.store.Content(v.Blob) }
 		return l, nil
@@ -110,7 +113,7 @@ func (d *Daemon) look(ctx context.Context, p store.Path) (looked, error) {
 		l.version, l.known = v, ok && v.Blob == h
 		return l, nil
 	}
-	content, after, err := readStable(f, st)
+	content, after, err := source.ReadStable(f, st)
 	if err != nil {
 		return l, err
 	}
@@ -123,7 +126,7 @@ func (d *Daemon) look(ctx context.Context, p store.Path) (looked, error) {
 		l.version, l.known = v, true
 		return l, nil
 	}
-	if d.mayStore(l.path, mounted, attach.Outside, caughtUp) {
+	if d.mayStore(ctx, l.path, mounted, attach.Outside, caughtUp) {
 		if v, ok := d.storeFound(ctx, l.path, after, content, mounted, v); ok {
 			l.version, l.known = v, true
 		}
@@ -133,8 +136,8 @@ func (d *Daemon) look(ctx context.Context, p store.Path) (looked, error) {
 
 // mayStore: on a mount, content that differs is on its way through the spool;
 // storing it here would put it into the log twice and out of order.
-func (d *Daemon) mayStore(p store.Path, mounted, outside, caughtUp bool) bool {
-	if d.excluded(p) {
+func (d *Daemon) mayStore(ctx context.Context, p store.Path, mounted, outside, caughtUp bool) bool {
+	if d.source.Excluded(ctx, p) {
 		return false
 	}
 	return !mounted || outside && caughtUp && !d.ingest.dirty.has(p)
@@ -157,14 +160,14 @@ func (d *Daemon) storeFound(ctx context.Context, p store.Path, st store.Stat, co
 			op = store.OpCreate
 		}
 	}
-	c := store.Change{Op: op, Path: p, Stat: st, Time: at, Actor: actorIn(ctx), HasContent: true, Content: content, Class: d.classOf(p), Plan: planIn(ctx)}
+	c := store.Change{Op: op, Path: p, Stat: st, Time: at, Actor: actorIn(ctx), HasContent: true, Content: content, Class: d.source.Class(ctx, p), Plan: planIn(ctx)}
 	vs, err := d.ingest.append(ctx, []store.Change{c}, func() bool {
 		v, _, err := d.store.Current(p)
 		return err == nil && v.Seq == base.Seq
 	})
 	if err != nil || len(vs) == 0 {
 		if err != nil {
-			d.log.Warn("a changed file could not be stored", "path", display(p), "err", err)
+			d.log.Warn("a changed file could not be stored", "path", onwire.Display(p), "err", err)
 		}
 		return store.Version{}, false
 	}
@@ -181,10 +184,10 @@ func (d *Daemon) noteGone(ctx context.Context, p store.Path) {
 	if err != nil || !ok || v.Deleted() {
 		return
 	}
-	if _, err := d.source.lstat(ctx, p); !errors.Is(err, wire.ErrNotFound) {
+	if _, err := d.source.Lstat(ctx, p); !errors.Is(err, wire.ErrNotFound) {
 		return
 	}
-	c := store.Change{Op: store.OpUnlink, Path: p, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: outsider, LastName: true, Plan: planIn(ctx)}
+	c := store.Change{Op: store.OpUnlink, Path: p, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: planIn(ctx)}
 	if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
 		c.Op = store.OpRmdir
 	}
@@ -192,7 +195,7 @@ func (d *Daemon) noteGone(ctx context.Context, p store.Path) {
 		now, _, err := d.store.Current(p)
 		return err == nil && now.Seq == v.Seq
 	}); err != nil {
-		d.log.Warn("a deletion could not be stored", "path", display(p), "err", err)
+		d.log.Warn("a deletion could not be stored", "path", onwire.Display(p), "err", err)
 	}
 }
 

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/txt"
 	"cachebro/store/wire"
 )
 
 // maintain answers what concerns the store as a whole.
 func (d *Daemon) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAnswer, []byte, error) {
-	p, err := d.cleanPath(q.Path)
+	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return wire.StoreAnswer{}, nil, err
 	}
@@ -87,7 +88,7 @@ func reportText(r store.Report) string {
 func shares(all []store.Share, p store.Path) []store.Share {
 	var out []store.Share
 	for _, s := range all {
-		if _, ok := below(s.Name, string(p)); ok || p == "" {
+		if _, ok := onwire.Below(s.Name, string(p)); ok || p == "" {
 			out = append(out, s)
 		}
 	}
@@ -119,7 +120,7 @@ func list(b *strings.Builder, title string, all []store.Share) {
 			fmt.Fprintf(b, "            … and %d more\n", len(all)-maxShares)
 			break
 		}
-		name := display(store.Path(s.Name))
+		name := onwire.Display(store.Path(s.Name))
 		if s.Name == "" {
 			name = "(no session)"
 		}
@@ -149,9 +150,9 @@ func checkText(c *store.Check) string {
 func purgedText(p store.Path, r store.Purged) string {
 	var b strings.Builder
 	if r.Versions == 0 {
-		fmt.Fprintf(&b, "nothing of %s is in the history", display(p))
+		fmt.Fprintf(&b, "nothing of %s is in the history", onwire.Display(p))
 	} else {
-		fmt.Fprintf(&b, "purged %s: %d contents (%s) of %d versions", display(p), r.Blobs, txt.Bytes(r.Bytes), r.Versions)
+		fmt.Fprintf(&b, "purged %s: %d contents (%s) of %d versions", onwire.Display(p), r.Blobs, txt.Bytes(r.Bytes), r.Versions)
 	}
 	if r.Spooled > 0 {
 		fmt.Fprintf(&b, "\n  overwritten in the spool: %s", txt.Bytes(r.Spooled))
@@ -160,7 +161,7 @@ func purgedText(p store.Path, r store.Purged) string {
 		fmt.Fprintf(&b, "\n  taken out of pack files, because nothing here refers to it: %s of contents", txt.Bytes(r.Waste))
 	}
 	for _, e := range r.Elsewhere {
-		fmt.Fprintf(&b, "\n  the same content is kept for %s", display(e))
+		fmt.Fprintf(&b, "\n  the same content is kept for %s", onwire.Display(e))
 	}
 	for _, sib := range r.Siblings {
 		fmt.Fprintf(&b, "\n  not reached: the history of another worktree, which holds it too: %s", purgeThere(sib, p))
@@ -179,7 +180,7 @@ func purgeThere(sib store.Sibling, p store.Path) string {
 	if sib.Root == "" {
 		return filepath.Dir(sib.Dir) // of no project any more: the directory may go as a whole
 	}
-	return "cachebro purge " + shellName(store.Path(filepath.Join(sib.Root, string(p))))
+	return "cachebro purge " + onwire.ShellName(store.Path(filepath.Join(sib.Root, string(p))))
 }
 
 // pins answers retention's question what diffs start from: live readers' and

@@ -2,13 +2,12 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"os"
 	"strconv"
 	"sync"
 	"time"
 
 	"cachebro/fusefs/procfs"
+	"cachebro/store/daemon/attribution"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -59,7 +58,7 @@ func (d *Daemon) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 	start := st.Start
 	process := -1
 	if err == nil {
-		process = openProcess(a.PID)
+		process = attribution.OpenProcess(a.PID)
 	}
 	ended := false
 	d.mounts.mu.Lock()
@@ -79,7 +78,7 @@ func (d *Daemon) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 		d.keepWatch(keepAway, strconv.FormatBool(false))
 	}
 	keep = true
-	d.source.set(r.Files[0], "mountd")
+	d.source.Set(r.Files[0], "mountd")
 	d.log.Info("mount attached", "pid", a.PID, "mountpoint", a.Mountpoint, "again", again)
 	if !again {
 		d.baseline.request(true)
@@ -126,7 +125,7 @@ func (d *Daemon) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 			d.watched(time.Now().Add(-time.Duration(tick)), true)
 		}
 		d.log.Info("mount detached", "pid", q.PID)
-		d.source.unmounted()
+		d.source.Unmounted()
 		d.ingest.poke()
 	}
 	return wire.Empty{}, nil, nil
@@ -142,12 +141,12 @@ func (m *mounts) state() (attached bool, a wire.Attach, b wire.Heartbeat) {
 	m.mu.Lock()
 	a, b, attached = m.attach, m.beat, m.attached
 	start, asked := m.start, attached && m.process >= 0
-	if asked && ended(m.process) {
+	if asked && attribution.Ended(m.process) {
 		m.forgetLocked()
 		attached = false
 	}
 	m.mu.Unlock()
-	if attached && !asked && !alive(a.PID, start) {
+	if attached && !asked && !attribution.Alive(a.PID, start) {
 		m.mu.Lock()
 		if m.attach.PID == a.PID && m.start == start {
 			m.forgetLocked()
@@ -192,18 +191,4 @@ func (m *mounts) mountpoint() string {
 		return a.Mountpoint
 	}
 	return ""
-}
-
-// alive reports whether a process still is the one that it was.
-func alive(pid int, start uint64) bool {
-	if pid <= 0 {
-		return false
-	}
-	if st, err := procfs.ReadStat(pid); err != nil {
-		// Not ours to look at, or no /proc: ask for its existence alone.
-		return !errors.Is(err, os.ErrNotExist) && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
-	} else if start != 0 && st.Start != start {
-		return false
-	}
-	return true
 }

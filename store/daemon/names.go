@@ -29,7 +29,7 @@ func (d *Daemon) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAnswer
 		}
 	}
 	if q.Kind == "path" {
-		dir, err := d.cleanPath(q.Dir)
+		dir, err := d.paths.Clean(q.Dir)
 		if err != nil {
 			return a, nil, err
 		}

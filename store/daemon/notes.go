@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/knowledge/notes"
 	"cachebro/store/wire"
 )
@@ -30,7 +31,7 @@ func (d *Daemon) notesRequest(ctx context.Context, r *wire.Request) (any, []byte
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	p, err := d.cleanPath(q.Path)
+	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -38,7 +39,7 @@ func (d *Daemon) notesRequest(ctx context.Context, r *wire.Request) (any, []byte
 	switch q.Do {
 	case "add":
 		n := notes.Note{Text: q.Text, Kind: q.Kind, Path: p, Time: time.Now().UnixNano(), Session: store.SessionID(q.Reader.Session), Agent: q.Reader.Agent, By: r.Hello.Client}
-		if reader, ok := d.attribution.readerOf(q.Reader.ToolUse); ok {
+		if reader, ok := d.attribution.ReaderOf(q.Reader.ToolUse); ok {
 			n.Session, n.Agent = reader.Session, reader.Agent
 		}
 		if n, a.Added, err = d.notes.Add(n); err != nil {
@@ -92,21 +93,15 @@ func noteError(err error) error {
 func (d *Daemon) notesAbout(kind string, p store.Path) (out []wire.Note) {
 	for _, n := range d.notes.All(notes.Filter{Kind: strings.ToLower(kind)}) {
 		w := d.noteOut(n)
-		if p == "" || under(string(w.Path), p) || under(string(w.Was), p) {
+		if p == "" || onwire.Under(string(w.Path), p) || onwire.Under(string(w.Was), p) {
 			out = append(out, w)
 		}
 	}
 	return out
 }
 
-// under reports whether a path is dir or below it; no path is nowhere.
-func under(p string, dir store.Path) bool {
-	_, ok := below(p, string(dir))
-	return ok && p != ""
-}
-
 func (d *Daemon) noteOut(n notes.Note) wire.Note {
-	w := wire.Note{ID: n.ID, Text: n.Text, Kind: n.Kind, Path: []byte(n.Path), Time: timeOut(n.Time), Session: string(n.Session), Agent: n.Agent, By: n.By}
+	w := wire.Note{ID: n.ID, Text: n.Text, Kind: n.Kind, Path: []byte(n.Path), Time: onwire.Time(n.Time), Session: string(n.Session), Agent: n.Agent, By: n.By}
 	if n.Path == "" {
 		return w
 	}

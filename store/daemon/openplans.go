@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"cachebro/store"
+	"cachebro/store/daemon/attribution"
 	"cachebro/store/wire"
 )
 
@@ -64,7 +65,7 @@ const elsewhere = "it was begun for another directory than this"
 // treeHere is the directory that plans are for. Its time of birth, in nanoseconds, is
 // what nobody elsewhere knows who makes up a state directory.
 func (d *Daemon) treeHere(ctx context.Context) (store.Tree, error) {
-	st, err := d.source.lstat(ctx, "")
+	st, err := d.source.Lstat(ctx, "")
 	return store.Tree{Ino: st.Ino, Birth: st.Birth}, err
 }
 
@@ -80,8 +81,8 @@ func (d *Daemon) hasBegun(id string) (bool, error) {
 
 // underWay: the process that carries a plan out is alive.
 func (d *Daemon) underWay(id string) bool {
-	owner, ok := d.attribution.carrierOf(id)
-	return ok && alive(int(owner.PID), owner.Start)
+	owner, ok := d.attribution.CarrierOf(id)
+	return ok && attribution.Alive(int(owner.PID), owner.Start)
 }
 
 // leftOpen finds a plan that may be resumed or rolled back.
@@ -99,7 +100,7 @@ func (d *Daemon) leftOpen(ctx context.Context, id string) (store.Plan, error) {
 	case p.Finished != 0:
 		return p, wire.Errorf(wire.ErrConflict, "cachebro log", "plan %s has ended", id)
 	case d.underWay(id):
-		owner, _ := d.attribution.carrierOf(id)
+		owner, _ := d.attribution.CarrierOf(id)
 		return p, wire.Errorf(wire.ErrConflict, "wait for it, or end it", "process %d is still carrying out plan %s", owner.PID, id)
 	}
 	return p, nil
@@ -127,7 +128,7 @@ func (d *Daemon) rolledBack(id string) error {
 	if err != nil || of.Finished != 0 {
 		return err
 	}
-	d.attribution.endPlan(of.ID, d.now())
+	d.attribution.EndPlan(of.ID, d.now())
 	return d.store.FinishPlan(of.ID, []store.Conflict{{Why: "it was left half-done and rolled back"}})
 }
 

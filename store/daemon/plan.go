@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/wire"
 )
 
@@ -66,10 +68,9 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 
 // carriedBy: until the plan ends, what this client writes is the plan's doing.
 func (d *Daemon) carriedBy(p *store.Plan, pid int) {
-	owner, began := ownerOf(pid), d.now()
-	d.attribution.beginPlan(p.ID, owner, began)
+	owner, began := attribution.OwnerOf(pid), d.now()
+	d.attribution.BeginPlan(p.ID, owner, began)
 	d.plans.put(p)
-	d.keep(keepPlan+p.ID, keptPlan{Owner: owner, Begin: began})
 }
 
 func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, secure store.Secure) (*store.Plan, error) {
@@ -110,7 +111,7 @@ func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, secure store.
 }
 
 func (d *Daemon) planRevert(ctx context.Context, q wire.PlanRequest, secure store.Secure) (*store.Plan, error) {
-	p, err := d.cleanPath(q.Path)
+	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -152,10 +153,10 @@ func (d *Daemon) undoQuery(q wire.PlanRequest) (store.UndoQuery, error) {
 		Last:   q.Last, Merge: q.Merge, Force: q.Force,
 	}
 	if q.PID != 0 {
-		family, known := d.attribution.family(q.PID)
+		family, known := d.attribution.Family(q.PID)
 		uq.What = fmt.Sprintf("pid %d and its descendants", q.PID)
 		uq.Select.Match = func(v store.Version) bool {
-			return v.Actor.PID != 0 && (family[procKey{v.Actor.PID, v.Actor.Start}] || !known && v.Actor.PID == q.PID)
+			return v.Actor.PID != 0 && (family[attribution.Key{PID: v.Actor.PID, Start: v.Actor.Start}] || !known && v.Actor.PID == q.PID)
 		}
 	}
 	for _, g := range q.Paths {
@@ -177,7 +178,7 @@ func (d *Daemon) undoQuery(q wire.PlanRequest) (store.UndoQuery, error) {
 func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest, secure store.Secure) (*store.Plan, error) {
 	var paths []store.Path
 	for _, raw := range q.Paths {
-		p, err := d.cleanPath(raw)
+		p, err := d.paths.Clean(raw)
 		if err != nil {
 			return nil, err
 		}
@@ -217,12 +218,12 @@ func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest, secure sto
 }
 
 func planOut(p *store.Plan) wire.Plan {
-	out := wire.Plan{ID: p.ID, Kind: p.Kind, Title: p.Title, Begun: timeOut(p.Begun), Steps: make([]wire.PlanStep, len(p.Steps)),
+	out := wire.Plan{ID: p.ID, Kind: p.Kind, Title: p.Title, Begun: onwire.Time(p.Begun), Steps: make([]wire.PlanStep, len(p.Steps)),
 		Conflicts: conflictsOut(p.Conflicts), Lost: conflictsOut(p.Lost)}
 	for i, s := range p.Steps {
 		out.Steps[i] = wire.PlanStep{
-			N: s.N, Do: s.Do, Path: []byte(s.Path), To: pathOut(s.To), Target: []byte(s.Target), Mode: s.Mode, Mtime: s.Mtime,
-			Size: s.Size, Hash: hashText(s.Blob), Expect: s.Expect, ExpMode: s.ExpMode, Added: s.Added, Removed: s.Removed, Apart: s.Apart, Ino: s.Ino,
+			N: s.N, Do: s.Do, Path: []byte(s.Path), To: onwire.Path(s.To), Target: []byte(s.Target), Mode: s.Mode, Mtime: s.Mtime,
+			Size: s.Size, Hash: onwire.Hash(s.Blob), Expect: s.Expect, ExpMode: s.ExpMode, Added: s.Added, Removed: s.Removed, Apart: s.Apart, Ino: s.Ino,
 			Owned: s.Owned, UID: s.UID, GID: s.GID, Attrs: []byte(s.Attrs),
 		}
 	}
@@ -232,7 +233,7 @@ func planOut(p *store.Plan) wire.Plan {
 func conflictsOut(cs []store.Conflict) []wire.Conflict {
 	var out []wire.Conflict
 	for _, c := range cs {
-		out = append(out, wire.Conflict{Path: []byte(c.Path), Why: c.Why, Actor: actorOut(c.Actor), Time: timeOut(c.Time)})
+		out = append(out, wire.Conflict{Path: []byte(c.Path), Why: c.Why, Actor: onwire.Actor(c.Actor), Time: onwire.Time(c.Time)})
 	}
 	return out
 }
@@ -254,9 +255,7 @@ func (d *Daemon) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 	if !d.mounts.mounted() {
 		d.lookAtPlan(ctx, q.ID)
 	}
-	if w, ok := d.attribution.endPlan(q.ID, d.now()); ok {
-		d.keep(keepPlan+q.ID, keptPlan{w.owner, w.begin, w.end})
-	}
+	d.attribution.EndPlan(q.ID, d.now())
 	var failed []store.Conflict
 	for _, f := range q.Failed {
 		failed = append(failed, store.Conflict{Path: store.Path(f.Path), Why: f.Why})
@@ -314,12 +313,12 @@ func (d *Daemon) planMoved(ctx context.Context, id string, s store.Step) {
 	if err != nil || !found || v.Deleted() {
 		return
 	}
-	c := store.Change{Op: op, Path: s.Path, Path2: s.To, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: outsider, LastName: true, Plan: id}
+	c := store.Change{Op: op, Path: s.Path, Path2: s.To, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: id}
 	if s.To != "" {
-		c.Class = d.classOf(s.To)
+		c.Class = d.source.Class(ctx, s.To)
 	}
 	if _, err := d.ingest.append(ctx, []store.Change{c}, nil); err != nil {
-		d.log.Warn("a step of a plan could not be stored", "path", display(s.Path), "err", err)
+		d.log.Warn("a step of a plan could not be stored", "path", onwire.Display(s.Path), "err", err)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"cachebro/fusefs/ignore"
 	"cachebro/store"
+	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/diff"
 	"cachebro/store/readers"
 	"cachebro/store/tokens"
@@ -21,7 +23,7 @@ import (
 // joined to its reader by the tool_use id that the client's hook announced; the
 // session that a server knows from its environment proves nothing.
 func (d *Daemon) readerFor(q wire.Reader, client string) (r store.Reader, known bool) {
-	if r, ok := d.attribution.readerOf(q.ToolUse); ok {
+	if r, ok := d.attribution.ReaderOf(q.ToolUse); ok {
 		return r, true
 	}
 	if q.Connection != "" {
@@ -57,7 +59,7 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if known {
 		d.contextWord(reader, q.Context) // first: a question that fails has told it too
 	}
-	p, err := d.cleanPath(q.Path)
+	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -105,7 +107,7 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 		d.noteToolRead(reader.Session, q.Tool, p)
 	}
 	out := wire.ReadAnswer{
-		Kind: a.Kind, Label: a.Label, Seq: a.Seq, Hash: hashText(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
+		Kind: a.Kind, Label: a.Label, Seq: a.Seq, Hash: onwire.Hash(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
 		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, Note: a.Note, Binary: a.Binary, BaseTime: a.BaseTime, Mounted: d.mounts.mounted(), Again: a.Again,
 	}
 	return out, []byte(a.Text), nil
@@ -121,12 +123,12 @@ func (d *Daemon) contextWord(r store.Reader, word string) {
 
 func readError(p store.Path, err error) error {
 	if errors.Is(err, readers.ErrBeyondEnd) {
-		return wire.Errorf(wire.ErrBadRequest, "ask for a smaller offset", "%s: %v", display(p), err)
+		return wire.Errorf(wire.ErrBadRequest, "ask for a smaller offset", "%s: %v", onwire.Display(p), err)
 	}
 	if errors.Is(err, store.ErrPruned) || errors.Is(err, store.ErrDamaged) {
-		return storeError(err)
+		return onwire.Error(err)
 	}
-	return fmt.Errorf("%s: %w", display(p), err)
+	return fmt.Errorf("%s: %w", onwire.Display(p), err)
 }
 
 // earlierNames are the names that a file had before this one; they matter only
@@ -171,7 +173,7 @@ func (d *Daemon) shownText(ctx context.Context, r *wire.Request) (any, []byte, e
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	p, err := d.cleanPath(q.Path)
+	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -221,11 +223,11 @@ func (d *Daemon) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	p, err := d.cleanPath(q.Path)
+	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
-	before, err := hashOf(q.Before)
+	before, err := onwire.ParseHash(q.Before)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -270,14 +272,12 @@ func (d *Daemon) staleWarning(ctx context.Context, r store.Reader, p store.Path)
 	if v.Time <= at || v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && v.Actor.Tool != "Bash" {
 		return ""
 	}
-	text := fmt.Sprintf("cachebro: %s was changed at %s by %s after %s", readers.Printable(p), clock(v.Time), byWhom(v.Actor), how)
+	text := fmt.Sprintf("cachebro: %s was changed at %s by %s after %s", readers.Printable(p), onwire.Clock(v.Time), attribution.ByWhom(v.Actor), how)
 	if lines := d.differing(h, l); lines != "" {
 		text += "; " + lines
 	}
 	return text + ". Editing is not blocked."
 }
-
-func clock(ns int64) string { return timeOut(ns).Format("15:04") }
 
 // differing names the present lines that are not in the old content.
 func (d *Daemon) differing(old store.Hash, l looked) string {
@@ -360,20 +360,20 @@ func (d *Daemon) ingestGiven(ctx context.Context, r *wire.Request) (any, []byte,
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	p, err := d.cleanPath(q.Path)
+	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
 	if q.PID > 0 {
 		now := time.Now().UnixNano()
-		a := d.attribution.actor(ownerOf(q.PID), 0, now, string(p))
+		a := d.attribution.Actor(attribution.OwnerOf(q.PID), 0, now, string(p))
 		if a.Comm == "" { // it never wrote through a mount
 			a.Comm = "cachebro"
 		}
 		ctx = withActor(ctx, a)
 	}
-	class := d.classOf(p)
-	out := wire.Ingest{Path: q.Path, Class: classNames[class]}
+	class := d.source.Class(ctx, p)
+	out := wire.Ingest{Path: q.Path, Class: onwire.ClassName(class)}
 	if class == store.Class(ignore.Tracked) && d.mounts.mounted() {
 		out.Kept = true
 		return out, nil, nil
@@ -384,12 +384,12 @@ func (d *Daemon) ingestGiven(ctx context.Context, r *wire.Request) (any, []byte,
 		return nil, nil, err
 	}
 	if len(r.Body) > 0 && l.hash != sha256.Sum256(r.Body) {
-		return nil, nil, wire.Errorf(wire.ErrConflict, "read it again", "%s is not what was handed over", display(p))
+		return nil, nil, wire.Errorf(wire.ErrConflict, "read it again", "%s is not what was handed over", onwire.Display(p))
 	}
 	if content, err := l.content(); !l.known && class == store.Class(ignore.Ignored) && q.PID == 0 && err == nil {
 		base, _, err := d.store.Current(l.path)
 		if err != nil {
-			return nil, nil, storeError(err)
+			return nil, nil, onwire.Error(err)
 		}
 		l.version, l.known = d.storeFound(ctx, l.path, l.stat, content, d.mounts.mounted(), base)
 	}

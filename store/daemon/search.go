@@ -9,6 +9,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/wire"
 )
 
@@ -23,7 +24,7 @@ const (
 // search answers from the index, everything closed before included.
 func (d *Daemon) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAnswer, []byte, error) {
 	a := wire.SearchAnswer{Hits: []wire.SearchHit{}, How: q.Mode}
-	sq, err := d.searchQuery(q)
+	sq, err := d.searchQuery(ctx, q)
 	if err != nil {
 		return a, nil, err
 	}
@@ -77,7 +78,7 @@ func (d *Daemon) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAns
 }
 
 // searchQuery checks what can be wrong with a query.
-func (d *Daemon) searchQuery(q wire.SearchQuery) (search.Query, error) {
+func (d *Daemon) searchQuery(ctx context.Context, q wire.SearchQuery) (search.Query, error) {
 	sq := search.Query{Pattern: q.Pattern, Regex: q.Regex, CaseSensitive: q.CaseSensitive, Include: q.Include, Exclude: q.Exclude, Kind: search.Kind(q.Kind)}
 	if strings.TrimSpace(q.Pattern) == "" {
 		return sq, wire.Errorf(wire.ErrBadRequest, "name a word, a phrase or a regular expression", "the pattern is empty")
@@ -85,7 +86,7 @@ func (d *Daemon) searchQuery(q wire.SearchQuery) (search.Query, error) {
 	if q.Kind != "" && !slices.Contains([]search.Kind{search.Code, search.Doc, search.Config, search.Test, search.Other, kindNote}, sq.Kind) {
 		return sq, wire.Errorf(wire.ErrBadRequest, "kinds are code, doc, config, test, other, note", "unknown kind %q", q.Kind)
 	}
-	p, err := d.cleanPath(q.Path)
+	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return sq, err
 	}
@@ -95,20 +96,15 @@ func (d *Daemon) searchQuery(q wire.SearchQuery) (search.Query, error) {
 		return sq, wire.Errorf(wire.ErrBadRequest, hint, "%s", text)
 	}
 	if !q.AllWorktrees {
-		sq.Exclude = append(slices.Clone(sq.Exclude), d.worktrees(sq.Path)...)
+		sq.Exclude = append(slices.Clone(sq.Exclude), d.worktrees(ctx, sq.Path)...)
 	}
 	return sq, nil
 }
 
 // worktrees are the linked worktrees inside the root, as globs to leave out
 // unless the query is about one of them.
-func (d *Daemon) worktrees(asked string) (globs []string) {
-	dir, err := d.source.acquire(d.life)
-	if err != nil {
-		return nil
-	}
-	defer d.source.release(dir)
-	for _, at := range d.linked.under(dir.f, d.o.Root) {
+func (d *Daemon) worktrees(ctx context.Context, asked string) (globs []string) {
+	for _, at := range d.source.Worktrees(ctx) {
 		if asked != at && !strings.HasPrefix(asked, at+"/") {
 			globs = append(globs, "/"+at)
 		}
@@ -245,7 +241,7 @@ func (d *Daemon) searchPast(ctx context.Context, sq search.Query, limit int, a *
 			into *wire.Version
 		}{{p.First, &hit.Past.First}, {p.Last, &hit.Past.Last}, {p.Gone, &hit.Past.Gone}} {
 			if v, err := d.store.Version(part.seq); err == nil {
-				*part.into = versionOut(v)
+				*part.into = onwire.Version(v)
 			}
 		}
 		hit.Time = hit.Past.Last.Time
@@ -269,9 +265,9 @@ func sourceOf(p store.Path, first, last, at, total int) *wire.Source {
 // dated adds the time of the file's newest version.
 func (d *Daemon) dated(hit wire.SearchHit) wire.SearchHit {
 	if v, ok, err := d.store.Current(store.Path(hit.Path)); err == nil && ok {
-		hit.Time = timeOut(v.Time)
+		hit.Time = onwire.Time(v.Time)
 		if v.Stat.Mtime != 0 {
-			hit.Time = timeOut(v.Stat.Mtime)
+			hit.Time = onwire.Time(v.Stat.Mtime)
 		}
 	}
 	return hit

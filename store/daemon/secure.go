@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"cachebro/store"
+	"cachebro/store/daemon/source"
 )
 
 const (
@@ -68,7 +69,7 @@ func asWritten(a, b store.Stat) bool {
 
 // presentOf reads the file that a version, the newest of its path, describes.
 func (d *Daemon) presentOf(ctx context.Context, v store.Version) ([]byte, error) {
-	f, st, err := d.source.open(ctx, v.Path)
+	f, st, err := d.source.Open(ctx, v.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func (d *Daemon) presentOf(ctx context.Context, v store.Version) ([]byte, error)
 	if !asWritten(v.Stat, st) || d.ingest.dirty.has(v.Path) {
 		return nil, errBeingWritten
 	}
-	content, after, err := readStable(f, st)
+	content, after, err := source.ReadStable(f, st)
 	if err == nil && !asWritten(after, st) {
 		err = errBeingWritten
 	}

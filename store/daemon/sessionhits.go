@@ -9,6 +9,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/wire"
 )
 
@@ -43,11 +44,11 @@ func (d *Daemon) addSessions(asking string, limit int, a *wire.SearchAnswer) err
 		var edited []string
 		for _, t := range touched {
 			if t.Edits > 0 && best[t.Path] {
-				edited = append(edited, path.Base(display(t.Path)))
+				edited = append(edited, path.Base(onwire.Display(t.Path)))
 			}
 		}
 		if len(edited) > 0 {
-			hits = append(hits, wire.SearchHit{ID: search.SessionID(s.ID), Type: "session", Title: "edited " + strings.Join(edited, ", "), Time: timeOut(s.Last),
+			hits = append(hits, wire.SearchHit{ID: search.SessionID(s.ID), Type: "session", Title: "edited " + strings.Join(edited, ", "), Time: onwire.Time(s.Last),
 				Score: float64(len(edited)) / float64(len(best))})
 		}
 	}
@@ -73,13 +74,13 @@ func (d *Daemon) sessionText(id string) (hit wire.SearchHit, ok bool) {
 	s := sessions[i]
 	var b strings.Builder
 	const clock = "2006-01-02 15:04"
-	fmt.Fprintf(&b, "session %s %s, %s to %s\n", s.Client, s.ID, timeOut(s.Started).Local().Format(clock), timeOut(s.Last).Local().Format(clock))
+	fmt.Fprintf(&b, "session %s %s, %s to %s\n", s.Client, s.ID, onwire.Time(s.Started).Local().Format(clock), onwire.Time(s.Last).Local().Format(clock))
 	prompts, err := d.store.Prompts(s.ID)
 	if err != nil {
 		return hit, false
 	}
 	for _, p := range prompts {
-		fmt.Fprintf(&b, "%s  prompt %s\n", timeOut(p.Time).Local().Format(clock), p.ID)
+		fmt.Fprintf(&b, "%s  prompt %s\n", onwire.Time(p.Time).Local().Format(clock), p.ID)
 	}
 	touched, err := d.touches(s.ID)
 	if err != nil {
@@ -87,10 +88,10 @@ func (d *Daemon) sessionText(id string) (hit wire.SearchHit, ok bool) {
 	}
 	for _, t := range touched {
 		if t.Edits > 0 && !(corpus{d}).Secret(t.Path) {
-			fmt.Fprintf(&b, "M %s (%d edits)\n", display(t.Path), t.Edits)
+			fmt.Fprintf(&b, "M %s (%d edits)\n", onwire.Display(t.Path), t.Edits)
 		}
 	}
 	lines := strings.SplitAfter(b.String(), "\n")
 	body := strings.Join(lines[:min(len(lines), maxBody)], "")
-	return wire.SearchHit{ID: id, Type: "session", Title: "session " + string(s.ID), Time: timeOut(s.Last), Score: 1, Line: 1, Last: strings.Count(body, "\n"), Body: body}, true
+	return wire.SearchHit{ID: id, Type: "session", Title: "session " + string(s.ID), Time: onwire.Time(s.Last), Score: 1, Line: 1, Last: strings.Count(body, "\n"), Body: body}, true
 }

@@ -2,26 +2,14 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
-	"cachebro/fusefs/procfs"
 	"cachebro/store"
+	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/wire"
 )
-
-// ownerOf names a living process by its pid.
-func ownerOf(pid int) procKey {
-	if pid <= 0 {
-		return procKey{}
-	}
-	st, err := procfs.ReadStat(pid)
-	if err != nil {
-		return procKey{PID: uint32(pid)}
-	}
-	return procKey{uint32(pid), st.Start}
-}
 
 // sessionEvent registers sessions, prompts and epochs. Any event with an
 // unknown id registers it: no client is required to say "start".
@@ -43,15 +31,14 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 		return nil, nil, err
 	}
 	if !known {
-		s = store.Session{ID: id, Started: now, StartSeq: d.store.Seq(), Branch: d.branch(ctx)}
+		s = store.Session{ID: id, Started: now, StartSeq: d.store.Seq(), Branch: d.source.Branch(ctx)}
 	}
-	owner := ownerOf(e.PID)
+	owner := attribution.OwnerOf(e.PID)
 	// A server knows its client's session from the environment only, which is
 	// wrong after --continue; what hooks say counts.
 	hint := e.Event == "connect" && e.Client == "mcp"
-	if owner.PID != 0 && (!hint || !d.attribution.knownClient(owner)) {
-		d.attribution.client(owner, id, now)
-		d.saveClient(owner)
+	if owner.PID != 0 && (!hint || !d.attribution.KnownClient(owner)) {
+		d.attribution.Client(owner, id, now)
 		s.PID, s.PStart = owner.PID, owner.Start
 	}
 	set(&s.Client, e.Client)
@@ -86,7 +73,7 @@ func (d *Daemon) newPrompt(s *store.Session, prompt string, now int64) bool {
 		return false
 	}
 	s.Prompt = prompt
-	d.attribution.prompt(s.ID, prompt, now)
+	d.attribution.Prompt(s.ID, prompt, now)
 	if err := d.store.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Seq: d.store.Seq()}); err != nil {
 		d.log.Warn("prompt", "err", err)
 	}
@@ -108,12 +95,11 @@ func (d *Daemon) toolBegin(ctx context.Context, r *wire.Request) (any, []byte, e
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a tool call without a tool_use id")
 	}
 	now := time.Now().UnixNano()
-	owner := ownerOf(q.PID)
+	owner := attribution.OwnerOf(q.PID)
 	if q.Session == "" { // our own server: its client's session
-		q.Session = string(d.attribution.sessionOf(owner, now))
+		q.Session = string(d.attribution.SessionOf(owner, now))
 	} else if r.Hello.Client != "mcp" && owner.PID != 0 {
-		d.attribution.client(owner, store.SessionID(q.Session), now)
-		d.saveClient(owner)
+		d.attribution.Client(owner, store.SessionID(q.Session), now)
 	}
 	// The event that announces a prompt may be lost. An agent's call may be of an
 	// earlier one.
@@ -122,8 +108,7 @@ func (d *Daemon) toolBegin(ctx context.Context, r *wire.Request) (any, []byte, e
 			d.log.Warn("session", "err", err)
 		}
 	}
-	d.attribution.begin(q, owner, now)
-	d.saveWindow(q.ToolUse)
+	d.attribution.BeginTool(q, owner, now)
 	if err := d.store.PutToolCall(store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt,
 		Tool: q.Tool, Title: title(q), Begin: now, PID: uint32(max(q.PID, 0))}); err != nil {
 		d.log.Warn("tool call", "err", err)
@@ -155,8 +140,7 @@ func (d *Daemon) toolEnd(_ context.Context, r *wire.Request) (any, []byte, error
 		return nil, nil, err
 	}
 	now := time.Now().UnixNano()
-	d.attribution.finish(q.ToolUse, q.Background, q.Failed, now)
-	d.saveWindow(q.ToolUse)
+	d.attribution.EndTool(q.ToolUse, q.Background, q.Failed, now)
 	d.shown.Given(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Given)
 	c, ok, err := d.store.ToolCall(q.ToolUse)
 	if err != nil {
@@ -182,7 +166,7 @@ func (d *Daemon) staleWarnings(ctx context.Context, q wire.ToolCall) []string {
 	session := store.SessionID(q.Session)
 	var out []string
 	for _, raw := range q.Paths {
-		p, err := d.cleanPath(raw)
+		p, err := d.paths.Clean(raw)
 		if err != nil || p == "" {
 			continue
 		}
@@ -193,21 +177,6 @@ func (d *Daemon) staleWarnings(ctx context.Context, q wire.ToolCall) []string {
 	return out
 }
 
-// byWhom names who made a version, for a sentence.
-func byWhom(a store.Actor) string {
-	switch {
-	case a.Tool != "" && a.Tool != "Bash":
-		return a.Tool
-	case a.Comm == outsider.Comm && a.PID == 0:
-		return "a process outside the mount"
-	case a.Comm != "" && a.PID != 0:
-		return fmt.Sprintf("%s (pid %d)", display(store.Path(a.Comm)), a.PID)
-	case a.Comm != "":
-		return display(store.Path(a.Comm))
-	}
-	return "an unknown process"
-}
-
 // liveSessions counts sessions that have not ended and whose client still runs.
 func (d *Daemon) liveSessions() int {
 	all, err := d.store.Sessions(200)
@@ -216,7 +185,7 @@ func (d *Daemon) liveSessions() int {
 	}
 	n := 0
 	for _, s := range all {
-		if s.Ended == 0 && (s.PID != 0 && alive(int(s.PID), s.PStart) || s.PID == 0 && time.Since(timeOut(s.Last)) < time.Hour) {
+		if s.Ended == 0 && (s.PID != 0 && attribution.Alive(int(s.PID), s.PStart) || s.PID == 0 && time.Since(onwire.Time(s.Last)) < time.Hour) {
 			n++
 		}
 	}

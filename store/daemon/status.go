@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime/metrics"
 
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/wire"
 )
 
@@ -37,7 +38,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 		return st, nil, err
 	}
 	for _, g := range gaps {
-		st.Gaps = append(st.Gaps, gapOut(g))
+		st.Gaps = append(st.Gaps, onwire.Gap(g))
 	}
 	st.Index, st.Results = d.indexStatus(), d.resultsStatus(ctx)
 	st.GapCount = count + beat.Capture.Gaps

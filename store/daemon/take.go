@@ -6,11 +6,10 @@ import (
 
 	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
+	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/source"
 	"cachebro/store/wire"
 )
-
-// outsider is the actor of changes that did not go through the mount.
-var outsider = store.Actor{Comm: "outside"}
 
 // actorKey is the context's actor: what is found changed then, it has changed.
 type actorKey struct{}
@@ -23,7 +22,7 @@ func actorIn(ctx context.Context) store.Actor {
 	if a, ok := ctx.Value(actorKey{}).(store.Actor); ok {
 		return a
 	}
-	return outsider
+	return attribution.Outsider
 }
 
 // take deals with one record: what is no version takes effect at once (each
@@ -37,8 +36,7 @@ func (g *ingester) take(ctx context.Context, it *item) (store.Change, bool) {
 		clear(g.late)
 		g.d.log.Info("spool", "mount", r.Kind == spool.KindMount, "seq", r.Seq, "version", r.Version)
 	case spool.KindProcess:
-		g.d.attribution.process(r)
-		if key, val := g.d.keptProcessOf(r); key != "" {
+		if key, val := g.d.attribution.Introduce(r); key != "" {
 			g.kept[key] = val
 		}
 	case spool.KindDirty:
@@ -76,13 +74,13 @@ func (g *ingester) change(ctx context.Context, it *item) (store.Change, bool) {
 	c := store.Change{
 		Op: store.Op(r.Op), Class: store.Class(r.Class), Path: store.Path(r.Path), Path2: store.Path(r.Path2), Target: r.Target,
 		Node: g.node(r), Stat: store.Stat(r.Stat), Time: r.Time,
-		Actor:    g.d.attribution.actor(procKey{r.PID, r.Start}, r.UID, r.Time, r.Path),
-		Plan:     g.d.attribution.planOf(procKey{r.PID, r.Start}, r.Time),
+		Actor:    g.d.attribution.Actor(attribution.WriterOf(r), r.UID, r.Time, r.Path),
+		Plan:     g.d.attribution.PlanOf(attribution.WriterOf(r), r.Time),
 		LastName: r.LastName, Idle: r.Idle,
 		NotRead: r.Op == spool.OpBaseline && !r.HasContent && (r.Reason == spool.NotRead || r.Stat.Size == 0),
 	}
 	if c.Op == store.OpOutside {
-		c.Actor = outsider
+		c.Actor = attribution.Outsider
 	}
 	switch c.Op {
 	case store.OpWrite, store.OpCreate, store.OpTruncate, store.OpOutside:
@@ -113,16 +111,16 @@ func (g *ingester) fromSource(ctx context.Context, c *store.Change) bool {
 	if c.Path2 != "" {
 		p = c.Path2
 	}
-	f, st, err := g.d.source.open(ctx, p)
+	f, st, err := g.d.source.Open(ctx, p)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	if !sameContent(st, c.Stat) {
+	if !source.SameContent(st, c.Stat) {
 		return false
 	}
-	content, after, err := readStable(f, st)
-	if err != nil || !sameContent(after, c.Stat) {
+	content, after, err := source.ReadStable(f, st)
+	if err != nil || !source.SameContent(after, c.Stat) {
 		if errors.Is(err, wire.ErrTooLarge) {
 			c.NoContent = "too large"
 			return true

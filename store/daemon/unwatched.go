@@ -12,6 +12,9 @@ import (
 
 	table "cachebro/fusefs/mounts"
 	"cachebro/store"
+	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/source"
 	"cachebro/store/wire"
 )
 
@@ -157,7 +160,7 @@ func (s *scanner) came(c *store.Change) error {
 	if at >= s.until {
 		return nil
 	}
-	if c.Op, c.Actor = store.OpCreate, outsider; dir {
+	if c.Op, c.Actor = store.OpCreate, attribution.Outsider; dir {
 		c.Op = store.OpMkdir
 	}
 	if s.collect {
@@ -173,7 +176,7 @@ func (s *scanner) elsewhere(st store.Stat) (bool, error) {
 	if s.files == nil {
 		s.files = map[inode]struct{}{}
 		if err := s.b.d.store.Live("", func(v store.Version) error { s.files[of(v.Stat)] = struct{}{}; return nil }); err != nil {
-			return false, storeError(err)
+			return false, onwire.Error(err)
 		}
 	}
 	_, ok := s.files[of(st)]
@@ -196,7 +199,7 @@ func (s *scanner) goneAt(p store.Path) int64 {
 		if dir == "." {
 			dir = ""
 		}
-		if st, _, err := lstatBeneath(s.dir, dir); err == nil {
+		if st, _, err := source.LstatBeneath(s.dir, dir); err == nil {
 			return st.Mtime
 		}
 		if dir == "" {

@@ -9,6 +9,8 @@ import (
 
 	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
+	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/wire"
 )
 
@@ -29,11 +31,11 @@ func (d *Daemon) noteReads(r *spool.Record) {
 	if r.More > 0 || len(r.Paths) > manyReads {
 		return
 	}
-	a := d.attribution.actor(procKey{r.PID, r.Start}, r.UID, r.Time, "")
-	if !d.attribution.knownClient(procKey{r.PID, r.Start}) {
+	a := d.attribution.Actor(attribution.WriterOf(r), r.UID, r.Time, "")
+	if !d.attribution.KnownClient(attribution.WriterOf(r)) {
 		d.pairRead(r, a)
 	}
-	if a.Session == "" || a.Comm == "" || scanners[a.Comm] || d.attribution.knownClient(procKey{r.PID, r.Start}) {
+	if a.Session == "" || a.Comm == "" || scanners[a.Comm] || d.attribution.KnownClient(attribution.WriterOf(r)) {
 		return
 	}
 	paths := make([]store.Path, len(r.Paths))
@@ -47,7 +49,7 @@ func (d *Daemon) noteReads(r *spool.Record) {
 
 // notice puts a line of mountd's into the log.
 func (d *Daemon) notice(r *spool.Record) {
-	a := d.attribution.actor(procKey{r.PID, r.Start}, r.UID, r.Time, r.Path)
+	a := d.attribution.Actor(attribution.WriterOf(r), r.UID, r.Time, r.Path)
 	if err := d.store.Notice(store.Notice{Time: r.Time, Text: r.Reason, Actor: a}); err != nil {
 		d.log.Warn("notice", "text", r.Reason, "err", err)
 	}
@@ -62,7 +64,7 @@ func (d *Daemon) workingSet(ctx context.Context, q wire.WorkingSetQuery) (wire.W
 	if err != nil {
 		return wire.WorkingSet{}, nil, err
 	}
-	out := wire.WorkingSet{Session: string(session), Branch: d.branch(ctx), Files: []wire.WorkingFile{}}
+	out := wire.WorkingSet{Session: string(session), Branch: d.source.Branch(ctx), Files: []wire.WorkingFile{}}
 	if session == "" {
 		out.Files, err = d.everybodysFiles(ctx, q.Since)
 	} else {
@@ -85,11 +87,11 @@ func (d *Daemon) sessionFiles(session store.SessionID, since time.Time) ([]wire.
 	}
 	files := make([]wire.WorkingFile, 0, len(touches))
 	for _, t := range touches {
-		f := wire.WorkingFile{Path: []byte(t.Path), Edits: t.Edits, Reads: t.Reads, Last: timeOut(max(t.LastEdit, t.LastRead)), By: t.EditBy}
+		f := wire.WorkingFile{Path: []byte(t.Path), Edits: t.Edits, Reads: t.Reads, Last: onwire.Time(max(t.LastEdit, t.LastRead)), By: t.EditBy}
 		if t.Edits == 0 {
 			f.By = t.ReadBy
 		} else {
-			f.Last = timeOut(t.LastEdit)
+			f.Last = onwire.Time(t.LastEdit)
 		}
 		if f.Last.Before(since) {
 			continue
@@ -104,7 +106,7 @@ func (d *Daemon) sessionFiles(session store.SessionID, since time.Time) ([]wire.
 		if ok {
 			f.Deleted = v.Deleted()
 			if v.Actor.Session != session && v.Time > max(t.LastEdit, t.LastRead) && v.Op != store.OpBaseline {
-				f.Others = byWhom(v.Actor)
+				f.Others = attribution.ByWhom(v.Actor)
 			}
 		}
 		files = append(files, f)
@@ -138,7 +140,7 @@ func (d *Daemon) everybodysFiles(ctx context.Context, since time.Time) ([]wire.W
 			}
 			f := byPath[v.Path]
 			if f == nil {
-				f = &wire.WorkingFile{Path: []byte(v.Path), Last: v.When(), By: byWhom(v.Actor), Deleted: v.Deleted()}
+				f = &wire.WorkingFile{Path: []byte(v.Path), Last: v.When(), By: attribution.ByWhom(v.Actor), Deleted: v.Deleted()}
 				byPath[v.Path] = f
 				order = append(order, v.Path)
 			}
@@ -158,7 +160,7 @@ func (d *Daemon) everybodysFiles(ctx context.Context, since time.Time) ([]wire.W
 
 // recovery is what the recovery block, the Stop line and the report are made of.
 func (d *Daemon) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recovery, []byte, error) {
-	out := wire.Recovery{Branch: d.branch(ctx), Mounted: d.mounts.mounted()}
+	out := wire.Recovery{Branch: d.source.Branch(ctx), Mounted: d.mounts.mounted()}
 	session, err := d.sessionNamed(q.Session)
 	if err != nil || session == "" {
 		return out, nil, err
@@ -173,7 +175,7 @@ func (d *Daemon) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recove
 	}
 	for _, f := range out.Set.Files {
 		if f.Others != "" {
-			out.Changed = append(out.Changed, fmt.Sprintf("%s (%s)", display(store.Path(f.Path)), f.Others))
+			out.Changed = append(out.Changed, fmt.Sprintf("%s (%s)", onwire.Display(store.Path(f.Path)), f.Others))
 		}
 	}
 	calls, err := d.store.ToolCalls(session, 200)

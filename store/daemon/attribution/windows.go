@@ -1,4 +1,4 @@
-package daemon
+package attribution
 
 import (
 	"slices"
@@ -27,9 +27,9 @@ func writesNothing(tool string) bool {
 
 // windowLocked finds the tool call that a write belongs to. at is the index of
 // the client in chain, -1 if it is unknown.
-func (a *attribution) windowLocked(chain []procKey, at int, id store.SessionID, t int64, path string) (w *window, certain bool) {
+func (a *Attribution) windowLocked(chain []Key, at int, id store.SessionID, t int64, path string) (w *window, certain bool) {
 	var own, shell []*window
-	branch := procKey{}
+	branch := Key{}
 	if at > 0 {
 		branch = chain[at-1]
 		if w := a.branches[branch]; w != nil {
@@ -89,7 +89,7 @@ func pickOwn(ws []*window, path string) (*window, bool) {
 
 // pickShellLocked tells parallel commands apart by the process tree: the
 // client's direct child (branch) belongs to the command during which it started.
-func (a *attribution) pickShellLocked(ws []*window, chain []procKey, at int, branch procKey) (*window, bool) {
+func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch Key) (*window, bool) {
 	fits := ws
 	bound := false // the branch was started for a command, it is no shell that stays
 	if at > 0 && a.boot != 0 {
@@ -119,7 +119,7 @@ func (a *attribution) pickShellLocked(ws []*window, chain []procKey, at int, bra
 }
 
 // byCommandLocked keeps the windows whose command the process tree shows.
-func (a *attribution) byCommandLocked(ws []*window, chain []procKey, at int) []*window {
+func (a *Attribution) byCommandLocked(ws []*window, chain []Key, at int) []*window {
 	if at < 0 {
 		at = len(chain)
 	}
@@ -150,7 +150,7 @@ func flat(s string) string {
 }
 
 // beginPlan and endPlan enclose what a process writes for a plan.
-func (a *attribution) beginPlan(id string, owner procKey, t int64) {
+func (a *Attribution) beginPlan(id string, owner Key, t int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.plans = append(a.plans, &planWindow{id: id, owner: owner, begin: t})
@@ -159,7 +159,7 @@ func (a *attribution) beginPlan(id string, owner procKey, t int64) {
 	}
 }
 
-func (a *attribution) endPlan(id string, t int64) (w planWindow, ok bool) {
+func (a *Attribution) endPlan(id string, t int64) (w planWindow, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, p := range a.plans { // a resumed plan has several
@@ -171,8 +171,8 @@ func (a *attribution) endPlan(id string, t int64) (w planWindow, ok bool) {
 	return w, ok
 }
 
-// carrierOf is the process that carries a plan out, the last one if several did.
-func (a *attribution) carrierOf(id string) (procKey, bool) {
+// CarrierOf is the process that carries a plan out, the last one if several did.
+func (a *Attribution) CarrierOf(id string) (Key, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := len(a.plans) - 1; i >= 0; i-- {
@@ -180,11 +180,11 @@ func (a *attribution) carrierOf(id string) (procKey, bool) {
 			return p.owner, true
 		}
 	}
-	return procKey{}, false
+	return Key{}, false
 }
 
-// planOf is the plan that a process was carrying out at t.
-func (a *attribution) planOf(key procKey, t int64) string {
+// PlanOf is the plan that a process was carrying out at t.
+func (a *Attribution) PlanOf(key Key, t int64) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := len(a.plans) - 1; i >= 0; i-- {

@@ -1,4 +1,4 @@
-package daemon
+package source
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 // errEscapes is returned for a path that leaves the root.
 var errEscapes = errors.New("path escapes from the project")
 
-// openBeneath: os.Root walks component by component, since there is no openat2.
-func openBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
+// OpenBeneath: os.Root walks component by component, since there is no openat2.
+func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 	r, err := os.OpenRoot(dir.Name())
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func openBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 	return f, err
 }
 
-func statOf(f *os.File) (store.Stat, error) {
+func StatOf(f *os.File) (store.Stat, error) {
 	fi, err := f.Stat()
 	if err != nil {
 		return store.Stat{}, err
@@ -45,7 +45,7 @@ func statOf(f *os.File) (store.Stat, error) {
 	return fromInfo(fi), nil
 }
 
-func lstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
+func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
 	r, err := os.OpenRoot(dir.Name())
 	if err != nil {
 		return store.Stat{}, "", err
@@ -75,8 +75,3 @@ func fromInfo(fi os.FileInfo) store.Stat {
 		Size: st.Size, Mtime: fi.ModTime().UnixNano(), Ctime: ctime(st),
 	}
 }
-
-func openProcess(int) int { return -1 }
-func ended(int) bool      { return false }
-
-func bootTime() int64 { return 0 }

@@ -1,4 +1,4 @@
-package daemon
+package source
 
 import (
 	"errors"
@@ -15,11 +15,11 @@ import (
 // errEscapes is what other systems report for a path that leaves the root.
 var errEscapes = errors.New("path escapes from the project")
 
-// openBeneath opens a path relative to dir and never leaves it. O_NONBLOCK: a
+// OpenBeneath opens a path relative to dir and never leaves it. O_NONBLOCK: a
 // FIFO must not hold us up. What is mounted below is followed, but for the
 // kernel's own file systems: EACCES. O_NOATIME where we may: a scan or an index that
 // reads the whole project must not make every file look used.
-func openBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
+func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 	if p == "" {
 		p = "."
 	}
@@ -62,7 +62,7 @@ func openBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 
 const statxWanted = unix.STATX_BASIC_STATS | unix.STATX_BTIME
 
-func statOf(f *os.File) (store.Stat, error) {
+func StatOf(f *os.File) (store.Stat, error) {
 	var x unix.Statx_t
 	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, statxWanted, &x); err != nil {
 		return store.Stat{}, err
@@ -72,8 +72,8 @@ func statOf(f *os.File) (store.Stat, error) {
 	return st, nil
 }
 
-// lstatBeneath describes p and, for a symbolic link, where it points.
-func lstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
+// LstatBeneath describes p and, for a symbolic link, where it points.
+func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
 	if p == "" {
 		p = "."
 	}
@@ -120,29 +120,3 @@ func fromStatx(x *unix.Statx_t) store.Stat {
 }
 
 func ns(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
-
-// openProcess returns a descriptor of a running process, < 0 where there is none
-// to be had. To ask it whether the process has ended takes a microsecond, where
-// the process's state in /proc took 30, twice for each read.
-func openProcess(pid int) int {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return -1
-	}
-	return fd
-}
-
-// ended reports whether a process has ended.
-func ended(process int) bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, 0)
-	return err == nil && n > 0
-}
-
-// bootTime is when clock ticks began, in ns since the epoch.
-func bootTime() int64 {
-	var real, boot unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_REALTIME, &real) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {
-		return 0
-	}
-	return real.Nano() - boot.Nano()
-}

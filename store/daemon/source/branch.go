@@ -1,4 +1,4 @@
-package daemon
+package source
 
 import (
 	"context"
@@ -7,12 +7,14 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"cachebro/store/daemon/onwire"
 )
 
-// branch is the name of git's current branch, the first digits of a detached
+// Branch is the name of git's current branch, the first digits of a detached
 // HEAD's commit, or "" without git. One small file is read, on the source.
-func (d *Daemon) branch(ctx context.Context) string {
-	head := d.gitHead(ctx)
+func (s *Source) Branch(ctx context.Context) string {
+	head := s.gitHead(ctx)
 	if ref, ok := strings.CutPrefix(head, "ref: "); ok {
 		return strings.TrimPrefix(strings.TrimSpace(ref), "refs/heads/")
 	}
@@ -22,12 +24,12 @@ func (d *Daemon) branch(ctx context.Context) string {
 	return ""
 }
 
-func (d *Daemon) gitHead(ctx context.Context) string {
-	if text, ok := d.smallFile(ctx, ".git/HEAD"); ok {
+func (s *Source) gitHead(ctx context.Context) string {
+	if text, ok := s.smallFile(ctx, ".git/HEAD"); ok {
 		return text
 	}
 	// A worktree or submodule: .git is a file that says where.
-	text, ok := d.smallFile(ctx, ".git")
+	text, ok := s.smallFile(ctx, ".git")
 	if !ok {
 		return ""
 	}
@@ -37,13 +39,13 @@ func (d *Daemon) gitHead(ctx context.Context) string {
 	}
 	if dir = strings.TrimSpace(dir); !filepath.IsAbs(dir) {
 		if clean := path.Clean(dir); !strings.HasPrefix(clean, "..") {
-			text, _ = d.smallFile(ctx, path.Join(clean, "HEAD"))
+			text, _ = s.smallFile(ctx, path.Join(clean, "HEAD"))
 			return text
 		}
-		dir = filepath.Join(d.o.Root, dir)
+		dir = filepath.Join(s.root, dir)
 	}
-	if rel, inside := below(dir, d.o.Root); inside {
-		text, _ = d.smallFile(ctx, path.Join(rel, "HEAD"))
+	if rel, inside := onwire.Below(dir, s.root); inside {
+		text, _ = s.smallFile(ctx, path.Join(rel, "HEAD"))
 		return text
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "HEAD"))
@@ -53,13 +55,13 @@ func (d *Daemon) gitHead(ctx context.Context) string {
 	return strings.TrimSpace(string(b))
 }
 
-func (d *Daemon) smallFile(ctx context.Context, name string) (string, bool) {
-	dir, err := d.source.acquire(ctx)
+func (s *Source) smallFile(ctx context.Context, name string) (string, bool) {
+	dir, err := s.Acquire(ctx)
 	if err != nil {
 		return "", false
 	}
-	defer d.source.release(dir)
-	f, err := openBeneath(dir.f, name, false)
+	defer s.Release(dir)
+	f, err := OpenBeneath(dir.File, name, false)
 	if err != nil {
 		return "", false
 	}

@@ -1,4 +1,4 @@
-package daemon
+package onwire
 
 import (
 	"bytes"
@@ -8,23 +8,29 @@ import (
 	"cachebro/store/wire"
 )
 
-// cleanPath parses a client's path once, at the edge: relative to the root, or
+// Paths parses the paths that clients send.
+type Paths struct {
+	Root       string        // of the project; absolute
+	Mountpoint func() string // "" while nothing is mounted
+}
+
+// Clean parses a client's path once, at the edge: relative to the root, or
 // absolute inside the root or the mountpoint. Anything that could mean a place
 // outside is refused, not mended. Trailing and double slashes and "." go.
-func (d *Daemon) cleanPath(raw []byte) (store.Path, error) {
+func (ps Paths) Clean(raw []byte) (store.Path, error) {
 	if bytes.IndexByte(raw, 0) >= 0 {
 		return "", wire.Errorf(wire.ErrBadRequest, "", "path contains a NUL byte")
 	}
 	p := string(raw)
 	if strings.HasPrefix(p, "/") {
-		rel, ok := below(p, d.o.Root)
+		rel, ok := Below(p, ps.Root)
 		if !ok {
-			if at := d.mounts.mountpoint(); at != "" {
-				rel, ok = below(p, at)
+			if at := ps.Mountpoint(); at != "" {
+				rel, ok = Below(p, at)
 			}
 		}
 		if !ok {
-			return "", wire.Errorf(wire.ErrOutside, "give a path below "+d.o.Root, "%q is outside the project %s", p, d.o.Root)
+			return "", wire.Errorf(wire.ErrOutside, "give a path below "+ps.Root, "%q is outside the project %s", p, ps.Root)
 		}
 		p = rel
 	}
@@ -40,18 +46,4 @@ func (d *Daemon) cleanPath(raw []byte) (store.Path, error) {
 		}
 	}
 	return store.Path(strings.Join(out, "/")), nil
-}
-
-// below returns p relative to dir, if it is dir or inside.
-func below(p, dir string) (string, bool) {
-	if p == dir {
-		return "", true
-	}
-	if dir == "/" {
-		return p[1:], true
-	}
-	if strings.HasPrefix(p, dir+"/") {
-		return p[len(dir)+1:], true
-	}
-	return "", false
 }

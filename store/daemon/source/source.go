@@ -1,7 +1,6 @@
-package daemon
+package source
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,28 +12,30 @@ import (
 	"syscall"
 	"time"
 
+	"cachebro/fusefs/ignore"
 	table "cachebro/fusefs/mounts"
 	"cachebro/store"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/wire"
 	"cachebro/store/wire/place"
-	"cachebro/store/wire/visible"
 )
 
-// source is the project's files themselves, never as seen through a mount: a
+// Source is the project's files themselves, never as seen through a mount: a
 // directory descriptor that mountd sent, or, where nothing is mounted, one of
 // our own. A mountd that hangs must not hang us.
-type source struct {
+type Source struct {
 	root string
+
+	classes classes
+	linked  linkedTable
 
 	// mu guards what follows.
 	mu      sync.Mutex
-	dir     *sharedDir
+	dir     *Dir
 	from    string        // "mountd" or "root"
 	is      os.FileInfo   // of the directory that was set last
 	arrived chan struct{} // closed and replaced when a directory was set
 	idle    *time.Timer   // lets go of a directory of our own; nil: none was opened yet
-
-	left func() // called without the lock when the directory was let go
 }
 
 // linger is how long a directory of our own is kept after its last use: it keeps
@@ -42,17 +43,19 @@ type source struct {
 // listing would cost as much as the look.
 const linger = 250 * time.Millisecond
 
-// sharedDir counts users, so that replacing it does not close a descriptor in use.
-type sharedDir struct {
-	f    *os.File
+// Dir counts users, so that replacing it does not close a descriptor in use.
+type Dir struct {
+	File *os.File
 	refs int // guarded by source.mu
 }
 
 // coverWait bounds the wait for mountd where our own mount covers the root.
 const coverWait = 3 * time.Second
 
-func newSource(root string) *source {
-	s := &source{root: root, arrived: make(chan struct{}), left: func() {}}
+// New opens nothing yet. o holds what decides the class of a path besides
+// the project's own files.
+func New(root string, o ignore.Options) *Source {
+	s := &Source{root: root, classes: classes{o: o}, arrived: make(chan struct{})}
 	if !covered(root) {
 		is, err := os.Lstat(root)
 		if err == nil && !covered(root) { // nor was it mounted over at this very moment
@@ -62,19 +65,19 @@ func newSource(root string) *source {
 	return s
 }
 
-// set takes a descriptor over from mountd.
-func (s *source) set(f *os.File, from string) {
+// Set takes a descriptor over from mountd.
+func (s *Source) Set(f *os.File, from string) {
 	s.mu.Lock()
 	old := s.dir
-	s.dir, s.from = &sharedDir{f: f, refs: 1}, from
+	s.dir, s.from = &Dir{File: f, refs: 1}, from
 	s.is, _ = f.Stat()
 	close(s.arrived)
 	s.arrived = make(chan struct{})
 	s.mu.Unlock()
-	s.release(old)
+	s.Release(old)
 }
 
-func (s *source) release(d *sharedDir) {
+func (s *Source) Release(d *Dir) {
 	if d == nil {
 		return
 	}
@@ -83,14 +86,14 @@ func (s *source) release(d *sharedDir) {
 	last := d.refs == 0
 	s.mu.Unlock()
 	if last {
-		d.f.Close()
+		d.File.Close()
 	}
 }
 
-// gone says that the project's directory is not there any more, or another one.
+// Gone says that the project's directory is not there any more, or another one.
 // A mount of ours that covers it keeps it, and a daemon that was started for the
 // history of a project that is gone serves that.
-func (s *source) gone() error {
+func (s *Source) Gone() error {
 	s.mu.Lock()
 	was := s.is
 	s.mu.Unlock()
@@ -100,8 +103,8 @@ func (s *source) gone() error {
 	return place.Differs(s.root, was)
 }
 
-// drop forgets the descriptor.
-func (s *source) drop() {
+// Drop forgets the descriptor.
+func (s *Source) Drop() {
 	s.mu.Lock()
 	old := s.dir
 	s.dir = nil
@@ -109,12 +112,12 @@ func (s *source) drop() {
 		s.idle.Stop()
 	}
 	s.mu.Unlock()
-	s.release(old)
-	s.left()
+	s.Release(old)
+	s.classes.close()
 }
 
 // letGo forgets a directory of our own that nobody has used for a moment.
-func (s *source) letGo() {
+func (s *Source) letGo() {
 	s.mu.Lock()
 	switch {
 	case s.from != "root" || s.dir == nil:
@@ -126,22 +129,22 @@ func (s *source) letGo() {
 		return
 	}
 	s.mu.Unlock()
-	s.drop()
+	s.Drop()
 }
 
-// unmounted forgets the descriptor that a mountd had sent.
-func (s *source) unmounted() {
+// Unmounted forgets the descriptor that a mountd had sent.
+func (s *Source) Unmounted() {
 	s.mu.Lock()
 	theirs := s.from == "mountd" && s.dir != nil
 	s.mu.Unlock()
 	if theirs {
-		s.drop()
+		s.Drop()
 	}
 }
 
-// acquire returns the directory; the caller releases it. Where a mount of ours
+// Acquire returns the directory; the caller releases it. Where a mount of ours
 // covers the root it waits for mountd to send its own, coverWait at most.
-func (s *source) acquire(ctx context.Context) (*sharedDir, error) {
+func (s *Source) Acquire(ctx context.Context) (*Dir, error) {
 	deadline := time.Now().Add(coverWait)
 	for {
 		s.mu.Lock()
@@ -163,7 +166,7 @@ func (s *source) acquire(ctx context.Context) (*sharedDir, error) {
 			if !covered(s.root) { // or it was mounted over at this very moment
 				s.mu.Lock()
 				if s.dir == nil {
-					s.dir, s.from = &sharedDir{f: f, refs: 1}, "root"
+					s.dir, s.from = &Dir{File: f, refs: 1}, "root"
 					if s.is == nil {
 						s.is, _ = f.Stat()
 					}
@@ -206,19 +209,19 @@ func openRoot(root string) (*os.File, error) {
 	return f, nil
 }
 
-// open opens a file for reading. Symbolic links are followed as long as they
+// Open opens a file for reading. Symbolic links are followed as long as they
 // stay inside the project. Errors are sentinels of wire.
-func (s *source) open(ctx context.Context, p store.Path) (*os.File, store.Stat, error) {
-	d, err := s.acquire(ctx)
+func (s *Source) Open(ctx context.Context, p store.Path) (*os.File, store.Stat, error) {
+	d, err := s.Acquire(ctx)
 	if err != nil {
 		return nil, store.Stat{}, err
 	}
-	defer s.release(d)
-	f, err := openBeneath(d.f, string(p), true)
+	defer s.Release(d)
+	f, err := OpenBeneath(d.File, string(p), true)
 	if err != nil {
 		return nil, store.Stat{}, sourceError(p, err)
 	}
-	st, err := statOf(f)
+	st, err := StatOf(f)
 	if err != nil {
 		f.Close()
 		return nil, st, sourceError(p, err)
@@ -227,22 +230,22 @@ func (s *source) open(ctx context.Context, p store.Path) (*os.File, store.Stat, 
 	case syscall.S_IFREG:
 		return f, st, nil
 	case syscall.S_IFDIR:
-		err = wire.Errorf(wire.ErrIsDir, "name a file in it", "%s is a directory", display(p))
+		err = wire.Errorf(wire.ErrIsDir, "name a file in it", "%s is a directory", onwire.Display(p))
 	default:
-		err = wire.Errorf(wire.ErrNotRegular, "", "%s is not a regular file", display(p))
+		err = wire.Errorf(wire.ErrNotRegular, "", "%s is not a regular file", onwire.Display(p))
 	}
 	f.Close()
 	return nil, st, err
 }
 
-// realName is the path, without symbolic links, of an open file of ours.
-func (s *source) realName(ctx context.Context, f *os.File) (store.Path, bool) {
-	d, err := s.acquire(ctx)
+// RealName is the path, without symbolic links, of an open file of ours.
+func (s *Source) RealName(ctx context.Context, f *os.File) (store.Path, bool) {
+	d, err := s.Acquire(ctx)
 	if err != nil {
 		return "", false
 	}
-	defer s.release(d)
-	top, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", d.f.Fd()))
+	defer s.Release(d)
+	top, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", d.File.Fd()))
 	if err != nil {
 		return "", false
 	}
@@ -250,44 +253,44 @@ func (s *source) realName(ctx context.Context, f *os.File) (store.Path, bool) {
 	if err != nil || strings.HasSuffix(name, " (deleted)") {
 		return "", false
 	}
-	rel, ok := below(name, top)
+	rel, ok := onwire.Below(name, top)
 	return store.Path(rel), ok
 }
 
-// lstat describes a path without following its last component.
-func (s *source) lstat(ctx context.Context, p store.Path) (store.Stat, error) {
-	d, err := s.acquire(ctx)
+// Lstat describes a path without following its last component.
+func (s *Source) Lstat(ctx context.Context, p store.Path) (store.Stat, error) {
+	d, err := s.Acquire(ctx)
 	if err != nil {
 		return store.Stat{}, err
 	}
-	defer s.release(d)
-	st, _, err := lstatBeneath(d.f, string(p))
+	defer s.Release(d)
+	st, _, err := LstatBeneath(d.File, string(p))
 	if err != nil {
 		return st, sourceError(p, err)
 	}
 	return st, nil
 }
 
-// maxContent is the largest file that is read into memory (store.Options.MaxBlob).
-const maxContent = 32 << 20
+// MaxContent is the largest file that is read into memory (store.Options.MaxBlob).
+const MaxContent = 32 << 20
 
-// readStable reads an open file whole, and says what its stat was if no write
+// ReadStable reads an open file whole, and says what its stat was if no write
 // came in between; it tries a few times, for a file that is being written.
-func readStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
+func ReadStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
 	for try := 0; ; try++ {
-		if st.Size > maxContent {
-			return nil, st, wire.Errorf(wire.ErrTooLarge, "read it with offset and limit through another tool", "file of %d bytes is larger than %d", st.Size, maxContent)
+		if st.Size > MaxContent {
+			return nil, st, wire.Errorf(wire.ErrTooLarge, "read it with offset and limit through another tool", "file of %d bytes is larger than %d", st.Size, MaxContent)
 		}
 		b := make([]byte, st.Size, st.Size+1)
 		n, err := f.ReadAt(b[:cap(b)], 0) // one byte more: has it grown?
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, st, err
 		}
-		after, serr := statOf(f)
+		after, serr := StatOf(f)
 		if serr != nil {
 			return nil, st, serr
 		}
-		if n == int(st.Size) && sameContent(st, after) {
+		if n == int(st.Size) && SameContent(st, after) {
 			return b[:n], after, nil
 		}
 		if try == 4 { // a log that never rests: what was read is some content it had
@@ -297,21 +300,21 @@ func readStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
 	}
 }
 
-// sameContent reports whether two stats of one path can only be of the same
+// SameContent reports whether two stats of one path can only be of the same
 // content, but for changes within one clock tick.
-func sameContent(a, b store.Stat) bool {
+func SameContent(a, b store.Stat) bool {
 	return a.Ino == b.Ino && a.Dev == b.Dev && a.Birth == b.Birth && a.Size == b.Size && a.Ctime == b.Ctime && a.Mtime == b.Mtime
 }
 
 func sourceError(p store.Path, err error) error {
-	name := display(p)
+	name := onwire.Display(p)
 	switch {
 	case errors.Is(err, syscall.EXDEV), errors.Is(err, errEscapes):
 		return wire.Errorf(wire.ErrOutside, "", "%s leads out of the project", name)
 	case errors.Is(err, syscall.ELOOP):
 		return wire.Errorf(wire.ErrOutside, "", "%s goes through a symbolic link that cannot be followed", name)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
-		return wire.Errorf(wire.ErrNotFound, "cachebro log "+shellName(p)+" shows whether it was there before", "%s does not exist", name)
+		return wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p)+" shows whether it was there before", "%s does not exist", name)
 	case errors.Is(err, fs.ErrPermission):
 		return wire.Errorf(wire.ErrPermission, "", "%s: permission denied", name)
 	case errors.Is(err, syscall.ENXIO):
@@ -319,17 +322,6 @@ func sourceError(p store.Path, err error) error {
 	}
 	return fmt.Errorf("%s: %w", name, err)
 }
-
-// display makes a path safe in a sentence: what acts on a terminal, or ends a line,
-// is data, not layout.
-func display(p store.Path) string {
-	if p == "" {
-		return "."
-	}
-	return visible.Name(string(p))
-}
-
-func shellName(p store.Path) string { return visible.Arg(cmp.Or(string(p), ".")) }
 
 // covered reports whether a mount of ours lies on root. It reads the mount
 // table instead of asking the mount, which may hang.

@@ -1,6 +1,8 @@
-package daemon
+package source
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -12,6 +14,8 @@ import (
 // classes answers which paths are tracked, for paths that no record from mountd
 // has classified: the baseline's and those of reads without a mount.
 type classes struct {
+	o ignore.Options
+
 	// mu guards what follows; the Matcher itself needs no lock.
 	mu   sync.Mutex
 	dir  *os.File // what matcher was made for
@@ -23,14 +27,14 @@ type classes struct {
 // changed rule files (git's index it looks at itself).
 const classesFor = 2 * time.Second
 
-// class asks for one path. The lock is held over the Matcher's reading of rule
+// Class asks for one path. The lock is held over the Matcher's reading of rule
 // files: it must not be closed meanwhile, and who asks for classes here is not
 // in a hurry.
-func (c *classes) class(dir *os.File, o ignore.Options, p string, isDir bool) ignore.Class {
+func (c *classes) class(dir *os.File, p string, isDir bool) ignore.Class {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.m == nil || c.dir != dir || time.Since(c.made) >= classesFor {
-		m, err := ignore.New(dir, o)
+		m, err := ignore.New(dir, c.o)
 		if err != nil {
 			return ignore.Tracked // rather keep too much
 		}
@@ -51,15 +55,27 @@ func (c *classes) close() {
 	}
 }
 
-// classOf classifies a file's path.
-func (d *Daemon) classOf(p store.Path) store.Class {
-	dir, err := d.source.acquire(d.life)
+// Rules reads the rules that classify the paths below an acquired directory. The
+// caller closes them.
+func (s *Source) Rules(dir *Dir) (*ignore.Matcher, error) {
+	m, err := ignore.New(dir.File, s.classes.o)
+	if err != nil {
+		return nil, fmt.Errorf("read the ignore rules: %w", err)
+	}
+	return m, nil
+}
+
+// Class classifies a file's path.
+func (s *Source) Class(ctx context.Context, p store.Path) store.Class {
+	dir, err := s.Acquire(ctx)
 	if err != nil {
 		return store.Class(ignore.Tracked)
 	}
-	defer d.source.release(dir)
-	return store.Class(d.classes.class(dir.f, d.o.Ignore, string(p), false))
+	defer s.Release(dir)
+	return store.Class(s.classes.class(dir.File, string(p), false))
 }
 
-// excluded reports whether nothing is kept of a path.
-func (d *Daemon) excluded(p store.Path) bool { return d.classOf(p) == store.Class(ignore.Excluded) }
+// Excluded reports whether nothing is kept of a path.
+func (s *Source) Excluded(ctx context.Context, p store.Path) bool {
+	return s.Class(ctx, p) == store.Class(ignore.Excluded)
+}

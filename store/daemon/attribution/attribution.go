@@ -1,6 +1,7 @@
-package daemon
+package attribution
 
 import (
+	"log/slog"
 	"slices"
 	"sort"
 	"sync"
@@ -11,16 +12,16 @@ import (
 	"cachebro/store/wire"
 )
 
-// procKey names a process: pids are handed out again, pid and start time are not.
-type procKey struct {
+// Key names a process: pids are handed out again, pid and start time are not.
+type Key struct {
 	PID   uint32
 	Start uint64 // clock ticks after boot
 }
 
 // process is what mountd said of one. Immutable but for seen.
 type process struct {
-	key     procKey
-	parent  procKey
+	key     Key
+	parent  Key
 	uid     uint32
 	comm    string
 	args    string
@@ -33,9 +34,9 @@ type process struct {
 // descendant.
 type window struct {
 	call  wire.ToolCall
-	owner procKey // the process named by call.PID
-	begin int64   // ns
-	end   int64   // ns, 0 while open
+	owner Key   // the process named by call.PID
+	begin int64 // ns
+	end   int64 // ns, 0 while open
 }
 
 // sessionAt: from then on a client process worked for this session (one process
@@ -51,26 +52,29 @@ type promptAt struct {
 	prompt string
 }
 
-// attribution joins processes to sessions, prompts and tool calls. Records may
+// Attribution joins processes to sessions, prompts and tool calls. Records may
 // be ingested long after they were written (a daemon that was stopped), so
 // everything is looked up by the record's time, not by what is open now.
-type attribution struct {
-	boot int64 // ns; when clock ticks began
+type Attribution struct {
+	boot  int64 // ns; when clock ticks began
+	store *store.Store
+	log   *slog.Logger
+	swept time.Time // when forgetOld last looked
 
 	// mu guards what follows; nothing is waited for while it is held.
 	mu       sync.Mutex
-	procs    map[procKey]*process
-	clients  map[procKey][]sessionAt
+	procs    map[Key]*process
+	clients  map[Key][]sessionAt
 	prompts  map[store.SessionID][]promptAt
 	windows  []*window // by begin
-	branches map[procKey]*window
+	branches map[Key]*window
 	plans    []*planWindow
 }
 
 // planWindow is the time during which a client carries out a plan.
 type planWindow struct {
 	id         string
-	owner      procKey
+	owner      Key
 	begin, end int64
 }
 
@@ -82,10 +86,10 @@ const (
 	windowSlack = int64(60 * time.Millisecond)
 )
 
-func newAttribution() *attribution {
-	return &attribution{
-		boot: bootTime(), procs: map[procKey]*process{}, clients: map[procKey][]sessionAt{},
-		prompts: map[store.SessionID][]promptAt{}, branches: map[procKey]*window{},
+func newAttribution() *Attribution {
+	return &Attribution{
+		boot: bootTime(), procs: map[Key]*process{}, clients: map[Key][]sessionAt{},
+		prompts: map[store.SessionID][]promptAt{}, branches: map[Key]*window{},
 	}
 }
 
@@ -93,8 +97,8 @@ func newAttribution() *attribution {
 var sessionVariables = []string{"CACHEBRO_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"}
 
 // process takes a KindProcess record in.
-func (a *attribution) process(r *spool.Record) {
-	p := &process{key: procKey{r.PID, r.Start}, parent: procKey{r.PPID, r.PStart}, uid: r.UID, comm: r.Comm, args: r.Args, seen: r.Time}
+func (a *Attribution) process(r *spool.Record) {
+	p := &process{key: Key{r.PID, r.Start}, parent: Key{r.PPID, r.PStart}, uid: r.UID, comm: r.Comm, args: r.Args, seen: r.Time}
 	for _, name := range sessionVariables {
 		if p.session = r.Session[name]; p.session != "" {
 			break
@@ -118,7 +122,7 @@ func (a *attribution) process(r *spool.Record) {
 }
 
 // shrinkLocked forgets the half of the processes that was not heard of for longest.
-func (a *attribution) shrinkLocked() {
+func (a *Attribution) shrinkLocked() {
 	all := make([]*process, 0, len(a.procs))
 	for _, p := range a.procs {
 		all = append(all, p)
@@ -131,7 +135,7 @@ func (a *attribution) shrinkLocked() {
 }
 
 // client says that a process works for a session from t on.
-func (a *attribution) client(key procKey, id store.SessionID, t int64) {
+func (a *Attribution) client(key Key, id store.SessionID, t int64) {
 	if key.PID == 0 || id == "" {
 		return
 	}
@@ -144,8 +148,8 @@ func (a *attribution) client(key procKey, id store.SessionID, t int64) {
 	a.clients[key] = append(list, sessionAt{t, id})
 }
 
-// prompt says that a session works on a prompt from t on.
-func (a *attribution) prompt(id store.SessionID, prompt string, t int64) {
+// Prompt says that a session works on a prompt from t on.
+func (a *Attribution) Prompt(id store.SessionID, prompt string, t int64) {
 	if id == "" || prompt == "" {
 		return
 	}
@@ -162,7 +166,7 @@ func (a *attribution) prompt(id store.SessionID, prompt string, t int64) {
 }
 
 // promptLocked is the prompt of a session at t; of a prompt announced later, no.
-func (a *attribution) promptLocked(id store.SessionID, t int64) string {
+func (a *Attribution) promptLocked(id store.SessionID, t int64) string {
 	list := a.prompts[id]
 	for i := len(list) - 1; i >= 0; i-- {
 		if list[i].time <= t {
@@ -173,7 +177,7 @@ func (a *attribution) promptLocked(id store.SessionID, t int64) string {
 }
 
 // begin opens a tool call's window.
-func (a *attribution) begin(call wire.ToolCall, owner procKey, t int64) {
+func (a *Attribution) begin(call wire.ToolCall, owner Key, t int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, w := range a.windows {
@@ -195,7 +199,7 @@ func (a *attribution) begin(call wire.ToolCall, owner procKey, t int64) {
 
 // finish closes it. A background command's writes come later; its process tree
 // stays joined to it.
-func (a *attribution) finish(toolUse string, background, failed bool, t int64) {
+func (a *Attribution) finish(toolUse string, background, failed bool, t int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := len(a.windows) - 1; i >= 0; i-- {
@@ -210,8 +214,8 @@ func (a *attribution) finish(toolUse string, background, failed bool, t int64) {
 	}
 }
 
-// sessionOf is the session that a process works for at t, "" if none is known.
-func (a *attribution) sessionOf(key procKey, t int64) store.SessionID {
+// SessionOf is the session that a process works for at t, "" if none is known.
+func (a *Attribution) SessionOf(key Key, t int64) store.SessionID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	id, _, _ := a.findLocked(a.chainLocked(key), t)
@@ -219,8 +223,8 @@ func (a *attribution) sessionOf(key procKey, t int64) store.SessionID {
 }
 
 // chainLocked is a process and its ancestors, as far as known.
-func (a *attribution) chainLocked(key procKey) []procKey {
-	var chain []procKey
+func (a *Attribution) chainLocked(key Key) []Key {
+	var chain []Key
 	for key.PID != 0 && len(chain) < 64 {
 		chain = append(chain, key)
 		p := a.procs[key]
@@ -232,20 +236,20 @@ func (a *attribution) chainLocked(key procKey) []procKey {
 	return chain
 }
 
-// family is the newest process of that number with all its descendants; known says
+// Family is the newest process of that number with all its descendants; known says
 // whether anything was heard of it.
-func (a *attribution) family(pid uint32) (all map[procKey]bool, known bool) {
+func (a *Attribution) Family(pid uint32) (all map[Key]bool, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var root procKey
+	var root Key
 	for _, p := range a.procs {
-		for _, k := range []procKey{p.key, p.parent} {
+		for _, k := range []Key{p.key, p.parent} {
 			if k.PID == pid && k.Start >= root.Start {
 				root, known = k, true
 			}
 		}
 	}
-	all = map[procKey]bool{}
+	all = map[Key]bool{}
 	for k := range a.procs {
 		if slices.Contains(a.chainLocked(k), root) {
 			all[k] = true
@@ -256,7 +260,7 @@ func (a *attribution) family(pid uint32) (all map[procKey]bool, known bool) {
 
 // findLocked looks for the nearest ancestor that is a client; at is its index
 // in chain. Else the environment tells the session (at is -1).
-func (a *attribution) findLocked(chain []procKey, t int64) (id store.SessionID, at int, ok bool) {
+func (a *Attribution) findLocked(chain []Key, t int64) (id store.SessionID, at int, ok bool) {
 	for i, key := range chain {
 		list := a.clients[key]
 		for j := len(list) - 1; j >= 0; j-- {
@@ -273,8 +277,8 @@ func (a *attribution) findLocked(chain []procKey, t int64) (id store.SessionID, 
 	return "", -1, false
 }
 
-// actor says who is behind a record.
-func (a *attribution) actor(key procKey, uid uint32, t int64, path string) store.Actor {
+// Actor says who is behind a record.
+func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Actor {
 	out := store.Actor{PID: key.PID, Start: key.Start, UID: uid}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -304,12 +308,12 @@ func (a *attribution) actor(key procKey, uid uint32, t int64, path string) store
 }
 
 // sortLocked puts windows in order of their begin.
-func (a *attribution) sortLocked() {
+func (a *Attribution) sortLocked() {
 	sort.SliceStable(a.windows, func(i, j int) bool { return a.windows[i].begin < a.windows[j].begin })
 }
 
-// readerOf is the reader whose tool call this is.
-func (a *attribution) readerOf(toolUse string) (store.Reader, bool) {
+// ReaderOf is the reader whose tool call this is.
+func (a *Attribution) ReaderOf(toolUse string) (store.Reader, bool) {
 	if toolUse == "" {
 		return store.Reader{}, false
 	}
@@ -323,8 +327,8 @@ func (a *attribution) readerOf(toolUse string) (store.Reader, bool) {
 	return store.Reader{}, false
 }
 
-// knownClient reports whether a process already works for a session.
-func (a *attribution) knownClient(key procKey) bool {
+// KnownClient reports whether a process already works for a session.
+func (a *Attribution) KnownClient(key Key) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.clients[key]) > 0

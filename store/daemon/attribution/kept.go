@@ -1,8 +1,9 @@
-package daemon
+package attribution
 
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 // once, and a tool call may be running while the daemon is restarted. It lies
 // in the KV bucket "attribution", keyed by the kind of entry.
 const (
+	bucket = "attribution"
+
 	keepProcess = "p/" // pid.start → keptProcess
 	keepWindow  = "w/" // tool use → keptWindow
 	keepClient  = "c/" // pid.start → []keptSession
@@ -35,15 +38,15 @@ type keptProcess struct {
 
 type keptWindow struct {
 	Call  wire.ToolCall `json:"call"`
-	Owner procKey       `json:"owner"`
+	Owner Key           `json:"owner"`
 	Begin int64         `json:"begin"`
 	End   int64         `json:"end,omitempty"`
 }
 
 type keptPlan struct {
-	Owner procKey `json:"owner"`
-	Begin int64   `json:"begin"`
-	End   int64   `json:"end,omitempty"`
+	Owner Key   `json:"owner"`
+	Begin int64 `json:"begin"`
+	End   int64 `json:"end,omitempty"`
 }
 
 type keptSession struct {
@@ -51,30 +54,32 @@ type keptSession struct {
 	Session string `json:"s"`
 }
 
-func (k procKey) String() string { return fmt.Sprintf("%d.%d", k.PID, k.Start) }
+func (k Key) String() string { return fmt.Sprintf("%d.%d", k.PID, k.Start) }
 
-func parseProcKey(s string) (k procKey, ok bool) {
+func parseProcKey(s string) (k Key, ok bool) {
 	n, err := fmt.Sscanf(s, "%d.%d", &k.PID, &k.Start)
 	return k, err == nil && n == 2
 }
 
-func (d *Daemon) keep(key string, v any) {
+func (a *Attribution) keep(key string, v any) {
 	b, err := json.Marshal(v)
 	if err == nil {
-		err = d.store.KV("attribution").Set(key, b)
+		err = a.store.KV(bucket).Set(key, b)
 	}
 	if err != nil { // it costs attribution after a restart, no content
-		d.log.Warn("not kept for the next daemon", "key", key, "err", err)
+		a.log.Warn("not kept for the next daemon", "key", key, "err", err)
 	}
 }
 
-// keptProcessOf is what is kept of the process that a record introduced. A build
-// brings thousands of them, so the ingester keeps a batch's in one step.
-func (d *Daemon) keptProcessOf(r *spool.Record) (key string, val []byte) {
-	k := procKey{r.PID, r.Start}
-	d.attribution.mu.Lock()
-	p := d.attribution.procs[k]
-	d.attribution.mu.Unlock()
+// Introduce takes a KindProcess record in and returns the row to keep of it, no key
+// where there is none. A build brings thousands of processes, so the caller keeps
+// those of a batch in one step, with KeepRows.
+func (a *Attribution) Introduce(r *spool.Record) (key string, val []byte) {
+	a.process(r)
+	k := Key{r.PID, r.Start}
+	a.mu.Lock()
+	p := a.procs[k]
+	a.mu.Unlock()
 	if p == nil {
 		return "", nil
 	}
@@ -85,8 +90,12 @@ func (d *Daemon) keptProcessOf(r *spool.Record) (key string, val []byte) {
 	return keepProcess + k.String(), val
 }
 
-func (d *Daemon) saveWindow(toolUse string) {
-	a := d.attribution
+// KeepRows keeps what Introduce returned.
+func (a *Attribution) KeepRows(rows map[string][]byte) error {
+	return a.store.KV(bucket).SetAll(rows)
+}
+
+func (a *Attribution) saveWindow(toolUse string) {
 	a.mu.Lock()
 	var k *keptWindow
 	for i := len(a.windows) - 1; i >= 0 && k == nil; i-- {
@@ -96,24 +105,62 @@ func (d *Daemon) saveWindow(toolUse string) {
 	}
 	a.mu.Unlock()
 	if k != nil {
-		d.keep(keepWindow+toolUse, k)
+		a.keep(keepWindow+toolUse, k)
 	}
 }
 
-func (d *Daemon) saveClient(key procKey) {
-	d.attribution.mu.Lock()
+// Client says that a process works for a session from t (ns) on. The next daemon
+// knows it too, as all that follows.
+func (a *Attribution) Client(key Key, id store.SessionID, t int64) {
+	a.client(key, id, t)
+	a.saveClient(key)
+}
+
+// BeginTool opens a tool call's window.
+func (a *Attribution) BeginTool(call wire.ToolCall, owner Key, t int64) {
+	a.begin(call, owner, t)
+	a.saveWindow(call.ToolUse)
+}
+
+// EndTool closes it.
+func (a *Attribution) EndTool(toolUse string, background, failed bool, t int64) {
+	a.finish(toolUse, background, failed, t)
+	a.saveWindow(toolUse)
+}
+
+// BeginPlan: from t (ns) on, what owner writes is the plan's doing.
+func (a *Attribution) BeginPlan(id string, owner Key, t int64) {
+	a.beginPlan(id, owner, t)
+	a.keep(keepPlan+id, keptPlan{Owner: owner, Begin: t})
+}
+
+// EndPlan ends that.
+func (a *Attribution) EndPlan(id string, t int64) {
+	if w, ok := a.endPlan(id, t); ok {
+		a.keep(keepPlan+id, keptPlan{w.owner, w.begin, w.end})
+	}
+}
+
+func (a *Attribution) saveClient(key Key) {
+	a.mu.Lock()
 	var list []keptSession
-	for _, s := range d.attribution.clients[key] {
+	for _, s := range a.clients[key] {
 		list = append(list, keptSession{s.time, string(s.session)})
 	}
-	d.attribution.mu.Unlock()
-	d.keep(keepClient+key.String(), list)
+	a.mu.Unlock()
+	a.keep(keepClient+key.String(), list)
 }
 
-// loadAttribution takes back what the last daemon knew. After a reboot none of
-// the processes is the same.
-func (d *Daemon) loadAttribution() error {
-	kv := d.store.KV("attribution")
+// Open takes back what the last daemon knew. After a reboot none of
+// the processes is the same. An error costs what was known; the rest is usable.
+func Open(st *store.Store, log *slog.Logger) (*Attribution, error) {
+	a := newAttribution()
+	a.store, a.log = st, log
+	return a, a.load()
+}
+
+func (a *Attribution) load() error {
+	kv := a.store.KV(bucket)
 	boot := procfs.BootID()
 	if b, ok, err := kv.Get(keepBoot); err != nil {
 		return err
@@ -123,7 +170,6 @@ func (d *Daemon) loadAttribution() error {
 		}
 		return kv.Set(keepBoot, []byte(boot))
 	}
-	a := d.attribution
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	err := kv.Scan("", func(key string, val []byte) error {
@@ -131,7 +177,7 @@ func (d *Daemon) loadAttribution() error {
 		case strings.HasPrefix(key, keepProcess):
 			var p keptProcess
 			if k, ok := parseProcKey(key[len(keepProcess):]); ok && json.Unmarshal(val, &p) == nil {
-				a.procs[k] = &process{key: k, parent: procKey{p.PPID, p.PStart}, uid: p.UID, comm: p.Comm, args: p.Args, session: p.Session, seen: p.Seen}
+				a.procs[k] = &process{key: k, parent: Key{p.PPID, p.PStart}, uid: p.UID, comm: p.Comm, args: p.Args, session: p.Session, seen: p.Seen}
 			}
 		case strings.HasPrefix(key, keepWindow):
 			var w keptWindow
@@ -157,12 +203,12 @@ func (d *Daemon) loadAttribution() error {
 		return err
 	}
 	a.sortLocked()
-	sessions, err := d.store.Sessions(32)
+	sessions, err := a.store.Sessions(32)
 	if err != nil {
 		return err
 	}
 	for _, s := range sessions {
-		prompts, err := d.store.Prompts(s.ID)
+		prompts, err := a.store.Prompts(s.ID)
 		if err != nil {
 			return err
 		}
@@ -185,15 +231,15 @@ func dropAll(kv store.KV, prefix string) error {
 // keepFor is how long ended windows and silent processes are kept on disk.
 const keepFor = 24 * time.Hour
 
-// forgetOld bounds what is kept on disk. It runs from housekeeping, and does
-// something once an hour.
-func (d *Daemon) forgetOld() {
-	if time.Since(d.swept) < time.Hour {
+// ForgetOld bounds what is kept on disk. One goroutine calls it, as often as it
+// likes; it does something once an hour.
+func (a *Attribution) ForgetOld() {
+	if time.Since(a.swept) < time.Hour {
 		return
 	}
-	d.swept = time.Now()
+	a.swept = time.Now()
 	limit := time.Now().Add(-keepFor).UnixNano()
-	kv := d.store.KV("attribution")
+	kv := a.store.KV(bucket)
 	gone := map[string][]byte{}
 	err := kv.Scan("", func(key string, val []byte) error {
 		var old bool
@@ -202,7 +248,7 @@ func (d *Daemon) forgetOld() {
 			var p keptProcess
 			old = json.Unmarshal(val, &p) != nil || p.Seen < limit
 			if k, ok := parseProcKey(key[len(keepProcess):]); old && ok {
-				old = !alive(int(k.PID), k.Start)
+				old = !Alive(int(k.PID), k.Start)
 			}
 		case strings.HasPrefix(key, keepWindow):
 			var w keptWindow
@@ -212,7 +258,7 @@ func (d *Daemon) forgetOld() {
 			old = json.Unmarshal(val, &p) != nil || p.Begin < limit
 		case strings.HasPrefix(key, keepClient):
 			k, ok := parseProcKey(key[len(keepClient):])
-			old = !ok || !alive(int(k.PID), k.Start)
+			old = !ok || !Alive(int(k.PID), k.Start)
 		}
 		if old && len(gone) < 5000 {
 			gone[key] = nil
@@ -223,6 +269,6 @@ func (d *Daemon) forgetOld() {
 		err = kv.SetAll(gone)
 	}
 	if err != nil {
-		d.log.Warn("forget old processes", "err", err)
+		a.log.Warn("forget old processes", "err", err)
 	}
 }

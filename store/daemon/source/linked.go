@@ -1,12 +1,15 @@
-package daemon
+package source
 
 import (
+	"context"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
+
+	"cachebro/store/daemon/onwire"
 )
 
 // linkedFor is how long the list of linked worktrees serves.
@@ -19,6 +22,17 @@ type linkedTable struct {
 	list []string
 }
 
+// Worktrees are the paths of worktrees inside the project that are linked to its
+// own repository.
+func (s *Source) Worktrees(ctx context.Context) []string {
+	dir, err := s.Acquire(ctx)
+	if err != nil {
+		return nil
+	}
+	defer s.Release(dir)
+	return s.linked.under(dir.File, s.root)
+}
+
 // under are the paths, below root, of worktrees that are linked to the
 // project's own repository (git worktree add), as .git/worktrees tells.
 func (t *linkedTable) under(dir *os.File, root string) []string {
@@ -28,7 +42,7 @@ func (t *linkedTable) under(dir *os.File, root string) []string {
 		return t.list
 	}
 	t.made, t.list = time.Now(), nil
-	f, err := openBeneath(dir, ".git/worktrees", false)
+	f, err := OpenBeneath(dir, ".git/worktrees", false)
 	if err != nil {
 		return nil
 	}
@@ -38,7 +52,7 @@ func (t *linkedTable) under(dir *os.File, root string) []string {
 		return nil
 	}
 	for _, name := range names {
-		g, err := openBeneath(dir, ".git/worktrees/"+name+"/gitdir", false)
+		g, err := OpenBeneath(dir, ".git/worktrees/"+name+"/gitdir", false)
 		if err != nil {
 			continue
 		}
@@ -48,7 +62,7 @@ func (t *linkedTable) under(dir *os.File, root string) []string {
 			continue
 		}
 		at := filepath.Dir(strings.TrimSpace(string(b)))
-		if rel, ok := below(at, root); ok && rel != "" {
+		if rel, ok := onwire.Below(at, root); ok && rel != "" {
 			t.list = append(t.list, rel)
 		}
 	}

@@ -1,4 +1,4 @@
-package daemon
+package attribution
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 
 // tree builds processes: key 100 is the client, its children are shells.
 type tree struct {
-	a *attribution
+	a *Attribution
 	t *testing.T
 }
 
@@ -26,14 +26,14 @@ func newTree(t *testing.T) *tree {
 var t0 = time.Now()
 
 // key of a process that started ago before t0.
-func (tr *tree) key(pid uint32) procKey {
+func (tr *tree) key(pid uint32) Key {
 	for k := range tr.a.procs {
 		if k.PID == pid {
 			return k
 		}
 	}
 	tr.t.Fatalf("no process %d", pid)
-	return procKey{}
+	return Key{}
 }
 
 func (tr *tree) ticks(at time.Time) uint64 {
@@ -58,7 +58,7 @@ func TestAttribution(t *testing.T) {
 	t.Run("without a session", func(t *testing.T) {
 		tr := newTree(t)
 		tr.add(7, 1, "vim", "vim a.go", time.Second)
-		if a := tr.a.actor(tr.key(7), 5, at(0), "a.go"); a.Session != "" || a.Comm != "vim" || a.Args != "vim a.go" || a.ToolCall != "" {
+		if a := tr.a.Actor(tr.key(7), 5, at(0), "a.go"); a.Session != "" || a.Comm != "vim" || a.Args != "vim a.go" || a.ToolCall != "" {
 			t.Errorf("%+v", a)
 		}
 	})
@@ -68,29 +68,29 @@ func TestAttribution(t *testing.T) {
 		tr := newTree(t)
 		tr.a.begin(wire.ToolCall{Session: "S", ToolUse: "u1", Tool: "mcp__cachebro__read_file", Paths: [][]byte{[]byte("a.go")}}, tr.key(100), at(-2*time.Second))
 		tr.add(8, 100, "gofmt", "gofmt -w a.go", time.Second)
-		if a := tr.a.actor(tr.key(8), 0, at(0), "a.go"); a.Tool != "" || a.ToolCall != "" || a.Comm != "gofmt" {
+		if a := tr.a.Actor(tr.key(8), 0, at(0), "a.go"); a.Tool != "" || a.ToolCall != "" || a.Comm != "gofmt" {
 			t.Errorf("%+v", a)
 		}
 		tr.a.begin(wire.ToolCall{Session: "S", ToolUse: "u2", Tool: "mcp__cachebro__edit_file", Paths: [][]byte{[]byte("a.go")}}, tr.key(100), at(-time.Second))
-		if a := tr.a.actor(tr.key(100), 0, at(0), "a.go"); a.ToolCall != "u2" {
+		if a := tr.a.Actor(tr.key(100), 0, at(0), "a.go"); a.ToolCall != "u2" {
 			t.Errorf("%+v", a)
 		}
 	})
 	t.Run("session by environment", func(t *testing.T) {
 		tr := newTree(t)
 		tr.a.process(&spool.Record{PID: 9, Start: 1, PPID: 1, Comm: "sed", Session: map[string]string{"CLAUDE_CODE_SESSION_ID": "E"}})
-		if a := tr.a.actor(procKey{9, 1}, 0, at(0), "x"); a.Session != "E" {
+		if a := tr.a.Actor(Key{9, 1}, 0, at(0), "x"); a.Session != "E" {
 			t.Errorf("%+v", a)
 		}
 	})
 	t.Run("one command", func(t *testing.T) {
 		tr := newTree(t)
 		tr.a.client(tr.key(100), "S", at(-30*time.Second))
-		tr.a.prompt("S", "P1", at(-20*time.Second))
+		tr.a.Prompt("S", "P1", at(-20*time.Second))
 		tr.bash("use1", "make", -time.Second)
 		tr.add(101, 100, "bash", "bash -c make", time.Second)
 		tr.add(102, 101, "make", "make", 900*time.Millisecond)
-		a := tr.a.actor(tr.key(102), 0, at(0), "out.o")
+		a := tr.a.Actor(tr.key(102), 0, at(0), "out.o")
 		want := store.Actor{PID: 102, Start: tr.key(102).Start, Comm: "make", Args: "make", Session: "S", Agent: "Ause1", Prompt: "P1", ToolCall: "use1", Tool: "Bash"}
 		if a != want {
 			t.Errorf("%+v, want %+v", a, want)
@@ -98,10 +98,10 @@ func TestAttribution(t *testing.T) {
 		// It ended; what its tree still writes stays its own, and the client's
 		// later work is not.
 		tr.a.finish("use1", false, false, at(time.Second))
-		if a := tr.a.actor(tr.key(102), 0, at(time.Minute), "out.o"); a.ToolCall != "use1" {
+		if a := tr.a.Actor(tr.key(102), 0, at(time.Minute), "out.o"); a.ToolCall != "use1" {
 			t.Errorf("later: %+v", a)
 		}
-		if a := tr.a.actor(tr.key(100), 0, at(time.Minute), "x"); a.ToolCall != "" || a.Session != "S" || a.Prompt != "P1" {
+		if a := tr.a.Actor(tr.key(100), 0, at(time.Minute), "x"); a.ToolCall != "" || a.Session != "S" || a.Prompt != "P1" {
 			t.Errorf("the client itself: %+v", a)
 		}
 	})
@@ -115,7 +115,7 @@ func TestAttribution(t *testing.T) {
 		tr.add(103, 101, "touch", "touch a", 100*time.Millisecond)
 		tr.add(104, 102, "touch", "touch b", 100*time.Millisecond)
 		for pid, want := range map[uint32]string{103: "use1", 104: "use2"} {
-			if a := tr.a.actor(tr.key(pid), 0, at(0), "x"); a.ToolCall != want || a.Uncertain {
+			if a := tr.a.Actor(tr.key(pid), 0, at(0), "x"); a.ToolCall != want || a.Uncertain {
 				t.Errorf("%d: %+v, want %s", pid, a, want)
 			}
 		}
@@ -127,7 +127,7 @@ func TestAttribution(t *testing.T) {
 		tr.bash("use1", "./x.sh", -time.Second)
 		tr.bash("use2", "./y.sh", -time.Second)
 		tr.add(102, 101, "touch", "touch q", 100*time.Millisecond)
-		if a := tr.a.actor(tr.key(102), 0, at(0), "q"); !a.Uncertain || a.Session != "S" || a.ToolCall == "" {
+		if a := tr.a.Actor(tr.key(102), 0, at(0), "q"); !a.Uncertain || a.Session != "S" || a.ToolCall == "" {
 			t.Errorf("%+v", a)
 		}
 	})
@@ -139,7 +139,7 @@ func TestAttribution(t *testing.T) {
 		tr.add(101, 100, "bash", "bash -c npm run dev", 9950*time.Millisecond)
 		tr.bash("use2", "ls", -time.Second)
 		tr.add(103, 101, "node", "node server.js", 9*time.Second)
-		if a := tr.a.actor(tr.key(103), 0, at(0), "x"); a.ToolCall != "use1" || a.Uncertain {
+		if a := tr.a.Actor(tr.key(103), 0, at(0), "x"); a.ToolCall != "use1" || a.Uncertain {
 			t.Errorf("%+v", a)
 		}
 	})
@@ -154,7 +154,7 @@ func TestAttribution(t *testing.T) {
 			pid        uint32
 			path, want string
 		}{{100, "a.go", "e1"}, {100, "b.go.tmp.100.17", "e2"}, {101, "a.go", "use1"}} {
-			if a := tr.a.actor(tr.key(c.pid), 0, at(0), c.path); a.ToolCall != c.want || a.Uncertain {
+			if a := tr.a.Actor(tr.key(c.pid), 0, at(0), c.path); a.ToolCall != c.want || a.Uncertain {
 				t.Errorf("%d %s: %+v, want %s", c.pid, c.path, a, c.want)
 			}
 		}
@@ -164,7 +164,7 @@ func TestAttribution(t *testing.T) {
 		tr.a.client(tr.key(100), "old", at(-30*time.Second))
 		tr.a.client(tr.key(100), "new", at(-10*time.Second))
 		for d, want := range map[time.Duration]store.SessionID{-20 * time.Second: "old", 0: "new"} {
-			if a := tr.a.actor(tr.key(100), 0, at(d), "x"); a.Session != want {
+			if a := tr.a.Actor(tr.key(100), 0, at(d), "x"); a.Session != want {
 				t.Errorf("at %v: %+v, want %s", d, a, want)
 			}
 		}
@@ -175,39 +175,10 @@ func TestAttribution(t *testing.T) {
 			tr.a.process(&spool.Record{PID: uint32(1000 + i), Start: 1, Time: int64(i)})
 		}
 		for i := range maxWindows * 2 {
-			tr.a.begin(wire.ToolCall{ToolUse: fmt.Sprint(i)}, procKey{}, int64(i))
+			tr.a.begin(wire.ToolCall{ToolUse: fmt.Sprint(i)}, Key{}, int64(i))
 		}
 		if len(tr.a.procs) > maxProcs || len(tr.a.windows) > maxWindows {
 			t.Errorf("%d processes, %d windows", len(tr.a.procs), len(tr.a.windows))
 		}
 	})
-}
-
-// What mountd told of a process once must be known to the next daemon too, and
-// so must a tool call that was running while the daemon was replaced.
-func TestAttributionOutlivesTheDaemon(t *testing.T) {
-	p := newProject(t)
-	p.start()
-	h := p.dial("hook")
-	p.append(&spool.Record{Kind: spool.KindProcess, Time: now(), PID: 4000001, Start: 77, PPID: 4000000, PStart: 70, Comm: "sed", Args: "sed -i"})
-	p.append(&spool.Record{Kind: spool.KindProcess, Time: now(), PID: 4000000, Start: 70, Comm: "bash", Session: map[string]string{"CLAUDE_CODE_SESSION_ID": "S"}})
-	ask[wire.SessionAnswer](p, h, wire.MSession, wire.SessionEvent{Session: "S", Event: "prompt", Prompt: "P7"})
-	ask[wire.ToolBeginAnswer](p, h, wire.MToolBegin, wire.ToolCall{Session: "S", ToolUse: "use9", Tool: "Bash", Command: "sed -i"})
-	p.log(h, wire.LogQuery{})
-	p.end()
-	p.start()
-	c := p.dial("cli")
-	p.closed(spool.OpWrite, "f", []byte("x"), func(r *spool.Record) { r.PID, r.Start = 4000001, 77 })
-	vs := p.log(c, wire.LogQuery{Session: "last"})
-	if len(vs) != 1 || vs[0].Actor.Comm != "sed" || vs[0].Actor.Session != "S" || vs[0].Actor.Prompt != "P7" || vs[0].Actor.ToolCall != "use9" {
-		t.Fatalf("%+v", vs)
-	}
-	if vs := p.log(c, wire.LogQuery{Prompt: "last"}); len(vs) != 1 {
-		t.Errorf("by prompt: %+v", vs)
-	}
-	ask[wire.Empty](p, c, wire.MToolEnd, wire.ToolCall{Session: "S", ToolUse: "use9", Tool: "Bash", Failed: true})
-	r := ask[wire.Recovery](p, c, wire.MRecovery, wire.SessionQuery{Session: "S"})
-	if !r.Known || r.Failed != "sed -i" || len(r.Set.Files) != 1 || r.Set.Files[0].Edits != 1 || r.Modified != 1 {
-		t.Errorf("recovery: %+v", r)
-	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package onwire
 
 import (
 	"encoding/hex"
@@ -17,6 +17,14 @@ var opNames = [...]string{
 
 var classNames = [...]string{"tracked", "ignored", "excluded"}
 
+// ClassName is a class by its name; of one that is not known it is the first.
+func ClassName(c store.Class) string {
+	if int(c) >= len(classNames) {
+		c = 0
+	}
+	return classNames[c]
+}
+
 func opName(op store.Op) string {
 	if int(op) < len(opNames) && opNames[op] != "" {
 		return opNames[op]
@@ -24,8 +32,8 @@ func opName(op store.Op) string {
 	return "unknown"
 }
 
-// opsOf parses the names of operations.
-func opsOf(names []string) ([]store.Op, error) {
+// ParseOps parses the names of operations.
+func ParseOps(names []string) ([]store.Op, error) {
 	var out []store.Op
 next:
 	for _, n := range names {
@@ -40,14 +48,16 @@ next:
 	return out, nil
 }
 
-func hashText(h store.Hash) string {
+// Hash is the hex form of a hash, "" of the zero one.
+func Hash(h store.Hash) string {
 	if h == (store.Hash{}) {
 		return ""
 	}
 	return hex.EncodeToString(h[:])
 }
 
-func hashOf(text string) (h store.Hash, err error) {
+// ParseHash reads the hex form of a SHA-256; "" is the zero hash.
+func ParseHash(text string) (h store.Hash, err error) {
 	if text == "" {
 		return h, nil
 	}
@@ -59,37 +69,38 @@ func hashOf(text string) (h store.Hash, err error) {
 	return h, nil
 }
 
-func actorOut(a store.Actor) wire.Actor {
+// Actor is who made a version.
+func Actor(a store.Actor) wire.Actor {
 	return wire.Actor{PID: a.PID, UID: a.UID, Comm: a.Comm, Args: a.Args, Session: string(a.Session), Agent: a.Agent,
 		Prompt: a.Prompt, ToolCall: a.ToolCall, Tool: a.Tool, Uncertain: a.Uncertain}
 }
 
-func pathOut(p store.Path) []byte {
+// Path is a path in bytes, nil for none.
+func Path(p store.Path) []byte {
 	if p == "" {
 		return nil
 	}
 	return []byte(p)
 }
 
-func timeOut(ns int64) time.Time {
+// Time is a moment given in ns since the epoch, the zero time for 0.
+func Time(ns int64) time.Time {
 	if ns == 0 {
 		return time.Time{}
 	}
 	return time.Unix(0, ns)
 }
 
-func versionOut(v store.Version) wire.Version {
-	class := "tracked"
-	if int(v.Class) < len(classNames) {
-		class = classNames[v.Class]
-	}
+// Version is a version without its number in the history of a path.
+func Version(v store.Version) wire.Version {
 	return wire.Version{
-		Seq: v.Seq, Path: []byte(v.Path), Op: opName(v.Op), Class: class, From: pathOut(v.From), To: pathOut(v.To), Target: []byte(v.Target),
-		Hash: hashText(v.Blob), NoContent: v.NoContent, Size: v.Stat.Size, Mode: v.Stat.Mode, Time: timeOut(v.Time), Mtime: timeOut(v.Stat.Mtime),
-		Actor: actorOut(v.Actor), Prev: v.Prev, Plan: v.Plan, Idle: v.Idle, Deleted: v.Deleted(),
+		Seq: v.Seq, Path: []byte(v.Path), Op: opName(v.Op), Class: ClassName(v.Class), From: Path(v.From), To: Path(v.To), Target: []byte(v.Target),
+		Hash: Hash(v.Blob), NoContent: v.NoContent, Size: v.Stat.Size, Mode: v.Stat.Mode, Time: Time(v.Time), Mtime: Time(v.Stat.Mtime),
+		Actor: Actor(v.Actor), Prev: v.Prev, Plan: v.Plan, Idle: v.Idle, Deleted: v.Deleted(),
 	}
 }
 
-func gapOut(g store.Gap) wire.Gap {
-	return wire.Gap{Path: []byte(g.Path), Time: timeOut(g.Time), Reason: g.Reason}
+// Gap is a place where the history lacks something.
+func Gap(g store.Gap) wire.Gap {
+	return wire.Gap{Path: []byte(g.Path), Time: Time(g.Time), Reason: g.Reason}
 }

@@ -1,0 +1,24 @@
+package attribution
+
+import (
+	"errors"
+	"os"
+
+	"cachebro/fusefs/procfs"
+
+	"golang.org/x/sys/unix"
+)
+
+// Alive reports whether a process still is the one that it was.
+func Alive(pid int, start uint64) bool {
+	if pid <= 0 {
+		return false
+	}
+	if st, err := procfs.ReadStat(pid); err != nil {
+		// Not ours to look at, or no /proc: ask for its existence alone.
+		return !errors.Is(err, os.ErrNotExist) && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+	} else if start != 0 && st.Start != start {
+		return false
+	}
+	return true
+}
