@@ -86,16 +86,3 @@ func digest(client string, parts ...string) string {
 	}
 	return client + "-" + hex.EncodeToString(h.Sum(nil)[:8])
 }
-
-// The registrations of these clients; their timeouts are in their own units.
-var (
-	codexEvents = []registration{
-		{"SessionStart", "", 15}, {"UserPromptSubmit", "", 5}, {"PreToolUse", "Bash|apply_patch|mcp__cachebro__.*", 5}, {"PostToolUse", "Bash|apply_patch|mcp__cachebro__.*", 5},
-		{"PreCompact", "", 5}, {"PostCompact", "", 5}, {"Stop", "", 5},
-	}
-	geminiEvents = []registration{ // milliseconds
-		{"SessionStart", "", 15000}, {"BeforeAgent", "", 5000}, {"BeforeTool", "run_shell_command|replace|write_file", 5000},
-		{"AfterTool", "run_shell_command|replace|write_file", 5000}, {"PreCompress", "", 5000}, {"AfterAgent", "", 5000}, {"SessionEnd", "", 5000},
-	}
-	cursorEvents = []string{"sessionStart", "beforeSubmitPrompt", "beforeShellExecution", "afterShellExecution", "afterFileEdit", "preCompact", "stop", "sessionEnd"}
-)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"cachebro/hooks/shell"
 	"cachebro/store/wire"
 )
 
@@ -48,8 +49,8 @@ func postToolBatch(ctx context.Context, c *call) answer {
 func tokensOf(bytes int) int64 { return int64(bytes+2) / 3 }
 
 func showsFile(command string) bool {
-	_, one := parseShow(command)
-	_, parts := parseParts(command)
+	_, one := shell.ParseShow(command)
+	_, parts := shell.ParseParts(command)
 	return one || parts
 }
 
@@ -58,7 +59,7 @@ func (c *call) took(f finished) string {
 	if f.tool != "Bash" {
 		return ""
 	}
-	if _, ok := parseParts(f.input.str("command")); !ok {
+	if _, ok := shell.ParseParts(f.input.str("command")); !ok {
 		return ""
 	}
 	s, ok := c.sentResults()[f.toolUse]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"cachebro/hooks/clients"
 	"cachebro/store/wire"
 )
 
@@ -59,5 +60,5 @@ func (c *call) toolCall() wire.ToolCall {
 
 // isOurs tells a tool of our own MCP server.
 func isOurs(tool string) bool {
-	return strings.HasPrefix(tool, "mcp__cachebro__") || strings.HasPrefix(tool, pluginTools)
+	return strings.HasPrefix(tool, "mcp__cachebro__") || strings.HasPrefix(tool, clients.PluginTools)
 }

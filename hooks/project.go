@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"cachebro/hooks/clients"
 )
 
 // findRoot finds the project of an event: by CLAUDE_PROJECT_DIR, else by the
@@ -56,4 +58,20 @@ func below(root, path string) (string, bool) {
 	}
 	rel, ok := strings.CutPrefix(path, root+string(os.PathSeparator))
 	return filepath.ToSlash(rel), ok && rel != ""
+}
+
+// stepsBack: the plugin's hook leaves the event to the one that init or "run" has
+// registered. run tells by the environment, because its settings are a command line.
+func stepsBack(env Env, opt options, ev event) bool {
+	if !opt.plugin {
+		return false
+	}
+	if env.Getenv("CACHEBRO_HOOKS") == "run" {
+		return true
+	}
+	project := env.Getenv("CLAUDE_PROJECT_DIR")
+	if project == "" {
+		project = ev.cwd
+	}
+	return clients.Places{Home: env.Getenv("HOME"), Config: env.Getenv("CLAUDE_CONFIG_DIR"), Project: project}.HooksRegistered() != ""
 }

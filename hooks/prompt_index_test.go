@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/hooks/clients"
 	"cachebro/store/wire"
 )
 
@@ -98,31 +99,10 @@ func TestGuard(t *testing.T) {
 		p.run(`{"hook_event_name":"SessionStart","session_id":"s","source":"compact","cwd":"PROJ"}`)
 		silent(t, p.run(event("a.go")))
 	}
-	if g := string(ClaudeSettings("cachebro", "--guard=deny")); !strings.Contains(g, "|Read\"") {
+	if g := string(clients.ClaudeSettings("cachebro", "--guard=deny")); !strings.Contains(g, "|Read\"") {
 		t.Error("the guard's matcher is not registered")
 	}
-	if g := string(ClaudeSettings("cachebro")); strings.Contains(g, "cachebro__.*|Read") {
+	if g := string(clients.ClaudeSettings("cachebro")); strings.Contains(g, "cachebro__.*|Read") {
 		t.Error("Read is matched without a guard")
-	}
-}
-
-func TestAgentsSection(t *testing.T) {
-	for _, text := range []string{"", "# Mine\n", "# Mine", "a\r\nb\r\n", "\n\n", "x\n\n"} {
-		added, err := section{}.add([]byte(text))
-		if err != nil || !strings.Contains(string(added), "## cachebro") {
-			t.Fatalf("%q: %v", text, err)
-		}
-		if again, err := (section{}).add(added); err != nil || string(again) != string(added) {
-			t.Errorf("%q: not the same twice: %v", text, err)
-		}
-		back, err := section{}.remove(added, []byte(text))
-		if err != nil || strings.TrimRight(string(back), "\r\n") != strings.TrimRight(text, "\r\n") {
-			t.Errorf("%q came back as %q, %v", text, back, err)
-		}
-	}
-	for _, bad := range []string{sectionBegin + "\n", sectionEnd + "\n" + sectionBegin, sectionBegin + sectionBegin + sectionEnd} {
-		if _, err := (section{}).add([]byte(bad)); err == nil {
-			t.Errorf("%q was accepted", bad)
-		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/hooks/clients"
 	"cachebro/store/wire"
 )
 
@@ -97,7 +98,7 @@ func (c *call) noteRefusal(f form) {
 		return
 	}
 	if file, err := refusalsFile(c.env.Paths); err == nil && os.MkdirAll(filepath.Dir(file), 0o700) == nil {
-		_ = replaceFile(file, append(raw, '\n'), 0o600) // without it the form is tried again
+		_ = clients.ReplaceFile(file, append(raw, '\n'), 0o600) // without it the form is tried again
 	}
 }
 

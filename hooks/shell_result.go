@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"cachebro/hooks/shell"
 	"cachebro/store/wire"
 )
 
@@ -14,14 +15,14 @@ const ourMark = "cachebro: "
 
 // shellResult handles a Bash command that does nothing but show one file.
 func (c *call) shellResult(ctx context.Context) answer {
-	if parts, ok := parseParts(c.input.str("command")); ok {
+	if parts, ok := shell.ParseParts(c.input.str("command")); ok {
 		return c.partsResult(ctx, parts)
 	}
-	show, ok := parseShow(c.input.str("command"))
+	show, ok := shell.ParseShow(c.input.str("command"))
 	if !ok || c.toolUse == "" || c.input.truth("run_in_background") {
 		return answer{}
 	}
-	path, ok := c.relative(show.path(c.cwd))
+	path, ok := c.relative(show.Path(c.cwd))
 	if !ok {
 		return answer{}
 	}
@@ -30,14 +31,14 @@ func (c *call) shellResult(ctx context.Context) answer {
 		return answer{}
 	}
 	req := wire.ReadRequest{
-		Reader: c.reader(), Path: []byte(path), Offset: show.first, Tool: "Bash", Pending: true,
-		Rewrite: &wire.Rewrite{Rendering: renderBash, StartLine: show.first},
+		Reader: c.reader(), Path: []byte(path), Offset: show.First, Tool: "Bash", Pending: true,
+		Rewrite: &wire.Rewrite{Rendering: renderBash, StartLine: show.First},
 	}
 	switch {
-	case show.tail > 0:
-		req.Rewrite.StartLine, req.Rewrite.NumLines = 0, show.tail
-	case show.last > 0:
-		req.Limit = show.last - show.first + 1
+	case show.Tail > 0:
+		req.Rewrite.StartLine, req.Rewrite.NumLines = 0, show.Tail
+	case show.Last > 0:
+		req.Limit = show.Last - show.First + 1
 		req.Rewrite.NumLines = req.Limit
 	}
 	if c.opt.noRewrite || !c.checkChain(ctx) {
@@ -94,4 +95,106 @@ func withStdout(f fields, stdout string) fields {
 	}
 	out["stdout"], out["noOutputExpected"] = b, json.RawMessage("false")
 	return out
+}
+
+// partsResult shortens the parts of a command's output.
+func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
+	stdout, ok := plainOutput(c.response)
+	if !ok || c.toolUse == "" || c.input.truth("run_in_background") || c.opt.noRewrite || !c.checkChain(ctx) {
+		return answer{}
+	}
+	type piece struct {
+		shell.Part
+		raw, printed string
+		first, count int
+	}
+	pieces := make([]piece, len(parts))
+	before, after, gap := "", "", false
+	for i, p := range parts {
+		pc := piece{Part: p, printed: p.Text}
+		if p.Kind == shell.PartShow {
+			if pc.raw, pc.printed, pc.first, pc.count, ok = p.Lines(c.cwd); !ok {
+				return answer{}
+			}
+		}
+		switch {
+		case p.Kind == shell.PartUnknown:
+			gap = true
+		case gap:
+			after += pc.printed
+		default:
+			before += pc.printed
+		}
+		pieces[i] = pc
+	}
+	// The client takes the white space off the end.
+	rest, ok := strings.CutPrefix(stdout, before)
+	if !gap {
+		rest, ok = "", strings.TrimRight(stdout, " \t\r\n") == strings.TrimRight(before, " \t\r\n")
+	}
+	middle := strings.TrimSuffix(rest, strings.TrimRight(after, " \t\r\n"))
+	if !ok || after != "" && len(middle) == len(rest) || after != "" && middle != "" && !strings.HasSuffix(middle, "\n") {
+		return answer{}
+	}
+	word := c.look()
+	var out strings.Builder
+	shortened, told := false, false
+	for i, p := range pieces {
+		text := p.printed
+		switch p.Kind {
+		case shell.PartUnknown:
+			if !told {
+				out.WriteString(middle)
+			}
+			told = true
+			continue
+		case shell.PartShow:
+			path, inside := c.relative(p.Show.Path(c.cwd))
+			if !inside {
+				break
+			}
+			req := wire.ReadRequest{Reader: c.reader(), Path: []byte(path), Offset: p.first, Limit: p.count, Tool: "Bash", Pending: true, Context: word,
+				Rewrite: &wire.Rewrite{Rendering: renderBash, StartLine: p.first, NumLines: p.count, Part: i + 1}}
+			var ans wire.ReadAnswer
+			word = "" // said once
+			body, err := c.ask(ctx, wire.MRead, req, []byte(p.raw), &ans)
+			if err != nil {
+				return answer{}
+			}
+			// After a text that does not end its line ours would be taken for the
+			// rest of it.
+			atLine := out.Len() == 0 || strings.HasSuffix(out.String(), "\n")
+			if new, ok := shorter(p.Part, ans, string(body)); ok && len(new) < len(text) && atLine && !c.refuses(formShell) {
+				text, shortened = new, true
+			}
+		}
+		out.WriteString(text)
+	}
+	s := sent{toolUse: c.toolUse, own: outputDigest(stdout), new: outputDigest(out.String())}
+	if !shortened {
+		s.note(c) // no form: that the client's own text is delivered refuses none
+		return answer{}
+	}
+	s.form = formShell
+	return answer{out: output{updated: withStdout(c.response, strings.TrimRight(out.String(), " \t\r\n"))}, sent: func() { s.note(c) }}
+}
+
+// shorter is what stands in the place of a part.
+func shorter(p shell.Part, ans wire.ReadAnswer, body string) (string, bool) {
+	if body == "" || !utf8.ValidString(body) {
+		return "", false
+	}
+	if !strings.HasSuffix(body, "\n") {
+		body += "\n"
+	}
+	switch ans.Kind {
+	case wire.ReadUnchanged:
+		return body, strings.HasPrefix(body, ourMark)
+	case wire.ReadSpan:
+		if p.Show.Numbered {
+			body = shell.CatNumbers(body, ans.Start)
+		}
+		return ans.Note + "\n" + body, strings.HasPrefix(ans.Note, ourMark)
+	}
+	return "", false
 }

@@ -64,7 +64,3 @@ func TestStopLine(t *testing.T) {
 	}
 	golden(t, "stop.golden", strings.Join(lines, "\n")+"\n")
 }
-
-func TestSettings(t *testing.T) {
-	golden(t, "settings.golden", indent(t, ClaudeSettings("/opt/cache bro/cachebro", "--stop-line=off"))+indent(t, ClaudeMCP("cachebro")))
-}

@@ -40,12 +40,14 @@ allowed() {
 	store) echo "store/db store/space store/attrs store/diff store/glob store/tokens store/txt" ;;
 	search | search/*) echo "store store/glob store/txt search/..." ;;
 	mcp | mcp/*) echo "store/gitdir store/glob store/txt store/wire store/undo/apply store/undo/displace store/wire/visible store/wire/when store/knowledge/manifest mcp/..." ;;
+	hooks/shell | hooks/clients/edit) echo "store/txt" ;;
+	hooks/clients) echo "hooks/clients/edit store/txt store/wire/visible" ;;
 	hooks | hooks/*) echo "fusefs/procfs store/txt store/wire store/wire/visible hooks/..." ;;
 	cmd/cachebro/cli) echo "cmd/cachebro/fastpath fusefs/... store/..." ;;
 	cmd/cachebro/history | cmd/cachebro/knowledge) echo "cmd/cachebro/cli fusefs/... store/..." ;;
-	cmd/cachebro/mounting) echo "cmd/cachebro/cli cmd/cachebro/history fusefs/... hooks store/..." ;;
-	cmd/cachebro/running | cmd/cachebro/storage | cmd/cachebro/setup) echo "cmd/cachebro/cli cmd/cachebro/mounting fusefs/... hooks search/... store/..." ;;
-	cmd/cachebro/doctor) echo "cmd/cachebro/cli cmd/cachebro/history cmd/cachebro/mounting cmd/cachebro/setup fusefs/... hooks store/..." ;;
+	cmd/cachebro/mounting) echo "cmd/cachebro/cli cmd/cachebro/history fusefs/... hooks/... store/..." ;;
+	cmd/cachebro/running | cmd/cachebro/storage | cmd/cachebro/setup) echo "cmd/cachebro/cli cmd/cachebro/mounting fusefs/... hooks/... search/... store/..." ;;
+	cmd/cachebro/doctor) echo "cmd/cachebro/cli cmd/cachebro/history cmd/cachebro/mounting cmd/cachebro/setup fusefs/... hooks/... store/..." ;;
 	cmd/* | scripts/*) echo "*" ;;
 	*) echo "?" ;;
 	esac

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/hooks"
+	"cachebro/hooks/clients"
 	"cachebro/mcp"
 	"cachebro/store/wire"
 )
@@ -254,7 +254,7 @@ func (c *completer) value(d described, f describedFlag) {
 			c.offer(p, "")
 		}
 	case "client":
-		for _, name := range hooks.Clients() {
+		for _, name := range clients.Clients() {
 			c.offer(name, "")
 		}
 	case "path":

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/hooks"
+	"cachebro/hooks/clients"
 	"cachebro/mcp"
 	"cachebro/store/tokens"
 	"cachebro/store/wire"
@@ -49,7 +49,7 @@ func runServe(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	if *plugin {
-		where := hooks.Places{Home: e.Getenv("HOME"), Config: e.Getenv("CLAUDE_CONFIG_DIR"), Project: t.Root}.ServerRegistered()
+		where := clients.Places{Home: e.Getenv("HOME"), Config: e.Getenv("CLAUDE_CONFIG_DIR"), Project: t.Root}.ServerRegistered()
 		if e.Getenv("CACHEBRO_HOOKS") == "run" {
 			where = "the command line"
 		}

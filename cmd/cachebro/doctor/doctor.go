@@ -8,6 +8,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/hooks"
+	"cachebro/hooks/clients"
 	"cachebro/store/txt"
 )
 
@@ -27,7 +28,7 @@ Examples:
 }
 
 // finding is one thing that doctor looked at; Fix mends it.
-type finding = hooks.Finding
+type finding = clients.Finding
 
 func good(what, format string, args ...any) finding {
 	return finding{What: what, OK: true, Text: fmt.Sprintf(format, args...)}
@@ -74,7 +75,7 @@ func runDoctor(ctx context.Context, e *cli.Env) error {
 	if err != nil {
 		say(wrongErr("clients", "", err))
 	} else {
-		say(hooks.CheckClients(ctx, s)...)
+		say(clients.CheckClients(ctx, s)...)
 	}
 	say(refusals(e)...)
 	if !*asJSON {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/hooks"
+	"cachebro/hooks/clients"
 )
 
 // pnpmNote is for a project that pnpm installs, unless its user says where pnpm
@@ -29,7 +29,7 @@ func pnpmNote(e *cli.Env, root string) string {
 		filepath.Join(config, "pnpm", "rc"), filepath.Join(config, "pnpm", "config.yaml"),
 	}
 	for _, f := range files {
-		b, err := hooks.ReadConfig(f)
+		b, err := clients.ReadConfig(f)
 		if err == nil && (strings.Contains(string(b), "store-dir") || strings.Contains(string(b), "storeDir")) {
 			return ""
 		}

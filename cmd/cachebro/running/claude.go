@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/hooks"
+	"cachebro/hooks/clients"
 )
 
 // dress adds to the command line of a client that we know what makes it use
@@ -20,13 +20,13 @@ func dress(e *cli.Env, client string, args []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings, err := mergeSettings(hooks.ClaudeSettings(e.Exe), theirs)
+	settings, err := mergeSettings(clients.ClaudeSettings(e.Exe), theirs)
 	if err != nil {
 		return nil, err
 	}
 	// --mcp-config takes any number of values: without the equals sign it
 	// would swallow the prompt that follows.
-	return append([]string{args[0], "--settings=" + string(settings), "--mcp-config=" + string(hooks.ClaudeMCP(e.Exe))}, rest...), nil
+	return append([]string{args[0], "--settings=" + string(settings), "--mcp-config=" + string(clients.ClaudeMCP(e.Exe))}, rest...), nil
 }
 
 // claudeSub are sub-commands that start no session.

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/hooks"
+	"cachebro/hooks/clients"
 )
 
 // gitGlobalConfig is the file that git config --global writes to.
-func gitGlobalConfig(e *cli.Env, s hooks.Setup) string {
+func gitGlobalConfig(e *cli.Env, s clients.Setup) string {
 	if name := absVar(e, "GIT_CONFIG_GLOBAL"); name != "" {
 		return name
 	}
@@ -31,17 +31,17 @@ func gitGlobalConfig(e *cli.Env, s hooks.Setup) string {
 }
 
 // gitSetup adds the repository in root to those whose git asks us.
-func gitSetup(e *cli.Env, s hooks.Setup, root string) (hooks.GitSetup, error) {
+func gitSetup(e *cli.Env, s clients.Setup, root string) (clients.GitSetup, error) {
 	dir, err := AskGit(e, root, "rev-parse", "--absolute-git-dir")
 	if err != nil || !filepath.IsAbs(dir) {
-		return hooks.GitSetup{}, cli.Hintf("git init "+cli.Arg(root), "%s is not a git work tree", cli.Quote(root))
+		return clients.GitSetup{}, cli.Hintf("git init "+cli.Arg(root), "%s is not a git work tree", cli.Quote(root))
 	}
 	if strings.ContainsAny(dir, "\n") {
-		return hooks.GitSetup{}, fmt.Errorf("git's configuration cannot name %s", cli.Quote(dir))
+		return clients.GitSetup{}, fmt.Errorf("git's configuration cannot name %s", cli.Quote(dir))
 	}
-	g := hooks.GitSetup{Config: gitGlobalConfig(e, s), Include: filepath.Join(s.Backups, "git-fsmonitor.conf"), Dirs: []string{dir}}
+	g := clients.GitSetup{Config: gitGlobalConfig(e, s), Include: filepath.Join(s.Backups, "git-fsmonitor.conf"), Dirs: []string{dir}}
 	if b, err := os.ReadFile(g.Config); err == nil {
-		g.Dirs = append(g.Dirs, hooks.GitDirs(b)...)
+		g.Dirs = append(g.Dirs, clients.GitDirs(b)...)
 	}
 	slices.Sort(g.Dirs)
 	g.Dirs = slices.Compact(g.Dirs)
@@ -49,10 +49,10 @@ func gitSetup(e *cli.Env, s hooks.Setup, root string) (hooks.GitSetup, error) {
 }
 
 // gitSetupBack is what uninit takes back; nothing where nothing was written.
-func gitSetupBack(e *cli.Env, s hooks.Setup) hooks.GitSetup {
-	g := hooks.GitSetup{Config: gitGlobalConfig(e, s), Include: filepath.Join(s.Backups, "git-fsmonitor.conf")}
-	if b, err := os.ReadFile(g.Config); (err != nil || len(hooks.GitDirs(b)) == 0) && !s.PathExists(g.Include) {
-		return hooks.GitSetup{}
+func gitSetupBack(e *cli.Env, s clients.Setup) clients.GitSetup {
+	g := clients.GitSetup{Config: gitGlobalConfig(e, s), Include: filepath.Join(s.Backups, "git-fsmonitor.conf")}
+	if b, err := os.ReadFile(g.Config); (err != nil || len(clients.GitDirs(b)) == 0) && !s.PathExists(g.Include) {
+		return clients.GitSetup{}
 	}
 	return g
 }
@@ -64,7 +64,7 @@ func GitAsks(e *cli.Env, root string) bool {
 		return false
 	}
 	b, err := os.ReadFile(gitGlobalConfig(e, s))
-	return err == nil && slices.Contains(hooks.GitDirs(b), filepath.Join(root, ".git"))
+	return err == nil && slices.Contains(clients.GitDirs(b), filepath.Join(root, ".git"))
 }
 
 // AskGit runs git in a directory.

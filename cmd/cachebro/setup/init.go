@@ -11,7 +11,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/mounting"
-	"cachebro/hooks"
+	"cachebro/hooks/clients"
 	"cachebro/store/diff"
 	"cachebro/store/txt"
 
@@ -84,7 +84,7 @@ func (f *InitFlags) add(fs *pflag.FlagSet) {
 }
 
 func (f *InitFlags) addCommon(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&f.clients, "client", nil, "only these: "+strings.Join(hooks.Clients(), ", "))
+	fs.StringSliceVar(&f.clients, "client", nil, "only these: "+strings.Join(clients.Clients(), ", "))
 	fs.BoolVar(&f.project, "project", false, "the project's own files instead of yours")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "only show what would change")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
@@ -105,8 +105,8 @@ func (f *InitFlags) check(e *cli.Env) error {
 		}
 	}
 	for _, c := range f.clients {
-		if !slices.Contains(hooks.Clients(), c) {
-			return e.Usagef("%s: --client %s: known are %s", e.Cmd.Name, cli.Quote(c), strings.Join(hooks.Clients(), ", "))
+		if !slices.Contains(clients.Clients(), c) {
+			return e.Usagef("%s: --client %s: known are %s", e.Cmd.Name, cli.Quote(c), strings.Join(clients.Clients(), ", "))
 		}
 	}
 	return nil
@@ -136,16 +136,16 @@ func (f *InitFlags) hookOptions() []string {
 
 // Setup describes this user's surroundings to the hooks room. project is the
 // project's root where its own files are meant, "" for the user's.
-func Setup(e *cli.Env, f InitFlags, project string) (hooks.Setup, error) {
+func Setup(e *cli.Env, f InitFlags, project string) (clients.Setup, error) {
 	p := e.Paths()
 	base, err := p.StateBase()
 	if err != nil {
-		return hooks.Setup{}, err
+		return clients.Setup{}, err
 	}
 	if !filepath.IsAbs(p.Home) {
-		return hooks.Setup{}, cli.Hintf("export HOME=/home/you", "no home directory is known, so the clients' files cannot be found")
+		return clients.Setup{}, cli.Hintf("export HOME=/home/you", "no home directory is known, so the clients' files cannot be found")
 	}
-	s := hooks.Setup{
+	s := clients.Setup{
 		Home: p.Home, ConfigHome: absVar(e, "XDG_CONFIG_HOME"), ClaudeConfig: absVar(e, "CLAUDE_CONFIG_DIR"), CodexHome: absVar(e, "CODEX_HOME"),
 		Backups: filepath.Join(base, "clients"), Project: project, Exe: e.Exe,
 		HookOptions: f.hookOptions(), AlwaysLoad: f.alwaysLoad, StatusLine: f.withStatus,
@@ -214,7 +214,7 @@ func backCommand(f InitFlags) string {
 }
 
 // sayNotes tells what a person has to do in the clients besides.
-func sayNotes(e *cli.Env, changes []hooks.Change) {
+func sayNotes(e *cli.Env, changes []clients.Change) {
 	var said []string
 	for _, c := range changes {
 		if c.Note != "" && c.Err == nil && !slices.Contains(said, c.Note) {
@@ -242,7 +242,7 @@ func initRoot(e *cli.Env, f InitFlags, args []string) (string, error) {
 	return t.Base(), nil
 }
 
-func planInit(e *cli.Env, f InitFlags, root string) ([]hooks.Change, hooks.Setup, error) {
+func planInit(e *cli.Env, f InitFlags, root string) ([]clients.Change, clients.Setup, error) {
 	project := ""
 	if f.project {
 		project = root
@@ -259,9 +259,9 @@ func planInit(e *cli.Env, f InitFlags, root string) ([]hooks.Change, hooks.Setup
 			return nil, s, err
 		}
 	}
-	changes, err := hooks.PlanInit(s, f.clients)
+	changes, err := clients.PlanInit(s, f.clients)
 	if err == nil && len(changes) == 0 {
-		err = cli.Hintf("cachebro init --client claude, or one of "+strings.Join(hooks.Clients()[1:], ", "), "no agent was found on this machine")
+		err = cli.Hintf("cachebro init --client claude, or one of "+strings.Join(clients.Clients()[1:], ", "), "no agent was found on this machine")
 	}
 	return changes, s, err
 }
@@ -291,7 +291,7 @@ func runUninit(_ context.Context, e *cli.Env) error {
 			s.Git = gitSetupBack(e, s)
 		}
 	}
-	changes, err := hooks.PlanUninit(s, f.clients)
+	changes, err := clients.PlanUninit(s, f.clients)
 	if err != nil {
 		return err
 	}
@@ -312,7 +312,7 @@ func agentsMD(e *cli.Env, args []string) string {
 
 // applyChanges shows what would change, asks, and writes. Files that cannot be
 // changed are named, and make the command fail after all others were written.
-func applyChanges(e *cli.Env, s hooks.Setup, changes []hooks.Change, f InitFlags, verb string) error {
+func applyChanges(e *cli.Env, s clients.Setup, changes []clients.Change, f InitFlags, verb string) error {
 	n, bad := showChanges(e, changes, f.brief && !f.dryRun)
 	if n == 0 {
 		if bad > 0 {
@@ -333,7 +333,7 @@ func applyChanges(e *cli.Env, s hooks.Setup, changes []hooks.Change, f InitFlags
 			return err
 		}
 	}
-	err := hooks.Apply(s, changes)
+	err := clients.Apply(s, changes)
 	if err == nil && bad > 0 {
 		return cli.ExitStatus(1)
 	}
@@ -342,7 +342,7 @@ func applyChanges(e *cli.Env, s hooks.Setup, changes []hooks.Change, f InitFlags
 
 // showChanges prints each change as a diff, or in brief as a line; the errors go to
 // stderr.
-func showChanges(e *cli.Env, changes []hooks.Change, brief bool) (n, bad int) {
+func showChanges(e *cli.Env, changes []clients.Change, brief bool) (n, bad int) {
 	p := e.Paint()
 	for _, c := range changes {
 		switch {

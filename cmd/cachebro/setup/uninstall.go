@@ -13,6 +13,7 @@ import (
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/procfs"
 	"cachebro/hooks"
+	"cachebro/hooks/clients"
 )
 
 // UninstallCommand is cachebro uninstall.
@@ -76,7 +77,7 @@ func runUninstall(ctx context.Context, e *cli.Env) error {
 		}
 	}
 	for _, p := range plans {
-		errs = append(errs, hooks.Apply(p.setup, p.changes))
+		errs = append(errs, clients.Apply(p.setup, p.changes))
 	}
 	for _, root := range mounting.SetUpRoots(e) {
 		errs = append(errs, mounting.MarkSetUp(e, root, false))
@@ -100,8 +101,8 @@ func runUninstall(ctx context.Context, e *cli.Env) error {
 }
 
 type uninstallPlan struct {
-	setup   hooks.Setup
-	changes []hooks.Change
+	setup   clients.Setup
+	changes []clients.Change
 }
 
 // planUninstall covers this user's files and those of each set-up project.
@@ -120,7 +121,7 @@ func planUninstall(e *cli.Env) ([]uninstallPlan, error) {
 		} else {
 			s.Git = gitSetupBack(e, s)
 		}
-		changes, err := hooks.PlanUninit(s, nil)
+		changes, err := clients.PlanUninit(s, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ import (
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
-	"cachebro/hooks"
+	"cachebro/hooks/clients"
 )
 
 // UpCommand is cachebro up.
@@ -101,8 +101,8 @@ func upClients(e *cli.Env, f InitFlags, root string) error {
 	if err != nil {
 		return err
 	}
-	if f.clients == nil && len(hooks.FoundClients(s)) == 0 && !f.agentsMD {
-		fmt.Fprintf(e.Stdout, "no agent was found (%s); cachebro run -- COMMAND works without\n", strings.Join(hooks.Clients(), ", "))
+	if f.clients == nil && len(clients.FoundClients(s)) == 0 && !f.agentsMD {
+		fmt.Fprintf(e.Stdout, "no agent was found (%s); cachebro run -- COMMAND works without\n", strings.Join(clients.Clients(), ", "))
 		return nil
 	}
 	changes, s, err := planInit(e, f, root)
@@ -200,7 +200,7 @@ func downClients(e *cli.Env, root string, f InitFlags) error {
 	if f.project {
 		s.Project = root
 	}
-	changes, err := hooks.PlanUninit(s, f.clients)
+	changes, err := clients.PlanUninit(s, f.clients)
 	if err != nil {
 		return err
 	}
@@ -210,8 +210,8 @@ func downClients(e *cli.Env, root string, f InitFlags) error {
 
 // onlyReal leaves out files that stay as they are: down looks at all clients.
 // A file that cannot be read as configuration matters only if we are in it.
-func onlyReal(changes []hooks.Change) []hooks.Change {
-	var out []hooks.Change
+func onlyReal(changes []clients.Change) []clients.Change {
+	var out []clients.Change
 	for _, c := range changes {
 		if c.Err != nil && bytes.Contains(c.Before, []byte("cachebro")) || !c.None() {
 			out = append(out, c)

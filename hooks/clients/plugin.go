@@ -1,4 +1,4 @@
-package hooks
+package clients
 
 import (
 	"bytes"
@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Claude Code can have us as a plugin (the directory plugin beside this file) instead
+// Claude Code can have us as a plugin (hooks/plugin) instead
 // of by init. Then its hooks come with --plugin, and our tools under another name. With
 // both, everything would happen twice: the plugin steps back, because who ran init
 // chose its options.
 
-// pluginTools is what our tools are called in the plugin: plugin, then server.
-const pluginTools = "mcp__plugin_cachebro_cachebro__"
+// PluginTools is what our tools are called in the plugin: plugin, then server.
+const PluginTools = "mcp__plugin_cachebro_cachebro__"
 
 // noProgram is what a session is told where the plugin is installed and cachebro is
 // not. A plugin brings no binary: it is one for all platforms.
@@ -23,7 +23,7 @@ const noProgram = `{"systemMessage":"cachebro: the plugin is here, the program i
 func PluginHooks() []byte {
 	regs := make([]registration, len(registrations))
 	for i, r := range registrations {
-		r.matcher = strings.ReplaceAll(r.matcher, "mcp__cachebro__", pluginTools)
+		r.matcher = strings.ReplaceAll(r.matcher, "mcp__cachebro__", PluginTools)
 		regs[i] = r
 	}
 	all := groups(regs, "cachebro", []string{"--plugin"})
@@ -99,20 +99,4 @@ func (p Places) ServerRegistered() string {
 		}
 	}
 	return ""
-}
-
-// stepsBack: the plugin's hook leaves the event to the one that init or "run" has
-// registered. run tells by the environment, because its settings are a command line.
-func stepsBack(env Env, opt options, ev event) bool {
-	if !opt.plugin {
-		return false
-	}
-	if env.Getenv("CACHEBRO_HOOKS") == "run" {
-		return true
-	}
-	project := env.Getenv("CLAUDE_PROJECT_DIR")
-	if project == "" {
-		project = ev.cwd
-	}
-	return Places{Home: env.Getenv("HOME"), Config: env.Getenv("CLAUDE_CONFIG_DIR"), Project: project}.HooksRegistered() != ""
 }

@@ -1,4 +1,4 @@
-package hooks
+package clients
 
 import (
 	"bytes"
@@ -29,13 +29,13 @@ func gitFiles(s Setup) []file {
 // a binary that is not there any more.
 type gitMonitor struct{ exe string }
 
-func (m gitMonitor) add([]byte) ([]byte, error) {
+func (m gitMonitor) Add([]byte) ([]byte, error) {
 	return []byte("# written by cachebro init --git-fsmonitor\n[core]\n\tfsmonitor = " +
 		gitQuote("exec 2>/dev/null; exec "+shellQuote(m.exe)+" fsmonitor") + "\n\tfsmonitorHookVersion = 2\n"), nil
 }
 
 // remove: nothing in it is anybody else's.
-func (gitMonitor) remove([]byte, []byte) ([]byte, error) { return []byte{}, nil }
+func (gitMonitor) Remove([]byte, []byte) ([]byte, error) { return []byte{}, nil }
 
 // gitIncludes are the lines in git's own configuration.
 type gitIncludes struct {
@@ -43,7 +43,7 @@ type gitIncludes struct {
 	dirs    []string
 }
 
-func (g gitIncludes) add(before []byte) ([]byte, error) {
+func (g gitIncludes) Add(before []byte) ([]byte, error) {
 	from, to, err := findSection(before, gitBegin, gitEnd)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (g gitIncludes) add(before []byte) ([]byte, error) {
 	return append(out, text.Bytes()...), nil
 }
 
-func (gitIncludes) remove(now, original []byte) ([]byte, error) {
+func (gitIncludes) Remove(now, original []byte) ([]byte, error) {
 	from, to, err := findSection(now, gitBegin, gitEnd)
 	if err != nil || to == 0 {
 		return now, err

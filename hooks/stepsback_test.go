@@ -1,46 +1,13 @@
 package hooks
 
 import (
-	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// TestPluginFiles: the plugin's files are what the program makes of them.
-func TestPluginFiles(t *testing.T) {
-	file := filepath.Join("plugin", "hooks", "hooks.json")
-	if *update {
-		if err := os.WriteFile(file, PluginHooks(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, PluginHooks()) {
-		t.Errorf("%s is not what the program would write; go test ./hooks -run TestPluginFiles -update", file)
-	}
-	var start struct {
-		SystemMessage string `json:"systemMessage"`
-	}
-	if err := json.Unmarshal([]byte(noProgram), &start); err != nil || start.SystemMessage == "" {
-		t.Errorf("what is said without the program is no answer of a hook: %v", err)
-	}
-	for _, name := range []string{".claude-plugin/plugin.json", ".mcp.json", "../../.claude-plugin/marketplace.json"} {
-		b, err := os.ReadFile(filepath.Join("plugin", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var m map[string]any
-		if err := json.Unmarshal(b, &m); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
+	"cachebro/hooks/clients"
+)
 
 // TestPluginStepsBack: where init or run has registered hooks or server, the plugin's
 // own do nothing.
@@ -61,7 +28,7 @@ func TestPluginStepsBack(t *testing.T) {
 		}
 	}
 	for _, file := range []string{filepath.Join(home, ".claude", "settings.json"), filepath.Join(project, ".claude", "settings.local.json")} {
-		write(file, ClaudeSettings("/opt/cachebro"))
+		write(file, clients.ClaudeSettings("/opt/cachebro"))
 		if !stepsBack(e, plugin, event{}) {
 			t.Errorf("acts though %s has our hooks", file)
 		}
@@ -77,7 +44,7 @@ func TestPluginStepsBack(t *testing.T) {
 	if !stepsBack(e, plugin, event{}) {
 		t.Error("acts beside run's hooks")
 	}
-	p := Places{Home: home, Project: project}
+	p := clients.Places{Home: home, Project: project}
 	if got := p.ServerRegistered(); got != "" {
 		t.Errorf("server registered in %q", got)
 	}
@@ -86,7 +53,7 @@ func TestPluginStepsBack(t *testing.T) {
 		t.Errorf("server registered in %q", got)
 	}
 	write(filepath.Join(home, ".claude.json"), []byte(`{}`))
-	write(filepath.Join(project, ".mcp.json"), ClaudeMCP("cachebro"))
+	write(filepath.Join(project, ".mcp.json"), clients.ClaudeMCP("cachebro"))
 	if got := p.ServerRegistered(); !strings.HasSuffix(got, ".mcp.json") {
 		t.Errorf("server registered in %q", got)
 	}

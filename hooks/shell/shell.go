@@ -1,4 +1,4 @@
-package hooks
+package shell
 
 import (
 	"path/filepath"
@@ -17,13 +17,13 @@ const maxCommand = 4096
 type shown struct {
 	dir         string // of a leading "cd DIR &&", "" none
 	file        string
-	first, last int
-	tail        int
-	numbered    bool // each line under its number, as cat -n prints it
+	First, Last int
+	Tail        int
+	Numbered    bool // each line under its number, as cat -n prints it
 }
 
-// path is the file as the command means it; cwd is the shell's directory.
-func (s shown) path(cwd string) string {
+// Path is the file as the command means it; cwd is the shell's directory.
+func (s shown) Path(cwd string) string {
 	switch {
 	case filepath.IsAbs(s.file):
 		return s.file
@@ -33,10 +33,10 @@ func (s shown) path(cwd string) string {
 	return filepath.Join(cwd, s.dir, s.file)
 }
 
-// parseShow recognises a command that does nothing but show lines of one file:
+// ParseShow recognises a command that does nothing but show lines of one file:
 // cat, head, tail or sed -n with literal arguments, alone, after "cd DIR &&", or
 // one through another. Everything else is not; see parseParts for what shows more.
-func parseShow(command string) (shown, bool) {
+func ParseShow(command string) (shown, bool) {
 	if len(command) > maxCommand {
 		return shown{}, false
 	}
@@ -58,7 +58,7 @@ func parseShow(command string) (shown, bool) {
 	}
 	s, ok := showOf(stmt)
 	s.dir = dir
-	return s, ok && !s.numbered
+	return s, ok && !s.Numbered
 }
 
 // showOf is parseShow for one statement.
@@ -73,7 +73,7 @@ func showOf(stmt *syntax.Stmt) (s shown, ok bool) {
 		}
 		const input = "\x00" // no word has it
 		f, ok := showArgs(append(args, input))
-		if !ok || f.file != input || f.numbered {
+		if !ok || f.file != input || f.Numbered {
 			return shown{}, false
 		}
 		return s.through(f)
@@ -88,21 +88,21 @@ func showOf(stmt *syntax.Stmt) (s shown, ok bool) {
 // through is what a filter lets through of what is shown.
 func (s shown) through(f shown) (shown, bool) {
 	switch {
-	case s.tail > 0:
-		return shown{}, f.tail == 0 && f.first == 1 && f.last == 0
-	case f.tail > 0 && s.last == 0 && s.first == 1:
-		s.first, s.tail = 0, f.tail
-	case f.tail > 0 && s.last > 0:
-		s.first = max(s.first, s.last-f.tail+1)
-	case f.tail > 0:
+	case s.Tail > 0:
+		return shown{}, f.Tail == 0 && f.First == 1 && f.Last == 0
+	case f.Tail > 0 && s.Last == 0 && s.First == 1:
+		s.First, s.Tail = 0, f.Tail
+	case f.Tail > 0 && s.Last > 0:
+		s.First = max(s.First, s.Last-f.Tail+1)
+	case f.Tail > 0:
 		return shown{}, false
 	default:
-		if f.last > 0 && (s.last == 0 || s.first+f.last-1 < s.last) {
-			s.last = s.first + f.last - 1
+		if f.Last > 0 && (s.Last == 0 || s.First+f.Last-1 < s.Last) {
+			s.Last = s.First + f.Last - 1
 		}
-		s.first += f.first - 1
+		s.First += f.First - 1
 	}
-	return s, s.last == 0 || s.first <= s.last
+	return s, s.Last == 0 || s.First <= s.Last
 }
 
 // showArgs reads a command's words.
@@ -205,11 +205,11 @@ func oneFile(args []string) (string, bool) {
 // parseCat reads cat and nl. nl without -ba gives empty lines no number: what it
 // prints of a file that has some is not what is computed, and stays.
 func parseCat(args []string) (shown, bool) {
-	s := shown{first: 1, numbered: args[0] == "nl"}
+	s := shown{First: 1, Numbered: args[0] == "nl"}
 	options := map[string][]string{"cat": {"-n", "--number"}, "nl": {"-ba", "-b", "--body-numbering=a"}}
 	rest := args[1:]
 	if len(rest) > 0 && slices.Contains(options[args[0]], rest[0]) {
-		if s.numbered = true; rest[0] == "-b" {
+		if s.Numbered = true; rest[0] == "-b" {
 			if len(rest) < 2 || rest[1] != "a" {
 				return shown{}, false
 			}
@@ -229,7 +229,7 @@ func parseHead(args []string) (shown, bool) {
 	}
 	count, err := strconv.Atoi(n)
 	f, ok := oneFile(rest)
-	return shown{file: f, first: 1, last: count}, ok && err == nil && count > 0
+	return shown{file: f, First: 1, Last: count}, ok && err == nil && count > 0
 }
 
 func parseTail(args []string) (shown, bool) {
@@ -244,9 +244,9 @@ func parseTail(args []string) (shown, bool) {
 		return shown{}, false
 	}
 	if fromLine {
-		return shown{file: f, first: count}, true
+		return shown{file: f, First: count}, true
 	}
-	return shown{file: f, tail: count}, true
+	return shown{file: f, Tail: count}, true
 }
 
 // countOption reads -n N, -nN, --lines=N, -N; 10 without.
@@ -294,22 +294,22 @@ func parseSed(args []string) (shown, bool) {
 	if !ok || !print || err != nil || first < 1 || strings.HasPrefix(a, "+") {
 		return shown{}, false
 	}
-	s := shown{file: f, first: first}
+	s := shown{file: f, First: first}
 	switch plus, more := strings.CutPrefix(b, "+"); {
 	case !isRange:
-		s.last = first
+		s.Last = first
 	case b == "$":
 	case more:
 		n, err := strconv.Atoi(plus)
 		if err != nil || n < 0 || strings.HasPrefix(plus, "+") {
 			return shown{}, false
 		}
-		s.last = first + n
+		s.Last = first + n
 	default:
-		if s.last, err = strconv.Atoi(b); err != nil || s.last < 1 {
+		if s.Last, err = strconv.Atoi(b); err != nil || s.Last < 1 {
 			return shown{}, false
 		}
-		s.last = max(s.last, first) // sed prints line A at least
+		s.Last = max(s.Last, first) // sed prints line A at least
 	}
 	return s, true
 }

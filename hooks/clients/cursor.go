@@ -1,28 +1,30 @@
-package hooks
+package clients
 
 import (
 	"encoding/json"
 	"slices"
+
+	"cachebro/hooks/clients/edit"
 )
 
 // both is two edits of one file.
 type both struct{ first, second editor }
 
-func (b both) add(before []byte) ([]byte, error) {
-	mid, err := b.first.add(before)
+func (b both) Add(before []byte) ([]byte, error) {
+	mid, err := b.first.Add(before)
 	if err != nil {
 		return nil, err
 	}
-	return b.second.add(mid)
+	return b.second.Add(mid)
 }
 
 // remove goes backwards, so that what is empty in the end is what add made.
-func (b both) remove(now, original []byte) ([]byte, error) {
-	mid, err := b.second.remove(now, original)
+func (b both) Remove(now, original []byte) ([]byte, error) {
+	mid, err := b.second.Remove(now, original)
 	if err != nil {
 		return nil, err
 	}
-	return b.first.remove(mid, original)
+	return b.first.Remove(mid, original)
 }
 
 // as asks both: see CheckClients.
@@ -52,8 +54,8 @@ func isOurLine(raw json.RawMessage) bool {
 	return json.Unmarshal(raw, &c) == nil && ourCommand.MatchString(c.Command)
 }
 
-func (h cursorHooks) add(before []byte) ([]byte, error) {
-	d, err := parseJSONC(before)
+func (h cursorHooks) Add(before []byte) ([]byte, error) {
+	d, err := edit.ParseJSONC(before)
 	if err != nil {
 		return nil, err
 	}
@@ -64,25 +66,25 @@ func (h cursorHooks) add(before []byte) ([]byte, error) {
 		return nil, err
 	}
 	var version any
-	if ok, err := d.get(&version, "version"); err != nil {
+	if ok, err := d.Get(&version, "version"); err != nil {
 		return nil, err
 	} else if !ok {
-		if err := d.set(1, "version"); err != nil {
+		if err := d.Set(1, "version"); err != nil {
 			return nil, err
 		}
 	}
 	for _, e := range cursorEvents {
-		if err := d.push(h.line(e), "hooks", e); err != nil {
+		if err := d.Push(h.line(e), "hooks", e); err != nil {
 			return nil, err
 		}
 	}
-	return d.bytes(), nil
+	return d.Bytes(), nil
 }
 
 // present: exactly our lines, each once.
-func (h cursorHooks) present(d *jsonc) bool {
+func (h cursorHooks) present(d *edit.JSONC) bool {
 	var all map[string][]json.RawMessage
-	if ok, err := d.get(&all, "hooks"); err != nil || !ok {
+	if ok, err := d.Get(&all, "hooks"); err != nil || !ok {
 		return false
 	}
 	for event, lines := range all {
@@ -108,33 +110,33 @@ func (h cursorHooks) present(d *jsonc) bool {
 	return true
 }
 
-func (h cursorHooks) drop(d *jsonc, keep func([]string) bool) error {
+func (h cursorHooks) drop(d *edit.JSONC, keep func([]string) bool) error {
 	for i := len(cursorEvents) - 1; i >= 0; i-- {
-		if err := d.drop(isOurLine, keep, "hooks", cursorEvents[i]); err != nil {
+		if err := d.Drop(isOurLine, keep, "hooks", cursorEvents[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h cursorHooks) remove(now, original []byte) ([]byte, error) {
-	d, err := parseJSONC(now)
+func (h cursorHooks) Remove(now, original []byte) ([]byte, error) {
+	d, err := edit.ParseJSONC(now)
 	if err != nil {
 		return nil, err
 	}
-	before := d.bytes()
+	before := d.Bytes()
 	keep := kept(original)
 	if err := h.drop(d, keep); err != nil {
 		return nil, err
 	}
-	if string(d.bytes()) == string(before) {
+	if string(d.Bytes()) == string(before) {
 		return now, nil
 	}
 	var hooks any
-	if ok, err := d.get(&hooks, "hooks"); err == nil && !ok && !keep([]string{"version"}) {
-		if err := d.remove(keep, "version"); err != nil {
+	if ok, err := d.Get(&hooks, "hooks"); err == nil && !ok && !keep([]string{"version"}) {
+		if err := d.Remove(keep, "version"); err != nil {
 			return nil, err
 		}
 	}
-	return d.bytes(), nil
+	return d.Bytes(), nil
 }

@@ -1,4 +1,4 @@
-package hooks
+package clients
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ Every version of every file here is kept, whatever program wrote it.
 // section is a part of a Markdown file between two comments.
 type section struct{}
 
-func (section) add(before []byte) ([]byte, error) {
+func (section) Add(before []byte) ([]byte, error) {
 	nl := "\n"
 	if bytes.Contains(before, []byte("\r\n")) {
 		nl = "\r\n"
@@ -49,9 +49,9 @@ func (section) add(before []byte) ([]byte, error) {
 	return append(out, text...), nil
 }
 
-// remove leaves everything else as it is, but for the empty line that add put
+// Remove leaves everything else as it is, but for the empty line that add put
 // before the section.
-func (section) remove(now, _ []byte) ([]byte, error) {
+func (section) Remove(now, _ []byte) ([]byte, error) {
 	from, to, err := findSection(now, sectionBegin, sectionEnd)
 	if err != nil || to == 0 {
 		return now, err

@@ -1,10 +1,12 @@
-package hooks
+package clients
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"cachebro/hooks/clients/edit"
 )
 
 var tomls = map[string]string{
@@ -38,11 +40,11 @@ func TestCodex(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tree, err := parseTOML(b)
+			tree, err := edit.ParseTOML(b)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if lookup(tree, []string{"mcp_servers", "cachebro", "command"}) != s.Exe {
+			if edit.Lookup(tree, []string{"mcp_servers", "cachebro", "command"}) != s.Exe {
 				t.Errorf("our table is missing:\n%s", b)
 			}
 			if strings.Contains(text, "\r\n") && strings.Count(string(b), "\n") != strings.Count(string(b), "\r\n") {

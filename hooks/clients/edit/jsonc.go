@@ -1,4 +1,4 @@
-package hooks
+package edit
 
 import (
 	"bytes"
@@ -10,10 +10,10 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// jsonc is a configuration file in JSON, perhaps with comments and trailing
+// JSONC is a configuration file in JSON, perhaps with comments and trailing
 // commas, that is edited in place: everything that we do not add or remove
 // keeps its bytes.
-type jsonc struct {
+type JSONC struct {
 	root   hujson.Value
 	bom    bool
 	nl     string // line end of what we add
@@ -22,9 +22,9 @@ type jsonc struct {
 
 var errNotObject = errors.New("it is not a JSON object")
 
-// parseJSONC takes an empty file for an empty object.
-func parseJSONC(b []byte) (*jsonc, error) {
-	d := &jsonc{nl: "\n"}
+// ParseJSONC takes an empty file for an empty object.
+func ParseJSONC(b []byte) (*JSONC, error) {
+	d := &JSONC{nl: "\n"}
 	if bytes.HasPrefix(b, []byte("\xef\xbb\xbf")) {
 		d.bom, b = true, b[3:]
 	}
@@ -55,7 +55,7 @@ func parseJSONC(b []byte) (*jsonc, error) {
 func unique(o *hujson.Object) error {
 	seen := map[string]bool{}
 	for _, m := range o.Members {
-		k := key(m)
+		k := Key(m)
 		if seen[k] {
 			return fmt.Errorf("the key %q stands there twice", k)
 		}
@@ -76,7 +76,7 @@ func indentOf(o *hujson.Object) string {
 	return "  "
 }
 
-func (d *jsonc) bytes() []byte {
+func (d *JSONC) Bytes() []byte {
 	b := d.root.Pack()
 	if d.bom {
 		b = append([]byte("\xef\xbb\xbf"), b...)
@@ -84,7 +84,7 @@ func (d *jsonc) bytes() []byte {
 	return b
 }
 
-func key(m hujson.ObjectMember) string {
+func Key(m hujson.ObjectMember) string {
 	l, ok := m.Name.Value.(hujson.Literal)
 	if !ok {
 		return ""
@@ -94,16 +94,16 @@ func key(m hujson.ObjectMember) string {
 
 func member(o *hujson.Object, name string) *hujson.Value {
 	for i := range o.Members {
-		if key(o.Members[i]) == name {
+		if Key(o.Members[i]) == name {
 			return &o.Members[i].Value
 		}
 	}
 	return nil
 }
 
-// object finds the object at a path of keys; nil when it is not there. An
+// Object finds the object at a path of keys; nil when it is not there. An
 // element that is no object is an error: it is not ours to replace.
-func (d *jsonc) object(path ...string) (*hujson.Object, error) {
+func (d *JSONC) Object(path ...string) (*hujson.Object, error) {
 	o, _ := d.root.Value.(*hujson.Object)
 	for i, name := range path {
 		v := member(o, name)
@@ -122,10 +122,10 @@ func (d *jsonc) object(path ...string) (*hujson.Object, error) {
 }
 
 // ensure is object, making what is missing.
-func (d *jsonc) ensure(path ...string) (*hujson.Object, error) {
+func (d *JSONC) ensure(path ...string) (*hujson.Object, error) {
 	o, _ := d.root.Value.(*hujson.Object)
 	for i, name := range path {
-		next, err := d.object(path[:i+1]...)
+		next, err := d.Object(path[:i+1]...)
 		if err != nil {
 			return nil, err
 		}
@@ -138,9 +138,9 @@ func (d *jsonc) ensure(path ...string) (*hujson.Object, error) {
 	return o, nil
 }
 
-// get decodes the value at a path into v; ok is false when it is not there.
-func (d *jsonc) get(v any, path ...string) (ok bool, err error) {
-	o, err := d.object(path[:len(path)-1]...)
+// Get decodes the value at a path into v; ok is false when it is not there.
+func (d *JSONC) Get(v any, path ...string) (ok bool, err error) {
+	o, err := d.Object(path[:len(path)-1]...)
 	if o == nil || err != nil {
 		return false, err
 	}
@@ -157,9 +157,9 @@ func (d *jsonc) get(v any, path ...string) (ok bool, err error) {
 	return true, nil
 }
 
-// set puts a value at a path, in the place of what is there or at the end of
+// Set puts a value at a path, in the place of what is there or at the end of
 // its object.
-func (d *jsonc) set(value any, path ...string) error {
+func (d *JSONC) Set(value any, path ...string) error {
 	depth := len(path) - 1
 	o, err := d.ensure(path[:depth]...)
 	if err != nil {
@@ -179,7 +179,7 @@ func (d *jsonc) set(value any, path ...string) error {
 }
 
 // value formats a Go value as it would stand at that depth.
-func (d *jsonc) value(v any, depth int) (hujson.Value, error) {
+func (d *JSONC) value(v any, depth int) (hujson.Value, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -193,7 +193,7 @@ func (d *jsonc) value(v any, depth int) (hujson.Value, error) {
 
 // add appends a member to an object whose members stand at depth+1. A comment
 // behind the last member stays there; a trailing comma is kept.
-func (d *jsonc) add(o *hujson.Object, depth int, name string, v hujson.Value) {
+func (d *JSONC) add(o *hujson.Object, depth int, name string, v hujson.Value) {
 	before := trimSpaceEnd(o.AfterExtra)
 	m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(name)}, Value: v}
 	m.Name.BeforeExtra = append(before, d.nl+strings.Repeat(d.indent, depth+1)...)
@@ -210,16 +210,16 @@ func trimSpaceEnd(e hujson.Extra) hujson.Extra {
 	return append(hujson.Extra{}, bytes.TrimRight(e, " \t\r\n")...)
 }
 
-// remove takes the value at a path away, and the parents that become empty
+// Remove takes the value at a path away, and the parents that become empty
 // when they were not in keep.
-func (d *jsonc) remove(keep func(path []string) bool, path ...string) error {
+func (d *JSONC) Remove(keep func(path []string) bool, path ...string) error {
 	depth := len(path) - 1
-	o, err := d.object(path[:depth]...)
+	o, err := d.Object(path[:depth]...)
 	if o == nil || err != nil {
 		return err
 	}
 	for i := range o.Members {
-		if key(o.Members[i]) != path[depth] {
+		if Key(o.Members[i]) != path[depth] {
 			continue
 		}
 		m := o.Members[i]
@@ -236,7 +236,7 @@ func (d *jsonc) remove(keep func(path []string) bool, path ...string) error {
 	if len(o.Members) == 0 && len(bytes.TrimSpace(o.AfterExtra)) == 0 {
 		o.AfterExtra = nil
 		if depth > 0 && !keep(path[:depth]) {
-			return d.remove(keep, path[:depth]...)
+			return d.Remove(keep, path[:depth]...)
 		}
 	}
 	return nil
@@ -259,4 +259,80 @@ func likeLast(extra, removed hujson.Extra) hujson.Extra {
 		return hujson.Extra{}
 	}
 	return extra
+}
+
+// array finds the array at a path of keys; nil when it is not there.
+func (d *JSONC) array(path ...string) (*hujson.Array, error) {
+	o, err := d.Object(path[:len(path)-1]...)
+	if o == nil || err != nil {
+		return nil, err
+	}
+	v := member(o, path[len(path)-1])
+	if v == nil {
+		return nil, nil
+	}
+	a, ok := v.Value.(*hujson.Array)
+	if !ok {
+		return nil, fmt.Errorf("%s is not an array", strings.Join(path, "."))
+	}
+	return a, nil
+}
+
+// Push appends an element to the array at a path, making it when missing.
+func (d *JSONC) Push(value any, path ...string) error {
+	depth := len(path)
+	a, err := d.array(path...)
+	if err != nil {
+		return err
+	}
+	if a == nil {
+		return d.Set([]any{value}, path...)
+	}
+	v, err := d.value(value, depth+1)
+	if err != nil {
+		return err
+	}
+	v.BeforeExtra = append(trimSpaceEnd(a.AfterExtra), d.nl+strings.Repeat(d.indent, depth+1)...)
+	if n := len(a.Elements); n > 0 && a.Elements[n-1].AfterExtra != nil {
+		v.AfterExtra = hujson.Extra{}
+	}
+	a.Elements = append(a.Elements, v)
+	a.AfterExtra = hujson.Extra(d.nl + strings.Repeat(d.indent, depth))
+	return nil
+}
+
+// Drop removes the elements of an array that match, and the array and its
+// parents when they become empty and are not in keep.
+func (d *JSONC) Drop(match func(json.RawMessage) bool, keep func([]string) bool, path ...string) error {
+	a, err := d.array(path...)
+	if a == nil || err != nil {
+		return err
+	}
+	dropped := false
+	for i := 0; i < len(a.Elements); i++ {
+		e := a.Elements[i].Clone()
+		e.Standardize()
+		e.BeforeExtra, e.AfterExtra = nil, nil
+		if !match(json.RawMessage(e.Pack())) {
+			continue
+		}
+		dropped = true
+		gone := a.Elements[i]
+		last := i == len(a.Elements)-1
+		a.Elements = append(a.Elements[:i], a.Elements[i+1:]...)
+		if last {
+			a.AfterExtra = closing(gone.BeforeExtra, a.AfterExtra)
+			if i > 0 {
+				a.Elements[i-1].AfterExtra = likeLast(a.Elements[i-1].AfterExtra, gone.AfterExtra)
+			}
+		}
+		i--
+	}
+	if dropped && len(a.Elements) == 0 && len(strings.TrimSpace(string(a.AfterExtra))) == 0 {
+		a.AfterExtra = nil
+		if !keep(path) {
+			return d.Remove(keep, path...)
+		}
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package hooks
+package clients
 
 import (
 	"bytes"
@@ -103,14 +103,14 @@ func standing(f file, c Change) (int, error) {
 	if a, ok := edit.(interface{ as([]byte) editor }); ok {
 		edit = a.as(c.Before)
 	}
-	added, err := edit.add(c.Before)
+	added, err := edit.Add(c.Before)
 	if err != nil {
 		return absent, err
 	}
 	if string(added) == string(c.Before) {
 		return ours, nil
 	}
-	removed, err := edit.remove(c.Before, c.Before)
+	removed, err := edit.Remove(c.Before, c.Before)
 	if err != nil {
 		return absent, err
 	}
@@ -157,7 +157,7 @@ func checkHook(ctx context.Context, s Setup) Finding {
 	case err != nil:
 		f.Text, f.Fix = fmt.Sprintf("the registered command failed: %v", err), "cachebro init"
 	case len(out) > 0:
-		f.Text, f.Fix = fmt.Sprintf("the registered command printed %q", cutText(clean(string(out)), 80)), "cachebro init"
+		f.Text, f.Fix = fmt.Sprintf("the registered command printed %q", strings.ToValidUTF8(string(out[:min(len(out), 80)]), "")), "cachebro init"
 	case cpu > hookShould || took > hookMust:
 		f.Text, f.Fix = fmt.Sprintf("a hook takes %d ms; %d ms is the most it should", took.Milliseconds(), hookShould.Milliseconds()), "cachebro status"
 	default:

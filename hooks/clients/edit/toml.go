@@ -1,4 +1,4 @@
-package hooks
+package edit
 
 import (
 	"bytes"
@@ -11,22 +11,22 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlTable is a table [a.b] with command, args and the names of variables that
+// TOMLTable is a table [a.b] with command, args and the names of variables that
 // are passed on, appended to a TOML file as text: comments, order and everything
 // else keep their bytes.
-type tomlTable struct {
-	path    []string
-	command string
-	args    []string
-	vars    []string
+type TOMLTable struct {
+	Path    []string // the table's name, taken apart
+	Command string
+	Args    []string
+	Vars    []string
 }
 
-func (t tomlTable) add(before []byte) ([]byte, error) {
-	tree, err := parseTOML(before)
+func (t TOMLTable) Add(before []byte) ([]byte, error) {
+	tree, err := ParseTOML(before)
 	if err != nil {
 		return nil, err
 	}
-	now := lookup(tree, t.path)
+	now := Lookup(tree, t.Path)
 	if now != nil && reflect.DeepEqual(now, t.value()) {
 		return before, nil
 	}
@@ -53,30 +53,30 @@ func (t tomlTable) add(before []byte) ([]byte, error) {
 	}
 	out = append(out, text...)
 	// The file must now say what it said, and our table.
-	after, err := parseTOML(out)
-	if err != nil || !reflect.DeepEqual(lookup(after, t.path), t.value()) {
-		return nil, fmt.Errorf("%s is written as an inline table; a table of its own cannot be added beside it", t.path[0])
+	after, err := ParseTOML(out)
+	if err != nil || !reflect.DeepEqual(Lookup(after, t.Path), t.value()) {
+		return nil, fmt.Errorf("%s is written as an inline table; a table of its own cannot be added beside it", t.Path[0])
 	}
-	without(after, t.path)
-	without(tree, t.path)
+	without(after, t.Path)
+	without(tree, t.Path)
 	if !reflect.DeepEqual(after, tree) {
 		return nil, errors.New("adding a table would change other settings")
 	}
 	return out, nil
 }
 
-func (t tomlTable) remove(now, _ []byte) ([]byte, error) {
-	tree, err := parseTOML(now)
+func (t TOMLTable) Remove(now, _ []byte) ([]byte, error) {
+	tree, err := ParseTOML(now)
 	if err != nil {
 		return nil, err
 	}
-	if lookup(tree, t.path) == nil {
+	if Lookup(tree, t.Path) == nil {
 		return now, nil
 	}
 	return t.cut(now)
 }
 
-func (t tomlTable) value() map[string]any {
+func (t TOMLTable) value() map[string]any {
 	list := func(words []string) []any {
 		out := []any{}
 		for _, w := range words {
@@ -84,11 +84,11 @@ func (t tomlTable) value() map[string]any {
 		}
 		return out
 	}
-	return map[string]any{"command": t.command, "args": list(t.args), "env_vars": list(t.vars)}
+	return map[string]any{"command": t.Command, "args": list(t.Args), "env_vars": list(t.Vars)}
 }
 
-func (t tomlTable) text(nl string) (string, error) {
-	command, err := tomlString(t.command)
+func (t TOMLTable) text(nl string) (string, error) {
+	command, err := tomlString(t.Command)
 	if err != nil {
 		return "", err
 	}
@@ -103,15 +103,15 @@ func (t tomlTable) text(nl string) (string, error) {
 		}
 		return "[" + strings.Join(out, ", ") + "]", nil
 	}
-	args, err := list(t.args)
+	args, err := list(t.Args)
 	if err != nil {
 		return "", err
 	}
-	vars, err := list(t.vars)
+	vars, err := list(t.Vars)
 	if err != nil {
 		return "", err
 	}
-	lines := []string{"[" + strings.Join(t.path, ".") + "]", "command = " + command, "args = " + args, "env_vars = " + vars, ""}
+	lines := []string{"[" + strings.Join(t.Path, ".") + "]", "command = " + command, "args = " + args, "env_vars = " + vars, ""}
 	return strings.Join(lines, nl), nil
 }
 
@@ -126,13 +126,13 @@ func tomlString(s string) (string, error) {
 // cut removes our table and its sub-tables: from its header to the next header
 // that is not below it, with the blank line before. Comments that lead up to the
 // next header are not ours.
-func (t tomlTable) cut(b []byte) ([]byte, error) {
+func (t TOMLTable) cut(b []byte) ([]byte, error) {
 	spans, err := t.spans(b)
 	if err != nil {
 		return nil, err
 	}
 	if len(spans) == 0 {
-		return nil, fmt.Errorf("%s is not a table of its own; remove it by hand", strings.Join(t.path, "."))
+		return nil, fmt.Errorf("%s is not a table of its own; remove it by hand", strings.Join(t.Path, "."))
 	}
 	out := bytes.Clone(b)
 	for i := len(spans) - 1; i >= 0; i-- {
@@ -149,7 +149,7 @@ func (t tomlTable) cut(b []byte) ([]byte, error) {
 }
 
 // spans finds the byte ranges of our table and those below it.
-func (t tomlTable) spans(b []byte) ([][2]int, error) {
+func (t TOMLTable) spans(b []byte) ([][2]int, error) {
 	offset := 0
 	if bytes.HasPrefix(b, []byte("\xef\xbb\xbf")) {
 		offset = 3
@@ -170,8 +170,8 @@ func (t tomlTable) spans(b []byte) ([][2]int, error) {
 				start = lineStart(b, offset+int(k.Raw.Offset))
 				first = false
 			}
-			if ours >= 0 && ours < len(t.path) {
-				if string(k.Data) == t.path[ours] {
+			if ours >= 0 && ours < len(t.Path) {
+				if string(k.Data) == t.Path[ours] {
 					ours++
 				} else {
 					ours = -1
@@ -182,7 +182,7 @@ func (t tomlTable) spans(b []byte) ([][2]int, error) {
 			spans = append(spans, [2]int{open, beforeComments(b, open, start)})
 			open = -1
 		}
-		if ours == len(t.path) {
+		if ours == len(t.Path) {
 			open = start
 		}
 	}
@@ -210,7 +210,7 @@ func beforeComments(b []byte, from, to int) int {
 	return to
 }
 
-func parseTOML(b []byte) (map[string]any, error) {
+func ParseTOML(b []byte) (map[string]any, error) {
 	tree := map[string]any{}
 	if err := toml.Unmarshal(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), &tree); err != nil {
 		return nil, fmt.Errorf("it is not valid TOML: %w", err)
@@ -218,7 +218,7 @@ func parseTOML(b []byte) (map[string]any, error) {
 	return tree, nil
 }
 
-func lookup(tree map[string]any, path []string) any {
+func Lookup(tree map[string]any, path []string) any {
 	var v any = tree
 	for _, k := range path {
 		m, ok := v.(map[string]any)

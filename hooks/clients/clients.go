@@ -1,10 +1,12 @@
-package hooks
+package clients
 
 import (
 	"fmt"
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"cachebro/hooks/clients/edit"
 )
 
 // Setup says where init and uninit work and what they register. Directories
@@ -50,11 +52,11 @@ type file struct {
 
 // editor adds and removes our entries in the bytes of a file.
 type editor interface {
-	// add returns the file with our entries; the same bytes when they are there.
-	add(before []byte) ([]byte, error)
-	// remove returns the file without them. original is what the file was
+	// Add returns the file with our entries; the same bytes when they are there.
+	Add(before []byte) ([]byte, error)
+	// Remove returns the file without them. original is what the file was
 	// before we came, nil when it did not exist or nobody knows.
-	remove(now, original []byte) ([]byte, error)
+	Remove(now, original []byte) ([]byte, error)
 }
 
 // clientSpec is a client that init knows.
@@ -184,7 +186,7 @@ var clientSpecs = []clientSpec{
 				path = filepath.Join(s.Project, ".codex", "config.toml")
 			}
 			return []file{
-				{path, tomlTable{[]string{"mcp_servers", "cachebro"}, s.Exe, s.serve(false), placeVars}},
+				{path, edit.TOMLTable{Path: []string{"mcp_servers", "cachebro"}, Command: s.Exe, Args: s.serve(false), Vars: placeVars}},
 				{filepath.Join(filepath.Dir(path), "hooks.json"), claudeHooks{exe: s.Exe, options: s.foreign("codex"), regs: codexEvents}},
 			}
 		},
@@ -283,3 +285,16 @@ func claudeFiles(s Setup) []file {
 		{settings, claudeHooks{exe: s.Exe, options: s.HookOptions, statusLine: s.StatusLine}},
 	}
 }
+
+// The registrations of these clients; their timeouts are in their own units.
+var (
+	codexEvents = []registration{
+		{"SessionStart", "", 15}, {"UserPromptSubmit", "", 5}, {"PreToolUse", "Bash|apply_patch|mcp__cachebro__.*", 5}, {"PostToolUse", "Bash|apply_patch|mcp__cachebro__.*", 5},
+		{"PreCompact", "", 5}, {"PostCompact", "", 5}, {"Stop", "", 5},
+	}
+	geminiEvents = []registration{ // milliseconds
+		{"SessionStart", "", 15000}, {"BeforeAgent", "", 5000}, {"BeforeTool", "run_shell_command|replace|write_file", 5000},
+		{"AfterTool", "run_shell_command|replace|write_file", 5000}, {"PreCompress", "", 5000}, {"AfterAgent", "", 5000}, {"SessionEnd", "", 5000},
+	}
+	cursorEvents = []string{"sessionStart", "beforeSubmitPrompt", "beforeShellExecution", "afterShellExecution", "afterFileEdit", "preCompact", "stop", "sessionEnd"}
+)

@@ -1,4 +1,4 @@
-package hooks
+package clients
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"cachebro/hooks/clients/edit"
 )
 
 // jsonEntry is one value at a path of keys.
@@ -15,49 +17,49 @@ type jsonEntry struct {
 	value any
 }
 
-func (e jsonEntry) add(before []byte) ([]byte, error) {
-	d, err := parseJSONC(before)
+func (e jsonEntry) Add(before []byte) ([]byte, error) {
+	d, err := edit.ParseJSONC(before)
 	if err != nil {
 		return nil, err
 	}
 	var now any
-	ok, err := d.get(&now, e.path...)
+	ok, err := d.Get(&now, e.path...)
 	if err != nil {
 		return nil, err
 	}
 	if ok && sameJSON(now, e.value) {
 		return before, nil
 	}
-	if err := d.set(e.value, e.path...); err != nil {
+	if err := d.Set(e.value, e.path...); err != nil {
 		return nil, err
 	}
-	return d.bytes(), nil
+	return d.Bytes(), nil
 }
 
-func (e jsonEntry) remove(now, original []byte) ([]byte, error) {
-	d, err := parseJSONC(now)
+func (e jsonEntry) Remove(now, original []byte) ([]byte, error) {
+	d, err := edit.ParseJSONC(now)
 	if err != nil {
 		return nil, err
 	}
 	var v any
-	if ok, err := d.get(&v, e.path...); err != nil || !ok {
+	if ok, err := d.Get(&v, e.path...); err != nil || !ok {
 		return now, err
 	}
-	if err := d.remove(kept(original), e.path...); err != nil {
+	if err := d.Remove(kept(original), e.path...); err != nil {
 		return nil, err
 	}
-	return d.bytes(), nil
+	return d.Bytes(), nil
 }
 
 // as is the entry with the arguments that stand in the file, as far as they are
 // ours: the same program is started, as a server.
 func (e jsonEntry) as(before []byte) editor {
-	d, err := parseJSONC(before)
+	d, err := edit.ParseJSONC(before)
 	if err != nil {
 		return e
 	}
 	var now any
-	if ok, err := d.get(&now, e.path...); err != nil || !ok {
+	if ok, err := d.Get(&now, e.path...); err != nil || !ok {
 		return e
 	}
 	if a, b := programOf(now), programOf(e.value); len(a) > 1 && len(b) > 1 && a[0] == b[0] && a[1] == b[1] {
@@ -73,17 +75,18 @@ func programOf(entry any) []string {
 	if err != nil {
 		return nil
 	}
-	var f fields
+	var f struct{ Command, Args json.RawMessage }
 	if json.Unmarshal(raw, &f) != nil {
 		return nil
 	}
+	var one string
 	var command, args []string
-	if s := f.str("command"); s != "" {
-		command = []string{s}
-	} else if json.Unmarshal(f["command"], &command) != nil {
+	if json.Unmarshal(f.Command, &one) == nil && one != "" {
+		command = []string{one}
+	} else if json.Unmarshal(f.Command, &command) != nil {
 		return nil
 	}
-	_ = json.Unmarshal(f["args"], &args) // there may be none
+	_ = json.Unmarshal(f.Args, &args) // there may be none
 	return append(command, args...)
 }
 
@@ -97,13 +100,13 @@ func sameJSON(now, value any) bool {
 // kept tells which containers were there before us; those are not removed even
 // when they are empty.
 func kept(original []byte) func([]string) bool {
-	d, err := parseJSONC(original)
+	d, err := edit.ParseJSONC(original)
 	return func(path []string) bool {
 		if err != nil {
 			return false
 		}
 		var v any
-		ok, err := d.get(&v, path...)
+		ok, err := d.Get(&v, path...)
 		return ok || err != nil
 	}
 }
@@ -148,8 +151,8 @@ func isOurGroup(raw json.RawMessage) bool {
 	return true
 }
 
-func (h claudeHooks) add(before []byte) ([]byte, error) {
-	d, err := parseJSONC(before)
+func (h claudeHooks) Add(before []byte) ([]byte, error) {
+	d, err := edit.ParseJSONC(before)
 	if err != nil {
 		return nil, err
 	}
@@ -163,22 +166,22 @@ func (h claudeHooks) add(before []byte) ([]byte, error) {
 	}
 	for _, r := range h.registrations() {
 		for _, g := range want[r.event] {
-			if err := d.push(g, "hooks", r.event); err != nil {
+			if err := d.Push(g, "hooks", r.event); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if h.statusLine {
 		var other any
-		if ok, err := d.get(&other, "statusLine"); err != nil {
+		if ok, err := d.Get(&other, "statusLine"); err != nil {
 			return nil, err
 		} else if !ok {
-			if err := d.set(h.status(), "statusLine"); err != nil {
+			if err := d.Set(h.status(), "statusLine"); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return d.bytes(), nil
+	return d.Bytes(), nil
 }
 
 func (h claudeHooks) status() any {
@@ -190,12 +193,12 @@ func (h claudeHooks) status() any {
 
 // as is h with the options that are registered in the file.
 func (h claudeHooks) as(before []byte) editor {
-	d, err := parseJSONC(before)
+	d, err := edit.ParseJSONC(before)
 	if err != nil {
 		return h
 	}
 	var all map[string][]hookGroup
-	if ok, err := d.get(&all, "hooks"); err != nil || !ok {
+	if ok, err := d.Get(&all, "hooks"); err != nil || !ok {
 		return h
 	}
 	for _, g := range all["SessionStart"] {
@@ -211,9 +214,9 @@ func (h claudeHooks) as(before []byte) editor {
 }
 
 // present reports whether exactly our groups are registered.
-func (h claudeHooks) present(d *jsonc, want map[string][]hookGroup) bool {
+func (h claudeHooks) present(d *edit.JSONC, want map[string][]hookGroup) bool {
 	var all map[string][]json.RawMessage
-	if ok, err := d.get(&all, "hooks"); err != nil || !ok {
+	if ok, err := d.Get(&all, "hooks"); err != nil || !ok {
 		return false
 	}
 	for event, groups := range all {
@@ -235,25 +238,25 @@ func (h claudeHooks) present(d *jsonc, want map[string][]hookGroup) bool {
 	}
 	if h.statusLine {
 		var v any
-		ok, err := d.get(&v, "statusLine")
+		ok, err := d.Get(&v, "statusLine")
 		return ok && err == nil
 	}
 	return true
 }
 
-func (h claudeHooks) dropAll(d *jsonc, keep func([]string) bool) error {
-	o, err := d.object("hooks")
+func (h claudeHooks) dropAll(d *edit.JSONC, keep func([]string) bool) error {
+	o, err := d.Object("hooks")
 	if err != nil {
 		return err
 	}
 	if o != nil {
 		var events []string
 		for _, m := range o.Members {
-			events = append(events, key(m))
+			events = append(events, edit.Key(m))
 		}
 		slices.Reverse(events)
 		for _, e := range events {
-			if err := d.drop(isOurGroup, keep, "hooks", e); err != nil {
+			if err := d.Drop(isOurGroup, keep, "hooks", e); err != nil {
 				return err
 			}
 		}
@@ -261,22 +264,22 @@ func (h claudeHooks) dropAll(d *jsonc, keep func([]string) bool) error {
 	var status struct {
 		Command string `json:"command"`
 	}
-	if ok, err := d.get(&status, "statusLine"); err == nil && ok && ourCommand.MatchString(status.Command) {
-		return d.remove(keep, "statusLine")
+	if ok, err := d.Get(&status, "statusLine"); err == nil && ok && ourCommand.MatchString(status.Command) {
+		return d.Remove(keep, "statusLine")
 	}
 	return nil
 }
 
-func (h claudeHooks) remove(now, original []byte) ([]byte, error) {
-	d, err := parseJSONC(now)
+func (h claudeHooks) Remove(now, original []byte) ([]byte, error) {
+	d, err := edit.ParseJSONC(now)
 	if err != nil {
 		return nil, err
 	}
-	before := d.bytes()
+	before := d.Bytes()
 	if err := h.dropAll(d, kept(original)); err != nil {
 		return nil, err
 	}
-	if after := d.bytes(); !bytes.Equal(before, after) {
+	if after := d.Bytes(); !bytes.Equal(before, after) {
 		return after, nil
 	}
 	return now, nil

@@ -1,8 +1,9 @@
-package hooks
+package clients
 
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -63,8 +64,7 @@ func groups(regs []registration, exe string, options []string) map[string][]hook
 
 // guarded: the options ask for a word before the client's own Read.
 func guarded(options []string) bool {
-	o := parseOptions(options)
-	return o.guard == "suggest" || o.guard == "deny"
+	return slices.Contains(options, "--guard=suggest") || slices.Contains(options, "--guard=deny")
 }
 
 // hookLine is the registered shell command. It costs nothing and says nothing

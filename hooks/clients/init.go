@@ -1,4 +1,4 @@
-package hooks
+package clients
 
 import (
 	"bytes"
@@ -59,14 +59,14 @@ func PlanInit(s Setup, names []string) ([]Change, error) {
 				base, existed = b.original(), b.Existed
 			} else if existed && b.Original != nil {
 				// Somebody edited it since; what we would take back now is ours only.
-				if clean, err := f.edit.remove(c.Before, b.Original); err == nil {
+				if clean, err := f.edit.Remove(c.Before, b.Original); err == nil {
 					base = clean
 				}
 			}
 		}
 		// What is there already is left as it is, whatever it looks like.
 		if existed || c.Before != nil {
-			after, err := f.edit.add(c.Before)
+			after, err := f.edit.Add(c.Before)
 			if err != nil {
 				c.fail(err)
 				return
@@ -76,7 +76,7 @@ func PlanInit(s Setup, names []string) ([]Change, error) {
 				return
 			}
 		}
-		after, err := f.edit.add(base)
+		after, err := f.edit.Add(base)
 		if err != nil {
 			c.fail(err)
 			return
@@ -104,7 +104,7 @@ func PlanUninit(s Setup, names []string) ([]Change, error) {
 			c.After = b.original()
 			return
 		}
-		after, err := f.edit.remove(c.Before, b.Original)
+		after, err := f.edit.Remove(c.Before, b.Original)
 		if err != nil {
 			c.fail(err)
 			return
@@ -280,8 +280,8 @@ func missingDirs(dir string) []string {
 	return out
 }
 
-// replaceFile writes a file of ours.
-func replaceFile(path string, b []byte, mode fs.FileMode) error {
+// ReplaceFile writes a file of ours.
+func ReplaceFile(path string, b []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -319,7 +319,7 @@ func (s Setup) saveBackup(b backup) error {
 	if err := os.MkdirAll(s.Backups, 0o700); err != nil {
 		return err
 	}
-	return replaceFile(s.backupFile(b.Path), raw, 0o600)
+	return ReplaceFile(s.backupFile(b.Path), raw, 0o600)
 }
 
 func (s Setup) forgetBackup(path string) error {

@@ -1,0 +1,188 @@
+package shell
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Agents read several files with one command: cat a b; head -5 a && cat -n b. Each
+// part that only shows a file is shortened, the others stay. What a part printed is
+// not told by the client, so it is computed from the files and held against the
+// output: where that differs in a byte, everything is left alone.
+
+// Part is what one command of a line printed: lines of a file, or a known text, or
+// something unknown.
+type Part struct {
+	Show shown
+	Text string
+	Kind partKind
+}
+
+type partKind int
+
+const (
+	PartUnknown partKind = iota
+	partText
+	PartShow
+)
+
+const (
+	maxParts    = 16
+	maxPartFile = 1 << 20 // bytes of a file that a hook reads
+)
+
+// ParseParts splits a command line; ok: it shows a file, and is no command that
+// parseShow knows. What is unknown stands together in one place.
+func ParseParts(command string) (parts []Part, ok bool) {
+	if len(command) > maxCommand {
+		return nil, false
+	}
+	if _, single := ParseShow(command); single {
+		return nil, false
+	}
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
+	if err != nil {
+		return nil, false
+	}
+	dir := ""
+	for _, s := range f.Stmts {
+		if !flatten(s, &dir, &parts) {
+			return nil, false
+		}
+	}
+	shows, gaps := 0, 0
+	for i, p := range parts {
+		if p.Kind == PartShow {
+			shows++
+		}
+		if p.Kind == PartUnknown && (i == 0 || parts[i-1].Kind != PartUnknown) {
+			gaps++
+		}
+	}
+	return parts, shows > 0 && gaps <= 1 && len(parts) <= maxParts
+}
+
+// flatten adds what a statement prints. dir is where it runs, as far as it is known.
+func flatten(s *syntax.Stmt, dir *string, parts *[]Part) bool {
+	if s.Background || s.Coprocess || s.Negated {
+		return false
+	}
+	if b, ok := s.Cmd.(*syntax.BinaryCmd); ok && b.Op == syntax.AndStmt && len(s.Redirs) == 0 {
+		return flatten(b.X, dir, parts) && flatten(b.Y, dir, parts)
+	}
+	if args, ok := literals(s); ok {
+		switch {
+		case args[0] == "cd":
+			if len(args) != 2 || strings.HasPrefix(args[1], "-") {
+				return false
+			}
+			if filepath.IsAbs(args[1]) {
+				*dir = args[1]
+			} else {
+				*dir = filepath.Join(*dir, args[1])
+			}
+			return true
+		case args[0] == "echo" && (len(args) == 1 || !strings.HasPrefix(args[1], "-")) && !strings.Contains(strings.Join(args, ""), `\`):
+			*parts = append(*parts, Part{Kind: partText, Text: strings.Join(args[1:], " ") + "\n"})
+			return true
+		}
+	}
+	if shows, ok := showsOf(s); ok {
+		for _, p := range shows {
+			p.Show.dir = *dir
+			*parts = append(*parts, p)
+		}
+		return true
+	}
+	switch s.Cmd.(type) {
+	case *syntax.CallExpr, *syntax.BinaryCmd:
+		if changesDir(s) {
+			return false
+		}
+		*parts = append(*parts, Part{})
+		return true
+	}
+	return false
+}
+
+// changesDir: what follows may run elsewhere.
+func changesDir(s *syntax.Stmt) (found bool) {
+	syntax.Walk(s, func(n syntax.Node) bool {
+		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 {
+			switch name, _ := literal(c.Args[0]); name {
+			case "cd", "pushd", "popd", "exec", "source", ".", "eval", "exit", "":
+				found = true
+			}
+		}
+		return !found
+	})
+	return found
+}
+
+// showsOf are the files that a statement shows: what parseShow knows, with line
+// numbers or without, or cat of several.
+func showsOf(s *syntax.Stmt) ([]Part, bool) {
+	if one, ok := showOf(s); ok {
+		return []Part{{Kind: PartShow, Show: one}}, true
+	}
+	args, ok := literals(s)
+	if !ok || len(args) < 2 || args[0] != "cat" {
+		return nil, false
+	}
+	var parts []Part
+	for _, name := range args[1:] {
+		one, ok := showArgs([]string{"cat", name})
+		if !ok {
+			return nil, false
+		}
+		parts = append(parts, Part{Kind: PartShow, Show: one})
+	}
+	return parts, true
+}
+
+// Lines are the raw lines that a part shows, as the file is now, and what it printed.
+func (p Part) Lines(cwd string) (raw, printed string, first, count int, ok bool) {
+	name := p.Show.Path(cwd)
+	fi, err := os.Stat(name)
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxPartFile {
+		return "", "", 0, 0, false
+	}
+	b, err := os.ReadFile(name)
+	if err != nil || len(b) == 0 || !utf8.Valid(b) {
+		return "", "", 0, 0, false
+	}
+	all := strings.SplitAfter(string(b), "\n")
+	if all[len(all)-1] == "" {
+		all = all[:len(all)-1]
+	}
+	first, last := p.Show.First, len(all)
+	if p.Show.Last > 0 {
+		last = min(last, p.Show.Last)
+	}
+	if p.Show.Tail > 0 {
+		first = max(1, len(all)-p.Show.Tail+1)
+	}
+	if first > last {
+		return "", "", 0, 0, false
+	}
+	raw = strings.Join(all[first-1:last], "")
+	if printed = raw; p.Show.Numbered {
+		printed = CatNumbers(raw, first)
+	}
+	return raw, printed, first, last - first + 1, true
+}
+
+// CatNumbers is what cat -n makes of lines.
+func CatNumbers(text string, first int) string {
+	var b strings.Builder
+	for l := range strings.Lines(text) {
+		fmt.Fprintf(&b, "%6d\t%s", first, l)
+		first++
+	}
+	return b.String()
+}
