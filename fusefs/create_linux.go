@@ -229,23 +229,16 @@ func (o *overlay) Symlink(_ <-chan struct{}, in *fuse.InHeader, target, name str
 // make makes name in the directory in.NodeId with mk, as the caller, and tells
 // of it.
 func (o *overlay) make(in *fuse.InHeader, name string, op Op, target string, out *fuse.EntryOut, mk func(dir *dirfd) error) fuse.Status {
-	parent, st := o.node(in.NodeId)
+	parent, d, st := o.place(in.NodeId, name, fuse.EACCES)
 	if !st.Ok() {
 		return st
-	}
-	if o.hidden(parent, name) {
-		return fuse.EACCES
-	}
-	d, err := o.dir(parent)
-	if err != nil {
-		return status(err)
 	}
 	defer d.release()
 	o.makes.begin()
 	defer o.makes.end()
 	earlier := o.earlier(in)
 	t := o.try(in, nil, nil)
-	err = o.as(in, func() error { return mk(d) })
+	err := o.as(in, func() error { return mk(d) })
 	var sx unix.Statx_t
 	if err == unix.EEXIST && statAt(d.fd, name, &sx) == nil && earlier.made(&sx, op) {
 		err = nil
@@ -277,20 +270,13 @@ func (o *overlay) make(in *fuse.InHeader, name string, op Op, target string, out
 
 // Link gives a file another name, or its first one if it was made nameless.
 func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
-	parent, st := o.node(in.NodeId)
-	if !st.Ok() {
-		return st
-	}
 	n, st := o.node(in.Oldnodeid)
 	if !st.Ok() {
 		return st
 	}
-	if o.hidden(parent, name) {
-		return fuse.EACCES
-	}
-	d, err := o.dir(parent)
-	if err != nil {
-		return status(err)
+	parent, d, st := o.place(in.NodeId, name, fuse.EACCES)
+	if !st.Ok() {
+		return st
 	}
 	defer d.release()
 	n.order.Lock()
@@ -302,7 +288,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 		o.renaming(n, c)
 	}
 	n.begin()
-	err = o.link(n, d.fd, name)
+	err := o.link(n, d.fd, name)
 	n.end()
 	var sx unix.Statx_t
 	if err == unix.EEXIST && in.Unique&resendBit != 0 && statAt(d.fd, name, &sx) == nil && keyOf(&sx) == n.key {

@@ -5,24 +5,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// place opens the directory of a name; hidden is the answer for the name that a
+// mount keeps to itself. The caller releases d.
+func (o *overlay) place(node uint64, name string, hidden fuse.Status) (parent *inode, d *dirfd, st fuse.Status) {
+	if parent, st = o.node(node); !st.Ok() {
+		return nil, nil, st
+	}
+	if o.hidden(parent, name) {
+		return nil, nil, hidden
+	}
+	d, err := o.dir(parent)
+	return parent, d, status(err)
+}
+
 // Lookup finds a name in a directory. An absent name is answered too, with
 // node id 0, so that the kernel remembers the absence.
 func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	parent, st := o.node(in.NodeId)
+	parent, d, st := o.place(in.NodeId, name, fuse.ENOENT)
 	if !st.Ok() {
 		return st
-	}
-	if o.hidden(parent, name) {
-		return fuse.ENOENT
-	}
-	d, err := o.dir(parent)
-	if err != nil {
-		return status(err)
 	}
 	var sx unix.Statx_t
 	made := o.makes.start()
 	defer d.release()
-	err = statAt(d.fd, name, &sx)
+	err := statAt(d.fd, name, &sx)
 	if err == unix.ENOENT {
 		out.EntryValid, out.EntryValidNsec = o.ttl()
 		return fuse.OK

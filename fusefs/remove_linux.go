@@ -89,20 +89,13 @@ func (o *overlay) Rmdir(cancel <-chan struct{}, in *fuse.InHeader, name string) 
 }
 
 func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string, op Op, flags int) fuse.Status {
-	parent, st := o.node(in.NodeId)
+	parent, d, st := o.place(in.NodeId, name, fuse.ENOENT)
 	if !st.Ok() {
 		return st
 	}
-	if o.hidden(parent, name) {
-		return fuse.ENOENT
-	}
-	d, err := o.dir(parent)
-	if err != nil {
-		return status(err)
-	}
 	defer d.release()
 	var sx unix.Statx_t
-	err = statAt(d.fd, name, &sx)
+	err := statAt(d.fd, name, &sx)
 	if t := o.earlier(in); t != nil && (err == unix.ENOENT || err == nil && keyOf(&sx) != t.a) {
 		return o.removedBefore(in, t, parent, name, op)
 	}

@@ -187,16 +187,7 @@ func compose(ans wire.ReadAnswer, body []byte, notes ...string) readText {
 // readPlain is a read without the daemon: always the text itself, never counted
 // as shown.
 func (s *Server) readPlain(a readArgs, limit int, p page) (readText, error) {
-	rel, err := s.target(a.rel)
-	if err != nil {
-		return readText{}, err
-	}
-	root, err := os.OpenRoot(s.dir())
-	if err != nil {
-		return readText{}, fileError(a.rel, err)
-	}
-	defer root.Close()
-	b, err := readAll(root, rel)
+	b, err := s.content(a.rel)
 	if err != nil {
 		return readText{}, err
 	}
@@ -208,6 +199,20 @@ func (s *Server) readPlain(a readArgs, limit int, p page) (readText, error) {
 		return readText{}, badInput(fmt.Sprintf("offset %d is beyond the end: %s has %d lines", a.offset, quote(a.rel), txt.Lines(b)), "")
 	}
 	return compose(wire.ReadAnswer{Kind: wire.ReadFull}, part, p.more(a.rel, a.offset)), nil
+}
+
+// content reads a file of the project whole.
+func (s *Server) content(name string) ([]byte, error) {
+	rel, err := s.target(name)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(s.dir())
+	if err != nil {
+		return nil, fileError(name, err)
+	}
+	defer root.Close()
+	return readAll(root, rel)
 }
 
 // lines cuts lines [first, first+limit) out of b; limit 0 is to the end. An
@@ -236,16 +241,7 @@ func lines(b []byte, first, limit int) ([]byte, bool) {
 // readLong answers for a line that is too long for one result: its beginning,
 // which is not a line and so is not counted as shown.
 func (s *Server) readLong(a readArgs, p page, most int) (readText, error) {
-	rel, err := s.target(a.rel)
-	if err != nil {
-		return readText{}, err
-	}
-	root, err := os.OpenRoot(s.dir())
-	if err != nil {
-		return readText{}, fileError(a.rel, err)
-	}
-	defer root.Close()
-	b, err := readAll(root, rel)
+	b, err := s.content(a.rel)
 	if err != nil {
 		return readText{}, err
 	}

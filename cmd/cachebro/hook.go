@@ -1,12 +1,12 @@
 package main
 
 import (
-	"cachebro/cmd/cachebro/mounting"
 	"context"
 	"runtime/debug"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/fastpath"
+	"cachebro/cmd/cachebro/mounting"
 	"cachebro/hooks"
 	"cachebro/store/wire"
 )
@@ -19,7 +19,7 @@ func hookCommand() cli.Command {
 	}
 }
 
-// runHook answers the events that may have to start something; package quick
+// runHook answers the events that may have to start something; package fastpath
 // answered all others before main began. Exit status 2 would block the agent's tool call,
 // and 2 is also that of a Go panic, hence the recover and the silence.
 func runHook(ctx context.Context, e *cli.Env) (err error) {

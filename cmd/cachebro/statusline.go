@@ -17,7 +17,7 @@ func statusLineCommand() cli.Command {
 	}
 }
 
-// runStatusLine is reached with arguments only: package quick printed the line.
+// runStatusLine is reached with arguments only: package fastpath printed the line.
 // It keeps to the rules of a hook: see runHook.
 func runStatusLine(ctx context.Context, e *cli.Env) (err error) {
 	debug.SetTraceback("none")

@@ -222,6 +222,12 @@ func (c *chooser) unchanged() (decision, bool, error) {
 		d.Label = c.q.Stub(c.s.at(h.at))
 		d.Tokens = tokens.EstimateString(d.Label)
 	}
+	return c.repeats(d, h, elsewhere, full)
+}
+
+// repeats completes an answer that says the asked lines are those of h. It is no
+// answer where it is not shorter than the full tokens of the text.
+func (c *chooser) repeats(d decision, h hold, elsewhere bool, full int) (decision, bool, error) {
 	if d.Tokens >= full {
 		return decision{}, false, nil
 	}

@@ -98,16 +98,7 @@ func (c *chooser) repeated() (decision, bool, error) {
 	d.Text = c.s.notRepeated(st, h.from)
 	d.Start, d.NumLines = 0, 1
 	d.Tokens = tokens.EstimateString(d.Text)
-	if d.Tokens >= full {
-		return decision{}, false, nil
-	}
-	d.FullTokens, d.Saved = full, full-d.Tokens
-	d.BaseTime, d.Elsewhere = c.s.at(h.at), elsewhere
-	if elsewhere {
-		d.effect = c.derived(h, c.first, c.last)
-	}
-	d.effect.confirm, d.effect.first, d.effect.last = h.hash, c.first, c.last
-	return d, true, nil
+	return c.repeats(d, h, elsewhere, full)
 }
 
 // changedSpan sends real lines under their real numbers, from 3 before the

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
 	"strings"
 	"syscall"
@@ -52,9 +51,8 @@ func (s *session) runPrivate(ctx context.Context) (began bool, err error) {
 		args = append(args, "--read-only")
 	}
 	cmd := &exec.Cmd{Path: s.Exe, Args: append(append(args, "--"), s.args...), Env: s.Vars, Dir: s.Env.Dir, Stdin: s.Stdin, Stdout: visible.Raw(s.Stdout), Stderr: visible.Raw(s.Stderr), SysProcAttr: attr, ExtraFiles: []*os.File{say}}
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
+	signals, ignore := catch(syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
+	defer ignore()
 	if err := cmd.Start(); err != nil {
 		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EUSERS) {
 			return false, cli.Hintf("sudo sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0, or without --private", "this system does not let you make a user namespace: %v", err)
@@ -62,22 +60,10 @@ func (s *session) runPrivate(ctx context.Context) (began bool, err error) {
 		return false, fmt.Errorf("enter a namespace: %w", err)
 	}
 	say.Close()
-	done := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-done:
-				return
-			case sig := <-signals:
-				if sig != syscall.SIGINT && sig != syscall.SIGQUIT || !cli.Foreground() {
-					_ = cmd.Process.Signal(sig)
-				}
-			}
-		}
-	}()
+	stop := passOn(signals, cmd.Process)
 	trouble, rerr := io.ReadAll(said) // ends when the command is started, or will not be
 	err = cli.ChildStatus(cmd.Wait())
-	close(done)
+	stop()
 	if len(trouble) > 0 || rerr != nil {
 		return false, cli.Hintf("cachebro run without --private", "%s", trouble)
 	}

@@ -187,15 +187,28 @@ func (s *session) childVars() []string {
 // spawn runs the command to its end. It stays in our process group: the
 // terminal's ^C and ^Z reach it without us, other signals are passed on.
 func (s *session) spawn() error {
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
-	defer signal.Stop(signals)
+	signals, ignore := catch(syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	defer ignore()
 	cmd := &exec.Cmd{Path: s.path, Args: s.args, Dir: s.inside(), Env: s.childVars(), Stdin: s.Stdin, Stdout: visible.Raw(s.Stdout), Stderr: visible.Raw(s.Stderr)}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("run %s: %w", cli.Quote(s.args[0]), err)
 	}
-	done := make(chan struct{})
-	passed := make(chan struct{})
+	stop := passOn(signals, cmd.Process)
+	err := cmd.Wait()
+	stop()
+	return cli.ChildStatus(err)
+}
+
+// catch takes signals from now on; ignore gives them back.
+func catch(which ...os.Signal) (signals chan os.Signal, ignore func()) {
+	signals = make(chan os.Signal, 16)
+	signal.Notify(signals, which...)
+	return signals, func() { signal.Stop(signals) }
+}
+
+// passOn sends a child what we are sent, until stop.
+func passOn(signals <-chan os.Signal, child *os.Process) (stop func()) {
+	done, passed := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(passed)
 		for {
@@ -205,13 +218,10 @@ func (s *session) spawn() error {
 			case sig := <-signals:
 				// The terminal sends these two to the whole group itself.
 				if sig != syscall.SIGINT && sig != syscall.SIGQUIT || !cli.Foreground() {
-					_ = cmd.Process.Signal(sig)
+					_ = child.Signal(sig)
 				}
 			}
 		}
 	}()
-	err := cmd.Wait()
-	close(done)
-	<-passed
-	return cli.ChildStatus(err)
+	return func() { close(done); <-passed }
 }
