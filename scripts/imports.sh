@@ -34,10 +34,12 @@ allowed() {
 	store/daemon/onwire) echo "store store/wire store/wire/visible" ;;
 	store/daemon/source) echo "fusefs/ignore fusefs/kernelfs fusefs/mounts store store/attrs store/daemon/onwire store/wire store/wire/place" ;;
 	store/daemon/attribution) echo "fusefs/capture/spool fusefs/procfs store store/daemon/onwire store/wire" ;;
-	store/daemon | store/daemon/*) echo "store store/space store/attrs store/diff store/tokens store/txt store/readers fusefs/capture/spool store/wire store/wire/place store/wire/visible store/memo/results store/knowledge/... store/glob search search/imports fusefs/ignore fusefs/kernelfs fusefs/mounts fusefs/procfs store/daemon/..." ;;
+	store/daemon | store/daemon/*) echo "store store/content store/space store/attrs store/diff store/tokens store/txt store/readers fusefs/capture/spool store/wire store/wire/place store/wire/visible store/memo/results store/knowledge/... store/glob search search/imports fusefs/ignore fusefs/kernelfs fusefs/mounts fusefs/procfs store/daemon/..." ;;
 	store/space) echo "" ;;
 	store/db) echo "store/space" ;;
-	store) echo "store/db store/space store/attrs store/diff store/glob store/tokens store/txt" ;;
+	store/cache) echo "" ;;
+	store/content) echo "store/cache store/db store/space" ;;
+	store) echo "store/cache store/content store/db store/space store/attrs store/diff store/glob store/tokens store/txt" ;;
 	search | search/*) echo "store store/glob store/txt search/..." ;;
 	mcp | mcp/*) echo "store/gitdir store/glob store/txt store/wire store/undo/apply store/undo/displace store/wire/visible store/wire/when store/knowledge/manifest mcp/..." ;;
 	hooks/shell | hooks/clients/edit) echo "store/txt" ;;
@@ -57,7 +59,7 @@ allowed() {
 owner() {
 	case "$1" in
 	github.com/hanwen/go-fuse/*) echo "fusefs scripts/..." ;;
-	github.com/dgraph-io/badger/*) echo "store store/db" ;;
+	github.com/dgraph-io/badger/*) echo "store store/content store/db" ;;
 	github.com/blevesearch/bleve/*) echo "search search/..." ;;
 	github.com/mark3labs/mcp-go/*) echo "mcp mcp/..." ;;
 	github.com/bmatcuk/doublestar/*) echo "store/glob" ;;

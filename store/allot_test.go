@@ -85,7 +85,7 @@ func TestAllowed(t *testing.T) {
 	}
 	checked(t, s)
 	for i := range 4 {
-		content(t, s, Path(fmt.Sprint("f", i)))
+		contentOf(t, s, Path(fmt.Sprint("f", i)))
 	}
 	allowed = mib / 4 // less than what the files hold now
 	for range 3 {

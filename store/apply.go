@@ -245,7 +245,7 @@ func (b *batch) write(c *Change, i int) error {
 		b.forget(c.Node)
 		switch {
 		case c.NoContent == "" && c.Stat.Size == 0:
-			if v.Blob, err = b.put(nil, Hash{}); err != nil {
+			if v.Blob, err = b.put(nil, Version{}); err != nil {
 				return err
 			}
 		case c.Op == OpBaseline && live && unwritten(cur, c.Stat):

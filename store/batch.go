@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"cachebro/store/content"
 	"cachebro/store/db"
 
 	badger "github.com/dgraph-io/badger/v4"
@@ -12,36 +13,26 @@ import (
 
 // batch collects what one Apply writes. writeMu is held for its whole life.
 type batch struct {
-	s     *Store
-	w     *db.Writer
-	next  State
-	made  []Version
-	cur   map[Path]Version // newest versions made or looked up
-	dirty map[Path]bool    // paths of cur that this batch changed
-	nodes map[uint64]*node // nil: forget it
-	blobs map[Hash]*pending
-	order []Hash
-	times map[uint64]times
-	touch map[touchKey]*Touch
-	links map[inode][]Path // names noted by this batch
-	at    int              // the change that it is at
-}
-
-// pending is a blob of this batch; it is written when the batch is complete,
-// because a rename may still give it a better base.
-type pending struct {
-	header
-	payload []byte
-	content []byte  // nil for a tail
-	was     *header // how it was kept before, when it was in the store already
-	// header.pieces is how many it had before; writeBlob counts anew.
+	s        *Store
+	w        *db.Writer
+	contents *content.Batch
+	next     State
+	made     []Version
+	cur      map[Path]Version // newest versions made or looked up
+	dirty    map[Path]bool    // paths of cur that this batch changed
+	nodes    map[uint64]*node // nil: forget it
+	times    map[uint64]times
+	touch    map[touchKey]*Touch
+	links    map[inode][]Path // names noted by this batch
+	at       int              // the change that it is at
 }
 
 func (s *Store) newBatch() *batch {
+	w := s.db.NewWriter()
 	return &batch{
-		s: s, w: s.db.NewWriter(), next: s.next, links: map[inode][]Path{},
+		s: s, w: w, contents: s.contents.Batch(w, s.next.counts()), next: s.next, links: map[inode][]Path{},
 		cur: map[Path]Version{}, dirty: map[Path]bool{}, nodes: map[uint64]*node{},
-		blobs: map[Hash]*pending{}, times: map[uint64]times{}, touch: map[touchKey]*Touch{},
+		times: map[uint64]times{}, touch: map[touchKey]*Touch{},
 	}
 }
 
@@ -65,7 +56,7 @@ func (b *batch) live(p Path) (Version, bool, error) {
 	v, known := b.cur[p]
 	if !known {
 		var ok bool
-		if v, ok = b.s.current.get(p); !ok {
+		if v, ok = b.s.current.Get(p); !ok {
 			item, err := b.w.Txn.Get(keyCurrent(p))
 			switch {
 			case err == nil:
@@ -95,9 +86,7 @@ func (b *batch) add(v Version) (Version, error) {
 	if err := b.place(v, was, wasLive); err != nil {
 		return v, err
 	}
-	if b.s.fresh != nil {
-		b.s.fresh[v.Blob] = true
-	}
+	b.contents.Refer(v.Blob)
 	b.made = append(b.made, v)
 	b.edited(v)
 	return v, nil
@@ -300,13 +289,9 @@ func (b *batch) commit() error {
 		s.nodes.put(id, n)
 	}
 	for p := range b.dirty {
-		s.current.put(p, b.cur[p])
+		s.current.Put(p, b.cur[p])
 	}
-	for h, p := range b.blobs {
-		if p.content != nil {
-			s.contents.put(h, p.content)
-		}
-	}
+	b.contents.Committed()
 	s.next = b.next
 	st := b.next
 	s.state.Store(&st)
@@ -315,11 +300,10 @@ func (b *batch) commit() error {
 }
 
 func (b *batch) flush() error {
-	for _, h := range b.order {
-		if err := b.writeBlob(h, b.blobs[h]); err != nil {
-			return err
-		}
+	if err := b.contents.Flush(); err != nil {
+		return err
 	}
+	b.next.setCounts(b.contents.Counts)
 	for blk, t := range b.times {
 		if err := b.w.Set(keyTimes(blk*timeBlock), t.bytes()); err != nil {
 			return err
@@ -332,4 +316,169 @@ func (b *batch) flush() error {
 		return err
 	}
 	return b.w.Commit()
+}
+
+// store keeps the content of a change; cur is the newest version of the path
+// that it follows. i is the change's index for BaseError.
+func (b *batch) store(c *Change, i int, cur Version) (Hash, error) {
+	var t *content.Tail
+	var err error
+	in := inodeOf(c.Stat)
+	if c.TailFrom > 0 {
+		n := b.node(c)
+		if n == nil {
+			return Hash{}, &BaseError{Index: i, Path: c.Path}
+		}
+		in = n.inode
+		t, err = b.contents.Append(n.tail, c.TailFrom, c.Content)
+		if errors.Is(err, ErrNoBase) {
+			err = &BaseError{Index: i, Path: c.Path}
+		}
+	} else {
+		t, err = b.contents.Put(c.Content, func() Hash { return b.predecessor(cur) })
+	}
+	if err != nil {
+		return Hash{}, err
+	}
+	if c.Node != 0 && in != (inode{}) {
+		b.nodes[c.Node] = &node{in, t}
+	}
+	return t.Hash(), nil
+}
+
+// put keeps a content that resembles what cur held.
+func (b *batch) put(bytes []byte, cur Version) (Hash, error) {
+	t, err := b.contents.Put(bytes, func() Hash { return b.predecessor(cur) })
+	if err != nil {
+		return Hash{}, err
+	}
+	return t.Hash(), nil
+}
+
+// node finds what a node held before: the newest content of its path, which is
+// known to be of the same inode. The table of nodes only saves hashing it
+// again. It is not believed alone: node numbers start anew with each mount, and
+// a file may have changed while nothing was mounted. With several names and
+// nothing in the table the content may have changed under another one.
+func (b *batch) node(c *Change) *node {
+	cur, live, err := b.live(c.Path)
+	if err != nil || !live || cur.Blob == (Hash{}) || inodeOf(cur.Stat) != inodeOf(c.Stat) {
+		return nil
+	}
+	n, ok := b.nodes[c.Node]
+	if !ok {
+		n = b.s.nodes.get(c.Node)
+	}
+	if n != nil && n.inode == inodeOf(c.Stat) && n.tail.Hash() == cur.Blob {
+		return n
+	}
+	if c.Stat.Ino == 0 || cur.Stat.Nlink > 1 || c.Stat.Nlink > 1 {
+		return nil
+	}
+	t, err := b.contents.Tail(cur.Blob)
+	if err != nil {
+		return nil
+	}
+	return &node{inodeOf(c.Stat), t}
+}
+
+func (b *batch) forget(node uint64) {
+	if node != 0 {
+		b.nodes[node] = nil
+	}
+}
+
+// predecessor is the content that the next one of this path probably
+// resembles: the newest, or the last one before it was deleted.
+func (b *batch) predecessor(cur Version) Hash {
+	for range 3 {
+		if cur.Seq == 0 || cur.Blob != (Hash{}) || cur.Prev == 0 {
+			break
+		}
+		item, err := b.w.Txn.Get(keyVersion(cur.Prev))
+		if err != nil {
+			break
+		}
+		older := Version{Seq: cur.Prev}
+		if item.Value(func(val []byte) error { return decode(val, &older) }) != nil {
+			break
+		}
+		cur = older
+	}
+	return cur.Blob
+}
+
+// takeBack removes versions above seq: what a batch wrote whose last
+// transaction is missing.
+func (s *Store) takeBack(seq uint64) error {
+	var gone []Version
+	err := s.db.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 100, Prefix: []byte{kVersion}})
+		defer it.Close()
+		for it.Seek(keyVersion(seq + 1)); it.Valid(); it.Next() {
+			err := it.Item().Value(func(val []byte) error {
+				v, err := decodeVersion(it.Item().Key(), val)
+				gone = append(gone, v)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil || len(gone) == 0 {
+		return damaged(err)
+	}
+	s.current.Clear()
+	w := s.db.NewWriter()
+	defer w.Close()
+	// Newest first: the v keys above seq are what a second try finds.
+	for i := len(gone) - 1; i >= 0; i-- {
+		v := &gone[i]
+		if err := s.restoreCurrent(w, v.Path, seq); err != nil {
+			return err
+		}
+		for _, k := range append(indexes(v), keyPath(v.Path, v.Seq), keyVersion(v.Seq)) {
+			if err := w.Del(k); err != nil {
+				return err
+			}
+		}
+	}
+	return w.Commit()
+}
+
+// restoreCurrent makes the newest version up to seq the current one.
+func (s *Store) restoreCurrent(w *db.Writer, p Path, seq uint64) error {
+	v, found, err := newestOf(w.Snapshot(), p, seq)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return w.Del(keyCurrent(p))
+	}
+	return w.Set(keyCurrent(p), encodeCurrent(&v, encode(&v)))
+}
+
+// newestOf is the newest version of a path up to seq, by the p index.
+func newestOf(txn *badger.Txn, p Path, seq uint64) (v Version, found bool, err error) {
+	it := txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
+	defer it.Close()
+	it.Seek(keyPath(p, seq))
+	if !it.Valid() {
+		return v, false, nil
+	}
+	_, at, ok := parsePathKey(it.Item().Key())
+	if !ok {
+		return v, false, fmt.Errorf("%w: path key", ErrDamaged)
+	}
+	item, err := txn.Get(keyVersion(at))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return v, false, nil
+	}
+	if err != nil {
+		return v, false, damaged(err)
+	}
+	err = item.Value(func(val []byte) (err error) { v, err = decodeVersion(keyVersion(at), val); return })
+	return v, err == nil, damaged(err)
 }

@@ -5,29 +5,17 @@ import (
 	"fmt"
 	"slices"
 
+	"cachebro/store/content"
 	"cachebro/store/db"
 
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// storedSizes maps contents to the bytes that they take.
-func (s *Store) storedSizes() (map[uint64]int64, error) {
-	sizes := map[uint64]int64{}
-	err := s.eachBlob(func(h Hash, hd header) error { sizes[short(h)] = hd.stored; return nil })
-	return sizes, err
-}
-
 // liveHashes are the contents that paths hold now.
-func (s *Store) liveHashes() (hashSet, error) {
-	var hs hashSet
-	err := s.Live("", func(v Version) error {
-		if v.Blob != (Hash{}) {
-			hs = append(hs, short(v.Blob))
-		}
-		return nil
+func (s *Store) liveHashes() (content.Set, error) {
+	return content.NewSet(func(add func(Hash)) error {
+		return s.Live("", func(v Version) error { add(v.Blob); return nil })
 	})
-	slices.Sort(hs)
-	return slices.Compact(hs), err
 }
 
 // ignoredBudget drops the oldest contents of ignored files above their budget.
@@ -36,7 +24,7 @@ func (s *Store) ignoredBudget(ctx context.Context, r *Report) error {
 	if s.Stats().BlobBytes <= s.opt.IgnoredCap {
 		return nil
 	}
-	sizes, err := s.storedSizes()
+	sizes, err := s.contents.Sizes()
 	if err != nil {
 		return err
 	}
@@ -47,7 +35,7 @@ func (s *Store) ignoredBudget(ctx context.Context, r *Report) error {
 	err = s.scan(0, false, func(v Version) bool {
 		if v.Class == 1 && v.Blob != (Hash{}) {
 			n := int64(0)
-			if k := short(v.Blob); !counted[k] {
+			if k := content.Short(v.Blob); !counted[k] {
 				counted[k] = true
 				n = sizes[k]
 			}

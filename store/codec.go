@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"cachebro/store/content"
+
 	"github.com/fxamacker/cbor/v2"
 )
 
@@ -37,6 +39,14 @@ type State struct {
 	GapCount   int64  `cbor:"8,keyasint,omitempty"`
 	Oldest     uint64 `cbor:"9,keyasint,omitempty"`  // versions up to here have been dropped from the log, where nothing pinned them
 	Loose      int64  `cbor:"10,keyasint,omitempty"` // bytes of contents that wait for a repack
+}
+
+func (st *State) counts() content.Counts {
+	return content.Counts{Blobs: st.Blobs, Stored: st.BlobBytes, Raw: st.RawBytes, Loose: st.Loose}
+}
+
+func (st *State) setCounts(n content.Counts) {
+	st.Blobs, st.BlobBytes, st.RawBytes, st.Loose = n.Blobs, n.Stored, n.Raw, n.Loose
 }
 
 func encode(v any) []byte {

@@ -104,7 +104,7 @@ func TestKill(t *testing.T) {
 		}
 		if i > 0 {
 			want := string(crashBatch(i)[2].Content)
-			if got := content(t, s, "f2"); got != want {
+			if got := contentOf(t, s, "f2"); got != want {
 				t.Fatalf("round %d: f2 is %.40q, want %.40q", round, got, want)
 			}
 			n := 0
@@ -209,7 +209,7 @@ func TestKillCollection(t *testing.T) {
 		for f := range 3 {
 			p := Path(fmt.Sprintf("f%d", f))
 			if v, found, _ := s.Current(p); found && v.Blob != (Hash{}) {
-				content(t, s, p)
+				contentOf(t, s, p)
 			}
 		}
 		checked(t, s)

@@ -1,6 +1,7 @@
 // Package store keeps every version of every file, who wrote it, and what the
 // sessions did: the "version" station of observe → version → index → serve. It
-// owns one Badger database; exactly one process (the store daemon) opens it.
+// owns one Badger database; exactly one process (the store daemon) opens it. The
+// contents of the versions are those of store/content.
 //
 // # Key layout, schema 4
 //
@@ -18,9 +19,9 @@
 //	z seq/256                    lowest and highest time of the versions in this block
 //	i kind id NUL seq            kind s session, p prompt, t tool call, u plan
 //	l dev ino birth path         names of an inode that has several
-//	b hash                       blob: header and payload, or header alone (see blob.go)
+//	b hash                       blob: header and payload, or header alone (see store/content)
 //	B hash n                     payload of a large blob, piece n
-//	F frame                      contents that share one zstd frame, or the pack file in which it is (see frame.go)
+//	F frame                      contents that share one zstd frame, or the pack file in which it is (see store/content)
 //	g time n                     Gap
 //	n time n                     Notice
 //	k bucket NUL key             small values of other packages (KV)
@@ -37,17 +38,6 @@
 // several, of which the last one writes m state; versions above the sequence
 // number found there are taken back by Open. So a batch and its checkpoint
 // become visible together or not at all.
-//
-// # Pack files
-//
-// Beside the database, in packs/, lie the files that repacks wrote (see
-// packfile.go). A sealed one never changes, so the stores of sibling worktrees
-// share it by hard links: a new store adopts its siblings' files before its first
-// scan and points to what is in them instead of storing it again (Adopt); what
-// several stored without knowing of each other is brought together by Collect.
-// No store asks another, waits for it or depends on its life: the link keeps the
-// bytes. A file goes when no frame of this store is in it; what was being made or
-// adopted when a process was killed goes at the next Open.
 //
 // # Locks
 //

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"cachebro/store/content"
 	"cachebro/store/db"
 	"cachebro/store/space"
 
@@ -45,7 +46,7 @@ func (s *Store) DU(ctx context.Context, depth, top int) (Usage, error) {
 	if u.Free, _, err = s.room.Free(); err != nil {
 		return u, err
 	}
-	sizes, err := s.storedSizes()
+	sizes, err := s.contents.Sizes()
 	if err != nil {
 		return u, err
 	}
@@ -60,7 +61,7 @@ func (s *Store) DU(ctx context.Context, depth, top int) (Usage, error) {
 		sh.Versions++
 	}
 	err = s.scan(0, false, func(v Version) bool {
-		k := short(v.Blob)
+		k := content.Short(v.Blob)
 		n := sizes[k]
 		sizes[k] = 0
 		name := string(v.Path)
@@ -113,7 +114,7 @@ func (s *Store) measure(ctx context.Context) (contents, log int64, err error) {
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
 			item, kind := it.Item(), 1
-			if k := item.Key()[0]; k == kBlob || k == kPiece || k == kFrame {
+			if content.IsKey(item.Key()) {
 				kind = 0
 			}
 			n := item.ValueSize()

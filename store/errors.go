@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"cachebro/store/content"
 	"cachebro/store/db"
 	"cachebro/store/space"
 )
@@ -22,16 +23,16 @@ var (
 	ErrNoSpace = space.ErrFull
 	// ErrPruned: the content was here once and has been dropped by retention
 	// or purge, or never was.
-	ErrPruned = errors.New("the content is no longer kept")
+	ErrPruned = content.ErrPruned
 	// ErrNotFound: there is no such version, session or plan.
 	ErrNotFound = errors.New("not found")
 	// ErrNoBase: a Change with TailFrom whose beginning is not known here; the
 	// caller reads the whole file and applies the batch again. See BaseError.
-	ErrNoBase = errors.New("the beginning of an appended file is not known")
+	ErrNoBase = content.ErrNoBase
 	// ErrClosed: the store was closed.
 	ErrClosed = db.ErrClosed
 	// ErrTooLarge: content above MaxBlob.
-	ErrTooLarge = errors.New("content too large")
+	ErrTooLarge = content.ErrTooLarge
 )
 
 // hints of the sentinels, for people.

@@ -8,7 +8,7 @@ func (b *batch) preimage(c *Change, cur Version, live bool) (Version, bool, erro
 	if !c.HasContent || c.TailFrom > 0 {
 		return cur, live, nil
 	}
-	h, err := b.put(c.Content, b.predecessor(cur))
+	h, err := b.put(c.Content, cur)
 	if err != nil || live && cur.Blob == h {
 		return cur, live, err
 	}
@@ -89,7 +89,7 @@ func (b *batch) wasThere(c *Change, noContent string) (Version, error) {
 	was := c.version(c.Path, OpBaseline)
 	was.Actor, was.Plan, was.Target, was.NoContent = Actor{}, "", c.Target, noContent
 	if isRegular(c.Stat) && c.Stat.Size == 0 && noContent == "" {
-		h, err := b.put(nil, Hash{})
+		h, err := b.put(nil, Version{})
 		if err != nil {
 			return was, err
 		}
@@ -181,7 +181,7 @@ func (b *batch) rename(c *Change) error {
 	}
 	if replaces && over.Blob != (Hash{}) && cur.Blob != (Hash{}) {
 		// An atomic save: the temporary file had no predecessor, now it has.
-		return b.rebase(cur.Blob, over.Blob)
+		return b.contents.Rebase(cur.Blob, over.Blob)
 	}
 	return nil
 }

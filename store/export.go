@@ -122,7 +122,7 @@ func (x *exporter) contents(ctx context.Context) error {
 			}
 			x.c.Contents++
 			x.c.Bytes += int64(len(b))
-			if err := x.w.put(kBlob, h[:], b); err != nil {
+			if err := x.w.put(streamContent, h[:], b); err != nil {
 				return err
 			}
 		}

@@ -194,7 +194,7 @@ func TestExportLeavesOut(t *testing.T) {
 	if _, ok, _ := c.KV("shown").Get("n"); ok {
 		t.Error("what readers were shown came along")
 	}
-	if text := content(t, c, "f"); text != "two" {
+	if text := contentOf(t, c, "f"); text != "two" {
 		t.Errorf("f holds %q", text)
 	}
 }
@@ -242,8 +242,12 @@ func TestImportDamaged(t *testing.T) {
 	// Whole frames of other records, with everything right but the sense.
 	v := Version{Path: "x", Op: OpWrite, Blob: Hash{1}, Stat: Stat{Mode: fileMode}}
 	for what, fill := range map[string]func(*streamWriter, *Carried){
-		"no content":    func(w *streamWriter, c *Carried) { w.put(kVersion, keyVersion(1)[1:], encode(&v)); c.Versions++ },
-		"false hash":    func(w *streamWriter, c *Carried) { w.put(kBlob, v.Blob[:], []byte("text")); c.Contents++; c.Bytes += 4 },
+		"no content": func(w *streamWriter, c *Carried) { w.put(kVersion, keyVersion(1)[1:], encode(&v)); c.Versions++ },
+		"false hash": func(w *streamWriter, c *Carried) {
+			w.put(streamContent, v.Blob[:], []byte("text"))
+			c.Contents++
+			c.Bytes += 4
+		},
 		"false amounts": func(w *streamWriter, c *Carried) { c.Versions = 3 },
 		"unknown kind":  func(w *streamWriter, c *Carried) { w.put('?', []byte("k"), nil) },
 		"a second head": func(w *streamWriter, c *Carried) { w.put(streamHeadKind, nil, encode(&streamHead{})) },
@@ -344,7 +348,7 @@ func TestExportWhileStoring(t *testing.T) {
 	wg.Wait()
 	for _, b := range streams {
 		c := imported(t, b)
-		if x, y := content(t, c, "a"), content(t, c, "b"); x != y {
+		if x, y := contentOf(t, c, "a"), contentOf(t, c, "b"); x != y {
 			t.Errorf("a holds %q, b %q", x, y)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"cachebro/store/content"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
 
@@ -42,10 +44,10 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 	defer s.tidyMu.Unlock()
 	c := &Check{}
 	if repair {
-		s.fetchPacks(c)
+		s.contents.FetchPacks(c.problem)
 	}
-	bad, err := s.checkBlobs(ctx, c, step)
-	if err != nil {
+	vd, err := s.contents.Verify(ctx, c.problem, step)
+	if c.Blobs, c.Bytes, c.Unread = vd.Blobs, vd.Bytes, vd.Unread; err != nil {
 		return c, err
 	}
 	s.writeMu.Lock()
@@ -55,7 +57,7 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 	}
 	b := s.newBatch()
 	defer b.discard()
-	if err := b.checkLog(ctx, c, bad); err != nil {
+	if err := b.checkLog(ctx, c, vd.Bad); err != nil {
 		return c, err
 	}
 	if err := b.checkStrays(ctx, c); err != nil {
@@ -67,21 +69,16 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 	if !repair || c.OK() {
 		return c, nil
 	}
-	for h := range bad {
-		hd, err := b.header(h)
-		if errors.Is(err, ErrPruned) {
-			continue
-		}
-		if err := b.dropBlob(h, hd); err != nil {
+	for h := range vd.Bad {
+		if _, err := b.contents.Drop(h); err != nil && !errors.Is(err, ErrPruned) {
 			return c, err
 		}
 	}
 	if err := b.recount(); err != nil {
 		return c, err
 	}
-	s.current.clear()
-	s.contents.clear()
-	s.frames.clear()
+	s.current.Clear()
+	s.contents.Forget()
 	s.nodes.clear()
 	c.Repaired = len(c.Problems)
 	return c, b.commit()
@@ -118,8 +115,8 @@ func (b *batch) checkLog(ctx context.Context, c *Check, bad map[Hash]bool) error
 			}
 			blocks[blk] = times{min(t.Min, v.Time), max(t.Max, v.Time)}
 			if v.Blob != (Hash{}) {
-				_, err := txn.Get(keyBlob(v.Blob))
-				if missing := errors.Is(err, badger.ErrKeyNotFound); missing || bad[v.Blob] {
+				kept, err := content.Kept(txn, v.Blob)
+				if missing := !kept && err == nil; missing || bad[v.Blob] {
 					if missing {
 						c.problem("version %d (%q): its content is missing", v.Seq, string(v.Path))
 					}
@@ -197,7 +194,7 @@ func (b *batch) checkStrays(ctx context.Context, c *Check) error {
 	var stray [][]byte
 	err := b.s.view(func(txn *badger.Txn) error {
 		has := func(k []byte) bool { _, err := txn.Get(k); return err == nil }
-		for _, prefix := range []byte{kPath, kIndex, kPiece, kCurrent} {
+		for _, prefix := range []byte{kPath, kIndex, kCurrent} {
 			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{prefix}})
 			for it.Rewind(); it.Valid() && ctx.Err() == nil; it.Next() {
 				key := it.Item().KeyCopy(nil)
@@ -208,8 +205,6 @@ func (b *batch) checkStrays(ctx context.Context, c *Check) error {
 					err := it.Item().Value(func(val []byte) (err error) { v, err = decodeCurrent(val); return })
 					ok = err == nil && has(keyVersion(v.Seq))
 				case !ok:
-				case prefix == kPiece:
-					ok = len(key) == 37 && has(append([]byte{kBlob}, key[1:33]...))
 				default:
 					ok = has(append([]byte{kVersion}, key[len(key)-8:]...))
 				}
@@ -220,7 +215,12 @@ func (b *batch) checkStrays(ctx context.Context, c *Check) error {
 			}
 			it.Close()
 		}
-		return ctx.Err()
+		pieces, err := content.StrayPieces(ctx, txn)
+		for _, key := range pieces {
+			c.problem("a %q key belongs to nothing", string(key[:1]))
+		}
+		stray = append(stray, pieces...)
+		return err
 	})
 	if err != nil {
 		return err
@@ -235,12 +235,11 @@ func (b *batch) checkStrays(ctx context.Context, c *Check) error {
 
 // checkCounters compares the state with what is there.
 func (b *batch) checkCounters(c *Check) error {
-	was := b.next
-	if err := b.recount(); err != nil {
+	have, err := b.counted()
+	if err != nil {
 		return err
 	}
-	have := b.next
-	b.next = was
+	was := b.next
 	if was.Versions != have.Versions || was.Files != have.Files || was.Blobs != have.Blobs || was.BlobBytes != have.BlobBytes {
 		c.problem("the counters say %d versions, %d files, %d contents of %d bytes; there are %d, %d, %d of %d",
 			was.Versions, was.Files, was.Blobs, was.BlobBytes, have.Versions, have.Files, have.Blobs, have.BlobBytes)
@@ -250,8 +249,17 @@ func (b *batch) checkCounters(c *Check) error {
 
 // recount sets the counters of the state from the batch's view of the store.
 func (b *batch) recount() error {
+	n, err := b.counted()
+	if err == nil {
+		b.next, b.contents.Counts = n, n.counts()
+	}
+	return err
+}
+
+// counted is the state with its counters as the batch sees the store.
+func (b *batch) counted() (State, error) {
 	n := b.next
-	n.Versions, n.Files, n.Blobs, n.BlobBytes, n.RawBytes, n.Loose = 0, 0, 0, 0, 0, 0
+	n.Versions, n.Files = 0, 0
 	it := b.w.Txn.NewIterator(badger.IteratorOptions{})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
@@ -269,22 +277,13 @@ func (b *batch) recount() error {
 				}
 				return err
 			})
-		case kBlob:
-			err = item.Value(func(val []byte) error {
-				hd, _, err := parseHeader(val)
-				n.Blobs++
-				n.BlobBytes += hd.stored
-				n.RawBytes += hd.size
-				if hd.loose() {
-					n.Loose += hd.size
-				}
-				return err
-			})
 		}
-		if err != nil && item.Key()[0] != kBlob {
-			return damaged(err)
+		if err != nil {
+			return n, damaged(err)
 		}
 	}
-	b.next = n
-	return nil
+	it.Close()
+	blobs, err := content.Count(b.w.Txn)
+	n.setCounts(blobs)
+	return n, err
 }

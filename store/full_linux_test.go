@@ -77,7 +77,7 @@ func TestFullDisk(t *testing.T) {
 	if err := s.NoteGap(Gap{Path: "f", Reason: "full"}); !errors.Is(err, ErrNoSpace) {
 		t.Fatalf("a gap on the full disk: %v", err)
 	}
-	if got := content(t, s, "f0-0"); len(got) == 0 {
+	if got := contentOf(t, s, "f0-0"); len(got) == 0 {
 		t.Fatal("nothing can be read")
 	}
 	if err := s.Close(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 
+	"cachebro/store/content"
 	"cachebro/store/db"
 
 	badger "github.com/dgraph-io/badger/v4"
@@ -150,7 +151,7 @@ func readStream(ctx context.Context, r io.Reader, maxBlob int64, to sink) (c Car
 				c.Program, c.Root, c.Made = h.Program, h.Root, h.Made
 				err = to.head(h)
 			}
-		case kind == kBlob:
+		case kind == streamContent:
 			if len(key) != len(Hash{}) || sha256.Sum256(val) != Hash(key) {
 				return c, badStream("content %d does not have its hash", c.Contents+1)
 			}
@@ -276,7 +277,7 @@ func (m *importer) content(h Hash, content []byte) error {
 	if err != nil {
 		return err
 	}
-	err = b.putHashed(h, bytes.Clone(content), m.near)
+	err = b.contents.PutHashed(h, bytes.Clone(content), m.near)
 	m.near = h
 	return err
 }
@@ -291,7 +292,7 @@ func (m *importer) version(v Version) error {
 	if err != nil {
 		return err
 	}
-	if v.Blob != (Hash{}) && !b.has(v.Blob) {
+	if v.Blob != (Hash{}) && !b.contents.Has(v.Blob) {
 		return badStream("the content of version %d is missing", v.Seq)
 	}
 	b.next.Seq = v.Seq
@@ -302,7 +303,7 @@ func (m *importer) version(v Version) error {
 func (s *Store) settle(ctx context.Context) error {
 	s.tidyMu.Lock()
 	var r Report
-	for before := int64(-1); s.state.Load().Loose != before && s.state.Load().Loose >= packLeast; {
+	for before := int64(-1); s.state.Load().Loose != before && s.state.Load().Loose >= content.PackLeast; {
 		before = s.state.Load().Loose
 		if err := s.repackInRoom(ctx, false, &r); err != nil {
 			s.tidyMu.Unlock()

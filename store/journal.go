@@ -23,7 +23,7 @@ func (s *Store) BeginPlan(ctx context.Context, p *Plan) error {
 	b := s.newBatch()
 	defer b.discard()
 	for h, content := range p.merged {
-		if err := b.putHashed(h, content, Hash{}); err != nil {
+		if err := b.contents.PutHashed(h, content, Hash{}); err != nil {
 			return err
 		}
 	}

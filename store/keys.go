@@ -14,9 +14,6 @@ const (
 	kTimes    = 'z'
 	kIndex    = 'i'
 	kLink     = 'l'
-	kBlob     = 'b'
-	kPiece    = 'B'
-	kFrame    = 'F'
 	kGap      = 'g'
 	kNotice   = 'n'
 	kKV       = 'k'
@@ -94,12 +91,6 @@ func keyLinkPrefix(st Stat) []byte {
 }
 
 func keyLink(st Stat, p Path) []byte { return append(keyLinkPrefix(st), p...) }
-
-func keyBlob(h Hash) []byte { return append([]byte{kBlob}, h[:]...) }
-
-func keyPiece(h Hash, n int) []byte {
-	return binary.BigEndian.AppendUint32(append([]byte{kPiece}, h[:]...), uint32(n))
-}
 
 func keyTimed(prefix byte, t int64, n uint64) []byte {
 	k := binary.BigEndian.AppendUint64([]byte{prefix}, uint64(t))

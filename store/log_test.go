@@ -98,7 +98,7 @@ func TestHardLinks(t *testing.T) {
 	apply(t, s, tr.rename("c", "d"))
 	apply(t, s, tr.write("d", "2"))
 	for _, p := range []Path{"a", "b", "d"} {
-		if got := content(t, s, p); got != "2" {
+		if got := contentOf(t, s, p); got != "2" {
 			t.Fatalf("%s is %q", p, got)
 		}
 	}
@@ -219,8 +219,8 @@ func TestLargeContent(t *testing.T) {
 	}
 	big[3_000_000] ^= 1
 	apply(t, s, file(OpWrite, "big", string(big)))
-	s.contents.clear()
-	if content(t, s, "big") != string(big) || content(t, s, "t") != text {
+	s.contents.Forget()
+	if contentOf(t, s, "big") != string(big) || contentOf(t, s, "t") != text {
 		t.Fatal("large contents differ")
 	}
 	checked(t, s)
@@ -255,7 +255,7 @@ func BenchmarkContent(b *testing.B) {
 	}
 	v, _, _ := s.Current("a")
 	for b.Loop() {
-		s.contents.clear()
+		s.contents.Forget()
 		if _, err := s.Content(v.Blob); err != nil {
 			b.Fatal(err)
 		}

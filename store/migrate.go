@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"cachebro/store/content"
 	"cachebro/store/db"
 
 	badger "github.com/dgraph-io/badger/v4"
@@ -124,15 +125,10 @@ func noteLoose(s *Store, w *db.Writer) error {
 	if err != nil || !found {
 		return err
 	}
-	st.Loose = 0
-	err = s.eachBlob(func(_ Hash, hd header) error {
-		if hd.loose() {
-			st.Loose += hd.size
-		}
-		return nil
-	})
+	n, err := content.Count(w.Snapshot())
 	if err != nil {
 		return err
 	}
+	st.Loose = n.Loose
 	return w.Set(keyState, encode(&st))
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"log/slog"
 	"time"
+
+	"cachebro/store/content"
 )
 
 // Options of a store. The zero value is usable.
@@ -35,8 +37,8 @@ type Options struct {
 	// Log receives what goes wrong in the background; nil: nothing.
 	Log *slog.Logger
 	// Siblings, if not nil, names the stores of worktrees of the same
-	// repository, whose pack files this store may share (see Adopt).
-	Siblings func() []Sibling
+	// repository, whose pack files this store may share (see content.Store.Adopt).
+	Siblings func() []content.Sibling
 	// ReadOnly opens for looking only; nothing is repaired or migrated.
 	ReadOnly bool
 }

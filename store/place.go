@@ -2,37 +2,21 @@ package store
 
 import (
 	"bytes"
-	"cmp"
 
-	badger "github.com/dgraph-io/badger/v4"
+	"cachebro/store/content"
 )
 
-// place says where a content lies: in a frame, or by itself under its hash. Who
-// reads thousands of contents reads them in this order: a look-up decodes a
-// block of dozens of keys, and one content of a frame the whole frame.
+// place says where a content lies, if it is kept.
 type place struct {
-	kept  bool
-	frame uint64 // 0: none
-	at    int64
-	hash  Hash
+	content.Place
+	kept bool
 }
 
-func comparePlaces(a, b place) int {
-	return cmp.Or(cmp.Compare(a.frame, b.frame), cmp.Compare(a.at, b.at), compareHashes(a.hash, b.hash))
-}
-
-func compareHashes(a, b Hash) int { return bytes.Compare(a[:], b[:]) }
+func comparePlaces(a, b place) int { return content.ComparePlaces(a.Place, b.Place) }
 
 // placeOf finds a content; not kept if in doubt, like Has.
-func (s *Store) placeOf(h Hash) place {
-	at := place{hash: h}
-	s.view(func(txn *badger.Txn) error {
-		hd, err := readHeader(txn, h)
-		if at.kept = err == nil; at.kept && hd.enc == encFrame {
-			at.frame, at.at = hd.frame, hd.at
-		}
-		return nil
-	})
+func (s *Store) placeOf(h Hash) (at place) {
+	at.Place, at.kept = s.contents.Place(h)
 	return at
 }
 
@@ -47,3 +31,5 @@ func (p *Plan) Read() map[Hash][]byte {
 	p.read = nil
 	return read
 }
+
+func compareHashes(a, b Hash) int { return bytes.Compare(a[:], b[:]) }

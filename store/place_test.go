@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"cachebro/store/content"
 )
 
 // TestPlanReadsInPlaceOrder: of packed contents a plan knows the places, those of
@@ -17,7 +19,7 @@ func TestPlanReadsInPlaceOrder(t *testing.T) {
 		cs = append(cs, file(OpCreate, Path(fmt.Sprintf("f%d", i)), fmt.Sprintf("the text of %d\n", i)))
 	}
 	apply(t, s, cs...)
-	if err := s.repack(context.Background(), false, &Report{}); err != nil {
+	if err := s.contents.Repack(context.Background(), false, &content.Report{}); err != nil {
 		t.Fatal(err)
 	}
 	apply(t, s, file(OpCreate, "loose", "the last one\n"))
@@ -34,11 +36,11 @@ func TestPlanReadsInPlaceOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	places := slices.SortedFunc(maps.Values(p.kept), comparePlaces)
-	if len(places) != 301 || places[0].frame != 0 || places[1].frame == 0 {
+	if len(places) != 301 || places[0].Frame != 0 || places[1].Frame == 0 {
 		t.Fatalf("%d places, the first of them %+v", len(places), places[:min(2, len(places))])
 	}
 	for i, at := range places[2:] {
-		if before := places[i+1]; at.frame < before.frame || at.frame == before.frame && at.at <= before.at {
+		if before := places[i+1]; at.Frame < before.Frame || at.Frame == before.Frame && at.At <= before.At {
 			t.Fatalf("%+v after %+v", at, before)
 		}
 	}

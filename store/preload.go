@@ -22,7 +22,7 @@ func (b *batch) preload(cs []Change) error {
 		if p = cleaned(p); p == "" {
 			return
 		}
-		if v, ok := b.s.current.get(p); ok {
+		if v, ok := b.s.current.Get(p); ok {
 			b.cur[p] = v
 			return
 		}

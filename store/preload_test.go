@@ -54,7 +54,7 @@ func TestBatchesMakeTheSameVersions(t *testing.T) {
 		n := min(len(rest), 1+rng.IntN(400))
 		apply(t, many, slices.Clone(rest[:n])...)
 		if rest = rest[n:]; rng.IntN(3) == 0 {
-			many.current.clear()
+			many.current.Clear()
 		}
 	}
 	want, err := one.Since(0, 1<<20)

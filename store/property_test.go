@@ -57,7 +57,7 @@ func TestApplyModel(t *testing.T) {
 			}
 		}
 		flush()
-		s.contents.clear()
+		s.contents.Forget()
 		for p, texts := range wrote {
 			vs, err := s.History(p, false)
 			if err != nil {

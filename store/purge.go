@@ -3,18 +3,12 @@ package store
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 
+	"cachebro/store/content"
 	"cachebro/store/db"
-	"cachebro/store/space"
-
-	badger "github.com/dgraph-io/badger/v4"
 )
 
 // Purged says what Purge did and what it could not reach.
@@ -33,7 +27,7 @@ type Purged struct {
 	Elsewhere []Path
 	// Siblings are stores of other worktrees that hold the same contents in
 	// their pack files; Others those that may hold them outside.
-	Siblings, Others []Sibling
+	Siblings, Others []content.Sibling
 	// Unreached says, in words, where the content may still be.
 	Unreached []string
 }
@@ -66,7 +60,7 @@ func (s *Store) Purge(ctx context.Context, path Path) (Purged, error) {
 	}
 	if len(seqs) == 0 && !again {
 		// Pack files that came from siblings may hold it all the same.
-		if p.Waste, err = s.purgeWaste(ctx); p.Waste > 0 || err != nil {
+		if p.Waste, err = s.contents.PurgeWaste(ctx); p.Waste > 0 || err != nil {
 			return p, err
 		}
 		return p, fmt.Errorf("no content of %q is kept: %w", string(path), ErrNotFound)
@@ -79,7 +73,7 @@ func (s *Store) Purge(ctx context.Context, path Path) (Purged, error) {
 	}, nil); err != nil {
 		return p, err
 	}
-	if err := s.standAlone(); err != nil {
+	if err := s.contents.StandAlone(); err != nil {
 		return p, err
 	}
 	for part := range slices.Chunk(seqs, chunk) {
@@ -88,10 +82,10 @@ func (s *Store) Purge(ctx context.Context, path Path) (Purged, error) {
 		}
 		p.Versions += len(part)
 	}
-	r, err := s.sweep(ctx, wasteAny) // no frame keeps a byte of it
+	r, err := s.sweep(ctx, content.WasteAny) // no frame keeps a byte of it
 	p.Blobs, p.Bytes, p.Rebased = r.Blobs, r.Bytes, r.Rebased
 	if err == nil {
-		p.Waste, err = s.purgeWaste(ctx)
+		p.Waste, err = s.contents.PurgeWaste(ctx)
 	}
 	if err == nil {
 		err = s.compact(ctx, db.WasteNone)
@@ -99,7 +93,7 @@ func (s *Store) Purge(ctx context.Context, path Path) (Purged, error) {
 	if err != nil {
 		return p, fmt.Errorf("purge: %w", err)
 	}
-	p.Siblings, p.Others = s.heldElsewhere(ctx, mine)
+	p.Siblings, p.Others = s.contents.HeldElsewhere(ctx, mine)
 	p.Unreached = append(p.Unreached,
 		"blocks that the file system or an SSD has freed but not overwritten yet",
 		"backups and snapshots of the state directory",
@@ -108,95 +102,4 @@ func (s *Store) Purge(ctx context.Context, path Path) (Purged, error) {
 		p.Unreached = append(p.Unreached, fmt.Sprintf("%d other paths with the same content", len(p.Elsewhere)))
 	}
 	return p, nil
-}
-
-// standAlone ends adoption: before anything is taken away, so that it also holds
-// for a purge that is killed. tidyMu is held.
-func (s *Store) standAlone() error {
-	if err := s.update(func(txn *badger.Txn) error { return txn.Set(keyAlone, []byte{1}) }); err != nil {
-		return fmt.Errorf("purge: %w", err)
-	}
-	s.retire()
-	return nil
-}
-
-// purgeWaste takes everything that nothing refers to out of the pack files, and
-// tells how many bytes of contents that was. tidyMu is held.
-func (s *Store) purgeWaste(ctx context.Context) (int64, error) {
-	st, err := s.takeStock(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("purge: %w", err)
-	}
-	gone := int64(0)
-	for _, f := range st.frames {
-		gone += max(0, f.head.raw-f.live)
-	}
-	if gone == 0 {
-		return 0, nil
-	}
-	if err := s.standAlone(); err != nil {
-		return 0, err
-	}
-	var r Report
-	if err := s.refit(ctx, wasteAny, &r); err != nil {
-		return 0, fmt.Errorf("purge: %w", err)
-	}
-	s.frames.clear()
-	return gone, nil
-}
-
-// heldElsewhere looks for contents in the pack files of the siblings.
-func (s *Store) heldElsewhere(ctx context.Context, mine map[Hash]bool) (hold, may []Sibling) {
-	if s.opt.Siblings == nil {
-		return nil, nil
-	}
-	tags := map[uint32]bool{}
-	for h := range mine {
-		tags[tagOf(h)] = true
-	}
-	for _, sib := range s.opt.Siblings() {
-		if s.packsHold(ctx, filepath.Join(sib.Dir, space.PacksDir), tags, mine) {
-			hold = append(hold, sib)
-		} else {
-			may = append(may, sib)
-		}
-	}
-	return hold, may
-}
-
-// packsHold: one of the pack files in dir holds one of the contents. What cannot
-// be read counts as held.
-func (s *Store) packsHold(ctx context.Context, dir string, tags map[uint32]bool, mine map[Hash]bool) bool {
-	files, _ := os.ReadDir(dir) // nothing packed yet
-	for _, f := range files {
-		if _, ok := parsePackName(f.Name()); !ok || ctx.Err() != nil {
-			continue
-		}
-		file := filepath.Join(dir, f.Name())
-		frames, err := readIndex(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return true
-		}
-		for _, fr := range frames {
-			if !slices.ContainsFunc(fr.tags, func(t uint32) bool { return tags[t] }) {
-				continue
-			}
-			z, err := readPart(file, fr.at, fr.n)
-			raw, err2 := s.codecs.expand(z, nil, fr.raw)
-			if err != nil || err2 != nil {
-				return true
-			}
-			at := int64(0)
-			for _, n := range fr.sizes {
-				if mine[sha256.Sum256(raw[at:at+n])] {
-					return true
-				}
-				at += n
-			}
-		}
-	}
-	return false
 }

@@ -130,7 +130,7 @@ func timesIn(txn *badger.Txn, seq uint64) (t times, ok bool) {
 // Current returns the newest version of a path; false when none is known. It
 // may be a deletion.
 func (v *View) Current(p Path) (Version, bool, error) {
-	if o, ok := v.s.current.get(p); ok && o.Seq != 0 && o.Seq <= v.seq {
+	if o, ok := v.s.current.Get(p); ok && o.Seq != 0 && o.Seq <= v.seq {
 		return o, true, nil
 	}
 	item, err := v.txn.Get(keyCurrent(p))
@@ -152,7 +152,7 @@ func (v *View) Current(p Path) (Version, bool, error) {
 
 // Current is View.Current now.
 func (s *Store) Current(p Path) (out Version, found bool, err error) {
-	if v, ok := s.current.get(p); ok && v.Seq != 0 {
+	if v, ok := s.current.Get(p); ok && v.Seq != 0 {
 		return v, true, nil
 	}
 	err = s.View(func(v *View) (err error) { out, found, err = v.Current(p); return })

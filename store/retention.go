@@ -2,9 +2,11 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"cachebro/store/content"
 	"cachebro/store/db"
 
 	badger "github.com/dgraph-io/badger/v4"
@@ -17,10 +19,18 @@ const (
 	// maxLog is how many versions the log keeps; above it the oldest whose
 	// content is gone are dropped.
 	maxLog = 500_000
-	// frameWaste: a frame of which less is still needed is rewritten.
-	frameWaste = 0.85
 	// tidyEvery is the pause between two looks at age and count.
 	tidyEvery = 6 * time.Hour
+	// content.PackLeast must be loose for a repack to begin while nothing is
+	// written; packMuch how much when the writer does pause, packEven when
+	// it does not.
+	packMuch = 64 << 20
+	packEven = 512 << 20
+	// packEvery is the pause between two repacks of little.
+	packEvery = 20 * time.Minute
+	// worthCompacting is how much must have become free for Badger to be
+	// asked to give it back.
+	worthCompacting = 64 << 10
 )
 
 // Prune drops the contents of versions of which their path has keep newer ones
@@ -97,7 +107,7 @@ func (s *Store) drop(ctx context.Context, seqs []uint64, r *Report) error {
 		r.Versions += n
 		seqs = seqs[n:]
 	}
-	swept, err := s.sweep(ctx, wasteShared)
+	swept, err := s.sweep(ctx, content.WasteShared)
 	r.add(swept)
 	return err
 }
@@ -195,11 +205,13 @@ func (s *Store) Collect(ctx context.Context) (Report, error) {
 		err = s.ignoredBudget(ctx, &r)
 	}
 	if err == nil {
-		err = s.settleShares(ctx, due, now, &r)
+		if err = s.contents.Settle(ctx, due, now, &r.Report); err == nil && due && r.Loosened >= worthCompacting {
+			err = s.compact(ctx, db.WasteSome)
+		}
 	}
 	if err == nil && s.packDue(now) {
 		s.packed = now
-		if err = s.repackInRoom(ctx, true, &r); err == nil && r.loosened >= worthCompacting {
+		if err = s.repackInRoom(ctx, true, &r); err == nil && r.Loosened >= worthCompacting {
 			err = s.compact(ctx, db.WasteSome)
 		}
 	}
@@ -243,7 +255,7 @@ func (t shrunken) still(now time.Time, seq uint64) bool {
 // is never taken.
 func (s *Store) shrink(ctx context.Context, need int64, r *Report) error {
 	goal := r.Before - need
-	if st := s.state.Load(); st.Loose >= packLeast && st.Loose >= st.RawBytes/8 {
+	if st := s.state.Load(); st.Loose >= content.PackLeast && st.Loose >= st.RawBytes/8 {
 		if err := s.repackInRoom(ctx, false, r); err != nil {
 			return err
 		}
@@ -295,7 +307,7 @@ func (s *Store) shrink(ctx context.Context, need int64, r *Report) error {
 // are free.
 func (s *Store) dropOldest(ctx context.Context, need int64, may func(Version) bool, r *Report) error {
 	var drop []uint64
-	sizes, err := s.storedSizes()
+	sizes, err := s.contents.Sizes()
 	if err != nil {
 		return err
 	}
@@ -308,9 +320,9 @@ func (s *Store) dropOldest(ctx context.Context, need int64, may func(Version) bo
 	freed := int64(0)
 	counted := map[uint64]bool{}
 	err = s.scan(0, false, func(v Version) bool {
-		if v.Blob != (Hash{}) && !keep.has(v.Blob) && may(v) {
+		if v.Blob != (Hash{}) && !keep.Has(v.Blob) && may(v) {
 			drop = append(drop, v.Seq)
-			if k := short(v.Blob); !counted[k] {
+			if k := content.Short(v.Blob); !counted[k] {
 				counted[k] = true
 				freed += sizes[k]
 			}
@@ -321,4 +333,27 @@ func (s *Store) dropOldest(ctx context.Context, need int64, may func(Version) bo
 		return err
 	}
 	return s.drop(ctx, drop, r)
+}
+
+// packDue decides whether Collect repacks. tidyMu is held.
+func (s *Store) packDue(now time.Time) bool {
+	loose := s.state.Load().Loose
+	quiet := now.Sub(time.Unix(0, s.applied.Load()))
+	switch {
+	case loose >= packEven:
+		return true
+	case loose >= packMuch:
+		return quiet > 20*time.Second
+	}
+	return loose >= content.PackLeast && quiet > 2*time.Minute && (now.Sub(s.packed) > packEvery || now.Before(s.packed))
+}
+
+// repackInRoom packs, except that a full disk is no error: then contents
+// have to be dropped first.
+func (s *Store) repackInRoom(ctx context.Context, gentle bool, r *Report) error {
+	err := s.contents.Repack(ctx, gentle, &r.Report)
+	if errors.Is(err, ErrNoSpace) {
+		return nil
+	}
+	return err
 }

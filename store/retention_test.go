@@ -60,7 +60,7 @@ func TestPrune(t *testing.T) {
 		t.Fatalf("prune: %+v %v", r, err)
 	}
 	checked(t, s)
-	s.contents.clear()
+	s.contents.Forget()
 	vs, _ = s.History("a", true)
 	for i, v := range vs {
 		b, err := s.Content(v.Blob)
@@ -110,9 +110,9 @@ func TestCap(t *testing.T) {
 	if worst > o.Cap {
 		t.Errorf("%d MiB on disk", worst/mib)
 	}
-	s.contents.clear()
+	s.contents.Forget()
 	for p, text := range last {
-		if content(t, s, p) != string(text) {
+		if contentOf(t, s, p) != string(text) {
 			t.Fatalf("%q lost", p)
 		}
 	}
@@ -178,7 +178,7 @@ func TestPurge(t *testing.T) {
 	if hits := grepDir(t, s.Dir(), secret); len(hits) > 0 {
 		t.Fatalf("the secret is still in %v", hits)
 	}
-	if content(t, s, "keep") != long {
+	if contentOf(t, s, "keep") != long {
 		t.Fatal("purged too much")
 	}
 	checked(t, s)
@@ -238,19 +238,19 @@ func TestFsckRepairs(t *testing.T) {
 	checked(t, s)
 	vs, _ := s.History("f1", true)
 	err := s.db.Update(func(txn *badger.Txn) error {
-		item, err := txn.Get(keyBlob(vs[1].Blob))
+		item, err := txn.Get(append([]byte{'b'}, vs[1].Blob[:]...))
 		if err != nil {
 			return err
 		}
 		val, _ := item.ValueCopy(nil)
 		val[len(val)-9] ^= 0x40
 		for _, err := range []error{
-			txn.Set(keyBlob(vs[1].Blob), val),          // a flipped bit
-			txn.Delete(keyBlob(vs[2].Blob)),            // a missing content
-			txn.Delete(keyPath("f2", s.Seq()-1)),       // index keys
-			txn.Delete(keyIndex(ixSession, "S", 3)),    //
-			txn.Delete(keyCurrent("f3")),               // the newest version
-			txn.Set(keyPath("stray", 12345), []byte{}), // a key of nothing
+			txn.Set(append([]byte{'b'}, vs[1].Blob[:]...), val), // a flipped bit
+			txn.Delete(append([]byte{'b'}, vs[2].Blob[:]...)),   // a missing content
+			txn.Delete(keyPath("f2", s.Seq()-1)),                // index keys
+			txn.Delete(keyIndex(ixSession, "S", 3)),             //
+			txn.Delete(keyCurrent("f3")),                        // the newest version
+			txn.Set(keyPath("stray", 12345), []byte{}),          // a key of nothing
 		} {
 			if err != nil {
 				return err
@@ -261,8 +261,8 @@ func TestFsckRepairs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.contents.clear()
-	s.current.clear()
+	s.contents.Forget()
+	s.current.Clear()
 	if _, err := s.Content(vs[1].Blob); !errors.Is(err, ErrDamaged) {
 		t.Fatalf("damaged content: %v", err)
 	}
@@ -273,7 +273,7 @@ func TestFsckRepairs(t *testing.T) {
 	t.Logf("%d problems: %q", len(c.Problems), c.Problems)
 	checked(t, s)
 	for _, p := range []Path{"f0", "f1", "f2", "f3"} {
-		content(t, s, p)
+		contentOf(t, s, p)
 	}
 	if vs, _, err := s.Log(Filter{Session: "S"}); err != nil || len(vs) != 20 {
 		t.Fatalf("log by session after repair: %d %v", len(vs), err)

@@ -47,12 +47,11 @@ func (s *Store) Fill(ctx context.Context, fs []Found) error {
 		if !live || v.Seq != f.Version.Seq || v.Blob != (Hash{}) || !isRegular(v.Stat) {
 			continue
 		}
-		if v.Blob, err = b.put(f.Content, b.predecessor(v)); err != nil {
+		if v.Blob, err = b.put(f.Content, v); err != nil {
 			return fmt.Errorf("content of %q: %w", string(v.Path), err)
 		}
-		if v.NoContent, v.Taken = "", s.opt.Now().UnixNano(); b.s.fresh != nil {
-			b.s.fresh[v.Blob] = true
-		}
+		v.NoContent, v.Taken = "", s.opt.Now().UnixNano()
+		b.contents.Refer(v.Blob)
 		if err := b.rewrite(v); err != nil {
 			return err
 		}

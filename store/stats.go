@@ -10,6 +10,7 @@ type Stats struct {
 	Blobs     uint64 // contents
 	BlobBytes int64  // as they are stored
 	RawBytes  int64  // as they are
+	Loose     int64  // as they are, of those that wait for a repack
 	Gaps      int64  // ever
 	Schema    int
 }
@@ -19,7 +20,7 @@ func (s *Store) Stats() Stats {
 	st := s.state.Load()
 	return Stats{
 		Seq: st.Seq, Versions: st.Versions, Files: st.Files, Blobs: st.Blobs,
-		BlobBytes: st.BlobBytes, RawBytes: st.RawBytes, Gaps: st.GapCount, Schema: schema,
+		BlobBytes: st.BlobBytes, RawBytes: st.RawBytes, Loose: st.Loose, Gaps: st.GapCount, Schema: schema,
 	}
 }
 

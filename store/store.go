@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cachebro/store/cache"
+	"cachebro/store/content"
 	"cachebro/store/db"
 	"cachebro/store/space"
 
@@ -21,30 +23,24 @@ type Store struct {
 	db   *db.DB
 	room *space.Room
 
-	// tidyMu serialises retention, fsck, purge and adoption; it guards tidied,
-	// packed, shrunken and lastFrame, and all pack files. It is taken before
-	// writeMu.
-	tidyMu    sync.Mutex
-	tidied    time.Time
-	packed    time.Time // when the last repack began
-	shrunken  shrunken
-	lastFrame uint64 // the largest number given to a frame
+	// tidyMu is the lock of the contents: it serialises retention, fsck, purge and
+	// adoption, and guards tidied, packed and shrunken. It is taken before writeMu.
+	tidyMu   sync.Locker
+	tidied   time.Time
+	packed   time.Time // when the last repack began
+	shrunken shrunken
 
-	// writeMu is the database's lock of the writer. It guards next, nodes, pinned
-	// and fresh, and serialises appends, plans and the steps of a collection.
+	// writeMu is the database's lock of the writer. It guards next, nodes and
+	// pinned, and serialises appends, plans and the steps of a collection.
 	writeMu sync.Locker
 	next    State
 	nodes   nodeTable
 	pinned  func(Hash) bool
-	fresh   map[Hash]bool // contents referred to since a sweep began, nil: none runs
 
 	state    atomic.Pointer[State] // published; immutable
 	stopped  atomic.Pointer[Stopped]
-	current  *genCache[Path, Version]
-	contents *genCache[Hash, []byte]
-	frames   *genCache[uint64, []byte]
-	offers   atomic.Pointer[offers] // changed under tidyMu and writeMu; nil: none
-	codecs   codecPool
+	current  *cache.Cache[Path, Version]
+	contents *content.Store
 	carried  atomic.Pointer[planContents] // the plan whose contents were asked for last
 	serial   atomic.Uint64                // disambiguates gaps and notices of one nanosecond
 	applied  atomic.Int64                 // when Apply stored something last, by Options.Now
@@ -70,11 +66,13 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	s := &Store{
 		dir: dir, opt: o, db: d, writeMu: d, room: rm,
-		nodes:    newNodeTable(),
-		current:  newGenCache[Path, Version](4096, func(v Version) int { return 1 }),
-		contents: newGenCache[Hash, []byte](6<<20, func(b []byte) int { return len(b) + 64 }),
-		frames:   newGenCache[uint64, []byte](6*frameSize, func(b []byte) int { return len(b) }),
+		nodes:   newNodeTable(),
+		current: cache.New[Path, Version](4096, func(v Version) int { return 1 }),
 	}
+	s.contents = content.New(dir, d, rm, content.Log{Write: s.writeContents, Uses: s.uses}, content.Options{
+		MaxBlob: o.MaxBlob, Now: o.Now, Log: o.Log, ReadOnly: o.ReadOnly, Siblings: o.Siblings,
+	})
+	s.tidyMu = s.contents
 	if err := s.begin(); err != nil {
 		d.Shut()
 		d.Close(func() error { return nil })
@@ -101,7 +99,7 @@ func (s *Store) begin() error {
 	if err := s.takeBack(st.Seq); err != nil {
 		return err
 	}
-	return s.dropPacks()
+	return s.contents.Open()
 }
 
 // Close writes out what is pending and releases the store. A second Close does
@@ -117,7 +115,7 @@ func (s *Store) Close() error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
 	err := s.db.Close(func() error {
-		s.codecs.close()
+		s.contents.Close()
 		return s.room.ForFlush()
 	})
 	if err != nil {
@@ -171,3 +169,34 @@ func (s *Store) update(fn func(txn *badger.Txn) error) error { return s.db.Updat
 
 // HasRoom reports whether the free space is above the floor that is left alone.
 func (s *Store) HasRoom() bool { return s.room.Above() }
+
+// Contents are what the versions refer to.
+func (s *Store) Contents() *content.Store { return s.contents }
+
+// Has reports whether the content is kept.
+func (s *Store) Has(h Hash) bool { return s.contents.Has(h) }
+
+// Content returns the bytes whose SHA-256 is h; the caller must not change
+// them. Errors: ErrPruned when they are not kept, ErrDamaged when what is kept
+// does not have this hash.
+func (s *Store) Content(h Hash) ([]byte, error) { return s.contents.Get(h) }
+
+// writeContents makes fn a batch of its own, in which only contents change.
+func (s *Store) writeContents(fn func(*content.Batch) error) error {
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	if s.db.Closed() {
+		return ErrClosed
+	}
+	b := s.newBatch()
+	defer b.discard()
+	if err := fn(b.contents); err != nil {
+		return err
+	}
+	return b.commit()
+}
+
+// uses passes the contents of versions, oldest first, until fn says false.
+func (s *Store) uses(fn func(h Hash, path string) bool) error {
+	return s.scan(0, false, func(v Version) bool { return fn(v.Blob, string(v.Path)) }, nil)
+}

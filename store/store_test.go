@@ -62,7 +62,7 @@ func apply(t testing.TB, s *Store, cs ...Change) []Version {
 	return vs
 }
 
-func content(t testing.TB, s *Store, p Path) string {
+func contentOf(t testing.TB, s *Store, p Path) string {
 	t.Helper()
 	v, found, err := s.Current(p)
 	if err != nil || !found || v.Deleted() {
@@ -91,7 +91,7 @@ func TestBackAgain(t *testing.T) {
 	if vs[2].Prev != vs[1].Seq || vs[1].Prev != vs[0].Seq || vs[0].Prev != 0 {
 		t.Fatalf("predecessors: %d %d %d", vs[0].Prev, vs[1].Prev, vs[2].Prev)
 	}
-	if got := content(t, s, "a"); got != "one\n" {
+	if got := contentOf(t, s, "a"); got != "one\n" {
 		t.Fatalf("content %q", got)
 	}
 	// The same content once more is no version.
@@ -109,7 +109,7 @@ func TestRenameDirectory(t *testing.T) {
 	if len(vs) != 8 {
 		t.Fatalf("%d versions of a renamed tree of 4, want 8", len(vs))
 	}
-	if got := content(t, s, "e/sub/b"); got != "b" {
+	if got := contentOf(t, s, "e/sub/b"); got != "b" {
 		t.Fatalf("e/sub/b is %q", got)
 	}
 	var live []Path
@@ -141,7 +141,7 @@ func TestAtomicSaveKeepsHistory(t *testing.T) {
 	if st := s.Stats(); st.BlobBytes > 400 {
 		t.Fatalf("two versions of a file take %d bytes: no delta", st.BlobBytes)
 	}
-	if got := content(t, s, "a"); got != string(edit) {
+	if got := contentOf(t, s, "a"); got != string(edit) {
 		t.Fatal("wrong content")
 	}
 }
@@ -172,14 +172,14 @@ func TestTails(t *testing.T) {
 	if st.BlobBytes > 12*int64(len(all)) {
 		t.Errorf("stored %d bytes for a log of %d", st.BlobBytes, len(all))
 	}
-	s.contents.clear()
+	s.contents.Forget()
 	for h, n := range want {
 		b, err := s.Content(h)
 		if err != nil || !bytes.Equal(b, all[:n]) {
 			t.Fatalf("content of %d bytes: %v", n, err)
 		}
 		if n%16 != 0 {
-			s.contents.clear()
+			s.contents.Forget()
 		}
 	}
 	// After a restart the node table is empty; the path's inode serves.
@@ -190,7 +190,7 @@ func TestTails(t *testing.T) {
 	c.Node, c.Stat.Ino, c.Stat.Birth = 9, 5, 5
 	c.TailFrom, c.Content = int64(len(all)), []byte("end\n")
 	apply(t, s, c)
-	if got := content(t, s, "log"); got != string(all)+"end\n" {
+	if got := contentOf(t, s, "log"); got != string(all)+"end\n" {
 		t.Fatal("append after a restart")
 	}
 	c.Stat.Ino = 77

@@ -110,7 +110,7 @@ func BenchmarkStorm(b *testing.B) {
 		part("bring back", func() { make(p.ID) })
 		part("rm -rf again", remove)
 		part("pack", func() {
-			if err := s.repack(context.Background(), false, &Report{}); err != nil {
+			if err := s.contents.Repack(context.Background(), false, &new(Report).Report); err != nil {
 				b.Fatal(err)
 			}
 		})

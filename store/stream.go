@@ -35,6 +35,7 @@ const (
 	streamPrefix = "cachebro-history "
 
 	streamHeadKind = 'h'
+	streamContent  = 'b'
 	streamEndKind  = 'e'
 
 	// streamKey and streamValue bound what a reader allocates on the word of a

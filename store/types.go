@@ -1,13 +1,17 @@
 package store
 
-import "time"
+import (
+	"time"
+
+	"cachebro/store/content"
+)
 
 // Path is slash-separated, relative to the project's root and cleaned once at
 // the edge; raw bytes, not necessarily UTF-8. "" is the root itself.
 type Path string
 
 // Hash is a SHA-256. The zero Hash means: no content.
-type Hash [32]byte
+type Hash = content.Hash
 
 // SessionID is a client's own id of a session.
 type SessionID string

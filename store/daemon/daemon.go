@@ -214,7 +214,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 		}
 	}()
 	if d.store.Seq() == 0 {
-		n, err := d.store.Adopt(ctx)
+		n, err := d.store.Contents().Adopt(ctx)
 		if err != nil {
 			d.log.Warn("share with sibling worktrees", "err", err) // it only saves space
 		}

@@ -15,6 +15,7 @@ import (
 
 	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
+	"cachebro/store/content"
 	"cachebro/store/wire"
 )
 
@@ -213,7 +214,7 @@ func childMain() int {
 	}
 	opened := false
 	o.Ready = func() { opened = true }
-	o.Store.Siblings = func() []store.Sibling {
+	o.Store.Siblings = func() []content.Sibling {
 		if stuck == "open" || stuck == "work" && opened {
 			fmt.Fprintln(os.Stderr, "stuck")
 			select {}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/content"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/txt"
 	"cachebro/store/wire"
@@ -176,7 +177,7 @@ func purgedText(p store.Path, r store.Purged) string {
 }
 
 // purgeThere is the command that purges the same path in a sibling worktree.
-func purgeThere(sib store.Sibling, p store.Path) string {
+func purgeThere(sib content.Sibling, p store.Path) string {
 	if sib.Root == "" {
 		return filepath.Dir(sib.Dir) // of no project any more: the directory may go as a whole
 	}

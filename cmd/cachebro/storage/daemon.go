@@ -1,15 +1,16 @@
 package storage
 
 import (
-	"cachebro/cmd/cachebro/cli"
-	"cachebro/fusefs/ignore"
-	"cachebro/search/embed"
-	"cachebro/store"
-	"cachebro/store/daemon"
-	"cachebro/store/wire"
 	"context"
 	"errors"
 	"path/filepath"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/fusefs/ignore"
+	"cachebro/search/embed"
+	"cachebro/store/content"
+	"cachebro/store/daemon"
+	"cachebro/store/wire"
 )
 
 // DaemonCommand is cachebro daemon.
@@ -33,7 +34,7 @@ func DaemonCommand() cli.Command {
 			if err != nil {
 				return err
 			}
-			limits.Siblings = func() []store.Sibling { return siblings(e, *root) }
+			limits.Siblings = func() []content.Sibling { return siblings(e, *root) }
 			o := daemon.Options{
 				Root: *root, Paths: e.Paths(), Version: cli.Version, Ignore: ignore.Options{ExcludesFile: e.ExcludesFile()}, Store: limits, Results: kept,
 				Tidy: func(ctx context.Context, state string) error { return tidy(ctx, e, state) },

@@ -14,6 +14,7 @@ import (
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
 	"cachebro/store"
+	"cachebro/store/content"
 	"cachebro/store/daemon"
 	"cachebro/store/space"
 	"cachebro/store/txt"
@@ -114,7 +115,7 @@ func rootOfState(e *cli.Env, state string) string {
 }
 
 // siblings are the stores of the other worktrees of root's repository.
-func siblings(e *cli.Env, root string) []store.Sibling {
+func siblings(e *cli.Env, root string) []content.Sibling {
 	base, err := e.Paths().StateBase()
 	if err != nil {
 		return nil
@@ -123,9 +124,9 @@ func siblings(e *cli.Env, root string) []store.Sibling {
 	if err != nil {
 		return nil
 	}
-	var out []store.Sibling
+	var out []content.Sibling
 	for _, s := range mounts.Siblings(base, state) {
-		out = append(out, store.Sibling{Dir: filepath.Join(s, "store"), Root: rootOfState(e, s)})
+		out = append(out, content.Sibling{Dir: filepath.Join(s, "store"), Root: rootOfState(e, s)})
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package store
+package content
 
 import (
 	"encoding/binary"
@@ -6,16 +6,14 @@ import (
 	"os"
 	"slices"
 	"testing"
-
-	badger "github.com/dgraph-io/badger/v4"
 )
 
 // Whatever an index says, taking it apart ends, and what comes out lies within
 // the file.
 func TestPackIndex(t *testing.T) {
-	s := fresh(t)
-	apply(t, s, checkout(40)...)
-	repacked(t, s)
+	s := newTestLog(t)
+	manyFiles(t, s, 40)
+	s.repacked(t)
 	var good []byte
 	for name := range s.packLinks() {
 		b, err := os.ReadFile(s.packPath(name))
@@ -47,32 +45,5 @@ func TestPackIndex(t *testing.T) {
 				t.Fatalf("%+v", f)
 			}
 		}
-	}
-}
-
-// A pack file whose frame cannot be told any more holds contents all the same: it
-// is not taken for one that nobody needs.
-func TestPackFileOfADamagedFrameStays(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, Options{})
-	apply(t, s, checkout(40)...)
-	repacked(t, s)
-	before := s.packLinks()
-	err := s.update(func(txn *badger.Txn) error { return txn.Set(keyFrame(s.lastFrame), []byte{0xff}) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, dir, Options{})
-	if after := s.packLinks(); len(before) != 1 || len(after) != 1 {
-		t.Errorf("%d pack files, then %d", len(before), len(after))
-	}
-	if c, err := s.Fsck(t.Context(), true, nil); err != nil || c.OK() {
-		t.Errorf("fsck finds nothing: %v", err)
-	}
-	if after := s.packLinks(); len(after) != 1 {
-		t.Errorf("%d pack files after fsck", len(after))
 	}
 }

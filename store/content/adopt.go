@@ -1,4 +1,4 @@
-package store
+package content
 
 import (
 	"context"
@@ -22,7 +22,7 @@ type Sibling struct {
 
 // keyAlone is there when something was purged. What was purged must not come
 // back by way of a sibling, so nothing is adopted from then on.
-var keyAlone = []byte{kMeta, 'a', 'l', 'o', 'n', 'e'}
+var keyAlone = []byte{'m', 'a', 'l', 'o', 'n', 'e'}
 
 const (
 	// adoptLeast is how many bytes of contents a sibling's pack file must spare
@@ -52,8 +52,8 @@ type candidate struct {
 // nothing was taken of goes again later. It returns how many contents are on
 // offer. The siblings may be in use; they notice nothing.
 func (s *Store) Adopt(ctx context.Context) (int, error) {
-	s.tidyMu.Lock()
-	defer s.tidyMu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	if s.alone() {
 		return 0, nil
 	}
@@ -66,7 +66,7 @@ func (s *Store) alone() bool {
 	if s.opt.Siblings == nil || s.opt.ReadOnly {
 		return true
 	}
-	err := s.view(func(txn *badger.Txn) error { _, err := txn.Get(keyAlone); return err })
+	err := s.db.View(func(txn *badger.Txn) error { _, err := txn.Get(keyAlone); return err })
 	return !errors.Is(err, badger.ErrKeyNotFound)
 }
 
@@ -106,7 +106,7 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 
 // adopt links the candidates that are wanted, enters their frames and offers
 // their contents. Killed in between, it leaves files that Open removes.
-// tidyMu is held.
+// s is locked.
 func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate) bool) (bool, error) {
 	st := &stock{last: s.lastFrame}
 	err := s.eachFrame(func(id uint64, h frameHead, _ int64) error {
@@ -153,15 +153,15 @@ func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate
 			return false, fmt.Errorf("adopt: %w", err)
 		}
 	}
-	s.writeMu.Lock()
-	defer s.writeMu.Unlock()
+	s.db.Lock()
+	defer s.db.Unlock()
 	s.offers.Store(s.offers.Load().with(s.opt.Now(), got))
 	return true, nil
 }
 
 // enterPack notes the frames of an adopted file.
 func (s *Store) enterPack(p adopted, pack uint64) error {
-	return s.update(func(txn *badger.Txn) error {
+	return s.db.Update(func(txn *badger.Txn) error {
 		for i, fr := range p.frames {
 			h := frameHead{pack: pack, raw: fr.raw, filed: true, file: p.name, at: fr.at, n: fr.n}
 			if err := txn.Set(keyFrame(p.id+uint64(i)), h.append(nil)); err != nil {
@@ -172,9 +172,9 @@ func (s *Store) enterPack(p adopted, pack uint64) error {
 	})
 }
 
-// fetchPacks gets a pack file that is missing back from a sibling that has it.
-// tidyMu is held.
-func (s *Store) fetchPacks(c *Check) {
+// FetchPacks gets a pack file that is missing back from a sibling that has it.
+// s is locked.
+func (s *Store) FetchPacks(problem func(format string, a ...any)) {
 	if s.opt.Siblings == nil || s.opt.ReadOnly {
 		return
 	}
@@ -186,11 +186,11 @@ func (s *Store) fetchPacks(c *Check) {
 		return nil
 	})
 	if err != nil || len(missing) == 0 {
-		return // checkBlobs finds what is wrong
+		return // Verify finds what is wrong
 	}
 	for _, cand := range s.candidates(context.Background()) {
 		if missing[cand.name] && os.MkdirAll(s.packsDir(), 0o700) == nil && os.Link(cand.file, s.packPath(cand.name)) == nil {
-			c.problem("the pack file %s was missing; a sibling worktree's store has it", cand.name.file())
+			problem("the pack file %s was missing; a sibling worktree's store has it", cand.name.file())
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package content
 
 import (
 	"bytes"
@@ -9,14 +9,16 @@ import (
 	"fmt"
 	"slices"
 
+	"cachebro/store/db"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// mostHeld is how many bytes of contents fsck keeps because others are still
+// mostHeld is how many bytes of contents Verify keeps because others are still
 // to be decoded from them.
-const mostHeld = 64 * mib
+const mostHeld = 64 << 20
 
-// chains is the order in which fsck reads contents: frame by frame, and behind
+// chains is the order in which Verify reads contents: frame by frame, and behind
 // each content what was made from it, so that nearly everything is decoded once
 // however long the chains are.
 type chains struct {
@@ -138,16 +140,25 @@ func (k *held) put(level int, h Hash, b []byte) {
 	}
 }
 
-// checkBlobs verifies every content and returns the ones that are damaged.
-func (s *Store) checkBlobs(ctx context.Context, c *Check, step func(done, all int)) (map[Hash]bool, error) {
-	bad := map[Hash]bool{}
+// Verified says what Verify found.
+type Verified struct {
+	Blobs int
+	Bytes int64         // of contents that were read and verified
+	Bad   map[Hash]bool // the damaged ones
+	// Unread: the check itself could not read on, which is no damage.
+	Unread error
+}
+
+// Verify reads every content and compares its hash. problem hears in words what is
+// wrong; step, if not nil, how many are done. s is locked.
+func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any), step func(done, all int)) (v Verified, err error) {
+	v.Bad = map[Hash]bool{}
 	order, err := s.chains()
 	if err != nil {
-		c.Unread = err
-		return bad, nil
+		v.Unread = err
+		return v, nil
 	}
-	s.contents.clear() // what is read must come from the disk
-	s.frames.clear()
+	s.Forget() // what is read must come from the disk
 	var keep held
 	done := 0
 	err = order.each(func(at link) error {
@@ -166,33 +177,30 @@ func (s *Store) checkBlobs(ctx context.Context, c *Check, step func(done, all in
 		case errors.Is(err, errUnread):
 			return err
 		}
-		c.Blobs++
-		c.Bytes += int64(len(b))
+		v.Blobs++
+		v.Bytes += int64(len(b))
 		if err != nil {
-			bad[at.hash] = true
-			c.problem("content %x: %v", at.hash[:8], err)
+			v.Bad[at.hash] = true
+			problem("content %x: %v", at.hash[:8], err)
 		} else if len(order.made[at.hash]) > 0 {
 			keep.put(at.level, at.hash, b)
 		}
 		return nil
 	})
 	if errors.Is(err, errUnread) {
-		c.Unread = err // not lost, for all we know
-		return map[Hash]bool{}, nil
+		v.Unread, v.Bad = err, map[Hash]bool{} // not lost, for all we know
+		return v, nil
 	}
-	if err != nil {
-		return bad, err
-	}
-	if step != nil {
+	if err == nil && step != nil {
 		step(order.count, order.count)
 	}
-	return bad, nil
+	return v, err
 }
 
 // checkBlob reads one content, from its base where that is kept.
 func (s *Store) checkBlob(at link, keep *held) (out []byte, err error) {
 	h := at.hash
-	err = s.view(func(txn *badger.Txn) error {
+	err = s.db.View(func(txn *badger.Txn) error {
 		hd, payload, err := readBlob(txn, h)
 		if err != nil {
 			return err
@@ -203,7 +211,7 @@ func (s *Store) checkBlob(at link, keep *held) (out []byte, err error) {
 			out, err = s.assemble(txn, h, 0)
 		}
 		if err == nil && sha256.Sum256(out) != h {
-			err = fmt.Errorf("%w: other bytes than were stored", ErrDamaged)
+			err = fmt.Errorf("%w: other bytes than were stored", db.ErrDamaged)
 		}
 		return err
 	})
@@ -211,4 +219,21 @@ func (s *Store) checkBlob(at link, keep *held) (out []byte, err error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// StrayPieces lists the keys of pieces whose content is gone, as a snapshot sees
+// them.
+func StrayPieces(ctx context.Context, txn *badger.Txn) (keys [][]byte, err error) {
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPiece}})
+	defer it.Close()
+	for it.Rewind(); it.Valid() && ctx.Err() == nil; it.Next() {
+		key := it.Item().KeyCopy(nil)
+		if kept := len(key) == 37; kept {
+			if kept, err = Kept(txn, Hash(key[1:33])); err == nil && kept {
+				continue
+			}
+		}
+		keys = append(keys, key)
+	}
+	return keys, ctx.Err()
 }

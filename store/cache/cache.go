@@ -1,11 +1,12 @@
-package store
+// Package cache holds what is costly to make again, in bounded memory.
+package cache
 
 import "sync"
 
-// genCache is a bounded cache of two generations: what is used stays, what was
+// Cache is a bounded cache of two generations: what is used stays, what was
 // not touched while a whole generation filled up goes. No list to keep, so a
 // hit costs one map look-up.
-type genCache[K comparable, V any] struct {
+type Cache[K comparable, V any] struct {
 	cost  func(V) int
 	limit int // of one generation
 
@@ -15,11 +16,13 @@ type genCache[K comparable, V any] struct {
 	used       int
 }
 
-func newGenCache[K comparable, V any](limit int, cost func(V) int) *genCache[K, V] {
-	return &genCache[K, V]{cost: cost, limit: limit / 2, young: map[K]V{}, old: map[K]V{}}
+// New makes a cache whose entries cost at most limit together.
+func New[K comparable, V any](limit int, cost func(V) int) *Cache[K, V] {
+	return &Cache[K, V]{cost: cost, limit: limit / 2, young: map[K]V{}, old: map[K]V{}}
 }
 
-func (c *genCache[K, V]) get(k K) (V, bool) {
+// Get returns what is kept under k.
+func (c *Cache[K, V]) Get(k K) (V, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if v, ok := c.young[k]; ok {
@@ -32,14 +35,15 @@ func (c *genCache[K, V]) get(k K) (V, bool) {
 	return v, ok
 }
 
-func (c *genCache[K, V]) put(k K, v V) {
+// Put keeps v, unless it costs too much by itself.
+func (c *Cache[K, V]) Put(k K, v V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.putLocked(k, v)
 }
 
 // putLocked: mu is held.
-func (c *genCache[K, V]) putLocked(k K, v V) {
+func (c *Cache[K, V]) putLocked(k K, v V) {
 	n := c.cost(v)
 	if n > c.limit {
 		delete(c.young, k)
@@ -56,7 +60,8 @@ func (c *genCache[K, V]) putLocked(k K, v V) {
 	}
 }
 
-func (c *genCache[K, V]) drop(k K) {
+// Drop forgets k.
+func (c *Cache[K, V]) Drop(k K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if was, ok := c.young[k]; ok {
@@ -66,7 +71,8 @@ func (c *genCache[K, V]) drop(k K) {
 	delete(c.old, k)
 }
 
-func (c *genCache[K, V]) clear() {
+// Clear forgets everything.
+func (c *Cache[K, V]) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.young, c.old, c.used = map[K]V{}, map[K]V{}, 0

@@ -1,4 +1,4 @@
-package store
+package content
 
 import (
 	"bufio"
@@ -189,7 +189,7 @@ func readIndex(file string) ([]packFrame, error) {
 	}
 	defer f.Close()
 	bad := func(what string) ([]packFrame, error) {
-		return nil, fmt.Errorf("%w: pack file %s: %s", ErrDamaged, filepath.Base(file), what)
+		return nil, fmt.Errorf("%w: pack file %s: %s", db.ErrDamaged, filepath.Base(file), what)
 	}
 	if size < int64(len(packMagic)+packTrailer) {
 		return bad("too short")
@@ -267,17 +267,17 @@ func readPart(file string, at, n int64) ([]byte, error) {
 	f, size, err := openPack(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", db.ErrDamaged, err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errUnread, err)
 	}
 	defer f.Close()
 	if at > size || n > size-at {
-		return nil, fmt.Errorf("%w: pack file %s is too short", ErrDamaged, filepath.Base(file))
+		return nil, fmt.Errorf("%w: pack file %s is too short", db.ErrDamaged, filepath.Base(file))
 	}
 	b := make([]byte, n)
 	if _, err := f.ReadAt(b, at); err != nil {
-		return nil, fmt.Errorf("%w: read pack file %s: %w", ErrDamaged, filepath.Base(file), err)
+		return nil, fmt.Errorf("%w: read pack file %s: %w", db.ErrDamaged, filepath.Base(file), err)
 	}
 	return b, nil
 }

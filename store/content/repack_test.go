@@ -1,4 +1,4 @@
-package store
+package content_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	badger "github.com/dgraph-io/badger/v4"
+	"cachebro/store/content"
 )
 
 // editedText changes one of a text's lines.
@@ -22,15 +22,15 @@ func editedText(rnd *rand.Rand, text []byte, n int) []byte {
 }
 
 // repacked packs what is loose, as Collect does when it is due.
-func repacked(t *testing.T, s *Store) Report {
+func repacked(t *testing.T, s *Store) content.Report {
 	t.Helper()
-	s.tidyMu.Lock()
-	defer s.tidyMu.Unlock()
-	var r Report
-	if err := s.repack(context.Background(), false, &r); err != nil {
+	s.Contents().Lock()
+	defer s.Contents().Unlock()
+	var r content.Report
+	if err := s.Contents().Repack(context.Background(), false, &r); err != nil {
 		t.Fatal(err)
 	}
-	if n := s.state.Load().Loose; n != 0 {
+	if n := s.Stats().Loose; n != 0 {
 		t.Fatalf("%d bytes are loose after a repack", n)
 	}
 	return r
@@ -118,15 +118,11 @@ func TestRepack(t *testing.T) {
 // framesWaste is the share of the frames' bytes that nothing needs.
 func framesWaste(t *testing.T, s *Store) float64 {
 	t.Helper()
-	st, err := s.takeStock(context.Background())
+	w, err := s.Contents().FramesWaste()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var raw, live int64
-	for _, f := range st.frames {
-		raw, live = raw+f.head.raw, live+f.live
-	}
-	return 1 - float64(live)/float64(max(raw, 1))
+	return w
 }
 
 // What is purged does not live on in the frames of its neighbours.
@@ -153,31 +149,14 @@ func TestRepackLeftover(t *testing.T) {
 	s := fresh(t)
 	rnd := rand.New(rand.NewPCG(5, 5))
 	apply(t, s, file(OpCreate, "a", string(noise(rnd, 50))), file(OpCreate, "b", string(noise(rnd, 50))))
-	all, err := s.parcels(context.Background(), header.loose)
-	if err != nil || len(all) != 2 {
-		t.Fatalf("%d parcels, %v", len(all), err)
-	}
-	enc, err := newFramer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer enc.close()
-	pack, err := s.newPack()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := s.writeFrame(enc, pack, 1, all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.seal(pack, 1, []*written{w}); err != nil {
-		t.Fatal(err)
+	if n, err := s.Contents().LeaveFrame(); err != nil || n != 2 {
+		t.Fatalf("%d parcels, %v", n, err)
 	}
 	checked(t, s)
 	repacked(t, s)
-	st, err := s.takeStock(context.Background())
-	if err != nil || len(st.frames) != 1 || st.frames[2] == nil {
-		t.Fatalf("frames %v, %v", st.frames, err)
+	ids, err := s.Contents().Frames()
+	if err != nil || len(ids) != 1 || ids[0] != 2 {
+		t.Fatalf("frames %v, %v", ids, err)
 	}
 	checked(t, s)
 }
@@ -216,7 +195,7 @@ func TestRepackWhileWriting(t *testing.T) {
 			if err != nil || v.Blob == (Hash{}) {
 				continue
 			}
-			if _, err := s.Content(v.Blob); err != nil && !errors.Is(err, ErrPruned) {
+			if _, err := s.Content(v.Blob); err != nil && !errors.Is(err, content.ErrPruned) {
 				t.Errorf("version %d: %v", v.Seq, err)
 				return
 			}
@@ -232,10 +211,9 @@ func TestRepackWhileWriting(t *testing.T) {
 	}
 	close(done)
 	wg.Wait()
-	s.contents.clear()
-	s.frames.clear()
+	s.Contents().Forget()
 	for p, want := range last {
-		if got := content(t, s, p); got != string(want) {
+		if got := contentOf(t, s, p); got != string(want) {
 			t.Fatalf("%q is not what was written last", p)
 		}
 	}
@@ -257,41 +235,54 @@ func TestFramesInValues(t *testing.T) {
 	}
 	write(0)
 	repacked(t, s)
-	err := s.update(func(txn *badger.Txn) error {
-		return s.eachFrame(func(id uint64, h frameHead, _ int64) error {
-			z, err := s.readPack(h)
-			if err != nil {
-				return err
-			}
-			return txn.Set(keyFrame(id), append(frameHead{pack: h.pack, raw: h.raw}.append(nil), z...))
-		})
-	})
-	if err != nil {
+	if err := s.Contents().FramesIntoValues(); err != nil {
 		t.Fatal(err)
 	}
 	all := func(files int) {
 		t.Helper()
-		s.contents.clear()
-		s.frames.clear()
+		s.Contents().Forget()
 		for p, text := range want {
-			if got := content(t, s, p); got != text {
+			if got := contentOf(t, s, p); got != text {
 				t.Fatalf("%q has other bytes", p)
 			}
 		}
 		checked(t, s)
-		if n := len(s.packLinks()); n != files {
+		if n := len(s.Contents().PackFiles()); n != files {
 			t.Fatalf("%d pack files, want %d", n, files)
 		}
-	}
-	if err := s.dropPacks(); err != nil {
-		t.Fatal(err)
 	}
 	all(0)
 	write(20)
 	repacked(t, s)
 	all(1)
-	st, err := s.takeStock(context.Background())
-	if err != nil || len(st.frames) != 1 {
-		t.Fatalf("%d frames, %v", len(st.frames), err)
+	ids, err := s.Contents().Frames()
+	if err != nil || len(ids) != 1 {
+		t.Fatalf("%d frames, %v", len(ids), err)
+	}
+}
+
+// A pack file whose frame cannot be told any more holds contents all the same: it
+// is not taken for one that nobody needs.
+func TestPackFileOfADamagedFrameStays(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	apply(t, s, checkout(40)...)
+	repacked(t, s)
+	before := s.Contents().PackFiles()
+	if err := s.Contents().DamageNewestFrame(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, Options{})
+	if after := s.Contents().PackFiles(); len(before) != 1 || len(after) != 1 {
+		t.Errorf("%d pack files, then %d", len(before), len(after))
+	}
+	if c, err := s.Fsck(t.Context(), true, nil); err != nil || c.OK() {
+		t.Errorf("fsck finds nothing: %v", err)
+	}
+	if after := s.Contents().PackFiles(); len(after) != 1 {
+		t.Errorf("%d pack files after fsck", len(after))
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package content
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cachebro/store/db"
+	"cachebro/store/space"
 
 	badger "github.com/dgraph-io/badger/v4"
 )
@@ -24,7 +25,7 @@ type want struct {
 // here, or of what is packed here once more, and takes those contents from
 // there. Where two stores packed the same, the one whose directory sorts last
 // gives its own up, or they would exchange them for ever. True: something came.
-// tidyMu is held.
+// s is locked.
 func (s *Store) adoptUseful(ctx context.Context, r *Report) bool {
 	if s.alone() {
 		return false
@@ -113,10 +114,10 @@ func (s *Store) takeOffers(ctx context.Context, wants map[uint32][]want, r *Repo
 // verify keeps the parts of a frame that are what they should be.
 func (s *Store) verify(w *written) error {
 	var raw []byte
-	err := s.view(func(txn *badger.Txn) (err error) { raw, err = s.frame(txn, w.id); return })
+	err := s.db.View(func(txn *badger.Txn) (err error) { raw, err = s.frame(txn, w.id); return })
 	parts, at := w.parts, w.at
 	w.parts, w.at = nil, nil
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, db.ErrDamaged) {
 		return nil // not even an empty content is in it
 	}
 	for i, p := range parts {
@@ -128,10 +129,10 @@ func (s *Store) verify(w *written) error {
 	return err
 }
 
-// settleShares is Collect's part: offers that have stood long enough end, and
-// when it is due what siblings have is taken from them, and what they have given
-// up is thinned out here. tidyMu is held.
-func (s *Store) settleShares(ctx context.Context, due bool, now time.Time, r *Report) error {
+// Settle ends offers that have stood long enough. When it is due, what siblings
+// have is taken from them, and what they have given up is thinned out here. s is
+// locked.
+func (s *Store) Settle(ctx context.Context, due bool, now time.Time, r *Report) error {
 	if o := s.offers.Load(); o != nil && (now.Sub(o.since) > offersLast || now.Before(o.since)) {
 		s.retire()
 		if err := s.dropFrames(ctx); err != nil {
@@ -142,11 +143,8 @@ func (s *Store) settleShares(ctx context.Context, due bool, now time.Time, r *Re
 		return nil
 	}
 	s.adoptUseful(ctx, r)
-	if err := s.refit(ctx, wasteAlone, r); err != nil && !errors.Is(err, ErrNoSpace) {
+	if err := s.Refit(ctx, WasteAlone, r); err != nil && !errors.Is(err, space.ErrFull) {
 		return err
-	}
-	if r.loosened >= worthCompacting {
-		return s.compact(ctx, db.WasteSome)
 	}
 	return nil
 }

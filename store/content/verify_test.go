@@ -1,4 +1,4 @@
-package store
+package content
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 
 // manyOf stores n versions of two files, of size bytes each: long chains, with forks where an older
 // content comes back and is changed in another way.
-func manyOf(t testing.TB, s *Store, n, size int) {
-	rnd := testRand()
+func manyOf(t testing.TB, s *testLog, n, size int) {
+	rnd := rand.New(rand.NewPCG(7, 7))
 	b := make([]byte, size)
 	for i := range b {
 		b[i] = byte(rnd.Uint32())
@@ -31,19 +31,19 @@ func manyOf(t testing.TB, s *Store, n, size int) {
 		if i%29 == 28 {
 			b = back
 		}
-		apply(t, s, file(OpWrite, Path(fmt.Sprint("f", i%2)), string(b)))
+		s.put(t, fmt.Sprint("f", i%2), slices.Clone(b))
 	}
 }
 
-// What fsck calls damaged is exactly what cannot be read, whichever content of
+// What Verify calls damaged is exactly what cannot be read, whichever content of
 // a chain is broken or missing, and it looks at each content once.
-func TestFsckFindsWhatCannotBeRead(t *testing.T) {
+func TestVerifyFindsWhatCannotBeRead(t *testing.T) {
 	for seed := range uint64(3) {
-		s := fresh(t)
+		s := newTestLog(t)
 		manyOf(t, s, 40, 140_000) // too large for a frame
-		apply(t, s, checkout(30)...)
+		manyFiles(t, s, 30)
 		if seed > 0 {
-			repacked(t, s)
+			s.repacked(t)
 		}
 		headers := map[Hash]header{}
 		if err := s.eachBlob(func(h Hash, hd header) error { headers[h] = hd; return nil }); err != nil {
@@ -53,7 +53,7 @@ func TestFsckFindsWhatCannotBeRead(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		for i := range 3 {
 			h := all[rnd.IntN(len(all))]
-			err := s.update(func(txn *badger.Txn) error {
+			err := s.db.Update(func(txn *badger.Txn) error {
 				if i == 0 {
 					return txn.Delete(keyBlob(h))
 				}
@@ -71,19 +71,17 @@ func TestFsckFindsWhatCannotBeRead(t *testing.T) {
 		}
 		want := map[Hash]bool{}
 		for _, h := range all {
-			s.contents.clear()
-			s.frames.clear()
-			if _, err := s.Content(h); err != nil && !errors.Is(err, ErrPruned) {
+			s.Forget()
+			if _, err := s.Get(h); err != nil && !errors.Is(err, ErrPruned) {
 				want[h] = true
 			}
 		}
-		c := &Check{}
-		bad, err := s.checkBlobs(t.Context(), c, nil)
+		c, err := s.Verify(t.Context(), func(string, ...any) {}, nil)
 		if err != nil || c.Unread != nil {
 			t.Fatal(err, c.Unread)
 		}
-		if !maps.Equal(bad, want) {
-			t.Errorf("seed %d: %d contents damaged, want %d", seed, len(bad), len(want))
+		if !maps.Equal(c.Bad, want) {
+			t.Errorf("seed %d: %d contents damaged, want %d", seed, len(c.Bad), len(want))
 		}
 		if c.Blobs != len(all)-1 || len(want) == 0 {
 			t.Errorf("seed %d: %d contents read of %d, %d damaged", seed, c.Blobs, len(all)-1, len(want))
@@ -93,8 +91,8 @@ func TestFsckFindsWhatCannotBeRead(t *testing.T) {
 
 // Each content once, behind the one it is made from, and never one to be made
 // from bytes of another.
-func TestFsckOrder(t *testing.T) {
-	s := fresh(t)
+func TestVerifyOrder(t *testing.T) {
+	s := newTestLog(t)
 	manyOf(t, s, 200, 5_000)
 	bases := map[Hash]Hash{}
 	if err := s.eachBlob(func(h Hash, hd header) error { bases[h] = hd.base; return nil }); err != nil {
@@ -145,13 +143,13 @@ func TestFsckOrder(t *testing.T) {
 	}
 }
 
-func BenchmarkFsckOfOneFile(b *testing.B) {
-	s := fresh(b)
+func BenchmarkVerifyOfOneFile(b *testing.B) {
+	s := newTestLog(b)
 	manyOf(b, s, 2000, 200_000)
 	for b.Loop() {
-		c, err := s.Fsck(b.Context(), false, nil)
-		if err != nil || !c.OK() {
-			b.Fatal(err, c.Problems)
+		c, err := s.Verify(b.Context(), b.Errorf, nil)
+		if err != nil || c.Unread != nil {
+			b.Fatal(err, c.Unread)
 		}
 		b.ReportMetric(float64(c.Blobs), "contents")
 	}

@@ -1,8 +1,10 @@
-package store
+package content
 
 import (
 	"fmt"
 	"sync"
+
+	"cachebro/store/db"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -116,10 +118,10 @@ func (p *codecPool) expand(b, dict []byte, size int64) ([]byte, error) {
 	}
 	out, err := d.DecodeAll(b, make([]byte, 0, size))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", db.ErrDamaged, err)
 	}
 	if int64(len(out)) != size {
-		return nil, fmt.Errorf("%w: %d bytes instead of %d", ErrDamaged, len(out), size)
+		return nil, fmt.Errorf("%w: %d bytes instead of %d", db.ErrDamaged, len(out), size)
 	}
 	return out, nil
 }
@@ -194,7 +196,7 @@ func (p *codecPool) decode(h header, payload, base []byte) ([]byte, error) {
 	switch h.enc {
 	case encRaw:
 		if int64(len(payload)) != h.size {
-			return nil, fmt.Errorf("%w: %d bytes instead of %d", ErrDamaged, len(payload), h.size)
+			return nil, fmt.Errorf("%w: %d bytes instead of %d", db.ErrDamaged, len(payload), h.size)
 		}
 		return payload, nil
 	case encZstd:
@@ -202,7 +204,7 @@ func (p *codecPool) decode(h header, payload, base []byte) ([]byte, error) {
 	}
 	n := int64(len(base))
 	if h.pre > n || h.suf > n-h.pre || h.dictAt > n || h.dictLen > n-h.dictAt {
-		return nil, fmt.Errorf("%w: the base is shorter than the delta says", ErrDamaged)
+		return nil, fmt.Errorf("%w: the base is shorter than the delta says", db.ErrDamaged)
 	}
 	middle := payload
 	if h.enc == encDelta {

@@ -1,4 +1,4 @@
-package store
+package content
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"path"
 	"slices"
 	"time"
+
+	"cachebro/store/db"
 
 	badger "github.com/dgraph-io/badger/v4"
 )
@@ -21,49 +23,17 @@ const (
 	// syncFrames is how many new frames share a pack file and its sync. Space
 	// becomes free by whole files, so they are not large.
 	syncFrames = 8
-	// packLeast is how much must be loose for a repack to begin while nothing
-	// is written; packMuch how much when the writer does pause, packEven when
-	// it does not.
-	packLeast = 1 << 20
-	packMuch  = 64 << 20
-	packEven  = 512 << 20
-	// packEvery is the pause between two repacks of little.
-	packEvery = 20 * time.Minute
-	// worthCompacting is how much must have become free for Badger to be
-	// asked to give it back.
-	worthCompacting = 64 << 10
+	// PackLeast is how many loose bytes are worth a repack.
+	PackLeast = 1 << 20
 )
-
-// packDue decides whether Collect repacks. tidyMu is held.
-func (s *Store) packDue(now time.Time) bool {
-	loose := s.state.Load().Loose
-	quiet := now.Sub(time.Unix(0, s.applied.Load()))
-	switch {
-	case loose >= packEven:
-		return true
-	case loose >= packMuch:
-		return quiet > 20*time.Second
-	}
-	return loose >= packLeast && quiet > 2*time.Minute && (now.Sub(s.packed) > packEvery || now.Before(s.packed))
-}
-
-// repackInRoom is repack, except that a full disk is no error: then contents
-// have to be dropped first.
-func (s *Store) repackInRoom(ctx context.Context, gentle bool, r *Report) error {
-	err := s.repack(ctx, gentle, r)
-	if errors.Is(err, ErrNoSpace) {
-		return nil
-	}
-	return err
-}
 
 // parcel is a content on its way into a frame.
 type parcel struct {
 	hash Hash
 	size int64
 	ext  string
-	path Path
-	seq  uint64 // of the first version that had it
+	path string
+	seq  int // which of the versions had it first, counted from 1
 }
 
 // stock is what a look at all blobs found.
@@ -113,14 +83,14 @@ func (s *Store) takeStock(ctx context.Context) (*stock, error) {
 	return st, err
 }
 
-// repack puts the loose contents into frames, sorted so that what resembles
+// Repack puts the loose contents into frames, sorted so that what resembles
 // each other is together. Frames of earlier repacks are opened again as long as
 // they hold no more than what has come together so far: every content is thus
 // rewritten about log2(n) times, and a file's versions do not lie scattered over
 // as many frames as there were repacks. What siblings have in pack files is
 // taken from there instead, and frames that they share stay as they are.
-// gentle: half the time is left to others. tidyMu is held.
-func (s *Store) repack(ctx context.Context, gentle bool, r *Report) error {
+// gentle: half the time is left to others. s is locked.
+func (s *Store) Repack(ctx context.Context, gentle bool, r *Report) error {
 	st, err := s.takeStock(ctx)
 	if err == nil && st.loose > 0 && s.adoptUseful(ctx, r) {
 		st, err = s.takeStock(ctx)
@@ -239,14 +209,16 @@ func (s *Store) parcels(ctx context.Context, meant func(header) bool) ([]parcel,
 	}
 	at := make(map[uint64]int, len(all))
 	for i := range all {
-		at[short(all[i].hash)] = i
+		at[Short(all[i].hash)] = i
 	}
-	err = s.scan(0, false, func(v Version) bool {
-		if i, ok := at[short(v.Blob)]; ok && all[i].seq == 0 && all[i].hash == v.Blob {
-			all[i].ext, all[i].path, all[i].seq = path.Ext(string(v.Path)), v.Path, v.Seq
+	n := 0
+	err = s.log.Uses(func(h Hash, name string) bool {
+		n++
+		if i, ok := at[Short(h)]; ok && all[i].seq == 0 && all[i].hash == h {
+			all[i].ext, all[i].path, all[i].seq = path.Ext(name), name, n
 		}
 		return ctx.Err() == nil
-	}, nil)
+	})
 	slices.SortFunc(all, func(a, b parcel) int {
 		return cmp.Or(cmp.Compare(a.ext, b.ext), cmp.Compare(a.path, b.path), cmp.Compare(a.seq, b.seq))
 	})
@@ -270,14 +242,14 @@ func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []par
 	var raw []byte
 	for _, p := range parts {
 		var b []byte
-		err := s.view(func(txn *badger.Txn) (err error) { b, err = s.contentIn(txn, p.hash); return })
-		if errors.Is(err, ErrPruned) || errors.Is(err, ErrDamaged) {
+		err := s.db.View(func(txn *badger.Txn) (err error) { b, err = s.contentIn(txn, p.hash); return })
+		if errors.Is(err, ErrPruned) || errors.Is(err, db.ErrDamaged) {
 			continue // fsck's business
 		}
 		if err != nil {
 			return nil, err
 		}
-		s.contents.put(p.hash, b) // the next one may build on it
+		s.contents.Put(p.hash, b) // the next one may build on it
 		w.parts, w.at = append(w.parts, p), append(w.at, int64(len(raw)))
 		raw = append(raw, b...)
 	}
@@ -289,7 +261,7 @@ func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []par
 	// Before anything is given up for it, it is read back.
 	back, err := s.codecs.expand(z, nil, w.raw)
 	if err != nil || !bytes.Equal(back, raw) {
-		return nil, fmt.Errorf("%w: frame %d does not read back: %v", ErrDamaged, id, err)
+		return nil, fmt.Errorf("%w: frame %d does not read back: %v", db.ErrDamaged, id, err)
 	}
 	w.stored = int64(len(z))
 	if err := s.room.Check(w.stored); err != nil {
@@ -305,7 +277,7 @@ func (s *Store) seal(file *packWriter, pack uint64, ws []*written) error {
 	if err != nil {
 		return err
 	}
-	return s.update(func(txn *badger.Txn) error {
+	return s.db.Update(func(txn *badger.Txn) error {
 		for _, w := range ws {
 			h := frameHead{pack: pack, raw: w.raw, filed: true, file: name, at: w.begins, n: w.stored}
 			if err := txn.Set(keyFrame(w.id), h.append(nil)); err != nil {
@@ -319,7 +291,7 @@ func (s *Store) seal(file *packWriter, pack uint64, ws []*written) error {
 // point makes the contents those of their new frames, which are durable before
 // what they replace can go.
 func (s *Store) point(ws []*written, r *Report) error {
-	if err := s.Sync(); err != nil {
+	if err := s.db.Sync(); err != nil {
 		return err
 	}
 	for _, w := range ws {
@@ -331,30 +303,25 @@ func (s *Store) point(ws []*written, r *Report) error {
 }
 
 func (s *Store) pointOne(w *written, r *Report) error {
-	s.writeMu.Lock()
-	defer s.writeMu.Unlock()
-	if s.db.Closed() {
-		return ErrClosed
-	}
-	b := s.newBatch()
-	defer b.discard()
-	for i, p := range w.parts {
-		hd, err := b.header(p.hash)
-		if errors.Is(err, ErrPruned) {
-			continue
+	return s.log.Write(func(b *Batch) error {
+		for i, p := range w.parts {
+			hd, err := b.header(p.hash)
+			if errors.Is(err, ErrPruned) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			end := w.at[i] + p.size
+			b.pend(p.hash, &pending{was: &hd, header: header{
+				enc: encFrame, size: p.size, frame: w.id, at: w.at[i], pieces: hd.pieces,
+				stored: w.stored*end/max(w.raw, 1) - w.stored*w.at[i]/max(w.raw, 1),
+			}})
+			if hd.enc != encFrame {
+				r.Packed++
+				r.Loosened += hd.stored
+			}
 		}
-		if err != nil {
-			return err
-		}
-		end := w.at[i] + p.size
-		b.pend(p.hash, &pending{was: &hd, header: header{
-			enc: encFrame, size: p.size, frame: w.id, at: w.at[i], pieces: hd.pieces,
-			stored: w.stored*end/max(w.raw, 1) - w.stored*w.at[i]/max(w.raw, 1),
-		}})
-		if hd.enc != encFrame {
-			r.Packed++
-			r.loosened += hd.stored
-		}
-	}
-	return b.commit()
+		return nil
+	})
 }

@@ -1,4 +1,4 @@
-package store
+package content
 
 import (
 	"cmp"
@@ -12,23 +12,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waste says which frames refit rewrites.
-type waste int
+// frameWaste: a frame of which less is still needed is rewritten.
+const frameWaste = 0.85
+
+// Waste says which frames Refit rewrites.
+type Waste int
 
 const (
-	// wasteAlone: of what nobody shares. A shared file costs nothing more than
+	// WasteAlone: of what nobody shares. A shared file costs nothing more than
 	// the sibling spends anyway.
-	wasteAlone waste = iota
-	// wasteShared: also of a file that n stores share, if less is needed of it
+	WasteAlone Waste = iota
+	// WasteShared: also of a file that n stores share, if less is needed of it
 	// than the nth part: then it takes less to have that alone.
-	wasteShared
-	// wasteAny: whatever holds a byte that is not needed.
-	wasteAny
+	WasteShared
+	// WasteAny: whatever holds a byte that is not needed.
+	WasteAny
 )
 
-// refit rewrites the frames, or the files of frames, of which too little is
-// alive, and drops those that hold nothing any more. tidyMu is held.
-func (s *Store) refit(ctx context.Context, which waste, r *Report) error {
+// Refit rewrites the frames, or the files of frames, of which too little is
+// alive, and drops those that hold nothing any more. s is locked.
+func (s *Store) Refit(ctx context.Context, which Waste, r *Report) error {
 	for before := int64(-1); ; {
 		st, err := s.takeStock(ctx)
 		if err != nil {
@@ -47,9 +50,9 @@ func (s *Store) refit(ctx context.Context, which waste, r *Report) error {
 	return s.dropFrames(ctx)
 }
 
-// wasted are the frames that refit rewrites, and how many contents are alive in
+// wasted are the frames that Refit rewrites, and how many contents are alive in
 // them.
-func (st *stock) wasted(which waste) (open map[uint64]bool, sum int64) {
+func (st *stock) wasted(which Waste) (open map[uint64]bool, sum int64) {
 	type part struct{ raw, live, links int64 }
 	files := map[packName]*part{}
 	for _, f := range st.frames {
@@ -69,9 +72,9 @@ func (st *stock) wasted(which waste) (open map[uint64]bool, sum int64) {
 		}
 		least := frameWaste * float64(t.raw)
 		switch {
-		case which == wasteAny:
+		case which == WasteAny:
 			least = float64(t.raw)
-		case t.links > 1 && which == wasteAlone:
+		case t.links > 1 && which == WasteAlone:
 			continue
 		case t.links > 1:
 			least /= float64(t.links)
@@ -86,7 +89,7 @@ func (st *stock) wasted(which waste) (open map[uint64]bool, sum int64) {
 
 // dropFrames deletes the frames that nothing refers to: emptied ones, and those
 // of a repack that was killed. A pack file goes when none of its frames is
-// needed any more and nothing of it is on offer. tidyMu is held.
+// needed any more and nothing of it is on offer. s is locked.
 func (s *Store) dropFrames(ctx context.Context) error {
 	st, err := s.takeStock(ctx)
 	if err != nil {
@@ -107,17 +110,17 @@ func (s *Store) dropFrames(ctx context.Context) error {
 	}
 	if len(dead) > 0 {
 		// That nothing refers to them must be durable first.
-		if err := s.Sync(); err != nil {
+		if err := s.db.Sync(); err != nil {
 			return err
 		}
 	}
 	for part := range slices.Chunk(dead, chunk) {
-		err := s.update(func(txn *badger.Txn) error {
+		err := s.db.Update(func(txn *badger.Txn) error {
 			for _, id := range part {
 				if err := txn.Delete(keyFrame(id)); err != nil {
 					return err
 				}
-				s.frames.drop(id)
+				s.frames.Drop(id)
 			}
 			return nil
 		})
@@ -142,7 +145,7 @@ func (s *Store) packLinks() map[packName]uint64 {
 }
 
 // dropPacks removes the pack files that no frame is in: emptied ones, and what
-// a killed process had not entered yet. tidyMu is held, or nobody else is there.
+// a killed process had not entered yet. s is locked, or nobody else is there.
 func (s *Store) dropPacks() error {
 	files, err := os.ReadDir(s.packsDir())
 	if err != nil || len(files) == 0 {

@@ -1,13 +1,32 @@
-package store
+package content
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 
+	"cachebro/store/db"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
+
+// Prefixes of keys; the table is in the package comment of store.
+const (
+	kBlob  = 'b'
+	kPiece = 'B'
+	kFrame = 'F'
+)
+
+func keyBlob(h Hash) []byte { return append([]byte{kBlob}, h[:]...) }
+
+func keyPiece(h Hash, n int) []byte {
+	return binary.BigEndian.AppendUint32(append([]byte{kPiece}, h[:]...), uint32(n))
+}
+
+// IsKey reports whether a key of the database is one of this package.
+func IsKey(key []byte) bool {
+	return len(key) > 0 && (key[0] == kBlob || key[0] == kPiece || key[0] == kFrame)
+}
 
 // The encodings of a blob's payload.
 const (
@@ -70,7 +89,7 @@ func (h header) loose() bool {
 	return h.enc != encFrame && (h.size <= frameMost || h.size <= frameSize && !h.based())
 }
 
-var errHeader = fmt.Errorf("%w: blob header", ErrDamaged)
+var errHeader = fmt.Errorf("%w: blob header", db.ErrDamaged)
 
 // parseHeader returns the header and what follows it.
 func parseHeader(b []byte) (header, []byte, error) {
@@ -107,76 +126,20 @@ func parseHeader(b []byte) (header, []byte, error) {
 	return h, b, nil
 }
 
-// Has reports whether the content is kept.
-func (s *Store) Has(h Hash) bool {
-	if _, ok := s.contents.get(h); ok {
-		return true
-	}
-	found := false
-	s.view(func(txn *badger.Txn) error {
-		_, err := txn.Get(keyBlob(h))
-		found = err == nil
-		return nil
-	})
-	return found
-}
-
-// Content returns the bytes whose SHA-256 is h; the caller must not change
-// them. Errors: ErrPruned when they are not kept, ErrDamaged when what is kept
-// does not have this hash.
-func (s *Store) Content(h Hash) ([]byte, error) {
-	if h == (Hash{}) {
-		return nil, fmt.Errorf("%w: the version has no content", ErrPruned)
-	}
-	if b, ok := s.contents.get(h); ok {
-		return b, nil
-	}
-	var out []byte
-	read := func(txn *badger.Txn) (err error) {
-		out, err = s.contentIn(txn, h)
-		return err
-	}
-	err := s.view(read)
-	if errors.Is(err, ErrDamaged) {
-		// Perhaps only moved: a repack took away what the snapshot saw.
-		err = s.view(read)
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.contents.put(h, out)
-	return out, nil
-}
-
-// contentIn reads and verifies a content within a transaction.
-func (s *Store) contentIn(txn *badger.Txn, h Hash) ([]byte, error) {
-	if b, ok := s.contents.get(h); ok {
-		return b, nil
-	}
-	b, err := s.assemble(txn, h, 0)
-	if err != nil {
-		return nil, fmt.Errorf("content %x: %w", h[:6], err)
-	}
-	if sha256.Sum256(b) != h {
-		return nil, fmt.Errorf("content %x: %w: other bytes than were stored", h[:6], ErrDamaged)
-	}
-	return b, nil
-}
-
 // assemble decodes a blob without verifying it. A chain is followed by
 // recursion; its length is bounded by maxLinks when it is written, and here
 // against damage that made a circle.
 func (s *Store) assemble(txn *badger.Txn, h Hash, links int) ([]byte, error) {
-	if b, ok := s.contents.get(h); ok && links > 0 {
+	if b, ok := s.contents.Get(h); ok && links > 0 {
 		return b, nil
 	}
 	if links > 2*maxLinks {
-		return nil, fmt.Errorf("%w: endless chain", ErrDamaged)
+		return nil, fmt.Errorf("%w: endless chain", db.ErrDamaged)
 	}
 	hd, payload, err := readBlob(txn, h)
 	if err != nil {
 		if links > 0 && errors.Is(err, ErrPruned) {
-			err = fmt.Errorf("%w: base %x is missing", ErrDamaged, h[:6])
+			err = fmt.Errorf("%w: base %x is missing", db.ErrDamaged, h[:6])
 		}
 		return nil, err
 	}
@@ -200,24 +163,24 @@ func readBlob(txn *badger.Txn, h Hash) (header, []byte, error) {
 		return header{}, nil, ErrPruned
 	}
 	if err != nil {
-		return header{}, nil, damaged(err)
+		return header{}, nil, db.Damaged(err)
 	}
 	val, err := item.ValueCopy(nil)
 	if err != nil {
-		return header{}, nil, damaged(err)
+		return header{}, nil, db.Damaged(err)
 	}
 	hd, payload, err := parseHeader(val)
 	if err != nil || hd.pieces == 0 {
 		return hd, payload, err
 	}
-	payload = make([]byte, 0, min(hd.stored, 64*mib))
+	payload = make([]byte, 0, min(hd.stored, 64<<20))
 	for n := range hd.pieces {
 		item, err := txn.Get(keyPiece(h, n))
 		if err != nil {
-			return hd, nil, fmt.Errorf("%w: piece %d of %d: %w", ErrDamaged, n, hd.pieces, err)
+			return hd, nil, fmt.Errorf("%w: piece %d of %d: %w", db.ErrDamaged, n, hd.pieces, err)
 		}
 		if err := item.Value(func(v []byte) error { payload = append(payload, v...); return nil }); err != nil {
-			return hd, nil, damaged(err)
+			return hd, nil, db.Damaged(err)
 		}
 	}
 	return hd, payload, nil
@@ -230,12 +193,37 @@ func readHeader(txn *badger.Txn, h Hash) (hd header, err error) {
 		return hd, ErrPruned
 	}
 	if err != nil {
-		return hd, damaged(err)
+		return hd, db.Damaged(err)
 	}
 	err = item.Value(func(v []byte) error {
 		var err error
 		hd, _, err = parseHeader(v)
 		return err
 	})
-	return hd, damaged(err)
+	return hd, db.Damaged(err)
+}
+
+// eachBlob passes all headers, in the order of hashes.
+func (s *Store) eachBlob(fn func(Hash, header) error) error {
+	return s.db.View(func(txn *badger.Txn) error { return eachBlob(txn, fn) })
+}
+
+func eachBlob(txn *badger.Txn, fn func(Hash, header) error) error {
+	it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: false, Prefix: []byte{kBlob}})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		key := it.Item().Key()
+		if len(key) != 33 {
+			continue
+		}
+		var hd header
+		err := it.Item().Value(func(v []byte) (err error) { hd, _, err = parseHeader(v); return })
+		if err != nil {
+			hd = header{} // fsck's business
+		}
+		if err := fn(Hash(key[1:]), hd); err != nil {
+			return err
+		}
+	}
+	return nil
 }

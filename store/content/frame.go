@@ -1,10 +1,12 @@
-package store
+package content
 
 import (
 	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"cachebro/store/db"
 
 	badger "github.com/dgraph-io/badger/v4"
 	"github.com/klauspost/compress/zstd"
@@ -51,7 +53,7 @@ func (h frameHead) append(b []byte) []byte {
 }
 
 func parseFrame(b []byte) (h frameHead, z []byte, err error) {
-	bad := fmt.Errorf("%w: frame header", ErrDamaged)
+	bad := fmt.Errorf("%w: frame header", db.ErrDamaged)
 	num := func() int64 {
 		n, k := binary.Uvarint(b)
 		if k <= 0 || n > 1<<40 {
@@ -87,7 +89,7 @@ func (s *Store) unpack(txn *badger.Txn, hd header) ([]byte, error) {
 		return nil, err
 	}
 	if hd.at > int64(len(b)) || hd.size > int64(len(b))-hd.at {
-		return nil, fmt.Errorf("%w: frame %d is shorter than a content in it", ErrDamaged, hd.frame)
+		return nil, fmt.Errorf("%w: frame %d is shorter than a content in it", db.ErrDamaged, hd.frame)
 	}
 	// A copy: a cached content must not keep the frame in memory.
 	return bytes.Clone(b[hd.at : hd.at+hd.size : hd.at+hd.size]), nil
@@ -95,15 +97,15 @@ func (s *Store) unpack(txn *badger.Txn, hd header) ([]byte, error) {
 
 // frame returns all contents of a frame, one behind the other.
 func (s *Store) frame(txn *badger.Txn, id uint64) ([]byte, error) {
-	if b, ok := s.frames.get(id); ok {
+	if b, ok := s.frames.Get(id); ok {
 		return b, nil
 	}
 	item, err := txn.Get(keyFrame(id))
 	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, fmt.Errorf("%w: frame %d is missing", ErrDamaged, id)
+		return nil, fmt.Errorf("%w: frame %d is missing", db.ErrDamaged, id)
 	}
 	if err != nil {
-		return nil, damaged(err)
+		return nil, db.Damaged(err)
 	}
 	var out []byte
 	err = item.Value(func(v []byte) error {
@@ -120,15 +122,15 @@ func (s *Store) frame(txn *badger.Txn, id uint64) ([]byte, error) {
 		return nil, fmt.Errorf("frame %d: %w", id, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("frame %d: %w", id, damaged(err))
+		return nil, fmt.Errorf("frame %d: %w", id, db.Damaged(err))
 	}
-	s.frames.put(id, out)
+	s.frames.Put(id, out)
 	return out, nil
 }
 
 // eachFrame passes the heads of all frames, oldest first, and their stored size.
 func (s *Store) eachFrame(fn func(id uint64, h frameHead, stored int64) error) error {
-	return s.view(func(txn *badger.Txn) error {
+	return s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kFrame}})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {

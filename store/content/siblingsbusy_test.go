@@ -1,4 +1,4 @@
-package store
+package content_test
 
 import (
 	"bytes"
@@ -7,10 +7,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
+	"cachebro/store"
+	"cachebro/store/content"
 	"cachebro/store/space"
 )
 
@@ -32,7 +35,7 @@ func TestSiblingsBusy(t *testing.T) {
 				for f := range 6 {
 					text := string(noise(rnd, 120))
 					cs = append(cs, Change{Op: OpWrite, Path: Path(fmt.Sprintf("f%d.go", f)), Time: int64(n), HasContent: true,
-						Content: []byte(text), Stat: Stat{Mode: fileMode, Size: int64(len(text)), Nlink: 1}})
+						Content: []byte(text), Stat: store.Stat{Mode: fileMode, Size: int64(len(text)), Nlink: 1}})
 					last[i][cs[f].Path] = text
 				}
 				if _, err := s.Apply(ctx, cs, nil); err != nil {
@@ -42,15 +45,15 @@ func TestSiblingsBusy(t *testing.T) {
 				var err error
 				switch n % 4 {
 				case 0:
-					_, err = s.Adopt(ctx)
+					_, err = s.Contents().Adopt(ctx)
 				case 1:
-					s.tidyMu.Lock()
-					err = s.repack(ctx, false, &Report{})
-					s.tidyMu.Unlock()
+					s.Contents().Lock()
+					err = s.Contents().Repack(ctx, false, &content.Report{})
+					s.Contents().Unlock()
 				case 2:
-					s.tidyMu.Lock()
-					err = s.settleShares(ctx, true, s.opt.Now().Add(2*offersLast), &Report{})
-					s.tidyMu.Unlock()
+					s.Contents().Lock()
+					err = s.Contents().SettleNow(ctx, &content.Report{})
+					s.Contents().Unlock()
 				case 3:
 					if n < 20 {
 						_, err = s.Prune(ctx, 2)
@@ -72,7 +75,7 @@ func TestSiblingsBusy(t *testing.T) {
 			t.Fatalf("store %d: %v", i, errs[i])
 		}
 		for p, want := range last[i] {
-			if got := content(t, s, p); got != want {
+			if got := contentOf(t, s, p); got != want {
 				t.Fatalf("store %d: %q is not what was written last", i, p)
 			}
 		}
@@ -89,7 +92,7 @@ func siblingChanges(n int) []Change {
 	for f := range 8 {
 		text := noise(rnd, 150)
 		cs = append(cs, Change{Op: OpWrite, Path: Path(fmt.Sprintf("f%d.go", f)), Time: int64(n), HasContent: true,
-			Content: text, Stat: Stat{Mode: fileMode, Size: int64(len(text)), Nlink: 1}})
+			Content: text, Stat: store.Stat{Mode: fileMode, Size: int64(len(text)), Nlink: 1}})
 	}
 	return cs
 }
@@ -103,7 +106,7 @@ func TestSiblingChild(t *testing.T) {
 	}
 	o := familyOptions(base, 2, 1, testOptions())
 	o.KeepAge = time.Nanosecond
-	s, err := Open(familyDir(base, 1), o)
+	s, err := store.Open(familyDir(base, 1), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,15 +166,15 @@ func TestKillSibling(t *testing.T) {
 		for f := range 8 {
 			p := Path(fmt.Sprintf("f%d.go", f))
 			if _, found, _ := b.Current(p); found {
-				content(t, b, p)
+				contentOf(t, b, p)
 			}
 		}
 		all, _ := space.Shared(b.Dir())
 		shared += int(all)
 		checked(t, b)
 		checked(t, a)
-		files, _ := os.ReadDir(b.packsDir())
-		if held := len(b.packLinks()); len(files) != held {
+		files, _ := os.ReadDir(filepath.Join(b.Dir(), space.PacksDir))
+		if held := len(b.Contents().PackFiles()); len(files) != held {
 			t.Fatalf("%d files, %d pack files", len(files), held)
 		}
 		if err := b.Close(); err != nil {

@@ -1,4 +1,4 @@
-package store
+package content_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"cachebro/store"
+	"cachebro/store/content"
 	"cachebro/store/space"
 
 	"golang.org/x/sys/unix"
@@ -57,10 +59,9 @@ func checkout(files int) []Change {
 
 func holds(t *testing.T, s *Store, cs []Change) {
 	t.Helper()
-	s.contents.clear()
-	s.frames.clear()
+	s.Contents().Forget()
 	for _, c := range cs {
-		if got := content(t, s, c.Path); got != string(c.Content) {
+		if got := contentOf(t, s, c.Path); got != string(c.Content) {
 			t.Fatalf("%s: %q has other bytes", s.Dir(), c.Path)
 		}
 	}
@@ -69,8 +70,8 @@ func holds(t *testing.T, s *Store, cs []Change) {
 
 func packNames(s *Store) []string {
 	var names []string
-	for n, links := range s.packLinks() {
-		names = append(names, fmt.Sprint(n.file(), links))
+	for name, links := range s.Contents().PackFiles() {
+		names = append(names, fmt.Sprint(filepath.Base(name), links))
 	}
 	slices.Sort(names)
 	return names
@@ -78,7 +79,7 @@ func packNames(s *Store) []string {
 
 func adopts(t *testing.T, s *Store) int {
 	t.Helper()
-	n, err := s.Adopt(context.Background())
+	n, err := s.Contents().Adopt(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,12 +87,12 @@ func adopts(t *testing.T, s *Store) int {
 }
 
 // settled does what Collect does for siblings when it is due.
-func settled(t *testing.T, s *Store) Report {
+func settled(t *testing.T, s *Store) content.Report {
 	t.Helper()
-	s.tidyMu.Lock()
-	defer s.tidyMu.Unlock()
-	var r Report
-	if err := s.settleShares(context.Background(), true, s.opt.Now().Add(2*offersLast), &r); err != nil {
+	s.Contents().Lock()
+	defer s.Contents().Unlock()
+	var r content.Report
+	if err := s.Contents().SettleNow(context.Background(), &r); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -112,8 +113,8 @@ func TestSiblingsShare(t *testing.T) {
 			t.Fatalf("%d contents on offer, want %d", n, len(cs))
 		}
 		apply(t, s, cs...)
-		if st := s.state.Load(); st.Loose != 0 || st.Blobs != uint64(len(cs)) {
-			t.Fatalf("%d bytes are stored once more, %d contents", st.Loose, st.Blobs)
+		if st := s.Stats(); s.Stats().Loose != 0 || st.Blobs != uint64(len(cs)) {
+			t.Fatalf("%d bytes are stored once more, %d contents", s.Stats().Loose, st.Blobs)
 		}
 		holds(t, s, cs)
 	}
@@ -157,7 +158,7 @@ func TestSiblingsShare(t *testing.T) {
 	if err := ss[1].Close(); err != nil {
 		t.Fatal(err)
 	}
-	again := open(t, ss[1].Dir(), ss[1].opt)
+	again := open(t, ss[1].Dir(), familyOptions(filepath.Dir(filepath.Dir(ss[1].Dir())), 3, 1, testOptions()))
 	holds(t, again, cs[1:])
 	if _, err := again.Prune(context.Background(), 1); err != nil {
 		t.Fatal(err)
@@ -176,18 +177,19 @@ func TestOffersEnd(t *testing.T) {
 	repacked(t, ss[0])
 	b := ss[1]
 	adopts(t, b)
-	if len(b.packLinks()) != 1 {
+	if len(b.Contents().PackFiles()) != 1 {
 		t.Fatalf("%v", packNames(b))
 	}
 	settled(t, b)
-	if names := packNames(b); len(names) != 0 || b.offers.Load() != nil {
+	_, any := b.Contents().Offered(Hash{})
+	if names := packNames(b); len(names) != 0 || any {
 		t.Fatalf("%v remain", names)
 	}
 	adopts(t, b)
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	b = open(t, b.Dir(), b.opt)
+	b = open(t, b.Dir(), familyOptions(filepath.Dir(filepath.Dir(b.Dir())), 2, 1, testOptions()))
 	settled(t, b)
 	if names := packNames(b); len(names) != 0 {
 		t.Fatalf("%v remain after a restart", names)
@@ -224,10 +226,7 @@ func TestSiblingsMeet(t *testing.T) {
 		apply(t, ss[2], file(OpCreate, "own", string(noise(rand.New(rand.NewPCG(2, 2)), 50))))
 		if packed {
 			for _, s := range ss {
-				alone := s.opt.Siblings
-				s.opt.Siblings = nil
-				repacked(t, s)
-				s.opt.Siblings = alone
+				s.Contents().WithoutSiblings(func() { repacked(t, s) })
 			}
 		} else {
 			for _, s := range ss {
@@ -277,8 +276,7 @@ func TestSiblingsPurge(t *testing.T) {
 	}
 	without := func(s *Store) {
 		t.Helper()
-		h, _ := hashFrom(nil, secret.Content)
-		if s.packsHold(context.Background(), s.packsDir(), map[uint32]bool{tagOf(h): true}, map[Hash]bool{h: true}) {
+		if s.Contents().Holds(hashOf(secret.Content)) {
 			t.Fatal("the purged content is in a pack file")
 		}
 		if framesWaste(t, s) != 0 {
@@ -298,14 +296,13 @@ func TestSiblingsPurge(t *testing.T) {
 		t.Fatalf("%+v %v", p, err)
 	}
 	without(ss[1])
-	if _, err := ss[1].Purge(context.Background(), "secret"); !errors.Is(err, ErrNotFound) {
+	if _, err := ss[1].Purge(context.Background(), "secret"); !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("purged twice: %v", err)
 	}
 	if n := adopts(t, ss[2]); n != 2*len(cs) {
 		t.Fatalf("%d on offer to the third", n)
 	}
-	h, _ := hashFrom(nil, secret.Content)
-	if len(ss[2].offers.Load().find(tagOf(h))) != 0 {
+	if n, _ := ss[2].Contents().Offered(hashOf(secret.Content)); n != 0 {
 		t.Fatal("the purged content is on offer")
 	}
 }
@@ -317,10 +314,9 @@ func TestSiblingsFiles(t *testing.T) {
 	cs := checkout(20)
 	apply(t, ss[0], cs...)
 	repacked(t, ss[0])
-	var name packName
-	for name = range ss[0].packLinks() {
+	var path string
+	for path = range ss[0].Contents().PackFiles() {
 	}
-	path := ss[0].packPath(name)
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -334,7 +330,7 @@ func TestSiblingsFiles(t *testing.T) {
 	}
 	refused := func(what string) {
 		t.Helper()
-		if n := adopts(t, ss[1]); n != 0 || len(ss[1].packLinks()) != 0 {
+		if n := adopts(t, ss[1]); n != 0 || len(ss[1].Contents().PackFiles()) != 0 {
 			t.Fatalf("%s: %d on offer", what, n)
 		}
 	}
@@ -343,7 +339,7 @@ func TestSiblingsFiles(t *testing.T) {
 	replace(good[:len(good)-1], 0o400)
 	refused("cut off")
 	broken := slices.Clone(good)
-	broken[len(broken)-packTrailer-3] ^= 1
+	broken[len(broken)-content.PackTrailer-3] ^= 1
 	replace(broken, 0o400)
 	refused("index damaged")
 	os.Remove(path)
@@ -354,7 +350,7 @@ func TestSiblingsFiles(t *testing.T) {
 
 	// The index is right, the frames are not: nothing is taken.
 	broken = slices.Clone(good)
-	for i := len(packMagic) + 100; i < len(packMagic)+1000; i++ {
+	for i := len(content.PackMagic) + 100; i < len(content.PackMagic)+1000; i++ {
 		broken[i] ^= 0x55
 	}
 	replace(broken, 0o400)
@@ -373,7 +369,7 @@ func TestSiblingsFiles(t *testing.T) {
 		Siblings: func() []Sibling { return []Sibling{{Dir: ss[0].Dir()}} }})
 	adopts(t, third)
 	apply(t, third, cs...)
-	if err := os.Remove(third.packPath(name)); err != nil {
+	if err := os.Remove(filepath.Join(third.Dir(), space.PacksDir, filepath.Base(path))); err != nil {
 		t.Fatal(err)
 	}
 	c, err := third.Fsck(context.Background(), true, nil)

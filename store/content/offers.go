@@ -1,7 +1,6 @@
-package store
+package content
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -94,26 +93,10 @@ func (o *offers) with(now time.Time, packs []adopted) *offers {
 	return out
 }
 
-// offered finds a new content among the offers, and compares it.
-func (b *batch) offered(h Hash, content []byte) (header, bool) {
-	o := b.s.offers.Load()
-	for _, x := range o.find(tagOf(h)) {
-		if int64(x.size) != int64(len(content)) {
-			continue
-		}
-		raw, err := b.s.frame(b.w.Txn, o.frames[x.frame].id)
-		end := int64(x.at) + int64(x.size)
-		if err == nil && end <= int64(len(raw)) && bytes.Equal(raw[x.at:end], content) {
-			return o.header(x), true
-		}
-	}
-	return header{}, false
-}
-
 // retire ends the offers; the files of which nothing was taken go with the next
-// dropFrames. tidyMu is held.
+// dropFrames. s is locked.
 func (s *Store) retire() {
-	s.writeMu.Lock()
-	defer s.writeMu.Unlock()
+	s.db.Lock()
+	defer s.db.Unlock()
 	s.offers.Store(nil)
 }

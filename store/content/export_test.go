@@ -1,0 +1,110 @@
+package content
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// What the tests that go through a whole store see of the inside.
+
+const (
+	OffersLast  = offersLast
+	PackTrailer = packTrailer
+	PackMagic   = packMagic
+)
+
+// FramesWaste is the share of the frames' bytes that nothing needs.
+func (s *Store) FramesWaste() (float64, error) {
+	st, err := s.takeStock(context.Background())
+	if err != nil {
+		return 0, err
+	}
+	var raw, live int64
+	for _, f := range st.frames {
+		raw, live = raw+f.head.raw, live+f.live
+	}
+	return 1 - float64(live)/float64(max(raw, 1)), nil
+}
+
+// Frames are the numbers of all frames.
+func (s *Store) Frames() (ids []uint64, err error) {
+	err = s.eachFrame(func(id uint64, _ frameHead, _ int64) error { ids = append(ids, id); return nil })
+	return ids, err
+}
+
+// PackFiles tells which pack files there are, and by how many names.
+func (s *Store) PackFiles() map[string]uint64 {
+	out := map[string]uint64{}
+	for n, links := range s.packLinks() {
+		out[s.packPath(n)] = links
+	}
+	return out
+}
+
+// Holds: one of the store's pack files holds a content.
+func (s *Store) Holds(h Hash) bool {
+	return s.packsHold(context.Background(), s.packsDir(), map[uint32]bool{tagOf(h): true}, map[Hash]bool{h: true})
+}
+
+// Offered is how many offers may be a content; all reports whether any stands.
+func (s *Store) Offered(h Hash) (n int, any bool) {
+	o := s.offers.Load()
+	return len(o.find(tagOf(h))), o != nil
+}
+
+// WithoutSiblings runs fn while the store knows of none.
+func (s *Store) WithoutSiblings(fn func()) {
+	siblings := s.opt.Siblings
+	s.opt.Siblings = nil
+	fn()
+	s.opt.Siblings = siblings
+}
+
+// SettleNow is Settle when all offers have stood long enough.
+func (s *Store) SettleNow(ctx context.Context, r *Report) error {
+	return s.Settle(ctx, true, s.opt.Now().Add(2*offersLast+time.Second), r)
+}
+
+// DamageNewestFrame makes its head unreadable.
+func (s *Store) DamageNewestFrame() error {
+	return s.db.Update(func(txn *badger.Txn) error { return txn.Set(keyFrame(s.lastFrame), []byte{0xff}) })
+}
+
+// FramesIntoValues puts the frames where schema 3 had them.
+func (s *Store) FramesIntoValues() error {
+	err := s.db.Update(func(txn *badger.Txn) error {
+		return s.eachFrame(func(id uint64, h frameHead, _ int64) error {
+			z, err := s.readPack(h)
+			if err != nil {
+				return err
+			}
+			return txn.Set(keyFrame(id), append(frameHead{pack: h.pack, raw: h.raw}.append(nil), z...))
+		})
+	})
+	return errors.Join(err, s.dropPacks())
+}
+
+// LeaveFrame packs everything and is killed before anything points to it.
+func (s *Store) LeaveFrame() (parts int, err error) {
+	all, err := s.parcels(context.Background(), header.loose)
+	if err != nil {
+		return 0, err
+	}
+	enc, err := newFramer()
+	if err != nil {
+		return 0, err
+	}
+	defer enc.close()
+	pack, err := s.newPack()
+	if err != nil {
+		return 0, err
+	}
+	w, err := s.writeFrame(enc, pack, 1, all)
+	if err != nil {
+		return 0, err
+	}
+	return len(all), s.seal(pack, 1, []*written{w})
+}

@@ -1,0 +1,161 @@
+package content
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// chunk is how many keys one step of background work touches while it holds the
+// lock of the writer, so that Apply waits a few milliseconds at most.
+const chunk = 200
+
+// Report says what was dropped and moved.
+type Report struct {
+	Blobs   int   // contents dropped
+	Bytes   int64 // of those, as they were stored
+	Rebased int   // contents stored anew because what they built on went
+	Packed  int   // contents that were put into frames
+	// Loosened is how many bytes packed contents took before.
+	Loosened int64
+}
+
+// Short is the part of a hash that large sets keep; a collision makes a content
+// stay, never go.
+func Short(h Hash) uint64 { return binary.BigEndian.Uint64(h[:8]) }
+
+// Set is a sorted set of contents, by Short: 8 bytes an entry, where a map takes 40.
+type Set []uint64
+
+// NewSet collects what fill adds; the zero Hash is left out.
+func NewSet(fill func(add func(Hash)) error) (Set, error) {
+	var hs Set
+	err := fill(func(h Hash) {
+		if h != (Hash{}) {
+			hs = append(hs, Short(h))
+		}
+	})
+	slices.Sort(hs)
+	return slices.Compact(hs), err
+}
+
+// Has reports whether a content is in the set; it may be true of one that is not.
+func (hs Set) Has(h Hash) bool { _, ok := slices.BinarySearch(hs, Short(h)); return ok }
+
+// watch makes Apply note the contents that it refers to from now on. What
+// appears between a sweep's look at the log and its deletions must stay.
+func (s *Store) watch() (stop func()) {
+	s.db.Lock()
+	s.fresh = map[Hash]bool{}
+	s.db.Unlock()
+	return func() {
+		s.db.Lock()
+		s.fresh = nil
+		s.db.Unlock()
+	}
+}
+
+// Sweep deletes the contents that nothing refers to; referenced adds those that
+// something does, the more the safer. What builds on them is
+// stored anew first, and frames of which too little is still needed are
+// rewritten. Each chunk is a step of its own: a kill leaves contents
+// that the next sweep takes. s is locked.
+func (s *Store) Sweep(ctx context.Context, which Waste, referenced func(add func(Hash)) error) (Report, error) {
+	var r Report
+	defer s.watch()()
+	live, err := NewSet(referenced)
+	if err != nil {
+		return r, fmt.Errorf("sweep: %w", err)
+	}
+	var dead, orphans []Hash
+	err = s.eachBlob(func(h Hash, hd header) error {
+		switch {
+		case !live.Has(h):
+			dead = append(dead, h)
+		case hd.based() && !live.Has(hd.base):
+			orphans = append(orphans, h)
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return r, fmt.Errorf("sweep: %w", err)
+	}
+	if len(dead) == 0 {
+		return r, nil
+	}
+	for part := range slices.Chunk(orphans, chunk/8) {
+		if err := cmp.Or(ctx.Err(), s.rebasePlain(part, &r)); err != nil {
+			return r, fmt.Errorf("sweep: %w", err)
+		}
+	}
+	for part := range slices.Chunk(dead, chunk) {
+		if err := cmp.Or(ctx.Err(), s.dropBlobs(part, &r)); err != nil {
+			return r, fmt.Errorf("sweep: %w", err)
+		}
+	}
+	if err := s.Refit(ctx, which, &r); err != nil {
+		return r, fmt.Errorf("sweep: %w", err)
+	}
+	return r, nil
+}
+
+// rebasePlain stores contents without a base.
+func (s *Store) rebasePlain(hs []Hash, r *Report) error {
+	return s.log.Write(func(b *Batch) error {
+		for _, h := range hs {
+			hd, err := b.header(h)
+			if err != nil || !hd.based() {
+				continue
+			}
+			content, err := b.content(h)
+			if err != nil {
+				s.opt.Log.Error("cannot store anew", "content", fmt.Sprintf("%x", h[:6]), "err", err)
+				continue
+			}
+			ph, payload, err := s.codecs.plain(content)
+			if err != nil {
+				return err
+			}
+			ph.pieces = hd.pieces
+			b.pend(h, &pending{header: ph, payload: payload, content: content, was: &hd})
+			r.Rebased++
+		}
+		return nil
+	})
+}
+
+// dropBlobs deletes contents, unless something has come to need them.
+func (s *Store) dropBlobs(hs []Hash, r *Report) error {
+	return s.log.Write(func(b *Batch) error {
+		needed := map[Hash]bool{}
+		for h := range s.fresh {
+			// Its bases, too, all the way down.
+			for at, n := h, 0; n < 2*maxLinks && !needed[at]; n++ {
+				needed[at] = true
+				hd, err := b.header(at)
+				if err != nil || !hd.based() {
+					break
+				}
+				at = hd.base
+			}
+		}
+		for _, h := range hs {
+			if needed[h] {
+				continue
+			}
+			n, err := b.Drop(h)
+			if errors.Is(err, ErrPruned) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			r.Blobs++
+			r.Bytes += n
+		}
+		return nil
+	})
+}
