@@ -47,7 +47,7 @@ const settled = 2 * time.Second
 // everything may have changed. Of .git in the root nothing is told.
 func (s *Server) Changes(token string) (next string, paths []string, all bool) {
 	o := s.fs
-	if o.outside.Load() || time.Since(time.Unix(0, o.aloneSince.Load())) < settled {
+	if alone := o.aloneSince.Load(); o.outside.Load() || alone != nil && time.Since(*alone) < settled {
 		return o.journal.Doubt(), nil, true
 	}
 	return o.journal.Since(token)

@@ -131,7 +131,7 @@ func TestJournalOutside(t *testing.T) {
 	if _, _, _ = f.srv.Changes(""); f.srv.fs.journal.Active() {
 		t.Error("trusts what the kernel has cached of before")
 	}
-	f.srv.fs.aloneSince.Store(0)
+	f.srv.fs.aloneSince.Store(nil)
 	token, _, _ = f.srv.Changes("")
 	if _, _, all = f.srv.Changes(token); all {
 		t.Error("alone, and still everything may have changed")

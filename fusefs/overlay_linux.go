@@ -54,7 +54,7 @@ type overlay struct {
 	reopened map[uint64]*handle // of an earlier server, by the request that opened them; never changed
 
 	journal    *journal.Journal
-	aloneSince atomic.Int64 // ns; when outside ended
+	aloneSince atomic.Pointer[time.Time] // when outside ended; nil: it was never on
 
 	outside atomic.Bool
 	noXattr bool // the source has no extended attributes at all
@@ -91,7 +91,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 	o.releaser, _ = opt.Observer.(Releaser)
 	o.finder, _ = opt.Observer.(Finder)
 	o.outside.Store(opt.Outside)
-	o.strangers.since = time.Now().UnixNano()
+	o.strangers.since = now()
 
 	fd, err := openBeneath(int(opt.Source.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {

@@ -297,7 +297,7 @@ func (o *overlay) withInode(n *inode, f func(fd int) error) error {
 type moves struct {
 	running, done atomic.Int64
 	// until: ns; renames that an earlier server had begun are on their way.
-	until atomic.Int64
+	until atomic.Pointer[time.Time]
 }
 
 type moveMark struct {
@@ -316,7 +316,7 @@ func (m *moves) start() moveMark { return moveMark{done: m.done.Load()} }
 
 func (m *moves) awaited() bool {
 	u := m.until.Load()
-	return u != 0 && time.Now().UnixNano() < u
+	return u != nil && time.Now().Before(*u)
 }
 
 // again reports whether another try makes sense, after a short wait.

@@ -168,7 +168,8 @@ func (s *Server) Unmount() error {
 // than a second is given up.
 func (s *Server) SetOutside(on bool) {
 	if !on {
-		s.fs.aloneSince.Store(time.Now().UnixNano())
+		now := time.Now()
+		s.fs.aloneSince.Store(&now)
 	}
 	defer s.fs.journal.Everything()
 	if s.fs.outside.Swap(on) || !on {

@@ -11,12 +11,23 @@ import (
 // forgot them; about 100 bytes each.
 const maxForgotten = 20_000
 
+// moment is a time by two clocks, in ns: by the one that files get their times
+// from, which can be set, and by the one that only goes on.
+type moment struct{ wall, steady int64 }
+
+var began = time.Now()
+
+func now() moment {
+	t := time.Now()
+	return moment{t.UnixNano(), int64(t.Sub(began))}
+}
+
 // strangers tells files that somebody made underneath from those that were
 // made through the mount and then forgotten by the kernel. It only works while
 // somebody can write underneath.
 type strangers struct {
 	mu        sync.Mutex // guards the rest
-	since     int64      // ns; what has an older ctime is left to the first scan
+	since     moment     // what has an older ctime is left to the first scan
 	forgotten map[key]int64
 }
 
@@ -26,7 +37,7 @@ func (s *strangers) gone(n *inode) {
 	if !n.isReg() || n.fs.obs == nil || !n.fs.outside.Load() {
 		return
 	}
-	now := time.Now().UnixNano()
+	now := now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.forgotten) >= maxForgotten {
@@ -37,17 +48,21 @@ func (s *strangers) gone(n *inode) {
 	if s.forgotten == nil {
 		s.forgotten = map[key]int64{}
 	}
-	s.forgotten[n.key] = now
+	s.forgotten[n.key] = now.wall
 }
 
 // unknown reports whether the state of a file, of this ctime, came about
-// without us.
-func (s *strangers) unknown(k key, ctime int64) bool {
+// without us. Where the clock was set back, whatever may have changed since is.
+func (s *strangers) unknown(k key, ctime int64, now moment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, ours := s.forgotten[k]
 	delete(s.forgotten, k)
-	return ctime > s.since && (!ours || ctime > at)
+	since := s.since.wall
+	if mounted := now.wall - (now.steady - s.since.steady); mounted < since-int64(time.Second) { // more than an adjustment
+		since = mounted
+	}
+	return ctime > since && (!ours || ctime > at || at > now.wall)
 }
 
 // strange tells the Observer of a file that the kernel did not know and that
@@ -61,7 +76,7 @@ func (o *overlay) strange(n *inode, sx *unix.Statx_t, made moveMark) {
 	if o.makes.running.Load() > 0 || o.makes.done.Load() != made.done {
 		return
 	}
-	if o.strangers.unknown(n.key, nanos(sx.Ctime)) {
+	if o.strangers.unknown(n.key, nanos(sx.Ctime), now()) {
 		was := toStat(sx)
 		was.Size = 0
 		o.outsideOf(n, was, toStat(sx))

@@ -42,23 +42,48 @@ func TestStrangers(t *testing.T) {
 	o := &overlay{obs: &recorder{}}
 	o.outside.Store(true)
 	ours := &inode{fs: o, kind: 0o100000, key: key{ino: 1}}
-	s := &strangers{since: time.Now().UnixNano()}
+	s := &strangers{since: now()}
 	s.gone(ours)
-	now := time.Now().UnixNano()
-	if s.unknown(ours.key, s.since+1) {
+	at := now()
+	if s.unknown(ours.key, s.since.wall+1, at) {
 		t.Error("a file of ours is a stranger after the kernel forgot it")
 	}
 	s.gone(ours)
-	if !s.unknown(ours.key, now+1e9) {
+	if !s.unknown(ours.key, at.wall+1e9, at) {
 		t.Error("a change after the kernel forgot it is not seen")
 	}
-	if s.unknown(key{ino: 2}, s.since-1) {
+	if s.unknown(key{ino: 2}, s.since.wall-1, at) {
 		t.Error("a file from before the mount is a stranger")
 	}
 	for i := range maxForgotten + 1 {
 		s.gone(&inode{fs: o, kind: 0o100000, key: key{ino: uint64(i)}})
 	}
-	if len(s.forgotten) > maxForgotten || s.unknown(key{ino: 1}, now) {
+	if len(s.forgotten) > maxForgotten || s.unknown(key{ino: 1}, at.wall, now()) {
 		t.Errorf("%d remembered, or what fell out is a stranger", len(s.forgotten))
+	}
+}
+
+// After the clock was set back, what somebody changes underneath has a time from
+// before the mount, and from before the kernel forgot the file: it was never seen.
+func TestStrangersAfterTheClockWasSetBack(t *testing.T) {
+	const minute = int64(60e9)
+	const year = 365 * 24 * 60 * minute
+	o := &overlay{obs: &recorder{}}
+	o.outside.Store(true)
+	s := &strangers{since: now()}
+	s.gone(&inode{fs: o, kind: 0o100000, key: key{ino: 1}})
+	at := moment{s.since.wall - year + minute, s.since.steady + minute}
+	for ino, changed := range map[uint64]int64{1: at.wall - 1, 2: at.wall - 1, 3: at.wall - minute/2} {
+		if !s.unknown(key{ino: ino}, changed, at) {
+			t.Errorf("a change of file %d is not seen", ino)
+		}
+	}
+	if s.unknown(key{ino: 4}, at.wall-2*minute, at) {
+		t.Error("a file from before the mount is a stranger")
+	}
+	// Set forward, what was changed before is one still.
+	at = moment{s.since.wall + year, s.since.steady + minute}
+	if !s.unknown(key{ino: 5}, s.since.wall+1, at) {
+		t.Error("a change before the clock was set forward is not seen")
 	}
 }

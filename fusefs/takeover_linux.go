@@ -177,7 +177,8 @@ func (o *overlay) restore(kept map[uint64]*os.File) {
 	}
 	o.ownersAgain(owed)
 	if l.prune() {
-		o.moves.until.Store(time.Now().Add(time.Second).UnixNano())
+		until := time.Now().Add(time.Second)
+		o.moves.until.Store(&until)
 	}
 	o.log.Info("took over", "nodes", len(nodes), "handles", len(handles), "lost", lost, "dirty", o.dirty.len())
 }

@@ -54,8 +54,8 @@ type ingester struct {
 	// kicked and cancelWait end the follower's wait, see poke.
 	kicked     atomic.Bool
 	cancelWait atomic.Pointer[context.CancelFunc]
-	waiters    atomic.Int32 // callers of waitHead that wait
-	asked      atomic.Int64 // when one began to wait last, ns
+	waiters    atomic.Int32              // callers of waitHead that wait
+	asked      atomic.Pointer[time.Time] // when one began to wait last; nil: nobody did
 
 	seq    atomic.Uint64 // spool sequence number ingested last
 	pos    atomic.Pointer[spool.Position]
@@ -321,7 +321,8 @@ func (g *ingester) waitHead(ctx context.Context, within time.Duration) bool {
 			return true
 		}
 		if timer == nil {
-			g.asked.Store(time.Now().UnixNano())
+			now := time.Now()
+			g.asked.Store(&now)
 			g.waiters.Add(1)
 			defer g.waiters.Add(-1)
 			g.poke()

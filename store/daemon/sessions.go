@@ -185,7 +185,7 @@ func (d *Daemon) liveSessions() int {
 	}
 	n := 0
 	for _, s := range all {
-		if s.Ended == 0 && (s.PID != 0 && attribution.Alive(int(s.PID), s.PStart) || s.PID == 0 && time.Since(onwire.Time(s.Last)) < time.Hour) {
+		if s.Ended == 0 && (s.PID != 0 && attribution.Alive(int(s.PID), s.PStart) || s.PID == 0 && time.Since(onwire.Time(s.Last)).Abs() < time.Hour) {
 			n++
 		}
 	}

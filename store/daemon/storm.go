@@ -65,7 +65,7 @@ func (s *storm) over() {
 // rest waits for the end of a storm, or of the rest, unless somebody waits for
 // what is in the spool or has just done so.
 func (g *ingester) rest(ctx context.Context) {
-	if g.storm.release == nil || g.pos.Load().Before(g.storm.turn) || time.Since(time.Unix(0, g.asked.Load())) < stormRest {
+	if asked := g.asked.Load(); g.storm.release == nil || g.pos.Load().Before(g.storm.turn) || asked != nil && time.Since(*asked) < stormRest {
 		return
 	}
 	rest, cancel := context.WithTimeout(ctx, stormRest)

@@ -62,7 +62,8 @@ type Server struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	busy   atomic.Int64
-	last   atomic.Int64 // when a request ended or a connection came or went, ns
+	began  time.Time
+	last   atomic.Int64 // when a request ended or a connection came or went, ns since began: the clock may be set
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -82,9 +83,9 @@ func NewServer(o ServerOptions) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, conns: make(map[*stream]struct{}), lis: make(map[net.Listener]struct{})}
+	s := &Server{o: o, conns: make(map[*stream]struct{}), lis: make(map[net.Listener]struct{}), began: time.Now()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.last.Store(time.Now().UnixNano())
+	s.touch()
 	return s
 }
 
@@ -133,14 +134,14 @@ func (s *Server) start(c *net.UnixConn) {
 	s.conns[st] = struct{}{}
 	s.done.Add(1)
 	s.mu.Unlock()
-	s.last.Store(time.Now().UnixNano())
+	s.touch()
 	go func() {
 		defer s.done.Done()
 		s.serve(st)
 		s.mu.Lock()
 		delete(s.conns, st)
 		s.mu.Unlock()
-		s.last.Store(time.Now().UnixNano())
+		s.touch()
 	}()
 }
 
@@ -151,12 +152,14 @@ func (s *Server) Conns() int {
 	return len(s.conns)
 }
 
+func (s *Server) touch() { s.last.Store(int64(time.Since(s.began))) }
+
 // Idle is how long nobody has asked anything; 0 while a handler works.
 func (s *Server) Idle() time.Duration {
 	if s.busy.Load() > 0 {
 		return 0
 	}
-	return time.Since(time.Unix(0, s.last.Load()))
+	return time.Since(s.began) - time.Duration(s.last.Load())
 }
 
 // Close stops accepting, cancels the handlers and waits for them.
@@ -255,7 +258,7 @@ func (cs *connState) handle(ctx context.Context, in incoming) bool {
 	s := cs.s
 	s.busy.Add(1)
 	defer func() {
-		s.last.Store(time.Now().UnixNano())
+		s.touch()
 		s.busy.Add(-1)
 	}()
 	r := &Request{Method: in.req.Method, Params: in.req.Params, Body: in.body, Files: in.files, Hello: cs.hello, Peer: cs.peer}
