@@ -176,7 +176,7 @@ func (b *batch) byTrackedName(c *Change) (bool, error) {
 			if err != nil {
 				return false, err
 			}
-			if live && cur.Class == classTracked && inodeOf(cur.Stat) == inodeOf(c.Stat) {
+			if live && cur.Class == classTracked && InodeOf(cur.Stat) == InodeOf(c.Stat) {
 				if c.Op == OpCreate { // it was not made under this name
 					c.Op = OpWrite
 				}
@@ -230,7 +230,7 @@ func (b *batch) write(c *Change, i int) error {
 		return err
 	}
 	if c.NotRead {
-		if !live || inodeOf(cur.Stat) != inodeOf(c.Stat) {
+		if !live || InodeOf(cur.Stat) != InodeOf(c.Stat) {
 			_, err = b.wasThere(c, c.NoContent)
 		}
 		return err
@@ -272,7 +272,7 @@ const clockStep = int64(20e6)
 // captured right after a write could have been written to again within the
 // same step of the clock.
 func unwritten(cur Version, st Stat) bool {
-	return cur.Blob != (Hash{}) && inodeOf(cur.Stat) == inodeOf(st) && cur.Stat.Size == st.Size &&
+	return cur.Blob != (Hash{}) && InodeOf(cur.Stat) == InodeOf(st) && cur.Stat.Size == st.Size &&
 		cur.Stat.Mtime == st.Mtime && max(cur.Time, cur.Taken)-st.Mtime > clockStep
 }
 
@@ -289,6 +289,18 @@ func same(cur, v Version) bool {
 		(v.Blob != Hash{} || isDir(v.Stat) || isLink(v.Stat)) && cur.Class == v.Class
 }
 
+// sameContent: two versions of files, links or directories that exist say the same of
+// what is in them.
+func sameContent(a, b Version) bool {
+	switch {
+	case isRegular(a.Stat) && isRegular(b.Stat):
+		return a.Blob == b.Blob && (a.Blob != Hash{} || a.Stat.Size == b.Stat.Size && a.Stat.Mtime == b.Stat.Mtime)
+	case isLink(a.Stat) && isLink(b.Stat):
+		return a.Target == b.Target
+	}
+	return a.Stat.Mode&unix.S_IFMT == b.Stat.Mode&unix.S_IFMT
+}
+
 // otherNames repeats a write for the other hard links of the inode.
 func (b *batch) otherNames(v Version) error {
 	names, err := b.names(v.Stat, v.Path)
@@ -300,7 +312,7 @@ func (b *batch) otherNames(v Version) error {
 		if err != nil {
 			return err
 		}
-		if !live || inodeOf(cur.Stat) != inodeOf(v.Stat) || stateOf(cur).sameContent(stateOf(v)) {
+		if !live || InodeOf(cur.Stat) != InodeOf(v.Stat) || sameContent(cur, v) {
 			continue
 		}
 		o := v
@@ -363,7 +375,7 @@ func (b *batch) chmod(c *Change) error {
 			if err != nil {
 				return err
 			}
-			if live && inodeOf(cur.Stat) == inodeOf(v.Stat) && (cur.Stat.Mode != v.Stat.Mode || !sameRights(cur, v)) {
+			if live && InodeOf(cur.Stat) == InodeOf(v.Stat) && (cur.Stat.Mode != v.Stat.Mode || !sameRights(cur, v)) {
 				o := v
 				o.Path, o.Prev, o.Class = p, 0, cur.Class
 				o.takes(cur)

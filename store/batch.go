@@ -23,14 +23,14 @@ type batch struct {
 	nodes    map[uint64]*node // nil: forget it
 	times    map[uint64]times
 	touch    map[touchKey]*Touch
-	links    map[inode][]Path // names noted by this batch
+	links    map[Inode][]Path // names noted by this batch
 	at       int              // the change that it is at
 }
 
 func (s *Store) newBatch() *batch {
 	w := s.db.NewWriter()
 	return &batch{
-		s: s, w: w, contents: s.contents.Batch(w, s.next.counts()), next: s.next, links: map[inode][]Path{},
+		s: s, w: w, contents: s.contents.Batch(w, s.next.counts()), next: s.next, links: map[Inode][]Path{},
 		cur: map[Path]Version{}, dirty: map[Path]bool{}, nodes: map[uint64]*node{},
 		times: map[uint64]times{}, touch: map[touchKey]*Touch{},
 	}
@@ -215,7 +215,7 @@ func (b *batch) below(dir Path) ([]Path, error) {
 		}
 	}
 	for p := range b.dirty {
-		if p != dir && inside(p, dir) && !b.cur[p].Deleted() {
+		if p != dir && p.Inside(dir) && !b.cur[p].Deleted() {
 			out = append(out, p)
 		}
 	}
@@ -225,7 +225,7 @@ func (b *batch) below(dir Path) ([]Path, error) {
 
 // name notes one of several names of an inode.
 func (b *batch) name(st Stat, p Path) error {
-	in := inodeOf(st)
+	in := InodeOf(st)
 	b.links[in] = append(b.links[in], p)
 	return b.w.Set(keyLink(st, p), nil)
 }
@@ -235,7 +235,7 @@ func (b *batch) names(st Stat, but Path) ([]Path, error) {
 	prefix := keyLinkPrefix(st)
 	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
-	out := slices.Clone(b.links[inodeOf(st)])
+	out := slices.Clone(b.links[InodeOf(st)])
 	for it.Rewind(); it.Valid(); it.Next() {
 		out = append(out, Path(it.Item().KeyCopy(nil)[len(prefix):]))
 	}
@@ -260,7 +260,7 @@ func (b *batch) countNames(st Stat, but Path, more int, linked int64) error {
 		if err != nil {
 			return err
 		}
-		if !live || inodeOf(cur.Stat) != inodeOf(st) || cur.Stat.Nlink == uint32(n) && linked == 0 {
+		if !live || InodeOf(cur.Stat) != InodeOf(st) || cur.Stat.Nlink == uint32(n) && linked == 0 {
 			continue
 		}
 		now := cur.Stat
@@ -323,7 +323,7 @@ func (b *batch) flush() error {
 func (b *batch) store(c *Change, i int, cur Version) (Hash, error) {
 	var t *content.Tail
 	var err error
-	in := inodeOf(c.Stat)
+	in := InodeOf(c.Stat)
 	if c.TailFrom > 0 {
 		n := b.node(c)
 		if n == nil {
@@ -340,7 +340,7 @@ func (b *batch) store(c *Change, i int, cur Version) (Hash, error) {
 	if err != nil {
 		return Hash{}, err
 	}
-	if c.Node != 0 && in != (inode{}) {
+	if c.Node != 0 && in != (Inode{}) {
 		b.nodes[c.Node] = &node{in, t}
 	}
 	return t.Hash(), nil
@@ -362,14 +362,14 @@ func (b *batch) put(bytes []byte, cur Version) (Hash, error) {
 // nothing in the table the content may have changed under another one.
 func (b *batch) node(c *Change) *node {
 	cur, live, err := b.live(c.Path)
-	if err != nil || !live || cur.Blob == (Hash{}) || inodeOf(cur.Stat) != inodeOf(c.Stat) {
+	if err != nil || !live || cur.Blob == (Hash{}) || InodeOf(cur.Stat) != InodeOf(c.Stat) {
 		return nil
 	}
 	n, ok := b.nodes[c.Node]
 	if !ok {
 		n = b.s.nodes.get(c.Node)
 	}
-	if n != nil && n.inode == inodeOf(c.Stat) && n.tail.Hash() == cur.Blob {
+	if n != nil && n.inode == InodeOf(c.Stat) && n.tail.Hash() == cur.Blob {
 		return n
 	}
 	if c.Stat.Ino == 0 || cur.Stat.Nlink > 1 || c.Stat.Nlink > 1 {
@@ -379,7 +379,7 @@ func (b *batch) node(c *Change) *node {
 	if err != nil {
 		return nil
 	}
-	return &node{inodeOf(c.Stat), t}
+	return &node{InodeOf(c.Stat), t}
 }
 
 func (b *batch) forget(node uint64) {

@@ -105,7 +105,7 @@ func (b *batch) wasThere(c *Change, noContent string) (Version, error) {
 			if err != nil {
 				return was, err
 			}
-			if live && inodeOf(cur.Stat) == inodeOf(c.Stat) && cur.Blob != (Hash{}) {
+			if live && InodeOf(cur.Stat) == InodeOf(c.Stat) && cur.Blob != (Hash{}) {
 				was.Blob, was.NoContent = cur.Blob, ""
 				break
 			}
@@ -113,9 +113,6 @@ func (b *batch) wasThere(c *Change, noContent string) (Version, error) {
 	}
 	return b.add(was)
 }
-
-// uncapturedRename is why a file that was renamed has no content in the log.
-const uncapturedRename = "not captured before it was renamed"
 
 // rename moves a path and everything below it.
 func (b *batch) rename(c *Change) error {
@@ -133,7 +130,7 @@ func (b *batch) rename(c *Change) error {
 	if !live {
 		cur = Version{Path: c.Path, Class: c.Class, Stat: c.Stat}
 		if isRegular(c.Stat) && c.Stat.Size > 0 {
-			cur.NoContent = uncapturedRename
+			cur.NoContent = NoContentRenamed
 		}
 		if isDir(c.Stat) || isLink(c.Stat) {
 			// The making of one is told at once, so it was there before anybody looked.
@@ -151,7 +148,7 @@ func (b *batch) rename(c *Change) error {
 		}
 		cur.NoContent, cur.Foreign = "", false
 	}
-	if replaces && inodeOf(over.Stat) != inodeOf(c.Stat) {
+	if replaces && InodeOf(over.Stat) != InodeOf(c.Stat) {
 		if err := b.countNames(over.Stat, c.Path2, -1, 0); err != nil {
 			return err
 		}
@@ -206,7 +203,7 @@ func (b *batch) move(c *Change, was Version, from, to Path, op Op) error {
 
 // exchange swaps two paths and everything below them.
 func (b *batch) exchange(c *Change) error {
-	if inside(c.Path, c.Path2) || inside(c.Path2, c.Path) {
+	if c.Path.Inside(c.Path2) || c.Path2.Inside(c.Path) {
 		return nil // the kernel refuses it
 	}
 	type side struct {

@@ -10,8 +10,9 @@ import (
 )
 
 // BeginPlan gives a plan its ID and writes it into the journal. From now on it
-// is open, until FinishPlan; retention leaves its contents alone.
-func (s *Store) BeginPlan(ctx context.Context, p *Plan) error {
+// is open, until FinishPlan; retention leaves its contents alone. made are those
+// contents that its steps write and that no version has had.
+func (s *Store) BeginPlan(ctx context.Context, p *Plan, made map[Hash][]byte) error {
 	if p.ID != "" {
 		return fmt.Errorf("plan %s was begun before", p.ID)
 	}
@@ -22,7 +23,7 @@ func (s *Store) BeginPlan(ctx context.Context, p *Plan) error {
 	}
 	b := s.newBatch()
 	defer b.discard()
-	for h, content := range p.merged {
+	for h, content := range made {
 		if err := b.contents.PutHashed(h, content, Hash{}); err != nil {
 			return err
 		}
@@ -46,7 +47,6 @@ func (s *Store) BeginPlan(ctx context.Context, p *Plan) error {
 		p.ID = ""
 		return err
 	}
-	p.merged, p.kept = nil, nil
 	return nil
 }
 
@@ -148,7 +148,7 @@ func (s *Store) Plans() ([]Plan, error) {
 
 // OpenPlans returns the plans that were begun and not finished: what a killed
 // client left. They may be resumed (each step that is not in Done) or rolled
-// back (PlanRollback).
+// back.
 func (s *Store) OpenPlans() ([]Plan, error) {
 	heads, err := s.Plans()
 	if err != nil {
@@ -165,36 +165,6 @@ func (s *Store) OpenPlans() ([]Plan, error) {
 		}
 	}
 	return out, nil
-}
-
-// planContents are the contents that a journalled plan writes, by step.
-type planContents struct {
-	id    string
-	blobs map[int]Hash
-}
-
-// PlanContent returns what step n of a journalled plan writes.
-func (s *Store) PlanContent(id string, n int) ([]byte, error) {
-	pc := s.carried.Load()
-	if pc == nil || pc.id != id {
-		// The client asks step by step; a plan's steps never change.
-		p, err := s.LookupPlan(id)
-		if err != nil {
-			return nil, err
-		}
-		pc = &planContents{id: id, blobs: map[int]Hash{}}
-		for _, st := range p.Steps {
-			if st.Do == DoWrite {
-				pc.blobs[st.N] = st.Blob
-			}
-		}
-		s.carried.Store(pc)
-	}
-	h, ok := pc.blobs[n]
-	if !ok {
-		return nil, fmt.Errorf("plan %s, step %d writes nothing: %w", id, n, ErrNotFound)
-	}
-	return s.Content(h)
 }
 
 // StepsDone notes steps that were carried out.

@@ -120,8 +120,3 @@ func below(dir Path) Path {
 	}
 	return dir + "/"
 }
-
-// inside reports whether p is dir or below it.
-func inside(p, dir Path) bool {
-	return dir == "" || p == dir || len(p) > len(dir) && p[len(dir)] == '/' && p[:len(dir)] == dir
-}

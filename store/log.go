@@ -162,7 +162,7 @@ func (f *Filter) index() (byte, string) {
 // selects is for a filter that is bounded.
 func (f *Filter) selects(v Version) bool {
 	switch {
-	case f.Path != "" && !inside(v.Path, f.Path),
+	case f.Path != "" && !v.Path.Inside(f.Path),
 		f.Session != "" && v.Actor.Session != f.Session,
 		f.Agent != "" && v.Actor.Agent != f.Agent,
 		f.Prompt != "" && v.Actor.Prompt != f.Prompt,

@@ -90,27 +90,6 @@ func TestLogFilters(t *testing.T) {
 	}
 }
 
-// A write through one name is a write of the others, also after renames.
-func TestHardLinks(t *testing.T) {
-	s := fresh(t)
-	tr := newTree()
-	apply(t, s, tr.write("a", "1"), tr.link("a", "b"), tr.link("b", "c"))
-	apply(t, s, tr.rename("c", "d"))
-	apply(t, s, tr.write("d", "2"))
-	for _, p := range []Path{"a", "b", "d"} {
-		if got := contentOf(t, s, p); got != "2" {
-			t.Fatalf("%s is %q", p, got)
-		}
-	}
-	apply(t, s, tr.remove("a"), tr.write("b", "3"), tr.chmod("b", 0o600))
-	if v, _, _ := s.Current("a"); !v.Deleted() {
-		t.Fatal("a is back")
-	}
-	if msg := differs(s, tr.clone()); msg != "" {
-		t.Fatal(msg)
-	}
-}
-
 // Content that comes with a deletion is what was there before it.
 func TestPreimage(t *testing.T) {
 	s := fresh(t)
@@ -260,50 +239,4 @@ func BenchmarkContent(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-}
-
-// sed -i writes a file beside and renames it: that is one save. mv of a file
-// that another process made is a rename.
-func TestMadeFor(t *testing.T) {
-	c := newScene(t)
-	tr := c.tr
-	c.as("", "vim", "", 5).do(tr.write("a", "old"))
-	c.as("A", "sed", "", 10).do(tr.write("sedXY", "new"), tr.chmod("sedXY", 0o600), tr.rename("sedXY", "a"))
-	c.as("A", "sh", "", 11).do(tr.write("b", "b"))
-	c.as("A", "mv", "", 12).do(tr.rename("b", "c"))
-	first := c.s.Seq()
-	c.as("A", "vim", "", 13).do(tr.write("tmp", "1"), tr.rename("tmp", "d"))
-	second := c.s.Seq()
-	c.as("A", "vim", "", 13).do(tr.write("tmp", "2"), tr.rename("tmp", "d"))
-	for p, want := range map[Path]uint64{"a": 2, "c": 0, "d": second + 1} {
-		v, _, err := c.s.Current(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := c.s.MadeFor(v); got != want || err != nil {
-			t.Errorf("%q: %d (%v), want %d", p, got, err, want)
-		}
-	}
-	// Each save through the same name began with its own version.
-	earlier, err := c.s.Version(second)
-	if got, merr := c.s.MadeFor(earlier); got != first+1 || err != nil || merr != nil {
-		t.Errorf("the save before: %d (%v, %v), want %d", got, err, merr, first+1)
-	}
-}
-
-// A chmod through the descriptor of a new file is told of before the file: it
-// was not there before, for restore as for undo.
-func TestRestoreToBeforeAChmodOfANewFile(t *testing.T) {
-	c := newScene(t)
-	tr := c.tr
-	c.do(tr.write("a", "old"))
-	then := c.s.Seq()
-	made := tr.write("sedXY", "new")
-	c.do(tr.chmod("sedXY", 0o600), made, tr.rename("sedXY", "a"))
-	p, err := c.s.PlanRestore(nil, then, nil)
-	if err != nil || len(p.Lost)+len(p.Conflicts) > 0 {
-		t.Fatal(err, p)
-	}
-	c.carry(p)
-	c.want("a", "old")
 }

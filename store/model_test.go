@@ -1,407 +1,309 @@
-package store
+package store_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"path"
+	"reflect"
 	"slices"
-	"strings"
+	"testing"
+
+	"cachebro/store"
+	"cachebro/store/storetest"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
-// tree is a file system in memory. Its operations answer the changes that the
-// daemon would hand to Apply.
-type tree struct {
-	files map[Path]*inodeModel
-	next  uint64
-	actor Actor
-	plan  string
-	tails bool
-}
-
-type inodeModel struct {
-	ino    uint64
-	mode   uint32
-	data   string
-	target string
-	mtime  int64
-	closed int // bytes that the store has: what a tail may build on; -1 none
-}
-
-func newTree() *tree { return &tree{files: map[Path]*inodeModel{}, next: 100} }
-
-func (t *tree) clone() map[Path]inodeModel {
-	out := map[Path]inodeModel{}
-	for p, n := range t.files {
-		out[p] = inodeModel{mode: n.mode, data: n.data, target: n.target}
-	}
-	return out
-}
-
-func (t *tree) links(n *inodeModel) (k uint32) {
-	for _, o := range t.files {
-		if o == n {
-			k++
-		}
-	}
-	return k
-}
-
-func (t *tree) change(o Op, p, p2 Path, n *inodeModel) Change {
-	clock += 1e6
-	c := Change{Op: o, Path: p, Path2: p2, Time: clock, Actor: t.actor, Plan: t.plan}
-	if n != nil {
-		c.Node, c.Target = n.ino, n.target
-		c.Stat = Stat{Dev: 1, Ino: n.ino, Birth: 7, Mode: n.mode, Nlink: max(1, t.links(n)), Size: int64(len(n.data)), Mtime: n.mtime}
-	}
-	return c
-}
-
-func (t *tree) write(p Path, data string) Change {
-	n := t.files[p]
-	if n == nil {
-		t.next++
-		n = &inodeModel{ino: t.next, mode: fileMode, closed: -1}
-		t.files[p] = n
-		n.data, n.closed, n.mtime = data, len(data), clock+1e6
-		c := t.change(OpCreate, p, "", n)
-		c.HasContent, c.Content = true, []byte(data)
-		return c
-	}
-	old := n.data
-	n.data, n.mtime = data, clock+1e6
-	c := t.change(OpWrite, p, "", n)
-	c.HasContent, c.Content = true, []byte(data)
-	if t.tails && n.closed == len(old) && len(old) > 0 {
-		k := 0
-		for k < len(old) && k < len(data) && old[k] == data[k] {
-			k++
-		}
-		if k > 0 {
-			c.TailFrom, c.Content = int64(k), []byte(data[k:])
-		}
-	}
-	n.closed = len(data)
-	return c
-}
-
-func (t *tree) mkdir(p Path, mode uint32) Change {
-	t.next++
-	t.files[p] = &inodeModel{ino: t.next, mode: mode}
-	return t.change(OpMkdir, p, "", t.files[p])
-}
-
-func (t *tree) symlink(p Path, target string) Change {
-	t.next++
-	t.files[p] = &inodeModel{ino: t.next, mode: unix.S_IFLNK | 0o777, target: target}
-	return t.change(OpSymlink, p, "", t.files[p])
-}
-
-func (t *tree) remove(p Path) Change {
-	n := t.files[p]
-	o := OpUnlink
-	if n.dir() {
-		o = OpRmdir
-	}
-	c := t.change(o, p, "", n)
-	c.LastName = t.links(n) == 1
-	delete(t.files, p)
-	return c
-}
-
-func (n *inodeModel) dir() bool { return n.mode&unix.S_IFMT == unix.S_IFDIR }
-
-func (t *tree) rename(from, to Path) Change {
-	n := t.files[from]
-	delete(t.files, to)
-	c := t.change(OpRename, from, to, n)
-	moved := map[Path]*inodeModel{}
-	for p, k := range t.files {
-		if inside(p, from) {
-			delete(t.files, p)
-			moved[to+p[len(from):]] = k
-		}
-	}
-	for p, k := range moved {
-		t.files[p] = k
-	}
-	return c
-}
-
-func (t *tree) exchange(a, b Path) Change {
-	c := t.change(OpExchange, a, b, t.files[a])
-	moved := map[Path]*inodeModel{}
-	for p, k := range t.files {
-		switch {
-		case inside(p, a):
-			moved[b+p[len(a):]] = k
-			delete(t.files, p)
-		case inside(p, b):
-			moved[a+p[len(b):]] = k
-			delete(t.files, p)
-		}
-	}
-	for p, k := range moved {
-		t.files[p] = k
-	}
-	return c
-}
-
-func (t *tree) link(p, p2 Path) Change {
-	t.files[p2] = t.files[p]
-	return t.change(OpLink, p, p2, t.files[p])
-}
-
-func (t *tree) chmod(p Path, mode uint32) Change {
-	n := t.files[p]
-	n.mode = n.mode&unix.S_IFMT | mode
-	return t.change(OpChmod, p, "", n)
-}
-
-func (t *tree) paths(ok func(Path, *inodeModel) bool) []Path {
-	var out []Path
-	for p, n := range t.files {
-		if ok(p, n) {
-			out = append(out, p)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-func (t *tree) empty(p Path) bool {
-	for o := range t.files {
-		if strings.HasPrefix(string(o), string(p)+"/") {
-			return false
-		}
-	}
-	return true
-}
-
-// free is a path that does not exist, in a directory that does.
-func (t *tree) free(r *rapid.T) (Path, bool) {
-	dirs := append([]Path{""}, t.paths(func(_ Path, n *inodeModel) bool { return n.dir() })...)
-	p := below(rapid.SampledFrom(dirs).Draw(r, "dir")) + Path(rapid.SampledFrom([]string{"a", "b", "c", "d d", "e\xff", "f-x"}).Draw(r, "name"))
-	return p, t.files[p] == nil && strings.Count(string(p), "/") < 4
-}
-
-var lines = []string{"alpha\n", "beta\n", "gamma\n", "delta\n", "epsilon, a longer line of text\n"}
-
-// step does one random thing and answers its change.
-func (t *tree) step(r *rapid.T) (c Change, ok bool) {
-	regular := t.paths(func(_ Path, n *inodeModel) bool { return n.mode&unix.S_IFMT == unix.S_IFREG })
-	all := t.paths(func(Path, *inodeModel) bool { return true })
-	text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(lines), 0, 8).Draw(r, "text"), "")
-	switch what := rapid.IntRange(0, 11).Draw(r, "what"); {
-	case what <= 1 || len(all) == 0:
-		if p, ok := t.free(r); ok {
-			return t.write(p, text), true
-		}
-	case what == 2:
-		if p, ok := t.free(r); ok {
-			return t.mkdir(p, dirMode), true
-		}
-	case what == 3:
-		if p, ok := t.free(r); ok {
-			return t.symlink(p, "to/"+text[:min(len(text), 4)]), true
-		}
-	case what <= 5 && len(regular) > 0:
-		p := rapid.SampledFrom(regular).Draw(r, "file")
-		if rapid.Bool().Draw(r, "append") {
-			text = t.files[p].data + text
-		}
-		return t.write(p, text), true
-	case what == 6:
-		p := rapid.SampledFrom(all).Draw(r, "gone")
-		if !t.files[p].dir() || t.empty(p) {
-			return t.remove(p), true
-		}
-	case what <= 8:
-		p := rapid.SampledFrom(all).Draw(r, "from")
-		to, free := t.free(r)
-		if len(regular) > 0 && !t.files[p].dir() && rapid.Bool().Draw(r, "over") {
-			to, free = rapid.SampledFrom(regular).Draw(r, "to"), true
-		}
-		if free && p != to && t.files[p] != t.files[to] && !inside(to, p) && strings.Count(string(to), "/")+3 < 9 {
-			return t.rename(p, to), true
-		}
-	case what == 9 && len(all) > 1:
-		a, b := rapid.SampledFrom(all).Draw(r, "a"), rapid.SampledFrom(all).Draw(r, "b")
-		if !inside(a, b) && !inside(b, a) && t.files[a] != t.files[b] {
-			return t.exchange(a, b), true
-		}
-	case what == 10 && len(regular) > 0:
-		p := rapid.SampledFrom(regular).Draw(r, "link")
-		if to, ok := t.free(r); ok {
-			return t.link(p, to), true
-		}
-	case what == 11:
-		p := rapid.SampledFrom(all).Draw(r, "mode of")
-		if t.files[p].mode&unix.S_IFMT != unix.S_IFLNK {
-			return t.chmod(p, rapid.SampledFrom([]uint32{0o600, 0o644, 0o755}).Draw(r, "mode")), true
-		}
-	}
-	return c, false
-}
-
-// differs compares the store's live paths with a tree.
-func differs(s *Store, want map[Path]inodeModel) string {
-	seen := map[Path]bool{}
-	msg := ""
-	note := func(f string, a ...any) { msg += fmt.Sprintf(f, a...) + "\n" }
-	err := s.Live("", func(v Version) error {
-		seen[v.Path] = true
-		n, ok := want[v.Path]
-		if !ok {
-			note("%q is live in the store only", v.Path)
-			return nil
-		}
-		if v.Stat.Mode != n.mode {
-			note("%q has mode %o, want %o", v.Path, v.Stat.Mode, n.mode)
-		}
-		if v.Target != n.target {
-			note("%q points to %q, want %q", v.Path, v.Target, n.target)
-		}
-		if n.mode&unix.S_IFMT == unix.S_IFREG {
-			b, err := s.Content(v.Blob)
-			if err != nil || string(b) != n.data {
-				note("%q is %q (%v), want %q", v.Path, b, err, n.data)
+// Whatever happens to a tree, the store's live paths are the tree, in batches
+// of any size, and every content that was closed can still be read.
+func TestApplyModel(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s := storetest.FreshRapid(r, storetest.Options())
+		tr := storetest.NewTree()
+		tr.Tails = true
+		var batch []store.Change
+		wrote := map[store.Path][]string{}
+		flush := func() {
+			if _, err := s.Apply(context.Background(), batch, nil); err != nil {
+				r.Fatal(err)
+			}
+			batch = nil
+			if msg := storetest.Differs(s, tr.Clone()); msg != "" {
+				r.Fatal(msg)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		note("live: %v", err)
-	}
-	for p := range want {
-		if !seen[p] {
-			note("%q is missing in the store", p)
+		for range rapid.IntRange(1, 60).Draw(r, "steps") {
+			c, ok := tr.Step(r)
+			if !ok {
+				continue
+			}
+			batch = append(batch, c)
+			if c.Op == store.OpWrite || c.Op == store.OpCreate {
+				wrote[c.Path] = append(wrote[c.Path], tr.Files[c.Path].Data)
+			}
+			if rapid.IntRange(0, 5).Draw(r, "flush") == 0 {
+				flush()
+			}
 		}
-	}
-	return msg
-}
-
-// unlike says how a file differs from what a step expects.
-func (n *inodeModel) unlike(st Step) string {
-	if len(st.Expect) == 64 {
-		content := ""
-		switch {
-		case n == nil:
-			return "nothing is there"
-		case n.mode&unix.S_IFMT == unix.S_IFLNK:
-			content = n.target
-		default:
-			content = n.data
-		}
-		if hex.EncodeToString(hashOf(content)) != st.Expect {
-			return "another content"
-		}
-	}
-	if kind := st.ExpMode & unix.S_IFMT; kind != 0 && n != nil && n.mode&unix.S_IFMT != kind {
-		return "another kind"
-	}
-	if st.ExpMode != 0 && n != nil && n.mode&0o7777 != st.ExpMode&0o7777 {
-		return "another mode"
-	}
-	return ""
-}
-
-func hashOf(s string) []byte {
-	h := sha256.Sum256([]byte(s))
-	return h[:]
-}
-
-// perform carries a plan out on the tree, as a client would through the mount.
-func (t *tree) perform(s *Store, p *Plan) ([]Change, error) {
-	var cs []Change
-	t.plan = p.ID
-	defer func() { t.plan = "" }()
-	for _, st := range p.Steps {
-		n, first := t.files[st.Path], len(cs)
-		if msg := n.unlike(st); msg != "" {
-			return nil, fmt.Errorf("step %+v: %s", st, msg)
-		}
-		if st.Expect == ExpectAbsent && st.Do != DoRename && n != nil {
-			return nil, fmt.Errorf("step %+v: something is there", st)
-		}
-		if d := path.Dir(string(st.Path)); st.Do != DoDelete && d != "." && (t.files[Path(d)] == nil || !t.files[Path(d)].dir()) {
-			return nil, fmt.Errorf("step %+v: no such directory", st)
-		}
-		switch st.Do {
-		case DoWrite:
-			b, err := s.Content(st.Blob)
+		flush()
+		s.ClearContents()
+		for p, texts := range wrote {
+			vs, err := s.History(p, false)
 			if err != nil {
-				return nil, err
+				r.Fatal(err)
 			}
-			if n != nil && t.links(n) > 1 && !st.Apart {
-				// In place, for the file's other names.
-				cs = append(cs, t.write(st.Path, string(b)))
-				if n.mode != st.Mode {
-					cs = append(cs, t.chmod(st.Path, st.Mode&0o7777))
+			i := 0
+			for _, v := range vs {
+				if v.Deleted() || v.Stat.Mode&unix.S_IFMT != unix.S_IFREG {
+					continue
 				}
-				break
+				b, err := s.Content(v.Blob)
+				if err != nil {
+					r.Fatalf("%q version %d: %v", p, v.Seq, err)
+				}
+				for i < len(texts) && texts[i] == string(b) {
+					i++
+				}
 			}
-			// An atomic save: a new inode, as the client does it.
-			if n != nil {
-				tmp := st.Path + ".new"
-				cs = append(cs, t.write(tmp, string(b)))
-				t.files[tmp].mode = st.Mode
-				cs = append(cs, t.chmod(tmp, st.Mode&0o7777), t.rename(tmp, st.Path))
-				break
+			if i != len(texts) {
+				r.Fatalf("%q: %d of %d closed contents are in its history, in order", p, i, len(texts))
 			}
-			cs = append(cs, t.write(st.Path, string(b)), t.chmod(st.Path, st.Mode&0o7777))
-		case DoDelete, DoRmdir:
-			if n == nil || (st.Do == DoRmdir) != n.dir() || n.dir() && !t.empty(st.Path) {
-				return nil, fmt.Errorf("step %+v: cannot remove %+v", st, n)
-			}
-			cs = append(cs, t.remove(st.Path))
-		case DoMkdir:
-			cs = append(cs, t.mkdir(st.Path, st.Mode))
-		case DoRename:
-			if n == nil || t.files[st.To] != nil {
-				return nil, fmt.Errorf("step %+v: cannot rename", st)
-			}
-			if d := path.Dir(string(st.To)); d != "." && t.files[Path(d)] == nil {
-				return nil, fmt.Errorf("step %+v: no such directory", st)
-			}
-			cs = append(cs, t.rename(st.Path, st.To))
-		case DoExchange:
-			if to := t.files[st.To]; n == nil || to == nil || !to.dir() || st.Ino != 0 && st.Ino != n.ino {
-				return nil, fmt.Errorf("step %+v: cannot exchange", st)
-			}
-			cs = append(cs, t.exchange(st.Path, st.To))
-		case DoSymlink:
-			if n != nil {
-				cs = append(cs, t.remove(st.Path))
-			}
-			cs = append(cs, t.symlink(st.Path, st.Target))
-		case DoLink:
-			if n != nil && n == t.files[st.To] {
-				break
-			}
-			if st.Expect == "" || t.files[st.To] == nil {
-				return nil, fmt.Errorf("step %+v: %q is another file", st, st.To)
-			}
-			if n != nil {
-				tmp := st.Path + ".new"
-				cs = append(cs, t.link(st.To, tmp), t.rename(tmp, st.Path))
-				break
-			}
-			cs = append(cs, t.link(st.To, st.Path))
-		case DoChmod:
-			cs = append(cs, t.chmod(st.Path, st.Mode&0o7777))
 		}
-		if n := t.files[st.Path]; st.Do == DoWrite && st.Mtime != 0 {
-			n.mtime = st.Mtime
-			for i := range cs[first:] {
-				if c := &cs[first+i]; c.Stat.Ino == n.ino {
-					c.Stat.Mtime = n.mtime
-				}
-			}
+	})
+}
+
+// A write through one name is a write of the others, also after renames.
+func TestHardLinks(t *testing.T) {
+	s := storetest.Fresh(t)
+	tr := storetest.NewTree()
+	storetest.Apply(t, s, tr.Write("a", "1"), tr.Link("a", "b"), tr.Link("b", "c"))
+	storetest.Apply(t, s, tr.Rename("c", "d"))
+	storetest.Apply(t, s, tr.Write("d", "2"))
+	for _, p := range []store.Path{"a", "b", "d"} {
+		if got := storetest.Content(t, s, p); got != "2" {
+			t.Fatalf("%s is %q", p, got)
 		}
 	}
-	return cs, nil
+	storetest.Apply(t, s, tr.Remove("a"), tr.Write("b", "3"), tr.Chmod("b", 0o600))
+	if v, _, _ := s.Current("a"); !v.Deleted() {
+		t.Fatal("a is back")
+	}
+	if msg := storetest.Differs(s, tr.Clone()); msg != "" {
+		t.Fatal(msg)
+	}
+}
+
+// sed -i writes a file beside and renames it: that is one save. mv of a file
+// that another process made is a rename.
+func TestMadeFor(t *testing.T) {
+	s, tr := storetest.Fresh(t), storetest.NewTree()
+	as := func(session store.SessionID, comm string, pid uint32) func(...store.Change) {
+		tr.Actor = store.Actor{PID: pid, Start: uint64(pid), Comm: comm, Session: session}
+		return func(cs ...store.Change) { storetest.Apply(t, s, cs...) }
+	}
+	as("", "vim", 5)(tr.Write("a", "old"))
+	as("A", "sed", 10)(tr.Write("sedXY", "new"), tr.Chmod("sedXY", 0o600), tr.Rename("sedXY", "a"))
+	as("A", "sh", 11)(tr.Write("b", "b"))
+	as("A", "mv", 12)(tr.Rename("b", "c"))
+	first := s.Seq()
+	as("A", "vim", 13)(tr.Write("tmp", "1"), tr.Rename("tmp", "d"))
+	second := s.Seq()
+	as("A", "vim", 13)(tr.Write("tmp", "2"), tr.Rename("tmp", "d"))
+	for p, want := range map[store.Path]uint64{"a": 2, "c": 0, "d": second + 1} {
+		v, _, err := s.Current(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.MadeFor(v); got != want || err != nil {
+			t.Errorf("%q: %d (%v), want %d", p, got, err, want)
+		}
+	}
+	// Each save through the same name began with its own version.
+	earlier, err := s.Version(second)
+	if got, merr := s.MadeFor(earlier); got != first+1 || err != nil || merr != nil {
+		t.Errorf("the save before: %d (%v, %v), want %d", got, err, merr, first+1)
+	}
+}
+
+// TestBatchesMakeTheSameVersions: what is read beforehand for a large batch, and
+// what a walk is given up for, must not change what becomes of its changes.
+func TestBatchesMakeTheSameVersions(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	x := storetest.NewTree()
+	x.Actor = store.Actor{PID: 7, Comm: "test", Session: "s"}
+	var cs []store.Change
+	for d := range 30 {
+		cs = append(cs, x.Mkdir(store.Path(fmt.Sprintf("d%d", d)), storetest.DirMode))
+	}
+	some := func() store.Path { return store.Path(fmt.Sprintf("d%d/f%d", rng.IntN(30), rng.IntN(40))) }
+	for len(cs) < 3000 {
+		p := some()
+		dir := store.Path(path.Dir(string(p)))
+		switch n := rng.IntN(20); {
+		case x.Files[dir] == nil:
+			cs = append(cs, x.Mkdir(dir, storetest.DirMode))
+		case n == 0: // rm -rf
+			for _, k := range x.Paths(func(k store.Path, _ *storetest.File) bool { return k != dir && k.Inside(dir) }) {
+				if rng.IntN(10) > 0 { // one went away unseen
+					cs = append(cs, x.Remove(k))
+				} else {
+					delete(x.Files, k)
+				}
+			}
+			cs = append(cs, x.Remove(dir))
+		case n < 6 && x.Files[p] != nil:
+			cs = append(cs, x.Remove(p))
+		case n < 8 && x.Files[p] != nil:
+			if to := some(); x.Files[store.Path(path.Dir(string(to)))] != nil && x.Files[to] == nil {
+				cs = append(cs, x.Rename(p, to))
+			}
+		default:
+			cs = append(cs, x.Write(p, fmt.Sprintf("text %d of %s\n", rng.IntN(50), p)))
+		}
+	}
+	one, many := storetest.Fresh(t), storetest.Fresh(t)
+	for i := range cs {
+		c := cs[i]
+		storetest.Apply(t, one, c)
+	}
+	for rest := cs; len(rest) > 0; {
+		n := min(len(rest), 1+rng.IntN(400))
+		storetest.Apply(t, many, slices.Clone(rest[:n])...)
+		if rest = rest[n:]; rng.IntN(3) == 0 {
+			many.ClearCurrent()
+		}
+	}
+	want, err := one.Since(0, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := many.Since(0, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d versions in batches, %d one by one", len(got), len(want))
+	}
+	for i := range want {
+		if !reflect.DeepEqual(got[i], want[i]) {
+			t.Fatalf("version %d in batches:\n%+v\none by one:\n%+v", i, got[i], want[i])
+		}
+	}
+	if a, b := one.Stats(), many.Stats(); a.Files != b.Files || a.Blobs != b.Blobs {
+		t.Errorf("counted %+v in batches, %+v one by one", b, a)
+	}
+	store.Checked(t, many)
+}
+
+// A history that went through a file is the same history: what is exported from
+// the copy equals what was exported from the original, byte by byte, and the
+// copy goes on as the original would.
+func TestExportImport(t *testing.T) {
+	n := 0
+	rapid.Check(t, func(r *rapid.T) {
+		if n++; n > 20 && os.Getenv("CACHEBRO_SEED") == "" {
+			return // each opens three stores
+		}
+		s, tr := storetest.FreshRapid(r, storetest.Options()), storetest.NewTree()
+		tr.Tails = true
+		for i := range rapid.IntRange(0, 40).Draw(r, "steps") {
+			tr.Actor = store.Actor{PID: 9, Comm: "sh", Session: store.SessionID(fmt.Sprint("s", i%3)), Prompt: fmt.Sprint("p", i%5), ToolCall: fmt.Sprint("t", i)}
+			if c, ok := tr.Step(r); ok {
+				if _, err := s.Apply(context.Background(), []store.Change{c}, []byte{byte(i)}); err != nil {
+					r.Fatal(err)
+				}
+			}
+		}
+		for i := range int64(3) {
+			id := store.SessionID(fmt.Sprint("s", i))
+			for _, err := range []error{
+				s.PutSession(store.Session{ID: id, Client: "claude", Started: i + 1, Last: i + 2, Ended: i + 3}),
+				s.PutPrompt(store.Prompt{ID: fmt.Sprint("p", i), Session: id, Time: i + 1, Text: "do it"}),
+				s.PutToolCall(store.ToolCall{ID: fmt.Sprint("t", i), Session: id, Tool: "Bash", Begin: i + 1}),
+				s.NoteReads(id, "cat", i, []store.Path{"a", "dir/b"}),
+				s.NoteGap(store.Gap{Path: "g", Time: i, Reason: "too slow"}),
+				s.Notice(store.Notice{Time: i, Text: "a line"}),
+				s.KV("notes").Set(fmt.Sprint(i), []byte("remember")),
+			} {
+				if err != nil {
+					r.Fatal(err)
+				}
+			}
+		}
+		want := store.Exported(r, s)
+		dir := s.Dir() + "-copy"
+		defer os.RemoveAll(dir)
+		if _, err := store.Import(context.Background(), dir, bytes.NewReader(want), store.Here, storetest.Options()); err != nil {
+			r.Fatal(err)
+		}
+		c, err := store.Open(dir, storetest.Options())
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer c.Close()
+		got := store.Exported(r, c)
+		again, err := store.CheckStream(context.Background(), bytes.NewReader(got))
+		if first, werr := store.CheckStream(context.Background(), bytes.NewReader(want)); err != nil || werr != nil || first != again {
+			r.Fatalf("the copy's history is another one: %+v, was %+v (%v, %v)", again, first, err, werr)
+		}
+		old, err := s.Since(0, 10_000)
+		if err != nil {
+			r.Fatal(err)
+		}
+		now, err := c.Since(0, 10_000)
+		for i := range now {
+			if !now[i].Foreign {
+				r.Fatalf("nobody here has seen version %d", now[i].Seq)
+			}
+			now[i].Foreign = false
+		}
+		if err != nil || !slices.Equal(old, now) {
+			r.Fatalf("the copy has other versions (%v)", err)
+		}
+		twice := dir + "-2"
+		defer os.RemoveAll(twice)
+		if _, err := store.Import(context.Background(), twice, bytes.NewReader(got), store.Here, storetest.Options()); err != nil {
+			r.Fatal(err)
+		}
+		d, err := store.Open(twice, storetest.Options())
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer d.Close()
+		if !bytes.Equal(store.PlainStream(r, store.Exported(r, d)), store.PlainStream(r, got)) {
+			r.Fatal("a copy of the copy is another one")
+		}
+		if len(c.Checkpoint()) != 0 {
+			r.Fatalf("the copy has a checkpoint of another spool: %x", c.Checkpoint())
+		}
+		if msg := storetest.Differs(c, tr.Clone()); msg != "" {
+			r.Fatal(msg)
+		}
+		a, b := s.Stats(), c.Stats()
+		if a.Seq != b.Seq || a.Versions != b.Versions || a.Files != b.Files || a.Gaps != b.Gaps {
+			r.Fatalf("counters %+v, of the copy %+v", a, b)
+		}
+		for range 10 {
+			ch, ok := tr.Step(r)
+			if !ok {
+				continue
+			}
+			if _, err := c.Apply(context.Background(), []store.Change{ch}, nil); err != nil && !errors.Is(err, store.ErrNoBase) {
+				r.Fatal(err)
+			} else if err != nil {
+				return // a tail; its writer would send the whole file
+			}
+		}
+		if msg := storetest.Differs(c, tr.Clone()); msg != "" {
+			r.Fatal(msg)
+		}
+		if ck, err := c.Fsck(context.Background(), false, nil); err != nil || !ck.OK() {
+			r.Fatal(err, ck.Problems)
+		}
+	})
 }

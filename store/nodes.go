@@ -19,21 +19,13 @@ type nodeTable struct {
 }
 
 type node struct {
-	inode inode
+	inode Inode
 	tail  *content.Tail
 }
 
 func newNodeTable() nodeTable {
 	return nodeTable{young: map[uint64]*node{}, old: map[uint64]*node{}}
 }
-
-// inode is what tells one file from another across mounts.
-type inode struct {
-	dev, ino uint64
-	birth    int64
-}
-
-func inodeOf(st Stat) inode { return inode{st.Dev, st.Ino, st.Birth} }
 
 func (t *nodeTable) get(id uint64) *node {
 	if id == 0 {

@@ -3,16 +3,15 @@ package store
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 
 	"cachebro/store/content"
 )
 
-// TestPlanReadsInPlaceOrder: of packed contents a plan knows the places, those of
-// a frame lie together in their order, and what it read is what it will write.
-func TestPlanReadsInPlaceOrder(t *testing.T) {
+// TestPlacesAreInOrder: of packed contents the places are known, and those of a frame
+// lie together in their order.
+func TestPlacesAreInOrder(t *testing.T) {
 	s := fresh(t)
 	var cs []Change
 	for i := range 300 {
@@ -23,34 +22,28 @@ func TestPlanReadsInPlaceOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	apply(t, s, file(OpCreate, "loose", "the last one\n"))
-	for i := range cs {
-		c := op(OpUnlink, cs[i].Path, "", fileMode)
-		c.Actor.Session = "s"
-		apply(t, s, c)
+	if _, kept := s.Place(Hash{1}); kept {
+		t.Error("a content that never was is kept")
 	}
-	c := op(OpUnlink, "loose", "", fileMode)
-	c.Actor.Session = "s"
-	apply(t, s, c)
-	p, err := s.PlanUndo(UndoQuery{Select: Filter{Session: "s"}})
+	var places []content.Place
+	err := s.Live("", func(v Version) error {
+		at, kept := s.Place(v.Blob)
+		if !kept {
+			t.Errorf("the content of %s is not kept", v.Path)
+		}
+		places = append(places, at)
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := slices.SortedFunc(maps.Values(p.kept), comparePlaces)
+	slices.SortFunc(places, content.ComparePlaces)
 	if len(places) != 301 || places[0].Frame != 0 || places[1].Frame == 0 {
 		t.Fatalf("%d places, the first of them %+v", len(places), places[:min(2, len(places))])
 	}
 	for i, at := range places[2:] {
 		if before := places[i+1]; at.Frame < before.Frame || at.Frame == before.Frame && at.At <= before.At {
 			t.Fatalf("%+v after %+v", at, before)
-		}
-	}
-	read := p.Read()
-	if len(read) != 301 || len(p.Read()) != 0 {
-		t.Fatalf("%d contents were read", len(read))
-	}
-	for _, st := range p.Steps {
-		if want, err := s.Content(st.Blob); err != nil || string(read[st.Blob]) != string(want) {
-			t.Fatalf("%s: read %q, kept is %q, %v", st.Path, read[st.Blob], want, err)
 		}
 	}
 }

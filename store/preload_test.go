@@ -1,83 +1,9 @@
 package store
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"path"
-	"reflect"
-	"slices"
 	"testing"
 )
-
-// TestBatchesMakeTheSameVersions: what is read beforehand for a large batch, and
-// what a walk is given up for, must not change what becomes of its changes.
-func TestBatchesMakeTheSameVersions(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	x := newTree()
-	x.actor = Actor{PID: 7, Comm: "test", Session: "s"}
-	var cs []Change
-	for d := range 30 {
-		cs = append(cs, x.mkdir(Path(fmt.Sprintf("d%d", d)), dirMode))
-	}
-	some := func() Path { return Path(fmt.Sprintf("d%d/f%d", rng.IntN(30), rng.IntN(40))) }
-	for len(cs) < 3000 {
-		p := some()
-		dir := Path(path.Dir(string(p)))
-		switch n := rng.IntN(20); {
-		case x.files[dir] == nil:
-			cs = append(cs, x.mkdir(dir, dirMode))
-		case n == 0: // rm -rf
-			for _, k := range x.paths(func(k Path, _ *inodeModel) bool { return k != dir && inside(k, dir) }) {
-				if rng.IntN(10) > 0 { // one went away unseen
-					cs = append(cs, x.remove(k))
-				} else {
-					delete(x.files, k)
-				}
-			}
-			cs = append(cs, x.remove(dir))
-		case n < 6 && x.files[p] != nil:
-			cs = append(cs, x.remove(p))
-		case n < 8 && x.files[p] != nil:
-			if to := some(); x.files[Path(path.Dir(string(to)))] != nil && x.files[to] == nil {
-				cs = append(cs, x.rename(p, to))
-			}
-		default:
-			cs = append(cs, x.write(p, fmt.Sprintf("text %d of %s\n", rng.IntN(50), p)))
-		}
-	}
-	one, many := fresh(t), fresh(t)
-	for i := range cs {
-		c := cs[i]
-		apply(t, one, c)
-	}
-	for rest := cs; len(rest) > 0; {
-		n := min(len(rest), 1+rng.IntN(400))
-		apply(t, many, slices.Clone(rest[:n])...)
-		if rest = rest[n:]; rng.IntN(3) == 0 {
-			many.current.Clear()
-		}
-	}
-	want, err := one.Since(0, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := many.Since(0, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(got) != len(want) {
-		t.Fatalf("%d versions in batches, %d one by one", len(got), len(want))
-	}
-	for i := range want {
-		if !reflect.DeepEqual(got[i], want[i]) {
-			t.Fatalf("version %d in batches:\n%+v\none by one:\n%+v", i, got[i], want[i])
-		}
-	}
-	if a, b := one.Stats(), many.Stats(); a.Files != b.Files || a.Blobs != b.Blobs {
-		t.Errorf("counted %+v in batches, %+v one by one", b, a)
-	}
-	checked(t, many)
-}
 
 func TestCurrentDeletedIsWhatDecodingSays(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -46,11 +46,11 @@ func (s *Store) Purge(ctx context.Context, path Path) (Purged, error) {
 	again := false // a purge before may have been cut short: what it left is done now
 	err := s.scan(0, false, func(v Version) bool {
 		switch {
-		case !inside(v.Path, path):
+		case !v.Path.Inside(path):
 		case v.Blob != (Hash{}):
 			seqs = append(seqs, v.Seq)
 			mine[v.Blob] = true
-		case v.NoContent == purgedContent:
+		case v.NoContent == NoContentPurged:
 			again = true
 		}
 		return ctx.Err() == nil
@@ -66,7 +66,7 @@ func (s *Store) Purge(ctx context.Context, path Path) (Purged, error) {
 		return p, fmt.Errorf("no content of %q is kept: %w", string(path), ErrNotFound)
 	}
 	if err := s.scan(0, false, func(v Version) bool {
-		if mine[v.Blob] && !inside(v.Path, path) && !slices.Contains(p.Elsewhere, v.Path) {
+		if mine[v.Blob] && !v.Path.Inside(path) && !slices.Contains(p.Elsewhere, v.Path) {
 			p.Elsewhere = append(p.Elsewhere, v.Path)
 		}
 		return ctx.Err() == nil
@@ -77,7 +77,7 @@ func (s *Store) Purge(ctx context.Context, path Path) (Purged, error) {
 		return p, err
 	}
 	for part := range slices.Chunk(seqs, chunk) {
-		if err := errors.Join(ctx.Err(), s.dropContents(part, purgedContent)); err != nil {
+		if err := errors.Join(ctx.Err(), s.dropContents(part, NoContentPurged)); err != nil {
 			return p, fmt.Errorf("purge: %w", err)
 		}
 		p.Versions += len(part)

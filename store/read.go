@@ -307,3 +307,15 @@ func (v *View) Live(prefix Path, fn func(Version) error) error {
 func (s *Store) Live(prefix Path, fn func(Version) error) error {
 	return s.View(func(v *View) error { return v.Live(prefix, fn) })
 }
+
+// NamesOf lists the paths that are known to have been names of a file while it
+// had several.
+func (v *View) NamesOf(in Inode) (all []Path, err error) {
+	prefix := keyLinkPrefix(Stat{Dev: in.Dev, Ino: in.Ino, Birth: in.Birth})
+	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		all = append(all, Path(it.Item().KeyCopy(nil)[len(prefix):]))
+	}
+	return all, nil
+}

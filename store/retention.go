@@ -112,6 +112,8 @@ func (s *Store) drop(ctx context.Context, seqs []uint64, r *Report) error {
 	return err
 }
 
+var errEnough = errors.New("enough")
+
 // superseded passes, path by path, the versions with content that have keep
 // newer ones of the same path with content; never the newest of a live path.
 func (s *Store) superseded(ctx context.Context, keep int, fn func(Version) bool) error {
@@ -136,7 +138,7 @@ func (s *Store) superseded(ctx context.Context, keep int, fn func(Version) bool)
 					continue
 				}
 				if !fn(v) {
-					return errStop
+					return errEnough
 				}
 			}
 			return ctx.Err()
@@ -154,7 +156,7 @@ func (s *Store) superseded(ctx context.Context, keep int, fn func(Version) bool)
 			}
 			seqs = append(seqs, seq)
 		}
-		if err := end(); err != errStop {
+		if err := end(); err != errEnough {
 			return err
 		}
 		return nil

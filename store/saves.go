@@ -2,6 +2,9 @@ package store
 
 import (
 	"errors"
+	"path"
+	"slices"
+	"strings"
 
 	badger "github.com/dgraph-io/badger/v4"
 )
@@ -57,4 +60,35 @@ func (v *View) backwards(p Path, seq uint64, fn func(Version) bool) error {
 		}
 	}
 	return nil
+}
+
+// OwnFile tells the names of files that cachebro itself writes into a project
+// for a moment: what a plan renames into place, and doctor's canary. "The last
+// action" is never one of ours, or an undo after doctor would do nothing.
+func OwnFile(p Path) bool {
+	base := path.Base(string(p))
+	return strings.HasPrefix(base, ".cachebro-") && strings.HasSuffix(base, "~")
+}
+
+// Lasting leaves out, of one path's versions in order, those of files that were made
+// to be put elsewhere a moment later: by a plan, or for an atomic save (see MadeFor).
+func Lasting(vs []Version) []Version {
+	if len(vs) > 0 && OwnFile(vs[0].Path) {
+		return nil
+	}
+	var out []Version
+	life := 0 // where in out the present file begins
+	for _, v := range vs {
+		if out = append(out, v); !v.Deleted() {
+			continue
+		}
+		if v.Op == OpMoved && slices.ContainsFunc(out[life:], func(o Version) bool { return o.Op == OpCreate }) &&
+			!slices.ContainsFunc(out[life:], func(o Version) bool {
+				return o.Actor.PID != v.Actor.PID || o.Actor.Start != v.Actor.Start || v.Time-o.Time > saveTime
+			}) {
+			out = out[:life]
+		}
+		life = len(out)
+	}
+	return out
 }

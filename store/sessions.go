@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -180,4 +181,23 @@ func compare[T int64 | uint64](a, b T) int {
 		return 1
 	}
 	return 0
+}
+
+// SessionStart is the newest version from before a session began.
+func (s *Store) SessionStart(id SessionID) (uint64, error) {
+	ses, found, err := s.Session(id)
+	if err != nil {
+		return 0, err
+	}
+	if found && ses.StartSeq > 0 {
+		return ses.StartSeq, nil
+	}
+	vs, _, err := s.Log(Filter{Session: id, Oldest: true, Limit: 1, Baselines: true})
+	if err != nil {
+		return 0, err
+	}
+	if len(vs) == 0 {
+		return 0, errors.Join(fmt.Errorf("session %q has changed nothing", string(id)), ErrNotFound)
+	}
+	return vs[0].Seq - 1, nil
 }

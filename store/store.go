@@ -41,9 +41,8 @@ type Store struct {
 	stopped  atomic.Pointer[Stopped]
 	current  *cache.Cache[Path, Version]
 	contents *content.Store
-	carried  atomic.Pointer[planContents] // the plan whose contents were asked for last
-	serial   atomic.Uint64                // disambiguates gaps and notices of one nanosecond
-	applied  atomic.Int64                 // when Apply stored something last, by Options.Now
+	serial   atomic.Uint64 // disambiguates gaps and notices of one nanosecond
+	applied  atomic.Int64  // when Apply stored something last, by Options.Now
 }
 
 // Open opens the store in dir, creating it if it is missing, and takes back

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -7,6 +7,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cachebro/store"
+	"cachebro/store/undo"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,8 +20,8 @@ import (
 // they happen.
 func BenchmarkStorm(b *testing.B) {
 	const files, perDir, batch = 10_000, 50, 256
-	name := func(i int) Path { return Path(fmt.Sprintf("tree/d%d/f%d.txt", i/perDir, i)) }
-	dirName := func(i int) Path { return Path(fmt.Sprintf("tree/d%d", i/perDir)) }
+	name := func(i int) store.Path { return store.Path(fmt.Sprintf("tree/d%d/f%d.txt", i/perDir, i)) }
+	dirName := func(i int) store.Path { return store.Path(fmt.Sprintf("tree/d%d", i/perDir)) }
 	content := func(i int) []byte {
 		var text []byte
 		for l := range 20 + i%60 {
@@ -29,27 +32,27 @@ func BenchmarkStorm(b *testing.B) {
 	spent := map[string]float64{}
 	var order []string
 	for range b.N {
-		s, err := Open(filepath.Join(b.TempDir(), "store"), Options{Ballast: -1, MinFree: 1 << 20})
+		s, err := store.Open(filepath.Join(b.TempDir(), "store"), store.Options{Ballast: -1, MinFree: 1 << 20})
 		if err != nil {
 			b.Fatal(err)
 		}
-		var cs []Change
-		at, ino, who := int64(1), uint64(0), SessionID("")
+		var cs []store.Change
+		at, ino, who := int64(1), uint64(0), store.SessionID("")
 		flush := func() {
 			if _, err := s.Apply(context.Background(), cs, fmt.Appendf(nil, "%d", at)); err != nil {
 				b.Fatal(err)
 			}
 			cs = cs[:0]
 		}
-		add := func(c Change) {
+		add := func(c store.Change) {
 			at++
-			c.Time, c.Actor = at*1e6, Actor{PID: 7, Start: 77, Comm: "tar", Args: "tar xf x.tar", Session: who}
+			c.Time, c.Actor = at*1e6, store.Actor{PID: 7, Start: 77, Comm: "tar", Args: "tar xf x.tar", Session: who}
 			if cs = append(cs, c); len(cs) == batch {
 				flush()
 			}
 		}
 		part := func(what string, do func()) {
-			who = SessionID(what)
+			who = store.SessionID(what)
 			began := cpuTime()
 			do()
 			flush()
@@ -58,19 +61,19 @@ func BenchmarkStorm(b *testing.B) {
 			}
 			spent[what] += float64(cpuTime()-began) / 1e6 / (files / 1000)
 		}
-		stat := func(kind uint32) Stat {
+		stat := func(kind uint32) store.Stat {
 			ino++
-			return Stat{Dev: 1, Ino: ino, Birth: at, Mode: kind | 0o755, Nlink: 1, Mtime: at * 1e6, Ctime: at * 1e6}
+			return store.Stat{Dev: 1, Ino: ino, Birth: at, Mode: kind | 0o755, Nlink: 1, Mtime: at * 1e6, Ctime: at * 1e6}
 		}
 		make := func(plan string) {
 			for i := range files {
 				if i == 0 {
-					add(Change{Op: OpMkdir, Path: "tree", Stat: stat(unix.S_IFDIR), Plan: plan})
+					add(store.Change{Op: store.OpMkdir, Path: "tree", Stat: stat(unix.S_IFDIR), Plan: plan})
 				}
 				if i%perDir == 0 {
-					add(Change{Op: OpMkdir, Path: dirName(i), Stat: stat(unix.S_IFDIR), Plan: plan})
+					add(store.Change{Op: store.OpMkdir, Path: dirName(i), Stat: stat(unix.S_IFDIR), Plan: plan})
 				}
-				c := Change{Op: OpCreate, Path: name(i), Stat: stat(unix.S_IFREG), HasContent: true, Content: content(i), Plan: plan}
+				c := store.Change{Op: store.OpCreate, Path: name(i), Stat: stat(unix.S_IFREG), HasContent: true, Content: content(i), Plan: plan}
 				c.Stat.Size, c.Node = int64(len(c.Content)), ino
 				add(c)
 			}
@@ -78,29 +81,28 @@ func BenchmarkStorm(b *testing.B) {
 		part("unpack", func() { make("") })
 		remove := func() {
 			for i := range files {
-				add(Change{Op: OpUnlink, Path: name(i), Stat: Stat{Mode: unix.S_IFREG | 0o644, Nlink: 1}, LastName: true})
+				add(store.Change{Op: store.OpUnlink, Path: name(i), Stat: store.Stat{Mode: unix.S_IFREG | 0o644, Nlink: 1}, LastName: true})
 				if i%perDir == perDir-1 {
-					add(Change{Op: OpRmdir, Path: dirName(i), Stat: Stat{Mode: unix.S_IFDIR | 0o644}})
+					add(store.Change{Op: store.OpRmdir, Path: dirName(i), Stat: store.Stat{Mode: unix.S_IFDIR | 0o644}})
 				}
 			}
-			add(Change{Op: OpRmdir, Path: "tree", Stat: Stat{Mode: unix.S_IFDIR | 0o644}})
+			add(store.Change{Op: store.OpRmdir, Path: "tree", Stat: store.Stat{Mode: unix.S_IFDIR | 0o644}})
 		}
 		part("rm -rf", remove)
-		var p *Plan
+		var p *undo.Draft
 		part("plan", func() {
-			if p, err = s.PlanUndo(UndoQuery{Select: Filter{Session: "rm -rf"}}); err != nil || len(p.Steps) != files+files/perDir+1 {
+			if p, err = (undo.Planner{Store: s}).Undo(undo.Query{Select: store.Filter{Session: "rm -rf"}}); err != nil || len(p.Steps) != files+files/perDir+1 {
 				b.Fatal(err, len(p.Steps))
 			}
 		})
 		part("begin", func() {
-			if err := s.BeginPlan(context.Background(), p); err != nil {
+			if err := s.BeginPlan(context.Background(), &p.Plan, p.Made); err != nil {
 				b.Fatal(err)
 			}
 		})
-		read := p.Read()
 		part("fetch", func() {
 			for _, st := range p.Steps {
-				if _, ok := read[st.Blob]; st.Do == DoWrite && !ok {
+				if _, ok := p.Read[st.Blob]; st.Do == store.DoWrite && !ok {
 					if _, err := s.Content(st.Blob); err != nil {
 						b.Fatal(err)
 					}
@@ -110,18 +112,18 @@ func BenchmarkStorm(b *testing.B) {
 		part("bring back", func() { make(p.ID) })
 		part("rm -rf again", remove)
 		part("pack", func() {
-			if err := s.contents.Repack(context.Background(), false, &new(Report).Report); err != nil {
+			if err := s.Repack(context.Background()); err != nil {
 				b.Fatal(err)
 			}
 		})
 		part("plan, packed", func() {
-			if p, err = s.PlanUndo(UndoQuery{Select: Filter{Session: "rm -rf again"}}); err != nil || len(p.Steps) != files+files/perDir+1 {
+			if p, err = (undo.Planner{Store: s}).Undo(undo.Query{Select: store.Filter{Session: "rm -rf again"}}); err != nil || len(p.Steps) != files+files/perDir+1 {
 				b.Fatal(err, len(p.Steps))
 			}
 		})
 		part("fetch, packed", func() {
 			for _, st := range p.Steps {
-				if st.Do == DoWrite {
+				if st.Do == store.DoWrite {
 					if _, err := s.Content(st.Blob); err != nil {
 						b.Fatal(err)
 					}

@@ -37,11 +37,11 @@ func (b *batch) edited(v Version) {
 		b.touch[k] = t
 	}
 	t.Edits++
-	t.LastEdit, t.EditBy = v.Time, v.Actor.by()
+	t.LastEdit, t.EditBy = v.Time, v.Actor.By()
 }
 
-// by is the tool that did it, or the command's name.
-func (a Actor) by() string {
+// By is the tool that did it, or the command's name.
+func (a Actor) By() string {
 	if a.Tool != "" && a.Tool != "Bash" {
 		return a.Tool
 	}

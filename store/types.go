@@ -10,6 +10,11 @@ import (
 // the edge; raw bytes, not necessarily UTF-8. "" is the root itself.
 type Path string
 
+// Inside reports whether p is dir or below it.
+func (p Path) Inside(dir Path) bool {
+	return dir == "" || p == dir || len(p) > len(dir) && p[len(dir)] == '/' && p[:len(dir)] == dir
+}
+
 // Hash is a SHA-256. The zero Hash means: no content.
 type Hash = content.Hash
 
@@ -59,6 +64,16 @@ type Stat struct {
 	Attrs string `cbor:"11,keyasint,omitempty"`
 }
 
+// Inode tells one file from another across mounts. The zero Inode is unknown.
+type Inode struct {
+	Dev   uint64
+	Ino   uint64
+	Birth int64
+}
+
+// InodeOf is the file that a Stat describes.
+func InodeOf(st Stat) Inode { return Inode{st.Dev, st.Ino, st.Birth} }
+
 // Actor is who did it, as far as known.
 type Actor struct {
 	PID       uint32    `cbor:"1,keyasint,omitempty"`
@@ -107,6 +122,12 @@ type Version struct {
 	// ns since the epoch, where that was later than Time: Stat counts it.
 	Linked int64 `cbor:"18,keyasint,omitempty"`
 }
+
+// Reasons in Version.NoContent that say more than that there is none.
+const (
+	NoContentPurged  = "purged"                             // by Purge
+	NoContentRenamed = "not captured before it was renamed" // an ignored file
+)
 
 // Deleted reports whether the path does not exist after this version.
 func (v Version) Deleted() bool { return v.Op == OpUnlink || v.Op == OpRmdir || v.Op == OpMoved }

@@ -6,6 +6,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/undo"
 	"cachebro/store/wire"
 )
 
@@ -81,7 +82,7 @@ func (d *Daemon) changed(f store.Filter) (bool, error) {
 }
 
 // whenOf says of what time a prompt or session is, for the title of a plan.
-func (d *Daemon) whenOf(q wire.PlanRequest, uq store.UndoQuery) string {
+func (d *Daemon) whenOf(q wire.PlanRequest, uq undo.Query) string {
 	switch {
 	case q.Prompt == "last":
 		if all, err := d.store.LastPrompts(uq.Select.Session, 1); err == nil && len(all) > 0 && all[0].ID == uq.Select.Prompt {

@@ -6,6 +6,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
+	"cachebro/store/undo"
 	"cachebro/store/wire"
 )
 
@@ -112,7 +113,7 @@ func (d *Daemon) resumePlan(ctx context.Context, id string, pid int) (any, []byt
 	if err != nil {
 		return nil, nil, err
 	}
-	d.carriedBy(&p, pid)
+	d.carriedBy(&undo.Draft{Plan: p}, pid)
 	out := planOut(&p)
 	out.Resume, out.Done = true, p.Done
 	return out, nil, nil

@@ -9,6 +9,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/undo"
 	"cachebro/store/wire"
 )
 
@@ -28,11 +29,11 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if q.Kind == resumeKind {
 		return d.resumePlan(ctx, q.Plan, r.Peer.PID)
 	}
-	var secure store.Secure
+	planner := undo.Planner{Store: d.store}
 	if !q.DryRun {
-		secure = d.secureFor(ctx)
+		planner.Secure = d.secureFor(ctx)
 	}
-	p, err := d.makePlan(ctx, q, secure)
+	p, err := d.makePlan(ctx, q, planner)
 	if !whole {
 		behind := d.ingest.behind()
 		if err != nil {
@@ -48,13 +49,13 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		if p.Tree, err = d.treeHere(ctx); err != nil {
 			return nil, nil, err
 		}
-		if err := d.store.BeginPlan(ctx, p); err != nil {
+		if err := d.store.BeginPlan(ctx, &p.Plan, p.Made); err != nil {
 			return nil, nil, err
 		}
 		d.carriedBy(p, r.Peer.PID)
 	}
 	d.indexRest(len(p.Steps))
-	out := planOut(p)
+	out := planOut(&p.Plan)
 	if q.Kind == rollbackKind {
 		of, err := d.store.LookupPlan(q.Plan)
 		if err != nil {
@@ -67,16 +68,16 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 }
 
 // carriedBy: until the plan ends, what this client writes is the plan's doing.
-func (d *Daemon) carriedBy(p *store.Plan, pid int) {
+func (d *Daemon) carriedBy(p *undo.Draft, pid int) {
 	owner, began := attribution.OwnerOf(pid), d.now()
 	d.attribution.BeginPlan(p.ID, owner, began)
-	d.plans.put(p)
+	d.plans.put(&p.Plan, p.Read)
 }
 
-func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, secure store.Secure) (*store.Plan, error) {
+func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
 	switch q.Kind {
 	case store.PlanRevert:
-		return d.planRevert(ctx, q, secure)
+		return d.planRevert(ctx, q, planner)
 	case store.PlanUndo:
 		if err := d.settleAll(ctx); err != nil {
 			return nil, err
@@ -85,8 +86,7 @@ func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, secure store.
 		if err != nil {
 			return nil, err
 		}
-		uq.Secure = secure
-		p, err := d.store.PlanUndo(uq)
+		p, err := planner.Undo(uq)
 		if p != nil {
 			p.Title += d.whenOf(q, uq)
 		}
@@ -95,9 +95,9 @@ func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, secure store.
 		if err := d.settleAll(ctx); err != nil {
 			return nil, err
 		}
-		return d.store.PlanRedo(q.Plan, q.Force, secure)
+		return planner.Redo(q.Plan, q.Force)
 	case store.PlanRestore:
-		return d.planRestore(ctx, q, secure)
+		return d.planRestore(ctx, q, planner)
 	case rollbackKind:
 		if _, err := d.leftOpen(ctx, q.Plan); err != nil {
 			return nil, err
@@ -105,12 +105,12 @@ func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, secure store.
 		if err := d.settleAll(ctx); err != nil {
 			return nil, err
 		}
-		return d.store.PlanRollback(q.Plan, secure)
+		return planner.Rollback(q.Plan)
 	}
 	return nil, wire.Errorf(wire.ErrBadRequest, "revert, undo, redo or restore", "there is no plan of kind %q", q.Kind)
 }
 
-func (d *Daemon) planRevert(ctx context.Context, q wire.PlanRequest, secure store.Secure) (*store.Plan, error) {
+func (d *Daemon) planRevert(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
 	p, err := d.paths.Clean(q.Path)
 	if err != nil {
 		return nil, err
@@ -127,28 +127,28 @@ func (d *Daemon) planRevert(ctx context.Context, q wire.PlanRequest, secure stor
 		if err != nil {
 			return nil, err
 		}
-		return d.store.PlanRevert(p, 0, v.Seq, secure)
+		return planner.Revert(p, 0, v.Seq)
 	}
-	return d.store.PlanRevert(p, max(q.Steps, 1), 0, secure)
+	return planner.Revert(p, max(q.Steps, 1), 0)
 }
 
-func (d *Daemon) undoQuery(q wire.PlanRequest) (store.UndoQuery, error) {
+func (d *Daemon) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 	session, err := d.sessionNamed(q.Session)
 	if err != nil {
-		return store.UndoQuery{}, err
+		return undo.Query{}, err
 	}
 	if q.Session == "last" {
 		if ok, err := d.changed(store.Filter{Session: session}); err != nil {
-			return store.UndoQuery{}, err
+			return undo.Query{}, err
 		} else if !ok {
-			return store.UndoQuery{}, wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro log shows what changed", "no session changed anything so far")
+			return undo.Query{}, wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro log shows what changed", "no session changed anything so far")
 		}
 	}
 	prompt, err := d.promptNamed("undo", session, q.Prompt)
 	if err != nil {
-		return store.UndoQuery{}, err
+		return undo.Query{}, err
 	}
-	uq := store.UndoQuery{
+	uq := undo.Query{
 		Select: store.Filter{Session: session, Agent: q.Agent, Prompt: prompt, ToolCall: q.ToolCall, Since: q.Since},
 		Last:   q.Last, Merge: q.Merge, Force: q.Force,
 	}
@@ -175,7 +175,7 @@ func (d *Daemon) undoQuery(q wire.PlanRequest) (store.UndoQuery, error) {
 	return uq, nil
 }
 
-func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest, secure store.Secure) (*store.Plan, error) {
+func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
 	var paths []store.Path
 	for _, raw := range q.Paths {
 		p, err := d.paths.Clean(raw)
@@ -214,7 +214,7 @@ func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest, secure sto
 	if err != nil {
 		return nil, err
 	}
-	return d.store.PlanRestore(paths, seq, secure)
+	return planner.Restore(paths, seq)
 }
 
 func planOut(p *store.Plan) wire.Plan {

@@ -29,14 +29,13 @@ func (t *planTable) get(id string) (map[int]store.Hash, bool) {
 	return m, ok
 }
 
-func (t *planTable) put(p *store.Plan) map[int]store.Hash {
+func (t *planTable) put(p *store.Plan, read map[store.Hash][]byte) map[int]store.Hash {
 	m := make(map[int]store.Hash)
 	for _, s := range p.Steps {
 		if s.Do == store.DoWrite {
 			m[s.N] = s.Blob
 		}
 	}
-	read := p.Read()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.blobs == nil {
@@ -82,7 +81,7 @@ func (d *Daemon) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanConten
 		if err != nil {
 			return out, nil, err
 		}
-		blobs = d.plans.put(&p)
+		blobs = d.plans.put(&p, nil)
 	}
 	d.indexRest(len(blobs))
 	var body []byte

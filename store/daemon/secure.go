@@ -7,6 +7,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/daemon/source"
+	"cachebro/store/undo"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 
 // secureFor brings the present contents of files into the store that a plan would
 // destroy and that nobody captured: ignored ones, and those told of in a gap.
-func (d *Daemon) secureFor(ctx context.Context) store.Secure {
+func (d *Daemon) secureFor(ctx context.Context) undo.Secure {
 	return func(vs []store.Version) map[store.Path]string {
 		out := map[store.Path]string{}
 		var batch []store.Found

@@ -1,13 +1,15 @@
-package store
+package undo
 
 import (
 	"fmt"
 	"slices"
 	"sort"
 	"strings"
+
+	"cachebro/store"
 )
 
-// What was renamed goes back by a rename: that needs no content, keeps the inode,
+// What was renamed goes back by a rename: that needs no content, keeps the Inode,
 // and carries along what nobody has looked at. Which goal's path a thing was at in
 // the wanted state is found by its versions, each of which names the one before,
 // across renames. The renames themselves are tried on the goals first, each where
@@ -15,8 +17,8 @@ import (
 // been put into each other, or been replaced.
 
 // moved: something came to a path by a rename, or left it. own are its versions.
-func moved(own []Version) bool {
-	return slices.ContainsFunc(own, func(v Version) bool { return v.To != "" || v.From != "" && v.Op != OpLink })
+func moved(own []store.Version) bool {
+	return slices.ContainsFunc(own, func(v store.Version) bool { return v.To != "" || v.From != "" && v.Op != store.OpLink })
 }
 
 // idle: nothing is to be done about a goal. Two directories are equal and yet not
@@ -26,10 +28,10 @@ func (g *goal) idle() bool {
 }
 
 // another: what a path holds since version i is not what it held then.
-func another(own []Version, i int) bool {
-	return i >= 0 && slices.ContainsFunc(own[i+1:], func(v Version) bool {
+func another(own []store.Version, i int) bool {
+	return i >= 0 && slices.ContainsFunc(own[i+1:], func(v store.Version) bool {
 		switch v.Op {
-		case OpChmod, OpBaseline, OpSeen, OpOutside:
+		case store.OpChmod, store.OpBaseline, store.OpSeen, store.OpOutside:
 			return false
 		}
 		return true
@@ -51,27 +53,27 @@ func wantsOf(goals []goal) wants {
 
 // home is the goal that wants what v is a version of; nil: none. Renames before
 // the time since do not count.
-func (s *Store) home(w wants, v Version, since int64) *goal {
+func (m *maker) home(w wants, v store.Version, since int64) *goal {
 	for range 10_000 {
 		if g := w[v.Seq]; g != nil {
 			return g
 		}
 		switch v.Op {
-		case OpRename, OpExchange:
+		case store.OpRename, store.OpExchange:
 			if v.Time < since {
 				return nil
 			}
-			if g := w[v.Seq-1]; g != nil && v.Op == OpRename { // nothing is known of it before
+			if g := w[v.Seq-1]; g != nil && v.Op == store.OpRename { // nothing is known of it before
 				return g
 			}
-		case OpCreate, OpMkdir, OpSymlink, OpMknod, OpLink:
+		case store.OpCreate, store.OpMkdir, store.OpSymlink, store.OpMknod, store.OpLink:
 			return nil
 		}
 		if v.Prev == 0 || v.Deleted() {
 			return nil
 		}
 		var err error
-		if v, err = s.Version(v.Prev); err != nil {
+		if v, err = m.view.Version(v.Prev); err != nil {
 			return nil // dropped from the log
 		}
 	}
@@ -79,12 +81,12 @@ func (s *Store) home(w wants, v Version, since int64) *goal {
 }
 
 // homes says where what is now at goals' paths goes by a rename.
-func (s *Store) homes(goals []goal) (map[Path]Path, error) {
-	out := map[Path]Path{}
+func (m *maker) homesOf(goals []goal) (map[store.Path]store.Path, error) {
+	out := map[store.Path]store.Path{}
 	if !slices.ContainsFunc(goals, func(g goal) bool { return g.moved }) {
 		return out, nil
 	}
-	w, taken, blobs := wantsOf(goals), map[*goal]bool{}, map[Hash]bool{}
+	w, taken, blobs := wantsOf(goals), map[*goal]bool{}, map[store.Hash]bool{}
 	for _, g := range w {
 		if g.want.regular() {
 			blobs[g.want.blob] = true
@@ -92,17 +94,17 @@ func (s *Store) homes(goals []goal) (map[Path]Path, error) {
 	}
 	for i := range goals {
 		g := &goals[i]
-		if !g.moved || g.have.absent() || g.have.regular() && !blobs[g.have.blob] && !blobs[Hash{}] && g.have.blob != (Hash{}) {
+		if !g.moved || g.have.absent() || g.have.regular() && !blobs[g.have.blob] && !blobs[store.Hash{}] && g.have.blob != (store.Hash{}) {
 			continue
 		}
-		v, found, err := s.Current(g.path)
+		v, found, err := m.view.Current(g.path)
 		if err != nil {
 			return nil, err
 		}
 		if !found || v.Seq != g.have.seq {
 			continue
 		}
-		to := s.home(w, v, 0)
+		to := m.home(w, v, 0)
 		if to == nil || taken[to] {
 			continue
 		}
@@ -115,11 +117,11 @@ func (s *Store) homes(goals []goal) (map[Path]Path, error) {
 
 // relocate looks where those were of which nothing is known before they were found:
 // under a directory that was renamed since, they were where it was.
-func (s *Store) relocate(p *Plan, goals []goal) ([]goal, error) {
+func (m *maker) relocate(goals []goal) ([]goal, error) {
 	if !slices.ContainsFunc(goals, func(g goal) bool { return g.moved && (g.have.dir() || g.want.dir()) }) {
 		return goals, nil
 	}
-	w, at, went := wantsOf(goals), map[Path]int{}, map[Path]Path{}
+	w, at, went := wantsOf(goals), map[store.Path]int{}, map[store.Path]store.Path{}
 	for i := range goals {
 		at[goals[i].path] = i
 	}
@@ -129,7 +131,7 @@ func (s *Store) relocate(p *Plan, goals []goal) ([]goal, error) {
 		if !g.unseen || g.want.absent() {
 			continue
 		}
-		to, err := s.formerly(w, went, g)
+		to, err := m.formerly(w, went, g)
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +146,7 @@ func (s *Store) relocate(p *Plan, goals []goal) ([]goal, error) {
 			}
 			continue
 		}
-		v, _, err := s.Current(to)
+		v, _, err := m.view.Current(to)
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +155,7 @@ func (s *Store) relocate(p *Plan, goals []goal) ([]goal, error) {
 		case have.absent():
 			more = append(more, goal{path: to, have: have, want: want})
 		default:
-			p.Conflicts = append(p.Conflicts, Conflict{Path: to, Why: "made again since", Actor: v.Actor, Time: v.Time})
+			m.conflict(store.Conflict{Path: to, Why: "made again since", Actor: v.Actor, Time: v.Time})
 		}
 	}
 	goals = slices.DeleteFunc(goals, func(g goal) bool { return g.idle() })
@@ -163,19 +165,19 @@ func (s *Store) relocate(p *Plan, goals []goal) ([]goal, error) {
 // formerly is the name that a goal's file had in the wanted state, "" unless a
 // directory above it goes back to another name. went are the directories of which
 // that has been said.
-func (s *Store) formerly(w wants, went map[Path]Path, g *goal) (Path, error) {
+func (m *maker) formerly(w wants, went map[store.Path]store.Path, g *goal) (store.Path, error) {
 	for i := len(g.path) - 1; i > 0; i-- {
 		if g.path[i] != '/' {
 			continue
 		}
-		dir, found, err := s.AtSeq(g.path[:i], g.want.seq)
+		dir, found, err := m.view.AtSeq(g.path[:i], g.want.seq)
 		if err != nil {
 			return "", err
 		}
-		if !found || dir.Deleted() || !isDir(dir.Stat) {
+		if !found || dir.Deleted() || !stateOf(dir).dir() {
 			continue
 		}
-		to := s.home(w, dir, g.want.in.birth)
+		to := m.home(w, dir, g.want.in.Birth)
 		if to == nil {
 			return "", nil
 		}
@@ -189,31 +191,31 @@ func (s *Store) formerly(w wants, went map[Path]Path, g *goal) (Path, error) {
 
 // thing is what goes from one goal's path to another's.
 type thing struct {
-	at   Path
-	home Path
+	at   store.Path
+	home store.Path
 }
 
 // mover carries out renames on goals.
 type mover struct {
 	x      *stepper
-	things map[Path]*thing // by where they are
-	names  []Path          // of all goals, in order
-	stale  bool            // names has to be made anew
+	things map[store.Path]*thing // by where they are
+	names  []store.Path          // of all goals, in order
+	stale  bool                  // names has to be made anew
 	aside  int
 }
 
 // renames brings everything that has a home there.
 func (x *stepper) renames() error {
-	m := &mover{x: x, things: map[Path]*thing{}, stale: true}
-	for p, to := range x.p.homes {
+	m := &mover{x: x, things: map[store.Path]*thing{}, stale: true}
+	for p, to := range x.homes {
 		m.things[p] = &thing{p, to}
 	}
-	var dirs []Path
+	var dirs []store.Path
 	for p, t := range m.things {
 		if p == t.home {
 			continue
 		}
-		for _, dir := range []Path{p, t.home} {
+		for _, dir := range []store.Path{p, t.home} {
 			if x.goals[dir].have.dir() {
 				dirs = append(dirs, dir)
 			}
@@ -244,20 +246,20 @@ func (x *stepper) renames() error {
 
 // stay sees to it that what is not part of the plan is where it was in the end, when
 // the directory that it is in goes elsewhere.
-func (m *mover) stay(dirs []Path) error {
+func (m *mover) stay(dirs []store.Path) error {
 	slices.Sort(dirs)
-	top := Path("")
+	top := store.Path("")
 	for _, dir := range dirs {
-		if top != "" && inside(dir, top) {
+		if top != "" && dir.Inside(top) {
 			continue
 		}
 		top = dir
-		err := m.x.s.Live(dir, func(v Version) error {
+		err := m.x.view.Live(dir, func(v store.Version) error {
 			if m.x.goals[v.Path] == nil {
 				st := stateOf(v)
 				m.x.goals[v.Path] = &goal{path: v.Path, have: st, want: st}
 				m.things[v.Path] = &thing{v.Path, v.Path}
-				m.x.p.Returns = append(m.x.p.Returns, Return{Path: v.Path, Was: st.seq, Back: st.seq})
+				m.x.plan.Returns = append(m.x.plan.Returns, store.Return{Path: v.Path, Was: st.seq, Back: st.seq})
 				m.stale = true
 			}
 			return nil
@@ -272,7 +274,7 @@ func (m *mover) stay(dirs []Path) error {
 // bring brings a thing to where it belongs.
 func (m *mover) bring(t *thing) error {
 	x := m.x
-	if inside(t.home, t.at) { // below itself: another directory of that name is to be there
+	if t.home.Inside(t.at) { // below itself: another directory of that name is to be there
 		if err := m.putAside(t.at); err != nil {
 			return err
 		}
@@ -283,7 +285,7 @@ func (m *mover) bring(t *thing) error {
 	var err error
 	switch there := x.goals[t.home]; {
 	case there.have.absent():
-	case inside(t.at, t.home):
+	case t.at.Inside(t.home):
 		if err = m.putAside(t.home); err == nil {
 			err = m.way(t.home)
 		}
@@ -301,7 +303,7 @@ func (m *mover) bring(t *thing) error {
 }
 
 // way makes the directories above a path, and clears away what is in their place.
-func (m *mover) way(p Path) error {
+func (m *mover) way(p store.Path) error {
 	for i := range len(p) {
 		if p[i] != '/' {
 			continue
@@ -321,15 +323,15 @@ func (m *mover) way(p Path) error {
 }
 
 // putAside gives something a name that nobody else uses.
-func (m *mover) putAside(from Path) error {
+func (m *mover) putAside(from store.Path) error {
 	m.aside++
-	return m.rename(from, Path(fmt.Sprintf(".cachebro-aside-%d-%d~", m.x.p.Seq, m.aside)))
+	return m.rename(from, store.Path(fmt.Sprintf(".cachebro-aside-%d-%d~", m.x.plan.Seq, m.aside)))
 }
 
 // below lists the goals at and below a path, the path first.
-func (m *mover) below(p Path) []Path {
+func (m *mover) below(p store.Path) []store.Path {
 	if !m.x.goals[p].have.dir() {
-		return []Path{p}
+		return []store.Path{p}
 	}
 	if m.stale {
 		m.names, m.stale = m.names[:0], false
@@ -338,7 +340,7 @@ func (m *mover) below(p Path) []Path {
 		}
 		slices.Sort(m.names)
 	}
-	out, prefix := []Path{p}, p+"/"
+	out, prefix := []store.Path{p}, p+"/"
 	for i := sort.Search(len(m.names), func(i int) bool { return m.names[i] >= prefix }); i < len(m.names) && strings.HasPrefix(string(m.names[i]), string(prefix)); i++ {
 		out = append(out, m.names[i])
 	}
@@ -347,13 +349,13 @@ func (m *mover) below(p Path) []Path {
 
 // carried is what a rename takes along.
 type carried struct {
-	below Path // relative to what moves
+	below store.Path // relative to what moves
 	have  state
 	thing *thing
 }
 
 // take takes away what is at and below a path.
-func (m *mover) take(from Path) []carried {
+func (m *mover) take(from store.Path) []carried {
 	var out []carried
 	for _, p := range m.below(from) {
 		g := m.x.goals[p]
@@ -368,17 +370,17 @@ func (m *mover) take(from Path) []carried {
 	return out
 }
 
-func (m *mover) put(to Path, hs []carried) error {
+func (m *mover) put(to store.Path, hs []carried) error {
 	for _, h := range hs {
 		p := to + h.below
 		g := m.x.goals[p]
 		if g == nil {
 			// A later undo has to know that it is in the end as it was.
-			v, _, err := m.x.s.Current(p)
+			v, _, err := m.x.view.Current(p)
 			if err != nil {
 				return err
 			}
-			m.x.p.Returns = append(m.x.p.Returns, Return{Path: p, Was: v.Seq, Back: v.Seq})
+			m.x.plan.Returns = append(m.x.plan.Returns, store.Return{Path: p, Was: v.Seq, Back: v.Seq})
 			g = &goal{path: p}
 			m.x.goals[p], m.stale = g, true
 		}
@@ -393,12 +395,12 @@ func (m *mover) put(to Path, hs []carried) error {
 	return nil
 }
 
-func (m *mover) rename(from, to Path) error {
+func (m *mover) rename(from, to store.Path) error {
 	have := m.x.goals[from].have
-	st := expect(Step{Do: DoRename, Path: from, To: to, Mode: have.mode}, have)
+	st := expect(store.Step{Do: store.DoRename, Path: from, To: to, Mode: have.mode}, have)
 	if have.dir() {
-		st.Ino = have.in.ino
-	} else if have.regular() && have.blob == (Hash{}) { // nothing else to know it by
+		st.Ino = have.in.Ino
+	} else if have.regular() && have.blob == (store.Hash{}) { // nothing else to know it by
 		st.Size, st.Mtime = have.size, have.mtime
 	}
 	m.x.add(st)
@@ -406,15 +408,15 @@ func (m *mover) rename(from, to Path) error {
 }
 
 // exchange lets two paths change places, at least one of which is a directory.
-func (m *mover) exchange(a, b Path) error {
+func (m *mover) exchange(a, b store.Path) error {
 	if m.x.goals[a].have.dir() {
 		a, b = b, a // so that Path is the file, if there is one
 	}
 	have := m.x.goals[a].have
-	st := expect(Step{Do: DoExchange, Path: a, To: b, Mode: have.mode}, have)
+	st := expect(store.Step{Do: store.DoExchange, Path: a, To: b, Mode: have.mode}, have)
 	if have.dir() {
-		st.Ino = have.in.ino
-	} else if have.regular() && have.blob == (Hash{}) {
+		st.Ino = have.in.Ino
+	} else if have.regular() && have.blob == (store.Hash{}) {
 		st.Size, st.Mtime = have.size, have.mtime
 	}
 	m.x.add(st)

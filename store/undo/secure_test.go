@@ -1,4 +1,4 @@
-package store
+package undo
 
 import (
 	"context"
@@ -6,6 +6,9 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"cachebro/store"
+	"cachebro/store/storetest"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
@@ -18,10 +21,10 @@ const smallest = 24
 // and that of an ignored file is saved when it is about to be destroyed.
 type lax struct{ world }
 
-func ignored(p Path) bool { return path.Base(string(p)) == "f-x" }
+func ignored(p store.Path) bool { return path.Base(string(p)) == "f-x" }
 
-func (w lax) tell(r *rapid.T, was map[Path]inodeModel, cs ...Change) {
-	var out []Change
+func (w lax) tell(r *rapid.T, was map[store.Path]storetest.File, cs ...store.Change) {
+	var out []store.Change
 	for _, c := range cs {
 		to := c.Path
 		if c.Path2 != "" {
@@ -31,19 +34,19 @@ func (w lax) tell(r *rapid.T, was map[Path]inodeModel, cs ...Change) {
 			c.Class = 1
 		}
 		gone := c.Path // whose content is destroyed
-		if c.Op == OpRename {
+		if c.Op == store.OpRename {
 			gone = c.Path2
 		}
 		switch old, had := was[gone]; {
-		case c.Op != OpWrite && c.Op != OpUnlink && c.Op != OpRename:
-		case !had || !ignored(gone) || old.mode&unix.S_IFMT != unix.S_IFREG:
-		case c.Op != OpWrite && w.tr.has(old.ino): // under another name
+		case c.Op != store.OpWrite && c.Op != store.OpUnlink && c.Op != store.OpRename:
+		case !had || !ignored(gone) || old.Mode&unix.S_IFMT != unix.S_IFREG:
+		case c.Op != store.OpWrite && w.tr.Has(old.Ino): // under another name
 		default:
-			b := Change{Op: OpBaseline, Class: 1, Path: gone, Time: c.Time, Node: old.ino, Stat: Stat{Dev: 1, Ino: old.ino, Birth: 7, Mode: old.mode, Nlink: 1, Size: int64(len(old.data)), Mtime: old.mtime}}
-			if len(old.data) > smallest {
+			b := store.Change{Op: store.OpBaseline, Class: 1, Path: gone, Time: c.Time, Node: old.Ino, Stat: store.Stat{Dev: 1, Ino: old.Ino, Birth: 7, Mode: old.Mode, Nlink: 1, Size: int64(len(old.Data)), Mtime: old.Mtime}}
+			if len(old.Data) > smallest {
 				b.NoContent = "too large"
 			} else {
-				b.HasContent, b.Content = true, []byte(old.data)
+				b.HasContent, b.Content = true, []byte(old.Data)
 			}
 			out = append(out, b)
 		}
@@ -58,48 +61,30 @@ func (w lax) tell(r *rapid.T, was map[Path]inodeModel, cs ...Change) {
 	w.apply(r, out...)
 }
 
-func (t *tree) has(ino uint64) bool {
-	for _, n := range t.files {
-		if n.ino == ino {
-			return true
-		}
-	}
-	return false
-}
-
-// whole is a copy with all that a model has.
-func (t *tree) whole() map[Path]inodeModel {
-	out := map[Path]inodeModel{}
-	for p, n := range t.files {
-		out[p] = *n
-	}
-	return out
-}
-
-func (w lax) act(r *rapid.T, who Actor, most int) {
-	w.tr.actor = who
+func (w lax) act(r *rapid.T, who store.Actor, most int) {
+	w.tr.Actor = who
 	for range rapid.IntRange(1, most).Draw(r, "acts") {
-		was := w.tr.whole()
-		if c, ok := w.tr.step(r); ok {
+		was := w.tr.Whole()
+		if c, ok := w.tr.Step(r); ok {
 			w.tell(r, was, c)
 		}
 	}
 }
 
 func (w lax) secure(r *rapid.T) Secure {
-	return func(vs []Version) map[Path]string {
-		var fs []Found
-		why := map[Path]string{}
+	return func(vs []store.Version) map[store.Path]string {
+		var fs []store.Found
+		why := map[store.Path]string{}
 		for _, v := range vs {
-			n := w.tr.files[v.Path]
-			if n == nil || int64(len(n.data)) != v.Stat.Size || n.mtime != v.Stat.Mtime || n.ino != v.Stat.Ino {
+			n := w.tr.Files[v.Path]
+			if n == nil || int64(len(n.Data)) != v.Stat.Size || n.Mtime != v.Stat.Mtime || n.Ino != v.Stat.Ino {
 				r.Fatalf("asked to secure %+v, which is %+v", v, n)
 			}
 			if rapid.IntRange(0, 9).Draw(r, "unreadable") == 0 {
 				why[v.Path] = "permission denied"
 				continue
 			}
-			fs = append(fs, Found{v, []byte(n.data)})
+			fs = append(fs, store.Found{Version: v, Content: []byte(n.Data)})
 		}
 		if err := w.s.Fill(context.Background(), fs); err != nil {
 			r.Fatal(err)
@@ -109,88 +94,90 @@ func (w lax) secure(r *rapid.T) Secure {
 }
 
 // carry performs a plan; every content is in the store afterwards, or still there.
-func (w lax) carry(r *rapid.T, p *Plan) {
+func (w lax) carry(r *rapid.T, p *Draft) {
 	if len(p.Steps) == 0 {
 		return
 	}
-	if err := w.s.BeginPlan(context.Background(), p); err != nil {
+	if err := w.s.BeginPlan(context.Background(), &p.Plan, p.Made); err != nil {
 		r.Fatal(err)
 	}
-	was := w.tr.whole()
-	w.tr.actor = Actor{PID: 99, Comm: "cachebro"}
+	was := w.tr.Whole()
+	w.tr.Actor = store.Actor{PID: 99, Comm: "cachebro"}
 	steps := p.Steps
 	for i := range steps {
-		one := *p
+		one := p.Plan
 		one.Steps = steps[i : i+1]
-		before := w.tr.whole()
-		cs, err := w.tr.perform(w.s, &one)
+		before := w.tr.Whole()
+		cs, err := w.tr.Perform(w.s, &one)
 		if err != nil {
 			r.Fatalf("perform: %v\nplan %+v", err, steps)
 		}
 		for j := range cs { // a step that is several changes: each destroys nothing that the one before made
 			w.tell(r, before, cs[j])
-			before = w.tr.whole()
+			before = w.tr.Whole()
 		}
 	}
 	if err := w.s.FinishPlan(p.ID, nil); err != nil {
 		r.Fatal(err)
 	}
 	for path, n := range was {
-		if n.mode&unix.S_IFMT != unix.S_IFREG || n.data == "" || w.s.Has(hashFor(n.data)) {
+		if n.Mode&unix.S_IFMT != unix.S_IFREG || n.Data == "" || w.s.Has(hashFor(n.Data)) {
 			continue
 		}
 		kept := false
-		for _, now := range w.tr.files {
-			kept = kept || now.ino == n.ino && now.data == n.data
+		for _, now := range w.tr.Files {
+			kept = kept || now.Ino == n.Ino && now.Data == n.Data
 		}
 		if !kept {
-			r.Fatalf("%q %q is destroyed\nplan %+v\nconflicts %+v", path, n.data, steps, p.Conflicts)
+			r.Fatalf("%q %q is destroyed\nplan %+v\nconflicts %+v", path, n.Data, steps, p.Conflicts)
 		}
 	}
 }
 
-func hashFor(s string) Hash { return Hash(hashOf(s)) }
+func hashFor(s string) store.Hash { return store.Hash(storetest.HashOf(s)) }
 
 // No plan destroys what the store does not have, and redo is exactly what was
 // before: also where contents are too large, ignored, or cannot be read.
 func TestPlansDestroyNothing(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		w := lax{world{freshRapid(r), newTree()}}
-		w.s.opt.MaxBlob = smallest
-		a, b := Actor{PID: 1, Session: "A", Comm: "a"}, Actor{PID: 2, Session: "B", Comm: "b"}
+		o := storetest.Options()
+		o.MaxBlob = smallest
+		w := lax{world{storetest.FreshRapid(r, o), storetest.NewTree()}}
+		a, b := store.Actor{PID: 1, Session: "A", Comm: "a"}, store.Actor{PID: 2, Session: "B", Comm: "b"}
 		w.act(r, b, 10)
 		first := w.s.Seq()
 		for range rapid.IntRange(1, 3).Draw(r, "turns") {
 			w.act(r, a, 8)
 			w.act(r, b, 2)
 		}
-		before := w.tr.clone()
-		q := UndoQuery{Select: Filter{Session: "A"}, Force: rapid.Bool().Draw(r, "force"), Secure: w.secure(r)}
-		p, err := w.s.PlanUndo(q)
+		before := w.tr.Clone()
+		q := Query{Select: store.Filter{Session: "A"}, Force: rapid.Bool().Draw(r, "force")}
+		planner := Planner{Store: w.s, Secure: w.secure(r)}
+		p, err := planner.Undo(q)
 		if err != nil {
 			return // A found nothing to do
 		}
 		w.carry(r, p)
-		after := w.tr.clone()
+		after := w.tr.Clone()
 		if len(p.Steps) > 0 {
-			redo, err := w.s.PlanRedo("", false, w.secure(r))
+			redo, err := planner.Redo("", false)
 			if err != nil {
 				r.Fatal(err)
 			}
 			w.carry(r, redo)
-			if now := w.tr.clone(); !maps.Equal(now, before) && !strings.Contains(why(redo), "permission denied") {
+			if now := w.tr.Clone(); !maps.Equal(now, before) && !strings.Contains(why(redo), "permission denied") {
 				r.Fatalf("redo is not what was before undo:\n%v\nwant\n%v\nundo %+v\nredo %+v\n%s", show(now), show(before), p.Steps, redo.Steps, why(redo))
 			}
-			again, err := w.s.PlanUndo(q)
+			again, err := planner.Undo(q)
 			if err != nil {
 				r.Fatal(err)
 			}
 			w.carry(r, again)
-			if now := w.tr.clone(); !maps.Equal(now, after) && !strings.Contains(why(p)+why(redo)+why(again), "permission denied") {
+			if now := w.tr.Clone(); !maps.Equal(now, after) && !strings.Contains(why(p)+why(redo)+why(again), "permission denied") {
 				r.Fatalf("undo after redo is not the first undo:\n%v\nwant\n%v\nundo %+v\nredo %+v\nagain %+v\n%s", show(now), show(after), p.Steps, redo.Steps, again.Steps, why(again))
 			}
 		}
-		restore, err := w.s.PlanRestore(nil, rapid.SampledFrom([]uint64{0, first, w.s.Seq() / 2}).Draw(r, "back to"), w.secure(r))
+		restore, err := planner.Restore(nil, rapid.SampledFrom([]uint64{0, first, w.s.Seq() / 2}).Draw(r, "back to"))
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -198,7 +185,7 @@ func TestPlansDestroyNothing(t *testing.T) {
 	})
 }
 
-func why(p *Plan) string {
+func why(p *Draft) string {
 	out := ""
 	for _, c := range append(p.Conflicts, p.Lost...) {
 		out += string(c.Path) + ": " + c.Why + "\n"

@@ -1,9 +1,10 @@
-package store
+package undo
 
 import (
 	"crypto/sha256"
 	"slices"
 
+	"cachebro/store"
 	"cachebro/store/diff"
 	"cachebro/store/txt"
 )
@@ -11,16 +12,16 @@ import (
 // merge takes the change that led from before to left out of now, which
 // somebody else made from left. False when the lines of the two changes meet,
 // or one of the three is no text. The plan keeps what comes out.
-func (s *Store) merge(p *Plan, left, before, now state) (state, bool) {
+func (m *maker) merge(left, before, now state) (state, bool) {
 	if !left.regular() || !before.regular() || !now.regular() || now.perm() != left.perm() && before.perm() != left.perm() {
 		return state{}, false
 	}
 	var texts [3][]byte
-	for i, h := range [...]Hash{left.blob, before.blob, now.blob} {
-		b, ok := p.merged[h]
+	for i, h := range [...]store.Hash{left.blob, before.blob, now.blob} {
+		b, ok := m.plan.Made[h]
 		var err error
 		if !ok {
-			b, err = s.Content(h)
+			b, err = m.store.Content(h)
 		}
 		if err != nil || txt.Binary(b) {
 			return state{}, false
@@ -31,11 +32,8 @@ func (s *Store) merge(p *Plan, left, before, now state) (state, bool) {
 	if !ok {
 		return state{}, false
 	}
-	h := Hash(sha256.Sum256(out))
-	if p.merged == nil {
-		p.merged = map[Hash][]byte{}
-	}
-	p.merged[h] = out
+	h := store.Hash(sha256.Sum256(out))
+	m.plan.Made[h] = out
 	if before.perm() != left.perm() {
 		now.mode = before.mode
 	}

@@ -1,9 +1,10 @@
-package store
+package undo
 
 import (
 	"path"
 	"slices"
 
+	"cachebro/store"
 	"cachebro/store/attrs"
 )
 
@@ -16,10 +17,10 @@ func closed(mode uint32) bool { return mode&inAndOut != inAndOut }
 // open gives rights to the directories first in which something is changed.
 // Those that are to have none in the end are shut last.
 func (x *stepper) open(goals []goal) error {
-	seen := map[Path]bool{".": true, "/": true}
-	var dirs []Path
+	seen := map[store.Path]bool{".": true, "/": true}
+	var dirs []store.Path
 	for i := range goals {
-		for dir := Path(path.Dir(string(goals[i].path))); !seen[dir]; dir = Path(path.Dir(string(dir))) {
+		for dir := store.Path(path.Dir(string(goals[i].path))); !seen[dir]; dir = store.Path(path.Dir(string(dir))) {
 			seen[dir] = true
 			dirs = append(dirs, dir)
 		}
@@ -28,7 +29,7 @@ func (x *stepper) open(goals []goal) error {
 	for _, dir := range dirs {
 		g := x.goals[dir]
 		if g == nil {
-			v, found, err := x.s.Current(dir)
+			v, found, err := x.view.Current(dir)
 			if err != nil {
 				return err
 			}
@@ -40,7 +41,7 @@ func (x *stepper) open(goals []goal) error {
 		if !g.have.dir() || !closed(g.have.mode) {
 			continue
 		}
-		st := expect(Step{Do: DoChmod, Path: dir, Mode: g.have.mode | inAndOut}, g.have)
+		st := expect(store.Step{Do: store.DoChmod, Path: dir, Mode: g.have.mode | inAndOut}, g.have)
 		if g.want.dir() && !closed(g.want.mode) {
 			st.Mode = g.want.mode
 			st = g.want.given(st)
@@ -54,7 +55,7 @@ func (x *stepper) open(goals []goal) error {
 			x.shutLater(dir, st.Mode, g.want)
 		}
 		if x.goals[dir] == nil { // an undo of something earlier still knows it
-			x.p.Returns = append(x.p.Returns, Return{Path: dir, Was: g.have.seq, Back: g.have.seq})
+			x.plan.Returns = append(x.plan.Returns, store.Return{Path: dir, Was: g.have.seq, Back: g.have.seq})
 		}
 		g.have = g.want
 	}
@@ -63,14 +64,14 @@ func (x *stepper) open(goals []goal) error {
 
 // unlent takes the rights of its owner from a file that never was there with them:
 // a merge, or the content of another path.
-func (p *Plan) unlent(g *goal) {
+func (m *maker) unlent(g *goal) {
 	if g.want.regular() && (g.want.mode&setID != 0 || g.want.attrs.Has(attrs.Capability)) {
 		g.want.mode &^= setID
 		g.want.attrs = g.want.attrs.Without(func(name string) bool { return name == attrs.Capability })
-		p.Lost = append(p.Lost, Conflict{Path: g.path, Why: "the content is new here, so it does not get set-id bits or capabilities"})
+		m.lose(store.Conflict{Path: g.path, Why: "the content is new here, so it does not get set-id bits or capabilities"})
 	}
 }
 
-func (x *stepper) shutLater(dir Path, have uint32, want state) {
-	x.shut = append(x.shut, want.given(Step{Do: DoChmod, Path: dir, Mode: want.mode, ExpMode: have}))
+func (x *stepper) shutLater(dir store.Path, have uint32, want state) {
+	x.shut = append(x.shut, want.given(store.Step{Do: store.DoChmod, Path: dir, Mode: want.mode, ExpMode: have}))
 }

@@ -1,48 +1,33 @@
-package store
+package undo
 
 import (
 	"fmt"
 	"slices"
 
-	badger "github.com/dgraph-io/badger/v4"
+	"cachebro/store"
 )
 
 // Hard links: one file under several names. What a plan does to such a file in
 // place it does to all its names, so either all of them go the same way, or the
 // one that differs gets a file of its own, or it is left alone.
 
-// everNames lists the paths that are known to have been names of a file while it
-// had several.
-func (s *Store) everNames(in inode) (all []Path, err error) {
-	err = s.view(func(txn *badger.Txn) error {
-		prefix := keyLinkPrefix(Stat{Dev: in.dev, Ino: in.ino, Birth: in.birth})
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			all = append(all, Path(it.Item().KeyCopy(nil)[len(prefix):]))
-		}
-		return nil
-	})
-	return all, err
-}
-
 // namesOf lists the live paths, other than but, that are names of the same
 // file as far as is known.
-func (s *Store) namesOf(st state, but Path) ([]Path, error) {
-	if st.nlink < 2 || st.in.ino == 0 || st.dir() {
+func (m *maker) namesOf(st state, but store.Path) ([]store.Path, error) {
+	if st.nlink < 2 || st.in.Ino == 0 || st.dir() {
 		return nil, nil
 	}
-	all, err := s.everNames(st.in)
+	all, err := m.view.NamesOf(st.in)
 	if err != nil {
 		return nil, err
 	}
-	var out []Path
+	var out []store.Path
 	for _, p := range all {
-		v, found, err := s.Current(p)
+		v, found, err := m.view.Current(p)
 		if err != nil {
 			return nil, err
 		}
-		if p != but && found && !v.Deleted() && inodeOf(v.Stat) == st.in {
+		if p != but && found && !v.Deleted() && store.InodeOf(v.Stat) == st.in {
 			out = append(out, p)
 		}
 	}
@@ -51,8 +36,8 @@ func (s *Store) namesOf(st state, but Path) ([]Path, error) {
 
 // fate is what becomes of a file with several names when one of them changes.
 type fate struct {
-	with   []Path // names that go the same way
-	others []Path // names that keep the file as it is
+	with   []store.Path // names that go the same way
+	others []store.Path // names that keep the file as it is
 	// inPlace: the change that is taken back was made to the file, not by
 	// putting another one in its place.
 	inPlace bool
@@ -60,7 +45,7 @@ type fate struct {
 
 // fateOf decides for a goal that changes content or mode. All goals are given:
 // by path, and by the file that is there now.
-func (s *Store) fateOf(byPath map[Path]*goal, byFile map[inode][]*goal, g *goal) (fate, error) {
+func (m *maker) fateOf(byPath map[store.Path]*goal, byFile map[store.Inode][]*goal, g *goal) (fate, error) {
 	var f fate
 	if !g.have.regular() || !g.want.regular() || g.have.nlink < 2 || g.want.equal(g.have) && !g.parted() {
 		return f, nil
@@ -75,7 +60,7 @@ func (s *Store) fateOf(byPath map[Path]*goal, byFile map[inode][]*goal, g *goal)
 			f.others = append(f.others, o.path)
 		}
 	}
-	names, err := s.namesOf(g.have, g.path)
+	names, err := m.namesOf(g.have, g.path)
 	for _, p := range names {
 		if byPath[p] == nil {
 			f.others = append(f.others, p)
@@ -84,8 +69,8 @@ func (s *Store) fateOf(byPath map[Path]*goal, byFile map[inode][]*goal, g *goal)
 	return f, err
 }
 
-func filesOf(goals []*goal) map[inode][]*goal {
-	m := map[inode][]*goal{}
+func filesOf(goals []*goal) map[store.Inode][]*goal {
+	m := map[store.Inode][]*goal{}
 	for _, g := range goals {
 		if g.have.regular() && g.have.nlink > 1 {
 			m[g.have.in] = append(m[g.have.in], g)
@@ -96,16 +81,16 @@ func filesOf(goals []*goal) map[inode][]*goal {
 
 // alsoNamed adds to a selection that was narrowed by paths what the same writes
 // did to other names of the selected files. vs are the versions before that.
-func alsoNamed(sel selection, vs []Version) {
-	files := map[inode]bool{}
+func alsoNamed(sel selection, vs []store.Version) {
+	files := map[store.Inode]bool{}
 	for _, v := range vs {
 		if v.Stat.Nlink > 1 && sel[v.Path][v.Seq] != nil {
-			files[inodeOf(v.Stat)] = true
+			files[store.InodeOf(v.Stat)] = true
 		}
 	}
 	for i := range vs {
 		v := &vs[i]
-		if files[inodeOf(v.Stat)] && v.Plan == "" && slices.Contains([]Op{OpWrite, OpTruncate, OpChmod}, v.Op) {
+		if files[store.InodeOf(v.Stat)] && v.Plan == "" && slices.Contains([]store.Op{store.OpWrite, store.OpTruncate, store.OpChmod}, v.Op) {
 			sel.add(v)
 		}
 	}
@@ -114,8 +99,8 @@ func alsoNamed(sel selection, vs []Version) {
 // follow adds the goals of a file's other names to those of a plan that was
 // asked for by path, where they were names of the file that is wanted at the
 // moment seq (0: ever). A file that has another name since is parted from it.
-func (s *Store) follow(goals []goal, seq uint64) ([]goal, error) {
-	byPath := map[Path]bool{}
+func (m *maker) follow(goals []goal, seq uint64) ([]goal, error) {
+	byPath := map[store.Path]bool{}
 	for _, g := range goals {
 		byPath[g.path] = true
 	}
@@ -123,7 +108,7 @@ func (s *Store) follow(goals []goal, seq uint64) ([]goal, error) {
 		if g.want.equal(g.have) || g.want.in != g.have.in {
 			continue
 		}
-		names, err := s.namesOf(g.have, g.path)
+		names, err := m.namesOf(g.have, g.path)
 		if err != nil {
 			return nil, err
 		}
@@ -131,11 +116,11 @@ func (s *Store) follow(goals []goal, seq uint64) ([]goal, error) {
 			if byPath[p] {
 				continue
 			}
-			cur, _, err := s.Current(p)
+			cur, _, err := m.view.Current(p)
 			if err != nil {
 				return nil, err
 			}
-			own, err := s.History(p, false)
+			own, err := m.view.History(p, false)
 			if err != nil {
 				return nil, err
 			}
@@ -160,7 +145,7 @@ func (s *Store) follow(goals []goal, seq uint64) ([]goal, error) {
 // selected took it away: what the file held by then may be of the same selection.
 // Before that it was what its other names were.
 func asItsOtherNames(goals []goal) {
-	before := map[inode]state{}
+	before := map[store.Inode]state{}
 	for _, g := range goals {
 		if g.want.regular() && g.want.nlink > 1 && !g.made && g.want.seq < g.since {
 			before[g.want.in] = g.want
@@ -177,24 +162,24 @@ func asItsOtherNames(goals []goal) {
 
 // nameKeepers tells of names that go, or become another file's, whose file was changed
 // by them and has names of which nothing is known: those keep the change.
-func (s *Store) nameKeepers(p *Plan, sel selection, goals []goal) error {
+func (m *maker) nameKeepers(sel selection, goals []goal) error {
 	for _, g := range goals {
 		if !g.have.regular() || g.have.nlink < 2 || !g.want.absent() && !g.parted() {
 			continue
 		}
 		changed := false
 		for _, v := range sel[g.path] {
-			changed = changed || slices.Contains([]Op{OpWrite, OpTruncate, OpChmod}, v.Op) && inodeOf(v.Stat) == g.have.in
+			changed = changed || slices.Contains([]store.Op{store.OpWrite, store.OpTruncate, store.OpChmod}, v.Op) && store.InodeOf(v.Stat) == g.have.in
 		}
 		if !changed {
 			continue
 		}
-		known, err := s.namesOf(g.have, g.path)
+		known, err := m.namesOf(g.have, g.path)
 		if err != nil {
 			return err
 		}
 		if n := int(g.have.nlink) - 1 - len(known); n > 0 {
-			p.Lost = append(p.Lost, Conflict{Path: g.path, Why: fmt.Sprintf("its file has %d other names of which nothing is known, and which keep what was changed", n)})
+			m.lose(store.Conflict{Path: g.path, Why: fmt.Sprintf("its file has %d other names of which nothing is known, and which keep what was changed", n)})
 		}
 	}
 	return nil
@@ -203,14 +188,14 @@ func (s *Store) nameKeepers(p *Plan, sel selection, goals []goal) error {
 // parted: the path may hold what it should, but in another file than the one
 // whose name it was, and that has or had other names.
 func (g *goal) parted() bool {
-	return (g.want.nlink > 1 || g.have.nlink > 1) && g.want.in.ino != 0 && g.have.in.ino != 0 && !g.want.dir() && g.want.in != g.have.in
+	return (g.want.nlink > 1 || g.have.nlink > 1) && g.want.in.Ino != 0 && g.have.in.Ino != 0 && !g.want.dir() && g.want.in != g.have.in
 }
 
 // strangers is how many names a file had, just before a version was made, of
 // which nothing is known: in .git, say, or ignored. The links and removals since
 // are counted back.
-func (s *Store) strangers(in inode, since uint64) (int, error) {
-	paths, err := s.everNames(in)
+func (m *maker) strangers(in store.Inode, since uint64) (int, error) {
+	paths, err := m.view.NamesOf(in)
 	if err != nil {
 		return 0, err
 	}
@@ -219,26 +204,26 @@ func (s *Store) strangers(in inode, since uint64) (int, error) {
 		seq   uint64 // until when it was so
 	}
 	at := int64(0)
-	if v, err := s.Version(since); err == nil {
+	if v, err := m.view.Version(since); err == nil {
 		at = v.Time
 	}
 	var known []seen
 	var links, unlinks []uint64
-	one := func(_ Path, own []Version) error {
-		here := func(i int) bool { return i >= 0 && !own[i].Deleted() && inodeOf(own[i].Stat) == in }
+	err = m.view.Histories(paths, nil, func(_ store.Path, own []store.Version) error {
+		here := func(i int) bool { return i >= 0 && !own[i].Deleted() && store.InodeOf(own[i].Stat) == in }
 		last := -1
 		for i := range own {
 			if own[i].Seq < since && (own[i].Time != at || own[i].From == "") { // else made by the same rename
 				last = i
-			} else if here(i) && !here(i-1) && own[i].Op == OpLink {
+			} else if here(i) && !here(i-1) && own[i].Op == store.OpLink {
 				links = append(links, own[i].Seq)
-			} else if here(i-1) && !here(i) && own[i].Op != OpMoved && own[i].Op != OpExchange {
+			} else if here(i-1) && !here(i) && own[i].Op != store.OpMoved && own[i].Op != store.OpExchange {
 				unlinks = append(unlinks, own[i].Seq)
 			}
 		}
 		switch {
 		case here(last):
-			k := seen{int(own[last].Stat.Nlink), s.Seq() + 1}
+			k := seen{int(own[last].Stat.Nlink), m.view.Seq() + 1}
 			if last+1 < len(own) {
 				k.seq = own[last+1].Seq
 			}
@@ -246,12 +231,11 @@ func (s *Store) strangers(in inode, since uint64) (int, error) {
 				k.nlink--
 			}
 			known = append(known, k)
-		case last < 0 && len(own) > 0 && inodeOf(own[0].Stat) == in && (own[0].Op == OpBaseline || own[0].Op == OpMoved):
+		case last < 0 && len(own) > 0 && store.InodeOf(own[0].Stat) == in && (own[0].Op == store.OpBaseline || own[0].Op == store.OpMoved):
 			known = append(known, seen{int(own[0].Stat.Nlink), own[0].Seq}) // found there later
 		}
 		return nil
-	}
-	err = s.View(func(v *View) error { return v.Histories(paths, nil, one) })
+	})
 	most := 0
 	for _, k := range known {
 		n := k.nlink
@@ -273,17 +257,17 @@ func (s *Store) strangers(in inode, since uint64) (int, error) {
 // join finds the goals whose paths were names of one file in the wanted state,
 // and says of which name's file each is to become a name. What cannot be joined
 // with all of its names again is told of.
-func (x *stepper) join(all []*goal, fates map[*goal]fate) (map[*goal]Path, error) {
-	groups, order := map[inode][]*goal{}, []inode{}
+func (x *stepper) join(all []*goal, fates map[*goal]fate) (map[*goal]store.Path, error) {
+	groups, order := map[store.Inode][]*goal{}, []store.Inode{}
 	for _, g := range all {
-		if w := g.want; !g.made && !w.absent() && !w.dir() && w.in.ino != 0 {
+		if w := g.want; !g.made && !w.absent() && !w.dir() && w.in.Ino != 0 {
 			if groups[w.in] == nil {
 				order = append(order, w.in)
 			}
 			groups[w.in] = append(groups[w.in], g)
 		}
 	}
-	out := map[*goal]Path{}
+	out := map[*goal]store.Path{}
 	for _, in := range order {
 		gs := groups[in]
 		if !slices.ContainsFunc(gs, func(g *goal) bool { return g.want.nlink > 1 }) {
@@ -297,18 +281,18 @@ func (x *stepper) join(all []*goal, fates map[*goal]fate) (map[*goal]Path, error
 		to, is := first.path, first.have.in
 		same := is == in && (first.want.sameContent(first.have) || first.have.nlink > 1) && len(fates[first].others) == 0
 		if !same {
-			is = inode{}
+			is = store.Inode{}
 		}
-		names, err := x.s.everNames(in)
+		names, err := x.view.NamesOf(in)
 		if err != nil {
 			return nil, err
 		}
-		changed := Path("")
+		changed := store.Path("")
 		for _, p := range names {
 			if x.goals[p] != nil {
 				continue
 			}
-			st, ok, err := x.s.stillName(p, in)
+			st, ok, err := x.stillName(p, in)
 			if err != nil {
 				return nil, err
 			}
@@ -323,7 +307,7 @@ func (x *stepper) join(all []*goal, fates map[*goal]fate) (map[*goal]Path, error
 		}
 		strangers := 0
 		if !same {
-			if strangers, err = x.s.strangers(in, first.since); err != nil {
+			if strangers, err = x.strangers(in, first.since); err != nil {
 				return nil, err
 			}
 		}
@@ -352,9 +336,9 @@ func (x *stepper) join(all []*goal, fates map[*goal]fate) (map[*goal]Path, error
 // go: with it the file itself would go, and what other names it has would be
 // another file's.
 func (x *stepper) rejoin(all []*goal) {
-	going := map[inode]*goal{}
+	going := map[store.Inode]*goal{}
 	for _, g := range all {
-		if g.want.absent() && g.have.nlink > 1 && !g.have.dir() && g.have.in.ino != 0 {
+		if g.want.absent() && g.have.nlink > 1 && !g.have.dir() && g.have.in.Ino != 0 {
 			going[g.have.in] = g
 		}
 	}
@@ -364,13 +348,13 @@ func (x *stepper) rejoin(all []*goal) {
 			continue
 		}
 		x.parents(g.path, true)
-		x.add(expect(Step{Do: DoLink, Path: g.path, To: last.path, Blob: last.have.blob}, g.have))
+		x.add(expect(store.Step{Do: store.DoLink, Path: g.path, To: last.path, Blob: last.have.blob}, g.have))
 		g.have = last.have
 	}
 }
 
 // reachable: no file is in the place of a directory above a path.
-func (x *stepper) reachable(p Path) bool {
+func (x *stepper) reachable(p store.Path) bool {
 	for i := range len(p) {
 		if g := x.goals[p[:i]]; p[i] == '/' && g != nil && !g.have.absent() && !g.have.dir() {
 			return false
@@ -381,26 +365,26 @@ func (x *stepper) reachable(p Path) bool {
 
 // stillName: what is at a path is a file, or stands for it since a plan brought
 // it back.
-func (s *Store) stillName(p Path, in inode) (state, bool, error) {
-	v, found, err := s.Current(p)
+func (m *maker) stillName(p store.Path, in store.Inode) (state, bool, error) {
+	v, found, err := m.view.Current(p)
 	if err != nil || !found || v.Deleted() {
 		return state{}, false, err
 	}
-	if inodeOf(v.Stat) == in {
+	if store.InodeOf(v.Stat) == in {
 		return stateOf(v), true, nil
 	}
 	if v.Plan == "" {
 		return state{}, false, nil
 	}
-	own, err := s.History(p, false)
+	own, err := m.view.History(p, false)
 	if err != nil {
 		return state{}, false, err
 	}
-	c := &chain{s: s, own: own, plans: map[string]map[Path]Return{}}
+	c := &chain{m, own}
 	e, i := c.at(len(own) - 1)
-	return stateOf(v), i >= 0 && !e.Deleted() && inodeOf(e.Stat) == in, nil
+	return stateOf(v), i >= 0 && !e.Deleted() && store.InodeOf(e.Stat) == in, nil
 }
 
 func (x *stepper) parts(g *goal, from string) {
-	x.p.Lost = append(x.p.Lost, Conflict{Path: g.path, Why: "it is a file of its own now; it was one file with other names: " + from})
+	x.lose(store.Conflict{Path: g.path, Why: "it is a file of its own now; it was one file with other names: " + from})
 }

@@ -1,34 +1,44 @@
-package store
+package undo
 
 import (
 	"fmt"
 	"path"
 	"slices"
 	"strings"
+
+	"cachebro/store"
 )
 
 // manyLost is up to how many paths of one reason are named one by one.
 const manyLost = 10
 
+// lost is what cannot be brought back.
+type lost struct {
+	store.Conflict
+	size int64 // of its content, in bytes
+}
+
 // gatherLost names what cannot come back by directory, with counts and bytes, where
 // there is too much of it to be read.
-func (p *Plan) gatherLost() {
-	byWhy := map[string][]Conflict{}
+func (m *maker) gatherLost() {
+	byWhy := map[string][]lost{}
 	var order []string
-	for _, c := range p.Lost {
+	for _, c := range m.lost {
 		if byWhy[c.Why] == nil {
 			order = append(order, c.Why)
 		}
 		byWhy[c.Why] = append(byWhy[c.Why], c)
 	}
-	var out []Conflict
+	var out []store.Conflict
 	for _, why := range order {
 		all := byWhy[why]
 		if len(all) <= manyLost {
-			out = append(out, all...)
+			for _, c := range all {
+				out = append(out, c.Conflict)
+			}
 			continue
 		}
-		dirs := map[string][]Conflict{}
+		dirs := map[string][]lost{}
 		for _, c := range all {
 			dir := path.Dir(string(c.Path))
 			dirs[dir] = append(dirs[dir], c)
@@ -38,7 +48,7 @@ func (p *Plan) gatherLost() {
 			for dir := range dirs {
 				deepest = max(deepest, strings.Count(dir, "/"))
 			}
-			up := map[string][]Conflict{}
+			up := map[string][]lost{}
 			for dir, cs := range dirs {
 				if deepest > 0 && strings.Count(dir, "/") == deepest {
 					dir = path.Dir(dir)
@@ -55,16 +65,17 @@ func (p *Plan) gatherLost() {
 		for _, dir := range names {
 			cs := dirs[dir]
 			if len(cs) == 1 {
-				out = append(out, cs[0])
+				out = append(out, cs[0].Conflict)
 				continue
 			}
-			c := Conflict{Path: Path(dir), Actor: cs[0].Actor, Time: cs[0].Time}
+			c := store.Conflict{Path: store.Path(dir), Actor: cs[0].Actor, Time: cs[0].Time}
+			var size int64
 			for _, one := range cs {
-				c.size += one.size
+				size += one.size
 			}
-			c.Why = fmt.Sprintf("%d files, %.1f MiB: %s", len(cs), float64(c.size)/(1<<20), why)
+			c.Why = fmt.Sprintf("%d files, %.1f MiB: %s", len(cs), float64(size)/(1<<20), why)
 			out = append(out, c)
 		}
 	}
-	p.Lost = out
+	m.plan.Lost = out
 }

@@ -1,4 +1,4 @@
-package store
+package undo
 
 import (
 	"crypto/sha256"
@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"cachebro/store"
+	"cachebro/store/content"
 	"cachebro/store/diff"
 	"cachebro/store/txt"
 )
@@ -17,12 +19,12 @@ import (
 // steps turns goals into a plan's steps: renames first (they need no content,
 // keep the inode and carry along what is not captured), then what has to go,
 // deepest first, directories, parents first, and what has to be written.
-func (s *Store) steps(p *Plan, goals []goal) error {
+func (m *maker) steps(goals []goal) error {
 	slices.SortFunc(goals, func(a, b goal) int { return strings.Compare(string(a.path), string(b.path)) })
 	for _, g := range goals {
-		p.Returns = append(p.Returns, Return{Path: g.path, Was: g.have.seq, Back: g.want.seq, Made: g.made})
+		m.plan.Returns = append(m.plan.Returns, store.Return{Path: g.path, Was: g.have.seq, Back: g.want.seq, Made: g.made})
 	}
-	x := &stepper{s: s, p: p, made: map[Path]bool{}, goals: map[Path]*goal{}}
+	x := &stepper{maker: m, made: map[store.Path]bool{}, goals: map[store.Path]*goal{}}
 	for i := range goals {
 		x.goals[goals[i].path] = &goals[i]
 	}
@@ -64,7 +66,7 @@ func (s *Store) steps(p *Plan, goals []goal) error {
 			x.write(g, true)
 		}
 	}
-	linked := map[Path]bool{}
+	linked := map[store.Path]bool{}
 	for _, g := range all {
 		if len(fates[g].others) > 0 || linked[g.path] || joined[g] != "" {
 			continue
@@ -73,7 +75,7 @@ func (s *Store) steps(p *Plan, goals []goal) error {
 		apart := g.parted() && g.have.nlink > 1 && !g.want.equal(g.have)
 		x.write(g, apart)
 		for _, o := range fates[g].with {
-			st := Step{Do: DoLink, Path: o, To: g.path}
+			st := store.Step{Do: store.DoLink, Path: o, To: g.path}
 			if linked[o] = true; apart {
 				st.Blob = g.want.blob
 				st = expect(st, x.goals[o].have)
@@ -84,14 +86,13 @@ func (s *Store) steps(p *Plan, goals []goal) error {
 	for _, g := range all {
 		if to := joined[g]; to != "" && !linked[g.path] {
 			x.parents(g.path, false)
-			x.add(expect(Step{Do: DoLink, Path: g.path, To: to, Blob: g.want.blob}, g.have))
+			x.add(expect(store.Step{Do: store.DoLink, Path: g.path, To: to, Blob: g.want.blob}, g.have))
 		}
 	}
 	for _, st := range slices.Backward(x.shut) {
 		x.add(st)
 	}
 	x.count()
-	p.gatherLost()
 	return nil
 }
 
@@ -99,7 +100,7 @@ func (s *Store) steps(p *Plan, goals []goal) error {
 func (x *stepper) fates(all []*goal) (map[*goal]fate, error) {
 	byFile, fates := filesOf(all), map[*goal]fate{}
 	for _, g := range all {
-		f, err := x.s.fateOf(x.goals, byFile, g)
+		f, err := x.fateOf(x.goals, byFile, g)
 		if err != nil {
 			return nil, err
 		}
@@ -111,12 +112,11 @@ func (x *stepper) fates(all []*goal) (map[*goal]fate, error) {
 }
 
 type stepper struct {
-	s      *Store
-	p      *Plan
-	goals  map[Path]*goal
-	made   map[Path]bool // directories that exist by now
+	*maker
+	goals  map[store.Path]*goal
+	made   map[store.Path]bool // directories that exist by now
 	writes []write
-	shut   []Step // of directories that nobody may change afterwards
+	shut   []store.Step // of directories that nobody may change afterwards
 
 	mu    sync.Mutex // guards bytes and the plan's read, while lines are counted
 	bytes int
@@ -128,17 +128,17 @@ type write struct {
 	want, have state
 }
 
-func (x *stepper) add(st Step) {
-	st.N = len(x.p.Steps) + 1
-	x.p.Steps = append(x.p.Steps, st)
+func (x *stepper) add(st store.Step) {
+	st.N = len(x.plan.Steps) + 1
+	x.plan.Steps = append(x.plan.Steps, st)
 }
 
 // expect describes what must be there when a step is carried out.
-func expect(st Step, have state) Step {
+func expect(st store.Step, have state) store.Step {
 	switch {
 	case have.absent():
-		st.Expect = ExpectAbsent
-	case have.regular() && have.blob != Hash{}:
+		st.Expect = store.ExpectAbsent
+	case have.regular() && have.blob != store.Hash{}:
 		st.Expect, st.ExpMode = hex.EncodeToString(have.blob[:]), have.mode
 	case have.link() && have.target != "":
 		h := sha256.Sum256([]byte(have.target))
@@ -150,15 +150,15 @@ func expect(st Step, have state) Step {
 }
 
 // given adds whose the file is to be.
-func (s state) given(st Step) Step {
+func (s state) given(st store.Step) store.Step {
 	st.Owned, st.UID, st.GID, st.Attrs = s.owned, s.uid, s.gid, s.attrs
 	return st
 }
 
 // parents makes the missing directories above a path that no goal makes; with
 // now, also those that a goal's own step would make later.
-func (x *stepper) parents(p Path, now bool) {
-	dir := Path(path.Dir(string(p)))
+func (x *stepper) parents(p store.Path, now bool) {
+	dir := store.Path(path.Dir(string(p)))
 	if dir == "." || dir == "/" || x.made[dir] {
 		return
 	}
@@ -170,20 +170,20 @@ func (x *stepper) parents(p Path, now bool) {
 		}
 		return
 	}
-	v, found, err := x.s.Current(dir)
+	v, found, err := x.view.Current(dir)
 	if g == nil && err == nil && found && !v.Deleted() {
 		return
 	}
 	if g != nil || err == nil && found || x.gone(dir) {
 		x.parents(dir, now)
-		x.add(Step{Do: DoMkdir, Path: dir, Mode: 0o40755})
+		x.add(store.Step{Do: store.DoMkdir, Path: dir, Mode: 0o40755})
 	}
 	x.made[dir] = true
 }
 
 // mkdir makes the directory of a goal.
 func (x *stepper) mkdir(g *goal) {
-	st := g.want.given(Step{Do: DoMkdir, Path: g.path, Mode: g.want.mode | inAndOut, Expect: ExpectAbsent})
+	st := g.want.given(store.Step{Do: store.DoMkdir, Path: g.path, Mode: g.want.mode | inAndOut, Expect: store.ExpectAbsent})
 	x.add(st)
 	if st.Mode != g.want.mode {
 		x.shutLater(g.path, st.Mode, g.want)
@@ -192,9 +192,9 @@ func (x *stepper) mkdir(g *goal) {
 }
 
 // gone: nothing at all is known to live at or below a directory.
-func (x *stepper) gone(dir Path) bool {
+func (x *stepper) gone(dir store.Path) bool {
 	empty := true
-	x.s.Live(dir, func(Version) error { empty = false; return errStop })
+	x.view.Live(dir, func(store.Version) error { empty = false; return errStop })
 	return empty
 }
 
@@ -218,13 +218,13 @@ func (x *stepper) removals(goals []*goal) {
 }
 
 func (x *stepper) remove(g *goal) {
-	do := DoDelete
+	do := store.DoDelete
 	if g.have.dir() {
-		do = DoRmdir
-	} else if g.have.regular() && g.have.blob != (Hash{}) {
-		x.writes = append(x.writes, write{len(x.p.Steps), state{}, g.have})
+		do = store.DoRmdir
+	} else if g.have.regular() && g.have.blob != (store.Hash{}) {
+		x.writes = append(x.writes, write{len(x.plan.Steps), state{}, g.have})
 	}
-	x.add(expect(Step{Do: do, Path: g.path}, g.have))
+	x.add(expect(store.Step{Do: do, Path: g.path}, g.have))
 	g.have = state{}
 }
 
@@ -234,28 +234,28 @@ func (x *stepper) write(g *goal, apart bool) {
 	if w.absent() || w.equal(g.have) && !(apart && g.parted()) {
 		return
 	}
-	if w.lends(g.have) && g.have.nlink < 2 && x.s.has(x.p, w.blob) {
+	if w.lends(g.have) && g.have.nlink < 2 && x.has(w.blob) {
 		apart = true
 	}
-	st := w.given(Step{Path: g.path, Mode: w.mode, Mtime: w.mtime, Size: w.size, Apart: apart})
+	st := w.given(store.Step{Path: g.path, Mode: w.mode, Mtime: w.mtime, Size: w.size, Apart: apart})
 	switch {
 	case w.sameContent(g.have) && !apart:
-		if st.Do, st.Mtime = DoChmod, 0; w.dir() && closed(w.mode) {
+		if st.Do, st.Mtime = store.DoChmod, 0; w.dir() && closed(w.mode) {
 			x.shutLater(g.path, g.have.mode, w)
 			return
 		}
 	case w.link():
-		st.Do, st.Target = DoSymlink, w.target
+		st.Do, st.Target = store.DoSymlink, w.target
 		x.parents(g.path, false)
-	case w.regular() && !x.s.has(x.p, w.blob):
-		x.p.Lost = append(x.p.Lost, Conflict{Path: g.path, Why: "the content is not kept, and it cannot be moved back"})
+	case w.regular() && !x.has(w.blob):
+		x.lose(store.Conflict{Path: g.path, Why: "the content is not kept, and it cannot be moved back"})
 		return
 	case w.regular():
-		st.Do, st.Blob = DoWrite, w.blob
+		st.Do, st.Blob = store.DoWrite, w.blob
 		x.parents(g.path, false)
-		x.writes = append(x.writes, write{len(x.p.Steps), w, g.have})
+		x.writes = append(x.writes, write{len(x.plan.Steps), w, g.have})
 	default:
-		x.p.Lost = append(x.p.Lost, Conflict{Path: g.path, Why: "devices, sockets and pipes are not brought back"})
+		x.lose(store.Conflict{Path: g.path, Why: "devices, sockets and pipes are not brought back"})
 		return
 	}
 	x.add(expect(st, g.have))
@@ -269,7 +269,7 @@ func (x *stepper) write(g *goal, apart bool) {
 func (x *stepper) count() {
 	const portion = 64
 	slices.SortFunc(x.writes, func(a, b write) int {
-		return comparePlaces(x.p.kept[a.want.blob], x.p.kept[b.want.blob])
+		return content.ComparePlaces(x.kept[a.want.blob].Place, x.kept[b.want.blob].Place)
 	})
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -281,7 +281,7 @@ func (x *stepper) count() {
 					return
 				}
 				for _, w := range x.writes[i:min(i+portion, len(x.writes))] {
-					st := &x.p.Steps[w.step]
+					st := &x.plan.Steps[w.step]
 					st.Added, st.Removed = x.lines(w)
 				}
 			}
@@ -292,17 +292,17 @@ func (x *stepper) count() {
 
 // lines are zero for what is binary, too large or not to be had.
 func (x *stepper) lines(w write) (added, removed int) {
-	want, ok := x.p.merged[w.want.blob]
+	want, ok := x.plan.Made[w.want.blob]
 	if !ok && w.want.regular() {
 		var err error
-		if want, err = x.s.Content(w.want.blob); err != nil {
+		if want, err = x.store.Content(w.want.blob); err != nil {
 			return 0, 0
 		}
 		x.keep(w.want.blob, want)
 	}
 	var have []byte
-	if w.have.regular() && w.have.blob != (Hash{}) {
-		have, _ = x.s.Content(w.have.blob)
+	if w.have.regular() && w.have.blob != (store.Hash{}) {
+		have, _ = x.store.Content(w.have.blob)
 	}
 	if txt.Binary(want) || txt.Binary(have) || len(want)+len(have) > 4<<20 {
 		return 0, 0
@@ -317,15 +317,16 @@ func (x *stepper) lines(w write) (added, removed int) {
 	return sc.Added(), sc.Removed()
 }
 
+// readMost bounds what a draft keeps of the contents that were read to make it, in
+// bytes.
+const readMost = 24 << 20
+
 // keep leaves a content to who carries the plan out.
-func (x *stepper) keep(h Hash, content []byte) {
+func (x *stepper) keep(h store.Hash, b []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.p.read == nil {
-		x.p.read = map[Hash][]byte{}
-	}
-	if _, ok := x.p.read[h]; !ok && x.bytes+len(content) <= readMost {
-		x.p.read[h] = content
-		x.bytes += len(content)
+	if _, ok := x.plan.Read[h]; !ok && x.bytes+len(b) <= readMost {
+		x.plan.Read[h] = b
+		x.bytes += len(b)
 	}
 }

@@ -1,9 +1,12 @@
-package store
+package undo
 
 import (
 	"maps"
 	"strings"
 	"testing"
+
+	"cachebro/store"
+	"cachebro/store/storetest"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,31 +14,31 @@ import (
 // An undo of one file took back half of an atomic save: the rename, but not that the
 // temporary file had been made, which then lay there.
 func TestUndoOfPathTakesWholeSave(t *testing.T) {
-	for _, q := range []UndoQuery{
-		{Select: Filter{Session: "A"}, Globs: []string{"src/a.go"}},
-		{Select: Filter{Session: "A"}, Globs: []string{"src/*.go"}},
+	for _, q := range []Query{
+		{Select: store.Filter{Session: "A"}, Globs: []string{"src/a.go"}},
+		{Select: store.Filter{Session: "A"}, Globs: []string{"src/*.go"}},
 		{Last: true, Globs: []string{"src/a.go"}},
 	} {
 		c := newScene(t)
 		tr := c.tr
-		c.as("", "vim", "", 5).do(tr.mkdir("src", dirMode), tr.write("src/a.go", "a\n"), tr.write("src/b", "b\n"))
-		before := tr.clone()
-		c.as("A", "sed", "t1", 10).do(tr.chmod("src/b", 0o600))
-		other := tr.files["src/b"].mode
-		c.do(tr.write("src/sedXYZ", "AAA\n"), tr.chmod("src/sedXYZ", 0o644), tr.rename("src/sedXYZ", "src/sed2"), tr.rename("src/sed2", "src/a.go"))
-		after := tr.clone()
+		c.as("", "vim", "", 5).do(tr.Mkdir("src", storetest.DirMode), tr.Write("src/a.go", "a\n"), tr.Write("src/b", "b\n"))
+		before := tr.Clone()
+		c.as("A", "sed", "t1", 10).do(tr.Chmod("src/b", 0o600))
+		other := tr.Files["src/b"].Mode
+		c.do(tr.Write("src/sedXYZ", "AAA\n"), tr.Chmod("src/sedXYZ", 0o644), tr.Rename("src/sedXYZ", "src/sed2"), tr.Rename("src/sed2", "src/a.go"))
+		after := tr.Clone()
 		c.carry(c.undo(q))
-		tr.files["src/b"].mode = 0o644 | unix.S_IFREG
-		if now := tr.clone(); !maps.Equal(now, before) {
+		tr.Files["src/b"].Mode = 0o644 | unix.S_IFREG
+		if now := tr.Clone(); !maps.Equal(now, before) {
 			t.Fatalf("%+v: after undo:\n%swant\n%s", q, show(now), show(before))
 		}
-		tr.files["src/b"].mode = other
-		p, err := c.s.PlanRedo("", false, nil)
+		tr.Files["src/b"].Mode = other
+		p, err := Planner{Store: c.s}.Redo("", false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.carry(p)
-		if now := tr.clone(); !maps.Equal(now, after) {
+		if now := tr.Clone(); !maps.Equal(now, after) {
 			t.Fatalf("%+v: after redo:\n%swant\n%s", q, show(now), show(after))
 		}
 	}
@@ -49,13 +52,13 @@ func TestUndoBelowOthers(t *testing.T) {
 		gap := strings.Repeat("same\n", 4)
 		return first + "\n" + gap + middle + "\n" + gap + last + "\n"
 	}
-	c.as("", "vim", "", 5).do(tr.write("a", text("1", "5", "9")), tr.write("b", text("1", "5", "9")), tr.write("c", "0\n"))
-	c.as("A", "sed", "t1", 10).do(tr.write("a", text("one", "5", "9")), tr.write("b", text("one", "5", "9")), tr.write("c", "1\n"))
-	c.as("B", "sed", "t2", 11).do(tr.write("a", text("one", "five", "9")), tr.write("b", text("ONE", "5", "9")), tr.write("c", "2\n"))
-	c.as("B", "sed", "t3", 11).do(tr.write("c", "1\n"))
-	c.as("A", "sed", "t4", 10).do(tr.write("a", text("one", "five", "nine")), tr.write("b", text("ONE", "5", "nine")), tr.write("c", "3\n"))
+	c.as("", "vim", "", 5).do(tr.Write("a", text("1", "5", "9")), tr.Write("b", text("1", "5", "9")), tr.Write("c", "0\n"))
+	c.as("A", "sed", "t1", 10).do(tr.Write("a", text("one", "5", "9")), tr.Write("b", text("one", "5", "9")), tr.Write("c", "1\n"))
+	c.as("B", "sed", "t2", 11).do(tr.Write("a", text("one", "five", "9")), tr.Write("b", text("ONE", "5", "9")), tr.Write("c", "2\n"))
+	c.as("B", "sed", "t3", 11).do(tr.Write("c", "1\n"))
+	c.as("A", "sed", "t4", 10).do(tr.Write("a", text("one", "five", "nine")), tr.Write("b", text("ONE", "5", "nine")), tr.Write("c", "3\n"))
 
-	all := UndoQuery{Select: Filter{Session: "A"}}
+	all := Query{Select: store.Filter{Session: "A"}}
 	p := c.undo(all)
 	if len(p.Conflicts) != 2 || p.Conflicts[0].Path != "a" || p.Conflicts[1].Path != "b" || p.Conflicts[0].Actor.Session != "B" {
 		t.Fatalf("the older changes are not named: %+v", p.Conflicts)
@@ -64,7 +67,7 @@ func TestUndoBelowOthers(t *testing.T) {
 	c.want("a", text("one", "five", "9"))
 	c.want("b", text("ONE", "5", "9"))
 	c.want("c", "0\n") // what the other one did was taken back by itself
-	again, err := c.s.PlanRedo("", false, nil)
+	again, err := Planner{Store: c.s}.Redo("", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +81,7 @@ func TestUndoBelowOthers(t *testing.T) {
 	c.carry(p)
 	c.want("a", text("1", "five", "9"))
 	c.want("b", text("ONE", "5", "9"))
-	if again, err = c.s.PlanRedo("", false, nil); err != nil {
+	if again, err = (Planner{Store: c.s}).Redo("", false); err != nil {
 		t.Fatal(err)
 	}
 	c.carry(again)
@@ -99,19 +102,19 @@ func TestUndoBelowOthers(t *testing.T) {
 func TestUndoAgainAfterAFailedStep(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
-	c.as("", "vim", "", 5).do(tr.write("r", "kept\n"), tr.write("s", "s\n"))
-	c.as("A", "rm", "t1", 10).do(tr.remove("r"), tr.remove("s"))
-	p := c.undo(UndoQuery{Select: Filter{Session: "A"}})
-	if err := c.s.BeginPlan(t.Context(), p); err != nil {
+	c.as("", "vim", "", 5).do(tr.Write("r", "kept\n"), tr.Write("s", "s\n"))
+	c.as("A", "rm", "t1", 10).do(tr.Remove("r"), tr.Remove("s"))
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if err := c.s.BeginPlan(t.Context(), &p.Plan, p.Made); err != nil {
 		t.Fatal(err)
 	}
-	tr.plan = p.ID
-	c.as("", "cachebro", "", 99).do(tr.write("r", ""), tr.remove("r"), tr.write("s", "s\n"))
-	tr.plan = ""
-	if err := c.s.FinishPlan(p.ID, []Conflict{{Path: "r", Why: "no space left on device"}}); err != nil {
+	tr.Plan = p.ID
+	c.as("", "cachebro", "", 99).do(tr.Write("r", ""), tr.Remove("r"), tr.Write("s", "s\n"))
+	tr.Plan = ""
+	if err := c.s.FinishPlan(p.ID, []store.Conflict{{Path: "r", Why: "no space left on device"}}); err != nil {
 		t.Fatal(err)
 	}
-	p = c.undo(UndoQuery{Select: Filter{Session: "A"}})
+	p = c.undo(Query{Select: store.Filter{Session: "A"}})
 	if len(p.Conflicts) > 0 || len(p.Steps) != 1 {
 		t.Fatalf("%+v\n%+v", p.Conflicts, p.Steps)
 	}
@@ -123,10 +126,10 @@ func TestUndoAgainAfterAFailedStep(t *testing.T) {
 func TestRmdirOfMoreThanIsLive(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
-	c.as("", "vim", "", 5).do(tr.mkdir("d", dirMode), tr.mkdir("d/e", dirMode), tr.write("d/a", "a\n"), tr.write("d/e/b", "b\n"), tr.write("d/z", "z\n"))
-	gone := tr.change(OpRmdir, "d", "", tr.files["d"])
-	c.as("A", "rm", "t1", 10).do(tr.remove("d/z"), gone)
-	for _, p := range []Path{"d", "d/e", "d/a", "d/e/b", "d/z"} {
+	c.as("", "vim", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Mkdir("d/e", storetest.DirMode), tr.Write("d/a", "a\n"), tr.Write("d/e/b", "b\n"), tr.Write("d/z", "z\n"))
+	gone := tr.Change(store.OpRmdir, "d", "", tr.Files["d"])
+	c.as("A", "rm", "t1", 10).do(tr.Remove("d/z"), gone)
+	for _, p := range []store.Path{"d", "d/e", "d/a", "d/e/b", "d/z"} {
 		if v, _, err := c.s.Current(p); err != nil || !v.Deleted() {
 			t.Errorf("%q is still there: %+v %v", p, v, err)
 		}
@@ -138,9 +141,9 @@ func TestRmdirOfMoreThanIsLive(t *testing.T) {
 func TestUndoPassesByWhatLeftNothing(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
-	c.as("", "vim", "", 5).do(tr.write("a", "0\n"))
-	c.as("A", "sh", "t1", 10).do(tr.write("a", "1\n"))
-	c.as("A", "sh", "t2", 11).do(tr.write("temp", "x\n"), tr.remove("temp"))
-	c.carry(c.undo(UndoQuery{Last: true}))
+	c.as("", "vim", "", 5).do(tr.Write("a", "0\n"))
+	c.as("A", "sh", "t1", 10).do(tr.Write("a", "1\n"))
+	c.as("A", "sh", "t2", 11).do(tr.Write("temp", "x\n"), tr.Remove("temp"))
+	c.carry(c.undo(Query{Last: true}))
 	c.want("a", "0\n")
 }

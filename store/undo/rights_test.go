@@ -1,10 +1,12 @@
-package store
+package undo
 
 import (
 	"path"
 	"testing"
 
+	"cachebro/store"
 	"cachebro/store/attrs"
+	"cachebro/store/storetest"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,12 +18,12 @@ import (
 func TestDirectoriesAreOpenWhileAPlanWorksInThem(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
-	c.as("", "user", "", 5).do(tr.mkdir("shut", dirMode), tr.write("shut/a", "a"), tr.mkdir("shut/in", dirMode), tr.write("shut/in/b", "b"),
-		tr.chmod("shut/in", unix.S_IFDIR|0o500), tr.chmod("shut", unix.S_IFDIR|0o555), tr.mkdir("free", dirMode), tr.write("free/c", "c"),
-		tr.mkdir("kept", dirMode), tr.write("kept/e", "e"), tr.chmod("kept", unix.S_IFDIR|0o500))
-	modes := map[Path]uint32{}
-	err := c.s.Live("", func(v Version) error {
-		if isDir(v.Stat) {
+	c.as("", "user", "", 5).do(tr.Mkdir("shut", storetest.DirMode), tr.Write("shut/a", "a"), tr.Mkdir("shut/in", storetest.DirMode), tr.Write("shut/in/b", "b"),
+		tr.Chmod("shut/in", unix.S_IFDIR|0o500), tr.Chmod("shut", unix.S_IFDIR|0o555), tr.Mkdir("free", storetest.DirMode), tr.Write("free/c", "c"),
+		tr.Mkdir("kept", storetest.DirMode), tr.Write("kept/e", "e"), tr.Chmod("kept", unix.S_IFDIR|0o500))
+	modes := map[store.Path]uint32{}
+	err := c.s.Live("", func(v store.Version) error {
+		if stateOf(v).dir() {
 			modes[v.Path] = v.Stat.Mode & 0o777
 		}
 		return nil
@@ -29,18 +31,18 @@ func TestDirectoriesAreOpenWhileAPlanWorksInThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.as("A", "sh", "", 6).do(tr.chmod("shut", unix.S_IFDIR|0o755), tr.chmod("shut/in", unix.S_IFDIR|0o755), tr.remove("shut/in/b"), tr.remove("shut/in"), tr.remove("shut/a"), tr.remove("shut"),
-		tr.remove("free/c"), tr.write("free/d", "d"), tr.chmod("free", unix.S_IFDIR|0o555),
-		tr.chmod("kept", unix.S_IFDIR|0o700), tr.remove("kept/e"), tr.chmod("kept", unix.S_IFDIR|0o500))
-	before := map[Path]uint32{"free": 0o555, "kept": 0o500}
-	for _, plan := range []func() *Plan{
-		func() *Plan {
-			p := c.undo(UndoQuery{Select: Filter{Session: "A"}})
+	c.as("A", "sh", "", 6).do(tr.Chmod("shut", unix.S_IFDIR|0o755), tr.Chmod("shut/in", unix.S_IFDIR|0o755), tr.Remove("shut/in/b"), tr.Remove("shut/in"), tr.Remove("shut/a"), tr.Remove("shut"),
+		tr.Remove("free/c"), tr.Write("free/d", "d"), tr.Chmod("free", unix.S_IFDIR|0o555),
+		tr.Chmod("kept", unix.S_IFDIR|0o700), tr.Remove("kept/e"), tr.Chmod("kept", unix.S_IFDIR|0o500))
+	before := map[store.Path]uint32{"free": 0o555, "kept": 0o500}
+	for _, plan := range []func() *Draft{
+		func() *Draft {
+			p := c.undo(Query{Select: store.Filter{Session: "A"}})
 			c.carry(p)
 			return p
 		},
-		func() *Plan {
-			p, err := c.s.PlanRedo("", false, nil)
+		func() *Draft {
+			p, err := Planner{Store: c.s}.Redo("", false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,17 +56,17 @@ func TestDirectoriesAreOpenWhileAPlanWorksInThem(t *testing.T) {
 		}
 		now := before
 		for _, st := range p.Steps {
-			if dir := Path(path.Dir(string(st.Path))); dir != "." && now[dir]&inAndOut != inAndOut {
+			if dir := store.Path(path.Dir(string(st.Path))); dir != "." && now[dir]&inAndOut != inAndOut {
 				t.Errorf("%s %q while its directory has mode %o", st.Do, st.Path, now[dir])
 			}
 			switch st.Do {
-			case DoMkdir, DoChmod:
+			case store.DoMkdir, store.DoChmod:
 				now[st.Path] = st.Mode & 0o777
-			case DoRmdir:
+			case store.DoRmdir:
 				delete(now, st.Path)
 			}
 		}
-		if p.Kind == PlanUndo {
+		if p.Kind == store.PlanUndo {
 			for dir, mode := range modes {
 				if now[dir] != mode {
 					t.Errorf("%q is left with mode %o, want %o", dir, now[dir], mode)
@@ -82,31 +84,31 @@ func TestDirectoriesAreOpenWhileAPlanWorksInThem(t *testing.T) {
 // it back. One that was written to is lost, and said to be.
 func TestUnreadableFilesAreAsTheyWereCaptured(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(st *Stat)
+		change func(st *store.Stat)
 		lost   bool
 	}{
-		"unwritten":       {func(*Stat) {}, false},
-		"written":         {func(st *Stat) { st.Mtime++ }, true},
-		"another file":    {func(st *Stat) { st.Ino++ }, true},
-		"a moment before": {func(st *Stat) { st.Mtime += 1e9 }, true},
+		"unwritten":       {func(*store.Stat) {}, false},
+		"written":         {func(st *store.Stat) { st.Mtime++ }, true},
+		"another file":    {func(st *store.Stat) { st.Ino++ }, true},
+		"a moment before": {func(st *store.Stat) { st.Mtime += 1e9 }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := fresh(t)
-			found := file(OpBaseline, "f", "text")
+			s := storetest.Fresh(t)
+			found := storetest.Closed(store.OpBaseline, "f", "text")
 			found.Stat.Mtime = found.Time - 1e9
 			shut := found
-			shut.Op, shut.HasContent, shut.Content = OpChmod, false, nil
+			shut.Op, shut.HasContent, shut.Content = store.OpChmod, false, nil
 			shut.Stat.Mode = unix.S_IFREG
 			before := shut
-			before.Op, before.NoContent = OpBaseline, "gap: not captured"
+			before.Op, before.NoContent = store.OpBaseline, "gap: not captured"
 			c.change(&before.Stat)
 			gone := before
-			gone.Op, gone.NoContent, gone.LastName = OpUnlink, "", true
+			gone.Op, gone.NoContent, gone.LastName = store.OpUnlink, "", true
 			if name == "a moment before" { // nothing tells it from a write in the same step
 				found.Stat.Mtime, shut.Stat.Mtime = before.Stat.Mtime, before.Stat.Mtime
 			}
-			apply(t, s, found, shut, before, gone)
-			p, err := s.PlanRestore(nil, s.Seq()-1, nil)
+			storetest.Apply(t, s, found, shut, before, gone)
+			p, err := Planner{Store: s}.Restore(nil, s.Seq()-1)
 			if err != nil || len(p.Lost) > 0 != c.lost || len(p.Steps) > 0 == c.lost {
 				t.Errorf("%v, lost %+v, %d steps", err, p.Lost, len(p.Steps))
 			}
@@ -118,17 +120,17 @@ func TestUnreadableFilesAreAsTheyWereCaptured(t *testing.T) {
 // told of; what nobody asked about is none, and is not forgotten.
 func TestOwnerAndAttributesAreVersions(t *testing.T) {
 	some := string(attrs.Of(map[string]string{"user.a": "b"}))
-	for _, told := range []Op{OpChmod, OpSeen} {
-		s := fresh(t)
-		c := file(OpBaseline, "f", "text")
+	for _, told := range []store.Op{store.OpChmod, store.OpSeen} {
+		s := storetest.Fresh(t)
+		c := storetest.Closed(store.OpBaseline, "f", "text")
 		c.Stat.Ino, c.Stat.Attrs = 7, string(attrs.None)
-		apply(t, s, c)
-		for i, change := range []func(*Stat){func(st *Stat) { st.UID = 5 }, func(st *Stat) { st.GID = 6 }, func(st *Stat) { st.Attrs = some }, func(st *Stat) { st.Ctime++ }, func(st *Stat) { st.Attrs = "" }} {
+		storetest.Apply(t, s, c)
+		for i, change := range []func(*store.Stat){func(st *store.Stat) { st.UID = 5 }, func(st *store.Stat) { st.GID = 6 }, func(st *store.Stat) { st.Attrs = some }, func(st *store.Stat) { st.Ctime++ }, func(st *store.Stat) { st.Attrs = "" }} {
 			change(&c.Stat)
-			if c.Op = told; told == OpChmod {
+			if c.Op = told; told == store.OpChmod {
 				c.HasContent, c.Content = false, nil
 			}
-			apply(t, s, c)
+			storetest.Apply(t, s, c)
 			if seq, want := s.Seq(), uint64(min(i, 2)+2); seq != want {
 				t.Errorf("%d, change %d: %d versions, want %d", told, i, seq, want)
 			}

@@ -1,14 +1,19 @@
-package store
+package undo
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
+
+	"cachebro/store"
 )
 
-// takeOut fills a plan with what takes the selected versions out of each path.
-func (s *Store) takeOut(p *Plan, sel selection, q UndoQuery) error {
-	paths, known := sel.paths(), map[uint64]*Version{}
+// takeOut are the goals that take the selected versions out of each path. An undo
+// looks through earlier plans at what they brought back; a redo (q.Select.Plan) takes
+// out the very versions that a plan made.
+func (m *maker) takeOut(sel selection, q Query) ([]goal, error) {
+	paths, known := sel.paths(), map[uint64]*store.Version{}
 	for _, vs := range sel {
 		maps.Copy(known, vs)
 	}
@@ -16,60 +21,48 @@ func (s *Store) takeOut(p *Plan, sel selection, q UndoQuery) error {
 	for seq := range known {
 		oldest = min(oldest, seq)
 	}
-	plans := map[string]map[Path]Return{}
-	// An undo looks through earlier plans at what they brought back; a redo
-	// takes out the very versions that a plan made.
-	through := q.Select.Plan == ""
 	var goals []goal
-	one := func(path Path, own []Version) error {
+	err := m.view.Histories(paths, known, func(path store.Path, own []store.Version) error {
 		if len(own) == 0 {
 			return nil // dropped from the log since it was selected
 		}
-		c := &chain{s: s, own: own, plans: plans}
-		g, ok, err := s.goalFor(p, c, path, sel[path], q, through)
+		c := &chain{m, own}
+		g, ok, err := m.goalFor(c, path, sel[path], q)
 		if err != nil {
 			return err
 		}
 		g.since = oldest
 		matchContent(&g.have, &g.want)
-		if ownFile(path) { // is nowhere but while a plan is carried out
+		if store.OwnFile(path) { // is nowhere but while a plan is carried out
 			g.want = state{}
 		}
 		if ok && !g.idle() {
 			goals = append(goals, g)
 		}
 		return nil
-	}
-	err := s.View(func(v *View) error { return v.Histories(paths, known, one) })
+	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	asItsOtherNames(goals)
-	if err := s.nameKeepers(p, sel, goals); err != nil {
-		return err
+	if err := m.nameKeepers(sel, goals); err != nil {
+		return nil, err
 	}
-	if goals, err = s.relocate(p, goals); err != nil {
-		return err
-	}
-	goals, err = s.possible(p, goals, !q.Force)
-	if err != nil {
-		return err
-	}
-	return s.steps(p, goals)
+	return m.relocate(goals)
 }
 
 // run is what the selected versions made of a path without anybody else's between
 // them. A path may have several.
 type run struct {
 	left, want state
-	over       *Version // somebody else's newest version above it, up to the next run
-	below      int      // the version that says what was before; -1: none
-	first      Version
+	over       *store.Version // somebody else's newest version above it, up to the next run
+	below      int            // the version that says what was before; -1: none
+	first      store.Version
 }
 
 // runs finds them, newest first. What later plans took back is not there any more.
-func (c *chain) runs(sel map[uint64]*Version, plan string) ([]run, error) {
-	at := func(i int) (Version, int) {
+func (c *chain) runs(sel map[uint64]*store.Version, plan string) ([]run, error) {
+	at := func(i int) (store.Version, int) {
 		if plan == "" {
 			return c.at(i)
 		}
@@ -81,19 +74,19 @@ func (c *chain) runs(sel map[uint64]*Version, plan string) ([]run, error) {
 	}
 	// ours: it is selected, or says no more than what the selected one below left.
 	// A plan that was to bring a selected one back, and could not, left this in its place.
-	ours := func(v Version, i int) bool {
+	ours := func(v store.Version, i int) bool {
 		if v.Plan != "" && plan == "" && sel[v.Seq] == nil {
 			r := c.returns(v.Plan)[v.Path]
 			return !r.Made && sel[r.Back] != nil
 		}
-		if sel[v.Seq] != nil || v.Op != OpBaseline || i < 0 {
+		if sel[v.Seq] != nil || v.Op != store.OpBaseline || i < 0 {
 			return sel[v.Seq] != nil
 		}
 		below, j := at(i - 1)
 		return j >= 0 && sel[below.Seq] != nil && describes(v, below)
 	}
 	var out []run
-	var over *Version
+	var over *store.Version
 	var err error
 	v, i := at(len(c.own) - 1)
 	for i >= 0 && v.Seq >= least {
@@ -111,11 +104,11 @@ func (c *chain) runs(sel map[uint64]*Version, plan string) ([]run, error) {
 			r.first, under = v, i-1
 		}
 		if r.below = i; i >= 0 {
-			if r.want, err = c.s.described(c.own, i); err != nil {
+			if r.want, err = c.m.described(c.own, i); err != nil {
 				return nil, err
 			}
 			if b := c.own[under]; b.Plan != "" && !b.Deleted() { // another file with the same content
-				r.want.in, r.want.nlink = inodeOf(b.Stat), b.Stat.Nlink
+				r.want.in, r.want.nlink = store.InodeOf(b.Stat), b.Stat.Nlink
 			}
 		} else {
 			r.want = carriedAway(r.first)
@@ -126,18 +119,14 @@ func (c *chain) runs(sel map[uint64]*Version, plan string) ([]run, error) {
 }
 
 // goalFor decides about one path; false: nothing to do, or a conflict noted.
-func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q UndoQuery, through bool) (g goal, ok bool, err error) {
-	plan := q.Select.Plan
-	if through {
-		plan = ""
-	}
-	runs, err := c.runs(sel, plan)
+func (m *maker) goalFor(c *chain, path store.Path, sel map[uint64]*store.Version, q Query) (g goal, ok bool, err error) {
+	runs, err := c.runs(sel, q.Select.Plan)
 	if err != nil || len(runs) == 0 {
 		return g, false, err // none: undone before
 	}
 	have := stateOf(c.own[len(c.own)-1])
-	conflict := func(over *Version, why string) {
-		p.Conflicts = append(p.Conflicts, Conflict{Path: path, Why: why, Actor: over.Actor, Time: over.Time})
+	conflict := func(over *store.Version, why string) {
+		m.conflict(store.Conflict{Path: path, Why: why, Actor: over.Actor, Time: over.Time})
 	}
 	// Who asks for it regardless gets what was before the oldest of them.
 	if q.Force {
@@ -149,11 +138,11 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 	for n, r := range runs {
 		first := r.first
 		if notKept(first) {
-			p.Lost = append(p.Lost, Conflict{Path: path, Why: first.NoContent, Actor: first.Actor, Time: first.Time})
+			m.lose(store.Conflict{Path: path, Why: first.NoContent, Actor: first.Actor, Time: first.Time})
 			return g, n > 0, nil
 		}
-		if r.below < 0 && r.want.absent() && !began(first) && first.Op != OpBaseline && !madeLater(c.own, first) {
-			p.Lost = append(p.Lost, Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})
+		if r.below < 0 && r.want.absent() && !began(first) && first.Op != store.OpBaseline && !madeLater(c.own, first) {
+			m.lose(store.Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})
 			return g, n > 0, nil
 		}
 		as := goal{have: now, want: r.want, other: another(c.own, r.below)}
@@ -164,9 +153,9 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 			g.unseen = r.below < 0 && !r.want.absent() || r.below >= 0 && foundOnly(c.own[:r.below+1])
 			continue
 		case q.Merge:
-			if merged, ok := s.merge(p, r.left, r.want, now); ok {
+			if merged, ok := m.merge(r.left, r.want, now); ok {
 				g.want, g.other, g.unseen = merged, false, false
-				p.unlent(&g)
+				m.unlent(&g)
 				now, made = g.want, true
 				continue
 			}
@@ -188,45 +177,47 @@ func (s *Store) goalFor(p *Plan, c *chain, path Path, sel map[uint64]*Version, q
 }
 
 // foundOnly: these versions say no more than how a file was found.
-func foundOnly(own []Version) bool {
-	return !slices.ContainsFunc(own, func(v Version) bool { return v.Op != OpBaseline || inodeOf(v.Stat) != inodeOf(own[0].Stat) })
+func foundOnly(own []store.Version) bool {
+	return !slices.ContainsFunc(own, func(v store.Version) bool {
+		return v.Op != store.OpBaseline || store.InodeOf(v.Stat) != store.InodeOf(own[0].Stat)
+	})
 }
 
 // notKept: a directory went of which nothing is kept; the version says how much.
-func notKept(v Version) bool { return v.Op == OpRmdir && v.NoContent != "" }
+func notKept(v store.Version) bool { return v.Op == store.OpRmdir && v.NoContent != "" }
 
 // describes: a version gives the content of what the version below it left. It is a
 // baseline, or that of a file that came under a tracked name.
-func describes(v, below Version) bool {
-	shown := v.Op == OpWrite && below.From != "" && v.Time == below.Time
-	return (v.Op == OpBaseline || shown) && sameBytes(v, below)
+func describes(v, below store.Version) bool {
+	shown := v.Op == store.OpWrite && below.From != "" && v.Time == below.Time
+	return (v.Op == store.OpBaseline || shown) && sameBytes(v, below)
 }
 
 // sameBytes: two versions are of one file, which was not written to between them.
-func sameBytes(a, b Version) bool {
-	return isRegular(a.Stat) && !b.Deleted() && isRegular(b.Stat) && inodeOf(a.Stat) == inodeOf(b.Stat) &&
+func sameBytes(a, b store.Version) bool {
+	return regular(a) && !b.Deleted() && regular(b) && store.InodeOf(a.Stat) == store.InodeOf(b.Stat) &&
 		a.Stat.Size == b.Stat.Size && a.Stat.Mtime == b.Stat.Mtime
 }
 
 // described is the state that a version left, with the content that was found to be
 // its only before it was destroyed, under whatever name it had by then.
-func (s *Store) described(own []Version, i int) (state, error) {
+func (m *maker) described(own []store.Version, i int) (state, error) {
 	st := stateOf(own[i])
-	if !st.regular() || st.blob != (Hash{}) {
+	if !st.regular() || st.blob != (store.Hash{}) {
 		return st, nil
 	}
 	for is := own[i]; i+1 < len(own); is = own[i] {
 		next := own[i+1]
-		to := Path("")
+		to := store.Path("")
 		switch {
 		case describes(next, is):
 			st.blob, st.noContent = next.Blob, next.NoContent
 			return st, nil
-		case next.Op == OpChmod && sameBytes(next, is):
+		case next.Op == store.OpChmod && sameBytes(next, is):
 			i++
-		case next.Op == OpMoved:
+		case next.Op == store.OpMoved:
 			to = next.To
-		case next.Op == OpExchange:
+		case next.Op == store.OpExchange:
 			to = next.From // what came from there is here now
 		default:
 			return st, nil
@@ -235,10 +226,10 @@ func (s *Store) described(own []Version, i int) (state, error) {
 			continue
 		}
 		var err error
-		if own, err = s.History(to, false); err != nil {
+		if own, err = m.view.History(to, false); err != nil {
 			return st, err
 		}
-		if i = slices.IndexFunc(own, func(v Version) bool { return v.From == is.Path && v.Prev == is.Seq }); i < 0 || !sameBytes(own[i], is) {
+		if i = slices.IndexFunc(own, func(v store.Version) bool { return v.From == is.Path && v.Prev == is.Seq }); i < 0 || !sameBytes(own[i], is) {
 			return st, nil
 		}
 	}
@@ -247,18 +238,18 @@ func (s *Store) described(own []Version, i int) (state, error) {
 
 // carriedAway is what a path held whose first version is that it was renamed: of
 // ignored files nothing is recorded before.
-func carriedAway(first Version) state {
-	if first.Op != OpMoved || first.Class != 1 {
+func carriedAway(first store.Version) state {
+	if first.Op != store.OpMoved || first.Class != 1 {
 		return state{}
 	}
-	first.Op, first.NoContent = OpBaseline, uncapturedRename
+	first.Op, first.NoContent = store.OpBaseline, store.NoContentRenamed
 	return stateOf(first)
 }
 
 // madeLater: a file is told of as made when it is first closed, so a chmod
 // through the descriptor that made it comes before (sed -i does this).
-func madeLater(own []Version, first Version) bool {
-	if first.Op != OpChmod {
+func madeLater(own []store.Version, first store.Version) bool {
+	if first.Op != store.OpChmod {
 		return false
 	}
 	for _, v := range own {
@@ -266,8 +257,8 @@ func madeLater(own []Version, first Version) bool {
 		case v.Seq <= first.Seq:
 		case v.Deleted():
 			return false
-		case v.Op == OpCreate:
-			return inodeOf(v.Stat) == inodeOf(first.Stat)
+		case v.Op == store.OpCreate:
+			return store.InodeOf(v.Stat) == store.InodeOf(first.Stat)
 		}
 	}
 	return false
@@ -275,47 +266,43 @@ func madeLater(own []Version, first Version) bool {
 
 // possible drops goals that cannot be reached: their content is not kept (Lost),
 // they would destroy what is not kept, their directory is somebody's file now,
-// they would remove a directory in which something lives, or, with shared, they
-// would change a file that has another name now and stays as it is there. Dropping one may cost another, so
-// it looks until nothing changes.
-func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
-	s.askFor(p, goals)
-	if err := s.secure(p, goals); err != nil {
-		return nil, err
-	}
+// they would remove a directory in which something lives, or, without apart, they
+// would change a file that has another name now and stays as it is there. Dropping one
+// may cost another, so it looks until nothing changes.
+func (m *maker) possible(goals []goal, apart bool) ([]goal, error) {
 	for {
-		o, err := s.outlookOf(goals)
+		o, err := m.outlookOf(goals)
 		if err != nil {
 			return nil, err
 		}
 		byPath, byFile := o.paths, filesOf(o.all)
-		moved := map[Path]bool{} // contents that come back by a rename
+		moved := map[store.Path]bool{} // contents that come back by a rename
 		for _, to := range o.homes {
 			moved[to] = true
 		}
-		full := s.inhabited(byPath, goals)
+		full := m.inhabited(byPath, goals)
 		keep := goals[:0:0]
 		for i := range goals {
 			g := goals[i]
 			w := g.want
-			f, err := s.fateOf(byPath, byFile, &goals[i])
+			f, err := m.fateOf(byPath, byFile, &goals[i])
 			if err != nil {
 				return nil, err
 			}
-			refused := o.refusal(p, &goals[i])
+			refused := o.refusal(&goals[i])
 			switch {
 			case refused != "":
-				p.Conflicts = append(p.Conflicts, Conflict{Path: g.path, Why: refused})
-			case w.regular() && !moved[g.path] && !w.sameContent(g.have) && !s.has(p, w.blob):
+				m.conflict(store.Conflict{Path: g.path, Why: refused})
+			case w.regular() && !moved[g.path] && !w.sameContent(g.have) && !m.has(w.blob):
 				why := w.noContent
 				if why == "" {
 					why = "the content is no longer kept"
 				}
-				p.Lost = append(p.Lost, Conflict{Path: g.path, Why: why, size: w.size})
+				m.lost = append(m.lost, lost{store.Conflict{Path: g.path, Why: why}, w.size})
 			case w.link() && w.target == "" && !moved[g.path] && !w.sameContent(g.have):
-				p.Lost = append(p.Lost, Conflict{Path: g.path, Why: "where it pointed was not seen"})
-			case !w.absent() && s.blocked(byPath, g.path):
-				p.Conflicts = append(p.Conflicts, Conflict{Path: g.path, Why: "what was its directory is something else now"})
+				m.lose(store.Conflict{Path: g.path, Why: "where it pointed was not seen"})
+			case !w.absent() && m.blocked(byPath, g.path):
+				m.conflict(store.Conflict{Path: g.path, Why: "what was its directory is something else now"})
 			case g.have.dir() && g.want.absent() && full[g.path] && !g.moved:
 				// It was made, and stays for what others have put there.
 			case g.have.dir() && !w.dir() && full[g.path]:
@@ -323,19 +310,19 @@ func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
 				if to := o.homes[g.path]; to != "" {
 					why += fmt.Sprintf("; what it brought from %q may not be back there", string(to))
 				}
-				p.Conflicts = append(p.Conflicts, Conflict{Path: g.path, Why: why})
-			case shared && f.inPlace && len(f.others) > 0:
-				c := Conflict{Path: g.path, Why: fmt.Sprintf("the same file is also %q, which is not part of this", string(f.others[0]))}
-				if v, _, err := s.Current(f.others[0]); err == nil {
+				m.conflict(store.Conflict{Path: g.path, Why: why})
+			case !apart && f.inPlace && len(f.others) > 0:
+				c := store.Conflict{Path: g.path, Why: fmt.Sprintf("the same file is also %q, which is not part of this", string(f.others[0]))}
+				if v, _, err := m.view.Current(f.others[0]); err == nil {
 					c.Actor, c.Time = v.Actor, v.Time
 				}
-				p.Conflicts = append(p.Conflicts, c)
+				m.conflict(c)
 			default:
 				keep = append(keep, g)
 			}
 		}
 		if len(keep) == len(goals) {
-			p.homes = o.homes
+			m.homes = o.homes
 			return keep, nil
 		}
 		goals = keep
@@ -343,7 +330,7 @@ func (s *Store) possible(p *Plan, goals []goal, shared bool) ([]goal, error) {
 }
 
 // blocked: an ancestor is, after the plan, something that is no directory.
-func (s *Store) blocked(goals map[Path]*goal, p Path) bool {
+func (m *maker) blocked(goals map[store.Path]*goal, p store.Path) bool {
 	for i := len(p) - 1; i > 0; i-- {
 		if p[i] != '/' {
 			continue
@@ -355,48 +342,46 @@ func (s *Store) blocked(goals map[Path]*goal, p Path) bool {
 			}
 			continue
 		}
-		if v, found, err := s.Current(dir); err == nil && found && !v.Deleted() {
-			return !isDir(v.Stat)
+		if v, found, err := m.view.Current(dir); err == nil && found && !v.Deleted() {
+			return !stateOf(v).dir()
 		}
 	}
 	return false
 }
 
 // has: a plan can bring this content. It is asked at every turn.
-func (s *Store) has(p *Plan, h Hash) bool {
-	if p.merged[h] != nil {
+func (m *maker) has(h store.Hash) bool {
+	if m.plan.Made[h] != nil {
 		return true
 	}
-	at, asked := p.kept[h]
+	at, asked := m.kept[h]
 	if !asked {
-		if at = s.placeOf(h); p.kept == nil {
-			p.kept = map[Hash]place{}
-		}
-		p.kept[h] = at
+		at.Place, at.kept = m.store.Place(h)
+		m.kept[h] = at
 	}
 	return at.kept
 }
 
 // askFor asks at once for the contents that a plan wants to bring, in the order
 // in which they lie in the store: each block of it holds dozens.
-func (s *Store) askFor(p *Plan, goals []goal) {
-	var hs []Hash
+func (m *maker) askFor(goals []goal) {
+	var hs []store.Hash
 	for i := range goals {
 		if w := &goals[i].want; w.regular() && !w.sameContent(goals[i].have) {
 			hs = append(hs, w.blob)
 		}
 	}
-	slices.SortFunc(hs, compareHashes)
+	slices.SortFunc(hs, func(a, b store.Hash) int { return bytes.Compare(a[:], b[:]) })
 	for _, h := range hs {
-		s.has(p, h)
+		m.has(h)
 	}
 }
 
 // inhabited are those directories that are to go in which something lives after
 // the plan.
-func (s *Store) inhabited(byPath map[Path]*goal, goals []goal) map[Path]bool {
-	full, going := map[Path]bool{}, map[Path]bool{}
-	var dirs []Path
+func (m *maker) inhabited(byPath map[store.Path]*goal, goals []goal) map[store.Path]bool {
+	full, going := map[store.Path]bool{}, map[store.Path]bool{}
+	var dirs []store.Path
 	for i := range goals {
 		if g := &goals[i]; g.have.dir() && !g.want.dir() {
 			dirs = append(dirs, g.path)
@@ -406,7 +391,7 @@ func (s *Store) inhabited(byPath map[Path]*goal, goals []goal) map[Path]bool {
 	if len(dirs) == 0 {
 		return full
 	}
-	up := func(p Path) {
+	up := func(p store.Path) {
 		for i := len(p) - 1; i > 0; i-- {
 			if p[i] == '/' && going[p[:i]] {
 				full[p[:i]] = true
@@ -420,13 +405,13 @@ func (s *Store) inhabited(byPath map[Path]*goal, goals []goal) map[Path]bool {
 	}
 	// What is below a directory is looked at once, not for each one inside.
 	slices.Sort(dirs)
-	top := Path("")
+	top := store.Path("")
 	for _, dir := range dirs {
-		if top != "" && inside(dir, top) {
+		if top != "" && dir.Inside(top) {
 			continue
 		}
 		top = dir
-		err := s.Live(dir, func(v Version) error {
+		err := m.view.Live(dir, func(v store.Version) error {
 			if o := byPath[v.Path]; v.Path != dir && (o == nil || !o.want.absent()) {
 				up(v.Path)
 			}

@@ -1,4 +1,4 @@
-package store
+package undo
 
 import (
 	"errors"
@@ -7,17 +7,18 @@ import (
 	"slices"
 	"strings"
 
+	"cachebro/store"
 	"cachebro/store/glob"
 )
 
 // errStop ends an iteration early.
 var errStop = errors.New("stop")
 
-// UndoQuery says what is to be taken back.
-type UndoQuery struct {
+// Query says what is to be taken back.
+type Query struct {
 	// Select picks the versions: session, prompt, tool call, pid, command,
 	// since, plan. Its limit, order and Path are ignored.
-	Select Filter
+	Select store.Filter
 	// What names what Select.Match picks, for people.
 	What string
 	// Last: the newest action that has not been undone: one tool call, or
@@ -29,21 +30,18 @@ type UndoQuery struct {
 	// Merge takes the change out of files that somebody else changed since,
 	// where the lines do not meet. Force takes it back regardless.
 	Merge, Force bool
-	// Secure: see there; nil: the plan is only to be shown.
-	Secure Secure
 }
 
 // chain walks what a path effectively was, newest first: a state that a plan
 // brought back counts as the version it brought back.
 type chain struct {
-	s     *Store
-	own   []Version // of the path itself, oldest first
-	plans map[string]map[Path]Return
+	m   *maker
+	own []store.Version // of the path itself, oldest first
 }
 
 // at is the effective version for own[i]; false when the path was absent
 // before anything was known, or what the plan made is a version of its own.
-func (c *chain) at(i int) (Version, int) {
+func (c *chain) at(i int) (store.Version, int) {
 	for hops := 0; i >= 0 && hops < 1000; hops++ {
 		v := c.own[i]
 		if v.Plan == "" {
@@ -54,7 +52,7 @@ func (c *chain) at(i int) (Version, int) {
 			return v, i
 		}
 		if r.Back == 0 {
-			return Version{}, -1
+			return store.Version{}, -1
 		}
 		j := c.index(r.Back)
 		if j < 0 || !broughtBack(stateOf(c.own[j]), stateOf(v)) {
@@ -66,19 +64,19 @@ func (c *chain) at(i int) (Version, int) {
 		}
 		i = j
 	}
-	return Version{}, -1
+	return store.Version{}, -1
 }
 
 // index is where in own a version is, -1 if it is not.
 func (c *chain) index(seq uint64) int {
-	return slices.IndexFunc(c.own, func(o Version) bool { return o.Seq == seq })
+	return slices.IndexFunc(c.own, func(o store.Version) bool { return o.Seq == seq })
 }
 
 // back is own[i] for who takes out what one plan has made: if later plans only
 // took that away and brought it back, it is that plan's version again.
-func (c *chain) back(i int, plan string) (Version, int) {
+func (c *chain) back(i int, plan string) (store.Version, int) {
 	if i < 0 {
-		return Version{}, -1
+		return store.Version{}, -1
 	}
 	for j := i; c.own[j].Plan != "" && c.own[j].Plan != plan; {
 		v := c.own[j]
@@ -86,7 +84,7 @@ func (c *chain) back(i int, plan string) (Version, int) {
 		if !ok || r.Made || r.Back == 0 || r.Back >= v.Seq {
 			break
 		}
-		j = slices.IndexFunc(c.own, func(o Version) bool { return o.Seq == r.Back })
+		j = slices.IndexFunc(c.own, func(o store.Version) bool { return o.Seq == r.Back })
 		if j < 0 || !broughtBack(stateOf(c.own[j]), stateOf(v)) {
 			break
 		}
@@ -102,51 +100,53 @@ func (c *chain) back(i int, plan string) (Version, int) {
 // a plan also gives back the mtime.
 // Owner, attributes and set-id bits only count where whoever carried it out could give them.
 func broughtBack(then, now state) bool {
-	if then.mode, then.attrs, now.owned = then.mode&^setID|now.mode&then.mode&setID, "", false; now.regular() && then.regular() && (now.blob == (Hash{})) != (then.blob == (Hash{})) {
+	if then.mode, then.attrs, now.owned = then.mode&^setID|now.mode&then.mode&setID, "", false; now.regular() && then.regular() && (now.blob == (store.Hash{})) != (then.blob == (store.Hash{})) {
 		return now.size == then.size && now.mtime == then.mtime && now.perm() == then.perm()
 	}
 	return now.equal(then)
 }
 
-func (c *chain) returns(plan string) map[Path]Return {
-	if m, ok := c.plans[plan]; ok {
-		return m
+func (c *chain) returns(plan string) map[store.Path]store.Return {
+	if back, ok := c.m.returned[plan]; ok {
+		return back
 	}
-	m := map[Path]Return{}
-	if p, err := c.s.LookupPlan(plan); err == nil {
+	back := map[store.Path]store.Return{}
+	if p, err := c.m.store.LookupPlan(plan); err == nil {
 		for _, r := range p.Returns {
-			m[r.Path] = r
+			back[r.Path] = r
 		}
 	}
-	c.plans[plan] = m
-	return m
+	c.m.returned[plan] = back
+	return back
 }
 
 // began: before its first known version the path did not exist.
-func began(v Version) bool {
+func began(v store.Version) bool {
 	switch v.Op {
-	case OpCreate, OpMkdir, OpSymlink, OpMknod, OpRename, OpLink, OpUnlink, OpRmdir, OpMoved:
+	case store.OpCreate, store.OpMkdir, store.OpSymlink, store.OpMknod, store.OpRename, store.OpLink, store.OpUnlink, store.OpRmdir, store.OpMoved:
 		return true
 	}
 	return false
 }
 
-// PlanUndo plans to take back what a query selects. A path is touched only if
-// it still is what the undone actor last left; else it is in Conflicts. The
-// plan is not begun.
-func (s *Store) PlanUndo(q UndoQuery) (*Plan, error) {
+// Undo plans to take back what a query selects. A path is touched only if it still
+// is what the undone actor last left; else it is in Conflicts. ErrNotFound: nothing is
+// selected.
+func (p Planner) Undo(q Query) (*Draft, error) {
 	for tried := map[uint64]bool{}; ; {
-		p := &Plan{Kind: PlanUndo, Seq: s.Seq(), secure: q.Secure}
-		sel, title, err := s.selected(q, tried)
-		if err != nil {
-			return nil, err
-		}
-		p.Title = title
-		if err := s.nameUnknown(p, sel, q.Globs); err != nil {
-			return p, err
-		}
-		if err := s.takeOut(p, sel, q); err != nil || !q.Last || len(p.Steps)+len(p.Conflicts)+len(p.Lost) > 0 {
-			return p, err
+		var sel selection
+		d, err := p.make(store.PlanUndo, func(m *maker) (_ []goal, _ bool, err error) {
+			if sel, m.plan.Title, err = m.selected(q, tried); err != nil {
+				return nil, false, err
+			}
+			if err := m.nameUnknown(sel, q.Globs); err != nil {
+				return nil, false, err
+			}
+			goals, err := m.takeOut(sel, q)
+			return goals, q.Force, err
+		})
+		if err != nil || !q.Last || len(d.Steps)+len(d.Conflicts)+len(d.Lost) > 0 {
+			return d, err
 		}
 		// Nothing is left of the last action (what it made it removed): the one before.
 		for _, vs := range sel {
@@ -159,132 +159,138 @@ func (s *Store) PlanUndo(q UndoQuery) (*Plan, error) {
 
 // nameUnknown names those of the asked paths at which nothing ever was as far as
 // is known: ignored ones that nobody looked at.
-func (s *Store) nameUnknown(p *Plan, sel selection, globs []string) error {
+func (m *maker) nameUnknown(sel selection, globs []string) error {
 	for _, g := range globs {
-		path := Path(strings.Trim(g, "/"))
-		if glob.Wild(g) || slices.ContainsFunc(sel.paths(), func(o Path) bool { return glob.Selects(g, string(o)) }) {
+		path := store.Path(strings.Trim(g, "/"))
+		if glob.Wild(g) || slices.ContainsFunc(sel.paths(), func(o store.Path) bool { return glob.Selects(g, string(o)) }) {
 			continue
 		}
-		_, found, err := s.Current(path)
+		_, found, err := m.view.Current(path)
 		if err != nil {
 			return err
 		}
 		if found {
 			continue
 		}
-		if err := s.Live(path, func(Version) error { found = true; return errStop }); err != nil && !errors.Is(err, errStop) {
+		if err := m.view.Live(path, func(store.Version) error { found = true; return errStop }); err != nil && !errors.Is(err, errStop) {
 			return err
 		}
 		if !found {
-			p.Lost = append(p.Lost, Conflict{Path: path, Why: "nothing is known of it"})
+			m.lose(store.Conflict{Path: path, Why: "nothing is known of it"})
 		}
 	}
 	return nil
 }
 
-// PlanRedo plans to bring back what a finished plan took back; "" is the last
-// one that was not brought back yet.
-func (s *Store) PlanRedo(id string, force bool, secure Secure) (*Plan, error) {
+// Redo plans to bring back what a finished plan took back; "" is the last one that
+// was not brought back yet. ErrNotFound: there is none.
+func (p Planner) Redo(id string, force bool) (*Draft, error) {
 	if id == "" {
 		var err error
-		if id, err = s.lastUndone(); err != nil {
+		if id, err = p.lastUndone(); err != nil {
 			return nil, err
 		}
 	}
-	of, err := s.LookupPlan(id)
+	return p.backOut("redo of: ", id, force)
+}
+
+// Rollback plans to take back what an unfinished plan has done so far. To redo and
+// undo alike it is as if that plan had never been.
+func (p Planner) Rollback(id string) (*Draft, error) { return p.backOut("rollback of: ", id, false) }
+
+func (p Planner) backOut(title, id string, force bool) (*Draft, error) {
+	of, err := p.Store.PlanHead(id)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Kind: PlanRedo, Seq: s.Seq(), Of: id, Title: "redo of: " + of.Title, secure: secure}
-	return p, s.backOut(p, id, force)
-}
-
-// PlanRollback plans to take back what an unfinished plan has done so far.
-func (s *Store) PlanRollback(id string, secure Secure) (*Plan, error) {
-	of, err := s.LookupPlan(id)
-	if err != nil {
-		return nil, err
-	}
-	// To redo and undo alike it is as if the plan had never been.
-	p := &Plan{Kind: PlanRedo, Seq: s.Seq(), Of: id, Title: "rollback of: " + of.Title, secure: secure}
-	return p, s.backOut(p, id, false)
-}
-
-func (s *Store) backOut(p *Plan, id string, force bool) error {
-	vs, err := s.all(Filter{Plan: id, Baselines: true})
-	if err != nil {
-		return err
-	}
-	sel := selection{}
-	for i := range vs {
-		sel.add(&vs[i])
-	}
-	return s.takeOut(p, sel, UndoQuery{Select: Filter{Plan: id}, Force: force})
+	return p.make(store.PlanRedo, func(m *maker) ([]goal, bool, error) {
+		m.plan.Of, m.plan.Title = id, title+of.Title
+		vs, err := m.all(store.Filter{Plan: id, Baselines: true})
+		if err != nil {
+			return nil, false, err
+		}
+		sel := selection{}
+		for i := range vs {
+			sel.add(&vs[i])
+		}
+		goals, err := m.takeOut(sel, Query{Select: store.Filter{Plan: id}, Force: force})
+		return goals, force, err
+	})
 }
 
 // lastUndone is the newest plan that a redo can bring back.
-func (s *Store) lastUndone() (string, error) {
-	plans, err := s.Plans()
+func (p Planner) lastUndone() (string, error) {
+	plans, err := p.Store.Plans()
 	if err != nil {
 		return "", err
 	}
 	redone := map[string]bool{}
-	for _, p := range plans { // newest first
-		if p.Finished == 0 {
+	for _, of := range plans { // newest first
+		if of.Finished == 0 {
 			continue
 		}
-		if p.Kind == PlanRedo {
-			redone[p.Of] = true
+		if of.Kind == store.PlanRedo {
+			redone[of.Of] = true
 			continue
 		}
-		if redone[p.ID] {
+		if redone[of.ID] {
 			continue
 		}
-		if whole, err := s.LookupPlan(p.ID); err != nil || !whole.ofOwnFiles() {
-			return p.ID, err
+		if whole, err := p.Store.LookupPlan(of.ID); err != nil || !ofOwnFiles(&whole) {
+			return of.ID, err
 		}
 	}
-	return "", fmt.Errorf("nothing to redo: %w", ErrNotFound)
+	return "", fmt.Errorf("nothing to redo: %w", store.ErrNotFound)
+}
+
+// ofOwnFiles: the plan was about nothing else.
+func ofOwnFiles(p *store.Plan) bool {
+	for _, s := range p.Steps {
+		if !store.OwnFile(s.Path) {
+			return false
+		}
+	}
+	return len(p.Steps) > 0
 }
 
 // selection is the versions to be taken out, by path and sequence number.
-type selection map[Path]map[uint64]*Version
+type selection map[store.Path]map[uint64]*store.Version
 
-func (s selection) add(v *Version) {
+func (s selection) add(v *store.Version) {
 	if s[v.Path] == nil {
-		s[v.Path] = make(map[uint64]*Version, 1)
+		s[v.Path] = make(map[uint64]*store.Version, 1)
 	}
 	s[v.Path][v.Seq] = v
 }
 
-func (s selection) paths() []Path { return slices.Sorted(maps.Keys(s)) }
+func (s selection) paths() []store.Path { return slices.Sorted(maps.Keys(s)) }
 
-// all is Log without a limit, oldest first.
-func (s *Store) all(f Filter) ([]Version, error) {
-	f.Limit, f.Oldest = 1<<30, true
-	vs, _, err := s.Log(f)
+// all are the versions that a filter selects, oldest first.
+func (m *maker) all(f store.Filter) (vs []store.Version, err error) {
+	f.Oldest = true
+	err = m.view.Each(f, func(v store.Version) bool { vs = append(vs, v); return true })
 	return vs, err
 }
 
 // selected finds the versions that a query means, by path. The last action is none
 // that was tried.
-func (s *Store) selected(q UndoQuery, tried map[uint64]bool) (selection, string, error) {
+func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, error) {
 	f := q.Select
 	f.Path, f.Baselines = "", false
 	title := describe(q)
-	var last Version
+	var last store.Version
 	if q.Last {
 		var err error
-		if last, err = s.lastAction(f, q.Globs, tried); err != nil {
+		if last, err = m.lastAction(f, q.Globs, tried); err != nil {
 			return nil, "", err
 		}
 		title = narrow(&f, last)
 	}
-	var match func(Path) bool
+	var match func(store.Path) bool
 	if len(q.Globs) > 0 {
-		match = func(p Path) bool { return matches(q.Globs, p) }
+		match = func(p store.Path) bool { return matches(q.Globs, p) }
 	}
-	vs, err := s.all(f)
+	vs, err := m.all(f)
 	if err != nil {
 		return nil, "", err
 	}
@@ -303,7 +309,7 @@ func (s *Store) selected(q UndoQuery, tried map[uint64]bool) (selection, string,
 		wholeLives(sel, vs, match)
 	}
 	if len(sel) == 0 {
-		return nil, "", fmt.Errorf("nothing to undo (%s): %w", title, ErrNotFound)
+		return nil, "", fmt.Errorf("nothing to undo (%s): %w", title, store.ErrNotFound)
 	}
 	return sel, title, nil
 }
@@ -312,8 +318,8 @@ func (s *Store) selected(q UndoQuery, tried map[uint64]bool) (selection, string,
 // actor did to files under other names, as far as a selected path was renamed from
 // or to those: an atomic save makes a temporary file first, and to undo no more than
 // its rename would leave that behind.
-func wholeLives(sel selection, vs []Version, match func(Path) bool) {
-	bySeq, lives := map[uint64]*Version{}, map[Path][][]*Version{}
+func wholeLives(sel selection, vs []store.Version, match func(store.Path) bool) {
+	bySeq, lives := map[uint64]*store.Version{}, map[store.Path][][]*store.Version{}
 	for i := range vs {
 		v := &vs[i]
 		if v.Plan != "" {
@@ -335,17 +341,17 @@ func wholeLives(sel selection, vs []Version, match func(Path) bool) {
 			continue
 		}
 		for _, life := range lives[path] {
-			if !slices.ContainsFunc(life, func(v *Version) bool { return sel[path][v.Seq] != nil }) {
+			if !slices.ContainsFunc(life, func(v *store.Version) bool { return sel[path][v.Seq] != nil }) {
 				continue
 			}
 			for _, v := range life {
 				sel.add(v)
 				// A rename is two versions, one after the other.
 				pair := bySeq[v.Seq-1]
-				if v.Op == OpMoved {
+				if v.Op == store.OpMoved {
 					pair = bySeq[v.Seq+1]
 				}
-				if pair != nil && (v.Op == OpMoved && pair.Path == v.To || v.Op == OpRename && pair.Path == v.From) && sel[pair.Path][pair.Seq] == nil {
+				if pair != nil && (v.Op == store.OpMoved && pair.Path == v.To || v.Op == store.OpRename && pair.Path == v.From) && sel[pair.Path][pair.Seq] == nil {
 					sel.add(pair)
 					todo = append(todo, pair.Path)
 				}
@@ -355,27 +361,19 @@ func wholeLives(sel selection, vs []Version, match func(Path) bool) {
 }
 
 // lastAction is the newest version that counts and is still in effect.
-func (s *Store) lastAction(f Filter, globs []string, tried map[uint64]bool) (Version, error) {
-	var last Version
-	plans := map[string]map[Path]Return{}
+func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool) (store.Version, error) {
+	var last store.Version
 	var failed error
-	err := s.View(func(v *View) (err error) { f, err = v.bounded(f); return })
-	if err != nil {
-		return last, err
-	}
-	down := func(v Version) bool {
-		if v.Seq <= f.After {
-			return false
-		}
-		if v.Plan != "" || tried[v.Seq] || ownFile(v.Path) || !f.selects(v) || len(globs) > 0 && !matches(globs, v.Path) {
+	down := func(v store.Version) bool {
+		if v.Plan != "" || tried[v.Seq] || store.OwnFile(v.Path) || len(globs) > 0 && !matches(globs, v.Path) {
 			return true
 		}
-		own, err := s.History(v.Path, false)
+		own, err := m.view.History(v.Path, false)
 		if err != nil {
 			failed = err
 			return false
 		}
-		c := chain{s: s, own: own, plans: plans}
+		c := chain{m, own}
 		for e, i := c.at(len(own) - 1); i >= 0; e, i = c.at(i - 1) {
 			if e.Seq == v.Seq {
 				last = v
@@ -387,11 +385,11 @@ func (s *Store) lastAction(f Filter, globs []string, tried map[uint64]bool) (Ver
 		}
 		return true
 	}
-	if err := errors.Join(s.scan(^uint64(0), true, down, nil), failed); err != nil {
+	if err := errors.Join(m.view.Each(f, down), failed); err != nil {
 		return last, err
 	}
 	if last.Seq == 0 {
-		return last, fmt.Errorf("nothing to undo: %w", ErrNotFound)
+		return last, fmt.Errorf("nothing to undo: %w", store.ErrNotFound)
 	}
 	return last, nil
 }
@@ -400,23 +398,23 @@ func (s *Store) lastAction(f Filter, globs []string, tried map[uint64]bool) (Ver
 const burst = int64(5e9)
 
 // narrow makes a filter select the action that v belongs to.
-func narrow(f *Filter, v Version) string {
+func narrow(f *store.Filter, v store.Version) string {
 	if v.Actor.ToolCall != "" {
 		f.ToolCall = v.Actor.ToolCall
-		return fmt.Sprintf("tool call %s (%s)", v.Actor.ToolCall, v.Actor.by())
+		return fmt.Sprintf("tool call %s (%s)", v.Actor.ToolCall, v.Actor.By())
 	}
 	if v.Actor.PID == 0 {
-		f.Match = func(o Version) bool { return o.Seq == v.Seq }
+		f.Match = func(o store.Version) bool { return o.Seq == v.Seq }
 		return fmt.Sprintf("%q, changed by an unknown process", string(v.Path))
 	}
 	f.PID = v.Actor.PID
-	f.Match = func(o Version) bool { return o.Actor.Start == v.Actor.Start }
+	f.Match = func(o store.Version) bool { return o.Actor.Start == v.Actor.Start }
 	return fmt.Sprintf("%s (pid %d)", v.Actor.Comm, v.Actor.PID)
 }
 
 // burstOf keeps what the process did without a pause before v.
-func burstOf(vs []Version, v Version) []Version {
-	end := slices.IndexFunc(vs, func(o Version) bool { return o.Seq > v.Seq })
+func burstOf(vs []store.Version, v store.Version) []store.Version {
+	end := slices.IndexFunc(vs, func(o store.Version) bool { return o.Seq > v.Seq })
 	if end < 0 {
 		end = len(vs)
 	}
@@ -427,7 +425,7 @@ func burstOf(vs []Version, v Version) []Version {
 	return vs[max(i, 0):end]
 }
 
-func describe(q UndoQuery) string {
+func describe(q Query) string {
 	f, out := q.Select, []string{}
 	add := func(what, id string) {
 		if id != "" {
@@ -458,10 +456,10 @@ func describe(q UndoQuery) string {
 
 // matches reports whether a path matches one of the globs, or is one of the paths or
 // below it.
-func matches(globs []string, p Path) bool {
+func matches(globs []string, p store.Path) bool {
 	return slices.ContainsFunc(globs, func(g string) bool {
 		if !glob.Wild(g) {
-			return inside(p, Path(strings.TrimSuffix(g, "/")))
+			return p.Inside(store.Path(strings.TrimSuffix(g, "/")))
 		}
 		return glob.Selects(g, string(p))
 	})

@@ -1,8 +1,11 @@
-package store
+package undo
 
 import (
 	"maps"
 	"testing"
+
+	"cachebro/store"
+	"cachebro/store/storetest"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,30 +16,30 @@ import (
 func TestRedoOfTwoUndos(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
-	c.as("", "vim", "", 5).do(tr.write("a", "0\n"), tr.write("gone", "g\n"), tr.symlink("link", "a"))
-	zero := tr.clone()
-	c.as("A", "sh", "t1", 10).do(tr.write("a", "1\n"), tr.write("made", "m\n"), tr.chmod("gone", 0o755))
-	first := tr.clone()
-	c.as("A", "sh", "t2", 11).do(tr.write("a", "2\n"), tr.write("made", "n\n"), tr.remove("gone"), tr.remove("link"))
-	second := tr.clone()
-	is := func(what string, want map[Path]inodeModel) {
+	c.as("", "vim", "", 5).do(tr.Write("a", "0\n"), tr.Write("gone", "g\n"), tr.Symlink("link", "a"))
+	zero := tr.Clone()
+	c.as("A", "sh", "t1", 10).do(tr.Write("a", "1\n"), tr.Write("made", "m\n"), tr.Chmod("gone", 0o755))
+	first := tr.Clone()
+	c.as("A", "sh", "t2", 11).do(tr.Write("a", "2\n"), tr.Write("made", "n\n"), tr.Remove("gone"), tr.Remove("link"))
+	second := tr.Clone()
+	is := func(what string, want map[store.Path]storetest.File) {
 		t.Helper()
-		if now := tr.clone(); !maps.Equal(now, want) {
+		if now := tr.Clone(); !maps.Equal(now, want) {
 			t.Fatalf("%s:\n%swant\n%s", what, show(now), show(want))
 		}
 	}
 	redo := func() {
 		t.Helper()
-		p, err := c.s.PlanRedo("", false, nil)
+		p, err := Planner{Store: c.s}.Redo("", false)
 		if err != nil || len(p.Conflicts)+len(p.Lost) > 0 {
 			t.Fatal(err, p.Conflicts, p.Lost)
 		}
 		c.carry(p)
 	}
 	for range 2 {
-		c.carry(c.undo(UndoQuery{Select: Filter{ToolCall: "t2"}}))
+		c.carry(c.undo(Query{Select: store.Filter{ToolCall: "t2"}}))
 		is("the first undo", first)
-		c.carry(c.undo(UndoQuery{Select: Filter{Session: "A"}}))
+		c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
 		is("the second undo", zero)
 		redo()
 		is("the first redo", first)
@@ -49,12 +52,12 @@ func TestRedoOfTwoUndos(t *testing.T) {
 // name nothing then either: an undo said that all was done.
 func TestUndoNamesWhatItCannotBringBack(t *testing.T) {
 	c := newScene(t)
-	c.as("", "vim", "", 5).do(c.tr.write("other", "x\n"))
+	c.as("", "vim", "", 5).do(c.tr.Write("other", "x\n"))
 	c.as("A", "rm", "t1", 10)
-	gone := c.tr.change(OpUnlink, "ign", "", &inodeModel{ino: 77, mode: fileMode, data: "i\n"})
+	gone := c.tr.Change(store.OpUnlink, "ign", "", &storetest.File{Ino: 77, Mode: storetest.FileMode, Data: "i\n"})
 	gone.Class, gone.LastName, gone.Stat.Nlink = 1, false, 2
 	c.do(gone)
-	if p := c.undo(UndoQuery{Select: Filter{Session: "A"}}); len(p.Lost) != 1 || p.Lost[0].Path != "ign" {
+	if p := c.undo(Query{Select: store.Filter{Session: "A"}}); len(p.Lost) != 1 || p.Lost[0].Path != "ign" {
 		t.Fatalf("%+v", p)
 	}
 }
@@ -64,27 +67,27 @@ func TestUndoNamesWhatItCannotBringBack(t *testing.T) {
 func TestRenameOfUnknownLink(t *testing.T) {
 	for _, target := range []string{"there", ""} {
 		c := newScene(t)
-		c.as("", "vim", "", 5).do(c.tr.write("other", "x\n"))
+		c.as("", "vim", "", 5).do(c.tr.Write("other", "x\n"))
 		c.as("A", "mv", "t1", 10)
-		l := c.tr.symlink("old", target) // not told
+		l := c.tr.Symlink("old", target) // not told
 		if l.Stat.Mode&unix.S_IFMT != unix.S_IFLNK {
 			t.Fatal(l)
 		}
-		before := c.tr.clone()
-		mv := c.tr.rename("old", "new")
+		before := c.tr.Clone()
+		mv := c.tr.Rename("old", "new")
 		mv.Target = target
 		c.do(mv)
-		after := c.tr.clone()
-		c.carry(c.undo(UndoQuery{Select: Filter{Session: "A"}}))
-		if now := c.tr.clone(); !maps.Equal(now, before) {
+		after := c.tr.Clone()
+		c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+		if now := c.tr.Clone(); !maps.Equal(now, before) {
 			t.Fatalf("after undo:\n%swant\n%s", show(now), show(before))
 		}
-		p, err := c.s.PlanRedo("", false, nil)
+		p, err := Planner{Store: c.s}.Redo("", false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.carry(p)
-		if now := c.tr.clone(); !maps.Equal(now, after) {
+		if now := c.tr.Clone(); !maps.Equal(now, after) {
 			t.Fatalf("after redo:\n%swant\n%s", show(now), show(after))
 		}
 	}

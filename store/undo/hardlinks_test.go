@@ -1,0 +1,207 @@
+package undo
+
+import (
+	"testing"
+
+	"cachebro/store"
+	"cachebro/store/storetest"
+)
+
+// links are two names of one file, made before anybody acted.
+func linkedScene(t *testing.T) *scene {
+	c := newScene(t)
+	return c.as("", "vim", "", 5).do(c.tr.Write("a", "old\n"), c.tr.Link("a", "b"))
+}
+
+// What one actor wrote through one name is taken back for all of them, and they
+// stay names of one file.
+func TestUndoOfLinkedFile(t *testing.T) {
+	for _, globs := range [][]string{nil, {"a"}} {
+		c := linkedScene(t)
+		c.as("A", "sh", "t1", 10).do(c.tr.Write("a", "new\n"), c.tr.Chmod("b", 0o755))
+		c.carry(c.undo(Query{Select: store.Filter{Session: "A"}, Globs: globs}))
+		c.want("a", "old\n")
+		c.want("b", "old\n")
+		if n := c.tr.Files["a"]; n != c.tr.Files["b"] || n.Mode != storetest.FileMode {
+			t.Fatalf("a is %+v, b %+v", n, c.tr.Files["b"])
+		}
+		redo, err := Planner{Store: c.s}.Redo("", false)
+		if err != nil || len(redo.Conflicts) > 0 {
+			t.Fatal(err, redo)
+		}
+		c.carry(redo)
+		c.want("b", "new\n")
+		if p := c.undo(Query{Select: store.Filter{Session: "A"}}); len(p.Conflicts) > 0 || len(p.Steps) == 0 {
+			t.Fatalf("a second time: %+v", p)
+		}
+	}
+}
+
+// A file that somebody else has given another name since is left alone: it has
+// become theirs too. By force, the undone name gets a file of its own.
+func TestUndoOfFileLinkedByAnother(t *testing.T) {
+	c := newScene(t)
+	c.as("", "vim", "", 5).do(c.tr.Write("a", "old\n"), c.tr.Write("m", "old\n"))
+	c.as("A", "sh", "t1", 10).do(c.tr.Write("a", "new\n"), c.tr.Chmod("m", 0o755))
+	c.as("B", "ln", "", 11).do(c.tr.Link("a", "theirs"), c.tr.Link("m", "theirs-too"))
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Steps) > 0 || len(p.Conflicts) != 2 || p.Conflicts[0].Actor.Comm != "ln" {
+		t.Fatalf("%+v", p)
+	}
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}, Force: true}))
+	c.want("a", "old\n")
+	c.want("theirs", "new\n")
+	if m, their := c.tr.Files["m"].Mode, c.tr.Files["theirs-too"].Mode; m != storetest.FileMode || their&0o777 != 0o755 {
+		t.Fatalf("mode %o, theirs %o", m, their)
+	}
+}
+
+// ln -f puts another file in a name's place: taking that back must not write
+// into that other file.
+func TestUndoOfLinkOverFile(t *testing.T) {
+	for _, plan := range []func(s *store.Store) (*Draft, error){
+		func(s *store.Store) (*Draft, error) {
+			return Planner{Store: s}.Undo(Query{Select: store.Filter{Session: "A"}})
+		},
+		func(s *store.Store) (*Draft, error) { return Planner{Store: s}.Revert("b", 1, 0) },
+		func(s *store.Store) (*Draft, error) { return Planner{Store: s}.Restore([]store.Path{"b"}, 2) },
+	} {
+		c := newScene(t)
+		c.as("", "vim", "", 5).do(c.tr.Write("a", "a\n"), c.tr.Write("b", "b\n"))
+		c.as("A", "ln", "t1", 10).do(c.tr.Link("a", "b.tmp"), c.tr.Rename("b.tmp", "b"))
+		p, err := plan(c.s)
+		if err != nil || len(p.Steps) != 1 {
+			t.Fatal(err, p)
+		}
+		c.carry(p)
+		c.want("a", "a\n")
+		c.want("b", "b\n")
+	}
+}
+
+// Revert of one name brings the file back, under all its names.
+func TestRevertOfLinkedFile(t *testing.T) {
+	c := linkedScene(t)
+	c.as("A", "sh", "t1", 10).do(c.tr.Write("b", "new\n"))
+	p, err := Planner{Store: c.s}.Revert("a", 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(p)
+	c.want("a", "old\n")
+	c.want("b", "old\n")
+	if p := c.undo(Query{Select: store.Filter{Plan: p.ID}}); len(p.Conflicts) > 0 || len(p.Steps) == 0 {
+		t.Fatalf("undo of the revert: %+v", p)
+	}
+}
+
+// together are the paths that are names of one file, sorted.
+func (c *scene) together(paths ...store.Path) bool {
+	for _, p := range paths {
+		if c.tr.Files[p] == nil || c.tr.Files[p] != c.tr.Files[paths[0]] {
+			return false
+		}
+	}
+	return true
+}
+
+// Names of one file that were removed, or replaced by files of their own, become
+// names of one file again, and apart again by redo.
+func TestUndoJoinsNamesAgain(t *testing.T) {
+	for name, part := range map[string]func(c *scene){
+		"one removed":  func(c *scene) { c.do(c.tr.Remove("b")) },
+		"both removed": func(c *scene) { c.do(c.tr.Remove("b"), c.tr.Remove("a")) },
+		"one replaced": func(c *scene) { c.do(c.tr.Write("b.tmp", "new\n"), c.tr.Rename("b.tmp", "b")) },
+		"both replaced": func(c *scene) {
+			c.do(c.tr.Write("b.tmp", "new\n"), c.tr.Rename("b.tmp", "b"), c.tr.Write("a.tmp", "newer\n"), c.tr.Rename("a.tmp", "a"))
+		},
+		"replaced by the same content": func(c *scene) { c.do(c.tr.Write("b.tmp", "old\n"), c.tr.Rename("b.tmp", "b")) },
+		"one removed, one written":     func(c *scene) { c.do(c.tr.Remove("b"), c.tr.Write("a", "new\n")) },
+		"a third one":                  func(c *scene) { c.do(c.tr.Link("b", "third"), c.tr.Remove("a"), c.tr.Remove("b")) },
+		"moved and replaced": func(c *scene) {
+			c.do(c.tr.Rename("a", "moved"), c.tr.Write("a", "another\n"), c.tr.Remove("b"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := linkedScene(t)
+			c.as("A", "sh", "t1", 10)
+			part(c)
+			after := c.tr.Whole()
+			for range 3 {
+				p := c.undo(Query{Select: store.Filter{Session: "A"}})
+				if len(p.Lost)+len(p.Conflicts) > 0 {
+					t.Fatalf("named for nothing: %+v %+v", p.Lost, p.Conflicts)
+				}
+				c.carry(p)
+				c.want("a", "old\n")
+				if !c.together("a", "b") || len(c.tr.Files) != 2 {
+					t.Fatalf("the names are apart: %+v", c.tr.Files)
+				}
+				redo, err := Planner{Store: c.s}.Redo("", false)
+				if err != nil || len(redo.Lost)+len(redo.Conflicts) > 0 {
+					t.Fatal(err, redo)
+				}
+				c.carry(redo)
+				now := c.tr.Whole()
+				for p, n := range after {
+					if now[p].Data != n.Data || c.tr.Links(c.tr.Files[p]) != uint32(namesIn(after, n.Ino)) {
+						t.Fatalf("redo: %s is %+v with %d names, want %+v with %d", p, now[p], c.tr.Links(c.tr.Files[p]), n, namesIn(after, n.Ino))
+					}
+				}
+			}
+		})
+	}
+}
+
+func namesIn(files map[store.Path]storetest.File, ino uint64) (n int) {
+	for _, f := range files {
+		if f.Ino == ino {
+			n++
+		}
+	}
+	return n
+}
+
+// A file that also had a name of which nothing is known, in .git say, and cannot
+// become that file again, is named. One that still is that file is not.
+func TestUndoNamesLostLinks(t *testing.T) {
+	replace := func(c *scene) { c.do(c.tr.Write("a.tmp", "new\n"), c.tr.Rename("a.tmp", "a")) }
+	for name, tc := range map[string]struct {
+		do   func(c *scene)
+		lost int
+	}{
+		"replaced":              {replace, 1},
+		"removed":               {func(c *scene) { c.do(c.tr.Remove("a")) }, 1},
+		"written":               {func(c *scene) { c.do(c.tr.Write("a", "new\n")) }, 0},
+		"moved":                 {func(c *scene) { c.do(c.tr.Rename("a", "b")) }, 0},
+		"a link made, replaced": {func(c *scene) { c.do(c.tr.Link("a", "b")); replace(c) }, 0}, // b still is that file
+		"a link made and removed, replaced": {func(c *scene) {
+			c.do(c.tr.Link("a", "b"), c.tr.Remove("b"))
+			replace(c)
+		}, 1},
+	} {
+		for _, stranger := range []bool{true, false} {
+			c := newScene(t)
+			c.as("", "vim", "", 5)
+			first := c.tr.Write("a", "old\n")
+			if stranger {
+				c.tr.Files[".git/x"] = c.tr.Files["a"]
+				first = c.tr.Change(store.OpCreate, "a", "", c.tr.Files["a"])
+				first.HasContent, first.Content = true, []byte("old\n")
+			}
+			c.do(first)
+			c.as("A", "sh", "t1", 10)
+			tc.do(c)
+			p := c.undo(Query{Select: store.Filter{Session: "A"}})
+			want := tc.lost
+			if !stranger {
+				want = 0
+			}
+			if len(p.Lost) != want || len(p.Conflicts) > 0 {
+				t.Fatalf("%s, another name %v: %d lost, want %d: %+v %+v", name, stranger, len(p.Lost), want, p.Lost, p.Conflicts)
+			}
+			c.carry(p)
+			c.want("a", "old\n")
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package undo
+
+import (
+	"cachebro/store"
+	"cachebro/store/content"
+)
+
+// Planner makes plans from the history of a store. The zero Secure makes plans that
+// are only to be shown.
+type Planner struct {
+	Store *store.Store
+	// Secure is asked to bring contents into the store that a plan would destroy.
+	Secure Secure
+}
+
+// Secure is asked, while a plan is made, to bring the present contents of files
+// into the store (see Store.Fill): the plan would delete or overwrite them, and the
+// store lacks them. What it leaves out the plan leaves alone; it says why.
+type Secure func([]store.Version) map[store.Path]string
+
+// Draft is a plan that was not begun (see Store.BeginPlan).
+type Draft struct {
+	store.Plan
+	// Made are the contents that its steps write and that no version has had.
+	Made map[store.Hash][]byte
+	// Read are some of the contents that its steps write, as far as they were read
+	// to count their lines: who carries the plan out need not read them again.
+	Read map[store.Hash][]byte
+}
+
+// maker makes one draft.
+type maker struct {
+	store *store.Store
+	view  *store.View // of the newest version when it began
+	plan  *Draft
+	show  bool // nobody is asked to secure anything
+
+	lost     []lost
+	unsafe   map[store.Path]string                  // what could not be secured, and why
+	kept     map[store.Hash]place                   // whether and where the store has contents, as far as it was asked
+	homes    map[store.Path]store.Path              // what goes by a rename, and where
+	returned map[string]map[store.Path]store.Return // what plans brought back, as far as it was asked
+}
+
+// place is where a content lies, if the store has it.
+type place struct {
+	content.Place
+	kept bool
+}
+
+// make makes a draft: it finds goals, has secured what reaching them would destroy,
+// drops those that cannot be reached, and turns the others into steps. apart: a file
+// may change under one name alone.
+func (p Planner) make(kind string, find func(*maker) (goals []goal, apart bool, err error)) (*Draft, error) {
+	m := &maker{
+		store: p.Store, plan: &Draft{Plan: store.Plan{Kind: kind}, Made: map[store.Hash][]byte{}, Read: map[store.Hash][]byte{}},
+		show: p.Secure == nil,
+		kept: map[store.Hash]place{}, returned: map[string]map[store.Path]store.Return{},
+	}
+	var goals []goal
+	var apart bool
+	var risk []risk
+	err := p.Store.View(func(v *store.View) (err error) {
+		m.view, m.plan.Seq = v, v.Seq()
+		if goals, apart, err = find(m); err != nil {
+			return err
+		}
+		m.askFor(goals)
+		risk, err = m.risks(goals)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(risk) > 0 {
+		m.unsafe = p.Secure(versionsOf(risk))
+	}
+	// Another view: the store was written to, and no view may be open then.
+	err = p.Store.ViewUpTo(m.plan.Seq, func(v *store.View) (err error) {
+		m.view = v
+		if err := m.secured(risk); err != nil {
+			return err
+		}
+		if goals, err = m.possible(goals, apart); err != nil {
+			return err
+		}
+		return m.steps(goals)
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.gatherLost()
+	return m.plan, nil
+}
+
+func (m *maker) conflict(c store.Conflict) { m.plan.Conflicts = append(m.plan.Conflicts, c) }
+
+func (m *maker) lose(c store.Conflict) { m.lost = append(m.lost, lost{Conflict: c}) }

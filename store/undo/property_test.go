@@ -1,0 +1,175 @@
+package undo
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"cachebro/store"
+	"cachebro/store/storetest"
+
+	"pgregory.net/rapid"
+)
+
+// world is a tree under a store, worked on by two actors.
+type world struct {
+	s  *store.Store
+	tr *storetest.Tree
+}
+
+func (w world) apply(r *rapid.T, cs ...store.Change) {
+	if _, err := w.s.Apply(context.Background(), cs, nil); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (w world) act(r *rapid.T, who store.Actor, most int) {
+	w.tr.Actor = who
+	for range rapid.IntRange(1, most).Draw(r, "acts") {
+		if c, ok := w.tr.Step(r); ok {
+			w.apply(r, c)
+		}
+	}
+}
+
+// carry begins a plan, performs it, and finishes it.
+func (w world) carry(r *rapid.T, p *Draft) {
+	if err := w.s.BeginPlan(context.Background(), &p.Plan, p.Made); err != nil {
+		r.Fatal(err)
+	}
+	w.tr.Actor = store.Actor{PID: 99, Comm: "cachebro"}
+	cs, err := w.tr.Perform(w.s, &p.Plan)
+	if err != nil {
+		r.Fatalf("perform: %v\nplan %+v", err, p.Steps)
+	}
+	w.apply(r, cs...)
+	if err := w.s.FinishPlan(p.ID, nil); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// own is the part of a tree whose newest effective version is not by an actor.
+func (w world) notBy(r *rapid.T, ses store.SessionID) map[store.Path]storetest.File {
+	out := map[store.Path]storetest.File{}
+	for p, n := range w.tr.Clone() {
+		v, _, err := w.s.Current(p)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if v.Actor.Session != ses && v.Plan == "" {
+			out[p] = n
+		}
+	}
+	return out
+}
+
+// Undo of one actor never changes what another wrote last, and redo brings the
+// tree back exactly; so does undo of the undo.
+func TestUndoRedo(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := world{storetest.FreshRapid(r, storetest.Options()), storetest.NewTree()}
+		a, b := store.Actor{PID: 1, Session: "A", Comm: "a"}, store.Actor{PID: 2, Session: "B", Comm: "b"}
+		w.act(r, b, 10)
+		for range rapid.IntRange(1, 3).Draw(r, "turns") {
+			w.act(r, a, 8)
+			w.act(r, b, 4)
+		}
+		w.act(r, a, 8)
+		before := w.tr.Clone()
+		others := w.notBy(r, "A")
+		p, err := Planner{Store: w.s}.Undo(Query{Select: store.Filter{Session: "A"}})
+		if err != nil {
+			if store.Hint(err) == "" && len(w.mustLog(r, "A")) == 0 {
+				return // A found nothing to do
+			}
+			r.Fatal(err)
+		}
+		w.carry(r, p)
+		after := w.tr.Clone()
+		if msg := storetest.Differs(w.s, after); msg != "" {
+			r.Fatal(msg)
+		}
+		for path, n := range others {
+			if got, ok := after[path]; !ok || got != n {
+				r.Fatalf("undo of A changed %q of B: %+v, was %+v (%v)\nplan %+v\nconflicts %+v", path, got, n, ok, p.Steps, p.Conflicts)
+			}
+		}
+		again, err := Planner{Store: w.s}.Undo(Query{Select: store.Filter{Session: "A"}})
+		if err == nil && len(again.Steps) > 0 {
+			r.Fatalf("undone twice: %+v", again.Steps)
+		}
+		if len(p.Steps) == 0 {
+			return
+		}
+		redo, err := Planner{Store: w.s}.Redo("", false)
+		if err != nil || len(redo.Conflicts) > 0 {
+			r.Fatalf("redo: %v %+v", err, redo)
+		}
+		w.carry(r, redo)
+		if now := w.tr.Clone(); !maps.Equal(now, before) {
+			r.Fatalf("redo is not what was before undo:\n%v\nwant\n%v\nundo %+v\nredo %+v", show(now), show(before), p.Steps, redo.Steps)
+		}
+		third, err := Planner{Store: w.s}.Undo(Query{Select: store.Filter{Session: "A"}})
+		if err != nil {
+			r.Fatal(err)
+		}
+		w.carry(r, third)
+		if now := w.tr.Clone(); !maps.Equal(now, after) {
+			r.Fatalf("undo after redo is not the first undo:\n%v\nwant\n%v", show(now), show(after))
+		}
+		back, err := Planner{Store: w.s}.Undo(Query{Select: store.Filter{Plan: third.ID}})
+		if err != nil {
+			r.Fatal(err)
+		}
+		w.carry(r, back)
+		if now := w.tr.Clone(); !maps.Equal(now, before) {
+			r.Fatalf("undo of an undo:\n%v\nwant\n%v", show(now), show(before))
+		}
+	})
+}
+
+func (w world) mustLog(r *rapid.T, ses store.SessionID) []store.Version {
+	vs, _, err := w.s.Log(store.Filter{Session: ses})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return vs
+}
+
+func show(m map[store.Path]storetest.File) string {
+	out := ""
+	for _, p := range slices.Sorted(maps.Keys(m)) {
+		out += fmt.Sprintf("  %q %+v\n", p, m[p])
+	}
+	return out
+}
+
+// With one actor alone, undo of everything is the empty tree it began with, and
+// restore reaches every state in between.
+func TestRestoreEveryState(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := world{storetest.FreshRapid(r, storetest.Options()), storetest.NewTree()}
+		type moment struct {
+			seq  uint64
+			tree map[store.Path]storetest.File
+		}
+		moments := []moment{{0, map[store.Path]storetest.File{}}}
+		for range rapid.IntRange(1, 6).Draw(r, "moments") {
+			w.act(r, store.Actor{PID: 1, Session: "A"}, 6)
+			moments = append(moments, moment{w.s.Seq(), w.tr.Clone()})
+		}
+		for range 3 {
+			m := rapid.SampledFrom(moments).Draw(r, "back to")
+			p, err := Planner{Store: w.s}.Restore(nil, m.seq)
+			if err != nil || len(p.Conflicts)+len(p.Lost) > 0 {
+				r.Fatalf("restore: %v %+v", err, p)
+			}
+			w.carry(r, p)
+			if now := w.tr.Clone(); !maps.Equal(now, m.tree) {
+				r.Fatalf("restored to %d:\n%v\nwant\n%v\nplan %+v", m.seq, show(now), show(m.tree), p.Steps)
+			}
+		}
+	})
+}

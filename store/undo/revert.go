@@ -1,0 +1,167 @@
+package undo
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"cachebro/store"
+)
+
+// Revert plans to give one file back an earlier version: the one of steps back
+// (states, not touches), or, with version > 0, that one. ErrNotFound: there is none.
+func (p Planner) Revert(path store.Path, steps int, version uint64) (*Draft, error) {
+	return p.make(store.PlanRevert, func(m *maker) ([]goal, bool, error) {
+		goals, err := m.revertGoals(path, steps, version)
+		return goals, true, err
+	})
+}
+
+func (m *maker) revertGoals(path store.Path, steps int, version uint64) ([]goal, error) {
+	cur, found, err := m.view.Current(path)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, fmt.Errorf("no version of %q is known: %w", string(path), store.ErrNotFound)
+	}
+	target, err := m.revertTarget(path, steps, version)
+	if err != nil {
+		return nil, err
+	}
+	have, want := stateOf(cur), stateOf(target)
+	if want.dir() || have.dir() {
+		return nil, fmt.Errorf("%q is a directory; undo or restore brings those back", string(path))
+	}
+	if want.absent() {
+		want.seq = target.Seq
+	}
+	m.plan.Title = fmt.Sprintf("%s as in version %d", path, target.Seq)
+	if target.Path != path {
+		want.seq = 0
+	}
+	if have.equal(want) {
+		return nil, nil
+	}
+	g := goal{path: path, have: have, want: want, made: target.Path != path, since: target.Seq + 1}
+	if g.made {
+		m.unlent(&g)
+	}
+	return m.follow([]goal{g}, 0)
+}
+
+func (m *maker) revertTarget(path store.Path, steps int, version uint64) (store.Version, error) {
+	if version > 0 {
+		return m.view.Version(version)
+	}
+	vs, err := m.view.History(path, true)
+	if err != nil {
+		return store.Version{}, err
+	}
+	// Also what the path held before another file came to it.
+	if len(vs) > 0 && vs[0].Path == path {
+		own, err := m.view.History(path, false)
+		if err != nil {
+			return store.Version{}, err
+		}
+		vs = own
+	}
+	if steps <= 0 {
+		steps = 1
+	}
+	at := stateOf(vs[len(vs)-1])
+	for i := len(vs) - 2; i >= 0; i-- {
+		if vs[i].Op == store.OpMoved && vs[i].Path != path {
+			continue
+		}
+		if st := stateOf(vs[i]); !st.equal(at) {
+			if at = st; steps == 1 {
+				return vs[i], nil
+			}
+			steps--
+		}
+	}
+	return store.Version{}, fmt.Errorf("%q has no version that many steps back: %w", string(path), store.ErrNotFound)
+}
+
+// Restore plans to make paths (with all below them; none: the whole tree)
+// what they were when seq was the newest version. Only what differs is touched.
+func (p Planner) Restore(paths []store.Path, seq uint64) (*Draft, error) {
+	return p.make(store.PlanRestore, func(m *maker) ([]goal, bool, error) {
+		goals, err := m.restoreGoals(paths, seq)
+		return goals, true, err
+	})
+}
+
+func (m *maker) restoreGoals(paths []store.Path, seq uint64) ([]goal, error) {
+	m.plan.Title = fmt.Sprintf("as of version %d", seq)
+	if seq == 0 {
+		m.plan.Title = "as it was before anything was recorded"
+	} else if v, err := m.view.Version(seq); err == nil {
+		m.plan.Title = fmt.Sprintf("as of %s (version %d)", v.When().Format("2006-01-02 15:04:05"), seq)
+	}
+	changed := map[store.Path]bool{}
+	err := m.view.Each(store.Filter{After: seq, Oldest: true, Baselines: true}, func(v store.Version) bool {
+		if len(paths) == 0 || slices.ContainsFunc(paths, func(dir store.Path) bool { return v.Path.Inside(dir) }) {
+			changed[v.Path] = true
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	var goals []goal
+	err = m.view.Histories(slices.Sorted(maps.Keys(changed)), nil, func(path store.Path, own []store.Version) error {
+		g, ok, err := m.restoreGoal(path, own, seq)
+		if err != nil {
+			return err
+		}
+		if store.OwnFile(path) {
+			g.want = state{}
+		}
+		if ok && !g.idle() {
+			goals = append(goals, g)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if goals, err = m.relocate(goals); err != nil {
+		return nil, err
+	}
+	return m.follow(goals, seq)
+}
+
+// restoreGoal decides about one path, of which these versions are known.
+func (m *maker) restoreGoal(path store.Path, own []store.Version, seq uint64) (g goal, ok bool, err error) {
+	if len(own) == 0 {
+		return g, false, nil
+	}
+	for _, v := range own {
+		if v.Seq > seq && notKept(v) {
+			m.lose(store.Conflict{Path: path, Why: v.NoContent, Actor: v.Actor, Time: v.Time})
+			return g, false, nil
+		}
+	}
+	g = goal{path: path, have: stateOf(own[len(own)-1]), since: seq + 1, moved: moved(own)}
+	for i, then := range slices.Backward(own) {
+		if then.Seq <= seq {
+			g.want, err = m.described(own, i)
+			g.other = another(own, i)
+			return g, true, err
+		}
+	}
+	switch first := own[0]; {
+	case first.Op == store.OpBaseline || first.Op == store.OpSeen || first.Op == store.OpOutside:
+		// It was there before anybody looked: what was found is what was.
+		g.want, g.other, g.unseen = stateOf(first), another(own, 0), true
+	case !carriedAway(first).absent():
+		g.want, g.unseen = carriedAway(first), true
+	case began(first) || madeLater(own, first):
+	default:
+		m.lose(store.Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})
+		return g, false, nil
+	}
+	return g, true, nil
+}

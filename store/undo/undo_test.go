@@ -1,0 +1,404 @@
+package undo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/storetest"
+
+	"pgregory.net/rapid"
+)
+
+// scene is a store with a tree in step.
+type scene struct {
+	*testing.T
+	s  *store.Store
+	tr *storetest.Tree
+}
+
+func newScene(t *testing.T) *scene { return &scene{t, storetest.Fresh(t), storetest.NewTree()} }
+
+func (c *scene) as(session, comm, tool string, pid uint32) *scene {
+	c.tr.Actor = store.Actor{PID: pid, Start: uint64(pid), Comm: comm, Session: store.SessionID(session), ToolCall: tool}
+	return c
+}
+
+func (c *scene) do(cs ...store.Change) *scene {
+	c.Helper()
+	storetest.Apply(c.T, c.s, cs...)
+	return c
+}
+
+func (c *scene) carry(p *Draft) {
+	c.Helper()
+	if err := c.s.BeginPlan(context.Background(), &p.Plan, p.Made); err != nil {
+		c.Fatal(err)
+	}
+	was := c.tr.Actor
+	c.tr.Actor = store.Actor{PID: 99, Comm: "cachebro"}
+	cs, err := c.tr.Perform(c.s, &p.Plan)
+	if err != nil {
+		c.Fatalf("%v\n%+v", err, p.Steps)
+	}
+	storetest.Apply(c.T, c.s, cs...)
+	c.tr.Actor = was
+	ns := make([]int, len(p.Steps))
+	for i := range ns {
+		ns[i] = i + 1
+	}
+	if err := errors.Join(c.s.StepsDone(p.ID, ns...), c.s.FinishPlan(p.ID, nil)); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *scene) undo(q Query) *Draft {
+	c.Helper()
+	p, err := Planner{Store: c.s}.Undo(q)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return p
+}
+
+func (c *scene) want(p store.Path, data string) {
+	c.Helper()
+	n := c.tr.Files[p]
+	if n == nil || n.Data != data {
+		c.Fatalf("%q is %+v, want %q", p, n, data)
+	}
+}
+
+// The story that people complain about: an agent's shell edits, deletes and
+// moves things, also ones that git does not know.
+func TestUndoSession(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(
+		tr.Mkdir("src", storetest.DirMode), tr.Mkdir("src/old", storetest.DirMode), tr.Write("src/a.go", "a\n"), tr.Write("src/b.go", "b\n"),
+		tr.Write("src/old/x", "x\n"), tr.Mkdir("data", storetest.DirMode), tr.Write("data/db", "db\x00\n"), tr.Write("run.sh", "#!/bin/sh\n"),
+		tr.Chmod("run.sh", 0o755), tr.Symlink("link", "src/a.go"))
+	secret := tr.Write(".env.local", "KEY=1\n")
+	secret.Class = 1
+	c.do(secret)
+	before := tr.Clone()
+	c.as("A", "sed", "t1", 10).do(tr.Write("src/a.go", "A\n"), tr.Write("src/b.go", "B\n"))
+	c.as("A", "rm", "t2", 11).do(tr.Remove("data/db"), tr.Remove("data"), tr.Remove(".env.local"), tr.Remove("link"))
+	c.as("A", "mv", "t3", 12).do(tr.Rename("src/old", "src/new"), tr.Chmod("run.sh", 0o644))
+	c.as("A", "sh", "t4", 13).do(tr.Write("src/c.go", "c\n"), tr.Mkdir("out", storetest.DirMode), tr.Write("out/log", "log\n"))
+	agent := tr.Clone()
+
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Conflicts)+len(p.Lost) > 0 {
+		t.Fatalf("conflicts %+v lost %+v", p.Conflicts, p.Lost)
+	}
+	renames := 0
+	for _, st := range p.Steps {
+		if st.Do == store.DoRename {
+			renames++
+		}
+	}
+	if renames != 1 {
+		t.Fatalf("the directory does not come back by one rename: %+v", p.Steps)
+	}
+	c.carry(p)
+	if now := tr.Clone(); !maps.Equal(now, before) {
+		t.Fatalf("after undo:\n%swant\n%s", show(now), show(before))
+	}
+	redo, err := Planner{Store: c.s}.Redo("", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(redo)
+	if now := tr.Clone(); !maps.Equal(now, agent) {
+		t.Fatalf("after redo:\n%swant\n%s", show(now), show(agent))
+	}
+	if _, err := (Planner{Store: c.s}).Redo("", false); !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("redo of nothing: %v", err)
+	}
+
+	// A human edit in between is a conflict; all else is undone.
+	c.as("", "vim", "", 6).do(tr.Write("src/b.go", "B by hand\n"))
+	p = c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Conflicts) != 1 || p.Conflicts[0].Path != "src/b.go" || p.Conflicts[0].Actor.Comm != "vim" {
+		t.Fatalf("conflicts %+v", p.Conflicts)
+	}
+	c.carry(p)
+	c.want("src/b.go", "B by hand\n")
+	c.want("src/a.go", "a\n")
+
+	// By force it goes as well.
+	p = c.undo(Query{Select: store.Filter{Session: "A"}, Force: true})
+	if len(p.Steps) != 1 {
+		t.Fatalf("forced: %+v", p.Steps)
+	}
+	c.carry(p)
+	c.want("src/b.go", "b\n")
+}
+
+func TestUndoUnits(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("a", "0"), tr.Write("b", "0"), tr.Write("c.txt", "0"))
+	c.as("A", "sed", "t1", 10).do(tr.Write("a", "1"), tr.Write("b", "1"))
+	c.as("A", "sed", "t2", 11).do(tr.Write("b", "2"), tr.Write("c.txt", "2"))
+	c.as("", "make", "", 12).do(tr.Write("a", "3"))
+	began := storetest.Now()
+	storetest.Wait(time.Minute)
+	c.do(tr.Write("b", "3"), tr.Write("d", "3"))
+
+	// The last burst of make is two files; the one before its pause stays.
+	p := c.undo(Query{Last: true})
+	c.carry(p)
+	c.want("b", "2")
+	c.want("a", "3")
+	if tr.Files["d"] != nil {
+		t.Fatal("d stays")
+	}
+	// The one before: make's first write; then the tool calls, newest first.
+	c.carry(c.undo(Query{Last: true}))
+	c.want("a", "1")
+	c.carry(c.undo(Query{Last: true}))
+	c.want("b", "1")
+	c.want("c.txt", "0")
+	c.carry(c.undo(Query{Last: true}))
+	c.want("a", "0")
+	c.want("b", "0")
+	// Redo goes back up.
+	for _, want := range []string{"1", "1"} {
+		p, err := Planner{Store: c.s}.Redo("", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(p)
+		c.want("a", want)
+	}
+	c.want("c.txt", "2")
+	p = c.undo(Query{Select: store.Filter{Session: "A"}, Globs: []string{"*.txt"}})
+	if len(p.Steps) != 1 || p.Steps[0].Path != "c.txt" {
+		t.Fatalf("by glob: %+v", p.Steps)
+	}
+	if _, err := (Planner{Store: c.s}).Undo(Query{Select: store.Filter{ToolCall: "none"}}); !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("nothing to undo: %v", err)
+	}
+	if _, err := (Planner{Store: c.s}).Undo(Query{Select: store.Filter{Since: began.Add(time.Hour)}}); !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("nothing since: %v", err)
+	}
+}
+
+func TestUndoMerge(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	text := func(first, last string) string {
+		return first + "\n" + strings.Repeat("same\n", 10) + last + "\n"
+	}
+	c.as("", "vim", "", 5).do(tr.Write("a", text("one", "end")))
+	c.as("A", "sed", "t1", 10).do(tr.Write("a", text("ONE", "end")))
+	c.as("", "vim", "", 5).do(tr.Write("a", text("ONE", "END")))
+	p := c.undo(Query{Select: store.Filter{Session: "A"}, Merge: true})
+	if len(p.Steps) != 1 || len(p.Conflicts) > 0 {
+		t.Fatalf("%+v", p)
+	}
+	c.carry(p)
+	c.want("a", text("one", "END"))
+	c.as("A", "sed", "t1", 10).do(tr.Write("a", text("Uno", "END")))
+	c.as("", "vim", "", 5).do(tr.Write("a", text("Eins", "END")))
+	p = c.undo(Query{Select: store.Filter{Session: "A"}, Merge: true})
+	if len(p.Steps) != 0 || len(p.Conflicts) != 1 {
+		t.Fatalf("overlapping: %+v", p)
+	}
+}
+
+func TestMerge3(t *testing.T) {
+	for _, tc := range []struct{ base, a, b, want string }{
+		{"1\n2\n3\n4\n5\n", "1\nA\n3\n4\n5\n", "1\n2\n3\nB\n5\n", "1\nA\n3\nB\n5\n"},
+		{"1\n2\n3\n", "1\n2\n3\n", "1\nB\n3\n", "1\nB\n3\n"},
+		{"1\n2\n3\n", "1\nX\n3\n", "1\nX\n3\n", "1\nX\n3\n"},
+		{"1\n2\n3\n", "1\nX\n3\n", "1\nY\n3\n", ""},
+		{"1\n2\n3\n4\n", "1\n3\n4\n", "1\n2\n3\n4\n5", "1\n3\n4\n5"},
+		{"1\n2\n", "1\n2\na\n", "1\n2\nb\n", ""},
+		{"", "a\n", "a\n", "a\n"},
+	} {
+		got, ok := merge3([]byte(tc.base), []byte(tc.a), []byte(tc.b))
+		if ok != (tc.want != "") || string(got) != tc.want {
+			t.Errorf("merge %q: %q and %q: %q %v, want %q", tc.base, tc.a, tc.b, got, ok, tc.want)
+		}
+	}
+}
+
+func TestRevert(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("a", "1"), tr.Write("a", "2"), tr.Chmod("a", 0o600), tr.Write("b.tmp", "3"), tr.Rename("b.tmp", "a"))
+	before := tr.Clone()
+	revert := func(steps int, version uint64) {
+		t.Helper()
+		p, err := Planner{Store: c.s}.Revert("a", steps, version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(p)
+	}
+	revert(1, 0)
+	c.want("a", "2")
+	if m := tr.Files["a"].Mode & 0o777; m != 0o600 {
+		t.Fatalf("mode %o", m)
+	}
+	revert(1, 0)
+	if now := tr.Clone(); !maps.Equal(now, before) {
+		t.Fatalf("revert of a revert:\n%s", show(now))
+	}
+	revert(0, 1)
+	c.want("a", "1")
+	c.do(tr.Remove("a"))
+	revert(1, 0)
+	c.want("a", "1")
+	if _, err := (Planner{Store: c.s}).Revert("a", 50, 0); !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("50 steps: %v", err)
+	}
+	if _, err := (Planner{Store: c.s}).Revert("never", 1, 0); !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("unknown path: %v", err)
+	}
+}
+
+// What cannot be brought back is said, not guessed.
+func TestLost(t *testing.T) {
+	s := storetest.Fresh(t)
+	big := storetest.Told(store.OpBaseline, "big", "", storetest.FileMode)
+	big.Stat.Size, big.NoContent = 64<<20, "too large"
+	unseen := storetest.Closed(store.OpWrite, "unseen", "first seen when it was overwritten")
+	gone := storetest.Told(store.OpUnlink, "big", "", storetest.FileMode)
+	gone.Actor.Session, unseen.Actor.Session = "A", "A"
+	storetest.Apply(t, s, big, gone, unseen)
+	p, err := Planner{Store: s}.Undo(Query{Select: store.Filter{Session: "A"}})
+	if err != nil || len(p.Steps) != 0 || len(p.Lost) != 2 || p.Lost[1].Why != "too large" && p.Lost[0].Why != "too large" {
+		t.Fatalf("%v %+v", err, p)
+	}
+}
+
+// A client killed in the middle of an undo leaves an open plan: it can be gone
+// on with, or rolled back.
+func TestResumeOrRollback(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := world{storetest.FreshRapid(r, storetest.Options()), storetest.NewTree()}
+		w.act(r, store.Actor{PID: 2, Session: "B"}, 10)
+		w.act(r, store.Actor{PID: 1, Session: "A"}, 10)
+		before := w.tr.Clone()
+		p, err := Planner{Store: w.s}.Undo(Query{Select: store.Filter{Session: "A"}})
+		if err != nil || len(p.Steps) == 0 {
+			return
+		}
+		if err := w.s.BeginPlan(context.Background(), &p.Plan, p.Made); err != nil {
+			r.Fatal(err)
+		}
+		w.tr.Actor = store.Actor{PID: 99}
+		stop := rapid.IntRange(0, len(p.Steps)-1).Draw(r, "steps done")
+		half := p.Plan
+		half.Steps = p.Steps[:stop]
+		cs, err := w.tr.Perform(w.s, &half)
+		if err != nil {
+			r.Fatal(err)
+		}
+		w.apply(r, cs...)
+		for n := range stop {
+			if err := w.s.StepsDone(p.ID, n+1); err != nil {
+				r.Fatal(err)
+			}
+		}
+		open, err := w.s.OpenPlans()
+		if err != nil || len(open) != 1 || len(open[0].Done) != stop || len(open[0].Steps) != len(p.Steps) {
+			r.Fatalf("open plans: %v %+v", err, open)
+		}
+		if rapid.Bool().Draw(r, "resume") {
+			half.Steps = p.Steps[stop:]
+			cs, err := w.tr.Perform(w.s, &half)
+			if err != nil {
+				r.Fatal(err)
+			}
+			w.apply(r, cs...)
+			if err := w.s.FinishPlan(p.ID, nil); err != nil {
+				r.Fatal(err)
+			}
+			again, err := Planner{Store: w.s}.Undo(Query{Select: store.Filter{Session: "A"}})
+			if err == nil && len(again.Steps) > 0 {
+				r.Fatalf("resumed, but still to do: %+v", again.Steps)
+			}
+			return
+		}
+		back, err := Planner{Store: w.s}.Rollback(p.ID)
+		if err != nil || len(back.Conflicts) > 0 {
+			r.Fatalf("rollback: %v %+v", err, back)
+		}
+		w.carry(r, back)
+		if now := w.tr.Clone(); !maps.Equal(now, before) {
+			r.Fatalf("rolled back:\n%swant\n%s", show(now), show(before))
+		}
+	})
+}
+
+// noise is a text that no delta makes smaller.
+func noise(rnd *rand.Rand) string {
+	var b strings.Builder
+	for range 20 {
+		fmt.Fprintf(&b, "%016x%016x%016x\n", rnd.Uint64(), rnd.Uint64(), rnd.Uint64())
+	}
+	return b.String()
+}
+
+func BenchmarkUndo10k(b *testing.B) {
+	s := storetest.Open(b, b.TempDir(), storetest.Options())
+	rnd := rand.New(rand.NewPCG(1, 1))
+	var made, gone []store.Change
+	for i := range 10000 {
+		p := store.Path(fmt.Sprintf("d%d/f%d", i%100, i))
+		made = append(made, storetest.Closed(store.OpCreate, p, noise(rnd)))
+		c := storetest.Told(store.OpUnlink, p, "", storetest.FileMode)
+		c.Actor.Session = "A"
+		gone = append(gone, c)
+	}
+	for i := 0; i < len(made); i += 250 {
+		storetest.Apply(b, s, made[i:i+250]...)
+	}
+	for i := 0; i < len(gone); i += 250 {
+		storetest.Apply(b, s, gone[i:i+250]...)
+	}
+	for b.Loop() {
+		p, err := Planner{Store: s}.Undo(Query{Select: store.Filter{Session: "A"}})
+		if err != nil || len(p.Steps) < 10000 {
+			b.Fatal(err, len(p.Steps))
+		}
+		if err := s.BeginPlan(context.Background(), &p.Plan, p.Made); err != nil {
+			b.Fatal(err)
+		}
+		for _, st := range p.Steps {
+			if st.Do == store.DoWrite {
+				if _, err := s.Content(st.Blob); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// A chmod through the descriptor of a new file is told of before the file: it
+// was not there before, for restore as for undo.
+func TestRestoreToBeforeAChmodOfANewFile(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.do(tr.Write("a", "old"))
+	then := c.s.Seq()
+	made := tr.Write("sedXY", "new")
+	c.do(tr.Chmod("sedXY", 0o600), made, tr.Rename("sedXY", "a"))
+	p, err := Planner{Store: c.s}.Restore(nil, then)
+	if err != nil || len(p.Lost)+len(p.Conflicts) > 0 {
+		t.Fatal(err, p)
+	}
+	c.carry(p)
+	c.want("a", "old")
+}
