@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
-
-	"cachebro/fusefs/ignore"
 )
 
 // link is one name of an inode.
@@ -158,9 +156,6 @@ func (n *inode) childPath(name string) string {
 	}
 	return p + "/" + name
 }
-
-// Class of the current name.
-func (n *inode) Class() ignore.Class { return n.fs.class(n.LastPath(), n.isDir()) }
 
 // Open returns a new read-only descriptor on the source side. See File.
 func (n *inode) Open() (*os.File, error) {

@@ -75,8 +75,6 @@ type File interface {
 	// Paths are all current names that are known, Path first. There may be more
 	// that nobody has looked up; Stat().Nlink tells.
 	Paths() []string
-	// Class of the current name.
-	Class() ignore.Class
 	// Open returns a new read-only descriptor of the content on the source
 	// side, also when the last name is gone but a handle is still open. It
 	// never goes through the mountpoint. ESTALE when the inode is not to be

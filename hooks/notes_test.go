@@ -18,20 +18,20 @@ func TestRecoveryNotes(t *testing.T) {
 		{ID: "not-11111111", Kind: "todo", Path: []byte("src/old.ts"), Gone: true, Text: strings.Repeat("long ", 100)},
 	}
 	r.MoreNotes = 3
-	golden(t, "recovery_notes.golden", RecoveryBlock(r, time.UTC)+"\n")
+	golden(t, "recovery_notes.golden", recoveryBlock(r, time.UTC)+"\n")
 
 	for i := range 500 {
 		r.Set.Files = append(r.Set.Files, wire.WorkingFile{Path: []byte(strings.Repeat("d/", 400)), Edits: 1})
 		r.Notes = append(r.Notes, wire.Note{ID: fmt.Sprintf("not-%08x", i), Kind: "note", Text: strings.Repeat("😀", 300)})
 	}
-	got := RecoveryBlock(r, time.UTC)
+	got := recoveryBlock(r, time.UTC)
 	if n := utf16Len(got); n > maxContext || !strings.Contains(got, "not-0a1b2c3d") || !strings.HasSuffix(got, "unchanged markers.") {
 		t.Errorf("%d characters: %s", n, got[max(0, len(got)-2000):])
 	}
 	if n := utf16Len(notesSection(r.Notes, 0)); n > maxNotes+60 {
 		t.Errorf("the notes take %d characters", n)
 	}
-	if got := RecoveryBlock(wire.Recovery{Notes: r.Notes[:1]}, time.UTC); !strings.Contains(got, "[decision]") {
+	if got := recoveryBlock(wire.Recovery{Notes: r.Notes[:1]}, time.UTC); !strings.Contains(got, "[decision]") {
 		t.Errorf("a note alone is not told: %q", got)
 	}
 }

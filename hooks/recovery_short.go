@@ -21,7 +21,7 @@ const shortListed = 8
 // told. A session that only ever read each file once would otherwise be left with
 // less room than without cachebro.
 func (c *call) paidRecovery(ctx context.Context, r wire.Recovery) string {
-	for _, text := range []string{RecoveryBlock(r, c.env.Now().Location()), shortRecovery(r, modifiedNames(r))} {
+	for _, text := range []string{recoveryBlock(r, c.env.Now().Location()), shortRecovery(r, modifiedNames(r))} {
 		if text != "" && c.afford(ctx, "recovery", text) {
 			return text
 		}

@@ -61,7 +61,7 @@ func TestPaidRecovery(t *testing.T) {
 			})
 			want := c.want
 			if want == "full" {
-				want = RecoveryBlock(r, time.Local)
+				want = recoveryBlock(r, time.Local)
 			}
 			var out hookedOutput
 			if err := json.Unmarshal([]byte(p.run(compactEvent).stdout), &out); err != nil {

@@ -35,7 +35,7 @@ func sessionStart(ctx context.Context, c *call) answer {
 		a.out.context = c.paidRecovery(ctx, r)
 		return a
 	}
-	a.out.context = RecoveryBlock(r, c.env.Now().Location())
+	a.out.context = recoveryBlock(r, c.env.Now().Location())
 	c.spend(ctx, "recovery", a.out.context)
 	return a
 }
@@ -52,7 +52,7 @@ func (c *call) mount(ctx context.Context) string {
 	case err != nil:
 		return c.notMounted(err.Error())
 	case mounted:
-		return MountedLine
+		return mountedLine
 	}
 	return c.notMounted("")
 }
@@ -64,12 +64,12 @@ func (c *call) notMounted(why string) string {
 		return " cachebro  not mounted (" + cutText(clean(why), 200) + "): shell changes cannot be undone; reads still save · cachebro doctor"
 	}
 	if c.dead() {
-		return DeadLine
+		return deadLine
 	}
 	if c.source != "startup" {
 		return ""
 	}
-	return NotMountedLine
+	return notMountedLine
 }
 
 // tell sends a session event with what every event carries.

@@ -41,20 +41,20 @@ func statusLine(ctx context.Context, env Env, ev event) string {
 	}
 	b := breaker{file: breakerFile(env.Paths, root), now: env.Now}
 	if b.open() {
-		return StatusText(wire.Metrics{}, wire.Status{}, "", "no answer")
+		return statusText(wire.Metrics{}, wire.Status{}, "", "no answer")
 	}
 	client, err := env.Dial(ctx, root)
 	if err != nil {
 		if isTimeout(err) {
 			b.trip()
 		}
-		return StatusText(wire.Metrics{}, wire.Status{}, "", "not running")
+		return statusText(wire.Metrics{}, wire.Status{}, "", "not running")
 	}
 	defer client.Close()
 	c := &call{env: env, event: ev, root: root, client: client, breaker: b}
 	var s wire.Status
 	if _, err := c.ask(ctx, wire.MStatus, wire.Empty{}, nil, &s); err != nil {
-		return StatusText(wire.Metrics{}, wire.Status{}, "", "no answer")
+		return statusText(wire.Metrics{}, wire.Status{}, "", "no answer")
 	}
 	var m wire.Metrics
 	var r wire.Recovery
@@ -67,12 +67,12 @@ func statusLine(ctx context.Context, env Env, ev event) string {
 			m, r = wire.Metrics{}, wire.Recovery{}
 		}
 	}
-	return StatusText(m, s, r.Branch, "")
+	return statusText(m, s, r.Branch, "")
 }
 
-// StatusText is the status line. trouble, when set, stands in place of all else.
+// statusText is the status line. trouble, when set, stands in place of all else.
 // What the user should act on comes first: capture stopped, not mounted.
-func StatusText(m wire.Metrics, s wire.Status, branch, trouble string) string {
+func statusText(m wire.Metrics, s wire.Status, branch, trouble string) string {
 	if trouble != "" {
 		return " cachebro  " + trouble
 	}

@@ -14,12 +14,12 @@ func TestStatusText(t *testing.T) {
 	busy.Baseline = wire.Baseline{Running: true, Files: 10, Total: 500}
 	saved := wire.Metrics{Saved: 65450, Full: 152920, Percent: 42.8}
 	golden(t, "statusline.golden", strings.Join([]string{
-		StatusText(saved, healthy, "main", ""),
-		StatusText(wire.Metrics{}, healthy, "", ""),
-		StatusText(wire.Metrics{}, wire.Status{Store: wire.StoreState{Healthy: true}}, "main", ""),
-		StatusText(saved, stopped, "main", ""),
-		StatusText(wire.Metrics{}, busy, "main", ""),
-		StatusText(wire.Metrics{}, wire.Status{}, "", "not running"),
+		statusText(saved, healthy, "main", ""),
+		statusText(wire.Metrics{}, healthy, "", ""),
+		statusText(wire.Metrics{}, wire.Status{Store: wire.StoreState{Healthy: true}}, "main", ""),
+		statusText(saved, stopped, "main", ""),
+		statusText(wire.Metrics{}, busy, "main", ""),
+		statusText(wire.Metrics{}, wire.Status{}, "", "not running"),
 	}, "\n")+"\n")
 }
 

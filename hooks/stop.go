@@ -24,5 +24,5 @@ func stop(ctx context.Context, c *call) answer {
 	if c.opt.stopLine != "always" && m.Saved <= 0 && r.Modified == 0 {
 		return answer{}
 	}
-	return answer{out: output{message: StopLine(m, r.Branch, r.Modified)}}
+	return answer{out: output{message: stopLine(m, r.Branch, r.Modified)}}
 }

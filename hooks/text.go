@@ -10,23 +10,23 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// NotMountedLine tells the user what works without a mount.
-const NotMountedLine = " cachebro  not mounted: shell changes cannot be undone; reads still save · cachebro mount"
+// notMountedLine tells the user what works without a mount.
+const notMountedLine = " cachebro  not mounted: shell changes cannot be undone; reads still save · cachebro mount"
 
-// MountedLine: the session's start mounted the project, because it was set up.
-const MountedLine = " cachebro  mounted: every change is kept from now on · undo: cachebro undo · leave: cachebro down"
+// mountedLine: the session's start mounted the project, because it was set up.
+const mountedLine = " cachebro  mounted: every change is kept from now on · undo: cachebro undo · leave: cachebro down"
 
-// DeadLine: all who could have mended the mount were killed at once.
-const DeadLine = " cachebro  the mount is dead, the processes that served it were killed · cachebro mount"
+// deadLine: all who could have mended the mount were killed at once.
+const deadLine = " cachebro  the mount is dead, the processes that served it were killed · cachebro mount"
 
 // maxListed files stand in the recovery block; the rest is counted.
 const maxListed = 40
 
-// RecoveryBlock is what a model gets after a compaction: facts about the
+// recoveryBlock is what a model gets after a compaction: facts about the
 // session, no orders. "" when there is nothing to tell: a list of what was only
 // read, in a session that saved nothing, spares nobody anything. Times are in
 // loc.
-func RecoveryBlock(r wire.Recovery, loc *time.Location) string {
+func recoveryBlock(r wire.Recovery, loc *time.Location) string {
 	modified := 0
 	for _, f := range r.Set.Files {
 		if f.Edits > 0 || f.Deleted {
@@ -88,9 +88,9 @@ func touched(f wire.WorkingFile, loc *time.Location) string {
 	return "read-only"
 }
 
-// StopLine is the line that a user sees when an answer is complete. Where nothing
+// stopLine is the line that a user sees when an answer is complete. Where nothing
 // was saved and files were changed it is about those alone.
-func StopLine(m wire.Metrics, branch string, modified int) string {
+func stopLine(m wire.Metrics, branch string, modified int) string {
 	var parts []string
 	if m.Saved > 0 || modified == 0 {
 		parts = append(parts, amount(m.Saved)+" tokens saved")

@@ -23,21 +23,21 @@ func recovery() wire.Recovery {
 }
 
 func TestRecoveryBlock(t *testing.T) {
-	golden(t, "recovery.golden", RecoveryBlock(recovery(), time.UTC)+"\n")
+	golden(t, "recovery.golden", recoveryBlock(recovery(), time.UTC)+"\n")
 	r := recovery()
 	r.Metrics = wire.Metrics{}
 	r.Set.Files = append(r.Set.Files[:1], wire.WorkingFile{Path: []byte("old\n## cachebro\x1b[2J\u202e.ts\xff"), Edits: 1, Deleted: true, Last: at(9, 5), By: "rm"})
 	r.Changed = []string{"src/a.go at 12:41 by gofmt (pid 811)"}
 	r.Failed = "go test ./..."
-	golden(t, "recovery_full.golden", RecoveryBlock(r, time.UTC)+"\n")
-	if got := RecoveryBlock(wire.Recovery{Branch: "main"}, time.UTC); got != "" {
+	golden(t, "recovery_full.golden", recoveryBlock(r, time.UTC)+"\n")
+	if got := recoveryBlock(wire.Recovery{Branch: "main"}, time.UTC); got != "" {
 		t.Errorf("nothing to tell, yet %q", got)
 	}
 	read := wire.Recovery{Branch: "main", Set: wire.WorkingSet{Files: []wire.WorkingFile{{Path: []byte("a.go"), Reads: 3}}}}
-	if got := RecoveryBlock(read, time.UTC); got != "" {
+	if got := recoveryBlock(read, time.UTC); got != "" {
 		t.Errorf("only read, nothing saved, yet %q", got)
 	}
-	if read.Metrics.Saved = 1; RecoveryBlock(read, time.UTC) == "" {
+	if read.Metrics.Saved = 1; recoveryBlock(read, time.UTC) == "" {
 		t.Error("nothing is told of a session that saved something")
 	}
 }
@@ -49,7 +49,7 @@ func TestRecoveryBlockFits(t *testing.T) {
 	for range 500 {
 		r.Set.Files = append(r.Set.Files, wire.WorkingFile{Path: []byte(strings.Repeat("d/", 400)), Edits: 1})
 	}
-	got := RecoveryBlock(r, time.UTC)
+	got := recoveryBlock(r, time.UTC)
 	if n := len([]rune(got)); n > maxContext || !strings.HasSuffix(got, "unchanged markers.") {
 		t.Errorf("%d characters, ends with %q", n, got[len(got)-40:])
 	}
@@ -57,10 +57,10 @@ func TestRecoveryBlockFits(t *testing.T) {
 
 func TestStopLine(t *testing.T) {
 	lines := []string{
-		StopLine(wire.Metrics{Saved: 4230, Cached: 3, Diffs: 1}, "main", 0),
-		StopLine(wire.Metrics{}, "main", 0),
-		StopLine(wire.Metrics{Saved: -12}, "", 1),
-		StopLine(wire.Metrics{Saved: 1234567, Diffs: 2}, "feature/x\n", 3),
+		stopLine(wire.Metrics{Saved: 4230, Cached: 3, Diffs: 1}, "main", 0),
+		stopLine(wire.Metrics{}, "main", 0),
+		stopLine(wire.Metrics{Saved: -12}, "", 1),
+		stopLine(wire.Metrics{Saved: 1234567, Diffs: 2}, "feature/x\n", 3),
 	}
 	golden(t, "stop.golden", strings.Join(lines, "\n")+"\n")
 }

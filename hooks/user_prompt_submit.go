@@ -19,7 +19,7 @@ func userPromptSubmit(ctx context.Context, c *call) answer {
 		_ = c.chain().advance(c.transcript)
 	}
 	if err == nil && !known.Mounted && c.dead() {
-		return answer{out: output{message: DeadLine, context: c.deadText(ctx)}}
+		return answer{out: output{message: deadLine, context: c.deadText(ctx)}}
 	}
 	if !c.opt.index {
 		return answer{}

@@ -45,7 +45,7 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 	if txt.Binary(content) {
 		return p, nil
 	}
-	p.f = &file{hash: v.Blob, size: int64(len(content)), seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path)), gen: Generated(content)}
+	p.f = &file{hash: v.Blob, size: int64(len(content)), seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path)), gen: generated(content)}
 	if len(content) > x.opt.MaxFile || len(content) == 0 {
 		return p, nil
 	}

@@ -115,13 +115,6 @@ type Stopped struct {
 // Stopped tells since when and why Apply refuses, nil when it does not.
 func (s *Store) Stopped() *Stopped { return s.stopped.Load() }
 
-// NewMount forgets what node numbers meant: they start anew with each mount.
-func (s *Store) NewMount() {
-	s.writeMu.Lock()
-	defer s.writeMu.Unlock()
-	s.nodes.clear()
-}
-
 // change makes the versions of one change.
 func (b *batch) change(c *Change, i int) error {
 	c.Path, c.Path2 = cleaned(c.Path), cleaned(c.Path2)

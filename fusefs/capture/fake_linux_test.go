@@ -57,7 +57,6 @@ func (f *file) Paths() []string {
 	return nil
 }
 
-func (f *file) Class() ignore.Class  { return f.h.c.classOf(f.Path(), false) }
 func (f *file) Mark() *atomic.Uint32 { return &f.mark }
 
 func (f *file) Open() (*os.File, error) {

@@ -38,9 +38,9 @@ import (
 )
 
 const (
-	// DefaultLimit of paths: about 2 MB. Git takes about as long for so many as
+	// defaultLimit of paths: about 2 MB. Git takes about as long for so many as
 	// for a look at everything.
-	DefaultLimit = 16384
+	defaultLimit = 16384
 	// maxAge of a token. What changes underneath without any sign (by another
 	// name of a file that lies outside the mount) must not be missed for ever;
 	// the kernel trusts its own cache for as long.
@@ -67,10 +67,10 @@ type entry struct {
 	gen  uint64
 }
 
-// New begins an epoch. At most limit paths are kept; 0: DefaultLimit.
+// New begins an epoch. At most limit paths are kept; 0: defaultLimit.
 func New(limit int) *Journal {
 	if limit <= 0 {
-		limit = DefaultLimit
+		limit = defaultLimit
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it never fails

@@ -46,7 +46,7 @@ func Identify(root string, known Identity) (Identity, error) {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		id.Dev, id.Ino = uint64(st.Dev), st.Ino
 	}
-	id.Birth, id.Common = birth(root), CommonDir(root)
+	id.Birth, id.Common = birth(root), commonDir(root)
 	if _, err := os.Lstat(filepath.Join(root, ".git")); err == nil && id.Commit == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), commitWait)
 		defer cancel()

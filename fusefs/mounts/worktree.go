@@ -38,9 +38,9 @@ func isGit(path string) bool {
 	return err == nil && strings.HasPrefix(string(b), "gitdir:")
 }
 
-// CommonDir is the repository of the work tree whose top level root is, as `git
+// commonDir is the repository of the work tree whose top level root is, as `git
 // rev-parse --git-common-dir` names it, without symlinks; "" without one.
-func CommonDir(root string) string {
+func commonDir(root string) string {
 	dir := filepath.Join(root, ".git")
 	if b, err := os.ReadFile(dir); err == nil { // a linked work tree or a submodule
 		to, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir:")

@@ -63,29 +63,6 @@ func (s *Script) Unmoved(first, last int) bool {
 	return shift == 0 && first >= 1 && last <= len(s.New)
 }
 
-// Kept is a run of lines that both texts have: old First..Last (1-based,
-// inclusive) are new First+Shift..Last+Shift.
-type Kept struct {
-	First, Last int
-	Shift       int
-}
-
-// Kept lists the runs of equal lines, ascending.
-func (s *Script) Kept() []Kept {
-	var out []Kept
-	o, n := 0, 0
-	for _, e := range s.Edits {
-		if e.OldFrom > o {
-			out = append(out, Kept{First: o + 1, Last: e.OldFrom, Shift: n - o})
-		}
-		o, n = e.OldTo, e.NewTo
-	}
-	if len(s.Old) > o {
-		out = append(out, Kept{First: o + 1, Last: len(s.Old), Shift: n - o})
-	}
-	return out
-}
-
 // compareLines interns the lines, trims what is common at both ends, runs the
 // search on the rest and returns tidied edits.
 func compareLines(a, b [][]byte) []Edit {

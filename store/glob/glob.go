@@ -30,8 +30,8 @@ func Match(glob, path string) bool {
 	return ok && err == nil
 }
 
-// Covers reports whether a glob matches a path or a directory above it.
-func Covers(glob, path string) bool { return Match(glob, path) || Match(glob+"/**", path) }
+// covers reports whether a glob matches a path or a directory above it.
+func covers(glob, path string) bool { return Match(glob, path) || Match(glob+"/**", path) }
 
 // Wild reports whether a text is a glob, and not just a path.
 func Wild(text string) bool { return strings.ContainsAny(text, `*?[{\`) }
@@ -45,7 +45,7 @@ func Selects(glob, path string) bool {
 	if glob = strings.TrimPrefix(glob, "/"); !whole {
 		glob = "**/" + glob
 	}
-	return Covers(glob, path)
+	return covers(glob, path)
 }
 
 // bounded counts the alternatives, as if each group stood beside the others.

@@ -28,7 +28,7 @@ func TestMatch(t *testing.T) {
 		if got := Match(c.glob, c.path); got != c.want {
 			t.Errorf("%q matches %q: %v", c.glob, c.path, got)
 		}
-		if c.want && !(Covers(c.glob, c.path) && Covers(c.glob, c.path+"/below")) {
+		if c.want && !(covers(c.glob, c.path) && covers(c.glob, c.path+"/below")) {
 			t.Errorf("%q does not cover %q and what is below", c.glob, c.path)
 		}
 	}

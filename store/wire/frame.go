@@ -17,8 +17,8 @@ import (
 // Limits of one frame. A plan over 100,000 files has a header of 30 MB; a body
 // is a file (at most 32 MiB are ever stored) or a diff of a whole tree.
 const (
-	MaxHeader = 64 << 20
-	MaxBody   = 256 << 20
+	maxHeader = 64 << 20
+	maxBody   = 256 << 20
 
 	prefixLen = 8
 	// believed is how much is allocated on the word of a length field; more
@@ -118,7 +118,7 @@ func (s *stream) writeFrame(header any, body []byte, file *os.File) error {
 	if err != nil {
 		return fmt.Errorf("encode header: %w", err)
 	}
-	if len(h) > MaxHeader || len(body) > MaxBody {
+	if len(h) > maxHeader || len(body) > maxBody {
 		return Errorf(ErrTooLarge, "ask for less, with a limit or a path", "message of %d bytes is too large", len(h)+len(body))
 	}
 	head := make([]byte, prefixLen, prefixLen+len(h)+min(len(body), 64<<10))
@@ -154,7 +154,7 @@ func (s *stream) readFrame() (header, body []byte, err error) {
 		return nil, nil, err
 	}
 	hl, bl := binary.LittleEndian.Uint32(p[:]), binary.LittleEndian.Uint32(p[4:])
-	if hl > MaxHeader || bl > MaxBody {
+	if hl > maxHeader || bl > maxBody {
 		return nil, nil, Errorf(ErrTooLarge, "", "frame of %d + %d bytes exceeds the limits", hl, bl)
 	}
 	if header, err = s.readN(int(hl)); err != nil {

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -169,37 +167,4 @@ func (w *Writer) leaveLocked(cf *contentFile) {
 		w.wakeKeeper()
 	}
 	w.mu.Unlock()
-}
-
-var copyBufs = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b }}
-
-// WriteContent copies r to its end as the content of version seq and returns
-// the number of bytes.
-func (w *Writer) WriteContent(seq uint64, r io.Reader) (int64, error) {
-	c, err := w.NewContent()
-	if err != nil {
-		return 0, err
-	}
-	buf := copyBufs.Get().(*[]byte)
-	defer copyBufs.Put(buf)
-	// The struct hides WriterTo and ReaderFrom, which would bring other buffers.
-	if _, err := io.CopyBuffer(struct{ io.Writer }{c}, struct{ io.Reader }{r}, *buf); err != nil {
-		c.Abort()
-		return 0, err
-	}
-	n := c.Len()
-	return n, c.Commit(seq)
-}
-
-// WriteContentBytes is WriteContent for bytes in memory.
-func (w *Writer) WriteContentBytes(seq uint64, p []byte) error {
-	c, err := w.NewContent()
-	if err != nil {
-		return err
-	}
-	if _, err := c.Write(p); err != nil {
-		c.Abort()
-		return err
-	}
-	return c.Commit(seq)
 }

@@ -30,7 +30,7 @@ func crashingWriter(dir string) {
 				if _, err := w.Append(rec); err != nil {
 					fmt.Println("error", err)
 				}
-				if err := w.WriteContentBytes(rec.Seq, contentOf(rec.Seq)); err != nil {
+				if err := writeContent(w, rec.Seq, contentOf(rec.Seq)); err != nil {
 					fmt.Println("error", err)
 				}
 				syscall.Write(1, []byte(fmt.Sprintf("%d\n", rec.Seq)))
@@ -173,7 +173,7 @@ func TestDiskFull(t *testing.T) {
 	if _, err := io.Copy(hog, zeros{}); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("filling the disk: %v", err)
 	}
-	err = w.WriteContentBytes(1, make([]byte, 1<<20))
+	err = writeContent(w, 1, make([]byte, 1<<20))
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("content on a full disk: %v", err)
 	}
@@ -195,7 +195,7 @@ func TestDiskFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.WriteContentBytes(7, make([]byte, 1<<20)); err != nil {
+	if err := writeContent(w, 7, make([]byte, 1<<20)); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Sync(w.LastSeq()); err != nil {
@@ -235,7 +235,7 @@ func BenchmarkContent(b *testing.B) {
 			b.SetBytes(int64(size))
 			n := 0
 			for b.Loop() {
-				if err := w.WriteContentBytes(1, p); err != nil {
+				if err := writeContent(w, 1, p); err != nil {
 					b.Fatal(err)
 				}
 				if n += size; n > 256<<20 { // keep the disk use bounded

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -53,38 +52,6 @@ func (r *Reader) openContent(rec *Record) (*os.File, error) {
 	}
 	return f, nil
 }
-
-// OpenContent streams the bytes of a KindContent record. The checksum is
-// verified at the end: Read then returns ErrNoContent instead of io.EOF.
-func (r *Reader) OpenContent(rec *Record) (io.ReadCloser, error) {
-	if rec.Kind == KindContent && rec.Len == 0 {
-		return io.NopCloser(strings.NewReader("")), nil
-	}
-	f, err := r.openContent(rec)
-	if err != nil {
-		return nil, err
-	}
-	return &contentReader{f: f, r: io.NewSectionReader(f, rec.Off, rec.Len), left: rec.Len, want: rec.Sum}, nil
-}
-
-type contentReader struct {
-	f         *os.File
-	r         io.Reader
-	left      int64
-	sum, want uint32
-}
-
-func (c *contentReader) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.sum = crc32.Update(c.sum, castagnoli, p[:n])
-	c.left -= int64(n)
-	if errors.Is(err, io.EOF) && (c.left != 0 || c.sum != c.want) {
-		err = ErrNoContent
-	}
-	return n, err
-}
-
-func (c *contentReader) Close() error { return c.f.Close() }
 
 // Release deletes what nobody needs once everything before pos has been dealt
 // with for good: whole segments, and content files that their Writer has left

@@ -242,10 +242,8 @@ func TestFollowConcurrentWriters(t *testing.T) {
 			for i := range each {
 				rec := &Record{Kind: KindVersion, Op: OpWrite, Path: fmt.Sprint(g), Node: uint64(i), HasContent: true}
 				seq, err := w.Append(rec)
-				if err == nil && i%3 == 0 {
-					_, err = w.WriteContent(seq, bytes.NewReader(content(g, i)))
-				} else if err == nil {
-					err = w.WriteContentBytes(seq, content(g, i))
+				if err == nil {
+					err = writeContent(w, seq, content(g, i))
 				}
 				if err == nil && i%50 == 0 {
 					err = w.Sync(seq)
@@ -310,7 +308,7 @@ func TestRestartAtEveryCheckpoint(t *testing.T) {
 	var pending []uint64
 	put := func() {
 		i := rng.Intn(len(pending))
-		if err := w.WriteContentBytes(pending[i], []byte(fmt.Sprint(pending[i]))); err != nil {
+		if err := writeContent(w, pending[i], []byte(fmt.Sprint(pending[i]))); err != nil {
 			t.Fatal(err)
 		}
 		pending = append(pending[:i], pending[i+1:]...)
@@ -358,4 +356,17 @@ func TestRestartAtEveryCheckpoint(t *testing.T) {
 			t.Fatalf("order: %v", seen)
 		}
 	}
+}
+
+// writeContent writes p as the content of version seq.
+func writeContent(w *Writer, seq uint64, p []byte) error {
+	c, err := w.NewContent()
+	if err != nil {
+		return err
+	}
+	if _, err := c.Write(p); err != nil {
+		c.Abort()
+		return err
+	}
+	return c.Commit(seq)
 }

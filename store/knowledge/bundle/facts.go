@@ -29,14 +29,14 @@ type Section struct {
 	Last  int    `cbor:"3,keyasint"`
 }
 
-// factsVersion changes when FactsOf does: rows of another version are made anew.
+// factsVersion changes when factsOf does: rows of another version are made anew.
 const factsVersion = 1
 
 // mostRead bounds the files whose text is looked at.
 const mostRead = 2 << 20
 
-// FactsOf reads a file.
-func FactsOf(p string, content []byte) Facts {
+// factsOf reads a file.
+func factsOf(p string, content []byte) Facts {
 	f := Facts{Lines: bytes.Count(content, []byte{'\n'})}
 	if len(content) > 0 && content[len(content)-1] != '\n' {
 		f.Lines++

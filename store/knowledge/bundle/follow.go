@@ -21,9 +21,9 @@ type keptRow struct {
 	Build   string     `cbor:"4,keyasint,omitempty"` // of the program that made it
 }
 
-// RowPrefix and PairPrefix are where rows and pairs lie in a KV.
+// rowPrefix and PairPrefix are where rows and pairs lie in a KV.
 const (
-	RowPrefix  = "row\x00"
+	rowPrefix  = "row\x00"
 	PairPrefix = "pair\x00"
 )
 
@@ -100,8 +100,8 @@ func (g *Graph) Forget(ctx context.Context, path string) (release func(), err er
 	below := func(p string) bool { return path == "" || p == path || strings.HasPrefix(p, path+"/") }
 	rows := map[string][]byte{}
 	if g.o.Rows != nil {
-		err := g.o.Rows.Scan(RowPrefix+path, func(key string, _ []byte) error {
-			if below(strings.TrimPrefix(key, RowPrefix)) {
+		err := g.o.Rows.Scan(rowPrefix+path, func(key string, _ []byte) error {
+			if below(strings.TrimPrefix(key, rowPrefix)) {
 				rows[key] = nil
 			}
 			return nil
@@ -129,10 +129,10 @@ func (g *Graph) Forget(ctx context.Context, path string) (release func(), err er
 func (g *Graph) build(ctx context.Context) error {
 	kept := map[string]keptRow{}
 	if g.o.Rows != nil {
-		err := g.o.Rows.Scan(RowPrefix, func(key string, val []byte) error {
+		err := g.o.Rows.Scan(rowPrefix, func(key string, val []byte) error {
 			var k keptRow
 			if cbor.Unmarshal(val, &k) == nil && k.Version == factsVersion && k.Build == g.o.Build {
-				kept[strings.TrimPrefix(key, RowPrefix)] = k
+				kept[strings.TrimPrefix(key, rowPrefix)] = k
 			}
 			return ctx.Err()
 		})
@@ -155,7 +155,7 @@ func (g *Graph) build(ctx context.Context) error {
 	}
 	gone := map[string][]byte{}
 	for p := range kept {
-		gone[RowPrefix+p] = nil
+		gone[rowPrefix+p] = nil
 	}
 	g.keep(gone) // rows took what it used out of kept
 	g.mu.Lock()
@@ -200,7 +200,7 @@ func (g *Graph) rows(ctx context.Context, vs []store.Version, kept map[string]ke
 	}
 	save := map[string][]byte{}
 	for _, v := range vs {
-		key := RowPrefix + string(v.Path)
+		key := rowPrefix + string(v.Path)
 		if !g.counts(v) {
 			if kept == nil {
 				save[key] = nil
@@ -212,7 +212,7 @@ func (g *Graph) rows(ctx context.Context, vs []store.Version, kept map[string]ke
 	for _, i := range read {
 		v := out[i].v
 		if raw, err := cbor.Marshal(keptRow{factsVersion, v.Blob, *out[i].facts, g.o.Build}); err == nil && len(raw) < 256<<10 {
-			save[RowPrefix+string(v.Path)] = raw
+			save[rowPrefix+string(v.Path)] = raw
 		}
 	}
 	g.keep(save)
@@ -231,7 +231,7 @@ func (g *Graph) read(r *row) {
 		g.o.Warn("a content for the graph", err)
 		return
 	}
-	f := FactsOf(string(r.v.Path), content)
+	f := factsOf(string(r.v.Path), content)
 	r.facts = &f
 	if string(r.v.Path) == manifest.Name {
 		r.text = content

@@ -28,7 +28,6 @@ type Pairs struct {
 	wrote  map[string]map[string]*Pair // by the written file, then the read one
 	read   map[string]map[string]bool  // the other way round
 	dirty  map[string]bool             // rows that changed since Changed
-	gen    uint64
 }
 
 // Pair is one edge.
@@ -65,13 +64,6 @@ func NewPairs(rows map[string][]byte) *Pairs {
 	}
 	clear(p.dirty)
 	return p
-}
-
-// Gen changes with every change of a pair.
-func (p *Pairs) Gen() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.gen
 }
 
 // Read notes that actor read path at t (ns).
@@ -158,7 +150,6 @@ func (p *Pairs) setLocked(wrote, read string, pair Pair) {
 	}
 	p.read[read][wrote] = true
 	p.dirty[wrote] = true
-	p.gen++
 }
 
 func (p *Pairs) dropLocked(wrote, read string) {
@@ -168,7 +159,6 @@ func (p *Pairs) dropLocked(wrote, read string) {
 		delete(p.read, read)
 	}
 	p.dirty[wrote] = true
-	p.gen++
 }
 
 // Renamed moves what is known of a file to its new name, where it is added to

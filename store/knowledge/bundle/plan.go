@@ -25,9 +25,9 @@ type Query struct {
 
 // The defaults and the most that is given.
 const (
-	DefaultDepth, MostDepth   = 2, 5
-	DefaultNodes, MostNodes   = 20, 100
-	DefaultChunks, MostChunks = 10, 25
+	defaultDepth, mostDepth   = 2, 5
+	defaultNodes, mostNodes   = 20, 100
+	defaultChunks, mostChunks = 10, 25
 
 	mostFiles       = 60
 	mostSymbols     = 150
@@ -44,7 +44,7 @@ func (q Query) filled() Query {
 		}
 		return min(n, most)
 	}
-	q.Depth, q.MaxNodes, q.MaxChunks = bound(q.Depth, DefaultDepth, MostDepth), bound(q.MaxNodes, DefaultNodes, MostNodes), bound(q.MaxChunks, DefaultChunks, MostChunks)
+	q.Depth, q.MaxNodes, q.MaxChunks = bound(q.Depth, defaultDepth, mostDepth), bound(q.MaxNodes, defaultNodes, mostNodes), bound(q.MaxChunks, defaultChunks, mostChunks)
 	return q
 }
 

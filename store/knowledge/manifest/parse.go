@@ -15,8 +15,8 @@ import (
 // Name is where the file lies, relative to the project.
 const Name = "cachebro.yml"
 
-// MaxSize bounds what is parsed: the file is written by hand.
-const MaxSize = 1 << 20
+// maxSize bounds what is parsed: the file is written by hand.
+const maxSize = 1 << 20
 
 // Manifest is what a cachebro.yml says. An entry that makes no sense is left out
 // and named in Problems; the others count.
@@ -88,8 +88,8 @@ func Parse(text []byte) (*Manifest, error) {
 // parse returns the document's top node, nil for a text that says nothing.
 func parse(text []byte) (*yaml.Node, error) {
 	switch {
-	case len(text) > MaxSize:
-		return nil, fmt.Errorf("%s: larger than %d bytes", Name, MaxSize)
+	case len(text) > maxSize:
+		return nil, fmt.Errorf("%s: larger than %d bytes", Name, maxSize)
 	case !utf8.Valid(text):
 		return nil, fmt.Errorf("%s: not UTF-8", Name)
 	}

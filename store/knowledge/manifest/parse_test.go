@@ -91,7 +91,7 @@ func TestParseErrors(t *testing.T) {
 		{"- a\n", "cachebro.yml: line 1: want a mapping"},
 		{"a: 1\n---\nb: 2\n", "cachebro.yml: more than one document"},
 		{"a: \xff\n", "cachebro.yml: not UTF-8"},
-		{strings.Repeat("#", MaxSize+1), "cachebro.yml: larger than"},
+		{strings.Repeat("#", maxSize+1), "cachebro.yml: larger than"},
 	} {
 		if _, err := Parse([]byte(c.text)); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%.20q: %v, want %s", c.text, err, c.want)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -20,17 +19,17 @@ import (
 
 // The bounds of what is kept.
 const (
-	MaxText  = 4000 // bytes of one note
-	MaxNotes = 5000
+	maxText  = 4000 // bytes of one note
+	maxNotes = 5000
 )
 
-// DefaultKind is the kind of a note that names none.
-const DefaultKind = "note"
+// defaultKind is the kind of a note that names none.
+const defaultKind = "note"
 
 // Errors of Add and Remove, to be told apart with errors.Is.
 var (
 	ErrInvalid  = errors.New("not a note")     // no text, too long a text, an impossible kind
-	ErrFull     = errors.New("too many notes") // MaxNotes are there
+	ErrFull     = errors.New("too many notes") // maxNotes are there
 	ErrNotFound = errors.New("no such note")
 )
 
@@ -45,9 +44,6 @@ type Note struct {
 	Agent   string          `cbor:"7,keyasint,omitempty"`
 	By      string          `cbor:"8,keyasint,omitempty"` // cli, mcp
 }
-
-// When is the note's time.
-func (n Note) When() time.Time { return time.Unix(0, n.Time) }
 
 // Filter selects notes; the zero value selects all.
 type Filter struct {
@@ -129,12 +125,12 @@ var kindShape = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,23}$`)
 // Errors: ErrInvalid, ErrFull, the store's.
 func (b *Book) Add(n Note) (kept Note, added bool, err error) {
 	n.Text = strings.TrimSpace(strings.ToValidUTF8(n.Text, "\ufffd"))
-	n.Kind = cmp.Or(strings.ToLower(strings.TrimSpace(n.Kind)), DefaultKind)
+	n.Kind = cmp.Or(strings.ToLower(strings.TrimSpace(n.Kind)), defaultKind)
 	switch {
 	case n.Text == "":
 		return n, false, fmt.Errorf("%w: it has no text", ErrInvalid)
-	case len(n.Text) > MaxText:
-		return n, false, fmt.Errorf("%w: its text has %d bytes, and %d are kept", ErrInvalid, len(n.Text), MaxText)
+	case len(n.Text) > maxText:
+		return n, false, fmt.Errorf("%w: its text has %d bytes, and %d are kept", ErrInvalid, len(n.Text), maxText)
 	case !kindShape.MatchString(n.Kind):
 		return n, false, fmt.Errorf("%w: its kind is not one word of letters and digits, 24 at most", ErrInvalid)
 	}
@@ -143,7 +139,7 @@ func (b *Book) Add(n Note) (kept Note, added bool, err error) {
 	list := slices.Clone(*b.list.Load())
 	n.ID = b.id(n)
 	i := slices.IndexFunc(list, func(o Note) bool { return o.ID == n.ID })
-	if i < 0 && len(list) >= MaxNotes {
+	if i < 0 && len(list) >= maxNotes {
 		return n, false, fmt.Errorf("%w: %d are there", ErrFull, len(list))
 	}
 	val, err := cbor.Marshal(n)

@@ -92,13 +92,13 @@ func TestModel(t *testing.T) {
 
 func TestBounds(t *testing.T) {
 	b := book(t, open(t, t.TempDir()))
-	for _, n := range []Note{{Text: " \n"}, {Text: strings.Repeat("x", MaxText+1)}, {Text: "x", Kind: "two words"}, {Text: "x", Kind: strings.Repeat("k", 25)}} {
+	for _, n := range []Note{{Text: " \n"}, {Text: strings.Repeat("x", maxText+1)}, {Text: "x", Kind: "two words"}, {Text: "x", Kind: strings.Repeat("k", 25)}} {
 		if _, _, err := b.Add(n); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%.20q of kind %q: %v", n.Text, n.Kind, err)
 		}
 	}
 	first, _, err := b.Add(Note{Text: " keep \xff me\n"})
-	if err != nil || first.Text != "keep \ufffd me" || first.Kind != DefaultKind || !strings.HasPrefix(first.ID, "not-") || len(first.ID) != 12 {
+	if err != nil || first.Text != "keep \ufffd me" || first.Kind != defaultKind || !strings.HasPrefix(first.ID, "not-") || len(first.ID) != 12 {
 		t.Fatalf("%+v %v", first, err)
 	}
 	if _, err := b.Remove(first.ID, "not-00000000"); !errors.Is(err, ErrNotFound) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// DefaultTTL is how long an entry counts where nothing else is said.
-const DefaultTTL = 5 * time.Minute
+// defaultTTL is how long an entry counts where nothing else is said.
+const defaultTTL = 5 * time.Minute
 
 // DefaultTools says which tools' answers are kept: those of tools that only
 // look. A tool that is not named is off.
@@ -22,7 +22,7 @@ func DefaultTools() map[string]bool {
 // default tools.
 type Options struct {
 	Stores []Store         // in the order in which they are asked; nil: one Memory
-	TTL    time.Duration   // 0: DefaultTTL
+	TTL    time.Duration   // 0: defaultTTL
 	Tools  map[string]bool // nil: DefaultTools
 	// OnHit and OnMiss are told of every call of a tool that is on. They are
 	// called without a lock, from the caller's goroutine.
@@ -55,7 +55,7 @@ func New(o Options) *Cache {
 		o.Stores = []Store{NewMemory(0, 0)}
 	}
 	if o.TTL == 0 {
-		o.TTL = DefaultTTL
+		o.TTL = defaultTTL
 	}
 	if o.Tools == nil {
 		o.Tools = DefaultTools()

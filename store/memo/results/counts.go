@@ -23,19 +23,6 @@ type Stats struct {
 	Stores map[string]int64 `json:"stores"`
 }
 
-// HitRate is the part of the calls that were not computed, 0 to 1.
-func (s Stats) HitRate() float64 {
-	var hits, all int64
-	for _, n := range s.Tools {
-		hits += n.Hits + n.Joined
-		all += n.Hits + n.Joined + n.Misses
-	}
-	if all == 0 {
-		return 0
-	}
-	return float64(hits) / float64(all)
-}
-
 type counters struct {
 	mu     sync.Mutex // guards the fields below
 	tools  map[string]*Counts

@@ -11,7 +11,7 @@ import (
 // Settings is what a person may say of the cache.
 type Settings struct {
 	Off    bool
-	TTL    time.Duration // 0: DefaultTTL
+	TTL    time.Duration // 0: defaultTTL
 	Tools  map[string]bool
 	Budget int64  // bytes on disk; 0: 64 MiB
 	Redis  string // address; "": none
