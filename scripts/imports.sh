@@ -36,11 +36,12 @@ allowed() {
 	store/daemon/onwire) echo "store store/wire store/wire/visible" ;;
 	store/daemon/source) echo "fusefs/ignore fusefs/kernelfs fusefs/mounts store store/attrs store/daemon/onwire store/wire store/wire/place" ;;
 	store/daemon/attribution) echo "fusefs/capture/spool fusefs/procfs store store/daemon/onwire store/wire" ;;
-	store/daemon | store/daemon/*) echo "store store/undo store/content store/space store/attrs store/diff store/tokens store/txt store/readers fusefs/capture/spool store/wire store/wire/place store/wire/visible store/memo/results store/knowledge/... store/glob search search/imports fusefs/ignore fusefs/kernelfs fusefs/mounts fusefs/procfs store/daemon/..." ;;
+	store/daemon | store/daemon/*) echo "store store/undo store/content store/keep store/space store/attrs store/diff store/tokens store/txt store/readers fusefs/capture/spool store/wire store/wire/place store/wire/visible store/memo/results store/knowledge/... store/glob search search/imports fusefs/ignore fusefs/kernelfs fusefs/mounts fusefs/procfs store/daemon/..." ;;
 	store/space) echo "" ;;
 	store/db) echo "store/space" ;;
 	store/cache) echo "" ;;
 	store/content) echo "store/cache store/db store/space" ;;
+	store/keep) echo "store store/content store/db store/space" ;;
 	store) echo "store/cache store/content store/db store/space store/attrs store/diff store/txt" ;;
 	search | search/*) echo "store store/glob store/txt search/..." ;;
 	mcp | mcp/*) echo "store/gitdir store/glob store/txt store/wire store/undo/apply store/undo/displace store/wire/visible store/wire/when store/knowledge/manifest mcp/..." ;;

@@ -1,6 +1,10 @@
 package store
 
-import "context"
+import (
+	"context"
+
+	"cachebro/store/content"
+)
 
 // What the tests in package store_test, which may use storetest, need of the inside.
 var (
@@ -15,5 +19,5 @@ func (s *Store) ClearCurrent()  { s.current.Clear() }
 
 // Repack packs what is loose.
 func (s *Store) Repack(ctx context.Context) error {
-	return s.contents.Repack(ctx, false, &new(Report).Report)
+	return s.contents.Repack(ctx, false, &content.Report{})
 }

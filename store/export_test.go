@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/store/content"
+
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -257,7 +259,16 @@ func TestImportIsPacked(t *testing.T) {
 		lines[random.IntN(len(lines))] = fmt.Sprintf("changed %d %x", i, random.Uint64())
 		apply(t, s, file(OpWrite, Path(fmt.Sprint("f", i%3, ".go")), strings.Join(lines, "\n")))
 	}
-	if _, err := s.Prune(context.Background(), 0); err != nil {
+	var old []uint64
+	err := s.Superseded(t.Context(), 5, func(v Version) bool { old = append(old, v.Seq); return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.DropContents(t.Context(), old, "pruned"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.contents.Sweep(t.Context(), content.WasteShared, func(add func(Hash)) error { return s.References(t.Context(), add) })
+	if err = errors.Join(err, s.pack(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	c := imported(t, exported(t, s))

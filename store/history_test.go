@@ -173,7 +173,7 @@ func BenchmarkHistory(b *testing.B) {
 			}
 		}
 		st := s.Stats()
-		if err := s.compact(context.Background(), db.WasteSome); err != nil {
+		if err := s.db.Compact(context.Background(), db.WasteSome); err != nil {
 			b.Fatal(err)
 		}
 		s.Close()

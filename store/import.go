@@ -301,18 +301,7 @@ func (m *importer) version(v Version) error {
 
 // settle packs what an import stored and reads all of it back.
 func (s *Store) settle(ctx context.Context) error {
-	s.tidyMu.Lock()
-	var r Report
-	for before := int64(-1); s.state.Load().Loose != before && s.state.Load().Loose >= content.PackLeast; {
-		before = s.state.Load().Loose
-		if err := s.repackInRoom(ctx, false, &r); err != nil {
-			s.tidyMu.Unlock()
-			return err
-		}
-	}
-	err := s.compact(ctx, db.WasteSome)
-	s.tidyMu.Unlock()
-	if err != nil {
+	if err := s.pack(ctx); err != nil {
 		return err
 	}
 	c, err := s.Fsck(ctx, false, nil)
@@ -326,4 +315,18 @@ func (s *Store) settle(ctx context.Context) error {
 		return badStream("%s", c.Problems[0])
 	}
 	return nil
+}
+
+// pack packs what is loose; a full disk is no error.
+func (s *Store) pack(ctx context.Context) error {
+	s.tidyMu.Lock()
+	defer s.tidyMu.Unlock()
+	var r content.Report
+	for before := int64(-1); s.Stats().Loose != before && s.Stats().Loose >= content.PackLeast; {
+		before = s.Stats().Loose
+		if err := s.contents.Repack(ctx, false, &r); err != nil && !errors.Is(err, ErrNoSpace) {
+			return err
+		}
+	}
+	return s.db.Compact(ctx, db.WasteSome)
 }

@@ -23,19 +23,15 @@ type Store struct {
 	db   *db.DB
 	room *space.Room
 
-	// tidyMu is the lock of the contents: it serialises retention, fsck, purge and
-	// adoption, and guards tidied, packed and shrunken. It is taken before writeMu.
-	tidyMu   sync.Locker
-	tidied   time.Time
-	packed   time.Time // when the last repack began
-	shrunken shrunken
+	// tidyMu is the lock of the contents, taken before writeMu: nobody drops or moves
+	// any.
+	tidyMu sync.Locker
 
-	// writeMu is the database's lock of the writer. It guards next, nodes and
-	// pinned, and serialises appends, plans and the steps of a collection.
+	// writeMu is the database's lock of the writer. It guards next and
+	// nodes, and serialises appends, plans and the steps of a collection.
 	writeMu sync.Locker
 	next    State
 	nodes   nodeTable
-	pinned  func(Hash) bool
 
 	state    atomic.Pointer[State] // published; immutable
 	stopped  atomic.Pointer[Stopped]
@@ -199,3 +195,15 @@ func (s *Store) writeContents(fn func(*content.Batch) error) error {
 func (s *Store) uses(fn func(h Hash, path string) bool) error {
 	return s.scan(0, false, func(v Version) bool { return fn(v.Blob, string(v.Path)) }, nil)
 }
+
+// DB is the database that the store lies in.
+func (s *Store) DB() *db.DB { return s.db }
+
+// Room tells what the store takes on its file system and what is free there.
+func (s *Store) Room() *space.Room { return s.room }
+
+// Options are those that the store was opened with, defaults filled in.
+func (s *Store) Options() Options { return s.opt }
+
+// Applied is when Apply stored something last, by Options.Now.
+func (s *Store) Applied() time.Time { return time.Unix(0, s.applied.Load()) }

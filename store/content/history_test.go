@@ -11,6 +11,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/content"
+	"cachebro/store/keep"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,11 +22,16 @@ import (
 type (
 	Hash    = content.Hash
 	Sibling = content.Sibling
-	Store   = store.Store
 	Options = store.Options
 	Change  = store.Change
 	Path    = store.Path
 )
+
+// Store is a history with its keeper.
+type Store struct {
+	*store.Store
+	*keep.Keeper
+}
 
 const (
 	OpCreate = store.OpCreate
@@ -37,9 +43,17 @@ const (
 // testOptions leave tests alone with the free space of the machine.
 func testOptions() Options { return Options{MinFree: 1, Ballast: -1} }
 
+func opened(dir string, o Options) (*Store, error) {
+	s, err := store.Open(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{s, keep.New(s, nil)}, nil
+}
+
 func open(t testing.TB, dir string, o Options) *Store {
 	t.Helper()
-	s, err := store.Open(dir, o)
+	s, err := opened(dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}

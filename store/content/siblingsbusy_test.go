@@ -106,7 +106,7 @@ func TestSiblingChild(t *testing.T) {
 	}
 	o := familyOptions(base, 2, 1, testOptions())
 	o.KeepAge = time.Nanosecond
-	s, err := store.Open(familyDir(base, 1), o)
+	s, err := opened(familyDir(base, 1), o)
 	if err != nil {
 		t.Fatal(err)
 	}

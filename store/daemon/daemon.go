@@ -19,6 +19,7 @@ import (
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/source"
+	"cachebro/store/keep"
 	"cachebro/store/knowledge/docsync"
 	"cachebro/store/knowledge/notes"
 	"cachebro/store/memo/results"
@@ -65,6 +66,7 @@ type Daemon struct {
 	began time.Time
 
 	store       *store.Store
+	keep        *keep.Keeper
 	readOnly    bool // the disk was too full to open it for writing
 	shown       *readers.Shown
 	contents    *contents
@@ -229,7 +231,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	if d.shown, err = readers.New(d.contents, d.store.KV("shown"), o.Shown); err != nil {
 		return nil, fmt.Errorf("read what was shown: %w", err)
 	}
-	d.store.Pinned(d.pins())
+	d.keep = keep.New(d.store, d.pins())
 	if d.ingest, err = newIngester(d); err != nil {
 		return nil, err
 	}
@@ -358,7 +360,7 @@ func (d *Daemon) collect(ctx context.Context) {
 		return
 	}
 	d.collected = time.Now()
-	r, err := d.store.Collect(ctx)
+	r, err := d.keep.Collect(ctx)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		d.log.Warn("collect", "err", err)

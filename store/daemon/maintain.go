@@ -13,6 +13,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/content"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/keep"
 	"cachebro/store/txt"
 	"cachebro/store/wire"
 )
@@ -30,13 +31,13 @@ func (d *Daemon) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreA
 		if q.Keep < 0 {
 			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro prune 5", "cannot keep %d versions", q.Keep)
 		}
-		r, err := d.store.Prune(ctx, q.Keep)
+		r, err := d.keep.Prune(ctx, q.Keep)
 		if err != nil {
 			return a, nil, err
 		}
 		a.OK, a.Text, facts = true, reportText(r), r
 	case "gc":
-		r, err := d.store.Collect(ctx)
+		r, err := d.keep.Collect(ctx)
 		if err != nil {
 			return a, nil, err
 		}
@@ -45,7 +46,7 @@ func (d *Daemon) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreA
 		}
 		a.OK, a.Text, facts = true, reportText(r), r
 	case "du":
-		u, err := d.store.DU(ctx, 0, 0)
+		u, err := d.keep.DU(ctx, 0, 0)
 		if err != nil {
 			return a, nil, err
 		}
@@ -74,7 +75,7 @@ func (d *Daemon) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreA
 	return a, nil, err
 }
 
-func reportText(r store.Report) string {
+func reportText(r keep.Report) string {
 	switch {
 	case r.Versions+r.Blobs+r.Records > 0:
 	case r.Packed > 0:
@@ -86,8 +87,8 @@ func reportText(r store.Report) string {
 }
 
 // shares keeps what lies at or below p.
-func shares(all []store.Share, p store.Path) []store.Share {
-	var out []store.Share
+func shares(all []keep.Share, p store.Path) []keep.Share {
+	var out []keep.Share
 	for _, s := range all {
 		if _, ok := onwire.Below(s.Name, string(p)); ok || p == "" {
 			out = append(out, s)
@@ -99,7 +100,7 @@ func shares(all []store.Share, p store.Path) []store.Share {
 // maxShares is how many lines of each kind du prints.
 const maxShares = 20
 
-func usageText(u store.Usage, p store.Path) string {
+func usageText(u keep.Usage, p store.Path) string {
 	var b strings.Builder
 	if p == "" {
 		fmt.Fprintf(&b, "%10s  on disk (%s free)\n%10s  contents\n%10s  log and indexes\n%10s  deleted, not yet given back\n",
@@ -114,7 +115,7 @@ func usageText(u store.Usage, p store.Path) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-func list(b *strings.Builder, title string, all []store.Share) {
+func list(b *strings.Builder, title string, all []keep.Share) {
 	fmt.Fprintf(b, "%s:\n", title)
 	for i, s := range all {
 		if i == maxShares {
@@ -148,7 +149,7 @@ func checkText(c *store.Check) string {
 	return b.String()
 }
 
-func purgedText(p store.Path, r store.Purged) string {
+func purgedText(p store.Path, r keep.Purged) string {
 	var b strings.Builder
 	if r.Versions == 0 {
 		fmt.Fprintf(&b, "nothing of %s is in the history", onwire.Display(p))

@@ -9,6 +9,7 @@ import (
 
 	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
+	"cachebro/store/keep"
 	"cachebro/store/wire"
 )
 
@@ -18,7 +19,7 @@ const purgeWait = 30 * time.Second
 // purge takes the contents of a path out of everything that the daemon keeps:
 // the answers and bundles that were kept, the store, the spool, the index. What it cannot
 // reach is named.
-func (d *Daemon) purge(ctx context.Context, p store.Path) (store.Purged, error) {
+func (d *Daemon) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	var unreached []string
 	late := !d.ingest.waitHead(ctx, purgeWait)
 	if late {
@@ -37,10 +38,10 @@ func (d *Daemon) purge(ctx context.Context, p store.Path) (store.Purged, error) 
 	}
 	release, err := d.bundles.graph.Forget(ctx, string(p))
 	if err != nil {
-		return store.Purged{}, err
+		return keep.Purged{}, err
 	}
 	defer release()
-	r, err := d.store.Purge(ctx, p)
+	r, err := d.keep.Purge(ctx, p)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return r, err
 	}

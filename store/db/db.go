@@ -121,11 +121,11 @@ func dropEmpty(dir string) {
 	}
 }
 
-// ValueThreshold is the size in bytes from which a value is in the value log.
-const ValueThreshold = 1024
+// valueThreshold is the size in bytes from which a value is in the value log.
+const valueThreshold = 1024
 
 // badgerOptions keeps Badger small: its defaults take 1 GB after 300 MiB of
-// blobs, these about 30 MB of anonymous memory. Values from ValueThreshold on go to
+// blobs, these about 30 MB of anonymous memory. Values from valueThreshold on go to
 // the value log, so that compaction moves only keys and small deltas. Versions
 // resemble their neighbours: zstd over blocks of 32 KiB makes 62 bytes of
 // each, Snappy over the default 4 KiB 105.
@@ -144,7 +144,7 @@ func badgerOptions(dir string, o Options) badger.Options {
 		WithNumLevelZeroTablesStall(8).
 		WithNumCompactors(2).
 		WithNumGoroutines(1).
-		WithValueThreshold(ValueThreshold).
+		WithValueThreshold(valueThreshold).
 		WithValueLogFileSize(8 * mib).
 		WithCompression(options.ZSTD).
 		WithBlockSize(32 << 10).

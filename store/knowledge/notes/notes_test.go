@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/keep"
 )
 
 func open(t *testing.T, dir string) *store.Store {
@@ -129,10 +130,11 @@ func TestKept(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if _, err := s.Prune(t.Context(), 1); err != nil {
+	keeper := keep.New(s, nil)
+	if _, err := keeper.Prune(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Collect(t.Context()); err != nil {
+	if _, err := keeper.Collect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if c, err := s.Fsck(t.Context(), true, nil); err != nil || !c.OK() {

@@ -1,12 +1,12 @@
-package store
+package keep
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
+	"cachebro/store"
 	"cachebro/store/content"
 	"cachebro/store/db"
 )
@@ -24,7 +24,7 @@ type Purged struct {
 	// pack files, and are no more.
 	Waste int64
 	// Elsewhere are paths that hold, or held, the same contents; those stay.
-	Elsewhere []Path
+	Elsewhere []store.Path
 	// Siblings are stores of other worktrees that hold the same contents in
 	// their pack files; Others those that may hold them outside.
 	Siblings, Others []content.Sibling
@@ -37,63 +37,60 @@ type Purged struct {
 // them is stored anew, and the files that held them are rewritten. The versions
 // stay in the log without content. Siblings keep what they have; from now on
 // this store adopts nothing of theirs, or the content might come back.
-func (s *Store) Purge(ctx context.Context, path Path) (Purged, error) {
-	s.tidyMu.Lock()
-	defer s.tidyMu.Unlock()
+func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
+	k.contents.Lock()
+	defer k.contents.Unlock()
 	var p Purged
 	var seqs []uint64
-	mine := map[Hash]bool{}
+	mine := map[content.Hash]bool{}
 	again := false // a purge before may have been cut short: what it left is done now
-	err := s.scan(0, false, func(v Version) bool {
+	err := k.s.Each(func(v store.Version) bool {
 		switch {
 		case !v.Path.Inside(path):
-		case v.Blob != (Hash{}):
+		case v.Blob != (content.Hash{}):
 			seqs = append(seqs, v.Seq)
 			mine[v.Blob] = true
-		case v.NoContent == NoContentPurged:
+		case v.NoContent == store.NoContentPurged:
 			again = true
 		}
 		return ctx.Err() == nil
-	}, nil)
+	})
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return p, err
 	}
 	if len(seqs) == 0 && !again {
 		// Pack files that came from siblings may hold it all the same.
-		if p.Waste, err = s.contents.PurgeWaste(ctx); p.Waste > 0 || err != nil {
+		if p.Waste, err = k.contents.PurgeWaste(ctx); p.Waste > 0 || err != nil {
 			return p, err
 		}
-		return p, fmt.Errorf("no content of %q is kept: %w", string(path), ErrNotFound)
+		return p, fmt.Errorf("no content of %q is kept: %w", string(path), store.ErrNotFound)
 	}
-	if err := s.scan(0, false, func(v Version) bool {
+	if err := k.s.Each(func(v store.Version) bool {
 		if mine[v.Blob] && !v.Path.Inside(path) && !slices.Contains(p.Elsewhere, v.Path) {
 			p.Elsewhere = append(p.Elsewhere, v.Path)
 		}
 		return ctx.Err() == nil
-	}, nil); err != nil {
+	}); err != nil {
 		return p, err
 	}
-	if err := s.contents.StandAlone(); err != nil {
+	if err := k.contents.StandAlone(); err != nil {
 		return p, err
 	}
-	for part := range slices.Chunk(seqs, chunk) {
-		if err := errors.Join(ctx.Err(), s.dropContents(part, NoContentPurged)); err != nil {
-			return p, fmt.Errorf("purge: %w", err)
-		}
-		p.Versions += len(part)
+	if p.Versions, err = k.s.DropContents(ctx, seqs, store.NoContentPurged); err != nil {
+		return p, fmt.Errorf("purge: %w", err)
 	}
-	r, err := s.sweep(ctx, content.WasteAny) // no frame keeps a byte of it
+	r, err := k.sweep(ctx, content.WasteAny) // no frame keeps a byte of it
 	p.Blobs, p.Bytes, p.Rebased = r.Blobs, r.Bytes, r.Rebased
 	if err == nil {
-		p.Waste, err = s.contents.PurgeWaste(ctx)
+		p.Waste, err = k.contents.PurgeWaste(ctx)
 	}
 	if err == nil {
-		err = s.compact(ctx, db.WasteNone)
+		err = k.compact(ctx, db.WasteNone)
 	}
 	if err != nil {
 		return p, fmt.Errorf("purge: %w", err)
 	}
-	p.Siblings, p.Others = s.contents.HeldElsewhere(ctx, mine)
+	p.Siblings, p.Others = k.contents.HeldElsewhere(ctx, mine)
 	p.Unreached = append(p.Unreached,
 		"blocks that the file system or an SSD has freed but not overwritten yet",
 		"backups and snapshots of the state directory",

@@ -1,4 +1,4 @@
-package store
+package keep
 
 import (
 	"bytes"
@@ -14,26 +14,8 @@ import (
 	"testing"
 	"time"
 
-	badger "github.com/dgraph-io/badger/v4"
+	"cachebro/store"
 )
-
-// noise is text that does not compress, in lines.
-func noise(rnd *rand.Rand, lines int) []byte {
-	var b bytes.Buffer
-	for range lines {
-		fmt.Fprintf(&b, "%016x%016x%016x\n", rnd.Uint64(), rnd.Uint64(), rnd.Uint64())
-	}
-	return b.Bytes()
-}
-
-// checked fails the test when fsck finds anything.
-func checked(t *testing.T, s *Store) {
-	t.Helper()
-	c, err := s.Fsck(context.Background(), false, nil)
-	if err != nil || !c.OK() {
-		t.Fatalf("fsck: %v %v %q", err, c.Unread, c.Problems)
-	}
-}
 
 func TestPrune(t *testing.T) {
 	now := time.Unix(0, clock)
@@ -49,18 +31,18 @@ func TestPrune(t *testing.T) {
 		v := apply(t, s, file(OpWrite, "a", string(text)))[0]
 		texts[v.Seq] = string(text)
 	}
-	apply(t, s, file(OpCreate, "gone", "of another file\n"), op(OpUnlink, "gone", "", fileMode))
+	apply(t, s, file(OpCreate, "gone", "of another file\n"), op(store.OpUnlink, "gone", "", fileMode))
 	now = time.Unix(0, clock).Add(2 * time.Hour)
 	var pin Hash
 	vs, _ := s.History("a", true)
 	pin = vs[3].Blob
-	s.Pinned(func(h Hash) bool { return h == pin })
+	s.pinned = func(h Hash) bool { return h == pin }
 	r, err := s.Prune(context.Background(), 5)
 	if err != nil || r.Versions != versions-6 || r.Rebased == 0 {
 		t.Fatalf("prune: %+v %v", r, err)
 	}
 	checked(t, s)
-	s.contents.Forget()
+	s.Contents().Forget()
 	vs, _ = s.History("a", true)
 	for i, v := range vs {
 		b, err := s.Content(v.Blob)
@@ -68,7 +50,7 @@ func TestPrune(t *testing.T) {
 			if err != nil || string(b) != texts[v.Seq] {
 				t.Fatalf("version %d of %d: %v", i, len(vs), err)
 			}
-		} else if !errors.Is(err, ErrPruned) || v.NoContent != "pruned" {
+		} else if !errors.Is(err, store.ErrPruned) || v.NoContent != "pruned" {
 			t.Fatalf("version %d: %v %q", i, err, v.NoContent)
 		}
 	}
@@ -110,7 +92,7 @@ func TestCap(t *testing.T) {
 	if worst > o.Cap {
 		t.Errorf("%d MiB on disk", worst/mib)
 	}
-	s.contents.Forget()
+	s.Contents().Forget()
 	for p, text := range last {
 		if contentOf(t, s, p) != string(text) {
 			t.Fatalf("%q lost", p)
@@ -182,7 +164,7 @@ func TestPurge(t *testing.T) {
 		t.Fatal("purged too much")
 	}
 	checked(t, s)
-	if _, err := s.Purge(context.Background(), "never"); !errors.Is(err, ErrNotFound) {
+	if _, err := s.Purge(context.Background(), "never"); !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("purge of nothing: %v", err)
 	}
 }
@@ -215,7 +197,7 @@ func TestPurgeCutShort(t *testing.T) {
 		if err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		if _, err := s.Purge(context.Background(), ".env"); err != nil && !errors.Is(err, ErrNotFound) {
+		if _, err := s.Purge(context.Background(), ".env"); err != nil && !errors.Is(err, store.ErrNotFound) {
 			t.Fatal(err)
 		}
 		if hits := grepDir(t, s.Dir(), secret); len(hits) > 0 {
@@ -224,62 +206,5 @@ func TestPurgeCutShort(t *testing.T) {
 		if err == nil {
 			return
 		}
-	}
-}
-
-func TestFsckRepairs(t *testing.T) {
-	s := fresh(t)
-	rnd := rand.New(rand.NewPCG(1, 1))
-	for i := range 20 {
-		c := file(OpWrite, Path(fmt.Sprintf("f%d", i%4)), string(noise(rnd, 50)))
-		c.Actor.Session = "S"
-		apply(t, s, c)
-	}
-	checked(t, s)
-	vs, _ := s.History("f1", true)
-	err := s.db.Update(func(txn *badger.Txn) error {
-		item, err := txn.Get(append([]byte{'b'}, vs[1].Blob[:]...))
-		if err != nil {
-			return err
-		}
-		val, _ := item.ValueCopy(nil)
-		val[len(val)-9] ^= 0x40
-		for _, err := range []error{
-			txn.Set(append([]byte{'b'}, vs[1].Blob[:]...), val), // a flipped bit
-			txn.Delete(append([]byte{'b'}, vs[2].Blob[:]...)),   // a missing content
-			txn.Delete(keyPath("f2", s.Seq()-1)),                // index keys
-			txn.Delete(keyIndex(ixSession, "S", 3)),             //
-			txn.Delete(keyCurrent("f3")),                        // the newest version
-			txn.Set(keyPath("stray", 12345), []byte{}),          // a key of nothing
-		} {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.contents.Forget()
-	s.current.Clear()
-	if _, err := s.Content(vs[1].Blob); !errors.Is(err, ErrDamaged) {
-		t.Fatalf("damaged content: %v", err)
-	}
-	c, err := s.Fsck(context.Background(), true, nil)
-	if err != nil || c.OK() || len(c.Lost) != 2 {
-		t.Fatalf("fsck: %v %+v", err, c)
-	}
-	t.Logf("%d problems: %q", len(c.Problems), c.Problems)
-	checked(t, s)
-	for _, p := range []Path{"f0", "f1", "f2", "f3"} {
-		contentOf(t, s, p)
-	}
-	if vs, _, err := s.Log(Filter{Session: "S"}); err != nil || len(vs) != 20 {
-		t.Fatalf("log by session after repair: %d %v", len(vs), err)
-	}
-	v, err := s.Version(vs[1].Seq)
-	if err != nil || v.NoContent != "damaged" {
-		t.Fatalf("%+v %v", v, err)
 	}
 }

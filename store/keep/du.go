@@ -1,15 +1,14 @@
-package store
+package keep
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 
+	"cachebro/store"
 	"cachebro/store/content"
-	"cachebro/store/db"
 	"cachebro/store/space"
-
-	badger "github.com/dgraph-io/badger/v4"
 )
 
 // Share is what one path, session or class takes.
@@ -37,16 +36,16 @@ type Usage struct {
 // DU measures the store. A content counts for the version that stored it
 // first. depth > 0 sums the paths up to that many elements; top > 0 keeps the
 // largest.
-func (s *Store) DU(ctx context.Context, depth, top int) (Usage, error) {
+func (k *Keeper) DU(ctx context.Context, depth, top int) (Usage, error) {
 	var u Usage
 	var err error
 	var elsewhere int64
-	u.Shared, elsewhere = space.Shared(s.dir)
-	u.Disk = s.room.Usage(s.opt.Now(), true) + elsewhere
-	if u.Free, _, err = s.room.Free(); err != nil {
+	u.Shared, elsewhere = space.Shared(k.s.Dir())
+	u.Disk = k.room.Usage(k.opt.Now(), true) + elsewhere
+	if u.Free, _, err = k.room.Free(); err != nil {
 		return u, err
 	}
-	sizes, err := s.contents.Sizes()
+	sizes, err := k.contents.Sizes()
 	if err != nil {
 		return u, err
 	}
@@ -60,7 +59,7 @@ func (s *Store) DU(ctx context.Context, depth, top int) (Usage, error) {
 		sh.Bytes += n
 		sh.Versions++
 	}
-	err = s.scan(0, false, func(v Version) bool {
+	err = k.s.Each(func(v store.Version) bool {
 		k := content.Short(v.Blob)
 		n := sizes[k]
 		sizes[k] = 0
@@ -74,7 +73,7 @@ func (s *Store) DU(ctx context.Context, depth, top int) (Usage, error) {
 		add(sessions, string(v.Actor.Session), n)
 		add(classes, [...]string{"tracked", "ignored", "excluded"}[min(v.Class, 2)], n)
 		return ctx.Err() == nil
-	}, nil)
+	})
 	if err != nil {
 		return u, err
 	}
@@ -82,7 +81,8 @@ func (s *Store) DU(ctx context.Context, depth, top int) (Usage, error) {
 		return u, err
 	}
 	u.Paths, u.Sessions, u.Classes = largest(paths, top), largest(sessions, top), largest(classes, 0)
-	u.Contents, u.Log, err = s.measure(ctx)
+	u.Contents, u.Log, err = k.db.Measure(ctx, content.IsKey)
+	u.Contents += k.room.Packs()
 	u.Slack = max(0, u.Disk-u.Contents-u.Log)
 	return u, err
 }
@@ -93,7 +93,7 @@ func largest(m map[string]*Share, top int) []Share {
 		out = append(out, *sh)
 	}
 	slices.SortFunc(out, func(a, b Share) int {
-		if c := compare(b.Bytes, a.Bytes); c != 0 {
+		if c := cmp.Compare(b.Bytes, a.Bytes); c != 0 {
 			return c
 		}
 		return strings.Compare(a.Name, b.Name)
@@ -102,33 +102,4 @@ func largest(m map[string]*Share, top int) []Share {
 		out = out[:top]
 	}
 	return out
-}
-
-// measure tells what contents and everything else take on disk. A value in the
-// value log takes its size, a pack file its own; what lies in the tables shares their files, which
-// are compressed, in proportion to its size.
-func (s *Store) measure(ctx context.Context) (contents, log int64, err error) {
-	var logged, tabled [2]int64 // of contents, of the rest
-	err = s.view(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: false})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			item, kind := it.Item(), 1
-			if content.IsKey(item.Key()) {
-				kind = 0
-			}
-			n := item.ValueSize()
-			if n >= db.ValueThreshold {
-				logged[kind] += n
-				n = 0
-			}
-			tabled[kind] += item.KeySize() + n
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	files := float64(s.room.Tables()) / float64(max(tabled[0]+tabled[1], 1))
-	return logged[0] + s.room.Packs() + int64(float64(tabled[0])*files), logged[1] + int64(float64(tabled[1])*files), err
 }

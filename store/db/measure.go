@@ -1,0 +1,36 @@
+package db
+
+import (
+	"context"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// Measure tells what the keys that are mine, and all others, take on disk. A value
+// in the value log takes its size; what lies in the tables shares their files,
+// which are compressed, in proportion to its size.
+func (d *DB) Measure(ctx context.Context, mine func(key []byte) bool) (own, rest int64, err error) {
+	var logged, tabled [2]int64 // mine, the rest
+	err = d.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: false})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			item, kind := it.Item(), 1
+			if mine(item.Key()) {
+				kind = 0
+			}
+			n := item.ValueSize()
+			if n >= valueThreshold {
+				logged[kind] += n
+				n = 0
+			}
+			tabled[kind] += item.KeySize() + n
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	files := float64(d.room.Tables()) / float64(max(tabled[0]+tabled[1], 1))
+	return logged[0] + int64(float64(tabled[0])*files), logged[1] + int64(float64(tabled[1])*files), err
+}

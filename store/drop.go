@@ -1,0 +1,207 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// chunk is how many keys one step of background work touches while it holds
+// writeMu, so that Apply waits a few milliseconds at most.
+const chunk = 200
+
+// References passes the contents that the log and open plans refer to.
+func (s *Store) References(ctx context.Context, add func(Hash)) error {
+	n := 0
+	err := s.Each(func(v Version) bool {
+		add(v.Blob)
+		n++
+		return n%1024 != 0 || ctx.Err() == nil
+	})
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return err
+	}
+	open, err := s.OpenPlans()
+	for _, p := range open {
+		for _, st := range p.Steps {
+			add(st.Blob)
+		}
+	}
+	return err
+}
+
+// Each passes all versions, oldest first, until fn says false.
+func (s *Store) Each(fn func(Version) bool) error { return s.scan(0, false, fn, nil) }
+
+var errEnough = errors.New("enough")
+
+// Superseded passes, path by path, the versions with content that have keep
+// newer ones of the same path with content; never the newest of a live path.
+func (s *Store) Superseded(ctx context.Context, keep int, fn func(Version) bool) error {
+	newest := s.Seq()
+	return s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})
+		defer it.Close()
+		var at Path
+		var seqs []uint64
+		end := func() error {
+			if len(seqs) <= keep {
+				return nil
+			}
+			kept := 0
+			for i := len(seqs) - 1; i >= 0; i-- {
+				v, err := s.versionIn(txn, seqs[i])
+				if err != nil || v.Blob == (Hash{}) {
+					continue
+				}
+				if i == len(seqs)-1 || kept < keep {
+					kept++
+					continue
+				}
+				if !fn(v) {
+					return errEnough
+				}
+			}
+			return ctx.Err()
+		}
+		for it.Rewind(); it.Valid(); it.Next() {
+			p, seq, ok := parsePathKey(it.Item().Key())
+			if !ok || seq > newest {
+				continue
+			}
+			if p != at {
+				if err := end(); err != nil {
+					return err
+				}
+				at, seqs = p, seqs[:0]
+			}
+			seqs = append(seqs, seq)
+		}
+		if err := end(); err != errEnough {
+			return err
+		}
+		return nil
+	})
+}
+
+// DropContents takes the content off versions; why goes into their NoContent. It
+// goes in steps and tells how many it did. The lock of the contents is held.
+func (s *Store) DropContents(ctx context.Context, seqs []uint64, why string) (done int, err error) {
+	for part := range slices.Chunk(seqs, chunk) {
+		if err := cmp.Or(ctx.Err(), s.dropContents(part, why)); err != nil {
+			return done, err
+		}
+		done += len(part)
+	}
+	return done, nil
+}
+
+func (s *Store) dropContents(seqs []uint64, why string) error {
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	if s.db.Closed() {
+		return ErrClosed
+	}
+	b := s.newBatch()
+	defer b.discard()
+	for _, seq := range seqs {
+		v, err := s.versionIn(b.w.Txn, seq)
+		if errors.Is(err, ErrNotFound) || err == nil && v.Blob == (Hash{}) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		v.Blob, v.NoContent = Hash{}, why
+		if err := b.rewrite(v); err != nil {
+			return err
+		}
+	}
+	s.nodes.clear() // it may build on what goes now
+	return b.commit()
+}
+
+// rewrite replaces a version's record, and that of its path if it is the newest.
+func (b *batch) rewrite(v Version) error {
+	cur, _, err := b.live(v.Path)
+	if err != nil {
+		return err
+	}
+	enc := encode(&v)
+	if err := b.w.Set(keyVersion(v.Seq), enc); err != nil {
+		return err
+	}
+	if cur.Seq != v.Seq {
+		return nil
+	}
+	b.cur[v.Path], b.dirty[v.Path] = v, true
+	return b.w.Set(keyCurrent(v.Path), encodeCurrent(&v, enc))
+}
+
+// DropRecords takes versions out of the log, none of them the newest of its path.
+// It goes in steps and tells how many it did. The lock of the contents is held.
+func (s *Store) DropRecords(ctx context.Context, vs []Version) (done int, err error) {
+	for part := range slices.Chunk(vs, chunk) {
+		if err := cmp.Or(ctx.Err(), s.dropRecords(part)); err != nil {
+			return done, err
+		}
+		done += len(part)
+	}
+	return done, nil
+}
+
+func (s *Store) dropRecords(vs []Version) error {
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	if s.db.Closed() {
+		return ErrClosed
+	}
+	b := s.newBatch()
+	defer b.discard()
+	for i := range vs {
+		v := &vs[i]
+		for _, k := range append(indexes(v), keyPath(v.Path, v.Seq), keyVersion(v.Seq)) {
+			if err := b.w.Del(k); err != nil {
+				return err
+			}
+		}
+		b.next.Versions--
+		b.next.Oldest = max(b.next.Oldest, v.Seq)
+	}
+	return b.commit()
+}
+
+// DropTimed drops the oldest gaps and notices above maxTimed.
+func (s *Store) DropTimed() error {
+	for _, prefix := range []byte{kGap, kNotice} {
+		var keys [][]byte
+		err := s.view(func(txn *badger.Txn) error {
+			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{prefix}})
+			defer it.Close()
+			for it.Rewind(); it.Valid(); it.Next() {
+				keys = append(keys, it.Item().KeyCopy(nil))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for part := range slices.Chunk(keys[:max(0, len(keys)-maxTimed)], chunk) {
+			err := s.update(func(txn *badger.Txn) error {
+				for _, k := range part {
+					if err := txn.Delete(k); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

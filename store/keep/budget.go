@@ -1,0 +1,77 @@
+package keep
+
+import (
+	"context"
+	"fmt"
+
+	"cachebro/store"
+	"cachebro/store/content"
+	"cachebro/store/db"
+)
+
+// ignoredBudget drops the oldest contents of ignored files above their budget.
+// It looks only when the store has grown to where they could be above it.
+func (k *Keeper) ignoredBudget(ctx context.Context, r *Report) error {
+	if k.s.Stats().BlobBytes <= k.opt.IgnoredCap {
+		return nil
+	}
+	sizes, err := k.contents.Sizes()
+	if err != nil {
+		return err
+	}
+	var seqs []uint64
+	var bytes []int64
+	sum := int64(0)
+	counted := map[uint64]bool{}
+	err = k.s.Each(func(v store.Version) bool {
+		if v.Class == 1 && v.Blob != (content.Hash{}) {
+			n := int64(0)
+			if k := content.Short(v.Blob); !counted[k] {
+				counted[k] = true
+				n = sizes[k]
+			}
+			seqs, bytes, sum = append(seqs, v.Seq), append(bytes, n), sum+n
+		}
+		return ctx.Err() == nil
+	})
+	if err != nil || sum <= k.opt.IgnoredCap {
+		return err
+	}
+	goal, n := k.opt.IgnoredCap*9/10, 0
+	for n < len(seqs) && sum > goal {
+		sum -= bytes[n]
+		n++
+	}
+	if err := k.drop(ctx, seqs[:n], r); err != nil {
+		return err
+	}
+	return k.compact(ctx, db.WasteSome)
+}
+
+// trimLog drops the oldest versions that have no content any more and are not
+// the newest of their path, until most are left.
+func (k *Keeper) trimLog(ctx context.Context, most uint64, r *Report) error {
+	var drop []store.Version
+	over := int(k.s.Stats().Versions - most)
+	old, err := k.olderThan(k.opt.KeepAge)
+	if err != nil {
+		return err
+	}
+	err = k.s.Each(func(v store.Version) bool {
+		if v.Blob == (content.Hash{}) && old(v) {
+			if cur, found, err := k.s.Current(v.Path); err == nil && found && cur.Seq != v.Seq {
+				drop = append(drop, v)
+			}
+		}
+		return len(drop) < over && ctx.Err() == nil
+	})
+	if err != nil {
+		return err
+	}
+	n, err := k.s.DropRecords(ctx, drop)
+	r.Records += n
+	if err != nil {
+		return fmt.Errorf("trim the log: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package keep
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/content"
+	"cachebro/store/db"
+	"cachebro/store/space"
+)
+
+// Keeper keeps one store within its limits. All methods may be called
+// concurrently.
+type Keeper struct {
+	s        *store.Store
+	contents *content.Store
+	db       *db.DB
+	room     *space.Room
+	opt      store.Options
+	pinned   func(content.Hash) bool
+
+	// Guarded by the lock of the contents.
+	tidied   time.Time
+	packed   time.Time // when the last repack began
+	shrunken shrunken
+}
+
+// New returns the keeper of a store; a store has one. pinned, if not nil, tells
+// which contents others need, the diff bases of live readers: retention takes them
+// last. It must be quick and may be called from any goroutine.
+func New(s *store.Store, pinned func(content.Hash) bool) *Keeper {
+	if pinned == nil {
+		pinned = func(content.Hash) bool { return false }
+	}
+	return &Keeper{s: s, contents: s.Contents(), db: s.DB(), room: s.Room(), opt: s.Options(), pinned: pinned}
+}
+
+// Report says what a collection did.
+type Report struct {
+	content.Report
+	Versions int   // whose content was dropped
+	Records  int   // versions dropped from the log altogether
+	Before   int64 // bytes on disk
+	After    int64
+}
+
+func (r *Report) add(o content.Report) {
+	r.Blobs += o.Blobs
+	r.Bytes += o.Bytes
+	r.Rebased += o.Rebased
+	r.Packed += o.Packed
+	r.Loosened += o.Loosened
+}
+
+// compact gives the file system back what was deleted. The lock of the contents is held.
+func (k *Keeper) compact(ctx context.Context, waste float64) error {
+	err := k.db.Compact(ctx, waste)
+	k.room.Usage(k.opt.Now(), true)
+	return err
+}
+
+// drop takes contents off versions and sweeps. The lock of the contents is held.
+func (k *Keeper) drop(ctx context.Context, seqs []uint64, r *Report) error {
+	n, err := k.s.DropContents(ctx, seqs, "pruned")
+	r.Versions += n
+	if err != nil {
+		return fmt.Errorf("prune: %w", err)
+	}
+	swept, err := k.sweep(ctx, content.WasteShared)
+	r.add(swept)
+	return err
+}
+
+// sweep deletes the contents that nothing refers to. The lock of the contents is
+// held.
+func (k *Keeper) sweep(ctx context.Context, which content.Waste) (content.Report, error) {
+	return k.contents.Sweep(ctx, which, func(add func(content.Hash)) error { return k.s.References(ctx, add) })
+}
+
+// liveHashes are the contents that paths hold now.
+func (k *Keeper) liveHashes() (content.Set, error) {
+	return content.NewSet(func(add func(content.Hash)) error {
+		return k.s.Live("", func(v store.Version) error { add(v.Blob); return nil })
+	})
+}

@@ -1,0 +1,277 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/content"
+	"cachebro/store/db"
+)
+
+const (
+	// reach is how long an undo is "in reach": what was overwritten since
+	// goes only when nothing older is left.
+	reach = 24 * time.Hour
+	// maxLog is how many versions the log keeps; above it the oldest whose
+	// content is gone are dropped.
+	maxLog = 500_000
+	// tidyEvery is the pause between two looks at age and count.
+	tidyEvery = 6 * time.Hour
+	// content.PackLeast must be loose for a repack to begin while nothing is
+	// written; packMuch how much when the writer does pause, packEven when
+	// it does not.
+	packMuch = 64 << 20
+	packEven = 512 << 20
+	// packEvery is the pause between two repacks of little.
+	packEvery = 20 * time.Minute
+	// worthCompacting is how much must have become free for Badger to be
+	// asked to give it back.
+	worthCompacting = 64 << 10
+)
+
+// Prune drops the contents of versions of which their path has keep newer ones
+// (0: Options.Keep) and that are older than Options.KeepAge, and packs the rest.
+// The versions stay in the log. It may be cancelled at any time and goes on from there.
+func (k *Keeper) Prune(ctx context.Context, keep int) (Report, error) {
+	if keep <= 0 {
+		keep = k.opt.Keep
+	}
+	k.contents.Lock()
+	defer k.contents.Unlock()
+	r := Report{Before: k.room.Usage(k.opt.Now(), true)}
+	err := k.prune(ctx, keep, &r)
+	if err == nil {
+		err = k.repackInRoom(ctx, false, &r)
+	}
+	if err == nil {
+		err = k.compact(ctx, db.WasteLittle)
+	}
+	r.After = k.room.Usage(k.opt.Now(), true)
+	return r, err
+}
+
+func (k *Keeper) prune(ctx context.Context, keep int, r *Report) error {
+	old, err := k.olderThan(k.opt.KeepAge)
+	if err != nil {
+		return fmt.Errorf("prune: %w", err)
+	}
+	var drop []uint64
+	err = k.s.Superseded(ctx, keep, func(v store.Version) bool {
+		if old(v) && !k.pinned(v.Blob) {
+			drop = append(drop, v.Seq)
+		}
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("prune: %w", err)
+	}
+	return k.drop(ctx, drop, r)
+}
+
+// olderThan tells versions of an age. What was recorded while the clock stood far
+// behind is not older than the versions before it.
+func (k *Keeper) olderThan(age time.Duration) (func(store.Version) bool, error) {
+	t := k.opt.Now().Add(-age)
+	at, err := k.s.SeqAt(t)
+	return func(v store.Version) bool { return v.Seq <= at && v.Time < t.UnixNano() }, err
+}
+
+// Collect keeps the store within its limits, in this order: the free-space
+// floor, the cap, the budget of ignored files, age and count. Cheap when there
+// is nothing to do; meant to be called every minute or so.
+func (k *Keeper) Collect(ctx context.Context) (Report, error) {
+	k.contents.Lock()
+	defer k.contents.Unlock()
+	now := k.opt.Now()
+	used := k.room.Usage(now, false)
+	r := Report{Before: used, After: used}
+	free, total, err := k.room.Free()
+	if err != nil {
+		return r, err
+	}
+	need := int64(0)
+	if floor := k.room.Floor(total); free < floor+floor/16 {
+		need = floor + floor/8 - free
+	}
+	limit := k.opt.Cap
+	if k.opt.Allowed != nil {
+		limit = k.opt.Allowed(used)
+	}
+	if used > limit && !k.shrunken.still(now, k.s.Seq()) {
+		need = max(need, used-limit*9/10)
+	}
+	due := now.Sub(k.tidied) > tidyEvery || now.Before(k.tidied)
+	if due {
+		k.tidied = now
+		err = k.s.DropTimed()
+	}
+	switch {
+	case err != nil:
+	case need > 0:
+		if err = k.shrink(ctx, need, &r); err == nil && r.Blobs+r.Packed == 0 && k.room.Usage(k.opt.Now(), true) > limit {
+			k.shrunken = shrunken{at: now, seq: k.s.Seq()}
+		}
+	case due && used > limit/2:
+		if err = k.prune(ctx, k.opt.Keep, &r); err == nil && r.Blobs > 0 {
+			err = k.compact(ctx, db.WasteSome)
+		}
+	}
+	if err == nil {
+		err = k.ignoredBudget(ctx, &r)
+	}
+	if err == nil {
+		if err = k.contents.Settle(ctx, due, now, &r.Report); err == nil && due && r.Loosened >= worthCompacting {
+			err = k.compact(ctx, db.WasteSome)
+		}
+	}
+	if err == nil && k.packDue(now) {
+		k.packed = now
+		if err = k.repackInRoom(ctx, true, &r); err == nil && r.Loosened >= worthCompacting {
+			err = k.compact(ctx, db.WasteSome)
+		}
+	}
+	if err == nil && k.s.Stats().Versions > maxLog {
+		err = k.trimLog(ctx, maxLog, &r)
+	}
+	if r.Blobs+r.Records+r.Packed > 0 {
+		r.After = k.room.Usage(k.opt.Now(), true)
+	}
+	return r, err
+}
+
+// shrunken notes a collection that could not get the store below its limit:
+// nothing was left to drop. The next one has to wait, or it would look through
+// everything each minute for nothing.
+type shrunken struct {
+	at  time.Time
+	seq uint64 // the newest version then
+}
+
+const (
+	// shrinkAgain is the pause when something was stored since, shrinkAnew
+	// when nothing was.
+	shrinkAgain = 10 * time.Minute
+	shrinkAnew  = 6 * time.Hour
+)
+
+func (t shrunken) still(now time.Time, seq uint64) bool {
+	pause := shrinkAgain
+	if seq == t.seq {
+		pause = shrinkAnew
+	}
+	past := now.Sub(t.at)
+	return !t.at.IsZero() && past >= 0 && past < pause
+}
+
+// shrink frees need bytes: by packing, which costs no content, then by age and
+// count, then what was superseded,
+// oldest first and without regard to age and count, then what an undo in reach
+// would need, last what a live session's diff is based on. What paths hold now
+// is never taken.
+func (k *Keeper) shrink(ctx context.Context, need int64, r *Report) error {
+	goal := r.Before - need
+	if st := k.s.Stats(); st.Loose >= content.PackLeast && st.Loose >= st.RawBytes/8 {
+		if err := k.repackInRoom(ctx, false, r); err != nil {
+			return err
+		}
+		if err := k.compact(ctx, db.WasteSome); err != nil {
+			return err
+		}
+	}
+	unreached, err := k.olderThan(reach)
+	if err != nil {
+		return err
+	}
+	rounds := []func(store.Version) bool{
+		nil, // prune
+		func(v store.Version) bool { return unreached(v) && !k.pinned(v.Blob) },
+		func(v store.Version) bool { return !k.pinned(v.Blob) },
+		func(store.Version) bool { return true },
+	}
+	for i, may := range rounds {
+		for {
+			used := k.room.Usage(k.opt.Now(), true)
+			if used <= goal {
+				return nil
+			}
+			before := r.Blobs
+			var err error
+			if i == 0 {
+				err = k.prune(ctx, k.opt.Keep, r)
+			} else {
+				err = k.dropOldest(ctx, used-goal, may, r)
+			}
+			if err != nil {
+				return err
+			}
+			if r.Blobs == before {
+				break
+			}
+			if err := k.compact(ctx, db.WasteSome); err != nil {
+				return err
+			}
+			if i == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// dropOldest drops superseded contents, oldest first, until about need bytes
+// are free.
+func (k *Keeper) dropOldest(ctx context.Context, need int64, may func(store.Version) bool, r *Report) error {
+	var drop []uint64
+	sizes, err := k.contents.Sizes()
+	if err != nil {
+		return err
+	}
+	// A path's newest version stays; so does a content that is also the
+	// newest of another path.
+	keep, err := k.liveHashes()
+	if err != nil {
+		return err
+	}
+	freed := int64(0)
+	counted := map[uint64]bool{}
+	err = k.s.Each(func(v store.Version) bool {
+		if v.Blob != (content.Hash{}) && !keep.Has(v.Blob) && may(v) {
+			drop = append(drop, v.Seq)
+			if k := content.Short(v.Blob); !counted[k] {
+				counted[k] = true
+				freed += sizes[k]
+			}
+		}
+		return freed < need+need/8 && ctx.Err() == nil
+	})
+	if err != nil {
+		return err
+	}
+	return k.drop(ctx, drop, r)
+}
+
+// packDue decides whether Collect repacks. The lock of the contents is held.
+func (k *Keeper) packDue(now time.Time) bool {
+	loose := k.s.Stats().Loose
+	quiet := now.Sub(k.s.Applied())
+	switch {
+	case loose >= packEven:
+		return true
+	case loose >= packMuch:
+		return quiet > 20*time.Second
+	}
+	return loose >= content.PackLeast && quiet > 2*time.Minute && (now.Sub(k.packed) > packEvery || now.Before(k.packed))
+}
+
+// repackInRoom packs, except that a full disk is no error: then contents
+// have to be dropped first.
+func (k *Keeper) repackInRoom(ctx context.Context, gentle bool, r *Report) error {
+	err := k.contents.Repack(ctx, gentle, &r.Report)
+	if errors.Is(err, store.ErrNoSpace) {
+		return nil
+	}
+	return err
+}
