@@ -16,7 +16,8 @@ func (o *overlay) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.
 		owners = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID
 		times  = fuse.FATTR_ATIME | fuse.FATTR_MTIME
 	)
-	if in.Valid&(owners|times|fuse.FATTR_SIZE) != 0 {
+	nobody := ofNobody(in)
+	if nobody || in.Valid&(owners|times|fuse.FATTR_SIZE) != 0 {
 		n.order.Lock()
 		defer n.order.Unlock()
 	}
@@ -31,7 +32,12 @@ func (o *overlay) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.
 	if in.Valid&fuse.FATTR_MODE != 0 && in.Mode&0o600 != 0o600 {
 		o.guard(n) // not even its owner can open it after this
 	}
-	if in.Valid&owners != 0 {
+	chmod := in.Valid&owners != 0
+	if nobody { // a change of mode if it takes set-id bits away
+		var sx unix.Statx_t
+		chmod = o.statInode(n, &sx) == nil && sx.Mode&unix.S_IFMT == unix.S_IFREG && sx.Mode&(unix.S_ISUID|unix.S_ISGID) != 0
+	}
+	if chmod {
 		o.finding(n)
 	}
 	n.begin()
@@ -47,11 +53,17 @@ func (o *overlay) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.
 	}
 	n.note(&sx, gen)
 	o.fillAttrOut(&sx, out)
-	if in.Valid&owners != 0 {
+	if chmod {
 		o.doneOn(n, &in.InHeader, OpChmod, &sx)
 	}
 	return fuse.OK
 }
+
+const setAnything = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID | fuse.FATTR_ATIME | fuse.FATTR_MTIME
+
+// ofNobody: one that sets nothing is a chown that names nobody, which takes set-id
+// bits away, or comes before a write, an fallocate or a copy, which do so themselves.
+func ofNobody(in *fuse.SetAttrIn) bool { return in.Valid&(setAnything|fuse.FATTR_SIZE) == 0 }
 
 // setSize truncates through the handle that the kernel names, or else through
 // one of our own. It needs n.order.
@@ -102,11 +114,8 @@ func (o *overlay) openWritable(n *inode) (int, error) {
 
 // setRest sets everything but the size.
 func (o *overlay) setRest(n *inode, in *fuse.SetAttrIn) error {
-	const rest = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID | fuse.FATTR_ATIME | fuse.FATTR_MTIME
-	// One that sets nothing is a chown that names nobody, which takes set-id bits
-	// away, or comes before an fallocate or a copy, which do so themselves.
-	nobody := in.Valid&(rest|fuse.FATTR_SIZE) == 0
-	if in.Valid&rest == 0 && !nobody {
+	nobody := ofNobody(in)
+	if in.Valid&setAnything == 0 && !nobody {
 		return nil
 	}
 	return o.withInode(n, func(fd int) error {

@@ -74,6 +74,17 @@ for file in $(git grep -l '^func Fuzz' -- '*_test.go'); do
 	done
 done
 
+step "a random agent, undone and redone"
+# Works as three users, with a state directory of its own. The seeds are printed with
+# what was found; go run ./scripts/faults twin -first SEED -seeds 1 -shrink 30s finds
+# a shorter script.
+if [ "$(id -u)" = 0 ]; then
+	go build -o "$tmp/faults" ./scripts/faults
+	"$tmp/faults" twin -cachebro "$tmp/cachebro" -dir "$tmp" -first 10009 -seeds 15
+else
+	echo "not root: left out"
+fi
+
 step "no mounts left behind"
 scripts/nomounts.sh "$tmp/before"
 echo "ci: ok"

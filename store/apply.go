@@ -118,7 +118,7 @@ func (s *Store) Stopped() *Stopped { return s.stopped.Load() }
 // change makes the versions of one change.
 func (b *batch) change(c *Change, i int) error {
 	c.Path, c.Path2 = cleaned(c.Path), cleaned(c.Path2)
-	if kept, err := b.byTrackedName(c); err != nil || !kept {
+	if kept, err := b.byKnownName(c); err != nil || !kept {
 		return err
 	}
 	switch c.Op {
@@ -143,10 +143,11 @@ func (b *batch) change(c *Change, i int) error {
 // classTracked and classExcluded are values of Class.
 const classTracked, classExcluded Class = 0, 2
 
-// byTrackedName gives a change of a file's content or mode that was made by
-// another name the tracked name that the file is known to have. False: it has
-// none, and its name is one of which nothing is kept.
-func (b *batch) byTrackedName(c *Change) (bool, error) {
+// byKnownName gives a change of a file's content or mode that was made by another
+// name the tracked name that the file is known to have, or else an ignored one, if
+// nothing is kept of that by which it was made. False: there is none, and only that
+// it was changed can be told.
+func (b *batch) byKnownName(c *Change) (bool, error) {
 	if c.Class == classTracked {
 		return true, nil
 	}
@@ -159,26 +160,43 @@ func (b *batch) byTrackedName(c *Change) (bool, error) {
 	default:
 		return true, nil
 	}
-	if c.Stat.Nlink > 1 && isRegular(c.Stat) {
+	if c.Stat.Nlink > 1 && !isDir(c.Stat) {
 		names, err := b.names(c.Stat, c.Path)
 		if err != nil {
 			return false, err
 		}
+		best, class := Path(""), c.Class
 		for _, p := range names {
 			cur, live, err := b.live(p)
 			if err != nil {
 				return false, err
 			}
-			if live && cur.Class == classTracked && InodeOf(cur.Stat) == InodeOf(c.Stat) {
-				if c.Op == OpCreate { // it was not made under this name
-					c.Op = OpWrite
-				}
-				c.Path, c.Class = p, classTracked
-				return true, nil
+			if live && cur.Class < class && InodeOf(cur.Stat) == InodeOf(c.Stat) {
+				best, class = p, cur.Class
 			}
+		}
+		if class < c.Class {
+			if c.Op == OpCreate { // it was not made under this name
+				c.Op = OpWrite
+			}
+			c.Path, c.Class = best, class
+			return true, nil
+		}
+		if c.Class == classExcluded && c.Op != OpBaseline && c.Op != OpCreate {
+			return false, b.elsewhere(c)
 		}
 	}
 	return c.Class != classExcluded, nil
+}
+
+// elsewhere tells of a change where nothing is kept, of a file that has names of
+// which nothing is known: perhaps they are not there, and an undo has to name it.
+func (b *batch) elsewhere(c *Change) error {
+	v := c.version(c.Path, c.Op)
+	v.Stat.Attrs = ""
+	v.NoContent = "excluded from the history; its file has other names, of which nothing is known, and all of them were changed"
+	_, err := b.add(v)
+	return err
 }
 
 // cleaned drops what no project-relative path may hold; the edge has cleaned
@@ -245,7 +263,7 @@ func (b *batch) write(c *Change, i int) error {
 			v.Blob, v.NoContent, v.Foreign = cur.Blob, "", cur.Foreign
 		}
 	}
-	if live && same(cur, v) {
+	if live && same(cur, v) && !FoundNew(cur, v) {
 		return b.refresh(cur, v)
 	}
 	if _, err := b.add(v); err != nil {
@@ -267,6 +285,13 @@ const clockStep = int64(20e6)
 func unwritten(cur Version, st Stat) bool {
 	return cur.Blob != (Hash{}) && InodeOf(cur.Stat) == InodeOf(st) && cur.Stat.Size == st.Size &&
 		cur.Stat.Mtime == st.Mtime && max(cur.Time, cur.Taken)-st.Mtime > clockStep
+}
+
+// FoundNew: a scan found a file before it was told that somebody had made it. It was
+// not there before. Of one with several names that is not sure: what is told of one
+// is repeated for the others.
+func FoundNew(found, v Version) bool {
+	return v.Op == OpCreate && v.Stat.Nlink < 2 && found.Op == OpBaseline && found.Stat.Nlink < 2 && found.Stat.Ino != 0 && InodeOf(found.Stat) == InodeOf(v.Stat)
 }
 
 // sameRights is true in doubt.

@@ -98,43 +98,47 @@ func decodeCurrent(val []byte) (Version, error) {
 // after rm -rf of a large directory, nearly all below its parent are deleted.
 func currentDeleted(val []byte) (bool, error) {
 	if len(val) > 8 {
-		if op, ok := opIn(val[8:]); ok {
-			return Version{Op: op}.Deleted(), nil
+		if op, class, ok := opIn(val[8:]); ok {
+			return Version{Op: op, Class: class}.Deleted(), nil
 		}
 	}
 	v, err := decodeCurrent(val)
 	return v.Deleted(), err
 }
 
-// opIn reads the operation of an encoded Version, which follows its path; false:
-// it is encoded in another way than encode does it.
-func opIn(enc []byte) (Op, bool) {
+// opIn reads the operation and the class of an encoded Version, which follow its
+// path; false: it is encoded in another way than encode does it.
+func opIn(enc []byte) (Op, Class, bool) {
 	if len(enc) < 3 || enc[0]>>5 != 5 { // a map
-		return 0, false
+		return 0, 0, false
 	}
 	at := 1
 	if enc[0]&31 >= 24 {
-		return 0, false
+		return 0, 0, false
 	}
 	if enc[at] == 1 { // the path
 		n, size := int(enc[at+1]&31), 0
 		switch head := enc[at+1:]; {
 		case head[0]>>5 != 3:
-			return 0, false
+			return 0, 0, false
 		case n < 24:
 		case n == 24 && len(head) > 1:
 			n, size = int(head[1]), 1
 		case n == 25 && len(head) > 2:
 			n, size = int(binary.BigEndian.Uint16(head[1:])), 2
 		default:
-			return 0, false
+			return 0, 0, false
 		}
 		at += 2 + size + n
 	}
 	if len(enc) < at+2 || enc[at] != 2 || enc[at+1] >= 24 {
-		return 0, false
+		return 0, 0, false
 	}
-	return Op(enc[at+1]), true
+	class := Class(0) // the default is left out
+	if next := enc[at+2:]; len(next) > 1 && next[0] == 3 && next[1] < 24 {
+		class = Class(next[1])
+	}
+	return Op(enc[at+1]), class, true
 }
 
 // times is the value of a z key.

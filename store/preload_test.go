@@ -24,8 +24,8 @@ func TestCurrentDeletedIsWhatDecodingSays(t *testing.T) {
 		if got, err := currentDeleted(val); err != nil || got != v.Deleted() {
 			t.Fatalf("%+v: deleted is %v, %v", v, got, err)
 		}
-		op, known := opIn(val[8:])
-		if known && op != v.Op || !known && v.Op != 0 {
+		op, class, known := opIn(val[8:])
+		if known && (op != v.Op || class != v.Class) || !known && v.Op != 0 {
 			t.Fatalf("%+v: operation %d, %v", v, op, known)
 		}
 		for n := range min(len(val), 40) { // damage ends in an error, not in a fault

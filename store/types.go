@@ -129,8 +129,15 @@ const (
 	NoContentRenamed = "not captured before it was renamed" // an ignored file
 )
 
-// Deleted reports whether the path does not exist after this version.
-func (v Version) Deleted() bool { return v.Op == OpUnlink || v.Op == OpRmdir || v.Op == OpMoved }
+// Deleted reports whether the path does not exist after this version, or nothing is
+// kept of it: what is excluded is not there as far as the history goes.
+func (v Version) Deleted() bool {
+	return v.Op == OpUnlink || v.Op == OpRmdir || v.Op == OpMoved || v.Class == classExcluded
+}
+
+// Excluded: the version is of a path of which nothing is kept. It says only that
+// something was changed there.
+func (v Version) Excluded() bool { return v.Class == classExcluded }
 
 // When is the version's time.
 func (v Version) When() time.Time { return time.Unix(0, v.Time) }

@@ -50,7 +50,7 @@ func (c *Capture) Done(e fusefs.Event) {
 		c.linked(e, r)
 		return
 	case fusefs.OpChmod:
-		if e.File != nil && isRegular(e.Stat) && class != ignore.Tracked {
+		if e.File != nil && !isDir(e.Stat) && class != ignore.Tracked {
 			r.Path, class = c.nameOf(e.File)
 			if r.Class = spool.Class(class); class == ignore.Excluded && unseen(e.File, e.Stat) {
 				c.appendBy(e.Caller, r) // the store may know a tracked name
@@ -137,7 +137,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		}
 		r.Op, r.Path2, r.LastName, r.Class = spool.OpUnlink, "", true, spool.Class(from)
 		if dir {
-			r.Op, r.Reason = spool.OpRmdir, withAll(from)
+			r.Op, r.Reason = spool.OpRmdir, withAll
 		}
 		c.appendBy(e.Caller, r)
 	default:
@@ -154,13 +154,8 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 }
 
 // withAll is what is said of a directory that goes where nothing is kept: nobody has
-// looked at what an ignored one holds.
-func withAll(class ignore.Class) string {
-	if class != ignore.Ignored {
-		return ""
-	}
-	return "it was moved to where nothing is kept; what is in it may not be known"
-}
+// looked at what it holds that is ignored.
+const withAll = "it was moved to where nothing is kept; what it held that is ignored may not be known"
 
 // left makes a version of content that had an ignored name until now, under that
 // name, if no version has it: by who takes the change of names back it is looked
@@ -234,7 +229,7 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, gone, co
 	c.found(gone, p, class)
 	r := &spool.Record{Kind: spool.KindVersion, Op: spool.OpUnlink, Class: spool.Class(class), Path: p, Node: gone.ID(), Stat: stat(was), Time: e.Time.UnixNano(), LastName: true}
 	if isDir(was) {
-		r.Op, r.Reason = spool.OpRmdir, withAll(class)
+		r.Op, r.Reason = spool.OpRmdir, withAll
 	}
 	c.appendBy(e.Caller, r)
 	is, err := come.Stat()

@@ -131,6 +131,7 @@ func look(p string) (entry, error) {
 type difference struct {
 	what, path, text string
 	also             []string
+	was, is          []string // of links: the names that count
 }
 
 func (d difference) String() string { return fmt.Sprintf("%s of %s: %s", d.what, d.path, d.text) }
@@ -177,8 +178,9 @@ func differences(want, now *snapshot) (all []difference) {
 			add("acl", "%x, was %x", n.acls, w.acls)
 		}
 		if w.kind != unix.S_IFDIR {
-			if was, is := want.files[w.ino], now.files[n.ino]; !sameLinks(was, is, want, now) {
-				all = append(all, difference{what: "links", path: p, text: fmt.Sprintf("%q, was %q", is, was), also: append(slices.Clone(was), is...)})
+			was, is := counted(want.files[w.ino], now.files[n.ino], want, now)
+			if !slices.Equal(was, is) {
+				all = append(all, difference{what: "links", path: p, text: fmt.Sprintf("%q, was %q", is, was), also: append(slices.Clone(was), is...), was: was, is: is})
 			}
 		}
 	}
@@ -195,12 +197,14 @@ func (s *snapshot) others(p string) []string {
 
 var kinds = map[uint32]string{unix.S_IFREG: "file", unix.S_IFDIR: "directory", unix.S_IFLNK: "symlink", unix.S_IFIFO: "pipe"}
 
-// sameLinks: the same names are one file. Nothing in .git is made or removed by
-// cachebro: a name there counts only while it is of the same file as it was.
-func sameLinks(was, is []string, want, now *snapshot) bool {
+// counted are those names of a file that count: the same ones have to be one file.
+// Nothing in .git is made or removed by cachebro: a name there counts only while it
+// is of the same file as it was.
+func counted(was, is []string, want, now *snapshot) (w, n []string) {
 	counts := func(n string) bool {
 		return !strings.HasPrefix(n, gitPrefix) || want.git[n] != 0 && want.git[n] == now.git[n]
 	}
-	return slices.Equal(slices.DeleteFunc(slices.Clone(was), func(n string) bool { return !counts(n) }),
-		slices.DeleteFunc(slices.Clone(is), func(n string) bool { return !counts(n) || strings.HasPrefix(n, gitPrefix) && !slices.Contains(was, n) }))
+	w = slices.DeleteFunc(slices.Clone(was), func(n string) bool { return !counts(n) })
+	n = slices.DeleteFunc(slices.Clone(is), func(n string) bool { return !counts(n) || strings.HasPrefix(n, gitPrefix) && !slices.Contains(was, n) })
+	return w, n
 }

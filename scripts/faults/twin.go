@@ -33,7 +33,7 @@ type trial struct {
 	kind             string   // of the first of them
 	named            int      // differences that were named
 	outputs          []string
-	end              *snapshot // before all undoing
+	start, end       *snapshot // before everything, and before all undoing
 }
 
 // twins tries so many seeds, several to a mount.
@@ -263,7 +263,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 	if err := errors.Join(err, eerr, r.end()); err != nil {
 		return err
 	}
-	t.end = end
+	t.start, t.end = start, end
 	if t.same(start, end) {
 		return nil
 	}
@@ -298,11 +298,17 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 			for _, d := range t.differences(end, before) {
 				settled[d.path] = true
 			}
+			// Nor be one file with them.
+			without := func(names []string) []string {
+				return slices.DeleteFunc(slices.Clone(names), func(p string) bool { return settled[p] })
+			}
 			list := t.pathDifferences(paths, start, end, now)
 			if c.want != nil {
 				list = t.differences(c.want, now)
 			}
-			return slices.DeleteFunc(list, func(d difference) bool { return settled[d.path] })
+			return slices.DeleteFunc(list, func(d difference) bool {
+				return settled[d.path] || d.what == "links" && slices.Equal(without(d.was), without(d.is))
+			})
 		}); !ok || err != nil {
 			return err
 		}
@@ -400,7 +406,10 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 		list = different(now)
 	}
 	if phase == "paths" {
-		list = slices.DeleteFunc(list, func(d difference) bool { return t.movedAway(said, args, d) })
+		unheard := map[string]bool{}
+		list = slices.DeleteFunc(list, func(d difference) bool {
+			return t.movedAway(said, args, d) || t.movedBack(said, args, d) || t.byUnknownName(p, unheard, args, d)
+		})
 	}
 	problems := problemLines(said)
 	fail := func(d difference, text string) {
@@ -491,20 +500,73 @@ func (t *trial) movedAway(said string, args []string, d difference) bool {
 	return d.what == "absence" && !t.within(d.path, args) && strings.Contains(said, "\n  R "+filepath.Join(t.name, d.path)+" -> ")
 }
 
+// movedBack: what was asked for goes back into its directory, which has another name
+// now and is not asked for, and the plan says so.
+func (t *trial) movedBack(said string, args []string, d difference) bool {
+	if d.what != "presence" {
+		return false
+	}
+	for p := d.path; p != "."; p = filepath.Dir(p) {
+		dir, ok := t.end.names[filepath.Dir(p)]
+		if !ok || dir.kind != unix.S_IFDIR || !regexp.MustCompile(`\n  R .* -> `+regexp.QuoteMeta(filepath.Join(t.name, p))+`\n`).MatchString(said) {
+			continue
+		}
+		for _, a := range args {
+			rel, err := filepath.Rel(t.dir, a)
+			if was, ok := t.start.names[filepath.Dir(rel)]; err == nil && ok && filepath.Base(rel) == filepath.Base(p) && was.kind == unix.S_IFDIR && was.ino == dir.ino {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// byUnknownName: a file that was asked for by a name of which the history has never
+// heard (an ignored one) was changed by one that was not asked for. Nothing can tell
+// that the two are one file without a look at every ignored name.
+func (t *trial) byUnknownName(p *place, unheard map[string]bool, args []string, d difference) bool {
+	if d.what == "absence" || d.what == "presence" || d.what == "links" {
+		return false
+	}
+	e, ok := t.end.names[d.path]
+	if !ok { // its directory was moved: look for the inode
+		e = t.start.names[d.path]
+	}
+	var other bool
+	names := append(slices.Clone(t.end.files[e.ino]), t.start.files[e.ino]...)
+	for _, n := range names {
+		if strings.HasPrefix(n, gitPrefix) || !t.within(n, args) {
+			other = true
+			continue
+		}
+		if _, ok := unheard[n]; !ok {
+			out, err := p.cachebro("log", "--json", "--baselines", "--limit", "1", "--", filepath.Join(t.dir, n))
+			unheard[n] = err != nil || len(out) == 0
+		}
+		if !unheard[n] {
+			return false
+		}
+	}
+	return other
+}
+
 // namedIn: a line names the path, or one that the same is said of, or a directory
 // above it with a count. What is named stays, and so do the directories above it.
 func (t *trial) namedIn(lines []string, d difference) bool {
 	for _, p := range append([]string{d.path}, d.also...) {
-		if strings.HasPrefix(p, gitPrefix) {
-			continue
-		}
 		full := filepath.Join(t.name, p)
+		if rest, ok := strings.CutPrefix(p, gitPrefix); ok {
+			full = filepath.Join(".git/twin", t.name, rest)
+		}
 		for _, l := range lines {
 			if mentions(l, full) || d.what == "presence" && strings.Contains(l, full+"/") {
 				return true
 			}
 			for dir := filepath.Dir(full); dir != t.name && dir != "."; dir = filepath.Dir(dir) {
-				if mentions(l, dir) && (hasCount.MatchString(strings.ReplaceAll(l, dir, "")) || strings.Contains(l, "may not be")) {
+				// Or it stays because it is not empty, or nothing below it is known.
+				if mentions(l, dir) && (d.what == "presence" && strings.HasSuffix(l, "/"+filepath.Base(dir)+": removeat: directory not empty") ||
+					d.what == "absence" && strings.HasSuffix(l, "/"+filepath.Base(dir)+": nothing is known of it") ||
+					hasCount.MatchString(strings.ReplaceAll(l, dir, "")) || strings.Contains(l, "may not be")) {
 					return true
 				}
 			}

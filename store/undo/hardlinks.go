@@ -2,7 +2,11 @@ package undo
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
+
+	"cachebro/store/glob"
 
 	"cachebro/store"
 )
@@ -62,11 +66,32 @@ func (m *maker) fateOf(byPath map[store.Path]*goal, byFile map[store.Inode][]*go
 	}
 	names, err := m.namesOf(g.have, g.path)
 	for _, p := range names {
-		if byPath[p] == nil {
+		if byPath[p] != nil {
+			continue
+		}
+		if found, err := m.foundSince(p, g.have.in, g.since); err != nil {
+			return f, err
+		} else if !found {
 			f.others = append(f.others, p)
 		}
 	}
 	return f, err
+}
+
+// foundSince: of this name of a file nothing is known but that it was found after what
+// is taken back had begun, and what plans did to it since. It was changed with the
+// others when nothing was known of it, and goes with them now.
+func (m *maker) foundSince(p store.Path, in store.Inode, since uint64) (bool, error) {
+	if since == 0 {
+		return false, nil
+	}
+	own, err := m.view.History(p, false)
+	if err != nil || len(own) == 0 || own[0].Seq < since {
+		return false, err
+	}
+	return !slices.ContainsFunc(own, func(v store.Version) bool {
+		return store.InodeOf(v.Stat) != in || v.Op != store.OpBaseline && v.Plan == ""
+	}), nil
 }
 
 func filesOf(goals []*goal) map[store.Inode][]*goal {
@@ -81,8 +106,10 @@ func filesOf(goals []*goal) map[store.Inode][]*goal {
 
 // alsoNamed adds to a selection that was narrowed by paths what the same writes
 // did to other names of the selected files. vs are the versions before that.
-func alsoNamed(sel selection, vs []store.Version) {
-	files := map[store.Inode]bool{}
+// Asked are the files with several names that are there now under the asked paths:
+// perhaps nobody has told of those names when the writes were made.
+func alsoNamed(sel selection, vs []store.Version, asked map[store.Inode]bool) {
+	files := maps.Clone(asked)
 	for _, v := range vs {
 		if v.Stat.Nlink > 1 && sel[v.Path][v.Seq] != nil {
 			files[store.InodeOf(v.Stat)] = true
@@ -94,6 +121,26 @@ func alsoNamed(sel selection, vs []store.Version) {
 			sel.add(v)
 		}
 	}
+}
+
+// filesAt are the files with several names at and below paths.
+func (m *maker) filesAt(paths []string) (map[store.Inode]bool, error) {
+	files := map[store.Inode]bool{}
+	for _, g := range paths {
+		if glob.Wild(g) {
+			continue
+		}
+		err := m.view.Live(store.Path(strings.Trim(g, "/")), func(v store.Version) error {
+			if st := stateOf(v); st.nlink > 1 && st.in.Ino != 0 && !st.dir() {
+				files[st.in] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
 }
 
 // follow adds the goals of a file's other names to those of a plan that was

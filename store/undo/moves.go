@@ -24,7 +24,69 @@ func moved(own []store.Version) bool {
 // idle: nothing is to be done about a goal. Two directories are equal and yet not
 // the same one, if either of them was somewhere else.
 func (g *goal) idle() bool {
-	return g.have.equal(g.want) && !(g.have.dir() && g.other) && !g.parted()
+	return g.have.equal(g.want) && !(g.have.dir() && g.other) && !g.parted() && !g.lent
+}
+
+// withLent adds to the goals those of paths that hold what they should, but in a
+// file of which other paths are to be names again, and this one not, or while the
+// file that they held is to go from where it is now.
+func withLent(goals, same []goal) []goal {
+	wanted, there := map[store.Inode]bool{}, map[store.Inode]bool{}
+	for _, g := range goals {
+		if g.want.nlink > 1 && g.want.in.Ino != 0 && !g.want.dir() && !g.made {
+			wanted[g.want.in] = true
+		}
+		if g.have.in.Ino != 0 && !g.have.dir() && g.have.in != g.want.in {
+			there[g.have.in] = true
+		}
+	}
+	for _, g := range same {
+		if g.have.in != g.want.in && g.have.in.Ino != 0 && g.want.in.Ino != 0 && !g.have.dir() && (wanted[g.have.in] || there[g.want.in]) {
+			g.lent = true
+			goals = append(goals, g)
+		}
+	}
+	return goals
+}
+
+// withOrigins adds the paths from which files came that are to go, where their own
+// histories say that this was taken back before: a redo that could not bring back
+// what was there since leaves no version at such a path.
+func (m *maker) withOrigins(goals, same []goal, sel selection) ([]goal, error) {
+	known := map[store.Path]bool{}
+	for _, g := range slices.Concat(goals, same) {
+		known[g.path] = true
+	}
+	for _, c := range m.plan.Conflicts {
+		known[c.Path] = true
+	}
+	for _, c := range m.lost {
+		known[c.Path] = true
+	}
+	for _, g := range goals {
+		moved := sel[g.from][g.came-1]
+		if g.from == "" || known[g.from] || !g.want.absent() || !g.have.regular() || moved == nil || moved.Op != store.OpMoved {
+			continue
+		}
+		own, err := m.view.History(g.from, false)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(own, func(v store.Version) bool { return v.Seq == moved.Seq })
+		if i < 0 || !own[len(own)-1].Deleted() {
+			continue
+		}
+		o := goal{path: g.from, have: stateOf(own[len(own)-1]), since: g.since, moved: true, unseen: foundOnly(own[:i]), want: carriedAway(*moved)}
+		if i > 0 {
+			if o.want, err = m.described(own, i-1); err != nil {
+				return nil, err
+			}
+		}
+		if !o.want.absent() && o.want.sameContent(g.have) {
+			goals, known[o.path] = append(goals, o), true
+		}
+	}
+	return goals, nil
 }
 
 // another: what a path holds since version i is not what it held then.

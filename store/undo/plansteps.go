@@ -248,17 +248,38 @@ func (x *stepper) write(g *goal, apart bool) {
 		st.Do, st.Target = store.DoSymlink, w.target
 		x.parents(g.path, false)
 	case w.regular() && !x.has(w.blob):
-		x.lose(store.Conflict{Path: g.path, Why: "the content is not kept, and it cannot be moved back"})
+		x.cannot(g, "the content is not kept, and it cannot be moved back")
 		return
 	case w.regular():
 		st.Do, st.Blob = store.DoWrite, w.blob
 		x.parents(g.path, false)
 		x.writes = append(x.writes, write{len(x.plan.Steps), w, g.have})
 	default:
-		x.lose(store.Conflict{Path: g.path, Why: "devices, sockets and pipes are not brought back"})
+		x.cannot(g, "devices, sockets and pipes are not brought back")
 		return
 	}
 	x.add(expect(st, g.have))
+}
+
+// cannot tells of what does not come back. The path is then as it was once before,
+// and a later undo has to know what of: what led there was not taken back.
+func (x *stepper) cannot(g *goal, why string) {
+	x.lose(store.Conflict{Path: g.path, Why: why})
+	own, err := x.view.History(g.path, false)
+	if err != nil || !g.have.absent() {
+		return
+	}
+	back := uint64(0)
+	for _, v := range own {
+		if v.Seq < g.want.seq && v.Deleted() {
+			back = v.Seq
+		}
+	}
+	for i := range x.plan.Returns {
+		if r := &x.plan.Returns[i]; r.Path == g.path && r.Back == g.want.seq {
+			r.Back = back
+		}
+	}
 }
 
 // count fills in the lines that each write or deletion adds and removes, for the

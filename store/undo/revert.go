@@ -110,7 +110,7 @@ func (m *maker) restoreGoals(paths []store.Path, seq uint64) ([]goal, error) {
 	if err != nil {
 		return nil, err
 	}
-	var goals []goal
+	var goals, same []goal
 	err = m.view.Histories(slices.Sorted(maps.Keys(changed)), nil, func(path store.Path, own []store.Version) error {
 		g, ok, err := m.restoreGoal(path, own, seq)
 		if err != nil {
@@ -119,14 +119,18 @@ func (m *maker) restoreGoals(paths []store.Path, seq uint64) ([]goal, error) {
 		if store.OwnFile(path) {
 			g.want = state{}
 		}
-		if ok && !g.idle() {
+		switch {
+		case ok && !g.idle():
 			goals = append(goals, g)
+		case ok:
+			same = append(same, g)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	goals = withLent(goals, same)
 	if goals, err = m.relocate(goals); err != nil {
 		return nil, err
 	}

@@ -113,9 +113,12 @@ func matchContent(a, b *state) {
 type goal struct {
 	path       store.Path
 	have, want state
-	made       bool   // want is a merge
-	moved      bool   // something came to the path by a rename
-	other      bool   // what is there is not what was there, be it equal
-	unseen     bool   // nothing is known of what is wanted before it was found
-	since      uint64 // the first version of all that is taken back
+	made       bool       // want is a merge
+	moved      bool       // something came to the path by a rename
+	other      bool       // what is there is not what was there, be it equal
+	unseen     bool       // nothing is known of what is wanted before it was found
+	lent       bool       // equal, but by a file that other paths are to be names of
+	from       store.Path // where it came from by a rename that is taken back
+	came       uint64     // the version that says so
+	since      uint64     // the first version of all that is taken back
 }

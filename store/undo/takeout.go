@@ -21,7 +21,7 @@ func (m *maker) takeOut(sel selection, q Query) ([]goal, error) {
 	for seq := range known {
 		oldest = min(oldest, seq)
 	}
-	var goals []goal
+	var goals, same []goal
 	err := m.view.Histories(paths, known, func(path store.Path, own []store.Version) error {
 		if len(own) == 0 {
 			return nil // dropped from the log since it was selected
@@ -36,12 +36,19 @@ func (m *maker) takeOut(sel selection, q Query) ([]goal, error) {
 		if store.OwnFile(path) { // is nowhere but while a plan is carried out
 			g.want = state{}
 		}
-		if ok && !g.idle() {
+		switch {
+		case ok && !g.idle():
 			goals = append(goals, g)
+		case ok:
+			same = append(same, g)
 		}
 		return nil
 	})
 	if err != nil {
+		return nil, err
+	}
+	goals = withLent(goals, same)
+	if goals, err = m.withOrigins(goals, same, sel); err != nil {
 		return nil, err
 	}
 	asItsOtherNames(goals)
@@ -81,6 +88,9 @@ func (c *chain) runs(sel map[uint64]*store.Version, plan string) ([]run, error) 
 		}
 		if sel[v.Seq] != nil || v.Op != store.OpBaseline || i < 0 {
 			return sel[v.Seq] != nil
+		}
+		if i+1 < len(c.own) && sel[c.own[i+1].Seq] != nil && store.FoundNew(v, c.own[i+1]) {
+			return true
 		}
 		below, j := at(i - 1)
 		return j >= 0 && sel[below.Seq] != nil && describes(v, below)
@@ -139,7 +149,9 @@ func (m *maker) goalFor(c *chain, path store.Path, sel map[uint64]*store.Version
 		first := r.first
 		if notKept(first) {
 			m.lose(store.Conflict{Path: path, Why: first.NoContent, Actor: first.Actor, Time: first.Time})
-			return g, n > 0, nil
+			if first.Excluded() || r.below < 0 {
+				return g, n > 0, nil
+			}
 		}
 		if r.below < 0 && r.want.absent() && !began(first) && first.Op != store.OpBaseline && !madeLater(c.own, first) {
 			m.lose(store.Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})
@@ -150,6 +162,9 @@ func (m *maker) goalFor(c *chain, path store.Path, sel map[uint64]*store.Version
 		case r.over == nil || q.Force || as.idle() || n > 0 && now.equal(r.left):
 			now, made = r.want, false
 			g.want, g.other = r.want, as.other
+			if g.from, g.came = "", first.Seq; first.Op == store.OpRename {
+				g.from = first.From
+			}
 			g.unseen = r.below < 0 && !r.want.absent() || r.below >= 0 && foundOnly(c.own[:r.below+1])
 			continue
 		case q.Merge:
@@ -183,12 +198,18 @@ func foundOnly(own []store.Version) bool {
 	})
 }
 
-// notKept: a directory went of which nothing is kept; the version says how much.
-func notKept(v store.Version) bool { return v.Op == store.OpRmdir && v.NoContent != "" }
+// notKept: a directory went of which nothing is kept, or a file changed there; the
+// version says what.
+func notKept(v store.Version) bool {
+	return v.NoContent != "" && (v.Op == store.OpRmdir || v.Excluded())
+}
 
 // describes: a version gives the content of what the version below it left. It is a
 // baseline, or that of a file that came under a tracked name.
 func describes(v, below store.Version) bool {
+	if st := stateOf(v); v.Op == store.OpBaseline && !st.regular() { // found once more, under a name of another class
+		return !below.Deleted() && st.in.Ino != 0 && st.in == store.InodeOf(below.Stat) && st.equal(stateOf(below))
+	}
 	shown := v.Op == store.OpWrite && below.From != "" && v.Time == below.Time
 	return (v.Op == store.OpBaseline || shown) && sameBytes(v, below)
 }

@@ -9,6 +9,8 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/glob"
+
+	"golang.org/x/sys/unix"
 )
 
 // errStop ends an iteration early.
@@ -305,7 +307,11 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 		}
 	}
 	if match != nil {
-		alsoNamed(sel, vs)
+		asked, err := m.filesAt(q.Globs)
+		if err != nil {
+			return nil, "", err
+		}
+		alsoNamed(sel, vs, asked)
 		wholeLives(sel, vs, match)
 	}
 	if len(sel) == 0 {
@@ -334,9 +340,43 @@ func wholeLives(sel selection, vs []store.Version, match func(store.Path) bool) 
 		lives[v.Path] = of
 	}
 	todo := slices.Collect(maps.Keys(sel))
+	add := func(v *store.Version) {
+		if sel[v.Path][v.Seq] == nil {
+			sel.add(v)
+			todo = append(todo, v.Path)
+		}
+	}
+	// with adds what happened to files of which nothing was known before, under the
+	// name that their directory had by then: they came there with it.
+	with := func(dir store.Path, since uint64) {
+		for path, of := range lives {
+			if path == dir || !path.Inside(dir) {
+				continue
+			}
+			for _, life := range of {
+				if first := life[0]; first.Seq > since && (!began(*first) || first.Deleted()) {
+					for _, v := range life {
+						add(v)
+						if pair := bySeq[v.Seq+1]; v.Op == store.OpMoved && pair != nil && pair.Path == v.To {
+							add(pair)
+						}
+					}
+				}
+			}
+		}
+	}
 	for len(todo) > 0 {
 		path := todo[0]
 		todo = todo[1:]
+		for _, v := range sel[path] {
+			switch {
+			case v.Stat.Mode&unix.S_IFMT != unix.S_IFDIR:
+			case v.Op == store.OpMoved:
+				with(v.To, v.Seq)
+			case v.Op == store.OpExchange || v.Op == store.OpRename:
+				with(v.Path, v.Seq)
+			}
+		}
 		if match(path) {
 			continue
 		}

@@ -92,3 +92,32 @@ func TestRenameOfUnknownLink(t *testing.T) {
 		}
 	}
 }
+
+// A scan that finds a file which somebody has just made may tell of it first. It is
+// nevertheless new, and an undo removes it.
+func TestUndoOfFileFoundBeforeItsMaking(t *testing.T) {
+	c := newScene(t)
+	c.as("", "vim", "", 5).do(c.tr.Write("a", "a\n"))
+	c.as("A", "sh", "t1", 10)
+	made := c.tr.Write("new", "new\n")
+	if made.Op != store.OpCreate {
+		t.Fatalf("%+v", made)
+	}
+	found := made
+	found.Op, found.Actor = store.OpBaseline, store.Actor{}
+	c.do(found, made)
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Steps) != 1 || p.Steps[0].Do != store.DoDelete || p.Steps[0].Path != "new" {
+		t.Fatalf("%+v", p)
+	}
+	c.carry(p)
+	redo, err := Planner{Store: c.s}.Redo("", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(redo)
+	c.want("new", "new\n")
+	if p := c.undo(Query{Select: store.Filter{Session: "A"}}); len(p.Steps) != 1 || p.Steps[0].Do != store.DoDelete {
+		t.Fatalf("a second time: %+v", p)
+	}
+}
