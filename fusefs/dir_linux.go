@@ -126,7 +126,7 @@ func (o *overlay) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirE
 		if statAt(dir, e.Name, &sx) == nil {
 			child, isNew := o.ref(n, e.Name, &sx)
 			if isNew {
-				o.strange(child, &sx, made)
+				o.noteOutside(child, &sx, made)
 			} else {
 				o.afresh(child, &in.InHeader, dir, e.Name, &sx)
 			}

@@ -23,24 +23,23 @@
 // An inode is dirty after a write, a change of size, fallocate,
 // copy_file_range or O_TRUNC. It is closed at a FLUSH or RELEASE of any handle
 // while dirty, at a truncate(2) without a handle, before any of its names is
-// given, taken or changed, and after two quiet seconds (no oftener than every
-// five). A FLUSH of a clean inode means nothing: a child that inherited a
-// descriptor sends one before its parent writes. Nor does one of a file that was
-// only made or emptied so far, because a shell sends one before its command
-// writes.
+// given, taken or changed, and after two quiet seconds (at most once
+// every five). A FLUSH of a clean inode means nothing: a child that inherited a
+// descriptor sends one before its parent writes. The same holds while a file has
+// only been created or truncated: a shell sends a FLUSH before its command writes.
 //
 // # Taking over
 //
-// With Options.Ledger a server can be killed and replaced on the same
-// connection; see takeover_linux.go. Nobody on the mount notices.
+// With Options.Ledger a killed server can be replaced on the same connection, and
+// no program on the mount notices; see takeover_linux.go.
 //
 // # Why not passthrough
 //
-// A descriptor handed to the kernel would save the copy of what is read from a
-// large file the first time, and nothing for small or cached ones, whose cost is
-// the OPEN. But it hides WRITE from us, so that old content could not be saved
-// before it is overwritten, and the kernel refuses to mix both ways on one
-// inode: a file that somebody reads could not be opened for writing.
+// A descriptor handed to the kernel would save one copy when a large file is read
+// for the first time. It would save nothing for small or cached files, whose cost
+// is the OPEN. But it hides WRITE from us, so old content could not be saved before
+// it is overwritten. The kernel also refuses to mix both ways on one inode: a file
+// that is open for reading could not be opened for writing.
 //
 // # Locks, in the order in which they may be taken
 //

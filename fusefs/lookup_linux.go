@@ -38,7 +38,7 @@ func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out 
 	}
 	n, isNew := o.ref(parent, name, &sx)
 	if isNew {
-		o.strange(n, &sx, made)
+		o.noteOutside(n, &sx, made)
 	} else {
 		o.afresh(n, in, d.fd, name, &sx)
 	}
@@ -111,7 +111,7 @@ func (o *overlay) Forget(id, count uint64) {
 		if o.ledger != nil {
 			n.forgetLinks()
 		}
-		o.strangers.gone(n)
+		o.outsideWrites.gone(n)
 		o.dirs.drop(n)
 		o.forgotten(n)
 		n.mark.And(MarkTimes) // of content that is on its way

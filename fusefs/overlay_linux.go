@@ -39,7 +39,7 @@ type overlay struct {
 
 	dirs     dirfds
 	moves    moves
-	makes    moves // counts creations; see strange
+	makes    moves // counts creations; see noteOutside
 	streams  streams
 	handles  *handles
 	kept     atomic.Int64 // see keep
@@ -47,7 +47,7 @@ type overlay struct {
 	procs    *processes
 	notifier *notifier
 
-	strangers strangers
+	outsideWrites outsideWrites
 
 	ledger   *ledger // nil: nobody can take over
 	keeper   Keeper
@@ -91,7 +91,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 	o.releaser, _ = opt.Observer.(Releaser)
 	o.finder, _ = opt.Observer.(Finder)
 	o.outside.Store(opt.Outside)
-	o.strangers.since = now()
+	o.outsideWrites.since = now()
 
 	fd, err := openBeneath(int(opt.Source.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {

@@ -23,8 +23,8 @@
 //
 // The package keeps two small files per project, in the state directory under
 // "hooks": an index of each live session's transcript (see transcript.go) and
-// the marker; and one for all projects, which forms of a result a client's
-// version refused (see refused.go). It has no locks: what processes of one
-// session write at the same time is appended in single writes and may be there
+// the marker. One more, for all projects, says which forms of a result a client's
+// version refused (see refused.go). There are no locks: processes of one session
+// that write at the same time append in single writes, and a line may be there
 // twice.
 package hooks

@@ -1,9 +1,8 @@
-// Package mcp is the MCP server behind `cachebro serve`: in observe → version
-// → index → serve it is the end that an agent talks to. It holds no history of
-// its own. What a file's text is, what a reader was shown and what can be taken
-// back is asked of the store daemon (store/wire); what is written goes through
-// the project's own path, so that the overlay, editors and the kernel see it
-// like any other program's write.
+// Package mcp is the MCP server behind `cachebro serve`: the end of observe →
+// version → index → serve that an agent talks to. It holds no history of its own.
+// It asks the store daemon (store/wire) for a file's text, for what a reader was
+// shown and for what can be taken back. It writes through the project's own path, so
+// that the overlay, editors and the kernel see an ordinary write.
 //
 // One file per tool; table.go says which profile offers which tool and in what
 // words. JSON-RPC is mcp-go's; the stdio loop (stdio.go) is ours, because a

@@ -2,12 +2,11 @@
 // excluded: the question that decides what is captured and what is indexed.
 //
 // The rules are git's: .gitignore at every level, .git/info/exclude, the
-// user's global file, negation, and that what stands in git's index is tracked
-// whatever the rules say. Without a repository the .gitignore files count all
-// the same. Above them stand our own: .git is excluded at every level, a
-// .cachebroignore (same syntax) excludes even what git tracks, because its
-// author said so, and a short built-in list excludes directories that any
-// build makes again, but only where git ignores them.
+// user's global file, negation; what is in git's index is tracked whatever the
+// rules say. The .gitignore files also count without a repository. Our own rules
+// come first: .git is excluded at every level, a .cachebroignore (same syntax)
+// excludes even what git tracks, and a short built-in list excludes directories
+// that any build can make again, but only where git ignores them.
 //
 // The patterns are matched by our own code, because the libraries at hand
 // disagree with git on escapes, classes and double stars; a test compares it

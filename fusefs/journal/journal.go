@@ -1,13 +1,13 @@
-// Package journal remembers which paths of a mount were changed, for programs
-// that would else look at every file: git asks what changed since its last
-// look. It stands beside observe → version → index → serve: what it knows comes
-// from the requests themselves, of tracked, ignored and excluded paths alike,
-// while the version log lacks what is not kept.
+// Package journal remembers which paths of a mount have changed, for programs that
+// would otherwise look at every file: git asks what changed since it looked last.
+// It stands beside observe → version → index → serve: it learns from the requests
+// themselves, of tracked, ignored and excluded paths alike, while the version log
+// lacks what is not kept.
 //
 // It is memory, and belongs to one server of one mount: the epoch in its tokens
-// dies with that server, so that a time without one, or with another one, can
-// never look like a time without changes. Wherever it is in doubt the answer is
-// that everything may have changed.
+// dies with that server, so a period without a server, or with another one, can
+// never look like a period without changes. In doubt, the answer is that everything
+// may have changed.
 //
 // # Generations
 //
@@ -20,8 +20,8 @@
 // change that a question misses is then one whose caller still waits, and
 // the next question hears of it.
 //
-// Nothing is noted until somebody asks, nor after too much changed without a
-// question: then the journal sleeps, and costs one load of an atomic.
+// Nothing is noted until somebody asks, nor once too much has changed without a
+// question: the journal then sleeps and costs one atomic load.
 //
 // Journal.mu guards all but active and gen; it is a leaf, memory only.
 package journal

@@ -1,7 +1,7 @@
 // Package kernelfs tells the kernel's own file systems (procfs, sysfs and their
-// like) from those that hold files. To open a file of theirs is an act. What
-// opens a project's files for others, with rights of its own, must not go there
-// where one is mounted inside the project.
+// like) from those that hold files. Opening one of
+// their files can have an effect. Code that opens a project's files for others, with
+// rights of its own, must not enter one that is mounted inside the project.
 package kernelfs
 
 import "golang.org/x/sys/unix"

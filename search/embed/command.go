@@ -1,5 +1,6 @@
-// Package embed runs a command that turns texts into vectors: an optional station
-// of observe → version → index → serve that ranked search asks for meanings.
+// Package embed runs a command that turns texts into vectors. It is an optional
+// station of observe → version → index → serve: ranked search uses it to compare
+// meanings.
 //
 // # Protocol
 //
@@ -12,12 +13,12 @@
 //
 // kind is "passage" for parts of files and "query" for questions. An answer with
 // "error" instead of "vectors" fails that request alone. A command that ends,
-// answers something else or is too late is killed and started again at the next
+// answers something else or answers too late is killed and started again at the next
 // request. It gets no shell: its words are separated by white space.
 //
 // # Locks
 //
-// Command.mu is held over a whole exchange, so requests are one after the other.
+// Command.mu is held over a whole exchange, so requests run one after the other.
 package embed
 
 import (

@@ -1,7 +1,8 @@
-// Package gitdir tells what is git's own: its directories hold programs and settings
-// that the next git command runs, so nobody writes there on the word of a history, a
-// message or a repository. It is a leaf; it is asked where a path is about to be
-// written or believed, by the name alone and by what stands in a directory.
+// Package gitdir tells which paths belong to git itself. Git's directories hold
+// programs and settings that the next git command runs, so nothing is written there
+// because a history, a message or a repository says so. It is a leaf. It is asked
+// before a path is written or believed; it judges by the name and by what the
+// directory holds.
 package gitdir
 
 import (

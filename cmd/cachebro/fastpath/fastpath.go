@@ -1,5 +1,5 @@
 // Package fastpath answers an agent's hook events and its status line, and git's
-// questions what changed, before the rest of the program is initialised. It
+// question which files changed, before the rest of the program is initialised. It
 // stands at the end of observe → version → index → serve, in front of main.
 //
 // One tool call of an agent is up to three hook processes, so what a process

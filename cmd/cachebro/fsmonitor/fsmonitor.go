@@ -1,18 +1,16 @@
-// Package fsmonitor is what git asks, by its setting core.fsmonitor, which files
-// changed since its last look: version 2 of the protocol in githooks(5). It
-// stands at the end of the way that begins in package journal, and passes on
-// what mountd says.
+// Package fsmonitor answers git's question which files changed since git looked
+// last (core.fsmonitor, version 2 of the protocol in githooks(5)). It passes on
+// what mountd says; mountd knows it from package journal.
 //
 //	git status ──runs──▶ cachebro fsmonitor 2 TOKEN ──socket──▶ mountd
 //
 // The working directory is the top of the work tree. The answer on stdout is
-// what wire.AskChanges returns. Whenever the mount cannot speak for the whole
-// work tree, because nothing is mounted there, or something else is mounted
-// inside it, or nobody answers, the exit status is 1, and git looks at
-// everything itself, as it does without us.
+// what wire.AskChanges returns. The exit status is 1 when the mount cannot speak
+// for the whole work tree: nothing is mounted there, something else is mounted
+// inside it, or nobody answers. Git then looks at everything itself.
 //
-// A question is one process, at each status, so package quick runs this before
-// the rest of the program is initialised. No state, no locks.
+// Each question is one process, at every git status, so package fastpath runs this
+// before the rest of the program is initialised. No state, no locks.
 package fsmonitor
 
 import (

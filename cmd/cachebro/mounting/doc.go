@@ -1,4 +1,5 @@
 // Package mounting has the commands that begin, renew and end a mount, and the two
-// processes that serve one (supervise, mountd). What it plans before it mounts is
-// used by whoever mounts on the way: run, up, a session's first hook.
+// processes that serve one (supervise, mountd). The
+// plan that is made before mounting also serves the commands that mount on the way:
+// run, up, and the first hook of a session.
 package mounting

@@ -1,6 +1,6 @@
 // Package supervisor runs the processes behind a mount: the supervisor, which
-// outlives everything and holds nothing that can break, and mountd, which puts
-// fusefs, capture and spool together and serves the mount. Both are sub-commands
+// outlives everything and holds nothing that can break, and mountd, which combines
+// fusefs, capture and spool and serves the mount. Both are sub-commands
 // of the one binary.
 //
 //	cachebro mount ──starts──▶ supervise ──starts──▶ mountd ──starts──▶ daemon
@@ -10,13 +10,13 @@
 // hands it to mountd as a descriptor. It keeps its own copy, a duplicate of
 // /dev/fuse, the ledger (a memfd in which fusefs notes what it knows) and the
 // descriptors of open files that no name leads to any more. When mountd ends
-// otherwise than by an unmount, another one takes over the same connection:
+// without an unmount, another one takes over the same connection:
 // programs on the mount wait for about a tenth of a second and notice nothing.
 // Linux 6.9 is needed for that (FUSE_NOTIFY_RESEND). Where it fails, or five in
 // a row live for less than a second, the supervisor detaches the dead mount, so
 // that the plain project shows again. When the supervisor dies, mountd starts
-// another one that adopts it and hands it all of this. When the store daemon dies, mountd starts it again and attaches
-// anew; nothing else notices.
+// another one that adopts it and hands it all of this. When the store daemon dies,
+// mountd starts it again and attaches anew; nothing else notices.
 //
 // On disk, in the state directory: mount.json (Record: who serves which mount),
 // crash.json (Crash: why the last mount ended badly; removed by the next one),

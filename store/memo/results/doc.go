@@ -5,16 +5,16 @@
 //
 // A Cache wraps any function. Its key is a hash of the tool's name and its
 // arguments as canonical JSON. An Entry carries the versions of what it was made
-// from (Used); whoever asks says whether those still hold, and an entry of which
-// one does not is no entry, however young. A time to live bounds what nobody can
-// tell. Errors are never kept. Identical calls that come while one is being
-// computed wait for it, and look themselves whether it holds for them: it may
-// have begun before a write that they must see.
+// from (Used). The caller says whether those still hold; if one does not, the entry
+// counts as absent, however young it is. A time to live bounds what nobody can
+// check. Errors are never kept. Identical calls that arrive while one is being
+// computed wait for it, and then check for themselves whether it holds for them: it
+// may have begun before a write that they must see.
 //
 // Entries lie in stores, asked in order and filled in order: Memory (an LRU),
 // Kept (a part of the project's database, with a budget of its own) and Redis,
 // one server or a cluster, for machines that work on the same code. A store that
-// fails is a store that has nothing; nobody waits for a write to Redis.
+// fails counts as empty; nobody waits for a write to Redis.
 //
 // # Format
 //

@@ -1,10 +1,10 @@
-// Package place notices when the files that a process lives by are gone or have
-// become others: its state directory, its socket, its project. Such a process
-// serves nobody any more, and must end rather than try for ever.
+// Package place notices when the files that a process depends on are gone or have
+// been replaced: its state directory, its socket, its project. Such a process
+// serves nobody any more and must end instead of trying for ever.
 //
-// The kernel tells of removals and renames (inotify), so that a process at rest
-// does not wake up; a slow look catches what the kernel does not tell, as a
-// file system mounted over a directory.
+// The kernel reports removals and renames (inotify), so an idle process does not
+// wake up; a slow check catches what the kernel does not report, such as a file
+// system mounted over a directory.
 package place
 
 import (

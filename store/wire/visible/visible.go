@@ -1,7 +1,7 @@
 // Package visible shows what a terminal would act on, or hide. A file's name, a
 // commit's text or a program's output may hold control sequences, marks that
-// turn the direction of a text round, and ends of lines that are none to us: on
-// a terminal they can hide a line, or be one that nobody wrote.
+// reverse the direction of text, and line breaks that we do not treat as such. On a
+// terminal they can hide a line, or add one that nobody wrote.
 //
 // Everything that goes from us to a terminal or a pager passes a Writer; what
 // goes to a file, a pipe or a program that asked for bytes does not. It holds

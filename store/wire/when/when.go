@@ -1,6 +1,6 @@
-// Package when reads the times that people and models write: on the command line, in
-// tool calls and in commands that other commands print. One reading for all of them:
-// what one takes the others take.
+// Package when parses the times that people and models write: on the command line, in
+// tool calls and in commands that other commands print. All of them accept the same
+// forms.
 package when
 
 import (

@@ -42,24 +42,24 @@ func TestStrangers(t *testing.T) {
 	o := &overlay{obs: &recorder{}}
 	o.outside.Store(true)
 	ours := &inode{fs: o, kind: 0o100000, key: key{ino: 1}}
-	s := &strangers{since: now()}
+	s := &outsideWrites{since: now()}
 	s.gone(ours)
 	at := now()
 	if s.unknown(ours.key, s.since.wall+1, at) {
-		t.Error("a file of ours is a stranger after the kernel forgot it")
+		t.Error("a file of ours counts as written outside after the kernel forgot it")
 	}
 	s.gone(ours)
 	if !s.unknown(ours.key, at.wall+1e9, at) {
 		t.Error("a change after the kernel forgot it is not seen")
 	}
 	if s.unknown(key{ino: 2}, s.since.wall-1, at) {
-		t.Error("a file from before the mount is a stranger")
+		t.Error("a file from before the mount counts as written outside")
 	}
 	for i := range maxForgotten + 1 {
 		s.gone(&inode{fs: o, kind: 0o100000, key: key{ino: uint64(i)}})
 	}
 	if len(s.forgotten) > maxForgotten || s.unknown(key{ino: 1}, at.wall, now()) {
-		t.Errorf("%d remembered, or what fell out is a stranger", len(s.forgotten))
+		t.Errorf("%d remembered, or what fell out counts as written outside", len(s.forgotten))
 	}
 }
 
@@ -70,7 +70,7 @@ func TestStrangersAfterTheClockWasSetBack(t *testing.T) {
 	const year = 365 * 24 * 60 * minute
 	o := &overlay{obs: &recorder{}}
 	o.outside.Store(true)
-	s := &strangers{since: now()}
+	s := &outsideWrites{since: now()}
 	s.gone(&inode{fs: o, kind: 0o100000, key: key{ino: 1}})
 	at := moment{s.since.wall - year + minute, s.since.steady + minute}
 	for ino, changed := range map[uint64]int64{1: at.wall - 1, 2: at.wall - 1, 3: at.wall - minute/2} {
@@ -79,7 +79,7 @@ func TestStrangersAfterTheClockWasSetBack(t *testing.T) {
 		}
 	}
 	if s.unknown(key{ino: 4}, at.wall-2*minute, at) {
-		t.Error("a file from before the mount is a stranger")
+		t.Error("a file from before the mount counts as written outside")
 	}
 	// Set forward, what was changed before is one still.
 	at = moment{s.since.wall + year, s.since.steady + minute}

@@ -22,10 +22,10 @@ func now() moment {
 	return moment{t.UnixNano(), int64(t.Sub(began))}
 }
 
-// strangers tells files that somebody made underneath from those that were
+// outsideWrites tells files that somebody made underneath from those that were
 // made through the mount and then forgotten by the kernel. It only works while
 // somebody can write underneath.
-type strangers struct {
+type outsideWrites struct {
 	mu        sync.Mutex // guards the rest
 	since     moment     // what has an older ctime is left to the first scan
 	forgotten map[key]int64
@@ -33,7 +33,7 @@ type strangers struct {
 
 // gone remembers that the kernel forgot n, and when: of changes up to then we
 // know already.
-func (s *strangers) gone(n *inode) {
+func (s *outsideWrites) gone(n *inode) {
 	if !n.isReg() || n.fs.obs == nil || !n.fs.outside.Load() {
 		return
 	}
@@ -53,7 +53,7 @@ func (s *strangers) gone(n *inode) {
 
 // unknown reports whether the state of a file, of this ctime, came about
 // without us. Where the clock was set back, whatever may have changed since is.
-func (s *strangers) unknown(k key, ctime int64, now moment) bool {
+func (s *outsideWrites) unknown(k key, ctime int64, now moment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, ours := s.forgotten[k]
@@ -65,18 +65,18 @@ func (s *strangers) unknown(k key, ctime int64, now moment) bool {
 	return ctime > since && (!ours || ctime > at || at > now.wall)
 }
 
-// strange tells the Observer of a file that the kernel did not know and that
+// noteOutside tells the Observer of a file that the kernel did not know and that
 // was made or changed underneath since the mount: a new one, one that an atomic
 // save put in the place of another. made was taken before the source was asked;
 // when one of our own was made since, it may be this one.
-func (o *overlay) strange(n *inode, sx *unix.Statx_t, made moveMark) {
+func (o *overlay) noteOutside(n *inode, sx *unix.Statx_t, made moveMark) {
 	if o.obs == nil || !n.isReg() || !o.outside.Load() {
 		return
 	}
 	if o.makes.running.Load() > 0 || o.makes.done.Load() != made.done {
 		return
 	}
-	if o.strangers.unknown(n.key, nanos(sx.Ctime), now()) {
+	if o.outsideWrites.unknown(n.key, nanos(sx.Ctime), now()) {
 		was := toStat(sx)
 		was.Size = 0
 		o.outsideOf(n, was, toStat(sx))
