@@ -8,16 +8,17 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/wire"
 )
 
 // apply appends changes with the checkpoint, and keeps trying for as long as
 // the store cannot: the spool holds everything meanwhile.
 func (g *ingester) apply(ctx context.Context, changes []store.Change, checkpoint []byte) ([]store.Version, bool) {
-	pause := retryFirst
+	pause := waits.RetryFirst
 	for tries := 0; ; tries++ {
 		g.applyMu.Lock()
-		vs, err := g.d.store.Apply(ctx, changes, checkpoint)
+		vs, err := g.store.Apply(ctx, changes, checkpoint)
 		if err == nil {
 			g.checkpoint = checkpoint
 		}
@@ -26,7 +27,7 @@ func (g *ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 		switch {
 		case err == nil:
 			g.healthy()
-			g.d.pokeIndex()
+			g.o.Changed()
 			return vs, true
 		case ctx.Err() != nil, errors.Is(err, store.ErrClosed):
 			return nil, false
@@ -43,10 +44,10 @@ func (g *ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 				continue
 			}
 		}
-		if !sleep(ctx, pause) {
+		if !waits.Sleep(ctx, pause) {
 			return nil, false
 		}
-		if pause = min(2*pause, retryLast); pause == retryLast {
+		if pause = min(2*pause, waits.RetryLast); pause == waits.RetryLast {
 			g.maybeRelease(ctx, true)
 		}
 	}
@@ -74,12 +75,12 @@ func (g *ingester) caughtUp(ctx context.Context, within, still time.Duration) (b
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
-		case !g.healthNow().ok || time.Since(since) > still:
+		case !g.health.Load().ok || time.Since(since) > still:
 			return false, nil
 		case time.Since(began) > within:
 			return false, wire.Errorf(wire.ErrTimeout, "cachebro status; then try again", "what was written last has not been taken in yet")
 		}
-		g.waitHead(ctx, min(within, still, queryWait/10))
+		g.waitHead(ctx, min(within, still, waits.Query/10))
 		if now := *g.pos.Load(); now != at {
 			at, since = now, time.Now()
 		}
@@ -90,8 +91,8 @@ func (g *ingester) caughtUp(ctx context.Context, within, still time.Duration) (b
 // behind says that the history lacks what happened last, and why.
 func (g *ingester) behind() string {
 	text := "the history is behind: what happened last is not part of this"
-	if h := g.healthNow(); !h.ok {
-		text += " (the store takes nothing: " + h.reason + ")"
+	if ok, reason := g.healthNow(); !ok {
+		text += " (the store takes nothing: " + reason + ")"
 	}
 	return text
 }
@@ -109,13 +110,13 @@ func (g *ingester) rebase(ctx context.Context, c *store.Change) {
 // it, again and again: one bad content must not stop history for good. False: the
 // cause is another.
 func (g *ingester) mend(ctx context.Context, changes []store.Change) bool {
-	i, err := g.d.store.Check(ctx, changes)
+	i, err := g.store.Check(ctx, changes)
 	if err == nil || i >= len(changes) || !changes[i].HasContent {
 		return false
 	}
 	c := changes[i]
 	changes[i].HasContent, changes[i].Content, changes[i].TailFrom = false, nil, 0
-	if next, err := g.d.store.Check(ctx, changes); err != nil && next <= i {
+	if next, err := g.store.Check(ctx, changes); err != nil && next <= i {
 		changes[i] = c
 		return false
 	}
@@ -129,14 +130,14 @@ func (g *ingester) lost(c *store.Change, reason string) {
 }
 
 func (g *ingester) gap(gap store.Gap) {
-	if err := g.d.store.NoteGap(gap); err != nil {
-		g.d.log.Error("gap", "path", onwire.Display(gap.Path), "reason", gap.Reason, "err", err)
+	if err := g.store.NoteGap(gap); err != nil {
+		g.log.Error("gap", "path", onwire.Display(gap.Path), "reason", gap.Reason, "err", err)
 	}
 }
 
 func (g *ingester) healthy() {
 	if h := g.health.Load(); !h.ok {
-		g.d.log.Info("the store takes versions again", "stopped", time.Since(h.since).Round(time.Second))
+		g.log.Info("the store takes versions again", "stopped", time.Since(h.since).Round(time.Second))
 		g.health.Store(&health{ok: true, since: time.Now()})
 	}
 }
@@ -148,7 +149,7 @@ func (g *ingester) unhealthy(err error) {
 		if !h.ok {
 			since = h.since
 		}
-		g.d.log.Error("the store takes no versions; the spool keeps them", "err", err)
+		g.log.Error("the store takes no versions; the spool keeps them", "err", err)
 		g.health.Store(&health{reason: reason, since: since})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/source"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/wire"
 )
 
@@ -79,7 +80,7 @@ func (b *baseline) now() wire.Baseline {
 
 // run does the scans that are asked for, one at a time, and one that failed again.
 func (b *baseline) run(ctx context.Context) {
-	pause := retryFirst
+	pause := waits.RetryFirst
 	var retry <-chan time.Time
 	for {
 		select {
@@ -98,7 +99,7 @@ func (b *baseline) run(ctx context.Context) {
 		scan, cancel := context.WithCancel(ctx)
 		b.cancel = cancel
 		// The kernel's clock for ctime lags by up to a tick.
-		started := time.Now().Add(-time.Duration(tick))
+		started := time.Now().Add(-time.Duration(waits.Tick))
 		b.progress = wire.Baseline{Running: true, Started: started}
 		b.mu.Unlock()
 		err := b.scan(scan)
@@ -115,16 +116,16 @@ func (b *baseline) run(ctx context.Context) {
 		b.mu.Unlock()
 		b.d.pokeIndex()
 		if err == nil {
-			b.d.watched(started, !b.d.mounts.mounted())
+			b.d.watched(started, !b.d.mount.mounted())
 		}
 		switch {
 		case err == nil:
-			pause = retryFirst
+			pause = waits.RetryFirst
 			b.d.log.Info("baseline", "files", p.Files, "bytes", p.Bytes, "took", p.Ended.Sub(p.Started).Round(time.Millisecond))
 		case failed:
 			b.d.log.Error("baseline", "err", err)
 			retry = time.After(pause)
-			pause = min(2*pause, retryLast)
+			pause = min(2*pause, waits.RetryLast)
 		}
 	}
 }
@@ -142,7 +143,7 @@ func (b *baseline) scan(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	s.until = b.d.mounts.away()
+	s.until = b.d.mount.away()
 	began := b.d.store.Seq()
 	if err := s.walk(ctx, ""); err != nil {
 		return err
@@ -274,7 +275,7 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool) error {
 	c := store.Change{Op: store.OpBaseline, Path: p, Stat: st, Time: time.Now().UnixNano(), Target: target}
 	if live {
 		c.Op, c.Actor = store.OpOutside, attribution.Outsider // changed while nobody was watching
-		if !d.mounts.mounted() {
+		if !d.mount.mounted() {
 			c.Op = store.OpSeen
 		}
 	}
@@ -349,21 +350,22 @@ func (s *scanner) flush(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if _, err := d.ingest.reader.Head(); err != nil {
+		if err := d.ingest.headError(); err != nil {
 			return fmt.Errorf("look at the spool: %w", err)
 		}
 	}
-	for pause := retryFirst; ; pause = min(2*pause, retryLast) {
-		d.ingest.applyMu.Lock()
-		changes := make([]store.Change, 0, len(s.batch))
-		for _, f := range s.batch {
-			v, _, err := d.store.Current(f.c.Path)
-			if err == nil && v.Seq == f.base && !d.ingest.dirty.has(f.c.Path) {
-				changes = append(changes, f.c)
+	for pause := waits.RetryFirst; ; pause = min(2*pause, waits.RetryLast) {
+		err := d.ingest.exclusive(func() error {
+			changes := make([]store.Change, 0, len(s.batch))
+			for _, f := range s.batch {
+				v, _, err := d.store.Current(f.c.Path)
+				if err == nil && v.Seq == f.base && !d.ingest.writing(f.c.Path) {
+					changes = append(changes, f.c)
+				}
 			}
-		}
-		_, err := d.store.Apply(ctx, changes, nil)
-		d.ingest.applyMu.Unlock()
+			_, err := d.store.Apply(ctx, changes, nil)
+			return err
+		})
 		if err == nil {
 			d.pokeIndex()
 			break
@@ -372,7 +374,7 @@ func (s *scanner) flush(ctx context.Context) error {
 			return err
 		}
 		d.ingest.unhealthy(err)
-		if !sleep(ctx, pause) {
+		if !waits.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/knowledge/bundle"
 	"cachebro/store/memo/results"
 	"cachebro/store/readers"
@@ -138,7 +139,7 @@ func (d *Daemon) contextRequest(ctx context.Context, r *wire.Request) (any, []by
 	}
 	return wire.ContextAnswer{Etag: etag, Kept: hit, ReadAnswer: wire.ReadAnswer{
 		Kind: a.Kind, Label: a.Label, Hash: onwire.Hash(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
-		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, BaseTime: a.BaseTime, Mounted: d.mounts.mounted(),
+		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, BaseTime: a.BaseTime, Mounted: d.mount.mounted(),
 	}}, []byte(a.Text), nil
 }
 
@@ -165,9 +166,9 @@ func unchangedBundle(etag string, since time.Time) string {
 // filesKnown brings the log up to the files as they are. sure: nothing can have
 // been missed, so that an earlier bundle may be said to be unchanged.
 func (d *Daemon) filesKnown(ctx context.Context) (sure bool, err error) {
-	mounted, attach, _ := d.mounts.state()
+	mounted, attach, _ := d.mount.state()
 	if mounted && !attach.Outside && !d.baseline.running() {
-		return d.ingest.waitHead(ctx, freshWait) && !d.ingest.dirty.below(""), nil
+		return d.ingest.waitHead(ctx, waits.Fresh) && !d.ingest.writingBelow(""), nil
 	}
 	select {
 	case d.bundles.looks <- struct{}{}:

@@ -20,6 +20,7 @@ import (
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/source"
 	"cachebro/store/keep"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/knowledge/docsync"
 	"cachebro/store/knowledge/notes"
 	"cachebro/store/memo/results"
@@ -87,7 +88,7 @@ type Daemon struct {
 	docsNews    chan struct{} // capacity 1, never closed: versions have been added
 	indexNews   chan struct{} // capacity 1, never closed: the first index may begin
 	hitIDs      hitIDs
-	mounts      mounts
+	mount       mount
 	known       atomic.Int64 // ns: the log has all that there was then; 0: of no moment
 	away        atomic.Bool  // nothing has been mounted since
 	settling    sync.Mutex   // held while what changed without a mount is looked for
@@ -190,7 +191,7 @@ func run(ctx context.Context, stop context.CancelFunc, o Options) (err error) {
 func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	d := &Daemon{o: o, state: state, log: o.Log, began: time.Now(), readsNews: make(chan struct{}, 1), indexNews: make(chan struct{}, 1), source: source.New(o.Root, o.Ignore),
 		verified: newVerifiedTable(), life: ctx}
-	d.paths = onwire.Paths{Root: o.Root, Mountpoint: d.mounts.mountpoint}
+	d.paths = onwire.Paths{Root: o.Root, Mountpoint: d.mount.mountpoint}
 	so := o.Store
 	if so.Log == nil {
 		so.Log = o.Log
@@ -232,7 +233,9 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 		return nil, fmt.Errorf("read what was shown: %w", err)
 	}
 	d.keep = keep.New(d.store, d.pins())
-	if d.ingest, err = newIngester(d); err != nil {
+	if d.ingest, err = newIngester(wire.SpoolDir(state), d.store, d.source, d.attribution, d.log, Followers{
+		Hold: func() func() { return d.index.Hold() }, Changed: d.pokeIndex, Wrote: d.pairWrites, Reads: d.noteReads,
+	}); err != nil {
 		return nil, err
 	}
 	d.baseline = newBaseline(d)
@@ -295,9 +298,9 @@ func (d *Daemon) close() error {
 		errs = append(errs, d.index.Close())
 	}
 	if d.ingest != nil {
-		errs = append(errs, d.ingest.reader.Close())
+		errs = append(errs, d.ingest.close())
 	}
-	d.mounts.close()
+	d.mount.close()
 	d.source.Drop()
 	if d.store != nil {
 		if err := d.store.Sync(); err != nil && !d.readOnly {
@@ -330,8 +333,8 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 	if d.o.IdleExit > 0 {
 		every = min(every, max(d.o.IdleExit/4, 10*time.Millisecond))
 	}
-	for sleep(ctx, every) {
-		mounted := d.mounts.mounted()
+	for waits.Sleep(ctx, every) {
+		mounted := d.mount.mounted()
 		if !mounted {
 			d.source.Unmounted()
 		}
@@ -370,5 +373,5 @@ func (d *Daemon) collect(ctx context.Context) {
 }
 
 func (d *Daemon) hello(h wire.Hello, _ wire.Peer) (wire.HelloAnswer, error) {
-	return wire.HelloAnswer{Version: d.o.Version, PID: os.Getpid(), Root: d.o.Root, State: d.state, Mounted: d.mounts.mounted()}, nil
+	return wire.HelloAnswer{Version: d.o.Version, PID: os.Getpid(), Root: d.o.Root, State: d.state, Mounted: d.mount.mounted()}, nil
 }

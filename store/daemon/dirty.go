@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"cachebro/store"
@@ -61,4 +62,16 @@ func (t *dirtyTable) has(p store.Path) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.paths[p] > 0 || t.former[p] > 0
+}
+
+// below reports whether anything at or below p is being written.
+func (t *dirtyTable) below(p store.Path) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for q := range t.paths {
+		if p == "" || q == p || strings.HasPrefix(string(q), string(p)+"/") {
+			return true
+		}
+	}
+	return false
 }

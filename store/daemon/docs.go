@@ -11,6 +11,7 @@ import (
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/knowledge/docsync"
 	"cachebro/store/wire"
 )
@@ -53,7 +54,7 @@ func (d *Daemon) followDocs(ctx context.Context) {
 		if err := d.docs.Follow(ctx); err != nil && ctx.Err() == nil {
 			d.log.Warn("documents", "err", err)
 		}
-		if !sleep(ctx, docsPause) {
+		if !waits.Sleep(ctx, docsPause) {
 			return
 		}
 		select {
@@ -81,7 +82,7 @@ func (d *Daemon) docsRequest(ctx context.Context, r *wire.Request) (any, []byte,
 	if err != nil {
 		return nil, nil, err
 	}
-	d.ingest.waitHead(ctx, queryWait)
+	d.ingest.waitHead(ctx, waits.Query)
 	a := wire.DocsAnswer{Pairs: []wire.DocPair{}}
 	if warning := d.refreshWhole(ctx); warning != "" {
 		a.Problems = append(a.Problems, warning)
@@ -138,7 +139,7 @@ func (d *Daemon) refreshWhole(ctx context.Context) string {
 		if !d.baseline.running() {
 			return ""
 		}
-		if !sleep(ctx, 10*time.Millisecond) {
+		if !waits.Sleep(ctx, 10*time.Millisecond) {
 			break
 		}
 	}

@@ -10,18 +10,15 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/wire"
 )
-
-// queryWait is how long log, show and the like wait for what has just been
-// spooled: nobody wants "sed -i x; cachebro log" to miss the sed.
-const queryWait = 2 * time.Second
 
 // settle waits for the spool, and without a mount looks at the asked file, or at
 // everything where it is a directory.
 func (d *Daemon) settle(ctx context.Context, p store.Path) {
-	d.ingest.waitHead(ctx, queryWait)
-	if p == "" || d.mounts.mounted() {
+	d.ingest.waitHead(ctx, waits.Query)
+	if p == "" || d.mount.mounted() {
 		return
 	}
 	_, err := d.look(ctx, p) // what has changed unseen becomes a version

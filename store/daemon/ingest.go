@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
-	"cachebro/store/wire"
+	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/source"
+	"cachebro/store/daemon/waits"
 )
 
 // Bounds of one batch: as much as there is, but never so much that a reader
@@ -24,11 +27,6 @@ const (
 	// about before the store is synced and the spool's files are deleted.
 	releaseEvery = 5 * time.Second
 	releaseBytes = 64 << 20
-
-	// What failed is tried again after retryFirst, then after twice as long each
-	// time, but no later than retryLast.
-	retryFirst = time.Second
-	retryLast  = time.Minute
 )
 
 // health of the store, as ingestion sees it.
@@ -41,7 +39,12 @@ type health struct {
 // ingester follows the spool. One goroutine reads, maps and applies; anybody
 // may ask how far it is.
 type ingester struct {
-	d      *Daemon
+	store       *store.Store
+	source      *source.Source
+	attribution *attribution.Attribution
+	log         *slog.Logger
+	o           Followers
+
 	reader *spool.Reader
 	joiner *spool.Joiner
 	epoch  uint64 // of the mount whose records come; node ids are unique only within one
@@ -78,17 +81,25 @@ type lateContent struct {
 	seq    uint64 // of the version
 }
 
-func newIngester(d *Daemon) (*ingester, error) {
-	g := &ingester{d: d, checkpoint: d.store.Checkpoint(), late: map[uint64]lateContent{}, kept: map[string][]byte{}, epoch: 1, syncedAt: time.Now()}
+// Followers are told of what is ingested. None may be nil, and none may wait.
+type Followers struct {
+	Hold    func() (release func()) // has the index wait
+	Changed func()                  // versions were added
+	Wrote   func([]store.Version)   // these, from the spool
+	Reads   func(*spool.Record)     // a process has read files
+}
+
+// newIngester opens the spool in dir, at the store's checkpoint.
+func newIngester(dir string, st *store.Store, src *source.Source, att *attribution.Attribution, log *slog.Logger, o Followers) (*ingester, error) {
+	g := &ingester{store: st, source: src, attribution: att, log: log, o: o, checkpoint: st.Checkpoint(), late: map[uint64]lateContent{}, kept: map[string][]byte{}, epoch: 1, syncedAt: time.Now()}
 	pos, seq := decodeCheckpoint(g.checkpoint)
-	dir := wire.SpoolDir(d.state)
 	r, err := spool.OpenReader(dir, pos)
 	if err != nil {
 		return nil, err
 	}
 	// A spool that was deleted and begun anew numbers from the start.
 	if head, err := r.Head(); err == nil && head.Segment != 0 && head.Before(spool.Position{Segment: pos.Segment}) {
-		d.log.Warn("the spool was begun anew", "checkpoint", pos, "head", head)
+		log.Warn("the spool was begun anew", "checkpoint", pos, "head", head)
 		r.Close()
 		pos = spool.Position{}
 		if r, err = spool.OpenReader(dir, pos); err != nil {
@@ -119,13 +130,45 @@ func decodeCheckpoint(b []byte) (spool.Position, uint64) {
 	return spool.Position{Segment: binary.LittleEndian.Uint64(b), Offset: int64(binary.LittleEndian.Uint64(b[8:]))}, binary.LittleEndian.Uint64(b[16:])
 }
 
-func (g *ingester) healthNow() health { return *g.health.Load() }
+// healthNow says whether the store takes versions, and why not.
+func (g *ingester) healthNow() (ok bool, reason string) {
+	h := g.health.Load()
+	return h.ok, h.reason
+}
+
+// headError fails where the spool cannot be looked at.
+func (g *ingester) headError() error {
+	_, err := g.reader.Head()
+	return err
+}
+
+// lastSeq is the sequence number in the spool of the record that was ingested last.
+func (g *ingester) lastSeq() uint64 { return g.seq.Load() }
+
+// position is up to where the spool has been ingested.
+func (g *ingester) position() spool.Position { return *g.pos.Load() }
+
+// writing reports whether a file's content is in motion.
+func (g *ingester) writing(p store.Path) bool { return g.dirty.has(p) }
+
+// writingBelow reports whether that of anything at or below p is.
+func (g *ingester) writingBelow(p store.Path) bool { return g.dirty.below(p) }
+
+// exclusive runs fn while nobody else appends to the log.
+func (g *ingester) exclusive(fn func() error) error {
+	g.applyMu.Lock()
+	defer g.applyMu.Unlock()
+	return fn()
+}
+
+// close ends the reading of the spool; run has returned.
+func (g *ingester) close() error { return g.reader.Close() }
 
 // run follows the spool until ctx ends.
 func (g *ingester) run(ctx context.Context) {
-	g.storm.hold = g.d.index.Hold
+	g.storm.hold = g.o.Hold
 	defer g.storm.over()
-	pause := retryFirst
+	pause := waits.RetryFirst
 	for ctx.Err() == nil {
 		b, err := g.collect(ctx)
 		if len(b.items) > 0 {
@@ -138,15 +181,15 @@ func (g *ingester) run(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			var c *spool.CorruptError
 			if errors.As(err, &c) {
-				g.d.log.Error("the spool is damaged", "err", err)
+				g.log.Error("the spool is damaged", "err", err)
 				g.gap(store.Gap{Time: time.Now().UnixNano(), Reason: err.Error()})
 				continue
 			}
-			g.d.log.Error("read the spool", "err", err)
-			sleep(ctx, pause)
-			pause = min(2*pause, retryLast)
+			g.log.Error("read the spool", "err", err)
+			waits.Sleep(ctx, pause)
+			pause = min(2*pause, waits.RetryLast)
 		} else {
-			pause = retryFirst
+			pause = waits.RetryFirst
 		}
 		g.maybeRelease(ctx, false)
 	}
@@ -229,7 +272,7 @@ func (g *ingester) add(b *batch, j spool.Joined) {
 	if loc != nil {
 		content, err := g.reader.Content(loc)
 		if err != nil {
-			g.d.log.Warn("content is missing", "path", j.Record.Path, "err", err)
+			g.log.Warn("content is missing", "path", j.Record.Path, "err", err)
 			it.j.Missing = true
 		} else {
 			it.content, it.read = content, true
@@ -255,8 +298,8 @@ func (g *ingester) ingestBatch(ctx context.Context, b batch) bool {
 		}
 	}
 	if len(g.kept) > 0 {
-		if err := g.d.attribution.KeepRows(g.kept); err != nil {
-			g.d.log.Warn("processes are not kept for the next daemon", "err", err)
+		if err := g.attribution.KeepRows(g.kept); err != nil {
+			g.log.Warn("processes are not kept for the next daemon", "err", err)
 		}
 		clear(g.kept)
 	}
@@ -265,7 +308,7 @@ func (g *ingester) ingestBatch(ctx context.Context, b batch) bool {
 		return false
 	}
 	g.remember(changes, from, versions)
-	g.d.pairWrites(versions)
+	g.o.Wrote(versions)
 	g.unsynced += b.bytes
 	g.publish(b.after, b.seq)
 	g.maybeRelease(ctx, false)
@@ -295,14 +338,14 @@ func (g *ingester) maybeRelease(ctx context.Context, now bool) {
 	g.applyMu.Unlock()
 	pos, _ := decodeCheckpoint(checkpoint)
 	if g.unsynced > 0 {
-		if err := g.d.store.Sync(); err != nil {
-			g.d.log.Error("sync", "err", err)
+		if err := g.store.Sync(); err != nil {
+			g.log.Error("sync", "err", err)
 			return
 		}
 		g.unsynced = 0
 	}
 	if err := g.reader.Release(pos); err != nil {
-		g.d.log.Warn("release", "err", err)
+		g.log.Warn("release", "err", err)
 	}
 }
 
@@ -339,14 +382,20 @@ func (g *ingester) waitHead(ctx context.Context, within time.Duration) bool {
 	}
 }
 
-// sleep waits; false when ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
+// append adds changes that did not come from the spool; the checkpoint stays.
+// still is asked under the lock whether they are still true.
+func (g *ingester) append(ctx context.Context, cs []store.Change, still func() bool) ([]store.Version, error) {
+	g.applyMu.Lock()
+	defer g.applyMu.Unlock()
+	if still != nil && !still() {
+		return nil, nil
 	}
+	defer g.o.Changed()
+	return g.store.Apply(ctx, cs, nil)
+}
+
+// busy reports whether the spool holds what is not yet ingested.
+func (g *ingester) busy() bool {
+	head, err := g.reader.Head()
+	return err == nil && g.pos.Load().Before(head)
 }

@@ -12,15 +12,9 @@ import (
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/source"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/wire"
 )
-
-// freshWait is how long a read waits for what was closed before it.
-const freshWait = 20 * time.Millisecond
-
-// tick is within which two changes may leave the same ctime: the kernel's clock
-// for time stamps moves every 4 ms at most systems, 10 ms at some.
-const tick = int64(20 * time.Millisecond)
 
 // looked is a file as it is now.
 type looked struct {
@@ -74,7 +68,7 @@ func (t *verifiedTable) put(p store.Path, st store.Stat, h store.Hash) {
 // closed before has been ingested and the file's stat is that version's; else
 // the bytes themselves. A change that nobody told of is stored.
 func (d *Daemon) look(ctx context.Context, p store.Path) (looked, error) {
-	caughtUp := d.ingest.waitHead(ctx, freshWait)
+	caughtUp := d.ingest.waitHead(ctx, waits.Fresh)
 	f, st, err := d.source.Open(ctx, p)
 	if err != nil {
 		if errors.Is(err, wire.ErrNotFound) && caughtUp {
@@ -96,18 +90,18 @@ func (d *Daemon) look(ctx context.Context, p store.Path) (looked, error) {
 			}
 		}
 	}
-	mounted, attach, _ := d.mounts.state()
+	mounted, attach, _ := d.mount.state()
 	// On a mount that nobody can get around, an equal stat is proof once all that
 	// was spooled is in the log and no write is under way. Elsewhere a change
 	// within the tick in which the version was made could hide.
-	still := mounted && !attach.Outside && caughtUp && !d.ingest.dirty.has(l.path)
-	sure := func(seen int64) bool { return still || seen-st.Ctime > tick }
+	still := mounted && !attach.Outside && caughtUp && !d.ingest.writing(l.path)
+	sure := func(seen int64) bool { return still || seen-st.Ctime > waits.Tick }
 	if ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{}) && source.SameContent(v.Stat, st) && sure(v.Time) && d.store.Has(v.Blob) {
 		l.hash, l.version, l.known = v.Blob, v, true
 		l.content = func() ([]byte, error) { return d.store.Content(v.Blob) }
 		return l, nil
 	}
-	if h, found := d.verified.get(l.path, st); found && d.store.Has(h) && time.Now().UnixNano()-st.Ctime > tick {
+	if h, found := d.verified.get(l.path, st); found && d.store.Has(h) && time.Now().UnixNano()-st.Ctime > waits.Tick {
 		l.hash = h
 		l.content = func() ([]byte, error) { return d.store.Content(h) }
 		l.version, l.known = v, ok && v.Blob == h
@@ -119,7 +113,7 @@ func (d *Daemon) look(ctx context.Context, p store.Path) (looked, error) {
 	}
 	l.hash, l.stat = sha256.Sum256(content), after
 	l.content = func() ([]byte, error) { return content, nil }
-	if time.Now().UnixNano()-after.Ctime > tick {
+	if time.Now().UnixNano()-after.Ctime > waits.Tick {
 		d.verified.put(l.path, after, l.hash)
 	}
 	if ok && v.Blob == l.hash && !v.Deleted() {
@@ -140,7 +134,7 @@ func (d *Daemon) mayStore(ctx context.Context, p store.Path, mounted, outside, c
 	if d.source.Excluded(ctx, p) {
 		return false
 	}
-	return !mounted || outside && caughtUp && !d.ingest.dirty.has(p)
+	return !mounted || outside && caughtUp && !d.ingest.writing(p)
 }
 
 // storeFound stores what a look has found changed, unless the log has moved on
@@ -177,7 +171,7 @@ func (d *Daemon) storeFound(ctx context.Context, p store.Path, st store.Stat, co
 // noteGone stores that a path, live in the log, has vanished while nothing was
 // mounted.
 func (d *Daemon) noteGone(ctx context.Context, p store.Path) {
-	if d.mounts.mounted() {
+	if d.mount.mounted() {
 		return
 	}
 	v, ok, err := d.store.Current(p)
@@ -197,22 +191,4 @@ func (d *Daemon) noteGone(ctx context.Context, p store.Path) {
 	}); err != nil {
 		d.log.Warn("a deletion could not be stored", "path", onwire.Display(p), "err", err)
 	}
-}
-
-// append adds changes that did not come from the spool; the checkpoint stays.
-// still is asked under the lock whether they are still true.
-func (g *ingester) append(ctx context.Context, cs []store.Change, still func() bool) ([]store.Version, error) {
-	g.applyMu.Lock()
-	defer g.applyMu.Unlock()
-	if still != nil && !still() {
-		return nil, nil
-	}
-	defer g.d.pokeIndex()
-	return g.d.store.Apply(ctx, cs, nil)
-}
-
-// busy reports whether the spool holds what is not yet ingested.
-func (g *ingester) busy() bool {
-	head, err := g.reader.Head()
-	return err == nil && g.pos.Load().Before(head)
 }

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
 	"testing"
@@ -10,43 +9,6 @@ import (
 	"cachebro/store"
 	"cachebro/store/wire"
 )
-
-// TestMendTakesOnlyWhatIsRefused: one content that the store refused took the
-// contents of the 255 other changes of its batch with it, and where the cause was
-// no content at all it took them too.
-func TestMendTakesOnlyWhatIsRefused(t *testing.T) {
-	s, err := store.Open(t.TempDir(), store.Options{Ballast: -1, MaxBlob: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	g := &ingester{d: &Daemon{store: s, log: slog.New(slog.DiscardHandler)}}
-	change := func(p store.Path, size int) store.Change {
-		return store.Change{Op: store.OpWrite, Path: p, Time: 1, Stat: store.Stat{Mode: 0o100644, Size: int64(size)}, HasContent: true, Content: bytes.Repeat([]byte("x"), size)}
-	}
-	cs := []store.Change{change("a", 10), change("b", 1000), change("c", 20), change("d", 2000), change("e", 30)}
-	for n := range 2 {
-		if !g.mend(t.Context(), cs) {
-			t.Fatalf("turn %d: not mended", n)
-		}
-	}
-	if g.mend(t.Context(), cs) {
-		t.Error("mended what is in order")
-	}
-	vs, err := s.Apply(t.Context(), cs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range vs {
-		if kept := v.Blob != (store.Hash{}); kept != (v.Path != "b" && v.Path != "d") || kept != (v.NoContent == "") {
-			t.Errorf("%q: kept %v, %q", v.Path, kept, v.NoContent)
-		}
-	}
-	cs = []store.Change{change("f", 10), {Op: 99, Path: "g", HasContent: true}, change("h", 20)}
-	if g.mend(t.Context(), cs) || !cs[0].HasContent || !cs[1].HasContent || !cs[2].HasContent {
-		t.Errorf("contents are no cause here: %+v", cs)
-	}
-}
 
 // TestUndoSaysThatTheHistoryIsBehind: with the state's disk full an undo said that
 // there was nothing to undo, with hundreds of records unread.

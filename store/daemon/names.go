@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/wire"
 )
 
@@ -33,7 +34,7 @@ func (d *Daemon) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAnswer
 		if err != nil {
 			return a, nil, err
 		}
-		d.ingest.waitHead(ctx, freshWait)
+		d.ingest.waitHead(ctx, waits.Fresh)
 		names, err := d.store.Names(dir, prefix)
 		if err != nil {
 			return a, nil, err

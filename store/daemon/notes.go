@@ -9,6 +9,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/knowledge/notes"
 	"cachebro/store/wire"
 )
@@ -51,7 +52,7 @@ func (d *Daemon) notesRequest(ctx context.Context, r *wire.Request) (any, []byte
 		}
 		a.Notes, a.Total = []wire.Note{d.noteOut(n)}, 1
 	case "list":
-		d.ingest.waitHead(ctx, queryWait) // where their files are now
+		d.ingest.waitHead(ctx, waits.Query) // where their files are now
 		list := d.notesAbout(q.Kind, p)
 		a.Total = len(list)
 		if q.Limit > 0 {

@@ -132,15 +132,3 @@ func (d *Daemon) rolledBack(id string) error {
 	d.attribution.EndPlan(of.ID, d.now())
 	return d.store.FinishPlan(of.ID, []store.Conflict{{Why: "it was left half-done and rolled back"}})
 }
-
-// planKey is the context's plan: what is found changed then, it has changed.
-type planKey struct{}
-
-func withPlan(ctx context.Context, id string) context.Context {
-	return context.WithValue(ctx, planKey{}, id)
-}
-
-func planIn(ctx context.Context) string {
-	id, _ := ctx.Value(planKey{}).(string)
-	return id
-}

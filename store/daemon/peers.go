@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"cachebro/store/daemon/waits"
 	"cachebro/store/space"
 )
 
@@ -65,7 +66,7 @@ type asked struct {
 
 // keepPeers looks after the projects that have no daemon.
 func (d *Daemon) keepPeers(ctx context.Context) {
-	for d.o.Tidy != nil && sleep(ctx, collectEvery) {
+	for d.o.Tidy != nil && waits.Sleep(ctx, collectEvery) {
 		d.tidyPeers(ctx)
 	}
 }

@@ -252,7 +252,7 @@ func (d *Daemon) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 	if !q.Finished {
 		return wire.Empty{}, nil, nil
 	}
-	if !d.mounts.mounted() {
+	if !d.mount.mounted() {
 		d.lookAtPlan(ctx, q.ID)
 	}
 	d.attribution.EndPlan(q.ID, d.now())

@@ -48,7 +48,7 @@ func (d *Daemon) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	if serr := d.store.Sync(); serr != nil {
 		return r, serr
 	}
-	erased, serr := spool.Erase(wire.SpoolDir(d.state), *d.ingest.pos.Load(), func(rec *spool.Record) bool {
+	erased, serr := spool.Erase(wire.SpoolDir(d.state), d.ingest.position(), func(rec *spool.Record) bool {
 		return beneath(rec.Path, string(p)) || rec.Path2 != "" && beneath(rec.Path2, string(p))
 	})
 	if serr != nil {

@@ -108,7 +108,7 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	out := wire.ReadAnswer{
 		Kind: a.Kind, Label: a.Label, Seq: a.Seq, Hash: onwire.Hash(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
-		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, Note: a.Note, Binary: a.Binary, BaseTime: a.BaseTime, Mounted: d.mounts.mounted(), Again: a.Again,
+		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, Note: a.Note, Binary: a.Binary, BaseTime: a.BaseTime, Mounted: d.mount.mounted(), Again: a.Again,
 	}
 	return out, []byte(a.Text), nil
 }
@@ -374,7 +374,7 @@ func (d *Daemon) ingestGiven(ctx context.Context, r *wire.Request) (any, []byte,
 	}
 	class := d.source.Class(ctx, p)
 	out := wire.Ingest{Path: q.Path, Class: onwire.ClassName(class)}
-	if class == store.Class(ignore.Tracked) && d.mounts.mounted() {
+	if class == store.Class(ignore.Tracked) && d.mount.mounted() {
 		out.Kept = true
 		return out, nil, nil
 	}
@@ -391,7 +391,7 @@ func (d *Daemon) ingestGiven(ctx context.Context, r *wire.Request) (any, []byte,
 		if err != nil {
 			return nil, nil, onwire.Error(err)
 		}
-		l.version, l.known = d.storeFound(ctx, l.path, l.stat, content, d.mounts.mounted(), base)
+		l.version, l.known = d.storeFound(ctx, l.path, l.stat, content, d.mount.mounted(), base)
 	}
 	out.Seq, out.Kept = l.version.Seq, l.known
 	return out, nil, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/wire"
 )
 
@@ -59,21 +60,21 @@ func (d *Daemon) lookAtAll(ctx context.Context) (missing string, err error) {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
-		if h := d.ingest.healthNow(); !h.ok {
-			return "the newest files are missing: " + h.reason, nil
+		if ok, reason := d.ingest.healthNow(); !ok {
+			return "the newest files are missing: " + reason, nil
 		}
-		if _, err := d.ingest.reader.Head(); err != nil {
+		if err := d.ingest.headError(); err != nil {
 			return "the newest files are missing: " + err.Error(), nil
 		}
 	}
-	if !d.mounts.mounted() {
+	if !d.mount.mounted() {
 		d.baseline.request(true)
 	}
 	for d.baseline.running() {
-		if h := d.ingest.healthNow(); !h.ok {
-			return "files are missing: " + h.reason, nil
+		if ok, reason := d.ingest.healthNow(); !ok {
+			return "files are missing: " + reason, nil
 		}
-		if !sleep(ctx, 2*time.Millisecond) {
+		if !waits.Sleep(ctx, 2*time.Millisecond) {
 			return "", ctx.Err()
 		}
 	}

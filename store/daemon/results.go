@@ -13,6 +13,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/memo/results"
 	"cachebro/store/wire"
 
@@ -68,8 +69,8 @@ func (k *keeper) close() {
 // told: nothing mounted that would tell of changes, somebody may write
 // underneath, the spool is not caught up with, or a file is being written.
 func (d *Daemon) treeToken(ctx context.Context, p store.Path) (token string, seq uint64, ok bool) {
-	mounted, attach, _ := d.mounts.state()
-	if !mounted || attach.Outside || !d.ingest.waitHead(ctx, freshWait) || d.ingest.dirty.below(p) {
+	mounted, attach, _ := d.mount.state()
+	if !mounted || attach.Outside || !d.ingest.waitHead(ctx, waits.Fresh) || d.ingest.writingBelow(p) {
 		return "", 0, false
 	}
 	sum, seq, err := d.tree.at(p)
@@ -78,18 +79,6 @@ func (d *Daemon) treeToken(ctx context.Context, p store.Path) (token string, seq
 		return "", 0, false
 	}
 	return sum.String(), seq, true
-}
-
-// below reports whether anything at or below p is being written.
-func (t *dirtyTable) below(p store.Path) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for q := range t.paths {
-		if p == "" || q == p || strings.HasPrefix(string(q), string(p)+"/") {
-			return true
-		}
-	}
-	return false
 }
 
 // mostKept bounds the lines of an answer that is kept.

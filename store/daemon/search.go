@@ -10,6 +10,7 @@ import (
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/wire"
 )
 
@@ -115,9 +116,9 @@ func (d *Daemon) worktrees(ctx context.Context, asked string) (globs []string) {
 // refresh makes sure that what was closed before is in the log. Where nothing
 // is mounted that means looking at every file's stat.
 func (d *Daemon) refresh(ctx context.Context, no bool) (warning string) {
-	d.ingest.waitHead(ctx, freshWait)
+	d.ingest.waitHead(ctx, waits.Fresh)
 	switch {
-	case d.mounts.mounted():
+	case d.mount.mounted():
 		return ""
 	case no:
 		return "not mounted, and not to look for changed files: what was written since the last look may be missing"
@@ -127,7 +128,7 @@ func (d *Daemon) refresh(ctx context.Context, no bool) (warning string) {
 		if time.Now().After(end) {
 			return "not mounted, and looking for changed files takes longer than 2 s: the newest may be missing"
 		}
-		if !sleep(ctx, 2*time.Millisecond) {
+		if !waits.Sleep(ctx, 2*time.Millisecond) {
 			return ""
 		}
 	}

@@ -56,9 +56,7 @@ func (d *Daemon) secureFor(ctx context.Context) undo.Secure {
 }
 
 func (d *Daemon) fill(ctx context.Context, batch []store.Found) error {
-	d.ingest.applyMu.Lock()
-	defer d.ingest.applyMu.Unlock()
-	return d.store.Fill(ctx, batch)
+	return d.ingest.exclusive(func() error { return d.store.Fill(ctx, batch) })
 }
 
 var errBeingWritten = errors.New("it is being written")
@@ -75,7 +73,7 @@ func (d *Daemon) presentOf(ctx context.Context, v store.Version) ([]byte, error)
 		return nil, err
 	}
 	defer f.Close()
-	if !asWritten(v.Stat, st) || d.ingest.dirty.has(v.Path) {
+	if !asWritten(v.Stat, st) || d.ingest.writing(v.Path) {
 		return nil, errBeingWritten
 	}
 	content, after, err := source.ReadStable(f, st)

@@ -8,6 +8,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/wire"
 )
 
@@ -21,7 +22,7 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 	if e.Session == "" {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a session event without a session id")
 	}
-	if !d.mounts.mounted() { // an agent is about to work here: know what there was
+	if !d.mount.mounted() { // an agent is about to work here: know what there was
 		d.baseline.request(false)
 	}
 	now := d.now()
@@ -60,7 +61,7 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 			d.log.Warn("session", "err", err) // a full disk: epochs must still be told
 		}
 	}
-	a := wire.SessionAnswer{Known: known, Mounted: d.mounts.mounted()}
+	a := wire.SessionAnswer{Known: known, Mounted: d.mount.mounted()}
 	reader := store.Reader{Session: id, Agent: e.Agent}
 	a.Epoch, a.NeedCheck = d.readerEvent(reader, e)
 	d.shown.Given(reader, e.Given)
@@ -162,7 +163,7 @@ func (d *Daemon) toolEnd(_ context.Context, r *wire.Request) (any, []byte, error
 // staleWarnings tells a reader that is about to edit a file that somebody else
 // changed it since the reader saw it.
 func (d *Daemon) staleWarnings(ctx context.Context, q wire.ToolCall) []string {
-	d.ingest.waitHead(ctx, freshWait)
+	d.ingest.waitHead(ctx, waits.Fresh)
 	session := store.SessionID(q.Session)
 	var out []string
 	for _, raw := range q.Paths {

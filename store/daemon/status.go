@@ -10,7 +10,7 @@ import (
 )
 
 func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte, error) {
-	mounted, attach, beat := d.mounts.state()
+	mounted, attach, beat := d.mount.state()
 	st := wire.Status{
 		Root: d.o.Root, State: d.state, Version: d.o.Version, DaemonPID: os.Getpid(),
 		Mounted: mounted, Baseline: d.baseline.now(), Sessions: d.liveSessions(),
@@ -19,8 +19,8 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 		st.Mountpoint, st.MountdPID, st.Outside, st.Capture = attach.Mountpoint, attach.PID, attach.Outside, beat.Capture
 	}
 	stats := d.store.Stats()
-	h := d.ingest.healthNow()
-	st.Store = wire.StoreState{Healthy: h.ok, Reason: h.reason, Versions: stats.Versions, Files: stats.Files, HeapBytes: heapBytes()}
+	ok, reason := d.ingest.healthNow()
+	st.Store = wire.StoreState{Healthy: ok, Reason: reason, Versions: stats.Versions, Files: stats.Files, HeapBytes: heapBytes()}
 	if s := d.store.Stopped(); s != nil {
 		st.Store.Healthy, st.Store.Reason = false, s.Reason
 	}
@@ -29,7 +29,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 	}
 	if d.ingest.busy() {
 		st.Store.Lag = 1 // at least; a mount tells how far its spool is
-		if got := d.ingest.seq.Load(); mounted && beat.Head > got {
+		if got := d.ingest.lastSeq(); mounted && beat.Head > got {
 			st.Store.Lag = beat.Head - got
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/capture/spool"
+	"cachebro/store/daemon/waits"
 )
 
 // A storm is thousands of files written or removed at once: a checkout, an
@@ -73,7 +74,7 @@ func (g *ingester) rest(ctx context.Context) {
 	g.cancelWait.Store(&cancel)
 	defer g.cancelWait.Store(nil)
 	head, err := g.reader.Head()
-	for err == nil && g.waiters.Load() == 0 && sleep(rest, stormStill) && g.reader.Size() < stormSpool {
+	for err == nil && g.waiters.Load() == 0 && waits.Sleep(rest, stormStill) && g.reader.Size() < stormSpool {
 		before := head
 		if head, err = g.reader.Head(); head == before {
 			break

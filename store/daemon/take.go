@@ -11,20 +11,6 @@ import (
 	"cachebro/store/wire"
 )
 
-// actorKey is the context's actor: what is found changed then, it has changed.
-type actorKey struct{}
-
-func withActor(ctx context.Context, a store.Actor) context.Context {
-	return context.WithValue(ctx, actorKey{}, a)
-}
-
-func actorIn(ctx context.Context) store.Actor {
-	if a, ok := ctx.Value(actorKey{}).(store.Actor); ok {
-		return a
-	}
-	return attribution.Outsider
-}
-
 // take deals with one record: what is no version takes effect at once (each
 // effect may be repeated after a crash without harm), a version becomes a Change.
 func (g *ingester) take(ctx context.Context, it *item) (store.Change, bool) {
@@ -34,9 +20,9 @@ func (g *ingester) take(ctx context.Context, it *item) (store.Change, bool) {
 		g.epoch++
 		g.dirty.mount(r.Kind == spool.KindUnmount)
 		clear(g.late)
-		g.d.log.Info("spool", "mount", r.Kind == spool.KindMount, "seq", r.Seq, "version", r.Version)
+		g.log.Info("spool", "mount", r.Kind == spool.KindMount, "seq", r.Seq, "version", r.Version)
 	case spool.KindProcess:
-		if key, val := g.d.attribution.Introduce(r); key != "" {
+		if key, val := g.attribution.Introduce(r); key != "" {
 			g.kept[key] = val
 		}
 	case spool.KindDirty:
@@ -48,15 +34,15 @@ func (g *ingester) take(ctx context.Context, it *item) (store.Change, bool) {
 	case spool.KindGap:
 		g.gap(store.Gap{Path: store.Path(r.Path), Time: r.Time, Reason: r.Reason})
 	case spool.KindNotice:
-		g.d.notice(r)
+		g.notice(r)
 	case spool.KindReads:
-		g.d.noteReads(r)
+		g.o.Reads(r)
 	case spool.KindContent:
 		return g.lateChange(it)
 	case spool.KindVersion:
 		return g.change(ctx, it)
 	default:
-		g.d.log.Warn("a record of an unknown kind was skipped", "kind", r.Kind, "seq", r.Seq)
+		g.log.Warn("a record of an unknown kind was skipped", "kind", r.Kind, "seq", r.Seq)
 	}
 	return store.Change{}, false
 }
@@ -74,8 +60,8 @@ func (g *ingester) change(ctx context.Context, it *item) (store.Change, bool) {
 	c := store.Change{
 		Op: store.Op(r.Op), Class: store.Class(r.Class), Path: store.Path(r.Path), Path2: store.Path(r.Path2), Target: r.Target,
 		Node: g.node(r), Stat: store.Stat(r.Stat), Time: r.Time,
-		Actor:    g.d.attribution.Actor(attribution.WriterOf(r), r.UID, r.Time, r.Path),
-		Plan:     g.d.attribution.PlanOf(attribution.WriterOf(r), r.Time),
+		Actor:    g.attribution.Actor(attribution.WriterOf(r), r.UID, r.Time, r.Path),
+		Plan:     g.attribution.PlanOf(attribution.WriterOf(r), r.Time),
 		LastName: r.LastName, Idle: r.Idle,
 		NotRead: r.Op == spool.OpBaseline && !r.HasContent && (r.Reason == spool.NotRead || r.Stat.Size == 0),
 	}
@@ -96,7 +82,7 @@ func (g *ingester) change(ctx context.Context, it *item) (store.Change, bool) {
 	case r.HasContent:
 		if !g.fromSource(ctx, &c) {
 			c.NoContent = "gap: not captured"
-			if g.d.spoolWriterGone() {
+			if !g.reader.WriterAlive() {
 				g.lost(&c, "the mount process ended before the content was safe")
 			}
 		}
@@ -111,7 +97,7 @@ func (g *ingester) fromSource(ctx context.Context, c *store.Change) bool {
 	if c.Path2 != "" {
 		p = c.Path2
 	}
-	f, st, err := g.d.source.Open(ctx, p)
+	f, st, err := g.source.Open(ctx, p)
 	if err != nil {
 		return false
 	}
@@ -160,7 +146,7 @@ func (g *ingester) lateChange(it *item) (store.Change, bool) {
 		return store.Change{}, false
 	}
 	delete(g.late, it.j.Record.For)
-	v, found, err := g.d.store.Current(l.change.Path)
+	v, found, err := g.store.Current(l.change.Path)
 	if err != nil || !found || v.Seq != l.seq {
 		return store.Change{}, false
 	}
@@ -169,5 +155,10 @@ func (g *ingester) lateChange(it *item) (store.Change, bool) {
 	return c, true
 }
 
-// spoolWriterGone reports whether no mountd can still bring a content.
-func (d *Daemon) spoolWriterGone() bool { return !d.ingest.reader.WriterAlive() }
+// notice puts a line of mountd's into the log.
+func (g *ingester) notice(r *spool.Record) {
+	a := g.attribution.Actor(attribution.WriterOf(r), r.UID, r.Time, r.Path)
+	if err := g.store.Notice(store.Notice{Time: r.Time, Text: r.Reason, Actor: a}); err != nil {
+		g.log.Warn("notice", "text", r.Reason, "err", err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/daemon/waits"
 )
 
 // toolReads are reads through tools that are not in the working set yet. To
@@ -75,7 +76,7 @@ func (d *Daemon) followReads(ctx context.Context) {
 	for {
 		select {
 		case <-d.readsNews:
-			sleep(ctx, readsPause)
+			waits.Sleep(ctx, readsPause)
 			d.enterReads()
 		case <-ctx.Done():
 			d.enterReads()

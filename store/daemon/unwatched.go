@@ -15,6 +15,7 @@ import (
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/source"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/wire"
 )
 
@@ -71,9 +72,9 @@ func (d *Daemon) madeSince(st store.Stat) bool {
 // far as the log's order allows. The kernel's clock for files is a little behind.
 func (d *Daemon) foundAt(at int64) int64 {
 	if v, err := d.store.Version(d.store.Seq()); err == nil {
-		at = max(at, v.Time-tick)
+		at = max(at, v.Time-waits.Tick)
 	}
-	return min(at+tick, time.Now().UnixNano())
+	return min(at+waits.Tick, time.Now().UnixNano())
 }
 
 // overlaid: an overlay is on the project though no mountd has said so; another
@@ -86,14 +87,14 @@ func (d *Daemon) overlaid() bool {
 // settleAll takes into the log what has changed while nothing was mounted, since
 // it had everything.
 func (d *Daemon) settleAll(ctx context.Context) error {
-	d.ingest.waitHead(ctx, queryWait)
-	if d.known.Load() == 0 || d.mounts.mounted() || d.overlaid() {
+	d.ingest.waitHead(ctx, waits.Query)
+	if d.known.Load() == 0 || d.mount.mounted() || d.overlaid() {
 		return nil
 	}
 	// One after the other: who comes second finds little to do.
 	d.settling.Lock()
 	defer d.settling.Unlock()
-	started := time.Now().Add(-time.Duration(tick))
+	started := time.Now().Add(-time.Duration(waits.Tick))
 	b := d.baseline
 	b.count(func(w *wire.Baseline) { *w = wire.Baseline{Running: true, Started: started} })
 	err := b.unwatched(ctx)
@@ -127,7 +128,7 @@ func (b *baseline) unwatched(ctx context.Context) error {
 	at := b.d.foundAt(0)
 	for i := range all {
 		f := &all[i]
-		at = max(at, min(f.c.Time+tick, time.Now().UnixNano()))
+		at = max(at, min(f.c.Time+waits.Tick, time.Now().UnixNano()))
 		f.c.Time = at
 		if f.c.Stat.Mode&syscall.S_IFMT == syscall.S_IFREG && f.c.Op != store.OpUnlink && !s.content(f.c.Path, &f.c) {
 			continue

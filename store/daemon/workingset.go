@@ -11,6 +11,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/wire"
 )
 
@@ -47,16 +48,8 @@ func (d *Daemon) noteReads(r *spool.Record) {
 	}
 }
 
-// notice puts a line of mountd's into the log.
-func (d *Daemon) notice(r *spool.Record) {
-	a := d.attribution.Actor(attribution.WriterOf(r), r.UID, r.Time, r.Path)
-	if err := d.store.Notice(store.Notice{Time: r.Time, Text: r.Reason, Actor: a}); err != nil {
-		d.log.Warn("notice", "text", r.Reason, "err", err)
-	}
-}
-
 func (d *Daemon) workingSet(ctx context.Context, q wire.WorkingSetQuery) (wire.WorkingSet, []byte, error) {
-	d.ingest.waitHead(ctx, freshWait)
+	d.ingest.waitHead(ctx, waits.Fresh)
 	session, err := d.lastSession(q.Session, func(s store.Session) (bool, error) {
 		touches, err := d.touches(s.ID)
 		return len(touches) > 0, err
@@ -160,7 +153,7 @@ func (d *Daemon) everybodysFiles(ctx context.Context, since time.Time) ([]wire.W
 
 // recovery is what the recovery block, the Stop line and the report are made of.
 func (d *Daemon) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recovery, []byte, error) {
-	out := wire.Recovery{Branch: d.source.Branch(ctx), Mounted: d.mounts.mounted()}
+	out := wire.Recovery{Branch: d.source.Branch(ctx), Mounted: d.mount.mounted()}
 	session, err := d.sessionNamed(q.Session)
 	if err != nil || session == "" {
 		return out, nil, err

@@ -1,0 +1,127 @@
+package daemon
+
+import (
+	"sync"
+	"time"
+
+	"cachebro/fusefs/procfs"
+	"cachebro/store/daemon/attribution"
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// mount is what is known of the project's mountd. There is at most one. The zero
+// value knows of none.
+type mount struct {
+	// mu guards what follows.
+	mu       sync.Mutex
+	attached bool
+	attach   wire.Attach
+	start    uint64 // start time of mountd, so that its pid is not taken for another's
+	process  int    // descriptor of that process; < 0: none is to be had; counts while attached
+	until    int64  // when a time without a mount ended with this one; 0: nobody knows
+	beat     wire.Heartbeat
+}
+
+// begin takes a mountd in. again: it was attached already. Of another one, away is
+// set to false; ended says that it was true, so that a time without a mount has
+// ended. Not so where a mountd that died is followed by another.
+func (m *mount) begin(a wire.Attach, away func(bool) bool) (again, ended bool) {
+	st, err := procfs.ReadStat(a.PID)
+	process := -1
+	if err == nil {
+		process = attribution.OpenProcess(a.PID)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	again = m.attached && m.attach.PID == a.PID && m.start == st.Start
+	m.forgetLocked()
+	m.attached, m.attach, m.start, m.process = true, a, st.Start, process
+	if !again {
+		m.until = 0
+		if ended = away(false); ended {
+			m.until = time.Now().UnixNano()
+		}
+		m.beat = wire.Heartbeat{Outside: a.Outside}
+	}
+	return again, ended
+}
+
+// beats takes a heartbeat in; false: no mount is attached.
+func (m *mount) beats(b wire.Heartbeat) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.attached {
+		m.beat, m.attach.Outside = b, b.Outside
+	}
+	return m.attached
+}
+
+// end takes the mount for gone, if it is that of the process.
+func (m *mount) end(pid int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ours := m.attached && m.attach.PID == pid
+	if ours {
+		m.forgetLocked()
+	}
+	return ours
+}
+
+// state is a copy of what is known; a mountd that has died is noticed here.
+func (m *mount) state() (attached bool, a wire.Attach, b wire.Heartbeat) {
+	m.mu.Lock()
+	a, b, attached = m.attach, m.beat, m.attached
+	start, asked := m.start, attached && m.process >= 0
+	if asked && attribution.Ended(m.process) {
+		m.forgetLocked()
+		attached = false
+	}
+	m.mu.Unlock()
+	if attached && !asked && !attribution.Alive(a.PID, start) {
+		m.mu.Lock()
+		if m.attach.PID == a.PID && m.start == start {
+			m.forgetLocked()
+		}
+		m.mu.Unlock()
+		return false, a, b
+	}
+	return attached, a, b
+}
+
+// forgetLocked takes the mount for gone; mu is held.
+func (m *mount) forgetLocked() {
+	if m.attached && m.process >= 0 {
+		_ = unix.Close(m.process)
+	}
+	m.attached, m.process = false, -1
+}
+
+func (m *mount) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forgetLocked()
+}
+
+func (m *mount) mounted() bool {
+	ok, _, _ := m.state()
+	return ok
+}
+
+// away is until when nothing was mounted, 0 unless that is known.
+func (m *mount) away() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.attached {
+		return 0
+	}
+	return m.until
+}
+
+func (m *mount) mountpoint() string {
+	if ok, a, _ := m.state(); ok {
+		return a.Mountpoint
+	}
+	return ""
+}
