@@ -46,7 +46,7 @@ func (d *Daemon) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 	if !again {
 		d.baseline.request(true)
 	}
-	d.ingest.poke()
+	d.ingest.Poke()
 	return d.heartbeatAnswer(), nil, nil
 }
 
@@ -58,7 +58,7 @@ func (d *Daemon) heartbeat(_ context.Context, r *wire.Request) (any, []byte, err
 	if !d.mount.beats(b) { // we were restarted: it has to introduce itself again
 		return nil, nil, wire.Errorf(wire.ErrNotFound, "", "the mount is not attached to this daemon")
 	}
-	d.ingest.poke()
+	d.ingest.Poke()
 	return d.heartbeatAnswer(), nil, nil
 }
 
@@ -76,12 +76,12 @@ func (d *Daemon) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 		}
 		d.log.Info("mount detached", "pid", q.PID)
 		d.source.Unmounted()
-		d.ingest.poke()
+		d.ingest.Poke()
 	}
 	return wire.Empty{}, nil, nil
 }
 
 func (d *Daemon) heartbeatAnswer() wire.HeartbeatAnswer {
-	ok, reason := d.ingest.healthNow()
-	return wire.HeartbeatAnswer{Healthy: ok, Reason: reason, Ingested: d.ingest.lastSeq(), BaselineStart: d.baseline.complete()}
+	ok, reason := d.ingest.Health()
+	return wire.HeartbeatAnswer{Healthy: ok, Reason: reason, Ingested: d.ingest.LastSeq(), BaselineStart: d.baseline.complete()}
 }

@@ -14,6 +14,7 @@ import (
 	"cachebro/fusefs/ignore"
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/ingest"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/source"
 	"cachebro/store/daemon/waits"
@@ -249,7 +250,7 @@ func (s *scanner) skipped(p store.Path, err error) {
 		return
 	}
 	s.b.d.log.Warn("baseline", "path", onwire.Display(p), "err", err)
-	s.b.d.ingest.gap(store.Gap{Path: p, Time: time.Now().UnixNano(), Reason: "baseline: " + err.Error()})
+	s.b.d.ingest.Gap(store.Gap{Path: p, Time: time.Now().UnixNano(), Reason: "baseline: " + err.Error()})
 }
 
 // look takes one path into the batch if the log does not know it as it is.
@@ -303,7 +304,7 @@ func (s *scanner) add(ctx context.Context, f found) error {
 	if s.collect {
 		return nil
 	}
-	if len(s.batch) >= batchChanges || s.bytes >= batchBytes {
+	if len(s.batch) >= ingest.BatchChanges || s.bytes >= ingest.BatchBytes {
 		return s.flush(ctx)
 	}
 	return nil
@@ -346,20 +347,20 @@ func (s *scanner) flush(ctx context.Context) error {
 		return nil
 	}
 	d := s.b.d
-	for !d.ingest.waitHead(ctx, time.Minute) {
+	for !d.ingest.WaitHead(ctx, time.Minute) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := d.ingest.headError(); err != nil {
+		if err := d.ingest.HeadError(); err != nil {
 			return fmt.Errorf("look at the spool: %w", err)
 		}
 	}
 	for pause := waits.RetryFirst; ; pause = min(2*pause, waits.RetryLast) {
-		err := d.ingest.exclusive(func() error {
+		err := d.ingest.Exclusive(func() error {
 			changes := make([]store.Change, 0, len(s.batch))
 			for _, f := range s.batch {
 				v, _, err := d.store.Current(f.c.Path)
-				if err == nil && v.Seq == f.base && !d.ingest.writing(f.c.Path) {
+				if err == nil && v.Seq == f.base && !d.ingest.Writing(f.c.Path) {
 					changes = append(changes, f.c)
 				}
 			}
@@ -373,7 +374,7 @@ func (s *scanner) flush(ctx context.Context) error {
 		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
 			return err
 		}
-		d.ingest.unhealthy(err)
+		d.ingest.Unhealthy(err)
 		if !waits.Sleep(ctx, pause) {
 			return ctx.Err()
 		}

@@ -103,7 +103,7 @@ func (d *Daemon) contextRequest(ctx context.Context, r *wire.Request) (any, []by
 	text, hit, err := d.bundle(ctx, q)
 	var none *bundle.ErrNoNode
 	if errors.As(err, &none) && !sure { // it may be new
-		d.ingest.waitHead(ctx, newNodeWait)
+		d.ingest.WaitHead(ctx, newNodeWait)
 		text, hit, err = d.bundle(ctx, q)
 	}
 	if errors.As(err, &none) {
@@ -168,7 +168,7 @@ func unchangedBundle(etag string, since time.Time) string {
 func (d *Daemon) filesKnown(ctx context.Context) (sure bool, err error) {
 	mounted, attach, _ := d.mount.state()
 	if mounted && !attach.Outside && !d.baseline.running() {
-		return d.ingest.waitHead(ctx, waits.Fresh) && !d.ingest.writingBelow(""), nil
+		return d.ingest.WaitHead(ctx, waits.Fresh) && !d.ingest.WritingBelow(""), nil
 	}
 	select {
 	case d.bundles.looks <- struct{}{}:

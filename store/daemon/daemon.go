@@ -17,10 +17,11 @@ import (
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/ingest"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/source"
-	"cachebro/store/keep"
 	"cachebro/store/daemon/waits"
+	"cachebro/store/keep"
 	"cachebro/store/knowledge/docsync"
 	"cachebro/store/knowledge/notes"
 	"cachebro/store/memo/results"
@@ -75,7 +76,7 @@ type Daemon struct {
 	resting     rest
 	toolReads   toolReads
 	readsNews   chan struct{} // capacity 1, never closed: reads are waiting
-	ingest      *ingester
+	ingest      *ingest.Ingester
 	source      *source.Source
 	attribution *attribution.Attribution
 	baseline    *baseline
@@ -233,7 +234,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 		return nil, fmt.Errorf("read what was shown: %w", err)
 	}
 	d.keep = keep.New(d.store, d.pins())
-	if d.ingest, err = newIngester(wire.SpoolDir(state), d.store, d.source, d.attribution, d.log, Followers{
+	if d.ingest, err = ingest.Open(wire.SpoolDir(state), d.store, d.source, d.attribution, d.log, ingest.Followers{
 		Hold: func() func() { return d.index.Hold() }, Changed: d.pokeIndex, Wrote: d.pairWrites, Reads: d.noteReads,
 	}); err != nil {
 		return nil, err
@@ -263,7 +264,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 
 	work, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { d.ingest.run(work) })
+	wg.Go(func() { d.ingest.Run(work) })
 	wg.Go(func() { d.baseline.run(work) })
 	wg.Go(func() { d.followIndex(work) })
 	wg.Go(func() { d.followDocs(work) })
@@ -298,7 +299,7 @@ func (d *Daemon) close() error {
 		errs = append(errs, d.index.Close())
 	}
 	if d.ingest != nil {
-		errs = append(errs, d.ingest.close())
+		errs = append(errs, d.ingest.Close())
 	}
 	d.mount.close()
 	d.source.Drop()
@@ -338,7 +339,7 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 		if !mounted {
 			d.source.Unmounted()
 		}
-		if d.o.IdleExit > 0 && !mounted && d.server.Conns() == 0 && d.server.Idle() > d.o.IdleExit && !d.baseline.running() && !d.ingest.busy() {
+		if d.o.IdleExit > 0 && !mounted && d.server.Conns() == 0 && d.server.Idle() > d.o.IdleExit && !d.baseline.running() && !d.ingest.Busy() {
 			d.log.Info("idle", "since", d.server.Idle().Round(time.Second))
 			d.stop()
 			return

@@ -82,7 +82,7 @@ func (d *Daemon) docsRequest(ctx context.Context, r *wire.Request) (any, []byte,
 	if err != nil {
 		return nil, nil, err
 	}
-	d.ingest.waitHead(ctx, waits.Query)
+	d.ingest.WaitHead(ctx, waits.Query)
 	a := wire.DocsAnswer{Pairs: []wire.DocPair{}}
 	if warning := d.refreshWhole(ctx); warning != "" {
 		a.Problems = append(a.Problems, warning)

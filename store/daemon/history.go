@@ -17,7 +17,7 @@ import (
 // settle waits for the spool, and without a mount looks at the asked file, or at
 // everything where it is a directory.
 func (d *Daemon) settle(ctx context.Context, p store.Path) {
-	d.ingest.waitHead(ctx, waits.Query)
+	d.ingest.WaitHead(ctx, waits.Query)
 	if p == "" || d.mount.mounted() {
 		return
 	}

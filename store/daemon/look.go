@@ -68,7 +68,7 @@ func (t *verifiedTable) put(p store.Path, st store.Stat, h store.Hash) {
 // closed before has been ingested and the file's stat is that version's; else
 // the bytes themselves. A change that nobody told of is stored.
 func (d *Daemon) look(ctx context.Context, p store.Path) (looked, error) {
-	caughtUp := d.ingest.waitHead(ctx, waits.Fresh)
+	caughtUp := d.ingest.WaitHead(ctx, waits.Fresh)
 	f, st, err := d.source.Open(ctx, p)
 	if err != nil {
 		if errors.Is(err, wire.ErrNotFound) && caughtUp {
@@ -94,7 +94,7 @@ func (d *Daemon) look(ctx context.Context, p store.Path) (looked, error) {
 	// On a mount that nobody can get around, an equal stat is proof once all that
 	// was spooled is in the log and no write is under way. Elsewhere a change
 	// within the tick in which the version was made could hide.
-	still := mounted && !attach.Outside && caughtUp && !d.ingest.writing(l.path)
+	still := mounted && !attach.Outside && caughtUp && !d.ingest.Writing(l.path)
 	sure := func(seen int64) bool { return still || seen-st.Ctime > waits.Tick }
 	if ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{}) && source.SameContent(v.Stat, st) && sure(v.Time) && d.store.Has(v.Blob) {
 		l.hash, l.version, l.known = v.Blob, v, true
@@ -134,7 +134,7 @@ func (d *Daemon) mayStore(ctx context.Context, p store.Path, mounted, outside, c
 	if d.source.Excluded(ctx, p) {
 		return false
 	}
-	return !mounted || outside && caughtUp && !d.ingest.writing(p)
+	return !mounted || outside && caughtUp && !d.ingest.Writing(p)
 }
 
 // storeFound stores what a look has found changed, unless the log has moved on
@@ -155,7 +155,7 @@ func (d *Daemon) storeFound(ctx context.Context, p store.Path, st store.Stat, co
 		}
 	}
 	c := store.Change{Op: op, Path: p, Stat: st, Time: at, Actor: actorIn(ctx), HasContent: true, Content: content, Class: d.source.Class(ctx, p), Plan: planIn(ctx)}
-	vs, err := d.ingest.append(ctx, []store.Change{c}, func() bool {
+	vs, err := d.ingest.Append(ctx, []store.Change{c}, func() bool {
 		v, _, err := d.store.Current(p)
 		return err == nil && v.Seq == base.Seq
 	})
@@ -185,7 +185,7 @@ func (d *Daemon) noteGone(ctx context.Context, p store.Path) {
 	if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
 		c.Op = store.OpRmdir
 	}
-	if _, err := d.ingest.append(ctx, []store.Change{c}, func() bool {
+	if _, err := d.ingest.Append(ctx, []store.Change{c}, func() bool {
 		now, _, err := d.store.Current(p)
 		return err == nil && now.Seq == v.Seq
 	}); err != nil {

@@ -27,7 +27,7 @@ func TestUndoSaysThatTheHistoryIsBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.close()
-	d.ingest.unhealthy(store.ErrNoSpace)
+	d.ingest.Unhealthy(store.ErrNoSpace)
 	undo := func(q string) (wire.Plan, error) {
 		out, _, err := d.plan(t.Context(), &wire.Request{Method: wire.MPlan, Params: []byte(q)})
 		plan, _ := out.(wire.Plan)

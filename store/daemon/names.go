@@ -34,7 +34,7 @@ func (d *Daemon) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAnswer
 		if err != nil {
 			return a, nil, err
 		}
-		d.ingest.waitHead(ctx, waits.Fresh)
+		d.ingest.WaitHead(ctx, waits.Fresh)
 		names, err := d.store.Names(dir, prefix)
 		if err != nil {
 			return a, nil, err

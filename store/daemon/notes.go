@@ -52,7 +52,7 @@ func (d *Daemon) notesRequest(ctx context.Context, r *wire.Request) (any, []byte
 		}
 		a.Notes, a.Total = []wire.Note{d.noteOut(n)}, 1
 	case "list":
-		d.ingest.waitHead(ctx, waits.Query) // where their files are now
+		d.ingest.WaitHead(ctx, waits.Query) // where their files are now
 		list := d.notesAbout(q.Kind, p)
 		a.Total = len(list)
 		if q.Limit > 0 {

@@ -6,6 +6,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/ingest"
 	"cachebro/store/undo"
 	"cachebro/store/wire"
 )
@@ -19,7 +20,7 @@ const (
 // openPlans names the plans that were begun by a process that is no more. The
 // daemon writes nothing into the project, so a client has to end them.
 func (d *Daemon) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, []byte, error) {
-	whole, err := d.ingest.caughtUp(ctx, planWait, planStill)
+	whole, err := d.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
 	if err != nil {
 		return wire.OpenPlans{}, nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/ingest"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/undo"
 	"cachebro/store/wire"
@@ -22,7 +23,7 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	release := d.index.Hold()
 	defer release()
-	whole, err := d.ingest.caughtUp(ctx, planWait, planStill)
+	whole, err := d.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -35,7 +36,7 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	p, err := d.makePlan(ctx, q, planner)
 	if !whole {
-		behind := d.ingest.behind()
+		behind := d.ingest.Behind()
 		if err != nil {
 			return nil, nil, wire.Errorf(wire.ErrConflict, "cachebro status", "%v, but %s", err, behind)
 		}
@@ -317,7 +318,7 @@ func (d *Daemon) planMoved(ctx context.Context, id string, s store.Step) {
 	if s.To != "" {
 		c.Class = d.source.Class(ctx, s.To)
 	}
-	if _, err := d.ingest.append(ctx, []store.Change{c}, nil); err != nil {
+	if _, err := d.ingest.Append(ctx, []store.Change{c}, nil); err != nil {
 		d.log.Warn("a step of a plan could not be stored", "path", onwire.Display(s.Path), "err", err)
 	}
 }

@@ -21,7 +21,7 @@ const purgeWait = 30 * time.Second
 // reach is named.
 func (d *Daemon) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	var unreached []string
-	late := !d.ingest.waitHead(ctx, purgeWait)
+	late := !d.ingest.WaitHead(ctx, purgeWait)
 	if late {
 		unreached = append(unreached, "what the store has not taken in yet; purge again when status is in order")
 	}
@@ -48,7 +48,7 @@ func (d *Daemon) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	if serr := d.store.Sync(); serr != nil {
 		return r, serr
 	}
-	erased, serr := spool.Erase(wire.SpoolDir(d.state), d.ingest.position(), func(rec *spool.Record) bool {
+	erased, serr := spool.Erase(wire.SpoolDir(d.state), d.ingest.Position(), func(rec *spool.Record) bool {
 		return beneath(rec.Path, string(p)) || rec.Path2 != "" && beneath(rec.Path2, string(p))
 	})
 	if serr != nil {

@@ -236,7 +236,7 @@ func (d *Daemon) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	// What the edit began with may have been written a moment ago, and so may
 	// what the next edit begins with.
 	if known && before != (store.Hash{}) && !d.store.Has(before) {
-		d.ingest.waitHead(ctx, editWait)
+		d.ingest.WaitHead(ctx, editWait)
 	}
 	d.contents.keep(body)
 	if q.Tool == "" { // of an older version

@@ -56,14 +56,14 @@ func (d *Daemon) reindex(ctx context.Context, do string, p store.Path, facts *wi
 // closed on the mount and, where nothing is mounted or a mount is fresh, what a
 // look at every file finds. missing says why it is not.
 func (d *Daemon) lookAtAll(ctx context.Context) (missing string, err error) {
-	for !d.ingest.waitHead(ctx, 100*time.Millisecond) {
+	for !d.ingest.WaitHead(ctx, 100*time.Millisecond) {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
-		if ok, reason := d.ingest.healthNow(); !ok {
+		if ok, reason := d.ingest.Health(); !ok {
 			return "the newest files are missing: " + reason, nil
 		}
-		if err := d.ingest.headError(); err != nil {
+		if err := d.ingest.HeadError(); err != nil {
 			return "the newest files are missing: " + err.Error(), nil
 		}
 	}
@@ -71,7 +71,7 @@ func (d *Daemon) lookAtAll(ctx context.Context) (missing string, err error) {
 		d.baseline.request(true)
 	}
 	for d.baseline.running() {
-		if ok, reason := d.ingest.healthNow(); !ok {
+		if ok, reason := d.ingest.Health(); !ok {
 			return "files are missing: " + reason, nil
 		}
 		if !waits.Sleep(ctx, 2*time.Millisecond) {

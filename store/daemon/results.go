@@ -70,7 +70,7 @@ func (k *keeper) close() {
 // underneath, the spool is not caught up with, or a file is being written.
 func (d *Daemon) treeToken(ctx context.Context, p store.Path) (token string, seq uint64, ok bool) {
 	mounted, attach, _ := d.mount.state()
-	if !mounted || attach.Outside || !d.ingest.waitHead(ctx, waits.Fresh) || d.ingest.writingBelow(p) {
+	if !mounted || attach.Outside || !d.ingest.WaitHead(ctx, waits.Fresh) || d.ingest.WritingBelow(p) {
 		return "", 0, false
 	}
 	sum, seq, err := d.tree.at(p)

@@ -116,7 +116,7 @@ func (d *Daemon) worktrees(ctx context.Context, asked string) (globs []string) {
 // refresh makes sure that what was closed before is in the log. Where nothing
 // is mounted that means looking at every file's stat.
 func (d *Daemon) refresh(ctx context.Context, no bool) (warning string) {
-	d.ingest.waitHead(ctx, waits.Fresh)
+	d.ingest.WaitHead(ctx, waits.Fresh)
 	switch {
 	case d.mount.mounted():
 		return ""

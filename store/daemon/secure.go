@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"cachebro/store"
+	"cachebro/store/daemon/ingest"
 	"cachebro/store/daemon/source"
 	"cachebro/store/undo"
 )
@@ -46,7 +47,7 @@ func (d *Daemon) secureFor(ctx context.Context) undo.Secure {
 			}
 			batch = append(batch, store.Found{Version: v, Content: content})
 			bytes, all = bytes+v.Stat.Size, all+v.Stat.Size
-			if bytes >= secureBatch || len(batch) >= batchChanges {
+			if bytes >= secureBatch || len(batch) >= ingest.BatchChanges {
 				flush()
 			}
 		}
@@ -56,7 +57,7 @@ func (d *Daemon) secureFor(ctx context.Context) undo.Secure {
 }
 
 func (d *Daemon) fill(ctx context.Context, batch []store.Found) error {
-	return d.ingest.exclusive(func() error { return d.store.Fill(ctx, batch) })
+	return d.ingest.Exclusive(func() error { return d.store.Fill(ctx, batch) })
 }
 
 var errBeingWritten = errors.New("it is being written")
@@ -73,7 +74,7 @@ func (d *Daemon) presentOf(ctx context.Context, v store.Version) ([]byte, error)
 		return nil, err
 	}
 	defer f.Close()
-	if !asWritten(v.Stat, st) || d.ingest.writing(v.Path) {
+	if !asWritten(v.Stat, st) || d.ingest.Writing(v.Path) {
 		return nil, errBeingWritten
 	}
 	content, after, err := source.ReadStable(f, st)

@@ -163,7 +163,7 @@ func (d *Daemon) toolEnd(_ context.Context, r *wire.Request) (any, []byte, error
 // staleWarnings tells a reader that is about to edit a file that somebody else
 // changed it since the reader saw it.
 func (d *Daemon) staleWarnings(ctx context.Context, q wire.ToolCall) []string {
-	d.ingest.waitHead(ctx, waits.Fresh)
+	d.ingest.WaitHead(ctx, waits.Fresh)
 	session := store.SessionID(q.Session)
 	var out []string
 	for _, raw := range q.Paths {

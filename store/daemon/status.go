@@ -19,7 +19,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 		st.Mountpoint, st.MountdPID, st.Outside, st.Capture = attach.Mountpoint, attach.PID, attach.Outside, beat.Capture
 	}
 	stats := d.store.Stats()
-	ok, reason := d.ingest.healthNow()
+	ok, reason := d.ingest.Health()
 	st.Store = wire.StoreState{Healthy: ok, Reason: reason, Versions: stats.Versions, Files: stats.Files, HeapBytes: heapBytes()}
 	if s := d.store.Stopped(); s != nil {
 		st.Store.Healthy, st.Store.Reason = false, s.Reason
@@ -27,9 +27,9 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 	if used, free, err := d.store.DiskUsage(); err == nil {
 		st.Store.DiskBytes, st.Store.FreeBytes = used, free
 	}
-	if d.ingest.busy() {
+	if d.ingest.Busy() {
 		st.Store.Lag = 1 // at least; a mount tells how far its spool is
-		if got := d.ingest.lastSeq(); mounted && beat.Head > got {
+		if got := d.ingest.LastSeq(); mounted && beat.Head > got {
 			st.Store.Lag = beat.Head - got
 		}
 	}

@@ -87,7 +87,7 @@ func (d *Daemon) overlaid() bool {
 // settleAll takes into the log what has changed while nothing was mounted, since
 // it had everything.
 func (d *Daemon) settleAll(ctx context.Context) error {
-	d.ingest.waitHead(ctx, waits.Query)
+	d.ingest.WaitHead(ctx, waits.Query)
 	if d.known.Load() == 0 || d.mount.mounted() || d.overlaid() {
 		return nil
 	}

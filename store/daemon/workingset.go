@@ -49,7 +49,7 @@ func (d *Daemon) noteReads(r *spool.Record) {
 }
 
 func (d *Daemon) workingSet(ctx context.Context, q wire.WorkingSetQuery) (wire.WorkingSet, []byte, error) {
-	d.ingest.waitHead(ctx, waits.Fresh)
+	d.ingest.WaitHead(ctx, waits.Fresh)
 	session, err := d.lastSession(q.Session, func(s store.Session) (bool, error) {
 		touches, err := d.touches(s.ID)
 		return len(touches) > 0, err

@@ -1,4 +1,4 @@
-package daemon
+package ingest
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func TestCaughtUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	g := &ingester{reader: r}
+	g := &Ingester{reader: r}
 	moved := make(chan struct{})
 	g.moved.Store(&moved)
 	g.pos.Store(&spool.Position{})
@@ -37,31 +37,31 @@ func TestCaughtUp(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if whole, err := g.caughtUp(t.Context(), time.Millisecond, time.Hour); whole || !errors.Is(err, wire.ErrTimeout) {
+	if whole, err := g.CaughtUp(t.Context(), time.Millisecond, time.Hour); whole || !errors.Is(err, wire.ErrTimeout) {
 		t.Errorf("behind for too long: %v, %v", whole, err)
 	}
-	if whole, err := g.caughtUp(t.Context(), time.Hour, time.Millisecond); whole || err != nil {
+	if whole, err := g.CaughtUp(t.Context(), time.Hour, time.Millisecond); whole || err != nil {
 		t.Errorf("nothing moves: %v, %v", whole, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if whole, err := g.caughtUp(ended, time.Hour, time.Hour); whole || !errors.Is(err, context.Canceled) {
+	if whole, err := g.CaughtUp(ended, time.Hour, time.Hour); whole || !errors.Is(err, context.Canceled) {
 		t.Errorf("nobody waits any more: %v, %v", whole, err)
 	}
 	g.health.Store(&health{reason: "full"})
-	if whole, err := g.caughtUp(t.Context(), time.Hour, time.Hour); whole || err != nil {
+	if whole, err := g.CaughtUp(t.Context(), time.Hour, time.Hour); whole || err != nil {
 		t.Errorf("the store takes nothing: %v, %v", whole, err)
 	}
 	g.health.Store(&health{ok: true})
 	done := make(chan error, 1)
 	go func() {
-		whole, err := g.caughtUp(t.Context(), time.Hour, time.Hour)
+		whole, err := g.CaughtUp(t.Context(), time.Hour, time.Hour)
 		if !whole && err == nil {
 			err = errors.New("not whole")
 		}
 		done <- err
 	}()
-	eventually(t, "the wait", func() bool { return g.waiters.Load() > 0 })
+	waitUntil(t, "the wait", func() bool { return g.waiters.Load() > 0 })
 	select {
 	case err := <-done:
 		t.Errorf("it did not wait: %v", err)
@@ -74,5 +74,14 @@ func TestCaughtUp(t *testing.T) {
 	g.publish(head, 1)
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+func waitUntil(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within 30 s", what)
+		}
 	}
 }

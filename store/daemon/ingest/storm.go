@@ -1,4 +1,4 @@
-package daemon
+package ingest
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // than the index themselves.
 const (
 	stormWindow = 250 * time.Millisecond // in which so many
-	stormItems  = 128                    // records make a storm
+	StormItems  = 128                    // records make a storm
 	stormQuiet  = 200 * time.Millisecond // ends it
 	stormMost   = 10 * time.Second       // for which the index waits at most
 	stormPause  = 3 * time.Second        // and then gets at least
@@ -50,7 +50,7 @@ func (s *storm) note(items int, now time.Time) {
 	case s.release != nil && now.Sub(s.since) > stormMost:
 		s.over()
 		s.after = now.Add(stormPause)
-	case s.release == nil && s.items >= stormItems && now.After(s.after):
+	case s.release == nil && s.items >= StormItems && now.After(s.after):
 		s.release, s.since = s.hold(), now
 	}
 }
@@ -65,7 +65,7 @@ func (s *storm) over() {
 
 // rest waits for the end of a storm, or of the rest, unless somebody waits for
 // what is in the spool or has just done so.
-func (g *ingester) rest(ctx context.Context) {
+func (g *Ingester) rest(ctx context.Context) {
 	if asked := g.asked.Load(); g.storm.release == nil || g.pos.Load().Before(g.storm.turn) || asked != nil && time.Since(*asked) < stormRest {
 		return
 	}

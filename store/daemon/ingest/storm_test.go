@@ -1,4 +1,4 @@
-package daemon
+package ingest
 
 import (
 	"testing"
@@ -20,15 +20,15 @@ func TestStorm(t *testing.T) {
 		s.note(items, now)
 	}
 	for range 50 { // someone who saves a file now and then
-		step(stormWindow/2, stormItems/4)
+		step(stormWindow/2, StormItems/4)
 	}
 	if holds != 0 {
 		t.Fatalf("held %d times by a few records", holds)
 	}
-	step(time.Second, stormItems/2)
-	step(stormWindow/4, stormItems/2)
+	step(time.Second, StormItems/2)
+	step(stormWindow/4, StormItems/2)
 	if held != 1 {
-		t.Fatalf("held %d times by %d records in %v", held, stormItems, stormWindow/4)
+		t.Fatalf("held %d times by %d records in %v", held, StormItems, stormWindow/4)
 	}
 	s.over()
 	s.over()
@@ -39,7 +39,7 @@ func TestStorm(t *testing.T) {
 	var longest, free time.Duration
 	for since := now; now.Sub(since) < time.Minute; {
 		was := held
-		step(stormWindow/2, stormItems)
+		step(stormWindow/2, StormItems)
 		if held > 1 {
 			t.Fatal("held twice")
 		}

@@ -1,4 +1,4 @@
-package daemon
+package ingest
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ func TestMendTakesOnlyWhatIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	g := &ingester{store: s, log: slog.New(slog.DiscardHandler)}
+	g := &Ingester{store: s, log: slog.New(slog.DiscardHandler)}
 	change := func(p store.Path, size int) store.Change {
 		return store.Change{Op: store.OpWrite, Path: p, Time: 1, Stat: store.Stat{Mode: 0o100644, Size: int64(size)}, HasContent: true, Content: bytes.Repeat([]byte("x"), size)}
 	}

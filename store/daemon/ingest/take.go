@@ -1,4 +1,4 @@
-package daemon
+package ingest
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // take deals with one record: what is no version takes effect at once (each
 // effect may be repeated after a crash without harm), a version becomes a Change.
-func (g *ingester) take(ctx context.Context, it *item) (store.Change, bool) {
+func (g *Ingester) take(ctx context.Context, it *item) (store.Change, bool) {
 	r := it.j.Record
 	switch r.Kind {
 	case spool.KindMount, spool.KindUnmount:
@@ -32,7 +32,7 @@ func (g *ingester) take(ctx context.Context, it *item) (store.Change, bool) {
 		}
 		g.dirty.set(g.node(r), store.Path(r.Path))
 	case spool.KindGap:
-		g.gap(store.Gap{Path: store.Path(r.Path), Time: r.Time, Reason: r.Reason})
+		g.Gap(store.Gap{Path: store.Path(r.Path), Time: r.Time, Reason: r.Reason})
 	case spool.KindNotice:
 		g.notice(r)
 	case spool.KindReads:
@@ -48,14 +48,14 @@ func (g *ingester) take(ctx context.Context, it *item) (store.Change, bool) {
 }
 
 // node makes a node id unique among all mounts that this process has seen.
-func (g *ingester) node(r *spool.Record) uint64 {
+func (g *Ingester) node(r *spool.Record) uint64 {
 	if r.Node == 0 {
 		return 0
 	}
 	return r.Node&(1<<40-1) | g.epoch<<40
 }
 
-func (g *ingester) change(ctx context.Context, it *item) (store.Change, bool) {
+func (g *Ingester) change(ctx context.Context, it *item) (store.Change, bool) {
 	r := it.j.Record
 	c := store.Change{
 		Op: store.Op(r.Op), Class: store.Class(r.Class), Path: store.Path(r.Path), Path2: store.Path(r.Path2), Target: r.Target,
@@ -92,7 +92,7 @@ func (g *ingester) change(ctx context.Context, it *item) (store.Change, bool) {
 
 // fromSource fills in the content from the file itself, if that is still what
 // the record describes.
-func (g *ingester) fromSource(ctx context.Context, c *store.Change) bool {
+func (g *Ingester) fromSource(ctx context.Context, c *store.Change) bool {
 	p := c.Path
 	if c.Path2 != "" {
 		p = c.Path2
@@ -121,7 +121,7 @@ func (g *ingester) fromSource(ctx context.Context, c *store.Change) bool {
 const maxLate = 4096
 
 // remember notes versions whose content may still come.
-func (g *ingester) remember(changes []store.Change, from []*spool.Record, versions []store.Version) {
+func (g *Ingester) remember(changes []store.Change, from []*spool.Record, versions []store.Version) {
 	next := 0
 	for i, r := range from {
 		if !r.HasContent || changes[i].HasContent || r.Kind != spool.KindVersion || len(g.late) >= maxLate {
@@ -140,7 +140,7 @@ func (g *ingester) remember(changes []store.Change, from []*spool.Record, versio
 
 // lateChange stores content that came after its version had to be stored
 // without: as one more version, if nothing newer is known of the path.
-func (g *ingester) lateChange(it *item) (store.Change, bool) {
+func (g *Ingester) lateChange(it *item) (store.Change, bool) {
 	l, ok := g.late[it.j.Record.For]
 	if !ok || !it.read {
 		return store.Change{}, false
@@ -156,7 +156,7 @@ func (g *ingester) lateChange(it *item) (store.Change, bool) {
 }
 
 // notice puts a line of mountd's into the log.
-func (g *ingester) notice(r *spool.Record) {
+func (g *Ingester) notice(r *spool.Record) {
 	a := g.attribution.Actor(attribution.WriterOf(r), r.UID, r.Time, r.Path)
 	if err := g.store.Notice(store.Notice{Time: r.Time, Text: r.Reason, Actor: a}); err != nil {
 		g.log.Warn("notice", "text", r.Reason, "err", err)

@@ -1,4 +1,4 @@
-package daemon
+package ingest
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 // Bounds of one batch: as much as there is, but never so much that a reader
 // waits for it.
 const (
-	batchChanges = 256
-	batchBytes   = 8 << 20
+	BatchChanges = 256
+	BatchBytes   = 8 << 20
 	batchTime    = 50 * time.Millisecond
 
 	// releaseEvery and releaseBytes: how much of the consumed spool may lie
@@ -36,9 +36,9 @@ type health struct {
 	since  time.Time
 }
 
-// ingester follows the spool. One goroutine reads, maps and applies; anybody
+// Ingester follows the spool. One goroutine reads, maps and applies; anybody
 // may ask how far it is.
-type ingester struct {
+type Ingester struct {
 	store       *store.Store
 	source      *source.Source
 	attribution *attribution.Attribution
@@ -89,9 +89,9 @@ type Followers struct {
 	Reads   func(*spool.Record)     // a process has read files
 }
 
-// newIngester opens the spool in dir, at the store's checkpoint.
-func newIngester(dir string, st *store.Store, src *source.Source, att *attribution.Attribution, log *slog.Logger, o Followers) (*ingester, error) {
-	g := &ingester{store: st, source: src, attribution: att, log: log, o: o, checkpoint: st.Checkpoint(), late: map[uint64]lateContent{}, kept: map[string][]byte{}, epoch: 1, syncedAt: time.Now()}
+// Open opens the spool in dir, at the store's checkpoint.
+func Open(dir string, st *store.Store, src *source.Source, att *attribution.Attribution, log *slog.Logger, o Followers) (*Ingester, error) {
+	g := &Ingester{store: st, source: src, attribution: att, log: log, o: o, checkpoint: st.Checkpoint(), late: map[uint64]lateContent{}, kept: map[string][]byte{}, epoch: 1, syncedAt: time.Now()}
 	pos, seq := decodeCheckpoint(g.checkpoint)
 	r, err := spool.OpenReader(dir, pos)
 	if err != nil {
@@ -130,42 +130,42 @@ func decodeCheckpoint(b []byte) (spool.Position, uint64) {
 	return spool.Position{Segment: binary.LittleEndian.Uint64(b), Offset: int64(binary.LittleEndian.Uint64(b[8:]))}, binary.LittleEndian.Uint64(b[16:])
 }
 
-// healthNow says whether the store takes versions, and why not.
-func (g *ingester) healthNow() (ok bool, reason string) {
+// Health says whether the store takes versions, and why not.
+func (g *Ingester) Health() (ok bool, reason string) {
 	h := g.health.Load()
 	return h.ok, h.reason
 }
 
-// headError fails where the spool cannot be looked at.
-func (g *ingester) headError() error {
+// HeadError fails where the spool cannot be looked at.
+func (g *Ingester) HeadError() error {
 	_, err := g.reader.Head()
 	return err
 }
 
-// lastSeq is the sequence number in the spool of the record that was ingested last.
-func (g *ingester) lastSeq() uint64 { return g.seq.Load() }
+// LastSeq is the sequence number in the spool of the record that was ingested last.
+func (g *Ingester) LastSeq() uint64 { return g.seq.Load() }
 
-// position is up to where the spool has been ingested.
-func (g *ingester) position() spool.Position { return *g.pos.Load() }
+// Position is up to where the spool has been ingested.
+func (g *Ingester) Position() spool.Position { return *g.pos.Load() }
 
-// writing reports whether a file's content is in motion.
-func (g *ingester) writing(p store.Path) bool { return g.dirty.has(p) }
+// Writing reports whether a file's content is in motion.
+func (g *Ingester) Writing(p store.Path) bool { return g.dirty.has(p) }
 
-// writingBelow reports whether that of anything at or below p is.
-func (g *ingester) writingBelow(p store.Path) bool { return g.dirty.below(p) }
+// WritingBelow reports whether that of anything at or below p is.
+func (g *Ingester) WritingBelow(p store.Path) bool { return g.dirty.below(p) }
 
-// exclusive runs fn while nobody else appends to the log.
-func (g *ingester) exclusive(fn func() error) error {
+// Exclusive runs fn while nobody else appends to the log.
+func (g *Ingester) Exclusive(fn func() error) error {
 	g.applyMu.Lock()
 	defer g.applyMu.Unlock()
 	return fn()
 }
 
-// close ends the reading of the spool; run has returned.
-func (g *ingester) close() error { return g.reader.Close() }
+// Close ends the reading of the spool; run has returned.
+func (g *Ingester) Close() error { return g.reader.Close() }
 
-// run follows the spool until ctx ends.
-func (g *ingester) run(ctx context.Context) {
+// Run follows the spool until ctx ends.
+func (g *Ingester) Run(ctx context.Context) {
 	g.storm.hold = g.o.Hold
 	defer g.storm.over()
 	pause := waits.RetryFirst
@@ -182,7 +182,7 @@ func (g *ingester) run(ctx context.Context) {
 			var c *spool.CorruptError
 			if errors.As(err, &c) {
 				g.log.Error("the spool is damaged", "err", err)
-				g.gap(store.Gap{Time: time.Now().UnixNano(), Reason: err.Error()})
+				g.Gap(store.Gap{Time: time.Now().UnixNano(), Reason: err.Error()})
 				continue
 			}
 			g.log.Error("read the spool", "err", err)
@@ -212,7 +212,7 @@ type item struct {
 
 // collect takes what is there, within the bounds; when there is nothing it
 // waits, until something comes, somebody kicks, or it is time to look around.
-func (g *ingester) collect(ctx context.Context) (batch, error) {
+func (g *Ingester) collect(ctx context.Context) (batch, error) {
 	var b batch
 	g.kicked.Store(false)
 	j, ok, err := g.joiner.TryNext()
@@ -244,7 +244,7 @@ func (g *ingester) collect(ctx context.Context) (batch, error) {
 	deadline := time.Now().Add(batchTime)
 	for err == nil {
 		g.add(&b, j)
-		if len(b.items) >= batchChanges || b.bytes >= batchBytes || time.Now().After(deadline) {
+		if len(b.items) >= BatchChanges || b.bytes >= BatchBytes || time.Now().After(deadline) {
 			break
 		}
 		if j, ok, err = g.joiner.TryNext(); !ok {
@@ -255,15 +255,15 @@ func (g *ingester) collect(ctx context.Context) (batch, error) {
 	return b, err
 }
 
-// poke makes the follower look at once.
-func (g *ingester) poke() {
+// Poke makes the follower look at once.
+func (g *Ingester) Poke() {
 	g.kicked.Store(true)
 	if c := g.cancelWait.Load(); c != nil {
 		(*c)()
 	}
 }
 
-func (g *ingester) add(b *batch, j spool.Joined) {
+func (g *Ingester) add(b *batch, j spool.Joined) {
 	it := item{j: j}
 	loc := j.Content
 	if j.Record.Kind == spool.KindContent {
@@ -288,7 +288,7 @@ func (g *ingester) add(b *batch, j spool.Joined) {
 
 // ingestBatch stores a batch; false when ctx ended first (it is then read again
 // from the checkpoint).
-func (g *ingester) ingestBatch(ctx context.Context, b batch) bool {
+func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
 	var changes []store.Change
 	var from []*spool.Record // of each change
 	for i := range b.items {
@@ -315,7 +315,7 @@ func (g *ingester) ingestBatch(ctx context.Context, b batch) bool {
 	return true
 }
 
-func (g *ingester) publish(p spool.Position, seq uint64) {
+func (g *Ingester) publish(p spool.Position, seq uint64) {
 	if seq > g.seq.Load() {
 		g.seq.Store(seq)
 	}
@@ -328,7 +328,7 @@ func (g *ingester) publish(p spool.Position, seq uint64) {
 }
 
 // maybeRelease makes what was ingested durable and lets go of the spool's files.
-func (g *ingester) maybeRelease(ctx context.Context, now bool) {
+func (g *Ingester) maybeRelease(ctx context.Context, now bool) {
 	if ctx.Err() != nil || !now && g.unsynced < releaseBytes && time.Since(g.syncedAt) < releaseEvery {
 		return
 	}
@@ -349,10 +349,10 @@ func (g *ingester) maybeRelease(ctx context.Context, now bool) {
 	}
 }
 
-// waitHead returns once everything that was in the spool when it was called has
+// WaitHead returns once everything that was in the spool when it was called has
 // been ingested; false when that takes longer than within. With nothing new it
 // costs one fstat.
-func (g *ingester) waitHead(ctx context.Context, within time.Duration) bool {
+func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 	head, err := g.reader.Head()
 	if err != nil {
 		return false
@@ -368,7 +368,7 @@ func (g *ingester) waitHead(ctx context.Context, within time.Duration) bool {
 			g.asked.Store(&now)
 			g.waiters.Add(1)
 			defer g.waiters.Add(-1)
-			g.poke()
+			g.Poke()
 			timer = time.NewTimer(within)
 			defer timer.Stop()
 		}
@@ -382,9 +382,9 @@ func (g *ingester) waitHead(ctx context.Context, within time.Duration) bool {
 	}
 }
 
-// append adds changes that did not come from the spool; the checkpoint stays.
+// Append adds changes that did not come from the spool; the checkpoint stays.
 // still is asked under the lock whether they are still true.
-func (g *ingester) append(ctx context.Context, cs []store.Change, still func() bool) ([]store.Version, error) {
+func (g *Ingester) Append(ctx context.Context, cs []store.Change, still func() bool) ([]store.Version, error) {
 	g.applyMu.Lock()
 	defer g.applyMu.Unlock()
 	if still != nil && !still() {
@@ -394,8 +394,8 @@ func (g *ingester) append(ctx context.Context, cs []store.Change, still func() b
 	return g.store.Apply(ctx, cs, nil)
 }
 
-// busy reports whether the spool holds what is not yet ingested.
-func (g *ingester) busy() bool {
+// Busy reports whether the spool holds what is not yet ingested.
+func (g *Ingester) Busy() bool {
 	head, err := g.reader.Head()
 	return err == nil && g.pos.Load().Before(head)
 }

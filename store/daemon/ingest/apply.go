@@ -1,4 +1,4 @@
-package daemon
+package ingest
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // apply appends changes with the checkpoint, and keeps trying for as long as
 // the store cannot: the spool holds everything meanwhile.
-func (g *ingester) apply(ctx context.Context, changes []store.Change, checkpoint []byte) ([]store.Version, bool) {
+func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint []byte) ([]store.Version, bool) {
 	pause := waits.RetryFirst
 	for tries := 0; ; tries++ {
 		g.applyMu.Lock()
@@ -36,10 +36,10 @@ func (g *ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 			tries--
 			continue
 		case errors.Is(err, store.ErrNoSpace):
-			g.unhealthy(err)
+			g.Unhealthy(err)
 			tries = 0
 		default:
-			g.unhealthy(err)
+			g.Unhealthy(err)
 			if tries >= 5 && g.mend(ctx, changes) {
 				continue
 			}
@@ -56,15 +56,15 @@ func (g *ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 const (
 	// planWait is how long a plan waits for what is in the spool, planStill
 	// while nothing of it is ingested.
-	planWait  = time.Minute
-	planStill = 20 * time.Second
+	PlanWait  = time.Minute
+	PlanStill = 20 * time.Second
 )
 
-// caughtUp returns when everything that was in the spool when it was called has
+// CaughtUp returns when everything that was in the spool when it was called has
 // been ingested: a plan made from half of what happened would take back that
 // half. False: the store takes nothing at present, so what it has is all that
 // there is to go by.
-func (g *ingester) caughtUp(ctx context.Context, within, still time.Duration) (bool, error) {
+func (g *Ingester) CaughtUp(ctx context.Context, within, still time.Duration) (bool, error) {
 	head, err := g.reader.Head()
 	if err != nil {
 		return false, nil
@@ -80,7 +80,7 @@ func (g *ingester) caughtUp(ctx context.Context, within, still time.Duration) (b
 		case time.Since(began) > within:
 			return false, wire.Errorf(wire.ErrTimeout, "cachebro status; then try again", "what was written last has not been taken in yet")
 		}
-		g.waitHead(ctx, min(within, still, waits.Query/10))
+		g.WaitHead(ctx, min(within, still, waits.Query/10))
 		if now := *g.pos.Load(); now != at {
 			at, since = now, time.Now()
 		}
@@ -88,10 +88,10 @@ func (g *ingester) caughtUp(ctx context.Context, within, still time.Duration) (b
 	return true, nil
 }
 
-// behind says that the history lacks what happened last, and why.
-func (g *ingester) behind() string {
+// Behind says that the history lacks what happened last, and why.
+func (g *Ingester) Behind() string {
 	text := "the history is behind: what happened last is not part of this"
-	if ok, reason := g.healthNow(); !ok {
+	if ok, reason := g.Health(); !ok {
 		text += " (the store takes nothing: " + reason + ")"
 	}
 	return text
@@ -99,7 +99,7 @@ func (g *ingester) behind() string {
 
 // rebase makes a tail into a whole content: its beginning is not known to the
 // store (a restart since), but the file may still be there as it was.
-func (g *ingester) rebase(ctx context.Context, c *store.Change) {
+func (g *Ingester) rebase(ctx context.Context, c *store.Change) {
 	c.TailFrom, c.HasContent, c.Content = 0, false, nil
 	if !g.fromSource(ctx, c) {
 		g.lost(c, "the beginning of an appended file is not known any more")
@@ -109,7 +109,7 @@ func (g *ingester) rebase(ctx context.Context, c *store.Change) {
 // mend takes the content out of the one change of a batch that the store refuses for
 // it, again and again: one bad content must not stop history for good. False: the
 // cause is another.
-func (g *ingester) mend(ctx context.Context, changes []store.Change) bool {
+func (g *Ingester) mend(ctx context.Context, changes []store.Change) bool {
 	i, err := g.store.Check(ctx, changes)
 	if err == nil || i >= len(changes) || !changes[i].HasContent {
 		return false
@@ -124,25 +124,25 @@ func (g *ingester) mend(ctx context.Context, changes []store.Change) bool {
 	return true
 }
 
-func (g *ingester) lost(c *store.Change, reason string) {
+func (g *Ingester) lost(c *store.Change, reason string) {
 	c.NoContent = "gap: " + reason
-	g.gap(store.Gap{Path: c.Path, Time: c.Time, Reason: reason})
+	g.Gap(store.Gap{Path: c.Path, Time: c.Time, Reason: reason})
 }
 
-func (g *ingester) gap(gap store.Gap) {
+func (g *Ingester) Gap(gap store.Gap) {
 	if err := g.store.NoteGap(gap); err != nil {
 		g.log.Error("gap", "path", onwire.Display(gap.Path), "reason", gap.Reason, "err", err)
 	}
 }
 
-func (g *ingester) healthy() {
+func (g *Ingester) healthy() {
 	if h := g.health.Load(); !h.ok {
 		g.log.Info("the store takes versions again", "stopped", time.Since(h.since).Round(time.Second))
 		g.health.Store(&health{ok: true, since: time.Now()})
 	}
 }
 
-func (g *ingester) unhealthy(err error) {
+func (g *Ingester) Unhealthy(err error) {
 	reason := err.Error()
 	if h := g.health.Load(); h.ok || h.reason != reason {
 		since := time.Now()
