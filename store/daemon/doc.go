@@ -18,8 +18,8 @@
 //
 // # Locks
 //
-// Order, outermost first: ingester.applyMu (held over store.Apply: the
-// checkpoint and who may append are one thing), mounts.mu, attribution.mu,
-// source.mu, baseline.mu, verified.mu. No other pair nests, and none but
+// Order, outermost first: applyMu of package ingest (held over store.Apply: the
+// checkpoint and who may append are one thing), mount.mu, those of packages attribution and
+// source, baseline.mu, verified.mu. No other pair nests, and none but
 // applyMu is held over disk, socket or callback.
 package daemon
