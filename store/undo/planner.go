@@ -5,11 +5,11 @@ import (
 	"cachebro/store/content"
 )
 
-// Planner makes plans from the history of a store. The zero Secure makes plans that
-// are only to be shown.
+// Planner makes plans from the history of a store.
 type Planner struct {
 	Store *store.Store
-	// Secure is asked to bring contents into the store that a plan would destroy.
+	// Secure brings contents into the store that a plan would destroy; nil: plans are
+	// only to be shown, and what can be secured will be.
 	Secure Secure
 }
 
@@ -59,26 +59,26 @@ func (p Planner) make(kind string, find func(*maker) (goals []goal, apart bool, 
 	}
 	var goals []goal
 	var apart bool
-	var risk []risk
+	var atRisk []risk
 	err := p.Store.View(func(v *store.View) (err error) {
 		m.view, m.plan.Seq = v, v.Seq()
 		if goals, apart, err = find(m); err != nil {
 			return err
 		}
 		m.askFor(goals)
-		risk, err = m.risks(goals)
+		atRisk, err = m.risks(goals)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if len(risk) > 0 {
-		m.unsafe = p.Secure(versionsOf(risk))
+	if len(atRisk) > 0 {
+		m.unsafe = p.Secure(versionsOf(atRisk))
 	}
 	// Another view: the store was written to, and no view may be open then.
 	err = p.Store.ViewUpTo(m.plan.Seq, func(v *store.View) (err error) {
 		m.view = v
-		if err := m.secured(risk); err != nil {
+		if err := m.secured(atRisk); err != nil {
 			return err
 		}
 		if goals, err = m.possible(goals, apart); err != nil {
