@@ -33,6 +33,13 @@ func TestFresh(t *testing.T) {
 			t.Fatalf("edit %d: %+v %v", n, r, err)
 		}
 		took = append(took, time.Since(began))
+		if s, err := x.Symbols(ctx, fmt.Sprintf("edited%dEnd", n), Query{}, Hints{}, 0); err != nil || len(s) != 1 || string(s[0].Path) != p {
+			t.Fatalf("edit %d: the definition is not found: %+v %v", n, s, err)
+		}
+		c.write(t, fmt.Sprintf("made%d.go", n), "package p\n")
+		if names := x.Names(fmt.Sprintf("made%d.go", n), Query{}, 1); len(names) != 1 || names[0].Path != store.Path(fmt.Sprintf("made%d.go", n)) {
+			t.Fatalf("edit %d: the new file is not found: %+v", n, names)
+		}
 		if n >= 50 {
 			if r, err = x.Grep(ctx, Query{Pattern: fmt.Sprintf("edited%dEnd", n-50), CaseSensitive: true}); err != nil || len(r.Lines) != 0 {
 				t.Fatalf("edit %d: what was overwritten is still found: %+v %v", n, r, err)

@@ -44,10 +44,11 @@ func (x *Index) Names(pattern string, q Query, limit int) []NameHit {
 	return out[:min(len(out), limit)]
 }
 
-// live is the file table; before the first index it is made from the log.
+// live is the file table, with what is newer than the index; before the first index
+// it is made from the log.
 func (x *Index) live() map[store.Path]*file {
 	x.mu.RLock()
-	ready := x.ready
+	ready, seq := x.ready, x.seq
 	files := make(map[store.Path]*file, len(x.files))
 	for p, f := range x.files {
 		files[p] = f
@@ -60,8 +61,21 @@ func (x *Index) live() map[store.Path]*file {
 			}
 			return nil
 		})
+		return files
 	}
-	return files
+	for {
+		newer, err := x.corpus.Since(seq, pastPage)
+		if err != nil || len(newer) == 0 {
+			return files
+		}
+		for _, v := range newer {
+			if seq = v.Seq; x.searchable(v) {
+				files[v.Path] = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))}
+			} else if v.Deleted() {
+				delete(files, v.Path)
+			}
+		}
+	}
 }
 
 // fuzzy scores a path against lower-case letters.

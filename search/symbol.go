@@ -44,7 +44,7 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 	}
 	var order []weighed
 	for p, f := range files {
-		if (candidates == nil || candidates[p]) && q.admits(p, f.kind) && f.kind != Other && f.kind != Config {
+		if (candidates == nil || candidates[p] || !f.indexed && f.size <= int64(x.opt.MaxFile)) && q.admits(p, f.kind) && f.kind != Other && f.kind != Config {
 			order = append(order, weighed{p, weight(p, f, nil, h)})
 		}
 	}
