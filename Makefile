@@ -5,7 +5,7 @@ PREFIX  ?= /usr/local
 DIR     ?= $(CURDIR)
 # Packages whose tests run with the race detector in ci: those with many
 # goroutines and no mounts of their own to slow down.
-RACE    := ./store/wire ./fusefs/capture/spool ./store/readers ./store/daemon ./fusefs/capture ./mcp
+RACE    := ./store/wire ./fusefs/capture/spool ./store/readers ./store/daemon ./store/daemon/ingest ./fusefs/capture ./mcp
 FUZZTIME ?= 5s
 export GOFLAGS += -buildvcs=false
 
