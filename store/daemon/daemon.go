@@ -161,7 +161,7 @@ func run(ctx context.Context, stop context.CancelFunc, o Options) (err error) {
 		return err
 	}
 	// The lock before Badger, which would wait or fail less clearly.
-	lock, began, err := lockState(state)
+	lock, began, err := lockState(state, func() bool { return wire.Served(o.Paths, o.Root) })
 	if err != nil {
 		return err
 	}

@@ -189,7 +189,7 @@ func TestKillWhileIngesting(t *testing.T) {
 	}
 	ask[wire.Empty](p, c, wire.MShutdown, wire.Empty{})
 	eventually(t, "shutdown", func() bool { // the lock goes last
-		l, _, err := lockState(p.state)
+		l, _, err := lockState(p.state, func() bool { return true })
 		if err == nil {
 			l.Close()
 		}
@@ -226,6 +226,22 @@ func childMain() int {
 		return 1
 	}
 	return 0
+}
+
+// TestStartWaitsForTheLast: a daemon that ends closes its socket before its
+// store, so whoever finds no socket starts the next one while the lock is held.
+func TestStartWaitsForTheLast(t *testing.T) {
+	p := newProject(t)
+	if err := os.MkdirAll(p.state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, _, err := lockState(p.state, func() bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(300*time.Millisecond, func() { lock.Close() })
+	p.start()
+	p.dial("cli").Close()
 }
 
 func TestIdleDaemonEnds(t *testing.T) {

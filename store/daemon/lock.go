@@ -15,19 +15,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dyingWait bounds the wait for a daemon that has been killed.
-const dyingWait = 5 * time.Second
+// endingWait bounds the wait for a daemon that ends, or does not listen yet.
+const endingWait = 5 * time.Second
 
-// lockState takes the project's lock, or fails at once with wire.ErrLocked and
-// the holder's pid. The kernel releases it with the process, however it ends.
-// began is when the last holder took it, in ns, 0 if nobody did.
-func lockState(state string) (lock *os.File, began int64, err error) {
+// lockState takes the project's lock, or fails with wire.ErrLocked and the
+// holder's pid, at once where the holder serves clients. A holder that does not
+// serve is ending (its socket goes first) or has just begun: it is waited for up
+// to endingWait, because whoever starts us has found nobody to ask. The kernel
+// releases the lock with the process, however it ends. began is when the last
+// holder took it, in ns, 0 if nobody did.
+func lockState(state string, served func() bool) (lock *os.File, began int64, err error) {
 	path := filepath.Join(state, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, 0, fmt.Errorf("lock the state directory: %w", err)
 	}
-	for deadline := time.Now().Add(dyingWait); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(endingWait); ; time.Sleep(5 * time.Millisecond) {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if errors.Is(err, unix.EINTR) {
 			continue
@@ -36,9 +39,8 @@ func lockState(state string) (lock *os.File, began int64, err error) {
 			break
 		}
 		pid := holder(f)
-		// A killed daemon's socket may refuse before its lock is free: taking
-		// down its mappings takes a while.
-		if pid > 0 && dying(pid) && time.Now().Before(deadline) {
+		// A killed daemon's socket may still accept before its lock is free.
+		if time.Now().Before(deadline) && (pid > 0 && dying(pid) || !served()) {
 			continue
 		}
 		f.Close()

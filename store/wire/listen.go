@@ -83,6 +83,17 @@ func answers(path string) bool {
 	}
 }
 
+// Served reports whether a daemon accepts connections for root.
+func Served(p Paths, root string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	c, err := connect(ctx, p, root)
+	if err == nil {
+		c.Close()
+	}
+	return !errors.Is(err, ErrNoDaemon)
+}
+
 func writeNote(path, text string) error {
 	if b, err := os.ReadFile(path); err == nil && string(b) == text+"\n" {
 		return nil
