@@ -23,7 +23,8 @@ func doubts(b *bench, c *checks) {
 	r := b.with(m.ready())
 	ended(c, r, "the session")
 	d := m.got(capped)
-	c.that(strings.Contains(d.text, "PARTIAL"), "the client caps the Read: %s", head(d.text))
+	// Some versions say PARTIAL, 2.1.330 sends the first lines without a word.
+	c.that(strings.Contains(d.text, "line 1 of this") && !strings.Contains(d.text, "line 6000 of this"), "the client caps the Read: %s", head(d.text))
 	d = m.got(page)
 	c.that(isFull(d, 300), "a range of it is full afterwards: %d bytes", d.size())
 	d = m.got(catBig)
