@@ -5,6 +5,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/versions"
 	"cachebro/store/wire"
 )
 
@@ -17,10 +18,10 @@ func (d *Daemon) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer,
 	if p == "" {
 		return wire.BlameAnswer{}, nil, wire.Errorf(wire.ErrBadRequest, "cachebro blame PATH", "name the file")
 	}
-	d.settle(ctx, p)
+	d.survey.Update(ctx, p)
 	var at uint64
-	if given(q) {
-		v, _, err := d.find(p, q)
+	if versions.Given(q) {
+		v, _, err := versions.Find(d.store, p, q)
 		if err != nil {
 			return wire.BlameAnswer{}, nil, err
 		}

@@ -139,7 +139,7 @@ func (d *Daemon) contextRequest(ctx context.Context, r *wire.Request) (any, []by
 	}
 	return wire.ContextAnswer{Etag: etag, Kept: hit, ReadAnswer: wire.ReadAnswer{
 		Kind: a.Kind, Label: a.Label, Hash: onwire.Hash(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
-		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, BaseTime: a.BaseTime, Mounted: d.mount.mounted(),
+		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, BaseTime: a.BaseTime, Mounted: d.survey.Mounted(),
 	}}, []byte(a.Text), nil
 }
 
@@ -166,8 +166,8 @@ func unchangedBundle(etag string, since time.Time) string {
 // filesKnown brings the log up to the files as they are. sure: nothing can have
 // been missed, so that an earlier bundle may be said to be unchanged.
 func (d *Daemon) filesKnown(ctx context.Context) (sure bool, err error) {
-	mounted, attach, _ := d.mount.state()
-	if mounted && !attach.Outside && !d.baseline.running() {
+	mounted, attach, _ := d.survey.MountState()
+	if mounted && !attach.Outside && !d.survey.Scanning() {
 		return d.ingest.WaitHead(ctx, waits.Fresh) && !d.ingest.WritingBelow(""), nil
 	}
 	select {
@@ -176,7 +176,7 @@ func (d *Daemon) filesKnown(ctx context.Context) (sure bool, err error) {
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	missing, err := d.lookAtAll(ctx)
+	missing, err := d.survey.LookAtAll(ctx)
 	return missing == "" && !(mounted && attach.Outside), err
 }
 

@@ -39,7 +39,7 @@ func (c corpus) Read(p store.Path, buf []byte) ([]byte, error) {
 // the baseline: before, there is little to index and the disk is busy.
 func (d *Daemon) followIndex(ctx context.Context) {
 	if !d.index.Stats().Ready {
-		for d.store.Seq() == 0 || d.baseline.running() {
+		for d.store.Seq() == 0 || d.survey.Scanning() {
 			select {
 			case <-ctx.Done():
 				return

@@ -20,6 +20,7 @@ import (
 	"cachebro/store/daemon/ingest"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/source"
+	"cachebro/store/daemon/survey"
 	"cachebro/store/daemon/waits"
 	"cachebro/store/keep"
 	"cachebro/store/knowledge/docsync"
@@ -79,7 +80,7 @@ type Daemon struct {
 	ingest      *ingest.Ingester
 	source      *source.Source
 	attribution *attribution.Attribution
-	baseline    *baseline
+	survey      *survey.Survey
 	index       *search.Index
 	tree        *treeState
 	results     keeper
@@ -89,11 +90,6 @@ type Daemon struct {
 	docsNews    chan struct{} // capacity 1, never closed: versions have been added
 	indexNews   chan struct{} // capacity 1, never closed: the first index may begin
 	hitIDs      hitIDs
-	mount       mount
-	known       atomic.Int64 // ns: the log has all that there was then; 0: of no moment
-	away        atomic.Bool  // nothing has been mounted since
-	settling    sync.Mutex   // held while what changed without a mount is looked for
-	verified    *verifiedTable
 	server      *wire.Server
 	life        context.Context // ends when the daemon does
 	stop        context.CancelFunc
@@ -190,9 +186,7 @@ func run(ctx context.Context, stop context.CancelFunc, o Options) (err error) {
 
 // open brings up everything but the socket.
 func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
-	d := &Daemon{o: o, state: state, log: o.Log, began: time.Now(), readsNews: make(chan struct{}, 1), indexNews: make(chan struct{}, 1), source: source.New(o.Root, o.Ignore),
-		verified: newVerifiedTable(), life: ctx}
-	d.paths = onwire.Paths{Root: o.Root, Mountpoint: d.mount.mountpoint}
+	d := &Daemon{o: o, state: state, log: o.Log, began: time.Now(), readsNews: make(chan struct{}, 1), indexNews: make(chan struct{}, 1), source: source.New(o.Root, o.Ignore), life: ctx}
 	so := o.Store
 	if so.Log == nil {
 		so.Log = o.Log
@@ -239,14 +233,19 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	d.baseline = newBaseline(d)
+	if d.survey, err = survey.Open(survey.Options{
+		Root: o.Root, State: state, Store: d.store, Source: d.source, Ingest: d.ingest, Log: d.log, Changed: d.pokeIndex,
+	}); err != nil {
+		return nil, err
+	}
+	d.paths = onwire.Paths{Root: o.Root, Mountpoint: d.survey.Mountpoint}
 	d.index = search.Open(indexDir(state), corpus{d}, search.Options{Logger: d.log, Embedder: o.Embedder, Room: d.store.HasRoom})
 	d.openResults()
 	d.openBundles()
 	if err := errors.Join(d.openNotes(), d.openDocs()); err != nil {
 		return nil, err
 	}
-	if err := d.loadWatched(); err != nil {
+	if d.table, err = merge(d.handlers(), d.survey.Handlers()); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -254,7 +253,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 
 // serve runs until ctx ends.
 func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
-	d.stop, d.table = stop, d.handlers()
+	d.stop = stop
 	l, path, err := wire.Listen(d.o.Paths, d.o.Root, d.state)
 	if err != nil {
 		return err
@@ -265,7 +264,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	work, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { d.ingest.Run(work) })
-	wg.Go(func() { d.baseline.run(work) })
+	wg.Go(func() { d.survey.Run(work) })
 	wg.Go(func() { d.followIndex(work) })
 	wg.Go(func() { d.followDocs(work) })
 	wg.Go(func() { d.followReads(work) })
@@ -301,7 +300,9 @@ func (d *Daemon) close() error {
 	if d.ingest != nil {
 		errs = append(errs, d.ingest.Close())
 	}
-	d.mount.close()
+	if d.survey != nil {
+		d.survey.Close()
+	}
 	d.source.Drop()
 	if d.store != nil {
 		if err := d.store.Sync(); err != nil && !d.readOnly {
@@ -335,11 +336,11 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 		every = min(every, max(d.o.IdleExit/4, 10*time.Millisecond))
 	}
 	for waits.Sleep(ctx, every) {
-		mounted := d.mount.mounted()
+		mounted := d.survey.Mounted()
 		if !mounted {
 			d.source.Unmounted()
 		}
-		if d.o.IdleExit > 0 && !mounted && d.server.Conns() == 0 && d.server.Idle() > d.o.IdleExit && !d.baseline.running() && !d.ingest.Busy() {
+		if d.o.IdleExit > 0 && !mounted && d.server.Conns() == 0 && d.server.Idle() > d.o.IdleExit && !d.survey.Scanning() && !d.ingest.Busy() {
 			d.log.Info("idle", "since", d.server.Idle().Round(time.Second))
 			d.stop()
 			return
@@ -374,5 +375,5 @@ func (d *Daemon) collect(ctx context.Context) {
 }
 
 func (d *Daemon) hello(h wire.Hello, _ wire.Peer) (wire.HelloAnswer, error) {
-	return wire.HelloAnswer{Version: d.o.Version, PID: os.Getpid(), Root: d.o.Root, State: d.state, Mounted: d.mount.mounted()}, nil
+	return wire.HelloAnswer{Version: d.o.Version, PID: os.Getpid(), Root: d.o.Root, State: d.state, Mounted: d.survey.Mounted()}, nil
 }

@@ -19,7 +19,7 @@
 // # Locks
 //
 // Order, outermost first: applyMu of package ingest (held over store.Apply: the
-// checkpoint and who may append are one thing), mount.mu, those of packages attribution and
-// source, baseline.mu, verified.mu. No other pair nests, and none but
-// applyMu is held over disk, socket or callback.
+// checkpoint and who may append are one thing), mount.mu of package survey, those of
+// packages attribution and source, baseline.mu and verified.mu of package survey. No
+// other pair nests, and none but applyMu is held over disk, socket or callback.
 package daemon

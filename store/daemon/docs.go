@@ -11,6 +11,7 @@ import (
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/versions"
 	"cachebro/store/daemon/waits"
 	"cachebro/store/knowledge/docsync"
 	"cachebro/store/wire"
@@ -84,7 +85,7 @@ func (d *Daemon) docsRequest(ctx context.Context, r *wire.Request) (any, []byte,
 	}
 	d.ingest.WaitHead(ctx, waits.Query)
 	a := wire.DocsAnswer{Pairs: []wire.DocPair{}}
-	if warning := d.refreshWhole(ctx); warning != "" {
+	if warning := d.survey.RefreshWhole(ctx); warning != "" {
 		a.Problems = append(a.Problems, warning)
 	}
 	f := docsync.Filter{Ref: string(p), Name: q.Name, Explicit: q.Explicit}
@@ -128,24 +129,6 @@ func (d *Daemon) docsRequest(ctx context.Context, r *wire.Request) (any, []byte,
 	return a, nil, nil
 }
 
-// docsWait is how long an answer about documents waits for the look at the files
-// of a project that is not mounted: "in sync" of half of them would be untrue.
-const docsWait = 25 * time.Second
-
-// refreshWhole is refresh for who would rather wait.
-func (d *Daemon) refreshWhole(ctx context.Context) string {
-	warning := d.refresh(ctx, false)
-	for end := time.Now().Add(docsWait); warning != "" && time.Now().Before(end); {
-		if !d.baseline.running() {
-			return ""
-		}
-		if !waits.Sleep(ctx, 10*time.Millisecond) {
-			break
-		}
-	}
-	return warning
-}
-
 func (d *Daemon) docPair(st docsync.Status, withDiff bool) (wire.DocPair, error) {
 	w := wire.DocPair{Doc: []byte(st.Doc), Code: st.Spec, How: string(st.How), State: string(st.State), AsOf: st.Seq, By: st.By,
 		Edited: st.DocEdited, Gone: st.DocGone, Problem: st.Problem}
@@ -176,14 +159,14 @@ func (d *Daemon) docChange(c docsync.Change, withDiff bool) (wire.DocChange, err
 		return w, nil
 	}
 	const file = syscall.S_IFREG | 0o644 // the baseline knows contents alone
-	from, to := side{path: c.Path, exists: c.Was != (store.Hash{}), mode: file}, side{path: c.Path}
+	from, to := versions.Side{Path: c.Path, Exists: c.Was != (store.Hash{}), Mode: file}, versions.Side{Path: c.Path}
 	var err error
-	if from.exists {
-		from.data, err = d.store.Content(c.Was)
+	if from.Exists {
+		from.Data, err = d.store.Content(c.Was)
 	}
 	if err == nil && c.Last.Seq != 0 {
-		to, err = d.sideOf(c.Last)
-		to.mode = file
+		to, err = versions.SideOf(d.store, c.Last)
+		to.Mode = file
 	}
 	if err != nil {
 		w.Lost = true
@@ -191,7 +174,7 @@ func (d *Daemon) docChange(c docsync.Change, withDiff bool) (wire.DocChange, err
 	}
 	var a wire.DiffAnswer
 	var out bytes.Buffer
-	printDiff(&out, &a, from, to, 3)
+	versions.WriteDiff(&out, &a, from, to, 3)
 	if w.Added, w.Removed = a.Added, a.Removed; withDiff {
 		w.Diff = out.String()
 	}

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"fmt"
+
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/wire"
 )
@@ -11,9 +13,9 @@ func (d *Daemon) handler(method string) (wire.Handler, bool) {
 	return h, ok
 }
 
+// handlers are those of the daemon itself.
 func (d *Daemon) handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
-		wire.MAttach: d.attachMountd, wire.MHeartbeat: d.heartbeat, wire.MDetach: d.detach,
 		wire.MStatus: onwire.Decoded(d.status), wire.MShutdown: d.shutdown,
 		wire.MLog: onwire.Decoded(d.logQuery), wire.MShow: onwire.Decoded(d.show), wire.MDiff: onwire.Decoded(d.diff), wire.MBlame: onwire.Decoded(d.blame),
 		wire.MPlan: d.plan, wire.MPlanOpen: onwire.Decoded(d.openPlans), wire.MPlanFetch: onwire.Decoded(d.planFetch), wire.MPlanDone: d.planDone,
@@ -29,4 +31,18 @@ func (d *Daemon) handlers() map[string]wire.Handler {
 		wire.MContext: d.contextRequest,
 		wire.MNames:   onwire.Decoded(d.names),
 	}
+}
+
+// merge makes one table of all services'. A method that two of them answer is an error.
+func merge(tables ...map[string]wire.Handler) (map[string]wire.Handler, error) {
+	all := map[string]wire.Handler{}
+	for _, t := range tables {
+		for method, h := range t {
+			if all[method] != nil {
+				return nil, fmt.Errorf("two services answer %q", method)
+			}
+			all[method] = h
+		}
+	}
+	return all, nil
 }

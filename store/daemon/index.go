@@ -20,11 +20,11 @@ func (d *Daemon) outline(ctx context.Context, q wire.OutlineRequest) (wire.Outli
 	if err != nil {
 		return wire.OutlineAnswer{}, nil, err
 	}
-	l, err := d.look(ctx, p)
+	l, err := d.survey.Look(ctx, p)
 	if err != nil {
 		return wire.OutlineAnswer{}, nil, err
 	}
-	content, err := l.content()
+	content, err := l.Content()
 	if err != nil {
 		return wire.OutlineAnswer{}, nil, onwire.Error(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/ingest"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/survey"
+	"cachebro/store/daemon/versions"
 	"cachebro/store/undo"
 	"cachebro/store/wire"
 )
@@ -80,7 +82,7 @@ func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, planner undo.
 	case store.PlanRevert:
 		return d.planRevert(ctx, q, planner)
 	case store.PlanUndo:
-		if err := d.settleAll(ctx); err != nil {
+		if err := d.survey.UpdateAll(ctx); err != nil {
 			return nil, err
 		}
 		uq, err := d.undoQuery(q)
@@ -93,7 +95,7 @@ func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, planner undo.
 		}
 		return p, err
 	case store.PlanRedo:
-		if err := d.settleAll(ctx); err != nil {
+		if err := d.survey.UpdateAll(ctx); err != nil {
 			return nil, err
 		}
 		return planner.Redo(q.Plan, q.Force)
@@ -103,7 +105,7 @@ func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, planner undo.
 		if _, err := d.leftOpen(ctx, q.Plan); err != nil {
 			return nil, err
 		}
-		if err := d.settleAll(ctx); err != nil {
+		if err := d.survey.UpdateAll(ctx); err != nil {
 			return nil, err
 		}
 		return planner.Rollback(q.Plan)
@@ -122,9 +124,9 @@ func (d *Daemon) planRevert(ctx context.Context, q wire.PlanRequest, planner und
 	if q.Steps < 0 {
 		return nil, wire.Errorf(wire.ErrBadRequest, "", "steps back cannot be negative")
 	}
-	d.settle(ctx, p)
-	if given(q.Version) {
-		v, _, err := d.find(p, q.Version)
+	d.survey.Update(ctx, p)
+	if versions.Given(q.Version) {
+		v, _, err := versions.Find(d.store, p, q.Version)
 		if err != nil {
 			return nil, err
 		}
@@ -189,7 +191,7 @@ func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest, planner un
 		}
 		paths = append(paths, p)
 	}
-	if err := d.settleAll(ctx); err != nil {
+	if err := d.survey.UpdateAll(ctx); err != nil {
 		return nil, err
 	}
 	var seq uint64
@@ -206,7 +208,7 @@ func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest, planner un
 		seq, err = d.store.SeqAt(q.At.At)
 	case q.At.Number != 0 && len(paths) == 1:
 		var v store.Version
-		if v, _, err = d.find(paths[0], q.At); err == nil {
+		if v, _, err = versions.Find(d.store, paths[0], q.At); err == nil {
 			seq = v.Seq
 		}
 	default:
@@ -253,7 +255,7 @@ func (d *Daemon) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 	if !q.Finished {
 		return wire.Empty{}, nil, nil
 	}
-	if !d.mount.mounted() {
+	if !d.survey.Mounted() {
 		d.lookAtPlan(ctx, q.ID)
 	}
 	d.attribution.EndPlan(q.ID, d.now())
@@ -291,9 +293,9 @@ func (d *Daemon) lookAtPlan(ctx context.Context, id string) {
 			return
 		}
 		if own[path] {
-			_, _ = d.look(withPlan(ctx, id), path)
+			_, _ = d.survey.Look(survey.WithPlan(ctx, id), path)
 		} else {
-			_, _ = d.look(ctx, path)
+			_, _ = d.survey.Look(ctx, path)
 		}
 	}
 	for _, s := range p.Steps {

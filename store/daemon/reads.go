@@ -12,6 +12,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/survey"
 	"cachebro/store/diff"
 	"cachebro/store/readers"
 	"cachebro/store/tokens"
@@ -74,16 +75,16 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 		body := r.Body
 		sq.Hash, sq.Content = d.contents.keep(body), func() ([]byte, error) { return body, nil }
 	} else {
-		l, err := d.look(ctx, p)
+		l, err := d.survey.Look(ctx, p)
 		if err != nil {
 			return nil, nil, err
 		}
-		sq.Hash, sq.Content = l.hash, l.content
-		if l.known {
-			sq.Seq = l.version.Seq
+		sq.Hash, sq.Content = l.Hash, l.Content
+		if l.Known {
+			sq.Seq = l.Version.Seq
 		}
 		if known {
-			sq.Renamed = d.earlierNames(reader, p, l.version)
+			sq.Renamed = d.earlierNames(reader, p, l.Version)
 		}
 	}
 	if q.Rewrite != nil {
@@ -108,7 +109,7 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	out := wire.ReadAnswer{
 		Kind: a.Kind, Label: a.Label, Seq: a.Seq, Hash: onwire.Hash(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
-		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, Note: a.Note, Binary: a.Binary, BaseTime: a.BaseTime, Mounted: d.mount.mounted(), Again: a.Again,
+		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, Note: a.Note, Binary: a.Binary, BaseTime: a.BaseTime, Mounted: d.survey.Mounted(), Again: a.Again,
 	}
 	return out, []byte(a.Text), nil
 }
@@ -177,13 +178,13 @@ func (d *Daemon) shownText(ctx context.Context, r *wire.Request) (any, []byte, e
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := d.look(ctx, p)
+	l, err := d.survey.Look(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
 	reader, known := d.readerFor(q.Reader, r.Hello.Client)
 	sq := readers.Request{
-		Reader: reader, Known: known, Path: p, Hash: l.hash, Content: l.content, Pending: true, ToolUse: q.Reader.ToolUse, Tool: "Read", Seq: l.version.Seq,
+		Reader: reader, Known: known, Path: p, Hash: l.Hash, Content: l.Content, Pending: true, ToolUse: q.Reader.ToolUse, Tool: "Read", Seq: l.Version.Seq,
 		Rewrite: &readers.Rewrite{Rendering: store.Rendering(q.Rendering), StartLine: q.StartLine, NumLines: q.NumLines, Text: string(r.Body)},
 	}
 	matched, err := d.shown.Pending(ctx, sq)
@@ -193,7 +194,7 @@ func (d *Daemon) shownText(ctx context.Context, r *wire.Request) (any, []byte, e
 	if known {
 		d.noteToolRead(reader.Session, "Read", p)
 	}
-	return wire.ShownAnswer{Matched: matched, Seq: l.version.Seq}, nil, nil
+	return wire.ShownAnswer{Matched: matched, Seq: l.Version.Seq}, nil, nil
 }
 
 // commit makes pending deliveries count, by the exact text that was delivered.
@@ -264,11 +265,11 @@ func (d *Daemon) staleWarning(ctx context.Context, r store.Reader, p store.Path)
 	if !ok {
 		return ""
 	}
-	l, err := d.look(ctx, p)
-	if err != nil || l.hash == h || !l.known {
+	l, err := d.survey.Look(ctx, p)
+	if err != nil || l.Hash == h || !l.Known {
 		return ""
 	}
-	v := l.version
+	v := l.Version
 	if v.Time <= at || v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && v.Actor.Tool != "Bash" {
 		return ""
 	}
@@ -280,12 +281,12 @@ func (d *Daemon) staleWarning(ctx context.Context, r store.Reader, p store.Path)
 }
 
 // differing names the present lines that are not in the old content.
-func (d *Daemon) differing(old store.Hash, l looked) string {
+func (d *Daemon) differing(old store.Hash, l survey.File) string {
 	was, err := d.store.Content(old)
 	if err != nil {
 		return ""
 	}
-	now, err := l.content()
+	now, err := l.Content()
 	if err != nil || txt.Binary(was) || txt.Binary(now) {
 		return ""
 	}
@@ -370,29 +371,29 @@ func (d *Daemon) ingestGiven(ctx context.Context, r *wire.Request) (any, []byte,
 		if a.Comm == "" { // it never wrote through a mount
 			a.Comm = "cachebro"
 		}
-		ctx = withActor(ctx, a)
+		ctx = survey.WithActor(ctx, a)
 	}
 	class := d.source.Class(ctx, p)
 	out := wire.Ingest{Path: q.Path, Class: onwire.ClassName(class)}
-	if class == store.Class(ignore.Tracked) && d.mount.mounted() {
+	if class == store.Class(ignore.Tracked) && d.survey.Mounted() {
 		out.Kept = true
 		return out, nil, nil
 	}
 	// What is stored is what lies there: the body only says what it should be.
-	l, err := d.look(ctx, p)
+	l, err := d.survey.Look(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(r.Body) > 0 && l.hash != sha256.Sum256(r.Body) {
+	if len(r.Body) > 0 && l.Hash != sha256.Sum256(r.Body) {
 		return nil, nil, wire.Errorf(wire.ErrConflict, "read it again", "%s is not what was handed over", onwire.Display(p))
 	}
-	if content, err := l.content(); !l.known && class == store.Class(ignore.Ignored) && q.PID == 0 && err == nil {
-		base, _, err := d.store.Current(l.path)
+	if content, err := l.Content(); !l.Known && class == store.Class(ignore.Ignored) && q.PID == 0 && err == nil {
+		base, _, err := d.store.Current(l.Path)
 		if err != nil {
 			return nil, nil, onwire.Error(err)
 		}
-		l.version, l.known = d.storeFound(ctx, l.path, l.stat, content, d.mount.mounted(), base)
+		l.Version, l.Known = d.survey.StoreFound(ctx, l.Path, l.Stat, content, d.survey.Mounted(), base)
 	}
-	out.Seq, out.Kept = l.version.Seq, l.known
+	out.Seq, out.Kept = l.Version.Seq, l.Known
 	return out, nil, nil
 }

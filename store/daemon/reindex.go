@@ -2,11 +2,8 @@ package daemon
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"cachebro/store"
-	"cachebro/store/daemon/waits"
 	"cachebro/store/wire"
 )
 
@@ -20,7 +17,7 @@ func (d *Daemon) reindex(ctx context.Context, do string, p store.Path, facts *wi
 	before := d.index.Stats()
 	// The follower would index what the look finds in small steps, beside it.
 	defer d.index.Hold()()
-	missing, err := d.lookAtAll(ctx)
+	missing, err := d.survey.LookAtAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -52,41 +49,9 @@ func (d *Daemon) reindex(ctx context.Context, do string, p store.Path, facts *wi
 	return nil
 }
 
-// lookAtAll waits until every file's newest content is in the log: what was
-// closed on the mount and, where nothing is mounted or a mount is fresh, what a
-// look at every file finds. missing says why it is not.
-func (d *Daemon) lookAtAll(ctx context.Context) (missing string, err error) {
-	for !d.ingest.WaitHead(ctx, 100*time.Millisecond) {
-		if ctx.Err() != nil {
-			return "", ctx.Err()
-		}
-		if ok, reason := d.ingest.Health(); !ok {
-			return "the newest files are missing: " + reason, nil
-		}
-		if err := d.ingest.HeadError(); err != nil {
-			return "the newest files are missing: " + err.Error(), nil
-		}
-	}
-	if !d.mount.mounted() {
-		d.baseline.request(true)
-	}
-	for d.baseline.running() {
-		if ok, reason := d.ingest.Health(); !ok {
-			return "files are missing: " + reason, nil
-		}
-		if !waits.Sleep(ctx, 2*time.Millisecond) {
-			return "", ctx.Err()
-		}
-	}
-	if st := d.baseline.now(); !st.Done {
-		return fmt.Sprintf("files are missing: only %d could be looked at; see %s", st.Files, wire.LogFile(d.state)), nil
-	}
-	return "", nil
-}
-
 // indexProgress is for somebody who watches a reindex.
 func (d *Daemon) indexProgress() *wire.IndexProgress {
-	b := d.baseline.now()
+	b := d.survey.Progress()
 	p := &wire.IndexProgress{Looking: b.Running, Looked: b.Files}
 	p.Indexed, p.Of = d.index.Progress()
 	return p

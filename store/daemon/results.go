@@ -69,7 +69,7 @@ func (k *keeper) close() {
 // told: nothing mounted that would tell of changes, somebody may write
 // underneath, the spool is not caught up with, or a file is being written.
 func (d *Daemon) treeToken(ctx context.Context, p store.Path) (token string, seq uint64, ok bool) {
-	mounted, attach, _ := d.mount.state()
+	mounted, attach, _ := d.survey.MountState()
 	if !mounted || attach.Outside || !d.ingest.WaitHead(ctx, waits.Fresh) || d.ingest.WritingBelow(p) {
 		return "", 0, false
 	}

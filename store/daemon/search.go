@@ -10,14 +10,10 @@ import (
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/daemon/onwire"
-	"cachebro/store/daemon/waits"
 	"cachebro/store/wire"
 )
 
 const (
-	// refreshWait bounds the look for changes before a query where nothing is
-	// mounted and so nobody told of them.
-	refreshWait   = 2 * time.Second
 	searchDefault = 20
 	searchMost    = 100_000
 )
@@ -43,7 +39,7 @@ func (d *Daemon) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAns
 	if q.Kind == kindNote {
 		return a, nil, d.searchNotes(q, sq, limit, &a)
 	}
-	a.Warning = d.refresh(ctx, q.NoRefresh)
+	a.Warning = d.survey.Refresh(ctx, q.NoRefresh)
 	h := d.hints(q.Session)
 	switch q.Mode {
 	case wire.SearchExact, wire.SearchText:
@@ -111,28 +107,6 @@ func (d *Daemon) worktrees(ctx context.Context, asked string) (globs []string) {
 		}
 	}
 	return globs
-}
-
-// refresh makes sure that what was closed before is in the log. Where nothing
-// is mounted that means looking at every file's stat.
-func (d *Daemon) refresh(ctx context.Context, no bool) (warning string) {
-	d.ingest.WaitHead(ctx, waits.Fresh)
-	switch {
-	case d.mount.mounted():
-		return ""
-	case no:
-		return "not mounted, and not to look for changed files: what was written since the last look may be missing"
-	}
-	d.baseline.request(true)
-	for end := time.Now().Add(refreshWait); d.baseline.running(); {
-		if time.Now().After(end) {
-			return "not mounted, and looking for changed files takes longer than 2 s: the newest may be missing"
-		}
-		if !waits.Sleep(ctx, 2*time.Millisecond) {
-			return ""
-		}
-	}
-	return ""
 }
 
 // hints are what a session works on.

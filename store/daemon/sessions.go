@@ -22,8 +22,8 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 	if e.Session == "" {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a session event without a session id")
 	}
-	if !d.mount.mounted() { // an agent is about to work here: know what there was
-		d.baseline.request(false)
+	if !d.survey.Mounted() { // an agent is about to work here: know what there was
+		d.survey.RequestScan()
 	}
 	now := d.now()
 	id := store.SessionID(e.Session)
@@ -61,7 +61,7 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 			d.log.Warn("session", "err", err) // a full disk: epochs must still be told
 		}
 	}
-	a := wire.SessionAnswer{Known: known, Mounted: d.mount.mounted()}
+	a := wire.SessionAnswer{Known: known, Mounted: d.survey.Mounted()}
 	reader := store.Reader{Session: id, Agent: e.Agent}
 	a.Epoch, a.NeedCheck = d.readerEvent(reader, e)
 	d.shown.Given(reader, e.Given)

@@ -10,10 +10,10 @@ import (
 )
 
 func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte, error) {
-	mounted, attach, beat := d.mount.state()
+	mounted, attach, beat := d.survey.MountState()
 	st := wire.Status{
 		Root: d.o.Root, State: d.state, Version: d.o.Version, DaemonPID: os.Getpid(),
-		Mounted: mounted, Baseline: d.baseline.now(), Sessions: d.liveSessions(),
+		Mounted: mounted, Baseline: d.survey.Progress(), Sessions: d.liveSessions(),
 	}
 	if mounted {
 		st.Mountpoint, st.MountdPID, st.Outside, st.Capture = attach.Mountpoint, attach.PID, attach.Outside, beat.Capture

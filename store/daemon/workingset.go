@@ -153,7 +153,7 @@ func (d *Daemon) everybodysFiles(ctx context.Context, since time.Time) ([]wire.W
 
 // recovery is what the recovery block, the Stop line and the report are made of.
 func (d *Daemon) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recovery, []byte, error) {
-	out := wire.Recovery{Branch: d.source.Branch(ctx), Mounted: d.mount.mounted()}
+	out := wire.Recovery{Branch: d.source.Branch(ctx), Mounted: d.survey.Mounted()}
 	session, err := d.sessionNamed(q.Session)
 	if err != nil || session == "" {
 		return out, nil, err

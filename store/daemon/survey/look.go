@@ -1,4 +1,4 @@
-package daemon
+package survey
 
 import (
 	"context"
@@ -16,14 +16,14 @@ import (
 	"cachebro/store/wire"
 )
 
-// looked is a file as it is now.
-type looked struct {
-	path    store.Path // without symbolic links
-	hash    store.Hash
-	stat    store.Stat
-	version store.Version // the newest version, if it has this content
-	known   bool
-	content func() ([]byte, error)
+// File is a file as it is now.
+type File struct {
+	Path    store.Path // without symbolic links
+	Hash    store.Hash
+	Stat    store.Stat
+	Version store.Version // the newest version, if it has this content
+	Known   bool
+	Content func() ([]byte, error)
 }
 
 // verifiedTable remembers which content a stat was found to stand for, where
@@ -64,65 +64,65 @@ func (t *verifiedTable) put(p store.Path, st store.Stat, h store.Hash) {
 	t.m[p] = verifiedStat{st, h}
 }
 
-// look finds the present content of a path: the newest version, if everything
+// Look finds the present content of a path: the newest version, if everything
 // closed before has been ingested and the file's stat is that version's; else
 // the bytes themselves. A change that nobody told of is stored.
-func (d *Daemon) look(ctx context.Context, p store.Path) (looked, error) {
-	caughtUp := d.ingest.WaitHead(ctx, waits.Fresh)
-	f, st, err := d.source.Open(ctx, p)
+func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
+	caughtUp := s.ingest.WaitHead(ctx, waits.Fresh)
+	f, st, err := s.source.Open(ctx, p)
 	if err != nil {
 		if errors.Is(err, wire.ErrNotFound) && caughtUp {
-			d.noteGone(ctx, p)
+			s.noteGone(ctx, p)
 		}
-		return looked{}, err
+		return File{}, err
 	}
 	defer f.Close()
-	l := looked{path: p, stat: st}
-	v, ok, err := d.store.Current(p)
+	l := File{Path: p, Stat: st}
+	v, ok, err := s.store.Current(p)
 	if err != nil {
 		return l, onwire.Error(err)
 	}
 	if ok && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFLNK || !ok {
-		if name, found := d.source.RealName(ctx, f); found && name != p {
-			l.path = name
-			if v, ok, err = d.store.Current(name); err != nil {
+		if name, found := s.source.RealName(ctx, f); found && name != p {
+			l.Path = name
+			if v, ok, err = s.store.Current(name); err != nil {
 				return l, onwire.Error(err)
 			}
 		}
 	}
-	mounted, attach, _ := d.mount.state()
+	mounted, attach, _ := s.mount.state()
 	// On a mount that nobody can get around, an equal stat is proof once all that
 	// was spooled is in the log and no write is under way. Elsewhere a change
 	// within the tick in which the version was made could hide.
-	still := mounted && !attach.Outside && caughtUp && !d.ingest.Writing(l.path)
+	still := mounted && !attach.Outside && caughtUp && !s.ingest.Writing(l.Path)
 	sure := func(seen int64) bool { return still || seen-st.Ctime > waits.Tick }
-	if ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{}) && source.SameContent(v.Stat, st) && sure(v.Time) && d.store.Has(v.Blob) {
-		l.hash, l.version, l.known = v.Blob, v, true
-		l.content = func() ([]byte, error) { return d.store.Content(v.Blob) }
+	if ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{}) && source.SameContent(v.Stat, st) && sure(v.Time) && s.store.Has(v.Blob) {
+		l.Hash, l.Version, l.Known = v.Blob, v, true
+		l.Content = func() ([]byte, error) { return s.store.Content(v.Blob) }
 		return l, nil
 	}
-	if h, found := d.verified.get(l.path, st); found && d.store.Has(h) && time.Now().UnixNano()-st.Ctime > waits.Tick {
-		l.hash = h
-		l.content = func() ([]byte, error) { return d.store.Content(h) }
-		l.version, l.known = v, ok && v.Blob == h
+	if h, found := s.verified.get(l.Path, st); found && s.store.Has(h) && time.Now().UnixNano()-st.Ctime > waits.Tick {
+		l.Hash = h
+		l.Content = func() ([]byte, error) { return s.store.Content(h) }
+		l.Version, l.Known = v, ok && v.Blob == h
 		return l, nil
 	}
 	content, after, err := source.ReadStable(f, st)
 	if err != nil {
 		return l, err
 	}
-	l.hash, l.stat = sha256.Sum256(content), after
-	l.content = func() ([]byte, error) { return content, nil }
+	l.Hash, l.Stat = sha256.Sum256(content), after
+	l.Content = func() ([]byte, error) { return content, nil }
 	if time.Now().UnixNano()-after.Ctime > waits.Tick {
-		d.verified.put(l.path, after, l.hash)
+		s.verified.put(l.Path, after, l.Hash)
 	}
-	if ok && v.Blob == l.hash && !v.Deleted() {
-		l.version, l.known = v, true
+	if ok && v.Blob == l.Hash && !v.Deleted() {
+		l.Version, l.Known = v, true
 		return l, nil
 	}
-	if d.mayStore(ctx, l.path, mounted, attach.Outside, caughtUp) {
-		if v, ok := d.storeFound(ctx, l.path, after, content, mounted, v); ok {
-			l.version, l.known = v, true
+	if s.mayStore(ctx, l.Path, mounted, attach.Outside, caughtUp) {
+		if v, ok := s.StoreFound(ctx, l.Path, after, content, mounted, v); ok {
+			l.Version, l.Known = v, true
 		}
 	}
 	return l, nil
@@ -130,38 +130,38 @@ func (d *Daemon) look(ctx context.Context, p store.Path) (looked, error) {
 
 // mayStore: on a mount, content that differs is on its way through the spool;
 // storing it here would put it into the log twice and out of order.
-func (d *Daemon) mayStore(ctx context.Context, p store.Path, mounted, outside, caughtUp bool) bool {
-	if d.source.Excluded(ctx, p) {
+func (s *Survey) mayStore(ctx context.Context, p store.Path, mounted, outside, caughtUp bool) bool {
+	if s.source.Excluded(ctx, p) {
 		return false
 	}
-	return !mounted || outside && caughtUp && !d.ingest.Writing(p)
+	return !mounted || outside && caughtUp && !s.ingest.Writing(p)
 }
 
-// storeFound stores what a look has found changed, unless the log has moved on
+// StoreFound stores what a look has found changed, unless the log has moved on
 // since base was read.
-func (d *Daemon) storeFound(ctx context.Context, p store.Path, st store.Stat, content []byte, mounted bool, base store.Version) (store.Version, bool) {
+func (s *Survey) StoreFound(ctx context.Context, p store.Path, st store.Stat, content []byte, mounted bool, base store.Version) (store.Version, bool) {
 	op := store.OpSeen
 	if mounted {
 		op = store.OpOutside
 	}
 	at := time.Now().UnixNano()
 	if planIn(ctx) == "" && !mounted {
-		at = d.foundAt(lastChange(st, base.Seq == 0))
+		at = s.foundAt(lastChange(st, base.Seq == 0))
 	}
 	if base.Seq == 0 {
 		op = store.OpBaseline
-		if !mounted && d.madeSince(st) {
+		if !mounted && s.madeSince(st) {
 			op = store.OpCreate
 		}
 	}
-	c := store.Change{Op: op, Path: p, Stat: st, Time: at, Actor: actorIn(ctx), HasContent: true, Content: content, Class: d.source.Class(ctx, p), Plan: planIn(ctx)}
-	vs, err := d.ingest.Append(ctx, []store.Change{c}, func() bool {
-		v, _, err := d.store.Current(p)
+	c := store.Change{Op: op, Path: p, Stat: st, Time: at, Actor: actorIn(ctx), HasContent: true, Content: content, Class: s.source.Class(ctx, p), Plan: planIn(ctx)}
+	vs, err := s.ingest.Append(ctx, []store.Change{c}, func() bool {
+		v, _, err := s.store.Current(p)
 		return err == nil && v.Seq == base.Seq
 	})
 	if err != nil || len(vs) == 0 {
 		if err != nil {
-			d.log.Warn("a changed file could not be stored", "path", onwire.Display(p), "err", err)
+			s.log.Warn("a changed file could not be stored", "path", onwire.Display(p), "err", err)
 		}
 		return store.Version{}, false
 	}
@@ -170,25 +170,25 @@ func (d *Daemon) storeFound(ctx context.Context, p store.Path, st store.Stat, co
 
 // noteGone stores that a path, live in the log, has vanished while nothing was
 // mounted.
-func (d *Daemon) noteGone(ctx context.Context, p store.Path) {
-	if d.mount.mounted() {
+func (s *Survey) noteGone(ctx context.Context, p store.Path) {
+	if s.mount.mounted() {
 		return
 	}
-	v, ok, err := d.store.Current(p)
+	v, ok, err := s.store.Current(p)
 	if err != nil || !ok || v.Deleted() {
 		return
 	}
-	if _, err := d.source.Lstat(ctx, p); !errors.Is(err, wire.ErrNotFound) {
+	if _, err := s.source.Lstat(ctx, p); !errors.Is(err, wire.ErrNotFound) {
 		return
 	}
 	c := store.Change{Op: store.OpUnlink, Path: p, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: planIn(ctx)}
 	if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
 		c.Op = store.OpRmdir
 	}
-	if _, err := d.ingest.Append(ctx, []store.Change{c}, func() bool {
-		now, _, err := d.store.Current(p)
+	if _, err := s.ingest.Append(ctx, []store.Change{c}, func() bool {
+		now, _, err := s.store.Current(p)
 		return err == nil && now.Seq == v.Seq
 	}); err != nil {
-		d.log.Warn("a deletion could not be stored", "path", onwire.Display(p), "err", err)
+		s.log.Warn("a deletion could not be stored", "path", onwire.Display(p), "err", err)
 	}
 }

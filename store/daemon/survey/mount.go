@@ -1,4 +1,4 @@
-package daemon
+package survey
 
 import (
 	"sync"
@@ -125,3 +125,14 @@ func (m *mount) mountpoint() string {
 	}
 	return ""
 }
+
+// Mounted reports whether something is mounted.
+func (s *Survey) Mounted() bool { return s.mount.mounted() }
+
+// MountState is what is known of the mount.
+func (s *Survey) MountState() (attached bool, a wire.Attach, b wire.Heartbeat) {
+	return s.mount.state()
+}
+
+// Mountpoint is where the project is mounted, "" while it is not.
+func (s *Survey) Mountpoint() string { return s.mount.mountpoint() }

@@ -1,4 +1,4 @@
-package daemon
+package survey
 
 import (
 	"context"
@@ -25,7 +25,7 @@ import (
 // without a mount when somebody asks for it. A file whose stat is that of its
 // newest version is skipped.
 type baseline struct {
-	d *Daemon
+	survey *Survey
 
 	// mu guards what follows.
 	mu       sync.Mutex
@@ -36,7 +36,9 @@ type baseline struct {
 	cancel   context.CancelFunc // of the scan under way
 }
 
-func newBaseline(d *Daemon) *baseline { return &baseline{d: d, wake: make(chan struct{}, 1)} }
+func newBaseline(survey *Survey) *baseline {
+	return &baseline{survey: survey, wake: make(chan struct{}, 1)}
+}
 
 // request asks for a scan; again starts over when one is under way, for that
 // one began before the mount did.
@@ -79,7 +81,9 @@ func (b *baseline) now() wire.Baseline {
 	return b.progress
 }
 
-// run does the scans that are asked for, one at a time, and one that failed again.
+// Run does the scans that are asked for, one at a time, and one that failed again.
+func (s *Survey) Run(ctx context.Context) { s.baseline.run(ctx) }
+
 func (b *baseline) run(ctx context.Context) {
 	pause := waits.RetryFirst
 	var retry <-chan time.Time
@@ -115,16 +119,16 @@ func (b *baseline) run(ctx context.Context) {
 		}
 		p := b.progress
 		b.mu.Unlock()
-		b.d.pokeIndex()
+		b.survey.changed()
 		if err == nil {
-			b.d.watched(started, !b.d.mount.mounted())
+			b.survey.noteComplete(started, !b.survey.mount.mounted())
 		}
 		switch {
 		case err == nil:
 			pause = waits.RetryFirst
-			b.d.log.Info("baseline", "files", p.Files, "bytes", p.Bytes, "took", p.Ended.Sub(p.Started).Round(time.Millisecond))
+			b.survey.log.Info("baseline", "files", p.Files, "bytes", p.Bytes, "took", p.Ended.Sub(p.Started).Round(time.Millisecond))
 		case failed:
-			b.d.log.Error("baseline", "err", err)
+			b.survey.log.Error("baseline", "err", err)
 			retry = time.After(pause)
 			pause = min(2*pause, waits.RetryLast)
 		}
@@ -144,8 +148,8 @@ func (b *baseline) scan(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	s.until = b.d.mount.away()
-	began := b.d.store.Seq()
+	s.until = b.survey.mount.away()
+	began := b.survey.store.Seq()
 	if err := s.walk(ctx, ""); err != nil {
 		return err
 	}
@@ -160,19 +164,19 @@ func (b *baseline) scan(ctx context.Context) error {
 
 // scanner opens the source for a scan; done closes it.
 func (b *baseline) scanner(ctx context.Context) (s *scanner, done func(), err error) {
-	d := b.d
-	dir, err := d.source.Acquire(ctx)
+	sv := b.survey
+	dir, err := sv.source.Acquire(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := d.source.Rules(dir)
+	m, err := sv.source.Rules(dir)
 	if err != nil {
-		d.source.Release(dir)
+		sv.source.Release(dir)
 		return nil, nil, err
 	}
 	return &scanner{b: b, dir: dir.File, m: m, seen: map[store.Path]struct{}{}, at: map[string]int64{}}, func() {
 		m.Close()
-		d.source.Release(dir)
+		sv.source.Release(dir)
 	}, nil
 }
 
@@ -249,15 +253,15 @@ func (s *scanner) skipped(p store.Path, err error) {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return
 	}
-	s.b.d.log.Warn("baseline", "path", onwire.Display(p), "err", err)
-	s.b.d.ingest.Gap(store.Gap{Path: p, Time: time.Now().UnixNano(), Reason: "baseline: " + err.Error()})
+	s.b.survey.log.Warn("baseline", "path", onwire.Display(p), "err", err)
+	s.b.survey.ingest.Gap(store.Gap{Path: p, Time: time.Now().UnixNano(), Reason: "baseline: " + err.Error()})
 }
 
 // look takes one path into the batch if the log does not know it as it is.
 func (s *scanner) look(ctx context.Context, p store.Path, isDir bool) error {
-	d := s.b.d
+	sv := s.b.survey
 	s.seen[p] = struct{}{}
-	v, ok, err := d.store.Current(p)
+	v, ok, err := sv.store.Current(p)
 	if err != nil {
 		return onwire.Error(err)
 	}
@@ -276,7 +280,7 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool) error {
 	c := store.Change{Op: store.OpBaseline, Path: p, Stat: st, Time: time.Now().UnixNano(), Target: target}
 	if live {
 		c.Op, c.Actor = store.OpOutside, attribution.Outsider // changed while nobody was watching
-		if !d.mount.mounted() {
+		if !sv.mount.mounted() {
 			c.Op = store.OpSeen
 		}
 	}
@@ -346,35 +350,35 @@ func (s *scanner) flush(ctx context.Context) error {
 	if len(s.batch) == 0 {
 		return nil
 	}
-	d := s.b.d
-	for !d.ingest.WaitHead(ctx, time.Minute) {
+	sv := s.b.survey
+	for !sv.ingest.WaitHead(ctx, time.Minute) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := d.ingest.HeadError(); err != nil {
+		if err := sv.ingest.HeadError(); err != nil {
 			return fmt.Errorf("look at the spool: %w", err)
 		}
 	}
 	for pause := waits.RetryFirst; ; pause = min(2*pause, waits.RetryLast) {
-		err := d.ingest.Exclusive(func() error {
+		err := sv.ingest.Exclusive(func() error {
 			changes := make([]store.Change, 0, len(s.batch))
 			for _, f := range s.batch {
-				v, _, err := d.store.Current(f.c.Path)
-				if err == nil && v.Seq == f.base && !d.ingest.Writing(f.c.Path) {
+				v, _, err := sv.store.Current(f.c.Path)
+				if err == nil && v.Seq == f.base && !sv.ingest.Writing(f.c.Path) {
 					changes = append(changes, f.c)
 				}
 			}
-			_, err := d.store.Apply(ctx, changes, nil)
+			_, err := sv.store.Apply(ctx, changes, nil)
 			return err
 		})
 		if err == nil {
-			d.pokeIndex()
+			sv.changed()
 			break
 		}
 		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
 			return err
 		}
-		d.ingest.Unhealthy(err)
+		sv.ingest.Unhealthy(err)
 		if !waits.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
@@ -387,9 +391,9 @@ func (s *scanner) flush(ctx context.Context) error {
 // vanished adds deletions for what the log has as live and the scan has not
 // found: paths that went away while nothing was mounted.
 func (s *scanner) vanished(ctx context.Context, began uint64) error {
-	d := s.b.d
+	sv := s.b.survey
 	var gone []store.Version
-	err := d.store.Live("", func(v store.Version) error {
+	err := sv.store.Live("", func(v store.Version) error {
 		if _, ok := s.seen[v.Path]; !ok && v.Seq <= began {
 			gone = append(gone, v)
 		}
@@ -417,3 +421,13 @@ func (s *scanner) vanished(ctx context.Context, began uint64) error {
 	}
 	return nil
 }
+
+// RequestScan asks for a look at every file, unless one has been completed since the
+// mount attached.
+func (s *Survey) RequestScan() { s.baseline.request(false) }
+
+// Scanning reports whether a look at every file is under way or asked for.
+func (s *Survey) Scanning() bool { return s.baseline.running() }
+
+// Progress is how far the last look at every file is.
+func (s *Survey) Progress() wire.Baseline { return s.baseline.now() }

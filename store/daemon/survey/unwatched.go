@@ -1,4 +1,4 @@
-package daemon
+package survey
 
 import (
 	"cmp"
@@ -29,39 +29,39 @@ const (
 	keepAway    = "away"
 )
 
-// watched notes that the log has all that there was at a moment. away: nothing has
+// noteComplete notes that the log has all that there was at a moment. away: nothing has
 // been mounted since.
-func (d *Daemon) watched(at time.Time, away bool) {
-	d.known.Store(at.UnixNano())
-	d.away.Store(away)
-	d.keepWatch(keepWatched, strconv.FormatInt(at.UnixNano(), 10))
-	d.keepWatch(keepAway, strconv.FormatBool(away))
+func (s *Survey) noteComplete(at time.Time, away bool) {
+	s.known.Store(at.UnixNano())
+	s.away.Store(away)
+	s.keep(keepWatched, strconv.FormatInt(at.UnixNano(), 10))
+	s.keep(keepAway, strconv.FormatBool(away))
 }
 
-func (d *Daemon) keepWatch(key, value string) {
-	if err := d.store.KV(keepWatch).Set(key, []byte(value)); err != nil {
-		d.log.Warn("not kept for the next daemon", "key", key, "err", err)
+func (s *Survey) keep(key, value string) {
+	if err := s.store.KV(keepWatch).Set(key, []byte(value)); err != nil {
+		s.log.Warn("not kept for the next daemon", "key", key, "err", err)
 	}
 }
 
-// loadWatched takes back what the last daemon knew.
-func (d *Daemon) loadWatched() error {
-	b, ok, err := d.store.KV(keepWatch).Get(keepWatched)
+// load takes back what the last daemon knew.
+func (s *Survey) load() error {
+	b, ok, err := s.store.KV(keepWatch).Get(keepWatched)
 	if err != nil || !ok {
 		return err
 	}
 	if at, err := strconv.ParseInt(string(b), 10, 64); err == nil {
-		d.known.Store(at)
+		s.known.Store(at)
 	}
-	b, _, err = d.store.KV(keepWatch).Get(keepAway)
-	d.away.Store(string(b) == "true")
+	b, _, err = s.store.KV(keepWatch).Get(keepAway)
+	s.away.Store(string(b) == "true")
 	return err
 }
 
 // madeSince: a file that the log does not know was made after the last moment of
 // which it has everything. Else it may have been there, and was not looked at.
-func (d *Daemon) madeSince(st store.Stat) bool {
-	known, born := d.known.Load(), st.Birth
+func (s *Survey) madeSince(st store.Stat) bool {
+	known, born := s.known.Load(), st.Birth
 	if born == 0 { // this file system does not say
 		born = st.Ctime
 	}
@@ -70,37 +70,37 @@ func (d *Daemon) madeSince(st store.Stat) bool {
 
 // foundAt is when a change that was found happened: at the file's last change, as
 // far as the log's order allows. The kernel's clock for files is a little behind.
-func (d *Daemon) foundAt(at int64) int64 {
-	if v, err := d.store.Version(d.store.Seq()); err == nil {
+func (s *Survey) foundAt(at int64) int64 {
+	if v, err := s.store.Version(s.store.Seq()); err == nil {
 		at = max(at, v.Time-waits.Tick)
 	}
 	return min(at+waits.Tick, time.Now().UnixNano())
 }
 
-// overlaid: an overlay is on the project though no mountd has said so; another
+// covered: an overlay is on the project though no mountd has said so; another
 // one is about to, and tells by itself what happened.
-func (d *Daemon) overlaid() bool {
+func (s *Survey) covered() bool {
 	all, err := table.Overlays()
-	return err == nil && slices.ContainsFunc(all, func(m table.Mount) bool { return m.Source == d.o.Root })
+	return err == nil && slices.ContainsFunc(all, func(m table.Mount) bool { return m.Source == s.root })
 }
 
-// settleAll takes into the log what has changed while nothing was mounted, since
+// UpdateAll takes into the log what has changed while nothing was mounted, since
 // it had everything.
-func (d *Daemon) settleAll(ctx context.Context) error {
-	d.ingest.WaitHead(ctx, waits.Query)
-	if d.known.Load() == 0 || d.mount.mounted() || d.overlaid() {
+func (s *Survey) UpdateAll(ctx context.Context) error {
+	s.ingest.WaitHead(ctx, waits.Query)
+	if s.known.Load() == 0 || s.mount.mounted() || s.covered() {
 		return nil
 	}
 	// One after the other: who comes second finds little to do.
-	d.settling.Lock()
-	defer d.settling.Unlock()
+	s.updating.Lock()
+	defer s.updating.Unlock()
 	started := time.Now().Add(-time.Duration(waits.Tick))
-	b := d.baseline
+	b := s.baseline
 	b.count(func(w *wire.Baseline) { *w = wire.Baseline{Running: true, Started: started} })
 	err := b.unwatched(ctx)
 	b.count(func(w *wire.Baseline) { w.Running, w.Done, w.Ended = false, err == nil, time.Now() })
 	if err == nil {
-		d.watched(started, true)
+		s.noteComplete(started, true)
 	}
 	return err
 }
@@ -113,7 +113,7 @@ func (b *baseline) unwatched(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	began := b.d.store.Seq()
+	began := b.survey.store.Seq()
 	s.collect, s.until = true, math.MaxInt64
 	if err := s.walk(ctx, ""); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (b *baseline) unwatched(ctx context.Context) error {
 	all := s.batch
 	s.batch = nil
 	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(a.c.Time, b.c.Time) })
-	at := b.d.foundAt(0)
+	at := b.survey.foundAt(0)
 	for i := range all {
 		f := &all[i]
 		at = max(at, min(f.c.Time+waits.Tick, time.Now().UnixNano()))
@@ -144,11 +144,11 @@ func (b *baseline) unwatched(ctx context.Context) error {
 // mounted, if not, it was there before and is seen for the first time. Who moves or
 // links what is older makes a path too; the log knows the file by another name then.
 func (s *scanner) came(c *store.Change) error {
-	d, dir := s.b.d, c.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR
+	sv, dir := s.b.survey, c.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR
 	at := lastChange(c.Stat, true)
-	if !d.madeSince(c.Stat) {
+	if !sv.madeSince(c.Stat) {
 		at = max(c.Stat.Ctime, s.at[path.Dir(string(c.Path))])
-		if known := d.known.Load(); known == 0 || at <= known || at >= s.until {
+		if known := sv.known.Load(); known == 0 || at <= known || at >= s.until {
 			return nil
 		}
 		if elsewhere, err := s.elsewhere(c.Stat); err != nil || !elsewhere {
@@ -176,7 +176,7 @@ func (s *scanner) elsewhere(st store.Stat) (bool, error) {
 	of := func(st store.Stat) inode { return inode{st.Dev, st.Ino, uint64(st.Birth)} }
 	if s.files == nil {
 		s.files = map[inode]struct{}{}
-		if err := s.b.d.store.Live("", func(v store.Version) error { s.files[of(v.Stat)] = struct{}{}; return nil }); err != nil {
+		if err := s.b.survey.store.Live("", func(v store.Version) error { s.files[of(v.Stat)] = struct{}{}; return nil }); err != nil {
 			return false, onwire.Error(err)
 		}
 	}
