@@ -40,6 +40,9 @@ allowed() {
 	store/daemon/ingest) echo "fusefs/capture/spool store store/daemon/attribution store/daemon/onwire store/daemon/source store/daemon/waits store/wire" ;;
 	store/daemon/versions) echo "store store/daemon/onwire store/diff store/txt store/wire store/wire/visible" ;;
 	store/daemon/survey) echo "fusefs/ignore fusefs/mounts fusefs/procfs store store/daemon/attribution store/daemon/ingest store/daemon/onwire store/daemon/source store/daemon/versions store/daemon/waits store/wire" ;;
+	store/daemon/last) echo "store store/daemon/onwire store/wire" ;;
+	store/daemon/plans) echo "store store/undo store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
+	store/daemon/history) echo "store store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
 	store/daemon | store/daemon/*) echo "store store/undo store/content store/keep store/space store/attrs store/diff store/tokens store/txt store/readers fusefs/capture/spool store/wire store/wire/place store/wire/visible store/memo/results store/knowledge/... store/glob search search/imports fusefs/ignore fusefs/kernelfs fusefs/mounts fusefs/procfs store/daemon/..." ;;
 	store/space) echo "" ;;
 	store/db) echo "store/space" ;;

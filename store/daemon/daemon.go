@@ -17,8 +17,10 @@ import (
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/history"
 	"cachebro/store/daemon/ingest"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/plans"
 	"cachebro/store/daemon/source"
 	"cachebro/store/daemon/survey"
 	"cachebro/store/daemon/waits"
@@ -73,8 +75,8 @@ type Daemon struct {
 	readOnly    bool // the disk was too full to open it for writing
 	shown       *readers.Shown
 	contents    *contents
-	plans       planTable
-	resting     rest
+	plans       *plans.Plans
+	history     *history.History
 	toolReads   toolReads
 	readsNews   chan struct{} // capacity 1, never closed: reads are waiting
 	ingest      *ingest.Ingester
@@ -240,12 +242,16 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	}
 	d.paths = onwire.Paths{Root: o.Root, Mountpoint: d.survey.Mountpoint}
 	d.index = search.Open(indexDir(state), corpus{d}, search.Options{Logger: d.log, Embedder: o.Embedder, Room: d.store.HasRoom})
+	d.plans = plans.New(plans.Options{
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Paths: d.paths, Hold: d.index.Hold, Log: d.log,
+	})
+	d.history = history.New(d.store, d.source, d.survey, d.paths)
 	d.openResults()
 	d.openBundles()
 	if err := errors.Join(d.openNotes(), d.openDocs()); err != nil {
 		return nil, err
 	}
-	if d.table, err = merge(d.handlers(), d.survey.Handlers()); err != nil {
+	if d.table, err = merge(d.handlers(), d.survey.Handlers(), d.plans.Handlers(), d.history.Handlers()); err != nil {
 		return nil, err
 	}
 	return d, nil

@@ -17,8 +17,6 @@ func (d *Daemon) handler(method string) (wire.Handler, bool) {
 func (d *Daemon) handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		wire.MStatus: onwire.Decoded(d.status), wire.MShutdown: d.shutdown,
-		wire.MLog: onwire.Decoded(d.logQuery), wire.MShow: onwire.Decoded(d.show), wire.MDiff: onwire.Decoded(d.diff), wire.MBlame: onwire.Decoded(d.blame),
-		wire.MPlan: d.plan, wire.MPlanOpen: onwire.Decoded(d.openPlans), wire.MPlanFetch: onwire.Decoded(d.planFetch), wire.MPlanDone: d.planDone,
 		wire.MRead: d.read, wire.MShown: d.shownText, wire.MCommit: d.commit, wire.MOwnEdit: d.ownEdit,
 		wire.MSession: d.sessionEvent, wire.MToolBegin: d.toolBegin, wire.MToolEnd: d.toolEnd,
 		wire.MWorkingSet: onwire.Decoded(d.workingSet), wire.MRecovery: onwire.Decoded(d.recovery),

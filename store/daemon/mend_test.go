@@ -29,7 +29,7 @@ func TestUndoSaysThatTheHistoryIsBehind(t *testing.T) {
 	defer d.close()
 	d.ingest.Unhealthy(store.ErrNoSpace)
 	undo := func(q string) (wire.Plan, error) {
-		out, _, err := d.plan(t.Context(), &wire.Request{Method: wire.MPlan, Params: []byte(q)})
+		out, _, err := d.handle(t.Context(), &wire.Request{Method: wire.MPlan, Params: []byte(q)})
 		plan, _ := out.(wire.Plan)
 		return plan, err
 	}

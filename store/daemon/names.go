@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/daemon/last"
 	"cachebro/store/daemon/waits"
 	"cachebro/store/wire"
 )
@@ -47,14 +48,14 @@ func (d *Daemon) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAnswer
 	sessions, err := d.store.Sessions(namesSessions)
 	if q.Session != "" && q.Kind != "session" {
 		var id store.SessionID
-		if id, err = d.sessionNamed(q.Session); err == nil {
+		if id, err = last.Session(d.store, q.Session); err == nil {
 			sessions = []store.Session{{ID: id}}
 		}
 	}
 	if err != nil {
 		return a, nil, err
 	}
-	now := time.Unix(0, d.now())
+	now := time.Unix(0, time.Now().UnixNano())
 	for _, s := range sessions {
 		switch q.Kind {
 		case "session":

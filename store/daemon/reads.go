@@ -11,6 +11,7 @@ import (
 	"cachebro/fusefs/ignore"
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/last"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/survey"
 	"cachebro/store/diff"
@@ -158,14 +159,14 @@ func (d *Daemon) earlierNames(r store.Reader, p store.Path, v store.Version) []s
 
 // noteToolRead notes a read through a tool for the session's working set.
 func (d *Daemon) noteToolRead(session store.SessionID, tool string, p store.Path) {
-	if d.toolReads.add(session, tool, d.now(), p) {
+	if d.toolReads.add(session, tool, time.Now().UnixNano(), p) {
 		d.enterReads()
 	}
 	select {
 	case d.readsNews <- struct{}{}:
 	default:
 	}
-	d.bundles.pairs.Read("s:"+string(session), d.now(), string(p))
+	d.bundles.pairs.Read("s:"+string(session), time.Now().UnixNano(), string(p))
 }
 
 // shownText records a client's own result as pending, without replacing it.
@@ -319,7 +320,7 @@ func (d *Daemon) differing(old store.Hash, l survey.File) string {
 }
 
 func (d *Daemon) metrics(_ context.Context, q wire.MetricsQuery) (wire.Metrics, []byte, error) {
-	session, err := d.lastSession(q.Session, func(s store.Session) (bool, error) { return d.shown.Metrics(s.ID, false).Calls > 0, nil })
+	session, err := last.SessionWith(d.store, q.Session, func(s store.Session) (bool, error) { return d.shown.Metrics(s.ID, false).Calls > 0, nil })
 	if err != nil {
 		return wire.Metrics{}, nil, err
 	}

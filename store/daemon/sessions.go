@@ -25,7 +25,7 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 	if !d.survey.Mounted() { // an agent is about to work here: know what there was
 		d.survey.RequestScan()
 	}
-	now := d.now()
+	now := time.Now().UnixNano()
 	id := store.SessionID(e.Session)
 	s, known, err := d.store.Session(id)
 	if err != nil {

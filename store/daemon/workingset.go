@@ -10,6 +10,7 @@ import (
 	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/last"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/waits"
 	"cachebro/store/wire"
@@ -50,7 +51,7 @@ func (d *Daemon) noteReads(r *spool.Record) {
 
 func (d *Daemon) workingSet(ctx context.Context, q wire.WorkingSetQuery) (wire.WorkingSet, []byte, error) {
 	d.ingest.WaitHead(ctx, waits.Fresh)
-	session, err := d.lastSession(q.Session, func(s store.Session) (bool, error) {
+	session, err := last.SessionWith(d.store, q.Session, func(s store.Session) (bool, error) {
 		touches, err := d.touches(s.ID)
 		return len(touches) > 0, err
 	})
@@ -154,7 +155,7 @@ func (d *Daemon) everybodysFiles(ctx context.Context, since time.Time) ([]wire.W
 // recovery is what the recovery block, the Stop line and the report are made of.
 func (d *Daemon) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recovery, []byte, error) {
 	out := wire.Recovery{Branch: d.source.Branch(ctx), Mounted: d.survey.Mounted()}
-	session, err := d.sessionNamed(q.Session)
+	session, err := last.Session(d.store, q.Session)
 	if err != nil || session == "" {
 		return out, nil, err
 	}

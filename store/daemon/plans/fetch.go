@@ -1,4 +1,4 @@
-package daemon
+package plans
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// planTable keeps which contents recent plans write: reading a journalled plan
-// of 10,000 steps anew for each of them would take minutes. Of the newest large
-// one it also keeps contents that were read to make it, for a while.
-type planTable struct {
+// contents keeps which contents recent plans write: reading a journalled plan of 10,000
+// steps anew for each of them would take minutes. Of the newest large plan it also keeps,
+// for a while, the contents that were read to make it.
+type contents struct {
 	// mu guards what follows.
 	mu    sync.Mutex
 	blobs map[string]map[int]store.Hash // plan → step → content
@@ -22,14 +22,14 @@ type planTable struct {
 
 const maxPlans = 8
 
-func (t *planTable) get(id string) (map[int]store.Hash, bool) {
+func (t *contents) get(id string) (map[int]store.Hash, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m, ok := t.blobs[id]
 	return m, ok
 }
 
-func (t *planTable) put(p *store.Plan, read map[store.Hash][]byte) map[int]store.Hash {
+func (t *contents) put(p *store.Plan, read map[store.Hash][]byte) map[int]store.Hash {
 	m := make(map[int]store.Hash)
 	for _, s := range p.Steps {
 		if s.Do == store.DoWrite {
@@ -56,7 +56,7 @@ func (t *planTable) put(p *store.Plan, read map[store.Hash][]byte) map[int]store
 }
 
 // taken hands out a content that is kept, once.
-func (t *planTable) taken(h store.Hash) ([]byte, bool) {
+func (t *contents) taken(h store.Hash) ([]byte, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b, ok := t.read[h]
@@ -64,7 +64,7 @@ func (t *planTable) taken(h store.Hash) ([]byte, bool) {
 	return b, ok
 }
 
-func (t *planTable) forget() {
+func (t *contents) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.read = nil
@@ -73,27 +73,27 @@ func (t *planTable) forget() {
 // fetchBytes is how much of several contents goes into one answer.
 const fetchBytes = 1 << 20
 
-func (d *Daemon) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanContents, []byte, error) {
+func (pl *Plans) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanContents, []byte, error) {
 	var out wire.PlanContents
-	blobs, ok := d.plans.get(q.ID)
+	blobs, ok := pl.recent.get(q.ID)
 	if !ok {
-		p, err := d.store.LookupPlan(q.ID)
+		p, err := pl.store.LookupPlan(q.ID)
 		if err != nil {
 			return out, nil, err
 		}
-		blobs = d.plans.put(&p, nil)
+		blobs = pl.recent.put(&p, nil)
 	}
-	d.indexRest(len(blobs))
+	pl.pauseIndex(len(blobs))
 	var body []byte
 	for i, n := range q.N {
 		h, ok := blobs[n]
 		if !ok {
 			return out, nil, wire.Errorf(wire.ErrNotFound, "", "step %d of plan %s writes nothing", n, q.ID)
 		}
-		b, ok := d.plans.taken(h)
+		b, ok := pl.recent.taken(h)
 		var err error
 		if !ok {
-			b, err = d.store.Content(h)
+			b, err = pl.store.Content(h)
 		}
 		if i > 0 && (err != nil || len(body)+len(b) > fetchBytes) {
 			break // it is asked for again, by itself
@@ -107,33 +107,33 @@ func (d *Daemon) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanConten
 }
 
 const (
-	// manySteps of a plan make the index wait, until restIndex after the last
-	// that was heard of it: to index thousands of files while they are written
-	// took as long as to write them.
+	// A plan of manySteps makes the index wait, until pauseFor after the last request
+	// about it: indexing thousands of files while they are written took as long as
+	// writing them.
 	manySteps = 200
-	restIndex = 2 * time.Second
+	pauseFor  = 2 * time.Second
 )
 
-// rest is a hold on the index that ends by itself.
-type rest struct {
+// indexPause keeps the index from taking versions in, and ends by itself.
+type indexPause struct {
 	// mu guards what follows.
 	mu      sync.Mutex
 	release func()
 	timer   *time.Timer
 }
 
-// indexRest is called for each request of a client that carries out a plan.
-func (d *Daemon) indexRest(steps int) {
-	r := &d.resting
+// pauseIndex is called for each request of a client that carries out a plan.
+func (pl *Plans) pauseIndex(steps int) {
+	r := &pl.pause
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.release != nil:
-		r.timer.Reset(restIndex)
+		r.timer.Reset(pauseFor)
 	case steps >= manySteps:
-		r.release = d.index.Hold()
-		r.timer = time.AfterFunc(restIndex, func() {
-			d.plans.forget()
+		r.release = pl.hold()
+		r.timer = time.AfterFunc(pauseFor, func() {
+			pl.recent.forget()
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if r.release != nil {

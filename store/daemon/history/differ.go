@@ -1,4 +1,4 @@
-package daemon
+package history
 
 import (
 	"bytes"
@@ -16,22 +16,22 @@ import (
 // maxTreeDiff bounds the diff of a whole tree in bytes.
 const maxTreeDiff = 64 << 20
 
-func (d *Daemon) diff(ctx context.Context, q wire.DiffQuery) (wire.DiffAnswer, []byte, error) {
-	p, err := d.paths.Clean(q.Path)
+func (h *History) diff(ctx context.Context, q wire.DiffQuery) (wire.DiffAnswer, []byte, error) {
+	p, err := h.paths.Clean(q.Path)
 	if err != nil {
 		return wire.DiffAnswer{}, nil, err
 	}
 	if q.Context <= 0 {
 		q.Context = 3
 	}
-	d.survey.Update(ctx, p)
+	h.survey.Update(ctx, p)
 	if !q.Since.IsZero() {
 		if p == "" {
-			d.survey.TryUpdateAll(ctx)
+			h.survey.TryUpdateAll(ctx)
 		}
-		return d.diffSince(ctx, p, q)
+		return h.diffSince(ctx, p, q)
 	}
-	from, to, err := d.sides(ctx, p, q)
+	from, to, err := h.sides(ctx, p, q)
 	if err != nil {
 		return wire.DiffAnswer{}, nil, err
 	}
@@ -42,43 +42,43 @@ func (d *Daemon) diff(ctx context.Context, q wire.DiffQuery) (wire.DiffAnswer, [
 }
 
 // sides resolves what a diff of one path compares.
-func (d *Daemon) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (from, to versions.Side, err error) {
+func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (from, to versions.Side, err error) {
 	if versions.Given(q.To) {
-		v, _, err := versions.Find(d.store, p, q.To)
+		v, _, err := versions.Find(h.store, p, q.To)
 		if err != nil {
 			return from, to, err
 		}
-		if to, err = versions.SideOf(d.store, v); err != nil {
+		if to, err = versions.SideOf(h.store, v); err != nil {
 			return from, to, err
 		}
 		if !versions.Given(q.From) {
-			prev, ok, err := versions.Replaced(d.store, v)
+			prev, ok, err := versions.Replaced(h.store, v)
 			if err != nil || !ok && v.Prev == 0 {
 				return versions.Side{Path: v.Path}, to, err
 			}
 			if !ok {
-				if prev, err = d.store.Version(v.Prev); err != nil {
+				if prev, err = h.store.Version(v.Prev); err != nil {
 					return from, to, err
 				}
 			}
-			from, err = versions.SideOf(d.store, prev)
+			from, err = versions.SideOf(h.store, prev)
 			return from, to, err
 		}
 	} else if p == "" {
 		return from, to, wire.Errorf(wire.ErrBadRequest, "name a file, or give a time with --since", "a diff of the whole tree needs a time")
-	} else if to, err = d.present(ctx, p); err != nil {
+	} else if to, err = h.present(ctx, p); err != nil {
 		return from, to, err
 	}
 	if versions.Given(q.From) {
-		v, _, err := versions.Find(d.store, p, q.From)
+		v, _, err := versions.Find(h.store, p, q.From)
 		if err != nil {
 			return from, to, err
 		}
-		from, err = versions.SideOf(d.store, v)
+		from, err = versions.SideOf(h.store, v)
 		return from, to, err
 	}
 	// The newest change: against the version before it.
-	hist, err := d.store.History(p, true)
+	hist, err := h.store.History(p, true)
 	if err != nil {
 		return from, to, err
 	}
@@ -87,18 +87,18 @@ func (d *Daemon) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fro
 	}
 	if len(hist) == 1 {
 		if hist[0].Op == store.OpBaseline { // nothing has changed since it was found
-			from, err = versions.SideOf(d.store, hist[0])
+			from, err = versions.SideOf(h.store, hist[0])
 			return from, to, err
 		}
 		return versions.Side{Path: p}, to, nil
 	}
-	from, err = versions.SideOf(d.store, hist[len(hist)-2])
+	from, err = versions.SideOf(h.store, hist[len(hist)-2])
 	return from, to, err
 }
 
 // present is a path as it is now.
-func (d *Daemon) present(ctx context.Context, p store.Path) (versions.Side, error) {
-	st, err := d.source.Lstat(ctx, p)
+func (h *History) present(ctx context.Context, p store.Path) (versions.Side, error) {
+	st, err := h.source.Lstat(ctx, p)
 	if errors.Is(err, wire.ErrNotFound) {
 		return versions.Side{Path: p}, nil
 	}
@@ -107,13 +107,13 @@ func (d *Daemon) present(ctx context.Context, p store.Path) (versions.Side, erro
 	}
 	s := versions.Side{Path: p, Exists: true, Mode: st.Mode}
 	if st.Mode&syscall.S_IFMT == syscall.S_IFLNK {
-		v, ok, err := d.store.Current(p)
+		v, ok, err := h.store.Current(p)
 		if err == nil && ok {
 			s.Data = []byte(v.Target)
 		}
 		return s, err
 	}
-	l, err := d.survey.Look(ctx, p)
+	l, err := h.survey.Look(ctx, p)
 	if err != nil {
 		return s, err
 	}
@@ -123,16 +123,16 @@ func (d *Daemon) present(ctx context.Context, p store.Path) (versions.Side, erro
 
 // diffSince compares every path below p that changed since a time with what it
 // was then.
-func (d *Daemon) diffSince(ctx context.Context, p store.Path, q wire.DiffQuery) (wire.DiffAnswer, []byte, error) {
+func (h *History) diffSince(ctx context.Context, p store.Path, q wire.DiffQuery) (wire.DiffAnswer, []byte, error) {
 	var a wire.DiffAnswer
-	start, err := d.store.SeqAt(q.Since)
+	start, err := h.store.SeqAt(q.Since)
 	if err != nil {
 		return a, nil, err
 	}
 	changed := map[store.Path]bool{}
 	var order []store.Path
 	for seq := start; ; {
-		vs, err := d.store.Since(seq, 1000)
+		vs, err := h.store.Since(seq, 1000)
 		if err != nil {
 			return a, nil, err
 		}
@@ -155,27 +155,27 @@ func (d *Daemon) diffSince(ctx context.Context, p store.Path, q wire.DiffQuery) 
 		if err := ctx.Err(); err != nil {
 			return a, nil, err
 		}
-		was, ok, err := d.store.AtSeq(path, start)
+		was, ok, err := h.store.AtSeq(path, start)
 		if err != nil {
 			return a, nil, err
 		}
 		from := versions.Side{Path: path}
 		if !ok { // found later, by the baseline: that is what it was
-			if hist, err := d.store.History(path, false); err == nil && len(hist) > 0 && hist[0].Op == store.OpBaseline {
+			if hist, err := h.store.History(path, false); err == nil && len(hist) > 0 && hist[0].Op == store.OpBaseline {
 				was, ok = hist[0], true
 			}
 		}
 		if ok {
-			if from, err = versions.SideOf(d.store, was); err != nil {
+			if from, err = versions.SideOf(h.store, was); err != nil {
 				fmt.Fprintf(&out, "cannot compare %s: %v\n", onwire.Display(path), err)
 				continue
 			}
 		}
-		now, ok, err := d.store.Current(path)
+		now, ok, err := h.store.Current(path)
 		if err != nil || !ok {
 			return a, nil, err
 		}
-		to, err := versions.SideOf(d.store, now)
+		to, err := versions.SideOf(h.store, now)
 		if err != nil {
 			fmt.Fprintf(&out, "cannot compare %s: %v\n", onwire.Display(path), err)
 			continue

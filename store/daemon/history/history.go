@@ -1,4 +1,4 @@
-package daemon
+package history
 
 import (
 	"context"
@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/daemon/last"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/versions"
 	"cachebro/store/wire"
 )
 
-func (d *Daemon) logQuery(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []byte, error) {
-	p, err := d.paths.Clean(q.Path)
+func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []byte, error) {
+	p, err := h.paths.Clean(q.Path)
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
@@ -21,18 +22,18 @@ func (d *Daemon) logQuery(ctx context.Context, q wire.LogQuery) (wire.LogAnswer,
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
-	session, err := d.sessionNamed(q.Session)
+	session, err := last.Session(h.store, q.Session)
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
-	prompt, err := d.promptNamed("log", session, q.Prompt)
+	prompt, err := last.Prompt(h.store, "log", session, q.Prompt)
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
-	if d.survey.Update(ctx, p); p == "" && q.Before == 0 && q.After == 0 {
-		d.survey.TryUpdateAll(ctx)
+	if h.survey.Update(ctx, p); p == "" && q.Before == 0 && q.After == 0 {
+		h.survey.TryUpdateAll(ctx)
 	}
-	vs, more, err := d.store.Log(store.Filter{
+	vs, more, err := h.store.Log(store.Filter{
 		Path: p, Session: session, Prompt: prompt, ToolCall: q.ToolCall, PID: q.PID, Comm: q.Comm,
 		Since: q.Since, Until: q.Until, Before: q.Before, After: q.After, Ops: ops, Oldest: q.Oldest, Limit: min(q.Limit, 100_000), Baselines: q.Baselines,
 	})
@@ -40,30 +41,30 @@ func (d *Daemon) logQuery(ctx context.Context, q wire.LogQuery) (wire.LogAnswer,
 		return wire.LogAnswer{}, nil, err
 	}
 	a := wire.LogAnswer{More: more, Versions: make([]wire.Version, len(vs))}
-	numbers := d.numbers(p, vs)
+	numbers := h.numbers(p, vs)
 	for i, v := range vs {
 		a.Versions[i] = onwire.Version(v)
 		a.Versions[i].Number = numbers[v.Seq]
-		if a.Versions[i].Made, err = d.store.MadeFor(v); err != nil {
+		if a.Versions[i].Made, err = h.store.MadeFor(v); err != nil {
 			return a, nil, err
 		}
 	}
 	if session == "" && prompt == "" && q.ToolCall == "" && q.PID == 0 && q.Comm == "" && len(ops) == 0 {
-		err = d.addLines(&a, p, q, vs)
+		err = h.addLines(&a, p, q, vs)
 	}
 	return a, nil, err
 }
 
 // numbers gives the 1-based positions in the history of a single file.
-func (d *Daemon) numbers(p store.Path, vs []store.Version) map[uint64]int {
+func (h *History) numbers(p store.Path, vs []store.Version) map[uint64]int {
 	if p == "" || len(vs) == 0 {
 		return nil
 	}
-	v, ok, err := d.store.Current(p)
+	v, ok, err := h.store.Current(p)
 	if err != nil || !ok || v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
 		return nil
 	}
-	hist, err := d.store.History(p, true)
+	hist, err := h.store.History(p, true)
 	if err != nil {
 		return nil
 	}
@@ -75,7 +76,7 @@ func (d *Daemon) numbers(p store.Path, vs []store.Version) map[uint64]int {
 }
 
 // addLines adds the gaps and notices that fall between the page's versions.
-func (d *Daemon) addLines(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs []store.Version) error {
+func (h *History) addLines(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs []store.Version) error {
 	from, to := q.Since, q.Until
 	if len(vs) > 0 {
 		first, last := vs[0].When(), vs[len(vs)-1].When()
@@ -92,7 +93,7 @@ func (d *Daemon) addLines(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs [
 	within := func(t time.Time) bool {
 		return (from.IsZero() || !t.Before(from)) && (to.IsZero() || !t.After(to))
 	}
-	gaps, _, err := d.store.Gaps(1000)
+	gaps, _, err := h.store.Gaps(1000)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (d *Daemon) addLines(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs [
 	if p != "" {
 		return nil
 	}
-	notices, err := d.store.Notices(1000)
+	notices, err := h.store.Notices(1000)
 	for _, n := range notices {
 		if within(onwire.Time(n.Time)) {
 			a.Notices = append(a.Notices, wire.Notice{Time: onwire.Time(n.Time), Text: n.Text, Actor: onwire.Actor(n.Actor)})
@@ -117,18 +118,18 @@ func (d *Daemon) addLines(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs [
 	return err
 }
 
-func (d *Daemon) show(ctx context.Context, q wire.ShowQuery) (wire.Version, []byte, error) {
-	p, err := d.paths.Clean(q.Path)
+func (h *History) show(ctx context.Context, q wire.ShowQuery) (wire.Version, []byte, error) {
+	p, err := h.paths.Clean(q.Path)
 	if err != nil {
 		return wire.Version{}, nil, err
 	}
-	d.survey.Update(ctx, p)
-	v, n, err := versions.Find(d.store, p, q)
+	h.survey.Update(ctx, p)
+	v, n, err := versions.Find(h.store, p, q)
 	if err != nil {
 		return wire.Version{}, nil, err
 	}
 	out := onwire.Version(v)
 	out.Number = n
-	body, err := versions.Content(d.store, v)
+	body, err := versions.Content(h.store, v)
 	return out, body, err
 }

@@ -1,4 +1,4 @@
-package daemon
+package history
 
 import (
 	"context"
@@ -10,24 +10,24 @@ import (
 )
 
 // blame says who wrote each line of a file, as it is or as it was.
-func (d *Daemon) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer, []byte, error) {
-	p, err := d.paths.Clean(q.Path)
+func (h *History) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer, []byte, error) {
+	p, err := h.paths.Clean(q.Path)
 	if err != nil {
 		return wire.BlameAnswer{}, nil, err
 	}
 	if p == "" {
 		return wire.BlameAnswer{}, nil, wire.Errorf(wire.ErrBadRequest, "cachebro blame PATH", "name the file")
 	}
-	d.survey.Update(ctx, p)
+	h.survey.Update(ctx, p)
 	var at uint64
 	if versions.Given(q) {
-		v, _, err := versions.Find(d.store, p, q)
+		v, _, err := versions.Find(h.store, p, q)
 		if err != nil {
 			return wire.BlameAnswer{}, nil, err
 		}
 		at = v.Seq
 	}
-	lines, err := d.store.Blame(p, at)
+	lines, err := h.store.Blame(p, at)
 	if err != nil {
 		return wire.BlameAnswer{}, nil, err
 	}
@@ -44,7 +44,7 @@ func (d *Daemon) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer,
 		}
 		a.Lines, text = append(a.Lines, i), append(text, l.Text...)
 	}
-	inHistory := d.numbers(p, vs)
+	inHistory := h.numbers(p, vs)
 	for i, v := range vs {
 		a.Versions[i].Number = inHistory[v.Seq]
 	}

@@ -1,4 +1,4 @@
-package daemon
+package plans
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/ingest"
+	"cachebro/store/daemon/last"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/survey"
 	"cachebro/store/daemon/versions"
@@ -18,27 +19,27 @@ import (
 
 // plan makes a plan and, unless it is a dry run, journals it. The daemon writes
 // nothing into the project: the client does, step by step, through the mount.
-func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error) {
+func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.PlanRequest
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	release := d.index.Hold()
+	release := pl.hold()
 	defer release()
-	whole, err := d.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
+	whole, err := pl.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
 	if err != nil {
 		return nil, nil, err
 	}
 	if q.Kind == resumeKind {
-		return d.resumePlan(ctx, q.Plan, r.Peer.PID)
+		return pl.resumePlan(ctx, q.Plan, r.Peer.PID)
 	}
-	planner := undo.Planner{Store: d.store}
+	planner := undo.Planner{Store: pl.store}
 	if !q.DryRun {
-		planner.Secure = d.secureFor(ctx)
+		planner.Secure = pl.secureFor(ctx)
 	}
-	p, err := d.makePlan(ctx, q, planner)
+	p, err := pl.makePlan(ctx, q, planner)
 	if !whole {
-		behind := d.ingest.Behind()
+		behind := pl.ingest.Behind()
 		if err != nil {
 			return nil, nil, wire.Errorf(wire.ErrConflict, "cachebro status", "%v, but %s", err, behind)
 		}
@@ -49,18 +50,18 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	if !q.DryRun && len(p.Steps) > 0 {
 		var err error
-		if p.Tree, err = d.treeHere(ctx); err != nil {
+		if p.Tree, err = pl.treeHere(ctx); err != nil {
 			return nil, nil, err
 		}
-		if err := d.store.BeginPlan(ctx, &p.Plan, p.Made); err != nil {
+		if err := pl.store.BeginPlan(ctx, &p.Plan, p.Made); err != nil {
 			return nil, nil, err
 		}
-		d.carriedBy(p, r.Peer.PID)
+		pl.carriedBy(p, r.Peer.PID)
 	}
-	d.indexRest(len(p.Steps))
+	pl.pauseIndex(len(p.Steps))
 	out := planOut(&p.Plan)
 	if q.Kind == rollbackKind {
-		of, err := d.store.LookupPlan(q.Plan)
+		of, err := pl.store.LookupPlan(q.Plan)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -70,42 +71,42 @@ func (d *Daemon) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	return out, nil, nil
 }
 
-// carriedBy: until the plan ends, what this client writes is the plan's doing.
-func (d *Daemon) carriedBy(p *undo.Draft, pid int) {
-	owner, began := attribution.OwnerOf(pid), d.now()
-	d.attribution.BeginPlan(p.ID, owner, began)
-	d.plans.put(&p.Plan, p.Read)
+// carriedBy notes that what a process writes until the plan ends is the plan's doing.
+func (pl *Plans) carriedBy(p *undo.Draft, pid int) {
+	owner, began := attribution.OwnerOf(pid), time.Now().UnixNano()
+	pl.attribution.BeginPlan(p.ID, owner, began)
+	pl.recent.put(&p.Plan, p.Read)
 }
 
-func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
+func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
 	switch q.Kind {
 	case store.PlanRevert:
-		return d.planRevert(ctx, q, planner)
+		return pl.planRevert(ctx, q, planner)
 	case store.PlanUndo:
-		if err := d.survey.UpdateAll(ctx); err != nil {
+		if err := pl.survey.UpdateAll(ctx); err != nil {
 			return nil, err
 		}
-		uq, err := d.undoQuery(q)
+		uq, err := pl.undoQuery(q)
 		if err != nil {
 			return nil, err
 		}
 		p, err := planner.Undo(uq)
 		if p != nil {
-			p.Title += d.whenOf(q, uq)
+			p.Title += pl.whenOf(q, uq)
 		}
 		return p, err
 	case store.PlanRedo:
-		if err := d.survey.UpdateAll(ctx); err != nil {
+		if err := pl.survey.UpdateAll(ctx); err != nil {
 			return nil, err
 		}
 		return planner.Redo(q.Plan, q.Force)
 	case store.PlanRestore:
-		return d.planRestore(ctx, q, planner)
+		return pl.planRestore(ctx, q, planner)
 	case rollbackKind:
-		if _, err := d.leftOpen(ctx, q.Plan); err != nil {
+		if _, err := pl.leftOpen(ctx, q.Plan); err != nil {
 			return nil, err
 		}
-		if err := d.survey.UpdateAll(ctx); err != nil {
+		if err := pl.survey.UpdateAll(ctx); err != nil {
 			return nil, err
 		}
 		return planner.Rollback(q.Plan)
@@ -113,8 +114,8 @@ func (d *Daemon) makePlan(ctx context.Context, q wire.PlanRequest, planner undo.
 	return nil, wire.Errorf(wire.ErrBadRequest, "revert, undo, redo or restore", "there is no plan of kind %q", q.Kind)
 }
 
-func (d *Daemon) planRevert(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
-	p, err := d.paths.Clean(q.Path)
+func (pl *Plans) planRevert(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
+	p, err := pl.paths.Clean(q.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -124,9 +125,9 @@ func (d *Daemon) planRevert(ctx context.Context, q wire.PlanRequest, planner und
 	if q.Steps < 0 {
 		return nil, wire.Errorf(wire.ErrBadRequest, "", "steps back cannot be negative")
 	}
-	d.survey.Update(ctx, p)
+	pl.survey.Update(ctx, p)
 	if versions.Given(q.Version) {
-		v, _, err := versions.Find(d.store, p, q.Version)
+		v, _, err := versions.Find(pl.store, p, q.Version)
 		if err != nil {
 			return nil, err
 		}
@@ -135,19 +136,19 @@ func (d *Daemon) planRevert(ctx context.Context, q wire.PlanRequest, planner und
 	return planner.Revert(p, max(q.Steps, 1), 0)
 }
 
-func (d *Daemon) undoQuery(q wire.PlanRequest) (undo.Query, error) {
-	session, err := d.sessionNamed(q.Session)
+func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
+	session, err := last.Session(pl.store, q.Session)
 	if err != nil {
 		return undo.Query{}, err
 	}
 	if q.Session == "last" {
-		if ok, err := d.changed(store.Filter{Session: session}); err != nil {
+		if ok, err := last.Changed(pl.store, store.Filter{Session: session}); err != nil {
 			return undo.Query{}, err
 		} else if !ok {
 			return undo.Query{}, wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro log shows what changed", "no session changed anything so far")
 		}
 	}
-	prompt, err := d.promptNamed("undo", session, q.Prompt)
+	prompt, err := last.Prompt(pl.store, "undo", session, q.Prompt)
 	if err != nil {
 		return undo.Query{}, err
 	}
@@ -156,7 +157,7 @@ func (d *Daemon) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 		Last:   q.Last, Merge: q.Merge, Force: q.Force,
 	}
 	if q.PID != 0 {
-		family, known := d.attribution.Family(q.PID)
+		family, known := pl.attribution.Family(q.PID)
 		uq.What = fmt.Sprintf("pid %d and its descendants", q.PID)
 		uq.Select.Match = func(v store.Version) bool {
 			return v.Actor.PID != 0 && (family[attribution.Key{PID: v.Actor.PID, Start: v.Actor.Start}] || !known && v.Actor.PID == q.PID)
@@ -178,10 +179,10 @@ func (d *Daemon) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 	return uq, nil
 }
 
-func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
+func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
 	var paths []store.Path
 	for _, raw := range q.Paths {
-		p, err := d.paths.Clean(raw)
+		p, err := pl.paths.Clean(raw)
 		if err != nil {
 			return nil, err
 		}
@@ -191,7 +192,7 @@ func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest, planner un
 		}
 		paths = append(paths, p)
 	}
-	if err := d.survey.UpdateAll(ctx); err != nil {
+	if err := pl.survey.UpdateAll(ctx); err != nil {
 		return nil, err
 	}
 	var seq uint64
@@ -199,16 +200,16 @@ func (d *Daemon) planRestore(ctx context.Context, q wire.PlanRequest, planner un
 	switch {
 	case q.Session != "":
 		var id store.SessionID
-		if id, err = d.sessionNamed(q.Session); err == nil {
-			seq, err = d.store.SessionStart(id)
+		if id, err = last.Session(pl.store, q.Session); err == nil {
+			seq, err = pl.store.SessionStart(id)
 		}
 	case q.At.Seq > 0:
 		seq = q.At.Seq
 	case !q.At.At.IsZero():
-		seq, err = d.store.SeqAt(q.At.At)
+		seq, err = pl.store.SeqAt(q.At.At)
 	case q.At.Number != 0 && len(paths) == 1:
 		var v store.Version
-		if v, _, err = versions.Find(d.store, paths[0], q.At); err == nil {
+		if v, _, err = versions.Find(pl.store, paths[0], q.At); err == nil {
 			seq = v.Seq
 		}
 	default:
@@ -241,39 +242,39 @@ func conflictsOut(cs []store.Conflict) []wire.Conflict {
 	return out
 }
 
-func (d *Daemon) planDone(ctx context.Context, r *wire.Request) (any, []byte, error) {
+func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.PlanDone
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
 	if len(q.Done) > 0 {
-		if err := d.store.StepsDone(q.ID, q.Done...); err != nil {
+		if err := pl.store.StepsDone(q.ID, q.Done...); err != nil {
 			return nil, nil, err
 		}
 	}
-	d.indexRest(len(q.Done))
+	pl.pauseIndex(len(q.Done))
 	if !q.Finished {
 		return wire.Empty{}, nil, nil
 	}
-	if !d.survey.Mounted() {
-		d.lookAtPlan(ctx, q.ID)
+	if !pl.survey.Mounted() {
+		pl.lookAtPlan(ctx, q.ID)
 	}
-	d.attribution.EndPlan(q.ID, d.now())
+	pl.attribution.EndPlan(q.ID, time.Now().UnixNano())
 	var failed []store.Conflict
 	for _, f := range q.Failed {
 		failed = append(failed, store.Conflict{Path: store.Path(f.Path), Why: f.Why})
 	}
-	if err := d.store.FinishPlan(q.ID, failed); err != nil {
+	if err := pl.store.FinishPlan(q.ID, failed); err != nil {
 		return nil, nil, err
 	}
-	return wire.Empty{}, nil, d.rolledBack(q.ID)
+	return wire.Empty{}, nil, pl.rolledBack(q.ID)
 }
 
-// lookAtPlan makes versions of what a client wrote where no mount has seen it. What
-// went or got another name is told of in order, for what is in a directory that was
-// renamed goes with it; the rest is looked at.
-func (d *Daemon) lookAtPlan(ctx context.Context, id string) {
-	p, err := d.store.LookupPlan(id)
+// lookAtPlan makes versions of what a client wrote where no mount saw it. Steps that
+// removed or renamed something are stored in order, because a renamed directory takes
+// along what is in it; the other paths are looked at.
+func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
+	p, err := pl.store.LookupPlan(id)
 	if err != nil {
 		return
 	}
@@ -281,11 +282,11 @@ func (d *Daemon) lookAtPlan(ctx context.Context, id string) {
 	for _, n := range p.Done {
 		done[n] = true
 	}
-	own := map[store.Path]bool{} // the others are as somebody else left them
+	own := map[store.Path]bool{} // what the plan wrote; somebody else left the others as they are
 	for _, s := range p.Steps {
 		if done[s.N] {
 			own[s.Path], own[s.To] = true, true
-			d.planMoved(ctx, id, s)
+			pl.planMoved(ctx, id, s)
 		}
 	}
 	look := func(path store.Path) {
@@ -293,9 +294,9 @@ func (d *Daemon) lookAtPlan(ctx context.Context, id string) {
 			return
 		}
 		if own[path] {
-			_, _ = d.survey.Look(survey.WithPlan(ctx, id), path)
+			_, _ = pl.survey.Look(survey.WithPlan(ctx, id), path)
 		} else {
-			_, _ = d.survey.Look(ctx, path)
+			_, _ = pl.survey.Look(ctx, path)
 		}
 	}
 	for _, s := range p.Steps {
@@ -304,25 +305,41 @@ func (d *Daemon) lookAtPlan(ctx context.Context, id string) {
 	}
 }
 
-// planMoved tells the store of a step that changed names.
-func (d *Daemon) planMoved(ctx context.Context, id string, s store.Step) {
+// planMoved stores a step that changed names.
+func (pl *Plans) planMoved(ctx context.Context, id string, s store.Step) {
 	op, ok := map[string]store.Op{
 		store.DoRename: store.OpRename, store.DoExchange: store.OpExchange, store.DoDelete: store.OpUnlink, store.DoRmdir: store.OpRmdir,
 	}[s.Do]
 	if !ok {
 		return
 	}
-	v, found, err := d.store.Current(s.Path)
+	v, found, err := pl.store.Current(s.Path)
 	if err != nil || !found || v.Deleted() {
 		return
 	}
 	c := store.Change{Op: op, Path: s.Path, Path2: s.To, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: id}
 	if s.To != "" {
-		c.Class = d.source.Class(ctx, s.To)
+		c.Class = pl.source.Class(ctx, s.To)
 	}
-	if _, err := d.ingest.Append(ctx, []store.Change{c}, nil); err != nil {
-		d.log.Warn("a step of a plan could not be stored", "path", onwire.Display(s.Path), "err", err)
+	if _, err := pl.ingest.Append(ctx, []store.Change{c}, nil); err != nil {
+		pl.log.Warn("a step of a plan could not be stored", "path", onwire.Display(s.Path), "err", err)
 	}
 }
 
-func (d *Daemon) now() int64 { return time.Now().UnixNano() }
+// whenOf is the time of the prompt or session that "last" meant, for the title of a plan.
+func (pl *Plans) whenOf(q wire.PlanRequest, uq undo.Query) string {
+	switch {
+	case q.Prompt == "last":
+		if all, err := pl.store.LastPrompts(uq.Select.Session, 1); err == nil && len(all) > 0 && all[0].ID == uq.Select.Prompt {
+			return " of " + onwire.Clock(all[0].Time)
+		}
+	case q.Session == "last":
+		if s, ok, err := pl.store.Session(uq.Select.Session); err == nil && ok {
+			if s.Client != "" {
+				return fmt.Sprintf(" (%s, from %s)", s.Client, onwire.Clock(s.Started))
+			}
+			return " from " + onwire.Clock(s.Started)
+		}
+	}
+	return ""
+}

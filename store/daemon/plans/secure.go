@@ -1,4 +1,4 @@
-package daemon
+package plans
 
 import (
 	"context"
@@ -12,23 +12,22 @@ import (
 )
 
 const (
-	// maxSecured is how many bytes one plan may bring into the store before it
-	// deletes or overwrites them: what the store keeps of ignored files by
-	// default.
+	// maxSecured is how many bytes one plan may bring into the store before it deletes
+	// or overwrites them: as many as the store keeps of ignored files by default.
 	maxSecured = int64(512) << 20
-	// secureBatch is how many are held in memory.
+	// secureBatch is how many bytes are held in memory.
 	secureBatch = int64(64) << 20
 )
 
-// secureFor brings the present contents of files into the store that a plan would
-// destroy and that nobody captured: ignored ones, and those told of in a gap.
-func (d *Daemon) secureFor(ctx context.Context) undo.Secure {
+// secureFor brings into the store the present contents of files that a plan would
+// destroy and nobody captured: ignored files, and those of a gap.
+func (pl *Plans) secureFor(ctx context.Context) undo.Secure {
 	return func(vs []store.Version) map[store.Path]string {
 		out := map[store.Path]string{}
 		var batch []store.Found
 		var bytes, all int64
 		flush := func() {
-			if err := d.fill(ctx, batch); err != nil {
+			if err := pl.fill(ctx, batch); err != nil {
 				for _, f := range batch {
 					out[f.Version.Path] = err.Error()
 				}
@@ -40,7 +39,7 @@ func (d *Daemon) secureFor(ctx context.Context) undo.Secure {
 				out[v.Path] = fmt.Sprintf("the plan would bring more than %d MiB into the history", maxSecured>>20)
 				continue
 			}
-			content, err := d.presentOf(ctx, v)
+			content, err := pl.presentOf(ctx, v)
 			if err != nil {
 				out[v.Path] = err.Error()
 				continue
@@ -56,25 +55,26 @@ func (d *Daemon) secureFor(ctx context.Context) undo.Secure {
 	}
 }
 
-func (d *Daemon) fill(ctx context.Context, batch []store.Found) error {
-	return d.ingest.Exclusive(func() error { return d.store.Fill(ctx, batch) })
+func (pl *Plans) fill(ctx context.Context, batch []store.Found) error {
+	return pl.ingest.Exclusive(func() error { return pl.store.Fill(ctx, batch) })
 }
 
 var errBeingWritten = errors.New("it is being written")
 
-// asWritten: the same file, not written since (a new name or mode may have come).
+// asWritten reports whether it is the same file, not written since. Its name and mode may
+// differ.
 func asWritten(a, b store.Stat) bool {
 	return a.Ino == b.Ino && a.Dev == b.Dev && a.Birth == b.Birth && a.Size == b.Size && a.Mtime == b.Mtime
 }
 
 // presentOf reads the file that a version, the newest of its path, describes.
-func (d *Daemon) presentOf(ctx context.Context, v store.Version) ([]byte, error) {
-	f, st, err := d.source.Open(ctx, v.Path)
+func (pl *Plans) presentOf(ctx context.Context, v store.Version) ([]byte, error) {
+	f, st, err := pl.source.Open(ctx, v.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if !asWritten(v.Stat, st) || d.ingest.Writing(v.Path) {
+	if !asWritten(v.Stat, st) || pl.ingest.Writing(v.Path) {
 		return nil, errBeingWritten
 	}
 	content, after, err := source.ReadStable(f, st)

@@ -1,0 +1,31 @@
+// Package history answers what the version log tells: log, show, diff and blame.
+package history
+
+import (
+	"cachebro/store"
+	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/source"
+	"cachebro/store/daemon/survey"
+	"cachebro/store/wire"
+)
+
+// History answers questions about the past.
+type History struct {
+	store  *store.Store
+	source *source.Source
+	survey *survey.Survey
+	paths  onwire.Paths
+}
+
+// New makes the service.
+func New(st *store.Store, src *source.Source, sv *survey.Survey, paths onwire.Paths) *History {
+	return &History{store: st, source: src, survey: sv, paths: paths}
+}
+
+// Handlers are those of the requests about the history.
+func (h *History) Handlers() map[string]wire.Handler {
+	return map[string]wire.Handler{
+		wire.MLog: onwire.Decoded(h.log), wire.MShow: onwire.Decoded(h.show),
+		wire.MDiff: onwire.Decoded(h.diff), wire.MBlame: onwire.Decoded(h.blame),
+	}
+}
