@@ -11,9 +11,8 @@ import (
 // the last handle that can write. It is guarded by inode.order.
 type writes struct {
 	dirty   bool
-	created bool // made by us and never closed
-	empty   bool // dirty only because it was made or emptied
-	since   time.Time
+	created bool      // made by us and never closed
+	empty   bool      // dirty only because it was made or emptied
 	last    time.Time // of the last modification
 	idled   time.Time // of the last idle close
 	tail    int64     // all bytes before it are untouched since the last close
@@ -24,7 +23,7 @@ type writes struct {
 // soil makes n dirty. The Observer is asked to save the old content first,
 // unless n is dirty already. size is the size before, from the source. It
 // needs n.order.
-func (o *overlay) soil(n *inode, c Caller, op Op, off, size int64, cancel <-chan struct{}) *writes {
+func (o *overlay) soil(n *inode, c Caller, op Op, size int64, cancel <-chan struct{}) *writes {
 	w := n.writes
 	if w == nil {
 		w = &writes{}
@@ -32,11 +31,10 @@ func (o *overlay) soil(n *inode, c Caller, op Op, off, size int64, cancel <-chan
 	}
 	if !w.dirty {
 		if o.obs != nil {
-			o.obs.Before(Change{File: n, Caller: c, Op: op, Offset: off, Size: size, Cancel: cancel})
+			o.obs.Before(Change{File: n, Caller: c, Op: op, Cancel: cancel})
 		}
 		w.dirty = true
 		o.ledger.flag(n, nodeDirty, true)
-		w.since = time.Now()
 		w.tail = math.MaxInt64
 		w.size = size
 		o.dirty.add(n)

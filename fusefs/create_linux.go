@@ -121,7 +121,7 @@ func (o *overlay) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *uni
 	n.order.Lock()
 	defer n.order.Unlock()
 	now := time.Now()
-	n.writes = &writes{dirty: true, created: true, empty: true, since: now, last: now, writer: c}
+	n.writes = &writes{dirty: true, created: true, empty: true, last: now, writer: c}
 	o.ledger.flag(n, nodeDirty|nodeCreated, true)
 	o.dirty.add(n)
 	o.opened(n, fd, in.Flags, c, true, in.Unique, out)

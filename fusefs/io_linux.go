@@ -103,7 +103,7 @@ func (o *overlay) soilHandle(h *handle, in *fuse.InHeader, off int64, cancel <-c
 		}
 		size = int64(sx.Size)
 	}
-	return o.soil(n, c, OpWrite, off, size, cancel), nil
+	return o.soil(n, c, OpWrite, size, cancel), nil
 }
 
 // Lseek finds data and holes.

@@ -58,7 +58,6 @@ type Stat struct {
 	Mode     uint32
 	Nlink    uint32
 	UID, GID uint32
-	Rdev     uint64
 	Size     int64
 	Mtime    int64 // ns since the epoch
 	Ctime    int64 // ns since the epoch
@@ -102,10 +101,6 @@ type Change struct {
 	Op     Op // OpWrite, OpTruncate, OpUnlink, OpRename (is being replaced)
 	// Name is the one that goes, for OpUnlink and OpRename.
 	Name string
-	// Offset is where the first write begins; for OpTruncate the new size.
-	// A write at or behind Size only appends: the old content stays a prefix.
-	Offset int64
-	Size   int64 // before the change
 	// Cancel is closed when the request is cancelled; every wait ends then.
 	Cancel <-chan struct{}
 }

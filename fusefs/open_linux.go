@@ -116,7 +116,7 @@ func (o *overlay) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size, 
 		// Another process cuts what a writer has not closed yet.
 		o.closeContent(n, c, OpWrite, false)
 	}
-	w := o.soil(n, c, OpTruncate, size, old, cancel)
+	w := o.soil(n, c, OpTruncate, old, cancel)
 	cut := func() error {
 		for {
 			if err := unix.Ftruncate(fd, size); err != unix.EINTR {

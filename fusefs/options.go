@@ -63,7 +63,6 @@ type Options struct {
 type Stats struct {
 	Inodes   int
 	Handles  int
-	DirFDs   int // cached descriptors of directories
 	Dirty    int // inodes that were written and not yet closed
 	Threads  int
 	Requests map[string]uint64 // by FUSE operation

@@ -29,7 +29,6 @@ type overlay struct {
 	finder     Finder   // obs, if it is one
 	classifier Classifier
 	log        *slog.Logger
-	readOnly   bool
 	hiddenDir  string // parent and name of Options.Hidden
 	hiddenName string
 
@@ -74,7 +73,6 @@ func newOverlay(opt *Options) (*overlay, error) {
 		obs:           opt.Observer,
 		classifier:    opt.Classifier,
 		log:           opt.Logger,
-		readOnly:      opt.ReadOnly,
 		table:         newTable(),
 		handles:       newHandles(),
 		procs:         newProcesses(),

@@ -62,7 +62,7 @@ func (o *overlay) losing(n *inode, name string, c Caller, op Op, sx *unix.Statx_
 	}
 	o.renaming(n, c)
 	if o.obs != nil {
-		o.obs.Before(Change{File: n, Caller: c, Op: op, Name: name, Size: int64(sx.Size), Cancel: cancel})
+		o.obs.Before(Change{File: n, Caller: c, Op: op, Name: name, Cancel: cancel})
 	}
 }
 

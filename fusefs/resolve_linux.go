@@ -83,7 +83,7 @@ func toStat(sx *unix.Statx_t) Stat {
 	return Stat{
 		Dev: k.dev, Ino: k.ino, Birth: k.birth,
 		Mode: uint32(sx.Mode), Nlink: sx.Nlink, UID: sx.Uid, GID: sx.Gid,
-		Rdev: unix.Mkdev(sx.Rdev_major, sx.Rdev_minor), Size: int64(sx.Size),
+		Size:  int64(sx.Size),
 		Mtime: nanos(sx.Mtime), Ctime: nanos(sx.Ctime),
 	}
 }

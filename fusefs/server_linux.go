@@ -202,7 +202,6 @@ func (s *Server) Stats() Stats {
 	st := Stats{
 		Inodes:   int(s.fs.table.count.Load()),
 		Handles:  int(s.fs.handles.count.Load()),
-		DirFDs:   s.fs.dirs.len(),
 		Dirty:    s.fs.dirty.len(),
 		Threads:  int(s.dev.threads.Load()),
 		Requests: make(map[string]uint64),

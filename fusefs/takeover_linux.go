@@ -316,8 +316,7 @@ func (o *overlay) restoreWrites(n *inode) {
 	if flags&(nodeDirty|nodeCreated) == 0 {
 		return
 	}
-	now := time.Now()
-	w := &writes{dirty: flags&nodeDirty != 0, created: flags&nodeCreated != 0, since: now, last: now, tail: 0, size: math.MaxInt64}
+	w := &writes{dirty: flags&nodeDirty != 0, created: flags&nodeCreated != 0, last: time.Now(), tail: 0, size: math.MaxInt64}
 	for h := n.handles; h != nil; h = h.next {
 		if h.writable() && h.owner.PID != 0 {
 			w.writer = h.owner

@@ -37,7 +37,7 @@ type backend struct {
 
 func newBackend(o *Options) *backend {
 	life, end := context.WithCancel(context.Background())
-	return &backend{client: o.Client, dial: o.Dial, life: life, end: end}
+	return &backend{dial: o.Dial, life: life, end: end}
 }
 
 // get returns the client, dialling at most once at a time. The dial outlives a

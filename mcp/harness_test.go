@@ -63,7 +63,7 @@ func connectRaw(t testing.TB, opt Options) *peer {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	opt.In, opt.Out = inR, outW
-	if opt.Client == nil && opt.Dial == nil {
+	if opt.Dial == nil {
 		opt.Dial = noDaemon
 	}
 	if opt.Profile == "" {

@@ -25,7 +25,7 @@ func web(t *testing.T, opt Options) (url string) {
 	if opt.Token == "" {
 		opt.Token = testToken
 	}
-	if opt.Client == nil && opt.Dial == nil {
+	if opt.Dial == nil {
 		opt.Dial = noDaemon
 	}
 	ctx, cancel := context.WithCancel(context.Background())

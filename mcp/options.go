@@ -18,17 +18,15 @@ type Caller interface {
 	Call(ctx context.Context, method string, params any, body []byte, result any) ([]byte, error)
 }
 
-// Options configures Serve. In, Out and Root are required, and one of Client
-// and Dial.
+// Options configures Serve. In, Out, Dial and Root are required.
 type Options struct {
 	// In and Out carry newline-delimited JSON-RPC. Unused with Listener.
 	In  io.Reader
 	Out io.Writer
 
-	// Client is the daemon; or Dial finds or starts it, at the first need and
-	// again after a failure, so that a client can list tools without a daemon.
-	Client Caller
-	Dial   func(context.Context) (Caller, error)
+	// Dial finds or starts the daemon, at the first need and again after a failure,
+	// so that a client can list tools without a daemon.
+	Dial func(context.Context) (Caller, error)
 
 	// Root is the project's root, absolute and clean, as the daemon knows it.
 	Root string
@@ -78,8 +76,8 @@ func (o *Options) check() error {
 	if o.Root == "" || o.Root[0] != '/' {
 		return wire.Errorf(wire.ErrBadRequest, "", "root %q is not an absolute path", o.Root)
 	}
-	if o.Client == nil && o.Dial == nil {
-		return wire.Errorf(wire.ErrBadRequest, "", "neither a store daemon nor a way to find it was given")
+	if o.Dial == nil {
+		return wire.Errorf(wire.ErrBadRequest, "", "no way to find the store daemon was given")
 	}
 	if o.Listener == nil && (o.In == nil || o.Out == nil) {
 		return wire.Errorf(wire.ErrBadRequest, "", "no input and output to serve on")

@@ -148,7 +148,7 @@ func (h hung) Call(ctx context.Context, method string, _ any, _ []byte, _ any) (
 func TestHungDaemon(t *testing.T) {
 	dir := project(t, files{"a.txt": "text\n"})
 	h := hung{make(chan string, 100)}
-	p := connect(t, Options{Root: dir, Profile: ProfileAll, Client: h})
+	p := connect(t, Options{Root: dir, Profile: ProfileAll, Dial: func(context.Context) (Caller, error) { return h, nil }})
 	id, answer := p.start("tools/call", map[string]any{"name": "search_history", "arguments": map[string]any{}})
 	for m := range h.calls {
 		if m == "log" {

@@ -23,7 +23,6 @@ type Past struct {
 	Gone  uint64 // the version that took it away; 0: the newest version has it
 	No    int    // of the first matching line in Last
 	Text  string
-	Lines int // matching lines in Last
 	// Versions is how many of that run have it.
 	Versions int
 }
@@ -191,7 +190,7 @@ func (x *Index) pastOf(ctx context.Context, vs []store.Version, ms []*matcher) (
 		}
 		switch {
 		case len(gained) > 0 && run == nil:
-			run = &Past{Path: vs[i].Path, First: vs[i].Seq, Last: vs[i].Seq, Gone: vs[i+1].Seq, No: gained[0].No, Text: string(gained[0].Text), Lines: len(gained), Versions: 1}
+			run = &Past{Path: vs[i].Path, First: vs[i].Seq, Last: vs[i].Seq, Gone: vs[i+1].Seq, No: gained[0].No, Text: string(gained[0].Text), Versions: 1}
 		case len(gained) > 0:
 			run.First, run.Versions = vs[i].Seq, run.Versions+1
 		case run != nil:

@@ -13,7 +13,6 @@ import (
 type NameHit struct {
 	Path  store.Path
 	Score float64
-	Time  int64
 }
 
 // Names finds files whose path holds the letters of a pattern in order; the
@@ -29,7 +28,7 @@ func (x *Index) Names(pattern string, q Query, limit int) []NameHit {
 			continue
 		}
 		if s, ok := fuzzy(string(p), needle); ok {
-			out = append(out, NameHit{p, s, v.time})
+			out = append(out, NameHit{p, s})
 		}
 	}
 	slices.SortFunc(out, func(a, b NameHit) int {

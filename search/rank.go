@@ -29,8 +29,6 @@ type Ranked struct {
 	First, Last  int
 	Index, Total int
 	Score        float64
-	Time         int64 // ns, of the file's newest version
-	Terms        int   // of the query that the file has
 }
 
 // weight is how much a file counts whatever the query: source before tests,
@@ -186,7 +184,7 @@ func (x *Index) rankTerms(ctx context.Context, reader index.IndexReader, query [
 		}
 		hit.name, hit.has = name, hit.has|has
 		out = append(out, Ranked{Path: p, First: hit.chunk.First, Last: hit.chunk.Last, Index: hit.chunk.Index, Total: hit.chunk.Total,
-			Score: score(hit, query, weight(p, f, query, h)), Time: f.time})
+			Score: score(hit, query, weight(p, f, query, h))})
 	}
 	slices.SortFunc(out, func(a, b Ranked) int {
 		if a.Score != b.Score {

@@ -98,7 +98,7 @@ func (x *Index) rankMeaning(ctx context.Context, text string, q Query) []Ranked 
 		if !q.admits(p, f.kind) {
 			continue
 		}
-		best := Ranked{Path: p, Time: f.time}
+		best := Ranked{Path: p}
 		cut := x.vectors.byBlob[f.hash]
 		for i, c := range cut {
 			if s := cosine(asked, c.v); s > best.Score {

@@ -16,7 +16,6 @@ type SymbolHit struct {
 	Symbol
 	Path  store.Path
 	Score float64
-	Time  int64
 }
 
 // maxParsed bounds the files that one symbol query parses.
@@ -88,7 +87,7 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 			if s.Kind == "type" || s.Kind == "class" || s.Kind == "interface" || s.Kind == "struct" {
 				fit += 0.3
 			}
-			out = append(out, SymbolHit{s, c.p, fit * c.w, files[c.p].time})
+			out = append(out, SymbolHit{s, c.p, fit * c.w})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b SymbolHit) int {

@@ -9,7 +9,6 @@ import (
 
 // BlameLine is one line of a file with the version that wrote it.
 type BlameLine struct {
-	Line int // 1-based
 	Text []byte
 	Version
 }
@@ -55,7 +54,7 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 	}
 	out := make([]BlameLine, 0, len(who))
 	for i, l := range diff.Lines(text) {
-		out = append(out, BlameLine{Line: i + 1, Text: l, Version: vs[who[i]]})
+		out = append(out, BlameLine{Text: l, Version: vs[who[i]]})
 	}
 	return out, nil
 }

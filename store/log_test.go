@@ -115,8 +115,8 @@ func TestBlame(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, l := range ls {
-		got = append(got, fmt.Sprintf("%d:%d:%s", l.Line, l.Seq, strings.TrimSpace(string(l.Text))))
+	for i, l := range ls {
+		got = append(got, fmt.Sprintf("%d:%d:%s", i+1, l.Seq, strings.TrimSpace(string(l.Text))))
 	}
 	if want := "1:5:0 2:1:1 3:2:two 4:1:3"; strings.Join(got, " ") != want {
 		t.Fatalf("%v, want %v", got, want)

@@ -12,7 +12,6 @@ type Stats struct {
 	RawBytes  int64  // as they are
 	Loose     int64  // as they are, of those that wait for a repack
 	Gaps      int64  // ever
-	Schema    int
 }
 
 // Stats returns the counters.
@@ -20,7 +19,7 @@ func (s *Store) Stats() Stats {
 	st := s.state.Load()
 	return Stats{
 		Seq: st.Seq, Versions: st.Versions, Files: st.Files, Blobs: st.Blobs,
-		BlobBytes: st.BlobBytes, RawBytes: st.RawBytes, Loose: st.Loose, Gaps: st.GapCount, Schema: schema,
+		BlobBytes: st.BlobBytes, RawBytes: st.RawBytes, Loose: st.Loose, Gaps: st.GapCount,
 	}
 }
 

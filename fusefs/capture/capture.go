@@ -39,8 +39,7 @@ type Capture struct {
 	readMu sync.Mutex // guards reads
 	reads  map[uint32]*reading
 
-	gapMu   sync.Mutex // guards the fields below
-	gaps    []Gap
+	gapMu   sync.Mutex     // guards the fields below
 	unsaid  []spool.Record // gaps that are not in the log yet
 	counted int64
 	// countedAt is counted when the state last changed.
@@ -182,7 +181,6 @@ func (c *Capture) Stats() Stats {
 	c.gapMu.Lock()
 	defer c.gapMu.Unlock()
 	s.Gaps, s.PendingGaps, s.Since = c.counted, int64(len(c.unsaid))+c.dropped, c.since
-	s.LastGaps = append(s.LastGaps, c.gaps...)
 	if c.stopped != "" {
 		s.State, s.Reason = "stopped", c.stopped
 	}

@@ -163,9 +163,8 @@ func (h *harness) node(p string) *file {
 	return f
 }
 
-func (f *file) before(op fusefs.Op, off int64, cancel <-chan struct{}) {
-	st, _ := f.Stat()
-	f.h.c.Before(fusefs.Change{File: f, Caller: f.h.by, Op: op, Name: f.Path(), Offset: off, Size: st.Size, Cancel: cancel})
+func (f *file) before(op fusefs.Op, cancel <-chan struct{}) {
+	f.h.c.Before(fusefs.Change{File: f, Caller: f.h.by, Op: op, Name: f.Path(), Cancel: cancel})
 }
 
 // write is the first or a later write between two closes.
@@ -173,7 +172,7 @@ func (f *file) write(off int64, p string, cancel <-chan struct{}) {
 	f.order.Lock()
 	defer f.order.Unlock()
 	if !f.dirty && !f.made {
-		f.before(fusefs.OpWrite, off, cancel)
+		f.before(fusefs.OpWrite, cancel)
 	}
 	if st, _ := f.Stat(); !f.dirty || off < f.tail {
 		f.tail = min(off, st.Size)
@@ -194,7 +193,7 @@ func (f *file) replace(p string) {
 	f.order.Lock()
 	defer f.order.Unlock()
 	if !f.dirty && !f.made {
-		f.before(fusefs.OpTruncate, 0, nil)
+		f.before(fusefs.OpTruncate, nil)
 	}
 	f.dirty, f.tail = true, 0
 	if err := os.WriteFile(f.h.name(f.Path()), []byte(p), 0o644); err != nil {
@@ -231,7 +230,7 @@ func (f *file) unlink() {
 	defer f.order.Unlock()
 	p := f.Path()
 	st, _ := f.Stat()
-	f.before(fusefs.OpUnlink, 0, nil)
+	f.before(fusefs.OpUnlink, nil)
 	f.names.Lock()
 	if err := os.Remove(f.h.name(p)); err != nil {
 		f.h.t.Error(err)
@@ -254,7 +253,7 @@ func (f *file) rename(p string, old *file) {
 	if old != nil {
 		old.order.Lock()
 		defer old.order.Unlock()
-		old.before(fusefs.OpRename, 0, nil)
+		old.before(fusefs.OpRename, nil)
 		e.Replaced = old
 	}
 	if err := os.MkdirAll(filepath.Dir(f.h.name(p)), 0o755); err != nil {

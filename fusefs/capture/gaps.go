@@ -22,15 +22,11 @@ func (c *Capture) append(rs ...*spool.Record) bool {
 // gap counts content that was not kept and puts it into the log, now or when
 // there is room again.
 func (c *Capture) gap(path string, seq uint64, why string) {
-	now := time.Now()
-	rec := spool.Record{Kind: spool.KindGap, Path: path, For: seq, Reason: why, Time: now.UnixNano()}
+	rec := spool.Record{Kind: spool.KindGap, Path: path, For: seq, Reason: why, Time: time.Now().UnixNano()}
 	_, err := c.w.Append(&rec)
 	c.gapMu.Lock()
 	defer c.gapMu.Unlock()
 	c.counted++
-	if c.gaps = append(c.gaps, Gap{path, now, why}); len(c.gaps) > gapsKept {
-		c.gaps = c.gaps[1:]
-	}
 	switch {
 	case err == nil:
 		return

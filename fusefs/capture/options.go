@@ -93,12 +93,4 @@ type Stats struct {
 	Gaps        int64
 	PendingGaps int64 // not yet in the log
 	Spooled     int64 // bytes of content written since the mount
-	LastGaps    []Gap // newest last, at most 1,000
-}
-
-// Gap is content that was not kept.
-type Gap struct {
-	Path   string
-	Time   time.Time
-	Reason string
 }

@@ -18,7 +18,6 @@ const maxConfig = 16 << 20
 // Change is what init or uninit does to one file. With Err set the file is left
 // alone.
 type Change struct {
-	Client string // as in Clients
 	Title  string // for people: "Claude Code"
 	Path   string
 	Before []byte // nil: the file does not exist
@@ -161,7 +160,7 @@ func plan(s Setup, names []string, decide func(Setup, file, *Change)) ([]Change,
 	var out []Change
 	for _, spec := range specs {
 		for _, f := range spec.files(s) {
-			c := Change{Client: spec.name, Title: spec.title, Path: f.path, Note: spec.note, within: s.within(f.path)}
+			c := Change{Title: spec.title, Path: f.path, Note: spec.note, within: s.within(f.path)}
 			c.load()
 			if c.Before == nil && (s.Project != "" || f.path == s.AgentsMD) {
 				c.mode = 0o644 // shared with others; a user's own file may hold keys

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
-	"strings"
 )
 
 // Claude Code can have us as a plugin (hooks/plugin) instead
@@ -14,30 +13,6 @@ import (
 
 // PluginTools is what our tools are called in the plugin: plugin, then server.
 const PluginTools = "mcp__plugin_cachebro_cachebro__"
-
-// noProgram is what a session is told where the plugin is installed and cachebro is
-// not. A plugin brings no binary: it is one for all platforms.
-const noProgram = `{"systemMessage":"cachebro: the plugin is here, the program is not. To install it: npm install -g cachebro"}`
-
-// PluginHooks is the plugin's hooks/hooks.json.
-func PluginHooks() []byte {
-	regs := make([]registration, len(registrations))
-	for i, r := range registrations {
-		r.matcher = strings.ReplaceAll(r.matcher, "mcp__cachebro__", PluginTools)
-		regs[i] = r
-	}
-	all := groups(regs, "cachebro", []string{"--plugin"})
-	start := &all["SessionStart"][0].Hooks[0]
-	start.Command = "if command -v cachebro >/dev/null 2>&1; then cachebro hook SessionStart --plugin; else echo '" + noProgram + "'; fi; exit 0"
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(map[string]any{"description": "what cachebro has to hear of a session", "hooks": all}); err != nil {
-		return nil // strings and numbers only
-	}
-	return text.Bytes()
-}
 
 // Places are where a Claude Code of this user and project is configured.
 type Places struct {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cachebro/store/content"
+	"cachebro/store/storetest"
 )
 
 // editedText changes one of a text's lines.
@@ -40,7 +41,7 @@ func repacked(t *testing.T, s *Store) content.Report {
 // and the closing of the store; the counters stay right all the while.
 func TestRepack(t *testing.T) {
 	dir := t.TempDir()
-	now := time.Unix(0, clock)
+	now := storetest.Now()
 	o := testOptions()
 	o.KeepAge, o.Now = time.Hour, func() time.Time { return now }
 	s := open(t, dir, o)

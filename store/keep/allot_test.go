@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cachebro/store/space"
+	"cachebro/store/storetest"
 )
 
 // What a store takes can be seen from outside, open or not; when it was written
@@ -63,7 +64,7 @@ func TestMeasure(t *testing.T) {
 func TestAllowed(t *testing.T) {
 	o := testOptions()
 	o.Cap = 64 * mib
-	at := time.Unix(0, clock)
+	at := storetest.Now()
 	o.Now = func() time.Time { return at }
 	allowed := o.Cap
 	o.Allowed = func(int64) int64 { return allowed }

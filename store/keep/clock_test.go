@@ -1,11 +1,15 @@
 package keep
 
 import (
+	"cachebro/store/storetest"
 	"context"
 	"fmt"
 	"testing"
 	"time"
 )
+
+// clock is the time of the last change, in ns.
+func clock() int64 { return storetest.Now().UnixNano() }
 
 const year = 365 * 24 * int64(time.Hour)
 
@@ -14,24 +18,24 @@ const year = 365 * 24 * int64(time.Hour)
 // the oldest: pruned although minutes old, missing from --since, and part of what
 // a file held at any time of that year.
 func TestClockSetBackForAWhile(t *testing.T) {
-	defer func(was int64) { clock = was }(clock)
+	defer func(was time.Time) { storetest.Wait(was.Sub(storetest.Now())) }(storetest.Now())
 	var now int64
 	o := testOptions()
 	o.KeepAge, o.Now = time.Hour, func() time.Time { return time.Unix(0, now) }
 	s := open(t, t.TempDir(), o)
 	write := func(from, to int) {
 		for i := from; i < to; i++ {
-			clock += int64(time.Second - time.Millisecond) // file adds one
+			storetest.Wait(time.Second - time.Millisecond) // file waits one
 			apply(t, s, file(OpWrite, "a", fmt.Sprint("text ", i)))
 		}
 	}
 	write(0, 10)
-	before := clock
-	clock -= year
+	before := clock()
+	storetest.Wait(-time.Duration(year))
 	write(10, 20)
-	clock = before + int64(time.Minute)
+	storetest.Wait(time.Duration(before-clock()) + time.Minute)
 	write(20, 30)
-	now = clock + int64(time.Minute)
+	now = clock() + int64(time.Minute)
 
 	if r, err := s.Prune(context.Background(), 5); err != nil || r.Versions != 0 {
 		t.Errorf("pruned %d versions that are minutes old: %v", r.Versions, err)
@@ -79,21 +83,21 @@ func TestClockSetBackForAWhile(t *testing.T) {
 // A clock that is set back by a year and stays there: what was recorded before lies
 // in the future, and is neither old nor new.
 func TestClockSetBackForGood(t *testing.T) {
-	defer func(was int64) { clock = was }(clock)
+	defer func(was time.Time) { storetest.Wait(was.Sub(storetest.Now())) }(storetest.Now())
 	var now int64
 	o := testOptions()
 	o.KeepAge, o.Now = time.Hour, func() time.Time { return time.Unix(0, now) }
 	s := open(t, t.TempDir(), o)
 	for range 10 {
-		apply(t, s, file(OpWrite, "a", fmt.Sprint("before ", clock)))
+		apply(t, s, file(OpWrite, "a", fmt.Sprint("before ", clock())))
 	}
-	now = clock
-	clock -= year
-	began := clock
+	now = clock()
+	storetest.Wait(-time.Duration(year))
+	began := clock()
 	for range 10 {
-		apply(t, s, file(OpWrite, "a", fmt.Sprint("after ", clock)))
+		apply(t, s, file(OpWrite, "a", fmt.Sprint("after ", clock())))
 	}
-	now = clock + int64(time.Minute)
+	now = clock() + int64(time.Minute)
 	for range 2 {
 		if r, err := s.Collect(context.Background()); err != nil || r.Versions != 0 {
 			t.Errorf("collected %d versions: %v", r.Versions, err)

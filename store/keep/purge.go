@@ -16,7 +16,6 @@ type Purged struct {
 	Versions int
 	Blobs    int
 	Bytes    int64
-	Rebased  int
 	// Spooled is how many bytes of contents were overwritten where they lay before
 	// they came into the store.
 	Spooled int64
@@ -80,7 +79,7 @@ func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 		return p, fmt.Errorf("purge: %w", err)
 	}
 	r, err := k.sweep(ctx, content.WasteAny) // no frame keeps a byte of it
-	p.Blobs, p.Bytes, p.Rebased = r.Blobs, r.Bytes, r.Rebased
+	p.Blobs, p.Bytes = r.Blobs, r.Bytes
 	if err == nil {
 		p.Waste, err = k.contents.PurgeWaste(ctx)
 	}

@@ -15,10 +15,11 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/storetest"
 )
 
 func TestPrune(t *testing.T) {
-	now := time.Unix(0, clock)
+	now := storetest.Now()
 	o := testOptions()
 	o.KeepAge, o.Now = time.Hour, func() time.Time { return now }
 	s := open(t, t.TempDir(), o)
@@ -32,7 +33,7 @@ func TestPrune(t *testing.T) {
 		texts[v.Seq] = string(text)
 	}
 	apply(t, s, file(OpCreate, "gone", "of another file\n"), op(store.OpUnlink, "gone", "", fileMode))
-	now = time.Unix(0, clock).Add(2 * time.Hour)
+	now = storetest.Now().Add(2 * time.Hour)
 	var pin Hash
 	vs, _ := s.History("a", true)
 	pin = vs[3].Blob
@@ -71,7 +72,7 @@ func TestCap(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	last := map[Path][]byte{}
 	worst := int64(0)
-	for i := range 90 {
+	for i := range 50 {
 		var cs []Change
 		for f := range 5 {
 			p := Path(fmt.Sprintf("f%d", f))
@@ -88,7 +89,7 @@ func TestCap(t *testing.T) {
 		}
 	}
 	t.Logf("wrote %d MiB of contents under a cap of %d MiB; after collections at most %d MiB on disk",
-		90*5*4000*49/mib, o.Cap/mib, worst/mib)
+		50*5*4000*49/mib, o.Cap/mib, worst/mib)
 	if worst > o.Cap {
 		t.Errorf("%d MiB on disk", worst/mib)
 	}

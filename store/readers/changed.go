@@ -111,7 +111,6 @@ func (c *chooser) rows(h hold, sc *diff.Script, rows []diff.Row, from int, label
 	d.Label, d.Text = label, joined(rows[from:to])
 	if to < len(rows) {
 		d.Text += truncated(c.q.Path, to, sc.Added()+sc.Removed())
-		d.More = to
 	}
 	d.Tokens = tokens.EstimateString(d.Label) + tokens.EstimateString(d.Text)
 	d.FullTokens = c.meta.tokens

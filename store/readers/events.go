@@ -14,7 +14,6 @@ type Event struct {
 
 // State is what is known of a reader after an event.
 type State struct {
-	Known     bool // it was known before
 	Epoch     uint64
 	NeedCheck bool // something was shown: look at the transcript at the next prompt
 }
@@ -23,7 +22,6 @@ type State struct {
 // mean every agent of the session: one epoch too many costs a full read, one
 // too few would be a lie.
 func (s *Shown) Event(e Event) State {
-	known := s.reader(e.Reader, false) != nil
 	switch e.Name {
 	case "start", "precompact", "postcompact", "lost":
 		if e.Reader.Agent == "" {
@@ -44,7 +42,7 @@ func (s *Shown) Event(e Event) State {
 		s.mu.Lock()
 		delete(s.sessions, e.Reader.Session)
 		s.mu.Unlock()
-		return State{Known: known}
+		return State{}
 	}
 	r := s.reader(e.Reader, true)
 	if r == nil {
@@ -58,7 +56,7 @@ func (s *Shown) Event(e Event) State {
 	case "unsure":
 		r.unsure = r.delivered + 1
 	}
-	return State{Known: known, Epoch: r.epoch, NeedCheck: r.needCheck || len(r.files) > 0}
+	return State{Epoch: r.epoch, NeedCheck: r.needCheck || len(r.files) > 0}
 }
 
 // TranscriptCheck drops what the main agent's context no longer holds: alive

@@ -48,7 +48,6 @@ type AgentCount struct {
 // Metrics is a ledger's sum.
 type Metrics struct {
 	Count
-	Session  store.SessionID
 	Tools    []ToolCount  // by name
 	Agents   []AgentCount // by id
 	Contexts int64        // context windows that were given something
@@ -254,7 +253,7 @@ func (s *Shown) Metrics(id store.SessionID, delta bool) Metrics {
 	l := s.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m := Metrics{Session: id}
+	m := Metrics{}
 	tools, agents := map[string]Count{}, map[string]Count{}
 	for sid, a := range l.sessions {
 		if id == "" || sid == id {

@@ -85,7 +85,6 @@ type Answer struct {
 	Binary          bool      // no text can be shown
 	Elsewhere       bool      // unchanged in the asked range only
 	Matched         bool      // Rewrite: the client's text is the content's
-	More            int       // diff_offset of the next page, 0 if nothing is left
 	Again           bool      // Large: the text was due because it was asked for twice
 }
 

@@ -4,7 +4,10 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
@@ -85,6 +88,24 @@ func Apply(t testing.TB, s *store.Store, cs ...store.Change) []store.Version {
 		t.Fatal(err)
 	}
 	return vs
+}
+
+// Noise is text that does not compress, in lines.
+func Noise(rnd *rand.Rand, lines int) []byte {
+	var b bytes.Buffer
+	for range lines {
+		fmt.Fprintf(&b, "%016x%016x%016x\n", rnd.Uint64(), rnd.Uint64(), rnd.Uint64())
+	}
+	return b.Bytes()
+}
+
+// Checked fails the test when fsck finds anything.
+func Checked(t testing.TB, s *store.Store) {
+	t.Helper()
+	c, err := s.Fsck(context.Background(), false, nil)
+	if err != nil || !c.OK() {
+		t.Fatalf("fsck: %v %v %q", err, c.Unread, c.Problems)
+	}
 }
 
 // Content is what a path holds now.

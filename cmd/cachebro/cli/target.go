@@ -20,7 +20,6 @@ type Target struct {
 	Root  string // the project's root, as the daemon knows it
 	Point string // where it is mounted, "" when it is not (or not to be seen from here)
 	Rel   []byte // relative to the root; empty: the root itself
-	given string // as it was typed
 }
 
 // Base is where to write so that the overlay sees it, if there is one.
@@ -52,7 +51,7 @@ func (e *Env) Locate(given string) (Target, error) {
 		return Target{}, err
 	}
 	if m, ok := mounts.Above(overlays, real); ok {
-		t := Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Point)), given: given}
+		t := Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Point))}
 		// Looking for it costs a look at all processes; with a state directory
 		// of our own nothing new would begin, and status says the rest.
 		if state, err := e.Paths().State(m.Source); err == nil && !IsDir(state) {
@@ -64,16 +63,16 @@ func (e *Env) Locate(given string) (Target, error) {
 	}
 	for _, m := range overlays { // the source side of a mount elsewhere
 		if mounts.Within(real, m.Source) {
-			return Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Source)), given: given}, nil
+			return Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Source))}, nil
 		}
 	}
 	if root, ok := e.Paths().Find(real); ok {
-		return Target{Root: root, Rel: []byte(mounts.Rel(real, root)), given: given}, nil
+		return Target{Root: root, Rel: []byte(mounts.Rel(real, root))}, nil
 	}
 	if top, ok := mounts.Top(real); ok {
 		real = top
 	}
-	return Target{Root: real, given: given}, &errNoProject{real}
+	return Target{Root: real}, &errNoProject{real}
 }
 
 // ResolveParents follows the symlinks in a path but for its last element, which

@@ -40,7 +40,6 @@ type Writer struct {
 	opt     Options
 	lock    *os.File
 	boot    string
-	started time.Time
 
 	// mu guards the log: it is held over one pwrite. That is right here: the
 	// write goes to the page cache (1 to 2 µs, no disk), the file's end must be
@@ -108,7 +107,7 @@ func OpenWriter(dir string, opt Options) (*Writer, error) {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	w := &Writer{dir: dir, opt: opt, lock: lock, boot: opt.Boot, started: time.Now(),
+	w := &Writer{dir: dir, opt: opt, lock: lock, boot: opt.Boot,
 		open: make(map[*contentFile]struct{}), wake: make(chan struct{}, 1)}
 	if w.boot == "" {
 		w.boot = procfs.BootID()

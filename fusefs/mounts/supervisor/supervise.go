@@ -184,7 +184,6 @@ func openLog(state, name string) (*os.File, error) {
 
 // Child is a mountd that was started without a supervisor.
 type Child struct {
-	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
 }
 
@@ -207,7 +206,7 @@ func StartMountd(c Config, source, device *os.File) (*Child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start mountd: %w", err)
 	}
-	child := &Child{cmd: cmd, done: make(chan struct{})}
+	child := &Child{done: make(chan struct{})}
 	go func() { _ = cmd.Wait(); close(child.done) }()
 	rep := Receive(r, filepath.Join(c.State, "mountd.log"))
 	if !rep.OK {

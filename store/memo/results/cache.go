@@ -21,13 +21,10 @@ func DefaultTools() map[string]bool {
 // Options of a Cache. The zero value is usable: memory only, nothing but the
 // default tools.
 type Options struct {
-	Stores []Store         // in the order in which they are asked; nil: one Memory
-	TTL    time.Duration   // 0: defaultTTL
-	Tools  map[string]bool // nil: DefaultTools
-	// OnHit and OnMiss are told of every call of a tool that is on. They are
-	// called without a lock, from the caller's goroutine.
-	OnHit, OnMiss func(tool, key string)
-	Now           func() time.Time // nil: time.Now
+	Stores []Store          // in the order in which they are asked; nil: one Memory
+	TTL    time.Duration    // 0: defaultTTL
+	Tools  map[string]bool  // nil: DefaultTools
+	Now    func() time.Time // nil: time.Now
 	// Log gets a line per call at level debug: tool, key and outcome, never
 	// arguments or values. nil: nothing.
 	Log *slog.Logger
@@ -120,7 +117,7 @@ func (c *Cache) Do(ctx context.Context, call Call) (value []byte, hit bool, err 
 				return c.hit(call.Tool, key, e)
 			}
 			c.counts.add(call.Tool, func(n *Counts) { n.Misses++ })
-			c.told(c.o.OnMiss, call.Tool, key, "miss")
+			c.log(call.Tool, key, "miss")
 			c.compute(ctx, &call, key, full, f)
 			return f.answer.Value, false, f.err
 		}
@@ -138,12 +135,12 @@ func (c *Cache) Do(ctx context.Context, call Call) (value []byte, hit bool, err 
 		// It may have begun before a write that this call must see.
 		if !f.answer.Once && (call.Holds == nil || call.Holds(ctx, f.answer.Uses)) {
 			c.counts.add(call.Tool, func(n *Counts) { n.Joined++ })
-			c.told(c.o.OnHit, call.Tool, key, "joined")
+			c.log(call.Tool, key, "joined")
 			return f.answer.Value, true, nil
 		}
 		if f.answer.Once {
 			c.counts.add(call.Tool, func(n *Counts) { n.Misses++ })
-			c.told(c.o.OnMiss, call.Tool, key, "once")
+			c.log(call.Tool, key, "once")
 			a, err := call.Compute(ctx)
 			return a.Value, false, err
 		}
@@ -176,7 +173,7 @@ func (c *Cache) land(full string, f *flight) {
 
 func (c *Cache) hit(tool, key string, e Entry) ([]byte, bool, error) {
 	c.counts.add(tool, func(n *Counts) { n.Hits++ })
-	c.told(c.o.OnHit, tool, key, "hit")
+	c.log(tool, key, "hit")
 	return e.Value, true, nil
 }
 
@@ -253,9 +250,6 @@ func (c *Cache) Clear(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (c *Cache) told(fn func(tool, key string), tool, key, outcome string) {
+func (c *Cache) log(tool, key, outcome string) {
 	c.o.Log.Debug("result", "tool", tool, "key", key, "outcome", outcome)
-	if fn != nil {
-		fn(tool, key)
-	}
 }

@@ -62,11 +62,9 @@ func TestKey(t *testing.T) {
 
 func TestHitMissExpiryAndSwitches(t *testing.T) {
 	ctx, now := context.Background(), time.Unix(1e9, 0)
-	var hits, misses []string
 	var log bytes.Buffer
 	c := New(Options{
 		Now: func() time.Time { return now }, Tools: map[string]bool{"search": true, "edit": false},
-		OnHit: func(tool, _ string) { hits = append(hits, tool) }, OnMiss: func(tool, _ string) { misses = append(misses, tool) },
 		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	computed := 0
@@ -91,8 +89,8 @@ func TestHitMissExpiryAndSwitches(t *testing.T) {
 			t.Fatalf("step %d: hit %v", i, got)
 		}
 	}
-	if computed != 5 || len(hits) != 3 || len(misses) != 2 {
-		t.Fatal(computed, hits, misses)
+	if computed != 5 {
+		t.Fatal(computed)
 	}
 	s := c.Stats()
 	if s.Tools["search"] != (Counts{Hits: 3, Misses: 2}) || s.Tools["edit"] != (Counts{Bypassed: 2}) {
