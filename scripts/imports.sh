@@ -43,11 +43,12 @@ allowed() {
 	store/daemon/last) echo "store store/daemon/onwire store/wire" ;;
 	store/daemon/plans) echo "store store/undo store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
 	store/daemon/history) echo "store store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
-	store/daemon | store/daemon/*) echo "store store/undo store/content store/keep store/space store/attrs store/diff store/tokens store/txt store/readers fusefs/capture/spool store/wire store/wire/place store/wire/visible store/memo/results store/knowledge/... store/glob search search/imports fusefs/ignore fusefs/kernelfs fusefs/mounts fusefs/procfs store/daemon/..." ;;
+	store/daemon | store/daemon/*) echo "store store/undo store/content store/keep store/portable store/space store/attrs store/diff store/tokens store/txt store/readers fusefs/capture/spool store/wire store/wire/place store/wire/visible store/memo/results store/knowledge/... store/glob search search/imports fusefs/ignore fusefs/kernelfs fusefs/mounts fusefs/procfs store/daemon/..." ;;
 	store/space) echo "" ;;
 	store/db) echo "store/space" ;;
 	store/cache) echo "" ;;
 	store/content) echo "store/cache store/db store/space" ;;
+	store/portable) echo "store store/content store/db" ;;
 	store/keep) echo "store store/content store/db store/space" ;;
 	store) echo "store/cache store/content store/db store/space store/attrs store/diff store/txt" ;;
 	search | search/*) echo "store store/glob store/txt search/..." ;;

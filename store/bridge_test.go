@@ -7,12 +7,7 @@ import (
 )
 
 // What the tests in package store_test, which may use storetest, need of the inside.
-var (
-	Exported    = exported
-	PlainStream = plainStream
-	Checked     = checked
-	Here        = portable
-)
+var Checked = checked
 
 func (s *Store) ClearContents() { s.contents.Forget() }
 func (s *Store) ClearCurrent()  { s.current.Clear() }

@@ -1,7 +1,5 @@
 package store
 
-import badger "github.com/dgraph-io/badger/v4"
-
 // Stats sums the store up; cheap.
 type Stats struct {
 	Seq       uint64 // newest version
@@ -28,22 +26,6 @@ func (s *Store) Stats() Stats {
 func (s *Store) DiskUsage() (used, free int64, err error) {
 	free, _, err = s.room.Free()
 	return s.room.Usage(s.opt.Now(), false), free, err
-}
-
-// Empty: no version, session, plan or setting of p.Buckets was ever stored.
-func (s *Store) Empty(p Portable) (bool, error) {
-	empty := s.Seq() == 0
-	err := s.view(func(txn *badger.Txn) error {
-		for _, kind := range carriedKinds {
-			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
-			for it.Rewind(); it.Valid() && empty; it.Next() {
-				empty = kind == kKV && !p.takes(it.Item().Key()[1:])
-			}
-			it.Close()
-		}
-		return nil
-	})
-	return empty, err
 }
 
 // Cap is Options.Cap, or what it is when that is 0.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"cachebro/store"
+	"cachebro/store/portable"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -17,13 +17,13 @@ import (
 var portableBuckets = []string{"notes", "docsync"}
 
 // Portable is what travels with the history of root.
-func Portable(root, version string) store.Portable {
-	return store.Portable{Program: version, Root: root, Buckets: portableBuckets}
+func Portable(root, version string) portable.Options {
+	return portable.Options{Program: version, Root: root, Buckets: portableBuckets}
 }
 
 // Said is what people and agents told a store: one that holds some of it is not
 // empty, whereas docsync notes its own beginning.
-func Said() store.Portable { return store.Portable{Buckets: []string{"notes"}} }
+func Said() portable.Options { return portable.Options{Buckets: []string{"notes"}} }
 
 // readWithin is how long the reader of an export may take for what a pipe holds:
 // retention waits for it.
@@ -41,7 +41,7 @@ func (d *Daemon) export(ctx context.Context, r *wire.Request) (any, []byte, erro
 	defer w.f.Close()
 	defer context.AfterFunc(ctx, func() { _ = w.f.SetWriteDeadline(time.Unix(1, 0)) })()
 	d.enterReads()
-	c, err := d.store.Export(ctx, w, Portable(d.o.Root, d.o.Version))
+	c, err := portable.Export(ctx, d.store, w, Portable(d.o.Root, d.o.Version))
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}

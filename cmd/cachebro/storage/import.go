@@ -15,6 +15,7 @@ import (
 	"cachebro/fusefs/mounts"
 	"cachebro/store"
 	"cachebro/store/daemon"
+	"cachebro/store/portable"
 	"cachebro/store/txt"
 )
 
@@ -72,9 +73,9 @@ func runImport(ctx context.Context, e *cli.Env) error {
 		from = f
 	}
 	var im imported
-	var c store.Carried
+	var c portable.Carried
 	if *check {
-		c, err = store.CheckStream(ctx, from)
+		c, err = portable.Check(ctx, from)
 	} else {
 		c, err = bringBack(ctx, e, *dir, from, *aside, &im)
 	}
@@ -101,7 +102,7 @@ func runImport(ctx context.Context, e *cli.Env) error {
 }
 
 // bringBack makes the history of the project in dir out of a stream.
-func bringBack(ctx context.Context, e *cli.Env, dir string, from io.Reader, aside bool, im *imported) (c store.Carried, err error) {
+func bringBack(ctx context.Context, e *cli.Env, dir string, from io.Reader, aside bool, im *imported) (c portable.Carried, err error) {
 	root, err := mounting.ExistingDir(e, dir)
 	if err != nil {
 		return c, err
@@ -146,7 +147,7 @@ func bringBack(ctx context.Context, e *cli.Env, dir string, from io.Reader, asid
 		if err := os.RemoveAll(fresh); err != nil { // of an import that was killed
 			return c, err
 		}
-		if c, err = store.Import(ctx, fresh, from, daemon.Portable(root, cli.Version), limits); err != nil {
+		if c, err = portable.Import(ctx, fresh, from, daemon.Portable(root, cli.Version), limits); err != nil {
 			return c, err
 		}
 		return c, putHistory(state, fresh)
@@ -176,7 +177,7 @@ func bringBack(ctx context.Context, e *cli.Env, dir string, from io.Reader, asid
 		return c, err
 	}
 	defer unlockBeside()
-	if c, err = store.Import(ctx, filepath.Join(beside, "store"), from, daemon.Portable(root, cli.Version), limits); err != nil {
+	if c, err = portable.Import(ctx, filepath.Join(beside, "store"), from, daemon.Portable(root, cli.Version), limits); err != nil {
 		return c, errors.Join(err, os.RemoveAll(beside))
 	}
 	setUp := slices.Contains(mounting.SetUpRoots(e), root)
@@ -208,6 +209,6 @@ func emptyHistory(state string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	empty, err := s.Empty(daemon.Said())
+	empty, err := portable.Empty(s, daemon.Said())
 	return empty, errors.Join(err, s.Close())
 }

@@ -36,10 +36,10 @@ const (
 // Writer appends to a spool. One lives at a time per directory (flock). All
 // methods may be called from many goroutines.
 type Writer struct {
-	dir     string
-	opt     Options
-	lock    *os.File
-	boot    string
+	dir  string
+	opt  Options
+	lock *os.File
+	boot string
 
 	// mu guards the log: it is held over one pwrite. That is right here: the
 	// write goes to the page cache (1 to 2 µs, no disk), the file's end must be

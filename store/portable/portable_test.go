@@ -1,8 +1,9 @@
-package store
+package portable
 
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,21 +14,19 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"cachebro/store"
 	"cachebro/store/content"
+	"cachebro/store/storetest"
 
 	"github.com/klauspost/compress/zstd"
 )
 
-var portable = Portable{Program: "1", Root: "/p", Buckets: []string{"notes"}}
+var here = Options{Program: "1", Root: "/p", Buckets: []string{"notes"}}
 
-// exported is a store's stream; its clock stands still, so that equal stores
-// give equal streams.
-func exported(t interface{ Fatal(...any) }, s *Store) []byte {
-	s.opt.Now = func() time.Time { return time.Unix(1_800_000_000, 0) }
+func exported(t interface{ Fatal(...any) }, s *store.Store) []byte {
 	var b bytes.Buffer
-	if _, err := s.Export(context.Background(), &b, portable); err != nil {
+	if _, err := Export(context.Background(), s, &b, here); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -46,28 +45,28 @@ func plainStream(t interface{ Fatal(...any) }, b []byte) []byte {
 	return out
 }
 
-func imported(t testing.TB, b []byte) *Store {
+func imported(t testing.TB, b []byte) *store.Store {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "store")
-	if _, err := Import(context.Background(), dir, bytes.NewReader(b), portable, testOptions()); err != nil {
+	if _, err := Import(context.Background(), dir, bytes.NewReader(b), here, storetest.Options()); err != nil {
 		t.Fatal(err)
 	}
-	return open(t, dir, testOptions())
+	return storetest.Open(t, dir, storetest.Options())
 }
 
 // What a redo looks through comes along; a plan that a client is carrying out
 // here, a session's process and the sets that nobody named do not.
 func TestExportLeavesOut(t *testing.T) {
-	s := fresh(t)
+	s := storetest.Fresh(t)
 	ctx := context.Background()
-	apply(t, s, file(OpCreate, "f", "one"), file(OpWrite, "f", "two"))
-	done, open := Plan{Kind: PlanUndo, Returns: []Return{{Path: "f", Was: 2, Back: 1}}}, Plan{Kind: PlanUndo, Steps: []Step{{Do: DoDelete, Path: "f"}}}
-	for _, p := range []*Plan{&done, &open} {
+	storetest.Apply(t, s, storetest.Closed(store.OpCreate, "f", "one"), storetest.Closed(store.OpWrite, "f", "two"))
+	done, open := store.Plan{Kind: store.PlanUndo, Returns: []store.Return{{Path: "f", Was: 2, Back: 1}}}, store.Plan{Kind: store.PlanUndo, Steps: []store.Step{{Do: store.DoDelete, Path: "f"}}}
+	for _, p := range []*store.Plan{&done, &open} {
 		if err := s.BeginPlan(ctx, p, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(s.FinishPlan(done.ID, nil), s.StepsDone(open.ID, 0), s.PutSession(Session{ID: "s", PID: 7, PStart: 8, Last: 9}),
+	if err := errors.Join(s.FinishPlan(done.ID, nil), s.StepsDone(open.ID, 0), s.PutSession(store.Session{ID: "s", PID: 7, PStart: 8, Last: 9}),
 		s.KV("notes").Set("n", []byte("yes")), s.KV("shown").Set("n", []byte("no"))); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +86,7 @@ func TestExportLeavesOut(t *testing.T) {
 	if _, ok, _ := c.KV("shown").Get("n"); ok {
 		t.Error("what readers were shown came along")
 	}
-	if text := contentOf(t, c, "f"); text != "two" {
+	if text := storetest.Content(t, c, "f"); text != "two" {
 		t.Errorf("f holds %q", text)
 	}
 }
@@ -95,27 +94,27 @@ func TestExportLeavesOut(t *testing.T) {
 // Whatever happens to the file on its way, nothing of it is taken for a history,
 // and nothing is left behind.
 func TestImportDamaged(t *testing.T) {
-	s := fresh(t)
+	s := storetest.Fresh(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	noise := make([]byte, 300)
 	for i := range 20 {
 		for j := range noise {
 			noise[j] = byte(random.Uint32())
 		}
-		apply(t, s, file(OpWrite, Path(fmt.Sprint("f", i%4)), fmt.Sprintf("%d %x", i, noise)))
+		storetest.Apply(t, s, storetest.Closed(store.OpWrite, store.Path(fmt.Sprint("f", i%4)), fmt.Sprintf("%d %x", i, noise)))
 	}
 	whole := exported(t, s)
 	try := func(what string, b []byte) {
 		t.Helper()
 		dir := filepath.Join(t.TempDir(), "store")
-		_, err := Import(context.Background(), dir, bytes.NewReader(b), portable, testOptions())
-		if !errors.Is(err, errStream) && !errors.Is(err, ErrNewer) {
+		_, err := Import(context.Background(), dir, bytes.NewReader(b), here, storetest.Options())
+		if !errors.Is(err, errStream) && !errors.Is(err, store.ErrNewer) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if _, err := os.Lstat(dir); err == nil {
 			t.Errorf("%s: a store was left behind", what)
 		}
-		if _, err := CheckStream(context.Background(), bytes.NewReader(b)); err == nil {
+		if _, err := Check(context.Background(), bytes.NewReader(b)); err == nil {
 			t.Errorf("%s: passes the check", what)
 		}
 	}
@@ -133,9 +132,9 @@ func TestImportDamaged(t *testing.T) {
 	try("a later format", append([]byte("cachebro-history 2\n"), whole[len(streamMagic):]...))
 
 	// Whole frames of other records, with everything right but the sense.
-	v := Version{Path: "x", Op: OpWrite, Blob: Hash{1}, Stat: Stat{Mode: fileMode}}
+	v := store.Version{Path: "x", Op: store.OpWrite, Blob: store.Hash{1}, Stat: store.Stat{Mode: storetest.FileMode}}
 	for what, fill := range map[string]func(*streamWriter, *Carried){
-		"no content": func(w *streamWriter, c *Carried) { w.put(kVersion, keyVersion(1)[1:], encode(&v)); c.Versions++ },
+		"no content": func(w *streamWriter, c *Carried) { w.put(store.RecordVersion, seqKey(1), encode(&v)); c.Versions++ },
 		"false hash": func(w *streamWriter, c *Carried) {
 			w.put(streamContent, v.Blob[:], []byte("text"))
 			c.Contents++
@@ -144,15 +143,15 @@ func TestImportDamaged(t *testing.T) {
 		"false amounts": func(w *streamWriter, c *Carried) { c.Versions = 3 },
 		"unknown kind":  func(w *streamWriter, c *Carried) { w.put('?', []byte("k"), nil) },
 		"a second head": func(w *streamWriter, c *Carried) { w.put(streamHeadKind, nil, encode(&streamHead{})) },
-		"store's state": func(w *streamWriter, c *Carried) { w.put(kMeta, []byte("state"), encode(&State{Seq: 9})) },
+		"store's state": func(w *streamWriter, c *Carried) { w.put('m', []byte("state"), encode(&store.State{Seq: 9})) },
 		"same version again": func(w *streamWriter, c *Carried) {
-			o := Version{Path: "x", Op: OpMkdir, Stat: Stat{Mode: dirMode}}
-			w.put(kVersion, keyVersion(2)[1:], encode(&o))
-			w.put(kVersion, keyVersion(2)[1:], encode(&o))
+			o := store.Version{Path: "x", Op: store.OpMkdir, Stat: store.Stat{Mode: storetest.DirMode}}
+			w.put(store.RecordVersion, seqKey(2), encode(&o))
+			w.put(store.RecordVersion, seqKey(2), encode(&o))
 			c.Versions += 2
 		},
 		"a path with a NUL": func(w *streamWriter, c *Carried) {
-			w.put(kVersion, keyVersion(2)[1:], encode(&Version{Path: "x\x00y", Op: OpMkdir}))
+			w.put(store.RecordVersion, seqKey(2), encode(&store.Version{Path: "x\x00y", Op: store.OpMkdir}))
 			c.Versions++
 		},
 	} {
@@ -168,7 +167,7 @@ func TestImportDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir := filepath.Join(t.TempDir(), "store")
-		if _, err := Import(context.Background(), dir, &b, portable, testOptions()); err == nil {
+		if _, err := Import(context.Background(), dir, &b, here, storetest.Options()); err == nil {
 			t.Errorf("%s: imported", what)
 		}
 		if _, err := os.Lstat(dir); err == nil {
@@ -180,24 +179,24 @@ func TestImportDamaged(t *testing.T) {
 // A reader that fails, or a user who has had enough, leaves nothing behind, and
 // says so as it was said.
 func TestImportCutShort(t *testing.T) {
-	s := fresh(t)
-	apply(t, s, file(OpWrite, "f", "text"))
+	s := storetest.Fresh(t)
+	storetest.Apply(t, s, storetest.Closed(store.OpWrite, "f", "text"))
 	whole := exported(t, s)
 	dir := filepath.Join(t.TempDir(), "store")
 	broken := errors.New("the disk is gone")
 	r := io.MultiReader(bytes.NewReader(whole[:len(whole)/2]), errReader{broken})
-	if _, err := Import(context.Background(), dir, r, portable, testOptions()); !errors.Is(err, broken) {
+	if _, err := Import(context.Background(), dir, r, here, storetest.Options()); !errors.Is(err, broken) {
 		t.Errorf("a failing disk: %v", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if _, err := Import(ctx, dir, bytes.NewReader(whole), portable, testOptions()); !errors.Is(err, context.Canceled) {
+	if _, err := Import(ctx, dir, bytes.NewReader(whole), here, storetest.Options()); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if _, err := os.Lstat(dir); err == nil {
 		t.Error("a store was left behind")
 	}
-	if _, err := Import(context.Background(), t.TempDir(), bytes.NewReader(whole), portable, testOptions()); err == nil {
+	if _, err := Import(context.Background(), t.TempDir(), bytes.NewReader(whole), here, storetest.Options()); err == nil {
 		t.Error("imported over a directory that is there")
 	}
 }
@@ -209,14 +208,14 @@ func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 // An export under way neither stops storing nor takes half of a batch along:
 // each batch here keeps two files equal.
 func TestExportWhileStoring(t *testing.T) {
-	s := fresh(t)
+	s := storetest.Fresh(t)
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	at := 0
 	pair := func() {
 		at++
 		text := fmt.Sprint("text ", at)
-		apply(t, s, file(OpWrite, "a", text), file(OpWrite, "b", text))
+		storetest.Apply(t, s, storetest.Closed(store.OpWrite, "a", text), storetest.Closed(store.OpWrite, "b", text))
 	}
 	pair()
 	wg.Go(func() {
@@ -232,7 +231,7 @@ func TestExportWhileStoring(t *testing.T) {
 	var streams [][]byte
 	for range 5 {
 		var b bytes.Buffer
-		if _, err := s.Export(context.Background(), &b, portable); err != nil {
+		if _, err := Export(context.Background(), s, &b, here); err != nil {
 			t.Error(err)
 		}
 		streams = append(streams, b.Bytes())
@@ -241,7 +240,7 @@ func TestExportWhileStoring(t *testing.T) {
 	wg.Wait()
 	for _, b := range streams {
 		c := imported(t, b)
-		if x, y := contentOf(t, c, "a"), contentOf(t, c, "b"); x != y {
+		if x, y := storetest.Content(t, c, "a"), storetest.Content(t, c, "b"); x != y {
 			t.Errorf("a holds %q, b %q", x, y)
 		}
 	}
@@ -249,7 +248,7 @@ func TestExportWhileStoring(t *testing.T) {
 
 // A larger history, packed and pruned before, comes in packed as well.
 func TestImportIsPacked(t *testing.T) {
-	s := fresh(t)
+	s := storetest.Fresh(t)
 	random := rand.New(rand.NewPCG(3, 4))
 	lines := make([]string, 400)
 	for i := range lines {
@@ -257,26 +256,26 @@ func TestImportIsPacked(t *testing.T) {
 	}
 	for i := range 300 {
 		lines[random.IntN(len(lines))] = fmt.Sprintf("changed %d %x", i, random.Uint64())
-		apply(t, s, file(OpWrite, Path(fmt.Sprint("f", i%3, ".go")), strings.Join(lines, "\n")))
+		storetest.Apply(t, s, storetest.Closed(store.OpWrite, store.Path(fmt.Sprint("f", i%3, ".go")), strings.Join(lines, "\n")))
 	}
 	var old []uint64
-	err := s.Superseded(t.Context(), 5, func(v Version) bool { old = append(old, v.Seq); return true })
+	err := s.Superseded(t.Context(), 5, func(v store.Version) bool { old = append(old, v.Seq); return true })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.DropContents(t.Context(), old, "pruned"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.contents.Sweep(t.Context(), content.WasteShared, func(add func(Hash)) error { return s.References(t.Context(), add) })
-	if err = errors.Join(err, s.pack(t.Context())); err != nil {
+	_, err = s.Contents().Sweep(t.Context(), content.WasteShared, func(add func(store.Hash)) error { return s.References(t.Context(), add) })
+	if err = errors.Join(err, packed(t.Context(), s)); err != nil {
 		t.Fatal(err)
 	}
 	c := imported(t, exported(t, s))
 	if have, most := c.Stats().BlobBytes, s.Stats().BlobBytes*5/4; have > most {
 		t.Errorf("the contents take %d bytes, %d in the original", have, s.Stats().BlobBytes)
 	}
-	var all []Version
-	for _, st := range []*Store{s, c} {
+	var all []store.Version
+	for _, st := range []*store.Store{s, c} {
 		vs, err := st.Since(0, 1000)
 		if err != nil {
 			t.Fatal(err)
@@ -297,6 +296,12 @@ func TestImportIsPacked(t *testing.T) {
 	if n := len(all) / 2; !slices.Equal(all[:n], all[n:]) {
 		t.Error("other versions")
 	}
+}
+
+func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
+
+func partKey(plan string, n uint32) []byte {
+	return binary.BigEndian.AppendUint32(append([]byte(plan), 0), n)
 }
 
 // hostile is a stream that nobody's Export wrote.
@@ -320,19 +325,19 @@ func hostile(t *testing.T, put func(w *streamWriter) Carried) []byte {
 // unasked: a file from somebody else wrote a git hook. No plan comes in but those
 // that have ended, nor a part or a step of one that is not there.
 func TestImportTakesNoOpenPlan(t *testing.T) {
-	part := Plan{Steps: []Step{{N: 1, Do: DoDelete, Path: "a"}}, Returns: []Return{{Path: "a"}}}
+	part := store.Plan{Steps: []store.Step{{N: 1, Do: store.DoDelete, Path: "a"}}, Returns: []store.Return{{Path: "a"}}}
 	head := func(id string, finished int64) []byte {
-		return encode(&Plan{ID: id, Kind: PlanUndo, Begun: 5, Finished: finished})
+		return encode(&store.Plan{ID: id, Kind: store.PlanUndo, Begun: 5, Finished: finished})
 	}
 	b := hostile(t, func(w *streamWriter) (c Carried) {
 		for _, r := range []struct {
 			kind     byte
 			key, val []byte
 		}{
-			{kPlan, []byte("open"), head("open", 0)}, {kPlan, keyPlanPart("open", 0)[1:], encode(&part)}, {kPlanStep, keyPlanStep("open", 1)[1:], nil},
-			{kPlan, []byte("ended"), head("ended", 6)}, {kPlan, keyPlanPart("ended", 0)[1:], encode(&part)}, {kPlanStep, keyPlanStep("ended", 1)[1:], nil},
-			{kPlan, keyPlanPart("headless", 0)[1:], encode(&part)}, {kPlanStep, keyPlanStep("headless", 1)[1:], nil},
-			{kPlan, []byte("named"), head("other", 7)}, {kPlan, keyPlanPart("other", 0)[1:], encode(&part)},
+			{store.RecordPlan, []byte("open"), head("open", 0)}, {store.RecordPlan, partKey("open", 0), encode(&part)}, {store.RecordPlanStep, partKey("open", 1), nil},
+			{store.RecordPlan, []byte("ended"), head("ended", 6)}, {store.RecordPlan, partKey("ended", 0), encode(&part)}, {store.RecordPlanStep, partKey("ended", 1), nil},
+			{store.RecordPlan, partKey("headless", 0), encode(&part)}, {store.RecordPlanStep, partKey("headless", 1), nil},
+			{store.RecordPlan, []byte("named"), head("other", 7)}, {store.RecordPlan, partKey("other", 0), encode(&part)},
 		} {
 			if err := w.put(r.kind, r.key, r.val); err != nil {
 				t.Fatal(err)
@@ -347,12 +352,12 @@ func TestImportTakesNoOpenPlan(t *testing.T) {
 		t.Errorf("open: %+v, %v", open, err)
 	}
 	for id, want := range map[string]bool{"open": false, "headless": false, "other": false, "named": false, "ended": true} {
-		if _, err := s.LookupPlan(id); (err == nil) != want || err != nil && !errors.Is(err, ErrNotFound) {
+		if _, err := s.LookupPlan(id); (err == nil) != want || err != nil && !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
 	// Nor may one be opened by what is begun later under its name.
-	p := &Plan{Kind: PlanUndo, Steps: []Step{{N: 1, Do: DoDelete, Path: "b"}}}
+	p := &store.Plan{Kind: store.PlanUndo, Steps: []store.Step{{N: 1, Do: store.DoDelete, Path: "b"}}}
 	if err := s.BeginPlan(context.Background(), p, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -362,20 +367,20 @@ func TestImportTakesNoOpenPlan(t *testing.T) {
 }
 
 func TestImportRefusesPathsElsewhere(t *testing.T) {
-	for _, p := range []Path{"../out", "/etc/passwd", "a/../../out", "a//b", "a/", "./a", "..", "."} {
-		for name, v := range map[string]Version{"path": {Path: p}, "from": {Path: "a", From: p, Op: OpRename}, "to": {Path: "a", To: p, Op: OpMoved}} {
+	for _, p := range []store.Path{"../out", "/etc/passwd", "a/../../out", "a//b", "a/", "./a", "..", "."} {
+		for name, v := range map[string]store.Version{"path": {Path: p}, "from": {Path: "a", From: p, Op: store.OpRename}, "to": {Path: "a", To: p, Op: store.OpMoved}} {
 			v.Seq, v.Time = 1, 1
 			b := hostile(t, func(w *streamWriter) Carried {
-				if err := w.put(kVersion, keyVersion(1)[1:], encode(&v)); err != nil {
+				if err := w.put(store.RecordVersion, seqKey(1), encode(&v)); err != nil {
 					t.Fatal(err)
 				}
 				return Carried{Versions: 1}
 			})
-			if _, err := CheckStream(context.Background(), bytes.NewReader(b)); !errors.Is(err, errStream) {
+			if _, err := Check(context.Background(), bytes.NewReader(b)); !errors.Is(err, errStream) {
 				t.Errorf("%s %q: %v", name, string(p), err)
 			}
 			dir := filepath.Join(t.TempDir(), "store")
-			if _, err := Import(context.Background(), dir, bytes.NewReader(b), portable, testOptions()); !errors.Is(err, errStream) {
+			if _, err := Import(context.Background(), dir, bytes.NewReader(b), here, storetest.Options()); !errors.Is(err, errStream) {
 				t.Errorf("import, %s %q: %v", name, string(p), err)
 			}
 		}

@@ -1,4 +1,4 @@
-package store
+package portable
 
 import (
 	"bufio"
@@ -10,6 +10,9 @@ import (
 	"hash"
 	"io"
 
+	"cachebro/store"
+
+	"github.com/fxamacker/cbor/v2"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -21,7 +24,7 @@ import (
 //	kind  key               value
 //	h     (empty)           streamHead, first of all
 //	S P T U R g n k J j     a record of the store, without its prefix (see the
-//	                        table in the package comment); of k only what
+//	                        table in package store); of k only what
 //	                        Export was told to take along
 //	b     SHA-256           a content, as it is
 //	v     seq (8 bytes)     Version; ascending, each behind its content
@@ -39,16 +42,13 @@ const (
 	streamEndKind  = 'e'
 
 	// streamKey and streamValue bound what a reader allocates on the word of a
-	// length: paths and ids, contents (Options.MaxBlob) and records.
+	// length: paths and ids, contents (store.Options.MaxBlob) and records.
 	streamKey   = 16 << 10
 	streamValue = 1 << 30
 	// streamWindow is how far back the compressor looks, and the decompressor's
 	// memory: the versions of a file follow each other.
 	streamWindow = 8 << 20
 )
-
-// carriedKinds are the records that are taken along as they are.
-var carriedKinds = []byte{kSession, kPrompt, kToolCall, kToolList, kTouch, kGap, kNotice, kKV, kPlan, kPlanStep}
 
 type streamHead struct {
 	Program string `cbor:"1,keyasint,omitempty"` // version of what wrote it
@@ -78,6 +78,25 @@ type streamEnd struct {
 	Sum     []byte  `cbor:"2,keyasint"`
 }
 
+// decMode is the store's: paths are raw bytes in text strings.
+var decMode = func() cbor.DecMode {
+	m, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return m
+}()
+
+func encode(v any) []byte {
+	b, err := cbor.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", v, err)) // plain structs
+	}
+	return b
+}
+
+func decode(b []byte, v any) error { return decMode.Unmarshal(b, v) }
+
 // streamWriter writes records.
 type streamWriter struct {
 	z    *zstd.Encoder
@@ -96,7 +115,7 @@ func newStreamWriter(w io.Writer) (*streamWriter, error) {
 
 func (w *streamWriter) put(kind byte, key, val []byte) error {
 	if len(key) > streamKey || len(val) > streamValue {
-		return fmt.Errorf("%w: a record of %d bytes", ErrTooLarge, len(key)+len(val))
+		return fmt.Errorf("%w: a record of %d bytes", store.ErrTooLarge, len(key)+len(val))
 	}
 	w.head = append(w.head[:0], kind)
 	w.head = binary.AppendUvarint(w.head, uint64(len(key)))
@@ -142,7 +161,7 @@ func newStreamReader(r io.Reader, limit int64) (*streamReader, error) {
 		return nil, err
 	case string(magic[:n]) == streamMagic:
 	case bytes.HasPrefix(magic[:n], []byte(streamPrefix)):
-		return nil, fmt.Errorf("%w: the format of the file is another one than %q", ErrNewer, streamMagic[:len(streamMagic)-1])
+		return nil, fmt.Errorf("%w: the format of the file is another one than %q", store.ErrNewer, streamMagic[:len(streamMagic)-1])
 	default:
 		return nil, badStream("it does not begin with %q", streamMagic[:len(streamMagic)-1])
 	}

@@ -1,0 +1,214 @@
+package portable
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"cachebro/store"
+	"cachebro/store/content"
+	"cachebro/store/db"
+)
+
+// Import makes a store in dir, which must not exist, of what Export wrote. The
+// store is complete and checked when Import returns nil; otherwise dir is gone
+// again. o.Buckets are the KV sets to accept. Errors: ErrNewer, ErrTooLarge,
+// ErrNoSpace, those of r, and one that says what is wrong with the stream.
+func Import(ctx context.Context, dir string, r io.Reader, o Options, so store.Options) (c Carried, err error) {
+	if _, err := os.Lstat(dir); err == nil {
+		return c, fmt.Errorf("import: %s is there already", dir)
+	}
+	so.Ballast = -1 // Open makes one when the store is where it belongs
+	s, err := store.Open(dir, so)
+	if err != nil {
+		return c, errors.Join(err, os.RemoveAll(dir))
+	}
+	defer func() {
+		if err = errors.Join(err, s.Close()); err != nil {
+			err = errors.Join(fmt.Errorf("import: %w", err), os.RemoveAll(dir))
+		}
+	}()
+	err = s.FillNew(func(f *store.Filler) error {
+		c, err = readStream(ctx, r, s.Options().MaxBlob, &importer{f: f, o: o, ended: map[string]bool{}})
+		return err
+	})
+	if err != nil {
+		return c, err
+	}
+	if err = packed(ctx, s); err != nil {
+		return c, err
+	}
+	if err = verified(ctx, s); err != nil {
+		return c, err
+	}
+	c.Files = s.Stats().Files
+	return c, s.Sync()
+}
+
+// belongs reports whether a path, "" being the root, leads to something in a
+// project, and not elsewhere.
+func belongs(p store.Path) bool {
+	return !strings.ContainsRune(string(p), 0) && path.Clean("/"+string(p)) == "/"+string(p)
+}
+
+// Check reads a whole stream and verifies it, without storing anything.
+func Check(ctx context.Context, r io.Reader) (Carried, error) {
+	c, err := readStream(ctx, r, streamValue, nil)
+	if err != nil {
+		err = fmt.Errorf("check: %w", err)
+	}
+	return c, err
+}
+
+// readStream verifies order, hashes and the sum of the records, and stores them; with
+// to nil it only verifies.
+func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (c Carried, err error) {
+	in, err := newStreamReader(r, max(maxBlob, 1<<20))
+	if err != nil {
+		return c, err
+	}
+	defer in.close()
+	last := uint64(0)
+	for n := 0; ; n++ {
+		if err := ctx.Err(); err != nil {
+			return c, err
+		}
+		kind, key, val, err := in.next()
+		if err != nil {
+			return c, err
+		}
+		if (kind == streamHeadKind) != (n == 0) {
+			return c, badStream("its head is not where it belongs")
+		}
+		switch {
+		case kind == streamHeadKind:
+			var h streamHead
+			if err = decode(val, &h); err == nil {
+				c.Program, c.Root, c.Made = h.Program, h.Root, h.Made
+			}
+			if err == nil && to != nil {
+				err = to.f.Begin(h.Gaps, h.Oldest)
+			}
+		case kind == streamContent:
+			if len(key) != len(store.Hash{}) || sha256.Sum256(val) != store.Hash(key) {
+				return c, badStream("content %d does not have its hash", c.Contents+1)
+			}
+			c.Contents++
+			c.Bytes += int64(len(val))
+			if to != nil {
+				err = to.f.Content(store.Hash(key), val)
+			}
+		case kind == store.RecordVersion:
+			v, e := store.DecodeVersion(key, val)
+			if e != nil || v.Seq <= last {
+				return c, badStream("version %d cannot be read", c.Versions+1)
+			}
+			for _, p := range []store.Path{v.Path, v.From, v.To} {
+				if !belongs(p) {
+					return c, badStream("version %d is of %q, which is no path of a project", v.Seq, string(p))
+				}
+			}
+			last = v.Seq
+			c.Versions++
+			if to != nil {
+				err = to.version(v)
+			}
+		case slices.Contains(store.Independent, kind) && len(key) > 0:
+			c.Records++
+			if to != nil {
+				err = to.record(kind, key, val)
+			}
+		case kind == streamEndKind:
+			return c, in.end(val, c)
+		default:
+			return c, fmt.Errorf("%w: the file holds records of kind %q", store.ErrNewer, kind)
+		}
+		if err != nil {
+			return c, err
+		}
+	}
+}
+
+// importer makes the records of somebody else's history such that nothing here acts
+// on their word.
+type importer struct {
+	f     *store.Filler
+	o     Options
+	ended map[string]bool // plans
+}
+
+func (m *importer) record(kind byte, key, val []byte) error {
+	switch kind {
+	case store.RecordKV:
+		if !m.o.takes(key) {
+			return nil
+		}
+	case store.RecordSession:
+		// Its process is of another time and perhaps another machine.
+		var v store.Session
+		if err := decode(val, &v); err != nil {
+			return badStream("a session cannot be read")
+		}
+		if v.PID, v.PStart = 0, 0; v.Ended == 0 {
+			v.Ended = v.Last
+		}
+		val = encode(&v)
+	case store.RecordPlan, store.RecordPlanStep:
+		// A mount finishes a plan of a client that was killed, unasked; nobody here
+		// has asked for one that has not ended. A head comes before its parts.
+		id := planID(key)
+		if kind == store.RecordPlan && id == string(key) {
+			var p store.Plan
+			if err := decode(val, &p); err != nil {
+				return badStream("a plan cannot be read")
+			}
+			m.ended[id] = p.ID == id && p.Finished != 0
+		}
+		if !m.ended[id] {
+			return nil
+		}
+	}
+	return m.f.Record(kind, key, val)
+}
+
+func (m *importer) version(v store.Version) error {
+	err := m.f.Version(v)
+	if errors.Is(err, store.ErrNotFound) {
+		return badStream("the content of version %d is missing", v.Seq)
+	}
+	return err
+}
+
+// verified reads all of an imported store back.
+func verified(ctx context.Context, s *store.Store) error {
+	c, err := s.Fsck(ctx, false, nil)
+	switch {
+	case err != nil:
+		return err
+	case c.Unread != nil:
+		return c.Unread
+	case !c.OK():
+		return badStream("%s", c.Problems[0])
+	}
+	return nil
+}
+
+// packed packs what is loose; a full disk is no error.
+func packed(ctx context.Context, s *store.Store) error {
+	s.Contents().Lock()
+	defer s.Contents().Unlock()
+	var r content.Report
+	for before := int64(-1); s.Stats().Loose != before && s.Stats().Loose >= content.PackLeast; {
+		before = s.Stats().Loose
+		if err := s.Contents().Repack(ctx, false, &r); err != nil && !errors.Is(err, store.ErrNoSpace) {
+			return err
+		}
+	}
+	return s.DB().Compact(ctx, db.WasteSome)
+}

@@ -1,0 +1,195 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// Records as they lie, for store/portable, which carries a whole history elsewhere.
+
+// Kinds of records, the first byte of their keys.
+const (
+	RecordVersion  = byte(kVersion)
+	RecordSession  = byte(kSession)
+	RecordKV       = byte(kKV)
+	RecordPlan     = byte(kPlan)
+	RecordPlanStep = byte(kPlanStep)
+)
+
+// Independent are the kinds of records that do not follow from the versions. A
+// plan's head comes before its parts, and the plans before their steps.
+var Independent = []byte{kSession, kPrompt, kToolCall, kToolList, kTouch, kGap, kNotice, kKV, kPlan, kPlanStep}
+
+// DecodeVersion reads a record of kind RecordVersion.
+func DecodeVersion(key, val []byte) (Version, error) {
+	return decodeVersion(append([]byte{kVersion}, key...), val)
+}
+
+// Raw is the store while nothing is dropped or moved. Others go on storing: what has
+// a sequence number above Seq came later.
+type Raw struct {
+	s      *Store
+	Seq    uint64
+	Oldest uint64 // as in State
+	Gaps   int64  // ever
+}
+
+// Raw calls fn, and keeps retention waiting meanwhile.
+func (s *Store) Raw(fn func(Raw) error) error {
+	s.tidyMu.Lock()
+	defer s.tidyMu.Unlock()
+	st := s.state.Load()
+	return fn(Raw{s: s, Seq: st.Seq, Oldest: st.Oldest, Gaps: st.GapCount})
+}
+
+// Records passes all records of a kind in the order of their keys, which lack the
+// kind. The slices are valid during the call.
+func (r Raw) Records(kind byte, fn func(key, val []byte) error) error {
+	return r.s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kind}})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			key := it.Item().Key()[1:]
+			if kind == kVersion && (len(key) != 8 || binary.BigEndian.Uint64(key) > r.Seq) {
+				continue
+			}
+			if err := it.Item().Value(func(val []byte) error { return fn(key, val) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// ByPath passes the versions in the order of paths, those of a path oldest first.
+func (r Raw) ByPath(fn func(Version) error) error {
+	return r.s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			_, seq, ok := parsePathKey(it.Item().Key())
+			if !ok || seq > r.Seq {
+				continue
+			}
+			v, err := r.s.versionIn(txn, seq)
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			if err == nil {
+				err = fn(v)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+const (
+	// fillBytes and fillCount bound what one batch of a Filler holds.
+	fillBytes = 4 << 20
+	fillCount = 500
+)
+
+// Filler fills a new store, which nobody else uses, with the records of another one.
+type Filler struct {
+	s     *Store
+	b     *batch // nil: nothing waits
+	held  int
+	bytes int64
+	near  Hash // the content before, which the next one probably resembles
+}
+
+// FillNew stores what fn puts in. When fn fails, part of it may be stored already.
+func (s *Store) FillNew(fn func(*Filler) error) error {
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	f := &Filler{s: s}
+	if err := fn(f); err != nil {
+		if f.b != nil {
+			f.b.w.Close()
+		}
+		return err
+	}
+	return f.commit()
+}
+
+// batch is the one that is being filled; a full one is committed first.
+func (f *Filler) batch(n int64) (*batch, error) {
+	if f.held >= fillCount || f.bytes+n > fillBytes {
+		if err := f.commit(); err != nil {
+			return nil, err
+		}
+	}
+	if f.b == nil {
+		if err := f.s.room.Check(fillBytes); err != nil {
+			return nil, err
+		}
+		f.b = f.s.newBatch()
+	}
+	f.held++
+	f.bytes += n
+	return f.b, nil
+}
+
+func (f *Filler) commit() error {
+	if f.b == nil {
+		return nil
+	}
+	b := f.b
+	f.b, f.held, f.bytes = nil, 0, 0
+	defer b.discard()
+	return b.commit()
+}
+
+// Begin takes over what the other store counted.
+func (f *Filler) Begin(gaps int64, oldest uint64) error {
+	b, err := f.batch(0)
+	if err == nil {
+		b.next.GapCount, b.next.Oldest = gaps, oldest
+	}
+	return err
+}
+
+// Record stores a record of one of the kinds of Independent.
+func (f *Filler) Record(kind byte, key, val []byte) error {
+	b, err := f.batch(int64(len(key) + len(val)))
+	if err != nil {
+		return err
+	}
+	return b.w.Set(append([]byte{kind}, key...), bytes.Clone(val))
+}
+
+// Content stores a content that has this hash.
+func (f *Filler) Content(h Hash, content []byte) error {
+	b, err := f.batch(int64(len(content)))
+	if err != nil {
+		return err
+	}
+	err = b.contents.PutHashed(h, bytes.Clone(content), f.near)
+	f.near = h
+	return err
+}
+
+// Version stores a version, whose number is above those of all before. ErrNotFound:
+// its content is not there.
+func (f *Filler) Version(v Version) error {
+	b, err := f.batch(512)
+	if err != nil {
+		return err
+	}
+	if v.Blob != (Hash{}) && !b.contents.Has(v.Blob) {
+		return ErrNotFound
+	}
+	was, wasLive, err := b.live(v.Path)
+	if err != nil {
+		return err
+	}
+	v.Foreign = true
+	b.next.Seq = v.Seq
+	return b.place(v, was, wasLive)
+}
