@@ -17,7 +17,6 @@ const (
 	trustWrite  = 50 * time.Millisecond // how long a look at /proc is believed
 	trustRead   = time.Second
 	maxAncestry = 32
-	maxArgs     = 256
 	youth       = 2 * time.Second // in which a process may still become another by exec
 	userHZ      = 100             // clock ticks per second in /proc, on every architecture
 	maxProcs    = 4096            // remembered threads and processes; then all are forgotten
@@ -33,6 +32,8 @@ type processes struct {
 	tids  map[uint32]thread
 	pids  map[uint32]known
 	boots uint64 // lookups of /proc that were made; for the tests
+
+	commands commands
 }
 
 type thread struct {
@@ -47,7 +48,7 @@ type known struct {
 }
 
 func newProcesses() *processes {
-	return &processes{tids: make(map[uint32]thread), pids: make(map[uint32]known)}
+	return &processes{tids: make(map[uint32]thread), pids: make(map[uint32]known), commands: commands{slots: make(chan struct{}, commandsAtOnce), ask: commandOf}}
 }
 
 // caller resolves who sent a request. A writer is looked at more closely: an
@@ -198,9 +199,11 @@ func (p *processes) look(pid uint32, k known, depth int, now time.Time) *Process
 		// exec(2) keeps pid and start time but changes the name.
 		proc = &Process{
 			PID: pid, Start: st.Start, Comm: st.Comm, UID: ownerOf(pid),
-			Args: readArgs(pid), Session: readSession(pid),
-			Parent: p.process(uint32(st.Parent), trustRead, depth+1),
+			Group: uint32(st.Group),
 		}
+		p.commands.read(proc)
+		proc.Session = readSession(pid)
+		proc.Parent = p.process(uint32(st.Parent), trustRead, depth+1)
 		if old := k.proc; old != nil && old.Start == st.Start {
 			keepOld(proc, old)
 		}
@@ -217,9 +220,6 @@ func (p *processes) look(pid uint32, k known, depth int, now time.Time) *Process
 // keepOld fills in from an earlier look what a process that is about to end
 // does not show any more: its memory goes before its descriptors.
 func keepOld(proc, old *Process) {
-	if proc.Args == "" {
-		proc.Args = old.Args
-	}
 	if proc.Session == nil {
 		proc.Session = old.Session
 	}
@@ -283,15 +283,6 @@ func groupIDs(field string) (groups []uint32) {
 		}
 	}
 	return groups
-}
-
-func readArgs(pid uint32) string {
-	b, err := procfs.Read(int(pid), "cmdline")
-	if err != nil {
-		return ""
-	}
-	b = bytes.TrimRight(b[:min(len(b), maxArgs)], "\x00")
-	return string(bytes.ReplaceAll(b, []byte{0}, []byte{' '}))
 }
 
 // readSession looks for the session variables; nil when there are none or the

@@ -45,9 +45,22 @@ type Process struct {
 	Parent  *Process
 	UID     uint32
 	Comm    string
-	Args    string            // command line, at most 256 bytes, NUL replaced by a space
+	Group   uint32            // its process group
 	Session map[string]string // CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID, CACHEBRO_SESSION … as found in its environment
+
+	command atomic.Pointer[Command]
 }
+
+// Command is what a process was started with, as it stands in /proc: secrets included.
+type Command struct {
+	Args []string // the first ones, some KiB of them
+	Cut  bool     // there are more
+	Dir  string   // its working directory, "" where that may not be seen
+}
+
+// Command is nil as long as it is not known, and for ever where it cannot be had.
+// It is read beside the requests, of which none waits for it.
+func (p *Process) Command() *Command { return p.command.Load() }
 
 // Stat is what statx says of an inode, enough to recognise unchanged content:
 // no content change leaves Ctime, Size, Ino and Birth all as they were, but for
@@ -179,6 +192,12 @@ type Observer interface {
 // fail. target is where a symlink points.
 type Finder interface {
 	Found(f File, name, target string, st Stat)
+}
+
+// Describer is an Observer that wants to know when the command of a process becomes
+// known, which may be before or after it is told what the process does.
+type Describer interface {
+	Described(p *Process)
 }
 
 // Releaser is an Observer that wants to know of the end of a handle that could

@@ -53,6 +53,10 @@ type Options struct {
 	Hidden string
 	// Observer is told of everything; nil: nobody is.
 	Observer Observer
+	// NoCommands: what processes were started with is not looked at.
+	NoCommands bool
+	// commandOf takes the place of /proc in tests.
+	commandOf func(*Process) *Command
 	// Classifier; nil: .git is excluded, all else is tracked.
 	Classifier Classifier
 	// Logger; nil: nothing is logged.

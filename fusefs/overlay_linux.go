@@ -88,6 +88,13 @@ func newOverlay(opt *Options) (*overlay, error) {
 	}
 	o.releaser, _ = opt.Observer.(Releaser)
 	o.finder, _ = opt.Observer.(Finder)
+	o.procs.commands.off = opt.NoCommands
+	if opt.commandOf != nil {
+		o.procs.commands.ask = opt.commandOf
+	}
+	if d, ok := opt.Observer.(Describer); ok {
+		o.procs.commands.tell = d.Described
+	}
 	o.outside.Store(opt.Outside)
 	o.outsideWrites.since = now()
 

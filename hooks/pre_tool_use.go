@@ -48,7 +48,7 @@ func (c *call) toolCall() wire.ToolCall {
 	t := wire.ToolCall{
 		Session: c.session, Agent: c.agent, Prompt: c.prompt,
 		ToolUse: c.toolUse, Tool: c.tool, PID: clientPID(),
-		Command: cutText(c.input.str("command"), 4096),
+		Command: c.said(c.input.str("command"), 4096),
 	}
 	for _, name := range []string{"file_path", "notebook_path", "path"} {
 		if rel, ok := c.relative(c.input.str(name)); ok {
@@ -56,6 +56,14 @@ func (c *call) toolCall() wire.ToolCall {
 		}
 	}
 	return t
+}
+
+// said is the beginning of what was asked or run, "" where that is not to be kept.
+func (c *call) said(text string, most int) string {
+	if c.env.NoCommands {
+		return ""
+	}
+	return cutText(text, most)
 }
 
 // isOurs tells a tool of our own MCP server.

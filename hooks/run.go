@@ -39,6 +39,8 @@ type Env struct {
 	// what was set up for that and says whether there is a mount now; false
 	// without an error: nobody asked for one. nil: none is made.
 	Mount func(ctx context.Context, root string) (bool, error)
+	// NoCommands: what was asked and run is not told to anybody.
+	NoCommands bool
 	// Secret tells paths that must not be named in what is injected; nil: none.
 	Secret func(path string) bool
 	// Limit takes the place of the events' own limits of time; 0: those. For who

@@ -12,10 +12,11 @@ trap 'rm -f "$bad"' EXIT
 # room: our own packages that it may import; a trailing /... includes those below.
 allowed() {
 	case "$1" in
+	fusefs/cmdline) echo "fusefs/ignore" ;;
 	fusefs/ignore | fusefs/journal | fusefs/kernelfs | fusefs/procfs) echo "" ;;
 	fusefs) echo "fusefs/ignore fusefs/journal fusefs/kernelfs fusefs/procfs" ;;
 	fusefs/capture/spool) echo "fusefs/procfs" ;;
-	fusefs/capture) echo "fusefs fusefs/capture/spool fusefs/ignore fusefs/procfs store/attrs" ;;
+	fusefs/capture) echo "fusefs fusefs/capture/spool fusefs/cmdline fusefs/ignore fusefs/procfs store/attrs" ;;
 	fusefs/mounts) echo "fusefs/procfs store/gitdir" ;;
 	fusefs/mounts/supervisor) echo "fusefs fusefs/capture fusefs/capture/spool fusefs/ignore fusefs/mounts store/wire store/wire/place" ;;
 	store/diff | store/glob | store/tokens | store/gitdir | store/attrs | store/txt) echo "" ;;
@@ -35,7 +36,8 @@ allowed() {
 	store/knowledge/bundle) echo "search search/imports store store/glob store/knowledge/manifest store/txt store/wire/visible" ;;
 	store/daemon/onwire) echo "store store/wire store/wire/visible" ;;
 	store/daemon/source) echo "fusefs/ignore fusefs/kernelfs fusefs/mounts store store/attrs store/daemon/onwire store/wire store/wire/place" ;;
-	store/daemon/attribution) echo "fusefs/capture/spool fusefs/procfs store store/daemon/onwire store/wire" ;;
+	store/processes) echo "fusefs/cmdline store" ;;
+	store/daemon/attribution) echo "fusefs/capture/spool fusefs/cmdline fusefs/procfs store store/daemon/onwire store/processes store/wire" ;;
 	store/daemon/waits) echo "" ;;
 	store/daemon/ingest) echo "fusefs/capture/spool store store/daemon/attribution store/daemon/onwire store/daemon/source store/daemon/waits store/wire" ;;
 	store/daemon/versions) echo "store store/daemon/onwire store/diff store/txt store/wire store/wire/visible" ;;
@@ -43,7 +45,7 @@ allowed() {
 	store/daemon/last) echo "store store/daemon/onwire store/wire" ;;
 	store/daemon/plans) echo "store store/undo store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
 	store/daemon/history) echo "store store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
-	store/daemon | store/daemon/*) echo "store store/undo store/content store/keep store/portable store/space store/attrs store/diff store/tokens store/txt store/readers fusefs/capture/spool store/wire store/wire/place store/wire/visible store/memo/results store/knowledge/... store/glob search search/imports fusefs/ignore fusefs/kernelfs fusefs/mounts fusefs/procfs store/daemon/..." ;;
+	store/daemon | store/daemon/*) echo "store store/undo store/content store/keep store/portable store/space store/attrs store/diff store/tokens store/txt store/readers fusefs/capture/spool store/wire store/wire/place store/wire/visible store/memo/results store/knowledge/... store/glob store/processes search search/imports fusefs/cmdline fusefs/ignore fusefs/kernelfs fusefs/mounts fusefs/procfs store/daemon/..." ;;
 	store/space) echo "" ;;
 	store/db) echo "store/space" ;;
 	store/cache) echo "" ;;

@@ -34,7 +34,7 @@ type Capture struct {
 	nudge   *time.Timer // set while the workers are to look at the queue soon
 
 	procMu sync.Mutex // guards procs
-	procs  map[procKey]string
+	procs  map[procKey]told
 
 	readMu sync.Mutex // guards reads
 	reads  map[uint32]*reading
@@ -67,12 +67,15 @@ type Capture struct {
 	once  sync.Once
 }
 
-var _ fusefs.Observer = (*Capture)(nil)
+var (
+	_ fusefs.Observer  = (*Capture)(nil)
+	_ fusefs.Describer = (*Capture)(nil)
+)
 
 // New begins to capture: it announces the mount in the spool and starts the workers.
 func New(o Options) *Capture {
 	o = o.withDefaults()
-	c := &Capture{opt: o, w: o.Spool, root: openRoot(o.Root), pending: map[uint64]*job{}, byFile: map[identity]*job{}, procs: map[procKey]string{}, reads: map[uint32]*reading{}, since: time.Now(), stop: make(chan struct{})}
+	c := &Capture{opt: o, w: o.Spool, root: openRoot(o.Root), pending: map[uint64]*job{}, byFile: map[identity]*job{}, procs: map[procKey]told{}, reads: map[uint32]*reading{}, since: time.Now(), stop: make(chan struct{})}
 	c.more = sync.NewCond(&c.mu)
 	if b, err := os.ReadFile("/proc/self/comm"); err == nil {
 		c.comm = strings.TrimSpace(string(b))

@@ -236,9 +236,7 @@ func TestProcesses(t *testing.T) {
 	h.by = fusefs.Caller{PID: 6, UID: 1000, Proc: &fusefs.Process{PID: 6, Start: 60, Parent: shell, Comm: "bash", UID: 1000}}
 	h.create("a", "1")
 	h.create("b", "2")
-	after := *h.by.Proc
-	after.Comm = "gofmt" // exec
-	h.by.Proc = &after
+	h.by.Proc = &fusefs.Process{PID: 6, Start: 60, Parent: shell, Comm: "gofmt", UID: 1000} // exec
 	h.create("c", "3")
 	var got []string
 	for _, e := range h.log() {

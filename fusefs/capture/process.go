@@ -6,6 +6,7 @@ import (
 
 	"cachebro/fusefs"
 	"cachebro/fusefs/capture/spool"
+	"cachebro/fusefs/cmdline"
 	"cachebro/fusefs/ignore"
 )
 
@@ -33,11 +34,10 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 		return c.append(rs...)
 	}
 	all := make([]*spool.Record, 0, len(fresh)+len(rs))
-	for _, p := range fresh {
-		d := &spool.Record{Kind: spool.KindProcess, PID: p.PID, Start: p.Start, UID: p.UID, Comm: p.Comm, Args: p.Args, Session: p.Session, Time: r.Time}
-		if p.Parent != nil {
-			d.PPID, d.PStart = p.Parent.PID, p.Parent.Start
-		}
+	with := make([]bool, len(fresh))
+	for i, p := range fresh {
+		d := described(p, r.Time)
+		with[i] = d.Args != ""
 		all = append(all, d)
 	}
 	if !c.append(append(all, rs...)...) {
@@ -46,14 +46,53 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	// Only now: whoever finds them described may rely on the log's order. Two
 	// that come at the same time describe them twice, which does no harm.
 	c.procMu.Lock()
-	defer c.procMu.Unlock()
 	if len(c.procs) >= maxProcs {
 		clear(c.procs)
 	}
-	for _, p := range fresh {
-		c.procs[procKey{p.PID, p.Start}] = p.Comm
+	for i, p := range fresh {
+		c.procs[procKey{p.PID, p.Start}] = told{p.Comm, with[i]}
+	}
+	c.procMu.Unlock()
+	for i, p := range fresh {
+		if !with[i] && p.Command() != nil {
+			c.Described(p) // it came in between
+		}
 	}
 	return true
+}
+
+// told is what the spool knows of a process.
+type told struct {
+	comm    string
+	command bool
+}
+
+// described is the record of a process, with its command where that is known.
+func described(p *fusefs.Process, t int64) *spool.Record {
+	d := &spool.Record{Kind: spool.KindProcess, PID: p.PID, Start: p.Start, UID: p.UID, Comm: p.Comm, Group: p.Group, Session: p.Session, Time: t}
+	if p.Parent != nil {
+		d.PPID, d.PStart = p.Parent.PID, p.Parent.Start
+	}
+	if cmd := p.Command(); cmd != nil {
+		d.Args, d.Dir = cmdline.Pack(cmdline.Mask(cmd.Args), cmd.Cut), cmd.Dir
+	}
+	return d
+}
+
+// Described tells the command of a process that the spool knows without. One that it
+// does not know is described with it when it does something.
+func (c *Capture) Described(p *fusefs.Process) {
+	key := procKey{p.PID, p.Start}
+	c.procMu.Lock()
+	t, ok := c.procs[key]
+	late := ok && t.comm == p.Comm && !t.command
+	if late {
+		c.procs[key] = told{p.Comm, true}
+	}
+	c.procMu.Unlock()
+	if late {
+		c.append(described(p, time.Now().UnixNano()))
+	}
 }
 
 // fresh lists p and those of its ancestors that the spool does not know, or
@@ -63,7 +102,7 @@ func (c *Capture) fresh(p *fusefs.Process) []*fusefs.Process {
 	defer c.procMu.Unlock()
 	var list []*fusefs.Process
 	for ; p != nil; p = p.Parent {
-		if comm, ok := c.procs[procKey{p.PID, p.Start}]; !ok || comm != p.Comm {
+		if t, ok := c.procs[procKey{p.PID, p.Start}]; !ok || t.comm != p.Comm {
 			list = append(list, p)
 		}
 	}

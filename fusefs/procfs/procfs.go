@@ -91,6 +91,7 @@ type Stat struct {
 	Comm   string // the command's name, 15 bytes of it
 	State  byte   // 'R', 'S', 'D' stuck in the kernel, 'Z' ended and not yet reaped, 'X' dead
 	Parent int
+	Group  int    // its process group: what a shell started as one job
 	Flags  uint64 // the kernel's PF_ flags
 	Start  uint64 // clock ticks after boot
 }
@@ -114,11 +115,12 @@ func parseStat(pid int, b []byte) (st Stat, err error) {
 		return st, malformed(pid)
 	}
 	st.Comm, st.State = string(b[open+1:end]), f[0][0]
-	var err1, err2, err3 error
+	var err1, err2, err3, err4 error
 	st.Parent, err1 = strconv.Atoi(string(f[1]))
+	st.Group, err4 = strconv.Atoi(string(f[2]))
 	st.Flags, err2 = strconv.ParseUint(string(f[6]), 10, 64)
 	st.Start, err3 = strconv.ParseUint(string(f[19]), 10, 64)
-	if err1 != nil || err2 != nil || err3 != nil {
+	if err1 != nil || err2 != nil || err3 != nil || err4 != nil {
 		return Stat{}, malformed(pid)
 	}
 	return st, nil
@@ -156,6 +158,32 @@ func Args(pid int) []string {
 		return nil
 	}
 	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+}
+
+// Begin returns the first bytes of the file /proc/PID/name, at most n, with one
+// system call: a command line can be megabytes long.
+func Begin(pid int, name string, n int) ([]byte, error) {
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, n)
+	for {
+		got, err := unix.Read(fd, buf)
+		if err != unix.EINTR {
+			return buf[:max(got, 0)], err
+		}
+	}
+}
+
+// Dir is the working directory of a process, "" where that may not be seen.
+func Dir(pid int) string {
+	dir, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd")
+	if err != nil {
+		return ""
+	}
+	return dir
 }
 
 // BootID names this run of the kernel: process ids and start times mean nothing

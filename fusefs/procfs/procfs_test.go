@@ -16,7 +16,7 @@ func TestParseStat(t *testing.T) {
 	rest := "S 7 1 1 0 -1 4194308 0 0 0 0 0 0 0 0 20 0 1 0 98765 0 0"
 	for _, name := range []string{"sh", "a b", "x) R 9 (y", "", "(("} {
 		st, err := parseStat(1, []byte("4711 ("+name+") "+rest+"\n"))
-		if want := (Stat{Comm: name, State: 'S', Parent: 7, Flags: 4194308, Start: 98765}); err != nil || st != want {
+		if want := (Stat{Comm: name, State: 'S', Parent: 7, Group: 1, Flags: 4194308, Start: 98765}); err != nil || st != want {
 			t.Errorf("stat of %q: %+v, %v, want %+v", name, st, err, want)
 		}
 	}

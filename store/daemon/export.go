@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cachebro/store/portable"
+	"cachebro/store/processes"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +15,7 @@ import (
 
 // portableBuckets are the settings that are part of the history: not those
 // about processes of this machine, nor what open contexts were shown.
-var portableBuckets = []string{"notes", "docsync"}
+var portableBuckets = []string{"notes", "docsync", processes.Bucket}
 
 // Portable is what travels with the history of root.
 func Portable(root, version string) portable.Options {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/fusefs/cmdline"
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/onwire"
@@ -54,7 +55,7 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 	// A client names its own commands too, as /compact and /exit: only what a person
 	// asks for is a prompt.
 	if e.Event == "prompt" {
-		d.newPrompt(&s, e.Prompt, now)
+		d.newPrompt(&s, e.Prompt, e.Text, now)
 	}
 	if !hint || !known {
 		if err := d.store.PutSession(s); err != nil {
@@ -68,14 +69,17 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 	return a, nil, nil
 }
 
+// maxPromptText is how much of a prompt is kept, in bytes: what a person knows it by.
+const maxPromptText = 200
+
 // newPrompt registers what the session works on from now on.
-func (d *Daemon) newPrompt(s *store.Session, prompt string, now int64) bool {
+func (d *Daemon) newPrompt(s *store.Session, prompt, text string, now int64) bool {
 	if prompt == "" || prompt == s.Prompt {
 		return false
 	}
 	s.Prompt = prompt
 	d.attribution.Prompt(s.ID, prompt, now)
-	if err := d.store.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Seq: d.store.Seq()}); err != nil {
+	if err := d.store.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Text: cmdline.Line(cmdline.Text(text), maxPromptText), Seq: d.store.Seq()}); err != nil {
 		d.log.Warn("prompt", "err", err)
 	}
 	return true
@@ -95,6 +99,7 @@ func (d *Daemon) toolBegin(ctx context.Context, r *wire.Request) (any, []byte, e
 	if q.ToolUse == "" {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a tool call without a tool_use id")
 	}
+	q.Command = cmdline.Text(q.Command)
 	now := time.Now().UnixNano()
 	owner := attribution.OwnerOf(q.PID)
 	if q.Session == "" { // our own server: its client's session
@@ -104,7 +109,7 @@ func (d *Daemon) toolBegin(ctx context.Context, r *wire.Request) (any, []byte, e
 	}
 	// The event that announces a prompt may be lost. An agent's call may be of an
 	// earlier one.
-	if s, known, err := d.store.Session(store.SessionID(q.Session)); err == nil && known && q.Agent == "" && d.newPrompt(&s, q.Prompt, now) {
+	if s, known, err := d.store.Session(store.SessionID(q.Session)); err == nil && known && q.Agent == "" && d.newPrompt(&s, q.Prompt, "", now) {
 		if err := d.store.PutSession(s); err != nil {
 			d.log.Warn("session", "err", err)
 		}
@@ -140,6 +145,7 @@ func (d *Daemon) toolEnd(_ context.Context, r *wire.Request) (any, []byte, error
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
+	q.Command = cmdline.Text(q.Command)
 	now := time.Now().UnixNano()
 	d.attribution.EndTool(q.ToolUse, q.Background, q.Failed, now)
 	d.shown.Given(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Given)

@@ -167,6 +167,8 @@ type SessionEvent struct {
 	// Alive: tool_use ids still on the transcript's active chain, when Checked.
 	Alive   []string `json:"alive,omitempty"`
 	Checked bool     `json:"checked,omitempty"`
+	// Text is the beginning of a prompt.
+	Text string `json:"text,omitempty"`
 	// Given: tokens of what came into the context with it: a prompt, an answer.
 	Given int64 `json:"given,omitempty"`
 }

@@ -90,8 +90,8 @@ func Env(args []string) hooks.Env {
 		Dial: func(ctx context.Context, root string) (*wire.Client, error) {
 			return wire.Dial(ctx, p, wire.Hello{Version: Version, Client: "hook", Root: root}, limits)
 		},
-		Secret: ignore.Secret,
-		Limit:  limit,
+		Secret: ignore.Secret, NoCommands: os.Getenv("CACHEBRO_ARGV") == "off",
+		Limit: limit,
 	}
 }
 

@@ -28,7 +28,7 @@ const (
 
 // ConfigFlags are how one process describes the mount to the next.
 func ConfigFlags(e *cli.Env, fs *pflag.FlagSet) *supervisor.Config {
-	c := &supervisor.Config{Exe: e.Exe, Version: cli.Version, Env: e.Vars, Paths: e.Paths()}
+	c := &supervisor.Config{Exe: e.Exe, Version: cli.Version, Env: e.Vars, Paths: e.Paths(), NoCommands: e.Getenv("CACHEBRO_ARGV") == "off"}
 	fs.StringVar(&c.Root, "root", "", "the project's root")
 	fs.StringVar(&c.Mountpoint, "mountpoint", "", "where to mount")
 	fs.StringVar(&c.State, "state", "", "state directory")

@@ -44,6 +44,8 @@ const (
 	fMountpoint
 	fSource
 	fVersion
+	fDir
+	fGroup
 )
 
 const (
@@ -145,6 +147,8 @@ func appendRecord(b []byte, r *Record) []byte {
 	b = putString(b, fMountpoint, r.Mountpoint)
 	b = putString(b, fSource, r.Source)
 	b = putString(b, fVersion, r.Version)
+	b = putString(b, fDir, r.Dir)
+	b = putUint(b, fGroup, uint64(r.Group))
 	binary.LittleEndian.PutUint32(b[start:], uint32(len(b)-start-headerLen))
 	return b
 }
@@ -259,6 +263,8 @@ func setUint(r *Record, field, v uint64) {
 		r.PPID = uint32(v)
 	case fPStart:
 		r.PStart = v
+	case fGroup:
+		r.Group = uint32(v)
 	case fMore:
 		r.More = uint32(v)
 	}
@@ -301,6 +307,8 @@ func setBytes(r *Record, field uint64, v []byte) error {
 		r.Source = string(v)
 	case fVersion:
 		r.Version = string(v)
+	case fDir:
+		r.Dir = string(v)
 	}
 	return nil
 }

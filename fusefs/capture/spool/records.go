@@ -104,11 +104,15 @@ type Record struct {
 	Sum uint32
 
 	// KindProcess
-	PPID    uint32
-	PStart  uint64 // start of the parent
-	Comm    string
-	Args    string
-	Session map[string]string
+	PPID   uint32
+	PStart uint64 // start of the parent
+	Comm   string
+	Group  uint32 // process group
+	// Args is the command line, with NUL between its arguments (a space, of older
+	// writers), cut and without secrets; "" where it is not known, or not yet: then a
+	// second record of the process may tell it. Dir is the working directory.
+	Args, Dir string
+	Session   map[string]string
 
 	// KindGap: Reason is a short sentence ("store too slow", "no space left
 	// on the state file system"); For the version concerned, 0 if none.

@@ -64,7 +64,7 @@ func fullRecord() *Record {
 	return &Record{Kind: KindVersion, Time: -5, Op: OpOutside, Class: 2, Path: "a/\xff\n", Path2: "b", Target: "t", Node: 1 << 60,
 		Stat: Stat{1, 2, -3, 4, 5, 6, 7, 1 << 40, -9, 10, "\x01\x00"}, PID: 11, Start: 12, UID: 13, HasContent: true, TailFrom: 14,
 		TooLarge: true, Hash: []byte{0, 1}, LastName: true, Idle: true, For: 15, File: 16, Off: 17, Len: 18, Sum: 19,
-		PPID: 20, PStart: 21, Comm: "c", Args: "x y", Session: map[string]string{"A": "1", "B": ""}, Reason: "r",
+		PPID: 20, PStart: 21, Comm: "c", Args: "x y", Dir: "/d", Group: 9, Session: map[string]string{"A": "1", "B": ""}, Reason: "r",
 		Paths: []string{"p", "", "q"}, More: 22, Mountpoint: "/m", Source: "/s", Version: "v"}
 }
 

@@ -25,11 +25,13 @@ type Config struct {
 	ReadOnly   bool
 	Private    bool // in a mount namespace of its own: others write underneath
 
-	Exe     string         // this binary
-	Version string         // of cachebro
-	Env     []string       // for the processes that are started
-	Paths   wire.Paths     // where sockets and state lie
-	Ignore  ignore.Options // for mountd: what is ignored beside the project's own rules
+	Exe     string     // this binary
+	Version string     // of cachebro
+	Env     []string   // for the processes that are started
+	Paths   wire.Paths // where sockets and state lie
+	// NoCommands: what processes were started with is not kept.
+	NoCommands bool
+	Ignore     ignore.Options // for mountd: what is ignored beside the project's own rules
 }
 
 // InPlace: the mount covers its own source.

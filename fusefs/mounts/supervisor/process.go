@@ -124,7 +124,7 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	s.capture = capture.New(capture.Options{Spool: s.writer, Logger: logger, Matcher: matcher, Root: source, Version: c.Version, Mountpoint: c.Mountpoint, Source: c.Root})
 	opt := fusefs.Options{
 		Source: source, Mountpoint: c.Mountpoint, FD: from.FD, Ledger: from.Ledger, TakeOver: from.TakeOver, AllowOther: c.AllowOther, ReadOnly: c.ReadOnly,
-		Outside: true, Hidden: c.Hidden(), Observer: s.capture, Classifier: matcher, Logger: logger,
+		NoCommands: c.NoCommands, Outside: true, Hidden: c.Hidden(), Observer: s.capture, Classifier: matcher, Logger: logger,
 	}
 	if from.Sock != nil {
 		s.keeper.use(from.Sock)

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +25,7 @@ type process struct {
 	parent  Key
 	uid     uint32
 	comm    string
-	args    string
+	args    string // in one text, for comparing
 	session string // from its environment
 	seen    int64
 }
@@ -81,6 +82,7 @@ type planWindow struct {
 const (
 	maxProcs   = 20_000
 	maxWindows = 2_000
+	maxArgs    = 256 // bytes of a command line in each version; processes.Book has more
 	// windowSlack covers the distance between two clocks: start times are in
 	// ticks of 10 ms, and a hook reports the end of a tool a little late.
 	windowSlack = int64(60 * time.Millisecond)
@@ -98,7 +100,7 @@ var sessionVariables = []string{"CACHEBRO_SESSION", "CLAUDE_CODE_SESSION_ID", "C
 
 // process takes a KindProcess record in.
 func (a *Attribution) process(r *spool.Record) {
-	p := &process{key: Key{r.PID, r.Start}, parent: Key{r.PPID, r.PStart}, uid: r.UID, comm: r.Comm, args: r.Args, seen: r.Time}
+	p := &process{key: Key{r.PID, r.Start}, parent: Key{r.PPID, r.PStart}, uid: r.UID, comm: r.Comm, args: strings.ReplaceAll(r.Args, "\x00", " "), seen: r.Time}
 	for _, name := range sessionVariables {
 		if p.session = r.Session[name]; p.session != "" {
 			break
@@ -109,6 +111,9 @@ func (a *Attribution) process(r *spool.Record) {
 	if old := a.procs[p.key]; old != nil {
 		if p.session == "" {
 			p.session = old.session
+		}
+		if p.args == "" && p.comm == old.comm {
+			p.args = old.args
 		}
 		// Reparented to init: the ancestors at its birth say more.
 		if p.parent.PID <= 1 && old.parent.PID > 1 {
@@ -285,7 +290,7 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 	chain := a.chainLocked(key)
 	if p := a.procs[key]; p != nil {
 		p.seen = max(p.seen, t)
-		out.UID, out.Comm, out.Args = p.uid, p.comm, p.args
+		out.UID, out.Comm, out.Args = p.uid, p.comm, p.args[:min(len(p.args), maxArgs)]
 	}
 	id, at, ok := a.findLocked(chain, t)
 	out.Session = id

@@ -2,14 +2,17 @@ package attribution
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
 	"cachebro/fusefs/capture/spool"
+	"cachebro/fusefs/cmdline"
 	"cachebro/fusefs/procfs"
 	"cachebro/store"
+	"cachebro/store/processes"
 	"cachebro/store/wire"
 )
 
@@ -71,28 +74,43 @@ func (a *Attribution) keep(key string, v any) {
 	}
 }
 
-// Introduce takes a KindProcess record in and returns the row to keep of it, no key
-// where there is none. A build brings thousands of processes, so the caller keeps
-// those of a batch in one step, with KeepRows.
-func (a *Attribution) Introduce(r *spool.Record) (key string, val []byte) {
+// Rows are what is to be kept of processes. A build brings thousands of them, so those
+// of a batch are kept in one step.
+type Rows struct{ known, said map[string][]byte }
+
+// Introduce takes a KindProcess record in and adds what to keep of it to rows.
+func (a *Attribution) Introduce(r *spool.Record, rows *Rows) {
 	a.process(r)
 	k := Key{r.PID, r.Start}
 	a.mu.Lock()
 	p := a.procs[k]
 	a.mu.Unlock()
 	if p == nil {
-		return "", nil
+		return
 	}
-	val, err := json.Marshal(keptProcess{p.parent.PID, p.parent.Start, p.uid, p.comm, p.args, p.session, p.seen})
-	if err != nil {
-		return "", nil
+	if rows.known == nil {
+		rows.known, rows.said = map[string][]byte{}, map[string][]byte{}
 	}
-	return keepProcess + k.String(), val
+	if val, err := json.Marshal(keptProcess{p.parent.PID, p.parent.Start, p.uid, p.comm, p.args, p.session, p.seen}); err == nil {
+		rows.known[keepProcess+k.String()] = val
+	}
+	if r.Args == "" && p.args != "" {
+		return // what was said before says more
+	}
+	said := processes.Process{ID: processes.ID(k), Parent: processes.ID(p.parent), UID: r.UID, Group: r.Group, Comm: r.Comm, Args: cmdline.Unpack(r.Args), Dir: r.Dir, Seen: r.Time}
+	if key, val := processes.Row(said); key != "" {
+		rows.said[key] = val
+	}
 }
 
-// KeepRows keeps what Introduce returned.
-func (a *Attribution) KeepRows(rows map[string][]byte) error {
-	return a.store.KV(bucket).SetAll(rows)
+// KeepRows keeps what Introduce added, and empties it.
+func (a *Attribution) KeepRows(rows *Rows) error {
+	if len(rows.known) == 0 {
+		return nil
+	}
+	err := errors.Join(a.store.KV(bucket).SetAll(rows.known), processes.Open(a.store).Keep(rows.said))
+	*rows = Rows{}
+	return err
 }
 
 func (a *Attribution) saveWindow(toolUse string) {
@@ -267,6 +285,9 @@ func (a *Attribution) ForgetOld() {
 	})
 	if err == nil && len(gone) > 0 {
 		err = kv.SetAll(gone)
+	}
+	if oldest, _, lerr := a.store.Log(store.Filter{Oldest: true, Limit: 1, Baselines: true}); err == nil && lerr == nil && len(oldest) > 0 {
+		err = processes.Open(a.store).Forget(time.Unix(0, oldest[0].Time).Add(-keepFor))
 	}
 	if err != nil {
 		a.log.Warn("forget old processes", "err", err)

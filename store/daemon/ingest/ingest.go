@@ -67,7 +67,7 @@ type Ingester struct {
 	moved atomic.Pointer[chan struct{}]
 
 	dirty    dirtyTable
-	kept     map[string][]byte // processes of the batch, to be kept before it is applied
+	kept     attribution.Rows // processes of the batch, to be kept before it is applied
 	late     map[uint64]lateContent
 	unsynced int64
 	syncedAt time.Time
@@ -91,7 +91,7 @@ type Followers struct {
 
 // Open opens the spool in dir, at the store's checkpoint.
 func Open(dir string, st *store.Store, src *source.Source, att *attribution.Attribution, log *slog.Logger, o Followers) (*Ingester, error) {
-	g := &Ingester{store: st, source: src, attribution: att, log: log, o: o, checkpoint: st.Checkpoint(), late: map[uint64]lateContent{}, kept: map[string][]byte{}, epoch: 1, syncedAt: time.Now()}
+	g := &Ingester{store: st, source: src, attribution: att, log: log, o: o, checkpoint: st.Checkpoint(), late: map[uint64]lateContent{}, epoch: 1, syncedAt: time.Now()}
 	pos, seq := decodeCheckpoint(g.checkpoint)
 	r, err := spool.OpenReader(dir, pos)
 	if err != nil {
@@ -297,11 +297,8 @@ func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
 			from = append(from, b.items[i].j.Record)
 		}
 	}
-	if len(g.kept) > 0 {
-		if err := g.attribution.KeepRows(g.kept); err != nil {
-			g.log.Warn("processes are not kept for the next daemon", "err", err)
-		}
-		clear(g.kept)
+	if err := g.attribution.KeepRows(&g.kept); err != nil {
+		g.log.Warn("processes are not kept", "err", err)
 	}
 	versions, ok := g.apply(ctx, changes, encodeCheckpoint(b.after, max(b.seq, g.seq.Load())))
 	if !ok {

@@ -22,9 +22,7 @@ func (g *Ingester) take(ctx context.Context, it *item) (store.Change, bool) {
 		clear(g.late)
 		g.log.Info("spool", "mount", r.Kind == spool.KindMount, "seq", r.Seq, "version", r.Version)
 	case spool.KindProcess:
-		if key, val := g.attribution.Introduce(r); key != "" {
-			g.kept[key] = val
-		}
+		g.attribution.Introduce(r, &g.kept)
 	case spool.KindDirty:
 		if r.Node == 0 {
 			g.dirty.complete()

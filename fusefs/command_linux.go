@@ -1,0 +1,72 @@
+package fusefs
+
+import (
+	"strings"
+
+	"cachebro/fusefs/procfs"
+)
+
+const (
+	// commandMax bounds what is read of a command line: some have megabytes.
+	commandMax = 4 << 10
+	// commandsAtOnce bounds how many are being read. Each may hang as long as the
+	// process that it asks about does.
+	commandsAtOnce = 8
+)
+
+// commands reads what processes were started with. The kernel reads a command line
+// from the memory of the process: whoever asks waits for the lock of that memory,
+// which its owner may hold while it waits for an answer of ours. So nobody waits for
+// whoever asks. A process of which nothing came in time, or that ended before, is
+// known by its name only.
+type commands struct {
+	off   bool
+	slots chan struct{}  // one for each read under way; never closed
+	tell  func(*Process) // nil: nobody wants to know
+	ask   func(*Process) *Command
+}
+
+// read begins to read the command of a process that was just found.
+func (c *commands) read(p *Process) {
+	if c.off {
+		return
+	}
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		return
+	}
+	// Nobody waits for this goroutine's end, on purpose: see above. It ends when the
+	// process answers or is gone.
+	go func() {
+		defer func() { <-c.slots }()
+		if cmd := c.ask(p); cmd != nil {
+			p.command.Store(cmd)
+			if c.tell != nil {
+				c.tell(p)
+			}
+		}
+	}()
+}
+
+// commandOf asks /proc, nil where it does not tell, or tells of another one: a number
+// is given to a new process, and exec makes another of the same.
+func commandOf(p *Process) *Command {
+	b, err := procfs.Begin(int(p.PID), "cmdline", commandMax)
+	if err != nil || len(b) == 0 {
+		return nil
+	}
+	cmd := &Command{Dir: procfs.Dir(int(p.PID)), Cut: len(b) == commandMax}
+	if st, err := procfs.ReadStat(int(p.PID)); err != nil || st.Start != p.Start || st.Comm != p.Comm {
+		return nil
+	}
+	cmd.Args = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+	if last := len(cmd.Args) - 1; cmd.Cut { // of the last one perhaps half a word is there
+		if i := strings.LastIndexAny(cmd.Args[last], " \t\n"); i > 0 {
+			cmd.Args[last] = cmd.Args[last][:i]
+		} else {
+			cmd.Args = cmd.Args[:last]
+		}
+	}
+	return cmd
+}

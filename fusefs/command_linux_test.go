@@ -1,0 +1,108 @@
+package fusefs
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// closer is who closed the file with this name, once it has been closed.
+func (f *fixture) closer(name string) *Process {
+	f.t.Helper()
+	var p *Process
+	eventually(f.t, "close of "+name, func() bool {
+		f.rec.mu.Lock()
+		defer f.rec.mu.Unlock()
+		for _, c := range f.rec.closes {
+			if c.File.Path() == name {
+				p = c.Writer.Proc
+			}
+		}
+		return p != nil
+	})
+	return p
+}
+
+// stays starts a program in the mount that ends when its standard input does.
+func (f *fixture) stays(cmd *exec.Cmd) {
+	f.t.Helper()
+	in, err := f.enter(cmd).StdinPipe()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
+}
+
+// The command of a process is what it was started with; of one that runs another
+// program, of that one; of megabytes of arguments the beginning.
+func TestCommand(t *testing.T) {
+	f := mountTest(t, nil)
+	f.stays(exec.Command("bash", "-c", `echo x > short; exec -a other sh -c "echo y > exec; read x"`))
+	// 20 arguments of 100 KiB: one alone may have 128.
+	f.stays(exec.Command("bash", "-c", `exec bash -c 'echo x > long; read x' bash $(printf "%0100000d " $(seq 20))`))
+	cmd := exec.Command("/bin/sh", "-c", "echo x > user; read x")
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if os.Geteuid() == 0 {
+		open2All(t, f)
+		f.under("chmod 777 .")
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: someUser, Gid: someUser}
+	}
+	f.stays(cmd)
+	for name, want := range map[string]string{"exec": "other\x00-c\x00echo y > exec; read x", "long": "bash\x00-c\x00echo x > long; read x\x00bash", "user": "/bin/sh\x00-c\x00echo x > user; read x"} {
+		p := f.closer(name)
+		eventually(t, "command of who wrote "+name, func() bool { return p.Command() != nil })
+		c := p.Command()
+		if got := strings.Join(c.Args, "\x00"); got != want || c.Cut != (name == "long") {
+			t.Errorf("%s: %q, cut %v, want %q", name, got, c.Cut, want)
+		}
+		if c.Dir == "" {
+			t.Errorf("%s: no working directory", name)
+		}
+	}
+	// One that ends at once has a name at least.
+	if p := f.closer("short"); p.Comm != "bash" {
+		t.Errorf("%+v", p.Comm)
+	}
+	f.sh("echo x > gone")
+	if p := f.closer("gone"); p.Comm != "bash" {
+		t.Errorf("%+v", p.Comm)
+	}
+}
+
+// A process whose command cannot be read, because its memory is locked until somebody
+// answers a request of it, works on the mount as any other: nothing waits for what is
+// only words. The look at it once took a second and found nobody.
+func TestUnreadableCommand(t *testing.T) {
+	locked := make(chan struct{})
+	var asked atomic.Int32
+	f := mountTest(t, func(o *Options) {
+		o.commandOf = func(p *Process) *Command {
+			asked.Add(1)
+			<-locked
+			return commandOf(p)
+		}
+	})
+	open := sync.OnceFunc(func() { close(locked) })
+	t.Cleanup(open)
+	f.stays(exec.Command("bash", "-c", "echo x > a; read x"))
+	p := f.closer("a")
+	if p.Comm != "bash" || p.Parent == nil || p.Command() != nil {
+		t.Errorf("closed by %q, command known: %v", p.Comm, p.Command() != nil)
+	}
+	for i := range 2 * commandsAtOnce { // more than there are places for such looks
+		f.sh(fmt.Sprintf("mkdir d%d; echo x > d%d/f; /bin/mv d%d/f e%d", i, i, i, i))
+	}
+	if n := asked.Load(); n != commandsAtOnce {
+		t.Errorf("%d looks at once", n)
+	}
+	open()
+	eventually(t, "end of the looks", func() bool { return len(f.srv.fs.procs.commands.slots) == 0 })
+}
