@@ -45,6 +45,9 @@ allowed() {
 	store/daemon/last) echo "store store/daemon/onwire store/wire" ;;
 	store/daemon/plans) echo "store store/undo store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
 	store/daemon/history) echo "store store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
+	store/daemon/answers) echo "store store/daemon/ingest store/daemon/survey store/daemon/waits store/memo/results store/wire" ;;
+	store/daemon/workingset) echo "fusefs/capture/spool store store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/onwire store/daemon/source store/daemon/waits store/knowledge/bundle store/wire" ;;
+	store/daemon/reads) echo "fusefs/ignore store store/diff store/readers store/tokens store/txt store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/workingset store/wire" ;;
 	store/daemon | store/daemon/*) echo "store store/undo store/content store/keep store/portable store/space store/attrs store/diff store/tokens store/txt store/readers fusefs/capture/spool store/wire store/wire/place store/wire/visible store/memo/results store/knowledge/... store/glob store/processes search search/imports fusefs/cmdline fusefs/ignore fusefs/kernelfs fusefs/mounts fusefs/procfs store/daemon/..." ;;
 	store/space) echo "" ;;
 	store/db) echo "store/space" ;;

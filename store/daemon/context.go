@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/fusefs/capture/spool"
 	"cachebro/fusefs/ignore"
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
@@ -24,45 +23,17 @@ import (
 // bundles is the project's graph with the bundles that were made of it.
 type bundles struct {
 	graph *bundle.Graph
-	pairs *bundle.Pairs
-	kept  store.KV
-	cache *results.Cache // memory, then disk; never shared: versions are numbered per project
-	looks chan struct{}  // capacity 1: held by who looks at all files
-	build string         // of this program: what another one made may read differently
+	looks chan struct{} // capacity 1: held by who looks at all files
+	build string        // of this program: what another one made may read differently
 }
 
 // newNodeWait is how long a name that nobody knows is waited for.
 const newNodeWait = time.Second
 
-// bundleTTL: what a bundle was made of says how long it holds, not time.
-const bundleTTL = 90 * 24 * time.Hour
-
-// openBundles never fails the daemon: pairs that cannot be read are lost hints.
+// openBundles makes the graph, which knows nothing yet.
 func (d *Daemon) openBundles() {
-	b := &d.bundles
-	b.kept, b.looks, b.build = d.store.KV("graph"), make(chan struct{}, 1), d.buildStamp()
-	rows := map[string][]byte{}
-	err := b.kept.Scan(bundle.PairPrefix, func(key string, val []byte) error {
-		rows[strings.TrimPrefix(key, bundle.PairPrefix)] = append([]byte{}, val...)
-		return nil
-	})
-	if err != nil {
-		d.log.Warn("what was read before what was written is lost", "err", err)
-	}
-	b.pairs = bundle.NewPairs(rows)
-	b.graph = d.newGraph(b.kept)
-	stores := []results.Store{results.NewMemory(0, 0)}
-	if d.results.kept != nil {
-		stores = append(stores, d.results.kept)
-	}
-	tools := d.o.Results.Tools
-	if tools == nil {
-		tools = results.DefaultTools()
-	}
-	if d.o.Results.Off {
-		tools = map[string]bool{}
-	}
-	b.cache = results.New(results.Options{Stores: stores, TTL: bundleTTL, Tools: tools, Log: d.log})
+	d.bundles.looks, d.bundles.build = make(chan struct{}, 1), d.buildStamp()
+	d.bundles.graph = d.newGraph(d.store.KV("graph"))
 }
 
 // buildStamp tells this program from others of the same version: how a text is
@@ -81,7 +52,7 @@ func (d *Daemon) buildStamp() string {
 // newGraph knows nothing yet; rows nil: it will not use what was kept.
 func (d *Daemon) newGraph(rows bundle.KV) *bundle.Graph {
 	return bundle.New(bundle.Options{
-		Source: d.store, Rows: rows, Build: d.bundles.build, Pairs: d.bundles.pairs, By: attribution.ByWhom,
+		Source: d.store, Rows: rows, Build: d.bundles.build, Pairs: d.sets.Pairs(), By: attribution.ByWhom,
 		Secret: func(p store.Path) bool { return ignore.Secret(string(p)) },
 		Warn:   func(msg string, err error) { d.log.Warn(msg, "err", err) },
 	})
@@ -116,14 +87,14 @@ func (d *Daemon) contextRequest(ctx context.Context, r *wire.Request) (any, []by
 	if err != nil {
 		return nil, nil, err
 	}
-	reader, known := d.readerFor(q.Reader, r.Hello.Client)
+	reader, known := d.reads.ReaderOf(q.Reader, r.Hello.Client)
 	etag := bundle.Etag(text)
 	tool := q.Tool
 	if tool == "" {
 		tool = "get_context"
 	}
 	a, err := d.shown.Decide(ctx, readers.Request{
-		Reader: reader, Known: known, Path: shownAs(q), Hash: d.contents.keep(text), Content: func() ([]byte, error) { return text, nil },
+		Reader: reader, Known: known, Path: shownAs(q), Hash: d.texts.Add(text), Content: func() ([]byte, error) { return text, nil },
 		Force: q.Force || q.Anew || !sure, Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: tool,
 		Stub: func(base time.Time) string { return unchangedBundle(etag, base) },
 	})
@@ -209,8 +180,8 @@ func (d *Daemon) bundle(ctx context.Context, q wire.ContextRequest) (text []byte
 		return text, false, err
 	}
 	now := plan.Hash()
-	return d.bundles.cache.Do(ctx, results.Call{
-		Tool: "context", Args: []any{tool, bq, d.bundles.build}, TTL: bundleTTL,
+	return d.answers.Own(ctx, results.Call{
+		Tool: "context", Args: []any{tool, bq, d.bundles.build},
 		Holds: func(_ context.Context, uses []results.Used) bool {
 			return now != "" && len(uses) > 0 && uses[0].Path == plan.Ref && uses[0].Version == now
 		},
@@ -222,61 +193,4 @@ func (d *Daemon) bundle(ctx context.Context, q wire.ContextRequest) (text []byte
 			return results.Answer{Value: text, Uses: []results.Used{{Path: plan.Ref, Version: now}}}, nil
 		},
 	})
-}
-
-// actorOfPairs names who reads and writes: a session with all its processes,
-// else the process.
-func actorOfPairs(a store.Actor) string {
-	switch {
-	case a.Session != "":
-		return "s:" + string(a.Session)
-	case a.PID != 0 && !scanners[a.Comm]:
-		return fmt.Sprintf("p:%d:%d", a.PID, a.Start)
-	}
-	return ""
-}
-
-// pairRead notes reads of a process; the client's own are told by its hooks.
-func (d *Daemon) pairRead(r *spool.Record, a store.Actor) {
-	who := actorOfPairs(a)
-	if who == "" || a.Comm == "" || scanners[a.Comm] {
-		return
-	}
-	for _, p := range r.Paths {
-		d.bundles.pairs.Read(who, r.Time, p)
-	}
-}
-
-// pairWrites notes what was written, and keeps the pairs that it makes.
-func (d *Daemon) pairWrites(vs []store.Version) {
-	for _, v := range vs {
-		if v.Class != 0 || v.Op == store.OpBaseline || v.Op == store.OpOutside || v.Op == store.OpSeen {
-			continue
-		}
-		switch v.Op {
-		case store.OpRename:
-			d.bundles.pairs.Renamed(string(v.From), string(v.Path))
-		case store.OpCreate, store.OpWrite, store.OpTruncate:
-		default:
-			continue
-		}
-		if who := actorOfPairs(v.Actor); who != "" && v.Plan == "" {
-			d.bundles.pairs.Wrote(who, v.Time, string(v.Path))
-		}
-	}
-	d.keepPairs()
-}
-
-// keepPairs stores what changed.
-func (d *Daemon) keepPairs() {
-	rows := map[string][]byte{}
-	for p, row := range d.bundles.pairs.Changed() {
-		rows[bundle.PairPrefix+p] = row
-	}
-	if len(rows) == 0 {
-		return
-	}
-	if err := d.bundles.kept.SetAll(rows); err != nil {
-		d.log.Warn("what was read before what was written is not kept", "err", err)
-	}
 }

@@ -13,17 +13,21 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cachebro/fusefs/capture/spool"
 	"cachebro/fusefs/ignore"
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/daemon/answers"
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/history"
 	"cachebro/store/daemon/ingest"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/plans"
+	"cachebro/store/daemon/reads"
 	"cachebro/store/daemon/source"
 	"cachebro/store/daemon/survey"
 	"cachebro/store/daemon/waits"
+	"cachebro/store/daemon/workingset"
 	"cachebro/store/keep"
 	"cachebro/store/knowledge/docsync"
 	"cachebro/store/knowledge/notes"
@@ -74,18 +78,17 @@ type Daemon struct {
 	keep        *keep.Keeper
 	readOnly    bool // the disk was too full to open it for writing
 	shown       *readers.Shown
-	contents    *contents
+	texts       *reads.Texts
 	plans       *plans.Plans
 	history     *history.History
-	toolReads   toolReads
-	readsNews   chan struct{} // capacity 1, never closed: reads are waiting
+	sets        *workingset.Sets
+	reads       *reads.Reads
 	ingest      *ingest.Ingester
 	source      *source.Source
 	attribution *attribution.Attribution
 	survey      *survey.Survey
 	index       *search.Index
-	tree        *treeState
-	results     keeper
+	answers     *answers.Answers
 	bundles     bundles
 	notes       *notes.Book
 	docs        *docsync.Sync
@@ -188,7 +191,7 @@ func run(ctx context.Context, stop context.CancelFunc, o Options) (err error) {
 
 // open brings up everything but the socket.
 func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
-	d := &Daemon{o: o, state: state, log: o.Log, began: time.Now(), readsNews: make(chan struct{}, 1), indexNews: make(chan struct{}, 1), source: source.New(o.Root, o.Ignore), life: ctx}
+	d := &Daemon{o: o, state: state, log: o.Log, began: time.Now(), indexNews: make(chan struct{}, 1), source: source.New(o.Root, o.Ignore), life: ctx}
 	so := o.Store
 	if so.Log == nil {
 		so.Log = o.Log
@@ -225,13 +228,14 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	if d.attribution, err = attribution.Open(d.store, d.log); err != nil {
 		d.log.Warn("what was known of processes and tool calls is lost", "err", err)
 	}
-	d.contents = &contents{store: d.store}
-	if d.shown, err = readers.New(d.contents, d.store.KV("shown"), o.Shown); err != nil {
+	d.texts = reads.NewTexts(d.store)
+	if d.shown, err = readers.New(d.texts, d.store.KV("shown"), o.Shown); err != nil {
 		return nil, fmt.Errorf("read what was shown: %w", err)
 	}
 	d.keep = keep.New(d.store, d.pins())
 	if d.ingest, err = ingest.Open(wire.SpoolDir(state), d.store, d.source, d.attribution, d.log, ingest.Followers{
-		Hold: func() func() { return d.index.Hold() }, Changed: d.pokeIndex, Wrote: d.pairWrites, Reads: d.noteReads,
+		Hold: func() func() { return d.index.Hold() }, Changed: d.pokeIndex,
+		Wrote: func(vs []store.Version) { d.sets.NoteWrites(vs) }, Reads: func(r *spool.Record) { d.sets.NoteReads(r) },
 	}); err != nil {
 		return nil, err
 	}
@@ -246,12 +250,17 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Paths: d.paths, Hold: d.index.Hold, Log: d.log,
 	})
 	d.history = history.New(d.store, d.source, d.survey, d.paths)
-	d.openResults()
+	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
+	d.sets = workingset.Open(d.store, d.source, d.ingest, d.attribution, d.log)
+	d.reads = reads.New(reads.Options{
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Sets: d.sets, Shown: d.shown, Texts: d.texts, Paths: d.paths,
+	})
 	d.openBundles()
 	if err := errors.Join(d.openNotes(), d.openDocs()); err != nil {
 		return nil, err
 	}
-	if d.table, err = merge(d.handlers(), d.survey.Handlers(), d.plans.Handlers(), d.history.Handlers()); err != nil {
+	if d.table, err = merge(d.handlers(), d.survey.Handlers(), d.plans.Handlers(), d.history.Handlers(), d.answers.Handlers(),
+		d.sets.Handlers(), d.reads.Handlers()); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -273,7 +282,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	wg.Go(func() { d.survey.Run(work) })
 	wg.Go(func() { d.followIndex(work) })
 	wg.Go(func() { d.followDocs(work) })
-	wg.Go(func() { d.followReads(work) })
+	wg.Go(func() { d.sets.Run(work) })
 	wg.Go(func() { d.housekeeping(work) })
 	wg.Go(func() { d.keepPeers(work) })
 	wg.Go(func() {
@@ -299,7 +308,9 @@ func (d *Daemon) close() error {
 	if d.shown != nil {
 		errs = append(errs, d.shown.Close())
 	}
-	d.results.close()
+	if d.answers != nil {
+		d.answers.Close()
+	}
 	if d.index != nil {
 		errs = append(errs, d.index.Close())
 	}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"cachebro/fusefs/ignore"
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/daemon/onwire"
@@ -155,7 +156,7 @@ func (d *Daemon) docChange(c docsync.Change, withDiff bool) (wire.DocChange, err
 	if c.Last.Seq != 0 {
 		w.Last = onwire.Version(c.Last)
 	}
-	if (corpus{d}).Secret(c.Path) {
+	if ignore.Secret(string(c.Path)) {
 		return w, nil
 	}
 	const file = syscall.S_IFREG | 0o644 // the baseline knows contents alone

@@ -41,7 +41,7 @@ func (d *Daemon) export(ctx context.Context, r *wire.Request) (any, []byte, erro
 	}
 	defer w.f.Close()
 	defer context.AfterFunc(ctx, func() { _ = w.f.SetWriteDeadline(time.Unix(1, 0)) })()
-	d.enterReads()
+	d.sets.Flush()
 	c, err := portable.Export(ctx, d.store, w, Portable(d.o.Root, d.o.Version))
 	if ctx.Err() != nil {
 		err = ctx.Err()

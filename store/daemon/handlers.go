@@ -17,15 +17,13 @@ func (d *Daemon) handler(method string) (wire.Handler, bool) {
 func (d *Daemon) handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		wire.MStatus: onwire.Decoded(d.status), wire.MShutdown: d.shutdown,
-		wire.MRead: d.read, wire.MShown: d.shownText, wire.MCommit: d.commit, wire.MOwnEdit: d.ownEdit,
 		wire.MSession: d.sessionEvent, wire.MToolBegin: d.toolBegin, wire.MToolEnd: d.toolEnd,
-		wire.MWorkingSet: onwire.Decoded(d.workingSet), wire.MRecovery: onwire.Decoded(d.recovery),
-		wire.MMetrics: onwire.Decoded(d.metrics), wire.MSpend: d.spend, wire.MIngest: d.ingestGiven,
-		wire.MStore:  onwire.Decoded(d.maintain),
-		wire.MExport: d.export,
-		wire.MNotes:  d.notesRequest,
-		wire.MDocs:   d.docsRequest,
-		wire.MSearch: onwire.Decoded(d.search), wire.MIndex: onwire.Decoded(d.indexRequest), wire.MResults: d.resultsRequest, wire.MOutline: onwire.Decoded(d.outline),
+		wire.MRecovery: onwire.Decoded(d.recovery),
+		wire.MStore:    onwire.Decoded(d.maintain),
+		wire.MExport:   d.export,
+		wire.MNotes:    d.notesRequest,
+		wire.MDocs:     d.docsRequest,
+		wire.MSearch:   onwire.Decoded(d.search), wire.MIndex: onwire.Decoded(d.indexRequest), wire.MOutline: onwire.Decoded(d.outline),
 		wire.MContext: d.contextRequest,
 		wire.MNames:   onwire.Decoded(d.names),
 	}

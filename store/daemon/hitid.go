@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"cachebro/fusefs/ignore"
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/daemon/onwire"
@@ -105,7 +106,7 @@ func (d *Daemon) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 		if err != nil {
 			return a, false
 		}
-		if (corpus{d}).Secret(v.Path) {
+		if ignore.Secret(string(v.Path)) {
 			return a, false
 		}
 		content, err := d.store.Content(v.Blob)

@@ -26,16 +26,7 @@ func (d *Daemon) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 		unreached = append(unreached, "what the store has not taken in yet; purge again when status is in order")
 	}
 	// Before the store, which rewrites the files that held them.
-	if err := d.results.cache.Clear(ctx); err != nil {
-		where := "answers that were kept"
-		if d.results.redis != nil {
-			where += ", here or on " + d.results.redis.Host()
-		}
-		unreached = append(unreached, fmt.Sprintf("%s: %v", where, err))
-	}
-	if err := d.bundles.cache.Clear(ctx); err != nil {
-		unreached = append(unreached, fmt.Sprintf("bundles that were kept: %v", err))
-	}
+	unreached = append(unreached, d.answers.Clear(ctx)...)
 	release, err := d.bundles.graph.Forget(ctx, string(p))
 	if err != nil {
 		return keep.Purged{}, err

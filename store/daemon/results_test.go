@@ -15,7 +15,6 @@ import (
 
 	"cachebro/fusefs/capture/spool"
 	"cachebro/search"
-	"cachebro/store"
 	"cachebro/store/memo/results"
 	"cachebro/store/memo/results/redistest"
 	"cachebro/store/wire"
@@ -256,43 +255,6 @@ func TestTwoClonesShareResults(t *testing.T) {
 	st := ask[wire.Status](ps[0], cs[0], wire.MStatus, wire.Empty{})
 	if !strings.Contains(st.Results.Text, "does not answer") || st.Results.Down == "" {
 		t.Errorf("status: %+v", st.Results)
-	}
-}
-
-// The digest of a tree says the same whatever way the tree came about, and
-// another thing for another tree.
-func TestTreeDigest(t *testing.T) {
-	p := newProject(t)
-	p.start()
-	p.attach()
-	c := p.dial("cli")
-	p.through(spool.OpWrite, "a/b/c", "1", nil)
-	p.through(spool.OpWrite, "a/d", "2", nil)
-	_ = p.log(c, wire.LogQuery{})
-	p.end()
-	s, err := store.Open(p.state+"/store", store.Options{Ballast: -1, MinFree: 1, ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	live := &treeState{store: s}
-	root, _, err := live.at("")
-	if err != nil || root == (digest{}) {
-		t.Fatal(root, err)
-	}
-	// The other way: version by version from an empty log.
-	replayed := &treeState{store: s, built: true, files: map[store.Path]digest{}, sums: map[store.Path]digest{}}
-	if got, _, err := replayed.at(""); err != nil || got != root {
-		t.Fatal(got, root, err)
-	}
-	below, _, _ := live.at("a")
-	file, _, _ := live.at("a/d")
-	none, _, _ := live.at("nothing")
-	if below != root || file == root || file == (digest{}) || none != (digest{}) {
-		t.Fatal(below, file, none)
-	}
-	if d := root.plus(file, true); d.plus(file, false) != root || d == root {
-		t.Fatal("what is taken away can be added again")
 	}
 }
 

@@ -115,7 +115,7 @@ func (d *Daemon) hints(session string) search.Hints {
 	if session == "" {
 		return h
 	}
-	touches, err := d.touches(store.SessionID(session))
+	touches, err := d.sets.Of(store.SessionID(session))
 	if err != nil {
 		return h
 	}

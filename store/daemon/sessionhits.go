@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"cachebro/fusefs/ignore"
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/daemon/onwire"
@@ -37,7 +38,7 @@ func (d *Daemon) addSessions(asking string, limit int, a *wire.SearchAnswer) err
 		if string(s.ID) == asking {
 			continue
 		}
-		touched, err := d.touches(s.ID)
+		touched, err := d.sets.Of(s.ID)
 		if err != nil {
 			return err
 		}
@@ -82,12 +83,12 @@ func (d *Daemon) sessionText(id string) (hit wire.SearchHit, ok bool) {
 	for _, p := range prompts {
 		fmt.Fprintf(&b, "%s  prompt %s\n", onwire.Time(p.Time).Local().Format(clock), p.ID)
 	}
-	touched, err := d.touches(s.ID)
+	touched, err := d.sets.Of(s.ID)
 	if err != nil {
 		return hit, false
 	}
 	for _, t := range touched {
-		if t.Edits > 0 && !(corpus{d}).Secret(t.Path) {
+		if t.Edits > 0 && !ignore.Secret(string(t.Path)) {
 			fmt.Fprintf(&b, "M %s (%d edits)\n", onwire.Display(t.Path), t.Edits)
 		}
 	}

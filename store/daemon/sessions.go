@@ -64,7 +64,7 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 	}
 	a := wire.SessionAnswer{Known: known, Mounted: d.survey.Mounted()}
 	reader := store.Reader{Session: id, Agent: e.Agent}
-	a.Epoch, a.NeedCheck = d.readerEvent(reader, e)
+	a.Epoch, a.NeedCheck = d.reads.Event(reader, e)
 	d.shown.Given(reader, e.Given)
 	return a, nil, nil
 }
@@ -120,7 +120,7 @@ func (d *Daemon) toolBegin(ctx context.Context, r *wire.Request) (any, []byte, e
 		d.log.Warn("tool call", "err", err)
 	}
 	var a wire.ToolBeginAnswer
-	d.contextWord(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Context)
+	d.reads.NoteContext(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Context)
 	if q.Tool == "Edit" || q.Tool == "Write" || q.Tool == "NotebookEdit" {
 		a.Warnings = d.staleWarnings(ctx, q)
 	}
@@ -177,7 +177,7 @@ func (d *Daemon) staleWarnings(ctx context.Context, q wire.ToolCall) []string {
 		if err != nil || p == "" {
 			continue
 		}
-		if w := d.staleWarning(ctx, store.Reader{Session: session, Agent: q.Agent}, p); w != "" {
+		if w := d.reads.Stale(ctx, store.Reader{Session: session, Agent: q.Agent}, p); w != "" {
 			out = append(out, w)
 		}
 	}

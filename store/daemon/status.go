@@ -40,7 +40,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 	for _, g := range gaps {
 		st.Gaps = append(st.Gaps, onwire.Gap(g))
 	}
-	st.Index, st.Results = d.indexStatus(), d.resultsStatus(ctx)
+	st.Index, st.Results = d.indexStatus(), d.answers.Status(ctx)
 	st.GapCount = count + beat.Capture.Gaps
 	return st, nil, nil
 }

@@ -16,7 +16,7 @@ func TestReadsAreInTheWorkingSetAtOnce(t *testing.T) {
 	p.write("a.txt", "one\n")
 	p.write("b.txt", "two\n")
 	p.start()
-	const readers, each = 8, maxToolReads/8 + 5
+	const readers, each = 8, 37 // more than are kept waiting
 	var wg sync.WaitGroup
 	for range readers {
 		c := p.dial("hook")

@@ -1,4 +1,4 @@
-package daemon
+package reads
 
 import (
 	"crypto/sha256"
@@ -11,10 +11,10 @@ import (
 // with later ones.
 const maxListings = 8 << 20
 
-// contents is what diffs are made against: the store's blobs and, in memory
-// only, the listings that readers were sent and what agents' edits made, until
-// the log has it too. One that was dropped means a whole text instead of a diff.
-type contents struct {
+// Texts are what diffs are made against: the store's contents and, in memory only, the
+// listings that readers were sent and the results of agents' edits until the log has them.
+// A text that was dropped costs a whole text instead of a diff.
+type Texts struct {
 	store *store.Store
 
 	mu       sync.Mutex // guards the fields below
@@ -24,7 +24,7 @@ type contents struct {
 }
 
 // Content implements readers.Contents.
-func (c *contents) Content(h store.Hash) ([]byte, error) {
+func (c *Texts) Content(h store.Hash) ([]byte, error) {
 	c.mu.Lock()
 	b, ok := c.listings[h]
 	c.mu.Unlock()
@@ -35,16 +35,16 @@ func (c *contents) Content(h store.Hash) ([]byte, error) {
 }
 
 // Has implements readers.Contents.
-func (c *contents) Has(h store.Hash) bool {
+func (c *Texts) Has(h store.Hash) bool {
 	c.mu.Lock()
 	_, ok := c.listings[h]
 	c.mu.Unlock()
 	return ok || c.store.Has(h)
 }
 
-// keep remembers a listing, or a text that may not be in the log yet, and
+// Add remembers a listing, or a text that may not be in the log yet, and
 // returns its hash. b must not change any more.
-func (c *contents) keep(b []byte) store.Hash {
+func (c *Texts) Add(b []byte) store.Hash {
 	h := store.Hash(sha256.Sum256(b))
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,3 +62,6 @@ func (c *contents) keep(b []byte) store.Hash {
 	}
 	return h
 }
+
+// NewTexts has the contents of a store only.
+func NewTexts(st *store.Store) *Texts { return &Texts{store: st} }

@@ -1,4 +1,4 @@
-package daemon
+package reads
 
 import (
 	"context"
@@ -21,11 +21,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// readerFor says whose context window a request speaks of. An MCP call is
-// joined to its reader by the tool_use id that the client's hook announced; the
-// session that a server knows from its environment proves nothing.
-func (d *Daemon) readerFor(q wire.Reader, client string) (r store.Reader, known bool) {
-	if r, ok := d.attribution.ReaderOf(q.ToolUse); ok {
+// ReaderOf says of which context window a request speaks. The tool_use id that the
+// client's hook announced joins an MCP call to its reader; the session that a server knows
+// from its environment proves nothing.
+func (rd *Reads) ReaderOf(q wire.Reader, client string) (r store.Reader, known bool) {
+	if r, ok := rd.attribution.ReaderOf(q.ToolUse); ok {
 		return r, true
 	}
 	if q.Connection != "" {
@@ -37,19 +37,19 @@ func (d *Daemon) readerFor(q wire.Reader, client string) (r store.Reader, known 
 	return store.Reader{}, false
 }
 
-// readerEvent passes a client's word on epochs to the shown state.
-func (d *Daemon) readerEvent(r store.Reader, e wire.SessionEvent) (epoch uint64, needCheck bool) {
+// Event passes on what a client says of epochs.
+func (rd *Reads) Event(r store.Reader, e wire.SessionEvent) (epoch uint64, needCheck bool) {
 	if e.Event == "connect" && e.Client == "mcp" {
 		return 0, false // a server that starts says nothing about the context
 	}
-	s := d.shown.Event(readers.Event{Reader: r, Name: e.Event})
+	s := rd.shown.Event(readers.Event{Reader: r, Name: e.Event})
 	if e.Checked && r.Agent == "" {
-		d.shown.TranscriptCheck(r.Session, e.Alive, e.Alive != nil)
+		rd.shown.TranscriptCheck(r.Session, e.Alive, e.Alive != nil)
 	}
 	return s.Epoch, s.NeedCheck
 }
 
-func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error) {
+func (rd *Reads) read(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.ReadRequest
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
@@ -57,11 +57,11 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if q.Offset < 0 || q.Limit < 0 || q.DiffOffset < 0 {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "lines count from 1", "offset, limit and diff_offset cannot be negative")
 	}
-	reader, known := d.readerFor(q.Reader, r.Hello.Client)
+	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	if known {
-		d.contextWord(reader, q.Context) // first: a question that fails has told it too
+		rd.NoteContext(reader, q.Context) // first: a question that fails has told it too
 	}
-	p, err := d.paths.Clean(q.Path)
+	p, err := rd.paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,9 +74,9 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 			sq.Path += "/."
 		}
 		body := r.Body
-		sq.Hash, sq.Content = d.contents.keep(body), func() ([]byte, error) { return body, nil }
+		sq.Hash, sq.Content = rd.texts.Add(body), func() ([]byte, error) { return body, nil }
 	} else {
-		l, err := d.survey.Look(ctx, p)
+		l, err := rd.survey.Look(ctx, p)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -85,7 +85,7 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 			sq.Seq = l.Version.Seq
 		}
 		if known {
-			sq.Renamed = d.earlierNames(reader, p, l.Version)
+			sq.Renamed = rd.earlierNames(reader, p, l.Version)
 		}
 	}
 	if q.Rewrite != nil {
@@ -94,32 +94,32 @@ func (d *Daemon) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 			TotalLines: q.Rewrite.TotalLines, Text: string(r.Body), ClientUnchanged: q.Rewrite.ClientUnchanged, Part: q.Rewrite.Part,
 		}
 	}
-	a, err := d.shown.Decide(ctx, sq)
+	a, err := rd.shown.Decide(ctx, sq)
 	if err != nil {
 		return nil, nil, readError(p, err)
 	}
 	if !q.Pending && known {
 		r.Written = func(err error) {
 			if err != nil { // it was counted as shown and never arrived
-				d.shown.Event(readers.Event{Reader: reader, Name: "lost"})
+				rd.shown.Event(readers.Event{Reader: reader, Name: "lost"})
 			}
 		}
 	}
 	if known && !q.Listing && a.Kind != readers.Large {
-		d.noteToolRead(reader.Session, q.Tool, p)
+		rd.sets.NoteToolRead(reader.Session, q.Tool, p)
 	}
 	out := wire.ReadAnswer{
 		Kind: a.Kind, Label: a.Label, Seq: a.Seq, Hash: onwire.Hash(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
-		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, Note: a.Note, Binary: a.Binary, BaseTime: a.BaseTime, Mounted: d.survey.Mounted(), Again: a.Again,
+		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, Note: a.Note, Binary: a.Binary, BaseTime: a.BaseTime, Mounted: rd.survey.Mounted(), Again: a.Again,
 	}
 	return out, []byte(a.Text), nil
 }
 
-// contextWord passes on what the client's record says of a reader's context.
-func (d *Daemon) contextWord(r store.Reader, word string) {
+// NoteContext passes on what the client's record says of a reader's context.
+func (rd *Reads) NoteContext(r store.Reader, word string) {
 	switch word {
 	case wire.ContextHeld, wire.ContextUnsure, wire.ContextFell:
-		d.shown.Event(readers.Event{Reader: r, Name: word})
+		rd.shown.Event(readers.Event{Reader: r, Name: word})
 	}
 }
 
@@ -133,16 +133,16 @@ func readError(p store.Path, err error) error {
 	return fmt.Errorf("%s: %w", onwire.Display(p), err)
 }
 
-// earlierNames are the names that a file had before this one; they matter only
-// to a reader that has seen nothing under the present name.
-func (d *Daemon) earlierNames(r store.Reader, p store.Path, v store.Version) []store.Path {
+// earlierNames are the names that a file had before. They matter only to a reader that
+// was shown nothing under the present name.
+func (rd *Reads) earlierNames(r store.Reader, p store.Path, v store.Version) []store.Path {
 	if v.Seq == 0 {
 		return nil
 	}
-	if _, _, _, ok := d.shown.ShownSince(r, p); ok {
+	if _, _, _, ok := rd.shown.ShownSince(r, p); ok {
 		return nil
 	}
-	hist, err := d.store.History(p, true)
+	hist, err := rd.store.History(p, true)
 	if err != nil {
 		return nil
 	}
@@ -157,54 +157,42 @@ func (d *Daemon) earlierNames(r store.Reader, p store.Path, v store.Version) []s
 	return names
 }
 
-// noteToolRead notes a read through a tool for the session's working set.
-func (d *Daemon) noteToolRead(session store.SessionID, tool string, p store.Path) {
-	if d.toolReads.add(session, tool, time.Now().UnixNano(), p) {
-		d.enterReads()
-	}
-	select {
-	case d.readsNews <- struct{}{}:
-	default:
-	}
-	d.bundles.pairs.Read("s:"+string(session), time.Now().UnixNano(), string(p))
-}
-
 // shownText records a client's own result as pending, without replacing it.
-func (d *Daemon) shownText(ctx context.Context, r *wire.Request) (any, []byte, error) {
+func (rd *Reads) shownText(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.Shown
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	p, err := d.paths.Clean(q.Path)
+	p, err := rd.paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := d.survey.Look(ctx, p)
+	l, err := rd.survey.Look(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
-	reader, known := d.readerFor(q.Reader, r.Hello.Client)
+	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	sq := readers.Request{
 		Reader: reader, Known: known, Path: p, Hash: l.Hash, Content: l.Content, Pending: true, ToolUse: q.Reader.ToolUse, Tool: "Read", Seq: l.Version.Seq,
 		Rewrite: &readers.Rewrite{Rendering: store.Rendering(q.Rendering), StartLine: q.StartLine, NumLines: q.NumLines, Text: string(r.Body)},
 	}
-	matched, err := d.shown.Pending(ctx, sq)
+	matched, err := rd.shown.Pending(ctx, sq)
 	if err != nil {
 		return nil, nil, readError(p, err)
 	}
 	if known {
-		d.noteToolRead(reader.Session, "Read", p)
+		rd.sets.NoteToolRead(reader.Session, "Read", p)
 	}
 	return wire.ShownAnswer{Matched: matched, Seq: l.Version.Seq}, nil, nil
 }
 
 // commit makes pending deliveries count, by the exact text that was delivered.
-func (d *Daemon) commit(_ context.Context, r *wire.Request) (any, []byte, error) {
+func (rd *Reads) commit(_ context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.Commit
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	reader, known := d.readerFor(q.Reader, r.Hello.Client)
+	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	if !known {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a commit without a session")
 	}
@@ -212,20 +200,20 @@ func (d *Daemon) commit(_ context.Context, r *wire.Request) (any, []byte, error)
 	for i, c := range q.Calls {
 		calls[i] = readers.Call{ToolUse: c.ToolUse, Text: c.Text, Took: c.Took}
 	}
-	d.shown.Given(reader, q.Given)
-	return wire.CommitAnswer{Own: d.shown.Commit(reader, calls)}, nil, nil
+	rd.shown.Given(reader, q.Given)
+	return wire.CommitAnswer{Own: rd.shown.Commit(reader, calls)}, nil, nil
 }
 
-// editWait is how long an edit waits for the content before it; nobody waits for
-// the answer but the tool that has written already.
+// editWait bounds how long an edit waits for the content before it. Only the tool, which
+// has written already, waits for the answer.
 const editWait = 100 * time.Millisecond
 
-func (d *Daemon) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, error) {
+func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.OwnEdit
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	p, err := d.paths.Clean(q.Path)
+	p, err := rd.paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -233,20 +221,20 @@ func (d *Daemon) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	if err != nil {
 		return nil, nil, err
 	}
-	reader, known := d.readerFor(q.Reader, r.Hello.Client)
+	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	body := r.Body
 	// What the edit began with may have been written a moment ago, and so may
 	// what the next edit begins with.
-	if known && before != (store.Hash{}) && !d.store.Has(before) {
-		d.ingest.WaitHead(ctx, editWait)
+	if known && before != (store.Hash{}) && !rd.store.Has(before) {
+		rd.ingest.WaitHead(ctx, editWait)
 	}
-	d.contents.keep(body)
+	rd.texts.Add(body)
 	if q.Tool == "" { // of an older version
 		if q.Tool = "Edit"; q.Old == "" {
 			q.Tool = "Write"
 		}
 	}
-	err = d.shown.OwnEdit(ctx, readers.Edit{
+	err = rd.shown.OwnEdit(ctx, readers.Edit{
 		Reader: reader, Known: known, Path: p, Before: before, After: sha256.Sum256(body), Content: func() ([]byte, error) { return body, nil },
 		Old: q.Old, New: q.New, All: q.All, Whole: q.Old == "", ToolUse: q.Reader.ToolUse, Tool: q.Tool,
 		// A client's own Edit has happened when its hook tells us; the result of
@@ -259,14 +247,14 @@ func (d *Daemon) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	return wire.Empty{}, nil, nil
 }
 
-// staleWarning is the sentence for a reader that is about to edit a file which
+// Stale is the sentence for a reader that is about to edit a file which
 // somebody else changed since it was shown; "" when there is nothing to say.
-func (d *Daemon) staleWarning(ctx context.Context, r store.Reader, p store.Path) string {
-	h, at, how, ok := d.shown.ShownSince(r, p)
+func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string {
+	h, at, how, ok := rd.shown.ShownSince(r, p)
 	if !ok {
 		return ""
 	}
-	l, err := d.survey.Look(ctx, p)
+	l, err := rd.survey.Look(ctx, p)
 	if err != nil || l.Hash == h || !l.Known {
 		return ""
 	}
@@ -275,15 +263,15 @@ func (d *Daemon) staleWarning(ctx context.Context, r store.Reader, p store.Path)
 		return ""
 	}
 	text := fmt.Sprintf("cachebro: %s was changed at %s by %s after %s", readers.Printable(p), onwire.Clock(v.Time), attribution.ByWhom(v.Actor), how)
-	if lines := d.differing(h, l); lines != "" {
+	if lines := rd.differing(h, l); lines != "" {
 		text += "; " + lines
 	}
 	return text + ". Editing is not blocked."
 }
 
 // differing names the present lines that are not in the old content.
-func (d *Daemon) differing(old store.Hash, l survey.File) string {
-	was, err := d.store.Content(old)
+func (rd *Reads) differing(old store.Hash, l survey.File) string {
+	was, err := rd.store.Content(old)
 	if err != nil {
 		return ""
 	}
@@ -319,12 +307,13 @@ func (d *Daemon) differing(old store.Hash, l survey.File) string {
 	return "lines " + strings.Join(ranges, ", ") + " differ"
 }
 
-func (d *Daemon) metrics(_ context.Context, q wire.MetricsQuery) (wire.Metrics, []byte, error) {
-	session, err := last.SessionWith(d.store, q.Session, func(s store.Session) (bool, error) { return d.shown.Metrics(s.ID, false).Calls > 0, nil })
+// Metrics are what a session's reads cost and saved.
+func (rd *Reads) Metrics(_ context.Context, q wire.MetricsQuery) (wire.Metrics, []byte, error) {
+	session, err := last.SessionWith(rd.store, q.Session, func(s store.Session) (bool, error) { return rd.shown.Metrics(s.ID, false).Calls > 0, nil })
 	if err != nil {
 		return wire.Metrics{}, nil, err
 	}
-	m := d.shown.Metrics(session, q.Delta)
+	m := rd.shown.Metrics(session, q.Delta)
 	out := wire.Metrics{
 		Session: string(session), Tools: []wire.ToolMetric{}, Calls: int(m.Calls), Full: m.Full, Sent: m.Sent, Overhead: m.Overhead,
 		Saved: m.Saved(), Percent: m.Percent(), Cached: int(m.Unchanged), Diffs: int(m.Diffs), Contexts: int(m.Contexts),
@@ -335,7 +324,7 @@ func (d *Daemon) metrics(_ context.Context, q wire.MetricsQuery) (wire.Metrics, 
 	return out, nil, nil
 }
 
-func (d *Daemon) spend(_ context.Context, r *wire.Request) (any, []byte, error) {
+func (rd *Reads) spend(_ context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.Spend
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
@@ -343,45 +332,45 @@ func (d *Daemon) spend(_ context.Context, r *wire.Request) (any, []byte, error) 
 	if q.Sent == 0 && len(r.Body) > 0 {
 		q.Sent = int64(tokens.Estimate(r.Body))
 	}
-	reader, known := d.readerFor(q.Reader, r.Hello.Client)
+	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	if !known && q.Reader.Session != "" { // a hint is good enough for counting
 		reader = store.Reader{Session: store.SessionID(q.Reader.Session), Agent: q.Reader.Agent}
 	}
 	if q.Credit {
-		return wire.SpendAnswer{Booked: d.shown.Afford(reader, q.Tool, q.Sent)}, nil, nil
+		return wire.SpendAnswer{Booked: rd.shown.Afford(reader, q.Tool, q.Sent)}, nil, nil
 	}
-	d.shown.Spend(reader, q.Tool, q.Full, q.Sent, q.Kind == "overhead", q.Answer)
+	rd.shown.Spend(reader, q.Tool, q.Full, q.Sent, q.Kind == "overhead", q.Answer)
 	return wire.SpendAnswer{Booked: true}, nil, nil
 }
 
-// ingestGiven stores the content that a tool of ours hands over where nothing
-// is mounted: before its write, and after. On a mount it does so before the write of
-// an ignored file, of which the overlay keeps only as much as its budget allows.
-func (d *Daemon) ingestGiven(ctx context.Context, r *wire.Request) (any, []byte, error) {
+// keepGiven stores the content that a tool of ours hands over before and after its write,
+// where nothing is mounted. On a mount it stores an ignored file before the write, because
+// the overlay keeps only as many of those as its budget allows.
+func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.Ingest
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	p, err := d.paths.Clean(q.Path)
+	p, err := rd.paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
 	if q.PID > 0 {
 		now := time.Now().UnixNano()
-		a := d.attribution.Actor(attribution.OwnerOf(q.PID), 0, now, string(p))
+		a := rd.attribution.Actor(attribution.OwnerOf(q.PID), 0, now, string(p))
 		if a.Comm == "" { // it never wrote through a mount
 			a.Comm = "cachebro"
 		}
 		ctx = survey.WithActor(ctx, a)
 	}
-	class := d.source.Class(ctx, p)
+	class := rd.source.Class(ctx, p)
 	out := wire.Ingest{Path: q.Path, Class: onwire.ClassName(class)}
-	if class == store.Class(ignore.Tracked) && d.survey.Mounted() {
+	if class == store.Class(ignore.Tracked) && rd.survey.Mounted() {
 		out.Kept = true
 		return out, nil, nil
 	}
 	// What is stored is what lies there: the body only says what it should be.
-	l, err := d.survey.Look(ctx, p)
+	l, err := rd.survey.Look(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -389,11 +378,11 @@ func (d *Daemon) ingestGiven(ctx context.Context, r *wire.Request) (any, []byte,
 		return nil, nil, wire.Errorf(wire.ErrConflict, "read it again", "%s is not what was handed over", onwire.Display(p))
 	}
 	if content, err := l.Content(); !l.Known && class == store.Class(ignore.Ignored) && q.PID == 0 && err == nil {
-		base, _, err := d.store.Current(l.Path)
+		base, _, err := rd.store.Current(l.Path)
 		if err != nil {
 			return nil, nil, onwire.Error(err)
 		}
-		l.Version, l.Known = d.survey.StoreFound(ctx, l.Path, l.Stat, content, d.survey.Mounted(), base)
+		l.Version, l.Known = rd.survey.StoreFound(ctx, l.Path, l.Stat, content, rd.survey.Mounted(), base)
 	}
 	out.Seq, out.Kept = l.Version.Seq, l.Known
 	return out, nil, nil

@@ -1,4 +1,4 @@
-package daemon
+package answers
 
 import (
 	"crypto/sha256"
@@ -47,9 +47,9 @@ func (d digest) plus(o digest, minus bool) digest {
 	return d
 }
 
-// treeState is what the tracked files are, as one digest per file and directory.
+// digests is what the tracked files are, as one digest per file and directory.
 // It follows the version log when asked.
-type treeState struct {
+type digests struct {
 	store *store.Store
 
 	mu    sync.Mutex // guards the fields below
@@ -60,7 +60,7 @@ type treeState struct {
 }
 
 // at says what is at a path now, and up to where in the log that is.
-func (t *treeState) at(p store.Path) (d digest, seq uint64, err error) {
+func (t *digests) at(p store.Path) (d digest, seq uint64, err error) {
 	if err := t.follow(); err != nil {
 		return digest{}, 0, err
 	}
@@ -72,12 +72,12 @@ func (t *treeState) at(p store.Path) (d digest, seq uint64, err error) {
 
 // follow reads what the log has got since. Nothing is read under the lock:
 // several may read the same, and the first to come back applies it.
-func (t *treeState) follow() error {
+func (t *digests) follow() error {
 	t.mu.Lock()
 	built, seq := t.built, t.seq
 	t.mu.Unlock()
 	if !built {
-		first := &treeState{seq: t.store.Seq(), files: map[store.Path]digest{}, sums: map[store.Path]digest{}}
+		first := &digests{seq: t.store.Seq(), files: map[store.Path]digest{}, sums: map[store.Path]digest{}}
 		err := t.store.Live("", func(v store.Version) error {
 			first.set(v)
 			return nil
@@ -113,7 +113,7 @@ func (t *treeState) follow() error {
 
 // set takes a version as what its path is now. It needs mu, or a state that
 // nobody else has.
-func (t *treeState) set(v store.Version) {
+func (t *digests) set(v store.Version) {
 	was, had := t.files[v.Path]
 	is, has := digestOf(v)
 	if !had && !has || had && has && was == is {

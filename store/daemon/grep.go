@@ -1,0 +1,103 @@
+package daemon
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	"cachebro/search"
+	"cachebro/store"
+	"cachebro/store/memo/results"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// mostKept bounds the lines of an answer that is kept.
+const mostKept = 5000
+
+// grepAnswer is search.Result as it is stored. Paths and lines are bytes.
+type grepAnswer struct {
+	Lines []grepLine `cbor:"1,keyasint,omitempty"`
+	Files int        `cbor:"2,keyasint,omitempty"`
+	Cut   bool       `cbor:"3,keyasint,omitempty"`
+	Read  int        `cbor:"4,keyasint,omitempty"`
+	All   bool       `cbor:"5,keyasint,omitempty"`
+	Total int        `cbor:"6,keyasint,omitempty"`
+}
+
+type grepLine struct {
+	_    struct{} `cbor:",toarray"`
+	Path []byte
+	No   int
+	Text []byte
+}
+
+// grep is index.Grep with its answers kept. The files' state is a part of the
+// key: a state that comes back finds its answers, on other machines too.
+func (d *Daemon) grep(ctx context.Context, q search.Query) (search.Result, error) {
+	scope := store.Path(q.Path)
+	token, seq, ok := d.answers.Token(ctx, scope)
+	if !ok || !utf8.ValidString(q.Path+q.Pattern+strings.Join(q.Include, "")+strings.Join(q.Exclude, "")) { // JSON would make one of several
+		return d.index.Grep(ctx, q)
+	}
+	var fresh *search.Result
+	raw, _, err := d.answers.Shared(ctx, results.Call{
+		Tool: "search", Args: []any{"grep/1", q, token},
+		Holds: func(ctx context.Context, uses []results.Used) bool {
+			if len(uses) != 1 || uses[0].Version != token {
+				return false
+			}
+			now, _, ok := d.answers.Token(ctx, scope)
+			return ok && now == token
+		},
+		Compute: func(ctx context.Context) (results.Answer, error) {
+			r, err := d.index.Grep(ctx, q)
+			if err != nil {
+				return results.Answer{}, err
+			}
+			fresh = &r
+			// Nothing may have happened meanwhile, not even there and back.
+			_, after, still := d.answers.Token(ctx, scope)
+			if !still || after != seq || r.Warning != "" || len(r.Lines) > mostKept {
+				return results.Answer{Once: true}, nil
+			}
+			raw, err := encodeGrep(r)
+			return results.Answer{Value: raw, Uses: []results.Used{{Path: string(scope), Version: token}}}, err
+		},
+	})
+	if fresh != nil || err != nil {
+		if fresh == nil {
+			return search.Result{}, err
+		}
+		return *fresh, err
+	}
+	r, err := decodeGrep(raw)
+	if err != nil { // what another machine stored is not ours to trust
+		d.log.Warn("results: an answer cannot be read", "err", err)
+		return d.index.Grep(ctx, q)
+	}
+	return r, nil
+}
+
+func encodeGrep(r search.Result) ([]byte, error) {
+	a := grepAnswer{Lines: make([]grepLine, len(r.Lines)), Files: r.Files, Cut: r.Truncated, Read: r.Candidates, All: r.Scanned, Total: r.Total}
+	for i, l := range r.Lines {
+		a.Lines[i] = grepLine{Path: []byte(l.Path), No: l.No, Text: l.Text}
+	}
+	return cbor.Marshal(a)
+}
+
+func decodeGrep(raw []byte) (search.Result, error) {
+	var a grepAnswer
+	if err := cbor.Unmarshal(raw, &a); err != nil {
+		return search.Result{}, err
+	}
+	r := search.Result{Files: a.Files, Truncated: a.Cut, Candidates: a.Read, Scanned: a.All, Total: a.Total}
+	if len(a.Lines) > 0 {
+		r.Lines = make([]search.Line, len(a.Lines))
+	}
+	for i, l := range a.Lines {
+		r.Lines[i] = search.Line{Path: store.Path(l.Path), No: l.No, Text: l.Text}
+	}
+	return r, nil
+}

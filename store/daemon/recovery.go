@@ -1,0 +1,90 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"cachebro/store"
+	"cachebro/store/daemon/last"
+	"cachebro/store/daemon/onwire"
+	"cachebro/store/wire"
+)
+
+// recovery is what the recovery block, the Stop line and the report are made of.
+func (d *Daemon) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recovery, []byte, error) {
+	out := wire.Recovery{Branch: d.source.Branch(ctx), Mounted: d.survey.Mounted()}
+	session, err := last.Session(d.store, q.Session)
+	if err != nil || session == "" {
+		return out, nil, err
+	}
+	s, known, err := d.store.Session(session)
+	if err != nil || !known {
+		return out, nil, err
+	}
+	out.Known = true
+	if out.Set, _, err = d.sets.Answer(ctx, wire.WorkingSetQuery{Session: string(session)}); err != nil {
+		return out, nil, err
+	}
+	for _, f := range out.Set.Files {
+		if f.Others != "" {
+			out.Changed = append(out.Changed, fmt.Sprintf("%s (%s)", onwire.Display(store.Path(f.Path)), f.Others))
+		}
+	}
+	calls, err := d.store.ToolCalls(session, 200)
+	if err != nil {
+		return out, nil, err
+	}
+	for _, c := range calls { // newest first
+		if c.Tool == "Bash" && c.End != 0 {
+			if c.Failed {
+				out.Failed = strings.TrimSpace(c.Title)
+			}
+			break
+		}
+	}
+	out.Notes, out.MoreNotes = d.recoveryNotes(string(session), out.Set)
+	if out.Modified, err = d.modifiedIn(session, s.Prompt); err != nil {
+		return out, nil, err
+	}
+	out.Metrics, _, err = d.reads.Metrics(ctx, wire.MetricsQuery{Session: string(session)})
+	return out, nil, err
+}
+
+// modifiedIn counts the files that are otherwise than before a prompt: what an
+// undo of it would touch. A save through a temporary file is one file, and what
+// was made and removed again is none.
+func (d *Daemon) modifiedIn(session store.SessionID, prompt string) (int, error) {
+	f := store.Filter{Session: session, Prompt: prompt, Limit: 10_000}
+	vs, _, err := d.store.Log(f) // newest first
+	if err != nil {
+		return 0, err
+	}
+	last, first := map[store.Path]store.Version{}, map[store.Path]uint64{}
+	for _, v := range vs {
+		if v.Class != 0 || v.Op == store.OpMkdir || v.Op == store.OpRmdir {
+			continue
+		}
+		if _, ok := last[v.Path]; !ok {
+			last[v.Path] = v
+		}
+		first[v.Path] = v.Seq
+	}
+	n := 0
+	for path, now := range last {
+		if now.Op == store.OpMoved {
+			continue // its new name is counted
+		}
+		was, ok, err := d.store.AtSeq(path, first[path]-1)
+		if err != nil {
+			return 0, err
+		}
+		switch there := ok && !was.Deleted(); {
+		case !there && now.Deleted():
+		case there && !now.Deleted() && was.Blob == now.Blob && was.Blob != (store.Hash{}) && was.Stat.Mode == now.Stat.Mode && was.Target == now.Target:
+		default:
+			n++
+		}
+	}
+	return n, nil
+}
