@@ -45,6 +45,19 @@ func TestDescribe(t *testing.T) {
 		if n := strings.Count(help, "\n      --") + strings.Count(help, "\n  -"); n != len(d.Flags) {
 			t.Errorf("%s: %d flags described, %d in its help:\n%s", d.Name, len(d.Flags), n, help)
 		}
+		// The man page has the same flags, each with the same words.
+		page := commandPage(d)
+		if n := strings.Count(page, "\n.TP\n"); n != len(d.Flags) {
+			t.Errorf("%s: %d flags, %d in its man page:\n%s", d.Name, len(d.Flags), n, page)
+		}
+		for _, f := range d.Flags {
+			if !strings.Contains(page, `\fB`+roff("--"+f.Name)+`\fR`) || !strings.Contains(page, "\n"+roff(f.Usage)) {
+				t.Errorf("%s --%s is not in its man page:\n%s", d.Name, f.Name, page)
+			}
+		}
+		if !strings.Contains(wholePage(all), `\fB`+roff("cachebro-"+d.Name)+`\fR(1)`) {
+			t.Errorf("%s is not in the man page of cachebro", d.Name)
+		}
 		// The completion offers each of them.
 		out.Reset()
 		sub.Name, sub.Args = "__complete", []string{"--", d.Name, "--"}

@@ -121,10 +121,29 @@ func describeAll(e *cli.Env) []described {
 	return all
 }
 
+// manual prints the man page of cachebro, or of the command that is named.
+func manual(e *cli.Env, names []string) error {
+	all := describeAll(e)
+	if len(names) == 0 {
+		_, err := io.WriteString(e.Stdout, wholePage(all))
+		return err
+	}
+	for _, d := range all {
+		if d.Name == names[0] {
+			_, err := io.WriteString(e.Stdout, commandPage(d))
+			return err
+		}
+	}
+	return cli.UsageHint("cachebro help", "unknown command %s", cli.Quote(names[0]))
+}
+
 // help prints the overview, one command's page, or all there is to know as JSON.
 func help(e *cli.Env) error {
 	if len(e.Args) == 1 && e.Args[0] == "--json" {
 		return e.PrintJSON(describeAll(e))
+	}
+	if len(e.Args) > 0 && e.Args[0] == "--man" {
+		return manual(e, e.Args[1:])
 	}
 	if len(e.Args) > 0 {
 		sub := *e

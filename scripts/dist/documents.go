@@ -7,17 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 )
-
-// described is a command as "cachebro help --json" tells it.
-type described struct {
-	Name, Group, Args, Short, Long string
-	Flags                          []struct{ Name, Short, Type, Default, Usage string }
-}
 
 // documents makes man pages, completions, licences and the bill of materials.
 func (b *build) documents(ctx context.Context) error {
@@ -25,24 +18,24 @@ func (b *build) documents(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var all []described
+	var all []struct{ Name string }
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		return fmt.Errorf("help --json: %w", err)
 	}
-	tool := filepath.Join(b.work, "go-md2man")
-	if _, err := command(ctx, []string{"GOBIN=" + b.work, "GOFLAGS="}, "go", "install", md2man); err != nil {
-		return err
+	page, err := command(ctx, nil, b.native, "help", "--man")
+	if err == nil {
+		err = b.document("man/man1/cachebro.1", []byte(page))
 	}
-	for name, text := range b.manuals(all) {
-		var page bytes.Buffer
-		cmd := exec.CommandContext(ctx, tool)
-		cmd.Stdin, cmd.Stdout = strings.NewReader(text), &page
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("man page %s: %w", name, err)
+	for _, d := range all {
+		if err == nil {
+			page, err = command(ctx, nil, b.native, "help", "--man", d.Name)
 		}
-		if err := b.document("man/man1/"+name+".1", page.Bytes()); err != nil {
-			return err
+		if err == nil {
+			err = b.document("man/man1/cachebro-"+d.Name+".1", []byte(page))
 		}
+	}
+	if err != nil {
+		return err
 	}
 	for shell, name := range map[string]string{"bash": "bash/cachebro", "zsh": "zsh/_cachebro", "fish": "fish/cachebro.fish"} {
 		script, err := command(ctx, nil, b.native, "completion", shell)
@@ -72,91 +65,6 @@ func (b *build) document(name string, text []byte) error {
 		return err
 	}
 	return os.WriteFile(path, text, 0o644)
-}
-
-// manuals writes the pages in markdown, as go-md2man wants it: one of the whole, one
-// for each command.
-func (b *build) manuals(all []described) map[string]string {
-	date := b.made.Format("January 2006")
-	head := func(w *strings.Builder, name, short string) {
-		fmt.Fprintf(w, "# %s 1 %q %q %q\n\n# NAME\n\n%s - %s\n\n", strings.ToUpper(name), date, "cachebro "+b.version, "cachebro", name, short)
-	}
-	pages := map[string]string{}
-	var whole strings.Builder
-	head(&whole, "cachebro", summary)
-	whole.WriteString("# SYNOPSIS\n\n**cachebro** *COMMAND* [*FLAGS*] [*ARGUMENTS*]\n\n# DESCRIPTION\n\n" +
-		"cachebro mounts a FUSE overlay over a project directory, in place. It keeps every version of every file, knows which process or prompt made it, and takes any of it back. " +
-		"Agents that read through it are shown only what they have not seen yet.\n")
-	group := ""
-	for _, d := range all {
-		if d.Group != group {
-			group = d.Group
-			fmt.Fprintf(&whole, "\n# %s\n", strings.ToUpper(group))
-		}
-		fmt.Fprintf(&whole, "\n**cachebro-%s**(1)\n: %s\n", d.Name, markdown(d.Short))
-		var w strings.Builder
-		head(&w, "cachebro-"+d.Name, markdown(d.Short))
-		fmt.Fprintf(&w, "# SYNOPSIS\n\n**cachebro %s** [*FLAGS*] %s\n", d.Name, markdown(d.Args))
-		if d.Long != "" {
-			text, examples, _ := strings.Cut(d.Long, "Examples:\n")
-			if text = strings.TrimSpace(text); text != "" {
-				w.WriteString("\n# DESCRIPTION\n\n")
-				w.WriteString(paragraphs(text))
-			}
-			if examples != "" {
-				w.WriteString("\n# EXAMPLES\n\n" + code(examples))
-			}
-		}
-		if len(d.Flags) > 0 {
-			w.WriteString("\n# OPTIONS\n")
-			for _, f := range d.Flags {
-				name := "**--" + f.Name + "**"
-				if f.Short != "" {
-					name = "**-" + f.Short + "**, " + name
-				}
-				if f.Type != "bool" {
-					name += "=*" + strings.ToUpper(f.Type) + "*"
-				}
-				usage := markdown(f.Usage)
-				if f.Default != "" && f.Default != "false" && f.Default != "0" && f.Default != "[]" {
-					usage += " (default " + markdown(f.Default) + ")"
-				}
-				fmt.Fprintf(&w, "\n%s\n: %s\n", name, usage)
-			}
-		}
-		w.WriteString("\n# SEE ALSO\n\n**cachebro**(1)\n")
-		pages["cachebro-"+d.Name] = w.String()
-	}
-	whole.WriteString("\n# EXIT STATUS\n\n0: done. 1: failed, or something was left and is named. 2: wrong usage, or nothing was done.\n\n" +
-		"# FILES\n\n*~/.local/state/cachebro*\n: the histories; CACHEBRO_DIR overrides it\n")
-	pages["cachebro"] = whole.String()
-	return pages
-}
-
-// markdown escapes what has a meaning there.
-func markdown(s string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "`", "\\`", "<", `\<`, "|", `\|`).Replace(s)
-}
-
-// paragraphs keeps what is indented as it stands.
-func paragraphs(text string) string {
-	var w strings.Builder
-	for _, p := range strings.Split(text, "\n\n") {
-		if strings.HasPrefix(p, "  ") {
-			w.WriteString(code(p))
-		} else {
-			w.WriteString(markdown(p) + "\n\n")
-		}
-	}
-	return w.String()
-}
-
-func code(text string) string {
-	var w strings.Builder
-	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		w.WriteString("    " + strings.TrimPrefix(line, "  ") + "\n")
-	}
-	return w.String() + "\n"
 }
 
 // module is one of what is linked in.

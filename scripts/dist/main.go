@@ -5,8 +5,8 @@
 //
 //	go run ./scripts/dist [-out dist] [-targets linux/amd64,linux/arm64,…]
 //
-// The version is the one in cmd/cachebro/fastpath. Packages are made by nfpm and man
-// pages by go-md2man, run by their version, so that go.mod does not carry them.
+// The version is the one in cmd/cachebro/fastpath. Packages are made by nfpm, run by
+// its version, so that go.mod does not carry it.
 package main
 
 import (
@@ -26,7 +26,6 @@ import (
 const (
 	// From 2.46 on it needs a module for .rpm that the module proxy does not have.
 	nfpm    = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0"
-	md2man  = "github.com/cpuguy83/go-md2man/v2@v2.0.7"
 	summary = "keeps every version of every file while you and your agents work"
 )
 
@@ -127,13 +126,24 @@ func (b *build) binary(t target) string { return filepath.Join(b.work, t.os+"-"+
 func (b *build) binaries(ctx context.Context) error {
 	here := target{runtime.GOOS, runtime.GOARCH}
 	flags := fmt.Sprintf("-s -w -buildid= -X main.commit=%s -X main.built=%s", b.commit, b.made.Format(time.RFC3339))
+	slim, err := slimmed(ctx)
+	if err != nil {
+		return err
+	}
 	for i, t := range append([]target{here}, b.targets...) {
 		if i > 0 && t == here {
 			continue
 		}
 		env := []string{"GOOS=" + t.os, "GOARCH=" + t.arch, "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"}
-		if _, err := command(ctx, env, "go", "build", "-trimpath", "-ldflags", flags, "-o", b.binary(t), "./cmd/cachebro"); err != nil {
+		if _, err := command(ctx, env, "go", "build", "-trimpath", "-modfile", slim, "-ldflags", flags, "-o", b.binary(t), "./cmd/cachebro"); err != nil {
 			return err
+		}
+		fi, err := os.Stat(b.binary(t))
+		if err != nil {
+			return err
+		}
+		if fi.Size() > largest {
+			return fmt.Errorf("the binary for %s has %d bytes, above %d: what keeps the linker from leaving things out?", t, fi.Size(), largest)
 		}
 	}
 	b.native = b.binary(here)
@@ -148,6 +158,60 @@ func (b *build) binaries(ctx context.Context) error {
 	b.version = fields[1]
 	return nil
 }
+
+// slimmed is a go.mod for smaller binaries. Of a program in which anything calls methods
+// by names that are found out at run time, the linker keeps every exported method of
+// every type: here a third of the binary. Two do so without need: the printer of
+// protobuf's descriptors asks for "Methods", which in Go 1.26 is also the name of a
+// method of reflect.Value that leads to all others, and go-redis since 9.18 (go.mod
+// stays below that). The build takes protobuf without that line; nothing of ours
+// describes a service. The path is relative because the binary names it.
+func slimmed(ctx context.Context) (modfile string, err error) {
+	const module, line = "google.golang.org/protobuf", "{rv.MethodByName(\"Methods\"), \"Methods\"},"
+	const dir = "bin/protobuf"
+	from, err := command(ctx, nil, "go", "list", "-m", "-f", "{{.Dir}}", module)
+	if err != nil {
+		return "", err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	if err := os.CopyFS(dir, os.DirFS(strings.TrimSpace(from))); err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "internal/descfmt/stringer.go")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	without := strings.Replace(string(text), line, "", 1)
+	if without == string(text) {
+		return "", fmt.Errorf("%s does not say %s any more: is the binary small without this?", file, line)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(file, []byte(without), 0o644); err != nil {
+		return "", err
+	}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		if name == "go.mod" {
+			text = append(text, ("\nreplace " + module + " => ./" + dir + "\n")...)
+		}
+		if err := os.WriteFile(filepath.Join("bin", "slim"+name[2:]), text, 0o644); err != nil {
+			return "", err
+		}
+	}
+	return "bin/slim.mod", nil
+}
+
+// largest is what a binary may have, in bytes: a new import that lets the linker keep
+// everything again shows here.
+const largest = 28 << 20
 
 // command runs a program and returns its output; what it says of errors goes into
 // the error.
