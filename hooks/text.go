@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
 )
@@ -42,7 +42,7 @@ func recoveryBlock(r wire.Recovery, loc *time.Location) string {
 		fmt.Fprintf(&b, "Branch: %s\n", branch)
 	}
 	if len(r.Set.Files) > 0 {
-		fmt.Fprintf(&b, "\n### Working set (%s modified, %d read)\n", txt.Count(modified, "file"), len(r.Set.Files)-modified)
+		fmt.Fprintf(&b, "\n### Working set (%s modified, %d read)\n", text.Count(modified, "file"), len(r.Set.Files)-modified)
 		for i, f := range r.Set.Files {
 			if i == maxListed {
 				fmt.Fprintf(&b, "- and %d more\n", len(r.Set.Files)-i)
@@ -65,7 +65,7 @@ func recoveryBlock(r wire.Recovery, loc *time.Location) string {
 		fmt.Fprintf(&b, "\n### Last failing command\n%s\n", cutText(failed, 400))
 	}
 	if r.Metrics.Saved > 0 {
-		fmt.Fprintf(&b, "\n### Session metrics\n~%s tokens saved so far (%.1f%%)\n", txt.Thousands(r.Metrics.Saved), r.Metrics.Percent)
+		fmt.Fprintf(&b, "\n### Session metrics\n~%s tokens saved so far (%.1f%%)\n", text.Thousands(r.Metrics.Saved), r.Metrics.Percent)
 	}
 	notes := notesSection(r.Notes, r.MoreNotes)
 	end := "\nAll files are cached. Files listed here may have been dropped from this conversation; " +
@@ -83,7 +83,7 @@ func touched(f wire.WorkingFile, loc *time.Location) string {
 	case f.Deleted:
 		return "deleted, last " + last
 	case f.Edits > 0:
-		return fmt.Sprintf("%s, last %s", txt.Count(f.Edits, "edit"), last)
+		return fmt.Sprintf("%s, last %s", text.Count(f.Edits, "edit"), last)
 	}
 	return "read-only"
 }
@@ -99,13 +99,13 @@ func stopLine(m wire.Metrics, branch string, modified int) string {
 		parts = append(parts, fmt.Sprintf("%d cached", m.Cached))
 	}
 	if m.Diffs > 0 {
-		parts = append(parts, txt.Count(m.Diffs, "diff"))
+		parts = append(parts, text.Count(m.Diffs, "diff"))
 	}
 	if branch = clean(branch); branch != "" {
 		parts = append(parts, branch)
 	}
 	if modified > 0 {
-		parts = append(parts, txt.Count(modified, "file")+" changed, undo: cachebro undo --prompt last")
+		parts = append(parts, text.Count(modified, "file")+" changed, undo: cachebro undo --prompt last")
 	}
 	return " cachebro  " + strings.Join(parts, " · ")
 }
@@ -115,7 +115,7 @@ func amount(n int64) string {
 	if n == 0 {
 		return "0"
 	}
-	return "~" + txt.Thousands(n)
+	return "~" + text.Thousands(n)
 }
 
 // clean makes a name or a foreign sentence safe to stand in a line of ours: a

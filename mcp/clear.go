@@ -15,9 +15,9 @@ var cacheClearTool = &tool{
 			return nil, err
 		}
 		if c.conn == nil {
-			return text("nothing is remembered of this connection: every read gives the full text. History is kept"), nil
+			return textResult("nothing is remembered of this connection: every read gives the full text. History is kept"), nil
 		}
 		c.conn.clear()
-		return text("cleared: the next read of each file gives its full text. History is kept"), nil
+		return textResult("cleared: the next read of each file gives its full text. History is kept"), nil
 	},
 }

@@ -55,7 +55,7 @@ func runSyncCheck(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 	if _, err := c.s.back.ask(ctx, wire.MDocs, q, nil, &ans); err != nil {
 		return nil, err
 	}
-	return text(c.s.docsText(ans)), nil
+	return textResult(c.s.docsText(ans)), nil
 }
 
 func runMarkSynced(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
@@ -88,7 +88,7 @@ func runMarkSynced(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 	for _, p := range ans.Pairs {
 		fmt.Fprintf(&b, "%s · %s (was %s)\n", quote(string(p.Doc)), quote(p.Code), p.State)
 	}
-	return text(strings.TrimSuffix(b.String(), "\n")), nil
+	return textResult(strings.TrimSuffix(b.String(), "\n")), nil
 }
 
 // docsText lists the pairs that are not in sync, with as much of their diffs as

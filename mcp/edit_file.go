@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -63,7 +63,7 @@ var editFileTool = &tool{
 		if len(at) > 1 {
 			what = fmt.Sprintf("in %d places, the first at line %d", len(at), first)
 		}
-		return text(fmt.Sprintf("edited %s %s · %d -> %d lines%s", quote(rel), what, txt.Lines(f.content), txt.Lines(after), note)), nil
+		return textResult(fmt.Sprintf("edited %s %s · %d -> %d lines%s", quote(rel), what, text.Lines(f.content), text.Lines(after), note)), nil
 	},
 }
 

@@ -50,7 +50,7 @@ func (c *call) bundle(ctx context.Context, q wire.ContextRequest) (*mcp.CallTool
 		return nil, err
 	}
 	c.conn.wasSent(key)
-	return text(compose(ans.ReadAnswer, out).text), nil
+	return textResult(compose(ans.ReadAnswer, out).text), nil
 }
 
 // ref makes an absolute path inside the project relative; anything else may be

@@ -42,7 +42,7 @@ var lsTool = &tool{
 			return nil, err
 		}
 		if len(items) == 0 {
-			return text(quote(name(rel)) + " is empty"), nil
+			return textResult(quote(name(rel)) + " is empty"), nil
 		}
 		first := max(a.Offset, 1)
 		if first > len(items) {
@@ -58,9 +58,9 @@ var lsTool = &tool{
 				t += fmt.Sprintf("\n[... items %d-%d of %d. next: ls path=%s offset=%d]", first, next-1, len(items), quote(name(rel)), next)
 			}
 			c.bookListing(ctx, t)
-			return text(t), nil
+			return textResult(t), nil
 		}
-		return text(c.decideListing(ctx, rel, a.Recursive, body)), nil
+		return textResult(c.decideListing(ctx, rel, a.Recursive, body)), nil
 	},
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -46,13 +46,13 @@ func (s *Server) metrics(ctx context.Context, q wire.MetricsQuery) (wire.Metrics
 func metricsText(m wire.Metrics) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "~%s tokens saved (%.1f%%) in %s calls: %s without cachebro, %s sent, %s overhead",
-		txt.Thousands(m.Saved), m.Percent, txt.Thousands(int64(m.Calls)), txt.Thousands(m.Full), txt.Thousands(m.Sent), txt.Thousands(m.Overhead))
+		text.Thousands(m.Saved), m.Percent, text.Thousands(int64(m.Calls)), text.Thousands(m.Full), text.Thousands(m.Sent), text.Thousands(m.Overhead))
 	fmt.Fprintf(&b, "\n%d unchanged, %d diffs", m.Cached, m.Diffs)
 	if m.Contexts > 0 {
 		fmt.Fprintf(&b, ", schema in %d contexts", m.Contexts)
 	}
 	for _, t := range m.Tools {
-		fmt.Fprintf(&b, "\n  %-18s %4dx · %s -> %s · %s saved", quote(t.Tool), t.Calls, txt.Thousands(t.Full), txt.Thousands(t.Sent), txt.Thousands(t.Saved))
+		fmt.Fprintf(&b, "\n  %-18s %4dx · %s -> %s · %s saved", quote(t.Tool), t.Calls, text.Thousands(t.Full), text.Thousands(t.Sent), text.Thousands(t.Saved))
 	}
 	if m.Session != "" {
 		fmt.Fprintf(&b, "\nsession %s", quote(m.Session))

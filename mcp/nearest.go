@@ -5,7 +5,7 @@ import (
 	"path"
 	"strings"
 
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // nearest looks for the file that was meant: the same directory, a name that
@@ -25,7 +25,7 @@ func (s *Server) nearest(rel string) string {
 	names, _ := d.Readdirnames(5000)
 	best, bestAt := "", max(2, len(base)/4)+1
 	for _, n := range names {
-		at := txt.Distance(strings.ToLower(base), strings.ToLower(n))
+		at := text.Distance(strings.ToLower(base), strings.ToLower(n))
 		if strings.TrimSuffix(n, path.Ext(n)) == strings.TrimSuffix(base, path.Ext(base)) {
 			at = min(at, 2) // main.js for main.ts
 		}

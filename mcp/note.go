@@ -47,13 +47,13 @@ func runNote(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 	}
 	switch {
 	case q.Do == "list":
-		return text(c.s.notesText(ans.Notes)), nil
+		return textResult(c.s.notesText(ans.Notes)), nil
 	case len(ans.Notes) != 1:
 		return nil, fmt.Errorf("the store kept %d notes of one", len(ans.Notes))
 	case !ans.Added:
-		return text("noted before as " + clean(ans.Notes[0].ID)), nil
+		return textResult("noted before as " + clean(ans.Notes[0].ID)), nil
 	}
-	return text("noted as " + clean(ans.Notes[0].ID)), nil
+	return textResult("noted as " + clean(ans.Notes[0].ID)), nil
 }
 
 // notesText lists notes, as many as one result holds.

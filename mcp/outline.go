@@ -19,7 +19,7 @@ func (c *call) outlineText(ctx context.Context, rel string) (*mcp.CallToolResult
 		return nil, c.explain(rel, err)
 	}
 	if len(ans.Symbols) == 0 {
-		return text(fmt.Sprintf("[no definitions recognised · %d lines]", ans.Lines)), nil
+		return textResult(fmt.Sprintf("[no definitions recognised · %d lines]", ans.Lines)), nil
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "[outline · %d definitions · %d lines]\n", len(ans.Symbols), ans.Lines)
@@ -32,7 +32,7 @@ func (c *call) outlineText(ctx context.Context, rel string) (*mcp.CallToolResult
 		}
 		b.WriteString(line)
 	}
-	return text(strings.TrimSuffix(b.String(), "\n")), nil
+	return textResult(strings.TrimSuffix(b.String(), "\n")), nil
 }
 
 // symbolRange turns a definition's name into the lines to read. Where several

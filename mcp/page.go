@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"cachebro/store/txt"
+	"cachebro/store/text"
 
 	"github.com/mark3labs/mcp-go/server"
 )
@@ -94,7 +94,7 @@ func (s *Server) page(rel string, offset, limit, most int) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	if txt.Binary(b) {
+	if text.Binary(b) {
 		return page{}, nil
 	}
 	p = s.measure(b, offset, limit, most)
@@ -119,7 +119,7 @@ func (s *Server) measure(b []byte, offset, limit, most int) page {
 		line++
 		if line >= first && (limit == 0 || line < first+limit) {
 			if used += s.opt.Tokens(rest[:n]); used > most {
-				total := line - 1 + txt.Lines(rest)
+				total := line - 1 + text.Lines(rest)
 				if line == first {
 					return page{long: true, next: line + 1, total: total}
 				}

@@ -67,7 +67,7 @@ func planResult(before, verb string, p wire.Plan, done int, out apply.Result, af
 	case left > 0:
 		verb += fmt.Sprintf(" in part, %d left as named below", left)
 	}
-	res := text(before + planText(verb, p, out) + after)
+	res := textResult(before + planText(verb, p, out) + after)
 	res.IsError = done == 0
 	return res
 }

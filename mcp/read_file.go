@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"unicode/utf8"
 
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -90,7 +90,7 @@ type readText struct {
 }
 
 func (t readText) result() *mcp.CallToolResult {
-	r := text(t.text)
+	r := textResult(t.text)
 	for _, n := range t.notes {
 		r.Content = append(r.Content, mcp.NewTextContent(n))
 	}
@@ -191,12 +191,12 @@ func (s *Server) readPlain(a readArgs, limit int, p page) (readText, error) {
 	if err != nil {
 		return readText{}, err
 	}
-	if txt.Binary(b) {
+	if text.Binary(b) {
 		return readText{}, binary(a.rel, len(b))
 	}
 	part, ok := lines(b, max(a.offset, 1), limit)
 	if !ok {
-		return readText{}, badInput(fmt.Sprintf("offset %d is beyond the end: %s has %d lines", a.offset, quote(a.rel), txt.Lines(b)), "")
+		return readText{}, badInput(fmt.Sprintf("offset %d is beyond the end: %s has %d lines", a.offset, quote(a.rel), text.Lines(b)), "")
 	}
 	return compose(wire.ReadAnswer{Kind: wire.ReadFull}, part, p.more(a.rel, a.offset)), nil
 }
@@ -218,7 +218,7 @@ func (s *Server) content(name string) ([]byte, error) {
 // lines cuts lines [first, first+limit) out of b; limit 0 is to the end. An
 // empty file has nothing to be beyond of.
 func lines(b []byte, first, limit int) ([]byte, bool) {
-	if first > 1 && first > txt.Lines(b) {
+	if first > 1 && first > text.Lines(b) {
 		return nil, false
 	}
 	for n := 1; n < first; n++ {

@@ -56,7 +56,7 @@ var readFilesTool = &tool{
 			budget -= c.s.opt.Tokens([]byte(block))
 			c.progress(ctx, i+1, len(a.Paths), "read "+quote(p))
 		}
-		res := text(out.String())
+		res := textResult(out.String())
 		res.IsError = failed == len(a.Paths)
 		return res, nil
 	},

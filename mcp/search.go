@@ -75,7 +75,7 @@ func runSearch(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 	if _, err := c.s.back.ask(ctx, wire.MSearch, q, nil, &ans); err != nil {
 		return nil, err
 	}
-	return text(c.s.searchText(q, ans, a.Compact)), nil
+	return textResult(c.s.searchText(q, ans, a.Compact)), nil
 }
 
 // searchText is one line a hit, as many as one result can hold.

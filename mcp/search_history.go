@@ -43,7 +43,7 @@ var searchHistoryTool = &tool{
 		if err != nil {
 			return nil, err
 		}
-		return text(c.s.historyText(vs, gaps, a.Filter)), nil
+		return textResult(c.s.historyText(vs, gaps, a.Filter)), nil
 	},
 }
 

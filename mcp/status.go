@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -94,14 +94,14 @@ func (f statusFacts) String() string {
 		b.WriteString("\nnot mounted: files are checked when they are read")
 	}
 	fmt.Fprintf(&b, "\ncapture: %s%s", f.Capture, because(f.CaptureReason))
-	fmt.Fprintf(&b, "\nbaseline: %s, %s of %s files", f.Baseline, txt.Thousands(int64(f.BaselineFiles)), txt.Thousands(int64(f.BaselineTotal)))
+	fmt.Fprintf(&b, "\nbaseline: %s, %s of %s files", f.Baseline, text.Thousands(int64(f.BaselineFiles)), text.Thousands(int64(f.BaselineTotal)))
 	health := "healthy"
 	if !f.Healthy {
 		health = "not healthy" + because(f.StoreReason)
 	}
-	fmt.Fprintf(&b, "\nstore: %s files tracked, %s versions, %s bytes, %s", txt.Thousands(int64(f.Files)), txt.Thousands(int64(f.Versions)), txt.Thousands(f.DiskBytes), health)
-	fmt.Fprintf(&b, "\ngaps: %s", txt.Thousands(f.Gaps))
-	fmt.Fprintf(&b, "\n~%s tokens saved (%.1f%%)", txt.Thousands(f.Saved), f.Percent)
+	fmt.Fprintf(&b, "\nstore: %s files tracked, %s versions, %s bytes, %s", text.Thousands(int64(f.Files)), text.Thousands(int64(f.Versions)), text.Thousands(f.DiskBytes), health)
+	fmt.Fprintf(&b, "\ngaps: %s", text.Thousands(f.Gaps))
+	fmt.Fprintf(&b, "\n~%s tokens saved (%.1f%%)", text.Thousands(f.Saved), f.Percent)
 	return b.String()
 }
 

@@ -38,7 +38,7 @@ var summarizeTool = &tool{
 				r.Branch = set.Branch
 			}
 		}
-		return text(c.s.summary(r)), nil
+		return textResult(c.s.summary(r)), nil
 	},
 }
 

@@ -126,4 +126,4 @@ func (c *call) progress(ctx context.Context, done, total int, what string) {
 	}
 }
 
-func text(t string) *mcp.CallToolResult { return mcp.NewToolResultText(t) }
+func textResult(t string) *mcp.CallToolResult { return mcp.NewToolResultText(t) }

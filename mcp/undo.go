@@ -72,7 +72,7 @@ func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, 
 		if err := apply.Preview(c.s.dir(), &p, false); err != nil {
 			return nil, err
 		}
-		return text(cut + planText("would "+kind, p, apply.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
+		return textResult(cut + planText("would "+kind, p, apply.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
 	}
 	req.DryRun = false
 	p = wire.Plan{}
@@ -83,7 +83,7 @@ func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, 
 		// Somebody wrote between the two questions. The plan that was
 		// journalled is ended without a step.
 		_, _ = c.s.back.ask(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
-		return text(cut + planText("would "+kind, p, apply.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
+		return textResult(cut + planText("would "+kind, p, apply.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
 	}
 	done, out, err := c.carryOut(ctx, p)
 	if err != nil {

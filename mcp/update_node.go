@@ -51,13 +51,13 @@ var updateNodeTool = &tool{
 			return nil, badInput(err.Error(), "edit_file can change "+manifest.Name+" too")
 		}
 		if f.exists && bytes.Equal(after, f.content) {
-			return text(fmt.Sprintf("%s already says so of %s", manifest.Name, quote(ref))), nil
+			return textResult(fmt.Sprintf("%s already says so of %s", manifest.Name, quote(ref))), nil
 		}
 		note, err := c.apply(ctx, change{rel: manifest.Name, f: f, after: after, unseen: true})
 		if err != nil {
 			return nil, err
 		}
-		return text(fmt.Sprintf("updated %s in %s%s", quote(ref), manifest.Name, note)), nil
+		return textResult(fmt.Sprintf("updated %s in %s%s", quote(ref), manifest.Name, note)), nil
 	},
 }
 

@@ -26,7 +26,7 @@ var workingSetTool = &tool{
 		if err != nil {
 			return nil, err
 		}
-		return text(c.s.workingSetText(ws)), nil
+		return textResult(c.s.workingSetText(ws)), nil
 	},
 }
 
@@ -140,7 +140,7 @@ func (c *call) reads(ctx context.Context, filter string, limit int) (*mcp.CallTo
 		}
 	}
 	if len(lines) == 0 {
-		return text("no reads recorded"), nil
+		return textResult("no reads recorded"), nil
 	}
-	return text(strings.Join(lines[max(0, len(lines)-limit):], "\n")), nil
+	return textResult(strings.Join(lines[max(0, len(lines)-limit):], "\n")), nil
 }

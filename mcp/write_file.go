@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -45,7 +45,7 @@ var writeFileTool = &tool{
 		}
 		after := []byte(a.Content)
 		if f.exists && bytes.Equal(f.content, after) {
-			return text(fmt.Sprintf("%s already has exactly this content · hash %s", quote(rel), hash(after)[:12])), nil
+			return textResult(fmt.Sprintf("%s already has exactly this content · hash %s", quote(rel), hash(after)[:12])), nil
 		}
 		note, err := c.apply(ctx, change{rel: rel, f: f, after: after, unkept: a.Unkept, new: a.Content, old: string(f.content), all: true})
 		if err != nil {
@@ -53,9 +53,9 @@ var writeFileTool = &tool{
 		}
 		what := "created"
 		if f.exists {
-			what = "replaced " + txt.Count(txt.Lines(f.content), "line") + " in"
+			what = "replaced " + text.Count(text.Lines(f.content), "line") + " in"
 		}
-		return text(fmt.Sprintf("%s %s · %s, %d bytes · hash %s%s", what, quote(rel), txt.Count(txt.Lines(after), "line"), len(after), hash(after)[:12], note)), nil
+		return textResult(fmt.Sprintf("%s %s · %s, %d bytes · hash %s%s", what, quote(rel), text.Count(text.Lines(after), "line"), len(after), hash(after)[:12], note)), nil
 	},
 }
 

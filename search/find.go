@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"cachebro/store"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // FileID and SymbolID are the ids of hits: a prefix and 8 hex digits.
@@ -104,7 +104,7 @@ func defines(line []byte, q Query) bool {
 // Lines returns lines first to last of a file as it is now; "" when it is gone.
 func (x *Index) Lines(p store.Path, first, last int) string {
 	content, err := x.corpus.Read(p, nil)
-	if errors.Is(err, fs.ErrNotExist) || err != nil || txt.Binary(content) {
+	if errors.Is(err, fs.ErrNotExist) || err != nil || text.Binary(content) {
 		return ""
 	}
 	starts := lineStarts(content)

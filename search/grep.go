@@ -11,7 +11,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/glob"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	index "github.com/blevesearch/bleve_index_api"
@@ -79,7 +79,7 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 					x.opt.Logger.Debug("search: read", "path", paths[i], "err", err)
 					continue
 				}
-				if m.read = content; txt.Binary(content) {
+				if m.read = content; text.Binary(content) {
 					continue
 				}
 				f := &found[i]

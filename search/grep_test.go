@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"cachebro/store"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // goSource is the tree that comes with every Go installation.
@@ -163,8 +163,8 @@ func compareWithRipgrep(t *testing.T, x *Index, root string, q Query) (took, nat
 		}
 		p := pathOf(line)
 		if _, known := isText[p]; !known {
-			text, err := x.corpus.Read(p, nil)
-			isText[p] = err == nil && !txt.Binary(text)
+			b, err := x.corpus.Read(p, nil)
+			isText[p] = err == nil && !text.Binary(b)
 		}
 		if isText[p] {
 			want[line]++
@@ -201,11 +201,11 @@ func drawQueries(t *testing.T, root string, rng *rand.Rand, n int) []Query {
 	}
 	var qs []Query
 	for len(qs) < n {
-		text, err := os.ReadFile(files[rng.Intn(len(files))])
-		if err != nil || txt.Binary(text) {
+		body, err := os.ReadFile(files[rng.Intn(len(files))])
+		if err != nil || text.Binary(body) {
 			continue
 		}
-		lines := strings.Split(string(text), "\n")
+		lines := strings.Split(string(body), "\n")
 		line := strings.TrimSpace(lines[rng.Intn(len(lines))])
 		if len(line) < 6 || !isASCII(line) {
 			continue

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"cachebro/store"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -143,7 +143,7 @@ func (x *Index) look(vs []store.Version, known contentLines, ms []*matcher) {
 	for w, part := range shares(len(blobs), len(ms)) {
 		wg.Go(func() {
 			for i := part[0]; i < part[1]; i++ {
-				if content, err := x.corpus.Content(blobs[i].Blob); err == nil && !txt.Binary(content) {
+				if content, err := x.corpus.Content(blobs[i].Blob); err == nil && !text.Binary(content) {
 					found[i], _ = ms[w].lines(blobs[i].Path, content, math.MaxInt)
 				}
 			}

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"cachebro/store"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 
 	"github.com/blevesearch/bleve/v2/document"
 	index "github.com/blevesearch/bleve_index_api"
@@ -42,7 +42,7 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 		p.f = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))}
 		return p, nil
 	}
-	if txt.Binary(content) {
+	if text.Binary(content) {
 		return p, nil
 	}
 	p.f = &file{hash: v.Blob, size: int64(len(content)), seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path)), gen: generated(content)}

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"cachebro/store"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // question is a natural query and the files a Go developer would want.
@@ -101,7 +101,7 @@ func newPlainBM25(t *testing.T, c *diskCorpus) *plainBM25 {
 	stems := newStemmer()
 	for p := range c.live {
 		content, err := c.Read(p, nil)
-		if err != nil || txt.Binary(content) {
+		if err != nil || text.Binary(content) {
 			continue
 		}
 		f := newField("", 0, 0)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"cachebro/store"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 
 	index "github.com/blevesearch/bleve_index_api"
 )
@@ -62,7 +62,7 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 			return nil, ctx.Err()
 		}
 		content, err := x.corpus.Read(c.p, nil)
-		if err != nil || txt.Binary(content) {
+		if err != nil || text.Binary(content) {
 			continue
 		}
 		for _, s := range Outline(string(c.p), content) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"cachebro/store/diff"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // BlameLine is one line of a file with the version that wrote it.
@@ -20,7 +20,7 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	var text []byte
+	var shown []byte
 	var who []int
 	last := -1
 	for i, v := range vs {
@@ -34,10 +34,10 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 		if err != nil {
 			continue // pruned: its lines are the next version's
 		}
-		if txt.Binary(now) {
+		if text.Binary(now) {
 			return nil, fmt.Errorf("%q is no text", string(p))
 		}
-		sc := diff.Compare(text, now)
+		sc := diff.Compare(shown, now)
 		next := make([]int, 0, len(sc.New))
 		o := 0
 		for _, e := range sc.Edits {
@@ -47,13 +47,13 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 			}
 			o = e.OldTo
 		}
-		who, text, last = append(next, who[o:]...), now, i
+		who, shown, last = append(next, who[o:]...), now, i
 	}
 	if last < 0 {
-		return nil, fmt.Errorf("no content of %q is kept: %w", string(p), ErrNotFound)
+		return nil, fmt.Errorf("no text of %q is kept: %w", string(p), ErrNotFound)
 	}
 	out := make([]BlameLine, 0, len(who))
-	for i, l := range diff.Lines(text) {
+	for i, l := range diff.Lines(shown) {
 		out = append(out, BlameLine{Text: l, Version: vs[who[i]]})
 	}
 	return out, nil

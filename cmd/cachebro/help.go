@@ -14,7 +14,7 @@ import (
 	"cachebro/cmd/cachebro/running"
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/cmd/cachebro/storage"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 
 	"github.com/spf13/pflag"
 )
@@ -60,7 +60,7 @@ func choose(e *cli.Env) (cli.Command, error) {
 func nearest(name string) string {
 	best, found := 3, ""
 	for _, c := range commands() {
-		if d := txt.Distance(name, c.Name); c.Group != "" && d < best && d < len(name) {
+		if d := text.Distance(name, c.Name); c.Group != "" && d < best && d < len(name) {
 			best, found = d, c.Name
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/store/daemon/source"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 
 	"golang.org/x/sys/unix"
 )
@@ -53,7 +53,7 @@ func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 			return nil, err
 		}
 		if before.Size > source.MaxContent {
-			if !txt.Binary(buf[:n]) {
+			if !text.Binary(buf[:n]) {
 				return nil, search.ErrTooLarge
 			}
 			return nil, fs.ErrNotExist // no text, and nothing that a line could be in

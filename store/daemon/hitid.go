@@ -12,7 +12,7 @@ import (
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/daemon/onwire"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 )
 
@@ -110,7 +110,7 @@ func (d *Daemon) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 			return a, false
 		}
 		content, err := d.store.Content(v.Blob)
-		if err != nil || txt.Binary(content) {
+		if err != nil || text.Binary(content) {
 			return a, false
 		}
 		lines := strings.SplitAfter(string(content), "\n")

@@ -14,7 +14,7 @@ import (
 	"cachebro/store/content"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/keep"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 )
 
@@ -79,11 +79,11 @@ func reportText(r keep.Report) string {
 	switch {
 	case r.Versions+r.Blobs+r.Records > 0:
 	case r.Packed > 0:
-		return fmt.Sprintf("nothing to drop; packed %d contents; the store takes %s, before %s", r.Packed, txt.Bytes(r.After), txt.Bytes(r.Before))
+		return fmt.Sprintf("nothing to drop; packed %d contents; the store takes %s, before %s", r.Packed, text.Bytes(r.After), text.Bytes(r.Before))
 	default:
-		return fmt.Sprintf("nothing to drop; the store takes %s", txt.Bytes(r.After))
+		return fmt.Sprintf("nothing to drop; the store takes %s", text.Bytes(r.After))
 	}
-	return fmt.Sprintf("dropped %d contents (%s) of %d versions; the store takes %s, before %s", r.Blobs, txt.Bytes(r.Bytes), r.Versions, txt.Bytes(r.After), txt.Bytes(r.Before))
+	return fmt.Sprintf("dropped %d contents (%s) of %d versions; the store takes %s, before %s", r.Blobs, text.Bytes(r.Bytes), r.Versions, text.Bytes(r.After), text.Bytes(r.Before))
 }
 
 // shares keeps what lies at or below p.
@@ -104,9 +104,9 @@ func usageText(u keep.Usage, p store.Path) string {
 	var b strings.Builder
 	if p == "" {
 		fmt.Fprintf(&b, "%10s  on disk (%s free)\n%10s  contents\n%10s  log and indexes\n%10s  deleted, not yet given back\n",
-			txt.Bytes(u.Disk), txt.Bytes(u.Free), txt.Bytes(u.Contents), txt.Bytes(u.Log), txt.Bytes(u.Slack))
+			text.Bytes(u.Disk), text.Bytes(u.Free), text.Bytes(u.Contents), text.Bytes(u.Log), text.Bytes(u.Slack))
 		if u.Shared > 0 {
-			fmt.Fprintf(&b, "%10s  of the contents are shared with other worktrees of the repository\n", txt.Bytes(u.Shared))
+			fmt.Fprintf(&b, "%10s  of the contents are shared with other worktrees of the repository\n", text.Bytes(u.Shared))
 		}
 		list(&b, "by class", u.Classes)
 		list(&b, "by session", u.Sessions)
@@ -126,13 +126,13 @@ func list(b *strings.Builder, title string, all []keep.Share) {
 		if s.Name == "" {
 			name = "(no session)"
 		}
-		fmt.Fprintf(b, "%10s  %s (%d versions)\n", txt.Bytes(s.Bytes), name, s.Versions)
+		fmt.Fprintf(b, "%10s  %s (%d versions)\n", text.Bytes(s.Bytes), name, s.Versions)
 	}
 }
 
 func checkText(c *store.Check) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d versions and %d contents (%s) checked", c.Versions, c.Blobs, txt.Bytes(c.Bytes))
+	fmt.Fprintf(&b, "%d versions and %d contents (%s) checked", c.Versions, c.Blobs, text.Bytes(c.Bytes))
 	if c.OK() {
 		return b.String() + ": in order"
 	}
@@ -154,13 +154,13 @@ func purgedText(p store.Path, r keep.Purged) string {
 	if r.Versions == 0 {
 		fmt.Fprintf(&b, "nothing of %s is in the history", onwire.Display(p))
 	} else {
-		fmt.Fprintf(&b, "purged %s: %d contents (%s) of %d versions", onwire.Display(p), r.Blobs, txt.Bytes(r.Bytes), r.Versions)
+		fmt.Fprintf(&b, "purged %s: %d contents (%s) of %d versions", onwire.Display(p), r.Blobs, text.Bytes(r.Bytes), r.Versions)
 	}
 	if r.Spooled > 0 {
-		fmt.Fprintf(&b, "\n  overwritten in the spool: %s", txt.Bytes(r.Spooled))
+		fmt.Fprintf(&b, "\n  overwritten in the spool: %s", text.Bytes(r.Spooled))
 	}
 	if r.Waste > 0 {
-		fmt.Fprintf(&b, "\n  taken out of pack files, because nothing here refers to it: %s of contents", txt.Bytes(r.Waste))
+		fmt.Fprintf(&b, "\n  taken out of pack files, because nothing here refers to it: %s of contents", text.Bytes(r.Waste))
 	}
 	for _, e := range r.Elsewhere {
 		fmt.Fprintf(&b, "\n  the same content is kept for %s", onwire.Display(e))

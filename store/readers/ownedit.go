@@ -8,7 +8,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/diff"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // Edit is what an agent did to a file through an edit tool.
@@ -213,7 +213,7 @@ func carry(before []byte, spots []int, e Edit, held []bool) []store.Interval {
 		for _, s := range spots[i:j] {
 			rel = append(rel, s-from)
 		}
-		n := txt.Lines(replaced(before[from:ends[last]], rel, len(e.Old), e.New))
+		n := text.Lines(replaced(before[from:ends[last]], rel, len(e.Old), e.New))
 		known := true
 		for l := first; l <= last; l++ {
 			known = known && held[l+1]

@@ -8,8 +8,8 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/diff"
+	"cachebro/store/text"
 	"cachebro/store/tokens"
-	"cachebro/store/txt"
 )
 
 // renderUTF16 is what raw/1 becomes for a file with a UTF-16 byte order mark:
@@ -39,23 +39,23 @@ type meta struct {
 
 // look renders a content.
 func look(content []byte, r store.Rendering) view {
-	text := content
+	shown := content
 	v := view{meta: meta{rendering: r}}
 	if r == store.RenderClaudeRead {
-		text = claudeRead(content)
-		v.plain = bytes.Equal(text, content)
+		shown = claudeRead(content)
+		v.plain = bytes.Equal(shown, content)
 	} else {
 		if t, ok := fromUTF16(content); ok {
-			text, v.rendering = t, renderUTF16
+			shown, v.rendering = t, renderUTF16
 		}
 		v.plain = v.rendering == store.RenderRaw && bytes.Equal(claudeRead(content), content)
 	}
-	v.text = text
-	v.lines = diff.Lines(text)
+	v.text = shown
+	v.lines = diff.Lines(shown)
 	v.total = len(v.lines)
-	v.valid = utf8.Valid(text)
-	v.binary = txt.Binary(text)
-	v.newline = len(text) > 0 && text[len(text)-1] == '\n'
+	v.valid = utf8.Valid(shown)
+	v.binary = text.Binary(shown)
+	v.newline = len(shown) > 0 && shown[len(shown)-1] == '\n'
 	return v
 }
 

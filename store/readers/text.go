@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 
 	"cachebro/store"
+	"cachebro/store/text"
 	"cachebro/store/tokens"
-	"cachebro/store/txt"
 	"cachebro/store/wire/visible"
 )
 
@@ -45,7 +45,7 @@ func (s stub) label(saved int) string {
 		fmt.Fprintf(&b, "%s, read as %s · ", Printable(s.path), Printable(s.as))
 	}
 	if s.first == 1 && s.last >= s.total && !s.elsewhere {
-		b.WriteString(txt.Count(s.total, unit(s.listing)))
+		b.WriteString(text.Count(s.total, unit(s.listing)))
 	} else {
 		fmt.Fprintf(&b, "lines %d-%d of %d", s.first, s.last, s.total)
 	}
@@ -160,7 +160,7 @@ func (s *Shown) notRepeated(st stub, from []call) string {
 	if st.first == st.last {
 		lines = fmt.Sprintf("Line %d of %s is", st.first, Printable(st.path))
 	}
-	size := txt.Count(st.total, "line")
+	size := text.Count(st.total, "line")
 	if st.elsewhere {
 		size += "; changed elsewhere"
 	}

@@ -6,7 +6,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/diff"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // merge takes the change that led from before to left out of now, which
@@ -23,7 +23,7 @@ func (m *maker) merge(left, before, now state) (state, bool) {
 		if !ok {
 			b, err = m.store.Content(h)
 		}
-		if err != nil || txt.Binary(b) {
+		if err != nil || text.Binary(b) {
 			return state{}, false
 		}
 		texts[i] = b

@@ -13,7 +13,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/content"
 	"cachebro/store/diff"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // steps turns goals into a plan's steps: renames first (they need no content,
@@ -325,14 +325,14 @@ func (x *stepper) lines(w write) (added, removed int) {
 	if w.have.regular() && w.have.blob != (store.Hash{}) {
 		have, _ = x.store.Content(w.have.blob)
 	}
-	if txt.Binary(want) || txt.Binary(have) || len(want)+len(have) > 4<<20 {
+	if text.Binary(want) || text.Binary(have) || len(want)+len(have) > 4<<20 {
 		return 0, 0
 	}
 	switch {
 	case len(have) == 0:
-		return txt.Lines(want), 0
+		return text.Lines(want), 0
 	case len(want) == 0:
-		return 0, txt.Lines(have)
+		return 0, text.Lines(have)
 	}
 	sc := diff.Compare(have, want)
 	return sc.Added(), sc.Removed()

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 )
@@ -61,7 +61,7 @@ func sizeOf(v wire.Version) string {
 	case len(v.Target) > 0:
 		return "link"
 	}
-	return txt.Bytes(v.Size)
+	return text.Bytes(v.Size)
 }
 
 // Who is the process, as far as it is known.

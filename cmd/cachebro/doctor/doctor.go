@@ -9,7 +9,7 @@ import (
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/hooks"
 	"cachebro/hooks/clients"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // DoctorCommand is cachebro doctor.
@@ -82,7 +82,7 @@ func runDoctor(ctx context.Context, e *cli.Env) error {
 		if bad == 0 {
 			fmt.Fprintln(e.Stdout, "all is well")
 		} else {
-			fmt.Fprintf(e.Stdout, "%s\n", txt.Count(bad, "problem"))
+			fmt.Fprintf(e.Stdout, "%s\n", text.Count(bad, "problem"))
 		}
 	}
 	if bad > 0 {

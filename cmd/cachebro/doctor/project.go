@@ -14,7 +14,7 @@ import (
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/ignore"
 	"cachebro/fusefs/mounts"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 )
 
@@ -81,12 +81,12 @@ func storeFindings(st wire.Status, t cli.Target) []finding {
 	case !s.Healthy:
 		out = append(out, wrong("store", fsck, "stopped: %s", s.Reason))
 	default:
-		out = append(out, good("store", "%d versions of %d files, %s on disk", s.Versions, s.Files, txt.Bytes(s.DiskBytes)))
+		out = append(out, good("store", "%d versions of %d files, %s on disk", s.Versions, s.Files, text.Bytes(s.DiskBytes)))
 	}
 	if low && (st.Store.FreeBytes > 0 || !st.Store.Healthy) {
-		out = append(out, wrong("space", "cachebro prune 2, or free some space", "%s free where the history lies (%s); capture stops at the floor", txt.Bytes(st.Store.FreeBytes), cli.Quote(st.State)))
+		out = append(out, wrong("space", "cachebro prune 2, or free some space", "%s free where the history lies (%s); capture stops at the floor", text.Bytes(st.Store.FreeBytes), cli.Quote(st.State)))
 	} else {
-		out = append(out, good("space", "%s free", txt.Bytes(st.Store.FreeBytes)))
+		out = append(out, good("space", "%s free", text.Bytes(st.Store.FreeBytes)))
 	}
 	if len(st.Index) > 0 {
 		out = append(out, indexFinding(st.Index))
@@ -134,7 +134,7 @@ const mostBelow = 10000
 func notCaptured(t cli.Target, st wire.Status) []finding {
 	var out []finding
 	if n := st.GapCount + st.Capture.Gaps; n > 0 {
-		text := fmt.Sprintf("%s of old contents", txt.Count(int(n), "gap"))
+		text := fmt.Sprintf("%s of old contents", text.Count(int(n), "gap"))
 		if len(st.Gaps) > 0 {
 			text += fmt.Sprintf(", the last of %s: %s", cli.Quote(string(st.Gaps[0].Path)), st.Gaps[0].Reason)
 		}

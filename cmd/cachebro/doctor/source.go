@@ -10,7 +10,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // doctorSource looks at where the project lies.
@@ -85,7 +85,7 @@ func many(n, limit int) string {
 	if n >= limit {
 		return fmt.Sprintf("%d+ files", limit)
 	}
-	return txt.Count(n, "file")
+	return text.Count(n, "file")
 }
 
 func joinSome(names []string, most int) string {

@@ -14,7 +14,7 @@ import (
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 )
 
@@ -129,7 +129,7 @@ func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
 		fmt.Fprintln(w, "capture:  "+captureLine(p, st))
 	}
 	fmt.Fprintln(w, "baseline: "+baselineLine(st.Baseline, e.Now()))
-	fmt.Fprintf(w, "store:    %d versions of %d files, %s on disk, %s free%s\n", st.Store.Versions, st.Store.Files, txt.Bytes(st.Store.DiskBytes), txt.Bytes(st.Store.FreeBytes), lagText(st.Store.Lag))
+	fmt.Fprintf(w, "store:    %d versions of %d files, %s on disk, %s free%s\n", st.Store.Versions, st.Store.Files, text.Bytes(st.Store.DiskBytes), text.Bytes(st.Store.FreeBytes), lagText(st.Store.Lag))
 	if text, ok := st.Index["text"].(string); ok {
 		fmt.Fprintln(w, "index:    "+cli.OneLine(text))
 	}
@@ -171,24 +171,24 @@ func captureLine(p cli.Paint, st wire.Status) string {
 	if c.State == "stopped" {
 		return p.Red("stopped") + " since " + c.Since.Local().Format("15:04:05") + ": " + cli.OneLine(c.Reason)
 	}
-	text := p.Green("on")
+	line := p.Green("on")
 	if c.Queue > 0 {
-		text += fmt.Sprintf(", %d contents queued", c.Queue)
+		line += fmt.Sprintf(", %d contents queued", c.Queue)
 	}
 	if c.Spooled > 0 {
-		text += fmt.Sprintf(", %s in the spool", txt.Bytes(c.Spooled))
+		line += fmt.Sprintf(", %s in the spool", text.Bytes(c.Spooled))
 	}
-	return text + fmt.Sprintf(", %d inodes, %d open files", c.Inodes, c.Handles)
+	return line + fmt.Sprintf(", %d inodes, %d open files", c.Inodes, c.Handles)
 }
 
 func baselineLine(b wire.Baseline, now time.Time) string {
 	switch {
 	case b.Done:
-		return fmt.Sprintf("done, %d files, %s, in %s", b.Files, txt.Bytes(b.Bytes), b.Ended.Sub(b.Started).Round(10*time.Millisecond))
+		return fmt.Sprintf("done, %d files, %s, in %s", b.Files, text.Bytes(b.Bytes), b.Ended.Sub(b.Started).Round(10*time.Millisecond))
 	case b.Running && b.Total > b.Files:
-		return fmt.Sprintf("%d of %d files (%d %%), %s, for %s", b.Files, b.Total, 100*b.Files/b.Total, txt.Bytes(b.Bytes), now.Sub(b.Started).Round(time.Second))
+		return fmt.Sprintf("%d of %d files (%d %%), %s, for %s", b.Files, b.Total, 100*b.Files/b.Total, text.Bytes(b.Bytes), now.Sub(b.Started).Round(time.Second))
 	case b.Running:
-		return fmt.Sprintf("%d files so far, %s", b.Files, txt.Bytes(b.Bytes))
+		return fmt.Sprintf("%d files so far, %s", b.Files, text.Bytes(b.Bytes))
 	}
 	return "not yet made"
 }

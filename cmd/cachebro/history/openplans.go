@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 )
@@ -37,7 +37,7 @@ func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (
 			return left, err
 		}
 		fmt.Fprintf(e.Stderr, "note: finished what was cut short %s: %s %s (%s; cachebro redo takes it back)\n",
-			atTime(head.Begun, e.Now()), plan.Kind, cli.OneLine(plan.Title), txt.Count(len(res.Done), "change"))
+			atTime(head.Begun, e.Now()), plan.Kind, cli.OneLine(plan.Title), text.Count(len(res.Done), "change"))
 	}
 	return left, nil
 }

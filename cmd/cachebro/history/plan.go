@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 
@@ -112,7 +112,7 @@ func takeBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 		return errors.Join(err, leftOver(left))
 	}
 	if !*f.yes {
-		if err := e.Confirm(fmt.Sprintf("%s: change %s?", plan.Kind, txt.Count(apply.Files(plan), "file"))); err != nil {
+		if err := e.Confirm(fmt.Sprintf("%s: change %s?", plan.Kind, text.Count(apply.Files(plan), "file"))); err != nil {
 			_, _ = c.Call(context.WithoutCancel(ctx), wire.MPlanDone, wire.PlanDone{ID: plan.ID, Finished: true}, nil, nil)
 			return err
 		}
@@ -131,9 +131,9 @@ func takeBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 	if *f.json {
 		err = errors.Join(err, printPlanJSON(e, plan, res))
 	} else if n > 0 && ctx.Err() != nil {
-		fmt.Fprintf(out, "stopped: %d of %s done (cachebro redo takes them back)\n", n, txt.Count(len(plan.Steps), "change"))
+		fmt.Fprintf(out, "stopped: %d of %s done (cachebro redo takes them back)\n", n, text.Count(len(plan.Steps), "change"))
 	} else if n > 0 {
-		fmt.Fprintf(out, "done: %s (cachebro redo takes it back)\n", txt.Count(n, "change"))
+		fmt.Fprintf(out, "done: %s (cachebro redo takes it back)\n", text.Count(n, "change"))
 	}
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 		fmt.Fprintf(w, "  %s %s: %s\n", p.Red("lost"), cli.Quote(string(x.Path)), cli.OneLine(x.Why))
 	}
 	if n := apply.Files(plan); n > 1 {
-		fmt.Fprintf(w, "%s, +%d -%d lines\n", txt.Count(n, "file"), added, removed)
+		fmt.Fprintf(w, "%s, +%d -%d lines\n", text.Count(n, "file"), added, removed)
 	}
 }
 

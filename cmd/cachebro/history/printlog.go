@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 )
@@ -135,7 +135,7 @@ func (l *logPrinter) flush() error {
 		}
 		return nil
 	}
-	return l.line(*dir, cli.VersionLine(*dir, l.paint, string(dir.Path) == l.path, l.clock)+l.paint.Dim("  ("+txt.Count(files, "file")+" below)"))
+	return l.line(*dir, cli.VersionLine(*dir, l.paint, string(dir.Path) == l.path, l.clock)+l.paint.Dim("  ("+text.Count(files, "file")+" below)"))
 }
 
 func (l *logPrinter) version(v wire.Version) error {

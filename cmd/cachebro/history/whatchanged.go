@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 	"cachebro/store/wire/when"
@@ -79,7 +79,7 @@ func runWhatChanged(ctx context.Context, e *cli.Env) error {
 		fmt.Fprintln(e.Stdout, f.line(e.Paint()))
 	}
 	if fleeting > 0 && !*asJSON {
-		fmt.Fprintf(e.Stderr, "(%s came and went)\n", txt.Count(fleeting, "file"))
+		fmt.Fprintf(e.Stderr, "(%s came and went)\n", text.Count(fleeting, "file"))
 	}
 	if len(all) == 0 && !*asJSON {
 		fmt.Fprintf(e.Stderr, "nothing changed since %s\n", since.Format("2006-01-02 15:04:05"))

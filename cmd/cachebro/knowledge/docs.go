@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 )
 
@@ -100,7 +100,7 @@ func runSyncCheck(ctx context.Context, e *cli.Env) error {
 		case len(a.Pairs) == 0:
 			fmt.Fprintln(e.Stderr, "no document names any code; cachebro help sync-check tells how it can")
 		default:
-			fmt.Fprintf(e.Stderr, "%d of %s in sync as of #%d\n", len(a.Pairs)-bad, txt.Count(len(a.Pairs), "pair"), a.Seq)
+			fmt.Fprintf(e.Stderr, "%d of %s in sync as of #%d\n", len(a.Pairs)-bad, text.Count(len(a.Pairs), "pair"), a.Seq)
 		}
 	}
 	if bad > 0 {

@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 )
 
@@ -124,7 +124,7 @@ func printSet(e *cli.Env, set wire.WorkingSet, asJSON bool) error {
 		}
 		line := p.Dim("R") + " " + cli.Quote(string(f.Path))
 		if f.Edits > 0 {
-			line = p.Yellow("M") + " " + cli.Quote(string(f.Path)) + " (" + txt.Count(f.Edits, "edit") + ")"
+			line = p.Yellow("M") + " " + cli.Quote(string(f.Path)) + " (" + text.Count(f.Edits, "edit") + ")"
 		}
 		if f.Deleted {
 			line = p.Red("D") + " " + cli.Quote(string(f.Path))
@@ -182,9 +182,9 @@ func printMetrics(w io.Writer, p cli.Paint, m wire.Metrics) {
 	for _, t := range m.Tools {
 		saved := p.Dim("0")
 		if t.Saved != 0 {
-			saved = p.Green("~" + txt.Thousands(t.Saved))
+			saved = p.Green("~" + text.Thousands(t.Saved))
 		}
-		fmt.Fprintf(w, "  %-18s %6dx   %12s of %s tokens saved\n", cli.OneLine(t.Tool), t.Calls, saved, txt.Thousands(t.Full))
+		fmt.Fprintf(w, "  %-18s %6dx   %12s of %s tokens saved\n", cli.OneLine(t.Tool), t.Calls, saved, text.Thousands(t.Full))
 	}
-	fmt.Fprintf(w, "without cachebro ~%s, delivered ~%s, overhead ~%s: %s\n", txt.Thousands(m.Full), txt.Thousands(m.Sent), txt.Thousands(m.Overhead), p.Bold(fmt.Sprintf("~%s saved (%.1f%%)", txt.Thousands(m.Saved), m.Percent)))
+	fmt.Fprintf(w, "without cachebro ~%s, delivered ~%s, overhead ~%s: %s\n", text.Thousands(m.Full), text.Thousands(m.Sent), text.Thousands(m.Overhead), p.Bold(fmt.Sprintf("~%s saved (%.1f%%)", text.Thousands(m.Saved), m.Percent)))
 }

@@ -16,7 +16,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // PlannedMount is a mount that passed all checks.
@@ -334,7 +334,7 @@ func checkSpace(e *cli.Env, root string) error {
 			continue
 		}
 		if free := int64(st.Bavail) * int64(st.Bsize); err == nil && free < minSpace {
-			return cli.Hintf("free some space, or export CACHEBRO_DIR=/a/larger/disk", "no space for the history: %s has %s free, and at least %s are needed", cli.Quote(dir), txt.Bytes(free), txt.Bytes(minSpace))
+			return cli.Hintf("free some space, or export CACHEBRO_DIR=/a/larger/disk", "no space for the history: %s has %s free, and at least %s are needed", cli.Quote(dir), text.Bytes(free), text.Bytes(minSpace))
 		}
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/hooks/clients"
 	"cachebro/store/diff"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 
 	"github.com/spf13/pflag"
 )
@@ -322,14 +322,14 @@ func applyChanges(e *cli.Env, s clients.Setup, changes []clients.Change, f InitF
 		return nil
 	}
 	if f.dryRun {
-		fmt.Fprintf(e.Stdout, "%s would change\n", txt.Count(n, "file"))
+		fmt.Fprintf(e.Stdout, "%s would change\n", text.Count(n, "file"))
 		if bad > 0 {
 			return cli.ExitStatus(1)
 		}
 		return nil
 	}
 	if !f.yes {
-		if err := e.Confirm(fmt.Sprintf("%s %s?", verb, txt.Count(n, "file"))); err != nil {
+		if err := e.Confirm(fmt.Sprintf("%s %s?", verb, text.Count(n, "file"))); err != nil {
 			return err
 		}
 	}

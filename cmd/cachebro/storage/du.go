@@ -17,7 +17,7 @@ import (
 	"cachebro/store/content"
 	"cachebro/store/daemon"
 	"cachebro/store/space"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 )
 
@@ -93,13 +93,13 @@ func duAll(e *cli.Env, asJSON bool) error {
 	for _, l := range lines {
 		name := cli.Quote(cmp.Or(l.Root, stateName(l.State)))
 		if l.Bytes > l.Allowed {
-			name += fmt.Sprintf(" (above its share of %s)", txt.Bytes(l.Allowed))
+			name += fmt.Sprintf(" (above its share of %s)", text.Bytes(l.Allowed))
 		}
-		fmt.Fprintf(e.Stdout, "%10s  %s  %s\n", txt.Bytes(l.Bytes), l.Wrote.Format("2006-01-02"), name)
+		fmt.Fprintf(e.Stdout, "%10s  %s  %s\n", text.Bytes(l.Bytes), l.Wrote.Format("2006-01-02"), name)
 	}
-	fmt.Fprintf(e.Stdout, "%10s  of %s (CACHEBRO_CAP)\n", txt.Bytes(sum), txt.Bytes(limit))
+	fmt.Fprintf(e.Stdout, "%10s  of %s (CACHEBRO_CAP)\n", text.Bytes(sum), text.Bytes(limit))
 	if shared > 0 {
-		fmt.Fprintf(e.Stdout, "%10s  of that shared by worktrees of one repository, counted once, in equal parts\n", txt.Bytes(shared))
+		fmt.Fprintf(e.Stdout, "%10s  of that shared by worktrees of one repository, counted once, in equal parts\n", text.Bytes(shared))
 	}
 	return nil
 }

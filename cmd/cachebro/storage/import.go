@@ -16,7 +16,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/daemon"
 	"cachebro/store/portable"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // ImportCommand is cachebro import.
@@ -91,7 +91,7 @@ func runImport(ctx context.Context, e *cli.Env) error {
 	case *asJSON:
 		return e.PrintJSON(im)
 	case *check:
-		fmt.Fprintf(e.Stdout, "%s is whole: %d versions with %d contents (%s) of %s, written %s\n", cli.Quote(args[0]), im.Versions, im.Contents, txt.Bytes(im.Bytes), cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
+		fmt.Fprintf(e.Stdout, "%s is whole: %d versions with %d contents (%s) of %s, written %s\n", cli.Quote(args[0]), im.Versions, im.Contents, text.Bytes(im.Bytes), cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
 		return nil
 	}
 	fmt.Fprintf(e.Stdout, "%s has %d versions of %d files now, from %s, written %s\n", cli.Quote(im.Root), im.Versions, im.Files, cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))

@@ -16,8 +16,8 @@ import (
 	"cachebro/store/daemon/survey"
 	"cachebro/store/diff"
 	"cachebro/store/readers"
+	"cachebro/store/text"
 	"cachebro/store/tokens"
-	"cachebro/store/txt"
 	"cachebro/store/wire"
 )
 
@@ -276,7 +276,7 @@ func (rd *Reads) differing(old store.Hash, l survey.File) string {
 		return ""
 	}
 	now, err := l.Content()
-	if err != nil || txt.Binary(was) || txt.Binary(now) {
+	if err != nil || text.Binary(was) || text.Binary(now) {
 		return ""
 	}
 	var ranges []string

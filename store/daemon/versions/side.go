@@ -7,7 +7,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/diff"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
 )
@@ -83,7 +83,7 @@ func WriteDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to Side, lines int) 
 	if from.Exists && to.Exists && from.Path != to.Path {
 		fmt.Fprintf(out, "rename from %s\nrename to %s\n", visible.Name(string(from.Path)), visible.Name(string(to.Path)))
 	}
-	if txt.Binary(from.Data) || txt.Binary(to.Data) {
+	if text.Binary(from.Data) || text.Binary(to.Data) {
 		if !bytes.Equal(from.Data, to.Data) {
 			a.Binary = true
 			fmt.Fprintf(out, "Binary files %s and %s differ\n", oldName, newName)

@@ -9,7 +9,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/search/imports"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // Facts is what one file contributes, from its path and bytes alone.
@@ -41,7 +41,7 @@ func factsOf(p string, content []byte) Facts {
 	if len(content) > 0 && content[len(content)-1] != '\n' {
 		f.Lines++
 	}
-	if len(content) > mostRead || txt.Binary(content) {
+	if len(content) > mostRead || text.Binary(content) {
 		return f
 	}
 	switch kind := search.KindOf(p); kind {

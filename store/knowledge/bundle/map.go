@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // PlanGraph says what the graph around a node is; without a reference, of the
@@ -56,7 +56,7 @@ func (g *Graph) placesLocked(most int) (out []NodeRow, more int) {
 	more = len(dirs) - len(kept)
 	kept = slices.Sorted(slices.Values(kept))
 	for _, d := range kept {
-		out = append(out, NodeRow{Ref: d, Kind: KindDir, Edges: txt.Count(own[d], "file"), Summary: g.summaryLocked(d, KindDir)})
+		out = append(out, NodeRow{Ref: d, Kind: KindDir, Edges: text.Count(own[d], "file"), Summary: g.summaryLocked(d, KindDir)})
 	}
 	return out, more
 }

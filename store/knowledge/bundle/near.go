@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"cachebro/search/imports"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // meansLocked is the target of one spec of a file as it is now.
@@ -37,7 +37,7 @@ func (g *Graph) nearLocked(ref string) []string {
 			s = 60
 		case strings.Contains(n, base) && len(base) > 2:
 			s = 40
-		case len(base) < 40 && txt.Distance(b, base) <= 1+len(base)/4:
+		case len(base) < 40 && text.Distance(b, base) <= 1+len(base)/4:
 			s = 30
 		}
 		if s > 0 {

@@ -15,7 +15,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 	"cachebro/store/wire/visible"
 )
 
@@ -37,7 +37,7 @@ func (g *Graph) Text(ctx context.Context, p *Plan) ([]byte, error) {
 	w.field("size", size(p))
 	var files []any
 	for _, f := range p.Files {
-		files = append(files, joined(f.Path, txt.Count(f.Lines, "line"), f.Summary))
+		files = append(files, joined(f.Path, text.Count(f.Lines, "line"), f.Summary))
 	}
 	if p.Kind != KindFile {
 		w.list("files", files, p.Count-len(files))
@@ -70,9 +70,9 @@ func (g *Graph) Text(ctx context.Context, p *Plan) ([]byte, error) {
 
 func size(p *Plan) string {
 	if p.Kind == KindFile {
-		return txt.Count(p.Lines, "line")
+		return text.Count(p.Lines, "line")
 	}
-	return txt.Count(p.Count, "file") + ", " + txt.Count(p.Lines, "line")
+	return text.Count(p.Count, "file") + ", " + text.Count(p.Lines, "line")
 }
 
 func joined(parts ...string) string {
@@ -170,7 +170,7 @@ func (c *symbolCache) of(b Blob, src Source) ([]symbolLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(content) <= mostRead && !txt.Binary(content) {
+	if len(content) <= mostRead && !text.Binary(content) {
 		for _, s := range search.Outline(b.Path, content) {
 			if !s.Top && s.Kind == "const" || len(lines) == 2*mostSymbols {
 				continue

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"cachebro/store/diff"
-	"cachebro/store/txt"
+	"cachebro/store/text"
 )
 
 // Mind is what a reader believes about one file, from everything it was sent.
@@ -198,7 +198,7 @@ func (m *Mind) base(label, file string) (string, error) {
 			parts = "?"
 		}
 	}
-	if parts != "?" && total > 0 && txt.Lines([]byte(parts)) == total {
+	if parts != "?" && total > 0 && text.Lines([]byte(parts)) == total {
 		if _, more := m.line(total + 1); !more {
 			return parts, nil
 		}

@@ -1,9 +1,9 @@
-// Package txt answers small questions about texts, and puts numbers into words.
+// Package text answers small questions about texts, and puts numbers into words.
 // It is a leaf, so that every report counts, abbreviates and groups digits in the
 // same way, and every reader agrees on what is text at all.
 //
 // There are no locks and no state.
-package txt
+package text
 
 import (
 	"bytes"
