@@ -80,7 +80,11 @@ func (c *Client) versionError(a HelloAnswer) error {
 	if a.Version == c.hello.Version {
 		return nil
 	}
-	return Errorf(ErrVersion, "restart what is older; cachebro mount replaces an older daemon",
+	hint := "restart what is older; cachebro mount replaces an older daemon"
+	if Older(c.hello.Version, a.Version) {
+		hint = "use version " + a.Version + ", or end it first: cachebro umount " + c.hello.Root
+	}
+	return Errorf(ErrVersion, hint,
 		"the store daemon (pid %d) is version %s, this is %s", a.PID, a.Version, c.hello.Version)
 }
 

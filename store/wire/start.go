@@ -44,7 +44,7 @@ func DialOrStart(ctx context.Context, p Paths, h Hello, t Timeouts, s Start) (*C
 	st := &starter{c: c, p: p, s: s}
 	c.open = st.open
 	err := c.first(ctx)
-	if errors.Is(err, ErrVersion) && s.Replace && older(c.Hello().Version, h.Version) {
+	if errors.Is(err, ErrVersion) && s.Replace && Older(c.Hello().Version, h.Version) {
 		if err := st.replace(ctx); err != nil {
 			return nil, err
 		}
@@ -242,9 +242,9 @@ func zombie(pid int) bool {
 	return err == nil && st.State == 'Z'
 }
 
-// older compares version numbers like 0.3.1 part by part; what is not a number
+// Older compares version numbers like 0.3.1 part by part; what is not a number
 // never counts as older, so that two development builds do not fight.
-func older(a, b string) bool {
+func Older(a, b string) bool {
 	as, bs := strings.Split(a, "."), strings.Split(b, ".")
 	for i := 0; i < len(as) && i < len(bs); i++ {
 		x, err1 := strconv.Atoi(as[i])

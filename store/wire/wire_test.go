@@ -193,7 +193,7 @@ func TestOtherVersion(t *testing.T) {
 		a, b string
 		want bool
 	}{{"0.1.0", "0.2.0", true}, {"0.2.0", "0.1.9", false}, {"0.9", "0.10", true}, {"1", "1", false}, {"dev", "1.0", false}, {"1.0", "1.0.1", true}} {
-		if got := older(x.a, x.b); got != x.want {
+		if got := Older(x.a, x.b); got != x.want {
 			t.Errorf("older(%s, %s) = %v", x.a, x.b, got)
 		}
 	}

@@ -88,7 +88,7 @@ func kernelFinding() finding {
 func fusermountFinding() finding {
 	path, err := exec.LookPath("fusermount3")
 	if err != nil {
-		return wrong("fusermount3", mounting.HelperFix+mounting.WithoutHelper, "missing; without it only root can mount in place")
+		return wrong("fusermount3", mounting.HelperFix()+mounting.WithoutHelper, "missing; without it only root can mount in place")
 	}
 	fi, err := os.Stat(path)
 	if err == nil && fi.Mode()&os.ModeSetuid == 0 {

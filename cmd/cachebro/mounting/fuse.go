@@ -63,7 +63,38 @@ func isWSL() bool {
 }
 
 // HelperFix installs fusermount3, through which ordinary users mount.
-const HelperFix = "sudo apt-get install fuse3"
+func HelperFix() string {
+	b, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		b, _ = os.ReadFile("/usr/lib/os-release") // neither: the general words
+	}
+	return "sudo " + installFuse(string(b))
+}
+
+// installFuse is the command of the distribution that an os-release describes.
+func installFuse(release string) string {
+	for _, line := range strings.Split(release, "\n") {
+		key, value, _ := strings.Cut(line, "=")
+		if key != "ID" && key != "ID_LIKE" {
+			continue
+		}
+		for _, id := range strings.Fields(strings.Trim(value, "\"'")) {
+			switch id {
+			case "debian", "ubuntu":
+				return "apt-get install fuse3"
+			case "fedora", "rhel", "centos":
+				return "dnf install fuse3"
+			case "alpine":
+				return "apk add fuse3"
+			case "arch":
+				return "pacman -S fuse3"
+			case "suse", "opensuse":
+				return "zypper install fuse3"
+			}
+		}
+	}
+	return "YOUR-PACKAGE-MANAGER install fuse3"
+}
 
 // WithoutHelper: a private mount needs the device only.
 const WithoutHelper = "; without it: cachebro run --private -- COMMAND"

@@ -14,6 +14,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
+	"cachebro/store/wire"
 )
 
 // MountCommand is cachebro mount.
@@ -31,7 +32,8 @@ Examples:
   cachebro mount
   cachebro mount ~/src/app
   cachebro mount ~/src/app --at /tmp/watched
-  cachebro mount --upgrade          have this version serve the mount there is`,
+  cachebro mount --upgrade          have this version serve the mount there is
+  cachebro mount --all              every project that is up, after a reboot`,
 		Run: runMount,
 	}
 }
@@ -42,7 +44,7 @@ type MountFlags struct {
 	Exact, foreground, json  bool
 	allowOther, noAllowOther bool
 	readOnly, Private        bool
-	upgrade                  bool
+	upgrade, all             bool
 }
 
 func runMount(ctx context.Context, e *cli.Env) error {
@@ -55,6 +57,7 @@ func runMount(ctx context.Context, e *cli.Env) error {
 	fs.BoolVar(&f.noAllowOther, "no-allow-other", false, "keep other users out, root included")
 	fs.BoolVar(&f.readOnly, "read-only", false, "refuse writes through the mount")
 	fs.BoolVar(&f.upgrade, "upgrade", false, "let this binary take over a running mount; open files go on")
+	fs.BoolVar(&f.all, "all", false, "mount every project that cachebro up was run for")
 	fs.BoolVar(&f.json, "json", false, "print what was mounted as JSON")
 	args, err := e.Parse(fs, 0, 1)
 	if err != nil {
@@ -62,6 +65,12 @@ func runMount(ctx context.Context, e *cli.Env) error {
 	}
 	if f.allowOther && f.noAllowOther {
 		return e.Usagef("mount: --allow-other and --no-allow-other contradict each other")
+	}
+	if f.all {
+		if len(args) > 0 {
+			return e.Usagef("mount: --all and a directory contradict each other")
+		}
+		return mountAll(ctx, e)
 	}
 	dir := "."
 	if len(args) > 0 {
@@ -75,7 +84,7 @@ func runMount(ctx context.Context, e *cli.Env) error {
 		fmt.Fprintln(e.Stderr, "note: "+note)
 	}
 	if m.Already {
-		if err := renewMount(ctx, e, &m, f.upgrade); err != nil {
+		if err := Renew(ctx, e, &m, f.upgrade); err != nil {
 			return err
 		}
 		finishOpen(ctx, e, m)
@@ -91,16 +100,35 @@ func runMount(ctx context.Context, e *cli.Env) error {
 	return SayMounted(e, m, report, f.json)
 }
 
-// renewMount has this binary take over a mount that another version serves. Where
-// that cannot be, the mount stays as it is, unless it was asked for.
-func renewMount(ctx context.Context, e *cli.Env, m *PlannedMount, asked bool) error {
+// mountAll mounts what up was run for and is not mounted. One that cannot be mounted
+// does not keep the others from it.
+func mountAll(ctx context.Context, e *cli.Env) error {
+	var failed error
+	for _, root := range SetUpRoots(e) {
+		if _, err := MountForSession(ctx, e, root); err != nil {
+			failed = cli.ExitStatus(1)
+			fmt.Fprintf(e.Stderr, "cachebro: %s: %s\n", cli.Quote(root), cli.OneLine(err.Error()))
+			continue
+		}
+		fmt.Fprintf(e.Stdout, "mounted %s\n", cli.Quote(root))
+	}
+	return failed
+}
+
+// Renew has this binary take over a mount that an older version serves. Where that
+// cannot be, the mount stays as it is, unless it was asked for.
+func Renew(ctx context.Context, e *cli.Env, m *PlannedMount, asked bool) error {
 	state, err := e.Paths().State(m.Root)
 	if err != nil {
 		return err
 	}
 	old, known := supervisor.ReadRecord(state)
-	if !asked && (!known || old.Version == cli.Version || !old.Replaceable) {
+	newer := known && wire.Older(cli.Version, old.Version)
+	if !asked && (!known || newer || old.Version == cli.Version || !old.Replaceable) {
 		return nil
+	}
+	if newer {
+		return cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Mountpoint), "%s is served by version %s, which is newer than this one (%s): it goes on as it is", cli.Quote(m.Mountpoint), old.Version, cli.Version)
 	}
 	m.State, m.Exe, m.Version, m.Env, m.Paths = state, e.Exe, cli.Version, standingNowhere(e), e.Paths()
 	pid, err := supervisor.Renew(ctx, m.Config)

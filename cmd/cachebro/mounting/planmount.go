@@ -90,6 +90,11 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 	return m, err
 }
 
+// PlanMounted plans what is mounted already.
+func PlanMounted(e *cli.Env, m mounts.Mount) (PlannedMount, error) {
+	return PlanMount(e, m.Source, MountFlags{at: m.Point, Exact: true})
+}
+
 // mountedInside names what of the kernel's own is mounted inside the project:
 // the overlay does not open it for anybody. Other file systems are passed through.
 func mountedInside(root string) (notes []string) {
@@ -262,12 +267,12 @@ func CheckFuse(e *cli.Env, private bool) error {
 	// The device first: without it fusermount3 mounts nothing either.
 	if why, fix := FuseProblem(); why != "" {
 		if !helper {
-			fix += "; then, as fusermount3 is missing too: " + HelperFix
+			fix += "; then, as fusermount3 is missing too: " + HelperFix()
 		}
 		return &NoFuse{cli.Hintf(fix, "%s, so nothing can be mounted: shell changes cannot be undone; reads still save (cachebro serve, hooks)", why)}
 	}
 	if !helper {
-		return &NoFuse{cli.Hintf(HelperFix+WithoutHelper, "fusermount3 is missing, without which only root can mount")}
+		return &NoFuse{cli.Hintf(HelperFix()+WithoutHelper, "fusermount3 is missing, without which only root can mount")}
 	}
 	return nil
 }

@@ -82,6 +82,7 @@ func runUninstall(ctx context.Context, e *cli.Env) error {
 	for _, root := range mounting.SetUpRoots(e) {
 		errs = append(errs, mounting.MarkSetUp(e, root, false))
 	}
+	errs = append(errs, notAtLogin(e))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("not everything could be taken back: %w", err)
 	}

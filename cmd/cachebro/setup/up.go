@@ -28,6 +28,7 @@ all the same: reads still save, shell changes cannot be undone.
 Examples:
   cachebro up
   cachebro up ~/src/app --yes
+  cachebro up --at-login
   cachebro up --client claude --dry-run`,
 		Run: runUp,
 	}
@@ -37,6 +38,7 @@ func runUp(ctx context.Context, e *cli.Env) error {
 	var f InitFlags
 	fs := e.Flags()
 	f.add(fs)
+	login := fs.Bool("at-login", false, "also after a reboot, without a session: by a systemd unit, yours or, for root, the system's")
 	noClients := fs.Bool("no-init", false, "leave the agents' configuration alone")
 	args, err := e.Parse(fs, 0, 1)
 	if err != nil {
@@ -65,6 +67,11 @@ func runUp(ctx context.Context, e *cli.Env) error {
 	}
 	if err := mounting.MarkSetUp(e, m.Root, true); err != nil {
 		return err
+	}
+	if *login {
+		if err := atLogin(e); err != nil {
+			return err
+		}
 	}
 	if why != nil {
 		fmt.Fprintf(e.Stdout, "%s is not mounted: shell changes cannot be undone; reads still save\nleave: cachebro down %s\n", cli.Quote(m.Root), cli.Arg(m.Root))
@@ -155,6 +162,11 @@ func runDown(ctx context.Context, e *cli.Env) error {
 	}
 	if err := mounting.MarkSetUp(e, t.Root, false); err != nil {
 		return err
+	}
+	if len(mounting.SetUpRoots(e)) == 0 {
+		if err := notAtLogin(e); err != nil {
+			return err
+		}
 	}
 	overlays, err := mounts.Overlays()
 	if err != nil {

@@ -1,0 +1,96 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/mounting"
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/mounts/supervisor"
+	"cachebro/store/wire"
+)
+
+// UpgradeCommand is cachebro upgrade.
+func UpgradeCommand() cli.Command {
+	return cli.Command{
+		Name: "upgrade", Group: cli.GroupSetup, Short: "have this version serve what an older one serves",
+		Long: `After another version was installed: takes over all your mounts that an older
+version serves. Who works in them notices nothing; open files go on. The packages
+run it. What a newer version serves is left to it.
+
+With --check nothing is changed, and the exit status is 1 where something older
+runs. Nobody is asked over a network.
+
+Examples:
+  cachebro upgrade --check
+  cachebro upgrade`,
+		Run: runUpgrade,
+	}
+}
+
+func runUpgrade(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	check := fs.Bool("check", false, "only show which version serves what")
+	if _, err := e.Parse(fs, 0, 0); err != nil {
+		return err
+	}
+	overlays, err := ownMounts(e)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.Stdout, "this is version %s\n", cli.Version)
+	var status error
+	for _, m := range overlays {
+		state, err := e.Paths().State(m.Source)
+		if err != nil {
+			return err
+		}
+		record, _ := supervisor.ReadRecord(state)
+		daemon, known := daemonVersion(ctx, e, m.Source)
+		old := wire.Older(record.Version, cli.Version) || known && wire.Older(daemon, cli.Version)
+		switch {
+		case wire.Older(cli.Version, record.Version):
+			fmt.Fprintf(e.Stdout, "%s is served by version %s, which is newer, and goes on\n", cli.Quote(m.Point), record.Version)
+		case !old:
+			fmt.Fprintf(e.Stdout, "%s is served by this version\n", cli.Quote(m.Point))
+		case *check:
+			fmt.Fprintf(e.Stdout, "%s is served by version %s: cachebro upgrade takes it over\n", cli.Quote(m.Point), record.Version)
+			status = cli.ExitStatus(1)
+		default:
+			if err := takeOver(ctx, e, m, wire.Older(record.Version, cli.Version)); err != nil {
+				fmt.Fprintf(e.Stderr, "cachebro: %s goes on with version %s: %s\n", cli.Quote(m.Point), record.Version, cli.OneLine(err.Error()))
+				status = cli.ExitStatus(1)
+				continue
+			}
+			fmt.Fprintf(e.Stdout, "%s is served by this version now, instead of %s\n", cli.Quote(m.Point), record.Version)
+		}
+	}
+	return status
+}
+
+// takeOver renews the processes of a mount, and the daemon.
+func takeOver(ctx context.Context, e *cli.Env, m mounts.Mount, mountd bool) error {
+	if mountd {
+		p, err := mounting.PlanMounted(e, m)
+		if err == nil {
+			err = mounting.Renew(ctx, e, &p, true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	c, err := e.Connect(ctx, m.Source) // replaces an older one
+	if c != nil {
+		c.Close()
+	}
+	return err
+}
+
+// daemonVersion asks the daemon of a project, if one runs.
+func daemonVersion(ctx context.Context, e *cli.Env, root string) (string, bool) {
+	c, _ := wire.Dial(ctx, e.Paths(), wire.Hello{Version: cli.Version, Client: "cli", Root: root}, wire.Timeouts{}) // another version is an error, but says hello
+	defer c.Close()
+	v := c.Hello().Version
+	return v, v != ""
+}
