@@ -80,7 +80,7 @@ func run(args []string) error {
 	if b.out, err = filepath.Abs(b.out); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{b.identify, b.binaries, b.documents, b.archives, b.packages, b.npm, b.checksums} {
+	for _, step := range []func(context.Context) error{b.identify, b.binaries, b.documents, b.archives, b.packages, b.npm, b.registry, b.checksums} {
 		if err := step(context.Background()); err != nil {
 			return err
 		}
@@ -127,6 +127,7 @@ func (b *build) binaries(ctx context.Context) error {
 	here := target{runtime.GOOS, runtime.GOARCH}
 	flags := fmt.Sprintf("-s -w -buildid= -X main.commit=%s -X main.built=%s", b.commit, b.made.Format(time.RFC3339))
 	slim, err := slimmed(ctx)
+	defer os.RemoveAll(slimDir)
 	if err != nil {
 		return err
 	}
@@ -159,6 +160,9 @@ func (b *build) binaries(ctx context.Context) error {
 	return nil
 }
 
+// slimDir is made for a build and removed after it.
+const slimDir = "bin/slim"
+
 // slimmed is a go.mod for smaller binaries. Of a program in which anything calls methods
 // by names that are found out at run time, the linker keeps every exported method of
 // every type: here a third of the binary. Two do so without need: the printer of
@@ -168,14 +172,14 @@ func (b *build) binaries(ctx context.Context) error {
 // describes a service. The path is relative because the binary names it.
 func slimmed(ctx context.Context) (modfile string, err error) {
 	const module, line = "google.golang.org/protobuf", "{rv.MethodByName(\"Methods\"), \"Methods\"},"
-	const dir = "bin/protobuf"
 	from, err := command(ctx, nil, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	if err != nil {
 		return "", err
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	if err := os.RemoveAll(slimDir); err != nil {
 		return "", err
 	}
+	dir := slimDir + "/protobuf"
 	if err := os.CopyFS(dir, os.DirFS(strings.TrimSpace(from))); err != nil {
 		return "", err
 	}
@@ -202,11 +206,11 @@ func slimmed(ctx context.Context) (modfile string, err error) {
 		if name == "go.mod" {
 			text = append(text, ("\nreplace " + module + " => ./" + dir + "\n")...)
 		}
-		if err := os.WriteFile(filepath.Join("bin", "slim"+name[2:]), text, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(slimDir, name), text, 0o644); err != nil {
 			return "", err
 		}
 	}
-	return "bin/slim.mod", nil
+	return slimDir + "/go.mod", nil
 }
 
 // largest is what a binary may have, in bytes: a new import that lets the linker keep

@@ -194,9 +194,38 @@ func (b *build) npm(context.Context) error {
 		}
 	}
 	return write("cachebro", map[string]any{
-		"name": "cachebro", "version": b.version, "description": summary, "license": "MIT",
+		"name": npmName, "version": b.version, "description": summary, "license": "MIT", "mcpName": registryName,
 		"bin": map[string]string{"cachebro": "cachebro.js"}, "optionalDependencies": optional, "engines": map[string]string{"node": ">=16"},
 	}, file{"package/cachebro.js", "scripts/dist/cachebro.js", 0o755}, file{"package/README.md", "README.md", 0o644})
+}
+
+const (
+	npmName = "cachebro"
+	// registryName is who we are in the MCP registry, which looks for it in the npm
+	// package too.
+	registryName = "io.github.cachebro/cachebro"
+)
+
+// registryEntry is the MCP registry's server.json for the npm package of a version.
+func registryEntry(version string) map[string]any {
+	return map[string]any{
+		"$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
+		"name":    registryName, "version": version,
+		"description": "Re-reads that cost a line, and undo of whatever a prompt did to the files",
+		"packages": []any{map[string]any{
+			"registryType": "npm", "identifier": npmName, "version": version,
+			"transport":        map[string]any{"type": "stdio"},
+			"packageArguments": []any{map[string]any{"type": "positional", "value": "serve"}},
+		}},
+	}
+}
+
+func (b *build) registry(context.Context) error {
+	text, err := json.MarshalIndent(registryEntry(b.version), "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.out, "server.json"), append(text, '\n'), 0o644)
 }
 
 // checksums lists everything, as sha256sum -c reads it.

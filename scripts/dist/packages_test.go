@@ -1,0 +1,141 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// testBuild is a build whose binaries and documents are a few bytes.
+func testBuild(t *testing.T) *build {
+	t.Helper()
+	b := &build{out: t.TempDir(), work: t.TempDir(), version: "1.2.3", made: time.Unix(1e9, 0).UTC(), targets: []target{{"linux", "amd64"}, {"darwin", "arm64"}}}
+	for _, f := range []string{"linux-amd64/cachebro", "darwin-arm64/cachebro", "doc/THIRD-PARTY-LICENSES", "doc/man/man1/cachebro.1"} {
+		f = filepath.Join(b.work, f)
+		if err := os.MkdirAll(filepath.Dir(f), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(f, []byte(f[len(b.work):]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []func(context.Context) error{b.archives, b.npm, b.registry, b.checksums} {
+		if err := step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// unpack reads a tarball: names, and the files' contents.
+func unpack(t *testing.T, name string) map[string]string {
+	t.Helper()
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[h.Name] = string(text)
+	}
+}
+
+// TestNpmAndRegistry: the package that people install names those of the platforms by
+// its own version; the registry's entry names it, and has what its schema asks for.
+func TestNpmAndRegistry(t *testing.T) {
+	t.Chdir(filepath.Join("..", ".."))
+	b := testBuild(t)
+	files := unpack(t, filepath.Join(b.out, "npm-cachebro-1.2.3.tgz"))
+	var wrapper struct {
+		Name, Version, McpName string
+		Bin, Scripts           map[string]string
+		Optional               map[string]string `json:"optionalDependencies"`
+	}
+	if err := json.Unmarshal([]byte(files["package/package.json"]), &wrapper); err != nil {
+		t.Fatal(err)
+	}
+	if files["package/"+wrapper.Bin["cachebro"]] == "" || len(wrapper.Scripts) > 0 || len(wrapper.Optional) != 2 {
+		t.Errorf("the package: %+v", wrapper)
+	}
+	for name, version := range wrapper.Optional {
+		inside := unpack(t, filepath.Join(b.out, "npm-"+name+"-1.2.3.tgz"))
+		var one struct {
+			Name, Version string
+			OS, CPU       []string
+		}
+		if err := json.Unmarshal([]byte(inside["package/package.json"]), &one); err != nil {
+			t.Fatal(err)
+		}
+		if one.Name != name || one.Version != version || version != b.version || name != "cachebro-"+one.OS[0]+"-"+one.CPU[0] || inside["package/bin/cachebro"] == "" {
+			t.Errorf("%s: %+v", name, one)
+		}
+	}
+
+	text, err := os.ReadFile(filepath.Join(b.out, "server.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entry struct {
+		Name, Description, Version string
+		Packages                   []struct {
+			RegistryType, Identifier, Version string
+			Transport                         struct{ Type string }
+			PackageArguments                  []struct{ Type, Value string }
+		}
+	}
+	d := json.NewDecoder(bytes.NewReader(bytes.Replace(text, []byte(`"$schema"`), []byte(`"Schema"`), 1)))
+	if err := d.Decode(&entry); err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`).MatchString(entry.Name) || entry.Name != wrapper.McpName {
+		t.Errorf("name %q, in the package %q", entry.Name, wrapper.McpName)
+	}
+	if n := len(entry.Description); n == 0 || n > 100 {
+		t.Errorf("a description of %d characters, 1 to 100 are allowed", n)
+	}
+	p := entry.Packages[0]
+	if entry.Version != wrapper.Version || p.Version != wrapper.Version || p.Identifier != wrapper.Name || p.RegistryType != "npm" || p.Transport.Type != "stdio" || p.PackageArguments[0].Value != "serve" {
+		t.Errorf("the entry does not fit the package %s %s:\n%s", wrapper.Name, wrapper.Version, text)
+	}
+}
+
+// TestSameBytes: neither the time nor the place of a build is in what it makes.
+func TestSameBytes(t *testing.T) {
+	t.Chdir(filepath.Join("..", ".."))
+	read := func() string {
+		sums, err := os.ReadFile(filepath.Join(testBuild(t).out, "SHA256SUMS"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(sums)
+	}
+	first, again := read(), read()
+	if first != again || strings.Count(first, "\n") != 6 {
+		t.Errorf("two builds:\n%s\n%s", first, again)
+	}
+}
