@@ -9,7 +9,7 @@ import (
 
 // doneOn tells the Observer of an operation on an inode that keeps its name.
 func (o *overlay) doneOn(n *inode, in *fuse.InHeader, op Op, sx *unix.Statx_t) {
-	if o.obs == nil || op == OpChmod && n.unborn() {
+	if o.obs == nil || op == OpChmod && (n.unborn() || sx.Nlink == 0) { // of what has no name there is nothing to tell
 		return
 	}
 	p := n.LastPath()

@@ -161,6 +161,9 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 		return true, nil
 	}
 	if c.Stat.Nlink > 1 && !isDir(c.Stat) {
+		if is, live, err := b.live(c.Path); err != nil || live && InodeOf(is.Stat) != InodeOf(c.Stat) {
+			return err == nil, err // it was not written to by this name, it came under it
+		}
 		names, err := b.names(c.Stat, c.Path)
 		if err != nil {
 			return false, err
@@ -261,6 +264,14 @@ func (b *batch) write(c *Change, i int) error {
 			}
 		case c.Op == OpBaseline && live && unwritten(cur, c.Stat):
 			v.Blob, v.NoContent, v.Foreign = cur.Blob, "", cur.Foreign
+		case c.Stat.Nlink > 1 && (!live || InodeOf(cur.Stat) != InodeOf(c.Stat)): // it came under this name
+			was, ok, err := b.byOtherName(c, func(o Version) bool { return unwritten(o, c.Stat) })
+			if err != nil {
+				return err
+			}
+			if ok {
+				v.Blob, v.NoContent, v.Foreign = was.Blob, "", was.Foreign
+			}
 		}
 	}
 	if live && same(cur, v) && !FoundNew(cur, v) {
@@ -340,6 +351,24 @@ func (b *batch) otherNames(v Version) error {
 		}
 	}
 	return nil
+}
+
+// byOtherName is what another live name of a change's file says of it, with its content.
+func (b *batch) byOtherName(c *Change, ok func(Version) bool) (Version, bool, error) {
+	names, err := b.names(c.Stat, c.Path)
+	if err != nil {
+		return Version{}, false, err
+	}
+	for _, p := range names {
+		cur, live, err := b.live(p)
+		if err != nil {
+			return cur, false, err
+		}
+		if live && InodeOf(cur.Stat) == InodeOf(c.Stat) && cur.Blob != (Hash{}) && ok(cur) {
+			return cur, true, nil
+		}
+	}
+	return Version{}, false, nil
 }
 
 // plain is a directory, symlink, device or FIFO.

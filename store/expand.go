@@ -96,19 +96,12 @@ func (b *batch) wasThere(c *Change, noContent string) (Version, error) {
 		was.Blob = h
 	}
 	if noContent != "" && c.Stat.Nlink > 1 {
-		names, err := b.names(c.Stat, c.Path)
+		other, ok, err := b.byOtherName(c, func(Version) bool { return true })
 		if err != nil {
 			return was, err
 		}
-		for _, p := range names {
-			cur, live, err := b.live(p)
-			if err != nil {
-				return was, err
-			}
-			if live && InodeOf(cur.Stat) == InodeOf(c.Stat) && cur.Blob != (Hash{}) {
-				was.Blob, was.NoContent = cur.Blob, ""
-				break
-			}
+		if ok {
+			was.Blob, was.NoContent = other.Blob, ""
 		}
 	}
 	return b.add(was)

@@ -29,7 +29,7 @@ func (c *Capture) attributes(f fusefs.File) string {
 // whole is st with the attributes of f.
 func (c *Capture) whole(f fusefs.File, st fusefs.Stat) spool.Stat {
 	s := stat(st)
-	if t := s.Mode & modeType; t == modeReg || t == modeDir {
+	if s.Mode&modeType != modeLink {
 		s.Attrs = c.attributes(f)
 	}
 	return s

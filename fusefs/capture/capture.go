@@ -318,6 +318,7 @@ const (
 	modeType = 0o170000
 	modeDir  = 0o040000
 	modeReg  = 0o100000
+	modeLink = 0o120000
 )
 
 func isDir(s fusefs.Stat) bool     { return s.Mode&modeType == modeDir }

@@ -408,7 +408,7 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 	if phase == "paths" {
 		unheard := map[string]bool{}
 		list = slices.DeleteFunc(list, func(d difference) bool {
-			return t.movedAway(said, args, d) || t.movedBack(said, args, d) || t.byUnknownName(p, unheard, args, d)
+			return t.movedAway(said, args, d) || t.movedBack(said, args, d) || t.alongWith(said, args, d) || t.byUnknownName(p, unheard, args, d)
 		})
 	}
 	problems := problemLines(said)
@@ -452,11 +452,13 @@ func (t *trial) within(p string, paths []string) bool {
 // before or as at the start, for one change may have moved both.
 func (t *trial) pathDifferences(paths []string, start, end, now *snapshot) (list []difference) {
 	asked := func(p string) bool { return t.within(p, paths) }
-	// Where a directory above was moved and is not asked for, it stays.
+	// Where a directory above was moved and is not asked for, it stays: it came, it went,
+	// or it changed places with another one.
 	moved := func(p string) bool {
 		for dir := filepath.Dir(p); dir != "."; dir = filepath.Dir(dir) {
-			_, was := start.names[dir]
-			if _, is := end.names[dir]; was != is && !asked(dir) {
+			was, had := start.names[dir]
+			is, has := end.names[dir]
+			if (had != has || was.ino != is.ino) && !asked(dir) {
 				return true
 			}
 		}
@@ -495,9 +497,15 @@ func problemLines(said string) (list []string) {
 }
 
 // movedAway: a file that was asked for had this name, which was not, and the plan
-// says that it goes back to its own.
+// says that it goes back to its own: by a rename, or, if it was changed since, removed
+// here and written there.
 func (t *trial) movedAway(said string, args []string, d difference) bool {
-	return d.what == "absence" && !t.within(d.path, args) && strings.Contains(said, "\n  R "+filepath.Join(t.name, d.path)+" -> ")
+	if d.what != "absence" || t.within(d.path, args) {
+		return false
+	}
+	name := filepath.Join(t.name, d.path)
+	return strings.Contains(said, "\n  R "+name+" -> ") || regexp.MustCompile(`\n  D `+regexp.QuoteMeta(name)+`[ \n]`).MatchString(said) &&
+		slices.ContainsFunc(t.start.files[t.end.names[d.path].ino], func(n string) bool { return t.within(n, args) })
 }
 
 // movedBack: what was asked for goes back into its directory, which has another name
@@ -519,6 +527,15 @@ func (t *trial) movedBack(said string, args []string, d difference) bool {
 		}
 	}
 	return false
+}
+
+// alongWith: a name that was not asked for is of one file with one that was: what is
+// done to the file is done to both, and the plan says so.
+func (t *trial) alongWith(said string, args []string, d difference) bool {
+	if d.what == "absence" || d.what == "presence" || !regexp.MustCompile(`\n  [Mm=] `+regexp.QuoteMeta(filepath.Join(t.name, d.path))+`[ \n]`).MatchString(said) {
+		return false
+	}
+	return slices.ContainsFunc(t.end.files[t.end.names[d.path].ino], func(n string) bool { return n != d.path && t.within(n, args) })
 }
 
 // byUnknownName: a file that was asked for by a name of which the history has never

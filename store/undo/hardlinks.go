@@ -429,7 +429,11 @@ func (m *maker) stillName(p store.Path, in store.Inode) (state, bool, error) {
 	}
 	c := &chain{m, own}
 	e, i := c.at(len(own) - 1)
-	return stateOf(v), i >= 0 && !e.Deleted() && store.InodeOf(e.Stat) == in, nil
+	is := stateOf(v)
+	if i >= 0 && is.regular() && is.blob == (store.Hash{}) { // ignored: nobody has read what the plan wrote
+		is.blob = e.Blob
+	}
+	return is, i >= 0 && !e.Deleted() && store.InodeOf(e.Stat) == in, nil
 }
 
 func (x *stepper) parts(g *goal, from string) {

@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -177,10 +178,15 @@ func (m *maker) homesOf(goals []goal) (map[store.Path]store.Path, error) {
 	return out, nil
 }
 
+// brought is what a directory brought to a path at which something else had been
+// before: a goal of its own. If that directory does not go back, the path's goal is as
+// it was without it.
+type brought struct{ came, without goal }
+
 // relocate looks where those were of which nothing is known before they were found:
 // under a directory that was renamed since, they were where it was.
 func (m *maker) relocate(goals []goal) ([]goal, error) {
-	if !slices.ContainsFunc(goals, func(g goal) bool { return g.moved && (g.have.dir() || g.want.dir()) }) {
+	if len(m.brought) == 0 && !slices.ContainsFunc(goals, func(g goal) bool { return g.moved && (g.have.dir() || g.want.dir()) }) {
 		return goals, nil
 	}
 	w, at, went := wantsOf(goals), map[store.Path]int{}, map[store.Path]store.Path{}
@@ -188,6 +194,26 @@ func (m *maker) relocate(goals []goal) ([]goal, error) {
 		at[goals[i].path] = i
 	}
 	var more []goal
+	bring := func(to store.Path, want state) error {
+		if j, ok := at[to]; ok {
+			if goals[j].want.absent() {
+				goals[j].want, goals[j].moved = want, true
+			}
+			return nil
+		}
+		v, _, err := m.view.Current(to)
+		if err != nil {
+			return err
+		}
+		switch have := stateOf(v); {
+		case have.equal(want):
+		case have.absent():
+			more = append(more, goal{path: to, have: have, want: want})
+		default:
+			m.conflict(store.Conflict{Path: to, Why: "made again since", Actor: v.Actor, Time: v.Time})
+		}
+		return nil
+	}
 	for i := range goals {
 		g := &goals[i]
 		if !g.unseen || g.want.absent() {
@@ -202,24 +228,27 @@ func (m *maker) relocate(goals []goal) ([]goal, error) {
 		}
 		want := g.want
 		g.want, g.moved, went[g.path] = state{}, true, to
-		if j, ok := at[to]; ok {
-			if goals[j].want.absent() {
-				goals[j].want = want
-			}
-			continue
+		if err := bring(to, want); err != nil {
+			return nil, err
 		}
-		v, _, err := m.view.Current(to)
+	}
+	for _, b := range m.brought {
+		to, err := m.formerly(w, went, &b.came)
 		if err != nil {
 			return nil, err
 		}
-		switch have := stateOf(v); {
-		case have.equal(want):
-		case have.absent():
-			more = append(more, goal{path: to, have: have, want: want})
-		default:
-			m.conflict(store.Conflict{Path: to, Why: "made again since", Actor: v.Actor, Time: v.Time})
+		if to != "" && to != b.came.path {
+			if err := bring(to, b.came.want); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		m.conflict(store.Conflict{Path: b.came.path, Why: "something else was found here between two of the changes"})
+		if j, ok := at[b.came.path]; ok {
+			goals[j] = b.without
 		}
 	}
+	m.brought = nil
 	goals = slices.DeleteFunc(goals, func(g goal) bool { return g.idle() })
 	return append(goals, more...), nil
 }
@@ -308,8 +337,16 @@ func (x *stepper) renames() error {
 
 // stay sees to it that what is not part of the plan is where it was in the end, when
 // the directory that it is in goes elsewhere.
+//
+// Of what was only found there since its directory came nothing is known under another
+// name: it goes along.
 func (m *mover) stay(dirs []store.Path) error {
 	slices.Sort(dirs)
+	var goals []goal
+	for _, g := range m.x.goals {
+		goals = append(goals, *g)
+	}
+	w := wantsOf(goals)
 	top := store.Path("")
 	for _, dir := range dirs {
 		if top != "" && dir.Inside(top) {
@@ -319,8 +356,16 @@ func (m *mover) stay(dirs []store.Path) error {
 		err := m.x.view.Live(dir, func(v store.Version) error {
 			if m.x.goals[v.Path] == nil {
 				st := stateOf(v)
+				to, err := m.cameWith(w, v)
+				if err != nil {
+					return err
+				}
 				m.x.goals[v.Path] = &goal{path: v.Path, have: st, want: st}
-				m.things[v.Path] = &thing{v.Path, v.Path}
+				m.things[v.Path] = &thing{v.Path, cmp.Or(to, v.Path)}
+				if to != "" {
+					m.x.goals[v.Path].want = state{}
+					m.x.goals[to] = &goal{path: to, want: st}
+				}
 				m.x.plan.Returns = append(m.x.plan.Returns, store.Return{Path: v.Path, Was: st.seq, Back: st.seq})
 				m.stale = true
 			}
@@ -331,6 +376,29 @@ func (m *mover) stay(dirs []store.Path) error {
 		}
 	}
 	return nil
+}
+
+// cameWith is where what was only found at a path goes with its directory; "": it
+// stays.
+func (m *mover) cameWith(w wants, v store.Version) (store.Path, error) {
+	if v.Op != store.OpBaseline && v.Op != store.OpWrite && v.Plan == "" {
+		return "", nil
+	}
+	own, err := m.x.view.History(v.Path, false)
+	if err != nil {
+		return "", err
+	}
+	c := &chain{m.x.maker, own}
+	_, i := c.at(len(own) - 1)
+	own = slices.DeleteFunc(own[:i+1], func(v store.Version) bool { return v.Plan != "" })
+	if len(own) == 0 || !foundOnly(own) {
+		return "", nil
+	}
+	to, err := m.x.formerly(w, nil, &goal{path: v.Path, want: stateOf(own[0])})
+	if err != nil || to == v.Path || m.x.goals[to] != nil {
+		return "", err
+	}
+	return to, nil
 }
 
 // bring brings a thing to where it belongs.

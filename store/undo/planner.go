@@ -36,6 +36,7 @@ type maker struct {
 	show  bool // nobody is asked to secure anything
 
 	lost     []lost
+	brought  []brought
 	unsafe   map[store.Path]string                  // what could not be secured, and why
 	kept     map[store.Hash]place                   // whether and where the store has contents, as far as it was asked
 	homes    map[store.Path]store.Path              // what goes by a rename, and where

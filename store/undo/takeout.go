@@ -63,6 +63,7 @@ func (m *maker) takeOut(sel selection, q Query) ([]goal, error) {
 type run struct {
 	left, want state
 	over       *store.Version // somebody else's newest version above it, up to the next run
+	found      bool           // over says no more than that something was found where nothing was
 	below      int            // the version that says what was before; -1: none
 	first      store.Version
 }
@@ -97,6 +98,7 @@ func (c *chain) runs(sel map[uint64]*store.Version, plan string) ([]run, error) 
 	}
 	var out []run
 	var over *store.Version
+	found := true
 	var err error
 	v, i := at(len(c.own) - 1)
 	for i >= 0 && v.Seq >= least {
@@ -105,10 +107,12 @@ func (c *chain) runs(sel map[uint64]*store.Version, plan string) ([]run, error) 
 				w := v
 				over = &w
 			}
+			found = found && v.Op == store.OpBaseline
 			v, i = at(i - 1)
 			continue
 		}
 		r := run{left: stateOf(v), over: over}
+		r.found, found = over != nil && found && r.left.absent(), true
 		under := i
 		for over = nil; i >= 0 && ours(v, i); v, i = at(under) {
 			r.first, under = v, i-1
@@ -167,6 +171,15 @@ func (m *maker) goalFor(c *chain, path store.Path, sel map[uint64]*store.Version
 			}
 			g.unseen = r.below < 0 && !r.want.absent() || r.below >= 0 && foundOnly(c.own[:r.below+1])
 			continue
+		case n > 0 && !made && r.found:
+			// It came with its directory, and goes with it; before that came something
+			// else was here.
+			came, was := g, g
+			came.have, came.want, came.unseen = state{}, now, true
+			m.brought = append(m.brought, brought{came, was})
+			now, g.want, g.other, g.from, g.came = r.want, r.want, as.other, "", first.Seq
+			g.unseen, g.moved = r.below >= 0 && foundOnly(c.own[:r.below+1]), true
+			continue
 		case q.Merge:
 			if merged, ok := m.merge(r.left, r.want, now); ok {
 				g.want, g.other, g.unseen = merged, false, false
@@ -191,10 +204,11 @@ func (m *maker) goalFor(c *chain, path store.Path, sel map[uint64]*store.Version
 	return g, true, nil
 }
 
-// foundOnly: these versions say no more than how a file was found.
+// foundOnly: these versions say no more than how a file was found. Its content may
+// have been read when it got one more name.
 func foundOnly(own []store.Version) bool {
 	return !slices.ContainsFunc(own, func(v store.Version) bool {
-		return v.Op != store.OpBaseline || store.InodeOf(v.Stat) != store.InodeOf(own[0].Stat)
+		return store.InodeOf(v.Stat) != store.InodeOf(own[0].Stat) || v.Op != store.OpBaseline && (v.Op != store.OpWrite || !sameBytes(v, own[0]))
 	})
 }
 
@@ -291,7 +305,12 @@ func madeLater(own []store.Version, first store.Version) bool {
 // would change a file that has another name now and stays as it is there. Dropping one
 // may cost another, so it looks until nothing changes.
 func (m *maker) possible(goals []goal, apart bool) ([]goal, error) {
+	needed := map[store.Path]bool{}
 	for {
+		var err error
+		if goals, err = m.withDirectories(goals, needed); err != nil {
+			return nil, err
+		}
 		o, err := m.outlookOf(goals)
 		if err != nil {
 			return nil, err
@@ -348,6 +367,62 @@ func (m *maker) possible(goals []goal, apart bool) ([]goal, error) {
 		}
 		goals = keep
 	}
+}
+
+// withDirectories sees to it that each directory is there in which something is to be.
+// One that was made by what is taken back, and went elsewhere, would not come back for
+// what others have put into it. Each is seen to once: needed has those that were.
+func (m *maker) withDirectories(goals []goal, needed map[store.Path]bool) ([]goal, error) {
+	at := make(map[store.Path]int, len(goals))
+	for i := range goals {
+		at[goals[i].path] = i
+	}
+	for n := range goals {
+		if goals[n].want.absent() {
+			continue
+		}
+		p := goals[n].path
+		for i := len(p) - 1; i > 0; i-- {
+			if p[i] != '/' {
+				continue
+			}
+			dir := p[:i]
+			if needed[dir] {
+				break // and so are those above it
+			}
+			needed[dir] = true
+			g := goal{path: dir, since: goals[n].since}
+			if j, ok := at[dir]; ok {
+				if g = goals[j]; !g.want.absent() || g.have.dir() {
+					continue
+				}
+			} else {
+				v, found, err := m.view.Current(dir)
+				if err != nil {
+					return nil, err
+				}
+				if g.have = stateOf(v); !found || !g.have.absent() {
+					continue
+				}
+			}
+			own, err := m.view.History(dir, false)
+			if err != nil {
+				return nil, err
+			}
+			own = slices.DeleteFunc(own, func(v store.Version) bool { return v.Plan != "" || !stateOf(v).dir() })
+			if len(own) == 0 {
+				continue
+			}
+			g.want, g.moved = stateOf(own[len(own)-1]), true
+			if j, ok := at[dir]; ok {
+				goals[j] = g
+			} else {
+				at[dir] = len(goals)
+				goals = append(goals, g)
+			}
+		}
+	}
+	return goals, nil
 }
 
 // blocked: an ancestor is, after the plan, something that is no directory.

@@ -47,6 +47,10 @@ func (c *chain) at(i int) (store.Version, int) {
 	for hops := 0; i >= 0 && hops < 1000; hops++ {
 		v := c.own[i]
 		if v.Plan == "" {
+			if i > 0 && c.own[i-1].Plan != "" && v.Op == store.OpBaseline && describes(v, c.own[i-1]) {
+				i-- // it was read after the plan had made it
+				continue
+			}
 			return v, i
 		}
 		r, ok := c.returns(v.Plan)[v.Path]
@@ -311,8 +315,8 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 		if err != nil {
 			return nil, "", err
 		}
-		alsoNamed(sel, vs, asked)
 		wholeLives(sel, vs, match)
+		alsoNamed(sel, vs, asked) // of those no more than that: their names are not asked for
 	}
 	if len(sel) == 0 {
 		return nil, "", fmt.Errorf("nothing to undo (%s): %w", title, store.ErrNotFound)
@@ -357,7 +361,7 @@ func wholeLives(sel selection, vs []store.Version, match func(store.Path) bool) 
 				if first := life[0]; first.Seq > since && (!began(*first) || first.Deleted()) {
 					for _, v := range life {
 						add(v)
-						if pair := bySeq[v.Seq+1]; v.Op == store.OpMoved && pair != nil && pair.Path == v.To {
+						if pair := pairOf(v, bySeq, lives); v.Op == store.OpMoved && pair != nil {
 							add(pair)
 						}
 					}
@@ -386,18 +390,36 @@ func wholeLives(sel selection, vs []store.Version, match func(store.Path) bool) 
 			}
 			for _, v := range life {
 				sel.add(v)
-				// A rename is two versions, one after the other.
-				pair := bySeq[v.Seq-1]
-				if v.Op == store.OpMoved {
-					pair = bySeq[v.Seq+1]
-				}
-				if pair != nil && (v.Op == store.OpMoved && pair.Path == v.To || v.Op == store.OpRename && pair.Path == v.From) && sel[pair.Path][pair.Seq] == nil {
-					sel.add(pair)
-					todo = append(todo, pair.Path)
+				if pair := pairOf(v, bySeq, lives); pair != nil {
+					add(pair)
 				}
 			}
 		}
 	}
+}
+
+// pairOf is the other version that the same rename or exchange has made; nil: it is
+// not among those. A rename's follow each other, an exchange's are those of one moment.
+func pairOf(v *store.Version, bySeq map[uint64]*store.Version, lives map[store.Path][][]*store.Version) *store.Version {
+	switch v.Op {
+	case store.OpMoved:
+		if pair := bySeq[v.Seq+1]; pair != nil && pair.Path == v.To {
+			return pair
+		}
+	case store.OpRename:
+		if pair := bySeq[v.Seq-1]; pair != nil && pair.Op == store.OpMoved && pair.Path == v.From {
+			return pair
+		}
+	case store.OpExchange:
+		for _, life := range lives[v.From] {
+			for _, o := range life {
+				if o.Op == store.OpExchange && o.From == v.Path && o.Time == v.Time {
+					return o
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // lastAction is the newest version that counts and is still in effect.

@@ -121,3 +121,51 @@ func TestUndoOfFileFoundBeforeItsMaking(t *testing.T) {
 		t.Fatalf("a second time: %+v", p)
 	}
 }
+
+// A directory that was made and moved, and into which somebody else has put something,
+// was removed from where it had come back to, with what is in it.
+func TestUndoBringsTheDirectoryOfOthers(t *testing.T) {
+	for name, moves := range map[string]func(tr *storetest.Tree) []store.Change{
+		"renamed":       func(tr *storetest.Tree) []store.Change { return []store.Change{tr.Rename("d", "e")} },
+		"exchanged":     func(tr *storetest.Tree) []store.Change { return []store.Change{tr.Exchange("d", "f")} },
+		"below another": func(tr *storetest.Tree) []store.Change { return []store.Change{tr.Exchange("top", "f")} },
+		"mode was taken": func(tr *storetest.Tree) []store.Change {
+			return []store.Change{tr.Chmod("d", 0o600), tr.Rename("d", "e")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newScene(t)
+			tr := c.tr
+			c.as("", "vim", "", 5).do(tr.Write("f", "f\n"), tr.Mkdir("top", 0o40755))
+			c.as("A", "sh", "t1", 10).do(tr.Mkdir("d", 0o40755), tr.Mkdir("top/d", 0o40755), tr.Write("d/own", "o\n"))
+			c.as("B", "sh", "t2", 11).do(tr.Write("d/b", "b\n"), tr.Write("top/d/b", "b\n"))
+			c.as("A", "sh", "t1", 10).do(moves(tr)...)
+			before := tr.Clone()
+			undo := Query{Select: store.Filter{Session: "A"}}
+			c.carry(c.undo(undo))
+			after := tr.Clone()
+			for p, want := range map[store.Path]string{"d/b": "b\n", "top/d/b": "b\n", "f": "f\n"} {
+				if n, ok := after[p]; !ok || n.Data != want {
+					t.Errorf("%s is not there:\n%s", p, show(after))
+				}
+			}
+			for _, p := range []store.Path{"d/own", "e"} {
+				if _, ok := after[p]; ok {
+					t.Errorf("%s is there:\n%s", p, show(after))
+				}
+			}
+			redo, err := Planner{Store: c.s}.Redo("", false)
+			if err != nil || len(redo.Conflicts)+len(redo.Lost) > 0 {
+				t.Fatal(err, redo.Conflicts, redo.Lost)
+			}
+			c.carry(redo)
+			if now := tr.Clone(); !maps.Equal(now, before) {
+				t.Errorf("after redo:\n%swant\n%s", show(now), show(before))
+			}
+			c.carry(c.undo(undo))
+			if now := tr.Clone(); !maps.Equal(now, after) {
+				t.Errorf("after the second undo:\n%swant\n%s", show(now), show(after))
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	le "encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -49,16 +50,47 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			return nil
 		}
 	}
+	absent := func(name string) func(d string) error {
+		return func(d string) error {
+			if _, err := os.Lstat(filepath.Join(d, name)); !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("%s is there (%v)", name, err)
+			}
+			return nil
+		}
+	}
+	exchange := func(d, a, b string) error {
+		return unix.Renameat2(unix.AT_FDCWD, filepath.Join(d, a), unix.AT_FDCWD, filepath.Join(d, b), unix.RENAME_EXCHANGE)
+	}
+	const acl = "system.posix_acl_access"
+	setACL := func(name string) error {
+		list := le.LittleEndian.AppendUint32(nil, 2)
+		for _, e := range [][3]uint32{{1, 6, 1<<32 - 1}, {2, 7, 6001}, {4, 4, 1<<32 - 1}, {16, 4, 1<<32 - 1}, {32, 4, 1<<32 - 1}} {
+			list = le.LittleEndian.AppendUint16(list, uint16(e[0]))
+			list = le.LittleEndian.AppendUint16(list, uint16(e[1]))
+			list = le.LittleEndian.AppendUint32(list, e[2])
+		}
+		return unix.Setxattr(name, acl, list, 0)
+	}
+	noACL := func(name string) func(d string) error {
+		return func(d string) error {
+			if n, err := unix.Getxattr(filepath.Join(d, name), acl, nil); err == nil {
+				return fmt.Errorf("%s has an access list of %d bytes", name, n)
+			}
+			return nil
+		}
+	}
 	cases := []struct {
 		name  string
 		root  bool                 // works as another user
 		setup string               // before the mount; $G is a directory in .git
 		act   string               // after it
 		then  func(d string) error // more of that
+		last  string               // and then this, which is undone alone in the end
 		paths []string             // undo only these
 		lost  string               // named by the first undo
 		redo  int                  // status of the redo between two undos
 		want  []func(d string) error
+		half  []func(d string) error // once the last act alone is undone
 	}{
 		{name: "an ignored file changed by a name in .git",
 			setup: "mkdir ign; echo old >ign/f; ln ign/f $G/f", act: "echo new >$G/f; echo new >other",
@@ -83,10 +115,58 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			want: []func(string) error{file("tmp/y.ign", "y\n")}},
 		{name: "a pipe and a directory changed places",
 			setup: "mkdir ign lib; mkfifo ign/p.md; echo b >lib/b; ln ign/p.md y.ign",
+			then:  func(d string) error { return exchange(d, "ign/p.md", "lib") },
+			want:  []func(string) error{file("lib/b", "b\n"), oneFile("ign/p.md", "y.ign", true)}},
+		{name: "an access list given to a pipe",
+			setup: "mkfifo p; ln p q", act: "",
+			then: func(d string) error { return setACL(d + "/q") },
+			want: []func(string) error{noACL("p"), noACL("q")}},
+		{name: "an ignored directory and a tracked one changed places",
+			setup: "mkdir -p out tmp/lib; >out/e; echo old >tmp/lib/e", act: "",
 			then: func(d string) error {
-				return unix.Renameat2(unix.AT_FDCWD, d+"/ign/p.md", unix.AT_FDCWD, d+"/lib", unix.RENAME_EXCHANGE)
+				return errors.Join(exchange(d, "out", "tmp/lib"), os.Rename(d+"/out/e", d+"/tmp/b"))
 			},
-			want: []func(string) error{file("lib/b", "b\n"), oneFile("ign/p.md", "y.ign", true)}},
+			want: []func(string) error{file("out/e", ""), file("tmp/lib/e", "old\n"), absent("tmp/b")}},
+		{name: "an ignored file that got another name where its directory came to",
+			setup: "mkdir -p src out/lib; echo f >out/lib/f", act: "",
+			then: func(d string) error {
+				return errors.Join(exchange(d, "src", "out"), os.Link(d+"/src/lib/f", d+"/src/b"))
+			},
+			want: []func(string) error{file("out/lib/f", "f\n"), absent("src/lib"), absent("out/b")}},
+		{name: "a name from .git in place of an ignored file",
+			setup: "mkdir ign; echo old >ign/f; echo other >g; ln g $G/g", act: "mv $G/g ign/f",
+			want: []func(string) error{file("ign/f", "old\n"), file("g", "other\n"), oneFile("ign/f", "g", false)}},
+		{name: "a directory that changed places with what is asked for",
+			setup: "mkdir -p ign/src/lib lib/tmp; echo f >ign/src/lib/f; echo e >e", act: "",
+			then: func(d string) error {
+				return errors.Join(exchange(d, "e", "ign/src"), os.Rename(d+"/e", d+"/tmp"), os.Rename(d+"/tmp/lib/f", d+"/ign/y"))
+			},
+			paths: []string{"tmp"},
+			want:  []func(string) error{file("ign/src/lib/f", "f\n"), file("e", "e\n"), absent("tmp")}},
+		{name: "another name of what is asked for, in a directory that changed places",
+			setup: "mkdir deep tmp; echo log >deep/z.log; ln deep/z.log deep/a", act: "",
+			then: func(d string) error {
+				return errors.Join(exchange(d, "tmp", "deep"), os.WriteFile(d+"/tmp/z.log", nil, 0))
+			},
+			paths: []string{"tmp/z.log"},
+			want:  []func(string) error{file("tmp/z.log", "log\n"), file("tmp/a", "log\n"), oneFile("tmp/a", "tmp/z.log", true)}},
+		{name: "half of what was undone and redone, in a directory that is ignored by then",
+			setup: "echo >.gitignore; mkdir -p ign/d e; echo old >ign/d/f", act: "ln ign/d/f e/f; echo ign >.gitignore; echo more >>e/f", last: "echo new >e/tmp; mv e/tmp e/f",
+			want: []func(string) error{file("ign/d/f", "old\n"), absent("e/f")},
+			half: []func(string) error{file("ign/d/f", "old\nmore\n"), oneFile("ign/d/f", "e/f", true)}},
+		{name: "set-group-id taken from a file that has lost its name", root: true,
+			setup: "echo old >f; chmod 2755 f", act: "",
+			then: func(d string) error {
+				f, err := os.OpenFile(d+"/f", os.O_WRONLY|os.O_APPEND, 0)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				cmd := exec.Command("sh", "-c", "echo more")
+				cmd.Stdout, cmd.SysProcAttr = f, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 6002, Gid: 6002}}
+				return errors.Join(os.Remove(d+"/f"), cmd.Run())
+			},
+			want: []func(string) error{file("f", "old\n"), mode("f", unix.S_IFREG|unix.S_ISGID|0o755)}},
 		{name: "set-group-id taken away by a write", root: true,
 			setup: "echo old >f; chown 6002:6002 f; chmod 2755 f", act: "",
 			then: func(d string) error {
@@ -143,6 +223,8 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			half := time.Now().Format(time.RFC3339Nano)
+			script(d, c.last)
 			undo := []string{"undo", "--yes", "--dir", p.dir, "--since", since}
 			if c.paths != nil {
 				undo = append(undo, "--")
@@ -159,9 +241,9 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 				}
 				return string(out)
 			}
-			check := func(out string) {
+			check := func(out string, want []func(d string) error) {
 				t.Helper()
-				for _, f := range c.want {
+				for _, f := range want {
 					if err := f(d); err != nil {
 						t.Errorf("%v\n%s", err, out)
 					}
@@ -175,9 +257,14 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			if c.lost != "" && !strings.Contains(out, c.lost) {
 				t.Errorf("not named: %s\n%s", c.lost, out)
 			}
-			check(out)
-			run(c.redo, "redo", "--yes", "--dir", p.dir)
-			check(run(status, undo...))
+			check(out, c.want)
+			redo := []string{"redo", "--yes", "--dir", p.dir}
+			run(c.redo, redo...)
+			check(run(status, undo...), c.want)
+			if c.half != nil {
+				run(c.redo, redo...)
+				check(run(0, "undo", "--yes", "--dir", p.dir, "--since", half), c.half)
+			}
 		})
 	}
 }

@@ -94,10 +94,8 @@ func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
 		return store.Stat{}, "", err
 	}
 	st := fromStatx(&x)
-	if t := st.Mode & unix.S_IFMT; t != unix.S_IFLNK {
-		if t == unix.S_IFDIR || t == unix.S_IFREG {
-			st.Attrs = string(attrs.Read(fmt.Sprintf("/proc/self/fd/%d", fd)))
-		}
+	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
+		st.Attrs = string(attrs.Read(fmt.Sprintf("/proc/self/fd/%d", fd)))
 		return st, "", nil
 	}
 	b := make([]byte, 4097)
