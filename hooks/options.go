@@ -1,17 +1,23 @@
 package hooks
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+
+	"cachebro/hooks/reshape"
+)
 
 // options are chosen by init and stand on the registered command line.
 type options struct {
-	event     string // from the arguments; the input's own name wins
-	recovery  string // compact (default), always, off
-	stopLine  string // changes (default): when something was saved or changed; always, off
-	noRewrite bool   // leave the built-in tools' results alone
-	index     bool   // give each prompt a compact index
-	client    string // another client than Claude Code, as in dialects
-	plugin    bool   // registered by the plugin, not by init
-	guard     string // off (default), suggest, deny: a second built-in Read of a file
+	event     string                // from the arguments; the input's own name wins
+	recovery  string                // compact (default), always, off
+	stopLine  string                // changes (default): when something was saved or changed; always, off
+	noRewrite bool                  // leave the built-in tools' results alone
+	noReshape map[reshape.Rule]bool // these leave commands' outputs alone
+	index     bool                  // give each prompt a compact index
+	client    string                // another client than Claude Code, as in dialects
+	plugin    bool                  // registered by the plugin, not by init
+	guard     string                // off (default), suggest, deny: a second built-in Read of a file
 }
 
 // parseOptions is tolerant: an option that it does not know, perhaps of another
@@ -29,6 +35,11 @@ func parseOptions(args []string) options {
 			o.stopLine = value
 		case name == "no-rewrite":
 			o.noRewrite = value != "false"
+		case name == "no-reshape":
+			o.noReshape = map[reshape.Rule]bool{}
+			for rule := range strings.SplitSeq(cmp.Or(value, string(allRules)), ",") {
+				o.noReshape[reshape.Rule(rule)] = true
+			}
 		case name == "prompt-index":
 			o.index = value != "false"
 		case name == "plugin":

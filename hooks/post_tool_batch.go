@@ -13,15 +13,22 @@ import (
 // then does the daemon count it as shown. All other results, and what the model
 // itself wrote, count as what the context has grown by since.
 func postToolBatch(ctx context.Context, c *call) answer {
+	printed := c.sentResults()
 	commit := wire.Commit{Reader: wire.Reader{Session: c.session, Agent: c.agent}}
 	for _, f := range c.calls {
 		if f.toolUse == "" {
 			continue
 		}
 		commit.Given += tokensOf(f.size)
+		if s, ok := printed[f.toolUse]; ok && s.saved != nil {
+			if !c.countOutput(ctx, f, s) {
+				commit.Given += tokensOf(len(f.text))
+			}
+			continue
+		}
 		switch {
 		case f.tool == "Read", f.tool == "Bash" && showsFile(f.input.str("command")), isOurs(f.tool):
-			commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text, Took: c.took(f)})
+			commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text, Took: took(f, printed)})
 			continue
 		case f.tool == "NotebookEdit":
 			// It has no PostToolUse of ours; this closes its window.
@@ -37,7 +44,7 @@ func postToolBatch(ctx context.Context, c *call) answer {
 	if _, err := c.ask(ctx, wire.MCommit, commit, nil, &a); err != nil || len(a.Own) == 0 {
 		return answer{}
 	}
-	for id, s := range c.sentResults() {
+	for id, s := range printed {
 		if s.form != "" && slices.Contains(a.Own, id) {
 			c.noteRefusal(s.form)
 		}
@@ -55,14 +62,14 @@ func showsFile(command string) bool {
 }
 
 // took says which of two texts of several parts the model was given.
-func (c *call) took(f finished) string {
+func took(f finished, printed map[string]sent) string {
 	if f.tool != "Bash" {
 		return ""
 	}
 	if _, ok := shell.ParseParts(f.input.str("command")); !ok {
 		return ""
 	}
-	s, ok := c.sentResults()[f.toolUse]
+	s, ok := printed[f.toolUse]
 	switch outputDigest(f.text) {
 	case s.own: // also where nothing was shortened, and both are the same
 		return wire.TookOwn

@@ -20,6 +20,10 @@ func postToolUse(ctx context.Context, c *call) answer {
 		t.Background = c.response.str("backgroundTaskId") != ""
 		_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
 		return c.shellResult(ctx)
+	case "Grep":
+		return c.searchOutput()
+	case "Glob", "LS":
+		return c.listOutput()
 	case "Edit", "Write", "NotebookEdit":
 		_, _ = c.ask(ctx, wire.MToolEnd, c.toolCall(), nil, nil)
 		c.ownEdit(ctx)

@@ -109,6 +109,7 @@ type sent struct {
 	toolUse  string
 	form     form
 	own, new string // digests of a command's output: the client's and ours; "" for a Read
+	saved    []saving
 }
 
 func (c *call) sentFile() string {
@@ -125,7 +126,7 @@ func (s sent) note(c *call) {
 	if file == "" || !word(s.toolUse) {
 		return
 	}
-	line, err := json.Marshal([]string{s.toolUse, string(s.form), s.own, s.new})
+	line, err := json.Marshal([]string{s.toolUse, string(s.form), s.own, s.new, encodeSavings(s.saved)})
 	if err != nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
 		return
 	}
@@ -148,8 +149,8 @@ func (c *call) sentResults() map[string]sent {
 	all := map[string]sent{}
 	for line := range bytes.Lines(b) {
 		var f []string
-		if json.Unmarshal(line, &f) == nil && len(f) == 4 {
-			all[f[0]] = sent{f[0], form(f[1]), f[2], f[3]}
+		if json.Unmarshal(line, &f) == nil && len(f) == 5 {
+			all[f[0]] = sent{f[0], form(f[1]), f[2], f[3], decodeSavings(f[4])}
 		}
 	}
 	if len(b) > 1<<20 {

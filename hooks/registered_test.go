@@ -25,7 +25,7 @@ func TestOnlyRegisteredMatchers(t *testing.T) {
 	if len(s.Hooks) != len(handlers) {
 		t.Errorf("%d events registered, %d handled", len(s.Hooks), len(handlers))
 	}
-	if m := s.Hooks["PostToolUse"][0].Matcher; m != "Read|Bash|Edit|Write" {
+	if m := s.Hooks["PostToolUse"][0].Matcher; m != "Read|Bash|Edit|Write|Grep|Glob|LS" {
 		t.Errorf("PostToolUse matches %s", m)
 	}
 	if m := s.Hooks["PreToolUse"][0].Matcher; strings.Contains(m, "Read") || strings.Contains(m, "Grep") {

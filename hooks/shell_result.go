@@ -19,7 +19,10 @@ func (c *call) shellResult(ctx context.Context) answer {
 		return c.partsResult(ctx, parts)
 	}
 	show, ok := shell.ParseShow(c.input.str("command"))
-	if !ok || c.toolUse == "" || c.input.truth("run_in_background") {
+	if !ok {
+		return c.commandOutput(ctx)
+	}
+	if c.toolUse == "" || c.input.truth("run_in_background") {
 		return answer{}
 	}
 	path, ok := c.relative(show.Path(c.cwd))

@@ -57,10 +57,11 @@ allowed() {
 	store/keep) echo "store store/content store/db store/space" ;;
 	store) echo "store/cache store/content store/db store/space store/attrs store/diff store/text" ;;
 	search | search/*) echo "store store/glob store/text search/..." ;;
-	mcp | mcp/*) echo "store/gitdir store/glob store/text store/wire store/undo/apply store/undo/displace store/wire/visible store/wire/when store/knowledge/manifest mcp/..." ;;
+	mcp | mcp/*) echo "store/gitdir store/glob store/text store/wire store/undo/apply store/undo/displace store/wire/visible store/wire/when store/knowledge/manifest hooks/reshape mcp/..." ;;
 	hooks/shell | hooks/clients/edit) echo "store/text" ;;
+	hooks/reshape) echo "hooks/shell store/text" ;;
 	hooks/clients) echo "hooks/clients/edit store/text store/wire/visible" ;;
-	hooks | hooks/*) echo "fusefs/procfs store/text store/wire store/wire/visible hooks/..." ;;
+	hooks | hooks/*) echo "fusefs/procfs store/tokens store/text store/wire store/wire/visible hooks/..." ;;
 	cmd/cachebro/cli) echo "cmd/cachebro/fastpath fusefs/... store/..." ;;
 	cmd/cachebro/history | cmd/cachebro/knowledge) echo "cmd/cachebro/cli fusefs/... store/..." ;;
 	cmd/cachebro/mounting) echo "cmd/cachebro/cli cmd/cachebro/history fusefs/... hooks/... store/..." ;;
@@ -83,6 +84,7 @@ owner() {
 	github.com/spf13/pflag) echo "cmd/..." ;;
 	mvdan.cc/sh/*) echo "hooks hooks/..." ;;
 	github.com/redis/go-redis/*) echo "store/memo/results store/memo/results/..." ;;
+	github.com/buildkite/terminal-to-html/*) echo "" ;; # tests only
 	github.com/tiktoken-go/*) echo "store/tokens" ;;
 	go.yaml.in/yaml/*) echo "store/knowledge/manifest" ;;
 	*) echo "*" ;;

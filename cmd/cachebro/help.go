@@ -27,7 +27,7 @@ func commands() []cli.Command {
 		mounting.MountCommand(), mounting.UmountCommand(), mounting.RelocateCommand(), versionCommand(), completionCommand(),
 		setup.UpCommand(), setup.DownCommand(), setup.UpgradeCommand(), setup.InitCommand(), setup.UninitCommand(), setup.UninstallCommand(), doctor.DoctorCommand(), statusLineCommand(),
 		storage.PruneCommand(), storage.DuCommand(), storage.FsckCommand(), storage.PurgeCommand(), storage.ExportCommand(), storage.ImportCommand(), knowledge.ReindexCommand(), knowledge.IndexCommand(),
-		serveCommand(), hookCommand(), fsmonitorCommand(), knowledge.ReadCommand(),
+		serveCommand(), hookCommand(), fsmonitorCommand(), knowledge.ReadCommand(), knowledge.OutputCommand(),
 		mounting.SuperviseCommand(), mounting.MountdCommand(), storage.DaemonCommand(), running.PrivateCommand(), knowledge.TracedCommand(), completeCommand(),
 	}
 }

@@ -21,7 +21,7 @@ var registrations = []registration{
 	{"SessionStart", "", 15},
 	{"UserPromptSubmit", "", 5},
 	{"PreToolUse", "Edit|Write|NotebookEdit|Bash|mcp__cachebro__.*", 5},
-	{"PostToolUse", "Read|Bash|Edit|Write", 5},
+	{"PostToolUse", "Read|Bash|Edit|Write|Grep|Glob|LS", 5},
 	{"PostToolUseFailure", "Bash|Edit|Write|NotebookEdit", 5},
 	{"PostToolBatch", "", 5},
 	{"PreCompact", "", 5},

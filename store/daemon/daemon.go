@@ -22,6 +22,7 @@ import (
 	"cachebro/store/daemon/history"
 	"cachebro/store/daemon/ingest"
 	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/outputs"
 	"cachebro/store/daemon/plans"
 	"cachebro/store/daemon/reads"
 	"cachebro/store/daemon/source"
@@ -89,6 +90,7 @@ type Daemon struct {
 	survey      *survey.Survey
 	index       *search.Index
 	answers     *answers.Answers
+	outputs     outputs.Kept
 	bundles     bundles
 	notes       *notes.Book
 	docs        *docsync.Sync
@@ -260,7 +262,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 		return nil, err
 	}
 	if d.table, err = merge(d.handlers(), d.survey.Handlers(), d.plans.Handlers(), d.history.Handlers(), d.answers.Handlers(),
-		d.sets.Handlers(), d.reads.Handlers()); err != nil {
+		d.sets.Handlers(), d.reads.Handlers(), d.outputs.Handlers()); err != nil {
 		return nil, err
 	}
 	return d, nil

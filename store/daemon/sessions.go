@@ -51,6 +51,7 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 	s.Ended = 0
 	if e.Event == "end" {
 		s.Ended = now
+		d.outputs.End(e.Session)
 	}
 	// A client names its own commands too, as /compact and /exit: only what a person
 	// asks for is a prompt.

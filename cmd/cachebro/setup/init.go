@@ -12,6 +12,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/hooks/clients"
+	"cachebro/hooks/reshape"
 	"cachebro/store/diff"
 	"cachebro/store/text"
 
@@ -67,7 +68,7 @@ type InitFlags struct {
 	noRewrite, alwaysLoad, agentsMD, promptIndex, withStatus bool
 	gitMonitor                                               bool
 	brief                                                    bool // up: a line for each file instead of a diff
-	recovery, stopLine, guard                                string
+	recovery, stopLine, guard, noReshape                     string
 }
 
 func (f *InitFlags) add(fs *pflag.FlagSet) {
@@ -76,6 +77,8 @@ func (f *InitFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.stopLine, "stop-line", "changes", "when you are told what was saved: changes, always, off")
 	fs.StringVar(&f.guard, "guard", "off", "when a file is read again by the client's own Read: off, suggest or deny")
 	fs.BoolVar(&f.noRewrite, "no-rewrite", false, "leave the results of the client's own tools alone")
+	fs.StringVar(&f.noReshape, "no-reshape", "", "leave the outputs of commands as they are: all, or only these rules: "+strings.Join(ruleNames(), ","))
+	fs.Lookup("no-reshape").NoOptDefVal = "all"
 	fs.BoolVar(&f.promptIndex, "prompt-index", false, "give each prompt a short list of files that may matter")
 	fs.BoolVar(&f.alwaysLoad, "always-load", false, "load the tools at once instead of behind the client's tool search")
 	fs.BoolVar(&f.withStatus, "status-line", false, "also set Claude Code's status line, where none is set")
@@ -104,12 +107,30 @@ func (f *InitFlags) check(e *cli.Env) error {
 			return e.Usagef("%s: --%s %s: want %s", e.Cmd.Name, c.name, cli.Quote(c.value), strings.Join(c.known, ", "))
 		}
 	}
+	for _, r := range f.offRules() {
+		if r != "all" && !slices.Contains(ruleNames(), r) {
+			return e.Usagef("%s: --no-reshape %s: want all, or of %s", e.Cmd.Name, cli.Quote(r), strings.Join(ruleNames(), ", "))
+		}
+	}
 	for _, c := range f.clients {
 		if !slices.Contains(clients.Clients(), c) {
 			return e.Usagef("%s: --client %s: known are %s", e.Cmd.Name, cli.Quote(c), strings.Join(clients.Clients(), ", "))
 		}
 	}
 	return nil
+}
+
+// ruleNames are the rules that say commands' outputs in fewer words.
+func ruleNames() (names []string) {
+	for _, r := range reshape.Rules() {
+		names = append(names, string(r))
+	}
+	return names
+}
+
+// offRules are those that are not wanted.
+func (f *InitFlags) offRules() []string {
+	return strings.FieldsFunc(f.noReshape, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // hookOptions are the words on the registered command line; what is the default
@@ -124,6 +145,12 @@ func (f *InitFlags) hookOptions() []string {
 	}
 	if f.noRewrite {
 		o = append(o, "--no-rewrite")
+	}
+	switch off := f.offRules(); {
+	case slices.Contains(off, "all"):
+		o = append(o, "--no-reshape")
+	case len(off) > 0:
+		o = append(o, "--no-reshape="+strings.Join(off, ","))
 	}
 	if f.promptIndex {
 		o = append(o, "--prompt-index")

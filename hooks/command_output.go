@@ -1,0 +1,160 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"cachebro/hooks/reshape"
+	"cachebro/store/tokens"
+	"cachebro/store/wire"
+)
+
+// commandOutput says what a Bash command printed in fewer words, where a rule knows
+// command and output (package reshape). Nothing of it is recorded as lines of a file
+// that were shown: no later stub rests on it.
+func (c *call) commandOutput(ctx context.Context) answer {
+	stdout, ok := plainOutput(c.response)
+	if !ok || !c.reshapes() || c.input.truth("run_in_background") {
+		return answer{}
+	}
+	o := reshape.Options{Off: c.opt.noReshape}
+	line := c.input.str("command")
+	r, ok := reshape.Output(line, stdout, o)
+	if ok && r.Folded {
+		// What is left out must be there when it is asked for.
+		req := wire.OutputRequest{Session: c.session, ID: r.ID}
+		if _, err := c.ask(ctx, wire.MOutput, req, []byte(stdout), nil); err != nil {
+			o.NoFold = true
+			r, ok = reshape.Output(line, stdout, o)
+		}
+	}
+	if !ok || !utf8.ValidString(r.Text) {
+		return answer{}
+	}
+	return c.reshaped(withStdout(c.response, strings.TrimRight(r.Text, " \t\r\n")), stdout, r)
+}
+
+// searchOutput is the same for the client's own Grep.
+func (c *call) searchOutput() answer {
+	text := c.response.str("content")
+	if !c.reshapes() || c.response.str("mode") != "content" || text == "" {
+		return c.listOutput()
+	}
+	o := reshape.Options{Off: c.opt.noReshape}
+	r, ok := reshape.Matches(text, true, o)
+	if !ok {
+		r, ok = reshape.Matches(text, false, o)
+	}
+	b, err := json.Marshal(r.Text)
+	if !ok || err != nil {
+		return answer{}
+	}
+	out := maps.Clone(c.response)
+	out["content"] = b
+	return c.reshaped(out, text, r)
+}
+
+// listOutput is the same for a list of files, of Grep or of Glob.
+func (c *call) listOutput() answer {
+	var files []string
+	if !c.reshapes() || c.response.str("content") != "" || json.Unmarshal(c.response["filenames"], &files) != nil {
+		return answer{}
+	}
+	text := strings.Join(files, "\n")
+	r, ok := reshape.Paths(text, reshape.Options{Off: c.opt.noReshape})
+	if !ok || strings.Count(text, "\n") != len(files)-1 {
+		return answer{}
+	}
+	b, err := json.Marshal(strings.Split(r.Text, "\n"))
+	if err != nil {
+		return answer{}
+	}
+	out := maps.Clone(c.response)
+	out["filenames"] = b
+	return c.reshaped(out, text, r)
+}
+
+// reshapes: outputs are said in fewer words for this client.
+func (c *call) reshapes() bool {
+	return c.toolUse != "" && !c.opt.noRewrite && !c.opt.noReshape[allRules] && !c.refuses(c.outputForm())
+}
+
+// outputForm is the form of what takes the place of this tool's result.
+func (c *call) outputForm() form { return form(c.tool + ", in fewer words") }
+
+// allRules stands in options.noReshape for every rule.
+const allRules = reshape.Rule("all")
+
+// reshaped is the answer with what is noted for when the batch is complete.
+func (c *call) reshaped(updated fields, own string, r reshape.Result) answer {
+	s := sent{toolUse: c.toolUse, form: c.outputForm(), own: outputDigest(own), new: outputDigest(r.Text), saved: savings(own, r)}
+	return answer{out: output{updated: updated}, sent: func() { s.note(c) }}
+}
+
+// A saving is what one rule spared, in tokens: together the rules of an output add
+// up to what it was and what was sent.
+type saving struct {
+	rule       reshape.Rule
+	full, sent int64
+}
+
+// savings shares what was saved among the rules, by bytes. The first bears what was
+// sent.
+func savings(own string, r reshape.Result) (out []saving) {
+	full, sent := int64(tokens.EstimateString(own)), int64(tokens.EstimateString(r.Text))
+	bytes := int64(max(1, len(own)-len(r.Text)))
+	for _, p := range r.Parts[1:] {
+		n := max(0, (full-sent)*int64(p.Saved)/bytes)
+		out = append(out, saving{p.Rule, n, 0})
+		full -= n
+	}
+	return append([]saving{{r.Parts[0].Rule, full, sent}}, out...)
+}
+
+// encodeSavings and decodeSavings write them in one word of a line.
+func encodeSavings(all []saving) string {
+	var words []string
+	for _, s := range all {
+		words = append(words, string(s.rule)+" "+strconv.FormatInt(s.full, 10)+" "+strconv.FormatInt(s.sent, 10))
+	}
+	return strings.Join(words, ",")
+}
+
+func decodeSavings(text string) (all []saving) {
+	for word := range strings.SplitSeq(text, ",") {
+		f := strings.Fields(word)
+		if len(f) != 3 {
+			return nil
+		}
+		full, err1 := strconv.ParseInt(f[1], 10, 64)
+		given, err2 := strconv.ParseInt(f[2], 10, 64)
+		if err1 != nil || err2 != nil {
+			return nil
+		}
+		all = append(all, saving{reshape.Rule(f[0]), full, given})
+	}
+	return all
+}
+
+// countOutput counts an output that was said in fewer words, if the model was given
+// it so, and notes a client that shows its own all the same. counted: its tokens
+// were entered.
+func (c *call) countOutput(ctx context.Context, f finished, s sent) (counted bool) {
+	given := outputDigest(f.text)
+	ours := given == s.new || f.tool != "Bash" && strings.Contains(f.text, reshape.Mark)
+	if !ours {
+		if given == s.own || f.tool != "Bash" {
+			c.noteRefusal(s.form)
+		}
+		return false
+	}
+	for _, part := range s.saved {
+		spend := wire.Spend{Reader: wire.Reader{Session: c.session, Agent: c.agent}, Tool: "output: " + string(part.rule), Full: part.full, Sent: part.sent, Kind: "result"}
+		_, _ = c.ask(ctx, wire.MSpend, spend, nil, nil)
+	}
+	return len(s.saved) > 0
+}

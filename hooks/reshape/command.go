@@ -1,0 +1,216 @@
+package reshape
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"cachebro/hooks/shell"
+)
+
+// command is what is known of a command line whose output is looked at: the
+// programs that made lines, without those that only choose among lines.
+type command struct {
+	makers   [][]string
+	numbered bool     // matches carry line numbers
+	roots    []string // what was searched; nil: the working directory
+	failed   bool
+	only     Rule // the one rule there is, for texts that no command line made
+}
+
+// parse reads a command line. ok: all that it runs is known to print for people.
+func parse(line string) (*command, bool) {
+	all, ok := shell.Pipelines(line)
+	if !ok {
+		return nil, false
+	}
+	c := &command{}
+	for _, p := range all {
+		words, ok := maker(p)
+		if !ok {
+			return nil, false
+		}
+		if words == nil {
+			continue
+		}
+		known := slices.ContainsFunc(table, func(r rule) bool { return r.by(words) })
+		if !known || forbidden(words) {
+			return nil, false
+		}
+		c.makers = append(c.makers, words)
+	}
+	c.searched()
+	return c, len(c.makers) > 0
+}
+
+func (c *command) any(by func([]string) bool) bool { return slices.ContainsFunc(c.makers, by) }
+
+// silent print nothing, or a word between two outputs.
+var silent = []string{"cd", "pushd", "popd", "export", "set", "true", ":", "mkdir", "echo", "source", "."}
+
+// filters let lines through as they are.
+var filters = map[string][]string{ // options that make something else of the lines
+	"head": {"-c", "--bytes"}, "tail": {"-c", "--bytes", "-f"}, "sort": {"-o", "-z"}, "uniq": {"-c", "--count", "-z"},
+	"grep": {"-n", "-o", "-c", "-b", "-r", "-R", "-l", "-L", "-H", "--color", "--count", "--only-matching"}, "egrep": {"-n", "-o", "-c", "-b", "-r", "-R", "-l", "-L", "-H"},
+	"rg": {"-n", "-o", "-c", "-b", "-l", "-H", "-r", "--replace", "--color", "--json", "--count", "--only-matching"},
+}
+
+// maker is the program of a pipeline that makes the lines; nil: there is none.
+func maker(p shell.Pipeline) (words []string, ok bool) {
+	for i, w := range p {
+		w = unwrap(w, i > 0)
+		if len(w) == 0 || strings.Contains(w[0], shell.Unknown) {
+			return nil, false
+		}
+		w[0] = path.Base(w[0])
+		switch {
+		case i == 0 && slices.Contains(silent, w[0]):
+			return nil, len(p) == 1
+		case i == 0 || w[0] != "" && wrapped(p[i]):
+			words = w
+		case !filtering(w):
+			return nil, false
+		}
+	}
+	return words, true
+}
+
+// filtering: it chooses lines of its input.
+func filtering(w []string) bool {
+	alters, ok := filters[w[0]]
+	if !ok {
+		return false
+	}
+	operands := 0
+	for _, a := range w[1:] {
+		if !strings.HasPrefix(a, "-") {
+			operands++
+			continue
+		}
+		name, _, _ := strings.Cut(a, "=")
+		for _, x := range alters {
+			if name == x || len(x) == 2 && !strings.HasPrefix(a, "--") && strings.Contains(a[1:], x[1:]) {
+				return false
+			}
+		}
+	}
+	switch w[0] {
+	case "grep", "egrep", "rg": // a file is no input
+		return operands <= 1
+	}
+	return operands == 0 || operands == 1 && slices.ContainsFunc(w[1:], func(a string) bool { return a == "-n" || a == "-k" || a == "-t" })
+}
+
+// wrapped: xargs runs what makes the lines.
+func wrapped(w []string) bool { return len(w) > 0 && path.Base(w[0]) == "xargs" }
+
+// unwrap takes off programs that run another one as it is. xargs does only behind a
+// pipe.
+func unwrap(w []string, piped bool) []string {
+	w = slices.Clone(w)
+	for len(w) > 1 {
+		n := 0
+		switch path.Base(w[0]) {
+		case "time", "command", "nohup", "sudo", "exec":
+			n = 1
+		case "env":
+			for n = 1; n < len(w) && strings.Contains(w[n], "="); n++ {
+			}
+		case "timeout":
+			n = 1 + options(w[1:], "-k", "-s") + 1
+		case "nice", "stdbuf", "ionice":
+			n = 1 + options(w[1:], "-n", "-i", "-o", "-e", "-c")
+		case "npx", "bunx":
+			n = 1 + options(w[1:], "-p", "--package")
+		case "xargs":
+			if !piped {
+				return w
+			}
+			n = 1 + options(w[1:], "-n", "-I", "-P", "-L", "-d", "-s")
+		case "python", "python3":
+			if w[1] != "-m" {
+				return w
+			}
+			n = 2
+		case "poetry", "uv", "pipenv", "hatch", "rye":
+			if w[1] != "run" {
+				return w
+			}
+			n = 2
+		case "pnpm", "yarn", "bundle":
+			if w[1] != "exec" {
+				return w
+			}
+			n = 2
+		default:
+			return w
+		}
+		if n >= len(w) || n == 0 {
+			return nil
+		}
+		w = w[n:]
+	}
+	return w
+}
+
+// options counts the leading words that are options, or values of those.
+func options(w []string, valued ...string) (n int) {
+	for n < len(w) && strings.HasPrefix(w[n], "-") {
+		if slices.Contains(valued, w[n]) {
+			n++
+		}
+		n++
+	}
+	return n
+}
+
+// flags are the options of a command and what else it was given. Values of options
+// are left out.
+type flags struct {
+	short    string   // the letters of all short options
+	long     []string // names of long ones, without what follows "="
+	operands []string
+}
+
+func (f flags) has(letters string, names ...string) bool {
+	if strings.ContainsAny(f.short, letters) {
+		return true
+	}
+	for _, n := range names {
+		if slices.Contains(f.long, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// readFlags splits words; letters and names take a value.
+func readFlags(words []string, letters string, names ...string) (f flags) {
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		switch {
+		case w == "--":
+			f.operands = append(f.operands, words[i+1:]...)
+			return f
+		case strings.HasPrefix(w, "--"):
+			name, _, given := strings.Cut(w, "=")
+			f.long = append(f.long, name)
+			if !given && slices.Contains(names, name) {
+				i++
+			}
+		case len(w) > 1 && w[0] == '-':
+			for j := 1; j < len(w); j++ {
+				f.short += w[j : j+1]
+				if strings.IndexByte(letters, w[j]) >= 0 {
+					if j == len(w)-1 {
+						i++
+					}
+					break
+				}
+			}
+		default:
+			f.operands = append(f.operands, w)
+		}
+	}
+	return f
+}

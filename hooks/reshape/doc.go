@@ -1,0 +1,20 @@
+// Package reshape says the output of a command in fewer words, with nothing less in
+// it. It stands at the serve end of observe → version → index → serve: hooks and
+// the MCP server ask it before a text reaches a model.
+//
+// A rule is one file: a pure function of the text, used only where the command and
+// the form of the output both say what the text is. Two kinds are kept apart.
+// Rearranging rules (search results under their path, lists of paths as a tree,
+// ls -l without columns that repeat, repeated blocks, runs of lines that differ in
+// their numbers) have an inverse, and the result is used only if the inverse of it
+// is the text, byte for byte; the rendering of what a terminal would show has the
+// terminal for its inverse. Folding rules (tests that passed, stack frames outside
+// of the project, git's hints) leave a line that says what is missing and under
+// which id the whole text is kept ("cachebro output ID"). What a command printed
+// that failed is rearranged, never folded, but for foreign frames.
+//
+// Never touched is what was asked for byte for byte or for another program: see
+// never.go. Every sentence of ours starts with "cachebro: ".
+//
+// No state, no locks, no clock.
+package reshape

@@ -1,0 +1,69 @@
+package reshape
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Stack frames of libraries and of the language itself are folded where several
+// stand in a row; the project's own stay.
+
+var (
+	pyFrame   = regexp.MustCompile(`^\s*File "[^"]*(?:/site-packages/|/dist-packages/|/lib/python[0-9.]+/|<frozen )[^"]*", line \d+`)
+	nodeFrame = regexp.MustCompile(`^\s+at .*(?:/node_modules/|\(?node:|\(?internal/)`)
+	// Of Go a frame is two lines: the function, and the file below it.
+	goFile = regexp.MustCompile(`^\t(?:\S*/go/src/|/usr/lib/go[^/]*/src/|\S*/pkg/mod/)\S+\.(?:go|s):\d+`)
+	goFunc = regexp.MustCompile(`^(?:created by )?[\w./\-%]+[.(].*$`)
+)
+
+const minFrames = 3
+
+func frames(c *command, text string) (string, string, bool) {
+	lines, last := splitLines(text)
+	var out []string
+	total := 0
+	for i := 0; i < len(lines); {
+		n, count := 0, 0
+		for {
+			size := frameAt(lines[i+n:])
+			if size == 0 {
+				break
+			}
+			n, count = n+size, count+1
+		}
+		if count < minFrames {
+			out = append(out, lines[i:i+max(n, 1)]...)
+			i += max(n, 1)
+			continue
+		}
+		indent := lines[i][:len(lines[i])-len(strings.TrimLeft(lines[i], " \t"))]
+		out = append(out, fmt.Sprintf("%s[%s%d frames outside of the project folded]", indent, Mark, count))
+		total += count
+		i += n
+	}
+	if total == 0 {
+		return "", "", false
+	}
+	return joinLines(out, last), fmt.Sprintf("%d foreign stack frames folded", total), true
+}
+
+// frameAt is how many lines a foreign frame takes that begins here, 0 if none does.
+func frameAt(lines []string) int {
+	switch {
+	case len(lines) == 0:
+		return 0
+	case nodeFrame.MatchString(lines[0]):
+		return 1
+	case pyFrame.MatchString(lines[0]):
+		indent := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
+		n := 1
+		for n < len(lines) && n < 4 && lines[n] != "" && indent(lines[n]) > indent(lines[0]) {
+			n++ // the line of code, and marks below it
+		}
+		return n
+	case len(lines) > 1 && goFile.MatchString(lines[1]) && goFunc.MatchString(lines[0]):
+		return 2
+	}
+	return 0
+}

@@ -1,0 +1,28 @@
+package reshape
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// git says with each status what could be done next.
+var hint = regexp.MustCompile(`^(?:hint: .*|hint:|\s+\(use "git [^"]*"[^)]*\)|\s+\(commit or discard the untracked or modified content in submodules\)|\s*\(use "git .*"\))$`)
+
+func hints(c *command, text string) (string, string, bool) {
+	if c.failed || strings.Contains(text, "CONFLICT") || strings.Contains(text, "fatal:") || strings.Contains(text, "error:") {
+		return "", "", false
+	}
+	lines, last := splitLines(text)
+	var out []string
+	for _, l := range lines {
+		if !hint.MatchString(l) {
+			out = append(out, l)
+		}
+	}
+	n := len(lines) - len(out)
+	if n == 0 {
+		return "", "", false
+	}
+	return joinLines(out, last), fmt.Sprintf("%d hints of git folded", n), true
+}

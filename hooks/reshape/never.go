@@ -1,0 +1,113 @@
+package reshape
+
+import (
+	"slices"
+	"strings"
+)
+
+// forbidden: the words ask for output byte for byte, or for another program. The
+// tables of the rules name programs that print for people; this is about what those
+// are told.
+func forbidden(words []string) bool {
+	for i, w := range words {
+		l := strings.ToLower(w)
+		name, value, _ := strings.Cut(l, "=")
+		switch name {
+		case "--json", "-json", "--porcelain", "--xml", "--csv", "--tap", "-0", "-z", "--null", "-print0", "--null-data", "--pickle", "--raw", "--patch", "-p", "--patch-with-stat", "--jsonl", "--sarif":
+			// -p is also npx's and pytest's: no output of theirs is worth the doubt.
+			return true
+		case "--format", "--output", "-o", "--reporter", "--reporters", "--output-format", "--log-format", "--pretty", "-f", "--formatter", "--message-format", "--template":
+			if searches(words) {
+				continue
+			}
+			if value == "" && i+1 < len(words) {
+				value = strings.ToLower(words[i+1])
+			}
+			for _, form := range []string{"json", "xml", "yaml", "yml", "csv", "tap", "sarif", "tsv", "ndjson", "junit", "checkstyle", "diff", "patch"} {
+				if strings.Contains(value, form) {
+					return true
+				}
+			}
+		}
+		if strings.HasPrefix(w, "-") && strings.Contains(l, "tap-") {
+			return true
+		}
+	}
+	return false
+}
+
+// forbiddenText: the form says that another program is to read it, or that lines of
+// it are to be matched byte for byte: JSON, YAML, CSV, TAP, XML, patches.
+func forbiddenText(text string) bool {
+	head := strings.TrimLeft(text, " \t\r\n")
+	if head == "" {
+		return true
+	}
+	for _, p := range []string{"TAP version", "<?xml", "%YAML", "---\n", "1..", "%PDF", "<!DOCTYPE", "<html"} {
+		if strings.HasPrefix(head, p) {
+			return true
+		}
+	}
+	for _, p := range []string{"diff --git ", "--- a/", "+++ b/", "@@ -", "*** Begin Patch", "Index: "} {
+		if strings.HasPrefix(head, p) || strings.Contains(text, "\n"+p) {
+			return true
+		}
+	}
+	if (head[0] == '{' || head[0] == '[') && strings.ContainsAny(strings.TrimRight(text, " \t\r\n")[len(strings.TrimRight(text, " \t\r\n"))-1:], "}]") {
+		return true
+	}
+	lines, total, structured, oks, pairs, commas := 0, 0, 0, 0, 0, -2
+	for l := range strings.Lines(text) {
+		if l = strings.TrimRight(l, "\r\n"); l == "" {
+			continue
+		}
+		if total++; total > 400 {
+			break
+		}
+		lines++
+		switch {
+		case strings.HasPrefix(l, `{"`), strings.HasPrefix(l, `["`):
+			structured++
+		case strings.HasPrefix(l, "ok ") && len(l) > 3 && l[3] >= '0' && l[3] <= '9', strings.HasPrefix(l, "not ok "):
+			oks++
+		}
+		if yamlPair(l) {
+			pairs++
+		}
+		switch n := strings.Count(l, ","); {
+		case commas == -2:
+			commas = n
+		case commas != n:
+			commas = -1
+		}
+	}
+	return 3*structured > lines || 2*oks > lines || 10*pairs > 9*lines || commas > 1 && lines > 2
+}
+
+// yamlPair: "key: value", "- item", or a key alone.
+func yamlPair(l string) bool {
+	t := strings.TrimLeft(l, " ")
+	t = strings.TrimPrefix(t, "- ")
+	key, rest, ok := strings.Cut(t, ":")
+	if !ok || key == "" || rest != "" && rest[0] != ' ' {
+		return false
+	}
+	return !strings.ContainsFunc(key, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-')
+	})
+}
+
+// secretWords stand near secrets; keyMarks are in them.
+var (
+	secretWords = []string{"password", "passwd", "secret", "api_key", "apikey", "api-key", "access_key", "access-key", "auth_token", "authtoken", "access_token", "bearer ", "private key", "credential"}
+	keyMarks    = []string{"-----BEGIN ", "AKIA", "ASIA", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "sk-ant-", "sk-proj-", "sk_live_", "npm_", "eyJhbGci", "AIza", "pypi-AgE", "hf_"}
+)
+
+// secrets: it may contain one, and is not kept anywhere.
+func secrets(text string) bool {
+	if slices.ContainsFunc(keyMarks, func(m string) bool { return strings.Contains(text, m) }) {
+		return true
+	}
+	lower := strings.ToLower(text)
+	return slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(lower, w) })
+}

@@ -1,0 +1,92 @@
+package reshape
+
+import "slices"
+
+// What programs print is known by their names, and for some by their first word.
+
+// builders print progress, warnings and results for people.
+var builders = []string{
+	"make", "gmake", "ninja", "cmake", "meson", "bazel", "mvn", "mvnw", "gradle", "gradlew", "sbt", "cargo", "rustc", "gcc", "g++", "cc", "c++", "clang", "clang++", "javac", "dotnet", "swift", "tsc", "vue-tsc", "eslint", "prettier", "stylelint", "biome", "webpack", "vite", "rollup", "esbuild", "next", "turbo", "nx", "lerna",
+	"pytest", "py.test", "unittest", "tox", "nox", "ruff", "mypy", "pyright", "flake8", "pylint", "black", "isort", "jest", "vitest", "mocha", "ava", "playwright", "cypress", "rspec", "phpunit", "ctest", "golangci-lint", "staticcheck", "gotestsum", "ginkgo",
+	"npm", "pnpm", "yarn", "bun", "pip", "pip3", "uv", "poetry", "apt", "apt-get", "brew", "dnf", "apk", "composer", "gem", "bundle", "terraform", "pre-commit",
+}
+
+// printing of these print data, or run a program that may.
+var printing = map[string][]string{
+	"go":     {"build", "test", "vet", "install", "get", "mod", "generate"}, // only these
+	"docker": {"build", "pull", "push", "compose", "buildx"},
+	"podman": {"build", "pull", "push"},
+	"git":    {"clone", "fetch", "pull", "push", "status", "gc", "submodule", "checkout", "switch", "merge", "rebase", "lfs"},
+}
+
+// never print for people with these first words.
+var never = map[string][]string{
+	"npm": {"view", "v", "info", "show", "config", "ls", "list", "pack", "query", "explain", "exec", "x", "search"}, "pnpm": {"exec", "dlx", "list", "ls", "why", "view"}, "yarn": {"info", "list", "config", "exec", "dlx"},
+	"pip": {"freeze", "show", "inspect", "list", "config", "download"}, "pip3": {"freeze", "show", "inspect", "list", "config", "download"}, "cargo": {"metadata", "tree", "run", "r", "read-manifest"}, "terraform": {"output", "show", "console", "state"},
+	"apt": {"list", "show", "search"}, "brew": {"info", "list"}, "composer": {"show"}, "bazel": {"query", "cquery", "run"}, "dotnet": {"run"}, "swift": {"run"}, "uv": {"export", "tree"}, "poetry": {"export", "show"}, "bun": {"x", "repl"},
+	"make": {"-p", "--print-data-base", "-n", "--dry-run"}, "prettier": {"--write"}, "black": {"-"},
+}
+
+// runsPrograms: builds, tests, packages.
+func runsPrograms(words []string) bool {
+	first := ""
+	for _, w := range words[1:] {
+		if len(w) > 0 && w[0] != '-' {
+			first = w
+			break
+		}
+	}
+	if only, ok := printing[words[0]]; ok {
+		return slices.Contains(only, first)
+	}
+	if !slices.Contains(builders, words[0]) {
+		return false
+	}
+	no := never[words[0]]
+	return !slices.ContainsFunc(words[1:], func(w string) bool {
+		return w == first && slices.Contains(no, w) || w != "" && w[0] == '-' && slices.Contains(no, w)
+	}) && !prints(words)
+}
+
+// prints: a formatter that writes the formatted file, a compiler that writes code.
+func prints(words []string) bool {
+	switch words[0] {
+	case "prettier", "black", "isort", "ruff", "biome":
+		return !slices.ContainsFunc(words[1:], func(w string) bool {
+			return w == "--check" || w == "-c" || w == "-l" || w == "--list-different" || w == "check" || w == "lint"
+		})
+	case "gcc", "g++", "cc", "c++", "clang", "clang++":
+		return slices.ContainsFunc(words[1:], func(w string) bool { return w == "-E" || w == "-S" || w == "-M" || w == "-MM" || w == "-" })
+	case "esbuild", "rollup":
+		return true
+	}
+	return false
+}
+
+// repeatsItself: blocks and lines of it may be said once.
+func repeatsItself(words []string) bool { return runsPrograms(words) }
+
+// talks: what a terminal shows of it is what it says.
+func talks(words []string) bool {
+	return runsPrograms(words) || searches(words) || listsPaths(words) || listsLong(words)
+}
+
+// asksGit: git gives hints.
+func asksGit(words []string) bool {
+	return words[0] == "git" && len(words) > 1 && slices.Contains([]string{"status", "pull", "push", "merge", "rebase", "checkout", "switch", "stash", "cherry-pick", "revert", "fetch", "clone"}, words[1])
+}
+
+// runsTests by these, or by a script of a package.
+func runsTests(words []string) bool {
+	switch words[0] {
+	case "go":
+		return len(words) > 1 && words[1] == "test"
+	case "cargo":
+		return len(words) > 1 && (words[1] == "test" || words[1] == "t" || words[1] == "nextest")
+	case "npm", "pnpm", "yarn", "bun", "make", "tox", "nox":
+		return len(words) > 1
+	case "pytest", "py.test", "unittest", "jest", "vitest", "mocha", "gotestsum":
+		return true
+	}
+	return false
+}

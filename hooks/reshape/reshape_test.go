@@ -1,0 +1,214 @@
+package reshape
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// ended joins lines that end.
+func ended(lines ...string) string { return strings.Join(lines, "\n") + "\n" }
+
+// names are words that paths and lines are made of, some of them hard cases.
+var names = []string{"src", "a.go", "doc-2-x", "b c", "sub:dir", "x", "README.md", "12", "-", "--", "ünï", "a-1-b.ts", "node", "lib.d", ".git", "{}", "a:3:b"}
+
+func aPath(t *rapid.T) string {
+	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(names), 1, 5).Draw(t, "path"), "/")
+}
+
+func aLine(t *rapid.T) string {
+	return rapid.OneOf(rapid.SampledFrom([]string{"", "--", "12:x", "12-x", "\tif x {", "a/b.go:3: y", ":", "-", "[cachebro", "x {} y", "../", "Binary file a matches"}), rapid.StringMatching(`[ -~]{0,20}`)).Draw(t, "line")
+}
+
+// inverts: what a rule makes of a text leads back to it.
+func inverts(t *rapid.T, r Rule, c *command, in string) {
+	for _, rule := range table {
+		if rule.name != r {
+			continue
+		}
+		out, _, ok := rule.do(c, in)
+		if !ok {
+			return
+		}
+		if back, ok := rule.undo(out); !ok || back != in {
+			// Such a text is left alone. Ordinary ones must not be among them.
+			t.Logf("not inverted: %q → %q → %q", in, out, back)
+		}
+	}
+}
+
+// Each rearranging rule has an inverse for what tools really print.
+func TestInverses(t *testing.T) {
+	must := func(t *rapid.T, r Rule, c *command, in string) {
+		for _, rule := range table {
+			if rule.name == r {
+				if out, _, ok := rule.do(c, in); ok {
+					if back, ok := rule.undo(out); !ok || back != in {
+						t.Fatalf("%s: %q\n→ %q\n→ %q, %v", r, in, out, back, ok)
+					}
+				}
+			}
+		}
+	}
+	plain := rapid.StringMatching(`[a-z_.]{1,8}`)
+	path := rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(plain, 1, 5).Draw(t, "parts"), "/")
+	})
+	content := rapid.OneOf(rapid.StringMatching(`[ -~]{0,30}`), rapid.Just("\tx := 1"))
+	t.Run("search", rapid.MakeCheck(func(t *rapid.T) {
+		c := &command{numbered: rapid.Bool().Draw(t, "numbered")}
+		var lines []string
+		for range rapid.IntRange(1, 8).Draw(t, "files") {
+			p := path.Draw(t, "path")
+			for i := range rapid.IntRange(1, 6).Draw(t, "hits") {
+				mark := ":"
+				if i > 0 && c.numbered {
+					mark = rapid.SampledFrom([]string{":", "-"}).Draw(t, "mark")
+				}
+				if c.numbered {
+					lines = append(lines, fmt.Sprintf("%s%s%d%s%s", p, mark, rapid.IntRange(1, 9999).Draw(t, "line"), mark, content.Draw(t, "content")))
+				} else {
+					lines = append(lines, p+":"+content.Draw(t, "content"))
+				}
+			}
+			if rapid.Bool().Draw(t, "separator") {
+				lines = append(lines, "--")
+			}
+		}
+		must(t, Search, c, ended(lines...))
+	}))
+	t.Run("tree", rapid.MakeCheck(func(t *rapid.T) {
+		must(t, Tree, &command{}, ended(rapid.SliceOfN(path, 8, 40).Draw(t, "paths")...))
+	}))
+	t.Run("columns", rapid.MakeCheck(func(t *rapid.T) {
+		var lines []string
+		wl, ws := rapid.IntRange(1, 3).Draw(t, "wl"), rapid.IntRange(4, 7).Draw(t, "ws")
+		n := rapid.IntRange(4, 12).Draw(t, "files")
+		for i := range n {
+			links, size := 1, rapid.IntRange(0, 999).Draw(t, "size")
+			if i == 0 { // ls pads to the widest
+				links, size = [4]int{0, 1, 10, 100}[wl], [8]int{0, 0, 0, 0, 1000, 10000, 100000, 1000000}[ws]
+			}
+			lines = append(lines, fmt.Sprintf("-rw-r--r-- %*d root root %*d Nov 23 02:38 %s", wl, links, ws, size, content.Draw(t, "name")))
+		}
+		must(t, Columns, &command{}, ended(append([]string{"total 12"}, lines...)...))
+	}))
+	t.Run("repeats", rapid.MakeCheck(func(t *rapid.T) {
+		block := rapid.SliceOfN(rapid.StringMatching(`[a-z "\\%]{20,80}`), 3, 6).Draw(t, "block")
+		var lines []string
+		for range rapid.IntRange(2, 5).Draw(t, "times") {
+			lines = append(lines, rapid.SliceOfN(content, 0, 3).Draw(t, "between")...)
+			lines = append(lines, block...)
+			for range rapid.IntRange(0, 6).Draw(t, "again") {
+				lines = append(lines, lines[len(lines)-1])
+			}
+		}
+		must(t, Repeats, &command{}, ended(lines...))
+	}))
+	t.Run("numbers", rapid.MakeCheck(func(t *rapid.T) {
+		var lines []string
+		form := rapid.SampledFrom([]string{"Item %d of 300 in %d ms", "[%d/900] Building C object %d.o", "warn: %03d at %d \"x\""}).Draw(t, "form")
+		from := rapid.IntRange(0, 100).Draw(t, "from")
+		for i := range rapid.IntRange(1, 20).Draw(t, "lines") {
+			lines = append(lines, fmt.Sprintf(form, from+i, rapid.IntRange(0, 3000).Draw(t, "n")))
+		}
+		must(t, Numbers, &command{}, ended(append(lines, content.Draw(t, "after"))...))
+	}))
+}
+
+// Whatever the text, a rule is used only where its inverse gives it back, and what
+// is used is shorter by what is promised.
+func TestOnlyWhatCanBeTakenBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var lines []string
+		for range rapid.IntRange(5, 60).Draw(t, "n") {
+			switch rapid.IntRange(0, 3).Draw(t, "kind") {
+			case 0:
+				lines = append(lines, fmt.Sprintf("%s:%d:%s", aPath(t), rapid.IntRange(1, 99).Draw(t, "l"), aLine(t)))
+			case 1:
+				lines = append(lines, aPath(t))
+			default:
+				lines = append(lines, aLine(t))
+			}
+		}
+		in := ended(lines...)
+		for _, c := range []*command{{numbered: true}, {}} {
+			for _, r := range []Rule{Search, Tree, Columns, Repeats, Numbers} {
+				inverts(t, r, c, in)
+			}
+		}
+		checkResult(t, "rg -n x", in)
+		checkResult(t, "find .", in)
+		checkResult(t, "make", in)
+	})
+}
+
+type failer interface {
+	Helper()
+	Fatalf(string, ...any)
+}
+
+// checkResult: what comes out of a text is shorter, and what no rule folds can be
+// told from it again.
+func checkResult(t failer, line, in string) {
+	t.Helper()
+	r, ok := Output(line, in, Options{NoFold: true})
+	if !ok {
+		return
+	}
+	saved := len(in) - len(r.Text)
+	if r.Folded || saved < minSaved || saved*100 < minPart*len(in) || sum(r.Parts) != saved {
+		t.Fatalf("%s: %d of %d bytes saved, parts %v, folded %v", line, saved, len(in), r.Parts, r.Folded)
+	}
+	if back, ok := invert(r); ok && back != in {
+		t.Fatalf("%s:\n%s\nbecame\n%s\nand back\n%s", line, in, r.Text, back)
+	} else if !ok && r.Parts[0].Rule != Terminal {
+		t.Fatalf("%s: not inverted:\n%s", line, r.Text)
+	}
+}
+
+// invert takes back all rules of a result but the terminal's.
+func invert(r Result) (string, bool) {
+	out := r.Text
+	if h, rest, ok := strings.Cut(out, "\n"); ok && strings.HasPrefix(h, Mark) && !strings.HasPrefix(h, Mark+"owner") {
+		out = rest
+	}
+	for i := len(r.Parts) - 1; i >= 0; i-- {
+		if r.Parts[i].Rule == Terminal {
+			return "", false
+		}
+		for _, rule := range table {
+			if rule.name == r.Parts[i].Rule {
+				var ok bool
+				if out, ok = rule.undo(out); !ok {
+					return "", false
+				}
+			}
+		}
+	}
+	return out, true
+}
+
+func FuzzOutput(f *testing.F) {
+	f.Add("rg -n x src", ended(strings.Split(strings.Repeat("src/a.go:12:x y z|", 40), "|")...))
+	f.Add("find . -type f", ended(strings.Split(strings.Repeat("./src/long/name/b.go|", 30), "|")...))
+	f.Add("go test -v ./...", strings.Repeat("=== RUN   TestA\n--- PASS: TestA (0.00s)\n", 30)+"PASS\nok  \tx\t0.1s\n")
+	f.Add("npm install", strings.Repeat("\rprogress \x1b[32m10%\x1b[0m \x1b[K", 40)+"\ndone\n")
+	f.Add("ls -l", strings.Repeat("-rw-r--r-- 1 root root 12 Nov 23 02:38 a\n", 30))
+	f.Add("make", strings.Repeat("[12/40] Building C object src/file12.c.o with flags\n", 40))
+	f.Fuzz(func(t *testing.T, line, in string) {
+		checkResult(t, line, in)
+		if r, ok := Output(line, in, Options{}); ok && (len(r.Text) >= len(in) || r.Folded && (!strings.Contains(r.Text, "cachebro output "+ID(in)) || secrets(in))) {
+			t.Fatalf("%q: %q", line, r.Text)
+		}
+		if r, ok := Output(line, in, Options{Failed: true}); ok {
+			for _, p := range r.Parts {
+				if p.Rule == Tests || p.Rule == Hints {
+					t.Fatalf("a failed command's output was folded: %q", r.Text)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,131 @@
+package shell
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Unknown stands in a word for what only a running shell can tell: a variable, an
+// expansion.
+const Unknown = "\x00"
+
+// A Pipeline is the commands of one pipeline, each as its words. Quotes are taken
+// off; patterns stay as they were written.
+type Pipeline [][]string
+
+// Pipelines lists what a command line runs, one pipeline after the other. ok: all
+// of it is simple commands in the foreground whose output goes where the line's
+// goes. Loops, functions, substitutions, here-documents and redirections into files
+// are not.
+func Pipelines(command string) (all []Pipeline, ok bool) {
+	if len(command) > maxCommand {
+		return nil, false
+	}
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
+	if err != nil {
+		return nil, false
+	}
+	for _, s := range f.Stmts {
+		if !pipelinesOf(s, &all) {
+			return nil, false
+		}
+	}
+	return all, len(all) > 0
+}
+
+func pipelinesOf(s *syntax.Stmt, all *[]Pipeline) bool {
+	switch c := s.Cmd.(type) {
+	case *syntax.BinaryCmd:
+		if c.Op == syntax.AndStmt || c.Op == syntax.OrStmt {
+			return inForeground(s) && pipelinesOf(c.X, all) && pipelinesOf(c.Y, all)
+		}
+	case *syntax.TimeClause:
+		return inForeground(s) && c.Stmt != nil && pipelinesOf(c.Stmt, all)
+	}
+	var p Pipeline
+	if !commandsOf(s, &p) {
+		return false
+	}
+	*all = append(*all, p)
+	return true
+}
+
+func commandsOf(s *syntax.Stmt, p *Pipeline) bool {
+	if !inForeground(s) {
+		return false
+	}
+	switch c := s.Cmd.(type) {
+	case *syntax.BinaryCmd:
+		return (c.Op == syntax.Pipe || c.Op == syntax.PipeAll) && commandsOf(c.X, p) && commandsOf(c.Y, p)
+	case *syntax.CallExpr:
+		var words []string
+		for _, w := range c.Args {
+			t, ok := wordText(w)
+			if !ok {
+				return false
+			}
+			words = append(words, t)
+		}
+		if len(words) == 0 {
+			return false
+		}
+		*p = append(*p, words)
+		return true
+	}
+	return false
+}
+
+// inForeground: it runs to its end, and nothing of its output goes into a file.
+func inForeground(s *syntax.Stmt) bool {
+	if s.Negated || s.Background || s.Coprocess {
+		return false
+	}
+	for _, r := range s.Redirs {
+		to := ""
+		if r.Word != nil {
+			to, _ = literal(r.Word)
+		}
+		fd := ""
+		if r.N != nil {
+			fd = r.N.Value
+		}
+		switch {
+		case r.Op == syntax.RdrIn && to == "/dev/null":
+		case r.Op == syntax.RdrOut && fd == "2" && to == "/dev/null":
+		case r.Op == syntax.DplOut && fd == "2" && to == "1":
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// wordText is a word without its quotes.
+func wordText(w *syntax.Word) (string, bool) {
+	var b strings.Builder
+	for _, part := range w.Parts {
+		switch part := part.(type) {
+		case *syntax.Lit:
+			b.WriteString(strings.ReplaceAll(part.Value, `\`, ""))
+		case *syntax.SglQuoted:
+			b.WriteString(part.Value)
+		case *syntax.DblQuoted:
+			for _, q := range part.Parts {
+				switch q := q.(type) {
+				case *syntax.Lit:
+					b.WriteString(q.Value)
+				case *syntax.ParamExp:
+					b.WriteString(Unknown)
+				default:
+					return "", false
+				}
+			}
+		case *syntax.ParamExp, *syntax.ExtGlob, *syntax.BraceExp:
+			b.WriteString(Unknown)
+		default:
+			return "", false
+		}
+	}
+	return b.String(), true
+}
