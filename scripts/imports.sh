@@ -48,7 +48,12 @@ allowed() {
 	store/daemon/answers) echo "store store/daemon/ingest store/daemon/survey store/daemon/waits store/memo/results store/wire" ;;
 	store/daemon/workingset) echo "fusefs/capture/spool store store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/onwire store/daemon/source store/daemon/waits store/knowledge/bundle store/wire" ;;
 	store/daemon/reads) echo "fusefs/ignore store store/diff store/readers store/tokens store/text store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/workingset store/wire" ;;
-	store/daemon | store/daemon/*) echo "store store/undo store/content store/keep store/portable store/space store/attrs store/diff store/tokens store/text store/readers fusefs/capture/spool store/wire store/wire/place store/wire/visible store/memo/results store/knowledge/... store/glob store/processes search search/imports fusefs/cmdline fusefs/ignore fusefs/kernelfs fusefs/mounts fusefs/procfs store/daemon/..." ;;
+	store/daemon/knowledge) echo "fusefs/ignore search store store/knowledge/... store/memo/results store/readers store/daemon/answers store/daemon/attribution store/daemon/ingest store/daemon/onwire store/daemon/reads store/daemon/survey store/daemon/versions store/daemon/waits store/daemon/workingset store/wire" ;;
+	store/daemon/find) echo "fusefs/ignore search store store/memo/results store/text store/daemon/answers store/daemon/ingest store/daemon/knowledge store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/workingset store/wire" ;;
+	store/daemon/sessions) echo "fusefs/cmdline store store/readers store/daemon/attribution store/daemon/ingest store/daemon/knowledge store/daemon/last store/daemon/onwire store/daemon/outputs store/daemon/reads store/daemon/source store/daemon/survey store/daemon/waits store/daemon/workingset store/wire" ;;
+	store/daemon/outputs) echo "store/wire" ;;
+	store/daemon/tidy) echo "fusefs/capture/spool search store store/content store/keep store/portable store/processes store/readers store/space store/text store/daemon/answers store/daemon/ingest store/daemon/knowledge store/daemon/onwire store/daemon/waits store/daemon/workingset store/wire" ;;
+	store/daemon) echo "fusefs/capture/spool fusefs/ignore fusefs/procfs search store store/memo/results store/readers store/wire store/wire/place store/daemon/..." ;;
 	store/space) echo "" ;;
 	store/db) echo "store/space" ;;
 	store/cache) echo "" ;;

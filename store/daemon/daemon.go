@@ -19,19 +19,20 @@ import (
 	"cachebro/store"
 	"cachebro/store/daemon/answers"
 	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/find"
 	"cachebro/store/daemon/history"
 	"cachebro/store/daemon/ingest"
+	"cachebro/store/daemon/knowledge"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/outputs"
 	"cachebro/store/daemon/plans"
 	"cachebro/store/daemon/reads"
+	"cachebro/store/daemon/sessions"
 	"cachebro/store/daemon/source"
 	"cachebro/store/daemon/survey"
+	"cachebro/store/daemon/tidy"
 	"cachebro/store/daemon/waits"
 	"cachebro/store/daemon/workingset"
-	"cachebro/store/keep"
-	"cachebro/store/knowledge/docsync"
-	"cachebro/store/knowledge/notes"
 	"cachebro/store/memo/results"
 	"cachebro/store/readers"
 	"cachebro/store/wire"
@@ -71,41 +72,27 @@ type Options struct {
 type Daemon struct {
 	o     Options
 	state string
-	paths onwire.Paths
 	log   *slog.Logger
-	began time.Time
 
 	store       *store.Store
-	keep        *keep.Keeper
 	readOnly    bool // the disk was too full to open it for writing
 	shown       *readers.Shown
-	texts       *reads.Texts
-	plans       *plans.Plans
-	history     *history.History
-	sets        *workingset.Sets
-	reads       *reads.Reads
 	ingest      *ingest.Ingester
 	source      *source.Source
 	attribution *attribution.Attribution
-	survey      *survey.Survey
 	index       *search.Index
-	answers     *answers.Answers
-	outputs     outputs.Kept
-	bundles     bundles
-	notes       *notes.Book
-	docs        *docsync.Sync
-	docsNews    chan struct{} // capacity 1, never closed: versions have been added
-	indexNews   chan struct{} // capacity 1, never closed: the first index may begin
-	hitIDs      hitIDs
-	server      *wire.Server
-	life        context.Context // ends when the daemon does
-	stop        context.CancelFunc
 
-	table     map[string]wire.Handler
-	collected time.Time // when the limits of the store were last looked at; housekeeping's
+	survey    *survey.Survey
+	answers   *answers.Answers
+	sets      *workingset.Sets
+	knowledge *knowledge.Knowledge
+	find      *find.Finder
+	sessions  *sessions.Sessions
+	tidy      *tidy.Tidy
 
-	tidying atomic.Bool      // one looks after the other projects
-	asked   map[string]asked // by state directory; of who set tidying
+	table  map[string]wire.Handler // by method
+	server *wire.Server
+	stop   context.CancelFunc
 
 	requests atomic.Int64
 	panics   atomic.Int64
@@ -193,12 +180,12 @@ func run(ctx context.Context, stop context.CancelFunc, o Options) (err error) {
 
 // open brings up everything but the socket.
 func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
-	d := &Daemon{o: o, state: state, log: o.Log, began: time.Now(), indexNews: make(chan struct{}, 1), source: source.New(o.Root, o.Ignore), life: ctx}
+	d := &Daemon{o: o, state: state, log: o.Log, source: source.New(o.Root, o.Ignore)}
 	so := o.Store
 	if so.Log == nil {
 		so.Log = o.Log
 	}
-	so.Allowed = d.allowed
+	so.Allowed = func(int64) int64 { return tidy.Allowed(state, d.store.Cap()) }
 	d.store, err = store.Open(filepath.Join(state, "store"), so)
 	if errors.Is(err, store.ErrNoSpace) {
 		// What is known can be read on a full disk too. What comes waits in the
@@ -230,42 +217,66 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	if d.attribution, err = attribution.Open(d.store, d.log); err != nil {
 		d.log.Warn("what was known of processes and tool calls is lost", "err", err)
 	}
-	d.texts = reads.NewTexts(d.store)
-	if d.shown, err = readers.New(d.texts, d.store.KV("shown"), o.Shown); err != nil {
+	texts := reads.NewTexts(d.store)
+	if d.shown, err = readers.New(texts, d.store.KV("shown"), o.Shown); err != nil {
 		return nil, fmt.Errorf("read what was shown: %w", err)
 	}
-	d.keep = keep.New(d.store, d.pins())
 	if d.ingest, err = ingest.Open(wire.SpoolDir(state), d.store, d.source, d.attribution, d.log, ingest.Followers{
-		Hold: func() func() { return d.index.Hold() }, Changed: d.pokeIndex,
+		Hold: func() func() { return d.index.Hold() }, Changed: d.changed,
 		Wrote: func(vs []store.Version) { d.sets.NoteWrites(vs) }, Reads: func(r *spool.Record) { d.sets.NoteReads(r) },
 	}); err != nil {
 		return nil, err
 	}
-	if d.survey, err = survey.Open(survey.Options{
-		Root: o.Root, State: state, Store: d.store, Source: d.source, Ingest: d.ingest, Log: d.log, Changed: d.pokeIndex,
-	}); err != nil {
-		return nil, err
-	}
-	d.paths = onwire.Paths{Root: o.Root, Mountpoint: d.survey.Mountpoint}
-	d.index = search.Open(indexDir(state), corpus{d}, search.Options{Logger: d.log, Embedder: o.Embedder, Room: d.store.HasRoom})
-	d.plans = plans.New(plans.Options{
-		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Paths: d.paths, Hold: d.index.Hold, Log: d.log,
-	})
-	d.history = history.New(d.store, d.source, d.survey, d.paths)
-	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
-	d.sets = workingset.Open(d.store, d.source, d.ingest, d.attribution, d.log)
-	d.reads = reads.New(reads.Options{
-		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Sets: d.sets, Shown: d.shown, Texts: d.texts, Paths: d.paths,
-	})
-	d.openBundles()
-	if err := errors.Join(d.openNotes(), d.openDocs()); err != nil {
-		return nil, err
-	}
-	if d.table, err = merge(d.handlers(), d.survey.Handlers(), d.plans.Handlers(), d.history.Handlers(), d.answers.Handlers(),
-		d.sets.Handlers(), d.reads.Handlers(), d.outputs.Handlers()); err != nil {
+	if err := d.openServices(ctx, texts); err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+// openServices brings up what answers requests, each before those that ask it, and the
+// index.
+func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err error) {
+	o := d.o
+	if d.survey, err = survey.Open(survey.Options{
+		Root: o.Root, State: d.state, Store: d.store, Source: d.source, Ingest: d.ingest, Log: d.log, Changed: d.changed,
+	}); err != nil {
+		return err
+	}
+	paths := onwire.Paths{Root: o.Root, Mountpoint: d.survey.Mountpoint}
+	files := find.NewCorpus(ctx, d.store, d.source)
+	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Room: d.store.HasRoom})
+	planner := plans.New(plans.Options{
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Paths: paths, Hold: d.index.Hold, Log: d.log,
+	})
+	past := history.New(d.store, d.source, d.survey, paths)
+	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
+	d.sets = workingset.Open(d.store, d.source, d.ingest, d.attribution, d.log)
+	reader := reads.New(reads.Options{
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Sets: d.sets, Shown: d.shown, Texts: texts, Paths: paths,
+	})
+	if d.knowledge, err = knowledge.Open(knowledge.Options{
+		Store: d.store, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Answers: d.answers, Sets: d.sets, Reads: reader,
+		Shown: d.shown, Texts: texts, Paths: paths, Version: o.Version, IndexHeld: d.index.Held, Log: d.log,
+	}); err != nil {
+		return err
+	}
+	d.find = find.New(find.Options{
+		Store: d.store, Source: d.source, Ingest: d.ingest, Survey: d.survey, Answers: d.answers, Sets: d.sets, Knowledge: d.knowledge,
+		Index: d.index, Files: files, Paths: paths, Log: d.log,
+	})
+	printed := &outputs.Kept{}
+	d.sessions = sessions.New(sessions.Options{
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Sets: d.sets, Reads: reader, Knowledge: d.knowledge,
+		Shown: d.shown, Outputs: printed, Paths: paths, Log: d.log,
+	})
+	d.tidy = tidy.New(tidy.Options{
+		Root: o.Root, State: d.state, Version: o.Version, Store: d.store, Ingest: d.ingest, Answers: d.answers, Sets: d.sets, Knowledge: d.knowledge,
+		Index: d.index, Shown: d.shown, Paths: paths, Changed: d.changed, Tidy: o.Tidy, Log: d.log,
+	})
+	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), past.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
+		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
+		printed.Handlers())
+	return err
 }
 
 // serve runs until ctx ends.
@@ -282,11 +293,11 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { d.ingest.Run(work) })
 	wg.Go(func() { d.survey.Run(work) })
-	wg.Go(func() { d.followIndex(work) })
-	wg.Go(func() { d.followDocs(work) })
+	wg.Go(func() { d.find.Run(work) })
+	wg.Go(func() { d.knowledge.Run(work) })
 	wg.Go(func() { d.sets.Run(work) })
 	wg.Go(func() { d.housekeeping(work) })
-	wg.Go(func() { d.keepPeers(work) })
+	wg.Go(func() { d.tidy.Run(work) })
 	wg.Go(func() {
 		d.shown.Run(work.Done(), func(err error) { d.log.Warn("ledger", "err", err) })
 	})
@@ -370,29 +381,17 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 			return
 		}
 		d.attribution.ForgetOld()
-		d.collect(ctx)
-	}
-}
-
-// collectEvery is the pause between two looks at the store's limits.
-const collectEvery = time.Minute
-
-// collect keeps the store within its limits; the store being out of space is
-// what it is for, so it runs then too.
-func (d *Daemon) collect(ctx context.Context) {
-	if time.Since(d.collected) < collectEvery {
-		return
-	}
-	d.collected = time.Now()
-	r, err := d.keep.Collect(ctx)
-	switch {
-	case err != nil && ctx.Err() == nil:
-		d.log.Warn("collect", "err", err)
-	case r.Versions+r.Blobs+r.Records+r.Packed > 0:
-		d.log.Info("collected", "versions", r.Versions, "blobs", r.Blobs, "bytes", r.Bytes, "packed", r.Packed, "before", r.Before, "after", r.After)
+		d.tidy.Collect(ctx)
 	}
 }
 
 func (d *Daemon) hello(h wire.Hello, _ wire.Peer) (wire.HelloAnswer, error) {
 	return wire.HelloAnswer{Version: d.o.Version, PID: os.Getpid(), Root: d.o.Root, State: d.state, Mounted: d.survey.Mounted()}, nil
+}
+
+// changed tells those who follow the log that there are new versions, or that the
+// baseline is complete. Never blocks.
+func (d *Daemon) changed() {
+	d.find.Poke()
+	d.knowledge.Poke()
 }

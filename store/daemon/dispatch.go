@@ -28,7 +28,7 @@ func (d *Daemon) handle(ctx context.Context, r *wire.Request) (result any, body 
 			d.log.Warn("slow", "method", r.Method, "client", r.Hello.Client, "took", took.Round(time.Millisecond), "err", err)
 		}
 	}()
-	h, ok := d.handler(r.Method)
+	h, ok := d.table[r.Method]
 	if !ok {
 		return nil, nil, wire.Errorf(wire.ErrUnsupported, "", "the store daemon does not know %q", r.Method)
 	}

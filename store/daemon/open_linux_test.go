@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/capture/spool"
+	"cachebro/store/daemon/find"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -43,7 +44,7 @@ func TestEachStepOfTheStartFails(t *testing.T) {
 		{"the spool's lock is a directory", func(p *project) error {
 			return os.MkdirAll(filepath.Join(wire.SpoolDir(p.state), "writer.lock"), 0o700)
 		}, "open spool"},
-		{"the index is a file", func(p *project) error { return file(indexDir(p.state)) }, ""},
+		{"the index is a file", func(p *project) error { return file(find.IndexDir(p.state)) }, ""},
 		{"the note of the socket is a directory", func(p *project) error { return os.MkdirAll(filepath.Join(p.state, "socket", "x"), 0o700) }, "socket"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

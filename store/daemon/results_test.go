@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"cachebro/fusefs/capture/spool"
-	"cachebro/search"
 	"cachebro/store/memo/results"
 	"cachebro/store/memo/results/redistest"
 	"cachebro/store/wire"
@@ -255,22 +254,5 @@ func TestTwoClonesShareResults(t *testing.T) {
 	st := ask[wire.Status](ps[0], cs[0], wire.MStatus, wire.Empty{})
 	if !strings.Contains(st.Results.Text, "does not answer") || st.Results.Down == "" {
 		t.Errorf("status: %+v", st.Results)
-	}
-}
-
-func TestGrepAnswerAsBytes(t *testing.T) {
-	r := search.Result{Lines: []search.Line{{Path: "x\xff\ny", No: 3, Text: []byte("a\x00\xfe")}}, Files: 1, Truncated: true, Candidates: 7, Scanned: true, Total: 9}
-	if n, l := reflect.TypeFor[search.Result]().NumField(), reflect.TypeFor[search.Line]().NumField(); n != 7 || l != 3 {
-		t.Fatal("the answer has other fields now: keep them too, and give the key another version", n, l)
-	}
-	raw, err := encodeGrep(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := decodeGrep(raw); err != nil || !reflect.DeepEqual(got, r) {
-		t.Fatal(got, err)
-	}
-	if _, err := decodeGrep(raw[:len(raw)-3]); err == nil {
-		t.Fatal("half an answer")
 	}
 }

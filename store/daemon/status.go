@@ -13,7 +13,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 	mounted, attach, beat := d.survey.MountState()
 	st := wire.Status{
 		Root: d.o.Root, State: d.state, Version: d.o.Version, DaemonPID: os.Getpid(),
-		Mounted: mounted, Baseline: d.survey.Progress(), Sessions: d.liveSessions(),
+		Mounted: mounted, Baseline: d.survey.Progress(), Sessions: d.sessions.Live(),
 	}
 	if mounted {
 		st.Mountpoint, st.MountdPID, st.Outside, st.Capture = attach.Mountpoint, attach.PID, attach.Outside, beat.Capture
@@ -40,7 +40,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 	for _, g := range gaps {
 		st.Gaps = append(st.Gaps, onwire.Gap(g))
 	}
-	st.Index, st.Results = d.indexStatus(), d.answers.Status(ctx)
+	st.Index, st.Results = d.find.Status(), d.answers.Status(ctx)
 	st.GapCount = count + beat.Capture.Gaps
 	return st, nil, nil
 }

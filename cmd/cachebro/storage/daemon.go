@@ -37,7 +37,7 @@ func DaemonCommand() cli.Command {
 			limits.Siblings = func() []content.Sibling { return siblings(e, *root) }
 			o := daemon.Options{
 				Root: *root, Paths: e.Paths(), Version: cli.Version, Ignore: ignore.Options{ExcludesFile: e.ExcludesFile()}, Store: limits, Results: kept,
-				Tidy: func(ctx context.Context, state string) error { return tidy(ctx, e, state) },
+				Tidy: func(ctx context.Context, state string) error { return tidyOther(ctx, e, state) },
 			}
 			// A program that turns texts into vectors, for search by meaning.
 			if c := embed.New(e.Getenv("CACHEBRO_EMBEDDER")); c != nil {

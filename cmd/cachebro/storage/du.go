@@ -15,7 +15,7 @@ import (
 	"cachebro/fusefs/mounts"
 	"cachebro/store"
 	"cachebro/store/content"
-	"cachebro/store/daemon"
+	"cachebro/store/daemon/tidy"
 	"cachebro/store/space"
 	"cachebro/store/text"
 	"cachebro/store/wire"
@@ -81,7 +81,7 @@ func duAll(e *cli.Env, asJSON bool) error {
 	limit := cmp.Or(limits.Cap, store.DefaultCap)
 	lines := []duLine{}
 	sum, shared := int64(0), int64(0)
-	for _, p := range daemon.Peers(base, limit, e.Now()) {
+	for _, p := range tidy.Peers(base, limit, e.Now()) {
 		all, elsewhere := space.Shared(filepath.Join(p.State, "store"))
 		lines = append(lines, duLine{Root: rootOfState(e, p.State), State: p.State, Bytes: p.Used, Shared: all, Allowed: p.Allowed, Wrote: p.Wrote})
 		sum, shared = sum+p.Used, shared+all-elsewhere
@@ -140,8 +140,8 @@ func stateName(state string) string {
 // tidyWithin is how long the collection of another project may take.
 const tidyWithin = 10 * time.Minute
 
-// tidy has another project's daemon, started if need be, keep to its share.
-func tidy(ctx context.Context, e *cli.Env, state string) error {
+// tidyOther has another project's daemon, started if need be, keep to its share.
+func tidyOther(ctx context.Context, e *cli.Env, state string) error {
 	root := rootOfState(e, state)
 	if root == "" {
 		return fmt.Errorf("it is not known whose history this is")

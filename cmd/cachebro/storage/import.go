@@ -14,7 +14,7 @@ import (
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
 	"cachebro/store"
-	"cachebro/store/daemon"
+	"cachebro/store/daemon/tidy"
 	"cachebro/store/portable"
 	"cachebro/store/text"
 )
@@ -147,7 +147,7 @@ func bringBack(ctx context.Context, e *cli.Env, dir string, from io.Reader, asid
 		if err := os.RemoveAll(fresh); err != nil { // of an import that was killed
 			return c, err
 		}
-		if c, err = portable.Import(ctx, fresh, from, daemon.Portable(root, cli.Version), limits); err != nil {
+		if c, err = portable.Import(ctx, fresh, from, tidy.Portable(root, cli.Version), limits); err != nil {
 			return c, err
 		}
 		return c, putHistory(state, fresh)
@@ -177,7 +177,7 @@ func bringBack(ctx context.Context, e *cli.Env, dir string, from io.Reader, asid
 		return c, err
 	}
 	defer unlockBeside()
-	if c, err = portable.Import(ctx, filepath.Join(beside, "store"), from, daemon.Portable(root, cli.Version), limits); err != nil {
+	if c, err = portable.Import(ctx, filepath.Join(beside, "store"), from, tidy.Portable(root, cli.Version), limits); err != nil {
 		return c, errors.Join(err, os.RemoveAll(beside))
 	}
 	setUp := slices.Contains(mounting.SetUpRoots(e), root)
@@ -209,6 +209,6 @@ func emptyHistory(state string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	empty, err := portable.Empty(s, daemon.Said())
+	empty, err := portable.Empty(s, tidy.Said())
 	return empty, errors.Join(err, s.Close())
 }

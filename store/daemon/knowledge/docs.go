@@ -1,4 +1,4 @@
-package daemon
+package knowledge
 
 import (
 	"bytes"
@@ -18,30 +18,29 @@ import (
 	"cachebro/store/wire"
 )
 
-// docsPause is between two batches of versions that the pairs of documents and
-// code are brought up to date with; who asks for them does not wait for it.
+// docsPause lies between two batches of versions that the pairs of documents and code
+// are brought up to date with. A request does not wait for it.
 const docsPause = 500 * time.Millisecond
 
-// openDocs never fails the daemon for a record that cannot be read, or for one that
-// there is no room for now.
-func (d *Daemon) openDocs() (err error) {
-	d.docsNews = make(chan struct{}, 1)
-	d.docs, err = docsync.Open(d.store, docsync.Options{
+// openDocs never fails for a record that cannot be read, or that there is no room for.
+func (kn *Knowledge) openDocs() (err error) {
+	kn.news = make(chan struct{}, 1)
+	kn.docs, err = docsync.Open(kn.store, docsync.Options{
 		IsDoc: func(p string) bool { return search.KindOf(p) == search.Doc },
 		IsCode: func(p string) bool {
 			k := search.KindOf(p)
 			return k == search.Code || k == search.Test || k == search.Config
 		},
 		Busy: func() bool {
-			held := d.index.Held()
+			held := kn.indexHeld()
 			if held {
-				d.pokeDocs() // to look again after the pause
+				kn.Poke() // to look again after the pause
 			}
 			return held
 		},
 	})
 	if errors.Is(err, docsync.ErrUnreadable) || errors.Is(err, store.ErrNoSpace) {
-		d.log.Warn("documents", "err", err)
+		kn.log.Warn("documents", "err", err)
 		return nil
 	}
 	if err != nil {
@@ -50,43 +49,43 @@ func (d *Daemon) openDocs() (err error) {
 	return nil
 }
 
-// followDocs takes what was written to the pairs of documents and code.
-func (d *Daemon) followDocs(ctx context.Context) {
+// Run takes what was written to the pairs of documents and code.
+func (kn *Knowledge) Run(ctx context.Context) {
 	for {
-		if err := d.docs.Follow(ctx); err != nil && ctx.Err() == nil {
-			d.log.Warn("documents", "err", err)
+		if err := kn.docs.Follow(ctx); err != nil && ctx.Err() == nil {
+			kn.log.Warn("documents", "err", err)
 		}
 		if !waits.Sleep(ctx, docsPause) {
 			return
 		}
 		select {
-		case <-d.docsNews:
+		case <-kn.news:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// pokeDocs tells the follower that there are new versions. Never blocks.
-func (d *Daemon) pokeDocs() {
+// Poke tells the follower that there are new versions. Never blocks.
+func (kn *Knowledge) Poke() {
 	select {
-	case d.docsNews <- struct{}{}:
+	case kn.news <- struct{}{}:
 	default:
 	}
 }
 
-func (d *Daemon) docsRequest(ctx context.Context, r *wire.Request) (any, []byte, error) {
+func (kn *Knowledge) docsRequest(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.DocsRequest
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
-	p, err := d.paths.Clean(q.Path)
+	p, err := kn.paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
-	d.ingest.WaitHead(ctx, waits.Query)
+	kn.ingest.WaitHead(ctx, waits.Query)
 	a := wire.DocsAnswer{Pairs: []wire.DocPair{}}
-	if warning := d.survey.RefreshWhole(ctx); warning != "" {
+	if warning := kn.survey.RefreshWhole(ctx); warning != "" {
 		a.Problems = append(a.Problems, warning)
 	}
 	f := docsync.Filter{Ref: string(p), Name: q.Name, Explicit: q.Explicit}
@@ -94,19 +93,19 @@ func (d *Daemon) docsRequest(ctx context.Context, r *wire.Request) (any, []byte,
 	switch q.Do {
 	case "check":
 		var rep docsync.Report
-		rep, err = d.docs.Check(ctx, f)
+		rep, err = kn.docs.Check(ctx, f)
 		pairs, a.Seq, a.Problems = rep.Pairs, rep.Seq, append(a.Problems, rep.Problems...)
 	case "mark":
 		by := r.Hello.Client
-		if reader, ok := d.attribution.ReaderOf(q.Reader.ToolUse); ok {
+		if reader, ok := kn.attribution.ReaderOf(q.Reader.ToolUse); ok {
 			q.Reader.Session = string(reader.Session)
 		}
 		if q.Reader.Session != "" {
 			by += ", session " + q.Reader.Session
 		}
-		pairs, a.Seq, err = d.docs.Mark(ctx, f, q.AsOf, q.Edited, by, time.Now().UnixNano())
+		pairs, a.Seq, err = kn.docs.Mark(ctx, f, q.AsOf, q.Edited, by, time.Now().UnixNano())
 		if err == nil && len(pairs) > 0 {
-			err = d.store.Sync() // nobody will say it again
+			err = kn.store.Sync() // nobody will say it again
 		}
 	default:
 		err = wire.Errorf(wire.ErrBadRequest, "check or mark", "there is no %q for documents", q.Do)
@@ -115,7 +114,7 @@ func (d *Daemon) docsRequest(ctx context.Context, r *wire.Request) (any, []byte,
 		return nil, nil, err
 	}
 	for _, st := range pairs {
-		w, err := d.docPair(st, q.Diff)
+		w, err := kn.docPair(st, q.Diff)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -130,14 +129,14 @@ func (d *Daemon) docsRequest(ctx context.Context, r *wire.Request) (any, []byte,
 	return a, nil, nil
 }
 
-func (d *Daemon) docPair(st docsync.Status, withDiff bool) (wire.DocPair, error) {
+func (kn *Knowledge) docPair(st docsync.Status, withDiff bool) (wire.DocPair, error) {
 	w := wire.DocPair{Doc: []byte(st.Doc), Code: st.Spec, How: string(st.How), State: string(st.State), AsOf: st.Seq, By: st.By,
 		Edited: st.DocEdited, Gone: st.DocGone, Problem: st.Problem}
 	if st.Time != 0 {
 		w.Since = onwire.Time(st.Time)
 	}
 	for _, c := range st.Changes {
-		change, err := d.docChange(c, withDiff)
+		change, err := kn.docChange(c, withDiff)
 		if err != nil {
 			return w, err
 		}
@@ -146,9 +145,9 @@ func (d *Daemon) docPair(st docsync.Status, withDiff bool) (wire.DocPair, error)
 	return w, nil
 }
 
-// docChange compares what a file was in the baseline with what it is. A text
-// that the store has let go is no error: that it differs is known all the same.
-func (d *Daemon) docChange(c docsync.Change, withDiff bool) (wire.DocChange, error) {
+// docChange compares what a file was in the baseline with what it is. A text that the
+// store has dropped is no error: that it differs is known all the same.
+func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) (wire.DocChange, error) {
 	w := wire.DocChange{Path: []byte(c.Path), What: c.What, To: []byte(c.To), Versions: c.Versions}
 	if c.First.Seq != 0 {
 		w.First = onwire.Version(c.First)
@@ -163,10 +162,10 @@ func (d *Daemon) docChange(c docsync.Change, withDiff bool) (wire.DocChange, err
 	from, to := versions.Side{Path: c.Path, Exists: c.Was != (store.Hash{}), Mode: file}, versions.Side{Path: c.Path}
 	var err error
 	if from.Exists {
-		from.Data, err = d.store.Content(c.Was)
+		from.Data, err = kn.store.Content(c.Was)
 	}
 	if err == nil && c.Last.Seq != 0 {
-		to, err = versions.SideOf(d.store, c.Last)
+		to, err = versions.SideOf(kn.store, c.Last)
 		to.Mode = file
 	}
 	if err != nil {
@@ -181,3 +180,6 @@ func (d *Daemon) docChange(c docsync.Change, withDiff bool) (wire.DocChange, err
 	}
 	return w, nil
 }
+
+// Pinned reports whether the difference of a document that is behind starts from a content.
+func (kn *Knowledge) Pinned(h store.Hash) bool { return kn.docs.Pinned(h) }

@@ -1,4 +1,4 @@
-package daemon
+package find
 
 import (
 	"context"
@@ -15,12 +15,12 @@ import (
 )
 
 // outline lists what a file defines.
-func (d *Daemon) outline(ctx context.Context, q wire.OutlineRequest) (wire.OutlineAnswer, []byte, error) {
-	p, err := d.paths.Clean(q.Path)
+func (f *Finder) outline(ctx context.Context, q wire.OutlineRequest) (wire.OutlineAnswer, []byte, error) {
+	p, err := f.paths.Clean(q.Path)
 	if err != nil {
 		return wire.OutlineAnswer{}, nil, err
 	}
-	l, err := d.survey.Look(ctx, p)
+	l, err := f.survey.Look(ctx, p)
 	if err != nil {
 		return wire.OutlineAnswer{}, nil, err
 	}
@@ -46,8 +46,8 @@ func (d *Daemon) outline(ctx context.Context, q wire.OutlineRequest) (wire.Outli
 }
 
 // indexRequest looks after the index.
-func (d *Daemon) indexRequest(ctx context.Context, q wire.IndexRequest) (wire.StoreAnswer, []byte, error) {
-	p, err := d.paths.Clean(q.Path)
+func (f *Finder) indexRequest(ctx context.Context, q wire.IndexRequest) (wire.StoreAnswer, []byte, error) {
+	p, err := f.paths.Clean(q.Path)
 	if err != nil {
 		return wire.StoreAnswer{}, nil, err
 	}
@@ -55,13 +55,13 @@ func (d *Daemon) indexRequest(ctx context.Context, q wire.IndexRequest) (wire.St
 	began := time.Now()
 	switch q.Do {
 	case "stats":
-		st := d.index.Stats()
+		st := f.index.Stats()
 		facts.Stats, _ = json.Marshal(st)
 		return storeAnswer(indexText(st), facts)
 	case "list":
 		var b strings.Builder
 		n := 0
-		d.index.List(p, func(p store.Path, indexed bool, chunks int, seq uint64) {
+		f.index.List(p, func(p store.Path, indexed bool, chunks int, seq uint64) {
 			if n++; q.Limit <= 0 || n <= q.Limit {
 				state := fmt.Sprintf("%d chunks", chunks)
 				if !indexed {
@@ -73,10 +73,10 @@ func (d *Daemon) indexRequest(ctx context.Context, q wire.IndexRequest) (wire.St
 		facts.Live = n
 		return storeAnswer(strings.TrimSuffix(b.String(), "\n"), facts)
 	case "progress":
-		facts.Progress = d.indexProgress()
+		facts.Progress = f.indexProgress()
 		return storeAnswer("", facts)
 	case "forget", "reconcile", "reindex", "full":
-		if err := d.reindex(ctx, q.Do, p, &facts); err != nil {
+		if err := f.reindex(ctx, q.Do, p, &facts); err != nil {
 			return wire.StoreAnswer{}, nil, err
 		}
 	default:
@@ -106,9 +106,9 @@ func indexText(st search.Stats) string {
 		state, st.Files, st.Indexed, st.Chunks, st.Words, float64(st.Bytes)/1e6, float64(st.DiskBytes)/1e6, st.Lag)
 }
 
-// indexStatus is the index's part of status.
-func (d *Daemon) indexStatus() map[string]any {
-	st := d.index.Stats()
+// Status is the index's part of status.
+func (f *Finder) Status() map[string]any {
+	st := f.index.Stats()
 	var m map[string]any
 	raw, _ := json.Marshal(st)
 	_ = json.Unmarshal(raw, &m)
@@ -116,4 +116,4 @@ func (d *Daemon) indexStatus() map[string]any {
 	return m
 }
 
-func indexDir(state string) string { return filepath.Join(state, "index") }
+func IndexDir(state string) string { return filepath.Join(state, "index") }

@@ -1,4 +1,4 @@
-package daemon
+package find
 
 import (
 	"context"
@@ -19,9 +19,9 @@ const (
 )
 
 // search answers from the index, everything closed before included.
-func (d *Daemon) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAnswer, []byte, error) {
+func (f *Finder) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAnswer, []byte, error) {
 	a := wire.SearchAnswer{Hits: []wire.SearchHit{}, How: q.Mode}
-	sq, err := d.searchQuery(ctx, q)
+	sq, err := f.searchQuery(ctx, q)
 	if err != nil {
 		return a, nil, err
 	}
@@ -32,50 +32,50 @@ func (d *Daemon) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAns
 		limit = searchMost
 	}
 	if q.Mode == wire.SearchText {
-		if got, ok := d.fetch(ctx, strings.TrimSpace(q.Pattern)); ok {
+		if got, ok := f.fetch(ctx, strings.TrimSpace(q.Pattern)); ok {
 			return got, nil, nil
 		}
 	}
 	if q.Kind == kindNote {
-		return a, nil, d.searchNotes(q, sq, limit, &a)
+		return a, nil, f.searchNotes(q, sq, limit, &a)
 	}
-	a.Warning = d.survey.Refresh(ctx, q.NoRefresh)
-	h := d.hints(q.Session)
+	a.Warning = f.survey.Refresh(ctx, q.NoRefresh)
+	h := f.hints(q.Session)
 	switch q.Mode {
 	case wire.SearchExact, wire.SearchText:
-		err = d.searchExact(ctx, q, sq, h, limit, &a)
+		err = f.searchExact(ctx, q, sq, h, limit, &a)
 		if err == nil && len(a.Hits) == 0 {
-			a.Suggest = d.index.Suggest(q.Pattern, 3)
+			a.Suggest = f.index.Suggest(q.Pattern, 3)
 		}
 		if err == nil && len(a.Hits) == 0 && q.Mode == wire.SearchText && !q.Regex {
-			err = d.searchRanked(ctx, q, sq, h, limit, &a)
-			d.addNotes(q, sq, limit, &a)
+			err = f.searchRanked(ctx, q, sq, h, limit, &a)
+			f.addNotes(q, sq, limit, &a)
 			if len(a.Hits) == 0 {
-				d.searchNames(q, sq, min(limit, 5), &a)
+				f.searchNames(q, sq, min(limit, 5), &a)
 			}
 		}
 	case wire.SearchRanked:
-		err = d.searchRanked(ctx, q, sq, h, limit, &a)
-		d.addNotes(q, sq, limit, &a)
+		err = f.searchRanked(ctx, q, sq, h, limit, &a)
+		f.addNotes(q, sq, limit, &a)
 	case wire.SearchSymbols:
-		err = d.searchSymbols(ctx, q, sq, h, limit, &a)
+		err = f.searchSymbols(ctx, q, sq, h, limit, &a)
 	case wire.SearchFiles:
-		d.searchNames(q, sq, limit, &a)
+		f.searchNames(q, sq, limit, &a)
 	case wire.SearchPrompt:
-		err = d.searchPrompt(ctx, q, sq, h, limit, &a)
+		err = f.searchPrompt(ctx, q, sq, h, limit, &a)
 	case wire.SearchHistory:
-		err = d.searchPast(ctx, sq, limit, &a)
+		err = f.searchPast(ctx, sq, limit, &a)
 	default:
 		err = wire.Errorf(wire.ErrBadRequest, "exact, ranked, symbols, files or history", "unknown search mode %q", q.Mode)
 	}
 	if err == nil && q.Body {
-		d.bodies(&a)
+		f.bodies(&a)
 	}
 	return a, nil, err
 }
 
 // searchQuery checks what can be wrong with a query.
-func (d *Daemon) searchQuery(ctx context.Context, q wire.SearchQuery) (search.Query, error) {
+func (f *Finder) searchQuery(ctx context.Context, q wire.SearchQuery) (search.Query, error) {
 	sq := search.Query{Pattern: q.Pattern, Regex: q.Regex, CaseSensitive: q.CaseSensitive, Include: q.Include, Exclude: q.Exclude, Kind: search.Kind(q.Kind)}
 	if strings.TrimSpace(q.Pattern) == "" {
 		return sq, wire.Errorf(wire.ErrBadRequest, "name a word, a phrase or a regular expression", "the pattern is empty")
@@ -83,7 +83,7 @@ func (d *Daemon) searchQuery(ctx context.Context, q wire.SearchQuery) (search.Qu
 	if q.Kind != "" && !slices.Contains([]search.Kind{search.Code, search.Doc, search.Config, search.Test, search.Other, kindNote}, sq.Kind) {
 		return sq, wire.Errorf(wire.ErrBadRequest, "kinds are code, doc, config, test, other, note", "unknown kind %q", q.Kind)
 	}
-	p, err := d.paths.Clean(q.Path)
+	p, err := f.paths.Clean(q.Path)
 	if err != nil {
 		return sq, err
 	}
@@ -93,15 +93,15 @@ func (d *Daemon) searchQuery(ctx context.Context, q wire.SearchQuery) (search.Qu
 		return sq, wire.Errorf(wire.ErrBadRequest, hint, "%s", text)
 	}
 	if !q.AllWorktrees {
-		sq.Exclude = append(slices.Clone(sq.Exclude), d.worktrees(ctx, sq.Path)...)
+		sq.Exclude = append(slices.Clone(sq.Exclude), f.worktrees(ctx, sq.Path)...)
 	}
 	return sq, nil
 }
 
 // worktrees are the linked worktrees inside the root, as globs to leave out
 // unless the query is about one of them.
-func (d *Daemon) worktrees(ctx context.Context, asked string) (globs []string) {
-	for _, at := range d.source.Worktrees(ctx) {
+func (f *Finder) worktrees(ctx context.Context, asked string) (globs []string) {
+	for _, at := range f.source.Worktrees(ctx) {
 		if asked != at && !strings.HasPrefix(asked, at+"/") {
 			globs = append(globs, "/"+at)
 		}
@@ -110,12 +110,12 @@ func (d *Daemon) worktrees(ctx context.Context, asked string) (globs []string) {
 }
 
 // hints are what a session works on.
-func (d *Daemon) hints(session string) search.Hints {
-	h := search.Hints{Now: time.Now(), Working: map[store.Path]bool{}, Uses: d.hitIDs.uses()}
+func (f *Finder) hints(session string) search.Hints {
+	h := search.Hints{Now: time.Now(), Working: map[store.Path]bool{}, Uses: f.hitIDs.uses()}
 	if session == "" {
 		return h
 	}
-	touches, err := d.sets.Of(store.SessionID(session))
+	touches, err := f.sets.Of(store.SessionID(session))
 	if err != nil {
 		return h
 	}
@@ -125,11 +125,11 @@ func (d *Daemon) hints(session string) search.Hints {
 	return h
 }
 
-func (d *Daemon) searchExact(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
+func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
 	if q.Mode == wire.SearchExact { // in their order: the first ones will do
 		sq.Limit = limit
 	}
-	r, err := d.grep(ctx, sq)
+	r, err := f.grep(ctx, sq)
 	if err != nil {
 		return err
 	}
@@ -138,40 +138,40 @@ func (d *Daemon) searchExact(ctx context.Context, q wire.SearchQuery, sq search.
 		a.Warning = strings.TrimPrefix(a.Warning+"; "+r.Warning, "; ")
 	}
 	if q.Mode == wire.SearchText {
-		d.index.Best(&r, sq, h)
+		f.index.Best(&r, sq, h)
 	}
 	a.Truncated = r.Total > min(limit, len(r.Lines))
 	for i, l := range r.Lines[:min(limit, len(r.Lines))] {
 		hit := fileHit(l.Path, float64(len(r.Lines)-i)/float64(len(r.Lines)))
 		hit.Line, hit.Text = l.No, string(l.Text)
 		hit.Title = fmt.Sprintf("%s:%d: %s", l.Path, l.No, strings.TrimSpace(string(l.Text)))
-		if first, last, at, total, ok := d.index.Chunk(l.Path, l.No); ok {
+		if first, last, at, total, ok := f.index.Chunk(l.Path, l.No); ok {
 			hit.Source = sourceOf(l.Path, first, last, at, total)
 		}
-		a.Hits = append(a.Hits, d.dated(hit))
+		a.Hits = append(a.Hits, f.dated(hit))
 	}
 	return nil
 }
 
-func (d *Daemon) searchRanked(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
-	all, err := d.index.Rank(ctx, q.Pattern, sq, h, 0)
+func (f *Finder) searchRanked(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
+	all, err := f.index.Rank(ctx, q.Pattern, sq, h, 0)
 	if err != nil {
 		return err
 	}
 	a.How, a.Files, a.Lines, a.Truncated = wire.SearchRanked, len(all), len(all), len(all) > limit
 	for _, r := range all[:min(limit, len(all))] {
 		hit := fileHit(r.Path, r.Score)
-		hit.Line, hit.Text = d.index.BestLine(r, q.Pattern)
+		hit.Line, hit.Text = f.index.BestLine(r, q.Pattern)
 		hit.Last = r.Last
 		hit.Title = fmt.Sprintf("%s:%d: %s", r.Path, hit.Line, strings.TrimSpace(hit.Text))
 		hit.Source = sourceOf(r.Path, r.First, r.Last, r.Index, r.Total)
-		a.Hits = append(a.Hits, d.dated(hit))
+		a.Hits = append(a.Hits, f.dated(hit))
 	}
 	return nil
 }
 
-func (d *Daemon) searchSymbols(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
-	all, err := d.index.Symbols(ctx, q.Pattern, sq, h, 0)
+func (f *Finder) searchSymbols(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
+	all, err := f.index.Symbols(ctx, q.Pattern, sq, h, 0)
 	if err != nil {
 		return err
 	}
@@ -179,28 +179,28 @@ func (d *Daemon) searchSymbols(ctx context.Context, q wire.SearchQuery, sq searc
 	for _, s := range all[:min(limit, len(all))] {
 		hit := wire.SearchHit{ID: search.SymbolID(s.Path, s.Name), Type: "symbol", Path: []byte(s.Path), Line: s.Line, Last: s.Last,
 			Text: s.Signature, Title: s.Kind + " " + s.Name, Score: s.Score, Symbol: s.Name}
-		d.hitIDs.put(hit)
-		a.Hits = append(a.Hits, d.dated(hit))
+		f.hitIDs.put(hit)
+		a.Hits = append(a.Hits, f.dated(hit))
 	}
 	if len(a.Hits) == 0 {
-		a.Suggest = d.index.Suggest(q.Pattern, 3)
+		a.Suggest = f.index.Suggest(q.Pattern, 3)
 	}
 	return nil
 }
 
-func (d *Daemon) searchNames(q wire.SearchQuery, sq search.Query, limit int, a *wire.SearchAnswer) {
-	hits := d.index.Names(q.Pattern, sq, limit+1)
+func (f *Finder) searchNames(q wire.SearchQuery, sq search.Query, limit int, a *wire.SearchAnswer) {
+	hits := f.index.Names(q.Pattern, sq, limit+1)
 	a.How, a.Truncated = wire.SearchFiles, len(hits) > limit
 	for _, n := range hits[:min(limit, len(hits))] {
 		hit := fileHit(n.Path, n.Score)
 		hit.Title = string(n.Path)
-		a.Hits = append(a.Hits, d.dated(hit))
+		a.Hits = append(a.Hits, f.dated(hit))
 	}
 	a.Files, a.Lines = len(a.Hits), len(a.Hits)
 }
 
-func (d *Daemon) searchPast(ctx context.Context, sq search.Query, limit int, a *wire.SearchAnswer) error {
-	r, err := d.index.History(ctx, sq, limit+1)
+func (f *Finder) searchPast(ctx context.Context, sq search.Query, limit int, a *wire.SearchAnswer) error {
+	r, err := f.index.History(ctx, sq, limit+1)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (d *Daemon) searchPast(ctx context.Context, sq search.Query, limit int, a *
 			seq  uint64
 			into *wire.Version
 		}{{p.First, &hit.Past.First}, {p.Last, &hit.Past.Last}, {p.Gone, &hit.Past.Gone}} {
-			if v, err := d.store.Version(part.seq); err == nil {
+			if v, err := f.store.Version(part.seq); err == nil {
 				*part.into = onwire.Version(v)
 			}
 		}
@@ -238,8 +238,8 @@ func sourceOf(p store.Path, first, last, at, total int) *wire.Source {
 }
 
 // dated adds the time of the file's newest version.
-func (d *Daemon) dated(hit wire.SearchHit) wire.SearchHit {
-	if v, ok, err := d.store.Current(store.Path(hit.Path)); err == nil && ok {
+func (f *Finder) dated(hit wire.SearchHit) wire.SearchHit {
+	if v, ok, err := f.store.Current(store.Path(hit.Path)); err == nil && ok {
 		hit.Time = onwire.Time(v.Time)
 		if v.Stat.Mtime != 0 {
 			hit.Time = onwire.Time(v.Stat.Mtime)
@@ -252,14 +252,14 @@ func (d *Daemon) dated(hit wire.SearchHit) wire.SearchHit {
 const maxBody = 120
 
 // bodies adds the text of the definitions around the hits, once each.
-func (d *Daemon) bodies(a *wire.SearchAnswer) {
+func (f *Finder) bodies(a *wire.SearchAnswer) {
 	told := map[string]bool{}
 	for i := range a.Hits {
 		hit := &a.Hits[i]
 		if hit.Line == 0 || hit.Type == "version" || hit.Type == "note" {
 			continue
 		}
-		content, err := (corpus{d}).Read(store.Path(hit.Path), nil)
+		content, err := f.files.Read(store.Path(hit.Path), nil)
 		if err != nil {
 			continue
 		}
@@ -270,7 +270,7 @@ func (d *Daemon) bodies(a *wire.SearchAnswer) {
 		hit.Symbol = s.Name
 		if key := fmt.Sprintf("%s:%d", hit.Path, s.First); !told[key] {
 			told[key] = true
-			hit.Body = d.index.Lines(store.Path(hit.Path), s.First, min(s.Last, s.First+maxBody-1))
+			hit.Body = f.index.Lines(store.Path(hit.Path), s.First, min(s.Last, s.First+maxBody-1))
 			hit.Last = s.Last
 		}
 	}

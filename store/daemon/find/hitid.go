@@ -1,4 +1,4 @@
-package daemon
+package find
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// hitIDs remembers which definitions were handed out under which id; a file's
-// and a version's id can be found again without that.
+// hitIDs remembers which definition was handed out under which id. The ids of files and
+// versions can be found again without it.
 type hitIDs struct {
 	mu    sync.Mutex // guards known, used
 	known map[string]wire.SearchHit
@@ -58,7 +58,7 @@ func (t *hitIDs) uses() map[store.Path]int {
 var hitIDShape = regexp.MustCompile(`^(fil|sym|ver|ses|not)-([0-9a-f]{8})$`)
 
 // fetch answers a query that is the id of a hit with the text it stands for.
-func (d *Daemon) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok bool) {
+func (f *Finder) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok bool) {
 	m := hitIDShape.FindStringSubmatch(id)
 	if m == nil {
 		return a, false
@@ -66,50 +66,50 @@ func (d *Daemon) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 	hit := wire.SearchHit{ID: id}
 	switch m[1] {
 	case "fil":
-		p, found := d.index.FileOf(id)
+		p, found := f.index.FileOf(id)
 		if !found {
 			return a, false
 		}
 		hit = fileHit(p, 1)
 		hit.Title, hit.Line, hit.Last = string(p), 1, maxBody
-		hit.Body = d.index.Lines(p, 1, maxBody)
+		hit.Body = f.index.Lines(p, 1, maxBody)
 	case "sym":
-		d.hitIDs.mu.Lock()
-		known, found := d.hitIDs.known[id]
-		d.hitIDs.mu.Unlock()
+		f.hitIDs.mu.Lock()
+		known, found := f.hitIDs.known[id]
+		f.hitIDs.mu.Unlock()
 		if !found {
 			return a, false
 		}
-		all, err := d.index.Symbols(ctx, known.Symbol, search.Query{Path: string(known.Path)}, search.Hints{}, 0)
+		all, err := f.index.Symbols(ctx, known.Symbol, search.Query{Path: string(known.Path)}, search.Hints{}, 0)
 		if err != nil || len(all) == 0 {
 			return a, false
 		}
 		s := all[0]
 		hit = known
 		hit.Line, hit.Last = s.Line, s.Last
-		hit.Body = d.index.Lines(s.Path, s.First, min(s.Last, s.First+maxBody-1))
+		hit.Body = f.index.Lines(s.Path, s.First, min(s.Last, s.First+maxBody-1))
 	case "ses":
 		var found bool
-		if hit, found = d.sessionText(id); !found {
+		if hit, found = f.sessionText(id); !found {
 			return a, false
 		}
 		return wire.SearchAnswer{How: wire.SearchID, Hits: []wire.SearchHit{hit}, Files: 0, Lines: 1, Looked: 1}, true
 	case "not":
 		var found bool
-		if hit, found = d.noteText(id); !found {
+		if hit, found = f.noteText(id); !found {
 			return a, false
 		}
 		return wire.SearchAnswer{How: wire.SearchID, Hits: []wire.SearchHit{hit}, Lines: 1, Looked: 1}, true
 	case "ver":
 		n, _ := strconv.ParseUint(m[2], 16, 32)
-		v, err := d.store.Version(n)
+		v, err := f.store.Version(n)
 		if err != nil {
 			return a, false
 		}
 		if ignore.Secret(string(v.Path)) {
 			return a, false
 		}
-		content, err := d.store.Content(v.Blob)
+		content, err := f.store.Content(v.Blob)
 		if err != nil || text.Binary(content) {
 			return a, false
 		}
@@ -118,21 +118,21 @@ func (d *Daemon) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 		hit.Last, hit.Body = min(len(lines), maxBody), strings.Join(lines[:min(len(lines), maxBody)], "")
 		hit.Time = onwire.Time(v.Time)
 	}
-	d.hitIDs.fetched(store.Path(hit.Path))
+	f.hitIDs.fetched(store.Path(hit.Path))
 	return wire.SearchAnswer{How: wire.SearchID, Hits: []wire.SearchHit{hit}, Files: 1, Lines: 1, Looked: 1}, true
 }
 
-// searchPrompt answers a prompt with the places that its keywords are about.
-func (d *Daemon) searchPrompt(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
+// searchPrompt answers a prompt with the places that its keywords fit.
+func (f *Finder) searchPrompt(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
 	words := search.Keywords(q.Pattern, 8)
 	if len(words) == 0 {
 		return nil
 	}
 	q.Pattern, h.Quick = strings.Join(words, " "), true // the prompt waits for it
-	err := d.searchRanked(ctx, q, sq, h, limit, a)
-	d.addNotes(q, sq, limit, a)
+	err := f.searchRanked(ctx, q, sq, h, limit, a)
+	f.addNotes(q, sq, limit, a)
 	if err != nil {
 		return err
 	}
-	return d.addSessions(q.Session, limit, a)
+	return f.addSessions(q.Session, limit, a)
 }

@@ -1,4 +1,4 @@
-package daemon
+package find
 
 import (
 	"errors"

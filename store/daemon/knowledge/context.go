@@ -1,4 +1,4 @@
-package daemon
+package knowledge
 
 import (
 	"context"
@@ -20,46 +20,47 @@ import (
 	"cachebro/store/wire"
 )
 
-// bundles is the project's graph with the bundles that were made of it.
+// bundles is the project's graph, from which contexts are made.
 type bundles struct {
 	graph *bundle.Graph
-	looks chan struct{} // capacity 1: held by who looks at all files
-	build string        // of this program: what another one made may read differently
+	looks chan struct{} // capacity 1: held while all files are looked at
+	build string        // of this program: another build may word a text differently
 }
 
-// newNodeWait is how long a name that nobody knows is waited for.
+// newNodeWait bounds the wait for a name that nobody knows yet.
 const newNodeWait = time.Second
 
-// openBundles makes the graph, which knows nothing yet.
-func (d *Daemon) openBundles() {
-	d.bundles.looks, d.bundles.build = make(chan struct{}, 1), d.buildStamp()
-	d.bundles.graph = d.newGraph(d.store.KV("graph"))
+// openBundles makes the graph, which reads the log when it is asked.
+func (kn *Knowledge) openBundles() {
+	kn.bundles.looks, kn.bundles.build = make(chan struct{}, 1), kn.buildStamp()
+	kn.bundles.graph = kn.newGraph(kn.store.KV("graph"))
 }
 
-// buildStamp tells this program from others of the same version: how a text is
-// made can change with every build.
-func (d *Daemon) buildStamp() string {
+// buildStamp tells this program from others of the same version: each build may make a
+// text differently.
+func (kn *Knowledge) buildStamp() string {
 	name, err := os.Executable()
 	if err == nil {
 		var st os.FileInfo
 		if st, err = os.Stat(name); err == nil {
-			return fmt.Sprintf("%s %d %d", d.o.Version, st.Size(), st.ModTime().UnixNano())
+			return fmt.Sprintf("%s %d %d", kn.version, st.Size(), st.ModTime().UnixNano())
 		}
 	}
-	return fmt.Sprintf("%s %d", d.o.Version, d.began.UnixNano()) // replaced under us: nothing outlives this process
+	return fmt.Sprintf("%s %d", kn.version, time.Now().UnixNano()) // replaced under us: nothing outlives this process
 }
 
-// newGraph knows nothing yet; rows nil: it will not use what was kept.
-func (d *Daemon) newGraph(rows bundle.KV) *bundle.Graph {
+// newGraph makes a graph that knows nothing yet. If rows is nil it does not use what was
+// kept.
+func (kn *Knowledge) newGraph(rows bundle.KV) *bundle.Graph {
 	return bundle.New(bundle.Options{
-		Source: d.store, Rows: rows, Build: d.bundles.build, Pairs: d.sets.Pairs(), By: attribution.ByWhom,
+		Source: kn.store, Rows: rows, Build: kn.bundles.build, Pairs: kn.sets.Pairs(), By: attribution.ByWhom,
 		Secret: func(p store.Path) bool { return ignore.Secret(string(p)) },
-		Warn:   func(msg string, err error) { d.log.Warn(msg, "err", err) },
+		Warn:   func(msg string, err error) { kn.log.Warn(msg, "err", err) },
 	})
 }
 
 // contextRequest answers get_context and get_graph.
-func (d *Daemon) contextRequest(ctx context.Context, r *wire.Request) (any, []byte, error) {
+func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.ContextRequest
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
@@ -67,15 +68,15 @@ func (d *Daemon) contextRequest(ctx context.Context, r *wire.Request) (any, []by
 	if q.Depth < 0 || q.MaxNodes < 0 || q.MaxChunks < 0 {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "leave them out for the defaults", "depth, max_nodes and max_chunks cannot be negative")
 	}
-	sure, err := d.filesKnown(ctx)
+	sure, err := kn.filesKnown(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	text, hit, err := d.bundle(ctx, q)
+	text, hit, err := kn.bundle(ctx, q)
 	var none *bundle.ErrNoNode
 	if errors.As(err, &none) && !sure { // it may be new
-		d.ingest.WaitHead(ctx, newNodeWait)
-		text, hit, err = d.bundle(ctx, q)
+		kn.ingest.WaitHead(ctx, newNodeWait)
+		text, hit, err = kn.bundle(ctx, q)
 	}
 	if errors.As(err, &none) {
 		hint := "a node is a file, a directory, or a group of cachebro.yml"
@@ -87,14 +88,14 @@ func (d *Daemon) contextRequest(ctx context.Context, r *wire.Request) (any, []by
 	if err != nil {
 		return nil, nil, err
 	}
-	reader, known := d.reads.ReaderOf(q.Reader, r.Hello.Client)
+	reader, known := kn.reads.ReaderOf(q.Reader, r.Hello.Client)
 	etag := bundle.Etag(text)
 	tool := q.Tool
 	if tool == "" {
 		tool = "get_context"
 	}
-	a, err := d.shown.Decide(ctx, readers.Request{
-		Reader: reader, Known: known, Path: shownAs(q), Hash: d.texts.Add(text), Content: func() ([]byte, error) { return text, nil },
+	a, err := kn.shown.Decide(ctx, readers.Request{
+		Reader: reader, Known: known, Path: shownAs(q), Hash: kn.texts.Add(text), Content: func() ([]byte, error) { return text, nil },
 		Force: q.Force || q.Anew || !sure, Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: tool,
 		Stub: func(base time.Time) string { return unchangedBundle(etag, base) },
 	})
@@ -104,18 +105,18 @@ func (d *Daemon) contextRequest(ctx context.Context, r *wire.Request) (any, []by
 	if !q.Pending && known {
 		r.Written = func(err error) {
 			if err != nil { // it was counted as shown and never arrived
-				d.shown.Event(readers.Event{Reader: reader, Name: "lost"})
+				kn.shown.Event(readers.Event{Reader: reader, Name: "lost"})
 			}
 		}
 	}
 	return wire.ContextAnswer{Etag: etag, Kept: hit, ReadAnswer: wire.ReadAnswer{
 		Kind: a.Kind, Label: a.Label, Hash: onwire.Hash(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
-		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, BaseTime: a.BaseTime, Mounted: d.survey.Mounted(),
+		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, BaseTime: a.BaseTime, Mounted: kn.survey.Mounted(),
 	}}, []byte(a.Text), nil
 }
 
-// shownAs is the name under which a bundle is remembered as shown: its whole
-// question, and no path of a file.
+// shownAs is the name under which a bundle is remembered as shown: the whole question,
+// which is no path of a file.
 func shownAs(q wire.ContextRequest) store.Path {
 	return store.Path(fmt.Sprintf("bundle\x00%s\x00%d %d %d %v", q.Ref, q.Depth, q.MaxNodes, q.MaxChunks, q.Graph))
 }
@@ -134,28 +135,28 @@ func unchangedBundle(etag string, since time.Time) string {
 	return string(b)
 }
 
-// filesKnown brings the log up to the files as they are. sure: nothing can have
-// been missed, so that an earlier bundle may be said to be unchanged.
-func (d *Daemon) filesKnown(ctx context.Context) (sure bool, err error) {
-	mounted, attach, _ := d.survey.MountState()
-	if mounted && !attach.Outside && !d.survey.Scanning() {
-		return d.ingest.WaitHead(ctx, waits.Fresh) && !d.ingest.WritingBelow(""), nil
+// filesKnown brings the log up to date with the files. sure means that nothing can have
+// been missed, so an earlier bundle may be called unchanged.
+func (kn *Knowledge) filesKnown(ctx context.Context) (sure bool, err error) {
+	mounted, attach, _ := kn.survey.MountState()
+	if mounted && !attach.Outside && !kn.survey.Scanning() {
+		return kn.ingest.WaitHead(ctx, waits.Fresh) && !kn.ingest.WritingBelow(""), nil
 	}
 	select {
-	case d.bundles.looks <- struct{}{}:
-		defer func() { <-d.bundles.looks }()
+	case kn.bundles.looks <- struct{}{}:
+		defer func() { <-kn.bundles.looks }()
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	missing, err := d.survey.LookAtAll(ctx)
+	missing, err := kn.survey.LookAtAll(ctx)
 	return missing == "" && !(mounted && attach.Outside), err
 }
 
-// bundle answers from what was kept, as long as its plan is what it was.
-func (d *Daemon) bundle(ctx context.Context, q wire.ContextRequest) (text []byte, hit bool, err error) {
-	g := d.bundles.graph
+// bundle answers from what was kept, as long as its plan is the same.
+func (kn *Knowledge) bundle(ctx context.Context, q wire.ContextRequest) (text []byte, hit bool, err error) {
+	g := kn.bundles.graph
 	if q.Anew {
-		g = d.newGraph(nil)
+		g = kn.newGraph(nil)
 	}
 	if err := g.Follow(ctx); err != nil {
 		return nil, false, onwire.Error(err)
@@ -180,8 +181,8 @@ func (d *Daemon) bundle(ctx context.Context, q wire.ContextRequest) (text []byte
 		return text, false, err
 	}
 	now := plan.Hash()
-	return d.answers.Own(ctx, results.Call{
-		Tool: "context", Args: []any{tool, bq, d.bundles.build},
+	return kn.answers.Own(ctx, results.Call{
+		Tool: "context", Args: []any{tool, bq, kn.bundles.build},
 		Holds: func(_ context.Context, uses []results.Used) bool {
 			return now != "" && len(uses) > 0 && uses[0].Path == plan.Ref && uses[0].Version == now
 		},
@@ -193,4 +194,10 @@ func (d *Daemon) bundle(ctx context.Context, q wire.ContextRequest) (text []byte
 			return results.Answer{Value: text, Uses: []results.Used{{Path: plan.Ref, Version: now}}}, nil
 		},
 	})
+}
+
+// Forget drops what the graph knows of a path. Nobody learns it anew until release is
+// called.
+func (kn *Knowledge) Forget(ctx context.Context, p store.Path) (release func(), err error) {
+	return kn.bundles.graph.Forget(ctx, string(p))
 }

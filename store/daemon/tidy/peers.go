@@ -1,4 +1,4 @@
-package daemon
+package tidy
 
 import (
 	"context"
@@ -40,11 +40,11 @@ func Peers(base string, limit int64, now time.Time) []Peer {
 	return all
 }
 
-// allowed is what our own store may take at present.
-func (d *Daemon) allowed(int64) int64 {
-	limit := d.store.Cap()
-	for _, p := range Peers(filepath.Dir(d.state), limit, time.Now()) {
-		if p.State == d.state {
+// Allowed is what the store of a state directory may take at present, where all share
+// limit.
+func Allowed(state string, limit int64) int64 {
+	for _, p := range Peers(filepath.Dir(state), limit, time.Now()) {
+		if p.State == state {
 			return p.Allowed
 		}
 	}
@@ -64,30 +64,30 @@ type asked struct {
 	used int64
 }
 
-// keepPeers looks after the projects that have no daemon.
-func (d *Daemon) keepPeers(ctx context.Context) {
-	for d.o.Tidy != nil && waits.Sleep(ctx, collectEvery) {
-		d.tidyPeers(ctx)
+// Run looks after the projects that have no daemon, until ctx ends.
+func (td *Tidy) Run(ctx context.Context) {
+	for td.other != nil && waits.Sleep(ctx, collectEvery) {
+		td.tidyPeers(ctx)
 	}
 }
 
-// tidyPeers has the project that is most above its share keep to it; one at a
-// time, so that not all daemons run at once.
-func (d *Daemon) tidyPeers(ctx context.Context) {
-	if d.o.Tidy == nil || !d.tidying.CompareAndSwap(false, true) {
+// tidyPeers has the project that is most above its share keep to it, one at a time so
+// that not all daemons run at once.
+func (td *Tidy) tidyPeers(ctx context.Context) {
+	if td.other == nil || !td.tidying.CompareAndSwap(false, true) {
 		return
 	}
-	defer d.tidying.Store(false)
+	defer td.tidying.Store(false)
 	now := time.Now()
 	var worst Peer
-	for _, p := range Peers(filepath.Dir(d.state), d.store.Cap(), now) {
-		last, before := d.asked[p.State]
+	for _, p := range Peers(filepath.Dir(td.state), td.store.Cap(), now) {
+		last, before := td.asked[p.State]
 		pause := tidyPause
 		if p.Used >= last.used {
 			pause = tidyBeyond
 		}
 		switch {
-		case p.State == d.state, p.Used <= p.Allowed, before && now.Sub(last.at) < pause:
+		case p.State == td.state, p.Used <= p.Allowed, before && now.Sub(last.at) < pause:
 		case p.Used-p.Allowed > worst.Used-worst.Allowed:
 			worst = p
 		}
@@ -95,11 +95,11 @@ func (d *Daemon) tidyPeers(ctx context.Context) {
 	if worst.State == "" {
 		return
 	}
-	if d.asked == nil {
-		d.asked = map[string]asked{}
+	if td.asked == nil {
+		td.asked = map[string]asked{}
 	}
-	d.asked[worst.State] = asked{now, worst.Used}
-	if err := d.o.Tidy(ctx, worst.State); err != nil && ctx.Err() == nil {
-		d.log.Warn("another project keeps more than its share", "state", worst.State, "bytes", worst.Used, "share", worst.Allowed, "err", err)
+	td.asked[worst.State] = asked{now, worst.Used}
+	if err := td.other(ctx, worst.State); err != nil && ctx.Err() == nil {
+		td.log.Warn("another project keeps more than its share", "state", worst.State, "bytes", worst.Used, "share", worst.Allowed, "err", err)
 	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package sessions
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // sessionEvent registers sessions, prompts and epochs. Any event with an
 // unknown id registers it: no client is required to say "start".
-func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte, error) {
+func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var e wire.SessionEvent
 	if err := r.Decode(&e); err != nil {
 		return nil, nil, err
@@ -23,24 +23,24 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 	if e.Session == "" {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a session event without a session id")
 	}
-	if !d.survey.Mounted() { // an agent is about to work here: know what there was
-		d.survey.RequestScan()
+	if !ss.survey.Mounted() { // an agent is about to work here: know what there was
+		ss.survey.RequestScan()
 	}
 	now := time.Now().UnixNano()
 	id := store.SessionID(e.Session)
-	s, known, err := d.store.Session(id)
+	s, known, err := ss.store.Session(id)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !known {
-		s = store.Session{ID: id, Started: now, StartSeq: d.store.Seq(), Branch: d.source.Branch(ctx)}
+		s = store.Session{ID: id, Started: now, StartSeq: ss.store.Seq(), Branch: ss.source.Branch(ctx)}
 	}
 	owner := attribution.OwnerOf(e.PID)
 	// A server knows its client's session from the environment only, which is
 	// wrong after --continue; what hooks say counts.
 	hint := e.Event == "connect" && e.Client == "mcp"
-	if owner.PID != 0 && (!hint || !d.attribution.KnownClient(owner)) {
-		d.attribution.Client(owner, id, now)
+	if owner.PID != 0 && (!hint || !ss.attribution.KnownClient(owner)) {
+		ss.attribution.Client(owner, id, now)
 		s.PID, s.PStart = owner.PID, owner.Start
 	}
 	set(&s.Client, e.Client)
@@ -51,22 +51,22 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 	s.Ended = 0
 	if e.Event == "end" {
 		s.Ended = now
-		d.outputs.End(e.Session)
+		ss.outputs.End(e.Session)
 	}
 	// A client names its own commands too, as /compact and /exit: only what a person
 	// asks for is a prompt.
 	if e.Event == "prompt" {
-		d.newPrompt(&s, e.Prompt, e.Text, now)
+		ss.newPrompt(&s, e.Prompt, e.Text, now)
 	}
 	if !hint || !known {
-		if err := d.store.PutSession(s); err != nil {
-			d.log.Warn("session", "err", err) // a full disk: epochs must still be told
+		if err := ss.store.PutSession(s); err != nil {
+			ss.log.Warn("session", "err", err) // a full disk: epochs must still be told
 		}
 	}
-	a := wire.SessionAnswer{Known: known, Mounted: d.survey.Mounted()}
+	a := wire.SessionAnswer{Known: known, Mounted: ss.survey.Mounted()}
 	reader := store.Reader{Session: id, Agent: e.Agent}
-	a.Epoch, a.NeedCheck = d.reads.Event(reader, e)
-	d.shown.Given(reader, e.Given)
+	a.Epoch, a.NeedCheck = ss.reads.Event(reader, e)
+	ss.shown.Given(reader, e.Given)
 	return a, nil, nil
 }
 
@@ -74,14 +74,14 @@ func (d *Daemon) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte
 const maxPromptText = 200
 
 // newPrompt registers what the session works on from now on.
-func (d *Daemon) newPrompt(s *store.Session, prompt, text string, now int64) bool {
+func (ss *Sessions) newPrompt(s *store.Session, prompt, text string, now int64) bool {
 	if prompt == "" || prompt == s.Prompt {
 		return false
 	}
 	s.Prompt = prompt
-	d.attribution.Prompt(s.ID, prompt, now)
-	if err := d.store.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Text: cmdline.Line(cmdline.Text(text), maxPromptText), Seq: d.store.Seq()}); err != nil {
-		d.log.Warn("prompt", "err", err)
+	ss.attribution.Prompt(s.ID, prompt, now)
+	if err := ss.store.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Text: cmdline.Line(cmdline.Text(text), maxPromptText), Seq: ss.store.Seq()}); err != nil {
+		ss.log.Warn("prompt", "err", err)
 	}
 	return true
 }
@@ -92,7 +92,7 @@ func set(to *string, v string) {
 	}
 }
 
-func (d *Daemon) toolBegin(ctx context.Context, r *wire.Request) (any, []byte, error) {
+func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.ToolCall
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
@@ -104,26 +104,26 @@ func (d *Daemon) toolBegin(ctx context.Context, r *wire.Request) (any, []byte, e
 	now := time.Now().UnixNano()
 	owner := attribution.OwnerOf(q.PID)
 	if q.Session == "" { // our own server: its client's session
-		q.Session = string(d.attribution.SessionOf(owner, now))
+		q.Session = string(ss.attribution.SessionOf(owner, now))
 	} else if r.Hello.Client != "mcp" && owner.PID != 0 {
-		d.attribution.Client(owner, store.SessionID(q.Session), now)
+		ss.attribution.Client(owner, store.SessionID(q.Session), now)
 	}
 	// The event that announces a prompt may be lost. An agent's call may be of an
 	// earlier one.
-	if s, known, err := d.store.Session(store.SessionID(q.Session)); err == nil && known && q.Agent == "" && d.newPrompt(&s, q.Prompt, "", now) {
-		if err := d.store.PutSession(s); err != nil {
-			d.log.Warn("session", "err", err)
+	if s, known, err := ss.store.Session(store.SessionID(q.Session)); err == nil && known && q.Agent == "" && ss.newPrompt(&s, q.Prompt, "", now) {
+		if err := ss.store.PutSession(s); err != nil {
+			ss.log.Warn("session", "err", err)
 		}
 	}
-	d.attribution.BeginTool(q, owner, now)
-	if err := d.store.PutToolCall(store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt,
+	ss.attribution.BeginTool(q, owner, now)
+	if err := ss.store.PutToolCall(store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt,
 		Tool: q.Tool, Title: title(q), Begin: now, PID: uint32(max(q.PID, 0))}); err != nil {
-		d.log.Warn("tool call", "err", err)
+		ss.log.Warn("tool call", "err", err)
 	}
 	var a wire.ToolBeginAnswer
-	d.reads.NoteContext(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Context)
+	ss.reads.NoteContext(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Context)
 	if q.Tool == "Edit" || q.Tool == "Write" || q.Tool == "NotebookEdit" {
-		a.Warnings = d.staleWarnings(ctx, q)
+		a.Warnings = ss.staleWarnings(ctx, q)
 	}
 	return a, nil, nil
 }
@@ -141,16 +141,16 @@ func title(q wire.ToolCall) string {
 	return t
 }
 
-func (d *Daemon) toolEnd(_ context.Context, r *wire.Request) (any, []byte, error) {
+func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.ToolCall
 	if err := r.Decode(&q); err != nil {
 		return nil, nil, err
 	}
 	q.Command = cmdline.Text(q.Command)
 	now := time.Now().UnixNano()
-	d.attribution.EndTool(q.ToolUse, q.Background, q.Failed, now)
-	d.shown.Given(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Given)
-	c, ok, err := d.store.ToolCall(q.ToolUse)
+	ss.attribution.EndTool(q.ToolUse, q.Background, q.Failed, now)
+	ss.shown.Given(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Given)
+	c, ok, err := ss.store.ToolCall(q.ToolUse)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -161,33 +161,33 @@ func (d *Daemon) toolEnd(_ context.Context, r *wire.Request) (any, []byte, error
 	if c.End == 0 || !q.Background {
 		c.End = now
 	}
-	if err := d.store.PutToolCall(c); err != nil {
-		d.log.Warn("tool call", "err", err)
+	if err := ss.store.PutToolCall(c); err != nil {
+		ss.log.Warn("tool call", "err", err)
 	}
 	return wire.Empty{}, nil, nil
 }
 
 // staleWarnings tells a reader that is about to edit a file that somebody else
 // changed it since the reader saw it.
-func (d *Daemon) staleWarnings(ctx context.Context, q wire.ToolCall) []string {
-	d.ingest.WaitHead(ctx, waits.Fresh)
+func (ss *Sessions) staleWarnings(ctx context.Context, q wire.ToolCall) []string {
+	ss.ingest.WaitHead(ctx, waits.Fresh)
 	session := store.SessionID(q.Session)
 	var out []string
 	for _, raw := range q.Paths {
-		p, err := d.paths.Clean(raw)
+		p, err := ss.paths.Clean(raw)
 		if err != nil || p == "" {
 			continue
 		}
-		if w := d.reads.Stale(ctx, store.Reader{Session: session, Agent: q.Agent}, p); w != "" {
+		if w := ss.reads.Stale(ctx, store.Reader{Session: session, Agent: q.Agent}, p); w != "" {
 			out = append(out, w)
 		}
 	}
 	return out
 }
 
-// liveSessions counts sessions that have not ended and whose client still runs.
-func (d *Daemon) liveSessions() int {
-	all, err := d.store.Sessions(200)
+// Live counts sessions that have not ended and whose client still runs.
+func (ss *Sessions) Live() int {
+	all, err := ss.store.Sessions(200)
 	if err != nil {
 		return 0
 	}

@@ -1,4 +1,4 @@
-package daemon
+package find
 
 import (
 	"context"
@@ -7,42 +7,42 @@ import (
 	"cachebro/store/wire"
 )
 
-// reindex looks at every file that nobody told of and brings the index up to
-// what it finds, or makes it anew ("full"). It ends when everything is in, when
-// the store takes nothing, or with ctx; what is then left to do the follower does.
-func (d *Daemon) reindex(ctx context.Context, do string, p store.Path, facts *wire.IndexFacts) error {
+// reindex looks at every file and brings the index up to date with what it finds, or makes
+// it anew ("full"). It ends when everything is in, when the store takes nothing, or with
+// ctx; the follower does what is left.
+func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wire.IndexFacts) error {
 	if do == "forget" && p == "" {
 		return wire.Errorf(wire.ErrBadRequest, "cachebro reindex --full makes the whole index anew", "forget needs a path")
 	}
-	before := d.index.Stats()
+	before := f.index.Stats()
 	// The follower would index what the look finds in small steps, beside it.
-	defer d.index.Hold()()
-	missing, err := d.survey.LookAtAll(ctx)
+	defer f.index.Hold()()
+	missing, err := f.survey.LookAtAll(ctx)
 	if err != nil {
 		return err
 	}
 	if do == "full" {
-		if err := d.index.Reset(); err != nil {
+		if err := f.index.Reset(); err != nil {
 			return err
 		}
 		// Again for what came while the first pass ran.
 		for range 2 {
-			if err := d.index.CatchUp(ctx); err != nil {
+			if err := f.index.CatchUp(ctx); err != nil {
 				return err
 			}
 		}
-		live := d.index.Stats().Files
+		live := f.index.Stats().Files
 		facts.New, facts.Live = live, live
 	} else {
 		forget := store.Path("")
 		if do == "forget" {
 			forget = p
 		}
-		r, err := d.index.Reconcile(ctx, forget)
+		r, err := f.index.Reconcile(ctx, forget)
 		if err != nil {
 			return err
 		}
-		changes := d.index.ChangesSince(before.Seq)
+		changes := f.index.ChangesSince(before.Seq)
 		facts.Changed, facts.New, facts.Deleted, facts.Live = r.Changed+changes.Changed, r.New+changes.New, r.Deleted+changes.Deleted, r.Live
 	}
 	facts.Missing = missing
@@ -50,9 +50,9 @@ func (d *Daemon) reindex(ctx context.Context, do string, p store.Path, facts *wi
 }
 
 // indexProgress is for somebody who watches a reindex.
-func (d *Daemon) indexProgress() *wire.IndexProgress {
-	b := d.survey.Progress()
+func (f *Finder) indexProgress() *wire.IndexProgress {
+	b := f.survey.Progress()
 	p := &wire.IndexProgress{Looking: b.Running, Looked: b.Files}
-	p.Indexed, p.Of = d.index.Progress()
+	p.Indexed, p.Of = f.index.Progress()
 	return p
 }

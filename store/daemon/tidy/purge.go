@@ -1,4 +1,4 @@
-package daemon
+package tidy
 
 import (
 	"context"
@@ -19,27 +19,27 @@ const purgeWait = 30 * time.Second
 // purge takes the contents of a path out of everything that the daemon keeps:
 // the answers and bundles that were kept, the store, the spool, the index. What it cannot
 // reach is named.
-func (d *Daemon) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
+func (td *Tidy) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	var unreached []string
-	late := !d.ingest.WaitHead(ctx, purgeWait)
+	late := !td.ingest.WaitHead(ctx, purgeWait)
 	if late {
 		unreached = append(unreached, "what the store has not taken in yet; purge again when status is in order")
 	}
 	// Before the store, which rewrites the files that held them.
-	unreached = append(unreached, d.answers.Clear(ctx)...)
-	release, err := d.bundles.graph.Forget(ctx, string(p))
+	unreached = append(unreached, td.answers.Clear(ctx)...)
+	release, err := td.knowledge.Forget(ctx, p)
 	if err != nil {
 		return keep.Purged{}, err
 	}
 	defer release()
-	r, err := d.keep.Purge(ctx, p)
+	r, err := td.keep.Purge(ctx, p)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return r, err
 	}
-	if serr := d.store.Sync(); serr != nil {
+	if serr := td.store.Sync(); serr != nil {
 		return r, serr
 	}
-	erased, serr := spool.Erase(wire.SpoolDir(d.state), d.ingest.Position(), func(rec *spool.Record) bool {
+	erased, serr := spool.Erase(wire.SpoolDir(td.state), td.ingest.Position(), func(rec *spool.Record) bool {
 		return beneath(rec.Path, string(p)) || rec.Path2 != "" && beneath(rec.Path2, string(p))
 	})
 	if serr != nil {
@@ -48,10 +48,10 @@ func (d *Daemon) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	if err != nil && erased == 0 {
 		return r, err
 	}
-	if ierr := d.index.Reset(); ierr != nil {
+	if ierr := td.index.Reset(); ierr != nil {
 		unreached = append(unreached, fmt.Sprintf("the search index: %v", ierr))
 	}
-	d.pokeIndex()
+	td.changed()
 	r.Spooled = erased
 	r.Unreached = append(append(unreached, r.Unreached...), "what command lines, prompts and notes say of it",
 		"exports, and copies in a remote, that were made before")

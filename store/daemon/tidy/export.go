@@ -1,4 +1,4 @@
-package daemon
+package tidy
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func Said() portable.Options { return portable.Options{Buckets: []string{"notes"
 const readWithin = time.Minute
 
 // export writes the history into the pipe that came along.
-func (d *Daemon) export(ctx context.Context, r *wire.Request) (any, []byte, error) {
+func (td *Tidy) export(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	if len(r.Files) != 1 {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "%s needs the descriptor to write to", wire.MExport)
 	}
@@ -41,15 +41,15 @@ func (d *Daemon) export(ctx context.Context, r *wire.Request) (any, []byte, erro
 	}
 	defer w.f.Close()
 	defer context.AfterFunc(ctx, func() { _ = w.f.SetWriteDeadline(time.Unix(1, 0)) })()
-	d.sets.Flush()
-	c, err := portable.Export(ctx, d.store, w, Portable(d.o.Root, d.o.Version))
+	td.sets.Flush()
+	c, err := portable.Export(ctx, td.store, w, Portable(td.root, td.version))
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	d.log.Info("exported", "versions", c.Versions, "contents", c.Contents, "bytes", c.Bytes)
+	td.log.Info("exported", "versions", c.Versions, "contents", c.Contents, "bytes", c.Bytes)
 	return wire.Carried{Versions: c.Versions, Contents: c.Contents, Bytes: c.Bytes, Records: c.Records}, nil, nil
 }
 

@@ -1,4 +1,4 @@
-package daemon
+package sessions
 
 import (
 	"context"
@@ -12,18 +12,18 @@ import (
 )
 
 // recovery is what the recovery block, the Stop line and the report are made of.
-func (d *Daemon) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recovery, []byte, error) {
-	out := wire.Recovery{Branch: d.source.Branch(ctx), Mounted: d.survey.Mounted()}
-	session, err := last.Session(d.store, q.Session)
+func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recovery, []byte, error) {
+	out := wire.Recovery{Branch: ss.source.Branch(ctx), Mounted: ss.survey.Mounted()}
+	session, err := last.Session(ss.store, q.Session)
 	if err != nil || session == "" {
 		return out, nil, err
 	}
-	s, known, err := d.store.Session(session)
+	s, known, err := ss.store.Session(session)
 	if err != nil || !known {
 		return out, nil, err
 	}
 	out.Known = true
-	if out.Set, _, err = d.sets.Answer(ctx, wire.WorkingSetQuery{Session: string(session)}); err != nil {
+	if out.Set, _, err = ss.sets.Answer(ctx, wire.WorkingSetQuery{Session: string(session)}); err != nil {
 		return out, nil, err
 	}
 	for _, f := range out.Set.Files {
@@ -31,7 +31,7 @@ func (d *Daemon) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recove
 			out.Changed = append(out.Changed, fmt.Sprintf("%s (%s)", onwire.Display(store.Path(f.Path)), f.Others))
 		}
 	}
-	calls, err := d.store.ToolCalls(session, 200)
+	calls, err := ss.store.ToolCalls(session, 200)
 	if err != nil {
 		return out, nil, err
 	}
@@ -43,20 +43,20 @@ func (d *Daemon) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recove
 			break
 		}
 	}
-	out.Notes, out.MoreNotes = d.recoveryNotes(string(session), out.Set)
-	if out.Modified, err = d.modifiedIn(session, s.Prompt); err != nil {
+	out.Notes, out.MoreNotes = ss.knowledge.RecoveryNotes(string(session), out.Set)
+	if out.Modified, err = ss.modifiedIn(session, s.Prompt); err != nil {
 		return out, nil, err
 	}
-	out.Metrics, _, err = d.reads.Metrics(ctx, wire.MetricsQuery{Session: string(session)})
+	out.Metrics, _, err = ss.reads.Metrics(ctx, wire.MetricsQuery{Session: string(session)})
 	return out, nil, err
 }
 
-// modifiedIn counts the files that are otherwise than before a prompt: what an
-// undo of it would touch. A save through a temporary file is one file, and what
-// was made and removed again is none.
-func (d *Daemon) modifiedIn(session store.SessionID, prompt string) (int, error) {
+// modifiedIn counts the files that differ from what they were before a prompt: what an
+// undo of it would touch. A save through a temporary file counts as one, and a file that
+// was made and removed again as none.
+func (ss *Sessions) modifiedIn(session store.SessionID, prompt string) (int, error) {
 	f := store.Filter{Session: session, Prompt: prompt, Limit: 10_000}
-	vs, _, err := d.store.Log(f) // newest first
+	vs, _, err := ss.store.Log(f) // newest first
 	if err != nil {
 		return 0, err
 	}
@@ -75,7 +75,7 @@ func (d *Daemon) modifiedIn(session store.SessionID, prompt string) (int, error)
 		if now.Op == store.OpMoved {
 			continue // its new name is counted
 		}
-		was, ok, err := d.store.AtSeq(path, first[path]-1)
+		was, ok, err := ss.store.AtSeq(path, first[path]-1)
 		if err != nil {
 			return 0, err
 		}

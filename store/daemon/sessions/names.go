@@ -1,4 +1,4 @@
-package daemon
+package sessions
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const (
 )
 
 // names answers a shell that completes a word.
-func (d *Daemon) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAnswer, []byte, error) {
+func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAnswer, []byte, error) {
 	var a wire.NamesAnswer
 	prefix := string(q.Prefix)
 	add := func(name, note string) {
@@ -31,12 +31,12 @@ func (d *Daemon) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAnswer
 		}
 	}
 	if q.Kind == "path" {
-		dir, err := d.paths.Clean(q.Dir)
+		dir, err := ss.paths.Clean(q.Dir)
 		if err != nil {
 			return a, nil, err
 		}
-		d.ingest.WaitHead(ctx, waits.Fresh)
-		names, err := d.store.Names(dir, prefix)
+		ss.ingest.WaitHead(ctx, waits.Fresh)
+		names, err := ss.store.Names(dir, prefix)
 		if err != nil {
 			return a, nil, err
 		}
@@ -45,10 +45,10 @@ func (d *Daemon) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAnswer
 		}
 		return a, nil, nil
 	}
-	sessions, err := d.store.Sessions(namesSessions)
+	sessions, err := ss.store.Sessions(namesSessions)
 	if q.Session != "" && q.Kind != "session" {
 		var id store.SessionID
-		if id, err = last.Session(d.store, q.Session); err == nil {
+		if id, err = last.Session(ss.store, q.Session); err == nil {
 			sessions = []store.Session{{ID: id}}
 		}
 	}
@@ -61,7 +61,7 @@ func (d *Daemon) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAnswer
 		case "session":
 			add(string(s.ID), fmt.Sprintf("%s, %s", s.Client, ago(now, s.Started)))
 		case "prompt":
-			prompts, err := d.store.Prompts(s.ID)
+			prompts, err := ss.store.Prompts(s.ID)
 			if err != nil {
 				return a, nil, err
 			}
@@ -69,7 +69,7 @@ func (d *Daemon) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAnswer
 				add(p.ID, fmt.Sprintf("%s: %s", ago(now, p.Time), p.Text))
 			}
 		case "tool-call", "agent":
-			calls, err := d.store.ToolCalls(s.ID, namesMost)
+			calls, err := ss.store.ToolCalls(s.ID, namesMost)
 			if err != nil {
 				return a, nil, err
 			}

@@ -1,4 +1,4 @@
-package daemon
+package find
 
 import (
 	"cmp"
@@ -14,18 +14,17 @@ import (
 	"cachebro/store/wire"
 )
 
-// Bounds of what is looked at for the sessions that a prompt may be about, and
-// of what is told of them.
+// Bounds of which sessions and files are looked at for a prompt, and how many are told.
 const (
 	sessionsAsked = 10
 	sessionsFiles = 5
 	sessionsTold  = 2
 )
 
-// addSessions puts earlier sessions that edited the best files behind these: what
-// a prompt is about was perhaps worked on before.
-func (d *Daemon) addSessions(asking string, limit int, a *wire.SearchAnswer) error {
-	sessions, err := d.store.Sessions(sessionsAsked)
+// addSessions puts earlier sessions that edited the best files behind these files: perhaps
+// somebody worked before on what the prompt is about.
+func (f *Finder) addSessions(asking string, limit int, a *wire.SearchAnswer) error {
+	sessions, err := f.store.Sessions(sessionsAsked)
 	if err != nil {
 		return err
 	}
@@ -38,7 +37,7 @@ func (d *Daemon) addSessions(asking string, limit int, a *wire.SearchAnswer) err
 		if string(s.ID) == asking {
 			continue
 		}
-		touched, err := d.sets.Of(s.ID)
+		touched, err := f.sets.Of(s.ID)
 		if err != nil {
 			return err
 		}
@@ -63,8 +62,8 @@ func (d *Daemon) addSessions(asking string, limit int, a *wire.SearchAnswer) err
 
 // sessionText is what the id of a session stands for: who it was, its prompts'
 // times and ids, what it wrote.
-func (d *Daemon) sessionText(id string) (hit wire.SearchHit, ok bool) {
-	sessions, err := d.store.Sessions(0)
+func (f *Finder) sessionText(id string) (hit wire.SearchHit, ok bool) {
+	sessions, err := f.store.Sessions(0)
 	if err != nil {
 		return hit, false
 	}
@@ -76,14 +75,14 @@ func (d *Daemon) sessionText(id string) (hit wire.SearchHit, ok bool) {
 	var b strings.Builder
 	const clock = "2006-01-02 15:04"
 	fmt.Fprintf(&b, "session %s %s, %s to %s\n", s.Client, s.ID, onwire.Time(s.Started).Local().Format(clock), onwire.Time(s.Last).Local().Format(clock))
-	prompts, err := d.store.Prompts(s.ID)
+	prompts, err := f.store.Prompts(s.ID)
 	if err != nil {
 		return hit, false
 	}
 	for _, p := range prompts {
 		fmt.Fprintf(&b, "%s  prompt %s\n", onwire.Time(p.Time).Local().Format(clock), p.ID)
 	}
-	touched, err := d.sets.Of(s.ID)
+	touched, err := f.sets.Of(s.ID)
 	if err != nil {
 		return hit, false
 	}

@@ -1,4 +1,4 @@
-package daemon
+package tidy
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 )
 
 // maintain answers what concerns the store as a whole.
-func (d *Daemon) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAnswer, []byte, error) {
-	p, err := d.paths.Clean(q.Path)
+func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAnswer, []byte, error) {
+	p, err := td.paths.Clean(q.Path)
 	if err != nil {
 		return wire.StoreAnswer{}, nil, err
 	}
@@ -31,29 +31,29 @@ func (d *Daemon) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreA
 		if q.Keep < 0 {
 			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro prune 5", "cannot keep %d versions", q.Keep)
 		}
-		r, err := d.keep.Prune(ctx, q.Keep)
+		r, err := td.keep.Prune(ctx, q.Keep)
 		if err != nil {
 			return a, nil, err
 		}
 		a.OK, a.Text, facts = true, reportText(r), r
 	case "gc":
-		r, err := d.keep.Collect(ctx)
+		r, err := td.keep.Collect(ctx)
 		if err != nil {
 			return a, nil, err
 		}
 		if !slices.Contains(q.Args, "own") {
-			d.tidyPeers(ctx)
+			td.tidyPeers(ctx)
 		}
 		a.OK, a.Text, facts = true, reportText(r), r
 	case "du":
-		u, err := d.keep.DU(ctx, 0, 0)
+		u, err := td.keep.DU(ctx, 0, 0)
 		if err != nil {
 			return a, nil, err
 		}
 		u.Paths = shares(u.Paths, p)
 		a.OK, a.Text, facts = true, usageText(u, p), u
 	case "fsck":
-		c, err := d.store.Fsck(ctx, true, nil)
+		c, err := td.store.Fsck(ctx, true, nil)
 		if err != nil {
 			return a, nil, err
 		}
@@ -63,7 +63,7 @@ func (d *Daemon) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreA
 		if p == "" {
 			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro purge PATH", "name what is to be purged")
 		}
-		r, err := d.purge(ctx, p)
+		r, err := td.purge(ctx, p)
 		if err != nil {
 			return a, nil, err
 		}
@@ -185,10 +185,10 @@ func purgeThere(sib content.Sibling, p store.Path) string {
 	return "cachebro purge " + onwire.ShellName(store.Path(filepath.Join(sib.Root, string(p))))
 }
 
-// pins answers retention's question what diffs start from: live readers' and
-// those of documents whose code has changed. The
-// set is made anew every second at most, for it is asked for every content.
-func (d *Daemon) pins() func(store.Hash) bool {
+// pins tells retention which contents diffs start from: those of live readers, and of
+// documents whose code has changed. It is asked for every content, so the set is made anew
+// once a second at most.
+func (td *Tidy) pins() func(store.Hash) bool {
 	var mu sync.Mutex // guards what follows
 	var set map[store.Hash]struct{}
 	var made time.Time
@@ -196,9 +196,28 @@ func (d *Daemon) pins() func(store.Hash) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		if time.Since(made) > time.Second {
-			set, made = d.shown.Pins(), time.Now()
+			set, made = td.shown.Pins(), time.Now()
 		}
 		_, ok := set[h]
-		return ok || d.docs != nil && d.docs.Pinned(h)
+		return ok || td.knowledge.Pinned(h)
+	}
+}
+
+// collectEvery is the pause between two looks at the store's limits.
+const collectEvery = time.Minute
+
+// Collect keeps the store within its limits, when the last look is collectEvery ago. A
+// store without space is what it is for, so it runs then too.
+func (td *Tidy) Collect(ctx context.Context) {
+	if time.Since(td.collected) < collectEvery {
+		return
+	}
+	td.collected = time.Now()
+	r, err := td.keep.Collect(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		td.log.Warn("collect", "err", err)
+	case r.Versions+r.Blobs+r.Records+r.Packed > 0:
+		td.log.Info("collected", "versions", r.Versions, "blobs", r.Blobs, "bytes", r.Bytes, "packed", r.Packed, "before", r.Before, "after", r.After)
 	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package find
 
 import (
 	"context"
@@ -32,32 +32,32 @@ type grepLine struct {
 	Text []byte
 }
 
-// grep is index.Grep with its answers kept. The files' state is a part of the
-// key: a state that comes back finds its answers, on other machines too.
-func (d *Daemon) grep(ctx context.Context, q search.Query) (search.Result, error) {
+// grep is index.Grep with kept answers. The state of the files is part of the key: a
+// state that comes back finds its answers, on other machines too.
+func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error) {
 	scope := store.Path(q.Path)
-	token, seq, ok := d.answers.Token(ctx, scope)
+	token, seq, ok := f.answers.Token(ctx, scope)
 	if !ok || !utf8.ValidString(q.Path+q.Pattern+strings.Join(q.Include, "")+strings.Join(q.Exclude, "")) { // JSON would make one of several
-		return d.index.Grep(ctx, q)
+		return f.index.Grep(ctx, q)
 	}
 	var fresh *search.Result
-	raw, _, err := d.answers.Shared(ctx, results.Call{
+	raw, _, err := f.answers.Shared(ctx, results.Call{
 		Tool: "search", Args: []any{"grep/1", q, token},
 		Holds: func(ctx context.Context, uses []results.Used) bool {
 			if len(uses) != 1 || uses[0].Version != token {
 				return false
 			}
-			now, _, ok := d.answers.Token(ctx, scope)
+			now, _, ok := f.answers.Token(ctx, scope)
 			return ok && now == token
 		},
 		Compute: func(ctx context.Context) (results.Answer, error) {
-			r, err := d.index.Grep(ctx, q)
+			r, err := f.index.Grep(ctx, q)
 			if err != nil {
 				return results.Answer{}, err
 			}
 			fresh = &r
 			// Nothing may have happened meanwhile, not even there and back.
-			_, after, still := d.answers.Token(ctx, scope)
+			_, after, still := f.answers.Token(ctx, scope)
 			if !still || after != seq || r.Warning != "" || len(r.Lines) > mostKept {
 				return results.Answer{Once: true}, nil
 			}
@@ -73,8 +73,8 @@ func (d *Daemon) grep(ctx context.Context, q search.Query) (search.Result, error
 	}
 	r, err := decodeGrep(raw)
 	if err != nil { // what another machine stored is not ours to trust
-		d.log.Warn("results: an answer cannot be read", "err", err)
-		return d.index.Grep(ctx, q)
+		f.log.Warn("results: an answer cannot be read", "err", err)
+		return f.index.Grep(ctx, q)
 	}
 	return r, nil
 }

@@ -1,0 +1,25 @@
+package find
+
+import (
+	"reflect"
+	"testing"
+
+	"cachebro/search"
+)
+
+func TestGrepAnswerAsBytes(t *testing.T) {
+	r := search.Result{Lines: []search.Line{{Path: "x\xff\ny", No: 3, Text: []byte("a\x00\xfe")}}, Files: 1, Truncated: true, Candidates: 7, Scanned: true, Total: 9}
+	if n, l := reflect.TypeFor[search.Result]().NumField(), reflect.TypeFor[search.Line]().NumField(); n != 7 || l != 3 {
+		t.Fatal("the answer has other fields now: keep them too, and give the key another version", n, l)
+	}
+	raw, err := encodeGrep(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := decodeGrep(raw); err != nil || !reflect.DeepEqual(got, r) {
+		t.Fatal(got, err)
+	}
+	if _, err := decodeGrep(raw[:len(raw)-3]); err == nil {
+		t.Fatal("half an answer")
+	}
+}

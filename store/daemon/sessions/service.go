@@ -1,0 +1,67 @@
+// Package sessions hears what the clients tell of their sessions, prompts and tool calls,
+// and answers what a session should be reminded of.
+package sessions
+
+import (
+	"log/slog"
+
+	"cachebro/store"
+	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/ingest"
+	"cachebro/store/daemon/knowledge"
+	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/outputs"
+	"cachebro/store/daemon/reads"
+	"cachebro/store/daemon/source"
+	"cachebro/store/daemon/survey"
+	"cachebro/store/daemon/workingset"
+	"cachebro/store/readers"
+	"cachebro/store/wire"
+)
+
+// Options of New. All are needed.
+type Options struct {
+	Store       *store.Store
+	Source      *source.Source
+	Ingest      *ingest.Ingester
+	Attribution *attribution.Attribution
+	Survey      *survey.Survey
+	Sets        *workingset.Sets
+	Reads       *reads.Reads
+	Knowledge   *knowledge.Knowledge
+	Shown       *readers.Shown
+	Outputs     *outputs.Kept
+	Paths       onwire.Paths
+	Log         *slog.Logger
+}
+
+// Sessions answers clients about their sessions.
+type Sessions struct {
+	store       *store.Store
+	source      *source.Source
+	ingest      *ingest.Ingester
+	attribution *attribution.Attribution
+	survey      *survey.Survey
+	sets        *workingset.Sets
+	reads       *reads.Reads
+	knowledge   *knowledge.Knowledge
+	shown       *readers.Shown
+	outputs     *outputs.Kept
+	paths       onwire.Paths
+	log         *slog.Logger
+}
+
+// New makes the service.
+func New(o Options) *Sessions {
+	return &Sessions{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, sets: o.Sets, reads: o.Reads,
+		knowledge: o.Knowledge, shown: o.Shown, outputs: o.Outputs, paths: o.Paths, log: o.Log}
+}
+
+// Handlers are those of the requests about sessions, and of the names that a shell
+// completes.
+func (ss *Sessions) Handlers() map[string]wire.Handler {
+	return map[string]wire.Handler{
+		wire.MSession: ss.sessionEvent, wire.MToolBegin: ss.toolBegin, wire.MToolEnd: ss.toolEnd,
+		wire.MRecovery: onwire.Decoded(ss.recovery), wire.MNames: onwire.Decoded(ss.names),
+	}
+}
