@@ -110,6 +110,7 @@ var scenarios = []scenario{
 	{"doubts", "results that were cut or replaced were not shown", false, doubts},
 	{"stopped", "a batch that a person stops, /clear, and a daemon that hangs", false, stopped},
 	{"attribution", "up, a session that mounts, who did what, undo of a prompt, down", true, attributed},
+	{"plugin", "the plugin alone: a stub, and /cachebro:undo", false, plugged},
 	{"rewriting", "a version that shows its own text whatever hooks send", false, rewriting},
 	{"parts", "commands that show several files: each is shortened in its place", false, parts},
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},

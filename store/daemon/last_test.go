@@ -75,6 +75,13 @@ func TestLastHasChanges(t *testing.T) {
 	if !errors.Is(err, wire.ErrNotFound) || !strings.Contains(err.Error(), "changed nothing") || !strings.Contains(wire.Hint(err), "cachebro undo --prompt P1 ") {
 		t.Errorf("an empty prompt: %v (%s)", err, wire.Hint(err))
 	}
+	// P2 asks for it itself, as a client's command for it does.
+	if title, path := undo(wire.PlanRequest{Prompt: "last", Asker: "S"}); path != "a" || !strings.Contains(title, "P1 of ") {
+		t.Errorf("asked by the prompt after it: %q %s", title, path)
+	}
+	if err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Prompt: "last", DryRun: true, Asker: "reader"}); !errors.Is(err, wire.ErrNotFound) {
+		t.Errorf("asked by another session: %v", err)
+	}
 	// The event of P3 was lost; its first call names it. P1's helper still works.
 	ask[wire.ToolBeginAnswer](p, h, wire.MToolBegin, wire.ToolCall{Session: "S", Prompt: "P3", ToolUse: "use3", Tool: "Bash"})
 	writes("S", "b")

@@ -272,6 +272,7 @@ type PlanRequest struct {
 	ToolCall string    `json:"tool_call,omitempty"`
 	PID      uint32    `json:"pid,omitempty"`
 	Last     bool      `json:"last,omitempty"`
+	Asker    string    `json:"asker,omitempty"` // the session that the command runs in
 	Since    time.Time `json:"since,omitzero"`
 	At       ShowQuery `json:"at,omitzero"`
 	Plan     string    `json:"plan,omitempty"` // redo: the plan to take back; "" the last one

@@ -162,6 +162,16 @@ func (e *Env) Confirm(question string) error {
 	return nil
 }
 
+// Session is the agent's session that the command runs in, "" for a person's shell.
+func (e *Env) Session() string {
+	for _, name := range []string{"CACHEBRO_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"} {
+		if s := e.Getenv(name); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
 // Version is the one place that says which cachebro this is.
 const Version = fastpath.Version
 

@@ -127,7 +127,7 @@ func runUndo(ctx context.Context, e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	r := wire.PlanRequest{Kind: "undo", Session: *u.session, Prompt: *u.prompt, ToolCall: *u.call, Agent: *u.agent, PID: *u.pid, Last: *u.last}
+	r := wire.PlanRequest{Kind: "undo", Session: *u.session, Prompt: *u.prompt, ToolCall: *u.call, Agent: *u.agent, PID: *u.pid, Last: *u.last, Asker: e.Session()}
 	if r.Since, err = e.TimeFlag("since", *u.since); err != nil {
 		return err
 	}

@@ -133,7 +133,7 @@ func docsProject(ctx context.Context, e *cli.Env, dir string, args []string) (cl
 
 func runMarkSynced(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
-	q := wire.DocsRequest{Do: "mark", Reader: wire.Reader{Session: session(e)}}
+	q := wire.DocsRequest{Do: "mark", Reader: wire.Reader{Session: e.Session()}}
 	fs.Uint64Var(&q.AsOf, "as-of", 0, "as of this version of the log (default: now)")
 	fs.BoolVar(&q.Edited, "edited", false, "only where the document was edited after the code")
 	all := fs.Bool("all", false, "every pair")

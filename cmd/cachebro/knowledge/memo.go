@@ -89,10 +89,8 @@ func runMemo(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	m := &memoRun{Env: e, diff: *diff, session: *session, allowed: *outside}
-	for _, name := range []string{"CACHEBRO_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"} {
-		if m.session == "" {
-			m.session = e.Getenv(name)
-		}
+	if m.session == "" {
+		m.session = e.Session()
 	}
 	if err := m.prepare(ctx, args); err != nil {
 		return err

@@ -41,7 +41,7 @@ func runNote(ctx context.Context, e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	q := wire.NotesRequest{Do: args[0], Kind: *kind, Limit: *limit, Reader: wire.Reader{Session: session(e)}}
+	q := wire.NotesRequest{Do: args[0], Kind: *kind, Limit: *limit, Reader: wire.Reader{Session: e.Session()}}
 	switch rest := args[1:]; q.Do {
 	case "add":
 		if q.Text, err = noteText(e, rest); err != nil {
@@ -101,17 +101,6 @@ func noteText(e *cli.Env, args []string) (string, error) {
 		return "", fmt.Errorf("read the note: %w", err)
 	}
 	return string(b), nil
-}
-
-// session is the agent's session that the command runs in, "" for a person's
-// shell.
-func session(e *cli.Env) string {
-	for _, name := range []string{"CACHEBRO_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"} {
-		if s := e.Getenv(name); s != "" {
-			return s
-		}
-	}
-	return ""
 }
 
 func printNotes(e *cli.Env, a wire.NotesAnswer, did string, asJSON bool) error {

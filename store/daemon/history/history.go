@@ -26,7 +26,7 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
-	prompt, err := last.Prompt(h.store, "log", session, q.Prompt)
+	prompt, err := last.Prompt(h.store, "log", "", session, q.Prompt)
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}

@@ -39,8 +39,10 @@ func SessionWith(st *store.Store, name string, has func(store.Session) (bool, er
 
 // Prompt resolves the name of a prompt; "last" is the newest of a session, or of all where
 // session is "". If it changed nothing, the error names the newest that did: whether a
-// person means that one is not for us to decide. command is the command that asks.
-func Prompt(st *store.Store, command string, session store.SessionID, name string) (string, error) {
+// person means that one is not for us to decide. command is the command that asks, asker
+// the session that it runs in, "" for a person's shell: where the newest prompt is that
+// session's and has changed nothing, it is the one that asks and not the one that is meant.
+func Prompt(st *store.Store, command string, asker, session store.SessionID, name string) (string, error) {
 	if name != "last" {
 		return name, nil
 	}
@@ -63,6 +65,8 @@ func Prompt(st *store.Store, command string, session store.SessionID, name strin
 		return "", err
 	case i < 0:
 		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro log shows what changed", "no prompt changed anything so far")
+	case i == 1 && asker != "" && all[0].Session == asker:
+		return all[1].ID, nil
 	case i > 0:
 		return "", wire.Errorf(wire.ErrNotFound, "cachebro "+command+" --prompt "+all[i].ID+" takes the one before it, of "+onwire.Clock(all[i].Time), "the last prompt, of %s, changed nothing", onwire.Clock(all[0].Time))
 	}

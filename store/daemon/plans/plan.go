@@ -148,7 +148,7 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 			return undo.Query{}, wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro log shows what changed", "no session changed anything so far")
 		}
 	}
-	prompt, err := last.Prompt(pl.store, "undo", session, q.Prompt)
+	prompt, err := last.Prompt(pl.store, "undo", store.SessionID(q.Asker), session, q.Prompt)
 	if err != nil {
 		return undo.Query{}, err
 	}
@@ -330,8 +330,11 @@ func (pl *Plans) planMoved(ctx context.Context, id string, s store.Step) {
 func (pl *Plans) whenOf(q wire.PlanRequest, uq undo.Query) string {
 	switch {
 	case q.Prompt == "last":
-		if all, err := pl.store.LastPrompts(uq.Select.Session, 1); err == nil && len(all) > 0 && all[0].ID == uq.Select.Prompt {
-			return " of " + onwire.Clock(all[0].Time)
+		all, _ := pl.store.LastPrompts(uq.Select.Session, 2) // the title does without
+		for _, p := range all {
+			if p.ID == uq.Select.Prompt {
+				return " of " + onwire.Clock(p.Time)
+			}
 		}
 	case q.Session == "last":
 		if s, ok, err := pl.store.Session(uq.Select.Session); err == nil && ok {
