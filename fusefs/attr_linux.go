@@ -167,7 +167,7 @@ func (o *overlay) observed(n *inode, sx *unix.Statx_t, gen uint32) {
 
 // tellOutside tells the Observer that n was changed underneath.
 func (o *overlay) tellOutside(n *inode, before seen, sx *unix.Statx_t) {
-	o.journal.Everything()
+	o.changes.Everything()
 	after := toStat(sx)
 	was := after
 	was.Mtime, was.Ctime, was.Size = before.mtime, before.ctime, before.size

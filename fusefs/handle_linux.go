@@ -17,7 +17,7 @@ type handle struct {
 	next  *handle     // in node.handles, guarded by node.mu
 	owner Caller      // who opened it; only set when open for writing
 	slot  uint32      // in the ledger
-	kept  atomic.Bool // the Keeper has it
+	kept  atomic.Bool // the FDStore has it
 	reads bool        // fd can be read although it was opened for writing
 }
 
@@ -51,7 +51,7 @@ func (o *overlay) addHandle(n *inode, fd int, flags uint32, owner Caller, reads 
 	h.next = n.handles
 	n.handles = h
 	n.mu.Unlock()
-	if o.keeper != nil && n.nameless() {
+	if o.fdStore != nil && n.nameless() {
 		o.guard(n)
 	}
 	return h

@@ -25,7 +25,7 @@ type inode struct {
 	mark atomic.Uint32
 
 	slot  atomic.Uint32 // in the ledger
-	noted atomic.Uint32 // the generation of the journal that knows of its content, its lower half
+	noted atomic.Uint32 // the generation of changes that knows of its content, its lower half
 
 	nlookup uint64 // guarded by the table's shard of key
 

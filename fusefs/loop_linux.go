@@ -11,7 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"cachebro/fusefs/journal"
+	"cachebro/fusefs/changes"
 )
 
 const (
@@ -48,8 +48,8 @@ type device struct {
 	proto  *fuse.ProtocolServer
 	ledger *ledger // nil: nobody can take over
 	log    *slog.Logger
-	// note tells the journal, while it is active, what a request changed.
-	journal *journal.Journal
+	// changes is told, while it is active, what a request changed.
+	changes *changes.Tracker
 	note    func(op uint32, in, out []byte)
 
 	// ready counts the threads that wait for a request or are about to. One
@@ -64,8 +64,8 @@ type device struct {
 	crowd   atomic.Uint64 // the value of taken when requests were last seen to queue
 	forgot  atomic.Uint64 // the value of taken when the last FORGET came
 	asked   atomic.Uint32 // the task that asked last
-	resting atomic.Bool   // the watch waits for rested
-	rested  chan struct{} // of one place
+	idle    atomic.Bool   // the watch waits for rested
+	woken   chan struct{} // of one place
 	over    chan struct{} // closed by the first loop that sees the connection end
 	overOne sync.Once
 	counts  [maxOpcode]atomic.Uint64
@@ -107,7 +107,7 @@ func (d *device) handshake() error {
 
 // start begins to serve.
 func (d *device) start() {
-	d.more, d.over, d.rested = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	d.more, d.over, d.woken = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 	d.spawn()
 	go d.watch()
 }
@@ -210,7 +210,7 @@ func (d *device) loop() {
 		if !st.Ok() {
 			m = failure(out, in, st)
 		}
-		if op < maxOpcode && journaled&(1<<op) != 0 && d.journal.Active() {
+		if op < maxOpcode && changing&(1<<op) != 0 && d.changes.Active() {
 			d.note(op, in[:n], out[:m])
 		}
 		if m > 0 {

@@ -13,9 +13,9 @@ type Classifier interface {
 	Class(path string, isDir bool) ignore.Class
 }
 
-// Keeper holds descriptors that could not be opened again by name. Both are
+// FDStore holds descriptors that could not be opened again by name. Both are
 // called on the path of requests and must not block.
-type Keeper interface {
+type FDStore interface {
 	// Keep holds a duplicate of fd for the handle fh; false if it cannot.
 	Keep(fh uint64, fd int) bool
 	// Drop lets go of it.
@@ -38,9 +38,9 @@ type Options struct {
 	// TakeOver: FD is the connection of a server that was killed, and Ledger its
 	// ledger.
 	TakeOver bool
-	// Keeper holds what can only be handed on as a descriptor; nil: nobody does.
-	Keeper Keeper
-	// Kept are the descriptors that the Keeper had, by handle; the server owns
+	// FDStore holds what can only be handed on as a descriptor; nil: nobody does.
+	FDStore FDStore
+	// Kept are the descriptors that the FDStore had, by handle; the server owns
 	// them.
 	Kept map[uint64]*os.File
 	// AllowOther lets other users in; permissions are checked in any case.

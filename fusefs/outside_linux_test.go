@@ -38,7 +38,7 @@ func TestMadeUnderneath(t *testing.T) {
 }
 
 // Of what the kernel forgot we know up to when it was known.
-func TestStrangers(t *testing.T) {
+func TestOutsideWrites(t *testing.T) {
 	o := &overlay{obs: &recorder{}}
 	o.outside.Store(true)
 	ours := &inode{fs: o, kind: 0o100000, key: key{ino: 1}}
@@ -65,7 +65,7 @@ func TestStrangers(t *testing.T) {
 
 // After the clock was set back, what somebody changes underneath has a time from
 // before the mount, and from before the kernel forgot the file: it was never seen.
-func TestStrangersAfterTheClockWasSetBack(t *testing.T) {
+func TestOutsideWritesAfterTheClockWasSetBack(t *testing.T) {
 	const minute = int64(60e9)
 	const year = 365 * 24 * 60 * minute
 	o := &overlay{obs: &recorder{}}

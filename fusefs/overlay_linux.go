@@ -12,8 +12,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"cachebro/fusefs/changes"
 	"cachebro/fusefs/ignore"
-	"cachebro/fusefs/journal"
 )
 
 // rootID is the node id of the root, by the protocol.
@@ -49,10 +49,10 @@ type overlay struct {
 	outsideWrites outsideWrites
 
 	ledger   *ledger // nil: nobody can take over
-	keeper   Keeper
+	fdStore  FDStore
 	reopened map[uint64]*handle // of an earlier server, by the request that opened them; never changed
 
-	journal    *journal.Journal
+	changes    *changes.Tracker
 	aloneSince atomic.Pointer[time.Time] // when outside ended; nil: it was never on
 
 	outside atomic.Bool
@@ -77,7 +77,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 		handles:       newHandles(),
 		procs:         newProcesses(),
 		us:            ownCreds(),
-		journal:       journal.New(0),
+		changes:       changes.New(0),
 	}
 	if o.log == nil {
 		o.log = slog.New(slog.DiscardHandler)

@@ -301,5 +301,5 @@ func (o *overlay) renamed(r *rename, ev *Event, exchange, replaces bool) {
 		}
 		r.src.moveLink(r.from, r.fromName, r.to, r.toName)
 	}
-	o.journalMoved(r)
+	o.noteMoved(r)
 }

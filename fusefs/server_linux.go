@@ -49,7 +49,7 @@ func Mount(opt Options) (*Server, error) {
 		}
 	}
 	s := &Server{opt: opt, fs: o, done: make(chan struct{})}
-	s.dev = &device{fd: fd, proto: fuse.NewProtocolServer(o, s.protocol()), ledger: o.ledger, log: o.log, journal: o.journal, note: o.journalRequest}
+	s.dev = &device{fd: fd, proto: fuse.NewProtocolServer(o, s.protocol()), ledger: o.ledger, log: o.log, changes: o.changes, note: o.noteRequest}
 	o.notifier = newNotifier(s.dev.notify)
 	if opt.TakeOver {
 		return s.takeOver()
@@ -171,7 +171,7 @@ func (s *Server) SetOutside(on bool) {
 		now := time.Now()
 		s.fs.aloneSince.Store(&now)
 	}
-	defer s.fs.journal.Everything()
+	defer s.fs.changes.Everything()
 	if s.fs.outside.Swap(on) || !on {
 		return
 	}

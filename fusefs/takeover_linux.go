@@ -25,7 +25,7 @@ import (
 // Counts of references are never too low, so that no node goes that the kernel
 // knows; one too many, of a reply that never went out, keeps a node until the
 // unmount. An inode that was dirty is dirty again. Handles are opened again by
-// name; those of files without one are with the Keeper.
+// name; those of files without one are with the FDStore.
 
 const notifyResend = 7
 
@@ -92,7 +92,7 @@ func (o *overlay) useLedger(opt *Options) error {
 	h := o.ledger.head
 	h.serving.Add(1)
 	o.table.ledger, o.table.nextID, o.handles.next = o.ledger, &h.nextID, &h.nextFH
-	o.keeper = opt.Keeper
+	o.fdStore = opt.FDStore
 	return nil
 }
 
@@ -344,10 +344,10 @@ func (o *overlay) openedBefore(in *fuse.InHeader) *handle {
 	return nil
 }
 
-// guard gives the descriptors of n's handles to the Keeper: they cannot be
+// guard gives the descriptors of n's handles to the FDStore: they cannot be
 // opened again by name, or will not be in a moment.
 func (o *overlay) guard(n *inode) {
-	if o.keeper == nil || o.ledger == nil {
+	if o.fdStore == nil || o.ledger == nil {
 		return
 	}
 	n.mu.Lock()
@@ -359,11 +359,11 @@ func (o *overlay) guard(n *inode) {
 	}
 	n.mu.Unlock()
 	for _, h := range all {
-		if !h.kept.Swap(true) && !o.keeper.Keep(h.fh, h.fd) {
+		if !h.kept.Swap(true) && !o.fdStore.Keep(h.fh, h.fd) {
 			h.kept.Store(false)
 		}
 		if o.handles.get(h.fh) != h { // its end came in between
-			o.keeper.Drop(h.fh)
+			o.fdStore.Drop(h.fh)
 		}
 		h.release()
 	}
@@ -375,12 +375,12 @@ func (o *overlay) unguard(h *handle) {
 		o.ledger.drop(h.slot)
 		h.slot = 0
 	}
-	if o.keeper != nil && h.kept.Load() {
-		o.keeper.Drop(h.fh)
+	if o.fdStore != nil && h.kept.Load() {
+		o.fdStore.Drop(h.fh)
 	}
 }
 
-// Guarded calls f for every handle that the Keeper has, for another Keeper.
+// Guarded calls f for every handle that the FDStore has, for another FDStore.
 func (s *Server) Guarded(f func(fh uint64, fd int)) {
 	for i := range s.fs.handles.part {
 		part := &s.fs.handles.part[i]

@@ -27,24 +27,24 @@ func init() {
 	helpers["exec"] = execHelper
 }
 
-// sockKeeper hands descriptors to the test through a socket.
-type sockKeeper struct{ fd int }
+// sockStore hands descriptors to the test through a socket.
+type sockStore struct{ fd int }
 
-func (k sockKeeper) Keep(fh uint64, fd int) bool {
+func (k sockStore) Keep(fh uint64, fd int) bool {
 	return unix.Sendmsg(k.fd, binary.NativeEndian.AppendUint64([]byte{'K'}, fh), unix.UnixRights(fd), nil, unix.MSG_DONTWAIT) == nil
 }
 
-func (k sockKeeper) Drop(fh uint64) {
+func (k sockStore) Drop(fh uint64) {
 	_ = unix.Sendmsg(k.fd, binary.NativeEndian.AppendUint64([]byte{'D'}, fh), nil, nil, unix.MSG_DONTWAIT)
 }
 
 // serveHelper is a server in a process of its own: descriptors 3 source,
-// 4 ledger, 5 device, 6 keeper's socket, from 7 on those that were kept, whose
+// 4 ledger, 5 device, 6 the socket of the descriptors' store, from 7 on those that were kept, whose
 // handles are the arguments after the mountpoint and "new" or "next".
 func serveHelper(args []string) error {
 	opt := Options{
 		Source: os.NewFile(3, "source"), Mountpoint: args[0], FD: 5, Ledger: os.NewFile(4, "ledger"),
-		TakeOver: args[1] == "next", Keeper: sockKeeper{6}, Kept: map[uint64]*os.File{}, Observer: &recorder{quiet: true},
+		TakeOver: args[1] == "next", FDStore: sockStore{6}, Kept: map[uint64]*os.File{}, Observer: &recorder{quiet: true},
 	}
 	for i, a := range args[2:] {
 		var fh uint64
@@ -359,7 +359,7 @@ func useMany(dir string, next func()) error {
 	ends := make(chan error, workers)
 	for w := range workers {
 		go func() {
-			ends <- storm(filepath.Join(dir, fmt.Sprintf("w%d", w)), rand.New(rand.NewSource(int64(w))), &stop, &ops)
+			ends <- burst(filepath.Join(dir, fmt.Sprintf("w%d", w)), rand.New(rand.NewSource(int64(w))), &stop, &ops)
 		}()
 	}
 	r := rand.New(rand.NewSource(1))

@@ -11,10 +11,10 @@ const (
 	// were seen to queue.
 	crowdLasts = 128
 	// watchEvery is how long requests may find nobody who waits for them while
-	// a handler takes its time; restAfter is how many such times without any
+	// a handler takes its time; stillAfter is how many such times without any
 	// request end the watch.
 	watchEvery = time.Millisecond
-	restAfter  = 40
+	stillAfter = 40
 
 	// forgetTurn is how many requests the kernel hands out before a FORGET that
 	// waits (fuse_dev_do_read: 8). Whether there are requests is asked for those
@@ -49,19 +49,19 @@ func (d *device) watch() {
 			quiet++
 		}
 		last = taken
-		if quiet < restAfter {
+		if quiet < stillAfter {
 			continue
 		}
 		t.Stop()
-		d.resting.Store(true)
+		d.idle.Store(true)
 		if d.ready.Load() > 0 { // else nobody would wake it
 			select {
 			case <-d.over:
 				return
-			case <-d.rested:
+			case <-d.woken:
 			}
 		}
-		d.resting.Store(false)
+		d.idle.Store(false)
 		quiet = 0
 		t.Reset(watchEvery)
 	}
@@ -71,9 +71,9 @@ func (d *device) watch() {
 // kernel itself, or one of another PID namespace), ready is how many still wait
 // for a request.
 func (d *device) left(op, task uint32, ready int32) {
-	if ready == 0 && d.resting.Load() && d.resting.CompareAndSwap(true, false) {
+	if ready == 0 && d.idle.Load() && d.idle.CompareAndSwap(true, false) {
 		select {
-		case d.rested <- struct{}{}:
+		case d.woken <- struct{}{}:
 		default:
 		}
 	}

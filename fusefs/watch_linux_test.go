@@ -19,7 +19,7 @@ func TestHandlersThatWaitForEachOther(t *testing.T) {
 		f.run("create", fmt.Sprint(i), "old")
 	}
 	for round := range 3 {
-		eventually(t, "a rest", f.srv.dev.resting.Load)
+		eventually(t, "a rest", f.srv.dev.idle.Load)
 		var met sync.WaitGroup
 		met.Add(writers)
 		all, late := make(chan struct{}), make(chan string, writers)
@@ -62,7 +62,7 @@ func TestHandlersThatWaitForEachOther(t *testing.T) {
 // with the next request behind it, nor anything while one task asks; requests of
 // two that queue are, and a crowd ends.
 func TestCrowd(t *testing.T) {
-	d := &device{fd: queueOf(t, 1), more: make(chan struct{}, 100), rested: make(chan struct{}, 1)}
+	d := &device{fd: queueOf(t, 1), more: make(chan struct{}, 100), woken: make(chan struct{}, 1)}
 	d.taken.Store(1000)
 	task := uint32(1)
 	take := func(op uint32, ready int32) {

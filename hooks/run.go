@@ -222,8 +222,8 @@ func (c *call) reader() wire.Reader {
 	return wire.Reader{Session: c.session, Agent: c.agent, ToolUse: c.toolUse}
 }
 
-// Quick reports whether an event of that name never needs Start or Mount.
-func Quick(name string) bool { return handlers[name] != nil && name != "SessionStart" }
+// OnFastPath reports whether an event of that name never needs Start or Mount.
+func OnFastPath(name string) bool { return handlers[name] != nil && name != "SessionStart" }
 
 // handlers by event name.
 var handlers = map[string]func(context.Context, *call) answer{

@@ -13,10 +13,10 @@ import (
 // on and waits no longer than the design lets any operation wait; a question
 // only the daemon can answer may take a scan.
 const (
-	readWait  = 2 * time.Second
-	askWait   = 30 * time.Second
-	noteWait  = 500 * time.Millisecond
-	restAfter = 10 * time.Second
+	readWait   = 2 * time.Second
+	askWait    = 30 * time.Second
+	noteWait   = 500 * time.Millisecond
+	retryAfter = 10 * time.Second
 )
 
 // backend is the daemon as the tools see it: dialled when first needed, left
@@ -122,7 +122,7 @@ func (b *backend) call(ctx context.Context, wait time.Duration, method string, p
 	b.mu.Lock()
 	switch {
 	case unreachable(err):
-		b.resume = time.Now().Add(restAfter)
+		b.resume = time.Now().Add(retryAfter)
 		if b.dial != nil && errors.Is(err, wire.ErrNoDaemon) {
 			b.client = nil // dial again, which may start it
 		}

@@ -342,7 +342,7 @@ func TestDaemonKilled(t *testing.T) {
 	now := strings.Replace(text, "line 9:", "line nine:", 1)
 	p.ok("edit_file", map[string]any{"path": "a.txt", "old_string": "line 9:", "new_string": "line nine:"})
 	l.start()
-	deadline := time.Now().Add(restAfter + 10*time.Second)
+	deadline := time.Now().Add(retryAfter + 10*time.Second)
 	for time.Now().Before(deadline) {
 		got := p.ok("read_file", at("a.txt"))
 		if strings.HasPrefix(got, "[unchanged") {

@@ -13,10 +13,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// carryOut does a journalled plan through the project's own path and reports to
+// applyPlan does a journalled plan through the project's own path and reports to
 // the daemon what was done. A step whose file is not as the plan expects is left
 // alone and comes back as a conflict.
-func (c *call) carryOut(ctx context.Context, p wire.Plan) (done int, res apply.Result, err error) {
+func (c *call) applyPlan(ctx context.Context, p wire.Plan) (done int, res apply.Result, err error) {
 	s := c.s
 	var paths [][]byte
 	for _, st := range p.Steps[:min(len(p.Steps), 100)] {

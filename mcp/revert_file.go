@@ -61,7 +61,7 @@ var revertFileTool = &tool{
 		if len(p.Steps) == 0 {
 			return nil, nothing(p, "nothing to revert in "+quote(rel))
 		}
-		done, out, err := c.carryOut(ctx, p)
+		done, out, err := c.applyPlan(ctx, p)
 		if err != nil {
 			return nil, err
 		}

@@ -85,7 +85,7 @@ func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, 
 		_, _ = c.s.back.ask(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
 		return textResult(cut + planText("would "+kind, p, apply.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
 	}
-	done, out, err := c.carryOut(ctx, p)
+	done, out, err := c.applyPlan(ctx, p)
 	if err != nil {
 		return nil, err
 	}

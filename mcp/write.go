@@ -104,7 +104,7 @@ func (f *file) put(content []byte, mode fs.FileMode, mtime int64) error {
 	}
 	var held *displace.Held
 	if f.exists {
-		h, open, err := f.hold()
+		h, open, err := f.lease()
 		if open {
 			return f.overwrite(content, mode, mtime)
 		}

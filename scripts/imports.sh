@@ -13,8 +13,8 @@ trap 'rm -f "$bad"' EXIT
 allowed() {
 	case "$1" in
 	fusefs/cmdline) echo "fusefs/ignore" ;;
-	fusefs/ignore | fusefs/journal | fusefs/kernelfs | fusefs/procfs) echo "" ;;
-	fusefs) echo "fusefs/ignore fusefs/journal fusefs/kernelfs fusefs/procfs" ;;
+	fusefs/ignore | fusefs/changes | fusefs/kernelfs | fusefs/procfs) echo "" ;;
+	fusefs) echo "fusefs/ignore fusefs/changes fusefs/kernelfs fusefs/procfs" ;;
 	fusefs/capture/spool) echo "fusefs/procfs" ;;
 	fusefs/capture) echo "fusefs fusefs/capture/spool fusefs/cmdline fusefs/ignore fusefs/procfs store/attrs" ;;
 	fusefs/mounts) echo "fusefs/procfs store/gitdir" ;;

@@ -44,8 +44,8 @@ func (x *Index) Start(ctx context.Context) {
 		pause := retryFirst
 		for {
 			began := time.Now()
-			if x.held.Load() == 0 {
-				err := x.catchUp(ctx, func() bool { return x.held.Load() > 0 })
+			if x.suspended.Load() == 0 {
+				err := x.catchUp(ctx, func() bool { return x.suspended.Load() > 0 })
 				if ctx.Err() != nil {
 					return
 				}
@@ -66,7 +66,7 @@ func (x *Index) Start(ctx context.Context) {
 			case x.grown <- struct{}{}:
 			default:
 			}
-			if !x.rest(ctx, time.Since(began)) {
+			if !x.pause(ctx, time.Since(began)) {
 				return
 			}
 			select {
@@ -78,20 +78,20 @@ func (x *Index) Start(ctx context.Context) {
 	}()
 }
 
-// The follower rests after each step, restFor times as long as the step took:
+// The follower pauses after each step, pauseFactor times as long as the step took:
 // a file that is saved again and again, or thousands that are, would otherwise
 // cost a segment of the index each, at the time when their versions are being
 // stored: of 4,000 versions, 8 to a batch, storing took 1.3 s of processor
 // time and indexing each batch at once 8.7 s. Exact queries do not wait for it:
 // they read what is newer themselves.
 const (
-	restFor  = 10
-	restMost = 2 * time.Second
+	pauseFactor = 10
+	pauseMost   = 2 * time.Second
 )
 
 // rest is false when ctx ended.
-func (x *Index) rest(ctx context.Context, step time.Duration) bool {
-	return x.await(ctx, min(restFor*step, restMost))
+func (x *Index) pause(ctx context.Context, step time.Duration) bool {
+	return x.await(ctx, min(pauseFactor*step, pauseMost))
 }
 
 func (x *Index) await(ctx context.Context, pause time.Duration) bool {
@@ -105,23 +105,23 @@ func (x *Index) await(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// Hold keeps the follower from indexing until release is called, for somebody
+// Suspend keeps the follower from indexing until release is called, for somebody
 // who writes thousands of files and needs the machine for it. Queries stay
 // right, at the cost of reading what changed meanwhile. Nested holds count.
-func (x *Index) Hold() (release func()) {
-	x.held.Add(1)
+func (x *Index) Suspend() (release func()) {
+	x.suspended.Add(1)
 	var once sync.Once
 	return func() {
 		once.Do(func() {
-			x.held.Add(-1)
+			x.suspended.Add(-1)
 			x.Poke()
 		})
 	}
 }
 
-// Held reports whether somebody keeps the follower from indexing: others who
+// Suspended reports whether somebody keeps the follower from indexing: others who
 // work in the background had better wait, too.
-func (x *Index) Held() bool { return x.held.Load() > 0 }
+func (x *Index) Suspended() bool { return x.suspended.Load() > 0 }
 
 // rebuildLater waits a moment and begins anew: an index that cannot be written
 // is worth less than the time to make it again.

@@ -63,17 +63,17 @@ func TestFresh(t *testing.T) {
 	t.Logf("answers right after an edit: %s", quantiles(took))
 }
 
-// TestHold writes more versions than one look at the log brings while the index
+// TestSuspend writes more versions than one look at the log brings while the index
 // is held back: exact queries find all of them, and the follower goes on when it
 // is let go.
-func TestHold(t *testing.T) {
+func TestSuspend(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	c.write(t, "first.go", "package p\n")
 	x := openIndex(t, c)
 	if err := x.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	release, again := x.Hold(), x.Hold()
+	release, again := x.Suspend(), x.Suspend()
 	x.Start(t.Context())
 	const files = 3*pastPage + 1
 	for n := range files {

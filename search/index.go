@@ -81,7 +81,7 @@ type Index struct {
 	stems    sync.Pool // of *stemmer
 	lexicons sync.Pool // of *lexicon
 
-	held atomic.Int32 // callers of Hold that have not released yet
+	suspended atomic.Int32 // callers of Suspend that have not released yet
 
 	made, toMake atomic.Int64 // files of the first index; 0: none is being made
 

@@ -17,10 +17,10 @@ import (
 // Hints tell ranking what the project's people and agents are busy with. The
 // zero value tells nothing.
 type Hints struct {
-	Now     time.Time
-	Working map[store.Path]bool // read or edited in the asking session
-	Uses    map[store.Path]int  // how often a search's hits were fetched
-	Quick   bool                // by words alone, whatever else there is
+	Now       time.Time
+	Working   map[store.Path]bool // read or edited in the asking session
+	Uses      map[store.Path]int  // how often a search's hits were fetched
+	WordsOnly bool                // by words alone, whatever else there is
 }
 
 // Ranked is one chunk of a file, with the file's score.

@@ -39,7 +39,7 @@ const fuse = 60
 // Rank answers a natural query with files, best first: by words, and where there
 // is an Embedder by meaning too.
 func (x *Index) Rank(ctx context.Context, text string, q Query, h Hints, limit int) ([]Ranked, error) {
-	if x.vectors == nil || h.Quick {
+	if x.vectors == nil || h.WordsOnly {
 		return x.rankWords(ctx, text, q, h, limit)
 	}
 	meant := make(chan []Ranked, 1)

@@ -86,7 +86,7 @@ func TestMeaning(t *testing.T) {
 	for ask, want := range map[string]string{"wheel": "garage.md", "bakery": "kitchen.md", "harbour": "quay.md"} {
 		// The question has a second to be answered, which a busy machine may need.
 		until(ask+" does not give "+want, func() bool { return first(x, ask, Hints{}) == want })
-		if got := first(x, ask, Hints{Quick: true}); got != "" {
+		if got := first(x, ask, Hints{WordsOnly: true}); got != "" {
 			t.Errorf("by words alone, %q gives %s", ask, got)
 		}
 	}

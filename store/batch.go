@@ -22,7 +22,7 @@ type batch struct {
 	dirty    map[Path]bool    // paths of cur that this batch changed
 	nodes    map[uint64]*node // nil: forget it
 	times    map[uint64]times
-	touch    map[touchKey]*Touch
+	working  map[workingKey]*WorkingFile
 	links    map[Inode][]Path // names noted by this batch
 	at       int              // the change that it is at
 }
@@ -32,7 +32,7 @@ func (s *Store) newBatch() *batch {
 	return &batch{
 		s: s, w: w, contents: s.contents.Batch(w, s.next.counts()), next: s.next, links: map[Inode][]Path{},
 		cur: map[Path]Version{}, dirty: map[Path]bool{}, nodes: map[uint64]*node{},
-		times: map[uint64]times{}, touch: map[touchKey]*Touch{},
+		times: map[uint64]times{}, working: map[workingKey]*WorkingFile{},
 	}
 }
 
@@ -309,7 +309,7 @@ func (b *batch) flush() error {
 			return err
 		}
 	}
-	if err := b.flushTouches(); err != nil {
+	if err := b.flushWorking(); err != nil {
 		return err
 	}
 	if err := b.w.Set(keyState, encode(&b.next)); err != nil {

@@ -29,7 +29,7 @@
 //	P session NUL time prompt    Prompt
 //	T tool call                  ToolCall
 //	U session NUL time tool call (empty): the tool calls of a session in order
-//	R session NUL path           Touch: reads and edits of the working set
+//	R session NUL path           WorkingFile: reads and edits of the working set
 //	J plan                       plan journal
 //	j plan NUL step              a step of it that was carried out
 //

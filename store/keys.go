@@ -21,7 +21,7 @@ const (
 	kPrompt   = 'P'
 	kToolCall = 'T'
 	kToolList = 'U'
-	kTouch    = 'R'
+	kWorking  = 'R'
 	kPlan     = 'J'
 	kPlanStep = 'j'
 )

@@ -21,7 +21,7 @@ const (
 
 // Independent are the kinds of records that do not follow from the versions. A
 // plan's head comes before its parts, and the plans before their steps.
-var Independent = []byte{kSession, kPrompt, kToolCall, kToolList, kTouch, kGap, kNotice, kKV, kPlan, kPlanStep}
+var Independent = []byte{kSession, kPrompt, kToolCall, kToolList, kWorking, kGap, kNotice, kKV, kPlan, kPlanStep}
 
 // DecodeVersion reads a record of kind RecordVersion.
 func DecodeVersion(key, val []byte) (Version, error) {

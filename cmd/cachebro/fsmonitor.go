@@ -23,7 +23,7 @@ Examples:
 	}
 }
 
-// runFsmonitor is for who types it; git's own questions package quick answers.
+// runFsmonitor is for who types it; package fastpath answers those of git itself.
 func runFsmonitor(ctx context.Context, e *cli.Env) error {
 	args, err := e.Parse(e.Flags(), 2, 2)
 	if err != nil {

@@ -44,7 +44,7 @@ func TestStories(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mounted": storyMounted,
-			"settled": storySettled,
+			"ended":   storyEnded,
 		},
 	})
 }
@@ -149,10 +149,10 @@ func storyMounted(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// settled WORD: waits until the process of that sub-command has ended.
-func storySettled(ts *testscript.TestScript, neg bool, args []string) {
+// ended WORD: waits until the process of that sub-command has ended.
+func storyEnded(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
-		ts.Fatalf("usage: settled SUBCOMMAND")
+		ts.Fatalf("usage: ended SUBCOMMAND")
 	}
 	work := filepath.Dir(ts.Getenv("PROJECT"))
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {

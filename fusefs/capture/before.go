@@ -209,7 +209,7 @@ func (c *Capture) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 // rest the caller waits. What is not safe when the wait ends is a gap.
 func (c *Capture) await(j *job, quit *canceller, vanishes bool) {
 	c.mu.Lock()
-	mine := j.state == queued && j.rec.Stat.Size <= inlineSize && c.roomyQuick()
+	mine := j.state == queued && j.rec.Stat.Size <= inlineSize && c.roomyLast()
 	if mine {
 		j.state = taken
 	}
@@ -217,7 +217,7 @@ func (c *Capture) await(j *job, quit *canceller, vanishes bool) {
 	if mine && c.copy(j, true) {
 		return
 	}
-	if vanishes && c.hold(j) {
+	if vanishes && c.pin(j) {
 		return
 	}
 	t := time.NewTimer(c.patience())
@@ -242,9 +242,9 @@ func (c *Capture) await(j *job, quit *canceller, vanishes bool) {
 	}
 }
 
-// hold sees to it that the content of a job outlives its name, by the
+// pin sees to it that the content of a job outlives its name, by the
 // descriptor of who copies it or by one more. It reports whether that is so.
-func (c *Capture) hold(j *job) bool {
+func (c *Capture) pin(j *job) bool {
 	c.mu.Lock()
 	if j.fd != nil && j.state != lost {
 		j.alive = true

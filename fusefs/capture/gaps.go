@@ -110,8 +110,8 @@ func (c *Capture) roomy() error {
 	return nil
 }
 
-// roomyQuick is roomy as of the last time somebody looked; mu may be held.
-func (c *Capture) roomyQuick() bool { return c.free.Load() >= c.opt.MinFree && !c.full.Load() }
+// roomyLast is roomy as of the last time somebody looked; mu may be held.
+func (c *Capture) roomyLast() bool { return c.free.Load() >= c.opt.MinFree && !c.full.Load() }
 
 // waitRoom waits until the spool may grow. Closed contents that are queued have
 // their files to lie in; what asks here is about to be destroyed.

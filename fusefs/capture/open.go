@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// openRoot returns our own hold on the source, nil without one.
+// openRoot returns our own descriptor of the source, nil without one.
 func openRoot(dir *os.File) *os.Root {
 	if dir == nil {
 		return nil

@@ -14,7 +14,7 @@ var _ fusefs.Releaser = (*Capture)(nil)
 func (c *Capture) Released(f fusefs.File, fd int) {
 	c.mu.Lock()
 	j := c.pending[f.ID()]
-	mine := j != nil && j.state == queued && j.fd == nil && j.rec.Stat.Size <= inlineSize && c.roomyQuick()
+	mine := j != nil && j.state == queued && j.fd == nil && j.rec.Stat.Size <= inlineSize && c.roomyLast()
 	if mine {
 		j.state = taken
 	}

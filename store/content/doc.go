@@ -12,7 +12,7 @@
 // packfile.go). A sealed one never changes, so the stores of sibling worktrees
 // share it by hard links: a new store adopts its siblings' files before its first
 // scan and points to what is in them instead of storing it again (Adopt); what
-// several stored without knowing of each other is brought together by Settle.
+// several stored without knowing of each other is brought together by EndOffers.
 // No store asks another, waits for it or depends on its life: the link keeps the
 // bytes. A file goes when no frame of this store is in it; what was being made or
 // adopted when a process was killed goes at the next Open.

@@ -63,9 +63,9 @@ func (s *Store) WithoutSiblings(fn func()) {
 	s.opt.Siblings = siblings
 }
 
-// SettleNow is Settle when all offers have stood long enough.
-func (s *Store) SettleNow(ctx context.Context, r *Report) error {
-	return s.Settle(ctx, true, s.opt.Now().Add(2*offersLast+time.Second), r)
+// EndOffersNow is EndOffers when all offers have stood long enough.
+func (s *Store) EndOffersNow(ctx context.Context, r *Report) error {
+	return s.EndOffers(ctx, true, s.opt.Now().Add(2*offersLast+time.Second), r)
 }
 
 // DamageNewestFrame makes its head unreadable.

@@ -92,7 +92,7 @@ func settled(t *testing.T, s *Store) content.Report {
 	s.Contents().Lock()
 	defer s.Contents().Unlock()
 	var r content.Report
-	if err := s.Contents().SettleNow(context.Background(), &r); err != nil {
+	if err := s.Contents().EndOffersNow(context.Background(), &r); err != nil {
 		t.Fatal(err)
 	}
 	return r

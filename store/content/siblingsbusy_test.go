@@ -52,7 +52,7 @@ func TestSiblingsBusy(t *testing.T) {
 					s.Contents().Unlock()
 				case 2:
 					s.Contents().Lock()
-					err = s.Contents().SettleNow(ctx, &content.Report{})
+					err = s.Contents().EndOffersNow(ctx, &content.Report{})
 					s.Contents().Unlock()
 				case 3:
 					if n < 20 {

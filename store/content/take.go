@@ -129,10 +129,10 @@ func (s *Store) verify(w *written) error {
 	return err
 }
 
-// Settle ends offers that have stood long enough. When it is due, what siblings
+// EndOffers ends offers that have stood long enough. When it is due, what siblings
 // have is taken from them, and what they have given up is thinned out here. s is
 // locked.
-func (s *Store) Settle(ctx context.Context, due bool, now time.Time, r *Report) error {
+func (s *Store) EndOffers(ctx context.Context, due bool, now time.Time, r *Report) error {
 	if o := s.offers.Load(); o != nil && (now.Sub(o.since) > offersLast || now.Before(o.since)) {
 		s.retire()
 		if err := s.dropFrames(ctx); err != nil {

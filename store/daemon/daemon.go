@@ -76,7 +76,7 @@ type Daemon struct {
 
 	store       *store.Store
 	readOnly    bool // the disk was too full to open it for writing
-	shown       *readers.Shown
+	shown       *readers.Tracker
 	ingest      *ingest.Ingester
 	source      *source.Source
 	attribution *attribution.Attribution
@@ -222,7 +222,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 		return nil, fmt.Errorf("read what was shown: %w", err)
 	}
 	if d.ingest, err = ingest.Open(wire.SpoolDir(state), d.store, d.source, d.attribution, d.log, ingest.Followers{
-		Hold: func() func() { return d.index.Hold() }, Changed: d.changed,
+		Hold: func() func() { return d.index.Suspend() }, Changed: d.changed,
 		Wrote: func(vs []store.Version) { d.sets.NoteWrites(vs) }, Reads: func(r *spool.Record) { d.sets.NoteReads(r) },
 	}); err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	files := find.NewCorpus(ctx, d.store, d.source)
 	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Room: d.store.HasRoom})
 	planner := plans.New(plans.Options{
-		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Paths: paths, Hold: d.index.Hold, Log: d.log,
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Paths: paths, Hold: d.index.Suspend, Log: d.log,
 	})
 	past := history.New(d.store, d.source, d.survey, paths)
 	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
@@ -256,7 +256,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	})
 	if d.knowledge, err = knowledge.Open(knowledge.Options{
 		Store: d.store, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Answers: d.answers, Sets: d.sets, Reads: reader,
-		Shown: d.shown, Texts: texts, Paths: paths, Version: o.Version, IndexHeld: d.index.Held, Log: d.log,
+		Shown: d.shown, Texts: texts, Paths: paths, Version: o.Version, IndexHeld: d.index.Suspended, Log: d.log,
 	}); err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 		err = k.ignoredBudget(ctx, &r)
 	}
 	if err == nil {
-		if err = k.contents.Settle(ctx, due, now, &r.Report); err == nil && due && r.Loosened >= worthCompacting {
+		if err = k.contents.EndOffers(ctx, due, now, &r.Report); err == nil && due && r.Loosened >= worthCompacting {
 			err = k.compact(ctx, db.WasteSome)
 		}
 	}

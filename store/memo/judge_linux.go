@@ -65,7 +65,7 @@ func (r *recorder) madeBelow(top string, c Classifier, end time.Time) (seen []Se
 			return fs.SkipAll
 		}
 		s := Seen{Path: r.rel(path), Inside: true, Stat: look(path), Made: true}
-		s.Racy = !s.Stat.settled(end)
+		s.Racy = !s.Stat.stable(end)
 		if !d.IsDir() {
 			s.Hash = s.content(path)
 		}
@@ -88,7 +88,7 @@ func (r *recorder) harmless(path string, o *observation) bool {
 
 func (r *recorder) judgeOne(path string, o *observation, where place, c Classifier, end time.Time) (s Seen, ok bool) {
 	now := look(path)
-	s = Seen{Stat: now, Racy: !now.settled(end)}
+	s = Seen{Stat: now, Racy: !now.stable(end)}
 	moved := !now.same(o.first)
 	if moved && now.Kind == dir && o.first.Kind == dir && now.Mode == o.first.Mode {
 		moved = false // names come and go in it; those that were listed are compared below

@@ -140,7 +140,7 @@ func (r *Record) Holds(root string, now time.Time) (ok bool, why string, fresh *
 		st := look(path)
 		if again := (Seen{Stat: st, Hash: s.Hash, Racy: true}); st.Kind == s.Stat.Kind {
 			if ok, _, _ := again.holds(path); ok {
-				s.Stat, s.Racy = st, !st.settled(now)
+				s.Stat, s.Racy = st, !st.stable(now)
 			}
 		}
 	}

@@ -59,9 +59,9 @@ func look(path string) stat {
 	return s
 }
 
-// settled: a change at or after the moment when s was taken would show in s.
+// stable: a change at or after the moment when s was taken would show in s.
 // Clocks of file systems tick; two changes within a tick look alike.
-func (s stat) settled(taken time.Time) bool {
+func (s stat) stable(taken time.Time) bool {
 	return s.Ctime < taken.Add(-50*time.Millisecond).UnixNano()
 }
 

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settle runs a command until it can be repeated, three times at most: a first
+// repeatable runs a command until it can be repeated, three times at most: a first
 // run moves times of access.
-func (b *bench) settle(edit func(*Options), args ...string) (Record, string) {
+func (b *bench) repeatable(edit func(*Options), args ...string) (Record, string) {
 	b.t.Helper()
 	var rec Record
 	var said string
@@ -129,7 +129,7 @@ func TestNeverRepeatedWrongly(t *testing.T) {
 	refused := 0
 	for _, c := range cases {
 		args := []string{"sh", "-c", c.script}
-		rec, _ := b.settle(nil, args...)
+		rec, _ := b.repeatable(nil, args...)
 		c.change()
 		ok, why, _ := rec.Holds(b.root, time.Now())
 		if !ok {
@@ -320,7 +320,7 @@ func TestEverydayIsRepeated(t *testing.T) {
 			t.Logf("%s: not here", line)
 			continue
 		}
-		rec, said := b.settle(nil, args...)
+		rec, said := b.repeatable(nil, args...)
 		if ok, why, _ := rec.Holds(b.root, time.Now()); !ok {
 			t.Errorf("%s: %s\n%s", line, why, said)
 		}

@@ -27,8 +27,8 @@ func (o Options) takes(kvKey []byte) bool {
 // notices, as they are at this moment (see stream.go). Others go on storing
 // meanwhile; retention waits. It holds some megabytes and sixteen bytes for each
 // content. Errors of w come back as they are.
-func Export(ctx context.Context, s *store.Store, w io.Writer, o Options) (Carried, error) {
-	c := Carried{Program: o.Program, Root: o.Root, Made: s.Options().Now().UnixNano()}
+func Export(ctx context.Context, s *store.Store, w io.Writer, o Options) (Totals, error) {
+	c := Totals{Program: o.Program, Root: o.Root, Made: s.Options().Now().UnixNano()}
 	err := s.Raw(func(raw store.Raw) error {
 		out, err := newStreamWriter(w)
 		if err != nil {
@@ -57,7 +57,7 @@ type exporter struct {
 	raw store.Raw
 	w   *streamWriter
 	o   Options
-	c   *Carried
+	c   *Totals
 }
 
 // records writes what is no version. An open plan stays: it belongs to a client

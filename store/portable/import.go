@@ -20,7 +20,7 @@ import (
 // store is complete and checked when Import returns nil; otherwise dir is gone
 // again. o.Buckets are the KV sets to accept. Errors: ErrNewer, ErrTooLarge,
 // ErrNoSpace, those of r, and one that says what is wrong with the stream.
-func Import(ctx context.Context, dir string, r io.Reader, o Options, so store.Options) (c Carried, err error) {
+func Import(ctx context.Context, dir string, r io.Reader, o Options, so store.Options) (c Totals, err error) {
 	if _, err := os.Lstat(dir); err == nil {
 		return c, fmt.Errorf("import: %s is there already", dir)
 	}
@@ -58,7 +58,7 @@ func belongs(p store.Path) bool {
 }
 
 // Check reads a whole stream and verifies it, without storing anything.
-func Check(ctx context.Context, r io.Reader) (Carried, error) {
+func Check(ctx context.Context, r io.Reader) (Totals, error) {
 	c, err := readStream(ctx, r, streamValue, nil)
 	if err != nil {
 		err = fmt.Errorf("check: %w", err)
@@ -68,7 +68,7 @@ func Check(ctx context.Context, r io.Reader) (Carried, error) {
 
 // readStream verifies order, hashes and the sum of the records, and stores them; with
 // to nil it only verifies.
-func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (c Carried, err error) {
+func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (c Totals, err error) {
 	in, err := newStreamReader(r, max(maxBlob, 1<<20))
 	if err != nil {
 		return c, err

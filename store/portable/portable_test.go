@@ -133,24 +133,24 @@ func TestImportDamaged(t *testing.T) {
 
 	// Whole frames of other records, with everything right but the sense.
 	v := store.Version{Path: "x", Op: store.OpWrite, Blob: store.Hash{1}, Stat: store.Stat{Mode: storetest.FileMode}}
-	for what, fill := range map[string]func(*streamWriter, *Carried){
-		"no content": func(w *streamWriter, c *Carried) { w.put(store.RecordVersion, seqKey(1), encode(&v)); c.Versions++ },
-		"false hash": func(w *streamWriter, c *Carried) {
+	for what, fill := range map[string]func(*streamWriter, *Totals){
+		"no content": func(w *streamWriter, c *Totals) { w.put(store.RecordVersion, seqKey(1), encode(&v)); c.Versions++ },
+		"false hash": func(w *streamWriter, c *Totals) {
 			w.put(streamContent, v.Blob[:], []byte("text"))
 			c.Contents++
 			c.Bytes += 4
 		},
-		"false amounts": func(w *streamWriter, c *Carried) { c.Versions = 3 },
-		"unknown kind":  func(w *streamWriter, c *Carried) { w.put('?', []byte("k"), nil) },
-		"a second head": func(w *streamWriter, c *Carried) { w.put(streamHeadKind, nil, encode(&streamHead{})) },
-		"store's state": func(w *streamWriter, c *Carried) { w.put('m', []byte("state"), encode(&store.State{Seq: 9})) },
-		"same version again": func(w *streamWriter, c *Carried) {
+		"false amounts": func(w *streamWriter, c *Totals) { c.Versions = 3 },
+		"unknown kind":  func(w *streamWriter, c *Totals) { w.put('?', []byte("k"), nil) },
+		"a second head": func(w *streamWriter, c *Totals) { w.put(streamHeadKind, nil, encode(&streamHead{})) },
+		"store's state": func(w *streamWriter, c *Totals) { w.put('m', []byte("state"), encode(&store.State{Seq: 9})) },
+		"same version again": func(w *streamWriter, c *Totals) {
 			o := store.Version{Path: "x", Op: store.OpMkdir, Stat: store.Stat{Mode: storetest.DirMode}}
 			w.put(store.RecordVersion, seqKey(2), encode(&o))
 			w.put(store.RecordVersion, seqKey(2), encode(&o))
 			c.Versions += 2
 		},
-		"a path with a NUL": func(w *streamWriter, c *Carried) {
+		"a path with a NUL": func(w *streamWriter, c *Totals) {
 			w.put(store.RecordVersion, seqKey(2), encode(&store.Version{Path: "x\x00y", Op: store.OpMkdir}))
 			c.Versions++
 		},
@@ -160,7 +160,7 @@ func TestImportDamaged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var c Carried
+		var c Totals
 		err = w.put(streamHeadKind, nil, encode(&streamHead{}))
 		fill(w, &c)
 		if err = errors.Join(err, w.end(c)); err != nil {
@@ -305,7 +305,7 @@ func partKey(plan string, n uint32) []byte {
 }
 
 // hostile is a stream that nobody's Export wrote.
-func hostile(t *testing.T, put func(w *streamWriter) Carried) []byte {
+func hostile(t *testing.T, put func(w *streamWriter) Totals) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := newStreamWriter(&b)
@@ -329,7 +329,7 @@ func TestImportTakesNoOpenPlan(t *testing.T) {
 	head := func(id string, finished int64) []byte {
 		return encode(&store.Plan{ID: id, Kind: store.PlanUndo, Begun: 5, Finished: finished})
 	}
-	b := hostile(t, func(w *streamWriter) (c Carried) {
+	b := hostile(t, func(w *streamWriter) (c Totals) {
 		for _, r := range []struct {
 			kind     byte
 			key, val []byte
@@ -370,11 +370,11 @@ func TestImportRefusesPathsElsewhere(t *testing.T) {
 	for _, p := range []store.Path{"../out", "/etc/passwd", "a/../../out", "a//b", "a/", "./a", "..", "."} {
 		for name, v := range map[string]store.Version{"path": {Path: p}, "from": {Path: "a", From: p, Op: store.OpRename}, "to": {Path: "a", To: p, Op: store.OpMoved}} {
 			v.Seq, v.Time = 1, 1
-			b := hostile(t, func(w *streamWriter) Carried {
+			b := hostile(t, func(w *streamWriter) Totals {
 				if err := w.put(store.RecordVersion, seqKey(1), encode(&v)); err != nil {
 					t.Fatal(err)
 				}
-				return Carried{Versions: 1}
+				return Totals{Versions: 1}
 			})
 			if _, err := Check(context.Background(), bytes.NewReader(b)); !errors.Is(err, errStream) {
 				t.Errorf("%s %q: %v", name, string(p), err)

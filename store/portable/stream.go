@@ -59,8 +59,8 @@ type streamHead struct {
 	Seq     uint64 `cbor:"6,keyasint,omitempty"` // newest version
 }
 
-// Carried says what a stream holds.
-type Carried struct {
+// Totals says what a stream holds.
+type Totals struct {
 	Versions uint64 `cbor:"1,keyasint"`
 	Contents uint64 `cbor:"2,keyasint"`
 	Bytes    int64  `cbor:"3,keyasint"` // of the contents
@@ -74,8 +74,8 @@ type Carried struct {
 }
 
 type streamEnd struct {
-	Carried Carried `cbor:"1,keyasint"`
-	Sum     []byte  `cbor:"2,keyasint"`
+	Totals Totals `cbor:"1,keyasint"`
+	Sum    []byte `cbor:"2,keyasint"`
 }
 
 // decMode is the store's: paths are raw bytes in text strings.
@@ -131,8 +131,8 @@ func (w *streamWriter) put(kind byte, key, val []byte) error {
 }
 
 // end writes the last record.
-func (w *streamWriter) end(c Carried) error {
-	err := w.put(streamEndKind, nil, encode(&streamEnd{Carried: c, Sum: w.sum.Sum(nil)}))
+func (w *streamWriter) end(c Totals) error {
+	err := w.put(streamEndKind, nil, encode(&streamEnd{Totals: c, Sum: w.sum.Sum(nil)}))
 	return errors.Join(err, w.z.Close())
 }
 
@@ -220,7 +220,7 @@ func (r *streamReader) length(head []byte, most int64) (int64, []byte, error) {
 }
 
 // end compares the last record with what was read, and that nothing follows.
-func (r *streamReader) end(val []byte, have Carried) error {
+func (r *streamReader) end(val []byte, have Totals) error {
 	var e streamEnd
 	if err := decode(val, &e); err != nil {
 		return badStream("its end cannot be read")
@@ -229,7 +229,7 @@ func (r *streamReader) end(val []byte, have Carried) error {
 		return badStream("its checksum is another one")
 	}
 	have.Files, have.Program, have.Root, have.Made = 0, "", "", 0
-	if e.Carried != have {
+	if e.Totals != have {
 		return badStream("it holds other amounts than it says")
 	}
 	if _, err := r.br.ReadByte(); err != io.EOF {

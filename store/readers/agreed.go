@@ -15,9 +15,9 @@ const maxAgreeing = 8
 // lines are held if every content that it was told of since the oldest of these
 // pieces has exactly the current lines under the same numbers. Then it does not
 // matter which of them the reader goes by, nor what it makes of the others.
-func (c *chooser) agreed() (hold, bool, error) {
+func (c *chooser) agreed() (proof, bool, error) {
 	if c.whole || c.last < c.first {
-		return hold{}, false, nil
+		return proof{}, false, nil
 	}
 	told := slices.Clone(c.snap.pieces)
 	slices.SortFunc(told, func(a, b piece) int { return int(b.N) - int(a.N) })
@@ -27,22 +27,22 @@ func (c *chooser) agreed() (hold, bool, error) {
 	}
 	left := len(missing)
 	same := map[store.Hash]bool{c.q.Hash: true}
-	out := hold{}
+	out := proof{}
 	for i := range told {
 		p := &told[i]
 		ok, known := same[p.Hash]
 		if !known {
 			if len(same) > maxAgreeing {
-				return hold{}, false, nil
+				return proof{}, false, nil
 			}
 			var err error
 			if ok, err = c.sameLines(p.Hash); err != nil {
-				return hold{}, false, err
+				return proof{}, false, err
 			}
 			same[p.Hash] = ok
 		}
 		if !ok {
-			return hold{}, false, nil
+			return proof{}, false, nil
 		}
 		if !p.usable(c.meta.rendering) || p.expired(c.snap.clock) {
 			continue
@@ -58,7 +58,7 @@ func (c *chooser) agreed() (hold, bool, error) {
 			continue
 		}
 		if out.hash == (store.Hash{}) {
-			out = hold{total: p.Total, last: p.N, at: p.At, mark: p.Mark}
+			out = proof{total: p.Total, last: p.N, at: p.At, mark: p.Mark}
 		}
 		out.hash, out.n = p.Hash, p.N
 		out.at, out.mark = min(out.at, p.At), min(out.mark, p.Mark)
@@ -71,7 +71,7 @@ func (c *chooser) agreed() (hold, bool, error) {
 			return out, true, nil
 		}
 	}
-	return hold{}, false, nil
+	return proof{}, false, nil
 }
 
 // sameLines reports whether another content has the asked lines as they are

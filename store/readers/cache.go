@@ -98,7 +98,7 @@ func newViewCache(bytes int) *viewCache {
 }
 
 // seen renders a content, unless that was done a moment ago.
-func (s *Shown) seen(h store.Hash, r store.Rendering, content func() ([]byte, error)) (*view, error) {
+func (s *Tracker) seen(h store.Hash, r store.Rendering, content func() ([]byte, error)) (*view, error) {
 	k := metaKey{h, r}
 	if v, ok := s.views.get(k); ok {
 		return v, nil
@@ -112,7 +112,7 @@ func (s *Shown) seen(h store.Hash, r store.Rendering, content func() ([]byte, er
 }
 
 // old is an earlier content; nil if it cannot be had any more.
-func (s *Shown) old(h store.Hash, r store.Rendering) *view {
+func (s *Tracker) old(h store.Hash, r store.Rendering) *view {
 	if !s.contents.Has(h) {
 		return nil
 	}
@@ -140,7 +140,7 @@ type scriptCache = lru[scriptKey, *found]
 func newScriptCache(max int) *scriptCache { return newLRU[scriptKey, *found](max) }
 
 // script compares two views, by the cached edits where there are some.
-func (s *Shown) script(old, new store.Hash, a, b *view) *diff.Script {
+func (s *Tracker) script(old, new store.Hash, a, b *view) *diff.Script {
 	f := s.scripts.getOr(scriptKey{old, new, b.rendering}, func() *found { return &found{} })
 	var made *diff.Script
 	f.once.Do(func() {

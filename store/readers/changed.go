@@ -36,7 +36,7 @@ func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
 }
 
 // base is a content that the reader holds as a whole, and the way from there.
-func (c *chooser) base() (hold, *diff.Script, error) {
+func (c *chooser) base() (proof, *diff.Script, error) {
 	for _, b := range bases(c.snap.pieces, c.q.Hash) {
 		total, ok := totalOf(c.snap.pieces, b, c.meta.rendering)
 		if !ok {
@@ -49,7 +49,7 @@ func (c *chooser) base() (hold, *diff.Script, error) {
 		sc, err := c.compare(b)
 		return h, sc, err
 	}
-	return hold{}, nil, nil
+	return proof{}, nil, nil
 }
 
 // changed: a diff against a content that the reader holds as a whole.
@@ -105,7 +105,7 @@ func (c *chooser) nextPage() (decision, bool, error) {
 
 // rows sends one page of a diff. Only what was sent without a gap from the
 // start counts as shown.
-func (c *chooser) rows(h hold, sc *diff.Script, rows []diff.Row, from int, label string) (decision, bool, error) {
+func (c *chooser) rows(h proof, sc *diff.Script, rows []diff.Row, from int, label string) (decision, bool, error) {
 	to := min(len(rows), from+maxRows)
 	d := c.answer(Diff)
 	d.Label, d.Text = label, joined(rows[from:to])
@@ -136,7 +136,7 @@ func (c *chooser) rows(h hold, sc *diff.Script, rows []diff.Row, from int, label
 }
 
 // listing sends added and removed items only.
-func (c *chooser) listing(h hold, sc *diff.Script, label string) (decision, bool, error) {
+func (c *chooser) listing(h proof, sc *diff.Script, label string) (decision, bool, error) {
 	rows := slices.DeleteFunc(sc.Rows(0), func(r diff.Row) bool { return r.Text[0] == '@' || r.Text[0] == '\\' })
 	d := c.answer(Diff)
 	d.Label, d.Text = label, joined(rows)

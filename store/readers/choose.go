@@ -9,7 +9,7 @@ import (
 
 // chooser makes one decision.
 type chooser struct {
-	s     *Shown
+	s     *Tracker
 	q     Request
 	snap  snapshot
 	force bool
@@ -190,7 +190,7 @@ func (c *chooser) fresh(first, last int) effect {
 
 // derived: the reader can tell the lines from what it holds and what is sent;
 // they are as old as what it holds.
-func (c *chooser) derived(h hold, first, last int) effect {
+func (c *chooser) derived(h proof, first, last int) effect {
 	p := c.piece(first, last, h.deps...)
 	p.At, p.Mark = h.at, h.mark
 	return effect{pieces: []piece{p}, base: h.hash}
@@ -227,7 +227,7 @@ func (c *chooser) unchanged() (decision, bool, error) {
 
 // repeats completes an answer that says the asked lines are those of h. It is no
 // answer where it is not shorter than the full tokens of the text.
-func (c *chooser) repeats(d decision, h hold, elsewhere bool, full int) (decision, bool, error) {
+func (c *chooser) repeats(d decision, h proof, elsewhere bool, full int) (decision, bool, error) {
 	if d.Tokens >= full {
 		return decision{}, false, nil
 	}
@@ -240,13 +240,13 @@ func (c *chooser) repeats(d decision, h hold, elsewhere bool, full int) (decisio
 	return d, true, nil
 }
 
-func (c *chooser) held(h store.Hash, first, last int) (hold, bool) {
+func (c *chooser) held(h store.Hash, first, last int) (proof, bool) {
 	return holds(c.snap.pieces, c.snap.clock, h, c.q.Hash, c.meta.rendering, first, last)
 }
 
 // sameElsewhere finds a content of which the reader holds the asked lines and
 // whose difference to the current one leaves them alone, numbers included.
-func (c *chooser) sameElsewhere() (hold, bool, error) {
+func (c *chooser) sameElsewhere() (proof, bool, error) {
 	for _, b := range bases(c.snap.pieces, c.q.Hash) {
 		h, ok := c.held(b, c.first, c.last)
 		if !ok {
@@ -254,7 +254,7 @@ func (c *chooser) sameElsewhere() (hold, bool, error) {
 		}
 		sc, err := c.compare(b)
 		if err != nil {
-			return hold{}, false, err
+			return proof{}, false, err
 		}
 		if sc != nil && sc.Unmoved(c.first, c.last) {
 			return h, true, nil

@@ -29,7 +29,7 @@ type decision struct {
 // Decide says what the reader gets for the file's current content, and records
 // it: at once, or as pending (Request.Pending). It may be called in parallel;
 // nothing is locked while contents are fetched and compared.
-func (s *Shown) Decide(ctx context.Context, q Request) (Answer, error) {
+func (s *Tracker) Decide(ctx context.Context, q Request) (Answer, error) {
 	r := s.known(q)
 	if r == nil {
 		return s.decideUnknown(q)
@@ -58,7 +58,7 @@ func (s *Shown) Decide(ctx context.Context, q Request) (Answer, error) {
 	}
 }
 
-func (s *Shown) known(q Request) *reader {
+func (s *Tracker) known(q Request) *reader {
 	if !q.Known {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (s *Shown) known(q Request) *reader {
 
 // decideUnknown: full text. If the client names the tool call, a commit may
 // tell later whose it was.
-func (s *Shown) decideUnknown(q Request) (Answer, error) {
+func (s *Tracker) decideUnknown(q Request) (Answer, error) {
 	c := chooser{s: s, q: q, force: true}
 	d, err := c.choose()
 	if err != nil || d.Binary {
@@ -79,7 +79,7 @@ func (s *Shown) decideUnknown(q Request) (Answer, error) {
 	if q.Pending && q.ToolUse != "" {
 		s.orphans.add(q.ToolUse, newEntry(q, q.key(), d, 0))
 	} else {
-		s.ledger.answer(q.Reader, q.Tool, d.Answer)
+		s.accounts.answer(q.Reader, q.Tool, d.Answer)
 	}
 	return d.Answer, nil
 }
@@ -94,7 +94,7 @@ func (d decision) large() Answer {
 }
 
 // large passes "asked twice" on to the parts that will be asked for instead.
-func (r *reader) large(s *Shown, key store.Path, c *chooser, d decision) Answer {
+func (r *reader) large(s *Tracker, key store.Path, c *chooser, d decision) Answer {
 	a := d.large()
 	if a.Again = c.trusted() && c.askedTwice(); a.Again {
 		r.mu.Lock()
@@ -114,7 +114,7 @@ func (q Request) key() store.Path {
 
 // record notes the decision, unless the reader was told something since the
 // snapshot that it was made from.
-func (r *reader) record(s *Shown, q Request, key store.Path, snap snapshot, d decision) bool {
+func (r *reader) record(s *Tracker, q Request, key store.Path, snap snapshot, d decision) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.fileLocked(key, s.o.MaxFiles)
@@ -128,7 +128,7 @@ func (r *reader) record(s *Shown, q Request, key store.Path, snap snapshot, d de
 	if !q.Pending {
 		r.deliveredLocked(s, d.Tokens)
 		r.noteLocked(key, d.effect, s.now(), s.o)
-		s.ledger.answer(r.id, q.Tool, d.Answer)
+		s.accounts.answer(r.id, q.Tool, d.Answer)
 		return true
 	}
 	if q.ToolUse != "" {
@@ -138,10 +138,10 @@ func (r *reader) record(s *Shown, q Request, key store.Path, snap snapshot, d de
 }
 
 // deliveredLocked counts what a context window was given.
-func (r *reader) deliveredLocked(s *Shown, n int) {
+func (r *reader) deliveredLocked(s *Tracker, n int) {
 	r.delivered += int64(n)
 	if !r.used {
 		r.used = true
-		s.ledger.context(r.id)
+		s.accounts.context(r.id)
 	}
 }

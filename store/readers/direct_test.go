@@ -21,7 +21,7 @@ type project struct {
 	names map[string][]store.Path
 	blobs map[store.Hash][]byte
 	now   time.Time
-	shown *readers.Shown
+	shown *readers.Tracker
 	n     int
 }
 

@@ -26,8 +26,8 @@
 // noticed in the meantime would make every stub a guess. After a crash nothing
 // is taken back. Losing it costs tokens, never truth.
 //
-// Locks: Shown.mu guards the table of sessions; reader.mu one reader;
-// ledger.mu the counts; caches have their own. Order: Shown.mu, reader.mu; the
+// Locks: Tracker.mu guards the table of sessions; reader.mu one reader;
+// accounts.mu the counts; caches have their own. Order: Tracker.mu, reader.mu; the
 // others are leaves. None is held while content is fetched, rendered or
 // compared; a decision works on a snapshot and is repeated when the reader was
 // told something meanwhile.

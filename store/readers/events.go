@@ -21,7 +21,7 @@ type State struct {
 // Event begins new epochs. A compaction or start without an agent is taken to
 // mean every agent of the session: one epoch too many costs a full read, one
 // too few would be a lie.
-func (s *Shown) Event(e Event) State {
+func (s *Tracker) Event(e Event) State {
 	switch e.Name {
 	case "start", "precompact", "postcompact", "lost":
 		if e.Reader.Agent == "" {
@@ -63,7 +63,7 @@ func (s *Shown) Event(e Event) State {
 // are the tool uses on the transcript's active chain. What was shown without a
 // tool use cannot be looked up and is not relied on; nothing is when the
 // transcript could not be read.
-func (s *Shown) TranscriptCheck(id store.SessionID, alive []string, readable bool) {
+func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable bool) {
 	r := s.reader(store.Reader{Session: id}, false)
 	if r == nil {
 		return
@@ -130,7 +130,7 @@ func onChain(deps []string, on map[string]struct{}) (holds, heard bool) {
 
 // Delivered counts tokens that a context window got outside of Decide and
 // Commit; they age what was shown before.
-func (s *Shown) Delivered(id store.Reader, n int) {
+func (s *Tracker) Delivered(id store.Reader, n int) {
 	if r := s.reader(id, false); r != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -140,7 +140,7 @@ func (s *Shown) Delivered(id store.Reader, n int) {
 
 // Given counts what came into a context by other ways: prompts, answers, other
 // tools' results. Bases grow old by it.
-func (s *Shown) Given(id store.Reader, tokens int64) {
+func (s *Tracker) Given(id store.Reader, tokens int64) {
 	if tokens <= 0 {
 		return
 	}
@@ -154,7 +154,7 @@ func (s *Shown) Given(id store.Reader, tokens int64) {
 // ShownSince says whether and when the reader last was shown something of a
 // file, or made it so itself, and which content: for warnings that somebody else
 // changed it since. how says it in words.
-func (s *Shown) ShownSince(id store.Reader, p store.Path) (h store.Hash, at int64, how string, ok bool) {
+func (s *Tracker) ShownSince(id store.Reader, p store.Path) (h store.Hash, at int64, how string, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {
 		return h, 0, "", false

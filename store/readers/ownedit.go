@@ -34,7 +34,7 @@ type Edit struct {
 // held before and the text that it supplied where it held the lines around it.
 // A reader that had seen ten lines of a file has not seen the rest by editing
 // one of them.
-func (s *Shown) OwnEdit(ctx context.Context, e Edit) error {
+func (s *Tracker) OwnEdit(ctx context.Context, e Edit) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (s *Shown) OwnEdit(ctx context.Context, e Edit) error {
 }
 
 // edited derives the known lines of the new content from those of the old.
-func (s *Shown) edited(e Edit, c *chooser, snap snapshot, after []byte, v view) effect {
+func (s *Tracker) edited(e Edit, c *chooser, snap snapshot, after []byte, v view) effect {
 	// Whatever else is known, the agent knows that the content is another one.
 	told := effect{pieces: []piece{c.piece(1, 0)}, base: e.Before}
 	if v.total == 0 {
@@ -139,9 +139,9 @@ func replaced(b []byte, spots []int, n int, with string) []byte {
 }
 
 // heldLines marks which lines of a content the reader holds.
-func heldLines(snap snapshot, h, current store.Hash, v view) (hold, []bool) {
+func heldLines(snap snapshot, h, current store.Hash, v view) (proof, []bool) {
 	held := make([]bool, v.total+1)
-	sum := hold{}
+	sum := proof{}
 	for i := range snap.pieces {
 		p := &snap.pieces[i]
 		if p.Hash != h || p.Last < p.First {

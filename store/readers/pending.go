@@ -30,7 +30,7 @@ type form struct {
 	start  int  // number of its first line, where a client numbers lines
 	any    bool // whatever the result says, but for an error
 	effect effect
-	answer Answer // for the ledger
+	answer Answer // for the accounts
 }
 
 func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
@@ -132,7 +132,7 @@ type Call struct {
 // Pending records a client's own result (Request.Rewrite) as delivered under
 // its tool use, without replacing it, and says whether it is text of the
 // content. Nothing counts before Commit.
-func (s *Shown) Pending(ctx context.Context, q Request) (matched bool, err error) {
+func (s *Tracker) Pending(ctx context.Context, q Request) (matched bool, err error) {
 	q.Force, q.Pending = true, true
 	a, err := s.Decide(ctx, q)
 	return a.Matched, err
@@ -143,7 +143,7 @@ func (s *Shown) Pending(ctx context.Context, q Request) (matched bool, err error
 // byte for byte; a pending delivery of these calls that is not there leaves a
 // doubt, and the next read of that file is full. own are the tool uses that
 // brought the client's own text although another was decided.
-func (s *Shown) Commit(id store.Reader, calls []Call) (own []string) {
+func (s *Tracker) Commit(id store.Reader, calls []Call) (own []string) {
 	r := s.reader(id, true)
 	if r == nil {
 		return nil
@@ -164,14 +164,14 @@ func (s *Shown) Commit(id store.Reader, calls []Call) (own []string) {
 			switch {
 			case ok:
 				r.noteLocked(e.path, r.stillLocked(e, f.effect), now, s.o)
-				s.ledger.answer(id, e.tool, f.answer)
+				s.accounts.answer(id, e.tool, f.answer)
 				if e.own && f.answer.Kind != e.answer.Kind {
 					own = append(own, c.ToolUse)
 				}
 			case e.telling():
 				r.noteLocked(e.path, effect{forget: true}, now, s.o)
 			}
-			r.settleLocked(e.path)
+			r.decideLeftLocked(e.path)
 		}
 	}
 	return own

@@ -13,9 +13,9 @@ import (
 // Keys. The state's format has a number: another one is dropped, not migrated,
 // because it only costs tokens.
 const (
-	keyReaders = "readers/1/"
-	keyClosed  = "closed/1"  // ns, when the readers were saved
-	keyLedger  = "ledger/1/" // and the session
+	keyReaders  = "readers/1/"
+	keyClosed   = "closed/1"  // ns, when the readers were saved
+	keyAccounts = "ledger/1/" // and the session
 )
 
 // maxSaved bounds a reader's saved state; a larger one is left out.
@@ -40,20 +40,20 @@ type savedFile struct {
 }
 
 // load takes the saved state back and removes it: after a crash there is none.
-func (s *Shown) load() error {
+func (s *Tracker) load() error {
 	if s.kv == nil {
 		return nil
 	}
-	if err := s.kv.Scan(keyLedger, func(key string, value []byte) error {
+	if err := s.kv.Scan(keyAccounts, func(key string, value []byte) error {
 		var a account
 		// A damaged account begins anew.
 		if cbor.Unmarshal(value, &a) == nil && a.Counts != nil {
-			s.ledger.sessions[store.SessionID(key[len(keyLedger):])] = &a
-			s.ledger.order = max(s.ledger.order, a.Used)
+			s.accounts.sessions[store.SessionID(key[len(keyAccounts):])] = &a
+			s.accounts.order = max(s.accounts.order, a.Used)
 		}
 		return nil
 	}); err != nil {
-		return fmt.Errorf("load ledger: %w", err)
+		return fmt.Errorf("load accounts: %w", err)
 	}
 	var closed int64
 	if b, ok, err := s.kv.Get(keyClosed); err != nil {
@@ -91,7 +91,7 @@ func (s *Shown) load() error {
 	return nil
 }
 
-func (s *Shown) takeBack(saved savedReader) {
+func (s *Tracker) takeBack(saved savedReader) {
 	r := newReader(store.Reader{Session: saved.Session, Agent: saved.Agent})
 	r.epoch, r.delivered, r.n, r.used = saved.Epoch, saved.Delivered, saved.N, saved.Used
 	r.active.Store(saved.Active)
@@ -113,9 +113,9 @@ func (s *Shown) takeBack(saved savedReader) {
 	ss.last = max(ss.last, saved.Active)
 }
 
-// Close saves what readers were shown, and the ledger. Files with undecided
+// Close saves what readers were shown, and the accounts. Files with undecided
 // deliveries are left out. No Decide may run any more.
-func (s *Shown) Close() error {
+func (s *Tracker) Close() error {
 	if s.kv == nil {
 		return nil
 	}
@@ -168,23 +168,23 @@ func (r *reader) saved() savedReader {
 	return out
 }
 
-// Flush saves the ledger's accounts that changed.
-func (s *Shown) Flush() error {
+// Flush saves the accounts's accounts that changed.
+func (s *Tracker) Flush() error {
 	if s.kv == nil {
 		return nil
 	}
-	values, gone, err := s.ledger.changes()
+	values, gone, err := s.accounts.changes()
 	for id, b := range values {
-		if e := s.kv.Set(keyLedger+string(id), b); e != nil {
-			s.ledger.again(id)
+		if e := s.kv.Set(keyAccounts+string(id), b); e != nil {
+			s.accounts.again(id)
 			err = errors.Join(err, e)
 		}
 	}
 	for _, id := range gone {
-		err = errors.Join(err, s.kv.Delete(keyLedger+string(id)))
+		err = errors.Join(err, s.kv.Delete(keyAccounts+string(id)))
 	}
 	if err != nil {
-		return fmt.Errorf("save ledger: %w", err)
+		return fmt.Errorf("save accounts: %w", err)
 	}
 	return nil
 }
@@ -194,15 +194,15 @@ const (
 	saveLast  = time.Minute // the longest pause after failures
 )
 
-// Run saves the ledger a few seconds after it has changed, until done is closed.
+// Run saves the accounts a few seconds after it has changed, until done is closed.
 // What a kill takes is at most that much of the counts.
-func (s *Shown) Run(done <-chan struct{}, failed func(error)) {
+func (s *Tracker) Run(done <-chan struct{}, failed func(error)) {
 	pause := saveEvery
 	for {
 		select {
 		case <-done:
 			return
-		case <-s.ledger.news:
+		case <-s.accounts.news:
 		}
 		select {
 		case <-done:

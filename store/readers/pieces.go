@@ -64,7 +64,7 @@ func unknown() piece { return piece{First: 1, Last: math.MaxInt} }
 func (p *piece) usable(r store.Rendering) bool { return p.Plain || p.Rendering == r }
 
 // hold is proof that a reader holds some lines of a content.
-type hold struct {
+type proof struct {
 	hash  store.Hash
 	total int
 	n     uint64 // when the oldest part was told
@@ -79,7 +79,7 @@ type hold struct {
 // holds finds unexpired pieces of one content that cover lines first..last
 // (nothing to cover in an empty file: any piece will do), and checks that the
 // reader was told of no third content since.
-func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first, last int) (hold, bool) {
+func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first, last int) (proof, bool) {
 	var cover []*piece
 	for i := range ps {
 		p := &ps[i]
@@ -88,14 +88,14 @@ func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first,
 		}
 	}
 	if len(cover) == 0 {
-		return hold{}, false
+		return proof{}, false
 	}
 	sort.Slice(cover, func(i, j int) bool { return cover[i].First < cover[j].First })
-	out := hold{hash: h, total: cover[0].Total, n: cover[0].N, at: cover[0].At, mark: cover[0].Mark}
+	out := proof{hash: h, total: cover[0].Total, n: cover[0].N, at: cover[0].At, mark: cover[0].Mark}
 	next := first
 	for _, p := range cover {
 		if p.First > next && last >= first {
-			return hold{}, false
+			return proof{}, false
 		}
 		next = max(next, p.Last+1)
 		out.n, out.last = min(out.n, p.N), max(out.last, p.N)
@@ -107,7 +107,7 @@ func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first,
 		out.from = addCall(out.from, p.From)
 	}
 	if next <= last {
-		return hold{}, false
+		return proof{}, false
 	}
 	whole := first <= 1 && last >= out.total
 	for i := range ps {
@@ -117,7 +117,7 @@ func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first,
 		}
 		// Told later; or of a longer text whose end was never taken back.
 		if p.N > out.n || whole && p.Last > last {
-			return hold{}, false
+			return proof{}, false
 		}
 	}
 	return out, true

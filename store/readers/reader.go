@@ -189,9 +189,9 @@ func (r *reader) noteLocked(key store.Path, e effect, now int64, o Options) {
 	}
 }
 
-// settleLocked: if a whole content was told last, what was left undecided about
+// decideLeftLocked: if a whole content was told last, what was left undecided about
 // the path before does not matter any more.
-func (r *reader) settleLocked(key store.Path) {
+func (r *reader) decideLeftLocked(key store.Path) {
 	f := r.files[key]
 	if f == nil || len(f.pieces) != 1 || f.pieces[0].First > 1 || f.pieces[0].Last < f.pieces[0].Total {
 		return

@@ -32,7 +32,7 @@ type Request struct {
 	// Pending: what is sent counts only when a Commit for ToolUse brings it.
 	Pending bool
 	ToolUse string
-	Tool    string // for the ledger
+	Tool    string // for the accounts
 	Seq     uint64 // the version, handed through
 	// Listing: Content is a directory listing, one item a line.
 	Listing bool

@@ -16,7 +16,7 @@ const (
 	maxClientTokens = 24_000
 )
 
-func (s *Shown) at(ns int64) time.Time { return time.Unix(0, ns).In(s.o.Location) }
+func (s *Tracker) at(ns int64) time.Time { return time.Unix(0, ns).In(s.o.Location) }
 
 // rewrite is the decision about a client's own result: leave it, or put a
 // sentence or the changed lines in its place.

@@ -112,7 +112,7 @@ func TestRestartKeepsWhatWasAsked(t *testing.T) {
 	}
 }
 
-func TestLedger(t *testing.T) {
+func TestAccounts(t *testing.T) {
 	kv := &disk{m: map[string][]byte{}}
 	p := newProject(t, kv)
 	p.Write(t, "f", conformance.Text(100))

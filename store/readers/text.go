@@ -63,7 +63,7 @@ func (s stub) labelled(full int) (label string, cost int) {
 }
 
 // diffLabel names the kind of call that the reader knows the text before from.
-func diffLabel(path store.Path, h hold, added, removed, before, after int, listing bool) string {
+func diffLabel(path store.Path, h proof, added, removed, before, after int, listing bool) string {
 	many := unit(listing) + "s"
 	since := "since your read"
 	if n := len(h.from); n > 0 && h.from[n-1].edits() {
@@ -85,7 +85,7 @@ func truncated(path store.Path, at, changes int) string {
 }
 
 // clockTime is a time of day as the user's clock shows it.
-func (s *Shown) clockTime(ns int64) string {
+func (s *Tracker) clockTime(ns int64) string {
 	return time.Unix(0, ns).In(s.o.Location).Format("15:04")
 }
 
@@ -119,7 +119,7 @@ func addCall(from []call, c call) []call {
 
 // named is "your Edit of 12:41". as is the name that the file had then, "" for
 // the same.
-func (s *Shown) named(c call, as store.Path) string {
+func (s *Tracker) named(c call, as store.Path) string {
 	tool := c.Tool
 	switch tool {
 	case "":
@@ -134,7 +134,7 @@ func (s *Shown) named(c call, as store.Path) string {
 }
 
 // asIn says by which calls the reader knows what it is not given again.
-func (s *Shown) asIn(from []call, as store.Path) string {
+func (s *Tracker) asIn(from []call, as store.Path) string {
 	var parts []string
 	for _, c := range from {
 		part := "in " + s.named(c, as)
@@ -155,7 +155,7 @@ func (s *Shown) asIn(from []call, as store.Path) string {
 }
 
 // notRepeated stands in place of a built-in Read's text.
-func (s *Shown) notRepeated(st stub, from []call) string {
+func (s *Tracker) notRepeated(st stub, from []call) string {
 	lines := fmt.Sprintf("Lines %d-%d of %s are", st.first, st.last, Printable(st.path))
 	if st.first == st.last {
 		lines = fmt.Sprintf("Line %d of %s is", st.first, Printable(st.path))
@@ -169,7 +169,7 @@ func (s *Shown) notRepeated(st stub, from []call) string {
 
 // spanNote goes beside the changed lines of a built-in Read: what the lines
 // before and after them are. Old lines follow..oldTotal are now shifted.
-func (s *Shown) spanNote(path store.Path, h hold, first, last, total, oldTotal int) string {
+func (s *Tracker) spanNote(path store.Path, h proof, first, last, total, oldTotal int) string {
 	since := "you were given it"
 	if n := len(h.from); n > 0 {
 		since = s.named(h.from[n-1], h.as)

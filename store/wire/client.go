@@ -172,8 +172,8 @@ func (c *Client) Attach(ctx context.Context, a Attach, source *os.File) (Heartbe
 
 // Export is MExport with the descriptor that the history is written to. A pipe:
 // the daemon must not wait for a file that may be on its own mount.
-func (c *Client) Export(ctx context.Context, to *os.File) (Carried, error) {
-	var ans Carried
+func (c *Client) Export(ctx context.Context, to *os.File) (Totals, error) {
+	var ans Totals
 	_, err := c.call(ctx, MExport, Empty{}, nil, to, &ans)
 	return ans, err
 }

@@ -35,7 +35,7 @@ const (
 	MMetrics    = "metrics"     // MetricsQuery → Metrics
 	MSpend      = "spend"       // Spend → SpendAnswer: tokens delivered or injected outside of MRead; body: a text whose tokens are Sent where Sent is 0
 	MStore      = "store"       // StoreRequest → StoreAnswer: prune, gc, du, fsck, purge
-	MExport     = "export"      // Empty + a pipe's descriptor (SCM_RIGHTS) → Carried; the history goes through the pipe
+	MExport     = "export"      // Empty + a pipe's descriptor (SCM_RIGHTS) → Totals; the history goes through the pipe
 	MIngest     = "ingest"      // Ingest → Ingest: the pre-image of a file that a tool of ours is about to write, body: its content
 )
 
@@ -366,8 +366,8 @@ type StoreRequest struct {
 	Args []string `json:"args,omitempty"`
 }
 
-// Carried is what an exported history holds.
-type Carried struct {
+// Totals is what an exported history holds.
+type Totals struct {
 	Versions uint64 `json:"versions"`
 	Contents uint64 `json:"contents"`
 	Bytes    int64  `json:"bytes"`   // of the contents, as they are

@@ -85,7 +85,7 @@ func sing(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, rel, na
 	if len(plan.Steps) != 1 || len(plan.Conflicts)+len(plan.Lost) > 0 {
 		return fmt.Errorf("the plan to take it back has %d steps and %d conflicts", len(plan.Steps), len(plan.Conflicts)+len(plan.Lost))
 	}
-	res, err := history.CarryOut(ctx, e, t, c, plan, false)
+	res, err := history.Apply(ctx, e, t, c, plan, false)
 	if err != nil {
 		return fmt.Errorf("take it back: %w", err)
 	}

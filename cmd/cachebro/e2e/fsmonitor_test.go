@@ -83,7 +83,7 @@ func (m *monitored) blow(n int, wait func()) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			if said := w.do("storm", m.dir, strconv.FormatInt(seed, 10), strconv.Itoa(n)); said != "ok" {
+			if said := w.do("burst", m.dir, strconv.FormatInt(seed, 10), strconv.Itoa(n)); said != "ok" {
 				m.t.Errorf("worker: %s", said)
 			}
 		}()
@@ -165,7 +165,7 @@ func TestFsmonitor(t *testing.T) {
 		switch round % 8 {
 		case 1: // nothing of this is the daemon's
 			_ = syscall.Kill(m.process("daemon"), syscall.SIGKILL)
-		case 3: // the journal dies with mountd
+		case 3: // the list of changes dies with mountd
 			pid := m.process("mountd")
 			m.blow(10, func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
 			m.check(what+", another mountd", m.dir)
@@ -201,7 +201,7 @@ func (m *monitored) underneath() {
 		m.workers[i] = nil
 	}
 	m.cb("umount", m.dir)
-	s := storm{r: rand.New(rand.NewSource(m.r.Int63())), root: m.dir, held: map[string]*os.File{}}
+	s := burst{r: rand.New(rand.NewSource(m.r.Int63())), root: m.dir, held: map[string]*os.File{}}
 	s.run(40)
 	for _, f := range s.held {
 		f.Close()

@@ -60,10 +60,10 @@ func work(held map[string]*os.File, f []string) string {
 		err = os.Mkdir(f[1], 0o755)
 	case "rmdir":
 		err = syscall.Rmdir(f[1])
-	case "storm": // root, seed, number of changes
+	case "burst": // root, seed, number of changes
 		seed, _ := strconv.ParseInt(f[2], 10, 64)
 		n, _ := strconv.Atoi(f[3])
-		(&storm{r: rand.New(rand.NewSource(seed)), root: f[1], held: held}).run(n)
+		(&burst{r: rand.New(rand.NewSource(seed)), root: f[1], held: held}).run(n)
 	case "hold": // open for writing and keep
 		if held[f[1]] != nil {
 			held[f[1]].Close()

@@ -10,7 +10,7 @@
 // whose imports are ready, the one whose path sorts first. This package sorts
 // before every library and imports little, so its init comes before theirs, and
 // for a hook it is the whole program: one binary stays one binary, and no second
-// one can be forgotten, moved or of another version. TestQuick sees to it that
+// one can be forgotten, moved or of another version. TestFastPath sees to it that
 // nothing heavy is initialised before.
 //
 // What may have to start a daemon or a mount (SessionStart, and a hook without
@@ -40,11 +40,11 @@ func init() {
 	}
 	switch args := os.Args[2:]; os.Args[1] {
 	case "hook":
-		if len(args) > 0 && hooks.Quick(args[0]) {
+		if len(args) > 0 && hooks.OnFastPath(args[0]) {
 			os.Exit(answer(func(ctx context.Context) int { hooks.Run(ctx, Env(args)); return 0 }))
 		}
 	case "fsmonitor":
-		if fsmonitor.Quick(args) {
+		if fsmonitor.OnFastPath(args) {
 			os.Exit(changes(args[1]))
 		}
 	case "statusline":

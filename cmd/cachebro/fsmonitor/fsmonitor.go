@@ -1,6 +1,6 @@
 // Package fsmonitor answers git's question which files changed since git looked
 // last (core.fsmonitor, version 2 of the protocol in githooks(5)). It passes on
-// what mountd says; mountd knows it from package journal.
+// what mountd says; mountd knows it from package changes.
 //
 //	git status ──runs──▶ cachebro fsmonitor 2 TOKEN ──socket──▶ mountd
 //
@@ -29,9 +29,9 @@ const wait = 3 * time.Second
 // ErrUnknown: git must look itself.
 var ErrUnknown = errors.New("not known: git looks at everything itself")
 
-// Quick reports whether these arguments are a question of git's, and not a
+// OnFastPath reports whether these arguments are a question of git's, and not a
 // person who wants to know what this command is.
-func Quick(args []string) bool { return len(args) == 2 && args[0] == "2" }
+func OnFastPath(args []string) bool { return len(args) == 2 && args[0] == "2" }
 
 // Answer writes what changed in the work tree dir since the token.
 func Answer(ctx context.Context, p wire.Paths, dir, token string, stdout io.Writer) error {

@@ -25,7 +25,7 @@ func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (
 		if err != nil {
 			return left, err
 		}
-		res, err := CarryOut(ctx, e, t, c, plan, false)
+		res, err := Apply(ctx, e, t, c, plan, false)
 		for _, x := range res.Failed {
 			fmt.Fprintf(e.Stderr, "not done: %s: %s\n", cli.Quote(string(x.Path)), cli.OneLine(x.Why))
 		}

@@ -117,7 +117,7 @@ func takeBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 			return err
 		}
 	}
-	res, err := CarryOut(ctx, e, t, c, plan, *f.force)
+	res, err := Apply(ctx, e, t, c, plan, *f.force)
 	for _, x := range res.Failed {
 		fmt.Fprintf(e.Stderr, "not done: %s: %s\n", cli.Quote(string(x.Path)), cli.OneLine(x.Why))
 	}
@@ -141,8 +141,8 @@ func takeBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 	return leftOver(left + len(res.Failed) + len(res.Left))
 }
 
-// CarryOut does the steps and tells the daemon's journal.
-func CarryOut(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan wire.Plan, force bool) (apply.Result, error) {
+// Apply does the steps and tells the daemon's journal.
+func Apply(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan wire.Plan, force bool) (apply.Result, error) {
 	return apply.Through(ctx, c.Call, t.Base(), plan, apply.Work{Force: force})
 }
 

@@ -14,7 +14,7 @@ import (
 // full text, diff and stub. It speaks in the same words because it asks the
 // read decision itself, for a reader that was given just what matters now.
 type oracle struct {
-	s        *readers.Shown
+	s        *readers.Tracker
 	contents memory
 	n        int
 	tokens   counter

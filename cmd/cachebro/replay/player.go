@@ -49,7 +49,7 @@ const session = "5b0f3a6e-0000-4000-8000-replay000001"
 // play replays one trace and returns what it cost.
 func play(t *trace, o options) (res *result, err error) {
 	s, tx := newScript(t), newTexts(t.LineBytes)
-	s.settle(tx)
+	s.fillIn(tx)
 	pl := &player{o: o, texts: tx, disk: map[int]string{}, agents: map[int]minds{}, logs: map[int]*transcript{}, epochs: map[int]bool{}, given: map[int]int{},
 		res: &result{name: t.name, unplaced: s.unplaced, lost: map[string]int{}}}
 	if pl.oracle, err = newOracle(o.tokens); err != nil {

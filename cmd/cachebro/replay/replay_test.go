@@ -147,7 +147,7 @@ func TestScript(t *testing.T) {
 		{Op: "read", Start: 1, Lines: runs{1, 7, 5}, Total: 7, Limit: 3},
 	}}
 	s, tx := newScript(tr), newTexts(tr.LineBytes)
-	s.settle(tx)
+	s.fillIn(tx)
 	if len(s.steps) != 4 || s.unplaced != 0 {
 		t.Fatalf("%d steps, %d edits not placed", len(s.steps), s.unplaced)
 	}

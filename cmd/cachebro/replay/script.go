@@ -306,8 +306,8 @@ func place(cur []*cell, lines []int, margin int) int {
 	return best
 }
 
-// settle gives every line that nobody looked at a made-up one.
-func (s *script) settle(t *texts) {
+// fillIn gives every line that nobody looked at a made-up one.
+func (s *script) fillIn(t *texts) {
 	fill := func(cs []*cell) {
 		for i, c := range cs {
 			if c.n == unknown {

@@ -34,7 +34,7 @@ Examples:
 // exported is what export prints with --json.
 type exported struct {
 	File string `json:"file"`
-	wire.Carried
+	wire.Totals
 	FileBytes int64  `json:"file_bytes"`
 	SHA256    string `json:"sha256"` // of the file
 }
@@ -72,7 +72,7 @@ func runExport(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	err = newFile(path, *force, func(f *os.File) error {
-		x.Carried, err = receive(ctx, c, count(f))
+		x.Totals, err = receive(ctx, c, count(f))
 		return err
 	})
 	if errors.Is(err, os.ErrExist) {
@@ -94,12 +94,12 @@ type counter int64
 func (c *counter) Write(b []byte) (int, error) { *c += counter(len(b)); return len(b), nil }
 
 // receive copies what the daemon writes into a pipe.
-func receive(ctx context.Context, c *wire.Client, w io.Writer) (wire.Carried, error) {
+func receive(ctx context.Context, c *wire.Client, w io.Writer) (wire.Totals, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	r, to, err := os.Pipe()
 	if err != nil {
-		return wire.Carried{}, err
+		return wire.Totals{}, err
 	}
 	defer r.Close()
 	copied := make(chan error, 1)

@@ -73,7 +73,7 @@ func runImport(ctx context.Context, e *cli.Env) error {
 		from = f
 	}
 	var im imported
-	var c portable.Carried
+	var c portable.Totals
 	if *check {
 		c, err = portable.Check(ctx, from)
 	} else {
@@ -102,7 +102,7 @@ func runImport(ctx context.Context, e *cli.Env) error {
 }
 
 // bringBack makes the history of the project in dir out of a stream.
-func bringBack(ctx context.Context, e *cli.Env, dir string, from io.Reader, aside bool, im *imported) (c portable.Carried, err error) {
+func bringBack(ctx context.Context, e *cli.Env, dir string, from io.Reader, aside bool, im *imported) (c portable.Totals, err error) {
 	root, err := mounting.ExistingDir(e, dir)
 	if err != nil {
 		return c, err

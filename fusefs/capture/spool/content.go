@@ -147,24 +147,24 @@ func (c *Content) give() {
 func (w *Writer) LeaveIdle() {
 	w.poolMu.Lock()
 	defer w.poolMu.Unlock()
-	keep := w.idle[:0]
+	still := w.idle[:0]
 	for _, cf := range w.idle {
 		if cf.off == 0 {
-			keep = append(keep, cf)
+			still = append(still, cf)
 		} else {
 			w.leaveLocked(cf)
 		}
 	}
-	w.idle = keep
+	w.idle = still
 }
 
-// leaveLocked has the keeper close a content file. poolMu is held.
+// leaveLocked has the upkeep close a content file. poolMu is held.
 func (w *Writer) leaveLocked(cf *contentFile) {
 	w.left = append(w.left, cf)
 	w.mu.Lock()
 	closed := w.closed
 	if !closed {
-		w.wakeKeeper()
+		w.wakeUpkeep()
 	}
 	w.mu.Unlock()
 }

@@ -26,23 +26,23 @@ type Joiner struct {
 	// MaxWait bounds how long a version without content holds up the ones
 	// behind it: on a full disk its content may take hours.
 	MaxWait time.Duration
-	// MaxHeld bounds how many records are held.
-	MaxHeld int
+	// MaxPending bounds how many records are held.
+	MaxPending int
 
-	last    Position // After of what was given last
-	held    []*held  // in order of Seq
-	waiting map[uint64]*held
+	last    Position   // After of what was given last
+	pending []*pending // in order of Seq
+	waiting map[uint64]*pending
 }
 
-type held struct {
+type pending struct {
 	j     Joined
 	ready bool
 	since time.Time
 }
 
-// NewJoiner begins at the Reader's Position. MaxWait is 5 s, MaxHeld 100,000.
+// NewJoiner begins at the Reader's Position. MaxWait is 5 s, MaxPending 100,000.
 func NewJoiner(r *Reader) *Joiner {
-	return &Joiner{r: r, MaxWait: 5 * time.Second, MaxHeld: 100_000, waiting: make(map[uint64]*held), last: r.Position()}
+	return &Joiner{r: r, MaxWait: 5 * time.Second, MaxPending: 100_000, waiting: make(map[uint64]*pending), last: r.Position()}
 }
 
 // Next returns the next record in order and waits for it if need be. Errors
@@ -54,7 +54,7 @@ func (j *Joiner) Next(ctx context.Context) (Joined, error) {
 			return x, err
 		}
 		d := time.Minute
-		if len(j.held) > 0 {
+		if len(j.pending) > 0 {
 			d = pause // its Writer may die without a word
 		}
 		if err := j.r.wait(ctx, d); err != nil {
@@ -66,14 +66,14 @@ func (j *Joiner) Next(ctx context.Context) (Joined, error) {
 // TryNext is Next without waiting; false when nothing is to be had now.
 func (j *Joiner) TryNext() (Joined, bool, error) {
 	for {
-		if len(j.held) > 0 && j.held[0].ready {
-			h := j.held[0]
-			j.held[0] = nil
-			j.held = j.held[1:]
+		if len(j.pending) > 0 && j.pending[0].ready {
+			h := j.pending[0]
+			j.pending[0] = nil
+			j.pending = j.pending[1:]
 			j.last = h.j.After
 			return h.j, true, nil
 		}
-		if len(j.held) >= j.MaxHeld {
+		if len(j.pending) >= j.MaxPending {
 			j.giveUp(1)
 			continue
 		}
@@ -82,7 +82,7 @@ func (j *Joiner) TryNext() (Joined, bool, error) {
 			return Joined{}, false, err
 		}
 		if rec == nil {
-			if len(j.held) == 0 {
+			if len(j.pending) == 0 {
 				return Joined{}, false, nil
 			}
 			if !j.r.WriterAlive() {
@@ -91,10 +91,10 @@ func (j *Joiner) TryNext() (Joined, bool, error) {
 					return Joined{}, false, err
 				}
 				if rec == nil {
-					j.giveUp(len(j.held))
+					j.giveUp(len(j.pending))
 					continue
 				}
-			} else if time.Since(j.held[0].since) < j.MaxWait {
+			} else if time.Since(j.pending[0].since) < j.MaxWait {
 				return Joined{}, false, nil
 			} else {
 				j.giveUp(1)
@@ -107,7 +107,7 @@ func (j *Joiner) TryNext() (Joined, bool, error) {
 
 // take puts a record in its place.
 func (j *Joiner) take(rec *Record) {
-	h := &held{j: Joined{Record: rec, After: j.r.Position()}, ready: true, since: time.Now()}
+	h := &pending{j: Joined{Record: rec, After: j.r.Position()}, ready: true, since: time.Now()}
 	switch {
 	case rec.Kind == KindContent:
 		if v := j.waiting[rec.For]; v != nil {
@@ -121,17 +121,17 @@ func (j *Joiner) take(rec *Record) {
 			v.j.Missing, v.ready = true, true
 		}
 	case rec.Kind == KindMount:
-		j.giveUp(len(j.held)) // their Writer is gone
+		j.giveUp(len(j.pending)) // their Writer is gone
 	case rec.Kind == KindVersion && rec.HasContent:
 		h.ready = false
 		j.waiting[rec.Seq] = h
 	}
-	j.held = append(j.held, h)
+	j.pending = append(j.pending, h)
 }
 
 // giveUp marks what waits among the first n held records as missing.
 func (j *Joiner) giveUp(n int) {
-	for _, h := range j.held[:n] {
+	for _, h := range j.pending[:n] {
 		if !h.ready {
 			delete(j.waiting, h.j.Record.Seq)
 			h.j.Missing, h.ready = true, true
@@ -139,14 +139,14 @@ func (j *Joiner) giveUp(n int) {
 	}
 }
 
-// Held is the number of records that wait for the content of an earlier one.
-func (j *Joiner) Held() int { return len(j.held) }
+// Pending is the number of records that wait for the content of an earlier one.
+func (j *Joiner) Pending() int { return len(j.pending) }
 
 // Checkpoint is where a later Reader may begin once everything given so far has
 // been dealt with. When nothing is held and it is not Before Head, everything
 // that had been appended has been given.
 func (j *Joiner) Checkpoint() Position {
-	if len(j.held) > 0 {
+	if len(j.pending) > 0 {
 		return j.last
 	}
 	return j.r.Position()

@@ -251,8 +251,8 @@ func (r *Reader) stuck(v verdict) (bool, error) {
 		r.badFrom = time.Now()
 	}
 	// A living Writer's record is whole within microseconds.
-	settled := successor || !alive || v == broken && time.Since(r.badFrom) > time.Second
-	if settled && len(r.buf) > 0 {
+	final := successor || !alive || v == broken && time.Since(r.badFrom) > time.Second
+	if final && len(r.buf) > 0 {
 		if n, ok := resync(r.buf, r.lastSeq); ok {
 			e := &CorruptError{Segment: r.pos.Segment, Offset: r.pos.Offset, Skipped: int64(n), Last: r.lastSeq, Continue: seqOf(r.buf[n:])}
 			r.advance(n)

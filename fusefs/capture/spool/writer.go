@@ -57,7 +57,7 @@ type Writer struct {
 	poolMu sync.Mutex
 	idle   []*contentFile
 	open   map[*contentFile]struct{} // idle, in use or left
-	left   []*contentFile            // at ContentSize; the keeper syncs and closes them
+	left   []*contentFile            // at ContentSize; the upkeep syncs and closes them
 
 	// syncMu is held over fdatasync and over closing files: who holds it may
 	// use any descriptor found in the lists above.
@@ -72,7 +72,7 @@ type Writer struct {
 	size     atomic.Int64
 	sized    atomic.Int64 // when size was last counted, ns
 
-	wake chan struct{} // to the keeper; closed by Close
+	wake chan struct{} // to the upkeep; closed by Close
 	done sync.WaitGroup
 }
 
@@ -117,8 +117,8 @@ func OpenWriter(dir string, opt Options) (*Writer, error) {
 		return nil, fmt.Errorf("open spool %s: %w", dir, err)
 	}
 	w.done.Add(1)
-	go w.keep()
-	w.wakeKeeper()
+	go w.upkeep()
+	w.wakeUpkeep()
 	return w, nil
 }
 
@@ -248,20 +248,20 @@ func (w *Writer) rollLocked() {
 			f, err = os.OpenFile(path, os.O_RDWR, 0o600)
 		}
 	} else if w.segOff < 2*w.opt.SegmentSize {
-		w.wakeKeeper() // not there yet: a little longer in this one
+		w.wakeUpkeep() // not there yet: a little longer in this one
 		return
 	} else {
 		f, err = createSegment(path, w.opt.SegmentSize)
 	}
 	if err != nil || f == nil {
-		w.wakeKeeper()
+		w.wakeUpkeep()
 		return
 	}
 	putEnd(w.seg, w.segOff)
 	w.oldSegs = append(w.oldSegs, w.seg)
 	w.seg, w.segOff = f, 0
 	w.dirDirty.Store(true)
-	w.wakeKeeper()
+	w.wakeUpkeep()
 }
 
 // putEnd writes the end mark; without it (full disk) a Reader finds the next

@@ -4,7 +4,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// answerChanges tells git what changed on the mount; see fusefs/journal. It is
+// answerChanges tells git what changed on the mount; see fusefs/changes. It is
 // for nothing else, so that a mount without it is as good. The result ends it.
 func (s *session) answerChanges() (end func()) {
 	l, err := wire.ListenChanges(s.c.Paths, s.c.Root, s.c.State)

@@ -72,7 +72,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	stopAnswering() // before a successor can open the spool, and its own socket
 	if inherits {
 		// What is not answered yet is sent to the successor once more.
-		s.settle()
+		s.drain()
 		return nil
 	}
 	cancel()
@@ -81,15 +81,15 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 
 // session is one mount from its beginning to its end.
 type session struct {
-	c       Config
-	logger  *slog.Logger
-	writer  *spool.Writer
-	capture *capture.Capture
-	server  *fusefs.Server
-	link    *link
-	mount   mounts.Mount
-	from    Handed
-	keeper  keeper
+	c        Config
+	logger   *slog.Logger
+	writer   *spool.Writer
+	capture  *capture.Capture
+	server   *fusefs.Server
+	link     *link
+	mount    mounts.Mount
+	from     Handed
+	fdClient fdClient
 }
 
 // start brings up the spool, the daemon, capture and the mount, in this order,
@@ -127,15 +127,15 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 		NoCommands: c.NoCommands, Outside: true, Hidden: c.Hidden(), Observer: s.capture, Classifier: matcher, Logger: logger,
 	}
 	if from.Sock != nil {
-		s.keeper.use(from.Sock)
-		opt.Keeper = &s.keeper
-		opt.Kept = s.keeper.receive()
+		s.fdClient.use(from.Sock)
+		opt.FDStore = &s.fdClient
+		opt.Kept = s.fdClient.receive()
 	}
 	s.server, err = fusefs.Mount(opt)
 	if err != nil {
 		return s, fmt.Errorf("mount %s: %w", c.Mountpoint, err)
 	}
-	s.keeper.device(s.server.Device())
+	s.fdClient.device(s.server.Device())
 	if overlays, err := mounts.Overlays(); err == nil {
 		s.mount, _ = mounts.At(overlays, c.Mountpoint)
 	}
@@ -268,7 +268,7 @@ func (s *session) startSupervisor() (*exec.Cmd, error) {
 			return nil, err
 		}
 		defer device.Close()
-		sock, err := s.keeper.renew(s.server)
+		sock, err := s.fdClient.renew(s.server)
 		if err != nil {
 			return nil, err
 		}
@@ -368,7 +368,7 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 			return
 		case <-time.After(50 * time.Millisecond): // the usual end of a mount is quicker
 		}
-		s.settle()
+		s.drain()
 		s.link.now()
 		s.logger.Warn("unmounted here; copies of the mount, or who is inside, are served until they end")
 		r, ok := ReadRecord(s.c.State)

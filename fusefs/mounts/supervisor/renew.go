@@ -76,9 +76,9 @@ func (r *runner) exe() string {
 	return r.c.Exe
 }
 
-// settle waits until what was captured is in the spool, but not for long: what
+// drain waits until what was captured is in the spool, but not for long: what
 // is not has its files to lie in, and the successor looks there.
-func (s *session) settle() {
+func (s *session) drain() {
 	for end := time.Now().Add(drainShort); s.capture.Stats().Queue > 0 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}

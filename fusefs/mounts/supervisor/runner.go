@@ -35,11 +35,11 @@ type Handed struct {
 
 // runner starts one mountd after the other.
 type runner struct {
-	c      Config
-	hold   *hold
-	source *os.File
-	log    *os.File // of mountd
-	logger *slog.Logger
+	c       Config
+	fdStore *fdStore
+	source  *os.File
+	log     *os.File // of mountd
+	logger  *slog.Logger
 
 	mu   sync.Mutex // guards cmd, over
 	cmd  *exec.Cmd  // the present mountd, if it is our child
@@ -63,20 +63,20 @@ func (r *runner) start(takeOver bool, exe string) Report {
 		return failure(err)
 	}
 	defer in.Close()
-	sock, started, err := r.hold.handDown()
+	sock, started, err := r.fdStore.handDown()
 	if err != nil {
 		out.Close()
 		return failure(err)
 	}
 	args := append(r.c.args("mountd"), "--supervisor", fmt.Sprint(os.Getpid()))
 	files := []*os.File{out, r.source, nil, nil, nil}
-	if r.hold.ledger != nil && sock != nil {
+	if r.fdStore.ledger != nil && sock != nil {
 		args = append(args, "--ledger")
-		files[3], files[4] = r.hold.ledger, sock
+		files[3], files[4] = r.fdStore.ledger, sock
 	}
 	if takeOver {
 		args = append(args, "--take-over")
-		files[2] = r.hold.device
+		files[2] = r.fdStore.device
 	}
 	cmd := &exec.Cmd{Path: exe, Args: args, Env: r.c.Env, Dir: "/", Stdout: r.log, Stderr: r.log, ExtraFiles: files, SysProcAttr: detached()}
 	r.mu.Lock()
@@ -113,7 +113,7 @@ func (r *runner) wait() error {
 // goOn is called when mountd has ended, how tells err. As long as the
 // connection lives and nobody asked for its end, another mountd takes over.
 func (r *runner) goOn(ctx context.Context, err error) error {
-	for short := 0; short < heirsMax && ctx.Err() == nil && r.hold.canGoOn(); {
+	for short := 0; short < heirsMax && ctx.Err() == nil && r.fdStore.canGoOn(); {
 		begun := time.Now()
 		how := "it ended"
 		if err != nil {
@@ -138,6 +138,6 @@ func (r *runner) goOn(ctx context.Context, err error) error {
 			short = 0
 		}
 	}
-	r.hold.close() // the connection ends with the last descriptor
+	r.fdStore.close() // the connection ends with the last descriptor
 	return ended(r.c, r.logger, err)
 }

@@ -62,9 +62,9 @@ func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slo
 		return tell(report, err)
 	}
 	defer log.Close()
-	h := newHold(logger)
+	h := newFDStore(logger)
 	defer h.close()
-	r := runner{c: c, hold: h, source: source, log: log, logger: logger}
+	r := runner{c: c, fdStore: h, source: source, log: log, logger: logger}
 	stop := context.AfterFunc(ctx, r.interrupt)
 	defer stop()
 	rep := r.start(false, c.Exe)
@@ -93,7 +93,7 @@ func Adopt(ctx context.Context, c Config, pid int, from Handed, logger *slog.Log
 	defer log.Close()
 	h := inherit(from.Device, from.Ledger, from.Sock, logger)
 	defer h.close()
-	r := runner{c: c, hold: h, source: from.Source, log: log, logger: logger}
+	r := runner{c: c, fdStore: h, source: from.Source, log: log, logger: logger}
 	p, err := watch(pid)
 	if err != nil {
 		return r.goOn(ctx, fmt.Errorf("it was gone before it could be adopted: %w", err))

@@ -128,7 +128,7 @@ func (f *Finder) searchPrompt(ctx context.Context, q wire.SearchQuery, sq search
 	if len(words) == 0 {
 		return nil
 	}
-	q.Pattern, h.Quick = strings.Join(words, " "), true // the prompt waits for it
+	q.Pattern, h.WordsOnly = strings.Join(words, " "), true // the prompt waits for it
 	err := f.searchRanked(ctx, q, sq, h, limit, a)
 	f.addNotes(q, sq, limit, a)
 	if err != nil {

@@ -16,7 +16,7 @@ func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wi
 	}
 	before := f.index.Stats()
 	// The follower would index what the look finds in small steps, beside it.
-	defer f.index.Hold()()
+	defer f.index.Suspend()()
 	missing, err := f.survey.LookAtAll(ctx)
 	if err != nil {
 		return err

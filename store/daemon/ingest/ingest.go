@@ -71,7 +71,7 @@ type Ingester struct {
 	late     map[uint64]lateContent
 	unsynced int64
 	syncedAt time.Time
-	storm    storm
+	burst    burst
 }
 
 // lateContent is a version that was stored without its content because that did
@@ -166,17 +166,17 @@ func (g *Ingester) Close() error { return g.reader.Close() }
 
 // Run follows the spool until ctx ends.
 func (g *Ingester) Run(ctx context.Context) {
-	g.storm.hold = g.o.Hold
-	defer g.storm.over()
+	g.burst.hold = g.o.Hold
+	defer g.burst.over()
 	pause := waits.RetryFirst
 	for ctx.Err() == nil {
 		b, err := g.collect(ctx)
 		if len(b.items) > 0 {
-			g.storm.note(len(b.items), time.Now())
+			g.burst.note(len(b.items), time.Now())
 			if !g.ingestBatch(ctx, b) {
 				return
 			}
-			g.rest(ctx)
+			g.pause(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
 			var c *spool.CorruptError
@@ -219,11 +219,11 @@ func (g *Ingester) collect(ctx context.Context) (batch, error) {
 	if !ok && err == nil {
 		g.publish(g.joiner.Checkpoint(), 0)
 		within := releaseEvery
-		if g.unsynced == 0 && g.joiner.Held() == 0 {
+		if g.unsynced == 0 && g.joiner.Pending() == 0 {
 			within = time.Minute
 		}
-		if g.storm.release != nil {
-			within = stormQuiet
+		if g.burst.release != nil {
+			within = burstQuiet
 		}
 		wait, cancel := context.WithTimeout(ctx, within)
 		g.cancelWait.Store(&cancel)
@@ -236,7 +236,7 @@ func (g *Ingester) collect(ctx context.Context) (batch, error) {
 		cancel()
 		if err != nil && over {
 			if wait.Err() == context.DeadlineExceeded {
-				g.storm.over()
+				g.burst.over()
 			}
 			return b, nil
 		}

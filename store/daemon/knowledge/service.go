@@ -29,7 +29,7 @@ type Options struct {
 	Answers     *answers.Answers
 	Sets        *workingset.Sets
 	Reads       *reads.Reads
-	Shown       *readers.Shown
+	Shown       *readers.Tracker
 	Texts       *reads.Texts // what Shown makes diffs from
 	Paths       onwire.Paths
 	Version     string      // of this program
@@ -46,7 +46,7 @@ type Knowledge struct {
 	answers     *answers.Answers
 	sets        *workingset.Sets
 	reads       *reads.Reads
-	shown       *readers.Shown
+	shown       *readers.Tracker
 	texts       *reads.Texts
 	paths       onwire.Paths
 	version     string

@@ -22,7 +22,7 @@ type Options struct {
 	Attribution *attribution.Attribution
 	Survey      *survey.Survey
 	Sets        *workingset.Sets
-	Shown       *readers.Shown
+	Shown       *readers.Tracker
 	Texts       *Texts // what Shown makes diffs from
 	Paths       onwire.Paths
 }
@@ -35,7 +35,7 @@ type Reads struct {
 	attribution *attribution.Attribution
 	survey      *survey.Survey
 	sets        *workingset.Sets
-	shown       *readers.Shown
+	shown       *readers.Tracker
 	texts       *Texts
 	paths       onwire.Paths
 }

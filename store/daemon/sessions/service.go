@@ -29,7 +29,7 @@ type Options struct {
 	Sets        *workingset.Sets
 	Reads       *reads.Reads
 	Knowledge   *knowledge.Knowledge
-	Shown       *readers.Shown
+	Shown       *readers.Tracker
 	Outputs     *outputs.Kept
 	Paths       onwire.Paths
 	Log         *slog.Logger
@@ -45,7 +45,7 @@ type Sessions struct {
 	sets        *workingset.Sets
 	reads       *reads.Reads
 	knowledge   *knowledge.Knowledge
-	shown       *readers.Shown
+	shown       *readers.Tracker
 	outputs     *outputs.Kept
 	paths       onwire.Paths
 	log         *slog.Logger

@@ -50,7 +50,7 @@ func (td *Tidy) export(ctx context.Context, r *wire.Request) (any, []byte, error
 		return nil, nil, err
 	}
 	td.log.Info("exported", "versions", c.Versions, "contents", c.Contents, "bytes", c.Bytes)
-	return wire.Carried{Versions: c.Versions, Contents: c.Contents, Bytes: c.Bytes, Records: c.Records}, nil, nil
+	return wire.Totals{Versions: c.Versions, Contents: c.Contents, Bytes: c.Bytes, Records: c.Records}, nil, nil
 }
 
 // timedPipe gives up on a reader that does not read, and when ctx ends.

@@ -31,7 +31,7 @@ type Options struct {
 	Sets      *workingset.Sets
 	Knowledge *knowledge.Knowledge
 	Index     *search.Index
-	Shown     *readers.Shown
+	Shown     *readers.Tracker
 	Paths     onwire.Paths
 	Changed   func() // what follows the log has something to do; never blocks
 	// Tidy has the project of another state directory keep to its share of the
@@ -51,7 +51,7 @@ type Tidy struct {
 	sets      *workingset.Sets
 	knowledge *knowledge.Knowledge
 	index     *search.Index
-	shown     *readers.Shown
+	shown     *readers.Tracker
 	paths     onwire.Paths
 	changed   func()
 	other     func(ctx context.Context, state string) error

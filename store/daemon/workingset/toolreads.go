@@ -85,7 +85,7 @@ func (ws *Sets) Run(ctx context.Context) {
 }
 
 // Of is what a session has read and edited so far.
-func (ws *Sets) Of(session store.SessionID) ([]store.Touch, error) {
+func (ws *Sets) Of(session store.SessionID) ([]store.WorkingFile, error) {
 	ws.Flush()
 	return ws.store.WorkingSet(session)
 }

@@ -91,7 +91,7 @@ func (s *Sync) begin() error {
 		}
 	}
 	for doc := range s.documents() {
-		if err := s.settle(doc, at, 0); err != nil {
+		if err := s.recheck(doc, at, 0); err != nil {
 			return err
 		}
 	}
@@ -106,13 +106,13 @@ func (s *Sync) take(v store.Version) error {
 		was := s.declared.Docs
 		s.declare(v)
 		for doc := range s.declared.Docs {
-			if err := s.settle(doc, v.Seq, v.Time); err != nil {
+			if err := s.recheck(doc, v.Seq, v.Time); err != nil {
 				return err
 			}
 		}
 		for doc := range was {
 			if _, still := s.declared.Docs[doc]; !still {
-				if err := s.settle(doc, v.Seq, v.Time); err != nil {
+				if err := s.recheck(doc, v.Seq, v.Time); err != nil {
 					return err
 				}
 			}
@@ -122,7 +122,7 @@ func (s *Sync) take(v store.Version) error {
 		if err := s.read(v); err != nil {
 			return err
 		}
-		if err := s.settle(v.Path, v.Seq, v.Time); err != nil {
+		if err := s.recheck(v.Path, v.Seq, v.Time); err != nil {
 			return err
 		}
 		if v.Actor.Comm == "git" {
@@ -183,9 +183,9 @@ func (s *Sync) renamed(v store.Version) {
 	}
 }
 
-// settle looks at a document's pairs after something was said of it: new ones
+// recheck looks at a document's pairs after something was said of it: new ones
 // begin with the code as of seq, those that are gone end.
-func (s *Sync) settle(doc store.Path, seq uint64, now int64) error {
+func (s *Sync) recheck(doc store.Path, seq uint64, now int64) error {
 	before := s.active[doc]
 	s.activate(doc)
 	for _, r := range s.active[doc] {

@@ -47,7 +47,7 @@ func Through(ctx context.Context, ask Ask, dir string, p wire.Plan, work Work) (
 		}
 		return tell(wire.PlanDone{})
 	}
-	res, err := Out(ctx, dir, p, work)
+	res, err := Plan(ctx, dir, p, work)
 	// Who stops it wants no more of it: only what is killed is resumed.
 	finished := err == nil || ctx.Err() != nil
 	if terr := tell(wire.PlanDone{Failed: slices.Concat(res.Failed, res.Left), Finished: finished}); err == nil && terr != nil {

@@ -47,7 +47,7 @@ func (w *worker) hold(fi fs.FileInfo) error {
 	}
 	// Without a mount nothing would keep what is written between the look at the
 	// file and its change.
-	if w.inPlace = w.carrier.work.Force && w.carrier.overlay && w.step.Do == "write"; w.inPlace {
+	if w.inPlace = w.execution.work.Force && w.execution.overlay && w.step.Do == "write"; w.inPlace {
 		return nil
 	}
 	return w.open(fi, "")
@@ -59,7 +59,7 @@ func (w *worker) open(fi fs.FileInfo, what string) error {
 	if by != "" {
 		by = " " + by
 	}
-	if kind := w.plan.Kind; w.step.Do == "write" && w.carrier.overlay && what == "" && (kind == "undo" || kind == "redo") {
+	if kind := w.plan.Kind; w.step.Do == "write" && w.execution.overlay && what == "" && (kind == "undo" || kind == "redo") {
 		hint += ", or cachebro " + kind + " --force writes into it"
 	}
 	return fmt.Errorf("%s%w%s: %s", what, displace.ErrOpen, by, hint)
@@ -78,10 +78,10 @@ func (w *worker) replace(tmp string) error {
 	if w.held == nil {
 		return w.root.Rename(tmp, w.name)
 	}
-	if w.held.Touched() {
+	if w.held.Changed() {
 		return errChanged
 	}
-	if !w.carrier.overlay {
+	if !w.execution.overlay {
 		var err error
 		if w.displaced, err = w.held.Swap(w.root, tmp, w.name); err != nil || w.displaced != nil {
 			return err
@@ -98,10 +98,10 @@ func (w *worker) remove() error {
 	if w.held == nil {
 		return w.root.Remove(w.name)
 	}
-	if w.held.Touched() {
+	if w.held.Changed() {
 		return errChanged
 	}
-	if !w.carrier.overlay {
+	if !w.execution.overlay {
 		var err error
 		if w.displaced, err = w.held.Aside(w.root, w.temporary(), w.name); err != nil || w.displaced != nil {
 			return err
@@ -144,7 +144,7 @@ func (w *worker) withLog(content []byte) error {
 	}
 	for _, part := range sqliteLogs {
 		fi, err := w.root.Lstat(w.name + part)
-		if err == nil && fi.Mode().IsRegular() && fi.Size() > 0 && !w.carrier.takes(string(w.step.Path)+part) {
+		if err == nil && fi.Mode().IsRegular() && fi.Size() > 0 && !w.execution.takes(string(w.step.Path)+part) {
 			return fmt.Errorf("%w: %q", errLog, string(w.step.Path)+part)
 		}
 	}
@@ -184,7 +184,7 @@ func (w *worker) withDatabase() error {
 }
 
 // takes: the plan changes this path, and has not failed to.
-func (c *carrier) takes(path string) bool {
+func (c *execution) takes(path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.res.Failed {
@@ -200,18 +200,18 @@ func (c *carrier) takes(path string) bool {
 	return false
 }
 
-// Preview takes out of a plan what Out would leave alone because somebody writes
+// Preview takes out of a plan what Plan would leave alone because somebody writes
 // to it, and names it among the conflicts.
 func Preview(dir string, p *wire.Plan, force bool) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return fmt.Errorf("open the project: %w", err)
 	}
-	c := &carrier{plan: p, work: Work{Force: force}, places: newPlaces(root, p), overlay: displace.Overlay(dir)}
+	c := &execution{plan: p, work: Work{Force: force}, places: newPlaces(root, p), overlay: displace.Overlay(dir)}
 	defer c.places.close()
 	var keep []wire.PlanStep
 	for i := range p.Steps {
-		w := &worker{carrier: c, step: &p.Steps[i], plan: p, places: c.places, root: root, name: string(p.Steps[i].Path)}
+		w := &worker{execution: c, step: &p.Steps[i], plan: p, places: c.places, root: root, name: string(p.Steps[i].Path)}
 		if err := w.preview(); err != nil {
 			p.Conflicts = append(p.Conflicts, wire.Conflict{Path: w.step.Path, Why: reason(err)})
 			continue

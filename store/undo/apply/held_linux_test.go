@@ -105,7 +105,7 @@ func TestAppendersLoseNothing(t *testing.T) {
 				continue
 			}
 			res := out(t, dir, map[int]string{1: ""}, wire.PlanStep{N: 1, Do: do, Path: []byte("log"), Mode: 0o100644, Expect: hashOf(have)})
-			if len(res.Done) > 0 || strings.Contains(res.Failed[0].Why, displace.ErrCarried.Error()) {
+			if len(res.Done) > 0 || strings.Contains(res.Failed[0].Why, displace.ErrAppended.Error()) {
 				done++
 				kept.Write(have)
 			}

@@ -22,13 +22,13 @@ import (
 // worker does one step. root is the directory that its file is in, name the
 // file's name there.
 type worker struct {
-	carrier *carrier
-	step    *wire.PlanStep
-	plan    *wire.Plan
-	places  *places
-	root    *os.Root
-	name    string
-	owned   *syscall.Stat_t // who owns root
+	execution *execution
+	step      *wire.PlanStep
+	plan      *wire.Plan
+	places    *places
+	root      *os.Root
+	name      string
+	owned     *syscall.Stat_t // who owns root
 
 	held      *displace.Held // what is to be displaced; nil: nothing that somebody could write to
 	displaced *displace.Displaced

@@ -39,7 +39,7 @@ func TestResumeRemovesWhatWasBegun(t *testing.T) {
 	t.Run("resumed", func(t *testing.T) {
 		dir, p := begun(t)
 		p.Resume = true
-		if _, err := Out(t.Context(), dir, p, work); err != nil {
+		if _, err := Plan(t.Context(), dir, p, work); err != nil {
 			t.Fatal(err)
 		}
 		left(t, dir)
@@ -47,7 +47,7 @@ func TestResumeRemovesWhatWasBegun(t *testing.T) {
 	t.Run("rolled back", func(t *testing.T) {
 		dir, p := begun(t)
 		back := wire.Plan{ID: "redo-2", Cut: &p, Steps: []wire.PlanStep{{N: 1, Do: "chmod", Path: []byte("there already"), Mode: 0o600}}}
-		if _, err := Out(t.Context(), dir, back, work); err != nil {
+		if _, err := Plan(t.Context(), dir, back, work); err != nil {
 			t.Fatal(err)
 		}
 		left(t, dir)

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Settling is how long a displaced file is kept after it lost its name: who had
+// Grace is how long a displaced file is kept after it lost its name: who had
 // looked the name up before has opened the file by then.
-const Settling = 5 * time.Millisecond
+const Grace = 5 * time.Millisecond
 
 // idleWait is how long late writers are waited for.
 const idleWait = 10 * time.Second
@@ -37,8 +37,8 @@ func (h *Held) File() *os.File { return h.file }
 // Info is what the file was when it was held.
 func (h *Held) Info() fs.FileInfo { return h.info }
 
-// Touched: the file is no longer as it was when it was held, or will not be.
-func (h *Held) Touched() bool { return h.Asked() || !h.leased && !h.Same() }
+// Changed: the file is no longer as it was when it was held, or will not be.
+func (h *Held) Changed() bool { return h.Asked() || !h.leased && !h.Same() }
 
 // Displaced is a file that has lost its name, and is kept under another one.
 type Displaced struct {
@@ -50,7 +50,7 @@ type Displaced struct {
 }
 
 // Swap gives tmp, a file in root, the held file's name, and the held file tmp's.
-// Settle ends it. nil: the file system cannot, and nothing was done.
+// Finish ends it. nil: the file system cannot, and nothing was done.
 func (h *Held) Swap(root *os.Root, tmp, name string) (*Displaced, error) {
 	fi, err := root.Lstat(tmp)
 	if err != nil {
@@ -59,7 +59,7 @@ func (h *Held) Swap(root *os.Root, tmp, name string) (*Displaced, error) {
 	return h.displace(root, tmp, name, fi)
 }
 
-// Aside renames the held file to tmp. Settle ends it by removing the file. nil: as
+// Aside renames the held file to tmp. Finish ends it by removing the file. nil: as
 // with Swap.
 func (h *Held) Aside(root *os.Root, tmp, name string) (*Displaced, error) {
 	return h.displace(root, tmp, name, nil)
@@ -86,11 +86,11 @@ func (h *Held) displace(root *os.Root, tmp, name string, taker fs.FileInfo) (*Di
 	return d, nil
 }
 
-// Settle is called a moment later, see Settling. Where nobody came, it removes
+// Finish is called a moment later, see Grace. Where nobody came, it removes
 // the old file. Where somebody did, the old file gets its name back, with what was
-// written to the new one at its end (ErrTouched); or the other way round, where
-// the new one is in use already (ErrCarried).
-func (d *Displaced) Settle() error {
+// written to the new one at its end (ErrGivenBack); or the other way round, where
+// the new one is in use already (ErrAppended).
+func (d *Displaced) Finish() error {
 	defer d.dir.Close()
 	defer d.held.Release()
 	at, err := d.root.Lstat(d.tmp)
@@ -107,24 +107,24 @@ func (d *Displaced) Settle() error {
 
 // back gives the old file its name again, unless somebody writes to the new one.
 func (d *Displaced) back() error {
-	was, said := d.held.info, ErrCarried // the file at tmp, of which only what is newer is of use
+	was, said := d.held.info, ErrAppended // the file at tmp, of which only what is newer is of use
 	err := error(nil)
 	if d.taker == nil || !d.busy() {
 		if d.taker != nil {
 			err = exchange(d.dir, d.tmp, d.name)
-			was, said = d.taker, ErrTouched
+			was, said = d.taker, ErrGivenBack
 		}
 		if d.taker == nil || errors.Is(err, fs.ErrNotExist) { // nothing has the name
 			if err = move(d.dir, d.tmp, d.name); err == nil {
-				return ErrTouched
+				return ErrGivenBack
 			}
-			was, said = d.held.info, ErrCarried
+			was, said = d.held.info, ErrAppended
 		}
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
-	if err := d.carry(was); err != nil {
+	if err := d.appendNewer(was); err != nil {
 		return fmt.Errorf("%w, or in %q: %w", said, d.tmp, err)
 	}
 	return said
@@ -143,9 +143,9 @@ func (d *Displaced) busy() bool {
 	return !idle(f)
 }
 
-// carry appends what was appended to the file at tmp to the one that has the name,
+// appendNewer appends what was appended to the file at tmp to the one that has the name,
 // when nobody writes to it any more, and removes it.
-func (d *Displaced) carry(was fs.FileInfo) error {
+func (d *Displaced) appendNewer(was fs.FileInfo) error {
 	if !was.Mode().IsRegular() {
 		return d.root.Remove(d.tmp)
 	}
@@ -154,7 +154,7 @@ func (d *Displaced) carry(was fs.FileInfo) error {
 		return err
 	}
 	defer f.Close()
-	for deadline := time.Now().Add(idleWait); !idle(f); time.Sleep(Settling) {
+	for deadline := time.Now().Add(idleWait); !idle(f); time.Sleep(Grace) {
 		if time.Now().After(deadline) {
 			return ErrOpen
 		}

@@ -18,10 +18,10 @@ import "errors"
 // ErrOpen: the file is open for writing. Who has it open says Writers.
 var ErrOpen = errors.New("is open for writing")
 
-// ErrTouched: somebody wrote to the file while it was displaced, and it has its
+// ErrGivenBack: somebody wrote to the file while it was displaced, and it has its
 // name again.
-var ErrTouched = errors.New("was written to meanwhile")
+var ErrGivenBack = errors.New("was written to meanwhile")
 
-// ErrCarried: the file is displaced, and what somebody wrote to it meanwhile is at
+// ErrAppended: the file is displaced, and what somebody wrote to it meanwhile is at
 // the end of the one that has its name now.
-var ErrCarried = errors.New("was taken back, and what was written to it meanwhile is at its end")
+var ErrAppended = errors.New("was taken back, and what was written to it meanwhile is at its end")

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// wakeKeeper tells the keeper that there is something to do. mu may be held.
-func (w *Writer) wakeKeeper() {
+// wakeUpkeep tells the upkeep that there is something to do. mu may be held.
+func (w *Writer) wakeUpkeep() {
 	select {
 	case w.wake <- struct{}{}:
 	default: // it will look anyway
 	}
 }
 
-// keep is the Writer's one goroutine: it allocates the next segment ahead of
+// upkeep is the Writer's one goroutine: it allocates the next segment ahead of
 // need and closes files that have been left. Close ends it.
-func (w *Writer) keep() {
+func (w *Writer) upkeep() {
 	defer w.done.Done()
 	var retry <-chan time.Time
 	pause := time.Second

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Work is what Out needs of others. Its functions, except After, are called by
+// Work is what Plan needs of others. Its functions, except After, are called by
 // several goroutines at once.
 type Work struct {
 	// Fetch returns the contents for the first of these steps of the plan, in
@@ -54,12 +54,12 @@ const (
 	maxOpen = 256
 )
 
-// Out carries out the plan's steps below dir, in order as far as the order
+// Plan carries out the plan's steps below dir, in order as far as the order
 // matters: contents and links of different files are written side by side,
 // everything else waits for what stands before it. A cancelled ctx ends the
 // work. The Result is complete in any case. Of a plan that is resumed, steps
 // whose result is there already count as done.
-func Out(ctx context.Context, dir string, p wire.Plan, work Work) (Result, error) {
+func Plan(ctx context.Context, dir string, p wire.Plan, work Work) (Result, error) {
 	// Who waits for the mount sits in a system call, and keeps the Go scheduler
 	// from running others for 20 µs or more if there is no processor to spare.
 	if len(p.Steps) > piece && runtime.GOMAXPROCS(0) < 2*inFlight {
@@ -69,7 +69,7 @@ func Out(ctx context.Context, dir string, p wire.Plan, work Work) (Result, error
 	if err != nil {
 		return Result{}, fmt.Errorf("open the project: %w", err)
 	}
-	c := &carrier{plan: &p, work: work, places: newPlaces(root, &p), overlay: displace.Overlay(dir), done: map[int]bool{}}
+	c := &execution{plan: &p, work: work, places: newPlaces(root, &p), overlay: displace.Overlay(dir), done: map[int]bool{}}
 	defer c.places.close()
 	for _, n := range p.Done {
 		c.done[n] = true
@@ -114,8 +114,8 @@ func sweep(root *os.Root, p *wire.Plan) {
 	}
 }
 
-// carrier is one plan under way.
-type carrier struct {
+// execution is one plan under way.
+type execution struct {
 	plan   *wire.Plan
 	work   Work
 	places *places
@@ -155,7 +155,7 @@ const piece = 32
 // stretch carries out as many steps as may be done side by side, and says how
 // many those were. It finds the directories of the next ones while the ones
 // before are under way.
-func (c *carrier) stretch(ctx context.Context, steps []wire.PlanStep) (n int, err error) {
+func (c *execution) stretch(ctx context.Context, steps []wire.PlanStep) (n int, err error) {
 	under := touched{}
 	g, inner := errgroup.WithContext(ctx)
 	g.SetLimit(inFlight)
@@ -178,7 +178,7 @@ func (c *carrier) stretch(ctx context.Context, steps []wire.PlanStep) (n int, er
 		if err = inner.Err(); err != nil {
 			break
 		}
-		w := &worker{carrier: c, step: s, plan: c.plan, places: c.places}
+		w := &worker{execution: c, step: s, plan: c.plan, places: c.places}
 		if lerr := w.locate(); lerr != nil {
 			err = c.ended(w, lerr)
 			continue
@@ -198,7 +198,7 @@ func (c *carrier) stretch(ctx context.Context, steps []wire.PlanStep) (n int, er
 
 // inOrder is what one goroutine does. Where files were displaced, it waits once
 // for all of them who may still come to the old ones.
-func (c *carrier) inOrder(ctx context.Context, ws []*worker) (err error) {
+func (c *execution) inOrder(ctx context.Context, ws []*worker) (err error) {
 	s := supply{fetch: c.work.Fetch, of: ws}
 	var displaced []*worker
 	for i, w := range ws {
@@ -215,10 +215,10 @@ func (c *carrier) inOrder(ctx context.Context, ws []*worker) (err error) {
 		}
 	}
 	if len(displaced) > 0 {
-		time.Sleep(displace.Settling)
+		time.Sleep(displace.Grace)
 	}
 	for _, w := range displaced {
-		if eerr := c.ended(w, w.displaced.Settle()); err == nil {
+		if eerr := c.ended(w, w.displaced.Finish()); err == nil {
 			err = eerr
 		}
 	}
@@ -226,7 +226,7 @@ func (c *carrier) inOrder(ctx context.Context, ws []*worker) (err error) {
 }
 
 // do is one step, alone with its path.
-func (c *carrier) do(ctx context.Context, w *worker, s *supply, i int) error {
+func (c *execution) do(ctx context.Context, w *worker, s *supply, i int) error {
 	if c.work.Lock != nil {
 		defer c.work.Lock(string(w.step.Path))()
 	}
@@ -270,7 +270,7 @@ func (s *supply) get(ctx context.Context, i int) ([]byte, error) {
 }
 
 // ended notes how a step went; its own error is one that ends the plan.
-func (c *carrier) ended(w *worker, err error) error {
+func (c *execution) ended(w *worker, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -308,7 +308,7 @@ func (w *worker) temporary() string {
 	return fmt.Sprintf("%s%s-%d~", tempPrefix, w.plan.ID, w.step.N)
 }
 
-// Temporary reports whether a path has the name of a file that Out writes before
+// Temporary reports whether a path has the name of a file that Plan writes before
 // it renames it: logs leave those out.
 func Temporary(p []byte) bool {
 	base := path.Base(string(p))

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkStorm is what the daemon does while 10,000 small files are unpacked,
+// BenchmarkBurst is what the daemon does while 10,000 small files are unpacked,
 // removed by rm -rf and brought back, in batches as ingestion makes them. It
 // prints CPU milliseconds per 1,000 files of each part, in the order in which
 // they happen.
-func BenchmarkStorm(b *testing.B) {
+func BenchmarkBurst(b *testing.B) {
 	const files, perDir, batch = 10_000, 50, 256
 	name := func(i int) store.Path { return store.Path(fmt.Sprintf("tree/d%d/f%d.txt", i/perDir, i)) }
 	dirName := func(i int) store.Path { return store.Path(fmt.Sprintf("tree/d%d", i/perDir)) }

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestJournal: each operation is told by all the names it touched, as soon as
+// TestTracker: each operation is told by all the names it touched, as soon as
 // it has returned; where that cannot be, everything may have changed.
-func TestJournal(t *testing.T) {
+func TestTracker(t *testing.T) {
 	const everything = "*"
 	f := mountTest(t, nil)
 	f.rec.quiet = true
@@ -100,9 +100,9 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestJournalUnknownName: a file with a name that nobody came by yet could be
+// TestChangesUnknownName: a file with a name that nobody came by yet could be
 // changed anywhere.
-func TestJournalUnknownName(t *testing.T) {
+func TestChangesUnknownName(t *testing.T) {
 	f := mountTest(t, nil)
 	f.rec.quiet = true
 	f.under("mkdir d; echo 1 > d/one; ln d/one two")
@@ -118,9 +118,9 @@ func TestJournalUnknownName(t *testing.T) {
 	}
 }
 
-// TestJournalOutside: while somebody can write underneath, and for a while
+// TestChangesOutside: while somebody can write underneath, and for a while
 // after, nothing is certain; nor after a change of theirs was noticed.
-func TestJournalOutside(t *testing.T) {
+func TestChangesOutside(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	f.rec.quiet = true
 	token, _, all := f.srv.Changes("")
@@ -128,7 +128,7 @@ func TestJournalOutside(t *testing.T) {
 		t.Errorf("outside: token %s is believed", token)
 	}
 	f.srv.SetOutside(false)
-	if _, _, _ = f.srv.Changes(""); f.srv.fs.journal.Active() {
+	if _, _, _ = f.srv.Changes(""); f.srv.fs.changes.Active() {
 		t.Error("trusts what the kernel has cached of before")
 	}
 	f.srv.fs.aloneSince.Store(nil)

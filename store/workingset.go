@@ -8,8 +8,8 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Touch is what one session did with one path: an entry of the working set.
-type Touch struct {
+// WorkingFile is what one session did with one path: an entry of the working set.
+type WorkingFile struct {
 	Session  SessionID `cbor:"1,keyasint,omitempty"`
 	Path     Path      `cbor:"2,keyasint,omitempty"`
 	Reads    int       `cbor:"3,keyasint,omitempty"`
@@ -20,7 +20,7 @@ type Touch struct {
 	EditBy   string    `cbor:"8,keyasint,omitempty"`
 }
 
-type touchKey struct {
+type workingKey struct {
 	session SessionID
 	path    Path
 }
@@ -30,11 +30,11 @@ func (b *batch) edited(v Version) {
 	if v.Actor.Session == "" || v.Op == OpBaseline || v.Op == OpMoved || v.Op == OpMkdir || v.Class != 0 || isDir(v.Stat) {
 		return
 	}
-	k := touchKey{v.Actor.Session, v.Path}
-	t := b.touch[k]
+	k := workingKey{v.Actor.Session, v.Path}
+	t := b.working[k]
 	if t == nil {
-		t = &Touch{}
-		b.touch[k] = t
+		t = &WorkingFile{}
+		b.working[k] = t
 	}
 	t.Edits++
 	t.LastEdit, t.EditBy = v.Time, v.Actor.By()
@@ -48,19 +48,19 @@ func (a Actor) By() string {
 	return a.Comm
 }
 
-func (b *batch) flushTouches() error {
-	for k, add := range b.touch {
-		if err := addTouch(b.w, k, add); err != nil {
+func (b *batch) flushWorking() error {
+	for k, add := range b.working {
+		if err := addWorking(b.w, k, add); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addTouch adds counts to a stored Touch.
-func addTouch(w *db.Writer, k touchKey, add *Touch) error {
-	key := keyNamed(kTouch, string(k.session), string(k.path))
-	t := Touch{Session: k.session, Path: k.path}
+// addWorking adds counts to a stored WorkingFile.
+func addWorking(w *db.Writer, k workingKey, add *WorkingFile) error {
+	key := keyNamed(kWorking, string(k.session), string(k.path))
+	t := WorkingFile{Session: k.session, Path: k.path}
 	if _, err := txnGet(w.Txn, key, &t); err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func (s *Store) NoteReads(session SessionID, by string, t int64, paths []Path) e
 	defer s.writeMu.Unlock()
 	err := s.update(func(txn *badger.Txn) error {
 		for _, p := range paths {
-			key := keyNamed(kTouch, string(session), string(p))
-			have := Touch{Session: session, Path: p}
+			key := keyNamed(kWorking, string(session), string(p))
+			have := WorkingFile{Session: session, Path: p}
 			if _, err := txnGet(txn, key, &have); err != nil {
 				return err
 			}
@@ -104,6 +104,6 @@ func (s *Store) NoteReads(session SessionID, by string, t int64, paths []Path) e
 }
 
 // WorkingSet returns what a session read and edited, sorted by path.
-func (s *Store) WorkingSet(session SessionID) ([]Touch, error) {
-	return records[Touch](s, append(keyNamed(kTouch, string(session)), 0))
+func (s *Store) WorkingSet(session SessionID) ([]WorkingFile, error) {
+	return records[WorkingFile](s, append(keyNamed(kWorking, string(session)), 0))
 }

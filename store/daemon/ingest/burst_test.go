@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// TestStorm: many records in a short time hold the index, few do not; quiet
-// lets it go, and a storm without end lets it have its turn.
-func TestStorm(t *testing.T) {
+// TestBurst: many records in a short time hold the index, few do not; quiet
+// lets it go, and a burst without end lets it have its turn.
+func TestBurst(t *testing.T) {
 	held, holds := 0, 0
-	s := storm{hold: func() func() {
+	s := burst{hold: func() func() {
 		held++
 		holds++
 		return func() { held-- }
@@ -20,15 +20,15 @@ func TestStorm(t *testing.T) {
 		s.note(items, now)
 	}
 	for range 50 { // someone who saves a file now and then
-		step(stormWindow/2, StormItems/4)
+		step(burstWindow/2, BurstItems/4)
 	}
 	if holds != 0 {
 		t.Fatalf("held %d times by a few records", holds)
 	}
-	step(time.Second, StormItems/2)
-	step(stormWindow/4, StormItems/2)
+	step(time.Second, BurstItems/2)
+	step(burstWindow/4, BurstItems/2)
 	if held != 1 {
-		t.Fatalf("held %d times by %d records in %v", held, StormItems, stormWindow/4)
+		t.Fatalf("held %d times by %d records in %v", held, BurstItems, burstWindow/4)
 	}
 	s.over()
 	s.over()
@@ -39,20 +39,20 @@ func TestStorm(t *testing.T) {
 	var longest, free time.Duration
 	for since := now; now.Sub(since) < time.Minute; {
 		was := held
-		step(stormWindow/2, StormItems)
+		step(burstWindow/2, BurstItems)
 		if held > 1 {
 			t.Fatal("held twice")
 		}
 		if was == 1 && held == 1 {
 			longest = max(longest, now.Sub(s.since))
 		} else if held == 0 {
-			free += stormWindow / 2
+			free += burstWindow / 2
 		}
 	}
-	if longest > stormMost {
+	if longest > burstMost {
 		t.Errorf("held for %v", longest)
 	}
-	if free < 4*stormPause {
+	if free < 4*burstGap {
 		t.Errorf("in a minute the index had %v", free)
 	}
 	s.over()

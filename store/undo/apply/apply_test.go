@@ -28,7 +28,7 @@ func out(t *testing.T, dir string, contents map[int]string, steps ...wire.PlanSt
 		return nil, errors.New("no such content")
 	}
 	var told []int
-	res, err := Out(t.Context(), dir, wire.Plan{ID: "p1", Steps: steps}, Work{Fetch: fetch, After: func(n int) error { told = append(told, n); return nil }})
+	res, err := Plan(t.Context(), dir, wire.Plan{ID: "p1", Steps: steps}, Work{Fetch: fetch, After: func(n int) error { told = append(told, n); return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +346,7 @@ func TestResumeOfABegunFile(t *testing.T) {
 		at := time.Unix(1600000000, 5000)
 		step := wire.PlanStep{N: 1, Do: "write", Path: []byte("f"), Mode: 0o644, Expect: "absent", Hash: hashOf([]byte("content")), Size: 7, Mtime: at.UnixNano()}
 		p := wire.Plan{ID: "p1", Begun: time.Now(), Resume: c.resume, Steps: []wire.PlanStep{step}}
-		res, err := Out(t.Context(), dir, p, Work{
+		res, err := Plan(t.Context(), dir, p, Work{
 			Fetch: func(context.Context, []int) ([][]byte, error) { return [][]byte{[]byte("content")}, nil },
 			After: func(int) error { return nil },
 		})
@@ -520,7 +520,7 @@ func TestNoLinkIsFollowedThatWasSwappedIn(t *testing.T) {
 		}
 	}()
 	for n := range 300 {
-		_, _ = Out(t.Context(), dir, wire.Plan{ID: "p1", Steps: []wire.PlanStep{{N: 1, Do: "write", Path: fmt.Appendf(nil, "a/f%d", n), Expect: "absent"}}},
+		_, _ = Plan(t.Context(), dir, wire.Plan{ID: "p1", Steps: []wire.PlanStep{{N: 1, Do: "write", Path: fmt.Appendf(nil, "a/f%d", n), Expect: "absent"}}},
 			Work{Fetch: func(context.Context, []int) ([][]byte, error) { return [][]byte{[]byte("evil")}, nil }, After: func(int) error { return nil }})
 	}
 	close(stop)

@@ -13,19 +13,19 @@ import (
 	"cachebro/fusefs"
 )
 
-// hold is what a supervisor keeps so that another mountd can go on with the
+// fdStore is what a supervisor keeps so that another mountd can go on with the
 // connection of one that was killed: /dev/fuse, the ledger, and descriptors
 // that cannot be opened again by name. It belongs to one goroutine but while
 // hear runs, whose end heard tells.
-type hold struct {
+type fdStore struct {
 	logger         *slog.Logger
 	ledger, device *os.File // nil: none
 	kept           map[uint64]*os.File
 	heard          chan struct{} // closed when the mountd is gone and all that it sent was read
 }
 
-// maxHeld bounds the descriptors that are kept.
-const maxHeld = 4096
+// maxStored bounds the descriptors that are kept.
+const maxStored = 4096
 
 // The messages between mountd and its supervisor: one byte and a handle.
 const (
@@ -36,10 +36,10 @@ const (
 	saySize   = 9
 )
 
-// newHold begins with an empty ledger. Without one a mount that dies is
+// newFDStore begins with an empty ledger. Without one a mount that dies is
 // detached, which is no reason not to mount.
-func newHold(logger *slog.Logger) *hold {
-	h := &hold{logger: logger, kept: map[uint64]*os.File{}}
+func newFDStore(logger *slog.Logger) *fdStore {
+	h := &fdStore{logger: logger, kept: map[uint64]*os.File{}}
 	var err error
 	if h.ledger, err = fusefs.NewLedger(); err != nil {
 		logger.Warn("a mountd that dies cannot be replaced", "error", err)
@@ -47,14 +47,14 @@ func newHold(logger *slog.Logger) *hold {
 	return h
 }
 
-// inherit is the hold of a supervisor that died, as mountd hands it on.
-func inherit(device, ledger, sock *os.File, logger *slog.Logger) *hold {
-	h := &hold{logger: logger, kept: map[uint64]*os.File{}, device: device, ledger: ledger, heard: make(chan struct{})}
+// inherit is the fdStore of a supervisor that died, as mountd hands it on.
+func inherit(device, ledger, sock *os.File, logger *slog.Logger) *fdStore {
+	h := &fdStore{logger: logger, kept: map[uint64]*os.File{}, device: device, ledger: ledger, heard: make(chan struct{})}
 	go h.hear(sock, h.heard)
 	return h
 }
 
-func (h *hold) close() {
+func (h *fdStore) close() {
 	for fh, f := range h.kept {
 		f.Close()
 		delete(h.kept, fh)
@@ -69,7 +69,7 @@ func (h *hold) close() {
 
 // canGoOn waits for the end of what a dead mountd said, and reports whether
 // there is a connection that another one can serve.
-func (h *hold) canGoOn() bool {
+func (h *fdStore) canGoOn() bool {
 	if h.heard != nil {
 		<-h.heard
 		h.heard = nil
@@ -87,7 +87,7 @@ func (h *hold) canGoOn() bool {
 // handDown prepares the descriptors for a mountd: the socket and, for one that
 // takes over, what goes through it. The second result is called when the
 // process has been started, or not.
-func (h *hold) handDown() (sock *os.File, started func(bool), err error) {
+func (h *fdStore) handDown() (sock *os.File, started func(bool), err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to mountd: %w", err)
@@ -113,7 +113,7 @@ func (h *hold) handDown() (sock *os.File, started func(bool), err error) {
 }
 
 // hear reads what a mountd says until it is gone.
-func (h *hold) hear(sock *os.File, heard chan struct{}) {
+func (h *fdStore) hear(sock *os.File, heard chan struct{}) {
 	defer close(heard)
 	defer sock.Close()
 	for {
@@ -122,7 +122,7 @@ func (h *hold) hear(sock *os.File, heard chan struct{}) {
 			return
 		}
 		switch {
-		case what == sayKeep && f != nil && len(h.kept) < maxHeld:
+		case what == sayKeep && f != nil && len(h.kept) < maxStored:
 			if old := h.kept[fh]; old != nil {
 				old.Close()
 			}
@@ -177,35 +177,35 @@ func listen(sock int) (what byte, fh uint64, f *os.File, err error) {
 	}
 }
 
-// keeper is mountd's side. A supervisor that does not read (it was stopped)
+// fdClient is mountd's side. A supervisor that does not read (it was stopped)
 // must not hold up a request: then the descriptor is not kept.
-type keeper struct {
+type fdClient struct {
 	sock atomic.Pointer[os.File]
 	old  []*os.File // of supervisors that died
 }
 
-var _ fusefs.Keeper = (*keeper)(nil)
+var _ fusefs.FDStore = (*fdClient)(nil)
 
-func (k *keeper) use(sock *os.File) { k.sock.Store(sock) }
+func (k *fdClient) use(sock *os.File) { k.sock.Store(sock) }
 
-func (k *keeper) say(what byte, fh uint64, fd int) bool {
+func (k *fdClient) say(what byte, fh uint64, fd int) bool {
 	s := k.sock.Load()
 	return s != nil && say(int(s.Fd()), what, fh, fd, unix.MSG_DONTWAIT) == nil
 }
 
-// Keep implements fusefs.Keeper.
-func (k *keeper) Keep(fh uint64, fd int) bool { return k.say(sayKeep, fh, fd) }
+// Keep implements fusefs.FDStore.
+func (k *fdClient) Keep(fh uint64, fd int) bool { return k.say(sayKeep, fh, fd) }
 
-// Drop implements fusefs.Keeper.
-func (k *keeper) Drop(fh uint64) { k.say(sayDrop, fh, -1) }
+// Drop implements fusefs.FDStore.
+func (k *fdClient) Drop(fh uint64) { k.say(sayDrop, fh, -1) }
 
 // device gives the supervisor /dev/fuse.
-func (k *keeper) device(fd int) { k.say(sayDevice, 0, fd) }
+func (k *fdClient) device(fd int) { k.say(sayDevice, 0, fd) }
 
 // receive reads what the supervisor kept of the mountd before us. One that is
 // killed meanwhile leaves nobody but us to save the mount: then we do without what
 // it has not handed on, which are open files that no name leads to.
-func (k *keeper) receive() map[uint64]*os.File {
+func (k *fdClient) receive() map[uint64]*os.File {
 	kept := map[uint64]*os.File{}
 	for {
 		what, fh, f, err := listen(int(k.sock.Load().Fd()))
@@ -220,7 +220,7 @@ func (k *keeper) receive() map[uint64]*os.File {
 
 // renew gives everything to another supervisor, whose end of the socket is the
 // result.
-func (k *keeper) renew(s *fusefs.Server) (*os.File, error) {
+func (k *fdClient) renew(s *fusefs.Server) (*os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err

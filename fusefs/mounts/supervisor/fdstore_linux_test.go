@@ -28,7 +28,7 @@ func TestSupervisorKilledWhileItHandsDown(t *testing.T) {
 			null.Close()
 		}
 		supervisor.Close()
-		k := &keeper{}
+		k := &fdClient{}
 		k.use(mountd)
 		kept := k.receive()
 		if len(kept) != sent {

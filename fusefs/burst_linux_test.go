@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// storm makes, links, exchanges, renames and removes names that nobody else
+// burst makes, links, exchanges, renames and removes names that nobody else
 // uses. Every call must succeed, and the directory is then as it has to be.
-func storm(dir string, r *rand.Rand, stop *atomic.Bool, ops *atomic.Int64) error {
+func burst(dir string, r *rand.Rand, stop *atomic.Bool, ops *atomic.Int64) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// journaled are the opcodes after which something in the tree may be otherwise
+// changing are the opcodes after which something in the tree may be otherwise
 // than before. They are noted from the device loop, when the source has been
 // changed and before the caller is answered, whatever the answer is.
-const journaled uint64 = 1<<opSetattr | 1<<opSymlink | 1<<opMknod | 1<<opMkdir | 1<<opUnlink | 1<<opRmdir | 1<<opRename | 1<<opLink |
+const changing uint64 = 1<<opSetattr | 1<<opSymlink | 1<<opMknod | 1<<opMkdir | 1<<opUnlink | 1<<opRmdir | 1<<opRename | 1<<opLink |
 	1<<opOpen | 1<<opWrite | 1<<opSetxattr | 1<<opRemovexattr | 1<<opCreate | 1<<opIoctl | 1<<opFallocate | 1<<opRename2 |
 	1<<opCopyFileRange | 1<<opCopyFileRange64
 
@@ -38,25 +38,25 @@ const (
 	opCopyFileRange64 = 53
 )
 
-// settled is how long after the last process underneath has gone the kernel may
+// graceAfter is how long after the last process underneath has gone the kernel may
 // still show what it had cached of before.
-const settled = 2 * time.Second
+const graceAfter = 2 * time.Second
 
 // Changes returns the paths that were changed since an earlier answer gave the
 // token, relative to the root, and the token for the next question. all:
 // everything may have changed. Of .git in the root nothing is told.
 func (s *Server) Changes(token string) (next string, paths []string, all bool) {
 	o := s.fs
-	if alone := o.aloneSince.Load(); o.outside.Load() || alone != nil && time.Since(*alone) < settled {
-		return o.journal.Doubt(), nil, true
+	if alone := o.aloneSince.Load(); o.outside.Load() || alone != nil && time.Since(*alone) < graceAfter {
+		return o.changes.Doubt(), nil, true
 	}
-	return o.journal.Since(token)
+	return o.changes.Since(token)
 }
 
-// journalRequest notes what a request has changed. A path is asked for after
+// noteRequest notes what a request has changed. A path is asked for after
 // the change, so that one that was renamed meanwhile has its new name, or the
 // rename of its directory, noted later, stands for all in it.
-func (o *overlay) journalRequest(op uint32, in, out []byte) {
+func (o *overlay) noteRequest(op uint32, in, out []byte) {
 	node, body := binary.NativeEndian.Uint64(in[16:]), in[40:]
 	u32 := func(at int) uint32 {
 		if len(body) < at+4 {
@@ -110,7 +110,7 @@ func (o *overlay) journalRequest(op uint32, in, out []byte) {
 func (o *overlay) noteName(dir uint64, body []byte, at int) (gen uint64) {
 	n := o.table.get(dir)
 	if n == nil || len(body) <= at {
-		o.journal.Everything()
+		o.changes.Everything()
 		return 0
 	}
 	name := body[at:]
@@ -121,7 +121,7 @@ func (o *overlay) noteName(dir uint64, body []byte, at int) (gen uint64) {
 	if inGit(p) {
 		return 0
 	}
-	return o.journal.Note(p)
+	return o.changes.Note(p)
 }
 
 // noteContent notes all names of a file. One that may have a name which we do
@@ -129,10 +129,10 @@ func (o *overlay) noteName(dir uint64, body []byte, at int) (gen uint64) {
 func (o *overlay) noteContent(id uint64) {
 	n := o.table.get(id)
 	if n == nil {
-		o.journal.Everything()
+		o.changes.Everything()
 		return
 	}
-	if n.noted.Load() == uint32(o.journal.Gen()) {
+	if n.noted.Load() == uint32(o.changes.Gen()) {
 		return
 	}
 	paths, git := o.namesOf(n)
@@ -142,14 +142,14 @@ func (o *overlay) noteContent(id uint64) {
 	if !n.isDir() {
 		var sx unix.Statx_t
 		if o.statInode(n, &sx) != nil || int(sx.Nlink) > len(paths) {
-			o.journal.Everything()
+			o.changes.Everything()
 			return
 		}
 	}
 	for range 3 {
 		var first uint64
 		for _, p := range paths {
-			if gen := o.journal.Note(p); first == 0 {
+			if gen := o.changes.Note(p); first == 0 {
 				first = gen
 			}
 		}
@@ -162,7 +162,7 @@ func (o *overlay) noteContent(id uint64) {
 		}
 		paths = again
 	}
-	o.journal.Everything()
+	o.changes.Everything()
 }
 
 // namesOf are the present paths of a node. git: all are in the root's .git.
@@ -190,8 +190,8 @@ func (o *overlay) noteAttributes(id uint64, access bool) {
 	if !access {
 		return
 	}
-	if p := n.LastPath(); !inGit(p) && !o.journal.Fresh(p) {
-		o.journal.Everything()
+	if p := n.LastPath(); !inGit(p) && !o.changes.Fresh(p) {
+		o.changes.Everything()
 	}
 }
 
@@ -214,14 +214,14 @@ func (o *overlay) noteCreated(gen uint64, trunc bool, out []byte) {
 	}
 }
 
-// journalMoved notes that a directory has another name: git trusts what it
+// noteMoved notes that a directory has another name: git trusts what it
 // knows of directories below, whose paths nobody can list in time.
-func (o *overlay) journalMoved(r *rename) {
-	if !o.journal.Active() || !(r.src.isDir() || r.dst != nil && r.dst.isDir()) {
+func (o *overlay) noteMoved(r *rename) {
+	if !o.changes.Active() || !(r.src.isDir() || r.dst != nil && r.dst.isDir()) {
 		return
 	}
 	if !inGit(r.from.childPath(r.fromName)) || !inGit(r.to.childPath(r.toName)) {
-		o.journal.Everything()
+		o.changes.Everything()
 	}
 }
 

@@ -14,10 +14,10 @@ import (
 // errMeanwhile: what the tool would write was made from an older content.
 var errMeanwhile = wire.Errorf(wire.ErrConflict, "read it again", "it was written to meanwhile")
 
-// hold keeps others from opening the file for writing until it is replaced. open:
+// lease keeps others from opening the file for writing until it is replaced. open:
 // somebody has it open so already, and would go on to write to a file without a
 // name if it were.
-func (f *file) hold() (held *displace.Held, open bool, err error) {
+func (f *file) lease() (held *displace.Held, open bool, err error) {
 	r, err := f.root.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, false, err
@@ -48,11 +48,11 @@ func (f *file) replace(held *displace.Held, tmp string) (err error) {
 	if held != nil && !displace.Overlay(f.root.Name()) {
 		d, err := held.Swap(f.root, tmp, f.path)
 		if d != nil {
-			time.Sleep(displace.Settling)
-			switch err = d.Settle(); {
-			case errors.Is(err, displace.ErrTouched):
+			time.Sleep(displace.Grace)
+			switch err = d.Finish(); {
+			case errors.Is(err, displace.ErrGivenBack):
 				return errMeanwhile
-			case errors.Is(err, displace.ErrCarried):
+			case errors.Is(err, displace.ErrAppended):
 				return nil
 			}
 			return err
@@ -65,7 +65,7 @@ func (f *file) replace(held *displace.Held, tmp string) (err error) {
 	}
 	if held != nil {
 		defer held.Release()
-		if held.Touched() {
+		if held.Changed() {
 			_ = f.root.Remove(tmp)
 			return errMeanwhile
 		}

@@ -1,4 +1,4 @@
-package journal
+package changes
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 )
 
 // ask is Since with the paths in order.
-func ask(t *testing.T, j *Journal, token string) (next string, paths []string, all bool) {
+func ask(t *testing.T, j *Tracker, token string) (next string, paths []string, all bool) {
 	t.Helper()
 	next, paths, all = j.Since(token)
 	slices.Sort(paths)
@@ -52,7 +52,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// TestDoubt: whatever is not certainly a token of this journal that misses
+// TestDoubt: whatever is not certainly a token of this tracker that misses
 // nothing is answered with everything.
 func TestDoubt(t *testing.T) {
 	j := New(0)

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestQuick: a hook ends before the libraries behind the index and the MCP
+// TestFastPath: a hook ends before the libraries behind the index and the MCP
 // server are initialised, which took four fifths of its time.
-func TestQuick(t *testing.T) {
+func TestFastPath(t *testing.T) {
 	heavy := []string{"github.com/blevesearch/bleve/v2/index/scorch", "github.com/santhosh-tekuri/jsonschema/v6", "cachebro/search"}
 	initialised := func(args ...string) string {
 		cmd := exec.Command(os.Args[0], args...)

@@ -15,7 +15,7 @@ type Contents interface {
 	Has(h store.Hash) bool
 }
 
-// KV is the small persistence that the shown state and the ledger need. Keys
+// KV is the small persistence that the shown state and the accounts need. Keys
 // are unique within it; values are bounded by Options.MaxFiles.
 type KV interface {
 	Get(key string) (value []byte, ok bool, err error)
@@ -69,15 +69,15 @@ const maxViews = 8 << 20
 // maxAgents per session; a session with more forgets the least recent one.
 const maxAgents = 64
 
-// Shown holds what every reader was shown. Safe for concurrent use.
-type Shown struct {
+// Tracker holds what every reader was shown. Safe for concurrent use.
+type Tracker struct {
 	contents Contents
 	kv       KV
 	o        Options
 	metas    *metaCache
 	scripts  *scriptCache
 	views    *viewCache
-	ledger   *ledger
+	accounts *accounts
 	orphans  orphans
 
 	mu       sync.Mutex // guards sessions and what they hold except readers' insides
@@ -91,24 +91,24 @@ type session struct {
 
 // New takes back what the last Close saved, if that is recent enough. kv may
 // be nil: then nothing outlives the process.
-func New(contents Contents, kv KV, o Options) (*Shown, error) {
-	s := &Shown{
+func New(contents Contents, kv KV, o Options) (*Tracker, error) {
+	s := &Tracker{
 		contents: contents,
 		kv:       kv,
 		o:        o.filled(),
 		metas:    newMetaCache(4096),
 		scripts:  newScriptCache(64),
 		views:    newViewCache(maxViews),
-		ledger:   newLedger(),
+		accounts: newAccounts(),
 		sessions: map[store.SessionID]*session{},
 	}
 	return s, s.load()
 }
 
-func (s *Shown) now() int64 { return s.o.Now().UnixNano() }
+func (s *Tracker) now() int64 { return s.o.Now().UnixNano() }
 
 // reader finds the reader's state; with make it is created, in a new epoch.
-func (s *Shown) reader(id store.Reader, make bool) *reader {
+func (s *Tracker) reader(id store.Reader, make bool) *reader {
 	if id.Session == "" {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (s *Shown) reader(id store.Reader, make bool) *reader {
 }
 
 // evictLocked forgets the least recently active session. s.mu is held.
-func (s *Shown) evictLocked() {
+func (s *Tracker) evictLocked() {
 	var oldest store.SessionID
 	first := true
 	for id, ss := range s.sessions {
@@ -166,7 +166,7 @@ func (ss *session) evict() {
 }
 
 // readers lists the agents of a session.
-func (s *Shown) readers(id store.SessionID) []*reader {
+func (s *Tracker) readers(id store.SessionID) []*reader {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []*reader
@@ -178,7 +178,7 @@ func (s *Shown) readers(id store.SessionID) []*reader {
 	return out
 }
 
-func (s *Shown) all() []*reader {
+func (s *Tracker) all() []*reader {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []*reader
@@ -191,7 +191,7 @@ func (s *Shown) all() []*reader {
 }
 
 // Forget drops everything a session was shown: the next reads are full.
-func (s *Shown) Forget(id store.SessionID) {
+func (s *Tracker) Forget(id store.SessionID) {
 	for _, r := range s.readers(id) {
 		r.newEpoch()
 	}
@@ -199,7 +199,7 @@ func (s *Shown) Forget(id store.SessionID) {
 
 // Pins is the set of contents that live readers' diffs would start from;
 // retention must not take them.
-func (s *Shown) Pins() map[store.Hash]struct{} {
+func (s *Tracker) Pins() map[store.Hash]struct{} {
 	now := s.now()
 	pins := map[store.Hash]struct{}{}
 	for _, r := range s.all() {

@@ -13,35 +13,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// storm makes n random changes below a root, from a seed. Several processes
-// make storms over the same few names, so that most of what one finds, another
+// burst makes n random changes below a root, from a seed. Several processes
+// make bursts over the same few names, so that most of what one finds, another
 // has left; operations that fail are part of it.
-type storm struct {
+type burst struct {
 	r    *rand.Rand
 	root string
-	held map[string]*os.File // stays open between storms
+	held map[string]*os.File // stays open between bursts
 }
 
-var stormDirs = []string{"", "a", "b", "c", "a/a", "a/b", "b/a", "build", "a/a/c", "a/b/c", "b/a/c", "c/x"}
+var burstDirs = []string{"", "a", "b", "c", "a/a", "a/b", "b/a", "build", "a/a/c", "a/b/c", "b/a/c", "c/x"}
 
-func (s *storm) dir() string { return filepath.Join(s.root, stormDirs[s.r.Intn(len(stormDirs))]) }
+func (s *burst) dir() string { return filepath.Join(s.root, burstDirs[s.r.Intn(len(burstDirs))]) }
 
-func (s *storm) file() string {
+func (s *burst) file() string {
 	names := []string{"f0", "f1", "f2", "f3", "main.c", "x.o", "link", "sp ace"}
 	return filepath.Join(s.dir(), names[s.r.Intn(len(names))])
 }
 
-func (s *storm) text() string {
+func (s *burst) text() string {
 	return strings.Repeat(strconv.Itoa(s.r.Intn(10)), 1+s.r.Intn(9)) + "\n"
 }
 
-func (s *storm) run(n int) {
+func (s *burst) run(n int) {
 	for range n {
 		s.one()
 	}
 }
 
-func (s *storm) one() {
+func (s *burst) one() {
 	switch s.r.Intn(30) {
 	case 0, 1, 2, 3:
 		_ = os.WriteFile(s.file(), []byte(s.text()), 0o644)
@@ -100,7 +100,7 @@ func (s *storm) one() {
 	}
 }
 
-func (s *storm) open(flags int, do func(*os.File)) {
+func (s *burst) open(flags int, do func(*os.File)) {
 	if f, err := os.OpenFile(s.file(), flags, 0o644); err == nil {
 		do(f)
 		f.Close()
@@ -108,7 +108,7 @@ func (s *storm) open(flags int, do func(*os.File)) {
 }
 
 // hold keeps a file open for writing, also when it is renamed or removed.
-func (s *storm) hold() {
+func (s *burst) hold() {
 	p := s.file()
 	if f := s.held[p]; f != nil {
 		f.Close()
@@ -119,7 +119,7 @@ func (s *storm) hold() {
 }
 
 // mapped writes through a shared mapping.
-func (s *storm) mapped(f *os.File) {
+func (s *burst) mapped(f *os.File) {
 	fi, err := f.Stat()
 	if err != nil || fi.Size() == 0 || !fi.Mode().IsRegular() {
 		return
@@ -136,7 +136,7 @@ func (s *storm) mapped(f *os.File) {
 }
 
 // nameless makes a file without a name, then gives it one.
-func (s *storm) nameless() {
+func (s *burst) nameless() {
 	fd, err := unix.Open(s.dir(), unix.O_TMPFILE|unix.O_RDWR, 0o644)
 	if err != nil {
 		return

@@ -45,7 +45,7 @@ type AgentCount struct {
 	Count
 }
 
-// Metrics is a ledger's sum.
+// Metrics is the sum of accounts.
 type Metrics struct {
 	Count
 	Tools    []ToolCount  // by name
@@ -62,8 +62,8 @@ func (m Metrics) Percent() float64 {
 	return float64(m.Saved()) / float64(m.Full) * 100
 }
 
-// ledger counts per session, agent and tool.
-type ledger struct {
+// accounts count per session, agent and tool.
+type accounts struct {
 	mu       sync.Mutex // guards all below
 	sessions map[store.SessionID]*account
 	order    uint64
@@ -90,12 +90,12 @@ type toldCounts struct {
 // maxAccounts bounds the sessions whose counts are kept.
 const maxAccounts = 512
 
-func newLedger() *ledger {
-	return &ledger{sessions: map[store.SessionID]*account{}, dirty: map[store.SessionID]struct{}{}, news: make(chan struct{}, 1)}
+func newAccounts() *accounts {
+	return &accounts{sessions: map[store.SessionID]*account{}, dirty: map[store.SessionID]struct{}{}, news: make(chan struct{}, 1)}
 }
 
-// changedLocked notes that an account is to be saved. ledger.mu is held.
-func (l *ledger) changedLocked(id store.SessionID) {
+// changedLocked notes that an account is to be saved. accounts.mu is held.
+func (l *accounts) changedLocked(id store.SessionID) {
 	l.dirty[id] = struct{}{}
 	select {
 	case l.news <- struct{}{}:
@@ -104,7 +104,7 @@ func (l *ledger) changedLocked(id store.SessionID) {
 }
 
 // changes encodes the accounts that changed since the last call.
-func (l *ledger) changes() (values map[store.SessionID][]byte, gone []store.SessionID, err error) {
+func (l *accounts) changes() (values map[store.SessionID][]byte, gone []store.SessionID, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	values = map[store.SessionID][]byte{}
@@ -122,7 +122,7 @@ func (l *ledger) changes() (values map[store.SessionID][]byte, gone []store.Sess
 }
 
 // again marks an account that could not be saved.
-func (l *ledger) again(id store.SessionID) {
+func (l *accounts) again(id store.SessionID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sessions[id] != nil {
@@ -130,7 +130,7 @@ func (l *ledger) again(id store.SessionID) {
 	}
 }
 
-func (l *ledger) accountLocked(id store.SessionID) *account {
+func (l *accounts) accountLocked(id store.SessionID) *account {
 	a := l.sessions[id]
 	if a == nil {
 		if len(l.sessions) >= maxAccounts {
@@ -154,13 +154,13 @@ func (l *ledger) accountLocked(id store.SessionID) *account {
 	return a
 }
 
-func (l *ledger) add(id store.Reader, tool string, c Count) {
+func (l *accounts) add(id store.Reader, tool string, c Count) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.accountLocked(id.Session).countLocked(id.Agent, tool).add(c, 1)
 }
 
-// countLocked finds or makes an agent's count of a tool. ledger.mu is held.
+// countLocked finds or makes an agent's count of a tool. accounts.mu is held.
 func (a *account) countLocked(agent, tool string) *Count {
 	tools := a.Counts[agent]
 	if tools == nil {
@@ -177,7 +177,7 @@ func (a *account) countLocked(agent, tool string) *Count {
 
 // answer enters a delivered answer. An edit's result has no kind: it saves
 // nothing and is not counted.
-func (l *ledger) answer(id store.Reader, tool string, a Answer) {
+func (l *accounts) answer(id store.Reader, tool string, a Answer) {
 	if a.Kind == "" {
 		return
 	}
@@ -191,7 +191,7 @@ func (l *ledger) answer(id store.Reader, tool string, a Answer) {
 	l.add(id, tool, c)
 }
 
-func (l *ledger) context(id store.Reader) {
+func (l *accounts) context(id store.Reader) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.accountLocked(id.Session).Contexts++
@@ -200,11 +200,11 @@ func (l *ledger) context(id store.Reader) {
 // Spend enters what was delivered outside of Decide: results of other tools
 // (full and sent), or with overhead what was injected. The tool "schema" is
 // the size of the tool schema, which every context of the session pays.
-func (s *Shown) Spend(id store.Reader, tool string, full, sent int64, overhead bool, answer string) {
+func (s *Tracker) Spend(id store.Reader, tool string, full, sent int64, overhead bool, answer string) {
 	if tool == "schema" {
-		s.ledger.mu.Lock()
-		defer s.ledger.mu.Unlock()
-		a := s.ledger.accountLocked(id.Session)
+		s.accounts.mu.Lock()
+		defer s.accounts.mu.Unlock()
+		a := s.accounts.accountLocked(id.Session)
 		a.Schema = sent
 		return
 	}
@@ -218,15 +218,15 @@ func (s *Shown) Spend(id store.Reader, tool string, full, sent int64, overhead b
 	case Diff, Span:
 		c.Diffs = 1
 	}
-	s.ledger.add(id, tool, c)
+	s.accounts.add(id, tool, c)
 	s.Delivered(id, int(sent))
 }
 
 // Afford enters what is to be injected, if its session has saved the price, and a
 // quarter more for what estimates may be off by; else nothing is entered, and it
 // must not be sent.
-func (s *Shown) Afford(id store.Reader, tool string, sent int64) bool {
-	l := s.ledger
+func (s *Tracker) Afford(id store.Reader, tool string, sent int64) bool {
+	l := s.accounts
 	l.mu.Lock()
 	a := l.accountLocked(id.Session)
 	m := Metrics{}
@@ -249,8 +249,8 @@ func (s *Shown) Afford(id store.Reader, tool string, sent int64) bool {
 
 // Metrics sums up a session, "" all of them. With delta: what came since the
 // last delta query.
-func (s *Shown) Metrics(id store.SessionID, delta bool) Metrics {
-	l := s.ledger
+func (s *Tracker) Metrics(id store.SessionID, delta bool) Metrics {
+	l := s.accounts
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := Metrics{}

@@ -9,8 +9,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestStormEnds: after a storm the index takes up what it had left.
-func TestStormEnds(t *testing.T) {
+// TestBurstEnds: after a burst the index takes up what it had left.
+func TestBurstEnds(t *testing.T) {
 	p := newProject(t)
 	p.start()
 	p.through(spool.OpCreate, "first.txt", "the first file\n", nil)
@@ -26,22 +26,22 @@ func TestStormEnds(t *testing.T) {
 		}
 	}
 	eventually(t, "the first index", indexed(1))
-	for i := range 3 * ingest.StormItems {
-		p.through(spool.OpCreate, fmt.Sprintf("f%d.txt", i), fmt.Sprintf("word%d in a storm\n", i), nil)
+	for i := range 3 * ingest.BurstItems {
+		p.through(spool.OpCreate, fmt.Sprintf("f%d.txt", i), fmt.Sprintf("word%d in a burst\n", i), nil)
 	}
-	if n := search(fmt.Sprintf("word%d", 3*ingest.StormItems-1)); n != 1 {
+	if n := search(fmt.Sprintf("word%d", 3*ingest.BurstItems-1)); n != 1 {
 		t.Errorf("%d hits in the midst of it", n)
 	}
 	for i := range 30 { // whoever asks is told all, however often ingestion rests
-		for j := range ingest.StormItems / 8 {
+		for j := range ingest.BurstItems / 8 {
 			p.through(spool.OpWrite, fmt.Sprintf("f%d.txt", j), fmt.Sprintf("round%d file%d\n", i, j), nil)
 		}
-		if n := search(fmt.Sprintf("round%d file%d", i, ingest.StormItems/8-1)); n != 1 {
+		if n := search(fmt.Sprintf("round%d file%d", i, ingest.BurstItems/8-1)); n != 1 {
 			t.Fatalf("%d hits in round %d of it", n, i)
 		}
 	}
-	eventually(t, "the index after the storm", indexed(1+3*ingest.StormItems))
-	if n := search(fmt.Sprintf("word%d in a storm", ingest.StormItems)); n != 1 {
+	eventually(t, "the index after the burst", indexed(1+3*ingest.BurstItems))
+	if n := search(fmt.Sprintf("word%d in a burst", ingest.BurstItems)); n != 1 {
 		t.Errorf("%d hits after it", n)
 	}
 }

@@ -27,7 +27,7 @@ func (k *fullKV) Set(string, []byte) error {
 	return nil
 }
 
-// The ledger is saved where it has changed, ever more rarely where that fails, and
+// The accounts are saved where they have changed, ever more rarely where that fails, and
 // soon again after it went well.
 func TestSavesOnlyWhatChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

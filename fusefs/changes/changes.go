@@ -1,4 +1,4 @@
-// Package journal remembers which paths of a mount have changed, for programs that
+// Package changes remembers which paths of a mount have changed, for programs that
 // would otherwise look at every file: git asks what changed since it looked last.
 // It stands beside observe → version → index → serve: it learns from the requests
 // themselves, of tracked, ignored and excluded paths alike, while the version log
@@ -21,10 +21,10 @@
 // the next question hears of it.
 //
 // Nothing is noted until somebody asks, nor once too much has changed without a
-// question: the journal then sleeps and costs one atomic load.
+// question: the tracker then sleeps and costs one atomic load.
 //
-// Journal.mu guards all but active and gen; it is a leaf, memory only.
-package journal
+// Tracker.mu guards all but active and gen; it is a leaf, memory only.
+package changes
 
 import (
 	"crypto/rand"
@@ -47,8 +47,8 @@ const (
 	maxAge = time.Hour
 )
 
-// Journal of one server.
-type Journal struct {
+// Tracker of one server.
+type Tracker struct {
 	active atomic.Bool   // changed under mu
 	gen    atomic.Uint64 // the present generation, from 1; changed under mu
 
@@ -68,27 +68,27 @@ type entry struct {
 }
 
 // New begins an epoch. At most limit paths are kept; 0: defaultLimit.
-func New(limit int) *Journal {
+func New(limit int) *Tracker {
 	if limit <= 0 {
 		limit = defaultLimit
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it never fails
 	begun := time.Now()
-	j := &Journal{epoch: hex.EncodeToString(id[:]), limit: limit, now: func() time.Duration { return time.Since(begun) }}
+	j := &Tracker{epoch: hex.EncodeToString(id[:]), limit: limit, now: func() time.Duration { return time.Since(begun) }}
 	j.gen.Store(1)
 	return j
 }
 
 // Active reports whether anybody wants to know. A change that was carried out
 // before it says no needs no note.
-func (j *Journal) Active() bool { return j.active.Load() }
+func (j *Tracker) Active() bool { return j.active.Load() }
 
 // Gen is the present generation, never 0.
-func (j *Journal) Gen() uint64 { return j.gen.Load() }
+func (j *Tracker) Gen() uint64 { return j.gen.Load() }
 
 // Note says that path was changed, and returns the generation that heard of it.
-func (j *Journal) Note(path string) uint64 {
+func (j *Tracker) Note(path string) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	gen := j.gen.Load()
@@ -113,7 +113,7 @@ func (j *Journal) Note(path string) uint64 {
 }
 
 // Fresh reports whether path was noted since the last question.
-func (j *Journal) Fresh(path string) bool {
+func (j *Tracker) Fresh(path string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	i, known := j.at[path]
@@ -121,14 +121,14 @@ func (j *Journal) Fresh(path string) bool {
 }
 
 // Everything says that more may have changed than can be told.
-func (j *Journal) Everything() {
+func (j *Tracker) Everything() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.sleepLocked()
 }
 
 // sleepLocked makes all tokens worthless until the next question.
-func (j *Journal) sleepLocked() {
+func (j *Tracker) sleepLocked() {
 	j.active.Store(false)
 	j.floor = j.gen.Add(1)
 	j.entries, j.at = nil, nil
@@ -137,7 +137,7 @@ func (j *Journal) sleepLocked() {
 // shrinkLocked forgets the older half, whole generations, and with it the
 // tokens that would need it. Where all is of one generation nobody has asked
 // for long.
-func (j *Journal) shrinkLocked() {
+func (j *Tracker) shrinkLocked() {
 	cut := j.entries[len(j.entries)/2].gen + 1
 	from := sort.Search(len(j.entries), func(i int) bool { return j.entries[i].gen >= cut })
 	if from == len(j.entries) {
@@ -149,7 +149,7 @@ func (j *Journal) shrinkLocked() {
 }
 
 // keepLocked makes these, but for the dead ones, all entries.
-func (j *Journal) keepLocked(all []entry) {
+func (j *Tracker) keepLocked(all []entry) {
 	kept := make([]entry, 0, j.limit)
 	clear(j.at)
 	for _, e := range all {
@@ -163,7 +163,7 @@ func (j *Journal) keepLocked(all []entry) {
 
 // Since returns the paths that were changed since a token was given, in no
 // order, and the token for the next question. all: everything may have changed.
-func (j *Journal) Since(token string) (next string, paths []string, all bool) {
+func (j *Tracker) Since(token string) (next string, paths []string, all bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	from, ok := j.parseLocked(token)
@@ -186,7 +186,7 @@ func (j *Journal) Since(token string) (next string, paths []string, all bool) {
 
 // Doubt is the answer of a server that cannot know: a token that is worth
 // nothing.
-func (j *Journal) Doubt() (next string) {
+func (j *Tracker) Doubt() (next string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.active.Load() {
@@ -196,11 +196,11 @@ func (j *Journal) Doubt() (next string) {
 }
 
 // A token is "cachebro:1:" epoch ":" generation ":" seconds of this epoch.
-func (j *Journal) tokenLocked(gen uint64) string {
+func (j *Tracker) tokenLocked(gen uint64) string {
 	return "cachebro:1:" + j.epoch + ":" + strconv.FormatUint(gen, 10) + ":" + strconv.FormatInt(int64(j.now()/time.Second), 10)
 }
 
-func (j *Journal) parseLocked(token string) (gen uint64, ok bool) {
+func (j *Tracker) parseLocked(token string) (gen uint64, ok bool) {
 	rest, ok := strings.CutPrefix(token, "cachebro:1:"+j.epoch+":")
 	if !ok {
 		return 0, false
