@@ -56,6 +56,7 @@ func forbiddenText(text string) bool {
 	if (head[0] == '{' || head[0] == '[') && strings.ContainsAny(strings.TrimRight(text, " \t\r\n")[len(strings.TrimRight(text, " \t\r\n"))-1:], "}]") {
 		return true
 	}
+	keys := map[string]bool{} // "warning: …" on each line is no YAML
 	lines, total, structured, oks, pairs, commas := 0, 0, 0, 0, 0, -2
 	for l := range strings.Lines(text) {
 		if l = strings.TrimRight(l, "\r\n"); l == "" {
@@ -71,8 +72,9 @@ func forbiddenText(text string) bool {
 		case strings.HasPrefix(l, "ok ") && len(l) > 3 && l[3] >= '0' && l[3] <= '9', strings.HasPrefix(l, "not ok "):
 			oks++
 		}
-		if yamlPair(l) {
+		if key, ok := yamlPair(l); ok {
 			pairs++
+			keys[key] = true
 		}
 		switch n := strings.Count(l, ","); {
 		case commas == -2:
@@ -81,18 +83,18 @@ func forbiddenText(text string) bool {
 			commas = -1
 		}
 	}
-	return 3*structured > lines || 2*oks > lines || 10*pairs > 9*lines || commas > 1 && lines > 2
+	return 3*structured > lines || 2*oks > lines || 10*pairs > 9*lines && len(keys) > 3 || commas > 1 && lines > 2
 }
 
 // yamlPair: "key: value", "- item", or a key alone.
-func yamlPair(l string) bool {
+func yamlPair(l string) (key string, ok bool) {
 	t := strings.TrimLeft(l, " ")
 	t = strings.TrimPrefix(t, "- ")
 	key, rest, ok := strings.Cut(t, ":")
 	if !ok || key == "" || rest != "" && rest[0] != ' ' {
-		return false
+		return "", false
 	}
-	return !strings.ContainsFunc(key, func(r rune) bool {
+	return key, !strings.ContainsFunc(key, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-')
 	})
 }

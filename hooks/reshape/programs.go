@@ -1,6 +1,9 @@
 package reshape
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // What programs print is known by their names, and for some by their first word.
 
@@ -73,7 +76,7 @@ func talks(words []string) bool {
 
 // asksGit: git gives hints.
 func asksGit(words []string) bool {
-	return words[0] == "git" && len(words) > 1 && slices.Contains([]string{"status", "pull", "push", "merge", "rebase", "checkout", "switch", "stash", "cherry-pick", "revert", "fetch", "clone"}, words[1])
+	return words[0] == "git" && len(words) > 1 && slices.Contains([]string{"status", "pull", "push", "merge", "rebase", "checkout", "switch", "stash", "cherry-pick", "revert", "fetch", "clone", "init", "add"}, words[1])
 }
 
 // runsTests by these, or by a script of a package.
@@ -84,7 +87,8 @@ func runsTests(words []string) bool {
 	case "cargo":
 		return len(words) > 1 && (words[1] == "test" || words[1] == "t" || words[1] == "nextest")
 	case "npm", "pnpm", "yarn", "bun", "make", "tox", "nox":
-		return len(words) > 1
+		// A build says what it did with the same marks.
+		return slices.ContainsFunc(words[1:], func(w string) bool { return strings.Contains(w, "test") || strings.Contains(w, "spec") })
 	case "pytest", "py.test", "unittest", "jest", "vitest", "mocha", "gotestsum":
 		return true
 	}

@@ -15,10 +15,10 @@ import (
 //	[cachebro: the line above 48 more times]
 
 const (
-	minBlock     = 3   // lines
-	minBlockSize = 240 // bytes
-	quoted       = 48  // bytes of a line that are named
-	minTimes     = 3
+	minBlock  = 3  // lines
+	minSpared = 60 // bytes, by what stands for a block
+	quoted    = 48 // bytes of a line that are named
+	minTimes  = 3
 )
 
 func repeats(c *command, text string) (string, string, bool) {
@@ -55,9 +55,13 @@ func repeats(c *command, text string) (string, string, bool) {
 					size += len(lines[i+n]) + 1
 					n++
 				}
-				if n >= minBlock && size >= minBlockSize && strings.TrimSpace(lines[i]) != "" && starts.find(lines[:i], n, named(lines[j]), named(lines[j+n-1]), lines[j:j+n]) {
+				said := ""
+				if n >= minBlock {
+					said = fmt.Sprintf("[%shere again the %d lines from %q to %q above]", Mark, n, named(lines[j]), named(lines[j+n-1]))
+				}
+				if said != "" && size > len(said)+minSpared && strings.TrimSpace(lines[i]) != "" && starts.find(lines[:i], n, named(lines[j]), named(lines[j+n-1]), lines[j:j+n]) {
 					i += n
-					writeLine(&b, fmt.Sprintf("[%shere again the %d lines from %q to %q above]", Mark, n, named(lines[j]), named(lines[j+n-1])), i == len(lines), last)
+					writeLine(&b, said, i == len(lines), last)
 					changed = true
 					continue
 				}
