@@ -124,6 +124,7 @@ type version struct {
 	Path  string `json:"path"`
 	Op    string `json:"op"`
 	Hash  string `json:"hash"`
+	Size  int64  `json:"size"`
 	Actor struct {
 		PID uint32 `json:"pid"`
 		By  string `json:"by"`

@@ -170,8 +170,7 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 		}
 		defer c.Close()
 		seen := map[string]bool{}
-		slices.SortFunc(list, func(a, b version) int { return int(b.Seq) - int(a.Seq) })
-		for _, v := range list {
+		for _, v := range longestFirst(list) {
 			if v.Hash == "" || seen[v.Hash] || !strings.HasPrefix(v.Path, t.name+"/") || len(missing) == 0 {
 				continue
 			}
@@ -189,6 +188,23 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 		}
 	}
 	return left, nil
+}
+
+// longestFirst are versions with those first after which their file is shorter, or at
+// their end: what was appended is in these. To read each of thousands took minutes.
+func longestFirst(list []version) []version {
+	slices.SortFunc(list, func(a, b version) int { return int(b.Seq) - int(a.Seq) })
+	var first, rest []version
+	after := map[string]int64{} // how long the file was next
+	for _, v := range list {
+		if size, ok := after[v.Path]; !ok || size < v.Size {
+			first = append(first, v)
+		} else {
+			rest = append(rest, v)
+		}
+		after[v.Path] = v.Size
+	}
+	return append(first, rest...)
 }
 
 // client is connected to the place's daemon; one call of it costs less than a

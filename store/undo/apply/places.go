@@ -25,6 +25,7 @@ type places struct {
 	owner map[*os.Root]*syscall.Stat_t
 	lists sync.Map // *os.Root → whether what is made there inherits an access control list
 	made  sync.Map // directories that the plan itself has made
+	files sync.Map // *os.Root → *os.File of the same directory, for what Root does not offer
 }
 
 func newPlaces(root *os.Root, p *wire.Plan) *places {
@@ -106,6 +107,41 @@ func openIn(root *os.Root, name string, flag int) (*os.File, error) {
 	}
 }
 
+// makeIn makes a file that is not there. Root.OpenFile would do, but for each file it
+// asks the poller of the Go runtime to watch it, which a file of FUSE allows: five
+// system calls and a woken thread for nothing.
+func (d *places) makeIn(root *os.Root, name string, flag int, perm fs.FileMode) (*os.File, error) {
+	dir, err := d.file(root)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		fd, err := unix.Openat(int(dir.Fd()), path.Base(name), flag|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm.Perm()))
+		if err == nil {
+			return os.NewFile(uintptr(fd), name), nil
+		}
+		if err != unix.EINTR {
+			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+		}
+	}
+}
+
+// file is an open directory as a file.
+func (d *places) file(root *os.Root) (*os.File, error) {
+	if f, ok := d.files.Load(root); ok {
+		return f.(*os.File), nil
+	}
+	f, err := root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	if other, ok := d.files.LoadOrStore(root, f); ok {
+		f.Close()
+		return other.(*os.File), nil
+	}
+	return f, nil
+}
+
 // mine: the plan has made a directory. What looks like git's there it has brought back.
 func (d *places) mine(dir string) bool {
 	_, ok := d.made.Load(dir)
@@ -140,6 +176,13 @@ func (d *places) forget() {
 	for _, r := range d.open {
 		r.Close()
 	}
+	d.files.Range(func(root, f any) bool {
+		if root != d.root {
+			f.(*os.File).Close()
+			d.files.Delete(root)
+		}
+		return true
+	})
 	clear(d.open)
 	clear(d.owner)
 	d.lists.Clear()
@@ -147,5 +190,8 @@ func (d *places) forget() {
 
 func (d *places) close() {
 	d.forget()
+	if f, ok := d.files.Load(d.root); ok {
+		f.(*os.File).Close()
+	}
 	d.root.Close()
 }

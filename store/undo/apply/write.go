@@ -91,7 +91,7 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 	var f *os.File
 	var err error
 	if fresh { // follows no link
-		f, err = w.root.OpenFile(name, flag, perm)
+		f, err = w.places.makeIn(w.root, name, flag, perm)
 	} else {
 		f, err = openIn(w.root, name, flag&^os.O_TRUNC)
 	}
@@ -132,7 +132,7 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 	}
 	w.capable(f, h, set)
 	if w.step.Mtime != 0 { // before it is closed: then the version has it too
-		if err := w.root.Chtimes(name, time.Time{}, time.Unix(0, w.step.Mtime)); err != nil {
+		if err := setMtime(w.root, f, w.step.Mtime); err != nil {
 			return err
 		}
 	}
