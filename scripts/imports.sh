@@ -42,6 +42,7 @@ allowed() {
 	store/daemon/ingest) echo "fusefs/capture/spool store store/daemon/attribution store/daemon/onwire store/daemon/source store/daemon/waits store/wire" ;;
 	store/daemon/versions) echo "store store/daemon/onwire store/diff store/text store/wire store/wire/visible" ;;
 	store/daemon/survey) echo "fusefs/ignore fusefs/mounts fusefs/procfs store store/daemon/attribution store/daemon/ingest store/daemon/onwire store/daemon/source store/daemon/versions store/daemon/waits store/wire" ;;
+	store/daemon/daemontest) echo "fusefs/capture/spool fusefs/ignore store store/storetest store/daemon/attribution store/daemon/ingest store/daemon/onwire store/daemon/source store/daemon/survey store/wire" ;;
 	store/daemon/last) echo "store store/daemon/onwire store/wire" ;;
 	store/daemon/plans) echo "store store/undo store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
 	store/daemon/history) echo "store store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;

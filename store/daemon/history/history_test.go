@@ -1,0 +1,49 @@
+package history_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"cachebro/store/daemon/daemontest"
+	"cachebro/store/daemon/history"
+	"cachebro/store/wire"
+)
+
+// What nobody told of is in the answers, because the files are looked at first.
+func TestHistoryWithoutAMount(t *testing.T) {
+	p := daemontest.New(t)
+	h := history.New(p.Store, p.Source, p.Survey, p.Paths).Handlers()
+	p.Write("a.txt", "one\ntwo\n")
+	p.LookAtAll()
+	p.Write("a.txt", "one\ntwo and more\n")
+	p.Write("b.txt", "new\n")
+	log, _ := daemontest.Ask[wire.LogAnswer](t, h, wire.MLog, wire.LogQuery{Path: []byte("a.txt"), Baselines: true})
+	if len(log.Versions) != 2 || log.Versions[0].Number != 2 || log.Versions[1].Number != 1 {
+		t.Errorf("%+v", log.Versions)
+	}
+	all, _ := daemontest.Ask[wire.LogAnswer](t, h, wire.MLog, wire.LogQuery{})
+	if len(all.Versions) != 2 {
+		t.Errorf("%+v", all.Versions)
+	}
+	v, body := daemontest.Ask[wire.Version](t, h, wire.MShow, wire.ShowQuery{Path: []byte("a.txt"), Number: -1})
+	if string(body) != "one\ntwo\n" || v.Number != 1 {
+		t.Errorf("%+v: %q", v, body)
+	}
+	d, body := daemontest.Ask[wire.DiffAnswer](t, h, wire.MDiff, wire.DiffQuery{Path: []byte("a.txt")})
+	if d.Added != 1 || d.Removed != 1 || !strings.Contains(string(body), "-two\n+two and more\n") {
+		t.Errorf("%+v\n%s", d, body)
+	}
+	b, text := daemontest.Ask[wire.BlameAnswer](t, h, wire.MBlame, wire.ShowQuery{Path: []byte("a.txt")})
+	if len(b.Lines) != 2 || b.Versions[b.Lines[0]].Number != 1 || b.Versions[b.Lines[1]].Number != 2 || string(text) != "one\ntwo and more\n" {
+		t.Errorf("%+v\n%s", b, text)
+	}
+	for method, q := range map[string]any{
+		wire.MShow: wire.ShowQuery{Path: []byte("../a")},
+		wire.MDiff: wire.DiffQuery{Path: []byte("/etc/passwd")},
+	} {
+		if _, _, err := daemontest.Try[wire.Version](t, h, method, q); !errors.Is(err, wire.ErrOutside) {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+}

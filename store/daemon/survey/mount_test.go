@@ -1,0 +1,55 @@
+package survey
+
+import (
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+
+	"cachebro/store/wire"
+)
+
+// A mount is there from its attachment until it says otherwise or its process has ended.
+func TestMountBeginsAndEnds(t *testing.T) {
+	var m mount
+	defer m.close()
+	var away atomic.Bool
+	away.Store(true)
+	if m.mounted() || m.mountpoint() != "" || m.beats(wire.Heartbeat{}) {
+		t.Error("mounted before the first mount")
+	}
+	a := wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Outside: true}
+	if again, ended := m.begin(a, away.Swap); again || !ended || !m.mounted() || m.mountpoint() != "/m" || m.away() == 0 || away.Load() {
+		t.Errorf("again %v, a time without a mount ended %v", again, ended)
+	}
+	if again, ended := m.begin(a, away.Swap); !again || ended || m.away() == 0 {
+		t.Errorf("the same mountd once more: %v, %v", again, ended)
+	}
+	if !m.beats(wire.Heartbeat{Head: 5}) {
+		t.Error("the heartbeat of a mount that is attached")
+	}
+	if _, got, beat := m.state(); got.Outside || beat.Head != 5 {
+		t.Errorf("%+v %+v", got, beat)
+	}
+	if m.end(1) || !m.end(os.Getpid()) || m.mounted() || m.end(os.Getpid()) {
+		t.Error("only its own process ends a mount, once")
+	}
+	child := exec.Command("cat")
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, ended := m.begin(wire.Attach{PID: child.Process.Pid, Mountpoint: "/m"}, away.Swap); ended || !m.mounted() || m.away() != 0 {
+		t.Error("a mountd that follows another")
+	}
+	in.Close()
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if m.mounted() {
+		t.Error("mounted by a process that has ended")
+	}
+}

@@ -1,0 +1,72 @@
+package tidy
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/content"
+	"cachebro/store/keep"
+)
+
+// All projects of a state directory share the cap; one alone may have all of it.
+func TestProjectsShareTheCap(t *testing.T) {
+	base := t.TempDir()
+	const limit = 1 << 20
+	project := func(name string, size int) string {
+		t.Helper()
+		state := filepath.Join(base, name+"-0123456789abcdef")
+		if err := os.MkdirAll(filepath.Join(state, "store"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(state, "store", "000001.vlog"), []byte(strings.Repeat("x", size)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	a := project("a", 900<<10)
+	if got := Allowed(a, limit); got != limit {
+		t.Errorf("alone: %d of %d", got, limit)
+	}
+	b := project("b", 900<<10)
+	if err := os.Mkdir(filepath.Join(base, "other"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	all := Peers(base, limit, time.Now())
+	if len(all) != 2 || all[0].Allowed+all[1].Allowed > limit {
+		t.Errorf("%+v", all)
+	}
+	for _, state := range []string{a, b} {
+		if got := Allowed(state, limit); got <= 0 || got >= limit {
+			t.Errorf("%s: %d of %d", state, got, limit)
+		}
+	}
+	if got := Allowed(filepath.Join(base, "none-0123456789abcdef"), limit); got != limit {
+		t.Errorf("a store that takes nothing yet: %d of %d", got, limit)
+	}
+}
+
+// What a purge could not reach is in its answer.
+func TestPurgeNamesWhatIsLeft(t *testing.T) {
+	r := keep.Purged{Elsewhere: []store.Path{"copy.txt"}, Siblings: []content.Sibling{{Root: "/w/other", Dir: "/s/other/store"}, {Dir: "/s/gone/store"}},
+		Unreached: []string{"exports"}}
+	text := purgedText("secret.txt", r)
+	for _, want := range []string{"nothing of secret.txt is in the history", "the same content is kept for copy.txt", "cachebro purge /w/other/secret.txt", "/s/gone", "not reached: exports"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestSharesBelowAPath(t *testing.T) {
+	all := []keep.Share{{Name: "a"}, {Name: "a/b"}, {Name: "ab"}, {Name: "c"}}
+	if got := shares(all, "a"); len(got) != 2 || got[1].Name != "a/b" {
+		t.Errorf("%+v", got)
+	}
+	if got := shares(all, ""); len(got) != 4 {
+		t.Errorf("%+v", got)
+	}
+}
