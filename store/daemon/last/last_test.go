@@ -16,7 +16,7 @@ func TestLast(t *testing.T) {
 	if _, err := Session(s, "last"); !errors.Is(err, wire.ErrNotFound) {
 		t.Errorf("no session: %v", err)
 	}
-	if _, err := Prompt(s, "log", "", "last"); !errors.Is(err, wire.ErrNotFound) {
+	if _, err := Prompt(s, "log", "", "", "last"); !errors.Is(err, wire.ErrNotFound) {
 		t.Errorf("no prompt: %v", err)
 	}
 	if got, err := Session(s, "other"); err != nil || got != "other" {
@@ -36,7 +36,7 @@ func TestLast(t *testing.T) {
 	if got, err := Session(s, "last"); err != nil || got != "reader" {
 		t.Errorf("none changed anything, so the newest: %q, %v", got, err)
 	}
-	if _, err := Prompt(s, "log", "", "last"); !errors.Is(err, wire.ErrNotFound) || !strings.Contains(err.Error(), "no prompt changed anything") {
+	if _, err := Prompt(s, "log", "", "", "last"); !errors.Is(err, wire.ErrNotFound) || !strings.Contains(err.Error(), "no prompt changed anything") {
 		t.Errorf("%v", err)
 	}
 	write := func(prompt string) {
@@ -48,11 +48,11 @@ func TestLast(t *testing.T) {
 	if got, err := Session(s, "last"); err != nil || got != "wrote" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := Prompt(s, "undo", "wrote", "last"); !errors.Is(err, wire.ErrNotFound) || !strings.Contains(wire.Hint(err), "cachebro undo --prompt P1 ") {
+	if _, err := Prompt(s, "undo", "", "wrote", "last"); !errors.Is(err, wire.ErrNotFound) || !strings.Contains(wire.Hint(err), "cachebro undo --prompt P1 ") {
 		t.Errorf("the newest prompt changed nothing: %v (%s)", err, wire.Hint(err))
 	}
 	write("P2")
-	if got, err := Prompt(s, "undo", "wrote", "last"); err != nil || got != "P2" {
+	if got, err := Prompt(s, "undo", "", "wrote", "last"); err != nil || got != "P2" {
 		t.Errorf("%q, %v", got, err)
 	}
 	has := func(s store.Session) (bool, error) { return s.ID == "old", nil }
