@@ -113,7 +113,7 @@ func (e *Env) ConnectAs(ctx context.Context, root, client string, t wire.Timeout
 		return wire.Dial(ctx, e.Paths(), hello, t)
 	}
 	c, err := wire.DialOrStart(ctx, e.Paths(), hello, t,
-		wire.Start{Self: e.Exe, Replace: true, Within: 20 * time.Second})
+		wire.Start{Self: e.serving(root), Replace: true, Within: 20 * time.Second})
 	if err != nil {
 		state, _ := e.Paths().State(root)
 		err = supervisor.Explain(err, state)

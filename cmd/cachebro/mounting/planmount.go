@@ -78,7 +78,10 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 	if m.InPlace() && m.Hidden() != "" {
 		return m, cli.Hintf("export CACHEBRO_DIR=/a/directory/outside", "the state directory %s lies inside the project, where the mount would cover it", cli.Quote(m.State))
 	}
-	m.Exe, m.Version, m.Env, m.Paths = e.Exe, cli.Version, standingNowhere(e), e.Paths()
+	if m.Exe, err = e.SelfOutside(m.Mountpoint, m.State); err != nil {
+		return m, fmt.Errorf("copy this binary out of the project: %w", err)
+	}
+	m.Version, m.Env, m.Paths = cli.Version, standingNowhere(e), e.Paths()
 	m.ReadOnly = f.readOnly
 	m.Notes = append(m.Notes, mountedInside(m.Root)...)
 	if note := pnpmNote(e, m.Root); note != "" {

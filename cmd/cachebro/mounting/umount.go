@@ -63,6 +63,7 @@ func RunUmount(ctx context.Context, e *cli.Env) error {
 		state = other.State
 		e = e.WithState(filepath.Dir(state))
 	}
+	e.LeaveMount(m.Point, state)
 	record, known := supervisor.ReadRecord(state)
 	if !known || record.Mountpoint != m.Point {
 		record = supervisor.Record{PID: mounts.FindMountd(m.Point), MountID: m.ID, Dev: m.Dev}

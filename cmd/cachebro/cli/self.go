@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"cachebro/fusefs/mounts"
+)
+
+// A binary that lies in the project itself (bin/ of a checkout, node_modules) is under
+// the mount. A mountd that is to follow one that died could not be started from there:
+// the kernel would ask the mount for it. And a running one would keep the mount busy. So
+// a copy in the state directory serves such a project.
+
+// copyName is the copy's name in a state directory.
+const copyName = "cachebro"
+
+// SelfOutside is the binary for processes that serve the project in root, whose state
+// lies in state: this one, or a copy, made when it is not there yet.
+func (e *Env) SelfOutside(root, state string) (string, error) {
+	if !mounts.Within(e.Exe, root) {
+		return e.Exe, nil
+	}
+	in, err := os.Open(e.Exe)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	fi, err := in.Stat()
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(state, copyName)
+	if old, err := os.Stat(name); err == nil && old.Size() == fi.Size() && old.ModTime().Equal(fi.ModTime()) {
+		return name, nil
+	}
+	out, err := os.CreateTemp(state, copyName+".new")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(out.Name()) // renamed when all went well
+	_, err = io.Copy(out, in)
+	if cerr := out.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Chmod(out.Name(), 0o755)
+	}
+	if err == nil {
+		err = os.Chtimes(out.Name(), fi.ModTime(), fi.ModTime())
+	}
+	if err == nil {
+		err = os.Rename(out.Name(), name)
+	}
+	return name, err
+}
+
+// serving is the binary for a daemon of root: the copy, where there is one.
+func (e *Env) serving(root string) string {
+	if state, err := e.Paths().State(root); err == nil && mounts.Within(e.Exe, root) {
+		if name := filepath.Join(state, copyName); isFile(name) {
+			return name
+		}
+	}
+	return e.Exe
+}
+
+// LeaveMount goes on as the copy where this process runs from below point, which it
+// would keep busy.
+func (e *Env) LeaveMount(point, state string) {
+	if name := filepath.Join(state, copyName); mounts.Within(e.Exe, point) && isFile(name) {
+		_ = syscall.Exec(name, append([]string{name}, os.Args[1:]...), e.Vars) // else the mount is busy, which is said
+	}
+}
+
+func isFile(name string) bool {
+	fi, err := os.Stat(name)
+	return err == nil && fi.Mode().IsRegular()
+}
