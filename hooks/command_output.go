@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"cachebro/hooks/clients"
 	"cachebro/hooks/reshape"
 	"cachebro/store/tokens"
 	"cachebro/store/wire"
@@ -21,7 +24,7 @@ func (c *call) commandOutput(ctx context.Context) answer {
 	if !ok || !c.reshapes() || c.input.truth("run_in_background") {
 		return answer{}
 	}
-	o := reshape.Options{Off: c.opt.noReshape}
+	o := reshape.Options{Off: c.opt.noReshape, Program: c.program()}
 	line := c.input.str("command")
 	r, ok := reshape.Output(line, stdout, o)
 	if ok && r.Folded {
@@ -36,6 +39,20 @@ func (c *call) commandOutput(ctx context.Context) answer {
 		return answer{}
 	}
 	return c.reshaped(withStdout(c.response, strings.TrimRight(r.Text, " \t\r\n")), stdout, r)
+}
+
+// program is how the agent's shell finds cachebro.
+func (c *call) program() string {
+	for _, dir := range filepath.SplitList(c.env.Getenv("PATH")) {
+		if fi, err := os.Stat(filepath.Join(dir, "cachebro")); err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 {
+			return "cachebro"
+		}
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return "cachebro"
+	}
+	return clients.ShellQuote(exe)
 }
 
 // searchOutput is the same for the client's own Grep.

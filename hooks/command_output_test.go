@@ -98,7 +98,7 @@ func TestFoldedOutputIsKept(t *testing.T) {
 	text, _ := got["stdout"].(string)
 	var q wire.OutputRequest
 	body := p.asked(wire.MOutput, &q)
-	if body != strings.TrimRight(passedTests(), "\n") || q.Session != "s1" || !strings.Contains(text, "the whole output: cachebro output "+q.ID) ||
+	if body != strings.TrimRight(passedTests(), "\n") || q.Session != "s1" || !strings.Contains(text, " output "+q.ID+"\n") ||
 		!strings.Contains(text, "30 passed tests folded") || !strings.Contains(text, "ok  \texample.com/x") {
 		t.Errorf("%q kept as %+v: %q", text, q, body)
 	}

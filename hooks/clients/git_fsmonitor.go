@@ -31,7 +31,7 @@ type gitMonitor struct{ exe string }
 
 func (m gitMonitor) Add([]byte) ([]byte, error) {
 	return []byte("# written by cachebro init --git-fsmonitor\n[core]\n\tfsmonitor = " +
-		gitQuote("exec 2>/dev/null; exec "+shellQuote(m.exe)+" fsmonitor") + "\n\tfsmonitorHookVersion = 2\n"), nil
+		gitQuote("exec 2>/dev/null; exec "+ShellQuote(m.exe)+" fsmonitor") + "\n\tfsmonitorHookVersion = 2\n"), nil
 }
 
 // remove: nothing in it is anybody else's.

@@ -191,7 +191,7 @@ func (c *Change) load() {
 	case err != nil:
 		c.fail(err)
 	case fi.Mode().Perm()&0o200 == 0:
-		c.Hint = "chmod u+w " + shellQuote(c.target)
+		c.Hint = "chmod u+w " + ShellQuote(c.target)
 		c.fail(errors.New("it is read-only"))
 	default:
 		c.mode, c.Before = fi.Mode().Perm(), before

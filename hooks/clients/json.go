@@ -188,7 +188,7 @@ func (h claudeHooks) status() any {
 	return struct {
 		Type    string `json:"type"`
 		Command string `json:"command"`
-	}{"command", shellQuote(h.exe) + " statusline"}
+	}{"command", ShellQuote(h.exe) + " statusline"}
 }
 
 // as is h with the options that are registered in the file.

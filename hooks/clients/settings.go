@@ -71,20 +71,20 @@ func guarded(options []string) bool {
 // when the binary is gone, and it ends with status 0 whatever becomes of the
 // binary: 2 would block the tool call, and 2 is also the status of a Go panic.
 func hookLine(exe, event string, options []string) string {
-	words := []string{shellQuote(exe), "hook", event}
+	words := []string{ShellQuote(exe), "hook", event}
 	for _, o := range options {
-		words = append(words, shellQuote(o))
+		words = append(words, ShellQuote(o))
 	}
 	command := strings.Join(words, " ")
-	test := "[ -x " + shellQuote(exe) + " ]"
+	test := "[ -x " + ShellQuote(exe) + " ]"
 	if !strings.Contains(exe, "/") {
-		test = "command -v " + shellQuote(exe) + " >/dev/null 2>&1"
+		test = "command -v " + ShellQuote(exe) + " >/dev/null 2>&1"
 	}
 	return test + " && " + command + "; exit 0"
 }
 
-// shellQuote leaves plain words alone.
-func shellQuote(s string) string {
+// ShellQuote is a word for a POSIX shell; plain words stay as they are.
+func ShellQuote(s string) string {
 	plain := s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-=+:,@%", r))
 	}) < 0

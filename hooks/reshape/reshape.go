@@ -1,6 +1,7 @@
 package reshape
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -79,6 +80,8 @@ type Options struct {
 	Off    map[Rule]bool
 	Failed bool // the command did: nothing but foreign frames is folded
 	NoFold bool // there is no place that keeps the whole text
+	// Program is how a shell finds cachebro; "": by that name.
+	Program string
 }
 
 // Part is what one rule spared, in bytes; it may be negative for none.
@@ -159,7 +162,7 @@ func (c *command) reshape(text string, o Options) (Result, bool) {
 	}
 	head := strings.Join(notes, "; ")
 	if r.Folded {
-		head += fmt.Sprintf("; the whole output: cachebro output %s", r.ID)
+		head += fmt.Sprintf("; the whole output: %s output %s", cmp.Or(o.Program, "cachebro"), r.ID)
 	}
 	if head != "" {
 		r.Text = Mark + head + "\n" + r.Text

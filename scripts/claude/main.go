@@ -113,6 +113,7 @@ var scenarios = []scenario{
 	{"plugin", "the plugin alone: a stub, and /cachebro:undo", false, plugged},
 	{"rewriting", "a version that shows its own text whatever hooks send", false, rewriting},
 	{"parts", "commands that show several files: each is shortened in its place", false, parts},
+	{"outputs", "outputs of commands in fewer words, and what was folded looked up", false, outputs},
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},
 }
 
