@@ -1,7 +1,7 @@
 // Package kernelfs tells the kernel's own file systems (procfs, sysfs and their
-// like) from those that hold files. Opening one of
-// their files can have an effect. Code that opens a project's files for others, with
-// rights of its own, must not enter one that is mounted inside the project.
+// like) from those that store files. Opening a file of procfs or sysfs can have an
+// effect. So code that opens a project's files on behalf of others, with rights of its
+// own, must not enter such a file system where one is mounted inside the project.
 package kernelfs
 
 import "golang.org/x/sys/unix"

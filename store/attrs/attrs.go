@@ -1,7 +1,8 @@
 // Package attrs knows which extended attributes of a file belong to its history: the
 // users' own, access control lists and capabilities. mountd and the store daemon read
-// them into a Set, the version log keeps it as it is, and whoever carries out a plan
-// restores it. It is a leaf; it knows no project and writes to no file but the one given.
+// them into a Set, the version log stores the Set as it is, and package undo/apply
+// restores it. The package is a leaf: it knows no project, and writes only to the file
+// that it is given.
 package attrs
 
 import (

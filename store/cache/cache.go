@@ -1,4 +1,4 @@
-// Package cache holds what is costly to make again, in bounded memory.
+// Package cache keeps values that are costly to compute again, in bounded memory.
 package cache
 
 import "sync"

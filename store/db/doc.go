@@ -1,6 +1,6 @@
-// Package db is the Badger database below the store: opened and closed without
-// harm, read by snapshots, written by one writer at a time, and made small again.
-// It knows no keys but the two that it makes and deletes itself.
+// Package db wraps the Badger database below the store: it opens and closes it safely
+// on a full disk, reads from snapshots, writes by one writer at a time, and gives space
+// back to the file system. It knows no keys but two of its own.
 //
 // # Locks
 //

@@ -1,8 +1,8 @@
 // Package gitdir tells which paths belong to git itself. Git's directories hold
 // programs and settings that the next git command runs, so nothing is written there
-// because a history, a message or a repository says so. It is a leaf. It is asked
-// before a path is written or believed; it judges by the name and by what the
-// directory holds.
+// because a history, a message or a repository says so. Callers ask before they write
+// or believe a path; the answer depends on the name and on the directory's contents.
+// The package is a leaf.
 package gitdir
 
 import (

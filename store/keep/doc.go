@@ -1,7 +1,7 @@
-// Package keep keeps a store within its limits: it drops what nobody will miss,
-// oldest and superseded first, packs the rest, takes out what is to be forgotten,
-// and tells who takes how much.
+// Package keep keeps a store within its limits. It drops superseded contents, oldest
+// first, packs the rest, purges what must be forgotten, and reports which paths take
+// how much.
 //
-// A version whose content goes stays in the log. What paths hold now is never
-// dropped but by Purge.
+// A version whose content is dropped stays in the log. The present contents of paths
+// are never dropped, except by Purge.
 package keep

@@ -1,7 +1,7 @@
-// Package memo runs a command and remembers what came out, together with
-// everything the command looked at, so that the same call can be answered at
-// once while all of that is as it was. In observe → version → index → serve it
-// is an observer of its own: of one process tree instead of one directory.
+// Package memo runs a command and remembers its output together with everything that
+// the command looked at. While all of that is unchanged, the same call is answered from
+// memory. In observe → version → index → serve it is a second observer: of one process
+// tree instead of one directory.
 //
 // # How a command is watched
 //
@@ -15,23 +15,22 @@
 //
 // # What is remembered
 //
-// For each path the way in which it was looked at decides what must stay the
-// same: content that was read, names that were listed, names that were absent,
-// where a symlink points, modes and owners. Everything else that stat(2) tells
-// counts too, unless the program is known to show none of it (see kinds): of a
-// shell or git the time of access, of cat, grep or the Go tools all times. The
-// state is taken before the system call goes on, and again at the end: a command
-// that changed what it had looked at itself, or that somebody disturbed, is not
-// replayed. All variables, limits, processors and groups are in the call.
+// The way in which a path was looked at decides what must stay the same: content that
+// was read, names that were listed, names that were absent, the target of a symlink,
+// modes and owners. Everything else that stat(2) tells counts too, unless the program is
+// known not to show it (see kinds): a shell or git does not show the access time, and
+// cat, grep and the Go tools show no time at all. The state is recorded before the
+// system call goes on, and again at the end: a command that changed what it had looked
+// at, or that somebody disturbed, is not replayed. The environment, limits, processors
+// and groups are part of the call.
 //
-// A wrong replay costs more than all right ones save, so the rule is a positive
-// list: a system call (see quiet), a place, a file of the kernel or a device that
-// is not known to tell only what is compared keeps a command from being replayed,
-// and the reason is kept. A cache (GOCACHE, __pycache__ …) does not count for the
-// programs that own it. Files that the command left behind among ignored files
-// must be there, and the same, for a replay: after it everything is as after a
-// run.
+// One wrong replay costs more than all right ones save, so the rule is a list of what is
+// allowed. A system call (see quiet), a place, a file of the kernel or a device that is
+// not known to tell only what is compared keeps a command from being replayed, and the
+// reason is kept. A cache (GOCACHE, __pycache__ …) does not count for the programs that
+// own it. Files that the command left among ignored files must still be there, unchanged,
+// so that everything is as after a run.
 //
-// Clocks and random numbers are what every program may ask for without our
-// knowing it.
+// Every program may ask for clocks and random numbers without our knowing it; these are
+// not covered.
 package memo

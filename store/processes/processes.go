@@ -1,7 +1,7 @@
-// Package processes keeps what is known of the processes that changed something: what
-// they were started with, where, by whom, and by which process. Versions name a
-// process by its number and start time; this is where the words for it come from. It
-// stands at "version", beside the log.
+// Package processes stores what is known of the processes that changed something: their
+// command line, directory, user and parent. Versions name a process by its number and
+// start time; this package supplies the words for it. It stands at "version", beside the
+// log.
 //
 // One row in the store's KV bucket "process" holds one program of one process, under
 // "pid.start/name": exec makes another program of the same process. Rows are small and

@@ -1,3 +1,3 @@
-// Package space knows how much a store takes on its file system, how much is free
-// there, and how a cap is shared among the stores of a user.
+// Package space measures how much a store takes on its file system and how much is free
+// there, and divides a cap among the stores of a user.
 package space

@@ -1,6 +1,6 @@
-// Package storetest is for the tests of packages that use a store: stores with
-// nothing in them, and a Tree, a file system in memory whose operations answer the
-// changes that a daemon would hand to Store.Apply.
+// Package storetest serves the tests of packages that use a store: it makes empty
+// stores, and a Tree, a file system in memory whose operations return the changes that a
+// daemon would pass to Store.Apply.
 package storetest
 
 import (

@@ -1,6 +1,6 @@
-// Package text answers small questions about texts, and puts numbers into words.
-// It is a leaf, so that every report counts, abbreviates and groups digits in the
-// same way, and every reader agrees on what is text at all.
+// Package text tells binary from text, counts lines, formats numbers and sizes, and
+// measures how far two words are apart. It is a leaf, so that every report formats
+// numbers in the same way and every reader agrees on what is text.
 //
 // There are no locks and no state.
 package text

@@ -1,7 +1,7 @@
 // Package tokens estimates how many tokens a text costs a model, without a
 // vocabulary. It stands at the serve end of observe → version → index → serve:
-// the read decision compares full text, diff and stub by it, and the ledger
-// adds up what it says.
+// the read decision compares full text, diff and stub by it, and the
+// accounts of sessions add up its estimates.
 //
 // The text is cut into the same pieces that o200k_base cuts it into before
 // its byte pair encoding (words with one leading character, groups of three

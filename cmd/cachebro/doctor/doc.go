@@ -1,3 +1,3 @@
-// Package doctor has the commands that say how things stand: status for what is
-// watched and kept, doctor for what does not work and what mends it.
+// Package doctor has two commands: status reports what is watched and kept, doctor
+// reports what does not work and how to mend it.
 package doctor

@@ -1,7 +1,7 @@
 // Package e2e holds the tests that look at cachebro as its users do: the real
 // binary, real mounts, real processes writing through them, and the command
-// line as the only witness. Nothing here imports the rooms; what these tests
-// say is what a stranger with the binary would see.
+// line as the only witness. Nothing here imports the packages under test; the tests
+// see what anybody with the binary would see.
 //
 // Every test has its own project, state and runtime directories, and fails
 // when a mount or a process of its own outlives it. Without /dev/fuse the

@@ -2,16 +2,15 @@
 // question which files changed, before the rest of the program is initialised. It
 // stands at the end of observe → version → index → serve, in front of main.
 //
-// One tool call of an agent is up to three hook processes, so what a process
-// costs before its first line is paid all day. The libraries behind the index
-// and the MCP server build tables in their package initialisation, needed or
-// not: 8 ms of CPU and 1,000 page faults of the 11 ms and 1,600 that any command
-// took. Go initialises packages in an order that the language fixes: of those
-// whose imports are ready, the one whose path sorts first. This package sorts
-// before every library and imports little, so its init comes before theirs, and
-// for a hook it is the whole program: one binary stays one binary, and no second
-// one can be forgotten, moved or of another version. TestFastPath sees to it that
-// nothing heavy is initialised before.
+// One tool call of an agent starts up to three hook processes, so the cost of starting
+// a process is paid all day. The libraries behind the index and the MCP server build
+// tables when their packages are initialised, needed or not: 8 ms of CPU and 1,000 page
+// faults, of 11 ms and 1,600 for any command. The language fixes the order in which
+// packages are initialised: of those whose imports are ready, the one whose path sorts
+// first. This package sorts before every library and imports little, so its init runs
+// before theirs. For a hook, that init is the whole program. A second binary would do
+// as well, but it could be forgotten, moved or out of date. TestFastPath checks that
+// nothing heavy is initialised earlier.
 //
 // What may have to start a daemon or a mount (SessionStart, and a hook without
 // an event's name) goes on to main. No state, no locks.

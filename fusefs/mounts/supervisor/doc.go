@@ -1,7 +1,6 @@
-// Package supervisor runs the processes behind a mount: the supervisor, which
-// outlives everything and holds nothing that can break, and mountd, which combines
-// fusefs, capture and spool and serves the mount. Both are sub-commands
-// of the one binary.
+// Package supervisor runs the two processes behind a mount: the supervisor, which does
+// so little that nothing in it can break, and mountd, which combines fusefs, capture and
+// spool and serves the mount. Both are sub-commands of the one binary.
 //
 //	cachebro mount ──starts──▶ supervise ──starts──▶ mountd ──starts──▶ daemon
 //	      ◀──Report through a pipe──┘◀──Report───────┘

@@ -1,3 +1,3 @@
-// Package edit changes JSON (with comments) and TOML as text: what an edit does not
-// name keeps its bytes, comments and order.
+// Package edit changes JSON (with comments) and TOML as text. Everything that an edit
+// does not name keeps its bytes, comments and order.
 package edit

@@ -1,6 +1,6 @@
-// Package bundle keeps the graph of a project and puts together what somebody
-// should know of one node of it: the end of observe → version → index → serve
-// that answers get_context and get_graph.
+// Package bundle keeps the graph of a project and composes what a reader should know
+// about one node of it: the end of observe → version → index → serve that answers
+// get_context and get_graph.
 //
 // A node is a file, a directory (its name ends with a slash) or a group that
 // cachebro.yml names. Edges are imports and paths that documents name (package
@@ -19,12 +19,11 @@
 //
 // # Validity
 //
-// Making a bundle has two steps. Plan looks at the graph in memory and says all
-// that the bundle will consist of: the hashes of the node's files and of the
-// documents, the neighbours, the versions. Text turns a plan into the answer and
-// looks at nothing else; contents are found by their hash. So an answer that was
-// kept with its plan's hash is the answer as long as the plan has that hash: a
-// kept bundle is what a new one would be, by construction.
+// A bundle is made in two steps. Plan looks at the graph in memory and lists everything
+// that the bundle will consist of: the hashes of the node's files and of the documents,
+// the neighbours, the versions. Text turns a plan into the answer and looks at nothing
+// else; it finds contents by their hash. So a kept answer is valid as long as the plan
+// has the hash that was kept with it: by construction it equals a new one.
 //
 // # Locks
 //

@@ -1,16 +1,15 @@
 // Package displace takes a file's place without cutting off who writes to it.
 //
-// A rename over a file, or its removal, leaves those who have it open for writing
-// with a file that has no name: what they write from then on is lost. So nobody
-// may have it open for writing, and nobody may open it so until its place is
-// taken: a read lease tells of the first and keeps off the second. Where the
-// system knows no leases, or they are the owner's and root's alone, one who writes
-// is noticed only afterwards.
+// A rename over a file, or its removal, leaves those who have it open for writing with a
+// file that has no name, and what they write from then on is lost. So nobody may have it
+// open for writing, and nobody may open it for writing until its place is taken. A read
+// lease reports the first and prevents the second. Where the system has no leases, or
+// grants them to the owner and root only, a writer is noticed only afterwards.
 //
-// Somebody may have looked up the name just before, and open what it led to just
-// after. On the overlay such an open is sent back to look again (see fusefs), so
-// a rename is all that is needed. Elsewhere the old file is kept under the
-// temporary name for a moment; if it was touched, it gets its name back.
+// Somebody may have looked up the name just before, and open the file just after. On the
+// overlay such an open is told to look the name up again (see fusefs), so a rename is
+// enough. Elsewhere the old file is kept under the temporary name for a moment; if
+// somebody wrote to it, it gets its name back.
 package displace
 
 import "errors"

@@ -1,11 +1,11 @@
-// Package visible shows what a terminal would act on, or hide. A file's name, a
+// Package visible makes visible what a terminal would act on or hide. A file's name, a
 // commit's text or a program's output may hold control sequences, marks that
 // reverse the direction of text, and line breaks that we do not treat as such. On a
 // terminal they can hide a line, or add one that nobody wrote.
 //
-// Everything that goes from us to a terminal or a pager passes a Writer; what
-// goes to a file, a pipe or a program that asked for bytes does not. It holds
-// back the beginning of what may be one character until the rest has come.
+// Everything that we send to a terminal or a pager passes a Writer; what goes to a file,
+// a pipe or a program that asked for bytes does not. A Writer waits with the first bytes
+// of a character until the others have come.
 package visible
 
 import (
