@@ -13,11 +13,11 @@ import (
 // it: FUSE_UNIQUE_RESEND.
 const resendBit = 1 << 63
 
-// attempt is a change of names that is under way. Should the server die with
-// it, its successor gets the same request once more and must tell whether it
-// was done: a second unlink finds nothing, a second exchange undoes the first.
-// A repeated write, truncation or change of attributes does no harm and is no
-// attempt. An attempt ends after the reply was written.
+// attempt is a change of names that is under way. If the server dies during it, the
+// successor gets the same request again and must tell whether the change was made: a
+// second unlink finds nothing, and a second exchange undoes the first. Repeating a
+// write, a truncation or a change of attributes does no harm, so these are no
+// attempts. An attempt ends after the reply was written.
 type attempt struct {
 	unique  atomic.Uint64 // 0: free
 	state   atomic.Uint32 // attemptBegun, attemptTold
@@ -132,11 +132,10 @@ func (t *attempt) told() {
 // wasTold reports whether an earlier server had done all but reply.
 func (t *attempt) wasTold() bool { return t != nil && t.state.Load() == attemptTold }
 
-// made reports whether what sx describes, which has a name that was to be made,
-// was made by an earlier server for the same request. The kernel had looked
-// and found nothing, and lets nobody else make it meanwhile; the birth time
-// tells it from what somebody made underneath. Clocks of file systems are late
-// by up to a tick.
+// made reports whether an earlier server made what sx describes for the same request.
+// The kernel had looked up the name, found nothing, and lets nobody else make it
+// meanwhile. The birth time tells it from a file that somebody made directly on the
+// source. Clocks of file systems are late by up to a tick.
 func (t *attempt) made(sx *unix.Statx_t, op Op) bool {
 	const tick = int64(20 * time.Millisecond)
 	return t != nil && op.makes(uint32(sx.Mode)) &&

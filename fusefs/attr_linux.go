@@ -70,11 +70,11 @@ func (n *inode) asking(tid uint32) {
 	}
 }
 
-// overtook follows a change to the attributes of n that the kernel knows nothing
-// of but that they have changed: a name came into a directory or left it, a file
-// got another name. Attributes from before that are still on their way to
-// somebody would be believed for an hour. A notification makes the kernel
-// ignore what it asked for earlier; who changed n has not been asking meanwhile.
+// overtook follows a change of n's attributes of which the kernel knows only that it
+// happened: a name was added to a directory or removed from it, a file got another
+// name. Older attributes that are still on their way to somebody would be believed
+// for an hour. A notification makes the kernel ignore what it asked for earlier.
+// Whoever changed n has not been asking meanwhile.
 func (o *overlay) overtook(in *fuse.InHeader, nodes ...*inode) {
 	for _, n := range nodes {
 		if by := n.asked.Swap(0); by != 0 && (by == severalAsked || by != in.Pid) {
@@ -90,12 +90,12 @@ func (n *inode) peek() uint32 {
 	return n.seen.gen
 }
 
-// note compares what the source says of n with what the kernel's cache was
-// built from, and remembers it. gen is what peek returned before the source
-// was asked: when an operation of our own went on since, nothing can be told.
-// changed: somebody wrote underneath, so cached pages are wrong; the next OPEN
-// drops them. While somebody is outside it does so too where nothing can be
-// told, as after each operation of our own.
+// note compares what the source says of n with what the kernel's cache was built
+// from, and remembers it. gen is what peek returned before the source was asked: when
+// an operation of our own ran since then, the comparison proves nothing. changed:
+// somebody wrote to the source directly, so cached pages are wrong, and the next OPEN
+// drops them. While processes use the source directly, the next OPEN also drops them
+// where the comparison proves nothing, as after each operation of our own.
 func (n *inode) note(sx *unix.Statx_t, gen uint32) (changed bool, before seen) {
 	if !n.isReg() {
 		return false, seen{}

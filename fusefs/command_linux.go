@@ -15,10 +15,10 @@ const (
 )
 
 // commands reads what processes were started with. The kernel reads a command line
-// from the memory of the process: whoever asks waits for the lock of that memory,
-// which its owner may hold while it waits for an answer of ours. So nobody waits for
-// whoever asks. A process of which nothing came in time, or that ended before, is
-// known by its name only.
+// from the memory of the process, so the reader waits for the lock of that memory,
+// and the owner may hold it while waiting for our answer to another request. So no
+// request waits for this reader. A process whose command line did not arrive in time,
+// or that ended before, is known by its name only.
 type commands struct {
 	off   bool
 	slots chan struct{}  // one for each read under way; never closed

@@ -25,12 +25,12 @@ func ownCreds() creds {
 	return c
 }
 
-// as calls f, which makes something on the source, with the file system
-// identity of the caller: what it makes belongs to the caller from the first
-// moment. It changes the thread alone, which the device loop has locked. An
-// ordinary user's daemon cannot: what it made for other users, whom allow_other
-// lets in, would belong to its own user, a set-user-id program too. So they make
-// nothing: EACCES. Root may have done anything anyway.
+// as calls f, which makes something on the source, with the file system identity of
+// the caller, so that what f makes belongs to the caller from the first moment. It
+// changes only the thread, which the device loop has locked. A server of an ordinary
+// user cannot do this: what it made for other users, whom allow_other lets in, would
+// belong to its own user, set-user-id programs included. So other users make nothing
+// there: EACCES. Root may do anything anyway.
 func (o *overlay) as(in *fuse.InHeader, f func() error) error {
 	if !o.us.root && in.Uid != o.us.uid && in.Uid != 0 {
 		return unix.EACCES

@@ -8,12 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// late are threads that were sent back because they came late: they had looked a
-// name up, and meanwhile the file that it led to lost its place. What they would
-// write to it would be lost, for nobody finds the file again; so they look the
-// name up once more (the kernel does, after ESTALE). Whose next file has no name
-// either wants this very file: he opens it through /proc/self/fd, or is raced
-// twice.
+// late are threads whose request was refused because it came late: they had looked up
+// a name, and meanwhile its file lost its place. What they would write to that file
+// would be lost, because nobody finds it again. So they look the name up once more
+// (the kernel does, after ESTALE). A thread whose next file has no name either wants
+// this very file: it opens it through /proc/self/fd, or lost the race twice.
 type late struct {
 	some atomic.Bool // whether at has any
 	mu   sync.Mutex  // guards at

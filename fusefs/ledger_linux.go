@@ -14,21 +14,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The ledger is what a successor must know of this server when it was killed:
-// the kernel's INIT, nodes with their names, open handles, and what was being
-// done. It is a memfd that the one who watches over us holds too, mapped, so
-// that an entry costs some stores to memory and no system call. It is memory
-// only: its pages are allocated before they are touched (fallocate), and a
-// failure of that is an error number, after which there is no ledger.
+// The ledger is what a successor must know of this server after it was killed: the
+// kernel's INIT, nodes with their names, open handles, and operations under way. It
+// is a memfd that the supervisor holds too. It is mapped, so that an entry costs some
+// stores to memory and no system call. Its pages are allocated before they are
+// written (fallocate); when that fails, the error is a number, and there is no ledger
+// from then on.
 //
 //	0        ledgerHead
 //	4 KiB    one byte per piece of 64 KiB: the size class of its slots
 //	32 KiB   256 attempts of 128 bytes
 //	64 KiB   pieces
 //
-// A slot is published by its kind, written last, and withdrawn by the kind as
-// well, so that one that was being written does not count. All methods may be
-// called on nil, and then do nothing.
+// The kind of a slot is written last and cleared first, so a slot that was being
+// written does not count. All methods may be called on nil, and then do nothing.
 type ledger struct {
 	mem    []byte
 	fd     int

@@ -32,17 +32,16 @@ const (
 	opBatchForget = 42
 )
 
-// device reads requests from /dev/fuse and has them answered. Each loop has a
-// thread of its own, whose umask and file system identity it may change, and
-// buffers outside of the Go heap.
+// device reads requests from /dev/fuse and has them answered. Each loop has a thread
+// of its own, whose umask and file system identity it may change, and buffers outside
+// of the Go heap.
 //
-// As a rule one thread does everything. Its reply wakes the caller on its own
-// processor, and the caller's next request is there before it looks: two
-// switches on one processor, where a second thread that waits would be woken on
-// another one for each request (a loop of unlinks: 40 µs each instead of 90).
-// Others join as soon as requests queue. A handler may block, and another
-// request may be what it waits for: the watch has another thread wait within
-// two milliseconds.
+// As a rule one thread does everything. Its reply wakes the caller on the same
+// processor, and the caller's next request arrives before the thread looks again: two
+// switches on one processor. A second waiting thread would be woken on another
+// processor for each request (a loop of unlinks: 90 µs each instead of 40). Others
+// join as soon as requests queue. A handler may block, and another request may be
+// what it waits for, so the watch starts another thread within two milliseconds.
 type device struct {
 	fd     int
 	proto  *fuse.ProtocolServer

@@ -156,12 +156,12 @@ type Event struct {
 	Time     time.Time
 }
 
-// Observer is told of everything that happens on the mount, synchronously from
-// the handler of the request. A handler holds no lock of fusefs while it calls.
-// Methods return quickly, except Before, which may wait until the old content
-// is safe (bounded, and ended by Change.Cancel). None of them can fail a
-// request. Methods may be called from many goroutines at once; for one inode
-// the order of calls is the order in which operations took effect.
+// Observer is told of everything that happens on the mount, synchronously from the
+// handler of the request. A handler holds no lock of fusefs while it calls. Methods
+// return quickly, except Before, which may wait until the old content is safe
+// (bounded, and ended by Change.Cancel). No method can fail a request. Methods may be
+// called from many goroutines at once; for one inode, the order of calls is the order
+// in which operations took effect.
 type Observer interface {
 	// Before is called before an operation that destroys content: the first
 	// write to a clean inode, a truncation, the unlinking or replacing of a
@@ -185,11 +185,11 @@ type Observer interface {
 	Outside(f File, before, after Stat)
 }
 
-// Finder is an Observer that wants to know how a name was found of which it has
-// perhaps not heard: before the name is given away, taken or replaced, its mode,
-// owner or attributes change, or its file gets one more. It is not called for names of
-// regular files that are the last ones and go: Before is. The operation may still
-// fail. target is where a symlink points.
+// Finder is an Observer that wants to know how it would have found a name that it may
+// not have heard of: before the name is given away, taken or replaced, before its
+// mode, owner or attributes change, and before its file gets another name. It is not
+// called for the last name of a regular file that is removed, because Before is. The
+// operation may still fail. target is where a symlink points.
 type Finder interface {
 	Found(f File, name, target string, st Stat)
 }
@@ -200,11 +200,10 @@ type Describer interface {
 	Described(p *Process)
 }
 
-// Releaser is an Observer that wants to know of the end of a handle that could
-// write. Nobody waits for that request, so that work of some microseconds is
-// cheaper there than in a goroutine that must be woken. fd, if not negative, is
-// a descriptor of the file that can be read, for the duration of the call; its
-// offset is not to be used.
+// Releaser is an Observer that wants to know when a handle that could write ends.
+// Nobody waits for that request, so some microseconds of work are cheaper there than
+// in a goroutine that must be woken. fd, if not negative, is a readable descriptor of
+// the file for the duration of the call; its offset must not be used.
 type Releaser interface {
 	Released(f File, fd int)
 }

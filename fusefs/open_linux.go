@@ -5,11 +5,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepFlags of open(2) are those that concern our own descriptor. The others are
-// the kernel's business: creation was decided, the offset of an append is sent
-// with each write (an O_APPEND descriptor would send the pages of a mapping to
-// the end too), O_DIRECT would ask for aligned buffers, and execve(2) sends a
-// flag of the kernel's own (FMODE_EXEC), which openat2(2) refuses.
+// keepFlags are the flags of open(2) that concern our own descriptor. The kernel
+// deals with the others: creation is decided already; the offset of an append comes
+// with each write (an O_APPEND descriptor would send the pages of a mapping to the
+// end too); O_DIRECT would need aligned buffers; execve(2) sends a flag of the
+// kernel's own (FMODE_EXEC), which openat2(2) refuses.
 const keepFlags = unix.O_ACCMODE | unix.O_SYNC | unix.O_DSYNC | unix.O_NOATIME | unix.O_NOFOLLOW | unix.O_DIRECTORY | unix.O_LARGEFILE
 
 // Open opens a file. When the source shows it otherwise than the kernel has it
@@ -136,11 +136,11 @@ func (o *overlay) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size, 
 	return err
 }
 
-// Flush is sent at each close(2) of a descriptor that can write, by every
-// process that has it. One that was only made or emptied stays dirty until its
-// RELEASE, which follows at once when this was the last descriptor: a shell
-// that redirects opens the file, duplicates the descriptor and closes the first
-// one before the command writes a byte.
+// Flush is sent at each close(2) of a descriptor that can write, by every process
+// that has it. A file that was only made or emptied stays dirty until its RELEASE,
+// which follows at once when this was the last descriptor: a shell that redirects
+// opens the file, duplicates the descriptor and closes the first one before the
+// command writes a byte.
 func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	h := o.handles.get(in.Fh)
 	if h == nil || !h.writable() {

@@ -15,12 +15,12 @@ const (
 	resolveHow = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 )
 
-// openBeneath opens one name in a directory and follows nothing. EAGAIN means
-// that a rename went on at the same time; it says nothing about this name.
+// openBeneath opens one name in a directory and follows nothing. EAGAIN means that a
+// rename was going on; it says nothing about this name.
 //
-// What is mounted on a name is passed through, but for the kernel's own file
-// systems: EACCES. To open a file of /proc or /sys is an act, and it would be
-// done with our rights and in our name.
+// A mount on the name is passed through, except for the kernel's own file systems:
+// EACCES. Opening a file of /proc or /sys can have an effect, and it would happen
+// with our rights and in our name.
 func openBeneath(dir int, name string, flags int, mode uint32) (int, error) {
 	how := unix.OpenHow{
 		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW),

@@ -14,13 +14,13 @@ import (
 // set-group-id bits of what it changes.
 const capFSETID = 4
 
-// likeCaller calls f, which changes the inode that fd leads to, so that the
-// source takes set-id bits away as it would from the caller. A server of root
-// has the right to keep them, and the rules are many: they look at the groups
-// of the process, at who may execute the file, and they differ between kernels.
-// So our thread gives the right up for the moment and takes the caller's
-// groups, and the source decides. unprivileged: the kernel says that the caller
-// has not got the right; else the process is looked at.
+// likeCaller calls f, which changes the inode that fd leads to, so that the source
+// removes set-id bits as it would for the caller. A server of root has the right to
+// keep them, and the rules are many: they depend on the groups of the process and on
+// who may execute the file, and they differ between kernels. So our thread gives up
+// the right for the moment, takes on the caller's groups, and the source decides.
+// unprivileged: the kernel says that the caller does not have the right; otherwise
+// the process is examined.
 func (o *overlay) likeCaller(n *inode, fd int, in *fuse.InHeader, unprivileged bool, f func() error) error {
 	var sx unix.Statx_t
 	if statFD(fd, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {

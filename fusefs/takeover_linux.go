@@ -16,16 +16,15 @@ import (
 
 // # Taking over
 //
-// A connection outlives the server that was killed as long as somebody holds
-// its descriptor. Another server then reads the ledger, builds nodes and
-// handles anew, plays the recorded INIT to the protocol decoder, and has the
-// kernel send once more what was under way (Linux 6.9). Those who work on the
-// mount only wait.
+// A connection outlives a killed server as long as somebody holds its descriptor.
+// Another server then reads the ledger, builds nodes and handles anew, plays the
+// recorded INIT to the protocol decoder, and asks the kernel to send unanswered
+// requests again (Linux 6.9). Programs on the mount only wait.
 //
-// Counts of references are never too low, so that no node goes that the kernel
-// knows; one too many, of a reply that never went out, keeps a node until the
-// unmount. An inode that was dirty is dirty again. Handles are opened again by
-// name; those of files without one are with the FDStore.
+// Reference counts are never too low, so that no node is dropped that the kernel
+// knows. A count that is one too high, from a reply that was never sent, keeps a node
+// until the unmount. An inode that was dirty is dirty again. Handles are opened again
+// by name; the FDStore has those of files without a name.
 
 const notifyResend = 7
 

@@ -18,19 +18,19 @@ import (
 	"cachebro/store/wire"
 )
 
-// Clients clear old tool results without any event: some after so many calls,
-// some when the user comes back after an hour, some on the server. What is gone
-// must not be called unchanged. So before every stub and diff the new part of the
-// client's transcript is read, for these signs of it:
+// Clients clear old tool results without any event: some after a number of calls,
+// some when the user comes back after an hour, some on the server. What is cleared
+// must not be called unchanged. So before every stub and diff the hook reads the new
+// part of the client's transcript and looks for these signs:
 //   - a boundary entry, or one that is marked cleared, cut or compacted;
 //   - a result whose text is the mark of a cleared one;
 //   - usage: each answer carries the size of the request that it answers, and
-//     that fell;
+//     that size fell;
 //   - results that were put aside: Claude Code 2.1.197 writes what it clears to
 //     SESSION/tool-results first. A file there that is no large output is one.
 //
-// A context that grew at each request by at least what came in between is held:
-// only then do bases outlive the expiry by tokens.
+// A context is known to be intact when it grew at each request by at least what came
+// in between. Only then do bases outlive the expiry by tokens.
 
 // contextSize is what is known of a context's size, from its transcript. It is
 // kept between events in one line: the fields in their order.

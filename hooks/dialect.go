@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 )
 
-// dialect is how another client says what Claude Code says. What these clients
-// lack is the text that the model really got, so of their own reads nothing counts
-// as shown and nothing is rewritten; what they can carry is who did what, the
-// mount at the session's start, the recovery block and the lines for the user.
-// Codex also tells of the calls to our server: those count.
+// dialect translates what another client says into what Claude Code says. These
+// clients do not report the text that the model really got. So their own reads never
+// count as shown, and nothing is rewritten. They do report who did what, so they get
+// the mount at the session's start, the recovery block and the lines for the user.
+// Codex also reports the calls to our server: those count.
 type dialect struct {
 	events map[string]string
 	tools  map[string]string // other names are passed on

@@ -9,11 +9,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// An event that did not reach the daemon may have been a compaction, or another
-// text of a file that the model was given: what the daemon thinks the session's
-// readers hold is then a guess. So a hook that fails leaves a mark, and the next
-// one of the session that gets through says "lost" first, which begins a new
-// epoch for all its readers.
+// An event that did not reach the daemon may have been a compaction, or another text
+// of a file that the model was given. What the daemon believes about the session's
+// readers is then a guess. So a hook that fails leaves a mark, and the next hook of
+// the session that gets through says "lost" first, which begins a new epoch for all
+// its readers.
 
 // lostFile is the session's mark; "" where the project has no state directory.
 func (c *call) lostFile() string {

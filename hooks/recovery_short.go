@@ -14,12 +14,12 @@ const shortLine = 160
 // shortListed changes by others stand in a short recovery block.
 const shortListed = 8
 
-// paidRecovery is the richest recovery block that the session has saved the price
-// of: all of it, or one line with the names of the modified files, or neither. What
-// nobody would ask for by himself (others' changes, the last failing command, notes)
-// is told in any case. The daemon keeps the account: what it does not book is not
-// told. A session that only ever read each file once would otherwise be left with
-// less room than without cachebro.
+// paidRecovery is the richest recovery block whose price the session has saved
+// already: all of it, one line with the names of the modified files, or neither. What
+// nobody would think of asking for (changes by others, the last failing command,
+// notes) is told in any case. The daemon keeps the account, and what it does not book
+// is not told. Otherwise a session that read each file only once would have less room
+// than without cachebro.
 func (c *call) paidRecovery(ctx context.Context, r wire.Recovery) string {
 	for _, text := range []string{recoveryBlock(r, c.env.Now().Location()), shortRecovery(r, modifiedNames(r))} {
 		if text != "" && c.afford(ctx, "recovery", text) {

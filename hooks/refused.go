@@ -15,11 +15,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// A client shows the model what a hook puts in the place of a tool's result only
-// where that has the shape that its version wants, and versions come weekly. No
-// table of versions can be right for long. But PostToolBatch brings what the
-// model was really given: where that is the client's own text although another
-// was sent, this version refuses that form, and is not sent it again.
+// A client shows the model a hook's replacement of a tool result only where it has
+// the shape that this version of the client expects, and versions appear weekly. No
+// table of versions stays right for long. But PostToolBatch contains what the model
+// was really given: where that is the client's own text although we sent another,
+// this version refuses the form, and we do not send it again.
 
 // form is a way to write what takes the place of a result. Each has the shape
 // of the client's own result, with another text.

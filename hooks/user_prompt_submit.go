@@ -8,11 +8,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// userPromptSubmit notes the prompt, so that what follows is joined to it. The
-// transcript is read up to here, but judged only at the prompt's first tool
-// call: a person may have gone back in the conversation before this prompt, and
-// the client writes the entry that shows it, and often the last answers too,
-// after this event.
+// userPromptSubmit notes the prompt, so that what follows is joined to it. It reads
+// the transcript up to here, but the transcript is judged only at the prompt's first
+// tool call: a person may have gone back in the conversation before this prompt, and
+// the client writes the entry that shows it, and often the last answers too, after
+// this event.
 func userPromptSubmit(ctx context.Context, c *call) answer {
 	known, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.said(c.text, 400), Given: tokensOf(len(c.text))})
 	if c.opt.client == "" { // the others' transcripts are of another form
@@ -36,11 +36,11 @@ const (
 	chainWait  = 15 * time.Millisecond
 )
 
-// checkChain tells the daemon, once per prompt, which tool calls are still part
-// of the conversation that the present call belongs to. What a reader was shown
-// by other calls (rewound, branched off) is no longer in its context. When the
-// transcript cannot be read the list is empty, and so everything is dropped.
-// Sub-agents have no way back: their context only grows or ends.
+// checkChain tells the daemon, once per prompt, which tool calls are still part of
+// the conversation that the present call belongs to. What a reader was shown by other
+// calls (rewound, branched off) is no longer in its context. When the transcript
+// cannot be read, the list is empty, and everything is dropped. Sub-agents cannot go
+// back: their context only grows or ends.
 func (c *call) checkChain(ctx context.Context) bool {
 	if c.agent != "" || c.toolUse == "" || c.opt.client != "" {
 		return true

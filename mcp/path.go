@@ -11,11 +11,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// resolve turns what a client gave as a path into one relative to the project:
-// slash-separated, cleaned, "" for the root. Absolute paths count when they lie
-// in the project under any name: its root, its mountpoint, an alias, or another
-// way to the same directory (a symlinked prefix). It follows no symlink inside
-// the project; whoever opens the path refuses those that lead out.
+// resolve turns a path from a client into one relative to the project:
+// slash-separated, cleaned, "" for the root. It accepts an absolute path that lies in
+// the project under any name: its root, its mountpoint, an alias, or another way to
+// the same directory (a symlinked prefix). It follows no symlink inside the project;
+// whoever opens the path refuses those that lead out.
 func (s *Server) resolve(p string) (string, error) {
 	switch {
 	case p == "":

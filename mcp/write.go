@@ -83,11 +83,11 @@ func (s *Server) lockFile(rel string) (unlock func()) {
 
 func (f *file) close() { f.root.Close() }
 
-// put makes content the file's content: beside it and renamed over it, so that
-// nobody ever sees half of it, with mode, owner and extended attributes kept.
-// Where a rename would change what the file is (it has other names, or an owner
-// that we cannot give away to), or cut somebody off who has it open for writing,
-// it is written in place; the content before is in the store either way. mode 0 keeps
+// put makes content the content of the file. It writes beside the file and renames
+// over it, so that nobody ever sees half of it, and keeps mode, owner and extended
+// attributes. It writes in place where a rename would change what the file is (it has
+// other names, or an owner that we cannot give away to) or would cut off somebody who
+// has it open for writing; the store has the old content in either case. mode 0 keeps
 // the file's own, or the umask's for a new one; mtime 0 is now.
 func (f *file) put(content []byte, mode fs.FileMode, mtime int64) error {
 	if !f.exists {

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// batchFiles and batchBytes bound one batch of the writer, of which two are in
-// memory at a time. The documents of a batch take some ten times its text: batches
-// of 4 MiB save a tenth in merging on a small tree, but on the 127 MB of the Go
-// source tree, under the daemon's memory limit, the garbage collector ran 275
-// times, and 178 times with these.
+// batchFiles and batchBytes bound one batch of the writer, of which two are in memory
+// at a time. The documents of a batch take about ten times its text. Batches of 4 MiB
+// save a tenth in merging on a small tree. But on the 127 MB of the Go source tree,
+// under the daemon's memory limit, the garbage collector ran 275 times with them, and
+// 178 times with these.
 const (
 	batchFiles = 400
 	batchBytes = 2 << 20

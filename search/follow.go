@@ -78,12 +78,12 @@ func (x *Index) Start(ctx context.Context) {
 	}()
 }
 
-// The follower pauses after each step, pauseFactor times as long as the step took:
-// a file that is saved again and again, or thousands that are, would otherwise
-// cost a segment of the index each, at the time when their versions are being
-// stored: of 4,000 versions, 8 to a batch, storing took 1.3 s of processor
-// time and indexing each batch at once 8.7 s. Exact queries do not wait for it:
-// they read what is newer themselves.
+// The follower pauses after each step, pauseFactor times as long as the step took.
+// Otherwise a file that is saved again and again, or thousands of files, would cost a
+// segment of the index each, while their versions are being stored. For 4,000
+// versions, 8 to a batch, storing took 1.3 s of processor time and indexing each
+// batch at once took 8.7 s. Exact queries do not wait for the follower: they read
+// newer versions themselves.
 const (
 	pauseFactor = 10
 	pauseMost   = 2 * time.Second

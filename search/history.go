@@ -43,11 +43,11 @@ const pastBlock = 64
 // pastPage is how many versions are read from the log at once.
 const pastPage = 4096
 
-// History finds text in versions that are no longer the newest, and in deleted
-// files. Files are gone through in parallel, each from its newest version to the
-// oldest and no further than to where the match began. Cost: reading a content
-// for each version that is looked at, fetched in the log's order so that the
-// store's delta chains are followed through its cache.
+// History finds text in versions that are no longer the newest, and in deleted files.
+// It searches files in parallel, each from its newest version to the oldest, and no
+// further than to where the match began. The cost is one content for each version
+// that is looked at; contents are fetched in the log's order, so that the store's
+// cache serves the delta chains.
 func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, error) {
 	auto, _, must, err := compile(q)
 	if err != nil {

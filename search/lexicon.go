@@ -9,11 +9,10 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// lexicon makes the fields of documents and remembers what becomes of a word:
-// its folded form, which says that a file has it, and the stems of its parts,
-// which ranking counts. A few thousand words make up most of a tree; to take
-// each occurrence apart anew, into terms of its own, was a third of the time to
-// index it. Not safe for concurrent use.
+// lexicon makes the fields of documents and remembers what a word becomes: its folded
+// form, which says that a file has it, and the stems of its parts, which ranking
+// counts. A few thousand words make up most of a tree; splitting each occurrence anew
+// took a third of the time to index it. Not safe for concurrent use.
 type lexicon struct {
 	stems *stemmer
 	words map[string]*lexWord

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Apply makes versions of changes, in order, and moves the checkpoint with
-// them: all of it becomes visible in one step, or nothing (ErrNoSpace,
-// BaseError, ErrDamaged …; the batch may then be given again). A nil checkpoint
-// leaves the old one. A checkpoint that equals the present one means that the
-// batch has been stored before: nothing is done.
+// Apply makes versions of changes, in order, and moves the checkpoint with them. All
+// of it becomes visible in one step, or nothing does (ErrNoSpace, BaseError,
+// ErrDamaged …), and the batch may be given again. A nil checkpoint leaves the old
+// one. A checkpoint that equals the present one means that the batch is stored
+// already, and nothing is done.
 //
-// The returned versions are the ones that were made: more than one for the
-// rename of a directory, none for a file that was found as it was known. The
-// store keeps references to the contents; they must not change afterwards.
+// Apply returns the versions that it made: more than one for the rename of a
+// directory, none for a file that did not change. The store keeps references to the
+// contents; they must not change afterwards.
 func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Version, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

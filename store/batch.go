@@ -355,11 +355,11 @@ func (b *batch) put(bytes []byte, cur Version) (Hash, error) {
 	return t.Hash(), nil
 }
 
-// node finds what a node held before: the newest content of its path, which is
-// known to be of the same inode. The table of nodes only saves hashing it
-// again. It is not believed alone: node numbers start anew with each mount, and
-// a file may have changed while nothing was mounted. With several names and
-// nothing in the table the content may have changed under another one.
+// node finds what a node held before: the newest content of its path, which is known
+// to be of the same inode. The table of nodes only saves hashing the content again.
+// It is not trusted alone: node numbers start anew with each mount, and a file may
+// have changed while nothing was mounted. With several names and no entry in the
+// table, the content may have changed under another name.
 func (b *batch) node(c *Change) *node {
 	cur, live, err := b.live(c.Path)
 	if err != nil || !live || cur.Blob == (Hash{}) || InodeOf(cur.Stat) != InodeOf(c.Stat) {

@@ -158,10 +158,9 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 const withAll = "it was moved to where nothing is kept; what it held that is ignored may not be known"
 
 // left makes a version of content that had an ignored name until now, under that
-// name, if no version has it: by who takes the change of names back it is looked
-// for there. The new name, a tracked one, has it from there. Not so of a file that
-// was made since the mount: perhaps it is still being written under what never was
-// its name to others (false).
+// name, if no version has it: undoing the rename looks for it there. The new, tracked
+// name gets it from there. left returns false for a file that was made since the
+// mount: it may still be being written under a name that others never saw.
 func (c *Capture) left(f fusefs.File, p string) bool {
 	st, err := f.Stat()
 	if err != nil || !isRegular(st) || st.Birth == 0 || st.Birth > c.since.UnixNano() {

@@ -2,12 +2,12 @@ package ignore
 
 import "strings"
 
-// The patterns of a repository are its author's, so their cost is bounded: a
-// match takes time in proportion to pattern × name. Slashes make it possible.
-// No wildcard but "**" between slashes crosses one, so that pattern and name
-// are compared component by component, and both in a component and among the
-// components only the last star has to be tried again: what an earlier star
-// might take more of, the later one takes as well.
+// The author of a repository writes its patterns, so their cost is bounded: a match
+// takes time in proportion to pattern × name. Slashes make this possible. No wildcard
+// except "**" between slashes crosses a slash, so pattern and name are compared
+// component by component. Within a component, and among the components, only the last
+// star has to be tried again: whatever an earlier star could take in addition, the
+// later one takes as well.
 
 // part is what a pattern says of one component of a name, or a "**".
 type part struct {

@@ -9,12 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Beside finds mounts that lead to the directory below the overlay on point
-// without leading through it: a bind mount, a container's volume, a mount
-// namespace made before the overlay. A path says nothing of that: what counts
-// is the file system and the place in it. Each is named by one process that has
-// it. A namespace that no process is in, or none that we may look at, is not
-// seen, nor is another machine.
+// Beside finds mounts that lead to the directory below the overlay on point without
+// leading through the overlay: a bind mount, a container's volume, a mount namespace
+// made before the overlay. A path does not show this; the file system and the place
+// in it do. Each mount is named by one process that has it. A namespace without
+// processes, or with none that we may examine, is not seen, nor is another machine.
 func Beside(point string) []Proc {
 	ours, err := Mounts()
 	if err != nil {

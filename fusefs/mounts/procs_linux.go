@@ -13,12 +13,11 @@ import (
 
 // Scan finds the processes that use something in dir. skip leaves some out.
 //
-// onMount is the ids of dir's own overlay mounts: what a process reached
-// through one of them is left out when inside is false (who stands on the
-// source from before the mount?), and what it reached otherwise when it is true
-// (who keeps the mount busy?). A process whose /proc is closed to us is not
-// seen, nor is one that is stuck in the kernel. With 300 processes this takes
-// about 10 ms.
+// onMount are the ids of dir's own overlay mounts. inside false asks who stands on
+// the source from before the mount, and leaves out what a process reached through one
+// of these mounts. inside true asks who keeps the mount busy, and leaves out
+// everything else. A process whose /proc we may not read is not seen, nor is one that
+// is stuck in the kernel. With 300 processes this takes about 10 ms.
 func Scan(dir string, onMount map[int]bool, inside bool, skip func(pid int) bool) []Proc {
 	found := eachProcess(func(pid int) (Proc, bool) {
 		if skip != nil && skip(pid) {

@@ -46,11 +46,11 @@ type candidate struct {
 	frames []packFrame
 }
 
-// Adopt gives this store names (hard links) for the pack files of its siblings
-// and offers their contents: what is stored from now on and is among them is
-// taken from there. It is meant for a new store, before its first scan. What
-// nothing was taken of goes again later. It returns how many contents are on
-// offer. The siblings may be in use; they notice nothing.
+// Adopt gives this store names (hard links) for the pack files of its siblings and
+// offers their contents: what is stored from now on and is among them is taken from
+// there. It is meant for a new store, before its first scan. A file of which nothing
+// was taken is removed later. Adopt returns the number of contents on offer. The
+// siblings may be in use; they notice nothing.
 func (s *Store) Adopt(ctx context.Context) (int, error) {
 	s.Lock()
 	defer s.Unlock()

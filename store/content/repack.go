@@ -83,13 +83,13 @@ func (s *Store) takeStock(ctx context.Context) (*stock, error) {
 	return st, err
 }
 
-// Repack puts the loose contents into frames, sorted so that what resembles
-// each other is together. Frames of earlier repacks are opened again as long as
-// they hold no more than what has come together so far: every content is thus
-// rewritten about log2(n) times, and a file's versions do not lie scattered over
-// as many frames as there were repacks. What siblings have in pack files is
-// taken from there instead, and frames that they share stay as they are.
-// gentle: half the time is left to others. s is locked.
+// Repack puts the loose contents into frames, sorted so that similar contents are
+// together. It opens frames of earlier repacks again as long as they hold no more
+// than what has come together so far. So every content is rewritten about log2(n)
+// times, and the versions of a file are not scattered over as many frames as there
+// were repacks. Contents that siblings have in pack files are taken from there, and
+// frames that siblings share stay as they are. gentle: half the time is left to
+// others. s is locked.
 func (s *Store) Repack(ctx context.Context, gentle bool, r *Report) error {
 	st, err := s.takeStock(ctx)
 	if err == nil && st.loose > 0 && s.adoptUseful(ctx, r) {

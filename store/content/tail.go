@@ -11,11 +11,11 @@ const tailBuffer = 64 << 10
 // Tail remembers what a file held when it was last closed, so that an append costs
 // the appended bytes and not the whole file. Immutable.
 //
-// A chain of tails would be as long as the number of appends. So the tail of
-// append number i is not against number i-1 but against number i&(i-1), which
-// keeps chains as short as the number of set bits, and each appended byte is
-// stored about log2(n)/2 times (longer tails compress better, which takes most
-// of that back). After tailBuffer bytes the count starts anew.
+// A chain of tails would grow with the number of appends. So the tail of append i is
+// relative not to append i-1 but to append i&(i-1). This keeps chains as short as the
+// number of set bits, and each appended byte is stored about log2(n)/2 times (longer
+// tails compress better, which recovers most of that). After tailBuffer bytes the
+// count starts anew.
 type Tail struct {
 	hash  Hash
 	size  int64

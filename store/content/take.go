@@ -21,11 +21,11 @@ type want struct {
 	packed bool // in a pack file of our own
 }
 
-// adoptUseful adopts the siblings' pack files that hold enough of what is loose
-// here, or of what is packed here once more, and takes those contents from
-// there. Where two stores packed the same, the one whose directory sorts last
-// gives its own up, or they would exchange them for ever. True: something came.
-// s is locked.
+// adoptUseful adopts the siblings' pack files that hold enough of what is loose here,
+// or of what is packed here a second time, and takes those contents from there. Where
+// two stores packed the same contents, the one whose directory sorts last gives up
+// its own; otherwise they would exchange them for ever. It returns true when
+// something was taken. s is locked.
 func (s *Store) adoptUseful(ctx context.Context, r *Report) bool {
 	if s.alone() {
 		return false

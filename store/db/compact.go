@@ -31,11 +31,11 @@ const (
 	WasteNone   = 1e-9
 )
 
-// Compact gives the file system back what was deleted. Badger frees the space
-// of a value only when the key's deletion has been merged with it, and never in
-// the value log file that it writes to: so a new file is begun, the memtable is
-// flushed, all tables are merged, then value log files are rewritten of
-// which more than the share waste is deleted.
+// Compact gives the file system back what was deleted. Badger frees the space of a
+// value only after compaction has merged the deletion of its key, and never in the
+// value log file that it writes to. So Compact begins a new file, flushes the
+// memtable, merges all tables, and then rewrites the value log files of which more
+// than the share waste is deleted.
 func (d *DB) Compact(ctx context.Context, waste float64) error {
 	if !d.enter() {
 		return ErrClosed

@@ -124,11 +124,11 @@ func dropEmpty(dir string) {
 // valueThreshold is the size in bytes from which a value is in the value log.
 const valueThreshold = 1024
 
-// badgerOptions keeps Badger small: its defaults take 1 GB after 300 MiB of
-// blobs, these about 30 MB of anonymous memory. Values from valueThreshold on go to
-// the value log, so that compaction moves only keys and small deltas. Versions
-// resemble their neighbours: zstd over blocks of 32 KiB makes 62 bytes of
-// each, Snappy over the default 4 KiB 105.
+// badgerOptions keeps Badger small: its defaults take 1 GB after 300 MiB of blobs,
+// these about 30 MB of anonymous memory. Values from valueThreshold on go to the
+// value log, so that compaction moves only keys and small deltas. Versions resemble
+// their neighbours: zstd over blocks of 32 KiB reduces each to 62 bytes, Snappy over
+// the default 4 KiB to 105.
 func badgerOptions(dir string, o Options) badger.Options {
 	return badger.DefaultOptions(filepath.Join(dir, "db")).
 		WithLogger(badgerLog{o.Log}).

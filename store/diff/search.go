@@ -19,11 +19,11 @@ const maxDistinct = utf8.MaxRune - surrogates
 const surrogates = 0xE000 - 0xD800
 
 // search finds the edits between two sequences of line numbers below n, with
-// go-diff's bisection. It works on runes, so a line's number becomes one;
-// surrogates are left out, because go-diff turns runes into strings, which
-// would make them all one. Numbers that occur in one sequence only can match
-// nothing: they are taken out first. A file with every hundredth line replaced
-// has nothing left to search after that.
+// go-diff's bisection. That works on runes, so a line's number becomes a rune.
+// Surrogates are left out, because go-diff turns runes into strings, which would make
+// them all equal. Numbers that occur in only one sequence can match nothing, so they
+// are removed first: a file with every hundredth line replaced has nothing left to
+// search after that.
 func search(a, b []int32, n int) []Edit {
 	inA, inB := make([]bool, n), make([]bool, n)
 	for _, x := range a {

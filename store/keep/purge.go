@@ -31,11 +31,11 @@ type Purged struct {
 	Unreached []string
 }
 
-// Purge takes the contents of a path, and of all below it, out of the store:
-// of every version, the newest included. What was stored as a difference to
-// them is stored anew, and the files that held them are rewritten. The versions
-// stay in the log without content. Siblings keep what they have; from now on
-// this store adopts nothing of theirs, or the content might come back.
+// Purge removes the contents of a path, and of everything below it, from the store:
+// those of every version, the newest included. Deltas against them are stored anew,
+// and the files that held them are rewritten. The versions stay in the log without
+// content. Siblings keep what they have; from now on this store adopts nothing of
+// theirs, because the content might come back.
 func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 	k.contents.Lock()
 	defer k.contents.Unlock()

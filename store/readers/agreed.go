@@ -10,11 +10,11 @@ import (
 // maxAgreeing bounds the contents that are looked at for one answer.
 const maxAgreeing = 8
 
-// agreed finds the asked lines in pieces of several contents: a reader that
-// edits a file between its reads was shown each part of another version. The
-// lines are held if every content that it was told of since the oldest of these
-// pieces has exactly the current lines under the same numbers. Then it does not
-// matter which of them the reader goes by, nor what it makes of the others.
+// agreed finds the asked lines in pieces of several contents: a reader that edits a
+// file between its reads was shown each part from another version. The reader holds
+// the lines if every content that it was told of since the oldest of these pieces has
+// exactly the current lines under the same numbers. Then it does not matter which of
+// the contents the reader relies on, nor what it believes about the others.
 func (c *chooser) agreed() (proof, bool, error) {
 	if c.whole || c.last < c.first {
 		return proof{}, false, nil

@@ -138,11 +138,11 @@ func (s *Tracker) Pending(ctx context.Context, q Request) (matched bool, err err
 	return a.Matched, err
 }
 
-// Commit says what a batch of tool calls gave the model, in the order in which
-// it stands in the context. Pending deliveries count if their text is there,
-// byte for byte; a pending delivery of these calls that is not there leaves a
-// doubt, and the next read of that file is full. own are the tool uses that
-// brought the client's own text although another was decided.
+// Commit says what a batch of tool calls gave the model, in the order of the context.
+// A pending delivery counts if its text is there, byte for byte. A pending delivery
+// of these calls that is not there leaves a doubt, and the next read of that file is
+// full. own are the tool uses that brought the client's own text although another was
+// decided.
 func (s *Tracker) Commit(id store.Reader, calls []Call) (own []string) {
 	r := s.reader(id, true)
 	if r == nil {

@@ -13,17 +13,16 @@ import (
 	"time"
 )
 
-// Beside the daemon's socket lies one of mountd's, which says what changed on
-// the mount: git asks at each status, and no daemon that is busy or was killed
-// may hold it up or let it miss anything. One connection is one question:
+// mountd has a socket of its own beside the daemon's. It says what changed on the
+// mount. Git asks at each status, and a daemon that is busy or was killed must not
+// delay the answer or make it incomplete. One connection is one question:
 //
 //	question: u32 length, token NUL prefix
 //	answer:   u32 length, next token NUL, then each path with a NUL; "/" alone:
 //	          everything may have changed
 //
-// Lengths are little-endian. Paths are relative to the prefix, a directory
-// below the root; what is not in it is left out. An answer that ends early is
-// none.
+// Lengths are little-endian. Paths are relative to the prefix, a directory below the
+// root; paths outside of it are left out. An answer that ends early does not count.
 const (
 	changesSocket = ".changes"
 	changesNote   = "changes-socket" // in the state directory; see socketNote

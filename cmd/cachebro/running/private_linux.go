@@ -20,12 +20,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runPrivate runs the command in a mount namespace of its own. The store daemon
-// is started out here: one that lived in there would keep the namespace.
+// runPrivate runs the command in a mount namespace of its own. It starts the store
+// daemon outside, because a daemon inside would keep the namespace alive.
 //
-// A process with several threads cannot enter a user namespace, so a child
-// (cachebro private) is born in it. Its own uid is mapped to itself; an ambient
-// capability survives the exec and lets it mount. It says on a pipe why it cannot;
+// A process with several threads cannot enter a user namespace, so a child (cachebro
+// private) is born in it. The child's uid is mapped to itself; an ambient capability
+// survives the exec and lets it mount. It reports through a pipe why it cannot;
 // began: the command was started.
 func (s *session) runPrivate(ctx context.Context) (began bool, err error) {
 	c, err := s.Connect(ctx, s.plan.Root)

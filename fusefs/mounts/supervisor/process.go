@@ -288,13 +288,12 @@ const (
 	copyWait = time.Second
 )
 
-// stay waits for the unmount. A signal asks for it: in order, and when the
-// mount is still busy after 2 s by detaching it, after which those who are
-// inside are served until they leave, or until another signal. A mount that is
-// not here any more and lives on as a copy in another mount namespace is ended
-// by the first signal. The same goes without a signal for a mount whose state
-// or project is gone.
-// It reports false when the mount is to be left to a successor.
+// stay waits for the unmount. The first signal asks for an orderly unmount. When the
+// mount is still busy after 2 s, it is detached, and those who are inside are served
+// until they leave or until another signal arrives. A mount that is gone here but
+// lives on as a copy in another mount namespace ends at the first signal. So does,
+// without a signal, a mount whose state or project is gone. stay returns false when
+// the mount is to be left to a successor.
 func (s *session) stay(done <-chan struct{}, signals <-chan os.Signal, gone <-chan error) bool {
 	var busy, over <-chan time.Time
 	leave := func(why any) {

@@ -9,10 +9,10 @@ import (
 )
 
 // Key names a call: the tool's name, a colon and the first 16 hex digits of the
-// SHA-256 of the canonical JSON of [tool, args]. full is the whole hash in hex,
-// which an entry carries too, so that a collision of the short one is a miss.
-// Arguments that encode to the same JSON but for the order of keys, spaces and
-// the spelling of numbers' exponents have the same key.
+// SHA-256 of the canonical JSON of [tool, args]. full is the whole hash in hex, which
+// an entry carries too, so that a collision of the short one is a miss. Arguments
+// have the same key if their JSON differs only in the order of keys, in spaces and in
+// the spelling of exponents.
 func Key(tool string, args any) (key, full string, err error) {
 	raw, err := canonical([]any{tool, args})
 	if err != nil {

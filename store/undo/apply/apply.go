@@ -54,11 +54,11 @@ const (
 	maxOpen = 256
 )
 
-// Plan carries out the plan's steps below dir, in order as far as the order
-// matters: contents and links of different files are written side by side,
-// everything else waits for what stands before it. A cancelled ctx ends the
-// work. The Result is complete in any case. Of a plan that is resumed, steps
-// whose result is there already count as done.
+// Plan carries out the plan's steps below dir, in order where the order matters:
+// contents and links of different files are written side by side, everything else
+// waits for the steps before it. A cancelled ctx ends the work. The Result is
+// complete in any case. When a plan is resumed, steps whose result is there already
+// count as done.
 func Plan(ctx context.Context, dir string, p wire.Plan, work Work) (Result, error) {
 	// Who waits for the mount sits in a system call, and keeps the Go scheduler
 	// from running others for 20 µs or more if there is no processor to spare.

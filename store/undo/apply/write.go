@@ -71,11 +71,11 @@ func (w *worker) write(content []byte) error {
 	return nil
 }
 
-// finish writes name completely: owner, content, attributes, mode, time, in this
-// order, because changing the owner clears set-user-id bits and writing the time. The
-// mode is usually right from the creation on; a chmod would be one more version. A
-// file that is to lend its owner's rights is nobody else's to open before.
-// made says that the file was opened.
+// finish writes name completely: owner, content, attributes, mode, time. The order
+// matters, because changing the owner clears set-user-id bits and writing changes the
+// time. The mode is usually right from the creation on; a chmod would be one more
+// version. A file that is to lend its owner's rights must not be opened by anybody
+// else before. made says that the file was opened.
 func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, made *bool) error {
 	m := mode(w.step.Mode)
 	if w.step.Mode == 0 {
