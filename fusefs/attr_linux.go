@@ -174,9 +174,10 @@ func (o *overlay) tellOutside(n *inode, before seen, sx *unix.Statx_t) {
 	o.outsideOf(n, was, after)
 }
 
-// outsideOf has the Observer hear of it in n's order, or else a write could
-// begin before the Observer sees to the content. Nobody waits for that order: a
-// caller may have it, or of another inode. What is dirty is told when it is closed.
+// outsideOf tells the Observer while it holds n's order; otherwise a write could
+// begin before the Observer secures the content. It does not wait for that order,
+// because a caller may hold it, or that of another inode. A dirty inode is reported
+// when it is closed.
 func (o *overlay) outsideOf(n *inode, was, after Stat) {
 	if o.obs == nil {
 		return

@@ -75,9 +75,9 @@ func (o *overlay) caller(in *fuse.InHeader, writes bool) Caller {
 const execWait = 20 * time.Millisecond
 
 // closer resolves who closes a file. An exec closes what it does not pass on, and
-// as long as that takes the kernel (6.18) lets nobody read the process's
-// /proc/PID/stat: who waited for it here would have exec wait for ever, and with it
-// every ps. Then what was known of the process before has to do.
+// during that time the kernel (6.18) lets nobody read the process's /proc/PID/stat:
+// waiting for it here would make the exec wait for ever, and every ps with it. Then
+// what was known of the process before must suffice.
 func (o *overlay) closer(in *fuse.InHeader) Caller {
 	if c, ok := o.procs.recent(in); ok || in.Pid == 0 {
 		return c

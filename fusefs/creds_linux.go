@@ -62,9 +62,9 @@ func noReserves() {
 	}
 }
 
-// forCaller calls f, which takes blocks of the source, for a caller who has no
-// right to those that are reserved for root. Whatever else root's identity allows
-// f goes without, but for keeping set-id bits, which likeCaller decides, if keeps.
+// forCaller calls f, which takes blocks of the source, for a caller who has no right
+// to the blocks reserved for root. f also runs without the other rights of root,
+// except the right to keep set-id bits, about which likeCaller decides, if keeps.
 func (o *overlay) forCaller(in *fuse.InHeader, keeps bool, f func() error) error {
 	if !o.us.root || in.Uid == o.us.uid {
 		return f()

@@ -35,10 +35,10 @@ func (o *overlay) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (
 		return 0, status(err)
 	}
 	n.begin()
-	// An append goes to where the file ends on the source, should somebody
-	// else have made it longer: whether anybody can is not asked, because not
-	// everybody can be seen. Pages of a mapping have their own places, and
-	// what comes once more may be there already.
+	// An append goes to where the file ends on the source, in case somebody else has
+	// made it longer. Whether anybody can is not asked, because not everybody can be
+	// seen. Pages of a mapping have their own places, and a repeated request may be
+	// there already.
 	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && in.Unique&resendBit == 0
 	done := 0
 	write := func() error {

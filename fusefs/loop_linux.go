@@ -124,10 +124,9 @@ func (d *device) spawn() {
 	go d.loop()
 }
 
-// park waits until another thread is needed, and reports false when this one
-// is not needed any more. Whoever wakes it counts it as ready. The kernel wakes
-// those that wait for a request in turn: the fewer there are, the warmer they
-// are.
+// park waits until another thread is needed, and returns false when this one is not
+// needed any more. Whoever wakes it counts it as ready. The kernel wakes the threads
+// that wait for a request in turn: the fewer there are, the warmer they are.
 func (d *device) park() bool {
 	if d.parked.Add(1) > maxParked {
 		d.parked.Add(-1)

@@ -65,10 +65,10 @@ func (s *outsideWrites) unknown(k key, ctime int64, now moment) bool {
 	return ctime > since && (!ours || ctime > at || at > now.wall)
 }
 
-// noteOutside tells the Observer of a file that the kernel did not know and that
-// was made or changed underneath since the mount: a new one, one that an atomic
-// save put in the place of another. made was taken before the source was asked;
-// when one of our own was made since, it may be this one.
+// noteOutside tells the Observer of a file that the kernel did not know and that was
+// made or changed directly on the source since the mount: a new file, or one that an
+// atomic save put in the place of another. made was taken before the source was
+// asked; if we made a file since, it may be this one.
 func (o *overlay) noteOutside(n *inode, sx *unix.Statx_t, made moveMark) {
 	if o.obs == nil || !n.isReg() || !o.outside.Load() {
 		return

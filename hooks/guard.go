@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// The guard points an agent that reads a file again at read_file, which answers
-// with what changed. It is off by default, because the hooks do the same to the
-// client's own Read without a word. The first Read of each file is always let
-// through: the client's Edit wants one.
+// The guard points an agent that reads a file again at read_file, which answers with
+// what changed. It is off by default, because the hooks do the same to the client's
+// own Read without a word. The first Read of each file is always let through, because
+// the client's Edit requires one.
 
 // guardKinds are read by the client's own tool only: it shows them as pictures
 // or cells.

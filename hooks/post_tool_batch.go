@@ -8,10 +8,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// postToolBatch commits what a batch of tool calls delivered: the event carries
-// the text that the model gets, after all hooks, cuts and cancellations. Only
-// then does the daemon count it as shown. All other results, and what the model
-// itself wrote, count as what the context has grown by since.
+// postToolBatch commits what a batch of tool calls delivered: the event carries the
+// text that the model gets, after all hooks, cuts and cancellations. Only then does
+// the daemon count it as shown. All other results, and the model's own text, count as
+// growth of the context.
 func postToolBatch(ctx context.Context, c *call) answer {
 	printed := c.sentResults()
 	commit := wire.Commit{Reader: wire.Reader{Session: c.session, Agent: c.agent}}

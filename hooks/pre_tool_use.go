@@ -9,9 +9,8 @@ import (
 )
 
 // preToolUse opens the tool call's window, so that what is written meanwhile is
-// joined to it, and warns of a file that somebody else changed since this
-// reader saw it. It blocks nothing but, with --guard=deny,
-// a second Read of the same file.
+// joined to it, and warns of a file that somebody else changed since this reader saw
+// it. It blocks nothing, except a second Read of the same file with --guard=deny.
 func preToolUse(ctx context.Context, c *call) answer {
 	if c.tool == "Read" {
 		text := c.guard()

@@ -43,10 +43,10 @@ func withLines(own fields, f readFile) fields {
 	return out
 }
 
-// readResult handles a built-in Read: the daemon learns what is about to be
-// delivered (pending until PostToolBatch confirms it) and says whether a stub
-// or the changed span can take its place. Images, PDFs, notebooks and results
-// that the client cut come in other shapes and are left alone.
+// readResult handles a built-in Read: it tells the daemon what is about to be
+// delivered (pending until PostToolBatch confirms it), and the daemon says whether a
+// stub or the changed span can take its place. Images, PDFs, notebooks and results
+// that the client cut have other shapes and are left alone.
 func (c *call) readResult(ctx context.Context) answer {
 	path, ok := c.relative(c.input.str("file_path"))
 	if !ok || c.toolUse == "" {

@@ -10,10 +10,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// RunStatusLine answers a client's statusLine command: the client's JSON comes
-// on stdin, one line goes to stdout. It returns 0 and prints nothing when there
-// is no project or no answer in time; a client shows what it gets several times
-// a second, so it keeps to the limits of a hook.
+// RunStatusLine answers a client's statusLine command: the client's JSON comes on
+// stdin, one line goes to stdout. It returns 0 and prints nothing when there is no
+// project or no answer in time. A client runs it several times a second, so it keeps
+// to the limits of a hook.
 func RunStatusLine(ctx context.Context, env Env) int {
 	raw, ok := within(ctx, env.limit(readWithin), func(context.Context) []byte { return readAll(env.Stdin) })
 	if !ok {

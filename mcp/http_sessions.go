@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// httpSessions are the connections that this process opened over HTTP. Only an
-// id that was given out here is one: a connection can be a reader, so nobody may
-// invent it, and after a DELETE or a restart the client has to open a new one.
+// httpSessions are the connections that this process opened over HTTP. Only an id
+// that was given out here is valid: a connection can be a reader, so nobody may
+// invent one, and after a DELETE or a restart the client has to open a new one.
 type httpSessions struct {
 	mu   sync.Mutex // guards live
 	live []string   // the longest unused first

@@ -88,10 +88,9 @@ func dropDot(p string) string {
 	return p
 }
 
-// dir is where the project is to be read and written: the mountpoint while
-// something is mounted there, else the root itself (an in-place mount is seen
-// there too). Looked up anew each time, because mounts come and go while a
-// server runs.
+// dir is where the project is to be read and written: the mountpoint while something
+// is mounted there, else the root itself (an in-place mount shows there too). It is
+// looked up each time, because mounts come and go while a server runs.
 func (s *Server) dir() string {
 	if m := s.opt.Mountpoint; m != "" && m != s.opt.Root && isMount(m) {
 		return m

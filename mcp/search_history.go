@@ -56,10 +56,10 @@ var historyTypes = map[string][]string{
 	"mode": {"chmod"}, "chmod": {"chmod"}, "link": {"link", "symlink"}, "outside": {"outside", "seen"},
 }
 
-// history returns the newest q.Limit changes that match, oldest first. A filter
-// that is a path is the daemon's to follow through renames; a glob, and the
-// operations (nil: all), are matched here, page by page, because an atomic save
-// is known only from its parts.
+// history returns the newest q.Limit changes that match, oldest first. The daemon
+// follows a filter that is a path through renames. A glob and the operations (nil:
+// all) are matched here, page by page, because an atomic save is recognised only from
+// its parts.
 func (s *Server) history(ctx context.Context, q wire.LogQuery, filter string, ops []string) ([]wire.Version, []wire.Gap, error) {
 	match := func(v wire.Version) bool { return ops == nil || slices.Contains(ops, v.Op) }
 	switch {

@@ -70,10 +70,10 @@ func (s *Server) serveStdio(ctx context.Context) error {
 	return nil
 }
 
-// follow reads messages until one is a request: then another goroutine reads on,
-// and this one works on the request at once. To hand the request over instead
-// would have the client wait until another thread has woken up, which takes as
-// long as all that is to be done for an unchanged file.
+// follow reads messages until one is a request. Then another goroutine reads on, and
+// this one works on the request at once. Handing the request over instead would make
+// the client wait until another thread has woken up, which takes as long as all the
+// work for an unchanged file.
 func (c *stdioConn) follow(ctx context.Context, br *bufio.Reader) {
 	for {
 		line, err := readLine(br)

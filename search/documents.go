@@ -6,10 +6,10 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// The fields. A file has one document with its words, which only say that they
-// are there; and one for each chunk, whose terms are counted for ranking. Words
-// by file rather than by chunk, and whole identifiers only there, took the index
-// of the Go source tree from 1.38 to well under half of the corpus.
+// The fields. A file has one document with its words, which only say that the words
+// occur, and one document for each chunk, whose terms are counted for ranking.
+// Keeping words by file instead of by chunk, and whole identifiers only there,
+// reduced the index of the Go source tree from 1.38 to well under half of the corpus.
 const (
 	fieldWord   = "word" // of a file: folded words as they stand
 	fieldPart   = "part" // of a chunk: parts of identifiers and words, stemmed
@@ -60,9 +60,9 @@ func (f *termField) takeParts(text []byte, stems *stemmer) {
 }
 
 // stemmedParts calls fn with what ranking compares of a word: the parts of an
-// identifier, stemmed. A whole identifier is found by its parts beside each
-// other, and exactly by the word field, so it is not entered again; nor are
-// numbers. It needs a buffer and returns it; fn must not keep its argument.
+// identifier, stemmed. A whole identifier is found by its adjacent parts, and exactly
+// by the word field, so it is not entered again; neither are numbers. It needs a
+// buffer and returns it; fn must not keep its argument.
 func stemmedParts(word []byte, stems *stemmer, buf []byte, fn func([]byte)) []byte {
 	if len(word) > maxWord {
 		return buf

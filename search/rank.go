@@ -62,10 +62,10 @@ func asks(query []term, stems ...string) bool {
 	return slices.ContainsFunc(query, func(t term) bool { return slices.Contains(stems, t.text) })
 }
 
-// score is the one place that says what fits a query best: BM25 over the parts
-// of a chunk's words, names defined there and names of file and directory
-// counting more, all of it by the share of the query that the file has at all,
-// and by the file's own weight.
+// score is the one place that says what fits a query best: BM25 over the parts of a
+// chunk's words, with more weight for names defined there and for the names of file
+// and directory, times the share of the query that the file has at all, times the
+// file's own weight.
 func score(f *found, query []term, w float64) float64 {
 	has, all := 0.0, 0.0
 	for i, t := range query {

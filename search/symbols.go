@@ -100,10 +100,10 @@ func goSymbols(content []byte) []Symbol {
 	return syms
 }
 
-// withoutBodies leaves of top-level functions' bodies only the line ends: to parse
-// them was two thirds of the time that Go files took. It goes by the shape that
-// gofmt gives; a raw string or a comment in a body may hold a line that looks like
-// its end, so a body with half of one is left as it is.
+// withoutBodies keeps only the line ends of top-level functions' bodies: parsing the
+// bodies took two thirds of the time that Go files took. It relies on the shape that
+// gofmt produces. A raw string or a comment in a body may contain a line that looks
+// like the body's end, so a body with half of one stays as it is.
 func withoutBodies(content []byte) []byte {
 	out := make([]byte, 0, len(content)/2)
 	rest := content

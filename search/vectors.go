@@ -13,10 +13,10 @@ import (
 	"cachebro/store"
 )
 
-// vectors are the meanings of contents' chunks, in memory and in a file of JSON
-// lines beside the index: the model first, then one line for each content. They
-// belong to contents, not to paths, so that they outlive renames and a rebuilt
-// index. What a crash leaves of the last line is made again.
+// vectors are the meanings of contents' chunks, in memory and in a file of JSON lines
+// beside the index: the model first, then one line for each content. They belong to
+// contents, not to paths, so they outlive renames and a rebuilt index. A last line
+// that a crash left incomplete is made again.
 type vectors struct {
 	path, model string
 

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxWord is the longest word that is indexed whole, in bytes; base64 blobs
-// and minified sources would otherwise fill the dictionary. Longer words are
-// cut into overlapping pieces of this length, each a term of its own, one
-// every maxWord/2 bytes: so whatever is at most maxWord/2 long is in one of them.
+// maxWord is the longest word that is indexed whole, in bytes; otherwise base64 blobs
+// and minified sources would fill the dictionary. Longer words are cut into
+// overlapping pieces of this length, each a term of its own, one every maxWord/2
+// bytes, so whatever is at most maxWord/2 long is in one of them.
 const maxWord = 64
 
 // fold maps a rune to the representative of its case-folding orbit, so that

@@ -143,10 +143,10 @@ func (b *batch) change(c *Change, i int) error {
 // classTracked and classExcluded are values of Class.
 const classTracked, classExcluded Class = 0, 2
 
-// byKnownName gives a change of a file's content or mode that was made by another
-// name the tracked name that the file is known to have, or else an ignored one, if
-// nothing is kept of that by which it was made. False: there is none, and only that
-// it was changed can be told.
+// byKnownName gives a change of a file's content or mode that was made through
+// another name the tracked name that the file is known to have, or else an ignored
+// one, if nothing is kept of the name that was used. False: there is none, and only
+// the fact of the change can be recorded.
 func (b *batch) byKnownName(c *Change) (bool, error) {
 	if c.Class == classTracked {
 		return true, nil
@@ -289,10 +289,10 @@ func (b *batch) write(c *Change, i int) error {
 // clockStep is more than the steps in which a file system's times go.
 const clockStep = int64(20e6)
 
-// unwritten: a file that cannot be read any more (its owner took the right away)
-// still is as it was captured, for nobody has written to it since. What was
-// captured right after a write could have been written to again within the
-// same step of the clock.
+// unwritten: a file that cannot be read any more (its owner removed the permission)
+// still is as it was captured, because nobody has written to it since. A file that
+// was captured right after a write could have been written to again within the same
+// step of the clock.
 func unwritten(cur Version, st Stat) bool {
 	return cur.Blob != (Hash{}) && InodeOf(cur.Stat) == InodeOf(st) && cur.Stat.Size == st.Size &&
 		cur.Stat.Mtime == st.Mtime && max(cur.Time, cur.Taken)-st.Mtime > clockStep

@@ -35,10 +35,10 @@ func (c *Check) problem(format string, a ...any) {
 	}
 }
 
-// Fsck reads everything: each version and its index keys, each content and its
-// hash, the counters. With repair, index keys are made anew from the versions,
-// contents that cannot be read are dropped and their versions say so, and the
-// counters are set right. step, if not nil, hears how many contents are done.
+// Fsck reads everything: each version and its index keys, each content and its hash,
+// the counters. With repair it makes index keys anew from the versions, drops
+// contents that cannot be read, notes that in their versions, and sets the counters
+// right. step, if not nil, hears how many contents are done.
 func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int)) (*Check, error) {
 	s.tidyMu.Lock()
 	defer s.tidyMu.Unlock()

@@ -20,8 +20,8 @@ func hookCommand() cli.Command {
 }
 
 // runHook answers the events that may have to start something; package fastpath
-// answered all others before main began. Exit status 2 would block the agent's tool call,
-// and 2 is also that of a Go panic, hence the recover and the silence.
+// answered all others before main began. Exit status 2 would block the agent's tool
+// call, and 2 is also the status of a Go panic; so it recovers and stays silent.
 func runHook(ctx context.Context, e *cli.Env) (err error) {
 	debug.SetTraceback("none")
 	defer func() {

@@ -160,10 +160,10 @@ func (c *Capture) dirty(f fusefs.File) {
 	}
 }
 
-// BaselineDone tells that a scan which began then has captured every tracked
-// file: what has an older ctime need not be copied before it is destroyed. A
-// directory that was renamed meanwhile may have escaped the scan, so that such
-// a scan is not relied on.
+// BaselineDone says that a scan which began at that time has captured every tracked
+// file: a file with an older ctime need not be copied before it is destroyed. A
+// directory that was renamed meanwhile may have escaped the scan, so such a scan is
+// not relied on.
 func (c *Capture) BaselineDone(began time.Time) {
 	c.scanning.Store(false)
 	if began.UnixNano() > c.moved.Load() {

@@ -14,10 +14,10 @@ func openDir(root *os.Root) *os.File {
 	return f
 }
 
-// beneath opens a file of the project, or only its name, in one system call:
-// os.Root takes one for each directory on the way, twice (17 for three files of
-// a directory of depth 6, seen). A nil file: there is none. known is false when
-// the answer has to come from elsewhere.
+// beneath opens a file of the project, or only its name, in one system call. os.Root
+// needs one for each directory on the way, twice (17 for three files in a directory
+// of depth 6). A nil file: there is none. known is false when the answer has to come
+// from elsewhere.
 func (s *source) beneath(name string, path bool) (f *os.File, known bool) {
 	if s.fd == nil {
 		return nil, false

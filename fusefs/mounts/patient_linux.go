@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A process that is stuck in the kernel (one that executes a program from a
-// hung file system, say) makes whoever reads its /proc wait with it: a readlink
-// of its cwd never returns. One such process must not keep every mount on the
-// machine from starting.
+// A process that is stuck in the kernel (for example, one that executes a program
+// from a hung file system) blocks whoever reads its /proc: a readlink of its cwd
+// never returns. One such process must not keep every mount on the machine from
+// starting.
 const (
 	stuckAfter = 250 * time.Millisecond // a healthy process takes microseconds
 	maxStuck   = 8                      // then the rest is left out

@@ -6,10 +6,9 @@ import (
 	"path/filepath"
 )
 
-// Claude Code can have us as a plugin (hooks/plugin) instead
-// of by init. Then its hooks come with --plugin, and our tools under another name. With
-// both, everything would happen twice: the plugin steps back, because who ran init
-// chose its options.
+// Claude Code can use us as a plugin (hooks/plugin) instead of through init. Then its
+// hooks come with --plugin, and our tools have another name. With both, everything
+// would happen twice, so the plugin steps back: who ran init chose its options.
 
 // PluginTools is what our tools are called in the plugin: plugin, then server.
 const PluginTools = "mcp__plugin_cachebro_cachebro__"

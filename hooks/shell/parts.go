@@ -11,9 +11,9 @@ import (
 )
 
 // Agents read several files with one command: cat a b; head -5 a && cat -n b. Each
-// part that only shows a file is shortened, the others stay. What a part printed is
-// not told by the client, so it is computed from the files and held against the
-// output: where that differs in a byte, everything is left alone.
+// part that only shows a file is shortened, the others stay. The client does not say
+// what each part printed, so it is computed from the files and compared with the
+// output. Where a byte differs, everything is left alone.
 
 // Part is what one command of a line printed: lines of a file, or a known text, or
 // something unknown.

@@ -14,10 +14,10 @@ const Unknown = "\x00"
 // off; patterns stay as they were written.
 type Pipeline [][]string
 
-// Pipelines lists what a command line runs, one pipeline after the other. ok: all
-// of it is simple commands in the foreground whose output goes where the line's
-// goes. Loops, functions, substitutions, here-documents and redirections into files
-// are not.
+// Pipelines lists what a command line runs, one pipeline after the other. ok: the
+// line consists only of simple commands in the foreground whose output goes where the
+// line's goes, without loops, functions, substitutions, here-documents and
+// redirections into files.
 func Pipelines(command string) (all []Pipeline, ok bool) {
 	if len(command) > maxCommand {
 		return nil, false

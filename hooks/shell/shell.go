@@ -33,9 +33,9 @@ func (s shown) Path(cwd string) string {
 	return filepath.Join(cwd, s.dir, s.file)
 }
 
-// ParseShow recognises a command that does nothing but show lines of one file:
-// cat, head, tail or sed -n with literal arguments, alone, after "cd DIR &&", or
-// one through another. Everything else is not; see parseParts for what shows more.
+// ParseShow recognises a command that only shows lines of one file: cat, head, tail
+// or sed -n with literal arguments, alone, after "cd DIR &&", or piped through each
+// other. It recognises nothing else; see parseParts for commands that show more.
 func ParseShow(command string) (shown, bool) {
 	if len(command) > maxCommand {
 		return shown{}, false

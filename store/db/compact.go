@@ -91,9 +91,9 @@ func (d *DB) flush() error {
 }
 
 // rotate makes Badger begin a new value log file, so that the last one can be
-// rewritten as well: it does so only when a file is full. What fills it is
-// deleted in the ordinary way, which counts it as something to be freed. A file
-// that holds less than least bytes is left.
+// rewritten as well. Badger does so only when a file is full. What rotate fills the
+// file with is deleted in the ordinary way, which counts it as free. A file that
+// holds less than least bytes is left.
 func (d *DB) rotate(least int64) error {
 	dir := filepath.Join(d.dir, "db")
 	last, used := lastValueLog(dir)

@@ -93,10 +93,10 @@ func openBadger(dir string, o Options) (bdb *badger.DB, err error) {
 	return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-// dropEmpty removes empty value log and memtable files. A process killed while
-// Badger makes such a file (before it has a size) or deletes it (it truncates
-// first) leaves one; it holds nothing, but Badger refuses to open with it. Only
-// when nobody has the store open: a living Badger may be about to fill it.
+// dropEmpty removes empty value log and memtable files. A process killed while Badger
+// makes such a file (before it has a size) or deletes it (it truncates first) leaves
+// one. It holds nothing, but Badger refuses to open with it. Call this only when
+// nobody has the store open: a running Badger may be about to fill the file.
 func dropEmpty(dir string) {
 	lock, err := os.Open(dir)
 	if err != nil {

@@ -32,9 +32,9 @@ const (
 	worthCompacting = 64 << 10
 )
 
-// Prune drops the contents of versions of which their path has keep newer ones
-// (0: Options.Keep) and that are older than Options.KeepAge, and packs the rest.
-// The versions stay in the log. It may be cancelled at any time and goes on from there.
+// Prune drops the contents of versions that are older than Options.KeepAge and whose
+// path has keep newer ones (0: Options.Keep), and packs the rest. The versions stay
+// in the log. It may be cancelled at any time; the next call goes on from there.
 func (k *Keeper) Prune(ctx context.Context, keep int) (Report, error) {
 	if keep <= 0 {
 		keep = k.opt.Keep
@@ -166,11 +166,10 @@ func (t shrunken) still(now time.Time, seq uint64) bool {
 	return !t.at.IsZero() && past >= 0 && past < pause
 }
 
-// shrink frees need bytes: by packing, which costs no content, then by age and
-// count, then what was superseded,
-// oldest first and without regard to age and count, then what an undo in reach
-// would need, last what a live session's diff is based on. What paths hold now
-// is never taken.
+// shrink frees need bytes: first by packing, which drops no content; then by age and
+// count; then superseded contents, oldest first, without regard to age and count;
+// then what an undo within reach would need; last what a live session's diff is based
+// on. The present contents of paths are never dropped.
 func (k *Keeper) shrink(ctx context.Context, need int64, r *Report) error {
 	goal := r.Before - need
 	if st := k.s.Stats(); st.Loose >= content.PackLeast && st.Loose >= st.RawBytes/8 {

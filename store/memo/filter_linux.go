@@ -77,10 +77,9 @@ func filter(given []int) []unix.SockFilter {
 	return append(p, show)
 }
 
-// Enter puts this thread under the filter, hands the descriptor that shows its
-// system calls to whoever has the other end of sock, and becomes the command.
-// Nothing but exec may follow: the filter is this thread's alone, and its calls
-// wait for an answer.
+// Enter puts this thread under the filter, hands the descriptor that shows its system
+// calls to whoever has the other end of sock, and becomes the command. Only exec may
+// follow: the filter applies to this thread alone, and its calls wait for an answer.
 func Enter(sock int, given []int, path string, args, env []string) error {
 	runtime.LockOSThread()
 	prog := filter(given)

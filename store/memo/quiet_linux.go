@@ -4,10 +4,10 @@ package memo
 
 import "golang.org/x/sys/unix"
 
-// quiet are the system calls that bring a program nothing that we do not know
-// already: they work on its own memory, threads, signals and descriptors, which
-// it got by calls that we see; they ask for what is a part of the call (see
-// machineFacts); or they ask for a clock or for random numbers.
+// quiet are the system calls that tell a program nothing that we do not know already:
+// they work on its own memory, threads, signals and descriptors, which it got by
+// calls that we see; they ask for what is part of the call (see machineFacts); or
+// they ask for a clock or for random numbers.
 var quiet = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_MMAP, unix.SYS_FSTAT, unix.SYS_LSEEK, unix.SYS_FUTEX, unix.SYS_MADVISE, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGACTION,
 	unix.SYS_MPROTECT, unix.SYS_MUNMAP, unix.SYS_BRK, unix.SYS_MREMAP, unix.SYS_MSYNC, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MUNLOCK, unix.SYS_MLOCKALL, unix.SYS_MUNLOCKALL,

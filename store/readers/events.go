@@ -59,10 +59,10 @@ func (s *Tracker) Event(e Event) State {
 	return State{Epoch: r.epoch, NeedCheck: r.needCheck || len(r.files) > 0}
 }
 
-// TranscriptCheck drops what the main agent's context no longer holds: alive
-// are the tool uses on the transcript's active chain. What was shown without a
-// tool use cannot be looked up and is not relied on; nothing is when the
-// transcript could not be read.
+// TranscriptCheck drops what the main agent's context no longer holds: alive are the
+// tool uses on the transcript's active chain. What was shown without a tool use
+// cannot be looked up and is not relied on. When the transcript could not be read,
+// nothing is relied on.
 func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable bool) {
 	r := s.reader(store.Reader{Session: id}, false)
 	if r == nil {

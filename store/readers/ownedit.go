@@ -30,10 +30,9 @@ type Edit struct {
 	Tool    string
 }
 
-// OwnEdit records what an agent knows after its own edit: the lines that it
-// held before and the text that it supplied where it held the lines around it.
-// A reader that had seen ten lines of a file has not seen the rest by editing
-// one of them.
+// OwnEdit records what an agent knows after its own edit: the lines that it held
+// before, and the text that it supplied where it held the lines around it. A reader
+// that had seen ten lines of a file has not seen the rest by editing one of them.
 func (s *Tracker) OwnEdit(ctx context.Context, e Edit) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -115,10 +115,10 @@ func Shared(dir string) (all, elsewhere int64) {
 	return all, elsewhere
 }
 
-// Allot shares a cap among stores: what each may take. As long as all of them
-// fit, each may have what the others leave. Otherwise the largest give way first,
-// down to one level for all; that of idle ones is a quarter of it. So a project
-// in use can always have cap/n, an idle one cap/4n, whatever the others take.
+// Allot divides a cap among stores and returns what each may take. As long as all of
+// them fit, each may have what the others leave. Otherwise the largest give way
+// first, down to one level for all; the level of idle ones is a quarter of it. So a
+// project in use can always have cap/n, an idle one cap/4n, whatever the others take.
 func Allot(limit int64, all []Holding, now time.Time) []int64 {
 	out := make([]int64, len(all))
 	weight := make([]int64, len(all)) // in quarters

@@ -104,10 +104,10 @@ func filesOf(goals []*goal) map[store.Inode][]*goal {
 	return m
 }
 
-// alsoNamed adds to a selection that was narrowed by paths what the same writes
-// did to other names of the selected files. vs are the versions before that.
-// Asked are the files with several names that are there now under the asked paths:
-// perhaps nobody has told of those names when the writes were made.
+// alsoNamed adds to a selection that was narrowed by paths what the same writes did
+// to other names of the selected files. vs are the versions before the narrowing.
+// asked are the files with several names that are now under the asked paths: the log
+// may not have known those names when the writes were made.
 func alsoNamed(sel selection, vs []store.Version, asked map[store.Inode]bool) {
 	files := maps.Clone(asked)
 	for _, v := range vs {

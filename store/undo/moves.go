@@ -335,11 +335,11 @@ func (x *stepper) renames() error {
 	return nil
 }
 
-// stay sees to it that what is not part of the plan is where it was in the end, when
-// the directory that it is in goes elsewhere.
+// stay makes sure that what is not part of the plan ends where it was when its
+// directory goes elsewhere.
 //
-// Of what was only found there since its directory came nothing is known under another
-// name: it goes along.
+// What was only found in the directory since the directory came is not known under
+// another name, so it goes along.
 func (m *mover) stay(dirs []store.Path) error {
 	slices.Sort(dirs)
 	var goals []goal

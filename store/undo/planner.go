@@ -13,9 +13,9 @@ type Planner struct {
 	Secure Secure
 }
 
-// Secure is asked, while a plan is made, to bring the present contents of files
-// into the store (see Store.Fill): the plan would delete or overwrite them, and the
-// store lacks them. What it leaves out the plan leaves alone; it says why.
+// Secure is called while a plan is made, to bring the present contents of files into
+// the store (see Store.Fill): the plan would delete or overwrite them, and the store
+// lacks them. The plan leaves alone what Secure leaves out; Secure says why.
 type Secure func([]store.Version) map[store.Path]string
 
 // Draft is a plan that was not begun (see Store.BeginPlan).

@@ -369,9 +369,10 @@ func (m *maker) possible(goals []goal, apart bool) ([]goal, error) {
 	}
 }
 
-// withDirectories sees to it that each directory is there in which something is to be.
-// One that was made by what is taken back, and went elsewhere, would not come back for
-// what others have put into it. Each is seen to once: needed has those that were.
+// withDirectories makes sure that each directory exists in which something is to be.
+// A directory that was made by what is taken back, and then went elsewhere, would not
+// come back for what others have put into it. Each is looked at once: needed has
+// those that were.
 func (m *maker) withDirectories(goals []goal, needed map[store.Path]bool) ([]goal, error) {
 	at := make(map[store.Path]int, len(goals))
 	for i := range goals {

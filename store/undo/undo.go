@@ -101,10 +101,10 @@ func (c *chain) back(i int, plan string) (store.Version, int) {
 	return c.own[i], i
 }
 
-// broughtBack: what a plan has made is the state that it was to bring back. Of
-// ignored files the log lacks the content, before or after they come into view, but
-// a plan also gives back the mtime.
-// Owner, attributes and set-id bits only count where whoever carried it out could give them.
+// broughtBack: what a plan has made is the state that it was to bring back. The log
+// does not have the content of ignored files, before or after they become tracked,
+// but a plan also restores the mtime. Owner, attributes and set-id bits only count
+// where whoever applied the plan could set them.
 func broughtBack(then, now state) bool {
 	if then.mode, then.attrs, now.owned = then.mode&^setID|now.mode&then.mode&setID, "", false; now.regular() && then.regular() && (now.blob == (store.Hash{})) != (then.blob == (store.Hash{})) {
 		return now.size == then.size && now.mtime == then.mtime && now.perm() == then.perm()
@@ -324,10 +324,10 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 	return sel, title, nil
 }
 
-// wholeLives adds to a selection that was narrowed by paths what else the same
-// actor did to files under other names, as far as a selected path was renamed from
-// or to those: an atomic save makes a temporary file first, and to undo no more than
-// its rename would leave that behind.
+// wholeLives adds to a selection that was narrowed by paths what the same actor did
+// to the files under other names, as far as a selected path was renamed from or to
+// those names. An atomic save makes a temporary file first; undoing only its rename
+// would leave the temporary file behind.
 func wholeLives(sel selection, vs []store.Version, match func(store.Path) bool) {
 	bySeq, lives := map[uint64]*store.Version{}, map[store.Path][][]*store.Version{}
 	for i := range vs {

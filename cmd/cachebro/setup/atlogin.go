@@ -12,9 +12,10 @@ import (
 	"cachebro/cmd/cachebro/cli"
 )
 
-// loginUnit is a systemd unit that mounts what is up: the user's own, which begins with
-// the first login; root's is the system's, which begins with the machine. It is enabled
-// by a link, as systemctl would, so that nothing has to run for it.
+// loginUnit is a systemd unit that mounts the projects that are up: for a user, a
+// unit of the user's own that starts with the first login; for root, a unit of the
+// system that starts at boot. A link enables it, as systemctl would, so that nothing
+// has to run for it.
 type loginUnit struct{ file, link string }
 
 func theLoginUnit(e *cli.Env) (loginUnit, error) {

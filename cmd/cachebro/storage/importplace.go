@@ -10,9 +10,10 @@ import (
 	"cachebro/cmd/cachebro/cli"
 )
 
-// importing is a file in a state directory that an import is making. One without
-// it holds a whole history: that of the import, or the former one, with which it
-// has changed places. A process that is killed between two steps leaves either.
+// importing marks a state directory that an import is making. A state directory
+// without this file holds a whole history: that of the import, or the former one,
+// with which it has changed places. A process that is killed between two steps leaves
+// one or the other.
 const importing = "importing"
 
 // asideOf is a free place for the history of root that is put out of the way now.

@@ -10,10 +10,10 @@ import (
 	"cachebro/store/wire/when"
 )
 
-// storeLimits reads what bounds this user's histories: CACHEBRO_CAP, the size
-// that all of them together should not pass (500MiB, 4GiB), CACHEBRO_KEEP, how many versions
-// of a file stay however old they are, and CACHEBRO_KEEP_AGE, the age up to
-// which all of them do (36h, 30d). Unset: store.Options' defaults.
+// storeLimits reads the limits of this user's histories: CACHEBRO_CAP, the size that
+// all of them together should not exceed (500MiB, 4GiB), CACHEBRO_KEEP, how many
+// versions of a file stay however old they are, and CACHEBRO_KEEP_AGE, the age up to
+// which all versions stay (36h, 30d). Unset: the defaults of store.Options.
 func storeLimits(e *cli.Env) (o store.Options, err error) {
 	if s := e.Getenv("CACHEBRO_CAP"); s != "" {
 		n, ok := parseBytes(s)

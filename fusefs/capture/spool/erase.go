@@ -9,9 +9,9 @@ import (
 )
 
 // Erase overwrites the contents that lie before upTo and belong to records that
-// match, and returns how many bytes that were. Everything before upTo must have
-// been dealt with for good: afterwards those contents are ErrNoContent. It may
-// run beside a Writer and a Reader.
+// match, and returns how many bytes it overwrote. The reader must be done with
+// everything before upTo: afterwards those contents are ErrNoContent. Erase may run
+// beside a Writer and a Reader.
 func Erase(dir string, upTo Position, match func(*Record) bool) (erased int64, err error) {
 	r, err := OpenReader(dir, Position{})
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"cachebro/fusefs"
 )
 
-// fdStore is what a supervisor keeps so that another mountd can go on with the
-// connection of one that was killed: /dev/fuse, the ledger, and descriptors
-// that cannot be opened again by name. It belongs to one goroutine but while
-// hear runs, whose end heard tells.
+// fdStore holds what another mountd needs to go on with the connection of one that
+// was killed: /dev/fuse, the ledger, and descriptors that cannot be opened again by
+// name. It belongs to one goroutine, except while hear runs; heard is closed when
+// hear ends.
 type fdStore struct {
 	logger         *slog.Logger
 	ledger, device *os.File // nil: none

@@ -38,10 +38,9 @@ func overlayIDs(point string) map[int]bool {
 	return ids
 }
 
-// watchOutside calls set whenever there is somebody outside and was not, or the
-// other way round, until ctx ends. Those who stand on the source from before
-// can only become fewer (a child inherits the working directory); mounts beside
-// ours come and go.
+// watchOutside calls set whenever the answer to "is anybody outside?" changes, until
+// ctx ends. The number of those who stand on the source from before the mount can
+// only fall (a child inherits the working directory); mounts beside ours come and go.
 func watchOutside(ctx context.Context, c Config, somebody bool, set func(bool)) {
 	changed := make(chan struct{}, 1) // never closed
 	if table, err := mounts.WatchTable(); err == nil {

@@ -227,9 +227,9 @@ func (s *session) watchSupervisor(ctx context.Context, pid int) {
 }
 
 // keepRunning calls start whenever the process has ended, until ctx ends. The first
-// time it does so at once: until there is another one, whoever kills us as well
-// leaves a dead mount. One that ends soon, or cannot be started, is started ever
-// more rarely: the binary may have been replaced by one that cannot do this.
+// time it starts it at once: until there is another one, whoever kills us as well
+// leaves a dead mount. A process that ends soon, or cannot be started, is started
+// ever more rarely: the binary may have been replaced by one that cannot do this.
 func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 	const first, last = 10 * time.Millisecond, time.Minute
 	for pause := time.Duration(0); ; {

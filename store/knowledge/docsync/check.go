@@ -186,9 +186,10 @@ func (s *Sync) change(p store.Path, b *baseline, now map[store.Path]store.Hash) 
 	return c, nil
 }
 
-// Mark says that the documents of the selected pairs are true of the code as of
-// a position in the log (0: now), in the name of by, and returns how the pairs
-// stood before, and the position. edited: only those whose document was written after the code.
+// Mark records, in the name of by, that the documents of the selected pairs describe
+// the code as of a position in the log (0: now). It returns how the pairs stood
+// before, and the position. edited: only those whose document was written after the
+// code.
 func (s *Sync) Mark(ctx context.Context, f Filter, at uint64, edited bool, by string, now int64) (was []Status, seq uint64, err error) {
 	r, err := s.Check(ctx, f)
 	if err != nil {

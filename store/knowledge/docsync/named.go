@@ -103,10 +103,10 @@ func named(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) {
 	return refs
 }
 
-// pathWords yields where the words are that look like paths of files: letters,
-// digits and _@.+~/- up to the last dot that stands between a letter or digit and
-// an ending of at most 12 of them. Every version of every document is read, and
-// a regular expression took twenty times as long.
+// pathWords yields where the words are that look like paths of files: letters, digits
+// and _@.+~/- up to the last dot that stands between a letter or digit and an ending
+// of at most 12 of them. It runs over every version of every document; a regular
+// expression took twenty times as long.
 func pathWords(text string) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		for at := 0; at < len(text); {

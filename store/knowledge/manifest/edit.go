@@ -11,10 +11,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Set returns text with the value at keys (nodes, auth, summary) made value: a
-// string or a []string. Missing mappings on the way are made, behind what is
-// there. Every byte outside of the value stays. A text in which the value is
-// already that is returned as it is.
+// Set returns text with the value at keys (nodes, auth, summary) set to value: a
+// string or a []string. It adds missing mappings behind the existing ones. Every byte
+// outside of the value stays. A text that has this value already is returned as it
+// is.
 func Set(text []byte, value any, keys ...string) ([]byte, error) {
 	if err := valid(value, keys); err != nil {
 		return nil, err

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// What a Redis sends is data of a stranger. The client library makes room for
-// whatever length is announced, and goes as deep as the nesting does: a reply of
-// 24 bytes ended the process. So each connection has a guard that follows the
-// protocol and ends it at the first reply that we never ask for.
+// A Redis server is not trusted. The client library allocates whatever length a reply
+// announces, and recurses as deep as the reply is nested: a reply of 24 bytes ended
+// the process. So each connection has a guard that follows the protocol and closes
+// the connection at the first reply that we never ask for.
 const (
 	guardLine  = 64 << 10         // bytes of a line
 	guardReply = redisLargest * 2 // bytes of one reply, what is in it included

@@ -17,10 +17,10 @@ func (w *worker) displaces() bool {
 	return w.step.Do == "write" || w.step.Do == "delete" || w.step.Do == "symlink" || w.step.Do == "link" && w.step.Expect != ""
 }
 
-// hold keeps others from opening the file for writing that the step displaces,
-// until the step is done. Where somebody has it open for writing, he would go on
-// to write to a file without a name: that is a conflict, or, with Force, the
-// content is written in place.
+// hold keeps others from opening the file that the step displaces for writing, until
+// the step is done. A process that has it open for writing already would go on
+// writing to a file without a name: that is a conflict, or, with Force, the content
+// is written in place.
 func (w *worker) hold(fi fs.FileInfo) error {
 	if !w.displaces() {
 		return nil

@@ -16,9 +16,9 @@ import (
 )
 
 // places keeps the directories of a plan open, so that each step names its file
-// relative to its own directory: a path that is walked from the root costs
-// several round trips through the mount for each of its parts. Used by one
-// goroutine; the directories it returns by any number.
+// relative to its own directory: walking a path from the root costs several round
+// trips through the mount for each component. One goroutine uses it; any number may
+// use the directories that it returns.
 type places struct {
 	root  *os.Root
 	open  map[string]*os.Root

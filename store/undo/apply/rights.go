@@ -11,8 +11,8 @@ import (
 )
 
 // A file gets the owner of the version that comes back, and the set-id bits only
-// together with that very owner: a mode without its owner would lend the rights of
-// whoever carries the plan out to a content that somebody else has written.
+// together with that owner. A mode without its owner would lend the rights of whoever
+// applies the plan to a content that somebody else has written.
 
 const (
 	setID = fs.ModeSetuid | fs.ModeSetgid

@@ -77,10 +77,10 @@ func valid(name string) bool {
 	return name != "" && name[0] != '/' && path.Clean(name) == name && name != "." && name != ".." && (len(name) < 3 || name[:3] != "../")
 }
 
-// direct: nothing may be there, and what is written is small. It is written
-// under its own name at once, which tells whether nothing is there; a killed
-// process can leave no more than its beginning. Large ones are renamed into
-// their place: they may take long.
+// direct: nothing may be there, and what is written is small. It is written under its
+// own name at once, and that write fails if something is there; a killed process can
+// leave no more than its beginning. Large files are renamed into place, because
+// writing them may take long.
 func (w *worker) direct() bool {
 	return w.step.Do == "write" && w.step.Expect == "absent" && w.step.Size <= 1<<20
 }

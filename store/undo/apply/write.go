@@ -25,9 +25,9 @@ func (w *worker) create(content []byte) error {
 	return err
 }
 
-// begun: what is there is the beginning of content, as a process leaves it that
-// is killed while it writes: the file's time is still that of the writing. For
-// the whole content see there. (The kernel's clock for files is a little behind.)
+// begun: the file is a beginning of content, as left by a process that was killed
+// while it wrote: the file's time is still that of the writing. For the whole content
+// see there. (The kernel's clock for files is a little behind.)
 func (w *worker) begun(content []byte) bool {
 	fi, err := w.root.Lstat(w.name)
 	if err != nil || !fi.Mode().IsRegular() || links(fi) > 1 || fi.Size() >= int64(len(content)) || fi.ModTime().Before(w.plan.Begun.Add(-time.Second)) {

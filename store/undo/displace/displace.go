@@ -86,10 +86,10 @@ func (h *Held) displace(root *os.Root, tmp, name string, taker fs.FileInfo) (*Di
 	return d, nil
 }
 
-// Finish is called a moment later, see Grace. Where nobody came, it removes
-// the old file. Where somebody did, the old file gets its name back, with what was
-// written to the new one at its end (ErrGivenBack); or the other way round, where
-// the new one is in use already (ErrAppended).
+// Finish is called a moment later, see Grace. If nobody wrote to the old file
+// meanwhile, Finish removes it. Otherwise the old file gets its name back, with what
+// was written to the new one appended (ErrGivenBack); or, where the new file is in
+// use already, the new one gets what was written to the old one (ErrAppended).
 func (d *Displaced) Finish() error {
 	defer d.dir.Close()
 	defer d.held.Release()

@@ -21,10 +21,10 @@ type Held struct {
 // that ends, or one between fork and exec.
 const patience = 30 * time.Millisecond
 
-// Hold keeps others from opening f, a regular file that is open for reading, for
-// writing: they wait until Release. It returns ErrOpen where somebody has it
-// open so already. The caller must not open it for writing itself meanwhile, and
-// leaves f to Release.
+// Hold keeps others from opening f for writing: they wait until Release. f is a
+// regular file that is open for reading. It returns ErrOpen where somebody has it
+// open for writing already. The caller must not open it for writing itself meanwhile,
+// and leaves f to Release.
 func Hold(f *os.File) (h *Held, err error) {
 	for pause := time.Millisecond; ; pause *= 2 {
 		if h, err = hold(f); !errors.Is(err, ErrOpen) || pause > patience/2 {

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watch tells of removals and renames at the places and in the directories
-// above them. A directory that somebody holds open tells nothing of its own
-// removal, but the one above it does. False: nothing can be told.
+// watch reports removals and renames at the places and in the directories above them.
+// A directory that somebody holds open does not report its own removal, but the one
+// above it does. False: nothing can be reported.
 //
-// What lies under a place is none of our business, and a look into it could
-// wait for a mount.
+// What lies under a place does not concern us, and a look into it could wait for a
+// mount.
 func watch(ctx context.Context, places []Place) (<-chan struct{}, bool) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
