@@ -61,9 +61,9 @@ func (o *overlay) fillAttrOut(sx *unix.Statx_t, out *fuse.AttrOut) {
 // severalAsked is no thread.
 const severalAsked = ^uint32(0)
 
-// asking notes, before the source is asked for attributes of n, that they go
-// to the kernel for a thread (0: not known). It always writes: a change that
-// comes after it, and only such a change, takes the note away.
+// asking notes, before the source is asked for attributes of n, that they go to the
+// kernel for a thread (0: unknown). It always writes, so that a change after it, and
+// only such a change, removes the note.
 func (n *inode) asking(tid uint32) {
 	if tid == 0 || !n.asked.CompareAndSwap(tid, tid) && !n.asked.CompareAndSwap(0, tid) {
 		n.asked.Store(severalAsked)

@@ -105,9 +105,9 @@ func (o *overlay) closer(in *fuse.InHeader) Caller {
 	return c
 }
 
-// recent answers from what was looked up in the last trustWrite, as it was when
-// the file was opened or first written: at the price of one read of /proc/PID/comm,
-// which waits for no exec, where the process is young.
+// recent answers from a look-up of the last trustWrite, as it was when the file was
+// opened or first written. For a young process this costs one read of /proc/PID/comm,
+// which waits for no exec.
 func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
 	c := Caller{TID: in.Pid, PID: in.Pid, UID: in.Uid, GID: in.Gid}
 	p.mu.Lock()

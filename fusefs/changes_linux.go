@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// changing are the opcodes after which something in the tree may be otherwise
-// than before. They are noted from the device loop, when the source has been
-// changed and before the caller is answered, whatever the answer is.
+// changing are the opcodes after which something in the tree may be different. The
+// device loop notes them when the source has been changed and before the caller is
+// answered, whatever the answer is.
 const changing uint64 = 1<<opSetattr | 1<<opSymlink | 1<<opMknod | 1<<opMkdir | 1<<opUnlink | 1<<opRmdir | 1<<opRename | 1<<opLink |
 	1<<opOpen | 1<<opWrite | 1<<opSetxattr | 1<<opRemovexattr | 1<<opCreate | 1<<opIoctl | 1<<opFallocate | 1<<opRename2 |
 	1<<opCopyFileRange | 1<<opCopyFileRange64
@@ -53,9 +53,9 @@ func (s *Server) Changes(token string) (next string, paths []string, all bool) {
 	return o.changes.Since(token)
 }
 
-// noteRequest notes what a request has changed. A path is asked for after
-// the change, so that one that was renamed meanwhile has its new name, or the
-// rename of its directory, noted later, stands for all in it.
+// noteRequest notes what a request has changed. It asks for the path after the
+// change, so a file that was renamed meanwhile has its new name. If a directory above
+// it was renamed, that rename, noted later, stands for everything in it.
 func (o *overlay) noteRequest(op uint32, in, out []byte) {
 	node, body := binary.NativeEndian.Uint64(in[16:]), in[40:]
 	u32 := func(at int) uint32 {

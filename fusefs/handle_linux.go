@@ -88,10 +88,10 @@ func (n *inode) writersBeside(h *handle) bool {
 // maxKept bounds the descriptors of removed files that keep has taken.
 const maxKept = 1024
 
-// keep takes an O_PATH descriptor of n, which is about to lose its last known
-// name, and holds it until the kernel forgets n. A process may have found the
-// name and be about to open it: without this an atomic save made every
-// hundredth open at the same moment fail with ESTALE.
+// keep opens an O_PATH descriptor of n, which is about to lose its last known name,
+// and holds it until the kernel forgets n. A process may have looked up the name and
+// be about to open it: without this, one open in a hundred failed with ESTALE during
+// an atomic save.
 func (o *overlay) keep(n *inode, dir int, name string) *handle {
 	o.guard(n)
 	if n.isDir() {

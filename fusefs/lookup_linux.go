@@ -46,9 +46,9 @@ func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out 
 	return fuse.OK
 }
 
-// afresh is for the attributes of an inode that the kernel knows already, before
-// they go to it: they are from before the inode was found, and who changed it
-// since (see overtook) knew nothing of this request.
+// afresh is for the attributes of an inode that the kernel knows already, before they
+// are sent to it: they were read before the inode was found, and a later change (see
+// overtook) could not know of this request.
 func (o *overlay) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx *unix.Statx_t) {
 	if n.isReg() && sx.Nlink == 1 {
 		return // the kernel knows of all that changes it

@@ -51,9 +51,9 @@ type device struct {
 	changes *changes.Tracker
 	note    func(op uint32, in, out []byte)
 
-	// ready counts the threads that wait for a request or are about to. One
-	// that was only just started must count, else each request that comes
-	// before it is up would start another: 10,000 threads on a busy machine.
+	// ready counts the threads that wait for a request or are about to. A thread that
+	// was only just started must count; otherwise each request that arrives before it
+	// is up would start another: 10,000 threads on a busy machine.
 	ready   atomic.Int32
 	parked  atomic.Int32
 	threads atomic.Int32

@@ -85,9 +85,9 @@ func (o *overlay) createdBefore(h *handle, out *fuse.CreateOut) fuse.Status {
 	return fuse.OK
 }
 
-// unmake takes away a file that an earlier server made for the same request
-// and had not noted, so that it can be made once more: opening it instead
-// would fail for a mode that keeps its owner out. It reports whether it did.
+// unmake removes a file that an earlier server made for the same request and had not
+// noted, so that it can be made again. Opening it instead would fail for a mode that
+// keeps its owner out. It reports whether it removed one.
 func (t *attempt) unmake(d *dirfd, name string) bool {
 	var sx unix.Statx_t
 	return statAt(d.fd, name, &sx) == nil && t.made(&sx, OpCreate) && sx.Size == 0 && sx.Nlink == 1 &&

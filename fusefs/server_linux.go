@@ -108,9 +108,9 @@ func (s *Server) protocol() *fuse.MountOptions {
 	return m
 }
 
-// probe sees to it that the mount answers. It also asks once for poll(2),
-// which go-fuse answers with ENOSYS for good: a Go program that opens files
-// asks for it, and would wait for ever if it were us.
+// probe checks that the mount answers. It also asks once for poll(2), which go-fuse
+// answers with ENOSYS for good: a Go program that opens files asks for it, and would
+// wait for ever if that program were us.
 func (s *Server) probe() error {
 	answer := make(chan error, 1)
 	go func() {

@@ -265,9 +265,9 @@ type ownerOwed struct {
 // opened what. It usually takes a millisecond.
 const ownersWait = 200 * time.Millisecond
 
-// ownersAgain looks whether those who opened files are still there. One that is in
-// the middle of an exec or of a page fault cannot be looked at before it has the
-// answer that it waits for: such a one is filled in when we serve.
+// ownersAgain checks whether the processes that opened files still exist. One that is
+// in the middle of an exec or of a page fault cannot be examined before it has the
+// answer that it waits for; it is filled in when we serve.
 func (o *overlay) ownersAgain(owed map[uint32][]ownerOwed) {
 	seen := make(chan struct{}, len(owed))
 	for pid, all := range owed {

@@ -16,9 +16,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// commandOutput says what a Bash command printed in fewer words, where a rule knows
-// command and output (package reshape). Nothing of it is recorded as lines of a file
-// that were shown: no later stub rests on it.
+// commandOutput shortens what a Bash command printed, where a rule knows command and
+// output (package reshape). None of it is recorded as shown lines of a file: no later
+// stub rests on it.
 func (c *call) commandOutput(ctx context.Context) answer {
 	stdout, ok := plainOutput(c.response)
 	if !ok || !c.reshapes() || c.input.truth("run_in_background") {

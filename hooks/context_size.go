@@ -108,9 +108,9 @@ func (c *call) look() string {
 	return wire.ContextHeld
 }
 
-// countSchema enters what our tools really cost in this session's requests, where
-// the transcript tells: newer clients put the names alone into a context, and a
-// schema when the model asks for it. Else what the server listed counts.
+// countSchema records what our tools really cost in this session's requests, where
+// the transcript tells: newer clients put only the names into a context, and a schema
+// when the model asks for it. Otherwise it records what the server listed.
 func (c *call) countSchema(ctx context.Context) {
 	if c.opt.client != "" || c.transcript == "" || c.agent != "" {
 		return

@@ -24,9 +24,9 @@ type readFile struct {
 	TotalLines int    `json:"totalLines"`
 }
 
-// withLines is the client's own result with other lines: whatever else a version
-// puts there stays, because a result that lacks a field of the tool's shape is
-// refused. A result without lines (file_unchanged) becomes one with them.
+// withLines is the client's own result with other lines. All other fields stay,
+// because a client refuses a result that lacks a field of the tool's shape. A result
+// without lines (file_unchanged) becomes one with lines.
 func withLines(own fields, f readFile) fields {
 	out, file := fields{}, fields{}
 	if own.str("type") == "text" {

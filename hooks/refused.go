@@ -102,9 +102,9 @@ func (c *call) noteRefusal(f form) {
 	}
 }
 
-// sent is what was printed in the place of a result: what of it the model was
-// given is known only when its batch is complete. It lies in a file between the
-// two events, one a line, so that only what really was printed counts.
+// sent is what was printed in the place of a result. How much of it the model was
+// given is known only when the batch is complete. Until then it lies in a file, one a
+// line, so that only what really was printed counts.
 type sent struct {
 	toolUse  string
 	form     form

@@ -35,8 +35,8 @@ type Env struct {
 	// Start is asked by SessionStart when no daemon runs: it brings one up, and
 	// the mount where one was set up. nil: none is started.
 	Start func(ctx context.Context, root string) (*wire.Client, error)
-	// Mount is asked by SessionStart when the project is not mounted. It mounts
-	// what was set up for that and says whether there is a mount now; false
+	// SessionStart calls Mount when the project is not mounted. Mount mounts a
+	// project that was set up for it and reports whether there is a mount now; false
 	// without an error: nobody asked for one. nil: none is made.
 	Mount func(ctx context.Context, root string) (bool, error)
 	// NoCommands: what was asked and run is not told to anybody.

@@ -40,9 +40,9 @@ func sessionStart(ctx context.Context, c *call) answer {
 	return a
 }
 
-// mount brings a set-up project's mount back (after a reboot, say) and returns
-// what the user should know. The client's own process stands in the directory
-// below the mount then; its tools go by absolute paths or cd, and so through it.
+// mount mounts a set-up project again (after a reboot, for example) and returns what
+// the user should know. The client's own process stands in the directory below the
+// mount then; its tools use absolute paths or cd, and so go through the mount.
 func (c *call) mount(ctx context.Context) string {
 	if c.env.Mount == nil {
 		return c.notMounted("")

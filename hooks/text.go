@@ -22,10 +22,9 @@ const deadLine = " cachebro  the mount is dead, the processes that served it wer
 // maxListed files stand in the recovery block; the rest is counted.
 const maxListed = 40
 
-// recoveryBlock is what a model gets after a compaction: facts about the
-// session, no orders. "" when there is nothing to tell: a list of what was only
-// read, in a session that saved nothing, spares nobody anything. Times are in
-// loc.
+// recoveryBlock is what a model gets after a compaction: facts about the session, no
+// orders. It is "" when there is nothing worth telling: a list of files that were
+// only read, in a session that saved nothing, helps nobody. Times are in loc.
 func recoveryBlock(r wire.Recovery, loc *time.Location) string {
 	modified := 0
 	for _, f := range r.Set.Files {

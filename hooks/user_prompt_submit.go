@@ -48,9 +48,9 @@ func (c *call) checkChain(ctx context.Context) bool {
 	if c.chain().judged(c.prompt) {
 		return true
 	}
-	// Hooks of parallel calls come at once, and the transcript may not yet hold
-	// all of these calls: a second check could drop what the first one's call has
-	// already recorded. So one checks and the others wait for it.
+	// Hooks of parallel calls run at the same time, and the transcript may not yet
+	// hold all of these calls: a second check could drop what the first one's call
+	// has already recorded. So one checks and the others wait for it.
 	unlock := c.lockChain()
 	defer unlock()
 	if c.breaker.open() {

@@ -11,9 +11,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Where clients put the id that their hooks know the call by: Claude Code one of
-// its own name, Codex callId, beside the thread whose context asks and the number
-// of that context's window, which grows with each compaction.
+// Where clients put the id by which their hooks know the call: Claude Code under a
+// name of its own, Codex under callId, beside the thread whose context asks and the
+// number of that context's window, which grows with each compaction.
 const (
 	toolUseKey = "claudecode/toolUseId"
 	callKey    = "callId"
@@ -84,9 +84,9 @@ func (s *Server) reader(ctx context.Context, meta *mcp.Meta) wire.Reader {
 	return wire.Reader{}
 }
 
-// codexReader is the reader of a call from Codex. Its hook has to have announced
-// the call: without hooks nobody would tell of a compaction. A thread beside the
-// main one is not told apart by hooks and is a reader that nobody knows.
+// codexReader is the reader of a call from Codex. Its hook must have announced the
+// call: without hooks nobody would report a compaction. Hooks do not tell a thread
+// beside the main one apart, so such a thread is an unknown reader.
 func (s *Server) codexReader(ctx context.Context, meta map[string]any) (wire.Reader, bool) {
 	field := func(name string) string {
 		v, _ := meta[name].(string)

@@ -16,9 +16,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// serveHTTP serves streamable HTTP under /mcp, to this machine only. A web page
-// that the user has open can reach a loopback port too: the token is what it
-// does not have, and its Origin gives it away.
+// serveHTTP serves streamable HTTP under /mcp, to this machine only. A web page that
+// the user has open can reach a loopback port too, but it does not have the token,
+// and its Origin gives it away.
 func (s *Server) serveHTTP(ctx context.Context) error {
 	if len(s.opt.Token) < 16 {
 		return wire.Errorf(wire.ErrBadRequest, "give at least 16 characters", "the bearer token for HTTP is missing or short")

@@ -39,7 +39,7 @@ type Options struct {
 	// Profile is read, safety, default or all; "" is default.
 	Profile string
 	// Reader is "" or "connection": this connection is one context window. Nobody
-	// tells what the client makes of results, so only texts of at most Small bytes
+	// reports what the client makes of results, so only texts of at most Small bytes
 	// count as shown; 0: 8 KiB, which no client is known to cut.
 	Reader string
 	Small  int

@@ -20,9 +20,9 @@ import (
 // maxTokens is what one result may hold: clients cut or spill larger ones.
 const maxTokens = 25_000
 
-// maxTokensCodex is the same for Codex, which cuts a result of more than 10,000
-// bytes (seen with 0.169: 12,000; other models' limits are 10,000) in its middle
-// and tells nobody. Texts have at most five bytes a token, as a rule.
+// maxTokensCodex is the same for Codex, which cuts a result of more than 10,000 bytes
+// in its middle (12,000 with 0.169; the limit of other models is 10,000) and does not
+// say so. Texts have at most five bytes a token, as a rule.
 const maxTokensCodex = 2_000
 
 // most is what one result to this client may hold.

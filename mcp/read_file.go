@@ -160,9 +160,9 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	return compose(ans, body, p.more(a.rel, a.offset)), nil
 }
 
-// compose joins label and text, to the byte as the daemon has it on record:
-// what a client's hook later reports as delivered is compared with that. Bytes
-// that are not UTF-8 cannot travel in JSON; they are replaced, and that is said.
+// compose joins label and text, byte for byte as the daemon has it on record, because
+// what a client's hook later reports as delivered is compared with that. Bytes that
+// are not UTF-8 cannot travel in JSON; they are replaced, and the answer says so.
 func compose(ans wire.ReadAnswer, body []byte, notes ...string) readText {
 	t := readText{text: string(body)}
 	switch {

@@ -10,9 +10,9 @@ import (
 )
 
 // watchEvery is how often subscribed resources are looked at. The daemon sends
-// nothing by itself; with no subscription nothing is asked and no timer runs.
-// While the daemon does not answer, each pause is twice as long as the one before,
-// up to watchLast: to ask may start it.
+// nothing by itself; without a subscription nothing is asked and no timer runs. While
+// the daemon does not answer, each pause is twice as long as the one before, up to
+// watchLast, because asking may start the daemon.
 const (
 	watchEvery = time.Second
 	watchLast  = 30 * time.Second

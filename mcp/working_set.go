@@ -40,10 +40,10 @@ func (s *Server) session(c *conn) string {
 	return s.opt.Session
 }
 
-// workingSet is the session's files. Where no session is known, or hooks have
-// not told the daemon of it, nothing pins a shell's writes to it: then what
-// anybody changed since this server began counts too, because a client that
-// gives no session ids starts one server per session.
+// workingSet is the session's files. Where no session is known, or hooks have not
+// told the daemon of it, nothing joins a shell's writes to it. Then everything that
+// anybody changed since this server began counts too, because a client that gives no
+// session ids starts one server per session.
 func (s *Server) workingSet(ctx context.Context, c *conn) (wire.WorkingSet, error) {
 	var own, all wire.WorkingSet
 	session := s.session(c)

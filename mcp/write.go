@@ -202,9 +202,9 @@ func (f *file) copyAttrs(w *os.File) bool {
 	return copyXattrs(w, src)
 }
 
-// dress gives tmp the owner and mode that it needs; after its last close, so
-// that the overlay has one content to keep and then, at most, a change of mode.
-// same is false where the owner cannot be given.
+// dress gives tmp the owner and mode that it needs. It runs after the last close, so
+// that the overlay has one content to keep and then, at most, a change of mode. same
+// is false where the owner cannot be given.
 func (f *file) dress(tmp string, mode fs.FileMode) (same bool, err error) {
 	fi, err := f.root.Stat(tmp)
 	if err != nil {

@@ -77,9 +77,9 @@ func stemmedParts(word []byte, stems *stemmer, buf []byte, fn func([]byte)) []by
 	return buf
 }
 
-// eachTerm calls fn with the parts of an identifier, or with all of it when it
-// is one part; and with all of it too when it is a short name with a number in
-// it (base64, utf8), which its parts would not tell apart.
+// eachTerm calls fn with the parts of an identifier, or with all of it when it is one
+// part. For a short name with a number in it (base64, utf8) it passes the whole name
+// too, because the parts would not tell such names apart.
 func eachTerm(word []byte, fn func([]byte)) {
 	parts, digits := 0, false
 	eachPart(word, func(part []byte) {

@@ -105,9 +105,9 @@ func (x *Index) await(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// Suspend keeps the follower from indexing until release is called, for somebody
-// who writes thousands of files and needs the machine for it. Queries stay
-// right, at the cost of reading what changed meanwhile. Nested holds count.
+// Suspend keeps the follower from indexing until release is called, for a caller who
+// writes thousands of files and needs the machine for it. Queries stay right, at the
+// cost of reading what changed meanwhile. Suspensions nest.
 func (x *Index) Suspend() (release func()) {
 	x.suspended.Add(1)
 	var once sync.Once

@@ -8,9 +8,9 @@ import (
 	"github.com/blevesearch/bleve/v2/index/scorch"
 )
 
-// slowly names what bleve calls when it could not write or merge a segment. It
-// tries again at once, and so for ever with all processors where the disk is
-// full or the directory gone; the call is made in between.
+// slowly names what bleve calls when it could not write or merge a segment. bleve
+// tries again at once, and for ever with all processors where the disk is full or the
+// directory is gone; this call slows it down.
 const slowly = "cachebro"
 
 // What failed is tried again after retryFirst, then after twice as long each

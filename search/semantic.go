@@ -144,10 +144,10 @@ func cosine(a, b []int8) float64 {
 	return float64(sum) / (127 * 127)
 }
 
-// embed keeps the vectors after the index until ctx ends. It begins once the
-// index has caught up: what an index says that was just opened may be older than
-// the files, and vectors of that would be made for nothing. Failures cost nothing
-// but the vectors: it tries again later.
+// embed makes the vectors that the index lacks, until ctx ends. It begins once the
+// index has caught up: an index that was just opened may be older than the files, and
+// vectors of old contents would be made for nothing. A failure costs nothing but the
+// vectors: embed tries again later.
 func (x *Index) embed(ctx context.Context) {
 	for {
 		select {

@@ -15,9 +15,9 @@ const maxStems = 20_000
 
 func newStemmer() *stemmer { return &stemmer{known: map[string][]byte{}} }
 
-// stem returns the stem of a folded word; identifiers that are not words mostly
-// stay as they are, and queries go through the same function. The result is not
-// to be changed and may share the argument's memory.
+// stem returns the stem of a folded word. Identifiers that are not words mostly stay
+// as they are, and queries use the same function. The result may share the argument's
+// memory and must not be changed.
 func (s *stemmer) stem(word []byte) []byte {
 	if len(word) < 4 || len(word) > 24 {
 		return word

@@ -12,9 +12,9 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// A question whose words few files have is widened by words that stand beside
-// them: what the best chunks have in common and the project has seldom. What is
-// found so comes after all that has the words themselves.
+// A question whose words occur in few files is widened by words that occur beside
+// them: words that the best chunks have in common and that are rare in the project.
+// Hits found this way come after all that have the words themselves.
 const (
 	fewRanked   = 12 // files; with as many nothing is widened
 	widenFrom   = 5  // chunks that are looked at

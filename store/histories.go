@@ -8,9 +8,9 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// A plan looks at the histories of thousands of paths. One look-up for each of
-// their versions took longer than anything else in it; two walks, one through
-// the keys of the paths and one through the log, take a quarter of that.
+// A plan looks at the histories of thousands of paths. One look-up for each version
+// took longer than the rest of the plan. Two walks, one through the keys of the paths
+// and one through the log, take a quarter of that.
 
 const (
 	// atOnce bounds the histories that are in memory at the same time.

@@ -9,8 +9,8 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// BeginPlan gives a plan its ID and writes it into the journal. From now on it
-// is open, until FinishPlan; retention leaves its contents alone. made are those
+// BeginPlan gives a plan its ID and writes it into the journal. From then on it is
+// open, until FinishPlan, and retention leaves its contents alone. made are the
 // contents that its steps write and that no version has had.
 func (s *Store) BeginPlan(ctx context.Context, p *Plan, made map[Hash][]byte) error {
 	if p.ID != "" {

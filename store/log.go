@@ -124,9 +124,9 @@ func (v *View) bounded(f Filter) (Filter, error) {
 	return f, nil
 }
 
-// SeqAt is the newest version that is not younger than t, 0 if all are. A time
-// before that of an older version says nothing, for the clock was set back in
-// between, nor does one that is still to come.
+// SeqAt is the newest version that is not younger than t, 0 if all are. A time before
+// that of an older version is ignored, because the clock was set back in between; so
+// is a time that is still to come.
 func (v *View) SeqAt(t time.Time) (uint64, error) {
 	n, now := t.UnixNano(), v.s.opt.Now().UnixNano()
 	at := v.seq

@@ -13,15 +13,15 @@ import (
 // schema is the layout that this program writes.
 const schema = 4
 
-// migrations[n] takes a store from schema n to n+1. Each only adds or rewrites
-// keys, so that doing it again after a crash half-way comes to the same; the
-// number is moved by the transaction that ends it. None ever drops data.
+// migrations[n] takes a store from schema n to n+1. Each only adds or rewrites keys,
+// so repeating it after a crash gives the same result; the transaction that ends it
+// changes the number. No migration drops data.
 var migrations = map[uint64]func(*Store, *db.Writer) error{
 	1: addTimes,
 	2: noteLoose,
-	// Schema 4 puts frames into pack files. Those of schema 3 stay where they
-	// are until they are packed again; what does not know the files must not
-	// take their contents for lost. More can be packed than before.
+	// Schema 4 puts frames into pack files. Frames of schema 3 stay where they are
+	// until they are packed again. A program that does not know pack files must not
+	// take their contents for lost, hence the number. More can be packed than before.
 	3: noteLoose,
 }
 

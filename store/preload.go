@@ -10,9 +10,9 @@ import (
 // preloadFrom is how many unknown paths make a walk worth its iterators.
 const preloadFrom = 16
 
-// preload reads the newest versions of the paths of many changes by one walk in
-// their order. What is changed together mostly lies together: in rm -rf of a
-// large directory, a look-up for each path took half of the time of Apply.
+// preload reads the newest versions of the paths of many changes in one walk, in
+// their order. Paths that change together mostly lie together: in rm -rf of a large
+// directory, a look-up for each path took half of the time of Apply.
 func (b *batch) preload(cs []Change) error {
 	if len(cs) < preloadFrom {
 		return nil

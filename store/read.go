@@ -9,9 +9,9 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// View is the history up to one version, read from one snapshot of the database:
-// what is written meanwhile it does not see. One goroutine at a time uses it, and
-// none after the function that it was given to has returned.
+// View is the history up to one version, read from one snapshot of the database; it
+// does not see what is written meanwhile. One goroutine at a time uses it, and none
+// after the function that it was given to has returned.
 type View struct {
 	s   *Store
 	txn *badger.Txn

@@ -12,9 +12,10 @@ import (
 // saveTime bounds how long a process may take for an atomic save, in ns.
 const saveTime = int64(60e9)
 
-// MadeFor tells an atomic save from a rename: when the process that renamed a
-// file had made it itself a moment before, as sed -i and editors do, it is the
-// number of the version that it began with. 0: it was renamed for its own sake.
+// MadeFor tells an atomic save from a rename. When the process that renamed a file
+// had made that file itself a moment before, as sed -i and editors do, MadeFor
+// returns the number of the version that the file began with. 0: it is an ordinary
+// rename.
 func (s *Store) MadeFor(v Version) (uint64, error) {
 	if v.Op != OpRename || v.Plan != "" || v.Actor.PID == 0 || !isRegular(v.Stat) {
 		return 0, nil
@@ -40,9 +41,9 @@ func (s *Store) MadeFor(v Version) (uint64, error) {
 	return first, nil
 }
 
-// backwards passes the versions of a path from seq down, until fn says false. It
-// reads no more than it passes: a name that every save of a file goes through
-// has thousands of versions, and the log asks about each of them.
+// backwards passes the versions of a path from seq down, until fn returns false. It
+// reads no more than it passes: a temporary name that every save of a file uses has
+// thousands of versions, and the log asks about each of them.
 func (v *View) backwards(p Path, seq uint64, fn func(Version) bool) error {
 	it := v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
 	defer it.Close()
@@ -62,9 +63,9 @@ func (v *View) backwards(p Path, seq uint64, fn func(Version) bool) error {
 	return nil
 }
 
-// OwnFile tells the names of files that cachebro itself writes into a project
-// for a moment: what a plan renames into place, and doctor's canary. "The last
-// action" is never one of ours, or an undo after doctor would do nothing.
+// OwnFile recognises files that cachebro itself writes into a project for a moment:
+// files that a plan renames into place, and doctor's canary. "The last action" is
+// never one of ours; otherwise an undo after doctor would do nothing.
 func OwnFile(p Path) bool {
 	base := path.Base(string(p))
 	return strings.HasPrefix(base, ".cachebro-") && strings.HasSuffix(base, "~")

@@ -137,9 +137,9 @@ func (c *Capture) foundNames(f fusefs.File, but string) {
 	}
 }
 
-// save records the content of a file that nobody has captured so far. Content
-// that stays where it is must be in the spool before this returns: an append
-// would leave it a prefix, but the writes that follow are not announced.
+// save records the content of a file that nobody has captured so far. Content that
+// stays where it is must be in the spool before save returns: an append would leave
+// it a prefix, but the writes that follow are not announced.
 func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st fusefs.Stat, class ignore.Class, vanishes bool) {
 	if !isRegular(st) {
 		return
@@ -204,9 +204,9 @@ func (c *Capture) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 	return j != nil
 }
 
-// await sees a job through: small content is copied at once by who needs it,
-// larger content that vanishes stays alive by a descriptor of ours, and for the
-// rest the caller waits. What is not safe when the wait ends is a gap.
+// await waits for a job. The caller copies small content at once itself; larger
+// content that vanishes stays alive by a descriptor of ours; for the rest the caller
+// waits. Content that is not safe when the wait ends is a gap.
 func (c *Capture) await(j *job, quit *canceller, vanishes bool) {
 	c.mu.Lock()
 	mine := j.state == queued && j.rec.Stat.Size <= inlineSize && c.roomyLast()

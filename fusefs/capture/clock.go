@@ -24,9 +24,9 @@ func (k *clock) setBack(wall, steady time.Duration) bool {
 	return false
 }
 
-// distrust ends the reliance on scans up to now: of content whose change time
-// lies before one it is not known any more whether the scan saw it. A scan that
-// begins when the clock has come as far again counts.
+// distrust makes capture stop relying on the scans up to now: for content whose
+// change time lies before one of them, it is no longer known whether the scan saw it.
+// A scan that begins when the clock has come as far again counts.
 func (c *Capture) distrust() {
 	c.opt.Logger.Warn("the clock was set back; files are copied before they are destroyed, whatever a scan saw")
 	// The daemon repeats when its scan began.

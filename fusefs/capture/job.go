@@ -103,9 +103,9 @@ func marksOf(r *spool.Record) uint32 {
 	return 0
 }
 
-// admit reports whether one more content may be queued. While the store is
-// healthy but behind, it waits: the writer shall be slowed down rather than a
-// version be dropped. With capture stopped nothing is gained by a wait.
+// admit reports whether one more content may be queued. While the store is healthy
+// but behind, it waits: slowing the writer down is better than dropping a version.
+// When capture has stopped, a wait gains nothing.
 func (c *Capture) admit() bool {
 	if c.queueLen() < c.opt.MaxQueue || c.roomy() == nil {
 		return true // there is room, or the queue keeps it until there is
@@ -216,9 +216,9 @@ func (c *Capture) work() {
 	}
 }
 
-// copy brings the content of a job, which the caller has taken, into the
-// spool. It reports false when there is no room and the job was put back,
-// which it only does if later is set; otherwise a failure is a gap.
+// copy brings the content of a job that the caller has taken into the spool. It
+// returns false when there is no room and the job was put back, which it does only if
+// later is set; any other failure is a gap.
 func (c *Capture) copy(j *job, later bool) bool { return c.copyBy(j, later, c.transfer) }
 
 // copyBy is copy with another way to transfer.

@@ -21,9 +21,9 @@ func openRoot(dir *os.File) *os.Root {
 	return root
 }
 
-// open opens the file of a job. Workers hold no lock of the inode: a name that
-// is just changing is looked for again, and after the end of the overlay or
-// for an inode that it forgot the source itself is asked.
+// open opens the file of a job. Workers hold no lock of the inode, so open looks
+// again for a name that is just changing, and asks the source itself after the end of
+// the overlay or for an inode that it forgot.
 func (c *Capture) open(j *job) (*os.File, error) {
 	for try := 0; ; try++ {
 		fd, err := j.f.Open()

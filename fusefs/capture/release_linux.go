@@ -8,9 +8,9 @@ import (
 
 var _ fusefs.Releaser = (*Capture)(nil)
 
-// Released copies small content that is queued, on the thread that ends the
-// handle: nobody waits for it, the descriptor is still open, and no worker has
-// to be woken. That halves what a small file costs on two cores.
+// Released copies small content that is queued, on the thread that ends the handle:
+// nobody waits for that request, the descriptor is still open, and no worker has to
+// be woken. That halves the cost of a small file on two cores.
 func (c *Capture) Released(f fusefs.File, fd int) {
 	c.mu.Lock()
 	j := c.pending[f.ID()]

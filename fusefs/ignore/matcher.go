@@ -86,9 +86,9 @@ func (s *snapshot) indexed(in *dir, p string) bool {
 	return in.repo != nil && in.repo.has(p, s.clock())
 }
 
-// Reload forgets the rules that a changed file may decide: see IsRuleFile. They
-// are read again when they are asked for. A file of a directory says nothing of
-// others, and a big tree of packages has thousands of such files.
+// Reload forgets the rules that a changed file may decide (see IsRuleFile). They are
+// read again when they are needed. A file of one directory does not affect others,
+// and a big tree of packages has thousands of such files.
 func (m *Matcher) Reload(p string) {
 	dir, base := path.Split(p)
 	dir = strings.TrimSuffix(dir, "/")

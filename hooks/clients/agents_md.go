@@ -5,9 +5,9 @@ import (
 	"errors"
 )
 
-// agentsFiles is the section in AGENTS.md, which many clients read at the start
-// of a session. It costs tokens in each, so it is written only when asked for,
-// and says only what an agent cannot find out by itself.
+// agentsFiles is the section in AGENTS.md, which many clients read at the start of a
+// session. It costs tokens in each session, so init writes it only when asked, and it
+// says only what an agent cannot find out by itself.
 func agentsFiles(s Setup) []file { return []file{{s.AgentsMD, section{}}} }
 
 const (

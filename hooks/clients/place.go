@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Configuration is often kept in a repository of one's own and linked to, so links
-// to a user's files are followed. A project's files come from whoever wrote the
+// Users often keep configuration in a repository of their own and link to it, so
+// links to a user's files are followed. A project's files come from whoever wrote the
 // project: a link there may lead to anything that the user may write.
 
 var (

@@ -67,9 +67,9 @@ func guarded(options []string) bool {
 	return slices.Contains(options, "--guard=suggest") || slices.Contains(options, "--guard=deny")
 }
 
-// hookLine is the registered shell command. It costs nothing and says nothing
-// when the binary is gone, and it ends with status 0 whatever becomes of the
-// binary: 2 would block the tool call, and 2 is also the status of a Go panic.
+// hookLine is the registered shell command. It costs nothing and prints nothing when
+// the binary is gone, and it ends with status 0 whatever the binary does: 2 would
+// block the tool call, and 2 is also the status of a Go panic.
 func hookLine(exe, event string, options []string) string {
 	words := []string{ShellQuote(exe), "hook", event}
 	for _, o := range options {

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Set is the attributes of one file: "" nobody knows, None there are none, else after
-// a first byte of 1 each one's name and value, both behind their length as a uvarint,
-// sorted by name. Sets of equal attributes are equal.
+// Set is the attributes of one file: "" where they are unknown, None where there are
+// none. Otherwise a first byte of 1, then the name and value of each, both behind
+// their length as a uvarint, sorted by name. Sets of equal attributes are equal.
 type Set string
 
 // None is the set of most files.

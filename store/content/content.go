@@ -55,9 +55,9 @@ type Log struct {
 
 // Store keeps contents. All methods may be called concurrently.
 type Store struct {
-	// Mutex is held by whoever drops contents, moves them, or needs that nobody
-	// does: one collection, fsck, purge or adoption at a time. It guards lastFrame
-	// and all pack files and is taken before the lock of the writer.
+	// Mutex is held by whoever drops or moves contents, or needs that nobody does:
+	// one collection, fsck, purge or adoption at a time. It guards lastFrame and all
+	// pack files. It is taken before the lock of the writer.
 	sync.Mutex
 	lastFrame uint64 // the largest number given to a frame
 
@@ -152,9 +152,9 @@ func (s *Store) contentIn(txn *badger.Txn, h Hash) ([]byte, error) {
 	return b, nil
 }
 
-// Place says where a content lies: in a frame, or by itself under its hash. Who
-// reads thousands of contents reads them in this order: a look-up decodes a
-// block of dozens of keys, and one content of a frame the whole frame.
+// Place says where a content lies: in a frame, or by itself under its hash. Whoever
+// reads thousands of contents reads them in this order, because one look-up decodes a
+// block of dozens of keys, and one content of a frame decodes the whole frame.
 type Place struct {
 	Frame uint64 // 0: none
 	At    int64

@@ -87,9 +87,9 @@ func (st *stock) wasted(which Waste) (open map[uint64]bool, sum int64) {
 	return open, sum
 }
 
-// dropFrames deletes the frames that nothing refers to: emptied ones, and those
-// of a repack that was killed. A pack file goes when none of its frames is
-// needed any more and nothing of it is on offer. s is locked.
+// dropFrames deletes the frames that nothing refers to: emptied ones, and those of a
+// repack that was killed. It removes a pack file when none of its frames is needed
+// any more and none of its contents is on offer. s is locked.
 func (s *Store) dropFrames(ctx context.Context) error {
 	st, err := s.takeStock(ctx)
 	if err != nil {

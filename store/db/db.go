@@ -160,9 +160,9 @@ func (d *DB) Shut() bool { return !d.closed.Swap(true) }
 // Closed reports whether Shut was called.
 func (d *DB) Closed() bool { return d.closed.Load() }
 
-// Close waits for the calls under way, then writes out what is pending and
-// releases the files. ready is called in between; its error leaves the files as a
-// kill would leave them, locked until the process ends.
+// Close waits for calls under way, then writes out what is pending and releases the
+// files. It calls ready in between; an error of ready leaves the files as a kill
+// would leave them, locked until the process ends.
 func (d *DB) Close(ready func() error) error {
 	// Badger unmaps its files: nobody may be looking at them. Not a lock,
 	// because calls nest; new ones are refused by now.

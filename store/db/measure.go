@@ -6,9 +6,9 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Measure tells what the keys that are mine, and all others, take on disk. A value
-// in the value log takes its size; what lies in the tables shares their files,
-// which are compressed, in proportion to its size.
+// Measure reports what the keys that are mine, and all others, take on disk. A value
+// in the value log takes its size. Keys and values in the tables take a share of
+// their compressed files in proportion to their size.
 func (d *DB) Measure(ctx context.Context, mine func(key []byte) bool) (own, rest int64, err error) {
 	var logged, tabled [2]int64 // mine, the rest
 	err = d.View(func(txn *badger.Txn) error {

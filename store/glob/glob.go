@@ -36,9 +36,9 @@ func covers(glob, path string) bool { return Match(glob, path) || Match(glob+"/*
 // Wild reports whether a text is a glob, and not just a path.
 func Wild(text string) bool { return strings.ContainsAny(text, `*?[{\`) }
 
-// Selects reports whether a glob, as a person writes it, means a path: without a
-// slash it is for names at any depth, with one for the whole path, as in a gitignore
-// file; a directory stands for all that is below it.
+// Selects reports whether a glob, as a person writes it, matches a path. As in a
+// gitignore file, a glob without a slash is for names at any depth, one with a slash
+// is for the whole path, and a directory stands for everything below it.
 func Selects(glob, path string) bool {
 	glob = strings.TrimSuffix(glob, "/")
 	whole := strings.Contains(glob, "/")

@@ -94,9 +94,9 @@ func SameFile(a, b *os.File) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// plumb gives a command pipes for its output. start is to be called once it
-// runs; it returns a function that waits until everything was passed on, or
-// for at most a moment after the command's end if others still hold the pipes.
+// plumb gives a command pipes for its output. Call start once the command runs; it
+// returns a function that waits until everything was passed on, or at most a moment
+// after the command's end if others still hold the pipes.
 func plumb(cmd *exec.Cmd, o *Options, rec *recording) (start func() (finish func()), err error) {
 	var ours, theirs []*os.File
 	drop := func(fs []*os.File) {

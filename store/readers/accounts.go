@@ -197,9 +197,9 @@ func (l *accounts) context(id store.Reader) {
 	l.accountLocked(id.Session).Contexts++
 }
 
-// Spend enters what was delivered outside of Decide: results of other tools
-// (full and sent), or with overhead what was injected. The tool "schema" is
-// the size of the tool schema, which every context of the session pays.
+// Spend records what was delivered outside of Decide: results of other tools (full
+// and sent), or, with overhead, injected text. The tool "schema" is the size of the
+// tool schema, which every context of the session pays for.
 func (s *Tracker) Spend(id store.Reader, tool string, full, sent int64, overhead bool, answer string) {
 	if tool == "schema" {
 		s.accounts.mu.Lock()

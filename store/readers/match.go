@@ -8,10 +8,10 @@ import (
 	"cachebro/store"
 )
 
-// match finds which lines of the view a client's own text is. The client says
-// from where; the bytes must agree. A client's count takes what follows a
-// final newline for one more, empty line: tail reports whether the text went
-// that far, so that the end of the file was seen.
+// match finds which lines of the view a client's own text is. The client says where
+// its text starts; the bytes must agree. A client counts what follows a final newline
+// as one more, empty line: tail reports whether the text went that far, so that the
+// end of the file was seen.
 func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 	if v.binary {
 		return 0, 0, false, false
@@ -80,10 +80,10 @@ func (v view) matchEnd(text []byte) (first, last int, tail, ok bool) {
 	return v.total - n + 1, v.total, true, true
 }
 
-// delivered reports whether the final text that the model got is the decided
-// one: the same bytes but for trailing line ends, or the client's numbered
-// lines of it, or its block in the result of a tool that reads several files.
-// Clients append their own reminders behind results.
+// delivered reports whether the final text that the model got is the decided one: the
+// same bytes except for trailing line ends, or the client's numbered lines of it, or
+// its block in the result of a tool that reads several files. Clients append their
+// own reminders to results.
 func delivered(final, sent string, start int, path store.Path) bool {
 	if is(final, sent, start, path) {
 		return true

@@ -165,9 +165,9 @@ func (r *Room) Refill() {
 	r.spent.Store(0)
 }
 
-// Usage is the allocated size of the directory without the ballast, of shared
-// files the part that is counted here (see allocated); measured
-// at most every 2 s or after 16 MiB, since it looks at every file.
+// Usage is the allocated size of the directory without the ballast; of shared files
+// it counts the part that belongs here (see allocated). It is measured at most every
+// 2 s or after 16 MiB, because it looks at every file.
 func (r *Room) Usage(now time.Time, fresh bool) int64 {
 	r.mu.Lock()
 	size, ok := r.size+r.grown, !fresh && r.grown < 16*mib && now.Sub(r.sized) < 2*time.Second && now.After(r.sized)

@@ -11,9 +11,9 @@ import (
 	"cachebro/store"
 )
 
-// Hard links: one file under several names. What a plan does to such a file in
-// place it does to all its names, so either all of them go the same way, or the
-// one that differs gets a file of its own, or it is left alone.
+// Hard links: one file under several names. What a plan does to such a file in place,
+// it does to all its names. So either all of them go the same way, or the one that
+// differs gets a file of its own, or the file is left alone.
 
 // namesOf lists the live paths, other than but, that are names of the same
 // file as far as is known.
@@ -78,9 +78,9 @@ func (m *maker) fateOf(byPath map[store.Path]*goal, byFile map[store.Inode][]*go
 	return f, err
 }
 
-// foundSince: of this name of a file nothing is known but that it was found after what
-// is taken back had begun, and what plans did to it since. It was changed with the
-// others when nothing was known of it, and goes with them now.
+// foundSince: all that is known of this name of a file is that it was found after
+// what is taken back had begun, and what plans did to it since. It was changed
+// together with the other names while it was unknown, and goes back with them now.
 func (m *maker) foundSince(p store.Path, in store.Inode, since uint64) (bool, error) {
 	if since == 0 {
 		return false, nil
@@ -143,9 +143,9 @@ func (m *maker) filesAt(paths []string) (map[store.Inode]bool, error) {
 	return files, nil
 }
 
-// follow adds the goals of a file's other names to those of a plan that was
-// asked for by path, where they were names of the file that is wanted at the
-// moment seq (0: ever). A file that has another name since is parted from it.
+// follow adds to the goals of a plan by path those of a file's other names, where
+// they were names of the wanted file at the moment seq (0: ever). A file that has got
+// another name since is parted from it.
 func (m *maker) follow(goals []goal, seq uint64) ([]goal, error) {
 	byPath := map[store.Path]bool{}
 	for _, g := range goals {
@@ -188,9 +188,9 @@ func (m *maker) follow(goals []goal, seq uint64) ([]goal, error) {
 	return goals, nil
 }
 
-// asItsOtherNames corrects what a name held that was first heard of when something
-// selected took it away: what the file held by then may be of the same selection.
-// Before that it was what its other names were.
+// asItsOtherNames corrects what a name held that was first heard of when a selected
+// change removed it: the file's content at that time may come from the same
+// selection. Before that, the name held what the file's other names held.
 func asItsOtherNames(goals []goal) {
 	before := map[store.Inode]state{}
 	for _, g := range goals {

@@ -9,9 +9,9 @@ import (
 	"cachebro/store/text"
 )
 
-// merge takes the change that led from before to left out of now, which
-// somebody else made from left. False when the lines of the two changes meet,
-// or one of the three is no text. The plan keeps what comes out.
+// merge removes the change from before to left from now, which somebody else made
+// from left. It returns false when the lines of the two changes meet, or one of the
+// three is no text. The plan keeps the result.
 func (m *maker) merge(left, before, now state) (state, bool) {
 	if !left.regular() || !before.regular() || !now.regular() || now.perm() != left.perm() && before.perm() != left.perm() {
 		return state{}, false

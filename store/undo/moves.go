@@ -28,9 +28,9 @@ func (g *goal) idle() bool {
 	return g.have.equal(g.want) && !(g.have.dir() && g.other) && !g.parted() && !g.lent
 }
 
-// withLent adds to the goals those of paths that hold what they should, but in a
-// file of which other paths are to be names again, and this one not, or while the
-// file that they held is to go from where it is now.
+// withLent adds the goals of paths that hold the right content, but in a file that
+// gets other names back, and not this one, or in a file that is about to leave the
+// path.
 func withLent(goals, same []goal) []goal {
 	wanted, there := map[store.Inode]bool{}, map[store.Inode]bool{}
 	for _, g := range goals {
@@ -50,9 +50,9 @@ func withLent(goals, same []goal) []goal {
 	return goals
 }
 
-// withOrigins adds the paths from which files came that are to go, where their own
-// histories say that this was taken back before: a redo that could not bring back
-// what was there since leaves no version at such a path.
+// withOrigins adds the paths from which files came that are to go, where the
+// histories of those paths say that this was taken back before: a redo that could not
+// bring back what was there since leaves no version at such a path.
 func (m *maker) withOrigins(goals, same []goal, sel selection) ([]goal, error) {
 	known := map[store.Path]bool{}
 	for _, g := range slices.Concat(goals, same) {

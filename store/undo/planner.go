@@ -49,9 +49,9 @@ type place struct {
 	kept bool
 }
 
-// make makes a draft: it finds goals, has secured what reaching them would destroy,
-// drops those that cannot be reached, and turns the others into steps. apart: a file
-// may change under one name alone.
+// make makes a draft: it finds goals, has what they would destroy secured, drops
+// goals that cannot be reached, and turns the others into steps. apart: a file may
+// change under one name alone.
 func (p Planner) make(kind string, find func(*maker) (goals []goal, apart bool, err error)) (*Draft, error) {
 	m := &maker{
 		store: p.Store, plan: &Draft{Plan: store.Plan{Kind: kind}, Made: map[store.Hash][]byte{}, Read: map[store.Hash][]byte{}},

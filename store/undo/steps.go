@@ -283,10 +283,9 @@ func (x *stepper) cannot(g *goal, why string) {
 }
 
 // count fills in the lines that each write or deletion adds and removes, for the
-// diffstat.
-// Each needs its contents unpacked, so all processors share the work, in the
-// order in which they lie in the store: it was a third of the time of planning
-// to bring 10,000 files back.
+// diffstat. It needs the contents unpacked, so all processors share the work, in the
+// order in which the contents lie in the store. It took a third of the time of
+// planning to bring 10,000 files back.
 func (x *stepper) count() {
 	const portion = 64
 	slices.SortFunc(x.writes, func(a, b write) int {

@@ -9,9 +9,9 @@ import (
 	"cachebro/store"
 )
 
-// takeOut are the goals that take the selected versions out of each path. An undo
-// looks through earlier plans at what they brought back; a redo (q.Select.Plan) takes
-// out the very versions that a plan made.
+// takeOut returns the goals that take the selected versions out of each path. An undo
+// sees the versions that earlier plans brought back in place of those plans; a redo
+// (q.Select.Plan) takes out the very versions that a plan made.
 func (m *maker) takeOut(sel selection, q Query) ([]goal, error) {
 	paths, known := sel.paths(), map[uint64]*store.Version{}
 	for _, vs := range sel {

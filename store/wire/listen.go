@@ -65,9 +65,9 @@ func listenAt(dir, path string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// answers reports whether somebody accepts connections at path. A daemon that
-// is stopped (SIGSTOP) or busy still has its backlog, so it counts. One that was
-// killed may have lost its lock an instant before its socket: hence the tries.
+// answers reports whether somebody accepts connections at path. A daemon that is
+// stopped (SIGSTOP) or busy still has its backlog, so it counts. One that was killed
+// may lose its lock an instant before its socket; hence the tries.
 func answers(path string) bool {
 	for try := 0; ; try++ {
 		c, err := net.DialTimeout("unix", path, time.Second)

@@ -76,9 +76,9 @@ func changes(token string) (status int) {
 	return status
 }
 
-// Env is what a hook process has around it. Start and Mount are left to main.
-// CACHEBRO_HOOK_WAIT (as "2s") takes the place of the 100 ms and 200 ms that the
-// daemon has, for a machine so busy that they are too little.
+// Env is the environment of a hook process. Start and Mount are left to main.
+// CACHEBRO_HOOK_WAIT (as "2s") replaces the daemon's 100 ms and 200 ms, for a machine
+// so busy that they are too short.
 func Env(args []string) hooks.Env {
 	p, limits, limit := Paths(os.Getenv), wire.HookTimeouts, time.Duration(0)
 	if d, err := time.ParseDuration(os.Getenv("CACHEBRO_HOOK_WAIT")); err == nil && d > 0 {

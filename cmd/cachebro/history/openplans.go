@@ -12,9 +12,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// ResumeOpen finishes what an undo, redo, restore or revert began before its
-// process was killed: somebody agreed to all of it. What has changed meanwhile
-// is left alone and named; left is how many that are.
+// ResumeOpen finishes what an undo, redo, restore or revert began before its process
+// was killed, because somebody agreed to all of it. It leaves what has changed
+// meanwhile alone and names it; left is the number of such paths.
 func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (left int, err error) {
 	open, err := wire.Call[wire.OpenPlans](ctx, c, wire.MPlanOpen, wire.Empty{})
 	if err != nil {

@@ -99,9 +99,9 @@ func installFuse(release string) string {
 // WithoutHelper: a private mount needs the device only.
 const WithoutHelper = "; without it: cachebro run --private -- COMMAND"
 
-// RefuseSource says no to what can be mounted but would not be right: of a
-// Windows drive below WSL neither the changes that Windows programs make are
-// seen nor are hard links, modes and renames what they are on Linux.
+// RefuseSource refuses directories that can be mounted but would not work: on a
+// Windows drive below WSL, changes by Windows programs are not seen, and hard links,
+// modes and renames are not what they are on Linux.
 func RefuseSource(root string) error {
 	if isWSL() && FileSystem(root) == "9p" {
 		return cli.Hintf("move the project into the Linux file system: cp -a "+cli.Arg(root)+" ~/ && cd ~/"+cli.Arg(filepath.Base(root)),

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Launch mounts in the background, returns when the daemon knows of it too, so
-// that whoever asks next does not hear "not mounted" because mountd is still
-// about to say hello, and finishes what an earlier mount left half done.
+// Launch mounts in the background and finishes what an earlier mount left half done.
+// It returns when the daemon knows of the mount too, so that the next command does
+// not hear "not mounted" because mountd is still about to say hello.
 func Launch(ctx context.Context, e *cli.Env, m PlannedMount) (supervisor.Report, error) {
 	report, err := supervisor.Launch(ctx, m.Config)
 	if err != nil {

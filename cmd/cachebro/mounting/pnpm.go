@@ -9,9 +9,9 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// pnpmNote is for a project that pnpm installs, unless its user says where pnpm
-// shall keep its store: it wants that on the file system of the project
-// (https://pnpm.io/settings#storedir), and a mount is one of its own.
+// pnpmNote is for a project that pnpm installs, unless its user says where pnpm keeps
+// its store. pnpm wants its store on the file system of the project
+// (https://pnpm.io/settings#storedir), and a mount is a file system of its own.
 func pnpmNote(e *cli.Env, root string) string {
 	if _, err := os.Lstat(filepath.Join(root, "pnpm-lock.yaml")); err != nil {
 		return ""

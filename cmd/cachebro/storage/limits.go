@@ -37,9 +37,9 @@ func storeLimits(e *cli.Env) (o store.Options, err error) {
 	return o, nil
 }
 
-// resultSettings reads what is said of kept results: CACHEBRO_RESULTS, "off" or
-// a list like ttl=10m,search=off,disk=128 (MB), and CACHEBRO_REDIS, the address
-// of a Redis or a cluster to share them through.
+// resultSettings reads the settings of kept results: CACHEBRO_RESULTS, "off" or a
+// list like ttl=10m,search=off,disk=128 (MB), and CACHEBRO_REDIS, the address of a
+// Redis or a cluster to share them through.
 func resultSettings(e *cli.Env) (results.Settings, error) {
 	s, err := results.ParseSettings(e.Getenv("CACHEBRO_RESULTS"), e.Getenv("CACHEBRO_REDIS"))
 	if err != nil {

@@ -108,9 +108,10 @@ type Record struct {
 	PStart uint64 // start of the parent
 	Comm   string
 	Group  uint32 // process group
-	// Args is the command line, with NUL between its arguments (a space, of older
-	// writers), cut and without secrets; "" where it is not known, or not yet: then a
-	// second record of the process may tell it. Dir is the working directory.
+	// Args is the command line, with NUL between its arguments (a space, from older
+	// writers), cut and without secrets. It is "" where it is unknown, or not yet
+	// known: then a second record of the process may follow. Dir is the working
+	// directory.
 	Args, Dir string
 	Session   map[string]string
 

@@ -202,9 +202,9 @@ func (k *fdClient) Drop(fh uint64) { k.say(sayDrop, fh, -1) }
 // device gives the supervisor /dev/fuse.
 func (k *fdClient) device(fd int) { k.say(sayDevice, 0, fd) }
 
-// receive reads what the supervisor kept of the mountd before us. One that is
-// killed meanwhile leaves nobody but us to save the mount: then we do without what
-// it has not handed on, which are open files that no name leads to.
+// receive reads what the supervisor kept of the mountd before us. If the supervisor
+// is killed meanwhile, nobody but us can save the mount: then we do without what it
+// has not passed on, which are open files without a name.
 func (k *fdClient) receive() map[uint64]*os.File {
 	kept := map[uint64]*os.File{}
 	for {

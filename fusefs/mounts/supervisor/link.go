@@ -18,9 +18,9 @@ const beatEvery = 2 * time.Second
 // maxPause is the longest wait between two tries to start the daemon again.
 const maxPause = 30 * time.Second
 
-// link keeps mountd in touch with the store daemon: it starts the daemon when
-// it is gone, attaches, and exchanges heartbeats. Its errors reach nobody who
-// waits for I/O: while there is no daemon the spool grows.
+// link keeps mountd in touch with the store daemon: it starts the daemon when it is
+// gone, attaches, and exchanges heartbeats. Its errors never reach a program that
+// waits for I/O: without a daemon the spool grows.
 type link struct {
 	client *wire.Client // nil until dial has been called
 	dial   func(context.Context) (*wire.Client, error)

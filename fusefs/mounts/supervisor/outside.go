@@ -7,9 +7,9 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-// Who may change the source without going through the mount is looked for while
-// there is somebody, and else where the mount table changes; mount namespaces
-// other than ours give no such sign. One look takes about 10 ms.
+// mountd looks for processes that may change the source without going through the
+// mount: repeatedly while there are any, else when the mount table changes. Mount
+// namespaces other than ours give no such sign. One look takes about 10 ms.
 const (
 	outsideEvery   = 2 * time.Second
 	namespaceEvery = 10 * time.Second

@@ -14,9 +14,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Another binary takes over a mount that is served already: it names itself in
-// a file of the state directory and asks mountd to end; the supervisor starts
-// the successor from that file, and is then replaced by one of its kind.
+// Another binary takes over a mount that is served already: it names itself in a file
+// of the state directory and asks mountd to end. The supervisor starts the successor
+// from that file, and is then replaced by a supervisor of the new binary.
 
 const (
 	exeFile = "serve.exe"

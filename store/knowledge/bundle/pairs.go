@@ -18,9 +18,9 @@ const (
 	mostRows   = 20_000               // written files
 )
 
-// Pairs counts which files were read before which were written, by the same
-// actor (a session, or a process and its own). Reads are often told later than
-// the write that followed them, so both are matched by their times.
+// Pairs counts which files were read before which other files were written by the
+// same actor (a session, or a process and its children). Reads are often reported
+// later than the write that followed them, so both are matched by their times.
 type Pairs struct {
 	mu     sync.Mutex // guards all below
 	actors map[string]*recent

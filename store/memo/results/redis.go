@@ -62,9 +62,9 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 var quieten = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
 
-// NewRedis understands what redis-cli -u does, and of its own: cluster=true or
-// addr=host:port (again and again) for a cluster, prefix=NAME for the names of
-// the keys ("cachebro:"). Nothing is connected yet.
+// NewRedis takes what redis-cli -u takes, and parameters of its own: cluster=true or
+// addr=host:port (repeatedly) for a cluster, prefix=NAME for the names of the keys
+// ("cachebro:"). It does not connect yet.
 func NewRedis(address string) (*Redis, error) { return newRedis(address, redisWait) }
 
 func newRedis(address string, wait time.Duration) (*Redis, error) {

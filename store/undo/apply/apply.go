@@ -147,9 +147,9 @@ func (t touched) meet(name []byte) bool {
 	return t[string(name)]
 }
 
-// piece is how many steps one goroutine does, and fetches the contents for, at
-// a time; half as many if the next one is in another directory: who makes files
-// in the same directory waits for each other.
+// piece is how many steps one goroutine does, and fetches the contents for, at a
+// time; half as many if the next step is in another directory, because goroutines
+// that make files in one directory wait for each other.
 const piece = 32
 
 // stretch carries out as many steps as may be done side by side, and says how

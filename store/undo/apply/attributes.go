@@ -14,7 +14,7 @@ import (
 
 // wanted are the extended attributes that the step's file is to have, access control
 // lists among them: those that the history names, else those of the file that it
-// replaces. known: they are all that it may have.
+// replaces. known: the file can have no others.
 func (w *worker) wanted(replaces bool) (set attrs.Set, known bool) {
 	if set = attrs.Set(w.step.Attrs); set != "" {
 		return set, true
@@ -31,9 +31,10 @@ func (w *worker) wanted(replaces bool) (set attrs.Set, known bool) {
 	return attrs.ReadFD(int(old.Fd())).Without(func(name string) bool { return name == attrs.Capability }), false
 }
 
-// attributes gives f a set of attributes but for capabilities, which wait for the
-// owner and the mode, and takes others away if bare is not set: f may have some. It
-// reports whether one was changed, which may have changed the mode.
+// attributes gives f a set of attributes, except capabilities, which wait for the
+// owner and the mode. If bare is not set, f may have other attributes, and they are
+// removed. It reports whether one was changed, because that may have changed the
+// mode.
 func (w *worker) attributes(f *os.File, set attrs.Set, known, bare bool) (changed bool) {
 	want, ok := set.All()
 	if !ok || len(want) == 0 && (bare || !known) {
