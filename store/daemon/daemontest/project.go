@@ -111,13 +111,19 @@ func Ask[A any](t testing.TB, handlers map[string]wire.Handler, method string, q
 // Try is Ask where the answer may be an error.
 func Try[A any](t testing.TB, handlers map[string]wire.Handler, method string, q any) (a A, body []byte, err error) {
 	t.Helper()
+	return TryBody[A](t, handlers, method, q, nil)
+}
+
+// TryBody is Try with a body.
+func TryBody[A any](t testing.TB, handlers map[string]wire.Handler, method string, q any, with []byte) (a A, body []byte, err error) {
+	t.Helper()
 	h := handlers[method]
 	if h == nil {
 		t.Fatalf("nobody answers %q", method)
 	}
 	params, err := json.Marshal(q)
 	must(t, err)
-	out, body, err := h(t.Context(), &wire.Request{Method: method, Params: params, Peer: wire.Peer{PID: os.Getpid()}})
+	out, body, err := h(t.Context(), &wire.Request{Method: method, Params: params, Body: with, Peer: wire.Peer{PID: os.Getpid()}})
 	if err != nil {
 		return a, nil, err
 	}

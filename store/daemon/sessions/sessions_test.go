@@ -1,0 +1,134 @@
+package sessions_test
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"cachebro/store"
+	"cachebro/store/daemon/answers"
+	"cachebro/store/daemon/daemontest"
+	"cachebro/store/daemon/knowledge"
+	"cachebro/store/daemon/outputs"
+	"cachebro/store/daemon/reads"
+	"cachebro/store/daemon/sessions"
+	"cachebro/store/daemon/workingset"
+	"cachebro/store/memo/results"
+	"cachebro/store/readers"
+	"cachebro/store/storetest"
+	"cachebro/store/wire"
+)
+
+// open brings up what sessions need. The handlers are those of sessions, notes and reads.
+func open(t *testing.T, p *daemontest.Project) (*sessions.Sessions, map[string]wire.Handler) {
+	t.Helper()
+	texts := reads.NewTexts(p.Store)
+	shown, err := readers.New(texts, p.Store.KV("shown"), readers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := answers.Open(results.Settings{Off: true}, p.Store, p.Ingest, p.Survey, p.Log)
+	t.Cleanup(func() {
+		kept.Close()
+		if err := shown.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	sets := workingset.Open(p.Store, p.Source, p.Ingest, p.Attribution, p.Log)
+	rd := reads.New(reads.Options{
+		Store: p.Store, Source: p.Source, Ingest: p.Ingest, Attribution: p.Attribution, Survey: p.Survey, Sets: sets, Shown: shown, Texts: texts, Paths: p.Paths,
+	})
+	kn, err := knowledge.Open(knowledge.Options{
+		Store: p.Store, Ingest: p.Ingest, Attribution: p.Attribution, Survey: p.Survey, Answers: kept, Sets: sets, Reads: rd, Shown: shown, Texts: texts,
+		Paths: p.Paths, Version: "1", IndexHeld: func() bool { return false }, Log: p.Log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ss := sessions.New(sessions.Options{
+		Store: p.Store, Source: p.Source, Ingest: p.Ingest, Attribution: p.Attribution, Survey: p.Survey, Sets: sets, Reads: rd, Knowledge: kn, Shown: shown,
+		Outputs: &outputs.Kept{}, Paths: p.Paths, Log: p.Log,
+	})
+	h := ss.Handlers()
+	for _, other := range []map[string]wire.Handler{kn.Handlers(), rd.Handlers()} {
+		for method, f := range other {
+			h[method] = f
+		}
+	}
+	return ss, h
+}
+
+// A session is known from its first event on, is live until it ends, and is completed by
+// a shell.
+func TestSessionFromBeginningToEnd(t *testing.T) {
+	p := daemontest.New(t)
+	ss, h := open(t, p)
+	event := func(name, prompt string) wire.SessionAnswer {
+		t.Helper()
+		a, _ := daemontest.Ask[wire.SessionAnswer](t, h, wire.MSession, wire.SessionEvent{Session: "S1", Event: name, Prompt: prompt, Client: "claude", PID: os.Getpid()})
+		return a
+	}
+	if _, _, err := daemontest.Try[wire.SessionAnswer](t, h, wire.MSession, wire.SessionEvent{Event: "start"}); !errors.Is(err, wire.ErrBadRequest) {
+		t.Errorf("an event of no session: %v", err)
+	}
+	if a := event("start", ""); a.Known || a.Mounted {
+		t.Errorf("%+v", a)
+	}
+	if a := event("prompt", "P1"); !a.Known {
+		t.Errorf("%+v", a)
+	}
+	names := func(kind string) (out []string) {
+		t.Helper()
+		a, _ := daemontest.Ask[wire.NamesAnswer](t, h, wire.MNames, wire.NamesQuery{Kind: kind})
+		for _, n := range a.Names {
+			out = append(out, string(n.Name))
+		}
+		return out
+	}
+	if got := names("session"); !slices.Equal(got, []string{"S1"}) {
+		t.Errorf("%q", got)
+	}
+	if got := names("prompt"); !slices.Equal(got, []string{"P1"}) {
+		t.Errorf("%q", got)
+	}
+	if n := ss.Live(); n != 1 {
+		t.Errorf("%d sessions are live", n)
+	}
+	event("end", "")
+	if n := ss.Live(); n != 0 {
+		t.Errorf("%d sessions are live after the end", n)
+	}
+}
+
+// Who is about to edit a file that somebody else changed since it was shown is told so,
+// and is told once more of notes and of the files that others changed.
+func TestSessionHearsOfOthers(t *testing.T) {
+	p := daemontest.New(t)
+	_, h := open(t, p)
+	p.Write("a.go", "package a\n")
+	daemontest.Ask[wire.SessionAnswer](t, h, wire.MSession, wire.SessionEvent{Session: "S1", Event: "start", Client: "claude"})
+	daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte("a.go"), Reader: wire.Reader{Session: "S1"}, Tool: "Read"})
+	call := func(id string) []string {
+		t.Helper()
+		a, _ := daemontest.Ask[wire.ToolBeginAnswer](t, h, wire.MToolBegin, wire.ToolCall{ToolUse: id, Session: "S1", Tool: "Edit", Paths: [][]byte{[]byte("a.go")}})
+		daemontest.Ask[wire.Empty](t, h, wire.MToolEnd, wire.ToolCall{ToolUse: id, Session: "S1", Tool: "Edit"})
+		return a.Warnings
+	}
+	if w := call("T1"); len(w) != 0 {
+		t.Errorf("nobody changed it: %q", w)
+	}
+	p.Write("a.go", "package a // by another one\n")
+	if w := call("T2"); len(w) != 1 || !strings.Contains(w[0], "a.go was changed") || !strings.Contains(w[0], "line 1 differs") {
+		t.Errorf("%q", w)
+	}
+	c := storetest.Closed(store.OpWrite, "b.go", "package b\n")
+	c.Actor.Session = "S1"
+	storetest.Apply(t, p.Store, c)
+	note, _ := daemontest.Ask[wire.NotesAnswer](t, h, wire.MNotes, wire.NotesRequest{Do: "add", Text: "check b", Path: []byte("b.go")})
+	r, _ := daemontest.Ask[wire.Recovery](t, h, wire.MRecovery, wire.SessionQuery{Session: "S1"})
+	if !r.Known || len(r.Notes) != 1 || r.Notes[0].ID != note.Notes[0].ID || len(r.Set.Files) != 2 {
+		t.Errorf("%+v", r)
+	}
+}
