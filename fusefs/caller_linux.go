@@ -195,11 +195,11 @@ func (p *processes) look(pid uint32, k known, depth int, now time.Time) *Process
 		return nil
 	}
 	proc := k.proc
-	if proc == nil || proc.Start != st.Start || proc.Comm != st.Comm || parentPID(proc) != uint32(st.Parent) {
+	if proc == nil || proc.Start != st.Start || proc.Comm != st.Comm || st.Image != 0 && proc.Image != st.Image || parentPID(proc) != uint32(st.Parent) {
 		// exec(2) keeps pid and start time but changes the name.
 		proc = &Process{
 			PID: pid, Start: st.Start, Comm: st.Comm, UID: ownerOf(pid),
-			Group: uint32(st.Group),
+			Group: uint32(st.Group), Image: st.Image,
 		}
 		p.commands.read(proc)
 		proc.Session = readSession(pid)
@@ -249,6 +249,20 @@ func (p *processes) refresh(c Caller) Caller {
 		c.Proc = now
 	}
 	return c
+}
+
+// peek looks whether a process that writes has become another program since it opened
+// the file, as with "command >file": at the close it may have ended, and tells no more
+// what it was started with. Nobody waits for that.
+func (p *processes) peek(proc *Process) {
+	if p.commands.off || proc == nil || !proc.young() {
+		return
+	}
+	p.commands.begin(func() {
+		if st, err := procfs.ReadStat(int(proc.PID)); err == nil && st.Start == proc.Start && (st.Comm != proc.Comm || st.Image != 0 && st.Image != proc.Image) {
+			p.process(proc.PID, 0, 0)
+		}
+	})
 }
 
 // young: it may still become another by exec.

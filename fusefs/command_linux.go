@@ -31,21 +31,27 @@ func (c *commands) read(p *Process) {
 	if c.off {
 		return
 	}
-	select {
-	case c.slots <- struct{}{}:
-	default:
-		return
-	}
-	// Nobody waits for this goroutine's end, on purpose: see above. It ends when the
-	// process answers or is gone.
-	go func() {
-		defer func() { <-c.slots }()
+	c.begin(func() {
 		if cmd := c.ask(p); cmd != nil {
 			p.command.Store(cmd)
 			if c.tell != nil {
 				c.tell(p)
 			}
 		}
+	})
+}
+
+// begin runs a look beside the requests, if there is a place for it. Nobody waits for
+// its end, on purpose: it comes when the process answers or is gone.
+func (c *commands) begin(look func()) {
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		defer func() { <-c.slots }()
+		look()
 	}()
 }
 
@@ -57,7 +63,7 @@ func commandOf(p *Process) *Command {
 		return nil
 	}
 	cmd := &Command{Dir: procfs.Dir(int(p.PID)), Cut: len(b) == commandMax}
-	if st, err := procfs.ReadStat(int(p.PID)); err != nil || st.Start != p.Start || st.Comm != p.Comm {
+	if st, err := procfs.ReadStat(int(p.PID)); err != nil || st.Start != p.Start || st.Comm != p.Comm || st.Image != p.Image {
 		return nil
 	}
 	cmd.Args = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")

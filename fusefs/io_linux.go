@@ -3,6 +3,7 @@ package fusefs
 import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+	"math"
 )
 
 // Read reads into the reply's own buffer.
@@ -103,7 +104,12 @@ func (o *overlay) soilHandle(h *handle, in *fuse.InHeader, off int64, cancel <-c
 		}
 		size = int64(sx.Size)
 	}
-	return o.soil(n, c, OpWrite, size, cancel), nil
+	first := w == nil || w.empty || w.tail == math.MaxInt64
+	w = o.soil(n, c, OpWrite, size, cancel)
+	if first && in.Pid != 0 {
+		o.procs.peek(c.Proc)
+	}
+	return w, nil
 }
 
 // Lseek finds data and holes.

@@ -46,6 +46,7 @@ type Process struct {
 	UID     uint32
 	Comm    string
 	Group   uint32            // its process group
+	Image   uint64            // tells its programs apart; 0 where that may not be seen
 	Session map[string]string // CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID, CACHEBRO_SESSION … as found in its environment
 
 	command atomic.Pointer[Command]

@@ -50,7 +50,7 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 		clear(c.procs)
 	}
 	for i, p := range fresh {
-		c.procs[procKey{p.PID, p.Start}] = told{p.Comm, with[i]}
+		c.procs[procKey{p.PID, p.Start}] = told{p.Comm, p.Image, with[i]}
 	}
 	c.procMu.Unlock()
 	for i, p := range fresh {
@@ -64,6 +64,7 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 // told is what the spool knows of a process.
 type told struct {
 	comm    string
+	image   uint64
 	command bool
 }
 
@@ -85,9 +86,9 @@ func (c *Capture) Described(p *fusefs.Process) {
 	key := procKey{p.PID, p.Start}
 	c.procMu.Lock()
 	t, ok := c.procs[key]
-	late := ok && t.comm == p.Comm && !t.command
+	late := ok && t.comm == p.Comm && t.image == p.Image && !t.command
 	if late {
-		c.procs[key] = told{p.Comm, true}
+		c.procs[key] = told{p.Comm, p.Image, true}
 	}
 	c.procMu.Unlock()
 	if late {
@@ -102,7 +103,7 @@ func (c *Capture) fresh(p *fusefs.Process) []*fusefs.Process {
 	defer c.procMu.Unlock()
 	var list []*fusefs.Process
 	for ; p != nil; p = p.Parent {
-		if t, ok := c.procs[procKey{p.PID, p.Start}]; !ok || t.comm != p.Comm {
+		if t, ok := c.procs[procKey{p.PID, p.Start}]; !ok || t.comm != p.Comm || t.image != p.Image {
 			list = append(list, p)
 		}
 	}

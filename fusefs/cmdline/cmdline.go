@@ -70,7 +70,7 @@ func Mask(args []string) []string {
 	if len(args) == 0 {
 		return out
 	}
-	option := short[path.Base(args[0])]
+	option, script := short[path.Base(args[0])], scriptOf(args)
 	for i := 1; i < len(args); i++ {
 		a := args[i]
 		switch {
@@ -82,6 +82,7 @@ func Mask(args []string) []string {
 		case (a == "-u" || a == "--user" || a == "--proxy-user" || a == "-H" || a == "--header") && i+1 < len(args):
 			i++
 			out[i] = second(a, args[i])
+		case i == script:
 		case secretFile && !strings.HasPrefix(a, "-") && !ignore.Secret(trim(a)):
 			out[i] = Hidden
 		case secretFile && strings.HasPrefix(a, "-") && strings.Contains(a, "=") && !ignore.Secret(trim(a[strings.Index(a, "=")+1:])):
@@ -273,18 +274,27 @@ var shells = map[string]bool{"sh": true, "bash": true, "zsh": true, "dash": true
 // IsShell reports whether a program is a shell, by the first argument or its name.
 func IsShell(program string) bool { return shells[strings.TrimPrefix(path.Base(program), "-")] }
 
+// scriptOf is the index of the argument that is a shell's script, 0: there is none.
+func scriptOf(args []string) int {
+	if !IsShell(args[0]) {
+		return 0
+	}
+	for i := 1; i+1 < len(args) && strings.HasPrefix(args[i], "-"); i++ {
+		if !strings.HasPrefix(args[i], "--") && strings.HasSuffix(args[i], "c") {
+			return i + 1
+		}
+	}
+	return 0
+}
+
 // Show is a command as a person would have typed it, in about width bytes: of a shell
 // its script; what a shell expanded to many arguments is shortened.
 func Show(args []string, width int) string {
 	if len(args) == 0 {
 		return ""
 	}
-	if IsShell(args[0]) {
-		for i := 1; i+1 < len(args) && strings.HasPrefix(args[i], "-"); i++ {
-			if !strings.HasPrefix(args[i], "--") && strings.HasSuffix(args[i], "c") {
-				return Line(args[i+1], width)
-			}
-		}
+	if i := scriptOf(args); i > 0 {
+		return Line(args[i], width)
 	}
 	var b strings.Builder
 	program := path.Base(args[0])

@@ -94,6 +94,9 @@ type Stat struct {
 	Group  int    // its process group: what a shell started as one job
 	Flags  uint64 // the kernel's PF_ flags
 	Start  uint64 // clock ticks after boot
+	// Image tells one program of a process from the next: where its stack begins, which
+	// exec chooses anew. 0 where that may not be seen, and once the process ends.
+	Image uint64
 }
 
 // ReadStat parses /proc/PID/stat.
@@ -120,6 +123,9 @@ func parseStat(pid int, b []byte) (st Stat, err error) {
 	st.Group, err4 = strconv.Atoi(string(f[2]))
 	st.Flags, err2 = strconv.ParseUint(string(f[6]), 10, 64)
 	st.Start, err3 = strconv.ParseUint(string(f[19]), 10, 64)
+	if len(f) > 25 {
+		st.Image, _ = strconv.ParseUint(string(f[25]), 10, 64)
+	}
 	if err1 != nil || err2 != nil || err3 != nil || err4 != nil {
 		return Stat{}, malformed(pid)
 	}

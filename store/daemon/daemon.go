@@ -17,6 +17,7 @@ import (
 	"cachebro/fusefs/ignore"
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/daemon/actions"
 	"cachebro/store/daemon/answers"
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/find"
@@ -275,7 +276,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	})
 	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), past.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
 		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
-		printed.Handlers())
+		printed.Handlers(), actions.New(d.store, d.survey, paths).Handlers())
 	return err
 }
 

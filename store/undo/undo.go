@@ -471,7 +471,13 @@ func narrow(f *store.Filter, v store.Version) string {
 	}
 	f.PID = v.Actor.PID
 	f.Match = func(o store.Version) bool { return o.Actor.Start == v.Actor.Start }
-	return fmt.Sprintf("%s (pid %d)", v.Actor.Comm, v.Actor.PID)
+	said := v.Actor.Comm
+	if args := []rune(strings.ToValidUTF8(v.Actor.Args, "?")); len(args) > 0 {
+		if said = string(args[:min(len(args), 70)]); len(args) > 70 {
+			said += "…"
+		}
+	}
+	return fmt.Sprintf("%s (pid %d)", said, v.Actor.PID)
 }
 
 // burstOf keeps what the process did without a pause before v.

@@ -237,6 +237,7 @@ type ShowQuery struct {
 type DiffQuery struct {
 	Path    []byte    `json:"path,omitempty"` // "" with Since: the whole tree
 	From    ShowQuery `json:"from,omitzero"`
+	New     bool      `json:"new,omitempty"` // To against nothing
 	To      ShowQuery `json:"to,omitzero"`
 	Since   time.Time `json:"since,omitzero"`
 	Context int       `json:"context,omitempty"` // 0: 3

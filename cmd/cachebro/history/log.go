@@ -15,15 +15,22 @@ import (
 func LogCommand() cli.Command {
 	return cli.Command{
 		Name: "log", Group: cli.GroupEvery, Args: "[PATH]", Short: "what changed, when, and who did it",
-		Long: `One line per version, newest first: its number (for show, diff and revert), time,
-operation, size, process and pid, path, and the session and tool when they are
-known. A file's history follows its renames and outlives its deletion.
+		Long: `What was done, newest first: each command, tool call or undo with its time and the
+files that it changed, below the prompt that it belongs to. The number is that of its
+last version, for show, diff and revert. Of one file it lists the versions instead,
+one a line, with the process; the history of a file follows its renames and outlives
+its deletion.
+
+--json prints versions too, one object a line; with --actions, what was done.
 
 Examples:
-  cachebro log
+  cachebro log -n 20
+  cachebro log --stat               all files of each action, and who started it
   cachebro log src/main.go          one file; @N counts its versions
   cachebro log --since 10m -p       with diffs
   cachebro log --author sed         by process name, or agent
+  cachebro log -f                   what is done from now on
+  cachebro log --graph              who changed how much when, as a picture
   cachebro log --json | jq .path`,
 		Run: runLog,
 	}
@@ -36,6 +43,8 @@ type logFlags struct {
 	session, since, until, author, op string
 	limit                             int
 	patch, json, oldest, baselines, z bool
+	stat, actions, versions           bool
+	follow, graph                     bool
 }
 
 func runLog(ctx context.Context, e *cli.Env) error {
@@ -46,8 +55,13 @@ func runLog(ctx context.Context, e *cli.Env) error {
 	fs.StringVar(&f.until, "until", "", "only before this time or age")
 	fs.StringVar(&f.author, "author", "", "only by this process name, pid, agent or tool")
 	fs.StringVar(&f.op, "op", "", "only these operations, comma-separated: write,create,unlink,rename,…")
-	fs.IntVarP(&f.limit, "limit", "n", 0, "at most this many versions (default: all)")
-	fs.BoolVarP(&f.patch, "patch", "p", false, "show what each version changed")
+	fs.IntVarP(&f.limit, "limit", "n", 0, "at most this many (default: all)")
+	fs.BoolVarP(&f.patch, "patch", "p", false, "show what was changed")
+	fs.BoolVar(&f.stat, "stat", false, "list all files, and who started what")
+	fs.BoolVarP(&f.follow, "follow", "f", false, "go on with what is done from now on")
+	fs.BoolVar(&f.graph, "graph", false, "draw who changed how much when")
+	fs.BoolVar(&f.versions, "versions", false, "one line per version")
+	fs.BoolVar(&f.actions, "actions", false, "by what was done, also with --json or of one file")
 	fs.BoolVar(&f.oldest, "reverse", false, "oldest first")
 	fs.BoolVar(&f.baselines, "baselines", false, "also what was there before the first change")
 	fs.BoolVar(&f.json, "json", false, "one JSON object per line")
@@ -58,6 +72,9 @@ func runLog(ctx context.Context, e *cli.Env) error {
 	}
 	if f.limit < 0 {
 		return e.Usagef("log: --limit %d is negative", f.limit)
+	}
+	if f.versions && (f.actions || f.stat || f.graph || f.follow) {
+		return e.Usagef("log: --versions does not go with --actions, --stat, --graph or --follow")
 	}
 	q := wire.LogQuery{Session: f.session, Oldest: f.oldest, Baselines: f.baselines}
 	if q.Since, err = e.TimeFlag("since", f.since); err != nil {
@@ -75,9 +92,26 @@ func runLog(ctx context.Context, e *cli.Env) error {
 	}
 	defer c.Close()
 	q.Path = t.Rel
+	f.actions = f.actions || f.stat || f.follow
 	// Of one file also what it was at first: @1 must be there to be named.
 	if len(t.Rel) > 0 && !cli.IsDir(filepath.Join(t.Base(), string(t.Rel))) {
 		q.Baselines = true
+		f.versions = !f.actions
+	}
+	switch {
+	case f.graph:
+		return e.Page(func(w io.Writer) error { return printGraph(ctx, e, w, t, c, q, f) })
+	case f.follow:
+		return follow(ctx, e, c, q, f)
+	case f.json && f.actions:
+		return eachPage(ctx, e, c, f.query(q), f.limit, func(a wire.Actions) error {
+			for _, x := range a.Actions {
+				if err := printActionJSON(e, x); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 	if f.json || f.z {
 		return eachVersion(ctx, e, c, q, f, func(v wire.Version, _ wire.LogAnswer) error {
@@ -92,7 +126,10 @@ func runLog(ctx context.Context, e *cli.Env) error {
 			return e.PrintJSON(m)
 		})
 	}
-	return e.Page(func(w io.Writer) error { return printLog(ctx, e, w, t, c, q, f) })
+	if f.versions || f.baselines {
+		return e.Page(func(w io.Writer) error { return printLog(ctx, e, w, t, c, q, f) })
+	}
+	return e.Page(func(w io.Writer) error { return printStory(ctx, e, w, t, c, q, f) })
 }
 
 // eachVersion asks page by page. The page is given with its first version only.

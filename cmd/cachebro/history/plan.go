@@ -180,7 +180,7 @@ func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 		fmt.Fprintf(w, "  %s %s: %s\n", p.Red("lost"), cli.Quote(string(x.Path)), cli.OneLine(x.Why))
 	}
 	if n := apply.Files(plan); n > 1 {
-		fmt.Fprintf(w, "%s, +%d -%d lines\n", text.Count(n, "file"), added, removed)
+		fmt.Fprintln(w, counts(p, n, added, removed, false))
 	}
 }
 

@@ -55,11 +55,7 @@ func printLog(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wir
 		}
 	}
 	if err == nil && l.lines == 0 {
-		where := "in " + cli.Quote(t.Root)
-		if len(t.Rel) > 0 {
-			where = "of " + cli.Quote(string(t.Rel))
-		}
-		fmt.Fprintf(e.Stderr, "no changes %s%s\n", where, map[bool]string{true: " that match", false: " yet"}[f.session+f.since+f.until+f.author+f.op != ""])
+		nothing(e, t, f)
 	}
 	return errors.Join(err, l.out.Flush())
 }

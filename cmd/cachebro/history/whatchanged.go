@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/store/text"
-	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 	"cachebro/store/wire/when"
 )
@@ -43,6 +42,9 @@ func runWhatChanged(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	defer c.Close()
+	if !*asJSON {
+		return whatChanged(ctx, e, c, t, since)
+	}
 	files := map[string]*changedFile{}
 	q := wire.LogQuery{Path: t.Rel, Since: since, Oldest: true}
 	err = eachVersion(ctx, e, c, q, logFlags{oldest: true}, func(v wire.Version, _ wire.LogAnswer) error {
@@ -65,65 +67,51 @@ func runWhatChanged(ctx context.Context, e *cli.Env) error {
 	for _, f := range files {
 		all = append(all, f)
 	}
-	all, fleeting := split(all)
+	all = split(all)
 	sort.Slice(all, func(i, j int) bool { return all[i].last.Seq > all[j].last.Seq })
 	for _, f := range all {
-		if *asJSON {
-			m := map[string]any{"ops": f.ops, "last": f.last.Time, "deleted": f.last.Deleted, "authors": f.authors, "from_seq": f.first.Prev, "to_seq": f.last.Seq}
-			cli.JsonPath(m, "path", []byte(f.path))
-			if err := e.PrintJSON(m); err != nil {
-				return err
-			}
-			continue
+		m := map[string]any{"ops": f.ops, "last": f.last.Time, "deleted": f.last.Deleted, "authors": f.authors, "from_seq": f.first.Prev, "to_seq": f.last.Seq}
+		cli.JsonPath(m, "path", []byte(f.path))
+		if err := e.PrintJSON(m); err != nil {
+			return err
 		}
-		fmt.Fprintln(e.Stdout, f.line(e.Paint()))
 	}
-	if fleeting > 0 && !*asJSON {
-		fmt.Fprintf(e.Stderr, "(%s came and went)\n", text.Count(fleeting, "file"))
+	return nil
+}
+
+// whatChanged tells people what became of each file, and who changed it last, in the
+// words of log.
+func whatChanged(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, since time.Time) error {
+	looked := e.WatchTree(ctx, c)
+	a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, wire.ActionsQuery{Path: t.Rel, Since: since, Together: true, Lines: true, Files: allFiles})
+	looked()
+	if err != nil {
+		return err
 	}
-	if len(all) == 0 && !*asJSON {
+	if len(a.Actions) == 0 || len(a.Actions[0].Files) == 0 {
 		fmt.Fprintf(e.Stderr, "nothing changed since %s\n", since.Format("2006-01-02 15:04:05"))
+		return nil
+	}
+	p, sum := e.Paint(), a.Actions[0]
+	for _, f := range sum.Files {
+		fmt.Fprintf(e.Stdout, "%s  %s\n", fileLine(p, f), p.Dim(strings.TrimSpace(cli.Stamp(f.Time, e.Now()))+" by "+clip(cli.OneLine(f.Command), 60)))
+	}
+	fmt.Fprintln(e.Stdout, counts(p, sum.Count, sum.Added, sum.Removed, sum.Partly))
+	if r := rest(sum); r != "" {
+		fmt.Fprintf(e.Stderr, "(%s)\n", r)
 	}
 	return nil
 }
 
 // split leaves out what was made and deleted within the time: editors and sed
 // write a temporary file for each save.
-func split(all []*changedFile) (kept []*changedFile, fleeting int) {
+func split(all []*changedFile) (kept []*changedFile) {
 	for _, f := range all {
-		if f.last.Deleted && f.first.Prev == 0 {
-			if !apply.Temporary([]byte(f.path)) {
-				fleeting++
-			}
-			continue
+		if !f.last.Deleted || f.first.Prev != 0 {
+			kept = append(kept, f)
 		}
-		kept = append(kept, f)
 	}
-	return kept, fleeting
-}
-
-// line is like git's status letters: A new, D deleted, M changed.
-func (f *changedFile) line(p cli.Paint) string {
-	letter := p.Yellow("M")
-	switch {
-	case f.last.Deleted:
-		letter = p.Red("D")
-	case f.first.Prev == 0:
-		letter = p.Green("A")
-	}
-	n := 0
-	for _, c := range f.ops {
-		n += c
-	}
-	times := "1 version"
-	if n > 1 {
-		times = fmt.Sprintf("%d versions", n)
-	}
-	authors := f.authors
-	if len(authors) > 3 {
-		authors = append(authors[:3:3], fmt.Sprintf("and %d more", len(f.authors)-3))
-	}
-	return fmt.Sprintf("%s %s (%s, last %s by %s)", letter, cli.Quote(f.path), times, f.last.Time.Local().Format("15:04:05"), strings.Join(authors, ", "))
+	return kept
 }
 
 func contains(all []string, s string) bool {

@@ -51,6 +51,9 @@ func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fr
 		if to, err = versions.SideOf(h.store, v); err != nil {
 			return from, to, err
 		}
+		if q.New {
+			return versions.Side{Path: v.Path}, to, nil
+		}
 		if !versions.Given(q.From) {
 			prev, ok, err := versions.Replaced(h.store, v)
 			if err != nil || !ok && v.Prev == 0 {

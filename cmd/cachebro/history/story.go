@@ -1,0 +1,400 @@
+package history
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/wire"
+)
+
+const (
+	storyPage  = 50 // actions that are asked for at once
+	shortFiles = 6  // files of an action that are listed without --stat
+	allFiles   = 100_000
+	// followEvery is the time between two looks of --follow, and settled how long an
+	// action is silent before it is shown: its counts are to be final.
+	followEvery = 500 * time.Millisecond
+	settled     = time.Second
+)
+
+// story writes the log by action.
+type story struct {
+	*cli.Env
+	ctx    context.Context
+	c      *wire.Client
+	out    *bufio.Writer
+	paint  cli.Paint
+	clock  time.Time
+	f      logFlags
+	width  int
+	uid    uint32
+	prompt string // of the last action: session and prompt
+	any    bool
+	aside  []asideLine
+}
+
+func newStory(ctx context.Context, e *cli.Env, w io.Writer, c *wire.Client, f logFlags) *story {
+	s := &story{Env: e, ctx: ctx, c: c, out: bufio.NewWriter(w), paint: e.Paint(), clock: e.Now(), f: f, width: 100, uid: uint32(os.Getuid())}
+	if _, width := e.Terminal(); width > 40 {
+		s.width = width
+	}
+	return s
+}
+
+// eachPage asks for actions until the limit, the log or do ends it.
+func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQuery, limit int, do func(wire.Actions) error) error {
+	left := limit
+	for {
+		q.Limit = storyPage
+		if limit > 0 {
+			q.Limit = min(left, storyPage)
+		}
+		looked := e.WatchTree(ctx, c)
+		a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, q)
+		looked()
+		if err != nil {
+			return err
+		}
+		if err := do(a); err != nil {
+			return err
+		}
+		left -= len(a.Actions)
+		if !a.More || limit > 0 && left <= 0 {
+			return nil
+		}
+		q.Seq, q.Skip = a.Seq, a.Skip
+	}
+}
+
+// query is what the flags ask for.
+func (f logFlags) query(q wire.LogQuery) wire.ActionsQuery {
+	a := wire.ActionsQuery{Path: q.Path, Session: q.Session, Author: f.author, Since: q.Since, Until: q.Until, Ops: q.Ops, Oldest: f.oldest, Files: shortFiles + 1, Lines: true}
+	if f.stat || f.patch || f.json {
+		a.Files = allFiles
+	}
+	return a
+}
+
+func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wire.Client, q wire.LogQuery, f logFlags) error {
+	s := newStory(ctx, e, w, c, f)
+	err := eachPage(ctx, e, c, f.query(q), f.limit, func(a wire.Actions) error {
+		s.asides(a.Gaps, a.Notices)
+		for _, x := range a.Actions {
+			if err := s.action(x); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && f.limit == 0 {
+		s.until(time.Time{})
+	}
+	if err == nil && !s.any && len(s.aside) == 0 {
+		nothing(e, t, f)
+	}
+	return errors.Join(err, s.out.Flush())
+}
+
+// nothing says that there is nothing to show.
+func nothing(e *cli.Env, t cli.Target, f logFlags) {
+	where := "in " + cli.Quote(t.Root)
+	if len(t.Rel) > 0 {
+		where = "of " + cli.Quote(string(t.Rel))
+	}
+	fmt.Fprintf(e.Stderr, "no changes %s%s\n", where, map[bool]string{true: " that match", false: " yet"}[f.session+f.since+f.until+f.author+f.op != ""])
+}
+
+func (s *story) asides(gaps []wire.Gap, notices []wire.Notice) {
+	for _, g := range gaps {
+		s.aside = append(s.aside, asideLine{g.Time, s.paint.Red(fmt.Sprintf("%-9s%s  not kept: %s (%s)", "gap", cli.Stamp(g.Time, s.clock), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
+	}
+	for _, n := range notices {
+		s.aside = append(s.aside, asideLine{n.Time, s.paint.Dim(fmt.Sprintf("%-9s%s  %s", "note", cli.Stamp(n.Time, s.clock), cli.OneLine(n.Text)))})
+	}
+	sort.SliceStable(s.aside, func(i, j int) bool { return s.aside[i].time.After(s.aside[j].time) != s.f.oldest })
+}
+
+// until writes the asides that come before a moment in the order of the log; the zero
+// time: all.
+func (s *story) until(t time.Time) {
+	for len(s.aside) > 0 && (t.IsZero() || s.aside[0].time.After(t) != s.f.oldest) {
+		fmt.Fprintln(s.out, s.aside[0].text)
+		s.aside = s.aside[1:]
+	}
+}
+
+// action writes one: a line that says when, what and how much, then its files.
+func (s *story) action(a wire.Action) error {
+	s.until(a.End)
+	indent := s.heading(a)
+	head := indent + s.paint.Yellow(fmt.Sprintf("%-9s", fmt.Sprintf("#%d", a.Last))) + cli.Stamp(a.End, s.clock) + "  "
+	command := cli.OneLine(a.Command)
+	sum := counts(s.paint, a.Count, a.Added, a.Removed, a.Partly)
+	if a.Count == 0 {
+		sum = rest(a)
+	}
+	room := s.width - len(indent) - 24
+	single := len(a.Files) == 1 && a.Count == 1
+	if !single {
+		room -= len(sum) + 2
+	}
+	line := head + s.paint.Bold(clip(command, max(room, 40)))
+	if !single && sum != "" {
+		line += "  " + sum
+	}
+	if who := whose(a, s.uid); who != "" {
+		line += "  " + s.paint.Dim("("+who+")")
+	}
+	fmt.Fprintln(s.out, line)
+	if s.f.stat && len(a.By) > 0 {
+		var by []string
+		for _, up := range a.By {
+			by = append(by, clip(cli.OneLine(or(up.Command, up.Comm)), 40))
+		}
+		fmt.Fprintln(s.out, indent+"         "+s.paint.Dim("started by "+strings.Join(by, " < ")))
+	}
+	if err := s.files(a, indent+"           "); err != nil {
+		return err
+	}
+	s.any = true
+	return s.out.Flush()
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// files lists an action's files, with their diffs if asked for.
+func (s *story) files(a wire.Action, indent string) error {
+	most := len(a.Files)
+	if !s.f.stat && !s.f.patch && most > shortFiles {
+		most = shortFiles
+	}
+	shown, ignored := 0, 0
+	for _, f := range a.Files {
+		if f.Ignored && a.Ignored < a.Count && !s.f.stat {
+			ignored++
+			continue // of a build that is what nobody asks for
+		}
+		if shown == most {
+			break
+		}
+		shown++
+		line := fileLine(s.paint, f)
+		if f.By != "" {
+			line += "  " + s.paint.Dim(cli.OneLine(f.By))
+		}
+		fmt.Fprintln(s.out, indent+line)
+		if s.f.patch {
+			if err := s.patch(f); err != nil {
+				return err
+			}
+		}
+	}
+	var more []string
+	left := a.Count - a.Ignored - listed(a.Files, shown, a.Ignored < a.Count && !s.f.stat)
+	if a.Ignored == a.Count || s.f.stat {
+		left = a.Count - listed(a.Files, shown, false)
+	} else if a.Ignored > 0 {
+		more = append(more, fmt.Sprintf("%d that git ignores", a.Ignored))
+	}
+	if left > 0 {
+		more = append([]string{fmt.Sprintf("%d more", left)}, more...)
+	}
+	if r := rest(a); r != "" && a.Count > 0 {
+		more = append(more, r)
+	}
+	if len(more) > 0 {
+		fmt.Fprintln(s.out, indent+s.paint.Dim("… "+strings.Join(more, ", ")))
+	}
+	return nil
+}
+
+// listed counts the files for which the first n lines stand.
+func listed(files []wire.ActionFile, n int, noIgnored bool) int {
+	sum := 0
+	for _, f := range files {
+		if noIgnored && f.Ignored {
+			continue
+		}
+		if n == 0 {
+			break
+		}
+		n--
+		sum += max(f.Below, 1)
+	}
+	return sum
+}
+
+// patch writes what became of one file as a diff.
+func (s *story) patch(f wire.ActionFile) error {
+	if f.Dir {
+		return nil
+	}
+	q := wire.DiffQuery{From: wire.ShowQuery{Seq: f.Before}, To: wire.ShowQuery{Seq: f.Seq}, New: f.Before == 0}
+	var a wire.DiffAnswer
+	body, err := s.c.Call(s.ctx, wire.MDiff, q, nil, &a)
+	switch {
+	case errors.Is(err, wire.ErrPruned), errors.Is(err, wire.ErrNotFound), errors.Is(err, wire.ErrUnsupported):
+		fmt.Fprintln(s.out, s.paint.Dim("    "+cli.OneLine(err.Error())))
+		return nil
+	case err != nil:
+		return err
+	}
+	_, err = io.WriteString(s.out, s.paint.Diff(string(body)))
+	return err
+}
+
+// heading says which prompt the actions that follow belong to; indent is theirs.
+func (s *story) heading(a wire.Action) (indent string) {
+	now := ""
+	if a.Actor.Session != "" {
+		now = a.Actor.Session + " " + a.Actor.Prompt
+	}
+	if now != "" {
+		indent = "  "
+	}
+	if now == s.prompt && s.any {
+		return indent
+	}
+	if s.any {
+		fmt.Fprintln(s.out)
+	}
+	if s.prompt = now; now == "" {
+		return ""
+	}
+	var text string
+	switch {
+	case a.Asked != "":
+		text = s.paint.Bold("“" + clip(cli.OneLine(a.Asked), s.width-30) + "”")
+	case a.Actor.Prompt != "":
+		text = s.paint.Bold("prompt " + cli.OneLine(a.Actor.Prompt))
+	default:
+		text = s.paint.Bold("no prompt known")
+	}
+	var about []string
+	if a.Client != "" {
+		about = append(about, cli.OneLine(a.Client))
+	}
+	if !a.AskedAt.IsZero() {
+		about = append(about, strings.TrimSpace(cli.Stamp(a.AskedAt, s.clock)))
+	}
+	if a.Asked != "" {
+		about = append(about, "prompt "+cli.OneLine(a.Actor.Prompt))
+	}
+	if a.Actor.Prompt == "" {
+		about = append(about, "session "+cli.OneLine(a.Actor.Session))
+	}
+	if len(about) > 0 {
+		text += "  " + s.paint.Dim(strings.Join(about, ", "))
+	}
+	fmt.Fprintln(s.out, text)
+	return indent
+}
+
+// follow shows actions as they come, oldest first, each once it is silent.
+func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f logFlags) error {
+	f.oldest = true
+	s := newStory(ctx, e, e.Stdout, c, f)
+	first := q.Since.IsZero()
+	aq := f.query(q)
+	if first { // what is there is not news, but where it ends must be known
+		a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, wire.ActionsQuery{Path: q.Path, Limit: max(f.limit, 1), Files: aq.Files, Lines: true, Session: q.Session, Author: f.author, Ops: q.Ops})
+		if err != nil {
+			return err
+		}
+		for i := len(a.Actions) - 1; i >= 0; i-- {
+			x := a.Actions[i]
+			if f.limit > 0 {
+				if err := s.action(x); err != nil {
+					return err
+				}
+			}
+			aq.Seq = max(aq.Seq, x.Last)
+		}
+	}
+	told := map[string]wire.ActionSpan{}
+	for {
+		aq.Limit, aq.Skip = storyPage, aq.Skip[:0]
+		for _, x := range told {
+			aq.Skip = append(aq.Skip, x)
+		}
+		a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, aq)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		low := ^uint64(0) // of what is not yet told
+		for _, x := range a.Actions {
+			if e.Now().Sub(x.End) < settled {
+				low = min(low, x.First)
+				continue
+			}
+			if f.json {
+				if err := printActionJSON(e, x); err != nil {
+					return err
+				}
+			} else if err := s.action(x); err != nil {
+				return err
+			}
+			span := wire.ActionSpan{Key: x.Key, First: x.First, Last: x.Last}
+			if old, ok := told[x.Key]; ok {
+				span.First = min(span.First, old.First)
+			}
+			told[x.Key] = span
+		}
+		if !a.More {
+			for key, x := range told { // what lies before everything that is open needs no skipping
+				if low == ^uint64(0) {
+					aq.Seq = max(aq.Seq, x.Last)
+				}
+				if x.Last < min(low, aq.Seq+1) {
+					delete(told, key)
+				}
+			}
+			if low != ^uint64(0) {
+				aq.Seq = max(aq.Seq, low-1)
+			}
+		}
+		aq.Since = time.Time{}
+		if !a.More {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(followEvery):
+			}
+		}
+	}
+}
+
+// printActionJSON writes one action on one line, paths as strings.
+func printActionJSON(e *cli.Env, a wire.Action) error {
+	files := make([]map[string]any, 0, len(a.Files))
+	for _, f := range a.Files {
+		m, err := cli.Object(f, map[string][]byte{"path": f.Path, "from": f.From})
+		if err != nil {
+			return err
+		}
+		files = append(files, m)
+	}
+	a.Files = nil
+	m, err := cli.Object(a, nil)
+	if err != nil {
+		return err
+	}
+	m["files"] = files
+	return e.PrintJSON(m)
+}

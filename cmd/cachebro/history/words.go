@@ -1,0 +1,162 @@
+package history
+
+import (
+	"fmt"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/text"
+	"cachebro/store/wire"
+)
+
+// The words for what was changed, the same in log, what-changed, undo, and status.
+
+// counts is how many files were changed and by how many lines.
+func counts(p cli.Paint, files, added, removed int, partly bool) string {
+	said := text.Count(files, "file")
+	if added+removed > 0 {
+		if said += ", "; partly {
+			said += "at least "
+		}
+		said += p.Green(fmt.Sprintf("+%d", added)) + " " + p.Red(fmt.Sprintf("-%d", removed)) + " lines"
+	}
+	return said
+}
+
+// Summary is an action in a line: when, what, how much.
+func Summary(a wire.Action, now time.Time) string {
+	return strings.TrimSpace(cli.Stamp(a.End, now)) + "  " + clip(cli.OneLine(a.Command), 60) + "  (" + counts(cli.Paint{}, a.Count, a.Added, a.Removed, a.Partly) + ")"
+}
+
+// LastAction is the newest action, false where there is none.
+func LastAction(ask func(q wire.ActionsQuery) (wire.Actions, error)) (wire.Action, bool) {
+	a, err := ask(wire.ActionsQuery{Limit: 1, Files: 1, Lines: true})
+	if err != nil || len(a.Actions) == 0 {
+		return wire.Action{}, false
+	}
+	return a.Actions[0], true
+}
+
+// clip shortens a text to a number of characters.
+func clip(s string, width int) string {
+	r := []rune(s)
+	if width < 2 || len(r) <= width {
+		return s
+	}
+	return strings.TrimRight(string(r[:width-1]), " ") + "…"
+}
+
+// letterOf is the change of a file as git's status letters.
+func letterOf(p cli.Paint, f wire.ActionFile) string {
+	switch f.Change {
+	case wire.FileAdded:
+		return p.Green("A")
+	case wire.FileDeleted:
+		return p.Red("D")
+	case wire.FileRenamed:
+		return p.Cyan("R")
+	case wire.FileMode:
+		return p.Yellow("m")
+	}
+	return p.Yellow("M")
+}
+
+// fileLine is what became of one file.
+func fileLine(p cli.Paint, f wire.ActionFile) string {
+	name := nameOf(f.Path, f.Dir)
+	if len(f.From) > 0 {
+		name = nameOf(f.From, f.Dir) + " -> " + name
+	}
+	line := letterOf(p, f) + " " + name
+	if f.Dir && f.Below > 0 {
+		line += "  " + text.Count(f.Below, "file")
+	}
+	switch {
+	case f.Binary:
+		line += "  binary"
+		if f.Change != wire.FileDeleted {
+			line += ", " + text.Bytes(f.Size)
+		}
+	case f.Added+f.Removed > 0:
+		line += "  " + p.Green(fmt.Sprintf("+%d", f.Added)) + " " + p.Red(fmt.Sprintf("-%d", f.Removed))
+	case !f.Counted && !f.Dir && f.Change != wire.FileDeleted && f.Change != wire.FileMode:
+		line += "  " + text.Bytes(f.Size)
+	}
+	if f.Missing != "" {
+		line += "  " + p.Red("("+cli.OneLine(f.Missing)+")")
+	}
+	if f.Also != "" {
+		line += "  " + p.Red("also changed meanwhile by "+clip(cli.OneLine(f.Also), 50))
+	}
+	return line
+}
+
+func nameOf(path []byte, dir bool) string {
+	name := cli.Quote(string(path))
+	if dir {
+		name += "/"
+	}
+	return name
+}
+
+// rest tells of an action what its files do not.
+func rest(a wire.Action) string {
+	var parts []string
+	for _, x := range []struct {
+		n    int
+		text string
+	}{{a.Fleeting, "came and went"}, {a.Same, "written without a change"}} {
+		if x.n > 0 {
+			parts = append(parts, text.Count(x.n, "file")+" "+x.text)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// whose is the agent, user and directory of an action, where they say something.
+func whose(a wire.Action, uid uint32) string {
+	var parts []string
+	if a.Actor.Agent != "" {
+		parts = append(parts, "agent "+cli.OneLine(a.Actor.Agent))
+	}
+	if a.Dir != "" {
+		parts = append(parts, "in "+cli.Quote(a.Dir))
+	}
+	if a.Actor.UID != uid && a.Actor.PID != 0 {
+		parts = append(parts, "user "+userName(a.Actor.UID))
+	}
+	if a.Actor.Session == "" && len(a.By) > 0 {
+		if up := a.By[len(a.By)-1]; isAgentName(up.Comm) {
+			parts = append(parts, "by "+cli.OneLine(up.Comm))
+		}
+	}
+	if a.Actor.Uncertain {
+		parts = append(parts, "perhaps: several calls ran")
+	}
+	if a.Failed {
+		parts = append(parts, "failed")
+	}
+	if a.Left > 0 {
+		parts = append(parts, text.Count(a.Left, "conflict")+" left alone")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// isAgentName: worth a word, as a shell's terminal is not.
+func isAgentName(comm string) bool {
+	switch comm {
+	case "claude", "codex", "opencode", "gemini", "cursor", "cursor-agent", "aider", "goose", "amp", "crush":
+		return true
+	}
+	return false
+}
+
+func userName(uid uint32) string {
+	if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
+		return cli.OneLine(u.Username)
+	}
+	return strconv.FormatUint(uint64(uid), 10)
+}

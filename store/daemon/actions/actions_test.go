@@ -1,0 +1,296 @@
+package actions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/daemon/onwire"
+	"cachebro/store/processes"
+	"cachebro/store/storetest"
+	"cachebro/store/wire"
+)
+
+// world is a history that is told as mountd tells it.
+type world struct {
+	t    *testing.T
+	st   *store.Store
+	tree *storetest.Tree
+	who  store.Actor
+	plan string
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, st: storetest.Fresh(t), tree: storetest.NewTree()}
+	w.process(100, 1, 100, "zsh", "-zsh")
+	return w
+}
+
+// process tells of one; start is its pid.
+func (w *world) process(pid, ppid, group uint32, comm string, args ...string) {
+	w.t.Helper()
+	p := processes.Process{ID: processes.ID{PID: pid, Start: uint64(pid)}, Parent: processes.ID{PID: ppid, Start: uint64(ppid)}, Group: group, Comm: comm, Args: args, Seen: storetest.Now().UnixNano()}
+	key, val := processes.Row(p)
+	if err := processes.Open(w.st).Keep(map[string][]byte{key: val}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) as(pid uint32, comm string) *world {
+	w.who = store.Actor{PID: pid, Start: uint64(pid), Comm: comm}
+	return w
+}
+
+func (w *world) do(cs ...store.Change) {
+	w.t.Helper()
+	for i := range cs {
+		cs[i].Actor, cs[i].Plan = w.who, w.plan
+	}
+	storetest.Apply(w.t, w.st, cs...)
+}
+
+// save is an atomic save: a temporary file, renamed into place.
+func (w *world) save(p store.Path, data string) {
+	temp := p + ".tmp"
+	w.do(w.tree.Write(temp, data), w.tree.Rename(temp, p))
+}
+
+func (w *world) service() *Service {
+	return &Service{store: w.st, book: processes.Open(w.st), paths: onwire.Paths{Root: "/p", Mountpoint: func() string { return "" }}}
+}
+
+func (w *world) page(f store.Filter, q wire.ActionsQuery) wire.Actions {
+	w.t.Helper()
+	q.Lines = true
+	f.Oldest = q.Oldest
+	if q.Oldest {
+		f.After = q.Seq
+	} else {
+		f.Before = q.Seq
+	}
+	a, err := w.service().Page(f, q)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+// told is an action in one line.
+func told(a wire.Action) string {
+	var files []string
+	for _, f := range a.Files {
+		s := f.Change + " "
+		if len(f.From) > 0 {
+			s += string(f.From) + ">"
+		}
+		s += string(f.Path)
+		if f.Dir {
+			s += "/"
+		}
+		if f.Below > 0 {
+			s += fmt.Sprintf(" (%d)", f.Below)
+		}
+		if f.Added+f.Removed > 0 {
+			s += fmt.Sprintf(" +%d-%d", f.Added, f.Removed)
+		}
+		files = append(files, s)
+	}
+	s := fmt.Sprintf("%s: %d: %s", a.Command, a.Count, strings.Join(files, ", "))
+	if a.Fleeting > 0 {
+		s += fmt.Sprintf("; fleeting %d", a.Fleeting)
+	}
+	if a.Same > 0 {
+		s += fmt.Sprintf("; same %d", a.Same)
+	}
+	return s
+}
+
+func texts(as []wire.Action) (out []string) {
+	for _, a := range as {
+		out = append(out, told(a))
+	}
+	return out
+}
+
+func (w *world) want(a wire.Actions, want ...string) {
+	w.t.Helper()
+	if got := texts(a.Actions); !slices.Equal(got, want) {
+		w.t.Errorf("got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+	}
+}
+
+// start is a project that was found by the baseline scan, long ago.
+func (w *world) start(files ...store.Path) {
+	w.t.Helper()
+	for _, f := range files {
+		c := w.tree.Write(f, "one\ntwo\n")
+		c.Op = store.OpBaseline
+		c.Actor = store.Actor{}
+		storetest.Apply(w.t, w.st, c)
+	}
+	storetest.Wait(time.Hour)
+}
+
+// Each way in which programs change files is told as what a person sees of it.
+func TestFiles(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(w *world)
+		want string
+	}{
+		{"atomic save", func(w *world) { w.save("a", "one\n2\n") }, "sed -i x: 1: modified a +1-1"},
+		{"atomic save of a new file", func(w *world) { w.save("new", "one\n") }, "sed -i x: 1: added new +1-0"},
+		{"write after write", func(w *world) { w.do(w.tree.Write("a", "1\n"), w.tree.Write("a", "one\ntwo\nthree\n")) }, "sed -i x: 1: modified a +1-0"},
+		{"written as it was", func(w *world) { w.do(w.tree.Write("a", "1\n"), w.tree.Write("a", "one\ntwo\n")) }, "sed -i x: 0: ; same 1"},
+		{"made and written", func(w *world) { w.do(w.tree.Write("n", ""), w.tree.Write("n", "x\n")) }, "sed -i x: 1: added n +1-0"},
+		{"came and went", func(w *world) { w.do(w.tree.Write("n", "x\n"), w.tree.Remove("n")) }, "sed -i x: 0: ; fleeting 1"},
+		{"deleted", func(w *world) { w.do(w.tree.Remove("a")) }, "sed -i x: 1: deleted a +0-2"},
+		{"deleted and made again", func(w *world) { w.do(w.tree.Remove("a"), w.tree.Write("a", "one\n")) }, "sed -i x: 1: modified a +0-1"},
+		{"renamed", func(w *world) { w.do(w.tree.Rename("a", "b")) }, "sed -i x: 1: renamed a>b"},
+		{"renamed and changed", func(w *world) { w.do(w.tree.Rename("a", "b"), w.tree.Write("b", "one\n")) }, "sed -i x: 1: renamed a>b +0-1"},
+		{"renamed twice", func(w *world) { w.do(w.tree.Rename("a", "b"), w.tree.Rename("b", "c")) }, "sed -i x: 1: renamed a>c"},
+		{"renamed away and back", func(w *world) { w.do(w.tree.Rename("a", "b"), w.tree.Rename("b", "a")) }, "sed -i x: 0: ; same 1"},
+		{"aside, written, aside deleted", func(w *world) {
+			w.do(w.tree.Rename("a", "a~"), w.tree.Write("a", "one\ntwo\n3\n"), w.tree.Remove("a~"))
+		}, "sed -i x: 1: modified a +1-0"},
+		{"permissions", func(w *world) { w.do(w.tree.Chmod("a", 0o100755)) }, "sed -i x: 1: mode a"},
+		{"a name like HTML, with a newline, invalid, and of 255 bytes", func(w *world) {
+			w.do(w.tree.Write("<b>", "x\n"), w.tree.Write("a\nb", "x\n"), w.tree.Write("bad\xff", "x\n"), w.tree.Write(store.Path(strings.Repeat("n", 255)), "x\n"))
+		}, "sed -i x: 4: added <b> +1-0, added a\nb +1-0, added bad\xff +1-0, added " + strings.Repeat("n", 255) + " +1-0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.process(101, 100, 101, "sed", "sed", "-i", "x")
+			w.start("a")
+			w.as(101, "sed")
+			c.do(w)
+			w.want(w.page(store.Filter{}, wire.ActionsQuery{}), c.want)
+		})
+	}
+}
+
+// A directory stands for what was deleted or renamed with it, and one that was made is
+// told by what is in it.
+func TestDirectories(t *testing.T) {
+	w := newWorld(t)
+	w.process(101, 100, 101, "rm", "rm", "-r", "d")
+	w.start("keep")
+	w.as(101, "cp").do(w.tree.Mkdir("d", storetest.DirMode), w.tree.Mkdir("d/e", storetest.DirMode), w.tree.Write("d/a", "1\n"), w.tree.Write("d/e/b", "1\n"), w.tree.Mkdir("empty", storetest.DirMode))
+	storetest.Wait(time.Hour)
+	w.as(101, "rm").do(w.tree.Remove("d/a"), w.tree.Remove("d/e/b"), w.tree.Remove("d/e"), w.tree.Remove("d"))
+	a := w.page(store.Filter{}, wire.ActionsQuery{})
+	w.want(a, "rm -r d: 2: deleted d/ (2) +0-2", "cp (pid 101): 3: added d/a +1-0, added d/e/b +1-0, added empty/")
+}
+
+// make and what it runs are one job; jobs side by side are told apart, and one that is
+// silent for long is told anew.
+func TestJobs(t *testing.T) {
+	w := newWorld(t)
+	w.process(101, 100, 101, "make", "make", "-j2")
+	w.process(102, 101, 101, "sh", "sh", "-c", "cc -c a.c")
+	w.process(103, 102, 101, "cc", "cc", "-c", "a.c")
+	w.process(200, 100, 200, "vim", "vim", "a")
+	w.start("a")
+	w.as(103, "cc").do(w.tree.Write("a.o", "x\n"))
+	w.as(200, "vim").do(w.tree.Write("a", "one\n"))
+	w.as(101, "make").do(w.tree.Write("b.o", "x\n"))
+	w.want(w.page(store.Filter{}, wire.ActionsQuery{}), "make -j2: 2: added a.o +1-0, added b.o +1-0", "vim a: 1: modified a +0-1")
+	storetest.Wait(time.Minute)
+	w.as(200, "vim").do(w.tree.Write("a", "1\n"))
+	w.want(w.page(store.Filter{}, wire.ActionsQuery{Limit: 1}), "vim a: 1: modified a +1-1")
+	w.want(w.page(store.Filter{}, wire.ActionsQuery{Together: true}), ": 3: modified a +1-2, added b.o +1-0, added a.o +1-0")
+}
+
+// What an agent's tool call did is told with its command, its prompt and its agent; a
+// file that somebody else changed in between says so.
+func TestToolCalls(t *testing.T) {
+	w := newWorld(t)
+	w.start("a")
+	now := storetest.Now().UnixNano()
+	for _, err := range []error{
+		w.st.PutSession(store.Session{ID: "S", Client: "claude", PID: 50, Started: now}),
+		w.st.PutPrompt(store.Prompt{ID: "P", Session: "S", Time: now, Text: "tidy up"}),
+		w.st.PutToolCall(store.ToolCall{ID: "T1", Session: "S", Prompt: "P", Tool: "Bash", Title: "sed -i s/a/b/ *\nls", Begin: now}),
+		w.st.PutToolCall(store.ToolCall{ID: "T2", Session: "S", Agent: "A", Prompt: "P", Tool: "Edit", Title: "a", Begin: now, Failed: true}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := store.Actor{PID: 61, Start: 61, Comm: "sed", Session: "S", Prompt: "P", ToolCall: "T1", Tool: "Bash"}
+	two := store.Actor{PID: 50, Start: 50, Comm: "claude", Session: "S", Agent: "A", Prompt: "P", ToolCall: "T2", Tool: "Edit"}
+	w.who = one
+	w.do(w.tree.Write("a", "1\n"))
+	w.who = two
+	w.do(w.tree.Write("a", "2\n"))
+	w.who = one
+	w.do(w.tree.Write("a", "3\n"))
+	a := w.page(store.Filter{}, wire.ActionsQuery{})
+	w.want(a, "sed -i s/a/b/ *; ls: 1: modified a +1-2", "Edit a: 1: modified a +1-1")
+	if x := a.Actions[0]; x.Files[0].Also != "Edit a" || x.Asked != "tidy up" || x.Client != "claude" || x.Failed {
+		t.Errorf("%+v", x)
+	}
+	if x := a.Actions[1]; x.Actor.Agent != "A" || !x.Failed || x.Files[0].Also != "" {
+		t.Errorf("%+v", x)
+	}
+}
+
+// Pages of any size give together what one page gives, in both directions, also of jobs
+// that ran side by side.
+func TestPages(t *testing.T) {
+	w := newWorld(t)
+	for i := uint32(0); i < 12; i++ {
+		w.process(200+i, 100, 200+i, "p", "p", fmt.Sprint(i))
+	}
+	for i := range 60 {
+		n := uint32(i*7%4 + i/20*4)
+		w.as(200+n, "p").do(w.tree.Write(store.Path(fmt.Sprintf("f%d", i)), "x\n"))
+		if i%20 == 19 {
+			storetest.Wait(time.Minute)
+		}
+	}
+	for _, oldest := range []bool{false, true} {
+		all := w.page(store.Filter{}, wire.ActionsQuery{Oldest: oldest})
+		if len(all.Actions) != 12 || all.More {
+			t.Fatalf("%d actions: %v", len(all.Actions), texts(all.Actions))
+		}
+		for _, limit := range []int{1, 2, 3, 5} {
+			var got []string
+			q := wire.ActionsQuery{Oldest: oldest, Limit: limit}
+			for {
+				a := w.page(store.Filter{}, q)
+				got = append(got, texts(a.Actions)...)
+				if !a.More {
+					break
+				}
+				if len(a.Actions) != limit || len(got) > 50 {
+					t.Fatalf("a page of %d has %d actions", limit, len(a.Actions))
+				}
+				q.Seq, q.Skip = a.Seq, a.Skip
+			}
+			if !slices.Equal(got, texts(all.Actions)) {
+				t.Errorf("oldest %v, pages of %d:\n\t%s\nwant\n\t%s", oldest, limit, strings.Join(got, "\n\t"), strings.Join(texts(all.Actions), "\n\t"))
+			}
+		}
+	}
+}
+
+// The newest actions are found without reading the whole log.
+func TestReadsNoFurther(t *testing.T) {
+	w := newWorld(t)
+	for i := range 200 {
+		w.as(uint32(1000+i), "p").do(w.tree.Write(store.Path(fmt.Sprint("f", i)), "x\n"))
+		storetest.Wait(time.Minute)
+	}
+	read := 0
+	f := store.Filter{Match: func(store.Version) bool { read++; return true }}
+	if a := w.page(f, wire.ActionsQuery{Limit: 3}); len(a.Actions) != 3 || !a.More {
+		t.Errorf("%d actions, more %v", len(a.Actions), a.More)
+	}
+	if read > 10 {
+		t.Errorf("%d versions were read for 3 actions of one each", read)
+	}
+}

@@ -1,0 +1,163 @@
+package actions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+const (
+	defaultLimit = 100
+	defaultFiles = 1000
+	// silence ends a job, in ns.
+	silence = int64(30 * time.Second)
+	// clockSlack is how far the clocks of hooks and of the mount may differ, in ns.
+	clockSlack = int64(time.Second)
+	// maxVersions bounds what one page holds in memory; an action that is begun is
+	// read to its end.
+	maxVersions = 50_000
+	// maxBeyond bounds how many versions of others are read to find the rest of the
+	// actions of a page.
+	maxBeyond = 10_000
+)
+
+// group is an action while its versions are being found.
+type group struct {
+	key      string
+	versions []store.Version // in the direction of the walk
+	job      job
+	until    int64 // ns; nothing older (or younger) belongs to it; 0: silence decides
+}
+
+func (g *group) span() wire.ActionSpan {
+	a, b := g.versions[0].Seq, g.versions[len(g.versions)-1].Seq
+	return wire.ActionSpan{Key: g.key, First: min(a, b), Last: max(a, b)}
+}
+
+// over reports whether a version of time t comes too late, or too early, for g.
+func (g *group) over(t int64, oldest bool) bool {
+	last := g.versions[len(g.versions)-1].Time
+	if g.until != 0 && !oldest {
+		return t < g.until-clockSlack
+	}
+	if g.until != 0 {
+		return false // how long a tool call runs is not known
+	}
+	if oldest {
+		return t-last > silence
+	}
+	return last-t > silence
+}
+
+// walk groups the versions that a filter selects. seq and skip say where the next page
+// begins.
+func (s *Service) walk(w *words, v *store.View, f store.Filter, q wire.ActionsQuery) (groups []*group, more bool, seq uint64, skip []wire.ActionSpan, err error) {
+	limit := q.Limit
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	open := map[string]*group{}
+	writers := map[store.Path][]writer{}
+	total, beyond := 0, 0
+	err = v.Each(f, func(o store.Version) bool {
+		if o.Excluded() || store.OwnFile(o.Path) {
+			return true
+		}
+		key, jb := "all", job{}
+		if !q.Together {
+			key, jb = w.keyOf(o)
+		}
+		if slices.ContainsFunc(q.Skip, func(x wire.ActionSpan) bool { return x.Key == key && x.First <= o.Seq && o.Seq <= x.Last }) {
+			return true
+		}
+		g := open[key]
+		if g != nil && !q.Together && g.over(o.Time, q.Oldest) {
+			g = nil
+		}
+		if g == nil {
+			if len(groups) == limit || total >= maxVersions {
+				if !more {
+					more, seq = true, o.Seq+1
+					if q.Oldest {
+						seq = o.Seq - 1
+					}
+				}
+				if beyond++; beyond >= maxBeyond || beyond%64 == 1 && allOver(open, o.Time, q.Oldest) {
+					return false
+				}
+				return true
+			}
+			g = &group{key: key, job: jb, until: w.beginOf(o)}
+			groups, open[key] = append(groups, g), g
+		}
+		g.versions = append(g.versions, o)
+		if !q.Together && o.Op != store.OpMoved {
+			writers[o.Path] = w.meanwhile(writers[o.Path], writer{key, o, jb})
+		}
+		total++
+		return true
+	})
+	if more {
+		for _, x := range q.Skip {
+			if !q.Oldest && x.First < seq || q.Oldest && x.Last > seq {
+				skip = append(skip, x)
+			}
+		}
+		for _, g := range groups {
+			if x := g.span(); !q.Oldest && x.First < seq || q.Oldest && x.Last > seq {
+				skip = append(skip, x)
+			}
+		}
+	}
+	return groups, more, seq, skip, err
+}
+
+func allOver(open map[string]*group, t int64, oldest bool) bool {
+	for _, g := range open {
+		if !g.over(t, oldest) {
+			return false
+		}
+	}
+	return true
+}
+
+// match is the filter of an author.
+func match(author string) func(store.Version) bool {
+	if author == "" {
+		return nil
+	}
+	return func(v store.Version) bool {
+		a := v.Actor
+		for _, s := range []string{a.Comm, a.Agent, a.Tool, fmt.Sprint(a.PID)} {
+			if s != "" && strings.EqualFold(s, author) {
+				return true
+			}
+		}
+		return a.Session != "" && strings.HasPrefix(string(a.Session), author)
+	}
+}
+
+// writer made a version of a path.
+type writer struct {
+	key string
+	v   store.Version
+	job job
+}
+
+// meanwhile notes who changed a path between two versions of the same action.
+func (w *words) meanwhile(before []writer, now writer) []writer {
+	if n := len(before); n > 0 && before[n-1].key == now.key {
+		return before
+	}
+	if i := slices.IndexFunc(before, func(b writer) bool { return b.key == now.key }); i >= 0 {
+		if w.also[now.key] == nil {
+			w.also[now.key] = map[store.Path]string{}
+		}
+		w.also[now.key][now.v.Path] = w.command(before[i+1].v, before[i+1].job)
+	}
+	return append(before, now)
+}

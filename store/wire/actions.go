@@ -1,0 +1,114 @@
+package wire
+
+import "time"
+
+// MActions: ActionsQuery → Actions: the log by what somebody did.
+const MActions = "actions"
+
+// ActionsQuery selects versions as LogQuery does and asks for them by action: those of
+// one tool call, one job of a shell, one undo.
+type ActionsQuery struct {
+	Path     []byte    `json:"path,omitempty"`
+	Session  string    `json:"session,omitempty"`
+	Prompt   string    `json:"prompt,omitempty"`
+	ToolCall string    `json:"tool_call,omitempty"`
+	Author   string    `json:"author,omitempty"` // name of a process, its number, an agent, a tool, the beginning of a session
+	Since    time.Time `json:"since,omitzero"`
+	Until    time.Time `json:"until,omitzero"`
+	Ops      []string  `json:"ops,omitempty"`
+	Oldest   bool      `json:"oldest_first,omitempty"`
+	Limit    int       `json:"limit,omitempty"`    // actions; 0: 100
+	Files    int       `json:"files,omitempty"`    // files listed of each action, the counts are of all; 0: 1,000
+	Lines    bool      `json:"lines,omitempty"`    // count lines, as far as that takes no time that a person notices
+	Together bool      `json:"together,omitempty"` // one action of everything
+	// Seq and Skip go on where an answer ended; without, Seq is the version behind
+	// which (Oldest) or before which to begin.
+	Seq  uint64       `json:"seq,omitempty"`
+	Skip []ActionSpan `json:"skip,omitempty"`
+}
+
+// ActionSpan is an action that was told already, from its first to its last version.
+type ActionSpan struct {
+	Key   string `json:"key"`
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+}
+
+// Actions is one page. More: ask again with Seq and Skip.
+type Actions struct {
+	Actions []Action     `json:"actions"`
+	More    bool         `json:"more,omitempty"`
+	Seq     uint64       `json:"seq,omitempty"`
+	Skip    []ActionSpan `json:"skip,omitempty"`
+	Gaps    []Gap        `json:"gaps,omitempty"`
+	Notices []Notice     `json:"notices,omitempty"`
+}
+
+// Action is what somebody did. Its texts hold no secrets, but whatever else people and
+// programs write: who shows them makes them safe.
+type Action struct {
+	Key   string    `json:"key"`   // names it as long as the log has it
+	First uint64    `json:"first"` // its first and last version
+	Last  uint64    `json:"last"`
+	Begin time.Time `json:"begin"`
+	End   time.Time `json:"end"`
+	// Actor is who did it: of a job the process that a shell started.
+	Actor   Actor      `json:"actor"`
+	Command string     `json:"command"` // what was run, or done
+	Dir     string     `json:"dir,omitempty"`
+	By      []Ancestor `json:"by,omitempty"` // who started it, up to the agent or the terminal
+	Client  string     `json:"client,omitempty"`
+	Asked   string     `json:"asked,omitempty"` // the beginning of the prompt
+	AskedAt time.Time  `json:"asked_at,omitzero"`
+	Plan    string     `json:"plan,omitempty"`
+	Failed  bool       `json:"failed,omitempty"` // the tool call did
+	Left    int        `json:"left,omitempty"`   // paths that an undo left alone
+
+	Files    []ActionFile `json:"files"`
+	Count    int          `json:"count"` // files, also those that are not listed
+	Added    int          `json:"added"` // lines
+	Removed  int          `json:"removed"`
+	Partly   bool         `json:"partly,omitempty"`   // not all lines were counted
+	Ignored  int          `json:"ignored,omitempty"`  // of Count, those that git ignores
+	Fleeting int          `json:"fleeting,omitempty"` // files that came and went
+	Same     int          `json:"same,omitempty"`     // files that were written and are as before
+	Versions int          `json:"versions"`
+}
+
+// Ancestor is a process above another.
+type Ancestor struct {
+	PID     uint32 `json:"pid"`
+	Comm    string `json:"comm"`
+	Command string `json:"command,omitempty"`
+}
+
+// The changes of an ActionFile.
+const (
+	FileAdded    = "added"
+	FileModified = "modified"
+	FileDeleted  = "deleted"
+	FileRenamed  = "renamed"
+	FileMode     = "mode" // permissions, owner or attributes only
+)
+
+// ActionFile is what became of one file.
+type ActionFile struct {
+	Path    []byte    `json:"path"`
+	From    []byte    `json:"from,omitempty"` // renamed
+	Change  string    `json:"change"`
+	Dir     bool      `json:"dir,omitempty"`
+	Below   int       `json:"below,omitempty"` // files below a directory that was renamed or deleted
+	Added   int       `json:"added,omitempty"`
+	Removed int       `json:"removed,omitempty"`
+	Counted bool      `json:"counted,omitempty"` // Added and Removed are known
+	Binary  bool      `json:"binary,omitempty"`
+	Ignored bool      `json:"ignored,omitempty"`
+	Size    int64     `json:"size"`
+	Before  uint64    `json:"before,omitempty"`  // version before, 0: none
+	Seq     uint64    `json:"seq"`               // version after
+	By      string    `json:"by,omitempty"`      // name of the process, where it is not that of the action
+	Command string    `json:"command,omitempty"` // Together: who changed it last
+	Time    time.Time `json:"time"`
+	Also    string    `json:"also,omitempty"`    // somebody else changed it meanwhile
+	Missing string    `json:"missing,omitempty"` // why the content is not kept
+}
