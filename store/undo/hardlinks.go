@@ -353,7 +353,7 @@ func (x *stepper) join(all []*goal, fates map[*goal]fate) (map[*goal]store.Path,
 			changed = p
 		}
 		strangers := 0
-		if !same {
+		if !same || is != in { // what stands for it has not the names of which nothing is known
 			if strangers, err = x.strangers(in, first.since); err != nil {
 				return nil, err
 			}
