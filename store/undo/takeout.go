@@ -140,6 +140,9 @@ func (m *maker) goalFor(c *chain, path store.Path, sel map[uint64]*store.Version
 	}
 	have := stateOf(c.own[len(c.own)-1])
 	conflict := func(over *store.Version, why string) {
+		if runs[len(runs)-1].want.dir() && !have.dir() {
+			why = "it was a directory, and what it held may not be back there; " + why
+		}
 		m.conflict(store.Conflict{Path: path, Why: why, Actor: over.Actor, Time: over.Time})
 	}
 	// Who asks for it regardless gets what was before the oldest of them.
@@ -231,7 +234,7 @@ func describes(v, below store.Version) bool {
 // sameBytes: two versions are of one file, which was not written to between them.
 func sameBytes(a, b store.Version) bool {
 	return regular(a) && !b.Deleted() && regular(b) && store.InodeOf(a.Stat) == store.InodeOf(b.Stat) &&
-		a.Stat.Size == b.Stat.Size && a.Stat.Mtime == b.Stat.Mtime
+		a.Stat.Size == b.Stat.Size && (a.Stat.Mtime == b.Stat.Mtime || a.Stat.Size == 0) // who truncates an empty file changes its time
 }
 
 // described is the state that a version left, with the content that was found to be

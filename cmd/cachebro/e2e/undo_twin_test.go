@@ -158,6 +158,11 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			setup: "echo old >f; ln f $G/f", act: ": >f; ln f g", last: "ln -s x y; mv y f",
 			lost: "f: it is a file of its own now",
 			half: []func(string) error{oneFile("f", "g", true)}},
+		{name: "an empty file truncated in place of an ignored directory",
+			setup: "mkdir -p ign/out; echo a >ign/out/a; echo f >ign/f", act: "",
+			then: func(d string) error { return exchange(d, "ign/f", "ign/out") },
+			last: ": >ign/tmp; mv ign/tmp ign/out; echo >.gitignore; : >ign/out",
+			want: []func(string) error{file("ign/out/a", "a\n"), file("ign/f", "f\n")}},
 		{name: "set-group-id taken from a file that has lost its name", root: true,
 			setup: "echo old >f; chmod 2755 f", act: "",
 			then: func(d string) error {
