@@ -8,6 +8,8 @@ DIR     ?= $(CURDIR)
 RACE    := ./store/wire ./fusefs/capture/spool ./store/readers ./store/daemon ./store/daemon/ingest ./fusefs/capture ./mcp
 FUZZTIME ?= 5s
 export GOFLAGS += -buildvcs=false
+# A bare machine may not say it; Go's caches and the history lie there.
+export HOME ?= $(shell awk -F: -v id="$$(id -u)" '$$3 == id { print $$6; exit }' /etc/passwd)
 
 .PHONY: all build mount test ci bench install dist picture deps testdeps clean
 all: build

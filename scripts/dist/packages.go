@@ -143,7 +143,7 @@ func (b *build) packages(ctx context.Context) error {
 		config := map[string]any{
 			"name": "cachebro", "arch": t.arch, "platform": "linux", "version": b.version, "release": "1", "section": "utils", "priority": "optional",
 			"maintainer": "the maintainers of cachebro <root@localhost>", "description": summary, "license": "MIT", "mtime": b.made,
-			"depends": []string{"fuse3"}, "recommends": []string{"git"}, "contents": contents,
+			"depends": []string{"fuse3"}, "suggests": []string{"git"}, "contents": contents,
 			"scripts": map[string]any{"postinstall": "scripts/dist/postinstall.sh", "preremove": "scripts/dist/preremove.sh"},
 		}
 		text, err := json.Marshal(config) // JSON is YAML
