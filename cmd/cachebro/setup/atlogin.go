@@ -56,7 +56,7 @@ func (u loginUnit) text(e *cli.Env) string {
 
 // unitWord quotes a word for systemd.
 func unitWord(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$", "\n", `\n`).Replace(s) + `"`
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "\n", `\n`).Replace(s) + `"`
 }
 
 // atLogin writes the unit and enables it.
