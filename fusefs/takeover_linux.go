@@ -105,7 +105,7 @@ func (d *device) replay(l *ledger) error {
 		return unix.Errno(st)
 	}
 	if string(out[:n]) != string(h.reply[:h.replyLen]) {
-		return errors.New("this version speaks otherwise to the kernel than the one before")
+		return errors.New("this version talks to the kernel differently than the previous one")
 	}
 	return nil
 }

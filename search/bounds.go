@@ -54,7 +54,7 @@ func (l *largeFiles) warning() string {
 	for _, p := range l.paths[:min(3, len(l.paths))] {
 		names = append(names, strconv.Quote(string(p)))
 	}
-	return "not searched, for they are too large: " + strings.Join(names, ", ") + more
+	return "not searched because they are too large: " + strings.Join(names, ", ") + more
 }
 
 func joinWarnings(a, b string) string {

@@ -111,7 +111,7 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 		r.Truncated = len(f.lines) < f.total
 	}
 	if r.Truncated && kept.Load() > maxKept {
-		r.Warning = joinWarnings(r.Warning, "the matching lines are more than an answer holds; the rest was counted only")
+		r.Warning = joinWarnings(r.Warning, "more lines match than one answer holds; the rest was only counted")
 	}
 	return r, nil
 }

@@ -38,7 +38,7 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 	}
 	content, err := x.corpus.Content(v.Blob)
 	if err != nil {
-		x.opt.Logger.Warn("search index: content is not to be had", "path", v.Path, "err", err)
+		x.opt.Logger.Warn("search index: the content is not available", "path", v.Path, "err", err)
 		p.f = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))}
 		return p, nil
 	}

@@ -60,7 +60,7 @@ Examples:
 }
 
 func completeCommand() cli.Command {
-	return cli.Command{Name: "__complete", Args: "-- WORD…", Short: "what a shell may complete the last word to", Run: runComplete}
+	return cli.Command{Name: "__complete", Args: "-- WORD…", Short: "what a shell can complete the last word to", Run: runComplete}
 }
 
 // completeWait is how long a person at a prompt waits for the daemon. It is not
@@ -69,7 +69,7 @@ const completeWait = 2 * time.Second
 
 func runComplete(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
-	raw := fs.Bool("raw", false, "the words are as they stand on the command line, quotes and all")
+	raw := fs.Bool("raw", false, "the words are as typed, quotes included")
 	line := fs.String("line", "", "the command line up to the cursor, in place of words")
 	mine := fs.String("mine", "", "with --line: the end of the last word that the shell replaces")
 	args, err := e.Parse(fs, 0, -1)

@@ -9,7 +9,7 @@ import (
 
 func fsmonitorCommand() cli.Command {
 	return cli.Command{
-		Name: "fsmonitor", Group: cli.GroupPlumbing, Args: "2 TOKEN", Short: "tells git which files changed (its core.fsmonitor)",
+		Name: "fsmonitor", Group: cli.GroupPlumbing, Args: "2 TOKEN", Short: "tells git which files changed (core.fsmonitor)",
 		Long: `Answers git's question which paths changed since TOKEN, in version 2 of its
 fsmonitor protocol, from what the mount saw: all paths, also ignored ones. In any
 doubt (somebody wrote underneath, the mount's process was replaced, too much
@@ -30,7 +30,7 @@ func runFsmonitor(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	if args[0] != "2" {
-		return e.Usagef("fsmonitor: only version 2 of the protocol is spoken: git config core.fsmonitorHookVersion 2")
+		return e.Usagef("fsmonitor: only version 2 of the protocol is supported: git config core.fsmonitorHookVersion 2")
 	}
 	return fsmonitor.Answer(ctx, e.Paths(), e.Dir, args[1], e.Stdout)
 }

@@ -75,7 +75,7 @@ func findSection(b []byte, first, last string) (from, to int, err error) {
 	case from < 0 && end < 0:
 		return 0, 0, nil
 	case from < 0 || end < from || bytes.Count(b, []byte(first)) > 1 || bytes.Count(b, []byte(last)) > 1:
-		return 0, 0, errors.New("the comments around cachebro's section do not belong together")
+		return 0, 0, errors.New("the comments around cachebro's section do not match")
 	}
 	to = end + len(last)
 	for _, nl := range []string{"\r\n", "\n"} {

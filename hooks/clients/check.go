@@ -159,7 +159,7 @@ func checkHook(ctx context.Context, s Setup) Finding {
 	case len(out) > 0:
 		f.Text, f.Fix = fmt.Sprintf("the registered command printed %q", strings.ToValidUTF8(string(out[:min(len(out), 80)]), "")), "cachebro init"
 	case cpu > hookShould || took > hookMust:
-		f.Text, f.Fix = fmt.Sprintf("a hook takes %d ms; %d ms is the most it should", took.Milliseconds(), hookShould.Milliseconds()), "cachebro status"
+		f.Text, f.Fix = fmt.Sprintf("a hook takes %d ms; it should take at most %d ms", took.Milliseconds(), hookShould.Milliseconds()), "cachebro status"
 	default:
 		f.OK, f.Text = true, fmt.Sprintf("a hook takes %d ms", took.Milliseconds())
 	}

@@ -19,7 +19,7 @@ import (
 
 var (
 	errNoFile = errors.New("it is not a regular file")
-	errLinked = errors.New("a symlink leads there, which a project's own files are not written through")
+	errLinked = errors.New("its path has a symlink, and a project's own files are not written through one")
 )
 
 // place opens the directory that a file is in, made where asked for, and returns the

@@ -208,7 +208,7 @@ func readIndex(file string) ([]packFrame, error) {
 		return nil, err
 	}
 	if crc32.Checksum(ix, crcTable) != binary.BigEndian.Uint32(end[8:]) {
-		return bad("its index has another checksum")
+		return bad("the checksum of its index does not match")
 	}
 	frames, err := parseIndex(ix, at)
 	if err != nil {

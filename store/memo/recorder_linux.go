@@ -153,7 +153,7 @@ func (r *recorder) other(n *notice) {
 	case unix.SYS_CLONE, unix.SYS_UNSHARE:
 		r.refuse("made a namespace, in which paths may mean something else")
 	case unix.SYS_SOCKET:
-		r.refuse("made a socket of the network")
+		r.refuse("made a network socket")
 	case unix.SYS_UNAME:
 		r.says(unameOf)
 	case unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_TKILL, unix.SYS_PIDFD_OPEN:
@@ -374,7 +374,7 @@ func (r *recorder) exec(n *notice, path string) {
 func (r *recorder) inherits(n *notice, pid uint32) {
 	runs := r.runsOf(pid)
 	if asks[runs.name] {
-		r.refuse("ran %s, which says something else each time", runs.name)
+		r.refuse("ran %s, which prints something else each time", runs.name)
 	}
 	if runs.kind == contentKind {
 		return

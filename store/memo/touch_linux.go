@@ -115,7 +115,7 @@ func (r *recorder) machine(n *notice, path string, m manner) (string, bool) {
 	case m <= asList && m != asStat && stableFile(clean):
 		r.says(clean)
 	default:
-		r.refuse("looked at %s, which the kernel or a device says", clean)
+		r.refuse("looked at %s, which the kernel or a device generates", clean)
 	}
 	return clean, true
 }

@@ -84,7 +84,7 @@ func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (
 			return c, err
 		}
 		if (kind == streamHeadKind) != (n == 0) {
-			return c, badStream("its head is not where it belongs")
+			return c, badStream("its head is not at its beginning")
 		}
 		switch {
 		case kind == streamHeadKind:

@@ -161,7 +161,7 @@ func newStreamReader(r io.Reader, limit int64) (*streamReader, error) {
 		return nil, err
 	case string(magic[:n]) == streamMagic:
 	case bytes.HasPrefix(magic[:n], []byte(streamPrefix)):
-		return nil, fmt.Errorf("%w: the format of the file is another one than %q", store.ErrNewer, streamMagic[:len(streamMagic)-1])
+		return nil, fmt.Errorf("%w: the format of the file is not %q", store.ErrNewer, streamMagic[:len(streamMagic)-1])
 	default:
 		return nil, badStream("it does not begin with %q", streamMagic[:len(streamMagic)-1])
 	}
@@ -226,11 +226,11 @@ func (r *streamReader) end(val []byte, have Totals) error {
 		return badStream("its end cannot be read")
 	}
 	if !bytes.Equal(e.Sum, r.sum.Sum(nil)) {
-		return badStream("its checksum is another one")
+		return badStream("its checksum does not match")
 	}
 	have.Files, have.Program, have.Root, have.Made = 0, "", "", 0
 	if e.Totals != have {
-		return badStream("it holds other amounts than it says")
+		return badStream("its amounts do not match")
 	}
 	if _, err := r.br.ReadByte(); err != io.EOF {
 		return badStream("something follows its end")

@@ -11,7 +11,7 @@ type DocsRequest struct {
 	Do       string `json:"do"`
 	Path     []byte `json:"path,omitempty"`     // only pairs with this document or code, or below this directory
 	Name     string `json:"name,omitempty"`     // or of this named group of cachebro.yml, if there is one
-	Explicit bool   `json:"explicit,omitempty"` // without pairs that are only inferred
+	Explicit bool   `json:"explicit,omitempty"` // leave out pairs that are only inferred
 	Diff     bool   `json:"diff,omitempty"`     // with the diffs
 	AsOf     uint64 `json:"as_of,omitempty"`    // of mark: as of this version of the log; 0: now
 	Edited   bool   `json:"edited,omitempty"`   // of mark: only where the document was written after the code

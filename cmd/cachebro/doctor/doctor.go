@@ -15,7 +15,7 @@ import (
 // DoctorCommand is cachebro doctor.
 func DoctorCommand() cli.Command {
 	return cli.Command{
-		Name: "doctor", Group: cli.GroupEvery, Args: "[DIR]", Short: "does everything work here? each problem with what mends it",
+		Name: "doctor", Group: cli.GroupEvery, Args: "[DIR]", Short: "does everything work here? each problem with its remedy",
 		Long: `Looks at FUSE, the kernel, the mount (with a canary file that is written, seen,
 undone and gone again), the store and its space, the agents' configuration, and
 what is not kept and why. Exit status 1 when something is wrong.

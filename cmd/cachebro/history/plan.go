@@ -27,8 +27,8 @@ func addPlanFlags(fs *pflag.FlagSet, conflicts bool) planFlags {
 	f.yes = fs.BoolP("yes", "y", false, "do not ask")
 	f.json = fs.Bool("json", false, "print the plan and what was done as JSON")
 	if conflicts {
-		f.merge = fs.Bool("merge", false, "merge files that others changed since, where that is clean")
-		f.force = fs.Bool("force", false, "also overwrite what others changed since, or have open")
+		f.merge = fs.Bool("merge", false, "merge files that others changed since, where the merge is clean")
+		f.force = fs.Bool("force", false, "also overwrite files that others have changed since, or have open")
 	}
 	return f
 }

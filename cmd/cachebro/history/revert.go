@@ -210,7 +210,7 @@ func runRestore(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	if *at == "" {
-		return e.Usagef("restore: --at is missing: to which moment?")
+		return e.Usagef("restore: --at is missing: the moment to go back to")
 	}
 	r := wire.PlanRequest{Kind: "restore"}
 	if strings.EqualFold(*at, "session-start") {

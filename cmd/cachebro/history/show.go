@@ -27,8 +27,8 @@ Examples:
 
 func runShow(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
-	dir := fs.String("dir", ".", "the project, where #SEQ does not tell")
-	asJSON := fs.Bool("json", false, "print what is known of the version, not its content")
+	dir := fs.String("dir", ".", "the project, where #SEQ alone does not say")
+	asJSON := fs.Bool("json", false, "print what is known about the version, not its content")
 	args, err := e.Parse(fs, 1, 1)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func diff(ctx context.Context, e *cli.Env, c *wire.Client, q wire.DiffQuery, asJ
 // WhatChangedCommand is cachebro what-changed.
 func WhatChangedCommand() cli.Command {
 	return cli.Command{
-		Name: "what-changed", Group: cli.GroupEvery, Args: "[AGE|TIME] [DIR]", Short: "files changed lately, with counts and authors",
+		Name: "what-changed", Group: cli.GroupEvery, Args: "[AGE|TIME] [DIR]", Short: "files changed recently, with counts and authors",
 		Long: "Examples:\n  cachebro what-changed            the last 10 minutes\n  cachebro what-changed 1h\n  cachebro what-changed 12:40",
 		Run:  runWhatChanged,
 	}

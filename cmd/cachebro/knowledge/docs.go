@@ -14,7 +14,7 @@ import (
 // SyncCheckCommand is cachebro sync-check.
 func SyncCheckCommand() cli.Command {
 	return cli.Command{
-		Name: "sync-check", Group: cli.GroupEvery, Args: "[PATH | GROUP]", Short: "which documents may no longer say what the code does",
+		Name: "sync-check", Group: cli.GroupEvery, Args: "[PATH | GROUP]", Short: "which documents may be out of date with the code",
 		Long: `A document is paired with the code that it is about: by the section docs of
 cachebro.yml, by a comment in it (<!-- cachebro: documents src/cache.go src/store/ -->,
 or "documents nothing"), or else by the paths of source files that it names. From
@@ -37,7 +37,7 @@ Examples:
 // MarkSyncedCommand is cachebro mark-synced.
 func MarkSyncedCommand() cli.Command {
 	return cli.Command{
-		Name: "mark-synced", Group: cli.GroupEvery, Args: "PATH | GROUP…", Short: "say that documents are true again",
+		Name: "mark-synced", Group: cli.GroupEvery, Args: "PATH | GROUP…", Short: "mark documents as true again",
 		Long: `The code of the pairs as it is now, or as it was in version --as-of (what
 sync-check printed, for somebody who may have written since), becomes what their
 documents describe.
@@ -54,9 +54,9 @@ Examples:
 func runSyncCheck(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
 	q := wire.DocsRequest{Do: "check"}
-	fs.BoolVar(&q.Diff, "diff", false, "with what has changed in the code")
-	fs.BoolVar(&q.Explicit, "explicit", false, "without pairs that are only inferred")
-	all := fs.Bool("all", false, "those that are in sync too")
+	fs.BoolVar(&q.Diff, "diff", false, "also show what has changed in the code")
+	fs.BoolVar(&q.Explicit, "explicit", false, "leave out pairs that are only inferred")
+	all := fs.Bool("all", false, "also list those that are in sync")
 	quiet := fs.BoolP("quiet", "q", false, "the exit status alone")
 	asJSON := fs.Bool("json", false, "one JSON object per pair and line")
 	dir := fs.String("dir", ".", "the project")
@@ -98,7 +98,7 @@ func runSyncCheck(ctx context.Context, e *cli.Env) error {
 		case len(a.Pairs) == 0 && len(args) > 0:
 			return cli.Hintf("cachebro sync-check --all", "no document is paired with %s", cli.Quote(args[0]))
 		case len(a.Pairs) == 0:
-			fmt.Fprintln(e.Stderr, "no document names any code; cachebro help sync-check tells how it can")
+			fmt.Fprintln(e.Stderr, "no document names any code; cachebro help sync-check says how to name it")
 		default:
 			fmt.Fprintf(e.Stderr, "%d of %s in sync as of #%d\n", len(a.Pairs)-bad, text.Count(len(a.Pairs), "pair"), a.Seq)
 		}
@@ -146,7 +146,7 @@ func runMarkSynced(ctx context.Context, e *cli.Env) error {
 	case len(args) == 0 && !*all && !q.Edited:
 		return e.Usagef("mark-synced: name a document, its code or a group, or give --edited or --all")
 	case len(args) > 0 && *all:
-		return e.Usagef("mark-synced: --all leaves nothing to name")
+		return e.Usagef("mark-synced: --all takes no names")
 	}
 	each := [][]string{nil}
 	if len(args) > 0 {

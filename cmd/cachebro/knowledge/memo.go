@@ -23,7 +23,7 @@ import (
 // MemoCommand is cachebro memo.
 func MemoCommand() cli.Command {
 	return cli.Command{
-		Name: "memo", Group: cli.GroupEvery, Args: "[--] COMMAND…", Short: "run a command, or repeat what it said if nothing has changed since",
+		Name: "memo", Group: cli.GroupEvery, Args: "[--] COMMAND…", Short: "run a command, or repeat its output if nothing has changed since",
 		Long: `Runs the command and remembers its output with everything that its processes
 looked at: files they read, names that were not there, directories they listed,
 and the environment. The next call of the same command prints the same at once,
@@ -49,7 +49,7 @@ Examples:
 // TracedCommand is cachebro traced.
 func TracedCommand() cli.Command {
 	return cli.Command{
-		Name: "traced", Short: "runs a command while its system calls are shown (started by cachebro memo)", OwnSignals: true,
+		Name: "traced", Short: "runs a command whose system calls are watched (started by cachebro memo)", OwnSignals: true,
 		Run: func(_ context.Context, e *cli.Env) error {
 			if len(e.Args) == 1 && e.Args[0] == "--help" {
 				e.PrintHelp(e.Flags())
@@ -82,7 +82,7 @@ func runMemo(ctx context.Context, e *cli.Env) error {
 	explain := fs.Bool("explain", false, "only say whether it would be repeated, and why not")
 	diff := fs.Bool("diff", false, "print only what is new since the session last saw this command's output")
 	session := fs.String("session", "", "with --diff: who reads (default: the session in the environment)")
-	outside := fs.Bool("allow-outside", false, "let files outside of the project count like those in it")
+	outside := fs.Bool("allow-outside", false, "treat files outside of the project like those in it")
 	force := fs.Bool("force", false, "run it in any case")
 	args, err := e.Parse(fs, 1, -1)
 	if err != nil {

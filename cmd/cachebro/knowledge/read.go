@@ -30,8 +30,8 @@ func runRead(ctx context.Context, e *cli.Env) error {
 	agent := fs.String("agent", "", "a sub-agent within the session")
 	offset := fs.Int("offset", 0, "first line, from 1")
 	limit := fs.Int("limit", 0, "how many lines (0: to the end)")
-	force := fs.Bool("force", false, "the text in full, whatever was seen")
-	diffOffset := fs.Int("diff-offset", 0, "go on with a cut diff at this line")
+	force := fs.Bool("force", false, "the full text, whatever the reader has seen")
+	diffOffset := fs.Int("diff-offset", 0, "continue a cut diff at this line")
 	asJSON := fs.Bool("json", false, "print the answer as JSON")
 	args, err := e.Parse(fs, 1, 1)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 // ReindexCommand is cachebro reindex.
 func ReindexCommand() cli.Command {
 	return cli.Command{
-		Name: "reindex", Group: cli.GroupStore, Args: "[DIR]", Short: "bring the search index up to date, or make it anew with --full",
+		Name: "reindex", Group: cli.GroupStore, Args: "[DIR]", Short: "bring the search index up to date, or rebuild it with --full",
 		Long: "The index follows by itself; this is for when nothing was mounted or it is doubted.\nIt returns when every file is in, or says what is missing; what it has not done\nwhen it is interrupted is done in the background.\n\nExamples:\n  cachebro reindex\n  cachebro reindex --full",
 		Run: func(ctx context.Context, e *cli.Env) error {
 			fs := e.Flags()
-			full := fs.Bool("full", false, "throw the index away first")
+			full := fs.Bool("full", false, "delete the index first")
 			asJSON := fs.Bool("json", false, "print JSON")
 			args, err := e.Parse(fs, 0, 1)
 			if err != nil {

@@ -44,7 +44,7 @@ func runSearch(ctx context.Context, e *cli.Env) error {
 	ignoreCase := fs.BoolP("ignore-case", "i", false, "match upper and lower case alike (the default)")
 	fs.StringSliceVarP(&q.Include, "include", "g", nil, "only files like this glob")
 	fs.StringSliceVar(&q.Exclude, "exclude", nil, "no files like this glob")
-	fs.StringVar(&q.Kind, "kind", "", "only code, doc, config, test or other; note: notes alone")
+	fs.StringVar(&q.Kind, "kind", "", "only code, doc, config, test or other; note: only notes")
 	fs.IntVarP(&q.Limit, "limit", "n", 20, "at most this many hits (0: all)")
 	exact := fs.Bool("exact", false, "matching lines only, in the order of paths and lines")
 	ranked := fs.Bool("ranked", false, "a question in words: the best places first")
@@ -56,7 +56,7 @@ func runSearch(ctx context.Context, e *cli.Env) error {
 	fs.StringVar(&q.Session, "session", "", "rank what this session works on higher")
 	fs.BoolVar(&q.Body, "body", false, "with the text of the enclosing definition")
 	fs.BoolVar(&q.NoRefresh, "no-refresh", false, "without a mount: do not look for changed files first")
-	fs.BoolVar(&q.AllWorktrees, "all-worktrees", false, "linked worktrees inside the project too")
+	fs.BoolVar(&q.AllWorktrees, "all-worktrees", false, "also search linked worktrees inside the project")
 	dir := fs.String("dir", ".", "the project")
 	args, err := e.Parse(fs, 1, -1)
 	if err != nil {

@@ -54,7 +54,7 @@ func SuperviseCommand() cli.Command {
 			fs := e.Flags()
 			c := ConfigFlags(e, fs)
 			adopt := fs.Int("adopt", 0, "watch over this mountd, which runs already")
-			report := fs.Bool("report", false, "tell descriptor 3 when the mount answers")
+			report := fs.Bool("report", false, "report on descriptor 3 when the mount answers")
 			ledger := fs.Bool("ledger", false, "with --adopt: descriptors 5 to 7 are what it can be replaced with")
 			if _, err := e.Parse(fs, 0, 0); err != nil {
 				return err

@@ -44,8 +44,8 @@ const statusHeld cli.ExitStatus = 3
 // RunUmount is cachebro umount, for down as well.
 func RunUmount(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
-	lazy := fs.Bool("lazy", false, "detach now; who is still inside is served until they leave")
-	force := fs.Bool("force", false, "detach now, and end the mount for who is still inside and in other mount namespaces")
+	lazy := fs.Bool("lazy", false, "detach now; those still inside are served until they leave")
+	force := fs.Bool("force", false, "detach now, and end the mount for all who are inside, in other mount namespaces too")
 	args, err := e.Parse(fs, 0, 1)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func finish(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 	if !cli.OwnDir(l.state) {
 		// Another user's daemon does not talk to us, and a second one would begin
 		// a history of its own. Theirs takes what is in the spool.
-		fmt.Fprintf(e.Stderr, "note: the store daemon of its owner takes in what was seen last\n")
+		fmt.Fprintf(e.Stderr, "note: the owner's store daemon stores what was seen last\n")
 	} else if err := AwaitStored(ctx, e, l.root); err != nil {
 		fmt.Fprintf(e.Stderr, "note: %s\n", cli.OneLine(err.Error()))
 	}
@@ -315,7 +315,7 @@ func awaitEnd(ctx context.Context, e *cli.Env, l leftMount, force bool) (held bo
 				return true, fmt.Errorf("end mountd (pid %d): %w", l.record.PID, err)
 			}
 		case waited > endWait:
-			return true, cli.Hintf("cachebro status", "mountd (pid %d) has not stored all that it saw after %v; it goes on", l.record.PID, endWait)
+			return true, cli.Hintf("cachebro status", "mountd (pid %d) has not stored everything that it saw after %v; it continues", l.record.PID, endWait)
 		case waited > 2*time.Second && !said && !left:
 			said = true
 			fmt.Fprintf(e.Stderr, "waiting until mountd (pid %d) has stored what it saw …\n", l.record.PID)

@@ -114,7 +114,7 @@ func (s *session) stepDown(ctx context.Context, why error, f mounting.MountFlags
 	if !hooked {
 		return why
 	}
-	fmt.Fprintf(s.Stderr, "note: hooks alone: %s\n", cli.OneLine(why.Error()))
+	fmt.Fprintf(s.Stderr, "note: only hooks are used: %s\n", cli.OneLine(why.Error()))
 	if hint := cli.HintOf(why); hint != "" {
 		fmt.Fprintln(s.Stderr, "hint: "+hint)
 	}

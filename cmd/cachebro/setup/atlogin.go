@@ -77,9 +77,9 @@ func atLogin(e *cli.Env) error {
 	if err := os.Symlink(filepath.Join("..", filepath.Base(u.file)), u.link); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stdout, "systemd will mount what is up again: %s\n", cli.Quote(u.file))
+	fmt.Fprintf(e.Stdout, "systemd will mount the projects that are up: %s\n", cli.Quote(u.file))
 	if _, err := os.Stat("/run/systemd/system"); err != nil {
-		fmt.Fprintln(e.Stdout, "note: no systemd runs here; cachebro mount --all does the same, in ~/.profile say")
+		fmt.Fprintln(e.Stdout, "note: systemd does not run here; cachebro mount --all, in ~/.profile for example, does the same")
 	}
 	return nil
 }
@@ -101,6 +101,6 @@ func notAtLogin(e *cli.Env) error {
 		return err
 	}
 	_ = os.Remove(filepath.Dir(u.link)) // if it is empty
-	fmt.Fprintf(e.Stdout, "systemd does not mount anything of ours any more: removed %s\n", cli.Quote(u.file))
+	fmt.Fprintf(e.Stdout, "systemd no longer mounts anything for cachebro: removed %s\n", cli.Quote(u.file))
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 // UpCommand is cachebro up.
 func UpCommand() cli.Command {
 	return cli.Command{
-		Name: "up", Group: cli.GroupEvery, Args: "[DIR]", Short: "all of it: mount the project and tell the agents that are installed",
+		Name: "up", Group: cli.GroupEvery, Args: "[DIR]", Short: "everything at once: mount the project and register with the agents that are installed",
 		Long: `Checks the machine, shows what it would write into the agents' configuration and
 asks, mounts the project, and sees to it that a session that begins in it later
 (after a reboot, say) mounts it again. cachebro down takes all of it back.
@@ -144,7 +144,7 @@ func runDown(ctx context.Context, e *cli.Env) error {
 	var f InitFlags
 	fs := e.Flags()
 	f.addCommon(fs)
-	lazy := fs.Bool("lazy", false, "detach now; who is still inside is served until they leave")
+	lazy := fs.Bool("lazy", false, "detach now; those still inside are served until they leave")
 	args, err := e.Parse(fs, 0, 1)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func umount(ctx context.Context, e *cli.Env, point string, lazy bool) error {
 func downClients(e *cli.Env, root string, f InitFlags) error {
 	for _, other := range mounting.SetUpRoots(e) {
 		if other != root && f.clients == nil {
-			fmt.Fprintf(e.Stdout, "the agents stay configured: %s is up too (cachebro uninit removes it all the same)\n", cli.Quote(other))
+			fmt.Fprintf(e.Stdout, "the agents stay configured: %s is up too (cachebro uninit removes the configuration nevertheless)\n", cli.Quote(other))
 			return nil
 		}
 	}

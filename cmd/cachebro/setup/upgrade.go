@@ -14,7 +14,7 @@ import (
 // UpgradeCommand is cachebro upgrade.
 func UpgradeCommand() cli.Command {
 	return cli.Command{
-		Name: "upgrade", Group: cli.GroupSetup, Short: "have this version serve what an older one serves",
+		Name: "upgrade", Group: cli.GroupSetup, Short: "let this version take over the mounts that an older one serves",
 		Long: `After another version was installed: takes over all your mounts that an older
 version serves. Who works in them notices nothing; open files go on. The packages
 run it. What a newer version serves is left to it.

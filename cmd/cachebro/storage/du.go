@@ -24,7 +24,7 @@ import (
 // DuCommand is cachebro du.
 func DuCommand() cli.Command {
 	return cli.Command{
-		Name: "du", Group: cli.GroupStore, Args: "[PATH]", Short: "what the history takes on disk, and for what",
+		Name: "du", Group: cli.GroupStore, Args: "[PATH]", Short: "how much disk the history takes, and for what",
 		Long: `With --all: what the histories of all projects of this user take, and what each
 may take of CACHEBRO_CAP as the others are now. What worktrees of one repository
 share is counted once, in equal parts.

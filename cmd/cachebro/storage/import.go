@@ -22,7 +22,7 @@ import (
 // ImportCommand is cachebro import.
 func ImportCommand() cli.Command {
 	return cli.Command{
-		Name: "import", Group: cli.GroupStore, Args: "FILE", Short: "bring a history that export wrote back, where there is none",
+		Name: "import", Group: cli.GroupStore, Args: "FILE", Short: "import a history that export wrote, where there is none",
 		Long: `The project must not be mounted. Everything in FILE (- for standard input) is
 verified; until that is done, and if it fails, nothing changes. Two histories
 are not merged: where the project has one, --aside puts it out of the way first.
@@ -53,7 +53,7 @@ type imported struct {
 func runImport(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
 	check := fs.Bool("check", false, "only read and verify FILE")
-	aside := fs.Bool("aside", false, "put a history that the project has aside")
+	aside := fs.Bool("aside", false, "set aside the history that the project has")
 	dir, asJSON := storeFlags(fs)
 	args, err := e.Parse(fs, 1, 1)
 	if err != nil {

@@ -369,7 +369,7 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 		}
 		s.drain()
 		s.link.now()
-		s.logger.Warn("unmounted here; copies of the mount, or who is inside, are served until they end")
+		s.logger.Warn("unmounted here; copies of the mount, and processes inside, are served until they end")
 		r, ok := ReadRecord(s.c.State)
 		if ok && r.PID == os.Getpid() {
 			r.Unmounted = true

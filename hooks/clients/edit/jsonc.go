@@ -57,7 +57,7 @@ func unique(o *hujson.Object) error {
 	for _, m := range o.Members {
 		k := Key(m)
 		if seen[k] {
-			return fmt.Errorf("the key %q stands there twice", k)
+			return fmt.Errorf("the key %q appears twice", k)
 		}
 		seen[k] = true
 	}

@@ -23,7 +23,7 @@ const (
 )
 
 // errHostile: what came is not an answer to anything that we ask.
-var errHostile = errors.New("the server does not speak as a Redis does")
+var errHostile = errors.New("the server does not answer like a Redis server")
 
 // guardedConn is a connection with its guard. One goroutine reads at a time.
 type guardedConn struct {

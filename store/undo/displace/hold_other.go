@@ -31,7 +31,7 @@ func (h *Held) unlock() {}
 
 func idle(*os.File) bool { return true }
 
-var errHere = errors.New("there is no such rename on this system")
+var errHere = errors.New("this system has no such rename")
 
 func exchange(*os.File, string, string) error { return errHere }
 func move(*os.File, string, string) error     { return errHere }
