@@ -8,6 +8,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"cachebro/hooks/reshape"
 	"cachebro/store/wire"
 )
 
@@ -75,7 +76,22 @@ func runSearch(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 	if _, err := c.s.back.ask(ctx, wire.MSearch, q, nil, &ans); err != nil {
 		return nil, err
 	}
-	return textResult(c.s.searchText(q, ans, a.Compact)), nil
+	out := c.s.searchText(q, ans, a.Compact)
+	if !a.Compact {
+		out = c.grouped(ctx, out)
+	}
+	return textResult(out), nil
+}
+
+// grouped says each path once above its lines, where that is shorter by enough.
+func (c *call) grouped(ctx context.Context, hits string) string {
+	r, ok := reshape.Matches(hits, true, reshape.Options{})
+	if !ok {
+		return hits
+	}
+	full, sent := int64(c.s.opt.Tokens([]byte(hits))), int64(c.s.opt.Tokens([]byte(r.Text)))
+	c.s.spendLater(ctx, wire.Spend{Reader: c.reader, Tool: "output: " + string(reshape.Search), Full: full, Sent: sent, Kind: "result"}, nil)
+	return r.Text
 }
 
 // searchText is one line a hit, as many as one result can hold.

@@ -28,3 +28,19 @@ func TestAutoReindex(t *testing.T) {
 		t.Errorf("nobody looked, and the answer is: %s", text)
 	}
 }
+
+// Many hits of one file name it once.
+func TestSearchGroupsByPath(t *testing.T) {
+	l := liveProject(t, files{"src/some/where/deep/many.go": "package p\n\n" + strings.Repeat("var manyTimes = 1 // a line\n", 40)})
+	c := l.connect(ProfileDefault)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		text := c.ok("search", map[string]any{"pattern": "manyTimes", "limit": 40})
+		if strings.HasPrefix(text, "cachebro: lines are grouped by path\n") && strings.Contains(text, "\nsrc/some/where/deep/many.go\n3: var manyTimes = 1 // a line\n4: var") &&
+			strings.Count(text, "many.go") == 1 && strings.Count(text, "manyTimes") == 40 {
+			break
+		}
+		if strings.Count(text, "manyTimes") >= 40 || time.Now().After(end) {
+			t.Fatal(text)
+		}
+	}
+}

@@ -212,3 +212,19 @@ func FuzzOutput(f *testing.F) {
 		}
 	})
 }
+
+// doctor shows one of each.
+func TestExamples(t *testing.T) {
+	got := map[Rule]bool{}
+	for _, e := range Examples() {
+		got[e.Rule] = true
+		if len(e.Shown) >= len(e.Printed) {
+			t.Errorf("%s: %q became %q", e.Rule, e.Printed, e.Shown)
+		}
+	}
+	for _, r := range Rules() {
+		if !got[r] {
+			t.Errorf("no example of %s", r)
+		}
+	}
+}

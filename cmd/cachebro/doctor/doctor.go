@@ -9,6 +9,7 @@ import (
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/hooks"
 	"cachebro/hooks/clients"
+	"cachebro/hooks/reshape"
 	"cachebro/store/text"
 )
 
@@ -78,6 +79,7 @@ func runDoctor(ctx context.Context, e *cli.Env) error {
 		say(clients.CheckClients(ctx, s)...)
 	}
 	say(refusals(e)...)
+	say(outputs()...)
 	if !*asJSON {
 		if bad == 0 {
 			fmt.Fprintln(e.Stdout, "all is well")
@@ -113,6 +115,26 @@ func refusals(e *cli.Env) []finding {
 	var out []finding
 	for _, r := range hooks.Refusals(e.Paths(), e.Now()) {
 		out = append(out, good("rewriting", "%s did not show what hooks made of a result (%s) at %s; it gets the full text for a week", r.Client, r.Form, strings.TrimSpace(cli.Stamp(r.Time, e.Now()))))
+	}
+	return out
+}
+
+// outputs shows by an example each how commands' outputs reach an agent.
+func outputs() []finding {
+	var out []finding
+	for _, x := range reshape.Examples() {
+		kind := ""
+		if x.Rule.Folds() {
+			kind = ", the whole kept for cachebro output"
+		}
+		first, _, _ := strings.Cut(x.Shown, "\n")
+		if rest := strings.TrimSpace(x.Shown[len(first):]); rest != "" {
+			second, _, more := strings.Cut(rest, "\n")
+			if first += " | " + strings.TrimSpace(second); more {
+				first += " | …"
+			}
+		}
+		out = append(out, good("outputs", "%s: %s, %d lines, reach an agent as: %s%s", x.Rule, x.Command, strings.Count(x.Printed, "\n"), strings.TrimSpace(first), kind))
 	}
 	return out
 }
