@@ -232,7 +232,7 @@ func TestWhatIsNotReplayed(t *testing.T) {
 		"ls /proc >/dev/null":                "processes",
 		"sleep 5 >/dev/null 2>&1 & :":        "left a process running",
 		"cat x.log 2>&-; echo 1 >x.log":      "changed x.log, which it had looked at",
-		"exec 3<>/dev/tcp/127.0.0.1/" + port: "socket of the network",
+		"exec 3<>/dev/tcp/127.0.0.1/" + port: "network socket",
 	} {
 		shell := "sh"
 		if strings.Contains(script, "/dev/tcp") {
