@@ -497,15 +497,25 @@ func problemLines(said string) (list []string) {
 }
 
 // movedAway: a file that was asked for had this name, which was not, and the plan
-// says that it goes back to its own: by a rename, or, if it was changed since, removed
-// here and written there.
+// says that it goes back to its own: by a rename, its own or that of a directory above
+// it, or, if it was changed since, removed here and written there.
 func (t *trial) movedAway(said string, args []string, d difference) bool {
 	if d.what != "absence" || t.within(d.path, args) {
 		return false
 	}
 	name := filepath.Join(t.name, d.path)
-	return strings.Contains(said, "\n  R "+name+" -> ") || regexp.MustCompile(`\n  D `+regexp.QuoteMeta(name)+`[ \n]`).MatchString(said) &&
-		slices.ContainsFunc(t.start.files[t.end.names[d.path].ino], func(n string) bool { return t.within(n, args) })
+	if strings.Contains(said, "\n  R "+name+" -> ") {
+		return true
+	}
+	if !slices.ContainsFunc(t.start.files[t.end.names[d.path].ino], func(n string) bool { return t.within(n, args) }) {
+		return false
+	}
+	for dir := filepath.Dir(name); dir != t.name; dir = filepath.Dir(dir) {
+		if strings.Contains(said, "\n  R "+dir+" -> ") {
+			return true
+		}
+	}
+	return regexp.MustCompile(`\n  D ` + regexp.QuoteMeta(name) + `[ \n]`).MatchString(said)
 }
 
 // movedBack: what was asked for goes back into its directory, which has another name
