@@ -174,7 +174,7 @@ func TestOptions(t *testing.T) {
 		"unknown tool profile": {Root: "/", Dial: noDaemon, Profile: "most"},
 		"unknown reader":       {Root: "/", Dial: noDaemon, Reader: "process"},
 		"not an absolute path": {Root: ".", Dial: noDaemon},
-		"neither a store":      {Root: "/"},
+		"no way to find":       {Root: "/"},
 		"no input and output":  {Root: "/", Dial: noDaemon},
 	} {
 		if err := Serve(context.Background(), opt); err == nil || !strings.Contains(err.Error(), want) {

@@ -109,6 +109,7 @@ func TestSessionHearsOfOthers(t *testing.T) {
 	_, h := open(t, p)
 	p.Write("a.go", "package a\n")
 	daemontest.Ask[wire.SessionAnswer](t, h, wire.MSession, wire.SessionEvent{Session: "S1", Event: "start", Client: "claude"})
+	p.LookAtAll() // the look that a first session begins must not find what is written below
 	daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte("a.go"), Reader: wire.Reader{Session: "S1"}, Tool: "Read"})
 	call := func(id string) []string {
 		t.Helper()
