@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/history"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/fusefs/mounts"
@@ -72,6 +73,9 @@ func runStatus(ctx context.Context, e *cli.Env) error {
 		err = printStatusJSON(e, st, dead)
 	} else {
 		printStatus(e, t, st)
+		if versionErr == nil { // a daemon of another version does not answer that
+			printLast(ctx, e, c)
+		}
 		err = versionErr
 	}
 	if err == nil && dead != nil {
@@ -104,6 +108,21 @@ func printStatusJSON(e *cli.Env, st wire.Status, dead *cli.ErrDeadMount) error {
 }
 
 // printStatus is the page for people: what is on, what is kept, what is not.
+// printLast says in the words of log what was done last.
+func printLast(ctx context.Context, e *cli.Env, c *wire.Client) {
+	ctx, cancel := context.WithTimeout(ctx, lastWithin)
+	defer cancel()
+	a, ok := history.LastAction(func(q wire.ActionsQuery) (wire.Actions, error) {
+		return wire.Call[wire.Actions](ctx, c, wire.MActions, q)
+	})
+	if ok {
+		fmt.Fprintf(e.Stdout, "last:     %s\n", history.Summary(a, e.Now()))
+	}
+}
+
+// lastWithin bounds how long status waits for what it can do without.
+const lastWithin = 2 * time.Second
+
 func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
 	p, w := e.Paint(), e.Stdout
 	switch {
