@@ -19,6 +19,7 @@ package fastpath
 import (
 	"context"
 	"os"
+	"os/user"
 	"path/filepath"
 	"runtime/debug"
 	"syscall"
@@ -109,7 +110,9 @@ func Dir() string {
 func Paths(getenv func(string) string) wire.Paths {
 	home := getenv("HOME")
 	if home == "" {
-		home, _ = os.UserHomeDir()
+		if u, err := user.Current(); err == nil {
+			home = u.HomeDir // a service or a bare container may not say it
+		}
 	}
 	return wire.Paths{
 		RuntimeDir: getenv("XDG_RUNTIME_DIR"), StateHome: getenv("XDG_STATE_HOME"),

@@ -66,7 +66,7 @@ func RunUmount(ctx context.Context, e *cli.Env) error {
 	e.LeaveMount(m.Point, state)
 	record, known := supervisor.ReadRecord(state)
 	if !known || record.Mountpoint != m.Point {
-		record = supervisor.Record{PID: mounts.FindMountd(m.Point), MountID: m.ID, Dev: m.Dev}
+		record = supervisor.Record{PID: mounts.FindMountd(m.Point), Mountpoint: m.Point, MountID: m.ID, Dev: m.Dev}
 	}
 	answer := mounts.Answers(m.Point, 3*time.Second)
 	switch {
