@@ -20,6 +20,9 @@ import (
 // output (package reshape). None of it is recorded as shown lines of a file: no later
 // stub rests on it.
 func (c *call) commandOutput(ctx context.Context) answer {
+	if len(c.response["stdout"]) > 2*reshape.MaxText {
+		return answer{} // not even decoded
+	}
 	stdout, ok := plainOutput(c.response)
 	if !ok || !c.reshapes() || c.input.truth("run_in_background") {
 		return answer{}

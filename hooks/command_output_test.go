@@ -70,6 +70,15 @@ func TestCommandOutput(t *testing.T) {
 	if p.asked(wire.MSpend, &s); s.Tool != "output: search" || s.Full <= s.Sent || s.Sent == 0 {
 		t.Errorf("spent %+v", s)
 	}
+	// No line of a file counts as shown by it: no stub may rest on that.
+	var commit wire.Commit
+	if m := p.methods(); strings.Contains(m, wire.MRead) || strings.Contains(m, wire.MShown) {
+		t.Errorf("a search was entered as a read: %s", m)
+	} else if strings.Contains(m, wire.MCommit) {
+		if p.asked(wire.MCommit, &commit); len(commit.Calls) > 0 {
+			t.Errorf("committed %+v", commit.Calls)
+		}
+	}
 	if got := p.after("Bash", object{"command": "rg -n line src > out"}, bashResult(searchResult())); got != nil {
 		t.Errorf("redirected: %v", got)
 	}

@@ -149,7 +149,7 @@ func unnumber(text string) (string, bool) {
 		rest, ok := strings.CutPrefix(l, "["+Mark)
 		count, rest, ok2 := strings.Cut(rest, " lines ")
 		n, err := strconv.Atoi(count)
-		if !ok || !ok2 || err != nil || n < 1 || n > maxText {
+		if !ok || !ok2 || err != nil || n < 1 || n > MaxText {
 			out = append(out, l)
 			continue
 		}

@@ -96,7 +96,7 @@ func unrepeat(text string) (string, bool) {
 	for _, l := range lines {
 		var n int
 		var from, to string
-		if _, err := fmt.Sscanf(l, "["+Mark+"the line above %d more times]", &n); err == nil && len(out) > 0 && n < maxText {
+		if _, err := fmt.Sscanf(l, "["+Mark+"the line above %d more times]", &n); err == nil && len(out) > 0 && n < MaxText {
 			for range n {
 				add(out[len(out)-1])
 			}

@@ -17,7 +17,9 @@ const (
 	// in another form than expected costs a model attention.
 	minSaved = 400
 	minPart  = 15
-	maxText  = 4 << 20 // bytes of a text that is looked at
+	// MaxText bytes are looked at: clients cut what is longer than 30 kB, and a hook
+	// has milliseconds.
+	MaxText = 256 << 10
 )
 
 // Rule is the name of one rule, as in init --no-reshape=NAME.
@@ -100,7 +102,7 @@ type Result struct {
 
 // Output reshapes what a command line printed. false: the text stays as it is.
 func Output(line, text string, o Options) (Result, bool) {
-	if len(text) < minSaved || len(text) > maxText {
+	if len(text) < minSaved || len(text) > MaxText {
 		return Result{}, false
 	}
 	c, ok := parse(line)
@@ -114,7 +116,7 @@ func Output(line, text string, o Options) (Result, bool) {
 // made; numbered: they carry line numbers.
 func Matches(text string, numbered bool, o Options) (Result, bool) {
 	c := &command{makers: [][]string{{"matches"}}, numbered: numbered, only: Search}
-	if len(text) < minSaved || len(text) > maxText || forbiddenText(text) {
+	if len(text) < minSaved || len(text) > MaxText || forbiddenText(text) {
 		return Result{}, false
 	}
 	return c.reshape(text, o)
@@ -124,7 +126,7 @@ func Matches(text string, numbered bool, o Options) (Result, bool) {
 // made.
 func Paths(text string, o Options) (Result, bool) {
 	c := &command{makers: [][]string{{"paths"}}, only: Tree}
-	if len(text) < minSaved || len(text) > maxText {
+	if len(text) < minSaved || len(text) > MaxText {
 		return Result{}, false
 	}
 	return c.reshape(text, o)

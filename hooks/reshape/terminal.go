@@ -26,6 +26,7 @@ var (
 	// known are the sequences that terminals agree on: colours, erasing, moving in
 	// relation to where the cursor is, showing and hiding it.
 	known = regexp.MustCompile("\x1b\\[(?:[0-9;]*m|[012]?K|0?J|[0-9]{0,3}[ABCDG]|\\?25[hl])")
+	next  = regexp.MustCompile("^(?:" + known.String() + ")")
 	// moves leave their line.
 	moves = regexp.MustCompile("\x1b\\[(?:0?J|[0-9]*[AB])")
 )
@@ -73,7 +74,7 @@ func draw(text string) (string, bool) {
 	}
 	var s screen
 	for len(text) > 0 {
-		if at := known.FindStringIndex(text); at != nil && at[0] == 0 {
+		if at := next.FindStringIndex(text); at != nil {
 			if !s.act(text[2:at[1]-1], text[at[1]-1]) {
 				return "", false
 			}

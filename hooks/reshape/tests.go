@@ -32,6 +32,10 @@ func tests(c *command, output string) (string, string, bool) {
 	var others strings.Builder
 	total := 0
 	for i, l := range lines {
+		if !strings.Contains(l, "PASS") && !strings.Contains(l, "=== ") && !strings.Contains(l, "ok") && !strings.ContainsAny(l, "✓✔√") {
+			others.WriteString(l + "\n")
+			continue
+		}
 		pass := testPassed.MatchString(l)
 		if status[i] = pass || testStarts.MatchString(l); !status[i] {
 			others.WriteString(l + "\n")

@@ -101,7 +101,18 @@ func measure(exe string, n int) (err error) {
 	read := event("PostToolUse", "Read", fmt.Sprintf(`,"tool_input":{"file_path":%q},"tool_response":{"type":"text","file":{"filePath":%q,"content":%s,"numLines":401,"startLine":1,"totalLines":401}}`, path, path, quoted))
 	shell := event("PreToolUse", "Bash", `,"tool_input":{"command":"make test"}`)
 	batch := event("PostToolBatch", "", `,"tool_calls":[{"tool_name":"Read","tool_use_id":"t1","tool_input":{},"tool_response":"1\ta line"}]`)
+	// Long outputs of commands, as far as hooks look at them.
+	hits := func(size int) string {
+		var b strings.Builder
+		for i := 0; b.Len() < size; i++ {
+			fmt.Fprintf(&b, "src/some/dir/file%d.go:%d:\tif err := f(%d); err != nil {\n", i/20, i, i%7)
+		}
+		quoted, _ := json.Marshal(b.String()) // a string: cannot fail
+		return event("PostToolUse", "Bash", fmt.Sprintf(`,"tool_input":{"command":"grep -rn err src"},"tool_response":{"stdout":%s,"stderr":"","interrupted":false,"isImage":false}`, quoted))
+	}
 	cases := []struct{ name, line, event string }{
+		{"PostToolUse Bash, 30 kB", "PostToolUse", hits(30 << 10)},
+		{"PostToolUse Bash, 1 MB", "PostToolUse", hits(1 << 20)},
 		{"PreToolUse Bash", "PreToolUse", shell},
 		{"PostToolUse Read, 18 kB", "PostToolUse", read},
 		{"PostToolBatch", "PostToolBatch", batch},
