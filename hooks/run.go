@@ -16,6 +16,7 @@ const (
 	readWithin  = 2 * time.Second        // until the event is read
 	workWithin  = 350 * time.Millisecond // for an ordinary event, connect and answers together
 	endWithin   = time.Second            // SessionEnd: the client gives 1.5 s
+	wakeWithin  = time.Second            // before that, where the daemon of a mount has to be started
 	startWithin = 8 * time.Second        // SessionStart: it may have to mount
 )
 
@@ -35,6 +36,10 @@ type Env struct {
 	// Start is asked by SessionStart when no daemon runs: it brings one up, and
 	// the mount where one was set up. nil: none is started.
 	Start func(ctx context.Context, root string) (*wire.Client, error)
+	// Wake is asked by every event when no daemon runs: it starts that of a project
+	// that is mounted, whose daemon ends when there is nothing to do. It reports
+	// whether one runs now. nil: none is started.
+	Wake func(ctx context.Context, root string) bool
 	// SessionStart calls Mount when the project is not mounted. Mount mounts a
 	// project that was set up for it and reports whether there is a mount now; false
 	// without an error: nobody asked for one. nil: none is made.
@@ -59,6 +64,8 @@ func (e Env) limit(d time.Duration) time.Duration {
 type answer struct {
 	out  output
 	sent func() // called when it has been printed
+	// asleep is the project whose daemon Wake is to start; nothing has been done then.
+	asleep string
 }
 
 // Run handles one event. It never panics and never fails: the status of its
@@ -83,6 +90,12 @@ func Run(ctx context.Context, env Env) {
 		limit = endWithin
 	}
 	a, ok := within(ctx, env.limit(limit), func(ctx context.Context) answer { return handle(ctx, env, opt, ev) })
+	if ok && a.asleep != "" {
+		// Whatever comes of it, a daemon that starts now is there for the next event.
+		_, _ = within(ctx, env.limit(wakeWithin), func(ctx context.Context) bool { return env.Wake(ctx, a.asleep) })
+		env.Wake = nil
+		a, ok = within(ctx, env.limit(limit), func(ctx context.Context) answer { return handle(ctx, env, opt, ev) })
+	}
 	if !ok {
 		abandoned(ctx, env, ev)
 		return
@@ -165,6 +178,9 @@ func handle(ctx context.Context, env Env, opt options, ev event) answer {
 		return answer{}
 	}
 	client, err := env.Dial(ctx, root)
+	if env.Wake != nil && errors.Is(err, wire.ErrNoDaemon) {
+		return answer{asleep: root}
+	}
 	if ev.name == "SessionStart" && env.Start != nil && errors.Is(err, wire.ErrNoDaemon) {
 		client, err = env.Start(ctx, root)
 	}

@@ -14,7 +14,7 @@ import (
 func hookCommand() cli.Command {
 	return cli.Command{
 		Name: "hook", Group: cli.GroupPlumbing, Args: "[EVENT]", Short: "answers an agent's hook events (registered by its settings)",
-		Long: "Reads one event as JSON from standard input. Never fails and never blocks: the\nexit status is 0, whatever happens. A daemon that does not answer within 200 ms\nis left alone for 30 s; CACHEBRO_HOOK_WAIT=2s gives it longer.\n\nExamples:\n  echo '{\"hook_event_name\":\"Stop\"}' | cachebro hook",
+		Long: "Reads one event as JSON from standard input. Never fails and never blocks: the\nexit status is 0, whatever happens. A daemon that has to be\nstarted has 1 s; one that does not answer within 200 ms is left alone for 30 s;\nCACHEBRO_HOOK_WAIT=2s gives it longer.\n\nExamples:\n  echo '{\"hook_event_name\":\"Stop\"}' | cachebro hook",
 		Run:  runHook,
 	}
 }

@@ -81,6 +81,7 @@ func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class
 // scanned reports whether a completed baseline has the content. Files that only
 // git's index makes tracked may have become so after it.
 func (c *Capture) scanned(p string, st fusefs.Stat) bool {
+	c.checkClock()
 	return st.Ctime != 0 && st.Ctime < c.baseline.Load() && (c.opt.Matcher == nil || !c.opt.Matcher.Forced(p))
 }
 

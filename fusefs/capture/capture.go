@@ -50,6 +50,12 @@ type Capture struct {
 	hour      time.Time // begin of the ignored files' budget
 	spent     int64     // of it
 
+	begin    time.Time
+	clockMu  sync.Mutex // guards clock
+	clock    clock
+	measured atomic.Int64  // when free was, since begin
+	noted    chan struct{} // capacity 1: there are reads to flush, or capture has stopped; never closed
+
 	spooled   atomic.Int64
 	free      atomic.Int64 // bytes on the spool's file system
 	full      atomic.Bool  // the spool was above its cap when last looked at
@@ -75,7 +81,7 @@ var (
 // New begins to capture: it announces the mount in the spool and starts the workers.
 func New(o Options) *Capture {
 	o = o.withDefaults()
-	c := &Capture{opt: o, w: o.Spool, root: openRoot(o.Root), pending: map[uint64]*job{}, byFile: map[identity]*job{}, procs: map[procKey]told{}, reads: map[uint32]*reading{}, since: time.Now(), stop: make(chan struct{})}
+	c := &Capture{opt: o, w: o.Spool, root: openRoot(o.Root), pending: map[uint64]*job{}, byFile: map[identity]*job{}, procs: map[procKey]told{}, reads: map[uint32]*reading{}, since: time.Now(), begin: time.Now(), noted: make(chan struct{}, 1), stop: make(chan struct{})}
 	c.more = sync.NewCond(&c.mu)
 	if b, err := os.ReadFile("/proc/self/comm"); err == nil {
 		c.comm = strings.TrimSpace(string(b))

@@ -24,6 +24,18 @@ func (k *clock) setBack(wall, steady time.Duration) bool {
 	return false
 }
 
+// checkClock looks at both clocks. Whoever relies on a scan does so before: while
+// the mount is at rest, nobody else looks.
+func (c *Capture) checkClock() {
+	now := time.Now()
+	c.clockMu.Lock()
+	back := c.clock.setBack(now.Round(0).Sub(c.begin.Round(0)), now.Sub(c.begin))
+	c.clockMu.Unlock()
+	if back {
+		c.distrust()
+	}
+}
+
 // distrust makes capture stop relying on the scans up to now: for content whose
 // change time lies before one of them, it is no longer known whether the scan saw it.
 // A scan that begins when the clock has come as far again counts.

@@ -75,8 +75,19 @@ func (c *Capture) setStopped(why string) {
 	c.gapMu.Unlock()
 	if changed && why != "" {
 		c.opt.Logger.Error("capture has stopped", "reason", why)
+		c.note() // to look for its end
+		c.opt.Stirred()
 	} else if changed {
 		c.opt.Logger.Info("capture goes on")
+		c.opt.Stirred()
+	}
+}
+
+// note wakes tick.
+func (c *Capture) note() {
+	select {
+	case c.noted <- struct{}{}:
+	default:
 	}
 }
 
@@ -98,6 +109,7 @@ func (c *Capture) why() string {
 
 // roomy says what stands against one more content in the spool.
 func (c *Capture) roomy() error {
+	c.measure()
 	if c.free.Load() < c.opt.MinFree {
 		return syscall.ENOSPC
 	}
@@ -152,8 +164,13 @@ func (c *Capture) spend(n int64) bool {
 	return true
 }
 
-// measure looks at the free space of the spool's file system.
+// measure looks at the free space of the spool's file system, unless somebody
+// just did.
 func (c *Capture) measure() {
+	now, at := int64(time.Since(c.begin)), c.measured.Load()
+	if at != 0 && now-at < int64(readsEvery)/2 || !c.measured.CompareAndSwap(at, now) {
+		return
+	}
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(c.w.Dir(), &s); err != nil {
 		c.fail(err)
@@ -162,39 +179,68 @@ func (c *Capture) measure() {
 	c.free.Store(int64(s.Bavail) * int64(s.Bsize))
 }
 
-// tick does what is due from time to time: reads, free space, gaps, the end of a
-// stop, and durability. An idle mount costs two wake-ups a second and no disk.
+// tick does what is due while something happens on the mount, and a little
+// longer. At rest it waits for the next record or read: an idle mount has no timer.
 func (c *Capture) tick() {
 	defer c.wg.Done()
-	t := time.NewTicker(readsEvery)
-	defer t.Stop()
-	synced, seq := time.Now(), c.w.LastSeq()
-	var k clock
-	begin := time.Now()
 	for {
 		select {
 		case <-c.stop:
 			return
+		case <-c.w.Stirred():
+			c.opt.Stirred()
+		case <-c.noted:
+		}
+		if !c.lookAround() {
+			return
+		}
+		c.opt.Rested()
+	}
+}
+
+// lookAround sees to reads, free space, gaps, the end of a stop, and durability,
+// until nothing has happened for restAfter; false at the end of capture.
+func (c *Capture) lookAround() bool {
+	t := time.NewTicker(readsEvery)
+	defer t.Stop()
+	stirred := time.Now()
+	for synced, seq := stirred, uint64(0); ; {
+		select {
+		case <-c.stop:
+			return false
+		case <-c.noted:
+			stirred = time.Now()
+			continue
 		case <-t.C:
 		}
+		now := time.Now()
 		c.flushReads()
 		c.measure()
-		if now := time.Now(); k.setBack(now.Round(0).Sub(begin.Round(0)), now.Sub(begin)) {
-			c.distrust()
-		}
+		c.checkClock()
 		if c.isStopped() {
+			stirred = now
 			c.tryResume()
 		}
-		if now := time.Now(); now.Sub(synced) >= syncEvery {
+		select {
+		case <-c.w.Stirred():
+			stirred = now
+			c.opt.Stirred()
+		default:
+		}
+		if now.Sub(synced) >= syncEvery {
 			synced = now
 			if last := c.w.LastSeq(); last != seq {
 				seq = last
 				if err := c.w.Sync(last); err != nil {
 					c.fail(err)
+					stirred = now
 				}
 			} else {
 				c.w.LeaveIdle() // what the store has read needs no second copy here
 			}
+		}
+		if now.Sub(stirred) >= restAfter {
+			return true
 		}
 	}
 }

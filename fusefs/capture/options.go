@@ -34,6 +34,11 @@ type Options struct {
 	Workers       int   // 0: 2
 	MaxQueue      int   // queued contents above which a close copies by itself; 0: 4,096
 	MaxHeld       int   // descriptors that keep vanishing content alive; 0: 4,096
+	// Stirred is called, at once after a rest and else at most every readsEvery,
+	// when there are new records in the spool; nil: nobody asks. It must not wait.
+	Stirred func()
+	// Rested is called when nothing has happened for a while; nil: nobody asks.
+	Rested func()
 	// AllReads records reads of all processes, not only those of sessions.
 	AllReads bool
 }
@@ -56,6 +61,9 @@ const (
 	retryLast  = 5 * time.Second
 	// syncEvery bounds what a power loss takes of what nobody fsynced.
 	syncEvery = 5 * time.Second
+	// restAfter is how long capture looks around after the last record: everything
+	// is durable by then, and what the store has read is let go.
+	restAfter = 2*syncEvery + 2*readsEvery
 
 	gapsKept = 1000
 )
@@ -63,6 +71,11 @@ const (
 func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	for _, f := range []*func(){&o.Stirred, &o.Rested} {
+		if *f == nil {
+			*f = func() {}
+		}
 	}
 	for _, f := range []struct {
 		v *int64

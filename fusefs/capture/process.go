@@ -136,6 +136,7 @@ func (c *Capture) Opened(f fusefs.File, by fusefs.Caller) {
 	if r == nil {
 		r = &reading{proc: by.Proc, uid: by.UID, paths: map[string]struct{}{}, since: time.Now().UnixNano()}
 		c.reads[by.PID] = r
+		c.note()
 	}
 	if len(r.paths) >= readsMax {
 		r.more++

@@ -49,8 +49,8 @@ type Options struct {
 	Version string     // of this program
 	// Ignore holds what decides the class of a path besides the project's own files.
 	Ignore ignore.Options
-	// IdleExit ends the daemon when nothing is mounted and nobody has been
-	// connected for so long; 0: 10 minutes, < 0: never.
+	// IdleExit ends the daemon when nobody has asked anything, nothing has happened
+	// on the mount and nothing has been under way for so long; 0: 90 s, < 0: never.
 	IdleExit time.Duration
 	// MemoryLimit in bytes for the garbage collector to keep to; 0: 160 MiB,
 	// < 0: none.
@@ -90,6 +90,9 @@ type Daemon struct {
 	find      *find.Finder
 	sessions  *sessions.Sessions
 	tidy      *tidy.Tidy
+
+	met     chan struct{} // closed once it is known what is mounted, see summon; nil before serve
+	meeting sync.Once     // closes met
 
 	table  map[string]wire.Handler // by method
 	server *wire.Server
@@ -139,7 +142,7 @@ func after(ctx context.Context, d time.Duration) <-chan time.Time {
 
 func run(ctx context.Context, stop context.CancelFunc, o Options) (err error) {
 	if o.IdleExit == 0 {
-		o.IdleExit = 10 * time.Minute
+		o.IdleExit = defaultIdleExit
 	}
 	if o.MemoryLimit == 0 {
 		o.MemoryLimit = 160 << 20
@@ -282,7 +285,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 
 // serve runs until ctx ends.
 func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
-	d.stop = stop
+	d.stop, d.met = stop, make(chan struct{})
 	l, path, err := wire.Listen(d.o.Paths, d.o.Root, d.state)
 	if err != nil {
 		return err
@@ -304,6 +307,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	})
 	var serveErr error
 	wg.Go(func() { serveErr = d.server.Serve(l) })
+	wg.Go(func() { d.summon(work) })
 	wg.Go(func() { d.watchPlace(work, path) })
 	if d.o.Ready != nil {
 		d.o.Ready()
@@ -367,13 +371,10 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 		every = min(every, max(d.o.IdleExit/4, 10*time.Millisecond))
 	}
 	for waits.Sleep(ctx, every) {
-		mounted := d.survey.Mounted()
-		if !mounted {
+		if !d.survey.Mounted() {
 			d.source.Unmounted()
 		}
-		if d.o.IdleExit > 0 && !mounted && d.server.Conns() == 0 && d.server.Idle() > d.o.IdleExit && !d.survey.Scanning() && !d.ingest.Busy() {
-			d.log.Info("idle", "since", d.server.Idle().Round(time.Second))
-			d.stop()
+		if d.leave(ctx) {
 			return
 		}
 		if d.readOnly && d.store.HasRoom() {

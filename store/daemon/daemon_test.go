@@ -118,6 +118,7 @@ func TestBaselineAndPathsThatVanished(t *testing.T) {
 
 	// The next mount: nothing changed is nothing new; what changed and what
 	// went away meanwhile is seen.
+	ask[wire.Empty](p, m, wire.MDetach, wire.Detach{})
 	p.end()
 	if err := os.Remove(filepath.Join(p.root, "sub/b.go")); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,13 @@ const slow = 2 * time.Second
 func (d *Daemon) handle(ctx context.Context, r *wire.Request) (result any, body []byte, err error) {
 	d.requests.Add(1)
 	began := time.Now()
+	if d.met != nil && !unmet[r.Method] {
+		select {
+		case <-d.met:
+		case <-ctx.Done():
+			return nil, nil, wire.AsError(ctx.Err())
+		}
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			d.panics.Add(1)
@@ -35,6 +42,9 @@ func (d *Daemon) handle(ctx context.Context, r *wire.Request) (result any, body 
 	result, body, err = h(ctx, r)
 	if err != nil {
 		return nil, nil, onwire.Error(err)
+	}
+	if r.Method == wire.MAttach {
+		d.meet()
 	}
 	return result, body, nil
 }

@@ -2,6 +2,7 @@ package keep
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -21,7 +22,8 @@ type Keeper struct {
 	opt      store.Options
 	pinned   func(content.Hash) bool
 
-	// Guarded by the lock of the contents.
+	// Guarded by the lock of the contents. What is looked through at long intervals
+	// is remembered beyond our end: see remembered.
 	tidied   time.Time
 	packed   time.Time // when the last repack began
 	shrunken shrunken
@@ -34,7 +36,35 @@ func New(s *store.Store, pinned func(content.Hash) bool) *Keeper {
 	if pinned == nil {
 		pinned = func(content.Hash) bool { return false }
 	}
-	return &Keeper{s: s, contents: s.Contents(), db: s.DB(), room: s.Room(), opt: s.Options(), pinned: pinned}
+	k := &Keeper{s: s, contents: s.Contents(), db: s.DB(), room: s.Room(), opt: s.Options(), pinned: pinned}
+	k.recall()
+	return k
+}
+
+// remembered is what a keeper leaves to the next one: a daemon comes and goes with
+// the work, and each would else begin with a look through everything.
+type remembered struct {
+	Tidied, ShrunkenAt time.Time
+	ShrunkenSeq        uint64
+}
+
+const (
+	keepBucket = "keep"
+	keepKey    = "looks"
+)
+
+func (k *Keeper) recall() {
+	var r remembered
+	if b, ok, err := k.s.KV(keepBucket).Get(keepKey); err == nil && ok && json.Unmarshal(b, &r) == nil {
+		k.tidied, k.shrunken = r.Tidied, shrunken{at: r.ShrunkenAt, seq: r.ShrunkenSeq}
+	}
+}
+
+// remember never fails a collection: the next keeper looks once more.
+func (k *Keeper) remember() {
+	if b, err := json.Marshal(remembered{k.tidied, k.shrunken.at, k.shrunken.seq}); err == nil {
+		_ = k.s.KV(keepBucket).Set(keepKey, b)
+	}
 }
 
 // Report says what a collection did.

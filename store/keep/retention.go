@@ -25,6 +25,9 @@ const (
 	// it does not.
 	packMuch = 64 << 20
 	packEven = 512 << 20
+	// packQuiet is for how long nothing was written before a repack of little; an
+	// idle daemon does not end before that.
+	packQuiet = time.Minute
 	// packEvery is the pause between two repacks of little.
 	packEvery = 20 * time.Minute
 	// worthCompacting is how much must have become free for Badger to be
@@ -113,11 +116,15 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 	case need > 0:
 		if err = k.shrink(ctx, need, &r); err == nil && r.Blobs+r.Packed == 0 && k.room.Usage(k.opt.Now(), true) > limit {
 			k.shrunken = shrunken{at: now, seq: k.s.Seq()}
+			k.remember()
 		}
 	case due && used > limit/2:
 		if err = k.prune(ctx, k.opt.Keep, &r); err == nil && r.Blobs > 0 {
 			err = k.compact(ctx, db.WasteSome)
 		}
+	}
+	if err == nil && due {
+		k.remember()
 	}
 	if err == nil {
 		err = k.ignoredBudget(ctx, &r)
@@ -262,7 +269,7 @@ func (k *Keeper) packDue(now time.Time) bool {
 	case loose >= packMuch:
 		return quiet > 20*time.Second
 	}
-	return loose >= content.PackLeast && quiet > 2*time.Minute && (now.Sub(k.packed) > packEvery || now.Before(k.packed))
+	return loose >= content.PackLeast && quiet > packQuiet && (now.Sub(k.packed) > packEvery || now.Before(k.packed))
 }
 
 // repackInRoom packs, except that a full disk is no error: then contents

@@ -18,8 +18,8 @@ type Options struct {
 	// MinFree is the free space in bytes to leave on the file system; 0: 2 GiB
 	// or 5 %, whichever is less, but never under Reserve.
 	MinFree int64
-	// Ballast is the size in bytes of the file that is given back in order to
-	// open the store on a full disk; <= 0: none.
+	// Ballast is the most that the file has in bytes that is given back in order to
+	// open the store on a full disk; <= 0: none. A small store has a smaller one.
 	Ballast int64
 	// ReadOnly: nothing is written, so nothing is set aside.
 	ReadOnly bool
@@ -54,6 +54,7 @@ type Room struct {
 	sized time.Time // when that was
 	grown int64     // bytes accepted since
 	wrote time.Time // when NoteWrote did something last
+	since int64     // bytes accepted since the ballast was measured against the store
 }
 
 // New watches the file system of a store's directory.
@@ -99,7 +100,15 @@ func (r *Room) Check(n int64) error {
 	}
 	r.mu.Lock()
 	r.grown += n
+	r.since += n
+	due := r.since > mib
+	if due {
+		r.since = 0
+	}
 	r.mu.Unlock()
+	if due {
+		r.Refill()
+	}
 	return nil
 }
 
@@ -115,7 +124,7 @@ func (r *Room) ForFlush() error {
 	if r.opt.ReadOnly {
 		return nil
 	}
-	const enough = 16 * mib
+	enough := r.enough()
 	free, _, err := r.Free()
 	if err != nil || free >= enough {
 		return err
@@ -132,7 +141,11 @@ func (r *Room) ForFlush() error {
 	return nil
 }
 
-// Refill sets the ballast aside again when there is room for it above the
+// enough is what opening or closing takes: the logs are written out as tables, and
+// these may be merged with what is there.
+func (r *Room) enough() int64 { return min(max(2*r.Tables(), 4*mib), 16*mib) }
+
+// Refill sets the ballast aside again, twice what is enough, when there is room for it above the
 // floor; until then its size counts as taken, or the store would fill what was
 // given back to open it.
 func (r *Room) Refill() {
@@ -143,13 +156,19 @@ func (r *Room) Refill() {
 	if err != nil {
 		return
 	}
-	size := min(r.opt.Ballast, total/8)
-	if st, err := os.Stat(r.ballast()); err == nil && st.Size() > 0 {
+	size, have := min(r.opt.Ballast, total/8, 2*r.enough()), int64(0)
+	if st, err := os.Stat(r.ballast()); err == nil {
+		have = st.Size()
+	}
+	if have >= size {
 		r.spent.Store(0)
+		if have >= 2*size { // of a version before, or of a store that shrank
+			_ = os.Truncate(r.ballast(), size)
+		}
 		return
 	}
-	r.spent.Store(size)
-	if free < r.Floor(total)+size+size/2 {
+	r.spent.Store(size - have)
+	if free < r.Floor(total)+(size-have)*3/2 {
 		return
 	}
 	f, err := os.OpenFile(r.ballast(), os.O_CREATE|os.O_WRONLY, 0o600)
@@ -159,7 +178,9 @@ func (r *Room) Refill() {
 	err = preallocate(f, size)
 	f.Close()
 	if err != nil {
-		os.Remove(r.ballast())
+		if os.Truncate(r.ballast(), have); have == 0 {
+			os.Remove(r.ballast())
+		}
 		return
 	}
 	r.spent.Store(0)

@@ -21,6 +21,9 @@ import (
 //	answer:   u32 length, next token NUL, then each path with a NUL; "/" alone:
 //	          everything may have changed
 //
+// A daemon that has begun asks with the token "daemon" and means that mountd is to
+// attach; the answer then says nothing.
+//
 // Lengths are little-endian. Paths are relative to the prefix, a directory below the
 // root; paths outside of it are left out. An answer that ends early does not count.
 const (
@@ -50,8 +53,12 @@ func ListenChanges(p Paths, root, state string) (*net.UnixListener, error) {
 	return nil, fmt.Errorf("listen for questions about changes: %w", all)
 }
 
-// ServeChanges answers until l is closed. changes is called with a token.
-func ServeChanges(l *net.UnixListener, changes func(token string) (next string, paths []string, all bool)) {
+// summons is the token of a daemon that looks for its mountd.
+const summons = "daemon"
+
+// ServeChanges answers until l is closed. changes is called with a token, summoned
+// when a daemon looks for us.
+func ServeChanges(l *net.UnixListener, changes func(token string) (next string, paths []string, all bool), summoned func()) {
 	pause := acceptPause
 	for {
 		c, err := l.AcceptUnix()
@@ -73,6 +80,11 @@ func ServeChanges(l *net.UnixListener, changes func(token string) (next string, 
 			q, err := readCounted(c, 64<<10)
 			token, prefix, ok := strings.Cut(string(q), "\x00")
 			if err != nil || !ok {
+				return
+			}
+			if token == summons {
+				summoned()
+				_ = writeCounted(c, []byte("cachebro:\x00"))
 				return
 			}
 			next, paths, all := changes(token)
@@ -118,6 +130,22 @@ func AskChanges(ctx context.Context, p Paths, root, token, prefix string) ([]byt
 		err = Errorf(ErrInternal, "", "an answer without a token")
 	}
 	return a, err
+}
+
+// Summon has the mountd that serves root attach to the daemon, which has just begun
+// to listen. ErrNoDaemon: there is none.
+func Summon(ctx context.Context, p Paths, root string) error {
+	_, err := AskChanges(ctx, p, root, summons, "")
+	return err
+}
+
+// Mounted reports whether a mountd serves root.
+func Mounted(ctx context.Context, p Paths, root string) bool {
+	c, err := dialChanges(ctx, p, root)
+	if err == nil {
+		c.Close()
+	}
+	return err == nil
 }
 
 func dialChanges(ctx context.Context, p Paths, root string) (*net.UnixConn, error) {

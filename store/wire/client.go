@@ -191,7 +191,7 @@ func (c *Client) call(ctx context.Context, method string, params any, body []byt
 		ctx, cancel = context.WithTimeout(ctx, c.timeouts.Answer)
 		defer cancel()
 	}
-	for {
+	for try := 0; ; try++ {
 		cc, err := c.take()
 		if err != nil {
 			return nil, err
@@ -215,7 +215,8 @@ func (c *Client) call(ctx context.Context, method string, params any, body []byt
 		if o == answeredLate {
 			return out, err
 		}
-		if ctx.Err() == nil && pooled && isGone(err) && (!sent(err) || repeatable(method)) {
+		// A daemon that ends reads no more, but it answers what it has read.
+		if ctx.Err() == nil && isGone(err) && (pooled && repeatable(method) || !sent(err) && (pooled || try < 10)) {
 			c.dropIdle() // they belong to the same dead daemon
 			continue
 		}

@@ -62,8 +62,10 @@ type Server struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	busy   atomic.Int64
-	began  time.Time
-	last   atomic.Int64 // when a request ended or a connection came or went, ns since began: the clock may be set
+	// retiring: see Retire.
+	retiring atomic.Bool
+	began    time.Time
+	last     atomic.Int64 // when a request ended or a connection came or went, ns since began: the clock may be set
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -162,6 +164,23 @@ func (s *Server) Idle() time.Duration {
 	return time.Since(s.began) - time.Duration(s.last.Load())
 }
 
+// Retire ends the server without losing a request: nobody is let in any more, who is
+// connected can send no more, and what has come is answered. A client whose request
+// could not be sent connects elsewhere; see Client.call.
+func (s *Server) Retire() {
+	s.retiring.Store(true)
+	s.mu.Lock()
+	s.closed = true
+	for l := range s.lis {
+		l.Close()
+	}
+	for st := range s.conns {
+		_ = st.c.CloseRead() // what has arrived can still be read
+	}
+	s.mu.Unlock()
+	s.done.Wait()
+}
+
 // Close stops accepting, cancels the handlers and waits for them.
 func (s *Server) Close() {
 	s.mu.Lock()
@@ -199,7 +218,11 @@ func (s *Server) serve(st *stream) {
 	go func() {
 		defer reading.Done()
 		defer close(reqs)
-		defer cancel()
+		defer func() {
+			if !s.retiring.Load() { // else it is us who read no more
+				cancel()
+			}
+		}()
 		s.read(ctx, st, reqs)
 	}()
 	cs := &connState{s: s, st: st, peer: peer}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -57,10 +56,6 @@ type starter struct {
 	c *Client
 	p Paths
 	s Start
-
-	// mu guards child, the daemon we started and have not yet waited for.
-	mu    sync.Mutex
-	child int
 }
 
 func (st *starter) open(ctx context.Context) (*clientConn, error) {
@@ -88,7 +83,6 @@ func (st *starter) start(ctx context.Context) (*clientConn, error) {
 	if cc, err := st.c.connect(ctx, st.p); !errors.Is(err, ErrNoDaemon) {
 		return cc, err
 	}
-	st.reap()
 	logFile := LogFile(state)
 	from := size(logFile)
 	pid, err := spawn(st.s.Self, st.s.Args, logFile)
@@ -98,17 +92,14 @@ func (st *starter) start(ctx context.Context) (*clientConn, error) {
 	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 40*time.Millisecond) {
 		select {
 		case <-ctx.Done():
-			st.remember(pid)
 			return nil, Errorf(ErrNoDaemon, "look at "+logFile, "the store daemon (pid %d) does not answer%s", pid, tail(logFile, from))
 		case <-time.After(wait):
 		}
 		cc, err := st.c.connect(ctx, st.p)
 		if err == nil {
-			st.remember(pid)
 			return cc, nil
 		}
 		if !errors.Is(err, ErrNoDaemon) && !errors.Is(err, ErrTimeout) {
-			st.remember(pid)
 			return nil, err
 		}
 		if exited(pid) {
@@ -161,31 +152,16 @@ func spawn(self string, args []string, logFile string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	pid := p.Pid
-	_ = p.Release()
-	return pid, nil
+	// A daemon comes and goes while we live: what has ended must not stay in the
+	// table of processes.
+	go func() { _, _ = p.Wait() }()
+	return p.Pid, nil
 }
 
-// exited reports whether our child has ended, and collects it then.
+// exited reports whether our child has ended.
 func exited(pid int) bool {
 	got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	return got == pid || errors.Is(err, unix.ECHILD)
-}
-
-func (st *starter) remember(pid int) {
-	st.mu.Lock()
-	st.child = pid
-	st.mu.Unlock()
-}
-
-// reap collects the daemon we started before, should it have ended: a client
-// that lives for days must not gather zombies.
-func (st *starter) reap() {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.child != 0 && exited(st.child) {
-		st.child = 0
-	}
 }
 
 func size(path string) int64 {
@@ -221,7 +197,6 @@ func (st *starter) replace(ctx context.Context) error {
 	}
 	st.c.dropIdle()
 	for deadline := time.Now().Add(10 * time.Second); ; {
-		st.reap()
 		if err := unix.Kill(old, 0); errors.Is(err, unix.ESRCH) || zombie(old) {
 			return nil
 		}

@@ -90,9 +90,25 @@ func Env(args []string) hooks.Env {
 		Dial: func(ctx context.Context, root string) (*wire.Client, error) {
 			return wire.Dial(ctx, p, wire.Hello{Version: Version, Client: "hook", Root: root}, limits)
 		},
+		Wake:   func(ctx context.Context, root string) bool { return wake(ctx, p, root) },
 		Secret: ignore.Secret, NoCommands: os.Getenv("CACHEBRO_ARGV") == "off",
 		Limit: limit,
 	}
+}
+
+// wake starts the daemon of a mounted project and waits until it answers questions.
+func wake(ctx context.Context, p wire.Paths, root string) bool {
+	exe, err := os.Executable()
+	if err != nil || !wire.Mounted(ctx, p, root) {
+		return false
+	}
+	c, err := wire.DialOrStart(ctx, p, wire.Hello{Version: Version, Client: "hook", Root: root}, wire.Timeouts{}, wire.Start{Self: exe})
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	_, err = wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})
+	return err == nil
 }
 
 // Dir is the working directory, "" when it is gone. Not os.Getwd, which believes

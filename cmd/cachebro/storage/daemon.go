@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"time"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/fusefs/ignore"
@@ -38,6 +39,9 @@ func DaemonCommand() cli.Command {
 			o := daemon.Options{
 				Root: *root, Paths: e.Paths(), Version: cli.Version, Ignore: ignore.Options{ExcludesFile: e.ExcludesFile()}, Store: limits, Results: kept,
 				Tidy: func(ctx context.Context, state string) error { return tidyOther(ctx, e, state) },
+			}
+			if d, err := time.ParseDuration(e.Getenv("CACHEBRO_IDLE")); err == nil && d > 0 {
+				o.IdleExit = d
 			}
 			// A program that turns texts into vectors, for search by meaning.
 			if c := embed.New(e.Getenv("CACHEBRO_EMBEDDER")); c != nil {

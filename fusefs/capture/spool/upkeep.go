@@ -45,7 +45,7 @@ func (w *Writer) upkeep() {
 // makeSpare provides spare.seg and reports whether it is there.
 func (w *Writer) makeSpare() bool {
 	w.mu.Lock()
-	have := w.spare || w.closed
+	have, size := w.spare || w.closed, w.nextLimit
 	w.mu.Unlock()
 	if have {
 		return true
@@ -55,7 +55,7 @@ func (w *Writer) makeSpare() bool {
 	if err != nil {
 		return false
 	}
-	err = allocate(f, w.opt.SegmentSize)
+	err = allocate(f, size)
 	f.Close()
 	if err != nil { // no blocks reserved: better leave them to what is written now
 		_ = os.Remove(path)

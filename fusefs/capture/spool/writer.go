@@ -15,7 +15,7 @@ import (
 
 // Options of a Writer; the zero value is what mountd uses.
 type Options struct {
-	SegmentSize int64 // a segment is left at this many bytes; 0: 8 MiB
+	SegmentSize int64 // a segment is left at this many bytes; 0: 1 to 8 MiB, by how fast they fill
 	ContentSize int64 // a content file likewise; 0: 16 MiB
 	// MinSeq: the first Seq is at least this. For a spool that was deleted
 	// while the store that knows its Seqs was not.
@@ -27,31 +27,37 @@ type Options struct {
 }
 
 const (
+	leastSegment   = 1 << 20 // two are allocated: a project at rest is to hold little
 	defaultSegment = 8 << 20
-	defaultContent = 16 << 20 // open ones cannot be released: few bytes against the cap
-	reserveSeqs    = 1 << 20  // numbers reserved ahead with one fsync
+	fastFill       = time.Minute // a segment that fills sooner is followed by one twice as large
+	defaultContent = 16 << 20    // open ones cannot be released: few bytes against the cap
+	reserveSeqs    = 1 << 20     // numbers reserved ahead with one fsync
 	reserveFiles   = 1 << 10
 )
 
 // Writer appends to a spool. One lives at a time per directory (flock). All
 // methods may be called from many goroutines.
 type Writer struct {
-	dir  string
-	opt  Options
-	lock *os.File
-	boot string
+	dir   string
+	opt   Options
+	least int64 // of a segment's size
+	lock  *os.File
+	boot  string
 
 	// mu guards the log: it is held over one pwrite. That is right here: the
 	// write goes to the page cache (1 to 2 µs, no disk), the file's end must be
 	// where the sequence says, and a queue in memory would be lost by kill -9.
-	mu       sync.Mutex
-	seg      *os.File
-	segOff   int64
-	next     uint64 // Seq of the next record
-	reserved uint64 // Seqs below are reserved on disk
-	spare    bool   // spare.seg is there
-	oldSegs  []*os.File
-	closed   bool
+	mu        sync.Mutex
+	seg       *os.File
+	segOff    int64
+	segLimit  int64     // at which seg is left
+	segBegan  time.Time // when seg was
+	nextLimit int64     // the size of the segment after seg, which may be allocated
+	next      uint64    // Seq of the next record
+	reserved  uint64    // Seqs below are reserved on disk
+	spare     bool      // spare.seg is there
+	oldSegs   []*os.File
+	closed    bool
 
 	// poolMu guards the content files.
 	poolMu sync.Mutex
@@ -73,14 +79,17 @@ type Writer struct {
 	sized    atomic.Int64 // when size was last counted, ns
 
 	wake chan struct{} // to the upkeep; closed by Close
-	done sync.WaitGroup
+	// stirred has a value when something was appended since its last receipt; never closed.
+	stirred chan struct{}
+	done    sync.WaitGroup
 }
 
 // OpenWriter opens the spool in dir (made if missing, 0700) and begins a new
 // segment after the last valid record. ErrLocked when another Writer lives.
 func OpenWriter(dir string, opt Options) (*Writer, error) {
+	least := opt.SegmentSize
 	if opt.SegmentSize <= 0 {
-		opt.SegmentSize = defaultSegment
+		opt.SegmentSize, least = defaultSegment, leastSegment
 	}
 	if opt.ContentSize <= 0 {
 		opt.ContentSize = defaultContent
@@ -107,8 +116,8 @@ func OpenWriter(dir string, opt Options) (*Writer, error) {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	w := &Writer{dir: dir, opt: opt, lock: lock, boot: opt.Boot,
-		open: make(map[*contentFile]struct{}), wake: make(chan struct{}, 1)}
+	w := &Writer{dir: dir, opt: opt, least: least, lock: lock, boot: opt.Boot,
+		open: make(map[*contentFile]struct{}), wake: make(chan struct{}, 1), stirred: make(chan struct{}, 1)}
 	if w.boot == "" {
 		w.boot = procfs.BootID()
 	}
@@ -156,11 +165,11 @@ func (w *Writer) begin() error {
 	if err := w.reserveLocked(); err != nil {
 		return err
 	}
-	f, err := createSegment(filepath.Join(w.dir, segmentName(w.next)), w.opt.SegmentSize)
+	f, err := createSegment(filepath.Join(w.dir, segmentName(w.next)), w.least)
 	if err != nil {
 		return err
 	}
-	w.seg = f
+	w.seg, w.segLimit, w.nextLimit, w.segBegan = f, w.least, w.least, time.Now()
 	w.appended.Store(w.next - 1)
 	w.synced.Store(w.next - 1)
 	w.dirDirty.Store(true)
@@ -217,7 +226,7 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 			return 0, fmt.Errorf("append to spool: %w", err)
 		}
 	}
-	if w.segOff >= w.opt.SegmentSize {
+	if w.segOff >= w.segLimit {
 		w.rollLocked()
 	}
 	n, err := w.seg.WriteAt(b, w.segOff)
@@ -231,8 +240,16 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	w.next += uint64(len(recs))
 	w.size.Add(int64(len(b)))
 	w.appended.Store(w.next - 1)
+	select {
+	case w.stirred <- struct{}{}:
+	default: // nobody has taken notice of the last one yet
+	}
 	return w.next - 1, nil
 }
+
+// Stirred has a value once something was appended since the last receipt, for
+// one goroutine that would sleep until then.
+func (w *Writer) Stirred() <-chan struct{} { return w.stirred }
 
 var bufs = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
 
@@ -247,11 +264,11 @@ func (w *Writer) rollLocked() {
 		if err = os.Rename(filepath.Join(w.dir, spareName), path); err == nil {
 			f, err = os.OpenFile(path, os.O_RDWR, 0o600)
 		}
-	} else if w.segOff < 2*w.opt.SegmentSize {
+	} else if w.segOff < 2*w.segLimit {
 		w.wakeUpkeep() // not there yet: a little longer in this one
 		return
 	} else {
-		f, err = createSegment(path, w.opt.SegmentSize)
+		f, err = createSegment(path, w.nextLimit)
 	}
 	if err != nil || f == nil {
 		w.wakeUpkeep()
@@ -259,7 +276,13 @@ func (w *Writer) rollLocked() {
 	}
 	putEnd(w.seg, w.segOff)
 	w.oldSegs = append(w.oldSegs, w.seg)
-	w.seg, w.segOff = f, 0
+	w.seg, w.segOff, w.segLimit = f, 0, w.nextLimit
+	if time.Since(w.segBegan) < fastFill {
+		w.nextLimit = min(2*w.nextLimit, w.opt.SegmentSize)
+	} else {
+		w.nextLimit = max(w.nextLimit/2, w.least)
+	}
+	w.segBegan = time.Now()
 	w.dirDirty.Store(true)
 	w.wakeUpkeep()
 }

@@ -4,8 +4,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// answerChanges tells git what changed on the mount; see fusefs/changes. It is
-// for nothing else, so that a mount without it is as good. The result ends it.
+// answerChanges tells git what changed on the mount; see fusefs/changes. A daemon
+// that somebody else started calls there too: without that it hears of the mount
+// with the next record. The result ends it.
 func (s *session) answerChanges() (end func()) {
 	l, err := wire.ListenChanges(s.c.Paths, s.c.Root, s.c.State)
 	if err != nil {
@@ -13,6 +14,9 @@ func (s *session) answerChanges() (end func()) {
 		return func() {}
 	}
 	done := make(chan struct{})
-	go func() { defer close(done); wire.ServeChanges(l, s.server.Changes) }()
+	go func() {
+		defer close(done)
+		wire.ServeChanges(l, s.server.Changes, s.link.now)
+	}()
 	return func() { l.Close(); <-done }
 }

@@ -11,8 +11,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// beatEvery is how often the daemon and mountd tell each other how they do when
-// nothing changes. A dead daemon is noticed no later than this.
+// beatEvery is how often the daemon and mountd tell each other how they do while
+// there is something to tell. A daemon that dies meanwhile is noticed no later than
+// this. Once it has taken everything in, neither is told anything until the next
+// record: it may end then, and its end is no news.
 const beatEvery = 2 * time.Second
 
 // maxPause is the longest wait between two tries to start the daemon again.
@@ -25,17 +27,21 @@ type link struct {
 	client *wire.Client // nil until dial has been called
 	dial   func(context.Context) (*wire.Client, error)
 	source *os.File
-	beat   func() wire.Heartbeat      // what to say
-	heard  func(wire.HeartbeatAnswer) // what was answered; Healthy false: nobody answers
+	beat   func() wire.Heartbeat           // what to say
+	atRest func(wire.HeartbeatAnswer) bool // after that answer there is nothing more to say
+	heard  func(wire.HeartbeatAnswer)      // what was answered; Healthy false: nobody answers
 	// introducing is called before a daemon hears of us for the first time.
 	introducing func()
 	logger      *slog.Logger
 	poke        chan struct{} // capacity 1: a beat is wanted now; never closed
+	stirs       chan struct{} // capacity 1: something was spooled, which ends a rest; never closed
+	woke        chan struct{} // capacity 1: a rest has ended; never closed
 	wg          sync.WaitGroup
 
 	// mu guards what follows.
 	mu       sync.Mutex
-	attached int // pid of the daemon that knows of us, 0: none
+	attached int  // pid of the daemon that knows of us, 0: none
+	rests    bool // until the next record
 	attach   wire.Attach
 }
 
@@ -43,6 +49,18 @@ func (l *link) outside() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.attach.Outside
+}
+
+func (l *link) resting() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rests
+}
+
+func (l *link) setRests(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rests = on
 }
 
 func (l *link) setOutside(on bool) {
@@ -65,26 +83,31 @@ func (l *link) run(ctx context.Context) {
 	l.wg.Go(func() {
 		pause := beatEvery
 		for {
-			if l.once(ctx) {
+			ok, rest := l.once(ctx)
+			if pause = min(pause*2, maxPause); ok {
 				pause = beatEvery
-			} else {
-				pause = min(pause*2, maxPause)
 			}
-			t := time.NewTimer(pause)
+			l.setRests(rest)
+			var next <-chan time.Time
+			stirs := l.stirs
+			if !rest {
+				next, stirs = time.After(pause), nil
+			}
 			select {
 			case <-ctx.Done():
-				t.Stop()
 				return
 			case <-l.poke:
-				t.Stop()
-			case <-t.C:
+			case <-stirs:
+				nudge(l.woke)
+			case <-next:
 			}
 		}
 	})
 }
 
 // once exchanges one heartbeat, after attaching if this daemon does not know us.
-func (l *link) once(ctx context.Context) bool {
+// rest: the daemon has heard everything.
+func (l *link) once(ctx context.Context) (ok, rest bool) {
 	if l.client == nil {
 		c, err := l.dial(ctx)
 		if err != nil {
@@ -92,7 +115,7 @@ func (l *link) once(ctx context.Context) bool {
 				l.logger.Warn("the store daemon does not answer", "error", err)
 				l.heard(wire.HeartbeatAnswer{Healthy: false, Reason: err.Error()})
 			}
-			return false
+			return false, false
 		}
 		l.client = c
 	}
@@ -105,7 +128,7 @@ func (l *link) once(ctx context.Context) bool {
 	switch {
 	case err == nil && known:
 		l.heard(ans)
-		return true
+		return true, l.atRest(ans)
 	case !gone && !known: // a daemon that has been started anew
 		err = l.introduce(ctx)
 	}
@@ -113,7 +136,7 @@ func (l *link) once(ctx context.Context) bool {
 		l.logger.Warn("the store daemon does not answer", "error", err)
 		l.heard(wire.HeartbeatAnswer{Healthy: false, Reason: err.Error()})
 	}
-	return err == nil
+	return err == nil, false
 }
 
 // introduce tells the daemon who serves the mount and gives it the source.
@@ -135,10 +158,15 @@ func (l *link) introduce(ctx context.Context) error {
 }
 
 // now asks for a heartbeat at once.
-func (l *link) now() {
+func (l *link) now() { nudge(l.poke) }
+
+// stirred says that something was spooled: whoever is at rest beats again.
+func (l *link) stirred() { nudge(l.stirs) }
+
+func nudge(ch chan<- struct{}) {
 	select {
-	case l.poke <- struct{}{}:
-	default:
+	case ch <- struct{}{}:
+	default: // it has been told and has not looked yet
 	}
 }
 

@@ -9,10 +9,12 @@ import (
 
 // mountd looks for processes that may change the source without going through the
 // mount: repeatedly while there are any, else when the mount table changes. Mount
-// namespaces other than ours give no such sign. One look takes about 10 ms.
+// namespaces other than ours give no such sign. One look takes about 10 ms. At
+// rest it looks rarely: the first record after a rest makes it look.
 const (
 	outsideEvery   = 2 * time.Second
 	namespaceEvery = 10 * time.Second
+	restingEvery   = time.Minute
 )
 
 // standing finds who reaches the source without going through the mount: those
@@ -40,22 +42,22 @@ func overlayIDs(point string) map[int]bool {
 
 // watchOutside calls set whenever the answer to "is anybody outside?" changes, until
 // ctx ends. The number of those who stand on the source from before the mount can
-// only fall (a child inherits the working directory); mounts beside ours come and go.
-func watchOutside(ctx context.Context, c Config, somebody bool, set func(bool)) {
-	changed := make(chan struct{}, 1) // never closed
+// only fall (a child inherits the working directory); mounts beside ours come and go. A
+// value in changed, of capacity 1, makes it look at once.
+func watchOutside(ctx context.Context, c Config, somebody bool, set func(bool), resting func() bool, changed chan struct{}) {
 	if table, err := mounts.WatchTable(); err == nil {
 		go func() { // left behind in poll at the end, which is the process's
 			for table.Wait() == nil && ctx.Err() == nil {
-				select {
-				case changed <- struct{}{}:
-				default:
-				}
+				nudge(changed)
 			}
 		}()
 	}
 	for {
 		wait := namespaceEvery
-		if somebody {
+		switch {
+		case resting():
+			wait = restingEvery
+		case somebody:
 			wait = outsideEvery
 		}
 		t := time.NewTimer(wait)

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -48,7 +49,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 		if len(outside) == 0 {
 			s.setOutside(false)
 		}
-		go watchOutside(ctx, c, len(outside) > 0, s.setOutside)
+		go watchOutside(ctx, c, len(outside) > 0, s.setOutside, s.link.resting, s.link.woke)
 	}
 	s.record(supervisor)
 	s.link.run(ctx)
@@ -115,13 +116,13 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 			return s, err
 		}
 	}
-	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), beat: s.heartbeat, heard: s.heard, introducing: func() { s.capture.Introduce(s.server.EachDirty) },
+	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), stirs: make(chan struct{}, 1), woke: make(chan struct{}, 1), beat: s.heartbeat, atRest: s.atRest, heard: s.heard, introducing: func() { s.capture.Introduce(s.server.EachDirty) },
 		attach: wire.Attach{PID: os.Getpid(), Mountpoint: c.Mountpoint, InPlace: c.InPlace(), Outside: true, Spool: wire.SpoolDir(c.State)}}
 	matcher, err := ignore.New(source, c.Ignore)
 	if err != nil {
 		return s, fmt.Errorf("read the ignore rules: %w", err)
 	}
-	s.capture = capture.New(capture.Options{Spool: s.writer, Logger: logger, Matcher: matcher, Root: source, Version: c.Version, Mountpoint: c.Mountpoint, Source: c.Root})
+	s.capture = capture.New(capture.Options{Spool: s.writer, Logger: logger, Matcher: matcher, Root: source, Version: c.Version, Mountpoint: c.Mountpoint, Source: c.Root, Stirred: s.link.stirred, Rested: giveBack})
 	opt := fusefs.Options{
 		Source: source, Mountpoint: c.Mountpoint, FD: from.FD, Ledger: from.Ledger, TakeOver: from.TakeOver, AllowOther: c.AllowOther, ReadOnly: c.ReadOnly,
 		NoCommands: c.NoCommands, Outside: true, Hidden: c.Hidden(), Observer: s.capture, Classifier: matcher, Logger: logger,
@@ -186,6 +187,25 @@ func (s *session) heard(a wire.HeartbeatAnswer) {
 		s.capture.BaselineDone(a.BaselineStart)
 	case a.Healthy:
 		s.capture.Scanning(s.server.EachDirty)
+	}
+}
+
+// atRest: nothing is left to tell each other until something happens here. A
+// record that comes now pokes the link.
+func (s *session) atRest(a wire.HeartbeatAnswer) bool {
+	st := s.capture.Stats()
+	return a.Healthy && !a.BaselineStart.IsZero() && a.Ingested >= s.writer.LastSeq() && st.State == "capturing" && st.Queue == 0
+}
+
+// worthGivingBack is how much memory the garbage collector may keep for later.
+const worthGivingBack = 8 << 20
+
+// giveBack returns what a burst of work has left to the system.
+func giveBack() {
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	if mem.HeapAlloc > worthGivingBack || mem.HeapIdle-mem.HeapReleased > worthGivingBack {
+		debug.FreeOSMemory()
 	}
 }
 

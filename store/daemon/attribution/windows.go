@@ -183,6 +183,13 @@ func (a *Attribution) CarrierOf(id string) (Key, bool) {
 	return Key{}, false
 }
 
+// Carrying reports whether a living process carries out a plan.
+func (a *Attribution) Carrying() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.plans, func(p *planWindow) bool { return p.end == 0 && Alive(int(p.owner.PID), p.owner.Start) })
+}
+
 // PlanOf is the plan that a process was carrying out at t.
 func (a *Attribution) PlanOf(key Key, t int64) string {
 	a.mu.Lock()

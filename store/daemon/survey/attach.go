@@ -43,7 +43,9 @@ func (s *Survey) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 	keep = true
 	s.source.Set(r.Files[0], "mountd")
 	s.log.Info("mount attached", "pid", a.PID, "mountpoint", a.Mountpoint, "again", again)
-	if !again {
+	if scan, ok := s.scannedFor(a.PID); ok && !again {
+		s.baseline.trust(scan)
+	} else if !again {
 		s.baseline.request(true)
 	}
 	s.ingest.Poke()
@@ -70,10 +72,13 @@ func (s *Survey) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 	if q.PID == 0 {
 		q.PID = r.Peer.PID
 	}
-	if s.mount.end(q.PID) {
-		if !s.baseline.complete().IsZero() {
+	// A mountd may end while there is no daemon, and starts one to say so.
+	_, whole := s.scannedFor(q.PID)
+	if ours := s.mount.end(q.PID); ours || whole && !s.mount.mounted() {
+		if whole || !s.baseline.complete().IsZero() {
 			s.noteComplete(time.Now().Add(-time.Duration(waits.Tick)), true)
 		}
+		s.keep(keepScanned, "") // the process may mount again, and has seen nothing until then
 		s.log.Info("mount detached", "pid", q.PID)
 		s.source.Unmounted()
 		s.ingest.Poke()

@@ -61,6 +61,14 @@ func (b *baseline) request(again bool) {
 	}
 }
 
+// trust takes a scan for complete that an earlier daemon made for the present mount.
+func (b *baseline) trust(scan wire.Baseline) {
+	b.mu.Lock()
+	b.done, b.progress = scan.Started, scan
+	b.mu.Unlock()
+	b.survey.changed()
+}
+
 // complete is when the scan began that has completed since the present mount
 // attached; zero before.
 func (b *baseline) complete() time.Time {
@@ -117,8 +125,11 @@ func (b *baseline) run(ctx context.Context) {
 			b.done = started
 			b.progress.Done, b.progress.Ended = true, time.Now()
 		}
-		p := b.progress
+		p, done := b.progress, !b.done.IsZero()
 		b.mu.Unlock()
+		if err == nil && done {
+			b.survey.keepScan(p)
+		}
 		b.survey.changed()
 		if err == nil {
 			b.survey.noteComplete(started, !b.survey.mount.mounted())

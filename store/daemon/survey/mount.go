@@ -48,6 +48,16 @@ func (m *mount) begin(a wire.Attach, away func(bool) bool) (again, ended bool) {
 	return again, ended
 }
 
+// identity is the mountd that is attached.
+func (m *mount) identity() (pid int, start uint64, ok bool) {
+	if ok, _, _ = m.state(); !ok {
+		return 0, 0, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.attach.PID, m.start, m.attached
+}
+
 // beats takes a heartbeat in; false: no mount is attached.
 func (m *mount) beats(b wire.Heartbeat) bool {
 	m.mu.Lock()

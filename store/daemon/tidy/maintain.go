@@ -209,9 +209,13 @@ const collectEvery = time.Minute
 // Collect keeps the store within its limits, when the last look is collectEvery ago. A
 // store without space is what it is for, so it runs then too.
 func (td *Tidy) Collect(ctx context.Context) {
-	if time.Since(td.collected) < collectEvery {
-		return
+	if time.Since(td.collected) >= collectEvery {
+		td.CollectNow(ctx)
 	}
+}
+
+// CollectNow is Collect whenever the last look was. The same goroutine calls it.
+func (td *Tidy) CollectNow(ctx context.Context) {
 	td.collected = time.Now()
 	r, err := td.keep.Collect(ctx)
 	switch {
