@@ -9,9 +9,10 @@ import (
 const (
 	// commandMax bounds what is read of a command line: some have megabytes.
 	commandMax = 4 << 10
-	// commandsAtOnce bounds how many are being read. Each may hang as long as the
+	// commandsAtOnce bounds how many are being read: a first look takes a process with
+	// all above it. Each may hang, with a thread of ours, as long as the
 	// process that it asks about does.
-	commandsAtOnce = 8
+	commandsAtOnce = 64
 )
 
 // commands reads what processes were started with. The kernel reads a command line
