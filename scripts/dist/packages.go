@@ -118,6 +118,22 @@ func (b *build) packages(ctx context.Context) error {
 	if _, err := command(ctx, []string{"GOBIN=" + b.work, "GOFLAGS="}, "go", "install", nfpm); err != nil {
 		return err
 	}
+	// An .apk has the times of these files, which are those of the checkout.
+	scripts := map[string]any{}
+	for _, name := range []string{"postinstall", "preremove"} {
+		text, err := os.ReadFile(filepath.Join("scripts", "dist", name+".sh"))
+		if err != nil {
+			return err
+		}
+		copied := filepath.Join(b.work, name+".sh")
+		if err := os.WriteFile(copied, text, 0o755); err != nil {
+			return err
+		}
+		if err := os.Chtimes(copied, b.made, b.made); err != nil {
+			return err
+		}
+		scripts[name] = copied
+	}
 	epoch := fmt.Sprintf("SOURCE_DATE_EPOCH=%d", b.made.Unix())
 	for _, t := range b.targets {
 		if t.os != "linux" {
@@ -144,7 +160,7 @@ func (b *build) packages(ctx context.Context) error {
 			"name": "cachebro", "arch": t.arch, "platform": "linux", "version": b.version, "release": "1", "section": "utils", "priority": "optional",
 			"maintainer": "the maintainers of cachebro <root@localhost>", "description": summary, "license": "MIT", "mtime": b.made,
 			"depends": []string{"fuse3"}, "suggests": []string{"git"}, "contents": contents,
-			"scripts": map[string]any{"postinstall": "scripts/dist/postinstall.sh", "preremove": "scripts/dist/preremove.sh"},
+			"scripts": scripts,
 		}
 		text, err := json.Marshal(config) // JSON is YAML
 		if err != nil {
