@@ -101,12 +101,6 @@ func (c *dirfds) drop(n *inode) {
 	d.release()
 }
 
-func (c *dirfds) len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.ring)
-}
-
 // closeAll ends the cache; nobody uses it any more.
 func (c *dirfds) closeAll() {
 	c.mu.Lock()

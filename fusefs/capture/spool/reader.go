@@ -117,20 +117,6 @@ func (r *Reader) Position() Position {
 	return r.pos
 }
 
-// Next returns the next record and waits for one if need be. Errors: those of
-// the context, *CorruptError (call again), or an errno of reading.
-func (r *Reader) Next(ctx context.Context) (*Record, error) {
-	for {
-		rec, err := r.TryNext()
-		if rec != nil || err != nil {
-			return rec, err
-		}
-		if err := r.wait(ctx, time.Minute); err != nil {
-			return nil, err
-		}
-	}
-}
-
 // wait returns when the log may have grown, after d at the latest.
 func (r *Reader) wait(ctx context.Context, d time.Duration) error {
 	watched := ""
