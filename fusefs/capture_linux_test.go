@@ -277,10 +277,10 @@ func TestIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
+	start := time.Now()
 	if _, err := h.WriteString("one\n"); err != nil {
 		t.Fatal(err)
 	}
-	start := time.Now()
 	eventually(t, "idle close", func() bool { return f.rec.count() >= 2 })
 	if d := time.Since(start); d < idleAfter {
 		t.Errorf("idle close after %v, before %v", d, idleAfter)

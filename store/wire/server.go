@@ -147,13 +147,6 @@ func (s *Server) start(c *net.UnixConn) {
 	}()
 }
 
-// Conns is the number of open connections.
-func (s *Server) Conns() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.conns)
-}
-
 func (s *Server) touch() { s.last.Store(int64(time.Since(s.began))) }
 
 // Idle is how long nobody has asked anything; 0 while a handler works.

@@ -317,7 +317,10 @@ func TestBadFrames(t *testing.T) {
 	if _, err := c.Call(context.Background(), MShow, ShowQuery{}, nil, nil); err != nil {
 		t.Fatalf("after the bad ones: %v", err)
 	}
-	if n := d.srv.Conns(); n > 2 {
+	d.srv.mu.Lock()
+	n := len(d.srv.conns)
+	d.srv.mu.Unlock()
+	if n > 2 {
 		t.Errorf("%d connections are left", n)
 	}
 }
