@@ -89,7 +89,8 @@ func draw(binary, to string) (err error) {
 	var screen []string
 	for _, line := range session {
 		screen = append(screen, "\x1b[32m~/app $\x1b[0m "+line)
-		out, err := run(app, fmt.Sprintf("stty cols %d && { %s\n}", columns, line))
+		// With job control, as in a person's shell, each command is one of its own.
+		out, err := run(app, fmt.Sprintf("stty cols %d && set -m\n%s\nexit $?", columns, line))
 		if err != nil {
 			return err
 		}

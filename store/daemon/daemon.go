@@ -90,6 +90,7 @@ type Daemon struct {
 	find      *find.Finder
 	sessions  *sessions.Sessions
 	tidy      *tidy.Tidy
+	printed   outputs.Kept
 
 	met     chan struct{} // closed once it is known what is mounted, see summon; nil before serve
 	meeting sync.Once     // closes met
@@ -268,10 +269,9 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 		Store: d.store, Source: d.source, Ingest: d.ingest, Survey: d.survey, Answers: d.answers, Sets: d.sets, Knowledge: d.knowledge,
 		Index: d.index, Files: files, Paths: paths, Log: d.log,
 	})
-	printed := &outputs.Kept{}
 	d.sessions = sessions.New(sessions.Options{
 		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Sets: d.sets, Reads: reader, Knowledge: d.knowledge,
-		Shown: d.shown, Outputs: printed, Paths: paths, Log: d.log,
+		Shown: d.shown, Outputs: &d.printed, Paths: paths, Log: d.log,
 	})
 	d.tidy = tidy.New(tidy.Options{
 		Root: o.Root, State: d.state, Version: o.Version, Store: d.store, Ingest: d.ingest, Answers: d.answers, Sets: d.sets, Knowledge: d.knowledge,
@@ -279,7 +279,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	})
 	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), past.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
 		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
-		printed.Handlers(), actions.New(d.store, d.survey, paths).Handlers())
+		d.printed.Handlers(), actions.New(d.store, d.survey, paths).Handlers())
 	return err
 }
 

@@ -34,6 +34,9 @@ func (d *Daemon) awake() string {
 	if st := d.index.Stats(); st.Problem == "" && st.Files > 0 && (!st.Ready || st.Lag > 0) {
 		return "the index"
 	}
+	if d.printed.Held() {
+		return "an output that a model was shown in part"
+	}
 	return ""
 }
 

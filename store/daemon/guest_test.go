@@ -64,3 +64,24 @@ func TestIdleDaemonEndsWhileMounted(t *testing.T) {
 		t.Errorf("after the mount: %+v", log)
 	}
 }
+
+// What a model was told that it can ask for is there while it may ask.
+func TestKeptOutputKeepsTheDaemon(t *testing.T) {
+	p := newProject(t)
+	p.opt.IdleExit = 50 * time.Millisecond
+	p.start()
+	c := p.dial("hook")
+	if _, err := c.Call(context.Background(), wire.MOutput, wire.OutputRequest{Session: "s", ID: "o1"}, []byte("ok a\nok b\n"), nil); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-p.ended:
+		p.stop = nil
+		t.Fatal("it ends while an output is kept")
+	case <-time.After(time.Second): // twenty times what it stays otherwise
+	}
+	body, err := c.Call(context.Background(), wire.MOutput, wire.OutputRequest{ID: "o1"}, nil, nil)
+	if err != nil || string(body) != "ok a\nok b\n" {
+		t.Errorf("%q, %v", body, err)
+	}
+}

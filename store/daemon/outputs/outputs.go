@@ -15,6 +15,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"cachebro/store/wire"
 )
@@ -22,6 +23,9 @@ import (
 const (
 	maxText = 4 << 20  // bytes of one output
 	budget  = 16 << 20 // bytes of all, compressed
+	// holdFor is how long the daemon stays for what is kept: a session that has not
+	// asked by then has most likely ended without a word, or goes on without it.
+	holdFor = time.Hour
 )
 
 // Kept are the outputs. The zero value is usable.
@@ -29,6 +33,7 @@ type Kept struct {
 	mu   sync.Mutex // guards all below
 	all  []kept     // the oldest first
 	size int
+	last time.Time // when the newest came
 }
 
 type kept struct {
@@ -79,12 +84,21 @@ func (k *Kept) keep(session, id string, text []byte) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.dropLocked(func(o kept) bool { return o.id == id && o.session == session })
+	k.last = time.Now()
 	k.all = append(k.all, kept{session, id, len(text), bytes.Clone(b.Bytes())})
 	for k.size += b.Len(); k.size > budget; {
 		k.size -= len(k.all[0].packed)
 		k.all = slices.Delete(k.all, 0, 1)
 	}
 	return true
+}
+
+// Held reports whether a session may still ask for an output, which goes with this
+// process.
+func (k *Kept) Held() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.all) > 0 && time.Since(k.last) < holdFor
 }
 
 func (k *Kept) get(id string) ([]byte, bool) {

@@ -22,6 +22,9 @@ func TestKept(t *testing.T) {
 	if k.size > len(text)/10 {
 		t.Errorf("%d bytes of memory for %d", k.size, len(text))
 	}
+	if !k.Held() {
+		t.Error("nothing is to be waited for, with two outputs kept")
+	}
 	k.End("s1")
 	if _, ok := k.get("a"); ok {
 		t.Error("kept after its session")
@@ -49,5 +52,10 @@ func TestKept(t *testing.T) {
 	}
 	if got, ok := k.get("7"); !ok || !bytes.Equal(got, noise) {
 		t.Error("the newest is gone")
+	}
+	k.End("s3")
+	k.End("s2")
+	if k.Held() {
+		t.Error("an output is waited for after the last session")
 	}
 }
