@@ -89,7 +89,7 @@ func attributed(b *bench, c *checks) {
 	c.that(ok && v.Actor.Agent != "" && v.Actor.ToolCall != "", "the sub-agent's file names the agent: %s %s", v.Actor.Agent, v.Actor.ToolCall)
 	c.that(len(prompts) == 1, "all of the second prompt's changes carry one prompt id: %d", len(prompts))
 	text, err := b.tool("log", "--session", r.session())
-	c.that(err == nil && strings.Count(text, "prompt ") >= 2 && strings.Contains(text, "  Bash toolu_") && strings.Contains(text, "  Edit toolu_"), "log --session prints them under prompt and tool call: %s", head(text))
+	c.that(err == nil && strings.Count(text, "prompt ") >= 2 && strings.Contains(text, "  rm src/huge.go") && strings.Contains(text, "  Edit "), "log --session prints them under prompt, command and tool: %s", head(text))
 
 	out, err = b.tool("undo", "--prompt", "last", "--yes")
 	c.that(err == nil, "undo --prompt last: %s", tailLine(out))
