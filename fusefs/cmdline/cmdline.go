@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"cachebro/fusefs/ignore"
@@ -35,18 +36,18 @@ const secretName = `(?:pass(?:wor[dt]|wd|phrase|code)|passwd|secret|token|api[_-
 
 var (
 	// shapes are tokens that are known by their form.
-	shapes = regexp.MustCompile(`(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{12,}|sk-[A-Za-z0-9_-]{16,}|(?:sk|rk|pk)_(?:live|test)_\w{10,}|xox[abeprs]-[\w-]{8,}|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|ya29\.[\w-]{10,}|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dop_v1_\w{16,}|SG\.[\w-]{10,}\.[\w-]+|AGE-SECRET-KEY-\w+|(?s:-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)))`)
+	shapes = lazy(`(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{12,}|sk-[A-Za-z0-9_-]{16,}|(?:sk|rk|pk)_(?:live|test)_\w{10,}|xox[abeprs]-[\w-]{8,}|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|ya29\.[\w-]{10,}|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dop_v1_\w{16,}|SG\.[\w-]{10,}\.[\w-]+|AGE-SECRET-KEY-\w+|(?s:-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)))`)
 	// address is a password or token before the host.
-	address = regexp.MustCompile(`([a-zA-Z][\w+.-]*://)([^\s/@:'"]*:)?([^\s/@'"]+)@`)
+	address = lazy(`([a-zA-Z][\w+.-]*://)([^\s/@:'"]*:)?([^\s/@'"]+)@`)
 	// named is NAME=value, NAME: value, --name value.
-	named = regexp.MustCompile(`(?i)([\w.-]*` + secretName + `[\w.-]*|\w+_pwd|\w+_pat|-{1,2}(?:pwd|auth|psk)|\bpwd|authorization)(["']?\s*(?:=|:(?:\s|=)?)\s*|["']\s*:\s*|\s+)((?:(?:basic|bearer|token|digest)\s+)?(?:"[^"]*"?|'[^']*'?|[^\s'"&|;)]+))`)
+	named = lazy(`(?i)([\w.-]*` + secretName + `[\w.-]*|\w+_pwd|\w+_pat|-{1,2}(?:pwd|auth|psk)|\bpwd|authorization)(["']?\s*(?:=|:(?:\s|=)?)\s*|["']\s*:\s*|\s+)((?:(?:basic|bearer|token|digest)\s+)?(?:"[^"]*"?|'[^']*'?|[^\s'"&|;)]+))`)
 	// basic is curl's -u user:password, and openssl's pass:word.
-	basic = regexp.MustCompile(`((?:^|\s)(?:-u\s*|--(?:proxy-)?user[ =])["']?[^\s:'"=]+:)([^\s'"]+)`)
-	pass  = regexp.MustCompile(`(\bpass:)([^\s'"]+)`)
+	basic = lazy(`((?:^|\s)(?:-u\s*|--(?:proxy-)?user[ =])["']?[^\s:'"=]+:)([^\s'"]+)`)
+	pass  = lazy(`(\bpass:)([^\s'"]+)`)
 	// opaque words are long, of all kinds of characters, and no path.
-	opaque = regexp.MustCompile(`[A-Za-z0-9+_=-]{32,}`)
+	opaque = lazy(`[A-Za-z0-9+_=-]{32,}`)
 	// value says that an argument is the name of a secret's value in the next one.
-	value = regexp.MustCompile(`(?i)^-{1,2}[\w.-]*(?:` + secretName + `|pwd\b|\bauth\b|\bpsk\b)[\w.-]*$`)
+	value = lazy(`(?i)^-{1,2}[\w.-]*(?:` + secretName + `|pwd\b|\bauth\b|\bpsk\b)[\w.-]*$`)
 )
 
 // short are programs with options of one letter for a password: attached, or the next
@@ -74,7 +75,7 @@ func Mask(args []string) []string {
 	for i := 1; i < len(args); i++ {
 		a := args[i]
 		switch {
-		case value.MatchString(a) && i+1 < len(args), option != "" && a == option && i+1 < len(args):
+		case value().MatchString(a) && i+1 < len(args), option != "" && a == option && i+1 < len(args):
 			i++
 			out[i] = Hidden
 		case option != "" && len(option) == 2 && strings.HasPrefix(a, option) && len(a) > 2 && !strings.HasPrefix(a, "--"):
@@ -112,24 +113,24 @@ func word(a string) string {
 }
 
 func patterns(s string) string {
-	s = shapes.ReplaceAllString(s, Hidden)
-	s = address.ReplaceAllStringFunc(s, func(m string) string {
-		p := address.FindStringSubmatch(m)
+	s = shapes().ReplaceAllString(s, Hidden)
+	s = address().ReplaceAllStringFunc(s, func(m string) string {
+		p := address().FindStringSubmatch(m)
 		if p[2] == "" && (p[3] == "git" || len(p[3]) < 8) {
 			return m // a user's name alone
 		}
 		return p[1] + p[2] + Hidden + "@"
 	})
-	s = basic.ReplaceAllString(s, "${1}"+Hidden)
-	s = pass.ReplaceAllString(s, "${1}"+Hidden)
-	s = named.ReplaceAllStringFunc(s, func(m string) string {
-		p := named.FindStringSubmatch(m)
+	s = basic().ReplaceAllString(s, "${1}"+Hidden)
+	s = pass().ReplaceAllString(s, "${1}"+Hidden)
+	s = named().ReplaceAllStringFunc(s, func(m string) string {
+		p := named().FindStringSubmatch(m)
 		if strings.TrimSpace(p[2]) == "" && !strings.HasPrefix(p[1], "-") {
 			return m // two words, as in "token bucket"
 		}
 		return p[1] + p[2] + Hidden
 	})
-	return opaque.ReplaceAllStringFunc(s, func(m string) string {
+	return opaque().ReplaceAllStringFunc(s, func(m string) string {
 		if strings.ContainsAny(m, "0123456789") && strings.ContainsAny(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") && strings.ContainsAny(m, "abcdefghijklmnopqrstuvwxyz") {
 			return Hidden
 		}
@@ -139,7 +140,7 @@ func patterns(s string) string {
 
 // Text is a shell command, or a sentence, without secrets.
 func Text(s string) string {
-	parts := commands(shapes.ReplaceAllString(s, Hidden))
+	parts := commands(shapes().ReplaceAllString(s, Hidden))
 	for i, p := range parts {
 		var secretFile bool
 		if parts[i], secretFile = command(p); secretFile && strings.Contains(p, "<<") && i+1 < len(parts) {
@@ -178,7 +179,7 @@ func command(s string) (masked string, secretFile bool) {
 		case next:
 			words[i], next = Hidden, false
 		case i == program:
-		case option != "" && t == option, value.MatchString(t):
+		case option != "" && t == option, value().MatchString(t):
 			next = true
 		case option != "" && len(option) == 2 && strings.HasPrefix(t, option) && !strings.HasPrefix(t, "--"):
 			words[i] = option + Hidden
@@ -355,4 +356,10 @@ func Line(s string, width int) string {
 		n--
 	}
 	return strings.TrimRight(s[:n], " ") + More
+}
+
+// lazy compiles an expression when it is first used: hooks, which start for every
+// tool call, need few of them.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -2,7 +2,6 @@ package reshape
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -10,11 +9,11 @@ import (
 // stand in a row; the project's own stay.
 
 var (
-	pyFrame   = regexp.MustCompile(`^\s*File "[^"]*(?:/site-packages/|/dist-packages/|/lib/python[0-9.]+/|<frozen )[^"]*", line \d+`)
-	nodeFrame = regexp.MustCompile(`^\s+at .*(?:/node_modules/|\(?node:|\(?internal/)`)
+	pyFrame   = lazy(`^\s*File "[^"]*(?:/site-packages/|/dist-packages/|/lib/python[0-9.]+/|<frozen )[^"]*", line \d+`)
+	nodeFrame = lazy(`^\s+at .*(?:/node_modules/|\(?node:|\(?internal/)`)
 	// Of Go a frame is two lines: the function, and the file below it.
-	goFile = regexp.MustCompile(`^\t(?:\S*/go/src/|/usr/lib/go[^/]*/src/|\S*/pkg/mod/)\S+\.(?:go|s):\d+`)
-	goFunc = regexp.MustCompile(`^(?:created by )?[\w./\-%]+[.(].*$`)
+	goFile = lazy(`^\t(?:\S*/go/src/|/usr/lib/go[^/]*/src/|\S*/pkg/mod/)\S+\.(?:go|s):\d+`)
+	goFunc = lazy(`^(?:created by )?[\w./\-%]+[.(].*$`)
 )
 
 const minFrames = 3
@@ -53,16 +52,16 @@ func frameAt(lines []string) int {
 	switch {
 	case len(lines) == 0:
 		return 0
-	case nodeFrame.MatchString(lines[0]):
+	case nodeFrame().MatchString(lines[0]):
 		return 1
-	case pyFrame.MatchString(lines[0]):
+	case pyFrame().MatchString(lines[0]):
 		indent := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
 		n := 1
 		for n < len(lines) && n < 4 && lines[n] != "" && indent(lines[n]) > indent(lines[0]) {
 			n++ // the line of code, and marks below it
 		}
 		return n
-	case len(lines) > 1 && goFile.MatchString(lines[1]) && goFunc.MatchString(lines[0]):
+	case len(lines) > 1 && goFile().MatchString(lines[1]) && goFunc().MatchString(lines[0]):
 		return 2
 	}
 	return 0

@@ -2,12 +2,11 @@ package reshape
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 )
 
 // git says with each status what could be done next.
-var hint = regexp.MustCompile(`^(?:hint: .*|hint:|\s+\(use "git [^"]*"[^)]*\)|\s+\(commit or discard the untracked or modified content in submodules\)|\s*\(use "git .*"\))$`)
+var hint = lazy(`^(?:hint: .*|hint:|\s+\(use "git [^"]*"[^)]*\)|\s+\(commit or discard the untracked or modified content in submodules\)|\s*\(use "git .*"\))$`)
 
 func hints(c *command, text string) (string, string, bool) {
 	if c.failed || strings.Contains(text, "CONFLICT") || strings.Contains(text, "fatal:") || strings.Contains(text, "error:") {
@@ -16,7 +15,7 @@ func hints(c *command, text string) (string, string, bool) {
 	lines, last := splitLines(text)
 	var out []string
 	for _, l := range lines {
-		if !hint.MatchString(l) {
+		if !hint().MatchString(l) {
 			out = append(out, l)
 		}
 	}

@@ -1,7 +1,6 @@
 package reshape
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -21,21 +20,23 @@ const (
 	maxCells = 1 << 20   // of the screen
 )
 
+const knownExpr = "\x1b\\[(?:[0-9;]*m|[012]?K|0?J|[0-9]{0,3}[ABCDG]|\\?25[hl])"
+
 var (
-	colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	colours = lazy("\x1b\\[[0-9;]*m")
 	// known are the sequences that terminals agree on: colours, erasing, moving in
 	// relation to where the cursor is, showing and hiding it.
-	known = regexp.MustCompile("\x1b\\[(?:[0-9;]*m|[012]?K|0?J|[0-9]{0,3}[ABCDG]|\\?25[hl])")
-	next  = regexp.MustCompile("^(?:" + known.String() + ")")
+	known = lazy(knownExpr)
+	next  = lazy("^(?:" + knownExpr + ")")
 	// moves leave their line.
-	moves = regexp.MustCompile("\x1b\\[(?:0?J|[0-9]*[AB])")
+	moves = lazy("\x1b\\[(?:0?J|[0-9]*[AB])")
 )
 
 func terminal(c *command, text string) (string, string, bool) {
 	if !strings.ContainsAny(text, "\x1b\r\b") {
 		return "", "", false
 	}
-	if moves.MatchString(text) {
+	if moves().MatchString(text) {
 		drawn, ok := draw(text)
 		return drawn, "", ok && drawn != text
 	}
@@ -45,7 +46,7 @@ func terminal(c *command, text string) (string, string, bool) {
 		if !strings.ContainsAny(body, "\x1b\r\b") {
 			continue
 		}
-		plain := colours.ReplaceAllString(body, "")
+		plain := colours().ReplaceAllString(body, "")
 		if strings.ContainsAny(plain, "\x1b\r\b") {
 			var ok bool
 			if plain, ok = draw(body); !ok {
@@ -67,14 +68,14 @@ func draw(text string) (string, bool) {
 	if len(text) > maxDrawn {
 		return "", false
 	}
-	for _, r := range known.ReplaceAllString(text, "") {
+	for _, r := range known().ReplaceAllString(text, "") {
 		if r < ' ' && r != '\n' && r != '\r' && r != '\b' || r == 0x7f || !narrow(r) {
 			return "", false
 		}
 	}
 	var s screen
 	for len(text) > 0 {
-		if at := next.FindStringIndex(text); at != nil {
+		if at := next().FindStringIndex(text); at != nil {
 			if !s.act(text[2:at[1]-1], text[at[1]-1]) {
 				return "", false
 			}

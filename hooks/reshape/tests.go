@@ -2,7 +2,6 @@ package reshape
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"cachebro/store/text"
@@ -15,10 +14,10 @@ import (
 // passed says what a line is about a test that passed, in the words of the usual
 // runners: its beginning, or that it passed.
 var (
-	testStarts = regexp.MustCompile(`^\s*=== (?:RUN|PAUSE|CONT|NAME)\s`)
-	testPassed = regexp.MustCompile(`^\s*(?:--- PASS: \S+ \([0-9.]+s\)|\S+::.* PASSED(?:\s+\[\s*\d+%\])?\s*|[✓✔√] .*|test \S.* \.\.\. ok|\w+ \([\w.]+\)(?: \.\.\.)? ok)$`)
+	testStarts = lazy(`^\s*=== (?:RUN|PAUSE|CONT|NAME)\s`)
+	testPassed = lazy(`^\s*(?:--- PASS: \S+ \([0-9.]+s\)|\S+::.* PASSED(?:\s+\[\s*\d+%\])?\s*|[✓✔√] .*|test \S.* \.\.\. ok|\w+ \([\w.]+\)(?: \.\.\.)? ok)$`)
 	// Any of these, and not everything passed.
-	testFailed = regexp.MustCompile(`(?m)^\s*--- FAIL|^FAIL\b|^\s*FAIL\s|panic:|DATA RACE|FAILED|FAILURES|\bERRORS?\b|^\s*[✕✗✖×] |●|failures:|[1-9][0-9]* (?:failed|failing|errors?|failures?)\b|npm ERR!|make(?:\[\d+\])?: \*\*\*|fatal|Traceback|timed out|Error:|error\[|error:|\[build failed\]|not ok `)
+	testFailed = lazy(`(?m)^\s*--- FAIL|^FAIL\b|^\s*FAIL\s|panic:|DATA RACE|FAILED|FAILURES|\bERRORS?\b|^\s*[✕✗✖×] |●|failures:|[1-9][0-9]* (?:failed|failing|errors?|failures?)\b|npm ERR!|make(?:\[\d+\])?: \*\*\*|fatal|Traceback|timed out|Error:|error\[|error:|\[build failed\]|not ok `)
 )
 
 const minTests = 5 // that passed, for a text to be worth it
@@ -36,14 +35,14 @@ func tests(c *command, output string) (string, string, bool) {
 			others.WriteString(l + "\n")
 			continue
 		}
-		pass := testPassed.MatchString(l)
-		if status[i] = pass || testStarts.MatchString(l); !status[i] {
+		pass := testPassed().MatchString(l)
+		if status[i] = pass || testStarts().MatchString(l); !status[i] {
 			others.WriteString(l + "\n")
 		} else if pass {
 			total++
 		}
 	}
-	if total < minTests || testFailed.MatchString(others.String()) {
+	if total < minTests || testFailed().MatchString(others.String()) {
 		return "", "", false
 	}
 	// A line before what a test printed names the test.
@@ -57,7 +56,7 @@ func tests(c *command, output string) (string, string, bool) {
 	for i := 0; i < len(lines); {
 		n, passes := 0, 0
 		for ; i+n < len(lines) && status[i+n]; n++ {
-			if testPassed.MatchString(lines[i+n]) {
+			if testPassed().MatchString(lines[i+n]) {
 				passes++
 			}
 		}
@@ -81,7 +80,7 @@ func belongs(l, next string) bool {
 	if strings.TrimSpace(next) == "" {
 		return false
 	}
-	if testStarts.MatchString(l) {
+	if testStarts().MatchString(l) {
 		return true
 	}
 	indent := func(s string) int { return len(s) - len(strings.TrimLeft(s, " \t")) }
