@@ -186,7 +186,7 @@ type brought struct{ came, without goal }
 // relocate looks where those were of which nothing is known before they were found:
 // under a directory that was renamed since, they were where it was.
 func (m *maker) relocate(goals []goal) ([]goal, error) {
-	if len(m.brought) == 0 && !slices.ContainsFunc(goals, func(g goal) bool { return g.moved && (g.have.dir() || g.want.dir()) }) {
+	if len(m.brought)+len(m.beside) == 0 && !slices.ContainsFunc(goals, func(g goal) bool { return g.moved && (g.have.dir() || g.want.dir()) }) {
 		return goals, nil
 	}
 	w, at, went := wantsOf(goals), map[store.Path]int{}, map[store.Path]store.Path{}
@@ -220,6 +220,9 @@ func (m *maker) relocate(goals []goal) ([]goal, error) {
 			continue
 		}
 		to, err := m.formerly(w, went, g)
+		if err == nil && to == "" && m.asked != nil && !m.asked(g.path) {
+			to, err = m.originally(g)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -278,6 +281,38 @@ func (m *maker) formerly(w wants, went map[store.Path]store.Path, g *goal) (stor
 		return to.path + g.path[i:], nil
 	}
 	return "", nil
+}
+
+// originally is the name that a goal's file had before its directory was moved, be
+// the directory asked for or not; "": it was not moved. A file that is brought back for
+// another path goes to where it was, as one does of which that is known.
+func (m *maker) originally(g *goal) (store.Path, error) {
+	dir, below := g.path, store.Path("")
+	var v store.Version
+	for found := false; !found || v.Deleted() || !stateOf(v).dir(); {
+		i := strings.LastIndexByte(string(dir), '/')
+		if i < 0 {
+			return "", nil
+		}
+		dir, below = dir[:i], dir[i:]+below
+		var err error
+		if v, found, err = m.view.AtSeq(dir, g.want.seq); err != nil {
+			return "", err
+		}
+	}
+	for m.beside[v.Seq] && v.From != "" && v.Prev != 0 {
+		dir = v.From
+		var err error
+		if v, err = m.view.Version(v.Prev); err != nil {
+			break // dropped from the log
+		}
+		if v.Op == store.OpMoved && v.Prev != 0 {
+			if v, err = m.view.Version(v.Prev); err != nil {
+				break
+			}
+		}
+	}
+	return dir + below, nil
 }
 
 // thing is what goes from one goal's path to another's.

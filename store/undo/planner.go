@@ -37,6 +37,8 @@ type maker struct {
 
 	lost     []lost
 	brought  []brought
+	asked    func(store.Path) bool                  // the query asks for a path; nil: for all
+	beside   map[uint64]bool                        // renames of directories that it means but for their paths
 	unsafe   map[store.Path]string                  // what could not be secured, and why
 	kept     map[store.Hash]place                   // whether and where the store has contents, as far as it was asked
 	homes    map[store.Path]store.Path              // what goes by a rename, and where

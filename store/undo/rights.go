@@ -42,22 +42,27 @@ func (x *stepper) open(goals []goal) error {
 			continue
 		}
 		st := expect(store.Step{Do: store.DoChmod, Path: dir, Mode: g.have.mode | inAndOut}, g.have)
-		if g.want.dir() && !closed(g.want.mode) {
+		// What it is given here it takes along, so it is given nothing that another
+		// directory of this name is to have.
+		if to := x.homes[dir]; !g.want.dir() || to != "" && to != dir {
+			x.add(st)
+			g.have.mode = st.Mode
+			continue
+		}
+		if !closed(g.want.mode) {
 			st.Mode = g.want.mode
 			st = g.want.given(st)
 		}
 		x.add(st)
-		if !g.want.dir() {
-			g.have.mode = st.Mode
-			continue
-		}
 		if st.Mode != g.want.mode {
 			x.shutLater(dir, st.Mode, g.want)
 		}
 		if x.goals[dir] == nil { // an undo of something earlier still knows it
 			x.plan.Returns = append(x.plan.Returns, store.Return{Path: dir, Was: g.have.seq, Back: g.have.seq})
 		}
+		in := g.have.in
 		g.have = g.want
+		g.have.in = in
 	}
 	return nil
 }

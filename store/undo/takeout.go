@@ -308,7 +308,7 @@ func madeLater(own []store.Version, first store.Version) bool {
 // would change a file that has another name now and stays as it is there. Dropping one
 // may cost another, so it looks until nothing changes.
 func (m *maker) possible(goals []goal, apart bool) ([]goal, error) {
-	needed := map[store.Path]bool{}
+	needed, stranded := map[store.Path]bool{}, map[store.Path]store.Path{}
 	for {
 		var err error
 		if goals, err = m.withDirectories(goals, needed); err != nil {
@@ -319,9 +319,9 @@ func (m *maker) possible(goals []goal, apart bool) ([]goal, error) {
 			return nil, err
 		}
 		byPath, byFile := o.paths, filesOf(o.all)
-		moved := map[store.Path]bool{} // contents that come back by a rename
-		for _, to := range o.homes {
-			moved[to] = true
+		moved := map[store.Path]store.Path{} // contents that come back by a rename, and from where
+		for from, to := range o.homes {
+			moved[to] = from
 		}
 		full := m.inhabited(byPath, goals)
 		keep := goals[:0:0]
@@ -336,16 +336,21 @@ func (m *maker) possible(goals []goal, apart bool) ([]goal, error) {
 			switch {
 			case refused != "":
 				m.conflict(store.Conflict{Path: g.path, Why: refused})
-			case w.regular() && !moved[g.path] && !w.sameContent(g.have) && !m.has(w.blob):
+			case w.regular() && moved[g.path] == "" && !w.sameContent(g.have) && !m.has(w.blob):
 				why := w.noContent
 				if why == "" {
 					why = "the content is no longer kept"
 				}
 				m.lost = append(m.lost, lost{store.Conflict{Path: g.path, Why: why}, w.size})
-			case w.link() && w.target == "" && !moved[g.path] && !w.sameContent(g.have):
+			case w.link() && w.target == "" && moved[g.path] == "" && !w.sameContent(g.have):
 				m.lose(store.Conflict{Path: g.path, Why: "where it pointed was not seen"})
 			case !w.absent() && m.blocked(byPath, g.path):
 				m.conflict(store.Conflict{Path: g.path, Why: "what was its directory is something else now"})
+				if from := moved[g.path]; from != "" {
+					stranded[from] = g.path
+				}
+			case stranded[g.path] != "" && w.absent() && !g.have.dir():
+				m.conflict(store.Conflict{Path: g.path, Why: fmt.Sprintf("it was %q, where it cannot be now", string(stranded[g.path]))})
 			case g.have.dir() && g.want.absent() && full[g.path] && !g.moved:
 				// It was made, and stays for what others have put there.
 			case g.have.dir() && !w.dir() && full[g.path]:

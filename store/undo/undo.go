@@ -310,7 +310,13 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 			sel.add(v)
 		}
 	}
-	if match != nil {
+	if m.asked = match; match != nil {
+		m.beside = map[uint64]bool{}
+		for _, v := range vs {
+			if v.Plan == "" && (v.Op == store.OpRename || v.Op == store.OpExchange) && stateOf(v).dir() && sel[v.Path][v.Seq] == nil {
+				m.beside[v.Seq] = true
+			}
+		}
 		asked, err := m.filesAt(q.Globs)
 		if err != nil {
 			return nil, "", err
@@ -399,23 +405,30 @@ func wholeLives(sel selection, vs []store.Version, match func(store.Path) bool) 
 }
 
 // pairOf is the other version that the same rename or exchange has made; nil: it is
-// not among those. A rename's follow each other, an exchange's are those of one moment.
+// not among those. They are of one moment; a rename's follow each other, those of what
+// two exchanged directories held do not.
 func pairOf(v *store.Version, bySeq map[uint64]*store.Version, lives map[store.Path][][]*store.Version) *store.Version {
+	other, is := v.From, func(o *store.Version) bool { return o.Op == store.OpExchange && o.From == v.Path }
 	switch v.Op {
 	case store.OpMoved:
-		if pair := bySeq[v.Seq+1]; pair != nil && pair.Path == v.To {
-			return pair
+		is = func(o *store.Version) bool { return o.Op == store.OpRename && o.Path == v.To && o.From == v.Path }
+		if next := bySeq[v.Seq+1]; next != nil && is(next) {
+			return next
 		}
+		other = v.To
 	case store.OpRename:
-		if pair := bySeq[v.Seq-1]; pair != nil && pair.Op == store.OpMoved && pair.Path == v.From {
-			return pair
+		is = func(o *store.Version) bool { return o.Op == store.OpMoved && o.Path == v.From && o.To == v.Path }
+		if last := bySeq[v.Seq-1]; last != nil && is(last) {
+			return last
 		}
 	case store.OpExchange:
-		for _, life := range lives[v.From] {
-			for _, o := range life {
-				if o.Op == store.OpExchange && o.From == v.Path && o.Time == v.Time {
-					return o
-				}
+	default:
+		return nil
+	}
+	for _, life := range lives[other] {
+		for _, o := range life {
+			if o.Time == v.Time && is(o) {
+				return o
 			}
 		}
 	}
