@@ -250,8 +250,9 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	paths := onwire.Paths{Root: o.Root, Mountpoint: d.survey.Mountpoint}
 	files := find.NewCorpus(ctx, d.store, d.source)
 	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Room: d.store.HasRoom})
+	told := actions.New(d.store, d.survey, paths)
 	planner := plans.New(plans.Options{
-		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Paths: paths, Hold: d.index.Suspend, Log: d.log,
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: told, Paths: paths, Hold: d.index.Suspend, Log: d.log,
 	})
 	past := history.New(d.store, d.source, d.survey, paths)
 	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
@@ -279,7 +280,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	})
 	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), past.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
 		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
-		d.printed.Handlers(), actions.New(d.store, d.survey, paths).Handlers())
+		d.printed.Handlers(), told.Handlers())
 	return err
 }
 

@@ -290,7 +290,7 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 		if last, err = m.lastAction(f, q.Globs, tried); err != nil {
 			return nil, "", err
 		}
-		title = narrow(&f, last)
+		title, m.plan.Newest = narrow(&f, last), last
 	}
 	var match func(store.Path) bool
 	if len(q.Globs) > 0 {
@@ -326,6 +326,10 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 	}
 	if len(sel) == 0 {
 		return nil, "", fmt.Errorf("nothing to undo (%s): %w", title, store.ErrNotFound)
+	}
+	m.plan.Taken = 0
+	for _, of := range sel {
+		m.plan.Taken += len(of)
 	}
 	return sel, title, nil
 }

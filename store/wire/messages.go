@@ -272,6 +272,7 @@ type PlanRequest struct {
 	Prompt   string    `json:"prompt,omitempty"`
 	ToolCall string    `json:"tool_call,omitempty"`
 	PID      uint32    `json:"pid,omitempty"`
+	Action   uint64    `json:"action,omitempty"` // undo: the action that this version belongs to, as log shows it
 	Last     bool      `json:"last,omitempty"`
 	Asker    string    `json:"asker,omitempty"` // the session that the command runs in
 	Since    time.Time `json:"since,omitzero"`
@@ -298,6 +299,9 @@ type Plan struct {
 	Done   []int `json:"done,omitempty"`
 	// Cut is, of a rollback, the plan that was cut short.
 	Cut *Plan `json:"cut,omitempty"`
+	// PartOf is, of an undo of the last action, the number of the action of the log
+	// that holds more than what is taken back; 0: it is the whole of it.
+	PartOf uint64 `json:"part_of,omitempty"`
 }
 
 // OpenPlans are the plans that no living client carries out: heads, without

@@ -182,6 +182,9 @@ func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 	if n := apply.Files(plan); n > 1 {
 		fmt.Fprintln(w, counts(p, n, added, removed, false))
 	}
+	if plan.PartOf != 0 {
+		fmt.Fprintln(w, p.Dim(fmt.Sprintf("only what the last process did: cachebro undo '#%d' takes back the whole action", plan.PartOf)))
+	}
 }
 
 func conflictText(x wire.Conflict, e *cli.Env) string {

@@ -2,8 +2,10 @@ package history
 
 import (
 	"context"
+	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
@@ -74,11 +76,12 @@ func runRevert(ctx context.Context, e *cli.Env) error {
 // UndoCommand is cachebro undo.
 func UndoCommand() cli.Command {
 	return cli.Command{
-		Name: "undo", Group: cli.GroupEvery, Args: "[PATH…]", Short: "take back what a prompt, command, session or process did",
+		Name: "undo", Group: cli.GroupEvery, Args: "[#SEQ] [PATH…]", Short: "take back what a prompt, command, session or process did",
 		Long: `Takes back every change of one actor or time: contents, new and deleted files,
 renames, modes. A file is touched only if it still is what that actor left;
 the others are listed as conflicts, as are files that somebody has open for
-writing (on a mount --force writes into them). Without a choice: the last action.
+writing (on a mount --force writes into them). Without a choice: the last tool call, or
+what the last process did. '#178' is the action that log shows with that number.
 What the history does not have is taken into it first; where that cannot be (more
 than 32 MiB), the file is left alone.
 
@@ -89,7 +92,8 @@ An undo that was killed is finished by the next mount, undo or redo; --rollback
 takes back what it had done.
 
 Examples:
-  cachebro undo                     the last action (a command, a tool call)
+  cachebro undo                     the last tool call, or what the last process did
+  cachebro undo '#178'              the action of that number in the log
   cachebro undo --prompt last       everything since the last prompt
   cachebro undo --session last --dry-run
   cachebro undo --since 10m 'src/**'
@@ -143,6 +147,10 @@ func runUndo(ctx context.Context, e *cli.Env) error {
 		return rollback(ctx, e, t, c, f)
 	}
 	for _, a := range args {
+		if n, ok := actionNumber(e, a); ok && r.Action == 0 {
+			r.Action, r.Last = n, *u.last
+			continue
+		}
 		// Patterns are relative to the directory one stands in, as in git; the
 		// daemon wants them relative to the root.
 		switch {
@@ -158,6 +166,22 @@ func runUndo(ctx context.Context, e *cli.Env) error {
 		r.Paths = append(r.Paths, []byte(a))
 	}
 	return takeBack(ctx, e, t, c, r, f)
+}
+
+// actionNumber reads "#178", the number of an action as log prints it. A file of that
+// name is a path.
+func actionNumber(e *cli.Env, arg string) (uint64, bool) {
+	s, ok := strings.CutPrefix(arg, "#")
+	n, err := strconv.ParseUint(s, 10, 64)
+	if !ok || err != nil || n == 0 {
+		return 0, false
+	}
+	if abs, err := e.Abs(arg); err == nil {
+		if _, err := os.Lstat(abs); err == nil {
+			return 0, false
+		}
+	}
+	return n, true
 }
 
 // RedoCommand is cachebro redo.

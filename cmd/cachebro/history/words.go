@@ -28,7 +28,7 @@ func counts(p cli.Paint, files, added, removed int, partly bool) string {
 
 // Summary is an action in a line: when, what, how much.
 func Summary(a wire.Action, now time.Time) string {
-	return strings.TrimSpace(cli.Stamp(a.End, now)) + "  " + clip(cli.OneLine(a.Command), 60) + "  (" + counts(cli.Paint{}, a.Count, a.Added, a.Removed, a.Partly) + ")"
+	return fmt.Sprintf("#%d  ", a.Last) + strings.TrimSpace(cli.Stamp(a.End, now)) + "  " + clip(cli.OneLine(a.Command), 60) + "  (" + counts(cli.Paint{}, a.Count, a.Added, a.Removed, a.Partly) + ")"
 }
 
 // LastAction is the newest action, false where there is none.

@@ -294,3 +294,53 @@ func TestReadsNoFurther(t *testing.T) {
 		t.Errorf("%d versions were read for 3 actions of one each", read)
 	}
 }
+
+// The action of each version is the one that the page tells: jobs side by side, pauses
+// and tool calls.
+func TestOfIsWhatThePageTells(t *testing.T) {
+	w := newWorld(t)
+	w.process(101, 100, 101, "make", "make", "-j2")
+	for i := uint32(0); i < 4; i++ {
+		w.process(110+i, 101, 101, "cc", "cc", fmt.Sprint(i))
+		w.process(200+i, 100, 200+i, "p", "p", fmt.Sprint(i))
+	}
+	w.start("a")
+	for i := range 80 {
+		pid := []uint32{110, 200}[i*5%2] + uint32(i*7%4)
+		if w.as(pid, "x"); i%9 == 4 {
+			w.who.ToolCall = fmt.Sprint("T", i/40)
+		}
+		w.do(w.tree.Write(store.Path(fmt.Sprint("f", i%17)), fmt.Sprintln(i)))
+		if i%20 == 19 {
+			storetest.Wait(time.Minute)
+		}
+	}
+	s := w.service()
+	pages := w.page(store.Filter{}, wire.ActionsQuery{}).Actions
+	if len(pages) < 15 {
+		t.Fatalf("%d actions", len(pages))
+	}
+	err := w.st.View(func(v *store.View) error {
+		told := map[string]int{}
+		for _, a := range pages {
+			told[fmt.Sprint(a.Key, a.First, a.Last)] = a.Versions
+		}
+		return v.Each(store.Filter{}, func(of store.Version) bool {
+			has, span, err := s.Of(v, of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			if err := v.Each(store.Filter{Match: has}, func(store.Version) bool { n++; return true }); err != nil {
+				t.Fatal(err)
+			}
+			if want := told[fmt.Sprint(span.Key, span.First, span.Last)]; n != want || !has(of) {
+				t.Errorf("#%d: %d versions of %v; the page tells %d", of.Seq, n, span, want)
+			}
+			return true
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -60,6 +60,11 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	pl.pauseIndex(len(p.Steps))
 	out := planOut(&p.Plan)
+	if p.Newest.Seq != 0 && len(q.Paths) == 0 {
+		if out.PartOf, err = pl.partOf(p); err != nil {
+			return nil, nil, err
+		}
+	}
 	if q.Kind == rollbackKind {
 		of, err := pl.store.LookupPlan(q.Plan)
 		if err != nil {
@@ -163,6 +168,11 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 			return v.Actor.PID != 0 && (family[attribution.Key{PID: v.Actor.PID, Start: v.Actor.Start}] || !known && v.Actor.PID == q.PID)
 		}
 	}
+	if q.Action != 0 {
+		if err := pl.ofAction(&uq, q.Action); err != nil {
+			return uq, err
+		}
+	}
 	for _, g := range q.Paths {
 		text := strings.TrimSuffix(string(g), "/")
 		if text == "." || text == "" { // the whole project
@@ -171,12 +181,51 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 		}
 		uq.Globs = append(uq.Globs, text)
 	}
-	narrowed := session != "" || prompt != "" || q.ToolCall != "" || q.PID != 0 || !q.Since.IsZero()
+	narrowed := session != "" || prompt != "" || q.ToolCall != "" || q.PID != 0 || q.Action != 0 || !q.Since.IsZero()
 	if !narrowed && !q.Last {
 		return uq, wire.Errorf(wire.ErrBadRequest, "cachebro undo takes the last action back; or give --session, --prompt, --tool-call, --pid or --since",
 			"say what is to be undone")
 	}
 	return uq, nil
+}
+
+// ofAction narrows a query to the action of the log that a version belongs to.
+func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
+	return pl.store.View(func(v *store.View) error {
+		of, err := v.Version(seq)
+		if err != nil || of.Excluded() || of.Op == store.OpBaseline {
+			return wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "#%d is not a change", seq)
+		}
+		if of.Plan != "" {
+			return wire.Errorf(wire.ErrBadRequest, "cachebro redo --plan "+of.Plan, "#%d belongs to an undo, revert or restore", seq)
+		}
+		has, span, err := pl.actions.Of(v, of)
+		if err != nil {
+			return err
+		}
+		uq.What = fmt.Sprintf("#%d, %s", span.Last, pl.actions.Command(of))
+		uq.Select.Before, uq.Select.After = span.Last+1, span.First-1
+		uq.Select.Match = has
+		return nil
+	})
+}
+
+// partOf is the number of the action of the log that has more in it than an undo of
+// the last action takes back; 0: it has not.
+func (pl *Plans) partOf(p *undo.Draft) (number uint64, err error) {
+	err = pl.store.View(func(v *store.View) error {
+		has, span, err := pl.actions.Of(v, p.Newest)
+		if err != nil {
+			return err
+		}
+		n := 0
+		err = v.Each(store.Filter{After: span.First - 1, Before: span.Last + 1, Match: has}, func(store.Version) bool { n++; return n <= p.Taken })
+		if n > p.Taken {
+			number = span.Last
+		}
+		return err
+	})
+	return number, err
 }
 
 func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"cachebro/store"
+	"cachebro/store/daemon/actions"
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/ingest"
 	"cachebro/store/daemon/onwire"
@@ -22,6 +23,7 @@ type Options struct {
 	Ingest      *ingest.Ingester
 	Attribution *attribution.Attribution
 	Survey      *survey.Survey
+	Actions     *actions.Service
 	Paths       onwire.Paths
 	Hold        func() (release func()) // keeps the index from taking versions in
 	Log         *slog.Logger
@@ -34,6 +36,7 @@ type Plans struct {
 	ingest      *ingest.Ingester
 	attribution *attribution.Attribution
 	survey      *survey.Survey
+	actions     *actions.Service
 	paths       onwire.Paths
 	hold        func() (release func())
 	log         *slog.Logger
@@ -44,7 +47,7 @@ type Plans struct {
 
 // New makes the service.
 func New(o Options) *Plans {
-	return &Plans{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, paths: o.Paths, hold: o.Hold, log: o.Log}
+	return &Plans{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, actions: o.Actions, paths: o.Paths, hold: o.Hold, log: o.Log}
 }
 
 // Handlers are those of the requests about plans.
