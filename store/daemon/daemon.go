@@ -294,6 +294,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	d.server = wire.NewServer(wire.ServerOptions{Handler: d.handle, Hello: d.hello, Log: d.log})
 	d.log.Info("store daemon", "root", d.o.Root, "pid", os.Getpid(), "version", d.o.Version, "socket", path, "seq", d.store.Seq())
 
+	places := d.places(path)
 	work, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { d.ingest.Run(work) })
@@ -309,7 +310,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	var serveErr error
 	wg.Go(func() { serveErr = d.server.Serve(l) })
 	wg.Go(func() { d.summon(work) })
-	wg.Go(func() { d.watchPlace(work, path) })
+	wg.Go(func() { d.watchPlace(work, places) })
 	if d.o.Ready != nil {
 		d.o.Ready()
 	}
@@ -349,8 +350,9 @@ func (d *Daemon) close() error {
 	return errors.Join(errs...)
 }
 
-// watchPlace ends a daemon that nobody can reach or whose files are gone.
-func (d *Daemon) watchPlace(ctx context.Context, socket string) {
+// places are what the daemon ends without. They are looked at before anybody is
+// answered: what has replaced one later must not be taken for it.
+func (d *Daemon) places(socket string) []place.Place {
 	places := []place.Place{{Path: d.o.Root, Gone: d.source.Gone}}
 	for _, name := range []string{filepath.Join(d.state, "lock"), socket} {
 		p, err := place.Same(name)
@@ -359,6 +361,11 @@ func (d *Daemon) watchPlace(ctx context.Context, socket string) {
 		}
 		places = append(places, p)
 	}
+	return places
+}
+
+// watchPlace ends a daemon that nobody can reach or whose files are gone.
+func (d *Daemon) watchPlace(ctx context.Context, places []place.Place) {
 	if err := place.Wait(ctx, places...); err != nil {
 		d.log.Error("the store daemon ends: it is not reached any more, or has nothing to keep", "err", err)
 		d.stop()

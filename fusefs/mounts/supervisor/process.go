@@ -65,7 +65,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	done := make(chan struct{})
 	go func() { s.server.Wait(); close(done) }()
 	gone := make(chan error, 1) // never closed
-	go s.watchPlace(ctx, gone)
+	go watchPlaces(ctx, s.places(), gone)
 	if s.mount.Dev != "" {
 		go s.watchTable(ctx, done)
 	}
@@ -401,14 +401,13 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// watchPlace tells when what the mount lives by is gone: the place where its
-// history is kept, or the source of a mount elsewhere.
-func (s *session) watchPlace(ctx context.Context, gone chan<- error) {
+// places are what the mount lives by: the place where its history is kept, and the
+// source of a mount elsewhere.
+func (s *session) places() (places []place.Place) {
 	names := []string{wire.SpoolDir(s.c.State)}
 	if !s.c.InPlace() {
 		names = append(names, s.c.Root)
 	}
-	var places []place.Place
 	for _, name := range names {
 		p, err := place.Same(name)
 		if err != nil {
@@ -417,6 +416,10 @@ func (s *session) watchPlace(ctx context.Context, gone chan<- error) {
 		}
 		places = append(places, p)
 	}
+	return places
+}
+
+func watchPlaces(ctx context.Context, places []place.Place, gone chan<- error) {
 	if err := place.Wait(ctx, places...); err != nil {
 		gone <- err
 	}
