@@ -333,19 +333,26 @@ func (m *maker) possible(goals []goal, apart bool) ([]goal, error) {
 				return nil, err
 			}
 			refused := o.refusal(&goals[i])
+			// A directory that stays where it came to keeps what it brought.
+			named := func(why string) store.Conflict {
+				if to := o.homes[g.path]; to != "" && g.have.dir() && !w.dir() {
+					why += fmt.Sprintf("; what it brought from %q may not be back there", string(to))
+				}
+				return store.Conflict{Path: g.path, Why: why}
+			}
 			switch {
 			case refused != "":
-				m.conflict(store.Conflict{Path: g.path, Why: refused})
+				m.conflict(named(refused))
 			case w.regular() && moved[g.path] == "" && !w.sameContent(g.have) && !m.has(w.blob):
 				why := w.noContent
 				if why == "" {
 					why = "the content is no longer kept"
 				}
-				m.lost = append(m.lost, lost{store.Conflict{Path: g.path, Why: why}, w.size})
+				m.lost = append(m.lost, lost{named(why), w.size})
 			case w.link() && w.target == "" && moved[g.path] == "" && !w.sameContent(g.have):
-				m.lose(store.Conflict{Path: g.path, Why: "where it pointed was not seen"})
+				m.lose(named("where it pointed was not seen"))
 			case !w.absent() && m.blocked(byPath, g.path):
-				m.conflict(store.Conflict{Path: g.path, Why: "what was its directory is something else now"})
+				m.conflict(named("what was its directory is something else now"))
 				if from := moved[g.path]; from != "" {
 					stranded[from] = g.path
 				}
@@ -354,11 +361,7 @@ func (m *maker) possible(goals []goal, apart bool) ([]goal, error) {
 			case g.have.dir() && g.want.absent() && full[g.path] && !g.moved:
 				// It was made, and stays for what others have put there.
 			case g.have.dir() && !w.dir() && full[g.path]:
-				why := "the directory holds other files"
-				if to := o.homes[g.path]; to != "" {
-					why += fmt.Sprintf("; what it brought from %q may not be back there", string(to))
-				}
-				m.conflict(store.Conflict{Path: g.path, Why: why})
+				m.conflict(named("the directory holds other files"))
 			case !apart && f.inPlace && len(f.others) > 0:
 				c := store.Conflict{Path: g.path, Why: fmt.Sprintf("the same file is also %q, which is not part of this", string(f.others[0]))}
 				if v, _, err := m.view.Current(f.others[0]); err == nil {

@@ -62,15 +62,16 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		return unix.Renameat2(unix.AT_FDCWD, filepath.Join(d, a), unix.AT_FDCWD, filepath.Join(d, b), unix.RENAME_EXCHANGE)
 	}
 	const acl = "system.posix_acl_access"
-	setACL := func(name string) error {
+	setACLs := func(kind, name string) error {
 		list := le.LittleEndian.AppendUint32(nil, 2)
 		for _, e := range [][3]uint32{{1, 6, 1<<32 - 1}, {2, 7, 6001}, {4, 4, 1<<32 - 1}, {16, 4, 1<<32 - 1}, {32, 4, 1<<32 - 1}} {
 			list = le.LittleEndian.AppendUint16(list, uint16(e[0]))
 			list = le.LittleEndian.AppendUint16(list, uint16(e[1]))
 			list = le.LittleEndian.AppendUint32(list, e[2])
 		}
-		return unix.Setxattr(name, acl, list, 0)
+		return unix.Setxattr(name, kind, list, 0)
 	}
+	setACL := func(name string) error { return setACLs(acl, name) }
 	noACL := func(name string) func(d string) error {
 		return func(d string) error {
 			if n, err := unix.Getxattr(filepath.Join(d, name), acl, nil); err == nil {
@@ -91,6 +92,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		redo  int                  // status of the redo between two undos
 		want  []func(d string) error
 		half  []func(d string) error // once the last act alone is undone
+		again []func(d string) error // after the redo
 	}{
 		{name: "an ignored file changed by a name in .git",
 			setup: "mkdir ign; echo old >ign/f; ln ign/f $G/f", act: "echo new >$G/f; echo new >other",
@@ -185,6 +187,16 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			last: "echo new >.gitignore/t; mv .gitignore/t .gitignore/z.log; mv e e2; mv .gitignore e; mv e2 .gitignore",
 			lost: "what was its directory is something else now",
 			want: []func(string) error{absent(".gitignore/z.log")}},
+		{name: "a file brought back once its directory has an access list for new ones",
+			setup: "mkdir src; echo y >y; ln y src/d", act: ": >src/a; echo new >y.tmp; mv y.tmp y", last: "echo d >src/d",
+			then:  func(d string) error { return setACLs("system.posix_acl_default", d+"/src") },
+			want:  []func(string) error{absent("src/a"), oneFile("y", "src/d", true)},
+			again: []func(string) error{noACL("src/a"), file("src/d", "d\n")}},
+		{name: "a directory that changed places with a file whose content nobody kept",
+			setup: "mkdir -p ign/deep lib2; echo b >ign/deep/b; echo x >ign/deep/x; ln ign/deep/x lib2/x.ign", act: "",
+			then: func(d string) error { return exchange(d, "ign/deep", "lib2/x.ign") },
+			last: "ln ign/deep t; rm ign/deep",
+			redo: 1, lost: "what it brought from"},
 		{name: "set-group-id taken from a file that has lost its name", root: true,
 			setup: "echo old >f; chmod 2755 f", act: "",
 			then: func(d string) error {
@@ -290,7 +302,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			}
 			check(out, c.want)
 			redo := []string{"redo", "--yes", "--dir", p.dir}
-			run(c.redo, redo...)
+			check(run(c.redo, redo...), c.again)
 			check(run(status, undo...), c.want)
 			if c.half != nil {
 				cmd := p.command(redo...)

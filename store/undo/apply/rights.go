@@ -125,6 +125,9 @@ func (w *worker) chmod() error {
 		}
 		set, known := w.wanted(false)
 		changed := w.attributes(f, set, known, false)
+		if changed && fi.IsDir() { // what is made in it may get another access list
+			w.places.lists.Clear()
+		}
 		if m = w.lent(h, m); h.mode&bits != m&bits || changed {
 			if err := f.Chmod(m); err != nil {
 				return err
