@@ -14,6 +14,7 @@ import (
 	"cachebro/cmd/cachebro/running"
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/cmd/cachebro/storage"
+	"cachebro/cmd/cachebro/ui"
 	"cachebro/store/text"
 
 	"github.com/spf13/pflag"
@@ -22,7 +23,7 @@ import (
 // commands is the table of everything cachebro can be told to do.
 func commands() []cli.Command {
 	return []cli.Command{
-		running.RunCommand(), knowledge.MemoCommand(), doctor.StatusCommand(), history.LogCommand(), history.ShowCommand(), history.DiffCommand(), history.WhatChangedCommand(), history.BlameCommand(), knowledge.SearchCommand(),
+		running.RunCommand(), knowledge.MemoCommand(), doctor.StatusCommand(), history.LogCommand(), history.ShowCommand(), history.DiffCommand(), history.WhatChangedCommand(), ui.Command(), history.BlameCommand(), knowledge.SearchCommand(),
 		history.UndoCommand(), history.RedoCommand(), history.RevertCommand(), history.RestoreCommand(), knowledge.WorkingSetCommand(), knowledge.MetricsCommand(), knowledge.ContextCommand(), knowledge.NoteCommand(), knowledge.SyncCheckCommand(), knowledge.MarkSyncedCommand(),
 		mounting.MountCommand(), mounting.UmountCommand(), mounting.RelocateCommand(), versionCommand(), completionCommand(),
 		setup.UpCommand(), setup.DownCommand(), setup.UpgradeCommand(), setup.InitCommand(), setup.UninitCommand(), setup.UninstallCommand(), doctor.DoctorCommand(), statusLineCommand(),

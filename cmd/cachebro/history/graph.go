@@ -12,12 +12,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// lane is who wrote, in the picture of log --graph.
-type lane struct {
-	name                  string
-	files, added, removed int
-	partly                bool
-	heights               []int // files changed in each column
+// Lane is who wrote, in a picture of actions.
+type Lane struct {
+	Name                  string
+	Files, Added, Removed int
+	Partly                bool
+	Heights               []int // files changed in each column
 }
 
 const (
@@ -58,51 +58,64 @@ func printGraph(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 	return out.Flush()
 }
 
-// draw writes the picture of actions, the newest of which comes first.
-func draw(out io.Writer, p cli.Paint, all []wire.Action, width int, now time.Time) {
-	from, to := all[len(all)-1].Begin, all[0].End
+// Picture is who changed how much when: a lane for each session, and one for each
+// program outside of sessions, in the order in which they began.
+type Picture struct {
+	From, To time.Time
+	Lanes    []*Lane
+	Most     int // the highest of all columns
+}
+
+// PictureOf counts actions, the newest of which comes first, by lanes and columns.
+func PictureOf(all []wire.Action, width, most int) Picture {
+	pic := Picture{From: all[len(all)-1].Begin, To: all[0].End, Most: 1}
 	for _, a := range all {
-		if a.Begin.Before(from) {
-			from = a.Begin
+		if a.Begin.Before(pic.From) {
+			pic.From = a.Begin
 		}
 	}
-	span := max(to.Sub(from), time.Second)
-	var lanes []*lane
-	byName := map[string]*lane{}
-	most := 1
-	for i := len(all) - 1; i >= 0; i-- { // lanes in the order in which they began
+	span := max(pic.To.Sub(pic.From), time.Second)
+	byName := map[string]*Lane{}
+	for i := len(all) - 1; i >= 0; i-- {
 		a := all[i]
 		name := laneOf(a)
 		l := byName[name]
 		if l == nil {
-			if len(lanes) == maxLanes {
+			if len(pic.Lanes) == most {
 				name = "others"
 				l = byName[name]
 			}
 			if l == nil {
-				l = &lane{name: name, heights: make([]int, width)}
-				lanes, byName[name] = append(lanes, l), l
+				l = &Lane{Name: name, Heights: make([]int, width)}
+				pic.Lanes, byName[name] = append(pic.Lanes, l), l
 			}
 		}
-		at := min(int(float64(a.End.Sub(from))/float64(span)*float64(width)), width-1)
-		l.heights[at] += max(a.Count, 1)
-		most = max(most, l.heights[at])
-		l.files, l.added, l.removed, l.partly = l.files+a.Count, l.added+a.Added, l.removed+a.Removed, l.partly || a.Partly
+		at := min(int(float64(a.End.Sub(pic.From))/float64(span)*float64(width)), width-1)
+		l.Heights[at] += max(a.Count, 1)
+		pic.Most = max(pic.Most, l.Heights[at])
+		l.Files, l.Added, l.Removed, l.Partly = l.Files+a.Count, l.Added+a.Added, l.Removed+a.Removed, l.Partly || a.Partly
 	}
-	left, right := cli.Stamp(from, now), strings.TrimSpace(cli.Stamp(to, now))
+	return pic
+}
+
+// draw writes the picture of actions, the newest of which comes first.
+func draw(out io.Writer, p cli.Paint, all []wire.Action, width int, now time.Time) {
+	pic := PictureOf(all, width, maxLanes)
+	left, right := cli.Stamp(pic.From, now), strings.TrimSpace(cli.Stamp(pic.To, now))
 	left = strings.TrimSpace(left)
 	fmt.Fprintln(out, p.Dim(strings.Repeat(" ", laneName+1)+left+strings.Repeat(" ", max(width-len(left)-len(right), 1))+right))
-	for _, l := range lanes {
+	for _, l := range pic.Lanes {
 		var bar strings.Builder
-		for _, n := range l.heights {
-			bar.WriteRune(bars[height(n, most)])
+		for _, n := range l.Heights {
+			bar.WriteRune(bars[Height(n, pic.Most, len(bars)-1)])
 		}
-		fmt.Fprintf(out, "%s %s  %s\n", pad(clip(l.name, laneName), laneName), p.Cyan(bar.String()), counts(p, l.files, l.added, l.removed, l.partly))
+		fmt.Fprintf(out, "%s %s  %s\n", pad(clip(l.Name, laneName), laneName), p.Cyan(bar.String()), Counts(p, l.Files, l.Added, l.Removed, l.Partly))
 	}
 }
 
-// height is the bar of n files: by magnitude, or one large build makes all else flat.
-func height(n, most int) int {
+// Height is the bar of n files, 0 to top: by magnitude, or one large build makes all
+// else flat.
+func Height(n, most, top int) int {
 	if n == 0 {
 		return 0
 	}
@@ -114,9 +127,9 @@ func height(n, most int) int {
 		scale++
 	}
 	if scale == 0 {
-		return len(bars) - 1
+		return top
 	}
-	return 1 + steps*(len(bars)-2)/scale
+	return 1 + steps*(top-1)/scale
 }
 
 func pad(s string, width int) string {

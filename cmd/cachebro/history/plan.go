@@ -149,6 +149,14 @@ func Apply(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan w
 // letters of the preview, as in git status.
 var letters = map[string]string{"write": "M", "delete": "D", "mkdir": "A", "rmdir": "D", "rename": "R", "symlink": "L", "chmod": "m", "link": "=", "exchange": "X"}
 
+// StepLetter is what a step does to its file, as git's status letters.
+func StepLetter(s wire.PlanStep) string {
+	if s.Do == "write" && s.Expect == "absent" {
+		return "A"
+	}
+	return letters[s.Do]
+}
+
 // showPlan is the preview: one line per file, conflicts apart.
 func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 	p := e.Paint()
@@ -157,11 +165,7 @@ func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 	}
 	added, removed := 0, 0
 	for _, s := range plan.Steps {
-		letter := letters[s.Do]
-		if s.Do == "write" && s.Expect == "absent" {
-			letter = "A"
-		}
-		line := fmt.Sprintf("  %s %s", letter, cli.Quote(string(s.Path)))
+		line := fmt.Sprintf("  %s %s", StepLetter(s), cli.Quote(string(s.Path)))
 		if len(s.To) > 0 {
 			line += " -> " + cli.Quote(string(s.To))
 		}
@@ -174,20 +178,21 @@ func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 		fmt.Fprintln(w, line)
 	}
 	for _, x := range plan.Conflicts {
-		fmt.Fprintf(w, "  %s %s: %s\n", p.Red("conflict"), cli.Quote(string(x.Path)), conflictText(x, e))
+		fmt.Fprintf(w, "  %s %s: %s\n", p.Red("conflict"), cli.Quote(string(x.Path)), ConflictText(x, e))
 	}
 	for _, x := range plan.Lost {
 		fmt.Fprintf(w, "  %s %s: %s\n", p.Red("lost"), cli.Quote(string(x.Path)), cli.OneLine(x.Why))
 	}
 	if n := apply.Files(plan); n > 1 {
-		fmt.Fprintln(w, counts(p, n, added, removed, false))
+		fmt.Fprintln(w, Counts(p, n, added, removed, false))
 	}
 	if plan.PartOf != 0 {
 		fmt.Fprintln(w, p.Dim(fmt.Sprintf("only what the last process did: cachebro undo '#%d' takes back the whole action", plan.PartOf)))
 	}
 }
 
-func conflictText(x wire.Conflict, e *cli.Env) string {
+// ConflictText is why a path is left alone, and who changed it when.
+func ConflictText(x wire.Conflict, e *cli.Env) string {
 	text := cli.OneLine(x.Why)
 	if a := cli.Who(x.Actor); a != "-" {
 		text += " by " + a

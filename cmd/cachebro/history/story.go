@@ -137,9 +137,9 @@ func (s *story) action(a wire.Action) error {
 	indent := s.heading(a)
 	head := indent + s.paint.Yellow(fmt.Sprintf("%-9s", fmt.Sprintf("#%d", a.Last))) + cli.Stamp(a.End, s.clock) + "  "
 	command := cli.OneLine(a.Command)
-	sum := counts(s.paint, a.Count, a.Added, a.Removed, a.Partly)
+	sum := Counts(s.paint, a.Count, a.Added, a.Removed, a.Partly)
 	if a.Count == 0 {
-		sum = rest(a)
+		sum = Rest(a)
 	}
 	room := s.width - len(indent) - 24
 	single := len(a.Files) == 1 && a.Count == 1
@@ -150,7 +150,7 @@ func (s *story) action(a wire.Action) error {
 	if !single && sum != "" {
 		line += "  " + sum
 	}
-	if who := whose(a, s.uid); who != "" {
+	if who := Whose(a, s.uid); who != "" {
 		line += "  " + s.paint.Dim("("+who+")")
 	}
 	fmt.Fprintln(s.out, line)
@@ -212,7 +212,7 @@ func (s *story) files(a wire.Action, indent string) error {
 	if left > 0 {
 		more = append([]string{fmt.Sprintf("%d more", left)}, more...)
 	}
-	if r := rest(a); r != "" && a.Count > 0 {
+	if r := Rest(a); r != "" && a.Count > 0 {
 		more = append(more, r)
 	}
 	if len(more) > 0 {

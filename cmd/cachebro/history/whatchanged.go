@@ -96,8 +96,8 @@ func whatChanged(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, 
 	for _, f := range sum.Files {
 		fmt.Fprintf(e.Stdout, "%s  %s\n", fileLine(p, f), p.Dim(strings.TrimSpace(cli.Stamp(f.Time, e.Now()))+" by "+clip(cli.OneLine(f.Command), 60)))
 	}
-	fmt.Fprintln(e.Stdout, counts(p, sum.Count, sum.Added, sum.Removed, sum.Partly))
-	if r := rest(sum); r != "" {
+	fmt.Fprintln(e.Stdout, Counts(p, sum.Count, sum.Added, sum.Removed, sum.Partly))
+	if r := Rest(sum); r != "" {
 		fmt.Fprintf(e.Stderr, "(%s)\n", r)
 	}
 	return nil

@@ -14,8 +14,8 @@ import (
 
 // The words for what was changed, the same in log, what-changed, undo, and status.
 
-// counts is how many files were changed and by how many lines.
-func counts(p cli.Paint, files, added, removed int, partly bool) string {
+// Counts is how many files were changed and by how many lines.
+func Counts(p cli.Paint, files, added, removed int, partly bool) string {
 	said := text.Count(files, "file")
 	if added+removed > 0 {
 		if said += ", "; partly {
@@ -28,7 +28,7 @@ func counts(p cli.Paint, files, added, removed int, partly bool) string {
 
 // Summary is an action in a line: when, what, how much.
 func Summary(a wire.Action, now time.Time) string {
-	return fmt.Sprintf("#%d  ", a.Last) + strings.TrimSpace(cli.Stamp(a.End, now)) + "  " + clip(cli.OneLine(a.Command), 60) + "  (" + counts(cli.Paint{}, a.Count, a.Added, a.Removed, a.Partly) + ")"
+	return fmt.Sprintf("#%d  ", a.Last) + strings.TrimSpace(cli.Stamp(a.End, now)) + "  " + clip(cli.OneLine(a.Command), 60) + "  (" + Counts(cli.Paint{}, a.Count, a.Added, a.Removed, a.Partly) + ")"
 }
 
 // LastAction is the newest action, false where there is none.
@@ -49,8 +49,8 @@ func clip(s string, width int) string {
 	return strings.TrimRight(string(r[:width-1]), " ") + "…"
 }
 
-// letterOf is the change of a file as git's status letters.
-func letterOf(p cli.Paint, f wire.ActionFile) string {
+// LetterOf is the change of a file as git's status letters.
+func LetterOf(p cli.Paint, f wire.ActionFile) string {
 	switch f.Change {
 	case wire.FileAdded:
 		return p.Green("A")
@@ -70,7 +70,7 @@ func fileLine(p cli.Paint, f wire.ActionFile) string {
 	if len(f.From) > 0 {
 		name = nameOf(f.From, f.Dir) + " -> " + name
 	}
-	line := letterOf(p, f) + " " + name
+	line := LetterOf(p, f) + " " + name
 	if f.Dir && f.Below > 0 {
 		line += "  " + text.Count(f.Below, "file")
 	}
@@ -102,8 +102,8 @@ func nameOf(path []byte, dir bool) string {
 	return name
 }
 
-// rest tells of an action what its files do not.
-func rest(a wire.Action) string {
+// Rest tells of an action what its files do not.
+func Rest(a wire.Action) string {
 	var parts []string
 	for _, x := range []struct {
 		n    int
@@ -116,8 +116,8 @@ func rest(a wire.Action) string {
 	return strings.Join(parts, ", ")
 }
 
-// whose is the agent, user and directory of an action, where they say something.
-func whose(a wire.Action, uid uint32) string {
+// Whose is the agent, user and directory of an action, where they say something.
+func Whose(a wire.Action, uid uint32) string {
 	var parts []string
 	if a.Actor.Agent != "" {
 		parts = append(parts, "agent "+cli.OneLine(a.Actor.Agent))

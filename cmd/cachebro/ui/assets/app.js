@@ -1,0 +1,125 @@
+// What htmx does not do: live changes, keys, dialogs. No page needs it to be read.
+"use strict";
+(() => {
+  const $ = (s, e = document) => e.querySelector(s);
+  const $$ = (s, e = document) => [...e.querySelectorAll(s)];
+  const page = document.body.dataset.page;
+
+  // --- live: what is new comes to the top; what is open stays as it is.
+  const timeline = $("#timeline");
+  let newest = 0, source = null, wanted = 0, busy = false;
+
+  const noteNewest = () => {
+    for (const e of $$("[data-newest]")) newest = Math.max(newest, Number(e.dataset.newest));
+  };
+  const merge = (doc) => {
+    for (const g of $$(".prompt", doc).reverse()) {
+      const fresh = [];
+      for (const a of $$(".action", g)) {
+        const old = document.getElementById(a.id);
+        if (!old) fresh.push(a);
+        else if (!$("details[open]", old) && !old.contains(document.activeElement)) old.replaceWith(a);
+        else if (!$("header", old).contains(document.activeElement)) $("header", old).replaceWith($("header", a));
+        if (old) htmx.process(document.getElementById(a.id));
+      }
+      if (!fresh.length) continue;
+      const first = $(".prompt", timeline);
+      if (first && first.dataset.group === g.dataset.group) {
+        const at = $(".action", first);
+        for (const a of fresh) { first.insertBefore(a, at); htmx.process(a); a.classList.add("new"); }
+      } else {
+        for (const a of $$(".action", g)) if (!fresh.includes(a)) a.remove();
+        for (const a of fresh) a.classList.add("new");
+        timeline.prepend(g);
+        htmx.process(g);
+      }
+    }
+    $(".wait", timeline)?.remove();
+  };
+  const fetchNew = async () => {
+    if (busy || !timeline) return;
+    busy = true;
+    try {
+      while (wanted > newest) {
+        const want = wanted;
+        const r = await fetch("actions?after=" + newest);
+        if (!r.ok) break;
+        const doc = new DOMParser().parseFromString(await r.text(), "text/html");
+        merge(doc);
+        for (const e of $$("[data-newest]", doc)) newest = Math.max(newest, Number(e.dataset.newest));
+        if (newest < want) newest = want; // versions that no action shows
+      }
+    } catch { /* the server ended; EventSource says so */ }
+    busy = false;
+  };
+  const say = (text) => { $("#status").textContent = text; };
+  const listen = () => {
+    if (source || document.hidden) return;
+    source = new EventSource("events");
+    source.addEventListener("changed", (e) => {
+      wanted = Number(e.data);
+      say("");
+      if (timeline && timeline.dataset.loaded) fetchNew();
+      document.body.dispatchEvent(new CustomEvent("changed"));
+    });
+    source.onopen = () => say("");
+    source.onerror = () => say("cachebro ui has ended, or does not answer");
+  };
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) { source?.close(); source = null; } else listen();
+  });
+  document.addEventListener("htmx:afterSettle", (e) => {
+    if (timeline && timeline.contains(e.target)) { timeline.dataset.loaded = "1"; noteNewest(); fetchNew(); }
+    if (e.target.id === "plan-body" && !$("#plan").open) $("#plan").showModal();
+  });
+  if (timeline || page === "file") listen();
+
+  // --- keys
+  const rows = () => $$("[data-row]").filter((e) => e.offsetParent !== null);
+  let current = null;
+  const choose = (e) => {
+    if (!e) return;
+    current?.classList.remove("chosen");
+    current = e;
+    e.classList.add("chosen");
+    (e.tagName === "DETAILS" ? $("summary", e) : e).focus({ preventScroll: true });
+    e.scrollIntoView({ block: "nearest" });
+  };
+  const move = (by) => {
+    const all = rows();
+    const at = document.activeElement.closest?.("[data-row]");
+    const i = all.indexOf(at || current);
+    choose(all[Math.min(Math.max(i + by, 0), all.length - 1)]);
+  };
+  const close = () => { for (const d of $$("dialog[open]")) d.close(); };
+  let go = false;
+  document.addEventListener("keydown", (e) => {
+    if (e.ctrlKey || e.metaKey || e.altKey || e.isComposing) return;
+    const typing = e.target.matches?.("input, textarea, select");
+    if (typing) { if (e.key === "Escape") e.target.blur(); return; }
+    if ($("dialog[open]")) return; // a dialog has its own keys
+    const here = document.activeElement.closest?.("[data-row]") || current;
+    if (go && e.key >= "1" && e.key <= "9") { $$("nav a")[e.key - 1]?.click(); go = false; return; }
+    go = e.key === "g";
+    switch (e.key) {
+      case "j": move(1); break;
+      case "k": move(-1); break;
+      case "o": case "Enter": {
+        if (e.key === "Enter" && e.target.closest("summary, button, a")) return;
+        const d = here?.matches("details") ? here : here && $("details", here);
+        if (d) d.open = !d.open;
+        break;
+      }
+      case "s": (here && $("[data-other]", here) || $("[data-other]"))?.click(); break;
+      case "u": (here?.closest("li") && $(".take", here.closest("li")) || here && $(".take", here) || here?.closest(".action") && $(".take", here.closest(".action")))?.click(); break;
+      case "/": { const s = $("#q"); if (s) s.focus(); else $("nav a[href^=search]")?.click(); break; }
+      case "?": $("#keys").showModal(); break;
+      default: return;
+    }
+    e.preventDefault();
+  });
+  document.addEventListener("click", (e) => {
+    if (e.target.closest("[data-keys]")) $("#keys").showModal();
+    if (e.target.closest("[data-close]")) close();
+  });
+})();

@@ -1,0 +1,91 @@
+package ui
+
+import (
+	"bytes"
+	"embed"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/alecthomas/chroma/v2"
+)
+
+// The lexers are chroma's own for the languages that most projects are of, go.xml made
+// of the one that chroma has as code. All of them would take 3 MB more and some time at
+// the start of every command.
+//
+//go:embed lexers/*.xml
+var lexerFiles embed.FS
+
+// lexers are read when a page first shows a file.
+var lexers = sync.OnceValue(func() *chroma.LexerRegistry {
+	reg := chroma.NewLexerRegistry()
+	names, _ := fs.Glob(lexerFiles, "lexers/*.xml")
+	for _, n := range names {
+		if l, err := chroma.NewXMLLexer(lexerFiles, n); err == nil {
+			reg.Register(l)
+		}
+	}
+	return reg
+})
+
+// maxColoured bounds what is coloured, in bytes: a large file would keep a page waiting.
+const maxColoured = 200 << 10
+
+// colour gives each line of a file its colours; nil: it has none.
+func colour(name string, content []byte) [][]span {
+	if len(content) == 0 || len(content) > maxColoured || !utf8.Valid(content) || bytes.ContainsRune(content, '\r') {
+		return nil
+	}
+	lexer := lexers().Match(path.Base(name))
+	if lexer == nil {
+		return nil
+	}
+	it, err := chroma.Coalesce(lexer).Tokenise(&chroma.TokeniseOptions{State: "root"}, string(content))
+	if err != nil {
+		return nil
+	}
+	var all [][]span
+	var now []span
+	at, total := 0, 0
+	for t := it(); t != chroma.EOF; t = it() {
+		class := classOf(t.Type)
+		for text := t.Value; text != ""; {
+			piece, rest, ended := strings.Cut(text, "\n")
+			at += len(piece)
+			if piece != "" {
+				now = append(now, span{at, class})
+			}
+			if total += len(piece); ended {
+				total++
+				all, now, at = append(all, now), nil, 0
+			}
+			text = rest
+		}
+	}
+	if total < len(content) {
+		return nil // the lexer lost something: the colours would be off
+	}
+	return append(all, now)
+}
+
+// classOf is a kind of token as one of the few classes of the style.
+func classOf(t chroma.TokenType) string {
+	switch {
+	case t.InCategory(chroma.Comment):
+		return "c"
+	case t.InCategory(chroma.Keyword):
+		return "k"
+	case t.InSubCategory(chroma.LiteralString):
+		return "s"
+	case t.InSubCategory(chroma.LiteralNumber):
+		return "n"
+	case t == chroma.NameFunction || t == chroma.NameClass || t == chroma.NameTag:
+		return "f"
+	case t == chroma.NameBuiltin || t == chroma.NameAttribute || t == chroma.NameDecorator:
+		return "b"
+	}
+	return ""
+}

@@ -1,0 +1,147 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+)
+
+// Command is cachebro ui.
+func Command() cli.Command {
+	return cli.Command{
+		Name: "ui", Group: cli.GroupEvery, Args: "[DIR]", Short: "look at the history in a browser, and take things back there",
+		Long: `Serves pages on 127.0.0.1 until it is ended with ^C: who changed what for which
+prompt, as it happens, with diffs; each file with all its versions; what can be taken
+back, with what would happen shown first. The browser is opened, or, over SSH and
+without a desktop, the address is printed. It holds a token, so that nobody else who
+has an account here can look: pass it on to nobody.
+
+Over SSH:
+  ssh -L 4747:127.0.0.1:4747 HOST, there cachebro ui --port 4747
+
+Examples:
+  cachebro ui
+  cachebro ui --no-open --port 4747`,
+		Run: run,
+	}
+}
+
+// goneEvery is how often the process looks whether its project is still there.
+const goneEvery = 10 * time.Second
+
+func run(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	port := fs.Int("port", 0, "where to listen (default: any free port)")
+	noOpen := fs.Bool("no-open", false, "print the address, open no browser")
+	args, err := e.Parse(fs, 0, 1)
+	if err != nil {
+		return err
+	}
+	if *port < 0 || *port > 65535 {
+		return e.Usagef("ui: --port %d: want 1 to 65535", *port)
+	}
+	t, c, err := e.Open(ctx, cli.First(args, "."))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	state, err := e.Paths().State(t.Root)
+	if err != nil {
+		return err
+	}
+	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: *port})
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	defer l.Close()
+	g := newGuard(l.Addr().(*net.TCPAddr))
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s, err := newServer(ctx, e, t, c, g, state)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(openFile(state, g))
+	srv := &http.Server{Handler: g.wrap(s.routes()), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx }}
+	served := make(chan error, 1) // closed by nobody: one value
+	go func() { served <- srv.Serve(l) }()
+	fmt.Fprintf(e.Stdout, "%s\n", g.first())
+	if note := openNote(e, g, state, *noOpen); note != "" {
+		fmt.Fprintln(e.Stderr, note)
+	}
+	for {
+		select {
+		case err := <-served:
+			return fmt.Errorf("serve: %w", err)
+		case <-time.After(goneEvery):
+			if cli.IsDir(state) && cli.IsDir(t.Root) {
+				continue
+			}
+			fmt.Fprintln(e.Stderr, "the project or its history is gone")
+		case <-ctx.Done():
+		}
+		stop() // what is streamed ends
+		end, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := srv.Shutdown(end); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		return nil
+	}
+}
+
+// openNote opens the browser where there is one, and says what a person does next.
+func openNote(e *cli.Env, g *guard, state string, not bool) string {
+	const end = "^C ends it"
+	if ok, _ := e.Terminal(); not || !ok {
+		return ""
+	}
+	opener := ""
+	switch {
+	case e.Getenv("SSH_CONNECTION") != "":
+		return fmt.Sprintf("over SSH: ssh -L %s:%s … carries the port to your machine; %s", portOf(g), g.hosts[0], end)
+	case runtime.GOOS == "darwin":
+		opener = "open"
+	case e.Getenv("DISPLAY") != "" || e.Getenv("WAYLAND_DISPLAY") != "":
+		opener = "xdg-open"
+	}
+	path, err := exec.LookPath(opener)
+	if opener == "" || err != nil {
+		return "open the address in a browser; " + end
+	}
+	// Everybody can read the arguments of a process: the token goes through a file.
+	file := openFile(state, g)
+	page := "<!doctype html><title>cachebro</title><meta http-equiv=refresh content=\"0; url=" + html.EscapeString(g.first()) + "\">\n"
+	_ = os.Remove(file)
+	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
+		return "open the address in a browser; " + end
+	}
+	cmd := exec.Command(path, file)
+	cmd.Env = e.Vars
+	if err := cmd.Start(); err != nil {
+		return "open the address in a browser; " + end
+	}
+	go func() { _ = cmd.Wait() }()
+	return end
+}
+
+// openFile is what the browser is told to open. It goes with the process.
+func openFile(state string, g *guard) string {
+	return filepath.Join(state, "ui-"+portOf(g)+".html")
+}
+
+func portOf(g *guard) string {
+	_, port, _ := net.SplitHostPort(g.hosts[0])
+	return port
+}

@@ -1,0 +1,287 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"cachebro/store/diff"
+	"cachebro/store/text"
+	"cachebro/store/wire"
+)
+
+const (
+	// diffPiece is how many rows of a diff are shown at once.
+	diffPiece = 400
+	// maxDiffed bounds the files that are compared by lines, in bytes.
+	maxDiffed = 32 << 20
+)
+
+// side is a file at one end of a diff.
+type side struct {
+	wire.Version
+	there bool
+	data  []byte
+}
+
+// sideOf asks for one version; 0 is no file.
+func (s *server) sideOf(ctx context.Context, seq uint64) (side, error) {
+	if seq == 0 {
+		return side{}, nil
+	}
+	var v wire.Version
+	data, err := s.c.Call(ctx, wire.MShow, wire.ShowQuery{Seq: seq}, nil, &v)
+	if err == nil {
+		if v.Deleted {
+			data = nil
+		}
+		return side{v, !v.Deleted, data}, nil
+	}
+	if !errors.Is(err, wire.ErrNotFound) && !errors.Is(err, wire.ErrPruned) {
+		return side{}, err
+	}
+	a, lerr := wire.Call[wire.LogAnswer](ctx, s.c, wire.MLog, wire.LogQuery{Before: seq + 1, After: seq - 1, Limit: 1, Baselines: true})
+	if lerr != nil || len(a.Versions) == 0 {
+		return side{}, err
+	}
+	v = a.Versions[0]
+	if v.Deleted || v.Size == 0 && v.NoContent == "" {
+		return side{Version: v, there: !v.Deleted}, nil
+	}
+	return side{}, err
+}
+
+// diffPart is what changed between two versions, or a piece of it.
+type diffPart struct {
+	ID         string
+	Path       []byte
+	Old, New   string // in words, where no lines are shown
+	Images     []image
+	Rows       []row
+	Side       bool
+	Piece      bool // not the first
+	More       template.URL
+	Left       int
+	Other      template.URL // the same in the other form
+	Page       template.URL
+	Mode, Note string
+}
+
+type image struct {
+	What string
+	From template.URL
+}
+
+// row is one line of a diff, or the head of a hunk.
+type row struct {
+	Kind       string // hunk, same, del, add; of two columns: change
+	Head       string
+	Hunk       int
+	Take       template.URL
+	OldN, NewN string
+	Old, New   template.HTML
+	OldNoEnd   bool // the line has no newline
+	NewNoEnd   bool
+	Comment    template.URL
+}
+
+func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
+	from, err := s.sideOf(ctx, number(q, "from"))
+	if err != nil {
+		return nil, err
+	}
+	to, err := s.sideOf(ctx, number(q, "to"))
+	if err != nil {
+		return nil, err
+	}
+	p := diffPart{Side: q.Get("side") == "1", ID: fmt.Sprintf("d%d-%d", from.Seq, to.Seq), Path: to.Path}
+	if p.Path == nil {
+		p.Path = from.Path
+	}
+	again := func(change map[string]string) template.URL {
+		v := url.Values{"from": {q.Get("from")}, "to": {q.Get("to")}}
+		if p.Side {
+			v.Set("side", "1")
+		}
+		for k, x := range change {
+			v.Set(k, x)
+		}
+		return template.URL("diff?" + v.Encode())
+	}
+	if p.Other = again(map[string]string{"side": "1"}); p.Side {
+		p.Other = again(map[string]string{"side": ""})
+	}
+	if from.there && to.there && from.Mode&0o7777 != to.Mode&0o7777 {
+		p.Mode = fmt.Sprintf("mode %04o → %04o", from.Mode&0o7777, to.Mode&0o7777)
+	}
+	if text.Binary(from.data) || text.Binary(to.data) || len(from.data)+len(to.data) > maxDiffed {
+		p.Old, p.New = inWords(from), inWords(to)
+		for _, x := range []struct {
+			what string
+			side
+		}{{"before", from}, {"after", to}} {
+			if imageKind(x.data) != "" {
+				u, _ := link("raw", "seq", x.Seq)
+				p.Images = append(p.Images, image{x.what, u})
+			}
+		}
+		return p, nil
+	}
+	at, _ := strconv.Atoi(q.Get("at"))
+	p.Piece = at > 0
+	rows := s.rows(from, to, p.Side)
+	if len(rows.all) == 0 {
+		p.Note = "no line differs"
+		if p.Mode != "" {
+			p.Note = ""
+		}
+		return p, nil
+	}
+	at = max(min(at, len(rows.all)), 0)
+	end := min(at+diffPiece, len(rows.all))
+	for _, r := range rows.all[at:end] {
+		p.Rows = append(p.Rows, rows.show(r))
+	}
+	if p.Left = len(rows.all) - end; p.Left > 0 {
+		p.More = again(map[string]string{"at": strconv.Itoa(end)})
+	}
+	return p, nil
+}
+
+// inWords is a side that is not shown by lines.
+func inWords(x side) string {
+	if !x.there {
+		return "no file"
+	}
+	return text.Bytes(x.Size) + ", SHA-256 " + x.Hash[:min(len(x.Hash), 16)] + "…"
+}
+
+// place is a row before it is made: which lines it shows.
+type place struct {
+	hunk     int // of a head; -1: it is none
+	old, new int // lines, 0-based; -1: none
+	pair     int // the line of the other side that it is compared with; -1: none
+}
+
+// diffRows are the rows of a whole diff. Only those that are shown are made.
+type diffRows struct {
+	s        *server
+	sc       *diff.Script
+	hunks    []diff.Hunk
+	all      []place
+	side     bool
+	from, to side
+	old, new [][]span // colours
+}
+
+func (s *server) rows(from, to side, columns bool) *diffRows {
+	d := &diffRows{s: s, sc: diff.Compare(from.data, to.data), side: columns, from: from, to: to}
+	d.hunks = d.sc.Hunks(diff.Context)
+	d.old, d.new = colour(string(from.Path), from.data), colour(string(to.Path), to.data)
+	for i, h := range d.hunks {
+		d.all = append(d.all, place{hunk: i})
+		old, new := h.Edits[0].OldFrom, h.Edits[0].NewFrom
+		before := min(diff.Context, old)
+		old, new = old-before, new-before
+		same := func(to int) {
+			for ; old < to; old, new = old+1, new+1 {
+				d.all = append(d.all, place{-1, old, new, -1})
+			}
+		}
+		for _, e := range h.Edits {
+			same(e.OldFrom)
+			d.edit(e)
+			old, new = e.OldTo, e.NewTo
+		}
+		same(min(old+diff.Context, len(d.sc.Old)))
+	}
+	return d
+}
+
+// edit adds the rows of one edit. Lines of both sides are compared in their order.
+func (d *diffRows) edit(e diff.Edit) {
+	dels, adds := e.OldTo-e.OldFrom, e.NewTo-e.NewFrom
+	pair := func(from, i, n int) int {
+		if i < n {
+			return from + i
+		}
+		return -1
+	}
+	if d.side {
+		for i := range max(dels, adds) {
+			d.all = append(d.all, place{-2, pair(e.OldFrom, i, dels), pair(e.NewFrom, i, adds), -1})
+		}
+		return
+	}
+	for i := range dels {
+		d.all = append(d.all, place{-1, e.OldFrom + i, -1, pair(e.NewFrom, i, adds)})
+	}
+	for i := range adds {
+		d.all = append(d.all, place{-1, -1, e.NewFrom + i, pair(e.OldFrom, i, dels)})
+	}
+}
+
+// show makes a row.
+func (d *diffRows) show(p place) row {
+	if p.hunk >= 0 {
+		h := d.hunks[p.hunk]
+		return row{Kind: "hunk", Hunk: p.hunk + 1, Head: fmt.Sprintf("@@ -%d,%d +%d,%d @@", h.OldStart, h.OldLines, h.NewStart, h.NewLines)}
+	}
+	r := row{Kind: "same"}
+	a, b := p.old, p.new
+	switch {
+	case p.hunk == -2:
+		r.Kind = "change"
+	case a < 0:
+		r.Kind, a = "add", p.pair
+	case b < 0:
+		r.Kind, b = "del", p.pair
+	}
+	var del, add []mark
+	if r.Kind != "same" && a >= 0 && b >= 0 {
+		del, add = changedWords(d.sc.Old[a], d.sc.New[b])
+	}
+	if p.old >= 0 {
+		l := d.sc.Old[p.old]
+		r.OldN, r.Old, r.OldNoEnd = strconv.Itoa(p.old+1), line(l, at(d.old, p.old), del), !bytes.HasSuffix(l, []byte("\n"))
+	}
+	if p.new >= 0 {
+		l := d.sc.New[p.new]
+		r.NewN, r.New, r.NewNoEnd = strconv.Itoa(p.new+1), line(l, at(d.new, p.new), add), !bytes.HasSuffix(l, []byte("\n"))
+	}
+	return r
+}
+
+// at is one line's colours.
+func at(colours [][]span, n int) []span {
+	if n < len(colours) {
+		return colours[n]
+	}
+	return nil
+}
+
+// imageKind is the type of a picture that browsers show and that holds no script.
+func imageKind(b []byte) string {
+	switch kind := http.DetectContentType(b); kind {
+	case "image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp":
+		return kind
+	}
+	return ""
+}
+
+// raw sends a picture of the history.
+func (s *server) raw(w http.ResponseWriter, r *http.Request) {
+	x, err := s.sideOf(r.Context(), number(r.URL.Query(), "seq"))
+	kind := imageKind(x.data)
+	if err != nil || kind == "" {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(x.data)
+}

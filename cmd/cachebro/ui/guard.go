@@ -1,0 +1,127 @@
+package ui
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// guard lets in only the browser that was sent here with the token.
+//
+// Another local user reaches the port too, and so does every page that the browser
+// shows, by the port's number or by a name that was made to resolve to 127.0.0.1. So:
+// the token comes once, in the first address, and becomes a cookie that scripts cannot
+// read and other sites cannot send; the Host is ours, which a page of another name
+// cannot say; a request that changes something comes from a page of ours (Origin) and
+// has a second secret that only our pages hold. The cookie is for a path that nobody
+// can guess, because a browser gives the cookies of 127.0.0.1 to every port of it.
+type guard struct {
+	token  string // of the first address
+	cookie string // what it becomes
+	csrf   string // in our pages
+	base   string // the path below which all pages are, "/…/"
+	hosts  []string
+}
+
+// newGuard makes the secrets for a server at an address.
+func newGuard(addr *net.TCPAddr) *guard {
+	g := &guard{token: secret(), cookie: secret(), csrf: secret(), base: "/" + secret()[:16] + "/"}
+	_, port, _ := net.SplitHostPort(addr.String())
+	g.hosts = []string{"127.0.0.1:" + port, "localhost:" + port}
+	return g
+}
+
+// secret is 192 random bits that a URL can hold.
+func secret() string {
+	var b [24]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+const (
+	cookieName = "cachebro"
+	csrfHeader = "X-Cachebro"
+	maxForm    = 1 << 20
+)
+
+// first is the address for the person whose server this is.
+func (g *guard) first() string { return "http://" + g.hosts[0] + "/?token=" + g.token }
+
+// policy is the pages' own: no script but ours, and that from files only.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// wrap serves pages below the base to whom may see them.
+func (g *guard) wrap(pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if !g.ours(r.Host) {
+			http.Error(w, "this address is not the page's", http.StatusForbidden)
+			return
+		}
+		if r.URL.Path == "/" && r.Method == http.MethodGet && r.URL.Query().Has("token") {
+			if !same(r.URL.Query().Get("token"), g.token) {
+				http.Error(w, "the token is not this page's; cachebro ui prints the address", http.StatusForbidden)
+				return
+			}
+			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: g.cookie, Path: g.base, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			// A redirect would still count as sent by who linked to us, and the
+			// browser would withhold the cookie: a page of ours goes on.
+			h.Set("Content-Type", "text/html; charset=utf-8")
+			h.Set("Refresh", "0; url="+g.base)
+			_, _ = w.Write([]byte("<!doctype html><title>cachebro</title>\n"))
+			return
+		}
+		c, err := r.Cookie(cookieName)
+		if err != nil || !same(c.Value, g.cookie) || !strings.HasPrefix(r.URL.Path, g.base) {
+			http.Error(w, "not open to you; cachebro ui prints the address with its token", http.StatusForbidden)
+			return
+		}
+		if !g.fromUs(r) {
+			http.Error(w, "this request does not come from the page", http.StatusForbidden)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		http.StripPrefix(strings.TrimSuffix(g.base, "/"), pages).ServeHTTP(w, r)
+	})
+}
+
+func (g *guard) ours(host string) bool {
+	for _, h := range g.hosts {
+		if host == h {
+			return true
+		}
+	}
+	return false
+}
+
+// fromUs: a page of ours asks, or a person who typed the address. What changes
+// something also says which page it is.
+func (g *guard) fromUs(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && (site != "none" || r.Method != http.MethodGet) {
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	if origin != "" && origin != "http://"+r.Host {
+		return false
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return true
+	case http.MethodPost:
+		return origin != "" && same(r.Header.Get(csrfHeader), g.csrf)
+	}
+	return false
+}
+
+// same compares secrets in constant time.
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -1,0 +1,164 @@
+package ui
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+const (
+	// lookEvery is the time between two looks for changes while a page is to be seen,
+	// and beatEvery how often a page is told that the server is there.
+	lookEvery = 500 * time.Millisecond
+	beatEvery = 15 * time.Second
+)
+
+// live tells pages that something changed. It looks only while one listens, and pages
+// listen only while they are to be seen.
+type live struct {
+	ctx     context.Context
+	newest  func(context.Context) (uint64, error)
+	changed func(ctx context.Context, token string) (next string, yes bool)
+
+	// mu guards what follows.
+	mu     sync.Mutex
+	to     map[chan uint64]bool // closed by nobody; each has room for the newest number
+	looks  bool
+	number uint64
+}
+
+func newLive(ctx context.Context, newest func(context.Context) (uint64, error), changed func(context.Context, string) (string, bool)) *live {
+	return &live{ctx: ctx, newest: newest, changed: changed, to: map[chan uint64]bool{}}
+}
+
+// newest is the number of the newest version.
+func (s *server) newest(ctx context.Context) (uint64, error) {
+	a, err := wire.Call[wire.LogAnswer](ctx, s.c, wire.MLog, wire.LogQuery{Limit: 1})
+	if err != nil || len(a.Versions) == 0 {
+		return 0, err
+	}
+	return a.Versions[0].Seq, nil
+}
+
+// changed asks mountd, so that the daemon may end while nothing happens. Where nothing
+// is mounted, only the daemon can tell.
+func (s *server) changed(ctx context.Context, token string) (string, bool) {
+	if s.t.Point == "" {
+		return "", true
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	a, err := wire.AskChanges(ctx, s.e.Paths(), s.t.Root, token, "")
+	if err != nil {
+		return "", true
+	}
+	next := string(a)
+	paths := 0
+	for i := range a {
+		if a[i] == 0 {
+			if paths == 0 {
+				next = string(a[:i])
+			}
+			paths++
+		}
+	}
+	return next, paths > 1 || token == ""
+}
+
+// listen gives a channel that gets the newest number when it grows.
+func (l *live) listen() chan uint64 {
+	ch := make(chan uint64, 1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.to[ch] = true
+	if !l.looks {
+		l.looks = true
+		go l.look()
+	}
+	return ch
+}
+
+func (l *live) leave(ch chan uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.to, ch)
+}
+
+// look runs while somebody listens.
+func (l *live) look() {
+	token, again := "", 0
+	for {
+		next, changed := l.changed(l.ctx, token)
+		if token = next; changed {
+			again = 4 // what mountd has told of comes into the log a moment later
+		}
+		if again > 0 {
+			again--
+			if n, err := l.newest(l.ctx); err == nil {
+				l.tell(n)
+			}
+		}
+		select {
+		case <-l.ctx.Done():
+		case <-time.After(lookEvery):
+		}
+		l.mu.Lock()
+		if len(l.to) == 0 || l.ctx.Err() != nil {
+			l.looks = false
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+	}
+}
+
+func (l *live) tell(n uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n == l.number {
+		return
+	}
+	l.number = n
+	for ch := range l.to {
+		select {
+		case <-ch: // an older number that was not fetched
+		default:
+		}
+		ch <- n
+	}
+}
+
+// serve streams server-sent events: "changed" with the newest number.
+func (l *live) serve(w http.ResponseWriter, r *http.Request) {
+	f, ok := w.(http.Flusher)
+	if !ok {
+		http.Error(w, "cannot stream", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	fmt.Fprint(w, ": hello\n\n")
+	f.Flush()
+	ch := l.listen()
+	defer l.leave(ch)
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case n := <-ch:
+			if _, err := fmt.Fprintf(w, "event: changed\ndata: %d\n\n", n); err != nil {
+				return
+			}
+		case <-beat.C:
+			if _, err := fmt.Fprint(w, ": beat\n\n"); err != nil {
+				return
+			}
+		}
+		f.Flush()
+	}
+}

@@ -1,0 +1,183 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/wire"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+//go:embed assets/*.js assets/*.css
+var assetFiles embed.FS
+
+// server answers the pages' requests. It may be used from many goroutines.
+type server struct {
+	e     *cli.Env
+	t     cli.Target
+	c     *wire.Client
+	g     *guard
+	state string // directory
+	pages *template.Template
+	live  *live
+	// takes guards the project: one plan is carried out at a time.
+	takes sync.Mutex
+	seen  seenMarks
+}
+
+func newServer(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, g *guard, state string) (*server, error) {
+	s := &server{e: e, t: t, c: c, g: g, state: state}
+	s.live = newLive(ctx, s.newest, func(ctx context.Context, token string) (string, bool) { return s.changed(ctx, token) })
+	s.seen.file = seenFile(state)
+	var err error
+	s.pages, err = template.New("").Funcs(template.FuncMap{"link": link}).ParseFS(templateFiles, "templates/*.html")
+	return s, err
+}
+
+// routes are the pages, all in one directory, so that their addresses are relative.
+func (s *server) routes() http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /{$}", s.page("timeline", func(context.Context, url.Values) (any, error) { return timelinePage{}, nil }))
+	for name, answer := range map[string]answerer{
+		"actions": s.actions, "lanes": s.lanes, "files": s.actionFiles, "diff": s.diff,
+	} {
+		m.HandleFunc("GET /"+name, s.part(name, answer))
+	}
+	m.HandleFunc("GET /events", s.live.serve)
+	m.HandleFunc("GET /raw", s.raw)
+	m.HandleFunc("GET /assets/{name}", asset)
+	return m
+}
+
+// answerer makes what a template shows.
+type answerer func(ctx context.Context, q url.Values) (any, error)
+
+// shell is a whole page.
+type shell struct {
+	Title, Page, Project, CSRF string
+	Nav                        []navItem
+	Main                       any
+}
+
+type navItem struct {
+	Name, Title string
+	Here        bool
+}
+
+// nav are the pages, in their order.
+var nav = []navItem{{"./", "Timeline", false}}
+
+// page answers with a whole page.
+func (s *server) page(name string, answer answerer) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		main, err := answer(r.Context(), r.URL.Query())
+		if err != nil {
+			s.fail(w, err)
+			return
+		}
+		sh := shell{Page: name, Project: name1(s.t.Root), CSRF: s.g.csrf, Main: main}
+		for _, n := range nav {
+			n.Here = n.Name == name || n.Name == "./" && name == "timeline"
+			if n.Here {
+				sh.Title = n.Title
+			}
+			sh.Nav = append(sh.Nav, n)
+		}
+		s.render(w, "shell-"+name, sh)
+	}
+}
+
+// part answers with a piece of a page.
+func (s *server) part(name string, answer answerer) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, err := answer(r.Context(), r.URL.Query())
+		if err != nil {
+			s.fail(w, err)
+			return
+		}
+		s.render(w, name, v)
+	}
+}
+
+func (s *server) render(w http.ResponseWriter, name string, v any) {
+	var b bytes.Buffer
+	if err := s.pages.ExecuteTemplate(&b, name, v); err != nil {
+		s.fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(b.Bytes())
+}
+
+// problem is an error as a page shows it.
+type problem struct{ Text, Hint string }
+
+// fail shows an error in place of what was asked for. It is a good answer to htmx,
+// which shows no others.
+func (s *server) fail(w http.ResponseWriter, err error) {
+	var b bytes.Buffer
+	p := problem{Text: oneLine(err.Error()), Hint: oneLine(cli.HintOf(err))}
+	if terr := s.pages.ExecuteTemplate(&b, "problem", p); terr != nil {
+		http.Error(w, "cannot be shown", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(b.Bytes())
+}
+
+// asset is an embedded file. They change with the binary only.
+func asset(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	b, err := assetFiles.ReadFile("assets/" + name)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	kind := "text/javascript; charset=utf-8"
+	if strings.HasSuffix(name, ".css") {
+		kind = "text/css; charset=utf-8"
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "private, max-age=3600")
+	_, _ = w.Write(b)
+}
+
+// link is an address with a query, in which a name may hold any bytes.
+func link(page string, args ...any) (template.URL, error) {
+	if len(args)%2 != 0 {
+		return "", errors.New("link: names and values come in pairs")
+	}
+	q := url.Values{}
+	for i := 0; i < len(args); i += 2 {
+		v := fmt.Sprint(args[i+1])
+		if v != "" && v != "0" && v != "false" {
+			q.Add(fmt.Sprint(args[i]), v)
+		}
+	}
+	if len(q) == 0 {
+		return template.URL(page), nil
+	}
+	return template.URL(page + "?" + q.Encode()), nil
+}
+
+// number reads a number of a query; 0: none.
+func number(q url.Values, name string) uint64 {
+	n, _ := strconv.ParseUint(q.Get(name), 10, 64)
+	return n
+}
+
+// uid is whose server this is.
+var uid = uint32(os.Getuid())

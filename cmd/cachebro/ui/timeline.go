@@ -1,0 +1,335 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"html/template"
+	"net/url"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/history"
+	"cachebro/store/text"
+	"cachebro/store/wire"
+)
+
+const (
+	pageActions = 30 // actions that are asked for at once
+	shortFiles  = 8  // files of an action that are listed at first
+	allFiles    = 2000
+	laneColumns = 120
+	laneTop     = 20 // height of a bar in the picture
+	maxLanes    = 8
+	laneActions = 400
+)
+
+type timelinePage struct{}
+
+// actionsPart is a page of the log by action.
+type actionsPart struct {
+	Groups []group
+	Asides []string     // gaps and notices between them
+	More   template.URL // the next page, "" if there is none
+	Newest uint64       // the newest version told of
+	Fresh  bool         // only what is newer than was asked
+	Empty  bool
+}
+
+// group is one prompt's actions that follow each other.
+type group struct {
+	ID, Asked, About string
+	Actions          []action
+	Take             template.URL // a plan that takes back all of the prompt
+}
+
+// action is what somebody did.
+type action struct {
+	ID             string
+	Last           uint64
+	Time, Command  string
+	Sum            string
+	Added, Removed int
+	Partly         bool
+	Who, Rest      string
+	By             string
+	Files          []fileRow
+	MoreFiles      string
+	All            template.URL // all its files
+	Take           template.URL
+	Redo           bool // Take brings back what it took away
+	Seen           bool
+}
+
+// fileRow is what became of one file.
+type fileRow struct {
+	Letter, What    string
+	From            string
+	Above, Name     string
+	Added, Removed  int
+	Note, Bad       string
+	Diff, Page      template.URL
+	Take            template.URL
+	Command, Folded string
+}
+
+func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
+	aq := wire.ActionsQuery{Limit: pageActions, Files: shortFiles + 1, Lines: true, Session: q.Get("session"), Prompt: q.Get("prompt"),
+		Path: []byte(q.Get("path")), Author: q.Get("author"), Seq: number(q, "before")}
+	if skip := q.Get("skip"); skip != "" {
+		if err := json.Unmarshal([]byte(skip), &aq.Skip); err != nil {
+			return nil, fmt.Errorf("read the place to go on: %w", err)
+		}
+	}
+	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, aq)
+	if err != nil {
+		return nil, err
+	}
+	out := actionsPart{Fresh: q.Has("after"), Empty: len(a.Actions) == 0 && aq.Seq == 0}
+	after := number(q, "after")
+	marks := s.seen.read()
+	for _, x := range a.Actions {
+		out.Newest = max(out.Newest, x.Last)
+		if out.Fresh && x.Last <= after {
+			continue
+		}
+		id := groupID(x)
+		if n := len(out.Groups); n == 0 || out.Groups[n-1].ID != id {
+			out.Groups = append(out.Groups, s.groupOf(x, id))
+		}
+		g := &out.Groups[len(out.Groups)-1]
+		g.Actions = append(g.Actions, s.actionOf(x, marks))
+	}
+	if out.Fresh {
+		return out, nil
+	}
+	for _, g := range a.Gaps {
+		out.Asides = append(out.Asides, fmt.Sprintf("%s  not kept: %s (%s)", s.at(g.Time), name(g.Path), oneLine(g.Reason)))
+	}
+	for _, n := range a.Notices {
+		out.Asides = append(out.Asides, s.at(n.Time)+"  "+oneLine(n.Text))
+	}
+	if a.More {
+		skip, err := json.Marshal(a.Skip)
+		if err != nil {
+			return nil, err
+		}
+		next := url.Values{"before": {fmt.Sprint(a.Seq)}}
+		if len(a.Skip) > 0 {
+			next.Set("skip", string(skip))
+		}
+		for _, k := range []string{"session", "prompt", "path", "author"} {
+			if q.Get(k) != "" {
+				next.Set(k, q.Get(k))
+			}
+		}
+		out.More = template.URL("actions?" + next.Encode())
+	}
+	return out, nil
+}
+
+func groupID(a wire.Action) string {
+	if a.Actor.Session == "" {
+		return "p-"
+	}
+	return "p-" + digest(a.Actor.Session+" "+a.Actor.Prompt)
+}
+
+// digest makes a name for a page's element of any text.
+func digest(text string) string {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return fmt.Sprintf("%x", h.Sum64())
+}
+
+func (s *server) groupOf(a wire.Action, id string) group {
+	g := group{ID: id}
+	if a.Actor.Session == "" {
+		return g
+	}
+	switch {
+	case a.Asked != "":
+		g.Asked = "“" + oneLine(a.Asked) + "”"
+	case a.Actor.Prompt != "":
+		g.Asked = "prompt " + oneLine(a.Actor.Prompt)
+	default:
+		g.Asked = "no prompt known"
+	}
+	var about []string
+	if a.Client != "" {
+		about = append(about, oneLine(a.Client))
+	}
+	session := oneLine(a.Actor.Session)
+	about = append(about, "session "+session[:min(len(session), 8)])
+	if !a.AskedAt.IsZero() {
+		about = append(about, s.at(a.AskedAt))
+	}
+	g.About = strings.Join(about, ", ")
+	return g
+}
+
+func (s *server) actionOf(a wire.Action, marks map[string]uint64) action {
+	x := action{ID: "a-" + digest(fmt.Sprint(a.Key, a.First)), Last: a.Last, Time: s.at(a.End), Command: oneLine(a.Command), Sum: text.Count(a.Count, "file"),
+		Added: a.Added, Removed: a.Removed, Partly: a.Partly, Who: history.Whose(a, uid), Rest: history.Rest(a), Seen: a.Last <= marks[a.Actor.Session]}
+	if a.Count == 0 {
+		x.Sum, x.Rest = x.Rest, ""
+	}
+	var by []string
+	for _, up := range a.By {
+		c := up.Command
+		if c == "" {
+			c = up.Comm
+		}
+		by = append(by, clip(oneLine(c), 40))
+	}
+	x.By = strings.Join(by, " < ")
+	x.Files = s.rowsOf(a, shortFiles)
+	if n := a.Count - len(x.Files); n > 0 && len(a.Files) > shortFiles {
+		x.MoreFiles = fmt.Sprintf("%d more", n)
+		x.All = template.URL("files?" + s.actionQuery(a).Encode())
+	}
+	return x
+}
+
+// actionQuery names an action for a later request.
+func (s *server) actionQuery(a wire.Action) url.Values {
+	return url.Values{"key": {a.Key}, "first": {fmt.Sprint(a.First)}, "last": {fmt.Sprint(a.Last)}}
+}
+
+func (s *server) rowsOf(a wire.Action, most int) []fileRow {
+	var rows []fileRow
+	for _, f := range a.Files {
+		if len(rows) == most {
+			break
+		}
+		rows = append(rows, s.rowOf(a, f))
+	}
+	return rows
+}
+
+// letters in words, for who does not see or know them.
+var changes = map[string]string{wire.FileAdded: "added", wire.FileModified: "changed", wire.FileDeleted: "deleted", wire.FileRenamed: "renamed", wire.FileMode: "mode"}
+
+func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
+	r := fileRow{Letter: history.LetterOf(cli.Paint{}, f), What: changes[f.Change], Added: f.Added, Removed: f.Removed}
+	r.Above, r.Name = cutName(f.Path, f.Dir)
+	if len(f.From) > 0 {
+		r.From = name(f.From)
+	}
+	var notes []string
+	switch {
+	case f.Dir && f.Below > 0:
+		notes = append(notes, text.Count(f.Below, "file"))
+	case f.Binary:
+		notes = append(notes, "binary, "+text.Bytes(f.Size))
+	case !f.Counted && !f.Dir && f.Change != wire.FileDeleted && f.Change != wire.FileMode:
+		notes = append(notes, text.Bytes(f.Size))
+	}
+	if f.Ignored {
+		notes = append(notes, "git ignores it")
+	}
+	if f.By != "" {
+		notes = append(notes, oneLine(f.By))
+	}
+	r.Note = strings.Join(notes, ", ")
+	switch {
+	case f.Missing != "":
+		r.Bad = oneLine(f.Missing)
+	case f.Also != "":
+		r.Bad = "also changed meanwhile by " + clip(oneLine(f.Also), 50)
+	}
+	if !f.Dir {
+		r.Diff, _ = link("diff", "from", f.Before, "to", f.Seq)
+	}
+	return r
+}
+
+// actionFiles lists all files of one action.
+func (s *server) actionFiles(ctx context.Context, q url.Values) (any, error) {
+	a, err := s.findAction(ctx, q.Get("key"), number(q, "first"), number(q, "last"))
+	if err != nil {
+		return nil, err
+	}
+	return s.rowsOf(a, allFiles), nil
+}
+
+// findAction asks for one action again, with all its files.
+func (s *server) findAction(ctx context.Context, key string, first, last uint64) (wire.Action, error) {
+	for seq := last + 1; seq > first; {
+		a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, wire.ActionsQuery{Seq: seq, Limit: 5, Files: allFiles, Lines: true})
+		if err != nil {
+			return wire.Action{}, err
+		}
+		for _, x := range a.Actions {
+			if x.Key == key {
+				return x, nil
+			}
+		}
+		if !a.More || a.Seq >= seq {
+			break
+		}
+		seq = a.Seq
+	}
+	return wire.Action{}, wire.Errorf(wire.ErrNotFound, "reload the page", "the log does not have this action any more")
+}
+
+// lanesPart is the picture of who wrote when.
+type lanesPart struct {
+	From, To string
+	Lanes    []laneRow
+	Zooms    []zoom
+	Width    int
+	Top      int
+}
+
+type laneRow struct {
+	Name, Sum string
+	Bars      []bar
+}
+
+type bar struct{ X, Y, H int }
+
+type zoom struct {
+	Name string
+	To   template.URL
+	Here bool
+}
+
+// zooms are the spans that the picture can show.
+var zooms = []struct {
+	name string
+	span time.Duration
+}{{"hour", time.Hour}, {"day", 24 * time.Hour}, {"week", 7 * 24 * time.Hour}, {"all", 0}}
+
+func (s *server) lanes(ctx context.Context, q url.Values) (any, error) {
+	out := lanesPart{Width: laneColumns * 8, Top: laneTop}
+	here := q.Get("zoom")
+	if here == "" {
+		here = "all"
+	}
+	aq := wire.ActionsQuery{Limit: laneActions, Files: 1}
+	for _, z := range zooms {
+		out.Zooms = append(out.Zooms, zoom{z.name, template.URL("lanes?zoom=" + z.name), z.name == here})
+		if z.name == here && z.span > 0 {
+			aq.Since = s.e.Now().Add(-z.span)
+		}
+	}
+	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, aq)
+	if err != nil || len(a.Actions) == 0 {
+		return out, err
+	}
+	pic := history.PictureOf(a.Actions, laneColumns, maxLanes)
+	out.From, out.To = s.at(pic.From), s.at(pic.To)
+	for _, l := range pic.Lanes {
+		row := laneRow{Name: l.Name, Sum: text.Count(l.Files, "file")}
+		for i, n := range l.Heights {
+			if h := history.Height(n, pic.Most, laneTop); h > 0 {
+				row.Bars = append(row.Bars, bar{i * 8, laneTop - h, h})
+			}
+		}
+		out.Lanes = append(out.Lanes, row)
+	}
+	return out, nil
+}

@@ -1,0 +1,53 @@
+package ui
+
+import (
+	"html/template"
+	"path"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/wire/visible"
+)
+
+// name is a path as people see it: what would act or cannot be seen is escaped.
+func name(p []byte) string { return visible.Name(string(p)) }
+
+// name1 is the last element of a path.
+func name1(p string) string { return visible.Name(path.Base(p)) }
+
+// oneLine is a foreign text in a line of ours.
+func oneLine(s string) string { return cli.OneLine(strings.ToValidUTF8(s, "\uFFFD")) }
+
+// at is a moment in words, as log prints it.
+func (s *server) at(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return strings.TrimSpace(cli.Stamp(t, s.e.Now()))
+}
+
+// clip shortens a text to a number of characters.
+func clip(s string, width int) string {
+	r := []rune(s)
+	if len(r) <= width {
+		return s
+	}
+	return strings.TrimRight(string(r[:width-1]), " ") + "…"
+}
+
+// cutName is a name whose directory stands apart, so that a page can dim it.
+func cutName(p []byte, dir bool) (above, last string) {
+	n := name(p)
+	if dir {
+		n += "/"
+	}
+	if strings.HasPrefix(n, `"`) {
+		return "", n
+	}
+	i := strings.LastIndexByte(strings.TrimSuffix(n, "/"), '/') + 1
+	return n[:i], n[i:]
+}
+
+// safe is markup that this package has made.
+func safe(b []byte) template.HTML { return template.HTML(b) }
