@@ -73,6 +73,7 @@ allowed() {
 	cmd/cachebro/history | cmd/cachebro/knowledge) echo "cmd/cachebro/cli fusefs/... store/..." ;;
 	cmd/cachebro/mounting) echo "cmd/cachebro/cli cmd/cachebro/history fusefs/... hooks/... store/..." ;;
 	cmd/cachebro/running | cmd/cachebro/storage | cmd/cachebro/setup) echo "cmd/cachebro/cli cmd/cachebro/mounting fusefs/... hooks/... search/... store/..." ;;
+	cmd/cachebro/ui) echo "cmd/cachebro/cli cmd/cachebro/doctor cmd/cachebro/history cmd/cachebro/knowledge cmd/cachebro/storage store/diff store/text store/undo/apply store/wire store/wire/visible" ;;
 	cmd/cachebro/doctor) echo "cmd/cachebro/cli cmd/cachebro/history cmd/cachebro/mounting cmd/cachebro/setup fusefs/... hooks/... store/..." ;;
 	cmd/* | scripts/*) echo "*" ;;
 	*) echo "?" ;;
@@ -88,6 +89,7 @@ owner() {
 	github.com/mark3labs/mcp-go/*) echo "mcp mcp/..." ;;
 	github.com/bmatcuk/doublestar/*) echo "store/glob" ;;
 	github.com/sergi/go-diff/*) echo "store/diff" ;;
+	github.com/alecthomas/chroma/*) echo "cmd/cachebro/ui" ;;
 	github.com/spf13/pflag) echo "cmd/..." ;;
 	mvdan.cc/sh/*) echo "hooks hooks/..." ;;
 	github.com/redis/go-redis/*) echo "store/memo/results store/memo/results/..." ;;

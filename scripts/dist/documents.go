@@ -103,6 +103,12 @@ func (b *build) materials(ctx context.Context) error {
 		}
 		fmt.Fprintf(&w, "\n%s\n%s %s\n\n%s", strings.Repeat("=", 72), m.Path, m.Version, texts)
 	}
+	// What the pages hold that is no Go module.
+	htmx, err := os.ReadFile("cmd/cachebro/ui/assets/LICENSE.htmx")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(&w, "\n%s\nhtmx %s\n\n%s", strings.Repeat("=", 72), htmxVersion, htmx)
 	goroot, err := command(ctx, nil, "go", "env", "GOROOT")
 	if err != nil {
 		return err
@@ -138,6 +144,9 @@ func licences(dir string) (string, error) {
 	return w.String(), nil
 }
 
+// htmxVersion is that of cmd/cachebro/ui/assets/htmx.min.js.
+const htmxVersion = "2.0.11"
+
 // bill writes the bill of materials.
 func (b *build) bill(all []module) error {
 	type ref struct {
@@ -170,6 +179,9 @@ func (b *build) bill(all []module) error {
 			Refs: []ref{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + m.Path + "@" + m.Version}}})
 		relations = append(relations, relation{"SPDXRef-cachebro", "DEPENDS_ON", id})
 	}
+	packages = append(packages, pkg{ID: "SPDXRef-htmx", Name: "htmx.org", Version: htmxVersion, Download: none, Licence: "0BSD", Declared: "0BSD", Right: none,
+		Refs: []ref{{"PACKAGE-MANAGER", "purl", "pkg:npm/htmx.org@" + htmxVersion}}})
+	relations = append(relations, relation{"SPDXRef-cachebro", "CONTAINS", "SPDXRef-htmx"})
 	doc := map[string]any{
 		"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": "cachebro-" + b.version,
 		"documentNamespace": "https://spdx.org/spdxdocs/cachebro-" + b.version + "-" + b.commit,

@@ -133,7 +133,7 @@ func takeBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 	} else if n > 0 && ctx.Err() != nil {
 		fmt.Fprintf(out, "stopped: %d of %s done (cachebro redo takes them back)\n", n, text.Count(len(plan.Steps), "change"))
 	} else if n > 0 {
-		fmt.Fprintf(out, "done: %s (cachebro redo takes it back)\n", text.Count(filesOf(plan, res.Done), "file"))
+		fmt.Fprintf(out, "done: %s (cachebro redo takes it back)\n", text.Count(FilesOf(plan, res.Done), "file"))
 	}
 	if err != nil {
 		return err
@@ -244,8 +244,8 @@ func here(ctx context.Context, e *cli.Env, dir string) (cli.Target, *wire.Client
 	return e.Open(ctx, dir)
 }
 
-// filesOf counts the paths of the steps that were done.
-func filesOf(plan wire.Plan, done []int) int {
+// FilesOf counts the paths of the steps that were done.
+func FilesOf(plan wire.Plan, done []int) int {
 	did := make(map[int]bool, len(done))
 	for _, n := range done {
 		did[n] = true

@@ -10,8 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"strconv"
-	"strings"
 	"sync"
 
 	"cachebro/cmd/cachebro/cli"
@@ -21,7 +21,7 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-//go:embed assets/*.js assets/*.css
+//go:embed assets/*.js assets/*.css assets/*.svg
 var assetFiles embed.FS
 
 // server answers the pages' requests. It may be used from many goroutines.
@@ -52,10 +52,11 @@ func (s *server) routes() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /{$}", s.page("timeline", func(context.Context, url.Values) (any, error) { return timelinePage{}, nil }))
 	for name, answer := range map[string]answerer{
-		"actions": s.actions, "lanes": s.lanes, "files": s.actionFiles, "diff": s.diff,
+		"actions": s.actions, "lanes": s.lanes, "files": s.actionFiles, "diff": s.diff, "plan": s.plan,
 	} {
 		m.HandleFunc("GET /"+name, s.part(name, answer))
 	}
+	m.HandleFunc("POST /apply", s.apply)
 	m.HandleFunc("GET /events", s.live.serve)
 	m.HandleFunc("GET /raw", s.raw)
 	m.HandleFunc("GET /assets/{name}", asset)
@@ -146,11 +147,7 @@ func asset(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	kind := "text/javascript; charset=utf-8"
-	if strings.HasSuffix(name, ".css") {
-		kind = "text/css; charset=utf-8"
-	}
-	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Type", map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}[path.Ext(name)])
 	w.Header().Set("Cache-Control", "private, max-age=3600")
 	_, _ = w.Write(b)
 }

@@ -65,14 +65,13 @@ type action struct {
 
 // fileRow is what became of one file.
 type fileRow struct {
-	Letter, What    string
-	From            string
-	Above, Name     string
-	Added, Removed  int
-	Note, Bad       string
-	Diff, Page      template.URL
-	Take            template.URL
-	Command, Folded string
+	Letter, What   string
+	From           string
+	Above, Name    string
+	Added, Removed int
+	Note, Bad      string
+	Diff, Page     template.URL
+	Take           template.URL
 }
 
 func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
@@ -167,6 +166,9 @@ func (s *server) groupOf(a wire.Action, id string) group {
 		about = append(about, s.at(a.AskedAt))
 	}
 	g.About = strings.Join(about, ", ")
+	if a.Actor.Prompt != "" {
+		g.Take = takePrompt(a.Actor)
+	}
 	return g
 }
 
@@ -185,6 +187,7 @@ func (s *server) actionOf(a wire.Action, marks map[string]uint64) action {
 		by = append(by, clip(oneLine(c), 40))
 	}
 	x.By = strings.Join(by, " < ")
+	x.Take, x.Redo = takeOf(a)
 	x.Files = s.rowsOf(a, shortFiles)
 	if n := a.Count - len(x.Files); n > 0 && len(a.Files) > shortFiles {
 		x.MoreFiles = fmt.Sprintf("%d more", n)
@@ -242,6 +245,9 @@ func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
 	}
 	if !f.Dir {
 		r.Diff, _ = link("diff", "from", f.Before, "to", f.Seq)
+	}
+	if a.Plan == "" && a.Count > 1 {
+		r.Take, _ = link("plan", "kind", "undo", "action", a.Last, "path", string(f.Path))
 	}
 	return r
 }

@@ -1,0 +1,334 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// pages is cachebro ui with a browser's cookie and secret.
+type pages struct {
+	t      *testing.T
+	pid    int
+	first  string // the address with the token
+	origin string
+	base   string // of all pages
+	cookie *http.Cookie
+	csrf   string
+}
+
+// ui starts cachebro ui for the project and goes to the first address.
+func (p *project) ui() *pages {
+	p.t.Helper()
+	cmd := exec.Command(binary, "ui", "--no-open", p.dir)
+	cmd.Env = p.env
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	g := &pages{t: p.t, pid: cmd.Process.Pid}
+	ended := make(chan error, 1)
+	p.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case err := <-ended:
+			if err != nil {
+				p.t.Errorf("cachebro ui ended with %v", err)
+			}
+		case <-time.After(time.Minute):
+			_ = cmd.Process.Kill()
+			p.t.Error("cachebro ui did not end")
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	go func() { ended <- cmd.Wait() }()
+	if err != nil {
+		p.t.Fatalf("cachebro ui printed no address: %v", err)
+	}
+	g.first = strings.TrimSpace(line)
+	u, err := url.Parse(g.first)
+	if err != nil || u.Hostname() != "127.0.0.1" {
+		p.t.Fatalf("address %q: %v", g.first, err)
+	}
+	g.origin = "http://" + u.Host
+	r, _ := g.do("GET", g.first, nil, nil)
+	if len(r.Cookies()) != 1 {
+		p.t.Fatalf("the first address gave %d cookies: %s", len(r.Cookies()), r.Status)
+	}
+	g.cookie = r.Cookies()[0]
+	g.base = g.origin + strings.TrimPrefix(r.Header.Get("Refresh"), "0; url=")
+	_, page := g.do("GET", g.base, nil, nil)
+	m := regexp.MustCompile(`"X-Cachebro":"([^"]+)"`).FindStringSubmatch(html.UnescapeString(page))
+	if m == nil {
+		p.t.Fatalf("the page holds no secret:\n%s", page)
+	}
+	g.csrf = m[1]
+	return g
+}
+
+// do asks with the cookie, and with these headers; a Host among them is the request's.
+func (g *pages) do(method, address string, body url.Values, headers map[string]string) (*http.Response, string) {
+	g.t.Helper()
+	req, err := http.NewRequest(method, address, strings.NewReader(body.Encode()))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if g.cookie != nil {
+		req.AddCookie(&http.Cookie{Name: g.cookie.Name, Value: g.cookie.Value})
+	}
+	if method == "POST" {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for k, v := range headers {
+		switch {
+		case k == "Host":
+			req.Host = v
+		case v == "":
+			req.Header.Del(k)
+		default:
+			req.Header.Set(k, v)
+		}
+	}
+	r, err := (&http.Client{Timeout: time.Minute}).Do(req)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return r, string(b)
+}
+
+// get asks for a part of a page, which must be there.
+func (g *pages) get(part string) string {
+	g.t.Helper()
+	r, body := g.do("GET", g.base+part, nil, nil)
+	if r.StatusCode != http.StatusOK {
+		g.t.Fatalf("%s: %s\n%s", part, r.Status, body)
+	}
+	return body
+}
+
+// post sends a form as a page does.
+func (g *pages) post(part string, form url.Values) string {
+	g.t.Helper()
+	r, body := g.do("POST", g.base+part, form, map[string]string{"Origin": g.origin, "X-Cachebro": g.csrf})
+	if r.StatusCode != http.StatusOK {
+		g.t.Fatalf("%s: %s\n%s", part, r.Status, body)
+	}
+	return body
+}
+
+// find is the first submatch in a part of a page, unescaped.
+func (g *pages) find(in, pattern string) string {
+	g.t.Helper()
+	m := regexp.MustCompile(pattern).FindStringSubmatch(in)
+	if m == nil {
+		g.t.Fatalf("no %s in\n%s", pattern, in)
+	}
+	return html.UnescapeString(m[1])
+}
+
+// form is what a plan asks to be sent back.
+func (g *pages) form(plan string) url.Values {
+	v := url.Values{}
+	for _, m := range regexp.MustCompile(`<input type="hidden" name="([a-z]+)" value="([^"]*)">`).FindAllStringSubmatch(plan, -1) {
+		v.Set(m[1], html.UnescapeString(m[2]))
+	}
+	if !v.Has("digest") {
+		g.t.Fatalf("no plan:\n%s", plan)
+	}
+	return v
+}
+
+// actionsWith waits until the timeline shows a text.
+func (g *pages) actionsWith(text string) string {
+	g.t.Helper()
+	var page string
+	eventually(g.t, time.Minute, "the timeline shows "+text, func() bool {
+		page = g.get("actions")
+		return strings.Contains(page, text)
+	})
+	return page
+}
+
+// TestPages looks at what somebody did, takes it back and brings it back, as a browser
+// would.
+func TestPages(t *testing.T) {
+	odd := "<b>odd\n\"\xff\u202etxt.[x]"
+	p := newProject(t, map[string]string{"a.txt": "one\nsecond is two\nthree\n", "b.txt": "b\n", "dir/c.txt": "c\n"})
+	p.mount()
+	p.apart("sed -i s/two/zwei/ a.txt; printf 'x<script>\\n\\033[31m\\342\\200\\256\\377\\n' > dir/c.txt; rm b.txt")
+	if err := os.WriteFile(p.path(odd), []byte("here\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	g := p.ui()
+
+	t.Run("nobody else", func(t *testing.T) {
+		none := &pages{t: t, origin: g.origin}
+		for _, x := range []struct {
+			what, method, to string
+			headers          map[string]string
+			as               *pages
+		}{
+			{"no cookie", "GET", g.base, nil, none},
+			{"no cookie, a part", "GET", g.base + "actions", nil, none},
+			{"a wrong token", "GET", g.origin + "/?token=x", nil, none},
+			{"no token", "GET", g.origin + "/", nil, none},
+			{"another path with the cookie", "GET", g.origin + "/actions", nil, g},
+			{"another name for the address", "GET", g.base, map[string]string{"Host": "evil.example:" + strings.TrimPrefix(g.origin, "http://127.0.0.1:")}, g},
+			{"from another origin", "GET", g.base + "actions", map[string]string{"Origin": "http://evil.example"}, g},
+			{"from another site", "GET", g.base + "actions", map[string]string{"Sec-Fetch-Site": "cross-site"}, g},
+			{"from another port", "GET", g.base + "actions", map[string]string{"Sec-Fetch-Site": "same-site"}, g},
+			{"a change without origin", "POST", g.base + "apply", map[string]string{"X-Cachebro": g.csrf}, g},
+			{"a change from another origin", "POST", g.base + "apply", map[string]string{"Origin": "http://evil.example", "X-Cachebro": g.csrf}, g},
+			{"a change without the secret", "POST", g.base + "apply", map[string]string{"Origin": g.origin}, g},
+			{"a change with a wrong secret", "POST", g.base + "apply", map[string]string{"Origin": g.origin, "X-Cachebro": "x"}, g},
+			{"another method", "DELETE", g.base, map[string]string{"Origin": g.origin, "X-Cachebro": g.csrf}, g},
+		} {
+			x.as.t = t
+			if r, body := x.as.do(x.method, x.to, nil, x.headers); r.StatusCode != http.StatusForbidden || strings.Contains(body, "a.txt") {
+				t.Errorf("%s: %s\n%s", x.what, r.Status, body)
+			}
+		}
+		g.t = t
+		r, _ := g.do("GET", g.base, nil, map[string]string{"Sec-Fetch-Site": "none"})
+		csp := r.Header.Get("Content-Security-Policy")
+		if r.StatusCode != http.StatusOK || !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || r.Header.Get("X-Frame-Options") != "DENY" {
+			t.Errorf("%s, %s", r.Status, csp)
+		}
+		if c := g.cookie; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path == "/" || !strings.HasSuffix(g.base, c.Path) {
+			t.Errorf("cookie %s", c)
+		}
+		if cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(g.pid) + "/cmdline"); err != nil || bytes.Contains(cmdline, []byte("token")) {
+			t.Errorf("arguments %q, %v: everybody reads them", cmdline, err)
+		}
+	})
+
+	t.Run("timeline", func(t *testing.T) {
+		g.t = t
+		page := g.actionsWith(`&lt;b&gt;odd\n\&#34;\377\342\200\256txt.[x]`)
+		for _, want := range []string{"a.txt", "b.txt", `class="l lD"`, `class="added">+1`} {
+			if !strings.Contains(page, want) {
+				t.Errorf("no %s in\n%s", want, page)
+			}
+		}
+		if strings.Contains(page, "<b>odd") || strings.ContainsAny(page, "\u202e\xff") {
+			t.Errorf("a name is not escaped:\n%s", page)
+		}
+		if lanes := g.get("lanes"); !strings.Contains(lanes, "<rect ") {
+			t.Errorf("no picture:\n%s", lanes)
+		}
+		change := g.get("diff?" + g.find(page, `a\.txt.*?hx-get="diff\?([^"]+)"`))
+		if !strings.Contains(change, "<mark>two</mark>") || !strings.Contains(change, "<mark>zwei</mark>") {
+			t.Errorf("the words that changed are not marked:\n%s", change)
+		}
+		side := g.get("diff?side=1&" + g.find(page, `a\.txt.*?hx-get="diff\?([^"]+)"`))
+		if !strings.Contains(side, `class="columns"`) {
+			t.Errorf("not side by side:\n%s", side)
+		}
+		strange := g.get("diff?" + g.find(page, `c\.txt.*?hx-get="diff\?([^"]+)"`))
+		for _, want := range []string{"x&#60;script&#62;", "^[</i>", "&lt;U+202E&gt;", "&lt;FF&gt;"} {
+			if !strings.Contains(strange, want) {
+				t.Errorf("no %s in\n%s", want, strange)
+			}
+		}
+		if strings.ContainsAny(strange, "\u202e\x1b\xff") || strings.Contains(strange, "<script>") {
+			t.Errorf("what acts is in the page:\n%s", strange)
+		}
+	})
+
+	t.Run("take back", func(t *testing.T) {
+		g.t = t
+		take := g.find(g.get("actions"), `(plan\?action=\d+&amp;kind=undo&amp;path=a\.txt)"`)
+		plan := g.get(take)
+		if !strings.Contains(plan, "a.txt") || strings.Contains(plan, `class="name">b.txt`) || read(t, p.path("a.txt")) != "one\nsecond is zwei\nthree\n" {
+			t.Fatalf("the plan of one file:\n%s", plan)
+		}
+		// What was shown is not what would be done any more: nothing is done.
+		p.apart("echo \"somebody's\" > a.txt")
+		if again := g.post("apply", g.form(plan)); !strings.Contains(again, "Something changed meanwhile") || !strings.Contains(again, "changed since") || read(t, p.path("a.txt")) != "somebody's\n" {
+			t.Fatalf("a plan that is not the one shown: %q\n%s", read(t, p.path("a.txt")), again)
+		}
+		p.apart("printf 'one\\nsecond is zwei\\nthree\\n' > a.txt")
+		whole := strings.TrimSuffix(html.UnescapeString(take), "&path=a.txt")
+		done := g.post("apply", g.form(g.get(whole+"&force=1")))
+		if !strings.Contains(done, "done:") || read(t, p.path("a.txt")) != "one\nsecond is two\nthree\n" || read(t, p.path("b.txt")) != "b\n" || read(t, p.path("dir/c.txt")) != "c\n" {
+			t.Fatalf("after the undo: %q\n%s", read(t, p.path("a.txt")), done)
+		}
+		done = g.post("apply", g.form(g.get(g.find(done, `(plan\?kind=redo&amp;plan=[^"]+)"`))))
+		if _, err := os.Stat(p.path("b.txt")); !strings.Contains(done, "done:") || err == nil || read(t, p.path("a.txt")) != "one\nsecond is zwei\nthree\n" {
+			t.Fatalf("after the redo: %q\n%s", read(t, p.path("a.txt")), done)
+		}
+	})
+
+	t.Run("live", func(t *testing.T) {
+		g.t = t
+		req, _ := http.NewRequestWithContext(t.Context(), "GET", g.base+"events", nil)
+		req.AddCookie(&http.Cookie{Name: g.cookie.Name, Value: g.cookie.Value})
+		r, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		events := make(chan string, 100)
+		go func() {
+			for sc := bufio.NewScanner(r.Body); sc.Scan(); {
+				if data, ok := strings.CutPrefix(sc.Text(), "data: "); ok {
+					events <- data
+				}
+			}
+			close(events)
+		}()
+		hear := func() string {
+			select {
+			case e := <-events:
+				return e
+			case <-time.After(time.Minute):
+				t.Fatal("the page heard of nothing")
+				return ""
+			}
+		}
+		before := hear()
+		p.write("live.txt", "now\n")
+		if now := hear(); now == before {
+			t.Errorf("twice %s", now)
+		}
+		g.actionsWith("live.txt")
+	})
+}
+
+// apart runs a shell command in the project as a job of its own.
+func (p *project) apart(script string) {
+	p.t.Helper()
+	cmd := exec.Command("sh", "-ec", script)
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = p.dir, p.env, &syscall.SysProcAttr{Setsid: true}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		p.t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
