@@ -27,7 +27,7 @@ func (c *call) commandOutput(ctx context.Context) answer {
 	if !ok || !c.reshapes() || c.input.truth("run_in_background") {
 		return answer{}
 	}
-	o := reshape.Options{Off: c.opt.noReshape, Program: c.program()}
+	o := reshape.Options{Off: c.opt.noReshape, Program: c.program}
 	line := c.input.str("command")
 	r, ok := reshape.Output(line, stdout, o)
 	if ok && r.Folded {

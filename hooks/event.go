@@ -35,13 +35,9 @@ type finished struct {
 	size                int // bytes of the input
 }
 
-// fields is a JSON object whose values are decoded on demand.
-type fields map[string]json.RawMessage
-
 func parseEvent(raw []byte, opt options) (event, bool) {
-	var f fields
-	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
-	if json.Unmarshal(raw, &f) != nil || f == nil {
+	f, ok := parseFields(bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf")))
+	if !ok {
 		return event{}, false
 	}
 	e := event{
@@ -81,19 +77,16 @@ func parseEvent(raw []byte, opt options) (event, bool) {
 }
 
 func (f fields) str(name string) string {
-	var s string
-	if json.Unmarshal(f[name], &s) != nil {
-		return ""
-	}
+	s, _ := unquote(f[name])
 	return s
 }
 
 func (f fields) object(name string) fields {
-	var o fields
-	if json.Unmarshal(f[name], &o) != nil {
-		return nil
+	if v := f[name]; len(v) > 0 && v[0] == '{' {
+		o, _ := parseFields(v)
+		return o
 	}
-	return o
+	return nil
 }
 
 // number returns a whole number, or 0, false.
@@ -106,8 +99,7 @@ func (f fields) number(name string) (int, bool) {
 }
 
 func (f fields) truth(name string) bool {
-	var b bool
-	return json.Unmarshal(f[name], &b) == nil && b
+	return string(f[name]) == "true"
 }
 
 // joinText returns a result that is a string, or the text of its blocks.
@@ -115,8 +107,7 @@ func joinText(raw json.RawMessage) string { return joinBlocks(raw, "") }
 
 // joinBlocks is joinText with something between blocks that do not end a line.
 func joinBlocks(raw json.RawMessage, between string) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
+	if s, ok := unquote(raw); ok {
 		return s
 	}
 	var blocks []fields

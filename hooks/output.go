@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"encoding/json"
 	"unicode/utf8"
 )
 
@@ -12,40 +11,46 @@ const maxContext = 10_000
 type output struct {
 	context string // for the model
 	message string // a line for the user
-	updated any    // PostToolUse: replaces the tool's result
+	updated fields // PostToolUse: replaces the tool's result
 	deny    bool   // PreToolUse: the call does not happen, context says why
 	quiet   bool   // print "{}" although there is nothing to say
 }
 
 // encode returns the JSON of the answer, nil when there is nothing to print.
 func (o output) encode(event string) []byte {
-	type specific struct {
-		Event   string `json:"hookEventName"`
-		Context string `json:"additionalContext,omitempty"`
-		Updated any    `json:"updatedToolOutput,omitempty"`
-		Permit  string `json:"permissionDecision,omitempty"`
-		Reason  string `json:"permissionDecisionReason,omitempty"`
+	var b []byte
+	add := func(open, name, text string) {
+		if text != "" {
+			b = appendString(append(b, open+`"`+name+`":`...), text)
+		}
 	}
-	var v struct {
-		Message  string    `json:"systemMessage,omitempty"`
-		Specific *specific `json:"hookSpecificOutput,omitempty"`
+	add("{", "systemMessage", o.message)
+	text := cutText(o.context, maxContext)
+	if text != "" || o.deny || o.updated != nil {
+		if len(b) == 0 {
+			b = append(b, '{')
+		} else {
+			b = append(b, ',')
+		}
+		b = appendString(append(b, `"hookSpecificOutput":{"hookEventName":`...), event)
+		if o.deny {
+			add(",", "permissionDecision", "deny")
+			add(",", "permissionDecisionReason", text)
+		} else {
+			add(",", "additionalContext", text)
+		}
+		if o.updated != nil {
+			b = o.updated.encode(append(b, `,"updatedToolOutput":`...))
+		}
+		b = append(b, '}')
 	}
-	v.Message = o.message
-	s := specific{Event: event, Context: cutText(o.context, maxContext), Updated: o.updated}
-	if o.deny {
-		s.Permit, s.Reason, s.Context = "deny", s.Context, ""
+	switch {
+	case len(b) > 0:
+		return append(b, '}')
+	case o.quiet:
+		return []byte("{}")
 	}
-	if s.Permit != "" || s.Context != "" || s.Updated != nil {
-		v.Specific = &s
-	}
-	if v.Message == "" && v.Specific == nil && !o.quiet {
-		return nil
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return nil
-	}
-	return b
+	return nil
 }
 
 // cutText shortens s to n characters. The client counts UTF-16 units, so a rune

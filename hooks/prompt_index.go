@@ -190,13 +190,7 @@ func utf16Len(s string) (n int) {
 }
 
 // stopWords are left out of a prompt's keywords.
-var stopWords = map[string]bool{}
-
-func init() {
-	for _, w := range strings.Fields("the and for with that this from have has are was were you your can could please should would will into onto out not but all any how why what when where which who does did add make use using used get got let its our them then than there their these those also just like need want file files code") {
-		stopWords[w] = true
-	}
-}
+const stopWords = " the and for with that this from have has are was were you your can could please should would will into onto out not but all any how why what when where which who does did add make use using used get got let its our them then than there their these those also just like need want file files code "
 
 // keywords of a prompt: lower case, letters and digits, three or more, without
 // stop words, eight at most, in their order.
@@ -204,7 +198,7 @@ func keywords(prompt string) []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, w := range strings.FieldsFunc(strings.ToLower(cutText(prompt, 20_000)), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		if len([]rune(w)) < 3 || stopWords[w] || seen[w] {
+		if len([]rune(w)) < 3 || strings.Contains(stopWords, " "+w+" ") || seen[w] {
 			continue
 		}
 		seen[w] = true

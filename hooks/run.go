@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -149,16 +148,23 @@ func within[T any](ctx context.Context, d time.Duration, f func(context.Context)
 // readAll reads the event; nil when it is too large (it is read to its end all
 // the same: a client that gets EPIPE would report it) or unreadable.
 func readAll(r io.Reader) []byte {
-	var b bytes.Buffer
-	n, err := io.Copy(&b, io.LimitReader(r, maxInput+1))
-	if err != nil {
-		return nil
+	b := make([]byte, 0, 64<<10) // as much as a pipe holds
+	for {
+		if len(b) == cap(b) {
+			b = append(make([]byte, 0, 4*cap(b)), b...)
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return b
+		case err != nil:
+			return nil
+		case len(b) > maxInput:
+			_, _ = io.Copy(io.Discard, r)
+			return nil
+		}
 	}
-	if n > maxInput {
-		_, _ = io.Copy(io.Discard, r)
-		return nil
-	}
-	return b.Bytes()
 }
 
 // handle finds the project, connects and runs the event's handler.

@@ -12,14 +12,14 @@ trap 'rm -f "$bad"' EXIT
 # room: our own packages that it may import; a trailing /... includes those below.
 allowed() {
 	case "$1" in
-	fusefs/cmdline) echo "fusefs/ignore" ;;
+	fusefs/cmdline) echo "fusefs/ignore store/expr" ;;
 	fusefs/ignore | fusefs/changes | fusefs/kernelfs | fusefs/procfs) echo "" ;;
 	fusefs) echo "fusefs/ignore fusefs/changes fusefs/kernelfs fusefs/procfs" ;;
 	fusefs/capture/spool) echo "fusefs/procfs" ;;
 	fusefs/capture) echo "fusefs fusefs/capture/spool fusefs/cmdline fusefs/ignore fusefs/procfs store/attrs" ;;
 	fusefs/mounts) echo "fusefs/procfs store/gitdir" ;;
 	fusefs/mounts/supervisor) echo "fusefs fusefs/capture fusefs/capture/spool fusefs/ignore fusefs/mounts store/wire store/wire/place" ;;
-	store/diff | store/glob | store/tokens | store/gitdir | store/attrs | store/text) echo "" ;;
+	store/diff | store/expr | store/glob | store/tokens | store/gitdir | store/attrs | store/text) echo "" ;;
 	store/wire) echo "fusefs/procfs" ;;
 	store/wire/*) echo "store/wire" ;;
 	store/undo) echo "store store/content store/attrs store/diff store/glob store/text" ;;
@@ -63,11 +63,11 @@ allowed() {
 	store/portable) echo "store store/content store/db" ;;
 	store/keep) echo "store store/content store/db store/space" ;;
 	store) echo "store/cache store/content store/db store/space store/attrs store/diff store/text" ;;
-	search | search/*) echo "store store/glob store/text search/..." ;;
+	search | search/*) echo "store store/expr store/glob store/text search/..." ;;
 	mcp | mcp/*) echo "store/gitdir store/glob store/text store/wire store/undo/apply store/undo/displace store/wire/visible store/wire/when store/knowledge/manifest hooks/reshape mcp/..." ;;
 	hooks/shell | hooks/clients/edit) echo "store/text" ;;
-	hooks/reshape) echo "hooks/shell store/text" ;;
-	hooks/clients) echo "hooks/clients/edit store/text store/wire/visible" ;;
+	hooks/reshape) echo "hooks/shell store/expr store/text" ;;
+	hooks/clients) echo "hooks/clients/edit store/expr store/text store/wire/visible" ;;
 	hooks | hooks/*) echo "fusefs/procfs store/tokens store/text store/wire store/wire/visible hooks/..." ;;
 	cmd/cachebro/cli) echo "cmd/cachebro/fastpath fusefs/... store/..." ;;
 	cmd/cachebro/history | cmd/cachebro/knowledge) echo "cmd/cachebro/cli fusefs/... store/..." ;;

@@ -51,7 +51,7 @@ func (h cursorHooks) line(event string) cursorCommand {
 
 func isOurLine(raw json.RawMessage) bool {
 	var c cursorCommand
-	return json.Unmarshal(raw, &c) == nil && ourCommand.MatchString(c.Command)
+	return json.Unmarshal(raw, &c) == nil && ourCommand().MatchString(c.Command)
 }
 
 func (h cursorHooks) Add(before []byte) ([]byte, error) {

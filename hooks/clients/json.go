@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"cachebro/hooks/clients/edit"
+	"cachebro/store/expr"
 )
 
 // jsonEntry is one value at a path of keys.
@@ -132,7 +132,7 @@ func (h claudeHooks) registrations() []registration {
 }
 
 // ourCommand recognises a registered line of any version of ours.
-var ourCommand = regexp.MustCompile(`(^|[/'" ])[^/'" ]*cachebro[^/'" ]*['"]? (hook|statusline)\b`)
+var ourCommand = expr.Lazy(`(^|[/'" ])[^/'" ]*cachebro[^/'" ]*['"]? (hook|statusline)\b`)
 
 func isOurGroup(raw json.RawMessage) bool {
 	var g struct {
@@ -144,7 +144,7 @@ func isOurGroup(raw json.RawMessage) bool {
 		return false
 	}
 	for _, h := range g.Hooks {
-		if !ourCommand.MatchString(h.Command) {
+		if !ourCommand().MatchString(h.Command) {
 			return false
 		}
 	}
@@ -204,7 +204,7 @@ func (h claudeHooks) as(before []byte) editor {
 	for _, g := range all["SessionStart"] {
 		for _, c := range g.Hooks {
 			_, line, ok := strings.Cut(c.Command, " hook SessionStart")
-			if ok && ourCommand.MatchString(c.Command) {
+			if ok && ourCommand().MatchString(c.Command) {
 				line, _, _ = strings.Cut(line, ";")
 				h.options = strings.Fields(line)
 			}
@@ -264,7 +264,7 @@ func (h claudeHooks) dropAll(d *edit.JSONC, keep func([]string) bool) error {
 	var status struct {
 		Command string `json:"command"`
 	}
-	if ok, err := d.Get(&status, "statusLine"); err == nil && ok && ourCommand.MatchString(status.Command) {
+	if ok, err := d.Get(&status, "statusLine"); err == nil && ok && ourCommand().MatchString(status.Command) {
 		return d.Remove(keep, "statusLine")
 	}
 	return nil

@@ -3,17 +3,19 @@ package reshape
 import (
 	"fmt"
 	"strings"
+
+	"cachebro/store/expr"
 )
 
 // Stack frames of libraries and of the language itself are folded where several
 // stand in a row; the project's own stay.
 
 var (
-	pyFrame   = lazy(`^\s*File "[^"]*(?:/site-packages/|/dist-packages/|/lib/python[0-9.]+/|<frozen )[^"]*", line \d+`)
-	nodeFrame = lazy(`^\s+at .*(?:/node_modules/|\(?node:|\(?internal/)`)
+	pyFrame   = expr.Lazy(`^\s*File "[^"]*(?:/site-packages/|/dist-packages/|/lib/python[0-9.]+/|<frozen )[^"]*", line \d+`)
+	nodeFrame = expr.Lazy(`^\s+at .*(?:/node_modules/|\(?node:|\(?internal/)`)
 	// Of Go a frame is two lines: the function, and the file below it.
-	goFile = lazy(`^\t(?:\S*/go/src/|/usr/lib/go[^/]*/src/|\S*/pkg/mod/)\S+\.(?:go|s):\d+`)
-	goFunc = lazy(`^(?:created by )?[\w./\-%]+[.(].*$`)
+	goFile = expr.Lazy(`^\t(?:\S*/go/src/|/usr/lib/go[^/]*/src/|\S*/pkg/mod/)\S+\.(?:go|s):\d+`)
+	goFunc = expr.Lazy(`^(?:created by )?[\w./\-%]+[.(].*$`)
 )
 
 const minFrames = 3

@@ -3,10 +3,12 @@ package reshape
 import (
 	"fmt"
 	"strings"
+
+	"cachebro/store/expr"
 )
 
 // git says with each status what could be done next.
-var hint = lazy(`^(?:hint: .*|hint:|\s+\(use "git [^"]*"[^)]*\)|\s+\(commit or discard the untracked or modified content in submodules\)|\s*\(use "git .*"\))$`)
+var hint = expr.Lazy(`^(?:hint: .*|hint:|\s+\(use "git [^"]*"[^)]*\)|\s+\(commit or discard the untracked or modified content in submodules\)|\s*\(use "git .*"\))$`)
 
 func hints(c *command, text string) (string, string, bool) {
 	if c.failed || strings.Contains(text, "CONFLICT") || strings.Contains(text, "fatal:") || strings.Contains(text, "error:") {

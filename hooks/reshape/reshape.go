@@ -1,11 +1,11 @@
 package reshape
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -82,8 +82,8 @@ type Options struct {
 	Off    map[Rule]bool
 	Failed bool // the command did: nothing but foreign frames is folded
 	NoFold bool // there is no place that keeps the whole text
-	// Program is how a shell finds cachebro; "": by that name.
-	Program string
+	// Program says how a shell finds cachebro; nil: by that name.
+	Program func() string
 }
 
 // Part is what one rule spared, in bytes; it may be negative for none.
@@ -97,7 +97,7 @@ type Result struct {
 	Text   string
 	Parts  []Part
 	Folded bool   // something is missing: the text is to be kept under ID
-	ID     string // of the text before
+	ID     string // of the text before, where Folded
 }
 
 // Output reshapes what a command line printed. false: the text stays as it is.
@@ -137,11 +137,11 @@ func (c *command) reshape(text string, o Options) (Result, bool) {
 		return Result{}, false
 	}
 	c.failed = o.Failed
-	r := Result{Text: text, ID: ID(text)}
+	r := Result{Text: text}
 	var notes []string
-	noFold := o.NoFold || secrets(text)
+	noFold := sync.OnceValue(func() bool { return o.NoFold || secrets(text) })
 	for _, rule := range table {
-		if o.Off[rule.name] || rule.name.Folds() && noFold || c.only != "" && c.only != rule.name || c.only == "" && !c.any(rule.by) {
+		if o.Off[rule.name] || c.only != "" && c.only != rule.name || c.only == "" && !c.any(rule.by) || rule.name.Folds() && noFold() {
 			continue
 		}
 		out, note, ok := rule.do(c, r.Text)
@@ -164,7 +164,12 @@ func (c *command) reshape(text string, o Options) (Result, bool) {
 	}
 	head := strings.Join(notes, "; ")
 	if r.Folded {
-		head += fmt.Sprintf("; the whole output: %s output %s", cmp.Or(o.Program, "cachebro"), r.ID)
+		r.ID = ID(text)
+		program := "cachebro"
+		if o.Program != nil {
+			program = o.Program()
+		}
+		head += fmt.Sprintf("; the whole output: %s output %s", program, r.ID)
 	}
 	if head != "" {
 		r.Text = Mark + head + "\n" + r.Text

@@ -179,6 +179,7 @@ func matches(c *command, text string) (string, string, bool) {
 		return "", "", false // another form than the command promised
 	}
 	var b strings.Builder
+	b.Grow(len(text))
 	for i := 0; i < len(lines); {
 		m := found[i]
 		end := i + 1 // of the group, without separators behind it
@@ -220,6 +221,7 @@ func writeLine(b *strings.Builder, l string, final, ended bool) {
 func ungroup(text string) (string, bool) {
 	lines, last := splitLines(text)
 	var b strings.Builder
+	b.Grow(2 * len(text))
 	path := ""
 	for i, l := range lines {
 		final := i == len(lines)-1

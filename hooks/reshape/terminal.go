@@ -3,6 +3,8 @@ package reshape
 import (
 	"strconv"
 	"strings"
+
+	"cachebro/store/expr"
 )
 
 // A terminal shows no colours' codes, and of a bar that drew itself a hundred times
@@ -23,13 +25,13 @@ const (
 const knownExpr = "\x1b\\[(?:[0-9;]*m|[012]?K|0?J|[0-9]{0,3}[ABCDG]|\\?25[hl])"
 
 var (
-	colours = lazy("\x1b\\[[0-9;]*m")
+	colours = expr.Lazy("\x1b\\[[0-9;]*m")
 	// known are the sequences that terminals agree on: colours, erasing, moving in
 	// relation to where the cursor is, showing and hiding it.
-	known = lazy(knownExpr)
-	next  = lazy("^(?:" + knownExpr + ")")
+	known = expr.Lazy(knownExpr)
+	next  = expr.Lazy("^(?:" + knownExpr + ")")
 	// moves leave their line.
-	moves = lazy("\x1b\\[(?:0?J|[0-9]*[AB])")
+	moves = expr.Lazy("\x1b\\[(?:0?J|[0-9]*[AB])")
 )
 
 func terminal(c *command, text string) (string, string, bool) {

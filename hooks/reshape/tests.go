@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"cachebro/store/expr"
 	"cachebro/store/text"
 )
 
@@ -14,10 +15,10 @@ import (
 // passed says what a line is about a test that passed, in the words of the usual
 // runners: its beginning, or that it passed.
 var (
-	testStarts = lazy(`^\s*=== (?:RUN|PAUSE|CONT|NAME)\s`)
-	testPassed = lazy(`^\s*(?:--- PASS: \S+ \([0-9.]+s\)|\S+::.* PASSED(?:\s+\[\s*\d+%\])?\s*|[✓✔√] .*|test \S.* \.\.\. ok|\w+ \([\w.]+\)(?: \.\.\.)? ok)$`)
+	testStarts = expr.Lazy(`^\s*=== (?:RUN|PAUSE|CONT|NAME)\s`)
+	testPassed = expr.Lazy(`^\s*(?:--- PASS: \S+ \([0-9.]+s\)|\S+::.* PASSED(?:\s+\[\s*\d+%\])?\s*|[✓✔√] .*|test \S.* \.\.\. ok|\w+ \([\w.]+\)(?: \.\.\.)? ok)$`)
 	// Any of these, and not everything passed.
-	testFailed = lazy(`(?m)^\s*--- FAIL|^FAIL\b|^\s*FAIL\s|panic:|DATA RACE|FAILED|FAILURES|\bERRORS?\b|^\s*[✕✗✖×] |●|failures:|[1-9][0-9]* (?:failed|failing|errors?|failures?)\b|npm ERR!|make(?:\[\d+\])?: \*\*\*|fatal|Traceback|timed out|Error:|error\[|error:|\[build failed\]|not ok `)
+	testFailed = expr.Lazy(`(?m)^\s*--- FAIL|^FAIL\b|^\s*FAIL\s|panic:|DATA RACE|FAILED|FAILURES|\bERRORS?\b|^\s*[✕✗✖×] |●|failures:|[1-9][0-9]* (?:failed|failing|errors?|failures?)\b|npm ERR!|make(?:\[\d+\])?: \*\*\*|fatal|Traceback|timed out|Error:|error\[|error:|\[build failed\]|not ok `)
 )
 
 const minTests = 5 // that passed, for a text to be worth it

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"cachebro/store/expr"
 )
 
 // mostSpecs bounds what one file may name.
@@ -37,7 +39,7 @@ func Of(p string, content []byte) []string {
 		each(rustMod, content, func(m []string) { add("rsmod", m[1]) })
 		each(rustUse, content, func(m []string) { add("rs", m[1]) })
 	case ".java", ".kt", ".kts", ".scala", ".groovy":
-		if m := jvmPackage.FindSubmatch(content); m != nil {
+		if m := jvmPackage().FindSubmatch(content); m != nil {
 			own := string(m[1])
 			each(jvmImport, content, func(m []string) { add("jvm", own+" "+m[1]) })
 		}
@@ -58,8 +60,8 @@ func Of(p string, content []byte) []string {
 	return slices.Compact(out)
 }
 
-func each(re *regexp.Regexp, content []byte, f func(m []string)) {
-	for _, m := range re.FindAllSubmatch(content, 2*mostSpecs) {
+func each(re func() *regexp.Regexp, content []byte, f func(m []string)) {
+	for _, m := range re().FindAllSubmatch(content, 2*mostSpecs) {
 		s := make([]string, len(m))
 		for i := range m {
 			s[i] = string(m[i])
@@ -69,20 +71,20 @@ func each(re *regexp.Regexp, content []byte, f func(m []string)) {
 }
 
 var (
-	jsImport    = regexp.MustCompile(`(?m)(?:\bfrom|^\s*import|\brequire\s*\(|\bimport\s*\()\s*(?:'([^'\n]+)'|"([^"\n]+)")`)
-	rustMod     = regexp.MustCompile(`(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?mod\s+([A-Za-z_]\w*)\s*;`)
-	rustUse     = regexp.MustCompile(`(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?use\s+((?:crate|super|self)(?:::\w+)+)`)
-	jvmPackage  = regexp.MustCompile(`(?m)^\s*package\s+([\w.]+)`)
-	jvmImport   = regexp.MustCompile(`(?m)^\s*import\s+(?:static\s+)?([\w.]+)`)
-	cInclude    = regexp.MustCompile(`(?m)^\s*#\s*(?:include|import)\s*[<"]([^">\n]+)[">]`)
-	rubyRequire = regexp.MustCompile(`(?m)^\s*require(_relative)?\s*\(?\s*['"]([^'"\n]+)['"]`)
-	phpRequire  = regexp.MustCompile(`(?m)\b(?:require|include)(?:_once)?\s*\(?\s*(?:__DIR__\s*\.\s*)?['"]([^'"\n]+)['"]`)
-	cssImport   = regexp.MustCompile(`(?m)@(?:import|use|forward)\s+(?:url\()?['"]([^'"\n]+)['"]`)
-	protoImport = regexp.MustCompile(`(?m)^\s*import\s+(?:public\s+|weak\s+)?"([^"\n]+)"`)
-	shSource    = regexp.MustCompile(`(?m)^\s*(?:\.|source)\s+["']?([\w./-]+)`)
-	pyImport    = regexp.MustCompile(`(?m)^[ \t]*import[ \t]+([\w.]+(?:[ \t]*(?:as[ \t]+\w+)?[ \t]*,[ \t]*[\w.]+)*)`)
-	pyFrom      = regexp.MustCompile(`(?m)^[ \t]*from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)`)
-	pyWord      = regexp.MustCompile(`^\w+`)
+	jsImport    = expr.Lazy(`(?m)(?:\bfrom|^\s*import|\brequire\s*\(|\bimport\s*\()\s*(?:'([^'\n]+)'|"([^"\n]+)")`)
+	rustMod     = expr.Lazy(`(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?mod\s+([A-Za-z_]\w*)\s*;`)
+	rustUse     = expr.Lazy(`(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?use\s+((?:crate|super|self)(?:::\w+)+)`)
+	jvmPackage  = expr.Lazy(`(?m)^\s*package\s+([\w.]+)`)
+	jvmImport   = expr.Lazy(`(?m)^\s*import\s+(?:static\s+)?([\w.]+)`)
+	cInclude    = expr.Lazy(`(?m)^\s*#\s*(?:include|import)\s*[<"]([^">\n]+)[">]`)
+	rubyRequire = expr.Lazy(`(?m)^\s*require(_relative)?\s*\(?\s*['"]([^'"\n]+)['"]`)
+	phpRequire  = expr.Lazy(`(?m)\b(?:require|include)(?:_once)?\s*\(?\s*(?:__DIR__\s*\.\s*)?['"]([^'"\n]+)['"]`)
+	cssImport   = expr.Lazy(`(?m)@(?:import|use|forward)\s+(?:url\()?['"]([^'"\n]+)['"]`)
+	protoImport = expr.Lazy(`(?m)^\s*import\s+(?:public\s+|weak\s+)?"([^"\n]+)"`)
+	shSource    = expr.Lazy(`(?m)^\s*(?:\.|source)\s+["']?([\w./-]+)`)
+	pyImport    = expr.Lazy(`(?m)^[ \t]*import[ \t]+([\w.]+(?:[ \t]*(?:as[ \t]+\w+)?[ \t]*,[ \t]*[\w.]+)*)`)
+	pyFrom      = expr.Lazy(`(?m)^[ \t]*from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)`)
+	pyWord      = expr.Lazy(`^\w+`)
 )
 
 func goImports(content []byte, add func(lang, spec string)) {
@@ -109,7 +111,7 @@ func python(content []byte, add func(lang, spec string)) {
 	each(pyFrom, content, func(m []string) {
 		add("py", m[1])
 		for part := range strings.SplitSeq(strings.Trim(m[2], "()"), ",") {
-			if w := pyWord.FindString(strings.TrimSpace(part)); w != "" {
+			if w := pyWord().FindString(strings.TrimSpace(part)); w != "" {
 				if strings.Trim(m[1], ".") == "" {
 					add("py", m[1]+w)
 				} else {
@@ -126,14 +128,14 @@ type Module struct {
 	Name string `cbor:"2,keyasint"`
 }
 
-var goModule = regexp.MustCompile(`(?m)^module\s+"?([^\s"]+)`)
+var goModule = expr.Lazy(`(?m)^module\s+"?([^\s"]+)`)
 
 // ModuleOf reads a go.mod.
 func ModuleOf(p string, content []byte) (Module, bool) {
 	if path.Base(p) != "go.mod" {
 		return Module{}, false
 	}
-	m := goModule.FindSubmatch(content)
+	m := goModule().FindSubmatch(content)
 	if m == nil {
 		return Module{}, false
 	}
@@ -150,8 +152,8 @@ type Mention struct {
 }
 
 var (
-	pathLike = regexp.MustCompile(`(?:\.{1,2}/)*[\w@.+\-]*[\w@+\-](?:/[\w@.+\-]+)*/?`)
-	known    = regexp.MustCompile(`\.(?:go|js|jsx|mjs|cjs|ts|tsx|py|rs|java|kt|scala|c|h|cc|cpp|hpp|rb|php|sh|css|scss|proto|sql|md|rst|txt|toml|ya?ml|json|swift|cs|lua|ex|exs|zig|vue|svelte|mod)$`)
+	pathLike = expr.Lazy(`(?:\.{1,2}/)*[\w@.+\-]*[\w@+\-](?:/[\w@.+\-]+)*/?`)
+	known    = expr.Lazy(`\.(?:go|js|jsx|mjs|cjs|ts|tsx|py|rs|java|kt|scala|c|h|cc|cpp|hpp|rb|php|sh|css|scss|proto|sql|md|rst|txt|toml|ya?ml|json|swift|cs|lua|ex|exs|zig|vue|svelte|mod)$`)
 )
 
 // mostMentions bounds what one document may name.
@@ -166,12 +168,12 @@ func Mentions(content []byte) []Mention {
 		if len(line) > 2000 {
 			line = line[:2000]
 		}
-		for _, at := range pathLike.FindAllIndex(line, -1) {
+		for _, at := range pathLike().FindAllIndex(line, -1) {
 			if at[0] > 0 && bytes.IndexByte([]byte("/:~*"), line[at[0]-1]) >= 0 || at[1] < len(line) && (line[at[1]] == '*' || bytes.HasPrefix(line[at[1]:], []byte("://"))) {
 				continue
 			}
 			w := strings.TrimPrefix(strings.TrimRight(string(line[at[0]:at[1]]), "."), "./")
-			if len(w) < 3 || len(w) > 200 || seen[w] || !strings.Contains(w, "/") && !known.MatchString(w) {
+			if len(w) < 3 || len(w) > 200 || seen[w] || !strings.Contains(w, "/") && !known().MatchString(w) {
 				continue
 			}
 			seen[w] = true
