@@ -273,14 +273,24 @@ type PlanRequest struct {
 	ToolCall string    `json:"tool_call,omitempty"`
 	PID      uint32    `json:"pid,omitempty"`
 	Action   uint64    `json:"action,omitempty"` // undo: the action that this version belongs to, as log shows it
-	Last     bool      `json:"last,omitempty"`
-	Asker    string    `json:"asker,omitempty"` // the session that the command runs in
-	Since    time.Time `json:"since,omitzero"`
-	At       ShowQuery `json:"at,omitzero"`
-	Plan     string    `json:"plan,omitempty"` // redo: the plan to take back; "" the last one
-	Merge    bool      `json:"merge,omitempty"`
-	Force    bool      `json:"force,omitempty"`
-	DryRun   bool      `json:"dry_run,omitempty"` // nothing is journalled
+	// Edits: undo no more than these.
+	Edits  []FileEdits `json:"edits,omitempty"`
+	Last   bool        `json:"last,omitempty"`
+	Asker  string      `json:"asker,omitempty"` // the session that the command runs in
+	Since  time.Time   `json:"since,omitzero"`
+	At     ShowQuery   `json:"at,omitzero"`
+	Plan   string      `json:"plan,omitempty"` // redo: the plan to take back; "" the last one
+	Merge  bool        `json:"merge,omitempty"`
+	Force  bool        `json:"force,omitempty"`
+	DryRun bool        `json:"dry_run,omitempty"` // nothing is journalled
+}
+
+// FileEdits are some of the edits between two versions of a file: their places, from 0
+// on, in what package diff finds between the contents.
+type FileEdits struct {
+	Before uint64 `json:"before"`
+	After  uint64 `json:"after"`
+	Which  []int  `json:"which"`
 }
 
 // Plan is journalled by the daemon and carried out by the client through the

@@ -278,6 +278,40 @@ func TestPages(t *testing.T) {
 		}
 	})
 
+	t.Run("hunks", func(t *testing.T) {
+		g.t = t
+		lines := strings.SplitAfter(strings.Repeat("x\n", 30), "\n")
+		text := func(first, middle, last string) string {
+			return first + "\n" + strings.Join(lines[:12], "") + middle + "\n" + strings.Join(lines[:12], "") + last + "\n"
+		}
+		p.write("h.txt", text("1", "2", "3"))
+		p.apart("sed -i -e s/^1/one/ -e s/^2/two/ -e s/^3/three/ h.txt")
+		p.apart("sed -i s/three/others/ h.txt")
+		var change string
+		eventually(t, time.Minute, "the timeline shows the change of h.txt", func() bool {
+			m := regexp.MustCompile(`s/\^1/one/[^"]*">[\s\S]*?hx-get="diff\?([^"]+)"`).FindStringSubmatch(g.get("actions"))
+			if m != nil {
+				change = g.get("diff?" + html.UnescapeString(m[1]))
+			}
+			return m != nil
+		})
+		hunks := regexp.MustCompile(`plan\?after=\d+&amp;before=\d+&amp;edits=[\d%C]+&amp;kind=undo`).FindAllString(change, -1)
+		if len(hunks) != 3 {
+			t.Fatalf("%d hunks:\n%s", len(hunks), change)
+		}
+		done := g.post("apply", g.form(g.get(html.UnescapeString(hunks[1]))))
+		if got := read(t, p.path("h.txt")); got != text("one", "2", "others") {
+			t.Fatalf("after the hunk: %q\n%s", got, done)
+		}
+		g.post("apply", g.form(g.get(g.find(done, `(plan\?kind=redo&amp;plan=[^"]+)"`))))
+		if got := read(t, p.path("h.txt")); got != text("one", "two", "others") {
+			t.Fatalf("after the redo: %q", got)
+		}
+		if plan := g.get(html.UnescapeString(hunks[2])); !strings.Contains(plan, "changed since, in the same lines") || !strings.Contains(plan, "Nothing would change") {
+			t.Errorf("a hunk that others changed:\n%s", plan)
+		}
+	})
+
 	t.Run("live", func(t *testing.T) {
 		g.t = t
 		req, _ := http.NewRequestWithContext(t.Context(), "GET", g.base+"events", nil)

@@ -94,6 +94,7 @@ takes back what it had done.
 Examples:
   cachebro undo                     the last tool call, or what the last process did
   cachebro undo '#178'              the action of that number in the log
+  cachebro undo '#178' --hunk       single hunks of it, as git add -p asks
   cachebro undo --prompt last       everything since the last prompt
   cachebro undo --session last --dry-run
   cachebro undo --since 10m 'src/**'
@@ -126,6 +127,7 @@ func runUndo(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
 	u := addUnitFlags(fs)
 	back := fs.Bool("rollback", false, "take back what an undo that was killed had done, instead of finishing it")
+	hunks := fs.Bool("hunk", false, "ask of each hunk of the action whether to take it back")
 	f := addPlanFlags(fs, true)
 	args, err := e.Parse(fs, 0, -1)
 	if err != nil {
@@ -164,6 +166,12 @@ func runUndo(ctx context.Context, e *cli.Env) error {
 			return e.Usagef("undo: %s is outside the project %s", cli.Quote(a), cli.Quote(t.Base()))
 		}
 		r.Paths = append(r.Paths, []byte(a))
+	}
+	if *hunks {
+		if r.Session+r.Prompt+r.ToolCall+r.Agent != "" || r.PID != 0 || !r.Since.IsZero() || *f.merge || *f.force {
+			return e.Usagef("undo: --hunk goes with an action's number and paths only")
+		}
+		return takeHunks(ctx, e, t, c, r, f)
 	}
 	return takeBack(ctx, e, t, c, r, f)
 }

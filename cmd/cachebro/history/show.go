@@ -138,11 +138,11 @@ func runDiff(ctx context.Context, e *cli.Env) error {
 			return e.Usagef("diff: name a file, or give --since for the whole project")
 		}
 	}
-	return diff(ctx, e, c, q, *asJSON)
+	return printDiff(ctx, e, c, q, *asJSON)
 }
 
-// diff prints one answer.
-func diff(ctx context.Context, e *cli.Env, c *wire.Client, q wire.DiffQuery, asJSON bool) error {
+// printDiff prints one answer.
+func printDiff(ctx context.Context, e *cli.Env, c *wire.Client, q wire.DiffQuery, asJSON bool) error {
 	var a wire.DiffAnswer
 	body, err := c.Call(ctx, wire.MDiff, q, nil, &a)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"cachebro/store/diff"
 	"cachebro/store/text"
@@ -81,13 +82,11 @@ type image struct {
 type row struct {
 	Kind       string // hunk, same, del, add; of two columns: change
 	Head       string
-	Hunk       int
 	Take       template.URL
 	OldN, NewN string
 	Old, New   template.HTML
 	OldNoEnd   bool // the line has no newline
 	NewNoEnd   bool
-	Comment    template.URL
 }
 
 func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
@@ -230,7 +229,19 @@ func (d *diffRows) edit(e diff.Edit) {
 func (d *diffRows) show(p place) row {
 	if p.hunk >= 0 {
 		h := d.hunks[p.hunk]
-		return row{Kind: "hunk", Hunk: p.hunk + 1, Head: fmt.Sprintf("@@ -%d,%d +%d,%d @@", h.OldStart, h.OldLines, h.NewStart, h.NewLines)}
+		r := row{Kind: "hunk", Head: fmt.Sprintf("@@ -%d,%d +%d,%d @@", h.OldStart, h.OldLines, h.NewStart, h.NewLines)}
+		if d.from.there && d.to.there { // what makes or removes a file goes as a whole
+			first := 0
+			for _, o := range d.hunks[:p.hunk] {
+				first += len(o.Edits)
+			}
+			edits := make([]string, len(h.Edits))
+			for i := range edits {
+				edits[i] = strconv.Itoa(first + i)
+			}
+			r.Take, _ = link("plan", "kind", "undo", "before", d.from.Seq, "after", d.to.Seq, "edits", strings.Join(edits, ","))
+		}
+		return r
 	}
 	r := row{Kind: "same"}
 	a, b := p.old, p.new

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"cachebro/cmd/cachebro/history"
@@ -45,7 +46,7 @@ type stepRow struct {
 }
 
 // planFields are what a request for a plan may hold.
-var planFields = []string{"kind", "action", "prompt", "session", "path", "plan", "seq", "at", "merge", "force"}
+var planFields = []string{"kind", "action", "prompt", "session", "path", "plan", "seq", "at", "before", "after", "edits", "merge", "force"}
 
 // verbs of the kinds of plans that pages ask for.
 var verbs = map[string]string{"undo": "take back", "redo": "bring back", "revert": "write this version", "restore": "restore"}
@@ -59,6 +60,17 @@ func request(q url.Values) (wire.PlanRequest, error) {
 	case "undo":
 		if path != "" {
 			r.Paths = [][]byte{[]byte(literal(path))}
+		}
+		if list := q.Get("edits"); list != "" {
+			f := wire.FileEdits{Before: number(q, "before"), After: number(q, "after")}
+			for _, n := range strings.Split(list, ",") {
+				i, err := strconv.Atoi(n)
+				if err != nil {
+					return r, wire.Errorf(wire.ErrBadRequest, "", "edits are numbers")
+				}
+				f.Which = append(f.Which, i)
+			}
+			r.Edits = []wire.FileEdits{f}
 		}
 	case "redo":
 		if r.Plan == "" {
@@ -143,6 +155,9 @@ func (s *server) planPart(p wire.Plan, q url.Values, digest string) planPart {
 		if v := q.Get(f); v != "" {
 			out.Fields, asked = append(out.Fields, field{f, v}), with(asked, f, v)
 		}
+	}
+	if q.Get("edits") != "" {
+		return out // lines of others are kept anyway, and nothing is to be forced
 	}
 	if kind := q.Get("kind"); kind == "undo" && q.Get("merge") == "" && len(p.Conflicts) > 0 {
 		out.Merge = template.URL("plan?" + with(asked, "merge", "1").Encode())

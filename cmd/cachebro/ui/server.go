@@ -152,16 +152,16 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b)
 }
 
-// link is an address with a query, in which a name may hold any bytes.
+// link is an address with a query, in which a name may hold any bytes. No text, and no
+// number of a version, is left out.
 func link(page string, args ...any) (template.URL, error) {
 	if len(args)%2 != 0 {
 		return "", errors.New("link: names and values come in pairs")
 	}
 	q := url.Values{}
 	for i := 0; i < len(args); i += 2 {
-		v := fmt.Sprint(args[i+1])
-		if v != "" && v != "0" && v != "false" {
-			q.Add(fmt.Sprint(args[i]), v)
+		if v := args[i+1]; v != "" && v != uint64(0) {
+			q.Add(fmt.Sprint(args[i]), fmt.Sprint(v))
 		}
 	}
 	if len(q) == 0 {

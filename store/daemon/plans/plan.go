@@ -2,6 +2,7 @@ package plans
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -91,6 +92,9 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, planner undo.
 		if err := pl.survey.UpdateAll(ctx); err != nil {
 			return nil, err
 		}
+		if len(q.Edits) > 0 {
+			return pl.planEdits(q, planner)
+		}
 		uq, err := pl.undoQuery(q)
 		if err != nil {
 			return nil, err
@@ -117,6 +121,19 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, planner undo.
 		return planner.Rollback(q.Plan)
 	}
 	return nil, wire.Errorf(wire.ErrBadRequest, "revert, undo, redo or restore", "there is no plan of kind %q", q.Kind)
+}
+
+// planEdits takes single edits back, as undo --hunk and the pages ask for them.
+func (pl *Plans) planEdits(q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
+	of := make([]undo.FileEdits, len(q.Edits))
+	for i, f := range q.Edits {
+		of[i] = undo.FileEdits(f)
+	}
+	p, err := planner.Edits(of)
+	if errors.Is(err, undo.ErrEdits) {
+		err = wire.Errorf(wire.ErrBadRequest, "cachebro undo without --hunk takes back all of it", "%v", err)
+	}
+	return p, err
 }
 
 func (pl *Plans) planRevert(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {

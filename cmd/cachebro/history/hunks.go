@@ -1,0 +1,206 @@
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/diff"
+	"cachebro/store/glob"
+	"cachebro/store/wire"
+)
+
+// takeHunks asks hunk by hunk what to take back of one action, as git add -p does, and
+// takes it back as one plan. The answers come from standard input.
+func takeHunks(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
+	q := wire.ActionsQuery{Limit: 10, Files: allFiles, Lines: true}
+	if r.Action != 0 {
+		q.Seq = r.Action + 1
+	}
+	a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, q)
+	if err != nil {
+		return err
+	}
+	for _, x := range a.Actions {
+		if r.Action == 0 && x.Plan != "" {
+			continue
+		}
+		files := hunkFiles(x, r.Paths)
+		if len(files) == 0 && r.Action == 0 {
+			continue
+		}
+		fmt.Fprintln(e.Stdout, e.Paint().Bold(Summary(x, e.Now())))
+		asked := asker{e: e, in: bufio.NewReader(e.Stdin)}
+		for _, file := range files {
+			if err := asked.file(ctx, c, file); err != nil {
+				return err
+			}
+		}
+		if len(asked.chosen) == 0 {
+			fmt.Fprintln(e.Stdout, "nothing to do")
+			return nil
+		}
+		*f.yes = true // each was agreed to
+		return takeBack(ctx, e, t, c, wire.PlanRequest{Kind: "undo", Edits: asked.chosen}, f)
+	}
+	return cli.Hintf("cachebro log shows the actions and their numbers", "no change of lines was found that could be taken back by hunks")
+}
+
+// hunkFiles are the files of an action that changed by lines.
+func hunkFiles(a wire.Action, paths [][]byte) (out []wire.ActionFile) {
+	for _, f := range a.Files {
+		asked := len(paths) == 0
+		for _, p := range paths {
+			asked = asked || glob.Selects(string(p), string(f.Path))
+		}
+		if asked && f.Before != 0 && !f.Dir && !f.Binary && (f.Change == wire.FileModified || f.Change == wire.FileRenamed) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// asker goes through hunks.
+type asker struct {
+	e      *cli.Env
+	in     *bufio.Reader
+	chosen []wire.FileEdits
+	quit   bool
+}
+
+const hunkKeys = `y  take back this hunk
+n  leave it
+a  take back this and all later hunks of the file
+d  leave this and all later hunks of the file
+s  split it into smaller ones
+q  leave this and all later hunks
+`
+
+// file asks about one file.
+func (k *asker) file(ctx context.Context, c *wire.Client, f wire.ActionFile) error {
+	if k.quit {
+		return nil
+	}
+	var texts [2][]byte
+	for i, seq := range []uint64{f.Before, f.Seq} {
+		b, err := c.Call(ctx, wire.MShow, wire.ShowQuery{Seq: seq}, nil, nil)
+		if errors.Is(err, wire.ErrPruned) || errors.Is(err, wire.ErrNotFound) {
+			fmt.Fprintln(k.e.Stderr, cli.OneLine(err.Error()))
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		texts[i] = b
+	}
+	sc := diff.Compare(texts[0], texts[1])
+	type piece struct{ from, to int } // edits
+	var todo []piece
+	n := 0
+	for _, h := range sc.Hunks(diff.Context) {
+		todo = append(todo, piece{n, n + len(h.Edits)})
+		n += len(h.Edits)
+	}
+	if n == 0 {
+		return nil
+	}
+	p := k.e.Paint()
+	fmt.Fprintln(k.e.Stdout, p.Bold(cli.Quote(string(f.Path))))
+	chosen := wire.FileEdits{Before: f.Before, After: f.Seq}
+	rest := "" // the answer for all that is left
+	for len(todo) > 0 && rest != "d" {
+		now := todo[0]
+		answer := rest
+		if answer == "" {
+			fmt.Fprint(k.e.Stdout, p.Diff(string(hunkText(sc, now.from, now.to))))
+			var err error
+			if answer, err = k.ask(now.to-now.from > 1); err != nil {
+				return err
+			}
+		}
+		switch answer {
+		case "s":
+			split := make([]piece, 0, len(todo)+now.to-now.from)
+			for i := now.from; i < now.to; i++ {
+				split = append(split, piece{i, i + 1})
+			}
+			todo = append(split, todo[1:]...)
+			continue
+		case "a", "d":
+			rest = answer
+		case "q":
+			rest, k.quit = "d", true
+		}
+		if answer == "y" || answer == "a" {
+			for i := now.from; i < now.to; i++ {
+				chosen.Which = append(chosen.Which, i)
+			}
+		}
+		todo = todo[1:]
+	}
+	if len(chosen.Which) > 0 {
+		k.chosen = append(k.chosen, chosen)
+	}
+	return nil
+}
+
+// ask reads one answer; the end of the input leaves the rest alone.
+func (k *asker) ask(splits bool) (string, error) {
+	keys := "y,n,a,d,q,?"
+	if splits {
+		keys = "y,n,a,d,s,q,?"
+	}
+	for {
+		fmt.Fprintf(k.e.Stderr, "take back this hunk [%s]? ", keys)
+		line, err := k.in.ReadString('\n')
+		answer := strings.ToLower(strings.TrimSpace(line))
+		switch {
+		case errors.Is(err, io.EOF) && answer == "":
+			fmt.Fprintln(k.e.Stderr)
+			return "q", nil
+		case err != nil && !errors.Is(err, io.EOF):
+			return "", fmt.Errorf("read the answer: %w", err)
+		case len(answer) == 1 && answer != "," && strings.Contains(keys, answer) && answer != "?":
+			return answer, nil
+		}
+		fmt.Fprint(k.e.Stderr, hunkKeys)
+	}
+}
+
+// hunkText prints the edits from, …, to-1 with the equal lines around them, as far as
+// no other edit stands there.
+func hunkText(sc *diff.Script, from, to int) []byte {
+	first, last := sc.Edits[from], sc.Edits[to-1]
+	before, after := min(diff.Context, first.OldFrom), min(diff.Context, len(sc.Old)-last.OldTo)
+	if from > 0 {
+		before = min(before, first.OldFrom-sc.Edits[from-1].OldTo)
+	}
+	if to < len(sc.Edits) {
+		after = min(after, sc.Edits[to].OldFrom-last.OldTo)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "@@ -%d,%d +%d,%d @@\n", first.OldFrom-before+1, last.OldTo-first.OldFrom+before+after, first.NewFrom-before+1, last.NewTo-first.NewFrom+before+after)
+	add := func(sign byte, lines [][]byte) {
+		for _, l := range lines {
+			b.WriteByte(sign)
+			b.Write(l)
+			if !bytes.HasSuffix(l, []byte("\n")) {
+				b.WriteString("\n\\ No newline at end of file\n")
+			}
+		}
+	}
+	at := first.OldFrom - before
+	for _, e := range sc.Edits[from:to] {
+		add(' ', sc.Old[at:e.OldFrom])
+		add('-', sc.Old[e.OldFrom:e.OldTo])
+		add('+', sc.New[e.NewFrom:e.NewTo])
+		at = e.OldTo
+	}
+	add(' ', sc.Old[at:last.OldTo+after])
+	return b.Bytes()
+}

@@ -1,0 +1,134 @@
+package undo
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+
+	"cachebro/store"
+	"cachebro/store/diff"
+	"cachebro/store/text"
+)
+
+// FileEdits are some of the edits that led from one version of a file to another: their
+// places, from 0 on, in the Script that package diff finds between the two contents.
+type FileEdits struct {
+	Before, After uint64
+	Which         []int
+}
+
+// ErrEdits wraps what is wrong with the edits that were asked for.
+var ErrEdits = errors.New("no such edits")
+
+// Edits plans to take back single edits. What somebody changed in the file since stays,
+// where the lines do not meet; else the file is in Conflicts.
+func (p Planner) Edits(of []FileEdits) (*Draft, error) {
+	return p.make(store.PlanUndo, func(m *maker) (goals []goal, _ bool, err error) {
+		n := 0
+		for i, f := range of {
+			if slices.ContainsFunc(of[:i], func(o FileEdits) bool { return o.After == f.After }) {
+				return nil, false, fmt.Errorf("version %d is named twice: %w", f.After, ErrEdits)
+			}
+			n += len(f.Which)
+			g, ok, err := m.withoutEdits(f)
+			if err != nil {
+				return nil, false, err
+			}
+			if ok && slices.ContainsFunc(goals, func(o goal) bool { return o.path == g.path }) {
+				return nil, false, fmt.Errorf("%q is named twice: %w", string(g.path), ErrEdits)
+			}
+			if ok {
+				goals = append(goals, g)
+			}
+		}
+		m.plan.Title = text.Count(n, "edit") + " of " + text.Count(len(of), "file")
+		if len(goals) == 1 && len(of) == 1 {
+			m.plan.Title = fmt.Sprintf("%s of %s in version %d", text.Count(n, "edit"), goals[0].path, of[0].After)
+		}
+		return goals, false, nil
+	})
+}
+
+// withoutEdits is the goal for one file; false: there is nothing to do, or a conflict noted.
+func (m *maker) withoutEdits(f FileEdits) (g goal, ok bool, err error) {
+	before, err := m.view.Version(f.Before)
+	if err != nil {
+		return g, false, err
+	}
+	after, err := m.view.Version(f.After)
+	if err != nil {
+		return g, false, err
+	}
+	left, was := stateOf(after), stateOf(before)
+	if !left.regular() || !was.regular() {
+		return g, false, fmt.Errorf("version %d makes or removes the file, which goes as a whole only: %w", f.After, ErrEdits)
+	}
+	base, okBase := m.text(left.blob)
+	old, okOld := m.text(was.blob)
+	if !okBase || !okOld {
+		m.lose(store.Conflict{Path: after.Path, Why: "the contents are not kept, or are no text"})
+		return g, false, nil
+	}
+	without, err := withoutEdits(old, base, f.Which)
+	if err != nil {
+		return g, false, err
+	}
+	cur, found, err := m.view.Current(after.Path)
+	if err != nil {
+		return g, false, err
+	}
+	have := stateOf(cur)
+	if !found || !have.regular() {
+		m.conflict(store.Conflict{Path: after.Path, Why: "it is not there any more", Actor: cur.Actor, Time: cur.Time})
+		return g, false, nil
+	}
+	now, okNow := m.text(have.blob)
+	out, clean := merge3(base, without, now)
+	if !okNow || !clean {
+		m.conflict(store.Conflict{Path: after.Path, Why: "changed since, in the same lines", Actor: cur.Actor, Time: cur.Time})
+		return g, false, nil
+	}
+	if string(out) == string(now) {
+		return g, false, nil // taken back before
+	}
+	h := store.Hash(sha256.Sum256(out))
+	m.plan.Made[h] = out
+	g = goal{path: after.Path, have: have, want: have, made: true, since: after.Seq}
+	g.want.blob, g.want.size, g.want.mtime, g.want.seq = h, int64(len(out)), 0, 0
+	m.unlent(&g)
+	return g, true, nil
+}
+
+// text is a content that edits can be taken out of. An empty file may have no content.
+func (m *maker) text(h store.Hash) ([]byte, bool) {
+	if b, ok := m.plan.Made[h]; ok {
+		return b, true
+	}
+	b, err := m.store.Content(h)
+	return b, err == nil && !text.Binary(b)
+}
+
+// withoutEdits is the new text without some of the edits that made it.
+func withoutEdits(old, new []byte, which []int) ([]byte, error) {
+	sc := diff.Compare(old, new)
+	var out []byte
+	at := 0
+	add := func(lines [][]byte) {
+		for _, l := range lines {
+			out = append(out, l...)
+		}
+	}
+	which = slices.Compact(slices.Sorted(slices.Values(which)))
+	if len(which) == 0 || which[0] < 0 || which[len(which)-1] >= len(sc.Edits) {
+		return nil, fmt.Errorf("there are %s: %w", text.Count(len(sc.Edits), "edit"), ErrEdits)
+	}
+	for _, i := range which {
+		e := sc.Edits[i]
+		add(sc.New[at:e.NewFrom])
+		add(sc.Old[e.OldFrom:e.OldTo])
+		at = e.NewTo
+	}
+	add(sc.New[at:])
+	return out, nil
+}

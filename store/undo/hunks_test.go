@@ -1,0 +1,210 @@
+package undo
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cachebro/store"
+	"cachebro/store/diff"
+	"cachebro/store/storetest"
+
+	"pgregory.net/rapid"
+)
+
+// patchBack is what patch -R makes of a text; false: a hunk does not fit.
+func patchBack(r *rapid.T, text string, patch []byte) (string, bool) {
+	dir, err := os.MkdirTemp("", "patch")
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "f")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		r.Fatal(err)
+	}
+	cmd := exec.Command("patch", "-R", "-s", "-F0", "--no-backup-if-mismatch", "-r", "-", file)
+	cmd.Stdin = bytes.NewReader(patch)
+	failed := cmd.Run() != nil
+	b, err := os.ReadFile(file)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return string(b), !failed
+}
+
+// onlyHunks is a diff with some of its hunks.
+func onlyHunks(sc *diff.Script, which map[int]bool) []byte {
+	out := []byte("--- f\n+++ f\n")
+	n := -1
+	for _, row := range sc.Rows(diff.Context) {
+		if bytes.HasPrefix(row.Text, []byte("@@")) {
+			n++
+		}
+		if which[n] {
+			out = append(out, row.Text...)
+		}
+	}
+	return out
+}
+
+// edited draws a text and what somebody made of it.
+func edited(r *rapid.T, unique bool) (old, new string) {
+	var a, b strings.Builder
+	for i := range rapid.IntRange(1, 60).Draw(r, "lines") {
+		l := fmt.Sprintf("line %d\n", i)
+		if !unique && rapid.IntRange(0, 3).Draw(r, "common") == 0 {
+			l = "}\n"
+		}
+		a.WriteString(l)
+		switch rapid.IntRange(0, 9).Draw(r, "edit") {
+		case 0: // removed
+		case 1:
+			fmt.Fprintf(&b, "changed %d\n", i)
+		case 2:
+			fmt.Fprintf(&b, "%sadded %d\n", l, i)
+		default:
+			b.WriteString(l)
+		}
+	}
+	return a.String(), b.String()
+}
+
+// TestHunksAsPatch takes hunks back one by one in any order, while somebody else edits
+// the file, and compares with patch -R. Where the lines meet the file is left alone and
+// named.
+func TestHunksAsPatch(t *testing.T) {
+	w := world{storetest.Fresh(t), storetest.NewTree()} // one for all: to make one takes longer than to use it
+	files := 0
+	rapid.Check(t, func(r *rapid.T) {
+		unique := rapid.Bool().Draw(r, "unique")
+		old, new := edited(r, unique)
+		sc := diff.Compare([]byte(old), []byte(new))
+		hunks := sc.Hunks(diff.Context)
+		if len(hunks) == 0 || new == "" {
+			r.Skip()
+		}
+		files++
+		f := store.Path(fmt.Sprintf("f%d", files))
+		w.tr.Actor = store.Actor{PID: 5, Comm: "vim"}
+		w.apply(r, w.tr.Write(f, old))
+		before := w.s.Seq()
+		w.tr.Actor = store.Actor{PID: 10, Session: "A", ToolCall: "t1"}
+		w.apply(r, w.tr.Write(f, new))
+		after := w.s.Seq()
+
+		want, others, gone := new, false, map[int]bool{}
+		for _, n := range rapid.Permutation(numbers(len(hunks))).Draw(r, "order")[:rapid.IntRange(1, len(hunks)).Draw(r, "most")] {
+			if rapid.IntRange(0, 3).Draw(r, "others") == 0 {
+				lines := diff.Lines([]byte(want))
+				at := rapid.IntRange(0, len(lines)).Draw(r, "at")
+				want = string(bytes.Join(lines[:at], nil)) + fmt.Sprintf("others %d\n", n) + string(bytes.Join(lines[at:], nil))
+				w.tr.Actor = store.Actor{PID: 6, Comm: "emacs"}
+				w.apply(r, w.tr.Write(f, want))
+				others = true
+			}
+			first := editsBefore(hunks, n)
+			which := make([]int, len(hunks[n].Edits))
+			for i := range which {
+				which[i] = first + i
+			}
+			p, err := Planner{Store: w.s}.Edits([]FileEdits{{before, after, which}})
+			if err != nil {
+				r.Fatal(err)
+			}
+			if len(p.Conflicts) > 0 {
+				if unique && !others {
+					r.Fatalf("hunk %d: %+v\n%s", n, p.Conflicts, sc.Body(diff.Context))
+				}
+				if len(p.Steps) > 0 {
+					r.Fatalf("a conflict, and steps: %+v", p)
+				}
+				continue
+			}
+			carried := want
+			if len(p.Steps) > 0 {
+				w.carry(r, p)
+				carried = w.tr.Files[f].Data
+			}
+			gone[n] = true
+			if patched, ok := patchBack(r, want, onlyHunks(sc, map[int]bool{n: true})); unique && ok && patched != carried {
+				r.Fatalf("hunk %d taken back from\n%s\ngave\n%s\nwant\n%s", n, want, carried, patched)
+			}
+			for l := range strings.Lines(want) {
+				if strings.HasPrefix(l, "others") && !strings.Contains(carried, l) {
+					r.Fatalf("%q is lost", l)
+				}
+			}
+			want = carried
+		}
+		if !others {
+			if patched, ok := patchBack(r, new, onlyHunks(sc, gone)); len(gone) > 0 && ok && patched != want {
+				r.Fatalf("hunks %v gave\n%s\nwant\n%s", gone, want, patched)
+			}
+		}
+	})
+}
+
+func numbers(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// editsBefore is the place of a hunk's first edit among all.
+func editsBefore(hunks []diff.Hunk, n int) int {
+	sum := 0
+	for _, h := range hunks[:n] {
+		sum += len(h.Edits)
+	}
+	return sum
+}
+
+// TestHunksAndTheRest: taking a hunk back twice does nothing, redo brings it back, and
+// what makes or removes the file goes as a whole only.
+func TestHunksAndTheRest(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	text := func(first, last string) string {
+		return first + "\n" + strings.Repeat("same\n", 10) + last + "\n"
+	}
+	c.as("", "vim", "", 5).do(tr.Write("a", text("one", "end")))
+	before := c.s.Seq()
+	c.as("A", "sed", "t1", 10).do(tr.Write("a", text("ONE", "END")))
+	after := c.s.Seq()
+	take := func(which ...int) *Draft {
+		p, err := Planner{Store: c.s}.Edits([]FileEdits{{before, after, which}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	c.carry(take(0))
+	c.want("a", text("one", "END"))
+	if p := take(0); len(p.Steps)+len(p.Conflicts) > 0 {
+		t.Errorf("taken back twice: %+v", p)
+	}
+	redo, err := Planner{Store: c.s}.Redo("", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(redo)
+	c.want("a", text("ONE", "END"))
+	c.carry(take(0, 1))
+	c.want("a", text("one", "end"))
+	for _, x := range [][]FileEdits{{{0, before, []int{0}}}, {{before, after, []int{2}}}, {{before, after, nil}}, {{before, after, []int{-1}}}, {{before, after, []int{0}}, {before, after, []int{1}}}} {
+		if p, err := (Planner{Store: c.s}).Edits(x); err == nil {
+			t.Errorf("%v: %+v", x, p)
+		}
+	}
+	c.as("", "vim", "", 5).do(tr.Remove("a"))
+	if p := take(1); len(p.Conflicts) != 1 || len(p.Steps) > 0 {
+		t.Errorf("of a file that is gone: %+v", p)
+	}
+}
