@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"cachebro/store"
 
@@ -93,10 +94,16 @@ func (b *batch) write(seq uint64, last bool) error {
 	if err := x.idx.Batch(batch); err != nil {
 		return fmt.Errorf("write search index: %w", err)
 	}
+	now := time.Now()
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.analysed.Add(int64(len(b.ready)))
 	for _, p := range b.ready {
 		x.setLocked(p.v.Path, p.f)
+		delete(x.held, p.v.Path)
+		if x.ready {
+			x.taken[p.v.Path] = now
+		}
 	}
 	if last {
 		x.seq, x.ready = max(seq, x.seq), true

@@ -132,6 +132,17 @@ func (c *diskCorpus) Live(prefix store.Path, fn func(store.Version) error) error
 	return nil
 }
 
+func (c *diskCorpus) Current(p store.Path) (store.Version, bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := len(c.log) - 1; i >= 0; i-- {
+		if c.log[i].Path == p {
+			return c.log[i], true, nil
+		}
+	}
+	return store.Version{}, false, nil
+}
+
 func (c *diskCorpus) Content(h store.Hash) ([]byte, error) {
 	c.mu.Lock()
 	old, ok := c.old[h]

@@ -45,7 +45,7 @@ func (x *Index) Start(ctx context.Context) {
 		for {
 			began := time.Now()
 			if x.suspended.Load() == 0 {
-				err := x.catchUp(ctx, func() bool { return x.suspended.Load() > 0 })
+				err := x.catchUp(ctx, settleTime, func() bool { return x.suspended.Load() > 0 })
 				if ctx.Err() != nil {
 					return
 				}
@@ -66,14 +66,22 @@ func (x *Index) Start(ctx context.Context) {
 			case x.grown <- struct{}{}:
 			default:
 			}
-			if !x.pause(ctx, time.Since(began)) {
+			due, stop := x.due()
+			step := time.Since(began)
+			if due != nil { // files are being saved again and again: a step for each save costs more than it brings
+				step = max(step, settleTime/8/pauseFactor)
+			}
+			if !x.pause(ctx, step) {
+				stop()
 				return
 			}
 			select {
 			case <-ctx.Done():
 				return
 			case <-x.poke:
+			case <-due:
 			}
+			stop()
 		}
 	}()
 }
@@ -156,7 +164,7 @@ func (x *Index) Poke() {
 // load restores the file table and the dictionary from an opened index.
 func (x *Index) load() error {
 	x.mu.Lock() // nobody else knows of the index yet
-	x.files, x.loose, x.terms = map[store.Path]*file{}, map[store.Path]*file{}, newTerms()
+	x.empty()
 	x.mu.Unlock()
 	raw, err := x.idx.GetInternal(seqKey)
 	if err != nil {
@@ -193,7 +201,8 @@ func (x *Index) load() error {
 		}
 		copy(f.hash[:], r.Hash)
 		if f.hash != v.Blob && v.Seq <= x.seq {
-			f.indexed = false // what it says is of another log: read the file itself
+			f.indexed = false // what it says is of an older version, or of another log
+			x.held[v.Path] = held{}
 		}
 		x.setLocked(v.Path, f) // nobody else knows of the index yet
 		return nil
@@ -237,11 +246,13 @@ func recordOf(r index.IndexReader, p store.Path) (raw []byte, err error) {
 // CatchUp brings the index up to the newest version. The first time it takes
 // the live files rather than the whole history.
 func (x *Index) CatchUp(ctx context.Context) error {
-	return x.catchUp(ctx, func() bool { return false })
+	return x.catchUp(ctx, 0, func() bool { return false })
 }
 
-// catchUp is CatchUp in steps; between two of them it may be told to stop.
-func (x *Index) catchUp(ctx context.Context, stop func() bool) error {
+// catchUp is CatchUp in steps; between two of them it may be told to stop. A version
+// that another one has followed meanwhile is passed over, and a file that is saved
+// again and again is held until it has been left alone for settle.
+func (x *Index) catchUp(ctx context.Context, settle time.Duration, stop func() bool) error {
 	x.write.Lock()
 	defer x.write.Unlock()
 	if x.idx == nil {
@@ -255,29 +266,54 @@ func (x *Index) catchUp(ctx context.Context, stop func() bool) error {
 	}
 	for ctx.Err() == nil {
 		vs, err := x.corpus.Since(seq, 4*batchFiles)
-		if err != nil || len(vs) == 0 {
+		if err != nil {
+			return err
+		}
+		ripe, err := x.ripe(settle)
+		if err != nil || len(vs)+len(ripe) == 0 {
 			return err
 		}
 		newest := map[store.Path]store.Version{}
 		var order []store.Path
+		for _, v := range ripe {
+			newest[v.Path], order = v, append(order, v.Path)
+		}
 		for _, v := range vs {
-			if _, ok := newest[v.Path]; !ok {
+			was, ok := newest[v.Path]
+			if !ok {
 				order = append(order, v.Path)
 			}
-			newest[v.Path] = v
+			if v.Seq > was.Seq {
+				newest[v.Path] = v
+			}
 			seq = v.Seq
 		}
 		b := x.newBatch()
 		for _, p := range order {
-			if b.take(newest[p]); b.full() { // the checkpoint moves with the last
+			v := newest[p]
+			cur, found, err := x.corpus.Current(p)
+			if err != nil {
+				return err
+			}
+			if found && cur.Seq > v.Seq && cur.Seq > seq || x.passes(v, settle) {
+				continue
+			}
+			if b.take(v); b.full() { // the checkpoint moves with the last
 				if err := b.commit(ctx, 0, false); err != nil {
 					return err
 				}
 				b = x.newBatch()
 			}
 		}
-		if err := b.commit(ctx, seq, true); err != nil || stop() {
+		if len(b.take_) == 0 {
+			x.mu.Lock()
+			x.seq = seq // what is written next says so on disk
+			x.mu.Unlock()
+		} else if err := b.commit(ctx, seq, true); err != nil {
 			return err
+		}
+		if stop() {
+			return nil
 		}
 	}
 	return ctx.Err()

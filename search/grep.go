@@ -165,8 +165,14 @@ func (x *Index) candidates(want *need, q Query) (paths []store.Path, scanned boo
 		return nil, false, ""
 	}
 	take := map[store.Path]bool{}
+	// Before the postings: what is indexed meanwhile is a candidate all the same.
 	x.mu.RLock()
 	ready, seq, block := x.ready, x.seq, x.terms.block
+	for p, f := range x.loose {
+		if q.admits(p, f.kind) {
+			take[p] = true
+		}
+	}
 	x.mu.RUnlock()
 	hits, ok, err := map[store.Path]bool(nil), false, error(nil)
 	if ready && want.op != needAll {
@@ -189,9 +195,11 @@ func (x *Index) candidates(want *need, q Query) (paths []store.Path, scanned boo
 			}
 		}
 	}
-	for p, f := range x.unindexed(!ok) {
-		if q.admits(p, f.kind) {
-			take[p] = true
+	if !ok {
+		for p, f := range x.files {
+			if q.admits(p, f.kind) {
+				take[p] = true
+			}
 		}
 	}
 	x.mu.RUnlock()

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"cachebro/store"
 
@@ -33,6 +34,8 @@ type Corpus interface {
 	Live(prefix store.Path, fn func(store.Version) error) error
 	// Content returns the content of a version.
 	Content(store.Hash) ([]byte, error)
+	// Current returns the newest version of a path; false when none is known.
+	Current(store.Path) (store.Version, bool, error)
 	// Read returns a file's bytes as they are now on the source, not through
 	// the mount, in buf where that has room. ErrTooLarge: a text of which
 	// nobody should hold all in memory.
@@ -70,10 +73,12 @@ type Index struct {
 	mu    sync.RWMutex // guards what follows; never held over disk
 	adv   index.Index  // idx, for reading; nil: there is none
 	files map[store.Path]*file
-	loose map[store.Path]*file // those of them that are not indexed
+	loose map[store.Path]*file // those of them that are not indexed: candidates whatever the index says
 	terms *terms
-	seq   uint64 // every version up to here is in the index
-	ready bool   // the first index is complete
+	held  map[store.Path]held      // files whose newest versions wait
+	taken map[store.Path]time.Time // when files were indexed, for a while
+	seq   uint64                   // every version up to here is in the index, or held
+	ready bool                     // the first index is complete
 
 	// problem says why the index does not answer ("" when it does).
 	problem atomic.Pointer[string]
@@ -84,6 +89,7 @@ type Index struct {
 	suspended atomic.Int32 // callers of Suspend that have not released yet
 
 	made, toMake atomic.Int64 // files of the first index; 0: none is being made
+	analysed     atomic.Int64 // files that were analysed since Open
 
 	vectors *vectors      // nil: no Embedder
 	grown   chan struct{} // never closed; capacity 1: there may be files without vectors
@@ -160,7 +166,13 @@ func (x *Index) begin(why string) {
 	x.problem.Store(&why)
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.empty()
+}
+
+// empty makes the tables those of an empty index; x.mu is held.
+func (x *Index) empty() {
 	x.files, x.loose, x.terms, x.seq, x.ready = map[store.Path]*file{}, map[store.Path]*file{}, newTerms(), 0, false
+	x.held, x.taken = map[store.Path]held{}, map[store.Path]time.Time{}
 }
 
 // open opens what is there. A damaged index can make its library panic.
@@ -237,15 +249,6 @@ func (x *Index) setLocked(p store.Path, f *file) {
 	}
 }
 
-// unindexed are the files that are candidates whatever the index says; with all,
-// every file. x.mu is held while it is used.
-func (x *Index) unindexed(all bool) map[store.Path]*file {
-	if all {
-		return x.files
-	}
-	return x.loose
-}
-
 func (x *Index) use(idx bleve.Index) error {
 	adv, err := idx.Advanced()
 	if err != nil {
@@ -307,7 +310,8 @@ type Stats struct {
 	Bytes     int64  `json:"bytes"`      // of the indexed files
 	DiskBytes int64  `json:"disk_bytes"` // of the index
 	Seq       uint64 `json:"seq"`
-	Lag       uint64 `json:"lag"` // versions not yet followed
+	Lag       uint64 `json:"lag"`      // versions not yet followed, and files that wait for the end of their saves
+	Analysed  int64  `json:"analysed"` // files, since the daemon's start; one that is saved again counts again
 	Ready     bool   `json:"ready"`
 	Problem   string `json:"problem,omitempty"`
 	// Embedded is how many contents have vectors.
@@ -325,13 +329,15 @@ func (x *Index) Stats() Stats {
 			st.Bytes += f.size
 		}
 	}
+	st.Lag = uint64(len(x.held))
 	x.mu.RUnlock()
 	if x.vectors != nil {
 		st.Embedded = x.vectors.count()
 	}
 	if newest := x.corpus.Seq(); newest > st.Seq {
-		st.Lag = newest - st.Seq
+		st.Lag += newest - st.Seq
 	}
+	st.Analysed = x.analysed.Load()
 	if p := x.problem.Load(); p != nil {
 		st.Problem = *p
 	}

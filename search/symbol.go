@@ -32,11 +32,11 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 	if low == "" {
 		return nil, nil
 	}
+	files := x.live() // before the index is asked: what is entered meanwhile is looked at all the same
 	candidates, err := x.defining(ctx, base)
 	if err != nil {
 		return nil, err
 	}
-	files := x.live()
 	type weighed struct {
 		p store.Path
 		w float64

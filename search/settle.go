@@ -1,0 +1,112 @@
+package search
+
+import (
+	"time"
+
+	"cachebro/store"
+)
+
+// A file that is saved again and again would be analysed with each save, and all but
+// the last time for nothing. So the follower indexes a file's first save at once, and
+// those that come within settleTime of it when the file has been left alone for so
+// long, but no later than settleMost after the first of them. Meanwhile the file is
+// one of the loose ones, which every exact query reads. A save that was not indexed
+// before a crash is noticed when the index is loaded: the record of the file tells of
+// another content.
+const (
+	settleTime = 2 * time.Second
+	settleMost = 30 * time.Second
+)
+
+// held is a file whose newest versions wait to be indexed.
+type held struct {
+	since, last time.Time // of the versions that wait
+}
+
+func (h held) due(settle time.Duration) time.Time {
+	a, b := h.last.Add(settle), h.since.Add(settleMost)
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// passes reports whether a version that the log ends with is not to be indexed now: the
+// index has its content already, or it is to wait. x.write is held.
+func (x *Index) passes(v store.Version, settle time.Duration) bool {
+	if !x.searchable(v) {
+		return false
+	}
+	now := time.Now()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	was := x.files[v.Path]
+	if was == nil {
+		return false
+	}
+	f := *was
+	f.seq, f.time = v.Seq, v.Time
+	if was.indexed && was.hash == v.Blob {
+		x.setLocked(v.Path, &f)
+		return true
+	}
+	h, waits := x.held[v.Path]
+	if waits && !now.Before(h.due(settle)) || !waits && (!was.indexed || now.Sub(x.taken[v.Path]) > settle) {
+		return false
+	}
+	if !waits {
+		h.since = now
+	}
+	h.last = now
+	f.size, f.indexed = v.Stat.Size, false
+	x.held[v.Path] = h
+	x.setLocked(v.Path, &f)
+	return true
+}
+
+// ripe are the newest versions of the files that have waited long enough. It also forgets
+// when the others were indexed, where that was long ago. x.write is held.
+func (x *Index) ripe(settle time.Duration) (vs []store.Version, err error) {
+	now := time.Now()
+	var paths []store.Path
+	x.mu.Lock()
+	for p, h := range x.held {
+		if settle == 0 || !now.Before(h.due(settle)) {
+			paths = append(paths, p)
+		}
+	}
+	for p, t := range x.taken {
+		if now.Sub(t) > settleTime {
+			delete(x.taken, p)
+		}
+	}
+	x.mu.Unlock()
+	for _, p := range paths {
+		v, found, err := x.corpus.Current(p)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			v = store.Version{Path: p, Op: store.OpUnlink}
+		}
+		vs = append(vs, v)
+	}
+	return vs, nil
+}
+
+// due fires when the first of the files that wait is to be indexed; stop ends that.
+func (x *Index) due() (at <-chan time.Time, stop func()) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	var first time.Time
+	for _, h := range x.held {
+		if d := h.due(settleTime); first.IsZero() || d.Before(first) {
+			first = d
+		}
+	}
+	if first.IsZero() {
+		return nil, func() {}
+	}
+	t := time.NewTimer(time.Until(first))
+	return t.C, func() { t.Stop() }
+}
