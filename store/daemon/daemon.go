@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,8 +51,8 @@ type Options struct {
 	// IdleExit ends the daemon when nobody has asked anything, nothing has happened
 	// on the mount and nothing has been under way for so long; 0: 90 s, < 0: never.
 	IdleExit time.Duration
-	// MemoryLimit in bytes for the garbage collector to keep to; 0: 160 MiB,
-	// < 0: none.
+	// MemoryLimit in bytes for the garbage collector to keep to while no more than
+	// two thirds of it are alive; 0: 160 MiB, < 0: none.
 	MemoryLimit int64
 	Store       store.Options
 	Shown       readers.Options
@@ -149,7 +148,7 @@ func run(ctx context.Context, stop context.CancelFunc, o Options) (err error) {
 		o.MemoryLimit = 160 << 20
 	}
 	if o.MemoryLimit > 0 {
-		defer debug.SetMemoryLimit(debug.SetMemoryLimit(o.MemoryLimit))
+		defer followMemory(o.MemoryLimit)()
 	}
 	state, err := o.Paths.MakeState(o.Root)
 	if err != nil {
