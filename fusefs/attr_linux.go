@@ -186,6 +186,7 @@ func (o *overlay) outsideOf(n *inode, was, after Stat) {
 		defer n.order.Unlock()
 		if w := n.writes; w == nil || !w.dirty {
 			o.obs.Outside(n, was, after)
+			n.tell(stamp{after.Size, after.Mtime, after.Ctime})
 		}
 	}
 	if n.order.TryLock() {

@@ -20,23 +20,44 @@ type writes struct {
 	writer  Caller
 }
 
+// stamp is by what a content is recognised.
+type stamp struct{ size, mtime, ctime int64 }
+
+// stampOf is that of an open file.
+func stampOf(sx *unix.Statx_t) stamp {
+	return stamp{int64(sx.Size), nanos(sx.Mtime), nanos(sx.Ctime)}
+}
+
+// tell notes what the Observer has been told of. It needs n.order.
+func (n *inode) tell(s stamp) {
+	if n.told = nil; s.size >= TailMin {
+		n.told = &s
+	}
+}
+
 // soil makes n dirty. The Observer is asked to save the old content first,
-// unless n is dirty already. size is the size before, from the source. It
+// unless n is dirty already. before is what the source said of it then. It
 // needs n.order.
-func (o *overlay) soil(n *inode, c Caller, op Op, size int64, cancel <-chan struct{}) *writes {
+func (o *overlay) soil(n *inode, c Caller, op Op, before stamp, cancel <-chan struct{}) *writes {
 	w := n.writes
 	if w == nil {
 		w = &writes{}
 		n.writes = w
 	}
 	if !w.dirty {
+		// What was written underneath since the last version is in none: a tail
+		// would stand on another beginning. Of a file without marks the Observer
+		// learns now.
+		as := n.told != nil && *n.told == before || n.told == nil && n.mark.Load() == 0
 		if o.obs != nil {
 			o.obs.Before(Change{File: n, Caller: c, Op: op, Cancel: cancel})
 		}
 		w.dirty = true
 		o.ledger.flag(n, nodeDirty, true)
-		w.tail = math.MaxInt64
-		w.size = size
+		if w.tail = 0; as {
+			w.tail = math.MaxInt64
+		}
+		w.size = before.size
 		o.dirty.add(n)
 	}
 	w.last = time.Now()
@@ -99,6 +120,7 @@ func (o *overlay) closeAs(n *inode, w *writes, c Caller, op Op, idle, held bool,
 	if o.obs == nil {
 		return
 	}
+	n.tell(stampOf(sx))
 	ev := Closed{
 		File: n, Caller: c, Writer: w.writer, Op: op, Stat: toStat(sx),
 		TailFrom: min(w.tail, int64(sx.Size)), LastPath: n.LastPath(), Idle: idle, Held: held, Time: now,

@@ -35,8 +35,9 @@ type inode struct {
 	more *[]link
 	gone bool
 
-	order  sync.Mutex // see the package comment; guards writes
+	order  sync.Mutex // see the package comment; guards writes and told
 	writes *writes    // nil: clean, and nothing to remember
+	told   *stamp     // of the content that the Observer was told of last; nil: of none that is worth a tail
 
 	mu      sync.Mutex // guards handles, seen
 	handles *handle

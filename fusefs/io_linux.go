@@ -96,16 +96,16 @@ func (o *overlay) soilHandle(h *handle, in *fuse.InHeader, off int64, cancel <-c
 	default:
 		c = o.caller(in, true)
 	}
-	size := int64(0)
+	var before stamp
 	if w == nil || !w.dirty {
 		var sx unix.Statx_t
 		if err := statFD(h.fd, &sx); err != nil {
 			return nil, err
 		}
-		size = int64(sx.Size)
+		before = stampOf(&sx)
 	}
 	first := w == nil || w.empty || w.tail == math.MaxInt64
-	w = o.soil(n, c, OpWrite, size, cancel)
+	w = o.soil(n, c, OpWrite, before, cancel)
 	if first && in.Pid != 0 {
 		o.procs.peek(c.Proc)
 	}

@@ -108,6 +108,10 @@ type File interface {
 // were knows that a difference says nothing. The Observer clears it.
 const MarkTimes uint32 = 1 << 31
 
+// TailMin is the shortest beginning of a file that is worth a tail: an Observer that
+// keeps only what was appended saves nothing with a shorter one.
+const TailMin = 4 << 10
+
 // Change says what is about to happen to a file's content.
 type Change struct {
 	File   File

@@ -96,7 +96,7 @@ func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse
 	}
 	n.begin()
 	defer n.end()
-	if err := o.truncate(n, fd, c, &in.InHeader, 0, int64(sx.Size), in.Mode&fuse.OPEN_KILL_SUIDGID != 0, cancel); err != nil {
+	if err := o.truncate(n, fd, c, &in.InHeader, 0, stampOf(&sx), in.Mode&fuse.OPEN_KILL_SUIDGID != 0, cancel); err != nil {
 		unix.Close(fd)
 		return status(err)
 	}
@@ -109,9 +109,9 @@ func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse
 	return fuse.OK
 }
 
-// truncate sets the size of the open file fd, of inode n, whose size was old.
+// truncate sets the size of the open file fd, of inode n, of which old was said before.
 // It needs n.order, and n.begin.
-func (o *overlay) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size, old int64, killPriv bool, cancel <-chan struct{}) error {
+func (o *overlay) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size int64, old stamp, killPriv bool, cancel <-chan struct{}) error {
 	if w := n.writes; w != nil && w.dirty && size < w.size && w.writer.PID != c.PID {
 		// Another process cuts what a writer has not closed yet.
 		o.closeContent(n, c, OpWrite, false)

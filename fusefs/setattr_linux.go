@@ -84,7 +84,7 @@ func (o *overlay) setSize(cancel <-chan struct{}, n *inode, in *fuse.SetAttrIn) 
 	}
 	c := o.caller(&in.InHeader, true)
 	n.begin()
-	err := o.truncate(n, fd, c, &in.InHeader, int64(in.Size), int64(sx.Size), in.Valid&fuse.FATTR_KILL_SUIDGID != 0, cancel)
+	err := o.truncate(n, fd, c, &in.InHeader, int64(in.Size), stampOf(&sx), in.Valid&fuse.FATTR_KILL_SUIDGID != 0, cancel)
 	n.end()
 	if in.Valid&fuse.FATTR_FH == 0 {
 		o.closeContent(n, c, OpTruncate, false)

@@ -214,7 +214,7 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	}
 	by := writerOf(e)
 	r := &spool.Record{Kind: spool.KindVersion, Op: spool.Op(e.Op), Class: spool.Class(class), Path: p, Node: e.File.ID(), Stat: c.whole(e.File, e.Stat), Time: e.Time.UnixNano(), Idle: e.Idle}
-	if class == ignore.Tracked && mark.Load()&markKnown != 0 && e.TailFrom >= tailMin && e.TailFrom <= e.Stat.Size {
+	if class == ignore.Tracked && mark.Load()&markKnown != 0 && e.TailFrom >= fusefs.TailMin && e.Stat.Nlink < 2 && e.TailFrom <= e.Stat.Size {
 		r.TailFrom = e.TailFrom
 	}
 	c.version(e.File, r, by, keep, e.Held && e.Stat.Size <= inlineSize)

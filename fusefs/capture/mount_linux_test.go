@@ -2,11 +2,14 @@ package capture
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -183,6 +186,106 @@ mkfifo fifo; ln -s sed.txt link; mkdir d; rmdir d; chmod 600 save.txt`)
 	if all["notice"] != "node_modules (excluded) was deleted; its content is not kept; " {
 		t.Errorf("notices: %s", all["notice"])
 	}
+}
+
+// A file that grows costs what was appended, also while it is small.
+func TestGrowingFileCostsWhatIsAppended(t *testing.T) {
+	m := mount(t, nil, nil)
+	line := strings.Repeat("x", 199) + "\n"
+	for i := range 500 {
+		f, err := os.OpenFile(filepath.Join(m.dir, "log"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.WriteString(fmt.Sprintf("%04d%s", i, line[4:]))
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := m.end()
+	wantNoGaps(t, log)
+	all := versions(log, "log")
+	if len(all) != 500 {
+		t.Errorf("%d versions of 500", len(all))
+	}
+	for i, v := range all {
+		if len(v) != (i+1)*len(line) || !strings.HasPrefix(v[i*len(line):], fmt.Sprintf("%04dxx", i)) {
+			t.Fatalf("version %d is %s", i, short([]string{v}))
+		}
+	}
+	spooled := int64(0)
+	err := filepath.WalkDir(m.log, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var fi fs.FileInfo
+			if fi, err = d.Info(); err == nil {
+				spooled += fi.Size()
+			}
+		}
+		return err
+	})
+	if err != nil || spooled > 3<<20 { // with whole contents up to 64 KiB: 13 MB
+		t.Errorf("%d bytes in the spool for %d that were appended (%v)", spooled, 500*len(line), err)
+	}
+}
+
+// What was written underneath while a handle was open is in the next version, which is
+// no tail then: its beginning is another one.
+func TestTailStandsOnWhatIsThere(t *testing.T) {
+	m := mount(t, nil, nil)
+	for _, size := range []int{3 << 10, 10 << 10, 100 << 10} {
+		name := fmt.Sprint("log", size)
+		if err := os.WriteFile(filepath.Join(m.dir, name), []byte(strings.Repeat("a", size)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(filepath.Join(m.dir, name), os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range 3 {
+			// What is still to be copied would be lost.
+			for deadline := time.Now().Add(time.Minute); m.c.Stats().Queue > 0; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Error("the content is not copied")
+					break
+				}
+			}
+			under, err := os.OpenFile(filepath.Join(m.src, name), os.O_WRONLY, 0)
+			if err == nil {
+				_, err = under.WriteAt([]byte(fmt.Sprint("OUT", k)), int64(100+10*k))
+				err = errors.Join(err, under.Close())
+			}
+			_, werr := f.WriteString("more\n")
+			if err := errors.Join(err, werr, closeOnce(f)); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := f.Close(); err != nil { // also because the mount does not end before
+			t.Error(err)
+		}
+	}
+	log := m.end()
+	for _, size := range []int{3 << 10, 10 << 10, 100 << 10} {
+		all := versions(log, fmt.Sprint("log", size))
+		for k := range 3 {
+			want := strings.Repeat("a", size) + strings.Repeat("more\n", k+1)
+			for i := range k + 1 {
+				at := 100 + 10*i
+				want = want[:at] + fmt.Sprint("OUT", i) + want[at+4:]
+			}
+			if !slices.Contains(all, want) {
+				t.Errorf("size %d: what was there at close %d is in no version: %s", size, k, short(all))
+			}
+		}
+	}
+}
+
+// closeOnce closes another descriptor of f, which ends what was written so far.
+func closeOnce(f *os.File) error {
+	fd, err := syscall.Dup(int(f.Fd()))
+	if err != nil {
+		return err
+	}
+	return syscall.Close(fd)
 }
 
 // Writers on a real mount, with few places in the queue: what each of them

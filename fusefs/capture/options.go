@@ -50,7 +50,6 @@ const (
 
 	nudgeAfter = 20 * time.Millisecond // until the workers look after small content that nobody took
 	inlineSize = 64 << 10              // content up to this is copied by the operation that destroys it
-	tailMin    = 64 << 10              // a shorter beginning is not worth a tail
 
 	readsEvery = 500 * time.Millisecond
 	readsMax   = 256 // files one process may read in readsEvery before it is a scanner
