@@ -148,7 +148,7 @@ func (g *pages) find(in, pattern string) string {
 // form is what a plan asks to be sent back.
 func (g *pages) form(plan string) url.Values {
 	v := url.Values{}
-	for _, m := range regexp.MustCompile(`<input type="hidden" name="([a-z]+)" value="([^"]*)">`).FindAllStringSubmatch(plan, -1) {
+	for _, m := range regexp.MustCompile(`<input type="hidden" name="([a-z]+)" value="([ -~]*?)">`).FindAllStringSubmatch(plan, -1) {
 		v.Set(m[1], html.UnescapeString(m[2]))
 	}
 	if !v.Has("digest") {
@@ -275,6 +275,51 @@ func TestPages(t *testing.T) {
 		done = g.post("apply", g.form(g.get(g.find(done, `(plan\?kind=redo&amp;plan=[^"]+)"`))))
 		if _, err := os.Stat(p.path("b.txt")); !strings.Contains(done, "done:") || err == nil || read(t, p.path("a.txt")) != "one\nsecond is zwei\nthree\n" {
 			t.Fatalf("after the redo: %q\n%s", read(t, p.path("a.txt")), done)
+		}
+	})
+
+	t.Run("file", func(t *testing.T) {
+		g.t = t
+		p.apart("echo four >> a.txt")
+		g.actionsWith("echo four")
+		page := g.get("file?path=a.txt")
+		if !strings.Contains(page, `class="no">4</td><td class="line">four`) {
+			t.Errorf("the newest version:\n%s", page)
+		}
+		first := g.get("version?path=a.txt&n=1")
+		if !strings.Contains(first, "second is two") || strings.Contains(first, "four") || !strings.Contains(first, "found there") {
+			t.Errorf("the first version:\n%s", first)
+		}
+		if change := g.get("version?path=a.txt&view=change"); !strings.Contains(change, `class="line">four`) || strings.Contains(change, "zwei</mark>") {
+			t.Errorf("what the newest changed:\n%s", change)
+		}
+		if blame := g.get("version?path=a.txt&view=blame"); !strings.Contains(blame, "redo") || !strings.Contains(blame, "echo four") {
+			t.Errorf("who wrote it:\n%s", blame)
+		}
+		g.post("apply", g.form(g.get(g.find(first, `(plan\?kind=revert&amp;path=a\.txt&amp;seq=\d+)"`))))
+		if got := read(t, p.path("a.txt")); got != "one\nsecond is two\nthree\n" {
+			t.Errorf("the first version written again: %q", got)
+		}
+		// A deleted file is found by its name, be it what it may.
+		if err := os.Remove(p.path(odd)); err != nil {
+			t.Fatal(err)
+		}
+		link := ""
+		eventually(t, time.Minute, "the deleted file is listed", func() bool {
+			m := regexp.MustCompile(`<a href="(file\?path=[^"]*)" class="gone">&#34;&lt;b&gt;odd`).FindStringSubmatch(g.get("browse"))
+			if m != nil {
+				link = html.UnescapeString(m[1])
+			}
+			return m != nil
+		})
+		gone := g.get(link)
+		if !strings.Contains(gone, "It was deleted here") {
+			t.Errorf("the deleted file:\n%s", gone)
+		}
+		older := g.get(g.find(gone, `hx-get="(version\?n=[^"]*)" hx-target="#version" aria-label="older version"`))
+		g.post("apply", g.form(g.get(g.find(older, `(plan\?kind=revert&amp;path=[^"]*)"`))))
+		if got := read(t, p.path(odd)); got != "here\n" {
+			t.Errorf("the deleted file came back as %q\n%s", got, older)
 		}
 	})
 

@@ -29,15 +29,13 @@ type planPart struct {
 	Steps            []stepRow
 	More             int
 	Conflicts, Lost  []string
-	Fields           []field // what is asked for, to be asked for again
+	Asked            string // the query, to be asked again: a form could not hold all names
 	Digest           string
 	Nothing          bool
 	Note             string
 	Merge, Force     template.URL // the same plan with the choice, "" where it makes no difference
 	Chosen           string
 }
-
-type field struct{ Name, Value string }
 
 type stepRow struct {
 	Letter, Name   string
@@ -153,9 +151,10 @@ func (s *server) planPart(p wire.Plan, q url.Values, digest string) planPart {
 	asked := url.Values{}
 	for _, f := range planFields {
 		if v := q.Get(f); v != "" {
-			out.Fields, asked = append(out.Fields, field{f, v}), with(asked, f, v)
+			asked.Set(f, v)
 		}
 	}
+	out.Asked = asked.Encode()
 	if q.Get("edits") != "" {
 		return out // lines of others are kept anyway, and nothing is to be forced
 	}
@@ -210,7 +209,12 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	v, page, err := s.carryOut(r.Context(), r.PostForm)
+	q, err := url.ParseQuery(r.PostForm.Get("asked"))
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	v, page, err := s.carryOut(r.Context(), q, r.PostForm.Get("digest"))
 	if err != nil {
 		s.fail(w, err)
 		return
@@ -218,7 +222,7 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) {
 	s.render(w, page, v)
 }
 
-func (s *server) carryOut(ctx context.Context, q url.Values) (v any, page string, err error) {
+func (s *server) carryOut(ctx context.Context, q url.Values, digest string) (v any, page string, err error) {
 	r, err := request(q)
 	if err != nil {
 		return nil, "", err
@@ -237,7 +241,7 @@ func (s *server) carryOut(ctx context.Context, q url.Values) (v any, page string
 	if err != nil {
 		return nil, "", err
 	}
-	if digestOf(p) != q.Get("digest") {
+	if digestOf(p) != digest {
 		s.drop(ctx, p)
 		shown := p
 		if err := apply.Preview(s.t.Base(), &shown, r.Force); err != nil {

@@ -50,8 +50,12 @@ func newServer(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, g 
 // routes are the pages, all in one directory, so that their addresses are relative.
 func (s *server) routes() http.Handler {
 	m := http.NewServeMux()
-	m.HandleFunc("GET /{$}", s.page("timeline", func(context.Context, url.Values) (any, error) { return timelinePage{}, nil }))
+	m.HandleFunc("GET /{$}", s.page("timeline", s.timeline))
+	for name, answer := range map[string]answerer{"browse": s.browse, "file": s.file} {
+		m.HandleFunc("GET /"+name, s.page(name, answer))
+	}
 	for name, answer := range map[string]answerer{
+		"names": s.browse, "version": s.version,
 		"actions": s.actions, "lanes": s.lanes, "files": s.actionFiles, "diff": s.diff, "plan": s.plan,
 	} {
 		m.HandleFunc("GET /"+name, s.part(name, answer))
@@ -79,7 +83,7 @@ type navItem struct {
 }
 
 // nav are the pages, in their order.
-var nav = []navItem{{"./", "Timeline", false}}
+var nav = []navItem{{"./", "Timeline", false}, {"browse", "Files", false}}
 
 // page answers with a whole page.
 func (s *server) page(name string, answer answerer) http.HandlerFunc {
@@ -91,7 +95,7 @@ func (s *server) page(name string, answer answerer) http.HandlerFunc {
 		}
 		sh := shell{Page: name, Project: name1(s.t.Root), CSRF: s.g.csrf, Main: main}
 		for _, n := range nav {
-			n.Here = n.Name == name || n.Name == "./" && name == "timeline"
+			n.Here = n.Name == name || n.Name == "./" && name == "timeline" || n.Name == "browse" && name == "file"
 			if n.Here {
 				sh.Title = n.Title
 			}

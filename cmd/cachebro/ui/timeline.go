@@ -26,7 +26,20 @@ const (
 	laneActions = 400
 )
 
-type timelinePage struct{}
+// timelinePage is all that was done, or what was done to one path.
+type timelinePage struct {
+	Of   string // in words, "" all
+	Path string
+}
+
+// timeline says what the page is about; its parts come with requests of their own.
+func (s *server) timeline(_ context.Context, q url.Values) (any, error) {
+	p := timelinePage{Path: q.Get("path")}
+	if p.Path != "" {
+		p.Of = name([]byte(p.Path))
+	}
+	return p, nil
+}
 
 // actionsPart is a page of the log by action.
 type actionsPart struct {
@@ -244,6 +257,7 @@ func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
 		r.Bad = "also changed meanwhile by " + clip(oneLine(f.Also), 50)
 	}
 	if !f.Dir {
+		r.Page, _ = link("file", "path", string(f.Path), "seq", f.Seq)
 		r.Diff, _ = link("diff", "from", f.Before, "to", f.Seq)
 	}
 	if a.Plan == "" && a.Count > 1 {

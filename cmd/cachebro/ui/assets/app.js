@@ -42,7 +42,7 @@
     try {
       while (wanted > newest) {
         const want = wanted;
-        const r = await fetch("actions?after=" + newest);
+        const r = await fetch(timeline.dataset.from + (timeline.dataset.from.includes("?") ? "&" : "?") + "after=" + newest);
         if (!r.ok) break;
         const doc = new DOMParser().parseFromString(await r.text(), "text/html");
         merge(doc);

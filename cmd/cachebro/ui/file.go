@@ -1,0 +1,330 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"html/template"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/diff"
+	"cachebro/store/text"
+	"cachebro/store/wire"
+)
+
+const (
+	maxVersions = 1000 // of a file that a page offers
+	maxGone     = 200  // deleted files that are listed
+	filePiece   = 1000 // lines of a file that are shown at once
+)
+
+// filesPage lists a directory, as it is and was.
+type filesPage struct {
+	Crumbs []crumb
+	Dir    string
+	Names  []nameRow
+	Cut    bool
+	Gone   []nameRow // files that were deleted last, wherever
+}
+
+type crumb struct {
+	Name string
+	To   template.URL
+}
+
+type nameRow struct {
+	Name, Note string
+	Dir, Gone  bool
+	To         template.URL
+}
+
+// crumbs lead from the project to a path.
+func (s *server) crumbs(p string) []crumb {
+	all := []crumb{{name1(s.t.Root), "browse"}}
+	for i := range len(p) {
+		if p[i] == '/' {
+			to, _ := link("browse", "dir", p[:i])
+			all = append(all, crumb{name1(p[:i]), to})
+		}
+	}
+	return all
+}
+
+func (s *server) browse(ctx context.Context, q url.Values) (any, error) {
+	dir := strings.Trim(q.Get("dir"), "/")
+	out := filesPage{Dir: dir}
+	if dir != "" {
+		out.Crumbs = append(s.crumbs(dir), crumb{Name: name1(dir)})
+	}
+	var err error
+	if out.Names, out.Cut, err = s.names(ctx, dir, q.Get("prefix")); err != nil {
+		return nil, err
+	}
+	if dir != "" {
+		return out, nil
+	}
+	a, err := wire.Call[wire.LogAnswer](ctx, s.c, wire.MLog, wire.LogQuery{Ops: []string{"unlink"}, Limit: maxGone})
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, v := range a.Versions {
+		if seen[string(v.Path)] || v.Class != "tracked" {
+			continue
+		}
+		seen[string(v.Path)] = true
+		to, _ := link("file", "path", string(v.Path))
+		out.Gone = append(out.Gone, nameRow{Name: name(v.Path), Note: s.at(v.Time) + " by " + cli.Who(v.Actor), Gone: true, To: to})
+	}
+	return out, nil
+}
+
+// names are what lies or lay directly below a directory.
+func (s *server) names(ctx context.Context, dir, prefix string) (rows []nameRow, cut bool, err error) {
+	a, err := wire.Call[wire.NamesAnswer](ctx, s.c, wire.MNames, wire.NamesQuery{Kind: "path", Dir: []byte(dir), Prefix: []byte(prefix)})
+	if err != nil {
+		return nil, false, err
+	}
+	for _, n := range a.Names {
+		row := nameRow{Name: visibleBase(n.Name), Dir: n.Dir, Gone: n.Gone}
+		if n.Dir {
+			row.Name += "/"
+			row.To, _ = link("browse", "dir", string(n.Name))
+		} else {
+			row.To, _ = link("file", "path", string(n.Name))
+		}
+		if n.Gone {
+			row.Note = "deleted"
+		}
+		rows = append(rows, row)
+	}
+	return rows, len(a.Names) == 200, nil
+}
+
+func visibleBase(p []byte) string { return name1(string(p)) }
+
+// filePage is one file with all its versions.
+type filePage struct {
+	Crumbs     []crumb
+	Path, Name string
+	Count      int
+	Version    versionPart
+}
+
+// versionPart is one version: its content, what it changed, or who wrote its lines.
+type versionPart struct {
+	Path         string
+	N, Count     int // 1-based, oldest first
+	Seq          uint64
+	Views        []viewLink
+	When, Who    string
+	What, Size   string
+	Older, Newer template.URL
+	Restore      template.URL
+	Latest       bool
+	Rows         []codeRow
+	Cut          template.URL
+	CutLines     int
+	Change       *diffPart
+	Image        template.URL
+	Note         string
+	View         string
+	Piece        bool
+}
+
+type viewLink struct {
+	Name string
+	To   template.URL
+	Here bool
+}
+
+// codeRow is a line of a file. Who is set where it differs from the line above.
+type codeRow struct {
+	N     int
+	Text  template.HTML
+	Who   string
+	To    template.URL
+	Blame bool
+}
+
+// versions are those of a path, oldest first.
+func (s *server) versions(ctx context.Context, p string) ([]wire.Version, error) {
+	a, err := wire.Call[wire.LogAnswer](ctx, s.c, wire.MLog, wire.LogQuery{Path: []byte(p), Baselines: true, Limit: maxVersions})
+	if err != nil {
+		return nil, err
+	}
+	vs := a.Versions
+	for i, j := 0, len(vs)-1; i < j; i, j = i+1, j-1 {
+		vs[i], vs[j] = vs[j], vs[i]
+	}
+	if len(vs) == 0 {
+		return nil, wire.Errorf(wire.ErrNotFound, "the log shows what changed", "no version of %s is known", name([]byte(p)))
+	}
+	return vs, nil
+}
+
+func (s *server) file(ctx context.Context, q url.Values) (any, error) {
+	v, err := s.version(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	part := v.(versionPart)
+	p := q.Get("path")
+	return filePage{Crumbs: s.crumbs(p), Path: p, Name: name1(p), Count: part.Count, Version: part}, nil
+}
+
+func (s *server) version(ctx context.Context, q url.Values) (any, error) {
+	p := q.Get("path")
+	vs, err := s.versions(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	n, _ := strconv.Atoi(q.Get("n"))
+	if seq := number(q, "seq"); seq > 0 {
+		for i, v := range vs {
+			if v.Seq <= seq {
+				n = i + 1
+			}
+		}
+	}
+	if n <= 0 || n > len(vs) {
+		n = len(vs)
+	}
+	v := vs[n-1]
+	out := versionPart{Path: p, N: n, Count: len(vs), Seq: v.Seq, When: s.at(v.Time), Who: whoOf(v), What: v.Op, Latest: n == len(vs), View: q.Get("view")}
+	if v.Op == "baseline" {
+		out.What = "found there"
+	}
+	if v.Made != 0 { // saved by way of another name
+		out.What = "write"
+	} else if len(v.From) > 0 {
+		out.What += " from " + name(v.From)
+	} else if string(v.Path) != p {
+		out.What += ", as " + name(v.Path)
+	}
+	if out.View == "" {
+		out.View = "content"
+	}
+	to := func(n int, view string) template.URL {
+		u, _ := link("version", "path", p, "n", n, "view", view)
+		return u
+	}
+	for _, view := range []string{"content", "change", "blame"} {
+		out.Views = append(out.Views, viewLink{view, to(n, view), view == out.View})
+	}
+	if n > 1 {
+		out.Older = to(n-1, out.View)
+	}
+	if n < len(vs) {
+		out.Newer = to(n+1, out.View)
+	}
+	if v.Deleted {
+		out.Note = "It was deleted here."
+	} else {
+		out.Size = text.Bytes(v.Size)
+		if !out.Latest && (v.Hash != "" || len(v.Target) > 0) {
+			out.Restore, _ = link("plan", "kind", "revert", "path", p, "seq", v.Seq)
+		}
+	}
+	switch {
+	case out.View == "change":
+		from := uint64(0)
+		if n > 1 {
+			from = vs[n-2].Seq
+		}
+		d, err := s.diff(ctx, url.Values{"from": {strconv.FormatUint(from, 10)}, "to": {strconv.FormatUint(v.Seq, 10)}})
+		if err != nil {
+			out.Note = oneLine(err.Error())
+			return out, nil
+		}
+		part := d.(diffPart)
+		out.Change = &part
+	case v.Deleted:
+	case out.View == "blame":
+		err = s.blame(ctx, &out, p, v)
+	default:
+		err = s.content(ctx, &out, v, q)
+	}
+	if err != nil && (errors.Is(err, wire.ErrPruned) || errors.Is(err, wire.ErrNotFound) || errors.Is(err, wire.ErrUnsupported)) {
+		out.Note, err = oneLine(err.Error()), nil
+	}
+	return out, err
+}
+
+// whoOf is who wrote a version: a command, or an undo and its like.
+func whoOf(v wire.Version) string {
+	who := cli.Who(v.Actor)
+	switch {
+	case v.Op == "baseline":
+		return ""
+	case v.Plan != "":
+		who, _, _ = strings.Cut(v.Plan, "-")
+		return oneLine(who)
+	case v.Actor.Args != "":
+		who = clip(oneLine(v.Actor.Args), 60)
+	}
+	if by := cli.Whose(v.Actor); by != "" {
+		who += ", " + by
+	}
+	return who
+}
+
+// content shows a version's lines, a piece at a time.
+func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, q url.Values) error {
+	x, err := s.sideOf(ctx, v.Seq)
+	if err != nil {
+		return err
+	}
+	if imageKind(x.data) != "" {
+		out.Image, _ = link("raw", "seq", v.Seq)
+		return nil
+	}
+	if text.Binary(x.data) {
+		out.Note = "binary, " + inWords(x)
+		return nil
+	}
+	lines, colours := diff.Lines(x.data), colour(string(v.Path), x.data)
+	from, _ := strconv.Atoi(q.Get("at"))
+	from = max(min(from, len(lines)), 0)
+	end := min(from+filePiece, len(lines))
+	out.Piece = from > 0
+	for i := from; i < end; i++ {
+		out.Rows = append(out.Rows, codeRow{N: i + 1, Text: line(lines[i], at(colours, i), nil)})
+	}
+	if out.CutLines = len(lines) - end; out.CutLines > 0 {
+		out.Cut, _ = link("version", "path", out.Path, "n", out.N, "at", end)
+	}
+	if len(lines) == 0 {
+		out.Note = "It was empty."
+	}
+	return nil
+}
+
+// blame shows who wrote which line.
+func (s *server) blame(ctx context.Context, out *versionPart, p string, v wire.Version) error {
+	var a wire.BlameAnswer
+	body, err := s.c.Call(ctx, wire.MBlame, wire.ShowQuery{Path: []byte(p), Seq: v.Seq}, nil, &a)
+	if err != nil {
+		return err
+	}
+	lines, colours := bytes.SplitAfter(body, []byte("\n")), colour(string(v.Path), body)
+	for i, k := range a.Lines {
+		if i >= len(lines) || i >= filePiece*2 {
+			out.Note = "Only the first lines are shown."
+			break
+		}
+		row := codeRow{N: i + 1, Text: line(lines[i], at(colours, i), nil), Blame: true}
+		if w := a.Versions[k]; i == 0 || a.Lines[i-1] != k {
+			row.Who = strings.TrimSpace(s.at(w.Time) + " " + whoOf(w))
+			if w.Op == "baseline" {
+				row.Who = "found there"
+			}
+			row.To, _ = link("version", "path", p, "seq", w.Seq, "view", "change")
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return nil
+}
