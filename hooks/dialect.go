@@ -36,6 +36,8 @@ var dialects = map[string]dialect{
 		},
 		silent: true,
 	},
+	// Our own plugin speaks for it, in Claude Code's words.
+	"opencode": {silent: true},
 }
 
 // translate turns an event of another client into ours. f is what it sent.

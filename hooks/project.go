@@ -69,9 +69,15 @@ func stepsBack(env Env, opt options, ev event) bool {
 	if env.Getenv("CACHEBRO_HOOKS") == "run" {
 		return true
 	}
-	project := env.Getenv("CLAUDE_PROJECT_DIR")
-	if project == "" {
-		project = ev.cwd
+	p := clients.Places{Client: opt.client, Home: env.Getenv("HOME"), Project: ev.cwd}
+	switch opt.client {
+	case "":
+		p.Config = env.Getenv("CLAUDE_CONFIG_DIR")
+		if project := env.Getenv("CLAUDE_PROJECT_DIR"); project != "" {
+			p.Project = project
+		}
+	case "codex":
+		p.Config = env.Getenv("CODEX_HOME")
 	}
-	return clients.Places{Home: env.Getenv("HOME"), Config: env.Getenv("CLAUDE_CONFIG_DIR"), Project: project}.HooksRegistered() != ""
+	return p.HooksRegistered() != ""
 }

@@ -58,3 +58,42 @@ func TestPluginStepsBack(t *testing.T) {
 		t.Errorf("server registered in %q", got)
 	}
 }
+
+// TestExtensionStepsBack: the same for the clients whose extensions have hooks. A file of
+// another client does not count.
+func TestExtensionStepsBack(t *testing.T) {
+	home, config, project := t.TempDir(), t.TempDir(), t.TempDir()
+	env := map[string]string{"HOME": home}
+	e := Env{Getenv: func(k string) string { return env[k] }}
+	ev := event{cwd: project}
+	opt := func(client string) options { return parseOptions([]string{"--client=" + client, "--plugin", "Stop"}) }
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(home, ".claude", "settings.json"), string(clients.ClaudeSettings("/opt/cachebro")))
+	const ours = `{"hooks":{"SessionStart":[{"hooks":[{"command":"/opt/cachebro hook SessionStart --client=x"}]}]}}`
+	for _, c := range []struct{ client, file string }{
+		{"gemini", filepath.Join(home, ".gemini", "settings.json")}, {"gemini", filepath.Join(project, ".gemini", "settings.json")},
+		{"codex", filepath.Join(home, ".codex", "hooks.json")}, {"codex", filepath.Join(project, ".codex", "hooks.json")},
+	} {
+		if stepsBack(e, opt(c.client), ev) {
+			t.Errorf("%s steps back though nothing else is registered", c.client)
+		}
+		write(c.file, ours)
+		if !stepsBack(e, opt(c.client), ev) {
+			t.Errorf("%s acts though %s has our hooks", c.client, c.file)
+		}
+		write(c.file, "{}")
+	}
+	env["CODEX_HOME"] = config
+	write(filepath.Join(config, "hooks.json"), ours)
+	if !stepsBack(e, opt("codex"), ev) || stepsBack(e, opt("gemini"), ev) || stepsBack(e, opt("opencode"), ev) {
+		t.Error("CODEX_HOME: another client steps back, or Codex does not")
+	}
+}

@@ -96,12 +96,14 @@ func TestOneVersion(t *testing.T) {
 	if m := regexp.MustCompile(`(?m)^## (\S+)`).FindSubmatch(changes); m == nil || string(m[1]) != cli.Version {
 		t.Errorf("CHANGELOG.md begins with %s, the program is %s", m, cli.Version)
 	}
-	var plugin struct{ Version string }
-	b, err := os.ReadFile(filepath.Join("..", "..", "hooks", "plugin", ".claude-plugin", "plugin.json"))
-	if err == nil {
-		err = json.Unmarshal(b, &plugin)
-	}
-	if err != nil || plugin.Version != cli.Version {
-		t.Errorf("the plugin is of %s, the program of %s (%v)", plugin.Version, cli.Version, err)
+	for _, name := range []string{"plugin/.claude-plugin/plugin.json", "plugin/.codex-plugin/plugin.json", "gemini/gemini-extension.json"} {
+		var plugin struct{ Version string }
+		b, err := os.ReadFile(filepath.Join("..", "..", "hooks", filepath.FromSlash(name)))
+		if err == nil {
+			err = json.Unmarshal(b, &plugin)
+		}
+		if err != nil || plugin.Version != cli.Version {
+			t.Errorf("%s is of %s, the program of %s (%v)", name, plugin.Version, cli.Version, err)
+		}
 	}
 }

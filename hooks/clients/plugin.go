@@ -6,21 +6,39 @@ import (
 	"path/filepath"
 )
 
-// Claude Code can use us as a plugin (hooks/plugin) instead of through init. Then its
-// hooks come with --plugin, and our tools have another name. With both, everything
-// would happen twice, so the plugin steps back: who ran init chose its options.
+// Clients can use us as a plugin instead of through init: Claude Code and Codex take
+// hooks/plugin, Gemini CLI hooks/gemini, OpenCode hooks/opencode. The plugin's hooks come
+// with --plugin. With both, everything would happen twice, so the plugin steps back: who
+// ran init chose its options. Of two servers with one name Codex, Gemini CLI and OpenCode
+// start init's; Claude Code starts both and gives the plugin's tools another name.
 
 // PluginTools is what our tools are called in the plugin: plugin, then server.
 const PluginTools = "mcp__plugin_cachebro_cachebro__"
 
-// Places are where a Claude Code of this user and project is configured.
+// Places are where a client of this user and project is configured.
 type Places struct {
+	Client  string // "codex", "gemini"; "" is Claude Code
 	Home    string
-	Config  string // CLAUDE_CONFIG_DIR, "" for the usual place
+	Config  string // CLAUDE_CONFIG_DIR or CODEX_HOME, "" for the usual place
 	Project string
 }
 
+// settings lists the files in which init registers hooks.
 func (p Places) settings() []string {
+	if p.Client != "" {
+		name := map[string]string{"codex": ".codex/hooks.json", "gemini": ".gemini/settings.json"}[p.Client]
+		if name == "" {
+			return nil
+		}
+		files := []string{filepath.Join(p.Home, filepath.FromSlash(name))}
+		if p.Config != "" {
+			files[0] = filepath.Join(p.Config, filepath.Base(name))
+		}
+		if p.Project != "" {
+			files = append(files, filepath.Join(p.Project, filepath.FromSlash(name)))
+		}
+		return files
+	}
 	user := p.Config
 	if user == "" {
 		user = filepath.Join(p.Home, ".claude")
@@ -37,14 +55,16 @@ func (p Places) settings() []string {
 func (p Places) HooksRegistered() string {
 	for _, file := range p.settings() {
 		b, err := ReadConfig(file)
-		if err == nil && bytes.Contains(b, []byte("cachebro")) && bytes.Contains(b, []byte(" hook PostToolUse")) {
+		// Every one of these clients is told of a session's start.
+		if err == nil && bytes.Contains(b, []byte("cachebro")) && bytes.Contains(b, []byte(" hook SessionStart")) {
 			return file
 		}
 	}
 	return ""
 }
 
-// ServerRegistered names the file in which init registered our MCP server, "" if none.
+// ServerRegistered names the file in which init registered our MCP server for Claude
+// Code, "" if none.
 func (p Places) ServerRegistered() string {
 	type servers struct {
 		Servers map[string]json.RawMessage `json:"mcpServers"`

@@ -55,7 +55,31 @@ func (b *build) documents(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := b.extensions(); err != nil {
+		return err
+	}
 	return b.materials(ctx)
+}
+
+// extensions are what clients take us from, laid out as in the repository, so that each
+// client's way of adding one is the same for a checkout, a package and npm.
+func (b *build) extensions() error {
+	for _, from := range []string{".claude-plugin", "hooks/plugin", "hooks/gemini", "hooks/opencode"} {
+		err := filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			return b.document("extensions/"+filepath.ToSlash(p), text)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // document writes a file that goes into every archive.

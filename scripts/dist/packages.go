@@ -54,6 +54,8 @@ func (b *build) archives(context.Context) error {
 				name = "share/" + name
 			case strings.HasPrefix(name, "completions/"):
 				name = "share/" + name
+			case strings.HasPrefix(name, "extensions/"):
+				name = "share/cachebro/" + strings.TrimPrefix(name, "extensions/")
 			}
 			files = append(files, file{base + "/" + name, d.from, d.mode})
 		}
@@ -151,6 +153,8 @@ func (b *build) packages(ctx context.Context) error {
 				dst = "/usr/share/zsh/vendor-completions/" + base
 			case dir == "completions/fish/":
 				dst = "/usr/share/fish/vendor_completions.d/" + base
+			case strings.HasPrefix(d.name, "extensions/"):
+				dst = "/usr/share/cachebro/" + strings.TrimPrefix(d.name, "extensions/")
 			default:
 				dst = "/usr/share/doc/cachebro/" + map[bool]string{true: "copyright", false: base}[base == "LICENSE"]
 			}
@@ -209,14 +213,26 @@ func (b *build) npm(context.Context) error {
 			return err
 		}
 	}
+	docs, err := b.docs()
+	if err != nil {
+		return err
+	}
+	files := []file{{"package/cachebro.js", "scripts/dist/cachebro.js", 0o755}, {"package/README.md", "README.md", 0o644}}
+	for _, d := range docs {
+		if name, ok := strings.CutPrefix(d.name, "extensions/"); ok {
+			files = append(files, file{"package/" + name, d.from, d.mode})
+		}
+	}
+	// What imports the package is OpenCode, which takes plugins from npm.
 	return write("cachebro", map[string]any{
-		"name": npmName, "version": b.version, "description": summary, "license": "MIT", "mcpName": registryName,
+		"name": npmName, "version": b.version, "description": summary, "license": "MIT", "mcpName": registryName, "main": openCode,
 		"bin": map[string]string{"cachebro": "cachebro.js"}, "optionalDependencies": optional, "engines": map[string]string{"node": ">=16"},
-	}, file{"package/cachebro.js", "scripts/dist/cachebro.js", 0o755}, file{"package/README.md", "README.md", 0o644})
+	}, files...)
 }
 
 const (
-	npmName = "cachebro"
+	npmName  = "cachebro"
+	openCode = "hooks/opencode/cachebro.mjs"
 	// registryName is who we are in the MCP registry, which looks for it in the npm
 	// package too.
 	registryName = "io.github.cachebro/cachebro"

@@ -29,6 +29,9 @@ func testBuild(t *testing.T) *build {
 			t.Fatal(err)
 		}
 	}
+	if err := b.extensions(); err != nil {
+		t.Fatal(err)
+	}
 	for _, step := range []func(context.Context) error{b.archives, b.npm, b.registry, b.checksums} {
 		if err := step(t.Context()); err != nil {
 			t.Fatal(err)
@@ -72,15 +75,24 @@ func TestNpmAndRegistry(t *testing.T) {
 	b := testBuild(t)
 	files := unpack(t, filepath.Join(b.out, "npm-cachebro-1.2.3.tgz"))
 	var wrapper struct {
-		Name, Version, McpName string
-		Bin, Scripts           map[string]string
-		Optional               map[string]string `json:"optionalDependencies"`
+		Name, Version, McpName, Main string
+		Bin, Scripts                 map[string]string
+		Optional                     map[string]string `json:"optionalDependencies"`
 	}
 	if err := json.Unmarshal([]byte(files["package/package.json"]), &wrapper); err != nil {
 		t.Fatal(err)
 	}
 	if files["package/"+wrapper.Bin["cachebro"]] == "" || len(wrapper.Scripts) > 0 || len(wrapper.Optional) != 2 {
 		t.Errorf("the package: %+v", wrapper)
+	}
+	// Clients take us from the package as from a checkout.
+	for _, name := range []string{wrapper.Main, ".claude-plugin/marketplace.json", "hooks/plugin/.claude-plugin/plugin.json", "hooks/plugin/.codex-plugin/plugin.json", "hooks/gemini/gemini-extension.json"} {
+		if files["package/"+name] == "" {
+			t.Errorf("no %s in the package", name)
+		}
+		if unpack(t, filepath.Join(b.out, "cachebro-1.2.3-linux-amd64.tar.gz"))["cachebro-1.2.3-linux-amd64/share/cachebro/"+name] == "" {
+			t.Errorf("no %s in the tarball", name)
+		}
 	}
 	for name, version := range wrapper.Optional {
 		inside := unpack(t, filepath.Join(b.out, "npm-"+name+"-1.2.3.tgz"))
