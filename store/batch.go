@@ -436,7 +436,7 @@ func (s *Store) takeBack(seq uint64) error {
 	// Newest first: the v keys above seq are what a second try finds.
 	for i := len(gone) - 1; i >= 0; i-- {
 		v := &gone[i]
-		if err := s.restoreCurrent(w, v.Path, seq); err != nil {
+		if err := restoreCurrent(w, v.Path, seq); err != nil {
 			return err
 		}
 		for _, k := range append(indexes(v), keyPath(v.Path, v.Seq), keyVersion(v.Seq)) {
@@ -449,7 +449,7 @@ func (s *Store) takeBack(seq uint64) error {
 }
 
 // restoreCurrent makes the newest version up to seq the current one.
-func (s *Store) restoreCurrent(w *db.Writer, p Path, seq uint64) error {
+func restoreCurrent(w *db.Writer, p Path, seq uint64) error {
 	v, found, err := newestOf(w.Snapshot(), p, seq)
 	if err != nil {
 		return err

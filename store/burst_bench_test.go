@@ -96,7 +96,7 @@ func BenchmarkBurst(b *testing.B) {
 			}
 		})
 		part("begin", func() {
-			if err := s.BeginPlan(context.Background(), &p.Plan, p.Made); err != nil {
+			if err := s.Journal.Begin(context.Background(), &p.Plan, p.Made); err != nil {
 				b.Fatal(err)
 			}
 		})

@@ -24,7 +24,7 @@ func (s *Store) References(ctx context.Context, add func(Hash)) error {
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return err
 	}
-	open, err := s.OpenPlans()
+	open, err := s.Journal.Open()
 	for _, p := range open {
 		for _, st := range p.Steps {
 			add(st.Blob)
@@ -42,7 +42,7 @@ var errEnough = errors.New("enough")
 // newer ones of the same path with content; never the newest of a live path.
 func (s *Store) Superseded(ctx context.Context, keep int, fn func(Version) bool) error {
 	newest := s.Seq()
-	return s.view(func(txn *badger.Txn) error {
+	return s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})
 		defer it.Close()
 		var at Path
@@ -178,7 +178,7 @@ func (s *Store) dropRecords(vs []Version) error {
 func (s *Store) DropTimed() error {
 	for _, prefix := range []byte{kGap, kNotice} {
 		var keys [][]byte
-		err := s.view(func(txn *badger.Txn) error {
+		err := s.db.View(func(txn *badger.Txn) error {
 			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{prefix}})
 			defer it.Close()
 			for it.Rewind(); it.Valid(); it.Next() {
@@ -190,7 +190,7 @@ func (s *Store) DropTimed() error {
 			return err
 		}
 		for part := range slices.Chunk(keys[:max(0, len(keys)-maxTimed)], chunk) {
-			err := s.update(func(txn *badger.Txn) error {
+			err := s.db.Update(func(txn *badger.Txn) error {
 				for _, k := range part {
 					if err := txn.Delete(k); err != nil {
 						return err

@@ -89,7 +89,7 @@ func (b *batch) checkLog(ctx context.Context, c *Check, bad map[Hash]bool) error
 	newest := map[Path]uint64{}
 	blocks := map[uint64]times{}
 	var fix []Version
-	err := b.s.view(func(txn *badger.Txn) error {
+	err := b.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kVersion}})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
@@ -192,7 +192,7 @@ func (b *batch) checkCurrent(c *Check, newest map[Path]uint64) error {
 // checkStrays finds keys that belong to no version or content.
 func (b *batch) checkStrays(ctx context.Context, c *Check) error {
 	var stray [][]byte
-	err := b.s.view(func(txn *badger.Txn) error {
+	err := b.s.db.View(func(txn *badger.Txn) error {
 		has := func(k []byte) bool { _, err := txn.Get(k); return err == nil }
 		for _, prefix := range []byte{kPath, kIndex, kCurrent} {
 			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{prefix}})

@@ -23,7 +23,7 @@ func (s *Store) NoteGap(g Gap) error {
 	defer s.writeMu.Unlock()
 	next := s.next
 	next.GapCount++
-	err := s.update(func(txn *badger.Txn) error {
+	err := s.db.Update(func(txn *badger.Txn) error {
 		if err := txn.Set(keyTimed(kGap, g.Time, s.serial.Add(1)), encode(&g)); err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (s *Store) Gaps(limit int) ([]Gap, int64, error) {
 
 // Notice adds a line to the log.
 func (s *Store) Notice(n Notice) error {
-	err := s.update(func(txn *badger.Txn) error {
+	err := s.db.Update(func(txn *badger.Txn) error {
 		return txn.Set(keyTimed(kNotice, n.Time, s.serial.Add(1)), encode(&n))
 	})
 	if err != nil {
@@ -63,7 +63,7 @@ func timed[T any](s *Store, prefix byte, limit int) ([]T, error) {
 		limit = 100
 	}
 	var out []T
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{
 			PrefetchValues: true, PrefetchSize: min(limit, 100), Reverse: true, Prefix: []byte{prefix}})
 		defer it.Close()

@@ -9,26 +9,31 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// BeginPlan gives a plan its ID and writes it into the journal. From then on it is
-// open, until FinishPlan, and retention leaves its contents alone. made are the
+// Journal holds the plans that were begun, and how far each is.
+type Journal struct {
+	s *Store
+}
+
+// Begin gives a plan its ID and writes it into the journal. From then on it is
+// open, until Finish, and retention leaves its contents alone. made are the
 // contents that its steps write and that no version has had.
-func (s *Store) BeginPlan(ctx context.Context, p *Plan, made map[Hash][]byte) error {
+func (j *Journal) Begin(ctx context.Context, p *Plan, made map[Hash][]byte) error {
 	if p.ID != "" {
 		return fmt.Errorf("plan %s was begun before", p.ID)
 	}
-	s.writeMu.Lock()
-	defer s.writeMu.Unlock()
-	if s.db.Closed() {
+	j.s.writeMu.Lock()
+	defer j.s.writeMu.Unlock()
+	if j.s.db.Closed() {
 		return ErrClosed
 	}
-	b := s.newBatch()
+	b := j.s.newBatch()
 	defer b.discard()
 	for h, content := range made {
 		if err := b.contents.PutHashed(h, content, Hash{}); err != nil {
 			return err
 		}
 	}
-	p.Begun = s.opt.Now().UnixNano()
+	p.Begun = j.s.opt.Now().UnixNano()
 	for n := p.Begun; ; n++ {
 		p.ID = fmt.Sprintf("%s-%x", p.Kind, uint64(n)/1000)
 		if _, err := b.w.Txn.Get(keyNamed(kPlan, p.ID)); err != nil {
@@ -36,7 +41,7 @@ func (s *Store) BeginPlan(ctx context.Context, p *Plan, made map[Hash][]byte) er
 		}
 		n += 999
 	}
-	if err := s.room.Check(int64(len(p.Steps)) * 256); err != nil {
+	if err := j.s.room.Check(int64(len(p.Steps)) * 256); err != nil {
 		p.ID = ""
 		return err
 	}
@@ -74,11 +79,11 @@ func keyPlanPart(id string, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(keyNamed(kPlan, id), 0), uint32(n))
 }
 
-// LookupPlan returns a journalled plan with its Done steps. ErrNotFound: there
+// Plan returns a journalled plan with its Done steps. ErrNotFound: there
 // is none with this ID.
-func (s *Store) LookupPlan(id string) (Plan, error) {
+func (j *Journal) Plan(id string) (Plan, error) {
 	var p Plan
-	err := s.view(func(txn *badger.Txn) (err error) {
+	err := j.s.db.View(func(txn *badger.Txn) (err error) {
 		if p, err = planHead(txn, id); err != nil {
 			return err
 		}
@@ -106,10 +111,10 @@ func (s *Store) LookupPlan(id string) (Plan, error) {
 	return p, err
 }
 
-// PlanHead returns a journalled plan without its steps. ErrNotFound: there is
+// Head returns a journalled plan without its steps. ErrNotFound: there is
 // none with this ID.
-func (s *Store) PlanHead(id string) (p Plan, err error) {
-	err = s.view(func(txn *badger.Txn) (err error) {
+func (j *Journal) Head(id string) (p Plan, err error) {
+	err = j.s.db.View(func(txn *badger.Txn) (err error) {
 		p, err = planHead(txn, id)
 		return err
 	})
@@ -125,9 +130,9 @@ func planHead(txn *badger.Txn, id string) (p Plan, err error) {
 }
 
 // Plans returns the heads of all journalled plans (without steps), newest first.
-func (s *Store) Plans() ([]Plan, error) {
+func (j *Journal) Plans() ([]Plan, error) {
 	var out []Plan
-	err := s.view(func(txn *badger.Txn) error {
+	err := j.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: false, Prefix: []byte{kPlan}})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
@@ -146,18 +151,18 @@ func (s *Store) Plans() ([]Plan, error) {
 	return out, err
 }
 
-// OpenPlans returns the plans that were begun and not finished: what a killed
+// Open returns the plans that were begun and not finished: what a killed
 // client left. They may be resumed (each step that is not in Done) or rolled
 // back.
-func (s *Store) OpenPlans() ([]Plan, error) {
-	heads, err := s.Plans()
+func (j *Journal) Open() ([]Plan, error) {
+	heads, err := j.Plans()
 	if err != nil {
 		return nil, err
 	}
 	var out []Plan
 	for _, h := range heads {
 		if h.Finished == 0 {
-			p, err := s.LookupPlan(h.ID)
+			p, err := j.Plan(h.ID)
 			if err != nil {
 				return nil, err
 			}
@@ -167,9 +172,9 @@ func (s *Store) OpenPlans() ([]Plan, error) {
 	return out, nil
 }
 
-// StepsDone notes steps that were carried out.
-func (s *Store) StepsDone(id string, ns ...int) error {
-	err := s.update(func(txn *badger.Txn) error {
+// Done notes steps that were carried out.
+func (j *Journal) Done(id string, ns ...int) error {
+	err := j.s.db.Update(func(txn *badger.Txn) error {
 		for _, n := range ns {
 			if err := txn.Set(keyPlanStep(id, n), nil); err != nil {
 				return err
@@ -187,19 +192,19 @@ func keyPlanStep(id string, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(keyNamed(kPlanStep, id), 0), uint32(n))
 }
 
-// FinishPlan closes a plan; failed are the steps that could not be carried out.
-func (s *Store) FinishPlan(id string, failed []Conflict) error {
-	s.writeMu.Lock()
-	defer s.writeMu.Unlock()
-	p, err := s.PlanHead(id)
+// Finish closes a plan; failed are the steps that could not be carried out.
+func (j *Journal) Finish(id string, failed []Conflict) error {
+	j.s.writeMu.Lock()
+	defer j.s.writeMu.Unlock()
+	p, err := j.Head(id)
 	if err != nil {
 		return err
 	}
 	if p.Finished != 0 {
 		return nil
 	}
-	p.Finished, p.Failed = s.opt.Now().UnixNano(), append(p.Failed, failed...)
-	b := s.newBatch()
+	p.Finished, p.Failed = j.s.opt.Now().UnixNano(), append(p.Failed, failed...)
+	b := j.s.newBatch()
 	defer b.discard()
 	if err := b.w.Set(keyNamed(kPlan, id), encode(&p)); err != nil {
 		return err

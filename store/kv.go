@@ -26,7 +26,7 @@ func (k KV) key(key string) []byte { return append(k.prefix[:len(k.prefix):len(k
 
 // Get returns the value of key; false when there is none.
 func (k KV) Get(key string) (val []byte, ok bool, err error) {
-	err = k.s.view(func(txn *badger.Txn) error {
+	err = k.s.db.View(func(txn *badger.Txn) error {
 		item, err := txn.Get(k.key(key))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
@@ -53,7 +53,7 @@ func (k KV) SetAll(vals map[string][]byte) error {
 			return fmt.Errorf("%w: setting of %d bytes", ErrTooLarge, len(val))
 		}
 	}
-	return k.s.update(func(txn *badger.Txn) error {
+	return k.s.db.Update(func(txn *badger.Txn) error {
 		for key, val := range vals {
 			op := func() error { return txn.Set(k.key(key), append([]byte{}, val...)) }
 			if val == nil {
@@ -73,7 +73,7 @@ func (k KV) Delete(key string) error { return k.SetAll(map[string][]byte{key: ni
 // Scan passes the keys that begin with prefix, sorted, until fn answers an
 // error, which Scan returns. val is valid during the call only.
 func (k KV) Scan(prefix string, fn func(key string, val []byte) error) error {
-	return k.s.view(func(txn *badger.Txn) error {
+	return k.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: k.key(prefix)})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {

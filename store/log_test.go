@@ -132,33 +132,33 @@ func TestSessionsAndSettings(t *testing.T) {
 	for i := range 3 {
 		id := SessionID(fmt.Sprint("s", i))
 		err := errors.Join(
-			s.PutSession(Session{ID: id, Last: int64(10 - i)}),
-			s.PutPrompt(Prompt{ID: fmt.Sprint("p", i), Session: id, Time: int64(i)}),
-			s.PutToolCall(ToolCall{ID: fmt.Sprint("t", i), Session: "s0", Begin: int64(i), Tool: "Bash"}),
+			s.Sessions.Put(Session{ID: id, Last: int64(10 - i)}),
+			s.Sessions.PutPrompt(Prompt{ID: fmt.Sprint("p", i), Session: id, Time: int64(i)}),
+			s.Sessions.PutToolCall(ToolCall{ID: fmt.Sprint("t", i), Session: "s0", Begin: int64(i), Tool: "Bash"}),
 		)
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if vs, err := s.Sessions(1); err != nil || len(vs) != 1 || vs[0].ID != "s0" {
+	if vs, err := s.Sessions.List(1); err != nil || len(vs) != 1 || vs[0].ID != "s0" {
 		t.Fatalf("last session %+v %v", vs, err)
 	}
-	if vs, err := s.LastPrompts("", 1); err != nil || len(vs) != 1 || vs[0].ID != "p2" {
+	if vs, err := s.Sessions.LastPrompts("", 1); err != nil || len(vs) != 1 || vs[0].ID != "p2" {
 		t.Fatalf("last prompt %+v %v", vs, err)
 	}
-	if vs, err := s.ToolCalls("s0", 2); err != nil || len(vs) != 2 || vs[0].ID != "t2" {
+	if vs, err := s.Sessions.ToolCalls("s0", 2); err != nil || len(vs) != 2 || vs[0].ID != "t2" {
 		t.Fatalf("tool calls %+v %v", vs, err)
 	}
-	if _, ok, err := s.ToolCall("none"); ok || err != nil {
+	if _, ok, err := s.Sessions.ToolCall("none"); ok || err != nil {
 		t.Fatal("a tool call that is not there")
 	}
 	c := file(OpWrite, "a", "1")
 	c.Actor.Session, c.Actor.Tool = "s0", "Edit"
 	apply(t, s, c)
-	if err := s.NoteReads("s0", "Read", 5, []Path{"a", "b"}); err != nil {
+	if err := s.Sessions.NoteReads("s0", "Read", 5, []Path{"a", "b"}); err != nil {
 		t.Fatal(err)
 	}
-	ws, err := s.WorkingSet("s0")
+	ws, err := s.Sessions.WorkingSet("s0")
 	if err != nil || len(ws) != 2 || ws[0].Edits != 1 || ws[0].Reads != 1 || ws[0].EditBy != "Edit" || ws[1].Edits != 0 {
 		t.Fatalf("working set %+v %v", ws, err)
 	}

@@ -26,8 +26,8 @@ var migrations = map[uint64]func(*Store, *db.Writer) error{
 }
 
 // migrate brings the store to the present schema.
-func (s *Store) migrate() error {
-	have, err := s.schema()
+func migrate(s *Store) error {
+	have, err := schemaOf(s.db)
 	if err != nil {
 		return err
 	}
@@ -43,10 +43,10 @@ func (s *Store) migrate() error {
 		return fmt.Errorf("%w: schema %d must be brought to %d first", ErrDamaged, have, schema)
 	}
 	if have == 0 {
-		return s.setSchema(schema, func(*Store, *db.Writer) error { return nil }) // a new store
+		return setSchema(s, schema, func(*Store, *db.Writer) error { return nil }) // a new store
 	}
 	for ; have < schema; have++ {
-		if err := s.setSchema(have+1, migrations[have]); err != nil {
+		if err := setSchema(s, have+1, migrations[have]); err != nil {
 			return fmt.Errorf("migrate from schema %d: %w", have, err)
 		}
 	}
@@ -54,7 +54,7 @@ func (s *Store) migrate() error {
 }
 
 // setSchema notes the number behind what change writes.
-func (s *Store) setSchema(n uint64, change func(*Store, *db.Writer) error) error {
+func setSchema(s *Store, n uint64, change func(*Store, *db.Writer) error) error {
 	w := s.db.NewWriter()
 	defer w.Close()
 	if err := change(s, w); err != nil {
@@ -66,10 +66,10 @@ func (s *Store) setSchema(n uint64, change func(*Store, *db.Writer) error) error
 	return w.Commit()
 }
 
-// schema reads the number; 0 for an empty store.
-func (s *Store) schema() (uint64, error) {
+// schemaOf reads the number; 0 for an empty store.
+func schemaOf(d *db.DB) (uint64, error) {
 	var n uint64
-	err := s.db.View(func(txn *badger.Txn) error {
+	err := d.View(func(txn *badger.Txn) error {
 		item, err := txn.Get(keySchema)
 		if err == badger.ErrKeyNotFound {
 			return nil
@@ -121,7 +121,7 @@ func addTimes(s *Store, w *db.Writer) error {
 // noteLoose counts what can be put into frames, which schema 2 did not have.
 func noteLoose(s *Store, w *db.Writer) error {
 	var st State
-	found, err := s.get(keyState, &st)
+	found, err := get(s.db, keyState, &st)
 	if err != nil || !found {
 		return err
 	}

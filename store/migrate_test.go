@@ -59,7 +59,7 @@ func TestMigrate(t *testing.T) {
 	}
 	for range 2 {
 		s := open(t, dir, testOptions())
-		if n, err := s.schema(); err != nil || n != schema {
+		if n, err := schemaOf(s.db); err != nil || n != schema {
 			t.Fatalf("schema %d %v", n, err)
 		}
 		if string(s.Checkpoint()) != "the old checkpoint" || s.Seq() != 600 {
@@ -147,7 +147,7 @@ func TestOpenErrors(t *testing.T) {
 	if _, err := Open(s.Dir(), testOptions()); !errors.Is(err, ErrDamaged) || Hint(err) == "" {
 		t.Fatalf("open of a damaged store: %v", err)
 	}
-	if err := s.view(func(*badger.Txn) error { return nil }); !errors.Is(err, ErrClosed) {
+	if err := s.db.View(func(*badger.Txn) error { return nil }); !errors.Is(err, ErrClosed) {
 		t.Fatalf("use after close: %v", err)
 	}
 }

@@ -23,7 +23,7 @@ const namesMost = 50_000
 func (s *Store) Names(dir Path, prefix string) (names []Name, err error) {
 	base := below(dir)
 	at := map[Path]int{}
-	err = s.view(func(txn *badger.Txn) error {
+	err = s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: keyCurrent(base + Path(prefix))})
 		defer it.Close()
 		n := 0

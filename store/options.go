@@ -78,6 +78,3 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
-
-// MaxBlob is the largest content that the store takes, in bytes.
-func (s *Store) MaxBlob() int64 { return s.opt.MaxBlob }

@@ -22,12 +22,12 @@ func TestPlacesAreInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	apply(t, s, file(OpCreate, "loose", "the last one\n"))
-	if _, kept := s.Place(Hash{1}); kept {
+	if _, kept := s.Contents().Place(Hash{1}); kept {
 		t.Error("a content that never was is kept")
 	}
 	var places []content.Place
 	err := s.Live("", func(v Version) error {
-		at, kept := s.Place(v.Blob)
+		at, kept := s.Contents().Place(v.Blob)
 		if !kept {
 			t.Errorf("the content of %s is not kept", v.Path)
 		}

@@ -28,7 +28,7 @@ const (
 const ExpectAbsent = "absent"
 
 // Plan is a list of steps that take something back. Making one writes nothing;
-// BeginPlan puts it in the journal, and a client carries it out through the
+// Journal.Begin puts it in the journal, and a client carries it out through the
 // mountpoint, where its writes become versions with this plan's ID.
 type Plan struct {
 	ID        string     `cbor:"1,keyasint,omitempty"`

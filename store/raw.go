@@ -48,7 +48,7 @@ func (s *Store) Raw(fn func(Raw) error) error {
 // Records passes all records of a kind in the order of their keys, which lack the
 // kind. The slices are valid during the call.
 func (r Raw) Records(kind byte, fn func(key, val []byte) error) error {
-	return r.s.view(func(txn *badger.Txn) error {
+	return r.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kind}})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
@@ -66,7 +66,7 @@ func (r Raw) Records(kind byte, fn func(key, val []byte) error) error {
 
 // ByPath passes the versions in the order of paths, those of a path oldest first.
 func (r Raw) ByPath(fn func(Version) error) error {
-	return r.s.view(func(txn *badger.Txn) error {
+	return r.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {

@@ -25,7 +25,7 @@ func (s *Store) View(fn func(*View) error) error { return s.ViewUpTo(s.Seq(), fn
 // ViewUpTo is View of a history that ends with the version seq.
 func (s *Store) ViewUpTo(seq uint64, fn func(*View) error) error {
 	seq = min(seq, s.Seq())
-	return s.view(func(txn *badger.Txn) error { return fn(&View{s, txn, seq}) })
+	return s.db.View(func(txn *badger.Txn) error { return fn(&View{s, txn, seq}) })
 }
 
 // Seq is the newest version of the view.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cachebro/store/db"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -49,21 +50,27 @@ type ToolCall struct {
 	Failed  bool      `cbor:"10,keyasint,omitempty"`
 }
 
-// PutSession stores a session, replacing what was known under its ID.
-func (s *Store) PutSession(v Session) error {
+// Sessions are what clients told of theirs: sessions, prompts, tool calls, and what
+// each session read and edited.
+type Sessions struct {
+	db *db.DB
+}
+
+// Put stores a session, replacing what was known under its ID.
+func (s *Sessions) Put(v Session) error {
 	return s.putRecord("session", keyNamed(kSession, string(v.ID)), &v)
 }
 
-// Session returns a session by its ID.
-func (s *Store) Session(id SessionID) (v Session, found bool, err error) {
-	found, err = s.get(keyNamed(kSession, string(id)), &v)
+// Get returns a session by its ID.
+func (s *Sessions) Get(id SessionID) (v Session, found bool, err error) {
+	found, err = get(s.db, keyNamed(kSession, string(id)), &v)
 	return v, found, err
 }
 
-// Sessions returns the sessions, the one with the youngest event first
+// List returns the sessions, the one with the youngest event first
 // (limit 0: all).
-func (s *Store) Sessions(limit int) ([]Session, error) {
-	vs, err := records[Session](s, []byte{kSession})
+func (s *Sessions) List(limit int) ([]Session, error) {
+	vs, err := records[Session](s.db, []byte{kSession})
 	slices.SortStableFunc(vs, func(a, b Session) int { return -compare(a.Last, b.Last) })
 	if limit > 0 && len(vs) > limit {
 		vs = vs[:limit]
@@ -72,25 +79,25 @@ func (s *Store) Sessions(limit int) ([]Session, error) {
 }
 
 // PutPrompt stores a prompt; its Time orders the prompts of a session.
-func (s *Store) PutPrompt(v Prompt) error {
+func (s *Sessions) PutPrompt(v Prompt) error {
 	k := append(keyNamed(kPrompt, string(v.Session)), 0)
 	k = binary.BigEndian.AppendUint64(k, uint64(v.Time))
 	return s.putRecord("prompt", append(k, cleanID(v.ID)...), &v)
 }
 
 // Prompts returns a session's prompts, oldest first.
-func (s *Store) Prompts(session SessionID) ([]Prompt, error) {
-	return records[Prompt](s, append(keyNamed(kPrompt, string(session)), 0))
+func (s *Sessions) Prompts(session SessionID) ([]Prompt, error) {
+	return records[Prompt](s.db, append(keyNamed(kPrompt, string(session)), 0))
 }
 
 // LastPrompts are the youngest prompts of a session, or of all for session "",
 // the youngest first (limit 0: all).
-func (s *Store) LastPrompts(session SessionID, limit int) ([]Prompt, error) {
+func (s *Sessions) LastPrompts(session SessionID, limit int) ([]Prompt, error) {
 	prefix := []byte{kPrompt}
 	if session != "" {
 		prefix = append(keyNamed(kPrompt, string(session)), 0)
 	}
-	vs, err := records[Prompt](s, prefix)
+	vs, err := records[Prompt](s.db, prefix)
 	slices.SortStableFunc(vs, func(a, b Prompt) int { return -compare(a.Time, b.Time) })
 	if limit > 0 && len(vs) > limit {
 		vs = vs[:limit]
@@ -99,10 +106,10 @@ func (s *Store) LastPrompts(session SessionID, limit int) ([]Prompt, error) {
 }
 
 // PutToolCall stores a tool call; Begin orders the calls of a session.
-func (s *Store) PutToolCall(v ToolCall) error {
+func (s *Sessions) PutToolCall(v ToolCall) error {
 	k := append(keyNamed(kToolList, string(v.Session)), 0)
 	k = binary.BigEndian.AppendUint64(k, uint64(v.Begin))
-	err := s.update(func(txn *badger.Txn) error {
+	err := s.db.Update(func(txn *badger.Txn) error {
 		if err := txn.Set(keyNamed(kToolCall, v.ID), encode(&v)); err != nil {
 			return err
 		}
@@ -115,15 +122,15 @@ func (s *Store) PutToolCall(v ToolCall) error {
 }
 
 // ToolCall returns a tool call by its ID.
-func (s *Store) ToolCall(id string) (v ToolCall, found bool, err error) {
-	found, err = s.get(keyNamed(kToolCall, id), &v)
+func (s *Sessions) ToolCall(id string) (v ToolCall, found bool, err error) {
+	found, err = get(s.db, keyNamed(kToolCall, id), &v)
 	return v, found, err
 }
 
 // ToolCalls returns a session's tool calls, newest first (limit 0: all).
-func (s *Store) ToolCalls(session SessionID, limit int) ([]ToolCall, error) {
+func (s *Sessions) ToolCalls(session SessionID, limit int) ([]ToolCall, error) {
 	var out []ToolCall
-	err := s.view(func(txn *badger.Txn) error {
+	err := s.db.View(func(txn *badger.Txn) error {
 		prefix := append(keyNamed(kToolList, string(session)), 0)
 		it := txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: prefix})
 		defer it.Close()
@@ -147,18 +154,18 @@ func (s *Store) ToolCalls(session SessionID, limit int) ([]ToolCall, error) {
 	return out, err
 }
 
-func (s *Store) putRecord(what string, key []byte, v any) error {
+func (s *Sessions) putRecord(what string, key []byte, v any) error {
 	enc := encode(v)
-	if err := s.update(func(txn *badger.Txn) error { return txn.Set(key, enc) }); err != nil {
+	if err := s.db.Update(func(txn *badger.Txn) error { return txn.Set(key, enc) }); err != nil {
 		return fmt.Errorf("store a %s: %w", what, err)
 	}
 	return nil
 }
 
 // records decodes everything under a prefix.
-func records[T any](s *Store, prefix []byte) ([]T, error) {
+func records[T any](d *db.DB, prefix []byte) ([]T, error) {
 	var out []T
-	err := s.view(func(txn *badger.Txn) error {
+	err := d.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: prefix})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
@@ -185,7 +192,7 @@ func compare[T int64 | uint64](a, b T) int {
 
 // SessionStart is the newest version from before a session began.
 func (s *Store) SessionStart(id SessionID) (uint64, error) {
-	ses, found, err := s.Session(id)
+	ses, found, err := s.Sessions.Get(id)
 	if err != nil {
 		return 0, err
 	}

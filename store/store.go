@@ -18,6 +18,9 @@ import (
 
 // Store is an open store. All methods may be called concurrently.
 type Store struct {
+	Sessions *Sessions
+	Journal  *Journal
+
 	dir  string
 	opt  Options
 	db   *db.DB
@@ -64,6 +67,7 @@ func Open(dir string, o Options) (*Store, error) {
 		nodes:   newNodeTable(),
 		current: cache.New[Path, Version](4096, func(v Version) int { return 1 }),
 	}
+	s.Sessions, s.Journal = &Sessions{db: d}, &Journal{s: s}
 	s.contents = content.New(dir, d, rm, content.Log{Write: s.writeContents, Uses: s.uses}, content.Options{
 		MaxBlob: o.MaxBlob, Now: o.Now, Log: o.Log, ReadOnly: o.ReadOnly, Siblings: o.Siblings,
 	})
@@ -79,11 +83,11 @@ func Open(dir string, o Options) (*Store, error) {
 
 // begin reads the state, migrates, and takes back a batch without an end.
 func (s *Store) begin() error {
-	if err := s.migrate(); err != nil {
+	if err := migrate(s); err != nil {
 		return err
 	}
 	st := State{}
-	if _, err := s.get(keyState, &st); err != nil {
+	if _, err := get(s.db, keyState, &st); err != nil {
 		return err
 	}
 	s.next = st
@@ -131,13 +135,10 @@ func (s *Store) Checkpoint() []byte { return s.state.Load().Checkpoint }
 // Dir is the directory of the store.
 func (s *Store) Dir() string { return s.dir }
 
-// view runs fn on a snapshot.
-func (s *Store) view(fn func(txn *badger.Txn) error) error { return s.db.View(fn) }
-
 // get decodes the record under key into v; false when there is none.
-func (s *Store) get(key []byte, v any) (bool, error) {
+func get(d *db.DB, key []byte, v any) (bool, error) {
 	found := false
-	err := s.view(func(txn *badger.Txn) error {
+	err := d.View(func(txn *badger.Txn) error {
 		var err error
 		found, err = txnGet(txn, key, v)
 		return err
@@ -158,12 +159,6 @@ func txnGet(txn *badger.Txn, key []byte, v any) (bool, error) {
 
 // damaged marks an error of Badger's as damage.
 func damaged(err error) error { return db.Damaged(err) }
-
-// update runs fn in one transaction; for small records beside the log.
-func (s *Store) update(fn func(txn *badger.Txn) error) error { return s.db.Update(fn) }
-
-// HasRoom reports whether the free space is above the floor that is left alone.
-func (s *Store) HasRoom() bool { return s.room.Above() }
 
 // Contents are what the versions refer to.
 func (s *Store) Contents() *content.Store { return s.contents }
@@ -207,3 +202,31 @@ func (s *Store) Options() Options { return s.opt }
 
 // Applied is when Apply stored something last, by Options.Now.
 func (s *Store) Applied() time.Time { return time.Unix(0, s.applied.Load()) }
+
+// Stats sums the store up; cheap.
+type Stats struct {
+	Seq       uint64 // newest version
+	Versions  uint64 // in the log
+	Files     uint64 // paths that exist and are not directories
+	Blobs     uint64 // contents
+	BlobBytes int64  // as they are stored
+	RawBytes  int64  // as they are
+	Loose     int64  // as they are, of those that wait for a repack
+	Gaps      int64  // ever
+}
+
+// Stats returns the counters.
+func (s *Store) Stats() Stats {
+	st := s.state.Load()
+	return Stats{
+		Seq: st.Seq, Versions: st.Versions, Files: st.Files, Blobs: st.Blobs,
+		BlobBytes: st.BlobBytes, RawBytes: st.RawBytes, Loose: st.Loose, Gaps: st.GapCount,
+	}
+}
+
+// DiskUsage is the allocated size of the store's directory in bytes without
+// the ballast, and what is free on its file system. The size may be 2 s old.
+func (s *Store) DiskUsage() (used, free int64, err error) {
+	free, _, err = s.room.Free()
+	return s.room.Usage(s.opt.Now(), false), free, err
+}

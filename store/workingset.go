@@ -77,13 +77,13 @@ func addWorking(w *db.Writer, k workingKey, add *WorkingFile) error {
 
 // NoteReads counts reads of paths by a session; by is the tool or command, t
 // in ns since the epoch.
-func (s *Store) NoteReads(session SessionID, by string, t int64, paths []Path) error {
+func (s *Sessions) NoteReads(session SessionID, by string, t int64, paths []Path) error {
 	if session == "" || len(paths) == 0 {
 		return nil
 	}
-	s.writeMu.Lock()
-	defer s.writeMu.Unlock()
-	err := s.update(func(txn *badger.Txn) error {
+	s.db.Lock()
+	defer s.db.Unlock()
+	err := s.db.Update(func(txn *badger.Txn) error {
 		for _, p := range paths {
 			key := keyNamed(kWorking, string(session), string(p))
 			have := WorkingFile{Session: session, Path: p}
@@ -104,6 +104,6 @@ func (s *Store) NoteReads(session SessionID, by string, t int64, paths []Path) e
 }
 
 // WorkingSet returns what a session read and edited, sorted by path.
-func (s *Store) WorkingSet(session SessionID) ([]WorkingFile, error) {
-	return records[WorkingFile](s, append(keyNamed(kWorking, string(session)), 0))
+func (s *Sessions) WorkingSet(session SessionID) ([]WorkingFile, error) {
+	return records[WorkingFile](s.db, append(keyNamed(kWorking, string(session)), 0))
 }

@@ -189,7 +189,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	if so.Log == nil {
 		so.Log = o.Log
 	}
-	so.Allowed = func(int64) int64 { return tidy.Allowed(state, d.store.Cap()) }
+	so.Allowed = func(int64) int64 { return tidy.Allowed(state, d.store.Options().Cap) }
 	d.store, err = store.Open(filepath.Join(state, "store"), so)
 	if errors.Is(err, store.ErrNoSpace) {
 		// What is known can be read on a full disk too. What comes waits in the
@@ -248,7 +248,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	}
 	paths := onwire.Paths{Root: o.Root, Mountpoint: d.survey.Mountpoint}
 	files := find.NewCorpus(ctx, d.store, d.source)
-	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Room: d.store.HasRoom})
+	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Room: d.store.Room().Above})
 	told := actions.New(d.store, d.survey, paths)
 	planner := plans.New(plans.Options{
 		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: told, Paths: paths, Hold: d.index.Suspend, Log: d.log,
@@ -384,7 +384,7 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 		if d.leave(ctx) {
 			return
 		}
-		if d.readOnly && d.store.HasRoom() {
+		if d.readOnly && d.store.Room().Above() {
 			d.log.Info("there is room again: the next daemon writes")
 			d.stop()
 			return

@@ -63,7 +63,7 @@ type exporter struct {
 // records writes what is no version. An open plan stays: it belongs to a client
 // that is at work here.
 func (x *exporter) records() error {
-	open, err := x.s.OpenPlans()
+	open, err := x.s.Journal.Open()
 	if err != nil {
 		return err
 	}

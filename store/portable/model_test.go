@@ -40,10 +40,10 @@ func TestExportImport(t *testing.T) {
 		for i := range int64(3) {
 			id := store.SessionID(fmt.Sprint("s", i))
 			for _, err := range []error{
-				s.PutSession(store.Session{ID: id, Client: "claude", Started: i + 1, Last: i + 2, Ended: i + 3}),
-				s.PutPrompt(store.Prompt{ID: fmt.Sprint("p", i), Session: id, Time: i + 1, Text: "do it"}),
-				s.PutToolCall(store.ToolCall{ID: fmt.Sprint("t", i), Session: id, Tool: "Bash", Begin: i + 1}),
-				s.NoteReads(id, "cat", i, []store.Path{"a", "dir/b"}),
+				s.Sessions.Put(store.Session{ID: id, Client: "claude", Started: i + 1, Last: i + 2, Ended: i + 3}),
+				s.Sessions.PutPrompt(store.Prompt{ID: fmt.Sprint("p", i), Session: id, Time: i + 1, Text: "do it"}),
+				s.Sessions.PutToolCall(store.ToolCall{ID: fmt.Sprint("t", i), Session: id, Tool: "Bash", Begin: i + 1}),
+				s.Sessions.NoteReads(id, "cat", i, []store.Path{"a", "dir/b"}),
 				s.NoteGap(store.Gap{Path: "g", Time: i, Reason: "too slow"}),
 				s.Notice(store.Notice{Time: i, Text: "a line"}),
 				s.KV("notes").Set(fmt.Sprint(i), []byte("remember")),

@@ -62,22 +62,22 @@ func TestExportLeavesOut(t *testing.T) {
 	storetest.Apply(t, s, storetest.Closed(store.OpCreate, "f", "one"), storetest.Closed(store.OpWrite, "f", "two"))
 	done, open := store.Plan{Kind: store.PlanUndo, Returns: []store.Return{{Path: "f", Was: 2, Back: 1}}}, store.Plan{Kind: store.PlanUndo, Steps: []store.Step{{Do: store.DoDelete, Path: "f"}}}
 	for _, p := range []*store.Plan{&done, &open} {
-		if err := s.BeginPlan(ctx, p, nil); err != nil {
+		if err := s.Journal.Begin(ctx, p, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(s.FinishPlan(done.ID, nil), s.StepsDone(open.ID, 0), s.PutSession(store.Session{ID: "s", PID: 7, PStart: 8, Last: 9}),
+	if err := errors.Join(s.Journal.Finish(done.ID, nil), s.Journal.Done(open.ID, 0), s.Sessions.Put(store.Session{ID: "s", PID: 7, PStart: 8, Last: 9}),
 		s.KV("notes").Set("n", []byte("yes")), s.KV("shown").Set("n", []byte("no"))); err != nil {
 		t.Fatal(err)
 	}
 	c := imported(t, exported(t, s))
-	if plans, err := c.Plans(); err != nil || len(plans) != 1 || plans[0].ID != done.ID {
+	if plans, err := c.Journal.Plans(); err != nil || len(plans) != 1 || plans[0].ID != done.ID {
 		t.Errorf("plans %+v, %v", plans, err)
 	}
-	if p, err := c.LookupPlan(done.ID); err != nil || len(p.Returns) != 1 {
+	if p, err := c.Journal.Plan(done.ID); err != nil || len(p.Returns) != 1 {
 		t.Errorf("the finished plan: %+v, %v", p, err)
 	}
-	if v, ok, err := c.Session("s"); err != nil || !ok || v.PID != 0 || v.PStart != 0 || v.Ended != 9 {
+	if v, ok, err := c.Sessions.Get("s"); err != nil || !ok || v.PID != 0 || v.PStart != 0 || v.Ended != 9 {
 		t.Errorf("session %+v %v %v", v, ok, err)
 	}
 	if _, ok, _ := c.KV("notes").Get("n"); !ok {
@@ -347,21 +347,21 @@ func TestImportTakesNoOpenPlan(t *testing.T) {
 		return c
 	})
 	s := imported(t, b)
-	open, err := s.OpenPlans()
+	open, err := s.Journal.Open()
 	if err != nil || len(open) > 0 {
 		t.Errorf("open: %+v, %v", open, err)
 	}
 	for id, want := range map[string]bool{"open": false, "headless": false, "other": false, "named": false, "ended": true} {
-		if _, err := s.LookupPlan(id); (err == nil) != want || err != nil && !errors.Is(err, store.ErrNotFound) {
+		if _, err := s.Journal.Plan(id); (err == nil) != want || err != nil && !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
 	// Nor may one be opened by what is begun later under its name.
 	p := &store.Plan{Kind: store.PlanUndo, Steps: []store.Step{{N: 1, Do: store.DoDelete, Path: "b"}}}
-	if err := s.BeginPlan(context.Background(), p, nil); err != nil {
+	if err := s.Journal.Begin(context.Background(), p, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.LookupPlan(p.ID); err != nil || len(got.Steps) != 1 || len(got.Done) != 0 {
+	if got, err := s.Journal.Plan(p.ID); err != nil || len(got.Steps) != 1 || len(got.Done) != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -18,7 +18,7 @@ type Planner struct {
 // lacks them. The plan leaves alone what Secure leaves out; Secure says why.
 type Secure func([]store.Version) map[store.Path]string
 
-// Draft is a plan that was not begun (see Store.BeginPlan).
+// Draft is a plan that was not begun (see store.Journal).
 type Draft struct {
 	store.Plan
 	// Made are the contents that its steps write and that no version has had.

@@ -36,7 +36,7 @@ func (w world) act(r *rapid.T, who store.Actor, most int) {
 
 // carry begins a plan, performs it, and finishes it.
 func (w world) carry(r *rapid.T, p *Draft) {
-	if err := w.s.BeginPlan(context.Background(), &p.Plan, p.Made); err != nil {
+	if err := w.s.Journal.Begin(context.Background(), &p.Plan, p.Made); err != nil {
 		r.Fatal(err)
 	}
 	w.tr.Actor = store.Actor{PID: 99, Comm: "cachebro"}
@@ -45,7 +45,7 @@ func (w world) carry(r *rapid.T, p *Draft) {
 		r.Fatalf("perform: %v\nplan %+v", err, p.Steps)
 	}
 	w.apply(r, cs...)
-	if err := w.s.FinishPlan(p.ID, nil); err != nil {
+	if err := w.s.Journal.Finish(p.ID, nil); err != nil {
 		r.Fatal(err)
 	}
 }

@@ -15,8 +15,8 @@ func (m *maker) whyNotKept(st state) string {
 	switch {
 	case st.link():
 		return "where it points was not seen"
-	case st.size > m.store.MaxBlob():
-		return fmt.Sprintf("larger than %d MiB", m.store.MaxBlob()>>20)
+	case st.size > m.store.Options().MaxBlob:
+		return fmt.Sprintf("larger than %d MiB", m.store.Options().MaxBlob>>20)
 	case st.noContent == store.NoContentPurged:
 		return st.noContent
 	}

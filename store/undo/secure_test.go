@@ -98,7 +98,7 @@ func (w lax) carry(r *rapid.T, p *Draft) {
 	if len(p.Steps) == 0 {
 		return
 	}
-	if err := w.s.BeginPlan(context.Background(), &p.Plan, p.Made); err != nil {
+	if err := w.s.Journal.Begin(context.Background(), &p.Plan, p.Made); err != nil {
 		r.Fatal(err)
 	}
 	was := w.tr.Whole()
@@ -117,7 +117,7 @@ func (w lax) carry(r *rapid.T, p *Draft) {
 			before = w.tr.Whole()
 		}
 	}
-	if err := w.s.FinishPlan(p.ID, nil); err != nil {
+	if err := w.s.Journal.Finish(p.ID, nil); err != nil {
 		r.Fatal(err)
 	}
 	for path, n := range was {

@@ -464,7 +464,7 @@ func (m *maker) has(h store.Hash) bool {
 	}
 	at, asked := m.kept[h]
 	if !asked {
-		at.Place, at.kept = m.store.Place(h)
+		at.Place, at.kept = m.store.Contents().Place(h)
 		m.kept[h] = at
 	}
 	return at.kept

@@ -117,7 +117,7 @@ func (c *chain) returns(plan string) map[store.Path]store.Return {
 		return back
 	}
 	back := map[store.Path]store.Return{}
-	if p, err := c.m.store.LookupPlan(plan); err == nil {
+	if p, err := c.m.store.Journal.Plan(plan); err == nil {
 		for _, r := range p.Returns {
 			back[r.Path] = r
 		}
@@ -205,7 +205,7 @@ func (p Planner) Redo(id string, force bool) (*Draft, error) {
 func (p Planner) Rollback(id string) (*Draft, error) { return p.backOut("rollback of: ", id, false) }
 
 func (p Planner) backOut(title, id string, force bool) (*Draft, error) {
-	of, err := p.Store.PlanHead(id)
+	of, err := p.Store.Journal.Head(id)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (p Planner) backOut(title, id string, force bool) (*Draft, error) {
 
 // lastUndone is the newest plan that a redo can bring back.
 func (p Planner) lastUndone() (string, error) {
-	plans, err := p.Store.Plans()
+	plans, err := p.Store.Journal.Plans()
 	if err != nil {
 		return "", err
 	}
@@ -242,7 +242,7 @@ func (p Planner) lastUndone() (string, error) {
 		if redone[of.ID] {
 			continue
 		}
-		if whole, err := p.Store.LookupPlan(of.ID); err != nil || !ofOwnFiles(&whole) {
+		if whole, err := p.Store.Journal.Plan(of.ID); err != nil || !ofOwnFiles(&whole) {
 			return of.ID, err
 		}
 	}

@@ -38,7 +38,7 @@ func (c *scene) do(cs ...store.Change) *scene {
 
 func (c *scene) carry(p *Draft) {
 	c.Helper()
-	if err := c.s.BeginPlan(context.Background(), &p.Plan, p.Made); err != nil {
+	if err := c.s.Journal.Begin(context.Background(), &p.Plan, p.Made); err != nil {
 		c.Fatal(err)
 	}
 	was := c.tr.Actor
@@ -53,7 +53,7 @@ func (c *scene) carry(p *Draft) {
 	for i := range ns {
 		ns[i] = i + 1
 	}
-	if err := errors.Join(c.s.StepsDone(p.ID, ns...), c.s.FinishPlan(p.ID, nil)); err != nil {
+	if err := errors.Join(c.s.Journal.Done(p.ID, ns...), c.s.Journal.Finish(p.ID, nil)); err != nil {
 		c.Fatal(err)
 	}
 }
@@ -294,7 +294,7 @@ func TestResumeOrRollback(t *testing.T) {
 		if err != nil || len(p.Steps) == 0 {
 			return
 		}
-		if err := w.s.BeginPlan(context.Background(), &p.Plan, p.Made); err != nil {
+		if err := w.s.Journal.Begin(context.Background(), &p.Plan, p.Made); err != nil {
 			r.Fatal(err)
 		}
 		w.tr.Actor = store.Actor{PID: 99}
@@ -307,11 +307,11 @@ func TestResumeOrRollback(t *testing.T) {
 		}
 		w.apply(r, cs...)
 		for n := range stop {
-			if err := w.s.StepsDone(p.ID, n+1); err != nil {
+			if err := w.s.Journal.Done(p.ID, n+1); err != nil {
 				r.Fatal(err)
 			}
 		}
-		open, err := w.s.OpenPlans()
+		open, err := w.s.Journal.Open()
 		if err != nil || len(open) != 1 || len(open[0].Done) != stop || len(open[0].Steps) != len(p.Steps) {
 			r.Fatalf("open plans: %v %+v", err, open)
 		}
@@ -322,7 +322,7 @@ func TestResumeOrRollback(t *testing.T) {
 				r.Fatal(err)
 			}
 			w.apply(r, cs...)
-			if err := w.s.FinishPlan(p.ID, nil); err != nil {
+			if err := w.s.Journal.Finish(p.ID, nil); err != nil {
 				r.Fatal(err)
 			}
 			again, err := Planner{Store: w.s}.Undo(Query{Select: store.Filter{Session: "A"}})
@@ -373,7 +373,7 @@ func BenchmarkUndo10k(b *testing.B) {
 		if err != nil || len(p.Steps) < 10000 {
 			b.Fatal(err, len(p.Steps))
 		}
-		if err := s.BeginPlan(context.Background(), &p.Plan, p.Made); err != nil {
+		if err := s.Journal.Begin(context.Background(), &p.Plan, p.Made); err != nil {
 			b.Fatal(err)
 		}
 		for _, st := range p.Steps {

@@ -105,13 +105,13 @@ func TestUndoAgainAfterAFailedStep(t *testing.T) {
 	c.as("", "vim", "", 5).do(tr.Write("r", "kept\n"), tr.Write("s", "s\n"))
 	c.as("A", "rm", "t1", 10).do(tr.Remove("r"), tr.Remove("s"))
 	p := c.undo(Query{Select: store.Filter{Session: "A"}})
-	if err := c.s.BeginPlan(t.Context(), &p.Plan, p.Made); err != nil {
+	if err := c.s.Journal.Begin(t.Context(), &p.Plan, p.Made); err != nil {
 		t.Fatal(err)
 	}
 	tr.Plan = p.ID
 	c.as("", "cachebro", "", 99).do(tr.Write("r", ""), tr.Remove("r"), tr.Write("s", "s\n"))
 	tr.Plan = ""
-	if err := c.s.FinishPlan(p.ID, []store.Conflict{{Path: "r", Why: "no space left on device"}}); err != nil {
+	if err := c.s.Journal.Finish(p.ID, []store.Conflict{{Path: "r", Why: "no space left on device"}}); err != nil {
 		t.Fatal(err)
 	}
 	p = c.undo(Query{Select: store.Filter{Session: "A"}})

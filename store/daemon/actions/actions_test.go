@@ -211,10 +211,10 @@ func TestToolCalls(t *testing.T) {
 	w.start("a")
 	now := storetest.Now().UnixNano()
 	for _, err := range []error{
-		w.st.PutSession(store.Session{ID: "S", Client: "claude", PID: 50, Started: now}),
-		w.st.PutPrompt(store.Prompt{ID: "P", Session: "S", Time: now, Text: "tidy up"}),
-		w.st.PutToolCall(store.ToolCall{ID: "T1", Session: "S", Prompt: "P", Tool: "Bash", Title: "sed -i s/a/b/ *\nls", Begin: now}),
-		w.st.PutToolCall(store.ToolCall{ID: "T2", Session: "S", Agent: "A", Prompt: "P", Tool: "Edit", Title: "a", Begin: now, Failed: true}),
+		w.st.Sessions.Put(store.Session{ID: "S", Client: "claude", PID: 50, Started: now}),
+		w.st.Sessions.PutPrompt(store.Prompt{ID: "P", Session: "S", Time: now, Text: "tidy up"}),
+		w.st.Sessions.PutToolCall(store.ToolCall{ID: "T1", Session: "S", Prompt: "P", Tool: "Bash", Title: "sed -i s/a/b/ *\nls", Begin: now}),
+		w.st.Sessions.PutToolCall(store.ToolCall{ID: "T2", Session: "S", Agent: "A", Prompt: "P", Tool: "Edit", Title: "a", Begin: now, Failed: true}),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -70,7 +70,7 @@ func (w *words) keyOf(v store.Version) (string, job) {
 // beginOf is when the action of a version began, where that is known.
 func (w *words) beginOf(v store.Version) int64 {
 	if v.Plan != "" {
-		if p, err := w.s.store.PlanHead(v.Plan); err == nil {
+		if p, err := w.s.store.Journal.Head(v.Plan); err == nil {
 			return p.Begun
 		}
 	} else if c := w.call(v.Actor.ToolCall); c != nil {
@@ -135,7 +135,7 @@ func isAgent(p processes.Process) bool {
 func (w *words) session(id store.SessionID) *store.Session {
 	s, ok := w.sessions[id]
 	if !ok && id != "" {
-		if found, known, err := w.s.store.Session(id); err == nil && known {
+		if found, known, err := w.s.store.Sessions.Get(id); err == nil && known {
 			s = &found
 		}
 		w.sessions[id] = s
@@ -153,7 +153,7 @@ func (w *words) clientOf(id store.SessionID) uint32 {
 func (w *words) call(id string) *store.ToolCall {
 	c, ok := w.calls[id]
 	if !ok && id != "" {
-		if found, known, err := w.s.store.ToolCall(id); err == nil && known {
+		if found, known, err := w.s.store.Sessions.ToolCall(id); err == nil && known {
 			c = &found
 		}
 		w.calls[id] = c
@@ -164,7 +164,7 @@ func (w *words) call(id string) *store.ToolCall {
 func (w *words) prompt(session store.SessionID, id string) (p store.Prompt, ok bool) {
 	all, known := w.prompts[session]
 	if !known {
-		all, _ = w.s.store.Prompts(session)
+		all, _ = w.s.store.Sessions.Prompts(session)
 		w.prompts[session] = all
 	}
 	i := slices.IndexFunc(all, func(p store.Prompt) bool { return p.ID == id })
@@ -191,7 +191,7 @@ func (w *words) say(a *wire.Action, g *group) {
 		a.Asked, a.AskedAt = p.Text, onwire.Time(p.Time)
 	}
 	if a.Plan = newest.Plan; a.Plan != "" {
-		if p, err := w.s.store.PlanHead(a.Plan); err == nil {
+		if p, err := w.s.store.Journal.Head(a.Plan); err == nil {
 			a.Left = len(p.Conflicts) + len(p.Lost)
 		}
 	}
@@ -215,7 +215,7 @@ func (w *words) command(v store.Version, j job) (said string) {
 	switch c := w.call(v.Actor.ToolCall); {
 	case v.Plan != "":
 		said, _, _ = strings.Cut(v.Plan, "-")
-		if p, err := w.s.store.PlanHead(v.Plan); err == nil {
+		if p, err := w.s.store.Journal.Head(v.Plan); err == nil {
 			said = strings.TrimSpace(p.Kind + " " + p.Title)
 		}
 	case c != nil && c.Title != "" && isShell(c.Tool):

@@ -221,12 +221,12 @@ func (a *Attribution) load() error {
 		return err
 	}
 	a.sortLocked()
-	sessions, err := a.store.Sessions(32)
+	sessions, err := a.store.Sessions.List(32)
 	if err != nil {
 		return err
 	}
 	for _, s := range sessions {
-		prompts, err := a.store.Prompts(s.ID)
+		prompts, err := a.store.Sessions.Prompts(s.ID)
 		if err != nil {
 			return err
 		}

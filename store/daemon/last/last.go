@@ -22,7 +22,7 @@ func SessionWith(st *store.Store, name string, has func(store.Session) (bool, er
 	if name != "last" {
 		return store.SessionID(name), nil
 	}
-	all, err := st.Sessions(maxLooked)
+	all, err := st.Sessions.List(maxLooked)
 	if err != nil {
 		return "", err
 	}
@@ -46,7 +46,7 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 	if name != "last" {
 		return name, nil
 	}
-	all, err := st.LastPrompts(session, maxLooked)
+	all, err := st.Sessions.LastPrompts(session, maxLooked)
 	if err != nil {
 		return "", err
 	}

@@ -24,12 +24,12 @@ func TestLast(t *testing.T) {
 	}
 	at := storetest.Now().UnixNano()
 	for i, id := range []store.SessionID{"old", "wrote", "reader"} {
-		if err := s.PutSession(store.Session{ID: id, Started: at + int64(i), Last: at + int64(i)}); err != nil {
+		if err := s.Sessions.Put(store.Session{ID: id, Started: at + int64(i), Last: at + int64(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i, id := range []string{"P1", "P2"} {
-		if err := s.PutPrompt(store.Prompt{ID: id, Session: "wrote", Time: at + int64(i), Seq: s.Seq()}); err != nil {
+		if err := s.Sessions.PutPrompt(store.Prompt{ID: id, Session: "wrote", Time: at + int64(i), Seq: s.Seq()}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -77,7 +77,7 @@ func (pl *Plans) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanConten
 	var out wire.PlanContents
 	blobs, ok := pl.recent.get(q.ID)
 	if !ok {
-		p, err := pl.store.LookupPlan(q.ID)
+		p, err := pl.store.Journal.Plan(q.ID)
 		if err != nil {
 			return out, nil, err
 		}

@@ -25,7 +25,7 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 	if err != nil {
 		return wire.OpenPlans{}, nil, err
 	}
-	heads, err := pl.store.Plans()
+	heads, err := pl.store.Journal.Plans()
 	if err != nil {
 		return wire.OpenPlans{}, nil, err
 	}
@@ -42,7 +42,7 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 		begun, err := pl.hasBegun(id)
 		if err == nil && heads[i].Tree != here {
 			pl.log.Warn("a plan that was begun for another directory is not gone on with", "plan", id)
-			if err := pl.store.FinishPlan(id, []store.Conflict{{Why: elsewhere}}); err != nil {
+			if err := pl.store.Journal.Finish(id, []store.Conflict{{Why: elsewhere}}); err != nil {
 				return out, nil, err
 			}
 			continue
@@ -54,7 +54,7 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 			out.Plans = append(out.Plans, planOut(&heads[i]))
 		default:
 			// Its client went away while it asked: nobody has agreed to it.
-			if err := pl.store.FinishPlan(id, nil); err != nil {
+			if err := pl.store.Journal.Finish(id, nil); err != nil {
 				return out, nil, err
 			}
 		}
@@ -78,7 +78,7 @@ func (pl *Plans) hasBegun(id string) (bool, error) {
 	if err != nil || len(vs) > 0 {
 		return true, err
 	}
-	p, err := pl.store.LookupPlan(id)
+	p, err := pl.store.Journal.Plan(id)
 	return len(p.Done) > 0, err
 }
 
@@ -90,7 +90,7 @@ func (pl *Plans) underWay(id string) bool {
 
 // leftOpen finds a plan that may be resumed or rolled back.
 func (pl *Plans) leftOpen(ctx context.Context, id string) (store.Plan, error) {
-	p, err := pl.store.LookupPlan(id)
+	p, err := pl.store.Journal.Plan(id)
 	if err != nil {
 		return p, err
 	}
@@ -123,14 +123,14 @@ func (pl *Plans) resumePlan(ctx context.Context, id string, pid int) (any, []byt
 
 // rolledBack ends the half-done plan that a rollback has taken back.
 func (pl *Plans) rolledBack(id string) error {
-	p, err := pl.store.PlanHead(id)
+	p, err := pl.store.Journal.Head(id)
 	if err != nil || p.Of == "" {
 		return err
 	}
-	of, err := pl.store.PlanHead(p.Of)
+	of, err := pl.store.Journal.Head(p.Of)
 	if err != nil || of.Finished != 0 {
 		return err
 	}
 	pl.attribution.EndPlan(of.ID, time.Now().UnixNano())
-	return pl.store.FinishPlan(of.ID, []store.Conflict{{Why: "it was left half-done and rolled back"}})
+	return pl.store.Journal.Finish(of.ID, []store.Conflict{{Why: "it was left half-done and rolled back"}})
 }

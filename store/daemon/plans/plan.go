@@ -54,7 +54,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		if p.Tree, err = pl.treeHere(ctx); err != nil {
 			return nil, nil, err
 		}
-		if err := pl.store.BeginPlan(ctx, &p.Plan, p.Made); err != nil {
+		if err := pl.store.Journal.Begin(ctx, &p.Plan, p.Made); err != nil {
 			return nil, nil, err
 		}
 		pl.carriedBy(p, r.Peer.PID)
@@ -67,7 +67,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		}
 	}
 	if q.Kind == rollbackKind {
-		of, err := pl.store.LookupPlan(q.Plan)
+		of, err := pl.store.Journal.Plan(q.Plan)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -314,7 +314,7 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 		return nil, nil, err
 	}
 	if len(q.Done) > 0 {
-		if err := pl.store.StepsDone(q.ID, q.Done...); err != nil {
+		if err := pl.store.Journal.Done(q.ID, q.Done...); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -330,7 +330,7 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 	for _, f := range q.Failed {
 		failed = append(failed, store.Conflict{Path: store.Path(f.Path), Why: f.Why})
 	}
-	if err := pl.store.FinishPlan(q.ID, failed); err != nil {
+	if err := pl.store.Journal.Finish(q.ID, failed); err != nil {
 		return nil, nil, err
 	}
 	return wire.Empty{}, nil, pl.rolledBack(q.ID)
@@ -340,7 +340,7 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 // removed or renamed something are stored in order, because a renamed directory takes
 // along what is in it; the other paths are looked at.
 func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
-	p, err := pl.store.LookupPlan(id)
+	p, err := pl.store.Journal.Plan(id)
 	if err != nil {
 		return
 	}
@@ -396,14 +396,14 @@ func (pl *Plans) planMoved(ctx context.Context, id string, s store.Step) {
 func (pl *Plans) whenOf(q wire.PlanRequest, uq undo.Query) string {
 	switch {
 	case q.Prompt == "last":
-		all, _ := pl.store.LastPrompts(uq.Select.Session, 2) // the title does without
+		all, _ := pl.store.Sessions.LastPrompts(uq.Select.Session, 2) // the title does without
 		for _, p := range all {
 			if p.ID == uq.Select.Prompt {
 				return " of " + onwire.Clock(p.Time)
 			}
 		}
 	case q.Session == "last":
-		if s, ok, err := pl.store.Session(uq.Select.Session); err == nil && ok {
+		if s, ok, err := pl.store.Sessions.Get(uq.Select.Session); err == nil && ok {
 			if s.Client != "" {
 				return fmt.Sprintf(" (%s, from %s)", s.Client, onwire.Clock(s.Started))
 			}

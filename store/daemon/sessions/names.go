@@ -45,7 +45,7 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 		}
 		return a, nil, nil
 	}
-	sessions, err := ss.store.Sessions(namesSessions)
+	sessions, err := ss.store.Sessions.List(namesSessions)
 	if q.Session != "" && q.Kind != "session" {
 		var id store.SessionID
 		if id, err = last.Session(ss.store, q.Session); err == nil {
@@ -61,7 +61,7 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 		case "session":
 			add(string(s.ID), fmt.Sprintf("%s, %s", s.Client, ago(now, s.Started)))
 		case "prompt":
-			prompts, err := ss.store.Prompts(s.ID)
+			prompts, err := ss.store.Sessions.Prompts(s.ID)
 			if err != nil {
 				return a, nil, err
 			}
@@ -69,7 +69,7 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 				add(p.ID, fmt.Sprintf("%s: %s", ago(now, p.Time), p.Text))
 			}
 		case "tool-call", "agent":
-			calls, err := ss.store.ToolCalls(s.ID, namesMost)
+			calls, err := ss.store.Sessions.ToolCalls(s.ID, namesMost)
 			if err != nil {
 				return a, nil, err
 			}

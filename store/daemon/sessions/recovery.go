@@ -18,7 +18,7 @@ func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Rec
 	if err != nil || session == "" {
 		return out, nil, err
 	}
-	s, known, err := ss.store.Session(session)
+	s, known, err := ss.store.Sessions.Get(session)
 	if err != nil || !known {
 		return out, nil, err
 	}
@@ -31,7 +31,7 @@ func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Rec
 			out.Changed = append(out.Changed, fmt.Sprintf("%s (%s)", onwire.Display(store.Path(f.Path)), f.Others))
 		}
 	}
-	calls, err := ss.store.ToolCalls(session, 200)
+	calls, err := ss.store.Sessions.ToolCalls(session, 200)
 	if err != nil {
 		return out, nil, err
 	}

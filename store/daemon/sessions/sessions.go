@@ -28,7 +28,7 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	}
 	now := time.Now().UnixNano()
 	id := store.SessionID(e.Session)
-	s, known, err := ss.store.Session(id)
+	s, known, err := ss.store.Sessions.Get(id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -59,7 +59,7 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 		ss.newPrompt(&s, e.Prompt, e.Text, now)
 	}
 	if !hint || !known {
-		if err := ss.store.PutSession(s); err != nil {
+		if err := ss.store.Sessions.Put(s); err != nil {
 			ss.log.Warn("session", "err", err) // a full disk: epochs must still be told
 		}
 	}
@@ -80,7 +80,7 @@ func (ss *Sessions) newPrompt(s *store.Session, prompt, text string, now int64) 
 	}
 	s.Prompt = prompt
 	ss.attribution.Prompt(s.ID, prompt, now)
-	if err := ss.store.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Text: cmdline.Line(cmdline.Text(text), maxPromptText), Seq: ss.store.Seq()}); err != nil {
+	if err := ss.store.Sessions.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Text: cmdline.Line(cmdline.Text(text), maxPromptText), Seq: ss.store.Seq()}); err != nil {
 		ss.log.Warn("prompt", "err", err)
 	}
 	return true
@@ -110,13 +110,13 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 	}
 	// The event that announces a prompt may be lost. An agent's call may be of an
 	// earlier one.
-	if s, known, err := ss.store.Session(store.SessionID(q.Session)); err == nil && known && q.Agent == "" && ss.newPrompt(&s, q.Prompt, "", now) {
-		if err := ss.store.PutSession(s); err != nil {
+	if s, known, err := ss.store.Sessions.Get(store.SessionID(q.Session)); err == nil && known && q.Agent == "" && ss.newPrompt(&s, q.Prompt, "", now) {
+		if err := ss.store.Sessions.Put(s); err != nil {
 			ss.log.Warn("session", "err", err)
 		}
 	}
 	ss.attribution.BeginTool(q, owner, now)
-	if err := ss.store.PutToolCall(store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt,
+	if err := ss.store.Sessions.PutToolCall(store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt,
 		Tool: q.Tool, Title: title(q), Begin: now, PID: uint32(max(q.PID, 0))}); err != nil {
 		ss.log.Warn("tool call", "err", err)
 	}
@@ -150,7 +150,7 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, er
 	now := time.Now().UnixNano()
 	ss.attribution.EndTool(q.ToolUse, q.Background, q.Failed, now)
 	ss.shown.Given(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Given)
-	c, ok, err := ss.store.ToolCall(q.ToolUse)
+	c, ok, err := ss.store.Sessions.ToolCall(q.ToolUse)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -161,7 +161,7 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, er
 	if c.End == 0 || !q.Background {
 		c.End = now
 	}
-	if err := ss.store.PutToolCall(c); err != nil {
+	if err := ss.store.Sessions.PutToolCall(c); err != nil {
 		ss.log.Warn("tool call", "err", err)
 	}
 	return wire.Empty{}, nil, nil
@@ -187,7 +187,7 @@ func (ss *Sessions) staleWarnings(ctx context.Context, q wire.ToolCall) []string
 
 // Live counts sessions that have not ended and whose client still runs.
 func (ss *Sessions) Live() int {
-	all, err := ss.store.Sessions(200)
+	all, err := ss.store.Sessions.List(200)
 	if err != nil {
 		return 0
 	}

@@ -80,7 +80,7 @@ func (td *Tidy) tidyPeers(ctx context.Context) {
 	defer td.tidying.Store(false)
 	now := time.Now()
 	var worst Peer
-	for _, p := range Peers(filepath.Dir(td.state), td.store.Cap(), now) {
+	for _, p := range Peers(filepath.Dir(td.state), td.store.Options().Cap, now) {
 		last, before := td.asked[p.State]
 		pause := tidyPause
 		if p.Used >= last.used {

@@ -64,7 +64,7 @@ func (ws *Sets) Flush() {
 	t.waiting = nil
 	t.mu.Unlock()
 	for by, n := range waiting {
-		if err := ws.store.NoteReads(by.session, by.tool, n.at, n.paths); err != nil {
+		if err := ws.store.Sessions.NoteReads(by.session, by.tool, n.at, n.paths); err != nil {
 			ws.log.Warn("reads", "err", err)
 		}
 	}
@@ -87,7 +87,7 @@ func (ws *Sets) Run(ctx context.Context) {
 // Of is what a session has read and edited so far.
 func (ws *Sets) Of(session store.SessionID) ([]store.WorkingFile, error) {
 	ws.Flush()
-	return ws.store.WorkingSet(session)
+	return ws.store.Sessions.WorkingSet(session)
 }
 
 // NoteToolRead notes a read through a tool for the session's working set.

@@ -42,7 +42,7 @@ func (ws *Sets) NoteReads(r *spool.Record) {
 	for i, p := range r.Paths {
 		paths[i] = store.Path(p)
 	}
-	if err := ws.store.NoteReads(a.Session, a.Comm, r.Time, paths); err != nil {
+	if err := ws.store.Sessions.NoteReads(a.Session, a.Comm, r.Time, paths); err != nil {
 		ws.log.Warn("reads", "err", err)
 	}
 }
