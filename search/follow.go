@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cachebro/store"
@@ -31,30 +32,52 @@ type fileRecord struct {
 	Indexed bool     `json:"x,omitempty"`
 }
 
+// follower keeps an Index after the version log, until Close.
+type follower struct {
+	x         *Index
+	suspended atomic.Int32       // callers of Suspend that have not released yet
+	stop      context.CancelFunc // nil: it was not started
+	done      chan struct{}      // closed when it has ended
+	poke      chan struct{}      // never closed; capacity 1
+	grown     chan struct{}      // never closed; capacity 1: there may be files without vectors
+}
+
+func newFollower(x *Index) *follower {
+	return &follower{x: x, done: make(chan struct{}), poke: make(chan struct{}, 1), grown: make(chan struct{}, 1)}
+}
+
+// end stops following.
+func (f *follower) end() {
+	if f.stop != nil {
+		f.stop()
+		<-f.done
+	}
+}
+
 // Start begins to follow the version log in the background, until Close.
-func (x *Index) Start(ctx context.Context) {
-	ctx, x.stop = context.WithCancel(ctx)
+func (f *follower) Start(ctx context.Context) {
+	ctx, f.stop = context.WithCancel(ctx)
 	var embedding sync.WaitGroup
-	if x.vectors != nil {
-		embedding.Go(func() { x.embed(ctx) })
+	if f.x.vectors != nil {
+		embedding.Go(func() { f.x.embed(ctx) })
 	}
 	go func() {
-		defer close(x.done)
+		defer close(f.done)
 		defer embedding.Wait()
 		pause := retryFirst
 		for {
 			began := time.Now()
-			if x.suspended.Load() == 0 {
-				err := x.catchUp(ctx, settleTime, func() bool { return x.suspended.Load() > 0 })
+			if f.suspended.Load() == 0 {
+				err := f.x.catchUp(ctx, settleTime, func() bool { return f.suspended.Load() > 0 })
 				if ctx.Err() != nil {
 					return
 				}
 				if errors.Is(err, errNoRoom) {
-					x.opt.Logger.Warn("search index", "err", err)
-					x.await(ctx, pause)
+					f.x.opt.Logger.Warn("search index", "err", err)
+					f.await(ctx, pause)
 				} else if err != nil {
-					x.opt.Logger.Error("search index", "err", err)
-					x.rebuildLater(ctx, err, pause)
+					f.x.opt.Logger.Error("search index", "err", err)
+					f.rebuildLater(ctx, err, pause)
 				}
 				if err != nil {
 					pause = min(2*pause, retryLast)
@@ -63,22 +86,22 @@ func (x *Index) Start(ctx context.Context) {
 				pause = retryFirst
 			}
 			select {
-			case x.grown <- struct{}{}:
+			case f.grown <- struct{}{}:
 			default:
 			}
-			due, stop := x.due()
+			due, stop := f.x.due()
 			step := time.Since(began)
 			if due != nil { // files are being saved again and again: a step for each save costs more than it brings
 				step = max(step, settleTime/8/pauseFactor)
 			}
-			if !x.pause(ctx, step) {
+			if !f.pause(ctx, step) {
 				stop()
 				return
 			}
 			select {
 			case <-ctx.Done():
 				return
-			case <-x.poke:
+			case <-f.poke:
 			case <-due:
 			}
 			stop()
@@ -97,12 +120,12 @@ const (
 	pauseMost   = 2 * time.Second
 )
 
-// rest is false when ctx ended.
-func (x *Index) pause(ctx context.Context, step time.Duration) bool {
-	return x.await(ctx, min(pauseFactor*step, pauseMost))
+// pause is false when ctx ended.
+func (f *follower) pause(ctx context.Context, step time.Duration) bool {
+	return f.await(ctx, min(pauseFactor*step, pauseMost))
 }
 
-func (x *Index) await(ctx context.Context, pause time.Duration) bool {
+func (f *follower) await(ctx context.Context, pause time.Duration) bool {
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	select {
@@ -116,29 +139,37 @@ func (x *Index) await(ctx context.Context, pause time.Duration) bool {
 // Suspend keeps the follower from indexing until release is called, for a caller who
 // writes thousands of files and needs the machine for it. Queries stay right, at the
 // cost of reading what changed meanwhile. Suspensions nest.
-func (x *Index) Suspend() (release func()) {
-	x.suspended.Add(1)
+func (f *follower) Suspend() (release func()) {
+	f.suspended.Add(1)
 	var once sync.Once
 	return func() {
 		once.Do(func() {
-			x.suspended.Add(-1)
-			x.Poke()
+			f.suspended.Add(-1)
+			f.Poke()
 		})
 	}
 }
 
 // Suspended reports whether somebody keeps the follower from indexing: others who
 // work in the background had better wait, too.
-func (x *Index) Suspended() bool { return x.suspended.Load() > 0 }
+func (f *follower) Suspended() bool { return f.suspended.Load() > 0 }
 
 // rebuildLater waits a moment and begins anew: an index that cannot be written
 // is worth less than the time to make it again.
-func (x *Index) rebuildLater(ctx context.Context, why error, pause time.Duration) {
-	if !x.await(ctx, pause) {
+func (f *follower) rebuildLater(ctx context.Context, why error, pause time.Duration) {
+	if !f.await(ctx, pause) {
 		return
 	}
-	if err := x.reset("it is being rebuilt: " + why.Error()); err != nil {
-		x.opt.Logger.Error("rebuild search index", "err", err)
+	if err := f.x.reset("it is being rebuilt: " + why.Error()); err != nil {
+		f.x.opt.Logger.Error("rebuild search index", "err", err)
+	}
+}
+
+// Poke tells the follower that there are new versions. Never blocks.
+func (f *follower) Poke() {
+	select {
+	case f.poke <- struct{}{}:
+	default:
 	}
 }
 
@@ -151,14 +182,6 @@ func (x *Index) reset(why string) error {
 	_ = x.drop()
 	x.begin(why)
 	return x.recreate()
-}
-
-// Poke tells the follower that there are new versions. Never blocks.
-func (x *Index) Poke() {
-	select {
-	case x.poke <- struct{}{}:
-	default:
-	}
 }
 
 // load restores the file table and the dictionary from an opened index.

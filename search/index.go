@@ -1,7 +1,6 @@
 package search
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,6 +61,8 @@ type Options struct {
 
 // Index is a project's full-text index. Safe for concurrent use.
 type Index struct {
+	*follower
+
 	dir    string
 	opt    Options
 	corpus Corpus
@@ -86,17 +87,10 @@ type Index struct {
 	stems    sync.Pool // of *stemmer
 	lexicons sync.Pool // of *lexicon
 
-	suspended atomic.Int32 // callers of Suspend that have not released yet
-
 	made, toMake atomic.Int64 // files of the first index; 0: none is being made
 	analysed     atomic.Int64 // files that were analysed since Open
 
-	vectors *vectors      // nil: no Embedder
-	grown   chan struct{} // never closed; capacity 1: there may be files without vectors
-
-	stop context.CancelFunc
-	done chan struct{} // closed by the follower when it has ended
-	poke chan struct{} // never closed; capacity 1
+	vectors *vectors // nil: no Embedder
 }
 
 // file is what the index knows of one path. Immutable.
@@ -138,7 +132,8 @@ func Open(dir string, corpus Corpus, o Options) *Index {
 	if o.MaxFile == 0 {
 		o.MaxFile = 2 << 20
 	}
-	x := &Index{dir: dir, opt: o, corpus: corpus, done: make(chan struct{}), poke: make(chan struct{}, 1), grown: make(chan struct{}, 1)}
+	x := &Index{dir: dir, opt: o, corpus: corpus}
+	x.follower = newFollower(x)
 	x.stems.New = func() any { return newStemmer() }
 	x.lexicons.New = func() any { return newLexicon() }
 	if err := x.open(); err != nil {
@@ -288,10 +283,7 @@ func (x *Index) drop() error {
 
 // Close stops following and closes the index.
 func (x *Index) Close() error {
-	if x.stop != nil {
-		x.stop()
-		<-x.done
-	}
+	x.follower.end()
 	x.write.Lock()
 	defer x.write.Unlock()
 	err := x.drop()

@@ -18,20 +18,9 @@ import (
 type Capture struct {
 	discarded discarded
 
-	opt Options
-	w   *spool.Writer
-	// root is nil without Options.Root.
-	root *os.Root
+	*sink
+	*copies
 	comm string // of this program
-
-	mu      sync.Mutex // guards queue, pending, byFile, held, closing, nudge and the jobs' state
-	queue   []*job
-	pending map[uint64]*job   // by node id: its newest content, while not in the spool
-	byFile  map[identity]*job // the same by what survives a forgotten inode
-	held    int               // descriptors in jobs
-	closing bool
-	more    *sync.Cond  // on mu: the queue has something, or closing
-	nudge   *time.Timer // set while the workers are to look at the queue soon
 
 	procMu sync.Mutex // guards procs
 	procs  map[procKey]told
@@ -39,27 +28,8 @@ type Capture struct {
 	readMu sync.Mutex // guards reads
 	reads  map[uint32]*reading
 
-	gapMu   sync.Mutex     // guards the fields below
-	unsaid  []spool.Record // gaps that are not in the log yet
-	counted int64
-	// countedAt is counted when the state last changed.
-	countedAt int64
-	dropped   int64 // of unsaid, for want of room
-	stopped   string
-	since     time.Time
-	hour      time.Time // begin of the ignored files' budget
-	spent     int64     // of it
-
-	begin    time.Time
-	clockMu  sync.Mutex // guards clock
-	clock    clock
-	measured atomic.Int64  // when free was, since begin
-	noted    chan struct{} // capacity 1: there are reads to flush, or capture has stopped; never closed
-
-	spooled   atomic.Int64
-	free      atomic.Int64 // bytes on the spool's file system
-	full      atomic.Bool  // the spool was above its cap when last looked at
-	healthy   atomic.Bool
+	clockMu   sync.Mutex // guards clock
+	clock     clock
 	baseline  atomic.Int64 // ns; files with an older ctime are known
 	moved     atomic.Int64 // ns; when a directory was renamed last
 	scanBegan atomic.Int64 // ns; of the scan that baseline is about
@@ -67,10 +37,9 @@ type Capture struct {
 	// written for nobody's, so that files are told of when they are made, too.
 	scanning atomic.Bool
 
-	stop  chan struct{} // closed by Close
-	wg    sync.WaitGroup
-	syncs sync.WaitGroup // Synced's goroutines
-	once  sync.Once
+	ticker sync.WaitGroup
+	syncs  sync.WaitGroup // Synced's goroutines
+	once   sync.Once
 }
 
 var (
@@ -81,21 +50,15 @@ var (
 // New begins to capture: it announces the mount in the spool and starts the workers.
 func New(o Options) *Capture {
 	o = o.withDefaults()
-	c := &Capture{opt: o, w: o.Spool, root: openRoot(o.Root), pending: map[uint64]*job{}, byFile: map[identity]*job{}, procs: map[procKey]told{}, reads: map[uint32]*reading{}, since: time.Now(), begin: time.Now(), noted: make(chan struct{}, 1), stop: make(chan struct{})}
-	c.more = sync.NewCond(&c.mu)
+	s := newSink(o)
+	c := &Capture{sink: s, copies: newCopies(s), procs: map[procKey]told{}, reads: map[uint32]*reading{}}
 	if b, err := os.ReadFile("/proc/self/comm"); err == nil {
 		c.comm = strings.TrimSpace(string(b))
 	}
-	c.healthy.Store(true)
 	c.scanning.Store(true)
-	c.measure()
 	c.append(&spool.Record{Kind: spool.KindMount, Time: time.Now().UnixNano(), Mountpoint: o.Mountpoint, Source: o.Source, Version: o.Version})
-	for range o.Workers {
-		c.wg.Add(1)
-		go c.work()
-	}
-	c.wg.Add(1)
-	go c.tick()
+	c.copies.start()
+	c.ticker.Go(c.tick)
 	return c
 }
 
@@ -108,16 +71,10 @@ func (c *Capture) Close(ctx context.Context) error {
 		return nil
 	}
 	c.flushReads()
-	c.mu.Lock()
-	c.closing = true
-	if c.nudge != nil {
-		c.nudge.Stop()
-	}
-	c.more.Broadcast()
-	c.mu.Unlock()
+	c.copies.end()
 	close(c.stop)
 	done := make(chan struct{})
-	go func() { c.wg.Wait(); c.syncs.Wait(); close(done) }()
+	go func() { c.copies.workers.Wait(); c.ticker.Wait(); c.syncs.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-ctx.Done():
@@ -131,13 +88,6 @@ func (c *Capture) Close(ctx context.Context) error {
 		return err
 	}
 	return c.w.Sync(c.w.LastSeq())
-}
-
-// SetHealthy tells whether the store takes what we spool.
-func (c *Capture) SetHealthy(ok bool, reason string) {
-	if c.healthy.Swap(ok) != ok {
-		c.opt.Logger.Info("store", "healthy", ok, "reason", reason)
-	}
 }
 
 // Introduce is called before a store daemon hears of us, which begins with a scan:
@@ -184,15 +134,10 @@ func (c *Capture) BaselineDone(began time.Time) {
 
 // Stats of capture.
 func (c *Capture) Stats() Stats {
-	c.mu.Lock()
+	c.copies.mu.Lock()
 	s := Stats{State: "capturing", Queue: len(c.pending), Held: c.held, Spooled: c.spooled.Load()}
-	c.mu.Unlock()
-	c.gapMu.Lock()
-	defer c.gapMu.Unlock()
-	s.Gaps, s.PendingGaps, s.Since = c.counted, int64(len(c.unsaid))+c.dropped, c.since
-	if c.stopped != "" {
-		s.State, s.Reason = "stopped", c.stopped
-	}
+	c.copies.mu.Unlock()
+	c.sink.add(&s)
 	return s
 }
 
@@ -223,6 +168,65 @@ func (c *Capture) Closed(e fusefs.Closed) {
 		c.settle(e.File, &canceller{ch: c.stop}, false)
 		c.sync()
 	}
+}
+
+// version appends the record of a version of f and sees to its content, if that
+// is to be kept. soon: the worker need not be woken for it yet; see Released.
+func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep, soon bool) {
+	mark := f.Mark()
+	keep = keep && r.Stat.Mode&modeType == modeReg
+	if keep && r.Stat.Size > c.opt.MaxFile {
+		r.TooLarge, keep, r.TailFrom = true, false, 0
+	}
+	if keep && r.Stat.Size == 0 { // nothing to copy: version and content at once
+		r.HasContent = true
+		c.settle(f, &canceller{}, false) // the node's previous version keeps its place
+		if !c.appendBy(by, r, &spool.Record{Kind: spool.KindContent, Time: r.Time}) {
+			mark.And(^(markSafe | markKnown))
+			c.gap(r.Path, 0, c.why())
+			return
+		}
+		mark.Or(marksOf(r))
+		return
+	}
+	if keep && !c.admit() {
+		if c.appendBy(by, r) {
+			c.gap(r.Path, r.Seq, c.why())
+		} else {
+			c.gap(r.Path, 0, c.why())
+		}
+		mark.And(^(markSafe | markKnown))
+		return
+	}
+	r.HasContent = keep
+	if !c.appendBy(by, r) {
+		mark.And(^(markSafe | markKnown))
+		c.gap(r.Path, 0, c.why())
+		return
+	}
+	switch {
+	case keep:
+		mark.Or(marksOf(r) & markSafe)
+		c.enqueue(&job{f: f, rec: r, done: make(chan struct{})}, soon)
+	case r.TooLarge:
+		mark.Or(markSafe) // said to be without content; there is nothing to save later
+		mark.And(^markKnown)
+	default:
+		mark.And(^(markSafe | markKnown))
+	}
+}
+
+// marksOf is what a version with content says of the file. Of a file without a
+// tracked name that we know, the store may not keep it, and tails follow only what
+// it keeps.
+func marksOf(r *spool.Record) uint32 {
+	switch ignore.Class(r.Class) {
+	case ignore.Tracked:
+		return markSafe | markKnown
+	case ignore.Ignored:
+		return markSafe
+	}
+	return 0
 }
 
 func writerOf(e fusefs.Closed) fusefs.Caller {
@@ -295,8 +299,8 @@ func (c *Capture) Synced(f fusefs.File, cancel <-chan struct{}) {
 // and returns a channel that is closed then.
 func (c *Capture) sync() <-chan struct{} {
 	done := make(chan struct{})
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.copies.mu.Lock()
+	defer c.copies.mu.Unlock()
 	if c.closing { // Close syncs
 		close(done)
 		return done
@@ -312,12 +316,69 @@ func (c *Capture) sync() <-chan struct{} {
 	return done
 }
 
-// patience is how long an operation may be held up.
-func (c *Capture) patience() time.Duration {
-	if !c.healthy.Load() || c.isStopped() || c.free.Load() < c.opt.MinFree {
-		return waitFailed
+// tick does what is due while something happens on the mount, and a little
+// longer. At rest it waits for the next record or read: an idle mount has no timer.
+func (c *Capture) tick() {
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-c.w.Stirred():
+			c.opt.Stirred()
+		case <-c.noted:
+		}
+		if !c.lookAround() {
+			return
+		}
+		c.opt.Rested()
 	}
-	return waitHealthy
+}
+
+// lookAround sees to reads, free space, gaps, the end of a stop, and durability,
+// until nothing has happened for restAfter; false at the end of capture.
+func (c *Capture) lookAround() bool {
+	t := time.NewTicker(readsEvery)
+	defer t.Stop()
+	stirred := time.Now()
+	for synced, seq := stirred, uint64(0); ; {
+		select {
+		case <-c.stop:
+			return false
+		case <-c.noted:
+			stirred = time.Now()
+			continue
+		case <-t.C:
+		}
+		now := time.Now()
+		c.flushReads()
+		c.measure()
+		c.checkClock()
+		if c.isStopped() {
+			stirred = now
+			c.tryResume()
+		}
+		select {
+		case <-c.w.Stirred():
+			stirred = now
+			c.opt.Stirred()
+		default:
+		}
+		if now.Sub(synced) >= syncEvery {
+			synced = now
+			if last := c.w.LastSeq(); last != seq {
+				seq = last
+				if err := c.w.Sync(last); err != nil {
+					c.fail(err)
+					stirred = now
+				}
+			} else {
+				c.w.LeaveIdle() // what the store has read needs no second copy here
+			}
+		}
+		if now.Sub(stirred) >= restAfter {
+			return true
+		}
+	}
 }
 
 const (

@@ -33,9 +33,9 @@
 //
 // # Locks
 //
-// Capture.mu guards the queue and the jobs in it, procMu the processes that the
-// spool knows, readMu the aggregated reads, gapMu gaps and state. They are
-// leaves: held over no disk, callback or channel operation. The overlay calls
+// copies.mu guards the queue and the jobs in it, sink.mu gaps and state; of Capture,
+// procMu guards the processes that the spool knows and readMu the aggregated reads.
+// They are leaves: held over no disk, callback or channel operation. The overlay calls
 // with the lock of the inode held, so nothing here may wait for another inode.
 package capture
 

@@ -24,7 +24,7 @@ func openRoot(dir *os.File) *os.Root {
 // open opens the file of a job. Workers hold no lock of the inode, so open looks
 // again for a name that is just changing, and asks the source itself after the end of
 // the overlay or for an inode that it forgot.
-func (c *Capture) open(j *job) (*os.File, error) {
+func (c *copies) open(j *job) (*os.File, error) {
 	for try := 0; ; try++ {
 		fd, err := j.f.Open()
 		if err == nil {
@@ -45,7 +45,7 @@ func (c *Capture) open(j *job) (*os.File, error) {
 
 // openByName opens the file under its present or its recorded name, if it still
 // is the one that was closed.
-func (c *Capture) openByName(j *job) *os.File {
+func (c *copies) openByName(j *job) *os.File {
 	if c.root == nil {
 		return nil
 	}

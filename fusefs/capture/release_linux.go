@@ -12,13 +12,13 @@ var _ fusefs.Releaser = (*Capture)(nil)
 // nobody waits for that request, the descriptor is still open, and no worker has to
 // be woken. That halves the cost of a small file on two cores.
 func (c *Capture) Released(f fusefs.File, fd int) {
-	c.mu.Lock()
+	c.copies.mu.Lock()
 	j := c.pending[f.ID()]
 	mine := j != nil && j.state == queued && j.fd == nil && j.rec.Stat.Size <= inlineSize && c.roomyLast()
 	if mine {
 		j.state = taken
 	}
-	c.mu.Unlock()
+	c.copies.mu.Unlock()
 	switch {
 	case !mine:
 	case fd < 0:
@@ -30,7 +30,7 @@ func (c *Capture) Released(f fusefs.File, fd int) {
 
 // transferFrom is transfer of small content through a descriptor that somebody
 // else closes.
-func (c *Capture) transferFrom(j *job, fd int) error {
+func (c *copies) transferFrom(j *job, fd int) error {
 	buf := smallBufs.Get().(*[]byte)
 	defer smallBufs.Put(buf)
 	quiet(fd)

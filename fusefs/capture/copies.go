@@ -5,12 +5,12 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"cachebro/fusefs"
 	"cachebro/fusefs/capture/spool"
-	"cachebro/fusefs/ignore"
 )
 
 // job is one content on its way into the spool.
@@ -19,7 +19,7 @@ type job struct {
 	rec  *spool.Record // the version; its Seq is set
 	done chan struct{} // closed when the content is safe or given up
 
-	// The rest is guarded by Capture.mu.
+	// The rest is guarded by copies.mu.
 	state jobState
 	fd    *os.File // open while it is copied, or to keep content alive
 	alive bool     // the content has no name any more: fd is all there is
@@ -44,69 +44,54 @@ type identity struct {
 
 func identityOf(s spool.Stat) identity { return identity{s.Dev, s.Ino, s.Birth} }
 
-// version appends the record of a version of f and sees to its content, if that
-// is to be kept. soon: the worker need not be woken for it yet; see Released.
-func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep, soon bool) {
-	mark := f.Mark()
-	keep = keep && r.Stat.Mode&modeType == modeReg
-	if keep && r.Stat.Size > c.opt.MaxFile {
-		r.TooLarge, keep, r.TailFrom = true, false, 0
-	}
-	if keep && r.Stat.Size == 0 { // nothing to copy: version and content at once
-		r.HasContent = true
-		c.settle(f, &canceller{}, false) // the node's previous version keeps its place
-		if !c.appendBy(by, r, &spool.Record{Kind: spool.KindContent, Time: r.Time}) {
-			mark.And(^(markSafe | markKnown))
-			c.gap(r.Path, 0, c.why())
-			return
-		}
-		mark.Or(marksOf(r))
-		return
-	}
-	if keep && !c.admit() {
-		if c.appendBy(by, r) {
-			c.gap(r.Path, r.Seq, c.why())
-		} else {
-			c.gap(r.Path, 0, c.why())
-		}
-		mark.And(^(markSafe | markKnown))
-		return
-	}
-	r.HasContent = keep
-	if !c.appendBy(by, r) {
-		mark.And(^(markSafe | markKnown))
-		c.gap(r.Path, 0, c.why())
-		return
-	}
-	switch {
-	case keep:
-		mark.Or(marksOf(r) & markSafe)
-		c.enqueue(&job{f: f, rec: r, done: make(chan struct{})}, soon)
-	case r.TooLarge:
-		mark.Or(markSafe) // said to be without content; there is nothing to save later
-		mark.And(^markKnown)
-	default:
-		mark.And(^(markSafe | markKnown))
+// copies brings contents into the spool: the queue, the workers, and the waits of
+// those who are about to destroy what is queued.
+type copies struct {
+	*sink
+	// root is nil without Options.Root.
+	root *os.Root
+
+	mu      sync.Mutex // guards the rest but spooled, and the jobs' state
+	queue   []*job
+	pending map[uint64]*job   // by node id: its newest content, while not in the spool
+	byFile  map[identity]*job // the same by what survives a forgotten inode
+	held    int               // descriptors in jobs
+	closing bool
+	more    *sync.Cond  // on mu: the queue has something, or closing
+	nudge   *time.Timer // set while the workers are to look at the queue soon
+
+	spooled atomic.Int64 // bytes
+	workers sync.WaitGroup
+}
+
+func newCopies(s *sink) *copies {
+	c := &copies{sink: s, root: openRoot(s.opt.Root), pending: map[uint64]*job{}, byFile: map[identity]*job{}}
+	c.more = sync.NewCond(&c.mu)
+	return c
+}
+
+// start starts the workers.
+func (c *copies) start() {
+	for range c.opt.Workers {
+		c.workers.Go(c.work)
 	}
 }
 
-// marksOf is what a version with content says of the file. Of a file without a
-// tracked name that we know, the store may not keep it, and tails follow only what
-// it keeps.
-func marksOf(r *spool.Record) uint32 {
-	switch ignore.Class(r.Class) {
-	case ignore.Tracked:
-		return markSafe | markKnown
-	case ignore.Ignored:
-		return markSafe
+// end has the workers end once the queue is empty.
+func (c *copies) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closing = true
+	if c.nudge != nil {
+		c.nudge.Stop()
 	}
-	return 0
+	c.more.Broadcast()
 }
 
 // admit reports whether one more content may be queued. While the store is healthy
 // but behind, it waits: slowing the writer down is better than dropping a version.
 // When capture has stopped, a wait gains nothing.
-func (c *Capture) admit() bool {
+func (c *copies) admit() bool {
 	if c.queueLen() < c.opt.MaxQueue || c.roomy() == nil {
 		return true // there is room, or the queue keeps it until there is
 	}
@@ -123,7 +108,7 @@ func (c *Capture) admit() bool {
 	return false
 }
 
-func (c *Capture) queueLen() int {
+func (c *copies) queueLen() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.queue)
@@ -131,7 +116,7 @@ func (c *Capture) queueLen() int {
 
 // enqueue gives a job to the workers. When the queue is full the caller copies
 // by itself, which slows the writer down to what the disk takes.
-func (c *Capture) enqueue(j *job, soon bool) {
+func (c *copies) enqueue(j *job, soon bool) {
 	id := j.f.ID()
 	c.mu.Lock()
 	if old := c.pending[id]; old != nil {
@@ -162,7 +147,7 @@ func (c *Capture) enqueue(j *job, soon bool) {
 // nudgeLocked has the workers look at the queue a moment later, should nobody
 // have emptied it until then: to wake one for each small file cost more than to
 // copy it. mu is held.
-func (c *Capture) nudgeLocked() {
+func (c *copies) nudgeLocked() {
 	if c.nudge != nil {
 		return
 	}
@@ -181,8 +166,7 @@ func (c *Capture) nudgeLocked() {
 }
 
 // work is a worker.
-func (c *Capture) work() {
-	defer c.wg.Done()
+func (c *copies) work() {
 	pause := retryFirst
 	for {
 		c.mu.Lock()
@@ -219,10 +203,10 @@ func (c *Capture) work() {
 // copy brings the content of a job that the caller has taken into the spool. It
 // returns false when there is no room and the job was put back, which it does only if
 // later is set; any other failure is a gap.
-func (c *Capture) copy(j *job, later bool) bool { return c.copyBy(j, later, c.transfer) }
+func (c *copies) copy(j *job, later bool) bool { return c.copyBy(j, later, c.transfer) }
 
 // copyBy is copy with another way to transfer.
-func (c *Capture) copyBy(j *job, later bool, transfer func(*job) error) bool {
+func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	err := c.roomy()
 	if err == nil {
 		err = transfer(j)
@@ -256,7 +240,7 @@ func (c *Capture) copyBy(j *job, later bool, transfer func(*job) error) bool {
 }
 
 // dropLocked forgets a job and its descriptor. mu is held.
-func (c *Capture) dropLocked(j *job) {
+func (c *copies) dropLocked(j *job) {
 	if id := j.f.ID(); c.pending[id] == j {
 		delete(c.pending, id)
 	}
@@ -268,7 +252,7 @@ func (c *Capture) dropLocked(j *job) {
 
 // closeLocked closes a job's descriptor. mu is held: over a close(2) of a file
 // that was only read, which costs no disk.
-func (c *Capture) closeLocked(j *job) {
+func (c *copies) closeLocked(j *job) {
 	if j.fd != nil {
 		j.fd.Close()
 		j.fd = nil
@@ -278,7 +262,7 @@ func (c *Capture) closeLocked(j *job) {
 
 // giveUp ends a job whose content is about to be destroyed; false when it is
 // safe after all, or will be in a moment.
-func (c *Capture) giveUp(j *job) bool {
+func (c *copies) giveUp(j *job) bool {
 	c.mu.Lock()
 	switch j.state {
 	case queued:
@@ -313,7 +297,7 @@ func noRoom(err error) bool {
 }
 
 // transfer copies, checks that nobody wrote meanwhile, and appends the record.
-func (c *Capture) transfer(j *job) error {
+func (c *copies) transfer(j *job) error {
 	c.mu.Lock()
 	f := j.fd
 	c.mu.Unlock()
@@ -372,7 +356,7 @@ func (j *job) intact(size, mtime int64) bool {
 }
 
 // seal passes the point from which a job is not given up any more.
-func (c *Capture) seal(j *job) bool {
+func (c *copies) seal(j *job) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if j.state != taken {
@@ -382,7 +366,7 @@ func (c *Capture) seal(j *job) bool {
 	return true
 }
 
-func (c *Capture) unseal(j *job) {
+func (c *copies) unseal(j *job) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	j.state = taken
@@ -422,4 +406,98 @@ func reason(err error) string {
 		return "the file went away, underneath the mount, before its content was captured"
 	}
 	return err.Error()
+}
+
+// settle waits until the queued content of f is safe: the barrier. It reports
+// whether there was any.
+func (c *copies) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
+	c.mu.Lock()
+	j := c.pending[f.ID()]
+	some := len(c.byFile) > 0
+	c.mu.Unlock()
+	if j == nil && some && f.Mark().Load()&^(fusefs.MarkTimes|markBare|markFound) == 0 {
+		// Perhaps the kernel forgot the inode while its content is queued.
+		if st, err := f.Stat(); err == nil {
+			c.mu.Lock()
+			j = c.byFile[identityOf(stat(st))]
+			c.mu.Unlock()
+		}
+	}
+	if j != nil {
+		c.await(j, quit, vanishes)
+	}
+	return j != nil
+}
+
+// await waits for a job. The caller copies small content at once itself; larger
+// content that vanishes stays alive by a descriptor of ours; for the rest the caller
+// waits. Content that is not safe when the wait ends is a gap.
+func (c *copies) await(j *job, quit *canceller, vanishes bool) {
+	c.mu.Lock()
+	mine := j.state == queued && j.rec.Stat.Size <= inlineSize && c.roomyLast()
+	if mine {
+		j.state = taken
+	}
+	c.mu.Unlock()
+	if mine && c.copy(j, true) {
+		return
+	}
+	if vanishes && c.pin(j) {
+		return
+	}
+	t := time.NewTimer(c.patience())
+	defer t.Stop()
+	why := ""
+	for why == "" {
+		select {
+		case <-j.done:
+			return
+		case <-t.C:
+			if why = "the spool is too slow: changed before the content was captured"; c.isStopped() || c.roomy() != nil {
+				why = c.why()
+			}
+		case <-quit.ch:
+			if quit.final() {
+				why = "the writer was killed while the old content was being captured"
+			}
+		}
+	}
+	if c.giveUp(j) {
+		c.gap(j.rec.Path, j.rec.Seq, why)
+	}
+}
+
+// pin sees to it that the content of a job outlives its name, by the
+// descriptor of who copies it or by one more. It reports whether that is so.
+func (c *copies) pin(j *job) bool {
+	c.mu.Lock()
+	if j.fd != nil && j.state != lost {
+		j.alive = true
+		c.mu.Unlock()
+		return true
+	}
+	try := j.state == queued && c.held < c.opt.MaxHeld
+	if try {
+		c.held++
+	}
+	c.mu.Unlock()
+	if !try {
+		return false
+	}
+	fd, err := j.f.Open()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil && j.fd == nil && j.state == queued {
+		j.fd, j.alive = fd, true
+		return true
+	}
+	c.held--
+	if err == nil {
+		fd.Close() // a worker was faster
+	}
+	if j.fd != nil && j.state != lost {
+		j.alive = true
+		return true
+	}
+	return false
 }

@@ -1,0 +1,267 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"cachebro/fusefs/capture/spool"
+)
+
+// sink is the way into the spool. It knows whether there is room for one more
+// content, and counts and says what was not kept.
+type sink struct {
+	opt  Options
+	w    *spool.Writer
+	stop chan struct{} // closed by Close
+
+	mu      sync.Mutex     // guards the fields below
+	unsaid  []spool.Record // gaps that are not in the log yet
+	counted int64
+	// countedAt is counted when the state last changed.
+	countedAt int64
+	dropped   int64 // of unsaid, for want of room
+	stopped   string
+	since     time.Time
+	hour      time.Time // begin of the ignored files' budget
+	spent     int64     // of it
+
+	begin    time.Time
+	measured atomic.Int64  // when free was, since begin
+	free     atomic.Int64  // bytes on the spool's file system
+	full     atomic.Bool   // the spool was above its cap when last looked at
+	healthy  atomic.Bool   // the store takes what we spool
+	noted    chan struct{} // capacity 1: there are reads to flush, or capture has stopped; never closed
+}
+
+func newSink(o Options) *sink {
+	now := time.Now()
+	s := &sink{opt: o, w: o.Spool, stop: make(chan struct{}), since: now, begin: now, noted: make(chan struct{}, 1)}
+	s.healthy.Store(true)
+	s.measure()
+	return s
+}
+
+// add puts the counts into st.
+func (s *sink) add(st *Stats) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.Gaps, st.PendingGaps, st.Since = s.counted, int64(len(s.unsaid))+s.dropped, s.since
+	if s.stopped != "" {
+		st.State, st.Reason = "stopped", s.stopped
+	}
+}
+
+// append appends records together; false when it could not, which is counted as
+// a reason to stop.
+func (s *sink) append(rs ...*spool.Record) bool {
+	if _, err := s.w.Append(rs...); err != nil {
+		s.fail(err)
+		return false
+	}
+	return true
+}
+
+// gap counts content that was not kept and puts it into the log, now or when
+// there is room again.
+func (s *sink) gap(path string, seq uint64, why string) {
+	rec := spool.Record{Kind: spool.KindGap, Path: path, For: seq, Reason: why, Time: time.Now().UnixNano()}
+	_, err := s.w.Append(&rec)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counted++
+	switch {
+	case err == nil:
+		return
+	case len(s.unsaid) < gapsKept:
+		rec.Seq = 0
+		s.unsaid = append(s.unsaid, rec)
+	default:
+		s.dropped++
+	}
+}
+
+// sayGaps appends the gaps that could not be said when they came to be.
+func (s *sink) sayGaps() {
+	s.mu.Lock()
+	unsaid, dropped := s.unsaid, s.dropped
+	s.unsaid, s.dropped = nil, 0
+	s.mu.Unlock()
+	for i := range unsaid {
+		if _, err := s.w.Append(&unsaid[i]); err != nil {
+			s.mu.Lock()
+			s.unsaid, s.dropped = append(unsaid[i:], s.unsaid...), s.dropped+dropped
+			s.mu.Unlock()
+			return
+		}
+	}
+	if dropped > 0 {
+		s.append(&spool.Record{Kind: spool.KindGap, Time: time.Now().UnixNano(), Reason: fmt.Sprintf("%d more gaps, whose paths could not be kept", dropped)})
+	}
+}
+
+// fail notes why nothing can be kept, if err is of that kind. A store that is
+// behind is none: it catches up, and writers wait for it.
+func (s *sink) fail(err error) {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS) {
+		s.setStopped(reason(err))
+	}
+}
+
+func (s *sink) setStopped(why string) {
+	s.mu.Lock()
+	changed := (s.stopped == "") != (why == "")
+	s.stopped = why
+	if changed {
+		s.since, s.countedAt = time.Now(), s.counted
+	}
+	s.mu.Unlock()
+	if changed && why != "" {
+		s.opt.Logger.Error("capture has stopped", "reason", why)
+		s.note() // to look for its end
+		s.opt.Stirred()
+	} else if changed {
+		s.opt.Logger.Info("capture goes on")
+		s.opt.Stirred()
+	}
+}
+
+// note wakes tick.
+func (s *sink) note() {
+	select {
+	case s.noted <- struct{}{}:
+	default:
+	}
+}
+
+func (s *sink) isStopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped != ""
+}
+
+// why is the reason for which there is no room.
+func (s *sink) why() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped != "" {
+		return s.stopped
+	}
+	return errBehind.Error()
+}
+
+// roomy says what stands against one more content in the spool.
+func (s *sink) roomy() error {
+	s.measure()
+	if s.free.Load() < s.opt.MinFree {
+		return syscall.ENOSPC
+	}
+	full := s.w.Size() > s.opt.MaxSpool
+	s.full.Store(full)
+	if full {
+		s.w.LeaveIdle()
+		return errBehind
+	}
+	return nil
+}
+
+// roomyLast is roomy as of the last time somebody looked; mu may be held.
+func (s *sink) roomyLast() bool { return s.free.Load() >= s.opt.MinFree && !s.full.Load() }
+
+// waitRoom waits until the spool may grow. Closed contents that are queued have
+// their files to lie in; what asks here is about to be destroyed.
+func (s *sink) waitRoom(quit *canceller) bool {
+	err := s.roomy()
+	if errors.Is(err, syscall.ENOSPC) {
+		s.fail(err)
+		return false
+	}
+	for deadline := time.Now().Add(s.patience()); err != nil; err = s.roomy() {
+		if !time.Now().Before(deadline) {
+			return false
+		}
+		select {
+		case <-quit.ch:
+			if quit.final() {
+				return false
+			}
+		case <-s.stop:
+			return false
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return true
+}
+
+// spend takes bytes from the hourly budget of ignored files.
+func (s *sink) spend(n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); now.Sub(s.hour) > time.Hour || now.Before(s.hour) {
+		s.hour, s.spent = now, 0
+	}
+	if s.spent+n > s.opt.IgnoredHourly {
+		return false
+	}
+	s.spent += n
+	return true
+}
+
+// measure looks at the free space of the spool's file system, unless somebody
+// just did.
+func (s *sink) measure() {
+	now, at := int64(time.Since(s.begin)), s.measured.Load()
+	if at != 0 && now-at < int64(readsEvery)/2 || !s.measured.CompareAndSwap(at, now) {
+		return
+	}
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(s.w.Dir(), &fs); err != nil {
+		s.fail(err)
+		return
+	}
+	s.free.Store(int64(fs.Bavail) * int64(fs.Bsize))
+}
+
+// tryResume ends a stop when a content could be written: a record alone would
+// prove nothing, its space was allocated before.
+func (s *sink) tryResume() {
+	if s.free.Load() < 2*s.opt.MinFree {
+		return
+	}
+	content, err := s.w.NewContent()
+	if err != nil {
+		return
+	}
+	_, err = content.Write(make([]byte, inlineSize))
+	content.Abort()
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	why, since, missed := s.stopped, s.since, s.counted-s.countedAt
+	s.mu.Unlock()
+	line := fmt.Sprintf("capture goes on; it was stopped from %s to %s (%s), %d contents were not kept",
+		since.Format(time.TimeOnly), time.Now().Format(time.TimeOnly), why, missed)
+	if _, err := s.w.Append(&spool.Record{Kind: spool.KindNotice, Time: time.Now().UnixNano(), Reason: line}); err == nil {
+		s.setStopped("")
+		s.sayGaps()
+	}
+}
+
+// patience is how long an operation may be held up.
+func (s *sink) patience() time.Duration {
+	if !s.healthy.Load() || s.isStopped() || s.free.Load() < s.opt.MinFree {
+		return waitFailed
+	}
+	return waitHealthy
+}
+
+// SetHealthy tells whether the store takes what we spool.
+func (s *sink) SetHealthy(ok bool, reason string) {
+	if s.healthy.Swap(ok) != ok {
+		s.opt.Logger.Info("store", "healthy", ok, "reason", reason)
+	}
+}
