@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cachebro/store/event"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -136,8 +137,8 @@ func (t *attempt) wasTold() bool { return t != nil && t.state.Load() == attemptT
 // The kernel had looked up the name, found nothing, and lets nobody else make it
 // meanwhile. The birth time tells it from a file that somebody made directly on the
 // source. Clocks of file systems are late by up to a tick.
-func (t *attempt) made(sx *unix.Statx_t, op Op) bool {
+func (t *attempt) made(sx *unix.Statx_t, op event.Op) bool {
 	const tick = int64(20 * time.Millisecond)
-	return t != nil && op.makes(uint32(sx.Mode)) &&
+	return t != nil && makes(op, uint32(sx.Mode)) &&
 		(sx.Mask&unix.STATX_BTIME == 0 || nanos(sx.Btime) >= t.began-tick)
 }

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cachebro/store/event"
 	"syscall"
 	"time"
 
@@ -178,7 +179,7 @@ func (o *overlay) tellOutside(n *inode, before seen, sx *unix.Statx_t) {
 // begin before the Observer secures the content. It does not wait for that order,
 // because a caller may hold it, or that of another inode. A dirty inode is reported
 // when it is closed.
-func (o *overlay) outsideOf(n *inode, was, after Stat) {
+func (o *overlay) outsideOf(n *inode, was, after event.Stat) {
 	if o.obs == nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cachebro/store/event"
 	"math"
 	"time"
 
@@ -38,7 +39,7 @@ func (n *inode) tell(s stamp) {
 // soil makes n dirty. The Observer is asked to save the old content first,
 // unless n is dirty already. before is what the source said of it then. It
 // needs n.order.
-func (o *overlay) soil(n *inode, c Caller, op Op, before stamp, cancel <-chan struct{}) *writes {
+func (o *overlay) soil(n *inode, c Caller, op event.Op, before stamp, cancel <-chan struct{}) *writes {
 	w := n.writes
 	if w == nil {
 		w = &writes{}
@@ -87,7 +88,7 @@ func (n *inode) unborn() bool { return n.writes != nil && n.writes.created }
 
 // closeContent tells the Observer that n, if dirty, is as it shall be kept. It
 // needs n.order. c is who closed; the zero Caller when nobody did.
-func (o *overlay) closeContent(n *inode, c Caller, op Op, idle bool) {
+func (o *overlay) closeContent(n *inode, c Caller, op event.Op, idle bool) {
 	w := n.writes
 	if w == nil || !w.dirty {
 		return
@@ -98,7 +99,7 @@ func (o *overlay) closeContent(n *inode, c Caller, op Op, idle bool) {
 	o.closeAs(n, w, o.procs.refresh(c), op, idle, false, &sx, err, gen)
 }
 
-func (o *overlay) closeAs(n *inode, w *writes, c Caller, op Op, idle, held bool, sx *unix.Statx_t, err error, gen uint32) {
+func (o *overlay) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, held bool, sx *unix.Statx_t, err error, gen uint32) {
 	w.dirty = false
 	defer o.ledger.flag(n, nodeDirty|nodeCreated, false)
 	o.dirty.remove(n)
@@ -113,7 +114,7 @@ func (o *overlay) closeAs(n *inode, w *writes, c Caller, op Op, idle, held bool,
 		w.idled = now
 	}
 	if w.created {
-		op = OpCreate
+		op = event.OpCreate
 	}
 	w.created = false
 	w.size = int64(sx.Size)

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cachebro/store/event"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -8,8 +9,8 @@ import (
 )
 
 // doneOn tells the Observer of an operation on an inode that keeps its name.
-func (o *overlay) doneOn(n *inode, in *fuse.InHeader, op Op, sx *unix.Statx_t) {
-	if o.obs == nil || op == OpChmod && (n.unborn() || sx.Nlink == 0) { // of what has no name there is nothing to tell
+func (o *overlay) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *unix.Statx_t) {
+	if o.obs == nil || op == event.OpChmod && (n.unborn() || sx.Nlink == 0) { // of what has no name there is nothing to tell
 		return
 	}
 	p := n.LastPath()
@@ -131,10 +132,10 @@ func (o *overlay) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *uni
 	if o.obs != nil && !n.nameless() {
 		p := n.LastPath()
 		cl := o.class(p, false)
-		o.obs.Done(Event{Op: OpCreate, File: n, Caller: c, Path: p, Stat: toStat(sx), Class: cl, Class2: cl, Time: now})
+		o.obs.Done(Event{Op: event.OpCreate, File: n, Caller: c, Path: p, Stat: toStat(sx), Class: cl, Class2: cl, Time: now})
 	}
 	if in.Flags&unix.O_ACCMODE == unix.O_RDONLY {
-		o.closeContent(n, c, OpCreate, false) // its FLUSH will not be sent
+		o.closeContent(n, c, event.OpCreate, false) // its FLUSH will not be sent
 	}
 }
 
@@ -203,9 +204,9 @@ func (n *inode) nameless() bool {
 
 // Mknod makes a FIFO, a socket, a device or, rarely, a file.
 func (o *overlay) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
-	op := OpMknod
+	op := event.OpMknod
 	if in.Mode&unix.S_IFMT == unix.S_IFREG {
-		op = OpCreate
+		op = event.OpCreate
 	}
 	return o.make(&in.InHeader, name, op, "", out, func(dir *dirfd) error {
 		return unix.Mknodat(dir.fd, name, o.newMode(dir, in.Mode, in.Umask), int(in.Rdev))
@@ -214,21 +215,21 @@ func (o *overlay) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *f
 
 // Mkdir makes a directory.
 func (o *overlay) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
-	return o.make(&in.InHeader, name, OpMkdir, "", out, func(dir *dirfd) error {
+	return o.make(&in.InHeader, name, event.OpMkdir, "", out, func(dir *dirfd) error {
 		return unix.Mkdirat(dir.fd, name, o.newMode(dir, in.Mode, in.Umask)&0o7777)
 	})
 }
 
 // Symlink makes a symbolic link.
 func (o *overlay) Symlink(_ <-chan struct{}, in *fuse.InHeader, target, name string, out *fuse.EntryOut) fuse.Status {
-	return o.make(in, name, OpSymlink, target, out, func(dir *dirfd) error {
+	return o.make(in, name, event.OpSymlink, target, out, func(dir *dirfd) error {
 		return unix.Symlinkat(target, dir.fd, name)
 	})
 }
 
 // make makes name in the directory in.NodeId with mk, as the caller, and tells
 // of it.
-func (o *overlay) make(in *fuse.InHeader, name string, op Op, target string, out *fuse.EntryOut, mk func(dir *dirfd) error) fuse.Status {
+func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target string, out *fuse.EntryOut, mk func(dir *dirfd) error) fuse.Status {
 	parent, d, st := o.place(in.NodeId, name, fuse.EACCES)
 	if !st.Ok() {
 		return st
@@ -259,7 +260,7 @@ func (o *overlay) make(in *fuse.InHeader, name string, op Op, target string, out
 			Stat: toStat(&sx), Class: cl, Class2: cl, Time: time.Now(),
 		})
 	}
-	if op == OpCreate { // mknod(2) of a file: made and closed
+	if op == event.OpCreate { // mknod(2) of a file: made and closed
 		n.order.Lock()
 		o.closeMade(n, o.caller(in, true), int64(sx.Size))
 		n.order.Unlock()
@@ -310,9 +311,9 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	}
 	p := parent.childPath(name)
 	cl := o.class(p, false)
-	ev := Event{Op: OpLink, File: n, Caller: c, Path: old, Path2: p, Stat: toStat(&sx), Class: cl, Class2: cl, Time: time.Now()}
+	ev := Event{Op: event.OpLink, File: n, Caller: c, Path: old, Path2: p, Stat: toStat(&sx), Class: cl, Class2: cl, Time: time.Now()}
 	if first {
-		ev.Op, ev.Path, ev.Path2 = OpCreate, p, ""
+		ev.Op, ev.Path, ev.Path2 = event.OpCreate, p, ""
 	} else if cl1 := o.class(old, false); cl1 != ignoredEverywhere {
 		ev.Class = cl1
 	}
@@ -332,7 +333,7 @@ func (o *overlay) closeMade(n *inode, c Caller, size int64) {
 	w := n.writes
 	w.dirty, w.created, w.tail, w.size = true, true, 0, size
 	o.dirty.add(n)
-	o.closeContent(n, c, OpCreate, false)
+	o.closeContent(n, c, event.OpCreate, false)
 }
 
 // link makes the new name on the source. It needs n.order.

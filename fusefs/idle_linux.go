@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cachebro/store/event"
 	"sync"
 	"time"
 )
@@ -89,7 +90,7 @@ func (d *dirtySet) run() {
 			// Somebody at work on it: not idle.
 			if n.order.TryLock() {
 				if w := n.writes; w != nil && w.dirty && time.Since(w.last) >= idleAfter && time.Since(w.idled) >= idleEvery {
-					d.fs.closeContent(n, Caller{}, OpWrite, true)
+					d.fs.closeContent(n, Caller{}, event.OpWrite, true)
 				}
 				n.order.Unlock()
 			}
@@ -118,7 +119,7 @@ func (d *dirtySet) stop() {
 	d.wg.Wait()
 	for _, n := range d.list() {
 		n.order.Lock()
-		d.fs.closeContent(n, Caller{}, OpWrite, false)
+		d.fs.closeContent(n, Caller{}, event.OpWrite, false)
 		n.order.Unlock()
 	}
 }

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cachebro/store/event"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -180,10 +181,10 @@ func (n *inode) Open() (*os.File, error) {
 }
 
 // Stat asks the source.
-func (n *inode) Stat() (Stat, error) {
+func (n *inode) Stat() (event.Stat, error) {
 	var sx unix.Statx_t
 	if err := n.fs.statInode(n, &sx); err != nil {
-		return Stat{}, &os.PathError{Op: "stat", Path: n.LastPath(), Err: err}
+		return event.Stat{}, &os.PathError{Op: "stat", Path: n.LastPath(), Err: err}
 	}
 	return toStat(&sx), nil
 }

@@ -1,9 +1,11 @@
 package fusefs
 
 import (
+	"cachebro/store/event"
+	"math"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
-	"math"
 )
 
 // Read reads into the reply's own buffer.
@@ -105,7 +107,7 @@ func (o *overlay) soilHandle(h *handle, in *fuse.InHeader, off int64, cancel <-c
 		before = stampOf(&sx)
 	}
 	first := w == nil || w.empty || w.tail == math.MaxInt64
-	w = o.soil(n, c, OpWrite, before, cancel)
+	w = o.soil(n, c, event.OpWrite, before, cancel)
 	if first && in.Pid != 0 {
 		o.procs.peek(c.Proc)
 	}

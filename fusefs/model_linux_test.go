@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"bytes"
+	"cachebro/store/event"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -109,7 +110,7 @@ func (l *lawful) Before(c Change) {
 	}
 	l.state.Lock()
 	defer l.state.Unlock()
-	if c.Op == OpWrite || c.Op == OpTruncate {
+	if c.Op == event.OpWrite || c.Op == event.OpTruncate {
 		if l.open[c.File.ID()] {
 			l.fault("before %s of %s, which is being written already", opWords[c.Op], c.File.Path())
 		}
@@ -127,13 +128,13 @@ func (l *lawful) Closed(c Closed) {
 	}
 	l.state.Lock()
 	defer l.state.Unlock()
-	if !l.open[c.File.ID()] && c.Op != OpCreate {
+	if !l.open[c.File.ID()] && c.Op != event.OpCreate {
 		l.fault("closed %s, which nobody wrote", c.LastPath)
 	}
 	delete(l.open, c.File.ID())
 }
 
-func (l *lawful) Outside(f File, was, now Stat) {
+func (l *lawful) Outside(f File, was, now event.Stat) {
 	l.t.Errorf("%s was changed outside, says the mount: %+v %+v", f.Path(), was, now)
 }
 

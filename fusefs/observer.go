@@ -6,26 +6,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/ignore"
-)
-
-// Op names what happened to a path. The values are stable: they are recorded.
-type Op uint8
-
-// The operations an Observer hears of.
-const (
-	OpOpen     Op = iota + 1 // opened for reading
-	OpCreate                 // created by open(2), mknod(2) or O_TMPFILE+link
-	OpWrite                  // content was closed after a modification
-	OpTruncate               // size changed by truncate(2)
-	OpRename                 // Path became Path2
-	OpExchange               // Path and Path2 changed places (RENAME_EXCHANGE)
-	OpLink                   // Path2 became another name of Path
-	OpUnlink
-	OpSymlink // Target holds where it points
-	OpMkdir
-	OpRmdir
-	OpChmod // mode, owner or extended attributes changed
-	OpMknod // FIFO, socket or device
+	"cachebro/store/event"
 )
 
 // Caller is the process behind a request, resolved from the thread id that the
@@ -63,20 +44,6 @@ type Command struct {
 // It is read beside the requests, of which none waits for it.
 func (p *Process) Command() *Command { return p.command.Load() }
 
-// Stat is what statx says of an inode, enough to recognise unchanged content:
-// no content change leaves Ctime, Size, Ino and Birth all as they were, but for
-// changes within one clock tick.
-type Stat struct {
-	Dev, Ino uint64
-	Birth    int64 // ns since the epoch, 0 where the source has none
-	Mode     uint32
-	Nlink    uint32
-	UID, GID uint32
-	Size     int64
-	Mtime    int64 // ns since the epoch
-	Ctime    int64 // ns since the epoch
-}
-
 // File is an inode as an Observer sees it. It may be kept after the call, but
 // Open and Path answer for the moment they are called.
 type File interface {
@@ -94,7 +61,7 @@ type File interface {
 	// found any more.
 	Open() (*os.File, error)
 	// Stat asks the source.
-	Stat() (Stat, error)
+	Stat() (event.Stat, error)
 	// At calls fn with a path that leads to the inode on the source side and to
 	// nothing else, for what is asked of a path: extended attributes.
 	At(fn func(path string) error) error
@@ -116,7 +83,7 @@ const TailMin = 4 << 10
 type Change struct {
 	File   File
 	Caller Caller
-	Op     Op // OpWrite, OpTruncate, OpUnlink, OpRename (is being replaced)
+	Op     event.Op // OpWrite, OpTruncate, OpUnlink, OpRename (is being replaced)
 	// Name is the one that goes, for OpUnlink and OpRename.
 	Name string
 	// Cancel is closed when the request is cancelled; every wait ends then.
@@ -128,8 +95,8 @@ type Closed struct {
 	File   File
 	Caller Caller // who closed; Writer is who wrote
 	Writer Caller
-	Op     Op // OpCreate if the file was made since it was last closed, OpTruncate for truncate(2), else OpWrite
-	Stat   Stat
+	Op     event.Op // OpCreate if the file was made since it was last closed, OpTruncate for truncate(2), else OpWrite
+	Stat   event.Stat
 	// TailFrom ≥ 0: all bytes before it are as they were at the previous
 	// close of this inode or, when there was none, at its Before; -1 when
 	// unknown. Equal to Stat.Size when the content did not change.
@@ -146,13 +113,13 @@ type Closed struct {
 
 // Event is an operation on names or attributes that succeeded.
 type Event struct {
-	Op     Op
+	Op     event.Op
 	File   File // the inode; nil for OpRmdir and where it is not known
 	Caller Caller
 	Path   string
-	Path2  string // OpRename, OpExchange, OpLink: the new name
-	Target string // where the symlink points; OpSymlink, and OpUnlink or OpRename of one
-	Stat   Stat   // after the operation (for OpUnlink and OpRmdir: before)
+	Path2  string     // OpRename, OpExchange, OpLink: the new name
+	Target string     // where the symlink points; OpSymlink, and OpUnlink or OpRename of one
+	Stat   event.Stat // after the operation (for OpUnlink and OpRmdir: before)
 	// Replaced is the inode that OpRename took the name from, if any, or that
 	// OpExchange gave the name Path.
 	Replaced File
@@ -187,7 +154,7 @@ type Observer interface {
 	Synced(f File, cancel <-chan struct{})
 	// Outside: the overlay noticed that a file was changed underneath, by
 	// somebody who does not go through the mount.
-	Outside(f File, before, after Stat)
+	Outside(f File, before, after event.Stat)
 }
 
 // Finder is an Observer that wants to know how it would have found a name that it may
@@ -196,7 +163,7 @@ type Observer interface {
 // called for the last name of a regular file that is removed, because Before is. The
 // operation may still fail. target is where a symlink points.
 type Finder interface {
-	Found(f File, name, target string, st Stat)
+	Found(f File, name, target string, st event.Stat)
 }
 
 // Describer is an Observer that wants to know when the command of a process becomes

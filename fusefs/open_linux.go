@@ -1,6 +1,8 @@
 package fusefs
 
 import (
+	"cachebro/store/event"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
@@ -104,7 +106,7 @@ func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse
 	n.fresh.Store(spoilt)
 	o.opened(n, fd, in.Flags, c, false, in.Unique, out)
 	if reads {
-		o.closeContent(n, c, OpTruncate, false) // its FLUSH will not be sent
+		o.closeContent(n, c, event.OpTruncate, false) // its FLUSH will not be sent
 	}
 	return fuse.OK
 }
@@ -114,9 +116,9 @@ func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse
 func (o *overlay) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size int64, old stamp, killPriv bool, cancel <-chan struct{}) error {
 	if w := n.writes; w != nil && w.dirty && size < w.size && w.writer.PID != c.PID {
 		// Another process cuts what a writer has not closed yet.
-		o.closeContent(n, c, OpWrite, false)
+		o.closeContent(n, c, event.OpWrite, false)
 	}
-	w := o.soil(n, c, OpTruncate, old, cancel)
+	w := o.soil(n, c, event.OpTruncate, old, cancel)
 	cut := func() error {
 		for {
 			if err := unix.Ftruncate(fd, size); err != unix.EINTR {
@@ -161,7 +163,7 @@ func (o *overlay) closeHandle(n *inode, h *handle, c Caller, held bool) {
 	gen := n.peek()
 	var sx unix.Statx_t
 	err := statFD(h.fd, &sx)
-	o.closeAs(n, n.writes, c, OpWrite, false, held, &sx, err, gen)
+	o.closeAs(n, n.writes, c, event.OpWrite, false, held, &sx, err, gen)
 }
 
 // Release ends a handle. Nobody waits for it, and it must not wait for an

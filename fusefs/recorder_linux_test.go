@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cachebro/store/event"
 	"fmt"
 	"io"
 	"os"
@@ -22,10 +23,10 @@ type recorder struct {
 	quiet  bool         // reads are not recorded
 }
 
-var opWords = map[Op]string{
-	OpOpen: "open", OpCreate: "create", OpWrite: "write", OpTruncate: "truncate", OpRename: "rename",
-	OpExchange: "exchange", OpLink: "link", OpUnlink: "unlink", OpSymlink: "symlink", OpMkdir: "mkdir",
-	OpRmdir: "rmdir", OpChmod: "chmod", OpMknod: "mknod",
+var opWords = map[event.Op]string{
+	event.OpOpen: "open", event.OpCreate: "create", event.OpWrite: "write", event.OpTruncate: "truncate", event.OpRename: "rename",
+	event.OpExchange: "exchange", event.OpLink: "link", event.OpUnlink: "unlink", event.OpSymlink: "symlink", event.OpMkdir: "mkdir",
+	event.OpRmdir: "rmdir", event.OpChmod: "chmod", event.OpMknod: "mknod",
 }
 
 func (r *recorder) add(format string, args ...any) {
@@ -105,7 +106,7 @@ func (r *recorder) Opened(f File, _ Caller) {
 
 func (r *recorder) Synced(f File, _ <-chan struct{}) { r.add("synced %s", f.Path()) }
 
-func (r *recorder) Outside(f File, was, now Stat) {
+func (r *recorder) Outside(f File, was, now event.Stat) {
 	r.add("outside %s %d -> %d", f.Path(), was.Size, now.Size)
 }
 

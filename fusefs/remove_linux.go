@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cachebro/fusefs/ignore"
+	"cachebro/store/event"
 )
 
 // ignoredEverywhere is the class of which nothing is kept.
@@ -32,7 +33,7 @@ func (o *overlay) known(parent *inode, name string, sx *unix.Statx_t) *inode {
 // It needs n.order.
 func (o *overlay) renaming(n *inode, c Caller) {
 	if w := n.writes; w != nil && w.dirty {
-		o.closeContent(n, c, OpWrite, false)
+		o.closeContent(n, c, event.OpWrite, false)
 	}
 }
 
@@ -56,7 +57,7 @@ func (o *overlay) closeBelow(dirs ...*inode) {
 
 // losing prepares n for the loss of a name: what was written and not closed is
 // closed, then the Observer saves the content. It needs n.order.
-func (o *overlay) losing(n *inode, name string, c Caller, op Op, sx *unix.Statx_t, cancel <-chan struct{}) {
+func (o *overlay) losing(n *inode, name string, c Caller, op event.Op, sx *unix.Statx_t, cancel <-chan struct{}) {
 	if !n.isReg() {
 		return
 	}
@@ -80,15 +81,15 @@ func (o *overlay) lost(n *inode, parent *inode, name string, sx *unix.Statx_t) {
 
 // Unlink removes a name of a file.
 func (o *overlay) Unlink(cancel <-chan struct{}, in *fuse.InHeader, name string) fuse.Status {
-	return o.remove(cancel, in, name, OpUnlink, 0)
+	return o.remove(cancel, in, name, event.OpUnlink, 0)
 }
 
 // Rmdir removes an empty directory.
 func (o *overlay) Rmdir(cancel <-chan struct{}, in *fuse.InHeader, name string) fuse.Status {
-	return o.remove(cancel, in, name, OpRmdir, unix.AT_REMOVEDIR)
+	return o.remove(cancel, in, name, event.OpRmdir, unix.AT_REMOVEDIR)
 }
 
-func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string, op Op, flags int) fuse.Status {
+func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string, op event.Op, flags int) fuse.Status {
 	parent, d, st := o.place(in.NodeId, name, fuse.ENOENT)
 	if !st.Ok() {
 		return st
@@ -115,7 +116,7 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 			ev.Target = readlink(d.fd, name)
 		}
 	}
-	if op == OpUnlink {
+	if op == event.OpUnlink {
 		o.losing(n, ev.Path, c, op, &sx, cancel)
 	}
 	if o.finder != nil && (!n.isReg() || sx.Nlink > 1) {
@@ -133,7 +134,7 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 	o.overtook(in, parent, n)
 	o.lost(n, parent, name, &sx)
 	if o.obs != nil {
-		if op == OpUnlink {
+		if op == event.OpUnlink {
 			ev.File = n
 		}
 		ev.Caller, ev.Stat, ev.Class2, ev.Time = c, toStat(&sx), ev.Class, time.Now()
@@ -212,7 +213,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 	exchange := in.Flags&unix.RENAME_EXCHANGE != 0
 	replaces := r.dst != nil && r.dst != r.src && in.Flags == 0
 	var c Caller
-	ev := Event{Op: OpRename, File: r.src}
+	ev := Event{Op: event.OpRename, File: r.src}
 	if o.obs != nil {
 		c = o.caller(&in.InHeader, true)
 		ev.Caller = c
@@ -232,7 +233,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 	}
 	var kept *handle
 	if replaces {
-		o.losing(r.dst, ev.Path2, c, OpRename, &r.dstStat, cancel)
+		o.losing(r.dst, ev.Path2, c, event.OpRename, &r.dstStat, cancel)
 	}
 	if o.finder != nil {
 		o.finder.Found(r.src, ev.Path, ev.Target, toStat(&r.srcStat))
@@ -291,7 +292,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 func (o *overlay) renamed(r *rename, ev *Event, exchange, replaces bool) {
 	switch {
 	case exchange:
-		ev.Op, ev.Replaced = OpExchange, r.dst
+		ev.Op, ev.Replaced = event.OpExchange, r.dst
 		r.src.moveLink(r.from, r.fromName, r.to, r.toName)
 		r.dst.moveLink(r.to, r.toName, r.from, r.fromName)
 	default:

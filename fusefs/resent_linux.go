@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cachebro/store/event"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -11,7 +12,7 @@ import (
 // not answered. What is left to do is to note and to tell it.
 
 // removedBefore is remove of a name that has gone by this very request.
-func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, name string, op Op) fuse.Status {
+func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, name string, op event.Op) fuse.Status {
 	n := o.table.find(t.a)
 	if n == nil {
 		n = &inode{fs: o, id: o.table.nextID.Add(1), key: t.a, kind: t.mode & unix.S_IFMT, link: link{parent: parent, name: name}}
@@ -26,7 +27,7 @@ func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, na
 	p := parent.childPath(name)
 	cl := o.class(p, n.isDir())
 	ev := Event{Op: op, Caller: o.caller(in, true), Path: p, Stat: toStat(&sx), Class: cl, Class2: cl, Time: time.Now()}
-	if op == OpUnlink {
+	if op == event.OpUnlink {
 		ev.File = n
 	}
 	o.obs.Done(ev)
@@ -54,7 +55,7 @@ func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd2 in
 		replaces = r.dst != nil && !exchange
 	}
 	defer lock2(r.src, r.dst)()
-	ev := Event{Op: OpRename, File: r.src, Path: r.from.childPath(r.fromName), Path2: r.to.childPath(r.toName)}
+	ev := Event{Op: event.OpRename, File: r.src, Path: r.from.childPath(r.fromName), Path2: r.to.childPath(r.toName)}
 	if r.dst != nil {
 		r.dstStat.Nlink = 1
 	}
@@ -90,21 +91,21 @@ func (o *overlay) createdBefore(h *handle, out *fuse.CreateOut) fuse.Status {
 // keeps its owner out. It reports whether it removed one.
 func (t *attempt) unmake(d *dirfd, name string) bool {
 	var sx unix.Statx_t
-	return statAt(d.fd, name, &sx) == nil && t.made(&sx, OpCreate) && sx.Size == 0 && sx.Nlink == 1 &&
+	return statAt(d.fd, name, &sx) == nil && t.made(&sx, event.OpCreate) && sx.Size == 0 && sx.Nlink == 1 &&
 		unix.Unlinkat(d.fd, name, 0) == nil
 }
 
 // makes reports whether an operation makes something of this type.
-func (op Op) makes(mode uint32) bool {
+func makes(op event.Op, mode uint32) bool {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFDIR:
-		return op == OpMkdir
+		return op == event.OpMkdir
 	case unix.S_IFLNK:
-		return op == OpSymlink
+		return op == event.OpSymlink
 	case unix.S_IFREG:
-		return op == OpCreate
+		return op == event.OpCreate
 	}
-	return op == OpMknod
+	return op == event.OpMknod
 }
 
 // stat is what the attempt noted, as far as it is of use.

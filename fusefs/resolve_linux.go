@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/kernelfs"
+	"cachebro/store/event"
 
 	"golang.org/x/sys/unix"
 )
@@ -78,9 +79,9 @@ func keyOf(sx *unix.Statx_t) key {
 
 func nanos(t unix.StatxTimestamp) int64 { return t.Sec*int64(time.Second) + int64(t.Nsec) }
 
-func toStat(sx *unix.Statx_t) Stat {
+func toStat(sx *unix.Statx_t) event.Stat {
 	k := keyOf(sx)
-	return Stat{
+	return event.Stat{
 		Dev: k.dev, Ino: k.ino, Birth: k.birth,
 		Mode: uint32(sx.Mode), Nlink: sx.Nlink, UID: sx.Uid, GID: sx.Gid,
 		Size:  int64(sx.Size),

@@ -1,6 +1,8 @@
 package fusefs
 
 import (
+	"cachebro/store/event"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
@@ -54,7 +56,7 @@ func (o *overlay) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.
 	n.note(&sx, gen)
 	o.fillAttrOut(&sx, out)
 	if chmod {
-		o.doneOn(n, &in.InHeader, OpChmod, &sx)
+		o.doneOn(n, &in.InHeader, event.OpChmod, &sx)
 	}
 	return fuse.OK
 }
@@ -87,7 +89,7 @@ func (o *overlay) setSize(cancel <-chan struct{}, n *inode, in *fuse.SetAttrIn) 
 	err := o.truncate(n, fd, c, &in.InHeader, int64(in.Size), stampOf(&sx), in.Valid&fuse.FATTR_KILL_SUIDGID != 0, cancel)
 	n.end()
 	if in.Valid&fuse.FATTR_FH == 0 {
-		o.closeContent(n, c, OpTruncate, false)
+		o.closeContent(n, c, event.OpTruncate, false)
 		if !n.dropHandle(nil) {
 			n.forgetWrites()
 		}

@@ -1,6 +1,8 @@
 package fusefs
 
 import (
+	"cachebro/store/event"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
@@ -102,7 +104,7 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, fd int) error)
 	var sx unix.Statx_t
 	if err := o.statInode(n, &sx); err == nil {
 		n.note(&sx, gen)
-		o.doneOn(n, in, OpChmod, &sx)
+		o.doneOn(n, in, event.OpChmod, &sx)
 	}
 	t.told()
 	return fuse.OK

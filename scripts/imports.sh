@@ -12,11 +12,13 @@ trap 'rm -f "$bad"' EXIT
 # room: our own packages that it may import; a trailing /... includes those below.
 allowed() {
 	case "$1" in
+	store/event) echo "" ;;
 	fusefs/cmdline) echo "fusefs/ignore store/expr" ;;
-	fusefs/ignore | fusefs/changes | fusefs/kernelfs | fusefs/procfs) echo "" ;;
-	fusefs) echo "fusefs/ignore fusefs/changes fusefs/kernelfs fusefs/procfs" ;;
-	fusefs/capture/spool) echo "fusefs/procfs" ;;
-	fusefs/capture) echo "fusefs fusefs/capture/spool fusefs/cmdline fusefs/ignore fusefs/procfs store/attrs" ;;
+	fusefs/ignore) echo "store/event" ;;
+	fusefs/changes | fusefs/kernelfs | fusefs/procfs) echo "" ;;
+	fusefs) echo "store/event fusefs/ignore fusefs/changes fusefs/kernelfs fusefs/procfs" ;;
+	fusefs/capture/spool) echo "fusefs/procfs store/event" ;;
+	fusefs/capture) echo "fusefs fusefs/capture/spool fusefs/cmdline fusefs/ignore fusefs/procfs store/attrs store/event" ;;
 	fusefs/mounts) echo "fusefs/procfs store/gitdir" ;;
 	fusefs/mounts/supervisor) echo "fusefs fusefs/capture fusefs/capture/spool fusefs/ignore fusefs/mounts store/wire store/wire/place" ;;
 	store/diff | store/expr | store/glob | store/tokens | store/gitdir | store/attrs | store/text) echo "" ;;
@@ -62,7 +64,7 @@ allowed() {
 	store/content) echo "store/cache store/db store/space" ;;
 	store/portable) echo "store store/content store/db" ;;
 	store/keep) echo "store store/content store/db store/space" ;;
-	store) echo "store/cache store/content store/db store/space store/attrs store/diff store/text" ;;
+	store) echo "store/event store/cache store/content store/db store/space store/attrs store/diff store/text" ;;
 	search | search/*) echo "store store/expr store/glob store/text search/..." ;;
 	mcp | mcp/*) echo "store/gitdir store/glob store/text store/wire store/undo/apply store/undo/displace store/wire/visible store/wire/when store/knowledge/manifest hooks/reshape mcp/..." ;;
 	hooks/shell | hooks/clients/edit) echo "store/text" ;;

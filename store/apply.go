@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cachebro/store/attrs"
+	"cachebro/store/event"
 
 	"golang.org/x/sys/unix"
 )
@@ -140,21 +141,18 @@ func (b *batch) change(c *Change, i int) error {
 	return fmt.Errorf("operation %d cannot be stored", c.Op)
 }
 
-// classTracked and classExcluded are values of Class.
-const classTracked, classExcluded Class = 0, 2
-
 // byKnownName gives a change of a file's content or mode that was made through
 // another name the tracked name that the file is known to have, or else an ignored
 // one, if nothing is kept of the name that was used. False: there is none, and only
 // the fact of the change can be recorded.
 func (b *batch) byKnownName(c *Change) (bool, error) {
-	if c.Class == classTracked {
+	if c.Class == event.Tracked {
 		return true, nil
 	}
 	switch c.Op {
 	case OpWrite, OpTruncate, OpOutside, OpChmod:
 	case OpBaseline, OpCreate: // what an ignored name held, it held
-		if c.Class != classExcluded {
+		if c.Class != event.Excluded {
 			return true, nil
 		}
 	default:
@@ -185,11 +183,11 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 			c.Path, c.Class = best, class
 			return true, nil
 		}
-		if c.Class == classExcluded && c.Op != OpBaseline && c.Op != OpCreate {
+		if c.Class == event.Excluded && c.Op != OpBaseline && c.Op != OpCreate {
 			return false, b.elsewhere(c)
 		}
 	}
-	return c.Class != classExcluded, nil
+	return c.Class != event.Excluded, nil
 }
 
 // elsewhere tells of a change where nothing is kept, of a file that has names of

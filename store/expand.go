@@ -1,5 +1,7 @@
 package store
 
+import "cachebro/store/event"
+
 // Changes that are more than one version: removal, rename, exchange, link.
 
 // preimage stores the content that came with a destructive change as what the
@@ -270,14 +272,14 @@ func (b *batch) link(c *Change) error {
 		before := c.Stat
 		before.Nlink--
 		linked := int64(0)
-		if c.Class == classExcluded {
+		if c.Class == event.Excluded {
 			linked = c.Time
 		}
 		if err := b.countNames(before, "", 1, linked); err != nil {
 			return err
 		}
 	}
-	if c.Class == classExcluded {
+	if c.Class == event.Excluded {
 		return nil
 	}
 	v := c.version(c.Path2, OpLink)

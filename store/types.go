@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cachebro/store/content"
+	"cachebro/store/event"
 )
 
 // Path is slash-separated, relative to the project's root and cleaned once at
@@ -21,58 +22,37 @@ type Hash = content.Hash
 // SessionID is a client's own id of a session.
 type SessionID string
 
-// Op of a version. Values up to OpOutside are those of the spool's records.
-type Op uint8
-
-// The operations a version can stand for.
-const (
-	OpOpen Op = iota + 1 // never a version; here to keep the numbers
-	OpCreate
-	OpWrite
-	OpTruncate
-	OpRename   // Path is the new name, From the old one
-	OpExchange // Path and From changed places
-	OpLink     // Path is the new name, From another name of the same inode
-	OpUnlink
-	OpSymlink
-	OpMkdir
-	OpRmdir
-	OpChmod
-	OpMknod
-	OpBaseline // found there: by the baseline scan or before the first destructive operation
-	OpOutside  // changed by somebody who did not go through the mount
-	OpMoved    // Path went away by a rename to To
-	OpSeen     // not mounted: found changed when somebody asked
+// What the overlay and the spool call the same.
+type (
+	Op    = event.Op
+	Class = event.Class // of a path when the version was made
+	Stat  = event.Stat
+	Inode = event.Inode
 )
 
-// Class of a path when the version was made: 0 tracked, 1 ignored, 2 excluded.
-type Class uint8
-
-// Stat recognises unchanged content without reading it (see fusefs.Stat).
-type Stat struct {
-	Dev   uint64 `cbor:"1,keyasint,omitempty"`
-	Ino   uint64 `cbor:"2,keyasint,omitempty"`
-	Birth int64  `cbor:"3,keyasint,omitempty"`
-	Mode  uint32 `cbor:"4,keyasint,omitempty"` // st_mode, type bits included
-	Nlink uint32 `cbor:"5,keyasint,omitempty"`
-	UID   uint32 `cbor:"6,keyasint,omitempty"`
-	GID   uint32 `cbor:"7,keyasint,omitempty"`
-	Size  int64  `cbor:"8,keyasint,omitempty"`
-	Mtime int64  `cbor:"9,keyasint,omitempty"`  // ns since the epoch
-	Ctime int64  `cbor:"10,keyasint,omitempty"` // ns since the epoch
-	// Attrs are its extended attributes, an attrs.Set.
-	Attrs string `cbor:"11,keyasint,omitempty"`
-}
-
-// Inode tells one file from another across mounts. The zero Inode is unknown.
-type Inode struct {
-	Dev   uint64
-	Ino   uint64
-	Birth int64
-}
+// The operations of the log.
+const (
+	OpOpen     = event.OpOpen
+	OpCreate   = event.OpCreate
+	OpWrite    = event.OpWrite
+	OpTruncate = event.OpTruncate
+	OpRename   = event.OpRename   // Path is the new name, From the old one
+	OpExchange = event.OpExchange // Path and From changed places
+	OpLink     = event.OpLink     // Path is the new name, From another name of the same inode
+	OpUnlink   = event.OpUnlink
+	OpSymlink  = event.OpSymlink
+	OpMkdir    = event.OpMkdir
+	OpRmdir    = event.OpRmdir
+	OpChmod    = event.OpChmod
+	OpMknod    = event.OpMknod
+	OpBaseline = event.OpBaseline
+	OpOutside  = event.OpOutside
+	OpMoved    = event.OpMoved // Path went away by a rename to To
+	OpSeen     = event.OpSeen
+)
 
 // InodeOf is the file that a Stat describes.
-func InodeOf(st Stat) Inode { return Inode{st.Dev, st.Ino, st.Birth} }
+func InodeOf(st Stat) Inode { return event.InodeOf(st) }
 
 // Actor is who did it, as far as known.
 type Actor struct {
@@ -132,12 +112,12 @@ const (
 // Deleted reports whether the path does not exist after this version, or nothing is
 // kept of it: what is excluded is not there as far as the history goes.
 func (v Version) Deleted() bool {
-	return v.Op == OpUnlink || v.Op == OpRmdir || v.Op == OpMoved || v.Class == classExcluded
+	return v.Op == OpUnlink || v.Op == OpRmdir || v.Op == OpMoved || v.Class == event.Excluded
 }
 
 // Excluded: the version is of a path of which nothing is kept. It says only that
 // something was changed there.
-func (v Version) Excluded() bool { return v.Class == classExcluded }
+func (v Version) Excluded() bool { return v.Class == event.Excluded }
 
 // When is the version's time.
 func (v Version) When() time.Time { return time.Unix(0, v.Time) }

@@ -2,8 +2,8 @@ package capture
 
 import (
 	"cachebro/fusefs"
-	"cachebro/fusefs/capture/spool"
 	"cachebro/store/attrs"
+	"cachebro/store/event"
 )
 
 // attributes reads the extended attributes of f for a version. Most files have none;
@@ -27,10 +27,9 @@ func (c *Capture) attributes(f fusefs.File) string {
 }
 
 // whole is st with the attributes of f.
-func (c *Capture) whole(f fusefs.File, st fusefs.Stat) spool.Stat {
-	s := stat(st)
-	if s.Mode&modeType != modeLink {
-		s.Attrs = c.attributes(f)
+func (c *Capture) whole(f fusefs.File, st event.Stat) event.Stat {
+	if st.Mode&modeType != modeLink {
+		st.Attrs = c.attributes(f)
 	}
-	return s
+	return st
 }

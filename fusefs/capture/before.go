@@ -6,12 +6,13 @@ import (
 	"cachebro/fusefs"
 	"cachebro/fusefs/capture/spool"
 	"cachebro/fusefs/ignore"
+	"cachebro/store/event"
 )
 
 // Before saves the content that is about to be destroyed. What is queued is
 // seen to whatever name the file has by now, if any.
 func (c *Capture) Before(ch fusefs.Change) {
-	vanishes := ch.Op == fusefs.OpUnlink || ch.Op == fusefs.OpRename
+	vanishes := ch.Op == event.OpUnlink || ch.Op == event.OpRename
 	mark := ch.File.Mark()
 	quit := &canceller{ch.Cancel, ch.Caller.TID}
 	saved := c.settle(ch.File, quit, vanishes) || mark.Load()&markSafe != 0
@@ -52,7 +53,7 @@ func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
 
 // unseen reports whether a file has names that nobody has looked up: one of them
 // may be a tracked one. The store knows it then.
-func unseen(f fusefs.File, st fusefs.Stat) bool {
+func unseen(f fusefs.File, st event.Stat) bool {
 	return st.Nlink > 1 && int(st.Nlink) > len(f.Paths())
 }
 
@@ -80,7 +81,7 @@ func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class
 
 // scanned reports whether a completed baseline has the content. Files that only
 // git's index makes tracked may have become so after it.
-func (c *Capture) scanned(p string, st fusefs.Stat) bool {
+func (c *Capture) scanned(p string, st event.Stat) bool {
 	c.checkClock()
 	return st.Ctime != 0 && st.Ctime < c.baseline.Load() && (c.opt.Matcher == nil || !c.opt.Matcher.Forced(p))
 }
@@ -97,13 +98,13 @@ func (c *Capture) found(f fusefs.File, p string, class ignore.Class) {
 	c.version(f, c.asFound(f, p, st, class), fusefs.Caller{}, true, false)
 }
 
-func (c *Capture) asFound(f fusefs.File, p string, st fusefs.Stat, class ignore.Class) *spool.Record {
-	return &spool.Record{Kind: spool.KindVersion, Op: spool.OpBaseline, Class: spool.Class(class), Path: p, Node: f.ID(), Stat: c.whole(f, st), Time: time.Now().UnixNano()}
+func (c *Capture) asFound(f fusefs.File, p string, st event.Stat, class ignore.Class) *spool.Record {
+	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: c.whole(f, st), Time: time.Now().UnixNano()}
 }
 
 // Found tells how a name is that no scan has told of: ignored ones are not
 // scanned. Of regular files it tells all but the content, which nothing threatens.
-func (c *Capture) Found(f fusefs.File, name, target string, st fusefs.Stat) {
+func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	mark, several := f.Mark(), !isDir(st) && st.Nlink > 1
 	if mark.Load()&markFound != 0 && !several {
 		return
@@ -141,7 +142,7 @@ func (c *Capture) foundNames(f fusefs.File, but string) {
 // save records the content of a file that nobody has captured so far. Content that
 // stays where it is must be in the spool before save returns: an append would leave
 // it a prefix, but the writes that follow are not announced.
-func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st fusefs.Stat, class ignore.Class, vanishes bool) {
+func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Stat, class ignore.Class, vanishes bool) {
 	if !isRegular(st) {
 		return
 	}

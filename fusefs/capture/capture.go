@@ -12,6 +12,7 @@ import (
 	"cachebro/fusefs"
 	"cachebro/fusefs/capture/spool"
 	"cachebro/fusefs/ignore"
+	"cachebro/store/event"
 )
 
 // Capture implements fusefs.Observer.
@@ -111,7 +112,7 @@ func (c *Capture) Scanning(eachDirty func(func(fusefs.File))) {
 func (c *Capture) dirty(f fusefs.File) {
 	for _, p := range f.Paths() {
 		if class := c.classOf(p, false); class != ignore.Excluded {
-			c.append(&spool.Record{Kind: spool.KindDirty, Class: spool.Class(class), Path: p, Node: f.ID(), Time: time.Now().UnixNano()})
+			c.append(&spool.Record{Kind: spool.KindDirty, Class: class, Path: p, Node: f.ID(), Time: time.Now().UnixNano()})
 		}
 	}
 }
@@ -158,7 +159,7 @@ func (c *Capture) Closed(e fusefs.Closed) {
 		return
 	}
 	by := writerOf(e)
-	r := &spool.Record{Kind: spool.KindVersion, Op: spool.Op(e.Op), Class: spool.Class(class), Path: p, Node: e.File.ID(), Stat: c.whole(e.File, e.Stat), Time: e.Time.UnixNano(), Idle: e.Idle}
+	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: class, Path: p, Node: e.File.ID(), Stat: c.whole(e.File, e.Stat), Time: e.Time.UnixNano(), Idle: e.Idle}
 	if class == ignore.Tracked && mark.Load()&markKnown != 0 && e.TailFrom >= fusefs.TailMin && e.Stat.Nlink < 2 && e.TailFrom <= e.Stat.Size {
 		r.TailFrom = e.TailFrom
 	}
@@ -220,7 +221,7 @@ func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep
 // tracked name that we know, the store may not keep it, and tails follow only what
 // it keeps.
 func marksOf(r *spool.Record) uint32 {
-	switch ignore.Class(r.Class) {
+	switch r.Class {
 	case ignore.Tracked:
 		return markSafe | markKnown
 	case ignore.Ignored:
@@ -256,14 +257,14 @@ func (c *Capture) afterwards(e fusefs.Closed) {
 		mark.Or(markTold)
 		c.appendBy(by, &spool.Record{Kind: spool.KindNotice, Path: e.LastPath, Time: e.Time.UnixNano(), Reason: e.LastPath + " was open for writing when its name was taken; what was written to it since is kept as " + strconv.Quote(name)})
 	}
-	r := &spool.Record{Kind: spool.KindVersion, Op: spool.OpCreate, Path: name, Node: e.File.ID(), Stat: stat(e.Stat), Time: e.Time.UnixNano(), Idle: e.Idle}
+	r := &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Path: name, Node: e.File.ID(), Stat: e.Stat, Time: e.Time.UnixNano(), Idle: e.Idle}
 	c.version(e.File, r, by, true, false)
 	c.settle(e.File, &canceller{ch: c.stop}, true) // its last descriptor may be about to go
-	c.appendBy(by, &spool.Record{Kind: spool.KindVersion, Op: spool.OpUnlink, Path: name, Node: e.File.ID(), Stat: stat(e.Stat), Time: e.Time.UnixNano(), LastName: true})
+	c.appendBy(by, &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Path: name, Node: e.File.ID(), Stat: e.Stat, Time: e.Time.UnixNano(), LastName: true})
 }
 
 // Outside records that a file was changed underneath.
-func (c *Capture) Outside(f fusefs.File, before, after fusefs.Stat) {
+func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
 	p, class := c.nameOf(f)
 	keep := class == ignore.Tracked || unseen(f, after)
 	if p == "" || class == ignore.Excluded && !keep {
@@ -273,7 +274,7 @@ func (c *Capture) Outside(f fusefs.File, before, after fusefs.Stat) {
 		c.gap(p, 0, "changed underneath, by a process that does not go through the mount, before its content was captured")
 	}
 	f.Mark().And(^(markSafe | markKnown | markBare))
-	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: spool.OpOutside, Class: spool.Class(class), Path: p, Node: f.ID(), Stat: c.whole(f, after), Time: time.Now().UnixNano()}, fusefs.Caller{}, keep, false)
+	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpOutside, Class: class, Path: p, Node: f.ID(), Stat: c.whole(f, after), Time: time.Now().UnixNano()}, fusefs.Caller{}, keep, false)
 }
 
 // Synced returns when the content of f is durable in the spool. The version
@@ -388,9 +389,5 @@ const (
 	modeLink = 0o120000
 )
 
-func isDir(s fusefs.Stat) bool     { return s.Mode&modeType == modeDir }
-func isRegular(s fusefs.Stat) bool { return s.Mode&modeType == modeReg }
-
-func stat(s fusefs.Stat) spool.Stat {
-	return spool.Stat{Dev: s.Dev, Ino: s.Ino, Birth: s.Birth, Mode: s.Mode, Nlink: s.Nlink, UID: s.UID, GID: s.GID, Size: s.Size, Mtime: s.Mtime, Ctime: s.Ctime}
-}
+func isDir(s event.Stat) bool     { return s.Mode&modeType == modeDir }
+func isRegular(s event.Stat) bool { return s.Mode&modeType == modeReg }

@@ -10,6 +10,7 @@ import (
 	"cachebro/fusefs"
 	"cachebro/fusefs/capture/spool"
 	"cachebro/fusefs/ignore"
+	"cachebro/store/event"
 )
 
 var big = strings.Repeat("0123456789abcdef", 20_000) // 320,000 bytes: not copied by who destroys it
@@ -69,7 +70,7 @@ func TestUnknownContentIsSaved(t *testing.T) {
 				wantVersions(t, log, p, text)
 			}
 			for _, e := range log {
-				if e.HasContent && e.Op != spool.OpBaseline {
+				if e.HasContent && e.Op != event.OpBaseline {
 					t.Errorf("%s is recorded as %d", e.Path, e.Op)
 				}
 			}
@@ -100,7 +101,7 @@ func TestBaselineIsReliedOn(t *testing.T) {
 	wantVersions(t, log, "moved", "3")
 }
 
-func mustStat(t *testing.T, f *file) fusefs.Stat {
+func mustStat(t *testing.T, f *file) event.Stat {
 	t.Helper()
 	st, err := f.Stat()
 	if err != nil {
@@ -184,7 +185,7 @@ func TestClasses(t *testing.T) {
 	excluded.close()
 	excluded.unlink()
 	for _, d := range []string{"node_modules/x", "node_modules"} {
-		h.c.Done(fusefs.Event{Op: fusefs.OpRmdir, Path: d, Stat: fusefs.Stat{Mode: modeDir}, Class: ignore.Excluded, Class2: ignore.Excluded, Caller: h.by, Time: time.Now()})
+		h.c.Done(fusefs.Event{Op: event.OpRmdir, Path: d, Stat: event.Stat{Mode: modeDir}, Class: ignore.Excluded, Class2: ignore.Excluded, Caller: h.by, Time: time.Now()})
 	}
 	// An atomic save from an ignored name, and one out of .git.
 	save := h.file("doc.tmp", "saved")
@@ -203,11 +204,11 @@ func TestClasses(t *testing.T) {
 		switch {
 		case e.Kind == spool.KindNotice:
 			notices++
-		case e.Path == "node_modules" && e.Op == spool.OpRmdir && e.Reason == "1 file, 10 bytes: excluded from the history":
+		case e.Path == "node_modules" && e.Op == event.OpRmdir && e.Reason == "1 file, 10 bytes: excluded from the history":
 			told++
 		case strings.HasPrefix(e.Path, "node_modules"):
 			t.Errorf("excluded, but recorded: %+v", e.Record)
-		case e.Path == "out/much" && e.Op == spool.OpBaseline && strings.Contains(e.Reason, "budget"):
+		case e.Path == "out/much" && e.Op == event.OpBaseline && strings.Contains(e.Reason, "budget"):
 			much++
 		}
 	}

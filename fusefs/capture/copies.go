@@ -11,6 +11,7 @@ import (
 
 	"cachebro/fusefs"
 	"cachebro/fusefs/capture/spool"
+	"cachebro/store/event"
 )
 
 // job is one content on its way into the spool.
@@ -35,15 +36,6 @@ const (
 	lost            // its content is being destroyed; never to be recorded
 )
 
-// identity finds a file again whose inode the kernel forgot in between and
-// which then got another node id.
-type identity struct {
-	dev, ino uint64
-	birth    int64
-}
-
-func identityOf(s spool.Stat) identity { return identity{s.Dev, s.Ino, s.Birth} }
-
 // copies brings contents into the spool: the queue, the workers, and the waits of
 // those who are about to destroy what is queued.
 type copies struct {
@@ -53,9 +45,9 @@ type copies struct {
 
 	mu      sync.Mutex // guards the rest but spooled, and the jobs' state
 	queue   []*job
-	pending map[uint64]*job   // by node id: its newest content, while not in the spool
-	byFile  map[identity]*job // the same by what survives a forgotten inode
-	held    int               // descriptors in jobs
+	pending map[uint64]*job      // by node id: its newest content, while not in the spool
+	byFile  map[event.Inode]*job // the same by what survives a forgotten inode
+	held    int                  // descriptors in jobs
 	closing bool
 	more    *sync.Cond  // on mu: the queue has something, or closing
 	nudge   *time.Timer // set while the workers are to look at the queue soon
@@ -65,7 +57,7 @@ type copies struct {
 }
 
 func newCopies(s *sink) *copies {
-	c := &copies{sink: s, root: openRoot(s.opt.Root), pending: map[uint64]*job{}, byFile: map[identity]*job{}}
+	c := &copies{sink: s, root: openRoot(s.opt.Root), pending: map[uint64]*job{}, byFile: map[event.Inode]*job{}}
 	c.more = sync.NewCond(&c.mu)
 	return c
 }
@@ -127,7 +119,7 @@ func (c *copies) enqueue(j *job, soon bool) {
 		c.mu.Lock()
 	}
 	c.pending[id] = j
-	c.byFile[identityOf(j.rec.Stat)] = j
+	c.byFile[event.InodeOf(j.rec.Stat)] = j
 	j.f.Mark().And(^fusefs.MarkTimes)
 	if len(c.queue) >= c.opt.MaxQueue || c.closing {
 		j.state = taken
@@ -244,7 +236,7 @@ func (c *copies) dropLocked(j *job) {
 	if id := j.f.ID(); c.pending[id] == j {
 		delete(c.pending, id)
 	}
-	if key := identityOf(j.rec.Stat); c.byFile[key] == j {
+	if key := event.InodeOf(j.rec.Stat); c.byFile[key] == j {
 		delete(c.byFile, key)
 	}
 	c.closeLocked(j)
@@ -419,7 +411,7 @@ func (c *copies) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 		// Perhaps the kernel forgot the inode while its content is queued.
 		if st, err := f.Stat(); err == nil {
 			c.mu.Lock()
-			j = c.byFile[identityOf(stat(st))]
+			j = c.byFile[event.InodeOf(st)]
 			c.mu.Unlock()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"cachebro/fusefs"
 	"cachebro/fusefs/capture/spool"
 	"cachebro/fusefs/ignore"
+	"cachebro/store/event"
 )
 
 // Done records an operation on names or attributes.
@@ -14,55 +15,55 @@ func (c *Capture) Done(e fusefs.Event) {
 	if e.Path2 != "" {
 		c.rule(e.Path2)
 	}
-	r := &spool.Record{Kind: spool.KindVersion, Op: spool.Op(e.Op), Class: spool.Class(e.Class), Path: e.Path, Path2: e.Path2, Target: e.Target, Stat: stat(e.Stat), Time: e.Time.UnixNano()}
+	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: e.Class, Path: e.Path, Path2: e.Path2, Target: e.Target, Stat: e.Stat, Time: e.Time.UnixNano()}
 	if e.File != nil {
 		r.Node = e.File.ID()
 	}
 	class := e.Class
 	switch e.Op {
-	case fusefs.OpChmod, fusefs.OpMkdir, fusefs.OpRename, fusefs.OpExchange, fusefs.OpLink:
+	case event.OpChmod, event.OpMkdir, event.OpRename, event.OpExchange, event.OpLink:
 		if e.File != nil {
-			if e.Op == fusefs.OpChmod {
+			if e.Op == event.OpChmod {
 				e.File.Mark().And(^markBare)
 			}
 			r.Stat = c.whole(e.File, e.Stat)
 		}
 	}
 	switch e.Op {
-	case fusefs.OpCreate, fusefs.OpMkdir, fusefs.OpSymlink, fusefs.OpMknod:
+	case event.OpCreate, event.OpMkdir, event.OpSymlink, event.OpMknod:
 		if e.File != nil {
 			e.File.Mark().Or(markFound)
 		}
 	}
 	switch e.Op {
-	case fusefs.OpRename:
+	case event.OpRename:
 		c.renamed(e, r)
 		return
-	case fusefs.OpExchange:
+	case event.OpExchange:
 		c.exchanged(e, r)
 		return
-	case fusefs.OpCreate: // a version is made when it is closed
+	case event.OpCreate: // a version is made when it is closed
 		if c.scanning.Load() && e.File != nil {
 			c.dirty(e.File)
 		}
 		return
-	case fusefs.OpLink:
+	case event.OpLink:
 		c.linked(e, r)
 		return
-	case fusefs.OpChmod:
+	case event.OpChmod:
 		if e.File != nil && !isDir(e.Stat) && class != ignore.Tracked {
 			r.Path, class = c.nameOf(e.File)
-			if r.Class = spool.Class(class); class == ignore.Excluded && unseen(e.File, e.Stat) {
+			if r.Class = class; class == ignore.Excluded && unseen(e.File, e.Stat) {
 				c.appendBy(e.Caller, r) // the store may know a tracked name
 			}
 		}
-	case fusefs.OpUnlink:
+	case event.OpUnlink:
 		r.LastName = e.Stat.Nlink <= 1
 		if class == ignore.Excluded && r.LastName {
 			c.discarded.add(parent(e.Path), 1, e.Stat.Size)
 		}
 		c.taken(e.File, e.Caller)
-	case fusefs.OpRmdir:
+	case event.OpRmdir:
 		c.forget(e.Path, false)
 		// What made it an excluded directory may have gone before it.
 		if t := c.discarded.gone(e.Path); class == ignore.Excluded || t.files > 0 {
@@ -85,12 +86,12 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 			r.Path, from = p, cl
 		}
 	}
-	r.Class = spool.Class(to)
+	r.Class = to
 	switch {
 	case from >= ignore.Excluded && to == ignore.Excluded:
 		return
 	case from >= ignore.Excluded: // comes into view
-		r.Op, r.Path, r.Path2 = spool.OpCreate, e.Path2, ""
+		r.Op, r.Path, r.Path2 = event.OpCreate, e.Path2, ""
 		if isRegular(e.Stat) {
 			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
 			return
@@ -117,15 +118,15 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	switch {
 	case from == ignore.Excluded && to == ignore.Excluded:
 	case from == ignore.Excluded: // comes into view: a new file, or new content
-		r.Path, r.Path2, r.Class = e.Path2, "", spool.Class(to)
+		r.Path, r.Path2, r.Class = e.Path2, "", to
 		switch {
 		case dir:
-			r.Op = spool.OpMkdir
+			r.Op = event.OpMkdir
 		case !regular:
-			r.Op = spool.OpCreate
+			r.Op = event.OpCreate
 		default:
-			if r.Op = spool.OpCreate; e.Replaced != nil {
-				r.Op = spool.OpWrite
+			if r.Op = event.OpCreate; e.Replaced != nil {
+				r.Op = event.OpWrite
 			}
 			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
 			return
@@ -135,9 +136,9 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		if regular {
 			c.found(e.File, e.Path, from)
 		}
-		r.Op, r.Path2, r.LastName, r.Class = spool.OpUnlink, "", true, spool.Class(from)
+		r.Op, r.Path2, r.LastName, r.Class = event.OpUnlink, "", true, from
 		if dir {
-			r.Op, r.Reason = spool.OpRmdir, withAll
+			r.Op, r.Reason = event.OpRmdir, withAll
 		}
 		c.appendBy(e.Caller, r)
 	default:
@@ -145,7 +146,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		if regular && from == ignore.Tracked {
 			c.found(e.File, e.Path, from)
 		}
-		r.Class = spool.Class(to)
+		r.Class = to
 		c.appendBy(e.Caller, r)
 		if regular && from == ignore.Ignored && to == ignore.Tracked && !known {
 			c.shown(e.File, e.Path2, e)
@@ -204,7 +205,7 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	if e.Replaced != nil {
 		c.found(e.Replaced, e.Path2, to)
 	}
-	r.Class = spool.Class(min(from, to))
+	r.Class = min(from, to)
 	c.appendBy(e.Caller, r)
 	if from == to {
 		return
@@ -226,9 +227,9 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, gone, co
 		return
 	}
 	c.found(gone, p, class)
-	r := &spool.Record{Kind: spool.KindVersion, Op: spool.OpUnlink, Class: spool.Class(class), Path: p, Node: gone.ID(), Stat: stat(was), Time: e.Time.UnixNano(), LastName: true}
+	r := &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Class: class, Path: p, Node: gone.ID(), Stat: was, Time: e.Time.UnixNano(), LastName: true}
 	if isDir(was) {
-		r.Op, r.Reason = spool.OpRmdir, withAll
+		r.Op, r.Reason = event.OpRmdir, withAll
 	}
 	c.appendBy(e.Caller, r)
 	is, err := come.Stat()
@@ -236,10 +237,10 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, gone, co
 		c.opt.Logger.Debug("exchanged", "path", p, "err", err)
 		return
 	}
-	r = &spool.Record{Kind: spool.KindVersion, Op: spool.OpCreate, Class: spool.Class(class), Path: p, Node: come.ID(), Stat: c.whole(come, is), Time: e.Time.UnixNano()}
+	r = &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Class: class, Path: p, Node: come.ID(), Stat: c.whole(come, is), Time: e.Time.UnixNano()}
 	switch {
 	case isDir(is):
-		r.Op = spool.OpMkdir
+		r.Op = event.OpMkdir
 		c.relocated(class == ignore.Tracked)
 	case isRegular(is):
 		c.version(come, r, e.Caller, class == ignore.Tracked, false)
@@ -254,7 +255,7 @@ func (c *Capture) shown(f fusefs.File, p string, e fusefs.Event) {
 	if err != nil || !isRegular(st) {
 		return
 	}
-	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: spool.OpWrite, Class: spool.Class(ignore.Tracked), Path: p,
+	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpWrite, Class: ignore.Tracked, Path: p,
 		Node: f.ID(), Stat: c.whole(f, st), Time: e.Time.UnixNano()}, e.Caller, true, false)
 }
 
@@ -272,7 +273,7 @@ func (c *Capture) relocated(intoView bool) {
 // one that it went: in one line, and in a version, so that an undo of it can name it.
 func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
 	up := parent(e.Path)
-	r.Class = spool.Class(ignore.Excluded)
+	r.Class = ignore.Excluded
 	if c.classOf(up, true) == ignore.Excluded {
 		c.discarded.add(up, t.files, t.bytes)
 		return

@@ -16,6 +16,7 @@ import (
 	"cachebro/fusefs"
 	"cachebro/fusefs/capture/spool"
 	"cachebro/fusefs/ignore"
+	"cachebro/store/event"
 
 	"go.uber.org/goleak"
 )
@@ -80,21 +81,21 @@ func (f *file) At(fn func(string) error) error {
 	return fn(fmt.Sprintf("/proc/self/fd/%d", fd.Fd()))
 }
 
-func (f *file) Stat() (fusefs.Stat, error) {
+func (f *file) Stat() (event.Stat, error) {
 	f.names.RLock()
 	defer f.names.RUnlock()
 	if f.Path() == "" {
-		return fusefs.Stat{}, syscall.ESTALE
+		return event.Stat{}, syscall.ESTALE
 	}
 	return statOf(filepath.Join(f.h.root, f.Path()))
 }
 
-func statOf(name string) (fusefs.Stat, error) {
+func statOf(name string) (event.Stat, error) {
 	var st syscall.Stat_t
 	if err := syscall.Lstat(name, &st); err != nil {
-		return fusefs.Stat{}, err
+		return event.Stat{}, err
 	}
-	return fusefs.Stat{Dev: st.Dev, Ino: st.Ino, Mode: st.Mode, Nlink: uint32(st.Nlink), Size: st.Size,
+	return event.Stat{Dev: st.Dev, Ino: st.Ino, Mode: st.Mode, Nlink: uint32(st.Nlink), Size: st.Size,
 		Mtime: st.Mtim.Nano(), Ctime: st.Ctim.Nano()}, nil
 }
 
@@ -163,7 +164,7 @@ func (h *harness) node(p string) *file {
 	return f
 }
 
-func (f *file) before(op fusefs.Op, cancel <-chan struct{}) {
+func (f *file) before(op event.Op, cancel <-chan struct{}) {
 	f.h.c.Before(fusefs.Change{File: f, Caller: f.h.by, Op: op, Name: f.Path(), Cancel: cancel})
 }
 
@@ -172,7 +173,7 @@ func (f *file) write(off int64, p string, cancel <-chan struct{}) {
 	f.order.Lock()
 	defer f.order.Unlock()
 	if !f.dirty && !f.made {
-		f.before(fusefs.OpWrite, cancel)
+		f.before(event.OpWrite, cancel)
 	}
 	if st, _ := f.Stat(); !f.dirty || off < f.tail {
 		f.tail = min(off, st.Size)
@@ -193,7 +194,7 @@ func (f *file) replace(p string) {
 	f.order.Lock()
 	defer f.order.Unlock()
 	if !f.dirty && !f.made {
-		f.before(fusefs.OpTruncate, nil)
+		f.before(event.OpTruncate, nil)
 	}
 	f.dirty, f.tail = true, 0
 	if err := os.WriteFile(f.h.name(f.Path()), []byte(p), 0o644); err != nil {
@@ -208,9 +209,9 @@ func (f *file) close() {
 	if err != nil {
 		f.h.t.Error(err)
 	}
-	op := fusefs.OpWrite
+	op := event.OpWrite
 	if f.made {
-		op = fusefs.OpCreate
+		op = event.OpCreate
 	}
 	f.dirty, f.made = false, false
 	f.h.c.Closed(fusefs.Closed{File: f, Caller: f.h.by, Writer: f.h.by, Op: op, Stat: st, TailFrom: f.tail, Time: time.Now()})
@@ -230,7 +231,7 @@ func (f *file) unlink() {
 	defer f.order.Unlock()
 	p := f.Path()
 	st, _ := f.Stat()
-	f.before(fusefs.OpUnlink, nil)
+	f.before(event.OpUnlink, nil)
 	f.names.Lock()
 	if err := os.Remove(f.h.name(p)); err != nil {
 		f.h.t.Error(err)
@@ -241,7 +242,7 @@ func (f *file) unlink() {
 	}
 	f.names.Unlock()
 	cl := f.h.c.classOf(p, false)
-	f.h.c.Done(fusefs.Event{Op: fusefs.OpUnlink, File: f, Caller: f.h.by, Path: p, Stat: st, Class: cl, Class2: cl, Time: time.Now()})
+	f.h.c.Done(fusefs.Event{Op: event.OpUnlink, File: f, Caller: f.h.by, Path: p, Stat: st, Class: cl, Class2: cl, Time: time.Now()})
 }
 
 // rename moves f onto p, over the inode old if there is one.
@@ -249,11 +250,11 @@ func (f *file) rename(p string, old *file) {
 	f.order.Lock()
 	defer f.order.Unlock()
 	from := f.Path()
-	e := fusefs.Event{Op: fusefs.OpRename, File: f, Caller: f.h.by, Path: from, Path2: p}
+	e := fusefs.Event{Op: event.OpRename, File: f, Caller: f.h.by, Path: from, Path2: p}
 	if old != nil {
 		old.order.Lock()
 		defer old.order.Unlock()
-		old.before(fusefs.OpRename, nil)
+		old.before(event.OpRename, nil)
 		e.Replaced = old
 	}
 	if err := os.MkdirAll(filepath.Dir(f.h.name(p)), 0o755); err != nil {
@@ -314,12 +315,11 @@ func readLog(t testing.TB, dir string) []entry {
 			return all
 		}
 		e := entry{Record: x.Record, missing: x.Missing}
-		if x.Content != nil {
-			b, err := r.Content(x.Content)
-			if err != nil {
-				t.Fatal(err)
-			}
-			e.content = string(b)
+		if x.Err != nil {
+			t.Fatal(x.Err)
+		}
+		if x.HasContent && x.Record.Kind != spool.KindContent {
+			e.content = string(x.Content)
 			if x.Record.TailFrom > 0 {
 				base := last[x.Record.Node]
 				if int64(len(base)) < x.Record.TailFrom {

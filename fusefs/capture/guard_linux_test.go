@@ -16,6 +16,7 @@ import (
 
 	"cachebro/fusefs"
 	"cachebro/fusefs/capture/spool"
+	"cachebro/store/event"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,7 +43,7 @@ func (s *stuck) Open() (*os.File, error) {
 func hangWorkers(c *Capture) func() {
 	entered, release := make(chan struct{}), make(chan struct{})
 	for i := range c.opt.Workers {
-		r := &spool.Record{Kind: spool.KindVersion, Op: spool.OpWrite, Path: "stuck", Stat: spool.Stat{Ino: uint64(i), Size: 1}, HasContent: true}
+		r := &spool.Record{Kind: spool.KindVersion, Op: event.OpWrite, Path: "stuck", Stat: event.Stat{Ino: uint64(i), Size: 1}, HasContent: true}
 		c.append(r)
 		c.enqueue(&job{f: &stuck{id: 1<<62 + uint64(i), entered: entered, release: release}, rec: r, done: make(chan struct{})}, false)
 		<-entered
@@ -139,7 +140,7 @@ func TestQueuedContentIsGuarded(t *testing.T) {
 		}
 	}
 	for _, e := range log {
-		if e.Kind != spool.KindVersion || !e.HasContent || e.Stat.Size != int64(len(big)) || e.Op != spool.OpCreate && e.Op != spool.OpWrite || want[e.Path] == "" {
+		if e.Kind != spool.KindVersion || !e.HasContent || e.Stat.Size != int64(len(big)) || e.Op != event.OpCreate && e.Op != event.OpWrite || want[e.Path] == "" {
 			continue
 		}
 		c := want[e.Path]

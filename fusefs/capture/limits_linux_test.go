@@ -12,6 +12,7 @@ import (
 
 	"cachebro/fusefs"
 	"cachebro/fusefs/capture/spool"
+	"cachebro/store/event"
 )
 
 // A barrier that cannot hold ends: after 2 s, after 100 ms once the store has
@@ -52,7 +53,7 @@ func TestBarrierGivesUp(t *testing.T) {
 				t.Errorf("gaps: %q", g)
 			}
 			for _, e := range log {
-				if e.Kind == spool.KindVersion && e.Op == spool.OpCreate && !e.missing {
+				if e.Kind == spool.KindVersion && e.Op == event.OpCreate && !e.missing {
 					t.Error("the version that was lost has a content")
 				}
 			}
@@ -231,8 +232,8 @@ func BenchmarkSmallFile(b *testing.B) {
 	proc := h.by
 	b.ReportAllocs()
 	for b.Loop() {
-		h.c.Before(fusefs.Change{File: f, Caller: proc, Op: fusefs.OpWrite})
-		h.c.Closed(fusefs.Closed{File: f, Caller: proc, Writer: proc, Op: fusefs.OpWrite, Stat: st, Time: time.Now()})
-		h.c.Done(fusefs.Event{Op: fusefs.OpRename, File: f, Caller: proc, Path: "a", Path2: "a", Stat: st, Time: time.Now()})
+		h.c.Before(fusefs.Change{File: f, Caller: proc, Op: event.OpWrite})
+		h.c.Closed(fusefs.Closed{File: f, Caller: proc, Writer: proc, Op: event.OpWrite, Stat: st, Time: time.Now()})
+		h.c.Done(fusefs.Event{Op: event.OpRename, File: f, Caller: proc, Path: "a", Path2: "a", Stat: st, Time: time.Now()})
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"cachebro/fusefs"
 	"cachebro/fusefs/capture/spool"
 	"cachebro/fusefs/ignore"
+	"cachebro/store/event"
 )
 
 // mounted is a project under a real overlay with a real Capture.
@@ -430,7 +431,7 @@ func TestWrittenAfterItsNameWasTaken(t *testing.T) {
 		if e.Kind == spool.KindNotice && strings.Contains(e.Reason, "was taken") {
 			notices++
 		}
-		if e.Kind == spool.KindVersion && e.Op == spool.OpUnlink && strings.HasSuffix(e.Path, late) {
+		if e.Kind == spool.KindVersion && e.Op == event.OpUnlink && strings.HasSuffix(e.Path, late) {
 			gone++
 		}
 	}

@@ -18,30 +18,20 @@
 // directories as they are asked for.
 package ignore
 
-import "strings"
-
-// Class of a path; it decides what is captured and indexed.
-type Class uint8
-
-const (
-	// Tracked: in git's index, or matched by no rule. Every version is kept.
-	Tracked Class = iota
-	// Ignored: matched by a gitignore rule. Only content about to be destroyed is kept.
-	Ignored
-	// Excluded: .git, .cachebroignore, the built-in list. Nothing is kept.
-	Excluded
+import (
+	"cachebro/store/event"
+	"strings"
 )
 
-// String is the class's name.
-func (c Class) String() string {
-	switch c {
-	case Tracked:
-		return "tracked"
-	case Ignored:
-		return "ignored"
-	}
-	return "excluded"
-}
+// Class of a path; it decides what is captured and indexed.
+type Class = event.Class
+
+// The classes.
+const (
+	Tracked  = event.Tracked
+	Ignored  = event.Ignored
+	Excluded = event.Excluded
+)
 
 // builtIn lists directories that tools make again by themselves. The value
 // names files of which one must stand beside the directory; none: always.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"cachebro/fusefs/capture/spool"
 	"cachebro/store/daemon/ingest"
+	"cachebro/store/event"
 	"cachebro/store/wire"
 )
 
@@ -13,7 +13,7 @@ import (
 func TestBurstEnds(t *testing.T) {
 	p := newProject(t)
 	p.start()
-	p.through(spool.OpCreate, "first.txt", "the first file\n", nil)
+	p.through(event.OpCreate, "first.txt", "the first file\n", nil)
 	c := p.dial("cli")
 	search := func(pattern string) int {
 		return len(ask[wire.SearchAnswer](p, c, wire.MSearch, wire.SearchQuery{Pattern: pattern, Mode: wire.SearchExact}).Hits)
@@ -27,14 +27,14 @@ func TestBurstEnds(t *testing.T) {
 	}
 	eventually(t, "the first index", indexed(1))
 	for i := range 3 * ingest.BurstItems {
-		p.through(spool.OpCreate, fmt.Sprintf("f%d.txt", i), fmt.Sprintf("word%d in a burst\n", i), nil)
+		p.through(event.OpCreate, fmt.Sprintf("f%d.txt", i), fmt.Sprintf("word%d in a burst\n", i), nil)
 	}
 	if n := search(fmt.Sprintf("word%d", 3*ingest.BurstItems-1)); n != 1 {
 		t.Errorf("%d hits in the midst of it", n)
 	}
 	for i := range 30 { // whoever asks is told all, however often ingestion rests
 		for j := range ingest.BurstItems / 8 {
-			p.through(spool.OpWrite, fmt.Sprintf("f%d.txt", j), fmt.Sprintf("round%d file%d\n", i, j), nil)
+			p.through(event.OpWrite, fmt.Sprintf("f%d.txt", j), fmt.Sprintf("round%d file%d\n", i, j), nil)
 		}
 		if n := search(fmt.Sprintf("round%d file%d", i, ingest.BurstItems/8-1)); n != 1 {
 			t.Fatalf("%d hits in round %d of it", n, i)

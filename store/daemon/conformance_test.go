@@ -13,6 +13,7 @@ import (
 	"cachebro/fusefs/capture/spool"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/source"
+	"cachebro/store/event"
 	"cachebro/store/readers"
 	"cachebro/store/readers/conformance"
 	"cachebro/store/wire"
@@ -43,7 +44,7 @@ func newSubject(t *testing.T, mounted bool) *subject {
 
 func (s *subject) Write(t testing.TB, path, content string) {
 	if s.mounted {
-		s.through(spool.OpWrite, path, content, nil)
+		s.through(event.OpWrite, path, content, nil)
 		return
 	}
 	s.write(path, content)
@@ -68,7 +69,7 @@ func (s *subject) Remove(t testing.TB, path string) {
 		t.Fatal(err)
 	}
 	if s.mounted {
-		s.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: spool.OpUnlink, Path: path, LastName: true})
+		s.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: event.OpUnlink, Path: path, LastName: true})
 	}
 }
 
@@ -88,7 +89,7 @@ func (s *subject) Rename(t testing.TB, from, to string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: spool.OpRename, Path: from, Path2: to, Stat: spool.Stat(st)})
+	s.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: event.OpRename, Path: from, Path2: to, Stat: event.Stat(st)})
 }
 
 func (s *subject) Symlink(t testing.TB, target, path string) {
@@ -105,7 +106,7 @@ func (s *subject) Symlink(t testing.TB, target, path string) {
 		t.Fatal(err)
 	}
 	if s.mounted {
-		s.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: spool.OpSymlink, Path: path, Target: rel, Stat: spool.Stat{Mode: 0o120777, Nlink: 1}})
+		s.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: event.OpSymlink, Path: path, Target: rel, Stat: event.Stat{Mode: 0o120777, Nlink: 1}})
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
 	"cachebro/store/content"
+	"cachebro/store/event"
 	"cachebro/store/wire"
 )
 
@@ -30,10 +31,10 @@ func TestSpoolToLogAndShow(t *testing.T) {
 	by := func(r *spool.Record) { r.PID, r.Start = 811, 5 }
 	name := "dir\n\xff/a b.txt"
 	for i := range 3 {
-		p.closed(spool.OpWrite, name, []byte(fmt.Sprintf("content %d\x00\xff\n", i)), by)
+		p.closed(event.OpWrite, name, []byte(fmt.Sprintf("content %d\x00\xff\n", i)), by)
 	}
-	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: spool.OpRename, Path: name, Path2: "moved", PID: 811, Start: 5,
-		Stat: spool.Stat{Mode: syscall.S_IFREG | 0o600, Nlink: 1, Size: 12}})
+	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: event.OpRename, Path: name, Path2: "moved", PID: 811, Start: 5,
+		Stat: event.Stat{Mode: syscall.S_IFREG | 0o600, Nlink: 1, Size: 12}})
 	vs := p.log(c, wire.LogQuery{Path: []byte("moved"), Oldest: true})
 	if len(vs) != 4 || vs[3].Op != "rename" || string(vs[3].From) != name || vs[0].Number != 1 || vs[3].Number != 4 {
 		t.Fatalf("log: %+v", vs)
@@ -167,7 +168,7 @@ func TestKillWhileIngesting(t *testing.T) {
 		})
 		for i := range each {
 			n := round*each + i
-			p.closed(spool.OpWrite, fmt.Sprintf("f%d", n%7), bytes.Repeat([]byte(fmt.Sprintf("%d\n", n)), 200), nil)
+			p.closed(event.OpWrite, fmt.Sprintf("f%d", n%7), bytes.Repeat([]byte(fmt.Sprintf("%d\n", n)), 200), nil)
 		}
 		wg.Wait()
 		c.Close()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cachebro/fusefs/capture/spool"
+	"cachebro/store/event"
 	"cachebro/store/wire"
 )
 
@@ -39,11 +40,11 @@ func TestDocs(t *testing.T) {
 	}
 	p.append(&spool.Record{Kind: spool.KindProcess, Time: now(), PID: 4000001, Start: 77, Comm: "sed"})
 	by := func(r *spool.Record) { r.PID, r.Start = 4000001, 77 }
-	p.through(spool.OpWrite, "src/a.go", "one\ntwo\n", nil)
-	p.through(spool.OpWrite, "docs/a.md", "# A\n\nas in `src/a.go`\n", nil)
+	p.through(event.OpWrite, "src/a.go", "one\ntwo\n", nil)
+	p.through(event.OpWrite, "docs/a.md", "# A\n\nas in `src/a.go`\n", nil)
 	want("at first", "docs/a.md src/a.go ok")
 	for i := range 20 {
-		p.through(spool.OpWrite, "src/a.go", fmt.Sprintf("one\nthree %d\n", i), by)
+		p.through(event.OpWrite, "src/a.go", fmt.Sprintf("one\nthree %d\n", i), by)
 		want("at once", "docs/a.md src/a.go stale src/a.go +1 -1 by sed")
 	}
 	a := ask[wire.DocsAnswer](p, c, wire.MDocs, wire.DocsRequest{Do: "check", Path: []byte("docs"), Diff: true})
@@ -54,7 +55,7 @@ func TestDocs(t *testing.T) {
 	ask[wire.StoreAnswer](p, c, wire.MIndex, wire.IndexRequest{Do: "full"})
 	ask[wire.StoreAnswer](p, c, wire.MStore, wire.StoreRequest{Do: "prune", Keep: 1})
 	p.end()
-	p.through(spool.OpWrite, "src/a.go", "written while nobody listened\n", by)
+	p.through(event.OpWrite, "src/a.go", "written while nobody listened\n", by)
 	p.start()
 	p.attach()
 	c = p.dial("cli")

@@ -12,6 +12,7 @@ import (
 	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
 	"cachebro/store/daemon/source"
+	"cachebro/store/event"
 	"cachebro/store/wire"
 
 	"go.uber.org/goleak"
@@ -148,7 +149,7 @@ func (p *project) append(rs ...*spool.Record) uint64 {
 func now() int64 { return time.Now().UnixNano() }
 
 // closed spools a file's content as capture does after a close.
-func (p *project) closed(op spool.Op, name string, text []byte, edit func(*spool.Record)) {
+func (p *project) closed(op event.Op, name string, text []byte, edit func(*spool.Record)) {
 	p.t.Helper()
 	c, err := p.writer().NewContent()
 	if err != nil {
@@ -159,7 +160,7 @@ func (p *project) closed(op spool.Op, name string, text []byte, edit func(*spool
 	}
 	p.node++
 	r := &spool.Record{Kind: spool.KindVersion, Time: now(), Op: op, Path: name, Node: p.node, HasContent: true,
-		Stat: spool.Stat{Ino: p.node, Mode: syscall.S_IFREG | 0o644, Nlink: 1, Size: int64(len(text)), Mtime: now(), Ctime: now()}}
+		Stat: event.Stat{Ino: p.node, Mode: syscall.S_IFREG | 0o644, Nlink: 1, Size: int64(len(text)), Mtime: now(), Ctime: now()}}
 	if edit != nil {
 		edit(r)
 	}
@@ -169,7 +170,7 @@ func (p *project) closed(op spool.Op, name string, text []byte, edit func(*spool
 }
 
 // through writes a file on the source and spools what the overlay would have seen.
-func (p *project) through(op spool.Op, name, text string, edit func(*spool.Record)) {
+func (p *project) through(op event.Op, name, text string, edit func(*spool.Record)) {
 	p.t.Helper()
 	p.write(name, text)
 	st := p.statOf(name)
@@ -221,7 +222,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 }
 
 // statOf is a file's stat as capture records it.
-func (p *project) statOf(name string) spool.Stat {
+func (p *project) statOf(name string) event.Stat {
 	p.t.Helper()
 	f, err := os.Open(filepath.Join(p.root, name))
 	if err != nil {
@@ -232,5 +233,5 @@ func (p *project) statOf(name string) spool.Stat {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return spool.Stat(st)
+	return event.Stat(st)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cachebro/fusefs/capture/spool"
+	"cachebro/store/event"
 	"cachebro/store/wire"
 )
 
@@ -26,31 +27,31 @@ func TestLastHasChanges(t *testing.T) {
 	if err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Prompt: "last", DryRun: true}); !errors.Is(err, wire.ErrNotFound) || !strings.Contains(wire.Hint(err), "--since") {
 		t.Errorf("no prompt: %v (%s)", err, wire.Hint(err))
 	}
-	event := func(session, name, prompt string) {
+	told := func(session, name, prompt string) {
 		ask[wire.SessionAnswer](p, h, wire.MSession, wire.SessionEvent{Session: session, Event: name, Prompt: prompt, Client: "claude"})
 	}
 	n := uint32(4000000)
 	writes := func(session, path string) { // in the session's newest prompt
 		n++
 		p.append(&spool.Record{Kind: spool.KindProcess, Time: now(), PID: n, Start: 70, Comm: "sed", Session: map[string]string{"CLAUDE_CODE_SESSION_ID": session}})
-		p.closed(spool.OpWrite, path, []byte(path+session), func(r *spool.Record) { r.PID, r.Start = n, 70 })
+		p.closed(event.OpWrite, path, []byte(path+session), func(r *spool.Record) { r.PID, r.Start = n, 70 })
 		if vs := p.log(c, wire.LogQuery{Session: session}); len(vs) == 0 || vs[0].Actor.Prompt == "" {
 			t.Fatalf("%s wrote %+v", session, vs)
 		}
 	}
-	event("wrapper", "start", "")
+	told("wrapper", "start", "")
 	if err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Session: "last", DryRun: true}); !errors.Is(err, wire.ErrNotFound) || !strings.HasPrefix(err.Error(), "no session changed anything") {
 		t.Errorf("sessions without changes: %v (%s)", err, wire.Hint(err))
 	}
-	event("S", "start", "")
-	event("S", "prompt", "P1")
+	told("S", "start", "")
+	told("S", "prompt", "P1")
 	writes("S", "a")
 	// A client names each of its own commands (/compact, /exit) as it names a prompt.
 	for _, name := range []string{"stop", "precompact", "postcompact", "start", "end"} {
-		event("S", name, "of "+name)
+		told("S", name, "of "+name)
 	}
-	event("wrapper", "end", "")
-	event("reader", "start", "")
+	told("wrapper", "end", "")
+	told("reader", "start", "")
 	// Nothing is on disk here, so what would be undone is named as lost.
 	undo := func(q wire.PlanRequest) (title, path string) {
 		t.Helper()
@@ -70,7 +71,7 @@ func TestLastHasChanges(t *testing.T) {
 	if vs := p.log(c, wire.LogQuery{Session: "last"}); len(vs) != 1 {
 		t.Errorf("log: %+v", vs)
 	}
-	event("S", "prompt", "P2") // only reads
+	told("S", "prompt", "P2") // only reads
 	err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Prompt: "last", DryRun: true})
 	if !errors.Is(err, wire.ErrNotFound) || !strings.Contains(err.Error(), "changed nothing") || !strings.Contains(wire.Hint(err), "cachebro undo --prompt P1 ") {
 		t.Errorf("an empty prompt: %v (%s)", err, wire.Hint(err))

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"cachebro/fusefs/capture/spool"
 	"cachebro/store"
+	"cachebro/store/event"
 	"cachebro/store/wire"
 )
 
@@ -14,12 +14,12 @@ import (
 // there was nothing to undo, with hundreds of records unread.
 func TestUndoSaysThatTheHistoryIsBehind(t *testing.T) {
 	p := newProject(t)
-	p.closed(spool.OpCreate, "a", []byte("1\n"), nil)
+	p.closed(event.OpCreate, "a", []byte("1\n"), nil)
 	p.start()
 	c := p.dial("test")
 	eventually(t, "the first version", func() bool { return len(p.log(c, wire.LogQuery{})) == 1 })
 	p.end()
-	p.closed(spool.OpWrite, "a", []byte("2\n"), nil)
+	p.closed(event.OpWrite, "a", []byte("2\n"), nil)
 	o := p.opt
 	o.Log = slog.New(slog.DiscardHandler)
 	d, err := open(t.Context(), o, p.state) // nobody ingests

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/capture/spool"
+	"cachebro/store/event"
 	"cachebro/store/wire"
 )
 
@@ -21,8 +22,8 @@ func TestContentThatNeverCame(t *testing.T) {
 	w := p.writer()
 	st := p.statOf("there")
 	p.append(
-		&spool.Record{Kind: spool.KindVersion, Time: now(), Op: spool.OpWrite, Path: "there", Node: 1, HasContent: true, Stat: st},
-		&spool.Record{Kind: spool.KindVersion, Time: now(), Op: spool.OpWrite, Path: "gone", Node: 2, HasContent: true, Stat: spool.Stat{Mode: syscall.S_IFREG | 0o644, Size: 5}},
+		&spool.Record{Kind: spool.KindVersion, Time: now(), Op: event.OpWrite, Path: "there", Node: 1, HasContent: true, Stat: st},
+		&spool.Record{Kind: spool.KindVersion, Time: now(), Op: event.OpWrite, Path: "gone", Node: 2, HasContent: true, Stat: event.Stat{Mode: syscall.S_IFREG | 0o644, Size: 5}},
 	)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -53,14 +54,14 @@ func TestTailAfterRestart(t *testing.T) {
 	c := p.dial("cli")
 	p.write("log", "one\n")
 	st := p.statOf("log")
-	p.closed(spool.OpWrite, "log", []byte("one\n"), func(r *spool.Record) { r.Node, r.Stat = 7, st })
+	p.closed(event.OpWrite, "log", []byte("one\n"), func(r *spool.Record) { r.Node, r.Stat = 7, st })
 	p.log(c, wire.LogQuery{})
 	p.end()
 	p.start()
 	c = p.dial("cli")
 	p.write("log", "one\ntwo\n")
 	st = p.statOf("log")
-	p.closed(spool.OpWrite, "log", []byte("two\n"), func(r *spool.Record) { r.Node, r.Stat, r.TailFrom = 7, st, 4 })
+	p.closed(event.OpWrite, "log", []byte("two\n"), func(r *spool.Record) { r.Node, r.Stat, r.TailFrom = 7, st, 4 })
 	if b, err := c.Call(context.Background(), wire.MShow, wire.ShowQuery{Path: []byte("log")}, nil, nil); err != nil || string(b) != "one\ntwo\n" {
 		t.Errorf("%q, %v", b, err)
 	}
@@ -81,11 +82,11 @@ func TestNodesOfTwoMounts(t *testing.T) {
 	p := newProject(t)
 	p.start()
 	c := p.dial("cli")
-	p.closed(spool.OpWrite, "a", []byte("aaaa"), func(r *spool.Record) { r.Node = 7 })
+	p.closed(event.OpWrite, "a", []byte("aaaa"), func(r *spool.Record) { r.Node = 7 })
 	p.append(&spool.Record{Kind: spool.KindMount, Time: now(), Version: "1.0"})
 	p.write("b", "bbbbtail")
 	st := p.statOf("b")
-	p.closed(spool.OpWrite, "b", []byte("tail"), func(r *spool.Record) { r.Node, r.TailFrom, r.Stat = 7, 4, st })
+	p.closed(event.OpWrite, "b", []byte("tail"), func(r *spool.Record) { r.Node, r.TailFrom, r.Stat = 7, 4, st })
 	if b, err := c.Call(context.Background(), wire.MShow, wire.ShowQuery{Path: []byte("b")}, nil, nil); err != nil || string(b) != "bbbbtail" {
 		t.Errorf("%q, %v", b, err)
 	}
@@ -99,7 +100,7 @@ func TestWaitForTheHead(t *testing.T) {
 	p.attach()
 	c := p.dial("cli")
 	for i := range 50 {
-		p.closed(spool.OpWrite, "f", []byte{byte(i)}, nil)
+		p.closed(event.OpWrite, "f", []byte{byte(i)}, nil)
 		b, err := c.Call(context.Background(), wire.MShow, wire.ShowQuery{Path: []byte("f")}, nil, nil)
 		if err != nil || len(b) != 1 || b[0] != byte(i) {
 			t.Fatalf("%d: %v, %v", i, b, err)

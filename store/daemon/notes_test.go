@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"cachebro/fusefs/capture/spool"
+	"cachebro/store/event"
 	"cachebro/store/wire"
 )
 
@@ -20,7 +21,7 @@ func TestNotes(t *testing.T) {
 	p.start()
 	p.attach()
 	c := p.dial("cli")
-	p.through(spool.OpWrite, "src/harbour.go", "package src\n\nfunc Moor() {}\n", nil)
+	p.through(event.OpWrite, "src/harbour.go", "package src\n\nfunc Moor() {}\n", nil)
 	add := func(q wire.NotesRequest) wire.Note {
 		t.Helper()
 		q.Do = "add"
@@ -111,7 +112,7 @@ func TestNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	stat := p.statOf("src/port.go")
-	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: spool.OpRename, Path: "src/harbour.go", Path2: "src/port.go", Node: 1, Stat: stat})
+	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: event.OpRename, Path: "src/harbour.go", Path2: "src/port.go", Node: 1, Stat: stat})
 	eventually(t, "the note follows its file", func() bool {
 		n := ask[wire.NotesAnswer](p, c, wire.MNotes, wire.NotesRequest{Do: "list", Kind: "decision"}).Notes[0]
 		return string(n.Path) == "src/port.go" && string(n.Was) == "src/harbour.go" && !n.Gone
@@ -119,7 +120,7 @@ func TestNotes(t *testing.T) {
 	if err := os.Remove(filepath.Join(p.root, "src/port.go")); err != nil {
 		t.Fatal(err)
 	}
-	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: spool.OpUnlink, Path: "src/port.go", Node: 1, LastName: true, Stat: stat})
+	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: event.OpUnlink, Path: "src/port.go", Node: 1, LastName: true, Stat: stat})
 	eventually(t, "the note says that its file is gone", func() bool {
 		return ask[wire.NotesAnswer](p, c, wire.MNotes, wire.NotesRequest{Do: "list", Kind: "decision"}).Notes[0].Gone
 	})

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/fusefs/capture/spool"
 	"cachebro/store/daemon/find"
+	"cachebro/store/event"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -167,7 +167,7 @@ func TestFullDiskStarts(t *testing.T) {
 	p.disk(160 << 20)
 	cmd := p.child("")
 	p.answers()
-	p.closed(spool.OpWrite, "a.txt", []byte("kept\n"), nil)
+	p.closed(event.OpWrite, "a.txt", []byte("kept\n"), nil)
 	c := p.dial("cli")
 	eventually(t, "the version is stored", func() bool { return len(p.log(c, wire.LogQuery{})) == 1 })
 	c.Close()

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"cachebro/fusefs/capture/spool"
+	"cachebro/store/event"
 	"cachebro/store/wire"
 )
 
@@ -21,7 +22,7 @@ func TestAttributionOutlivesTheDaemon(t *testing.T) {
 	p.end()
 	p.start()
 	c := p.dial("cli")
-	p.closed(spool.OpWrite, "f", []byte("x"), func(r *spool.Record) { r.PID, r.Start = 4000001, 77 })
+	p.closed(event.OpWrite, "f", []byte("x"), func(r *spool.Record) { r.PID, r.Start = 4000001, 77 })
 	vs := p.log(c, wire.LogQuery{Session: "last"})
 	if len(vs) != 1 || vs[0].Actor.Comm != "sed" || vs[0].Actor.Session != "S" || vs[0].Actor.Prompt != "P7" || vs[0].Actor.ToolCall != "use9" {
 		t.Fatalf("%+v", vs)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/fusefs/capture/spool"
+	"cachebro/store/event"
 	"cachebro/store/wire"
 
 	"github.com/klauspost/compress/zstd"
@@ -41,7 +41,7 @@ func TestPurgeReachesEverything(t *testing.T) {
 		for range 3 {
 			w := word()
 			secrets = append(secrets, w)
-			p.through(spool.OpWrite, name, "token "+w+"\nand a line of words\n", nil)
+			p.through(event.OpWrite, name, "token "+w+"\nand a line of words\n", nil)
 		}
 	}
 	large := strings.Builder{}
@@ -49,8 +49,8 @@ func TestPurgeReachesEverything(t *testing.T) {
 		large.WriteString(word() + "\n")
 	}
 	secrets = append(secrets, large.String()[50:74])
-	p.through(spool.OpWrite, "keys/large.txt", large.String(), nil)
-	p.through(spool.OpWrite, "other.txt", "nothing secret\n", nil)
+	p.through(event.OpWrite, "keys/large.txt", large.String(), nil)
+	p.through(event.OpWrite, "other.txt", "nothing secret\n", nil)
 	eventually(t, "everything is stored", func() bool { return ask[wire.Status](p, c, wire.MStatus, wire.Empty{}).Store.Lag == 0 })
 	// An answer with a secret is kept, and the index holds its words.
 	eventually(t, "the index is ready", func() bool {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"cachebro/fusefs/capture/spool"
+	"cachebro/store/event"
 	"cachebro/store/memo/results"
 	"cachebro/store/memo/results/redistest"
 	"cachebro/store/wire"
@@ -69,8 +70,8 @@ func TestSearchAnswersAreKept(t *testing.T) {
 	p.start()
 	p.attach()
 	c := p.dial("cli")
-	p.through(spool.OpWrite, "src/a.go", "package a // needle\n", nil)
-	p.through(spool.OpWrite, "doc/b.md", "a needle here\n", nil)
+	p.through(event.OpWrite, "src/a.go", "package a // needle\n", nil)
+	p.through(event.OpWrite, "doc/b.md", "a needle here\n", nil)
 	indexed(p, c)
 	base := countsOf(p, c).Tools["search"].Hits
 	step := func(what, pattern, path string, want, hits int64) {
@@ -86,15 +87,15 @@ func TestSearchAnswersAreKept(t *testing.T) {
 	step("again", "needle", "", 2, 1)
 	step("below a directory", "needle", "src", 1, 1)
 	step("and again", "needle", "src", 1, 2)
-	p.through(spool.OpWrite, "doc/b.md", "nothing\n", nil)
+	p.through(event.OpWrite, "doc/b.md", "nothing\n", nil)
 	step("a file changed", "needle", "", 1, 2)
 	step("outside of the directory", "needle", "src", 1, 3)
-	p.through(spool.OpWrite, "doc/b.md", "a needle here\n", nil)
+	p.through(event.OpWrite, "doc/b.md", "a needle here\n", nil)
 	step("there and back", "needle", "", 2, 4)
 	if err := os.Rename(p.root+"/doc/b.md", p.root+"/src/b.md"); err != nil {
 		t.Fatal(err)
 	}
-	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: spool.OpRename, Path: "doc/b.md", Path2: "src/b.md", Stat: p.statOf("src/b.md")})
+	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: event.OpRename, Path: "doc/b.md", Path2: "src/b.md", Stat: p.statOf("src/b.md")})
 	step("moved into the directory", "needle", "src", 2, 4)
 	// A file that is being written: nobody knows what it says a moment later.
 	p.append(&spool.Record{Kind: spool.KindDirty, Time: now(), Path: "src/a.go", Node: 99})
@@ -102,7 +103,7 @@ func TestSearchAnswersAreKept(t *testing.T) {
 	step("half-written", "needle", "src", 3, 4)
 	p.write("src/a.go", "needle\nneedle\nneedle\n")
 	step("and on", "needle", "src", 4, 4)
-	p.closed(spool.OpWrite, "src/a.go", []byte("needle\nneedle\nneedle\n"), func(r *spool.Record) { r.Node = 99; r.Stat = p.statOf("src/a.go") })
+	p.closed(event.OpWrite, "src/a.go", []byte("needle\nneedle\nneedle\n"), func(r *spool.Record) { r.Node = 99; r.Stat = p.statOf("src/a.go") })
 	step("closed", "needle", "src", 4, 4)
 	step("closed, again", "needle", "src", 4, 5)
 }
@@ -125,7 +126,7 @@ func TestKeptSearchEqualsFresh(t *testing.T) {
 	words := []string{"alpha", "beta", "gamma"}
 	names := []string{"a.txt", "d/b.txt", "d/e/c.txt", "d/e/f.txt", "g/h.txt"}
 	now := map[string]string{"z": "warm\n"}
-	p.through(spool.OpWrite, "z", now["z"], nil)
+	p.through(event.OpWrite, "z", now["z"], nil)
 	indexed(p, c)
 	for step := range 150 {
 		name := names[r.IntN(len(names))]
@@ -133,14 +134,14 @@ func TestKeptSearchEqualsFresh(t *testing.T) {
 		case 0, 1:
 			text := strings.Repeat(words[r.IntN(3)]+"\n", 1+r.IntN(2))
 			now[name] = text
-			p.through(spool.OpWrite, name, text, nil)
+			p.through(event.OpWrite, name, text, nil)
 		case 2:
 			if _, ok := now[name]; ok && r.IntN(2) == 0 {
 				delete(now, name)
 				if err := os.Remove(p.root + "/" + name); err != nil {
 					t.Fatal(err)
 				}
-				p.append(&spool.Record{Kind: spool.KindVersion, Time: 1, Op: spool.OpUnlink, Path: name, LastName: true, Stat: spool.Stat{Mode: 0o100644}})
+				p.append(&spool.Record{Kind: spool.KindVersion, Time: 1, Op: event.OpUnlink, Path: name, LastName: true, Stat: event.Stat{Mode: 0o100644}})
 			}
 		}
 		word, scope := words[r.IntN(3)], []string{"", "d", "d/e", "g", "a.txt"}[r.IntN(5)]
@@ -166,7 +167,7 @@ func TestManySearchesComputeOnce(t *testing.T) {
 	p := newProject(t)
 	p.start()
 	p.attach()
-	p.through(spool.OpWrite, "a.txt", "needle\n", nil)
+	p.through(event.OpWrite, "a.txt", "needle\n", nil)
 	c := p.dial("cli")
 	indexed(p, c)
 	before := countsOf(p, c).Tools["search"]
@@ -204,8 +205,8 @@ func TestTwoClonesShareResults(t *testing.T) {
 		p.opt.Results = results.Settings{Redis: s.URL()}
 		p.start()
 		p.attach()
-		p.through(spool.OpWrite, "src/a.go", "package a // needle\n", nil)
-		p.through(spool.OpWrite, "go.mod", "module a\n", nil)
+		p.through(event.OpWrite, "src/a.go", "package a // needle\n", nil)
+		p.through(event.OpWrite, "go.mod", "module a\n", nil)
 		cs = append(cs, p.dial("cli"))
 		indexed(p, cs[len(cs)-1])
 	}
@@ -240,13 +241,13 @@ func TestTwoClonesShareResults(t *testing.T) {
 		return false
 	})
 	// A clone that is not the same does not get it.
-	ps[1].through(spool.OpWrite, "src/b.go", "package b // needle\n", nil)
+	ps[1].through(event.OpWrite, "src/b.go", "package b // needle\n", nil)
 	if got := linesOf(exact(ps[1], cs[1], "needle", "")); len(got) != 2 {
 		t.Fatal(got)
 	}
 	s.Stop()
 	for i, p := range ps {
-		p.through(spool.OpWrite, "src/c.go", "package c // needle\n", nil)
+		p.through(event.OpWrite, "src/c.go", "package c // needle\n", nil)
 		if got := linesOf(exact(p, cs[i], "needle", "")); len(got) != 2+i {
 			t.Fatal(i, got)
 		}

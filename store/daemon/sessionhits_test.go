@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"cachebro/fusefs/capture/spool"
+	"cachebro/store/event"
 	"cachebro/store/wire"
 )
 
@@ -18,8 +19,8 @@ func TestSessionHits(t *testing.T) {
 	h := p.dial("hook")
 	p.append(&spool.Record{Kind: spool.KindProcess, Time: now(), PID: 4000001, Start: 77, Comm: "sh", Session: map[string]string{"CLAUDE_CODE_SESSION_ID": "S"}})
 	ask[wire.SessionAnswer](p, h, wire.MSession, wire.SessionEvent{Session: "S", Event: "prompt", Prompt: "P1"})
-	p.through(spool.OpWrite, "scan/harbour.go", "package scan\n\nfunc Moor() {}\n", func(r *spool.Record) { r.PID, r.Start = 4000001, 77 })
-	p.through(spool.OpWrite, "other.go", "package other\n", nil)
+	p.through(event.OpWrite, "scan/harbour.go", "package scan\n\nfunc Moor() {}\n", func(r *spool.Record) { r.PID, r.Start = 4000001, 77 })
+	p.through(event.OpWrite, "other.go", "package other\n", nil)
 	question := wire.SearchQuery{Pattern: "how does the harbour moor?", Mode: wire.SearchPrompt, Session: "T", Limit: 10}
 	var a wire.SearchAnswer
 	eventually(t, "the file and the session are found", func() bool {

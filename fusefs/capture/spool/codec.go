@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cachebro/store/event"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -111,7 +112,7 @@ func appendRecord(b []byte, r *Record) []byte {
 	b = putString(b, fPath2, r.Path2)
 	b = putString(b, fTarget, r.Target)
 	b = putUint(b, fNode, r.Node)
-	if r.Stat != (Stat{}) {
+	if r.Stat != (event.Stat{}) {
 		b = appendStat(b, &r.Stat)
 	}
 	b = putUint(b, fPID, uint64(r.PID))
@@ -178,7 +179,7 @@ func flagsOf(r *Record) (f uint64) {
 	return f
 }
 
-func appendStat(b []byte, s *Stat) []byte {
+func appendStat(b []byte, s *event.Stat) []byte {
 	var buf [10 * binary.MaxVarintLen64]byte
 	v := buf[:0]
 	for _, u := range [...]uint64{s.Dev, s.Ino, zigzag(s.Birth), uint64(s.Mode), uint64(s.Nlink),
@@ -231,9 +232,9 @@ func setUint(r *Record, field, v uint64) {
 	case fTime:
 		r.Time = unzigzag(v)
 	case fOp:
-		r.Op = Op(v)
+		r.Op = event.Op(v)
 	case fClass:
-		r.Class = Class(v)
+		r.Class = event.Class(v)
 	case fNode:
 		r.Node = v
 	case fPID:
@@ -313,7 +314,7 @@ func setBytes(r *Record, field uint64, v []byte) error {
 	return nil
 }
 
-func decodeStat(p []byte, s *Stat) error {
+func decodeStat(p []byte, s *event.Stat) error {
 	var v [10]uint64
 	for i := range v {
 		u, n := binary.Uvarint(p)
@@ -322,7 +323,7 @@ func decodeStat(p []byte, s *Stat) error {
 		}
 		v[i], p = u, p[n:]
 	}
-	*s = Stat{Dev: v[0], Ino: v[1], Birth: unzigzag(v[2]), Mode: uint32(v[3]), Nlink: uint32(v[4]),
+	*s = event.Stat{Dev: v[0], Ino: v[1], Birth: unzigzag(v[2]), Mode: uint32(v[3]), Nlink: uint32(v[4]),
 		UID: uint32(v[5]), GID: uint32(v[6]), Size: unzigzag(v[7]), Mtime: unzigzag(v[8]), Ctime: unzigzag(v[9]), Attrs: string(p)}
 	return nil
 }

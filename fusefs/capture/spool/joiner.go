@@ -8,13 +8,16 @@ import (
 // Joined is a record with what belongs to it.
 type Joined struct {
 	Record *Record
-	// Content is the KindContent record of a version with content, nil for
-	// other records and when Missing.
-	Content *Record
+	// HasContent: Content is that of a version, or of a KindContent that comes late.
+	HasContent bool
+	Content    []byte
 	// Missing: the version should have content, but its Writer died before, a
-	// gap was recorded, or it did not come in time. In the last case it comes
-	// later as a Joined of its own, whose Record is the KindContent.
+	// gap was recorded, it cannot be read (Err), or it did not come in time. In the
+	// last case it comes later as a Joined of its own, whose Record is the KindContent.
 	Missing bool
+	Err     error
+	// Last is the youngest Seq in it.
+	Last uint64
 	// After is the Position to checkpoint once this one has been dealt with.
 	After Position
 }
@@ -35,9 +38,22 @@ type Joiner struct {
 }
 
 type pending struct {
-	j     Joined
-	ready bool
-	since time.Time
+	j       Joined
+	content *Record // where the content lies; nil: there is none
+	ready   bool
+	since   time.Time
+}
+
+// read brings the content into memory.
+func (h *pending) read(r *Reader) Joined {
+	h.j.Last = h.j.Record.Seq
+	if h.content == nil {
+		return h.j
+	}
+	h.j.Last = max(h.j.Last, h.content.Seq)
+	h.j.Content, h.j.Err = r.Content(h.content)
+	h.j.HasContent, h.j.Missing = h.j.Err == nil, h.j.Err != nil
+	return h.j
 }
 
 // NewJoiner begins at the Reader's Position. MaxWait is 5 s, MaxPending 100,000.
@@ -71,7 +87,7 @@ func (j *Joiner) TryNext() (Joined, bool, error) {
 			j.pending[0] = nil
 			j.pending = j.pending[1:]
 			j.last = h.j.After
-			return h.j, true, nil
+			return h.read(j.r), true, nil
 		}
 		if len(j.pending) >= j.MaxPending {
 			j.giveUp(1)
@@ -110,9 +126,10 @@ func (j *Joiner) take(rec *Record) {
 	h := &pending{j: Joined{Record: rec, After: j.r.Position()}, ready: true, since: time.Now()}
 	switch {
 	case rec.Kind == KindContent:
+		h.content = rec
 		if v := j.waiting[rec.For]; v != nil {
 			delete(j.waiting, rec.For)
-			v.j.Content, v.ready = rec, true
+			v.content, v.ready = rec, true
 			return
 		}
 	case rec.Kind == KindGap && rec.For != 0:

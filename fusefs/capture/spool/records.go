@@ -1,5 +1,7 @@
 package spool
 
+import "cachebro/store/event"
+
 // Kind of a record. The values are on disk; never reuse one.
 type Kind uint8
 
@@ -16,46 +18,9 @@ const (
 	KindNotice                  // one line for the log: an excluded directory was deleted, …
 )
 
-// Op of a version; the values are on disk and are those of fusefs.Op, plus the
-// ones only capture knows.
-type Op uint8
-
-// The operations.
-const (
-	OpOpen Op = iota + 1
-	OpCreate
-	OpWrite
-	OpTruncate
-	OpRename
-	OpExchange
-	OpLink
-	OpUnlink
-	OpSymlink
-	OpMkdir
-	OpRmdir
-	OpChmod
-	OpMknod
-	OpBaseline // the content as it was found, before the first destructive operation
-	OpOutside  // changed by somebody who does not go through the mount
-)
-
 // NotRead is the reason of a baseline that tells how a file was found, and not what it
 // held: nothing threatens that.
 const NotRead = "not captured before it was renamed or changed"
-
-// Class of a path: 0 tracked, 1 ignored, 2 excluded.
-type Class uint8
-
-// Stat of an inode as capture saw it (see fusefs.Stat; times in ns).
-type Stat struct {
-	Dev, Ino     uint64
-	Birth        int64
-	Mode, Nlink  uint32
-	UID, GID     uint32
-	Size         int64
-	Mtime, Ctime int64
-	Attrs        string // extended attributes, an attrs.Set
-}
 
 // Record is one entry of the log. Which fields count depends on Kind; the
 // others are zero and cost nothing on disk.
@@ -67,13 +32,13 @@ type Record struct {
 	Seq  uint64
 	Time int64 // ns since the epoch
 
-	Op     Op
-	Class  Class
+	Op     event.Op
+	Class  event.Class
 	Path   string // project-relative, slash-separated, raw bytes
 	Path2  string // new name
 	Target string // symlink
 	Node   uint64 // node id within this mount
-	Stat   Stat
+	Stat   event.Stat
 	// PID and Start name a process of an earlier KindProcess; 0: unknown.
 	PID   uint32
 	Start uint64

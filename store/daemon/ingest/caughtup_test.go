@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/capture/spool"
+	"cachebro/store/event"
 	"cachebro/store/wire"
 )
 
@@ -29,7 +30,7 @@ func TestCaughtUp(t *testing.T) {
 	g.moved.Store(&moved)
 	g.pos.Store(&spool.Position{})
 	g.health.Store(&health{ok: true})
-	if _, err := w.Append(&spool.Record{Kind: spool.KindVersion, Op: spool.OpUnlink, Path: "a"}); err != nil {
+	if _, err := w.Append(&spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Path: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	head, err := r.Head()
@@ -68,7 +69,7 @@ func TestCaughtUp(t *testing.T) {
 	default:
 	}
 	// More comes meanwhile: that is not waited for.
-	if _, err := w.Append(&spool.Record{Kind: spool.KindVersion, Op: spool.OpUnlink, Path: "b"}); err != nil {
+	if _, err := w.Append(&spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Path: "b"}); err != nil {
 		t.Fatal(err)
 	}
 	g.publish(head, 1)

@@ -197,17 +197,10 @@ func (g *Ingester) Run(ctx context.Context) {
 
 // batch is what is applied in one step.
 type batch struct {
-	items []item
+	items []spool.Joined
 	bytes int64
 	after spool.Position
 	seq   uint64
-}
-
-// item is a record with its content in memory.
-type item struct {
-	j       spool.Joined
-	content []byte
-	read    bool // content was read from the spool
 }
 
 // collect takes what is there, within the bounds; when there is nothing it
@@ -264,26 +257,12 @@ func (g *Ingester) Poke() {
 }
 
 func (g *Ingester) add(b *batch, j spool.Joined) {
-	it := item{j: j}
-	loc := j.Content
-	if j.Record.Kind == spool.KindContent {
-		loc = j.Record
+	if j.Err != nil {
+		g.log.Warn("content is missing", "path", j.Record.Path, "err", j.Err)
 	}
-	if loc != nil {
-		content, err := g.reader.Content(loc)
-		if err != nil {
-			g.log.Warn("content is missing", "path", j.Record.Path, "err", err)
-			it.j.Missing = true
-		} else {
-			it.content, it.read = content, true
-		}
-	}
-	b.items = append(b.items, it)
-	b.bytes += int64(len(it.content))
-	b.seq = max(b.seq, j.Record.Seq)
-	if j.Content != nil {
-		b.seq = max(b.seq, j.Content.Seq)
-	}
+	b.items = append(b.items, j)
+	b.bytes += int64(len(j.Content))
+	b.seq = max(b.seq, j.Last)
 }
 
 // ingestBatch stores a batch; false when ctx ended first (it is then read again
@@ -291,10 +270,10 @@ func (g *Ingester) add(b *batch, j spool.Joined) {
 func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
 	var changes []store.Change
 	var from []*spool.Record // of each change
-	for i := range b.items {
-		if c, ok := g.take(ctx, &b.items[i]); ok {
+	for _, j := range b.items {
+		if c, ok := g.take(ctx, j); ok {
 			changes = append(changes, c)
-			from = append(from, b.items[i].j.Record)
+			from = append(from, j.Record)
 		}
 	}
 	if err := g.attribution.KeepRows(&g.kept); err != nil {

@@ -13,8 +13,8 @@ import (
 
 // take deals with one record: what is no version takes effect at once (each
 // effect may be repeated after a crash without harm), a version becomes a Change.
-func (g *Ingester) take(ctx context.Context, it *item) (store.Change, bool) {
-	r := it.j.Record
+func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool) {
+	r := j.Record
 	switch r.Kind {
 	case spool.KindMount, spool.KindUnmount:
 		g.epoch++
@@ -36,9 +36,9 @@ func (g *Ingester) take(ctx context.Context, it *item) (store.Change, bool) {
 	case spool.KindReads:
 		g.o.Reads(r)
 	case spool.KindContent:
-		return g.lateChange(it)
+		return g.lateChange(j)
 	case spool.KindVersion:
-		return g.change(ctx, it)
+		return g.change(ctx, j)
 	default:
 		g.log.Warn("a record of an unknown kind was skipped", "kind", r.Kind, "seq", r.Seq)
 	}
@@ -53,15 +53,15 @@ func (g *Ingester) node(r *spool.Record) uint64 {
 	return r.Node&(1<<40-1) | g.epoch<<40
 }
 
-func (g *Ingester) change(ctx context.Context, it *item) (store.Change, bool) {
-	r := it.j.Record
+func (g *Ingester) change(ctx context.Context, j spool.Joined) (store.Change, bool) {
+	r := j.Record
 	c := store.Change{
-		Op: store.Op(r.Op), Class: store.Class(r.Class), Path: store.Path(r.Path), Path2: store.Path(r.Path2), Target: r.Target,
-		Node: g.node(r), Stat: store.Stat(r.Stat), Time: r.Time,
+		Op: r.Op, Class: r.Class, Path: store.Path(r.Path), Path2: store.Path(r.Path2), Target: r.Target,
+		Node: g.node(r), Stat: r.Stat, Time: r.Time,
 		Actor:    g.attribution.Actor(attribution.WriterOf(r), r.UID, r.Time, r.Path),
 		Plan:     g.attribution.PlanOf(attribution.WriterOf(r), r.Time),
 		LastName: r.LastName, Idle: r.Idle,
-		NotRead: r.Op == spool.OpBaseline && !r.HasContent && (r.Reason == spool.NotRead || r.Stat.Size == 0),
+		NotRead: r.Op == store.OpBaseline && !r.HasContent && (r.Reason == spool.NotRead || r.Stat.Size == 0),
 	}
 	if c.Op == store.OpOutside {
 		c.Actor = attribution.Outsider
@@ -75,8 +75,8 @@ func (g *Ingester) change(ctx context.Context, it *item) (store.Change, bool) {
 		c.NoContent = r.Reason
 	case r.TooLarge:
 		c.NoContent = "too large"
-	case it.read:
-		c.HasContent, c.Content, c.TailFrom = true, it.content, r.TailFrom
+	case j.HasContent:
+		c.HasContent, c.Content, c.TailFrom = true, j.Content, r.TailFrom
 	case r.HasContent:
 		if !g.fromSource(ctx, &c) {
 			c.NoContent = "gap: not captured"
@@ -138,18 +138,18 @@ func (g *Ingester) remember(changes []store.Change, from []*spool.Record, versio
 
 // lateChange stores content that came after its version had to be stored
 // without: as one more version, if nothing newer is known of the path.
-func (g *Ingester) lateChange(it *item) (store.Change, bool) {
-	l, ok := g.late[it.j.Record.For]
-	if !ok || !it.read {
+func (g *Ingester) lateChange(j spool.Joined) (store.Change, bool) {
+	l, ok := g.late[j.Record.For]
+	if !ok || !j.HasContent {
 		return store.Change{}, false
 	}
-	delete(g.late, it.j.Record.For)
+	delete(g.late, j.Record.For)
 	v, found, err := g.store.Current(l.change.Path)
 	if err != nil || !found || v.Seq != l.seq {
 		return store.Change{}, false
 	}
 	c := l.change
-	c.HasContent, c.Content = true, it.content
+	c.HasContent, c.Content = true, j.Content
 	return c, true
 }
 

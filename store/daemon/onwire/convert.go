@@ -15,16 +15,6 @@ var opNames = [...]string{
 	store.OpMoved: "moved", store.OpSeen: "seen",
 }
 
-var classNames = [...]string{"tracked", "ignored", "excluded"}
-
-// ClassName is a class by its name; of one that is not known it is the first.
-func ClassName(c store.Class) string {
-	if int(c) >= len(classNames) {
-		c = 0
-	}
-	return classNames[c]
-}
-
 func opName(op store.Op) string {
 	if int(op) < len(opNames) && opNames[op] != "" {
 		return opNames[op]
@@ -94,7 +84,7 @@ func Time(ns int64) time.Time {
 // Version is a version without its number in the history of a path.
 func Version(v store.Version) wire.Version {
 	return wire.Version{
-		Seq: v.Seq, Path: []byte(v.Path), Op: opName(v.Op), Class: ClassName(v.Class), From: Path(v.From), To: Path(v.To), Target: []byte(v.Target),
+		Seq: v.Seq, Path: []byte(v.Path), Op: opName(v.Op), Class: v.Class.String(), From: Path(v.From), To: Path(v.To), Target: []byte(v.Target),
 		Hash: Hash(v.Blob), NoContent: v.NoContent, Size: v.Stat.Size, Mode: v.Stat.Mode, Time: Time(v.Time), Mtime: Time(v.Stat.Mtime),
 		Actor: Actor(v.Actor), Prev: v.Prev, Plan: v.Plan, Idle: v.Idle, Deleted: v.Deleted(),
 	}

@@ -364,8 +364,8 @@ func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, e
 		ctx = survey.WithActor(ctx, a)
 	}
 	class := rd.source.Class(ctx, p)
-	out := wire.Ingest{Path: q.Path, Class: onwire.ClassName(class)}
-	if class == store.Class(ignore.Tracked) && rd.survey.Mounted() {
+	out := wire.Ingest{Path: q.Path, Class: class.String()}
+	if class == ignore.Tracked && rd.survey.Mounted() {
 		out.Kept = true
 		return out, nil, nil
 	}
@@ -377,7 +377,7 @@ func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, e
 	if len(r.Body) > 0 && l.Hash != sha256.Sum256(r.Body) {
 		return nil, nil, wire.Errorf(wire.ErrConflict, "read it again", "%s is not what was handed over", onwire.Display(p))
 	}
-	if content, err := l.Content(); !l.Known && class == store.Class(ignore.Ignored) && q.PID == 0 && err == nil {
+	if content, err := l.Content(); !l.Known && class == ignore.Ignored && q.PID == 0 && err == nil {
 		base, _, err := rd.store.Current(l.Path)
 		if err != nil {
 			return nil, nil, onwire.Error(err)

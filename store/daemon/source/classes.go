@@ -69,13 +69,13 @@ func (s *Source) Rules(dir *Dir) (*ignore.Matcher, error) {
 func (s *Source) Class(ctx context.Context, p store.Path) store.Class {
 	dir, err := s.Acquire(ctx)
 	if err != nil {
-		return store.Class(ignore.Tracked)
+		return ignore.Tracked
 	}
 	defer s.Release(dir)
-	return store.Class(s.classes.class(dir.File, string(p), false))
+	return s.classes.class(dir.File, string(p), false)
 }
 
 // Excluded reports whether nothing is kept of a path.
 func (s *Source) Excluded(ctx context.Context, p store.Path) bool {
-	return s.Class(ctx, p) == store.Class(ignore.Excluded)
+	return s.Class(ctx, p) == ignore.Excluded
 }
