@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"cachebro/store/text"
@@ -51,14 +50,9 @@ type page struct {
 	long  bool // the first line alone is too long
 }
 
-// pageCache remembers pages by file and stat, because measuring a large file
-// costs more than the answer "unchanged" to it. A wrong entry can only make a
-// page shorter or longer than it need be.
-type pageCache struct {
-	mu    sync.Mutex // guards pages
-	pages map[pageKey]page
-}
-
+// pageKey is a page by file and stat: measuring a large file costs more than the
+// answer "unchanged" to it. A wrong entry can only make a page shorter or longer than
+// it need be.
 type pageKey struct {
 	path          string
 	offset, limit int
@@ -79,9 +73,7 @@ func (s *Server) page(rel string, offset, limit, most int) (page, error) {
 		return page{}, nil // what is wrong, whoever reads it will say
 	}
 	key := pageKey{rel, offset, limit, most, fi.Size(), fi.ModTime()}
-	s.pages.mu.Lock()
-	p, ok := s.pages.pages[key]
-	s.pages.mu.Unlock()
+	p, ok := s.pages.Get(key)
 	if ok {
 		return p, nil
 	}
@@ -98,12 +90,7 @@ func (s *Server) page(rel string, offset, limit, most int) (page, error) {
 		return page{}, nil
 	}
 	p = s.measure(b, offset, limit, most)
-	s.pages.mu.Lock()
-	defer s.pages.mu.Unlock()
-	if s.pages.pages == nil || len(s.pages.pages) >= maxPages {
-		s.pages.pages = make(map[pageKey]page)
-	}
-	s.pages.pages[key] = p
+	s.pages.Put(key, p)
 	return p, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"cachebro/store/cache"
 	"cachebro/store/wire"
 )
 
@@ -20,7 +21,7 @@ type Server struct {
 	rpc   *server.MCPServer
 	tools []*tool
 	locks keyed
-	pages pageCache
+	pages *cache.Cache[pageKey, page]
 	id    string // random; the prefix of connection readers
 	began time.Time
 
@@ -62,7 +63,8 @@ func newServer(opt Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		opt: opt, back: newBackend(&opt), id: randomID(), began: time.Now(),
+		pages: cache.New[pageKey, page](maxPages, nil),
+		opt:   opt, back: newBackend(&opt), id: randomID(), began: time.Now(),
 		conns: make(map[string]*conn), windows: make(map[string]string), watchers: make(map[server.ClientSession]*watcher),
 	}
 	hooks := &server.Hooks{}

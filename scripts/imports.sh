@@ -27,7 +27,7 @@ allowed() {
 	store/undo) echo "store store/content store/attrs store/diff store/glob store/text" ;;
 	store/undo/displace) echo "fusefs/procfs" ;;
 	store/undo/apply) echo "store/attrs store/gitdir store/wire store/undo/displace" ;;
-	store/readers) echo "store store/diff store/tokens store/text store/wire/visible" ;;
+	store/readers) echo "store store/cache store/diff store/tokens store/text store/wire/visible" ;;
 	store/readers/*) echo "store store/diff store/tokens store/text store/readers" ;;
 	store/storetest) echo "store" ;;
 	store/memo) echo "fusefs/ignore fusefs/procfs" ;;
@@ -35,7 +35,7 @@ allowed() {
 	store/knowledge/manifest) echo "" ;;
 	store/knowledge/notes) echo "store" ;;
 	store/knowledge/docsync) echo "store store/glob store/knowledge/manifest" ;;
-	store/knowledge/bundle) echo "search search/imports store store/glob store/knowledge/manifest store/text store/wire/visible" ;;
+	store/knowledge/bundle) echo "store/cache search search/imports store store/glob store/knowledge/manifest store/text store/wire/visible" ;;
 	store/daemon/onwire) echo "store store/wire store/wire/visible" ;;
 	store/daemon/source) echo "fusefs/ignore fusefs/kernelfs fusefs/mounts store store/attrs store/daemon/onwire store/wire store/wire/place" ;;
 	store/processes) echo "fusefs/cmdline store" ;;
@@ -66,7 +66,7 @@ allowed() {
 	store/keep) echo "store store/content store/db store/space" ;;
 	store) echo "store/event store/cache store/content store/db store/space store/attrs store/diff store/text" ;;
 	search | search/*) echo "store store/expr store/glob store/text search/..." ;;
-	mcp | mcp/*) echo "store/gitdir store/glob store/text store/wire store/undo/apply store/undo/displace store/wire/visible store/wire/when store/knowledge/manifest hooks/reshape mcp/..." ;;
+	mcp | mcp/*) echo "store/cache store/gitdir store/glob store/text store/wire store/undo/apply store/undo/displace store/wire/visible store/wire/when store/knowledge/manifest hooks/reshape mcp/..." ;;
 	hooks/shell | hooks/clients/edit) echo "store/text" ;;
 	hooks/reshape) echo "hooks/shell store/expr store/text" ;;
 	hooks/clients) echo "hooks/clients/edit store/expr store/text store/wire/visible" ;;

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"cachebro/store/attrs"
 	"cachebro/store/event"
@@ -97,24 +96,19 @@ func (s *Store) roomFor(n int64) error {
 	err := s.room.Check(n)
 	switch {
 	case err == nil:
-		if s.stopped.Swap(nil) != nil {
+		if *s.stopped.Swap(new(string)) != "" {
 			s.room.Refill()
 		}
-	case s.stopped.Load() == nil:
-		s.stopped.Store(&Stopped{Since: s.opt.Now(), Reason: err.Error()})
+	case s.Stopped() == "":
+		why := err.Error()
+		s.stopped.Store(&why)
 		s.opt.Log.Warn("storing stopped", "reason", err)
 	}
 	return err
 }
 
-// Stopped says since when and why nothing is stored.
-type Stopped struct {
-	Since  time.Time
-	Reason string
-}
-
-// Stopped tells since when and why Apply refuses, nil when it does not.
-func (s *Store) Stopped() *Stopped { return s.stopped.Load() }
+// Stopped tells why Apply refuses, "" when it does not.
+func (s *Store) Stopped() string { return *s.stopped.Load() }
 
 // change makes the versions of one change.
 func (b *batch) change(c *Change, i int) error {

@@ -63,11 +63,11 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n == 500 || s.Stopped() == nil {
-		t.Fatalf("%d batches and no end; stopped: %v", n, s.Stopped())
+	if n == 500 || s.Stopped() == "" {
+		t.Fatalf("%d batches and no end; stopped: %q", n, s.Stopped())
 	}
 	free, _, _ := s.room.Free()
-	t.Logf("refused after %d batches with %d MiB free: %s", n, free/mib, s.Stopped().Reason)
+	t.Logf("refused after %d batches with %d MiB free: %s", n, free/mib, s.Stopped())
 	// Somebody else takes the rest.
 	hog := filepath.Join(mnt, "hog")
 	fill(t, hog)
@@ -103,7 +103,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := s.Apply(context.Background(), batch(n)[:1], nil); err != nil {
 		t.Fatalf("apply with space again: %v", err)
 	}
-	if s.Stopped() != nil {
+	if s.Stopped() != "" {
 		t.Fatal("still stopped")
 	}
 	checked(t, s)

@@ -36,8 +36,8 @@ type Store struct {
 	next    State
 	nodes   nodeTable
 
-	state    atomic.Pointer[State] // published; immutable
-	stopped  atomic.Pointer[Stopped]
+	state    atomic.Pointer[State]  // published; immutable
+	stopped  atomic.Pointer[string] // why nothing is stored, "" if it is
 	current  *cache.Cache[Path, Version]
 	contents *content.Store
 	serial   atomic.Uint64 // disambiguates gaps and notices of one nanosecond
@@ -67,6 +67,7 @@ func Open(dir string, o Options) (*Store, error) {
 		nodes:   newNodeTable(),
 		current: cache.New[Path, Version](4096, func(v Version) int { return 1 }),
 	}
+	s.stopped.Store(new(string))
 	s.Sessions, s.Journal = &Sessions{db: d}, &Journal{s: s}
 	s.contents = content.New(dir, d, rm, content.Log{Write: s.writeContents, Uses: s.uses}, content.Options{
 		MaxBlob: o.MaxBlob, Now: o.Now, Log: o.Log, ReadOnly: o.ReadOnly, Siblings: o.Siblings,
@@ -203,26 +204,8 @@ func (s *Store) Options() Options { return s.opt }
 // Applied is when Apply stored something last, by Options.Now.
 func (s *Store) Applied() time.Time { return time.Unix(0, s.applied.Load()) }
 
-// Stats sums the store up; cheap.
-type Stats struct {
-	Seq       uint64 // newest version
-	Versions  uint64 // in the log
-	Files     uint64 // paths that exist and are not directories
-	Blobs     uint64 // contents
-	BlobBytes int64  // as they are stored
-	RawBytes  int64  // as they are
-	Loose     int64  // as they are, of those that wait for a repack
-	Gaps      int64  // ever
-}
-
 // Stats returns the counters.
-func (s *Store) Stats() Stats {
-	st := s.state.Load()
-	return Stats{
-		Seq: st.Seq, Versions: st.Versions, Files: st.Files, Blobs: st.Blobs,
-		BlobBytes: st.BlobBytes, RawBytes: st.RawBytes, Loose: st.Loose, Gaps: st.GapCount,
-	}
-}
+func (s *Store) Stats() State { return *s.state.Load() }
 
 // DiskUsage is the allocated size of the store's directory in bytes without
 // the ballast, and what is free on its file system. The size may be 2 s old.

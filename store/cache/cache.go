@@ -7,7 +7,7 @@ import "sync"
 // not touched while a whole generation filled up goes. No list to keep, so a
 // hit costs one map look-up.
 type Cache[K comparable, V any] struct {
-	cost  func(V) int
+	cost  func(V) int // nil: every entry costs 1
 	limit int // of one generation
 
 	// mu guards young, old and used; a leaf lock.
@@ -42,16 +42,37 @@ func (c *Cache[K, V]) Put(k K, v V) {
 	c.putLocked(k, v)
 }
 
+// GetOr returns what is kept under k, making it if there is nothing; make is quick.
+func (c *Cache[K, V]) GetOr(k K, make func() V) V {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.young[k]
+	if !ok {
+		if v, ok = c.old[k]; !ok {
+			v = make()
+		}
+		c.putLocked(k, v)
+	}
+	return v
+}
+
+func (c *Cache[K, V]) costOf(v V) int {
+	if c.cost == nil {
+		return 1
+	}
+	return c.cost(v)
+}
+
 // putLocked: mu is held.
 func (c *Cache[K, V]) putLocked(k K, v V) {
-	n := c.cost(v)
+	n := c.costOf(v)
 	if n > c.limit {
 		delete(c.young, k)
 		delete(c.old, k)
 		return
 	}
 	if was, ok := c.young[k]; ok {
-		c.used -= c.cost(was)
+		c.used -= c.costOf(was)
 	}
 	c.young[k] = v
 	c.used += n
@@ -65,7 +86,7 @@ func (c *Cache[K, V]) Drop(k K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if was, ok := c.young[k]; ok {
-		c.used -= c.cost(was)
+		c.used -= c.costOf(was)
 		delete(c.young, k)
 	}
 	delete(c.old, k)

@@ -21,8 +21,8 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 	stats := d.store.Stats()
 	ok, reason := d.ingest.Health()
 	st.Store = wire.StoreState{Healthy: ok, Reason: reason, Versions: stats.Versions, Files: stats.Files, HeapBytes: heapBytes()}
-	if s := d.store.Stopped(); s != nil {
-		st.Store.Healthy, st.Store.Reason = false, s.Reason
+	if why := d.store.Stopped(); why != "" {
+		st.Store.Healthy, st.Store.Reason = false, why
 	}
 	if used, free, err := d.store.DiskUsage(); err == nil {
 		st.Store.DiskBytes, st.Store.FreeBytes = used, free

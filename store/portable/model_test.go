@@ -103,7 +103,7 @@ func TestExportImport(t *testing.T) {
 			r.Fatal(msg)
 		}
 		a, b := s.Stats(), c.Stats()
-		if a.Seq != b.Seq || a.Versions != b.Versions || a.Files != b.Files || a.Gaps != b.Gaps {
+		if a.Seq != b.Seq || a.Versions != b.Versions || a.Files != b.Files || a.GapCount != b.GapCount {
 			r.Fatalf("counters %+v, of the copy %+v", a, b)
 		}
 		for range 10 {

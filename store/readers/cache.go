@@ -1,106 +1,32 @@
 package readers
 
 import (
-	"container/list"
 	"sync"
 
 	"cachebro/store"
+	"cachebro/store/cache"
 	"cachebro/store/diff"
 )
-
-// lru is a bounded map; the least recently used entry goes first.
-type lru[K comparable, V any] struct {
-	mu    sync.Mutex // guards order, at and used
-	order list.List  // of lruEntry, latest first
-	at    map[K]*list.Element
-	used  int
-	max   int         // of the sum of costs
-	cost  func(V) int // nil: every entry costs 1
-}
-
-type lruEntry[K comparable, V any] struct {
-	key K
-	val V
-}
-
-func newLRU[K comparable, V any](max int) *lru[K, V] {
-	return &lru[K, V]{at: map[K]*list.Element{}, max: max}
-}
-
-func (c *lru[K, V]) get(k K) (v V, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := c.at[k]
-	if e == nil {
-		return v, false
-	}
-	c.order.MoveToFront(e)
-	return e.Value.(lruEntry[K, V]).val, true
-}
-
-// getOr returns the entry of k, making it if there is none; make is quick.
-func (c *lru[K, V]) getOr(k K, make func() V) V {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e := c.at[k]; e != nil {
-		c.order.MoveToFront(e)
-		return e.Value.(lruEntry[K, V]).val
-	}
-	v := make()
-	c.putLocked(k, v)
-	return v
-}
-
-// put enters what is not there yet; what is too large for the whole is not kept.
-func (c *lru[K, V]) put(k K, v V) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.at[k] == nil && c.costOf(v) <= c.max/4 {
-		c.putLocked(k, v)
-	}
-}
-
-func (c *lru[K, V]) costOf(v V) int {
-	if c.cost == nil {
-		return 1
-	}
-	return c.cost(v)
-}
-
-func (c *lru[K, V]) putLocked(k K, v V) {
-	c.at[k] = c.order.PushFront(lruEntry[K, V]{k, v})
-	for c.used += c.costOf(v); c.used > c.max; {
-		last := c.order.Back()
-		e := last.Value.(lruEntry[K, V])
-		c.used -= c.costOf(e.val)
-		delete(c.at, e.key)
-		c.order.Remove(last)
-	}
-}
 
 type metaKey struct {
 	hash      store.Hash
 	rendering store.Rendering // as asked
 }
 
-type metaCache = lru[metaKey, meta]
-
-func newMetaCache(max int) *metaCache { return newLRU[metaKey, meta](max) }
+type metaCache = cache.Cache[metaKey, meta]
 
 // viewCache keeps contents as they were looked at last: the base of the next
 // diff is nearly always the text that was sent before.
-type viewCache = lru[metaKey, *view]
+type viewCache = cache.Cache[metaKey, *view]
 
 func newViewCache(bytes int) *viewCache {
-	c := newLRU[metaKey, *view](bytes)
-	c.cost = func(v *view) int { return 256 + len(v.text) + 24*len(v.lines) + v.sum.Size() }
-	return c
+	return cache.New[metaKey](bytes, func(v *view) int { return 256 + len(v.text) + 24*len(v.lines) + v.sum.Size() })
 }
 
 // seen renders a content, unless that was done a moment ago.
 func (s *Tracker) seen(h store.Hash, r store.Rendering, content func() ([]byte, error)) (*view, error) {
 	k := metaKey{h, r}
-	if v, ok := s.views.get(k); ok {
+	if v, ok := s.views.Get(k); ok {
 		return v, nil
 	}
 	b, err := content()
@@ -135,13 +61,11 @@ type found struct {
 	edits []diff.Edit
 }
 
-type scriptCache = lru[scriptKey, *found]
-
-func newScriptCache(max int) *scriptCache { return newLRU[scriptKey, *found](max) }
+type scriptCache = cache.Cache[scriptKey, *found]
 
 // script compares two views, by the cached edits where there are some.
 func (s *Tracker) script(old, new store.Hash, a, b *view) *diff.Script {
-	f := s.scripts.getOr(scriptKey{old, new, b.rendering}, func() *found { return &found{} })
+	f := s.scripts.GetOr(scriptKey{old, new, b.rendering}, func() *found { return &found{} })
 	var made *diff.Script
 	f.once.Do(func() {
 		made = diff.CompareLines(a.lines, b.lines)

@@ -24,7 +24,7 @@ func (c *chooser) choose() (decision, error) {
 	if c.q.Content == nil {
 		return decision{}, fmt.Errorf("read %q: no content given", c.q.Path)
 	}
-	m, ok := c.s.metas.get(metaKey{c.q.Hash, c.rendering()})
+	m, ok := c.s.metas.Get(metaKey{c.q.Hash, c.rendering()})
 	if !ok {
 		v, err := c.view()
 		if err != nil {
@@ -58,8 +58,8 @@ func (c *chooser) view() (*view, error) {
 	if !v.measured {
 		v.sum = c.measured(v)
 		v.tokens, v.measured = v.sum.Tokens(), true
-		c.s.metas.put(k, v.meta)
-		c.s.views.put(k, v)
+		c.s.metas.Put(k, v.meta)
+		c.s.views.Put(k, v)
 	}
 	c.loaded = v
 	return v, nil
@@ -69,7 +69,7 @@ func (c *chooser) view() (*view, error) {
 // reader was told of last where that is at hand.
 func (c *chooser) measured(v *view) tokens.Sum {
 	if hs := bases(c.snap.pieces, c.q.Hash); len(hs) > 0 {
-		if old, ok := c.s.views.get(metaKey{hs[0], c.rendering()}); ok {
+		if old, ok := c.s.views.Get(metaKey{hs[0], c.rendering()}); ok {
 			return old.sum.Changed(old.text, v.text)
 		}
 	}

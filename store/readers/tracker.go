@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/cache"
 )
 
 // Contents fetches old versions. An error means: gone, and so no diff.
@@ -96,8 +97,8 @@ func New(contents Contents, kv KV, o Options) (*Tracker, error) {
 		contents: contents,
 		kv:       kv,
 		o:        o.filled(),
-		metas:    newMetaCache(4096),
-		scripts:  newScriptCache(64),
+		metas:    cache.New[metaKey, meta](4096, nil),
+		scripts:  cache.New[scriptKey, *found](64, nil),
 		views:    newViewCache(maxViews),
 		accounts: newAccounts(),
 		sessions: map[store.SessionID]*session{},

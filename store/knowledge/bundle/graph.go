@@ -9,6 +9,7 @@ import (
 
 	"cachebro/search/imports"
 	"cachebro/store"
+	"cachebro/store/cache"
 	"cachebro/store/knowledge/manifest"
 )
 
@@ -42,7 +43,7 @@ type Options struct {
 type Graph struct {
 	o       Options
 	turn    chan struct{} // capacity 1: held by who follows the log
-	symbols symbolCache
+	symbols *cache.Cache[symbolKey, []symbolLine]
 
 	mu       sync.Mutex // guards all below
 	built    bool
@@ -90,7 +91,7 @@ func New(o Options) *Graph {
 		o.Warn = func(string, error) {}
 	}
 	return &Graph{
-		o: o, turn: make(chan struct{}, 1), symbols: symbolCache{m: map[symbolKey][]symbolLine{}},
+		o: o, turn: make(chan struct{}, 1), symbols: cache.New[symbolKey, []symbolLine](mostCached, nil),
 		files: map[string]*entry{}, dirs: map[string]int{}, bases: map[string]map[string]struct{}{}, in: map[string]map[string]linkKind{},
 		watch: map[string]map[string]struct{}{}, man: &manifest.Manifest{}, stale: map[string]struct{}{},
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -106,7 +105,7 @@ func (g *Graph) symbolLines(ctx context.Context, p *Plan) (out []any, more int, 
 		if ctx.Err() != nil {
 			return nil, 0, ctx.Err()
 		}
-		lines, err := g.symbols.of(b, g.o.Source)
+		lines, err := g.definitions(b)
 		if err != nil {
 			g.o.Warn("a content for a bundle", err)
 			continue
@@ -143,13 +142,6 @@ func publicOf(p string, lines []symbolLine) (out []symbolLine) {
 // symbolLine is one definition.
 type symbolLine struct{ name, text string }
 
-// symbolCache keeps the definitions of contents that bundles were made of, so
-// that a change of one file costs the reading of that file.
-type symbolCache struct {
-	mu sync.Mutex // guards m
-	m  map[symbolKey][]symbolLine
-}
-
 // symbolKey: what a text defines depends on its language too.
 type symbolKey struct {
 	ext  string
@@ -158,15 +150,14 @@ type symbolKey struct {
 
 const mostCached = 2000
 
-func (c *symbolCache) of(b Blob, src Source) ([]symbolLine, error) {
+// definitions of a content: a change of one file costs the reading of that file.
+func (g *Graph) definitions(b Blob) ([]symbolLine, error) {
 	key := symbolKey{path.Ext(b.Path), b.Hash}
-	c.mu.Lock()
-	lines, ok := c.m[key]
-	c.mu.Unlock()
+	lines, ok := g.symbols.Get(key)
 	if ok {
 		return lines, nil
 	}
-	content, err := src.Content(b.Hash)
+	content, err := g.o.Source.Content(b.Hash)
 	if err != nil {
 		return nil, err
 	}
@@ -178,12 +169,7 @@ func (c *symbolCache) of(b Blob, src Source) ([]symbolLine, error) {
 			lines = append(lines, symbolLine{s.Name, fmt.Sprintf("%d-%d %s", s.Line, max(s.Line, s.Last), clip(s.Signature, 120))})
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.m) >= mostCached {
-		clear(c.m)
-	}
-	c.m[key] = lines
+	g.symbols.Put(key, lines)
 	return lines, nil
 }
 
