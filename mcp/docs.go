@@ -12,14 +12,14 @@ import (
 
 var syncCheckTool = &tool{
 	name: "sync_check", title: "Stale documents", profile: ProfileAll, reads: true, idempotent: true,
-	desc:   "Documents whose code has changed since they were true. With ref (a path, or a node of cachebro.yml): with the diffs.",
+	desc:   "Documents that are behind their code. With ref (a path, or a node of cachebro.yml): with the diffs.",
 	schema: `{"type":"object","properties":{"ref":{"type":"string"}}}`,
 	run:    runSyncCheck,
 }
 
 var markSyncedTool = &tool{
 	name: "mark_synced", title: "Mark as in sync", profile: ProfileAll, idempotent: true,
-	desc:   "Say that the documents of ref describe the code again: as it is, or as of the version that sync_check named.",
+	desc:   "Marks the documents of ref as up to date: with the code as it is, or with the version that sync_check named.",
 	schema: `{"type":"object","properties":{"ref":{"type":"string"},"as_of":{"type":"integer"}},"required":["ref"]}`,
 	run:    runMarkSynced,
 }

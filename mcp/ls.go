@@ -18,7 +18,7 @@ import (
 
 var lsTool = &tool{
 	name: "ls", title: "List directory", profile: ProfileAll, reads: true, idempotent: true,
-	desc: "Files below path, one a line; what git ignores is left out of a recursive listing. A repeat gives [unchanged] or what was added and removed.",
+	desc: "Files below path, one a line; a recursive listing leaves out what git ignores. A repeat gives [unchanged] or what was added and removed.",
 	schema: `{"type":"object","properties":{"path":{"type":"string","default":"."},"recursive":{"type":"boolean","default":true},` +
 		`"offset":{"type":"integer","description":"first item, from 1"}}}`,
 	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {

@@ -13,7 +13,7 @@ import (
 
 var deltaMetricsTool = &tool{
 	name: "get_delta_metrics", title: "Tokens saved since last asked", profile: ProfileAll,
-	desc:   "What was saved since it was last asked; then counts from zero.",
+	desc:   "What was saved since the last call.",
 	schema: `{"type":"object","properties":{}}`,
 	output: metricsSchema,
 	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {

@@ -18,7 +18,7 @@ import (
 
 var readFileTool = &tool{
 	name: "read_file", title: "Read file", profile: ProfileDefault, reads: true, idempotent: true, lean: leanRead,
-	desc: "File text (limit lines from line offset); a re-read gives a diff or [unchanged]; asked once more, or with force, the text. diff_offset: rest of a cut diff.",
+	desc: "File text (limit lines from line offset). A re-read gives a diff or [unchanged]; asking once more, or force, gives the text. diff_offset: rest of a cut diff.",
 	schema: `{"type":"object","properties":{"path":{"type":"string"},"offset":{"type":"integer"},` +
 		`"limit":{"type":"integer"},"force":{"type":"boolean"},"diff_offset":{"type":"integer"},"symbol":{"type":"string"},"outline":{"type":"boolean"}},"required":["path"]}`,
 	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
@@ -69,7 +69,7 @@ var readFileTool = &tool{
 // leanRead is the least that a client can read a file with. force can be done
 // without, as who asks twice gets the text.
 var leanRead = &leanForm{
-	desc: "File text (limit lines from line offset); a re-read gives a diff or [unchanged], asked once more the text.",
+	desc: "File text (limit lines from line offset). A re-read gives a diff or [unchanged]; asking once more gives the text.",
 	schema: `{"type":"object","properties":{"path":{"type":"string"},"offset":{"type":"integer"},"limit":{"type":"integer"},` +
 		`"diff_offset":{"type":"integer"}},"required":["path"]}`,
 }

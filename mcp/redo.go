@@ -8,7 +8,7 @@ import (
 
 var redoTool = &tool{
 	name: "redo", title: "Redo", profile: ProfileAll, destroys: true,
-	desc:   "Takes the last undo back; same arguments as undo.",
+	desc:   "Takes back the last undo; same arguments as undo.",
 	schema: undoTool.schema,
 	run:    func(ctx context.Context, c *call) (*mcp.CallToolResult, error) { return c.takeBack(ctx, "redo") },
 }

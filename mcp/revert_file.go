@@ -14,7 +14,7 @@ import (
 
 var revertFileTool = &tool{
 	name: "revert_file", title: "Revert file", profile: ProfileSafety, destroys: true,
-	desc: "Brings one file back, deleted ones too: steps_back versions (default 1), or version from search_history.",
+	desc: "Restores one file, also a deleted one: steps_back versions (default 1), or version from search_history.",
 	schema: `{"type":"object","properties":{"path":{"type":"string"},"steps_back":{"type":"integer"},` +
 		`"version":{"type":"string"}},"required":["path"]}`,
 	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {

@@ -14,7 +14,7 @@ import (
 
 var writeFileTool = &tool{
 	name: "write_file", title: "Write file", profile: ProfileAll, destroys: true, idempotent: true,
-	desc: "Makes content the whole file. expected_hash: fail unless the file has this SHA-256 now (at least 8 hex digits), or \"absent\".",
+	desc: "Replaces the whole file with content. expected_hash: fail unless the file has this SHA-256 now (at least 8 hex digits), or \"absent\".",
 	schema: `{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"},` +
 		`"expected_hash":{"type":"string"}},"required":["path","content"]}`,
 	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {

@@ -189,7 +189,7 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 func (b *batch) elsewhere(c *Change) error {
 	v := c.version(c.Path, c.Op)
 	v.Stat.Attrs = ""
-	v.NoContent = "excluded from the history; its file has other names, of which nothing is known, and all of them were changed"
+	v.NoContent = "excluded from the history; other, unknown names of its file changed with it"
 	_, err := b.add(v)
 	return err
 }

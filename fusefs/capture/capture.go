@@ -271,7 +271,7 @@ func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
 		return
 	}
 	if f.Mark().Load()&markSafe == 0 && !c.scanned(p, before) && before.Size > 0 {
-		c.gap(p, 0, "changed underneath, by a process that does not go through the mount, before its content was captured")
+		c.gap(p, 0, "changed outside the mount before its content was captured")
 	}
 	f.Mark().And(^(markSafe | markKnown | markBare))
 	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpOutside, Class: class, Path: p, Node: f.ID(), Stat: c.whole(f, after), Time: time.Now().UnixNano()}, fusefs.Caller{}, keep, false)

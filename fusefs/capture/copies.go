@@ -278,10 +278,10 @@ func (c *copies) giveUp(j *job) bool {
 
 var (
 	// errTorn: the file was changed underneath.
-	errTorn = errors.New("changed before it was captured, by a process that does not go through the mount")
+	errTorn = errors.New("changed outside the mount before it was captured")
 	errLost = errors.New("given up")
 	// errBehind: the spool is above its cap.
-	errBehind = errors.New("the spool is full: the store does not keep up")
+	errBehind = errors.New("the spool is full: the store is too slow")
 )
 
 func noRoom(err error) bool {
@@ -395,7 +395,7 @@ func reason(err error) string {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return "no space left on the state's file system"
 	case errors.Is(err, syscall.ESTALE), errors.Is(err, os.ErrNotExist):
-		return "the file went away, underneath the mount, before its content was captured"
+		return "the file disappeared outside the mount before its content was captured"
 	}
 	return err.Error()
 }
@@ -445,12 +445,12 @@ func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 		case <-j.done:
 			return
 		case <-t.C:
-			if why = "the spool is too slow: changed before the content was captured"; c.isStopped() || c.roomy() != nil {
+			if why = "changed before its content was captured: the spool is too slow"; c.isStopped() || c.roomy() != nil {
 				why = c.why()
 			}
 		case <-quit.ch:
 			if quit.final() {
-				why = "the writer was killed while the old content was being captured"
+				why = "the writer was killed while its old content was being captured"
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func (g *Ingester) CaughtUp(ctx context.Context, within, still time.Duration) (b
 
 // Behind says that the history lacks what happened last, and why.
 func (g *Ingester) Behind() string {
-	text := "the history is behind: what happened last is not part of this"
+	text := "the history is behind: the newest changes are not part of this"
 	if ok, reason := g.Health(); !ok {
 		text += " (the store takes nothing: " + reason + ")"
 	}
@@ -102,7 +102,7 @@ func (g *Ingester) Behind() string {
 func (g *Ingester) rebase(ctx context.Context, c *store.Change) {
 	c.TailFrom, c.HasContent, c.Content = 0, false, nil
 	if !g.fromSource(ctx, c) {
-		g.lost(c, "the beginning of an appended file is not known any more")
+		g.lost(c, "the beginning of the appended file is no longer known")
 	}
 }
 
