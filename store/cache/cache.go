@@ -8,7 +8,7 @@ import "sync"
 // hit costs one map look-up.
 type Cache[K comparable, V any] struct {
 	cost  func(V) int // nil: every entry costs 1
-	limit int // of one generation
+	limit int         // of one generation
 
 	// mu guards young, old and used; a leaf lock.
 	mu         sync.Mutex
