@@ -28,6 +28,7 @@ type result struct {
 	schema, injected    int
 	other               int // tokens of all other results, as recorded
 	contexts            int
+	bill, billed        float64        // in tokens of fresh input, without cachebro and with it
 	wrong               []string       // stubs and diffs that were not true
 	lost                map[string]int // tokens above the oracle, by reason
 }
@@ -44,10 +45,13 @@ func percent(a, b int) string {
 	return fmt.Sprintf("%.1f", 100*float64(a)/float64(b))
 }
 
+func share(a, b float64) string { return fmt.Sprintf("%.2f", 100*a/max(b, 1)) }
+
 func (r *result) add(o *result) {
 	r.reads, r.stubs, r.diffs, r.edits, r.unplaced = r.reads+o.reads, r.stubs+o.stubs, r.diffs+o.diffs, r.edits+o.edits, r.unplaced+o.unplaced
 	r.full, r.sent, r.oracle, r.young = r.full+o.full, r.sent+o.sent, r.oracle+o.oracle, r.young+o.young
 	r.schema, r.injected, r.other, r.contexts = r.schema+o.schema, r.injected+o.injected, r.other+o.other, r.contexts+o.contexts
+	r.bill, r.billed = r.bill+o.bill, r.billed+o.billed
 	r.wrong = append(r.wrong, o.wrong...)
 	for k, v := range o.lost {
 		if r.lost == nil {
@@ -60,11 +64,11 @@ func (r *result) add(o *result) {
 // table prints the sessions, the worst of them and the sum.
 func table(w io.Writer, title string, rs []*result) {
 	fmt.Fprintf(w, "\n%s\n", title)
-	const row = "%-6s %5s %5s %5s %9s %9s %7s %8s %8s %8s %8s %7s %8s %7s %6s\n"
-	fmt.Fprintf(w, row, "trace", "reads", "stubs", "diffs", "full", "sent", "schema", "injected", "saved", "saved %", "oracle", "ratio %", "in 60k", "ratio %", "false")
+	const row = "%-6s %5s %5s %5s %9s %9s %7s %8s %8s %8s %8s %7s %8s %7s %6s %7s\n"
+	fmt.Fprintf(w, row, "trace", "reads", "stubs", "diffs", "full", "sent", "schema", "injected", "saved", "saved %", "oracle", "ratio %", "in 60k", "ratio %", "false", "bill %")
 	line := func(r *result) {
 		fmt.Fprintf(w, row, r.name, fmt.Sprint(r.reads), fmt.Sprint(r.stubs), fmt.Sprint(r.diffs), fmt.Sprint(r.full), fmt.Sprint(r.sent), fmt.Sprint(r.schema),
-			fmt.Sprint(r.injected), fmt.Sprint(r.saved()), percent(r.saved(), r.full), fmt.Sprint(r.best()), percent(r.saved(), r.best()), fmt.Sprint(r.within()), percent(r.saved(), r.within()), fmt.Sprint(len(r.wrong)))
+			fmt.Sprint(r.injected), fmt.Sprint(r.saved()), percent(r.saved(), r.full), fmt.Sprint(r.best()), percent(r.saved(), r.best()), fmt.Sprint(r.within()), percent(r.saved(), r.within()), fmt.Sprint(len(r.wrong)), share(r.bill-r.billed, r.bill))
 	}
 	sum := &result{name: "all"}
 	worst := rs[0]

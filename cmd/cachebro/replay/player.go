@@ -34,10 +34,11 @@ type player struct {
 	oracle *oracle
 	res    *result
 	disk   map[int]string
-	agents map[int]minds
+	agents map[int]*conversation
 	n      int // tool calls
 	last   string
 	logs   map[int]*transcript // by agent
+	bills  map[int]*bill
 	mcp    *mcpClient
 	schema int          // tokens of the tools' schema in one context
 	given  map[int]int  // tokens of reads by agent
@@ -50,7 +51,7 @@ const session = "5b0f3a6e-0000-4000-8000-replay000001"
 func play(t *trace, o options) (res *result, err error) {
 	s, tx := newScript(t), newTexts(t.LineBytes)
 	s.fillIn(tx)
-	pl := &player{o: o, texts: tx, disk: map[int]string{}, agents: map[int]minds{}, logs: map[int]*transcript{}, epochs: map[int]bool{}, given: map[int]int{},
+	pl := &player{o: o, texts: tx, disk: map[int]string{}, agents: map[int]*conversation{}, bills: map[int]*bill{}, logs: map[int]*transcript{}, epochs: map[int]bool{}, given: map[int]int{},
 		res: &result{name: t.name, unplaced: s.unplaced, lost: map[string]int{}}}
 	if pl.oracle, err = newOracle(o.tokens); err != nil {
 		return nil, err
@@ -100,6 +101,9 @@ func play(t *trace, o options) (res *result, err error) {
 	if _, err := pl.hook(0, "Stop", nil); err != nil {
 		return nil, err
 	}
+	for _, b := range pl.bills {
+		b.end(pl.res)
+	}
 	return pl.res, nil
 }
 
@@ -116,7 +120,7 @@ func (pl *player) begin() error {
 
 func (pl *player) step(st step) error {
 	if pl.agents[st.agent] == nil {
-		pl.agents[st.agent] = minds{}
+		pl.agents[st.agent], pl.bills[st.agent] = &conversation{}, &bill{}
 		if st.agent != 0 {
 			if _, err := pl.hook(st.agent, "SubagentStart", nil); err != nil {
 				return err
@@ -127,12 +131,16 @@ func (pl *player) step(st step) error {
 		pl.epochs[st.agent] = true
 		pl.res.contexts++
 		pl.res.schema += pl.schema
+		pl.bills[st.agent].enter(0, pl.schema)
 	}
 	switch st.op {
 	case "compact":
 		return pl.compact(st.agent)
 	case "other":
-		pl.res.other += st.chars * 10 / 34
+		n := st.chars * 10 / 34
+		pl.res.other += n
+		pl.bills[st.agent].request()
+		pl.bills[st.agent].enter(n, n)
 		pl.transcript(st.agent).other(st.chars)
 		return nil
 	}
@@ -158,6 +166,7 @@ func (pl *player) step(st step) error {
 
 // compact: the context is another one, with whatever is put into it.
 func (pl *player) compact(agent int) error {
+	pl.bills[agent].end(pl.res)
 	for _, ev := range []struct {
 		name string
 		more fields
@@ -169,16 +178,17 @@ func (pl *player) compact(agent int) error {
 		if err != nil {
 			return err
 		}
-		pl.inject(out.Specific.Context)
+		pl.inject(agent, out.Specific.Context)
 	}
-	pl.agents[agent], pl.epochs[agent] = minds{}, false
+	pl.agents[agent], pl.epochs[agent] = &conversation{}, false
 	pl.transcript(agent).compacted()
 	return nil
 }
 
-func (pl *player) inject(text string) {
+func (pl *player) inject(agent int, text string) {
 	if text != "" {
 		pl.res.injected += pl.o.tokens(text)
+		pl.bills[agent].enter(0, pl.o.tokens(text))
 		if pl.o.verbose {
 			pl.o.progress(fmt.Sprintf("%s injected  %d tokens: %q", pl.res.name, pl.o.tokens(text), text))
 		}
@@ -188,8 +198,7 @@ func (pl *player) inject(text string) {
 func (pl *player) read(st step) error {
 	lines := strings.Split(pl.disk[st.file], "\n")
 	a := ask{path: fileName(st.file), now: lines, first: st.first, last: min(st.last, len(lines)), whole: st.whole}
-	m := pl.agents[st.agent].of(st.file)
-	m.clock = pl.given[st.agent]
+	m := pl.agents[st.agent].mind(st.file, pl.given[st.agent])
 	pl.res.reads++
 	if pl.o.mode == "mcp" {
 		return pl.readMCP(st, m, a)
@@ -206,6 +215,7 @@ func (pl *player) score(st step, a ask, kind string, sent, best, young int) {
 	pl.res.oracle += best
 	pl.res.young += young
 	pl.given[st.agent] += sent
+	pl.bills[st.agent].enter(full, sent)
 	switch kind {
 	case "unchanged":
 		pl.res.stubs++
@@ -218,6 +228,29 @@ func (pl *player) score(st step, a ask, kind string, sent, best, young int) {
 	if pl.o.verbose && (sent != best || kind != "full") {
 		pl.o.progress(fmt.Sprintf("%s %-9s agent %d file %2d lines %4d-%-4d of %4d: full %5d sent %5d oracle %5d within 60k %5d", pl.res.name, kind, st.agent, st.file, a.first, a.last, len(a.now), full, sent, best, young))
 	}
+}
+
+// delivered takes in what the model was given of a read, judged.
+func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) {
+	last := a.last
+	if last == len(a.now) && len(a.now) > 1 && a.now[last-1] == "" {
+		last-- // what follows the last newline
+	}
+	take := arranged(runs, true)
+	if !a.whole { // the rest of the file stays where it was
+		take = func(m *mind) {
+			for _, r := range runs {
+				if r.shown != nil {
+					m.told(r.at, r.shown, r.at-1+len(r.shown) == len(a.now))
+				}
+			}
+		}
+	}
+	if err == nil {
+		err = judged(m, take, a.now, a.first, last)
+	}
+	pl.false(st, err)
+	pl.agents[st.agent].add(message{file: st.file, clock: pl.given[st.agent], result: true, take: take})
 }
 
 func (pl *player) false(st step, err error) {

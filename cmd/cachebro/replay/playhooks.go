@@ -44,17 +44,17 @@ func (pl *player) readHooks(st step, m *mind, a ask) error {
 		return err
 	}
 	kind, final, note := "full", a.full, out.Specific.Context
+	runs := []lineRun{{at: a.first, shown: a.now[a.first-1 : a.last]}}
 	switch u := out.Specific.Updated; {
 	case u == nil:
-		m.clock += pl.o.tokens(final)
-		m.told(a.first, a.now[a.first-1:a.last], a.last == len(a.now))
-	case strings.HasPrefix(u.File.Content, "cachebro: not repeated."):
+	case strings.HasPrefix(u.File.Content, "cachebro: "):
 		kind, final = "unchanged", numbered(u.File.Content, u.File.StartLine)
-		pl.false(st, m.stub(a.now, a.first, a.last))
+		runs, err = repeated(u.File.Content)
 	default:
 		kind, final = "changed", numbered(u.File.Content, u.File.StartLine)
-		pl.false(st, m.span(u.File.StartLine, strings.Split(u.File.Content, "\n"), note, pl.disk[st.file]))
+		runs, err = noted(note, u.File.StartLine, strings.Split(u.File.Content, "\n"))
 	}
+	pl.delivered(st, m, a, runs, err)
 	sent := pl.o.tokens(final)
 	if note != "" {
 		sent += pl.o.tokens(note)
@@ -66,6 +66,9 @@ func (pl *player) readHooks(st step, m *mind, a ask) error {
 // batch confirms what the model got.
 func (pl *player) batch(agent int, tool string, input fields, final string) error {
 	pl.transcript(agent).result(pl.last, final)
+	if tool == "Edit" || tool == "Write" {
+		pl.bills[agent].enter(pl.o.tokens(final), pl.o.tokens(final))
+	}
 	_, err := pl.hook(agent, "PostToolBatch", fields{"tool_calls": []fields{{"tool_name": tool, "tool_use_id": pl.last, "tool_input": input, "tool_response": final}}})
 	return err
 }
@@ -119,22 +122,32 @@ func (pl *player) edit(st step) error {
 		return fmt.Errorf("after the edit the file is not what it should be")
 	}
 	pl.disk[st.file] = post
-	m := pl.agents[st.agent].of(st.file)
-	m.clock = pl.given[st.agent]
-	if st.everywhere {
-		if was, ok := m.whole(); ok && was == pre {
-			m.all(post)
-		} else {
-			delete(pl.agents[st.agent], st.file)
-		}
-		return nil
-	}
+	pl.agents[st.agent].add(message{file: st.file, clock: pl.given[st.agent], take: pl.edited(st)})
+	return nil
+}
+
+// edited is what the reader's own edit tells it: the lines that it wrote, where it
+// held those that they replace, and that all others moved.
+func (pl *player) edited(st step) func(*mind) {
 	var with []string
 	for _, c := range st.with {
 		with = append(with, pl.texts.of(c.n))
 	}
-	m.edited(st.from, st.to, with)
-	return nil
+	places := []int{st.from}
+	if st.everywhere {
+		places = nil
+		for i, c := range st.pre {
+			if c.n == st.pre[st.from].n {
+				places = append(places, i)
+			}
+		}
+	}
+	n := st.to - st.from
+	return func(m *mind) {
+		for i := len(places) - 1; i >= 0; i-- {
+			m.edited(places[i], places[i]+n, with)
+		}
+	}
 }
 
 // strings are the texts of an edit, with as many lines around as it takes to
@@ -182,7 +195,7 @@ func (pl *player) clientEdit(st step, old, repl, pre, post string) error {
 	if err != nil {
 		return err
 	}
-	pl.inject(out.Specific.Context)
+	pl.inject(st.agent, out.Specific.Context)
 	if err := os.WriteFile(name, []byte(post), 0o644); err != nil {
 		return err
 	}
@@ -210,7 +223,7 @@ func (pl *player) write(st step) error {
 		if err != nil {
 			return err
 		}
-		pl.inject(out.Specific.Context)
+		pl.inject(st.agent, out.Specific.Context)
 		if err := pl.p.write(fileName(st.file), post); err != nil {
 			return err
 		}
@@ -223,8 +236,6 @@ func (pl *player) write(st step) error {
 		}
 	}
 	pl.disk[st.file] = post
-	m := pl.agents[st.agent].of(st.file)
-	m.clock = pl.given[st.agent]
-	m.all(post)
+	pl.agents[st.agent].add(message{file: st.file, clock: pl.given[st.agent], take: showing(1, strings.Split(post, "\n"), true)})
 	return nil
 }

@@ -111,7 +111,7 @@ func (pl *player) tool(agent int, name string, input fields) (texts []string, er
 	if err != nil {
 		return nil, err
 	}
-	pl.inject(out.Specific.Context)
+	pl.inject(agent, out.Specific.Context)
 	var r struct {
 		Content []struct {
 			Text string `json:"text"`
@@ -166,11 +166,7 @@ func (pl *player) readMCP(st step, m *mind, a ask) error {
 		switch {
 		case strings.HasPrefix(got, "[unchanged · "):
 			kind = "unchanged"
-			last := a.last
-			if a.last == len(a.now) && a.now[len(a.now)-1] == "" && len(a.now) > 1 {
-				last-- // a file's last newline makes no further line here
-			}
-			pl.false(st, m.stub(a.now, a.first, last))
+			pl.delivered(st, m, a, []lineRun{{at: a.first, from: a.first, n: a.last - a.first + 1}}, nil)
 		case strings.HasPrefix(got, "[changed · "):
 			kind = "changed"
 			_, body, _ := strings.Cut(got, "\n")
@@ -185,7 +181,8 @@ func (pl *player) readMCP(st step, m *mind, a ask) error {
 				continue
 			}
 			patch += body
-			pl.false(st, m.patched(patch, pl.disk[st.file]))
+			runs, err := patched(m, patch)
+			pl.delivered(st, m, a, runs, err)
 		default:
 			if kind = "full"; patch != "" { // the rest of a diff was refused
 				next = a.first
@@ -208,8 +205,7 @@ func (pl *player) readMCP(st step, m *mind, a ask) error {
 				pl.call(st.agent)
 				continue
 			}
-			m.clock += sent
-			m.told(a.first, a.now[a.first-1:a.last], a.last == len(a.now))
+			pl.delivered(st, m, a, []lineRun{{at: a.first, shown: a.now[a.first-1 : a.last]}}, nil)
 		}
 		break
 	}
@@ -222,7 +218,7 @@ func (pl *player) editMCP(st step, old, repl string) error {
 	if err != nil {
 		return err
 	}
-	return pl.answered(texts, editedText(pl.p.path(fileName(st.file))))
+	return pl.answered(st.agent, texts, editedText(pl.p.path(fileName(st.file))))
 }
 
 func (pl *player) writeMCP(st step, post string) error {
@@ -230,16 +226,17 @@ func (pl *player) writeMCP(st step, post string) error {
 	if err != nil {
 		return err
 	}
-	return pl.answered(texts, "File created successfully at: "+pl.p.path(fileName(st.file)))
+	return pl.answered(st.agent, texts, "File created successfully at: "+pl.p.path(fileName(st.file)))
 }
 
 // answered counts the result of a tool that saves nothing: the oracle has the
 // same words.
-func (pl *player) answered(texts []string, without string) error {
+func (pl *player) answered(agent int, texts []string, without string) error {
 	n := pl.o.tokens(strings.Join(texts, "\n"))
 	pl.res.sent += n
 	pl.res.oracle += n
 	pl.res.young += n
 	pl.res.full += pl.o.tokens(without)
+	pl.bills[agent].enter(pl.o.tokens(without), n)
 	return nil
 }

@@ -164,25 +164,72 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// A stub, a diff and a span are checked against what the reader holds.
-func TestMind(t *testing.T) {
-	m := &mind{}
-	m.told(1, []string{"a", "b"}, false)
-	if m.stub([]string{"a", "b", "c"}, 1, 2) != nil || m.stub([]string{"a", "b", "c"}, 1, 3) == nil || m.stub([]string{"a", "x"}, 1, 2) == nil {
-		t.Error("a stub is judged wrongly")
+// What is told is judged by what stands in the context.
+func TestJudge(t *testing.T) {
+	text := func(lines string) []string { return strings.Split(lines, "|") }
+	var c conversation
+	c.add(message{take: showing(1, text("a|b|c|"), true), result: true})
+	note := func(words string, start int, shown string) []lineRun {
+		runs, err := noted("cachebro: f changed since your Read of 12:40; "+words, start, text(shown))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runs
 	}
-	if m.patched("@@ -1 +1 @@\n-a\n+z\n", "z\nb\n") == nil {
-		t.Error("a diff for half a file passed")
+	for _, x := range []struct {
+		name  string
+		runs  []lineRun
+		now   string
+		right bool
+	}{
+		{"moved", note("lines 1-2 are shown as they are now. Old 2-4 are now 3-5, otherwise unchanged.", 1, "q|z"), "q|z|b|c|", true},
+		{"moved, another text", note("lines 1-2 are shown as they are now. Old 2-4 are now 3-5, otherwise unchanged.", 1, "q|z"), "q|z|b|d|", false},
+		{"nothing said of what follows", note("lines 1-2 are shown as they are now.", 1, "q|z"), "q|z|b|c|", false},
+		{"on both sides", note("line 2 is shown as it is now. Line 1 is unchanged; lines 3-4 are unchanged.", 2, "x"), "a|x|c|", true},
+		{"one side left out", note("line 2 is shown as it is now. Line 1 is unchanged.", 2, "x"), "a|x|c|", false},
+	} {
+		now := text(x.now)
+		if err := judged(c.mind(0, 0), arranged(x.runs, true), now, 1, len(now)); (err == nil) != x.right {
+			t.Errorf("%s: %v", x.name, err)
+		}
 	}
-	m.all("a\nb\nc\n")
-	if err := m.patched("@@ -1,3 +1,3 @@\n-a\n+z\n b\n c\n", "z\nb\nc\n"); err != nil {
-		t.Error(err)
+	for _, words := range []string{"", "cachebro: f changed.", "lines 1-3 are shown as they are now.", "lines 1-2 are shown as they are now. All else is as before."} {
+		if runs, err := noted(words, 1, text("q|z")); err == nil {
+			t.Errorf("%q was understood as %v", words, runs)
+		}
 	}
-	if err := m.span(1, []string{"q", "z"}, "cachebro: f changed since your Read of 12:40; lines 1-2 are shown as they are now. Old 2-3 are now 3-4, otherwise unchanged.", "q\nz\nb\nc\n"); err == nil {
-		t.Error("a span that does not say what follows passed")
+	stub := "cachebro: not repeated. Lines 1-2 of f are exactly as in your Read of 12:40 (4 lines). Read it again to get the text."
+	same, err := repeated(stub)
+	right := func(now string, last int) bool {
+		return judged(c.mind(0, 0), arranged(same, false), text(now), 1, last) == nil
 	}
-	m.edited(0, 1, []string{"one", "two"})
-	if s, ok := m.whole(); !ok || s != "one\ntwo\nb\nc\n" {
+	if err != nil || !right("a|b|x|", 2) || right("a|x|c|", 2) || right("a|b|c|", 3) {
+		t.Errorf("a stub is judged wrongly: %v", err)
+	}
+	for patch, want := range map[string]string{
+		"@@ -1 +1 @@\n-a\n+z\n":                                     "z|b|c|",
+		"@@ -1,3 +1,3 @@\n-a\n+z\n b\n c\n":                         "z|b|c|",
+		"@@ -3 +3,2 @@\n-c\n+c\n+d\n\\ No newline at end of file\n": "a|b|c|d",
+		"@@ -0,0 +1 @@\n+z\n":                                       "z|a|b|c|",
+		"@@ -2 +1,0 @@\n-b\n":                                       "a|c|",
+	} {
+		runs, err := patched(c.mind(0, 0), patch)
+		m := c.mind(0, 0)
+		arranged(runs, true)(m)
+		if got, ok := m.whole(); err != nil || !ok || got != strings.Join(text(want), "\n") {
+			t.Errorf("%q: %q, %v, want %q", patch, got, err, want)
+		}
+	}
+	if _, err := patched(c.mind(0, 0), "@@ -1 +1 @@\n-x\n+z\n"); err == nil {
+		t.Error("a diff of another text passed")
+	}
+	// What is cleared is not held any more.
+	c.add(message{take: func(m *mind) { m.edited(0, 1, text("one|two")) }})
+	if s, ok := c.mind(0, 0).whole(); !ok || s != "one\ntwo\nb\nc\n" {
 		t.Errorf("after its own edit the reader holds %q", s)
+	}
+	c.cleared(0)
+	if right("a|b|c|", 2) {
+		t.Error("a stub of what was cleared passed")
 	}
 }

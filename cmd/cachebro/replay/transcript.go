@@ -46,6 +46,7 @@ func (pl *player) call(agent int) {
 	pl.n++
 	pl.last = fmt.Sprintf("toolu_%06d", pl.n)
 	pl.transcript(agent).use(pl.last)
+	pl.bills[agent].request()
 }
 
 func (t *transcript) prompt(text string) {

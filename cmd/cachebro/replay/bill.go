@@ -1,0 +1,43 @@
+package main
+
+// What a context costs is paid again with each request that carries it. In tokens of
+// fresh input: what is new is written to the cache, what was there is read from it,
+// answers cost five times as much.
+const (
+	cacheWrite, cacheRead, output = 1.25, 0.1, 5.0
+	answerTokens                  = 60 // of a request that calls a tool
+)
+
+// bill is what one context window costs, without cachebro and with it.
+type bill struct {
+	requests int
+	entries  []entry
+}
+
+type entry struct{ request, without, with int }
+
+// request is one more, with its answer, which stays in the context.
+func (b *bill) request() {
+	if b.requests == 0 {
+		b.enter(firstTokens, firstTokens)
+	}
+	b.requests++
+	b.enter(answerTokens, answerTokens)
+}
+
+// enter is a text that the next request carries.
+func (b *bill) enter(without, with int) {
+	b.entries = append(b.entries, entry{b.requests, without, with})
+}
+
+// end adds the window to what the session cost.
+func (b *bill) end(r *result) {
+	for _, e := range b.entries {
+		weight := cacheWrite + cacheRead*float64(max(0, b.requests-e.request-1))
+		r.bill += weight * float64(e.without)
+		r.billed += weight * float64(e.with)
+	}
+	r.bill += output * answerTokens * float64(b.requests)
+	r.billed += output * answerTokens * float64(b.requests)
+	*b = bill{}
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The judge knows nothing of the code that it judges: a context is the list of what
+// stands in it, and what a reader believes of a file is worked out from that list
+// anew, each time. So a context that was taken back, cleared without a word or
+// compacted is a shorter list, and nothing else.
+
+// message is what stands in a context about one file.
+type message struct {
+	file   int
+	clock  int  // tokens that the context had been given before
+	result bool // a tool's: clients clear those
+	// take makes what is believed after it of what was before: the file's lines from
+	// parts of the old ones and from lines that the message shows.
+	take func(m *mind)
+}
+
+// conversation is one context window.
+type conversation struct{ said []message }
+
+// mind is what is believed of a file.
+func (c *conversation) mind(file, clock int) *mind {
+	m := &mind{}
+	for _, s := range c.said {
+		if s.file == file {
+			m.clock = s.clock
+			s.take(m)
+		}
+	}
+	m.clock = clock
+	return m
+}
+
+func (c *conversation) add(m message) { c.said = append(c.said, m) }
+
+// cleared drops all results of tools but the newest n.
+func (c *conversation) cleared(n int) {
+	results := 0
+	for i := len(c.said) - 1; i >= 0; i-- {
+		if !c.said[i].result {
+			continue
+		}
+		if results++; results > n {
+			c.said[i].take = func(*mind) {}
+		}
+	}
+}
+
+// showing is a message that shows lines under their numbers.
+func showing(first int, lines []string, end bool) func(*mind) {
+	return func(m *mind) { m.told(first, lines, end) }
+}
+
+// lineRun are lines from..to of the text before that are now at..; or lines that
+// are shown there.
+type lineRun struct {
+	at, from, n int
+	shown       []string
+}
+
+// arranged is a message that says where the lines of the text before are now.
+// whole: nothing follows the last of them.
+func arranged(runs []lineRun, whole bool) func(*mind) {
+	return func(m *mind) {
+		was := *m
+		*m = mind{clock: was.clock}
+		for _, r := range runs {
+			if r.shown != nil {
+				m.told(r.at, r.shown, false)
+				continue
+			}
+			for i := range r.n {
+				if from := r.from - 1 + i; from < len(was.lines) && was.known[from] {
+					m.clock = was.marks[from]
+					m.told(r.at+i, was.lines[from:from+1], false)
+				}
+			}
+			m.clock = was.clock
+		}
+		m.end = whole
+	}
+}
+
+// judged reports what is false or missing in what a reader was told of lines
+// first..last: all of them must be what it believes after that, and true.
+func judged(before *mind, take func(*mind), now []string, first, last int) error {
+	m := &mind{lines: append([]string(nil), before.lines...), known: append([]bool(nil), before.known...), marks: append([]int(nil), before.marks...), end: before.end, clock: before.clock}
+	take(m)
+	for i := first; i <= last; i++ {
+		switch {
+		case i > len(m.lines) || !m.known[i-1]:
+			return fmt.Errorf("line %d was not given and is not held", i)
+		case m.lines[i-1] != now[i-1]:
+			return fmt.Errorf("line %d is believed to be %q and is %q", i, m.lines[i-1], now[i-1])
+		}
+	}
+	return nil
+}
+
+var (
+	notRepeated = regexp.MustCompile(`^cachebro: not repeated\. Lines? (\d+)(?:-(\d+))? of .+? (?:is|are) exactly as `)
+	shownNow    = regexp.MustCompile(`lines? (\d+)(?:-(\d+))? (?:is|are) shown as (?:it is|they are) now\.`)
+	sameLines   = regexp.MustCompile(`^lines? (\d+)(?:-(\d+))? (?:is|are) unchanged$`)
+	movedLines  = regexp.MustCompile(`^old (?:lines? )?(\d+)(?:-(\d+))? (?:is|are) now (\d+)(?:-(\d+))?, otherwise unchanged$`)
+)
+
+// span is the numbers of a match, a single one for both ends.
+func span(first, last string) (from, to int) {
+	from, _ = strconv.Atoi(first)
+	if to = from; last != "" {
+		to, _ = strconv.Atoi(last)
+	}
+	return from, to
+}
+
+// repeated reads the sentence that stands in place of a text: the lines that are as
+// they were.
+func repeated(text string) (runs []lineRun, err error) {
+	f := notRepeated.FindStringSubmatch(text)
+	if f == nil {
+		return nil, fmt.Errorf("the sentence %q says nothing of lines", text)
+	}
+	from, to := span(f[1], f[2])
+	return []lineRun{{at: from, from: from, n: to - from + 1}}, nil
+}
+
+// noted reads the note beside changed lines, which begin at start.
+func noted(note string, start int, shown []string) ([]lineRun, error) {
+	f := shownNow.FindStringSubmatchIndex(note)
+	if f == nil {
+		return nil, fmt.Errorf("the note %q names no lines", note)
+	}
+	end := ""
+	if f[4] >= 0 {
+		end = note[f[4]:f[5]]
+	}
+	from, to := span(note[f[2]:f[3]], end)
+	if from != start || to-from+1 != len(shown) {
+		return nil, fmt.Errorf("the note speaks of lines %d-%d, %d lines from %d are shown", from, to, len(shown), start)
+	}
+	runs := []lineRun{{at: start, shown: shown}}
+	rest := strings.TrimSuffix(strings.TrimSpace(note[f[1]:]), ".")
+	if rest == "" {
+		return runs, nil
+	}
+	for clause := range strings.SplitSeq(rest, "; ") {
+		clause = strings.ToLower(clause[:1]) + clause[1:]
+		if f := sameLines.FindStringSubmatch(clause); f != nil {
+			from, to := span(f[1], f[2])
+			runs = append(runs, lineRun{at: from, from: from, n: to - from + 1})
+		} else if f := movedLines.FindStringSubmatch(clause); f != nil {
+			from, to := span(f[1], f[2])
+			at, until := span(f[3], f[4])
+			if until-at != to-from {
+				return nil, fmt.Errorf("%q: not as many lines", clause)
+			}
+			runs = append(runs, lineRun{at: at, from: from, n: to - from + 1})
+		} else {
+			return nil, fmt.Errorf("%q is not understood", clause)
+		}
+	}
+	return runs, nil
+}
+
+var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
+
+// patched reads a unified diff of the text that a mind holds; the runs are those of
+// the text after.
+func patched(m *mind, patch string) (runs []lineRun, err error) {
+	if _, ok := m.whole(); !ok {
+		return nil, fmt.Errorf("a diff was sent to a reader that does not hold the file")
+	}
+	old, at := 1, 1 // the next lines
+	keep := func(n int) {
+		if n > 0 {
+			runs = append(runs, lineRun{at: at, from: old, n: n})
+			old, at = old+n, at+n
+		}
+	}
+	// What follows the last newline is a line here, and none of a diff.
+	total := len(m.lines)
+	ends := m.lines[total-1] == ""
+	if ends {
+		total--
+	}
+	last := byte(0)
+	for l := range strings.Lines(patch) {
+		l = strings.TrimSuffix(l, "\n")
+		if f := hunkHead.FindStringSubmatch(l); f != nil {
+			from, _ := strconv.Atoi(f[1])
+			if f[2] == "0" {
+				from++
+			}
+			keep(from - old)
+			continue
+		}
+		if l == "" {
+			l = " "
+		}
+		switch l[0] {
+		case ' ', '-':
+			if old > total || m.lines[old-1] != l[1:] {
+				return nil, fmt.Errorf("the diff is of another text at line %d: %q", old, l)
+			}
+			if l[0] == ' ' {
+				keep(1)
+			} else {
+				old++
+			}
+			last = l[0]
+		case '+':
+			runs = append(runs, lineRun{at: at, shown: []string{l[1:]}})
+			at++
+			last = '+'
+		case '\\': // no newline: of the old text, or of the new one
+			ends = last == '-'
+		}
+	}
+	if keep(total - old + 1); ends {
+		runs = append(runs, lineRun{at: at, shown: []string{""}})
+	}
+	return runs, nil
+}
