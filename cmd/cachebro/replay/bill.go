@@ -14,7 +14,10 @@ type bill struct {
 	entries  []entry
 }
 
-type entry struct{ request, without, with int }
+type entry struct {
+	request, without, with int
+	rules                  map[string]int // tokens saved by rule
+}
 
 // request is one more, with its answer, which stays in the context.
 func (b *bill) request() {
@@ -27,7 +30,16 @@ func (b *bill) request() {
 
 // enter is a text that the next request carries.
 func (b *bill) enter(without, with int) {
-	b.entries = append(b.entries, entry{b.requests, without, with})
+	b.entries = append(b.entries, entry{b.requests, without, with, nil})
+}
+
+// ruled says which rule saved how much of the newest entry.
+func (b *bill) ruled(rule string, tokens int) {
+	e := &b.entries[len(b.entries)-1]
+	if e.rules == nil {
+		e.rules = map[string]int{}
+	}
+	e.rules[rule] += tokens
 }
 
 // end adds the window to what the session cost.
@@ -36,6 +48,9 @@ func (b *bill) end(r *result) {
 		weight := cacheWrite + cacheRead*float64(max(0, b.requests-e.request-1))
 		r.bill += weight * float64(e.without)
 		r.billed += weight * float64(e.with)
+		for rule, n := range e.rules {
+			r.rule(rule).bill += weight * float64(n)
+		}
 	}
 	r.bill += output * answerTokens * float64(b.requests)
 	r.billed += output * answerTokens * float64(b.requests)

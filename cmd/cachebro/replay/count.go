@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -28,15 +30,38 @@ type result struct {
 	schema, injected    int
 	other               int // tokens of all other results, as recorded
 	contexts            int
-	bill, billed        float64        // in tokens of fresh input, without cachebro and with it
+	bill, billed        float64 // in tokens of fresh input, without cachebro and with it
+	outChars, outSent   int     // of commands' outputs
+	outFull, outGiven   int     // their tokens
+	folds, cleared      int
+	rules               map[string]*ruled
 	wrong               []string       // stubs and diffs that were not true
 	lost                map[string]int // tokens above the oracle, by reason
 }
 
+// ruled is what a rule of package reshape saved.
+type ruled struct {
+	times, chars int
+	bill         float64
+}
+
+func (r *result) rule(name string) *ruled {
+	if r.rules == nil {
+		r.rules = map[string]*ruled{}
+	}
+	if r.rules[name] == nil {
+		r.rules[name] = &ruled{}
+	}
+	return r.rules[name]
+}
+
 func (r *result) overhead() int { return r.schema + r.injected }
-func (r *result) saved() int    { return r.full - r.sent - r.overhead() }
-func (r *result) best() int     { return r.full - r.oracle }
-func (r *result) within() int   { return r.full - r.young }
+func (r *result) saved() int    { return r.full - r.sent - r.overhead() + r.less() }
+func (r *result) best() int     { return r.full - r.oracle + r.less() }
+func (r *result) within() int   { return r.full - r.young + r.less() }
+
+// less is what commands' outputs had fewer.
+func (r *result) less() int { return r.outFull - r.outGiven }
 
 func percent(a, b int) string {
 	if b == 0 {
@@ -52,6 +77,12 @@ func (r *result) add(o *result) {
 	r.full, r.sent, r.oracle, r.young = r.full+o.full, r.sent+o.sent, r.oracle+o.oracle, r.young+o.young
 	r.schema, r.injected, r.other, r.contexts = r.schema+o.schema, r.injected+o.injected, r.other+o.other, r.contexts+o.contexts
 	r.bill, r.billed = r.bill+o.bill, r.billed+o.billed
+	r.outChars, r.outSent, r.outFull, r.outGiven = r.outChars+o.outChars, r.outSent+o.outSent, r.outFull+o.outFull, r.outGiven+o.outGiven
+	r.folds, r.cleared = r.folds+o.folds, r.cleared+o.cleared
+	for name, x := range o.rules {
+		e := r.rule(name)
+		e.times, e.chars, e.bill = e.times+x.times, e.chars+x.chars, e.bill+x.bill
+	}
 	r.wrong = append(r.wrong, o.wrong...)
 	for k, v := range o.lost {
 		if r.lost == nil {
@@ -68,7 +99,7 @@ func table(w io.Writer, title string, rs []*result) {
 	fmt.Fprintf(w, row, "trace", "reads", "stubs", "diffs", "full", "sent", "schema", "injected", "saved", "saved %", "oracle", "ratio %", "in 60k", "ratio %", "false", "bill %")
 	line := func(r *result) {
 		fmt.Fprintf(w, row, r.name, fmt.Sprint(r.reads), fmt.Sprint(r.stubs), fmt.Sprint(r.diffs), fmt.Sprint(r.full), fmt.Sprint(r.sent), fmt.Sprint(r.schema),
-			fmt.Sprint(r.injected), fmt.Sprint(r.saved()), percent(r.saved(), r.full), fmt.Sprint(r.best()), percent(r.saved(), r.best()), fmt.Sprint(r.within()), percent(r.saved(), r.within()), fmt.Sprint(len(r.wrong)), share(r.bill-r.billed, r.bill))
+			fmt.Sprint(r.injected), fmt.Sprint(r.saved()), percent(r.saved(), r.full+r.outFull), fmt.Sprint(r.best()), percent(r.saved(), r.best()), fmt.Sprint(r.within()), percent(r.saved(), r.within()), fmt.Sprint(len(r.wrong)), share(r.bill-r.billed, r.bill))
 	}
 	sum := &result{name: "all"}
 	worst := rs[0]
@@ -81,11 +112,37 @@ func table(w io.Writer, title string, rs []*result) {
 	}
 	line(sum)
 	fmt.Fprintf(w, "worst session: %s, %d tokens (%s %%); of all tool results %s %% were saved; answers alone reach %s %% of the oracle, %s %% of one whose bases expire after 60k tokens\n",
-		worst.name, worst.saved(), percent(worst.saved(), worst.full), percent(sum.saved(), sum.full+sum.other), percent(sum.full-sum.sent, sum.best()), percent(sum.full-sum.sent, sum.within()))
+		worst.name, worst.saved(), percent(worst.saved(), worst.full+worst.outFull), percent(sum.saved(), sum.full+sum.outFull+sum.other), percent(sum.full-sum.sent+sum.less(), sum.best()), percent(sum.full-sum.sent+sum.less(), sum.within()))
 	if len(sum.lost) > 0 {
 		fmt.Fprintf(w, "tokens above the oracle: %s\n", strings.Trim(fmt.Sprint(sum.lost), "map[]"))
 	}
+	if sum.outFull > 0 {
+		outputsTable(w, rs, sum)
+	}
 	for _, s := range sum.wrong {
 		fmt.Fprintln(w, "FALSE:", s)
+	}
+}
+
+// outputsTable prints what was saved of commands' outputs, by session and by rule.
+func outputsTable(w io.Writer, rs []*result, sum *result) {
+	const row = "%-9s %8s %9s %9s %7s %7s\n"
+	fmt.Fprintf(w, "\noutputs of commands, in characters; %d folds looked up, contexts cleared %d times\n", sum.folds, sum.cleared)
+	fmt.Fprintf(w, row, "trace", "", "printed", "given", "less %", "bill %")
+	line := func(r *result) {
+		bill := 0.0
+		for _, x := range r.rules {
+			bill += x.bill
+		}
+		fmt.Fprintf(w, row, r.name, "", fmt.Sprint(r.outChars), fmt.Sprint(r.outSent), percent(r.outChars-r.outSent, r.outChars), share(bill, r.bill))
+	}
+	for _, r := range rs {
+		line(r)
+	}
+	line(sum)
+	fmt.Fprintf(w, row, "rule", "times", "", "saved", "less %", "bill %")
+	for _, name := range slices.Sorted(maps.Keys(sum.rules)) {
+		x := sum.rules[name]
+		fmt.Fprintf(w, row, name, fmt.Sprint(x.times), "", fmt.Sprint(x.chars), percent(x.chars, sum.outChars), share(x.bill, sum.bill))
 	}
 }

@@ -15,8 +15,8 @@ import (
 // message is what stands in a context about one file.
 type message struct {
 	file   int
-	clock  int  // tokens that the context had been given before
-	result bool // a tool's: clients clear those
+	clock  int // tokens that the context had been given before
+	result int // tokens of a tool's result: clients clear those
 	// take makes what is believed after it of what was before: the file's lines from
 	// parts of the old ones and from lines that the message shows.
 	take func(m *mind)
@@ -40,17 +40,24 @@ func (c *conversation) mind(file, clock int) *mind {
 
 func (c *conversation) add(m message) { c.said = append(c.said, m) }
 
-// cleared drops all results of tools but the newest n.
-func (c *conversation) cleared(n int) {
-	results := 0
+// cleared drops all results of tools but the newest n, if they have so many tokens,
+// and returns how many they had.
+func (c *conversation) cleared(n, atLeast int) (tokens int) {
+	var old []*message
 	for i := len(c.said) - 1; i >= 0; i-- {
-		if !c.said[i].result {
-			continue
-		}
-		if results++; results > n {
-			c.said[i].take = func(*mind) {}
+		if m := &c.said[i]; m.result > 0 {
+			if n--; n < 0 {
+				old, tokens = append(old, m), tokens+m.result
+			}
 		}
 	}
+	if tokens < atLeast {
+		return 0
+	}
+	for _, m := range old {
+		m.result, m.take = 0, func(*mind) {}
+	}
+	return tokens
 }
 
 // showing is a message that shows lines under their numbers.
@@ -142,6 +149,9 @@ func noted(note string, start int, shown []string) ([]lineRun, error) {
 		end = note[f[4]:f[5]]
 	}
 	from, to := span(note[f[2]:f[3]], end)
+	if start == 0 {
+		start = from // a shell's output names no line
+	}
 	if from != start || to-from+1 != len(shown) {
 		return nil, fmt.Errorf("the note speaks of lines %d-%d, %d lines from %d are shown", from, to, len(shown), start)
 	}

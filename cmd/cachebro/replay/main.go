@@ -28,6 +28,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 	recovery := fs.String("recovery", "compact", "the hooks' option: compact, always, off")
 	process := fs.Bool("process", false, "run each hook as a process of its own")
 	given := fs.String("binary", "", "a cachebro that was built before; else it is built")
+	outputs := fs.String("outputs", "", "hooks: a directory of commands' outputs, as hooks/reshape/testdata/corpus, that stand for the recorded ones")
+	seed := fs.Uint64("vary", 0, "hooks: weave prompts, rewinds, resumes, silent clearings, shell views and outside files into the sessions, by this seed")
 	verbose := fs.Bool("v", false, "print every answer that was not simply the text")
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -49,10 +51,16 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	var samples corpus
+	if *outputs != "" {
+		if samples, err = loadCorpus(*outputs); err != nil {
+			return err
+		}
+	}
 	wrong := 0
 	for _, mode := range strings.Split(*modes, ",") {
 		o := options{mode: mode, profile: *profile, recovery: *recovery, process: *process, verbose: *verbose, binary: binary, version: version,
-			tokens: tokens.EstimateString, progress: func(s string) { fmt.Fprintln(stderr, s) }}
+			tokens: tokens.EstimateString, corpus: samples, seed: *seed, progress: func(s string) { fmt.Fprintln(stderr, s) }}
 		rs, err := replay(traces, o)
 		if err != nil {
 			return err

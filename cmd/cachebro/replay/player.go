@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -24,6 +25,8 @@ type options struct {
 	binary   string
 	version  string
 	progress func(string)
+	corpus   corpus // outputs of commands; nil: they count by their length alone
+	seed     uint64 // of what is woven into a session; 0: nothing
 }
 
 // player plays one session.
@@ -33,16 +36,20 @@ type player struct {
 	texts  *texts
 	oracle *oracle
 	res    *result
-	disk   map[int]string
-	agents map[int]*conversation
-	n      int // tool calls
-	last   string
-	logs   map[int]*transcript // by agent
-	bills  map[int]*bill
-	mcp    *mcpClient
-	schema int          // tokens of the tools' schema in one context
-	given  map[int]int  // tokens of reads by agent
-	epochs map[int]bool // agents whose present context was given the schema
+	// Of sessions that were varied.
+	outside map[int]bool
+	points  []checkpoint
+	prompts int
+	disk    map[int]string
+	agents  map[int]*conversation
+	n       int // tool calls
+	last    string
+	logs    map[int]*transcript // by agent
+	bills   map[int]*bill
+	mcp     *mcpClient
+	schema  int          // tokens of the tools' schema in one context
+	given   map[int]int  // tokens of reads by agent
+	epochs  map[int]bool // agents whose present context was given the schema
 }
 
 const session = "5b0f3a6e-0000-4000-8000-replay000001"
@@ -56,11 +63,14 @@ func play(t *trace, o options) (res *result, err error) {
 	if pl.oracle, err = newOracle(o.tokens); err != nil {
 		return nil, err
 	}
+	if o.seed > 0 {
+		s.steps, pl.outside = vary(s.steps, o.seed)
+	}
 	files := map[string]string{}
 	for _, st := range s.steps {
 		if _, seen := pl.disk[st.file]; !seen && st.pre != nil {
 			pl.disk[st.file] = content(st.pre, tx)
-			files[fileName(st.file)] = pl.disk[st.file]
+			files[pl.file(st.file)] = pl.disk[st.file]
 		} else if !seen && st.op == "write" {
 			pl.disk[st.file] = "" // begins with the write
 		}
@@ -107,15 +117,21 @@ func play(t *trace, o options) (res *result, err error) {
 	return pl.res, nil
 }
 
+// file is the path of a file from the project's directory.
+func (pl *player) file(n int) string {
+	if pl.outside[n] {
+		return "../elsewhere/" + fileName(n)
+	}
+	return fileName(n)
+}
+
 func fileName(n int) string { return fmt.Sprintf("src/part%d/file%02d.ts", n%3, n) }
 
 func (pl *player) begin() error {
 	if _, err := pl.hook(0, "SessionStart", fields{"source": "startup"}); err != nil {
 		return err
 	}
-	pl.transcript(0).prompt("replay")
-	_, err := pl.hook(0, "UserPromptSubmit", fields{"prompt": "replay"})
-	return err
+	return pl.prompt()
 }
 
 func (pl *player) step(st step) error {
@@ -136,6 +152,20 @@ func (pl *player) step(st step) error {
 	switch st.op {
 	case "compact":
 		return pl.compact(st.agent)
+	case "prompt":
+		return pl.prompt()
+	case "rewind":
+		return pl.rewind(st.last)
+	case "resume":
+		return pl.resume()
+	case "clear":
+		pl.silence()
+		return nil
+	case "command":
+		if pl.o.corpus != nil {
+			return pl.command(st)
+		}
+		fallthrough
 	case "other":
 		n := st.chars * 10 / 34
 		pl.res.other += n
@@ -146,7 +176,7 @@ func (pl *player) step(st step) error {
 	}
 	if st.pre != nil {
 		if now := content(st.pre, pl.texts); now != pl.disk[st.file] {
-			if err := pl.p.write(fileName(st.file), now); err != nil {
+			if err := pl.p.write(pl.file(st.file), now); err != nil {
 				return err
 			}
 			pl.disk[st.file] = now
@@ -156,6 +186,9 @@ func (pl *player) step(st step) error {
 	switch st.op {
 	case "read":
 		return pl.read(st)
+	case "shell":
+		pl.res.reads++
+		return pl.shell(st)
 	case "edit":
 		return pl.edit(st)
 	case "write":
@@ -181,6 +214,9 @@ func (pl *player) compact(agent int) error {
 		pl.inject(agent, out.Specific.Context)
 	}
 	pl.agents[agent], pl.epochs[agent] = &conversation{}, false
+	if agent == 0 {
+		pl.points = nil
+	}
 	pl.transcript(agent).compacted()
 	return nil
 }
@@ -197,7 +233,7 @@ func (pl *player) inject(agent int, text string) {
 
 func (pl *player) read(st step) error {
 	lines := strings.Split(pl.disk[st.file], "\n")
-	a := ask{path: fileName(st.file), now: lines, first: st.first, last: min(st.last, len(lines)), whole: st.whole}
+	a := ask{path: pl.file(st.file), now: lines, first: st.first, last: min(st.last, len(lines)), whole: st.whole}
 	m := pl.agents[st.agent].mind(st.file, pl.given[st.agent])
 	pl.res.reads++
 	if pl.o.mode == "mcp" {
@@ -246,11 +282,14 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 			}
 		}
 	}
+	if err == nil && pl.outside[st.file] && runs[0].shown == nil {
+		err = errors.New("a file outside of the project was not shown")
+	}
 	if err == nil {
 		err = judged(m, take, a.now, a.first, last)
 	}
 	pl.false(st, err)
-	pl.agents[st.agent].add(message{file: st.file, clock: pl.given[st.agent], result: true, take: take})
+	pl.agents[st.agent].add(message{file: st.file, clock: pl.given[st.agent], result: max(1, pl.o.tokens(a.full)), take: take})
 }
 
 func (pl *player) false(st step, err error) {
@@ -267,8 +306,9 @@ type hookOutput struct {
 	Specific struct {
 		Context string `json:"additionalContext"`
 		Updated *struct {
-			Type string `json:"type"`
-			File struct {
+			Type   string `json:"type"`
+			Stdout string `json:"stdout"`
+			File   struct {
 				Content   string `json:"content"`
 				NumLines  int    `json:"numLines"`
 				StartLine int    `json:"startLine"`
@@ -279,7 +319,7 @@ type hookOutput struct {
 
 // hook sends one event, in this process or through one of its own.
 func (pl *player) hook(agent int, name string, more fields) (out hookOutput, err error) {
-	ev := fields{"session_id": session, "prompt_id": "prompt-1", "transcript_path": pl.transcript(0).name, "cwd": pl.p.dir, "permission_mode": "default", "hook_event_name": name}
+	ev := fields{"session_id": session, "prompt_id": fmt.Sprintf("prompt-%d", pl.prompts), "transcript_path": pl.transcript(0).name, "cwd": pl.p.dir, "permission_mode": "default", "hook_event_name": name}
 	if agent != 0 {
 		ev["agent_id"], ev["agent_type"] = fmt.Sprintf("agent%d", agent), "general-purpose"
 	}

@@ -34,6 +34,10 @@ func (pl *player) readHooks(st step, m *mind, a ask) error {
 	if err != nil {
 		return err
 	}
+	if pl.outside[st.file] {
+		best = pl.o.tokens(a.full)
+		young = best
+	}
 	input := fields{"file_path": pl.p.path(a.path)}
 	if !a.whole {
 		input["offset"], input["limit"] = a.first, a.last-a.first+1
@@ -114,7 +118,7 @@ func (pl *player) edit(st step) error {
 	if err != nil {
 		return err
 	}
-	b, err := os.ReadFile(pl.p.path(fileName(st.file)))
+	b, err := os.ReadFile(pl.p.path(pl.file(st.file)))
 	if err != nil {
 		return err
 	}
@@ -189,7 +193,7 @@ func glue(yes bool) string {
 
 // clientEdit is the client's own tool.
 func (pl *player) clientEdit(st step, old, repl, pre, post string) error {
-	name := pl.p.path(fileName(st.file))
+	name := pl.p.path(pl.file(st.file))
 	input := fields{"file_path": name, "old_string": old, "new_string": repl, "replace_all": st.everywhere}
 	out, err := pl.hook(st.agent, "PreToolUse", fields{"tool_name": "Edit", "tool_use_id": pl.last, "tool_input": input})
 	if err != nil {
@@ -211,7 +215,7 @@ func editedText(name string) string { return "The file " + name + " has been upd
 
 func (pl *player) write(st step) error {
 	post := content(st.post, pl.texts)
-	name := pl.p.path(fileName(st.file))
+	name := pl.p.path(pl.file(st.file))
 	pl.res.edits++
 	if pl.o.mode == "mcp" && pl.mcp.offers("write_file") {
 		if err := pl.writeMCP(st, post); err != nil {
@@ -224,7 +228,7 @@ func (pl *player) write(st step) error {
 			return err
 		}
 		pl.inject(st.agent, out.Specific.Context)
-		if err := pl.p.write(fileName(st.file), post); err != nil {
+		if err := pl.p.write(pl.file(st.file), post); err != nil {
 			return err
 		}
 		if _, err := pl.hook(st.agent, "PostToolUse", fields{"tool_name": "Write", "tool_use_id": pl.last, "tool_input": input, "tool_response": fields{

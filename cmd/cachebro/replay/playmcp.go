@@ -214,19 +214,19 @@ func (pl *player) readMCP(st step, m *mind, a ask) error {
 }
 
 func (pl *player) editMCP(st step, old, repl string) error {
-	texts, err := pl.tool(st.agent, "edit_file", fields{"path": fileName(st.file), "old_string": old, "new_string": repl, "replace_all": st.everywhere})
+	texts, err := pl.tool(st.agent, "edit_file", fields{"path": pl.file(st.file), "old_string": old, "new_string": repl, "replace_all": st.everywhere})
 	if err != nil {
 		return err
 	}
-	return pl.answered(st.agent, texts, editedText(pl.p.path(fileName(st.file))))
+	return pl.answered(st.agent, texts, editedText(pl.p.path(pl.file(st.file))))
 }
 
 func (pl *player) writeMCP(st step, post string) error {
-	texts, err := pl.tool(st.agent, "write_file", fields{"path": fileName(st.file), "content": post})
+	texts, err := pl.tool(st.agent, "write_file", fields{"path": pl.file(st.file), "content": post})
 	if err != nil {
 		return err
 	}
-	return pl.answered(st.agent, texts, "File created successfully at: "+pl.p.path(fileName(st.file)))
+	return pl.answered(st.agent, texts, "File created successfully at: "+pl.p.path(pl.file(st.file)))
 }
 
 // answered counts the result of a tool that saves nothing: the oracle has the

@@ -61,6 +61,26 @@ func TestReplay(t *testing.T) {
 			check(t, rs, mode == "hooks")
 		})
 	}
+	// Prompts, rewinds, resumes, silent clearings, shell views, files outside of the
+	// project and commands' outputs: nothing false, and nothing that costs more.
+	t.Run("varied", func(t *testing.T) {
+		v := o
+		v.mode, v.seed = "hooks", 1
+		var err error
+		if v.corpus, err = loadCorpus("../../../hooks/reshape/testdata/corpus"); err != nil {
+			t.Fatal(err)
+		}
+		rs, err := replay(traces[:2], v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told(t, rs)
+		for _, r := range rs {
+			if r.saved() < 0 || r.outSent >= r.outChars || r.bill <= r.billed {
+				t.Errorf("trace %s: %d tokens saved, %d of %d characters of outputs, a bill of %.0f instead of %.0f", r.name, r.saved(), r.outSent, r.outChars, r.billed, r.bill)
+			}
+		}
+	})
 	t.Run("processes", func(t *testing.T) {
 		// A process keeps to the limits of time of a hook: where the machine makes it
 		// late it says nothing, nor do those of the next half minute. That costs
@@ -168,7 +188,7 @@ func TestScript(t *testing.T) {
 func TestJudge(t *testing.T) {
 	text := func(lines string) []string { return strings.Split(lines, "|") }
 	var c conversation
-	c.add(message{take: showing(1, text("a|b|c|"), true), result: true})
+	c.add(message{take: showing(1, text("a|b|c|"), true), result: 4})
 	note := func(words string, start int, shown string) []lineRun {
 		runs, err := noted("cachebro: f changed since your Read of 12:40; "+words, start, text(shown))
 		if err != nil {
@@ -228,8 +248,7 @@ func TestJudge(t *testing.T) {
 	if s, ok := c.mind(0, 0).whole(); !ok || s != "one\ntwo\nb\nc\n" {
 		t.Errorf("after its own edit the reader holds %q", s)
 	}
-	c.cleared(0)
-	if right("a|b|c|", 2) {
-		t.Error("a stub of what was cleared passed")
+	if c.cleared(0, 5) != 0 || c.cleared(0, 4) != 4 || right("a|b|c|", 2) {
+		t.Error("what was cleared is held")
 	}
 }

@@ -25,7 +25,8 @@ type step struct {
 	from, to    int // edit: pre[from:to] becomes with
 	with        []*cell
 	everywhere  bool
-	chars       int // of the recorded result
+	chars       int    // of the recorded result
+	kind        string // of a command
 }
 
 // script turns a trace into steps whose file contents agree with every read.
@@ -40,6 +41,12 @@ func newScript(t *trace) *script {
 	s := &script{now: map[int][]*cell{}, sizes: sizes(t)}
 	for _, e := range t.Events {
 		switch {
+		case (e.Op == "bash" || e.Op == "grep" || e.Op == "glob") && !e.Error:
+			kind := e.Kind
+			if e.Op != "bash" {
+				kind = e.Op
+			}
+			s.steps = append(s.steps, step{op: "command", agent: e.Agent, chars: e.Chars, kind: kind})
 		case e.Op == "compact":
 			s.steps = append(s.steps, step{op: "compact", agent: e.Agent})
 		case e.Error || e.Nontext != nil:

@@ -27,6 +27,7 @@ type traceEvent struct {
 	Offset  int    `json:"offset"`
 	Limit   int    `json:"limit"`
 	Chars   int    `json:"chars"`
+	Kind    string `json:"kind"`
 	Old     runs   `json:"old"`
 	New     runs   `json:"new"`
 	All     bool   `json:"all"`

@@ -20,7 +20,8 @@ type transcript struct {
 	agent  int
 	f      *os.File
 	n      int
-	tokens int // of the context
+	last   string // entry; the next one follows it
+	tokens int    // of the context
 	count  counter
 	err    error
 }
@@ -74,11 +75,12 @@ func (t *transcript) compacted() { t.tokens = firstTokens + 2000 }
 // add writes an entry.
 func (t *transcript) add(entry fields) {
 	parent := any(nil)
-	if t.n > 0 {
-		parent = fmt.Sprintf("u%d", t.n)
+	if t.last != "" {
+		parent = t.last
 	}
 	t.n++
-	entry["uuid"], entry["parentUuid"], entry["isSidechain"] = fmt.Sprintf("u%d", t.n), parent, t.agent != 0
+	t.last = fmt.Sprintf("u%d", t.n)
+	entry["uuid"], entry["parentUuid"], entry["isSidechain"] = t.last, parent, t.agent != 0
 	b, err := json.Marshal(entry)
 	if err == nil && t.f != nil {
 		_, err = t.f.Write(append(b, '\n'))
