@@ -27,7 +27,7 @@ const canaryName = ".cachebro-canary~"
 
 // canary writes a file through the mount, overwrites it, sees both versions,
 // takes the last one back through a plan, and removes the file again.
-func canary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) finding {
+func canary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) Finding {
 	rel := canaryName
 	if _, err := os.Lstat(filepath.Join(t.Point, rel)); err == nil { // another doctor's
 		rel = strings.Replace(rel, "~", fmt.Sprintf("-%d~", os.Getpid()), 1)

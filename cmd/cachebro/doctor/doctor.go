@@ -28,58 +28,42 @@ Examples:
 	}
 }
 
-// finding is one thing that doctor looked at; Fix mends it.
-type finding = clients.Finding
+// Finding is one thing that doctor looked at; Fix mends it.
+type Finding = clients.Finding
 
-func good(what, format string, args ...any) finding {
-	return finding{What: what, OK: true, Text: fmt.Sprintf(format, args...)}
+func good(what, format string, args ...any) Finding {
+	return Finding{What: what, OK: true, Text: fmt.Sprintf(format, args...)}
 }
 
-func wrong(what, fix, format string, args ...any) finding {
-	return finding{What: what, Text: fmt.Sprintf(format, args...), Fix: fix}
+func wrong(what, fix, format string, args ...any) Finding {
+	return Finding{What: what, Text: fmt.Sprintf(format, args...), Fix: fix}
 }
 
 // wrongErr is a finding made of an error; its hint is the fix.
-func wrongErr(what, fix string, err error) finding {
+func wrongErr(what, fix string, err error) Finding {
 	if h := cli.HintOf(err); h != "" {
 		fix = h
 	}
-	return finding{What: what, Text: err.Error(), Fix: fix}
+	return Finding{What: what, Text: err.Error(), Fix: fix}
 }
 
 func runDoctor(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
-	asJSON := fs.Bool("json", false, "one JSON object per finding and line")
+	asJSON := fs.Bool("json", false, "one JSON object per Finding and line")
 	noCanary := fs.Bool("no-canary", false, "write no file into the project")
 	args, err := e.Parse(fs, 0, 1)
 	if err != nil {
 		return err
 	}
 	bad := 0
-	say := func(all ...finding) {
+	findings(ctx, e, args, !*noCanary, func(all ...Finding) {
 		for _, f := range all {
 			if !f.OK {
 				bad++
 			}
 			sayFinding(e, f, *asJSON)
 		}
-	}
-	say(doctorMachine(e)...)
-	t, err := e.Directory(args)
-	if err != nil {
-		say(wrongErr("project", "", err))
-	} else {
-		say(doctorSource(e, t)...)
-		say(doctorProject(ctx, e, t, !*noCanary)...)
-	}
-	s, err := setup.Setup(e, setup.InitFlags{}, "")
-	if err != nil {
-		say(wrongErr("clients", "", err))
-	} else {
-		say(clients.CheckClients(ctx, s)...)
-	}
-	say(refusals(e)...)
-	say(outputs()...)
+	})
 	if !*asJSON {
 		if bad == 0 {
 			fmt.Fprintln(e.Stdout, "all is well")
@@ -93,7 +77,34 @@ func runDoctor(ctx context.Context, e *cli.Env) error {
 	return nil
 }
 
-func sayFinding(e *cli.Env, f finding, asJSON bool) {
+// Look finds what doctor finds, but for what only a file that is written into the
+// project could show.
+func Look(ctx context.Context, e *cli.Env, dir string) (all []Finding) {
+	findings(ctx, e, []string{dir}, false, func(more ...Finding) { all = append(all, more...) })
+	return all
+}
+
+// findings looks at everything and says each thing as it is found.
+func findings(ctx context.Context, e *cli.Env, args []string, canary bool, say func(...Finding)) {
+	say(doctorMachine(e)...)
+	t, err := e.Directory(args)
+	if err != nil {
+		say(wrongErr("project", "", err))
+	} else {
+		say(doctorSource(e, t)...)
+		say(doctorProject(ctx, e, t, canary)...)
+	}
+	s, err := setup.Setup(e, setup.InitFlags{}, "")
+	if err != nil {
+		say(wrongErr("clients", "", err))
+	} else {
+		say(clients.CheckClients(ctx, s)...)
+	}
+	say(refusals(e)...)
+	say(outputs()...)
+}
+
+func sayFinding(e *cli.Env, f Finding, asJSON bool) {
 	if asJSON {
 		_ = e.PrintJSON(f) // a broken pipe shows at the end
 		return
@@ -111,8 +122,8 @@ func sayFinding(e *cli.Env, f finding, asJSON bool) {
 
 // refusals says which results of tools a client's version did not let hooks
 // shorten; they are left alone for some days.
-func refusals(e *cli.Env) []finding {
-	var out []finding
+func refusals(e *cli.Env) []Finding {
+	var out []Finding
 	for _, r := range hooks.Refusals(e.Paths(), e.Now()) {
 		out = append(out, good("rewriting", "%s did not show what hooks made of a result (%s) at %s; it gets the full text for a week", r.Client, r.Form, strings.TrimSpace(cli.Stamp(r.Time, e.Now()))))
 	}
@@ -120,8 +131,8 @@ func refusals(e *cli.Env) []finding {
 }
 
 // outputs shows by an example each how commands' outputs reach an agent.
-func outputs() []finding {
-	var out []finding
+func outputs() []Finding {
+	var out []Finding
 	for _, x := range reshape.Examples() {
 		kind := ""
 		if x.Rule.Folds() {

@@ -12,7 +12,7 @@ import (
 )
 
 // doctorGit says how git finds out what changed, and whether we answer.
-func doctorGit(ctx context.Context, e *cli.Env, t cli.Target) []finding {
+func doctorGit(ctx context.Context, e *cli.Env, t cli.Target) []Finding {
 	const what = "git"
 	if _, err := setup.AskGit(e, t.Point, "rev-parse", "--absolute-git-dir"); err != nil {
 		return nil
@@ -22,14 +22,14 @@ func doctorGit(ctx context.Context, e *cli.Env, t cli.Target) []finding {
 	if err != nil || command == "" {
 		f := good(what, "looks at every file for each status")
 		f.Fix = "cachebro init --git-fsmonitor " + cli.Arg(t.Root) + " lets it ask the mount instead"
-		return []finding{f}
+		return []Finding{f}
 	}
 	// What the repository itself names is not tried out, whatever its name.
 	if !strings.HasSuffix(command, " fsmonitor") || scope != "global" && scope != "system" {
-		return []finding{good(what, "asks another program what changed: core.fsmonitor=%s", command)}
+		return []Finding{good(what, "asks another program what changed: core.fsmonitor=%s", command)}
 	}
 	if version, _ := setup.AskGit(e, t.Point, "config", "--get", "core.fsmonitorHookVersion"); version != "2" {
-		return []finding{wrong(what, "cachebro init --git-fsmonitor "+cli.Arg(t.Root), "core.fsmonitor is cachebro's, but core.fsmonitorHookVersion is %s, not 2", cli.Quote(version))}
+		return []Finding{wrong(what, "cachebro init --git-fsmonitor "+cli.Arg(t.Root), "core.fsmonitor is cachebro's, but core.fsmonitorHookVersion is %s, not 2", cli.Quote(version))}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -37,7 +37,7 @@ func doctorGit(ctx context.Context, e *cli.Env, t cli.Target) []finding {
 	cmd := exec.CommandContext(ctx, "sh", "-c", command+` "$@"`, "cachebro", "2", "")
 	cmd.Dir, cmd.Env, cmd.Stderr = t.Point, e.Vars, &errs
 	if out, err := cmd.Output(); err != nil || !bytes.HasPrefix(out, []byte("cachebro:")) {
-		return []finding{wrong(what, "cachebro init --git-fsmonitor "+cli.Arg(t.Root), "is to ask cachebro what changed and gets no answer from: %s (it looks at every file then)", command)}
+		return []Finding{wrong(what, "cachebro init --git-fsmonitor "+cli.Arg(t.Root), "is to ask cachebro what changed and gets no answer from: %s (it looks at every file then)", command)}
 	}
-	return []finding{good(what, "asks the mount what changed")}
+	return []Finding{good(what, "asks the mount what changed")}
 }

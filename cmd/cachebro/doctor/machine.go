@@ -15,18 +15,18 @@ import (
 )
 
 // doctorMachine looks at what a mount needs of the machine.
-func doctorMachine(e *cli.Env) []finding {
+func doctorMachine(e *cli.Env) []Finding {
 	if runtime.GOOS != "linux" {
-		return []finding{good("system", "%s/%s: mounts with --at only, through macFUSE", runtime.GOOS, runtime.GOARCH)}
+		return []Finding{good("system", "%s/%s: mounts with --at only, through macFUSE", runtime.GOOS, runtime.GOARCH)}
 	}
-	out := []finding{fuseFinding(), kernelFinding()}
+	out := []Finding{fuseFinding(), kernelFinding()}
 	if os.Getuid() != 0 {
 		out = append(out, fusermountFinding(), otherUsersFinding())
 	}
 	return out
 }
 
-func fuseFinding() finding {
+func fuseFinding() Finding {
 	if why, fix := mounting.FuseProblem(); why != "" {
 		return wrong("/dev/fuse", fix, "%s: shell changes cannot be undone; reads still save", why)
 	}
@@ -68,7 +68,7 @@ func TheKernel() (k kernel, err error) {
 
 const openat2Feature = "openat2 (5.6)"
 
-func kernelFinding() finding {
+func kernelFinding() Finding {
 	k, err := TheKernel()
 	switch {
 	case err != nil:
@@ -85,7 +85,7 @@ func kernelFinding() finding {
 	return good("kernel", "%s", text)
 }
 
-func fusermountFinding() finding {
+func fusermountFinding() Finding {
 	path, err := exec.LookPath("fusermount3")
 	if err != nil {
 		return wrong("fusermount3", mounting.HelperFix()+mounting.WithoutHelper, "missing; without it only root can mount in place")
@@ -98,7 +98,7 @@ func fusermountFinding() finding {
 }
 
 // otherUsersFinding is no fault, but a surprise to whoever runs sudo inside.
-func otherUsersFinding() finding {
+func otherUsersFinding() Finding {
 	if mounting.UserAllowOther() {
 		return good("other users", "can enter the mount (user_allow_other)")
 	}

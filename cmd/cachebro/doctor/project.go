@@ -22,8 +22,8 @@ import (
 const lowSpace = 2 << 30
 
 // doctorProject looks at mount, daemon and store, and tries them out.
-func doctorProject(ctx context.Context, e *cli.Env, t cli.Target, withCanary bool) []finding {
-	var out []finding
+func doctorProject(ctx context.Context, e *cli.Env, t cli.Target, withCanary bool) []Finding {
+	var out []Finding
 	mountOK := false
 	switch {
 	case t.Point == "":
@@ -71,8 +71,8 @@ func doctorProject(ctx context.Context, e *cli.Env, t cli.Target, withCanary boo
 	return append(out, notCaptured(t, st)...)
 }
 
-func storeFindings(st wire.Status, t cli.Target) []finding {
-	var out []finding
+func storeFindings(st wire.Status, t cli.Target) []Finding {
+	var out []Finding
 	low := st.Store.FreeBytes < lowSpace
 	fsck := "cachebro fsck --dir " + cli.Arg(t.Root)
 	switch s := st.Store; {
@@ -96,7 +96,7 @@ func storeFindings(st wire.Status, t cli.Target) []finding {
 
 // indexFinding: the index may be deleted at any time, so that it is late is no
 // fault; that it cannot be made is.
-func indexFinding(index map[string]any) finding {
+func indexFinding(index map[string]any) Finding {
 	text, _ := index["text"].(string)
 	ready, _ := index["ready"].(bool)
 	if problem, _ := index["problem"].(string); problem != "" && !ready && !strings.HasPrefix(text, problem) {
@@ -108,8 +108,8 @@ func indexFinding(index map[string]any) finding {
 	return good("index", "%s", text)
 }
 
-func captureFindings(st wire.Status, t cli.Target) []finding {
-	var out []finding
+func captureFindings(st wire.Status, t cli.Target) []Finding {
+	var out []Finding
 	if st.Capture.State == "stopped" {
 		out = append(out, wrong("capture", "cachebro status "+cli.Arg(t.Root), "stopped since %s: %s", st.Capture.Since.Local().Format("15:04:05"), st.Capture.Reason))
 	} else {
@@ -131,8 +131,8 @@ const mostBelow = 10000
 
 // notCaptured says what is not kept, and why: gaps, and the directories at the
 // top two levels that are excluded.
-func notCaptured(t cli.Target, st wire.Status) []finding {
-	var out []finding
+func notCaptured(t cli.Target, st wire.Status) []Finding {
+	var out []Finding
 	if n := st.GapCount + st.Capture.Gaps; n > 0 {
 		text := fmt.Sprintf("%s of old contents", text.Count(int(n), "gap"))
 		if len(st.Gaps) > 0 {

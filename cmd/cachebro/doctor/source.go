@@ -14,13 +14,13 @@ import (
 )
 
 // doctorSource looks at where the project lies.
-func doctorSource(e *cli.Env, t cli.Target) []finding {
+func doctorSource(e *cli.Env, t cli.Target) []Finding {
 	if err := mounting.RefuseSource(t.Root); err != nil {
-		return []finding{wrongErr("file system", "", err)}
+		return []Finding{wrongErr("file system", "", err)}
 	}
 	overlays, err := mounts.Overlays()
 	if err != nil {
-		return []finding{wrongErr("file system", "", err)}
+		return []Finding{wrongErr("file system", "", err)}
 	}
 	// Of a mount in place the source lies below: its parent's file system is
 	// the same one, unless the project is a mount point of its own.
@@ -29,7 +29,7 @@ func doctorSource(e *cli.Env, t cli.Target) []finding {
 		dir = filepath.Dir(t.Root)
 	}
 	name := mounting.FileSystem(dir)
-	var out []finding
+	var out []Finding
 	switch name {
 	case "nfs", "cifs", "smb2", "9p":
 		f := good("file system", "%s: what other machines change there is noticed late, and their old contents are not kept", name)
@@ -45,9 +45,9 @@ func doctorSource(e *cli.Env, t cli.Target) []finding {
 
 // worktreeFinding tells of linked worktrees and of sub-directories: what is
 // mounted is the top of the work tree that one stands in.
-func worktreeFinding(e *cli.Env, t cli.Target) (finding, bool) {
+func worktreeFinding(e *cli.Env, t cli.Target) (Finding, bool) {
 	if e.Dir == "" {
-		return finding{}, false
+		return Finding{}, false
 	}
 	top, ok := mounts.Top(e.Dir)
 	switch {
@@ -59,7 +59,7 @@ func worktreeFinding(e *cli.Env, t cli.Target) (finding, bool) {
 		f.Fix = "cachebro umount " + cli.Arg(t.Base()) + " && cachebro mount " + cli.Arg(top)
 		return f, true
 	}
-	return finding{}, false
+	return Finding{}, false
 }
 
 // countBelow counts files below a directory until limit.

@@ -357,6 +357,28 @@ func TestPages(t *testing.T) {
 		}
 	})
 
+	t.Run("other pages", func(t *testing.T) {
+		g.t = t
+		eventually(t, time.Minute, "the search finds it", func() bool {
+			return strings.Contains(g.get("hits?q=others"), `href="file?path=h.txt"`)
+		})
+		if gone := g.get("hits?mode=history&q=%3Cscript%3E"); strings.Contains(gone, "<script>") || !strings.Contains(gone, "c.txt") && !strings.Contains(gone, "nothing found") {
+			t.Errorf("what is gone:\n%s", gone)
+		}
+		for page, want := range map[string]string{"search?q=%22%3E%3Cscript%3E": "&#34;&gt;&lt;script&gt;", "savings": "No agent has read", "storage": "a.txt", "health": "doctor looks", "findings": "all is well|not as they should be", "browse?dir=dir": "c.txt"} {
+			if got := g.get(page); !regexp.MustCompile(want).MatchString(got) {
+				t.Errorf("%s: no %s in\n%s", page, want, got)
+			}
+		}
+		since := g.get("since")
+		mark := g.find(since, `hx-post="(seen\?[^"]+)"`)
+		if left := g.post(mark, nil); left == since || strings.Contains(left, mark) {
+			t.Errorf("after %s:\n%s", mark, left)
+		}
+		p.apart("echo more > more.txt")
+		eventually(t, time.Minute, "there is something new since", func() bool { return strings.Contains(g.get("since"), "1 action, 1 file") })
+	})
+
 	t.Run("live", func(t *testing.T) {
 		g.t = t
 		req, _ := http.NewRequestWithContext(t.Context(), "GET", g.base+"events", nil)

@@ -1,10 +1,18 @@
 package ui
 
 import (
+	"context"
 	"encoding/json"
+	"html/template"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
+
+	"cachebro/store/text"
+	"cachebro/store/wire"
 )
 
 // seenMarks say up to which version a person has looked at each session; "" is what was
@@ -19,9 +27,110 @@ func seenFile(state string) string { return filepath.Join(state, "ui-seen.json")
 func (m *seenMarks) read() map[string]uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.readLocked()
+}
+
+// readLocked is read for who holds mu.
+func (m *seenMarks) readLocked() map[string]uint64 {
 	marks := map[string]uint64{}
 	if b, err := os.ReadFile(m.file); err == nil {
 		_ = json.Unmarshal(b, &marks) // a broken file: nothing was seen
 	}
 	return marks
+}
+
+// set marks sessions as looked at; no mark goes back.
+func (m *seenMarks) set(more map[string]uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	marks := m.readLocked()
+	for k, n := range more {
+		marks[k] = max(marks[k], n)
+	}
+	b, err := json.Marshal(marks)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(m.file+".new", b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(m.file+".new", m.file)
+}
+
+// sincePart is what was done since a person looked, by session.
+type sincePart struct {
+	Sessions []sinceRow
+	All      string // marks of all of them
+}
+
+type sinceRow struct {
+	Name, Sum      string
+	Added, Removed int
+	To             template.URL
+	Mark           string
+}
+
+// sinceActions bounds what is looked through.
+const sinceActions = 200
+
+func (s *server) since(ctx context.Context, _ url.Values) (any, error) {
+	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, wire.ActionsQuery{Limit: sinceActions, Files: 1, Lines: true})
+	if err != nil {
+		return nil, err
+	}
+	type sum struct {
+		name                           string
+		last                           uint64
+		actions, files, added, removed int
+	}
+	marks, sums := s.seen.read(), map[string]*sum{}
+	var order []string
+	for _, x := range a.Actions {
+		id := x.Actor.Session
+		if x.Last <= marks[id] {
+			continue
+		}
+		n := sums[id]
+		if n == nil {
+			n = &sum{name: "outside of sessions", last: x.Last}
+			if id != "" {
+				short := oneLine(id)
+				n.name = oneLine(x.Client) + " " + short[:min(len(short), 8)]
+			}
+			sums[id], order = n, append(order, id)
+		}
+		n.actions, n.files, n.added, n.removed = n.actions+1, n.files+x.Count, n.added+x.Added, n.removed+x.Removed
+	}
+	var out sincePart
+	all := url.Values{}
+	for _, id := range order {
+		n := sums[id]
+		mark := url.Values{"s": {id}, "n": {strconv.FormatUint(n.last, 10)}}
+		all.Add("s", id)
+		all.Add("n", mark.Get("n"))
+		row := sinceRow{Name: n.name, Sum: text.Count(n.actions, "action") + ", " + text.Count(n.files, "file"), Added: n.added, Removed: n.removed, Mark: "seen?" + mark.Encode(), To: "./"}
+		if id != "" {
+			row.To, _ = link("./", "session", id)
+		}
+		out.Sessions = append(out.Sessions, row)
+	}
+	if len(order) > 1 {
+		out.All = "seen?" + all.Encode()
+	}
+	return out, nil
+}
+
+// mark marks sessions as looked at, and shows what is left.
+func (s *server) mark(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	sessions, numbers := q["s"], q["n"]
+	marks := map[string]uint64{}
+	for i, id := range sessions[:min(len(sessions), len(numbers))] {
+		marks[id] = number(url.Values{"n": {numbers[i]}}, "n")
+	}
+	if err := s.seen.set(marks); err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.part("since", s.since)(w, r)
 }

@@ -28,15 +28,18 @@ const (
 
 // timelinePage is all that was done, or what was done to one path.
 type timelinePage struct {
-	Of   string // in words, "" all
-	Path string
+	Of      string // in words, "" all
+	Path    string
+	Session string
 }
 
 // timeline says what the page is about; its parts come with requests of their own.
 func (s *server) timeline(_ context.Context, q url.Values) (any, error) {
-	p := timelinePage{Path: q.Get("path")}
+	p := timelinePage{Path: q.Get("path"), Session: q.Get("session")}
 	if p.Path != "" {
 		p.Of = name([]byte(p.Path))
+	} else if p.Session != "" {
+		p.Of = "session " + oneLine(p.Session)
 	}
 	return p, nil
 }

@@ -1,0 +1,230 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/url"
+	"strings"
+
+	"cachebro/cmd/cachebro/doctor"
+	"cachebro/store/text"
+	"cachebro/store/wire"
+)
+
+// searchPage is a question and where its answer goes.
+type searchPage struct {
+	Text  string
+	Modes []searchMode
+}
+
+type searchMode struct {
+	Mode, Name string
+	Here       bool
+}
+
+var searchModes = []searchMode{{wire.SearchText, "text", false}, {wire.SearchRanked, "meaning", false}, {wire.SearchSymbols, "definitions", false}, {wire.SearchFiles, "file names", false}, {wire.SearchHistory, "what is gone", false}}
+
+func (s *server) search(_ context.Context, q url.Values) (any, error) {
+	p := searchPage{Text: q.Get("q")}
+	for _, m := range searchModes {
+		m.Here = m.Mode == q.Get("mode")
+		p.Modes = append(p.Modes, m)
+	}
+	return p, nil
+}
+
+// hitsPart is what was found.
+type hitsPart struct {
+	Hits []hitRow
+	Sum  string
+	Note string
+}
+
+type hitRow struct {
+	Name, Past string
+	Line       int
+	Text       template.HTML
+	To         template.URL
+}
+
+// maxHits are shown of a search.
+const maxHits = 100
+
+func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
+	if strings.TrimSpace(q.Get("q")) == "" {
+		return hitsPart{}, nil
+	}
+	a, err := wire.Call[wire.SearchAnswer](ctx, s.c, wire.MSearch, wire.SearchQuery{Pattern: q.Get("q"), Mode: q.Get("mode"), Limit: maxHits, Regex: q.Get("regex") == "1"})
+	if err != nil {
+		return nil, err
+	}
+	out := hitsPart{Note: oneLine(a.Warning)}
+	for _, h := range a.Hits {
+		row := hitRow{Name: name(h.Path), Line: h.Line, Text: line([]byte(strings.TrimSpace(strings.SplitN(h.Text, "\n", 2)[0])), nil, nil)}
+		row.To, _ = link("file", "path", string(h.Path))
+		if len(h.Path) == 0 {
+			row.Name, row.To = oneLine(h.Title), ""
+		}
+		if h.Past != nil {
+			row.Past = fmt.Sprintf("first seen #%d, last %s, gone with #%d (%s)", h.Past.First.Seq, s.at(h.Past.Last.Time), h.Past.Gone.Seq, h.Past.Gone.Op)
+			row.To, _ = link("file", "path", string(h.Path), "seq", h.Past.Last.Seq)
+		}
+		out.Hits = append(out.Hits, row)
+	}
+	switch {
+	case len(a.Hits) == 0 && len(a.Suggest) > 0:
+		out.Sum = "nothing found; did you mean " + oneLine(strings.Join(a.Suggest, ", ")) + "?"
+	case len(a.Hits) == 0:
+		out.Sum = "nothing found"
+	case a.Truncated:
+		out.Sum = fmt.Sprintf("%d of %d hits in %s", len(a.Hits), a.Lines, text.Count(a.Files, "file"))
+	default:
+		out.Sum = text.Count(len(a.Hits), "hit")
+	}
+	return out, nil
+}
+
+// savingsPage is what agents were shown, and what that saved or cost.
+type savingsPage struct {
+	Tools   []toolRow
+	Sum     string
+	Bad     bool // it cost more than it saved
+	Set     []setRow
+	Nothing bool
+}
+
+type toolRow struct {
+	Name              string
+	Calls             int
+	Full, Sent, Saved string
+}
+
+type setRow struct {
+	Name, Note   string
+	Reads, Edits int
+	To           template.URL
+}
+
+func (s *server) savings(ctx context.Context, q url.Values) (any, error) {
+	m, err := wire.Call[wire.Metrics](ctx, s.c, wire.MMetrics, wire.MetricsQuery{Session: q.Get("session")})
+	if err != nil {
+		return nil, err
+	}
+	out := savingsPage{Bad: m.Saved < 0, Nothing: m.Calls == 0 && m.Overhead == 0}
+	for _, t := range m.Tools {
+		out.Tools = append(out.Tools, toolRow{oneLine(t.Tool), t.Calls, text.Thousands(t.Full), text.Thousands(t.Sent), text.Thousands(t.Saved)})
+	}
+	out.Sum = fmt.Sprintf("without cachebro ~%s tokens, delivered ~%s, overhead ~%s: ~%s saved (%.1f%%)", text.Thousands(m.Full), text.Thousands(m.Sent), text.Thousands(m.Overhead), text.Thousands(m.Saved), m.Percent)
+	set, err := wire.Call[wire.WorkingSet](ctx, s.c, wire.MWorkingSet, wire.WorkingSetQuery{Session: "last", Limit: 100})
+	if err != nil {
+		return out, nil // there is no session yet
+	}
+	for _, f := range set.Files {
+		row := setRow{Name: name(f.Path), Reads: f.Reads, Edits: f.Edits, Note: oneLine(f.Others)}
+		row.To, _ = link("file", "path", string(f.Path))
+		out.Set = append(out.Set, row)
+	}
+	return out, nil
+}
+
+// storagePage is what the history takes.
+type storagePage struct {
+	Sums  []fact
+	Lists []shares
+	Gaps  []string
+	More  int
+}
+
+type fact struct{ Name, Value string }
+
+type shares struct {
+	Title string
+	Rows  []shareRow
+}
+
+type shareRow struct {
+	Name, Note string
+	Width      int // of its bar, in thousandths of the largest
+}
+
+// maxGaps are listed of what was not kept.
+const maxGaps = 20
+
+func (s *server) storage(ctx context.Context, _ url.Values) (any, error) {
+	a, err := wire.Call[wire.StoreAnswer](ctx, s.c, wire.MStore, wire.StoreRequest{Do: "du"})
+	if err != nil {
+		return nil, err
+	}
+	type share struct {
+		Name     string
+		Bytes    int64
+		Versions int
+	}
+	var u struct {
+		Disk, Shared, Free, Contents, Log, Slack int64
+		Paths, Sessions, Classes                 []share
+	}
+	if err := json.Unmarshal(a.Facts, &u); err != nil {
+		return nil, fmt.Errorf("read what du counts: %w", err)
+	}
+	st, err := wire.Call[wire.Status](ctx, s.c, wire.MStatus, wire.Empty{})
+	if err != nil {
+		return nil, err
+	}
+	out := storagePage{Sums: []fact{{"on disk", text.Bytes(u.Disk)}, {"free there", text.Bytes(u.Free)}, {"contents", text.Bytes(u.Contents)}, {"log and indexes", text.Bytes(u.Log)},
+		{"deleted, not yet given back", text.Bytes(u.Slack)}, {"versions", text.Thousands(int64(st.Store.Versions))}, {"files", text.Thousands(int64(st.Store.Files))}}}
+	if u.Shared > 0 {
+		out.Sums = append(out.Sums, fact{"shared with other worktrees", text.Bytes(u.Shared)})
+	}
+	for _, l := range []struct {
+		title, none string
+		all         []share
+	}{{"by path", "", u.Paths}, {"by session", "outside of sessions", u.Sessions}, {"by class", "", u.Classes}} {
+		list, most := shares{Title: l.title}, int64(1)
+		for _, x := range l.all {
+			most = max(most, x.Bytes)
+		}
+		for i, x := range l.all {
+			if i == 25 {
+				break
+			}
+			if x.Name == "" {
+				x.Name = l.none
+			}
+			list.Rows = append(list.Rows, shareRow{name([]byte(x.Name)), fmt.Sprintf("%s, %s", text.Bytes(x.Bytes), text.Count(x.Versions, "version")), int(x.Bytes * 1000 / most)})
+		}
+		out.Lists = append(out.Lists, list)
+	}
+	for _, g := range st.Gaps[:min(len(st.Gaps), maxGaps)] {
+		out.Gaps = append(out.Gaps, fmt.Sprintf("%s  %s: %s", s.at(g.Time), name(g.Path), oneLine(g.Reason)))
+	}
+	out.More = int(st.GapCount) - len(out.Gaps)
+	return out, nil
+}
+
+// healthPart is what doctor finds.
+type healthPart struct {
+	Findings []findingRow
+	Bad      int
+}
+
+type findingRow struct {
+	What, Text, Fix string
+	OK              bool
+}
+
+func (s *server) findings(ctx context.Context, _ url.Values) (any, error) {
+	var out healthPart
+	for _, f := range doctor.Look(ctx, s.e, s.t.Base()) {
+		if !f.OK {
+			out.Bad++
+		}
+		out.Findings = append(out.Findings, findingRow{oneLine(f.What), oneLine(f.Text), oneLine(f.Fix), f.OK})
+	}
+	return out, nil
+}
+
+// empty is a page whose parts come with requests of their own.
+func empty(context.Context, url.Values) (any, error) { return nil, nil }
