@@ -89,7 +89,7 @@ func (f *follower) Start(ctx context.Context) {
 			case f.grown <- struct{}{}:
 			default:
 			}
-			due, stop := f.x.due()
+			due, stop := f.due()
 			step := time.Since(began)
 			if due != nil { // files are being saved again and again: a step for each save costs more than it brings
 				step = max(step, settleTime/8/pauseFactor)

@@ -95,11 +95,11 @@ func (x *Index) ripe(settle time.Duration) (vs []store.Version, err error) {
 }
 
 // due fires when the first of the files that wait is to be indexed; stop ends that.
-func (x *Index) due() (at <-chan time.Time, stop func()) {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+func (f *follower) due() (at <-chan time.Time, stop func()) {
+	f.x.mu.RLock()
+	defer f.x.mu.RUnlock()
 	var first time.Time
-	for _, h := range x.held {
+	for _, h := range f.x.held {
 		if d := h.due(settleTime); first.IsZero() || d.Before(first) {
 			first = d
 		}

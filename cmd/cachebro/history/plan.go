@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
@@ -244,17 +245,12 @@ func here(ctx context.Context, e *cli.Env, dir string) (cli.Target, *wire.Client
 	return e.Open(ctx, dir)
 }
 
-// FilesOf counts the paths of the steps that were done.
+// FilesOf counts the files of the steps that were done.
 func FilesOf(plan wire.Plan, done []int) int {
 	did := make(map[int]bool, len(done))
 	for _, n := range done {
 		did[n] = true
 	}
-	paths := map[string]bool{}
-	for _, s := range plan.Steps {
-		if did[s.N] {
-			paths[string(s.Path)] = true
-		}
-	}
-	return len(paths)
+	plan.Steps = slices.DeleteFunc(slices.Clone(plan.Steps), func(s wire.PlanStep) bool { return !did[s.N] })
+	return apply.Files(plan)
 }

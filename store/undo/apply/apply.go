@@ -315,11 +315,22 @@ func Temporary(p []byte) bool {
 	return strings.HasPrefix(base, tempPrefix) && strings.HasSuffix(base, "~")
 }
 
-// Files counts the paths that a plan changes.
+// Files counts the files that a plan changes, as the log counts those of an action: a
+// directory that is made or removed counts only where nothing in it does.
 func Files(p wire.Plan) int {
-	paths := map[string]bool{}
+	paths, filled := map[string]bool{}, map[string]bool{}
 	for _, st := range p.Steps {
-		paths[string(st.Path)] = true
+		at := string(st.Path)
+		paths[at] = paths[at] || st.Do != "mkdir" && st.Do != "rmdir"
+		for i := strings.LastIndexByte(at, '/'); i > 0; i = strings.LastIndexByte(at[:i], '/') {
+			filled[at[:i]] = true
+		}
 	}
-	return len(paths)
+	n := 0
+	for at, file := range paths {
+		if file || !filled[at] {
+			n++
+		}
+	}
+	return n
 }
