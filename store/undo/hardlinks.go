@@ -117,10 +117,15 @@ func alsoNamed(sel selection, vs []store.Version, asked map[store.Inode]bool) {
 	}
 	for i := range vs {
 		v := &vs[i]
-		if files[store.InodeOf(v.Stat)] && v.Plan == "" && slices.Contains([]store.Op{store.OpWrite, store.OpTruncate, store.OpChmod}, v.Op) {
+		if files[store.InodeOf(v.Stat)] && v.Plan == "" && changes(*v) {
 			sel.add(v)
 		}
 	}
+}
+
+// changes: a version is of a change of its file, under whatever name.
+func changes(v store.Version) bool {
+	return v.Op == store.OpWrite || v.Op == store.OpTruncate || v.Op == store.OpChmod
 }
 
 // filesAt are the files with several names at and below paths.
@@ -207,6 +212,36 @@ func asItsOtherNames(goals []goal) {
 	}
 }
 
+// asBeforeOtherNames does the same where the path of the other name is not asked for,
+// perhaps because it is gone.
+func (m *maker) asBeforeOtherNames(goals []goal) error {
+	for i := range goals {
+		g := &goals[i]
+		v := m.other[g.want.in]
+		if !g.unseen || !g.want.regular() || v.Seq == 0 || v.Seq >= g.want.seq || v.Path == g.path {
+			continue
+		}
+		own, err := m.view.History(v.Path, false)
+		if err != nil {
+			return err
+		}
+		c := &chain{m, own}
+		_, at := c.at(c.index(v.Seq) - 1)
+		if at < 0 {
+			continue
+		}
+		was, err := m.described(own, at)
+		if err != nil {
+			return err
+		}
+		if was.regular() && was.in == g.want.in {
+			was.seq, was.nlink = g.want.seq, g.want.nlink
+			g.want = was
+		}
+	}
+	return nil
+}
+
 // nameKeepers tells of names that go, or become another file's, whose file was changed
 // by them and has names of which nothing is known: those keep the change.
 func (m *maker) nameKeepers(sel selection, goals []goal) error {
@@ -216,7 +251,7 @@ func (m *maker) nameKeepers(sel selection, goals []goal) error {
 		}
 		changed := false
 		for _, v := range sel[g.path] {
-			changed = changed || slices.Contains([]store.Op{store.OpWrite, store.OpTruncate, store.OpChmod}, v.Op) && store.InodeOf(v.Stat) == g.have.in
+			changed = changed || changes(*v) && store.InodeOf(v.Stat) == g.have.in
 		}
 		if !changed {
 			continue

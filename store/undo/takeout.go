@@ -52,6 +52,9 @@ func (m *maker) takeOut(sel selection, q Query) ([]goal, error) {
 		return nil, err
 	}
 	asItsOtherNames(goals)
+	if err := m.asBeforeOtherNames(goals); err != nil {
+		return nil, err
+	}
 	if err := m.nameKeepers(sel, goals); err != nil {
 		return nil, err
 	}

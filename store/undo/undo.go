@@ -311,8 +311,11 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 		}
 	}
 	if m.asked = match; match != nil {
-		m.beside = map[uint64]bool{}
+		m.beside, m.other = map[uint64]bool{}, map[store.Inode]store.Version{}
 		for _, v := range vs {
+			if in := store.InodeOf(v.Stat); v.Plan == "" && v.Stat.Nlink > 1 && changes(v) && m.other[in].Seq == 0 {
+				m.other[in] = v
+			}
 			if v.Plan == "" && (v.Op == store.OpRename || v.Op == store.OpExchange) && stateOf(v).dir() && sel[v.Path][v.Seq] == nil {
 				m.beside[v.Seq] = true
 			}

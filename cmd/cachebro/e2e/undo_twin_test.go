@@ -197,6 +197,9 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			then: func(d string) error { return exchange(d, "ign/deep", "lib2/x.ign") },
 			last: "ln ign/deep t; rm ign/deep",
 			redo: 1, lost: "what it brought from"},
+		{name: "a file changed under another name that is gone, by path",
+			setup: "mkdir d; echo old >d/f; ln d/f y.ign", act: "echo more >>d/f; rm -r d", last: "truncate -s 2 y.ign", paths: []string{"y.ign"},
+			want: []func(string) error{file("y.ign", "old\n")}},
 		{name: "set-group-id taken from a file that has lost its name", root: true,
 			setup: "echo old >f; chmod 2755 f", act: "",
 			then: func(d string) error {
