@@ -28,9 +28,10 @@ type batch struct {
 }
 
 func (s *Store) newBatch() *batch {
-	w := s.db.NewWriter()
+	w, next := s.db.NewWriter(), s.next
+	next.Found = slices.Clone(next.Found)
 	return &batch{
-		s: s, w: w, contents: s.contents.Batch(w, s.next.counts()), next: s.next, links: map[Inode][]Path{},
+		s: s, w: w, contents: s.contents.Batch(w, s.next.counts()), next: next, links: map[Inode][]Path{},
 		cur: map[Path]Version{}, dirty: map[Path]bool{}, nodes: map[uint64]*node{},
 		times: map[uint64]times{}, working: map[workingKey]*WorkingFile{},
 	}
@@ -95,6 +96,7 @@ func (b *batch) add(v Version) (Version, error) {
 // place writes a version that has its number, with all its keys, and counts it.
 func (b *batch) place(v, was Version, wasLive bool) error {
 	b.next.Versions++
+	b.next.noteRun(&v)
 	if err := b.keys(&v); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"cachebro/store/content"
 
@@ -39,6 +40,58 @@ type State struct {
 	GapCount   int64  `cbor:"8,keyasint,omitempty"`
 	Oldest     uint64 `cbor:"9,keyasint,omitempty"`  // versions up to here have been dropped from the log, where nothing pinned them
 	Loose      int64  `cbor:"10,keyasint,omitempty"` // bytes of contents that wait for a repack
+	// Found are parts of the log that hold nothing but baselines, in order.
+	Found []Run `cbor:"11,keyasint,omitempty"`
+}
+
+// Run is a part of the log, both ends included.
+type Run struct {
+	_        struct{} `cbor:",toarray"`
+	From, To uint64
+}
+
+const (
+	// runLeast is from how many versions on a run is worth a seek.
+	runLeast = 256
+	maxRuns  = 16
+)
+
+// noteRun extends the last run by a baseline, or begins another one. Who looks at what
+// was done passes over them: after the first scan of a million files, the log's last
+// twenty lines took minutes.
+func (st *State) noteRun(v *Version) {
+	if v.Op != OpBaseline {
+		return
+	}
+	n := len(st.Found)
+	switch {
+	case n > 0 && st.Found[n-1].To+1 == v.Seq:
+		st.Found[n-1].To = v.Seq
+		return
+	case n > 0 && st.Found[n-1].len() < runLeast:
+		st.Found = st.Found[:n-1]
+	case n == maxRuns:
+		least := 0
+		for i, r := range st.Found {
+			if r.len() < st.Found[least].len() {
+				least = i
+			}
+		}
+		st.Found = slices.Delete(st.Found, least, least+1)
+	}
+	st.Found = append(st.Found, Run{From: v.Seq, To: v.Seq})
+}
+
+func (r Run) len() uint64 { return r.To - r.From + 1 }
+
+// foundAt is the run that a version is in.
+func (st *State) foundAt(seq uint64) (Run, bool) {
+	for _, r := range slices.Backward(st.Found) {
+		if r.From <= seq && seq <= r.To {
+			return r, r.len() >= runLeast/4
+		}
+	}
+	return Run{}, false
 }
 
 func (st *State) counts() content.Counts {

@@ -34,7 +34,7 @@ func (s *Store) References(ctx context.Context, add func(Hash)) error {
 }
 
 // Each passes all versions, oldest first, until fn says false.
-func (s *Store) Each(fn func(Version) bool) error { return s.scan(0, false, fn, nil) }
+func (s *Store) Each(fn func(Version) bool) error { return s.scan(0, false, fn, pass{}) }
 
 var errEnough = errors.New("enough")
 

@@ -94,12 +94,7 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 	} else if from = ^uint64(0); f.Before > 0 {
 		from = f.Before - 1
 	}
-	return v.scan(from, !f.Oldest, func(o Version) bool {
-		if f.Oldest && f.Before > 0 && o.Seq >= f.Before || !f.Oldest && o.Seq <= f.After {
-			return false
-		}
-		return take(o)
-	}, nil)
+	return v.scan(from, !f.Oldest, take, pass{baselines: !f.withBaselines(), after: f.After, before: f.Before})
 }
 
 // bounded is a filter with sequence numbers in place of its times: those are in
@@ -136,7 +131,7 @@ func (v *View) SeqAt(t time.Time) (uint64, error) {
 			return false
 		}
 		return true
-	}, func(b times) bool { return b.Max <= n || b.Min > now })
+	}, pass{block: func(b times) bool { return b.Max <= n || b.Min > now }})
 	return at, err
 }
 
@@ -173,11 +168,13 @@ func (f *Filter) selects(v Version) bool {
 		f.Before > 0 && v.Seq >= f.Before,
 		v.Seq <= f.After && f.After > 0,
 		len(f.Ops) > 0 && !slices.Contains(f.Ops, v.Op),
-		!f.Baselines && v.Op == OpBaseline && !slices.Contains(f.Ops, OpBaseline):
+		v.Op == OpBaseline && !f.withBaselines():
 		return false
 	}
 	return f.Match == nil || f.Match(v)
 }
+
+func (f *Filter) withBaselines() bool { return f.Baselines || slices.Contains(f.Ops, OpBaseline) }
 
 // isFile tells a path that is or was last a file from a directory, or from a
 // prefix of which only children are known.

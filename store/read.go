@@ -67,33 +67,54 @@ func (s *Store) Since(seq uint64, limit int) ([]Version, error) {
 	err := s.scan(seq+1, false, func(v Version) bool {
 		out = append(out, v)
 		return len(out) < limit
-	}, nil)
+	}, pass{})
 	return out, err
 }
 
-func (s *Store) scan(from uint64, down bool, fn func(Version) bool, skip func(times) bool) error {
-	return s.View(func(v *View) error { return v.scan(from, down, fn, skip) })
+func (s *Store) scan(from uint64, down bool, fn func(Version) bool, over pass) error {
+	return s.View(func(v *View) error { return v.scan(from, down, fn, over) })
+}
+
+// pass is what a scan passes over without reading it.
+type pass struct {
+	block     func(times) bool // whole time blocks; nil: none
+	baselines bool
+	// after and before are where it ends: only numbers strictly above, below; 0: no bound.
+	after, before uint64
 }
 
 // scan passes versions from seq on, in either direction, until fn says false.
-// skip, if not nil, is asked about whole time blocks.
-func (v *View) scan(from uint64, down bool, fn func(Version) bool, skip func(times) bool) error {
+func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) error {
 	if down {
 		from = min(from, v.seq)
 	}
 	it := v.txn.NewIterator(badger.IteratorOptions{
 		PrefetchValues: true, PrefetchSize: 64, Reverse: down, Prefix: []byte{kVersion}})
 	defer it.Close()
-	asked := ^uint64(0)
+	asked, state := ^uint64(0), v.s.state.Load()
 	for it.Seek(keyVersion(from)); it.Valid(); {
 		key := it.Item().Key()
 		seq := binary.BigEndian.Uint64(key[1:])
 		if seq > v.seq {
 			return nil
 		}
-		if blk := seq / timeBlock; skip != nil && blk != asked {
+		if down && seq <= over.after || !down && over.before > 0 && seq >= over.before {
+			return nil
+		}
+		if run, ok := state.foundAt(seq); ok && over.baselines {
+			if down && run.From <= 1 {
+				return nil
+			}
+			if down {
+				it.Seek(keyVersion(run.From - 1))
+			} else {
+				it.Seek(keyVersion(run.To + 1))
+			}
+			continue
+		}
+		if blk := seq / timeBlock; over.block != nil && blk != asked {
 			asked = blk
-			if t, ok := timesIn(v.txn, seq); ok && skip(t) {
+			if t, ok := timesIn(v.txn, seq); ok && over.block(t) {
 				if down && blk == 0 {
 					return nil
 				}
@@ -106,11 +127,19 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, skip func(tim
 			}
 		}
 		var o Version
-		err := it.Item().Value(func(val []byte) (err error) { o, err = decodeVersion(key, val); return })
+		passed := false
+		err := it.Item().Value(func(val []byte) (err error) {
+			if op, _, ok := opIn(val); over.baselines && ok && op == OpBaseline {
+				passed = true
+				return nil
+			}
+			o, err = decodeVersion(key, val)
+			return err
+		})
 		if err != nil {
 			return damaged(err)
 		}
-		if !fn(o) {
+		if !passed && !fn(o) {
 			return nil
 		}
 		it.Next()

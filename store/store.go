@@ -189,7 +189,7 @@ func (s *Store) writeContents(fn func(*content.Batch) error) error {
 
 // uses passes the contents of versions, oldest first, until fn says false.
 func (s *Store) uses(fn func(h Hash, path string) bool) error {
-	return s.scan(0, false, func(v Version) bool { return fn(v.Blob, string(v.Path)) }, nil)
+	return s.scan(0, false, func(v Version) bool { return fn(v.Blob, string(v.Path)) }, pass{})
 }
 
 // DB is the database that the store lies in.
