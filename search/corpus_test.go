@@ -143,6 +143,26 @@ func (c *diskCorpus) Current(p store.Path) (store.Version, bool, error) {
 	return store.Version{}, false, nil
 }
 
+func (c *diskCorpus) Changed(fn func(store.Version) bool) error {
+	c.mu.Lock()
+	log := c.log
+	c.mu.Unlock()
+	for i := len(log) - 1; i >= 0 && fn(log[i]); i-- {
+	}
+	return nil
+}
+
+func (c *diskCorpus) History(p store.Path, _ bool) (vs []store.Version, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, v := range c.log {
+		if v.Path == p {
+			vs = append(vs, v)
+		}
+	}
+	return vs, nil
+}
+
 func (c *diskCorpus) Content(h store.Hash) ([]byte, error) {
 	c.mu.Lock()
 	old, ok := c.old[h]

@@ -124,3 +124,29 @@ func TestPast(t *testing.T) {
 		t.Errorf("what is still there is not of the past: %+v %v", r, err)
 	}
 }
+
+// A query of the past read the whole log, and all contents, for the few lines that it
+// shows. It goes from the newest to the oldest and stops when it has enough.
+func TestPastReadsNoMoreThanItShows(t *testing.T) {
+	c := newDiskCorpus(t, t.TempDir())
+	const files = 300
+	for n := range files {
+		c.write(t, fmt.Sprintf("f%d.go", n), fmt.Sprintf("package p\n\nfunc vanished%d() {}\n", n))
+	}
+	for n := range files {
+		c.write(t, fmt.Sprintf("f%d.go", n), fmt.Sprintf("package p // %d\n", n))
+	}
+	x := openIndex(t, c)
+	r, err := x.History(t.Context(), Query{Pattern: "func vanished"}, 5)
+	if err != nil || len(r.Hits) != 5 || r.Cut || r.Versions > files/2 {
+		t.Fatalf("%d hits from %d contents: %v", len(r.Hits), r.Versions, err)
+	}
+	for i, h := range r.Hits { // what went away last first
+		if want := uint64(2*files - i); h.Gone != want {
+			t.Errorf("hit %d went away with %d, want %d", i, h.Gone, want)
+		}
+	}
+	if r, err = x.History(t.Context(), Query{Pattern: "func vanished"}, 0); err != nil || len(r.Hits) != files || r.Versions != 2*files {
+		t.Errorf("all: %d hits from %d contents: %v", len(r.Hits), r.Versions, err)
+	}
+}

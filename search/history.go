@@ -2,11 +2,14 @@ package search
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cachebro/store"
@@ -34,8 +37,13 @@ type PastResult struct {
 	Cut      bool // the time was up before the oldest
 }
 
-// pastTime bounds a historical query.
-const pastTime = 5 * time.Second
+// A historical query looks for pastTime, and a small history is looked at whole even
+// where the machine is slow: until pastLeast contents, or 64 times as many versions, were read, for pastMost.
+const (
+	pastTime  = time.Second
+	pastMost  = 5 * time.Second
+	pastLeast = 1024
+)
 
 // pastBlock is how many versions of a file are fetched in the order of time.
 const pastBlock = 64
@@ -43,11 +51,45 @@ const pastBlock = 64
 // pastPage is how many versions are read from the log at once.
 const pastPage = 4096
 
+// past is one historical query.
+type past struct {
+	x      *Index
+	began  time.Time
+	looked atomic.Int64 // contents
+	passed atomic.Int64 // versions
+
+	mu   sync.Mutex // guards hits
+	hits []Past
+}
+
+// over reports whether the time is up.
+func (h *past) over() bool {
+	took := time.Since(h.began)
+	return took > pastMost || took > pastTime && h.looked.Load()+h.passed.Load()/64 >= pastLeast
+}
+
+// enough reports whether a limit is reached by what went away after seq.
+func (h *past) enough(limit int, seq uint64) bool {
+	if limit <= 0 {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, hit := range h.hits {
+		if hit.Gone > seq {
+			n++
+		}
+	}
+	return n >= limit
+}
+
 // History finds text in versions that are no longer the newest, and in deleted files.
-// It searches files in parallel, each from its newest version to the oldest, and no
-// further than to where the match began. The cost is one content for each version
-// that is looked at; contents are fetched in the log's order, so that the store's
-// cache serves the delta chains.
+// It goes through the log from its end, and through each file that it meets from its
+// newest version to the oldest, no further than to where the match began, until the
+// limit is reached or the time is up. The cost is one content for each version that is
+// looked at; contents are fetched in the log's order, so that the store's cache serves
+// the delta chains.
 func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, error) {
 	auto, _, must, err := compile(q)
 	if err != nil {
@@ -56,81 +98,71 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 	if err := checkGlobs(q); err != nil {
 		return PastResult{}, err
 	}
-	byPath := map[store.Path][]store.Version{}
-	for seq := uint64(0); ; {
-		vs, err := x.corpus.Since(seq, pastPage)
-		if err != nil {
-			return PastResult{}, err
-		}
-		if len(vs) == 0 || ctx.Err() != nil {
-			break
-		}
-		for _, v := range vs {
-			seq = v.Seq
-			if v.Class == 0 && !x.corpus.Secret(v.Path) && q.admits(v.Path, KindOf(string(v.Path))) {
-				byPath[v.Path] = append(byPath[v.Path], v)
-			}
-		}
-	}
-	var paths []store.Path
-	for p, vs := range byPath {
-		if byPath[p] = store.Lasting(vs); len(byPath[p]) > 1 {
-			paths = append(paths, p)
-		}
-	}
-	// What changed last is looked at first, should the time not do.
-	slices.SortFunc(paths, func(a, b store.Path) int {
-		va, vb := byPath[a], byPath[b]
-		return int(int64(vb[len(vb)-1].Seq) - int64(va[len(va)-1].Seq))
-	})
-	limited, cancel := context.WithTimeout(ctx, pastTime)
-	defer cancel()
-	var mu sync.Mutex
-	var r PastResult
-	g := new(errgroup.Group)
+	h := &past{x: x, began: time.Now()}
+	cut := false
+	seen := map[store.Path]bool{}
+	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(x.workers())
-	for _, p := range paths {
+	err = x.corpus.Changed(func(v store.Version) bool {
+		if h.passed.Add(1)%256 == 0 && h.over() {
+			cut = true
+		}
+		if cut || seen[v.Path] {
+			return !cut
+		}
+		seen[v.Path] = true
+		if v.Class != 0 || x.corpus.Secret(v.Path) || !q.admits(v.Path, KindOf(string(v.Path))) {
+			return true
+		}
+		if gctx.Err() != nil || h.enough(limit, v.Seq) {
+			return false
+		}
+		if cut = h.over(); cut {
+			return false
+		}
 		g.Go(func() error {
-			ms := make([]*matcher, max(1, x.workers()/len(paths))) // few files: several workers for each
+			vs, err := x.corpus.History(v.Path, false)
+			if vs = store.Lasting(vs); err != nil || len(vs) < 2 {
+				return err
+			}
+			ms := make([]*matcher, 1)
+			if len(vs) > 4*pastBlock { // several workers for one file
+				ms = make([]*matcher, x.workers())
+			}
 			for i := range ms {
 				ms[i] = newMatcher(q, auto.clone(), must)
 			}
-			hits, looked, done := x.pastOf(limited, byPath[p], ms)
-			mu.Lock()
-			defer mu.Unlock()
-			r.Hits = append(r.Hits, hits...)
-			r.Versions += looked
-			r.Cut = r.Cut || !done
-			return nil
+			return h.of(gctx, vs, ms)
 		})
-	}
-	if err := g.Wait(); err != nil {
-		return r, err
-	}
-	if ctx.Err() != nil {
-		return r, ctx.Err()
-	}
-	slices.SortFunc(r.Hits, func(a, b Past) int {
-		if a.Gone != b.Gone {
-			if a.Gone > b.Gone {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(string(a.Path), string(b.Path))
+		return true
 	})
-	if limit > 0 && len(r.Hits) > limit {
-		r.Hits = r.Hits[:limit]
+	switch gerr := g.Wait(); {
+	case errors.Is(gerr, errPastCut):
+		cut = true
+	case gerr != nil:
+		return PastResult{}, gerr
 	}
-	return r, nil
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return PastResult{}, err
+	}
+	slices.SortFunc(h.hits, func(a, b Past) int {
+		return cmp.Or(cmp.Compare(b.Gone, a.Gone), strings.Compare(string(a.Path), string(b.Path)))
+	})
+	if limit > 0 && len(h.hits) > limit {
+		h.hits = h.hits[:limit]
+	}
+	return PastResult{Hits: h.hits, Versions: int(h.looked.Load()), Cut: cut}, nil
 }
+
+// errPastCut: the time was up.
+var errPastCut = errors.New("the time is up")
 
 // contentLines are the matching lines of contents that were looked at.
 type contentLines map[store.Hash][]Line
 
 // look looks at the contents of versions that are not known yet, in their order,
 // a run of them for each matcher.
-func (x *Index) look(vs []store.Version, known contentLines, ms []*matcher) {
+func (h *past) look(vs []store.Version, known contentLines, ms []*matcher) {
 	var blobs []store.Version
 	for _, v := range vs {
 		if _, ok := known[v.Blob]; !ok && !v.Deleted() && v.Blob != (store.Hash{}) {
@@ -138,12 +170,13 @@ func (x *Index) look(vs []store.Version, known contentLines, ms []*matcher) {
 			blobs = append(blobs, v)
 		}
 	}
+	h.looked.Add(int64(len(blobs)))
 	found := make([][]Line, len(blobs))
 	var wg sync.WaitGroup
 	for w, part := range shares(len(blobs), len(ms)) {
 		wg.Go(func() {
 			for i := part[0]; i < part[1]; i++ {
-				if content, err := x.corpus.Content(blobs[i].Blob); err == nil && !text.Binary(content) {
+				if content, err := h.x.corpus.Content(blobs[i].Blob); err == nil && !text.Binary(content) {
 					found[i], _ = ms[w].lines(blobs[i].Path, content, math.MaxInt)
 				}
 			}
@@ -155,31 +188,40 @@ func (x *Index) look(vs []store.Version, known contentLines, ms []*matcher) {
 	}
 }
 
-// pastOf goes through one path's versions, oldest first as given.
-func (x *Index) pastOf(ctx context.Context, vs []store.Version, ms []*matcher) (hits []Past, looked int, done bool) {
+// of goes through one path's versions, oldest first as given.
+func (h *past) of(ctx context.Context, vs []store.Version, ms []*matcher) error {
 	// Two versions with one content (a chmod, a rename back) are looked at once.
 	known := contentLines{}
-	defer func() { looked = len(known) }()
 	has := func(v store.Version) []Line {
 		if v.Deleted() || v.Blob == (store.Hash{}) {
 			return nil
 		}
 		if _, ok := known[v.Blob]; !ok {
-			x.look([]store.Version{v}, known, ms)
+			h.look([]store.Version{v}, known, ms)
 		}
 		return known[v.Blob]
 	}
 	newest := has(vs[len(vs)-1])
 	var run *Past
+	defer func() {
+		if run != nil {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.hits = append(h.hits, *run)
+		}
+	}()
 	for i := len(vs) - 2; i >= 0; i-- {
 		if ctx.Err() != nil {
-			return hits, looked, false
+			return ctx.Err()
 		}
 		if (len(vs)-2-i)%pastBlock == 0 {
+			if h.over() {
+				return errPastCut
+			}
 			// Contents are kept as differences to their predecessors, so in
 			// the order of time each costs one step; backwards it would cost
 			// the way from the last whole one, each time.
-			x.look(vs[max(0, i-pastBlock+1):i+1], known, ms)
+			h.look(vs[max(0, i-pastBlock+1):i+1], known, ms)
 		}
 		lines := has(vs[i])
 		gained := lines
@@ -194,11 +236,8 @@ func (x *Index) pastOf(ctx context.Context, vs []store.Version, ms []*matcher) (
 		case len(gained) > 0:
 			run.First, run.Versions = vs[i].Seq, run.Versions+1
 		case run != nil:
-			return append(hits, *run), looked, true
+			return nil
 		}
 	}
-	if run != nil {
-		hits = append(hits, *run)
-	}
-	return hits, looked, true
+	return nil
 }

@@ -97,6 +97,24 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 	return v.scan(from, !f.Oldest, take, pass{baselines: !f.withBaselines(), after: f.After, before: f.Before})
 }
 
+// Changed passes versions, newest first, until fn says false: all that are no baselines,
+// and then those baselines that found something else than was known.
+func (s *Store) Changed(fn func(Version) bool) error {
+	return s.View(func(v *View) error {
+		on := true
+		err := v.scan(^uint64(0), true, func(o Version) bool {
+			on = fn(o)
+			return on
+		}, pass{baselines: true})
+		if err != nil || !on {
+			return err
+		}
+		return v.scan(^uint64(0), true, func(o Version) bool {
+			return o.Op != OpBaseline || o.Prev == 0 || fn(o)
+		}, pass{})
+	})
+}
+
 // bounded is a filter with sequence numbers in place of its times: those are in
 // order whatever was done to the clock.
 func (v *View) bounded(f Filter) (Filter, error) {

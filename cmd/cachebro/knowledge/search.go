@@ -122,6 +122,8 @@ func runSearch(ctx context.Context, e *cli.Env) error {
 	if err == nil && len(a.Hits) == 0 {
 		if len(a.Suggest) > 0 {
 			fmt.Fprintf(e.Stderr, "nothing found; did you mean %s?\n", cli.OneLine(strings.Join(a.Suggest, ", ")))
+		} else if q.Mode == wire.SearchHistory {
+			fmt.Fprintf(e.Stderr, "nothing found in what is no longer there (%d older contents)\n", a.Looked)
 		}
 		return cli.ExitStatus(1)
 	}

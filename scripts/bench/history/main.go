@@ -180,9 +180,9 @@ func (m *maker) file(i, lines int) []byte {
 // expected besides 0.
 var questions = []string{
 	"log -n 20", "log -n 20 --actions", "log -n 20 app.log", "log -n 20 src", "status",
-	"search --history vanishedNowhere", "search --history edit7", "search --history --path app.log served",
+	"search --history vanishedNowhere", "search --history edit7", "search --history served app.log",
 	"undo --session edits --dry-run", "undo --session removal --dry-run", "restore --at 12h --dry-run src", "restore --at 5d --dry-run",
-	"what-changed", "blame app.log", "blame src/d0/f1.go", "diff app.log", "du", "prune --yes", "prune --yes", "fsck",
+	"what-changed 20d", "blame app.log", "blame src/d0/f1.go", "diff app.log", "du", "prune", "prune", "fsck",
 }
 
 func ask(binary, work, only string, runs int) error {

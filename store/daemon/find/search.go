@@ -205,7 +205,7 @@ func (f *Finder) searchPast(ctx context.Context, sq search.Query, limit int, a *
 		return err
 	}
 	if r.Cut {
-		a.Warning = "there is more history than could be read in 5 s; give a path"
+		a.Warning = fmt.Sprintf("only the newest part of the history was looked at (%d contents): the rest takes too long; give a path", r.Versions)
 	}
 	a.Files, a.Lines, a.Looked, a.Truncated = len(r.Hits), len(r.Hits), r.Versions, len(r.Hits) > limit
 	for _, p := range r.Hits[:min(limit, len(r.Hits))] {
