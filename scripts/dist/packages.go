@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -110,6 +111,39 @@ func (b *build) entry(w *tar.Writer, f file) error {
 	return err
 }
 
+// contents are nfpm's entries for a package. Directories of our own are among them: rpm
+// leaves those behind that belong to no package.
+func (b *build) contents(t target, docs []file) []map[string]any {
+	info := func(mode int) map[string]any { return map[string]any{"mode": mode, "mtime": b.made} }
+	entries := []map[string]any{{"src": b.binary(t), "dst": "/usr/bin/cachebro", "file_info": info(0o755)}}
+	own := map[string]bool{}
+	for _, d := range docs {
+		dst := ""
+		switch dir, base := path.Split(d.name); {
+		case strings.HasPrefix(d.name, "man/"):
+			dst = "/usr/share/" + d.name
+		case dir == "completions/bash/":
+			dst = "/usr/share/bash-completion/completions/" + base
+		case dir == "completions/zsh/":
+			dst = "/usr/share/zsh/vendor-completions/" + base
+		case dir == "completions/fish/":
+			dst = "/usr/share/fish/vendor_completions.d/" + base
+		case strings.HasPrefix(d.name, "extensions/"):
+			dst = "/usr/share/cachebro/" + strings.TrimPrefix(d.name, "extensions/")
+		default:
+			dst = "/usr/share/doc/cachebro/" + map[bool]string{true: "copyright", false: base}[base == "LICENSE"]
+		}
+		entries = append(entries, map[string]any{"src": d.from, "dst": dst, "file_info": info(0o644)})
+		for dir := path.Dir(dst); strings.Contains(dir, "/cachebro"); dir = path.Dir(dir) {
+			own[dir] = true
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(own)) {
+		entries = append(entries, map[string]any{"dst": dir, "type": "dir", "file_info": info(0o755)})
+	}
+	return entries
+}
+
 // packages has nfpm make .deb, .rpm and .apk of the linux targets.
 func (b *build) packages(ctx context.Context) error {
 	docs, err := b.docs()
@@ -141,29 +175,10 @@ func (b *build) packages(ctx context.Context) error {
 		if t.os != "linux" {
 			continue
 		}
-		contents := []map[string]any{{"src": b.binary(t), "dst": "/usr/bin/cachebro", "file_info": map[string]any{"mode": 0o755, "mtime": b.made}}}
-		for _, d := range docs {
-			dst := ""
-			switch dir, base := path.Split(d.name); {
-			case strings.HasPrefix(d.name, "man/"):
-				dst = "/usr/share/" + d.name
-			case dir == "completions/bash/":
-				dst = "/usr/share/bash-completion/completions/" + base
-			case dir == "completions/zsh/":
-				dst = "/usr/share/zsh/vendor-completions/" + base
-			case dir == "completions/fish/":
-				dst = "/usr/share/fish/vendor_completions.d/" + base
-			case strings.HasPrefix(d.name, "extensions/"):
-				dst = "/usr/share/cachebro/" + strings.TrimPrefix(d.name, "extensions/")
-			default:
-				dst = "/usr/share/doc/cachebro/" + map[bool]string{true: "copyright", false: base}[base == "LICENSE"]
-			}
-			contents = append(contents, map[string]any{"src": d.from, "dst": dst, "file_info": map[string]any{"mode": 0o644, "mtime": b.made}})
-		}
 		config := map[string]any{
 			"name": "cachebro", "arch": t.arch, "platform": "linux", "version": b.version, "release": "1", "section": "utils", "priority": "optional",
 			"maintainer": "the maintainers of cachebro <root@localhost>", "description": summary, "license": "MIT", "mtime": b.made,
-			"depends": []string{"fuse3"}, "suggests": []string{"git"}, "contents": contents,
+			"depends": []string{"fuse3"}, "suggests": []string{"git"}, "contents": b.contents(t, docs),
 			"scripts": scripts,
 		}
 		text, err := json.Marshal(config) // JSON is YAML

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -149,5 +150,46 @@ func TestSameBytes(t *testing.T) {
 	first, again := read(), read()
 	if first != again || strings.Count(first, "\n") != 6 {
 		t.Errorf("two builds:\n%s\n%s", first, again)
+	}
+}
+
+// TestOwnDirectories: a package owns the directories that nothing else has files in, so
+// that its removal leaves none.
+func TestOwnDirectories(t *testing.T) {
+	t.Chdir(filepath.Join("..", ".."))
+	b := testBuild(t)
+	docs, err := b.docs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, shared := map[string]bool{}, map[string]bool{}
+	for _, e := range b.contents(b.targets[0], docs) {
+		dst, ok := e["dst"].(string)
+		if !ok {
+			t.Fatalf("an entry without a place: %v", e)
+		}
+		if e["type"] == "dir" {
+			own[dst] = true
+		} else {
+			shared[path.Dir(dst)] = true
+		}
+	}
+	for dir := range shared {
+		for _, common := range []string{"/usr/bin", "/usr/share/man/man1", "/usr/share/bash-completion/completions", "/usr/share/zsh/vendor-completions", "/usr/share/fish/vendor_completions.d"} {
+			if dir == common && own[dir] {
+				t.Errorf("%s belongs to others too", dir)
+			}
+		}
+		if strings.Contains(dir, "/cachebro") && !own[dir] {
+			t.Errorf("%s stays behind", dir)
+		}
+	}
+	for _, dir := range []string{"/usr/share/cachebro", "/usr/share/cachebro/hooks/plugin", "/usr/share/doc/cachebro"} {
+		if !own[dir] {
+			t.Errorf("%s stays behind", dir)
+		}
+	}
+	if own["/usr/share"] || own["/usr/share/doc"] {
+		t.Error("a directory of others")
 	}
 }
