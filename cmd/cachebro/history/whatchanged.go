@@ -79,11 +79,14 @@ func runWhatChanged(ctx context.Context, e *cli.Env) error {
 	return nil
 }
 
+// mostChanged is how many files are listed for people: nobody reads 200,000 lines.
+const mostChanged = 200
+
 // whatChanged tells people what became of each file, and who changed it last, in the
 // words of log.
 func whatChanged(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, since time.Time) error {
 	looked := e.WatchTree(ctx, c)
-	a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, wire.ActionsQuery{Path: t.Rel, Since: since, Together: true, Lines: true, Files: allFiles})
+	a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, wire.ActionsQuery{Path: t.Rel, Since: since, Together: true, Lines: true, Files: mostChanged + 1})
 	looked()
 	if err != nil {
 		return err
@@ -93,8 +96,12 @@ func whatChanged(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, 
 		return nil
 	}
 	p, sum := e.Paint(), a.Actions[0]
-	for _, f := range sum.Files {
+	shown := min(len(sum.Files), mostChanged)
+	for _, f := range sum.Files[:shown] {
 		fmt.Fprintf(e.Stdout, "%s  %s\n", fileLine(p, f), p.Dim(strings.TrimSpace(cli.Stamp(f.Time, e.Now()))+" by "+clip(cli.OneLine(f.Command), 60)))
+	}
+	if len(sum.Files) > shown {
+		fmt.Fprintf(e.Stdout, "… %d more; name a directory or a shorter time, or --json for all\n", sum.Count-listed(sum.Files, shown, false))
 	}
 	fmt.Fprintln(e.Stdout, Counts(p, sum.Count, sum.Added, sum.Removed, sum.Partly))
 	if r := Rest(sum); r != "" {
