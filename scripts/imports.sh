@@ -47,6 +47,7 @@ allowed() {
 	store/daemon/survey) echo "fusefs/ignore fusefs/mounts fusefs/procfs store store/daemon/attribution store/daemon/ingest store/daemon/onwire store/daemon/source store/daemon/versions store/daemon/waits store/wire" ;;
 	store/daemon/daemontest) echo "fusefs/capture/spool fusefs/ignore store store/storetest store/daemon/attribution store/daemon/ingest store/daemon/onwire store/daemon/source store/daemon/survey store/wire" ;;
 	store/daemon/last) echo "store store/daemon/onwire store/wire" ;;
+	store/daemon/past) echo "store store/undo store/daemon/ingest store/daemon/last store/daemon/onwire store/wire" ;;
 	store/daemon/plans) echo "store store/undo store/daemon/actions store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
 	store/daemon/history) echo "store store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
 	store/daemon/answers) echo "store store/daemon/ingest store/daemon/survey store/daemon/waits store/memo/results store/wire" ;;
@@ -73,8 +74,10 @@ allowed() {
 	hooks | hooks/*) echo "fusefs/procfs store/tokens store/text store/wire store/wire/visible hooks/..." ;;
 	cmd/cachebro/cli) echo "cmd/cachebro/fastpath fusefs/... store/..." ;;
 	cmd/cachebro/history | cmd/cachebro/knowledge) echo "cmd/cachebro/cli fusefs/... store/..." ;;
-	cmd/cachebro/mounting) echo "cmd/cachebro/cli cmd/cachebro/history fusefs/... hooks/... store/..." ;;
+	cmd/cachebro/mounting) echo "cmd/cachebro/cli cmd/cachebro/past cmd/cachebro/history fusefs/... hooks/... store/..." ;;
 	cmd/cachebro/running | cmd/cachebro/storage | cmd/cachebro/setup) echo "cmd/cachebro/cli cmd/cachebro/mounting fusefs/... hooks/... search/... store/..." ;;
+	fusefs/past) echo "store/wire" ;;
+	cmd/cachebro/past) echo "cmd/cachebro/cli fusefs fusefs/mounts fusefs/past store/wire store/wire/place store/wire/when" ;;
 	cmd/cachebro/ui) echo "cmd/cachebro/cli cmd/cachebro/doctor cmd/cachebro/history cmd/cachebro/knowledge cmd/cachebro/storage store/diff store/text store/undo/apply store/wire store/wire/visible" ;;
 	cmd/cachebro/doctor) echo "cmd/cachebro/cli cmd/cachebro/history cmd/cachebro/mounting cmd/cachebro/setup fusefs/... hooks/... store/..." ;;
 	cmd/* | scripts/*) echo "*" ;;
@@ -85,7 +88,7 @@ allowed() {
 # The big modules each belong to one room.
 owner() {
 	case "$1" in
-	github.com/hanwen/go-fuse/*) echo "fusefs scripts/..." ;;
+	github.com/hanwen/go-fuse/*) echo "fusefs fusefs/past scripts/..." ;;
 	github.com/dgraph-io/badger/*) echo "store store/content store/db" ;;
 	github.com/blevesearch/bleve/*) echo "search search/..." ;;
 	github.com/mark3labs/mcp-go/*) echo "mcp mcp/..." ;;

@@ -11,6 +11,7 @@ import (
 	"cachebro/cmd/cachebro/history"
 	"cachebro/cmd/cachebro/knowledge"
 	"cachebro/cmd/cachebro/mounting"
+	"cachebro/cmd/cachebro/past"
 	"cachebro/cmd/cachebro/running"
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/cmd/cachebro/storage"
@@ -24,12 +25,12 @@ import (
 func commands() []cli.Command {
 	return []cli.Command{
 		running.RunCommand(), knowledge.MemoCommand(), doctor.StatusCommand(), history.LogCommand(), history.ShowCommand(), history.DiffCommand(), history.WhatChangedCommand(), ui.Command(), history.BlameCommand(), knowledge.SearchCommand(),
-		history.UndoCommand(), history.RedoCommand(), history.RevertCommand(), history.RestoreCommand(), knowledge.WorkingSetCommand(), knowledge.MetricsCommand(), knowledge.ContextCommand(), knowledge.NoteCommand(), knowledge.SyncCheckCommand(), knowledge.MarkSyncedCommand(),
+		history.UndoCommand(), history.RedoCommand(), history.RevertCommand(), history.RestoreCommand(), past.Command(), knowledge.WorkingSetCommand(), knowledge.MetricsCommand(), knowledge.ContextCommand(), knowledge.NoteCommand(), knowledge.SyncCheckCommand(), knowledge.MarkSyncedCommand(),
 		mounting.MountCommand(), mounting.UmountCommand(), mounting.RelocateCommand(), versionCommand(), completionCommand(),
 		setup.UpCommand(), setup.DownCommand(), setup.UpgradeCommand(), setup.InitCommand(), setup.UninitCommand(), setup.UninstallCommand(), doctor.DoctorCommand(), statusLineCommand(),
 		storage.PruneCommand(), storage.DuCommand(), storage.FsckCommand(), storage.PurgeCommand(), storage.ExportCommand(), storage.ImportCommand(), knowledge.ReindexCommand(), knowledge.IndexCommand(),
 		serveCommand(), hookCommand(), fsmonitorCommand(), knowledge.ReadCommand(), knowledge.OutputCommand(),
-		mounting.SuperviseCommand(), mounting.MountdCommand(), storage.DaemonCommand(), running.PrivateCommand(), knowledge.TracedCommand(), completeCommand(),
+		mounting.SuperviseCommand(), mounting.MountdCommand(), past.ServeCommand(), storage.DaemonCommand(), running.PrivateCommand(), knowledge.TracedCommand(), completeCommand(),
 	}
 }
 

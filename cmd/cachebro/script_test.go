@@ -96,7 +96,7 @@ func clearStory(work string) (left []string) {
 			}
 		}
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		left = nil
 		for pid, args := range storyProcesses(work) {
 			left = append(left, fmt.Sprintf("process %d: %s", pid, args))
@@ -137,14 +137,14 @@ func storyMounted(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: mounted DIR")
 	}
 	dir := ts.MkAbs(args[0])
-	for deadline := time.Now().Add(time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		overlays, err := mounts.Overlays()
 		ts.Check(err)
 		if _, ok := mounts.At(overlays, dir); ok != neg {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("mounted %s: %v after a second", dir, neg)
+			ts.Fatalf("mounted %s: %v after 30 s", dir, neg)
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"cachebro/store/daemon/knowledge"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/outputs"
+	"cachebro/store/daemon/past"
 	"cachebro/store/daemon/plans"
 	"cachebro/store/daemon/reads"
 	"cachebro/store/daemon/sessions"
@@ -253,7 +254,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	planner := plans.New(plans.Options{
 		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: told, Paths: paths, Hold: d.index.Suspend, Log: d.log,
 	})
-	past := history.New(d.store, d.source, d.survey, paths)
+	recorded := history.New(d.store, d.source, d.survey, paths)
 	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
 	d.sets = workingset.Open(d.store, d.source, d.ingest, d.attribution, d.log)
 	reader := reads.New(reads.Options{
@@ -277,9 +278,9 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 		Root: o.Root, State: d.state, Version: o.Version, Store: d.store, Ingest: d.ingest, Answers: d.answers, Sets: d.sets, Knowledge: d.knowledge,
 		Index: d.index, Shown: d.shown, Paths: paths, Changed: d.changed, Tidy: o.Tidy, Log: d.log,
 	})
-	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), past.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
+	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), recorded.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
 		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
-		d.printed.Handlers(), told.Handlers())
+		d.printed.Handlers(), told.Handlers(), past.New(d.store, d.ingest, paths).Handlers())
 	return err
 }
 

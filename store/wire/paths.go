@@ -151,6 +151,23 @@ func (p Paths) socketDirs() []string {
 	return dirs
 }
 
+// MakeRuntime makes a directory of ours for what lives as long as a process does, beside
+// the sockets.
+func (p Paths) MakeRuntime(name string) (string, error) {
+	var failed error
+	for _, dir := range p.socketDirs() {
+		err := ownDir(dir, true)
+		if err == nil {
+			dir = filepath.Join(dir, name)
+			if err = ownDir(dir, false); err == nil {
+				return dir, nil
+			}
+		}
+		failed = errors.Join(failed, err)
+	}
+	return "", failed
+}
+
 // ourSocketDirs are those of socketDirs where a daemon of ours may listen: the
 // same rule as in ownDir. What others put elsewhere is none of our business.
 func (p Paths) ourSocketDirs() []string {

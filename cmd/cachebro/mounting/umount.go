@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/past"
 	"cachebro/fusefs"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
@@ -94,6 +95,7 @@ func RunUmount(ctx context.Context, e *cli.Env) error {
 		}
 		return fmt.Errorf("unmount %s: %w", cli.Quote(m.Point), err)
 	}
+	past.Leave(m.Source)
 	if *lazy && !*force && len(users) > 0 {
 		fmt.Fprintf(e.Stdout, "detached %s; still inside, and served until they leave: %s\n", cli.Quote(m.Point), cli.OneLine(mounts.Describe(users, 8)))
 		return nil

@@ -1,0 +1,320 @@
+package past
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/fusefs"
+	"cachebro/fusefs/mounts"
+	"cachebro/fusefs/past"
+	"cachebro/store/wire"
+	"cachebro/store/wire/place"
+	"cachebro/store/wire/when"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	idleAfter = 10 * time.Minute // without a question and with nobody inside
+	lookEvery = time.Minute
+	answers   = 10 * time.Second // for a new one
+)
+
+// runAt prints where the past is, and starts it where it is not mounted.
+func runAt(ctx context.Context, e *cli.Env) error {
+	flags := e.Flags()
+	versions := flags.Bool("versions", false, "a directory with one file for each version of FILE, given instead of MOMENT")
+	dir := flags.String("dir", ".", "the project")
+	args, err := e.Parse(flags, 0, 1)
+	if err != nil {
+		return err
+	}
+	where := *dir
+	if *versions && len(args) > 0 && where == "." {
+		where = args[0]
+	}
+	t, c, err := e.Open(ctx, where)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	given := cli.First(args, "")
+	inside := ""
+	switch {
+	case *versions:
+		inside = filepath.Join("versions", string(t.Rel))
+	case given == "":
+	default:
+		words, err := momentWords(given)
+		if err == nil {
+			_, err = resolve(ctx, c, words, e.Now())
+		}
+		if errors.Is(err, syscall.ENOENT) || errors.Is(err, errMore) {
+			err = errors.New("want an age, a time, a number of the log, a prompt or the start of a session")
+		}
+		if err != nil {
+			return cli.Hintf("cachebro at 10m, at 12:40, at '#812', at prompt/last, at session/last/start", "%s is no moment: %v", cli.Quote(given), err)
+		}
+		inside = filepath.Join("at", filepath.Join(words...))
+	}
+	point, err := mounted(ctx, e, t.Root)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(point, inside)
+	if *versions {
+		if _, err := os.Lstat(name); err != nil {
+			return cli.Hintf("cachebro log", "nothing is known of %s", cli.Quote(cli.First(args, ".")))
+		}
+	}
+	_, err = fmt.Fprintln(e.Stdout, name)
+	return err
+}
+
+// momentWords are the names below at/ that stand for a moment.
+func momentWords(given string) ([]string, error) {
+	if seq, ok := strings.CutPrefix(given, "#"); ok {
+		return []string{"version", seq}, nil
+	}
+	if given = strings.Trim(given, "/"); given == "" || !filepath.IsLocal(given) {
+		return nil, errors.New("want a time, an age, or a number of the log")
+	}
+	return strings.Split(given, "/"), nil
+}
+
+// resolve finds the moment of words; errMore: they go on.
+func resolve(ctx context.Context, c *wire.Client, words []string, now time.Time) (seq uint64, err error) {
+	var q wire.MomentQuery
+	switch kind := words[0]; {
+	case kind == "version" || kind == "prompt":
+		if len(words) < 2 {
+			return 0, errMore
+		}
+		if len(words) > 2 {
+			return 0, syscall.ENOENT
+		}
+		if q.Prompt = words[1]; kind == "version" {
+			q.Prompt = ""
+			if q.Seq, err = strconv.ParseUint(words[1], 10, 64); err != nil || q.Seq == 0 {
+				return 0, syscall.ENOENT
+			}
+		}
+	case kind == "session":
+		switch {
+		case len(words) < 3:
+			return 0, errMore
+		case len(words) > 3 || words[2] != "start":
+			return 0, syscall.ENOENT
+		}
+		q.Session = words[1]
+	default:
+		at, ok := when.Time(strings.Replace(kind, "T", " ", 1), now)
+		if !ok {
+			at, ok = when.Time(kind, now)
+		}
+		if !ok || len(words) > 1 {
+			return 0, syscall.ENOENT
+		}
+		q.At = at
+	}
+	m, err := wire.Call[wire.Moment](ctx, c, wire.MMoment, q)
+	return m.Seq, err
+}
+
+var errMore = errors.New("more words are to come")
+
+// Point is where the past of a project is mounted, "" if it is not.
+func Point(root string) string {
+	all, err := mounts.Mounts()
+	if err != nil {
+		return ""
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Type == past.Type && all[i].Source == root && (all[i].UID < 0 || all[i].UID == os.Getuid()) {
+			return all[i].Point
+		}
+	}
+	return ""
+}
+
+// Leave takes the past of a project down, whoever is in it: it holds nothing.
+func Leave(root string) {
+	if point := Point(root); point != "" {
+		_ = fusefs.Detach(point)
+		_ = os.Remove(point)
+	}
+}
+
+// mounted mounts it where it is not.
+func mounted(ctx context.Context, e *cli.Env, root string) (string, error) {
+	base, err := e.Paths().MakeRuntime(".")
+	if err != nil {
+		return "", err
+	}
+	point := filepath.Join(base, wire.Key(root)+".past")
+	// Two that start at once start one.
+	lock, err := os.OpenFile(point+".lock", os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return "", err
+	}
+	if at := Point(root); at != "" {
+		if mounts.Answers(at, 3*time.Second) == nil {
+			return at, nil
+		}
+		Leave(root) // its process was killed
+	}
+	if err := os.Mkdir(point, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	return point, start(ctx, e, root, point)
+}
+
+// start starts the process that serves it and waits until it does.
+func start(ctx context.Context, e *cli.Env, root, point string) error {
+	exe := e.Exe
+	if state, err := e.Paths().State(root); err == nil {
+		if exe, err = e.SelfOutside(root, state); err != nil {
+			return err
+		}
+	}
+	cmd := exec.Command(exe, "past", "--root", root, "--point", point)
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = "/", e.Vars, &syscall.SysProcAttr{Setsid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	said := make(chan string, 1) // one line, or nothing
+	go func() {
+		line, _ := bufio.NewReader(out).ReadString('\n')
+		said <- strings.TrimSpace(line)
+	}()
+	go func() { _ = cmd.Wait() }()
+	ctx, cancel := context.WithTimeout(ctx, answers)
+	defer cancel()
+	select {
+	case line := <-said:
+		if line == "ready" {
+			return nil
+		}
+		return cli.Hintf("cachebro doctor", "the past cannot be mounted: %s", or(line, "its process ended"))
+	case <-ctx.Done():
+		_ = cmd.Process.Kill()
+		return fmt.Errorf("the past does not answer: %w", ctx.Err())
+	}
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// runPast serves the past of a project until nobody looks at it any more.
+func runPast(ctx context.Context, e *cli.Env) error {
+	flags := e.Flags()
+	root := flags.String("root", "", "the project's root")
+	point := flags.String("point", "", "where to mount")
+	if _, err := e.Parse(flags, 0, 0); err != nil {
+		return err
+	}
+	if !filepath.IsAbs(*root) || !filepath.IsAbs(*point) {
+		return e.Usagef("past is started by cachebro at, with absolute --root and --point")
+	}
+	failed := func(err error) error {
+		fmt.Fprintln(e.Stdout, cli.OneLine(err.Error()))
+		e.Flush()
+		return err
+	}
+	state, err := e.Paths().State(*root)
+	if err != nil {
+		return failed(err)
+	}
+	kept, err := place.Same(state)
+	if err != nil {
+		return failed(err)
+	}
+	c, err := e.ConnectAs(ctx, *root, "past", wire.Timeouts{Connect: 2 * time.Second, Answer: answers})
+	if err != nil {
+		return failed(err)
+	}
+	defer c.Close()
+	s, err := past.Mount(*point, *root, source{c})
+	if err != nil {
+		return failed(err)
+	}
+	fmt.Fprintln(e.Stdout, "ready")
+	e.Flush()
+	detach() // whoever waits for the end of our output waits no longer
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { s.Wait(); stop() }() // it was unmounted
+	go func() {
+		_ = place.Wait(ctx, kept) // the history is gone
+		stop()
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			_ = fusefs.Detach(*point)
+		case <-time.After(lookEvery):
+			if s.Idle() < idleAfter || fusefs.Unmount(*point) != nil {
+				continue // somebody is inside
+			}
+		}
+		_ = os.Remove(*point)
+		return nil
+	}
+}
+
+// detach lets go of the pipes that our parent gave us.
+func detach() {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		slog.Warn("cannot open the null device", "err", err)
+		return
+	}
+	defer null.Close()
+	for _, fd := range []int{1, 2} {
+		_ = unix.Dup3(int(null.Fd()), fd, 0)
+	}
+}
+
+// source asks the daemon.
+type source struct{ c *wire.Client }
+
+func (s source) Moment(ctx context.Context, words []string) (uint64, bool, error) {
+	seq, err := resolve(ctx, s.c, words, time.Now())
+	if errors.Is(err, errMore) {
+		return 0, true, nil
+	}
+	return seq, false, err
+}
+
+func (s source) Past(ctx context.Context, q wire.PastQuery) ([]wire.PastEntry, error) {
+	a, err := wire.Call[wire.PastAnswer](ctx, s.c, wire.MPast, q)
+	return a.Entries, err
+}
+
+func (s source) Content(ctx context.Context, hash string) ([]byte, error) {
+	return s.c.Call(ctx, wire.MPastRead, wire.PastRead{Hash: hash}, nil, nil)
+}

@@ -1,0 +1,2 @@
+// Package past is cachebro at: the past of a project as files.
+package past

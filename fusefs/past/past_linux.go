@@ -1,0 +1,375 @@
+package past
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"path"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"cachebro/store/wire"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	forEver  = time.Hour
+	forNow   = time.Second
+	patience = 10 * time.Second // with one answer
+	maxKept  = 64 << 20         // contents in memory, in bytes
+)
+
+// Server is a mounted past.
+type Server struct {
+	*fuse.Server
+	last atomic.Int64 // when somebody last asked, ns since the epoch
+}
+
+// Idle is for how long nobody has asked for anything that the kernel did not know.
+func (s *Server) Idle() time.Duration { return time.Since(time.Unix(0, s.last.Load())) }
+
+// Mount mounts it on a directory, for this user alone.
+func Mount(point, name string, src Source) (*Server, error) {
+	s := &Server{}
+	s.last.Store(time.Now().UnixNano())
+	t := &tree{src: src, server: s, contents: map[string][]byte{}}
+	long, now := forEver, forNow
+	root := &fixed{t: t, list: func() []string { return []string{"at", "versions"} }}
+	root.child = func(_ context.Context, name string) (fs.InodeEmbedder, time.Duration, error) {
+		switch name {
+		case "at":
+			return t.moments(), forEver, nil
+		case "versions":
+			return &directory{t: t, versions: true}, forNow, nil
+		}
+		return nil, 0, syscall.ENOENT
+	}
+	server, err := fs.Mount(point, root, &fs.Options{
+		EntryTimeout: &now, AttrTimeout: &long, NegativeTimeout: new(time.Duration), UID: uint32(unix.Getuid()), GID: uint32(unix.Getgid()),
+		MountOptions: fuse.MountOptions{
+			Name: "cachebro-past", FsName: name, Options: []string{"ro", "nosuid", "nodev"}, DirectMount: true, MaxWrite: 1 << 20,
+			DisabledCapabilities: fuse.CAP_PASSTHROUGH,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Server = server
+	return s, nil
+}
+
+// tree is what its nodes share.
+type tree struct {
+	src    Source
+	server *Server
+
+	mu       sync.Mutex // guards the fields below
+	contents map[string][]byte
+	order    []string // of contents, the oldest first
+	kept     int
+}
+
+// ask is a context for one question; it notes that somebody asks.
+func (t *tree) ask(ctx context.Context) (context.Context, context.CancelFunc) {
+	t.server.last.Store(time.Now().UnixNano())
+	return context.WithTimeout(ctx, patience)
+}
+
+// errno of an answer: what nobody can tell now may be told later.
+func errno(err error) syscall.Errno {
+	var no syscall.Errno
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &no):
+		return no
+	case errors.Is(err, wire.ErrNotFound), errors.Is(err, wire.ErrBadRequest):
+		return syscall.ENOENT
+	case errors.Is(err, wire.ErrNoDaemon), errors.Is(err, context.DeadlineExceeded):
+		return syscall.EAGAIN
+	case errors.Is(err, context.Canceled):
+		return syscall.EINTR
+	}
+	return syscall.EIO
+}
+
+func (t *tree) content(ctx context.Context, hash string) ([]byte, error) {
+	if hash == "" {
+		return nil, nil
+	}
+	t.mu.Lock()
+	b, ok := t.contents[hash]
+	t.mu.Unlock()
+	if ok {
+		return b, nil
+	}
+	ctx, cancel := t.ask(ctx)
+	defer cancel()
+	b, err := t.src.Content(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.contents[hash]; !ok && len(b) <= maxKept/4 {
+		t.contents[hash], t.order, t.kept = b, append(t.order, hash), t.kept+len(b)
+		for t.kept > maxKept {
+			t.kept -= len(t.contents[t.order[0]])
+			delete(t.contents, t.order[0])
+			t.order = t.order[1:]
+		}
+	}
+	return b, nil
+}
+
+// number is the inode number of something that never changes.
+func number(what ...any) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintln(h, what...)
+	return h.Sum64()>>1 | 1
+}
+
+// fixed is a directory whose names stand for something.
+type fixed struct {
+	fs.Inode
+	t     *tree
+	list  func() []string
+	child func(ctx context.Context, name string) (n fs.InodeEmbedder, valid time.Duration, err error)
+}
+
+var _ = (interface {
+	fs.NodeLookuper
+	fs.NodeReaddirer
+	fs.NodeGetattrer
+})(&fixed{})
+
+func (f *fixed) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+	n, valid, err := f.child(ctx, name)
+	if err != nil {
+		return nil, errno(err)
+	}
+	attr := fs.StableAttr{Mode: unix.S_IFDIR}
+	if d, ok := n.(*directory); ok {
+		attr.Ino = d.number()
+		d.fill(&out.Attr)
+	} else {
+		out.Mode = 0o555
+	}
+	out.SetEntryTimeout(valid)
+	return f.NewInode(ctx, n, attr), 0
+}
+
+func (f *fixed) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
+	var all []fuse.DirEntry
+	for _, name := range f.list() {
+		all = append(all, fuse.DirEntry{Name: name, Mode: unix.S_IFDIR})
+	}
+	return fs.NewListDirStream(all), 0
+}
+
+func (f *fixed) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	out.Mode = 0o555
+	return 0
+}
+
+// moments is a directory below at/ whose names begin, or go on with, a moment.
+func (t *tree) moments(words ...string) fs.InodeEmbedder {
+	f := &fixed{t: t, list: func() []string { return nil }}
+	f.child = func(ctx context.Context, name string) (fs.InodeEmbedder, time.Duration, error) {
+		ctx, cancel := t.ask(ctx)
+		defer cancel()
+		all := append(slices.Clone(words), name)
+		seq, more, err := t.src.Moment(ctx, all)
+		if err != nil || more {
+			return t.moments(all...), forNow, err
+		}
+		return &directory{t: t, seq: seq}, forNow, nil
+	}
+	return f
+}
+
+// directory is one of a moment, or of versions.
+type directory struct {
+	fs.Inode
+	t        *tree
+	seq      uint64
+	path     string
+	versions bool
+	entry    wire.PastEntry
+
+	mu    sync.Mutex // guards known
+	known []wire.PastEntry
+	asked bool
+}
+
+var _ = (interface {
+	fs.NodeLookuper
+	fs.NodeReaddirer
+	fs.NodeGetattrer
+})(&directory{})
+
+func (d *directory) number() uint64 { return number(d.versions, d.seq, d.path) }
+
+// entries lists it. What a moment held is asked once; versions come in the meantime.
+func (d *directory) entries(ctx context.Context) ([]wire.PastEntry, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.asked && !d.versions {
+		return d.known, nil
+	}
+	ctx, cancel := d.t.ask(ctx)
+	defer cancel()
+	all, err := d.t.src.Past(ctx, wire.PastQuery{Seq: d.seq, Path: []byte(d.path), Versions: d.versions})
+	if err != nil {
+		return nil, err
+	}
+	d.known, d.asked = all, true
+	return all, nil
+}
+
+func (d *directory) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+	all, err := d.entries(ctx)
+	if err != nil {
+		return nil, errno(err)
+	}
+	i := slices.IndexFunc(all, func(e wire.PastEntry) bool { return string(e.Name) == name })
+	if i < 0 {
+		return nil, syscall.ENOENT
+	}
+	e := all[i]
+	out.SetEntryTimeout(forEver)
+	if e.Mode&unix.S_IFMT == unix.S_IFDIR {
+		sub := &directory{t: d.t, seq: d.seq, path: path.Join(d.path, name), versions: d.versions, entry: e}
+		if d.versions {
+			out.SetEntryTimeout(forNow)
+		}
+		sub.fill(&out.Attr)
+		return d.NewInode(ctx, sub, fs.StableAttr{Mode: unix.S_IFDIR, Ino: sub.number()}), 0
+	}
+	f := &file{t: d.t, entry: e}
+	f.fill(&out.Attr)
+	return d.NewInode(ctx, f, fs.StableAttr{Mode: e.Mode & unix.S_IFMT, Ino: number(d.versions, d.seq, d.path, name)}), 0
+}
+
+func (d *directory) Readdir(ctx context.Context) (fs.DirStream, syscall.Errno) {
+	all, err := d.entries(ctx)
+	if err != nil {
+		return nil, errno(err)
+	}
+	list := make([]fuse.DirEntry, 0, len(all))
+	for _, e := range all {
+		list = append(list, fuse.DirEntry{Name: string(e.Name), Mode: e.Mode & unix.S_IFMT})
+	}
+	return fs.NewListDirStream(list), 0
+}
+
+func (d *directory) fill(out *fuse.Attr) {
+	out.Mode, out.Nlink = d.entry.Mode&0o7777, 2
+	if out.Mode == 0 {
+		out.Mode = 0o555
+	}
+	fillOwner(out, d.entry)
+}
+
+func (d *directory) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	d.fill(&out.Attr)
+	return 0
+}
+
+func fillOwner(out *fuse.Attr, e wire.PastEntry) {
+	if e.Seq != 0 {
+		out.Uid, out.Gid = e.UID, e.GID
+	}
+	t := time.Unix(0, e.Mtime)
+	out.SetTimes(&t, &t, &t)
+}
+
+// file is a regular file, a link, or something whose content there is none of.
+type file struct {
+	fs.Inode
+	t     *tree
+	entry wire.PastEntry
+}
+
+var _ = (interface {
+	fs.NodeOpener
+	fs.NodeReader
+	fs.NodeReadlinker
+	fs.NodeGetattrer
+	fs.NodeGetxattrer
+	fs.NodeListxattrer
+})(&file{})
+
+func (f *file) fill(out *fuse.Attr) {
+	out.Mode, out.Nlink, out.Size = f.entry.Mode&0o7777, 1, uint64(f.entry.Size)
+	if f.entry.Mode&unix.S_IFMT == unix.S_IFLNK {
+		out.Size = uint64(len(f.entry.Target))
+	}
+	out.Blocks = (out.Size + 511) / 512
+	fillOwner(out, f.entry)
+}
+
+func (f *file) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	f.fill(&out.Attr)
+	return 0
+}
+
+func (f *file) Readlink(context.Context) ([]byte, syscall.Errno) { return f.entry.Target, 0 }
+
+// held is the content of an open file.
+type held []byte
+
+func (f *file) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	if flags&(unix.O_ACCMODE|unix.O_TRUNC) != 0 {
+		return nil, 0, syscall.EROFS
+	}
+	if f.entry.Why != "" {
+		return nil, 0, syscall.EIO
+	}
+	b, err := f.t.content(ctx, f.entry.Hash)
+	if err == nil && int64(len(b)) != f.entry.Size {
+		err = syscall.EIO
+	}
+	if err != nil {
+		return nil, 0, errno(err)
+	}
+	return held(b), fuse.FOPEN_KEEP_CACHE, 0
+}
+
+func (f *file) Read(_ context.Context, h fs.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	b, _ := h.(held)
+	b = b[min(off, int64(len(b))):]
+	return fuse.ReadResultData(b[:min(len(b), len(dest))]), 0
+}
+
+// whyAttr says why a file has no content.
+const whyAttr = "user.cachebro.why"
+
+func (f *file) Getxattr(_ context.Context, attr string, dest []byte) (uint32, syscall.Errno) {
+	if attr != whyAttr || f.entry.Why == "" {
+		return 0, syscall.ENODATA
+	}
+	return copied(dest, f.entry.Why)
+}
+
+func (f *file) Listxattr(_ context.Context, dest []byte) (uint32, syscall.Errno) {
+	if f.entry.Why == "" {
+		return 0, 0
+	}
+	return copied(dest, whyAttr+"\x00")
+}
+
+func copied(dest []byte, s string) (uint32, syscall.Errno) {
+	if len(dest) > 0 && len(dest) < len(s) {
+		return uint32(len(s)), syscall.ERANGE
+	}
+	copy(dest, s)
+	return uint32(len(s)), 0
+}

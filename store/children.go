@@ -1,0 +1,37 @@
+package store
+
+import (
+	"bytes"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// Children passes the names of which anything was ever known directly below a
+// directory ("" is the root), sorted by bytes, be they there now or not, until fn
+// answers false. It skips what is below them.
+func (v *View) Children(dir Path, fn func(Path) bool) error {
+	prefix := keyCurrent(below(dir))
+	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
+	defer it.Close()
+	known := map[Path]bool{} // a name may come twice: "a", "a.b", "a/c"
+	for it.Rewind(); it.Valid(); {
+		key := it.Item().Key()
+		name := key[len(prefix):]
+		i := bytes.IndexByte(name, '/')
+		child := Path(key[1:])
+		if i >= 0 {
+			child = Path(key[1 : len(prefix)+i])
+		}
+		if len(name) > 0 && !known[child] {
+			if known[child] = true; !fn(child) {
+				return nil
+			}
+		}
+		if i < 0 {
+			it.Next()
+		} else {
+			it.Seek(append(keyCurrent(child), '/'+1))
+		}
+	}
+	return nil
+}
