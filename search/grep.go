@@ -63,7 +63,7 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 	g.SetLimit(x.workers())
 	for _, part := range shares(len(paths), 4*x.workers()) {
 		g.Go(func() error {
-			m := newMatcher(q, auto.clone(), must)
+			m := newMatcher(q, auto.Clone(), must)
 			for i := part[0]; i < part[1]; i++ {
 				if gctx.Err() != nil {
 					return gctx.Err()

@@ -130,7 +130,7 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 				ms = make([]*matcher, x.workers())
 			}
 			for i := range ms {
-				ms[i] = newMatcher(q, auto.clone(), must)
+				ms[i] = newMatcher(q, auto.Clone(), must)
 			}
 			return h.of(gctx, vs, ms)
 		})

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"cachebro/search/automaton"
 	"cachebro/store"
 )
 
 // matcher finds the matching lines of a text. Not safe for concurrent use.
 type matcher struct {
-	auto   *dfa
+	auto   *automaton.DFA
 	must   []byte // what every matching line contains; nil: nothing is known
 	only   bool   // must is the whole query
 	buf    []byte // scratch: the folded text
@@ -19,7 +20,7 @@ type matcher struct {
 	folded bool   // must is lower case, to be compared ASCII-folded
 }
 
-func newMatcher(q Query, auto *dfa, must string) *matcher {
+func newMatcher(q Query, auto *automaton.DFA, must string) *matcher {
 	m := &matcher{auto: auto}
 	if !q.Regex {
 		must = q.Pattern
@@ -77,7 +78,7 @@ func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, tot
 	}
 	if whole {
 		for at := 0; at < len(content); {
-			i := m.auto.match(content, at)
+			i := m.auto.Match(content, at)
 			if i < 0 {
 				break
 			}
@@ -93,7 +94,7 @@ func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, tot
 			break
 		}
 		start, end := bounds(at + i)
-		if m.only || m.auto.matchLine(content[start:end]) {
+		if m.only || m.auto.MatchLine(content[start:end]) {
 			emit(start, end)
 		}
 		at = end + 1
