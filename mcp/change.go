@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 
+	"cachebro/mcp/replace"
 	"cachebro/store/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 // written, and the store is told who did it and what the agent has seen of it.
 type change struct {
 	rel      string
-	f        *file
+	f        *replace.File
 	after    []byte
 	old, new string // what the agent supplied
 	all      bool
@@ -28,18 +29,18 @@ const unsafeNote = "\n(cachebro's store does not answer: this change may not be 
 // apply writes c.after. Without a mount the content before is handed to the
 // store first; with one the overlay keeps it, whatever becomes of the daemon.
 func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
-	s, path := c.s, []byte(ch.f.path)
+	s, path := c.s, []byte(ch.f.Path)
 	var st wire.Status
 	_, serr := s.back.try(ctx, readWait, wire.MStatus, wire.Empty{}, nil, &st)
 	mounted := serr == nil && st.Mounted
 	if own, ok := under(st.State, s.opt.Root); serr == nil && ok {
-		if _, inside := under(ch.f.path, own); inside {
+		if _, inside := under(ch.f.Path, own); inside {
 			return "", badInput(quote(ch.rel)+" is cachebro's own", "the history is not edited")
 		}
 	}
-	if serr == nil && ch.f.exists {
+	if serr == nil && ch.f.Exists {
 		var before wire.Ingest
-		_, serr = s.back.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path}, ch.f.content, &before)
+		_, serr = s.back.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path}, ch.f.Content, &before)
 		if serr == nil && !before.Kept && before.Class != "" && before.Class != "tracked" && !ch.unkept {
 			return "", wire.Errorf(wire.ErrConflict, "overwrite_unkept=true writes it all the same", "%s is %s, so the history does not keep what it holds now", quote(ch.rel), before.Class)
 		}
@@ -48,7 +49,7 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 		return "", ctx.Err() // nothing is written yet
 	}
 	end := c.window(ctx, path)
-	if err = ch.f.put(ch.after, 0, 0); err != nil {
+	if err = ch.f.Put(ch.after); err != nil {
 		end(true)
 		return "", fileError(ch.rel, err)
 	}
@@ -60,8 +61,8 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	end(false)
 	if c.reader != (wire.Reader{}) && serr == nil && !ch.unseen {
 		own := wire.OwnEdit{Reader: c.reader, Path: []byte(ch.rel), Old: ch.old, New: ch.new, All: ch.all, Tool: c.tool.name}
-		if ch.f.exists {
-			own.Before = hash(ch.f.content)
+		if ch.f.Exists {
+			own.Before = hash(ch.f.Content)
 		}
 		if _, oerr := s.back.try(ctx, readWait, wire.MOwnEdit, own, ch.after, nil); oerr != nil {
 			// The reader then gets more text than it needs, never less.
@@ -69,7 +70,7 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 		}
 	}
 	s.listHistory(ch.rel)
-	if ch.f.exists && ch.f.info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
+	if ch.f.Exists && ch.f.Info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
 		note = "\n(its set-user-ID or set-group-ID bit is gone, as after any write)"
 	}
 	if serr != nil {

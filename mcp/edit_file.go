@@ -45,25 +45,25 @@ var editFileTool = &tool{
 		if err != nil {
 			return nil, c.explain(rel, err)
 		}
-		defer f.close()
-		if !f.exists {
+		defer f.Root.Close()
+		if !f.Exists {
 			return nil, c.explain(rel, wire.ErrNotFound)
 		}
-		old, repl, at, err := find(rel, f.content, a.Old, a.New, a.All)
+		old, repl, at, err := find(rel, f.Content, a.Old, a.New, a.All)
 		if err != nil {
 			return nil, err
 		}
-		after := bytes.ReplaceAll(f.content, []byte(old), []byte(repl))
+		after := bytes.ReplaceAll(f.Content, []byte(old), []byte(repl))
 		note, err := c.apply(ctx, change{rel: rel, f: f, after: after, unkept: a.Unkept, old: old, new: repl, all: a.All})
 		if err != nil {
 			return nil, err
 		}
-		first := 1 + bytes.Count(f.content[:at[0]], []byte("\n"))
+		first := 1 + bytes.Count(f.Content[:at[0]], []byte("\n"))
 		what := fmt.Sprintf("at line %d", first)
 		if len(at) > 1 {
 			what = fmt.Sprintf("in %d places, the first at line %d", len(at), first)
 		}
-		return textResult(fmt.Sprintf("edited %s %s · %d -> %d lines%s", quote(rel), what, text.Lines(f.content), text.Lines(after), note)), nil
+		return textResult(fmt.Sprintf("edited %s %s · %d -> %d lines%s", quote(rel), what, text.Lines(f.Content), text.Lines(after), note)), nil
 	},
 }
 

@@ -41,16 +41,16 @@ var updateNodeTool = &tool{
 		if err != nil {
 			return nil, c.explain(manifest.Name, err)
 		}
-		defer f.close()
-		ref, err := c.nodeName(f.content, a.Ref, len(a.Source) > 0)
+		defer f.Root.Close()
+		ref, err := c.nodeName(f.Content, a.Ref, len(a.Source) > 0)
 		if err != nil {
 			return nil, err
 		}
-		after, err := editNode(f.content, ref, a.Summary, a.Source)
+		after, err := editNode(f.Content, ref, a.Summary, a.Source)
 		if err != nil {
 			return nil, badInput(err.Error(), "edit_file can change "+manifest.Name+" too")
 		}
-		if f.exists && bytes.Equal(after, f.content) {
+		if f.Exists && bytes.Equal(after, f.Content) {
 			return textResult(fmt.Sprintf("%s already says so of %s", manifest.Name, quote(ref))), nil
 		}
 		note, err := c.apply(ctx, change{rel: manifest.Name, f: f, after: after, unseen: true})

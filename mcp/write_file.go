@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"cachebro/mcp/replace"
 	"cachebro/store/text"
 	"cachebro/store/wire"
 
@@ -39,21 +40,21 @@ var writeFileTool = &tool{
 		if err != nil {
 			return nil, c.explain(rel, err)
 		}
-		defer f.close()
+		defer f.Root.Close()
 		if err := expect(rel, f, a.Expect); err != nil {
 			return nil, err
 		}
 		after := []byte(a.Content)
-		if f.exists && bytes.Equal(f.content, after) {
+		if f.Exists && bytes.Equal(f.Content, after) {
 			return textResult(fmt.Sprintf("%s already has exactly this content · hash %s", quote(rel), hash(after)[:12])), nil
 		}
-		note, err := c.apply(ctx, change{rel: rel, f: f, after: after, unkept: a.Unkept, new: a.Content, old: string(f.content), all: true})
+		note, err := c.apply(ctx, change{rel: rel, f: f, after: after, unkept: a.Unkept, new: a.Content, old: string(f.Content), all: true})
 		if err != nil {
 			return nil, err
 		}
 		what := "created"
-		if f.exists {
-			what = "replaced " + text.Count(text.Lines(f.content), "line") + " in"
+		if f.Exists {
+			what = "replaced " + text.Count(text.Lines(f.Content), "line") + " in"
 		}
 		return textResult(fmt.Sprintf("%s %s · %s, %d bytes · hash %s%s", what, quote(rel), text.Count(text.Lines(after), "line"), len(after), hash(after)[:12], note)), nil
 	},
@@ -61,13 +62,13 @@ var writeFileTool = &tool{
 
 // expect checks expected_hash against the file. Between this and the rename
 // another program can still write; its content is in the history then.
-func expect(rel string, f *file, want string) error {
+func expect(rel string, f *replace.File, want string) error {
 	if want == "" {
 		return nil
 	}
 	want = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(want)), "sha256:")
 	if want == "absent" {
-		if f.exists {
+		if f.Exists {
 			return wire.Errorf(wire.ErrConflict, "read it, or write without expected_hash", "%s exists", quote(rel))
 		}
 		return nil
@@ -75,10 +76,10 @@ func expect(rel string, f *file, want string) error {
 	if len(want) < 8 || len(want) > 64 || strings.Trim(want, "0123456789abcdef") != "" {
 		return badInput("expected_hash is not a SHA-256", "give 8 to 64 hex digits, or absent")
 	}
-	if !f.exists {
+	if !f.Exists {
 		return wire.Errorf(wire.ErrConflict, "write without expected_hash to create it", "%s does not exist", quote(rel))
 	}
-	if now := hash(f.content); !strings.HasPrefix(now, want) {
+	if now := hash(f.Content); !strings.HasPrefix(now, want) {
 		return wire.Errorf(wire.ErrConflict, "read it again before writing", "%s has changed: its hash is %s now", quote(rel), now[:12])
 	}
 	return nil

@@ -1,4 +1,4 @@
-package mcp
+package replace
 
 import (
 	"errors"
@@ -11,14 +11,14 @@ import (
 	"cachebro/store/wire"
 )
 
-// errMeanwhile: what the tool would write was made from an older content.
-var errMeanwhile = wire.Errorf(wire.ErrConflict, "read it again", "it was written to meanwhile")
+// ErrMeanwhile: what the tool would write was made from an older content.
+var ErrMeanwhile = wire.Errorf(wire.ErrConflict, "read it again", "it was written to meanwhile")
 
 // lease keeps others from opening the file for writing until it is replaced. open:
 // somebody has it open so already, and would go on to write to a file without a
 // name if it were.
-func (f *file) lease() (held *displace.Held, open bool, err error) {
-	r, err := f.root.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+func (f *File) lease() (held *displace.Held, open bool, err error) {
+	r, err := f.Root.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, false, err
 	}
@@ -30,9 +30,9 @@ func (f *file) lease() (held *displace.Held, open bool, err error) {
 		}
 		return nil, false, err
 	}
-	if !unchanged(held.Info(), f.info) {
+	if !unchanged(held.Info(), f.Info) {
 		held.Release()
-		return nil, false, errMeanwhile
+		return nil, false, ErrMeanwhile
 	}
 	return held, false, nil
 }
@@ -44,21 +44,21 @@ func unchanged(a, b fs.FileInfo) bool {
 
 // replace renames tmp over the held file and lets others write again; see package
 // displace.
-func (f *file) replace(held *displace.Held, tmp string) (err error) {
-	if held != nil && !displace.Overlay(f.root.Name()) {
-		d, err := held.Swap(f.root, tmp, f.path)
+func (f *File) replace(held *displace.Held, tmp string) (err error) {
+	if held != nil && !displace.Overlay(f.Root.Name()) {
+		d, err := held.Swap(f.Root, tmp, f.Path)
 		if d != nil {
 			time.Sleep(displace.Grace)
 			switch err = d.Finish(); {
 			case errors.Is(err, displace.ErrGivenBack):
-				return errMeanwhile
+				return ErrMeanwhile
 			case errors.Is(err, displace.ErrAppended):
 				return nil
 			}
 			return err
 		}
 		if err != nil {
-			_ = f.root.Remove(tmp)
+			_ = f.Root.Remove(tmp)
 			held.Release()
 			return err
 		}
@@ -66,12 +66,12 @@ func (f *file) replace(held *displace.Held, tmp string) (err error) {
 	if held != nil {
 		defer held.Release()
 		if held.Changed() {
-			_ = f.root.Remove(tmp)
-			return errMeanwhile
+			_ = f.Root.Remove(tmp)
+			return ErrMeanwhile
 		}
 	}
-	if err = f.root.Rename(tmp, f.path); err != nil {
-		_ = f.root.Remove(tmp)
+	if err = f.Root.Rename(tmp, f.Path); err != nil {
+		_ = f.Root.Remove(tmp)
 	}
 	return err
 }

@@ -1,0 +1,71 @@
+package mcp
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+
+	"cachebro/mcp/replace"
+	"cachebro/store/gitdir"
+)
+
+// open reads what is at rel now, through the project's own path. The caller
+// closes it and holds the path's lock.
+func (s *Server) open(rel string) (*replace.File, error) {
+	if rel == "" {
+		return nil, isDir(rel)
+	}
+	target, err := s.target(rel)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(s.dir())
+	if err != nil {
+		return nil, fileError("", err)
+	}
+	f := &replace.File{Root: root, Path: target}
+	if inGit(root, rel) || inGit(root, target) {
+		root.Close()
+		return nil, badInput(quote(rel)+" belongs to git", "git's own commands change its directory")
+	}
+	f.Info, err = root.Stat(target)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return f, nil
+	case err != nil:
+		root.Close()
+		return nil, fileError(rel, err)
+	}
+	f.Exists = true
+	if err = regular(rel, f.Info); err == nil {
+		f.Content, err = readAll(root, target)
+	}
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// inGit: a path leads into a git directory, or names one: what stands there the next
+// git command runs.
+func inGit(root *os.Root, p string) bool {
+	if gitdir.In(p) {
+		return true
+	}
+	for dir := path.Dir(p); dir != "." && dir != "/"; dir = path.Dir(dir) {
+		if gitdir.Is(func(name string) (fs.FileInfo, error) { return root.Lstat(dir + "/" + name) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// lockFile orders writers of rel under whatever name.
+func (s *Server) lockFile(rel string) (unlock func()) {
+	if target, err := s.target(rel); err == nil {
+		rel = target
+	}
+	return s.locks.lock(rel)
+}
