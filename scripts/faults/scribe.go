@@ -22,6 +22,9 @@ import (
 	"cachebro/store/wire"
 )
 
+// scribeFiles are the names of their files.
+var scribeFiles = []string{"w1.txt", "w2.txt", "w3.ign", "w4.txt"}
+
 // scribes append numbered records to files of a tree until their standard input
 // ends, and print each that was written. Half of them keep their files open. What
 // goes to a file without a name is said to: "gone TIME " stands before the record,
@@ -34,8 +37,7 @@ func scribes(dir string, seed int64) error {
 	if err := os.Chdir(dir); err != nil {
 		return err
 	}
-	names := []string{"w1.txt", "w2.txt", "w3.ign", "w4.txt"}
-	for i, name := range names {
+	for i, name := range scribeFiles {
 		r := rand.New(rand.NewSource(seed + int64(i)))
 		if dirs, _ := filepath.Glob("*/"); len(dirs) > 0 && r.Intn(2) == 0 {
 			name = filepath.Join(dirs[r.Intn(len(dirs))], name)

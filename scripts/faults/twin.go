@@ -29,9 +29,10 @@ type trial struct {
 	blind  string // differences that do not count
 
 	dir, source, git string
-	wrong            []string // what no output names, as a person reads it
-	kind             string   // of the first of them
-	named            int      // differences that were named
+	opened           map[string]os.FileInfo // by handle, unless it only appends
+	wrong            []string               // what no output names, as a person reads it
+	kind             string                 // of the first of them
+	named            int                    // differences that were named
 	outputs          []string
 	start, end       *snapshot // before everything, and before all undoing
 }
@@ -93,6 +94,9 @@ func twins(s settings) error {
 	}
 	slices.SortFunc(bad, func(a, b *trial) int { return int(a.seed - b.seed) })
 	for _, t := range bad {
+		if s.live && s.verbose { // there is no shorter one: it is also a matter of time
+			fmt.Printf("seed %d (%s):\n%s", t.seed, t.kind, t.script)
+		}
 		if s.shrink > 0 && !s.live {
 			short, err := s.shorten(t)
 			errs = append(errs, err)
@@ -337,8 +341,32 @@ func (t *trial) differences(want, now *snapshot) []difference {
 
 func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
 
+// overwrites: an operation may write over what a writer has just appended and nobody
+// has closed. Without us the bytes would be as lost.
+func (t *trial) overwrites(now tree, o op) bool {
+	name := ""
+	switch o.Verb {
+	case "write", "text":
+		name = o.Args[0]
+	case "copy":
+		name = o.Args[1]
+	case "hwrite", "hpwrite", "htruncate", "hfallocate", "hmmap", "hcopy":
+	default:
+		return false
+	}
+	fi := t.opened[o.Args[0]]
+	if name != "" {
+		fi, _ = os.Stat(filepath.Join(t.source, name))
+	}
+	return fi != nil && slices.ContainsFunc(now.files, func(p string) bool {
+		other, err := os.Stat(filepath.Join(t.source, p))
+		return err == nil && os.SameFile(fi, other) && slices.Contains(scribeFiles, filepath.Base(p))
+	})
+}
+
 // half does one half of the operations.
 func (t *trial) half(r *remote, d *dice, ops *[]op) error {
+	t.opened = map[string]os.FileInfo{}
 	if t.given {
 		for _, o := range *ops {
 			if _, err := r.do(o); err != nil {
@@ -347,13 +375,23 @@ func (t *trial) half(r *remote, d *dice, ops *[]op) error {
 		}
 	} else {
 		for range 2 + d.Intn(16) {
-			o := d.next(listTree(t.source, t.git))
+			tree := listTree(t.source, t.git)
+			o := d.next(tree)
+			if t.live && t.overwrites(tree, o) {
+				continue
+			}
 			failed, err := r.do(o)
 			if err != nil {
 				return err
 			}
-			if failed == "" {
-				*ops = append(*ops, o)
+			if failed != "" {
+				continue
+			}
+			*ops = append(*ops, o)
+			if o.Verb == "open" && o.Args[2] != "append" {
+				t.opened[o.Args[0]], _ = os.Stat(filepath.Join(t.source, o.Args[1]))
+			} else if o.Verb == "open" {
+				delete(t.opened, o.Args[0])
 			}
 		}
 	}
