@@ -42,6 +42,7 @@ type contextSize struct {
 	Model   string `json:"model,omitempty"`
 	Total   int64  `json:"total,omitempty"`  // tokens of the latest request
 	Chars   int64  `json:"chars,omitempty"`  // of results since, without white space
+	Prompt  bool   `json:"prompt,omitempty"` // since: the person said something
 	Stored  int    `json:"stored,omitempty"` // results that were large outputs
 	Kept    int    `json:"kept,omitempty"`   // files in tool-results when the account began
 
@@ -61,6 +62,9 @@ const (
 	// Usage that falls by more than this, or by more than a tenth, has lost
 	// something. A little less is no sign: thinking is dropped, estimates differ.
 	maxFall = 20_000
+	// Between two calls of one prompt nothing else than results is dropped: thinking
+	// goes with the next prompt.
+	maxFallWithin = 2_000
 )
 
 // canHold: the client's transcript was tried to tell that nothing was lost, and
@@ -261,6 +265,7 @@ func (s *contextSize) account(line []byte) {
 			}
 		}
 	case e.Type == "user":
+		s.Prompt = s.Prompt || len(blocks) == 0
 		for _, b := range blocks {
 			if b.Type == "tool_result" {
 				text := joinText(b.Content)
@@ -271,6 +276,8 @@ func (s *contextSize) account(line []byte) {
 					s.Stored++
 				}
 				s.Chars += solid(text)
+			} else {
+				s.Prompt = true
 			}
 		}
 	case e.Type == "assistant":
@@ -283,7 +290,7 @@ func (s *contextSize) account(line []byte) {
 				s.compare(total, e.Message.Model)
 			}
 			s.Message, s.Model, s.Total, s.Chars = e.Message.ID, e.Message.Model, total, 0
-			s.Calls = nil
+			s.Calls, s.Prompt = nil, false
 		}
 		if s.Calls == nil {
 			s.Calls = map[string]bool{}
@@ -302,7 +309,7 @@ func (s *contextSize) compare(total int64, model string) {
 	switch {
 	case model != s.Model: // it counts in tokens of its own
 		s.Unsure = true
-	case least-total > maxFall, 10*(s.Total-total) > s.Total:
+	case least-total > maxFall, 10*(s.Total-total) > s.Total, !s.Prompt && least-total > maxFallWithin:
 		s.Fell = true
 	case total < least:
 		s.Unsure = true

@@ -73,6 +73,11 @@ func (s *sized) result(text string) {
 	s.add(fmt.Sprintf(`{"type":"user","uuid":"r%d","parentUuid":"a%d","message":{"content":[{"type":"tool_result","tool_use_id":"t%d","content":%s}]}}`, s.calls, s.calls, s.calls, b))
 }
 
+// prompt is what the person says.
+func (s *sized) prompt() {
+	s.add(fmt.Sprintf(`{"type":"user","uuid":"p%d","parentUuid":"a%d","message":{"role":"user","content":"go on"}}`, s.calls, s.calls))
+}
+
 // said is the word that the read of the latest call brings to the daemon.
 func (s *sized) said() string {
 	s.t.Helper()
@@ -108,8 +113,20 @@ func TestContextSize(t *testing.T) {
 		s.request(31_100) // no result: nothing to grow by
 		step("a context that grew on", "held")
 		s.result(text)
-		s.request(32_000) // 5,000 came, 4,000 went
+		s.prompt()
+		s.request(32_000) // 5,000 came, 4,000 went: thinking goes with a prompt
 		step("a context that grew too little", "unsure")
+		s.result(text)
+		s.request(35_500)
+		step("a context that grew a little too little", "unsure")
+		s.result(text)
+		s.request(36_500) // 5,000 came, 4,000 went, and nobody said anything
+		step("a context that lost something between two calls", "fell")
+		s.result(text)
+		s.request(42_000)
+		step("a context that grew again", "held")
+		s.request(31_500)
+		step("a context that shrank", "fell")
 		s.result(text)
 		s.request(37_500)
 		step("after that", "held")

@@ -294,7 +294,7 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 
 func (pl *player) false(st step, err error) {
 	if err != nil {
-		pl.res.wrong = append(pl.res.wrong, fmt.Sprintf("trace %s call %s, file %d: %v", pl.res.name, pl.last, st.file, err))
+		pl.res.wrong = append(pl.res.wrong, fmt.Sprintf("trace %s call %s, agent %d, %s of file %d, lines %d-%d: %v", pl.res.name, pl.last, st.agent, st.op, st.file, st.first, st.last, err))
 	}
 }
 

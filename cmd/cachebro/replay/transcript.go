@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // firstTokens is what a context holds before anything was read: the system
@@ -67,8 +68,13 @@ func (t *transcript) result(id, text string) {
 	t.add(fields{"type": "user", "message": fields{"role": "user", "content": []fields{{"type": "tool_result", "tool_use_id": id, "content": text}}}})
 }
 
-// other is a result of which only the size is known.
-func (t *transcript) other(chars int) { t.tokens += chars * 10 / 34 }
+// other is a call and its result, of which only the size is known.
+func (t *transcript) other(chars int) {
+	id := fmt.Sprintf("toolu_other%d", t.n)
+	t.use(id)
+	t.add(fields{"type": "user", "message": fields{"role": "user", "content": []fields{{"type": "tool_result", "tool_use_id": id, "content": strings.Repeat("abc ", chars/4)}}}})
+	t.tokens += chars * 10 / 34
+}
 
 func (t *transcript) compacted() { t.tokens = firstTokens + 2000 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"strconv"
@@ -96,6 +97,9 @@ func (pl *player) silence() {
 	if n := c.cleared(clearsBut, clearsAtLeast); n > 0 {
 		pl.transcript(0).tokens -= n
 		pl.res.cleared++
+		if pl.o.verbose {
+			pl.o.progress(fmt.Sprintf("%s cleared   %d tokens before call %d, %d are left", pl.res.name, n, pl.n+1, pl.transcript(0).tokens))
+		}
 	}
 }
 
