@@ -8,6 +8,29 @@ import (
 	"cachebro/store/wire"
 )
 
+// What others changed is told within its budget; what a file says is no line of ours.
+func TestNewsBlock(t *testing.T) {
+	if got := newsBlock(nil); got != "" {
+		t.Errorf("%q", got)
+	}
+	got := newsBlock([]wire.News{{Text: "a.go: +1 -1 at 12:41 by vi (pid 7)", Diff: "@@ -1,1 +1,1 @@\n-x\n+\x1b[31my\r\n"}})
+	if want := "cachebro: changed by others since you were shown them:\n- a.go: +1 -1 at 12:41 by vi (pid 7)\n  @@ -1,1 +1,1 @@\n  -x\n  +[31my\nRead a file again for what is not shown here."; got != want && got != strings.Replace(want, "+[31m", "+?[31m", 1) {
+		t.Errorf("%q", got)
+	}
+	many := make([]wire.News, 40)
+	for i := range many {
+		many[i] = wire.News{Text: strings.Repeat("long/", 10) + "name.go: +1 -1 at 12:41 by vi (pid 7)"}
+	}
+	got = newsBlock(many)
+	if n := utf16Len(got); n > maxNews || n < maxNews-150 || !strings.Contains(got, " more: cachebro log\n") || !strings.HasSuffix(got, " not shown here.") {
+		t.Errorf("%d characters: %q", n, got)
+	}
+	many[0].Text = strings.Repeat("long/", 1000)
+	if n := utf16Len(newsBlock(many)); n > maxNews {
+		t.Errorf("%d characters", n)
+	}
+}
+
 func at(hour, minute int) time.Time { return time.Date(2026, 1, 2, hour, minute, 0, 0, time.UTC) }
 
 func recovery() wire.Recovery {

@@ -2,7 +2,9 @@ package hooks
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"cachebro/store/wire"
@@ -21,12 +23,47 @@ func userPromptSubmit(ctx context.Context, c *call) answer {
 	if err == nil && !known.Mounted && c.dead() {
 		return answer{out: output{message: deadLine, context: c.deadText(ctx)}}
 	}
+	news := ""
+	if err == nil && c.opt.client == "" {
+		news = newsBlock(known.News)
+		c.spend(ctx, "news", news)
+	}
 	if !c.opt.index {
-		return answer{}
+		return answer{out: output{context: news}}
 	}
 	text := c.promptIndex(ctx)
 	c.spend(ctx, "prompt-index", text)
-	return answer{out: output{context: text}}
+	if news != "" && text != "" {
+		news += "\n\n"
+	}
+	return answer{out: output{context: news + text}}
+}
+
+// maxNews is what a prompt may cost for what others changed, in characters.
+const maxNews = 1000
+
+// newsBlock tells the model which of the files that it holds are no longer what it was
+// shown; "" where all are.
+func newsBlock(news []wire.News) string {
+	const head, end = "cachebro: changed by others since you were shown them:", "\nRead a file again for what is not shown here."
+	var b strings.Builder
+	for i, n := range news {
+		line := "\n- " + clean(n.Text)
+		for l := range strings.Lines(n.Diff) {
+			line += "\n  " + clean(strings.TrimRight(l, "\r\n"))
+		}
+		if i == 0 {
+			b.WriteString(head)
+		} else if more := fmt.Sprintf("\n- and %d more: cachebro log", len(news)-i); utf16Len(b.String()+line+more+end) > maxNews {
+			b.WriteString(more)
+			break
+		}
+		b.WriteString(line)
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return cutText(b.String(), maxNews-utf16Len(end)) + end
 }
 
 // The client writes its transcript behind our back: a busy one may be a moment

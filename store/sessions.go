@@ -25,6 +25,7 @@ type Session struct {
 	Prompt     string    `cbor:"11,keyasint,omitempty"` // id of the current one
 	StartSeq   uint64    `cbor:"12,keyasint,omitempty"` // newest version when it began
 	Branch     string    `cbor:"13,keyasint,omitempty"`
+	Told       uint64    `cbor:"14,keyasint,omitempty"` // newest version when it was last told what others changed
 }
 
 // Prompt is one message of the user within a session.

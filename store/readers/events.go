@@ -1,6 +1,10 @@
 package readers
 
-import "cachebro/store"
+import (
+	"slices"
+
+	"cachebro/store"
+)
 
 // Event is a client's word about its context windows.
 type Event struct {
@@ -149,6 +153,22 @@ func (s *Tracker) Given(id store.Reader, tokens int64) {
 		defer r.mu.Unlock()
 		r.delivered += tokens
 	}
+}
+
+// Held lists the files of which the reader was shown lines that it may still hold.
+func (s *Tracker) Held(id store.Reader) (out []store.Path) {
+	r := s.reader(id, false)
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for p, f := range r.files {
+		if slices.ContainsFunc(f.pieces, func(q piece) bool { return q.Rendering != "" && q.Last >= q.First }) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // ShownSince says whether and when the reader last was shown something of a

@@ -179,6 +179,16 @@ type SessionAnswer struct {
 	Epoch     uint64 `json:"epoch"`
 	Mounted   bool   `json:"mounted"`
 	NeedCheck bool   `json:"need_check,omitempty"`
+	// News, at a prompt, is what others made of files that the main loop holds, since
+	// the prompt before; each is told once.
+	News []News `json:"news,omitempty"`
+}
+
+// News is a change by somebody else to a file that a reader was shown. Diff is from
+// what it was shown to what is there, where that is short.
+type News struct {
+	Text string `json:"text"`
+	Diff string `json:"diff,omitempty"`
 }
 
 // ToolCall opens or closes the window of a tool call.

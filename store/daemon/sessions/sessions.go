@@ -58,13 +58,20 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	if e.Event == "prompt" {
 		ss.newPrompt(&s, e.Prompt, e.Text, now)
 	}
+	var news []wire.News
+	reader := store.Reader{Session: id, Agent: e.Agent}
+	if e.Event == "prompt" && !e.Checked && e.Agent == "" {
+		ss.ingest.WaitHead(ctx, waits.Fresh)
+		head := ss.store.Seq() // before the look: what comes meanwhile is told next time
+		news = ss.reads.News(ctx, reader, max(s.Told, s.StartSeq))
+		s.Told = head
+	}
 	if !hint || !known {
 		if err := ss.store.Sessions.Put(s); err != nil {
 			ss.log.Warn("session", "err", err) // a full disk: epochs must still be told
 		}
 	}
-	a := wire.SessionAnswer{Known: known, Mounted: ss.survey.Mounted()}
-	reader := store.Reader{Session: id, Agent: e.Agent}
+	a := wire.SessionAnswer{Known: known, Mounted: ss.survey.Mounted(), News: news}
 	a.Epoch, a.NeedCheck = ss.reads.Event(reader, e)
 	ss.shown.Given(reader, e.Given)
 	return a, nil, nil

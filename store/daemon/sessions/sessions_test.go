@@ -2,10 +2,13 @@ package sessions_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cachebro/store"
 	"cachebro/store/daemon/answers"
@@ -131,5 +134,75 @@ func TestSessionHearsOfOthers(t *testing.T) {
 	r, _ := daemontest.Ask[wire.Recovery](t, h, wire.MRecovery, wire.SessionQuery{Session: "S1"})
 	if !r.Known || len(r.Notes) != 1 || r.Notes[0].ID != note.Notes[0].ID || len(r.Set.Files) != 2 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// At a prompt the main loop is told, once, what others made of the files that it holds.
+func TestPromptTellsOfOthers(t *testing.T) {
+	p := daemontest.New(t)
+	_, h := open(t, p)
+	for _, name := range []string{"a.go", "b.go", "c.go", "d.go", "never.go"} {
+		p.Write(name, "package a\n\nvar x = 1\n")
+	}
+	n := 0
+	prompt := func() (news []string) {
+		t.Helper()
+		n++
+		a, _ := daemontest.Ask[wire.SessionAnswer](t, h, wire.MSession, wire.SessionEvent{Session: "S1", Event: "prompt", Prompt: fmt.Sprint("P", n), Client: "claude"})
+		for _, x := range a.News {
+			news = append(news, x.Text+"|"+x.Diff)
+		}
+		return news
+	}
+	daemontest.Ask[wire.SessionAnswer](t, h, wire.MSession, wire.SessionEvent{Session: "S1", Event: "start", Client: "claude"})
+	p.LookAtAll()
+	for _, name := range []string{"a.go", "b.go", "c.go", "d.go"} {
+		daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte(name), Reader: wire.Reader{Session: "S1"}, Tool: "Read"})
+	}
+	if news := prompt(); len(news) != 0 {
+		t.Fatalf("nobody changed anything: %q", news)
+	}
+	changed := func(name, text string, as func(*store.Change)) {
+		t.Helper()
+		p.Write(name, text)
+		c := storetest.Closed(store.OpWrite, store.Path(name), text)
+		c.Time = time.Now().UnixNano()
+		as(&c)
+		storetest.Apply(t, p.Store, c)
+	}
+	// The reader's own, by a command; another session's; one that nobody here read;
+	// one that another took back; one that is gone.
+	changed("a.go", "package a\n\nvar x = 2\n", func(c *store.Change) {
+		c.Actor = store.Actor{Session: "S1", Tool: "Bash", ToolCall: "T", Comm: "sed", PID: 1}
+	})
+	daemontest.Ask[wire.SessionAnswer](t, h, wire.MSession, wire.SessionEvent{Session: "S2", Event: "prompt", Prompt: "Q", Text: "rename x", Client: "claude"})
+	changed("b.go", "package a\n\nvar y = 1\n", func(c *store.Change) { c.Actor = store.Actor{Session: "S2", Tool: "Edit"} })
+	changed("never.go", "package b\n", func(c *store.Change) { c.Actor = store.Actor{Comm: "vi", PID: 7} })
+	changed("c.go", "package a\n", func(c *store.Change) { c.Actor, c.Plan = store.Actor{Comm: "cachebro", PID: 8}, "no such plan" })
+	p.Remove("d.go")
+	p.LookAtAll()
+	news := prompt()
+	slices.Sort(news)
+	want := []string{`b.go: \+1 -1 at ..:.. by Edit of another session \("rename x"\)\|@@ -3,1 \+3,1 @@\n-var x = 1\n\+var y = 1\n`, `c.go: \+0 -2 at ..:.. by an undo\|@@ -2,2 \+1,0 @@\n-\n-var x = 1\n`, `d.go: gone, at ..:.. by .*\|`}
+	if len(news) != len(want) {
+		t.Fatalf("%q", news)
+	}
+	for i, w := range want {
+		if ok, err := regexp.MatchString("^"+w+"$", news[i]); !ok || err != nil {
+			t.Errorf("%q, want %s", news[i], w)
+		}
+	}
+	if news := prompt(); len(news) != 0 {
+		t.Errorf("told again: %q", news)
+	}
+	changed("b.go", "package a\n\nvar x = 1\n", func(c *store.Change) { c.Actor = store.Actor{Session: "S2", Tool: "Edit"} })
+	if news := prompt(); len(news) != 0 {
+		t.Errorf("it is as it was shown: %q", news)
+	}
+	// After a compaction it holds nothing.
+	daemontest.Ask[wire.SessionAnswer](t, h, wire.MSession, wire.SessionEvent{Session: "S1", Event: "precompact"})
+	changed("c.go", "package c\n", func(c *store.Change) { c.Actor = store.Actor{Session: "S2", Tool: "Edit"} })
+	if news := prompt(); len(news) != 0 {
+		t.Errorf("of what it does not hold: %q", news)
 	}
 }
