@@ -11,7 +11,7 @@ export GOFLAGS += -buildvcs=false
 # A bare machine may not say it; Go's caches and the history lie there.
 export HOME ?= $(shell awk -F: -v id="$$(id -u)" '$$3 == id { print $$6; exit }' /etc/passwd)
 
-.PHONY: all build mount test ci bench install dist picture deps testdeps clean
+.PHONY: all build mount test ci ui-test bench install dist picture deps testdeps clean
 all: build
 
 build:
@@ -37,6 +37,10 @@ test: testdeps
 
 ci: test
 	@scripts/ci.sh "$(RACE)" "$(FUZZTIME)"
+
+# The pages in a real Chromium, which is installed where it is missing.
+ui-test: build
+	@scripts/uitest/run.sh "$(CURDIR)/$(BIN)"
 
 bench: testdeps build
 	@scripts/bench.sh

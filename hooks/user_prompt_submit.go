@@ -23,11 +23,17 @@ func userPromptSubmit(ctx context.Context, c *call) answer {
 	if err == nil && !known.Mounted && c.dead() {
 		return answer{out: output{message: deadLine, context: c.deadText(ctx)}}
 	}
+	said := c.comments(ctx) // first: they are marked as delivered, and must not be cut
+	c.spend(ctx, "comments", said)
 	news := ""
 	if err == nil && c.opt.client == "" {
 		news = newsBlock(known.News)
 		c.spend(ctx, "news", news)
 	}
+	if said != "" && news != "" {
+		said += "\n"
+	}
+	news = said + news
 	if !c.opt.index {
 		return answer{out: output{context: news}}
 	}

@@ -41,6 +41,7 @@ allowed() {
 	store/processes) echo "fusefs/cmdline store" ;;
 	store/daemon/attribution) echo "fusefs/capture/spool fusefs/cmdline fusefs/procfs store store/daemon/onwire store/processes store/wire" ;;
 	store/daemon/actions) echo "fusefs/cmdline store store/daemon/last store/daemon/onwire store/daemon/survey store/daemon/versions store/diff store/processes store/text store/wire" ;;
+	store/daemon/comments) echo "store store/daemon/onwire store/wire" ;;
 	store/daemon/waits) echo "" ;;
 	store/daemon/ingest) echo "fusefs/capture/spool store store/daemon/attribution store/daemon/onwire store/daemon/source store/daemon/waits store/wire" ;;
 	store/daemon/versions) echo "store store/daemon/onwire store/diff store/text store/wire store/wire/visible" ;;

@@ -357,6 +357,50 @@ func TestPages(t *testing.T) {
 		}
 	})
 
+	t.Run("comments", func(t *testing.T) {
+		g.t = t
+		event := func(hook, name, more string) string {
+			cmd := p.command("hook", hook)
+			cmd.Dir, cmd.Stdin = p.dir, strings.NewReader(`{"session_id":"s-1","hook_event_name":"`+name+`","cwd":"`+p.dir+`","transcript_path":"/dev/null"`+more+`}`)
+			cmd.Env = append(cmd.Env, "CACHEBRO_HOOK_WAIT=30s")
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(out)
+		}
+		prompt := func(id string) string {
+			return event("user-prompt-submit", "UserPromptSubmit", `,"prompt_id":"`+id+`","prompt":"do it"`)
+		}
+		prompt("p1")
+		call := `,"prompt_id":"p1","tool_name":"Bash","tool_use_id":"toolu_1","tool_input":{"command":"by the agent"}`
+		event("pre-tool-use", "PreToolUse", call)
+		p.sh("printf 'a\\nthe line\\n' > agent.txt")
+		event("post-tool-use", "PostToolUse", call+`,"tool_response":{"stdout":""}`)
+		page := g.actionsWith("agent.txt")
+		change := g.get("diff?" + g.find(page, `agent\.txt.*?hx-get="diff\?([^"]+)"`))
+		form := g.get(g.find(change, `hx-get="(comment\?line=2&amp;seq=\d+)"`))
+		to := g.find(form, `hx-post="(comment\?line=2&amp;seq=\d+)"`)
+		if kept := g.post(to, url.Values{"text": {"not <so>\nplease"}}); !strings.Contains(kept, "next prompt") {
+			t.Fatalf("the comment was not kept:\n%s", kept)
+		}
+		if list := g.get("comments"); !strings.Contains(list, "not &lt;so&gt;") || strings.Contains(list, ">delivered ") {
+			t.Errorf("before the prompt:\n%s", list)
+		}
+		if other := event("user-prompt-submit", "UserPromptSubmit", `,"session_id":"s-2","prompt_id":"q1","prompt":"x"`); strings.Contains(other, "please") {
+			t.Errorf("another session got %s", other)
+		}
+		if got := prompt("p2"); !strings.Contains(got, "agent.txt:2") || !strings.Contains(got, `the line`) || !strings.Contains(got, "please") {
+			t.Errorf("the next prompt got %s", got)
+		}
+		if got := prompt("p3"); strings.Contains(got, "please") {
+			t.Errorf("the prompt after it got %s", got)
+		}
+		if list := g.get("comments"); !strings.Contains(list, ">delivered ") {
+			t.Errorf("after the prompt:\n%s", list)
+		}
+	})
+
 	t.Run("other pages", func(t *testing.T) {
 		g.t = t
 		eventually(t, time.Minute, "the search finds it", func() bool {
@@ -365,7 +409,7 @@ func TestPages(t *testing.T) {
 		if gone := g.get("hits?mode=history&q=%3Cscript%3E"); strings.Contains(gone, "<script>") || !strings.Contains(gone, "c.txt") && !strings.Contains(gone, "nothing found") {
 			t.Errorf("what is gone:\n%s", gone)
 		}
-		for page, want := range map[string]string{"search?q=%22%3E%3Cscript%3E": "&#34;&gt;&lt;script&gt;", "savings": "No agent has read", "storage": "a.txt", "health": "doctor looks", "findings": "all is well|not as they should be", "browse?dir=dir": "c.txt"} {
+		for page, want := range map[string]string{"search?q=%22%3E%3Cscript%3E": "&#34;&gt;&lt;script&gt;", "savings": "No agent has read|overhead", "storage": "a.txt", "health": "doctor looks", "findings": "all is well|not as they should be", "browse?dir=dir": "c.txt"} {
 			if got := g.get(page); !regexp.MustCompile(want).MatchString(got) {
 				t.Errorf("%s: no %s in\n%s", page, want, got)
 			}

@@ -87,6 +87,8 @@ type row struct {
 	Old, New   template.HTML
 	OldNoEnd   bool // the line has no newline
 	NewNoEnd   bool
+	Comment    template.URL // where one says something about the new line
+	Said       []commentRow
 }
 
 func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
@@ -143,8 +145,17 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 	}
 	at = max(min(at, len(rows.all)), 0)
 	end := min(at+diffPiece, len(rows.all))
+	var said map[int][]commentRow
+	if to.Actor.Session != "" {
+		said = s.commentsAt(ctx, to.Version)
+	}
 	for _, r := range rows.all[at:end] {
-		p.Rows = append(p.Rows, rows.show(r))
+		row := rows.show(r)
+		if r.new >= 0 && to.Actor.Session != "" && row.Kind != "hunk" {
+			row.Comment, _ = link("comment", "seq", to.Seq, "line", r.new+1)
+			row.Said = said[r.new+1]
+		}
+		p.Rows = append(p.Rows, row)
 	}
 	if p.Left = len(rows.all) - end; p.Left > 0 {
 		p.More = again(map[string]string{"at": strconv.Itoa(end)})

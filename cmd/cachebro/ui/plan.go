@@ -291,7 +291,7 @@ func (s *server) drop(ctx context.Context, p wire.Plan) {
 func takeOf(a wire.Action) (u template.URL, redo bool) {
 	if a.Plan != "" {
 		u, _ = link("plan", "kind", "redo", "plan", a.Plan)
-		return u, true
+		return u, !strings.HasPrefix(a.Plan, "redo")
 	}
 	u, _ = link("plan", "kind", "undo", "action", a.Last)
 	return u, false

@@ -51,16 +51,17 @@ func newServer(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, g 
 func (s *server) routes() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /{$}", s.page("timeline", s.timeline))
-	for name, answer := range map[string]answerer{"browse": s.browse, "file": s.file, "search": s.search, "savings": s.savings, "storage": s.storage, "health": empty} {
+	for name, answer := range map[string]answerer{"browse": s.browse, "file": s.file, "search": s.search, "savings": s.savings, "storage": s.storage, "health": empty, "comments": s.comments} {
 		m.HandleFunc("GET /"+name, s.page(name, answer))
 	}
 	for name, answer := range map[string]answerer{
-		"hits": s.hits, "since": s.since, "findings": s.findings, "names": s.browse, "version": s.version,
+		"comment": s.commentForm, "hits": s.hits, "since": s.since, "findings": s.findings, "names": s.browse, "version": s.version,
 		"actions": s.actions, "lanes": s.lanes, "files": s.actionFiles, "diff": s.diff, "plan": s.plan,
 	} {
 		m.HandleFunc("GET /"+name, s.part(name, answer))
 	}
 	m.HandleFunc("POST /apply", s.apply)
+	m.HandleFunc("POST /comment", s.comment)
 	m.HandleFunc("POST /seen", s.mark)
 	m.HandleFunc("GET /events", s.live.serve)
 	m.HandleFunc("GET /raw", s.raw)
@@ -84,7 +85,7 @@ type navItem struct {
 }
 
 // nav are the pages, in their order.
-var nav = []navItem{{"./", "Timeline", false}, {"browse", "Files", false}, {"search", "Search", false}, {"savings", "Savings", false}, {"storage", "Storage", false}, {"health", "Health", false}}
+var nav = []navItem{{"./", "Timeline", false}, {"browse", "Files", false}, {"search", "Search", false}, {"comments", "Comments", false}, {"savings", "Savings", false}, {"storage", "Storage", false}, {"health", "Health", false}}
 
 // page answers with a whole page.
 func (s *server) page(name string, answer answerer) http.HandlerFunc {

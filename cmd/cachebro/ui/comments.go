@@ -1,0 +1,108 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"cachebro/store/diff"
+	"cachebro/store/wire"
+)
+
+// commentPart asks what is to be said about a line.
+type commentPart struct {
+	Where  string
+	Quote  template.HTML
+	Asked  template.URL // where it goes
+	To     string
+	Listed []commentRow
+}
+
+type commentRow struct {
+	Where, Text, State string
+	Quote              template.HTML
+	To                 template.URL
+}
+
+// commented finds the line that a comment is about.
+func (s *server) commented(ctx context.Context, q url.Values) (c wire.Comment, err error) {
+	x, err := s.sideOf(ctx, number(q, "seq"))
+	if err != nil {
+		return c, err
+	}
+	lines := diff.Lines(x.data)
+	n, _ := strconv.Atoi(q.Get("line"))
+	if n < 1 || n > len(lines) || x.Actor.Session == "" {
+		return c, wire.Errorf(wire.ErrBadRequest, "", "a comment is about a line that a session wrote")
+	}
+	quote := bytes.TrimSpace(lines[n-1])
+	return wire.Comment{Session: x.Actor.Session, Path: x.Path, Seq: x.Seq, Line: n, Quote: string(quote[:min(len(quote), 200)])}, nil
+}
+
+func (s *server) commentForm(ctx context.Context, q url.Values) (any, error) {
+	c, err := s.commented(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	to, _ := link("comment", "seq", c.Seq, "line", c.Line)
+	return commentPart{Where: name(c.Path) + ":" + strconv.Itoa(c.Line), Quote: line([]byte(c.Quote), nil, nil), Asked: to, To: "session " + oneLine(c.Session[:min(len(c.Session), 8)])}, nil
+}
+
+// comment keeps what was said, for the session's next prompt.
+func (s *server) comment(w http.ResponseWriter, r *http.Request) {
+	err := r.ParseForm()
+	var c wire.Comment
+	if err == nil {
+		c, err = s.commented(r.Context(), r.URL.Query())
+	}
+	if err == nil {
+		c.Text = r.PostForm.Get("text")
+		_, err = wire.Call[wire.CommentsAnswer](r.Context(), s.c, wire.MComments, wire.CommentsRequest{Do: "add", Comment: c})
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.render(w, "done", donePart{Text: "kept: it goes with the next prompt of session " + oneLine(c.Session[:min(len(c.Session), 8)])})
+}
+
+// comments lists all, the newest first.
+func (s *server) comments(ctx context.Context, _ url.Values) (any, error) {
+	a, err := wire.Call[wire.CommentsAnswer](ctx, s.c, wire.MComments, wire.CommentsRequest{Do: "list"})
+	if err != nil {
+		return nil, err
+	}
+	var out commentPart
+	for i := len(a.Comments) - 1; i >= 0; i-- {
+		c := a.Comments[i]
+		row := commentRow{Where: name(c.Path) + ":" + strconv.Itoa(c.Line), Text: c.Text, State: s.stateOf(c), Quote: line([]byte(c.Quote), nil, nil)}
+		row.To, _ = link("file", "path", string(c.Path), "seq", c.Seq, "view", "change")
+		out.Listed = append(out.Listed, row)
+	}
+	return out, nil
+}
+
+func (s *server) stateOf(c wire.Comment) string {
+	if c.Delivered.IsZero() {
+		return "goes with the session's next prompt"
+	}
+	return "delivered " + s.at(c.Delivered)
+}
+
+// commentsAt are the comments on one version, by line.
+func (s *server) commentsAt(ctx context.Context, v wire.Version) map[int][]commentRow {
+	a, err := wire.Call[wire.CommentsAnswer](ctx, s.c, wire.MComments, wire.CommentsRequest{Do: "list", Session: v.Actor.Session, Path: v.Path})
+	if err != nil {
+		return nil
+	}
+	out := map[int][]commentRow{}
+	for _, c := range a.Comments {
+		if c.Seq == v.Seq {
+			out[c.Line] = append(out[c.Line], commentRow{Text: c.Text, State: s.stateOf(c)})
+		}
+	}
+	return out
+}

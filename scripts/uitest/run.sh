@@ -1,0 +1,17 @@
+#!/bin/sh
+# Drives the pages of cachebro ui in Debian's Chromium and lets axe-core, from npm, look
+# at them. Usage: scripts/uitest/run.sh CACHEBRO; with SHOTS=DIR it keeps pictures there.
+set -eu
+bin=$1
+cd "$(dirname "$0")"
+if ! command -v chromium >/dev/null 2>&1 || ! command -v npm >/dev/null 2>&1; then
+	sudo=
+	[ "$(id -u)" = 0 ] || sudo=sudo
+	echo "installing: chromium npm"
+	$sudo apt-get update -q >/dev/null
+	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends chromium fonts-dejavu-core npm >/dev/null
+fi
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+(cd "$tmp" && npm pack --silent axe-core@4.14.1 >/dev/null && tar xzf axe-core-*.tgz package/axe.min.js)
+CACHEBRO_BIN=$bin AXE=$tmp/package/axe.min.js CACHEBRO_NEED_FUSE=1 go test -tags uitest -count=1 -timeout 20m .

@@ -1,0 +1,476 @@
+//go:build uitest
+
+package uitest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// project is a mounted one with a session of two prompts.
+type project struct {
+	t         *testing.T
+	bin, base string
+	dir       string
+	env       []string
+}
+
+const session = "5f6e7d8c-1111-4222-8333-444455556666"
+
+const goFile = `package shop
+
+import "fmt"
+
+// Get fetches the item of a key.
+func Get(key string) (string, error) {
+	if key == "" {
+		return "", fmt.Errorf("no key")
+	}
+	return lookup("NAME", key)
+}
+
+func lookup(where, key string) (string, error) {
+	for i := 0; i < 3; i++ {
+		if v, ok := table[where+key]; ok {
+			return v, nil
+		}
+	}
+	return "", fmt.Errorf("not found: %s", key)
+}
+
+var table = map[string]string{}
+
+// Close ends it.
+func Close() error {
+	return nil
+}
+`
+
+func newProject(t *testing.T) *project {
+	t.Helper()
+	bin := os.Getenv("CACHEBRO_BIN")
+	if bin == "" {
+		t.Fatal("CACHEBRO_BIN is not set: make ui-test sets it")
+	}
+	base, err := os.MkdirTemp("", "cachebro-ui")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, _ = filepath.EvalSymlinks(base)
+	p := &project{t: t, bin: bin, base: base, dir: filepath.Join(base, "shop")}
+	for _, d := range []string{"shop/src", "shop/web", "state", "home", "run"} {
+		if err := os.MkdirAll(filepath.Join(base, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); !strings.HasPrefix(name, "XDG_") && !strings.HasPrefix(name, "CACHEBRO_") && !strings.HasPrefix(name, "CLAUDE") {
+			p.env = append(p.env, kv)
+		}
+	}
+	p.env = append(p.env, "XDG_STATE_HOME="+base+"/state", "XDG_RUNTIME_DIR="+base+"/run", "HOME="+base+"/home")
+	for _, n := range []string{"client", "server", "cache"} {
+		p.write("src/"+n+".go", strings.ReplaceAll(goFile, "NAME", n))
+	}
+	p.write("web/index.html", "<!doctype html>\n<title>Shop</title>\n<p>Hello</p>\n")
+	p.write("web/cart.py", "def total(items):\n    return sum(i.price for i in items)\n")
+	p.write("README.md", "# Shop\n")
+	p.cb("", "mount", p.dir)
+	t.Cleanup(func() {
+		p.cb("", "umount", p.dir)
+		p.daemonEnds()
+		if err := os.RemoveAll(base); err != nil {
+			t.Error(err)
+		}
+	})
+	p.event("session-start", "SessionStart", map[string]any{"source": "startup"})
+	p.prompt("p1", "Rename Get to Fetch everywhere, and drop the cache")
+	p.tool("p1", "toolu_01", "sed -i s/Get/Fetch/ src/*.go")
+	p.tool("p1", "toolu_02", "rm src/cache.go; mv README.md docs.md")
+	p.prompt("p2", "Make the web page friendlier, and round the total of the cart")
+	p.tool("p2", "toolu_03", `sed -i 's/Hello/Hello, dear customer/' web/index.html; sed -i 's/return sum(/return round(sum(/; s/in items)/in items), 2)/' web/cart.py`)
+	p.tool("p2", "toolu_04", `sed -i 's/not found/missing/; s/Close ends it/Close ends the client/; s/no key/no key given/' src/client.go`)
+	return p
+}
+
+// daemonEnds ends the project's daemon, which outlives the mount.
+func (p *project) daemonEnds() {
+	mark := []byte("XDG_RUNTIME_DIR=" + p.base + "/run\x00")
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		left := 0
+		dirs, _ := filepath.Glob("/proc/[0-9]*")
+		for _, d := range dirs {
+			exe, _ := os.Readlink(d + "/exe")
+			env, _ := os.ReadFile(d + "/environ")
+			if exe == p.bin && strings.Contains(string(env), string(mark)) {
+				var pid int
+				fmt.Sscan(filepath.Base(d), &pid)
+				_ = syscall.Kill(pid, syscall.SIGTERM)
+				left++
+			}
+		}
+		if left == 0 || time.Now().After(deadline) {
+			return
+		}
+	}
+}
+
+func (p *project) write(name, text string) {
+	p.t.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *project) read(name string) string {
+	b, err := os.ReadFile(filepath.Join(p.dir, name))
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// cb runs cachebro in the project.
+func (p *project) cb(stdin string, args ...string) string {
+	p.t.Helper()
+	cmd := exec.Command(p.bin, args...)
+	cmd.Dir, cmd.Env, cmd.Stdin = p.dir, p.env, strings.NewReader(stdin)
+	if args[0] == "umount" {
+		cmd.Dir = p.base
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		p.t.Fatalf("cachebro %q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// event is one of a client's hooks.
+func (p *project) event(hook, name string, more map[string]any) string {
+	p.t.Helper()
+	m := map[string]any{"session_id": session, "hook_event_name": name, "cwd": p.dir, "transcript_path": p.base + "/transcript.jsonl"}
+	for k, v := range more {
+		m[k] = v
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return p.cb(string(b), "hook", hook)
+}
+
+func (p *project) prompt(id, text string) string {
+	return p.event("user-prompt-submit", "UserPromptSubmit", map[string]any{"prompt_id": id, "prompt": text})
+}
+
+// tool is a Bash call of the client.
+func (p *project) tool(prompt, id, command string) {
+	p.t.Helper()
+	more := map[string]any{"prompt_id": prompt, "tool_name": "Bash", "tool_use_id": id, "tool_input": map[string]any{"command": command}}
+	p.event("pre-tool-use", "PreToolUse", more)
+	p.apart(command)
+	more["tool_response"] = map[string]any{"stdout": ""}
+	p.event("post-tool-use", "PostToolUse", more)
+}
+
+// apart runs a shell command in the project as a job of its own.
+func (p *project) apart(script string) {
+	p.t.Helper()
+	cmd := exec.Command("sh", "-ec", script)
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = p.dir, p.env, &syscall.SysProcAttr{Setsid: true}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		p.t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+}
+
+// ui starts the pages and returns the first address.
+func (p *project) ui() string {
+	p.t.Helper()
+	cmd := exec.Command(p.bin, "ui", "--no-open", p.dir)
+	cmd.Env = p.env
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// tab is a page in the browser.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+func newTab(t *testing.T) *tab {
+	t.Helper()
+	opts := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
+	opts = append(opts, chromedp.WindowSize(1180, 820))
+	if os.Getuid() == 0 {
+		opts = append(opts, chromedp.NoSandbox)
+	}
+	all, end := chromedp.NewExecAllocator(context.Background(), opts...)
+	t.Cleanup(end)
+	ctx, cancel := chromedp.NewContext(all)
+	t.Cleanup(cancel)
+	return &tab{t, ctx}
+}
+
+func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// eval is the value of an expression in the page.
+func eval[T any](b *tab, js string) T {
+	b.t.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.t.Fatalf("%s: %v", js, err)
+	}
+	return v
+}
+
+// until waits for an expression to be true.
+func (b *tab) until(what, js string) {
+	b.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		v, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("Boolean("+js+")"))
+		if err == nil && v {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("still not: %s (%v)\n%s", what, err, eval[string](b, "document.body.innerText"))
+		}
+	}
+}
+
+// key presses keys, one after the other.
+func (b *tab) key(keys ...string) {
+	b.t.Helper()
+	for _, k := range keys {
+		b.do(chromedp.KeyEvent(k))
+	}
+}
+
+// shot keeps a picture.
+func (b *tab) shot(name string) {
+	b.t.Helper()
+	if os.Getenv("SHOTS") == "" {
+		return
+	}
+	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(os.Getenv("SHOTS"), name+".png"), png, 0o644)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// scheme makes the page light or dark.
+func (b *tab) scheme(name string) {
+	b.t.Helper()
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// accessible lets axe look at the page; serious and critical findings are failures.
+func (b *tab) accessible(where string) {
+	b.t.Helper()
+	script, err := os.ReadFile(os.Getenv("AXE"))
+	if err != nil {
+		b.t.Fatalf("AXE is not axe-core's script: %v", err)
+	}
+	if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[any](string(script)+"\n;0")); err != nil {
+		b.t.Fatal(err)
+	}
+	found := eval[[]string](b, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact == "serious" || v.impact == "critical").map(v => v.id + ": " + v.help + ": " + v.nodes.map(n => n.html + " " + (n.any[0] ? n.any[0].message : "")).join(" | ")))`)
+	for _, f := range found {
+		b.t.Errorf("%s: %s", where, f)
+	}
+}
+
+// TestPages goes through the pages as a person does.
+func TestPages(t *testing.T) {
+	p := newProject(t)
+	first := p.ui()
+	b := newTab(t)
+
+	b.do(chromedp.Navigate(first))
+	b.until("the timeline is there", `document.querySelectorAll(".action").length >= 4`)
+	if at := eval[string](b, "location.href"); strings.Contains(at, "token") {
+		t.Errorf("the token stays in the address: %s", at)
+	}
+	base := eval[string](b, `location.href.replace(/[^\/]*$/, "")`)
+
+	t.Run("live", func(t *testing.T) {
+		b.t, p.t = t, t
+		p.apart("echo now > live.txt")
+		b.until("the page shows what is written", `document.querySelector(".action.new")?.innerText.includes("live.txt")`)
+	})
+
+	t.Run("a hunk by the mouse", func(t *testing.T) {
+		b.t, p.t = t, t
+		before := p.read("src/client.go")
+		b.until("the diff opens", `(() => { const d = [...document.querySelectorAll(".action")].find(a => a.innerText.includes("no key given"))?.querySelector("details"); if (d) d.open = true; return document.querySelectorAll("tr.hunk .take").length >= 2 })()`)
+		b.shot("diff-light")
+		eval[any](b, `document.querySelectorAll("tr.hunk .take")[1].click()`)
+		b.until("the plan is shown", `document.querySelector("#plan[open] form")`)
+		if p.read("src/client.go") != before {
+			t.Fatal("something was done before it was agreed to")
+		}
+		b.shot("plan-light")
+		b.accessible("plan")
+		eval[any](b, `document.querySelector("#plan form .go").click()`)
+		b.until("it is done", `document.querySelector("#plan")?.innerText.includes("done:")`)
+		want := strings.Replace(strings.Replace(before, "missing", "not found", 1), "ends the client", "ends it", 1)
+		if got := p.read("src/client.go"); got != want {
+			t.Errorf("after the hunk:\n%s", got)
+		}
+		eval[any](b, `document.querySelector("#plan [data-redo]").click()`)
+		b.until("the redo is shown", `document.querySelector("#plan form .go")`)
+		eval[any](b, `document.querySelector("#plan form .go").click()`)
+		b.until("the redo is done", `document.querySelector("#plan")?.innerText.includes("done:")`)
+		if got := p.read("src/client.go"); got != before {
+			t.Errorf("after the redo:\n%s", got)
+		}
+		eval[any](b, `document.querySelector("#plan [data-close]").click()`)
+	})
+
+	t.Run("a comment reaches the next prompt once", func(t *testing.T) {
+		b.t, p.t = t, t
+		b.do(chromedp.Navigate(base))
+		b.until("the diff opens", `(() => { const d = [...document.querySelectorAll(".action")].find(a => a.innerText.includes("no key given"))?.querySelector("details"); if (d) d.open = true; return document.querySelector("tr.add .no button") })()`)
+		eval[any](b, `document.querySelector("tr.add .no button").click()`)
+		b.until("the form is shown", `document.querySelector("#plan[open] textarea")`)
+		eval[any](b, `document.querySelector("#plan textarea").value = "Say which key, please."`)
+		b.shot("comment-light")
+		eval[any](b, `document.querySelector("#plan form .go").click()`)
+		b.until("it is kept", `document.querySelector("#plan")?.innerText.includes("goes with the next prompt")`)
+		said := p.prompt("p3", "Go on")
+		if !strings.Contains(said, "Say which key, please.") || !strings.Contains(said, "src/client.go:8") {
+			t.Errorf("the next prompt got %q", said)
+		}
+		if again := p.prompt("p4", "And on"); strings.Contains(again, "which key") {
+			t.Errorf("the prompt after it got %q", again)
+		}
+		b.do(chromedp.Navigate(base + "comments"))
+		b.until("it is shown as delivered", `document.querySelector(".comment")?.innerText.includes("delivered")`)
+	})
+
+	t.Run("keys only", func(t *testing.T) {
+		b.t, p.t = t, t
+		b.do(chromedp.Navigate(base))
+		b.until("the timeline is there", `document.querySelectorAll(".action").length >= 6`)
+		b.until("j reaches the deletion", `(() => { document.dispatchEvent(new KeyboardEvent("keydown", {key: "j", bubbles: true})); return document.activeElement.closest(".action")?.innerText.includes("rm src/cache.go") && document.activeElement.matches(".action") })()`)
+		b.key("j", "o")
+		b.until("o opens the diff", `document.querySelector("details.chosen[open] .diff, details[open] .diff")`)
+		b.key("k", "u")
+		b.until("u shows the plan", `document.querySelector("#plan[open] form .go")`)
+		b.key("\r")
+		b.until("Enter agrees", `document.querySelector("#plan")?.innerText.includes("done:")`)
+		if got := p.read("README.md"); got != "# Shop\n" {
+			t.Errorf("README.md is %q", got)
+		}
+		b.key("\r")
+		b.until("Enter closes", `!document.querySelector("dialog[open]")`)
+		b.key("?")
+		b.until("? shows the keys", `document.querySelector("#keys[open]")`)
+		b.key("\x1b")
+		b.until("Escape closes", `!document.querySelector("dialog[open]")`)
+		b.key("/")
+		b.until("/ goes to the search", `location.pathname.endsWith("/search") && document.activeElement.id == "q"`)
+		b.key("F", "e", "t", "c", "h")
+		b.until("hits", `document.querySelector("#hits")?.innerText.includes("src/client.go")`)
+	})
+
+	t.Run("another origin", func(t *testing.T) {
+		b.t, p.t = t, t
+		evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprintf(w, `<!doctype html><title>evil</title><iframe id="f" src="%[1]s"></iframe><form id="form" method="post" action="%[1]sapply" target="hidden"><input name="asked" value="kind=undo&prompt=p2&session=%[2]s"></form><iframe name="hidden"></iframe>`, base, session)
+		}))
+		defer evil.Close()
+		before := p.read("web/index.html")
+		b.do(chromedp.Navigate(evil.URL))
+		got := eval[string](b, fmt.Sprintf(`(async () => { let out = ""; for (const o of [{}, {credentials: "include"}, {method: "POST", mode: "no-cors", credentials: "include", body: "asked=kind%%3Dundo"}]) { try { const r = await fetch(%q + "actions", o); out += await r.text() } catch (e) { out += "refused " } } document.getElementById("form").submit(); return out })()`, base))
+		if strings.Contains(got, "client.go") {
+			t.Errorf("a page of another origin read %q", got)
+		}
+		if n := eval[int](b, `document.getElementById("f").contentDocument?.querySelectorAll(".action").length ?? 0`); n > 0 {
+			t.Error("the page is shown in a frame")
+		}
+		if p.read("web/index.html") != before {
+			t.Error("a page of another origin changed a file")
+		}
+		r, err := http.Get(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if r.StatusCode != http.StatusForbidden {
+			t.Errorf("without the cookie: %s", r.Status)
+		}
+	})
+
+	t.Run("every page", func(t *testing.T) {
+		b.t, p.t = t, t
+		for _, scheme := range []string{"light", "dark"} {
+			b.scheme(scheme)
+			for _, x := range []struct{ name, page, ready string }{
+				{"timeline", "", `document.querySelectorAll(".action").length >= 6 && document.querySelector("#lanes rect")`},
+				{"files", "browse", `document.querySelector(".names a")`},
+				{"file", "file?path=src/client.go", `document.querySelector("table.code")`},
+				{"search", "search?q=Fetch", `document.querySelector("#hits li")`},
+				{"comments", "comments", `document.querySelector(".comment")`},
+				{"savings", "savings", `document.querySelector("main p")`},
+				{"storage", "storage", `document.querySelector("table.bars")`},
+				{"health", "health", `document.querySelector("table.findings")`},
+			} {
+				b.do(chromedp.Navigate(base + x.page))
+				b.until(x.name, x.ready)
+				if x.name == "timeline" {
+					b.until("two diffs", `(() => { for (const d of [...document.querySelectorAll(".action")].filter(a => a.innerText.includes("dear customer")).flatMap(a => [...a.querySelectorAll("details")])) d.open = true; return document.querySelectorAll(".diff table").length >= 2 })()`)
+				}
+				if x.name == "file" {
+					eval[any](b, `[...document.querySelectorAll("button")].find(b => b.textContent == "blame").click()`)
+					b.until("blame", `document.querySelector("td.by button")`)
+				}
+				b.shot(x.name + "-" + scheme)
+				b.accessible(x.name + ", " + scheme)
+			}
+		}
+		b.do(chromedp.EmulateViewport(390, 800))
+		b.do(chromedp.Navigate(base))
+		b.until("the narrow timeline", `document.querySelectorAll(".action").length >= 6`)
+		b.shot("timeline-narrow")
+		if wide := eval[int](b, "document.documentElement.scrollWidth"); wide > 390 {
+			t.Errorf("a narrow page is %d wide", wide)
+		}
+	})
+}

@@ -1,0 +1,37 @@
+package wire
+
+import "time"
+
+// MComments: CommentsRequest → CommentsAnswer: what a person says to an agent about a
+// line that it wrote.
+const MComments = "comments"
+
+// CommentsRequest: Do is add (Comment), list (of Path and Session, where they are
+// given), pending (of Session, not yet delivered), or delivered (IDs), which says that
+// the agent is about to get them.
+type CommentsRequest struct {
+	Do      string   `json:"do"`
+	Comment Comment  `json:"comment,omitzero"`
+	Session string   `json:"session,omitempty"`
+	Path    []byte   `json:"path,omitempty"`
+	IDs     []string `json:"ids,omitempty"`
+}
+
+// CommentsAnswer lists comments, oldest first.
+type CommentsAnswer struct {
+	Comments []Comment `json:"comments,omitempty"`
+}
+
+// Comment is about one line of a version. It is delivered once, with the session's next
+// prompt.
+type Comment struct {
+	ID        string    `json:"id"`
+	Session   string    `json:"session"`
+	Path      []byte    `json:"path"`
+	Seq       uint64    `json:"seq"`  // of the version
+	Line      int       `json:"line"` // 1-based
+	Quote     string    `json:"quote"`
+	Text      string    `json:"text"`
+	Time      time.Time `json:"time"`
+	Delivered time.Time `json:"delivered,omitzero"`
+}
