@@ -96,7 +96,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 	}{
 		{name: "an ignored file changed by a name in .git",
 			setup: "mkdir ign; echo old >ign/f; ln ign/f $G/f", act: "echo new >$G/f; echo new >other",
-			lost: "excluded from the history; its file has other names"},
+			lost: "excluded from the history; other, unknown names of its file changed with it"},
 		{name: "a pipe's mode changed by a name in .git",
 			setup: "mkfifo -m 644 p; ln p $G/p", act: "chmod 600 $G/p",
 			want: []func(string) error{mode("p", unix.S_IFIFO|0o644)}},
