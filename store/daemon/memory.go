@@ -8,8 +8,7 @@ import (
 )
 
 // A fixed limit of memory makes the collector run without end once what is alive comes
-// near it: a search in the history of 200,000 versions took 17 s of processor time
-// instead of 2. So the limit follows what is alive, after each collection: half as much
+// near it, as a long history in memory does. So the limit follows what is alive, after each collection: half as much
 // again, and never below what was asked for.
 
 // followMemory keeps the collector to floor bytes, and to more only while more is alive,
