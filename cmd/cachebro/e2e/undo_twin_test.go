@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -230,7 +231,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 	if err := os.Chmod(p.base, 0o755); err != nil { // for the other user
 		t.Fatal(err)
 	}
-	script := func(d, script string) {
+	script := func(d, script string) (pid int) {
 		t.Helper()
 		git := filepath.Join(p.dir, ".git/twin", filepath.Base(d))
 		if err := os.MkdirAll(git, 0o755); err != nil {
@@ -241,6 +242,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", script, err, out)
 		}
+		return cmd.Process.Pid
 	}
 	dir := func(i int) string { return p.path(fmt.Sprintf("c%d", i)) }
 	for i, c := range cases {
@@ -269,8 +271,8 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			half := time.Now().Format(time.RFC3339Nano)
-			script(d, c.last)
+			// Known by its process: a close may be told of later than it was.
+			last := script(d, c.last)
 			undo := []string{"undo", "--yes", "--dir", p.dir, "--since", since}
 			if c.paths != nil {
 				undo = append(undo, "--")
@@ -311,7 +313,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 				cmd := p.command(redo...)
 				out, _ := cmd.CombinedOutput()
 				t.Logf("the second redo: %s", out)
-				check(run(status, "undo", "--yes", "--dir", p.dir, "--since", half), c.half)
+				check(run(status, "undo", "--yes", "--dir", p.dir, "--pid", strconv.Itoa(last)), c.half)
 			}
 		})
 	}
