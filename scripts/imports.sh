@@ -21,14 +21,14 @@ allowed() {
 	fusefs/capture) echo "fusefs fusefs/capture/spool fusefs/cmdline fusefs/ignore fusefs/procfs store/attrs store/event" ;;
 	fusefs/mounts) echo "fusefs/procfs store/gitdir" ;;
 	fusefs/mounts/supervisor) echo "fusefs fusefs/capture fusefs/capture/spool fusefs/ignore fusefs/mounts store/wire store/wire/place" ;;
-	store/diff | store/expr | store/glob | store/tokens | store/gitdir | store/attrs | store/text) echo "" ;;
+	store/diff | store/diff/difftest | store/expr | store/glob | store/tokens | store/gitdir | store/attrs | store/text) echo "" ;;
 	store/wire) echo "fusefs/procfs" ;;
 	store/wire/*) echo "store/wire" ;;
 	store/undo) echo "store store/content store/attrs store/diff store/glob store/text" ;;
 	store/undo/displace) echo "fusefs/procfs" ;;
 	store/undo/apply) echo "store/attrs store/gitdir store/wire store/undo/displace" ;;
 	store/readers) echo "store store/cache store/diff store/tokens store/text store/wire/visible" ;;
-	store/readers/*) echo "store store/diff store/tokens store/text store/readers" ;;
+	store/readers/*) echo "store store/diff store/diff/difftest store/tokens store/text store/readers" ;;
 	store/storetest) echo "store" ;;
 	store/memo) echo "fusefs/ignore fusefs/procfs" ;;
 	store/memo/results | store/memo/results/*) echo "" ;;

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"cachebro/store/diff/difftest"
 )
 
 // check holds a script against everything it promises.
@@ -33,7 +35,7 @@ func check(t *testing.T, old, new []byte) *Script {
 	if len(s.Old)-o != len(s.New)-n {
 		t.Fatalf("tail is out of step: %+v", s.Edits)
 	}
-	got, err := Apply(old, s.Body(Context))
+	got, err := difftest.Apply(old, s.Body(Context))
 	if err != nil || !bytes.Equal(got, new) {
 		t.Fatalf("apply: %v\nold %q\nnew %q\ngot %q\ndiff:\n%s", err, old, new, got, s.Body(Context))
 	}
@@ -208,7 +210,7 @@ func TestApplyRefuses(t *testing.T) {
 		"@@ -1,1 +1,1 @@\n?a\n+b\n",
 		"@@ -1,1 +1,1 @@\n-a\n\\ No newline at end of file\n+b\n",
 	} {
-		if got, err := Apply([]byte("a\nb\n"), []byte(d)); err == nil {
+		if got, err := difftest.Apply([]byte("a\nb\n"), []byte(d)); err == nil {
 			t.Errorf("Apply(%q) = %q, want an error", d, got)
 		}
 	}
@@ -241,7 +243,7 @@ func TestRowsKnown(t *testing.T) {
 		for i, row := range rows {
 			switch row.Text[0] {
 			case '@':
-				start, oldLines, _, err := parseHeader(string(row.Text))
+				start, oldLines, _, err := difftest.ParseHeader(string(row.Text))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -62,11 +62,6 @@ func (m *mind) told(first int, shown []string, end bool) {
 	}
 }
 
-func (m *mind) all(text string) {
-	*m = mind{clock: m.clock}
-	m.told(1, strings.Split(text, "\n"), true)
-}
-
 // edited follows the reader's own edit of lines from..to (0-based, half open).
 // What it wrote stands there as whole lines only if it held the lines that it
 // replaced: an edit's text may begin and end anywhere in a line.

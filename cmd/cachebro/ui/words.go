@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"html/template"
 	"path"
 	"strings"
 	"time"
@@ -48,6 +47,3 @@ func cutName(p []byte, dir bool) (above, last string) {
 	i := strings.LastIndexByte(strings.TrimSuffix(n, "/"), '/') + 1
 	return n[:i], n[i:]
 }
-
-// safe is markup that this package has made.
-func safe(b []byte) template.HTML { return template.HTML(b) }

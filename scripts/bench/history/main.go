@@ -65,7 +65,6 @@ type maker struct {
 	root string
 	cs   []store.Change
 	at   int64
-	n    uint64
 	who  store.Actor
 	rnd  *rand.Rand
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cachebro/store/diff"
+	"cachebro/store/diff/difftest"
 	"cachebro/store/text"
 )
 
@@ -170,7 +171,7 @@ func (m *Mind) changed(a Answer, file string) error {
 		m.pages += body[:i]
 		return nil
 	}
-	got, err := diff.Apply([]byte(base), []byte(m.pages+body))
+	got, err := difftest.Apply([]byte(base), []byte(m.pages+body))
 	if err != nil {
 		return fmt.Errorf("%s: %w", label, err)
 	}

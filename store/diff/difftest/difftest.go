@@ -1,4 +1,6 @@
-package diff
+// Package difftest applies unified diffs, for the tests of what makes and reads them. It
+// shares no code with what it judges.
+package difftest
 
 import (
 	"bytes"
@@ -15,8 +17,8 @@ var ErrApply = errors.New("diff does not apply")
 // where the hunk says, without fuzz or offsets. File headers before the first
 // hunk are skipped. It does not change old.
 func Apply(old, patch []byte) ([]byte, error) {
-	a := &applier{old: Lines(old)}
-	rows := Lines(patch)
+	a := &applier{old: lines(old)}
+	rows := lines(patch)
 	for len(rows) > 0 && !bytes.HasPrefix(rows[0], []byte("@@ ")) {
 		rows = rows[1:]
 	}
@@ -41,7 +43,7 @@ type applier struct {
 
 // hunk applies the hunk at the start of rows and says how many rows it had.
 func (a *applier) hunk(rows [][]byte) (int, error) {
-	start, oldLeft, newLeft, err := parseHeader(string(rows[0]))
+	start, oldLeft, newLeft, err := ParseHeader(string(rows[0]))
 	if err != nil {
 		return 0, err
 	}
@@ -62,7 +64,7 @@ func (a *applier) hunk(rows [][]byte) (int, error) {
 		prefix, line := rows[i][0], rows[i][1:]
 		i++
 		if i < len(rows) && rows[i][0] == '\\' {
-			line = bytes.TrimSuffix(line, newline)
+			line = bytes.TrimSuffix(line, []byte("\n"))
 			i++
 		}
 		if prefix != '+' {
@@ -87,8 +89,8 @@ func (a *applier) hunk(rows [][]byte) (int, error) {
 	return i, nil
 }
 
-// parseHeader reads "@@ -a,b +c,d @@"; ",b" and ",d" default to 1.
-func parseHeader(s string) (start, oldLines, newLines int, err error) {
+// ParseHeader reads "@@ -a,b +c,d @@"; ",b" and ",d" default to 1.
+func ParseHeader(s string) (start, oldLines, newLines int, err error) {
 	f := strings.Fields(s)
 	if len(f) < 4 || f[0] != "@@" || f[3] != "@@" || !strings.HasPrefix(f[1], "-") || !strings.HasPrefix(f[2], "+") {
 		return 0, 0, 0, fmt.Errorf("%w: bad hunk header %q", ErrApply, s)
@@ -109,4 +111,13 @@ func parseRange(s string) (start, lines int, ok bool) {
 		lines, err = strconv.Atoi(rest)
 	}
 	return start, lines, err == nil && start >= 0 && lines >= 0
+}
+
+// lines are the lines of a text with their ends.
+func lines(text []byte) [][]byte {
+	all := bytes.SplitAfter(text, []byte("\n"))
+	if n := len(all) - 1; len(all[n]) == 0 {
+		all = all[:n]
+	}
+	return all
 }
