@@ -21,7 +21,7 @@ type call struct {
 
 // step is one answer of the scripted model: text, or tool calls that the
 // client runs before it asks again. usage, when set, is the input token count
-// reported to the client (a large one makes it compact).
+// reported to the client (a large one makes it compact) in place of the true one.
 type step struct {
 	text  string
 	calls []call
@@ -131,8 +131,12 @@ func (a *api) note(line string) {
 func (a *api) countTokens(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"input_tokens":%d}`, len(body)/4)
+	fmt.Fprintf(w, `{"input_tokens":%d}`, tokensOf(body))
 }
+
+// tokensOf is about what a request takes. Hooks hold it against what came since the one
+// before: a request that did not grow by that has lost something.
+func tokensOf(body []byte) int { return len(body) / 4 }
 
 func (a *api) messages(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body)
@@ -148,6 +152,9 @@ func (a *api) messages(w http.ResponseWriter, r *http.Request) {
 	s, n, ids := a.next(req, raw)
 	if s.act != nil {
 		s.act()
+	}
+	if s.usage == 0 {
+		s.usage = tokensOf(raw)
 	}
 	// The client takes answers with one id for parts of one message.
 	id := fmt.Sprintf("msg_%06d", n)

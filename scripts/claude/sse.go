@@ -82,11 +82,7 @@ func stopReason(s step) string {
 }
 
 func usage(s step) map[string]int {
-	in := s.usage
-	if in == 0 {
-		in = 100
-	}
-	return map[string]int{"input_tokens": in, "output_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+	return map[string]int{"input_tokens": s.usage, "output_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
 }
 
 // stream answers as server-sent events, as the client asks for.
