@@ -260,6 +260,10 @@ func (p *processes) peek(proc *Process) {
 	}
 	p.commands.begin(func() {
 		if st, err := procfs.ReadStat(int(proc.PID)); err == nil && st.Start == proc.Start && (st.Comm != proc.Comm || st.Image != 0 && st.Image != proc.Image) {
+			// Where its stack begins is known for good a moment after its arguments.
+			if _, err := commandLine(proc.PID); err == nil {
+				time.Sleep(time.Millisecond)
+			}
 			p.process(proc.PID, 0, 0)
 		}
 	})

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"strings"
+	"time"
 
 	"cachebro/fusefs/procfs"
 )
@@ -13,6 +14,9 @@ const (
 	// all above it. Each may hang, with a thread of ours, as long as the
 	// process that it asks about does.
 	commandsAtOnce = 64
+	// execMax is the last of the pauses, each twice the one before, in which the end
+	// of an exec is waited for.
+	execMax = 32 * time.Millisecond
 )
 
 // commands reads what processes were started with. The kernel reads a command line
@@ -56,10 +60,21 @@ func (c *commands) begin(look func()) {
 	}()
 }
 
+// commandLine reads the beginning of a command line. In the middle of an exec the new
+// program has its name and no arguments yet.
+func commandLine(pid uint32) (b []byte, err error) {
+	for pause := time.Millisecond; ; pause *= 2 {
+		if b, err = procfs.Begin(int(pid), "cmdline", commandMax); err != nil || len(b) > 0 || pause > execMax {
+			return b, err
+		}
+		time.Sleep(pause)
+	}
+}
+
 // commandOf asks /proc, nil where it does not tell, or tells of another one: a number
 // is given to a new process, and exec makes another of the same.
 func commandOf(p *Process) *Command {
-	b, err := procfs.Begin(int(p.PID), "cmdline", commandMax)
+	b, err := commandLine(p.PID)
 	if err != nil || len(b) == 0 {
 		return nil
 	}
