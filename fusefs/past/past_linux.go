@@ -188,9 +188,13 @@ func (t *tree) moments(words ...string) fs.InodeEmbedder {
 		all := append(slices.Clone(words), name)
 		seq, more, err := t.src.Moment(ctx, all)
 		if err != nil || more {
-			return t.moments(all...), forNow, err
+			return t.moments(all...), forEver, err
 		}
-		return &directory{t: t, seq: seq}, forNow, nil
+		valid := forNow // a name such as 10m means another moment soon
+		if words != nil && words[0] == "version" {
+			valid = forEver
+		}
+		return &directory{t: t, seq: seq}, valid, nil
 	}
 	return f
 }
@@ -204,9 +208,9 @@ type directory struct {
 	versions bool
 	entry    wire.PastEntry
 
-	mu    sync.Mutex // guards known
-	known []wire.PastEntry
-	asked bool
+	mu    sync.Mutex // guards the fields below
+	known *listing   // nil: nobody has asked
+	read  time.Time
 }
 
 var _ = (interface {
@@ -217,11 +221,17 @@ var _ = (interface {
 
 func (d *directory) number() uint64 { return number(d.versions, d.seq, d.path) }
 
+// listing is what a directory held.
+type listing struct {
+	all []wire.PastEntry
+	at  map[string]int // of all, by name
+}
+
 // entries lists it. What a moment held is asked once; versions come in the meantime.
-func (d *directory) entries(ctx context.Context) ([]wire.PastEntry, error) {
+func (d *directory) entries(ctx context.Context) (*listing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.asked && !d.versions {
+	if d.known != nil && (!d.versions || time.Since(d.read) < forNow) {
 		return d.known, nil
 	}
 	ctx, cancel := d.t.ask(ctx)
@@ -230,20 +240,23 @@ func (d *directory) entries(ctx context.Context) ([]wire.PastEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.known, d.asked = all, true
-	return all, nil
+	d.known, d.read = &listing{all, make(map[string]int, len(all))}, time.Now()
+	for i, e := range all {
+		d.known.at[string(e.Name)] = i
+	}
+	return d.known, nil
 }
 
 func (d *directory) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
-	all, err := d.entries(ctx)
+	held, err := d.entries(ctx)
 	if err != nil {
 		return nil, errno(err)
 	}
-	i := slices.IndexFunc(all, func(e wire.PastEntry) bool { return string(e.Name) == name })
-	if i < 0 {
+	i, ok := held.at[name]
+	if !ok {
 		return nil, syscall.ENOENT
 	}
-	e := all[i]
+	e := held.all[i]
 	out.SetEntryTimeout(forEver)
 	if e.Mode&unix.S_IFMT == unix.S_IFDIR {
 		sub := &directory{t: d.t, seq: d.seq, path: path.Join(d.path, name), versions: d.versions, entry: e}
@@ -259,12 +272,12 @@ func (d *directory) Lookup(ctx context.Context, name string, out *fuse.EntryOut)
 }
 
 func (d *directory) Readdir(ctx context.Context) (fs.DirStream, syscall.Errno) {
-	all, err := d.entries(ctx)
+	held, err := d.entries(ctx)
 	if err != nil {
 		return nil, errno(err)
 	}
-	list := make([]fuse.DirEntry, 0, len(all))
-	for _, e := range all {
+	list := make([]fuse.DirEntry, 0, len(held.all))
+	for _, e := range held.all {
 		list = append(list, fuse.DirEntry{Name: string(e.Name), Mode: e.Mode & unix.S_IFMT})
 	}
 	return fs.NewListDirStream(list), 0

@@ -71,9 +71,12 @@ func (m *maker) was(path store.Path, seq uint64) (e Entry, there bool, err error
 	if store.OwnFile(path) {
 		return e, false, nil
 	}
-	own, err := m.view.History(path, false)
+	own, err := m.knownOf(path, seq)
 	if err != nil {
 		return e, false, err
+	}
+	if len(own) > 0 && own[len(own)-1].Seq <= seq && own[len(own)-1].Deleted() {
+		return e, false, nil // nor was what had been in it
 	}
 	lost := len(m.plan.Lost)
 	g, known, err := m.restoreGoal(path, own, seq)
@@ -100,6 +103,19 @@ func (m *maker) was(path store.Path, seq uint64) (e Entry, there bool, err error
 	// A directory of which nothing is known by itself was there when something was in it.
 	within, err := m.holds(path, seq)
 	return Entry{Path: path, Mode: unix.S_IFDIR | 0o755}, within, err
+}
+
+// knownOf are the versions by which a path is told at a moment: the newest alone where
+// it says all.
+func (m *maker) knownOf(path store.Path, seq uint64) ([]store.Version, error) {
+	cur, found, err := m.view.Current(path)
+	if err != nil {
+		return nil, err
+	}
+	if found && cur.Seq <= seq && (cur.Deleted() || !regular(cur) || cur.Blob != (store.Hash{})) {
+		return []store.Version{cur}, nil
+	}
+	return m.view.History(path, false)
 }
 
 // holds: something was below a directory at a moment.

@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -51,6 +53,26 @@ func TestPastIsWhatItWas(t *testing.T) {
 		if d := differ(m.tree, treeOf(t, dir)); d != "" {
 			t.Errorf("seed %d, moment %d (%s):\n%s", seed, i, m.at, d)
 		}
+	}
+
+	// What is printed stays the same moment: at/1s is another one a second later, and a
+	// script that goes on with the name would read of both.
+	stands := exec.Command("sh", "-c", `cd "$1"; read x; pwd -P; ls | wc -l`, "sh", strings.TrimSpace(p.cb("at", "1s", "--dir", p.dir)))
+	in, err := stands.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	stands.Stdout, stands.Stderr = &said, &said
+	if err := stands.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(1500 * time.Millisecond) // the name's second has gone
+	p.write("later.txt", "later\n")
+	p.cb("at", "1s", "--dir", p.dir)
+	in.Close()
+	if err := stands.Wait(); err != nil || !strings.Contains(said.String(), "/at/version/") {
+		t.Errorf("in a moment: %v\n%s", err, said.String())
 	}
 
 	top := strings.TrimSpace(p.cb("at", "--dir", p.dir))

@@ -58,8 +58,9 @@ func runAt(ctx context.Context, e *cli.Env) error {
 	case given == "":
 	default:
 		words, err := momentWords(given)
+		var seq uint64
 		if err == nil {
-			_, err = resolve(ctx, c, words, e.Now())
+			seq, err = resolve(ctx, c, words, e.Now())
 		}
 		if errors.Is(err, syscall.ENOENT) || errors.Is(err, errMore) {
 			err = errors.New("want an age, a time, a number of the log, a prompt or the start of a session")
@@ -67,7 +68,8 @@ func runAt(ctx context.Context, e *cli.Env) error {
 		if err != nil {
 			return cli.Hintf("cachebro at 10m, at 12:40, at '#812', at prompt/last, at session/last/start", "%s is no moment: %v", cli.Quote(given), err)
 		}
-		inside = filepath.Join("at", filepath.Join(words...))
+		// 10m is another moment a second later: whoever works there wants one that stays.
+		inside = filepath.Join("at", "version", strconv.FormatUint(seq, 10))
 	}
 	point, err := mounted(ctx, e, t.Root)
 	if err != nil {
@@ -107,8 +109,11 @@ func resolve(ctx context.Context, c *wire.Client, words []string, now time.Time)
 		}
 		if q.Prompt = words[1]; kind == "version" {
 			q.Prompt = ""
-			if q.Seq, err = strconv.ParseUint(words[1], 10, 64); err != nil || q.Seq == 0 {
+			if q.Seq, err = strconv.ParseUint(words[1], 10, 64); err != nil {
 				return 0, syscall.ENOENT
+			}
+			if q.Seq == 0 { // before anything was recorded
+				return 0, nil
 			}
 		}
 	case kind == "session":
@@ -258,15 +263,15 @@ func runPast(ctx context.Context, e *cli.Env) error {
 		return failed(err)
 	}
 	defer c.Close()
-	s, err := past.Mount(*point, *root, source{c})
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s, err := past.Mount(*point, *root, source{c, stop})
 	if err != nil {
 		return failed(err)
 	}
 	fmt.Fprintln(e.Stdout, "ready")
 	e.Flush()
-	detach() // whoever waits for the end of our output waits no longer
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	detach()                         // whoever waits for the end of our output waits no longer
 	go func() { s.Wait(); stop() }() // it was unmounted
 	go func() {
 		_ = place.Wait(ctx, kept) // the history is gone
@@ -299,22 +304,34 @@ func detach() {
 	}
 }
 
-// source asks the daemon.
-type source struct{ c *wire.Client }
+// source asks the daemon. stop ends it all when that is of a newer version: the next
+// cachebro at starts what fits.
+type source struct {
+	c    *wire.Client
+	stop func()
+}
+
+func (s source) heard(err error) error {
+	if errors.Is(err, wire.ErrVersion) {
+		s.stop()
+	}
+	return err
+}
 
 func (s source) Moment(ctx context.Context, words []string) (uint64, bool, error) {
 	seq, err := resolve(ctx, s.c, words, time.Now())
 	if errors.Is(err, errMore) {
 		return 0, true, nil
 	}
-	return seq, false, err
+	return seq, false, s.heard(err)
 }
 
 func (s source) Past(ctx context.Context, q wire.PastQuery) ([]wire.PastEntry, error) {
 	a, err := wire.Call[wire.PastAnswer](ctx, s.c, wire.MPast, q)
-	return a.Entries, err
+	return a.Entries, s.heard(err)
 }
 
 func (s source) Content(ctx context.Context, hash string) ([]byte, error) {
-	return s.c.Call(ctx, wire.MPastRead, wire.PastRead{Hash: hash}, nil, nil)
+	b, err := s.c.Call(ctx, wire.MPastRead, wire.PastRead{Hash: hash}, nil, nil)
+	return b, s.heard(err)
 }

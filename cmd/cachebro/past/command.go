@@ -9,7 +9,8 @@ func Command() cli.Command {
 		Long: `Prints a directory that holds the whole project as it was at a moment, for any
 editor, diff, grep, cp or script. A MOMENT is an age (10m), a time (12:40,
 2026-11-22T12:40), a number of the log ('#812'), prompt/ID or session/ID/start; ID may be
-last. Without one it is the directory above: at/MOMENT and versions/PATH.
+last. What is printed stays that moment, named by its version. Without a MOMENT it is the
+directory above: at/MOMENT, which is found anew each time, and versions/PATH.
 
 Nothing in it can be changed. It is mounted beside the project, for you alone, and
 goes when nobody has looked at it for ten minutes, or with umount. A file of which

@@ -326,16 +326,16 @@ func TestOfIsWhatThePageTells(t *testing.T) {
 			told[fmt.Sprint(a.Key, a.First, a.Last)] = a.Versions
 		}
 		return v.Each(store.Filter{}, func(of store.Version) bool {
-			has, span, err := s.Of(v, of)
+			has, span, n, err := s.Of(v, of, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := 0
-			if err := v.Each(store.Filter{Match: has}, func(store.Version) bool { n++; return true }); err != nil {
+			selected := 0
+			if err := v.Each(store.Filter{Match: has}, func(store.Version) bool { selected++; return true }); err != nil {
 				t.Fatal(err)
 			}
-			if want := told[fmt.Sprint(span.Key, span.First, span.Last)]; n != want || !has(of) {
-				t.Errorf("#%d: %d versions of %v; the page tells %d", of.Seq, n, span, want)
+			if want := told[fmt.Sprint(span.Key, span.First, span.Last)]; selected != want || n != want || !has(of) {
+				t.Errorf("#%d: %d, %d versions of %v; the page tells %d", of.Seq, selected, n, span, want)
 			}
 			return true
 		})

@@ -216,7 +216,7 @@ func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
 		if of.Plan != "" {
 			return wire.Errorf(wire.ErrBadRequest, "cachebro redo --plan "+of.Plan, "#%d belongs to an undo, revert or restore", seq)
 		}
-		has, span, err := pl.actions.Of(v, of)
+		has, span, _, err := pl.actions.Of(v, of, 0)
 		if err != nil {
 			return err
 		}
@@ -231,12 +231,7 @@ func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
 // the last action takes back; 0: it has not.
 func (pl *Plans) partOf(p *undo.Draft) (number uint64, err error) {
 	err = pl.store.View(func(v *store.View) error {
-		has, span, err := pl.actions.Of(v, p.Newest)
-		if err != nil {
-			return err
-		}
-		n := 0
-		err = v.Each(store.Filter{After: span.First - 1, Before: span.Last + 1, Match: has}, func(store.Version) bool { n++; return n <= p.Taken })
+		_, span, n, err := pl.actions.Of(v, p.Newest, p.Taken+1)
 		if n > p.Taken {
 			number = span.Last
 		}
