@@ -14,4 +14,7 @@ fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 (cd "$tmp" && npm pack --silent axe-core@4.14.1 >/dev/null && tar xzf axe-core-*.tgz package/axe.min.js)
-CACHEBRO_BIN=$bin AXE=$tmp/package/axe.min.js CACHEBRO_NEED_FUSE=1 go test -tags uitest -count=1 -timeout 20m .
+# Apart from other mount namespaces: a copy of our mount in one of them would keep it busy.
+apart=
+[ "$(id -u)" != 0 ] || apart=../namespace.sh
+CACHEBRO_BIN=$bin AXE=$tmp/package/axe.min.js CACHEBRO_NEED_FUSE=1 $apart go test -tags uitest -count=1 -timeout 20m .

@@ -91,6 +91,7 @@ func newProject(t *testing.T) *project {
 	p.write("README.md", "# Shop\n")
 	p.cb("", "mount", p.dir)
 	t.Cleanup(func() {
+		p.t = t // a part of the test had it
 		p.cb("", "umount", p.dir)
 		p.daemonEnds()
 		if err := os.RemoveAll(base); err != nil {
