@@ -30,10 +30,14 @@ func (g *goal) idle() bool {
 
 // withLent adds the goals of paths that hold the right content, but in a file that
 // gets other names back, and not this one, or in a file that is about to leave the
-// path.
+// path, or in the very file that other paths are to be names of again: that it had
+// several names may be known from this path alone.
 func withLent(goals, same []goal) []goal {
-	wanted, there := map[store.Inode]bool{}, map[store.Inode]bool{}
+	wanted, there, again := map[store.Inode]bool{}, map[store.Inode]bool{}, map[store.Inode]bool{}
 	for _, g := range goals {
+		if g.want.regular() && g.want.in.Ino != 0 && g.have.in != g.want.in && !g.made {
+			again[g.want.in] = true
+		}
 		if g.want.nlink > 1 && g.want.in.Ino != 0 && !g.want.dir() && !g.made {
 			wanted[g.want.in] = true
 		}
@@ -42,7 +46,10 @@ func withLent(goals, same []goal) []goal {
 		}
 	}
 	for _, g := range same {
-		if g.have.in != g.want.in && g.have.in.Ino != 0 && g.want.in.Ino != 0 && !g.have.dir() && (wanted[g.have.in] || there[g.want.in]) {
+		if g.have.dir() || g.have.in.Ino == 0 || g.want.in.Ino == 0 {
+			continue
+		}
+		if g.have.in == g.want.in && g.want.nlink > 1 && again[g.want.in] || g.have.in != g.want.in && (wanted[g.have.in] || there[g.want.in]) {
 			g.lent = true
 			goals = append(goals, g)
 		}
@@ -157,7 +164,7 @@ func (m *maker) homesOf(goals []goal) (map[store.Path]store.Path, error) {
 	}
 	for i := range goals {
 		g := &goals[i]
-		if !g.moved || g.have.absent() || g.have.regular() && !blobs[g.have.blob] && !blobs[store.Hash{}] && g.have.blob != (store.Hash{}) {
+		if !g.moved || g.have.absent() || g.lent && g.have.in == g.want.in || g.have.regular() && !blobs[g.have.blob] && !blobs[store.Hash{}] && g.have.blob != (store.Hash{}) {
 			continue
 		}
 		v, found, err := m.view.Current(g.path)

@@ -201,6 +201,11 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		{name: "a file changed under another name that is gone, by path",
 			setup: "mkdir d; echo old >d/f; ln d/f y.ign", act: "echo more >>d/f; rm -r d", last: "truncate -s 2 y.ign", paths: []string{"y.ign"},
 			want: []func(string) error{file("y.ign", "old\n")}},
+		{name: "a name that was replaced and then taken by the file's other name",
+			setup: "mkdir src; echo old >src/e; ln src/e e", act: "echo new >e.tmp; mv e.tmp e",
+			then: func(d string) error { return exchange(d, ".gitignore", "src") },
+			last: "mv .gitignore/e e",
+			want: []func(string) error{file("e", "old\n"), oneFile("src/e", "e", true)}},
 		{name: "set-group-id taken from a file that has lost its name", root: true,
 			setup: "echo old >f; chmod 2755 f", act: "",
 			then: func(d string) error {
