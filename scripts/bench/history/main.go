@@ -54,9 +54,10 @@ func environment(work string) []string {
 // Shares of the versions, in tenths of a percent.
 const (
 	found, late = 100, 200 // baselines at the beginning, and again at the end
-	growing     = 100      // versions of one log
+	growing     = 100      // versions of one log, logged at most
 	hot         = 100      // of 50 files
-	edited      = 2000     // files that the rest edits, and that are removed and made again
+	logged      = 20_000
+	edited      = 2000 // files that the rest edits, and that are removed and made again
 )
 
 // maker gives versions to a store.
@@ -105,12 +106,13 @@ func makeHistory(work string, n int) (err error) {
 	}
 	m.who = store.Actor{PID: 101, Start: 1, Comm: "server", Session: "log"}
 	var log []byte
-	for i := range n * growing / 1000 {
+	lines := min(n*growing/1000, logged)
+	for i := range lines {
 		log = fmt.Appendf(bytes.Clone(log), "%d request %d served\n", i, m.rnd.Intn(1e6))
 		put(store.OpWrite, "app.log", log)
 	}
 	m.who = store.Actor{PID: 102, Start: 1, Comm: "sed", Session: "edits", Prompt: "p2"}
-	for i := range n - n*(found+late+growing+hot)/1000 - 3*edited {
+	for i := range n - n*(found+late+hot)/1000 - lines - 3*edited {
 		put(store.OpWrite, name(i%edited), m.file(i%edited, 40))
 	}
 	m.who = store.Actor{PID: 103, Start: 1, Comm: "rm", Session: "removal", Prompt: "p3"}
