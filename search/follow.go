@@ -278,6 +278,11 @@ func (x *Index) CatchUp(ctx context.Context) error {
 func (x *Index) catchUp(ctx context.Context, settle time.Duration, stop func() bool) error {
 	x.write.Lock()
 	defer x.write.Unlock()
+	return x.catchUpLocked(ctx, settle, stop)
+}
+
+// catchUpLocked is catchUp; x.write is held.
+func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop func() bool) error {
 	if x.idx == nil {
 		return errNoIndex
 	}

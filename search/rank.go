@@ -117,6 +117,7 @@ func (x *Index) rankWords(ctx context.Context, text string, q Query, h Hints, li
 	if len(query) == 0 {
 		return nil, nil
 	}
+	x.settleFor(ctx)
 	reader, err := x.reader()
 	if errors.Is(err, errNoIndex) {
 		return nil, nil

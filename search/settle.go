@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"time"
 
 	"cachebro/store"
@@ -10,7 +11,8 @@ import (
 // the last time for nothing. So the follower indexes a file's first save at once, and
 // those that come within settleTime of it when the file has been left alone for so
 // long, but no later than settleMost after the first of them. Meanwhile the file is
-// one of the loose ones, which every exact query reads. A save that was not indexed
+// one of the loose ones, which every exact query reads, and a ranked query has it
+// indexed first (see settleFor). A save that was not indexed
 // before a crash is noticed when the index is loaded: the record of the file tells of
 // another content.
 const (
@@ -109,4 +111,33 @@ func (f *follower) due() (at <-chan time.Time, stop func()) {
 	}
 	t := time.NewTimer(time.Until(first))
 	return t.C, func() { t.Stop() }
+}
+
+const (
+	askedFiles = 50                     // more than so many do not wait for a ranked query
+	askedWait  = 100 * time.Millisecond // for the follower, which is writing
+)
+
+// settleFor has the few files indexed that a ranked query would not find yet, or not as
+// they are. With many of them, or where it takes long, it answers without.
+func (x *Index) settleFor(ctx context.Context) {
+	x.mu.RLock()
+	behind := uint64(len(x.held))
+	ready, seq := x.ready, x.seq
+	x.mu.RUnlock()
+	if newest := x.corpus.Seq(); newest > seq {
+		behind += newest - seq
+	}
+	if !ready || behind == 0 || behind > askedFiles || x.Suspended() {
+		return
+	}
+	for end := time.Now().Add(askedWait); !x.write.TryLock(); time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil || time.Now().After(end) {
+			return
+		}
+	}
+	defer x.write.Unlock()
+	if err := x.catchUpLocked(ctx, 0, func() bool { return true }); err != nil && ctx.Err() == nil {
+		x.opt.Logger.Debug("search: index for a query", "err", err) // the follower tries again, and tells
+	}
 }

@@ -81,9 +81,13 @@ func TestSavedAgainAndAgain(t *testing.T) {
 			}
 		}
 	}
-	saved(0, 100)
-	if st := x.Stats(); st.Analysed-before != 1 || st.Lag != 1 {
-		t.Errorf("%d analysed, want 1, and the file waiting: %+v", st.Analysed-before, st)
+	saved(0, 50)
+	if got, err := x.Rank(t.Context(), word(49), Query{}, Hints{}, 10); err != nil || len(got) != 1 {
+		t.Errorf("by its words, %d files while the file waits, want 1: %v", len(got), err)
+	}
+	saved(50, 100)
+	if st := x.Stats(); st.Analysed-before != 2 || st.Lag != 1 {
+		t.Errorf("%d analysed, want 1 and 1 for the question, and the file waiting: %+v", st.Analysed-before, st)
 	}
 	// The daemon dies before it has indexed the last save.
 	if err := x.Close(); err != nil {
