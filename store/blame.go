@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 
 	"cachebro/store/diff"
@@ -21,26 +22,46 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	var shown []byte
-	var who []int
-	last := -1
+	var known []int // versions with a content other than the one before
 	for i, v := range vs {
 		if at > 0 && v.Seq > at {
 			break
 		}
-		if v.Blob == (Hash{}) || last >= 0 && vs[last].Blob == v.Blob {
-			continue
+		if n := len(known); v.Blob != (Hash{}) && (n == 0 || vs[known[n-1]].Blob != v.Blob) {
+			known = append(known, i)
 		}
-		now, err := s.Content(v.Blob)
-		if err != nil {
-			continue // pruned: its lines are the next version's
+	}
+	var shown []byte
+	var who []int
+	found := false
+	tries := grower{width: 1}
+	for len(known) > 0 {
+		n, now := 0, []byte(nil)
+		if most := tries.next(); most > 0 {
+			n, now = s.grown(vs, known, most)
+			tries.had(n)
+		}
+		alone := n == 0
+		if alone {
+			if now, err = s.Content(vs[known[0]].Blob); err != nil {
+				known = known[1:]
+				continue // pruned: its lines are the next version's
+			}
+			n = 1
 		}
 		if text.Binary(now) {
 			return nil, fmt.Errorf("%q is no text", string(p))
 		}
-		who, shown, last = blameStep(who, shown, now, i), now, i
+		for _, i := range known[:n] {
+			part := now
+			if !alone {
+				part = now[:vs[i].Stat.Size]
+			}
+			who, shown, found = blameStep(who, shown, part, i), part, true
+		}
+		known = known[n:]
 	}
-	if last < 0 {
+	if !found {
 		return nil, fmt.Errorf("no text of %q is kept: %w", string(p), ErrNotFound)
 	}
 	out := make([]BlameLine, 0, len(who))
@@ -50,10 +71,71 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 	return out, nil
 }
 
+// grown is for a log that grows at its end. Reading and hashing each of 20,000 contents,
+// each nearly all of the next, takes most of a minute. So the content of the version that
+// is most places further is read, and n says how many of the known ones, from the first
+// on, have the hash of a beginning of it: 0 where the file did not only grow. Their
+// contents need not even be kept any more.
+func (s *Store) grown(vs []Version, known []int, most int) (n int, content []byte) {
+	most = min(most, len(known)-1)
+	for i := range most {
+		if vs[known[i]].Stat.Size >= vs[known[i+1]].Stat.Size {
+			most = i
+			break
+		}
+	}
+	if most < 1 {
+		return 0, nil
+	}
+	content, err := s.Content(vs[known[most]].Blob)
+	if err != nil {
+		return 0, nil
+	}
+	d, done := sha256.New(), int64(0)
+	for _, i := range known[:most+1] {
+		size := vs[i].Stat.Size
+		if size > int64(len(content)) {
+			break
+		}
+		d.Write(content[done:size])
+		done = size
+		if Hash(d.Sum(nil)) != vs[i].Blob {
+			break
+		}
+		n++
+	}
+	return n, content
+}
+
+// grower says how far ahead grown is to look: further each time that it paid, and seldom
+// where it did not.
+type grower struct{ width, rest, pause int }
+
+func (g *grower) next() int {
+	if g.rest > 0 {
+		g.rest--
+		return 0
+	}
+	return g.width
+}
+
+func (g *grower) had(n int) {
+	switch {
+	case n > g.width:
+		g.width, g.pause = 2*g.width, 0
+	case n > 0:
+		g.width = max(1, n/2)
+	default:
+		g.width, g.pause = 1, min(2*g.pause+1, 64)
+		g.rest = g.pause
+	}
+}
+
 // blameStep says who wrote each line of now, given that of was; what is new is by i.
 func blameStep(who []int, was, now []byte, i int) []int {
 	// A log grows at its end. Comparing it whole, 20,000 times, takes a minute.
-	if n := len(was); (n == 0 || was[n-1] == '\n') && bytes.HasPrefix(now, was) {
+	n := len(was)
+	if (n == 0 || was[n-1] == '\n') && n <= len(now) && (n == 0 || &was[0] == &now[0] || bytes.HasPrefix(now, was)) {
 		for range diff.Lines(now[n:]) {
 			who = append(who, i)
 		}

@@ -2,6 +2,8 @@ package store
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -47,4 +49,59 @@ func TestBlameGrowingLog(t *testing.T) {
 	seq = write(text + "x\ny\n")
 	want = append(want, seq, seq)
 	check("two lines more")
+}
+
+// Blame looks ahead where a file grows, and says the same as if it read every version:
+// appends of any length, in halves of a line and of nothing, changes in the midst, a
+// shorter text, one as it was, an empty one, and the answer as of any version.
+func TestBlameLooksAhead(t *testing.T) {
+	for seed := range uint64(4) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		s := fresh(t)
+		var texts [][]byte
+		var seqs []uint64
+		now := []byte("begun\n")
+		for i := range 250 {
+			switch k := rnd.IntN(100); {
+			case k < 2:
+				now = nil
+			case k < 4 && len(texts) > 0:
+				now = texts[rnd.IntN(len(texts))]
+			case k < 8:
+				now = fmt.Appendf([]byte(fmt.Sprintf("head %d\n", i)), "%s", now)
+			case k < 12 && len(now) > 20:
+				now = now[:rnd.IntN(len(now))]
+			case k < 20:
+				now = fmt.Appendf(slices.Clone(now), "half %d ", i)
+			default:
+				now = slices.Clone(now)
+				for range rnd.IntN(3) {
+					now = fmt.Appendf(now, "line %d %d\n", i, rnd.Int())
+				}
+			}
+			for _, v := range apply(t, s, file(OpWrite, "a", string(now))) {
+				texts, seqs = append(texts, now), append(seqs, v.Seq)
+			}
+		}
+		for _, at := range []int{len(texts) - 1, 0, 1, rnd.IntN(len(texts)), rnd.IntN(len(texts))} {
+			var who []int
+			var was []byte
+			for i, text := range texts[:at+1] {
+				who, was = blameStep(who, slices.Clone(was), slices.Clone(text), i), text
+			}
+			lines, err := s.Blame("a", seqs[at])
+			if err != nil || len(lines) != len(who) {
+				t.Fatalf("seed %d at %d: %d lines, want %d: %v", seed, at, len(lines), len(who), err)
+			}
+			got := ""
+			for i, l := range lines {
+				if got += string(l.Text); l.Seq != seqs[who[i]] {
+					t.Errorf("seed %d at %d: line %d is by %d, want %d", seed, at, i+1, l.Seq, seqs[who[i]])
+				}
+			}
+			if got != string(was) {
+				t.Errorf("seed %d at %d: the lines are not the text", seed, at)
+			}
+		}
+	}
 }
