@@ -386,3 +386,61 @@ func TestImportRefusesPathsElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// The log of a history that was imported, and of one whose oldest records were dropped,
+// is read past what scans found, and loses nothing by that.
+func TestImportedLogPassesOverWhatWasFound(t *testing.T) {
+	s := storetest.Fresh(t)
+	tree := storetest.NewTree()
+	changed := 0
+	for round := range 3 {
+		var cs []store.Change
+		for i := range 400 {
+			c := tree.Write(store.Path(fmt.Sprintf("d%d/f%d", round, i)), "found\n")
+			c.Op = store.OpBaseline
+			cs = append(cs, c)
+		}
+		storetest.Apply(t, s, cs...)
+		for i := range round + 1 {
+			storetest.Apply(t, s, tree.Write(store.Path(fmt.Sprintf("d0/f%d", i)), fmt.Sprint("round ", round)))
+			changed++
+		}
+	}
+	check := func(s *store.Store, dropped int) {
+		t.Helper()
+		for _, oldest := range []bool{false, true} {
+			all, _, err := s.Log(store.Filter{Baselines: true, Oldest: oldest, Limit: 1 << 20})
+			if err != nil || len(all) != 1200+changed-dropped {
+				t.Fatalf("%d versions: %v", len(all), err)
+			}
+			want := slices.DeleteFunc(all, func(v store.Version) bool { return v.Op == store.OpBaseline })
+			got, _, err := s.Log(store.Filter{Oldest: oldest, Limit: 1 << 20})
+			if err != nil || len(got) != changed || !slices.EqualFunc(got, want, func(a, b store.Version) bool { return a.Seq == b.Seq }) {
+				t.Errorf("oldest first %v: %d versions, want %d: %v", oldest, len(got), changed, err)
+			}
+		}
+	}
+	check(s, 0)
+	check(imported(t, exported(t, s)), 0)
+	var old []store.Version
+	if err := s.Each(func(v store.Version) bool {
+		if v.Op == store.OpBaseline && v.Path < "d0/f2" && v.Path > "d0/f" { // each has newer ones
+			old = append(old, v)
+		}
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, v := range old {
+		if cur, found, err := s.Current(v.Path); err == nil && found && cur.Seq != v.Seq {
+			old[n] = v
+			n++
+		}
+	}
+	if _, err := s.DropRecords(t.Context(), old[:n]); err != nil || n == 0 {
+		t.Fatal(n, err)
+	}
+	check(s, n)
+	check(imported(t, exported(t, s)), n)
+}
