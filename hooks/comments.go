@@ -1,8 +1,11 @@
 package hooks
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
 	"cachebro/store/wire"
@@ -14,26 +17,85 @@ import (
 const maxComments = 6000
 
 // comments are what a person said about lines that this session wrote, and has not told
-// it yet. They are marked as delivered first: what could not be marked is not told.
-func (c *call) comments(ctx context.Context) string {
+// it yet. They are claimed first: what could not be claimed is not told.
+func (c *call) comments(ctx context.Context) (text string, ids []string) {
+	if wire.TakesNoText(c.opt.client) {
+		return "", nil
+	}
 	var a wire.CommentsAnswer
 	if _, err := c.ask(ctx, wire.MComments, wire.CommentsRequest{Do: "pending", Session: c.session}, nil, &a); err != nil || len(a.Comments) == 0 {
-		return ""
+		return "", nil
 	}
-	var b strings.Builder
-	b.WriteString("The user commented on lines that you wrote (in cachebro ui):\n")
-	var ids []string
+	const head = "The user commented on lines that you wrote (in cachebro ui):\n"
+	size, told := len(head), []string(nil)
 	for _, x := range a.Comments {
-		one := fmt.Sprintf("- %s:%d (as of version #%d), the line %q:\n  %s\n", visible.Name(string(x.Path)), x.Line, x.Seq, visible.Line(x.Quote), strings.ReplaceAll(x.Text, "\n", "\n  "))
-		if len(ids) > 0 && utf16Len(b.String())+utf16Len(one) > maxComments {
+		if !x.Claimed.IsZero() && c.got(x.ID) {
+			told = append(told, x.ID)
+			continue
+		}
+		if size += utf16Len(commentText(x)); len(ids) > 0 && size > maxComments {
 			break
 		}
-		b.WriteString(one)
 		ids = append(ids, x.ID)
 	}
-	var done wire.CommentsAnswer
-	if _, err := c.ask(ctx, wire.MComments, wire.CommentsRequest{Do: "delivered", IDs: ids}, nil, &done); err != nil || len(done.Comments) != len(ids) {
-		return ""
+	if len(told) > 0 {
+		_, _ = c.ask(ctx, wire.MComments, wire.CommentsRequest{Do: "delivered", IDs: told}, nil, nil)
+	}
+	if len(ids) == 0 {
+		return "", nil
+	}
+	// Another prompt of this session may have been quicker with some of them.
+	a = wire.CommentsAnswer{}
+	if _, err := c.ask(ctx, wire.MComments, wire.CommentsRequest{Do: "claim", IDs: ids}, nil, &a); err != nil || len(a.Comments) == 0 {
+		return "", nil
+	}
+	text, ids = head, nil
+	for _, x := range a.Comments {
+		text, ids = text+commentText(x), append(ids, x.ID)
+	}
+	return text, ids
+}
+
+// commentText is one comment as the model gets it. Its id tells later whether it did.
+func commentText(x wire.Comment) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "- %s:%d (as of version #%d; %s), the line %q:\n", visible.Name(string(x.Path)), x.Line, x.Seq, x.ID, visible.Line(x.Quote))
+	for l := range strings.SplitSeq(x.Text, "\n") {
+		b.WriteString("  " + clean(l) + "\n")
 	}
 	return b.String()
+}
+
+// delivered says that comments were printed. The handler's connection is closed by now.
+func (c *call) delivered(ids []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.env.limit(workWithin))
+	defer cancel()
+	client, err := c.env.Dial(ctx, c.root)
+	if err != nil {
+		return
+	}
+	defer client.Close()
+	_, _ = client.Call(ctx, wire.MComments, wire.CommentsRequest{Do: "delivered", IDs: ids}, nil, nil)
+}
+
+// got: the client's transcript has this id, so the model was told. Of clients whose
+// transcript is of another form nothing is known, and a comment is rather told again.
+func (c *call) got(id string) bool {
+	f, err := os.Open(c.transcript)
+	if c.opt.client != "" || err != nil {
+		return false
+	}
+	defer f.Close()
+	const piece = 1 << 20
+	b, kept := make([]byte, piece+len(id)), 0
+	for {
+		n, err := io.ReadFull(f, b[kept:kept+piece])
+		if bytes.Contains(b[:kept+n], []byte(id)) {
+			return true
+		}
+		if err != nil { // its end
+			return false
+		}
+		kept = copy(b, b[kept+n-len(id):kept+n])
+	}
 }

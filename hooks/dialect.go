@@ -14,7 +14,6 @@ import (
 type dialect struct {
 	events map[string]string
 	tools  map[string]string // other names are passed on
-	silent bool              // the client takes no text of ours
 }
 
 // dialects by the name that init registers with --client.
@@ -34,10 +33,9 @@ var dialects = map[string]dialect{
 			"sessionStart": "SessionStart", "beforeSubmitPrompt": "UserPromptSubmit", "beforeShellExecution": "PreToolUse",
 			"afterShellExecution": "PostToolUse", "afterFileEdit": "PostToolUse", "preCompact": "PreCompact", "stop": "Stop", "sessionEnd": "SessionEnd",
 		},
-		silent: true,
 	},
 	// Our own plugin speaks for it, in Claude Code's words.
-	"opencode": {silent: true},
+	"opencode": {},
 }
 
 // translate turns an event of another client into ours. f is what it sent.

@@ -101,7 +101,7 @@ func Run(ctx context.Context, env Env) {
 	}
 	if opt.client != "" {
 		a.out.updated = nil
-		if dialects[opt.client].silent {
+		if wire.TakesNoText(opt.client) {
 			a.out = output{}
 		}
 	}

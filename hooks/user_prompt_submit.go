@@ -23,7 +23,7 @@ func userPromptSubmit(ctx context.Context, c *call) answer {
 	if err == nil && !known.Mounted && c.dead() {
 		return answer{out: output{message: deadLine, context: c.deadText(ctx)}}
 	}
-	said := c.comments(ctx) // first: they are marked as delivered, and must not be cut
+	said, ids := c.comments(ctx) // first: they must not be cut
 	c.spend(ctx, "comments", said)
 	news := ""
 	if err == nil && c.opt.client == "" {
@@ -34,15 +34,20 @@ func userPromptSubmit(ctx context.Context, c *call) answer {
 		said += "\n"
 	}
 	news = said + news
-	if !c.opt.index {
-		return answer{out: output{context: news}}
+	a := answer{}
+	if len(ids) > 0 {
+		a.sent = func() { c.delivered(ids) }
+	}
+	if a.out.context = news; !c.opt.index {
+		return a
 	}
 	text := c.promptIndex(ctx)
 	c.spend(ctx, "prompt-index", text)
 	if news != "" && text != "" {
 		news += "\n\n"
 	}
-	return answer{out: output{context: news + text}}
+	a.out.context = news + text
+	return a
 }
 
 // maxNews is what a prompt may cost for what others changed, in characters.

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
@@ -382,6 +383,14 @@ func TestPages(t *testing.T) {
 		}
 		b.do(chromedp.Navigate(base + "comments"))
 		b.until("it is shown as delivered", `document.querySelector(".comment")?.innerText.includes("delivered")`)
+		if _, err := chromedp.Call(b.ctx, browser.SetPermission, browser.SetPermissionParams{Permission: &browser.PermissionDescriptor{Name: "clipboard-read"}, Setting: browser.PermissionSettingGranted}); err != nil {
+			t.Fatal(err)
+		}
+		b.do(chromedp.Click("[data-copy]"))
+		b.until("it is copied", `document.querySelector("[data-copy]").textContent == "copied"`)
+		if got := eval[string](b, `navigator.clipboard.readText()`); got != "src/client.go:8: return \"\", fmt.Errorf(\"no key given\")\nSay which key, please." {
+			t.Errorf("copied %q", got)
+		}
 	})
 
 	t.Run("keys only", func(t *testing.T) {

@@ -281,7 +281,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	})
 	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), recorded.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
 		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
-		d.printed.Handlers(), told.Handlers(), past.New(d.store, d.ingest, paths).Handlers(), comments.New(d.store, paths).Handlers())
+		d.printed.Handlers(), told.Handlers(), past.New(d.store, d.ingest, paths).Handlers(), comments.New(d.store, paths, time.Now).Handlers())
 	return err
 }
 

@@ -384,7 +384,10 @@ func TestPages(t *testing.T) {
 		if kept := g.post(to, url.Values{"text": {"not <so>\nplease"}}); !strings.Contains(kept, "next prompt") {
 			t.Fatalf("the comment was not kept:\n%s", kept)
 		}
-		if list := g.get("comments"); !strings.Contains(list, "not &lt;so&gt;") || strings.Contains(list, ">delivered ") {
+		if refused := g.post(to, url.Values{"text": {" "}}); !strings.Contains(refused, "has no text") || !strings.Contains(refused, "<textarea") {
+			t.Errorf("an empty comment:\n%s", refused)
+		}
+		if list := g.get("comments"); !strings.Contains(list, "not &lt;so&gt;") || !strings.Contains(list, `data-copy="agent.txt:2: the line`+"\nnot &lt;so&gt;\nplease\"") || strings.Contains(list, ">delivered ") {
 			t.Errorf("before the prompt:\n%s", list)
 		}
 		if other := event("user-prompt-submit", "UserPromptSubmit", `,"session_id":"s-2","prompt_id":"q1","prompt":"x"`); strings.Contains(other, "please") {

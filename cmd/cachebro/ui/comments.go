@@ -14,17 +14,27 @@ import (
 
 // commentPart asks what is to be said about a line.
 type commentPart struct {
-	Where  string
-	Quote  template.HTML
-	Asked  template.URL // where it goes
-	To     string
-	Listed []commentRow
+	Where   string
+	Quote   template.HTML
+	Asked   template.URL // where it goes
+	To      string
+	Deaf    string // the session's client, if it takes no text from hooks
+	Copy    string // the beginning of the comment as text
+	Said    string // what was typed and could not be kept, because of Problem
+	Problem string
+	Listed  []commentRow
 }
 
 type commentRow struct {
 	Where, Text, State string
 	Quote              template.HTML
 	To                 template.URL
+	Copy               string // all of it as text
+}
+
+// copied is a comment as a person pastes it into any agent's prompt.
+func copied(c wire.Comment) string {
+	return name(c.Path) + ":" + strconv.Itoa(c.Line) + ": " + oneLine(c.Quote) + "\n" + c.Text
 }
 
 // commented finds the line that a comment is about.
@@ -47,8 +57,13 @@ func (s *server) commentForm(ctx context.Context, q url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	a, err := wire.Call[wire.CommentsAnswer](ctx, s.c, wire.MComments, wire.CommentsRequest{Do: "list", Session: c.Session, Path: c.Path})
+	if err != nil {
+		return nil, err
+	}
 	to, _ := link("comment", "seq", c.Seq, "line", c.Line)
-	return commentPart{Where: name(c.Path) + ":" + strconv.Itoa(c.Line), Quote: line([]byte(c.Quote), nil, nil), Asked: to, To: "session " + oneLine(c.Session[:min(len(c.Session), 8)])}, nil
+	return commentPart{Where: name(c.Path) + ":" + strconv.Itoa(c.Line), Quote: line([]byte(c.Quote), nil, nil), Asked: to,
+		To: "session " + oneLine(c.Session[:min(len(c.Session), 8)]), Deaf: oneLine(a.Deaf), Copy: copied(c)}, nil
 }
 
 // comment keeps what was said, for the session's next prompt.
@@ -63,7 +78,14 @@ func (s *server) comment(w http.ResponseWriter, r *http.Request) {
 		_, err = wire.Call[wire.CommentsAnswer](r.Context(), s.c, wire.MComments, wire.CommentsRequest{Do: "add", Comment: c})
 	}
 	if err != nil {
-		s.fail(w, err)
+		form, ferr := s.commentForm(r.Context(), r.URL.Query())
+		if ferr != nil {
+			s.fail(w, err)
+			return
+		}
+		part := form.(commentPart)
+		part.Said, part.Problem = r.PostForm.Get("text"), oneLine(err.Error())
+		s.render(w, "comment", part)
 		return
 	}
 	s.render(w, "done", donePart{Text: "kept: it goes with the next prompt of session " + oneLine(c.Session[:min(len(c.Session), 8)])})
@@ -78,7 +100,7 @@ func (s *server) comments(ctx context.Context, _ url.Values) (any, error) {
 	var out commentPart
 	for i := len(a.Comments) - 1; i >= 0; i-- {
 		c := a.Comments[i]
-		row := commentRow{Where: name(c.Path) + ":" + strconv.Itoa(c.Line), Text: c.Text, State: s.stateOf(c), Quote: line([]byte(c.Quote), nil, nil)}
+		row := commentRow{Where: name(c.Path) + ":" + strconv.Itoa(c.Line), Text: c.Text, State: s.stateOf(c), Quote: line([]byte(c.Quote), nil, nil), Copy: copied(c)}
 		row.To, _ = link("file", "path", string(c.Path), "seq", c.Seq, "view", "change")
 		out.Listed = append(out.Listed, row)
 	}
@@ -86,10 +108,13 @@ func (s *server) comments(ctx context.Context, _ url.Values) (any, error) {
 }
 
 func (s *server) stateOf(c wire.Comment) string {
-	if c.Delivered.IsZero() {
-		return "goes with the session's next prompt"
+	switch {
+	case !c.Delivered.IsZero():
+		return "delivered " + s.at(c.Delivered)
+	case !c.Claimed.IsZero():
+		return "sent " + s.at(c.Claimed) + "; the next prompt sees whether it came"
 	}
-	return "delivered " + s.at(c.Delivered)
+	return "goes with the session's next prompt"
 }
 
 // commentsAt are the comments on one version, by line.

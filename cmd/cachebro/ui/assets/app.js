@@ -121,5 +121,10 @@
   document.addEventListener("click", (e) => {
     if (e.target.closest("[data-keys]")) $("#keys").showModal();
     if (e.target.closest("[data-close]")) close();
+    const copy = e.target.closest("[data-copy]");
+    if (copy) { // of a form with what was typed so far
+      const said = $("textarea", copy.closest("form") || copy)?.value || "";
+      navigator.clipboard.writeText(copy.dataset.copy + said).then(() => { copy.textContent = "copied"; }, () => say("the browser does not let this page copy"));
+    }
   });
 })();
