@@ -18,6 +18,7 @@ type writes struct {
 	idled   time.Time // of the last idle close
 	tail    int64     // all bytes before it are untouched since the last close
 	size    int64     // as far as we know
+	left    stamp     // what our last operation left; while tail is worth it
 	writer  Caller
 }
 
@@ -58,7 +59,7 @@ func (o *overlay) soil(n *inode, c Caller, op event.Op, before stamp, cancel <-c
 		if w.tail = 0; as {
 			w.tail = math.MaxInt64
 		}
-		w.size = before.size
+		w.size, w.left = before.size, before
 		o.dirty.add(n)
 	}
 	w.last = time.Now()
@@ -66,6 +67,32 @@ func (o *overlay) soil(n *inode, c Caller, op event.Op, before stamp, cancel <-c
 		w.writer = c
 	}
 	return w
+}
+
+// check looks, just before one of our operations on the content, whether anybody has
+// written underneath since the last one: a tail would stand on another beginning. Our
+// own changes of mode, owner, times or names look the same; they are rare between a
+// write and its close.
+func (w *writes) check(fd int) {
+	if w.tail < TailMin {
+		return
+	}
+	var sx unix.Statx_t
+	if statFD(fd, &sx) != nil || stampOf(&sx) != w.left {
+		w.tail = 0
+	}
+}
+
+// leave notes what one of our operations has left.
+func (w *writes) leave(fd int) {
+	if w.tail < TailMin {
+		return
+	}
+	var sx unix.Statx_t
+	if statFD(fd, &sx) != nil {
+		w.tail = 0
+	}
+	w.left = stampOf(&sx)
 }
 
 // touched notes that bytes from off on were changed, up to end.
@@ -120,6 +147,9 @@ func (o *overlay) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, held
 	w.size = int64(sx.Size)
 	if o.obs == nil {
 		return
+	}
+	if w.tail >= TailMin && stampOf(sx) != w.left { // written underneath; see check
+		w.tail = 0
 	}
 	n.tell(stampOf(sx))
 	ev := Closed{

@@ -78,6 +78,7 @@ func (o *overlay) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (
 		}
 	}
 	w.touched(off, off+int64(done))
+	w.leave(h.fd)
 	if done == 0 && err != nil {
 		return 0, status(err)
 	}
@@ -107,7 +108,10 @@ func (o *overlay) soilHandle(h *handle, in *fuse.InHeader, off int64, cancel <-c
 		before = stampOf(&sx)
 	}
 	first := w == nil || w.empty || w.tail == math.MaxInt64
-	w = o.soil(n, c, event.OpWrite, before, cancel)
+	known := n.told != nil && (w == nil || !w.dirty) // before is of this moment
+	if w = o.soil(n, c, event.OpWrite, before, cancel); !known {
+		w.check(h.fd)
+	}
 	if first && in.Pid != 0 {
 		o.procs.peek(c.Proc)
 	}
@@ -149,7 +153,10 @@ func (o *overlay) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.S
 	}
 	if err == nil {
 		w.touched(off, end)
+	} else {
+		w.tail = min(w.tail, off) // perhaps the beginning of that
 	}
+	w.leave(h.fd)
 	return status(err)
 }
 
@@ -181,6 +188,7 @@ func (o *overlay) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn
 		return 0, status(err)
 	}
 	w.touched(int64(in.OffOut), int64(in.OffOut)+int64(done))
+	w.leave(to.fd)
 	return uint32(done), fuse.OK
 }
 

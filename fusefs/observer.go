@@ -99,7 +99,8 @@ type Closed struct {
 	Stat   event.Stat
 	// TailFrom ≥ 0: all bytes before it are as they were at the previous
 	// close of this inode or, when there was none, at its Before; -1 when
-	// unknown. Equal to Stat.Size when the content did not change.
+	// unknown, 0 where somebody else may have written underneath. Equal to
+	// Stat.Size when the content did not change.
 	TailFrom int64
 	// LastPath is File.Path() or, when no name is left, the last one it had.
 	LastPath string

@@ -119,6 +119,7 @@ func (o *overlay) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size i
 		o.closeContent(n, c, event.OpWrite, false)
 	}
 	w := o.soil(n, c, event.OpTruncate, old, cancel)
+	w.check(fd)
 	cut := func() error {
 		for {
 			if err := unix.Ftruncate(fd, size); err != unix.EINTR {
@@ -135,6 +136,7 @@ func (o *overlay) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size i
 	if err == nil {
 		w.truncated(size)
 	}
+	w.leave(fd)
 	return err
 }
 

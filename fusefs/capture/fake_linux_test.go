@@ -3,10 +3,12 @@ package capture
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -22,6 +24,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv("MOUNTD_TEST_TAILS"); dir != "" {
+		seeds, err := strconv.Atoi(os.Getenv("MOUNTD_TEST_SEEDS"))
+		if err = errors.Join(err, tailAgent(dir, seeds)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if os.Getenv("MOUNTD_TEST_STORE") != "" {
 		if err := storeThroughMapping(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
