@@ -3,8 +3,10 @@ package keep
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"cachebro/store"
 	"cachebro/store/content"
@@ -16,6 +18,19 @@ type Share struct {
 	Name     string
 	Bytes    int64 // of contents, as they are stored
 	Versions int
+}
+
+// MarshalJSON keeps a name that is not UTF-8 apart, as JSON cannot hold it.
+func (s Share) MarshalJSON() ([]byte, error) {
+	type plain Share
+	x := struct {
+		plain
+		Raw []byte `json:"Name_base64,omitempty"`
+	}{plain: plain(s)}
+	if !utf8.ValidString(s.Name) {
+		x.Raw = []byte(s.Name)
+	}
+	return json.Marshal(x)
 }
 
 // Usage says who takes how much of the store. Disk is the allocated size of

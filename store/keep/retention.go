@@ -1,9 +1,12 @@
 package keep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"slices"
 	"time"
 
 	"cachebro/store"
@@ -57,21 +60,61 @@ func (k *Keeper) Prune(ctx context.Context, keep int) (Report, error) {
 }
 
 func (k *Keeper) prune(ctx context.Context, keep int, r *Report) error {
-	old, err := k.olderThan(k.opt.KeepAge)
-	if err != nil {
-		return fmt.Errorf("prune: %w", err)
-	}
 	var drop []uint64
-	err = k.s.Superseded(ctx, keep, func(v store.Version) bool {
-		if old(v) && !k.pinned(v.Blob) {
-			drop = append(drop, v.Seq)
-		}
-		return true
-	})
+	err := k.due(ctx, keep, func(v store.Version) { drop = append(drop, v.Seq) })
 	if err != nil {
 		return fmt.Errorf("prune: %w", err)
 	}
 	return k.drop(ctx, drop, r)
+}
+
+// due passes the versions whose contents Prune drops, path by path.
+func (k *Keeper) due(ctx context.Context, keep int, do func(store.Version)) error {
+	old, err := k.olderThan(k.opt.KeepAge)
+	if err != nil {
+		return err
+	}
+	return k.s.Superseded(ctx, keep, func(v store.Version) bool {
+		if old(v) && !k.pinned(v.Blob) {
+			do(v)
+		}
+		return true
+	})
+}
+
+// Due is what Prune would drop.
+type Due struct {
+	Keep     int           // versions that each path keeps
+	Age      time.Duration // nothing younger goes
+	Versions int
+	Bytes    int64   // of their contents, as they are
+	Paths    []Share // the largest first
+	Digest   string  // of the versions: the same while Prune would drop the same
+}
+
+// Due says what Prune would drop.
+func (k *Keeper) Due(ctx context.Context, keep int) (Due, error) {
+	if keep <= 0 {
+		keep = k.opt.Keep
+	}
+	d, h := Due{Keep: keep, Age: k.opt.KeepAge}, fnv.New64a()
+	err := k.due(ctx, keep, func(v store.Version) {
+		if n := len(d.Paths); n == 0 || d.Paths[n-1].Name != string(v.Path) {
+			d.Paths = append(d.Paths, Share{Name: string(v.Path)})
+		}
+		p := &d.Paths[len(d.Paths)-1]
+		p.Versions, p.Bytes = p.Versions+1, p.Bytes+v.Stat.Size
+		d.Versions, d.Bytes = d.Versions+1, d.Bytes+v.Stat.Size
+		fmt.Fprintf(h, "%d ", v.Seq)
+	})
+	slices.SortFunc(d.Paths, func(a, b Share) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
+	})
+	d.Digest = fmt.Sprintf("%x", h.Sum64())
+	if err != nil {
+		err = fmt.Errorf("plan a prune: %w", err)
+	}
+	return d, err
 }
 
 // olderThan tells versions of an age. What was recorded while the clock stood far

@@ -38,6 +38,10 @@ func TestPrune(t *testing.T) {
 	vs, _ := s.History("a", true)
 	pin = vs[3].Blob
 	s.pinned = func(h Hash) bool { return h == pin }
+	due, err := s.Due(context.Background(), 5)
+	if err != nil || due.Versions != versions-6 || len(due.Paths) != 1 || due.Paths[0].Versions != due.Versions || due.Bytes != int64(due.Versions*len(text)) {
+		t.Fatalf("due: %+v %v", due, err)
+	}
 	r, err := s.Prune(context.Background(), 5)
 	if err != nil || r.Versions != versions-6 || r.Rebased == 0 {
 		t.Fatalf("prune: %+v %v", r, err)
@@ -54,6 +58,9 @@ func TestPrune(t *testing.T) {
 		} else if !errors.Is(err, store.ErrPruned) || v.NoContent != "pruned" {
 			t.Fatalf("version %d: %v %q", i, err, v.NoContent)
 		}
+	}
+	if again, err := s.Due(context.Background(), 5); err != nil || again.Versions != 0 || again.Digest == due.Digest {
+		t.Fatalf("due afterwards: %+v %v", again, err)
 	}
 	if r, err := s.Prune(context.Background(), 5); err != nil || r.Versions != 0 {
 		t.Fatalf("second prune: %+v %v", r, err)

@@ -373,12 +373,15 @@ type PlanDone struct {
 }
 
 // StoreRequest: Do is prune, gc, du, fsck, purge; gc with the argument own leaves
-// other projects alone.
+// other projects alone. prune with DryRun drops nothing and says what would go; with
+// Digest, which that said, it drops only if the same would go.
 type StoreRequest struct {
-	Do   string   `json:"do"`
-	Keep int      `json:"keep,omitempty"`
-	Path []byte   `json:"path,omitempty"`
-	Args []string `json:"args,omitempty"`
+	Do     string   `json:"do"`
+	Keep   int      `json:"keep,omitempty"`
+	Path   []byte   `json:"path,omitempty"`
+	Args   []string `json:"args,omitempty"`
+	DryRun bool     `json:"dry_run,omitempty"`
+	Digest string   `json:"digest,omitempty"`
 }
 
 // Totals is what an exported history holds.

@@ -462,6 +462,40 @@ func TestPages(t *testing.T) {
 	})
 }
 
+// TestPrunePage shows what a prune would drop, and drops that only.
+func TestPrunePage(t *testing.T) {
+	odd := "odd\n\xff"
+	p := newProject(t, map[string]string{odd: "0\n"})
+	p.env = append(p.env, "CACHEBRO_KEEP=1000", "CACHEBRO_KEEP_AGE=1s") // nothing goes by itself
+	p.mount()
+	for i := range 4 {
+		p.write(odd, strconv.Itoa(i+1)+"\n")
+	}
+	g := p.ui()
+	var plan string
+	eventually(t, time.Minute, "three are old", func() bool {
+		plan = g.get("prune?keep=2")
+		return strings.Contains(plan, "3 versions of 1 file")
+	})
+	if !strings.Contains(plan, `&#34;odd\n\377&#34;: 3 versions`) || !strings.Contains(g.get("storage"), `&#34;odd\n\377&#34;`) {
+		t.Errorf("the plan:\n%s", plan)
+	}
+	form := url.Values{"keep": {"2"}, "digest": {g.find(plan, `name="digest" value="([^"]+)"`)}}
+	p.write(odd, "5\n")
+	eventually(t, time.Minute, "one more is old", func() bool { return strings.Contains(g.get("prune?keep=2"), "4 versions") })
+	again := g.post("prune", form)
+	if !strings.Contains(again, "Something changed meanwhile") || !strings.Contains(again, "4 versions") {
+		t.Fatalf("a plan that is not the one shown:\n%s", again)
+	}
+	form.Set("digest", g.find(again, `name="digest" value="([^"]+)"`))
+	if done := g.post("prune", form); !strings.Contains(done, "of 4 versions") {
+		t.Errorf("after it:\n%s", done)
+	}
+	if none := g.get("prune?keep=2"); !strings.Contains(none, "nothing to drop: no version is older than 1s and has 2 newer ones") {
+		t.Errorf("again:\n%s", none)
+	}
+}
+
 // apart runs a shell command in the project as a job of its own.
 func (p *project) apart(script string) {
 	p.t.Helper()

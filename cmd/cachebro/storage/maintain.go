@@ -56,21 +56,23 @@ largest give way first, and those not written to for a week), CACHEBRO_KEEP
 Examples:
   cachebro prune
   cachebro prune 2
+  cachebro prune --dry-run 2
   cachebro prune --limits`,
 		Run: func(ctx context.Context, e *cli.Env) error {
 			fs := e.Flags()
 			limits := fs.Bool("limits", false, "only what happens in the background: keep the store within its limits")
 			own := fs.Bool("own", false, "with --limits: do not look after other projects")
 			_ = fs.MarkHidden("own") // it is defined
+			dry := fs.Bool("dry-run", false, "say what would be dropped, drop nothing")
 			dir, asJSON := storeFlags(fs)
 			args, err := e.Parse(fs, 0, 1)
 			if err != nil {
 				return err
 			}
-			if *limits && len(args) > 0 {
-				return e.Usagef("prune: give N or --limits, not both")
+			if *limits && (len(args) > 0 || *dry) {
+				return e.Usagef("prune: --limits goes with neither N nor --dry-run")
 			}
-			r := wire.StoreRequest{Do: "prune"}
+			r := wire.StoreRequest{Do: "prune", DryRun: *dry}
 			if *limits {
 				r.Do = "gc"
 			}

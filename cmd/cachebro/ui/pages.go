@@ -137,6 +137,21 @@ type storagePage struct {
 	More  int
 }
 
+// share is what one path, session or class takes, as the daemon says it.
+type share struct {
+	Name     string
+	Raw      []byte `json:"Name_base64"`
+	Bytes    int64
+	Versions int
+}
+
+func (x share) name() string {
+	if x.Raw != nil {
+		return name(x.Raw)
+	}
+	return name([]byte(x.Name))
+}
+
 type fact struct{ Name, Value string }
 
 type shares struct {
@@ -156,11 +171,6 @@ func (s *server) storage(ctx context.Context, _ url.Values) (any, error) {
 	a, err := wire.Call[wire.StoreAnswer](ctx, s.c, wire.MStore, wire.StoreRequest{Do: "du"})
 	if err != nil {
 		return nil, err
-	}
-	type share struct {
-		Name     string
-		Bytes    int64
-		Versions int
 	}
 	var u struct {
 		Disk, Shared, Free, Contents, Log, Slack int64
@@ -193,7 +203,7 @@ func (s *server) storage(ctx context.Context, _ url.Values) (any, error) {
 			if x.Name == "" {
 				x.Name = l.none
 			}
-			list.Rows = append(list.Rows, shareRow{name([]byte(x.Name)), fmt.Sprintf("%s, %s", text.Bytes(x.Bytes), text.Count(x.Versions, "version")), int(x.Bytes * 1000 / most)})
+			list.Rows = append(list.Rows, shareRow{x.name(), fmt.Sprintf("%s, %s", text.Bytes(x.Bytes), text.Count(x.Versions, "version")), int(x.Bytes * 1000 / most)})
 		}
 		out.Lists = append(out.Lists, list)
 	}

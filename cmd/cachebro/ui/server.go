@@ -56,13 +56,14 @@ func (s *server) routes() http.Handler {
 	}
 	for name, answer := range map[string]answerer{
 		"comment": s.commentForm, "hits": s.hits, "since": s.since, "findings": s.findings, "names": s.browse, "version": s.version,
-		"actions": s.actions, "lanes": s.lanes, "files": s.actionFiles, "diff": s.diff, "plan": s.plan,
+		"actions": s.actions, "lanes": s.lanes, "files": s.actionFiles, "diff": s.diff, "plan": s.plan, "prune": s.prunePlan,
 	} {
 		m.HandleFunc("GET /"+name, s.part(name, answer))
 	}
 	m.HandleFunc("POST /apply", s.apply)
 	m.HandleFunc("POST /comment", s.comment)
 	m.HandleFunc("POST /seen", s.mark)
+	m.HandleFunc("POST /prune", s.prune)
 	m.HandleFunc("GET /events", s.live.serve)
 	m.HandleFunc("GET /raw", s.raw)
 	m.HandleFunc("GET /assets/{name}", asset)

@@ -31,6 +31,19 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 		if q.Keep < 0 {
 			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro prune 5", "cannot keep %d versions", q.Keep)
 		}
+		if q.DryRun || q.Digest != "" {
+			d, err := td.keep.Due(ctx, q.Keep)
+			if err != nil {
+				return a, nil, err
+			}
+			if q.DryRun {
+				a.OK, a.Text, facts = true, dueText(d), d
+				break
+			}
+			if d.Digest != q.Digest {
+				return a, nil, wire.Errorf(wire.ErrConflict, "look at the plan again", "other versions would be dropped by now")
+			}
+		}
 		r, err := td.keep.Prune(ctx, q.Keep)
 		if err != nil {
 			return a, nil, err
@@ -73,6 +86,22 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 	}
 	a.Facts, err = json.Marshal(facts)
 	return a, nil, err
+}
+
+// age is a limit in words.
+func age(d time.Duration) string {
+	if day := 24 * time.Hour; d >= day && d%day == 0 {
+		return text.Count(int(d/day), "day")
+	}
+	return d.String()
+}
+
+// dueText is what prune would do.
+func dueText(d keep.Due) string {
+	if d.Versions == 0 {
+		return fmt.Sprintf("nothing to drop: no version is older than %s and has %s of its file", age(d.Age), text.Count(d.Keep, "newer one"))
+	}
+	return fmt.Sprintf("would drop the contents of %s of %s (%s of text): older than %s, with %s of its file", text.Count(d.Versions, "version"), text.Count(len(d.Paths), "file"), text.Bytes(d.Bytes), age(d.Age), text.Count(d.Keep, "newer one"))
 }
 
 func reportText(r keep.Report) string {

@@ -1,0 +1,77 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"cachebro/store/text"
+	"cachebro/store/wire"
+)
+
+// prunePart is what a prune would drop, before anything is dropped.
+type prunePart struct {
+	Keep    int
+	Sum     string
+	Rows    []string
+	More    int
+	Digest  string
+	Nothing bool
+	Note    string
+}
+
+// shownDue is how many files are listed of which something would be dropped.
+const shownDue = 100
+
+func (s *server) prunePlan(ctx context.Context, q url.Values) (any, error) {
+	a, err := wire.Call[wire.StoreAnswer](ctx, s.c, wire.MStore, wire.StoreRequest{Do: "prune", DryRun: true, Keep: int(number(q, "keep"))})
+	if err != nil {
+		return nil, err
+	}
+	var due struct {
+		Keep, Versions int
+		Paths          []share
+		Digest         string
+	}
+	if err := json.Unmarshal(a.Facts, &due); err != nil {
+		return nil, fmt.Errorf("read what would be dropped: %w", err)
+	}
+	out := prunePart{Keep: due.Keep, Sum: oneLine(a.Text), Digest: due.Digest, Nothing: due.Versions == 0}
+	for i, p := range due.Paths {
+		if i == shownDue {
+			out.More = len(due.Paths) - i
+			break
+		}
+		out.Rows = append(out.Rows, fmt.Sprintf("%s: %s, %s", p.name(), text.Count(p.Versions, "version"), text.Bytes(p.Bytes)))
+	}
+	return out, nil
+}
+
+// prune drops what was shown, if it still is the same.
+func (s *server) prune(w http.ResponseWriter, r *http.Request) {
+	err := r.ParseForm()
+	var a wire.StoreAnswer
+	if err == nil {
+		s.takes.Lock()
+		defer s.takes.Unlock()
+		ctx := context.WithoutCancel(r.Context()) // who closes the page has agreed all the same
+		a, err = wire.Call[wire.StoreAnswer](ctx, s.c, wire.MStore, wire.StoreRequest{Do: "prune", Keep: int(number(r.PostForm, "keep")), Digest: r.PostForm.Get("digest")})
+		if errors.Is(err, wire.ErrConflict) {
+			var again any
+			if again, err = s.prunePlan(ctx, r.PostForm); err == nil {
+				part := again.(prunePart)
+				part.Note = "Something changed meanwhile. Nothing was done yet: this is what would be dropped now."
+				s.render(w, "prune", part)
+				return
+			}
+		}
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.render(w, "done", donePart{Text: oneLine(a.Text)})
+}
