@@ -11,7 +11,7 @@ export GOFLAGS += -buildvcs=false
 # A bare machine may not say it; Go's caches and the history lie there.
 export HOME ?= $(shell awk -F: -v id="$$(id -u)" '$$3 == id { print $$6; exit }' /etc/passwd)
 
-.PHONY: all build mount test ci ui-test bench install dist picture deps testdeps clean
+.PHONY: all build mount test ci ui-test bench install dist clients picture deps testdeps clean
 all: build
 
 build:
@@ -51,6 +51,10 @@ install: build
 # Packages, tarballs and npm packages in dist/; the same commit gives the same bytes.
 dist:
 	@$(GO) run ./scripts/dist
+
+# The newest agents' clients from npm, and what each can do with cachebro (doc/clients.md).
+clients:
+	@scripts/clients/run.sh
 
 # The README's picture, from a real session.
 picture: build

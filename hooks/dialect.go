@@ -6,14 +6,16 @@ import (
 	"encoding/json"
 )
 
-// dialect translates what another client says into what Claude Code says. These
-// clients do not report the text that the model really got. So their own reads never
-// count as shown, and nothing is rewritten. They do report who did what, so they get
-// the mount at the session's start, the recovery block and the lines for the user.
-// Codex also reports the calls to our server: those count.
+// dialect translates what another client says into what Claude Code says. All of them
+// report who did what. Only a client that shows what its requests to the model hold has
+// its own reads counted as shown and rewritten: of the others nobody knows what they cut
+// or cleared. Codex also reports the calls to our server: those count.
 type dialect struct {
 	events map[string]string
 	tools  map[string]string // other names are passed on
+	// requests: PostToolBatch tells what the next request holds, after compactions and
+	// all other changes; each event that was handled is acknowledged.
+	requests bool
 }
 
 // dialects by the name that init registers with --client.
@@ -35,7 +37,7 @@ var dialects = map[string]dialect{
 		},
 	},
 	// Our own plugin speaks for it, in Claude Code's words.
-	"opencode": {},
+	"opencode": {tools: map[string]string{"read": "Read", "bash": "Bash", "edit": "Edit", "write": "Write"}, requests: true},
 }
 
 // translate turns an event of another client into ours. f is what it sent.
@@ -64,6 +66,17 @@ func (d dialect) translate(client string, e event, f fields) event {
 	}
 	if name, ok := d.tools[e.tool]; ok {
 		e.tool = name
+	}
+	for i := range e.calls {
+		if name, ok := d.tools[e.calls[i].tool]; ok {
+			e.calls[i].tool = name
+		}
+	}
+	if d.requests {
+		_ = json.Unmarshal(f["alive"], &e.alive)
+		if e.name == "PostToolUse" {
+			translateOpenCode(&e)
+		}
 	}
 	if e.name == "UserPromptSubmit" && e.prompt == "" {
 		e.prompt = digest(client, e.session, f.str("timestamp"), e.text)

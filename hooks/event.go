@@ -24,8 +24,12 @@ type event struct {
 	toolUse    string
 	input      fields // tool_input
 	response   fields // PostToolUse: tool_response, when it is an object
+	own        string // PostToolUse: the result as the client has it, where response is a translation
 	size       int    // PostToolUse: bytes of input and response
 	calls      []finished
+	// alive are the calls that the context holds, of a client that tells; nil: it
+	// does not, or nothing went since it last told.
+	alive []string
 }
 
 // finished is one call of a PostToolBatch: text is what the model gets.

@@ -13,6 +13,7 @@ type output struct {
 	message string // a line for the user
 	updated fields // PostToolUse: replaces the tool's result
 	deny    bool   // PreToolUse: the call does not happen, context says why
+	result  string // PostToolUse: replaces the result of a client that takes plain text
 	quiet   bool   // print "{}" although there is nothing to say
 }
 
@@ -23,6 +24,10 @@ func (o output) encode(event string) []byte {
 		if text != "" {
 			b = appendString(append(b, open+`"`+name+`":`...), text)
 		}
+	}
+	if o.result != "" {
+		add("{", "output", o.result)
+		return append(b, '}')
 	}
 	add("{", "systemMessage", o.message)
 	text := cutText(o.context, maxContext)

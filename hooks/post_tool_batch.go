@@ -13,6 +13,11 @@ import (
 // the daemon count it as shown. All other results, and the model's own text, count as
 // growth of the context.
 func postToolBatch(ctx context.Context, c *call) answer {
+	if c.alive != nil {
+		if _, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Alive: c.alive, Checked: true}); err != nil {
+			return answer{}
+		}
+	}
 	printed := c.sentResults()
 	commit := wire.Commit{Reader: wire.Reader{Session: c.session, Agent: c.agent}}
 	for _, f := range c.calls {
@@ -28,7 +33,7 @@ func postToolBatch(ctx context.Context, c *call) answer {
 		}
 		switch {
 		case f.tool == "Read", f.tool == "Bash" && showsFile(f.input.str("command")), isOurs(f.tool):
-			commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text, Took: took(f, printed)})
+			commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text, Took: c.took(f, printed)})
 			continue
 		case f.tool == "NotebookEdit":
 			// It has no PostToolUse of ours; this closes its window.
@@ -62,12 +67,14 @@ func showsFile(command string) bool {
 }
 
 // took says which of two texts of several parts the model was given.
-func took(f finished, printed map[string]sent) string {
-	if f.tool != "Bash" {
-		return ""
-	}
-	if _, ok := shell.ParseParts(f.input.str("command")); !ok {
-		return ""
+func (c *call) took(f finished, printed map[string]sent) string {
+	if !dialects[c.opt.client].requests {
+		if f.tool != "Bash" {
+			return ""
+		}
+		if _, ok := shell.ParseParts(f.input.str("command")); !ok {
+			return ""
+		}
 	}
 	s, ok := printed[f.toolUse]
 	switch outputDigest(f.text) {

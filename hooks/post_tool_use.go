@@ -8,7 +8,10 @@ import (
 
 // postToolUse closes the tool call's window and looks at what was delivered.
 func postToolUse(ctx context.Context, c *call) answer {
-	if c.opt.client != "" {
+	switch d := dialects[c.opt.client]; {
+	case d.requests:
+		return c.plainResult(ctx)
+	case c.opt.client != "":
 		return c.otherClient(ctx)
 	}
 	switch c.tool {
@@ -28,6 +31,36 @@ func postToolUse(ctx context.Context, c *call) answer {
 		_, _ = c.ask(ctx, wire.MToolEnd, c.toolCall(), nil, nil)
 		c.ownEdit(ctx)
 	}
+	return answer{}
+}
+
+// plainResult is postToolUse of a client that takes plain text in the place of a
+// result. PostToolBatch compares what the model was given with what is noted here.
+func (c *call) plainResult(ctx context.Context) answer {
+	var a answer
+	switch c.tool {
+	case "Read":
+		a = c.readResult(ctx)
+	case "Bash":
+		_, _ = c.ask(ctx, wire.MToolEnd, c.toolCall(), nil, nil)
+		if showsFile(c.input.str("command")) {
+			a = c.shellResult(ctx)
+		}
+	case "Edit", "Write":
+		_, _ = c.ask(ctx, wire.MToolEnd, c.toolCall(), nil, nil)
+		c.ownEdit(ctx)
+		return answer{}
+	default:
+		return answer{}
+	}
+	s := sent{toolUse: c.toolUse, own: outputDigest(c.own), new: outputDigest(c.own)}
+	if a.out.updated != nil {
+		if text := openCodeText(c.event, a.out.updated, a.out.context); text != "" && len(text) < len(c.own) {
+			s.new = outputDigest(text)
+			return answer{out: output{result: text}, sent: func() { s.note(c) }}
+		}
+	}
+	s.note(c)
 	return answer{}
 }
 

@@ -53,6 +53,10 @@ func (c *call) readResult(ctx context.Context) answer {
 		return answer{}
 	}
 	req := wire.ReadRequest{Reader: c.reader(), Path: []byte(path), Tool: "Read", Pending: true}
+	rendering := renderRead
+	if c.opt.client != "" {
+		rendering = renderBash // lines as they are, without a word of the last one's end
+	}
 	req.Offset, _ = c.input.number("offset")
 	req.Limit, _ = c.input.number("limit")
 	var body string
@@ -63,7 +67,7 @@ func (c *call) readResult(ctx context.Context) answer {
 			return answer{}
 		}
 		body = f.Content
-		req.Rewrite = &wire.Rewrite{Rendering: renderRead, StartLine: f.StartLine, NumLines: f.NumLines, TotalLines: f.TotalLines}
+		req.Rewrite = &wire.Rewrite{Rendering: rendering, StartLine: f.StartLine, NumLines: f.NumLines, TotalLines: f.TotalLines}
 	case "file_unchanged":
 		req.Rewrite = &wire.Rewrite{Rendering: renderRead, ClientUnchanged: true}
 	default:

@@ -79,7 +79,12 @@ func ForgetRefusals(p wire.Paths) error {
 	return nil
 }
 
-func (c *call) clientName() string { return clientName(c.env.Getenv("AI_AGENT")) }
+func (c *call) clientName() string {
+	if c.opt.client != "" {
+		return c.opt.client
+	}
+	return clientName(c.env.Getenv("AI_AGENT"))
+}
 
 // refuses reports whether the client's version did not show this form.
 func (c *call) refuses(f form) bool {

@@ -102,8 +102,9 @@ func Run(ctx context.Context, env Env) {
 	if opt.client != "" {
 		a.out.updated = nil
 		if wire.TakesNoText(opt.client) {
-			a.out = output{}
+			a.out = output{result: a.out.result}
 		}
+		a.out.quiet = a.out.quiet || dialects[opt.client].requests
 	}
 	b := a.out.encode(ev.said)
 	if b == nil {

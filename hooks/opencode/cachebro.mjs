@@ -1,13 +1,17 @@
-// The plugin for OpenCode: cachebro's MCP server, its commands, and who did what.
-// Each prompt and each tool that changes files is told to "cachebro hook" in Claude
-// Code's words, so that "cachebro undo --prompt last" knows what a prompt did. Reads are
-// not reported: nothing shows what OpenCode really gave the model.
+// The plugin for OpenCode: cachebro's MCP server, its commands, who did what, and reads
+// that do not repeat what the model has.
+// Prompts and tool calls are told to "cachebro hook" in Claude Code's words, so that
+// "cachebro undo --prompt last" knows what a prompt did. A result may come back shorter.
+// What the model really has is in each request: before it is sent, its results are told,
+// and which of those told before have gone (compacted, cleared, taken back).
 import { spawn } from "node:child_process";
-import { accessSync, constants } from "node:fs";
+import { accessSync, constants, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { delimiter, join } from "node:path";
+import { delimiter, join, resolve } from "node:path";
 
-const changing = { bash: "Bash", edit: "Edit", write: "Write" };
+const changing = ["bash", "edit", "write"];
+const told = ["read", ...changing];
+const helpers = ["title", "summary", "compaction"]; // their requests are not the session's
 const patience = 5000; // ms
 
 // program is cachebro of PATH, else the one that npm has put beside this file.
@@ -26,22 +30,30 @@ function program() {
   }
 }
 
-// tell reports an event. It never fails, and never holds OpenCode for longer than that.
+// tell reports an event and returns the answer; undefined: nobody knows whether it was
+// heard. It never fails, and never holds OpenCode for longer than its patience.
 function tell(exe, cwd, event) {
   return new Promise((done) => {
-    const child = spawn(exe, ["hook", event.hook_event_name, "--client=opencode", "--plugin"], { cwd, stdio: ["pipe", "ignore", "ignore"] });
+    const child = spawn(exe, ["hook", event.hook_event_name, "--client=opencode", "--plugin"], { cwd, stdio: ["pipe", "pipe", "ignore"] });
+    let text = "";
+    const end = (answer) => {
+      clearTimeout(late);
+      done(answer);
+    };
     const late = setTimeout(() => {
       child.kill();
-      done();
+      end();
     }, patience);
+    child.stdout.setEncoding("utf8");
+    child.stdout.on("data", (more) => (text += more));
     child.on("close", () => {
-      clearTimeout(late);
-      done();
+      try {
+        end(JSON.parse(text));
+      } catch {
+        end();
+      }
     });
-    child.on("error", () => {
-      clearTimeout(late);
-      done();
-    });
+    child.on("error", () => end());
     child.stdin.on("error", () => {});
     child.stdin.end(JSON.stringify({ ...event, cwd }));
   });
@@ -51,11 +63,33 @@ function tell(exe, cwd, event) {
 function used(name, input, args) {
   return {
     hook_event_name: name,
-    session_id: input.sessionID,
-    tool_name: changing[input.tool],
+    session_id: input.sessionID, // say puts the parent in its place
+    tool_name: input.tool,
     tool_use_id: input.callID,
     tool_input: { ...args, file_path: args?.filePath },
   };
+}
+
+// results are the tool calls that a request holds, with what the model sees of them.
+// Those of a failed answer are not sent; a cleared one has its name alone.
+function results(messages) {
+  const all = new Map();
+  for (const { info, parts } of messages ?? []) {
+    if (info?.error) continue;
+    for (const p of parts ?? []) {
+      if (p.type === "tool" && p.state?.status === "completed" && !p.state.time?.compacted) all.set(p.callID, p);
+    }
+  }
+  return all;
+}
+
+// edits says whether a provider is asked to take results out of a request by itself.
+function edits(options) {
+  try {
+    return /context_?management|clear_tool/i.test(JSON.stringify(options));
+  } catch {
+    return true;
+  }
 }
 
 const commands = {
@@ -84,11 +118,63 @@ export const Cachebro = async ({ client, directory }) => {
     });
     return {};
   }
-  const started = new Set();
-  const start = async (session) => {
-    if (!session || started.has(session)) return;
-    started.add(session);
-    await tell(exe, directory, { hook_event_name: "SessionStart", session_id: session, source: "startup" });
+  // known are the results that were told, by session. A session without an entry begins
+  // anew: what it was given before counts for nothing.
+  const known = new Map();
+  // A sub-agent has a session of its own here. Its work belongs to its parent's prompt.
+  const parents = new Map();
+  const who = async (session) => {
+    let top = session;
+    for (let depth = 0; depth < 8; depth++) {
+      if (!parents.has(top)) {
+        const found = await client?.session?.get({ path: { id: top } }).catch(() => undefined);
+        if (!found?.data) return undefined;
+        parents.set(top, found.data.parentID);
+      }
+      if (!parents.get(top)) break;
+      top = parents.get(top);
+    }
+    return top === session ? { session_id: session } : { session_id: top, agent_id: session };
+  };
+  const begin = async (session) => {
+    if (!session || known.has(session)) return;
+    const by = await who(session);
+    if (!by) return;
+    const event = by.agent_id ? { hook_event_name: "SubagentStart" } : { hook_event_name: "SessionStart", source: "startup" };
+    if (await tell(exe, directory, { ...event, ...by })) known.set(session, undefined);
+  };
+  const say = async ({ session_id: session, ...event }) => {
+    await begin(session);
+    if (!known.has(session)) return undefined;
+    const answer = await tell(exe, directory, { ...event, ...(await who(session)) });
+    if (!answer) known.delete(session);
+    return answer;
+  };
+  // next is the request that is about to be sent. Other plugins may still change it: it is
+  // looked at when its parameters are asked for, which is the last moment.
+  const next = new Map();
+  const before = new Map(); // what a file was before an edit, by call
+  const sent = async (session, request) => {
+    await begin(session);
+    if (!known.has(session)) return;
+    const now = results(request.messages);
+    const earlier = known.get(session);
+    const fresh = earlier ? [...now.values()].filter((p) => !earlier.has(p.callID)) : [];
+    const gone = earlier ? [...earlier].some((id) => !now.has(id)) : false;
+    if (gone && parents.get(session)) {
+      known.delete(session); // of a sub-agent's context the daemon knows only its beginning
+      await begin(session);
+      if (!known.has(session)) return;
+    } else if (fresh.length > 0 || gone) {
+      const event = {
+        hook_event_name: "PostToolBatch",
+        session_id: session,
+        tool_calls: fresh.map((p) => ({ tool_name: p.tool, tool_use_id: p.callID, tool_input: p.state.input, tool_response: String(p.state.output ?? "") })),
+      };
+      if (gone) event.alive = [...now.keys()];
+      if (!(await say(event))) return;
+    }
+    known.set(session, new Set(now.keys()));
   };
   return {
     config: async (config) => {
@@ -97,9 +183,10 @@ export const Cachebro = async ({ client, directory }) => {
       config.command = { ...commands, ...config.command };
     },
     "chat.message": async (input, output) => {
-      await start(input.sessionID);
+      await begin(input.sessionID);
+      if (parents.get(input.sessionID)) return;
       const text = (output.parts ?? []).filter((p) => p.type === "text" && !p.synthetic).map((p) => p.text);
-      await tell(exe, directory, {
+      await say({
         hook_event_name: "UserPromptSubmit",
         session_id: input.sessionID,
         prompt_id: output.message?.id ?? input.messageID,
@@ -107,13 +194,47 @@ export const Cachebro = async ({ client, directory }) => {
       });
     },
     "tool.execute.before": async (input, output) => {
-      if (changing[input.tool]) await tell(exe, directory, used("PreToolUse", input, output.args));
+      if (!changing.includes(input.tool)) return;
+      if (input.tool === "edit") {
+        try {
+          before.set(input.callID, readFileSync(resolve(directory, output.args.filePath), "utf8"));
+        } catch {}
+      }
+      await say(used("PreToolUse", input, output.args));
     },
-    "tool.execute.after": async (input) => {
-      if (changing[input.tool]) await tell(exe, directory, used("PostToolUse", input, input.args));
+    "tool.execute.after": async (input, output) => {
+      if (!told.includes(input.tool)) return;
+      const was = before.get(input.callID);
+      before.delete(input.callID);
+      const { exit, truncated } = output?.metadata ?? {};
+      const answer = await say({
+        ...used("PostToolUse", input, input.args),
+        tool_response: { output: output?.output, before: was, metadata: { exit, truncated } },
+      });
+      if (typeof answer?.output === "string" && typeof output?.output === "string") output.output = answer.output;
+    },
+    "shell.env": async (input, output) => {
+      const by = input.sessionID && (await who(input.sessionID));
+      if (by && output.env) output.env.CACHEBRO_SESSION = by.session_id;
+    },
+    "experimental.chat.messages.transform": async (_, output) => {
+      const session = output.messages?.findLast((m) => m.info?.sessionID)?.info.sessionID;
+      if (session) next.set(session, output);
+    },
+    "chat.params": async (input, output) => {
+      const agent = input.agent?.name ?? input.agent;
+      const request = next.get(input.sessionID);
+      if (!request || helpers.includes(agent)) return;
+      next.delete(input.sessionID);
+      if (edits(output?.options)) known.delete(input.sessionID);
+      else await sent(input.sessionID, request);
     },
     event: async ({ event }) => {
-      if (event.type === "session.idle") await tell(exe, directory, { hook_event_name: "Stop", session_id: event.properties?.sessionID });
+      const session = event.properties?.sessionID;
+      if (event.type !== "session.idle" || !known.has(session)) return;
+      before.clear();
+      await say({ hook_event_name: parents.get(session) ? "SubagentStop" : "Stop", session_id: session });
+      if (parents.get(session)) known.delete(session);
     },
   };
 };

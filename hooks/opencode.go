@@ -1,0 +1,126 @@
+package hooks
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// OpenCode's plugin interface shows each request to the model before it is sent, with
+// every result in it. Our plugin tells of it in Claude Code's words: what a call brought
+// (PostToolUse), and with the next request which calls the context holds and what is new
+// in it (PostToolBatch). Its results have other shapes. They are translated here, both
+// ways.
+
+// openCodeRead is a result of its read: what stands before the lines, the lines under
+// their numbers, and what stands after them, as instructions of a directory.
+type openCodeRead struct {
+	lines []string
+	first int
+	tail  string
+}
+
+// parseOpenCodeRead takes apart
+//
+//	<path>…</path>
+//	<type>file</type>
+//	<content>
+//	12: text
+//
+//	(End of file - total 12 lines)
+//	</content>
+//
+// Anything else is left alone.
+func parseOpenCodeRead(output string) (r openCodeRead, ok bool) {
+	const open, end = "</path>\n<type>file</type>\n<content>\n", "\n</content>"
+	head, rest, found := strings.Cut(output, open)
+	if !found || !strings.HasPrefix(head, "<path>") || strings.Contains(head, "\n") {
+		return r, false
+	}
+	for {
+		line, after, more := strings.Cut(rest, "\n")
+		if !more {
+			return r, false
+		}
+		rest = after
+		if line == "" {
+			break
+		}
+		number, text, numbered := strings.Cut(line, ": ")
+		n, err := strconv.Atoi(number)
+		if !numbered || err != nil || r.first > 0 && n != r.first+len(r.lines) {
+			return r, false
+		}
+		if r.first == 0 {
+			r.first = n
+		}
+		r.lines = append(r.lines, text)
+	}
+	footer, tail, found := strings.Cut(rest, end)
+	if !found || !strings.HasPrefix(footer, "(") || strings.Contains(footer, "\n") {
+		return r, false
+	}
+	r.tail = tail
+	return r, r.first > 0
+}
+
+// translateOpenCode gives a result the shape that Claude Code's tool of that name has.
+func translateOpenCode(e *event) {
+	output := e.response.str("output")
+	e.own = output
+	own := e.response
+	e.response = nil
+	put := func(name string, v any) {
+		if b, err := json.Marshal(v); err == nil {
+			if e.response == nil {
+				e.response = fields{}
+			}
+			e.response[name] = b
+		}
+	}
+	switch e.tool {
+	case "Read":
+		if r, ok := parseOpenCodeRead(output); ok {
+			put("type", "text")
+			put("file", readFile{FilePath: e.input.str("file_path"), Content: strings.Join(r.lines, "\n"), NumLines: len(r.lines), StartLine: r.first})
+		}
+	case "Bash":
+		// Both streams and, where it says so, notes of its own. What is no more than
+		// the file's text is told by comparing.
+		if exit, ok := own.object("metadata").number("exit"); ok && exit == 0 && !own.object("metadata").truth("truncated") {
+			put("stdout", output)
+		}
+	case "Edit":
+		put("originalFile", own.str("before"))
+		put("oldString", e.input.str("oldString"))
+		put("newString", e.input.str("newString"))
+		put("replaceAll", e.input.truth("replaceAll"))
+	case "Write":
+		put("content", e.input.str("content"))
+	}
+}
+
+// openCodeText is a replaced result (Claude Code's shape) as OpenCode's tool would have
+// written it.
+func openCodeText(e event, updated fields, note string) string {
+	if e.tool == "Bash" {
+		return updated.str("stdout")
+	}
+	var f readFile
+	r, ok := parseOpenCodeRead(e.own)
+	if !ok || json.Unmarshal(updated["file"], &f) != nil {
+		return ""
+	}
+	if f.StartLine == 0 { // a sentence instead of lines
+		return f.Content + r.tail
+	}
+	var b strings.Builder
+	if note != "" {
+		b.WriteString(note + "\n")
+	}
+	for i, line := range strings.Split(strings.TrimSuffix(f.Content, "\n"), "\n") {
+		fmt.Fprintf(&b, "%d: %s\n", f.StartLine+i, line)
+	}
+	return strings.TrimSuffix(b.String(), "\n") + r.tail
+}

@@ -1,0 +1,240 @@
+// Command clients drives coding agents other than Claude Code (scripts/claude has that
+// one) against a scripted model on loopback, in projects mounted by cachebro, and checks
+// what reached the model: the requests are the evidence. It prints the table that
+// doc/clients.md shows. run.sh installs the clients and builds cachebro. Exit status 1
+// when a check fails.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+func main() {
+	os.Exit(run())
+}
+
+// client is what a scenario knows of a client.
+type client interface {
+	name() string
+	program() string
+	// prepare writes the client's configuration below b.home, with cachebro's plugin.
+	prepare(b *bench) error
+	// prompt has the client answer; again: in the same session, by a new process.
+	prompt(b *bench, again bool, text string) error
+	// scenes are run in order, each in a fresh project.
+	scenes() []scene
+}
+
+type scene struct {
+	ability string // column of the table
+	run     func(b *bench)
+}
+
+// abilities are the columns. A client without a scene for one is said to lack it.
+var abilities = []string{"attribution", "session ids", "rewriting of reads", "sub-agents", "compaction", "own MCP reads"}
+
+// bench is what a scene runs on.
+type bench struct {
+	part               string // run this scene alone; "": all
+	top, exe, npm, dir string
+	home, project      string
+	model              *model
+	failed             bool
+	failures           int
+}
+
+func run() int {
+	exe := flag.String("cachebro", "", "the cachebro binary, absolute")
+	npm := flag.String("npm", "", "the directory with the clients' node_modules, absolute")
+	keep := flag.String("dir", "", "work here and keep everything (default: a temporary directory, removed)")
+	only := flag.String("only", "", "the client of this name")
+	part := flag.String("scene", "", "the scene of this ability")
+	flag.Parse()
+	top, err := os.Getwd()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	dir := *keep
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "cachebro-clients-"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+	}
+	b := &bench{part: *part, top: top, exe: *exe, npm: *npm, dir: dir}
+	rows := []string{"| client | version | " + strings.Join(abilities, " | ") + " |", "|---|---|" + strings.Repeat("---|", len(abilities))}
+	for _, c := range []client{openCode{}} {
+		if *only != "" && !strings.EqualFold(*only, c.name()) {
+			continue
+		}
+		row, err := b.client(c)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", c.name(), err)
+			return 1
+		}
+		rows = append(rows, row)
+	}
+	fmt.Println("\n" + strings.Join(rows, "\n"))
+	if b.failures > 0 {
+		fmt.Printf("\n%d checks failed\n", b.failures)
+		return 1
+	}
+	return 0
+}
+
+// client runs a client's scenes and returns its row of the table.
+func (b *bench) client(c client) (string, error) {
+	can := map[string]string{}
+	for i, s := range c.scenes() {
+		if b.part != "" && b.part != s.ability {
+			continue
+		}
+		fmt.Printf("%s: %s\n", c.name(), s.ability)
+		if err := b.scene(c, s, fmt.Sprintf("%s-%d", strings.ToLower(strings.ReplaceAll(c.name(), " ", "")), i)); err != nil {
+			return "", err
+		}
+		switch {
+		case b.failed:
+			can[s.ability] = "**fails**"
+		case can[s.ability] == "":
+			can[s.ability] = "yes"
+		}
+	}
+	row := fmt.Sprintf("| %s | %s |", c.name(), b.version(c.program()))
+	for _, a := range abilities {
+		if can[a] == "" {
+			can[a] = "–"
+		}
+		row += " " + can[a] + " |"
+	}
+	return row, nil
+}
+
+var versionNumber = regexp.MustCompile(`\d+\.\d+\.\d+`)
+
+func (b *bench) version(program string) string {
+	out, _ := b.command(30*time.Second, program, "--version").Output()
+	return versionNumber.FindString(string(out))
+}
+
+func (b *bench) scene(c client, s scene, name string) (err error) {
+	b.failed = false
+	b.home, b.project = filepath.Join(b.dir, name, "home"), filepath.Join(b.dir, name, "project")
+	for _, d := range []string{b.home, filepath.Join(b.home, "bin"), b.project} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := os.Symlink(b.exe, filepath.Join(b.home, "bin/cachebro")); err != nil {
+		return err
+	}
+	if b.model, err = startModel(filepath.Join(b.dir, name, "requests")); err != nil {
+		return err
+	}
+	defer b.model.server.Close()
+	if err := c.prepare(b); err != nil {
+		return err
+	}
+	b.write("big.txt", numbered(300, "line"))
+	b.write("other.txt", numbered(200, "other"))
+	if out, err := b.cachebro("mount", b.project); err != nil {
+		return fmt.Errorf("mount: %w\n%s", err, out)
+	}
+	defer b.umount()
+	s.run(b)
+	return nil
+}
+
+func (b *bench) umount() {
+	cmd := b.command(30*time.Second, "cachebro", "umount", b.project)
+	cmd.Dir = b.home
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Printf("  umount: %s\n", out) // as where another's namespace has a copy of the mount
+	}
+}
+
+func (b *bench) fail() {
+	b.failed = true
+	b.failures++
+}
+
+// check prints one line of evidence.
+func (b *bench) check(ok bool, what, got string) {
+	if ok {
+		fmt.Printf("  ok    %s\n", what)
+		return
+	}
+	b.fail()
+	if len(got) > 600 {
+		got = got[:600] + " …"
+	}
+	fmt.Printf("  FAIL  %s; got %q\n", what, got)
+}
+
+// environ is the environment of everything: a home of its own, and nothing of the
+// client's or the person's around this.
+func (b *bench) environ() []string {
+	env := []string{
+		"HOME=" + b.home, "XDG_STATE_HOME=" + b.home + "/state", "XDG_CONFIG_HOME=" + b.home + "/.config", "XDG_RUNTIME_DIR=" + b.home,
+		"PATH=" + b.home + "/bin:" + b.npm + "/node_modules/.bin:" + os.Getenv("PATH"), "TERM=dumb", "LANG=C.UTF-8",
+		"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
+		"CODEX_HOME=" + b.home + "/codex", "GEMINI_CLI_TRUST_WORKSPACE=true", "GEMINI_API_KEY=none",
+	}
+	if b.model != nil {
+		env = append(env, "GOOGLE_GEMINI_BASE_URL="+b.model.url())
+	}
+	return env
+}
+
+// command is a program in the project that is ended after its time.
+func (b *bench) command(limit time.Duration, name string, args ...string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	path := name
+	for _, dir := range []string{b.home + "/bin", b.npm + "/node_modules/.bin"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			path = filepath.Join(dir, name)
+			break
+		}
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Cancel = func() error { cancel(); return cmd.Process.Kill() }
+	cmd.WaitDelay = 5 * time.Second
+	cmd.Dir, cmd.Env = b.project, b.environ()
+	return cmd
+}
+
+func (b *bench) cachebro(args ...string) (string, error) {
+	out, err := b.command(time.Minute, "cachebro", args...).CombinedOutput()
+	return string(out), err
+}
+
+func (b *bench) write(name, text string) {
+	if err := os.WriteFile(filepath.Join(b.project, name), []byte(text), 0o644); err != nil {
+		fmt.Println(err)
+		b.fail()
+	}
+}
+
+func (b *bench) read(name string) string {
+	text, _ := os.ReadFile(filepath.Join(b.project, name))
+	return string(text)
+}
+
+// numbered is n lines of text that no two lines of share.
+func numbered(n int, word string) string {
+	var s strings.Builder
+	for i := range n {
+		fmt.Fprintf(&s, "%s %d of a file that is read more than once\n", word, i+1)
+	}
+	return s.String()
+}

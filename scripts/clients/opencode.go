@@ -1,0 +1,137 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+type openCode struct{}
+
+func (openCode) name() string    { return "OpenCode" }
+func (openCode) program() string { return "opencode" }
+
+func (openCode) prepare(b *bench) error {
+	dir := filepath.Join(b.home, ".config/opencode")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	text, err := json.Marshal(obj{
+		"plugin": list{"file://" + b.top + "/hooks/opencode/cachebro.mjs"}, "model": "scripted/m", "small_model": "scripted/m",
+		"permission": obj{"bash": "allow", "edit": "allow"}, "autoupdate": false,
+		"provider": obj{"scripted": obj{"npm": "@ai-sdk/openai-compatible", "options": obj{"baseURL": b.model.url() + "/v1", "apiKey": "none"},
+			"models": obj{"m": obj{"limit": obj{"context": 50000, "output": 4000}}}}},
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "opencode.json"), text, 0o644)
+}
+
+func (openCode) prompt(b *bench, again bool, text string) error {
+	args := []string{"run"}
+	if again {
+		args = append(args, "--continue")
+	}
+	cmd := b.command(3*time.Minute, "opencode", append(args, text)...)
+	out, err := cmd.CombinedOutput()
+	log, lerr := os.OpenFile(filepath.Join(b.home, "client.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if lerr == nil {
+		_, _ = log.Write(out)
+		_ = log.Close()
+	}
+	return err
+}
+
+func (c openCode) scenes() []scene {
+	read := func(b *bench, name string) call {
+		return call{"read", obj{"filePath": filepath.Join(b.project, name)}}
+	}
+	bash := func(command string) call { return call{"bash", obj{"command": command, "description": "x"}} }
+	one := func(c ...call) turn { return turn{calls: c} }
+	prompt := func(b *bench, again bool, text string) {
+		err := c.prompt(b, again, text)
+		b.check(err == nil, "the prompt ends: "+text, fmt.Sprint(err))
+	}
+	stub := func(b *bench, n int, what string) {
+		b.check(strings.Contains(b.model.given(n), "cachebro: not repeated"), what+" is a line", b.model.given(n))
+	}
+	full := func(b *bench, n int, what string) {
+		g := b.model.given(n)
+		b.check(strings.Contains(g, " 1 of a file") && strings.Contains(g, " 150 of a file") && !strings.Contains(g, "cachebro:"), what+" is the text", g)
+	}
+	return []scene{
+		{"rewriting of reads", func(b *bench) {
+			b.model.play(
+				one(read(b, "big.txt")), one(read(b, "big.txt")), one(bash("sed -i '100s/line/LINE/' big.txt")), one(read(b, "big.txt")),
+				one(call{"edit", obj{"filePath": filepath.Join(b.project, "big.txt"), "oldString": "line 200 of", "newString": "line two hundred of"}}),
+				one(bash("cat big.txt")), one(read(b, "big.txt")),
+				one(read(b, "other.txt"), read(b, "other.txt")), one(bash("cat other.txt; cat big.txt")),
+			)
+			prompt(b, false, "read and edit")
+			full(b, 0, "the first read")
+			stub(b, 1, "the second read")
+			g := b.model.given(3)
+			b.check(strings.Contains(g, "100: LINE 100 of") && !strings.Contains(g, "line 200 of"), "after sed the changed lines alone", g)
+			b.check(strings.Contains(b.read("big.txt"), "line two hundred of"), "an edit after a stub is carried out", b.model.given(4))
+			stub(b, 5, "cat after the model's own edit")
+			full(b, 6, "what is asked for again after a line")
+			full(b, 7, "the first of two reads at once")
+			full(b, 8, "the second of two reads at once")
+			g = b.model.given(9)
+			b.check(strings.Contains(g, "not repeated. Lines 1-300 of big.txt"), "cat of two files has a line for the second", g)
+			b.model.play(one(read(b, "big.txt")), one(read(b, "big.txt")))
+			prompt(b, true, "again, by a new process")
+			full(b, 0, "the first read of a new process")
+			stub(b, 1, "the second")
+		}},
+		{"attribution", func(b *bench) {
+			b.model.play(one(bash("sed -i s/line/LINE/ big.txt; echo new > new.txt")))
+			before := b.read("big.txt")
+			prompt(b, false, "change two files")
+			log, _ := b.cachebro("log")
+			b.check(strings.Contains(log, "change two files"), "log names the prompt", log)
+			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
+			b.check(err == nil && b.read("big.txt") == before && b.read("new.txt") == "", "undo --prompt last takes both back", out)
+		}},
+		{"sub-agents", func(b *bench) {
+			task := call{"task", obj{"description": "x", "prompt": "read it", "subagent_type": "general"}}
+			b.model.play(one(read(b, "big.txt")), one(task), one(read(b, "big.txt")), one(read(b, "big.txt")), one(bash("echo sub > sub.txt")), turn{text: "sub done"}, one(read(b, "big.txt")))
+			prompt(b, false, "ask a sub-agent")
+			full(b, 0, "the first read")
+			full(b, 2, "a sub-agent's first read")
+			stub(b, 3, "a sub-agent's second read")
+			stub(b, 5, "a read after the sub-agent")
+			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
+			b.check(err == nil && b.read("sub.txt") == "", "undo --prompt last takes the sub-agent's file back", out)
+		}},
+		{"compaction", func(b *bench) {
+			t := one(read(b, "big.txt"))
+			t.tokens = 49_000
+			b.model.play(one(read(b, "big.txt")), t, one(read(b, "big.txt")), one(read(b, "big.txt")))
+			prompt(b, false, "read much")
+			full(b, 0, "the first read")
+			b.check(b.model.asked("summar"), "the client compacts", "")
+			full(b, 2, "a read after the compaction")
+			stub(b, 3, "the next")
+		}},
+		{"own MCP reads", func(b *bench) {
+			b.model.play(one(call{"cachebro_read_file", obj{"path": "big.txt"}}), one(call{"cachebro_read_file", obj{"path": "big.txt"}}))
+			prompt(b, false, "read over MCP")
+			g := b.model.given(0)
+			b.check(strings.Contains(g, "line 150 of"), "read_file brings the text", g)
+			g = b.model.given(1)
+			b.check(strings.Contains(g, "line 150 of"), "and again", g)
+		}},
+		{"session ids", func(b *bench) {
+			b.model.play(one(bash("echo $CACHEBRO_SESSION > id.txt")))
+			prompt(b, false, "which session")
+			id := strings.TrimSpace(b.read("id.txt"))
+			out, err := b.cachebro("log", "--session", id)
+			b.check(err == nil && strings.HasPrefix(id, "ses_") && strings.Contains(out, "id.txt"), "a command's changes are its session's", id+"\n"+out)
+		}},
+	}
+}
