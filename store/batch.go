@@ -105,10 +105,7 @@ func (b *batch) place(v, was Version, wasLive bool) error {
 	if !ok {
 		t, ok = b.readTimes(blk)
 	}
-	if !ok {
-		t = times{v.Time, v.Time}
-	}
-	b.times[blk] = times{min(t.Min, v.Time), max(t.Max, v.Time)}
+	b.times[blk] = t.with(&v, ok)
 	if v.Stat.Nlink > 1 && v.Stat.Ino != 0 && !isDir(v.Stat) && !v.Deleted() {
 		if err := b.name(v.Stat, v.Path); err != nil {
 			return err

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"slices"
 
 	"cachebro/store/content"
@@ -194,17 +195,61 @@ func opIn(enc []byte) (Op, Class, bool) {
 	return Op(enc[at+1]), class, true
 }
 
-// times is the value of a z key.
-type times struct{ Min, Max int64 }
+// times is the value of a z key: the lowest and highest time in a block of the log.
+type times struct {
+	Min, Max int64
+	// Who made all of them, and the longest pause between two; 0: several did, or the
+	// clock was set back, or an older program wrote the block.
+	Who uint64
+	Gap int64
+}
 
 func (t times) bytes() []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(t.Min))
-	return binary.BigEndian.AppendUint64(b, uint64(t.Max))
+	b = binary.BigEndian.AppendUint64(b, uint64(t.Max))
+	if t.Who == 0 {
+		return b
+	}
+	b = binary.BigEndian.AppendUint64(b, t.Who)
+	return binary.BigEndian.AppendUint64(b, uint64(t.Gap))
 }
 
-func parseTimes(b []byte) (times, bool) {
-	if len(b) != 16 {
-		return times{}, false
+func parseTimes(b []byte) (t times, ok bool) {
+	if len(b) != 16 && len(b) != 32 {
+		return t, false
 	}
-	return times{int64(binary.BigEndian.Uint64(b)), int64(binary.BigEndian.Uint64(b[8:]))}, true
+	t = times{Min: int64(binary.BigEndian.Uint64(b)), Max: int64(binary.BigEndian.Uint64(b[8:]))}
+	if len(b) == 32 {
+		t.Who, t.Gap = binary.BigEndian.Uint64(b[16:]), int64(binary.BigEndian.Uint64(b[24:]))
+	}
+	return t, true
+}
+
+// with is the block with one version more, the next in the log; known is false for the
+// first one.
+func (t times) with(v *Version, known bool) times {
+	if !known {
+		return times{Min: v.Time, Max: v.Time, Who: v.Who()}
+	}
+	if t.Who != 0 && (v.Time < t.Max || v.Who() != t.Who) {
+		t.Who = 0
+	}
+	t.Gap = max(t.Gap, v.Time-t.Max)
+	t.Min, t.Max = min(t.Min, v.Time), max(t.Max, v.Time)
+	return t
+}
+
+// Who is a number for who made a version: the same process on the same behalf. It is
+// kept (see times), so it must not change. Never 0.
+func (v *Version) Who() uint64 {
+	h := fnv.New64a()
+	var b []byte
+	b = binary.BigEndian.AppendUint32(b, v.Actor.PID)
+	b = binary.BigEndian.AppendUint64(b, v.Actor.Start)
+	b = binary.BigEndian.AppendUint32(b, v.Actor.UID)
+	for _, s := range [...]string{v.Actor.Comm, string(v.Actor.Session), v.Actor.Agent, v.Actor.Prompt, v.Actor.ToolCall, v.Actor.Tool, v.Plan} {
+		b = append(append(b, s...), 0)
+	}
+	h.Write(b)
+	return max(h.Sum64(), 1)
 }

@@ -16,7 +16,7 @@
 //	v seq                        Version: the log
 //	c path                       seq, Version: the newest version of a path, deleted ones too
 //	p path NUL seq               op, class: the history of a path
-//	z seq/256                    lowest and highest time of the versions in this block
+//	z seq/256                    lowest and highest time of the versions in this block, and who made all of them
 //	i kind id NUL seq            kind s session, p prompt, t tool call, u plan
 //	l dev ino birth path         names of an inode that has several
 //	b hash                       blob: header and payload, or header alone (see store/content)

@@ -110,10 +110,7 @@ func (b *batch) checkLog(ctx context.Context, c *Check, bad map[Hash]bool) error
 			newest[v.Path] = v.Seq
 			blk := v.Seq / timeBlock
 			t, ok := blocks[blk]
-			if !ok {
-				t = times{v.Time, v.Time}
-			}
-			blocks[blk] = times{min(t.Min, v.Time), max(t.Max, v.Time)}
+			blocks[blk] = t.with(&v, ok)
 			if v.Blob != (Hash{}) {
 				kept, err := content.Kept(txn, v.Blob)
 				if missing := !kept && err == nil; missing || bad[v.Blob] {
@@ -150,7 +147,7 @@ func (b *batch) checkLog(ctx context.Context, c *Check, bad map[Hash]bool) error
 		}
 	}
 	for blk, t := range blocks {
-		if have, ok := b.readTimes(blk); !ok || have.Min > t.Min || have.Max < t.Max {
+		if have, ok := b.readTimes(blk); !ok || have.Min > t.Min || have.Max < t.Max || have.Who != 0 && have.Who != t.Who {
 			c.problem("time block %d is wrong", blk)
 			if err := b.w.Set(keyTimes(blk*timeBlock), t.bytes()); err != nil {
 				return err

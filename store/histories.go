@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"slices"
 
 	badger "github.com/dgraph-io/badger/v4"
@@ -76,6 +77,47 @@ func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]Version, 
 		owns[at.path] = append(owns[at.path], o)
 	}
 	return owns, nil
+}
+
+// NewestBelow finds the newest version of each path whose number is below the one given
+// with the path; a path without one is left out.
+func (v *View) NewestBelow(below map[Path]uint64) (map[Path]Version, error) {
+	type place struct {
+		seq  uint64
+		path Path
+	}
+	var all []place
+	keys := v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{kPath}})
+	defer keys.Close()
+	for _, p := range slices.Backward(slices.Sorted(maps.Keys(below))) { // neighbours share a block
+		if below[p] == 0 {
+			continue
+		}
+		keys.Seek(keyPath(p, min(below[p]-1, v.seq)))
+		if !keys.ValidForPrefix(keyPathPrefix(p)) {
+			continue
+		}
+		if at, seq, ok := parsePathKey(keys.Item().Key()); ok && at == p {
+			all = append(all, place{seq, p})
+		}
+	}
+	slices.SortFunc(all, func(a, b place) int { return compare(a.seq, b.seq) })
+	out := make(map[Path]Version, len(all))
+	log := walk{it: v.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kVersion}})}
+	defer log.it.Close()
+	for _, at := range all {
+		key := keyVersion(at.seq)
+		if log.to(key); !log.it.ValidForPrefix(key) {
+			continue // dropped from the log
+		}
+		var o Version
+		err := log.it.Item().Value(func(val []byte) (err error) { o, err = decodeVersion(key, val); return })
+		if err != nil {
+			return nil, damaged(err)
+		}
+		out[at.path] = o
+	}
+	return out, nil
 }
 
 // walk is an iterator that only goes up.

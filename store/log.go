@@ -31,6 +31,17 @@ type Filter struct {
 	Limit         int       // 0: 1,000
 	Baselines     bool      // with what the baseline scan found
 	Match         func(Version) bool
+	// Pass, if not nil, says which parts of the log need not be read: those that one
+	// process wrote. It is not asked where an index of the log serves the filter.
+	Pass func(Block) bool
+}
+
+// Block is a part of the log that one process wrote.
+type Block struct {
+	First, Last uint64 // version numbers; some of them may have been dropped
+	Min, Max    int64  // times in ns
+	Gap         int64  // the longest pause between two versions
+	Who         uint64 // see Version.Who
 }
 
 const defaultLimit = 1000
@@ -94,7 +105,14 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 	} else if from = ^uint64(0); f.Before > 0 {
 		from = f.Before - 1
 	}
-	return v.scan(from, !f.Oldest, take, pass{baselines: !f.withBaselines(), after: f.After, before: f.Before})
+	over := pass{baselines: !f.withBaselines(), after: f.After, before: f.Before}
+	if f.Pass != nil {
+		over.block = func(blk uint64, t times) bool {
+			b := Block{blk * timeBlock, blk*timeBlock + timeBlock - 1, t.Min, t.Max, t.Gap, t.Who}
+			return t.Who != 0 && b.First > f.After && (f.Before == 0 || b.Last < f.Before) && b.Last <= v.seq && f.Pass(b)
+		}
+	}
+	return v.scan(from, !f.Oldest, take, over)
 }
 
 // Changed passes versions, newest first, until fn says false: all that are no baselines,
@@ -149,7 +167,7 @@ func (v *View) SeqAt(t time.Time) (uint64, error) {
 			return false
 		}
 		return true
-	}, pass{block: func(b times) bool { return b.Max <= n || b.Min > now }})
+	}, pass{block: func(_ uint64, b times) bool { return b.Max <= n || b.Min > now }})
 	return at, err
 }
 

@@ -110,9 +110,9 @@ func addTimes(s *Store, w *db.Writer) error {
 				if err := flush(); err != nil {
 					return err
 				}
-				blk, t, any = at, times{v.Time, v.Time}, true
+				blk, t, any = at, times{Min: v.Time, Max: v.Time}, true
 			}
-			t = times{min(t.Min, v.Time), max(t.Max, v.Time)}
+			t = times{Min: min(t.Min, v.Time), Max: max(t.Max, v.Time)}
 		}
 		return flush()
 	})

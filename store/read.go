@@ -77,7 +77,7 @@ func (s *Store) scan(from uint64, down bool, fn func(Version) bool, over pass) e
 
 // pass is what a scan passes over without reading it.
 type pass struct {
-	block     func(times) bool // whole time blocks; nil: none
+	block     func(blk uint64, t times) bool // whole time blocks; nil: none
 	baselines bool
 	// after and before are where it ends: only numbers strictly above, below; 0: no bound.
 	after, before uint64
@@ -114,7 +114,7 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 		}
 		if blk := seq / timeBlock; over.block != nil && blk != asked {
 			asked = blk
-			if t, ok := timesIn(v.txn, seq); ok && over.block(t) {
+			if t, ok := timesIn(v.txn, seq); ok && over.block(blk, t) {
 				if down && blk == 0 {
 					return nil
 				}

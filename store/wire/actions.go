@@ -73,6 +73,9 @@ type Action struct {
 	Fleeting int          `json:"fleeting,omitempty"` // files that came and went
 	Same     int          `json:"same,omitempty"`     // files that were written and are as before
 	Versions int          `json:"versions"`
+	// Least: only the newest of its thousands of versions were looked at; the counts
+	// of files and lines are of those.
+	Least bool `json:"least,omitempty"`
 }
 
 // Ancestor is a process above another.

@@ -137,7 +137,7 @@ func (s *story) action(a wire.Action) error {
 	indent := s.heading(a)
 	head := indent + s.paint.Yellow(fmt.Sprintf("%-9s", fmt.Sprintf("#%d", a.Last))) + cli.Stamp(a.End, s.clock) + "  "
 	command := cli.OneLine(a.Command)
-	sum := Counts(s.paint, a.Count, a.Added, a.Removed, a.Partly)
+	sum := CountsOf(s.paint, a)
 	if a.Count == 0 {
 		sum = Rest(a)
 	}

@@ -26,9 +26,17 @@ func Counts(p cli.Paint, files, added, removed int, partly bool) string {
 	return said
 }
 
+// CountsOf is how much an action changed.
+func CountsOf(p cli.Paint, a wire.Action) string {
+	if a.Least {
+		return "at least " + Counts(p, a.Count, a.Added, a.Removed, false)
+	}
+	return Counts(p, a.Count, a.Added, a.Removed, a.Partly)
+}
+
 // Summary is an action in a line: when, what, how much.
 func Summary(a wire.Action, now time.Time) string {
-	return fmt.Sprintf("#%d  ", a.Last) + strings.TrimSpace(cli.Stamp(a.End, now)) + "  " + clip(cli.OneLine(a.Command), 60) + "  (" + Counts(cli.Paint{}, a.Count, a.Added, a.Removed, a.Partly) + ")"
+	return fmt.Sprintf("#%d  ", a.Last) + strings.TrimSpace(cli.Stamp(a.End, now)) + "  " + clip(cli.OneLine(a.Command), 60) + "  (" + CountsOf(cli.Paint{}, a) + ")"
 }
 
 // LastAction is the newest action, false where there is none.

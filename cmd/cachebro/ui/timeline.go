@@ -191,6 +191,9 @@ func (s *server) groupOf(a wire.Action, id string) group {
 func (s *server) actionOf(a wire.Action, marks map[string]uint64) action {
 	x := action{ID: "a-" + digest(fmt.Sprint(a.Key, a.First)), Last: a.Last, Time: s.at(a.End), Command: oneLine(a.Command), Sum: text.Count(a.Count, "file"),
 		Added: a.Added, Removed: a.Removed, Partly: a.Partly, Who: history.Whose(a, uid), Rest: history.Rest(a), Seen: a.Last <= marks[a.Actor.Session]}
+	if a.Least {
+		x.Sum = "at least " + x.Sum
+	}
 	if a.Count == 0 {
 		x.Sum, x.Rest = x.Rest, ""
 	}

@@ -295,6 +295,64 @@ func TestReadsNoFurther(t *testing.T) {
 	}
 }
 
+// Of an action with thousands of versions in a row some are read, and its span is told
+// all the same. What was done before it, and by others in its midst, is told whole.
+func TestLongActionIsNotReadWhole(t *testing.T) {
+	w := newWorld(t)
+	w.start("a", "d/f7")
+	w.as(300, "vim").do(w.tree.Write("a", "one\n"))
+	first := w.st.Seq() + 1
+	many := func(n int) {
+		w.as(301, "gen")
+		for n > 0 {
+			var cs []store.Change
+			for range min(n, 500) {
+				cs = append(cs, w.tree.Write(store.Path(fmt.Sprintf("d/f%d", n%1000)), fmt.Sprint("text ", n, "\n")))
+				storetest.Wait(time.Second)
+				n--
+			}
+			w.do(cs...)
+		}
+	}
+	many(9000)
+	w.as(302, "nano").do(w.tree.Write("a", "two\n"))
+	many(6000)
+	last := w.st.Seq()
+	w.as(303, "emacs").do(w.tree.Write("a", "three\n"))
+	for _, oldest := range []bool{false, true} {
+		read := 0
+		f := store.Filter{Match: func(store.Version) bool { read++; return true }}
+		got := w.page(f, wire.ActionsQuery{Limit: 10, Oldest: oldest}).Actions
+		if oldest {
+			slices.Reverse(got)
+		}
+		if len(got) != 4 || read > 8000 {
+			t.Fatalf("oldest first %v: %d actions of 4, %d versions read", oldest, len(got), read)
+		}
+		for _, x := range got {
+			switch x.Actor.Comm {
+			case "gen":
+				if !x.Least || x.First != first || x.Last != last || x.Versions != 15000 || x.Count != 1000 {
+					t.Errorf("oldest first %v: %d-%d, want %d-%d, %d versions, %d files, least %v", oldest, x.First, x.Last, first, last, x.Versions, x.Count, x.Least)
+				}
+				for _, file := range x.Files {
+					want := wire.FileAdded
+					if string(file.Path) == "d/f7" {
+						want = wire.FileModified
+					}
+					if file.Change != want {
+						t.Errorf("oldest first %v: %s is told as %s", oldest, file.Path, file.Change)
+					}
+				}
+			default:
+				if x.Least || x.Versions != 1 || x.Count != 1 {
+					t.Errorf("%s: %+v", x.Actor.Comm, x)
+				}
+			}
+		}
+	}
+}
+
 // The action of each version is the one that the page tells: jobs side by side, pauses
 // and tool calls.
 func TestOfIsWhatThePageTells(t *testing.T) {

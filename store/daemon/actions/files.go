@@ -36,12 +36,22 @@ type history struct {
 	v     *store.View
 	files map[store.Path]*file // what is, or was last, at a path
 	moved map[store.Path]store.Version
-	a     *wire.Action
+	// What paths were below the first version that tells of them.
+	below  map[store.Path]uint64
+	before map[store.Path]store.Version
+	first  uint64 // the version that the action began with, where not all are at hand; 0: they are
+	a      *wire.Action
 }
 
-// filesOf says what became of each file.
-func filesOf(v *store.View, vs []store.Version, a *wire.Action) ([]*file, error) {
+// filesOf says what became of each file. first is the action's first version.
+func filesOf(v *store.View, vs []store.Version, first uint64, a *wire.Action) ([]*file, error) {
 	h := &history{v: v, files: map[store.Path]*file{}, moved: map[store.Path]store.Version{}, a: a}
+	if a.Least {
+		h.first = first
+	}
+	if err := h.look(vs); err != nil {
+		return nil, err
+	}
 	for _, o := range vs {
 		if err := h.version(o); err != nil {
 			return nil, err
@@ -50,16 +60,46 @@ func filesOf(v *store.View, vs []store.Version, a *wire.Action) ([]*file, error)
 	return h.outcome(), nil
 }
 
+// start is from where on a version, and what was passed over before it, is the action's.
+func (h *history) start(o store.Version) uint64 {
+	if h.first > 0 {
+		return h.first
+	}
+	return o.Seq
+}
+
+// look reads at once, in the order in which they lie, what the paths were before.
+func (h *history) look(vs []store.Version) (err error) {
+	h.below = make(map[store.Path]uint64, len(vs))
+	for _, o := range vs {
+		for _, p := range [...]store.Path{o.From, o.Path} {
+			if p != "" && h.below[p] == 0 {
+				h.below[p] = h.start(o)
+			}
+		}
+	}
+	h.before, err = h.v.NewestBelow(h.below)
+	return err
+}
+
 // at is the state of a path just before a version of it.
 func (h *history) at(p store.Path, o store.Version) (*file, error) {
 	if f := h.files[p]; f != nil {
 		return f, nil
 	}
-	before, found, err := h.v.AtSeq(p, o.Seq-1)
-	if err != nil {
-		return nil, err
+	before, found := h.before[p], true
+	if h.below[p] == h.start(o) {
+		found = before.Seq != 0
+	} else {
+		var err error
+		if before, found, err = h.v.AtSeq(p, h.start(o)-1); err != nil {
+			return nil, err
+		}
 	}
 	f := &file{path: p, existed: found && !before.Deleted(), mode: true}
+	if !f.existed && h.first > 0 && o.Prev >= h.first && o.Path == p && o.Op != store.OpRename {
+		f.made, found = true, true // what was passed over made it
+	}
 	if f.existed {
 		f.before = before
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // countFor bounds the time in which lines are counted for one page.
-const countFor = 500 * time.Millisecond
+const countFor = 150 * time.Millisecond
 
 // Service answers for the log by action.
 type Service struct {
@@ -80,7 +80,7 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 		}
 		for _, g := range groups {
 			x := g.span()
-			a := wire.Action{Key: g.key, First: x.First, Last: x.Last, Versions: len(g.versions), Files: []wire.ActionFile{}}
+			a := wire.Action{Key: g.key, First: x.First, Last: x.Last, Versions: len(g.versions) + g.passed, Least: g.passed > 0, Files: []wire.ActionFile{}}
 			if !q.Together {
 				w.say(&a, g)
 			}
@@ -88,7 +88,7 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 				slices.Reverse(g.versions)
 			}
 			a.Begin, a.End = g.versions[0].When(), g.versions[len(g.versions)-1].When()
-			all, err := filesOf(v, g.versions, &a)
+			all, err := filesOf(v, g.versions, x.First, &a)
 			if err != nil {
 				return err
 			}

@@ -23,6 +23,11 @@ const (
 	// maxBeyond bounds how many versions of others are read to find the rest of the
 	// actions of a page.
 	maxBeyond = 10_000
+	// Of an action with many thousands of versions in a row, its newest ones are told
+	// (the first, where the log is told from its beginning): as many as the page has
+	// room for, wholeLeast at least. Reading on would take seconds.
+	wholePage  = 5000
+	wholeLeast = 1000
 )
 
 // group is an action while its versions are being found.
@@ -31,16 +36,37 @@ type group struct {
 	versions []store.Version // in the direction of the walk
 	job      job
 	until    int64 // ns; nothing older (or younger) belongs to it; 0: silence decides
+	// What was passed over, beyond the versions: how many, to which one, to which time.
+	passed  int
+	far     uint64
+	farTime int64
+	blocks  int // of the log that it alone fills, and that were read
 }
 
 func (g *group) span() wire.ActionSpan {
 	a, b := g.versions[0].Seq, g.versions[len(g.versions)-1].Seq
-	return wire.ActionSpan{Key: g.key, First: min(a, b), Last: max(a, b)}
+	x := wire.ActionSpan{Key: g.key, First: min(a, b), Last: max(a, b)}
+	if g.passed > 0 {
+		x.First, x.Last = min(x.First, g.far), max(x.Last, g.far)
+	}
+	return x
+}
+
+// last is the time up to which it was followed.
+func (g *group) last(oldest bool) int64 {
+	t := g.versions[len(g.versions)-1].Time
+	switch {
+	case g.passed == 0:
+		return t
+	case oldest:
+		return max(t, g.farTime)
+	}
+	return min(t, g.farTime)
 }
 
 // over reports whether a version of time t comes too late, or too early, for g.
 func (g *group) over(t int64, oldest bool) bool {
-	last := g.versions[len(g.versions)-1].Time
+	last := g.last(oldest)
 	if g.until != 0 && !oldest {
 		return t < g.until-clockSlack
 	}
@@ -63,6 +89,28 @@ func (s *Service) walk(w *words, v *store.View, f store.Filter, q wire.ActionsQu
 	open := map[string]*group{}
 	writers := map[store.Path][]writer{}
 	total, beyond := 0, 0
+	alone := map[uint64]*group{} // by who wrote
+	f.Pass = func(b store.Block) bool {
+		g := alone[b.Who]
+		if q.Together || g == nil || open[g.key] != g || b.Gap > silence && g.until == 0 {
+			return false
+		}
+		near, end := b.Max, b.Min
+		if q.Oldest {
+			near, end = end, near
+		}
+		if g.over(near, q.Oldest) || g.until != 0 && g.over(end, q.Oldest) {
+			return false
+		}
+		if g.blocks++; g.blocks < wholePage/256 && len(g.versions) < max(wholeLeast, wholePage-total+len(g.versions)) {
+			return false
+		}
+		g.passed += int(b.Last - b.First + 1)
+		if g.far, g.farTime = b.First, end; q.Oldest {
+			g.far = b.Last
+		}
+		return true
+	}
 	err = v.Each(f, func(o store.Version) bool {
 		if o.Excluded() || store.OwnFile(o.Path) {
 			return true
@@ -93,6 +141,9 @@ func (s *Service) walk(w *words, v *store.View, f store.Filter, q wire.ActionsQu
 			}
 			g = &group{key: key, job: jb, until: w.beginOf(o)}
 			groups, open[key] = append(groups, g), g
+		}
+		if len(g.versions)%64 == 0 {
+			alone[o.Who()] = g
 		}
 		g.versions = append(g.versions, o)
 		if !q.Together && o.Op != store.OpMoved {
