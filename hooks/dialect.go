@@ -7,22 +7,25 @@ import (
 )
 
 // dialect translates what another client says into what Claude Code says. All of them
-// report who did what. Only a client that shows what its requests to the model hold has
-// its own reads counted as shown and rewritten: of the others nobody knows what they cut
-// or cleared. Codex also reports the calls to our server: those count.
+// report who did what. Only a client that shows what its requests to the model hold, by
+// its plugin or in its record, has its own reads counted as shown and rewritten: of the
+// others nobody knows what they cut or cleared.
 type dialect struct {
 	events map[string]string
 	tools  map[string]string // other names are passed on
 	// requests: PostToolBatch tells what the next request holds, after compactions and
 	// all other changes; each event that was handled is acknowledged.
 	requests bool
+	// record: the transcript says the same.
+	record bool
 }
 
 // dialects by the name that init registers with --client.
 var dialects = map[string]dialect{
 	"codex": {
 		// Codex took over the names; its tool for edits has one of its own.
-		tools: map[string]string{"apply_patch": "Edit", "shell": "Bash", "local_shell": "Bash"},
+		tools:  map[string]string{"apply_patch": "Edit", "shell": "Bash", "local_shell": "Bash"},
+		record: true,
 	},
 	"gemini": {
 		events: map[string]string{
@@ -70,6 +73,11 @@ func (d dialect) translate(client string, e event, f fields) event {
 	for i := range e.calls {
 		if name, ok := d.tools[e.calls[i].tool]; ok {
 			e.calls[i].tool = name
+		}
+	}
+	if d.record && e.name == "PostToolUse" && e.tool == "Bash" {
+		if e.own, _ = unquote(f["tool_response"]); e.own != "" {
+			e.response = fields{"stdout": f["tool_response"]}
 		}
 	}
 	if d.requests {

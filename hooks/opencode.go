@@ -101,9 +101,9 @@ func translateOpenCode(e *event) {
 	}
 }
 
-// openCodeText is a replaced result (Claude Code's shape) as OpenCode's tool would have
-// written it.
-func openCodeText(e event, updated fields, note string) string {
+// asText is a replaced result (Claude Code's shape) as the client's own tool would
+// have written it.
+func asText(e event, updated fields, note string) string {
 	if e.tool == "Bash" {
 		return updated.str("stdout")
 	}

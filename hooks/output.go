@@ -14,6 +14,7 @@ type output struct {
 	updated fields // PostToolUse: replaces the tool's result
 	deny    bool   // PreToolUse: the call does not happen, context says why
 	result  string // PostToolUse: replaces the result of a client that takes plain text
+	block   bool   // result is the reason of a block
 	quiet   bool   // print "{}" although there is nothing to say
 }
 
@@ -25,7 +26,12 @@ func (o output) encode(event string) []byte {
 			b = appendString(append(b, open+`"`+name+`":`...), text)
 		}
 	}
-	if o.result != "" {
+	switch {
+	case o.result == "":
+	case o.block:
+		b = appendString([]byte(`{"decision":"block","reason":`), o.result)
+		return append(b, '}')
+	default:
 		add("{", "output", o.result)
 		return append(b, '}')
 	}

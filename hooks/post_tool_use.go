@@ -11,6 +11,12 @@ func postToolUse(ctx context.Context, c *call) answer {
 	switch d := dialects[c.opt.client]; {
 	case d.requests:
 		return c.plainResult(ctx)
+	case d.record && c.tool == "Bash":
+		_, _ = c.ask(ctx, wire.MToolEnd, c.toolCall(), nil, nil)
+		if !showsFile(c.input.str("command")) || !c.readRecord(ctx) {
+			return answer{}
+		}
+		return c.plainText(c.shellResult(ctx))
 	case c.opt.client != "":
 		return c.otherClient(ctx)
 	}
@@ -34,28 +40,30 @@ func postToolUse(ctx context.Context, c *call) answer {
 	return answer{}
 }
 
-// plainResult is postToolUse of a client that takes plain text in the place of a
-// result. PostToolBatch compares what the model was given with what is noted here.
+// plainResult is postToolUse of a client whose plugin puts plain text in the place of a
+// result.
 func (c *call) plainResult(ctx context.Context) answer {
-	var a answer
 	switch c.tool {
 	case "Read":
-		a = c.readResult(ctx)
+		return c.plainText(c.readResult(ctx))
 	case "Bash":
 		_, _ = c.ask(ctx, wire.MToolEnd, c.toolCall(), nil, nil)
 		if showsFile(c.input.str("command")) {
-			a = c.shellResult(ctx)
+			return c.plainText(c.shellResult(ctx))
 		}
 	case "Edit", "Write":
 		_, _ = c.ask(ctx, wire.MToolEnd, c.toolCall(), nil, nil)
 		c.ownEdit(ctx)
-		return answer{}
-	default:
-		return answer{}
 	}
+	return answer{}
+}
+
+// plainText is a as text, and notes both texts: what the model is given is compared with
+// them when the client says what that was.
+func (c *call) plainText(a answer) answer {
 	s := sent{toolUse: c.toolUse, own: outputDigest(c.own), new: outputDigest(c.own)}
 	if a.out.updated != nil {
-		if text := openCodeText(c.event, a.out.updated, a.out.context); text != "" && len(text) < len(c.own) {
+		if text := asText(c.event, a.out.updated, a.out.context); text != "" && len(text) < len(c.own) {
 			s.new = outputDigest(text)
 			return answer{out: output{result: text}, sent: func() { s.note(c) }}
 		}

@@ -104,6 +104,7 @@ func Run(ctx context.Context, env Env) {
 		if wire.TakesNoText(opt.client) {
 			a.out = output{result: a.out.result}
 		}
+		a.out.block = dialects[opt.client].record
 		a.out.quiet = a.out.quiet || dialects[opt.client].requests
 	}
 	b := a.out.encode(ev.said)

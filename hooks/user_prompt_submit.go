@@ -26,7 +26,7 @@ func userPromptSubmit(ctx context.Context, c *call) answer {
 	said, ids := c.comments(ctx) // first: they must not be cut
 	c.spend(ctx, "comments", said)
 	news := ""
-	if err == nil && c.opt.client == "" {
+	if err == nil && (c.opt.client == "" || dialects[c.opt.client].record) {
 		news = newsBlock(known.News)
 		c.spend(ctx, "news", news)
 	}

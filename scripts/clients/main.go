@@ -73,7 +73,7 @@ func run() int {
 	}
 	b := &bench{part: *part, top: top, exe: *exe, npm: *npm, dir: dir}
 	rows := []string{"| client | version | " + strings.Join(abilities, " | ") + " |", "|---|---|" + strings.Repeat("---|", len(abilities))}
-	for _, c := range []client{openCode{}} {
+	for _, c := range []client{openCode{}, codex{}} {
 		if *only != "" && !strings.EqualFold(*only, c.name()) {
 			continue
 		}
@@ -152,6 +152,7 @@ func (b *bench) scene(c client, s scene, name string) (err error) {
 	}
 	defer b.umount()
 	s.run(b)
+	b.check(b.model.baseless == 0, fmt.Sprintf("no line without its text (%d requests with lines)", b.model.lines), fmt.Sprint(b.model.baseless))
 	return nil
 }
 
@@ -179,6 +180,18 @@ func (b *bench) check(ok bool, what, got string) {
 		got = got[:600] + " …"
 	}
 	fmt.Printf("  FAIL  %s; got %q\n", what, got)
+}
+
+// line checks that the n-th call of the play brought a line in the place of a text.
+func (b *bench) line(n int, what string) {
+	g := b.model.given(n)
+	b.check(strings.Contains(g, "cachebro: not repeated") && len(g) < 500, what+" is a line", g)
+}
+
+// full checks that it brought the whole text.
+func (b *bench) full(n int, what string) {
+	g := b.model.given(n)
+	b.check(strings.Contains(g, " 1 of a file") && strings.Contains(g, " 150 of a file") && !strings.Contains(g, "cachebro:"), what+" is the text", g)
 }
 
 // environ is the environment of everything: a home of its own, and nothing of the
@@ -216,6 +229,17 @@ func (b *bench) command(limit time.Duration, name string, args ...string) *exec.
 func (b *bench) cachebro(args ...string) (string, error) {
 	out, err := b.command(time.Minute, "cachebro", args...).CombinedOutput()
 	return string(out), err
+}
+
+// logged runs a client and keeps what it says.
+func (b *bench) logged(cmd *exec.Cmd) error {
+	out, err := cmd.CombinedOutput()
+	log, lerr := os.OpenFile(filepath.Join(b.home, "client.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if lerr == nil {
+		_, _ = log.Write(out)
+		_ = log.Close()
+	}
+	return err
 }
 
 func (b *bench) write(name, text string) {

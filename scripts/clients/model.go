@@ -37,8 +37,10 @@ type model struct {
 	turns   []turn
 	calls   []string // ids in the order in which they were made
 	results map[string]string
-	last    map[string]bool // calls that the latest request holds
 	n       int
+	// lines is how many requests held a line in the place of a text, baseless in how many
+	// of them the text was not there.
+	lines, baseless int
 }
 
 func startModel(dir string) (*model, error) {
@@ -95,6 +97,28 @@ func (m *model) keep(id, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.results[id] = text
+}
+
+// judge looks at the results of one request in their order: a line that says that
+// something is not repeated has the text before it. All files that are read have a line
+// of these words.
+func (m *model) judge(results []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	text, line := false, false
+	for _, r := range results {
+		text = text || strings.Contains(r, " 150 of a file")
+		if strings.Contains(r, "cachebro: not repeated") || strings.Contains(r, "[unchanged") {
+			line = true
+			if !text {
+				m.baseless++
+				return
+			}
+		}
+	}
+	if line {
+		m.lines++
+	}
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -163,11 +187,14 @@ func said(v any) string {
 }
 
 func (m *model) chat(w http.ResponseWriter, q obj) {
+	var results []string
 	for _, v := range array(q["messages"]) {
 		if o := object(v); o["role"] == "tool" {
+			results = append(results, said(o["content"]))
 			m.keep(fmt.Sprint(o["tool_call_id"]), said(o["content"]))
 		}
 	}
+	m.judge(results)
 	t, ids := turn{text: "A summary."}, []string(nil)
 	if len(array(q["tools"])) > 0 {
 		t, ids = m.next()
@@ -196,11 +223,14 @@ func (m *model) chat(w http.ResponseWriter, q obj) {
 }
 
 func (m *model) responses(w http.ResponseWriter, q obj) {
+	var results []string
 	for _, v := range array(q["input"]) {
 		if o := object(v); o["type"] == "function_call_output" || o["type"] == "custom_tool_call_output" {
+			results = append(results, said(o["output"]))
 			m.keep(fmt.Sprint(o["call_id"]), said(o["output"]))
 		}
 	}
+	m.judge(results)
 	t, ids := turn{text: "A summary."}, []string(nil)
 	if len(array(q["tools"])) > 0 {
 		t, ids = m.next()
@@ -209,8 +239,8 @@ func (m *model) responses(w http.ResponseWriter, q obj) {
 	for i, c := range t.calls {
 		args, _ := json.Marshal(c.args)
 		item := obj{"type": "function_call", "id": ids[i], "call_id": ids[i], "name": c.tool, "arguments": string(args)}
-		if text, ok := c.args["custom"].(string); ok {
-			item = obj{"type": "custom_tool_call", "id": ids[i], "call_id": ids[i], "name": c.tool, "input": text}
+		if space, name, ok := strings.Cut(c.tool, "/"); ok {
+			item["namespace"], item["name"] = space, name
 		}
 		out = append(out, obj{"type": "response.output_item.done", "output_index": i, "item": item})
 	}
@@ -237,6 +267,7 @@ func (m *model) gemini(w http.ResponseWriter, q obj, stream bool) {
 			}
 		}
 	}
+	m.judge(answers)
 	m.mu.Lock()
 	for i, a := range answers {
 		if i < len(m.calls) {

@@ -36,14 +36,7 @@ func (openCode) prompt(b *bench, again bool, text string) error {
 	if again {
 		args = append(args, "--continue")
 	}
-	cmd := b.command(3*time.Minute, "opencode", append(args, text)...)
-	out, err := cmd.CombinedOutput()
-	log, lerr := os.OpenFile(filepath.Join(b.home, "client.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if lerr == nil {
-		_, _ = log.Write(out)
-		_ = log.Close()
-	}
-	return err
+	return b.logged(b.command(3*time.Minute, "opencode", append(args, text)...))
 }
 
 func (c openCode) scenes() []scene {
@@ -56,13 +49,6 @@ func (c openCode) scenes() []scene {
 		err := c.prompt(b, again, text)
 		b.check(err == nil, "the prompt ends: "+text, fmt.Sprint(err))
 	}
-	stub := func(b *bench, n int, what string) {
-		b.check(strings.Contains(b.model.given(n), "cachebro: not repeated"), what+" is a line", b.model.given(n))
-	}
-	full := func(b *bench, n int, what string) {
-		g := b.model.given(n)
-		b.check(strings.Contains(g, " 1 of a file") && strings.Contains(g, " 150 of a file") && !strings.Contains(g, "cachebro:"), what+" is the text", g)
-	}
 	return []scene{
 		{"rewriting of reads", func(b *bench) {
 			b.model.play(
@@ -72,21 +58,21 @@ func (c openCode) scenes() []scene {
 				one(read(b, "other.txt"), read(b, "other.txt")), one(bash("cat other.txt; cat big.txt")),
 			)
 			prompt(b, false, "read and edit")
-			full(b, 0, "the first read")
-			stub(b, 1, "the second read")
+			b.full(0, "the first read")
+			b.line(1, "the second read")
 			g := b.model.given(3)
 			b.check(strings.Contains(g, "100: LINE 100 of") && !strings.Contains(g, "line 200 of"), "after sed the changed lines alone", g)
 			b.check(strings.Contains(b.read("big.txt"), "line two hundred of"), "an edit after a stub is carried out", b.model.given(4))
-			stub(b, 5, "cat after the model's own edit")
-			full(b, 6, "what is asked for again after a line")
-			full(b, 7, "the first of two reads at once")
-			full(b, 8, "the second of two reads at once")
+			b.line(5, "cat after the model's own edit")
+			b.full(6, "what is asked for again after a line")
+			b.full(7, "the first of two reads at once")
+			b.full(8, "the second of two reads at once")
 			g = b.model.given(9)
 			b.check(strings.Contains(g, "not repeated. Lines 1-300 of big.txt"), "cat of two files has a line for the second", g)
 			b.model.play(one(read(b, "big.txt")), one(read(b, "big.txt")))
 			prompt(b, true, "again, by a new process")
-			full(b, 0, "the first read of a new process")
-			stub(b, 1, "the second")
+			b.full(0, "the first read of a new process")
+			b.line(1, "the second")
 		}},
 		{"attribution", func(b *bench) {
 			b.model.play(one(bash("sed -i s/line/LINE/ big.txt; echo new > new.txt")))
@@ -101,10 +87,10 @@ func (c openCode) scenes() []scene {
 			task := call{"task", obj{"description": "x", "prompt": "read it", "subagent_type": "general"}}
 			b.model.play(one(read(b, "big.txt")), one(task), one(read(b, "big.txt")), one(read(b, "big.txt")), one(bash("echo sub > sub.txt")), turn{text: "sub done"}, one(read(b, "big.txt")))
 			prompt(b, false, "ask a sub-agent")
-			full(b, 0, "the first read")
-			full(b, 2, "a sub-agent's first read")
-			stub(b, 3, "a sub-agent's second read")
-			stub(b, 5, "a read after the sub-agent")
+			b.full(0, "the first read")
+			b.full(2, "a sub-agent's first read")
+			b.line(3, "a sub-agent's second read")
+			b.line(5, "a read after the sub-agent")
 			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
 			b.check(err == nil && b.read("sub.txt") == "", "undo --prompt last takes the sub-agent's file back", out)
 		}},
@@ -113,10 +99,10 @@ func (c openCode) scenes() []scene {
 			t.tokens = 49_000
 			b.model.play(one(read(b, "big.txt")), t, one(read(b, "big.txt")), one(read(b, "big.txt")))
 			prompt(b, false, "read much")
-			full(b, 0, "the first read")
+			b.full(0, "the first read")
 			b.check(b.model.asked("summar"), "the client compacts", "")
-			full(b, 2, "a read after the compaction")
-			stub(b, 3, "the next")
+			b.full(2, "a read after the compaction")
+			b.line(3, "the next")
 		}},
 		{"own MCP reads", func(b *bench) {
 			b.model.play(one(call{"cachebro_read_file", obj{"path": "big.txt"}}), one(call{"cachebro_read_file", obj{"path": "big.txt"}}))

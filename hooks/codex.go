@@ -1,0 +1,210 @@
+package hooks
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// Codex has no read tool: its model runs cat, sed and the like. A hook may put a text of
+// its own in the place of what a command printed by "blocking" it after it ran; the model
+// then gets that text and nothing else, and the person reads "Blocked" beside the hook.
+// What the model really got stands in the thread's record (the rollout), and so does each
+// compaction. So before a text is replaced, the record is read up to the very call that is
+// asked about.
+
+// rollout is how far a context's record has been read. It lies in a file between events.
+type rollout struct {
+	file   string
+	Path   string `json:"path"`
+	Offset int64  `json:"offset"`
+}
+
+// recorded is what the new part of a record says.
+type recorded struct {
+	fell    bool       // the context lost something
+	outputs []finished // results since then
+	calls   map[string]fields
+}
+
+func (c *call) rollout() rollout {
+	r := rollout{}
+	dir := c.chainDir()
+	if dir == "" {
+		return r
+	}
+	name := c.session
+	if c.agent != "" {
+		name += "." + c.agent
+	}
+	r.file = filepath.Join(dir, fileName(name)+".rollout")
+	if b, err := os.ReadFile(r.file); err == nil {
+		_ = json.Unmarshal(b, &r)
+	}
+	return r
+}
+
+func (r rollout) save() error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(r.file, b, 0o600)
+}
+
+// advance reads what is new. A record that is another one, or shorter than it was, says
+// nothing about what was shown before.
+func (r *rollout) advance(path string, n *recorded) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if r.Path != path || fi.Size() < r.Offset {
+		r.Path, r.Offset = path, 0
+		n.lose()
+	}
+	if fi.Size()-r.Offset > maxAccount {
+		r.Offset = fi.Size()
+		n.lose()
+		return nil
+	}
+	if _, err := f.Seek(r.Offset, io.SeekStart); err != nil {
+		return err
+	}
+	b := bufio.NewReaderSize(f, 256<<10)
+	for {
+		line, err := b.ReadBytes('\n')
+		if err != nil { // an unfinished line waits for the next time
+			return nil
+		}
+		r.Offset += int64(len(line))
+		n.take(line)
+	}
+}
+
+func (n *recorded) lose() { n.fell, n.outputs = true, nil }
+
+// rolloutKinds are the entries that take nothing out of a context. One of any other kind
+// is taken for a loss: "compacted" is, and what later versions add may be.
+var rolloutKinds = map[string]bool{
+	"session_meta": true, "response_item": true, "event_msg": true, "turn_context": true, "world_state": true, "token_usage_record": true,
+}
+
+func (n *recorded) take(line []byte) {
+	f, ok := parseFields(bytes.TrimSpace(line))
+	if !ok {
+		n.lose()
+		return
+	}
+	kind, p := f.str("type"), f.object("payload")
+	what := p.str("type")
+	if !rolloutKinds[kind] || tellsRolloutLoss(what) {
+		n.lose()
+		return
+	}
+	if kind != "response_item" {
+		return
+	}
+	switch what {
+	case "function_call":
+		if n.calls == nil {
+			n.calls = map[string]fields{}
+		}
+		args, _ := parseFields([]byte(p.str("arguments")))
+		n.calls[p.str("call_id")] = args
+	case "function_call_output", "custom_tool_call_output":
+		n.outputs = append(n.outputs, finished{toolUse: p.str("call_id"), text: joinText(p["output"])})
+	}
+}
+
+// tellsRolloutLoss: an item or event whose name says that history was shortened or taken
+// back.
+func tellsRolloutLoss(what string) bool {
+	for _, w := range []string{"ompact", "roll", "trunc", "lear", "revert", "undo", "evict", "prune", "drop", "delet", "remov"} {
+		if strings.Contains(what, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// codexPrinted is what a command printed, without the lines that Codex puts before it.
+func codexPrinted(output string) string {
+	if _, text, ok := strings.Cut(output, "\nOutput:\n"); ok {
+		return text
+	}
+	return output
+}
+
+// readRecord brings the daemon up to date with the context of the present call and
+// reports whether the record reaches it. Calls that the model's own program makes (code
+// mode) are not in the record: their results are that program's input.
+func (c *call) readRecord(ctx context.Context) bool {
+	if c.transcript == "" || c.toolUse == "" || c.chainDir() == "" {
+		return false
+	}
+	unlock := c.lockChain() // parallel calls have hooks of their own
+	defer unlock()
+	r := c.rollout()
+	var n recorded
+	var args fields
+	for try := 0; ; try++ {
+		if err := r.advance(c.transcript, &n); err != nil {
+			return false
+		}
+		known := false
+		if args, known = n.calls[c.toolUse]; known || try == chainTries {
+			break
+		}
+		time.Sleep(chainWait)
+	}
+	if n.fell {
+		if _, err := c.tell(ctx, wire.SessionEvent{Event: "fell"}); err != nil {
+			return false
+		}
+	}
+	printed := c.sentResults()
+	commit := wire.Commit{Reader: wire.Reader{Session: c.session, Agent: c.agent}}
+	for _, f := range n.outputs {
+		if s, ok := printed[f.toolUse]; ok {
+			took := wire.TookOther
+			switch outputDigest(codexPrinted(f.text)) {
+			case s.own:
+				took = wire.TookOwn
+			case s.new:
+				took = wire.TookOurs
+			}
+			commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text, Took: took})
+		} else {
+			commit.Given += tokensOf(len(f.text))
+		}
+	}
+	if len(commit.Calls) > 0 || commit.Given > 0 {
+		if _, err := c.ask(ctx, wire.MCommit, commit, nil, nil); err != nil {
+			return false
+		}
+	}
+	if r.save() != nil || args == nil {
+		return false
+	}
+	if dir := args.str("workdir"); dir != "" {
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(c.cwd, dir)
+		}
+		c.cwd = dir
+	}
+	return true
+}

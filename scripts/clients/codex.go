@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+type codex struct{}
+
+func (codex) name() string    { return "Codex" }
+func (codex) program() string { return "codex" }
+
+func (codex) prepare(b *bench) error {
+	dir := filepath.Join(b.home, "codex")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	config := fmt.Sprintf(`model = "gpt-5.2"
+model_provider = "scripted"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+model_auto_compact_token_limit = 40000
+check_for_update_on_startup = false
+[model_providers.scripted]
+name = "scripted"
+base_url = "%s/v1"
+wire_api = "responses"
+`, b.model.url())
+	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o644); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"plugin", "marketplace", "add", b.top}, {"plugin", "add", "cachebro@cachebro"}} {
+		if out, err := b.command(time.Minute, "codex", args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("codex %s: %w\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	return nil
+}
+
+func (codex) prompt(b *bench, again bool, text string) error {
+	args := []string{"exec", "--dangerously-bypass-hook-trust", "--skip-git-repo-check"}
+	if again {
+		args = append(args, "resume", "--last")
+	}
+	return b.logged(b.command(3*time.Minute, "codex", append(args, text)...))
+}
+
+// recorded reports whether a record of the client contains the text.
+func (b *bench) recorded(text string) bool {
+	records, _ := filepath.Glob(filepath.Join(b.home, "codex/sessions/*/*/*/*.jsonl"))
+	for _, r := range records {
+		if body, err := os.ReadFile(r); err == nil && strings.Contains(string(body), text) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c codex) scenes() []scene {
+	sh := func(command string) call { return call{"exec_command", obj{"cmd": command}} }
+	one := func(c ...call) turn { return turn{calls: c} }
+	prompt := func(b *bench, again bool, text string) {
+		err := c.prompt(b, again, text)
+		b.check(err == nil, "the prompt ends: "+text, fmt.Sprint(err))
+	}
+	return []scene{
+		{"rewriting of reads", func(b *bench) {
+			patch := "apply_patch <<'E'\n*** Begin Patch\n*** Update File: other.txt\n@@\n-other 150 of a file that is read more than once\n+other one hundred and fifty\n*** End Patch\nE"
+			b.model.play(
+				one(sh("cat other.txt")), one(sh("cat other.txt")), one(sh("sed -i '100s/other/OTHER/' other.txt")), one(sh("cat other.txt")),
+				one(sh(patch)), one(sh("sed -n '1,50p' other.txt")), one(sh("sed -n '130,200p' big.txt"), sh("sed -n '130,200p' big.txt")),
+				one(sh("cat big.txt")), one(sh("cat big.txt")),
+			)
+			prompt(b, false, "read and edit")
+			b.full(0, "the first read")
+			b.line(1, "the second read")
+			g := b.model.given(3)
+			b.check(strings.Contains(g, "OTHER 100 of") && !strings.Contains(g, "other 150 of"), "after sed the changed lines alone", g)
+			b.check(strings.Contains(b.read("other.txt"), "one hundred and fifty"), "a patch after a line is applied", b.model.given(4))
+			b.line(5, "a part of what was read")
+			b.check(strings.Contains(b.model.given(6), "line 150 of") && strings.Contains(b.model.given(7), "line 150 of"), "two reads at once are texts", b.model.given(7))
+			b.check(strings.Contains(b.model.given(8), "truncated") && strings.Contains(b.model.given(9), "truncated"), "what the client cuts is left alone", b.model.given(9))
+			b.model.play(one(sh("cat other.txt")), one(sh("cat other.txt")))
+			prompt(b, true, "again, by a new process")
+			g = b.model.given(0)
+			b.check(strings.Contains(g, "other 151 of") && !strings.Contains(g, "cachebro:"), "the first read of a new process is the text", g)
+			b.line(1, "the second")
+		}},
+		{"attribution", func(b *bench) {
+			b.model.play(one(sh("sed -i s/line/LINE/ big.txt; echo new > new.txt")))
+			before := b.read("big.txt")
+			prompt(b, false, "change two files")
+			log, _ := b.cachebro("log")
+			b.check(strings.Contains(log, "change two files"), "log names the prompt", log)
+			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
+			b.check(err == nil && b.read("big.txt") == before && b.read("new.txt") == "", "undo --prompt last takes both back", out)
+		}},
+		{"sub-agents", func(b *bench) {
+			b.model.play(one(sh("cat other.txt")), one(call{"multi_agent_v1/spawn_agent", obj{"message": "read it"}}), one(sh("cat other.txt")), one(sh("cat other.txt")), one(sh("cat other.txt")), one(sh("cat other.txt")))
+			prompt(b, false, "ask a sub-agent")
+			b.full(0, "the first read")
+			records, _ := filepath.Glob(filepath.Join(b.home, "codex/sessions/*/*/*/*.jsonl"))
+			b.check(len(records) == 2, "a sub-agent ran", fmt.Sprint(records))
+		}},
+		{"compaction", func(b *bench) {
+			t := one(sh("cat other.txt"))
+			t.tokens = 45_000
+			b.model.play(one(sh("cat other.txt")), t, one(sh("cat other.txt")), one(sh("cat other.txt")))
+			prompt(b, false, "read much")
+			b.full(0, "the first read")
+			b.check(b.recorded(`"type":"compacted"`), "the client compacts", "")
+			b.full(2, "a read after the compaction")
+			b.line(3, "the next")
+		}},
+		{"own MCP reads", func(b *bench) {
+			read := one(call{"mcp__cachebro/read_file", obj{"path": "other.txt", "offset": 60, "limit": 100}})
+			b.model.play(read, read)
+			prompt(b, false, "read over MCP")
+			g := b.model.given(0)
+			b.check(strings.Contains(g, "other 150 of"), "read_file brings the text", g)
+			g = b.model.given(1)
+			b.check(strings.Contains(g, "[unchanged"), "and then a line", g)
+		}},
+		{"session ids", func(b *bench) {
+			b.model.play(one(sh("echo $CODEX_THREAD_ID > id.txt")))
+			prompt(b, false, "which session")
+			id := strings.TrimSpace(b.read("id.txt"))
+			out, err := b.cachebro("log", "--session", id)
+			b.check(err == nil && id != "" && strings.Contains(out, "id.txt"), "a command's changes are its session's", id+"\n"+out)
+		}},
+	}
+}
