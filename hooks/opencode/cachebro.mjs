@@ -127,9 +127,11 @@ export const Cachebro = async ({ client, directory }) => {
     let top = session;
     for (let depth = 0; depth < 8; depth++) {
       if (!parents.has(top)) {
-        const found = await client?.session?.get({ path: { id: top } }).catch(() => undefined);
-        if (!found?.data) return undefined;
-        parents.set(top, found.data.parentID);
+        let parent; // whom nobody names is its own, from now on
+        try {
+          parent = (await client.session.get({ path: { id: top } }))?.data?.parentID;
+        } catch {}
+        if (!parents.has(top)) parents.set(top, parent);
       }
       if (!parents.get(top)) break;
       top = parents.get(top);
@@ -139,7 +141,6 @@ export const Cachebro = async ({ client, directory }) => {
   const begin = async (session) => {
     if (!session || known.has(session)) return;
     const by = await who(session);
-    if (!by) return;
     const event = by.agent_id ? { hook_event_name: "SubagentStart" } : { hook_event_name: "SessionStart", source: "startup" };
     if (await tell(exe, directory, { ...event, ...by })) known.set(session, undefined);
   };
@@ -214,8 +215,7 @@ export const Cachebro = async ({ client, directory }) => {
       if (typeof answer?.output === "string" && typeof output?.output === "string") output.output = answer.output;
     },
     "shell.env": async (input, output) => {
-      const by = input.sessionID && (await who(input.sessionID));
-      if (by && output.env) output.env.CACHEBRO_SESSION = by.session_id;
+      if (input.sessionID && output.env) output.env.CACHEBRO_SESSION = (await who(input.sessionID)).session_id;
     },
     "experimental.chat.messages.transform": async (_, output) => {
       const session = output.messages?.findLast((m) => m.info?.sessionID)?.info.sessionID;

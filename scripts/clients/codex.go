@@ -67,7 +67,7 @@ func (c codex) scenes() []scene {
 		b.check(err == nil, "the prompt ends: "+text, fmt.Sprint(err))
 	}
 	return []scene{
-		{"rewriting of reads", func(b *bench) {
+		{"rewriting of reads", "`cat`, `sed` …", func(b *bench) {
 			patch := "apply_patch <<'E'\n*** Begin Patch\n*** Update File: other.txt\n@@\n-other 150 of a file that is read more than once\n+other one hundred and fifty\n*** End Patch\nE"
 			b.model.play(
 				one(sh("cat other.txt")), one(sh("cat other.txt")), one(sh("sed -i '100s/other/OTHER/' other.txt")), one(sh("cat other.txt")),
@@ -89,7 +89,7 @@ func (c codex) scenes() []scene {
 			b.check(strings.Contains(g, "other 151 of") && !strings.Contains(g, "cachebro:"), "the first read of a new process is the text", g)
 			b.line(1, "the second")
 		}},
-		{"attribution", func(b *bench) {
+		{"attribution", "", func(b *bench) {
 			b.model.play(one(sh("sed -i s/line/LINE/ big.txt; echo new > new.txt")))
 			before := b.read("big.txt")
 			prompt(b, false, "change two files")
@@ -98,14 +98,14 @@ func (c codex) scenes() []scene {
 			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
 			b.check(err == nil && b.read("big.txt") == before && b.read("new.txt") == "", "undo --prompt last takes both back", out)
 		}},
-		{"sub-agents", func(b *bench) {
+		{"sub-agents", "", func(b *bench) {
 			b.model.play(one(sh("cat other.txt")), one(call{"multi_agent_v1/spawn_agent", obj{"message": "read it"}}), one(sh("cat other.txt")), one(sh("cat other.txt")), one(sh("cat other.txt")), one(sh("cat other.txt")))
 			prompt(b, false, "ask a sub-agent")
 			b.full(0, "the first read")
 			records, _ := filepath.Glob(filepath.Join(b.home, "codex/sessions/*/*/*/*.jsonl"))
 			b.check(len(records) == 2, "a sub-agent ran", fmt.Sprint(records))
 		}},
-		{"compaction", func(b *bench) {
+		{"compaction", "", func(b *bench) {
 			t := one(sh("cat other.txt"))
 			t.tokens = 45_000
 			b.model.play(one(sh("cat other.txt")), t, one(sh("cat other.txt")), one(sh("cat other.txt")))
@@ -115,7 +115,7 @@ func (c codex) scenes() []scene {
 			b.full(2, "a read after the compaction")
 			b.line(3, "the next")
 		}},
-		{"own MCP reads", func(b *bench) {
+		{"own MCP reads", "lines", func(b *bench) {
 			read := one(call{"mcp__cachebro/read_file", obj{"path": "other.txt", "offset": 60, "limit": 100}})
 			b.model.play(read, read)
 			prompt(b, false, "read over MCP")
@@ -124,7 +124,7 @@ func (c codex) scenes() []scene {
 			g = b.model.given(1)
 			b.check(strings.Contains(g, "[unchanged"), "and then a line", g)
 		}},
-		{"session ids", func(b *bench) {
+		{"session ids", "", func(b *bench) {
 			b.model.play(one(sh("echo $CODEX_THREAD_ID > id.txt")))
 			prompt(b, false, "which session")
 			id := strings.TrimSpace(b.read("id.txt"))

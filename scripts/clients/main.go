@@ -1,11 +1,12 @@
-// Command clients drives coding agents other than Claude Code (scripts/claude has that
-// one) against a scripted model on loopback, in projects mounted by cachebro, and checks
-// what reached the model: the requests are the evidence. It prints the table that
-// doc/clients.md shows. run.sh installs the clients and builds cachebro. Exit status 1
+// Command clients drives coding agents against a scripted model on loopback, in projects
+// mounted by cachebro, and checks what reached the model: the requests are the evidence.
+// Claude Code has checks of its own (scripts/claude), which are run. It prints the table
+// that doc/clients.md shows. run.sh installs the clients and builds cachebro. Exit status 1
 // when a check fails.
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -27,14 +28,13 @@ type client interface {
 	program() string
 	// prepare writes the client's configuration below b.home, with cachebro's plugin.
 	prepare(b *bench) error
-	// prompt has the client answer; again: in the same session, by a new process.
-	prompt(b *bench, again bool, text string) error
 	// scenes are run in order, each in a fresh project.
 	scenes() []scene
 }
 
 type scene struct {
 	ability string // column of the table
+	as      string // what stands there; "": yes
 	run     func(b *bench)
 }
 
@@ -56,6 +56,7 @@ func run() int {
 	npm := flag.String("npm", "", "the directory with the clients' node_modules, absolute")
 	keep := flag.String("dir", "", "work here and keep everything (default: a temporary directory, removed)")
 	only := flag.String("only", "", "the client of this name")
+	checks := flag.String("claude", "", "the checks of scripts/claude, absolute")
 	part := flag.String("scene", "", "the scene of this ability")
 	flag.Parse()
 	top, err := os.Getwd()
@@ -73,7 +74,7 @@ func run() int {
 	}
 	b := &bench{part: *part, top: top, exe: *exe, npm: *npm, dir: dir}
 	rows := []string{"| client | version | " + strings.Join(abilities, " | ") + " |", "|---|---|" + strings.Repeat("---|", len(abilities))}
-	for _, c := range []client{openCode{}, codex{}} {
+	for _, c := range append([]client{claudeCode{*checks}, openCode{}, codex{}, gemini{}}, others...) {
 		if *only != "" && !strings.EqualFold(*only, c.name()) {
 			continue
 		}
@@ -107,7 +108,7 @@ func (b *bench) client(c client) (string, error) {
 		case b.failed:
 			can[s.ability] = "**fails**"
 		case can[s.ability] == "":
-			can[s.ability] = "yes"
+			can[s.ability] = cmp.Or(s.as, "yes")
 		}
 	}
 	row := fmt.Sprintf("| %s | %s |", c.name(), b.version(c.program()))

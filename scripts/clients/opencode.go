@@ -50,7 +50,7 @@ func (c openCode) scenes() []scene {
 		b.check(err == nil, "the prompt ends: "+text, fmt.Sprint(err))
 	}
 	return []scene{
-		{"rewriting of reads", func(b *bench) {
+		{"rewriting of reads", "`read`, `cat` …", func(b *bench) {
 			b.model.play(
 				one(read(b, "big.txt")), one(read(b, "big.txt")), one(bash("sed -i '100s/line/LINE/' big.txt")), one(read(b, "big.txt")),
 				one(call{"edit", obj{"filePath": filepath.Join(b.project, "big.txt"), "oldString": "line 200 of", "newString": "line two hundred of"}}),
@@ -74,7 +74,7 @@ func (c openCode) scenes() []scene {
 			b.full(0, "the first read of a new process")
 			b.line(1, "the second")
 		}},
-		{"attribution", func(b *bench) {
+		{"attribution", "", func(b *bench) {
 			b.model.play(one(bash("sed -i s/line/LINE/ big.txt; echo new > new.txt")))
 			before := b.read("big.txt")
 			prompt(b, false, "change two files")
@@ -83,7 +83,7 @@ func (c openCode) scenes() []scene {
 			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
 			b.check(err == nil && b.read("big.txt") == before && b.read("new.txt") == "", "undo --prompt last takes both back", out)
 		}},
-		{"sub-agents", func(b *bench) {
+		{"sub-agents", "", func(b *bench) {
 			task := call{"task", obj{"description": "x", "prompt": "read it", "subagent_type": "general"}}
 			b.model.play(one(read(b, "big.txt")), one(task), one(read(b, "big.txt")), one(read(b, "big.txt")), one(bash("echo sub > sub.txt")), turn{text: "sub done"}, one(read(b, "big.txt")))
 			prompt(b, false, "ask a sub-agent")
@@ -94,7 +94,7 @@ func (c openCode) scenes() []scene {
 			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
 			b.check(err == nil && b.read("sub.txt") == "", "undo --prompt last takes the sub-agent's file back", out)
 		}},
-		{"compaction", func(b *bench) {
+		{"compaction", "", func(b *bench) {
 			t := one(read(b, "big.txt"))
 			t.tokens = 49_000
 			b.model.play(one(read(b, "big.txt")), t, one(read(b, "big.txt")), one(read(b, "big.txt")))
@@ -104,7 +104,7 @@ func (c openCode) scenes() []scene {
 			b.full(2, "a read after the compaction")
 			b.line(3, "the next")
 		}},
-		{"own MCP reads", func(b *bench) {
+		{"own MCP reads", "full texts", func(b *bench) {
 			b.model.play(one(call{"cachebro_read_file", obj{"path": "big.txt"}}), one(call{"cachebro_read_file", obj{"path": "big.txt"}}))
 			prompt(b, false, "read over MCP")
 			g := b.model.given(0)
@@ -112,7 +112,7 @@ func (c openCode) scenes() []scene {
 			g = b.model.given(1)
 			b.check(strings.Contains(g, "line 150 of"), "and again", g)
 		}},
-		{"session ids", func(b *bench) {
+		{"session ids", "", func(b *bench) {
 			b.model.play(one(bash("echo $CACHEBRO_SESSION > id.txt")))
 			prompt(b, false, "which session")
 			id := strings.TrimSpace(b.read("id.txt"))

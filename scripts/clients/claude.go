@@ -1,0 +1,44 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// claudeCode is driven by scripts/claude; an ability is a scenario there.
+type claudeCode struct{ checks string }
+
+func (claudeCode) name() string    { return "Claude Code" }
+func (claudeCode) program() string { return "claude" }
+
+func (claudeCode) prepare(*bench) error { return nil }
+
+func (c claudeCode) scenes() []scene {
+	scenario := func(ability, name, evidence string) scene {
+		return scene{ability, map[string]string{"rewriting of reads": "`Read`, `cat` …"}[ability], func(b *bench) {
+			cmd := b.command(8*time.Minute, c.checks, "-cachebro", b.exe, "-claude", filepath.Join(b.npm, "node_modules/.bin/claude"), "-only", name)
+			cmd.Dir = b.top
+			out, err := cmd.CombinedOutput()
+			var failed []string
+			for line := range strings.Lines(string(out)) {
+				if strings.HasPrefix(line, "FAIL") {
+					failed = append(failed, line)
+				}
+			}
+			b.check(err == nil && strings.Contains(string(out), "ok    "+evidence), "scripts/claude -only "+name, strings.Join(failed, "")+lastLine(string(out)))
+		}}
+	}
+	return []scene{
+		scenario("attribution", "attribution", ""),
+		scenario("session ids", "attribution", "log --session"),
+		scenario("rewriting of reads", "reads", ""),
+		scenario("sub-agents", "reads", "a sub-agent's first Read is full"),
+		scenario("compaction", "compact", ""),
+	}
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+type gemini struct{}
+
+func (gemini) name() string    { return "Gemini CLI" }
+func (gemini) program() string { return "gemini" }
+
+func (gemini) prepare(b *bench) error {
+	dir := filepath.Join(b.home, ".gemini")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "settings.json"), []byte(`{"security":{"auth":{"selectedType":"gemini-api-key"}},"general":{"disableAutoUpdate":true},"privacy":{"usageStatisticsEnabled":false}}`), 0o644); err != nil {
+		return err
+	}
+	cmd := b.command(time.Minute, "gemini", "extensions", "install", "--consent", b.top+"/hooks/gemini")
+	cmd.Dir, cmd.Stdin = b.home, strings.NewReader(strings.Repeat("y\n", 8))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("gemini extensions install: %w\n%s", err, out)
+	}
+	return nil
+}
+
+func (gemini) prompt(b *bench, again bool, text string) error {
+	args := []string{"--yolo", "-m", "gemini-2.5-pro"}
+	if again {
+		args = append(args, "--resume", "latest")
+	}
+	return b.logged(b.command(3*time.Minute, "gemini", append(args, "-p", text)...))
+}
+
+func (c gemini) scenes() []scene {
+	sh := func(command string) call {
+		return call{"run_shell_command", obj{"command": command, "description": "x"}}
+	}
+	read := func(name string) call { return call{"read_file", obj{"file_path": name}} }
+	one := func(c ...call) turn { return turn{calls: c} }
+	prompt := func(b *bench, again bool, text string) {
+		err := c.prompt(b, again, text)
+		b.check(err == nil, "the prompt ends: "+text, fmt.Sprint(err))
+	}
+	return []scene{
+		{"attribution", "", func(b *bench) {
+			b.model.play(one(sh("sed -i s/line/LINE/ big.txt; echo new > new.txt")), one(call{"replace", obj{"file_path": filepath.Join(b.project, "other.txt"), "old_string": "other 7 of", "new_string": "other seven of", "instruction": "x"}}))
+			before, other := b.read("big.txt"), b.read("other.txt")
+			prompt(b, false, "change three files")
+			b.check(b.read("other.txt") != other, "the edit is carried out", b.model.given(1))
+			log, _ := b.cachebro("log")
+			b.check(strings.Contains(log, "change three files"), "log names the prompt", log)
+			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
+			b.check(err == nil && b.read("big.txt") == before && b.read("other.txt") == other && b.read("new.txt") == "", "undo --prompt last takes all back", out)
+		}},
+		{"session ids", "", func(b *bench) {
+			b.model.play(one(sh("echo x > id.txt")))
+			prompt(b, false, "which session")
+			out, err := b.cachebro("log", "--session", "last")
+			b.check(err == nil && strings.Contains(out, "id.txt"), "a command's changes are its session's", out)
+		}},
+		{"own MCP reads", "full texts", func(b *bench) {
+			mcp := one(call{"mcp_cachebro_read_file", obj{"path": "other.txt", "offset": 60, "limit": 100}})
+			b.model.play(mcp, mcp, one(read("other.txt")), one(read("other.txt")))
+			prompt(b, false, "read over MCP")
+			for n := range 4 {
+				g := b.model.given(n)
+				b.check(strings.Contains(g, "other 150 of") && !strings.Contains(g, "cachebro:"), fmt.Sprintf("read %d is the text", n+1), g)
+			}
+		}},
+	}
+}

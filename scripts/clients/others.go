@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// byRun is a client that has no plugin of ours: "cachebro run" gives its session a name,
+// and it may be told of the MCP server.
+type byRun struct {
+	called, exe string
+	shell       string // its tool for commands
+	command     func(b *bench, text string) *exec.Cmd
+	mcp         string // its name for our read_file
+}
+
+func (c byRun) name() string         { return c.called }
+func (c byRun) program() string      { return c.exe }
+func (byRun) prepare(b *bench) error { return nil }
+
+const server = `{"mcpServers":{"cachebro":{"command":"cachebro","args":["serve"],"tools":["*"]}}}`
+
+var others = []client{
+	byRun{"Copilot CLI", "copilot", "bash", func(b *bench, text string) *exec.Cmd {
+		cmd := b.command(3*time.Minute, "cachebro", "run", "--", "copilot", "--allow-all", "--no-color", "--additional-mcp-config", server, "-p", text)
+		cmd.Env = append(cmd.Env, "COPILOT_PROVIDER_BASE_URL="+b.model.url()+"/v1", "COPILOT_MODEL=m", "COPILOT_AUTO_UPDATE=false", "COPILOT_OFFLINE=true")
+		return cmd
+	}, "cachebro-read_file"},
+	byRun{"Qwen Code", "qwen", "run_shell_command", func(b *bench, text string) *exec.Cmd {
+		return b.command(3*time.Minute, "cachebro", "run", "--", "qwen", "--yolo", "--auth-type", "openai", "--openai-api-key", "none", "--openai-base-url", b.model.url()+"/v1", "-m", "m", "--mcp-config", server, text)
+	}, "mcp__cachebro__read_file"},
+}
+
+func (c byRun) scenes() []scene {
+	one := func(c ...call) turn { return turn{calls: c} }
+	sh := func(command string) call {
+		return call{c.shell, obj{"command": command, "description": "x", "is_background": false}}
+	}
+	prompt := func(b *bench, text string) {
+		err := b.logged(c.command(b, text))
+		b.check(err == nil, "the prompt ends: "+text, fmt.Sprint(err))
+	}
+	return []scene{
+		{"session ids", "by `cachebro run`", func(b *bench) {
+			b.model.play(one(sh("sed -i s/line/LINE/ big.txt; echo new > new.txt")))
+			before := b.read("big.txt")
+			prompt(b, "change two files")
+			b.check(b.read("big.txt") != before, "the command ran", b.model.given(0))
+			out, err := b.cachebro("undo", "--session", "last", "--yes")
+			b.check(err == nil && b.read("big.txt") == before && b.read("new.txt") == "", "undo --session last takes both back", out)
+		}},
+		{"own MCP reads", "full texts", func(b *bench) {
+			mcp := one(call{c.mcp, obj{"path": "other.txt", "offset": 60, "limit": 100}})
+			b.model.play(mcp, mcp)
+			prompt(b, "read over MCP")
+			g := b.model.given(0)
+			b.check(strings.Contains(g, "other 150 of"), "read_file brings the text", g)
+			g = b.model.given(1)
+			b.check(strings.Contains(g, "other 150 of") || strings.Contains(g, "[unchanged"), "and again", g)
+		}},
+	}
+}
