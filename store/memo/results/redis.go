@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -27,18 +28,32 @@ const (
 	redisQueue = 512
 	// redisLargest value, in bytes, is worth sending.
 	redisLargest = 16 << 20
+	// redisAtOnce commands are under way while many keys are deleted.
+	redisAtOnce = 8
 )
 
 // ErrURL: the address of a Redis cannot be understood.
 var ErrURL = errors.New("not the address of a Redis: redis://[user:password@]host:port[/db], rediss:// for TLS, ?addr=host:port for each other node of a cluster")
 
+// commands are the few that are used. go-redis has an interface of all of them: a value
+// of that, or a pipeline, brings five hundred commands and their replies into the binary,
+// 3 MB.
+type commands interface {
+	Get(ctx context.Context, key string) *redis.StringCmd
+	Set(ctx context.Context, key string, value any, ttl time.Duration) *redis.StatusCmd
+	Del(ctx context.Context, keys ...string) *redis.IntCmd
+	Scan(ctx context.Context, cursor uint64, match string, count int64) *redis.ScanCmd
+	Close() error
+}
+
 // Redis keeps entries on a server, or a cluster of them, that several machines
 // share. It connects when it is first asked and again after every failure.
 type Redis struct {
-	c      redis.UniversalClient
-	host   string        // for status: neither user nor password
-	wait   time.Duration // redisWait
-	after  int32         // how many failures count as had after a pause
+	c      commands
+	nodes  func(ctx context.Context, fn func(ctx context.Context, c commands) error) error // each master of a cluster, else c
+	host   string                                                                          // for status: neither user nor password
+	wait   time.Duration                                                                   // redisWait
+	after  int32                                                                           // how many failures count as had after a pause
 	prefix string
 
 	failures atomic.Int32 // in a row
@@ -92,7 +107,11 @@ func newRedis(address string, wait time.Duration) (*Redis, error) {
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = wait, wait, wait, wait
 		o.MinRetryBackoff, o.MaxRetryBackoff, o.ContextTimeoutEnabled = time.Millisecond, 8*time.Millisecond, true
 		o.MaintNotificationsConfig, o.Dialer = none, guardedDial(wait, o.TLSConfig)
-		r.c = redis.NewClusterClient(o)
+		c := redis.NewClusterClient(o)
+		r.c = c
+		r.nodes = func(ctx context.Context, fn func(context.Context, commands) error) error {
+			return c.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return fn(ctx, c) })
+		}
 	} else {
 		o, err := redis.ParseURL(u.String())
 		if err != nil {
@@ -102,6 +121,7 @@ func newRedis(address string, wait time.Duration) (*Redis, error) {
 		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff, o.ContextTimeoutEnabled = 1, time.Millisecond, 8*time.Millisecond, true
 		o.MaintNotificationsConfig, o.Dialer = none, guardedDial(wait, o.TLSConfig)
 		r.c, r.after = redis.NewClient(o), redisFails-1
+		r.nodes = func(ctx context.Context, fn func(context.Context, commands) error) error { return fn(ctx, r.c) }
 	}
 	r.writer.Go(r.write)
 	return r, nil
@@ -228,13 +248,13 @@ func (r *Redis) Delete(ctx context.Context, key string) error {
 }
 
 // each passes the keys of ours, some at a time, node by node.
-func (r *Redis) each(ctx context.Context, fn func(ctx context.Context, keys []string) error) error {
+func (r *Redis) each(ctx context.Context, fn func(ctx context.Context, c commands, keys []string) error) error {
 	match := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(r.prefix) + "*"
-	scan := func(ctx context.Context, c redis.Cmdable) error {
+	scan := func(ctx context.Context, c commands) error {
 		for cursor := uint64(0); ; {
 			keys, next, err := c.Scan(ctx, cursor, match, 500).Result()
 			if err == nil && len(keys) > 0 {
-				err = fn(ctx, keys)
+				err = fn(ctx, c, keys)
 			}
 			if err != nil || next == 0 {
 				return err
@@ -242,30 +262,25 @@ func (r *Redis) each(ctx context.Context, fn func(ctx context.Context, keys []st
 			cursor = next
 		}
 	}
-	return r.ask(ctx, 10*time.Second, func(ctx context.Context) error {
-		if cc, ok := r.c.(*redis.ClusterClient); ok {
-			return cc.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return scan(ctx, c) })
-		}
-		return scan(ctx, r.c)
-	})
+	return r.ask(ctx, 10*time.Second, func(ctx context.Context) error { return r.nodes(ctx, scan) })
 }
 
 // Clear implements Store. Keys of other names are left alone.
 func (r *Redis) Clear(ctx context.Context) error {
-	return r.each(ctx, func(ctx context.Context, keys []string) error {
-		pipe := r.c.Pipeline() // one DEL a key: those of a cluster lie in different slots
+	return r.each(ctx, func(ctx context.Context, c commands, keys []string) error {
+		var all errgroup.Group // one DEL a key: those of a cluster lie in different slots
+		all.SetLimit(redisAtOnce)
 		for _, k := range keys {
-			pipe.Del(ctx, k)
+			all.Go(func() error { return c.Del(ctx, k).Err() })
 		}
-		_, err := pipe.Exec(ctx)
-		return err
+		return all.Wait()
 	})
 }
 
 // Len implements Store.
 func (r *Redis) Len(ctx context.Context) (int, error) {
 	var n atomic.Int64
-	err := r.each(ctx, func(_ context.Context, keys []string) error {
+	err := r.each(ctx, func(_ context.Context, _ commands, keys []string) error {
 		n.Add(int64(len(keys)))
 		return nil
 	})
