@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
 )
 
 // What notes may take of the recovery block, in characters: of one, and of all.
@@ -37,7 +38,7 @@ func notesSection(notes []wire.Note, more int) string {
 
 func noteLine(n wire.Note) string {
 	about := ""
-	if p := clean(string(n.Path)); p != "" {
+	if p := visible.Told(string(n.Path)); p != "" {
 		about = " " + p
 		if n.Gone {
 			about += " (deleted)"

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
 )
 
 // shortLine bounds the names in a short recovery block, in characters.
@@ -40,7 +41,7 @@ func modifiedNames(r wire.Recovery) string {
 			continue
 		}
 		modified++
-		name := clean(string(f.Path))
+		name := visible.Told(string(f.Path))
 		if f.Deleted {
 			name += " (deleted)"
 		}

@@ -29,7 +29,7 @@ func TestPaidRecovery(t *testing.T) {
 		}, "## cachebro session state\nChanged by others since: b.go (12:41 by gofmt); c.go (12:42 by vi)\nLast failing command: go test ./...rm -rf x\n"},
 		{"a deleted file", 1, func(r *wire.Recovery) {
 			r.Set.Files = []wire.WorkingFile{{Path: []byte("a\x1b[2J.go"), Deleted: true}}
-		}, "## cachebro session state\nModified: a[2J.go (deleted)\n"},
+		}, "## cachebro session state\nModified: \"a\\033[2J.go\" (deleted)\n"},
 		{"only read", 1, func(r *wire.Recovery) { r.Set.Files = r.Set.Files[2:] }, ""},
 		{"many files", 1, func(r *wire.Recovery) {
 			for range 50 {

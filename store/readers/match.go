@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cachebro/store"
+	"cachebro/store/wire/visible"
 )
 
 // match finds which lines of the view a client's own text is. The client says where
@@ -96,7 +97,7 @@ func is(final, sent string, start int, path store.Path) bool {
 	if strings.TrimRight(final, "\r\n") == strings.TrimRight(sent, "\r\n") {
 		return true
 	}
-	if _, after, ok := strings.Cut("\n"+final, "\n=== "+Printable(path)+" ===\n"); ok {
+	if _, after, ok := strings.Cut("\n"+final, "\n=== "+visible.Line(string(path))+" ===\n"); ok {
 		body := strings.TrimRight(sent, "\n")
 		if rest, ok := strings.CutPrefix(after, body); ok && body != "" {
 			rest = strings.TrimLeft(rest, "\n")

@@ -15,10 +15,9 @@ import (
 )
 
 // Printable is a path as it may stand in a text for a model: a file name can
-// carry line ends and control sequences, and so a message of its own. They are
-// taken out, invalid UTF-8 is replaced.
+// carry line ends and control sequences, and so a message of its own.
 func Printable(p store.Path) string {
-	return visible.Line(string(p))
+	return visible.Told(string(p))
 }
 
 func unit(listing bool) string {

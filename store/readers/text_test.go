@@ -48,9 +48,9 @@ func TestLabels(t *testing.T) {
 `)
 	p.Rename(t, f, "src/b\x1b[31m.go")
 	const g = "src/b\x1b[31m.go"
-	want(read(conformance.Read{Path: g, Offset: 1, Limit: 50}), "[unchanged · src/b[31m.go, read as src/a.go · lines 1-50 of 246 · ~676 saved]")
+	want(read(conformance.Read{Path: g, Offset: 1, Limit: 50}), "[unchanged · \"src/b\\033[31m.go\", read as src/a.go · lines 1-50 of 246 · ~673 saved]")
 	p.Write(t, g, conformance.WithLine(string(p.files[g]), 3, "x"))
-	if got := read(conformance.Read{Path: g}); !strings.HasPrefix(got, "[changed · +1 -1 since your read of src/a.go, now src/b[31m.go · 246 -> 246 lines]\n@@ -1,6 +1,6 @@\n") {
+	if got := read(conformance.Read{Path: g}); !strings.HasPrefix(got, "[changed · +1 -1 since your read of src/a.go, now \"src/b\\033[31m.go\" · 246 -> 246 lines]\n@@ -1,6 +1,6 @@\n") {
 		t.Errorf("%q", got[:120])
 	}
 }

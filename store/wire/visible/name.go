@@ -48,6 +48,16 @@ func Name(path string) string {
 	return b.String()
 }
 
+// Told is a path in a sentence for a model: as Name shows it, and between double quotes
+// too when it has blanks, so that no name can be read as a sentence of ours.
+func Told(path string) string {
+	name := Name(path)
+	if name[:min(len(name), 1)] != `"` && strings.ContainsFunc(name, unicode.IsSpace) {
+		return `"` + name + `"`
+	}
+	return name
+}
+
 // Arg is a path as a word of a command that a person may paste into a shell.
 func Arg(path string) string {
 	plain, control := path != "", false
