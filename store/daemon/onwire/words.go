@@ -17,6 +17,9 @@ func Display(p store.Path) string {
 	return visible.Name(string(p))
 }
 
+// Told is a path in a sentence for a model.
+func Told(p store.Path) string { return visible.Told(string(p)) }
+
 // ShellName is a path as a word of a command line that may be pasted into a shell.
 func ShellName(p store.Path) string { return visible.Arg(cmp.Or(string(p), ".")) }
 

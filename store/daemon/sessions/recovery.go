@@ -7,8 +7,8 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/daemon/last"
+	"cachebro/store/daemon/onwire"
 	"cachebro/store/wire"
-	"cachebro/store/wire/visible"
 )
 
 // recovery is what the recovery block, the Stop line and the report are made of.
@@ -28,7 +28,7 @@ func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Rec
 	}
 	for _, f := range out.Set.Files {
 		if f.Others != "" {
-			out.Changed = append(out.Changed, fmt.Sprintf("%s (%s)", visible.Told(string(f.Path)), f.Others))
+			out.Changed = append(out.Changed, fmt.Sprintf("%s (%s)", onwire.Told(store.Path(f.Path)), f.Others))
 		}
 	}
 	calls, err := ss.store.Sessions.ToolCalls(session, 200)
