@@ -71,6 +71,7 @@ type asker struct {
 	in     *bufio.Reader
 	chosen []wire.FileEdits
 	quit   bool
+	heard  bool // an answer came
 }
 
 const hunkKeys = `y  take back this hunk
@@ -160,12 +161,16 @@ func (k *asker) ask(splits bool) (string, error) {
 		line, err := k.in.ReadString('\n')
 		answer := strings.ToLower(strings.TrimSpace(line))
 		switch {
+		case errors.Is(err, io.EOF) && answer == "" && !k.heard:
+			fmt.Fprintln(k.e.Stderr)
+			return "", cli.NothingDone(cli.Hintf("a terminal or a pipe gives them: printf 'y\\nn\\n' | cachebro undo …", "--hunk asks for each hunk, and standard input has no answers"))
 		case errors.Is(err, io.EOF) && answer == "":
 			fmt.Fprintln(k.e.Stderr)
 			return "q", nil
 		case err != nil && !errors.Is(err, io.EOF):
 			return "", fmt.Errorf("read the answer: %w", err)
 		case len(answer) == 1 && answer != "," && strings.Contains(keys, answer) && answer != "?":
+			k.heard = true
 			return answer, nil
 		}
 		fmt.Fprint(k.e.Stderr, hunkKeys)
