@@ -48,6 +48,7 @@ allowed() {
 	store/daemon/survey) echo "fusefs/ignore fusefs/mounts fusefs/procfs store store/daemon/attribution store/daemon/ingest store/daemon/onwire store/daemon/source store/daemon/versions store/daemon/waits store/wire" ;;
 	store/daemon/daemontest) echo "fusefs/capture/spool fusefs/ignore store store/storetest store/daemon/attribution store/daemon/ingest store/daemon/onwire store/daemon/source store/daemon/survey store/wire" ;;
 	store/daemon/last) echo "store store/daemon/onwire store/wire" ;;
+	store/daemon/fork) echo "fusefs/ignore store store/gitdir store/undo store/daemon/ingest store/daemon/onwire store/daemon/source store/daemon/survey store/wire" ;;
 	store/daemon/past) echo "store store/undo store/daemon/ingest store/daemon/last store/daemon/onwire store/wire" ;;
 	store/daemon/plans) echo "store store/undo store/daemon/actions store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
 	store/daemon/history) echo "store store/daemon/last store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
@@ -79,8 +80,9 @@ allowed() {
 	cmd/cachebro/running | cmd/cachebro/storage | cmd/cachebro/setup) echo "cmd/cachebro/cli cmd/cachebro/mounting fusefs/... hooks/... search/... store/..." ;;
 	fusefs/past) echo "store/wire" ;;
 	cmd/cachebro/past) echo "cmd/cachebro/cli fusefs fusefs/mounts fusefs/past store/wire store/wire/place store/wire/when" ;;
+	cmd/cachebro/fork) echo "cmd/cachebro/cli cmd/cachebro/mounting cmd/cachebro/past fusefs/ignore fusefs/mounts store/diff store/gitdir store/text store/wire" ;;
 	cmd/cachebro/ui) echo "cmd/cachebro/cli cmd/cachebro/doctor cmd/cachebro/history cmd/cachebro/knowledge cmd/cachebro/storage store/diff store/text store/undo/apply store/wire store/wire/visible" ;;
-	cmd/cachebro/doctor) echo "cmd/cachebro/cli cmd/cachebro/history cmd/cachebro/mounting cmd/cachebro/setup fusefs/... hooks/... store/..." ;;
+	cmd/cachebro/doctor) echo "cmd/cachebro/cli cmd/cachebro/fork cmd/cachebro/history cmd/cachebro/mounting cmd/cachebro/setup fusefs/... hooks/... store/..." ;;
 	cmd/* | scripts/*) echo "*" ;;
 	*) echo "?" ;;
 	esac

@@ -21,6 +21,7 @@ import (
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/comments"
 	"cachebro/store/daemon/find"
+	"cachebro/store/daemon/fork"
 	"cachebro/store/daemon/history"
 	"cachebro/store/daemon/ingest"
 	"cachebro/store/daemon/knowledge"
@@ -281,7 +282,8 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	})
 	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), recorded.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
 		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
-		d.printed.Handlers(), told.Handlers(), past.New(d.store, d.ingest, paths).Handlers(), comments.New(d.store, paths, time.Now).Handlers())
+		d.printed.Handlers(), told.Handlers(), past.New(d.store, d.ingest, paths).Handlers(),
+		fork.New(o.Root, d.store, d.source, d.ingest, d.survey).Handlers(), comments.New(d.store, paths, time.Now).Handlers())
 	return err
 }
 

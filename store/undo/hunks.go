@@ -84,7 +84,7 @@ func (m *maker) withoutEdits(f FileEdits) (g goal, ok bool, err error) {
 		return g, false, nil
 	}
 	now, okNow := m.text(have.blob)
-	out, clean := merge3(base, without, now)
+	out, clean := diff.Merge(base, without, now)
 	if !okNow || !clean {
 		m.conflict(store.Conflict{Path: after.Path, Why: "changed since, in the same lines", Actor: cur.Actor, Time: cur.Time})
 		return g, false, nil

@@ -178,6 +178,13 @@ func (c *Client) Export(ctx context.Context, to *os.File) (Totals, error) {
 	return ans, err
 }
 
+// Fork is MFork with the descriptor of the directory to fill.
+func (c *Client) Fork(ctx context.Context, q ForkQuery, to *os.File) (ForkAnswer, error) {
+	var ans ForkAnswer
+	_, err := c.call(ctx, MFork, q, nil, to, &ans)
+	return ans, err
+}
+
 // Call is Client.Call with a typed result and no bodies.
 func Call[R any](ctx context.Context, c *Client, method string, params any) (R, error) {
 	var r R
@@ -232,13 +239,13 @@ func (c *Client) call(ctx context.Context, method string, params any, body []byt
 var anyVersion = map[string]bool{MHello: true, MStatus: true, MShutdown: true, MAttach: true, MHeartbeat: true, MDetach: true}
 
 // takesFile are the methods with which a descriptor may come.
-var takesFile = map[string]bool{MAttach: true, MExport: true}
+var takesFile = map[string]bool{MAttach: true, MExport: true, MFork: true}
 
 // repeatable methods may be asked again although the daemon may have acted
 // before it died. The others would count or do something twice.
 func repeatable(method string) bool {
 	switch method {
-	case MSpend, MRead, MStore, MPlan, MMetrics, MExport:
+	case MSpend, MRead, MStore, MPlan, MMetrics, MExport, MFork:
 		return false
 	}
 	return true

@@ -8,7 +8,7 @@
 //	header: JSON, {id, method, params} or {id, result | error{code, message, hint}}
 //	body:   raw bytes; file content need not be UTF-8, so it is not in the JSON
 //
-// A descriptor (MAttach, MExport) travels as SCM_RIGHTS with the first byte of its
+// A descriptor (MAttach, MExport, MFork) travels as SCM_RIGHTS with the first byte of its
 // frame. The first request of every connection is MHello. Closing a connection
 // cancels the handler that works for it. Both sides check that the other end
 // runs under their own uid.

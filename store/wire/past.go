@@ -20,7 +20,8 @@ type MomentQuery struct {
 
 // Moment is the newest version that belongs to it; 0: nothing was recorded then.
 type Moment struct {
-	Seq uint64 `json:"seq"`
+	Seq uint64    `json:"seq"`
+	At  time.Time `json:"at,omitzero"` // when that version was made
 }
 
 // PastQuery asks for what is directly below a path ("" is the root): as it was at

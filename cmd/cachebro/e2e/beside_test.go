@@ -193,6 +193,35 @@ func besideModel(p *project, beside string, length time.Duration) {
 	t.Logf("%d operations, %d times a content was compared at once", ops, compared)
 }
 
+// A restore takes back what was removed beside the mount as well: "nothing to do" is said
+// of the files, not of the log.
+func TestRestoreAfterRemovalBeside(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a mount namespace")
+	}
+	p := newProject(t, map[string]string{"a": "1\n", "b": "2\n", "d/c": "3\n"})
+	side := p.namespace()
+	p.mount()
+	p.scanned()
+	before, at := treeOf(t, p.dir), p.newest()
+	for _, name := range []string{"a", "d/c"} {
+		if err := os.Remove(filepath.Join(side, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := besideWrite(filepath.Join(side, "b"), os.O_TRUNC, -1, []byte("other\n")); err != nil {
+		t.Fatal(err)
+	}
+	p.cb("restore", "--at", at, "--yes", "--dir", p.dir)
+	same := func() bool { return differ(before, treeOf(t, p.dir)) == "" }
+	eventually(t, 30*time.Second, "the tree as it was", same)
+	if err := os.Remove(filepath.Join(side, "a")); err != nil {
+		t.Fatal(err)
+	}
+	p.cb("revert", "--yes", filepath.Join(p.dir, "a"))
+	eventually(t, 30*time.Second, "the tree as it was, again", same)
+}
+
 func besideWrite(path string, flags int, off int64, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|flags, 0o644)
 	if err != nil {

@@ -21,7 +21,6 @@ import (
 	"cachebro/fusefs/past"
 	"cachebro/store/wire"
 	"cachebro/store/wire/place"
-	"cachebro/store/wire/when"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,19 +56,12 @@ func runAt(ctx context.Context, e *cli.Env) error {
 		inside = filepath.Join("versions", string(t.Rel))
 	case given == "":
 	default:
-		words, err := momentWords(given)
-		var seq uint64
-		if err == nil {
-			seq, err = resolve(ctx, c, words, e.Now())
-		}
-		if errors.Is(err, syscall.ENOENT) || errors.Is(err, errMore) {
-			err = errors.New("want an age, a time, a number of the log, a prompt or the start of a session")
-		}
+		m, err := Moment(ctx, e, c, given)
 		if err != nil {
-			return cli.Hintf("cachebro at 10m, at 12:40, at '#812', at prompt/last, at session/last/start", "%s is no moment: %v", cli.Quote(given), err)
+			return err
 		}
 		// 10m is another moment a second later: whoever works there wants one that stays.
-		inside = filepath.Join("at", "version", strconv.FormatUint(seq, 10))
+		inside = filepath.Join("at", "version", strconv.FormatUint(m.Seq, 10))
 	}
 	point, err := mounted(ctx, e, t.Root)
 	if err != nil {
@@ -84,61 +76,6 @@ func runAt(ctx context.Context, e *cli.Env) error {
 	_, err = fmt.Fprintln(e.Stdout, name)
 	return err
 }
-
-// momentWords are the names below at/ that stand for a moment.
-func momentWords(given string) ([]string, error) {
-	if seq, ok := strings.CutPrefix(given, "#"); ok {
-		return []string{"version", seq}, nil
-	}
-	if given = strings.Trim(given, "/"); given == "" || !filepath.IsLocal(given) {
-		return nil, errors.New("want a time, an age, or a number of the log")
-	}
-	return strings.Split(given, "/"), nil
-}
-
-// resolve finds the moment of words; errMore: they go on.
-func resolve(ctx context.Context, c *wire.Client, words []string, now time.Time) (seq uint64, err error) {
-	var q wire.MomentQuery
-	switch kind := words[0]; {
-	case kind == "version" || kind == "prompt":
-		if len(words) < 2 {
-			return 0, errMore
-		}
-		if len(words) > 2 {
-			return 0, syscall.ENOENT
-		}
-		if q.Prompt = words[1]; kind == "version" {
-			q.Prompt = ""
-			if q.Seq, err = strconv.ParseUint(words[1], 10, 64); err != nil {
-				return 0, syscall.ENOENT
-			}
-			if q.Seq == 0 { // before anything was recorded
-				return 0, nil
-			}
-		}
-	case kind == "session":
-		switch {
-		case len(words) < 3:
-			return 0, errMore
-		case len(words) > 3 || words[2] != "start":
-			return 0, syscall.ENOENT
-		}
-		q.Session = words[1]
-	default:
-		at, ok := when.Time(strings.Replace(kind, "T", " ", 1), now)
-		if !ok {
-			at, ok = when.Time(kind, now)
-		}
-		if !ok || len(words) > 1 {
-			return 0, syscall.ENOENT
-		}
-		q.At = at
-	}
-	m, err := wire.Call[wire.Moment](ctx, c, wire.MMoment, q)
-	return m.Seq, err
-}
-
-var errMore = errors.New("more words are to come")
 
 // Point is where the past of a project is mounted, "" if it is not.
 func Point(root string) string {
@@ -319,11 +256,11 @@ func (s source) heard(err error) error {
 }
 
 func (s source) Moment(ctx context.Context, words []string) (uint64, bool, error) {
-	seq, err := resolve(ctx, s.c, words, time.Now())
+	m, err := resolve(ctx, s.c, words, time.Now())
 	if errors.Is(err, errMore) {
 		return 0, true, nil
 	}
-	return seq, false, s.heard(err)
+	return m.Seq, false, s.heard(err)
 }
 
 func (s source) Past(ctx context.Context, q wire.PastQuery) ([]wire.PastEntry, error) {

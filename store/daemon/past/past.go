@@ -59,6 +59,12 @@ func (s *Service) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment
 	default:
 		m.Seq, err = s.store.SeqAt(q.At)
 	}
+	if err == nil && m.Seq > 0 {
+		var v store.Version
+		if v, err = s.store.Version(m.Seq); err == nil {
+			m.At = onwire.Time(v.Time)
+		}
+	}
 	return m, nil, err
 }
 

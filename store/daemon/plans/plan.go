@@ -148,6 +148,9 @@ func (pl *Plans) planRevert(ctx context.Context, q wire.PlanRequest, planner und
 		return nil, wire.Errorf(wire.ErrBadRequest, "", "steps back cannot be negative")
 	}
 	pl.survey.Update(ctx, p)
+	if err := pl.survey.UpdateBeside(ctx); err != nil {
+		return nil, err
+	}
 	if versions.Given(q.Version) {
 		v, _, err := versions.Find(pl.store, p, q.Version)
 		if err != nil {
@@ -253,7 +256,12 @@ func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner un
 		}
 		paths = append(paths, p)
 	}
+	// What is already as it was needs no step: that must be true of the files, not only
+	// of the log.
 	if err := pl.survey.UpdateAll(ctx); err != nil {
+		return nil, err
+	}
+	if err := pl.survey.UpdateBeside(ctx); err != nil {
 		return nil, err
 	}
 	var seq uint64

@@ -115,6 +115,7 @@ func (b *baseline) run(ctx context.Context) {
 		started := time.Now().Add(-time.Duration(waits.Tick))
 		b.progress = wire.Baseline{Running: true, Started: started}
 		b.mu.Unlock()
+		b.survey.mount.looks()
 		err := b.scan(scan)
 		failed := err != nil && scan.Err() == nil // not because of another request, or our end
 		cancel()

@@ -22,6 +22,7 @@ type mount struct {
 	process  int    // descriptor of that process; < 0: none is to be had; counts while attached
 	until    int64  // when a time without a mount ended with this one; 0: nobody knows
 	beat     wire.Heartbeat
+	beside   bool // somebody may have changed files beside the mount since the last look at all of them
 }
 
 // begin takes a mountd in. again: it was attached already. Of another one, away is
@@ -37,7 +38,7 @@ func (m *mount) begin(a wire.Attach, away func(bool) bool) (again, ended bool) {
 	defer m.mu.Unlock()
 	again = m.attached && m.attach.PID == a.PID && m.start == st.Start
 	m.forgetLocked()
-	m.attached, m.attach, m.start, m.process = true, a, st.Start, process
+	m.attached, m.attach, m.start, m.process, m.beside = true, a, st.Start, process, true
 	if !again {
 		m.until = 0
 		if ended = away(false); ended {
@@ -64,8 +65,24 @@ func (m *mount) beats(b wire.Heartbeat) bool {
 	defer m.mu.Unlock()
 	if m.attached {
 		m.beat, m.attach.Outside = b, b.Outside
+		m.beside = m.beside || b.Outside
 	}
 	return m.attached
+}
+
+// unwatched reports whether files can have changed that no mountd told of.
+func (m *mount) unwatched() bool {
+	ok, a, _ := m.state()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !ok || a.Outside || m.beside
+}
+
+// looks notes that a look at every file begins.
+func (m *mount) looks() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.beside = m.attach.Outside
 }
 
 // end takes the mount for gone, if it is that of the process.

@@ -105,6 +105,19 @@ func (s *Survey) UpdateAll(ctx context.Context) error {
 	return err
 }
 
+// UpdateBeside takes into the log what was changed or removed beside a mount, which
+// nobody has told of, where somebody can get around it.
+func (s *Survey) UpdateBeside(ctx context.Context) error {
+	if !s.mount.mounted() || !s.mount.unwatched() {
+		return nil
+	}
+	missing, err := s.LookAtAll(ctx)
+	if missing != "" {
+		s.log.Warn("what changed unseen is not known", "err", missing)
+	}
+	return err
+}
+
 // unwatched is a scan that puts what it finds into the log in the order in which it
 // happened.
 func (b *baseline) unwatched(ctx context.Context) error {

@@ -37,8 +37,8 @@ func (s *Survey) TryUpdateAll(ctx context.Context) {
 }
 
 // LookAtAll waits until every file's newest content is in the log: what was closed on
-// the mount and, where nothing is mounted or the mount is new, what a look at every file
-// finds. missing says why some of it is not.
+// the mount and, where nothing is mounted, the mount is new or somebody can get around
+// it, what a look at every file finds. missing says why some of it is not.
 func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 	for !s.ingest.WaitHead(ctx, 100*time.Millisecond) {
 		if ctx.Err() != nil {
@@ -51,7 +51,7 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 			return "the newest files are missing: " + err.Error(), nil
 		}
 	}
-	if !s.mount.mounted() {
+	if s.mount.unwatched() {
 		s.baseline.request(true)
 	}
 	for s.baseline.running() {

@@ -1,0 +1,176 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// fork makes one beside the project and takes it down at the end.
+func (p *project) fork(name string, more ...string) *project {
+	p.t.Helper()
+	f := *p
+	f.dir = filepath.Join(p.base, name)
+	p.t.Cleanup(f.unmount)
+	p.cb(append([]string{"fork", f.dir, "--dir", p.dir}, more...)...)
+	return &f
+}
+
+// plainTree is treeOf without git's own files.
+func plainTree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	tree := treeOf(t, dir)
+	for name := range tree {
+		if name == ".git" || strings.HasPrefix(name, ".git/") {
+			delete(tree, name)
+		}
+	}
+	return tree
+}
+
+// A fork of any moment of a random history is the tree as it was then: contents, modes,
+// links. It is so after the daemon was killed, and what is written in it stays there.
+func TestForkIsTheMoment(t *testing.T) {
+	files := map[string]string{}
+	for i := range 12 {
+		files[fmt.Sprintf("d%d/e%d/f%d.txt", i%3, i%2, i)] = fmt.Sprintf("first %d\n", i)
+	}
+	p := newProject(t, files)
+	p.mount()
+	p.scanned()
+	seed := int64(11)
+	if s := os.Getenv("CACHEBRO_SEED"); s != "" {
+		seed, _ = strconv.ParseInt(s, 10, 64)
+	}
+	r := rand.New(rand.NewSource(seed))
+	type moment struct {
+		at   string
+		tree map[string]string
+	}
+	moments := []moment{{p.newest(), treeOf(t, p.dir)}}
+	for range 4 {
+		for range 10 {
+			p.change(r)
+		}
+		moments = append(moments, moment{p.newest(), treeOf(t, p.dir)})
+	}
+	now := treeOf(t, p.dir)
+	for i, m := range moments {
+		if i == len(moments)/2 {
+			_ = syscall.Kill(p.process("daemon"), syscall.SIGKILL)
+		}
+		f := p.fork(fmt.Sprint("at", i), "--at", m.at)
+		if d := differ(m.tree, treeOf(t, f.dir)); d != "" {
+			t.Errorf("seed %d, moment %d (%s):\n%s", seed, i, m.at, d)
+		}
+	}
+	f := p.fork("now")
+	if d := differ(now, treeOf(t, f.dir)); d != "" {
+		t.Errorf("now:\n%s", d)
+	}
+	for range 20 {
+		f.change(r)
+	}
+	if d := differ(now, treeOf(t, p.dir)); d != "" {
+		t.Errorf("the project after writes in the fork:\n%s", d)
+	}
+	p.cb("fork", "drop", "--force", f.dir)
+	if _, err := os.Lstat(f.dir); !os.IsNotExist(err) {
+		t.Errorf("a dropped fork: %v", err)
+	}
+	if out := p.cb("fork", "--dir", p.dir); strings.Count(out, "mounted") != len(moments) || strings.Contains(out, f.dir) {
+		t.Errorf("the list:\n%s", out)
+	}
+}
+
+// The way of a fork in a git repository: it has the uncommitted, the staged and, when
+// asked for, the ignored; what is done in it comes back line by line, conflicts are named
+// and left, an undo takes the merge back, and nothing that is only there is dropped.
+func TestForkAndMerge(t *testing.T) {
+	lines := strings.Join([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, "\n") + "\n"
+	p := newProject(t, map[string]string{
+		".gitignore": "*.ign\nnode_modules/\n", "a.txt": lines, "b.txt": lines, "c/gone.txt": "gone\n", "c/run.sh": "#!/bin/sh\n",
+		"secret.ign": "secret\n", "node_modules/m/index.js": "{}\n",
+	})
+	p.sh(`git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm one; echo staged >staged.txt; git add staged.txt; echo own >own.txt; chmod 755 c/run.sh; ln -s a.txt link`)
+	p.mount()
+	p.scanned()
+	before := p.sh("git status --porcelain")
+
+	f := p.fork("plain")
+	if got := f.sh("git status --porcelain"); got != before {
+		t.Errorf("git status in the fork:\n%swant\n%s", got, before)
+	}
+	for _, name := range []string{"secret.ign", "node_modules"} {
+		if _, err := os.Lstat(f.path(name)); !os.IsNotExist(err) {
+			t.Errorf("%s, which git ignores: %v", name, err)
+		}
+	}
+	whole := p.fork("whole", "--ignored")
+	if d := differ(plainTree(t, p.dir), plainTree(t, whole.dir)); d != "" {
+		t.Errorf("with what is ignored:\n%s", d)
+	}
+	p.cb("fork", "drop", whole.dir) // nothing of its own is in it
+	if out := p.sh("git worktree list"); strings.Contains(out, whole.dir) {
+		t.Errorf("git knows the dropped fork:\n%s", out)
+	}
+	p.refuse(1, "fork", f.dir, "--dir", p.dir)
+	p.refuse(1, "fork", p.path("c/inside"), "--dir", p.dir)
+
+	// Both sides go on.
+	f.sh(`sed -i 's/^2$/two/' a.txt; sed -i 's/^5$/five/' b.txt; echo new >new.txt; rm c/gone.txt; chmod 644 c/run.sh; echo x >made.ign`)
+	p.sh(`sed -i 's/^8$/eight/' a.txt; sed -i 's/^5$/FIVE/' b.txt`)
+	merged := plainTree(t, p.dir)
+	if out := p.cb("fork", "diff", f.dir); out != "M a.txt\nM b.txt\nD c/gone.txt\nM c/run.sh\nA new.txt\n" {
+		t.Errorf("fork diff:\n%s", out)
+	}
+	if out := p.refuse(2, "fork", "drop", f.dir); !strings.Contains(out, "new.txt") {
+		t.Errorf("drop of what is nowhere else:\n%s", out)
+	}
+	if out := p.refuseOut(1, "fork", "merge", "--dry-run", f.dir); !strings.Contains(out, "conflict: b.txt") || differ(merged, plainTree(t, p.dir)) != "" {
+		t.Errorf("dry run:\n%s%s", out, differ(merged, plainTree(t, p.dir)))
+	}
+	out := p.refuseOut(1, "fork", "merge", f.dir)
+	for _, want := range []string{"M a.txt (with", "conflict: b.txt: the same lines", "A new.txt", "D c/gone.txt", "M c/run.sh"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	if got := p.read("a.txt"); got != strings.NewReplacer("2", "two", "8", "eight").Replace(lines) {
+		t.Errorf("a.txt: %q", got)
+	}
+	if got := p.read("b.txt"); got != strings.Replace(lines, "5", "FIVE", 1) {
+		t.Errorf("b.txt: %q", got)
+	}
+	if _, err := os.Lstat(p.path("made.ign")); !os.IsNotExist(err) {
+		t.Errorf("an ignored file came along: %v", err)
+	}
+	if out := p.refuseOut(2, "fork", "merge", f.dir); !strings.Contains(out, "conflict: b.txt") || strings.Contains(out, "a.txt") {
+		t.Errorf("merged again:\n%s", out)
+	}
+	p.cb("undo", "--dir", p.dir, "--yes")
+	if d := differ(merged, plainTree(t, p.dir)); d != "" {
+		t.Errorf("after undo:\n%s", d)
+	}
+	p.cb("redo", "--dir", p.dir, "--yes")
+
+	// The conflict is settled in the fork, and what is committed there on no branch stays.
+	f.sh(`sed -i 's/^five$/FIVE/' b.txt; git -c user.name=n -c user.email=e commit -qam two`)
+	if out := p.cb("fork", "merge", f.dir); !strings.Contains(out, "nothing to merge") {
+		t.Errorf("settled:\n%s", out)
+	}
+	if out := p.refuse(2, "fork", "drop", f.dir); !strings.Contains(out, "on no branch") {
+		t.Errorf("drop of commits:\n%s", out)
+	}
+	f.sh("git branch kept")
+	p.cb("fork", "drop", f.dir)
+	if out := p.cb("fork", "--dir", p.dir); !strings.Contains(out, "no forks") {
+		t.Errorf("the list:\n%s", out)
+	}
+	p.sh("git fsck --full && git log kept -1")
+}

@@ -1,0 +1,244 @@
+package fork
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/fusefs/ignore"
+	"cachebro/store/gitdir"
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// file is a regular file or a link in one of the three trees; nil: there is none.
+type file struct {
+	mode   uint32 // type and permissions
+	target string // of a link
+	hash   string // of the content
+	why    string // the content cannot be told
+	read   func() ([]byte, error)
+}
+
+func (f *file) link() bool { return f.mode&unix.S_IFMT == unix.S_IFLNK }
+
+// same: nothing tells the two apart.
+func same(a, b *file) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	if a.link() || b.link() {
+		return a.link() && b.link() && a.target == b.target
+	}
+	return a.mode == b.mode && a.hash == b.hash && a.why == "" && b.why == ""
+}
+
+// change is one path that differs between a fork and what it was made of.
+type change struct {
+	path    string
+	was, is *file
+}
+
+// trees reads the beginning of a fork, the fork and its project.
+type trees struct {
+	c     *wire.Client // of the project's daemon
+	f     fork
+	rules *ignore.Matcher // the fork's
+	fork  *os.Root
+	base  map[string]wire.PastEntry
+}
+
+func openTrees(ctx context.Context, e *cli.Env, f fork) (t *trees, err error) {
+	t = &trees{f: f, base: map[string]wire.PastEntry{}}
+	defer func() {
+		if err != nil {
+			t.close()
+		}
+	}()
+	if t.c, err = e.Connect(ctx, f.from.Root); err != nil {
+		return t, fmt.Errorf("ask for the project %s: %w", cli.Quote(f.from.Root), err)
+	}
+	if t.fork, err = os.OpenRoot(f.Base()); err != nil {
+		return t, err
+	}
+	dir, err := os.Open(f.Base())
+	if err != nil {
+		return t, err
+	}
+	defer dir.Close()
+	if t.rules, err = ignore.New(dir, ignore.Options{ExcludesFile: e.ExcludesFile()}); err != nil {
+		return t, err
+	}
+	return t, t.list(ctx, "")
+}
+
+func (t *trees) close() {
+	if t.rules != nil {
+		t.rules.Close()
+	}
+	if t.fork != nil {
+		t.fork.Close()
+	}
+	if t.c != nil {
+		t.c.Close()
+	}
+}
+
+// list reads what the project was when the fork was made.
+func (t *trees) list(ctx context.Context, dir string) error {
+	a, err := wire.Call[wire.PastAnswer](ctx, t.c, wire.MPast, wire.PastQuery{Seq: t.f.from.Seq, Path: []byte(dir)})
+	if err != nil {
+		return err
+	}
+	for _, e := range a.Entries {
+		p := path.Join(dir, string(e.Name))
+		if e.Mode&unix.S_IFMT == unix.S_IFDIR {
+			if gitdir.Name(string(e.Name)) || t.rules.Class(p, true) != ignore.Tracked {
+				continue
+			}
+			if err := t.list(ctx, p); err != nil {
+				return err
+			}
+			continue
+		}
+		t.base[p] = e
+	}
+	return nil
+}
+
+// changes are sorted by path. What git ignores in the fork is none.
+func (t *trees) changes(ctx context.Context) (out []change, err error) {
+	seen := map[string]bool{}
+	err = fs.WalkDir(t.fork.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, fs.ErrNotExist): // it has gone meanwhile
+			return nil
+		case err != nil:
+			return err
+		case p == ".":
+			return nil
+		case d.IsDir():
+			if gitdir.Name(d.Name()) || t.rules.Class(p, true) != ignore.Tracked {
+				return fs.SkipDir
+			}
+			return nil
+		case gitdir.Name(d.Name()) || t.rules.Class(p, false) != ignore.Tracked:
+			return nil
+		}
+		seen[p] = true
+		ch, differs, err := t.compare(p)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", cli.Quote(p), err)
+		}
+		if differs {
+			out = append(out, ch)
+		}
+		return nil
+	})
+	for p := range t.base {
+		if !seen[p] && t.rules.Class(p, false) == ignore.Tracked {
+			out = append(out, change{path: p, was: t.was(p)})
+		}
+	}
+	slices.SortFunc(out, func(a, b change) int { return strings.Compare(a.path, b.path) })
+	return out, err
+}
+
+// was is a path at the fork's beginning.
+func (t *trees) was(p string) *file {
+	e, ok := t.base[p]
+	if !ok {
+		return nil
+	}
+	f := &file{mode: e.Mode & (unix.S_IFMT | 0o777), target: string(e.Target), hash: e.Hash, why: e.Why}
+	if e.Hash == "" && e.Why == "" && !f.link() {
+		f.hash = emptyHash
+	}
+	f.read = func() ([]byte, error) {
+		if e.Why != "" {
+			return nil, errors.New(e.Why)
+		}
+		if e.Hash == "" {
+			return nil, nil
+		}
+		return t.c.Call(context.Background(), wire.MPastRead, wire.PastRead{Hash: e.Hash}, nil, nil)
+	}
+	return f
+}
+
+var emptyHash = func() string { h := sha256.Sum256(nil); return hex.EncodeToString(h[:]) }()
+
+// compare looks at one file of the fork.
+func (t *trees) compare(p string) (ch change, differs bool, err error) {
+	fi, err := t.fork.Lstat(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ch, false, nil // the walk was before
+	}
+	if err != nil {
+		return ch, false, err
+	}
+	ch = change{path: p, was: t.was(p)}
+	if e, ok := t.base[p]; ok && fi.Mode().IsRegular() && ch.was.mode == modeOf(fi) && e.Size == fi.Size() && e.Mtime == fi.ModTime().UnixNano() {
+		return ch, false, nil // as it was put there
+	}
+	if ch.is, err = look(t.fork, p); err != nil {
+		return ch, false, err
+	}
+	return ch, ch.is != nil && !same(ch.was, ch.is), nil
+}
+
+func modeOf(fi fs.FileInfo) uint32 {
+	m := uint32(fi.Mode().Perm())
+	switch fi.Mode().Type() {
+	case 0:
+		return m | unix.S_IFREG
+	case fs.ModeSymlink:
+		return m | unix.S_IFLNK
+	}
+	return m
+}
+
+// look describes what a path is now in a tree, nil: nothing, or no file and no link.
+func look(in *os.Root, p string) (*file, error) {
+	fi, err := in.Lstat(p)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := &file{mode: modeOf(fi)}
+	switch fi.Mode().Type() {
+	case fs.ModeSymlink:
+		f.target, err = in.Readlink(p)
+		return f, err
+	case 0:
+	default:
+		f.why = "it is no file and no link"
+		return f, nil
+	}
+	h := sha256.New()
+	r, err := in.Open(p)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if _, err := io.Copy(h, r); err != nil {
+		return nil, err
+	}
+	f.hash = hex.EncodeToString(h.Sum(nil))
+	f.read = func() ([]byte, error) { return in.ReadFile(p) }
+	return f, nil
+}

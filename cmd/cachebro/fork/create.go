@@ -1,0 +1,265 @@
+package fork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/mounting"
+	"cachebro/cmd/cachebro/past"
+	"cachebro/fusefs/mounts"
+	"cachebro/store/gitdir"
+	"cachebro/store/text"
+	"cachebro/store/wire"
+)
+
+// made is a fork that was made, for people and scripts.
+type made struct {
+	Root    string          `json:"root"`
+	Origin  string          `json:"origin"`
+	Git     string          `json:"git,omitempty"` // the commit that it stands on
+	Mounted bool            `json:"mounted"`
+	Answer  wire.ForkAnswer `json:"-"`
+	at      time.Time
+	notes   []string
+}
+
+// create makes a fork in dir and tells of it.
+func create(ctx context.Context, e *cli.Env, dir string, o options) error {
+	m, err := makeFork(ctx, e, dir, o)
+	if err != nil {
+		return err
+	}
+	for _, n := range m.notes {
+		fmt.Fprintln(e.Stderr, "note: "+n)
+	}
+	if o.json {
+		err = printMade(e, m)
+	} else {
+		sayMade(e, m)
+	}
+	if err == nil && len(m.Answer.Lost) > 0 {
+		err = cli.ExitStatus(1)
+	}
+	return err
+}
+
+// makeFork makes a fork, or nothing.
+func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made, err error) {
+	t, c, err := e.Open(ctx, o.dir)
+	if err != nil {
+		return m, err
+	}
+	defer c.Close()
+	m.Origin, m.at = t.Root, e.Now()
+	q := wire.ForkQuery{Ignored: o.ignored}
+	if o.at != "" {
+		at, err := past.Moment(ctx, e, c, o.at)
+		if err != nil {
+			return m, err
+		}
+		if at.Seq == 0 {
+			return m, cli.Hintf("cachebro log --baselines --oldest", "nothing of %s was known then", cli.Quote(t.Root))
+		}
+		q.Seq, m.at = at.Seq, at.At
+	}
+	if m.Root, err = e.Abs(given); err != nil {
+		return m, err
+	}
+	m.Root = cli.ResolveParents(m.Root)
+	for _, top := range []string{t.Root, t.Point} {
+		if top != "" && mounts.Within(m.Root, top) {
+			return m, cli.Hintf("cachebro fork ../"+cli.Arg(filepath.Base(m.Root)), "a fork cannot lie in its own project")
+		}
+	}
+	existed, err := emptyDir(m.Root)
+	if err != nil {
+		return m, err
+	}
+	// The state directory of a fork that was deleted by hand is another fork's history.
+	if old, ok := OriginOf(e, m.Root); ok {
+		return m, cli.Hintf("cachebro fork drop "+cli.Arg(m.Root)+" forgets it", "%s was a fork of %s, whose history is still here", cli.Quote(m.Root), cli.Quote(old.Root))
+	}
+	defer func() {
+		if err != nil {
+			m.unmake(existed)
+		}
+	}()
+	m.checkOut(ctx, t, o.at != "")
+	if err := os.Mkdir(m.Root, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return m, err
+	}
+	to, err := os.Open(m.Root)
+	if err != nil {
+		return m, err
+	}
+	defer to.Close()
+	done := e.Watch(ctx, func(context.Context) string { return "copying " + cli.Quote(t.Root) })
+	m.Answer, err = c.Fork(ctx, q, to)
+	done()
+	if err != nil {
+		return m, err
+	}
+	state, err := e.Paths().MakeState(m.Root)
+	if err != nil {
+		return m, err
+	}
+	if err = writeOrigin(state, Origin{Root: t.Root, Fork: m.Root, Seq: m.Answer.Seq, At: m.at, Made: e.Now(), Git: m.Git != ""}); err != nil {
+		return m, errors.Join(err, os.RemoveAll(state))
+	}
+	m.mount(ctx, e)
+	return m, nil
+}
+
+// emptyDir checks that a fork can be made there.
+func emptyDir(dir string) (existed bool, err error) {
+	fi, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if !cli.IsDir(filepath.Dir(dir)) {
+			return false, cli.Hintf("mkdir -p "+cli.Arg(filepath.Dir(dir)), "%s is not there", cli.Quote(filepath.Dir(dir)))
+		}
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if !fi.IsDir() {
+		return true, cli.Hintf("name a directory that is not there", "%s is no directory", cli.Quote(dir))
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return true, err
+	}
+	defer f.Close()
+	if _, err := f.Readdirnames(1); err != io.EOF {
+		return true, cli.Hintf("name a directory that is empty or not there", "%s is not empty", cli.Quote(dir))
+	}
+	return true, nil
+}
+
+// git runs a git command in a directory and returns what it prints.
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	out, err := gitdir.Command(ctx, dir, args...).Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = errors.New(cli.OneLine(strings.TrimSpace(string(exit.Stderr))))
+	}
+	return strings.TrimSuffix(string(out), "\n"), err
+}
+
+// checkOut makes the directory a worktree of the project's repository, if it has one,
+// with nothing in it but git's own file. Where that cannot be the fork goes without git.
+func (m *made) checkOut(ctx context.Context, t cli.Target, before bool) {
+	top := t.Base()
+	if _, err := os.Lstat(filepath.Join(top, ".git")); err != nil {
+		return
+	}
+	without := func(why string) { m.notes = append(m.notes, "the fork is no git worktree: "+cli.OneLine(why)) }
+	rev := "HEAD"
+	if before { // where HEAD was then, as far as git's own log of it goes back
+		rev = "HEAD@{" + m.at.UTC().Format("2006-01-02T15:04:05Z") + "}"
+	}
+	commit, err := git(ctx, top, "rev-parse", "--verify", "--quiet", rev+"^{commit}")
+	if err != nil {
+		if commit, err = git(ctx, top, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"); err != nil {
+			without("the repository has no commit yet")
+			return
+		}
+	}
+	index := commit
+	if !before { // what is staged is part of how things are
+		if tree, err := git(ctx, top, "write-tree"); err == nil {
+			index = tree
+		}
+	}
+	if _, err := git(ctx, top, "worktree", "add", "--quiet", "--detach", "--no-checkout", m.Root, commit); err != nil {
+		without(err.Error())
+		return
+	}
+	m.Git = commit
+	if _, err := git(ctx, m.Root, "read-tree", index); err != nil {
+		m.notes = append(m.notes, "git's index could not be made: git reset -q in the fork makes it")
+	}
+}
+
+// unmake removes what a fork that failed has left.
+func (m *made) unmake(existed bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if m.Git != "" {
+		if _, err := git(ctx, m.Origin, "worktree", "remove", "--force", m.Root); err == nil && existed {
+			_ = os.Mkdir(m.Root, 0o777)
+		}
+		return
+	}
+	if !existed {
+		_ = os.RemoveAll(m.Root)
+		return
+	}
+	names, err := os.ReadDir(m.Root)
+	if err != nil {
+		return
+	}
+	for _, n := range names {
+		_ = os.RemoveAll(filepath.Join(m.Root, n.Name()))
+	}
+}
+
+// mount watches the fork. Without a mount it is a directory like others.
+func (m *made) mount(ctx context.Context, e *cli.Env) {
+	p, err := mounting.PlanMount(e, m.Root, mounting.MountFlags{Exact: true})
+	if err == nil && !p.Already {
+		_, err = mounting.Launch(ctx, e, p)
+	}
+	if m.Mounted = err == nil; !m.Mounted {
+		m.notes = append(m.notes, "the fork is not mounted: "+cli.OneLine(err.Error()))
+	}
+}
+
+func printMade(e *cli.Env, m made) error {
+	o, err := cli.Object(m, nil)
+	if err != nil {
+		return err
+	}
+	lost := make([]map[string]any, 0, len(m.Answer.Lost))
+	for _, l := range m.Answer.Lost {
+		v, err := cli.Object(l, map[string][]byte{"path": l.Path})
+		if err != nil {
+			return err
+		}
+		lost = append(lost, v)
+	}
+	o["seq"], o["at"], o["files"], o["bytes"], o["shared"] = m.Answer.Seq, m.at, m.Answer.Files, m.Answer.Bytes, m.Answer.Shared
+	o["lost"], o["lost_more"] = lost, m.Answer.More
+	return e.PrintJSON(o)
+}
+
+func sayMade(e *cli.Env, m made) {
+	a := m.Answer
+	how := "copied"
+	switch {
+	case a.Shared > 0 && a.Shared == a.Bytes:
+		how = "their disk blocks shared with the project"
+	case a.Shared > 0:
+		how = text.Bytes(a.Shared) + " of that shared with the project"
+	}
+	fmt.Fprintf(e.Stdout, "%s is a fork of %s at #%d (%s): %d files, %s, %s\n", cli.Quote(m.Root), cli.Quote(m.Origin), a.Seq, cli.Stamp(m.at, e.Now()), a.Files, text.Bytes(a.Bytes), how)
+	if len(a.Lost) > 0 {
+		fmt.Fprintf(e.Stdout, "not in it, %s:\n", text.Count(len(a.Lost)+a.More, "file"))
+		for _, l := range a.Lost {
+			fmt.Fprintf(e.Stdout, "  %s: %s\n", cli.Quote(string(l.Path)), cli.OneLine(l.Why))
+		}
+		if a.More > 0 {
+			fmt.Fprintf(e.Stdout, "  and %d more\n", a.More)
+		}
+	}
+	fmt.Fprintf(e.Stdout, "cd %s; cachebro fork merge brings it back\n", cli.Arg(m.Root))
+}

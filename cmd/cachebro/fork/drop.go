@@ -1,0 +1,108 @@
+package fork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/mounting"
+)
+
+const nameMost = 5 // of what would be lost
+
+// dropFork unmounts and deletes a fork and its history, unless something is in it that
+// is nowhere else.
+func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
+	if !o.force && cli.IsDir(f.Root) {
+		if err := onlyHere(ctx, e, f); err != nil {
+			return err
+		}
+	}
+	if f.Point != "" {
+		sub := *e
+		sub.Stdout = io.Discard
+		sub.Name, sub.Args, sub.Cmd = "umount", []string{f.Point}, mounting.UmountCommand()
+		if err := mounting.RunUmount(ctx, &sub); err != nil {
+			return err
+		}
+	}
+	mounting.EndDaemon(ctx, e, f.Root)
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	// Read-only directories, as module caches have them, do not keep us from it.
+	if err := removeAll(f.Root); err != nil {
+		return fmt.Errorf("delete the fork: %w", err)
+	}
+	if f.from.Git {
+		if _, err := git(ctx, f.from.Root, "worktree", "prune"); err != nil {
+			fmt.Fprintf(e.Stderr, "note: git still knows the worktree: %s\n", cli.OneLine(err.Error()))
+		}
+	}
+	if err := os.RemoveAll(f.state); err != nil {
+		return fmt.Errorf("delete the fork's history: %w", err)
+	}
+	fmt.Fprintf(e.Stdout, "dropped %s\n", cli.Quote(f.Root))
+	return nil
+}
+
+// onlyHere is an error that names what would be lost.
+func onlyHere(ctx context.Context, e *cli.Env, f fork) error {
+	keep := func(format string, args ...any) error {
+		return cli.NothingDone(cli.Hintf("cachebro fork merge "+cli.Arg(f.Root)+" brings it into the project; cachebro fork drop --force deletes it", format, args...))
+	}
+	if f.from.Git {
+		out, err := git(ctx, f.Base(), "rev-list", "--max-count=100", "HEAD", "--not", "--branches", "--tags", "--remotes")
+		if n := len(strings.Fields(out)); err == nil && n > 0 {
+			// A detached HEAD of the project itself is as good as a branch.
+			if head, err := git(ctx, f.from.Root, "rev-parse", "--verify", "--quiet", "HEAD"); err == nil {
+				out, _ = git(ctx, f.Base(), "rev-list", "--max-count=100", "HEAD", "--not", "--branches", "--tags", "--remotes", head)
+				n = len(strings.Fields(out))
+			}
+			if n > 0 {
+				return cli.NothingDone(cli.Hintf("git -C "+cli.Arg(f.Root)+" branch NAME keeps them", "commits of %s are on no branch", cli.Quote(f.Root)))
+			}
+		}
+	}
+	into, err := e.Locate(f.from.Root)
+	if err != nil {
+		return err
+	}
+	project, err := os.OpenRoot(into.Base())
+	if errors.Is(err, fs.ErrNotExist) {
+		return keep("%s is gone, and nothing tells what is only in the fork", cli.Quote(f.from.Root))
+	}
+	if err != nil {
+		return err
+	}
+	defer project.Close()
+	t, err := openTrees(ctx, e, f)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	steps, err := t.plan(ctx, project)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, s := range steps {
+		if s.Do != "as" {
+			names = append(names, cli.Quote(s.Path))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	more := ""
+	if len(names) > nameMost {
+		more = fmt.Sprintf(" and %d more", len(names)-nameMost)
+		names = names[:nameMost]
+	}
+	return keep("changes of %s are not in the project: %s%s", cli.Quote(f.Root), strings.Join(names, ", "), more)
+}

@@ -1,0 +1,349 @@
+package fork
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/diff"
+	"cachebro/store/text"
+)
+
+// step is what the merge does to one path of the project.
+type step struct {
+	Path     string `json:"path"`
+	Do       string `json:"do"` // add, change, merge, remove, conflict; as: the project has it already
+	Conflict string `json:"conflict,omitempty"`
+
+	to      *file // what it shall be; nil: gone
+	content []byte
+	now     *file // what the project has
+}
+
+// plan compares the three trees. Nothing is written.
+func (t *trees) plan(ctx context.Context, project *os.Root) (steps []step, err error) {
+	all, err := t.changes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, ch := range all {
+		s, err := t.step(ch, project)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", cli.Quote(ch.path), err)
+		}
+		steps = append(steps, s)
+	}
+	return steps, nil
+}
+
+func (t *trees) step(ch change, project *os.Root) (s step, err error) {
+	s = step{Path: ch.path, to: ch.is}
+	if s.now, err = look(project, ch.path); err != nil {
+		return s, err
+	}
+	conflict := func(why string) (step, error) {
+		s.Do, s.Conflict = "conflict", why
+		return s, nil
+	}
+	switch {
+	case same(s.now, ch.is):
+		s.Do = "as"
+		return s, nil
+	case ch.is != nil && ch.is.why != "":
+		return conflict(ch.is.why)
+	case s.now != nil && s.now.why != "":
+		return conflict("in the project " + s.now.why)
+	case same(s.now, ch.was):
+		switch {
+		case ch.is == nil:
+			s.Do = "remove"
+			return s, nil
+		case s.now == nil:
+			s.Do = "add"
+		default:
+			s.Do = "change"
+		}
+		if !ch.is.link() {
+			s.content, err = ch.is.read()
+		}
+		return s, err
+	case ch.was != nil && ch.was.why != "":
+		return conflict("what it was when the fork was made is not known: " + ch.was.why)
+	case ch.is == nil:
+		return conflict("removed in the fork, changed in the project since")
+	case s.now == nil && ch.was != nil:
+		return conflict("changed in the fork, removed in the project since")
+	case ch.was == nil:
+		return conflict("made in both, and not the same")
+	case ch.is.link() || s.now.link() || ch.was.link():
+		return conflict("changed in both")
+	}
+	var texts [3][]byte
+	for i, f := range []*file{ch.was, s.now, ch.is} {
+		if texts[i], err = f.read(); err != nil {
+			return s, err
+		}
+		if text.Binary(texts[i]) {
+			return conflict("changed in both, and no text")
+		}
+	}
+	out, clean := diff.Merge(texts[0], texts[1], texts[2])
+	if !clean {
+		return conflict("the same lines were changed in both")
+	}
+	mode := ch.is.mode
+	if mode == ch.was.mode {
+		mode = s.now.mode
+	} else if s.now.mode != ch.was.mode && s.now.mode != mode {
+		return conflict("its mode was changed in both")
+	}
+	if s.Do = "merge"; mode == s.now.mode && bytes.Equal(out, texts[1]) {
+		s.Do = "as" // merged before
+	}
+	s.content, s.to = out, &file{mode: mode}
+	return s, nil
+}
+
+// carry does one step. What the project has must still be what was looked at.
+func (s step) carry(project *os.Root) error {
+	now, err := look(project, s.Path)
+	if err != nil {
+		return err
+	}
+	if !same(now, s.now) {
+		return errors.New("it changed at this moment; merge again")
+	}
+	if s.to == nil {
+		return project.Remove(s.Path)
+	}
+	if dir := path.Dir(s.Path); dir != "." {
+		if err := project.MkdirAll(dir, 0o777); err != nil {
+			return err
+		}
+	}
+	tmp := path.Join(path.Dir(s.Path), fmt.Sprintf(".cachebro-fork-%d~", os.Getpid()))
+	if err := s.write(project, tmp); err != nil {
+		_ = project.Remove(tmp)
+		return err
+	}
+	if err := project.Rename(tmp, s.Path); err != nil {
+		_ = project.Remove(tmp)
+		return err
+	}
+	return nil
+}
+
+func (s step) write(project *os.Root, tmp string) error {
+	if s.to.link() {
+		return project.Symlink(s.to.target, tmp)
+	}
+	w, err := project.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(s.content)
+	if err == nil {
+		err = w.Chmod(fs.FileMode(s.to.mode & 0o777))
+	}
+	if s.now != nil && err == nil { // the file keeps its owner
+		err = s.own(project, w)
+	}
+	return errors.Join(err, w.Close())
+}
+
+func (s step) own(project *os.Root, w *os.File) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	fi, err := project.Lstat(s.Path)
+	if err != nil {
+		return err
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	return w.Chown(int(st.Uid), int(st.Gid))
+}
+
+func mergeFork(ctx context.Context, e *cli.Env, f fork, o options) error {
+	t, err := openTrees(ctx, e, f)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	into, err := e.Locate(f.from.Root)
+	if err != nil {
+		return err
+	}
+	if into.Point == "" && !o.dryRun {
+		return cli.Hintf("cachebro mount "+cli.Arg(into.Root), "%s is not mounted, so the merge could not be taken back", cli.Quote(into.Root))
+	}
+	project, err := os.OpenRoot(into.Base())
+	if err != nil {
+		return err
+	}
+	defer project.Close()
+	steps, err := t.plan(ctx, project)
+	if err != nil {
+		return err
+	}
+	if !o.dryRun {
+		for i := range steps {
+			s := &steps[i]
+			if s.Do == "as" || s.Do == "conflict" {
+				continue
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err := s.carry(project); err != nil {
+				s.Do, s.Conflict = "conflict", cli.OneLine(err.Error())
+			}
+		}
+	}
+	return tellMerge(e, into, steps, o)
+}
+
+// tellMerge is true to what was done: 0 everything, 1 conflicts are left, 2 nothing was
+// done because of them.
+func tellMerge(e *cli.Env, into cli.Target, steps []step, o options) error {
+	done, left := 0, 0
+	for _, s := range steps {
+		switch s.Do {
+		case "as":
+		case "conflict":
+			left++
+		default:
+			done++
+		}
+	}
+	var result error
+	switch {
+	case left > 0 && done > 0:
+		result = cli.ExitStatus(1)
+	case left > 0:
+		result = cli.ExitStatus(2)
+	}
+	if o.json {
+		if steps == nil {
+			steps = []step{}
+		}
+		if err := e.PrintJSON(map[string]any{"root": into.Root, "steps": steps, "done": done, "conflicts": left, "dry_run": o.dryRun}); err != nil {
+			return err
+		}
+		return result
+	}
+	signs := map[string]string{"add": "A", "change": "M", "merge": "M", "remove": "D"}
+	for _, s := range steps {
+		switch s.Do {
+		case "as":
+		case "conflict":
+			fmt.Fprintf(e.Stdout, "conflict: %s: %s\n", cli.Quote(s.Path), s.Conflict)
+		case "merge":
+			fmt.Fprintf(e.Stdout, "M %s (with what was changed in the project)\n", cli.Quote(s.Path))
+		default:
+			fmt.Fprintf(e.Stdout, "%s %s\n", signs[s.Do], cli.Quote(s.Path))
+		}
+	}
+	verb := "merged"
+	if o.dryRun {
+		verb = "would merge"
+	}
+	switch {
+	case done+left == 0:
+		fmt.Fprintf(e.Stdout, "nothing to merge into %s\n", cli.Quote(into.Root))
+	case done > 0:
+		fmt.Fprintf(e.Stdout, "%s %s into %s\n", verb, text.Count(done, "file"), cli.Quote(into.Root))
+	}
+	if left > 0 {
+		fmt.Fprintf(e.Stdout, "%s: the project's files stay as they are there; merge again when they are settled\n", text.Count(left, "conflict"))
+	}
+	return result
+}
+
+// diffFork prints what was changed in the fork.
+func diffFork(ctx context.Context, e *cli.Env, f fork, o options) error {
+	t, err := openTrees(ctx, e, f)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	all, err := t.changes(ctx)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		out := []map[string]any{}
+		for _, ch := range all {
+			out = append(out, map[string]any{"path": ch.path, "change": ch.sign()})
+		}
+		return e.PrintJSON(map[string]any{"root": f.Root, "origin": f.from.Root, "seq": f.from.Seq, "changes": out})
+	}
+	if !o.patch {
+		for _, ch := range all {
+			fmt.Fprintf(e.Stdout, "%s %s\n", ch.sign(), cli.Quote(ch.path))
+		}
+		return nil
+	}
+	for _, ch := range all {
+		if err := ch.patch(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (ch change) sign() string {
+	switch {
+	case ch.was == nil:
+		return "A"
+	case ch.is == nil:
+		return "D"
+	}
+	return "M"
+}
+
+// patch prints one change for patch(1).
+func (ch change) patch(e *cli.Env) error {
+	name := func(f *file, prefix string) string {
+		if f == nil {
+			return "/dev/null"
+		}
+		return prefix + ch.path
+	}
+	content := func(f *file) ([]byte, error) {
+		switch {
+		case f == nil:
+			return nil, nil
+		case f.link():
+			return []byte(f.target + "\n"), nil
+		case f.why != "":
+			return nil, errors.New(f.why)
+		}
+		return f.read()
+	}
+	a, err := content(ch.was)
+	if err == nil {
+		var b []byte
+		if b, err = content(ch.is); err == nil {
+			if text.Binary(a) || text.Binary(b) {
+				fmt.Fprintf(e.Stdout, "binary file %s differs\n", cli.Quote(ch.path))
+				return nil
+			}
+			if ch.was != nil && ch.is != nil && ch.was.mode != ch.is.mode {
+				fmt.Fprintf(e.Stdout, "%s: mode %o is %o now\n", cli.Quote(ch.path), ch.was.mode&0o7777, ch.is.mode&0o7777)
+			}
+			_, err = e.Stdout.Write(diff.Unified(name(ch.was, "a/"), name(ch.is, "b/"), a, b, 3))
+			return err
+		}
+	}
+	fmt.Fprintf(e.Stdout, "%s: %s\n", cli.Quote(ch.path), cli.OneLine(err.Error()))
+	return nil
+}

@@ -1,0 +1,140 @@
+package fork
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/fusefs/mounts"
+)
+
+// Origin is what a fork comes from.
+type Origin struct {
+	Root string    `json:"root"` // the project's
+	Fork string    `json:"fork"` // where the fork was made
+	Seq  uint64    `json:"seq"`  // the last version of the project that is in the fork
+	At   time.Time `json:"at"`   // when that was made
+	Made time.Time `json:"made"`
+	Git  bool      `json:"git,omitempty"` // a worktree of the project's repository
+}
+
+const originFile = "origin.json"
+
+// fork is one that exists.
+type fork struct {
+	cli.Target        // where it is
+	state      string // its state directory
+	from       Origin
+}
+
+// OriginOf is what the project at root comes from; false: it is no fork.
+func OriginOf(e *cli.Env, root string) (o Origin, ok bool) {
+	state, err := e.Paths().State(root)
+	if err != nil {
+		return o, false
+	}
+	o, err = readOrigin(state)
+	return o, err == nil
+}
+
+func readOrigin(state string) (o Origin, err error) {
+	b, err := os.ReadFile(filepath.Join(state, originFile))
+	if err == nil {
+		err = json.Unmarshal(b, &o)
+	}
+	if err == nil && !filepath.IsAbs(o.Root) {
+		err = fmt.Errorf("%s names no project", filepath.Join(state, originFile))
+	}
+	return o, err
+}
+
+func writeOrigin(state string, o Origin) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(state, originFile+".new")
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(state, originFile))
+}
+
+// find is the fork that a path lies in.
+func find(e *cli.Env, given string) (f fork, err error) {
+	if f.Target, err = e.Locate(given); err != nil {
+		return f, err
+	}
+	if f.state, err = e.Paths().State(f.Root); err != nil {
+		return f, err
+	}
+	f.from, err = readOrigin(f.state)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = cli.Hintf("cachebro fork lists the forks of a project", "%s is no fork", cli.Quote(f.Root))
+	}
+	return f, err
+}
+
+// listed is a fork in the list.
+type listed struct {
+	Root    string    `json:"root"`
+	Seq     uint64    `json:"seq"`
+	At      time.Time `json:"at"`
+	Made    time.Time `json:"made"`
+	Mounted bool      `json:"mounted"`
+	Gone    bool      `json:"gone,omitempty"` // the directory is not there any more
+}
+
+func list(e *cli.Env, o options) error {
+	t, err := e.Locate(o.dir)
+	if err != nil {
+		return err
+	}
+	base, err := e.Paths().StateBase()
+	if err != nil {
+		return err
+	}
+	states, err := filepath.Glob(filepath.Join(base, "*", originFile))
+	if err != nil {
+		return err
+	}
+	overlays, err := mounts.Overlays()
+	if err != nil {
+		return err
+	}
+	all := []listed{}
+	for _, s := range states {
+		state := filepath.Dir(s)
+		from, err := readOrigin(state)
+		if err != nil || from.Root != t.Root {
+			continue
+		}
+		root := cmp.Or(mounts.ReadIdentity(state).Root, from.Fork) // it may have been relocated since
+		all = append(all, listed{Root: root, Seq: from.Seq, At: from.At, Made: from.Made, Mounted: cli.MountedHere(overlays, root), Gone: !cli.IsDir(root)})
+	}
+	slices.SortFunc(all, func(a, b listed) int { return a.Made.Compare(b.Made) })
+	if o.json {
+		return e.PrintJSON(map[string]any{"root": t.Root, "forks": all})
+	}
+	if len(all) == 0 {
+		fmt.Fprintf(e.Stdout, "%s has no forks: cachebro fork ../NAME makes one\n", cli.Quote(t.Root))
+	}
+	for _, f := range all {
+		note := "not mounted"
+		switch {
+		case f.Mounted:
+			note = "mounted"
+		case f.Gone:
+			note = "gone: cachebro fork drop " + cli.Arg(f.Root) + " forgets it"
+		}
+		fmt.Fprintf(e.Stdout, "%s  of #%d, made %s, %s\n", cli.Quote(f.Root), f.Seq, cli.Stamp(f.Made, e.Now()), note)
+	}
+	return nil
+}

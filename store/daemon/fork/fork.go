@@ -1,0 +1,443 @@
+// Package fork fills an empty directory with the tree of a moment, for a copy in which
+// somebody else works. The directory comes as a descriptor, so the daemon writes where
+// its client may, and nowhere else.
+//
+// The tree of now is taken from the project itself, beside its mount: disk blocks are
+// shared where the file system can, and copied by the kernel where not. So is, of an
+// earlier moment, what has not changed since; the rest comes out of the history. What git
+// ignores is taken as it is now, when it is asked for.
+package fork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"sync"
+
+	"cachebro/fusefs/ignore"
+	"cachebro/store"
+	"cachebro/store/daemon/ingest"
+	"cachebro/store/daemon/onwire"
+	"cachebro/store/daemon/source"
+	"cachebro/store/daemon/survey"
+	"cachebro/store/gitdir"
+	"cachebro/store/undo"
+	"cachebro/store/wire"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+)
+
+// atOnce is how many directories are filled at once: they wait for the disk.
+const atOnce = 4
+
+// Service fills directories.
+type Service struct {
+	root   string
+	store  *store.Store
+	source *source.Source
+	ingest *ingest.Ingester
+	survey *survey.Survey
+}
+
+// New makes the service for the project at root.
+func New(root string, st *store.Store, src *source.Source, in *ingest.Ingester, sv *survey.Survey) *Service {
+	return &Service{root: root, store: st, source: src, ingest: in, survey: sv}
+}
+
+// Handlers are those of its requests.
+func (s *Service) Handlers() map[string]wire.Handler {
+	return map[string]wire.Handler{wire.MFork: s.fork}
+}
+
+func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	if len(r.Files) != 1 {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "%s needs the descriptor of a directory", wire.MFork)
+	}
+	to := r.Files[0]
+	defer to.Close()
+	var q wire.ForkQuery
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	if err := s.fits(to); err != nil {
+		return nil, nil, err
+	}
+	if err := s.settle(ctx); err != nil {
+		return nil, nil, err
+	}
+	now := s.store.Seq()
+	if q.Seq > now {
+		return nil, nil, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version #%d", q.Seq)
+	}
+	f := filler{store: s.store, plan: undo.Planner{Store: s.store}, now: q.Seq == 0, ignored: q.Ignored, own: os.Geteuid() == 0}
+	if f.out.Seq = q.Seq; f.now {
+		f.out.Seq = now
+	}
+	from, err := s.source.Acquire(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer s.source.Release(from)
+	rules, err := s.source.Rules(from)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rules.Close()
+	f.from, f.rules, f.linked = from.File, rules, s.source.Worktrees(ctx)
+	f.group.SetLimit(atOnce)
+	err = errors.Join(f.dir(ctx, "", to), f.group.Wait())
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	slices.SortFunc(f.out.Lost, func(a, b wire.ForkLost) int { return slices.Compare(a.Path, b.Path) })
+	return f.out, nil, err
+}
+
+// fits: an empty directory that does not lie in the project. To write through our own
+// mount would be to wait for ourselves.
+func (s *Service) fits(to *os.File) error {
+	fi, err := to.Stat()
+	if err != nil {
+		return err
+	}
+	if !fi.IsDir() {
+		return wire.Errorf(wire.ErrBadRequest, "", "a fork is made in a directory")
+	}
+	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", to.Fd())); err == nil {
+		for _, top := range []string{s.root, s.survey.Mountpoint()} {
+			if _, in := onwire.Below(name, top); in && top != "" {
+				return wire.Errorf(wire.ErrBadRequest, "name a directory beside it", "a fork cannot lie in its own project")
+			}
+		}
+	}
+	names, err := to.Readdirnames(2)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	for _, n := range names { // git has prepared it
+		if n != ".git" {
+			return wire.Errorf(wire.ErrBadRequest, "name another one", "the directory is not empty")
+		}
+	}
+	return nil
+}
+
+// settle has everything in the log that happened until now.
+func (s *Service) settle(ctx context.Context) error {
+	missing, err := s.survey.LookAtAll(ctx)
+	if err == nil && missing != "" {
+		err = wire.Errorf(wire.ErrTimeout, "cachebro status", "%s", missing)
+	}
+	if err == nil {
+		_, err = s.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
+	}
+	return err
+}
+
+// entry is what is made in the fork.
+type entry struct {
+	undo.Entry
+	live bool // of the tree as it is now, else of the history
+}
+
+// filler makes one fork.
+type filler struct {
+	store   *store.Store
+	plan    undo.Planner
+	from    *os.File // the project itself, beside its mount
+	rules   *ignore.Matcher
+	now     bool // the tree as it is
+	ignored bool
+	linked  []string // worktrees of the project's repository that lie in it
+	own     bool     // files get their owners: we are root
+	group   errgroup.Group
+
+	mu  sync.Mutex // guards out
+	out wire.ForkAnswer
+}
+
+func (f *filler) lost(p store.Path, why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.out.Lost) == wire.ForkLostMost {
+		f.out.More++
+		return
+	}
+	f.out.Lost = append(f.out.Lost, wire.ForkLost{Path: onwire.Path(p), Why: why})
+}
+
+func (f *filler) made(bytes, shared int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.out.Files++
+	f.out.Bytes += bytes
+	f.out.Shared += shared
+}
+
+// dir fills to with what was in p at the moment, and with what lies there now and is
+// ignored.
+func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
+	if f.now {
+		return f.live(ctx, p, to, nil)
+	}
+	all, _, err := f.plan.List(p, f.out.Seq)
+	if err != nil {
+		return err
+	}
+	have := map[string]bool{}
+	for _, e := range all {
+		name := path.Base(string(e.Path))
+		if gitdir.Name(name) || slices.Contains(f.linked, string(e.Path)) || !f.ignored && !f.tracked(e.Path, e.Mode) {
+			continue
+		}
+		have[name] = true
+		if err := f.entry(ctx, entry{e, false}, to, name); err != nil {
+			return err
+		}
+	}
+	if !f.ignored {
+		return nil
+	}
+	return f.live(ctx, p, to, have)
+}
+
+func (f *filler) tracked(p store.Path, mode uint32) bool {
+	return f.rules.Class(string(p), mode&unix.S_IFMT == unix.S_IFDIR) == ignore.Tracked
+}
+
+// live takes what is in p now. Of an earlier moment that is only what git ignores and the
+// history does not have.
+func (f *filler) live(ctx context.Context, p store.Path, to *os.File, have map[string]bool) error {
+	in, err := source.OpenBeneath(f.from, string(p), false)
+	if err != nil {
+		return nil // it is gone by now
+	}
+	defer in.Close()
+	names, err := in.Readdirnames(-1)
+	if err != nil {
+		f.lost(p, err.Error())
+		return nil
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		q := store.Path(path.Join(string(p), name))
+		if have[name] || store.OwnFile(q) || p == "" && gitdir.Name(name) || slices.Contains(f.linked, string(q)) {
+			continue
+		}
+		st, target, err := source.LstatBeneath(f.from, string(q))
+		if err != nil {
+			continue // gone meanwhile
+		}
+		if tracked := f.tracked(q, st.Mode); tracked && !f.now || !tracked && !f.ignored {
+			continue
+		}
+		e := entry{undo.Entry{Path: q, Mode: st.Mode, Size: st.Size, Mtime: st.Mtime, UID: st.UID, GID: st.GID, Target: target}, true}
+		if err := f.entry(ctx, e, to, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry makes one name in the directory in. An error is one of the fork's file system;
+// what cannot be had from the project is lost.
+func (f *filler) entry(ctx context.Context, e entry, in *os.File, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	at := int(in.Fd())
+	switch e.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		if err := unix.Mkdirat(at, name, 0o700); err != nil {
+			return f.failed(e.Path, err)
+		}
+		fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return f.failed(e.Path, err)
+		}
+		sub := os.NewFile(uintptr(fd), name)
+		fill := func() error {
+			defer sub.Close()
+			if err := f.dir(ctx, e.Path, sub); err != nil {
+				return err
+			}
+			return f.finish(e, sub)
+		}
+		// The limit also bounds the descriptors: a directory that finds no room is filled here.
+		if !f.group.TryGo(fill) {
+			return fill()
+		}
+		return nil
+	case unix.S_IFLNK:
+		if err := unix.Symlinkat(e.Target, at, name); err != nil {
+			return f.failed(e.Path, err)
+		}
+		if f.own {
+			_ = unix.Fchownat(at, name, int(e.UID), int(e.GID), unix.AT_SYMLINK_NOFOLLOW)
+		}
+		f.made(0, 0)
+		return nil
+	case unix.S_IFREG:
+		return f.file(e, at, name)
+	case unix.S_IFSOCK: // a name of its server, which is elsewhere
+		return nil
+	}
+	f.lost(e.Path, "it is no file, directory or link")
+	return nil
+}
+
+func (f *filler) file(e entry, at int, name string) error {
+	live, err := f.open(e)
+	switch {
+	case live != nil:
+		defer live.Close()
+	case e.live && errors.Is(err, unix.ENOENT): // it has gone meanwhile
+		return nil
+	case e.live:
+		f.lost(e.Path, err.Error())
+		return nil
+	case e.Why != "":
+		f.lost(e.Path, e.Why)
+		return nil
+	}
+	fd, err := unix.Openat(at, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return f.failed(e.Path, err)
+	}
+	to := os.NewFile(uintptr(fd), name)
+	defer to.Close()
+	var size, shared int64
+	if live != nil {
+		size, shared, err = take(to, live)
+	} else {
+		var b []byte
+		if e.Blob != (store.Hash{}) {
+			b, err = f.store.Content(e.Blob)
+		}
+		if err != nil {
+			f.lost(e.Path, err.Error())
+			return unix.Unlinkat(at, name, 0)
+		}
+		size = int64(len(b))
+		_, err = to.Write(b)
+	}
+	if errors.Is(err, errMoving) && !e.live {
+		f.lost(e.Path, "it changed while it was copied: make the fork again")
+		return unix.Unlinkat(at, name, 0)
+	}
+	if err != nil && !errors.Is(err, errMoving) {
+		return f.failed(e.Path, err)
+	}
+	f.made(size, shared)
+	return f.finish(e, to)
+}
+
+// errMoving: somebody went on writing while a file was copied.
+var errMoving = errors.New("the file is being written")
+
+const takeTries = 3
+
+// take copies a file as a whole, as far as its writers let us: what is being written
+// without end is copied as cp would.
+func take(to, from *os.File) (size, shared int64, err error) {
+	for range takeTries {
+		before, err := source.StatOf(from)
+		if err != nil {
+			return 0, 0, err
+		}
+		if err := to.Truncate(0); err != nil {
+			return 0, 0, err
+		}
+		if clone(to, from) {
+			shared = before.Size
+		} else {
+			for _, f := range []*os.File{from, to} {
+				if _, err := f.Seek(0, io.SeekStart); err != nil {
+					return 0, 0, err
+				}
+			}
+			if _, err := io.Copy(to, from); err != nil {
+				return 0, 0, err
+			}
+		}
+		after, err := source.StatOf(from)
+		if err != nil {
+			return 0, 0, err
+		}
+		if size = after.Size; after.Ctime == before.Ctime && after.Size == before.Size {
+			return size, shared, nil
+		}
+	}
+	return size, shared, errMoving
+}
+
+// errOther: the project has something else there now.
+var errOther = errors.New("it is no regular file any more")
+
+// open opens the project's own file, of an earlier moment only where it is still what
+// it was: the kernel changes the ctime with every change.
+func (f *filler) open(e entry) (*os.File, error) {
+	var was store.Stat
+	if !e.live {
+		var cur store.Version
+		var found bool
+		err := f.store.View(func(v *store.View) (err error) { cur, found, err = v.Current(e.Path); return err })
+		if err != nil || !found || cur.Seq != e.Seq {
+			return nil, errors.Join(err, errOther)
+		}
+		was = cur.Stat
+	}
+	in, err := source.OpenBeneath(f.from, string(e.Path), false)
+	if err != nil {
+		return nil, err
+	}
+	st, err := source.StatOf(in)
+	if err == nil && (st.Mode&unix.S_IFMT != unix.S_IFREG || !e.live && (st.Ctime != was.Ctime || st.Ino != was.Ino || st.Size != was.Size)) {
+		err = errOther
+	}
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	return in, nil
+}
+
+// finish sets what belongs to a file or directory besides its content. Set-uid and
+// set-gid programs lose those bits: a copy in another place gives nobody more rights.
+func (f *filler) finish(e entry, to *os.File) error {
+	if f.own {
+		if err := to.Chown(int(e.UID), int(e.GID)); err != nil && !errors.Is(err, unix.EPERM) {
+			return f.failed(e.Path, err)
+		}
+	}
+	mode := e.Mode & 0o777
+	if e.Mode&unix.S_IFMT == unix.S_IFDIR {
+		mode |= e.Mode & (unix.S_ISVTX | unix.S_ISGID)
+	}
+	if err := unix.Fchmod(int(to.Fd()), mode); err != nil {
+		return f.failed(e.Path, err)
+	}
+	if e.Mtime != 0 {
+		if err := setMtime(to, e.Mtime); err != nil {
+			return f.failed(e.Path, err)
+		}
+	}
+	return nil
+}
+
+func (f *filler) failed(p store.Path, err error) error {
+	kind := wire.ErrInternal
+	hint := ""
+	switch {
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		kind, hint = wire.ErrNoSpace, "free some space, or name a directory on a larger disk"
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS):
+		kind = wire.ErrPermission
+	}
+	return wire.Errorf(kind, hint, "make %s in the fork: %v", onwire.Display(p), err)
+}
