@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/fork"
 	"cachebro/cmd/cachebro/history"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/cmd/cachebro/setup"
@@ -143,6 +144,9 @@ func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
 				}
 			}
 		}
+	}
+	if from, ok := fork.OriginOf(e, st.Root); ok {
+		fmt.Fprintf(w, "fork:     of %s at #%d, made %s (cachebro fork diff, fork merge)\n", cli.Quote(from.Root), from.Seq, cli.Stamp(from.Made, e.Now()))
 	}
 	if st.Mounted {
 		fmt.Fprintln(w, "capture:  "+captureLine(p, st))

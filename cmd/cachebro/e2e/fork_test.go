@@ -103,6 +103,9 @@ func TestForkAndMerge(t *testing.T) {
 	before := p.sh("git status --porcelain")
 
 	f := p.fork("plain")
+	if out := p.cb("status", f.dir); !strings.Contains(out, "fork:     of "+p.dir+" at #") {
+		t.Errorf("status of the fork:\n%s", out)
+	}
 	if got := f.sh("git status --porcelain"); got != before {
 		t.Errorf("git status in the fork:\n%swant\n%s", got, before)
 	}

@@ -39,7 +39,7 @@ func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 	if err := removeAll(f.Root); err != nil {
 		return fmt.Errorf("delete the fork: %w", err)
 	}
-	if f.from.Git {
+	if f.from.Git && cli.IsDir(f.from.Root) {
 		if _, err := git(ctx, f.from.Root, "worktree", "prune"); err != nil {
 			fmt.Fprintf(e.Stderr, "note: git still knows the worktree: %s\n", cli.OneLine(err.Error()))
 		}
