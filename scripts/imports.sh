@@ -80,7 +80,7 @@ allowed() {
 	cmd/cachebro/running | cmd/cachebro/storage | cmd/cachebro/setup) echo "cmd/cachebro/cli cmd/cachebro/mounting fusefs/... hooks/... search/... store/..." ;;
 	fusefs/past) echo "store/wire" ;;
 	cmd/cachebro/past) echo "cmd/cachebro/cli fusefs fusefs/mounts fusefs/past store/wire store/wire/place store/wire/when" ;;
-	cmd/cachebro/fork) echo "cmd/cachebro/cli cmd/cachebro/mounting cmd/cachebro/past fusefs/ignore fusefs/mounts store/diff store/gitdir store/text store/wire" ;;
+	cmd/cachebro/fork) echo "cmd/cachebro/cli cmd/cachebro/mounting cmd/cachebro/past fusefs/ignore fusefs/mounts mcp/replace store/diff store/gitdir store/text store/undo/displace store/wire" ;;
 	cmd/cachebro/ui) echo "cmd/cachebro/cli cmd/cachebro/doctor cmd/cachebro/history cmd/cachebro/knowledge cmd/cachebro/storage store/diff store/text store/undo/apply store/wire store/wire/visible" ;;
 	cmd/cachebro/doctor) echo "cmd/cachebro/cli cmd/cachebro/fork cmd/cachebro/history cmd/cachebro/mounting cmd/cachebro/setup fusefs/... hooks/... store/..." ;;
 	cmd/* | scripts/*) echo "*" ;;

@@ -97,7 +97,7 @@ func TestForkAndMerge(t *testing.T) {
 		".gitignore": "*.ign\nnode_modules/\n", "a.txt": lines, "b.txt": lines, "c/gone.txt": "gone\n", "c/run.sh": "#!/bin/sh\n",
 		"secret.ign": "secret\n", "node_modules/m/index.js": "{}\n",
 	})
-	p.sh(`git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm one; echo staged >staged.txt; git add staged.txt; echo own >own.txt; chmod 755 c/run.sh; ln -s a.txt link`)
+	p.sh(`git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm one; echo staged >staged.txt; git add staged.txt; echo own >own.txt; chmod 755 c/run.sh; ln -s a.txt link; mkdir g; echo one >g/log; chmod 750 .`)
 	p.mount()
 	p.scanned()
 	before := p.sh("git status --porcelain")
@@ -108,6 +108,9 @@ func TestForkAndMerge(t *testing.T) {
 	}
 	if got := f.sh("git status --porcelain"); got != before {
 		t.Errorf("git status in the fork:\n%swant\n%s", got, before)
+	}
+	if fi, err := os.Stat(f.dir); err != nil || fi.Mode().Perm() != 0o750 {
+		t.Errorf("the fork's directory: %v, %v, want the project's 0750", fi.Mode(), err)
 	}
 	for _, name := range []string{"secret.ign", "node_modules"} {
 		if _, err := os.Lstat(f.path(name)); !os.IsNotExist(err) {
@@ -125,14 +128,15 @@ func TestForkAndMerge(t *testing.T) {
 	p.refuse(1, "fork", f.dir, "--dir", p.dir)
 	p.refuse(1, "fork", p.path("c/inside"), "--dir", p.dir)
 
-	// Both sides go on.
-	f.sh(`sed -i 's/^2$/two/' a.txt; sed -i 's/^5$/five/' b.txt; echo new >new.txt; rm c/gone.txt; chmod 644 c/run.sh; echo x >made.ign`)
-	p.sh(`sed -i 's/^8$/eight/' a.txt; sed -i 's/^5$/FIVE/' b.txt`)
+	// Both sides go on. In the project a.txt has another name, and g/log a writer.
+	server := p.hold("g/log")
+	f.sh(`sed -i 's/^2$/two/' a.txt; sed -i 's/^5$/five/' b.txt; echo new >new.txt; rm c/gone.txt; chmod 644 c/run.sh; echo x >made.ign; echo two >>g/log`)
+	p.sh(`sed -i 's/^8$/eight/' a.txt; sed -i 's/^5$/FIVE/' b.txt; ln a.txt a.ign`)
 	merged := plainTree(t, p.dir)
-	if out := p.cb("fork", "diff", f.dir); out != "M a.txt\nM b.txt\nD c/gone.txt\nM c/run.sh\nA new.txt\n" {
+	if out := p.cb("fork", "diff", f.dir); out != "M a.txt\nM b.txt\nD c/gone.txt\nM c/run.sh\nM g/log\nA new.txt\n" {
 		t.Errorf("fork diff:\n%s", out)
 	}
-	if out := p.refuse(2, "fork", "drop", f.dir); !strings.Contains(out, "new.txt") {
+	if out := p.refuse(2, "fork", "drop", f.dir); !strings.Contains(out, "a.txt, b.txt") {
 		t.Errorf("drop of what is nowhere else:\n%s", out)
 	}
 	if out := p.refuseOut(1, "fork", "merge", "--dry-run", f.dir); !strings.Contains(out, "conflict: b.txt") || differ(merged, plainTree(t, p.dir)) != "" {
@@ -146,6 +150,15 @@ func TestForkAndMerge(t *testing.T) {
 	}
 	if got := p.read("a.txt"); got != strings.NewReplacer("2", "two", "8", "eight").Replace(lines) {
 		t.Errorf("a.txt: %q", got)
+	}
+	if a, b := p.read("a.ign"), p.read("a.txt"); a != b {
+		t.Errorf("the other name of a.txt: %q, want %q", a, b)
+	}
+	if _, err := server.WriteString("three\n"); err != nil || p.read("g/log") != "one\ntwo\nthree\n" {
+		t.Errorf("what a server writes after the merge: %v, %q", err, p.read("g/log"))
+	}
+	if err := server.Truncate(int64(len("one\ntwo\n"))); err != nil || server.Close() != nil {
+		t.Error(err)
 	}
 	if got := p.read("b.txt"); got != strings.Replace(lines, "5", "FIVE", 1) {
 		t.Errorf("b.txt: %q", got)

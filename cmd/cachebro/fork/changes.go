@@ -164,7 +164,7 @@ func (t *trees) was(p string) *file {
 	}
 	f := &file{mode: e.Mode & (unix.S_IFMT | 0o777), target: string(e.Target), hash: e.Hash, why: e.Why}
 	if e.Hash == "" && e.Why == "" && !f.link() {
-		f.hash = emptyHash
+		f.hash = hashOf(nil)
 	}
 	f.read = func() ([]byte, error) {
 		if e.Why != "" {
@@ -178,7 +178,10 @@ func (t *trees) was(p string) *file {
 	return f
 }
 
-var emptyHash = func() string { h := sha256.Sum256(nil); return hex.EncodeToString(h[:]) }()
+func hashOf(content []byte) string {
+	h := sha256.Sum256(content)
+	return hex.EncodeToString(h[:])
+}
 
 // compare looks at one file of the fork.
 func (t *trees) compare(p string) (ch change, differs bool, err error) {

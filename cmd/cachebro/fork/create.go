@@ -84,9 +84,16 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made,
 	if err != nil {
 		return m, err
 	}
-	// The state directory of a fork that was deleted by hand is another fork's history.
-	if old, ok := OriginOf(e, m.Root); ok {
+	// A history that is there is of another project, and drop would delete it.
+	state, err := e.Paths().State(m.Root)
+	if err != nil {
+		return m, err
+	}
+	if old, err := readOrigin(state); err == nil {
 		return m, cli.Hintf("cachebro fork drop "+cli.Arg(m.Root)+" forgets it", "%s was a fork of %s, whose history is still here", cli.Quote(m.Root), cli.Quote(old.Root))
+	}
+	if cli.IsDir(state) {
+		return m, cli.Hintf("cachebro fork "+cli.Arg(m.Root+"-2"), "%s was a project whose history is still here", cli.Quote(m.Root))
 	}
 	defer func() {
 		if err != nil {
@@ -108,8 +115,7 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made,
 	if err != nil {
 		return m, err
 	}
-	state, err := e.Paths().MakeState(m.Root)
-	if err != nil {
+	if _, err = e.Paths().MakeState(m.Root); err != nil {
 		return m, err
 	}
 	if err = writeOrigin(state, Origin{Root: t.Root, Fork: m.Root, Seq: m.Answer.Seq, At: m.at, Made: e.Now(), Git: m.Git != ""}); err != nil {

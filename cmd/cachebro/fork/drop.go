@@ -11,6 +11,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/mounting"
+	"cachebro/fusefs/mounts"
 )
 
 const nameMost = 5 // of what would be lost
@@ -34,6 +35,16 @@ func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 	mounting.EndDaemon(ctx, e, f.Root)
 	if err := os.Chdir("/"); err != nil {
 		return err
+	}
+	// What somebody has mounted in it is not the fork's.
+	all, err := mounts.Mounts()
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		if mounts.Within(m.Point, f.Root) {
+			return cli.Hintf("umount "+cli.Arg(m.Point), "something is mounted on %s: the fork is unmounted, and not deleted", cli.Quote(m.Point))
+		}
 	}
 	// Read-only directories, as module caches have them, do not keep us from it.
 	if err := removeAll(f.Root); err != nil {

@@ -8,11 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"syscall"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/mcp/replace"
 	"cachebro/store/diff"
 	"cachebro/store/text"
+	"cachebro/store/undo/displace"
 )
 
 // step is what the merge does to one path of the project.
@@ -110,66 +111,81 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 	return s, nil
 }
 
-// carry does one step. What the project has must still be what was looked at.
+// carry does one step, by the rules of every write that replaces a file: its owner,
+// attributes and other names stay, and who has it open for writing is not cut off. What
+// the project has must still be what was looked at.
 func (s step) carry(project *os.Root) error {
-	now, err := look(project, s.Path)
-	if err != nil {
-		return err
+	f := replace.File{Root: project, Path: s.Path, Exists: s.now != nil}
+	if s.to == nil || s.to.link() || f.Exists && s.now.link() {
+		return s.swap(project)
 	}
-	if !same(now, s.now) {
-		return errors.New("it changed at this moment; merge again")
+	mode := fs.FileMode(s.to.mode & 0o777)
+	if f.Exists {
+		var err error
+		if f.Info, err = project.Lstat(s.Path); err == nil {
+			f.Content, err = project.ReadFile(s.Path)
+		}
+		if err != nil {
+			return err
+		}
+		if !same(&file{mode: modeOf(f.Info), hash: hashOf(f.Content)}, s.now) {
+			return errMoved
+		}
 	}
-	if s.to == nil {
-		return project.Remove(s.Path)
-	}
-	if dir := path.Dir(s.Path); dir != "." {
-		if err := project.MkdirAll(dir, 0o777); err != nil {
+	if !f.Exists || hashOf(s.content) != s.now.hash {
+		if err := f.Put(s.content); err != nil {
 			return err
 		}
 	}
-	tmp := path.Join(path.Dir(s.Path), fmt.Sprintf(".cachebro-fork-%d~", os.Getpid()))
-	if err := s.write(project, tmp); err != nil {
-		_ = project.Remove(tmp)
-		return err
+	if f.Exists && f.Info.Mode().Perm() == mode {
+		return nil
 	}
-	if err := project.Rename(tmp, s.Path); err != nil {
-		_ = project.Remove(tmp)
-		return err
-	}
-	return nil
+	return project.Chmod(s.Path, mode)
 }
 
-func (s step) write(project *os.Root, tmp string) error {
+var errMoved = errors.New("it changed at this moment; merge again")
+
+// swap removes what the project has, and puts what takes its place there.
+func (s step) swap(project *os.Root) error {
+	now, err := look(project, s.Path)
+	if err == nil && !same(now, s.now) {
+		err = errMoved
+	}
+	if err != nil {
+		return err
+	}
+	if now != nil && !now.link() {
+		r, err := project.Open(s.Path)
+		if err != nil {
+			return err
+		}
+		held, err := displace.Hold(r)
+		if errors.Is(err, displace.ErrOpen) {
+			if fi, serr := r.Stat(); serr == nil {
+				err = fmt.Errorf("it is open for writing %s", displace.Writers(fi))
+			}
+		}
+		if err != nil {
+			r.Close()
+			return err
+		}
+		defer held.Release()
+	}
+	if now != nil {
+		if err := project.Remove(s.Path); err != nil || s.to == nil {
+			return err
+		}
+	}
+	if err := project.MkdirAll(path.Dir(s.Path), 0o777); err != nil {
+		return err
+	}
 	if s.to.link() {
-		return project.Symlink(s.to.target, tmp)
+		return project.Symlink(s.to.target, s.Path)
 	}
-	w, err := project.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	if err := (&replace.File{Root: project, Path: s.Path}).Put(s.content); err != nil {
 		return err
 	}
-	_, err = w.Write(s.content)
-	if err == nil {
-		err = w.Chmod(fs.FileMode(s.to.mode & 0o777))
-	}
-	if s.now != nil && err == nil { // the file keeps its owner
-		err = s.own(project, w)
-	}
-	return errors.Join(err, w.Close())
-}
-
-func (s step) own(project *os.Root, w *os.File) error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	fi, err := project.Lstat(s.Path)
-	if err != nil {
-		return err
-	}
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
-	}
-	return w.Chown(int(st.Uid), int(st.Gid))
+	return project.Chmod(s.Path, fs.FileMode(s.to.mode&0o777))
 }
 
 func mergeFork(ctx context.Context, e *cli.Env, f fork, o options) error {

@@ -88,11 +88,22 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 		return nil, nil, err
 	}
 	defer rules.Close()
+	// Nobody looks into the copy who may not look into the project.
+	top, err := source.StatOf(from.File)
+	if err == nil {
+		err = unix.Fchmod(int(to.Fd()), 0o700)
+	}
+	if err != nil {
+		return nil, nil, f.failed("", err)
+	}
 	f.from, f.rules, f.linked = from.File, rules, s.source.Worktrees(ctx)
 	f.group.SetLimit(atOnce)
 	err = errors.Join(f.dir(ctx, "", to), f.group.Wait())
 	if ctx.Err() != nil {
 		err = ctx.Err()
+	}
+	if err == nil {
+		err = f.finish(entry{undo.Entry{Mode: top.Mode, UID: top.UID, GID: top.GID}, true}, to)
 	}
 	slices.SortFunc(f.out.Lost, func(a, b wire.ForkLost) int { return slices.Compare(a.Path, b.Path) })
 	return f.out, nil, err
