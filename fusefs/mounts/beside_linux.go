@@ -19,24 +19,14 @@ func Beside(point string) []Proc {
 	if err != nil {
 		return nil
 	}
-	over, ok := At(ours, point)
-	if !ok || over.Type != FSType {
+	dev, place, ok := under(ours, point)
+	if !ok {
 		return nil
 	}
-	var below Mount
-	for _, m := range ours {
-		if m.ID == over.Parent {
-			below = m
-		}
-	}
-	if below.ID == 0 || !Within(point, below.Point) {
-		return nil
-	}
-	place := moved(point, below.Point, below.Root)
 	own, _ := os.Readlink("/proc/self/ns/mnt")
 	var found []Proc
 	add := func(mounts []Mount, pid int) bool {
-		way, ok := wayTo(mounts, below.Dev, place)
+		way, ok := wayTo(mounts, dev, place)
 		if ok {
 			st, _ := procfs.ReadStat(pid)
 			found = append(found, Proc{PID: pid, Start: st.Start, Comm: st.Comm, How: "mount", Path: way})
@@ -65,6 +55,30 @@ func Beside(point string) []Proc {
 		add(t.mounts, t.pid)
 	}
 	return found
+}
+
+// WayBeside is what Beside would name of one mount table; it looks at nothing else.
+func WayBeside(table []Mount, point string) (string, bool) {
+	dev, place, ok := under(table, point)
+	if !ok {
+		return "", false
+	}
+	return wayTo(table, dev, place)
+}
+
+// under names the directory below the overlay on point: its file system, and the
+// place in it.
+func under(table []Mount, point string) (dev, place string, ok bool) {
+	over, ok := At(table, point)
+	if !ok || over.Type != FSType {
+		return "", "", false
+	}
+	for _, m := range table {
+		if m.ID == over.Parent && Within(point, m.Point) {
+			return m.Dev, moved(point, m.Point, m.Root), true
+		}
+	}
+	return "", "", false
 }
 
 // moved is the path in the directory to of what p is in the directory from.

@@ -60,6 +60,9 @@ func Holders(string) []Holder { return nil }
 // Beside finds nothing here.
 func Beside(string) []Proc { return nil }
 
+// WayBeside finds nothing.
+func WayBeside([]Mount, string) (string, bool) { return "", false }
+
 // Shared knows nothing here.
 func Shared(string) string { return "" }
 

@@ -8,9 +8,10 @@ import (
 )
 
 // mountd looks for processes that may change the source without going through the
-// mount: repeatedly while there are any, else when the mount table changes. Mount
-// namespaces other than ours give no such sign. One look takes about 10 ms. At
-// rest it looks rarely: the first record after a rest makes it look.
+// mount: repeatedly while there are any, and at once where its own mount table shows
+// a new way to the source. Other mount namespaces give no such sign, but who makes one
+// mostly mounts something here too. One look takes about 10 ms. At rest it looks
+// rarely: the first record after a rest makes it look.
 const (
 	outsideEvery   = 2 * time.Second
 	namespaceEvery = 10 * time.Second
@@ -43,16 +44,9 @@ func overlayIDs(point string) map[int]bool {
 // watchOutside calls set whenever the answer to "is anybody outside?" changes, until
 // ctx ends. The number of those who stand on the source from before the mount can
 // only fall (a child inherits the working directory); mounts beside ours come and go. A
-// value in changed, of capacity 1, makes it look at once.
-func watchOutside(ctx context.Context, c Config, somebody bool, set func(bool), resting func() bool, changed chan struct{}) {
-	if table, err := mounts.WatchTable(); err == nil {
-		go func() { // left behind in poll at the end, which is the process's
-			for table.Wait() == nil && ctx.Err() == nil {
-				nudge(changed)
-			}
-		}()
-	}
-	for {
+// value in changed makes it look at once, one in mounted soon.
+func watchOutside(ctx context.Context, c Config, somebody bool, set func(bool), resting func() bool, changed, mounted <-chan struct{}) {
+	for looked := time.Now(); ; looked = time.Now() {
 		wait := namespaceEvery
 		switch {
 		case resting():
@@ -61,14 +55,22 @@ func watchOutside(ctx context.Context, c Config, somebody bool, set func(bool), 
 			wait = outsideEvery
 		}
 		t := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			t.Stop()
-			return
-		case <-changed:
-			t.Stop()
-		case <-t.C:
+	sleep:
+		for soon := mounted; ; {
+			select {
+			case <-ctx.Done():
+				t.Stop()
+				return
+			case <-changed:
+				break sleep
+			case <-soon:
+				soon = nil
+				t.Reset(min(wait, max(0, namespaceEvery-time.Since(looked))))
+			case <-t.C:
+				break sleep
+			}
 		}
+		t.Stop()
 		began := time.Now()
 		now := len(mounts.Beside(c.Mountpoint)) > 0 || somebody && len(standing(c)) > 0
 		if now != somebody {

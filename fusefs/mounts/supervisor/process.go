@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
@@ -49,7 +50,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 		if len(outside) == 0 {
 			s.setOutside(false)
 		}
-		go watchOutside(ctx, c, len(outside) > 0, s.setOutside, s.link.resting, s.link.woke)
+		go watchOutside(ctx, c, len(outside) > 0, s.setOutside, s.link.resting, s.link.woke, s.mounted)
 	}
 	s.record(supervisor)
 	s.link.run(ctx)
@@ -91,13 +92,14 @@ type session struct {
 	mount    mounts.Mount
 	from     Handed
 	fdClient fdClient
+	mounted  chan struct{} // capacity 1: our mount table has changed; never closed
 }
 
 // start brings up the spool, the daemon, capture and the mount, in this order,
 // and takes down what it made when one of them fails.
 func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	source := from.Source
-	s = &session{c: c, logger: logger, from: from}
+	s = &session{c: c, logger: logger, from: from, mounted: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
 			s.abandon()
@@ -358,28 +360,48 @@ func (s *session) stay(done <-chan struct{}, signals <-chan os.Signal, gone <-ch
 
 // mountedHere reports whether our mount is in our mount namespace.
 func (s *session) mountedHere() bool {
-	overlays, err := mounts.Overlays()
-	if err != nil {
-		return true
-	}
-	for _, m := range overlays {
-		if m.Dev == s.mount.Dev && m.Point == s.c.Mountpoint {
-			return true
-		}
-	}
-	return false
+	table, err := mounts.Mounts()
+	return err != nil || s.in(table)
 }
 
-// watchTable notes when the mount has gone from our mount namespace and lives on
-// elsewhere: umount must not wait for who holds it there.
+func (s *session) in(table []mounts.Mount) bool {
+	return slices.ContainsFunc(table, func(m mounts.Mount) bool {
+		return m.Type == mounts.FSType && m.Dev == s.mount.Dev && m.Point == s.c.Mountpoint
+	})
+}
+
+// tablePause is how long at most a change of the mount table waits to be looked at
+// where others mount and unmount all the time.
+const tablePause = time.Second
+
+// watchTable follows our mount table. It notes when the mount has gone from our mount
+// namespace and lives on elsewhere: umount must not wait for who holds it there. And
+// it says when there is a new way to the source beside the mount.
 func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 	table, err := mounts.WatchTable()
 	if err != nil {
 		return // umount waits for the end of mountd, then
 	}
 	defer table.Close()
-	for ; err == nil && ctx.Err() == nil; err = table.Wait() {
-		if s.mountedHere() {
+	beside, pause := "", time.Duration(0)
+	for began := time.Now(); err == nil && ctx.Err() == nil; err = table.Wait() {
+		if time.Since(began) > 10*tablePause {
+			pause = 0
+		}
+		began = time.Now()
+		all, err := mounts.Mounts()
+		if err != nil {
+			continue
+		}
+		if s.in(all) {
+			if way, _ := mounts.WayBeside(all, s.c.Mountpoint); way != beside {
+				beside = way
+				nudge(s.link.woke)
+			} else {
+				nudge(s.mounted)
+				time.Sleep(pause)
+				pause = min(max(2*pause, 10*time.Millisecond), tablePause)
+			}
 			continue
 		}
 		select {
