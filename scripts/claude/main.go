@@ -114,6 +114,7 @@ var scenarios = []scenario{
 	{"rewriting", "a version that shows its own text whatever hooks send", false, rewriting},
 	{"parts", "commands that show several files: each is shortened in its place", false, parts},
 	{"outputs", "outputs of commands in fewer words, and what was folded looked up", false, outputs},
+	{"story", "what log, what-changed and undo say of three prompts, a sub-agent and builds", false, storied},
 	{"comments", "a comment on a line in the page reaches the next prompt once", false, commented},
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},
 }

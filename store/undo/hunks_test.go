@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +28,7 @@ func patchBack(r *rapid.T, text string, patch []byte) (string, bool) {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		r.Fatal(err)
 	}
-	cmd := exec.Command("patch", "-R", "-s", "-F0", "--no-backup-if-mismatch", "-r", "-", file)
+	cmd := exec.Command("patch", "--binary", "-R", "-s", "-F0", "--no-backup-if-mismatch", "-r", "-", file)
 	cmd.Stdin = bytes.NewReader(patch)
 	failed := cmd.Run() != nil
 	b, err := os.ReadFile(file)
@@ -52,9 +53,18 @@ func onlyHunks(sc *diff.Script, which map[int]bool) []byte {
 	return out
 }
 
-// edited draws a text and what somebody made of it.
+// edited draws a text and what somebody made of it, also with other ends of lines, and
+// with none at the end.
 func edited(r *rapid.T, unique bool) (old, new string) {
 	var a, b strings.Builder
+	ends := rapid.SampledFrom([]string{"\n", "\n", "\r\n"}).Draw(r, "ends")
+	end := func(s string) string {
+		s = strings.ReplaceAll(s, "\n", ends)
+		if rapid.IntRange(0, 3).Draw(r, "cut") == 0 {
+			s = strings.TrimSuffix(s, ends)
+		}
+		return s
+	}
 	for i := range rapid.IntRange(1, 60).Draw(r, "lines") {
 		l := fmt.Sprintf("line %d\n", i)
 		if !unique && rapid.IntRange(0, 3).Draw(r, "common") == 0 {
@@ -67,11 +77,13 @@ func edited(r *rapid.T, unique bool) (old, new string) {
 			fmt.Fprintf(&b, "changed %d\n", i)
 		case 2:
 			fmt.Fprintf(&b, "%sadded %d\n", l, i)
+		case 3: // another end
+			b.WriteString(strings.TrimSuffix(l, "\n") + "\r\n")
 		default:
 			b.WriteString(l)
 		}
 	}
-	return a.String(), b.String()
+	return end(a.String()), end(b.String())
 }
 
 // TestHunksAsPatch takes hunks back one by one in any order, while somebody else edits
@@ -102,6 +114,9 @@ func TestHunksAsPatch(t *testing.T) {
 			if rapid.IntRange(0, 3).Draw(r, "others") == 0 {
 				lines := diff.Lines([]byte(want))
 				at := rapid.IntRange(0, len(lines)).Draw(r, "at")
+				if at == len(lines) && at > 0 && !strings.HasSuffix(want, "\n") {
+					lines[at-1] = append(slices.Clone(lines[at-1]), '\n')
+				}
 				want = string(bytes.Join(lines[:at], nil)) + fmt.Sprintf("others %d\n", n) + string(bytes.Join(lines[at:], nil))
 				w.tr.Actor = store.Actor{PID: 6, Comm: "emacs"}
 				w.apply(r, w.tr.Write(f, want))
@@ -135,7 +150,7 @@ func TestHunksAsPatch(t *testing.T) {
 				r.Fatalf("hunk %d taken back from\n%s\ngave\n%s\nwant\n%s", n, want, carried, patched)
 			}
 			for l := range strings.Lines(want) {
-				if strings.HasPrefix(l, "others") && !strings.Contains(carried, l) {
+				if strings.HasPrefix(l, "others") && !strings.Contains("\n"+carried, "\n"+l) {
 					r.Fatalf("%q is lost", l)
 				}
 			}

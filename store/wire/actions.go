@@ -21,6 +21,9 @@ type ActionsQuery struct {
 	Files    int       `json:"files,omitempty"`    // files listed of each action, the counts are of all; 0: 1,000
 	Lines    bool      `json:"lines,omitempty"`    // count lines, as far as that takes no time that a person notices
 	Together bool      `json:"together,omitempty"` // one action of everything
+	// Fold: where not all files can be listed, those of a directory that changed in the
+	// same way are one entry, with their number below it.
+	Fold bool `json:"fold,omitempty"`
 	// Seq and Skip go on where an answer ended; without, Seq is the version behind
 	// which (Oldest) or before which to begin.
 	Seq  uint64       `json:"seq,omitempty"`
@@ -100,7 +103,8 @@ type ActionFile struct {
 	From    []byte    `json:"from,omitempty"` // renamed
 	Change  string    `json:"change"`
 	Dir     bool      `json:"dir,omitempty"`
-	Below   int       `json:"below,omitempty"` // files below a directory that was renamed or deleted
+	Below   int       `json:"below,omitempty"`  // files below a directory that was renamed, deleted, or folded
+	Folded  bool      `json:"folded,omitempty"` // the entry is those files, and not the directory
 	Added   int       `json:"added,omitempty"`
 	Removed int       `json:"removed,omitempty"`
 	Counted bool      `json:"counted,omitempty"` // Added and Removed are known

@@ -138,8 +138,8 @@ func pad(s string, width int) string {
 
 func laneOf(a wire.Action) string {
 	if a.Actor.Session != "" {
-		id := cli.OneLine(a.Actor.Session)
-		return or(cli.OneLine(a.Client), "session") + " " + id[:min(len(id), 8)]
+		client, _, _ := strings.Cut(cli.OneLine(a.Client), "/") // without its version
+		return or(client, "session") + " " + short(a.Actor.Session)
 	}
 	if a.Plan != "" {
 		kind, _, _ := strings.Cut(a.Plan, "-")

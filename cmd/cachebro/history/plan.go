@@ -167,6 +167,9 @@ func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 	added, removed := 0, 0
 	for _, s := range plan.Steps {
 		line := fmt.Sprintf("  %s %s", StepLetter(s), cli.Quote(string(s.Path)))
+		if s.Do == "mkdir" || s.Do == "rmdir" {
+			line += "/"
+		}
 		if len(s.To) > 0 {
 			line += " -> " + cli.Quote(string(s.To))
 		}

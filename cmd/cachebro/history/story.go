@@ -2,11 +2,13 @@ package history
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -17,8 +19,11 @@ import (
 
 const (
 	storyPage  = 50 // actions that are asked for at once
-	shortFiles = 6  // files of an action that are listed without --stat
+	shortFiles = 8  // files of an action that are listed without --stat
 	allFiles   = 100_000
+	// pipeWidth is that of lines which go to no terminal: whoever looks for a word in
+	// them wants it found, and commands end at 500 bytes.
+	pipeWidth = 600
 	// followEvery is the time between two looks of --follow, and settled how long an
 	// action is silent before it is shown: its counts are to be final.
 	followEvery = 500 * time.Millisecond
@@ -42,7 +47,7 @@ type story struct {
 }
 
 func newStory(ctx context.Context, e *cli.Env, w io.Writer, c *wire.Client, f logFlags) *story {
-	s := &story{Env: e, ctx: ctx, c: c, out: bufio.NewWriter(w), paint: e.Paint(), clock: e.Now(), f: f, width: 100, uid: uint32(os.Getuid())}
+	s := &story{Env: e, ctx: ctx, c: c, out: bufio.NewWriter(w), paint: e.Paint(), clock: e.Now(), f: f, width: pipeWidth, uid: uint32(os.Getuid())}
 	if _, width := e.Terminal(); width > 40 {
 		s.width = width
 	}
@@ -76,9 +81,9 @@ func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQue
 
 // query is what the flags ask for.
 func (f logFlags) query(q wire.LogQuery) wire.ActionsQuery {
-	a := wire.ActionsQuery{Path: q.Path, Session: q.Session, Author: f.author, Since: q.Since, Until: q.Until, Ops: q.Ops, Oldest: f.oldest, Files: shortFiles + 1, Lines: true}
+	a := wire.ActionsQuery{Path: q.Path, Session: q.Session, Author: f.author, Since: q.Since, Until: q.Until, Ops: q.Ops, Oldest: f.oldest, Files: shortFiles, Fold: true, Lines: true}
 	if f.stat || f.patch || f.json {
-		a.Files = allFiles
+		a.Files, a.Fold = allFiles, false
 	}
 	return a
 }
@@ -155,11 +160,7 @@ func (s *story) action(a wire.Action) error {
 	}
 	fmt.Fprintln(s.out, line)
 	if s.f.stat && len(a.By) > 0 {
-		var by []string
-		for _, up := range a.By {
-			by = append(by, clip(cli.OneLine(or(up.Command, up.Comm)), 40))
-		}
-		fmt.Fprintln(s.out, indent+"         "+s.paint.Dim("started by "+strings.Join(by, " < ")))
+		fmt.Fprintln(s.out, indent+"           "+s.paint.Dim("started by "+StartedBy(a)))
 	}
 	if err := s.files(a, indent+"           "); err != nil {
 		return err
@@ -177,18 +178,10 @@ func or(a, b string) string {
 
 // files lists an action's files, with their diffs if asked for.
 func (s *story) files(a wire.Action, indent string) error {
-	most := len(a.Files)
-	if !s.f.stat && !s.f.patch && most > shortFiles {
-		most = shortFiles
-	}
-	shown, ignored := 0, 0
+	shown := 0
 	for _, f := range a.Files {
 		if f.Ignored && a.Ignored < a.Count && !s.f.stat {
-			ignored++
 			continue // of a build that is what nobody asks for
-		}
-		if shown == most {
-			break
 		}
 		shown++
 		line := fileLine(s.paint, f)
@@ -223,18 +216,33 @@ func (s *story) files(a wire.Action, indent string) error {
 
 // listed counts the files for which the first n lines stand.
 func listed(files []wire.ActionFile, n int, noIgnored bool) int {
-	sum := 0
+	var told []wire.ActionFile
 	for _, f := range files {
-		if noIgnored && f.Ignored {
-			continue
-		}
-		if n == 0 {
+		if len(told) == n {
 			break
 		}
-		n--
-		sum += max(f.Below, 1)
+		if !noIgnored || !f.Ignored {
+			told = append(told, f)
+		}
+	}
+	return Listed(told)
+}
+
+// Listed counts the files for which the lines of a list stand.
+func Listed(files []wire.ActionFile) (sum int) {
+	for _, f := range files {
+		if f.Below > 0 || !f.Dir || !holds(files, f.Path) {
+			sum += max(f.Below, 1)
+		}
 	}
 	return sum
+}
+
+// holds: files in the directory are listed by themselves.
+func holds(files []wire.ActionFile, dir []byte) bool {
+	return slices.ContainsFunc(files, func(f wire.ActionFile) bool {
+		return len(f.Path) > len(dir) && bytes.HasPrefix(f.Path, dir) && f.Path[len(dir)] == '/'
+	})
 }
 
 // patch writes what became of one file as a diff.
@@ -277,7 +285,7 @@ func (s *story) heading(a wire.Action) (indent string) {
 	var text string
 	switch {
 	case a.Asked != "":
-		text = s.paint.Bold("“" + clip(cli.OneLine(a.Asked), s.width-30) + "”")
+		text = s.paint.Bold("“" + clip(cli.OneLine(a.Asked), max(s.width-50, 30)) + "”")
 	case a.Actor.Prompt != "":
 		text = s.paint.Bold("prompt " + cli.OneLine(a.Actor.Prompt))
 	default:
@@ -291,10 +299,10 @@ func (s *story) heading(a wire.Action) (indent string) {
 		about = append(about, strings.TrimSpace(cli.Stamp(a.AskedAt, s.clock)))
 	}
 	if a.Asked != "" {
-		about = append(about, "prompt "+cli.OneLine(a.Actor.Prompt))
+		about = append(about, "prompt "+short(a.Actor.Prompt))
 	}
 	if a.Actor.Prompt == "" {
-		about = append(about, "session "+cli.OneLine(a.Actor.Session))
+		about = append(about, "session "+short(a.Actor.Session))
 	}
 	if len(about) > 0 {
 		text += "  " + s.paint.Dim(strings.Join(about, ", "))

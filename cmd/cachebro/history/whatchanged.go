@@ -97,8 +97,14 @@ func whatChanged(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, 
 	}
 	p, sum := e.Paint(), a.Actions[0]
 	shown := min(len(sum.Files), mostChanged)
+	said := ""
 	for _, f := range sum.Files[:shown] {
-		fmt.Fprintf(e.Stdout, "%s  %s\n", fileLine(p, f), p.Dim(strings.TrimSpace(cli.Stamp(f.Time, e.Now()))+" by "+clip(cli.OneLine(f.Command), 60)))
+		line := fileLine(p, f)
+		// Forty files of one command say its name once.
+		if by := strings.TrimSpace(cli.Stamp(f.Time, e.Now())) + " by " + clip(cli.OneLine(f.Command), 60); by != said {
+			line, said = line+"  "+p.Dim(by), by
+		}
+		fmt.Fprintln(e.Stdout, line)
 	}
 	if len(sum.Files) > shown {
 		fmt.Fprintf(e.Stdout, "… %d more; name a directory or a shorter time, or --json for all\n", sum.Count-listed(sum.Files, shown, false))

@@ -74,9 +74,9 @@ func LetterOf(p cli.Paint, f wire.ActionFile) string {
 
 // fileLine is what became of one file.
 func fileLine(p cli.Paint, f wire.ActionFile) string {
-	name := nameOf(f.Path, f.Dir)
+	name := nameOf(f.Path, f)
 	if len(f.From) > 0 {
-		name = nameOf(f.From, f.Dir) + " -> " + name
+		name = nameOf(f.From, f) + " -> " + name
 	}
 	line := LetterOf(p, f) + " " + name
 	if f.Dir && f.Below > 0 {
@@ -102,12 +102,17 @@ func fileLine(p cli.Paint, f wire.ActionFile) string {
 	return line
 }
 
-func nameOf(path []byte, dir bool) string {
-	name := cli.Quote(string(path))
-	if dir {
-		name += "/"
+// nameOf is a file's name; dir/* are files in a directory that are told as one.
+func nameOf(path []byte, f wire.ActionFile) string {
+	switch {
+	case f.Folded && len(path) == 0:
+		return "*"
+	case f.Folded:
+		return cli.Quote(string(path)) + "/*"
+	case f.Dir:
+		return cli.Quote(string(path)) + "/"
 	}
-	return name
+	return cli.Quote(string(path))
 }
 
 // Rest tells of an action what its files do not.
@@ -151,6 +156,30 @@ func Whose(a wire.Action, uid uint32) string {
 		parts = append(parts, text.Count(a.Left, "conflict")+" left alone")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// short is the beginning of a session's or prompt's name, which every command takes.
+func short(id string) string {
+	if id = cli.OneLine(id); len(id) == 36 && id[8] == '-' {
+		return id[:8]
+	}
+	return id
+}
+
+// StartedBy is who started an action, up to the agent or the terminal, without those
+// that say nothing new.
+func StartedBy(a wire.Action) string {
+	var by []string
+	for _, up := range a.By {
+		said := clip(cli.OneLine(or(up.Command, up.Comm)), 40)
+		if len(by) == 0 || said != by[len(by)-1] {
+			by = append(by, said)
+		}
+	}
+	if n := len(by); n > 2 {
+		by = append(by[:1], "…", by[n-1])
+	}
+	return strings.Join(by, " < ")
 }
 
 // isAgentName: worth a word, as a shell's terminal is not.

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"html/template"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,7 +92,7 @@ type fileRow struct {
 }
 
 func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
-	aq := wire.ActionsQuery{Limit: pageActions, Files: shortFiles + 1, Lines: true, Session: q.Get("session"), Prompt: q.Get("prompt"),
+	aq := wire.ActionsQuery{Limit: pageActions, Files: shortFiles, Fold: true, Lines: true, Session: q.Get("session"), Prompt: q.Get("prompt"),
 		Path: []byte(q.Get("path")), Author: q.Get("author"), Seq: number(q, "before")}
 	if skip := q.Get("skip"); skip != "" {
 		if err := json.Unmarshal([]byte(skip), &aq.Skip); err != nil {
@@ -197,19 +198,11 @@ func (s *server) actionOf(a wire.Action, marks map[string]uint64) action {
 	if a.Count == 0 {
 		x.Sum, x.Rest = x.Rest, ""
 	}
-	var by []string
-	for _, up := range a.By {
-		c := up.Command
-		if c == "" {
-			c = up.Comm
-		}
-		by = append(by, clip(oneLine(c), 40))
-	}
-	x.By = strings.Join(by, " < ")
+	x.By = history.StartedBy(a)
 	x.Take, x.Redo = takeOf(a)
 	x.Files = s.rowsOf(a, shortFiles)
-	if n := a.Count - len(x.Files); n > 0 && len(a.Files) > shortFiles {
-		x.MoreFiles = fmt.Sprintf("%d more", n)
+	if history.Listed(a.Files) < a.Count || slices.ContainsFunc(a.Files, func(f wire.ActionFile) bool { return f.Folded }) {
+		x.MoreFiles = "all " + text.Count(a.Count, "file")
 		x.All = template.URL("files?" + s.actionQuery(a).Encode())
 	}
 	return x
@@ -236,7 +229,9 @@ var changes = map[string]string{wire.FileAdded: "added", wire.FileModified: "cha
 
 func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
 	r := fileRow{Letter: history.LetterOf(cli.Paint{}, f), What: changes[f.Change], Added: f.Added, Removed: f.Removed}
-	r.Above, r.Name = cutName(f.Path, f.Dir)
+	if r.Above, r.Name = cutName(f.Path, f.Dir); f.Folded {
+		r.Above, r.Name = r.Above+r.Name, "*"
+	}
 	if len(f.From) > 0 {
 		r.From = name(f.From)
 	}
@@ -266,7 +261,7 @@ func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
 		r.Page, _ = link("file", "path", string(f.Path), "seq", f.Seq)
 		r.Diff, _ = link("diff", "from", f.Before, "to", f.Seq)
 	}
-	if a.Plan == "" && a.Count > 1 {
+	if a.Plan == "" && a.Count > 1 && !f.Folded {
 		r.Take, _ = link("plan", "kind", "undo", "action", a.Last, "path", string(f.Path))
 	}
 	return r

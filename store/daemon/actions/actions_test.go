@@ -402,3 +402,47 @@ func TestOfIsWhatThePageTells(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// What cannot be listed whole is told by directories, as far as there must be; what was
+// deleted is seen first, and the counts are those of all.
+func TestFold(t *testing.T) {
+	w := newWorld(t)
+	w.process(101, 100, 101, "sh", "sh", "-c", "x")
+	var all []store.Path
+	for i := range 12 {
+		all = append(all, store.Path(fmt.Sprintf("http/c%02d", i)), store.Path(fmt.Sprintf("web/a/b%d/f", i)))
+	}
+	w.start(append(all, "main", "old", "web/top")...)
+	w.as(101, "sh")
+	for _, p := range append(all, "main") {
+		w.do(w.tree.Write(p, "one\n2\n"))
+	}
+	w.do(w.tree.Remove("old"), w.tree.Rename("web/top", "web/moved"))
+	for i := range 20 {
+		c := w.tree.Write(store.Path(fmt.Sprintf("out/o%02d", i)), "x\n")
+		c.Class = 1
+		w.do(c)
+	}
+	for _, x := range []struct {
+		most int
+		want string
+	}{
+		{5, "x: 47: deleted old +0-2, renamed web/top>web/moved, modified http/ (12) +12-12, modified main +1-1, modified web/a/ (12) +12-12"},
+		{20, "x: 47: deleted old +0-2, renamed web/top>web/moved, modified http/c00 +1-1, modified http/c01 +1-1,"},
+		{3, "x: 47: deleted old +0-2, renamed web/top>web/moved, modified / (25) +25-25"},
+		{2, "x: 47: deleted old +0-2, renamed web/top>web/moved"},
+	} {
+		a := w.page(store.Filter{}, wire.ActionsQuery{Files: x.most, Fold: true, Limit: 1})
+		if got := told(a.Actions[0]); !strings.HasPrefix(got, x.want) {
+			t.Errorf("%d: %s", x.most, got)
+		}
+	}
+	whole := w.page(store.Filter{}, wire.ActionsQuery{Files: 47, Fold: true, Limit: 1}).Actions[0]
+	if len(whole.Files) != 47 || slices.ContainsFunc(whole.Files, func(f wire.ActionFile) bool { return f.Folded }) {
+		t.Errorf("there is room for all: %s", told(whole))
+	}
+	folded := w.page(store.Filter{}, wire.ActionsQuery{Files: 5, Fold: true, Limit: 1}).Actions[0]
+	if !folded.Files[2].Folded || !folded.Files[2].Dir || folded.Added != whole.Added || folded.Removed != whole.Removed {
+		t.Errorf("%+v", folded.Files[2])
+	}
+}

@@ -352,15 +352,21 @@ func (l lines) of(f *file) (added, removed int, binary, known bool) {
 }
 
 // list fills in an action's files and counts.
-func (l lines) list(a *wire.Action, all []*file, most int, together bool) {
+func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) {
 	kept, below := fold(all)
+	filled := map[store.Path]bool{}
+	for _, f := range kept {
+		for p := parent(f.path); p != ""; p = parent(p) {
+			filled[p] = true
+		}
+	}
 	for _, f := range kept {
 		x := wire.ActionFile{Path: []byte(f.path), From: []byte(f.origin), Change: f.change(), Dir: f.dir(), Ignored: f.now.Class == 1,
 			Size: f.now.Stat.Size, Before: f.before.Seq, Seq: f.now.Seq, Time: f.now.When(), Missing: strings.ToValidUTF8(f.now.NoContent, "�")}
 		if f.mode {
 			x.Missing = ""
 		}
-		if together {
+		if q.Together {
 			_, j := l.w.keyOf(f.now)
 			x.By, x.Command = strings.ToValidUTF8(f.comm, "�"), l.w.command(f.now, j)
 		} else if f.comm != a.Actor.Comm {
@@ -377,7 +383,7 @@ func (l lines) list(a *wire.Action, all []*file, most int, together bool) {
 			x.Binary = x.Binary || binary && !x.Dir
 		}
 		n := len(under)
-		if x.Dir && n == 0 {
+		if x.Dir && n == 0 && !filled[f.path] { // else what is in it is listed by itself
 			n = 1
 		}
 		a.Count += n
@@ -389,11 +395,83 @@ func (l lines) list(a *wire.Action, all []*file, most int, together bool) {
 	}
 	// What git ignores is what nobody asks for, where there is anything else.
 	sort.SliceStable(a.Files, func(i, j int) bool { return !a.Files[i].Ignored && a.Files[j].Ignored })
-	if together {
+	if q.Together {
 		sort.SliceStable(a.Files, func(i, j int) bool { return a.Files[i].Seq > a.Files[j].Seq })
 	}
-	a.Files = a.Files[:min(len(a.Files), most)]
-	for i := range a.Files {
-		a.Files[i].Also = l.w.also[a.Key][store.Path(a.Files[i].Path)]
+	also := l.w.also[a.Key]
+	seen := slices.IndexFunc(a.Files, func(x wire.ActionFile) bool { return x.Ignored })
+	if seen <= 0 {
+		seen = len(a.Files)
 	}
+	if q.Fold && seen > q.Files {
+		alone := func(x wire.ActionFile) bool { return x.Missing != "" || also[store.Path(x.Path)] != "" }
+		a.Files = append(foldSame(a.Files[:seen:seen], q.Files, alone), a.Files[seen:]...)
+	}
+	a.Files = a.Files[:min(len(a.Files), q.Files)]
+	for i := range a.Files {
+		a.Files[i].Also = also[store.Path(a.Files[i].Path)]
+	}
+}
+
+// foldSame makes one entry of the files below a directory that changed in the same way,
+// the deepest directories first, until at most so many entries are left: forty files
+// that sed changed are one line, and the directory that was deleted beside them is
+// seen. What changes names comes first. Files of which there is something to say are
+// not folded.
+func foldSame(all []wire.ActionFile, most int, alone func(wire.ActionFile) bool) []wire.ActionFile {
+	deepest := 0
+	for _, x := range all {
+		deepest = max(deepest, bytes.Count(x.Path, []byte("/")))
+	}
+	var out []wire.ActionFile
+	for depth := deepest; depth >= 0; depth-- {
+		if out = foldAt(all, depth, alone); len(out) <= most {
+			break
+		}
+	}
+	order := []string{wire.FileDeleted, wire.FileRenamed, wire.FileAdded}
+	slices.SortStableFunc(out, func(a, b wire.ActionFile) int {
+		return cmp.Compare(uint(slices.Index(order, a.Change)), uint(slices.Index(order, b.Change)))
+	})
+	return out
+}
+
+// foldAt folds what lies at a depth or below it.
+func foldAt(all []wire.ActionFile, depth int, alone func(wire.ActionFile) bool) (out []wire.ActionFile) {
+	type kind struct{ dir, change string }
+	of := func(x wire.ActionFile) (k kind, ok bool) {
+		parts := bytes.Split(x.Path, []byte("/"))
+		if x.Dir || x.Change == wire.FileRenamed || len(parts)-1 < depth || alone(x) {
+			return k, false
+		}
+		return kind{string(bytes.Join(parts[:depth], []byte("/"))), x.Change}, true
+	}
+	n := map[kind]int{}
+	for _, x := range all {
+		if k, ok := of(x); ok {
+			n[k]++
+		}
+	}
+	at := map[kind]int{}
+	for _, x := range all {
+		k, ok := of(x)
+		if !ok || n[k] == 1 {
+			out = append(out, x)
+			continue
+		}
+		i, begun := at[k]
+		if !begun {
+			i, at[k] = len(out), len(out)
+			out = append(out, wire.ActionFile{Path: []byte(parent(store.Path(x.Path))), Change: k.change, Ignored: x.Ignored, Dir: true, Folded: true, Counted: true, Seq: x.Seq, Time: x.Time, By: x.By, Command: x.Command})
+		}
+		f := &out[i]
+		for !store.Path(x.Path).Inside(store.Path(f.Path)) {
+			f.Path = []byte(parent(store.Path(f.Path)))
+		}
+		f.Below, f.Size, f.Added, f.Removed, f.Counted = f.Below+1, f.Size+x.Size, f.Added+x.Added, f.Removed+x.Removed, f.Counted && x.Counted
+		if f.By != x.By {
+			f.By = ""
+		}
+	}
+	return out
 }

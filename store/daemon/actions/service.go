@@ -93,7 +93,7 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 				return err
 			}
 			g.versions = nil
-			count.list(&a, all, q.Files, q.Together)
+			count.list(&a, all, q)
 			out.Actions = append(out.Actions, a)
 		}
 		return nil

@@ -10,7 +10,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// "last" is the newest that changed something; any other name is itself.
+// "last" is the newest that changed something; any other name is itself, or
+// what begins with it.
 func TestLast(t *testing.T) {
 	s := storetest.Fresh(t)
 	if _, err := Session(s, "last"); !errors.Is(err, wire.ErrNotFound) {
@@ -54,6 +55,27 @@ func TestLast(t *testing.T) {
 	write("P2")
 	if got, err := Prompt(s, "undo", "", "wrote", "last"); err != nil || got != "P2" {
 		t.Errorf("%q, %v", got, err)
+	}
+	for _, id := range []string{"21daf5b3-ce88", "21daf5b4-ce88", "5f6e7d8c"} {
+		if err := errors.Join(s.Sessions.Put(store.Session{ID: store.SessionID(id), Started: 1}), s.Sessions.PutPrompt(store.Prompt{ID: "p" + id, Session: store.SessionID(id), Time: 1})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{"21daf5b3": "21daf5b3-ce88", "21daf5b4-ce88": "21daf5b4-ce88", "5f6e7d8c": "5f6e7d8c", "5f6e": "5f6e", "unknown": "unknown", "": ""} {
+		if got, err := Session(s, name); err != nil || string(got) != want {
+			t.Errorf("session %q: %q, %v", name, got, err)
+		}
+	}
+	for name, want := range map[string]string{"p21daf5b3": "p21daf5b3-ce88", "p5f6e7d8c": "p5f6e7d8c", "unknown": "unknown", "": ""} {
+		if got, err := Prompt(s, "undo", "", "", name); err != nil || got != want {
+			t.Errorf("prompt %q: %q, %v", name, got, err)
+		}
+	}
+	if _, err := Session(s, "21daf5b"); !errors.Is(err, wire.ErrBadRequest) {
+		t.Errorf("of two sessions: %v", err)
+	}
+	if _, err := Prompt(s, "undo", "", "", "p21daf5"); !errors.Is(err, wire.ErrBadRequest) {
+		t.Errorf("of two prompts: %v", err)
 	}
 	has := func(s store.Session) (bool, error) { return s.ID == "old", nil }
 	if got, err := SessionWith(s, "last", has); err != nil || got != "old" {

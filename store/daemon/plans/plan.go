@@ -395,15 +395,27 @@ func (pl *Plans) planMoved(ctx context.Context, id string, s store.Step) {
 	}
 }
 
-// whenOf is the time of the prompt or session that "last" meant, for the title of a plan.
+// maxAsked is how much of a prompt's words the title of a plan has, in characters.
+const maxAsked = 60
+
+// whenOf is when a prompt was given, and what it asked, or of what time the last session
+// is, for the title of a plan.
 func (pl *Plans) whenOf(q wire.PlanRequest, uq undo.Query) string {
 	switch {
-	case q.Prompt == "last":
-		all, _ := pl.store.Sessions.LastPrompts(uq.Select.Session, 2) // the title does without
+	case q.Prompt != "":
+		all, _ := pl.store.Sessions.LastPrompts(uq.Select.Session, 0) // the title does without
 		for _, p := range all {
-			if p.ID == uq.Select.Prompt {
-				return " of " + onwire.Clock(p.Time)
+			if p.ID != uq.Select.Prompt {
+				continue
 			}
+			asked := []rune(strings.Join(strings.Fields(p.Text), " "))
+			if len(asked) > maxAsked {
+				asked = append(asked[:maxAsked-1], '…')
+			}
+			if len(asked) > 0 {
+				return " of " + onwire.Clock(p.Time) + ", “" + string(asked) + "”"
+			}
+			return " of " + onwire.Clock(p.Time)
 		}
 	case q.Session == "last":
 		if s, ok, err := pl.store.Sessions.Get(uq.Select.Session); err == nil && ok {
