@@ -3,12 +3,15 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"html"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -460,6 +463,114 @@ func TestPages(t *testing.T) {
 		}
 		g.actionsWith("live.txt")
 	})
+}
+
+// TestHunksOfOddFiles takes hunks back, in the page and on the command line, of files whose
+// lines or names are not the usual ones, and compares them byte for byte. What has no
+// lines offers none.
+func TestHunksOfOddFiles(t *testing.T) {
+	same := strings.Repeat("same\n", 9)
+	long, bad := strings.Repeat("n", 255), "bad\xff\n.txt"
+	type change struct {
+		old, new string
+		hunks    int    // offered
+		want     string // when the first is taken back
+	}
+	files := map[string]change{
+		"crlf.txt":   {"one\r\n" + strings.ReplaceAll(same, "\n", "\r\n") + "end\r\n", "ONE\r\n" + strings.ReplaceAll(same, "\n", "\r\n") + "END\r\n", 2, "one\r\n" + strings.ReplaceAll(same, "\n", "\r\n") + "END\r\n"},
+		"tolf.txt":   {"one\r\ntwo\r\n", "one\ntwo\n", 1, "one\r\ntwo\r\n"},
+		"noend.txt":  {"one\n" + same + "end", "ONE\n" + same + "end\nmore", 2, "one\n" + same + "end\nmore"},
+		"end.txt":    {"one\nend", "one\nend\n", 1, "one\nend"},
+		"noend2.txt": {"one\nend\n", "one\nend", 1, "one\nend\n"},
+		"filled.txt": {"", "one\n", 1, ""},
+		"empty.txt":  {"one\n", "", 1, "one\n"},
+		"bin.dat":    {"a\x00b\n", "a\x00c\n", 0, ""},
+		"mode.sh":    {"x\n", "x\n", 0, ""},
+		"moved.txt":  {"one\n" + same + "end\n", "ONE\n" + same + "END\n", 2, "one\n" + same + "END\n"},
+		long:         {"one\n", "two\n", 1, "one\n"},
+		bad:          {"one\n", "two\n", 1, "one\n"},
+	}
+	old, now := map[string]string{}, map[string]string{}
+	for name, f := range files {
+		old[name], now[name] = f.old, f.new
+	}
+	p := newProject(t, old)
+	p.mount()
+	news := t.TempDir() // outside of the project
+	for name, text := range now {
+		if err := os.WriteFile(filepath.Join(news, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("sh", "-ec", `for f in "$1"/*; do cat "$f" > "${f##*/}"; done; chmod 755 mode.sh; mv moved.txt to.txt`, "sh", news)
+	cmd.Dir, cmd.SysProcAttr = p.dir, &syscall.SysProcAttr{Setpgid: true}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	at := func(name string) string {
+		if name == "moved.txt" {
+			name = "to.txt"
+		}
+		return p.path(name)
+	}
+	type version struct {
+		Path   string
+		Raw    []byte `json:"path_base64"`
+		Before uint64
+		Seq    uint64
+	}
+	var did struct {
+		Last  uint64
+		Files []version
+	}
+	eventually(t, time.Minute, "the log has all of it", func() bool {
+		line, _, _ := strings.Cut(p.cb("log", "--actions", "--json", p.dir), "\n")
+		return json.Unmarshal([]byte(line), &did) == nil && len(did.Files) == len(files)
+	})
+	g := p.ui()
+	hunk := regexp.MustCompile(`plan\?after=\d+&amp;before=\d+&amp;edits=[\d%C]+&amp;kind=undo`)
+	for _, v := range did.Files {
+		name := strings.Replace(v.Path+string(v.Raw), "to.txt", "moved.txt", 1)
+		f := files[name]
+		page := g.get(fmt.Sprintf("diff?from=%d&to=%d", v.Before, v.Seq))
+		offered := hunk.FindAllString(page, -1)
+		if marked := strings.Contains(page, "^M"); marked != (name == "tolf.txt") {
+			t.Errorf("%q: ends of lines are shown: %v\n%s", name, marked, page)
+		}
+		if len(offered) != f.hunks {
+			t.Errorf("%q: %d hunks of %d:\n%s", name, len(offered), f.hunks, page)
+		}
+		if f.hunks == 0 || len(offered) == 0 {
+			if want := map[string]string{"bin.dat": "SHA-256", "mode.sh": "mode 0644 → 0755"}[name]; !strings.Contains(page, want) {
+				t.Errorf("%q: no %q:\n%s", name, want, page)
+			}
+			continue
+		}
+		done := g.post("apply", g.form(g.get(html.UnescapeString(offered[0]))))
+		if got := read(t, at(name)); got != f.want {
+			t.Errorf("%q: after the hunk %q, want %q\n%s", name, got, f.want, done)
+			continue
+		}
+		g.post("apply", g.form(g.get(g.find(done, `(plan\?kind=redo&amp;plan=[^"]+)"`))))
+		if got := read(t, at(name)); got != f.new {
+			t.Errorf("%q: after the redo %q", name, got)
+		}
+	}
+	undo := p.command("undo", "--hunk", fmt.Sprintf("#%d", did.Last))
+	undo.Dir, undo.Stdin = p.dir, strings.NewReader(strings.Repeat("y\n", 100))
+	out, err := undo.CombinedOutput()
+	if err != nil || strings.ContainsAny(string(out), "\xff") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for name, f := range files {
+		want := f.old
+		if f.hunks == 0 {
+			want = f.new
+		}
+		if got := read(t, at(name)); got != want {
+			t.Errorf("%q: after undo --hunk %q\n%s", name, got, out)
+		}
+	}
 }
 
 // TestPrunePage shows what a prune would drop, and drops that only.

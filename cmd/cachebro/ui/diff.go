@@ -143,6 +143,9 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 		}
 		return p, nil
 	}
+	if rows.crlf {
+		p.Mode = strings.TrimPrefix(p.Mode+", lines end with CR LF", ", ")
+	}
 	at = max(min(at, len(rows.all)), 0)
 	end := min(at+diffPiece, len(rows.all))
 	var said map[int][]commentRow
@@ -185,6 +188,7 @@ type diffRows struct {
 	hunks    []diff.Hunk
 	all      []place
 	side     bool
+	crlf     bool // all lines of both sides end so, and it is not shown
 	from, to side
 	old, new [][]span // colours
 }
@@ -192,6 +196,7 @@ type diffRows struct {
 func (s *server) rows(from, to side, columns bool) *diffRows {
 	d := &diffRows{s: s, sc: diff.Compare(from.data, to.data), side: columns, from: from, to: to}
 	d.hunks = d.sc.Hunks(diff.Context)
+	d.crlf = (bytes.Contains(from.data, []byte("\r\n")) || bytes.Contains(to.data, []byte("\r\n"))) && crlf(d.sc.Old) && crlf(d.sc.New)
 	d.old, d.new = colour(string(from.Path), from.data), colour(string(to.Path), to.data)
 	for i, h := range d.hunks {
 		d.all = append(d.all, place{hunk: i})
@@ -270,13 +275,30 @@ func (d *diffRows) show(p place) row {
 	}
 	if p.old >= 0 {
 		l := d.sc.Old[p.old]
-		r.OldN, r.Old, r.OldNoEnd = strconv.Itoa(p.old+1), line(l, at(d.old, p.old), del), !bytes.HasSuffix(l, []byte("\n"))
+		r.OldN, r.Old, r.OldNoEnd = strconv.Itoa(p.old+1), d.line(l, at(d.old, p.old), del), !bytes.HasSuffix(l, []byte("\n"))
 	}
 	if p.new >= 0 {
 		l := d.sc.New[p.new]
-		r.NewN, r.New, r.NewNoEnd = strconv.Itoa(p.new+1), line(l, at(d.new, p.new), add), !bytes.HasSuffix(l, []byte("\n"))
+		r.NewN, r.New, r.NewNoEnd = strconv.Itoa(p.new+1), d.line(l, at(d.new, p.new), add), !bytes.HasSuffix(l, []byte("\n"))
 	}
 	return r
+}
+
+func (d *diffRows) line(l []byte, colours []span, marks []mark) template.HTML {
+	if d.crlf {
+		l = bytes.TrimSuffix(l, []byte("\r\n"))
+	}
+	return line(l, colours, marks)
+}
+
+// crlf: all lines that have an end end with CR and LF. To say so once is enough.
+func crlf(lines [][]byte) bool {
+	for _, l := range lines {
+		if bytes.HasSuffix(l, []byte("\n")) && !bytes.HasSuffix(l, []byte("\r\n")) {
+			return false
+		}
+	}
+	return true
 }
 
 // at is one line's colours.

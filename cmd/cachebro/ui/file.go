@@ -287,12 +287,16 @@ func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, 
 		return nil
 	}
 	lines, colours := diff.Lines(x.data), colour(string(v.Path), x.data)
+	d := diffRows{crlf: bytes.Contains(x.data, []byte("\r\n")) && crlf(lines)}
+	if d.crlf {
+		out.Size += ", lines end with CR LF"
+	}
 	from, _ := strconv.Atoi(q.Get("at"))
 	from = max(min(from, len(lines)), 0)
 	end := min(from+filePiece, len(lines))
 	out.Piece = from > 0
 	for i := from; i < end; i++ {
-		out.Rows = append(out.Rows, codeRow{N: i + 1, Text: line(lines[i], at(colours, i), nil)})
+		out.Rows = append(out.Rows, codeRow{N: i + 1, Text: d.line(lines[i], at(colours, i), nil)})
 	}
 	if out.CutLines = len(lines) - end; out.CutLines > 0 {
 		out.Cut, _ = link("version", "path", out.Path, "n", out.N, "at", end)
