@@ -3,7 +3,9 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -34,8 +36,8 @@ type pages struct {
 // ui starts cachebro ui for the project and goes to the first address.
 func (p *project) ui() *pages {
 	p.t.Helper()
-	cmd := exec.Command(binary, "ui", "--no-open", p.dir)
-	cmd.Env = p.env
+	cmd := exec.Command(binary, "ui", "--no-open")
+	cmd.Dir, cmd.Env = p.dir, p.env
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		p.t.Fatal(err)
@@ -431,34 +433,11 @@ func TestPages(t *testing.T) {
 
 	t.Run("live", func(t *testing.T) {
 		g.t = t
-		req, _ := http.NewRequestWithContext(t.Context(), "GET", g.base+"events", nil)
-		req.AddCookie(&http.Cookie{Name: g.cookie.Name, Value: g.cookie.Value})
-		r, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Body.Close()
-		events := make(chan string, 100)
-		go func() {
-			for sc := bufio.NewScanner(r.Body); sc.Scan(); {
-				if data, ok := strings.CutPrefix(sc.Text(), "data: "); ok {
-					events <- data
-				}
-			}
-			close(events)
-		}()
-		hear := func() string {
-			select {
-			case e := <-events:
-				return e
-			case <-time.After(time.Minute):
-				t.Fatal("the page heard of nothing")
-				return ""
-			}
-		}
-		before := hear()
+		hear, leave := g.events()
+		defer leave()
+		before := hear("changed", "")
 		p.write("live.txt", "now\n")
-		if now := hear(); now == before {
+		if now := hear("changed", ""); now == before {
 			t.Errorf("twice %s", now)
 		}
 		g.actionsWith("live.txt")
@@ -571,6 +550,110 @@ func TestHunksOfOddFiles(t *testing.T) {
 			t.Errorf("%q: after undo --hunk %q\n%s", name, got, out)
 		}
 	}
+}
+
+// TestPageOutlives: a page goes on when the daemon is killed and when the project is
+// unmounted, which it does not hinder, and mounted again; it says so, and what is wrong
+// when the history is gone, of which it begins no new one.
+func TestPageOutlives(t *testing.T) {
+	p := newProject(t, map[string]string{"a.txt": "one\n"})
+	p.mount()
+	p.apart("echo two > a.txt")
+	g := p.ui()
+	hear, leave := g.events()
+	g.actionsWith("echo two")
+	_ = syscall.Kill(p.process("daemon"), syscall.SIGKILL)
+	g.actionsWith("echo two")
+	p.umount()
+	hear("note", "not mounted")
+	p.write("a.txt", "three\n")
+	eventually(t, time.Minute, "what is changed then is shown", func() bool { return strings.Contains(g.get("file?path=a.txt"), "three") })
+	p.mount()
+	hear("note", "^$")
+	p.apart("echo four > a.txt")
+	g.actionsWith("echo four")
+	done := g.post("apply", g.form(g.get(g.find(g.get("actions"), `(plan\?action=\d+&amp;kind=undo)"`))))
+	if got := read(t, p.path("a.txt")); got != "three\n" {
+		t.Errorf("an undo in the mount that came later: %q\n%s", got, done)
+	}
+	p.umount()
+	leave()
+	state := p.state()
+	if err := os.Rename(state, p.base+"/gone"); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{"", "storage", "actions", "hits?q=x", "diff?to=1", "plan?kind=undo"} {
+		if got := g.get(page); !strings.Contains(got, "the history of this project is gone") || (page == "" || page == "storage") != strings.Contains(got, "<nav") {
+			t.Errorf("%q:\n%s", page, got)
+		}
+	}
+	if _, err := os.Stat(state); err == nil {
+		t.Error("a new history was begun")
+	}
+	hear, _ = g.events()
+	hear("", "hello")
+	if err := syscall.Kill(g.pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	hear("ended", "cachebro ui was ended")
+}
+
+// umount takes the mount away, also where another namespace of this machine has a copy.
+func (p *project) umount() {
+	p.t.Helper()
+	out, err := p.try("umount", p.dir)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 3 {
+		out, err = p.try("umount", "--force", p.dir)
+	}
+	if err != nil {
+		p.t.Fatalf("umount: %v\n%s", err, out)
+	}
+}
+
+// events listens as a page does. hear waits for an event whose data an expression fits, "" a
+// comment; leave closes the page.
+func (g *pages) events() (hear func(event, data string) string, leave func()) {
+	g.t.Helper()
+	ctx, leave := context.WithCancel(g.t.Context())
+	req, err := http.NewRequestWithContext(ctx, "GET", g.base+"events", nil)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	req.AddCookie(&http.Cookie{Name: g.cookie.Name, Value: g.cookie.Value})
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	lines := make(chan string, 1000) // closed when the stream ends
+	go func() {
+		defer r.Body.Close()
+		for sc := bufio.NewScanner(r.Body); sc.Scan(); {
+			lines <- sc.Text()
+		}
+		close(lines)
+	}()
+	return func(event, data string) string {
+		g.t.Helper()
+		late := time.After(time.Minute)
+		for now := ""; ; {
+			select {
+			case l, ok := <-lines:
+				if !ok {
+					g.t.Fatalf("the stream ended without %s: %s", event, data)
+				}
+				if e, is := strings.CutPrefix(l, "event: "); is {
+					now = e
+				}
+				if kind, d, is := strings.Cut(l, ": "); is && kind != "event" && now == event && regexp.MustCompile(data).MatchString(d) {
+					return d
+				}
+			case <-late:
+				g.t.Fatalf("no %s: %s", event, data)
+				return ""
+			}
+		}
+	}, leave
 }
 
 // TestPrunePage shows what a prune would drop, and drops that only.

@@ -65,15 +65,20 @@ func run(ctx context.Context, e *cli.Env) error {
 	}
 	defer l.Close()
 	g := newGuard(l.Addr().(*net.TCPAddr))
-	ctx, stop := context.WithCancel(ctx)
+	// Who stands in a project keeps it from being unmounted.
+	if err := os.Chdir("/"); err != nil {
+		return fmt.Errorf("leave the project: %w", err)
+	}
+	// Pages are told why before what is streamed ends.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	s, err := newServer(ctx, e, t, c, g, state)
+	s, err := newServer(serving, e, t, c, g, state)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(openFile(state, g))
 	srv := &http.Server{Handler: g.wrap(s.routes()), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return ctx }}
+		BaseContext: func(net.Listener) context.Context { return serving }}
 	served := make(chan error, 1) // closed by nobody: one value
 	go func() { served <- srv.Serve(l) }()
 	fmt.Fprintf(e.Stdout, "%s\n", g.first())
@@ -85,11 +90,14 @@ func run(ctx context.Context, e *cli.Env) error {
 		case err := <-served:
 			return fmt.Errorf("serve: %w", err)
 		case <-time.After(goneEvery):
-			if cli.IsDir(state) && cli.IsDir(t.Root) {
+			err := s.gone()
+			if err == nil {
 				continue
 			}
-			fmt.Fprintln(e.Stderr, "the project or its history is gone")
+			fmt.Fprintln(e.Stderr, cli.OneLine(err.Error()))
+			s.live.end(err.Error() + ": cachebro ui has ended")
 		case <-ctx.Done():
+			s.live.end("cachebro ui was ended; started again it prints a new address")
 		}
 		stop() // what is streamed ends
 		end, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -80,15 +80,15 @@ func (s *server) comment(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		form, ferr := s.commentForm(r.Context(), r.URL.Query())
 		if ferr != nil {
-			s.fail(w, err)
+			s.fail(w, r, err)
 			return
 		}
 		part := form.(commentPart)
 		part.Said, part.Problem = r.PostForm.Get("text"), oneLine(err.Error())
-		s.render(w, "comment", part)
+		s.render(w, r, "comment", part)
 		return
 	}
-	s.render(w, "done", donePart{Text: "kept: it goes with the next prompt of session " + oneLine(c.Session[:min(len(c.Session), 8)])})
+	s.render(w, r, "done", donePart{Text: "kept: it goes with the next prompt of session " + oneLine(c.Session[:min(len(c.Session), 8)])})
 }
 
 // comments lists all, the newest first.

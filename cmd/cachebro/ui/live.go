@@ -22,21 +22,31 @@ const (
 type live struct {
 	ctx     context.Context
 	newest  func(context.Context) (uint64, error)
-	changed func(ctx context.Context, token string) (next string, yes bool)
+	changed func(ctx context.Context, token string) (next, note string, yes bool)
 
 	// mu guards what follows.
-	mu     sync.Mutex
-	to     map[chan uint64]bool // closed by nobody; each has room for the newest number
-	looks  bool
-	number uint64
+	mu    sync.Mutex
+	to    map[chan news]bool // closed by nobody; each has room for the newest
+	looks bool
+	last  news
+	ended string // why the server ends
 }
 
-func newLive(ctx context.Context, newest func(context.Context) (uint64, error), changed func(context.Context, string) (string, bool)) *live {
-	return &live{ctx: ctx, newest: newest, changed: changed, to: map[chan uint64]bool{}}
+// news is what pages are told.
+type news struct {
+	number uint64 // of the newest version
+	note   string // what a person must know of the project as it is, in a line
+}
+
+func newLive(ctx context.Context, newest func(context.Context) (uint64, error), changed func(context.Context, string) (string, string, bool)) *live {
+	return &live{ctx: ctx, newest: newest, changed: changed, to: map[chan news]bool{}}
 }
 
 // newest is the number of the newest version.
 func (s *server) newest(ctx context.Context) (uint64, error) {
+	if err := s.gone(); err != nil {
+		return 0, err
+	}
 	a, err := wire.Call[wire.LogAnswer](ctx, s.c, wire.MLog, wire.LogQuery{Limit: 1})
 	if err != nil || len(a.Versions) == 0 {
 		return 0, err
@@ -46,17 +56,17 @@ func (s *server) newest(ctx context.Context) (uint64, error) {
 
 // changed asks mountd, so that the daemon may end while nothing happens. Where nothing
 // is mounted, only the daemon can tell.
-func (s *server) changed(ctx context.Context, token string) (string, bool) {
-	if s.t.Point == "" {
-		return "", true
+func (s *server) changed(ctx context.Context, token string) (next, note string, yes bool) {
+	if s.target().Point == "" {
+		return "", "not mounted: what is changed now is found later, without who did it; cachebro mount goes on", true
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	a, err := wire.AskChanges(ctx, s.e.Paths(), s.t.Root, token, "")
 	if err != nil {
-		return "", true
+		return "", "", true
 	}
-	next := string(a)
+	next = string(a)
 	paths := 0
 	for i := range a {
 		if a[i] == 0 {
@@ -66,15 +76,18 @@ func (s *server) changed(ctx context.Context, token string) (string, bool) {
 			paths++
 		}
 	}
-	return next, paths > 1 || token == ""
+	return next, "", paths > 1 || token == ""
 }
 
-// listen gives a channel that gets the newest number when it grows.
-func (l *live) listen() chan uint64 {
-	ch := make(chan uint64, 1)
+// listen gives a channel that gets the newest when it is another.
+func (l *live) listen() chan news {
+	ch := make(chan news, 1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.to[ch] = true
+	if l.last.note != "" {
+		ch <- l.last
+	}
 	if !l.looks {
 		l.looks = true
 		go l.look()
@@ -82,7 +95,7 @@ func (l *live) listen() chan uint64 {
 	return ch
 }
 
-func (l *live) leave(ch chan uint64) {
+func (l *live) leave(ch chan news) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.to, ch)
@@ -92,15 +105,14 @@ func (l *live) leave(ch chan uint64) {
 func (l *live) look() {
 	token, again := "", 0
 	for {
-		next, changed := l.changed(l.ctx, token)
+		next, note, changed := l.changed(l.ctx, token)
 		if token = next; changed {
 			again = 4 // what mountd has told of comes into the log a moment later
 		}
 		if again > 0 {
 			again--
-			if n, err := l.newest(l.ctx); err == nil {
-				l.tell(n)
-			}
+			n, err := l.newest(l.ctx)
+			l.tell(news{n, note}, err == nil)
 		}
 		select {
 		case <-l.ctx.Done():
@@ -116,23 +128,42 @@ func (l *live) look() {
 	}
 }
 
-func (l *live) tell(n uint64) {
+// tell passes on what is new. known: the number is.
+func (l *live) tell(n news, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n == l.number {
+	if !known {
+		n.number = l.last.number
+	}
+	if n == l.last {
 		return
 	}
-	l.number = n
+	l.last = n
 	for ch := range l.to {
 		select {
-		case <-ch: // an older number that was not fetched
+		case <-ch: // older, and not fetched
 		default:
 		}
 		ch <- n
 	}
 }
 
-// serve streams server-sent events: "changed" with the newest number.
+// end says why the server ends.
+func (l *live) end(why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = why
+}
+
+// parting is what a page is told last.
+func (l *live) parting() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended
+}
+
+// serve streams server-sent events: "changed" with the newest number, "note" with what a
+// person must know, "ended" with why there is no more.
 func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 	f, ok := w.(http.Flusher)
 	if !ok {
@@ -142,16 +173,24 @@ func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	fmt.Fprint(w, ": hello\n\n")
 	f.Flush()
-	ch := l.listen()
+	ch, note := l.listen(), ""
 	defer l.leave(ch)
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
 	for {
 		select {
 		case <-r.Context().Done():
+			if why := l.parting(); why != "" {
+				fmt.Fprintf(w, "event: ended\ndata: %s\n\n", oneLine(why))
+				f.Flush()
+			}
 			return
 		case n := <-ch:
-			if _, err := fmt.Fprintf(w, "event: changed\ndata: %d\n\n", n); err != nil {
+			if n.note != note {
+				note = n.note
+				fmt.Fprintf(w, "event: note\ndata: %s\n\n", oneLine(note))
+			}
+			if _, err := fmt.Fprintf(w, "event: changed\ndata: %d\n\n", n.number); err != nil {
 				return
 			}
 		case <-beat.C:

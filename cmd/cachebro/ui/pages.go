@@ -227,7 +227,7 @@ type findingRow struct {
 
 func (s *server) findings(ctx context.Context, _ url.Values) (any, error) {
 	var out healthPart
-	for _, f := range doctor.Look(ctx, s.e, s.t.Base()) {
+	for _, f := range doctor.Look(ctx, s.e, s.target().Base()) {
 		if !f.OK {
 			out.Bad++
 		}

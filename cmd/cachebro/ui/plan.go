@@ -118,7 +118,7 @@ func (s *server) plan(ctx context.Context, q url.Values) (any, error) {
 		return nil, err
 	}
 	digest := digestOf(p)
-	if err := apply.Preview(s.t.Base(), &p, r.Force); err != nil {
+	if err := apply.Preview(s.target().Base(), &p, r.Force); err != nil {
 		return nil, err
 	}
 	return s.planPart(p, q, digest), nil
@@ -206,20 +206,20 @@ type donePart struct {
 // apply carries out the plan that was shown, if it still is the same.
 func (s *server) apply(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
-		s.fail(w, err)
+		s.fail(w, r, err)
 		return
 	}
 	q, err := url.ParseQuery(r.PostForm.Get("asked"))
 	if err != nil {
-		s.fail(w, err)
+		s.fail(w, r, err)
 		return
 	}
 	v, page, err := s.carryOut(r.Context(), q, r.PostForm.Get("digest"))
 	if err != nil {
-		s.fail(w, err)
+		s.fail(w, r, err)
 		return
 	}
-	s.render(w, page, v)
+	s.render(w, r, page, v)
 }
 
 func (s *server) carryOut(ctx context.Context, q url.Values, digest string) (v any, page string, err error) {
@@ -230,10 +230,14 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string) (v a
 	s.takes.Lock()
 	defer s.takes.Unlock()
 	ctx = context.WithoutCancel(ctx) // who closes the page has agreed all the same
+	if err := s.gone(); err != nil {
+		return nil, "", err
+	}
+	t := s.target()
 	var notes bytes.Buffer
 	e := *s.e
 	e.Stdout, e.Stderr = io.Discard, &notes
-	left, err := history.ResumeOpen(ctx, &e, s.t, s.c)
+	left, err := history.ResumeOpen(ctx, &e, t, s.c)
 	if err != nil {
 		return nil, "", err
 	}
@@ -244,7 +248,7 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string) (v a
 	if digestOf(p) != digest {
 		s.drop(ctx, p)
 		shown := p
-		if err := apply.Preview(s.t.Base(), &shown, r.Force); err != nil {
+		if err := apply.Preview(t.Base(), &shown, r.Force); err != nil {
 			return nil, "", err
 		}
 		part := s.planPart(shown, q, digestOf(p))
@@ -254,7 +258,7 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string) (v a
 	if len(p.Steps) == 0 {
 		return donePart{Text: "nothing to do"}, "done", nil
 	}
-	res, err := history.Apply(ctx, &e, s.t, s.c, p, r.Force)
+	res, err := history.Apply(ctx, &e, t, s.c, p, r.Force)
 	if err != nil && len(res.Done) == 0 {
 		return nil, "", err
 	}

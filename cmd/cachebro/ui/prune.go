@@ -64,14 +64,14 @@ func (s *server) prune(w http.ResponseWriter, r *http.Request) {
 			if again, err = s.prunePlan(ctx, r.PostForm); err == nil {
 				part := again.(prunePart)
 				part.Note = "Something changed meanwhile. Nothing was done yet: this is what would be dropped now."
-				s.render(w, "prune", part)
+				s.render(w, r, "prune", part)
 				return
 			}
 		}
 	}
 	if err != nil {
-		s.fail(w, err)
+		s.fail(w, r, err)
 		return
 	}
-	s.render(w, "done", donePart{Text: oneLine(a.Text)})
+	s.render(w, r, "done", donePart{Text: oneLine(a.Text)})
 }

@@ -129,7 +129,7 @@ func (s *server) mark(w http.ResponseWriter, r *http.Request) {
 		marks[id] = number(url.Values{"n": {numbers[i]}}, "n")
 	}
 	if err := s.seen.set(marks); err != nil {
-		s.fail(w, err)
+		s.fail(w, r, err)
 		return
 	}
 	s.part("since", s.since)(w, r)

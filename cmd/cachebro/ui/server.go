@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"strconv"
+	"strings"
 	"sync"
 
 	"cachebro/cmd/cachebro/cli"
@@ -40,11 +41,32 @@ type server struct {
 
 func newServer(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, g *guard, state string) (*server, error) {
 	s := &server{e: e, t: t, c: c, g: g, state: state}
-	s.live = newLive(ctx, s.newest, func(ctx context.Context, token string) (string, bool) { return s.changed(ctx, token) })
+	s.live = newLive(ctx, s.newest, s.changed)
 	s.seen.file = seenFile(state)
 	var err error
 	s.pages, err = template.New("").Funcs(template.FuncMap{"link": link}).ParseFS(templateFiles, "templates/*.html")
 	return s, err
+}
+
+// target is the project as it is mounted now: that may have changed since the start.
+func (s *server) target() cli.Target {
+	t, err := s.e.Locate(s.t.Root)
+	if err != nil || t.Root != s.t.Root {
+		t = cli.Target{Root: s.t.Root}
+	}
+	return t
+}
+
+// gone is an error where the project or its history is there no more. To ask its daemon
+// would begin a new history.
+func (s *server) gone() error {
+	switch {
+	case !cli.IsDir(s.t.Root):
+		return errors.New("the project is gone")
+	case !cli.IsDir(s.state):
+		return errors.New("the history of this project is gone")
+	}
+	return nil
 }
 
 // routes are the pages, all in one directory, so that their addresses are relative.
@@ -88,15 +110,22 @@ type navItem struct {
 // nav are the pages, in their order.
 var nav = []navItem{{"./", "Timeline", false}, {"browse", "Files", false}, {"search", "Search", false}, {"comments", "Comments", false}, {"savings", "Savings", false}, {"storage", "Storage", false}, {"health", "Health", false}}
 
-// page answers with a whole page.
+// page answers with a whole page; an error stands in the place of what it shows.
 func (s *server) page(name string, answer answerer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		main, err := answer(r.Context(), r.URL.Query())
-		if err != nil {
-			s.fail(w, err)
-			return
+		sh, show := shell{Page: name, Project: name1(s.t.Root), CSRF: s.g.csrf}, "shell-"+name
+		err := s.gone()
+		if err == nil {
+			sh.Main, err = answer(r.Context(), r.URL.Query())
 		}
-		sh := shell{Page: name, Project: name1(s.t.Root), CSRF: s.g.csrf, Main: main}
+		if err != nil {
+			p := problemOf(err, r)
+			if p.Again != "" {
+				w.Header().Set("Refresh", "3")
+			}
+			p.Again = ""
+			sh.Main, show = p, "shell-problem"
+		}
 		for _, n := range nav {
 			n.Here = n.Name == name || n.Name == "./" && name == "timeline" || n.Name == "browse" && name == "file"
 			if n.Here {
@@ -104,26 +133,30 @@ func (s *server) page(name string, answer answerer) http.HandlerFunc {
 			}
 			sh.Nav = append(sh.Nav, n)
 		}
-		s.render(w, "shell-"+name, sh)
+		s.render(w, r, show, sh)
 	}
 }
 
 // part answers with a piece of a page.
 func (s *server) part(name string, answer answerer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v, err := answer(r.Context(), r.URL.Query())
+		err := s.gone()
+		var v any
+		if err == nil {
+			v, err = answer(r.Context(), r.URL.Query())
+		}
 		if err != nil {
-			s.fail(w, err)
+			s.fail(w, r, err)
 			return
 		}
-		s.render(w, name, v)
+		s.render(w, r, name, v)
 	}
 }
 
-func (s *server) render(w http.ResponseWriter, name string, v any) {
+func (s *server) render(w http.ResponseWriter, r *http.Request, name string, v any) {
 	var b bytes.Buffer
 	if err := s.pages.ExecuteTemplate(&b, name, v); err != nil {
-		s.fail(w, err)
+		s.fail(w, r, err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -131,14 +164,28 @@ func (s *server) render(w http.ResponseWriter, name string, v any) {
 }
 
 // problem is an error as a page shows it.
-type problem struct{ Text, Hint string }
+type problem struct {
+	Text, Hint string
+	Again      template.URL // asked for again after a while, and takes the place of the error
+}
+
+// problemOf says what is wrong. A daemon that cannot answer now can so later.
+func problemOf(err error, r *http.Request) problem {
+	p := problem{Text: oneLine(err.Error()), Hint: oneLine(cli.HintOf(err))}
+	switch {
+	case errors.Is(err, wire.ErrVersion):
+		p.Hint = "cachebro was updated while this page was open: end cachebro ui and start it again"
+	case r.Method == http.MethodGet && (errors.Is(err, wire.ErrNoDaemon) || errors.Is(err, wire.ErrTimeout) || errors.Is(err, wire.ErrLocked) || errors.Is(err, wire.ErrNoSpace)):
+		p.Again = template.URL(strings.TrimPrefix(r.URL.RequestURI(), "/"))
+	}
+	return p
+}
 
 // fail shows an error in place of what was asked for. It is a good answer to htmx,
 // which shows no others.
-func (s *server) fail(w http.ResponseWriter, err error) {
+func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var b bytes.Buffer
-	p := problem{Text: oneLine(err.Error()), Hint: oneLine(cli.HintOf(err))}
-	if terr := s.pages.ExecuteTemplate(&b, "problem", p); terr != nil {
+	if terr := s.pages.ExecuteTemplate(&b, "problem", problemOf(err, r)); terr != nil {
 		http.Error(w, "cannot be shown", http.StatusInternalServerError)
 		return
 	}

@@ -52,7 +52,12 @@
     } catch { /* the server ended; EventSource says so */ }
     busy = false;
   };
-  const say = (text) => { $("#status").textContent = text; };
+  let note = ""; // what is said while nothing else is
+  const say = (text) => { $("#status").textContent = text || note; };
+  const lost = (forGood) => say(forGood ? "this page is of a cachebro ui that has ended; started again it prints a new address" : "cachebro ui does not answer: it has ended, or is busy");
+  document.addEventListener("htmx:sendError", () => lost(false));
+  document.addEventListener("htmx:responseError", (e) => lost(e.detail.xhr.status === 403));
+  document.addEventListener("htmx:afterRequest", (e) => { if (e.detail.successful) say(""); });
   const listen = () => {
     if (source || document.hidden) return;
     source = new EventSource("events");
@@ -62,17 +67,19 @@
       if (timeline && timeline.dataset.loaded) fetchNew();
       document.body.dispatchEvent(new CustomEvent("changed"));
     });
+    source.addEventListener("note", (e) => { note = e.data; say(""); });
+    source.addEventListener("ended", (e) => { source.close(); note = e.data; say(""); });
     source.onopen = () => say("");
-    source.onerror = () => say("cachebro ui has ended, or does not answer");
+    source.onerror = () => lost(source.readyState === EventSource.CLOSED);
   };
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) { source?.close(); source = null; } else listen();
   });
   document.addEventListener("htmx:afterSettle", (e) => {
-    if (timeline && timeline.contains(e.target)) { timeline.dataset.loaded = "1"; noteNewest(); fetchNew(); }
+    if (timeline && timeline.contains(e.target) && !$(":scope > .problem", timeline)) { timeline.dataset.loaded = "1"; noteNewest(); fetchNew(); }
     if (e.target.id === "plan-body" && !$("#plan").open) $("#plan").showModal();
   });
-  if (timeline || page === "file") listen();
+  listen();
 
   // --- keys
   const rows = () => $$("[data-row]").filter((e) => e.offsetParent !== null);
