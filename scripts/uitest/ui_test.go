@@ -28,6 +28,7 @@ type project struct {
 	bin, base string
 	dir       string
 	env       []string
+	pages     *os.Process
 }
 
 const session = "5f6e7d8c-1111-4222-8333-444455556666"
@@ -211,6 +212,7 @@ func (p *project) ui() string {
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
+	p.pages = cmd.Process
 	p.t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
@@ -450,8 +452,14 @@ func TestPages(t *testing.T) {
 
 	t.Run("every page", func(t *testing.T) {
 		b.t, p.t = t, t
-		for _, scheme := range []string{"light", "dark"} {
-			b.scheme(scheme)
+		p.apart("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo $i > a-rather-long-name-of-a-file-$i.txt; done; mkdir -p deep/er; mv web/index.html deep/er/index.html")
+		for _, view := range []struct {
+			scheme, name string
+			width        int64
+		}{{"light", "", 1180}, {"dark", "", 1180}, {"light", "-narrow", 390}, {"dark", "-narrow", 390}, {"light", "-wide", 1800}, {"dark", "-wide", 1800}} {
+			b.scheme(view.scheme)
+			b.do(chromedp.EmulateViewport(view.width, 800))
+			scheme := view.scheme + view.name
 			for _, x := range []struct{ name, page, ready string }{
 				{"timeline", "", `document.querySelectorAll(".action").length >= 6 && document.querySelector("#lanes rect")`},
 				{"files", "browse", `document.querySelector(".names a")`},
@@ -471,16 +479,40 @@ func TestPages(t *testing.T) {
 					eval[any](b, `[...document.querySelectorAll("button")].find(b => b.textContent == "blame").click()`)
 					b.until("blame", `document.querySelector("td.by button")`)
 				}
+				if x.name == "storage" {
+					eval[any](b, `document.querySelector("[hx-get=prune]").click()`)
+					b.until("what prune would drop", `document.querySelector("#plan[open] form")`)
+					b.shot("prune-" + scheme)
+					b.accessible("prune, " + scheme)
+					eval[any](b, `document.querySelector("#plan").close()`)
+				}
 				b.shot(x.name + "-" + scheme)
-				b.accessible(x.name + ", " + scheme)
+				if view.name != "-wide" {
+					b.accessible(x.name + ", " + scheme)
+				}
+				if wide := eval[int64](b, "document.documentElement.scrollWidth"); wide > view.width {
+					t.Errorf("%s, %s: the page is %d wide", x.name, scheme, wide)
+				}
 			}
 		}
-		b.do(chromedp.EmulateViewport(390, 800))
+	})
+
+	t.Run("what ends", func(t *testing.T) {
+		b.t, p.t = t, t
 		b.do(chromedp.Navigate(base))
-		b.until("the narrow timeline", `document.querySelectorAll(".action").length >= 6`)
-		b.shot("timeline-narrow")
-		if wide := eval[int](b, "document.documentElement.scrollWidth"); wide > 390 {
-			t.Errorf("a narrow page is %d wide", wide)
+		b.until("the timeline is there", `document.querySelectorAll(".action").length >= 6`)
+		p.cb("", "umount", p.dir)
+		b.until("the page says that nothing is recorded", `document.querySelector("#status").textContent.includes("not mounted")`)
+		p.cb("", "mount", p.dir)
+		b.until("and when it is again", `document.querySelector("#status").textContent == ""`)
+		p.apart("echo again > again.txt")
+		b.until("it goes on", `document.querySelector(".action.new")?.innerText.includes("again.txt")`)
+		if err := p.pages.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
 		}
+		b.until("the page says that it has ended", `document.querySelector("#status").textContent.includes("cachebro ui was ended")`)
+		b.shot("ended")
+		eval[any](b, `document.querySelector(".action .take").click()`)
+		b.until("and that nothing answers", `document.querySelector("#status").textContent.includes("does not answer")`)
 	})
 }

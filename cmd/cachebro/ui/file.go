@@ -12,6 +12,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/diff"
 	"cachebro/store/text"
+	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 )
 
@@ -77,7 +78,7 @@ func (s *server) browse(ctx context.Context, q url.Values) (any, error) {
 		}
 		seen[string(v.Path)] = true
 		to, _ := link("file", "path", string(v.Path))
-		out.Gone = append(out.Gone, nameRow{Name: name(v.Path), Note: s.at(v.Time) + " by " + cli.Who(v.Actor), Gone: true, To: to})
+		out.Gone = append(out.Gone, nameRow{Name: name(v.Path), Note: s.at(v.Time) + " by " + clip(whoOf(v), 60), Gone: true, To: to})
 	}
 	return out, nil
 }
@@ -198,7 +199,7 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 	if v.Op == "baseline" {
 		out.What = "found there"
 	}
-	if v.Made != 0 { // saved by way of another name
+	if v.Made != 0 || apply.Temporary(v.From) { // saved by way of another name
 		out.What = "write"
 	} else if len(v.From) > 0 {
 		out.What += " from " + name(v.From)

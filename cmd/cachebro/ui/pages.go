@@ -10,6 +10,7 @@ import (
 
 	"cachebro/cmd/cachebro/doctor"
 	"cachebro/store/text"
+	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 )
 
@@ -117,6 +118,9 @@ func (s *server) savings(ctx context.Context, q url.Values) (any, error) {
 		out.Tools = append(out.Tools, toolRow{oneLine(t.Tool), t.Calls, text.Thousands(t.Full), text.Thousands(t.Sent), text.Thousands(t.Saved)})
 	}
 	out.Sum = fmt.Sprintf("without cachebro ~%s tokens, delivered ~%s, overhead ~%s: ~%s saved (%.1f%%)", text.Thousands(m.Full), text.Thousands(m.Sent), text.Thousands(m.Overhead), text.Thousands(m.Saved), m.Percent)
+	if out.Bad {
+		out.Sum = fmt.Sprintf("without cachebro ~%s tokens, delivered ~%s, overhead ~%s: it cost ~%s more than it saved", text.Thousands(m.Full), text.Thousands(m.Sent), text.Thousands(m.Overhead), text.Thousands(-m.Saved))
+	}
 	set, err := wire.Call[wire.WorkingSet](ctx, s.c, wire.MWorkingSet, wire.WorkingSetQuery{Session: "last", Limit: 100})
 	if err != nil {
 		return out, nil // there is no session yet
@@ -196,9 +200,12 @@ func (s *server) storage(ctx context.Context, _ url.Values) (any, error) {
 		for _, x := range l.all {
 			most = max(most, x.Bytes)
 		}
-		for i, x := range l.all {
-			if i == 25 {
+		for _, x := range l.all {
+			if len(list.Rows) == 25 {
 				break
+			}
+			if x.Bytes == 0 || apply.Temporary([]byte(x.Name)) {
+				continue
 			}
 			if x.Name == "" {
 				x.Name = l.none

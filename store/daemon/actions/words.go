@@ -216,7 +216,9 @@ func (w *words) command(v store.Version, j job) (said string) {
 	case v.Plan != "":
 		said, _, _ = strings.Cut(v.Plan, "-")
 		if p, err := w.s.store.Journal.Head(v.Plan); err == nil {
-			said = strings.TrimSpace(p.Kind + " " + p.Title)
+			if said = p.Title; !strings.HasPrefix(said, p.Kind) {
+				said = strings.TrimSpace(p.Kind + " " + said)
+			}
 		}
 	case c != nil && c.Title != "" && isShell(c.Tool):
 		said = cmdline.Line(c.Title, maxWords)
