@@ -417,7 +417,7 @@ func TestPages(t *testing.T) {
 		if gone := g.get("hits?mode=history&q=%3Cscript%3E"); strings.Contains(gone, "<script>") || !strings.Contains(gone, "c.txt") && !strings.Contains(gone, "nothing found") {
 			t.Errorf("what is gone:\n%s", gone)
 		}
-		for page, want := range map[string]string{"search?q=%22%3E%3Cscript%3E": "&#34;&gt;&lt;script&gt;", "savings": "No agent has read|overhead", "storage": "a.txt", "health": "doctor looks", "findings": "all is well|not as they should be", "browse?dir=dir": "c.txt"} {
+		for page, want := range map[string]string{"search?q=%22%3E%3Cscript%3E": "&#34;&gt;&lt;script&gt;", "savings": "No agent has read|overhead", "stored": "a.txt", "health": "doctor looks", "findings": "all is well|not as they should be", "browse?dir=dir": "c.txt"} {
 			if got := g.get(page); !regexp.MustCompile(want).MatchString(got) {
 				t.Errorf("%s: no %s in\n%s", page, want, got)
 			}
@@ -671,7 +671,7 @@ func TestPrunePage(t *testing.T) {
 		plan = g.get("prune?keep=2")
 		return strings.Contains(plan, "3 versions of 1 file")
 	})
-	if !strings.Contains(plan, `&#34;odd\n\377&#34;: 3 versions`) || !strings.Contains(g.get("storage"), `&#34;odd\n\377&#34;`) {
+	if !strings.Contains(plan, `&#34;odd\n\377&#34;: 3 versions`) || !strings.Contains(g.get("stored"), `&#34;odd\n\377&#34;`) {
 		t.Errorf("the plan:\n%s", plan)
 	}
 	form := url.Values{"keep": {"2"}, "digest": {g.find(plan, `name="digest" value="([^"]+)"`)}}

@@ -133,8 +133,8 @@ func (s *server) savings(ctx context.Context, q url.Values) (any, error) {
 	return out, nil
 }
 
-// storagePage is what the history takes.
-type storagePage struct {
+// storagePart is what the history takes.
+type storagePart struct {
 	Sums  []fact
 	Lists []shares
 	Gaps  []string
@@ -187,7 +187,7 @@ func (s *server) storage(ctx context.Context, _ url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := storagePage{Sums: []fact{{"on disk", text.Bytes(u.Disk)}, {"free there", text.Bytes(u.Free)}, {"contents", text.Bytes(u.Contents)}, {"log and indexes", text.Bytes(u.Log)},
+	out := storagePart{Sums: []fact{{"on disk", text.Bytes(u.Disk)}, {"free there", text.Bytes(u.Free)}, {"contents", text.Bytes(u.Contents)}, {"log and indexes", text.Bytes(u.Log)},
 		{"deleted, not yet given back", text.Bytes(u.Slack)}, {"versions", text.Thousands(int64(st.Store.Versions))}, {"files", text.Thousands(int64(st.Store.Files))}}}
 	if u.Shared > 0 {
 		out.Sums = append(out.Sums, fact{"shared with other worktrees", text.Bytes(u.Shared)})

@@ -73,11 +73,11 @@ func (s *server) gone() error {
 func (s *server) routes() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /{$}", s.page("timeline", s.timeline))
-	for name, answer := range map[string]answerer{"browse": s.browse, "file": s.file, "search": s.search, "savings": s.savings, "storage": s.storage, "health": empty, "comments": s.comments} {
+	for name, answer := range map[string]answerer{"browse": s.browse, "file": s.file, "search": s.search, "savings": s.savings, "storage": empty, "health": empty, "comments": s.comments} {
 		m.HandleFunc("GET /"+name, s.page(name, answer))
 	}
 	for name, answer := range map[string]answerer{
-		"comment": s.commentForm, "hits": s.hits, "since": s.since, "findings": s.findings, "names": s.browse, "version": s.version,
+		"comment": s.commentForm, "hits": s.hits, "since": s.since, "findings": s.findings, "stored": s.storage, "names": s.browse, "version": s.version,
 		"actions": s.actions, "lanes": s.lanes, "files": s.actionFiles, "diff": s.diff, "plan": s.plan, "prune": s.prunePlan,
 	} {
 		m.HandleFunc("GET /"+name, s.part(name, answer))
