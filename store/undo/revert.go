@@ -134,6 +134,9 @@ func (m *maker) restoreGoals(paths []store.Path, seq uint64) ([]goal, error) {
 	if goals, err = m.relocate(goals); err != nil {
 		return nil, err
 	}
+	if err := m.nameDeparted(goals); err != nil {
+		return nil, err
+	}
 	return m.follow(goals, seq)
 }
 
@@ -142,8 +145,8 @@ func (m *maker) restoreGoal(path store.Path, own []store.Version, seq uint64) (g
 	if len(own) == 0 {
 		return g, false, nil
 	}
-	for _, v := range own {
-		if v.Seq > seq && notKept(v) {
+	for i, v := range own {
+		if v.Seq > seq && notKept(v) && (v.Excluded() || i == 0) {
 			m.lose(store.Conflict{Path: path, Why: v.NoContent, Actor: v.Actor, Time: v.Time})
 			return g, false, nil
 		}

@@ -58,7 +58,10 @@ func (m *maker) takeOut(sel selection, q Query) ([]goal, error) {
 	if err := m.nameKeepers(sel, goals); err != nil {
 		return nil, err
 	}
-	return m.relocate(goals)
+	if goals, err = m.relocate(goals); err != nil {
+		return nil, err
+	}
+	return goals, m.nameDeparted(goals)
 }
 
 // run is what the selected versions made of a path without anybody else's between
@@ -157,11 +160,9 @@ func (m *maker) goalFor(c *chain, path store.Path, sel map[uint64]*store.Version
 	now := have
 	for n, r := range runs {
 		first := r.first
-		if notKept(first) {
+		if notKept(first) && (first.Excluded() || r.below < 0) {
 			m.lose(store.Conflict{Path: path, Why: first.NoContent, Actor: first.Actor, Time: first.Time})
-			if first.Excluded() || r.below < 0 {
-				return g, n > 0, nil
-			}
+			return g, n > 0, nil
 		}
 		if r.below < 0 && r.want.absent() && !began(first) && first.Op != store.OpBaseline && !madeLater(c.own, first) {
 			m.lose(store.Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})

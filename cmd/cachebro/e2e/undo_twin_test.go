@@ -62,6 +62,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 	exchange := func(d, a, b string) error {
 		return unix.Renameat2(unix.AT_FDCWD, filepath.Join(d, a), unix.AT_FDCWD, filepath.Join(d, b), unix.RENAME_EXCHANGE)
 	}
+	inGit := func(d, name string) string { return filepath.Join(d, "../.git/twin", filepath.Base(d), name) }
 	const acl = "system.posix_acl_access"
 	setACLs := func(kind, name string) error {
 		list := le.LittleEndian.AppendUint32(nil, 2)
@@ -82,18 +83,19 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		}
 	}
 	cases := []struct {
-		name  string
-		root  bool                 // works as another user
-		setup string               // before the mount; $G is a directory in .git
-		act   string               // after it
-		then  func(d string) error // more of that
-		last  string               // and then this, which is undone alone in the end
-		paths []string             // undo only these
-		lost  string               // named by the first undo
-		redo  int                  // status of the redo between two undos
-		want  []func(d string) error
-		half  []func(d string) error // once the last act alone is undone
-		again []func(d string) error // after the redo
+		name    string
+		root    bool                 // works as another user
+		setup   string               // before the mount; $G is a directory in .git
+		act     string               // after it
+		then    func(d string) error // more of that
+		last    string               // and then this, which is undone alone in the end
+		paths   []string             // undo only these
+		lost    string               // named by the first undo
+		restore bool                 // and then restore all of it
+		redo    int                  // status of the redo between two undos
+		want    []func(d string) error
+		half    []func(d string) error // once the last act alone is undone
+		again   []func(d string) error // after the redo
 	}{
 		{name: "an ignored file changed by a name in .git",
 			setup: "mkdir ign; echo old >ign/f; ln ign/f $G/f", act: "echo new >$G/f; echo new >other",
@@ -113,6 +115,31 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		{name: "a directory moved to where nothing is kept",
 			setup: "mkdir -m 750 d; echo log >d/z.log; echo a >d/a", act: "mv d $G/d",
 			lost: "d: it was moved to where nothing is kept", want: []func(string) error{file("d/a", "a\n"), mode("d", unix.S_IFDIR|0o750)}},
+		{name: "a directory moved into one that was exchanged for a file from where nothing is kept", restore: true, redo: 1,
+			setup: "mkdir -p tmp/sub out; echo z >out/z.log; ln -s b.txt tmp/sub/y.ign; ln out/z.log $G/x.ign", act: "mv tmp/sub out/ign",
+			then: func(d string) error { return exchange(d, "out", "../.git/twin/"+filepath.Base(d)+"/x.ign") },
+			lost: "/tmp/sub: it was moved to where nothing is kept", want: []func(string) error{mode("tmp/sub", unix.S_IFDIR|0o755)}},
+		{name: "the same, by path", paths: []string{"tmp/sub"},
+			setup: "mkdir -p tmp/sub out; ln -s b.txt tmp/sub/y.ign; echo b >tmp/sub/b", act: "mv tmp/sub out/ign; mv out $G/out",
+			lost: "/tmp/sub: it was moved to where nothing is kept", want: []func(string) error{file("tmp/sub/b", "b\n")}},
+		{name: "a directory moved twice, the second time to where nothing is kept", restore: true,
+			setup: "mkdir src; echo z >src/z.log; echo a >src/a", act: "mv src deep; mv deep $G/deep",
+			lost: "/src: it was moved to where nothing is kept", want: []func(string) error{file("src/a", "a\n"), absent("deep")}},
+		{name: "a directory changed and moved to where nothing is kept", restore: true,
+			setup: "mkdir src; echo z >src/z.log; echo a >src/a", act: "chmod 700 src; mv src $G/src",
+			lost: "/src: it was moved to where nothing is kept", want: []func(string) error{file("src/a", "a\n"), mode("src", unix.S_IFDIR|0o755)}},
+		{name: "directories moved into each other, the last one to where nothing is kept", restore: true,
+			setup: "mkdir src tmp out; echo z >src/z.log; echo a >src/a", act: "mv src tmp/src2; mv tmp out/tmp2; mv out $G/out",
+			lost: "/src: it was moved to where nothing is kept", want: []func(string) error{file("src/a", "a\n"), mode("tmp", unix.S_IFDIR|0o755), mode("out", unix.S_IFDIR|0o755)}},
+		{name: "an ignored directory of a moved one, moved to where nothing is kept", restore: true,
+			setup: "mkdir -p src/ign; echo x >src/ign/x; echo a >src/a", act: "mv src deep; mv deep/ign $G/ign",
+			lost: "/src/ign: it was moved to where nothing is kept", want: []func(string) error{file("src/a", "a\n"), absent("deep")}},
+		{name: "a directory that changed places with one that is moved to where nothing is kept", restore: true,
+			setup: "mkdir -p src tmp/sub; echo z >src/z.log; echo a >src/a; echo b >tmp/sub/b", act: "",
+			then: func(d string) error {
+				return errors.Join(exchange(d, "src", "tmp/sub"), os.Rename(d+"/tmp", inGit(d, "tmp")))
+			},
+			lost: "/src: it was moved to where nothing is kept", want: []func(string) error{file("src/a", "a\n"), file("tmp/sub/b", "b\n")}},
 		{name: "a redo that cannot make a pipe", redo: 1,
 			setup: "mkdir tmp; echo y >tmp/y.ign", act: "mv tmp deep; mv deep/y.ign c; mkfifo deep/y.ign",
 			want: []func(string) error{file("tmp/y.ign", "y\n")}},
@@ -314,6 +341,15 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			redo := []string{"redo", "--yes", "--dir", p.dir}
 			check(run(c.redo, redo...), c.again)
 			check(run(status, undo...), c.want)
+			if c.restore {
+				out, _ := p.command(redo...).CombinedOutput()
+				t.Logf("the redo before the restore: %s", out)
+				said := run(status, "restore", "--yes", "--dir", p.dir, "--at", since, "--", d)
+				if !strings.Contains(said, c.lost) {
+					t.Errorf("not named: %s\n%s", c.lost, said)
+				}
+				check(said, c.want)
+			}
 			if c.half != nil {
 				cmd := p.command(redo...)
 				out, _ := cmd.CombinedOutput()
