@@ -11,7 +11,7 @@ export GOFLAGS += -buildvcs=false
 # A bare machine may not say it; Go's caches and the history lie there.
 export HOME ?= $(shell awk -F: -v id="$$(id -u)" '$$3 == id { print $$6; exit }' /etc/passwd)
 
-.PHONY: all build mount test ci ui-test bench install dist clients picture deps testdeps clean
+.PHONY: all build mount test ci ui-test fleet-test bench install dist clients picture deps testdeps clean
 all: build
 
 build:
@@ -41,6 +41,10 @@ ci: test
 # The pages in a real Chromium, which is installed where it is missing.
 ui-test: build
 	@scripts/uitest/run.sh "$(CURDIR)/$(BIN)"
+
+# What speaks to buckets, against a real S3 server.
+fleet-test: testdeps
+	@scripts/fleet.sh
 
 bench: testdeps build
 	@scripts/bench.sh

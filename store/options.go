@@ -7,6 +7,9 @@ import (
 	"cachebro/store/content"
 )
 
+// DefaultMaxBlob is the largest content in bytes where nobody says another.
+const DefaultMaxBlob = 32 << 20
+
 // Options of a store. The zero value is usable.
 type Options struct {
 	// Cap is the size in bytes that the store directory should not pass;
@@ -23,7 +26,7 @@ type Options struct {
 	// IgnoredCap is the budget in bytes of contents of ignored files; 0: a
 	// quarter of Cap.
 	IgnoredCap int64
-	// MaxBlob is the largest content in bytes; 0: 32 MiB.
+	// MaxBlob is the largest content in bytes; 0: DefaultMaxBlob.
 	MaxBlob int64
 	// Keep is how many versions of a file retention leaves alone; 0: 5.
 	Keep int
@@ -59,7 +62,7 @@ func (o Options) withDefaults() Options {
 		o.IgnoredCap = o.Cap / 4
 	}
 	if o.MaxBlob == 0 {
-		o.MaxBlob = 32 * mib
+		o.MaxBlob = DefaultMaxBlob
 	}
 	if o.Keep == 0 {
 		o.Keep = 5

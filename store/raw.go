@@ -64,6 +64,29 @@ func (r Raw) Records(kind byte, fn func(key, val []byte) error) error {
 	})
 }
 
+// Moment is a point in the life of the database: each write has a later one. What is
+// stored after Moment was asked for belongs to a later one.
+func (r Raw) Moment() (at uint64, err error) {
+	err = r.s.db.View(func(txn *badger.Txn) error { at = txn.ReadTs(); return nil })
+	return at, err
+}
+
+// WrittenSince passes the records of a kind that were written after a moment, in the
+// order of their keys, from the key from on. What was deleted is not among them.
+func (r Raw) WrittenSince(moment uint64, kind byte, from []byte, fn func(key, val []byte) error) error {
+	return r.s.db.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kind}, SinceTs: moment})
+		defer it.Close()
+		for it.Seek(append([]byte{kind}, from...)); it.Valid(); it.Next() {
+			key := it.Item().Key()[1:]
+			if err := it.Item().Value(func(val []byte) error { return fn(key, val) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // ByPath passes the versions in the order of paths, those of a path oldest first.
 func (r Raw) ByPath(fn func(Version) error) error {
 	return r.s.db.View(func(txn *badger.Txn) error {

@@ -29,7 +29,7 @@ func commands() []cli.Command {
 		history.UndoCommand(), history.RedoCommand(), history.RevertCommand(), history.RestoreCommand(), past.Command(), fork.Command(), knowledge.WorkingSetCommand(), knowledge.MetricsCommand(), knowledge.ContextCommand(), knowledge.NoteCommand(), knowledge.SyncCheckCommand(), knowledge.MarkSyncedCommand(),
 		mounting.MountCommand(), mounting.UmountCommand(), mounting.RelocateCommand(), versionCommand(), completionCommand(),
 		setup.UpCommand(), setup.DownCommand(), setup.UpgradeCommand(), setup.InitCommand(), setup.UninitCommand(), setup.UninstallCommand(), doctor.DoctorCommand(), statusLineCommand(),
-		storage.PruneCommand(), storage.DuCommand(), storage.FsckCommand(), storage.PurgeCommand(), storage.ExportCommand(), storage.ImportCommand(), knowledge.ReindexCommand(), knowledge.IndexCommand(),
+		storage.PruneCommand(), storage.DuCommand(), storage.FsckCommand(), storage.PurgeCommand(), storage.ExportCommand(), storage.ImportCommand(), storage.RemoteCommand(), storage.MachinesCommand(), storage.ResumeCommand(), knowledge.ReindexCommand(), knowledge.IndexCommand(),
 		serveCommand(), hookCommand(), fsmonitorCommand(), knowledge.ReadCommand(), knowledge.OutputCommand(),
 		mounting.SuperviseCommand(), mounting.MountdCommand(), past.ServeCommand(), storage.DaemonCommand(), running.PrivateCommand(), knowledge.TracedCommand(), completeCommand(),
 	}

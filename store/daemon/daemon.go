@@ -30,6 +30,7 @@ import (
 	"cachebro/store/daemon/past"
 	"cachebro/store/daemon/plans"
 	"cachebro/store/daemon/reads"
+	"cachebro/store/daemon/sending"
 	"cachebro/store/daemon/sessions"
 	"cachebro/store/daemon/source"
 	"cachebro/store/daemon/survey"
@@ -93,6 +94,7 @@ type Daemon struct {
 	sessions  *sessions.Sessions
 	tidy      *tidy.Tidy
 	printed   outputs.Kept
+	sending   *sending.Service
 
 	met     chan struct{} // closed once it is known what is mounted, see summon; nil before serve
 	meeting sync.Once     // closes met
@@ -103,10 +105,11 @@ type Daemon struct {
 
 	requests atomic.Int64
 	panics   atomic.Int64
+	lost     atomic.Bool // its place is gone
 }
 
 // endLimit bounds the end of a daemon that was told to end, or whose place is
-// gone. A merge of the index, a scan or a library that spins on files that are
+// gone, but for sending the last of the history. A merge of the index, a scan or a library that spins on files that are
 // gone must not keep it: what was synced is safe without a proper close.
 const endLimit = time.Second
 
@@ -120,17 +123,22 @@ func Run(caller context.Context, o Options) error {
 	ctx, stop := signal.NotifyContext(caller, unix.SIGTERM, unix.SIGINT)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, stop, o) }()
+	var serving atomic.Pointer[Daemon]
+	go func() { ended <- run(ctx, stop, o, &serving) }()
 	select {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
 	}
+	limit := endLimit
+	if d := serving.Load(); d != nil && !d.lost.Load() && d.sending.On() {
+		limit += sending.Farewell
+	}
 	select {
 	case err := <-ended:
 		return err
-	case <-after(caller, endLimit):
-		return fmt.Errorf("what was under way did not stop within %v", endLimit)
+	case <-after(caller, limit):
+		return fmt.Errorf("what was under way did not stop within %v", limit)
 	}
 }
 
@@ -143,7 +151,7 @@ func after(ctx context.Context, d time.Duration) <-chan time.Time {
 	return time.After(d)
 }
 
-func run(ctx context.Context, stop context.CancelFunc, o Options) (err error) {
+func run(ctx context.Context, stop context.CancelFunc, o Options, serving *atomic.Pointer[Daemon]) (err error) {
 	if o.IdleExit == 0 {
 		o.IdleExit = defaultIdleExit
 	}
@@ -182,6 +190,7 @@ func run(ctx context.Context, stop context.CancelFunc, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
+	serving.Store(d)
 	return d.serve(ctx, stop)
 }
 
@@ -280,9 +289,12 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 		Root: o.Root, State: d.state, Version: o.Version, Store: d.store, Ingest: d.ingest, Answers: d.answers, Sets: d.sets, Knowledge: d.knowledge,
 		Index: d.index, Shown: d.shown, Paths: paths, Changed: d.changed, Tidy: o.Tidy, Log: d.log,
 	})
+	if d.sending, err = sending.New(sending.Options{Store: d.store, Ingest: d.ingest, Parts: tidy.Portable(o.Root, o.Version), Log: d.log}); err != nil {
+		return fmt.Errorf("read what was sent: %w", err)
+	}
 	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), recorded.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
 		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
-		d.printed.Handlers(), told.Handlers(), past.New(d.store, d.ingest, paths).Handlers(),
+		d.printed.Handlers(), d.sending.Handlers(), told.Handlers(), past.New(d.store, d.ingest, paths).Handlers(),
 		fork.New(o.Root, d.store, d.source, d.ingest, d.survey).Handlers(), comments.New(d.store, paths, time.Now).Handlers())
 	return err
 }
@@ -298,7 +310,9 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	d.log.Info("store daemon", "root", d.o.Root, "pid", os.Getpid(), "version", d.o.Version, "socket", path, "seq", d.store.Seq())
 
 	places := d.places(path)
-	work, cancel := context.WithCancel(ctx)
+	// What waits to be sent may still be, see Run.
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { d.ingest.Run(work) })
 	wg.Go(func() { d.survey.Run(work) })
@@ -307,6 +321,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	wg.Go(func() { d.sets.Run(work) })
 	wg.Go(func() { d.housekeeping(work) })
 	wg.Go(func() { d.tidy.Run(work) })
+	wg.Go(func() { d.sending.Run(work) })
 	wg.Go(func() {
 		d.shown.Run(work.Done(), func(err error) { d.log.Warn("ledger", "err", err) })
 	})
@@ -318,6 +333,9 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 		d.o.Ready()
 	}
 	<-ctx.Done()
+	if !d.lost.Load() {
+		d.sending.Last(work)
+	}
 	d.server.Close()
 	cancel()
 	wg.Wait()
@@ -370,6 +388,7 @@ func (d *Daemon) places(socket string) []place.Place {
 // watchPlace ends a daemon that nobody can reach or whose files are gone.
 func (d *Daemon) watchPlace(ctx context.Context, places []place.Place) {
 	if err := place.Wait(ctx, places...); err != nil {
+		d.lost.Store(true)
 		d.log.Error("the store daemon ends: it is not reached any more, or has nothing to keep", "err", err)
 		d.stop()
 	}
@@ -407,4 +426,5 @@ func (d *Daemon) hello(h wire.Hello, _ wire.Peer) (wire.HelloAnswer, error) {
 func (d *Daemon) changed() {
 	d.find.Poke()
 	d.knowledge.Poke()
+	d.sending.Changed()
 }

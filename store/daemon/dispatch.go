@@ -43,8 +43,14 @@ func (d *Daemon) handle(ctx context.Context, r *wire.Request) (result any, body 
 	if err != nil {
 		return nil, nil, onwire.Error(err)
 	}
-	if r.Method == wire.MAttach {
+	switch r.Method {
+	case wire.MAttach:
 		d.meet()
+	case wire.MSession:
+		var e wire.SessionEvent
+		if r.Decode(&e) == nil && e.Event == "end" {
+			d.sending.Ended()
+		}
 	}
 	return result, body, nil
 }

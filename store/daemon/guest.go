@@ -37,6 +37,9 @@ func (d *Daemon) awake() string {
 	if d.printed.Held() {
 		return "an output that a model was shown in part"
 	}
+	if d.sending.Busy() {
+		return "what is not sent yet"
+	}
 	return ""
 }
 

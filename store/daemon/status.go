@@ -41,6 +41,9 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 		st.Gaps = append(st.Gaps, onwire.Gap(g))
 	}
 	st.Index, st.Results = d.find.Status(), d.answers.Status(ctx)
+	if r := d.sending.State(); r.URL != "" {
+		st.Remote = &r
+	}
 	st.GapCount = count + beat.Capture.Gaps
 	return st, nil, nil
 }

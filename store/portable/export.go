@@ -30,7 +30,7 @@ func (o Options) takes(kvKey []byte) bool {
 func Export(ctx context.Context, s *store.Store, w io.Writer, o Options) (Totals, error) {
 	c := Totals{Program: o.Program, Root: o.Root, Made: s.Options().Now().UnixNano()}
 	err := s.Raw(func(raw store.Raw) error {
-		out, err := newStreamWriter(w)
+		out, err := newStreamWriter(w, streamMagic, streamWindow)
 		if err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ func Check(ctx context.Context, r io.Reader) (Totals, error) {
 // readStream verifies order, hashes and the sum of the records, and stores them; with
 // to nil it only verifies.
 func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (c Totals, err error) {
-	in, err := newStreamReader(r, max(maxBlob, 1<<20))
+	in, err := newStreamReader(r, streamMagic, max(maxBlob, 1<<20))
 	if err != nil {
 		return c, err
 	}

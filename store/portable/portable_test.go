@@ -156,7 +156,7 @@ func TestImportDamaged(t *testing.T) {
 		},
 	} {
 		var b bytes.Buffer
-		w, err := newStreamWriter(&b)
+		w, err := newStreamWriter(&b, streamMagic, streamWindow)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +308,7 @@ func partKey(plan string, n uint32) []byte {
 func hostile(t *testing.T, put func(w *streamWriter) Totals) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := newStreamWriter(&b)
+	w, err := newStreamWriter(&b, streamMagic, streamWindow)
 	if err != nil {
 		t.Fatal(err)
 	}

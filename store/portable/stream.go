@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"strings"
 
 	"cachebro/store"
 
@@ -34,8 +35,7 @@ import (
 // the SHA-256 of all records before it, so that a stream that was cut short or
 // altered is known as such before anything of it counts.
 const (
-	streamMagic  = "cachebro-history 1\n"
-	streamPrefix = "cachebro-history "
+	streamMagic = "cachebro-history 1\n"
 
 	streamHeadKind = 'h'
 	streamContent  = 'b'
@@ -57,6 +57,7 @@ type streamHead struct {
 	Gaps    int64  `cbor:"4,keyasint,omitempty"` // ever
 	Oldest  uint64 `cbor:"5,keyasint,omitempty"` // as in State
 	Seq     uint64 `cbor:"6,keyasint,omitempty"` // newest version
+	Link    []byte `cbor:"7,keyasint,omitempty"` // of a part (part.go): what joins it to the others
 }
 
 // Totals says what a stream holds.
@@ -104,12 +105,14 @@ type streamWriter struct {
 	head []byte
 }
 
-func newStreamWriter(w io.Writer) (*streamWriter, error) {
-	if _, err := io.WriteString(w, streamMagic); err != nil {
+// newStreamWriter begins a stream with a magic line; window is how far back the
+// compressor looks.
+func newStreamWriter(w io.Writer, magic string, window int) (*streamWriter, error) {
+	if _, err := io.WriteString(w, magic); err != nil {
 		return nil, err
 	}
 	z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
-		zstd.WithEncoderCRC(true), zstd.WithWindowSize(streamWindow), zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
+		zstd.WithEncoderCRC(true), zstd.WithWindowSize(window), zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
 	return &streamWriter{z: z, sum: sha256.New()}, err
 }
 
@@ -153,17 +156,17 @@ type streamReader struct {
 	val   bytes.Buffer
 }
 
-func newStreamReader(r io.Reader, limit int64) (*streamReader, error) {
-	magic := make([]byte, len(streamMagic))
-	n, err := io.ReadFull(r, magic)
+func newStreamReader(r io.Reader, magic string, limit int64) (*streamReader, error) {
+	have := make([]byte, len(magic))
+	n, err := io.ReadFull(r, have)
 	switch {
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, err
-	case string(magic[:n]) == streamMagic:
-	case bytes.HasPrefix(magic[:n], []byte(streamPrefix)):
-		return nil, fmt.Errorf("%w: the format of the file is not %q", store.ErrNewer, streamMagic[:len(streamMagic)-1])
+	case string(have[:n]) == magic:
+	case bytes.HasPrefix(have[:n], []byte(magic[:strings.LastIndexByte(magic, ' ')+1])):
+		return nil, fmt.Errorf("%w: the format of the file is not %q", store.ErrNewer, strings.TrimSpace(magic))
 	default:
-		return nil, badStream("it does not begin with %q", streamMagic[:len(streamMagic)-1])
+		return nil, badStream("it does not begin with %q", strings.TrimSpace(magic))
 	}
 	src := &source{r: r}
 	z, err := zstd.NewReader(src, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(streamWindow))

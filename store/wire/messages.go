@@ -120,6 +120,7 @@ type Status struct {
 	Sessions   int            `json:"sessions"` // live ones
 	Index      map[string]any `json:"index,omitempty"`
 	Results    *ResultsState  `json:"results,omitempty"`
+	Remote     *RemoteState   `json:"remote,omitempty"` // nil: the history stays here
 }
 
 // StoreState is the daemon's side.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,6 +91,12 @@ func storeFindings(st wire.Status, t cli.Target) []Finding {
 	}
 	if len(st.Index) > 0 {
 		out = append(out, indexFinding(st.Index))
+	}
+	if r := st.Remote; r != nil && r.Error != "" {
+		fix := cmp.Or(r.Hint, "cachebro remote send --dir "+cli.Arg(t.Root)+" tries again")
+		out = append(out, wrong("remote", fix, "%s not yet in the bucket: %s", text.Count(int(r.Unsent), "version"), r.Error))
+	} else if r != nil {
+		out = append(out, good("remote", "%s sent, %d not yet", text.Count(int(r.Versions), "version"), r.Unsent))
 	}
 	return out
 }

@@ -159,6 +159,9 @@ func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
 	if st.Results != nil && st.Results.Text != "" {
 		fmt.Fprintln(w, "results:  "+cli.OneLine(st.Results.Text))
 	}
+	if st.Remote != nil {
+		fmt.Fprintln(w, "remote:   "+remoteLine(p, *st.Remote, e.Now()))
+	}
 	if !st.Store.Healthy {
 		fmt.Fprintf(w, "          %s: %s\n", p.Red("stopped"), cli.OneLine(st.Store.Reason))
 	}
@@ -187,6 +190,18 @@ func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
 		fmt.Fprintf(w, "git:      asks the mount what changed\n")
 	}
 	fmt.Fprintf(w, "state:    %s (daemon pid %d, version %s)\n", cli.Quote(st.State), st.DaemonPID, st.Version)
+}
+
+// remoteLine says what of the history is in its bucket.
+func remoteLine(p cli.Paint, r wire.RemoteState, now time.Time) string {
+	line := "all sent"
+	if r.Unsent > 0 {
+		line = text.Count(int(r.Unsent), "version") + " not yet sent"
+	}
+	if r.Error != "" {
+		line += ", " + p.Red("fails") + " since " + strings.TrimSpace(cli.Stamp(r.Since, now)) + ": " + cli.OneLine(r.Error)
+	}
+	return line + " (cachebro remote)"
 }
 
 func captureLine(p cli.Paint, st wire.Status) string {

@@ -17,6 +17,7 @@ import (
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/fusefs/procfs"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 )
 
@@ -150,6 +151,8 @@ func finish(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 		fmt.Fprintf(e.Stderr, "note: the owner's store daemon stores what was seen last\n")
 	} else if err := AwaitStored(ctx, e, l.root); err != nil {
 		fmt.Fprintf(e.Stderr, "note: %s\n", cli.OneLine(err.Error()))
+	} else {
+		sendLast(ctx, e, l.root)
 	}
 	fmt.Fprintf(e.Stdout, "unmounted %s; its history stays (cachebro log)\n", cli.Quote(l.record.Mountpoint))
 	if held {
@@ -227,14 +230,14 @@ func unmount(m mounts.Mount, lazy bool) error {
 	if ferr == nil {
 		return nil
 	}
-	text := strings.TrimSpace(string(out))
+	said := strings.TrimSpace(string(out))
 	switch {
-	case strings.Contains(text, "busy"):
+	case strings.Contains(said, "busy"):
 		return syscall.EBUSY
-	case text == "":
+	case said == "":
 		return ferr
 	}
-	return errors.New(text)
+	return errors.New(said)
 }
 
 func busy(m mounts.Mount, users []mounts.Proc) error {
@@ -360,6 +363,34 @@ func AwaitStored(ctx context.Context, e *cli.Env, root string) error {
 			pause = min(2*pause, 200*time.Millisecond)
 		}
 	}
+}
+
+// sendWithin is how long umount waits for a bucket.
+const sendWithin = 10 * time.Second
+
+// sendLast has what is stored go to the project's bucket, if it has one, and says what
+// does not get there.
+func sendLast(ctx context.Context, e *cli.Env, root string) {
+	c, err := e.ConnectAs(ctx, root, "cli", wire.Timeouts{Answer: sendWithin + 5*time.Second})
+	if err != nil {
+		return // AwaitStored has just talked to it
+	}
+	defer c.Close()
+	st, err := wire.Call[wire.RemoteState](ctx, c, wire.MRemote, wire.RemoteRequest{})
+	if err != nil || st.URL == "" {
+		return
+	}
+	if now, err := wire.Call[wire.RemoteState](ctx, c, wire.MRemote, wire.RemoteRequest{Do: "send", Within: sendWithin}); err == nil {
+		st = now
+	}
+	if st.Unsent == 0 {
+		return
+	}
+	why := ""
+	if st.Error != "" {
+		why = ": " + cli.OneLine(st.Error)
+	}
+	fmt.Fprintf(e.Stderr, "note: %s not yet sent to the bucket%s\nhint: cachebro remote send --dir %s\n", text.Count(int(st.Unsent), "version"), why, cli.Arg(root))
 }
 
 // parentOf is the process that started pid, 0 if that is not to be seen.

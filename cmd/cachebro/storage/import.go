@@ -110,6 +110,11 @@ func bringBack(ctx context.Context, e *cli.Env, dir string, from io.Reader, asid
 	if top, ok := mounts.Top(root); ok {
 		root = top
 	}
+	return bringInto(ctx, e, root, from, aside, im)
+}
+
+// bringInto is bringBack for the project at root itself.
+func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, aside bool, im *imported) (c portable.Totals, err error) {
 	im.Root = root
 	overlays, err := mounts.Overlays()
 	if err != nil {

@@ -109,7 +109,7 @@ func FsckCommand() cli.Command {
 func PurgeCommand() cli.Command {
 	return cli.Command{
 		Name: "purge", Group: cli.GroupStore, Args: "PATH", Short: "remove a path's contents from the history for good",
-		Long: "For what should never have been kept, such as a secret. Says what it cannot\nreach: backups, spare blocks of an SSD, the histories of other worktrees.\n\nExamples:\n  cachebro purge .env.local",
+		Long: "For what should never have been kept, such as a secret. Says what it cannot\nreach: backups, spare blocks of an SSD, the histories of other worktrees, a bucket.\n\nExamples:\n  cachebro purge .env.local",
 		Run: func(ctx context.Context, e *cli.Env) error {
 			fs := e.Flags()
 			yes := fs.BoolP("yes", "y", false, "do not ask")
@@ -130,7 +130,10 @@ func PurgeCommand() cli.Command {
 					return err
 				}
 			}
-			return maintain(ctx, e, args[0], wire.StoreRequest{Do: "purge", Path: t.Rel}, *asJSON)
+			if err := maintain(ctx, e, args[0], wire.StoreRequest{Do: "purge", Path: t.Rel}, *asJSON); err != nil {
+				return err
+			}
+			return sayInBucket(ctx, e, t.Root)
 		},
 	}
 }

@@ -109,6 +109,23 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 	return f.out, nil, err
 }
 
+// Fill fills a directory, in which is nothing but perhaps a .git, with what a history had
+// at a moment. There is no project beside it.
+func Fill(ctx context.Context, st *store.Store, seq uint64, to *os.File) (wire.ForkAnswer, error) {
+	if err := empty(to); err != nil {
+		return wire.ForkAnswer{}, err
+	}
+	f := filler{store: st, plan: undo.Planner{Store: st}, own: os.Geteuid() == 0}
+	f.out.Seq = seq
+	f.group.SetLimit(atOnce)
+	err := errors.Join(f.dir(ctx, "", to), f.group.Wait())
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	slices.SortFunc(f.out.Lost, func(a, b wire.ForkLost) int { return slices.Compare(a.Path, b.Path) })
+	return f.out, err
+}
+
 // fits: an empty directory that does not lie in the project. To write through our own
 // mount would be to wait for ourselves.
 func (s *Service) fits(to *os.File) error {
@@ -126,6 +143,10 @@ func (s *Service) fits(to *os.File) error {
 			}
 		}
 	}
+	return empty(to)
+}
+
+func empty(to *os.File) error {
 	names, err := to.Readdirnames(2)
 	if err != nil && err != io.EOF {
 		return err
@@ -160,9 +181,9 @@ type entry struct {
 type filler struct {
 	store   *store.Store
 	plan    undo.Planner
-	from    *os.File // the project itself, beside its mount
-	rules   *ignore.Matcher
-	now     bool // the tree as it is
+	from    *os.File        // the project itself, beside its mount; nil: there is none
+	rules   *ignore.Matcher // nil: all that the history has
+	now     bool            // the tree as it is
 	ignored bool
 	linked  []string // worktrees of the project's repository that lie in it
 	own     bool     // files get their owners: we are root
@@ -218,7 +239,7 @@ func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 }
 
 func (f *filler) tracked(p store.Path, mode uint32) bool {
-	return f.rules.Class(string(p), mode&unix.S_IFMT == unix.S_IFDIR) == ignore.Tracked
+	return f.rules == nil || f.rules.Class(string(p), mode&unix.S_IFMT == unix.S_IFDIR) == ignore.Tracked
 }
 
 // live takes what is in p now. Of an earlier moment that is only what git ignores and the
@@ -393,6 +414,9 @@ var errOther = errors.New("it is no regular file any more")
 // open opens the project's own file, of an earlier moment only where it is still what
 // it was: the kernel changes the ctime with every change.
 func (f *filler) open(e entry) (*os.File, error) {
+	if f.from == nil {
+		return nil, errOther
+	}
 	var was store.Stat
 	if !e.live {
 		var cur store.Version

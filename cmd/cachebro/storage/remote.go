@@ -1,0 +1,211 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/remote"
+	"cachebro/store/text"
+	"cachebro/store/wire"
+)
+
+// RemoteCommand is cachebro remote.
+func RemoteCommand() cli.Command {
+	return cli.Command{
+		Name: "remote", Group: cli.GroupStore, Args: "[add s3://BUCKET/PREFIX | rm | send]", Short: "keep a copy of the history in a bucket, while you work",
+		Long: `Every version goes to an S3-compatible bucket some seconds after it was stored,
+and the last ones when a session ends and at umount. Without arguments it says what
+was sent and what was not. cachebro resume brings a history back on another machine.
+Machines that work on one project may share a prefix; each writes its own part.
+
+Files that git ignores and files that look like secrets (.env, *.pem, id_rsa …) stay
+here. All else goes as it is: who may read the bucket may read the project.
+
+Credentials come from the environment (AWS_ACCESS_KEY_ID …) in which the project was
+mounted, from ~/.aws/credentials, or from the machine's own role, and are kept
+nowhere. The address may say more: ?endpoint=https://HOST&region=…&path-style=1&ca=FILE
+
+Examples:
+  cachebro remote add s3://backups/app
+  cachebro remote add 's3://backups/app?endpoint=https://minio.example:9000&path-style=1'
+  cachebro remote
+  cachebro remote send`,
+		Run: runRemote,
+	}
+}
+
+// sendWithin is how long remote send waits.
+const sendWithin = 5 * time.Minute
+
+func runRemote(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	dir, asJSON := storeFlags(fs)
+	args, err := e.Parse(fs, 0, 2)
+	if err != nil {
+		return err
+	}
+	q := wire.RemoteRequest{}
+	switch {
+	case len(args) == 0:
+	case len(args) == 2 && args[0] == "add":
+		p, err := remote.ParsePlace(args[1], e.Getenv)
+		if err != nil {
+			return e.Usagef("remote add: %v", err)
+		}
+		q.Do, q.URL = "add", p.String()
+		if q.Name, err = os.Hostname(); err != nil {
+			return err
+		}
+	case len(args) == 1 && args[0] == "rm":
+		q.Do = "rm"
+	case len(args) == 1 && args[0] == "send":
+		q.Do, q.Within = "send", sendWithin
+	default:
+		return e.Usagef("remote: add s3://BUCKET/PREFIX, rm or send")
+	}
+	t, c, err := e.Open(ctx, *dir)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if q.Do == "send" || q.Do == "add" {
+		c.Close()
+		if c, err = e.ConnectAs(ctx, t.Root, "cli", wire.Timeouts{Answer: sendWithin + time.Minute}); err != nil {
+			return err
+		}
+		defer c.Close()
+	}
+	st, err := wire.Call[wire.RemoteState](ctx, c, wire.MRemote, q)
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		err = e.PrintJSON(st)
+	} else {
+		printRemote(e, st, q.Do)
+	}
+	if err == nil && q.Do == "send" && (st.Unsent > 0 || st.URL == "") {
+		return cli.ExitStatus(1)
+	}
+	return err
+}
+
+func printRemote(e *cli.Env, st wire.RemoteState, did string) {
+	w := e.Stdout
+	if st.URL == "" {
+		fmt.Fprintln(w, "the history stays on this machine (cachebro remote add s3://BUCKET/PREFIX)")
+		if did == "rm" {
+			fmt.Fprintln(w, "what was sent stays in the bucket")
+		}
+		return
+	}
+	fmt.Fprintln(w, shortly(st.URL))
+	fmt.Fprintf(w, "sent:     %s in %s, %s", text.Count(int(st.Versions), "version"), text.Count(int(st.Segments), "segment"), text.Bytes(st.Bytes))
+	if !st.Last.IsZero() {
+		fmt.Fprintf(w, ", last %s", strings.TrimSpace(cli.Stamp(st.Last, e.Now())))
+	}
+	fmt.Fprintf(w, "\nnot yet:  %s\nmachine:  %s\n", text.Count(int(st.Unsent), "version"), st.Machine)
+	if st.Error != "" {
+		fmt.Fprintf(w, "%s: %s\n", e.Paint().Red("fails"), cli.OneLine(st.Error))
+		if st.Hint != "" {
+			fmt.Fprintf(w, "  %s\n", st.Hint)
+		}
+	}
+}
+
+// sayInBucket warns that a bucket keeps what it has.
+func sayInBucket(ctx context.Context, e *cli.Env, root string) error {
+	c, err := e.Connect(ctx, root)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	st, err := wire.Call[wire.RemoteState](ctx, c, wire.MRemote, wire.RemoteRequest{})
+	if err == nil && st.URL != "" {
+		fmt.Fprintf(e.Stderr, "note: what was sent to the bucket stays there (%s)\n", shortly(st.URL))
+	}
+	return err
+}
+
+// shortly is an address as a person reads it.
+func shortly(url string) string {
+	if p, err := remote.ParsePlace(url, func(string) string { return "" }); err == nil {
+		return cli.Quote(p.Short())
+	}
+	return cli.Quote(url)
+}
+
+// MachinesCommand is cachebro machines.
+func MachinesCommand() cli.Command {
+	return cli.Command{
+		Name: "machines", Group: cli.GroupStore, Args: "[s3://BUCKET/PREFIX]", Short: "who keeps a history in a bucket",
+		Long: `One line for each history, the newest last: id, host, directory, versions, and when
+something was sent last. Without an address: in the bucket of this project.
+
+Examples:
+  cachebro machines
+  cachebro machines s3://backups/app`,
+		Run: runMachines,
+	}
+}
+
+func runMachines(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	dir, asJSON := storeFlags(fs)
+	args, err := e.Parse(fs, 0, 1)
+	if err != nil {
+		return err
+	}
+	place := cli.First(args, "")
+	if place == "" {
+		_, c, err := e.Open(ctx, *dir)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		st, err := wire.Call[wire.RemoteState](ctx, c, wire.MRemote, wire.RemoteRequest{})
+		if err != nil {
+			return err
+		}
+		if place = st.URL; place == "" {
+			return cli.Hintf("cachebro machines s3://BUCKET/PREFIX", "the history of this project stays on this machine")
+		}
+	}
+	_, heads, _, err := bucketOf(ctx, e, place)
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		for _, h := range heads {
+			h.Segments = nil
+			if err := e.PrintJSON(h); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, h := range heads {
+		fmt.Fprintf(e.Stdout, "%s  %s  %s  %s, last %s\n", h.Machine.ID, cli.Quote(h.Machine.Name), cli.Quote(h.Machine.Root), text.Count(int(h.Versions), "version"), strings.TrimSpace(cli.Stamp(h.Time, e.Now())))
+	}
+	return nil
+}
+
+func bucketOf(ctx context.Context, e *cli.Env, address string) (*remote.Bucket, []remote.Head, remote.Place, error) {
+	p, err := remote.ParsePlace(address, e.Getenv)
+	if err != nil {
+		return nil, nil, p, e.Usagef("%s: %v", e.Name, err)
+	}
+	b, err := remote.Dial(p)
+	if err != nil {
+		return nil, nil, p, err
+	}
+	heads, err := b.Heads(ctx)
+	if err == nil && len(heads) == 0 {
+		err = cli.Hintf("look at the bucket's prefix", "no history was sent to %s", cli.Quote(address))
+	}
+	return b, heads, p, err
+}

@@ -1,0 +1,211 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/mounting"
+	"cachebro/store"
+	"cachebro/store/daemon/fork"
+	"cachebro/store/remote"
+	"cachebro/store/text"
+)
+
+// ResumeCommand is cachebro resume.
+func ResumeCommand() cli.Command {
+	return cli.Command{
+		Name: "resume", Group: cli.GroupStore, Args: "s3://BUCKET/PREFIX DIR", Short: "bring a project and its history back from a bucket",
+		Long: `Fills DIR with the project's files as they were last, or at a moment, and gives it
+the whole history. DIR must not exist, be empty, or hold nothing but a .git, as git
+clone --no-checkout makes it: what is in .git is never touched. What stayed on the
+other machine (ignored files, secrets, .git) does not come back.
+
+Of several machines the one that sent last is meant. Everything is verified before
+anything changes. The history is sent on when you say cachebro remote add.
+
+Examples:
+  cachebro resume s3://backups/app ~/src/app
+  cachebro resume --at 2h s3://backups/app ~/src/app
+  cachebro resume --machine build-7 s3://backups/app ~/src/app`,
+		Run: runResume,
+	}
+}
+
+// resumed is what resume prints with --json.
+type resumed struct {
+	Root     string   `json:"root"`
+	Machine  string   `json:"machine"`
+	Name     string   `json:"name"` // of its host
+	From     string   `json:"from"` // the project's root there
+	Seq      uint64   `json:"seq"`  // the moment of the tree
+	Versions uint64   `json:"versions"`
+	Files    int      `json:"files"`
+	Lost     []string `json:"lost,omitempty"` // of which nothing is kept
+}
+
+func runResume(ctx context.Context, e *cli.Env) error {
+	flags := e.Flags()
+	at := flags.String("at", "", "the tree of this `TIME` (12:40, 2026-05-01 12:40, 2h)")
+	name := flags.String("machine", "", "id or name of the machine whose history it is")
+	asJSON := flags.Bool("json", false, "print JSON")
+	args, err := e.Parse(flags, 2, 2)
+	if err != nil {
+		return err
+	}
+	moment, err := e.TimeFlag("at", *at)
+	if err != nil {
+		return err
+	}
+	b, heads, place, err := bucketOf(ctx, e, args[0])
+	if err != nil {
+		return err
+	}
+	h, err := chosen(heads, *name)
+	if err != nil {
+		return err
+	}
+	root, made, err := emptyDir(e, args[1])
+	if err != nil {
+		return err
+	}
+	r := resumed{Root: root, Machine: h.Machine.ID, Name: h.Machine.Name, From: h.Machine.Root}
+	if err := bringFrom(ctx, e, b, place, h, moment, &r); err != nil {
+		if made {
+			_ = os.Remove(root) // if it is still empty
+		}
+		return err
+	}
+	if *asJSON {
+		err = e.PrintJSON(r)
+	} else {
+		fmt.Fprintf(e.Stdout, "%s has %s and %s of %s on %s\n", cli.Quote(root), text.Count(r.Files, "file"), text.Count(int(r.Versions), "version"), cli.Quote(r.From), cli.Quote(r.Name))
+		for _, l := range r.Lost {
+			fmt.Fprintf(e.Stderr, "not there: %s\n", l)
+		}
+		fmt.Fprintf(e.Stdout, "cachebro up %s goes on from there\n", cli.Arg(root))
+	}
+	if err == nil && len(r.Lost) > 0 {
+		return cli.ExitStatus(1)
+	}
+	return err
+}
+
+// chosen is the machine that is meant, "": the one that sent last.
+func chosen(heads []remote.Head, name string) (h remote.Head, err error) {
+	found := 0
+	for _, o := range heads {
+		if name == "" || o.Machine.ID == name || o.Machine.Name == name || len(name) >= 6 && strings.HasPrefix(o.Machine.ID, name) {
+			h = o
+			found++
+		}
+	}
+	switch {
+	case found == 0:
+		return h, cli.Hintf("cachebro machines", "no machine is called %s", cli.Quote(name))
+	case found > 1 && name != "":
+		return h, cli.Hintf("cachebro machines shows their ids", "%d histories are of a machine called %s", found, cli.Quote(name))
+	}
+	return h, nil
+}
+
+// emptyDir makes the directory if it is missing.
+func emptyDir(e *cli.Env, dir string) (root string, made bool, err error) {
+	abs, err := e.Abs(dir)
+	if err != nil {
+		return "", false, err
+	}
+	if err := os.Mkdir(abs, 0o777); err == nil {
+		made = true
+	} else if !errors.Is(err, fs.ErrExist) {
+		return "", false, err
+	}
+	root, err = mounting.ExistingDir(e, abs)
+	if err != nil {
+		return "", made, err
+	}
+	all, err := os.ReadDir(root)
+	for _, f := range all {
+		if f.Name() != ".git" {
+			return root, made, cli.Hintf("name another directory", "%s is not empty", cli.Quote(dir))
+		}
+	}
+	return root, made, err
+}
+
+// bringFrom gives root the history, then the files.
+func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.Place, h remote.Head, at time.Time, r *resumed) error {
+	limits, err := storeLimits(e)
+	if err != nil {
+		return err
+	}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	from, to := io.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		err := b.History(reading, h, cmp.Or(limits.MaxBlob, store.DefaultMaxBlob), to)
+		to.CloseWithError(err)
+		sent <- err
+	}()
+	var im imported
+	c, err := bringInto(ctx, e, r.Root, from, false, &im)
+	stop()
+	from.Close()
+	if e := <-sent; e != nil && err != nil && !errors.Is(e, context.Canceled) && !errors.Is(e, io.ErrClosedPipe) {
+		err = e // the reader only knows that it ended
+	}
+	if err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	r.Versions = c.Versions
+	return fillFrom(ctx, e, place, h, at, r)
+}
+
+// fillFrom makes the files of the history that root has now.
+func fillFrom(ctx context.Context, e *cli.Env, place remote.Place, h remote.Head, at time.Time, r *resumed) (err error) {
+	state, err := e.Paths().MakeState(r.Root)
+	if err != nil {
+		return err
+	}
+	unlock, err := mounting.LockedState(state)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	s, err := store.Open(filepath.Join(state, "store"), store.Options{Ballast: -1})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := remote.SetOrigin(s, place, h); err != nil {
+		return err
+	}
+	if r.Seq = s.Seq(); !at.IsZero() {
+		if r.Seq, err = s.SeqAt(at); err != nil {
+			return err
+		}
+	}
+	to, err := os.Open(r.Root)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	a, err := fork.Fill(ctx, s, r.Seq, to)
+	r.Files = a.Files
+	for _, l := range a.Lost {
+		r.Lost = append(r.Lost, fmt.Sprintf("%s (%s)", cli.Quote(string(l.Path)), cli.OneLine(l.Why)))
+	}
+	if a.More > 0 {
+		r.Lost = append(r.Lost, fmt.Sprintf("%d more", a.More))
+	}
+	return err
+}

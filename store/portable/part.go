@@ -1,0 +1,375 @@
+package portable
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"slices"
+
+	"cachebro/store"
+)
+
+// A history that grows, in parts, for who sends it elsewhere bit by bit. A part is two
+// streams of records as in stream.go, each behind a magic line of its own:
+//
+//	"cachebro-contents 1\n"  b … e
+//	"cachebro-log 1\n"       h, records and versions, e
+//
+// The contents of a log's versions are in its own contents or in those of an earlier
+// part. Joined in their order, the parts are one stream for Import.
+const (
+	contentsMagic = "cachebro-contents 1\n"
+	logMagic      = "cachebro-log 1\n"
+
+	// What a part holds at most, but for one content or one plan that is larger.
+	partBytes    = 8 << 20
+	partVersions = 2000
+	partRecords  = 4000
+)
+
+// Position is how far a history has been sent.
+type Position struct {
+	Seq    uint64 `cbor:"1,keyasint,omitempty"` // the newest version
+	Moment uint64 `cbor:"2,keyasint,omitempty"` // of the database: other records up to here
+	// Records up to Until are being sent: those of the kinds before Kind are, and of
+	// Kind those before Key. Until 0: none are.
+	Until uint64 `cbor:"3,keyasint,omitempty"`
+	Kind  int    `cbor:"4,keyasint,omitempty"` // index in store.Independent
+	Key   []byte `cbor:"5,keyasint,omitempty"`
+}
+
+// Part is what came to a history after a position.
+type Part struct {
+	To       Position
+	More     bool         // there is more behind it
+	Left     int          // versions that stay here
+	Versions int          // those it holds
+	Sent     []store.Hash // the contents it holds
+	Contents []byte       // their stream; nil: there are none
+	head     streamHead
+	log      []partRecord
+	size     int
+}
+
+type partRecord struct {
+	kind     byte
+	key, val []byte
+}
+
+// PartOptions say what belongs into a part.
+type PartOptions struct {
+	Options
+	// Leave tells what stays here: a version, with its content.
+	Leave func(store.Version) bool
+	// Has tells what an earlier part held.
+	Has func(store.Hash) (bool, error)
+}
+
+// Empty reports whether the part holds nothing.
+func (p *Part) Empty() bool { return len(p.log) == 0 && p.Contents == nil }
+
+// NextPart is what follows a position. Retention waits meanwhile.
+func NextPart(ctx context.Context, s *store.Store, from Position, o PartOptions) (*Part, error) {
+	p := &Part{To: from}
+	p.To.Key = slices.Clone(from.Key)
+	err := s.Raw(func(raw store.Raw) error {
+		p.head = streamHead{Program: o.Program, Root: o.Root, Made: s.Options().Now().UnixNano(), Gaps: raw.Gaps, Oldest: raw.Oldest}
+		if err := p.records(ctx, s, raw, o.Options); err != nil {
+			return err
+		}
+		return p.versions(ctx, s, o)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what is to be sent: %w", err)
+	}
+	p.head.Seq = p.To.Seq
+	return p, nil
+}
+
+// Log is the stream of the part's log; link is the caller's, in its head.
+func (p *Part) Log(link []byte) ([]byte, error) {
+	h := p.head
+	h.Link = link
+	return encodePart(logMagic, p.size, func(w *streamWriter, c *Totals) error {
+		if err := w.put(streamHeadKind, nil, encode(&h)); err != nil {
+			return err
+		}
+		for _, r := range p.log {
+			if r.kind == store.RecordVersion {
+				c.Versions++
+			} else {
+				c.Records++
+			}
+			if err := w.put(r.kind, r.key, r.val); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func encodePart(magic string, size int, fill func(*streamWriter, *Totals) error) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := newStreamWriter(&b, magic, min(streamWindow, max(64<<10, 1<<bits.Len(uint(size)))))
+	if err != nil {
+		return nil, err
+	}
+	var c Totals
+	if err := fill(w, &c); err != nil {
+		_ = w.z.Close()
+		return nil, err
+	}
+	err = w.end(c)
+	return b.Bytes(), err
+}
+
+func (p *Part) add(kind byte, key, val []byte) {
+	p.log = append(p.log, partRecord{kind, bytes.Clone(key), bytes.Clone(val)})
+	p.size += len(key) + len(val)
+}
+
+// errFull ends a walk: the part holds what it may.
+var errFull = errors.New("full")
+
+// records takes what is no version and was written since. An open plan stays: it
+// belongs to a client that is at work here. When it has ended, all of it is taken.
+func (p *Part) records(ctx context.Context, s *store.Store, raw store.Raw, o Options) (err error) {
+	if p.To.Until == 0 {
+		if p.To.Until, err = raw.Moment(); err != nil || p.To.Until == p.To.Moment {
+			p.To.Until = 0
+			return err
+		}
+		p.To.Kind, p.To.Key = 0, nil
+	}
+	open, err := s.Journal.Open()
+	if err != nil {
+		return err
+	}
+	for ; p.To.Kind < len(store.Independent); p.To.Kind, p.To.Key = p.To.Kind+1, nil {
+		kind := store.Independent[p.To.Kind]
+		if kind == store.RecordPlanStep { // they are with their plans
+			continue
+		}
+		err := raw.WrittenSince(p.To.Moment, kind, p.To.Key, func(key, val []byte) error {
+			if len(p.log) >= partRecords || p.size >= partBytes {
+				p.To.Key = bytes.Clone(key)
+				return errFull
+			}
+			switch {
+			case kind == store.RecordKV && !o.takes(key):
+			case kind == store.RecordPlan:
+				id := planID(key)
+				if id == string(key) && !slices.ContainsFunc(open, func(o store.Plan) bool { return o.ID == id }) {
+					return p.plan(raw, id)
+				}
+			default:
+				p.add(kind, key, val)
+			}
+			return ctx.Err()
+		})
+		if errors.Is(err, errFull) {
+			p.More = true
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	p.To.Moment, p.To.Until, p.To.Kind, p.To.Key = p.To.Until, 0, 0, nil
+	return nil
+}
+
+// plan takes a whole plan: head, parts and steps.
+func (p *Part) plan(raw store.Raw, id string) error {
+	for _, kind := range []byte{store.RecordPlan, store.RecordPlanStep} {
+		err := raw.WrittenSince(0, kind, []byte(id), func(key, val []byte) error {
+			if planID(key) != id {
+				return errFound
+			}
+			p.add(kind, key, val)
+			return nil
+		})
+		if err != nil && !errors.Is(err, errFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// versions takes what the log got since, and the contents that no earlier part held.
+func (p *Part) versions(ctx context.Context, s *store.Store, o PartOptions) error {
+	if p.More {
+		return nil
+	}
+	vs, err := s.Since(p.To.Seq, partVersions)
+	if err != nil {
+		return err
+	}
+	p.More = len(vs) == partVersions
+	took := map[store.Hash]bool{}
+	size := 0
+	var due [][]byte
+	for _, v := range vs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if o.Leave != nil && o.Leave(v) {
+			p.Left++
+			p.To.Seq = v.Seq
+			continue
+		}
+		if v.Blob != (store.Hash{}) && !took[v.Blob] {
+			has, err := o.Has(v.Blob)
+			if err != nil {
+				return err
+			}
+			if !has {
+				b, err := s.Content(v.Blob)
+				switch {
+				case errors.Is(err, store.ErrPruned), errors.Is(err, store.ErrDamaged):
+					v.Blob, v.NoContent = store.Hash{}, "damaged" // it is not to be had; fsck tells of it
+				case err != nil:
+					return err
+				case size > 0 && size+len(b) > partBytes:
+					p.More = true
+					return p.pack(p.Sent, due, size)
+				default:
+					took[v.Blob] = true
+					p.Sent, due = append(p.Sent, v.Blob), append(due, b)
+					size += len(b)
+				}
+			}
+		}
+		p.add(store.RecordVersion, binary.BigEndian.AppendUint64(nil, v.Seq), encode(&v))
+		p.Versions++
+		p.To.Seq = v.Seq
+	}
+	return p.pack(p.Sent, due, size)
+}
+
+func (p *Part) pack(hashes []store.Hash, contents [][]byte, size int) (err error) {
+	if len(hashes) == 0 {
+		return nil
+	}
+	p.Contents, err = encodePart(contentsMagic, size, func(w *streamWriter, c *Totals) error {
+		for i, b := range contents {
+			c.Contents++
+			c.Bytes += int64(len(b))
+			if err := w.put(streamContent, hashes[i][:], b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+// headOf reads the head of a log.
+func headOf(log io.Reader) (h streamHead, err error) {
+	_, err = readPart(log, logMagic, streamValue, func(kind byte, _, val []byte) error {
+		if decode(val, &h) != nil {
+			return badStream("a head cannot be read")
+		}
+		return errFound
+	})
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return h, err
+}
+
+// LinkOf is what the caller of Log gave along.
+func LinkOf(log io.Reader) ([]byte, error) {
+	h, err := headOf(log)
+	return h.Link, err
+}
+
+// readPart verifies a stream of a part and passes its records. Those of the log are
+// verified by Import, which reads them afterwards.
+func readPart(r io.Reader, magic string, limit int64, fn func(kind byte, key, val []byte) error) (c Totals, err error) {
+	in, err := newStreamReader(r, magic, limit)
+	if err != nil {
+		return c, err
+	}
+	defer in.close()
+	for n := 0; ; n++ {
+		kind, key, val, err := in.next()
+		if err != nil {
+			return c, err
+		}
+		switch {
+		case kind == streamEndKind:
+			return c, in.end(val, c)
+		case (kind == streamHeadKind) != (n == 0 && magic == logMagic), (kind == streamContent) != (magic == contentsMagic):
+			return c, badStream("a record of kind %q is in the wrong place", kind)
+		case kind == streamContent:
+			if len(key) != len(store.Hash{}) || sha256.Sum256(val) != store.Hash(key) {
+				return c, badStream("content %d does not have its hash", c.Contents+1)
+			}
+			c.Contents++
+			c.Bytes += int64(len(val))
+		case kind == store.RecordVersion:
+			c.Versions++
+		case kind != streamHeadKind:
+			c.Records++
+		}
+		if err := fn(kind, key, val); err != nil {
+			return c, err
+		}
+	}
+}
+
+// Joiner makes one stream, for Import, of parts that come in their order.
+type Joiner struct {
+	w     *streamWriter
+	c     Totals
+	limit int64
+}
+
+// NewJoiner writes to w. No content may be larger than maxBlob.
+func NewJoiner(w io.Writer, maxBlob int64) (*Joiner, error) {
+	out, err := newStreamWriter(w, streamMagic, streamWindow)
+	return &Joiner{w: out, limit: max(maxBlob, 1<<20)}, err
+}
+
+// Begin writes the head, that of a part's log: who reads the stream gets its root,
+// its time and its count of gaps.
+func (j *Joiner) Begin(log io.Reader) error {
+	h, err := headOf(log)
+	if err != nil {
+		return err
+	}
+	h.Link = nil
+	return j.w.put(streamHeadKind, nil, encode(&h))
+}
+
+// Abandon leaves the stream without its end.
+func (j *Joiner) Abandon() error { return j.w.z.Close() }
+
+// Contents and Log add the streams of a part; contents come first.
+func (j *Joiner) Contents(r io.Reader) error { return j.add(r, contentsMagic) }
+
+// Log adds a part's log.
+func (j *Joiner) Log(r io.Reader) error { return j.add(r, logMagic) }
+
+func (j *Joiner) add(r io.Reader, magic string) error {
+	c, err := readPart(r, magic, j.limit, func(kind byte, key, val []byte) error {
+		if kind == streamHeadKind {
+			return nil
+		}
+		return j.w.put(kind, key, val)
+	})
+	j.c.Contents += c.Contents
+	j.c.Bytes += c.Bytes
+	j.c.Versions += c.Versions
+	j.c.Records += c.Records
+	return err
+}
+
+// End ends the stream.
+func (j *Joiner) End() error { return j.w.end(j.c) }

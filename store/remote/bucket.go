@@ -1,0 +1,165 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// What a bucket answers.
+var (
+	// ErrMissing: there is no such object.
+	ErrMissing = errors.New("the bucket does not have it")
+	// errChanged: somebody else has written the object since it was read.
+	errChanged = errors.New("somebody else has written it meanwhile")
+	// ErrForged: an object is not what its name or its chain says.
+	ErrForged = errors.New("what the bucket holds is not what was sent")
+)
+
+const (
+	// patience is how long a request may take, and slowest the bytes a second that
+	// it may take longer for.
+	patience = 30 * time.Second
+	slowest  = 16 << 10
+)
+
+// Bucket is a place in a bucket. Nothing is asked of it before the first call.
+type Bucket struct {
+	place Place
+	core  minio.Core
+}
+
+// Dial prepares the requests. Credentials are looked up for each: in the environment,
+// in the profile, then from the machine's own identity.
+func Dial(p Place) (*Bucket, error) {
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: patience, IdleConnTimeout: 30 * time.Second, MaxIdleConnsPerHost: 2,
+		DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
+	}
+	if p.CA != "" {
+		pem, err := os.ReadFile(p.CA)
+		if err != nil {
+			return nil, err
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s holds no certificate", p.CA)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool}
+	}
+	endpoint, secure := "s3.amazonaws.com", true
+	if p.Endpoint != "" {
+		u, err := url.Parse(p.Endpoint)
+		if err != nil {
+			return nil, err
+		}
+		endpoint, secure = u.Host, u.Scheme == "https"
+	}
+	look := minio.BucketLookupAuto
+	if p.PathStyle {
+		look = minio.BucketLookupPath
+	}
+	own := &http.Client{Transport: transport, Timeout: 5 * time.Second}
+	core, err := minio.NewCore(endpoint, &minio.Options{
+		Creds:  credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: own}}),
+		Secure: secure, Transport: transport, Region: p.Region, BucketLookup: look, MaxRetries: 1, // who calls waits longer each time
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Bucket{place: p, core: *core}, nil
+}
+
+// get reads an object of at most limit bytes.
+func (b *Bucket) get(ctx context.Context, key string, limit int64) (body []byte, etag string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience+time.Duration(limit/slowest)*time.Second)
+	defer cancel()
+	r, info, _, err := b.core.GetObject(ctx, b.place.Bucket, path.Join(b.place.Prefix, key), minio.GetObjectOptions{})
+	if err != nil {
+		return nil, "", b.failed("read", key, err)
+	}
+	defer r.Close()
+	body, err = io.ReadAll(io.LimitReader(r, limit+1))
+	switch {
+	case err != nil:
+		return nil, "", b.failed("read", key, err)
+	case int64(len(body)) > limit:
+		return nil, "", fmt.Errorf("%w: %s has more than %d bytes", ErrForged, key, limit)
+	case info.Size >= 0 && int64(len(body)) != info.Size:
+		return nil, "", b.failed("read", key, io.ErrUnexpectedEOF)
+	}
+	return body, info.ETag, nil
+}
+
+// getHashed reads an object that is named by its hash and has exactly size bytes.
+func (b *Bucket) getHashed(ctx context.Context, key, hash string, size int64) ([]byte, error) {
+	body, _, err := b.get(ctx, key, size)
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(body)) != size || hashOf(body) != hash {
+		return nil, fmt.Errorf("%w: %s has another hash", ErrForged, key)
+	}
+	return body, nil
+}
+
+// Conditions of put, beside the ETag that an object must have.
+const (
+	always = ""
+	absent = "*"
+)
+
+func (b *Bucket) put(ctx context.Context, key string, body []byte, when string) (etag string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience+time.Duration(int64(len(body))/slowest)*time.Second)
+	defer cancel()
+	o := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableContentSha256: true}
+	switch when {
+	case always:
+	case absent:
+		o.SetMatchETagExcept("*")
+	default:
+		o.SetMatchETag(when)
+	}
+	info, err := b.core.PutObject(ctx, b.place.Bucket, path.Join(b.place.Prefix, key), bytes.NewReader(body), int64(len(body)), "", hashOf(body), o)
+	if err != nil {
+		return "", b.failed("write", key, err)
+	}
+	return info.ETag, nil
+}
+
+// failed puts an error into words.
+func (b *Bucket) failed(what, key string, err error) error {
+	r := minio.ToErrorResponse(err)
+	switch {
+	case r.Code == "NoSuchKey", r.Code == "NotFound" && r.StatusCode == http.StatusNotFound:
+		return fmt.Errorf("%w: %s", ErrMissing, key)
+	case r.StatusCode == http.StatusPreconditionFailed, r.StatusCode == http.StatusConflict:
+		return fmt.Errorf("%s %s: %w", what, key, errChanged)
+	case r.Code == "NoSuchBucket":
+		return fmt.Errorf("there is no bucket %s", b.place.Bucket)
+	case r.StatusCode != 0:
+		return fmt.Errorf("%s %s: %s (%d %s)", what, key, r.Message, r.StatusCode, r.Code)
+	}
+	return fmt.Errorf("%s %s: %w", what, key, err)
+}
+
+func hashOf(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}

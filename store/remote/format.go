@@ -1,0 +1,160 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"cachebro/store"
+)
+
+const (
+	magic = "cachebro-remote "
+	line  = magic + "1 %s %s\n" // kind, SHA-256 of what follows
+
+	// Bounds of what a reader takes.
+	maxMachines = 1 << 20
+	maxHead     = 1 << 20
+	maxObject   = 1 << 30 // a segment's log or contents; the largest content is smaller
+
+	// listAfter is from how many segments on a head puts them into a list.
+	listAfter = 64
+)
+
+// Machine is one that writes here: a history, not a computer. One that was begun
+// anew, or whose state was copied, writes under an id of its own.
+type Machine struct {
+	ID    string    `json:"id"`
+	Name  string    `json:"name"` // of its host
+	Root  string    `json:"root"` // of the project there
+	Since time.Time `json:"since"`
+}
+
+type machines struct {
+	Machines []Machine `json:"machines"`
+}
+
+// Segment is a part of a machine's history.
+type Segment struct {
+	N            uint64 `json:"n"` // from 1
+	Log          string `json:"log"`
+	LogSize      int64  `json:"log_size"`
+	Contents     string `json:"contents,omitempty"`
+	ContentsSize int64  `json:"contents_size,omitempty"`
+	Seq          uint64 `json:"seq"` // the newest version of the history then
+	Versions     int    `json:"versions"`
+}
+
+// Head says what a machine has sent.
+type Head struct {
+	Machine  Machine   `json:"machine"`
+	Time     time.Time `json:"time"`
+	N        uint64    `json:"n"`   // segments
+	Log      string    `json:"log"` // of the newest: the end of the chain
+	Seq      uint64    `json:"seq"`
+	Versions uint64    `json:"versions"` // all that were sent
+	Bytes    int64     `json:"bytes"`    // of all segments
+	List     string    `json:"list,omitempty"`
+	Segments []Segment `json:"segments"` // those that are in no list
+	Base     *Base     `json:"base,omitempty"`
+}
+
+// Base is where a history was resumed from: its beginning is there.
+type Base struct {
+	Machine string `json:"machine"`
+	N       uint64 `json:"n"`
+	Log     string `json:"log"`
+	Seq     uint64 `json:"seq"`
+}
+
+// list holds segments, and names the list before it.
+type list struct {
+	Machine  string    `json:"machine"`
+	List     string    `json:"list,omitempty"`
+	Segments []Segment `json:"segments"`
+}
+
+// link is in the head of a segment's log.
+type link struct {
+	Machine  string `json:"machine"`
+	N        uint64 `json:"n"`
+	Previous string `json:"previous,omitempty"` // log
+	Contents string `json:"contents,omitempty"`
+	Base     *Base  `json:"base,omitempty"` // of the first
+}
+
+func seal(kind string, v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", v, err)) // plain structs
+	}
+	return append(fmt.Appendf(nil, line, kind, hashOf(b)), b...)
+}
+
+func unseal(kind string, b []byte, v any) error {
+	first, rest, ok := bytes.Cut(b, []byte{'\n'})
+	switch {
+	case !ok || !bytes.HasPrefix(first, []byte(magic)):
+		return fmt.Errorf("%w: no %s of cachebro", ErrForged, kind)
+	case !strings.HasPrefix(string(first), magic+"1 "):
+		return fmt.Errorf("%w: the format of the bucket's %s is %.60q", store.ErrNewer, kind, first)
+	case string(first)+"\n" != fmt.Sprintf(line, kind, hashOf(rest)):
+		return fmt.Errorf("%w: the checksum of the %s does not match", ErrForged, kind)
+	}
+	if err := json.Unmarshal(rest, v); err != nil {
+		return fmt.Errorf("%w: the %s cannot be read", ErrForged, kind)
+	}
+	return nil
+}
+
+// Names in a bucket come from others: they are made of nothing else.
+var (
+	validID   = regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString
+	validHash = regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString
+)
+
+func headKey(machine string) string       { return path.Join("heads", machine) }
+func logKey(machine, hash string) string  { return path.Join("logs", machine, hash) }
+func listKey(machine, hash string) string { return path.Join("lists", machine, hash) }
+func contentsKey(hash string) string      { return path.Join("contents", hash) }
+
+// valid: all names are names.
+func (s Segment) valid() bool {
+	return validHash(s.Log) && s.LogSize > 0 && s.LogSize <= maxObject &&
+		(s.Contents == "" || validHash(s.Contents) && s.ContentsSize > 0 && s.ContentsSize <= maxObject)
+}
+
+// head reads what a machine has sent.
+func (b *Bucket) head(ctx context.Context, machine string) (h Head, etag string, err error) {
+	body, etag, err := b.get(ctx, headKey(machine), maxHead)
+	if err == nil {
+		err = unseal("head", body, &h)
+	}
+	if err == nil && (h.Machine.ID != machine || h.N > 0 && !validHash(h.Log) || h.List != "" && !validHash(h.List)) {
+		err = fmt.Errorf("%w: the head of %s is that of another machine", ErrForged, machine)
+	}
+	return h, etag, err
+}
+
+// machines are those that write here; there may be none.
+func (b *Bucket) machines(ctx context.Context) (all machines, etag string, err error) {
+	body, etag, err := b.get(ctx, "machines", maxMachines)
+	if errors.Is(err, ErrMissing) {
+		return all, "", nil
+	}
+	if err == nil {
+		err = unseal("machines", body, &all)
+	}
+	for _, m := range all.Machines {
+		if err == nil && !validID(m.ID) {
+			err = fmt.Errorf("%w: no machine is called %.40q", ErrForged, m.ID)
+		}
+	}
+	return all, etag, err
+}

@@ -1,0 +1,88 @@
+package remote
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// Place is where a project's history goes: s3://BUCKET/PREFIX, and in the query what
+// the environment does not say.
+type Place struct {
+	Bucket, Prefix string
+	Endpoint       string // scheme and host; "" is Amazon's
+	Region         string
+	PathStyle      bool   // the bucket is in the path, not in the host's name
+	CA             string // file with the authorities to trust, PEM
+}
+
+// ParsePlace reads s3://BUCKET/PREFIX?endpoint=…&region=…&path-style=1&ca=FILE.
+func ParsePlace(s string, getenv func(string) string) (p Place, err error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "s3" || u.Host == "" || u.Fragment != "" {
+		return p, fmt.Errorf("%q is not s3://BUCKET/PREFIX", s)
+	}
+	if u.User != nil {
+		return p, fmt.Errorf("credentials do not belong into the address: they come from the environment or ~/.aws/credentials")
+	}
+	p.Bucket, p.Prefix = u.Host, strings.Trim(path.Clean("/"+u.Path), "/")
+	for name, vals := range u.Query() {
+		switch v := vals[0]; name {
+		case "endpoint":
+			p.Endpoint = v
+		case "region":
+			p.Region = v
+		case "path-style":
+			p.PathStyle = v != "" && v != "0" && v != "false"
+		case "ca":
+			p.CA = v
+		default:
+			return p, fmt.Errorf("%q in the address: it is endpoint, region, path-style or ca", name)
+		}
+	}
+	p.Endpoint = strings.TrimSuffix(cmp.Or(p.Endpoint, getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL")), "/")
+	p.Region = cmp.Or(p.Region, getenv("AWS_REGION"), getenv("AWS_DEFAULT_REGION"))
+	p.CA = cmp.Or(p.CA, getenv("AWS_CA_BUNDLE"))
+	if p.Endpoint != "" {
+		e, err := url.Parse(p.Endpoint)
+		if err != nil || e.Scheme != "http" && e.Scheme != "https" || e.Host == "" || e.Path != "" || e.User != nil {
+			return p, fmt.Errorf("the endpoint %q is not https://HOST", p.Endpoint)
+		}
+	}
+	if p.CA != "" && !path.IsAbs(p.CA) {
+		return p, fmt.Errorf("ca=%s must be an absolute path", p.CA)
+	}
+	return p, nil
+}
+
+// String is the address in full.
+func (p Place) String() string {
+	u := url.URL{Scheme: "s3", Host: p.Bucket, Path: "/" + p.Prefix}
+	q := url.Values{}
+	for name, v := range map[string]string{"endpoint": p.Endpoint, "region": p.Region, "ca": p.CA} {
+		if v != "" {
+			q.Set(name, v)
+		}
+	}
+	if p.PathStyle {
+		q.Set("path-style", "1")
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// Short is the address as a person reads it.
+func (p Place) Short() string {
+	s := "s3://" + path.Join(p.Bucket, p.Prefix)
+	if p.Endpoint != "" {
+		s += " at " + p.Endpoint
+	}
+	return s
+}
+
+// same reports whether two places are one.
+func (p Place) same(o Place) bool {
+	return p.Bucket == o.Bucket && p.Prefix == o.Prefix && p.Endpoint == o.Endpoint
+}

@@ -1,0 +1,208 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"cachebro/store"
+	"cachebro/store/portable"
+)
+
+// Heads tells what each machine has sent, the newest last. One that has sent nothing yet
+// is not among them.
+func (b *Bucket) Heads(ctx context.Context) (out []Head, err error) {
+	all, _, err := b.machines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range all.Machines {
+		h, _, err := b.head(ctx, m.ID)
+		if errors.Is(err, ErrMissing) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, h)
+	}
+	slices.SortStableFunc(out, func(a, b Head) int { return a.Time.Compare(b.Time) })
+	return out, nil
+}
+
+const (
+	// maxSegments and maxBases bound what a reader follows on a bucket's word.
+	maxSegments = 10_000_000
+	maxBases    = 64
+)
+
+// piece is a segment of the machine that sent it.
+type piece struct {
+	machine string
+	Segment
+}
+
+// pieces are all segments of a history, the oldest first, with those of the history
+// that it was resumed from.
+func (b *Bucket) pieces(ctx context.Context, h Head) (out []piece, err error) {
+	for depth := 0; ; depth++ {
+		segs, err := b.segments(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		own := make([]piece, len(segs))
+		for i, s := range segs {
+			own[i] = piece{h.Machine.ID, s}
+		}
+		out = append(own, out...)
+		base := h.Base
+		if base == nil {
+			return out, nil
+		}
+		if depth == maxBases || !validID(base.Machine) {
+			return nil, fmt.Errorf("%w: the history of %s has no beginning", ErrForged, h.Machine.ID)
+		}
+		if h, _, err = b.head(ctx, base.Machine); err != nil {
+			return nil, err
+		}
+		if h.N < base.N {
+			return nil, fmt.Errorf("%w: %s has %d segments, and had %d", ErrLost, base.Machine, h.N, base.N)
+		}
+		h, err = b.cut(ctx, h, base)
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// cut is a head as it was when something began behind it.
+func (b *Bucket) cut(ctx context.Context, h Head, base *Base) (Head, error) {
+	segs, err := b.segments(ctx, h)
+	if err != nil {
+		return h, err
+	}
+	segs = segs[:base.N]
+	if base.N > 0 && segs[base.N-1].Log != base.Log {
+		return h, fmt.Errorf("%w: segment %d of %s is another one", ErrForged, base.N, base.Machine)
+	}
+	h.N, h.Log, h.List, h.Segments = base.N, base.Log, "", segs
+	return h, nil
+}
+
+// segments are those of one machine, in order.
+func (b *Bucket) segments(ctx context.Context, h Head) ([]Segment, error) {
+	parts := [][]Segment{h.Segments}
+	n := len(h.Segments)
+	for next := h.List; next != ""; {
+		body, _, err := b.get(ctx, listKey(h.Machine.ID, next), maxHead)
+		if err != nil {
+			return nil, err
+		}
+		var l list
+		if hashOf(body) != next {
+			return nil, fmt.Errorf("%w: a list of %s has another hash", ErrForged, h.Machine.ID)
+		}
+		if err := unseal("list", body, &l); err != nil {
+			return nil, err
+		}
+		if n += len(l.Segments); len(l.Segments) == 0 || n > maxSegments || l.List != "" && !validHash(l.List) {
+			return nil, fmt.Errorf("%w: the lists of %s have no end", ErrForged, h.Machine.ID)
+		}
+		parts, next = append(parts, l.Segments), l.List
+	}
+	slices.Reverse(parts)
+	all := slices.Concat(parts...)
+	for i, s := range all {
+		if !s.valid() || s.N != uint64(i)+1 {
+			return nil, fmt.Errorf("%w: segment %d of %s is missing", ErrForged, i+1, h.Machine.ID)
+		}
+	}
+	if uint64(len(all)) != h.N || h.N > 0 && all[h.N-1].Log != h.Log {
+		return nil, fmt.Errorf("%w: the head of %s does not name its segments", ErrForged, h.Machine.ID)
+	}
+	return all, nil
+}
+
+// History writes the whole history that a head ends, as portable.Import reads it. What
+// the hashes do not vouch for is an error, and the stream then has no end. No content
+// may be larger than maxBlob.
+func (b *Bucket) History(ctx context.Context, h Head, maxBlob int64, w io.Writer) error {
+	pieces, err := b.pieces(ctx, h)
+	if err != nil {
+		return err
+	}
+	if len(pieces) == 0 {
+		return fmt.Errorf("%w: nothing was sent", ErrMissing)
+	}
+	j, err := portable.NewJoiner(w, maxBlob)
+	if err != nil {
+		return err
+	}
+	last, err := b.log(ctx, pieces[len(pieces)-1])
+	if err == nil {
+		err = j.Begin(bytes.NewReader(last))
+	}
+	previous, of := "", ""
+	for _, p := range pieces {
+		if p.machine != of {
+			previous, of = "", p.machine
+		}
+		if err == nil {
+			err = b.piece(ctx, p, previous, maxBlob, j)
+		}
+		if err != nil {
+			return errors.Join(err, j.Abandon())
+		}
+		previous = p.Log
+	}
+	return j.End()
+}
+
+func (b *Bucket) log(ctx context.Context, p piece) ([]byte, error) {
+	return b.getHashed(ctx, logKey(p.machine, p.Log), p.Log, p.LogSize)
+}
+
+// piece adds a segment whose log names the one before it.
+func (b *Bucket) piece(ctx context.Context, p piece, previous string, maxBlob int64, j *portable.Joiner) error {
+	log, err := b.log(ctx, p)
+	if err != nil {
+		return err
+	}
+	joint, err := portable.LinkOf(bytes.NewReader(log))
+	if err != nil {
+		return err
+	}
+	var l link
+	if json.Unmarshal(joint, &l) != nil || l.Machine != p.machine || l.N != p.N || l.Previous != previous || l.Contents != p.Contents {
+		return fmt.Errorf("%w: segment %d of %s does not follow the one before it", ErrForged, p.N, p.machine)
+	}
+	if p.Contents != "" {
+		contents, err := b.getHashed(ctx, contentsKey(p.Contents), p.Contents, p.ContentsSize)
+		if err != nil {
+			return err
+		}
+		if err := j.Contents(bytes.NewReader(contents)); err != nil {
+			return err
+		}
+	}
+	return j.Log(bytes.NewReader(log))
+}
+
+// SetOrigin notes in a store that its history came from a place, so that sending there
+// goes on where it ended.
+func SetOrigin(s *store.Store, p Place, h Head) error {
+	o := origin{Place: p, Base: Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: h.Seq}, Position: portable.Position{Seq: s.Seq()}}
+	err := s.Raw(func(raw store.Raw) (err error) { o.Position.Moment, err = raw.Moment(); return err })
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return s.KV(bucketState).Set("origin", b)
+}

@@ -1,0 +1,309 @@
+// Package remotetest serves the tests of what speaks to a bucket: an object server with
+// conditional writes, and faults between it and who asks. The server is versitygw where
+// CACHEBRO_VERSITYGW names it (make fleet-test), else a small one of our own, which knows
+// the five requests that cachebro makes and no signatures.
+package remotetest
+
+import (
+	"bytes"
+	"crypto/md5"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Fault is what happens to a request.
+type Fault int
+
+// The faults.
+const (
+	None     Fault = iota
+	Error500       // nothing is done
+	Error503
+	CutBefore // the connection ends, nothing is done
+	CutAfter  // it is done, and nobody hears of it
+	Truncate  // half of the answer
+	Twice     // it is done twice; the second answer counts
+	Slow      // it takes a moment
+	Faults    // how many there are
+)
+
+// The bucket and the credentials of the server.
+const (
+	Bucket = "histories"
+	Key    = "fleet"
+	Secret = "fleet-secret"
+)
+
+// Server is an object server for one test.
+type Server struct {
+	t   testing.TB
+	url string
+
+	inner http.Handler
+	dir   string // of versitygw; "": the objects are ours
+
+	mu      sync.Mutex
+	objects map[string][]byte
+	fault   func(*http.Request) Fault
+	asked   int
+}
+
+// New starts one, and gives this process credentials for it.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{t: t, objects: map[string][]byte{}}
+	s.inner = http.HandlerFunc(s.serve)
+	if bin := os.Getenv("CACHEBRO_VERSITYGW"); bin != "" {
+		s.versity(bin)
+	}
+	front := httptest.NewServer(http.HandlerFunc(s.front))
+	t.Cleanup(func() {
+		front.CloseClientConnections()
+		front.Close()
+	})
+	s.url = front.URL
+	for name, v := range s.Env() {
+		if tt, ok := t.(interface{ Setenv(string, string) }); ok {
+			tt.Setenv(name, v)
+		}
+	}
+	return s
+}
+
+// Env is what a process needs to be let in, and to look nowhere else.
+func (s *Server) Env() map[string]string {
+	return map[string]string{
+		"AWS_ACCESS_KEY_ID": Key, "AWS_SECRET_ACCESS_KEY": Secret, "AWS_SESSION_TOKEN": "", "AWS_REGION": "us-east-1", "AWS_CA_BUNDLE": "",
+		"AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_S3": "", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
+	}
+}
+
+// Address is a place in the server's bucket.
+func (s *Server) Address(prefix string) string {
+	return "s3://" + Bucket + "/" + prefix + "?endpoint=" + url.QueryEscape(s.url) + "&path-style=1&region=us-east-1"
+}
+
+// Break has each request meet the fault that f says; nil: none.
+func (s *Server) Break(f func(*http.Request) Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = f
+}
+
+// Asked is how many requests there were.
+func (s *Server) Asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
+// Objects are the keys of all that lies in the bucket, sorted.
+func (s *Server) Objects() (keys []string) {
+	if s.dir != "" {
+		root := filepath.Join(s.dir, Bucket)
+		_ = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() {
+				keys = append(keys, strings.TrimPrefix(p, root+"/"))
+			}
+			return nil
+		})
+		return keys
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.objects {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Object is what lies under a key.
+func (s *Server) Object(key string) []byte {
+	s.t.Helper()
+	if s.dir != "" {
+		b, err := os.ReadFile(filepath.Join(s.dir, Bucket, key))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return b
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Clone(s.objects[key])
+}
+
+// Set replaces what lies under a key; nil removes it.
+func (s *Server) Set(key string, b []byte) {
+	s.t.Helper()
+	if s.dir != "" {
+		name := filepath.Join(s.dir, Bucket, key)
+		err := os.Remove(name)
+		if b != nil {
+			err = os.WriteFile(name, b, 0o644)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b == nil {
+		delete(s.objects, key)
+		return
+	}
+	s.objects[key] = bytes.Clone(b)
+}
+
+// front stands before the server and breaks things.
+func (s *Server) front(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	s.asked++
+	fault := None
+	if s.fault != nil {
+		fault = s.fault(r)
+	}
+	s.mu.Unlock()
+	do := func() *httptest.ResponseRecorder {
+		again := r.Clone(r.Context())
+		again.Body = io.NopCloser(bytes.NewReader(body))
+		rec := httptest.NewRecorder()
+		s.inner.ServeHTTP(rec, again)
+		return rec
+	}
+	switch fault {
+	case Error500:
+		refuse(w, http.StatusInternalServerError, "InternalError")
+		return
+	case Error503:
+		refuse(w, http.StatusServiceUnavailable, "SlowDown")
+		return
+	case CutBefore:
+		panic(http.ErrAbortHandler)
+	case CutAfter:
+		do()
+		panic(http.ErrAbortHandler)
+	case Twice:
+		do()
+	case Slow:
+		time.Sleep(5 * time.Millisecond)
+	}
+	rec := do()
+	for k, v := range rec.Header() {
+		w.Header()[k] = v
+	}
+	b := rec.Body.Bytes()
+	if r.Method != http.MethodHead {
+		w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	}
+	w.WriteHeader(rec.Code)
+	if fault == Truncate && len(b) > 0 {
+		_, _ = w.Write(b[:len(b)/2])
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = w.Write(b)
+}
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>%s</Code><Message>%s</Message></Error>`, code, code)
+}
+
+func etagOf(b []byte) string {
+	h := md5.Sum(b)
+	return `"` + hex.EncodeToString(h[:]) + `"`
+}
+
+// serve is our own server.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	key, ok := strings.CutPrefix(r.URL.Path, "/"+Bucket+"/")
+	if !ok || key == "" {
+		refuse(w, http.StatusNotFound, "NoSuchBucket")
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, there := s.objects[key]
+	switch r.Method {
+	case http.MethodGet:
+		if !there {
+			refuse(w, http.StatusNotFound, "NoSuchKey")
+			return
+		}
+		w.Header().Set("ETag", etagOf(b))
+		w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
+		_, _ = w.Write(b)
+	case http.MethodPut:
+		must, not := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
+		if must != "" && !there {
+			refuse(w, http.StatusNotFound, "NoSuchKey")
+			return
+		}
+		if must != "" && must != etagOf(b) || not == "*" && there {
+			refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
+			return
+		}
+		all, _ := io.ReadAll(r.Body)
+		s.objects[key] = all
+		w.Header().Set("ETag", etagOf(all))
+	default:
+		refuse(w, http.StatusMethodNotAllowed, "MethodNotAllowed")
+	}
+}
+
+// versity starts versitygw over a directory.
+func (s *Server) versity(bin string) {
+	s.t.Helper()
+	s.dir = s.t.TempDir()
+	if err := os.Mkdir(filepath.Join(s.dir, Bucket), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	at := l.Addr().String()
+	l.Close()
+	c := exec.Command(bin, "--quiet", "--port", at, "posix", s.dir)
+	c.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+Key, "ROOT_SECRET_KEY="+Secret)
+	if err := c.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", at); err == nil {
+			conn.Close()
+			break
+		}
+		if time.Now().After(end) {
+			s.t.Fatal("versitygw does not answer")
+		}
+	}
+	to := &url.URL{Scheme: "http", Host: at}
+	s.inner = &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
+		p.SetURL(to)
+		p.Out.Host = p.In.Host // it is signed
+	}}
+}

@@ -1,0 +1,342 @@
+package remote
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/portable"
+)
+
+// Errors of a sender that trying again does not mend.
+var (
+	// ErrLost: the bucket does not have what was sent.
+	ErrLost = errors.New("the bucket has lost what was sent")
+	// errCopied: somebody else writes under our id, with a copy of our state.
+	errCopied = errors.New("somebody else sends under the same id")
+)
+
+// The names of what a store keeps about sending.
+const (
+	bucketState = "remote"      // state, origin
+	bucketSent  = "remote-sent" // hashes of the contents that were sent
+)
+
+// state is how far a history has been sent, and where to. It lies in the history's own
+// store, so whoever replaces that begins anew.
+type state struct {
+	Place    Place             `json:"place"`
+	Head     Head              `json:"head"` // as the bucket has it, or is to have it
+	Position portable.Position `json:"position"`
+	// Next is what a head is being written for: whether it was is not known.
+	Next *next `json:"next,omitempty"`
+}
+
+type next struct {
+	Head     Head              `json:"head"`
+	Position portable.Position `json:"position"`
+}
+
+// origin is where a history came from.
+type origin struct {
+	Place    Place             `json:"place"`
+	Base     Base              `json:"base"`
+	Position portable.Position `json:"position"`
+}
+
+// Sender sends a history. Its methods must not be called at once.
+type Sender struct {
+	store *store.Store
+	o     portable.PartOptions
+	kv    store.KV
+	sent  store.KV
+	st    *state // nil: nowhere
+	b     *Bucket
+	etag  string // of the head; "": not known
+	known bool   // the bucket's head is st.Head
+}
+
+// NewSender continues where the store says it stood. o.Has is the sender's own.
+func NewSender(s *store.Store, o portable.PartOptions) (*Sender, error) {
+	r := &Sender{store: s, o: o, kv: s.KV(bucketState), sent: s.KV(bucketSent)}
+	r.o.Has = func(h store.Hash) (bool, error) {
+		_, ok, err := r.sent.Get(string(h[:]))
+		return ok, err
+	}
+	var st state
+	ok, err := r.read("state", &st)
+	if err == nil && ok {
+		r.st = &st
+	}
+	return r, err
+}
+
+func (r *Sender) read(key string, v any) (ok bool, err error) {
+	b, ok, err := r.kv.Get(key)
+	if err == nil && ok {
+		err = json.Unmarshal(b, v)
+	}
+	return ok, err
+}
+
+func (r *Sender) save() error {
+	b, err := json.Marshal(r.st)
+	if err != nil {
+		return err
+	}
+	return r.kv.Set("state", b)
+}
+
+// Place is where it sends to; false: nowhere.
+func (r *Sender) Place() (Place, bool) {
+	if r.st == nil {
+		return Place{}, false
+	}
+	return r.st.Place, true
+}
+
+// Head is what has been sent.
+func (r *Sender) Head() Head {
+	if r.st == nil {
+		return Head{}
+	}
+	return r.st.Head
+}
+
+// Unsent is how many versions are not sent yet, at most: some may stay here.
+func (r *Sender) Unsent() uint64 {
+	if r.st == nil {
+		return 0
+	}
+	return r.store.Seq() - min(r.store.Seq(), r.st.Position.Seq)
+}
+
+// Add begins to send to a place, under a new id. It writes to the bucket, so whoever may
+// not learns it here. name is that of this computer. A history that came from there
+// goes on behind what it had then.
+func (r *Sender) Add(ctx context.Context, p Place, name string) error {
+	b, err := Dial(p)
+	if err != nil {
+		return err
+	}
+	if err := r.forget(); err != nil {
+		return err
+	}
+	st := &state{Place: p, Head: Head{Machine: Machine{ID: newID(), Name: name, Root: r.o.Root, Since: time.Now().UTC()}}}
+	var from origin
+	if ok, err := r.read("origin", &from); err != nil {
+		return err
+	} else if ok && from.Place.same(p) {
+		st.Head.Base, st.Position = &from.Base, from.Position
+		st.Head.Seq = from.Base.Seq
+	}
+	if err := enter(ctx, b, st.Head.Machine); err != nil {
+		return err
+	}
+	r.st, r.b, r.etag, r.known = st, b, "", false
+	return r.save()
+}
+
+// Remove ends sending; the bucket keeps what it has.
+func (r *Sender) Remove() error {
+	if err := r.forget(); err != nil {
+		return err
+	}
+	r.st, r.b = nil, nil
+	return r.kv.Delete("state")
+}
+
+// forget what was sent.
+func (r *Sender) forget() error {
+	for {
+		some := map[string][]byte{}
+		err := r.sent.Scan("", func(key string, _ []byte) error {
+			if some[key] = nil; len(some) == 4000 {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			return err
+		}
+		if len(some) == 0 {
+			return nil
+		}
+		if err := r.sent.SetAll(some); err != nil {
+			return err
+		}
+	}
+}
+
+var errEnough = errors.New("enough")
+
+func newID() string {
+	b := make([]byte, 16)
+	rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// enter puts a machine into the list of those that write here.
+func enter(ctx context.Context, b *Bucket, m Machine) error {
+	for range 20 {
+		all, etag, err := b.machines(ctx)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(all.Machines, func(o Machine) bool { return o.ID == m.ID }) {
+			return nil
+		}
+		all.Machines = append(all.Machines, m)
+		if etag == "" {
+			etag = absent
+		}
+		if _, err = b.put(ctx, "machines", seal("machines", all), etag); !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+	return fmt.Errorf("write machines: %w, again and again", errChanged)
+}
+
+// Send sends one part of what is not sent yet; more: there is another one.
+func (r *Sender) Send(ctx context.Context) (more bool, err error) {
+	if r.st == nil {
+		return false, nil
+	}
+	if r.b == nil {
+		if r.b, err = Dial(r.st.Place); err != nil {
+			return false, err
+		}
+	}
+	err = r.look(ctx)
+	if errors.Is(err, errCopied) { // what is ours has other numbers from here on
+		return true, r.anew(ctx)
+	}
+	if err != nil {
+		return false, err
+	}
+	part, err := portable.NextPart(ctx, r.store, r.st.Position, r.o)
+	if err != nil {
+		return false, err
+	}
+	if part.Empty() {
+		if part.To.Seq != r.st.Position.Seq || part.More {
+			r.st.Position = part.To
+			err = r.save()
+		}
+		return part.More, err
+	}
+	if err := r.segment(ctx, part); err != nil {
+		return false, err
+	}
+	return part.More, nil
+}
+
+// segment sends a part, then the head that names it.
+func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
+	was := r.st.Head
+	seg := Segment{N: was.N + 1, Seq: part.To.Seq, Versions: part.Versions}
+	if part.Contents != nil {
+		seg.Contents, seg.ContentsSize = hashOf(part.Contents), int64(len(part.Contents))
+		if _, err := r.b.put(ctx, contentsKey(seg.Contents), part.Contents, always); err != nil {
+			return err
+		}
+	}
+	l := link{Machine: was.Machine.ID, N: seg.N, Previous: was.Log, Contents: seg.Contents}
+	if seg.N == 1 {
+		l.Base = was.Base
+	}
+	joint, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	log, err := part.Log(joint)
+	if err != nil {
+		return err
+	}
+	seg.Log, seg.LogSize = hashOf(log), int64(len(log))
+	if _, err := r.b.put(ctx, logKey(was.Machine.ID, seg.Log), log, always); err != nil {
+		return err
+	}
+	h := was
+	h.N, h.Log, h.Seq, h.Time = seg.N, seg.Log, seg.Seq, time.Now().UTC()
+	h.Versions += uint64(seg.Versions)
+	h.Bytes += seg.LogSize + seg.ContentsSize
+	if len(h.Segments) >= listAfter {
+		older := seal("list", list{Machine: h.Machine.ID, List: h.List, Segments: h.Segments})
+		h.List, h.Segments = hashOf(older), nil
+		if _, err := r.b.put(ctx, listKey(h.Machine.ID, h.List), older, always); err != nil {
+			return err
+		}
+	}
+	h.Segments = append(slices.Clone(h.Segments), seg)
+
+	// From here on nobody can tell whether the head was written but by looking.
+	r.st.Next = &next{Head: h, Position: part.To}
+	if err := r.save(); err != nil {
+		return err
+	}
+	r.known = false
+	when := r.etag
+	if was.N == 0 {
+		when = absent
+	}
+	etag, err := r.b.put(ctx, headKey(h.Machine.ID), seal("head", h), when)
+	if errors.Is(err, errChanged) { // by ourselves, when the answer to a first try was lost
+		return r.look(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return r.take(etag, part.Sent)
+}
+
+// take makes the head that was being written the present one.
+func (r *Sender) take(etag string, sent []store.Hash) error {
+	r.st.Head, r.st.Position, r.st.Next = r.st.Next.Head, r.st.Next.Position, nil
+	r.etag, r.known = etag, true
+	vals := map[string][]byte{}
+	for _, h := range sent {
+		vals[string(h[:])] = []byte{}
+	}
+	if err := r.sent.SetAll(vals); err != nil {
+		return err
+	}
+	return r.save()
+}
+
+// look compares the bucket's head with ours, where that is not known.
+func (r *Sender) look(ctx context.Context) error {
+	if r.known {
+		return nil
+	}
+	h, etag, err := r.b.head(ctx, r.st.Head.Machine.ID)
+	switch {
+	case errors.Is(err, ErrMissing) && r.st.Head.N == 0:
+		r.st.Next, r.known = nil, true
+		return nil
+	case errors.Is(err, ErrMissing):
+		return fmt.Errorf("%w: %d segments were, and there is no head", ErrLost, r.st.Head.N)
+	case err != nil:
+		return err
+	case h.N == r.st.Head.N && h.Log == r.st.Head.Log:
+		r.st.Next, r.etag, r.known = nil, etag, true
+		return nil
+	case r.st.Next != nil && h.N == r.st.Next.Head.N && h.Log == r.st.Next.Head.Log:
+		return r.take(etag, nil)
+	case h.N < r.st.Head.N:
+		return fmt.Errorf("%w: %d segments were, and it has %d", ErrLost, r.st.Head.N, h.N)
+	}
+	return errCopied
+}
+
+// anew goes on under another id.
+func (r *Sender) anew(ctx context.Context) error {
+	m := r.st.Head.Machine
+	return r.Add(ctx, r.st.Place, m.Name)
+}
