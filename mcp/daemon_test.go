@@ -386,3 +386,77 @@ func TestUndo(t *testing.T) {
 		t.Errorf("after undo: %q", read(t, l.dir+"/a.txt"))
 	}
 }
+
+// The past is read, and brought back, in the moments that the history knows; what was
+// shown of it is not taken for the file of now.
+func TestPast(t *testing.T) {
+	l := liveProject(t, files{"a.txt": numbered(20000, "old"), "b.txt": "b\n"})
+	p := l.connect(ProfileAll)
+	p.ok("read_file", map[string]any{"path": "b.txt"})
+	p.ok("edit_file", map[string]any{"path": "b.txt", "old_string": "b", "new_string": "B"})
+	past := func(args map[string]any) (text, notes string) {
+		r := p.tool("read_file", args)
+		for _, c := range r.Content[1:] {
+			notes += c.Text
+		}
+		if r.IsError {
+			t.Fatalf("%v: %s", args, r.Content[0].Text)
+		}
+		return r.Content[0].Text, notes
+	}
+	if text, notes := past(map[string]any{"path": "b.txt", "at": "@1"}); text != "b\n" || !strings.Contains(notes, "[version #") {
+		t.Errorf("the first version: %q %q", text, notes)
+	}
+	first := p.ok("read_file", map[string]any{"path": "a.txt"})
+	if err := os.WriteFile(l.dir+"/a.txt", []byte("new\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.ok("read_file", map[string]any{"path": "a.txt", "force": true})
+	text, notes := past(map[string]any{"path": "a.txt", "at": "@1"})
+	if text != first {
+		t.Errorf("%.50q of %d bytes, want %.50q of %d", text, len(text), first, len(first))
+	}
+	if !strings.Contains(notes, " at=#") {
+		t.Errorf("how to read on: %q", notes)
+	}
+	all := numbered(20000, "old")
+	if text, _ := past(map[string]any{"path": "a.txt", "at": "@1", "offset": 19999}); text == "" || !strings.HasSuffix(all, text) || strings.Count(text, "\n") != 2 {
+		t.Errorf("its end: %.200q", text)
+	}
+	// What is old was not shown as the text of now.
+	if got := p.ok("read_file", map[string]any{"path": "a.txt"}); strings.HasPrefix(got, "[changed") {
+		t.Errorf("a read of the past counted: %q", got)
+	}
+	for what, args := range map[string]map[string]any{
+		"tomorrow": {"path": "b.txt", "at": "tomorrow"}, "far version": {"path": "b.txt", "at": "@99"}, "bare number": {"path": "b.txt", "at": "x1"},
+		"outline": {"path": "b.txt", "at": "@1", "outline": true}, "unknown": {"path": "never", "at": "@1"}, "outside": {"path": "../b.txt", "at": "@1"},
+	} {
+		if got := p.bad("read_file", args); !strings.Contains(got, "hint: ") && what != "outside" {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+	if err := os.Remove(l.dir + "/b.txt"); err != nil {
+		t.Fatal(err)
+	}
+	seq := notes[strings.LastIndex(notes, " at=")+4:]
+	seq = seq[:strings.Index(seq, "]")]
+	has(t, p.ok("restore", map[string]any{"at": seq}), "would restore")
+	if _, err := os.Stat(l.dir + "/b.txt"); err == nil {
+		t.Error("a preview changed the tree")
+	}
+	if got := p.ok("restore", map[string]any{"at": seq, "dry_run": false}); !strings.Contains(got, "undo takes this back") {
+		t.Errorf("restore: %q", got)
+	}
+	if got := read(t, l.dir+"/a.txt"); got != all {
+		t.Errorf("a.txt: %.50q", got)
+	}
+	if got := read(t, l.dir+"/b.txt"); got != "b\n" && got != "B\n" {
+		t.Errorf("b.txt: %q", got)
+	}
+	if got := p.bad("restore", map[string]any{"at": seq}); !strings.Contains(got, "nothing to restore") {
+		t.Errorf("again: %q", got)
+	}
+	if got := p.bad("restore", map[string]any{"at": "@1"}); !strings.Contains(got, "hint: ") {
+		t.Errorf("a file's version: %q", got)
+	}
+}

@@ -18,9 +18,9 @@ import (
 
 var readFileTool = &tool{
 	name: "read_file", title: "Read file", profile: ProfileDefault, reads: true, idempotent: true, lean: leanRead,
-	desc: "File text (limit lines from line offset). A re-read gives a diff or [unchanged]; asking once more, or force, gives the text. diff_offset: rest of a cut diff.",
+	desc: "File text (limit lines from line offset). A re-read gives a diff or [unchanged]; asking once more, or force, gives the text. diff_offset: rest of a cut diff. at: as it was (10m, 12:40, #N, @N).",
 	schema: `{"type":"object","properties":{"path":{"type":"string"},"offset":{"type":"integer"},` +
-		`"limit":{"type":"integer"},"force":{"type":"boolean"},"diff_offset":{"type":"integer"},"symbol":{"type":"string"},"outline":{"type":"boolean"}},"required":["path"]}`,
+		`"limit":{"type":"integer"},"force":{"type":"boolean"},"diff_offset":{"type":"integer"},"symbol":{"type":"string"},"outline":{"type":"boolean"},"at":{"type":"string"}},"required":["path"]}`,
 	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 		var a struct {
 			Path       string `json:"path,required"`
@@ -30,6 +30,7 @@ var readFileTool = &tool{
 			DiffOffset int    `json:"diff_offset"`
 			Symbol     string `json:"symbol"`
 			Outline    bool   `json:"outline"`
+			At         string `json:"at"`
 		}
 		if err := bind(c.req, &a); err != nil {
 			return nil, err
@@ -45,6 +46,12 @@ var readFileTool = &tool{
 		rel, err := c.s.resolve(c.fetchable(ctx, a.Path))
 		if err != nil {
 			return nil, err
+		}
+		if a.At != "" {
+			if a.Outline || a.Symbol != "" || a.DiffOffset != 0 {
+				return nil, badInput("at goes with offset and limit only", "leave out symbol, outline and diff_offset")
+			}
+			return c.readPast(ctx, readArgs{rel: rel, offset: a.Offset, limit: a.Limit}, a.At)
 		}
 		if a.Outline {
 			return c.outlineText(ctx, rel)

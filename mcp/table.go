@@ -46,7 +46,7 @@ type call struct {
 var toolTable = []*tool{
 	searchTool, searchHistoryTool, undoTool, revertFileTool,
 	readFileTool, readFilesTool, editFileTool, workingSetTool,
-	grepTool, writeFileTool, lsTool, redoTool, cacheStatusTool, summarizeTool, deltaMetricsTool, cacheClearTool,
+	grepTool, writeFileTool, lsTool, redoTool, restoreTool, cacheStatusTool, summarizeTool, deltaMetricsTool, cacheClearTool,
 	getContextTool, getGraphTool, updateNodeTool,
 	noteTool, syncCheckTool, markSyncedTool,
 }

@@ -44,16 +44,31 @@ func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, 
 			return nil, err
 		}
 	}
-	for _, p := range a.Paths {
-		rel, err := c.s.resolve(p)
-		if err != nil {
-			return nil, err
-		}
-		req.Paths = append(req.Paths, []byte(rel))
+	var err error
+	if req.Paths, err = c.paths(a.Paths); err != nil {
+		return nil, err
 	}
 	if !req.Last && req.Session == "" && req.Prompt == "" && req.ToolCall == "" && req.Since.IsZero() {
 		req.Last = true
 	}
+	return c.planned(ctx, req, a.DryRun, map[string]string{"undo": "undone", "redo": "redone"}[kind])
+}
+
+func (c *call) paths(names []string) (rels [][]byte, err error) {
+	for _, p := range names {
+		rel, err := c.s.resolve(p)
+		if err != nil {
+			return nil, err
+		}
+		rels = append(rels, []byte(rel))
+	}
+	return rels, nil
+}
+
+// planned carries a plan out, or shows it: where dry says so, or says nothing and there
+// is more than one file to change. done is the word for what was carried out.
+func (c *call) planned(ctx context.Context, req wire.PlanRequest, dry *bool, verb string) (*mcp.CallToolResult, error) {
+	kind := req.Kind
 	cut, err := c.finishCut(ctx)
 	if err != nil {
 		return nil, err
@@ -67,36 +82,40 @@ func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, 
 	if len(p.Steps) == 0 {
 		return nil, nothing(p, "nothing to "+kind)
 	}
-	files := apply.Files(p)
-	if a.DryRun != nil && *a.DryRun || a.DryRun == nil && files > 1 {
+	preview := func() *mcp.CallToolResult {
+		return textResult(cut + planText("would "+kind, p, apply.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind))
+	}
+	if dry != nil && *dry || dry == nil && apply.Files(p) > 1 {
 		if err := apply.Preview(c.s.dir(), &p, false); err != nil {
 			return nil, err
 		}
-		return textResult(cut + planText("would "+kind, p, apply.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
+		return preview(), nil
 	}
 	req.DryRun = false
 	p = wire.Plan{}
 	if _, err := c.s.back.ask(ctx, wire.MPlan, req, nil, &p); err != nil {
 		return nil, err
 	}
-	if a.DryRun == nil && apply.Files(p) > 1 {
+	if dry == nil && apply.Files(p) > 1 {
 		// Somebody wrote between the two questions. The plan that was
 		// journalled is ended without a step.
 		_, _ = c.s.back.ask(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
-		return textResult(cut + planText("would "+kind, p, apply.Result{}) + fmt.Sprintf("\n(preview: nothing was changed. %s with dry_run=false does it)", kind)), nil
+		return preview(), nil
 	}
 	done, out, err := c.applyPlan(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	back := map[string]string{"undo": "undone", "redo": "redone"}[kind]
-	return planResult(cut, back, p, done, out, other(c, kind)), nil
+	return planResult(cut, verb, p, done, out, other(c, kind)), nil
 }
 
 // other names the way back.
 func other(c *call, kind string) string {
-	if kind == "undo" && c.s.offers("redo") {
+	switch {
+	case kind == "undo" && c.s.offers("redo"):
 		return "\n(redo takes this back)"
+	case kind == "restore" && c.s.offers("undo"):
+		return "\n(undo takes this back)"
 	}
 	return ""
 }

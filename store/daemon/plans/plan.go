@@ -264,6 +264,9 @@ func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner un
 	if err := pl.survey.UpdateBeside(ctx); err != nil {
 		return nil, err
 	}
+	if err := pl.survey.UpdateKnown(ctx); err != nil {
+		return nil, err
+	}
 	var seq uint64
 	var err error
 	switch {

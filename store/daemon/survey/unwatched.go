@@ -105,6 +105,31 @@ func (s *Survey) UpdateAll(ctx context.Context) error {
 	return err
 }
 
+// UpdateKnown takes into the log what became of the files that it knows, where it never
+// had all: nothing was mounted so far, and agents read and wrote a few files by way of
+// MCP.
+func (s *Survey) UpdateKnown(ctx context.Context) error {
+	if s.known.Load() != 0 || s.mount.mounted() || s.covered() {
+		return nil
+	}
+	var known []store.Path
+	err := s.store.Live("", func(v store.Version) error {
+		if v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR {
+			known = append(known, v.Path)
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return onwire.Error(err)
+	}
+	for _, p := range known {
+		if _, err := s.Look(ctx, p); ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // UpdateBeside takes into the log what was changed or removed beside a mount, which
 // nobody has told of, where somebody can get around it.
 func (s *Survey) UpdateBeside(ctx context.Context) error {

@@ -1,0 +1,97 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"cachebro/store/text"
+	"cachebro/store/wire"
+	"cachebro/store/wire/when"
+)
+
+var restoreTool = &tool{
+	name: "restore", title: "Restore", profile: ProfileAll, destroys: true,
+	desc: "Makes files (default: the whole tree) what they were at a moment (10m, 12:40, #N of the log), whoever changed them since. Several files: a preview, unless dry_run=false.",
+	schema: `{"type":"object","properties":{"at":{"type":"string"},"paths":{"type":"array","items":{"type":"string"}},` +
+		`"dry_run":{"type":"boolean"}},"required":["at"]}`,
+	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+		var a struct {
+			At     string   `json:"at,required"`
+			Paths  []string `json:"paths"`
+			DryRun *bool    `json:"dry_run"`
+		}
+		if err := bind(c.req, &a); err != nil {
+			return nil, err
+		}
+		at, err := moment(a.At, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		if at.Number != 0 {
+			return nil, badInput("at "+quote(a.At)+" is one file's version", "give 10m, 12:40, 2026-01-31 12:40 or #N from search_history; revert_file takes @N")
+		}
+		req := wire.PlanRequest{Kind: "restore", At: at}
+		if req.Paths, err = c.paths(a.Paths); err != nil {
+			return nil, err
+		}
+		return c.planned(ctx, req, a.DryRun, "restored")
+	},
+}
+
+// moment reads a time, an age or a version (see version).
+func moment(s string, now time.Time) (wire.ShowQuery, error) {
+	s = strings.TrimSpace(s)
+	if at, ok := when.Time(s, now); ok && at.Before(now) {
+		return wire.ShowQuery{At: at}, nil
+	}
+	if q, err := version(s); err == nil && strings.ContainsAny(s[:1], "#@") {
+		return q, nil
+	}
+	return wire.ShowQuery{}, badInput("at "+quote(s)+" is not a moment in the past", "give 10m, 12:40, 2026-01-31 12:40, #N from search_history, or @N for the file's Nth version")
+}
+
+// readPast reads a file as it was. It is not the file of now: nothing of it counts
+// as shown, and it is never shortened to a diff.
+func (c *call) readPast(ctx context.Context, a readArgs, at string) (*mcp.CallToolResult, error) {
+	q, err := moment(at, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	q.Path = []byte(a.rel)
+	var v wire.Version
+	b, err := c.s.back.ask(ctx, wire.MShow, q, nil, &v)
+	switch {
+	case errors.Is(err, wire.ErrNotFound) && wire.Hint(err) == "":
+		return nil, wire.Errorf(wire.ErrNotFound, "search_history path_filter="+quote(a.rel)+" lists the versions that there are", "%v", err)
+	case err != nil:
+		return nil, err
+	case len(v.Target) > 0:
+		return textResult(fmt.Sprintf("[symbolic link to %s]", quote(string(v.Target)))), nil
+	case v.NoContent != "":
+		return nil, wire.Errorf(wire.ErrNotFound, "search_history path_filter="+quote(a.rel)+" lists its other versions", "version #%d of %s has no content: %s", v.Seq, quote(a.rel), v.NoContent)
+	case text.Binary(b):
+		return nil, wire.Errorf(wire.ErrBinary, "revert_file or restore brings it back", "version #%d of %s is binary (%d bytes)", v.Seq, quote(a.rel), len(b))
+	}
+	limit := a.limit
+	p := c.s.measure(b, a.offset, a.limit, c.s.most(ctx))
+	switch {
+	case p.long:
+		return nil, badInput(fmt.Sprintf("line %d of version #%d of %s does not fit into one result", max(a.offset, 1), v.Seq, quote(a.rel)), "restore the file and look at it with a tool")
+	case p.limit > 0:
+		limit = p.limit
+	}
+	part, ok := lines(b, max(a.offset, 1), limit)
+	if !ok {
+		return nil, badInput(fmt.Sprintf("offset %d is beyond the end: %s had %d lines", a.offset, quote(a.rel), text.Lines(b)), "")
+	}
+	notes := []string{fmt.Sprintf("[version #%d of %s, %s]", v.Seq, quote(a.rel), v.Time.Local().Format("2006-01-02 15:04:05"))}
+	if more := p.more(a.rel, a.offset); more != "" {
+		notes = append(notes, strings.TrimSuffix(more, "]")+fmt.Sprintf(" at=#%d]", v.Seq))
+	}
+	return compose(wire.ReadAnswer{}, part, notes...).result(), nil
+}
