@@ -157,7 +157,11 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 		return
 	}
 	// That it was there is told in any case: an undo has to name it.
-	if class == ignore.Ignored && !c.spend(st.Size) {
+	most := c.opt.IgnoredHourly
+	if ch.Op == event.OpWrite { // a log that grows must not take what is for files that go
+		most /= 2
+	}
+	if class == ignore.Ignored && !c.spend(st.Size, most) {
 		r.Reason = "the hourly budget for ignored files is spent"
 	} else if !c.waitRoom(quit) {
 		r.Reason = c.why()

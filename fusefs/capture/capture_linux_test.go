@@ -3,6 +3,7 @@ package capture
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +171,29 @@ func rules(t *testing.T, h *harness) *ignore.Matcher {
 	t.Cleanup(func() { m.Close(); dir.Close() })
 	h.c.opt.Matcher = m // before the first event
 	return m
+}
+
+// Each append to an ignored file takes its whole content from the budget.
+func TestAppendsLeaveBudgetToWhatGoes(t *testing.T) {
+	h := newHarness(t, func(o *Options) { o.IgnoredHourly = 200 })
+	rules(t, h)
+	appended := h.file("out/log", strings.Repeat("l", 30))
+	for range 5 {
+		st, _ := appended.Stat()
+		appended.write(st.Size, "more\n", nil)
+		appended.close()
+	}
+	cut := h.file("out/cut", strings.Repeat("c", 40))
+	cut.replace("")
+	cut.close()
+	h.file("out/gone", strings.Repeat("g", 40)).unlink()
+	log := h.log()
+	for _, p := range []string{"out/cut", "out/gone"} {
+		wantVersions(t, log, p, strings.Repeat(p[4:5], 40))
+	}
+	if g := gaps(log); len(g) == 0 || slices.ContainsFunc(g, func(s string) bool { return !strings.Contains(s, "out/log") }) {
+		t.Errorf("gaps: %q", g)
+	}
 }
 
 func TestClasses(t *testing.T) {

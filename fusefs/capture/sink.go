@@ -196,14 +196,14 @@ func (s *sink) waitRoom(quit *canceller) bool {
 	return true
 }
 
-// spend takes bytes from the hourly budget of ignored files.
-func (s *sink) spend(n int64) bool {
+// spend takes bytes from the hourly budget of ignored files, up to most of it.
+func (s *sink) spend(n, most int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := time.Now(); now.Sub(s.hour) > time.Hour || now.Before(s.hour) {
 		s.hour, s.spent = now, 0
 	}
-	if s.spent+n > s.opt.IgnoredHourly {
+	if s.spent+n > most {
 		return false
 	}
 	s.spent += n

@@ -122,6 +122,7 @@ func (p *place) remove(keep bool) error {
 type version struct {
 	Seq   uint64 `json:"seq"`
 	Path  string `json:"path"`
+	From  string `json:"from"`
 	Op    string `json:"op"`
 	Hash  string `json:"hash"`
 	Size  int64  `json:"size"`

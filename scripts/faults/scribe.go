@@ -171,6 +171,13 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 			return nil, err
 		}
 		defer c.Close()
+		told := t.told(list)
+		for r := range missing {
+			var n, seed, by int
+			if _, err := fmt.Sscanf(r, "record %d of %d by %d", &n, &seed, &by); err == nil && told[scribeFiles[by]] {
+				delete(missing, r)
+			}
+		}
 		seen := map[string]bool{}
 		for _, v := range longestFirst(list) {
 			if v.Hash == "" || seen[v.Hash] || !strings.HasPrefix(v.Path, t.name+"/") || len(missing) == 0 {
@@ -190,6 +197,28 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 		}
 	}
 	return left, nil
+}
+
+// told are those of the writers' files, under whatever name by then, of which the
+// history says that a content was not kept because the budget of ignored files was
+// spent: a slow machine lets the writers of one mount write that much.
+func (t *trial) told(list []version) map[string]bool {
+	writer, told := map[string]string{}, map[string]bool{}
+	slices.SortFunc(list, func(a, b version) int { return int(a.Seq) - int(b.Seq) })
+	for _, v := range list {
+		if !strings.HasPrefix(v.Path, t.name+"/") {
+			continue
+		}
+		if base := filepath.Base(v.Path); slices.Contains(scribeFiles, base) {
+			writer[v.Path] = base
+		} else if of := writer[v.From]; of != "" {
+			writer[v.Path] = of
+		}
+		if of := writer[v.Path]; of != "" && strings.Contains(v.NoContent, "hourly budget") {
+			told[of] = true
+		}
+	}
+	return told
 }
 
 // longestFirst are versions with those first after which their file is shorter, or at
