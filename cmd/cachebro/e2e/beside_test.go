@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -258,4 +259,23 @@ func besideTree(t *testing.T, dir string) (all []string) {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// Who stands in the project when it is mounted is named, but not what npx has between the
+// shell and us: that waits for us and ends.
+func TestMountNamesWhoStandsThere(t *testing.T) {
+	p := newProject(t, map[string]string{"a": "1\n"})
+	npx := filepath.Join(p.base, "npx")
+	if err := os.WriteFile(npx, []byte("#!/bin/sh\nsh -c '\"$@\"; :' sh \"$@\"\n:\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", `"$@"; :`, "sh", npx, binary, "mount", p.dir)
+	cmd.Dir, cmd.Env = p.dir, p.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if n := strings.Count(string(out), "(pid "); n != 1 || !strings.Contains(string(out), fmt.Sprintf("sh (pid %d, working directory", cmd.Process.Pid)) {
+		t.Errorf("%d are named:\n%s", n, out)
+	}
 }

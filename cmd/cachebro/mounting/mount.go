@@ -9,11 +9,14 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
+	"cachebro/fusefs/procfs"
 	"cachebro/store/wire"
 )
 
@@ -174,6 +177,24 @@ func SayPath(e *cli.Env, w io.Writer) {
 	}
 }
 
+// npxOf are the processes that npx has between a shell and us. They do nothing but wait,
+// and end with us: nobody needs to hear of them.
+func npxOf(parent int) map[int]bool {
+	all := map[int]bool{}
+	for pid, depth := parent, 0; depth < 6 && pid > 1; depth++ { // npm, sh, node; with room for more
+		st, err := procfs.ReadStat(pid)
+		if err != nil {
+			return nil
+		}
+		all[pid] = true
+		if strings.HasPrefix(st.Comm, "npm ") || st.Comm == "npx" {
+			return all
+		}
+		pid = st.Parent
+	}
+	return nil
+}
+
 // SayMounted tells what is on now, who is not yet in it, and how to leave.
 func SayMounted(e *cli.Env, m PlannedMount, r supervisor.Report, asJSON bool) error {
 	if asJSON {
@@ -189,6 +210,8 @@ func SayMounted(e *cli.Env, m PlannedMount, r supervisor.Report, asJSON bool) er
 	}
 	fmt.Fprintf(e.Stdout, "mounted %s%s: every change is kept from now on\n", cli.Quote(m.Root), at)
 	stand, ways := mounts.Split(r.Outside)
+	npx := npxOf(os.Getppid())
+	stand = slices.DeleteFunc(stand, func(p mounts.Proc) bool { return npx[p.PID] })
 	if len(stand) > 0 {
 		fmt.Fprintf(e.Stdout, "these were there before and still work beside the overlay until they change directory (cd .) or reopen:\n  %s\n", cli.OneLine(mounts.Describe(stand, 8)))
 	}
