@@ -25,6 +25,7 @@ import (
 	"cachebro/store/daemon/history"
 	"cachebro/store/daemon/ingest"
 	"cachebro/store/daemon/knowledge"
+	"cachebro/store/daemon/lost"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/outputs"
 	"cachebro/store/daemon/past"
@@ -89,6 +90,7 @@ type Daemon struct {
 	survey    *survey.Survey
 	answers   *answers.Answers
 	sets      *workingset.Sets
+	losses    *lost.Service
 	knowledge *knowledge.Knowledge
 	find      *find.Finder
 	sessions  *sessions.Sessions
@@ -239,7 +241,8 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	}
 	if d.ingest, err = ingest.Open(wire.SpoolDir(state), d.store, d.source, d.attribution, d.log, ingest.Followers{
 		Hold: func() func() { return d.index.Suspend() }, Changed: d.changed,
-		Wrote: func(vs []store.Version) { d.sets.NoteWrites(vs) }, Reads: func(r *spool.Record) { d.sets.NoteReads(r) },
+		Wrote: func(vs []store.Version) { d.sets.NoteWrites(vs); d.losses.Wrote(vs) },
+		Reads: func(r *spool.Record) { d.sets.NoteReads(r); d.losses.Reads(r) },
 	}); err != nil {
 		return nil, err
 	}
@@ -261,15 +264,18 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	paths := onwire.Paths{Root: o.Root, Mountpoint: d.survey.Mountpoint}
 	files := find.NewCorpus(ctx, d.store, d.source)
 	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Room: d.store.Room().Above})
-	told := actions.New(d.store, d.survey, paths)
+	if d.losses, err = lost.Open(d.store, d.shown, d.log, time.Now); err != nil {
+		return err
+	}
+	told := actions.New(d.store, d.survey, paths, d.losses)
 	planner := plans.New(plans.Options{
-		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: told, Paths: paths, Hold: d.index.Suspend, Log: d.log,
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: told, Lost: d.losses, Paths: paths, Hold: d.index.Suspend, Log: d.log,
 	})
-	recorded := history.New(d.store, d.source, d.survey, paths)
+	recorded := history.New(d.store, d.source, d.survey, paths, d.losses)
 	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
 	d.sets = workingset.Open(d.store, d.source, d.ingest, d.attribution, d.log)
 	reader := reads.New(reads.Options{
-		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Sets: d.sets, Shown: d.shown, Texts: texts, Paths: paths,
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Sets: d.sets, Shown: d.shown, Texts: texts, Paths: paths, Lost: d.losses,
 	})
 	if d.knowledge, err = knowledge.Open(knowledge.Options{
 		Store: d.store, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Answers: d.answers, Sets: d.sets, Reads: reader,

@@ -1,6 +1,7 @@
 package readers
 
 import (
+	"cmp"
 	"slices"
 
 	"cachebro/store"
@@ -98,7 +99,7 @@ func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable b
 			}
 		}
 		if !same {
-			f.pieces, f.page = kept, page{}
+			f.pieces, f.was, f.page = kept, nil, page{}
 			f.gen++
 			clear(f.asks)
 		}
@@ -196,4 +197,86 @@ func (s *Tracker) ShownSince(id store.Reader, p store.Path) (h store.Hash, at in
 		}
 	}
 	return h, at, how, ok
+}
+
+// Shown is a run of lines of a content that a reader was shown; the whole of it where
+// Last is Total.
+type Shown struct {
+	Hash        store.Hash `json:"hash"`
+	First, Last int
+}
+
+// ShownBefore is the content that a reader knew of a file as a whole, or first, at a
+// moment (ns), when it was last told of that, and what it was shown of later ones. False:
+// nothing is known of that.
+func (s *Tracker) ShownBefore(id store.Reader, p store.Path, at int64) (base store.Hash, when int64, later []Shown, ok bool) {
+	r := s.reader(id, false)
+	if r == nil {
+		return base, 0, nil, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.files[p]
+	if f == nil {
+		return base, 0, nil, false
+	}
+	var ps []piece // the newest first
+	doubt := uint64(0)
+	for _, q := range append(slices.Clone(f.was), f.pieces...) {
+		switch {
+		case q.From.At > at:
+		case q.Rendering == "":
+			doubt = max(doubt, q.N)
+		case q.Last >= q.First || q.Total == 0:
+			ps = append(ps, q)
+		}
+	}
+	if f.told.at != 0 && f.told.at <= at {
+		ps = append(ps, piece{Hash: f.told.hash, First: 1, N: f.told.n, Used: f.told.at})
+	}
+	slices.SortFunc(ps, func(a, b piece) int { return cmp.Compare(b.N, a.N) })
+	for len(ps) > 0 && ps[0].N > doubt {
+		h, when := ps[0].Hash, int64(0)
+		var of []piece
+		ps = slices.DeleteFunc(ps, func(q piece) bool {
+			if q.Hash == h {
+				of, when = append(of, q), max(when, q.Used)
+			}
+			return q.Hash == h
+		})
+		if whole(of) || len(ps) == 0 {
+			return h, min(when, at), later, true
+		}
+		for _, q := range of {
+			later = append(later, Shown{h, q.First, q.Last})
+		}
+	}
+	return base, 0, nil, false
+}
+
+// whole: pieces of one content cover it.
+func whole(ps []piece) bool {
+	slices.SortFunc(ps, func(a, b piece) int { return cmp.Compare(a.First, b.First) })
+	next := 1
+	for _, q := range ps {
+		if q.First <= next {
+			next = max(next, q.Last+1)
+		}
+	}
+	return len(ps) > 0 && next > ps[0].Total
+}
+
+// Told notes that a reader was told, beside all reads, what became of a file that it
+// holds: what it writes from then on is made of that.
+func (s *Tracker) Told(id store.Reader, p store.Path, h store.Hash) {
+	r := s.reader(id, false)
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.files[p]; f != nil {
+		r.n++
+		f.told = told{h, r.n, s.now()}
+	}
 }

@@ -29,10 +29,19 @@ type reader struct {
 // file is what a reader knows of one path.
 type file struct {
 	pieces []piece // replaced, never changed
+	was    []piece // what stood there before all of it was replaced last
 	gen    uint64  // counts replacements
 	asks   map[span]ask
 	page   page
+	told   told
 	used   uint64 // reader.n when last asked, for eviction
+}
+
+// told is a content that the reader was given the way to, but not in the place of a read.
+type told struct {
+	hash store.Hash
+	n    uint64
+	at   int64
 }
 
 // span is a range as it was asked for.
@@ -162,8 +171,8 @@ func (r *reader) noteLocked(key store.Path, e effect, now int64, o Options) {
 	case e.forget:
 		r.n++
 		p := unknown()
-		p.N, p.Used = r.n, now
-		f.pieces, f.page = []piece{p}, page{}
+		p.N, p.Used, p.From.At = r.n, now, now
+		f.was, f.pieces, f.page = f.pieces, []piece{p}, page{}
 		f.gen++
 	case len(e.pieces) > 0:
 		r.n++
@@ -172,7 +181,10 @@ func (r *reader) noteLocked(key store.Path, e effect, now int64, o Options) {
 			if e.fresh {
 				p.At, p.Mark = now, r.delivered
 			}
-			f.pieces = with(f.pieces, p)
+			before := f.pieces
+			if f.pieces = with(f.pieces, p); len(f.pieces) == 1 && len(before) > 0 {
+				f.was = before
+			}
 		}
 		f.gen++
 	}

@@ -1,7 +1,6 @@
 package undo
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -74,30 +73,7 @@ func (m *maker) withoutEdits(f FileEdits) (g goal, ok bool, err error) {
 	if err != nil {
 		return g, false, err
 	}
-	cur, found, err := m.view.Current(after.Path)
-	if err != nil {
-		return g, false, err
-	}
-	have := stateOf(cur)
-	if !found || !have.regular() {
-		m.conflict(store.Conflict{Path: after.Path, Why: "it is not there any more", Actor: cur.Actor, Time: cur.Time})
-		return g, false, nil
-	}
-	now, okNow := m.text(have.blob)
-	out, clean := diff.Merge(base, without, now)
-	if !okNow || !clean {
-		m.conflict(store.Conflict{Path: after.Path, Why: "changed since, in the same lines", Actor: cur.Actor, Time: cur.Time})
-		return g, false, nil
-	}
-	if string(out) == string(now) {
-		return g, false, nil // taken back before
-	}
-	h := store.Hash(sha256.Sum256(out))
-	m.plan.Made[h] = out
-	g = goal{path: after.Path, have: have, want: have, made: true, since: after.Seq}
-	g.want.blob, g.want.size, g.want.mtime, g.want.seq = h, int64(len(out)), 0, 0
-	m.unlent(&g)
-	return g, true, nil
+	return m.since(after, base, without)
 }
 
 // text is a content that edits can be taken out of. An empty file may have no content.

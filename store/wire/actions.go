@@ -21,6 +21,7 @@ type ActionsQuery struct {
 	Files    int       `json:"files,omitempty"`    // files listed of each action, the counts are of all; 0: 1,000
 	Lines    bool      `json:"lines,omitempty"`    // count lines, as far as that takes no time that a person notices
 	Together bool      `json:"together,omitempty"` // one action of everything
+	Lost     bool      `json:"lost,omitempty"`     // as LogQuery.Lost
 	// Fold: where not all files can be listed, those of a directory that changed in the
 	// same way are one entry, with their number below it.
 	Fold bool `json:"fold,omitempty"`
@@ -118,4 +119,5 @@ type ActionFile struct {
 	Time    time.Time `json:"time"`
 	Also    string    `json:"also,omitempty"`    // somebody else changed it meanwhile
 	Missing string    `json:"missing,omitempty"` // why the content is not kept
+	Lost    string    `json:"lost,omitempty"`    // as Version.Lost
 }

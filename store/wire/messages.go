@@ -190,6 +190,7 @@ type Version struct {
 	Deleted   bool      `json:"deleted,omitempty"`
 	Made      uint64    `json:"made,omitempty"`   // of a rename: Seq from which on the same process had made From, as in an atomic save
 	Number    int       `json:"number,omitempty"` // 1-based position in the history of its path, where one path was asked for
+	Lost      string    `json:"lost,omitempty"`   // what it lost of what others had written, see LogQuery.Lost
 }
 
 // LogQuery: the zero value is "everything, newest first".
@@ -208,6 +209,7 @@ type LogQuery struct {
 	Oldest    bool      `json:"oldest_first,omitempty"`
 	Limit     int       `json:"limit,omitempty"` // 0: 1,000
 	Baselines bool      `json:"baselines,omitempty"`
+	Lost      bool      `json:"lost,omitempty"` // only lost updates: what a session wrote without the lines of others, of which it did not know
 }
 
 // LogAnswer is one page.

@@ -33,6 +33,9 @@ func VersionLine(v wire.Version, p Paint, onePath bool, now time.Time) string {
 	if v.NoContent != "" && v.Op != "chmod" { // of a mode no content is expected
 		parts = append(parts, p.Red("("+OneLine(v.NoContent)+")"))
 	}
+	if v.Lost != "" {
+		parts = append(parts, p.Red("("+OneLine(v.Lost)+")"))
+	}
 	if s := Whose(v.Actor); s != "" {
 		parts = append(parts, p.Dim("["+s+"]"))
 	}

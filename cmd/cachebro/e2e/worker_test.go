@@ -34,6 +34,11 @@ func work(held map[string]*os.File, f []string) string {
 	var err error
 	switch f[0] {
 	case "write":
+		if len(f) > 3 { // quoted: lines end a request
+			if f[2], err = strconv.Unquote(f[2]); err != nil {
+				break
+			}
+		}
 		err = os.WriteFile(f[1], []byte(f[2]), 0o644)
 	case "append":
 		var file *os.File
@@ -60,6 +65,14 @@ func work(held map[string]*os.File, f []string) string {
 		err = os.Mkdir(f[1], 0o755)
 	case "rmdir":
 		err = syscall.Rmdir(f[1])
+	case "run": // a quoted command as a child, with an input; its output
+		command, _ := strconv.Unquote(f[1])
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Stdin = strings.NewReader(f[2])
+		var out []byte
+		if out, err = cmd.CombinedOutput(); err == nil {
+			return strconv.Quote(string(out))
+		}
 	case "burst": // root, seed, number of changes
 		seed, _ := strconv.ParseInt(f[2], 10, 64)
 		n, _ := strconv.Atoi(f[3])

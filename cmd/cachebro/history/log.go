@@ -44,7 +44,7 @@ type logFlags struct {
 	limit                             int
 	patch, json, oldest, baselines, z bool
 	stat, actions, versions           bool
-	follow, graph                     bool
+	follow, graph, lost               bool
 }
 
 func runLog(ctx context.Context, e *cli.Env) error {
@@ -62,6 +62,7 @@ func runLog(ctx context.Context, e *cli.Env) error {
 	fs.BoolVar(&f.graph, "graph", false, "draw who changed how much when")
 	fs.BoolVar(&f.versions, "versions", false, "one line per version")
 	fs.BoolVar(&f.actions, "actions", false, "by what was done, also with --json or of one file")
+	fs.BoolVar(&f.lost, "lost", false, "only lost updates: what a session wrote from an older version, without the lines of others")
 	fs.BoolVar(&f.oldest, "reverse", false, "oldest first")
 	fs.BoolVar(&f.baselines, "baselines", false, "also what was there before the first change")
 	fs.BoolVar(&f.json, "json", false, "one JSON object per line")
@@ -76,7 +77,7 @@ func runLog(ctx context.Context, e *cli.Env) error {
 	if f.versions && (f.actions || f.stat || f.graph || f.follow) {
 		return e.Usagef("log: --versions does not go with --actions, --stat, --graph or --follow")
 	}
-	q := wire.LogQuery{Session: f.session, Oldest: f.oldest, Baselines: f.baselines}
+	q := wire.LogQuery{Session: f.session, Oldest: f.oldest, Baselines: f.baselines, Lost: f.lost}
 	if q.Since, err = e.TimeFlag("since", f.since); err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQue
 
 // query is what the flags ask for.
 func (f logFlags) query(q wire.LogQuery) wire.ActionsQuery {
-	a := wire.ActionsQuery{Path: q.Path, Session: q.Session, Author: f.author, Since: q.Since, Until: q.Until, Ops: q.Ops, Oldest: f.oldest, Files: shortFiles, Fold: true, Lines: true}
+	a := wire.ActionsQuery{Path: q.Path, Session: q.Session, Author: f.author, Since: q.Since, Until: q.Until, Ops: q.Ops, Oldest: f.oldest, Files: shortFiles, Fold: true, Lines: true, Lost: f.lost}
 	if f.stat || f.patch || f.json {
 		a.Files, a.Fold = allFiles, false
 	}
@@ -114,7 +114,7 @@ func nothing(e *cli.Env, t cli.Target, f logFlags) {
 	if len(t.Rel) > 0 {
 		where = "of " + cli.Quote(string(t.Rel))
 	}
-	fmt.Fprintf(e.Stderr, "no changes %s%s\n", where, map[bool]string{true: " that match", false: " yet"}[f.session+f.since+f.until+f.author+f.op != ""])
+	fmt.Fprintf(e.Stderr, "no changes %s%s\n", where, map[bool]string{true: " that match", false: " yet"}[f.session+f.since+f.until+f.author+f.op != "" || f.lost])
 }
 
 func (s *story) asides(gaps []wire.Gap, notices []wire.Notice) {

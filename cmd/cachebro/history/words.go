@@ -96,6 +96,9 @@ func fileLine(p cli.Paint, f wire.ActionFile) string {
 	if f.Missing != "" {
 		line += "  " + p.Red("("+cli.OneLine(f.Missing)+")")
 	}
+	if f.Lost != "" {
+		line += "  " + p.Red(cli.OneLine(f.Lost))
+	}
 	if f.Also != "" {
 		line += "  " + p.Red("also changed meanwhile by "+clip(cli.OneLine(f.Also), 50))
 	}

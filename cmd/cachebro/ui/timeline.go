@@ -254,6 +254,8 @@ func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
 	switch {
 	case f.Missing != "":
 		r.Bad = oneLine(f.Missing)
+	case f.Lost != "":
+		r.Bad = oneLine(f.Lost)
 	case f.Also != "":
 		r.Bad = "also changed meanwhile by " + clip(oneLine(f.Also), 50)
 	}

@@ -308,9 +308,10 @@ const maxCompared = 2 << 20
 
 // lines counts what was added and removed.
 type lines struct {
-	s   *store.Store
-	w   *words
-	end time.Time // until then; zero: nothing is counted
+	s    *store.Store
+	w    *words
+	end  time.Time         // until then; zero: nothing is counted
+	lost map[uint64]string // by version
 }
 
 // of compares a file before and after; known is false where a content is not there, is
@@ -362,7 +363,7 @@ func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) {
 	}
 	for _, f := range kept {
 		x := wire.ActionFile{Path: []byte(f.path), From: []byte(f.origin), Change: f.change(), Dir: f.dir(), Ignored: f.now.Class == 1,
-			Size: f.now.Stat.Size, Before: f.before.Seq, Seq: f.now.Seq, Time: f.now.When(), Missing: strings.ToValidUTF8(f.now.NoContent, "�")}
+			Size: f.now.Stat.Size, Before: f.before.Seq, Seq: f.now.Seq, Time: f.now.When(), Missing: strings.ToValidUTF8(f.now.NoContent, "�"), Lost: l.lost[f.now.Seq]}
 		if f.mode {
 			x.Missing = ""
 		}
@@ -404,7 +405,7 @@ func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) {
 		seen = len(a.Files)
 	}
 	if q.Fold && seen > q.Files {
-		alone := func(x wire.ActionFile) bool { return x.Missing != "" || also[store.Path(x.Path)] != "" }
+		alone := func(x wire.ActionFile) bool { return x.Missing != "" || x.Lost != "" || also[store.Path(x.Path)] != "" }
 		a.Files = append(foldSame(a.Files[:seen:seen], q.Files, alone), a.Files[seen:]...)
 	}
 	a.Files = a.Files[:min(len(a.Files), q.Files)]

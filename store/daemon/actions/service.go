@@ -7,6 +7,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/daemon/last"
+	"cachebro/store/daemon/lost"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/survey"
 	"cachebro/store/processes"
@@ -22,11 +23,12 @@ type Service struct {
 	book   processes.Book
 	survey *survey.Survey
 	paths  onwire.Paths
+	lost   *lost.Service
 }
 
 // New makes the service.
-func New(st *store.Store, sv *survey.Survey, paths onwire.Paths) *Service {
-	return &Service{store: st, book: processes.Open(st), survey: sv, paths: paths}
+func New(st *store.Store, sv *survey.Survey, paths onwire.Paths, ls *lost.Service) *Service {
+	return &Service{store: st, book: processes.Open(st), survey: sv, paths: paths, lost: ls}
 }
 
 // Handlers is the one of its request.
@@ -57,6 +59,10 @@ func (s *Service) answer(ctx context.Context, q wire.ActionsQuery) (wire.Actions
 	if s.survey.Update(ctx, p); p == "" && q.Seq == 0 {
 		s.survey.TryUpdateAll(ctx)
 	}
+	if _, only := s.lost.Marks(ctx); q.Lost {
+		by := f.Match
+		f.Match = func(v store.Version) bool { return only(v) && (by == nil || by(v)) }
+	}
 	a, err := s.Page(f, q)
 	return a, nil, err
 }
@@ -67,6 +73,7 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 		q.Files = defaultFiles
 	}
 	out := wire.Actions{Actions: []wire.Action{}}
+	marks, _ := s.lost.Marks(context.Background())
 	err := s.store.View(func(v *store.View) error {
 		w := s.newWords()
 		groups, more, seq, skip, err := s.walk(w, v, f, q)
@@ -74,7 +81,7 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 			return err
 		}
 		out.More, out.Seq, out.Skip = more, seq, skip
-		count := lines{s: s.store, w: w}
+		count := lines{s: s.store, w: w, lost: marks}
 		if q.Lines {
 			count.end = time.Now().Add(countFor)
 		}
@@ -101,7 +108,7 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 	if err != nil {
 		return out, err
 	}
-	if q.Author == "" && f.Session == "" && f.Prompt == "" && q.ToolCall == "" && len(q.Ops) == 0 && !q.Together {
+	if !q.Lost && q.Author == "" && f.Session == "" && f.Prompt == "" && q.ToolCall == "" && len(q.Ops) == 0 && !q.Together {
 		err = s.aside(&out, f, q)
 	}
 	return out, err

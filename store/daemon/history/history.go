@@ -33,8 +33,13 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 	if h.survey.Update(ctx, p); p == "" && q.Before == 0 && q.After == 0 {
 		h.survey.TryUpdateAll(ctx)
 	}
+	marks, only := h.lost.Marks(ctx)
+	if !q.Lost {
+		only = nil
+	}
 	vs, more, err := h.store.Log(store.Filter{
-		Path: p, Session: session, Prompt: prompt, ToolCall: q.ToolCall, PID: q.PID, Comm: q.Comm,
+		Match: only,
+		Path:  p, Session: session, Prompt: prompt, ToolCall: q.ToolCall, PID: q.PID, Comm: q.Comm,
 		Since: q.Since, Until: q.Until, Before: q.Before, After: q.After, Ops: ops, Oldest: q.Oldest, Limit: min(q.Limit, 100_000), Baselines: q.Baselines,
 	})
 	if err != nil {
@@ -44,12 +49,12 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 	numbers := h.numbers(p, vs)
 	for i, v := range vs {
 		a.Versions[i] = onwire.Version(v)
-		a.Versions[i].Number = numbers[v.Seq]
+		a.Versions[i].Number, a.Versions[i].Lost = numbers[v.Seq], marks[v.Seq]
 		if a.Versions[i].Made, err = h.store.MadeFor(v); err != nil {
 			return a, nil, err
 		}
 	}
-	if session == "" && prompt == "" && q.ToolCall == "" && q.PID == 0 && q.Comm == "" && len(ops) == 0 {
+	if !q.Lost && session == "" && prompt == "" && q.ToolCall == "" && q.PID == 0 && q.Comm == "" && len(ops) == 0 {
 		err = h.addLines(&a, p, q, vs)
 	}
 	return a, nil, err

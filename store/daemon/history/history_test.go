@@ -13,7 +13,7 @@ import (
 // What nobody told of is in the answers, because the files are looked at first.
 func TestHistoryWithoutAMount(t *testing.T) {
 	p := daemontest.New(t)
-	h := history.New(p.Store, p.Source, p.Survey, p.Paths).Handlers()
+	h := history.New(p.Store, p.Source, p.Survey, p.Paths, nil).Handlers()
 	p.Write("a.txt", "one\ntwo\n")
 	p.LookAtAll()
 	p.Write("a.txt", "one\ntwo and more\n")

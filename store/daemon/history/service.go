@@ -3,6 +3,7 @@ package history
 
 import (
 	"cachebro/store"
+	"cachebro/store/daemon/lost"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/source"
 	"cachebro/store/daemon/survey"
@@ -15,11 +16,12 @@ type History struct {
 	source *source.Source
 	survey *survey.Survey
 	paths  onwire.Paths
+	lost   *lost.Service
 }
 
 // New makes the service.
-func New(st *store.Store, src *source.Source, sv *survey.Survey, paths onwire.Paths) *History {
-	return &History{store: st, source: src, survey: sv, paths: paths}
+func New(st *store.Store, src *source.Source, sv *survey.Survey, paths onwire.Paths, ls *lost.Service) *History {
+	return &History{store: st, source: src, survey: sv, paths: paths, lost: ls}
 }
 
 // Handlers are those of the requests about the history.

@@ -95,6 +95,9 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, planner undo.
 		if len(q.Edits) > 0 {
 			return pl.planEdits(q, planner)
 		}
+		if p, err := pl.planBoth(ctx, q, planner); p != nil || err != nil {
+			return p, err
+		}
 		uq, err := pl.undoQuery(q)
 		if err != nil {
 			return nil, err
@@ -207,6 +210,39 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 			"say what is to be undone")
 	}
 	return uq, nil
+}
+
+// planBoth merges what an action lost of others' changes with what it did; nil: it lost
+// nothing, or something else is asked for.
+func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
+	if !q.Merge || q.Action == 0 || len(q.Paths) > 0 {
+		return nil, nil
+	}
+	losses := pl.lost.All(ctx, true)
+	if len(losses) == 0 {
+		return nil, nil
+	}
+	var of []undo.Parted
+	err := pl.store.View(func(v *store.View) error {
+		x, err := v.Version(q.Action)
+		if err != nil {
+			return nil // undoQuery says so
+		}
+		has, _, _, err := pl.actions.Of(v, x, 0)
+		if err != nil {
+			return err
+		}
+		for _, l := range losses {
+			if o, err := v.Version(l.Seq); err == nil && has(o) {
+				of = append(of, undo.Parted{Base: l.Base, Theirs: l.Theirs, Ours: l.Seq})
+			}
+		}
+		return nil
+	})
+	if err != nil || len(of) == 0 {
+		return nil, err
+	}
+	return planner.Both(of)
 }
 
 // ofAction narrows a query to the action of the log that a version belongs to.

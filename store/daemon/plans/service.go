@@ -10,6 +10,7 @@ import (
 	"cachebro/store/daemon/actions"
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/ingest"
+	"cachebro/store/daemon/lost"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/source"
 	"cachebro/store/daemon/survey"
@@ -24,6 +25,7 @@ type Options struct {
 	Attribution *attribution.Attribution
 	Survey      *survey.Survey
 	Actions     *actions.Service
+	Lost        *lost.Service
 	Paths       onwire.Paths
 	Hold        func() (release func()) // keeps the index from taking versions in
 	Log         *slog.Logger
@@ -37,6 +39,7 @@ type Plans struct {
 	attribution *attribution.Attribution
 	survey      *survey.Survey
 	actions     *actions.Service
+	lost        *lost.Service
 	paths       onwire.Paths
 	hold        func() (release func())
 	log         *slog.Logger
@@ -47,7 +50,7 @@ type Plans struct {
 
 // New makes the service.
 func New(o Options) *Plans {
-	return &Plans{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, actions: o.Actions, paths: o.Paths, hold: o.Hold, log: o.Log}
+	return &Plans{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, actions: o.Actions, lost: o.Lost, paths: o.Paths, hold: o.Hold, log: o.Log}
 }
 
 // Handlers are those of the requests about plans.

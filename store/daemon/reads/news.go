@@ -19,30 +19,40 @@ const (
 	maxNewsVersions = 2000 // since the last prompt that are looked at
 	maxNews         = 40   // files that a prompt tells of
 	maxNewsDiff     = 300  // bytes of a diff that is told whole
+	sureNews        = 700  // bytes that every client has room for
 )
 
 // News tells a reader of files that it was shown and that somebody else changed
 // after the version numbered after: what it holds of them is no longer what they are.
-// The newest change comes first; changes of its own are none.
-func (rd *Reads) News(ctx context.Context, r store.Reader, after uint64) []wire.News {
+// The newest change comes first; changes of its own are none. Lost updates since the
+// session began come before them.
+func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) []wire.News {
+	out, told := rd.lostUpdates(r, began)
 	held := rd.shown.Held(r)
 	if len(held) == 0 {
-		return nil
+		return out
 	}
 	vs, _, err := rd.store.Log(store.Filter{After: after, Limit: maxNewsVersions}) // newest first
 	if err != nil {
-		return nil
+		return out
 	}
-	var out []wire.News
-	told := map[store.Path]bool{}
+	size := 0
+	for _, n := range out {
+		size += len(n.Text)
+	}
+	since := map[store.Path]bool{} // the reader changed it since
 	for _, v := range vs {
 		// What a plan took back is the person's doing, unless the reader ran it itself.
 		own := v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && (v.Plan == "" || v.Actor.ToolCall != "")
+		since[v.Path] = since[v.Path] || own
 		if own || told[v.Path] || !slices.Contains(held, v.Path) {
 			continue
 		}
 		told[v.Path] = true
-		if n, ok := rd.newsOf(ctx, r, v); ok {
+		if n, is, ok := rd.newsOf(ctx, r, v, since[v.Path]); ok {
+			if size += len(n.Text) + len(n.Diff); n.Diff != "" && size < sureNews && !since[v.Path] {
+				rd.shown.Told(r, v.Path, is)
+			}
 			if out = append(out, n); len(out) == maxNews {
 				break
 			}
@@ -51,41 +61,98 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, after uint64) []wire.
 	return out
 }
 
-// newsOf is what v made of what the reader holds of its file.
-func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version) (wire.News, bool) {
-	h, at, _, ok := rd.shown.ShownSince(r, v.Path)
-	if !ok || v.Time <= at {
-		return wire.News{}, false
+// newsOf is what v made of what the reader holds of its file, and what that is now. Where
+// the reader has changed the file since, it is what v did.
+func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, since bool) (n wire.News, is store.Hash, ok bool) {
+	h, at, _, held := rd.shown.ShownSince(r, v.Path)
+	if !held || v.Time <= at {
+		return n, is, false
 	}
 	who := fmt.Sprintf("at %s by %s", onwire.Clock(v.Time), rd.doer(r, v))
-	now, present, err := rd.store.Current(v.Path)
+	cur, present, err := rd.store.Current(v.Path)
 	if err != nil {
-		return wire.News{}, false
+		return n, is, false
 	}
-	if !present || now.Deleted() {
-		return wire.News{Text: fmt.Sprintf("%s: gone, %s", readers.Printable(v.Path), who)}, true
+	if !present || cur.Deleted() {
+		return wire.News{Text: fmt.Sprintf("%s: gone, %s", readers.Printable(v.Path), who)}, is, true
 	}
 	l, err := rd.survey.Look(ctx, v.Path)
 	if err != nil || l.Hash == h || !l.Known {
-		return wire.News{}, false
+		return n, is, false
 	}
-	n := wire.News{Text: fmt.Sprintf("%s: changed %s", readers.Printable(v.Path), who)}
+	n = wire.News{Text: fmt.Sprintf("%s: changed %s", readers.Printable(v.Path), who)}
+	content := l.Content
+	if before, found, err := rd.store.AtSeq(v.Path, v.Seq-1); since && found && err == nil {
+		h, content = before.Blob, func() ([]byte, error) { return rd.store.Content(v.Blob) }
+	}
 	was, err := rd.store.Content(h)
 	if err != nil {
-		return n, true
+		return n, l.Hash, true
 	}
-	is, err := l.Content()
-	if err != nil || text.Binary(was) || text.Binary(is) {
-		return n, true
+	now, err := content()
+	if err != nil || text.Binary(was) || text.Binary(now) {
+		return n, l.Hash, true
 	}
-	s := diff.Compare(was, is)
+	s := diff.Compare(was, now)
 	n.Text = fmt.Sprintf("%s: +%d -%d %s", readers.Printable(v.Path), s.Added(), s.Removed(), who)
 	if body := s.Body(0); len(body) <= maxNewsDiff {
 		n.Diff = string(body)
-	} else if lines := rd.differing(h, l); lines != "" {
+	} else if lines := rd.differing(h, l); lines != "" && !since {
 		n.Text += "; " + lines
 	}
-	return n, true
+	return n, l.Hash, true
+}
+
+// lostUpdates tells a session once of each lost update since a version: of what its own
+// write went over, and of what others' writes took from it. of are the files of the former.
+func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of map[store.Path]bool) {
+	of = map[store.Path]bool{}
+	for _, l := range rd.lost.Untold(r.Session, since) {
+		v, err := rd.store.Version(l.Seq)
+		if err != nil {
+			continue
+		}
+		other, found := rd.lost.Other(l)
+		theirs := "others"
+		if found {
+			theirs = rd.doer(r, other) + " at " + onwire.Clock(other.Time)
+		}
+		what := text.Count(l.Lines, "line") + " of "
+		if l.Back {
+			what = "the removal of " + text.Count(l.Lines, "line") + " by "
+		}
+		var n wire.News
+		if l.Reader.Session == r.Session {
+			of[l.Path] = true
+			n.Text = fmt.Sprintf("%s: your %s at %s was made from an older text and overwrote %s%s", readers.Printable(l.Path), toolOf(v), onwire.Clock(l.Time), what, theirs)
+		} else {
+			n.Text = fmt.Sprintf("%s: %s overwrote %syours at %s", readers.Printable(l.Path), rd.doer(r, v), what, onwire.Clock(l.Time))
+		}
+		n.Text += fmt.Sprintf(" (%q); cachebro undo --merge '#%d' joins both", clip(l.Sample, maxSample), l.Seq)
+		out = append(out, n)
+	}
+	return out, of
+}
+
+// maxSample is how much of a lost line is told, in characters.
+const maxSample = 60
+
+func clip(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}
+
+// toolOf is what a session wrote a version with.
+func toolOf(v store.Version) string {
+	switch v.Actor.Tool {
+	case "":
+		return "write"
+	case "Bash":
+		return "command"
+	}
+	return v.Actor.Tool
 }
 
 // doer names who made a version: a plan by what it took back, another session by what

@@ -6,6 +6,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
 	"cachebro/store/daemon/ingest"
+	"cachebro/store/daemon/lost"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/source"
 	"cachebro/store/daemon/survey"
@@ -25,6 +26,7 @@ type Options struct {
 	Shown       *readers.Tracker
 	Texts       *Texts // what Shown makes diffs from
 	Paths       onwire.Paths
+	Lost        *lost.Service
 }
 
 // Reads answers readers.
@@ -38,11 +40,12 @@ type Reads struct {
 	shown       *readers.Tracker
 	texts       *Texts
 	paths       onwire.Paths
+	lost        *lost.Service
 }
 
 // New makes the service.
 func New(o Options) *Reads {
-	return &Reads{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, sets: o.Sets, shown: o.Shown, texts: o.Texts, paths: o.Paths}
+	return &Reads{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, sets: o.Sets, shown: o.Shown, texts: o.Texts, paths: o.Paths, lost: o.Lost}
 }
 
 // Handlers are those of the requests about reads.

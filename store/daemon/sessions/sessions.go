@@ -63,7 +63,7 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	if e.Event == "prompt" && !e.Checked && e.Agent == "" {
 		ss.ingest.WaitHead(ctx, waits.Fresh)
 		head := ss.store.Seq() // before the look: what comes meanwhile is told next time
-		news = ss.reads.News(ctx, reader, max(s.Told, s.StartSeq))
+		news = ss.reads.News(ctx, reader, s.StartSeq, max(s.Told, s.StartSeq))
 		s.Told = head
 	}
 	if !hint || !known {

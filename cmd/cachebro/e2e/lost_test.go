@@ -1,0 +1,371 @@
+package e2e
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var lostRuns = flag.Int("lost-runs", 2, "random orders of acts in TestLostUpdatesAtRandom")
+
+// client is a process with a session: it tells cachebro of its tool calls, as Claude Code
+// does, and what it writes by its own tools it writes itself.
+type client struct {
+	p  *project
+	w  *worker
+	id string
+	// The transcript is one line of entries, each below the one before.
+	transcript string
+	entries    int
+	calls      int
+	prompts    int
+}
+
+// said appends an entry to the transcript.
+func (c *client) said(kind string, message any) {
+	c.p.t.Helper()
+	e := map[string]any{"uuid": fmt.Sprint("e", c.entries+1), "parentUuid": nil, "type": kind, "isSidechain": false, "message": message}
+	if c.entries > 0 {
+		e["parentUuid"] = fmt.Sprint("e", c.entries)
+	}
+	c.entries++
+	b, err := json.Marshal(e)
+	if err != nil {
+		c.p.t.Fatal(err)
+	}
+	f, err := os.OpenFile(c.transcript, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		c.p.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(append(b, '\n')); err != nil {
+		c.p.t.Fatal(err)
+	}
+}
+
+// call begins a tool call: the model has asked for it.
+func (c *client) call(tool string, input map[string]any) map[string]any {
+	c.p.t.Helper()
+	c.calls++
+	id := fmt.Sprintf("%s-%d", c.id, c.calls)
+	c.said("assistant", map[string]any{"id": "m" + id, "content": []any{map[string]any{"type": "tool_use", "id": id, "name": tool, "input": input}}})
+	call := map[string]any{"tool_name": tool, "tool_use_id": id, "tool_input": input}
+	c.event("PreToolUse", call)
+	return call
+}
+
+// ended ends it with what the model is given.
+func (c *client) ended(call map[string]any, response any, text string) {
+	c.p.t.Helper()
+	done, given := maps.Clone(call), maps.Clone(call)
+	done["tool_response"], given["tool_response"] = response, text
+	c.event("PostToolUse", done)
+	c.event("PostToolBatch", map[string]any{"tool_calls": []any{given}})
+	c.said("user", map[string]any{"role": "user", "content": []any{map[string]any{"type": "tool_result", "tool_use_id": call["tool_use_id"], "content": text}}})
+}
+
+func (p *project) client(id string) *client {
+	return &client{p: p, w: startWorker(p.t, append(p.env, "CACHEBRO_HOOK_WAIT=30s", "CLAUDE_CODE_SESSION_ID="+id)...), id: id, transcript: filepath.Join(p.base, id+".jsonl")}
+}
+
+// run runs a command in the project and answers its output.
+func (c *client) run(command, input string) string {
+	c.p.t.Helper()
+	said := c.w.do("run", strconv.Quote("cd "+c.p.dir+" && "+command), input)
+	out, err := strconv.Unquote(said)
+	if err != nil {
+		c.p.t.Fatalf("%s: %s: %s", c.id, command, said)
+	}
+	return out
+}
+
+// event tells of something that happened and answers what the model is told.
+func (c *client) event(name string, more map[string]any) string {
+	c.p.t.Helper()
+	m := map[string]any{"session_id": c.id, "prompt_id": fmt.Sprint(c.id, "-P", c.prompts), "transcript_path": c.transcript, "cwd": c.p.dir, "hook_event_name": name}
+	maps.Copy(m, more)
+	b, err := json.Marshal(m)
+	if err != nil {
+		c.p.t.Fatal(err)
+	}
+	out := c.run(binary+" hook", string(b))
+	if out == "" {
+		return ""
+	}
+	var a struct {
+		Out struct {
+			Context string `json:"additionalContext"`
+		} `json:"hookSpecificOutput"`
+	}
+	if err := json.Unmarshal([]byte(out), &a); err != nil {
+		c.p.t.Fatalf("%s: %v: %s", name, err, out)
+	}
+	return a.Out.Context
+}
+
+func (c *client) prompt() string {
+	c.p.t.Helper()
+	c.prompts++
+	told := c.event("UserPromptSubmit", map[string]any{"prompt": "go on"})
+	c.said("user", map[string]any{"role": "user", "content": "go on"})
+	return told
+}
+
+// bash runs a command as a tool call; what it prints is what the model is given.
+func (c *client) bash(command string) string {
+	c.p.t.Helper()
+	call := c.call("Bash", map[string]any{"command": command})
+	out := c.run(command, "")
+	c.ended(call, map[string]any{"stdout": out, "stderr": "", "interrupted": false}, out)
+	return out
+}
+
+// write writes a whole file by the client's own tool.
+func (c *client) write(name, text string) {
+	c.p.t.Helper()
+	call := c.call("Write", map[string]any{"file_path": c.p.path(name), "content": text})
+	if said := c.w.do("write", c.p.path(name), strconv.Quote(text), "quoted"); said != "ok" {
+		c.p.t.Fatal(said)
+	}
+	c.ended(call, map[string]any{"type": "update", "filePath": c.p.path(name), "content": text}, "The file has been updated.")
+}
+
+// lostIn is how many lost updates the log marks in a file.
+func (p *project) lostIn(name string) int {
+	p.t.Helper()
+	n := 0
+	for line := range strings.Lines(p.cb("log", "--versions", "--lost", p.dir)) {
+		if strings.Contains(line, "lost update: ") && strings.Contains(line, " "+name+"  ") {
+			n++
+		}
+	}
+	return n
+}
+
+// A session that replaces a file from what it was shown, after another had written, has
+// lost an update: both are told at their next prompt, once; the log marks it, and one
+// command joins the two changes.
+func TestLostUpdate(t *testing.T) {
+	const text = "package a\n\nfunc one() {}\n\nfunc two() {}\n\nfunc three() {}\n"
+	p := newProject(t, map[string]string{"a.go": text, "b.go": text, "c.go": text})
+	p.mount()
+	a, b := p.client("session-a"), p.client("session-b")
+	for _, c := range []*client{a, b} {
+		c.event("SessionStart", map[string]any{"source": "startup"})
+		c.prompt()
+		for _, name := range []string{"a.go", "b.go", "c.go"} {
+			c.bash("cat " + name)
+		}
+	}
+	b.bash(`sed -i 's/^func one.*/func one() { work() }/' a.go`)
+	// From what it was shown, with a change of its own.
+	a.bash("printf 'package a\\n\\nfunc one() {}\\n\\nfunc two() {}\\n\\nfunc three() { rest() }\\n' > a.go")
+	// None is lost by who works on what is there, also where that takes lines away.
+	b.bash(`sed -i 's/^func one.*/func one() { drop() }/' b.go`)
+	a.bash(`sed -i '/drop/d' b.go`)
+	// Or who was shown it.
+	b.bash(`sed -i 's/^func one.*/func one() { drop() }/' c.go`)
+	a.bash("cat c.go")
+	a.bash(`printf 'package a\n' > c.go`)
+	if n := p.lostIn("a.go"); n != 1 {
+		t.Errorf("a.go: %d lost updates in\n%s", n, p.cb("log", "--versions", p.dir))
+	}
+	if n := p.lostIn("b.go") + p.lostIn("c.go"); n != 0 {
+		t.Errorf("b.go, c.go: %d lost updates in\n%s", n, p.cb("log", "--versions", "--lost", p.dir))
+	}
+	story := p.cb("log", p.dir)
+	if n := strings.Count(story, "lost update: without 1 line of "); n != 1 {
+		t.Errorf("marked %d times in\n%s", n, story)
+	}
+	hisWord, herWord := a.prompt(), b.prompt()
+	if !strings.Contains(hisWord, "a.go: your command at ") || !strings.Contains(hisWord, "overwrote 1 line of sed") || strings.Contains(hisWord, "three") || !strings.Contains(hisWord, `"func one() { work() }"`) {
+		t.Errorf("who overwrote it is told\n%s", hisWord)
+	}
+	if !strings.Contains(herWord, "a.go: ") || !strings.Contains(herWord, " overwrote 1 line of yours at ") {
+		t.Errorf("whose line it was is told\n%s", herWord)
+	}
+	for _, c := range []*client{a, b} {
+		if said := c.prompt(); said != "" {
+			t.Errorf("%s is told again:\n%s", c.id, said)
+		}
+	}
+	_, number, _ := strings.Cut(hisWord, "undo --merge '")
+	number, _, _ = strings.Cut(number, "'")
+	p.cb("undo", "--merge", number, "--yes", "--dir", p.dir)
+	if got := p.sh("cat a.go"); got != "package a\n\nfunc one() { work() }\n\nfunc two() {}\n\nfunc three() { rest() }\n" {
+		t.Errorf("joined:\n%s", got)
+	}
+	p.cb("redo", "--yes", "--dir", p.dir)
+	if got := p.sh("cat a.go"); !strings.Contains(got, "func one() {}") {
+		t.Errorf("and taken back:\n%s", got)
+	}
+}
+
+// What a person takes back is told to the session whose it was at its next prompt, once.
+// Nothing is told where nothing changed, and never the session's own changes.
+func TestPromptTellsWhatThePersonTookBack(t *testing.T) {
+	p := newProject(t, map[string]string{"a.go": "one\ntwo\nthree\n", "b.go": "one\n"})
+	p.mount()
+	c := p.client("session-c")
+	c.event("SessionStart", map[string]any{"source": "startup"})
+	c.prompt()
+	c.bash("cat a.go")
+	c.bash("cat b.go")
+	if said := c.prompt(); said != "" {
+		t.Errorf("nothing changed: %s", said)
+	}
+	c.write("a.go", "one\nTWO\nthree\n")
+	c.bash("sed -i s/one/1/ b.go")
+	if said := c.prompt(); said != "" {
+		t.Errorf("its own changes: %s", said)
+	}
+	c.bash("cat b.go")
+	p.cb("undo", "--session", "session-c", "--yes", "--dir", p.dir)
+	said := c.prompt()
+	for _, want := range []string{"a.go: +1 -1 at ", "by undo of ", "-TWO", "+two", "b.go: +1 -1 at "} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not in\n%s", want, said)
+		}
+	}
+	if said := c.prompt(); said != "" {
+		t.Errorf("told again: %s", said)
+	}
+}
+
+// Two sessions and a person in random order on three files: the log marks what a model of
+// what each of them knows calls lost, and nothing else. The lines of a file are numbered
+// and sorted, so that a set of them is one content.
+func TestLostUpdatesAtRandom(t *testing.T) {
+	p := newProject(t, map[string]string{"README": "x\n"})
+	p.mount()
+	line, runs := 0, *lostRuns
+	for run := range runs {
+		r := rand.New(rand.NewSource(int64(run)))
+		type lines map[int]bool
+		text := func(s lines) string {
+			var b strings.Builder
+			for _, l := range slices.Sorted(maps.Keys(s)) {
+				fmt.Fprintf(&b, "the line %06d\n", l)
+			}
+			return b.String()
+		}
+		clients := []*client{p.client(fmt.Sprintf("r%d-a", run)), p.client(fmt.Sprintf("r%d-b", run))}
+		files, want := map[string]lines{}, map[string]int{}
+		type belief struct {
+			c    *client
+			name string
+		}
+		beliefs, others, mine := map[belief]lines{}, map[belief]lines{}, map[belief]lines{}
+		// others are the lines that others put in (true) or took out (false) since.
+		set := func(by *client, name string, is lines) {
+			for k := range beliefs {
+				if k.name != name {
+					continue
+				}
+				for l := range is {
+					if !files[name][l] && k.c == by {
+						mine[k][l] = true
+					} else if !files[name][l] && beliefs[k][l] {
+						delete(others[k], l)
+					} else if !files[name][l] && !mine[k][l] {
+						others[k][l] = true
+					}
+				}
+				for l := range files[name] {
+					if !is[l] && k.c != by && beliefs[k][l] {
+						others[k][l] = false
+					} else if !is[l] && !beliefs[k][l] {
+						delete(others[k], l)
+					}
+				}
+			}
+			files[name] = is
+		}
+		knows := func(c *client, name string) {
+			k := belief{c, name}
+			beliefs[k], others[k], mine[k] = maps.Clone(files[name]), lines{}, lines{}
+		}
+		for i := range 3 {
+			name := fmt.Sprintf("f%d-%d", run, i)
+			files[name] = lines{line + 1: true, line + 2: true, line + 3: true}
+			line += 3
+			p.write(name, text(files[name]))
+		}
+		for _, c := range clients {
+			c.event("SessionStart", map[string]any{"source": "startup"})
+			c.prompt()
+		}
+		var done []string
+		for range 14 {
+			name, c := fmt.Sprintf("f%d-%d", run, r.Intn(3)), clients[r.Intn(2)]
+			line++
+			with := func(s lines) lines { s = maps.Clone(s); s[line] = true; return s }
+			is, k := files[name], belief{c, name}
+			act := r.Intn(6)
+			if act > 0 && act < 3 && beliefs[k] == nil {
+				act = 0
+			}
+			done = append(done, fmt.Sprint(act, " ", c.id, " ", name))
+			switch act {
+			case 0:
+				c.bash("cat " + name)
+				knows(c, name)
+			case 1, 2:
+				is = with(beliefs[k])
+				if r.Intn(3) == 0 { // without a line that it knows
+					delete(is, slices.Min(slices.Collect(maps.Keys(beliefs[k]))))
+				}
+				for l, in := range others[k] {
+					if files[name][l] == in && is[l] != in {
+						want[name]++
+						break
+					}
+				}
+				if act == 1 {
+					c.write(name, text(is))
+				} else {
+					c.bash("printf '" + strings.ReplaceAll(text(is), "\n", `\n`) + "' > " + name)
+				}
+				set(c, name, is)
+				knows(c, name)
+			case 3: // a command that works on what is there
+				first := slices.Min(slices.Collect(maps.Keys(is)))
+				is = with(is)
+				delete(is, first)
+				c.bash(fmt.Sprintf("sed -i -e '/the line %06d/d' -e '$a the line %06d' %s", first, line, name))
+				set(c, name, is)
+			case 4: // the person
+				is = with(is)
+				if len(is) > 2 && r.Intn(2) == 0 {
+					delete(is, slices.Sorted(maps.Keys(is))[1])
+				}
+				p.write(name, text(is))
+				set(nil, name, is)
+			case 5:
+				p.sh("cat " + name + " > /dev/null")
+			}
+			if got, err := os.ReadFile(filepath.Join(p.dir, name)); err != nil || string(got) != text(is) {
+				t.Fatalf("%s holds %q, want %q (%v)", name, got, text(is), err)
+			}
+		}
+		for name := range files {
+			if n := p.lostIn(name); n != want[name] {
+				t.Errorf("run %d, %s: %d lost updates are marked, want %d\n%s\n%s", run, name, n, want[name], strings.Join(done, "\n"), p.cb("log", "--versions", p.path(name)))
+			}
+		}
+		for _, c := range clients {
+			c.w.stop()
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package lost
+
+import (
+	"strings"
+	"unicode"
+
+	"cachebro/store/diff"
+)
+
+// step is one content on the way from what a reader was shown to what its write replaced.
+type step struct {
+	text []byte
+	// other: somebody else made it of the content before.
+	other bool
+}
+
+// missing is one line that a write lost. by is the number of the step that added or
+// removed it.
+type missing struct {
+	line string
+	by   int
+	back bool // the step removed it, and the write brought it back
+}
+
+// compare lists what result, made from steps[0], lost of the others' steps. told are lines
+// that the reader knew all the same.
+func compare(steps []step, result []byte, told [][]byte) (out []missing) {
+	// Which step of another made each present line, and which lines the others removed
+	// that were not theirs.
+	first := diff.Lines(steps[0].text)
+	by := make([]int, len(first))
+	mine := map[string]int{} // how often at most the reader's own text said something
+	own := func(lines [][]byte) {
+		n := map[string]int{}
+		for i, l := range lines {
+			if by[i] == 0 {
+				s := essence(l)
+				n[s]++
+				mine[s] = max(mine[s], n[s])
+			}
+		}
+	}
+	own(first)
+	removed := make([]map[int]bool, len(steps)) // places in the content before
+	for n := 1; n < len(steps); n++ {
+		var next []int
+		at := 0
+		sc := diff.Compare(steps[n-1].text, steps[n].text)
+		for _, e := range sc.Edits {
+			next = append(next, by[at:e.OldFrom]...)
+			made := 0
+			if steps[n].other {
+				made = n
+				for i := e.OldFrom; i < e.OldTo; i++ {
+					if by[i] == 0 || mine[essence(sc.Old[i])] > 0 {
+						if removed[n] == nil {
+							removed[n] = map[int]bool{}
+						}
+						removed[n][i] = true
+					}
+				}
+			}
+			for range e.NewTo - e.NewFrom {
+				next = append(next, made)
+			}
+			at = e.OldTo
+		}
+		by = append(next, by[at:]...)
+		own(sc.New)
+	}
+	last := steps[len(steps)-1].text
+	was, is := counted(last), counted(result)
+	knew := map[string]bool{}
+	for _, l := range told {
+		knew[essence(l)] = true
+	}
+	sc := diff.Compare(last, result)
+	for _, e := range sc.Edits {
+		for i := e.OldFrom; i < e.OldTo; i++ {
+			s := essence(sc.Old[i])
+			if by[i] > 0 && says(s) && !knew[s] && was.lines[s] > mine[s] && !is.has(s, was) {
+				out = append(out, missing{line: string(sc.Old[i]), by: by[i]})
+			}
+		}
+	}
+	for n, places := range removed {
+		if len(places) == 0 {
+			continue
+		}
+		sc := diff.Compare(steps[n-1].text, result)
+		for i := range unchanged(sc) {
+			if s := essence(sc.Old[i]); places[i] && says(s) && is.lines[s] > was.lines[s] && !cameBack(steps[n:], s) {
+				out = append(out, missing{line: string(sc.Old[i]), by: n, back: true})
+			}
+		}
+	}
+	return out
+}
+
+// cameBack: what the first of these steps removed was there again after a later one.
+func cameBack(steps []step, s string) bool {
+	most := -1
+	for _, o := range steps {
+		n := counted(o.text).lines[s]
+		if most < 0 {
+			most = n
+		} else if n > most {
+			return true
+		}
+	}
+	return false
+}
+
+// unchanged passes the places of the old lines that a script leaves alone.
+func unchanged(sc *diff.Script) func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		at := 0
+		for _, e := range append(sc.Edits[:len(sc.Edits):len(sc.Edits)], diff.Edit{OldFrom: len(sc.Old)}) {
+			for ; at < e.OldFrom; at++ {
+				if !yield(at) {
+					return
+				}
+			}
+			at = e.OldTo
+		}
+	}
+}
+
+// counts is how often a text says what.
+type counts struct {
+	lines map[string]int
+	all   string
+}
+
+func counted(text []byte) counts {
+	c := counts{lines: map[string]int{}}
+	var all strings.Builder
+	for _, l := range diff.Lines(text) {
+		s := essence(l)
+		c.lines[s]++
+		all.WriteString(s)
+	}
+	c.all = all.String()
+	return c
+}
+
+// wrapped is from how many bytes on a line is looked for across lines, as a formatter
+// may have wrapped it. A shorter one could be found anywhere.
+const wrapped = 12
+
+// has: the text says s as often as it was said before, in whatever place.
+func (c counts) has(s string, before counts) bool {
+	return c.lines[s] >= before.lines[s] || len(s) >= wrapped && strings.Count(c.all, s) >= strings.Count(before.all, s)
+}
+
+// essence is a line without what formatters change.
+func essence(line []byte) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || strings.ContainsRune("\"'`,;", r) {
+			return -1
+		}
+		return r
+	}, string(line))
+}
+
+// says: more than a bracket.
+func says(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0
+}

@@ -1,0 +1,95 @@
+package undo
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"cachebro/store"
+	"cachebro/store/diff"
+	"cachebro/store/text"
+)
+
+// Parted is a file that was changed twice from one content, where the second write went
+// over the first.
+type Parted struct {
+	Base   store.Hash
+	Theirs uint64 // the version that was overwritten
+	Ours   uint64 // the version that was made from Base
+}
+
+// Both plans to give files both changes, by lines, with what was changed since. Where the
+// changes meet, the file is in Conflicts.
+func (p Planner) Both(of []Parted) (*Draft, error) {
+	return p.make(store.PlanUndo, func(m *maker) (goals []goal, _ bool, err error) {
+		m.plan.Title = "the loss of another's change in " + text.Count(len(of), "file")
+		for _, f := range of {
+			g, ok, err := m.both(f)
+			if err != nil {
+				return nil, false, err
+			}
+			if len(of) == 1 {
+				m.plan.Title = fmt.Sprintf("the loss of another's change in version %d of %s", f.Ours, g.path)
+			}
+			if ok {
+				goals = append(goals, g)
+			}
+		}
+		return goals, false, nil
+	})
+}
+
+// both is the goal for one file; false: there is nothing to do, or a conflict noted.
+func (m *maker) both(f Parted) (g goal, ok bool, err error) {
+	ours, err := m.view.Version(f.Ours)
+	if err != nil {
+		return g, false, err
+	}
+	g.path = ours.Path
+	theirs, err := m.view.Version(f.Theirs)
+	if err != nil {
+		return g, false, err
+	}
+	base, okBase := m.text(f.Base)
+	lost, okLost := m.text(theirs.Blob)
+	left, okLeft := m.text(ours.Blob)
+	if !okBase || !okLost || !okLeft {
+		m.lose(store.Conflict{Path: ours.Path, Why: "the contents are not kept, or are no text"})
+		return g, false, nil
+	}
+	both, clean := diff.Merge(base, lost, left)
+	if !clean {
+		m.conflict(store.Conflict{Path: ours.Path, Why: "both changed the same lines; the other's are lines of version " + fmt.Sprint(theirs.Seq) + ", changed", Actor: theirs.Actor, Time: theirs.Time})
+		return g, false, nil
+	}
+	return m.since(ours, left, both)
+}
+
+// since is the goal of a file that is to be want in the place of a version's content, and
+// to keep what was changed in it since.
+func (m *maker) since(of store.Version, was, want []byte) (g goal, ok bool, err error) {
+	g.path = of.Path
+	cur, found, err := m.view.Current(of.Path)
+	if err != nil {
+		return g, false, err
+	}
+	have := stateOf(cur)
+	if !found || !have.regular() {
+		m.conflict(store.Conflict{Path: of.Path, Why: "it is not there any more", Actor: cur.Actor, Time: cur.Time})
+		return g, false, nil
+	}
+	now, okNow := m.text(have.blob)
+	out, clean := diff.Merge(was, want, now)
+	if !okNow || !clean {
+		m.conflict(store.Conflict{Path: of.Path, Why: "changed since, in the same lines", Actor: cur.Actor, Time: cur.Time})
+		return g, false, nil
+	}
+	if string(out) == string(now) {
+		return g, false, nil // done before
+	}
+	h := store.Hash(sha256.Sum256(out))
+	m.plan.Made[h] = out
+	g = goal{path: of.Path, have: have, want: have, made: true, since: of.Seq}
+	g.want.blob, g.want.size, g.want.mtime, g.want.seq = h, int64(len(out)), 0, 0
+	m.unlent(&g)
+	return g, true, nil
+}
