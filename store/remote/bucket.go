@@ -154,7 +154,7 @@ func (b *Bucket) failed(what, key string, err error) error {
 	case r.Code == "NoSuchBucket":
 		return fmt.Errorf("there is no bucket %s", b.place.Bucket)
 	case r.StatusCode != 0:
-		return fmt.Errorf("%s %s: %s (%d %s)", what, key, r.Message, r.StatusCode, r.Code)
+		return fmt.Errorf("%s %s: %d %.60q %.200q", what, key, r.StatusCode, r.Code, r.Message)
 	}
 	return fmt.Errorf("%s %s: %w", what, key, err)
 }

@@ -288,7 +288,9 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	}
 	etag, err := r.b.put(ctx, headKey(h.Machine.ID), seal("head", h), when)
 	if errors.Is(err, errChanged) { // by ourselves, when the answer to a first try was lost
-		return r.look(ctx)
+		if e := r.look(ctx); e != nil || r.st.Head.N == h.N {
+			return e
+		}
 	}
 	if err != nil {
 		return err

@@ -167,7 +167,10 @@ func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.P
 		return fmt.Errorf("resume: %w", err)
 	}
 	r.Versions = c.Versions
-	return fillFrom(ctx, e, place, h, at, r)
+	if err := fillFrom(ctx, e, place, h, at, r); err != nil {
+		return cli.Hintf(fmt.Sprintf("cachebro restore --at '#%d' --dir %s", r.Seq, cli.Arg(r.Root)), "the history is there, the files are not complete: %w", err)
+	}
+	return nil
 }
 
 // fillFrom makes the files of the history that root has now.
