@@ -92,15 +92,16 @@ Examples:
 // FsckCommand is cachebro fsck.
 func FsckCommand() cli.Command {
 	return cli.Command{
-		Name: "fsck", Group: cli.GroupStore, Short: "check the store, repair what can be repaired, report the rest",
+		Name: "fsck", Group: cli.GroupStore, Args: "[DIR]", Short: "check the store, repair what can be repaired, report the rest",
 		Long: "Examples:\n  cachebro fsck",
 		Run: func(ctx context.Context, e *cli.Env) error {
 			fs := e.Flags()
 			dir, asJSON := storeFlags(fs)
-			if _, err := e.Parse(fs, 0, 0); err != nil {
+			args, err := e.Parse(fs, 0, 1)
+			if err != nil {
 				return err
 			}
-			return maintain(ctx, e, *dir, wire.StoreRequest{Do: "fsck"}, *asJSON)
+			return maintain(ctx, e, cli.First(args, *dir), wire.StoreRequest{Do: "fsck"}, *asJSON)
 		},
 	}
 }
