@@ -442,12 +442,23 @@ func pairOf(v *store.Version, bySeq map[uint64]*store.Version, lives map[store.P
 	return nil
 }
 
-// lastAction is the newest version that counts and is still in effect.
+// lastAction is the newest version that counts and is still in effect. What a redo
+// brought back is as new as the redo.
 func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool) (store.Version, error) {
 	var last store.Version
 	var failed error
+	redone := map[string]bool{} // plans, whether they are of a redo
 	down := func(v store.Version) bool {
-		if v.Plan != "" || tried[v.Seq] || store.OwnFile(v.Path) || len(globs) > 0 && !matches(globs, v.Path) {
+		if v.Plan != "" {
+			if _, asked := redone[v.Plan]; !asked {
+				of, err := m.store.Journal.Head(v.Plan)
+				redone[v.Plan] = err == nil && of.Kind == store.PlanRedo
+			}
+			if !redone[v.Plan] {
+				return true
+			}
+		}
+		if tried[v.Seq] || store.OwnFile(v.Path) || len(globs) > 0 && !matches(globs, v.Path) {
 			return true
 		}
 		own, err := m.view.History(v.Path, false)
@@ -456,6 +467,16 @@ func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool
 			return false
 		}
 		c := chain{m, own}
+		if v.Plan != "" {
+			e, i := c.at(len(own) - 1)
+			if own[len(own)-1].Seq != v.Seq || i < 0 || e.Plan != "" || tried[e.Seq] {
+				return true
+			}
+			only := f
+			only.Before, only.After = e.Seq+1, e.Seq-1
+			failed = m.view.Each(only, func(o store.Version) bool { last = o; return false })
+			return failed == nil && last.Seq == 0
+		}
 		for e, i := c.at(len(own) - 1); i >= 0; e, i = c.at(i - 1) {
 			if e.Seq == v.Seq {
 				last = v

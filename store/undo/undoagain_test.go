@@ -48,6 +48,41 @@ func TestRedoOfTwoUndos(t *testing.T) {
 	}
 }
 
+// What was done between an undo and its redo was taken back by the undo after them.
+func TestUndoAfterRedo(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("a", "0\n"), tr.Write("gone", "g\n"))
+	zero := tr.Clone()
+	c.as("A", "sh", "t1", 10).do(tr.Write("a", "1\n"), tr.Remove("gone"), tr.Write("made", "m\n"))
+	c.carry(c.undo(Query{Last: true}))
+	c.as("B", "sh", "t2", 11).do(tr.Write("other", "o\n"))
+	is := func(what string, want map[store.Path]storetest.File) {
+		t.Helper()
+		if now := tr.Clone(); !maps.Equal(now, want) {
+			t.Fatalf("%s:\n%swant\n%s", what, show(now), show(want))
+		}
+	}
+	for range 2 {
+		p, err := Planner{Store: c.s}.Redo("", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(p)
+		if p := c.undo(Query{Last: true, Select: store.Filter{Session: "B"}}); p.Newest.Path != "other" {
+			t.Fatalf("the last action of B is %+v", p.Newest)
+		}
+		c.carry(c.undo(Query{Last: true}))
+		other := tr.Clone()
+		delete(other, "other")
+		if tr.Files["other"] == nil || !maps.Equal(other, zero) {
+			t.Fatalf("after the undo of what was redone:\n%s", show(tr.Clone()))
+		}
+	}
+	c.carry(c.undo(Query{Last: true}))
+	is("after one more undo", zero)
+}
+
 // Nothing is recorded of an ignored file before it goes, and of one that has another
 // name nothing then either: an undo said that all was done.
 func TestUndoNamesWhatItCannotBringBack(t *testing.T) {
