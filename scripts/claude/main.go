@@ -116,6 +116,7 @@ var scenarios = []scenario{
 	{"outputs", "outputs of commands in fewer words, and what was folded looked up", false, outputs},
 	{"story", "what log, what-changed and undo say of three prompts, a sub-agent and builds", false, storied},
 	{"comments", "a comment on a line in the page reaches the next prompt once", false, commented},
+	{"beliefs", "what others changed, took back or lost reaches the next prompt once", false, believed},
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},
 }
 

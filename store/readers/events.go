@@ -231,7 +231,7 @@ func (s *Tracker) ShownBefore(id store.Reader, p store.Path, at int64) (base sto
 			ps = append(ps, q)
 		}
 	}
-	if f.told.at != 0 && f.told.at <= at {
+	if f.told.way && f.told.at <= at {
 		ps = append(ps, piece{Hash: f.told.hash, First: 1, N: f.told.n, Used: f.told.at})
 	}
 	slices.SortFunc(ps, func(a, b piece) int { return cmp.Compare(b.N, a.N) })
@@ -266,9 +266,9 @@ func whole(ps []piece) bool {
 	return len(ps) > 0 && next > ps[0].Total
 }
 
-// Told notes that a reader was told, beside all reads, what became of a file that it
-// holds: what it writes from then on is made of that.
-func (s *Tracker) Told(id store.Reader, p store.Path, h store.Hash) {
+// Told notes that a reader was told, beside all reads, that a file which it holds became
+// another. way: also how, so that what it writes from then on is made of that.
+func (s *Tracker) Told(id store.Reader, p store.Path, h store.Hash, way bool) {
 	r := s.reader(id, false)
 	if r == nil {
 		return
@@ -277,6 +277,22 @@ func (s *Tracker) Told(id store.Reader, p store.Path, h store.Hash) {
 	defer r.mu.Unlock()
 	if f := r.files[p]; f != nil {
 		r.n++
-		f.told = told{h, r.n, s.now()}
+		f.told = told{h, way, r.n, s.now()}
 	}
+}
+
+// ToldSince is what the reader was last told of a file by Told, and when, where that is
+// newer than all that it was shown of it.
+func (s *Tracker) ToldSince(id store.Reader, p store.Path) (h store.Hash, way bool, at int64, ok bool) {
+	r := s.reader(id, false)
+	if r == nil {
+		return h, false, 0, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.files[p]
+	if f == nil || f.told.at == 0 || slices.ContainsFunc(f.pieces, func(q piece) bool { return q.N > f.told.n }) {
+		return h, false, 0, false
+	}
+	return f.told.hash, f.told.way, f.told.at, true
 }

@@ -37,9 +37,11 @@ type file struct {
 	used   uint64 // reader.n when last asked, for eviction
 }
 
-// told is a content that the reader was given the way to, but not in the place of a read.
+// told is a content that the reader was told of, but not in the place of a read; way: with
+// the way to it.
 type told struct {
 	hash store.Hash
+	way  bool
 	n    uint64
 	at   int64
 }

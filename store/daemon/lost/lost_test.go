@@ -210,7 +210,7 @@ var acts = map[string]func(b *bench, who string, p store.Path) bool{
 			return false
 		}
 		b.next()
-		b.shown.Told(store.Reader{Session: store.SessionID(who)}, p, sha256.Sum256(b.files[p].text()))
+		b.shown.Told(store.Reader{Session: store.SessionID(who)}, p, sha256.Sum256(b.files[p].text()), true)
 		b.believes(who, p, b.files[p])
 		return true
 	},

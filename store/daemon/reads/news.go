@@ -50,8 +50,9 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) 
 		}
 		told[v.Path] = true
 		if n, is, ok := rd.newsOf(ctx, r, v, since[v.Path]); ok {
-			if size += len(n.Text) + len(n.Diff); n.Diff != "" && size < sureNews && !since[v.Path] {
-				rd.shown.Told(r, v.Path, is)
+			size += len(n.Text) + len(n.Diff)
+			if !since[v.Path] {
+				rd.shown.Told(r, v.Path, is, n.Diff != "" && size < sureNews)
 			}
 			if out = append(out, n); len(out) == maxNews {
 				break
@@ -65,7 +66,8 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) 
 // the reader has changed the file since, it is what v did.
 func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, since bool) (n wire.News, is store.Hash, ok bool) {
 	h, at, _, held := rd.shown.ShownSince(r, v.Path)
-	if !held || v.Time <= at {
+	told, way, when, again := rd.shown.ToldSince(r, v.Path)
+	if !held || v.Time <= max(at, when) {
 		return n, is, false
 	}
 	who := fmt.Sprintf("at %s by %s", onwire.Clock(v.Time), rd.doer(r, v))
@@ -77,8 +79,14 @@ func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, si
 		return wire.News{Text: fmt.Sprintf("%s: gone, %s", readers.Printable(v.Path), who)}, is, true
 	}
 	l, err := rd.survey.Look(ctx, v.Path)
-	if err != nil || l.Hash == h || !l.Known {
+	if err != nil || !l.Known || l.Hash == h && !again || again && l.Hash == told {
 		return n, is, false
+	}
+	switch {
+	case way: // that is what it believes
+		h = told
+	case again && l.Hash == h:
+		return wire.News{Text: fmt.Sprintf("%s: as you were shown it again, %s", readers.Printable(v.Path), who)}, l.Hash, true
 	}
 	n = wire.News{Text: fmt.Sprintf("%s: changed %s", readers.Printable(v.Path), who)}
 	content := l.Content

@@ -200,8 +200,16 @@ func TestPromptTellsOfOthers(t *testing.T) {
 		t.Errorf("told again: %q", news)
 	}
 	changed("b.go", "package a\n\nvar x = 1\n", func(c *store.Change) { c.Actor = store.Actor{Session: "S2", Tool: "Edit"} })
+	if news := prompt(); len(news) != 1 || !strings.HasPrefix(news[0], "b.go: +1 -1 at ") || !strings.HasSuffix(news[0], "-var y = 1\n+var x = 1\n") {
+		t.Errorf("it is as it was shown, and not as it was told: %q", news)
+	}
 	if news := prompt(); len(news) != 0 {
-		t.Errorf("it is as it was shown: %q", news)
+		t.Errorf("told again: %q", news)
+	}
+	const gone = "d.go"
+	changed(gone, "package a\n\nvar x = 1\n", func(c *store.Change) { c.Actor = store.Actor{Session: "S2", Tool: "Write"} })
+	if news := prompt(); len(news) != 1 || !strings.HasPrefix(news[0], "d.go: as you were shown it again, at ") {
+		t.Errorf("it was told that it was gone: %q", news)
 	}
 	// After a compaction it holds nothing.
 	daemontest.Ask[wire.SessionAnswer](t, h, wire.MSession, wire.SessionEvent{Session: "S1", Event: "precompact"})
