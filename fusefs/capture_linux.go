@@ -40,7 +40,7 @@ func (n *inode) tell(s stamp) {
 // soil makes n dirty. The Observer is asked to save the old content first,
 // unless n is dirty already. before is what the source said of it then. It
 // needs n.order.
-func (o *overlay) soil(n *inode, c Caller, op event.Op, before stamp, cancel <-chan struct{}) *writes {
+func (o *overlay) soil(n *inode, c Caller, op event.Op, before stamp, appends bool, cancel <-chan struct{}) *writes {
 	w := n.writes
 	if w == nil {
 		w = &writes{}
@@ -52,7 +52,7 @@ func (o *overlay) soil(n *inode, c Caller, op event.Op, before stamp, cancel <-c
 		// learns now.
 		as := n.told != nil && *n.told == before || n.told == nil && n.mark.Load() == 0
 		if o.obs != nil {
-			o.obs.Before(Change{File: n, Caller: c, Op: op, Cancel: cancel})
+			o.obs.Before(Change{File: n, Caller: c, Op: op, Append: appends, Cancel: cancel})
 		}
 		w.dirty = true
 		o.ledger.flag(n, nodeDirty, true)

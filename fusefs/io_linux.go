@@ -33,16 +33,16 @@ func (o *overlay) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (
 	n.order.Lock()
 	defer n.order.Unlock()
 	off := int64(in.Offset)
-	w, err := o.soilHandle(h, &in.InHeader, off, cancel)
-	if err != nil {
-		return 0, status(err)
-	}
-	n.begin()
 	// An append goes to where the file ends on the source, in case somebody else has
 	// made it longer. Whether anybody can is not asked, because not everybody can be
 	// seen. Pages of a mapping have their own places, and a repeated request may be
 	// there already.
 	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && in.Unique&resendBit == 0
+	w, err := o.soilHandle(h, &in.InHeader, off, appends, cancel)
+	if err != nil {
+		return 0, status(err)
+	}
+	n.begin()
 	done := 0
 	write := func() error {
 		for done < len(data) {
@@ -87,7 +87,7 @@ func (o *overlay) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (
 
 // soilHandle is soil for a modification through a handle. It needs the order
 // of h.node.
-func (o *overlay) soilHandle(h *handle, in *fuse.InHeader, off int64, cancel <-chan struct{}) (*writes, error) {
+func (o *overlay) soilHandle(h *handle, in *fuse.InHeader, off int64, appends bool, cancel <-chan struct{}) (*writes, error) {
 	n := h.node
 	w := n.writes
 	var c Caller
@@ -109,7 +109,7 @@ func (o *overlay) soilHandle(h *handle, in *fuse.InHeader, off int64, cancel <-c
 	}
 	first := w == nil || w.empty || w.tail == math.MaxInt64
 	known := n.told != nil && (w == nil || !w.dirty) // before is of this moment
-	if w = o.soil(n, c, event.OpWrite, before, cancel); !known {
+	if w = o.soil(n, c, event.OpWrite, before, appends, cancel); !known {
 		w.check(h.fd)
 	}
 	if first && in.Pid != 0 {
@@ -139,7 +139,7 @@ func (o *overlay) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.S
 	n.order.Lock()
 	defer n.order.Unlock()
 	off, end := int64(in.Offset), int64(in.Offset+in.Length)
-	w, err := o.soilHandle(h, &in.InHeader, off, cancel)
+	w, err := o.soilHandle(h, &in.InHeader, off, false, cancel)
 	if err != nil {
 		return status(err)
 	}
@@ -169,7 +169,7 @@ func (o *overlay) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn
 	n := to.node
 	n.order.Lock()
 	defer n.order.Unlock()
-	w, err := o.soilHandle(to, &in.InHeader, int64(in.OffOut), cancel)
+	w, err := o.soilHandle(to, &in.InHeader, int64(in.OffOut), false, cancel)
 	if err != nil {
 		return 0, status(err)
 	}

@@ -86,6 +86,8 @@ type Change struct {
 	Op     event.Op // OpWrite, OpTruncate, OpUnlink, OpRename (is being replaced)
 	// Name is the one that goes, for OpUnlink and OpRename.
 	Name string
+	// Append: the first write is at the end, by a handle that writes nowhere else.
+	Append bool
 	// Cancel is closed when the request is cancelled; every wait ends then.
 	Cancel <-chan struct{}
 }

@@ -118,7 +118,7 @@ func (o *overlay) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size i
 		// Another process cuts what a writer has not closed yet.
 		o.closeContent(n, c, event.OpWrite, false)
 	}
-	w := o.soil(n, c, event.OpTruncate, old, cancel)
+	w := o.soil(n, c, event.OpTruncate, old, false, cancel)
 	w.check(fd)
 	cut := func() error {
 		for {

@@ -18,7 +18,7 @@ allowed() {
 	fusefs/changes | fusefs/kernelfs | fusefs/procfs) echo "" ;;
 	fusefs) echo "store/event fusefs/ignore fusefs/changes fusefs/kernelfs fusefs/procfs" ;;
 	fusefs/capture/spool) echo "fusefs/procfs store/event" ;;
-	fusefs/capture) echo "fusefs fusefs/capture/spool fusefs/cmdline fusefs/ignore fusefs/procfs store/attrs store/event" ;;
+	fusefs/capture) echo "fusefs fusefs/capture/spool fusefs/cmdline fusefs/ignore fusefs/procfs store/attrs store/event store/gitdir" ;;
 	fusefs/mounts) echo "fusefs/procfs store/gitdir" ;;
 	fusefs/mounts/supervisor) echo "fusefs fusefs/capture fusefs/capture/spool fusefs/ignore fusefs/mounts store/wire store/wire/place" ;;
 	store/diff | store/diff/difftest | store/expr | store/glob | store/tokens | store/gitdir | store/attrs | store/text) echo "" ;;
@@ -26,6 +26,7 @@ allowed() {
 	store/wire/*) echo "store/wire" ;;
 	store/undo) echo "store store/content store/attrs store/diff store/glob store/text" ;;
 	store/undo/displace) echo "fusefs/procfs" ;;
+	store/undo/gitback) echo "store/gitdir store/wire" ;;
 	store/undo/apply) echo "store/attrs store/gitdir store/wire store/undo/displace" ;;
 	store/readers) echo "store store/cache store/diff store/tokens store/text store/wire/visible" ;;
 	store/readers/*) echo "store store/diff store/diff/difftest store/tokens store/text store/readers" ;;
@@ -41,17 +42,18 @@ allowed() {
 	store/processes) echo "fusefs/cmdline store" ;;
 	store/daemon/attribution) echo "fusefs/capture/spool fusefs/cmdline fusefs/procfs store store/daemon/onwire store/processes store/wire" ;;
 	store/daemon/actions) echo "fusefs/cmdline store store/daemon/last store/daemon/lost store/daemon/onwire store/daemon/survey store/daemon/versions store/diff store/processes store/text store/wire" ;;
+	store/daemon/gitstate) echo "fusefs/capture/spool store store/daemon/actions store/daemon/onwire store/daemon/source store/event store/gitdir store/text store/wire" ;;
 	store/daemon/comments) echo "store store/daemon/onwire store/wire" ;;
 	store/daemon/waits) echo "" ;;
 	store/daemon/ingest) echo "fusefs/capture/spool store store/daemon/attribution store/daemon/onwire store/daemon/source store/daemon/waits store/wire" ;;
 	store/daemon/versions) echo "store store/daemon/onwire store/diff store/text store/wire store/wire/visible" ;;
 	store/daemon/survey) echo "fusefs/ignore fusefs/mounts fusefs/procfs store store/daemon/attribution store/daemon/ingest store/daemon/onwire store/daemon/source store/daemon/versions store/daemon/waits store/wire" ;;
-	store/daemon/daemontest) echo "fusefs/capture/spool fusefs/ignore store store/storetest store/daemon/attribution store/daemon/ingest store/daemon/onwire store/daemon/source store/daemon/survey store/wire" ;;
+	store/daemon/daemontest) echo "fusefs/capture/spool fusefs/ignore store store/storetest store/daemon/attribution store/daemon/gitstate store/daemon/ingest store/daemon/onwire store/daemon/source store/daemon/survey store/wire" ;;
 	store/daemon/lost) echo "fusefs/capture/spool store store/diff store/readers store/text store/daemon/attribution store/daemon/onwire" ;;
 	store/daemon/last) echo "store store/daemon/onwire store/wire" ;;
 	store/daemon/fork) echo "fusefs/ignore store store/gitdir store/undo store/daemon/ingest store/daemon/onwire store/daemon/source store/daemon/survey store/wire" ;;
 	store/daemon/past) echo "store store/undo store/daemon/ingest store/daemon/last store/daemon/onwire store/wire" ;;
-	store/daemon/plans) echo "store store/undo store/daemon/actions store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/lost store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
+	store/daemon/plans) echo "store store/undo store/daemon/actions store/daemon/attribution store/daemon/gitstate store/daemon/ingest store/daemon/last store/daemon/lost store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
 	store/daemon/history) echo "store store/daemon/last store/daemon/lost store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
 	store/daemon/answers) echo "store store/daemon/ingest store/daemon/survey store/daemon/waits store/memo/results store/wire" ;;
 	store/daemon/workingset) echo "fusefs/capture/spool store store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/onwire store/daemon/source store/daemon/waits store/knowledge/bundle store/wire" ;;

@@ -24,6 +24,9 @@ func (c *Capture) Before(ch fusefs.Change) {
 	} else {
 		p, class = c.nameOf(ch.File)
 	}
+	if class == ignore.Excluded {
+		c.gitBefore(ch, p, vanishes)
+	}
 	if !saved && p != "" {
 		c.saveUnknown(ch, quit, p, class, vanishes)
 	}

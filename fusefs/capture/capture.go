@@ -18,6 +18,7 @@ import (
 // Capture implements fusefs.Observer.
 type Capture struct {
 	discarded discarded
+	git       *gitKeeper
 
 	*sink
 	*copies
@@ -52,7 +53,7 @@ var (
 func New(o Options) *Capture {
 	o = o.withDefaults()
 	s := newSink(o)
-	c := &Capture{sink: s, copies: newCopies(s), procs: map[procKey]told{}, reads: map[uint32]*reading{}}
+	c := &Capture{sink: s, copies: newCopies(s), git: newGitKeeper(o.Git), procs: map[procKey]told{}, reads: map[uint32]*reading{}}
 	if b, err := os.ReadFile("/proc/self/comm"); err == nil {
 		c.comm = strings.TrimSpace(string(b))
 	}
@@ -151,6 +152,9 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	}
 	// Perhaps the store knows a tracked name of it.
 	keep := class == ignore.Tracked || unseen(e.File, e.Stat)
+	if class == ignore.Excluded {
+		c.gitClosed(e, p)
+	}
 	if p == "" || class == ignore.Excluded && !keep {
 		mark.And(^(markSafe | markKnown))
 		if p == "" && mark.Load()&markTaken != 0 {

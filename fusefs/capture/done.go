@@ -7,6 +7,7 @@ import (
 	"cachebro/fusefs/capture/spool"
 	"cachebro/fusefs/ignore"
 	"cachebro/store/event"
+	"cachebro/store/gitdir"
 )
 
 // Done records an operation on names or attributes.
@@ -14,6 +15,9 @@ func (c *Capture) Done(e fusefs.Event) {
 	c.rule(e.Path)
 	if e.Path2 != "" {
 		c.rule(e.Path2)
+	}
+	if e.Class == ignore.Excluded || e.Class2 == ignore.Excluded || e.Op == event.OpRename {
+		c.gitDone(e)
 	}
 	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: e.Class, Path: e.Path, Path2: e.Path2, Target: e.Target, Stat: e.Stat, Time: e.Time.UnixNano()}
 	if e.File != nil {
@@ -60,7 +64,9 @@ func (c *Capture) Done(e fusefs.Event) {
 	case event.OpUnlink:
 		r.LastName = e.Stat.Nlink <= 1
 		if class == ignore.Excluded && r.LastName {
-			c.discarded.add(parent(e.Path), 1, e.Stat.Size)
+			if _, rest, kind := c.git.place(e.Path); kind == gitdir.Nothing || rest != "" { // what points to a repository is kept
+				c.discarded.add(parent(e.Path), 1, e.Stat.Size)
+			}
 		}
 		c.taken(e.File, e.Caller)
 	case event.OpRmdir:
@@ -276,6 +282,11 @@ func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
 	r.Class = ignore.Excluded
 	if c.classOf(up, true) == ignore.Excluded {
 		c.discarded.add(up, t.files, t.bytes)
+		return
+	}
+	if _, _, kind := c.git.place(e.Path); kind != gitdir.Nothing {
+		r.Reason = t.String() + ": git's own, which cachebro undo --git brings back"
+		c.appendBy(e.Caller, r)
 		return
 	}
 	r.Reason = t.String() + ": excluded from the history"

@@ -20,6 +20,9 @@ type Options struct {
 	// (it has ended, it forgot the inode) are looked for there by their last
 	// name. nil: they are gaps.
 	Root *os.File
+	// Git is the directory for what the project's git directories lose; "": nothing of
+	// them is kept. It should be on the file system of Root.
+	Git string
 	// Version is written to the mount record.
 	Version    string
 	Mountpoint string

@@ -22,6 +22,7 @@ import (
 	"cachebro/store/daemon/comments"
 	"cachebro/store/daemon/find"
 	"cachebro/store/daemon/fork"
+	"cachebro/store/daemon/gitstate"
 	"cachebro/store/daemon/history"
 	"cachebro/store/daemon/ingest"
 	"cachebro/store/daemon/knowledge"
@@ -85,6 +86,7 @@ type Daemon struct {
 	ingest      *ingest.Ingester
 	source      *source.Source
 	attribution *attribution.Attribution
+	git         *gitstate.Service
 	index       *search.Index
 
 	survey    *survey.Survey
@@ -239,10 +241,11 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	if d.shown, err = readers.New(texts, d.store.KV("shown"), o.Shown); err != nil {
 		return nil, fmt.Errorf("read what was shown: %w", err)
 	}
+	d.git = gitstate.New(wire.GitDir(state), d.store, d.source, d.log)
 	if d.ingest, err = ingest.Open(wire.SpoolDir(state), d.store, d.source, d.attribution, d.log, ingest.Followers{
 		Hold: func() func() { return d.index.Suspend() }, Changed: d.changed,
 		Wrote: func(vs []store.Version) { d.sets.NoteWrites(vs); d.losses.Wrote(vs) },
-		Reads: func(r *spool.Record) { d.sets.NoteReads(r); d.losses.Reads(r) },
+		Reads: func(r *spool.Record) { d.sets.NoteReads(r); d.losses.Reads(r) }, Git: d.git,
 	}); err != nil {
 		return nil, err
 	}
@@ -268,8 +271,10 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 		return err
 	}
 	told := actions.New(d.store, d.survey, paths, d.losses)
+	d.git.Speaks(told)
+	told.Beside(d.git.Between)
 	planner := plans.New(plans.Options{
-		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: told, Lost: d.losses, Paths: paths, Hold: d.index.Suspend, Log: d.log,
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: told, Lost: d.losses, Git: d.git, Paths: paths, Hold: d.index.Suspend, Log: d.log,
 	})
 	recorded := history.New(d.store, d.source, d.survey, paths, d.losses)
 	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
@@ -300,7 +305,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	}
 	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), recorded.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
 		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
-		d.printed.Handlers(), d.sending.Handlers(), told.Handlers(), past.New(d.store, d.ingest, paths).Handlers(),
+		d.printed.Handlers(), d.sending.Handlers(), d.git.Handlers(), told.Handlers(), past.New(d.store, d.ingest, paths).Handlers(),
 		fork.New(o.Root, d.store, d.source, d.ingest, d.survey).Handlers(), comments.New(d.store, paths, time.Now).Handlers())
 	return err
 }
@@ -419,6 +424,7 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 			return
 		}
 		d.attribution.ForgetOld()
+		d.git.Tidy(ctx)
 		d.tidy.Collect(ctx)
 	}
 }

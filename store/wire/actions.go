@@ -46,6 +46,7 @@ type Actions struct {
 	Skip    []ActionSpan `json:"skip,omitempty"`
 	Gaps    []Gap        `json:"gaps,omitempty"`
 	Notices []Notice     `json:"notices,omitempty"`
+	Git     []GitOp      `json:"git,omitempty"` // that belong to none of them, oldest first
 }
 
 // Action is what somebody did. Its texts hold no secrets, but whatever else people and
@@ -67,6 +68,8 @@ type Action struct {
 	Plan    string     `json:"plan,omitempty"`
 	Failed  bool       `json:"failed,omitempty"` // the tool call did
 	Left    int        `json:"left,omitempty"`   // paths that an undo left alone
+
+	Git []GitOp `json:"git,omitempty"` // what it did to git's own files
 
 	Files    []ActionFile `json:"files"`
 	Count    int          `json:"count"` // files, also those that are not listed

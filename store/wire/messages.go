@@ -121,6 +121,7 @@ type Status struct {
 	Index      map[string]any `json:"index,omitempty"`
 	Results    *ResultsState  `json:"results,omitempty"`
 	Remote     *RemoteState   `json:"remote,omitempty"` // nil: the history stays here
+	Git        *GitKept       `json:"git,omitempty"`
 }
 
 // StoreState is the daemon's side.
@@ -277,15 +278,18 @@ type PlanRequest struct {
 	PID      uint32    `json:"pid,omitempty"`
 	Action   uint64    `json:"action,omitempty"` // undo: the action that this version belongs to, as log shows it
 	// Edits: undo no more than these.
-	Edits  []FileEdits `json:"edits,omitempty"`
-	Last   bool        `json:"last,omitempty"`
-	Asker  string      `json:"asker,omitempty"` // the session that the command runs in
-	Since  time.Time   `json:"since,omitzero"`
-	At     ShowQuery   `json:"at,omitzero"`
-	Plan   string      `json:"plan,omitempty"` // redo: the plan to take back; "" the last one
-	Merge  bool        `json:"merge,omitempty"`
-	Force  bool        `json:"force,omitempty"`
-	DryRun bool        `json:"dry_run,omitempty"` // nothing is journalled
+	Edits []FileEdits `json:"edits,omitempty"`
+	Last  bool        `json:"last,omitempty"`
+	Asker string      `json:"asker,omitempty"` // the session that the command runs in
+	Since time.Time   `json:"since,omitzero"`
+	At    ShowQuery   `json:"at,omitzero"`
+	Plan  string      `json:"plan,omitempty"`   // redo: the plan to take back; "" the last one
+	GitOp uint64      `json:"git_op,omitempty"` // MGitPlan: the operation that is meant
+	// GitBefore: MGitPlan: the last before that one
+	GitBefore uint64 `json:"git_before,omitempty"`
+	Merge     bool   `json:"merge,omitempty"`
+	Force     bool   `json:"force,omitempty"`
+	DryRun    bool   `json:"dry_run,omitempty"` // nothing is journalled
 }
 
 // FileEdits are some of the edits between two versions of a file: their places, from 0
@@ -315,6 +319,10 @@ type Plan struct {
 	// PartOf is, of an undo of the last action, the number of the action of the log
 	// that holds more than what is taken back; 0: it is the whole of it.
 	PartOf uint64 `json:"part_of,omitempty"`
+	// Git says what the same actor did to git's own files, which an undo leaves alone;
+	// GitOp is the operation.
+	Git   string `json:"git,omitempty"`
+	GitOp uint64 `json:"git_op,omitempty"`
 }
 
 // OpenPlans are the plans that no living client carries out: heads, without

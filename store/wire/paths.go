@@ -231,5 +231,8 @@ func (p Paths) Find(dir string) (root string, ok bool) {
 // LogFile is the daemon's log in a state directory.
 func LogFile(state string) string { return filepath.Join(state, "daemon.log") }
 
+// GitDir is where what the project's git directories lost lies in a state directory.
+func GitDir(state string) string { return filepath.Join(state, "git") }
+
 // SpoolDir is the spool in a state directory.
 func SpoolDir(state string) string { return filepath.Join(state, "spool") }

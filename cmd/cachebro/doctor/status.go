@@ -162,6 +162,10 @@ func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
 	if st.Remote != nil {
 		fmt.Fprintln(w, "remote:   "+remoteLine(p, *st.Remote, e.Now()))
 	}
+	if g := st.Git; g != nil {
+		fmt.Fprintf(w, "git kept: %s of git's own that were replaced or removed, %s of their own, since %s; %d days, %s at most (undo --git)\n",
+			text.Count(g.Files, "file"), text.Bytes(g.Bytes), strings.TrimSpace(cli.Stamp(g.Oldest, e.Now())), g.MaxDays, text.Bytes(g.MaxBytes))
+	}
 	if !st.Store.Healthy {
 		fmt.Fprintf(w, "          %s: %s\n", p.Red("stopped"), cli.OneLine(st.Store.Reason))
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/gitdir"
 	"cachebro/store/text"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
@@ -20,6 +21,7 @@ import (
 // planFlags are common to all commands that take something back.
 type planFlags struct {
 	dryRun, yes, json, merge, force *bool
+	git                             bool // git's own files have been seen to
 }
 
 func addPlanFlags(fs *pflag.FlagSet, conflicts bool) planFlags {
@@ -82,6 +84,10 @@ func takeBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 	looked()
 	if err != nil {
 		return err
+	}
+	if f.git { // it came back in another way, or has been named
+		own := func(x wire.Conflict) bool { _, _, ok := gitdir.Split(string(x.Path)); return ok }
+		plan.Git, plan.Conflicts, plan.Lost = "", slices.DeleteFunc(plan.Conflicts, own), slices.DeleteFunc(plan.Lost, own)
 	}
 	shown := plan
 	if *f.dryRun || !*f.yes { // what would be left alone because somebody writes to it
@@ -193,6 +199,7 @@ func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 	if plan.PartOf != 0 {
 		fmt.Fprintln(w, p.Dim(fmt.Sprintf("only what the last process did: cachebro undo '#%d' takes back the whole action", plan.PartOf)))
 	}
+	gitHint(e, w, plan)
 }
 
 // ConflictText is why a path is left alone, and who changed it when.

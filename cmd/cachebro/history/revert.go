@@ -88,6 +88,10 @@ than 32 MiB), the file is left alone.
 The exit status is 0 when all of it was taken back, 1 when something was left
 and is named, 2 when nothing was done.
 
+Git's own files are left alone, unless --git is given: refs, HEAD, the index, the
+stash, config, hooks and removed objects are then taken back as well, by the same
+law; files that belong together, as HEAD, the index and the branch, go together.
+
 An undo that was killed is finished by the next mount, undo or redo; --rollback
 takes back what it had done.
 
@@ -98,6 +102,8 @@ Examples:
   cachebro undo --prompt last       everything since the last prompt
   cachebro undo --session last --dry-run
   cachebro undo --since 10m 'src/**'
+  cachebro undo --git               the last git operation: refs, index, stash, lost objects
+  cachebro undo --git g178          the one of that number in the log
   cachebro undo --pid 811`,
 		Run: planCommand(runUndo),
 	}
@@ -127,6 +133,7 @@ func runUndo(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
 	u := addUnitFlags(fs)
 	back := fs.Bool("rollback", false, "take back what an undo that was killed had done, instead of finishing it")
+	git := fs.Bool("git", false, "also take back what was done to git's own files: refs, HEAD, index, stash, config, hooks, objects")
 	hunks := fs.Bool("hunk", false, "ask of each hunk of the action whether to take it back")
 	f := addPlanFlags(fs, true)
 	args, err := e.Parse(fs, 0, -1)
@@ -153,6 +160,10 @@ func runUndo(ctx context.Context, e *cli.Env) error {
 			r.Action, r.Last = n, *u.last
 			continue
 		}
+		if n, ok := operationNumber(a); ok && *git && r.GitOp == 0 {
+			r.GitOp, r.Last = n, false
+			continue
+		}
 		// Patterns are relative to the directory one stands in, as in git; the
 		// daemon wants them relative to the root.
 		switch {
@@ -166,6 +177,12 @@ func runUndo(ctx context.Context, e *cli.Env) error {
 			return e.Usagef("undo: %s is outside the project %s", cli.Quote(a), cli.Quote(t.Base()))
 		}
 		r.Paths = append(r.Paths, []byte(a))
+	}
+	if *git {
+		if *hunks || *f.merge || *f.force {
+			return e.Usagef("undo: --git does not go with --hunk, --merge or --force")
+		}
+		return takeGitBack(ctx, e, t, c, r, f)
 	}
 	if *hunks {
 		if r.Session+r.Prompt+r.ToolCall+r.Agent != "" || r.PID != 0 || !r.Since.IsZero() || *f.merge || *f.force {

@@ -92,6 +92,7 @@ func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 	s := newStory(ctx, e, w, c, f)
 	err := eachPage(ctx, e, c, f.query(q), f.limit, func(a wire.Actions) error {
 		s.asides(a.Gaps, a.Notices)
+		s.gitOps(a.Git)
 		for _, x := range a.Actions {
 			if err := s.action(x); err != nil {
 				return err
@@ -123,6 +124,14 @@ func (s *story) asides(gaps []wire.Gap, notices []wire.Notice) {
 	}
 	for _, n := range notices {
 		s.aside = append(s.aside, asideLine{n.Time, s.paint.Dim(fmt.Sprintf("%-9s%s  %s", "note", cli.Stamp(n.Time, s.clock), cli.OneLine(n.Text)))})
+	}
+	sort.SliceStable(s.aside, func(i, j int) bool { return s.aside[i].time.After(s.aside[j].time) != s.f.oldest })
+}
+
+// gitOps puts what was done to git's own files between the actions.
+func (s *story) gitOps(ops []wire.GitOp) {
+	for _, o := range ops {
+		s.aside = append(s.aside, asideLine{o.End, s.paint.Yellow(fmt.Sprintf("%-9s", fmt.Sprintf("g%d", o.ID))) + cli.Stamp(o.End, s.clock) + "  " + gitLine(s.paint, o)})
 	}
 	sort.SliceStable(s.aside, func(i, j int) bool { return s.aside[i].time.After(s.aside[j].time) != s.f.oldest })
 }
@@ -161,6 +170,9 @@ func (s *story) action(a wire.Action) error {
 	fmt.Fprintln(s.out, line)
 	if s.f.stat && len(a.By) > 0 {
 		fmt.Fprintln(s.out, indent+"           "+s.paint.Dim("started by "+StartedBy(a)))
+	}
+	for _, o := range a.Git {
+		fmt.Fprintln(s.out, indent+"           "+s.paint.Yellow(fmt.Sprintf("g%d", o.ID))+"  "+cli.OneLine(o.Text))
 	}
 	if err := s.files(a, indent+"           "); err != nil {
 		return err

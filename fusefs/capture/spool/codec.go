@@ -47,6 +47,8 @@ const (
 	fVersion
 	fDir
 	fGroup
+	fWas
+	fBefore
 )
 
 const (
@@ -150,6 +152,8 @@ func appendRecord(b []byte, r *Record) []byte {
 	b = putString(b, fVersion, r.Version)
 	b = putString(b, fDir, r.Dir)
 	b = putUint(b, fGroup, uint64(r.Group))
+	b = putUint(b, fWas, uint64(r.Was))
+	b = putString(b, fBefore, string(r.Before))
 	binary.LittleEndian.PutUint32(b[start:], uint32(len(b)-start-headerLen))
 	return b
 }
@@ -268,6 +272,8 @@ func setUint(r *Record, field, v uint64) {
 		r.Group = uint32(v)
 	case fMore:
 		r.More = uint32(v)
+	case fWas:
+		r.Was = Was(v)
 	}
 }
 
@@ -310,6 +316,8 @@ func setBytes(r *Record, field uint64, v []byte) error {
 		r.Version = string(v)
 	case fDir:
 		r.Dir = string(v)
+	case fBefore:
+		r.Before = append([]byte(nil), v...)
 	}
 	return nil
 }

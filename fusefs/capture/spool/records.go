@@ -16,11 +16,30 @@ const (
 	KindGap                     // content that should have been kept and was not
 	KindReads                   // files that one process opened for reading, aggregated
 	KindNotice                  // one line for the log: an excluded directory was deleted, …
+	KindGit                     // what says how a git repository stands is about to change, or just has (see Was)
 )
 
 // NotRead is the reason of a baseline that tells how a file was found, and not what it
 // held: nothing threatens that.
 const NotRead = "not captured before it was renamed or changed"
+
+// Was says what a name of a git directory stood for before a KindGit. The values are on
+// disk; never reuse one.
+type Was uint8
+
+// What there was.
+const (
+	WasAbsent  Was = iota + 1
+	WasInline      // Before holds the content
+	WasKept        // the file in the state directory's part for git that Before names
+	WasBegin       // the first Len bytes of what is there now: it is being appended to
+	WasLink        // a symlink to Target
+	WasDir         // a directory, empty by now
+	WasSame        // as said before: the same process goes on
+	WasLost        // Reason says why it is not kept
+	WasMoved       // a directory that has the name Path2 now
+	WasObjects     // the directory of a repository's objects, which is losing some; they are kept
+)
 
 // Record is one entry of the log. Which fields count depends on Kind; the
 // others are zero and cost nothing on disk.
@@ -84,6 +103,10 @@ type Record struct {
 	// on the state file system"); For the version concerned, 0 if none.
 	// KindNotice: the line. KindVersion: why there is no content.
 	Reason string
+
+	// KindGit: Stat is that of before.
+	Was    Was
+	Before []byte
 
 	// KindReads
 	Paths []string

@@ -124,7 +124,7 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	if err != nil {
 		return s, fmt.Errorf("read the ignore rules: %w", err)
 	}
-	s.capture = capture.New(capture.Options{Spool: s.writer, Logger: logger, Matcher: matcher, Root: source, Version: c.Version, Mountpoint: c.Mountpoint, Source: c.Root, Stirred: s.link.stirred, Rested: giveBack})
+	s.capture = capture.New(capture.Options{Spool: s.writer, Logger: logger, Matcher: matcher, Root: source, Git: wire.GitDir(c.State), Version: c.Version, Mountpoint: c.Mountpoint, Source: c.Root, Stirred: s.link.stirred, Rested: giveBack})
 	opt := fusefs.Options{
 		Source: source, Mountpoint: c.Mountpoint, FD: from.FD, Ledger: from.Ledger, TakeOver: from.TakeOver, AllowOther: c.AllowOther, ReadOnly: c.ReadOnly,
 		NoCommands: c.NoCommands, Outside: true, Hidden: c.Hidden(), Observer: s.capture, Classifier: matcher, Logger: logger,

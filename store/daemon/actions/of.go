@@ -1,7 +1,10 @@
 package actions
 
 import (
+	"strings"
+
 	"cachebro/store"
+	"cachebro/store/processes"
 	"cachebro/store/wire"
 )
 
@@ -51,4 +54,49 @@ func (s *Service) Command(v store.Version) string {
 	w := s.newWords()
 	_, j := w.keyOf(v)
 	return w.command(v, j)
+}
+
+// Speaker says of versions, also of those that are in no log, to which action they
+// belong and what made them. One query uses it.
+type Speaker struct{ w *words }
+
+// Speaker makes one.
+func (s *Service) Speaker() Speaker { return Speaker{s.newWords()} }
+
+// Key is the one of the action, as wire.Action has it.
+func (sp Speaker) Key(v store.Version) string {
+	key, _ := sp.w.keyOf(v)
+	return key
+}
+
+// Top is the topmost process above the one that made a version, or itself, of which is
+// says that it is a part of the same; not above the client of a session or an agent. name
+// is what it was started with, in words; "" where that is not known. seen is when it did
+// something first, if is says so of it.
+func (sp Speaker) Top(v store.Version, is func(comm string) bool) (id processes.ID, name string, seen int64) {
+	id = processes.ID{PID: v.Actor.PID, Start: v.Actor.Start}
+	p, ok := sp.w.program(id, v.Actor.Comm, 0)
+	if !ok {
+		return id, "", 0
+	}
+	top, client := p, sp.w.clientOf(v.Actor.Session)
+	for range 32 {
+		up, ok := sp.w.program(p.Parent, "", p.Seen)
+		if !ok || up.PID <= 1 || up.PID == client || isAgent(up) {
+			break
+		}
+		if p = up; is(up.Comm) {
+			top = up
+		}
+	}
+	if is(top.Comm) {
+		seen = top.Seen
+	}
+	return top.ID, strings.ToValidUTF8(commandOf(top), "�"), seen
+}
+
+// Command says in words what made a version.
+func (sp Speaker) Command(v store.Version) string {
+	_, j := sp.w.keyOf(v)
+	return sp.w.command(v, j)
 }

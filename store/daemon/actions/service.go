@@ -24,6 +24,12 @@ type Service struct {
 	survey *survey.Survey
 	paths  onwire.Paths
 	lost   *lost.Service
+	git    func(ctx context.Context, from, to time.Time) ([]wire.GitOp, error)
+}
+
+// Beside is told who knows what was done to git's own files, which are in no version.
+func (s *Service) Beside(git func(ctx context.Context, from, to time.Time) ([]wire.GitOp, error)) {
+	s.git = git
 }
 
 // New makes the service.
@@ -64,7 +70,58 @@ func (s *Service) answer(ctx context.Context, q wire.ActionsQuery) (wire.Actions
 		f.Match = func(v store.Version) bool { return only(v) && (by == nil || by(v)) }
 	}
 	a, err := s.Page(f, q)
+	if err == nil && s.git != nil && p == "" && len(q.Ops) == 0 {
+		err = s.gitOps(ctx, &a, f, q)
+	}
 	return a, nil, err
+}
+
+// gitOps adds what was done to git's own files: to the action that it is a part of, and
+// else between the actions of a page.
+func (s *Service) gitOps(ctx context.Context, out *wire.Actions, f store.Filter, q wire.ActionsQuery) error {
+	from, to, ok := during(out, q)
+	if !ok {
+		return nil
+	}
+	ops, err := s.git(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	for _, o := range ops {
+		a := o.Actor
+		v := store.Version{Actor: store.Actor{PID: a.PID, Comm: a.Comm, Agent: a.Agent, Tool: a.Tool, Session: store.SessionID(a.Session)}}
+		if f.Session != "" && a.Session != string(f.Session) || f.Prompt != "" && a.Prompt != f.Prompt || q.ToolCall != "" && a.ToolCall != q.ToolCall || f.Match != nil && !f.Match(v) {
+			continue
+		}
+		i := slices.IndexFunc(out.Actions, func(x wire.Action) bool {
+			return x.Key == o.Key && !o.Begin.After(x.End.Add(time.Duration(silence))) && !o.End.Before(x.Begin.Add(-time.Duration(silence)))
+		})
+		if i >= 0 {
+			out.Actions[i].Git = append(out.Actions[i].Git, o)
+		} else if !q.Together {
+			out.Git = append(out.Git, o)
+		}
+	}
+	return nil
+}
+
+// during is the time of which a page tells; false: it tells of none.
+func during(out *wire.Actions, q wire.ActionsQuery) (from, to time.Time, ok bool) {
+	from, to = q.Since, q.Until
+	if n := len(out.Actions); n > 0 {
+		newest, oldest := out.Actions[0].End, out.Actions[n-1].Begin
+		if q.Oldest {
+			newest, oldest = out.Actions[n-1].End, out.Actions[0].Begin
+		}
+		if out.More && !q.Oldest || q.Seq > 0 && q.Oldest {
+			from = oldest
+		}
+		if out.More && q.Oldest || q.Seq > 0 && !q.Oldest {
+			to = newest
+		}
+		return from, to, true
+	}
+	return from, to, q.Seq == 0
 }
 
 // Page is one page of the actions of the versions that a filter selects.
@@ -116,19 +173,8 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 
 // aside adds the gaps and notices that fall between the actions of a page.
 func (s *Service) aside(out *wire.Actions, f store.Filter, q wire.ActionsQuery) error {
-	from, to := q.Since, q.Until
-	if n := len(out.Actions); n > 0 {
-		newest, oldest := out.Actions[0].End, out.Actions[n-1].Begin
-		if q.Oldest {
-			newest, oldest = out.Actions[n-1].End, out.Actions[0].Begin
-		}
-		if out.More && !q.Oldest || q.Seq > 0 && q.Oldest {
-			from = oldest
-		}
-		if out.More && q.Oldest || q.Seq > 0 && !q.Oldest {
-			to = newest
-		}
-	} else if q.Seq > 0 {
+	from, to, ok := during(out, q)
+	if !ok {
 		return nil
 	}
 	within := func(t time.Time) bool {

@@ -15,6 +15,7 @@ import (
 	"cachebro/fusefs/ignore"
 	"cachebro/store"
 	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/gitstate"
 	"cachebro/store/daemon/ingest"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/source"
@@ -35,6 +36,7 @@ type Project struct {
 	Ingest      *ingest.Ingester
 	Attribution *attribution.Attribution
 	Survey      *survey.Survey
+	Git         *gitstate.Service
 	Paths       onwire.Paths
 }
 
@@ -50,8 +52,9 @@ func New(t testing.TB) *Project {
 	p.Source = source.New(p.Root, ignore.Options{})
 	p.Attribution, err = attribution.Open(p.Store, p.Log)
 	must(t, err)
+	p.Git = gitstate.New(wire.GitDir(p.State), p.Store, p.Source, p.Log)
 	p.Ingest, err = ingest.Open(wire.SpoolDir(p.State), p.Store, p.Source, p.Attribution, p.Log, ingest.Followers{
-		Hold: func() func() { return func() {} }, Changed: func() {}, Wrote: func([]store.Version) {}, Reads: func(*spool.Record) {},
+		Hold: func() func() { return func() {} }, Changed: func() {}, Wrote: func([]store.Version) {}, Reads: func(*spool.Record) {}, Git: p.Git,
 	})
 	must(t, err)
 	p.Survey, err = survey.Open(survey.Options{

@@ -27,6 +27,10 @@ const (
 	burstPause = time.Second           // between two turns at most
 	burstStill = 25 * time.Millisecond // without a record ends the pause
 	burstSpool = 64 << 20              // bytes in the spool end it too
+
+	// Of git's own files nobody looks at each record at once, and the git that makes
+	// them runs on the same processors.
+	gitPause = 250 * time.Millisecond
 )
 
 // burst belongs to the goroutine that ingests.
@@ -60,6 +64,22 @@ func (s *burst) over() {
 	if s.release != nil {
 		s.release()
 		s.release = nil
+	}
+}
+
+// lull lets more come after a batch that is of git's own files only.
+func (g *Ingester) lull(ctx context.Context, b batch) {
+	for _, j := range b.items {
+		if j.Record.Kind != spool.KindGit && j.Record.Kind != spool.KindProcess {
+			return
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, gitPause)
+	defer cancel()
+	g.cancelWait.Store(&cancel)
+	defer g.cancelWait.Store(nil)
+	if g.waiters.Load() == 0 {
+		<-ctx.Done()
 	}
 }
 

@@ -87,6 +87,14 @@ type Followers struct {
 	Changed func()                  // versions were added
 	Wrote   func([]store.Version)   // these, from the spool
 	Reads   func(*spool.Record)     // a process has read files
+	Git     GitFollower
+}
+
+// GitFollower is told of what changes in git directories. Keep stores it, before the
+// spool's position is.
+type GitFollower interface {
+	Take(r *spool.Record, by store.Actor, plan string)
+	Keep() error
 }
 
 // Open opens the spool in dir, at the store's checkpoint.
@@ -176,6 +184,7 @@ func (g *Ingester) Run(ctx context.Context) {
 			if !g.ingestBatch(ctx, b) {
 				return
 			}
+			g.lull(ctx, b)
 			g.pause(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
@@ -278,6 +287,9 @@ func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
 	}
 	if err := g.attribution.KeepRows(&g.kept); err != nil {
 		g.log.Warn("processes are not kept", "err", err)
+	}
+	if err := g.o.Git.Keep(); err != nil {
+		g.log.Warn("changes of git's own files are not kept", "err", err)
 	}
 	versions, ok := g.apply(ctx, changes, encodeCheckpoint(b.after, max(b.seq, g.seq.Load())))
 	if !ok {

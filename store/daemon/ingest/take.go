@@ -33,6 +33,9 @@ func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool
 		g.Gap(store.Gap{Path: store.Path(r.Path), Time: r.Time, Reason: r.Reason})
 	case spool.KindNotice:
 		g.notice(r)
+	case spool.KindGit:
+		who := attribution.WriterOf(r)
+		g.o.Git.Take(r, g.attribution.Actor(who, r.UID, r.Time, r.Path), g.attribution.PlanOf(who, r.Time))
 	case spool.KindReads:
 		g.o.Reads(r)
 	case spool.KindContent:

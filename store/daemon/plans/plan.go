@@ -66,6 +66,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 			return nil, nil, err
 		}
 	}
+	pl.besides(ctx, &out, q, p.Newest)
 	if q.Kind == rollbackKind {
 		of, err := pl.store.Journal.Plan(q.Plan)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/daemon/actions"
 	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/gitstate"
 	"cachebro/store/daemon/ingest"
 	"cachebro/store/daemon/lost"
 	"cachebro/store/daemon/onwire"
@@ -26,6 +27,7 @@ type Options struct {
 	Survey      *survey.Survey
 	Actions     *actions.Service
 	Lost        *lost.Service
+	Git         *gitstate.Service
 	Paths       onwire.Paths
 	Hold        func() (release func()) // keeps the index from taking versions in
 	Log         *slog.Logger
@@ -40,6 +42,7 @@ type Plans struct {
 	survey      *survey.Survey
 	actions     *actions.Service
 	lost        *lost.Service
+	git         *gitstate.Service
 	paths       onwire.Paths
 	hold        func() (release func())
 	log         *slog.Logger
@@ -50,13 +53,13 @@ type Plans struct {
 
 // New makes the service.
 func New(o Options) *Plans {
-	return &Plans{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, actions: o.Actions, lost: o.Lost, paths: o.Paths, hold: o.Hold, log: o.Log}
+	return &Plans{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, actions: o.Actions, lost: o.Lost, git: o.Git, paths: o.Paths, hold: o.Hold, log: o.Log}
 }
 
 // Handlers are those of the requests about plans.
 func (pl *Plans) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
-		wire.MPlan: pl.plan, wire.MPlanDone: pl.planDone,
+		wire.MPlan: pl.plan, wire.MPlanDone: pl.planDone, wire.MGitPlan: pl.planGit,
 		wire.MPlanOpen: onwire.Decoded(pl.openPlans), wire.MPlanFetch: onwire.Decoded(pl.planFetch),
 	}
 }

@@ -1,0 +1,263 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// gitSetup makes a repository that has everything a disaster can take: branches, tags,
+// packed and loose refs, stashes, a submodule, a worktree, a hook, staged, changed,
+// untracked and ignored files, and a commit that only a reflog holds. R is a directory
+// beside the project.
+const gitSetup = `
+export GIT_CONFIG_COUNT=3 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=n GIT_CONFIG_KEY_1=user.email GIT_CONFIG_VALUE_1=e GIT_CONFIG_KEY_2=protocol.file.allow GIT_CONFIG_VALUE_2=always
+git init -q -b main "$R"; (cd "$R"; echo lib >lib.c; git add .; git commit -qm lib)
+git init -q -b main .
+printf '*.ign\nwt/\n' >.gitignore
+for i in $(seq 60); do echo "$i" >"file-with-a-long-name-so-that-the-index-is-larger-$i.txt"; done
+git add .; git commit -qm one
+echo 2 >a.txt; git add .; git commit -qm two
+git submodule --quiet add "$R" lib; git commit -qm submodule
+git checkout -qb packed; echo p >p.txt; git add .; git commit -qm packed; git tag v1
+git checkout -q main; git pack-refs --all
+git checkout -qb feature; echo f >f.txt; git add .; git commit -qm feature; git config branch.feature.description text
+git checkout -q main; echo 3 >a.txt; git commit -qam three
+git worktree add -q -b tree wt; echo w >wt/w.txt; git -C wt add .; git -C wt commit -qm tree; echo more >>wt/w.txt
+echo lost >l.txt; git add .; git commit -qm "only in the reflog"; git reset -q --hard HEAD~1
+echo s1 >>a.txt; git stash -q; echo s2 >>a.txt; git stash -q
+printf '#!/bin/sh\nexit 0\n' >.git/hooks/pre-push; chmod 755 .git/hooks/pre-push
+git config demo.value 1
+echo staged >staged.txt; git add staged.txt; echo changed >>a.txt; echo own >untracked.txt; echo secret >x.ign
+git status >/dev/null; git -C wt status >/dev/null; git -C lib status >/dev/null`
+
+// gitState says how the repositories of a project stand, and what the files hold.
+const gitState = `
+export GIT_OPTIONAL_LOCKS=0 LC_ALL=C
+for d in . wt lib; do
+	echo "== $d"; cd "$P/$d"
+	git fsck --full --no-dangling 2>&1; echo "fsck $?"
+	git for-each-ref; git symbolic-ref HEAD; git ls-files -s -t -v; git stash list; git log -g --all --format='%h %gd %gs'; git worktree list --porcelain; git status --porcelain
+done
+cd "$P"; git submodule status
+find .git \( -path .git/objects -o -path .git/modules/lib/objects \) -prune -o -type f ! -name index ! -name COMMIT_EDITMSG ! -name FETCH_HEAD -printf '%p %m %u %g ' -exec sha256sum {} \; | sort
+find . -path ./.git -prune -o -type f -printf '%p %m %u ' -exec sha256sum {} \; | sort`
+
+// disasters are what people's agents did. undo is what takes it back, where it is not
+// undo --git.
+var disasters = []struct{ name, do, undo string }{
+	{"reset", "git reset -q --hard HEAD~2", ""},
+	{"branch", "git branch -D feature packed", ""},
+	{"index", "printf DIRCgarbage >.git/index", ""},
+	{"repository", "rm -rf .git", ""},
+	{"stash drop", "git stash drop -q", ""},
+	{"stash clear", "git stash clear", ""},
+	{"gc", "git reflog expire --expire=now --all; git gc -q --prune=now", "undo --git --yes --since 2m"},
+	{"checkout", "git checkout -q -f packed", ""},
+	{"checkout of the same", "git checkout -q -f HEAD", ""},
+	{"amend", "git commit -q --amend -m amended", ""},
+	{"moved ref", "git update-ref refs/heads/feature main~2", ""},
+	{"forced branch", "git branch -f feature main~1", ""},
+	{"filter", "git -C wt checkout -q -f .; FILTER_BRANCH_SQUELCH_WARNING=1 git -C wt filter-branch -f --msg-filter 'sed s/^/x/' -- tree", "undo --git --yes --since 2m"},
+	{"filter all", "git stash -q -u; FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --index-filter 'git rm -q --cached --ignore-unmatch a.txt' -- main feature >/dev/null", "undo --git --yes --since 2m"},
+	{"clean", "git clean -qfdx -e wt", "undo --yes"},
+	{"worktree", "git worktree remove --force wt", ""},
+	{"submodule", "git submodule --quiet deinit -f lib", ""},
+	{"submodule's repository", "rm -rf .git/modules/lib", ""},
+	{"moved repository", "mv .git was.git", ""},
+	{"rebase", "git stash -q; git rebase -q --onto HEAD~2 HEAD~1", "undo --git --yes --since 2m"},
+	{"merge", "git commit -qam wip; git merge -q --no-edit feature", "undo --git --yes --since 2m"},
+	{"index added", "git add -A", ""},
+	{"index removed", "rm .git/index", ""},
+	{"read-tree", "git read-tree --empty", ""},
+	{"config", "git config --remove-section demo; rm .git/hooks/pre-push", "undo --git --yes --since 2m"},
+	{"head", "git symbolic-ref HEAD refs/heads/nothing", ""},
+	{"packed refs", "rm .git/packed-refs", ""},
+	{"refs", "rm -rf .git/refs .git/logs", ""},
+	{"objects", "rm -rf .git/objects", ""},
+}
+
+// quickDisasters are those that every run of the tests has; all with
+// CACHEBRO_GITSAFE=all, as scripts/gitsafe.sh runs them.
+var quickDisasters = map[string]bool{"reset": true, "branch": true, "index": true, "repository": true, "stash clear": true, "worktree": true, "moved repository": true}
+
+// What agents did to repositories, one disaster after the other in the same, with the
+// daemon or mountd killed before a third of the undos: each time the repository is as it
+// was, by all that git says of it and by its own files.
+func TestGitDisasters(t *testing.T) {
+	p := newProject(t, nil)
+	p.env = append(p.env, "P="+p.dir, "R="+filepath.Join(p.base, "remote"))
+	p.sh(gitSetup)
+	p.mount()
+	p.scanned()
+	endure(t, p.sh, func(i int) {
+		if i%3 == 1 {
+			_ = syscall.Kill(p.process([]string{"daemon", "mountd"}[i/3%2]), syscall.SIGKILL)
+		}
+	}, func(args string) string { return p.cb(append(strings.Fields(args), "--dir", p.dir)...) })
+}
+
+// The same of an ordinary user's own mount.
+func TestGitDisastersOfAUser(t *testing.T) {
+	if os.Getenv("CACHEBRO_GITSAFE") != "all" {
+		t.Skip("CACHEBRO_GITSAFE=all, as scripts/gitsafe.sh sets it, runs it")
+	}
+	u := newUsers(t, someUser)
+	u.env = append(u.env, "R="+filepath.Join(u.base, "home", "remote"))
+	as := func(script string) string { return u.as(someUser, script) }
+	as(gitSetup)
+	as(`$CB mount .`)
+	endure(t, as, func(int) {}, func(args string) string { return as("$CB " + args) })
+}
+
+func endure(t *testing.T, sh func(string) string, kill func(int), undo func(string) string) {
+	all, only := os.Getenv("CACHEBRO_GITSAFE") == "all", os.Getenv("CACHEBRO_DISASTER")
+	i := 0
+	for _, d := range disasters {
+		if only != "" && only != d.name || only == "" && !all && !quickDisasters[d.name] {
+			continue
+		}
+		if strings.HasSuffix(d.undo, "2m") {
+			d.undo = "undo --git --yes --since " + time.Now().Format("15:04:05.000")
+		}
+		before := sh(gitState)
+		sh("export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=n GIT_CONFIG_KEY_1=user.email GIT_CONFIG_VALUE_1=e; " + d.do)
+		kill(i)
+		i++
+		if d.undo == "" {
+			d.undo = "undo --git --yes"
+		}
+		said := undo(d.undo)
+		if diff := lineDiff(before, sh(gitState)); diff != "" {
+			t.Fatalf("%s:\n%s\nthe undo said:\n%s\nlog:\n%s", d.name, diff, said, undo("log -n 3"))
+		}
+	}
+}
+
+// What an undo of git's own files leaves alone: commits that others made since, a
+// repository that a running git has locked, and whatever was not recorded here. It says
+// what it does before, gives files back to whom they belonged, and can be undone itself.
+func TestGitUndoLeavesOthers(t *testing.T) {
+	p := newProject(t, nil)
+	p.env = append(p.env, "P="+p.dir, "R="+filepath.Join(p.base, "remote"))
+	who := "export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=n GIT_CONFIG_KEY_1=user.email GIT_CONFIG_VALUE_1=e; "
+	p.sh(gitSetup)
+	p.sh("chmod 2775 .git/refs/heads; chmod 640 .git/config; mkdir .git/refs/heads/deep; git branch deep/er/x")
+	p.mount()
+	p.scanned()
+	undo := []string{"undo", "--git", "--yes", "--dir", p.dir}
+
+	// Others' commits.
+	p.sh("git branch -D feature; git reset -q --hard HEAD~1")
+	number := p.operation("feature was")
+	p.sh(who + "echo theirs >theirs.txt; git add .; git commit -qm theirs; git branch feature HEAD~1")
+	after := p.sh(gitState)
+	if said := p.refuse(1, "undo", "--git", number, "--yes", "--dir", p.dir); said != "" {
+		t.Errorf("stderr: %s", said)
+	}
+	if diff := lineDiff(after, p.sh(gitState)); strings.Contains(strings.ReplaceAll(diff, ".git/config", ""), ".git/") {
+		t.Errorf("feature is made again since, and was touched:\n%s", diff)
+	}
+	before := p.sh(gitState)
+	p.sh(who + "git reset -q --hard HEAD~2")
+	dry := p.cb("undo", "--git", "--dry-run", "--dir", p.dir)
+	if !strings.Contains(dry, "git reset -q --hard HEAD~2 · main ") || !strings.Contains(dry, "M .git/refs/heads/main") {
+		t.Errorf("the preview:\n%s", dry)
+	}
+	if !strings.Contains(p.cb("log", "-n", "1", p.dir), "main ") {
+		t.Errorf("log does not say what became of main:\n%s", p.cb("log", "-n", "1", p.dir))
+	}
+	said := p.cb("undo", "--since", "1m", "--dry-run", "--dir", p.dir)
+	if !strings.Contains(said, "the same undo with --git takes them back too") {
+		t.Errorf("an undo of files does not say what it leaves:\n%s", said)
+	}
+
+	// A git at work.
+	p.write(".git/index.lock", "")
+	if said := p.refuse(2, undo...); !strings.Contains(said, ".git/index.lock: a running git has it locked") {
+		t.Errorf("with a lock: %s", said)
+	}
+	p.sh("rm .git/index.lock")
+	reset := p.sh(gitState)
+	p.cb(undo...)
+	p.sh("git config --get branch.feature.description") // is nobody else's
+	if diff := lineDiff(before, p.sh(gitState)); diff != "" {
+		t.Errorf("after the undo:\n%s", diff)
+	}
+
+	// The undo of the undo; files are redo's.
+	p.cb("redo", "--yes", "--dir", p.dir)
+	p.cb("undo", "--git", p.operation("main "), "--yes", "--dir", p.dir)
+	if diff := lineDiff(reset, p.sh(gitState)); diff != "" {
+		t.Errorf("the undo was not undone:\n%s", diff)
+	}
+
+	// Whose it was, and how: the directories too.
+	before = p.sh(gitState)
+	p.sh("rm -rf .git")
+	p.cb(undo...)
+	if diff := lineDiff(before, p.sh(gitState)); diff != "" {
+		t.Errorf("after rm -rf .git:\n%s", diff)
+	}
+	if got := p.sh("stat -c %a .git/refs/heads .git/config"); got != "2775\n640\n" {
+		t.Errorf("modes: %q", got)
+	}
+	if out := p.cb("status", p.dir); !strings.Contains(out, "git kept: ") {
+		t.Errorf("status:\n%s", out)
+	}
+
+	// What comes from elsewhere is data.
+	p.sh("printf '#!/bin/sh\\n' >.git/hooks/post-commit; rm .git/hooks/post-commit .git/hooks/pre-push")
+	whole := filepath.Join(p.base, "whole")
+	p.cb("export", "--dir", p.dir, whole)
+	other := *p
+	other.dir = filepath.Join(p.base, "other")
+	p.sh(`git clone -q . "$P/../other"`)
+	t.Cleanup(other.unmount)
+	p.cb("import", "--dir", other.dir, whole)
+	other.mount()
+	if said := p.refuse(2, "undo", "--git", "--yes", "--dir", other.dir); !strings.Contains(said, "no git operation is known") {
+		t.Errorf("with a history from elsewhere: %s", said)
+	}
+}
+
+// operation is the number of the newest operation of git's of which log says so.
+func (p *project) operation(says string) string {
+	p.t.Helper()
+	log := p.cb("log", "-n", "5", p.dir)
+	for l := range strings.Lines(log) {
+		if f := strings.Fields(l); len(f) > 1 && strings.HasPrefix(f[0], "g") && strings.Trim(f[0][1:], "0123456789") == "" && strings.Contains(l, says) {
+			return f[0]
+		}
+	}
+	p.t.Fatalf("no operation %q:\n%s", says, log)
+	return ""
+}
+
+// lineDiff lists the lines that only one of two texts has.
+func lineDiff(a, b string) string {
+	count := map[string]int{}
+	for l := range strings.Lines(a) {
+		count[l]++
+	}
+	for l := range strings.Lines(b) {
+		count[l]--
+	}
+	var out strings.Builder
+	for _, s := range []struct {
+		mark, text string
+		sign       int
+	}{{"-", a, 1}, {"+", b, -1}} {
+		for l := range strings.Lines(s.text) {
+			if n := count[l] * s.sign; n > 0 {
+				count[l] -= s.sign
+				fmt.Fprint(&out, s.mark, l)
+			}
+		}
+	}
+	return out.String()
+}

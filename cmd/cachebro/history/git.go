@@ -1,0 +1,169 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/text"
+	"cachebro/store/undo/gitback"
+	"cachebro/store/wire"
+)
+
+// operationNumber reads "g178", the number of a git operation as log prints it.
+func operationNumber(arg string) (uint64, bool) {
+	s, ok := strings.CutPrefix(arg, "g")
+	n, err := strconv.ParseUint(s, 10, 64)
+	return n, ok && err == nil && n > 0
+}
+
+// takeGitBack takes back what was done to git's own files, then what the same actor did
+// to others.
+func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
+	if len(r.Paths) > 0 {
+		return e.Usagef("%s: --git takes back a whole repository's state, and goes with no path", r.Kind)
+	}
+	state, err := e.Paths().State(t.Root)
+	if err != nil {
+		return err
+	}
+	at := gitback.Place{Base: t.Base(), Kept: wire.GitDir(state), Env: e.Vars}
+	r.DryRun = *f.dryRun
+	var plan wire.GitPlan
+	objects := 0
+	for {
+		if plan, err = wire.Call[wire.GitPlan](ctx, c, wire.MGitPlan, r); err != nil {
+			return err
+		}
+		if objects, err = at.Missing(ctx, plan); err != nil {
+			return err
+		}
+		if !r.Last || plan.ID == 0 || objects+len(plan.Steps)+len(plan.Conflicts)+len(plan.Lost) > 0 {
+			break
+		}
+		r.GitBefore = plan.ID // all that it removed is there, in packs say
+	}
+	out := e.Stdout
+	if *f.json {
+		out = io.Discard
+	}
+	showGitPlan(e, out, plan, objects)
+	left := len(plan.Conflicts) + len(plan.Lost)
+	does := len(plan.Steps)+objects > 0
+	if does && !*f.dryRun && !*f.yes {
+		if err := e.Confirm(fmt.Sprintf("%s: change the repository?", r.Kind)); err != nil {
+			return err
+		}
+	}
+	if *f.json {
+		if err := e.PrintJSON(gitPlanObject(plan)); err != nil {
+			return err
+		}
+	}
+	files := func() error { return filesToo(ctx, e, t, c, r, f, plan, does || left > 0) }
+	if !does || *f.dryRun {
+		return errors.Join(files(), leftOver(left))
+	}
+	res, ferr, err := at.Plan(ctx, plan, files, func(err error) bool { return errors.As(err, new(cli.ExitStatus)) })
+	for _, x := range res.Failed {
+		fmt.Fprintf(e.Stderr, "not done: %s: %s\n", cli.Quote(string(x.Path)), cli.OneLine(x.Why))
+	}
+	if errors.Is(err, gitback.ErrLocked) {
+		err = cli.Hintf("wait for it; if no git runs, remove the lock", "%v", err)
+	}
+	if err != nil && res.Done+res.Objects > 0 {
+		err = errPartly{err}
+	}
+	if err == nil && (ferr == nil || res.Done+res.Objects > 0) {
+		fmt.Fprintf(out, "done: %s of git's own, %s of objects\n", text.Count(res.Done, "file"), text.Count(res.Objects, "file"))
+	}
+	return cmp.Or(err, ferr, leftOver(left+len(res.Failed)))
+}
+
+// filesToo takes back what the same actor did to files, if anything.
+func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags, plan wire.GitPlan, known bool) error {
+	switch {
+	case plan.PID != 0 && (r.Last || r.GitOp != 0):
+		r.PID, r.Since, r.Last, r.GitOp = plan.PID, plan.Since, false, 0
+	case r.Last || r.GitOp != 0:
+		if !known {
+			return cli.Hintf("cachebro log shows what was done; cachebro undo takes files back", "no git operation is known that could be taken back")
+		}
+		return nil
+	case plan.Prompt != "":
+		r.Prompt = plan.Prompt
+	}
+	f.git = true
+	err := takeBack(ctx, e, t, c, r, f)
+	if errors.Is(err, wire.ErrNotFound) && known {
+		return nil // it changed no file
+	}
+	return err
+}
+
+func showGitPlan(e *cli.Env, w io.Writer, plan wire.GitPlan, objects int) {
+	p := e.Paint()
+	if plan.Title != "" {
+		fmt.Fprintln(w, p.Bold(cli.OneLine(plan.Title)))
+	}
+	if n := len(plan.Steps); n > 0 {
+		const most = 5
+		for _, s := range plan.Steps[:min(n, most)] {
+			letter := map[string]string{"delete": "D", "rmdir": "D", "rename": "R", "link": "L"}[s.Do]
+			if letter == "" {
+				letter = map[bool]string{true: "A", false: "M"}[s.Now == "absent"]
+			}
+			line := fmt.Sprintf("  %s %s", letter, cli.Quote(string(s.Path)))
+			if s.Do == "rename" {
+				line += " -> " + cli.Quote(string(s.To))
+			}
+			fmt.Fprintln(w, line)
+		}
+		if n > most {
+			fmt.Fprintln(w, p.Dim(fmt.Sprintf("  … %d more", n-most)))
+		}
+	}
+	if objects > 0 {
+		fmt.Fprintf(w, "  A %s of objects that are missing\n", text.Count(objects, "file"))
+	}
+	for _, x := range plan.Conflicts {
+		fmt.Fprintf(w, "  %s %s: %s\n", p.Red("conflict"), cli.Quote(string(x.Path)), ConflictText(x, e))
+	}
+	for _, x := range plan.Lost {
+		fmt.Fprintf(w, "  %s %s: %s\n", p.Red("lost"), cli.Quote(string(x.Path)), cli.OneLine(x.Why))
+	}
+}
+
+// gitPlanObject is a plan as JSON, without contents.
+func gitPlanObject(plan wire.GitPlan) map[string]any {
+	steps := []map[string]any{}
+	for _, s := range plan.Steps {
+		steps = append(steps, map[string]any{"do": s.Do, "path": string(s.Path)})
+	}
+	named := func(cs []wire.Conflict) []map[string]any {
+		all := []map[string]any{}
+		for _, x := range cs {
+			all = append(all, map[string]any{"path": string(x.Path), "why": x.Why})
+		}
+		return all
+	}
+	return map[string]any{"kind": "git", "title": plan.Title, "steps": steps, "conflicts": named(plan.Conflicts), "lost": named(plan.Lost)}
+}
+
+// gitHint says what an undo of files leaves alone.
+func gitHint(e *cli.Env, w io.Writer, plan wire.Plan) {
+	if plan.Git == "" {
+		return
+	}
+	fmt.Fprintln(w, e.Paint().Dim(fmt.Sprintf("git's own files stay as they are (%s); the same undo with --git takes them back too", cli.OneLine(plan.Git))))
+}
+
+// gitLine is one operation of the log.
+func gitLine(p cli.Paint, o wire.GitOp) string {
+	return p.Bold(clip(cli.OneLine(o.Command), 60)) + " · " + cli.OneLine(o.Text)
+}

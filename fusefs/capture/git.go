@@ -1,0 +1,337 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"cachebro/fusefs"
+	"cachebro/fusefs/capture/spool"
+	"cachebro/store/event"
+	"cachebro/store/gitdir"
+)
+
+// gitKeeper keeps what the repository of the project loses. Git replaces and removes its
+// files, and hardly ever writes over one, so what there was is kept by another name of
+// the same file, in the state directory; nothing is copied when git writes. Of what a
+// process changes again and again only the first is kept: a rebase is one change.
+type gitKeeper struct {
+	dir string // "": nothing is kept
+
+	// mu guards what follows.
+	mu    sync.Mutex
+	last  map[string]gitTouch // by path
+	n     uint64              // of the file kept last
+	said  time.Time           // when a gap was told last
+	stamp string              // of this process, in the names of what is kept
+}
+
+// gitTouch is who changed a path last.
+type gitTouch struct {
+	by       procKey
+	at, told time.Time
+	begin    bool // what is kept is the beginning of what is there
+	gone     bool // the last that was told is that it went
+}
+
+const (
+	gitInline  = 4 << 10  // content up to this goes into the record
+	gitCopied  = 8 << 20  // what is written over is copied up to this
+	gitAcross  = 64 << 20 // what cannot be linked, likewise
+	gitGoesOn  = 2 * time.Second
+	gitTold    = gitGoesOn / 4 // what goes on is told again
+	gitTouches = 10_000
+)
+
+func newGitKeeper(dir string) *gitKeeper {
+	return &gitKeeper{dir: dir, last: map[string]gitTouch{}, stamp: fmt.Sprintf("%x-%x", time.Now().Unix(), os.Getpid())}
+}
+
+// gitPlace is where a path belongs in a git directory of the project.
+func (g *gitKeeper) place(p string) (dir, rest string, kind gitdir.Kind) {
+	if g.dir == "" {
+		return "", "", gitdir.Nothing
+	}
+	dir, rest, ok := gitdir.Split(p)
+	if !ok {
+		return "", "", gitdir.Nothing
+	}
+	if rest == "" {
+		return dir, rest, gitdir.State // the file that stands for a directory elsewhere
+	}
+	return dir, rest, gitdir.KindOf(rest)
+}
+
+// goesOn notes that a process changes a path, and reports whether what there was before
+// has been kept since it began to; tell: the history has not heard that it goes on.
+func (g *gitKeeper) goesOn(p string, by fusefs.Caller, appends, gone bool) (same, tell bool) {
+	key, now := procKey{pid: by.PID}, time.Now()
+	if by.Proc != nil {
+		key = procKey{by.Proc.PID, by.Proc.Start}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t, ok := g.last[p]
+	if !ok && len(g.last) >= gitTouches {
+		clear(g.last)
+	}
+	same = ok && key.pid != 0 && t.by == key && now.Sub(t.at) < gitGoesOn && (!t.begin || appends)
+	tell = !same || now.Sub(t.told) > gitTold || gone != t.gone
+	n := gitTouch{by: key, at: now, told: t.told, begin: appends && (!same || t.begin), gone: gone}
+	if tell {
+		n.told = now
+	}
+	g.last[p] = n
+	return same, tell
+}
+
+// gitBefore keeps what a git directory is about to lose.
+func (c *Capture) gitBefore(ch fusefs.Change, p string, vanishes bool) {
+	dir, rest, kind := c.git.place(p)
+	switch kind {
+	case gitdir.Objects:
+		if vanishes {
+			name := filepath.Join(gitdir.KeptObjects(dir), strings.TrimPrefix(rest, "objects/"))
+			if why := c.gitKeep(ch.File, name, -1); why != nil {
+				c.gitGap(p, why)
+			}
+			all := dir + "/objects"
+			if same, _ := c.git.goesOn(all, ch.Caller, false, false); !same {
+				c.appendBy(ch.Caller, &spool.Record{Kind: spool.KindGit, Op: ch.Op, Path: all, Was: spool.WasObjects, Time: time.Now().UnixNano()})
+			}
+		}
+	case gitdir.State:
+		r := &spool.Record{Kind: spool.KindGit, Op: ch.Op, Path: p, Time: time.Now().UnixNano()}
+		switch same, tell := c.git.goesOn(p, ch.Caller, ch.Append, ch.Op == event.OpUnlink); {
+		case same && tell:
+			r.Was = spool.WasSame
+		case same || !c.gitWas(ch, r, vanishes):
+			return
+		}
+		c.appendBy(ch.Caller, r)
+	}
+}
+
+// gitWas says in r what there is, and sees to it that it stays to be had.
+func (c *Capture) gitWas(ch fusefs.Change, r *spool.Record, vanishes bool) bool {
+	st, err := ch.File.Stat()
+	if err != nil || !isRegular(st) {
+		return false
+	}
+	r.Stat = st
+	lost := func(why error) {
+		r.Was, r.Reason = spool.WasLost, why.Error()
+	}
+	switch {
+	case ch.Append && !vanishes:
+		r.Was, r.Len = spool.WasBegin, st.Size
+	case st.Size <= gitInline:
+		b, err := gitRead(ch.File, st.Size)
+		if r.Was, r.Before = spool.WasInline, b; err != nil {
+			lost(err)
+		}
+	default:
+		size := st.Size
+		if vanishes && st.Nlink <= 1 {
+			size = -1
+		}
+		c.git.mu.Lock()
+		c.git.n++
+		name := fmt.Sprintf("%s-%x", c.git.stamp, c.git.n)
+		c.git.mu.Unlock()
+		r.Was, r.Before = spool.WasKept, []byte(name)
+		if why := c.gitKeep(ch.File, gitdir.KeptFile(name), size); why != nil {
+			r.Before = nil
+			lost(why)
+			c.gitGap(r.Path, why)
+		}
+	}
+	return true
+}
+
+func gitRead(f fusefs.File, size int64) ([]byte, error) {
+	in, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	b := make([]byte, size)
+	n, err := io.ReadFull(in, b)
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return b[:n], err
+}
+
+// gitKeep gives a file another name below the keeper's directory, or copies it. size
+// ≥ 0: it will be written over, so that another name would not help.
+func (c *Capture) gitKeep(f fusefs.File, name string, size int64) error {
+	to := filepath.Join(c.git.dir, name)
+	if size < 0 {
+		link := func() error {
+			return f.At(func(path string) error { return linkFollow(path, to) })
+		}
+		err := link()
+		if errors.Is(err, syscall.ENOENT) {
+			if err = os.MkdirAll(filepath.Dir(to), 0o700); err == nil {
+				err = link()
+			}
+		}
+		if errors.Is(err, syscall.EEXIST) {
+			_ = os.Remove(to) // kept before; its age is that of the newest loss
+			err = link()
+		}
+		if err == nil {
+			return nil
+		}
+		st, serr := f.Stat()
+		if serr != nil {
+			return err
+		}
+		if size = st.Size; size > gitAcross {
+			return fmt.Errorf("it is large, and cannot be linked: %w", err)
+		}
+	} else if size > gitCopied {
+		return fmt.Errorf("it was written over, and has %d bytes", size)
+	}
+	if !c.spend(size, c.opt.IgnoredHourly) {
+		return errors.New("the hourly budget for copies is spent")
+	}
+	if err := c.roomy(); err != nil {
+		return err
+	}
+	return gitCopy(f, to)
+}
+
+func gitCopy(f fusefs.File, to string) error {
+	in, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	fi, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	_ = os.Remove(to)
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok && err == nil { // of an object, what is kept says whose it is
+		_ = out.Chown(int(st.Uid), int(st.Gid)) // root's
+		err = out.Chmod(fi.Mode().Perm())
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		_ = os.Remove(to)
+	}
+	return err
+}
+
+// gitGap says that something of git's is not kept: once for many.
+func (c *Capture) gitGap(p string, why error) {
+	c.git.mu.Lock()
+	say := time.Since(c.git.said) > time.Minute
+	if say {
+		c.git.said = time.Now()
+	}
+	c.git.mu.Unlock()
+	if say {
+		c.gap(p, 0, "of git's own: "+why.Error())
+	}
+}
+
+// gitDone records what Before is not asked about: names that appear, and those that are
+// not of regular files.
+func (c *Capture) gitDone(e fusefs.Event) {
+	_, _, kind := c.git.place(e.Path)
+	say := func(p string, r spool.Record) {
+		if r.Was != spool.WasMoved {
+			same, tell := c.git.goesOn(p, e.Caller, false, e.Op == event.OpUnlink || e.Op == event.OpRmdir)
+			if same && !tell {
+				return
+			}
+			if same {
+				r = spool.Record{Was: spool.WasSame}
+			}
+		}
+		r.Kind, r.Op, r.Path, r.Time = spool.KindGit, e.Op, p, e.Time.UnixNano()
+		c.appendBy(e.Caller, &r)
+	}
+	switch e.Op {
+	case event.OpCreate, event.OpSymlink:
+		if kind == gitdir.State {
+			say(e.Path, spool.Record{Was: spool.WasAbsent})
+		}
+	case event.OpUnlink:
+		if kind == gitdir.State && e.Target != "" {
+			say(e.Path, spool.Record{Was: spool.WasLink, Target: e.Target})
+		}
+	case event.OpRmdir:
+		if _, rest, _ := gitdir.Split(e.Path); kind == gitdir.State && !strings.HasPrefix(rest, "objects") {
+			say(e.Path, spool.Record{Was: spool.WasDir, Stat: e.Stat})
+		}
+	case event.OpLink:
+		if _, _, kind := c.git.place(e.Path2); kind == gitdir.State {
+			say(e.Path2, spool.Record{Was: spool.WasAbsent})
+		}
+	case event.OpRename:
+		_, _, to := c.git.place(e.Path2)
+		if isDir(e.Stat) {
+			if kind == gitdir.State {
+				say(e.Path, spool.Record{Was: spool.WasMoved, Path2: e.Path2, Stat: e.Stat})
+			}
+			return
+		}
+		if kind == gitdir.State && e.File != nil {
+			c.gitLeft(e)
+		}
+		if to == gitdir.State && e.Replaced == nil {
+			say(e.Path2, spool.Record{Was: spool.WasAbsent})
+		}
+	}
+}
+
+// gitLeft keeps what had a name of git's until it was renamed.
+func (c *Capture) gitLeft(e fusefs.Event) {
+	r := &spool.Record{Kind: spool.KindGit, Op: event.OpUnlink, Path: e.Path, Time: e.Time.UnixNano()}
+	switch same, tell := c.git.goesOn(e.Path, e.Caller, false, true); {
+	case same && !tell:
+		return
+	case same:
+		r.Was = spool.WasSame
+	case e.Target != "":
+		r.Was, r.Target = spool.WasLink, e.Target
+	case !c.gitWas(fusefs.Change{File: e.File, Caller: e.Caller, Op: e.Op}, r, false):
+		return
+	}
+	c.appendBy(e.Caller, r)
+}
+
+// gitClosed tells how long a file was written to.
+func (c *Capture) gitClosed(e fusefs.Closed, p string) {
+	if _, _, kind := c.git.place(p); kind != gitdir.State {
+		return
+	}
+	c.git.mu.Lock()
+	t, ok := c.git.last[p]
+	say := ok && time.Since(t.told) > gitTold
+	if say {
+		t.told, t.at = time.Now(), time.Now()
+		c.git.last[p] = t
+	}
+	c.git.mu.Unlock()
+	if say {
+		c.appendBy(writerOf(e), &spool.Record{Kind: spool.KindGit, Op: e.Op, Path: p, Was: spool.WasSame, Time: e.Time.UnixNano()})
+	}
+}

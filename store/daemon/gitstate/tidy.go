@@ -1,0 +1,146 @@
+package gitstate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	keptFor    = 30 * 24 * time.Hour
+	keptBytes  = int64(1 << 30) // of all that is kept
+	filesBytes = keptBytes / 4  // of that, what is not objects: mostly indexes
+	freshFor   = 24 * time.Hour // objects lost since are kept beyond the budget, while there is room
+	tidyEvery  = 10 * time.Minute
+)
+
+// usage is what is kept.
+type usage struct {
+	at     time.Time
+	files  int
+	bytes  int64
+	oldest time.Time
+}
+
+// shortOf: less than a tenth of the file system is free.
+func shortOf(dir string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(dir, &st) == nil && st.Bavail < st.Blocks/10
+}
+
+type keptFile struct {
+	path  string
+	bytes int64
+	since int64 // ns, when it was kept
+}
+
+// Tidy drops what was kept for long enough, or is more than the budget, oldest first.
+func (s *Service) Tidy(ctx context.Context) {
+	s.mu.Lock()
+	due := time.Since(s.kept.at) > tidyEvery
+	s.mu.Unlock()
+	if due {
+		s.tidy(ctx, time.Now())
+	}
+}
+
+func (s *Service) tidy(ctx context.Context, now time.Time) {
+	u := usage{at: now}
+	short := shortOf(s.dir)
+	for _, part := range []struct {
+		name  string
+		bytes int64
+	}{{"files", filesBytes}, {"objects", keptBytes - filesBytes}} {
+		held := int64(0)
+		all := keptBelow(filepath.Join(s.dir, part.name))
+		slices.SortFunc(all, func(a, b keptFile) int { return cmp.Compare(b.since, a.since) })
+		for _, f := range all {
+			if ctx.Err() != nil {
+				return
+			}
+			age := time.Duration(now.UnixNano() - f.since)
+			if age > keptFor || held+f.bytes > part.bytes && (part.name != "objects" || age > freshFor || short) {
+				if err := os.Remove(f.path); err == nil {
+					_ = os.Remove(filepath.Dir(f.path)) // if it is empty
+					continue
+				}
+			}
+			held += f.bytes
+			u.files, u.bytes = u.files+1, u.bytes+f.bytes
+			if at := time.Unix(0, f.since); u.oldest.IsZero() || at.Before(u.oldest) {
+				u.oldest = at
+			}
+		}
+	}
+	if err := s.forget(now.Add(-keptFor)); err != nil {
+		s.log.Warn("old changes of git's own files", "err", err)
+	}
+	s.mu.Lock()
+	s.kept = u
+	s.mu.Unlock()
+}
+
+func keptBelow(dir string) (all []keptFile) {
+	_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil
+		}
+		var st unix.Stat_t
+		if unix.Lstat(p, &st) == nil {
+			f := keptFile{p, st.Blocks * 512, st.Ctim.Nano()}
+			if st.Nlink > 1 {
+				f.bytes = 0 // it is somebody's elsewhere
+			}
+			all = append(all, f)
+		}
+		return nil
+	})
+	return all
+}
+
+// forget drops the rows of the days before a time.
+func (s *Service) forget(before time.Time) error {
+	gone := map[string][]byte{}
+	end := fmt.Sprintf("r/%08x/", before.UnixNano()/day)
+	err := s.kv.Scan("r/", func(k string, _ []byte) error {
+		if k >= end || len(gone) >= 5000 {
+			return errNone
+		}
+		gone[k] = nil
+		return nil
+	})
+	if len(gone) == 0 || err != nil && !errors.Is(err, errNone) {
+		if errors.Is(err, errNone) {
+			err = nil
+		}
+		return err
+	}
+	return s.kv.SetAll(gone)
+}
+
+// Usage is how much is kept, as of some minutes ago; nil: nothing.
+func (s *Service) Usage(ctx context.Context) *wire.GitKept {
+	s.mu.Lock()
+	u := s.kept
+	s.mu.Unlock()
+	if u.files == 0 || time.Since(u.at) > tidyEvery {
+		s.tidy(ctx, time.Now())
+		s.mu.Lock()
+		u = s.kept
+		s.mu.Unlock()
+	}
+	if u.files == 0 {
+		return nil
+	}
+	return &wire.GitKept{Files: u.files, Bytes: u.bytes, Oldest: u.oldest, MaxBytes: keptBytes, MaxDays: int(keptFor / (24 * time.Hour))}
+}

@@ -1,0 +1,108 @@
+package gitdir
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// Kind is what a file of a git directory is to whoever brings one back.
+type Kind uint8
+
+// The kinds. Only State and Objects are worth keeping.
+const (
+	Nothing Kind = iota // locks, temporary files, what git makes anew
+	State               // what says how the repository stands: HEAD, refs, index, config, hooks …
+	Objects             // never changed once they are there
+)
+
+// Split finds the git directory that a slash-separated path of a project is in: the
+// ".git" of a work tree, or what it holds for a submodule. rest is the path below it,
+// "" for the directory itself. Names that only other systems take for ".git" do not
+// count: git here does not.
+func Split(p string) (dir, rest string, ok bool) {
+	end := -1
+	for at := 0; ; {
+		i := strings.Index(p[at:], ".git")
+		if i < 0 {
+			return "", "", false
+		}
+		i += at
+		at = i + len(".git")
+		if (i == 0 || p[i-1] == '/') && (at == len(p) || p[at] == '/') {
+			end = at
+			break
+		}
+	}
+	if end == len(p) {
+		return p, "", true
+	}
+	dir, rest = p[:end], p[end+1:]
+	for strings.HasPrefix(rest, "modules/") {
+		n := moduleEnd(rest)
+		if n == 0 {
+			break
+		}
+		dir, rest = dir+"/"+rest[:n], strings.TrimPrefix(rest[n:], "/")
+	}
+	return dir, rest, true
+}
+
+// moduleEnd is where the name of a submodule ends that rest, below "modules/", begins
+// with: names have slashes, and end before what every git directory has.
+func moduleEnd(rest string) int {
+	at := len("modules/")
+	for first := true; at < len(rest); first = false {
+		part, _, _ := strings.Cut(rest[at:], "/")
+		if !first && ofEvery(part) {
+			return at - 1
+		}
+		at += len(part) + 1
+	}
+	return 0
+}
+
+func ofEvery(part string) bool {
+	switch part {
+	case "HEAD", "config", "index", "refs", "logs", "objects", "packed-refs", "hooks", "info", "modules", "worktrees", "description", "branches",
+		"ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG", "HEAD.lock", "config.lock", "index.lock", "packed-refs.lock", "rebase-merge", "rebase-apply":
+		return true
+	}
+	return false
+}
+
+// KindOf tells the kind of a file by its path below the git directory.
+func KindOf(rest string) Kind {
+	base := rest[strings.LastIndexByte(rest, '/')+1:]
+	if below, ok := strings.CutPrefix(rest, "objects/"); ok {
+		switch {
+		case rest == "objects/info/alternates":
+			return State
+		case strings.HasPrefix(below, "info/"), strings.HasPrefix(base, "tmp_"), strings.HasPrefix(base, ".tmp"), strings.HasSuffix(base, ".lock"),
+			strings.HasPrefix(base, "multi-pack-index"), strings.HasPrefix(below, "tmp_objdir"), strings.HasPrefix(below, "incoming-"):
+			return Nothing
+		case strings.HasPrefix(below, "pack/"), len(below) >= 41 && below[2] == '/':
+			return Objects
+		}
+		return Nothing
+	}
+	switch {
+	case rest == "", strings.HasSuffix(base, ".lock"), strings.HasPrefix(base, "tmp_"), strings.HasPrefix(base, ".tmp-"), strings.HasSuffix(base, ".swp"):
+		return Nothing
+	case rest == "COMMIT_EDITMSG", rest == "FETCH_HEAD", rest == "gc.pid", rest == "gc.log", strings.HasPrefix(rest, "index.stash"), strings.HasPrefix(rest, "fsmonitor--daemon"):
+		return Nothing
+	case strings.HasPrefix(base, "next-index-"), strings.HasPrefix(rest, "sharedindex.") && strings.Contains(base, "_"):
+		return Nothing
+	}
+	return State
+}
+
+// KeptObjects is where the objects that a git directory lost lie in the state
+// directory's part for git: a directory of objects, as git has them.
+func KeptObjects(dir string) string {
+	h := sha256.Sum256([]byte(dir))
+	return "objects/" + hex.EncodeToString(h[:6])
+}
+
+// KeptFile is where what is kept of another file lies.
+func KeptFile(name string) string { return "files/" + name[len(name)-1:] + "/" + name }

@@ -1,0 +1,257 @@
+package gitback
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"cachebro/store/gitdir"
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// Missing counts the files of objects that a plan would put back.
+func (at Place) Missing(ctx context.Context, p wire.GitPlan) (n int, err error) {
+	w, err := at.work()
+	if err != nil {
+		return 0, err
+	}
+	defer w.root.Close()
+	for _, d := range p.Dirs {
+		lost, err := w.lost(ctx, d, p.Since)
+		if err != nil {
+			return 0, err
+		}
+		n += len(lost)
+	}
+	return n, nil
+}
+
+// objects puts back what a git directory lost of its objects since a time.
+func (w *work) objects(ctx context.Context, dir string, since time.Time) error {
+	lost, err := w.lost(ctx, dir, since)
+	if err != nil {
+		return err
+	}
+	sort.Slice(lost, func(i, j int) bool {
+		return late(lost[i]) < late(lost[j]) || late(lost[i]) == late(lost[j]) && lost[i] < lost[j]
+	})
+	for _, rel := range lost {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		to := path.Join(dir, "objects", rel)
+		if err := w.object(filepath.Join(w.Kept, gitdir.KeptObjects(dir), rel), to); err != nil {
+			return fmt.Errorf("%s: %w", to, err)
+		}
+		w.res.Objects++
+	}
+	return nil
+}
+
+// lost is what of a directory's objects went since a time and is nowhere else in it.
+func (w *work) lost(ctx context.Context, dir string, since time.Time) ([]string, error) {
+	if err := w.allowed(dir + "/objects"); err != nil {
+		return nil, err
+	}
+	from := filepath.Join(w.Kept, gitdir.KeptObjects(dir))
+	var lost []string
+	_ = filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
+		var st unix.Stat_t
+		if err != nil || d.IsDir() || unix.Lstat(p, &st) != nil || st.Ctim.Nano() < since.UnixNano() {
+			return nil
+		}
+		rel := filepath.ToSlash(strings.TrimPrefix(p, from+string(filepath.Separator)))
+		if _, err := w.root.Lstat(path.Join(dir, "objects", rel)); err != nil {
+			lost = append(lost, rel)
+		}
+		return nil
+	})
+	lost = slices.DeleteFunc(lost, func(rel string) bool { // of a pack, the rest is of no use
+		if !strings.HasPrefix(rel, "pack/") || strings.HasSuffix(rel, ".pack") {
+			return false
+		}
+		pack := stem(rel) + ".pack"
+		_, err := w.root.Lstat(path.Join(dir, "objects", pack))
+		return err != nil && !slices.Contains(lost, pack)
+	})
+	if len(lost) == 0 {
+		return nil, nil
+	}
+	if need, whole := w.missing(ctx, dir, from, lost); !whole {
+		lost = slices.DeleteFunc(lost, func(rel string) bool { return !need[stem(rel)] })
+	}
+	return lost, nil
+}
+
+// late: git finds a pack by its index, which therefore comes last.
+func late(rel string) int {
+	if strings.HasSuffix(rel, ".idx") {
+		return 1
+	}
+	return 0
+}
+
+// stem is the name of a pack without its endings.
+func stem(rel string) string {
+	if strings.HasPrefix(rel, "pack/") {
+		return strings.TrimSuffix(rel, path.Ext(rel))
+	}
+	return rel
+}
+
+func (w *work) object(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(in.Fd()), &st); err != nil {
+		return err
+	}
+	of := owner{st.Uid, st.Gid}
+	d, _, _ := gitdir.Split(to)
+	if _, ok := w.owner[d]; !ok {
+		w.owner[d] = of
+	}
+	return w.write(to, in, uint32(st.Mode), of)
+}
+
+// missing asks git which of what was lost it does not have; whole: all, because there is
+// no repository that could say.
+func (w *work) missing(ctx context.Context, dir, from string, lost []string) (need map[string]bool, whole bool) {
+	if !w.alive(dir) {
+		return nil, true
+	}
+	var ids bytes.Buffer
+	of := map[string][]string{} // object → stems
+	packs := map[string]bool{}
+	for _, rel := range lost {
+		switch {
+		case !strings.HasPrefix(rel, "pack/"):
+			id := strings.ReplaceAll(rel, "/", "")
+			of[id] = append(of[id], rel)
+		case strings.HasSuffix(rel, ".idx"):
+			packs[stem(rel)] = true
+			for _, id := range w.listed(ctx, filepath.Join(from, rel)) {
+				of[id] = append(of[id], stem(rel))
+			}
+		}
+	}
+	for id := range of {
+		ids.WriteString(id + "\n")
+	}
+	cmd := w.git(ctx, dir, "cat-file", "--batch-check", "--buffer")
+	cmd.Stdin = &ids
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, true
+	}
+	need = map[string]bool{}
+	for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); {
+		if id, ok := strings.CutSuffix(s.Text(), " missing"); ok {
+			for _, st := range of[id] {
+				need[st] = true
+			}
+		}
+	}
+	for _, rel := range lost { // a pack whose index nobody has
+		if strings.HasPrefix(rel, "pack/") && !packs[stem(rel)] {
+			if _, err := w.root.Lstat(path.Join(dir, "objects", stem(rel)+".idx")); err == nil {
+				need[stem(rel)] = true
+			}
+		}
+	}
+	return need, false
+}
+
+// listed are the objects of a pack.
+func (w *work) listed(ctx context.Context, idx string) (ids []string) {
+	f, err := os.Open(idx)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	cmd := gitdir.Command(ctx, w.Base, "show-index")
+	cmd.Env, cmd.Stdin = w.Env, f
+	out, err := cmd.Output()
+	if err != nil {
+		return nil
+	}
+	for l := range strings.Lines(string(out)) {
+		if part := strings.Fields(l); len(part) >= 2 {
+			ids = append(ids, part[1])
+		}
+	}
+	return ids
+}
+
+// alive: git takes the directory for a repository.
+func (w *work) alive(dir string) bool {
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if _, err := w.root.Lstat(path.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// git is a command that looks at a repository and runs nothing that it names.
+func (w *work) git(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := gitdir.Command(ctx, filepath.Join(w.Base, dir), append([]string{"--git-dir=."}, args...)...)
+	cmd.Env = w.Env
+	return cmd
+}
+
+// unreachable are the steps that would have a ref name a commit that is not there.
+func (w *work) unreachable(ctx context.Context, steps []wire.GitStep) map[string]bool {
+	bad := map[string]bool{}
+	of := map[string]map[string][]string{} // dir → commit → paths
+	for _, s := range steps {
+		dir, rest, _ := gitdir.Split(string(s.Path))
+		base := path.Base(rest)
+		if s.Do != "write" || !strings.HasPrefix(rest, "refs/") && base != "HEAD" || !w.alive(dir) {
+			continue
+		}
+		id := strings.TrimSpace(string(s.Content))
+		if len(id) < 40 || strings.Trim(id, "0123456789abcdef") != "" {
+			continue
+		}
+		if of[dir] == nil {
+			of[dir] = map[string][]string{}
+		}
+		of[dir][id] = append(of[dir][id], string(s.Path))
+	}
+	for dir, ids := range of {
+		var in bytes.Buffer
+		for id := range ids {
+			in.WriteString(id + "\n")
+		}
+		cmd := w.git(ctx, dir, "cat-file", "--batch-check")
+		cmd.Stdin = &in
+		out, err := cmd.Output()
+		if err != nil {
+			continue
+		}
+		for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); {
+			if id, ok := strings.CutSuffix(s.Text(), " missing"); ok {
+				for _, p := range ids[id] {
+					bad[p] = true
+				}
+			}
+		}
+	}
+	return bad
+}
