@@ -27,7 +27,7 @@ const (
 	logMagic      = "cachebro-log 1\n"
 
 	// What a part holds at most, but for one content or one plan that is larger.
-	partBytes    = 8 << 20
+	partBytes    = 4 << 20
 	partVersions = 2000
 	partRecords  = 4000
 )
@@ -115,7 +115,7 @@ func (p *Part) Log(link []byte) ([]byte, error) {
 
 func encodePart(magic string, size int, fill func(*streamWriter, *Totals) error) ([]byte, error) {
 	var b bytes.Buffer
-	w, err := newStreamWriter(&b, magic, min(streamWindow, max(64<<10, 1<<bits.Len(uint(size)))))
+	w, err := newStreamWriter(&b, magic, min(streamWindow, max(64<<10, 1<<bits.Len(uint(max(size, 2)-1)))))
 	if err != nil {
 		return nil, err
 	}
