@@ -341,3 +341,30 @@ func TestLostEvents(t *testing.T) {
 		t.Errorf("told %d times after hooks were off", n)
 	}
 }
+
+// With --hold an edit of what others changed does not happen, once, and the model is given
+// what they changed.
+func TestHeldEdit(t *testing.T) {
+	const event = `{"session_id":"s1","prompt_id":"p1","cwd":"PROJ","hook_event_name":"PreToolUse","tool_name":"Write","tool_input":{"file_path":"PROJ/a.go","content":"x"},"tool_use_id":"t1"}`
+	for _, x := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--hold"}, `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"cachebro: held:\n@@ -1,1 +1,1 @@\n-a b\n+b"}}` + "\n"},
+		{nil, ""},
+		{[]string{"--hold", "--client=opencode"}, "{}\n"},
+	} {
+		p := newProject(t)
+		p.args = x.args
+		p.serve(answers{wire.MToolBegin: func(r *wire.Request) (any, []byte, error) {
+			var c wire.ToolCall
+			if err := r.Decode(&c); err != nil || !c.Hold {
+				return wire.ToolBeginAnswer{}, nil, err
+			}
+			return wire.ToolBeginAnswer{Held: "cachebro: held:\n@@ -1,1 +1,1 @@\n-a\tb\r\n+b\n"}, nil, nil
+		}})
+		if r := p.run(event); r.stdout != x.want {
+			t.Errorf("%q: %s", x.args, r.stdout)
+		}
+	}
+}

@@ -17,6 +17,7 @@ type options struct {
 	index     bool                  // give each prompt a compact index
 	client    string                // another client than Claude Code, as in dialects
 	plugin    bool                  // registered by the plugin, not by init
+	hold      bool                  // an edit of what others changed is held once, with the diff
 	guard     string                // off (default), suggest, deny: a second built-in Read of a file
 }
 
@@ -44,6 +45,8 @@ func parseOptions(args []string) options {
 			o.index = value != "false"
 		case name == "plugin":
 			o.plugin = value != "false"
+		case name == "hold":
+			o.hold = value != "false"
 		case name == "client":
 			o.client = value
 		case name == "guard" && value != "":

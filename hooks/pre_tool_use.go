@@ -10,7 +10,8 @@ import (
 
 // preToolUse opens the tool call's window, so that what is written meanwhile is
 // joined to it, and warns of a file that somebody else changed since this reader saw
-// it. It blocks nothing, except a second Read of the same file with --guard=deny.
+// it. It blocks nothing, except a second Read of the same file with --guard=deny, and with
+// --hold the first edit of what somebody else changed.
 func preToolUse(ctx context.Context, c *call) answer {
 	if c.tool == "Read" {
 		text := c.guard()
@@ -24,11 +25,17 @@ func preToolUse(ctx context.Context, c *call) answer {
 	}
 	var a wire.ToolBeginAnswer
 	t := c.toolCall()
+	t.Hold = c.opt.hold && c.opt.client == ""
 	if isOurs(c.tool) {
 		t.Context = c.look() // the server's own question comes after this event
 	}
 	if _, err := c.ask(ctx, wire.MToolBegin, t, nil, &a); err != nil {
 		return answer{}
+	}
+	if a.Held != "" && t.Hold {
+		text := cleanLines(a.Held)
+		c.spend(ctx, "stale-write", text)
+		return answer{out: output{context: text, deny: true}}
 	}
 	if len(a.Warnings) == 0 || c.opt.client != "" {
 		return answer{}
@@ -68,4 +75,13 @@ func (c *call) said(text string, most int) string {
 // isOurs tells a tool of our own MCP server.
 func isOurs(tool string) bool {
 	return strings.HasPrefix(tool, "mcp__cachebro__") || strings.HasPrefix(tool, clients.PluginTools)
+}
+
+// cleanLines is clean for a text of several lines.
+func cleanLines(s string) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	for i, l := range lines {
+		lines[i] = clean(strings.TrimRight(l, "\r"))
+	}
+	return strings.Join(lines, "\n")
 }

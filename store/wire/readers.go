@@ -208,11 +208,16 @@ type ToolCall struct {
 	// Given: at the end of a call whose result nobody commits, tokens that came
 	// into the context with it.
 	Given int64 `json:"given,omitempty"`
+	// Hold: an edit of a file that others changed since it was shown is to be held, once,
+	// with what they changed.
+	Hold bool `json:"hold,omitempty"`
 }
 
 // ToolBeginAnswer carries stale-write warnings, ready to inject.
 type ToolBeginAnswer struct {
 	Warnings []string `json:"warnings,omitempty"`
+	// Held: why the call is not to happen, see ToolCall.Hold.
+	Held string `json:"held,omitempty"`
 }
 
 // SessionQuery: Session "last" is the newest one; "" is unknown.

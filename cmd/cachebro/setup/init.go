@@ -63,12 +63,12 @@ Examples:
 
 // InitFlags choose what is registered, and where.
 type InitFlags struct {
-	clients                                                  []string
-	project, yes, dryRun                                     bool
-	noRewrite, alwaysLoad, agentsMD, promptIndex, withStatus bool
-	gitMonitor                                               bool
-	brief                                                    bool // up: a line for each file instead of a diff
-	recovery, stopLine, guard, noReshape                     string
+	clients                                                        []string
+	project, yes, dryRun                                           bool
+	noRewrite, alwaysLoad, agentsMD, promptIndex, withStatus, hold bool
+	gitMonitor                                                     bool
+	brief                                                          bool // up: a line for each file instead of a diff
+	recovery, stopLine, guard, noReshape                           string
 }
 
 func (f *InitFlags) add(fs *pflag.FlagSet) {
@@ -79,6 +79,7 @@ func (f *InitFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noRewrite, "no-rewrite", false, "leave the results of the client's own tools alone")
 	fs.StringVar(&f.noReshape, "no-reshape", "", "leave the outputs of commands as they are: all, or only these rules: "+strings.Join(ruleNames(), ","))
 	fs.Lookup("no-reshape").NoOptDefVal = "all"
+	fs.BoolVar(&f.hold, "hold", false, "hold an edit of a file that others changed since it was shown, once, with what they changed")
 	fs.BoolVar(&f.promptIndex, "prompt-index", false, "give each prompt a short list of files that may matter")
 	fs.BoolVar(&f.alwaysLoad, "always-load", false, "load the tools at once instead of behind the client's tool search")
 	fs.BoolVar(&f.withStatus, "status-line", false, "also set Claude Code's status line, where none is set")
@@ -151,6 +152,9 @@ func (f *InitFlags) hookOptions() []string {
 		o = append(o, "--no-reshape")
 	case len(off) > 0:
 		o = append(o, "--no-reshape="+strings.Join(off, ","))
+	}
+	if f.hold {
+		o = append(o, "--hold")
 	}
 	if f.promptIndex {
 		o = append(o, "--prompt-index")

@@ -142,6 +142,40 @@ func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of 
 	return out, of
 }
 
+// maxHeld is how many bytes of a diff hold a write with it; for more the file is to be
+// read again.
+const maxHeld = 4000
+
+// Hold is why a reader's edit of a file is to wait: others changed it since the reader was
+// shown or told of it, and how. It is said once of each content; "": nothing holds it.
+func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string {
+	h, _, how, ok := rd.shown.ShownSince(r, p)
+	if !ok {
+		return ""
+	}
+	told, way, _, again := rd.shown.ToldSince(r, p)
+	if way {
+		h = told
+	}
+	l, err := rd.survey.Look(ctx, p)
+	if err != nil || !l.Known || l.Hash == h || again && l.Hash == told || l.Version.Actor.Session == r.Session && (l.Version.Actor.Agent == r.Agent || l.Version.Actor.ToolCall == "") {
+		return ""
+	}
+	said := fmt.Sprintf("cachebro: held, because %s was changed at %s by %s after %s. ", readers.Printable(p), onwire.Clock(l.Version.Time), rd.doer(r, l.Version), how)
+	was, err := rd.store.Content(h)
+	now, err2 := l.Content()
+	if err != nil || err2 != nil || text.Binary(was) || text.Binary(now) {
+		rd.shown.Told(r, p, l.Hash, false)
+		return said + "Read it again, then edit it."
+	}
+	body := diff.Compare(was, now).Body(diff.Context)
+	rd.shown.Told(r, p, l.Hash, len(body) <= maxHeld)
+	if len(body) > maxHeld {
+		return said + "Read it again, then edit it."
+	}
+	return said + "Keep this change in what you write, and try again:\n" + string(body)
+}
+
 // maxSample is how much of a lost line is told, in characters.
 const maxSample = 60
 

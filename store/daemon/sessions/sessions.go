@@ -130,7 +130,7 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 	var a wire.ToolBeginAnswer
 	ss.reads.NoteContext(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Context)
 	if q.Tool == "Edit" || q.Tool == "Write" || q.Tool == "NotebookEdit" {
-		a.Warnings = ss.staleWarnings(ctx, q)
+		a.Warnings, a.Held = ss.staleWarnings(ctx, q)
 	}
 	return a, nil, nil
 }
@@ -175,21 +175,23 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, er
 }
 
 // staleWarnings tells a reader that is about to edit a file that somebody else
-// changed it since the reader saw it.
-func (ss *Sessions) staleWarnings(ctx context.Context, q wire.ToolCall) []string {
+// changed it since the reader saw it, or why the call is held.
+func (ss *Sessions) staleWarnings(ctx context.Context, q wire.ToolCall) (out []string, held string) {
 	ss.ingest.WaitHead(ctx, waits.Fresh)
 	session := store.SessionID(q.Session)
-	var out []string
 	for _, raw := range q.Paths {
 		p, err := ss.paths.Clean(raw)
 		if err != nil || p == "" {
 			continue
 		}
+		if q.Hold && held == "" {
+			held = ss.reads.Hold(ctx, store.Reader{Session: session, Agent: q.Agent}, p)
+		}
 		if w := ss.reads.Stale(ctx, store.Reader{Session: session, Agent: q.Agent}, p); w != "" {
 			out = append(out, w)
 		}
 	}
-	return out
+	return out, held
 }
 
 // Live counts sessions that have not ended and whose client still runs.

@@ -218,3 +218,68 @@ func TestPromptTellsOfOthers(t *testing.T) {
 		t.Errorf("of what it does not hold: %q", news)
 	}
 }
+
+// An edit of what another session changed is held once, with the change; what the session
+// changed itself holds nothing, and neither does what it has read again.
+func TestHold(t *testing.T) {
+	p := daemontest.New(t)
+	_, h := open(t, p)
+	long := strings.Repeat("a line of some length\n", 400)
+	files := []string{"a.go", "b.go", "c.go", "long"}
+	for _, name := range files[:3] {
+		p.Write(name, "package a\n\nvar x = 1\n")
+	}
+	p.Write("long", long)
+	daemontest.Ask[wire.SessionAnswer](t, h, wire.MSession, wire.SessionEvent{Session: "S1", Event: "start", Client: "claude"})
+	p.LookAtAll()
+	read := func(name string) {
+		daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte(name), Reader: wire.Reader{Session: "S1"}, Tool: "Read"})
+	}
+	for _, name := range files {
+		read(name)
+	}
+	n := 0
+	write := func(name string, hold bool) string {
+		t.Helper()
+		n++
+		a, _ := daemontest.Ask[wire.ToolBeginAnswer](t, h, wire.MToolBegin, wire.ToolCall{ToolUse: fmt.Sprint("T", n), Session: "S1", Tool: "Write", Hold: hold, Paths: [][]byte{[]byte(name)}})
+		daemontest.Ask[wire.Empty](t, h, wire.MToolEnd, wire.ToolCall{ToolUse: fmt.Sprint("T", n), Session: "S1", Tool: "Write"})
+		return a.Held
+	}
+	changed := func(name, text, session string) {
+		t.Helper()
+		p.Write(name, text)
+		c := storetest.Closed(store.OpWrite, store.Path(name), text)
+		c.Time, c.Actor = time.Now().UnixNano(), store.Actor{Session: store.SessionID(session), Tool: "Edit", ToolCall: "U"}
+		storetest.Apply(t, p.Store, c)
+	}
+	if held := write("a.go", true); held != "" {
+		t.Errorf("nobody changed it: %q", held)
+	}
+	changed("a.go", "package a\n\nvar y = 1\n", "S2")
+	changed("b.go", "package a\n\nvar y = 1\n", "S1")
+	changed("c.go", "package a\n\nvar y = 1\n", "S2")
+	changed("long", strings.ToUpper(long), "S2")
+	read("c.go")
+	if held := write("a.go", false); held != "" {
+		t.Errorf("nobody asked for it: %q", held)
+	}
+	if held := write("a.go", true); !strings.HasPrefix(held, "cachebro: held, because a.go was changed at ") || !strings.HasSuffix(held, "-var x = 1\n+var y = 1\n") {
+		t.Errorf("%q", held)
+	}
+	if held := write("a.go", true); held != "" {
+		t.Errorf("held again: %q", held)
+	}
+	for _, name := range []string{"b.go", "c.go"} {
+		if held := write(name, true); held != "" {
+			t.Errorf("%s: its own, or read again: %q", name, held)
+		}
+	}
+	if held := write("long", true); !strings.HasSuffix(held, "Read it again, then edit it.") {
+		t.Errorf("%q", held)
+	}
+	changed("a.go", "package a\n\nvar z = 1\n", "S2")
+	if held := write("a.go", true); !strings.HasSuffix(held, "-var y = 1\n+var z = 1\n") {
+		t.Errorf("after one more change: %q", held)
+	}
+}
