@@ -583,7 +583,8 @@ func (t *trial) alongWith(said string, args []string, d difference) bool {
 	if d.what == "absence" || d.what == "presence" || !regexp.MustCompile(`\n  [Mm=] `+regexp.QuoteMeta(filepath.Join(t.name, d.path))+`[ \n]`).MatchString(said) {
 		return false
 	}
-	return slices.ContainsFunc(t.end.files[t.end.names[d.path].ino], func(n string) bool { return n != d.path && t.within(n, args) })
+	ino := t.end.names[d.path].ino // by the name from before a directory was moved, too
+	return slices.ContainsFunc(append(slices.Clone(t.end.files[ino]), t.start.files[ino]...), func(n string) bool { return n != d.path && t.within(n, args) })
 }
 
 // byUnknownName: a file that was asked for by a name of which the history has never

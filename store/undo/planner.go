@@ -47,6 +47,7 @@ type maker struct {
 	unsafe   map[store.Path]string                  // what could not be secured, and why
 	kept     map[store.Hash]place                   // whether and where the store has contents, as far as it was asked
 	homes    map[store.Path]store.Path              // what goes by a rename, and where
+	plans    []store.Plan                           // all heads, the newest first, once they were asked for
 	returned map[string]map[store.Path]store.Return // what plans brought back, as far as it was asked
 }
 

@@ -53,7 +53,10 @@ func (c *chain) at(i int) (store.Version, int) {
 			}
 			return v, i
 		}
-		r, ok := c.returns(v.Plan)[v.Path]
+		r, ok := c.left(i)
+		if !ok {
+			r, ok = c.returns(v.Plan)[v.Path]
+		}
 		if !ok || r.Made || r.Back >= v.Seq {
 			return v, i
 		}
@@ -71,6 +74,36 @@ func (c *chain) at(i int) (store.Version, int) {
 		i = j
 	}
 	return store.Version{}, -1
+}
+
+// mostLeft bounds how many plans are asked whether they left a path as it was.
+const mostLeft = 4
+
+// left is what a later plan says of own[i], which an earlier plan made: it may have been
+// just what the later one was to bring back, and then there is no version of that.
+func (c *chain) left(i int) (store.Return, bool) {
+	v, next := c.own[i], store.Version{Seq: ^uint64(0)}
+	if i+1 < len(c.own) {
+		next = c.own[i+1]
+	}
+	if c.m.plans == nil {
+		c.m.plans, _ = c.m.store.Journal.Plans()
+	}
+	asked := 0
+	for _, p := range c.m.plans { // newest first
+		if asked == mostLeft || p.Seq < v.Seq {
+			break
+		}
+		if p.Finished == 0 || p.Seq >= next.Seq || p.ID == next.Plan {
+			continue
+		}
+		asked++
+		r, ok := c.returns(p.ID)[v.Path]
+		if j := c.index(r.Back); ok && r.Was == v.Seq && j >= 0 && j < i && broughtBack(stateOf(c.own[j]), stateOf(v)) {
+			return r, true
+		}
+	}
+	return store.Return{}, false
 }
 
 // index is where in own a version is, -1 if it is not.

@@ -62,6 +62,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 	exchange := func(d, a, b string) error {
 		return unix.Renameat2(unix.AT_FDCWD, filepath.Join(d, a), unix.AT_FDCWD, filepath.Join(d, b), unix.RENAME_EXCHANGE)
 	}
+	const rules = "*.ign\nign/\n*.log\nlib/\n*.md\n"
 	inGit := func(d, name string) string { return filepath.Join(d, "../.git/twin", filepath.Base(d), name) }
 	const acl = "system.posix_acl_access"
 	setACLs := func(kind, name string) error {
@@ -233,6 +234,12 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			then: func(d string) error { return exchange(d, ".gitignore", "src") },
 			last: "mv .gitignore/e e",
 			want: []func(string) error{file("e", "old\n"), oneFile("src/e", "e", true)}},
+		{name: "half of what was undone and redone, with a file rewritten as what stood there before another came",
+			setup: "mkdir src; echo b >src/b; ln src/b a", act: "",
+			then: func(d string) error { return exchange(d, ".gitignore", "src/b") },
+			last: "cat src/b >../rules; rm -r src; cat ../rules >.gitignore; rm ../rules",
+			want: []func(string) error{file("a", "b\n"), oneFile("a", "src/b", true)},
+			half: []func(string) error{file(".gitignore", "b\n"), oneFile("a", ".gitignore", true), file("src/b", rules)}},
 		{name: "set-group-id taken from a file that has lost its name", root: true,
 			setup: "echo old >f; chmod 2755 f", act: "",
 			then: func(d string) error {
@@ -282,7 +289,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(d+"/.gitignore", []byte("*.ign\nign/\n*.log\nlib/\n*.md\n"), 0o644); err != nil {
+		if err := os.WriteFile(d+"/.gitignore", []byte(rules), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if !c.root || os.Geteuid() == 0 {
