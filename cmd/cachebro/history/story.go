@@ -197,7 +197,7 @@ func (s *story) files(a wire.Action, indent string) error {
 		}
 		shown++
 		line := fileLine(s.paint, f)
-		if f.By != "" {
+		if f.By != "" && s.f.stat {
 			line += "  " + s.paint.Dim(cli.OneLine(f.By))
 		}
 		fmt.Fprintln(s.out, indent+line)
