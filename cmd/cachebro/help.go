@@ -26,7 +26,7 @@ import (
 func commands() []cli.Command {
 	return []cli.Command{
 		running.RunCommand(), knowledge.MemoCommand(), doctor.StatusCommand(), history.LogCommand(), history.ShowCommand(), history.DiffCommand(), history.WhatChangedCommand(), ui.Command(), history.BlameCommand(), knowledge.SearchCommand(),
-		history.UndoCommand(), history.RedoCommand(), history.RevertCommand(), history.RestoreCommand(), past.Command(), fork.Command(), knowledge.WorkingSetCommand(), knowledge.MetricsCommand(), knowledge.ContextCommand(), knowledge.NoteCommand(), knowledge.SyncCheckCommand(), knowledge.MarkSyncedCommand(),
+		history.UndoCommand(), history.RedoCommand(), history.RevertCommand(), history.RestoreCommand(), history.GitCommand(), past.Command(), fork.Command(), knowledge.WorkingSetCommand(), knowledge.MetricsCommand(), knowledge.ContextCommand(), knowledge.NoteCommand(), knowledge.SyncCheckCommand(), knowledge.MarkSyncedCommand(),
 		mounting.MountCommand(), mounting.UmountCommand(), mounting.RelocateCommand(), versionCommand(), completionCommand(),
 		setup.UpCommand(), setup.DownCommand(), setup.UpgradeCommand(), setup.InitCommand(), setup.UninitCommand(), setup.UninstallCommand(), doctor.DoctorCommand(), statusLineCommand(),
 		storage.PruneCommand(), storage.DuCommand(), storage.FsckCommand(), storage.PurgeCommand(), storage.ExportCommand(), storage.ImportCommand(), storage.RemoteCommand(), storage.MachinesCommand(), storage.ResumeCommand(), knowledge.ReindexCommand(), knowledge.IndexCommand(),

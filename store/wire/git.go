@@ -66,6 +66,7 @@ type GitStep struct {
 // GitLost is what the history knows of the repositories' refs.
 type GitLost struct {
 	Tips []GitTip `json:"tips,omitempty"`
+	Kept string   `json:"kept,omitempty"` // the directory of what is kept
 }
 
 // GitTip is a commit that a ref, or a line of a reflog, named.
@@ -73,7 +74,6 @@ type GitTip struct {
 	Dir    string    `json:"dir"`  // git directory, below the project
 	Name   string    `json:"name"` // of the ref
 	Commit string    `json:"commit"`
-	Note   string    `json:"note,omitempty"` // of the reflog
 	Until  time.Time `json:"until"`
 	By     string    `json:"by,omitempty"` // the command that ended it
 }

@@ -225,6 +225,54 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 	}
 }
 
+// What no ref reaches any more is listed with the command that brings it back, also after
+// git itself has removed it.
+func TestGitLost(t *testing.T) {
+	p := newProject(t, nil)
+	p.env = append(p.env, "P="+p.dir, "R="+filepath.Join(p.base, "remote"), "PATH="+p.base+":"+os.Getenv("PATH"))
+	if err := os.Symlink(binary, filepath.Join(p.base, "cachebro")); err != nil {
+		t.Fatal(err)
+	}
+	who := "export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=n GIT_CONFIG_KEY_1=user.email GIT_CONFIG_VALUE_1=e; "
+	p.sh(gitSetup)
+	p.mount()
+	p.scanned()
+	if out := p.cb("git", "lost", "--dir", p.dir); out != "nothing is lost that is known\n" {
+		t.Errorf("before anything: %s", out)
+	}
+	refs := p.sh("git rev-parse feature packed stash@{0} stash@{1}")
+	p.sh("git branch -qD feature packed; git tag -d v1; git stash clear; git reset -q --hard HEAD~1; git reflog expire --expire=now --all; git gc -q --prune=now")
+	if out := p.sh("git cat-file -t " + strings.Fields(refs)[0] + " 2>&1 || true"); !strings.Contains(out, "Not a valid object name") && !strings.Contains(out, "could not get object info") {
+		t.Fatalf("gc left the branch's commit: %s", out)
+	}
+	list := p.cb("git", "lost", "--dir", p.dir)
+	for _, id := range strings.Fields(refs) {
+		after, found := list, false
+		for range strings.Count(list, id[:7]+"  ") { // a branch and a tag, say
+			_, after, found = strings.Cut(after, id[:7]+"  ")
+			for l := range strings.Lines(after) {
+				if l = strings.TrimSpace(l); strings.HasPrefix(l, "git ") || strings.HasPrefix(l, "cachebro git ") {
+					p.sh(who + l)
+					break
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s is not listed:\n%s", id, list)
+		}
+	}
+	p.sh("git fsck --full --no-dangling")
+	for _, id := range strings.Fields(refs) {
+		if out := p.sh("git for-each-ref --contains " + id + "; git stash list --format=%H | grep " + id + " || true"); strings.TrimSpace(out) == "" {
+			t.Errorf("%s is not back:\n%s", id, list)
+		}
+	}
+	if out := p.cb("git", "lost", "--dir", p.dir); strings.Contains(out, "  feature  ") || strings.Contains(out, "  packed  ") || strings.Contains(out, " stash ") {
+		t.Errorf("still lost:\n%s", out)
+	}
+	p.refuse(1, "git", "back", "1234567", "--dir", p.dir)
+}
+
 // operation is the number of the newest operation of git's of which log says so.
 func (p *project) operation(says string) string {
 	p.t.Helper()

@@ -100,10 +100,14 @@ func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 		}
 		return nil
 	})
-	if err == nil && f.limit == 0 {
+	none := !s.any && len(s.aside) == 0
+	if !s.any && f.limit > 0 { // git's own files, and no others, changed
+		s.aside = s.aside[:min(f.limit, len(s.aside))]
+	}
+	if err == nil && (f.limit == 0 || !s.any) {
 		s.until(time.Time{})
 	}
-	if err == nil && !s.any && len(s.aside) == 0 {
+	if err == nil && none {
 		nothing(e, t, f)
 	}
 	return errors.Join(err, s.out.Flush())

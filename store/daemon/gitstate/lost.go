@@ -2,7 +2,6 @@ package gitstate
 
 import (
 	"context"
-	"path"
 	"slices"
 	"strings"
 
@@ -24,30 +23,42 @@ func (s *Service) lost(ctx context.Context, _ wire.Empty) (out wire.GitLost, _ [
 	}
 	defer h.close()
 	say := s.actions.Speaker()
-	seen := map[string]bool{}
-	add := func(r *row, dir, name, id, note string) {
-		if strings.Trim(id, "0") == "" || !isID(id) || seen[dir+id] || len(out.Tips) >= maxTips {
+	at := map[string]int{}
+	add := func(r *row, dir, name, id string) {
+		if strings.Trim(id, "0") == "" || !isID(id) || len(out.Tips) >= maxTips {
 			return
 		}
-		seen[dir+id] = true
-		out.Tips = append(out.Tips, wire.GitTip{Dir: dir, Name: name, Commit: id, Note: note, Until: onwire.Time(r.Time), By: say.Command(r.version())})
+		i, ok := at[dir+id]
+		_, named := at[dir+id+name]
+		ref := strings.HasPrefix(name, "refs/")
+		switch {
+		case named, ok && !ref:
+			return
+		case ok && !strings.HasPrefix(out.Tips[i].Name, "refs/"): // a branch says more than HEAD
+			out.Tips[i].Name = name
+			at[dir+id+name] = i
+			return
+		}
+		at[dir+id], at[dir+id+name] = len(out.Tips), len(out.Tips)
+		out.Tips = append(out.Tips, wire.GitTip{Dir: dir, Name: name, Commit: id, Until: onwire.Time(r.Time), By: say.Command(r.version())})
 	}
+	out.Kept = s.dir
 	for _, r := range slices.Backward(h.rows) {
 		dir, rest, _ := gitdir.Split(r.path())
-		if r.Was == spool.WasAbsent {
+		if r.Was == spool.WasAbsent || strings.HasPrefix(r.Plan, undoing) {
 			continue
 		}
-		base, below := checkout(dir, rest)
+		_, below := checkout(dir, rest)
 		switch {
 		case strings.HasPrefix(below, "refs/"), below == "HEAD", below == "ORIG_HEAD":
-			add(r, dir, below, line(h.read(r.path(), h.before(r))), "")
+			add(r, dir, below, line(h.read(r.path(), h.before(r))))
 		case rest == "packed-refs":
-			for name, id := range packedRefs(h.read(r.path(), h.before(r))) {
-				add(r, dir, name, id, "")
+			for name, id := range h.packedRefs(r.path(), h.before(r)) {
+				add(r, dir, name, id)
 			}
-		case strings.HasPrefix(below, "logs/"):
+		case strings.HasPrefix(below, "logs/") && r.Was != spool.WasBegin: // it was cut or removed
 			for _, l := range slices.Backward(logged(h.read(r.path(), h.before(r)))) {
-				add(r, dir, strings.TrimPrefix(path.Join(strings.TrimPrefix(base, dir), below), "logs/"), l.to, l.note)
+				add(r, dir, strings.TrimPrefix(below, "logs/"), l.to)
 			}
 		}
 	}
