@@ -145,7 +145,7 @@ func (s *story) gitOps(ops []wire.GitOp) {
 func (s *story) until(t time.Time) {
 	for len(s.aside) > 0 && (t.IsZero() || s.aside[0].time.After(t) != s.f.oldest) {
 		fmt.Fprintln(s.out, s.aside[0].text)
-		s.aside = s.aside[1:]
+		s.aside, s.any = s.aside[1:], true
 	}
 }
 
