@@ -272,6 +272,9 @@ func TestStatusAndMetrics(t *testing.T) {
 	if got := p.ok("summarize_session", nil); !strings.Contains(got, "a.txt") {
 		t.Errorf("summary: %q", got)
 	}
+	if got := p.ok("git_lost", nil); got != "nothing is lost that is known" {
+		t.Errorf("git_lost: %q", got)
+	}
 	p.ok("cache_clear", nil)
 	if got := p.ok("read_file", at("a.txt")); got != numbered(300, "line") {
 		t.Errorf("after cache_clear: %.100q", got)

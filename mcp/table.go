@@ -47,7 +47,7 @@ var toolTable = []*tool{
 	searchTool, searchHistoryTool, undoTool, revertFileTool,
 	readFileTool, readFilesTool, editFileTool, workingSetTool,
 	grepTool, writeFileTool, lsTool, redoTool, restoreTool, cacheStatusTool, summarizeTool, deltaMetricsTool, cacheClearTool,
-	getContextTool, getGraphTool, updateNodeTool,
+	getContextTool, getGraphTool, updateNodeTool, gitLostTool,
 	noteTool, syncCheckTool, markSyncedTool,
 }
 

@@ -75,7 +75,7 @@ allowed() {
 	store/keep) echo "store store/content store/db store/space" ;;
 	store) echo "store/event store/cache store/content store/db store/space store/attrs store/diff store/text" ;;
 	search | search/*) echo "store store/expr store/glob store/text search/..." ;;
-	mcp | mcp/*) echo "store/cache store/gitdir store/glob store/text store/wire store/undo/apply store/undo/displace store/wire/visible store/wire/when store/knowledge/manifest hooks/reshape mcp/..." ;;
+	mcp | mcp/*) echo "store/cache store/gitdir store/glob store/text store/wire store/undo/apply store/undo/gitback store/undo/displace store/wire/visible store/wire/when store/knowledge/manifest hooks/reshape mcp/..." ;;
 	hooks/shell | hooks/clients/edit) echo "store/text" ;;
 	hooks/reshape) echo "hooks/shell store/expr store/text" ;;
 	hooks/clients) echo "hooks/clients/edit store/expr store/text store/wire/visible" ;;

@@ -207,6 +207,7 @@ try {
     const m = await all.callTool({ name: "get_delta_metrics", arguments: {} });
     assert.equal(typeof m.structuredContent.saved_tokens, "number");
     await good(all, "summarize_session", {});
+    await good(all, "git_lost", {});
     await good(all, "cache_clear", {});
   });
   await check("undo previews, takes back, and redo brings back", async () => {
