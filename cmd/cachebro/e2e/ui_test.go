@@ -538,7 +538,7 @@ func TestHunksOfOddFiles(t *testing.T) {
 	undo := p.command("undo", "--hunk", fmt.Sprintf("#%d", did.Last))
 	undo.Dir, undo.Stdin = p.dir, strings.NewReader(strings.Repeat("y\n", 100))
 	out, err := undo.CombinedOutput()
-	if err != nil || strings.ContainsAny(string(out), "\xff") {
+	if err != nil || strings.Contains(string(out), "\xff") {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for name, f := range files {
