@@ -42,7 +42,7 @@ func believed(b *bench, c *checks) {
 	}
 	four.do(b.read("note.txt"))
 	four.do(shell(`printf 'one\ntwo\nthree\nfour\nfive\nsix\nVII\n8\n' > note.txt`))
-	four.do(shell("sleep 2")) // a command's loss is sure when the word of its reads is there
+	four.do(shell("sleep 4")) // a command's loss is sure when the word of its reads is there
 	four.steps[1].act = theirs("other-two", shell("sed -i s/three/3/ note.txt"))
 	four.say("four")
 	five.say("five")

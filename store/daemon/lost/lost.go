@@ -30,7 +30,7 @@ const (
 
 	// readsLate is how much later the word of a process's reads may come than that of
 	// its writes.
-	readsLate = 1500 * time.Millisecond
+	readsLate = 3 * time.Second
 )
 
 // Loss is a write without the lines that others had written.
@@ -247,7 +247,7 @@ func (s *Service) Reads(r *spool.Record) {
 		p.all = r.Time
 	}
 	for i := len(s.records) - 1; i >= 0; i-- { // the writes may have been heard of first
-		if l := s.records[i]; l.Shell && !l.Lost && l.Proc == k {
+		if l := s.records[i]; l.Shell && l.Proc == k {
 			if theirs, err := s.store.Version(l.Theirs); err == nil && s.readLocked(l, theirs.Time) {
 				s.dropLocked(l.Seq)
 			}
@@ -262,7 +262,7 @@ func (s *Service) readLocked(l Loss, since int64) bool {
 }
 
 // All are the losses, oldest first. With wait it is not answered before what is written
-// already is judged, which may take a second.
+// already is judged, which may take some seconds.
 func (s *Service) All(ctx context.Context, wait bool) []Loss {
 	if s == nil {
 		return nil
