@@ -305,7 +305,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	}
 	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), recorded.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
 		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
-		d.printed.Handlers(), d.sending.Handlers(), d.git.Handlers(), told.Handlers(), past.New(d.store, d.ingest, paths).Handlers(),
+		d.printed.Handlers(), d.sending.Handlers(), told.Handlers(), past.New(d.store, d.ingest, paths).Handlers(),
 		fork.New(o.Root, d.store, d.source, d.ingest, d.survey).Handlers(), comments.New(d.store, paths, time.Now).Handlers())
 	return err
 }

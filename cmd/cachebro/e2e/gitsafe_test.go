@@ -82,7 +82,7 @@ var disasters = []struct{ name, do, undo string }{
 }
 
 // quickDisasters are those that every run of the tests has; all with
-// CACHEBRO_GITSAFE=all, as scripts/gitsafe.sh runs them.
+// CACHEBRO_GITSAFE=all, as scripts/safety/git.sh runs them.
 var quickDisasters = map[string]bool{"reset": true, "branch": true, "index": true, "repository": true, "stash clear": true, "worktree": true, "moved repository": true}
 
 // What agents did to repositories, one disaster after the other in the same, with the
@@ -104,7 +104,7 @@ func TestGitDisasters(t *testing.T) {
 // The same of an ordinary user's own mount.
 func TestGitDisastersOfAUser(t *testing.T) {
 	if os.Getenv("CACHEBRO_GITSAFE") != "all" {
-		t.Skip("CACHEBRO_GITSAFE=all, as scripts/gitsafe.sh sets it, runs it")
+		t.Skip("CACHEBRO_GITSAFE=all, as scripts/safety/git.sh sets it, runs it")
 	}
 	u := newUsers(t, someUser)
 	u.env = append(u.env, "R="+filepath.Join(u.base, "home", "remote"))

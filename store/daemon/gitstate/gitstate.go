@@ -95,11 +95,6 @@ func New(dir string, st *store.Store, src *source.Source, log *slog.Logger) *Ser
 // Speaks is told who says in words what was done.
 func (s *Service) Speaks(a *actions.Service) { s.actions = a }
 
-// Handlers are those of its requests; plans of git's own files are asked of plans.
-func (s *Service) Handlers() map[string]wire.Handler {
-	return map[string]wire.Handler{wire.MGitLost: onwire.Decoded(s.lost)}
-}
-
 const maxOpen = 10_000
 
 // Take turns a record of the spool into a row.

@@ -14,12 +14,12 @@ import (
 // maxTips bounds an answer.
 const maxTips = 5000
 
-// lost lists the commits that refs and reflogs named, newest first, each once. Whether
+// Lost lists the commits that refs and reflogs named, newest first, each once. Whether
 // anything still reaches them, the client asks git.
-func (s *Service) lost(ctx context.Context, _ wire.Empty) (out wire.GitLost, _ []byte, err error) {
+func (s *Service) Lost(ctx context.Context) (out wire.GitLost, err error) {
 	h, err := s.since(ctx, 0)
 	if err != nil {
-		return out, nil, err
+		return out, err
 	}
 	defer h.close()
 	say := s.actions.Speaker()
@@ -62,5 +62,5 @@ func (s *Service) lost(ctx context.Context, _ wire.Empty) (out wire.GitLost, _ [
 			}
 		}
 	}
-	return out, nil, nil
+	return out, nil
 }

@@ -29,6 +29,14 @@ func (pl *Plans) planGit(ctx context.Context, r *wire.Request) (any, []byte, err
 	return out, nil, err
 }
 
+// gitLost waits for what has just been done.
+func (pl *Plans) gitLost(ctx context.Context, _ wire.Empty) (out wire.GitLost, _ []byte, err error) {
+	if _, err = pl.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err == nil {
+		out, err = pl.git.Lost(ctx)
+	}
+	return out, nil, err
+}
+
 func (pl *Plans) gitPlan(ctx context.Context, q wire.PlanRequest) (out wire.GitPlan, err error) {
 	whole, err := pl.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
 	if err != nil {

@@ -59,7 +59,7 @@ func New(o Options) *Plans {
 // Handlers are those of the requests about plans.
 func (pl *Plans) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
-		wire.MPlan: pl.plan, wire.MPlanDone: pl.planDone, wire.MGitPlan: pl.planGit,
+		wire.MPlan: pl.plan, wire.MPlanDone: pl.planDone, wire.MGitPlan: pl.planGit, wire.MGitLost: onwire.Decoded(pl.gitLost),
 		wire.MPlanOpen: onwire.Decoded(pl.openPlans), wire.MPlanFetch: onwire.Decoded(pl.planFetch),
 	}
 }
