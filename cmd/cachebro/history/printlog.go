@@ -160,15 +160,16 @@ func (l *logPrinter) line(v wire.Version, text string) error {
 type asideLine struct {
 	time time.Time
 	text string
+	in   string // story: the session and prompt that it belongs to
 }
 
 func (l *logPrinter) asides(page wire.LogAnswer) []asideLine {
 	var all []asideLine
 	for _, g := range page.Gaps {
-		all = append(all, asideLine{g.Time, l.paint.Red(fmt.Sprintf("%-8s  %s  not kept: %s (%s)", "gap", cli.Stamp(g.Time, l.clock), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
+		all = append(all, asideLine{time: g.Time, text: l.paint.Red(fmt.Sprintf("%-8s  %s  not kept: %s (%s)", "gap", cli.Stamp(g.Time, l.clock), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
 	}
 	for _, n := range page.Notices {
-		all = append(all, asideLine{n.Time, l.paint.Dim(fmt.Sprintf("%-8s  %s  %s", "note", cli.Stamp(n.Time, l.clock), cli.OneLine(n.Text)))})
+		all = append(all, asideLine{time: n.Time, text: l.paint.Dim(fmt.Sprintf("%-8s  %s  %s", "note", cli.Stamp(n.Time, l.clock), cli.OneLine(n.Text)))})
 	}
 	sort.SliceStable(all, func(i, j int) bool { return all[i].time.After(all[j].time) != l.f.oldest })
 	return all

@@ -105,7 +105,7 @@ func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 		s.aside = s.aside[:min(f.limit, len(s.aside))]
 	}
 	if err == nil && (f.limit == 0 || !s.any) {
-		s.until(time.Time{})
+		s.until(nil)
 	}
 	if err == nil && none {
 		nothing(e, t, f)
@@ -124,10 +124,10 @@ func nothing(e *cli.Env, t cli.Target, f logFlags) {
 
 func (s *story) asides(gaps []wire.Gap, notices []wire.Notice) {
 	for _, g := range gaps {
-		s.aside = append(s.aside, asideLine{g.Time, s.paint.Red(fmt.Sprintf("%-9s%s  not kept: %s (%s)", "gap", cli.Stamp(g.Time, s.clock), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
+		s.aside = append(s.aside, asideLine{time: g.Time, text: s.paint.Red(fmt.Sprintf("%-9s%s  not kept: %s (%s)", "gap", cli.Stamp(g.Time, s.clock), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
 	}
 	for _, n := range notices {
-		s.aside = append(s.aside, asideLine{n.Time, s.paint.Dim(fmt.Sprintf("%-9s%s  %s", "note", cli.Stamp(n.Time, s.clock), cli.OneLine(n.Text)))})
+		s.aside = append(s.aside, asideLine{time: n.Time, text: s.paint.Dim(fmt.Sprintf("%-9s%s  %s", "note", cli.Stamp(n.Time, s.clock), cli.OneLine(n.Text)))})
 	}
 	sort.SliceStable(s.aside, func(i, j int) bool { return s.aside[i].time.After(s.aside[j].time) != s.f.oldest })
 }
@@ -135,23 +135,37 @@ func (s *story) asides(gaps []wire.Gap, notices []wire.Notice) {
 // gitOps puts what was done to git's own files between the actions.
 func (s *story) gitOps(ops []wire.GitOp) {
 	for _, o := range ops {
-		s.aside = append(s.aside, asideLine{o.End, s.paint.Yellow(fmt.Sprintf("%-9s", fmt.Sprintf("g%d", o.ID))) + cli.Stamp(o.End, s.clock) + "  " + gitLine(s.paint, o)})
+		s.aside = append(s.aside, asideLine{time: o.End, in: promptOf(o.Actor), text: s.paint.Yellow(fmt.Sprintf("%-9s", fmt.Sprintf("g%d", o.ID))) + cli.Stamp(o.End, s.clock) + "  " + gitLine(s.paint, o)})
 	}
 	sort.SliceStable(s.aside, func(i, j int) bool { return s.aside[i].time.After(s.aside[j].time) != s.f.oldest })
 }
 
-// until writes the asides that come before a moment in the order of the log; the zero
-// time: all.
-func (s *story) until(t time.Time) {
-	for len(s.aside) > 0 && (t.IsZero() || s.aside[0].time.After(t) != s.f.oldest) {
-		fmt.Fprintln(s.out, s.aside[0].text)
-		s.aside, s.any = s.aside[1:], true
+// until writes the asides that come before an action in the order of the log; nil: all.
+// Those of a prompt stand under its heading.
+func (s *story) until(a *wire.Action) {
+	for ; len(s.aside) > 0 && (a == nil || s.aside[0].time.After(a.End) != s.f.oldest); s.aside, s.any = s.aside[1:], true {
+		in, indent := s.aside[0].in, ""
+		switch {
+		case in != "" && a != nil && in == promptOf(a.Actor):
+			indent = s.heading(*a)
+		case in != "" && in == s.prompt:
+			indent = "  "
+		}
+		fmt.Fprintln(s.out, indent+s.aside[0].text)
 	}
+}
+
+// promptOf is an actor's session and prompt, "" where no session is known.
+func promptOf(a wire.Actor) string {
+	if a.Session == "" {
+		return ""
+	}
+	return a.Session + " " + a.Prompt
 }
 
 // action writes one: a line that says when, what and how much, then its files.
 func (s *story) action(a wire.Action) error {
-	s.until(a.End)
+	s.until(&a)
 	indent := s.heading(a)
 	head := indent + s.paint.Yellow(fmt.Sprintf("%-9s", fmt.Sprintf("#%d", a.Last))) + cli.Stamp(a.End, s.clock) + "  "
 	command := cli.OneLine(a.Command)
@@ -282,10 +296,7 @@ func (s *story) patch(f wire.ActionFile) error {
 
 // heading says which prompt the actions that follow belong to; indent is theirs.
 func (s *story) heading(a wire.Action) (indent string) {
-	now := ""
-	if a.Actor.Session != "" {
-		now = a.Actor.Session + " " + a.Actor.Prompt
-	}
+	now := promptOf(a.Actor)
 	if now != "" {
 		indent = "  "
 	}

@@ -1,0 +1,48 @@
+package history
+
+import (
+	"bufio"
+	"strings"
+	"testing"
+	"time"
+
+	"cachebro/store/wire"
+)
+
+// What was done to git's own files stands under the prompt that did it, above and below
+// the files that it changed; what a person did in between does not.
+func TestGitOperationsStandUnderTheirPrompt(t *testing.T) {
+	at := func(s int) time.Time { return time.Date(2026, 5, 1, 12, 0, s, 0, time.Local) }
+	agent := wire.Actor{Session: "sess", Prompt: "p1"}
+	var b strings.Builder
+	s := &story{out: bufio.NewWriter(&b), width: 200, clock: at(50)}
+	s.gitOps([]wire.GitOp{
+		{ID: 9, End: at(9), Command: "git tag v2", Text: "new tag"},
+		{ID: 8, End: at(8), Actor: agent, Command: "git commit", Text: "main"},
+		{ID: 5, End: at(5), Command: "git fetch", Text: "origin"},
+		{ID: 3, End: at(3), Actor: agent, Command: "git add", Text: "index"},
+	})
+	for _, n := range []int{7, 4} {
+		a := wire.Action{Last: uint64(n), End: at(n), Actor: agent, Command: "edit", Asked: "Do it"}
+		s.until(&a)
+		if _, err := s.out.WriteString(s.heading(a) + "#" + a.Command + "\n"); err != nil {
+			t.Fatal(err)
+		}
+		s.any = true
+	}
+	s.until(nil)
+	if err := s.out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(b.String()) {
+		f := strings.Fields(line)
+		if len(f) > 0 {
+			got = append(got, strings.Repeat(" ", len(line)-len(strings.TrimLeft(line, " ")))+f[0])
+		}
+	}
+	want := "g9|“Do|  g8|  #edit|g5|  #edit|  g3"
+	if s := strings.Join(got, "|"); s != want {
+		t.Errorf("got  %s\nwant %s\n%s", s, want, &b)
+	}
+}
