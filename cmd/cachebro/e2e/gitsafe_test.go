@@ -83,7 +83,7 @@ var disasters = []struct{ name, do, undo string }{
 
 // quickDisasters are those that every run of the tests has; all with
 // CACHEBRO_GITSAFE=all, as scripts/safety/git.sh runs them.
-var quickDisasters = map[string]bool{"reset": true, "branch": true, "index": true, "repository": true, "stash clear": true, "worktree": true, "moved repository": true}
+var quickDisasters = map[string]bool{"index": true, "repository": true, "moved repository": true}
 
 // What agents did to repositories, one disaster after the other in the same, with the
 // daemon or mountd killed before a third of the undos: each time the repository is as it
