@@ -103,9 +103,6 @@ func TestGitDisasters(t *testing.T) {
 
 // The same of an ordinary user's own mount.
 func TestGitDisastersOfAUser(t *testing.T) {
-	if os.Getenv("CACHEBRO_GITSAFE") != "all" {
-		t.Skip("CACHEBRO_GITSAFE=all, as scripts/safety/git.sh sets it, runs it")
-	}
 	u := newUsers(t, someUser)
 	u.env = append(u.env, "R="+filepath.Join(u.base, "home", "remote"))
 	as := func(script string) string { return u.as(someUser, script) }

@@ -98,7 +98,7 @@ func TestOrdinaryUser(t *testing.T) {
 		t.Errorf("programs on the mount printed %q", out)
 	}
 	as(`cd $P; sed -i s/1/2/ a.txt; rm -r b; echo x > new; mv new n2`)
-	if out := as(`$CB log $P`); !strings.Contains(out, "a.txt") || !strings.Contains(out, "sed") {
+	if out := as(`$CB log --stat $P`); !strings.Contains(out, "a.txt") || !strings.Contains(out, "sed") {
 		t.Errorf("log:\n%s", out)
 	}
 	if out := as(`$CB revert --yes $P/a.txt; $CB revert --yes $P/b/c.txt; cat $P/a.txt $P/b/c.txt`); !strings.HasSuffix(out, "1\nc\n") {
