@@ -67,12 +67,21 @@ func (s *burst) over() {
 	}
 }
 
-// lull lets more come after a batch that is of git's own files only.
+// lull lets more come after a batch that is of git's own files only, and of who changed
+// them.
 func (g *Ingester) lull(ctx context.Context, b batch) {
+	git := false
 	for _, j := range b.items {
-		if j.Record.Kind != spool.KindGit && j.Record.Kind != spool.KindProcess {
+		switch j.Record.Kind {
+		case spool.KindGit:
+			git = true
+		case spool.KindProcess:
+		default:
 			return
 		}
+	}
+	if !git {
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, gitPause)
 	defer cancel()

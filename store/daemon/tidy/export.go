@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"cachebro/store/daemon/ingest"
 	"cachebro/store/portable"
 	"cachebro/store/processes"
 	"cachebro/store/wire"
@@ -41,6 +42,9 @@ func (td *Tidy) export(ctx context.Context, r *wire.Request) (any, []byte, error
 	}
 	defer w.f.Close()
 	defer context.AfterFunc(ctx, func() { _ = w.f.SetWriteDeadline(time.Unix(1, 0)) })()
+	if _, err := td.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err != nil {
+		return nil, nil, err
+	}
 	td.sets.Flush()
 	c, err := portable.Export(ctx, td.store, w, Portable(td.root, td.version))
 	if ctx.Err() != nil {
