@@ -1,13 +1,14 @@
 package fusefs
 
 import (
-	"cachebro/store/event"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
 )
 
 // resendBit marks a request that was sent before, to a server that died with
@@ -60,7 +61,7 @@ func (o *overlay) earlier(in *fuse.InHeader) *attempt {
 
 // try notes what a request is about to change: the inodes that have the name
 // and, in a rename, the new name. The result may be nil.
-func (o *overlay) try(in *fuse.InHeader, a, b *unix.Statx_t) *attempt {
+func (o *overlay) try(in *fuse.InHeader, a, b *sys.Stat) *attempt {
 	l := o.ledger
 	if l == nil {
 		return nil
@@ -77,9 +78,9 @@ func (o *overlay) try(in *fuse.InHeader, a, b *unix.Statx_t) *attempt {
 		t.a, t.b, t.mode, t.nlink, t.size, t.mtime = key{}, key{}, 0, 0, 0, 0
 		t.renames = b != nil
 		if a != nil {
-			t.a, t.mode, t.nlink, t.size, t.mtime = keyOf(a), uint32(a.Mode), a.Nlink, int64(a.Size), nanos(a.Mtime)
+			t.a, t.mode, t.nlink, t.size, t.mtime = keyOf(a), a.Mode, a.Nlink, a.Size, a.Mtime
 		}
-		if b != nil && b.Mask != 0 {
+		if b != nil && b.Mode != 0 {
 			t.b = keyOf(b)
 		}
 		t.state.Store(attemptBegun)
@@ -137,8 +138,8 @@ func (t *attempt) wasTold() bool { return t != nil && t.state.Load() == attemptT
 // The kernel had looked up the name, found nothing, and lets nobody else make it
 // meanwhile. The birth time tells it from a file that somebody made directly on the
 // source. Clocks of file systems are late by up to a tick.
-func (t *attempt) made(sx *unix.Statx_t, op event.Op) bool {
+func (t *attempt) made(sx *sys.Stat, op event.Op) bool {
 	const tick = int64(20 * time.Millisecond)
-	return t != nil && makes(op, uint32(sx.Mode)) &&
-		(sx.Mask&unix.STATX_BTIME == 0 || nanos(sx.Btime) >= t.began-tick)
+	return t != nil && makes(op, sx.Mode) &&
+		(sx.Birth == 0 || sx.Birth >= t.began-tick)
 }

@@ -1,9 +1,11 @@
 package fusefs
 
 import (
-	"cachebro/store/event"
 	"syscall"
 	"time"
+
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -26,16 +28,30 @@ func status(err error) fuse.Status {
 	return fuse.ToStatus(err)
 }
 
-func fillAttr(sx *unix.Statx_t, a *fuse.Attr) {
+func fillAttr(sx *sys.Stat, a *fuse.Attr) {
 	*a = fuse.Attr{
-		Ino: sx.Ino, Size: sx.Size, Blocks: sx.Blocks,
-		Atime: uint64(sx.Atime.Sec), Atimensec: sx.Atime.Nsec,
-		Mtime: uint64(sx.Mtime.Sec), Mtimensec: sx.Mtime.Nsec,
-		Ctime: uint64(sx.Ctime.Sec), Ctimensec: sx.Ctime.Nsec,
-		Mode: uint32(sx.Mode), Nlink: sx.Nlink,
-		Owner:   fuse.Owner{Uid: sx.Uid, Gid: sx.Gid},
-		Rdev:    uint32(unix.Mkdev(sx.Rdev_major, sx.Rdev_minor)),
+		Ino: sx.Ino, Size: uint64(sx.Size), Blocks: sx.Blocks,
+		Atime: uint64(sx.Accessed.Sec), Atimensec: sx.Accessed.Nsec,
+		Mtime: uint64(sx.Modified.Sec), Mtimensec: sx.Modified.Nsec,
+		Ctime: uint64(sx.Changed.Sec), Ctimensec: sx.Changed.Nsec,
+		Mode: sx.Mode, Nlink: sx.Nlink,
+		Owner:   fuse.Owner{Uid: sx.UID, Gid: sx.GID},
+		Rdev:    uint32(sx.Rdev),
 		Blksize: sx.Blksize,
+	}
+}
+
+func fillStatx(sx *sys.Stat, a *fuse.Statx) {
+	*a = fuse.Statx{
+		Ino: sx.Ino, Size: uint64(sx.Size), Blocks: sx.Blocks, Blksize: sx.Blksize,
+		Atime: fuse.SxTime{Sec: uint64(sx.Accessed.Sec), Nsec: sx.Accessed.Nsec},
+		Btime: fuse.SxTime{Sec: uint64(sx.Born.Sec), Nsec: sx.Born.Nsec},
+		Ctime: fuse.SxTime{Sec: uint64(sx.Changed.Sec), Nsec: sx.Changed.Nsec},
+		Mtime: fuse.SxTime{Sec: uint64(sx.Modified.Sec), Nsec: sx.Modified.Nsec},
+		Mode:  uint16(sx.Mode), Nlink: sx.Nlink, Uid: sx.UID, Gid: sx.GID,
+		Mask: sx.Has, Attributes: sx.Flags, AttributesMask: sx.KnownFlags,
+		DevMajor: unix.Major(sx.Dev), DevMinor: unix.Minor(sx.Dev),
+		RdevMajor: unix.Major(sx.Rdev), RdevMinor: unix.Minor(sx.Rdev),
 	}
 }
 
@@ -47,14 +63,14 @@ func (o *overlay) ttl() (sec uint64, nsec uint32) {
 }
 
 // fillEntry answers a request for a name with n, whose attributes sx are.
-func (o *overlay) fillEntry(n *inode, sx *unix.Statx_t, out *fuse.EntryOut) {
+func (o *overlay) fillEntry(n *inode, sx *sys.Stat, out *fuse.EntryOut) {
 	out.NodeId = n.id
 	out.EntryValid, out.EntryValidNsec = o.ttl()
 	out.AttrValid, out.AttrValidNsec = out.EntryValid, out.EntryValidNsec
 	fillAttr(sx, &out.Attr)
 }
 
-func (o *overlay) fillAttrOut(sx *unix.Statx_t, out *fuse.AttrOut) {
+func (o *overlay) fillAttrOut(sx *sys.Stat, out *fuse.AttrOut) {
 	out.AttrValid, out.AttrValidNsec = o.ttl()
 	fillAttr(sx, &out.Attr)
 }
@@ -97,7 +113,7 @@ func (n *inode) peek() uint32 {
 // somebody wrote to the source directly, so cached pages are wrong, and the next OPEN
 // drops them. While processes use the source directly, the next OPEN also drops them
 // where the comparison proves nothing, as after each operation of our own.
-func (n *inode) note(sx *unix.Statx_t, gen uint32) (changed bool, before seen) {
+func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before seen) {
 	if !n.isReg() {
 		return false, seen{}
 	}
@@ -114,7 +130,7 @@ func (n *inode) note(sx *unix.Statx_t, gen uint32) (changed bool, before seen) {
 	before = n.seen
 	now := before
 	now.known = true
-	now.mtime, now.ctime, now.size = nanos(sx.Mtime), nanos(sx.Ctime), int64(sx.Size)
+	now.mtime, now.ctime, now.size = sx.Mtime, sx.Ctime, sx.Size
 	// A change of ctime alone may be a chmod, or content that changed under a
 	// restored mtime; nothing tells the two apart, so both count.
 	changed = before.known && before != now
@@ -159,7 +175,7 @@ func (n *inode) end() {
 
 // observed handles attributes that were read from the source outside of OPEN:
 // a difference is sent to the kernel by the notifier and to the Observer.
-func (o *overlay) observed(n *inode, sx *unix.Statx_t, gen uint32) {
+func (o *overlay) observed(n *inode, sx *sys.Stat, gen uint32) {
 	if changed, before := n.note(sx, gen); changed {
 		o.notifier.inode(n)
 		o.tellOutside(n, before, sx)
@@ -167,9 +183,9 @@ func (o *overlay) observed(n *inode, sx *unix.Statx_t, gen uint32) {
 }
 
 // tellOutside tells the Observer that n was changed underneath.
-func (o *overlay) tellOutside(n *inode, before seen, sx *unix.Statx_t) {
+func (o *overlay) tellOutside(n *inode, before seen, sx *sys.Stat) {
 	o.changes.Everything()
-	after := toStat(sx)
+	after := sx.Stat
 	was := after
 	was.Mtime, was.Ctime, was.Size = before.mtime, before.ctime, before.size
 	o.outsideOf(n, was, after)

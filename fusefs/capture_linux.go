@@ -1,11 +1,11 @@
 package fusefs
 
 import (
-	"cachebro/store/event"
 	"math"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
 )
 
 // writes is what is remembered of an inode between its first modification and
@@ -26,8 +26,8 @@ type writes struct {
 type stamp struct{ size, mtime, ctime int64 }
 
 // stampOf is that of an open file.
-func stampOf(sx *unix.Statx_t) stamp {
-	return stamp{int64(sx.Size), nanos(sx.Mtime), nanos(sx.Ctime)}
+func stampOf(sx *sys.Stat) stamp {
+	return stamp{sx.Size, sx.Mtime, sx.Ctime}
 }
 
 // tell notes what the Observer has been told of. It needs n.order.
@@ -77,8 +77,8 @@ func (w *writes) check(fd int) {
 	if w.tail < TailMin {
 		return
 	}
-	var sx unix.Statx_t
-	if statFD(fd, &sx) != nil || stampOf(&sx) != w.left {
+	var sx sys.Stat
+	if sys.StatFD(fd, &sx) != nil || stampOf(&sx) != w.left {
 		w.tail = 0
 	}
 }
@@ -88,8 +88,8 @@ func (w *writes) leave(fd int) {
 	if w.tail < TailMin {
 		return
 	}
-	var sx unix.Statx_t
-	if statFD(fd, &sx) != nil {
+	var sx sys.Stat
+	if sys.StatFD(fd, &sx) != nil {
 		w.tail = 0
 	}
 	w.left = stampOf(&sx)
@@ -121,12 +121,12 @@ func (o *overlay) closeContent(n *inode, c Caller, op event.Op, idle bool) {
 		return
 	}
 	gen := n.peek()
-	var sx unix.Statx_t
+	var sx sys.Stat
 	err := o.statInode(n, &sx)
 	o.closeAs(n, w, o.procs.refresh(c), op, idle, false, &sx, err, gen)
 }
 
-func (o *overlay) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, held bool, sx *unix.Statx_t, err error, gen uint32) {
+func (o *overlay) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, held bool, sx *sys.Stat, err error, gen uint32) {
 	w.dirty = false
 	defer o.ledger.flag(n, nodeDirty|nodeCreated, false)
 	o.dirty.remove(n)
@@ -144,7 +144,7 @@ func (o *overlay) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, held
 		op = event.OpCreate
 	}
 	w.created = false
-	w.size = int64(sx.Size)
+	w.size = sx.Size
 	if o.obs == nil {
 		return
 	}
@@ -153,8 +153,8 @@ func (o *overlay) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, held
 	}
 	n.tell(stampOf(sx))
 	ev := Closed{
-		File: n, Caller: c, Writer: w.writer, Op: op, Stat: toStat(sx),
-		TailFrom: min(w.tail, int64(sx.Size)), LastPath: n.LastPath(), Idle: idle, Held: held, Time: now,
+		File: n, Caller: c, Writer: w.writer, Op: op, Stat: sx.Stat,
+		TailFrom: min(w.tail, sx.Size), LastPath: n.LastPath(), Idle: idle, Held: held, Time: now,
 	}
 	if ev.Writer.PID != 0 && ev.Writer.PID == ev.Caller.PID && ev.Caller.Proc != nil {
 		ev.Writer.Proc = ev.Caller.Proc

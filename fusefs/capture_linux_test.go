@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/fusefs/sys"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -130,7 +132,7 @@ func linkTmpfile(dir, name string) error {
 	if _, err := unix.Write(fd, []byte("nameless")); err != nil {
 		return err
 	}
-	if err := unix.Linkat(unix.AT_FDCWD, procFD(fd), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW); err != nil {
+	if err := sys.LinkFD(fd, unix.AT_FDCWD, name); err != nil {
 		return fmt.Errorf("link: %w", err)
 	}
 	return unix.Close(fd)

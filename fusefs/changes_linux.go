@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/fusefs/sys"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -140,7 +142,7 @@ func (o *overlay) noteContent(id uint64) {
 		return
 	}
 	if !n.isDir() {
-		var sx unix.Statx_t
+		var sx sys.Stat
 		if o.statInode(n, &sx) != nil || int(sx.Nlink) > len(paths) {
 			o.changes.Everything()
 			return

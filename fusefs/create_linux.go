@@ -1,22 +1,24 @@
 package fusefs
 
 import (
-	"cachebro/store/event"
 	"time"
+
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
 // doneOn tells the Observer of an operation on an inode that keeps its name.
-func (o *overlay) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *unix.Statx_t) {
+func (o *overlay) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat) {
 	if o.obs == nil || op == event.OpChmod && (n.unborn() || sx.Nlink == 0) { // of what has no name there is nothing to tell
 		return
 	}
 	p := n.LastPath()
 	cl := o.class(p, n.isDir())
 	o.obs.Done(Event{
-		Op: op, File: n, Caller: o.caller(in, true), Path: p, Stat: toStat(sx),
+		Op: op, File: n, Caller: o.caller(in, true), Path: p, Stat: sx.Stat,
 		Class: cl, Class2: cl, Time: time.Now(),
 	})
 }
@@ -27,12 +29,12 @@ func (o *overlay) finding(n *inode) {
 	if o.finder == nil || n.kind == unix.S_IFLNK || n.unborn() {
 		return
 	}
-	var sx unix.Statx_t
+	var sx sys.Stat
 	if err := o.statInode(n, &sx); err != nil {
 		return
 	}
 	for _, p := range n.Paths() {
-		o.finder.Found(n, p, "", toStat(&sx))
+		o.finder.Found(n, p, "", sx.Stat)
 	}
 }
 
@@ -42,7 +44,7 @@ func (o *overlay) newMode(dir *dirfd, mode, umask uint32) uint32 {
 	n := dir.node
 	if o.acl && (o.outside.Load() || !n.noACL.Load()) {
 		gen := n.peek()
-		if _, err := unix.Getxattr(procFD(dir.fd), "system.posix_acl_default", nil); err == nil {
+		if _, err := sys.GetXattr(dir.fd, sys.DefaultACL, nil); err == nil {
 			return mode
 		}
 		n.mu.Lock()
@@ -79,7 +81,7 @@ func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string,
 	defer o.makes.end()
 	create := func() (err error) {
 		flags := createFlags(in.Flags)
-		fd, err = openBeneath(d.fd, name, flags|unix.O_CREAT|unix.O_EXCL, o.newMode(d, in.Mode, in.Umask))
+		fd, err = sys.Open(d.fd, name, flags|unix.O_CREAT|unix.O_EXCL, o.newMode(d, in.Mode, in.Umask))
 		return err
 	}
 	err = o.as(&in.InHeader, create)
@@ -89,9 +91,9 @@ func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string,
 	if err == unix.EEXIST && in.Flags&unix.O_EXCL == 0 {
 		return o.createExisting(cancel, d, parent, in, name, out)
 	}
-	var sx unix.Statx_t
+	var sx sys.Stat
 	if err == nil {
-		err = statFD(fd, &sx)
+		err = sys.StatFD(fd, &sx)
 	}
 	if err != nil {
 		if fd >= 0 {
@@ -118,7 +120,7 @@ func createFlags(flags uint32) int {
 
 // created registers a file that was just made: it is dirty from the start, so
 // that its first close is told even if nothing was written.
-func (o *overlay) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *unix.Statx_t, out *fuse.OpenOut) {
+func (o *overlay) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *sys.Stat, out *fuse.OpenOut) {
 	n.order.Lock()
 	defer n.order.Unlock()
 	now := time.Now()
@@ -132,7 +134,7 @@ func (o *overlay) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *uni
 	if o.obs != nil && !n.nameless() {
 		p := n.LastPath()
 		cl := o.class(p, false)
-		o.obs.Done(Event{Op: event.OpCreate, File: n, Caller: c, Path: p, Stat: toStat(sx), Class: cl, Class2: cl, Time: now})
+		o.obs.Done(Event{Op: event.OpCreate, File: n, Caller: c, Path: p, Stat: sx.Stat, Class: cl, Class2: cl, Time: now})
 	}
 	if in.Flags&unix.O_ACCMODE == unix.O_RDONLY {
 		o.closeContent(n, c, event.OpCreate, false) // its FLUSH will not be sent
@@ -140,11 +142,11 @@ func (o *overlay) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *uni
 }
 
 func (o *overlay) createExisting(cancel <-chan struct{}, d *dirfd, parent *inode, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
-	var sx unix.Statx_t
-	if err := statAt(d.fd, name, &sx); err != nil {
+	var sx sys.Stat
+	if err := sys.StatAt(d.fd, name, &sx); err != nil {
 		return status(err)
 	}
-	if uint32(sx.Mode)&unix.S_IFMT != unix.S_IFREG {
+	if sx.Mode&unix.S_IFMT != unix.S_IFREG {
 		return fuse.Status(unix.EEXIST)
 	}
 	n := o.entry(parent, name, &sx, &out.EntryOut)
@@ -173,12 +175,12 @@ func (o *overlay) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.Create
 	defer o.makes.end()
 	err = o.as(&in.InHeader, func() (err error) {
 		flags := createFlags(in.Flags) | unix.O_TMPFILE | int(in.Flags)&unix.O_EXCL
-		fd, err = openBeneath(d.fd, ".", flags, o.newMode(d, in.Mode, in.Umask))
+		fd, err = sys.Open(d.fd, ".", flags, o.newMode(d, in.Mode, in.Umask))
 		return err
 	})
-	var sx unix.Statx_t
+	var sx sys.Stat
 	if err == nil {
-		err = statFD(fd, &sx)
+		err = sys.StatFD(fd, &sx)
 	}
 	if err != nil {
 		if fd >= 0 {
@@ -240,14 +242,14 @@ func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target strin
 	earlier := o.earlier(in)
 	t := o.try(in, nil, nil)
 	err := o.as(in, func() error { return mk(d) })
-	var sx unix.Statx_t
-	if err == unix.EEXIST && statAt(d.fd, name, &sx) == nil && earlier.made(&sx, op) {
+	var sx sys.Stat
+	if err == unix.EEXIST && sys.StatAt(d.fd, name, &sx) == nil && earlier.made(&sx, op) {
 		err = nil
 	}
 	if err != nil {
 		return status(err)
 	}
-	if err := statAt(d.fd, name, &sx); err != nil {
+	if err := sys.StatAt(d.fd, name, &sx); err != nil {
 		return status(err)
 	}
 	o.overtook(in, parent)
@@ -257,12 +259,12 @@ func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target strin
 		cl := o.class(p, n.isDir())
 		o.obs.Done(Event{
 			Op: op, File: n, Caller: o.caller(in, true), Path: p, Target: target,
-			Stat: toStat(&sx), Class: cl, Class2: cl, Time: time.Now(),
+			Stat: sx.Stat, Class: cl, Class2: cl, Time: time.Now(),
 		})
 	}
 	if op == event.OpCreate { // mknod(2) of a file: made and closed
 		n.order.Lock()
-		o.closeMade(n, o.caller(in, true), int64(sx.Size))
+		o.closeMade(n, o.caller(in, true), sx.Size)
 		n.order.Unlock()
 	}
 	t.told()
@@ -291,8 +293,8 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	n.begin()
 	err := o.link(n, d.fd, name)
 	n.end()
-	var sx unix.Statx_t
-	if err == unix.EEXIST && in.Unique&resendBit != 0 && statAt(d.fd, name, &sx) == nil && keyOf(&sx) == n.key {
+	var sx sys.Stat
+	if err == unix.EEXIST && in.Unique&resendBit != 0 && sys.StatAt(d.fd, name, &sx) == nil && keyOf(&sx) == n.key {
 		err = nil // by a server that was killed
 	}
 	if err != nil {
@@ -301,7 +303,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	o.overtook(&in.InHeader, parent, n)
 	n.addLink(parent, name)
 	gen := n.peek()
-	if err := statAt(d.fd, name, &sx); err != nil {
+	if err := sys.StatAt(d.fd, name, &sx); err != nil {
 		return status(err)
 	}
 	o.entry(parent, name, &sx, out)
@@ -311,7 +313,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	}
 	p := parent.childPath(name)
 	cl := o.class(p, false)
-	ev := Event{Op: event.OpLink, File: n, Caller: c, Path: old, Path2: p, Stat: toStat(&sx), Class: cl, Class2: cl, Time: time.Now()}
+	ev := Event{Op: event.OpLink, File: n, Caller: c, Path: old, Path2: p, Stat: sx.Stat, Class: cl, Class2: cl, Time: time.Now()}
 	if first {
 		ev.Op, ev.Path, ev.Path2 = event.OpCreate, p, ""
 	} else if cl1 := o.class(old, false); cl1 != ignoredEverywhere {
@@ -319,7 +321,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	}
 	o.obs.Done(ev)
 	if first {
-		o.closeMade(n, c, int64(sx.Size))
+		o.closeMade(n, c, sx.Size)
 	}
 	return fuse.OK
 }
@@ -352,8 +354,8 @@ func (o *overlay) link(n *inode, dir int, name string) error {
 			}
 			return err
 		}
-		var sx unix.Statx_t
-		if statAt(dir, name, &sx) == nil && keyOf(&sx) == n.key {
+		var sx sys.Stat
+		if sys.StatAt(dir, name, &sx) == nil && keyOf(&sx) == n.key {
 			return nil
 		}
 		_ = unix.Unlinkat(dir, name, 0) // another file has that name by now
@@ -363,5 +365,5 @@ func (o *overlay) link(n *inode, dir int, name string) error {
 		return unix.ESTALE
 	}
 	defer h.release()
-	return unix.Linkat(unix.AT_FDCWD, procFD(h.fd), dir, name, unix.AT_SYMLINK_FOLLOW)
+	return sys.LinkFD(h.fd, dir, name)
 }

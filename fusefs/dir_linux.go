@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"cachebro/fusefs/sys"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
@@ -90,7 +92,7 @@ func (o *overlay) stream(n *inode, off int64) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	fd, err := openBeneath(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := sys.Open(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	d.release()
 	if err != nil {
 		return nil, err
@@ -121,9 +123,9 @@ func (o *overlay) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirE
 		if e.Name == "." || e.Name == ".." {
 			return true
 		}
-		var sx unix.Statx_t
+		var sx sys.Stat
 		made := o.makes.start()
-		if statAt(dir, e.Name, &sx) == nil {
+		if sys.StatAt(dir, e.Name, &sx) == nil {
 			child, isNew := o.ref(n, e.Name, &sx)
 			if isNew {
 				o.noteOutside(child, &sx, made)
@@ -131,7 +133,7 @@ func (o *overlay) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirE
 				o.afresh(child, &in.InHeader, dir, e.Name, &sx)
 			}
 			o.fillEntry(child, &sx, eo)
-			out.FixMode(uint32(sx.Mode))
+			out.FixMode(sx.Mode)
 		}
 		return true
 	})

@@ -12,7 +12,7 @@ import (
 // 20,000 are common, and open files need most of those.
 const maxDirFDs = 2048
 
-// dirfd is an O_PATH descriptor of a directory. refs counts its users, the
+// dirfd is a descriptor (sys.Place) of a directory. refs counts its users, the
 // cache among them; the last one closes it.
 type dirfd struct {
 	fd   int

@@ -10,7 +10,8 @@
 // request and call the overlay, a fuse.RawFileSystem. The operations lie in
 // one file per family. Files of the source are reached by name relative to
 // the descriptor of a directory (resolve_linux.go), never by an absolute path,
-// because in the usual case the mountpoint covers the source.
+// because in the usual case the mountpoint covers the source. The system calls
+// for that are in package sys.
 //
 // # Identity
 //

@@ -3,6 +3,8 @@ package fusefs
 import (
 	"sync/atomic"
 
+	"cachebro/fusefs/sys"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -88,7 +90,7 @@ func (n *inode) writersBeside(h *handle) bool {
 // maxKept bounds the descriptors of removed files that keep has taken.
 const maxKept = 1024
 
-// keep opens an O_PATH descriptor of n, which is about to lose its last known name,
+// keep opens a descriptor (sys.Place) of n, which is about to lose its last known name,
 // and holds it until the kernel forgets n. A process may have looked up the name and
 // be about to open it: without this, one open in a hundred failed with ESTALE during
 // an atomic save.
@@ -109,12 +111,12 @@ func (o *overlay) keep(n *inode, dir int, name string) *handle {
 		o.kept.Add(-1)
 		return nil
 	}
-	fd, err := openBeneath(dir, name, unix.O_PATH, 0)
+	fd, err := sys.Open(dir, name, sys.Place, 0)
 	if err != nil {
 		o.kept.Add(-1)
 		return nil
 	}
-	h := &handle{node: n, fd: fd, flags: unix.O_PATH}
+	h := &handle{node: n, fd: fd, flags: sys.Place}
 	h.refs.Store(1)
 	n.mu.Lock()
 	p := &n.handles
@@ -140,7 +142,7 @@ func (o *overlay) forgotten(n *inode) {
 	n.mu.Lock()
 	h := n.handles
 	n.mu.Unlock()
-	for h != nil && h.flags&unix.O_PATH == 0 {
+	for h != nil && h.flags&sys.Place == 0 {
 		h = h.next
 	}
 	o.unkeep(h)
@@ -152,7 +154,7 @@ func (n *inode) anyHandle(both bool) *handle {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for h := n.handles; h != nil; h = h.next {
-		if both && h.flags&unix.O_PATH != 0 || both && h.flags&unix.O_ACCMODE == unix.O_WRONLY && !h.readsToo() {
+		if both && h.flags&sys.Place != 0 || both && h.flags&unix.O_ACCMODE == unix.O_WRONLY && !h.readsToo() {
 			continue
 		}
 		if h.acquire() {

@@ -1,10 +1,12 @@
 package fusefs
 
 import (
-	"cachebro/store/event"
 	"os"
 	"sync"
 	"sync/atomic"
+
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
 
 	"golang.org/x/sys/unix"
 )
@@ -162,7 +164,7 @@ func (n *inode) childPath(name string) string {
 // Open returns a new read-only descriptor on the source side. See File.
 func (n *inode) Open() (*os.File, error) {
 	// What we read for ourselves leaves no trace in the access time.
-	fd, err := n.fs.openInode(n, unix.O_RDONLY|unix.O_NOATIME)
+	fd, err := n.fs.openInode(n, unix.O_RDONLY|sys.NoAtime)
 	if err == unix.EPERM { // not the owner
 		fd, err = n.fs.openInode(n, unix.O_RDONLY)
 	}
@@ -182,20 +184,20 @@ func (n *inode) Open() (*os.File, error) {
 
 // Stat asks the source.
 func (n *inode) Stat() (event.Stat, error) {
-	var sx unix.Statx_t
+	var sx sys.Stat
 	if err := n.fs.statInode(n, &sx); err != nil {
 		return event.Stat{}, &os.PathError{Op: "stat", Path: n.LastPath(), Err: err}
 	}
-	return toStat(&sx), nil
+	return sx.Stat, nil
 }
 
 // At: see File.
 func (n *inode) At(fn func(path string) error) error {
 	if h := n.anyHandle(false); h != nil {
 		defer h.release()
-		return fn(procFD(h.fd))
+		return fn(sys.Path(h.fd))
 	}
-	return n.fs.withInode(n, func(fd int) error { return fn(procFD(fd)) })
+	return n.fs.withInode(n, func(fd int) error { return fn(sys.Path(fd)) })
 }
 
 // hasLink reports whether (parent, name) is a known name of n.

@@ -1,8 +1,10 @@
 package fusefs
 
 import (
-	"cachebro/store/event"
 	"math"
+
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -49,7 +51,7 @@ func (o *overlay) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (
 			var m int
 			var err error
 			if appends {
-				m, err = unix.Pwritev2(h.fd, [][]byte{data[done:]}, 0, unix.RWF_APPEND)
+				m, err = sys.Append(h.fd, data[done:])
 			} else {
 				m, err = unix.Pwrite(h.fd, data[done:], off+int64(done))
 			}
@@ -101,8 +103,8 @@ func (o *overlay) soilHandle(h *handle, in *fuse.InHeader, off int64, appends bo
 	}
 	var before stamp
 	if w == nil || !w.dirty {
-		var sx unix.Statx_t
-		if err := statFD(h.fd, &sx); err != nil {
+		var sx sys.Stat
+		if err := sys.StatFD(h.fd, &sx); err != nil {
 			return nil, err
 		}
 		before = stampOf(&sx)
@@ -145,10 +147,10 @@ func (o *overlay) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.S
 	}
 	n.begin()
 	err = o.likeCaller(n, h.fd, &in.InHeader, false, func() error {
-		return o.forCaller(&in.InHeader, true, func() error { return allocate(h.fd, in.Mode, off, int64(in.Length)) })
+		return o.forCaller(&in.InHeader, true, func() error { return sys.Allocate(h.fd, in.Mode, off, int64(in.Length)) })
 	})
 	n.end()
-	if in.Mode&unix.FALLOC_FL_KEEP_SIZE != 0 {
+	if in.Mode&sys.KeepSize != 0 {
 		end = w.size
 	}
 	if err == nil {
@@ -179,7 +181,7 @@ func (o *overlay) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn
 	err = o.likeCaller(n, to.fd, &in.InHeader, false, func() error {
 		return o.forCaller(&in.InHeader, true, func() (err error) {
 			// The count is answered in 32 bits.
-			done, err = unix.CopyFileRange(from.fd, &offIn, to.fd, &offOut, int(min(in.Len, 1<<30)), int(in.Flags))
+			done, err = sys.CopyRange(from.fd, offIn, to.fd, offOut, int(min(in.Len, 1<<30)), int(in.Flags))
 			return err
 		})
 	})
@@ -190,15 +192,4 @@ func (o *overlay) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn
 	w.touched(int64(in.OffOut), int64(in.OffOut)+int64(done))
 	w.leave(to.fd)
 	return uint32(done), fuse.OK
-}
-
-// allocate is fallocate(2), tried again when a signal came meanwhile, which
-// tmpfs answers with EINTR: the runtime sends SIGURG to threads that work for
-// long.
-func allocate(fd int, mode uint32, off, n int64) error {
-	for {
-		if err := unix.Fallocate(fd, mode, off, n); err != unix.EINTR {
-			return err
-		}
-	}
 }

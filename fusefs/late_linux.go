@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cachebro/fusefs/sys"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -26,7 +28,7 @@ const (
 
 // sendBack reports whether a thread that wants to write to a file with these
 // attributes has to look for it again.
-func (l *late) sendBack(sx *unix.Statx_t, thread uint32) bool {
+func (l *late) sendBack(sx *sys.Stat, thread uint32) bool {
 	named := sx.Nlink > 0 || sx.Mode&unix.S_IFMT != unix.S_IFREG
 	if named && !l.some.Load() {
 		return false

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"cachebro/fusefs/sys"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
@@ -119,7 +121,7 @@ type handleSlot struct {
 
 // newLedger begins a ledger in an empty memfd.
 func newLedger(f *os.File) (*ledger, error) {
-	if err := allocate(int(f.Fd()), 0, 0, pieceSize); err != nil {
+	if err := sys.Allocate(int(f.Fd()), 0, 0, pieceSize); err != nil {
 		return nil, fmt.Errorf("room for the ledger: %w", err)
 	}
 	l, err := mapLedger(f)
@@ -243,7 +245,7 @@ func (l *ledger) alloc(class int) uint32 {
 func (l *ledger) growLocked(class int) bool {
 	n := l.head.pieces.Load()
 	at := int64(n) * pieceSize
-	if l.broken.Load() || at+pieceSize > ledgerMax || allocate(l.fd, 0, at, pieceSize) != nil {
+	if l.broken.Load() || at+pieceSize > ledgerMax || sys.Allocate(l.fd, 0, at, pieceSize) != nil {
 		l.giveUp()
 		return false
 	}

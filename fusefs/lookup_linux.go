@@ -1,6 +1,8 @@
 package fusefs
 
 import (
+	"cachebro/fusefs/sys"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
@@ -25,10 +27,10 @@ func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out 
 	if !st.Ok() {
 		return st
 	}
-	var sx unix.Statx_t
+	var sx sys.Stat
 	made := o.makes.start()
 	defer d.release()
-	err := statAt(d.fd, name, &sx)
+	err := sys.StatAt(d.fd, name, &sx)
 	if err == unix.ENOENT {
 		out.EntryValid, out.EntryValidNsec = o.ttl()
 		return fuse.OK
@@ -49,31 +51,31 @@ func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out 
 // afresh is for the attributes of an inode that the kernel knows already, before they
 // are sent to it: they were read before the inode was found, and a later change (see
 // overtook) could not know of this request.
-func (o *overlay) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx *unix.Statx_t) {
+func (o *overlay) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx *sys.Stat) {
 	if n.isReg() && sx.Nlink == 1 {
 		return // the kernel knows of all that changes it
 	}
 	n.asking(in.Pid)
-	var again unix.Statx_t
-	if statAt(dir, name, &again) == nil && keyOf(&again) == n.key {
+	var again sys.Stat
+	if sys.StatAt(dir, name, &again) == nil && keyOf(&again) == n.key {
 		*sx = again
 	}
 }
 
 // entry counts a reference to the inode that sx describes, known as name in
 // parent, and fills the reply.
-func (o *overlay) entry(parent *inode, name string, sx *unix.Statx_t, out *fuse.EntryOut) *inode {
+func (o *overlay) entry(parent *inode, name string, sx *sys.Stat, out *fuse.EntryOut) *inode {
 	n, _ := o.ref(parent, name, sx)
 	o.fillEntry(n, sx, out)
 	return n
 }
 
 // ref is entry without a reply. isNew: the kernel did not know the inode.
-func (o *overlay) ref(parent *inode, name string, sx *unix.Statx_t) (n *inode, isNew bool) {
+func (o *overlay) ref(parent *inode, name string, sx *sys.Stat) (n *inode, isNew bool) {
 	k := keyOf(sx)
 	n, isNew = o.table.ref(k, func(id uint64) *inode {
-		n := &inode{fs: o, id: id, key: k, kind: uint32(sx.Mode) & unix.S_IFMT, link: link{parent: parent, name: name}}
-		n.seen = seen{known: true, mtime: nanos(sx.Mtime), ctime: nanos(sx.Ctime), size: int64(sx.Size)}
+		n := &inode{fs: o, id: id, key: k, kind: sx.Mode & unix.S_IFMT, link: link{parent: parent, name: name}}
+		n.seen = seen{known: true, mtime: sx.Mtime, ctime: sx.Ctime, size: sx.Size}
 		return n
 	})
 	if !isNew {
@@ -87,15 +89,15 @@ func (o *overlay) ref(parent *inode, name string, sx *unix.Statx_t) (n *inode, i
 
 // maybeOutside is for attributes that came without peek: when they differ from
 // what is known, the source is asked once more, properly.
-func (o *overlay) maybeOutside(n *inode, sx *unix.Statx_t) {
+func (o *overlay) maybeOutside(n *inode, sx *sys.Stat) {
 	n.mu.Lock()
 	s := n.seen
 	n.mu.Unlock()
-	if s.known && s.mtime == nanos(sx.Mtime) && s.ctime == nanos(sx.Ctime) && s.size == int64(sx.Size) {
+	if s.known && s.mtime == sx.Mtime && s.ctime == sx.Ctime && s.size == sx.Size {
 		return
 	}
 	gen := n.peek()
-	var again unix.Statx_t
+	var again sys.Stat
 	if o.statInode(n, &again) == nil {
 		*sx = again
 		o.observed(n, sx, gen)
@@ -120,7 +122,7 @@ func (o *overlay) Forget(id, count uint64) {
 
 // attrs asks the source for the attributes of an inode, through the handle fh
 // if has.
-func (o *overlay) attrs(in *fuse.InHeader, fh uint64, has bool, sx *unix.Statx_t) fuse.Status {
+func (o *overlay) attrs(in *fuse.InHeader, fh uint64, has bool, sx *sys.Stat) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
 		return st
@@ -129,7 +131,7 @@ func (o *overlay) attrs(in *fuse.InHeader, fh uint64, has bool, sx *unix.Statx_t
 	gen := n.peek()
 	var err error
 	if h := o.handles.get(fh); has && h != nil && h.acquire() {
-		err = statFD(h.fd, sx)
+		err = sys.StatFD(h.fd, sx)
 		h.release()
 	} else {
 		err = o.statInode(n, sx)
@@ -143,7 +145,7 @@ func (o *overlay) attrs(in *fuse.InHeader, fh uint64, has bool, sx *unix.Statx_t
 
 // GetAttr is stat(2).
 func (o *overlay) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	var sx unix.Statx_t
+	var sx sys.Stat
 	st := o.attrs(&in.InHeader, in.Fh(), in.Flags()&fuse.FUSE_GETATTR_FH != 0, &sx)
 	if st.Ok() {
 		o.fillAttrOut(&sx, out)
@@ -153,11 +155,11 @@ func (o *overlay) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 
 // Statx is asked when a process wants the birth time.
 func (o *overlay) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
-	var sx unix.Statx_t
+	var sx sys.Stat
 	st := o.attrs(&in.InHeader, in.Fh, in.GetattrFlags&fuse.FUSE_GETATTR_FH != 0, &sx)
 	if st.Ok() {
 		out.AttrValid, out.AttrValidNsec = o.ttl()
-		out.Statx.FromStatx(&sx)
+		fillStatx(&sx, &out.Statx)
 	}
 	return st
 }
@@ -169,12 +171,8 @@ func (o *overlay) Readlink(_ <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.S
 		return nil, st
 	}
 	var target []byte
-	err := o.withInode(n, func(fd int) error {
-		buf := make([]byte, unix.PathMax)
-		l, err := unix.Readlinkat(fd, "", buf)
-		if err == nil {
-			target = buf[:l]
-		}
+	err := o.withInode(n, func(fd int) (err error) {
+		target, err = sys.ReadLinkFD(fd)
 		return err
 	})
 	return target, status(err)

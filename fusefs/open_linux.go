@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cachebro/fusefs/sys"
 	"cachebro/store/event"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -36,7 +37,7 @@ func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOu
 		return o.openTrunc(cancel, n, c, in, out)
 	}
 	gen := n.peek()
-	var sx unix.Statx_t
+	var sx sys.Stat
 	fd, _, err := o.openStat(n, int(in.Flags)&keepFlags, &sx)
 	if err != nil {
 		return status(err)
@@ -82,7 +83,7 @@ func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse
 	n.order.Lock()
 	defer n.order.Unlock()
 	spoilt := n.spoilt.Load()
-	var sx unix.Statx_t
+	var sx sys.Stat
 	flags := int(in.Flags) & keepFlags
 	reads := flags&unix.O_ACCMODE == unix.O_RDONLY // with O_TRUNC: odd, but Linux does it
 	if reads {
@@ -163,8 +164,8 @@ func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 // of a caller who has been looked at. It needs n.order. held: the handle stays for the moment.
 func (o *overlay) closeHandle(n *inode, h *handle, c Caller, held bool) {
 	gen := n.peek()
-	var sx unix.Statx_t
-	err := statFD(h.fd, &sx)
+	var sx sys.Stat
+	err := sys.StatFD(h.fd, &sx)
 	o.closeAs(n, n.writes, c, event.OpWrite, false, held, &sx, err, gen)
 }
 
@@ -250,7 +251,7 @@ func (o *overlay) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 		return status(err)
 	}
 	defer d.release()
-	fd, err := openBeneath(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := sys.Open(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return status(err)
 	}

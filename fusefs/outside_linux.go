@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"cachebro/fusefs/sys"
 )
 
 // maxForgotten bounds how many files of our own are remembered after the kernel
@@ -69,16 +69,16 @@ func (s *outsideWrites) unknown(k key, ctime int64, now moment) bool {
 // made or changed directly on the source since the mount: a new file, or one that an
 // atomic save put in the place of another. made was taken before the source was
 // asked; if we made a file since, it may be this one.
-func (o *overlay) noteOutside(n *inode, sx *unix.Statx_t, made moveMark) {
+func (o *overlay) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	if o.obs == nil || !n.isReg() || !o.outside.Load() {
 		return
 	}
 	if o.makes.running.Load() > 0 || o.makes.done.Load() != made.done {
 		return
 	}
-	if o.outsideWrites.unknown(n.key, nanos(sx.Ctime), now()) {
-		was := toStat(sx)
+	if o.outsideWrites.unknown(n.key, sx.Ctime, now()) {
+		was := sx.Stat
 		was.Size = 0
-		o.outsideOf(n, was, toStat(sx))
+		o.outsideOf(n, was, sx.Stat)
 	}
 }

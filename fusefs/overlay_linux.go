@@ -9,11 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
-
 	"cachebro/fusefs/changes"
 	"cachebro/fusefs/ignore"
+	"cachebro/fusefs/sys"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 )
 
 // rootID is the node id of the root, by the protocol.
@@ -98,12 +99,12 @@ func newOverlay(opt *Options) (*overlay, error) {
 	o.outside.Store(opt.Outside)
 	o.outsideWrites.since = now()
 
-	fd, err := openBeneath(int(opt.Source.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := sys.Open(int(opt.Source.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open source", Path: opt.Source.Name(), Err: err}
 	}
-	var sx unix.Statx_t
-	if err := statFD(fd, &sx); err != nil {
+	var sx sys.Stat
+	if err := sys.StatFD(fd, &sx); err != nil {
 		unix.Close(fd)
 		return nil, &os.PathError{Op: "stat source", Path: opt.Source.Name(), Err: err}
 	}
@@ -122,9 +123,9 @@ func newOverlay(opt *Options) (*overlay, error) {
 	o.root.acquire() // one for root.dirfd, one for o.root
 	root.dirfd.Store(o.root)
 
-	_, err = unix.Fgetxattr(fd, "user.cachebro", nil)
+	_, err = sys.GetXattrOpen(fd, "user.cachebro", nil)
 	o.noXattr = err == unix.EOPNOTSUPP
-	_, err = unix.Fgetxattr(fd, "system.posix_acl_access", nil)
+	_, err = sys.GetXattrOpen(fd, sys.AccessACL, nil)
 	o.acl = err == nil || err == unix.ENODATA
 	o.dirty.init(o)
 	return o, nil

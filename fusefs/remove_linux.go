@@ -3,11 +3,12 @@ package fusefs
 import (
 	"time"
 
+	"cachebro/fusefs/ignore"
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
-
-	"cachebro/fusefs/ignore"
-	"cachebro/store/event"
 )
 
 // ignoredEverywhere is the class of which nothing is kept.
@@ -16,7 +17,7 @@ const ignoredEverywhere = ignore.Excluded
 // known returns the inode that sx describes, found as name in parent. One that
 // the kernel does not know (it changed underneath) is made for the moment, so
 // that its content is saved like any other.
-func (o *overlay) known(parent *inode, name string, sx *unix.Statx_t) *inode {
+func (o *overlay) known(parent *inode, name string, sx *sys.Stat) *inode {
 	k := keyOf(sx)
 	if n := o.table.find(k); n != nil {
 		n.addLink(parent, name)
@@ -24,7 +25,7 @@ func (o *overlay) known(parent *inode, name string, sx *unix.Statx_t) *inode {
 	}
 	return &inode{
 		fs: o, id: o.table.nextID.Add(1), key: k,
-		kind: uint32(sx.Mode) & unix.S_IFMT, link: link{parent: parent, name: name},
+		kind: sx.Mode & unix.S_IFMT, link: link{parent: parent, name: name},
 	}
 }
 
@@ -57,7 +58,7 @@ func (o *overlay) closeBelow(dirs ...*inode) {
 
 // losing prepares n for the loss of a name: what was written and not closed is
 // closed, then the Observer saves the content. It needs n.order.
-func (o *overlay) losing(n *inode, name string, c Caller, op event.Op, sx *unix.Statx_t, cancel <-chan struct{}) {
+func (o *overlay) losing(n *inode, name string, c Caller, op event.Op, sx *sys.Stat, cancel <-chan struct{}) {
 	if !n.isReg() {
 		return
 	}
@@ -68,7 +69,7 @@ func (o *overlay) losing(n *inode, name string, c Caller, op event.Op, sx *unix.
 }
 
 // lost takes the name away from n after the source did. It needs n.order.
-func (o *overlay) lost(n *inode, parent *inode, name string, sx *unix.Statx_t) {
+func (o *overlay) lost(n *inode, parent *inode, name string, sx *sys.Stat) {
 	if !n.dropLink(parent, name) {
 		o.guard(n) // what was opened while the name went
 	}
@@ -95,8 +96,8 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 		return st
 	}
 	defer d.release()
-	var sx unix.Statx_t
-	err := statAt(d.fd, name, &sx)
+	var sx sys.Stat
+	err := sys.StatAt(d.fd, name, &sx)
 	if t := o.earlier(in); t != nil && (err == unix.ENOENT || err == nil && keyOf(&sx) != t.a) {
 		return o.removedBefore(in, t, parent, name, op)
 	}
@@ -120,7 +121,7 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 		o.losing(n, ev.Path, c, op, &sx, cancel)
 	}
 	if o.finder != nil && (!n.isReg() || sx.Nlink > 1) {
-		o.finder.Found(n, ev.Path, ev.Target, toStat(&sx))
+		o.finder.Found(n, ev.Path, ev.Target, sx.Stat)
 	}
 	kept := o.keep(n, d.fd, name)
 	t := o.try(in, &sx, nil)
@@ -137,20 +138,17 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 		if op == event.OpUnlink {
 			ev.File = n
 		}
-		ev.Caller, ev.Stat, ev.Class2, ev.Time = c, toStat(&sx), ev.Class, time.Now()
+		ev.Caller, ev.Stat, ev.Class2, ev.Time = c, sx.Stat, ev.Class, time.Now()
 		o.obs.Done(ev)
 	}
 	t.told()
 	return fuse.OK
 }
 
+// readlink is where a symbolic link points, "" where that cannot be told.
 func readlink(dir int, name string) string {
-	buf := make([]byte, unix.PathMax)
-	l, err := unix.Readlinkat(dir, name, buf)
-	if err != nil {
-		return ""
-	}
-	return string(buf[:l])
+	to, _ := sys.ReadLink(dir, name)
+	return string(to)
 }
 
 // rename is one renameat2 under way.
@@ -158,7 +156,7 @@ type rename struct {
 	from, to         *inode // directories
 	fromName, toName string
 	src, dst         *inode // dst: the inode that has the new name, or nil
-	srcStat, dstStat unix.Statx_t
+	srcStat, dstStat sys.Stat
 }
 
 // Rename moves a name, with the flags of renameat2(2).
@@ -171,7 +169,7 @@ func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, new
 	if r.to, st = o.node(in.Newdir); !st.Ok() {
 		return st
 	}
-	if in.Flags&^(unix.RENAME_NOREPLACE|unix.RENAME_EXCHANGE) != 0 {
+	if in.Flags&^(sys.NoReplace|sys.Exchange) != 0 {
 		return fuse.EINVAL // RENAME_WHITEOUT leaves a device that no project wants
 	}
 	if o.hidden(r.from, oldName) {
@@ -190,7 +188,7 @@ func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, new
 		return status(err)
 	}
 	defer d2.release()
-	err = statAt(d1.fd, oldName, &r.srcStat)
+	err = sys.StatAt(d1.fd, oldName, &r.srcStat)
 	if t := o.earlier(&in.InHeader); t != nil && (err == unix.ENOENT || err == nil && keyOf(&r.srcStat) != t.a) {
 		return o.renamedBefore(in, t, &r, d2.fd)
 	}
@@ -198,7 +196,7 @@ func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, new
 		return status(err)
 	}
 	r.src = o.known(r.from, oldName, &r.srcStat)
-	if err := statAt(d2.fd, newName, &r.dstStat); err == nil {
+	if err := sys.StatAt(d2.fd, newName, &r.dstStat); err == nil {
 		r.dst = o.known(r.to, newName, &r.dstStat)
 	} else if err != unix.ENOENT {
 		return status(err)
@@ -210,7 +208,7 @@ func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, new
 
 // rename does the work; it needs the order of both inodes.
 func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, fd1, fd2 int) fuse.Status {
-	exchange := in.Flags&unix.RENAME_EXCHANGE != 0
+	exchange := in.Flags&sys.Exchange != 0
 	replaces := r.dst != nil && r.dst != r.src && in.Flags == 0
 	var c Caller
 	ev := Event{Op: event.OpRename, File: r.src}
@@ -236,13 +234,13 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 		o.losing(r.dst, ev.Path2, c, event.OpRename, &r.dstStat, cancel)
 	}
 	if o.finder != nil {
-		o.finder.Found(r.src, ev.Path, ev.Target, toStat(&r.srcStat))
+		o.finder.Found(r.src, ev.Path, ev.Target, r.srcStat.Stat)
 		if exchange || replaces && (!r.dst.isReg() || r.dstStat.Nlink > 1) {
 			target := ""
 			if r.dst.kind == unix.S_IFLNK {
 				target = readlink(fd2, r.toName)
 			}
-			o.finder.Found(r.dst, ev.Path2, target, toStat(&r.dstStat))
+			o.finder.Found(r.dst, ev.Path2, target, r.dstStat.Stat)
 		}
 	}
 	if replaces {
@@ -256,10 +254,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 		r.dst.begin()
 		defer r.dst.end()
 	}
-	err := unix.Renameat2(fd1, r.fromName, fd2, r.toName, uint(in.Flags))
-	if err == unix.ENOSYS && in.Flags == 0 {
-		err = unix.Renameat(fd1, r.fromName, fd2, r.toName)
-	}
+	err := sys.Rename(fd1, r.fromName, fd2, r.toName, in.Flags)
 	r.src.end()
 	if err != nil {
 		o.unkeep(kept)
@@ -276,11 +271,11 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 	o.renamed(r, &ev, exchange, replaces)
 	if o.obs != nil {
 		gen := r.src.peek()
-		var sx unix.Statx_t
-		if statAt(fd2, r.toName, &sx) == nil {
+		var sx sys.Stat
+		if sys.StatAt(fd2, r.toName, &sx) == nil {
 			r.src.note(&sx, gen)
 		}
-		ev.Stat, ev.Time = toStat(&sx), time.Now()
+		ev.Stat, ev.Time = sx.Stat, time.Now()
 		o.obs.Done(ev)
 	}
 	t.told()

@@ -1,8 +1,10 @@
 package fusefs
 
 import (
-	"cachebro/store/event"
 	"time"
+
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -26,7 +28,7 @@ func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, na
 	}
 	p := parent.childPath(name)
 	cl := o.class(p, n.isDir())
-	ev := Event{Op: op, Caller: o.caller(in, true), Path: p, Stat: toStat(&sx), Class: cl, Class2: cl, Time: time.Now()}
+	ev := Event{Op: op, Caller: o.caller(in, true), Path: p, Stat: sx.Stat, Class: cl, Class2: cl, Time: time.Now()}
 	if op == event.OpUnlink {
 		ev.File = n
 	}
@@ -38,8 +40,8 @@ func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, na
 // renamedBefore is Rename of a name that has gone, or is another's, by this
 // very request.
 func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd2 int) fuse.Status {
-	exchange := in.Flags&unix.RENAME_EXCHANGE != 0
-	if err := statAt(fd2, r.toName, &r.srcStat); err != nil {
+	exchange := in.Flags&sys.Exchange != 0
+	if err := sys.StatAt(fd2, r.toName, &r.srcStat); err != nil {
 		return status(err)
 	}
 	if keyOf(&r.srcStat) != t.a {
@@ -65,7 +67,7 @@ func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd2 in
 	if o.obs == nil || t.wasTold() {
 		return fuse.OK
 	}
-	ev.Caller, ev.Stat, ev.Time = o.caller(&in.InHeader, true), toStat(&r.srcStat), time.Now()
+	ev.Caller, ev.Stat, ev.Time = o.caller(&in.InHeader, true), r.srcStat.Stat, time.Now()
 	ev.Class, ev.Class2 = o.class(ev.Path, r.src.isDir()), o.class(ev.Path2, r.src.isDir())
 	if ev.Class == ignoredEverywhere {
 		ev.Class = ev.Class2
@@ -77,8 +79,8 @@ func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd2 in
 
 // createdBefore answers with a file that was made and opened.
 func (o *overlay) createdBefore(h *handle, out *fuse.CreateOut) fuse.Status {
-	var sx unix.Statx_t
-	if err := statFD(h.fd, &sx); err != nil {
+	var sx sys.Stat
+	if err := sys.StatFD(h.fd, &sx); err != nil {
 		return status(err)
 	}
 	o.fillEntry(h.node, &sx, &out.EntryOut)
@@ -90,8 +92,8 @@ func (o *overlay) createdBefore(h *handle, out *fuse.CreateOut) fuse.Status {
 // noted, so that it can be made again. Opening it instead would fail for a mode that
 // keeps its owner out. It reports whether it removed one.
 func (t *attempt) unmake(d *dirfd, name string) bool {
-	var sx unix.Statx_t
-	return statAt(d.fd, name, &sx) == nil && t.made(&sx, event.OpCreate) && sx.Size == 0 && sx.Nlink == 1 &&
+	var sx sys.Stat
+	return sys.StatAt(d.fd, name, &sx) == nil && t.made(&sx, event.OpCreate) && sx.Size == 0 && sx.Nlink == 1 &&
 		unix.Unlinkat(d.fd, name, 0) == nil
 }
 
@@ -109,12 +111,9 @@ func makes(op event.Op, mode uint32) bool {
 }
 
 // stat is what the attempt noted, as far as it is of use.
-func (t *attempt) stat() unix.Statx_t {
-	sx := unix.Statx_t{
-		Mask: unix.STATX_BASIC_STATS | unix.STATX_BTIME, Ino: t.a.ino, Mode: uint16(t.mode), Nlink: t.nlink, Size: uint64(t.size),
-		Dev_major: unix.Major(t.a.dev), Dev_minor: unix.Minor(t.a.dev),
-	}
-	sx.Btime = unix.StatxTimestamp{Sec: t.a.birth / int64(time.Second), Nsec: uint32(t.a.birth % int64(time.Second))}
-	sx.Mtime = unix.StatxTimestamp{Sec: t.mtime / int64(time.Second), Nsec: uint32(t.mtime % int64(time.Second))}
-	return sx
+func (t *attempt) stat() sys.Stat {
+	return sys.Stat{Stat: event.Stat{
+		Dev: t.a.dev, Ino: t.a.ino, Birth: t.a.birth,
+		Mode: t.mode, Nlink: t.nlink, Size: t.size, Mtime: t.mtime,
+	}}
 }

@@ -1,95 +1,17 @@
 package fusefs
 
 import (
-	"strconv"
 	"sync/atomic"
 	"time"
 
-	"cachebro/fusefs/kernelfs"
-	"cachebro/store/event"
+	"cachebro/fusefs/sys"
 
 	"golang.org/x/sys/unix"
 )
 
-const (
-	statxMask  = unix.STATX_BASIC_STATS | unix.STATX_BTIME
-	resolveHow = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
-)
+func keyOf(s *sys.Stat) key { return key{dev: s.Dev, ino: s.Ino, birth: s.Birth} }
 
-// openBeneath opens one name in a directory and follows nothing. EAGAIN means that a
-// rename was going on; it says nothing about this name.
-//
-// A mount on the name is passed through, except for the kernel's own file systems:
-// EACCES. Opening a file of /proc or /sys can have an effect, and it would happen
-// with our rights and in our name.
-func openBeneath(dir int, name string, flags int, mode uint32) (int, error) {
-	how := unix.OpenHow{
-		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW),
-		Resolve: resolveHow | unix.RESOLVE_NO_XDEV,
-	}
-	if flags&(unix.O_CREAT|unix.O_TMPFILE&^unix.O_DIRECTORY) != 0 {
-		how.Mode = uint64(mode & 0o7777)
-	}
-	for try := 0; ; try++ {
-		fd, err := unix.Openat2(dir, name, &how)
-		switch {
-		case err == unix.EINTR:
-		case err == unix.EAGAIN && try < 100:
-		case err == unix.EXDEV && how.Resolve&unix.RESOLVE_NO_XDEV != 0:
-			if kernelfs.On(dir, name) {
-				return -1, unix.EACCES
-			}
-			how.Resolve &^= unix.RESOLVE_NO_XDEV
-		case err == unix.ELOOP && flags&unix.O_PATH == 0:
-			// A symlink is where the kernel knows a file: changed underneath.
-			return -1, unix.ESTALE
-		case err == unix.ENOSYS:
-			return unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
-		default:
-			return fd, err
-		}
-	}
-}
-
-func statAt(dir int, name string, sx *unix.Statx_t) error {
-	for {
-		err := unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, statxMask, sx)
-		if err != unix.EINTR {
-			return err
-		}
-	}
-}
-
-func statFD(fd int, sx *unix.Statx_t) error {
-	for {
-		err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, statxMask, sx)
-		if err != unix.EINTR {
-			return err
-		}
-	}
-}
-
-func keyOf(sx *unix.Statx_t) key {
-	k := key{dev: unix.Mkdev(sx.Dev_major, sx.Dev_minor), ino: sx.Ino}
-	if sx.Mask&unix.STATX_BTIME != 0 {
-		k.birth = nanos(sx.Btime)
-	}
-	return k
-}
-
-func nanos(t unix.StatxTimestamp) int64 { return t.Sec*int64(time.Second) + int64(t.Nsec) }
-
-func toStat(sx *unix.Statx_t) event.Stat {
-	k := keyOf(sx)
-	return event.Stat{
-		Dev: k.dev, Ino: k.ino, Birth: k.birth,
-		Mode: uint32(sx.Mode), Nlink: sx.Nlink, UID: sx.Uid, GID: sx.Gid,
-		Size:  int64(sx.Size),
-		Mtime: nanos(sx.Mtime), Ctime: nanos(sx.Ctime),
-	}
-}
-
-// dir returns an O_PATH descriptor of the directory n; the caller releases it.
+// dir returns a descriptor (sys.Place) of the directory n; the caller releases it.
 // On a miss it is opened by name in its parent, whose descriptor is found the
 // same way, so that no path grows longer than the system allows.
 func (o *overlay) dir(n *inode) (*dirfd, error) {
@@ -114,7 +36,7 @@ func (o *overlay) dirByName(n *inode) (*dirfd, error) {
 		if err != nil {
 			return nil, err
 		}
-		fd, err := openBeneath(p.fd, l.name, unix.O_PATH|unix.O_DIRECTORY, 0)
+		fd, err := sys.Open(p.fd, l.name, sys.Place|unix.O_DIRECTORY, 0)
 		p.release()
 		if err != nil {
 			if gone(err) {
@@ -122,8 +44,8 @@ func (o *overlay) dirByName(n *inode) (*dirfd, error) {
 			}
 			return nil, err
 		}
-		var sx unix.Statx_t
-		if err = statFD(fd, &sx); err == nil && keyOf(&sx) != n.key {
+		var sx sys.Stat
+		if err = sys.StatFD(fd, &sx); err == nil && keyOf(&sx) != n.key {
 			err = unix.ESTALE
 		}
 		if err != nil {
@@ -151,7 +73,7 @@ func (o *overlay) openInode(n *inode, flags int) (int, error) {
 
 // openStat is openInode that also fills sx, if not nil. again: it was opened
 // through a handle.
-func (o *overlay) openStat(n *inode, flags int, sx *unix.Statx_t) (fd int, again bool, err error) {
+func (o *overlay) openStat(n *inode, flags int, sx *sys.Stat) (fd int, again bool, err error) {
 	for m := o.moves.start(); ; {
 		fd, again, err = o.openByName(n, flags, sx)
 		if err != unix.ESTALE || !o.moves.again(&m) {
@@ -160,19 +82,19 @@ func (o *overlay) openStat(n *inode, flags int, sx *unix.Statx_t) (fd int, again
 	}
 }
 
-func (o *overlay) openByName(n *inode, flags int, sx *unix.Statx_t) (int, bool, error) {
-	var own unix.Statx_t
+func (o *overlay) openByName(n *inode, flags int, sx *sys.Stat) (int, bool, error) {
+	var own sys.Stat
 	if sx == nil {
 		sx = &own
 	}
 	// O_NONBLOCK: should a FIFO stand there by now, it must not stop us.
-	if flags&unix.O_PATH == 0 {
+	if flags&sys.Place == 0 {
 		flags |= unix.O_NONBLOCK | unix.O_NOCTTY
 	}
 	if n.id == rootID {
-		fd, err := openBeneath(o.root.fd, ".", flags, 0)
+		fd, err := sys.Open(o.root.fd, ".", flags, 0)
 		if err == nil {
-			err = statFD(fd, sx)
+			err = sys.StatFD(fd, sx)
 		}
 		return fd, false, err
 	}
@@ -184,7 +106,7 @@ func (o *overlay) openByName(n *inode, flags int, sx *unix.Statx_t) (int, bool, 
 		if err != nil {
 			continue
 		}
-		fd, err := openBeneath(p.fd, l.name, flags&^unix.O_TRUNC, 0)
+		fd, err := sys.Open(p.fd, l.name, flags&^unix.O_TRUNC, 0)
 		p.release()
 		if err != nil {
 			if gone(err) {
@@ -192,13 +114,13 @@ func (o *overlay) openByName(n *inode, flags int, sx *unix.Statx_t) (int, bool, 
 			}
 			return -1, false, err
 		}
-		if err = statFD(fd, sx); err == nil && keyOf(sx) != n.key {
+		if err = sys.StatFD(fd, sx); err == nil && keyOf(sx) != n.key {
 			err = unix.ESTALE
 		}
 		if err == nil && trunc {
 			err = unix.Ftruncate(fd, 0)
 			if err == nil {
-				err = statFD(fd, sx)
+				err = sys.StatFD(fd, sx)
 			}
 		}
 		if err == nil {
@@ -214,23 +136,20 @@ func (o *overlay) openByName(n *inode, flags int, sx *unix.Statx_t) (int, bool, 
 		return -1, false, unix.ESTALE
 	}
 	defer h.release()
-	fd, err := unix.Open(procFD(h.fd), flags|unix.O_CLOEXEC, 0)
+	fd, err := sys.OpenAgain(h.fd, flags)
 	if err == nil {
-		err = statFD(fd, sx)
+		err = sys.StatFD(fd, sx)
 	}
 	return fd, true, err
 }
 
-// procFD is a path that leads to what a descriptor of ours is open on.
-func procFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
-
 // statInode asks the source for the attributes of n.
-func (o *overlay) statInode(n *inode, sx *unix.Statx_t) error {
+func (o *overlay) statInode(n *inode, sx *sys.Stat) error {
 	// A directory that we have at hand need not be looked for. The kernel asks
 	// after each change of its entries, to check permissions.
 	if d := n.dirfd.Load(); d != nil && !o.outside.Load() && d.acquire() {
 		defer d.release()
-		return statFD(d.fd, sx)
+		return sys.StatFD(d.fd, sx)
 	}
 	for m := o.moves.start(); ; {
 		err := o.statByName(n, sx)
@@ -240,9 +159,9 @@ func (o *overlay) statInode(n *inode, sx *unix.Statx_t) error {
 	}
 }
 
-func (o *overlay) statByName(n *inode, sx *unix.Statx_t) error {
+func (o *overlay) statByName(n *inode, sx *sys.Stat) error {
 	if n.id == rootID {
-		return statFD(o.root.fd, sx)
+		return sys.StatFD(o.root.fd, sx)
 	}
 	var buf [2]link
 	for _, l := range n.links(buf[:]) {
@@ -250,7 +169,7 @@ func (o *overlay) statByName(n *inode, sx *unix.Statx_t) error {
 		if err != nil {
 			continue
 		}
-		err = statAt(p.fd, l.name, sx)
+		err = sys.StatAt(p.fd, l.name, sx)
 		p.release()
 		if err == nil && keyOf(sx) == n.key {
 			return nil
@@ -262,16 +181,16 @@ func (o *overlay) statByName(n *inode, sx *unix.Statx_t) error {
 	// Removed while open: the kernel asks without naming a handle.
 	if h := n.anyHandle(false); h != nil {
 		defer h.release()
-		return statFD(h.fd, sx)
+		return sys.StatFD(h.fd, sx)
 	}
 	if d := n.dirfd.Load(); d != nil && d.acquire() {
 		defer d.release()
-		return statFD(d.fd, sx)
+		return sys.StatFD(d.fd, sx)
 	}
 	return unix.ESTALE
 }
 
-// withInode calls f with a descriptor of n; it may be an O_PATH one.
+// withInode calls f with a descriptor of n; it may be a sys.Place.
 func (o *overlay) withInode(n *inode, f func(fd int) error) error {
 	if n.isDir() {
 		d, err := o.dir(n)
@@ -285,7 +204,7 @@ func (o *overlay) withInode(n *inode, f func(fd int) error) error {
 		defer h.release()
 		return f(h.fd)
 	}
-	fd, err := o.openInode(n, unix.O_PATH)
+	fd, err := o.openInode(n, sys.Place)
 	if err != nil {
 		return err
 	}

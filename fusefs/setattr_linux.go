@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cachebro/fusefs/sys"
 	"cachebro/store/event"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -36,7 +37,7 @@ func (o *overlay) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.
 	}
 	chmod := in.Valid&owners != 0
 	if nobody { // a change of mode if it takes set-id bits away
-		var sx unix.Statx_t
+		var sx sys.Stat
 		chmod = o.statInode(n, &sx) == nil && sx.Mode&unix.S_IFMT == unix.S_IFREG && sx.Mode&(unix.S_ISUID|unix.S_ISGID) != 0
 	}
 	if chmod {
@@ -49,7 +50,7 @@ func (o *overlay) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.
 		return status(err)
 	}
 	gen := n.peek()
-	var sx unix.Statx_t
+	var sx sys.Stat
 	if err := o.statInode(n, &sx); err != nil {
 		return status(err)
 	}
@@ -80,8 +81,8 @@ func (o *overlay) setSize(cancel <-chan struct{}, n *inode, in *fuse.SetAttrIn) 
 		}
 		defer unix.Close(fd)
 	}
-	var sx unix.Statx_t
-	if err := statFD(fd, &sx); err != nil {
+	var sx sys.Stat
+	if err := sys.StatFD(fd, &sx); err != nil {
 		return err
 	}
 	c := o.caller(&in.InHeader, true)
@@ -122,8 +123,8 @@ func (o *overlay) setRest(n *inode, in *fuse.SetAttrIn) error {
 	}
 	return o.withInode(n, func(fd int) error {
 		if nobody {
-			var sx unix.Statx_t
-			if err := statFD(fd, &sx); err != nil || in.InHeader.Uid != 0 && in.InHeader.Uid != sx.Uid {
+			var sx sys.Stat
+			if err := sys.StatFD(fd, &sx); err != nil || in.InHeader.Uid != 0 && in.InHeader.Uid != sx.UID {
 				return err
 			}
 		}
@@ -137,34 +138,32 @@ func (o *overlay) setRest(n *inode, in *fuse.SetAttrIn) error {
 				gid = int(in.Gid)
 			}
 			err := o.likeCaller(n, fd, &in.InHeader, false, func() error {
-				return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
+				return sys.Chown(fd, uid, gid)
 			})
 			if err != nil {
 				return err
 			}
 		}
 		if in.Valid&fuse.FATTR_MODE != 0 {
-			if err := unix.Fchmodat(unix.AT_FDCWD, procFD(fd), in.Mode&0o7777, 0); err != nil {
+			if err := sys.Chmod(fd, in.Mode&0o7777); err != nil {
 				return err
 			}
 		}
 		if in.Valid&(fuse.FATTR_ATIME|fuse.FATTR_MTIME) == 0 {
 			return nil
 		}
-		ts := []unix.Timespec{
-			timespec(in.Valid, fuse.FATTR_ATIME, fuse.FATTR_ATIME_NOW, in.Atime, in.Atimensec),
-			timespec(in.Valid, fuse.FATTR_MTIME, fuse.FATTR_MTIME_NOW, in.Mtime, in.Mtimensec),
-		}
-		return unix.UtimesNanoAt(fd, "", ts, unix.AT_EMPTY_PATH)
+		return sys.SetTimes(fd,
+			timeOf(in.Valid, fuse.FATTR_ATIME, fuse.FATTR_ATIME_NOW, in.Atime, in.Atimensec),
+			timeOf(in.Valid, fuse.FATTR_MTIME, fuse.FATTR_MTIME_NOW, in.Mtime, in.Mtimensec))
 	})
 }
 
-func timespec(valid, set, now uint32, sec uint64, nsec uint32) unix.Timespec {
+func timeOf(valid, set, now uint32, sec uint64, nsec uint32) sys.Time {
 	switch {
 	case valid&set == 0:
-		return unix.Timespec{Nsec: unix.UTIME_OMIT}
+		return sys.Unchanged
 	case valid&now != 0:
-		return unix.Timespec{Nsec: unix.UTIME_NOW}
+		return sys.Now
 	}
-	return unix.Timespec{Sec: int64(sec), Nsec: int64(nsec)}
+	return sys.Time{Sec: int64(sec), Nsec: nsec}
 }

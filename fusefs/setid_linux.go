@@ -1,10 +1,12 @@
 package fusefs
 
 import (
-	"cachebro/fusefs/procfs"
 	"fmt"
 	"os"
 	"strconv"
+
+	"cachebro/fusefs/procfs"
+	"cachebro/fusefs/sys"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -22,8 +24,8 @@ const capFSETID = 4
 // unprivileged: the kernel says that the caller does not have the right; otherwise
 // the process is examined.
 func (o *overlay) likeCaller(n *inode, fd int, in *fuse.InHeader, unprivileged bool, f func() error) error {
-	var sx unix.Statx_t
-	if statFD(fd, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
+	var sx sys.Stat
+	if sys.StatFD(fd, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
 		return f()
 	}
 	var err error

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"cachebro/fusefs/sys"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -126,7 +128,7 @@ var setidChanges = []struct {
 	}},
 }
 
-const aclName = accessACL
+const aclName = sys.AccessACL
 
 func wrote[N int | int64](_ N, err error) error { return err }
 

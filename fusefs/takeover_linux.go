@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"cachebro/fusefs/sys"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
@@ -321,9 +323,9 @@ func (o *overlay) restoreWrites(n *inode) {
 			w.writer = h.owner
 		}
 	}
-	var sx unix.Statx_t
+	var sx sys.Stat
 	if o.statInode(n, &sx) == nil {
-		w.size = int64(sx.Size)
+		w.size = sx.Size
 	}
 	n.writes = w
 	if w.dirty {

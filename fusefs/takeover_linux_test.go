@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/fusefs/sys"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -469,7 +471,7 @@ func useOne(dir string, next func()) (err error) {
 			return fmt.Errorf("%s holds %q", name, b[:n])
 		}
 	}
-	check(unix.Linkat(unix.AT_FDCWD, procFD(int(tmp.Fd())), unix.AT_FDCWD, path("named"), unix.AT_SYMLINK_FOLLOW))
+	check(sys.LinkFD(int(tmp.Fd()), unix.AT_FDCWD, path("named")))
 	next()
 	holds("named", strings.Repeat("tmp.", 5))
 	check(unix.Munmap(m))

@@ -1,19 +1,15 @@
 package fusefs
 
 import (
+	"cachebro/fusefs/sys"
 	"cachebro/store/event"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
 )
 
 // Extended attributes. Where the source has none, ENOSYS tells the kernel so
 // once and for all; else the kernel asks for security.capability before the
 // first write to each file.
-
-// accessACL is the attribute that holds the access control list; to set it may
-// change the mode.
-const accessACL = "system.posix_acl_access"
 
 // withXattrs calls f with a descriptor that leads to n and nothing else.
 func (o *overlay) withXattrs(id uint64, f func(n *inode, fd int) error) fuse.Status {
@@ -36,17 +32,17 @@ func (o *overlay) GetXAttr(_ <-chan struct{}, in *fuse.InHeader, attr string, de
 	if n, st := o.node(in.NodeId); st.Ok() && !o.noXattr {
 		if h := n.anyHandle(false); h != nil {
 			var err error
-			if h.flags&unix.O_PATH == 0 {
-				size, err = unix.Fgetxattr(h.fd, attr, dest)
+			if h.flags&sys.Place == 0 {
+				size, err = sys.GetXattrOpen(h.fd, attr, dest)
 			} else {
-				size, err = unix.Getxattr(procFD(h.fd), attr, dest)
+				size, err = sys.GetXattr(h.fd, attr, dest)
 			}
 			h.release()
 			return uint32(size), status(err)
 		}
 	}
 	st := o.withXattrs(in.NodeId, func(_ *inode, fd int) (err error) {
-		size, err = unix.Getxattr(procFD(fd), attr, dest)
+		size, err = sys.GetXattr(fd, attr, dest)
 		return err
 	})
 	return uint32(size), st
@@ -56,7 +52,7 @@ func (o *overlay) GetXAttr(_ <-chan struct{}, in *fuse.InHeader, attr string, de
 func (o *overlay) ListXAttr(_ <-chan struct{}, in *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
 	var size int
 	st := o.withXattrs(in.NodeId, func(_ *inode, fd int) (err error) {
-		size, err = unix.Listxattr(procFD(fd), dest)
+		size, err = sys.ListXattr(fd, dest)
 		return err
 	})
 	return uint32(size), st
@@ -65,8 +61,8 @@ func (o *overlay) ListXAttr(_ <-chan struct{}, in *fuse.InHeader, dest []byte) (
 // SetXAttr sets one attribute.
 func (o *overlay) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
 	return o.changeXattr(&in.InHeader, func(n *inode, fd int) error {
-		set := func() error { return unix.Setxattr(procFD(fd), attr, data, int(in.Flags)) }
-		if attr == accessACL {
+		set := func() error { return sys.SetXattr(fd, attr, data, int(in.Flags)) }
+		if attr == sys.AccessACL {
 			return o.likeCaller(n, fd, &in.InHeader, false, set)
 		}
 		return set()
@@ -76,7 +72,7 @@ func (o *overlay) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, 
 // RemoveXAttr removes one attribute.
 func (o *overlay) RemoveXAttr(_ <-chan struct{}, in *fuse.InHeader, attr string) fuse.Status {
 	return o.changeXattr(in, func(_ *inode, fd int) error {
-		return unix.Removexattr(procFD(fd), attr)
+		return sys.RemoveXattr(fd, attr)
 	})
 }
 
@@ -101,7 +97,7 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, fd int) error)
 	}
 	o.overtook(in, n)
 	gen := n.peek()
-	var sx unix.Statx_t
+	var sx sys.Stat
 	if err := o.statInode(n, &sx); err == nil {
 		n.note(&sx, gen)
 		o.doneOn(n, in, event.OpChmod, &sx)

@@ -16,7 +16,8 @@ allowed() {
 	fusefs/cmdline) echo "fusefs/ignore store/expr" ;;
 	fusefs/ignore) echo "store/event" ;;
 	fusefs/changes | fusefs/kernelfs | fusefs/procfs) echo "" ;;
-	fusefs) echo "store/event fusefs/ignore fusefs/changes fusefs/kernelfs fusefs/procfs" ;;
+	fusefs/sys) echo "store/event fusefs/kernelfs" ;;
+	fusefs) echo "store/event fusefs/ignore fusefs/changes fusefs/procfs fusefs/sys" ;;
 	fusefs/capture/spool) echo "fusefs/procfs store/event" ;;
 	fusefs/capture) echo "fusefs fusefs/capture/spool fusefs/cmdline fusefs/ignore fusefs/procfs store/attrs store/event store/gitdir" ;;
 	fusefs/mounts) echo "fusefs/procfs store/gitdir" ;;

@@ -1,0 +1,63 @@
+package sys
+
+import (
+	"strconv"
+
+	"cachebro/fusefs/kernelfs"
+
+	"golang.org/x/sys/unix"
+)
+
+// Place, as a flag of Open and as all that a handle is open with, means that the file
+// is only pointed at: it can be asked for attributes, be linked and be opened again,
+// but not read. This needs no permission on the file itself.
+const Place = unix.O_PATH
+
+// NoAtime, as a flag of Open, leaves the time of the last access as it is.
+const NoAtime = unix.O_NOATIME
+
+const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+// Open opens one name in a directory and follows nothing. EAGAIN means that a
+// rename was going on; it says nothing about this name. ESTALE means that a symbolic
+// link stands there.
+//
+// A mount on the name is passed through, except for the kernel's own file systems:
+// EACCES. Opening a file of /proc or /sys can have an effect, and it would happen
+// with our rights and in our name.
+func Open(dir int, name string, flags int, mode uint32) (int, error) {
+	how := unix.OpenHow{
+		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW),
+		Resolve: beneath | unix.RESOLVE_NO_XDEV,
+	}
+	if flags&(unix.O_CREAT|unix.O_TMPFILE&^unix.O_DIRECTORY) != 0 {
+		how.Mode = uint64(mode & 0o7777)
+	}
+	for try := 0; ; try++ {
+		fd, err := unix.Openat2(dir, name, &how)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN && try < 100:
+		case err == unix.EXDEV && how.Resolve&unix.RESOLVE_NO_XDEV != 0:
+			if kernelfs.On(dir, name) {
+				return -1, unix.EACCES
+			}
+			how.Resolve &^= unix.RESOLVE_NO_XDEV
+		case err == unix.ELOOP && flags&unix.O_PATH == 0:
+			// A symlink is where the kernel knows a file: changed underneath.
+			return -1, unix.ESTALE
+		case err == unix.ENOSYS:
+			return unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
+		default:
+			return fd, err
+		}
+	}
+}
+
+// OpenAgain opens what a descriptor is open on, whatever its names are by now.
+func OpenAgain(fd, flags int) (int, error) {
+	return unix.Open(Path(fd), flags|unix.O_CLOEXEC, 0)
+}
+
+// Path leads to what a descriptor of ours is open on.
+func Path(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

@@ -1,0 +1,70 @@
+package sys
+
+import (
+	"time"
+
+	"cachebro/store/event"
+
+	"golang.org/x/sys/unix"
+)
+
+// Time is a moment as the source keeps it. Nanoseconds since 1970 in one int64, as
+// event.Stat has them, end in the year 2262; what a program is shown must not.
+type Time struct {
+	Sec  int64 // since 1970
+	Nsec uint32
+}
+
+func (t Time) nanos() int64 { return t.Sec*int64(time.Second) + int64(t.Nsec) }
+
+// Stat is what the source says of a file. Birth is 0 where the source has none.
+type Stat struct {
+	event.Stat
+	Accessed, Modified, Changed Time
+	Born                        Time   // zero where the source has none
+	Blocks                      uint64 // of 512 bytes
+	Blksize                     uint32 // bytes
+	Rdev                        uint64
+	// What statx(2) says beside: which fields the source has, and its attribute
+	// flags with those of them that it knows.
+	Has               uint32
+	Flags, KnownFlags uint64
+}
+
+const statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME
+
+// StatAt fills s for a name in a directory.
+func StatAt(dir int, name string, s *Stat) error {
+	return stat(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, s)
+}
+
+// StatFD fills s for what a descriptor is open on.
+func StatFD(fd int, s *Stat) error { return stat(fd, "", unix.AT_EMPTY_PATH, s) }
+
+func stat(fd int, name string, flags int, s *Stat) error {
+	var sx unix.Statx_t
+	for {
+		err := unix.Statx(fd, name, flags, statMask, &sx)
+		if err == nil {
+			break
+		}
+		if err != unix.EINTR {
+			return err
+		}
+	}
+	s.Dev, s.Ino = unix.Mkdev(sx.Dev_major, sx.Dev_minor), sx.Ino
+	s.Born, s.Birth = moment(sx.Btime), 0
+	if sx.Mask&unix.STATX_BTIME != 0 {
+		s.Birth = s.Born.nanos()
+	}
+	s.Mode, s.Nlink, s.UID, s.GID = uint32(sx.Mode), sx.Nlink, sx.Uid, sx.Gid
+	s.Size = int64(sx.Size)
+	s.Accessed, s.Modified, s.Changed = moment(sx.Atime), moment(sx.Mtime), moment(sx.Ctime)
+	s.Mtime, s.Ctime = s.Modified.nanos(), s.Changed.nanos()
+	s.Blocks, s.Blksize = sx.Blocks, sx.Blksize
+	s.Rdev = unix.Mkdev(sx.Rdev_major, sx.Rdev_minor)
+	s.Has, s.Flags, s.KnownFlags = sx.Mask, sx.Attributes, sx.Attributes_mask
+	return nil
+}
+
+func moment(t unix.StatxTimestamp) Time { return Time{Sec: t.Sec, Nsec: t.Nsec} }
