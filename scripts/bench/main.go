@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command bench measures the same work in several directories that hold the
 // same files (the plain one, a go-fuse loopback, cachebro) and prints one table
 // of medians, with the ratio to the first directory, and of the last one to those

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command faults tries to break a mount and counts what broke. It drives the
 // finished binary as a user would, with files, processes and signals only, so
 // that what it finds a user could find.
