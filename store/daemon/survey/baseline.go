@@ -162,10 +162,16 @@ func (b *baseline) scan(ctx context.Context) error {
 	defer done()
 	s.until = b.survey.mount.away()
 	began := b.survey.store.Seq()
+	if b.survey.mount.mounted() {
+		s.young = time.Now().Add(-recent).UnixNano()
+	}
 	if err := s.walk(ctx, ""); err != nil {
 		return err
 	}
 	if err := s.flush(ctx); err != nil {
+		return err
+	}
+	if err := s.again(ctx); err != nil {
 		return err
 	}
 	if err := s.vanished(ctx, began); err != nil {
@@ -207,7 +213,23 @@ type scanner struct {
 	until int64
 	at    map[string]int64
 	files map[[3]uint64]struct{}
+	// What the log does not know as it is and has changed since young may have a record
+	// on its way, which alone knows the author: it waits in later, and is looked at
+	// again when the record must have come. 0: nobody tells of changes.
+	young   int64
+	later   []entry
+	settled bool
 }
+
+// entry is a path of the source; below: nothing below it has been looked at either.
+type entry struct {
+	p          store.Path
+	dir, below bool
+}
+
+// recent is how long before a scan a change may have happened whose record is not in
+// the spool yet; generous, as looking twice costs little.
+const recent = 2 * time.Second
 
 // found is a change to be, and what the log said of the path before the file was read.
 type found struct {
@@ -245,11 +267,11 @@ func (s *scanner) walk(ctx context.Context, p store.Path) error {
 		if class != ignore.Tracked {
 			continue
 		}
-		if !e.IsDir() {
-			s.b.count(func(w *wire.Baseline) { w.Total++ })
-		}
 		if err := s.look(ctx, name, e.IsDir()); err != nil {
 			return err
+		}
+		if n := len(s.later); n > 0 && s.later[n-1] == (entry{name, true, true}) {
+			dirs = dirs[:len(dirs)-1] // its turn comes with it
 		}
 	}
 	for _, name := range dirs {
@@ -269,7 +291,57 @@ func (s *scanner) skipped(p store.Path, err error) {
 	s.b.survey.ingest.Gap(store.Gap{Path: p, Time: time.Now().UnixNano(), Reason: "baseline: " + err.Error()})
 }
 
-// look takes one path into the batch if the log does not know it as it is.
+// again looks once more at what was set aside.
+func (s *scanner) again(ctx context.Context) error {
+	if len(s.later) == 0 {
+		return nil
+	}
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
+	later := s.later
+	s.later = nil
+	for _, e := range later {
+		if err := s.look(ctx, e.p, e.dir); err != nil {
+			return err
+		}
+		if e.below {
+			if err := s.walk(ctx, e.p); err != nil {
+				return err
+			}
+		}
+	}
+	return s.flush(ctx)
+}
+
+// settle waits, once in a scan, until the log has what had happened before it.
+func (s *scanner) settle(ctx context.Context) error {
+	if s.settled || s.young == 0 {
+		return nil
+	}
+	s.settled, s.young = true, 0
+	if !waits.Sleep(ctx, waits.Record) {
+		return ctx.Err()
+	}
+	return s.caughtUp(ctx)
+}
+
+// caughtUp waits until everything that is in the spool is in the log.
+func (s *scanner) caughtUp(ctx context.Context) error {
+	in := s.b.survey.ingest
+	for !in.WaitHead(ctx, time.Minute) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := in.HeadError(); err != nil {
+			return fmt.Errorf("look at the spool: %w", err)
+		}
+	}
+	return nil
+}
+
+// look takes one path into the batch if the log does not know it as it is, or sets it
+// aside.
 func (s *scanner) look(ctx context.Context, p store.Path, isDir bool) error {
 	sv := s.b.survey
 	s.seen[p] = struct{}{}
@@ -283,10 +355,15 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool) error {
 		return nil
 	}
 	live := ok && !v.Deleted()
-	if !isDir {
-		s.b.count(func(w *wire.Baseline) { w.Files++; w.Bytes += st.Size })
+	same := live && !v.Foreign && source.SameContent(v.Stat, st) && v.Stat.Mode == st.Mode && (v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG)
+	if !same && s.young > 0 && st.Ctime >= s.young {
+		s.later = append(s.later, entry{p, isDir, isDir && !live})
+		return nil
 	}
-	if live && !v.Foreign && source.SameContent(v.Stat, st) && v.Stat.Mode == st.Mode && (v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG) {
+	if !isDir {
+		s.b.count(func(w *wire.Baseline) { w.Total++; w.Files++; w.Bytes += st.Size })
+	}
+	if same {
 		return nil
 	}
 	c := store.Change{Op: store.OpBaseline, Path: p, Stat: st, Time: time.Now().UnixNano(), Target: target}
@@ -363,13 +440,8 @@ func (s *scanner) flush(ctx context.Context) error {
 		return nil
 	}
 	sv := s.b.survey
-	for !sv.ingest.WaitHead(ctx, time.Minute) {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := sv.ingest.HeadError(); err != nil {
-			return fmt.Errorf("look at the spool: %w", err)
-		}
+	if err := s.caughtUp(ctx); err != nil {
+		return err
 	}
 	for pause := waits.RetryFirst; ; pause = min(2*pause, waits.RetryLast) {
 		err := sv.ingest.Exclusive(func() error {
@@ -413,6 +485,11 @@ func (s *scanner) vanished(ctx context.Context, began uint64) error {
 	})
 	if err != nil {
 		return onwire.Error(err)
+	}
+	if len(gone) > 0 {
+		if err := s.settle(ctx); err != nil {
+			return err
+		}
 	}
 	// Children before their directories.
 	for i := len(gone) - 1; i >= 0; i-- {

@@ -16,6 +16,10 @@ const (
 // Fresh is how long a read waits for what was closed before it.
 const Fresh = 20 * time.Millisecond
 
+// Record is within how long after a change is visible its record is in the spool: a
+// mountd that has just begun reads the project's rules before it tells of anything.
+const Record = 500 * time.Millisecond
+
 // Query is how long log, show and the like wait for what has just been
 // spooled: nobody wants "sed -i x; cachebro log" to miss the sed.
 const Query = 2 * time.Second
