@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"slices"
 
 	"cachebro/store/db"
@@ -101,15 +102,16 @@ type held struct {
 
 type heldContent struct {
 	hash Hash
-	b    []byte // nil: not kept
+	b    []byte    // nil: not kept
+	sum  hash.Hash // has b written to it
 }
 
-// base returns the content that is one level below, nil when it is not kept.
-func (k *held) base(level int, h Hash) []byte {
+// base returns the content that is one level below, without bytes when it is not kept.
+func (k *held) base(level int, h Hash) heldContent {
 	if level == 0 || level > len(k.levels) || k.levels[level-1].hash != h {
-		return nil
+		return heldContent{}
 	}
-	return k.levels[level-1].b
+	return k.levels[level-1]
 }
 
 // drop lets the contents from a level on go, and the one below when it was
@@ -128,12 +130,12 @@ func (k *held) drop(at link) {
 
 // put keeps a content for those made from it. Where it is too much those far
 // below go: they are decoded again when their turn comes.
-func (k *held) put(level int, h Hash, b []byte) {
+func (k *held) put(level int, c heldContent) {
 	for len(k.levels) < level {
 		k.levels = append(k.levels, heldContent{})
 	}
-	k.levels = append(k.levels, heldContent{h, b})
-	k.bytes += int64(len(b))
+	k.levels = append(k.levels, c)
+	k.bytes += int64(len(c.b))
 	for i := 0; i < level && k.bytes > mostHeld; i++ {
 		k.bytes -= int64(len(k.levels[i].b))
 		k.levels[i].b = nil
@@ -169,7 +171,7 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 			step(done, order.count)
 		}
 		done++
-		b, err := s.checkBlob(at, &keep)
+		c, err := s.checkBlob(at, &keep)
 		keep.drop(at)
 		switch {
 		case errors.Is(err, ErrPruned):
@@ -178,12 +180,12 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 			return err
 		}
 		v.Blobs++
-		v.Bytes += int64(len(b))
+		v.Bytes += int64(len(c.b))
 		if err != nil {
 			v.Bad[at.hash] = true
 			problem("content %x: %v", at.hash[:8], err)
 		} else if len(order.made[at.hash]) > 0 {
-			keep.put(at.level, at.hash, b)
+			keep.put(at.level, c)
 		}
 		return nil
 	})
@@ -197,28 +199,49 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 	return v, err
 }
 
-// checkBlob reads one content, from its base where that is kept.
-func (s *Store) checkBlob(at link, keep *held) (out []byte, err error) {
-	h := at.hash
-	err = s.db.View(func(txn *badger.Txn) error {
-		hd, payload, err := readBlob(txn, h)
+// checkBlob reads one content, from its base where that is kept. Of one that begins
+// with the whole of its base, as that of a log file does, only the rest is hashed.
+func (s *Store) checkBlob(at link, keep *held) (heldContent, error) {
+	c := heldContent{hash: at.hash}
+	err := s.db.View(func(txn *badger.Txn) error {
+		hd, payload, err := readBlob(txn, at.hash)
 		if err != nil {
 			return err
 		}
-		if base := keep.base(at.level, hd.base); hd.based() && base != nil {
-			out, err = s.codecs.decode(hd, payload, base)
-		} else {
-			out, err = s.assemble(txn, h, 0)
+		base := heldContent{}
+		if hd.based() {
+			base = keep.base(at.level, hd.base)
 		}
-		if err == nil && sha256.Sum256(out) != h {
+		if base.b != nil {
+			c.b, err = s.codecs.decode(hd, payload, base.b)
+		} else {
+			c.b, err = s.assemble(txn, at.hash, 0)
+		}
+		if err != nil {
+			return err
+		}
+		hashed := 0
+		if base.b != nil && bytes.HasPrefix(c.b, base.b) {
+			if sum, ok := base.sum.(hash.Cloner); ok {
+				if c.sum, err = sum.Clone(); err != nil {
+					return err
+				}
+				hashed = len(base.b)
+			}
+		}
+		if c.sum == nil {
+			c.sum = sha256.New()
+		}
+		c.sum.Write(c.b[hashed:])
+		if Hash(c.sum.Sum(nil)) != at.hash {
 			err = fmt.Errorf("%w: other bytes than were stored", db.ErrDamaged)
 		}
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return heldContent{}, err
 	}
-	return out, nil
+	return c, nil
 }
 
 // StrayPieces lists the keys of pieces whose content is gone, as a snapshot sees

@@ -113,13 +113,13 @@ func TestVerifyOrder(t *testing.T) {
 			if seen[base] != 1 {
 				return fmt.Errorf("%x comes before its base", at.hash[:4])
 			}
-			if string(keep.base(at.level, base)) == string(base[:]) {
+			if string(keep.base(at.level, base).b) == string(base[:]) {
 				kept++
 			}
 		}
 		keep.drop(at)
 		if len(order.made[at.hash]) > 0 {
-			keep.put(at.level, at.hash, at.hash[:])
+			keep.put(at.level, heldContent{hash: at.hash, b: at.hash[:]})
 		}
 		return nil
 	})
