@@ -3,6 +3,7 @@ package attribution
 import (
 	"errors"
 	"os"
+	"time"
 
 	"cachebro/fusefs/procfs"
 
@@ -21,4 +22,17 @@ func Alive(pid int, start uint64) bool {
 		return false
 	}
 	return true
+}
+
+// clockTick is the unit of processes' start times, in ns.
+const clockTick = int64(10 * time.Millisecond)
+
+// Began is when a process began that has this start time, in ns since the epoch; a
+// clock tick of 10 ms early at most, 0 where that is not known.
+func Began(start uint64) int64 {
+	boot := bootTime()
+	if boot == 0 || start == 0 {
+		return 0
+	}
+	return boot + int64(start)*clockTick
 }

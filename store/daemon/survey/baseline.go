@@ -162,8 +162,8 @@ func (b *baseline) scan(ctx context.Context) error {
 	defer done()
 	s.until = b.survey.mount.away()
 	began := b.survey.store.Seq()
-	if b.survey.mount.mounted() {
-		s.young = time.Now().Add(-recent).UnixNano()
+	if since, ok := b.survey.mount.tells(); ok {
+		s.young = max(since, time.Now().Add(-recent).UnixNano())
 	}
 	if err := s.walk(ctx, ""); err != nil {
 		return err

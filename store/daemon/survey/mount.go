@@ -6,6 +6,7 @@ import (
 
 	"cachebro/fusefs/procfs"
 	"cachebro/store/daemon/attribution"
+	"cachebro/store/daemon/waits"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -144,6 +145,16 @@ func (m *mount) away() int64 {
 		return 0
 	}
 	return m.until
+}
+
+// tells is since when changes can have been told of by the mountd that is attached, in
+// ns since the epoch; ok is false while nothing is mounted.
+func (m *mount) tells() (since int64, ok bool) {
+	_, start, ok := m.identity()
+	if !ok {
+		return 0, false
+	}
+	return attribution.Began(start) - waits.Tick, true
 }
 
 func (m *mount) mountpoint() string {
