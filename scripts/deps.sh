@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what is missing to mount and to test: fusermount3, git, and what the
-# tests compare with (ripgrep, patch, mkfs.ext4); with the argument "test" also the
+# tests compare with (ripgrep, setfacl, setfattr, patch, mkfs.ext4); with the argument "test" also the
 # Redis that tests start for themselves. Quiet when everything is there; without
 # root and sudo it says what to install.
 set -eu
@@ -8,6 +8,8 @@ missing=
 command -v fusermount3 >/dev/null 2>&1 || missing="$missing fuse3"
 command -v git >/dev/null 2>&1 || missing="$missing git"
 command -v rg >/dev/null 2>&1 || missing="$missing ripgrep"
+command -v setfacl >/dev/null 2>&1 || missing="$missing acl"
+command -v setfattr >/dev/null 2>&1 || missing="$missing attr"
 command -v patch >/dev/null 2>&1 || missing="$missing patch"
 command -v mkfs.ext4 >/dev/null 2>&1 || [ -x /sbin/mkfs.ext4 ] || missing="$missing e2fsprogs"
 redis=
