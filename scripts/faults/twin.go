@@ -32,6 +32,7 @@ type trial struct {
 
 	dir, source, git string
 	opened           map[string]os.FileInfo // by handle, unless it only appends
+	had              map[uint64][]string    // the names that each inode had after some operation
 	wrong            []string               // what no output names, as a person reads it
 	kind             string                 // of the first of them
 	named            int                    // differences that were named
@@ -308,11 +309,15 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 			without := func(names []string) []string {
 				return slices.DeleteFunc(slices.Clone(names), func(p string) bool { return settled[p] })
 			}
-			list := t.pathDifferences(paths, start, end, now)
+			list, want := t.pathDifferences(paths, start, end, now), start
 			if c.want != nil {
-				list = t.differences(c.want, now)
+				list, want = t.differences(c.want, now), c.want
 			}
 			return slices.DeleteFunc(list, func(d difference) bool {
+				if e, ok := want.names[d.path]; ok && e.kind != unix.S_IFDIR && end.names[d.path].kind == 0 &&
+					slices.ContainsFunc(end.files[e.ino], func(p string) bool { return settled[p] }) {
+					return true // by the name that it had by then
+				}
 				return settled[d.path] || d.what == "links" && slices.Equal(without(d.was), without(d.is))
 			})
 		}); !ok || err != nil {
@@ -336,6 +341,9 @@ func (t *trial) differences(want, now *snapshot) []difference {
 	for i := range all {
 		if t.end != nil { // what is said of a name that its file had by then is said of it
 			all[i].also = append(all[i].also, t.end.others(all[i].path)...)
+			if e, ok := t.start.names[all[i].path]; ok && e.kind != unix.S_IFDIR {
+				all[i].also = append(all[i].also, t.end.files[e.ino]...)
+			}
 		}
 	}
 	return slices.DeleteFunc(all, func(d difference) bool { return strings.Contains(","+t.blind+",", ","+d.what+",") })
@@ -369,11 +377,13 @@ func (t *trial) overwrites(now tree, o op) bool {
 // half does one half of the operations.
 func (t *trial) half(r *remote, d *dice, ops *[]op) error {
 	t.opened = map[string]os.FileInfo{}
+	t.note()
 	if t.given {
 		for _, o := range *ops {
 			if _, err := r.do(o); err != nil {
 				return err
 			}
+			t.note()
 		}
 	} else {
 		for range 2 + d.Intn(16) {
@@ -389,6 +399,7 @@ func (t *trial) half(r *remote, d *dice, ops *[]op) error {
 			if failed != "" {
 				continue
 			}
+			t.note()
 			*ops = append(*ops, o)
 			if o.Verb == "open" && o.Args[2] != "append" {
 				t.opened[o.Args[0]], _ = os.Stat(filepath.Join(t.source, o.Args[1]))
@@ -399,6 +410,20 @@ func (t *trial) half(r *remote, d *dice, ops *[]op) error {
 	}
 	_, err := r.do(op{Verb: "closeall"})
 	return err
+}
+
+// note remembers which inode has which names.
+func (t *trial) note() {
+	if t.had == nil {
+		t.had = map[uint64][]string{}
+	}
+	_ = filepath.WalkDir(t.source, func(p string, _ os.DirEntry, err error) error {
+		var st unix.Stat_t
+		if rel, rerr := filepath.Rel(t.source, p); errors.Join(err, rerr, unix.Lstat(p, &st)) == nil && !slices.Contains(t.had[st.Ino], rel) {
+			t.had[st.Ino] = append(t.had[st.Ino], rel)
+		}
+		return nil
+	})
 }
 
 // somePaths are up to three of the names that something happened to, or none.
@@ -536,9 +561,10 @@ func problemLines(said string) (list []string) {
 	return list
 }
 
-// movedAway: a file that was asked for had this name, which was not, and the plan
-// says that it goes back to its own: by a rename, its own or that of a directory above
-// it, or, if it was changed since, removed here and written there.
+// movedAway: what was asked for, by any name that it has had, had this name, which was
+// not, and the plan says that it goes back to its own: by a rename, its own or that of a
+// directory above it, or, if it was changed since, removed here and written there. Or it
+// is one file with what was asked for, and goes with it.
 func (t *trial) movedAway(said string, args []string, d difference) bool {
 	if d.what != "absence" || t.within(d.path, args) {
 		return false
@@ -547,7 +573,7 @@ func (t *trial) movedAway(said string, args []string, d difference) bool {
 	if strings.Contains(said, "\n  R "+name+" -> ") {
 		return true
 	}
-	if !slices.ContainsFunc(t.start.files[t.end.names[d.path].ino], func(n string) bool { return t.within(n, args) }) {
+	if !slices.ContainsFunc(t.had[t.end.names[d.path].ino], func(n string) bool { return t.within(n, args) }) {
 		return false
 	}
 	for dir := filepath.Dir(name); dir != t.name; dir = filepath.Dir(dir) {
@@ -555,7 +581,7 @@ func (t *trial) movedAway(said string, args []string, d difference) bool {
 			return true
 		}
 	}
-	return regexp.MustCompile(`\n  D ` + regexp.QuoteMeta(name) + `[ \n]`).MatchString(said)
+	return regexp.MustCompile(`\n  D ` + regexp.QuoteMeta(name) + `[ /\n]`).MatchString(said)
 }
 
 // movedBack: what was asked for goes back into its directory, which has another name
@@ -632,7 +658,7 @@ func (t *trial) namedIn(lines []string, d difference) bool {
 			}
 			for dir := filepath.Dir(full); dir != t.name && dir != "."; dir = filepath.Dir(dir) {
 				// Or it stays because it is not empty, or nothing below it is known.
-				if mentions(l, dir) && (d.what == "presence" && strings.HasSuffix(l, "/"+filepath.Base(dir)+": removeat: directory not empty") ||
+				if mentions(l, dir) && (d.what == "presence" && (strings.HasSuffix(l, "/"+filepath.Base(dir)+": removeat: directory not empty") || strings.Contains(l, "/"+filepath.Base(dir)+": the directory holds other files")) ||
 					d.what == "absence" && strings.HasSuffix(l, "/"+filepath.Base(dir)+": nothing is known of it") ||
 					hasCount.MatchString(strings.ReplaceAll(l, dir, "")) || strings.Contains(l, "may not be")) {
 					return true
