@@ -87,17 +87,17 @@ func (v *View) NewestBelow(below map[Path]uint64) (map[Path]Version, error) {
 		path Path
 	}
 	var all []place
-	keys := v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{kPath}})
-	defer keys.Close()
+	keys := walk{it: v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{kPath}}), down: true}
+	defer keys.it.Close()
 	for _, p := range slices.Backward(slices.Sorted(maps.Keys(below))) { // neighbours share a block
 		if below[p] == 0 {
 			continue
 		}
-		keys.Seek(keyPath(p, min(below[p]-1, v.seq)))
-		if !keys.ValidForPrefix(keyPathPrefix(p)) {
+		keys.to(keyPath(p, min(below[p]-1, v.seq)))
+		if !keys.it.ValidForPrefix(keyPathPrefix(p)) {
 			continue
 		}
-		if at, seq, ok := parsePathKey(keys.Item().Key()); ok && at == p {
+		if at, seq, ok := parsePathKey(keys.it.Item().Key()); ok && at == p {
 			all = append(all, place{seq, p})
 		}
 	}
@@ -120,9 +120,10 @@ func (v *View) NewestBelow(below map[Path]uint64) (map[Path]Version, error) {
 	return out, nil
 }
 
-// walk is an iterator that only goes up.
+// walk is an iterator that only goes up, or only down.
 type walk struct {
 	it    *badger.Iterator
+	down  bool
 	began bool
 	seeks int // how often it had to seek
 }
@@ -132,20 +133,26 @@ type walk struct {
 // iterator has to look into every table.
 func (w *walk) pays(n int) bool { return w.seeks <= 8+n/8 }
 
-// to goes to the first key that is not below this one.
+// to goes to the first key that is not below this one; going down, not above it.
 func (w *walk) to(key []byte) {
 	for range nearby {
-		if !w.began || w.it.Valid() && bytes.Compare(w.it.Item().Key(), key) >= 0 {
+		if !w.began || w.it.Valid() && !w.short(key) {
 			break
 		}
 		if !w.it.Valid() {
-			return // there is nothing above what was sought before
+			return // there is nothing beyond what was sought before
 		}
 		w.it.Next()
 	}
-	if !w.began || w.it.Valid() && bytes.Compare(w.it.Item().Key(), key) < 0 {
+	if !w.began || w.it.Valid() && w.short(key) {
 		w.it.Seek(key)
 		w.began = true
 		w.seeks++
 	}
+}
+
+// short: it has not come as far as this key.
+func (w *walk) short(key []byte) bool {
+	order := bytes.Compare(w.it.Item().Key(), key)
+	return w.down && order > 0 || !w.down && order < 0
 }

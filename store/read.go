@@ -113,15 +113,21 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 			continue
 		}
 		if blk := seq / timeBlock; over.block != nil && blk != asked {
-			asked = blk
-			if t, ok := timesIn(v.txn, seq); ok && over.block(blk, t) {
+			next := seq
+			for asked = blk; ; asked = blk {
+				t, ok := timesIn(v.txn, blk*timeBlock)
+				if !ok || !over.block(blk, t) {
+					break
+				}
 				if down && blk == 0 {
 					return nil
 				}
-				next := (blk + 1) * timeBlock
-				if down {
+				if next = (blk + 1) * timeBlock; down {
 					next = blk*timeBlock - 1
 				}
+				blk = next / timeBlock
+			}
+			if next != seq {
 				it.Seek(keyVersion(next))
 				continue
 			}
