@@ -2,11 +2,13 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"cachebro/store/attrs"
 	"cachebro/store/event"
 
+	badger "github.com/dgraph-io/badger/v4"
 	"golang.org/x/sys/unix"
 )
 
@@ -361,6 +363,36 @@ func (b *batch) byOtherName(c *Change, ok func(Version) bool) (Version, bool, er
 		}
 	}
 	return Version{}, false, nil
+}
+
+// byLostName is what the name of a change's file said of it that was removed last, with
+// its content, if nobody has written to the file since.
+func (b *batch) byLostName(c *Change) (Version, bool, error) {
+	names, err := b.names(c.Stat, c.Path)
+	if err != nil {
+		return Version{}, false, err
+	}
+	var last Version
+	for _, p := range names {
+		gone, live, err := b.live(p)
+		if err != nil {
+			return last, false, err
+		}
+		if live || gone.Op != OpUnlink || InodeOf(gone.Stat) != InodeOf(c.Stat) || gone.Seq < last.Seq || gone.Prev == 0 {
+			continue
+		}
+		item, err := b.w.Txn.Get(keyVersion(gone.Prev))
+		if errors.Is(err, badger.ErrKeyNotFound) { // dropped from the log
+			continue
+		}
+		if err != nil {
+			return last, false, damaged(err)
+		}
+		if err := item.Value(func(val []byte) (err error) { last, err = decodeVersion(keyVersion(gone.Prev), val); return }); err != nil {
+			return last, false, damaged(err)
+		}
+	}
+	return last, last.Blob != (Hash{}) && InodeOf(last.Stat) == InodeOf(c.Stat) && last.Stat.Size == c.Stat.Size && last.Stat.Mtime == c.Stat.Mtime, nil
 }
 
 // plain is a directory, symlink, device or FIFO.

@@ -97,8 +97,11 @@ func (b *batch) wasThere(c *Change, noContent string) (Version, error) {
 		}
 		was.Blob = h
 	}
-	if noContent != "" && c.Stat.Nlink > 1 {
+	if noContent != "" {
 		other, ok, err := b.byOtherName(c, func(Version) bool { return true })
+		if err == nil && !ok {
+			other, ok, err = b.byLostName(c)
+		}
 		if err != nil {
 			return was, err
 		}

@@ -27,8 +27,12 @@ func (c *Capture) Before(ch fusefs.Change) {
 	if class == ignore.Excluded {
 		c.gitBefore(ch, p, vanishes)
 	}
-	if !saved && p != "" {
+	switch {
+	case p == "":
+	case !saved:
 		c.saveUnknown(ch, quit, p, class, vanishes)
+	case vanishes && class == ignore.Ignored:
+		c.knownByOtherName(ch.File, p)
 	}
 	if vanishes {
 		return
@@ -122,6 +126,16 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	}
 	if c.append(r) {
 		mark.Or(markFound)
+	}
+}
+
+// knownByOtherName tells of the last name of an ignored file, which goes. Its content
+// is safe, but perhaps as that of another name, which has gone before.
+func (c *Capture) knownByOtherName(f fusefs.File, p string) {
+	if st, err := f.Stat(); err == nil && st.Nlink < 2 { // of several, Found tells
+		r := c.asFound(f, p, st, ignore.Ignored)
+		r.Reason = spool.NotRead
+		c.append(r)
 	}
 }
 

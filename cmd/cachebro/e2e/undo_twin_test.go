@@ -240,6 +240,12 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			last: "cat src/b >../rules; rm -r src; cat ../rules >.gitignore; rm ../rules",
 			want: []func(string) error{file("a", "b\n"), oneFile("a", "src/b", true)},
 			half: []func(string) error{file(".gitignore", "b\n"), oneFile("a", ".gitignore", true), file("src/b", rules)}},
+		{name: "an ignored file whose other name, from .git, went first",
+			setup: "mkdir deep; echo old >deep/x.ign; ln deep/x.ign $G/b", act: "mv $G/b deep/f; rm -r deep",
+			want: []func(string) error{file("deep/x.ign", "old\n")}},
+		{name: "an ignored file replaced once its other name, from .git, was gone",
+			setup: "echo old >x.ign; ln x.ign $G/b", act: "mv $G/b f; stat x.ign >/dev/null; rm f; echo new >y; mv y x.ign",
+			want: []func(string) error{file("x.ign", "old\n")}},
 		{name: "set-group-id taken from a file that has lost its name", root: true,
 			setup: "echo old >f; chmod 2755 f", act: "",
 			then: func(d string) error {
