@@ -133,6 +133,7 @@ func look(p string) (entry, error) {
 type difference struct {
 	what, path, text string
 	also             []string
+	once             []string // names that the file had in between
 	was, is          []string // of links: the names that count
 }
 

@@ -343,6 +343,7 @@ func (t *trial) differences(want, now *snapshot) []difference {
 			all[i].also = append(all[i].also, t.end.others(all[i].path)...)
 			if e, ok := t.start.names[all[i].path]; ok && e.kind != unix.S_IFDIR {
 				all[i].also = append(all[i].also, t.end.files[e.ino]...)
+				all[i].once = t.had[e.ino]
 			}
 		}
 	}
@@ -645,8 +646,16 @@ func (t *trial) byUnknownName(p *place, unheard map[string]bool, args []string, 
 }
 
 // namedIn: a line names the path, or one that the same is said of, or a directory
-// above it with a count. What is named stays, and so do the directories above it.
+// above it with a count. What is named stays, and so do the directories above it. By a
+// name that it had only in between, a line names a file if it speaks of its other names.
 func (t *trial) namedIn(lines []string, d difference) bool {
+	for _, p := range d.once {
+		for _, l := range lines {
+			if mentions(l, filepath.Join(t.name, p)+": the file that it was has") {
+				return true
+			}
+		}
+	}
 	for _, p := range append([]string{d.path}, d.also...) {
 		full := filepath.Join(t.name, p)
 		if rest, ok := strings.CutPrefix(p, gitPrefix); ok {

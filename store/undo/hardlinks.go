@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -262,6 +263,52 @@ func (m *maker) nameKeepers(sel selection, goals []goal) error {
 		}
 		if n := int(g.have.nlink) - 1 - len(known); n > 0 {
 			m.lose(store.Conflict{Path: g.path, Why: fmt.Sprintf("its file has %d other names of which nothing is known, and which keep what was changed", n)})
+		}
+	}
+	return nil
+}
+
+// nameFormerKeepers tells of files that were changed by a name that they do not have any
+// more, and that have names of which nothing is known, and no others. What is at that
+// name now says nothing of them. same are the goals that are reached.
+func (m *maker) nameFormerKeepers(sel selection, goals, same []goal) error {
+	back := map[store.Inode]bool{} // those are told of when they become files of their own
+	for _, g := range goals {
+		back[g.want.in] = true
+	}
+	begun := int64(1<<63 - 1)
+	for _, vs := range sel {
+		for _, v := range vs {
+			begun = min(begun, v.Time)
+		}
+	}
+	told := map[store.Inode]bool{}
+	for _, g := range slices.Concat(goals, same) {
+		for _, seq := range slices.Sorted(maps.Keys(sel[g.path])) {
+			v := *sel[g.path][seq]
+			in := store.InodeOf(v.Stat)
+			if !changes(v) || !regular(v) || v.Stat.Nlink < 2 || in.Ino == 0 || in.Birth > begun || back[in] || told[in] {
+				continue
+			}
+			was, err := m.view.Version(v.Prev)
+			if errors.Is(err, store.ErrNotFound) || err == nil && store.InodeOf(was.Stat) != in {
+				continue // it came to the name
+			}
+			if err != nil {
+				return err
+			}
+			known, err := m.namesOf(stateOf(v), "")
+			if err != nil {
+				return err
+			}
+			n, err := m.strangers(in, seq)
+			if err != nil {
+				return err
+			}
+			if len(known) == 0 && n > 0 {
+				told[in] = true
+				m.lose(store.Conflict{Path: g.path, Why: fmt.Sprintf("the file that it was has %d other names of which nothing is known, and which keep what was changed", n)})
+			}
 		}
 	}
 	return nil

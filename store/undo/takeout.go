@@ -2,6 +2,7 @@ package undo
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,7 +56,7 @@ func (m *maker) takeOut(sel selection, q Query) ([]goal, error) {
 	if err := m.asBeforeOtherNames(goals); err != nil {
 		return nil, err
 	}
-	if err := m.nameKeepers(sel, goals); err != nil {
+	if err := errors.Join(m.nameKeepers(sel, goals), m.nameFormerKeepers(sel, goals, same)); err != nil {
 		return nil, err
 	}
 	if goals, err = m.relocate(goals); err != nil {

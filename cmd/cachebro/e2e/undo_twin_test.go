@@ -246,6 +246,9 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		{name: "an ignored file replaced once its other name, from .git, was gone",
 			setup: "echo old >x.ign; ln x.ign $G/b", act: "mv $G/b f; stat x.ign >/dev/null; rm f; echo new >y; mv y x.ign",
 			want: []func(string) error{file("x.ign", "old\n")}},
+		{name: "an ignored file changed by a name that came from .git and is gone",
+			setup: "echo old >x.ign; ln x.ign $G/b", act: "mv $G/b f; echo new >f; rm f",
+			lost: "f: the file that it was has 1 other names of which nothing is known, and which keep what was changed"},
 		{name: "set-group-id taken from a file that has lost its name", root: true,
 			setup: "echo old >f; chmod 2755 f", act: "",
 			then: func(d string) error {
