@@ -108,8 +108,10 @@ func filesOf(goals []*goal) map[store.Inode][]*goal {
 // alsoNamed adds to a selection that was narrowed by paths what the same writes did
 // to other names of the selected files. vs are the versions before the narrowing.
 // asked are the files with several names that are now under the asked paths: the log
-// may not have known those names when the writes were made.
-func alsoNamed(sel selection, vs []store.Version, asked map[store.Inode]bool) {
+// may not have known those names when the writes were made. replaced are those that a
+// selected change put another file in the place of, with its number: what was written
+// later was not written to what the path was.
+func alsoNamed(sel selection, vs []store.Version, asked map[store.Inode]bool, replaced map[store.Inode]uint64) {
 	files := maps.Clone(asked)
 	for _, v := range vs {
 		if v.Stat.Nlink > 1 && sel[v.Path][v.Seq] != nil {
@@ -118,7 +120,7 @@ func alsoNamed(sel selection, vs []store.Version, asked map[store.Inode]bool) {
 	}
 	for i := range vs {
 		v := &vs[i]
-		if files[store.InodeOf(v.Stat)] && v.Plan == "" && changes(*v) {
+		if in := store.InodeOf(v.Stat); (files[in] || v.Seq < replaced[in]) && v.Plan == "" && changes(*v) {
 			sel.add(v)
 		}
 	}
@@ -147,6 +149,36 @@ func (m *maker) filesAt(paths []string) (map[store.Inode]bool, error) {
 		}
 	}
 	return files, nil
+}
+
+// replaced are the files, of those that m.other has, in whose place a selected rename put
+// another one, with its number.
+func (m *maker) replaced(sel selection) (map[store.Inode]uint64, error) {
+	var paths []store.Path
+	known := map[uint64]*store.Version{}
+	for p, vs := range sel {
+		for seq, v := range vs {
+			if known[seq] = v; (v.Op == store.OpRename || v.Op == store.OpExchange) && !stateOf(*v).dir() {
+				paths = append(paths, p)
+			}
+		}
+	}
+	by := map[store.Inode]uint64{}
+	if len(m.other) == 0 || len(paths) == 0 {
+		return by, nil
+	}
+	slices.Sort(paths)
+	err := m.view.Histories(slices.Compact(paths), known, func(p store.Path, own []store.Version) error {
+		for i := 1; i < len(own); i++ {
+			v, was := own[i], own[i-1]
+			in := store.InodeOf(was.Stat)
+			if sel[p][v.Seq] != nil && !v.Deleted() && !was.Deleted() && was.Stat.Nlink > 1 && store.InodeOf(v.Stat) != in && m.other[in].Seq != 0 {
+				by[in] = v.Seq
+			}
+		}
+		return nil
+	})
+	return by, err
 }
 
 // follow adds to the goals of a plan by path those of a file's other names, where

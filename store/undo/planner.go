@@ -42,7 +42,7 @@ type maker struct {
 	lost     []lost
 	brought  []brought
 	asked    func(store.Path) bool                  // the query asks for a path; nil: for all
-	other    map[store.Inode]store.Version          // the first change of a file of several names that it means but for its paths
+	other    map[store.Inode]store.Version          // the first change of each file that it means but for its paths
 	beside   map[uint64]bool                        // renames of directories that it means but for their paths
 	unsafe   map[store.Path]string                  // what could not be secured, and why
 	kept     map[store.Hash]place                   // whether and where the store has contents, as far as it was asked

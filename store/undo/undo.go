@@ -346,7 +346,7 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 	if m.asked = match; match != nil {
 		m.beside, m.other = map[uint64]bool{}, map[store.Inode]store.Version{}
 		for _, v := range vs {
-			if in := store.InodeOf(v.Stat); v.Plan == "" && v.Stat.Nlink > 1 && changes(v) && m.other[in].Seq == 0 {
+			if in := store.InodeOf(v.Stat); v.Plan == "" && in.Ino != 0 && changes(v) && m.other[in].Seq == 0 {
 				m.other[in] = v
 			}
 			if v.Plan == "" && (v.Op == store.OpRename || v.Op == store.OpExchange) && stateOf(v).dir() && sel[v.Path][v.Seq] == nil {
@@ -358,7 +358,11 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 			return nil, "", err
 		}
 		wholeLives(sel, vs, match)
-		alsoNamed(sel, vs, asked) // of those no more than that: their names are not asked for
+		replaced, err := m.replaced(sel)
+		if err != nil {
+			return nil, "", err
+		}
+		alsoNamed(sel, vs, asked, replaced) // of those no more than that: their names are not asked for
 	}
 	if len(sel) == 0 {
 		return nil, "", fmt.Errorf("nothing to undo (%s): %w", title, store.ErrNotFound)

@@ -249,6 +249,9 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		{name: "an ignored file changed by a name that came from .git and is gone",
 			setup: "echo old >x.ign; ln x.ign $G/b", act: "mv $G/b f; echo new >f; rm f",
 			lost: "f: the file that it was has 1 other names of which nothing is known, and which keep what was changed"},
+		{name: "an ignored file changed under another name and then replaced, by path", paths: []string{"d/f.log"},
+			setup: "mkdir d; echo old >d/f.log; ln d/f.log x", act: "echo new >x; echo t >t; mv t d/f.log",
+			want: []func(string) error{file("d/f.log", "old\n"), file("x", "old\n"), oneFile("d/f.log", "x", true)}},
 		{name: "set-group-id taken from a file that has lost its name", root: true,
 			setup: "echo old >f; chmod 2755 f", act: "",
 			then: func(d string) error {
