@@ -82,9 +82,10 @@ allowed() {
 	hooks/clients) echo "hooks/clients/edit store/expr store/text store/wire/visible" ;;
 	hooks | hooks/*) echo "fusefs/procfs store/tokens store/text store/wire store/wire/visible hooks/..." ;;
 	cmd/cachebro/cli) echo "cmd/cachebro/fastpath fusefs/... store/..." ;;
-	cmd/cachebro/history | cmd/cachebro/knowledge) echo "cmd/cachebro/cli fusefs/... store/..." ;;
+	cmd/cachebro/machines) echo "cmd/cachebro/cli store/..." ;;
+	cmd/cachebro/history | cmd/cachebro/knowledge) echo "cmd/cachebro/cli cmd/cachebro/machines fusefs/... store/..." ;;
 	cmd/cachebro/mounting) echo "cmd/cachebro/cli cmd/cachebro/past cmd/cachebro/history fusefs/... hooks/... store/..." ;;
-	cmd/cachebro/running | cmd/cachebro/storage | cmd/cachebro/setup) echo "cmd/cachebro/cli cmd/cachebro/mounting fusefs/... hooks/... search/... store/..." ;;
+	cmd/cachebro/running | cmd/cachebro/storage | cmd/cachebro/setup) echo "cmd/cachebro/cli cmd/cachebro/machines cmd/cachebro/mounting fusefs/... hooks/... search/... store/..." ;;
 	fusefs/past) echo "store/wire" ;;
 	cmd/cachebro/past) echo "cmd/cachebro/cli fusefs fusefs/mounts fusefs/past store/wire store/wire/place store/wire/when" ;;
 	cmd/cachebro/fork) echo "cmd/cachebro/cli cmd/cachebro/mounting cmd/cachebro/past fusefs/ignore fusefs/mounts mcp/replace store/diff store/gitdir store/text store/undo/displace store/wire" ;;

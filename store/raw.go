@@ -118,7 +118,8 @@ const (
 	fillCount = 500
 )
 
-// Filler fills a new store, which nobody else uses, with the records of another one.
+// Filler fills a store that nobody else writes, a new one or one that was filled before,
+// with the records of another one.
 type Filler struct {
 	s     *Store
 	b     *batch // nil: nothing waits
@@ -127,7 +128,7 @@ type Filler struct {
 	near  Hash // the content before, which the next one probably resembles
 }
 
-// FillNew stores what fn puts in. When fn fails, part of it may be stored already.
+// FillNew stores what fn puts in, in a store of this process alone. When fn fails, part of it may be stored already.
 func (s *Store) FillNew(fn func(*Filler) error) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()

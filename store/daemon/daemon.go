@@ -70,6 +70,9 @@ type Options struct {
 	// cap, by its own daemon; nil: nobody does. It may take minutes.
 	Tidy func(ctx context.Context, state string) error
 	Log  *slog.Logger // nil: daemon.log in the state directory
+	// Mirror: the history is a copy of another machine's, there are no files, and it
+	// grows only while no daemon runs.
+	Mirror bool
 	// Ready, if not nil, is called once the daemon answers.
 	Ready func()
 }
@@ -260,7 +263,7 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err error) {
 	o := d.o
 	if d.survey, err = survey.Open(survey.Options{
-		Root: o.Root, State: d.state, Store: d.store, Source: d.source, Ingest: d.ingest, Log: d.log, Changed: d.changed,
+		Root: o.Root, State: d.state, Store: d.store, Source: d.source, Ingest: d.ingest, Log: d.log, Changed: d.changed, Absent: o.Mirror,
 	}); err != nil {
 		return err
 	}
@@ -327,7 +330,9 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { d.ingest.Run(work) })
 	wg.Go(func() { d.survey.Run(work) })
-	wg.Go(func() { d.find.Run(work) })
+	if !d.o.Mirror {
+		wg.Go(func() { d.find.Run(work) })
+	}
 	wg.Go(func() { d.knowledge.Run(work) })
 	wg.Go(func() { d.sets.Run(work) })
 	wg.Go(func() { d.housekeeping(work) })

@@ -105,14 +105,9 @@ func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (
 				err = to.f.Content(store.Hash(key), val)
 			}
 		case kind == store.RecordVersion:
-			v, e := store.DecodeVersion(key, val)
-			if e != nil || v.Seq <= last {
-				return c, badStream("version %d cannot be read", c.Versions+1)
-			}
-			for _, p := range []store.Path{v.Path, v.From, v.To} {
-				if !belongs(p) {
-					return c, badStream("version %d is of %q, which is no path of a project", v.Seq, string(p))
-				}
+			v, e := readVersion(key, val, last)
+			if e != nil {
+				return c, e
 			}
 			last = v.Seq
 			c.Versions++
@@ -135,12 +130,28 @@ func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (
 	}
 }
 
+// readVersion decodes a version that must come after another one.
+func readVersion(key, val []byte, after uint64) (store.Version, error) {
+	v, err := store.DecodeVersion(key, val)
+	if err != nil || v.Seq <= after {
+		return v, badStream("the version after %d cannot be read", after)
+	}
+	for _, p := range []store.Path{v.Path, v.From, v.To} {
+		if !belongs(p) {
+			return v, badStream("version %d is of %q, which is no path of a project", v.Seq, string(p))
+		}
+	}
+	return v, nil
+}
+
 // importer makes the records of somebody else's history such that nothing here acts
 // on their word.
 type importer struct {
 	f     *store.Filler
 	o     Options
 	ended map[string]bool // plans
+	after uint64          // versions up to it are there
+	short bool            // a version whose content is not there is stored without it
 }
 
 func (m *importer) record(kind byte, key, val []byte) error {
@@ -178,7 +189,14 @@ func (m *importer) record(kind byte, key, val []byte) error {
 }
 
 func (m *importer) version(v store.Version) error {
+	if v.Seq <= m.after {
+		return nil
+	}
 	err := m.f.Version(v)
+	if m.short && errors.Is(err, store.ErrNotFound) {
+		v.Blob, v.NoContent = store.Hash{}, "not kept here"
+		err = m.f.Version(v)
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		return badStream("the content of version %d is missing", v.Seq)
 	}

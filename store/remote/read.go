@@ -50,7 +50,7 @@ type piece struct {
 // that it was resumed from.
 func (b *Bucket) pieces(ctx context.Context, h Head) (out []piece, err error) {
 	for depth := 0; ; depth++ {
-		segs, err := b.segments(ctx, h)
+		segs, err := b.segments(ctx, h, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +81,7 @@ func (b *Bucket) pieces(ctx context.Context, h Head) (out []piece, err error) {
 
 // cut is a head as it was when something began behind it.
 func (b *Bucket) cut(ctx context.Context, h Head, base *Base) (Head, error) {
-	segs, err := b.segments(ctx, h)
+	segs, err := b.segments(ctx, h, 0)
 	if err != nil {
 		return h, err
 	}
@@ -93,11 +93,18 @@ func (b *Bucket) cut(ctx context.Context, h Head, base *Base) (Head, error) {
 	return h, nil
 }
 
-// segments are those of one machine, in order.
-func (b *Bucket) segments(ctx context.Context, h Head) ([]Segment, error) {
+// segments are those of one machine behind the first n, in order. Lists before that are
+// not read.
+func (b *Bucket) segments(ctx context.Context, h Head, n uint64) ([]Segment, error) {
 	parts := [][]Segment{h.Segments}
-	n := len(h.Segments)
-	for next := h.List; next != ""; {
+	count := len(h.Segments)
+	first := func() uint64 {
+		if l := parts[len(parts)-1]; len(l) > 0 {
+			return l[0].N
+		}
+		return h.N + 1
+	}
+	for next := h.List; next != "" && (n == 0 || first() > n+1); {
 		body, _, err := b.get(ctx, listKey(h.Machine.ID, next), maxHead)
 		if err != nil {
 			return nil, err
@@ -109,19 +116,23 @@ func (b *Bucket) segments(ctx context.Context, h Head) ([]Segment, error) {
 		if err := unseal("list", body, &l); err != nil {
 			return nil, err
 		}
-		if n += len(l.Segments); len(l.Segments) == 0 || n > maxSegments || l.List != "" && !validHash(l.List) {
+		if count += len(l.Segments); len(l.Segments) == 0 || count > maxSegments || l.List != "" && !validHash(l.List) {
 			return nil, fmt.Errorf("%w: the lists of %s have no end", ErrForged, h.Machine.ID)
 		}
 		parts, next = append(parts, l.Segments), l.List
 	}
+	from := first()
 	slices.Reverse(parts)
 	all := slices.Concat(parts...)
+	if from <= n {
+		all = all[min(uint64(len(all)), n+1-from):]
+	}
 	for i, s := range all {
-		if !s.valid() || s.N != uint64(i)+1 {
-			return nil, fmt.Errorf("%w: segment %d of %s is missing", ErrForged, i+1, h.Machine.ID)
+		if !s.valid() || s.N != n+uint64(i)+1 {
+			return nil, fmt.Errorf("%w: segment %d of %s is missing", ErrForged, n+uint64(i)+1, h.Machine.ID)
 		}
 	}
-	if uint64(len(all)) != h.N || h.N > 0 && all[h.N-1].Log != h.Log {
+	if n+uint64(len(all)) != h.N || len(all) > 0 && all[len(all)-1].Log != h.Log {
 		return nil, fmt.Errorf("%w: the head of %s does not name its segments", ErrForged, h.Machine.ID)
 	}
 	return all, nil
@@ -152,7 +163,7 @@ func (b *Bucket) History(ctx context.Context, h Head, maxBlob int64, w io.Writer
 			previous, of = "", p.machine
 		}
 		if err == nil {
-			err = b.piece(ctx, p, previous, maxBlob, j)
+			err = b.piece(ctx, p, previous, j)
 		}
 		if err != nil {
 			return errors.Join(err, j.Abandon())
@@ -166,28 +177,67 @@ func (b *Bucket) log(ctx context.Context, p piece) ([]byte, error) {
 	return b.getHashed(ctx, logKey(p.machine, p.Log), p.Log, p.LogSize)
 }
 
-// piece adds a segment whose log names the one before it.
-func (b *Bucket) piece(ctx context.Context, p piece, previous string, maxBlob int64, j *portable.Joiner) error {
-	log, err := b.log(ctx, p)
-	if err != nil {
-		return err
+// Machines are those that write to a project.
+func (b *Bucket) Machines(ctx context.Context) ([]Machine, error) {
+	all, _, err := b.machines(ctx)
+	return all.Machines, err
+}
+
+// Head is what a machine has sent; ErrMissing: nothing yet.
+func (b *Bucket) Head(ctx context.Context, machine string) (Head, error) {
+	h, _, err := b.head(ctx, machine)
+	return h, err
+}
+
+// After are the segments behind the first n, whose last log is log. ErrLost: the bucket
+// has fewer than that. ErrForged: segment n is another one now.
+func (b *Bucket) After(ctx context.Context, h Head, n uint64, log string) ([]Segment, error) {
+	switch {
+	case h.N < n:
+		return nil, fmt.Errorf("%w: %s has %d segments, and had %d", ErrLost, h.Machine.ID, h.N, n)
+	case h.N == n && h.Log != log:
+		return nil, fmt.Errorf("%w: segment %d of %s is another one", ErrForged, n, h.Machine.ID)
+	case h.N == n:
+		return nil, nil
+	}
+	return b.segments(ctx, h, n)
+}
+
+// follows reads the link in a segment's log, which must name the log before it.
+func (p piece) follows(joint []byte, previous string) (l link, err error) {
+	if json.Unmarshal(joint, &l) != nil || l.Machine != p.machine || l.N != p.N || l.Previous != previous || l.Contents != p.Contents {
+		err = fmt.Errorf("%w: segment %d of %s does not follow the one before it", ErrForged, p.N, p.machine)
+	}
+	return l, err
+}
+
+// fetch reads a segment whose log names the one before it. contents is nil where it has
+// none.
+func (b *Bucket) fetch(ctx context.Context, p piece, previous string) (contents, log []byte, err error) {
+	if log, err = b.log(ctx, p); err != nil {
+		return nil, nil, err
 	}
 	joint, err := portable.LinkOf(bytes.NewReader(log))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	var l link
-	if json.Unmarshal(joint, &l) != nil || l.Machine != p.machine || l.N != p.N || l.Previous != previous || l.Contents != p.Contents {
-		return fmt.Errorf("%w: segment %d of %s does not follow the one before it", ErrForged, p.N, p.machine)
+	if _, err := p.follows(joint, previous); err != nil {
+		return nil, nil, err
 	}
 	if p.Contents != "" {
-		contents, err := b.getHashed(ctx, contentsKey(p.Contents), p.Contents, p.ContentsSize)
-		if err != nil {
-			return err
-		}
-		if err := j.Contents(bytes.NewReader(contents)); err != nil {
-			return err
-		}
+		contents, err = b.getHashed(ctx, contentsKey(p.Contents), p.Contents, p.ContentsSize)
+	}
+	return contents, log, err
+}
+
+// piece adds a segment.
+func (b *Bucket) piece(ctx context.Context, p piece, previous string, j *portable.Joiner) error {
+	contents, log, err := b.fetch(ctx, p, previous)
+	if err == nil && contents != nil {
+		err = j.Contents(bytes.NewReader(contents))
+	}
+	if err != nil {
+		return err
 	}
 	return j.Log(bytes.NewReader(log))
 }

@@ -32,7 +32,7 @@ func dropFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 			return err
 		}
 	}
-	mounting.EndDaemon(ctx, e, f.Root)
+	e.EndDaemon(ctx, f.Root)
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}

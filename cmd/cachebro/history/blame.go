@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/wire"
 )
 
@@ -30,6 +31,7 @@ Examples:
 func runBlame(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
 	asJSON := fs.Bool("json", false, "one JSON object per line")
+	machine := machines.Flag(fs)
 	args, err := e.Parse(fs, 1, 1)
 	if err != nil {
 		return err
@@ -41,7 +43,7 @@ func runBlame(ctx context.Context, e *cli.Env) error {
 	if path == "" {
 		return e.Usagef("blame: a path is missing before %s", cli.Quote(args[0]))
 	}
-	t, c, err := e.Open(ctx, path)
+	t, c, err := machines.Open(ctx, e, *machine, path)
 	if err != nil {
 		return err
 	}

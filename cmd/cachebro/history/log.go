@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/wire"
 )
 
@@ -67,6 +68,7 @@ func runLog(ctx context.Context, e *cli.Env) error {
 	fs.BoolVar(&f.baselines, "baselines", false, "also what was there before the first change")
 	fs.BoolVar(&f.json, "json", false, "one JSON object per line")
 	fs.BoolVarP(&f.z, "null", "z", false, "print only paths, raw, each ended by a NUL")
+	machine := machines.Flag(fs)
 	args, err := e.Parse(fs, 0, 1)
 	if err != nil {
 		return err
@@ -87,7 +89,7 @@ func runLog(ctx context.Context, e *cli.Env) error {
 	if f.op != "" {
 		q.Ops = strings.Split(f.op, ",")
 	}
-	t, c, err := e.Open(ctx, cli.First(args, "."))
+	t, c, err := machines.Open(ctx, e, *machine, cli.First(args, "."))
 	if err != nil {
 		return err
 	}

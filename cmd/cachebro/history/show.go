@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/wire"
 )
 
@@ -28,6 +29,7 @@ Examples:
 func runShow(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
 	dir := fs.String("dir", ".", "the project, where #SEQ alone does not say")
+	machine := machines.Flag(fs)
 	asJSON := fs.Bool("json", false, "print what is known about the version, not its content")
 	args, err := e.Parse(fs, 1, 1)
 	if err != nil {
@@ -44,7 +46,7 @@ func runShow(ctx context.Context, e *cli.Env) error {
 	if path != "" {
 		where = path
 	}
-	t, c, err := e.Open(ctx, where)
+	t, c, err := machines.Open(ctx, e, *machine, where)
 	if err != nil {
 		return err
 	}
@@ -98,6 +100,7 @@ func runDiff(ctx context.Context, e *cli.Env) error {
 	to := fs.String("to", "", "version number, #SEQ, time or age")
 	since := fs.String("since", "", "for many files: changes after this time (12:40) or within this age (10m)")
 	lines := fs.IntP("unified", "U", 3, "lines of context")
+	machine := machines.Flag(fs)
 	asJSON := fs.Bool("json", false, "print counts and the diff as JSON")
 	args, err := e.Parse(fs, 0, 1)
 	if err != nil {
@@ -125,7 +128,7 @@ func runDiff(ctx context.Context, e *cli.Env) error {
 			return e.Usagef("diff: a path is missing; use --from '%s'", args[0])
 		}
 	}
-	t, c, err := e.Open(ctx, path)
+	t, c, err := machines.Open(ctx, e, *machine, path)
 	if err != nil {
 		return err
 	}

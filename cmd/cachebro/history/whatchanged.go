@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/wire"
 	"cachebro/store/wire/when"
 )
@@ -24,6 +25,7 @@ type changedFile struct {
 func runWhatChanged(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
 	asJSON := fs.Bool("json", false, "one JSON object per file and line")
+	machine := machines.Flag(fs)
 	args, err := e.Parse(fs, 0, 2)
 	if err != nil {
 		return err
@@ -37,7 +39,7 @@ func runWhatChanged(ctx context.Context, e *cli.Env) error {
 	case !ok:
 		since, _ = when.Time("10m", e.Now())
 	}
-	t, c, err := e.Open(ctx, cli.First(args, "."))
+	t, c, err := machines.Open(ctx, e, *machine, cli.First(args, "."))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/wire"
 )
 
@@ -58,6 +59,7 @@ func runSearch(ctx context.Context, e *cli.Env) error {
 	fs.BoolVar(&q.NoRefresh, "no-refresh", false, "without a mount: do not look for changed files first")
 	fs.BoolVar(&q.AllWorktrees, "all-worktrees", false, "also search linked worktrees inside the project")
 	dir := fs.String("dir", ".", "the project")
+	machine := machines.Flag(fs)
 	args, err := e.Parse(fs, 1, -1)
 	if err != nil {
 		return err
@@ -77,6 +79,8 @@ func runSearch(ctx context.Context, e *cli.Env) error {
 		return e.Usagef("search: --exact, --ranked, --symbols, --files and --history exclude each other")
 	case *caseToo && *ignoreCase:
 		return e.Usagef("search: --case-sensitive and --ignore-case exclude each other")
+	case *machine != "" && !*history:
+		return e.Usagef("search: --machine goes with --history: the files themselves are on that machine")
 	case q.Limit < 0:
 		return e.Usagef("search: --limit cannot be negative")
 	case q.Limit == 0:
@@ -92,16 +96,12 @@ func runSearch(ctx context.Context, e *cli.Env) error {
 	} else if len(args) == 2 {
 		where = args[1]
 	}
-	t, err := e.LocateOrTop(where)
-	if err != nil {
-		return err
-	}
-	q.Path = t.Rel
-	c, err := e.Connect(ctx, t.Root)
+	t, c, err := open(ctx, e, *machine, where)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	q.Path = t.Rel
 	a, err := wire.Call[wire.SearchAnswer](ctx, c, wire.MSearch, q)
 	if err != nil {
 		return err
@@ -128,6 +128,20 @@ func runSearch(ctx context.Context, e *cli.Env) error {
 		return cli.ExitStatus(1)
 	}
 	return err
+}
+
+// open connects to the project of a path, which need not be mounted, or to a copy of
+// another machine's history of it.
+func open(ctx context.Context, e *cli.Env, machine, path string) (cli.Target, *wire.Client, error) {
+	if machine != "" {
+		return machines.Open(ctx, e, machine, path)
+	}
+	t, err := e.LocateOrTop(path)
+	if err != nil {
+		return t, nil, err
+	}
+	c, err := e.Connect(ctx, t.Root)
+	return t, c, err
 }
 
 // compactLine is FORMATS.md's one line a hit.

@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/fusefs/mounts"
-	"cachebro/store/wire"
-
-	"golang.org/x/sys/unix"
 )
 
 // RelocateCommand is cachebro relocate.
@@ -120,7 +115,7 @@ func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err
 		return "", err
 	}
 	for root, state := range map[string]string{from: old, to: own} {
-		EndDaemon(ctx, e, root)
+		e.EndDaemon(ctx, root)
 		unlock, err := owned(state)
 		if err != nil {
 			return "", err
@@ -148,41 +143,8 @@ func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err
 	return aside, nil
 }
 
-// EndDaemon asks the store daemon of a root to end, if there is one, and waits.
-func EndDaemon(ctx context.Context, e *cli.Env, root string) {
-	c, err := wire.Dial(ctx, e.Paths(), wire.Hello{Version: cli.Version, Client: "cli", Root: root}, wire.Timeouts{Connect: time.Second, Answer: 5 * time.Second})
-	if c == nil {
-		return
-	}
-	defer c.Close()
-	pid := c.Hello().PID
-	if err == nil || errors.Is(err, wire.ErrVersion) {
-		_, _ = c.Call(ctx, wire.MShutdown, wire.Empty{}, nil, nil)
-	}
-	for start := time.Now(); pid > 1 && mounts.Running(pid, 0) && time.Since(start) < 10*time.Second && ctx.Err() == nil; {
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
 // owned takes the lock of a state directory, which its daemon holds otherwise.
-func owned(state string) (unlock func(), err error) {
-	return takeLock(state, 0)
-}
+func owned(state string) (unlock func(), err error) { return cli.LockState(state, 0) }
 
 // LockedState is owned for a directory that exists: no daemon gets in.
-func LockedState(state string) (unlock func(), err error) { return takeLock(state, os.O_CREATE) }
-
-func takeLock(state string, flag int) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(state, "lock"), os.O_RDWR|flag, 0o600)
-	if errors.Is(err, fs.ErrNotExist) {
-		return func() {}, nil // it was never opened, or does not exist
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		return nil, cli.Hintf("cachebro status", "the history in %s is in use", cli.Quote(state))
-	}
-	return func() { f.Close() }, nil
-}
+func LockedState(state string) (unlock func(), err error) { return cli.LockState(state, os.O_CREATE) }

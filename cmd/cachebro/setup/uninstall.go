@@ -165,7 +165,7 @@ func daemonRoots() []string {
 // endDaemons asks every running store daemon of this user to end, and waits.
 func endDaemons(ctx context.Context, e *cli.Env) {
 	for _, root := range daemonRoots() {
-		mounting.EndDaemon(ctx, e, root)
+		e.EndDaemon(ctx, root)
 	}
 }
 

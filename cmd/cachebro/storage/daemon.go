@@ -21,11 +21,15 @@ func DaemonCommand() cli.Command {
 		Run: func(ctx context.Context, e *cli.Env) error {
 			fs := e.Flags()
 			root := fs.String("root", "", "the project's root")
+			mirror := fs.String("mirror", "", "the directory of a copy of another machine's history")
 			if _, err := e.Parse(fs, 0, 0); err != nil {
 				return err
 			}
 			if !filepath.IsAbs(*root) {
 				return e.Usagef("daemon: --root must be an absolute path")
+			}
+			if *mirror != "" {
+				e = e.WithState(*mirror)
 			}
 			limits, err := storeLimits(e)
 			if err != nil {
@@ -37,7 +41,7 @@ func DaemonCommand() cli.Command {
 			}
 			limits.Siblings = func() []content.Sibling { return siblings(e, *root) }
 			o := daemon.Options{
-				Root: *root, Paths: e.Paths(), Version: cli.Version, Ignore: ignore.Options{ExcludesFile: e.ExcludesFile()}, Store: limits, Results: kept,
+				Root: *root, Paths: e.Paths(), Version: cli.Version, Ignore: ignore.Options{ExcludesFile: e.ExcludesFile()}, Store: limits, Results: kept, Mirror: *mirror != "",
 				Tidy: func(ctx context.Context, state string) error { return tidyOther(ctx, e, state) },
 			}
 			if d, err := time.ParseDuration(e.Getenv("CACHEBRO_IDLE")); err == nil && d > 0 {

@@ -129,7 +129,7 @@ func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, asi
 	if err != nil {
 		return c, err
 	}
-	mounting.EndDaemon(ctx, e, root)
+	e.EndDaemon(ctx, root)
 	p := e.Paths()
 	state, err := p.MakeState(root)
 	if err != nil {

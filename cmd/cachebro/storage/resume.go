@@ -9,10 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/machines"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/store"
 	"cachebro/store/daemon/fork"
@@ -101,20 +102,18 @@ func runResume(ctx context.Context, e *cli.Env) error {
 
 // chosen is the machine that is meant, "": the one that sent last.
 func chosen(heads []remote.Head, name string) (h remote.Head, err error) {
-	found := 0
-	for _, o := range heads {
-		if name == "" || o.Machine.ID == name || o.Machine.Name == name || len(name) >= 6 && strings.HasPrefix(o.Machine.ID, name) {
-			h = o
-			found++
-		}
+	if name == "" {
+		return heads[len(heads)-1], nil
 	}
-	switch {
-	case found == 0:
-		return h, cli.Hintf("cachebro machines", "no machine is called %s", cli.Quote(name))
-	case found > 1 && name != "":
-		return h, cli.Hintf("cachebro machines shows their ids", "%d histories are of a machine called %s", found, cli.Quote(name))
+	var all []remote.Machine
+	for _, h := range heads {
+		all = append(all, h.Machine)
 	}
-	return h, nil
+	id, err := machines.Choose(all, name)
+	if err != nil {
+		return h, err
+	}
+	return heads[slices.IndexFunc(heads, func(h remote.Head) bool { return h.Machine.ID == id })], nil
 }
 
 // emptyDir makes the directory if it is missing.

@@ -101,6 +101,13 @@ func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fr
 
 // present is a path as it is now.
 func (h *History) present(ctx context.Context, p store.Path) (versions.Side, error) {
+	if h.survey.Absent() {
+		v, ok, err := h.store.Current(p)
+		if err != nil || !ok || v.Deleted() {
+			return versions.Side{Path: p}, err
+		}
+		return versions.SideOf(h.store, v)
+	}
 	st, err := h.source.Lstat(ctx, p)
 	if errors.Is(err, wire.ErrNotFound) {
 		return versions.Side{Path: p}, nil

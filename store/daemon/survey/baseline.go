@@ -513,7 +513,11 @@ func (s *scanner) vanished(ctx context.Context, began uint64) error {
 
 // RequestScan asks for a look at every file, unless one has been completed since the
 // mount attached.
-func (s *Survey) RequestScan() { s.baseline.request(false) }
+func (s *Survey) RequestScan() {
+	if !s.absent {
+		s.baseline.request(false)
+	}
+}
 
 // Scanning reports whether a look at every file is under way or asked for.
 func (s *Survey) Scanning() bool { return s.baseline.running() }

@@ -68,6 +68,9 @@ func (t *verifiedTable) put(p store.Path, st store.Stat, h store.Hash) {
 // closed before has been ingested and the file's stat is that version's; else
 // the bytes themselves. A change that nobody told of is stored.
 func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
+	if s.absent {
+		return s.recorded(p)
+	}
 	caughtUp := s.ingest.WaitHead(ctx, waits.Fresh)
 	f, st, err := s.source.Open(ctx, p)
 	if err != nil {
@@ -126,6 +129,20 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 		}
 	}
 	return l, nil
+}
+
+// recorded is a file of another machine, as the log knows it.
+func (s *Survey) recorded(p store.Path) (File, error) {
+	v, ok, err := s.store.Current(p)
+	switch {
+	case err != nil:
+		return File{}, onwire.Error(err)
+	case !ok || v.Deleted():
+		return File{}, wire.Errorf(wire.ErrNotFound, "", "%s is not there", onwire.Display(p))
+	case v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR:
+		return File{}, wire.Errorf(wire.ErrIsDir, "", "%s is a directory", onwire.Display(p))
+	}
+	return File{Path: p, Hash: v.Blob, Stat: v.Stat, Version: v, Known: true, Content: func() ([]byte, error) { return s.store.Content(v.Blob) }}, nil
 }
 
 // mayStore: on a mount, content that differs is on its way through the spool;

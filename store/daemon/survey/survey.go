@@ -23,6 +23,9 @@ type Options struct {
 	Ingest  *ingest.Ingester
 	Log     *slog.Logger
 	Changed func() // there are new versions, or the baseline is complete; never blocks
+	// Absent: the files are on another machine, of whose history this is a copy. The
+	// newest versions are all that is known of them.
+	Absent bool
 }
 
 // Survey answers what is at a path now. Its methods may be called concurrently.
@@ -34,6 +37,7 @@ type Survey struct {
 	ingest  *ingest.Ingester
 	log     *slog.Logger
 	changed func()
+	absent  bool
 
 	mount    mount
 	baseline *baseline
@@ -46,7 +50,7 @@ type Survey struct {
 // Open takes up what the last daemon knew. Run must be called for the looks at every
 // file that are asked for.
 func Open(o Options) (*Survey, error) {
-	s := &Survey{root: o.Root, state: o.State, store: o.Store, source: o.Source, ingest: o.Ingest, log: o.Log, changed: o.Changed,
+	s := &Survey{root: o.Root, state: o.State, store: o.Store, source: o.Source, ingest: o.Ingest, log: o.Log, changed: o.Changed, absent: o.Absent,
 		verified: newVerifiedTable()}
 	s.baseline = newBaseline(s)
 	return s, s.load()
@@ -54,6 +58,9 @@ func Open(o Options) (*Survey, error) {
 
 // Close lets go of the mount.
 func (s *Survey) Close() { s.mount.close() }
+
+// Absent: see Options.
+func (s *Survey) Absent() bool { return s.absent }
 
 // Handlers answers mountd's requests.
 func (s *Survey) Handlers() map[string]wire.Handler {

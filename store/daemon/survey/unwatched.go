@@ -88,7 +88,7 @@ func (s *Survey) covered() bool {
 // it had everything.
 func (s *Survey) UpdateAll(ctx context.Context) error {
 	s.ingest.WaitHead(ctx, waits.Query)
-	if s.known.Load() == 0 || s.mount.mounted() || s.covered() {
+	if s.absent || s.known.Load() == 0 || s.mount.mounted() || s.covered() {
 		return nil
 	}
 	// One after the other: who comes second finds little to do.
@@ -109,7 +109,7 @@ func (s *Survey) UpdateAll(ctx context.Context) error {
 // had all: nothing was mounted so far, and agents read and wrote a few files by way of
 // MCP.
 func (s *Survey) UpdateKnown(ctx context.Context) error {
-	if s.known.Load() != 0 || s.mount.mounted() || s.covered() {
+	if s.absent || s.known.Load() != 0 || s.mount.mounted() || s.covered() {
 		return nil
 	}
 	var known []store.Path

@@ -19,7 +19,7 @@ const refreshWait = 2 * time.Second
 // Where nothing is mounted it looks at the file, or at everything for a directory.
 func (s *Survey) Update(ctx context.Context, p store.Path) {
 	s.ingest.WaitHead(ctx, waits.Query)
-	if p == "" || s.mount.mounted() {
+	if p == "" || s.absent || s.mount.mounted() {
 		return
 	}
 	_, err := s.Look(ctx, p) // what has changed unseen becomes a version
@@ -40,6 +40,9 @@ func (s *Survey) TryUpdateAll(ctx context.Context) {
 // the mount and, where nothing is mounted, the mount is new or somebody can get around
 // it, what a look at every file finds. missing says why some of it is not.
 func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
+	if s.absent {
+		return "", nil
+	}
 	for !s.ingest.WaitHead(ctx, 100*time.Millisecond) {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
@@ -73,7 +76,7 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 func (s *Survey) Refresh(ctx context.Context, no bool) (warning string) {
 	s.ingest.WaitHead(ctx, waits.Fresh)
 	switch {
-	case s.mount.mounted():
+	case s.absent, s.mount.mounted():
 		return ""
 	case no:
 		return "not mounted, and not to look for changed files: what was written since the last look may be missing"

@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"cachebro/store/remote/remotetest"
+)
+
+// machine is the id under which a project's history is in its bucket.
+func (p *project) machine() string {
+	p.t.Helper()
+	_, id, ok := strings.Cut(p.cb("remote", "--dir", p.dir), "machine:  ")
+	if !ok {
+		p.t.Fatal("no machine")
+	}
+	return strings.TrimSpace(id)
+}
+
+// Two machines on one project read each other's histories as far as they were sent, and
+// what was fetched is there without the bucket too.
+func TestOtherMachines(t *testing.T) {
+	srv := remotetest.New(t)
+	p, other := newProject(t, map[string]string{"a.txt": "one\n", "b.txt": "b\n"}), newProject(t, map[string]string{"a.txt": "one\n", "b.txt": "b\n"})
+	for _, q := range []*project{p, other} {
+		q.let(srv)
+		q.scanned()
+	}
+	p.refuse(1, "log", "--machine", "nobody", p.dir) // nothing is sent from here
+	for _, q := range []*project{p, other} {
+		q.cb("remote", "add", srv.Address("app"), "--dir", q.dir)
+	}
+	other.write("a.txt", "one\ntwo of the other\n")
+	other.write("lost.txt", "vanished word\n")
+	other.sh("rm lost.txt")
+	p.write("a.txt", "one\nmine\n")
+	other.cb("remote", "send", "--dir", other.dir)
+	p.cb("remote", "send", "--dir", p.dir)
+	id := other.machine()
+
+	if out := p.cb("log", "--machine", id, p.dir); !strings.Contains(out, "a.txt") || !strings.Contains(out, "lost.txt") && !strings.Contains(out, "came and went") {
+		t.Errorf("log: %s", out)
+	}
+	if out := p.cb("log", "--machine", id, p.path("a.txt")); strings.Count(out, "\n") != 2 {
+		t.Errorf("log of a file: %s", out)
+	}
+	if out := p.cb("show", "--machine", id, p.path("a.txt")); out != "one\ntwo of the other\n" {
+		t.Errorf("show: %q", out)
+	}
+	if out := p.cb("show", "--machine", id[:8], p.path("a.txt")+"@1"); out != "one\n" {
+		t.Errorf("show @1: %q", out)
+	}
+	if out := p.cb("diff", "--machine", id, p.path("a.txt")); !strings.Contains(out, "+two of the other") {
+		t.Errorf("diff: %s", out)
+	}
+	if out := p.cb("search", "--history", "--machine", id, "vanished", "--dir", p.dir); !strings.Contains(out, "lost.txt") {
+		t.Errorf("search: %s", out)
+	}
+	if out := p.cb("blame", "--machine", id, p.path("a.txt")); !strings.Contains(out, "two of the other") {
+		t.Errorf("blame: %s", out)
+	}
+	if out := p.cb("log", p.path("a.txt")); strings.Contains(out, "two of the other") || strings.Count(out, "\n") != 2 {
+		t.Errorf("the own log: %s", out)
+	}
+
+	// What is sent later comes too, and nothing comes twice.
+	before := p.cb("log", "--versions", "--machine", id, p.dir)
+	other.write("b.txt", "b\nlater\n")
+	other.cb("remote", "send", "--dir", other.dir)
+	if out := p.cb("log", "--versions", "--machine", id, p.dir); !strings.HasSuffix(out, before) || strings.Count(out, "\n") != strings.Count(before, "\n")+1 {
+		t.Errorf("after another change:\n%s\nbefore:\n%s", out, before)
+	}
+
+	// Without the bucket: what is known, said so; of others an error.
+	srv.Break(func(*http.Request) remotetest.Fault { return remotetest.Error503 })
+	out, err := p.try("show", "--machine", id, p.path("b.txt"))
+	if err != nil || !strings.HasSuffix(out, "b\nlater\n") || !strings.Contains(out, "is known until") {
+		t.Errorf("without the bucket: %v %q", err, out)
+	}
+	p.refuse(1, "show", "--machine", "nobody", p.path("b.txt"))
+	srv.Break(nil)
+	p.refuse(1, "log", "--machine", "nobody", p.dir)
+}

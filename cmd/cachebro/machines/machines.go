@@ -1,0 +1,259 @@
+// Package machines gives commands the histories of other machines that work on the same
+// project and send to the same bucket. Each is copied to a state directory below the
+// project's own, as far as it was sent, and a store daemon of its own answers for it.
+package machines
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store"
+	"cachebro/store/daemon/tidy"
+	"cachebro/store/remote"
+	"cachebro/store/text"
+	"cachebro/store/wire"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+)
+
+// Flag is --machine.
+func Flag(fs *pflag.FlagSet) *string {
+	return fs.String("machine", "", "in the history of this machine (its `NAME` or id, see cachebro machines)")
+}
+
+// Open is e.Open, but asks the history of a machine, if one is named, where the path
+// is the same. What it has sent since the last time is fetched first; when the bucket
+// cannot be reached, a note on standard error says until when it is known.
+func Open(ctx context.Context, e *cli.Env, machine, path string) (cli.Target, *wire.Client, error) {
+	t, c, err := e.Open(ctx, path)
+	if machine == "" || err != nil {
+		return t, c, err
+	}
+	defer c.Close()
+	st, err := wire.Call[wire.RemoteState](ctx, c, wire.MRemote, wire.RemoteRequest{})
+	if err != nil {
+		return t, nil, err
+	}
+	if st.URL == "" {
+		return t, nil, cli.Hintf("cachebro remote add s3://BUCKET/PREFIX", "the history of this project stays on this machine, so that no other one is known")
+	}
+	state, err := e.Paths().State(t.Root)
+	if err != nil {
+		return t, nil, err
+	}
+	m, err := find(ctx, e, st.URL, filepath.Join(state, "machines"), machine)
+	if err != nil {
+		return t, nil, err
+	}
+	c, err = m.connect(ctx, e)
+	return t, c, err
+}
+
+// copied is a machine's history here.
+type copied struct {
+	dir  string // where all of it lies
+	root string // of a project without files
+}
+
+// seen is what is known of a machine, in the file "seen" in its directory.
+type seen struct {
+	Machine remote.Machine `json:"machine"`
+	Time    time.Time      `json:"time"` // of what was sent last
+	remote.Known
+}
+
+// find looks a machine up, and brings the copy of its history up to date.
+func find(ctx context.Context, e *cli.Env, url, dir, name string) (copied, error) {
+	b, all, err := listed(ctx, e, url)
+	if err != nil {
+		kept, kerr := known(dir)
+		s, ok := seen{}, false
+		if kerr == nil {
+			s, ok = oneOf(kept, name)
+		}
+		if !ok {
+			return copied{}, err
+		}
+		fmt.Fprintf(e.Stderr, "cachebro: %s; %s is known until %s\n", cli.OneLine(err.Error()), cli.Quote(s.Machine.Name), strings.TrimSpace(cli.Stamp(s.Time, e.Now())))
+		return at(dir, s.Machine.ID), nil
+	}
+	id, err := Choose(all, name)
+	if err != nil {
+		return copied{}, err
+	}
+	m := at(dir, id)
+	return m, m.update(ctx, e, b, id)
+}
+
+func listed(ctx context.Context, e *cli.Env, url string) (*remote.Bucket, []remote.Machine, error) {
+	p, err := remote.ParsePlace(url, e.Getenv)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := remote.Dial(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := b.Machines(ctx)
+	return b, all, err
+}
+
+// Choose is the id of the machine that is meant.
+func Choose(all []remote.Machine, name string) (id string, err error) {
+	found := 0
+	for _, m := range all {
+		if is(m, name) {
+			id = m.ID
+			found++
+		}
+	}
+	switch {
+	case found == 0:
+		return "", cli.Hintf("cachebro machines", "no machine is called %s", cli.Quote(name))
+	case found > 1:
+		return "", cli.Hintf("cachebro machines shows their ids", "%d histories are of a machine called %s", found, cli.Quote(name))
+	}
+	return id, nil
+}
+
+// is: the name is its id, the beginning of it, or its host's name.
+func is(m remote.Machine, name string) bool {
+	return m.ID == name || m.Name == name || len(name) >= 6 && strings.HasPrefix(m.ID, name)
+}
+
+// known are the machines of which there is a copy.
+func known(dir string) (all []seen, err error) {
+	names, err := os.ReadDir(dir)
+	for _, n := range names {
+		s, err := at(dir, n.Name()).seen()
+		if err != nil {
+			return nil, err
+		}
+		if s.N > 0 {
+			all = append(all, s)
+		}
+	}
+	return all, err
+}
+
+func oneOf(all []seen, name string) (out seen, ok bool) {
+	for _, s := range all {
+		if is(s.Machine, name) {
+			if ok {
+				return seen{}, false
+			}
+			out, ok = s, true
+		}
+	}
+	return out, ok
+}
+
+func at(dir, id string) copied {
+	dir = filepath.Join(dir, id)
+	return copied{dir: dir, root: filepath.Join(dir, "files")}
+}
+
+// seen is what is known; nothing was copied yet where N is 0.
+func (m copied) seen() (s seen, err error) {
+	b, err := os.ReadFile(filepath.Join(m.dir, "seen"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	return s, err
+}
+
+func (m copied) keep(s seen) error {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(m.dir, "seen")
+	if err := os.WriteFile(name+".new", b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// update fetches what a machine has sent since. Where the bucket has less, or something
+// else, than was seen, that is said, and what was seen stays.
+func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id string) error {
+	if err := os.MkdirAll(m.root, 0o700); err != nil {
+		return err
+	}
+	lock, err := os.Open(m.dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil { // one after the other
+		return err
+	}
+	s, err := m.seen()
+	if err != nil {
+		return err
+	}
+	h, err := b.Head(ctx, id)
+	if errors.Is(err, remote.ErrMissing) && s.N == 0 {
+		return cli.Hintf("cachebro machines", "%s has sent nothing yet", cli.Quote(id))
+	}
+	if err == nil && h.N == s.N && h.Log == s.Log {
+		return nil
+	}
+	if err == nil {
+		err = m.fetch(ctx, e, b, h, s)
+	}
+	if err == nil {
+		return m.keep(seen{Machine: h.Machine, Time: h.Time, Known: remote.Known{N: h.N, Log: h.Log}})
+	}
+	if s.N == 0 || ctx.Err() != nil {
+		return err
+	}
+	fmt.Fprintf(e.Stderr, "cachebro: %s; what was fetched before is shown, until %s\n", cli.OneLine(err.Error()), strings.TrimSpace(cli.Stamp(s.Time, e.Now())))
+	return nil
+}
+
+// fetch adds what a copy lacks. Its daemon ends meanwhile.
+func (m copied) fetch(ctx context.Context, e *cli.Env, b *remote.Bucket, h remote.Head, s seen) (err error) {
+	e = e.WithState(m.dir)
+	state, err := e.Paths().MakeState(m.root)
+	if err != nil {
+		return err
+	}
+	e.EndDaemon(ctx, m.root)
+	unlock, err := cli.LockState(state, os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	done := e.Watch(ctx, func(context.Context) string {
+		return fmt.Sprintf("fetching %s of %s", text.Count(int(h.N-s.N), "segment"), cli.Quote(h.Machine.Name))
+	})
+	defer done()
+	st, err := store.Open(filepath.Join(state, "store"), store.Options{Ballast: -1})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	if err := b.Follow(ctx, h, s.Known, st, tidy.Portable(h.Machine.Root, cli.Version)); err != nil {
+		return err
+	}
+	return st.Sync()
+}
+
+// connect calls the copy's daemon, started if needed.
+func (m copied) connect(ctx context.Context, e *cli.Env) (*wire.Client, error) {
+	return wire.DialOrStart(ctx, e.WithState(m.dir).Paths(), wire.Hello{Version: cli.Version, Client: "cli", Root: m.root}, wire.Timeouts{},
+		wire.Start{Self: e.Exe, Args: []string{"daemon", "--root", m.root, "--mirror", m.dir}, Replace: true, Within: 20 * time.Second})
+}

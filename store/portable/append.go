@@ -1,0 +1,51 @@
+package portable
+
+import (
+	"bytes"
+	"slices"
+
+	"cachebro/store"
+)
+
+// Append puts a part behind the history that a store holds, for which parts in their
+// order are the only source: a copy of another machine's. contents may be nil. What is
+// there already is passed over, so that a part may be put in again. Of a version whose
+// content came with an earlier part and was dropped here since, only that there was one
+// is stored. Errors: ErrNewer, ErrNoSpace, and one that says what is wrong with a stream;
+// a part of what came may be stored then.
+func Append(s *store.Store, contents, log []byte, o Options) error {
+	return s.FillNew(func(f *store.Filler) error {
+		m := &importer{f: f, o: o, ended: map[string]bool{}, after: s.Seq(), short: true}
+		limit := max(s.Options().MaxBlob, 1<<20)
+		if contents != nil {
+			_, err := readPart(bytes.NewReader(contents), contentsMagic, limit, func(_ byte, key, val []byte) error {
+				return f.Content(store.Hash(key), val)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		last := uint64(0)
+		_, err := readPart(bytes.NewReader(log), logMagic, limit, func(kind byte, key, val []byte) error {
+			switch {
+			case kind == streamHeadKind:
+				var h streamHead
+				if decode(val, &h) != nil {
+					return badStream("a head cannot be read")
+				}
+				return f.Begin(h.Gaps, h.Oldest)
+			case kind == store.RecordVersion:
+				v, err := readVersion(key, val, last)
+				if err != nil {
+					return err
+				}
+				last = v.Seq
+				return m.version(v)
+			case slices.Contains(store.Independent, kind) && len(key) > 0:
+				return m.record(kind, key, val)
+			}
+			return badStream("a record of kind %q is in a log", kind)
+		})
+		return err
+	})
+}
