@@ -139,8 +139,8 @@ func (b *batch) change(c *Change, i int) error {
 
 // byKnownName gives a change of a file's content or mode that was made through
 // another name the tracked name that the file is known to have, or else an ignored
-// one, if nothing is kept of the name that was used. False: there is none, and only
-// the fact of the change can be recorded.
+// one, if nothing is kept of the name that was used, or it is gone (""). False: there is
+// none, and only the fact of the change can be recorded, if the name is there.
 func (b *batch) byKnownName(c *Change) (bool, error) {
 	if c.Class == event.Tracked {
 		return true, nil
@@ -154,8 +154,9 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 	default:
 		return true, nil
 	}
-	if c.Stat.Nlink > 1 && !isDir(c.Stat) {
-		if is, live, err := b.live(c.Path); err != nil || live && InodeOf(is.Stat) != InodeOf(c.Stat) {
+	gone := c.Path == ""
+	if (c.Stat.Nlink > 1 || gone) && !isDir(c.Stat) {
+		if is, live, err := b.live(c.Path); err != nil || !gone && live && InodeOf(is.Stat) != InodeOf(c.Stat) {
 			return err == nil, err // it was not written to by this name, it came under it
 		}
 		names, err := b.names(c.Stat, c.Path)
@@ -179,7 +180,7 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 			c.Path, c.Class = best, class
 			return true, nil
 		}
-		if c.Class == event.Excluded && c.Op != OpBaseline && c.Op != OpCreate {
+		if c.Class == event.Excluded && c.Op != OpBaseline && c.Op != OpCreate && !gone {
 			return false, b.elsewhere(c)
 		}
 	}

@@ -43,11 +43,14 @@ func (c *Capture) Before(ch fusefs.Change) {
 }
 
 // nameOf is the name that stands for a file, and its class: the best that any of
-// its names has.
+// its names has. "" where none is left that is known.
 func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
 	p := f.Path()
+	if p == "" {
+		return "", ignore.Excluded
+	}
 	class := c.classOf(p, false)
-	if p == "" || class == ignore.Tracked {
+	if class == ignore.Tracked {
 		return p, class
 	}
 	for _, q := range f.Paths() {
@@ -61,7 +64,7 @@ func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
 // unseen reports whether a file has names that nobody has looked up: one of them
 // may be a tracked one. The store knows it then.
 func unseen(f fusefs.File, st event.Stat) bool {
-	return st.Nlink > 1 && int(st.Nlink) > len(f.Paths())
+	return (st.Nlink > 1 || st.Nlink == 1 && f.Path() == "") && int(st.Nlink) > len(f.Paths())
 }
 
 // saveUnknown deals with content that, as far as the marks know, is in no

@@ -155,7 +155,7 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	if class == ignore.Excluded {
 		c.gitClosed(e, p)
 	}
-	if p == "" || class == ignore.Excluded && !keep {
+	if class == ignore.Excluded && !keep {
 		mark.And(^(markSafe | markKnown))
 		if p == "" && mark.Load()&markTaken != 0 {
 			c.afterwards(e)
@@ -168,6 +168,9 @@ func (c *Capture) Closed(e fusefs.Closed) {
 		r.TailFrom = e.TailFrom
 	}
 	c.version(e.File, r, by, keep, e.Held && e.Stat.Size <= inlineSize)
+	if p == "" {
+		c.settle(e.File, &canceller{ch: c.stop}, true) // its last descriptor may be about to go
+	}
 	if mark.Load()&markSynced != 0 {
 		mark.And(^markSynced)
 		c.settle(e.File, &canceller{ch: c.stop}, false)

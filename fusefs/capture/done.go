@@ -55,7 +55,7 @@ func (c *Capture) Done(e fusefs.Event) {
 		c.linked(e, r)
 		return
 	case event.OpChmod:
-		if e.File != nil && !isDir(e.Stat) && class != ignore.Tracked {
+		if e.File != nil && !isDir(e.Stat) && (class != ignore.Tracked || e.File.Path() == "") {
 			r.Path, class = c.nameOf(e.File)
 			if r.Class = class; class == ignore.Excluded && unseen(e.File, e.Stat) {
 				c.appendBy(e.Caller, r) // the store may know a tracked name

@@ -252,6 +252,32 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		{name: "an ignored file changed under another name and then replaced, by path", paths: []string{"d/f.log"},
 			setup: "mkdir d; echo old >d/f.log; ln d/f.log x", act: "echo new >x; echo t >t; mv t d/f.log",
 			want: []func(string) error{file("d/f.log", "old\n"), file("x", "old\n"), oneFile("d/f.log", "x", true)}},
+		{name: "a file changed once the name by which it was opened is gone", act: "",
+			setup: "mkdir d; echo old >a; ln a d/b",
+			then: func(d string) error {
+				f, err := os.OpenFile(d+"/a", os.O_WRONLY, 0)
+				if err != nil {
+					return err
+				}
+				_, err = f.WriteString("n")
+				err = errors.Join(err, os.Remove(d+"/a"), f.Chmod(0o600))
+				_, werr := f.WriteString("ew")
+				return errors.Join(err, werr, f.Close())
+			},
+			want:  []func(string) error{file("a", "old\n"), mode("a", unix.S_IFREG|0o644), oneFile("a", "d/b", true)},
+			again: []func(string) error{absent("a"), file("d/b", "new\n"), mode("d/b", unix.S_IFREG|0o600)}},
+		{name: "a mode changed once nothing but a name in .git is left", act: "",
+			setup: "mkdir d; echo old >d/a; ln d/a $G/a",
+			then: func(d string) error {
+				f, err := os.Open(d + "/d/a")
+				if err != nil {
+					return err
+				}
+				return errors.Join(os.RemoveAll(d+"/d"), f.Chmod(0o600), f.Close())
+			},
+			lost:  "d/a: it is a file of its own now",
+			want:  []func(string) error{file("d/a", "old\n"), mode("d/a", unix.S_IFREG|0o644)},
+			again: []func(string) error{absent("d")}},
 		{name: "set-group-id taken from a file that has lost its name", root: true,
 			setup: "echo old >f; chmod 2755 f", act: "",
 			then: func(d string) error {
