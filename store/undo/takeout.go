@@ -328,7 +328,7 @@ func (m *maker) possible(goals []goal, apart bool) ([]goal, error) {
 		for from, to := range o.homes {
 			moved[to] = from
 		}
-		full := m.inhabited(byPath, goals)
+		full, came := m.inhabited(byPath, goals)
 		keep := goals[:0:0]
 		for i := range goals {
 			g := goals[i]
@@ -363,7 +363,7 @@ func (m *maker) possible(goals []goal, apart bool) ([]goal, error) {
 				}
 			case stranded[g.path] != "" && w.absent() && !g.have.dir():
 				m.conflict(store.Conflict{Path: g.path, Why: fmt.Sprintf("it was %q, where it cannot be now", string(stranded[g.path]))})
-			case g.have.dir() && g.want.absent() && full[g.path] && !g.moved:
+			case g.have.dir() && g.want.absent() && full[g.path] && !g.moved && !came[g.path]:
 				// It was made, and stays for what others have put there.
 			case g.have.dir() && !w.dir() && full[g.path]:
 				m.conflict(named("the directory holds other files"))
@@ -491,9 +491,10 @@ func (m *maker) askFor(goals []goal) {
 }
 
 // inhabited are those directories that are to go in which something lives after
-// the plan.
-func (m *maker) inhabited(byPath map[store.Path]*goal, goals []goal) map[store.Path]bool {
-	full, going := map[store.Path]bool{}, map[store.Path]bool{}
+// the plan. came are those of them that hold what nobody has made there.
+func (m *maker) inhabited(byPath map[store.Path]*goal, goals []goal) (full, came map[store.Path]bool) {
+	full, came = map[store.Path]bool{}, map[store.Path]bool{}
+	going := map[store.Path]bool{}
 	var dirs []store.Path
 	for i := range goals {
 		if g := &goals[i]; g.have.dir() && !g.want.dir() {
@@ -502,18 +503,19 @@ func (m *maker) inhabited(byPath map[store.Path]*goal, goals []goal) map[store.P
 		}
 	}
 	if len(dirs) == 0 {
-		return full
+		return full, came
 	}
-	up := func(p store.Path) {
+	up := func(p store.Path, found bool) {
 		for i := len(p) - 1; i > 0; i-- {
 			if p[i] == '/' && going[p[:i]] {
 				full[p[:i]] = true
+				came[p[:i]] = came[p[:i]] || found
 			}
 		}
 	}
 	for p, g := range byPath {
 		if !g.want.absent() {
-			up(p)
+			up(p, g.unseen)
 		}
 	}
 	// What is below a directory is looked at once, not for each one inside.
@@ -526,13 +528,13 @@ func (m *maker) inhabited(byPath map[store.Path]*goal, goals []goal) map[store.P
 		top = dir
 		err := m.view.Live(dir, func(v store.Version) error {
 			if o := byPath[v.Path]; v.Path != dir && (o == nil || !o.want.absent()) {
-				up(v.Path)
+				up(v.Path, v.Op == store.OpBaseline && v.Plan == "")
 			}
 			return nil
 		})
 		if err != nil { // in doubt
-			return going
+			return going, came
 		}
 	}
-	return full
+	return full, came
 }

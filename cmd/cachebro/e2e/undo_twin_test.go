@@ -278,6 +278,12 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			lost:  "d/a: it is a file of its own now",
 			want:  []func(string) error{file("d/a", "old\n"), mode("d/a", unix.S_IFREG|0o644)},
 			again: []func(string) error{absent("d")}},
+		{name: "a directory that came from where nothing is kept, with what it held",
+			setup: "mkdir $G/d; echo f >$G/d/f", act: "mv $G/d d; ln d/f $G/f",
+			lost: "d: the directory holds other files"},
+		{name: "a mode changed in a directory that came from where nothing is kept",
+			setup: "mkdir $G/d; echo f >$G/d/f", act: "mv $G/d d; chmod 600 d/f",
+			lost: "d: the directory holds other files", want: []func(string) error{mode("d/f", unix.S_IFREG|0o644)}},
 		{name: "set-group-id taken from a file that has lost its name", root: true,
 			setup: "echo old >f; chmod 2755 f", act: "",
 			then: func(d string) error {
