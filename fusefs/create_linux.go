@@ -26,16 +26,32 @@ func (o *overlay) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat)
 // finding tells the Observer how the names of n are found, whose mode, owner or
 // attributes are about to change, or which gets one more.
 func (o *overlay) finding(n *inode) {
-	if o.finder == nil || n.kind == unix.S_IFLNK || n.unborn() {
+	if o.finder == nil || n.unborn() {
 		return
 	}
 	var sx sys.Stat
 	if err := o.statInode(n, &sx); err != nil {
 		return
 	}
+	target := o.target(n)
 	for _, p := range n.Paths() {
-		o.finder.Found(n, p, "", sx.Stat)
+		o.finder.Found(n, p, target, sx.Stat)
 	}
+}
+
+// target is where a symbolic link points, "" where that cannot be told.
+func (o *overlay) target(n *inode) string {
+	if n.kind != unix.S_IFLNK {
+		return ""
+	}
+	var buf [2]link
+	for _, l := range n.links(buf[:]) {
+		if d, err := o.dir(l.parent); err == nil {
+			defer d.release()
+			return readlink(d.fd, l.name)
+		}
+	}
+	return ""
 }
 
 // newMode is the mode for something new in dir. The kernel leaves the umask to
@@ -313,7 +329,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	}
 	p := parent.childPath(name)
 	cl := o.class(p, false)
-	ev := Event{Op: event.OpLink, File: n, Caller: c, Path: old, Path2: p, Stat: sx.Stat, Class: cl, Class2: cl, Time: time.Now()}
+	ev := Event{Op: event.OpLink, File: n, Caller: c, Path: old, Path2: p, Target: o.target(n), Stat: sx.Stat, Class: cl, Class2: cl, Time: time.Now()}
 	if first {
 		ev.Op, ev.Path, ev.Path2 = event.OpCreate, p, ""
 	} else if cl1 := o.class(old, false); cl1 != ignoredEverywhere {

@@ -121,7 +121,7 @@ type Event struct {
 	Caller Caller
 	Path   string
 	Path2  string     // OpRename, OpExchange, OpLink: the new name
-	Target string     // where the symlink points; OpSymlink, and OpUnlink or OpRename of one
+	Target string     // where the symlink points; OpSymlink, and OpUnlink, OpRename or OpLink of one
 	Stat   event.Stat // after the operation (for OpUnlink and OpRmdir: before)
 	// Replaced is the inode that OpRename took the name from, if any, or that
 	// OpExchange gave the name Path.

@@ -284,6 +284,17 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		{name: "a mode changed in a directory that came from where nothing is kept",
 			setup: "mkdir $G/d; echo f >$G/d/f", act: "mv $G/d d; chmod 600 d/f",
 			lost: "d: the directory holds other files", want: []func(string) error{mode("d/f", unix.S_IFREG|0o644)}},
+		{name: "a second name of an ignored symbolic link",
+			setup: "ln -s t x.ign", act: "ln x.ign y",
+			want: []func(string) error{absent("y"), mode("x.ign", unix.S_IFLNK|0o777)},
+			again: []func(string) error{mode("y", unix.S_IFLNK|0o777), func(d string) error { // SameFile would follow it
+				var x, y unix.Stat_t
+				err := errors.Join(unix.Lstat(d+"/x.ign", &x), unix.Lstat(d+"/y", &y))
+				if err == nil && x.Ino != y.Ino {
+					err = errors.New("y is another link")
+				}
+				return err
+			}}},
 		{name: "set-group-id taken from a file that has lost its name", root: true,
 			setup: "echo old >f; chmod 2755 f", act: "",
 			then: func(d string) error {
