@@ -244,6 +244,9 @@ func (b *batch) write(c *Change, i int) error {
 		}
 		return err
 	}
+	if err := b.comes(c, cur, live); err != nil {
+		return err
+	}
 	v := c.version(c.Path, c.Op)
 	if c.HasContent {
 		if v.Blob, err = b.store(c, i, cur); err != nil {
@@ -279,6 +282,20 @@ func (b *batch) write(c *Change, i int) error {
 		return b.otherNames(v)
 	}
 	return nil
+}
+
+// comes counts the names of a file that has come under a path, and of the one that was
+// there.
+func (b *batch) comes(c *Change, was Version, live bool) error {
+	if c.Stat.Ino == 0 || live && InodeOf(was.Stat) == InodeOf(c.Stat) {
+		return nil
+	}
+	if live {
+		if err := b.countNames(was.Stat, c.Path, -1, 0); err != nil {
+			return err
+		}
+	}
+	return b.countNames(c.Stat, c.Path, 0, 0)
 }
 
 // clockStep is more than the steps in which a file system's times go.

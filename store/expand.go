@@ -48,7 +48,11 @@ func (b *batch) remove(c *Change) error {
 		}
 		live = true
 	}
-	if err := b.countNames(c.Stat, c.Path, -1, 0); err != nil {
+	gone := -1
+	if c.LastName && c.Stat.Nlink > 1 { // it has the name still, where nothing is kept
+		gone = 0
+	}
+	if err := b.countNames(c.Stat, c.Path, gone, 0); err != nil {
 		return err
 	}
 	if c.Op == OpRmdir || live && isDir(cur.Stat) {

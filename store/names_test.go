@@ -1,0 +1,34 @@
+package store
+
+import "testing"
+
+// How many names a file has is known by each of them, whatever comes from where nothing
+// is kept or goes there.
+func TestNamesAreCounted(t *testing.T) {
+	s := fresh(t)
+	is := func(c Change, ino uint64, names uint32) Change {
+		c.Stat.Dev, c.Stat.Ino, c.Stat.Birth, c.Stat.Nlink = 1, ino, 1, names
+		return c
+	}
+	has := func(p Path, want uint32) {
+		t.Helper()
+		if v, ok, err := s.Current(p); err != nil || !ok || v.Stat.Nlink != want {
+			t.Errorf("%s has %d names, not %d: %v", p, v.Stat.Nlink, want, err)
+		}
+	}
+	apply(t, s, is(file(OpCreate, "a", "a"), 10, 1), is(op(OpLink, "a", "b", fileMode), 10, 2))
+	has("a", 2)
+	apply(t, s, is(file(OpCreate, "c", "a"), 10, 3)) // a link to a name where nothing is kept
+	has("a", 3)
+	has("b", 3)
+	gone := is(op(OpUnlink, "a", "", fileMode), 10, 3)
+	gone.LastName = true // it was moved to where nothing is kept
+	apply(t, s, gone)
+	has("b", 3)
+	apply(t, s, is(op(OpUnlink, "b", "", fileMode), 10, 3))
+	has("c", 2)
+	apply(t, s, is(file(OpCreate, "d", "d"), 11, 1), is(op(OpLink, "d", "e", fileMode), 11, 2))
+	apply(t, s, is(file(OpWrite, "d", "a"), 10, 2)) // from where nothing is kept to the place of another file
+	has("e", 1)
+	has("c", 2)
+}
