@@ -57,46 +57,6 @@ func withLent(goals, same []goal) []goal {
 	return goals
 }
 
-// withOrigins adds the paths from which files came that are to go, where the
-// histories of those paths say that this was taken back before: a redo that could not
-// bring back what was there since leaves no version at such a path.
-func (m *maker) withOrigins(goals, same []goal, sel selection) ([]goal, error) {
-	known := map[store.Path]bool{}
-	for _, g := range slices.Concat(goals, same) {
-		known[g.path] = true
-	}
-	for _, c := range m.plan.Conflicts {
-		known[c.Path] = true
-	}
-	for _, c := range m.lost {
-		known[c.Path] = true
-	}
-	for _, g := range goals {
-		moved := sel[g.from][g.came-1]
-		if g.from == "" || known[g.from] || !g.want.absent() || !g.have.regular() || moved == nil || moved.Op != store.OpMoved {
-			continue
-		}
-		own, err := m.view.History(g.from, false)
-		if err != nil {
-			return nil, err
-		}
-		i := slices.IndexFunc(own, func(v store.Version) bool { return v.Seq == moved.Seq })
-		if i < 0 || !own[len(own)-1].Deleted() {
-			continue
-		}
-		o := goal{path: g.from, have: stateOf(own[len(own)-1]), since: g.since, moved: true, unseen: foundOnly(own[:i]), want: carriedAway(*moved)}
-		if i > 0 {
-			if o.want, err = m.described(own, i-1); err != nil {
-				return nil, err
-			}
-		}
-		if !o.want.absent() && o.want.sameContent(g.have) {
-			goals, known[o.path] = append(goals, o), true
-		}
-	}
-	return goals, nil
-}
-
 // another: what a path holds since version i is not what it held then.
 func another(own []store.Version, i int) bool {
 	return i >= 0 && slices.ContainsFunc(own[i+1:], func(v store.Version) bool {
@@ -133,7 +93,7 @@ func (m *maker) home(w wants, v store.Version, since int64) *goal {
 			if v.Time < since {
 				return nil
 			}
-			if g := w[v.Seq-1]; g != nil && v.Op == store.OpRename { // nothing is known of it before
+			if g := w[v.Seq-1]; g != nil && g.path == v.From && v.Op == store.OpRename { // nothing is known of it before
 				return g
 			}
 		case store.OpCreate, store.OpMkdir, store.OpSymlink, store.OpMknod, store.OpLink:
@@ -282,10 +242,17 @@ func (m *maker) formerly(w wants, went map[store.Path]store.Path, g *goal) (stor
 		if to == nil {
 			return "", nil
 		}
-		if p, ok := went[to.path]; ok {
-			return p + g.path[i:], nil
+		p, ok := went[to.path]
+		if !ok && to.unseen && !to.want.absent() && to.path != g.path { // it went with its own directory
+			if p, err = m.formerly(w, went, to); err != nil {
+				return "", err
+			}
+			ok = p != ""
 		}
-		return to.path + g.path[i:], nil
+		if !ok {
+			p = to.path
+		}
+		return p + g.path[i:], nil
 	}
 	return "", nil
 }
@@ -307,16 +274,17 @@ func (m *maker) originally(g *goal) (store.Path, error) {
 			return "", err
 		}
 	}
-	for m.beside[v.Seq] && v.From != "" && v.Prev != 0 {
-		dir = v.From
-		var err error
-		if v, err = m.view.Version(v.Prev); err != nil {
-			break // dropped from the log
+	var err error
+	for {
+		for v.Op == store.OpChmod && v.Prev != 0 && err == nil { // it was there already
+			v, err = m.view.Version(v.Prev)
 		}
-		if v.Op == store.OpMoved && v.Prev != 0 {
-			if v, err = m.view.Version(v.Prev); err != nil {
-				break
-			}
+		if err != nil || !m.beside[v.Seq] || v.From == "" || v.Prev == 0 {
+			break // err: dropped from the log
+		}
+		dir = v.From
+		if v, err = m.view.Version(v.Prev); err == nil && v.Op == store.OpMoved && v.Prev != 0 {
+			v, err = m.view.Version(v.Prev)
 		}
 	}
 	return dir + below, nil
@@ -423,7 +391,7 @@ func (m *mover) stay(dirs []store.Path) error {
 // cameWith is where what was only found at a path goes with its directory; "": it
 // stays.
 func (m *mover) cameWith(w wants, v store.Version) (store.Path, error) {
-	if v.Op != store.OpBaseline && v.Op != store.OpWrite && v.Plan == "" {
+	if v.Op != store.OpBaseline && v.Op != store.OpWrite && v.Op != store.OpChmod && v.Plan == "" {
 		return "", nil
 	}
 	own, err := m.x.view.History(v.Path, false)
@@ -433,6 +401,7 @@ func (m *mover) cameWith(w wants, v store.Version) (store.Path, error) {
 	c := &chain{m.x.maker, own}
 	_, i := c.at(len(own) - 1)
 	own = slices.DeleteFunc(own[:i+1], func(v store.Version) bool { return v.Plan != "" })
+	own = slices.DeleteFunc(presentLife(own), func(v store.Version) bool { return v.Op == store.OpChmod })
 	if len(own) == 0 || !foundOnly(own) {
 		return "", nil
 	}

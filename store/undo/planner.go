@@ -40,6 +40,7 @@ type maker struct {
 	show  bool // nobody is asked to secure anything
 
 	lost     []lost
+	same     []goal // of paths that are as they should be
 	brought  []brought
 	asked    func(store.Path) bool                  // the query asks for a path; nil: for all
 	other    map[store.Inode]store.Version          // the first change of each file that it means but for its paths

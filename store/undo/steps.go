@@ -28,6 +28,11 @@ func (m *maker) steps(goals []goal) error {
 	for i := range goals {
 		x.goals[goals[i].path] = &goals[i]
 	}
+	for _, g := range m.same { // a later plan has to know that this was to be so
+		if x.goals[g.path] == nil && g.have.seq != g.want.seq {
+			m.plan.Returns = append(m.plan.Returns, store.Return{Path: g.path, Was: g.have.seq, Back: g.want.seq, Made: g.made})
+		}
+	}
 	if err := x.open(goals); err != nil {
 		return err
 	}

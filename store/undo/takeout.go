@@ -48,10 +48,8 @@ func (m *maker) takeOut(sel selection, q Query) ([]goal, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.same = same
 	goals = withLent(goals, same)
-	if goals, err = m.withOrigins(goals, same, sel); err != nil {
-		return nil, err
-	}
 	asItsOtherNames(goals)
 	if err := m.asBeforeOtherNames(goals); err != nil {
 		return nil, err
@@ -215,9 +213,20 @@ func (m *maker) goalFor(c *chain, path store.Path, sel map[uint64]*store.Version
 // foundOnly: these versions say no more than how a file was found. Its content may
 // have been read when it got one more name.
 func foundOnly(own []store.Version) bool {
+	own = presentLife(own)
 	return !slices.ContainsFunc(own, func(v store.Version) bool {
 		return store.InodeOf(v.Stat) != store.InodeOf(own[0].Stat) || v.Op != store.OpBaseline && (v.Op != store.OpWrite || !sameBytes(v, own[0]))
 	})
+}
+
+// presentLife are the versions of what is at a path now, or was there last.
+func presentLife(own []store.Version) []store.Version {
+	for i := len(own) - 2; i >= 0; i-- {
+		if own[i].Deleted() {
+			return own[i+1:]
+		}
+	}
+	return own
 }
 
 // notKept: a directory went of which nothing is kept, or a file changed there; the

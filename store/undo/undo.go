@@ -47,8 +47,8 @@ func (c *chain) at(i int) (store.Version, int) {
 	for hops := 0; i >= 0 && hops < 1000; hops++ {
 		v := c.own[i]
 		if v.Plan == "" {
-			if i > 0 && c.own[i-1].Plan != "" && v.Op == store.OpBaseline && describes(v, c.own[i-1]) {
-				i-- // it was read after the plan had made it
+			if j := c.found(i); j < i && c.own[j].Plan != "" {
+				i = j // it was read, once or again, after the plan had made it
 				continue
 			}
 			return v, i
@@ -76,6 +76,14 @@ func (c *chain) at(i int) (store.Version, int) {
 	return store.Version{}, -1
 }
 
+// found is where what own[i] describes comes from, if it only says how that was found.
+func (c *chain) found(i int) int {
+	for i > 0 && c.own[i].Plan == "" && c.own[i].Op == store.OpBaseline && describes(c.own[i], c.own[i-1]) {
+		i--
+	}
+	return i
+}
+
 // mostLeft bounds how many plans are asked whether they left a path as it was.
 const mostLeft = 4
 
@@ -89,12 +97,16 @@ func (c *chain) left(i int) (store.Return, bool) {
 	if c.m.plans == nil {
 		c.m.plans, _ = c.m.store.Journal.Plans()
 	}
-	asked := 0
+	asked, redone := 0, map[string]bool{}
 	for _, p := range c.m.plans { // newest first
 		if asked == mostLeft || p.Seq < v.Seq {
 			break
 		}
-		if p.Finished == 0 || p.Seq >= next.Seq || p.ID == next.Plan {
+		made := func(v store.Version) bool { return v.Plan == p.ID }
+		if p.Finished == 0 || redone[p.ID] {
+			continue
+		}
+		if redone[p.Of] = true; p.Seq >= next.Seq || slices.ContainsFunc(c.own[i+1:], made) {
 			continue
 		}
 		asked++

@@ -59,6 +59,16 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			return nil
 		}
 	}
+	names := func(name string, want uint64) func(d string) error {
+		return func(d string) error {
+			var st unix.Stat_t
+			err := unix.Lstat(filepath.Join(d, name), &st)
+			if err == nil && uint64(st.Nlink) != want {
+				err = fmt.Errorf("%s has %d names, had %d", name, st.Nlink, want)
+			}
+			return err
+		}
+	}
 	exchange := func(d, a, b string) error {
 		return unix.Renameat2(unix.AT_FDCWD, filepath.Join(d, a), unix.AT_FDCWD, filepath.Join(d, b), unix.RENAME_EXCHANGE)
 	}
@@ -320,6 +330,34 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 				return err
 			},
 			want: []func(string) error{file("f", "old\n"), mode("f", unix.S_IFREG|unix.S_ISGID|0o755)}},
+		{name: "an ignored file whose mode was set to what it was, in a directory that changed places",
+			setup: "mkdir out tmp; echo z >out/z.log",
+			then:  func(d string) error { return errors.Join(exchange(d, "out", "tmp"), os.Chmod(d+"/tmp/z.log", 0o644)) },
+			want:  []func(string) error{file("out/z.log", "z\n"), absent("tmp/z.log")}},
+		{name: "a file written in a directory whose directory was moved too",
+			setup: "mkdir ign tmp; ln -s b e; echo old >ign/d", act: "mv ign tmp/out",
+			then: func(d string) error { return exchange(d, "e", "tmp") }, last: "chmod 750 e; echo new >e/out/d",
+			want: []func(string) error{file("ign/d", "old\n")}, half: []func(string) error{file("e/out/d", "old\n")}},
+		{name: "an ignored file that came with its directory to where another one had been",
+			setup: "mkdir lib2 tmp; echo x >tmp/x.ign; ln -s b lib2/x.ign", act: "mv tmp/x.ign e",
+			last: "mv lib2 t; mv tmp lib2; mv t tmp; mv e lib2/x.ign; mv lib2/x.ign tmp/x.ign",
+			want: []func(string) error{file("tmp/x.ign", "x\n")}, half: []func(string) error{file("e", "x\n"), mode("lib2/x.ign", unix.S_IFLNK|0o777)}},
+		{name: "a directory that was moved within one that changed places with a file",
+			setup: "mkdir -p lib/lib/tmp; >lib/lib/tmp/f; >lib/lib/d; ln lib/lib/d b",
+			then: func(d string) error {
+				return errors.Join(exchange(d, "b", "lib"), os.Rename(d+"/b/lib/tmp", d+"/b/lib/deep"))
+			},
+			last: "rm -r b",
+			want: []func(string) error{file("lib/lib/tmp/f", ""), oneFile("lib/lib/d", "b", true)}},
+		{name: "a file that has its other name where nothing is kept",
+			setup: "mkdir tmp deep; echo d >tmp/d", act: "ln tmp/d deep/x; mv tmp/d $G/x",
+			want:  []func(string) error{file("tmp/d", "d\n"), absent("deep/x")},
+			again: []func(string) error{names("deep/x", 2), absent("tmp/d")}},
+		{name: "a path that two plans found as it should be",
+			setup: "mkdir src; >e; ln e src/f", act: "echo a >a",
+			then: func(d string) error { return exchange(d, "a", "src/f") }, last: "mv src/f t; mv e src/f; mv t e",
+			want: []func(string) error{file("src/f", ""), oneFile("e", "src/f", true), absent("a")},
+			half: []func(string) error{file("src/f", "a\n"), file("e", ""), oneFile("a", "e", true)}},
 	}
 	p := newProject(t, map[string]string{"a": "a\n"})
 	if err := os.Chmod(p.base, 0o755); err != nil { // for the other user
