@@ -29,6 +29,8 @@ var (
 	errChanged = errors.New("somebody else has written it meanwhile")
 	// ErrForged: an object is not what its name or its chain says.
 	ErrForged = errors.New("what the bucket holds is not what was sent")
+	// errUnnamed: without an ETag nobody can write on a condition.
+	errUnnamed = errors.New("the server gives no ETag")
 )
 
 const (
@@ -86,25 +88,41 @@ func Dial(p Place) (*Bucket, error) {
 	return &Bucket{place: p, core: *core}, nil
 }
 
+// stamp is what the server says of an object.
+type stamp struct {
+	etag string
+	age  time.Duration // by the server's own clock; negative: it does not say
+}
+
+// stampOf reads the answer to a GET or a HEAD.
+func stampOf(etag string, h http.Header) stamp {
+	now, err := http.ParseTime(h.Get("Date"))
+	changed, cerr := http.ParseTime(h.Get("Last-Modified"))
+	if err != nil || cerr != nil {
+		return stamp{etag, -1}
+	}
+	return stamp{etag, max(0, now.Sub(changed))}
+}
+
 // get reads an object of at most limit bytes.
-func (b *Bucket) get(ctx context.Context, key string, limit int64) (body []byte, etag string, err error) {
+func (b *Bucket) get(ctx context.Context, key string, limit int64) (body []byte, st stamp, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience+time.Duration(limit/slowest)*time.Second)
 	defer cancel()
-	r, info, _, err := b.core.GetObject(ctx, b.place.Bucket, path.Join(b.place.Prefix, key), minio.GetObjectOptions{})
+	r, info, answer, err := b.core.GetObject(ctx, b.place.Bucket, path.Join(b.place.Prefix, key), minio.GetObjectOptions{})
 	if err != nil {
-		return nil, "", b.failed("read", key, err)
+		return nil, st, b.failed("read", key, err)
 	}
 	defer r.Close()
 	body, err = io.ReadAll(io.LimitReader(r, limit+1))
 	switch {
 	case err != nil:
-		return nil, "", b.failed("read", key, err)
+		return nil, st, b.failed("read", key, err)
 	case int64(len(body)) > limit:
-		return nil, "", fmt.Errorf("%w: %s has more than %d bytes", ErrForged, key, limit)
+		return nil, st, fmt.Errorf("%w: %s has more than %d bytes", ErrForged, key, limit)
 	case info.Size >= 0 && int64(len(body)) != info.Size:
-		return nil, "", b.failed("read", key, io.ErrUnexpectedEOF)
+		return nil, st, b.failed("read", key, io.ErrUnexpectedEOF)
 	}
-	return body, info.ETag, nil
+	return body, stampOf(info.ETag, answer), nil
 }
 
 // getHashed reads an object that is named by its hash and has exactly size bytes.
@@ -119,9 +137,21 @@ func (b *Bucket) getHashed(ctx context.Context, key, hash string, size int64) ([
 	return body, nil
 }
 
-// Conditions of put, beside the ETag that an object must have.
+// has reports whether an object is there that has so many bytes.
+func (b *Bucket) has(ctx context.Context, key string, size int) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	info, err := b.core.StatObject(ctx, b.place.Bucket, path.Join(b.place.Prefix, key), minio.StatObjectOptions{})
+	if err = b.failed("look for", key, err); errors.Is(err, ErrMissing) {
+		return false, nil
+	}
+	return info.Size == int64(size), err
+}
+
+// Conditions of put, beside the ETag that an object must have. "" is none: who does not
+// know the ETag of what changes must not write it.
 const (
-	always = ""
+	always = "always"
 	absent = "*"
 )
 
@@ -131,6 +161,8 @@ func (b *Bucket) put(ctx context.Context, key string, body []byte, when string) 
 	o := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableContentSha256: true}
 	switch when {
 	case always:
+	case "":
+		return "", fmt.Errorf("write %s: %w", key, errUnnamed)
 	case absent:
 		o.SetMatchETagExcept("*")
 	default:
@@ -145,6 +177,9 @@ func (b *Bucket) put(ctx context.Context, key string, body []byte, when string) 
 
 // failed puts an error into words.
 func (b *Bucket) failed(what, key string, err error) error {
+	if err == nil {
+		return nil
+	}
 	r := minio.ToErrorResponse(err)
 	switch {
 	case r.Code == "NoSuchKey", r.Code == "NotFound" && r.StatusCode == http.StatusNotFound:

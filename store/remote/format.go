@@ -51,6 +51,21 @@ type Segment struct {
 	Versions     int    `json:"versions"`
 }
 
+// Lease is how long an id is held behind its last segment: then another machine that has
+// all of the history may go on with it.
+const Lease = 10 * time.Minute
+
+// Claim is of who took an id over.
+type Claim struct {
+	By   string    `json:"by"`   // 32 hexadecimal digits that only that machine's store knows first
+	Time time.Time `json:"time"` // by that machine's clock
+}
+
+// same reports whether two heads are one writer's.
+func (c *Claim) same(o *Claim) bool {
+	return c == nil && o == nil || c != nil && o != nil && c.By == o.By
+}
+
 // Head says what a machine has sent.
 type Head struct {
 	Machine  Machine   `json:"machine"`
@@ -63,6 +78,7 @@ type Head struct {
 	List     string    `json:"list,omitempty"`
 	Segments []Segment `json:"segments"` // those that are in no list
 	Base     *Base     `json:"base,omitempty"`
+	Claim    *Claim    `json:"claim,omitempty"` // nil: it is written by who began it
 }
 
 // Base is where a history was resumed from: its beginning is there.
@@ -131,20 +147,20 @@ func (s Segment) valid() bool {
 }
 
 // head reads what a machine has sent.
-func (b *Bucket) head(ctx context.Context, machine string) (h Head, etag string, err error) {
-	body, etag, err := b.get(ctx, headKey(machine), maxHead)
+func (b *Bucket) head(ctx context.Context, machine string) (h Head, st stamp, err error) {
+	body, st, err := b.get(ctx, headKey(machine), maxHead)
 	if err == nil {
 		err = unseal("head", body, &h)
 	}
 	if err == nil && (h.Machine.ID != machine || h.N > 0 && !validHash(h.Log) || h.List != "" && !validHash(h.List)) {
 		err = fmt.Errorf("%w: the head of %s is that of another machine", ErrForged, machine)
 	}
-	return h, etag, err
+	return h, st, err
 }
 
 // machines are those that write here; there may be none.
 func (b *Bucket) machines(ctx context.Context) (all machines, etag string, err error) {
-	body, etag, err := b.get(ctx, "machines", maxMachines)
+	body, st, err := b.get(ctx, "machines", maxMachines)
 	if errors.Is(err, ErrMissing) {
 		return all, "", nil
 	}
@@ -156,5 +172,5 @@ func (b *Bucket) machines(ctx context.Context) (all machines, etag string, err e
 			err = fmt.Errorf("%w: no machine is called %.40q", ErrForged, m.ID)
 		}
 	}
-	return all, etag, err
+	return all, st.etag, err
 }

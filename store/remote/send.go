@@ -18,13 +18,15 @@ import (
 var (
 	// ErrLost: the bucket does not have what was sent.
 	ErrLost = errors.New("the bucket has lost what was sent")
+	// ErrTaken: another machine goes on with this history.
+	ErrTaken = errors.New("this history was taken over")
 	// errCopied: somebody else writes under our id, with a copy of our state.
 	errCopied = errors.New("somebody else sends under the same id")
 )
 
 // The names of what a store keeps about sending.
 const (
-	bucketState = "remote"      // state, origin
+	bucketState = "remote"      // state, origin, claim
 	bucketSent  = "remote-sent" // hashes of the contents that were sent
 )
 
@@ -34,6 +36,10 @@ type state struct {
 	Place    Place             `json:"place"`
 	Head     Head              `json:"head"` // as the bucket has it, or is to have it
 	Position portable.Position `json:"position"`
+	// Note is what a person should know of the id.
+	Note string `json:"note,omitempty"`
+	// Taken: another machine writes under the id now.
+	Taken bool `json:"taken,omitempty"`
 	// Next is what a head is being written for: whether it was is not known.
 	Next *next `json:"next,omitempty"`
 }
@@ -60,11 +66,12 @@ type Sender struct {
 	b     *Bucket
 	etag  string // of the head; "": not known
 	known bool   // the bucket's head is st.Head
+	doubt bool   // what is to be sent may be there already: the last answer was lost
 }
 
 // NewSender continues where the store says it stood. o.Has is the sender's own.
 func NewSender(s *store.Store, o portable.PartOptions) (*Sender, error) {
-	r := &Sender{store: s, o: o, kv: s.KV(bucketState), sent: s.KV(bucketSent)}
+	r := &Sender{store: s, o: o, kv: s.KV(bucketState), sent: s.KV(bucketSent), doubt: true}
 	r.o.Has = func(h store.Hash) (bool, error) {
 		_, ok, err := r.sent.Get(string(h[:]))
 		return ok, err
@@ -109,6 +116,15 @@ func (r *Sender) Head() Head {
 	return r.st.Head
 }
 
+// Note is what a person should know of the id that this history is sent under; "":
+// nothing.
+func (r *Sender) Note() string {
+	if r.st == nil {
+		return ""
+	}
+	return r.st.Note
+}
+
 // Unsent is how many versions are not sent yet, at most: some may stay here.
 func (r *Sender) Unsent() uint64 {
 	if r.st == nil {
@@ -117,30 +133,89 @@ func (r *Sender) Unsent() uint64 {
 	return r.store.Seq() - min(r.store.Seq(), r.st.Position.Seq)
 }
 
-// Add begins to send to a place, under a new id. It writes to the bucket, so whoever may
-// not learns it here. name is that of this computer. A history that came from there
-// goes on behind what it had then.
+// Add begins to send to a place. It writes to the bucket, so whoever may not learns it
+// here. name is that of this computer. A history that came from there goes on behind
+// what it had then: under its id when the lease of that has run out and nothing was sent
+// since, else under a new one; Note tells which, and why. One that was taken over goes on
+// under a new id behind what it had sent.
 func (r *Sender) Add(ctx context.Context, p Place, name string) error {
 	b, err := Dial(p)
 	if err != nil {
 		return err
 	}
-	if err := r.forget(); err != nil {
+	st := &state{Place: p, Head: Head{Machine: Machine{ID: newID(), Name: name, Root: r.o.Root, Since: time.Now().UTC()}}}
+	tag := stamp{}
+	if was := r.st; was != nil && was.Taken && was.Place.same(p) && was.Head.N > 0 {
+		h := was.Head
+		st.Head.Base = &Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: h.Seq}
+		st.Head.Seq, st.Position = h.Seq, was.Position
+	} else if err := r.forget(); err != nil {
 		return err
 	}
-	st := &state{Place: p, Head: Head{Machine: Machine{ID: newID(), Name: name, Root: r.o.Root, Since: time.Now().UTC()}}}
 	var from origin
 	if ok, err := r.read("origin", &from); err != nil {
 		return err
-	} else if ok && from.Place.same(p) {
+	} else if ok && st.Head.Base == nil && from.Place.same(p) {
 		st.Head.Base, st.Position = &from.Base, from.Position
 		st.Head.Seq = from.Base.Seq
+		h, t, err := r.claim(ctx, b, from.Base, st.Head.Machine)
+		switch {
+		case errors.Is(err, errHeld):
+			st.Note = fmt.Sprintf("%v: this history goes on under an id of its own", err)
+		case err != nil:
+			return err
+		default:
+			st.Note = fmt.Sprintf("goes on as %s; the machine that sent under this id before is refused when it comes back", h.Machine.ID)
+			st.Head, tag = h, t
+		}
 	}
 	if err := enter(ctx, b, st.Head.Machine); err != nil {
 		return err
 	}
-	r.st, r.b, r.etag, r.known = st, b, "", false
+	r.st, r.b, r.etag, r.known = st, b, tag.etag, tag.etag != ""
 	return r.save()
+}
+
+// errHeld: somebody else has the id.
+var errHeld = errors.New("not taken over")
+
+// claim takes over the id of the history that this one was resumed from, by a write of
+// its head that succeeds only if nobody else has written it meanwhile. errHeld: it is
+// another's.
+func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h Head, st stamp, err error) {
+	var by string
+	if ok, err := r.read("claim", &by); err != nil {
+		return h, st, err
+	} else if !ok { // kept before it is used: an answer may be lost
+		by = newID()
+		if err := r.kv.Set("claim", fmt.Appendf(nil, "%q", by)); err != nil {
+			return h, st, err
+		}
+	}
+	h, st, err = b.head(ctx, from.Machine)
+	ours := h.Claim.same(&Claim{By: by})
+	switch {
+	case err != nil:
+		return h, st, err
+	case h.N != from.N || h.Log != from.Log:
+		return h, st, fmt.Errorf("%w: %s has sent more since", errHeld, h.Machine.Name)
+	case ours:
+		return h, st, nil
+	case st.age < 0 || st.etag == "":
+		return h, st, fmt.Errorf("%w: the server does not say when %s has sent last", errHeld, h.Machine.Name)
+	case st.age < Lease:
+		return h, st, fmt.Errorf("%w: %s has sent %s ago and holds its id for %s", errHeld, h.Machine.Name, st.age, Lease)
+	}
+	h.Machine.Name, h.Machine.Root = m.Name, m.Root
+	h.Claim = &Claim{By: by, Time: time.Now().UTC()}
+	etag, err := b.put(ctx, headKey(h.Machine.ID), seal("head", h), st.etag)
+	if errors.Is(err, errChanged) { // by another, or by ourselves when the answer to a first try was lost
+		if h, st, err = b.head(ctx, from.Machine); err == nil && !h.Claim.same(&Claim{By: by}) {
+			err = fmt.Errorf("%w: %s was first", errHeld, h.Machine.Name)
+		}
+		return h, st, err
+	}
+	return h, stamp{etag: etag}, err
 }
 
 // Remove ends sending; the bucket keeps what it has.
@@ -189,11 +264,16 @@ func enter(ctx context.Context, b *Bucket, m Machine) error {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(all.Machines, func(o Machine) bool { return o.ID == m.ID }) {
+		i := slices.IndexFunc(all.Machines, func(o Machine) bool { return o.ID == m.ID })
+		switch {
+		case i < 0:
+			all.Machines = append(all.Machines, m)
+		case all.Machines[i] == m:
 			return nil
+		default:
+			all.Machines[i] = m
 		}
-		all.Machines = append(all.Machines, m)
-		if etag == "" {
+		if etag == "" && len(all.Machines) == 0 {
 			etag = absent
 		}
 		if _, err = b.put(ctx, "machines", seal("machines", all), etag); !errors.Is(err, errChanged) {
@@ -231,10 +311,10 @@ func (r *Sender) Send(ctx context.Context) (more bool, err error) {
 		}
 		return part.More, err
 	}
-	if err := r.segment(ctx, part); err != nil {
-		return false, err
+	if err = r.segment(ctx, part); errors.Is(err, errCopied) {
+		return true, r.anew(ctx)
 	}
-	return part.More, nil
+	return part.More && err == nil, err
 }
 
 // segment sends a part, then the head that names it.
@@ -243,7 +323,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	seg := Segment{N: was.N + 1, Seq: part.To.Seq, Versions: part.Versions}
 	if part.Contents != nil {
 		seg.Contents, seg.ContentsSize = hashOf(part.Contents), int64(len(part.Contents))
-		if _, err := r.b.put(ctx, contentsKey(seg.Contents), part.Contents, always); err != nil {
+		if err := r.put(ctx, contentsKey(seg.Contents), part.Contents); err != nil {
 			return err
 		}
 	}
@@ -260,7 +340,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 		return err
 	}
 	seg.Log, seg.LogSize = hashOf(log), int64(len(log))
-	if _, err := r.b.put(ctx, logKey(was.Machine.ID, seg.Log), log, always); err != nil {
+	if err := r.put(ctx, logKey(was.Machine.ID, seg.Log), log); err != nil {
 		return err
 	}
 	h := was
@@ -270,7 +350,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	if len(h.Segments) >= listAfter {
 		older := seal("list", list{Machine: h.Machine.ID, List: h.List, Segments: h.Segments})
 		h.List, h.Segments = hashOf(older), nil
-		if _, err := r.b.put(ctx, listKey(h.Machine.ID, h.List), older, always); err != nil {
+		if err := r.put(ctx, listKey(h.Machine.ID, h.List), older); err != nil {
 			return err
 		}
 	}
@@ -298,10 +378,23 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	return r.take(etag, part.Sent)
 }
 
+// put writes an object that is named by its hash. One that may be there already, because
+// the answer to its PUT was lost, is looked for first.
+func (r *Sender) put(ctx context.Context, key string, body []byte) error {
+	if r.doubt {
+		if there, err := r.b.has(ctx, key, len(body)); there || err != nil {
+			return err
+		}
+	}
+	_, err := r.b.put(ctx, key, body, always)
+	r.doubt = err != nil
+	return err
+}
+
 // take makes the head that was being written the present one.
 func (r *Sender) take(etag string, sent []store.Hash) error {
 	r.st.Head, r.st.Position, r.st.Next = r.st.Next.Head, r.st.Next.Position, nil
-	r.etag, r.known = etag, true
+	r.etag, r.known = etag, etag != ""
 	vals := map[string][]byte{}
 	for _, h := range sent {
 		vals[string(h[:])] = []byte{}
@@ -317,7 +410,8 @@ func (r *Sender) look(ctx context.Context) error {
 	if r.known {
 		return nil
 	}
-	h, etag, err := r.b.head(ctx, r.st.Head.Machine.ID)
+	h, st, err := r.b.head(ctx, r.st.Head.Machine.ID)
+	ours := h.Claim.same(r.st.Head.Claim)
 	switch {
 	case errors.Is(err, ErrMissing) && r.st.Head.N == 0:
 		r.st.Next, r.known = nil, true
@@ -326,19 +420,39 @@ func (r *Sender) look(ctx context.Context) error {
 		return fmt.Errorf("%w: %d segments were, and there is no head", ErrLost, r.st.Head.N)
 	case err != nil:
 		return err
-	case h.N == r.st.Head.N && h.Log == r.st.Head.Log:
-		r.st.Next, r.etag, r.known = nil, etag, true
+	case st.etag == "":
+		return fmt.Errorf("read %s: %w", headKey(h.Machine.ID), errUnnamed)
+	case ours && h.N == r.st.Head.N && h.Log == r.st.Head.Log:
+		r.st.Next, r.etag, r.known = nil, st.etag, true
 		return nil
-	case r.st.Next != nil && h.N == r.st.Next.Head.N && h.Log == r.st.Next.Head.Log:
-		return r.take(etag, nil)
+	case ours && r.st.Next != nil && h.N == r.st.Next.Head.N && h.Log == r.st.Next.Head.Log:
+		return r.take(st.etag, nil)
 	case h.N < r.st.Head.N:
 		return fmt.Errorf("%w: %d segments were, and it has %d", ErrLost, r.st.Head.N, h.N)
+	case !ours && h.Claim == nil:
+		return fmt.Errorf("%w: its head is from before we took the history over", ErrLost)
+	case !ours:
+		return r.taken(h)
 	}
 	return errCopied
+}
+
+// taken tells who goes on with our history. A segment of ours that nobody answered for
+// may be in it.
+func (r *Sender) taken(h Head) error {
+	r.st.Taken = true
+	if err := r.save(); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s goes on with it since %s", ErrTaken, h.Machine.Name, h.Claim.Time.Format(time.RFC3339))
 }
 
 // anew goes on under another id.
 func (r *Sender) anew(ctx context.Context) error {
 	m := r.st.Head.Machine
-	return r.Add(ctx, r.st.Place, m.Name)
+	if err := r.Add(ctx, r.st.Place, m.Name); err != nil {
+		return err
+	}
+	r.st.Note = fmt.Sprintf("somebody else sends under the id %s with a copy of this state: this history goes on as %s", m.ID, r.st.Head.Machine.ID)
+	return r.save()
 }

@@ -24,6 +24,7 @@ type RemoteState struct {
 	Bytes    int64     `json:"bytes,omitempty"`
 	Unsent   uint64    `json:"unsent"` // versions, at most
 	Last     time.Time `json:"last,omitzero"`
+	Note     string    `json:"note,omitempty"` // what to know of the id
 	// Error is why sending fails, Since when, and Next when it is tried again.
 	Error string    `json:"error,omitempty"`
 	Hint  string    `json:"hint,omitempty"`

@@ -109,6 +109,9 @@ func printRemote(e *cli.Env, st wire.RemoteState, did string) {
 		fmt.Fprintf(w, ", last %s", strings.TrimSpace(cli.Stamp(st.Last, e.Now())))
 	}
 	fmt.Fprintf(w, "\nnot yet:  %s\nmachine:  %s\n", text.Count(int(st.Unsent), "version"), st.Machine)
+	if st.Note != "" {
+		fmt.Fprintf(w, "note:     %s\n", cli.OneLine(st.Note))
+	}
 	if st.Error != "" {
 		fmt.Fprintf(w, "%s: %s\n", e.Paint().Red("fails"), cli.OneLine(st.Error))
 		if st.Hint != "" {

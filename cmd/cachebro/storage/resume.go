@@ -17,6 +17,8 @@ import (
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/store"
 	"cachebro/store/daemon/fork"
+	"cachebro/store/daemon/tidy"
+	"cachebro/store/portable"
 	"cachebro/store/remote"
 	"cachebro/store/text"
 )
@@ -31,7 +33,9 @@ clone --no-checkout makes it: what is in .git is never touched. What stayed on t
 other machine (ignored files, secrets, .git) does not come back.
 
 Of several machines the one that sent last is meant. Everything is verified before
-anything changes. The history is sent on when you say cachebro remote add.
+anything changes. The history is sent on when you say cachebro remote add, or --send:
+under the id that it has if nothing came from there for ten minutes, so that the other
+machine is refused when it comes back and says so; else under an id of its own.
 
 Examples:
   cachebro resume s3://backups/app ~/src/app
@@ -51,12 +55,14 @@ type resumed struct {
 	Versions uint64   `json:"versions"`
 	Files    int      `json:"files"`
 	Lost     []string `json:"lost,omitempty"` // of which nothing is kept
+	Note     string   `json:"note,omitempty"` // on the id under which it is sent on
 }
 
 func runResume(ctx context.Context, e *cli.Env) error {
 	flags := e.Flags()
 	at := flags.String("at", "", "the tree of this `TIME` (12:40, 2026-05-01 12:40, 2h)")
 	name := flags.String("machine", "", "id or name of the machine whose history it is")
+	send := flags.Bool("send", false, "send the history on, as remote add does")
 	asJSON := flags.Bool("json", false, "print JSON")
 	args, err := e.Parse(flags, 2, 2)
 	if err != nil {
@@ -79,7 +85,7 @@ func runResume(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	r := resumed{Root: root, Machine: h.Machine.ID, Name: h.Machine.Name, From: h.Machine.Root}
-	if err := bringFrom(ctx, e, b, place, h, moment, &r); err != nil {
+	if err := bringFrom(ctx, e, b, place, h, moment, *send, &r); err != nil {
 		if made {
 			_ = os.Remove(root) // if it is still empty
 		}
@@ -91,6 +97,9 @@ func runResume(ctx context.Context, e *cli.Env) error {
 		fmt.Fprintf(e.Stdout, "%s has %s and %s of %s on %s\n", cli.Quote(root), text.Count(r.Files, "file"), text.Count(int(r.Versions), "version"), cli.Quote(r.From), cli.Quote(r.Name))
 		for _, l := range r.Lost {
 			fmt.Fprintf(e.Stderr, "not there: %s\n", l)
+		}
+		if r.Note != "" {
+			fmt.Fprintln(e.Stdout, cli.OneLine(r.Note))
 		}
 		fmt.Fprintf(e.Stdout, "cachebro up %s goes on from there\n", cli.Arg(root))
 	}
@@ -141,7 +150,7 @@ func emptyDir(e *cli.Env, dir string) (root string, made bool, err error) {
 }
 
 // bringFrom gives root the history, then the files.
-func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.Place, h remote.Head, at time.Time, r *resumed) error {
+func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.Place, h remote.Head, at time.Time, send bool, r *resumed) error {
 	limits, err := storeLimits(e)
 	if err != nil {
 		return err
@@ -166,14 +175,14 @@ func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.P
 		return fmt.Errorf("resume: %w", err)
 	}
 	r.Versions = c.Versions
-	if err := fillFrom(ctx, e, place, h, at, r); err != nil {
+	if err := fillFrom(ctx, e, place, h, at, send, r); err != nil {
 		return cli.Hintf(fmt.Sprintf("cachebro restore --at '#%d' --dir %s", r.Seq, cli.Arg(r.Root)), "the history is there, the files are not complete: %w", err)
 	}
 	return nil
 }
 
 // fillFrom makes the files of the history that root has now.
-func fillFrom(ctx context.Context, e *cli.Env, place remote.Place, h remote.Head, at time.Time, r *resumed) (err error) {
+func fillFrom(ctx context.Context, e *cli.Env, place remote.Place, h remote.Head, at time.Time, send bool, r *resumed) (err error) {
 	state, err := e.Paths().MakeState(r.Root)
 	if err != nil {
 		return err
@@ -209,5 +218,22 @@ func fillFrom(ctx context.Context, e *cli.Env, place remote.Place, h remote.Head
 	if a.More > 0 {
 		r.Lost = append(r.Lost, fmt.Sprintf("%d more", a.More))
 	}
+	if err == nil && send {
+		r.Note, err = sendOn(ctx, s, place, r.Root)
+	}
 	return err
+}
+
+// sendOn has the daemon of a resumed history send it on.
+func sendOn(ctx context.Context, s *store.Store, place remote.Place, root string) (note string, err error) {
+	sender, err := remote.NewSender(s, portable.PartOptions{Options: tidy.Portable(root, cli.Version)})
+	if err != nil {
+		return "", err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", err
+	}
+	err = sender.Add(ctx, place, host)
+	return sender.Note(), err
 }

@@ -235,8 +235,11 @@ func (s *Service) note() {
 		return
 	}
 	s.seq = s.store.Seq() - s.sender.Unsent()
+	if n := s.sender.Note(); n != "" && n != was.Note {
+		s.log.Warn("the history's id", "note", n)
+	}
 	s.state = wire.RemoteState{
-		URL: p.String(), Machine: h.Machine.ID, Segments: h.N, Versions: h.Versions, Bytes: h.Bytes, Last: h.Time,
+		URL: p.String(), Machine: h.Machine.ID, Segments: h.N, Versions: h.Versions, Bytes: h.Bytes, Last: h.Time, Note: s.sender.Note(),
 		Error: was.Error, Hint: was.Hint, Since: was.Since, Next: was.Next,
 	}
 }
@@ -266,6 +269,8 @@ func hint(err error) string {
 	switch {
 	case errors.Is(err, remote.ErrLost):
 		return "cachebro remote add sends all of it again"
+	case errors.Is(err, remote.ErrTaken):
+		return "what was not sent is here; cachebro remote add sends it under an id of its own"
 	case errors.Is(err, store.ErrNewer):
 		return "use that version of cachebro"
 	}
@@ -337,7 +342,7 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 	if old.URL != "" && old.URL != p.String() {
 		return wire.Errorf(wire.ErrConflict, "cachebro remote rm ends that", "the history goes to %s already", old.URL)
 	}
-	if old.URL != "" && (old.Error == "" || old.Hint != hint(remote.ErrLost)) {
+	if old.URL != "" && (old.Error == "" || old.Hint != hint(remote.ErrLost) && old.Hint != hint(remote.ErrTaken)) {
 		return nil // as it is
 	}
 	s.interrupt()

@@ -1,7 +1,7 @@
 // Package remotetest serves the tests of what speaks to a bucket: an object server with
 // conditional writes, and faults between it and who asks. The server is versitygw where
 // CACHEBRO_VERSITYGW names it (make fleet-test), else a small one of our own, which knows
-// the five requests that cachebro makes and no signatures.
+// the requests that cachebro makes and no signatures.
 package remotetest
 
 import (
@@ -40,6 +40,7 @@ const (
 	Truncate  // half of the answer
 	Twice     // it is done twice; the second answer counts
 	Slow      // it takes a moment
+	Bare      // the answer has no ETag
 	Faults    // how many there are
 )
 
@@ -60,6 +61,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	objects map[string][]byte
+	times   map[string]time.Time // when each was written
 	fault   func(*http.Request) Fault
 	asked   int
 }
@@ -67,7 +69,7 @@ type Server struct {
 // New starts one, and gives this process credentials for it.
 func New(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{t: t, objects: map[string][]byte{}}
+	s := &Server{t: t, objects: map[string][]byte{}, times: map[string]time.Time{}}
 	s.inner = http.HandlerFunc(s.serve)
 	if bin := os.Getenv("CACHEBRO_VERSITYGW"); bin != "" {
 		s.versity(bin)
@@ -169,7 +171,28 @@ func (s *Server) Set(key string, b []byte) {
 		delete(s.objects, key)
 		return
 	}
-	s.objects[key] = bytes.Clone(b)
+	s.objects[key], s.times[key] = bytes.Clone(b), time.Now()
+}
+
+// Pass makes all that lies in the bucket older, as if so much time had passed.
+func (s *Server) Pass(d time.Duration) {
+	s.t.Helper()
+	for _, key := range s.Objects() {
+		if s.dir == "" {
+			s.mu.Lock()
+			s.times[key] = s.times[key].Add(-d)
+			s.mu.Unlock()
+			continue
+		}
+		name := filepath.Join(s.dir, Bucket, key)
+		fi, err := os.Stat(name)
+		if err == nil {
+			err = os.Chtimes(name, time.Time{}, fi.ModTime().Add(-d))
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
 }
 
 // front stands before the server and breaks things.
@@ -179,11 +202,13 @@ func (s *Server) front(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	s.asked++
-	fault := None
-	if s.fault != nil {
-		fault = s.fault(r)
+	choose, fault := s.fault, None
+	s.mu.Unlock()
+	if choose != nil { // it may ask the server itself
+		fault = choose(r)
 	}
+	s.mu.Lock()
+	s.asked++
 	s.mu.Unlock()
 	do := func() *httptest.ResponseRecorder {
 		again := r.Clone(r.Context())
@@ -210,6 +235,9 @@ func (s *Server) front(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	rec := do()
+	if fault == Bare {
+		rec.Header().Del("ETag")
+	}
 	for k, v := range rec.Header() {
 		w.Header()[k] = v
 	}
@@ -247,14 +275,17 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	b, there := s.objects[key]
 	switch r.Method {
-	case http.MethodGet:
+	case http.MethodGet, http.MethodHead:
 		if !there {
 			refuse(w, http.StatusNotFound, "NoSuchKey")
 			return
 		}
 		w.Header().Set("ETag", etagOf(b))
-		w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
-		_, _ = w.Write(b)
+		w.Header().Set("Last-Modified", s.times[key].UTC().Format(http.TimeFormat))
+		w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+		if r.Method == http.MethodGet {
+			_, _ = w.Write(b)
+		}
 	case http.MethodPut:
 		must, not := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
 		if must != "" && !there {
@@ -266,7 +297,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		all, _ := io.ReadAll(r.Body)
-		s.objects[key] = all
+		s.objects[key], s.times[key] = all, time.Now()
 		w.Header().Set("ETag", etagOf(all))
 	default:
 		refuse(w, http.StatusMethodNotAllowed, "MethodNotAllowed")
