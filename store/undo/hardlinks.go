@@ -278,15 +278,16 @@ func (m *maker) asBeforeOtherNames(goals []goal) error {
 // nameKeepers tells of names that go, or become another file's, whose file was changed
 // by them and has names of which nothing is known: those keep the change.
 func (m *maker) nameKeepers(sel selection, goals []goal) error {
+	changed := map[store.Inode]bool{} // by whatever name
+	for _, vs := range sel {
+		for _, v := range vs {
+			if changes(*v) {
+				changed[store.InodeOf(v.Stat)] = true
+			}
+		}
+	}
 	for _, g := range goals {
-		if !g.have.regular() || g.have.nlink < 2 || !g.want.absent() && !g.parted() {
-			continue
-		}
-		changed := false
-		for _, v := range sel[g.path] {
-			changed = changed || changes(*v) && store.InodeOf(v.Stat) == g.have.in
-		}
-		if !changed {
+		if !g.have.regular() || g.have.nlink < 2 || !g.want.absent() && !g.parted() || !changed[g.have.in] {
 			continue
 		}
 		known, err := m.namesOf(g.have, g.path)
