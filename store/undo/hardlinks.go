@@ -302,13 +302,16 @@ func (m *maker) nameKeepers(sel selection, goals []goal) error {
 }
 
 // nameFormerKeepers tells of files that were changed by a name that they do not have any
-// more, and that have names of which nothing is known, and no others. What is at that
-// name now says nothing of them. same are the goals that are reached.
+// more, and that have names of which nothing is known, and no others, or only such as go.
+// What is at that name now says nothing of them. same are the goals that are reached.
 func (m *maker) nameFormerKeepers(sel selection, goals, same []goal) error {
 	back := map[store.Inode]bool{} // those are told of when they become files of their own
-	for _, g := range goals {
-		back[g.want.in] = true
+	byPath := map[store.Path]*goal{}
+	for i := range goals {
+		back[goals[i].want.in] = true
+		byPath[goals[i].path] = &goals[i]
 	}
+	here := func(p store.Path, in store.Inode) bool { return byPath[p] != nil && byPath[p].have.in == in }
 	begun := int64(1<<63 - 1)
 	for _, vs := range sel {
 		for _, v := range vs {
@@ -320,7 +323,7 @@ func (m *maker) nameFormerKeepers(sel selection, goals, same []goal) error {
 		for _, seq := range slices.Sorted(maps.Keys(sel[g.path])) {
 			v := *sel[g.path][seq]
 			in := store.InodeOf(v.Stat)
-			if !changes(v) || !regular(v) || v.Stat.Nlink < 2 || in.Ino == 0 || in.Birth > begun || back[in] || told[in] {
+			if !changes(v) || !regular(v) || in.Ino == 0 || in.Birth > begun || back[in] || told[in] || here(g.path, in) {
 				continue
 			}
 			was, err := m.view.Version(v.Prev)
@@ -330,15 +333,20 @@ func (m *maker) nameFormerKeepers(sel selection, goals, same []goal) error {
 			if err != nil {
 				return err
 			}
-			known, err := m.namesOf(stateOf(v), "")
+			st := stateOf(v)
+			st.nlink = max(st.nlink, 2) // as it was, perhaps, when that was told
+			names, err := m.namesOf(st, "")
 			if err != nil {
 				return err
+			}
+			if slices.ContainsFunc(names, func(p store.Path) bool { return byPath[p] == nil }) {
+				continue
 			}
 			n, err := m.strangers(in, seq)
 			if err != nil {
 				return err
 			}
-			if len(known) == 0 && n > 0 {
+			if n > 0 {
 				told[in] = true
 				m.lose(store.Conflict{Path: g.path, Why: fmt.Sprintf("the file that it was has %d other names of which nothing is known, and which keep what was changed", n)})
 			}

@@ -35,7 +35,7 @@ func (g *goal) idle() bool {
 func withLent(goals, same []goal) []goal {
 	wanted, there, again := map[store.Inode]bool{}, map[store.Inode]bool{}, map[store.Inode]bool{}
 	for _, g := range goals {
-		if g.want.regular() && g.want.in.Ino != 0 && g.have.in != g.want.in && !g.made {
+		if !g.want.absent() && !g.want.dir() && g.want.in.Ino != 0 && g.have.in != g.want.in && !g.made {
 			again[g.want.in] = true
 		}
 		if g.want.nlink > 1 && g.want.in.Ino != 0 && !g.want.dir() && !g.made {

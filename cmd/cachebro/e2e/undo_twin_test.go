@@ -51,6 +51,16 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			return nil
 		}
 	}
+	oneLink := func(a, b string) func(d string) error { // a symbolic one
+		return func(d string) error {
+			var x, y unix.Stat_t
+			err := errors.Join(unix.Lstat(filepath.Join(d, a), &x), unix.Lstat(filepath.Join(d, b), &y))
+			if err == nil && x.Ino != y.Ino {
+				err = fmt.Errorf("%s and %s are two", a, b)
+			}
+			return err
+		}
+	}
 	absent := func(name string) func(d string) error {
 		return func(d string) error {
 			if _, err := os.Lstat(filepath.Join(d, name)); !errors.Is(err, os.ErrNotExist) {
@@ -305,6 +315,12 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 				}
 				return err
 			}}},
+		{name: "an ignored file changed by a name that came from .git and was moved",
+			setup: "echo old >x.ign; ln x.ign $G/b; echo e >e", act: "mv $G/b f; echo new >f; mv f e",
+			lost: "f: the file that it was has 1 other names of which nothing is known", redo: 1, want: []func(string) error{file("e", "e\n"), absent("f")}},
+		{name: "a second name of a symbolic link, moved to where the first was replaced",
+			setup: "ln -s t e; ln e b", act: "echo x >x; mv x e; mv b e",
+			want: []func(string) error{mode("e", unix.S_IFLNK|0o777), oneLink("e", "b")}},
 		{name: "set-group-id taken from a file that has lost its name", root: true,
 			setup: "echo old >f; chmod 2755 f", act: "",
 			then: func(d string) error {
