@@ -21,10 +21,10 @@
 // when a commit brings exactly the text that was decided, and until then as a
 // doubt about the file.
 //
-// The state is memory. Close writes it to the KV and New takes it back, but
-// only if the process was away for a few seconds: compactions that nobody
-// noticed in the meantime would make every stub a guess. After a crash nothing
-// is taken back. Losing it costs tokens, never truth.
+// The state is memory. Close writes it to the KV and New takes it back, however long
+// the process was away: it ends when a person thinks, and a hook that meets none starts
+// it, or leaves a mark by which the session's readers begin anew. Bases expire meanwhile
+// as ever. After a crash nothing is taken back. Losing it costs tokens, never truth.
 //
 // Locks: Tracker.mu guards the table of sessions; reader.mu one reader;
 // accounts.mu the counts; caches have their own. Order: Tracker.mu, reader.mu; the

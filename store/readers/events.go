@@ -61,7 +61,7 @@ func (s *Tracker) Event(e Event) State {
 	case "unsure":
 		r.unsure = r.delivered + 1
 	}
-	return State{Epoch: r.epoch, NeedCheck: r.needCheck || len(r.files) > 0}
+	return State{Epoch: r.epoch, NeedCheck: len(r.files) > 0}
 }
 
 // TranscriptCheck drops what the main agent's context no longer holds: alive are the
@@ -83,7 +83,6 @@ func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable b
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.needCheck = false
 	for path, f := range r.files {
 		var kept []piece
 		same := true
@@ -231,8 +230,8 @@ func (s *Tracker) ShownBefore(id store.Reader, p store.Path, at int64) (base sto
 			ps = append(ps, q)
 		}
 	}
-	if f.told.way && f.told.at <= at {
-		ps = append(ps, piece{Hash: f.told.hash, First: 1, N: f.told.n, Used: f.told.at})
+	if f.told.Way && f.told.At <= at {
+		ps = append(ps, piece{Hash: f.told.Hash, First: 1, N: f.told.N, Used: f.told.At})
 	}
 	slices.SortFunc(ps, func(a, b piece) int { return cmp.Compare(b.N, a.N) })
 	for len(ps) > 0 && ps[0].N > doubt {
@@ -291,8 +290,8 @@ func (s *Tracker) ToldSince(id store.Reader, p store.Path) (h store.Hash, way bo
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.files[p]
-	if f == nil || f.told.at == 0 || slices.ContainsFunc(f.pieces, func(q piece) bool { return q.N > f.told.n }) {
+	if f == nil || f.told.At == 0 || slices.ContainsFunc(f.pieces, func(q piece) bool { return q.N > f.told.N }) {
 		return h, false, 0, false
 	}
-	return f.told.hash, f.told.way, f.told.at, true
+	return f.told.Hash, f.told.Way, f.told.At, true
 }

@@ -106,7 +106,8 @@ func (s *soul) forget() { s.minds, s.log = map[string]*conformance.Mind{}, nil }
 // file, whatever happens to files and contexts in between.
 func TestReadersBelieveTheTruth(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &model{rt: rt, t: t, p: newProject(t, nil)}
+		m := &model{rt: rt, t: t, kv: &disk{m: map[string][]byte{}}}
+		m.p = newProject(t, m.kv)
 		m.write("a", baseText(rt))
 		m.write("b", baseText(rt))
 		for i, client := range []string{recorded, recorded, prunes, cuts} {
@@ -131,6 +132,7 @@ func TestReadersBelieveTheTruth(t *testing.T) {
 			"pages":   func(rt *rapid.T) { m.rt = rt; m.doPages() },
 			"clear":   func(rt *rapid.T) { m.rt = rt; m.doClear() },
 			"later":   func(rt *rapid.T) { m.rt = rt; m.doLater() },
+			"restart": func(rt *rapid.T) { m.rt = rt; m.doRestart() },
 		})
 	})
 }
@@ -139,6 +141,7 @@ type model struct {
 	rt      *rapid.T
 	t       *testing.T
 	p       *project
+	kv      *disk
 	readers []*soul
 	past    []string
 	uses    int
@@ -300,6 +303,33 @@ func (m *model) doLater() {
 	}
 }
 
+// doRestart: the process ends, orderly or not. While it is away files change, and what
+// happens to a context is told when it is back: its hooks left a mark.
+func (m *model) doRestart() {
+	if rapid.IntRange(0, 5).Draw(m.rt, "crash") > 0 {
+		m.rt.Logf("ends")
+		if err := m.p.shown.Close(); err != nil {
+			m.rt.Fatal(err)
+		}
+	}
+	if rapid.Bool().Draw(m.rt, "written") {
+		m.doWrite()
+	}
+	if rapid.Bool().Draw(m.rt, "long") {
+		m.doLater()
+	}
+	m.p.open(m.t, m.kv)
+	if s := m.reader(); s.client != cuts && rapid.IntRange(0, 3).Draw(m.rt, "mark") == 0 {
+		m.rt.Logf("%v: lost", s.id)
+		s.Event(m.t, "lost")
+		for _, o := range m.readers {
+			if o == s || s.id.Agent == "" && o.id.Session == s.id.Session {
+				o.forget()
+			}
+		}
+	}
+}
+
 // doParts: one shell command shows several files, or parts of them. All of it comes
 // as decided, or as the client's own, or as neither.
 func (m *model) doParts() {
@@ -404,8 +434,14 @@ func (m *model) doBatch() {
 			s.gets(a.Text)
 			got = append(got, m.heard(use, r, a))
 		}
-		if rapid.IntRange(0, 3).Draw(m.rt, "between") == 0 {
+		switch rapid.IntRange(0, 7).Draw(m.rt, "between") {
+		case 0, 1:
 			m.doWrite()
+		case 2:
+			if err := m.p.shown.Close(); err != nil {
+				m.rt.Fatal(err)
+			}
+			m.p.open(m.t, m.kv)
 		}
 	}
 	m.p.shown.Commit(s.id, calls)

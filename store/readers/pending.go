@@ -245,3 +245,16 @@ func (o *orphans) take(id string) []*entry {
 	}
 	return es
 }
+
+// paths are the files that somebody may have been told of.
+func (o *orphans) paths() map[store.Path]bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := map[store.Path]bool{}
+	for _, es := range o.byUse {
+		for _, e := range es {
+			out[e.path] = true
+		}
+	}
+	return out
+}

@@ -3,6 +3,7 @@ package readers
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
@@ -13,13 +14,19 @@ import (
 // Keys. The state's format has a number: another one is dropped, not migrated,
 // because it only costs tokens.
 const (
-	keyReaders  = "readers/1/"
+	keyAll      = "readers/"
+	keyReaders  = keyAll + "2/"
 	keyClosed   = "closed/1"  // ns, when the readers were saved
 	keyAccounts = "ledger/1/" // and the session
 )
 
 // maxSaved bounds a reader's saved state; a larger one is left out.
 const maxSaved = 500 << 10
+
+// maxQuiet is how long after its last word a reader is still saved: a person may come
+// back the next day, and is then told what changed meanwhile. Stubs and diffs end long
+// before, see Options.IdleExpiry.
+const maxQuiet = 24 * time.Hour
 
 type savedReader struct {
 	Session   store.SessionID      `cbor:"1,keyasint"`
@@ -30,6 +37,8 @@ type savedReader struct {
 	Used      bool                 `cbor:"6,keyasint"`
 	Active    int64                `cbor:"7,keyasint"`
 	Files     map[string]savedFile `cbor:"8,keyasint"`
+	Held      int64                `cbor:"9,keyasint"`
+	Unsure    int64                `cbor:"10,keyasint"`
 }
 
 type savedFile struct {
@@ -37,6 +46,8 @@ type savedFile struct {
 	Used   uint64       `cbor:"2,keyasint"`
 	Stubs  []int        `cbor:"3,keyasint,omitempty"` // first, last of ranges whose last answer was no full text
 	Hash   []store.Hash `cbor:"4,keyasint,omitempty"` // the content of each of them
+	Was    []piece      `cbor:"5,keyasint,omitempty"`
+	Told   told         `cbor:"6,keyasint,omitempty"`
 }
 
 // load takes the saved state back and removes it: after a crash there is none.
@@ -61,13 +72,12 @@ func (s *Tracker) load() error {
 	} else if ok {
 		_ = cbor.Unmarshal(b, &closed)
 	}
-	away := s.now() - closed
-	recent := closed > 0 && away >= 0 && away <= int64(s.o.RestartGap) && closed > s.o.Began
+	believed := closed > 0 && closed <= s.now() && closed > s.o.Began
 	var keys []string
-	err := s.kv.Scan(keyReaders, func(key string, value []byte) error {
+	err := s.kv.Scan(keyAll, func(key string, value []byte) error {
 		keys = append(keys, key)
 		var saved savedReader
-		if recent && cbor.Unmarshal(value, &saved) == nil {
+		if believed && strings.HasPrefix(key, keyReaders) && cbor.Unmarshal(value, &saved) == nil {
 			s.takeBack(saved)
 		}
 		return nil
@@ -95,10 +105,9 @@ func (s *Tracker) takeBack(saved savedReader) {
 	r := newReader(store.Reader{Session: saved.Session, Agent: saved.Agent})
 	r.epoch, r.delivered, r.n, r.used = saved.Epoch, saved.Delivered, saved.N, saved.Used
 	r.active.Store(saved.Active)
-	r.needCheck = true
-	r.unsure = r.delivered + 1 // whether the context lost something before is not known
+	r.held, r.unsure = saved.Held, saved.Unsure
 	for p, sf := range saved.Files {
-		f := &file{pieces: sf.Pieces, used: sf.Used, asks: map[span]ask{}}
+		f := &file{pieces: sf.Pieces, was: sf.Was, told: sf.Told, used: sf.Used, asks: map[span]ask{}}
 		for i := 0; i+1 < len(sf.Stubs) && i/2 < len(sf.Hash); i += 2 {
 			f.asks[span{sf.Stubs[i], sf.Stubs[i+1]}] = ask{hash: sf.Hash[i/2]}
 		}
@@ -121,7 +130,10 @@ func (s *Tracker) Close() error {
 	}
 	errs := []error{s.Flush()}
 	for i, r := range s.all() {
-		b, err := cbor.Marshal(r.saved())
+		if s.now()-r.active.Load() > int64(maxQuiet) {
+			continue
+		}
+		b, err := cbor.Marshal(r.saved(s.orphans.paths()))
 		if err == nil && len(b) <= maxSaved {
 			err = s.kv.Set(fmt.Sprintf("%s%d", keyReaders, i), b)
 		}
@@ -140,14 +152,14 @@ func (s *Tracker) Close() error {
 	return nil
 }
 
-func (r *reader) saved() savedReader {
+// saved leaves out the files in doubt, which is added to.
+func (r *reader) saved(doubt map[store.Path]bool) savedReader {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := savedReader{
 		Session: r.id.Session, Agent: r.id.Agent, Epoch: r.epoch, Delivered: r.delivered,
-		N: r.n, Used: r.used, Active: r.active.Load(), Files: map[string]savedFile{},
+		N: r.n, Used: r.used, Active: r.active.Load(), Held: r.held, Unsure: r.unsure, Files: map[string]savedFile{},
 	}
-	doubt := map[store.Path]bool{}
 	for _, es := range r.waiting {
 		for _, e := range es {
 			doubt[e.path] = true
@@ -157,7 +169,7 @@ func (r *reader) saved() savedReader {
 		if doubt[p] || len(f.pieces) == 0 {
 			continue
 		}
-		sf := savedFile{Pieces: f.pieces, Used: f.used}
+		sf := savedFile{Pieces: f.pieces, Used: f.used, Was: f.was, Told: f.told}
 		for k, a := range f.asks {
 			if !a.full {
 				sf.Stubs, sf.Hash = append(sf.Stubs, k.first, k.last), append(sf.Hash, a.hash)

@@ -20,7 +20,6 @@ type reader struct {
 	held      int64  // delivered when the context was last found to have lost nothing
 	unsure    int64  // delivered when that was last in doubt: no word for what is older
 	n         uint64 // order of what was told
-	needCheck bool   // taken back after a restart: the transcript was not looked at yet
 	files     map[store.Path]*file
 	waiting   map[string][]*entry // pending, by tool use
 	order     []string            // of waiting, oldest first
@@ -37,13 +36,13 @@ type file struct {
 	used   uint64 // reader.n when last asked, for eviction
 }
 
-// told is a content that the reader was told of, but not in the place of a read; way: with
+// told is a content that the reader was told of, but not in the place of a read; Way: with
 // the way to it.
 type told struct {
-	hash store.Hash
-	way  bool
-	n    uint64
-	at   int64
+	Hash store.Hash `cbor:"1,keyasint"`
+	Way  bool       `cbor:"2,keyasint"`
+	N    uint64     `cbor:"3,keyasint"`
+	At   int64      `cbor:"4,keyasint"` // ns
 }
 
 // span is a range as it was asked for.
@@ -76,7 +75,7 @@ func (r *reader) newEpoch() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.epoch++
-	r.used, r.needCheck = false, false
+	r.used = false
 	r.clearLocked()
 }
 

@@ -69,7 +69,12 @@ func TestRestart(t *testing.T) {
 		kept    bool
 	}{
 		{"at once", func(p *project, _ *disk) { p.shown.Close(); p.Advance(t, 2*time.Second) }, true},
-		{"after a minute", func(p *project, _ *disk) { p.shown.Close(); p.Advance(t, time.Minute) }, false},
+		{"after a pause", func(p *project, _ *disk) { p.shown.Close(); p.Advance(t, 29*time.Minute) }, true},
+		{"after too long a pause", func(p *project, _ *disk) { p.shown.Close(); p.Advance(t, 31*time.Minute) }, false},
+		{"read by somebody unknown, and not decided", func(p *project, _ *disk) {
+			p.Unknown(t).(*direct).ReadPending(t, "t1", conformance.Read{Path: "f"})
+			p.shown.Close()
+		}, false},
 		{"after a crash", func(*project, *disk) {}, false},
 		{"with a clock that went back", func(p *project, _ *disk) { p.shown.Close(); p.Advance(t, -time.Hour) }, false},
 		{"after a crash following a restart", func(p *project, kv *disk) { p.shown.Close(); p.open(t, kv) }, false},
@@ -329,5 +334,38 @@ func BenchmarkDecide(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// What a reader was told beside its reads, and that nothing was lost up to now, is kept
+// too; who was quiet for a day is forgotten.
+func TestRestartKeepsWhatWasTold(t *testing.T) {
+	kv := &disk{m: map[string][]byte{}}
+	p := newProject(t, kv)
+	p.Write(t, "f", conformance.Text(100))
+	r := p.Reader(t).(*direct)
+	r.Read(t, conformance.Read{Path: "f"})
+	other := p.put("another\n")
+	p.Advance(t, time.Second)
+	p.shown.Told(r.id, "f", other, true)
+	p.shown.Given(r.id, 50_000)
+	r.Event(t, "held")
+	restart := func() {
+		if err := p.shown.Close(); err != nil {
+			t.Fatal(err)
+		}
+		p.open(t, kv)
+	}
+	restart()
+	if h, way, at, ok := p.shown.ToldSince(r.id, "f"); !ok || !way || h != other || at != p.now.UnixNano() {
+		t.Errorf("told %v %v at %d, of %x", ok, way, at, h[:4])
+	}
+	if a := r.Read(t, conformance.Read{Path: "f"}); !a.Unchanged() {
+		t.Errorf("nothing was lost: %.80q", a.Text)
+	}
+	p.Advance(t, 25*time.Hour)
+	restart()
+	if held := p.shown.Held(r.id); len(held) > 0 {
+		t.Errorf("after a day: %q", held)
 	}
 }

@@ -34,9 +34,8 @@ type Options struct {
 	// Began is when the last process before this one began, in ns: what was saved
 	// before that has been taken back by it. 0: not known.
 	Began       int64
-	RestartGap  time.Duration // state is taken back after at most so long without a process; 10 s
-	MaxSessions int           // least recently active ones go first; 64
-	MaxFiles    int           // per reader, least recently asked go first; 1024
+	MaxSessions int // least recently active ones go first; 64
+	MaxFiles    int // per reader, least recently asked go first; 1024
 }
 
 func (o Options) filled() Options {
@@ -51,9 +50,6 @@ func (o Options) filled() Options {
 	}
 	if o.TokenExpiry <= 0 {
 		o.TokenExpiry = 40_000
-	}
-	if o.RestartGap <= 0 {
-		o.RestartGap = 10 * time.Second
 	}
 	if o.MaxSessions <= 0 {
 		o.MaxSessions = 64
@@ -90,7 +86,7 @@ type session struct {
 	last   int64 // ns, latest activity
 }
 
-// New takes back what the last Close saved, if that is recent enough. kv may
+// New takes back what the last Close saved. kv may
 // be nil: then nothing outlives the process.
 func New(contents Contents, kv KV, o Options) (*Tracker, error) {
 	s := &Tracker{

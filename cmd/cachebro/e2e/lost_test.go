@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 var lostRuns = flag.Int("lost-runs", 2, "random orders of acts in TestLostUpdatesAtRandom")
@@ -27,6 +29,7 @@ type client struct {
 	entries    int
 	calls      int
 	prompts    int
+	updated    string // what the last tool call's result became for the model; "": it was left
 }
 
 // said appends an entry to the transcript.
@@ -97,13 +100,17 @@ func (c *client) event(name string, more map[string]any) string {
 		c.p.t.Fatal(err)
 	}
 	out := c.run(binary+" hook", string(b))
-	if out == "" {
-		return ""
-	}
 	var a struct {
 		Out struct {
-			Context string `json:"additionalContext"`
+			Context string          `json:"additionalContext"`
+			Updated json.RawMessage `json:"updatedToolOutput"`
 		} `json:"hookSpecificOutput"`
+	}
+	if name == "PostToolUse" {
+		defer func() { c.updated = string(a.Out.Updated) }()
+	}
+	if out == "" {
+		return ""
 	}
 	if err := json.Unmarshal([]byte(out), &a); err != nil {
 		c.p.t.Fatalf("%s: %v: %s", name, err, out)
@@ -237,6 +244,45 @@ func TestPromptTellsWhatThePersonTookBack(t *testing.T) {
 	}
 	if said := c.prompt(); said != "" {
 		t.Errorf("told again: %s", said)
+	}
+}
+
+// The daemon ends while a person thinks. What a session was shown is known all the same
+// when it is there again, and what changed meanwhile is told, once.
+func TestBeliefsOutliveTheDaemon(t *testing.T) {
+	text := strings.Repeat("a line that is long enough for a stub to be shorter\n", 20)
+	p := newProject(t, map[string]string{"a.go": text, "b.go": text})
+	p.mount()
+	c := p.client("session-d")
+	c.event("SessionStart", map[string]any{"source": "startup"})
+	c.prompt()
+	c.bash("cat a.go")
+	c.bash("echo more >> b.go")
+	c.bash("cat b.go")
+	ends := func() {
+		t.Helper()
+		pid := p.process("daemon")
+		_ = syscall.Kill(pid, syscall.SIGTERM)
+		eventually(t, 30*time.Second, "the daemon ends", func() bool { return find(p, "daemon") != pid })
+	}
+	ends()
+	p.cb("undo", "--session", "session-d", "--yes", "--dir", p.dir)
+	ends()
+	if said := c.prompt(); strings.Count(said, "b.go: ") != 1 || !strings.Contains(said, "by undo of ") || strings.Contains(said, "a.go") {
+		t.Errorf("of what was taken back: %q", said)
+	}
+	ends()
+	if said := c.prompt(); said != "" {
+		t.Errorf("told again: %s", said)
+	}
+	if c.bash("cat a.go"); !strings.Contains(c.updated, "not repeated") {
+		t.Errorf("a second read is given %q", c.updated)
+	}
+	ends()
+	c.event("PreCompact", map[string]any{"trigger": "auto"})
+	ends()
+	if c.bash("cat a.go"); c.updated != "" {
+		t.Errorf("after a compaction it is given %q", c.updated)
 	}
 }
 
