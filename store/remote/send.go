@@ -264,6 +264,9 @@ func enter(ctx context.Context, b *Bucket, m Machine) error {
 		if err != nil {
 			return err
 		}
+		if len(all.Machines) == 0 && etag == "" {
+			etag = absent
+		}
 		i := slices.IndexFunc(all.Machines, func(o Machine) bool { return o.ID == m.ID })
 		switch {
 		case i < 0:
@@ -272,9 +275,6 @@ func enter(ctx context.Context, b *Bucket, m Machine) error {
 			return nil
 		default:
 			all.Machines[i] = m
-		}
-		if etag == "" && len(all.Machines) == 0 {
-			etag = absent
 		}
 		if _, err = b.put(ctx, "machines", seal("machines", all), etag); !errors.Is(err, errChanged) {
 			return err
