@@ -163,8 +163,11 @@ func (m *maker) relocate(goals []goal) ([]goal, error) {
 	var more []goal
 	bring := func(to store.Path, want state) error {
 		if j, ok := at[to]; ok {
-			if goals[j].want.absent() {
-				goals[j].want, goals[j].moved = want, true
+			switch g := &goals[j]; {
+			case g.want.absent():
+				g.want, g.moved = want, true
+			case !g.want.equal(want):
+				m.conflict(store.Conflict{Path: to, Why: "two files were there, as far as is known, of which one comes back"})
 			}
 			return nil
 		}
@@ -181,6 +184,7 @@ func (m *maker) relocate(goals []goal) ([]goal, error) {
 		}
 		return nil
 	}
+	var back []goal
 	for i := range goals {
 		g := &goals[i]
 		if !g.unseen || g.want.absent() {
@@ -196,9 +200,11 @@ func (m *maker) relocate(goals []goal) ([]goal, error) {
 		if to == "" || to == g.path {
 			continue
 		}
-		want := g.want
+		back = append(back, goal{path: to, want: g.want})
 		g.want, g.moved, went[g.path] = state{}, true, to
-		if err := bring(to, want); err != nil {
+	}
+	for _, g := range back { // once each has left its place: two may change places
+		if err := bring(g.path, g.want); err != nil {
 			return nil, err
 		}
 	}

@@ -321,6 +321,11 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		{name: "a second name of a symbolic link, moved to where the first was replaced",
 			setup: "ln -s t e; ln e b", act: "echo x >x; mv x e; mv b e",
 			want: []func(string) error{mode("e", unix.S_IFLNK|0o777), oneLink("e", "b")}},
+		{name: "ignored files whose directories changed places, one moved to the other",
+			setup: "mkdir -p ign/a lib/b; echo a >ign/a/f; echo b >lib/b/f", act: "",
+			then: func(d string) error { return exchange(d, "ign/a", "lib/b") },
+			last: "echo more >>ign/a/f; mv lib/b/f ign/a/g",
+			want: []func(string) error{file("ign/a/f", "a\n"), file("lib/b/f", "b\n"), absent("ign/a/g"), absent("lib/b/g")}},
 		{name: "set-group-id taken from a file that has lost its name", root: true,
 			setup: "echo old >f; chmod 2755 f", act: "",
 			then: func(d string) error {
