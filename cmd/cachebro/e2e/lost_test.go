@@ -219,25 +219,26 @@ func TestLostUpdate(t *testing.T) {
 // What a person takes back is told to the session whose it was at its next prompt, once.
 // Nothing is told where nothing changed, and never the session's own changes.
 func TestPromptTellsWhatThePersonTookBack(t *testing.T) {
-	p := newProject(t, map[string]string{"a.go": "one\ntwo\nthree\n", "b.go": "one\n"})
+	p := newProject(t, map[string]string{"a.go": "one\ntwo\nthree\n", "b.go": "one\n", "c.go": "one\n"})
 	p.mount()
 	c := p.client("session-c")
 	c.event("SessionStart", map[string]any{"source": "startup"})
 	c.prompt()
 	c.bash("cat a.go")
 	c.bash("cat b.go")
+	c.bash("cat c.go")
 	if said := c.prompt(); said != "" {
 		t.Errorf("nothing changed: %s", said)
 	}
 	c.write("a.go", "one\nTWO\nthree\n")
-	c.bash("sed -i s/one/1/ b.go")
+	c.bash("sed -i s/one/1/ b.go c.go") // and c.go is not read again
 	if said := c.prompt(); said != "" {
 		t.Errorf("its own changes: %s", said)
 	}
 	c.bash("cat b.go")
 	p.cb("undo", "--session", "session-c", "--yes", "--dir", p.dir)
 	said := c.prompt()
-	for _, want := range []string{"a.go: +1 -1 at ", "by undo of ", "-TWO", "+two", "b.go: +1 -1 at "} {
+	for _, want := range []string{"a.go: +1 -1 at ", "by undo of ", "-TWO", "+two", "b.go: +1 -1 at ", "c.go: as before your change, at "} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not in\n%s", want, said)
 		}
@@ -287,8 +288,10 @@ func TestBeliefsOutliveTheDaemon(t *testing.T) {
 }
 
 // Two sessions and a person in random order on three files: the log marks what a model of
-// what each of them knows calls lost, and nothing else. The lines of a file are numbered
-// and sorted, so that a set of them is one content.
+// what each of them knows calls lost, and nothing else. After the person has taken back a
+// session's change, the session's next prompt says so, once; no prompt tells of a file that
+// only its own session changed, and what it tells is how the file is now. The lines of a
+// file are numbered and sorted, so that a set of them is one content.
 func TestLostUpdatesAtRandom(t *testing.T) {
 	p := newProject(t, map[string]string{"README": "x\n"})
 	p.mount()
@@ -310,12 +313,23 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 			name string
 		}
 		beliefs, others, mine := map[belief]lines{}, map[belief]lines{}, map[belief]lines{}
+		shown := map[belief]lines{} // the text that a session saw last
+		// What a session's next prompt must tell, and what it may: others changed the file.
+		// since: and the session did after that.
+		must, may, since := map[belief]bool{}, map[belief]bool{}, map[belief]bool{}
+		type past struct {
+			by *client
+			is lines // before
+		}
+		history := map[string][]past{}
 		// others are the lines that others put in (true) or took out (false) since.
 		set := func(by *client, name string, is lines) {
+			history[name] = append(history[name], past{by, files[name]})
 			for k := range beliefs {
 				if k.name != name {
 					continue
 				}
+				must[k], may[k], since[k] = false, may[k] || k.c != by, k.c == by
 				for l := range is {
 					if !files[name][l] && k.c == by {
 						mine[k][l] = true
@@ -339,6 +353,56 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 			k := belief{c, name}
 			beliefs[k], others[k], mine[k] = maps.Clone(files[name]), lines{}, lines{}
 		}
+		sees := func(c *client, name string) {
+			knows(c, name)
+			k := belief{c, name}
+			shown[k], must[k], may[k] = files[name], false, false
+		}
+		var done []string
+		prompt := func(c *client) {
+			said := c.prompt()
+			cut := strings.Contains(said, "more: cachebro log")
+			for name := range files {
+				k := belief{c, name}
+				_, item, told := strings.Cut(said, "\n- "+name+": ")
+				for strings.Contains(strings.SplitN(item, "\n", 2)[0], " overwrote ") {
+					_, item, told = strings.Cut(item, "\n- "+name+": ")
+				}
+				item, more, _ := strings.Cut(item, "\n- ")
+				switch {
+				case strings.Contains(more, name+": +"), strings.Contains(more, name+": as "):
+					t.Errorf("%s is told twice", name)
+				case must[k] && !cut && !strings.Contains(item, " by undo of "):
+					t.Errorf("%s was taken back", name)
+				case told && !may[k]:
+					t.Errorf("%s: nobody else changed it", name)
+				}
+				if told && !since[k] {
+					is := maps.Clone(shown[k])
+					for l := range strings.Lines(item) {
+						var n int
+						if _, err := fmt.Sscanf(l, "  +the line %d", &n); err == nil {
+							is[n] = true
+						} else if _, err := fmt.Sscanf(l, "  -the line %d", &n); err == nil {
+							delete(is, n)
+						}
+					}
+					if strings.Contains(item, "\n  ") && !strings.Contains(item, "…") {
+						if !maps.Equal(is, files[name]) {
+							t.Errorf("%s would be\n%s", name, text(is))
+						}
+						sees(c, name)
+					}
+				}
+				must[k], may[k] = false, false
+			}
+			if again := c.prompt(); again != "" {
+				t.Errorf("%s is told again:\n%s", c.id, again)
+			}
+			if t.Failed() {
+				t.Fatalf("run %d: %s was told\n%s\n%s", run, c.id, said, strings.Join(done, "\n"))
+			}
+		}
 		for i := range 3 {
 			name := fmt.Sprintf("f%d-%d", run, i)
 			files[name] = lines{line + 1: true, line + 2: true, line + 3: true}
@@ -349,13 +413,12 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 			c.event("SessionStart", map[string]any{"source": "startup"})
 			c.prompt()
 		}
-		var done []string
-		for range 14 {
+		for range 16 {
 			name, c := fmt.Sprintf("f%d-%d", run, r.Intn(3)), clients[r.Intn(2)]
 			line++
 			with := func(s lines) lines { s = maps.Clone(s); s[line] = true; return s }
 			is, k := files[name], belief{c, name}
-			act := r.Intn(6)
+			act := r.Intn(8)
 			if act > 0 && act < 3 && beliefs[k] == nil {
 				act = 0
 			}
@@ -363,7 +426,7 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 			switch act {
 			case 0:
 				c.bash("cat " + name)
-				knows(c, name)
+				sees(c, name)
 			case 1, 2:
 				is = with(beliefs[k])
 				if r.Intn(3) == 0 { // without a line that it knows
@@ -375,13 +438,14 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 						break
 					}
 				}
+				set(c, name, is)
 				if act == 1 {
 					c.write(name, text(is))
+					sees(c, name)
 				} else {
 					c.bash("printf '" + strings.ReplaceAll(text(is), "\n", `\n`) + "' > " + name)
+					knows(c, name)
 				}
-				set(c, name, is)
-				knows(c, name)
 			case 3: // a command that works on what is there
 				first := slices.Min(slices.Collect(maps.Keys(is)))
 				is = with(is)
@@ -397,10 +461,29 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 				set(nil, name, is)
 			case 5:
 				p.sh("cat " + name + " > /dev/null")
+			case 6: // the person takes back a session's change
+				last := len(history[name]) - 1
+				if last < 0 || history[name][last].by == nil {
+					break
+				}
+				was, by := history[name][last].is, history[name][last].by
+				entries := p.log(name)
+				p.cb("undo", fmt.Sprintf("#%d", entries[len(entries)-1].Seq), "--yes", "--dir", p.dir)
+				is = was
+				set(nil, name, is)
+				must[belief{by, name}] = beliefs[belief{by, name}] != nil
+				if r.Intn(2) == 0 {
+					prompt(by)
+				}
+			case 7:
+				prompt(c)
 			}
 			if got, err := os.ReadFile(filepath.Join(p.dir, name)); err != nil || string(got) != text(is) {
 				t.Fatalf("%s holds %q, want %q (%v)", name, got, text(is), err)
 			}
+		}
+		for _, c := range clients {
+			prompt(c)
 		}
 		for name := range files {
 			if n := p.lostIn(name); n != want[name] {

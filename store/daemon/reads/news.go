@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"cachebro/store"
@@ -19,6 +20,7 @@ const (
 	maxNewsVersions = 2000 // since the last prompt that are looked at
 	maxNews         = 40   // files that a prompt tells of
 	maxNewsDiff     = 300  // bytes of a diff that is told whole
+	maxSteps        = 64   // versions of a file that are gone back
 	sureNews        = 700  // bytes that every client has room for
 )
 
@@ -43,12 +45,12 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) 
 	since := map[store.Path]bool{} // the reader changed it since
 	for _, v := range vs {
 		// What a plan took back is the person's doing, unless the reader ran it itself.
-		own := v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && (v.Plan == "" || v.Actor.ToolCall != "")
+		own := ownOf(r, v)
 		since[v.Path] = since[v.Path] || own
-		if own || told[v.Path] || !slices.Contains(held, v.Path) {
+		if own || told[v.Path] >= v.Seq || !slices.Contains(held, v.Path) {
 			continue
 		}
-		told[v.Path] = true
+		told[v.Path] = math.MaxUint64
 		if n, is, ok := rd.newsOf(ctx, r, v, since[v.Path]); ok {
 			size += len(n.Text) + len(n.Diff)
 			if !since[v.Path] {
@@ -60,6 +62,27 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) 
 		}
 	}
 	return out
+}
+
+// ownOf: the reader made v. What a plan took back is the person's doing, unless the reader
+// ran it itself.
+func ownOf(r store.Reader, v store.Version) bool {
+	return v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && (v.Plan == "" || v.Actor.ToolCall != "")
+}
+
+// madeSince: between at (ns) and v the reader changed the file by ways that show it no
+// text, as a command does.
+func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
+	for range maxSteps {
+		o, found, err := rd.store.AtSeq(v.Path, v.Seq-1)
+		if err != nil || !found || o.Time <= at {
+			return false
+		}
+		if v = o; ownOf(r, v) {
+			return true
+		}
+	}
+	return false
 }
 
 // newsOf is what v made of what the reader holds of its file, and what that is now. Where
@@ -79,10 +102,15 @@ func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, si
 		return wire.News{Text: fmt.Sprintf("%s: gone, %s", readers.Printable(v.Path), who)}, is, true
 	}
 	l, err := rd.survey.Look(ctx, v.Path)
-	if err != nil || !l.Known || l.Hash == h && !again || again && l.Hash == told {
+	if err != nil || !l.Known {
 		return n, is, false
 	}
 	switch {
+	case l.Hash == h && !again || again && l.Hash == told:
+		if since || !rd.madeSince(r, v, max(at, when)) {
+			return n, is, false
+		}
+		return wire.News{Text: fmt.Sprintf("%s: as before your change, %s", readers.Printable(v.Path), who)}, l.Hash, true
 	case way: // that is what it believes
 		h = told
 	case again && l.Hash == h:
@@ -112,9 +140,10 @@ func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, si
 }
 
 // lostUpdates tells a session once of each lost update since a version: of what its own
-// write went over, and of what others' writes took from it. of are the files of the former.
-func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of map[store.Path]bool) {
-	of = map[store.Path]bool{}
+// write went over, and of what others' writes took from it. of are the files of the former,
+// with the version up to which all is told.
+func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of map[store.Path]uint64) {
+	of = map[store.Path]uint64{}
 	for _, l := range rd.lost.Untold(r.Session, since) {
 		v, err := rd.store.Version(l.Seq)
 		if err != nil {
@@ -131,7 +160,7 @@ func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of 
 		}
 		var n wire.News
 		if l.Reader.Session == r.Session {
-			of[l.Path] = true
+			of[l.Path] = max(of[l.Path], l.Seq)
 			n.Text = fmt.Sprintf("%s: your %s at %s was made from an older text and overwrote %s%s", readers.Printable(l.Path), toolOf(v), onwire.Clock(l.Time), what, theirs)
 		} else {
 			n.Text = fmt.Sprintf("%s: %s overwrote %syours at %s", readers.Printable(l.Path), rd.doer(r, v), what, onwire.Clock(l.Time))
