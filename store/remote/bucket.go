@@ -17,6 +17,7 @@ import (
 	"path"
 	"time"
 
+	"filippo.io/age"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
@@ -44,6 +45,7 @@ const (
 type Bucket struct {
 	place Place
 	core  minio.Core
+	ids   []age.Identity // open what is encrypted
 }
 
 // Dial prepares the requests. Credentials are looked up for each: in the environment,

@@ -16,7 +16,12 @@ import (
 
 const (
 	magic = "cachebro-remote "
-	line  = magic + "1 %s %s\n" // kind, SHA-256 of what follows
+	line  = magic + "%d %s %s\n" // format, kind, SHA-256 of what follows
+
+	// The formats: in the second, machines may hide what they are called, and their
+	// segments are encrypted.
+	format       = 1
+	formatHidden = 2
 
 	// Bounds of what a reader takes.
 	maxMachines = 1 << 20
@@ -34,6 +39,11 @@ type Machine struct {
 	Name  string    `json:"name"` // of its host
 	Root  string    `json:"root"` // of the project there
 	Since time.Time `json:"since"`
+	// Sealed is what is encrypted of it: Name and Root are empty then in the bucket,
+	// and here if no key opens it.
+	Sealed string `json:"sealed,omitempty"`
+
+	recipients string // separated by blanks
 }
 
 type machines struct {
@@ -105,12 +115,16 @@ type link struct {
 	Base     *Base  `json:"base,omitempty"` // of the first
 }
 
-func seal(kind string, v any) []byte {
+func seal(kind string, hidden bool, v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("encode %T: %v", v, err)) // plain structs
 	}
-	return append(fmt.Appendf(nil, line, kind, hashOf(b)), b...)
+	f := format
+	if hidden {
+		f = formatHidden
+	}
+	return append(fmt.Appendf(nil, line, f, kind, hashOf(b)), b...)
 }
 
 func unseal(kind string, b []byte, v any) error {
@@ -118,9 +132,9 @@ func unseal(kind string, b []byte, v any) error {
 	switch {
 	case !ok || !bytes.HasPrefix(first, []byte(magic)):
 		return fmt.Errorf("%w: no %s of cachebro", ErrForged, kind)
-	case !strings.HasPrefix(string(first), magic+"1 "):
+	case !strings.HasPrefix(string(first), magic+"1 ") && !strings.HasPrefix(string(first), magic+"2 "):
 		return fmt.Errorf("%w: the format of the bucket's %s is %.60q", store.ErrNewer, kind, first)
-	case string(first)+"\n" != fmt.Sprintf(line, kind, hashOf(rest)):
+	case string(first[len(magic)+2:]) != kind+" "+hashOf(rest):
 		return fmt.Errorf("%w: the checksum of the %s does not match", ErrForged, kind)
 	}
 	if err := json.Unmarshal(rest, v); err != nil {
@@ -146,6 +160,12 @@ func (s Segment) valid() bool {
 		(s.Contents == "" || validHash(s.Contents) && s.ContentsSize > 0 && s.ContentsSize <= maxObject)
 }
 
+// body is the head as it lies in a bucket.
+func (h Head) body() []byte {
+	h.Machine = h.Machine.public()
+	return seal("head", h.Machine.Sealed != "", h)
+}
+
 // head reads what a machine has sent.
 func (b *Bucket) head(ctx context.Context, machine string) (h Head, st stamp, err error) {
 	body, st, err := b.get(ctx, headKey(machine), maxHead)
@@ -154,6 +174,9 @@ func (b *Bucket) head(ctx context.Context, machine string) (h Head, st stamp, er
 	}
 	if err == nil && (h.Machine.ID != machine || h.N > 0 && !validHash(h.Log) || h.List != "" && !validHash(h.List)) {
 		err = fmt.Errorf("%w: the head of %s is that of another machine", ErrForged, machine)
+	}
+	if err == nil {
+		err = b.reveal(&h.Machine)
 	}
 	return h, st, err
 }
@@ -167,9 +190,13 @@ func (b *Bucket) machines(ctx context.Context) (all machines, etag string, err e
 	if err == nil {
 		err = unseal("machines", body, &all)
 	}
-	for _, m := range all.Machines {
-		if err == nil && !validID(m.ID) {
+	for i, m := range all.Machines {
+		switch {
+		case err != nil:
+		case !validID(m.ID):
 			err = fmt.Errorf("%w: no machine is called %.40q", ErrForged, m.ID)
+		default:
+			err = b.reveal(&all.Machines[i])
 		}
 	}
 	return all, st.etag, err

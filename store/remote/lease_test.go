@@ -47,7 +47,7 @@ func TestTakenOver(t *testing.T) {
 	id := r.Head().Machine.ID
 
 	early, re := resumed(t, p, r)
-	if err := re.Add(t.Context(), p, "early"); err != nil {
+	if err := re.Add(t.Context(), p, "early", nil); err != nil {
 		t.Fatal(err)
 	}
 	if re.Head().Machine.ID == id || !strings.Contains(re.Note(), "holds its id") {
@@ -66,16 +66,16 @@ func TestTakenOver(t *testing.T) {
 		}
 		return remotetest.None
 	})
-	_ = rh.Add(t.Context(), p, "heir")
+	_ = rh.Add(t.Context(), p, "heir", nil)
 	srv.Break(nil)
 	rh = sender(t, heir)
-	if err := rh.Add(t.Context(), p, "heir"); err != nil {
+	if err := rh.Add(t.Context(), p, "heir", nil); err != nil {
 		t.Fatal(err)
 	}
 	if rh.Head().Machine.ID != id || !strings.Contains(rh.Note(), "refused when it comes back") {
 		t.Errorf("after the lease: %s, %q", rh.Head().Machine.ID, rh.Note())
 	}
-	if err := rr.Add(t.Context(), p, "rival"); err != nil {
+	if err := rr.Add(t.Context(), p, "rival", nil); err != nil {
 		t.Fatal(err)
 	}
 	if rr.Head().Machine.ID == id || !strings.Contains(rr.Note(), "heir") {
@@ -98,7 +98,7 @@ func TestTakenOver(t *testing.T) {
 	life(t, heir, rnd, 2)
 	sendAll(t, rh)
 	before := r.Head()
-	if err := r.Add(t.Context(), p, "back"); err != nil {
+	if err := r.Add(t.Context(), p, "back", nil); err != nil {
 		t.Fatal(err)
 	}
 	life(t, s, rnd, 3)
@@ -126,13 +126,13 @@ func TestClaimedAtOnce(t *testing.T) {
 	srv.Break(func(q *http.Request) remotetest.Fault {
 		if !within && q.Method == http.MethodPut && strings.Contains(q.URL.Path, "/heads/") {
 			within = true
-			if err := b.Add(t.Context(), p, "b"); err != nil {
+			if err := b.Add(t.Context(), p, "b", nil); err != nil {
 				t.Error(err)
 			}
 		}
 		return remotetest.None
 	})
-	if err := a.Add(t.Context(), p, "a"); err != nil {
+	if err := a.Add(t.Context(), p, "a", nil); err != nil {
 		t.Fatal(err)
 	}
 	id := r.Head().Machine.ID
@@ -158,7 +158,7 @@ func TestNoHeadWithoutACondition(t *testing.T) {
 		t.Errorf("without an ETag: %v", err)
 	}
 	srv.Pass(Lease)
-	if err := rn.Add(t.Context(), p, "next"); err != nil && !errors.Is(err, errUnnamed) {
+	if err := rn.Add(t.Context(), p, "next", nil); err != nil && !errors.Is(err, errUnnamed) {
 		t.Error(err)
 	}
 	if string(srv.Object("app/"+headKey(r.Head().Machine.ID))) != string(was) {

@@ -174,7 +174,11 @@ func (b *Bucket) History(ctx context.Context, h Head, maxBlob int64, w io.Writer
 }
 
 func (b *Bucket) log(ctx context.Context, p piece) ([]byte, error) {
-	return b.getHashed(ctx, logKey(p.machine, p.Log), p.Log, p.LogSize)
+	body, err := b.getHashed(ctx, logKey(p.machine, p.Log), p.Log, p.LogSize)
+	if err != nil {
+		return nil, err
+	}
+	return b.open(body)
 }
 
 // Machines are those that write to a project.
@@ -225,7 +229,9 @@ func (b *Bucket) fetch(ctx context.Context, p piece, previous string) (contents,
 		return nil, nil, err
 	}
 	if p.Contents != "" {
-		contents, err = b.getHashed(ctx, contentsKey(p.Contents), p.Contents, p.ContentsSize)
+		if contents, err = b.getHashed(ctx, contentsKey(p.Contents), p.Contents, p.ContentsSize); err == nil {
+			contents, err = b.open(contents)
+		}
 	}
 	return contents, log, err
 }
@@ -245,7 +251,7 @@ func (b *Bucket) piece(ctx context.Context, p piece, previous string, j *portabl
 // SetOrigin notes in a store that its history came from a place, so that sending there
 // goes on where it ended.
 func SetOrigin(s *store.Store, p Place, h Head) error {
-	o := origin{Place: p, Base: Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: h.Seq}, Position: portable.Position{Seq: s.Seq()}}
+	o := origin{Place: p, Base: Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: h.Seq}, Position: portable.Position{Seq: s.Seq()}, Recipients: h.Machine.Recipients()}
 	err := s.Raw(func(raw store.Raw) (err error) { o.Position.Moment, err = raw.Moment(); return err })
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func sender(t testing.TB, s *store.Store) *Sender {
 func added(t testing.TB, s *store.Store, p Place) *Sender {
 	t.Helper()
 	r := sender(t, s)
-	if err := r.Add(t.Context(), p, "box"); err != nil {
+	if err := r.Add(t.Context(), p, "box", nil); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -369,7 +369,7 @@ func TestHostileBucket(t *testing.T) {
 		}
 		srv.Set(k, was)
 		if strings.HasSuffix(k, "machines") || strings.Contains(k, "/heads/") {
-			srv.Set(k, bytes.Replace(was, []byte("cachebro-remote 1 "), []byte("cachebro-remote 2 "), 1))
+			srv.Set(k, bytes.Replace(was, []byte("cachebro-remote 1 "), []byte("cachebro-remote 3 "), 1))
 			refused("a newer "+k, store.ErrNewer)
 			srv.Set(k, was)
 		}
@@ -394,7 +394,7 @@ func TestHostileBucket(t *testing.T) {
 		change(&h)
 		key := "app/" + head
 		was := srv.Object(key)
-		srv.Set(key, seal("head", h))
+		srv.Set(key, h.body())
 		refused(fmt.Sprintf("a head that says %+v", h))
 		srv.Set(key, was)
 	}
@@ -415,7 +415,7 @@ func TestHostileBucket(t *testing.T) {
 	if _, err := again.Send(t.Context()); !errors.Is(err, ErrLost) {
 		t.Errorf("an empty bucket: %v", err)
 	}
-	if err := again.Add(t.Context(), p, "box"); err != nil {
+	if err := again.Add(t.Context(), p, "box", nil); err != nil {
 		t.Fatal(err)
 	}
 	sendAll(t, again)

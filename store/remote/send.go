@@ -33,9 +33,11 @@ const (
 // state is how far a history has been sent, and where to. It lies in the history's own
 // store, so whoever replaces that begins anew.
 type state struct {
-	Place    Place             `json:"place"`
-	Head     Head              `json:"head"` // as the bucket has it, or is to have it
-	Position portable.Position `json:"position"`
+	Place Place `json:"place"`
+	// Recipients are those that all is encrypted for; none: it is not.
+	Recipients []string          `json:"recipients,omitempty"`
+	Head       Head              `json:"head"` // as the bucket has it, or is to have it
+	Position   portable.Position `json:"position"`
 	// Note is what a person should know of the id.
 	Note string `json:"note,omitempty"`
 	// Taken: another machine writes under the id now.
@@ -51,22 +53,31 @@ type next struct {
 
 // origin is where a history came from.
 type origin struct {
-	Place    Place             `json:"place"`
-	Base     Base              `json:"base"`
-	Position portable.Position `json:"position"`
+	Place      Place             `json:"place"`
+	Base       Base              `json:"base"`
+	Position   portable.Position `json:"position"`
+	Recipients []string          `json:"recipients,omitempty"`
 }
 
 // Sender sends a history. Its methods must not be called at once.
 type Sender struct {
-	store *store.Store
-	o     portable.PartOptions
-	kv    store.KV
-	sent  store.KV
-	st    *state // nil: nowhere
-	b     *Bucket
-	etag  string // of the head; "": not known
-	known bool   // the bucket's head is st.Head
-	doubt bool   // what is to be sent may be there already: the last answer was lost
+	store  *store.Store
+	o      portable.PartOptions
+	kv     store.KV
+	sent   store.KV
+	st     *state // nil: nowhere
+	b      *Bucket
+	etag   string // of the head; "": not known
+	known  bool   // the bucket's head is st.Head
+	packed packed
+	doubt  bool // what is to be sent may be there already: the last answer was lost
+}
+
+// packed is what was encrypted last: encrypted again it would have another hash, and a
+// lost answer could not be told from a new object.
+type packed struct {
+	of   string // hash of the clear contents
+	body []byte
 }
 
 // NewSender continues where the store says it stood. o.Has is the sender's own.
@@ -108,6 +119,14 @@ func (r *Sender) Place() (Place, bool) {
 	return r.st.Place, true
 }
 
+// Recipients are those that the history is encrypted for; none: it is not.
+func (r *Sender) Recipients() []string {
+	if r.st == nil {
+		return nil
+	}
+	return r.st.Recipients
+}
+
 // Head is what has been sent.
 func (r *Sender) Head() Head {
 	if r.st == nil {
@@ -138,12 +157,30 @@ func (r *Sender) Unsent() uint64 {
 // what it had then: under its id when the lease of that has run out and nothing was sent
 // since, else under a new one; Note tells which, and why. One that was taken over goes on
 // under a new id behind what it had sent.
-func (r *Sender) Add(ctx context.Context, p Place, name string) error {
+//
+// to are the age recipients to encrypt for. None means those of the history that it
+// goes on with; a history that has none is not encrypted, which is refused beside others
+// that are.
+func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) error {
 	b, err := Dial(p)
 	if err != nil {
 		return err
 	}
-	st := &state{Place: p, Head: Head{Machine: Machine{ID: newID(), Name: name, Root: r.o.Root, Since: time.Now().UTC()}}}
+	st := &state{Place: p, Recipients: to, Head: Head{Machine: Machine{ID: newID(), Name: name, Root: r.o.Root, Since: time.Now().UTC().Round(0)}}}
+	var from origin
+	resumed, err := r.read("origin", &from)
+	if err != nil {
+		return err
+	}
+	resumed = resumed && from.Place.same(p)
+	if len(to) == 0 && r.st != nil && r.st.Place.same(p) {
+		st.Recipients = r.st.Recipients
+	} else if len(to) == 0 && resumed {
+		st.Recipients = from.Recipients
+	}
+	if err := st.Head.Machine.hide(st.Recipients); err != nil {
+		return err
+	}
 	tag := stamp{}
 	if was := r.st; was != nil && was.Taken && was.Place.same(p) && was.Head.N > 0 {
 		h := was.Head
@@ -152,10 +189,7 @@ func (r *Sender) Add(ctx context.Context, p Place, name string) error {
 	} else if err := r.forget(); err != nil {
 		return err
 	}
-	var from origin
-	if ok, err := r.read("origin", &from); err != nil {
-		return err
-	} else if ok && st.Head.Base == nil && from.Place.same(p) {
+	if resumed && st.Head.Base == nil {
 		st.Head.Base, st.Position = &from.Base, from.Position
 		st.Head.Seq = from.Base.Seq
 		h, t, err := r.claim(ctx, b, from.Base, st.Head.Machine)
@@ -166,13 +200,14 @@ func (r *Sender) Add(ctx context.Context, p Place, name string) error {
 			return err
 		default:
 			st.Note = fmt.Sprintf("goes on as %s; the machine that sent under this id before is refused when it comes back", h.Machine.ID)
+			h.Machine.Name, h.Machine.Root = name, r.o.Root // without a key they are not read
 			st.Head, tag = h, t
 		}
 	}
 	if err := enter(ctx, b, st.Head.Machine); err != nil {
 		return err
 	}
-	r.st, r.b, r.etag, r.known = st, b, tag.etag, tag.etag != ""
+	r.st, r.b, r.etag, r.known, r.packed = st, b, tag.etag, tag.etag != "", packed{}
 	return r.save()
 }
 
@@ -198,20 +233,24 @@ func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h 
 	case err != nil:
 		return h, st, err
 	case h.N != from.N || h.Log != from.Log:
-		return h, st, fmt.Errorf("%w: %s has sent more since", errHeld, h.Machine.Name)
+		return h, st, fmt.Errorf("%w: %s has sent more since", errHeld, h.Machine.Called())
 	case ours:
 		return h, st, nil
+	case h.Machine.Sealed != "" && m.Sealed == "":
+		return h, st, errBare
 	case st.age < 0 || st.etag == "":
-		return h, st, fmt.Errorf("%w: the server does not say when %s has sent last", errHeld, h.Machine.Name)
+		return h, st, fmt.Errorf("%w: the server does not say when %s has sent last", errHeld, h.Machine.Called())
 	case st.age < Lease:
-		return h, st, fmt.Errorf("%w: %s has sent %s ago and holds its id for %s", errHeld, h.Machine.Name, st.age, Lease)
+		return h, st, fmt.Errorf("%w: %s has sent %s ago and holds its id for %s", errHeld, h.Machine.Called(), st.age, Lease)
 	}
-	h.Machine.Name, h.Machine.Root = m.Name, m.Root
+	was := h.Machine
+	h.Machine = m
+	h.Machine.ID, h.Machine.Since = was.ID, was.Since
 	h.Claim = &Claim{By: by, Time: time.Now().UTC()}
-	etag, err := b.put(ctx, headKey(h.Machine.ID), seal("head", h), st.etag)
+	etag, err := b.put(ctx, headKey(h.Machine.ID), h.body(), st.etag)
 	if errors.Is(err, errChanged) { // by another, or by ourselves when the answer to a first try was lost
 		if h, st, err = b.head(ctx, from.Machine); err == nil && !h.Claim.same(&Claim{By: by}) {
-			err = fmt.Errorf("%w: %s was first", errHeld, h.Machine.Name)
+			err = fmt.Errorf("%w: %s was first", errHeld, h.Machine.Called())
 		}
 		return h, st, err
 	}
@@ -257,8 +296,12 @@ func newID() string {
 	return hex.EncodeToString(b)
 }
 
+// errBare: one would show what others hide.
+var errBare = errors.New("the histories there are encrypted: name a recipient for this one too")
+
 // enter puts a machine into the list of those that write here.
 func enter(ctx context.Context, b *Bucket, m Machine) error {
+	m = m.public()
 	for range 20 {
 		all, etag, err := b.machines(ctx)
 		if err != nil {
@@ -266,6 +309,14 @@ func enter(ctx context.Context, b *Bucket, m Machine) error {
 		}
 		if len(all.Machines) == 0 && etag == "" {
 			etag = absent
+		}
+		hidden := m.Sealed != ""
+		for i, o := range all.Machines {
+			if o.Sealed != "" && m.Sealed == "" {
+				return errBare
+			}
+			hidden = hidden || o.Sealed != ""
+			all.Machines[i] = o.public()
 		}
 		i := slices.IndexFunc(all.Machines, func(o Machine) bool { return o.ID == m.ID })
 		switch {
@@ -276,7 +327,7 @@ func enter(ctx context.Context, b *Bucket, m Machine) error {
 		default:
 			all.Machines[i] = m
 		}
-		if _, err = b.put(ctx, "machines", seal("machines", all), etag); !errors.Is(err, errChanged) {
+		if _, err = b.put(ctx, "machines", seal("machines", hidden, all), etag); !errors.Is(err, errChanged) {
 			return err
 		}
 	}
@@ -322,8 +373,15 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	was := r.st.Head
 	seg := Segment{N: was.N + 1, Seq: part.To.Seq, Versions: part.Versions}
 	if part.Contents != nil {
-		seg.Contents, seg.ContentsSize = hashOf(part.Contents), int64(len(part.Contents))
-		if err := r.put(ctx, contentsKey(seg.Contents), part.Contents); err != nil {
+		if clear := hashOf(part.Contents); r.packed.of != clear {
+			body, err := encrypted(part.Contents, r.st.Recipients)
+			if err != nil {
+				return err
+			}
+			r.packed = packed{clear, body}
+		}
+		seg.Contents, seg.ContentsSize = hashOf(r.packed.body), int64(len(r.packed.body))
+		if err := r.put(ctx, contentsKey(seg.Contents), r.packed.body); err != nil {
 			return err
 		}
 	}
@@ -339,6 +397,9 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	if err != nil {
 		return err
 	}
+	if log, err = encrypted(log, r.st.Recipients); err != nil {
+		return err
+	}
 	seg.Log, seg.LogSize = hashOf(log), int64(len(log))
 	if err := r.put(ctx, logKey(was.Machine.ID, seg.Log), log); err != nil {
 		return err
@@ -348,7 +409,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	h.Versions += uint64(seg.Versions)
 	h.Bytes += seg.LogSize + seg.ContentsSize
 	if len(h.Segments) >= listAfter {
-		older := seal("list", list{Machine: h.Machine.ID, List: h.List, Segments: h.Segments})
+		older := seal("list", h.Machine.Sealed != "", list{Machine: h.Machine.ID, List: h.List, Segments: h.Segments})
 		h.List, h.Segments = hashOf(older), nil
 		if err := r.put(ctx, listKey(h.Machine.ID, h.List), older); err != nil {
 			return err
@@ -366,7 +427,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	if was.N == 0 {
 		when = absent
 	}
-	etag, err := r.b.put(ctx, headKey(h.Machine.ID), seal("head", h), when)
+	etag, err := r.b.put(ctx, headKey(h.Machine.ID), h.body(), when)
 	if errors.Is(err, errChanged) { // by ourselves, when the answer to a first try was lost
 		if e := r.look(ctx); e != nil || r.st.Head.N == h.N {
 			return e
@@ -395,6 +456,7 @@ func (r *Sender) put(ctx context.Context, key string, body []byte) error {
 func (r *Sender) take(etag string, sent []store.Hash) error {
 	r.st.Head, r.st.Position, r.st.Next = r.st.Next.Head, r.st.Next.Position, nil
 	r.etag, r.known = etag, etag != ""
+	r.packed = packed{}
 	vals := map[string][]byte{}
 	for _, h := range sent {
 		vals[string(h[:])] = []byte{}
@@ -444,13 +506,13 @@ func (r *Sender) taken(h Head) error {
 	if err := r.save(); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %s goes on with it since %s", ErrTaken, h.Machine.Name, h.Claim.Time.Format(time.RFC3339))
+	return fmt.Errorf("%w: %s goes on with it since %s", ErrTaken, h.Machine.Called(), h.Claim.Time.Format(time.RFC3339))
 }
 
 // anew goes on under another id.
 func (r *Sender) anew(ctx context.Context) error {
 	m := r.st.Head.Machine
-	if err := r.Add(ctx, r.st.Place, m.Name); err != nil {
+	if err := r.Add(ctx, r.st.Place, m.Name, nil); err != nil {
 		return err
 	}
 	r.st.Note = fmt.Sprintf("somebody else sends under the id %s with a copy of this state: this history goes on as %s", m.ID, r.st.Head.Machine.ID)

@@ -13,18 +13,21 @@ type RemoteRequest struct {
 	URL    string        `json:"url,omitempty"`
 	Name   string        `json:"name,omitempty"`
 	Within time.Duration `json:"within,omitempty"`
+	// Recipients are the age recipients to encrypt for.
+	Recipients []string `json:"recipients,omitempty"`
 }
 
 // RemoteState says what was sent, and what was not.
 type RemoteState struct {
-	URL      string    `json:"url,omitempty"` // "": the history stays here
-	Machine  string    `json:"machine,omitempty"`
-	Segments uint64    `json:"segments,omitempty"`
-	Versions uint64    `json:"versions,omitempty"`
-	Bytes    int64     `json:"bytes,omitempty"`
-	Unsent   uint64    `json:"unsent"` // versions, at most
-	Last     time.Time `json:"last,omitzero"`
-	Note     string    `json:"note,omitempty"` // what to know of the id
+	URL        string    `json:"url,omitempty"` // "": the history stays here
+	Machine    string    `json:"machine,omitempty"`
+	Recipients []string  `json:"recipients,omitempty"` // none: it is not encrypted
+	Segments   uint64    `json:"segments,omitempty"`
+	Versions   uint64    `json:"versions,omitempty"`
+	Bytes      int64     `json:"bytes,omitempty"`
+	Unsent     uint64    `json:"unsent"` // versions, at most
+	Last       time.Time `json:"last,omitzero"`
+	Note       string    `json:"note,omitempty"` // what to know of the id
 	// Error is why sending fails, Since when, and Next when it is tried again.
 	Error string    `json:"error,omitempty"`
 	Hint  string    `json:"hint,omitempty"`

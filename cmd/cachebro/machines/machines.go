@@ -30,6 +30,17 @@ func Flag(fs *pflag.FlagSet) *string {
 	return fs.String("machine", "", "in the history of this machine (its `NAME` or id, see cachebro machines)")
 }
 
+// identityEnv names a file of age identities for all commands that read.
+const identityEnv = "CACHEBRO_IDENTITY"
+
+// IdentityHint tells how to read what is encrypted.
+const IdentityHint = "name the file of its age identity: --identity FILE, or $" + identityEnv
+
+// IdentityFlag is --identity.
+func IdentityFlag(e *cli.Env, fs *pflag.FlagSet) *string {
+	return fs.String("identity", e.Getenv(identityEnv), "read what is encrypted with the age identities in this `FILE`")
+}
+
 // Open is e.Open, but asks the history of a machine, if one is named, where the path
 // is the same. What it has sent since the last time is fetched first; when the bucket
 // cannot be reached, a note on standard error says until when it is known.
@@ -49,6 +60,11 @@ func Open(ctx context.Context, e *cli.Env, machine, path string) (cli.Target, *w
 	state, err := e.Paths().State(t.Root)
 	if err != nil {
 		return t, nil, err
+	}
+	if f := e.Getenv(identityEnv); f != "" {
+		if abs, err := e.Abs(f); err != nil || strings.HasPrefix(abs, t.Root+"/") {
+			return t, nil, cli.Hintf("keep it elsewhere", "%s lies in the project, where agents read", cli.Quote(f))
+		}
 	}
 	m, err := find(ctx, e, st.URL, filepath.Join(state, "machines"), machine)
 	if err != nil {
@@ -102,6 +118,11 @@ func listed(ctx context.Context, e *cli.Env, url string) (*remote.Bucket, []remo
 	b, err := remote.Dial(p)
 	if err != nil {
 		return nil, nil, err
+	}
+	if f := e.Getenv(identityEnv); f != "" {
+		if err := b.Unlock(f); err != nil {
+			return nil, nil, err
+		}
 	}
 	all, err := b.Machines(ctx)
 	return b, all, err
@@ -216,6 +237,9 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 	}
 	if err == nil {
 		return m.keep(seen{Machine: h.Machine, Time: h.Time, Known: remote.Known{N: h.N, Log: h.Log}})
+	}
+	if errors.Is(err, remote.ErrLocked) {
+		err = cli.Hintf(IdentityHint, "%w", err)
 	}
 	if s.N == 0 || ctx.Err() != nil {
 		return err

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/remote"
 	"cachebro/store/text"
 	"cachebro/store/wire"
@@ -23,7 +25,10 @@ was sent and what was not. cachebro resume brings a history back on another mach
 Machines that work on one project may share a prefix; each writes its own part.
 
 Files that git ignores and files that look like secrets (.env, *.pem, id_rsa …) stay
-here. All else goes as it is: who may read the bucket may read the project.
+here. All else goes as it is: who may read the bucket may read the project. With
+--recipient it is encrypted for age keys (age-keygen makes them), and the bucket shows
+sizes, counts and times only. Keep the identity off this machine, or at least out of
+the project: only reading needs it (resume --identity).
 
 Credentials come from the environment (AWS_ACCESS_KEY_ID …) in which the project was
 mounted, from ~/.aws/credentials, or from the machine's own role, and are kept
@@ -32,6 +37,7 @@ nowhere. The address may say more: ?endpoint=https://HOST&region=…&path-style=
 Examples:
   cachebro remote add s3://backups/app
   cachebro remote add 's3://backups/app?endpoint=https://minio.example:9000&path-style=1'
+  cachebro remote add --recipient age1… s3://backups/app
   cachebro remote
   cachebro remote send`,
 		Run: runRemote,
@@ -44,6 +50,7 @@ const sendWithin = 5 * time.Minute
 func runRemote(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
 	dir, asJSON := storeFlags(fs)
+	to := fs.StringArray("recipient", nil, "encrypt for this age recipient (`age1…`), or for several; with add")
 	args, err := e.Parse(fs, 0, 2)
 	if err != nil {
 		return err
@@ -56,7 +63,10 @@ func runRemote(ctx context.Context, e *cli.Env) error {
 		if err != nil {
 			return e.Usagef("remote add: %v", err)
 		}
-		q.Do, q.URL = "add", p.String()
+		if err := remote.CheckRecipients(*to); err != nil {
+			return e.Usagef("remote add: %v", err)
+		}
+		q.Do, q.URL, q.Recipients = "add", p.String(), *to
 		if q.Name, err = os.Hostname(); err != nil {
 			return err
 		}
@@ -66,6 +76,9 @@ func runRemote(ctx context.Context, e *cli.Env) error {
 		q.Do, q.Within = "send", sendWithin
 	default:
 		return e.Usagef("remote: add s3://BUCKET/PREFIX, rm or send")
+	}
+	if len(*to) > 0 && q.Do != "add" {
+		return e.Usagef("remote: --recipient goes with add")
 	}
 	t, c, err := e.Open(ctx, *dir)
 	if err != nil {
@@ -109,6 +122,9 @@ func printRemote(e *cli.Env, st wire.RemoteState, did string) {
 		fmt.Fprintf(w, ", last %s", strings.TrimSpace(cli.Stamp(st.Last, e.Now())))
 	}
 	fmt.Fprintf(w, "\nnot yet:  %s\nmachine:  %s\n", text.Count(int(st.Unsent), "version"), st.Machine)
+	if n := len(st.Recipients); n > 0 {
+		fmt.Fprintf(w, "encrypted for %s\n", text.Count(n, "age recipient"))
+	}
 	if st.Note != "" {
 		fmt.Fprintf(w, "note:     %s\n", cli.OneLine(st.Note))
 	}
@@ -147,7 +163,8 @@ func MachinesCommand() cli.Command {
 	return cli.Command{
 		Name: "machines", Group: cli.GroupStore, Args: "[s3://BUCKET/PREFIX]", Short: "who keeps a history in a bucket",
 		Long: `One line for each history, the newest last: id, host, directory, versions, and when
-something was sent last. Without an address: in the bucket of this project.
+something was sent last. Without an address: in the bucket of this project. The host
+and directory of an encrypted history are shown to who has its key.
 
 Examples:
   cachebro machines
@@ -159,6 +176,7 @@ Examples:
 func runMachines(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
 	dir, asJSON := storeFlags(fs)
+	identity := machines.IdentityFlag(e, fs)
 	args, err := e.Parse(fs, 0, 1)
 	if err != nil {
 		return err
@@ -178,7 +196,7 @@ func runMachines(ctx context.Context, e *cli.Env) error {
 			return cli.Hintf("cachebro machines s3://BUCKET/PREFIX", "the history of this project stays on this machine")
 		}
 	}
-	_, heads, _, err := bucketOf(ctx, e, place)
+	_, heads, _, err := bucketOf(ctx, e, place, *identity)
 	if err != nil {
 		return err
 	}
@@ -192,12 +210,12 @@ func runMachines(ctx context.Context, e *cli.Env) error {
 		return nil
 	}
 	for _, h := range heads {
-		fmt.Fprintf(e.Stdout, "%s  %s  %s  %s, last %s\n", h.Machine.ID, cli.Quote(h.Machine.Name), cli.Quote(h.Machine.Root), text.Count(int(h.Versions), "version"), strings.TrimSpace(cli.Stamp(h.Time, e.Now())))
+		fmt.Fprintf(e.Stdout, "%s  %s  %s  %s, last %s\n", h.Machine.ID, cli.Quote(h.Machine.Called()), cli.Quote(cmp.Or(h.Machine.Root, "(encrypted)")), text.Count(int(h.Versions), "version"), strings.TrimSpace(cli.Stamp(h.Time, e.Now())))
 	}
 	return nil
 }
 
-func bucketOf(ctx context.Context, e *cli.Env, address string) (*remote.Bucket, []remote.Head, remote.Place, error) {
+func bucketOf(ctx context.Context, e *cli.Env, address, identity string) (*remote.Bucket, []remote.Head, remote.Place, error) {
 	p, err := remote.ParsePlace(address, e.Getenv)
 	if err != nil {
 		return nil, nil, p, e.Usagef("%s: %v", e.Name, err)
@@ -205,6 +223,11 @@ func bucketOf(ctx context.Context, e *cli.Env, address string) (*remote.Bucket, 
 	b, err := remote.Dial(p)
 	if err != nil {
 		return nil, nil, p, err
+	}
+	if identity != "" {
+		if err := b.Unlock(identity); err != nil {
+			return nil, nil, p, err
+		}
 	}
 	heads, err := b.Heads(ctx)
 	if err == nil && len(heads) == 0 {

@@ -39,6 +39,7 @@ machine is refused when it comes back and says so; else under an id of its own.
 
 Examples:
   cachebro resume s3://backups/app ~/src/app
+  cachebro resume --identity ~/key.txt --send s3://backups/app ~/src/app
   cachebro resume --at 2h s3://backups/app ~/src/app
   cachebro resume --machine build-7 s3://backups/app ~/src/app`,
 		Run: runResume,
@@ -63,6 +64,7 @@ func runResume(ctx context.Context, e *cli.Env) error {
 	at := flags.String("at", "", "the tree of this `TIME` (12:40, 2026-05-01 12:40, 2h)")
 	name := flags.String("machine", "", "id or name of the machine whose history it is")
 	send := flags.Bool("send", false, "send the history on, as remote add does")
+	identity := machines.IdentityFlag(e, flags)
 	asJSON := flags.Bool("json", false, "print JSON")
 	args, err := e.Parse(flags, 2, 2)
 	if err != nil {
@@ -72,7 +74,7 @@ func runResume(ctx context.Context, e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	b, heads, place, err := bucketOf(ctx, e, args[0])
+	b, heads, place, err := bucketOf(ctx, e, args[0], *identity)
 	if err != nil {
 		return err
 	}
@@ -171,6 +173,9 @@ func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.P
 	if e := <-sent; e != nil && err != nil && !errors.Is(e, context.Canceled) && !errors.Is(e, io.ErrClosedPipe) {
 		err = e // the reader only knows that it ended
 	}
+	if errors.Is(err, remote.ErrLocked) {
+		return cli.Hintf(machines.IdentityHint, "resume: %w", err)
+	}
 	if err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
@@ -234,6 +239,6 @@ func sendOn(ctx context.Context, s *store.Store, place remote.Place, root string
 	if err != nil {
 		return "", err
 	}
-	err = sender.Add(ctx, place, host)
+	err = sender.Add(ctx, place, host, nil)
 	return sender.Note(), err
 }

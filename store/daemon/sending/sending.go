@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -239,7 +240,7 @@ func (s *Service) note() {
 		s.log.Warn("the history's id", "note", n)
 	}
 	s.state = wire.RemoteState{
-		URL: p.String(), Machine: h.Machine.ID, Segments: h.N, Versions: h.Versions, Bytes: h.Bytes, Last: h.Time, Note: s.sender.Note(),
+		URL: p.String(), Machine: h.Machine.ID, Segments: h.N, Versions: h.Versions, Bytes: h.Bytes, Last: h.Time, Note: s.sender.Note(), Recipients: s.sender.Recipients(),
 		Error: was.Error, Hint: was.Hint, Since: was.Since, Next: was.Next,
 	}
 }
@@ -342,8 +343,14 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 	if old.URL != "" && old.URL != p.String() {
 		return wire.Errorf(wire.ErrConflict, "cachebro remote rm ends that", "the history goes to %s already", old.URL)
 	}
+	if old.URL != "" && len(q.Recipients) > 0 && !slices.Equal(q.Recipients, old.Recipients) {
+		return wire.Errorf(wire.ErrConflict, "cachebro remote rm, then add; what was sent stays as it is", "the history goes there already, for other recipients or none")
+	}
 	if old.URL != "" && (old.Error == "" || old.Hint != hint(remote.ErrLost) && old.Hint != hint(remote.ErrTaken)) {
 		return nil // as it is
+	}
+	if err := remote.CheckRecipients(q.Recipients); err != nil {
+		return wire.Errorf(wire.ErrBadRequest, "age-keygen prints one", "%v", err)
 	}
 	s.interrupt()
 	ctx, err = s.take(ctx)
@@ -351,7 +358,7 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 		return err
 	}
 	defer s.give()
-	if err := s.sender.Add(ctx, p, q.Name); err != nil {
+	if err := s.sender.Add(ctx, p, q.Name, q.Recipients); err != nil {
 		return wire.Errorf(wire.ErrBadRequest, "credentials come from the environment in which the project was mounted, or from ~/.aws/credentials", "%v", err)
 	}
 	s.note()
