@@ -20,6 +20,7 @@ const (
 	MDiff       = "diff"        // DiffQuery → DiffAnswer, body: unified diff
 	MBlame      = "blame"       // ShowQuery → BlameAnswer, body: the text; who wrote which of its lines
 	MPlan       = "plan"        // PlanRequest → Plan: revert, undo, redo, restore; nothing is written yet
+	MPlanTaken  = "plan.taken"  // PlanRequest → Elsewhere, body: its contents; what an undo means, for who takes it back on another machine
 	MPlanOpen   = "plan.open"   // Empty → OpenPlans: what was left half-done
 	MPlanFetch  = "plan.fetch"  // PlanFetch → PlanContents, body: the contents
 	MPlanDone   = "plan.done"   // PlanDone → Empty: what the client wrote
@@ -290,6 +291,30 @@ type PlanRequest struct {
 	Merge     bool   `json:"merge,omitempty"`
 	Force     bool   `json:"force,omitempty"`
 	DryRun    bool   `json:"dry_run,omitempty"` // nothing is journalled
+	// Elsewhere: undo what another machine did.
+	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
+}
+
+// Elsewhere is what another machine did. The contents of its files lie in the body of the
+// request one behind the other, of each file that of Was and then that of Want.
+type Elsewhere struct {
+	Title string          `json:"title"`
+	Files []ElsewhereFile `json:"files"`
+}
+
+// ElsewhereFile is what became of one path there.
+type ElsewhereFile struct {
+	Path []byte        `json:"path"`
+	Was  ElsewhereSide `json:"was"`            // what it was made
+	Want ElsewhereSide `json:"want"`           // what it was before
+	Lost string        `json:"lost,omitempty"` // why that is not known
+}
+
+// ElsewhereSide is a file at one moment.
+type ElsewhereSide struct {
+	Mode   uint32 `json:"mode,omitempty"` // st_mode; 0: it was not there
+	Size   int64  `json:"size,omitempty"` // of its content in the body
+	Target []byte `json:"target,omitempty"`
 }
 
 // FileEdits are some of the edits between two versions of a file: their places, from 0

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -62,6 +63,30 @@ func TestOtherMachines(t *testing.T) {
 	}
 	if out := p.cb("log", p.path("a.txt")); strings.Contains(out, "two of the other") || strings.Count(out, "\n") != 2 {
 		t.Errorf("the own log: %s", out)
+	}
+
+	// What the other did is taken back here where it is here too, and nowhere else.
+	p.write("c.txt", "c\n")
+	p.write("b.txt", "b\nchanged there\n")
+	other.write("b.txt", "b\nchanged there\n")
+	other.sh("rm a.txt; echo c >c.txt; chmod 600 c.txt")
+	other.write("only-there.txt", "only there\n")
+	other.cb("remote", "send", "--dir", other.dir)
+	out := p.refuseOut(1, "undo", "--machine", id, "--since", "1h", "--yes", "--dir", p.dir)
+	if !strings.Contains(out, "a.txt: it is not what that machine left") {
+		t.Errorf("undo: %s", out)
+	}
+	for name, want := range map[string]string{"a.txt": "one\nmine\n", "b.txt": "b\n"} {
+		if got := p.read(name); got != want {
+			t.Errorf("%s is %q, not %q\n%s", name, got, want, out)
+		}
+	}
+	if _, err := os.Lstat(p.path("c.txt")); err == nil {
+		t.Errorf("c.txt is there\n%s", out)
+	}
+	p.cb("redo", "--yes", "--dir", p.dir)
+	if got := p.read("b.txt") + p.read("c.txt"); got != "b\nchanged there\nc\n" {
+		t.Errorf("after the redo: %q", got)
 	}
 
 	// What is sent later comes too, and nothing comes twice.

@@ -71,6 +71,11 @@ func leftOver(left int) error {
 // takeBack asks the daemon for a plan, shows it, asks the person, and carries
 // it out through the mountpoint. For its status see planStatus.
 func takeBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
+	return takeBackWith(ctx, e, t, c, r, nil, f)
+}
+
+// takeBackWith is takeBack with contents for the request.
+func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, body []byte, f planFlags) error {
 	r.Merge, r.Force, r.DryRun = *f.merge, *f.force, *f.dryRun
 	left := 0
 	if !r.DryRun && r.Kind != "rollback" {
@@ -80,7 +85,8 @@ func takeBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 		}
 	}
 	looked := e.WatchTree(ctx, c)
-	plan, err := wire.Call[wire.Plan](ctx, c, wire.MPlan, r)
+	var plan wire.Plan
+	_, err := c.Call(ctx, wire.MPlan, r, body, &plan)
 	looked()
 	if err != nil {
 		return err

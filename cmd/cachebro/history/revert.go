@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/machines"
 	"cachebro/fusefs/mounts"
 	"cachebro/store/glob"
 	"cachebro/store/wire"
@@ -92,6 +93,9 @@ Git's own files are left alone, unless --git is given: refs, HEAD, the index, th
 stash, config, hooks and removed objects are then taken back as well, by the same
 law; files that belong together, as HEAD, the index and the branch, go together.
 
+--machine means what another machine did (see cachebro machines), chosen in the same way;
+it is taken back in the files here, where they are what that machine left.
+
 An undo that was killed is finished by the next mount, undo or redo; --rollback
 takes back what it had done.
 
@@ -134,6 +138,7 @@ func runUndo(ctx context.Context, e *cli.Env) error {
 	u := addUnitFlags(fs)
 	back := fs.Bool("rollback", false, "take back what an undo that was killed had done, instead of finishing it")
 	git := fs.Bool("git", false, "also take back what was done to git's own files: refs, HEAD, index, stash, config, hooks, objects")
+	machine := machines.Flag(fs)
 	hunks := fs.Bool("hunk", false, "ask of each hunk of the action whether to take it back")
 	f := addPlanFlags(fs, true)
 	args, err := e.Parse(fs, 0, -1)
@@ -178,6 +183,12 @@ func runUndo(ctx context.Context, e *cli.Env) error {
 		}
 		r.Paths = append(r.Paths, []byte(a))
 	}
+	if *machine != "" {
+		if *git || *hunks {
+			return e.Usagef("undo: --machine does not go with --git or --hunk")
+		}
+		return takeElsewhere(ctx, e, t, c, *machine, r, f)
+	}
 	if *git {
 		if *hunks || *f.merge || *f.force {
 			return e.Usagef("undo: --git does not go with --hunk, --merge or --force")
@@ -191,6 +202,22 @@ func runUndo(ctx context.Context, e *cli.Env) error {
 		return takeHunks(ctx, e, t, c, r, f)
 	}
 	return takeBack(ctx, e, t, c, r, f)
+}
+
+// takeElsewhere takes back here what another machine did.
+func takeElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
+	_, there, err := machines.Open(ctx, e, machine, t.Base())
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	var taken wire.Elsewhere
+	body, err := there.Call(ctx, wire.MPlanTaken, r, nil, &taken)
+	if err != nil {
+		return err
+	}
+	taken.Title += " on " + machine
+	return takeBackWith(ctx, e, t, c, wire.PlanRequest{Kind: r.Kind, Elsewhere: &taken}, body, f)
 }
 
 // actionNumber reads "#178", the number of an action as log prints it. A file of that

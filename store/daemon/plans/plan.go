@@ -14,6 +14,7 @@ import (
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/survey"
 	"cachebro/store/daemon/versions"
+	"cachebro/store/gitdir"
 	"cachebro/store/undo"
 	"cachebro/store/wire"
 )
@@ -38,7 +39,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if !q.DryRun {
 		planner.Secure = pl.secureFor(ctx)
 	}
-	p, err := pl.makePlan(ctx, q, planner)
+	p, err := pl.makePlan(ctx, q, r.Body, planner)
 	if !whole {
 		behind := pl.ingest.Behind()
 		if err != nil {
@@ -85,7 +86,7 @@ func (pl *Plans) carriedBy(p *undo.Draft, pid int) {
 	pl.recent.put(&p.Plan, p.Read)
 }
 
-func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
+func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, planner undo.Planner) (*undo.Draft, error) {
 	switch q.Kind {
 	case store.PlanRevert:
 		return pl.planRevert(ctx, q, planner)
@@ -95,6 +96,9 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, planner undo.
 		}
 		if len(q.Edits) > 0 {
 			return pl.planEdits(q, planner)
+		}
+		if q.Elsewhere != nil {
+			return pl.planElsewhere(q, body, planner)
 		}
 		if p, err := pl.planBoth(ctx, q, planner); p != nil || err != nil {
 			return p, err
@@ -125,6 +129,69 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, planner undo.
 		return planner.Rollback(q.Plan)
 	}
 	return nil, wire.Errorf(wire.ErrBadRequest, "revert, undo, redo or restore", "there is no plan of kind %q", q.Kind)
+}
+
+// planElsewhere takes back here what another machine did.
+func (pl *Plans) planElsewhere(q wire.PlanRequest, body []byte, planner undo.Planner) (*undo.Draft, error) {
+	var of []undo.Elsewhere
+	for _, f := range q.Elsewhere.Files {
+		p, err := pl.paths.Clean(f.Path)
+		if err != nil {
+			return nil, err
+		}
+		if _, _, git := gitdir.Split(string(p)); p == "" || git {
+			return nil, wire.Errorf(wire.ErrBadRequest, "", "%s is not a file of the project", onwire.Display(p))
+		}
+		side := func(s wire.ElsewhereSide) (undo.Side, error) {
+			if s.Size < 0 || s.Size > int64(len(body)) {
+				return undo.Side{}, wire.Errorf(wire.ErrBadRequest, "", "a content of %s is missing", onwire.Display(p))
+			}
+			out := undo.Side{Mode: s.Mode, Content: body[:s.Size:s.Size], Target: string(s.Target)}
+			body = body[s.Size:]
+			return out, nil
+		}
+		e := undo.Elsewhere{Path: p, Lost: f.Lost}
+		if e.Was, err = side(f.Was); err == nil {
+			e.Want, err = side(f.Want)
+		}
+		if err != nil {
+			return nil, err
+		}
+		of = append(of, e)
+	}
+	return planner.Elsewhere(q.Elsewhere.Title, of, q.Merge, q.Force)
+}
+
+// maxElsewhere bounds the contents that go from one machine's history to another, in
+// bytes.
+const maxElsewhere = 200 << 20
+
+// taken tells what an undo of this history means, for another machine.
+func (pl *Plans) taken(_ context.Context, q wire.PlanRequest) (out wire.Elsewhere, body []byte, err error) {
+	uq, err := pl.undoQuery(q)
+	if err != nil {
+		return out, nil, err
+	}
+	title, of, err := undo.Planner{Store: pl.store}.Taken(uq)
+	if err != nil {
+		return out, nil, err
+	}
+	out = wire.Elsewhere{Title: title, Files: make([]wire.ElsewhereFile, len(of))}
+	for i, e := range of {
+		f := &out.Files[i]
+		f.Path, f.Lost = []byte(e.Path), e.Lost
+		for _, s := range []struct {
+			of undo.Side
+			to *wire.ElsewhereSide
+		}{{e.Was, &f.Was}, {e.Want, &f.Want}} {
+			*s.to = wire.ElsewhereSide{Mode: s.of.Mode, Size: int64(len(s.of.Content)), Target: []byte(s.of.Target)}
+			body = append(body, s.of.Content...)
+		}
+		if len(body) > maxElsewhere {
+			return out, nil, wire.Errorf(wire.ErrTooLarge, "name some of the files", "the contents have more than %d MiB", maxElsewhere>>20)
+		}
+	}
+	return out, body, nil
 }
 
 // planEdits takes single edits back, as undo --hunk and the pages ask for them.
