@@ -1,7 +1,7 @@
 // Package remote keeps copies of histories in an S3-compatible bucket: it sends what one
 // history got since the last time, and reads whole histories back. A bucket serves many
 // machines, each of which writes under an id of its own and owns its history; nobody
-// waits for another, and nothing is ever listed.
+// waits for another, and who sends or reads lists nothing.
 //
 // Below the prefix that a project has in its bucket lie
 //
@@ -9,7 +9,7 @@
 //	heads/MACHINE              what that machine has sent, as it is now
 //	lists/MACHINE/SHA256       older segments that a head does not name itself
 //	logs/MACHINE/SHA256        the log of a segment
-//	contents/SHA256            the contents of a segment
+//	contents/MACHINE/SHA256    the contents of a segment
 //
 // The first two change, by conditional writes only (If-Match, If-None-Match). All others
 // are named by the SHA-256 of their bytes and never change. A segment is a part of a

@@ -152,7 +152,9 @@ var (
 func headKey(machine string) string       { return path.Join("heads", machine) }
 func logKey(machine, hash string) string  { return path.Join("logs", machine, hash) }
 func listKey(machine, hash string) string { return path.Join("lists", machine, hash) }
-func contentsKey(hash string) string      { return path.Join("contents", hash) }
+func contentsKey(machine, hash string) string {
+	return path.Join("contents", machine, hash)
+}
 
 // valid: all names are names.
 func (s Segment) valid() bool {

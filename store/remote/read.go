@@ -229,7 +229,7 @@ func (b *Bucket) fetch(ctx context.Context, p piece, previous string) (contents,
 		return nil, nil, err
 	}
 	if p.Contents != "" {
-		if contents, err = b.getHashed(ctx, contentsKey(p.Contents), p.Contents, p.ContentsSize); err == nil {
+		if contents, err = b.getHashed(ctx, contentsKey(p.machine, p.Contents), p.Contents, p.ContentsSize); err == nil {
 			contents, err = b.open(contents)
 		}
 	}

@@ -381,7 +381,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 			r.packed = packed{clear, body}
 		}
 		seg.Contents, seg.ContentsSize = hashOf(r.packed.body), int64(len(r.packed.body))
-		if err := r.put(ctx, contentsKey(seg.Contents), r.packed.body); err != nil {
+		if err := r.put(ctx, contentsKey(was.Machine.ID, seg.Contents), r.packed.body); err != nil {
 			return err
 		}
 	}

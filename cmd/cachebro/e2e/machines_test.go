@@ -40,6 +40,11 @@ func TestOtherMachines(t *testing.T) {
 	p.cb("remote", "send", "--dir", p.dir)
 	id := other.machine()
 
+	for _, args := range [][]string{{"--dir", p.dir}, {srv.Address("app")}} {
+		if out := p.cb(append([]string{"remote", "du"}, args...)...); !strings.Contains(out, id) || !strings.Contains(out, p.machine()) || strings.Count(out, "\n") != 3 {
+			t.Errorf("remote du: %s", out)
+		}
+	}
 	if out := p.cb("log", "--machine", id, p.dir); !strings.Contains(out, "a.txt") || !strings.Contains(out, "lost.txt") && !strings.Contains(out, "came and went") {
 		t.Errorf("log: %s", out)
 	}

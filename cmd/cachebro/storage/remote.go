@@ -18,7 +18,7 @@ import (
 // RemoteCommand is cachebro remote.
 func RemoteCommand() cli.Command {
 	return cli.Command{
-		Name: "remote", Group: cli.GroupStore, Args: "[add s3://BUCKET/PREFIX | rm | send]", Short: "keep a copy of the history in a bucket, while you work",
+		Name: "remote", Group: cli.GroupStore, Args: "[add s3://BUCKET/PREFIX | rm | send | du]", Short: "keep a copy of the history in a bucket, while you work",
 		Long: `Every version goes to an S3-compatible bucket some seconds after it was stored,
 and the last ones when a session ends and at umount. Without arguments it says what
 was sent and what was not. cachebro resume brings a history back on another machine.
@@ -34,12 +34,16 @@ Credentials come from the environment (AWS_ACCESS_KEY_ID …) in which the proje
 mounted, from ~/.aws/credentials, or from the machine's own role, and are kept
 nowhere. The address may say more: ?endpoint=https://HOST&region=…&path-style=1&ca=FILE
 
+du says what each machine's history takes there, in the bucket of this project or in the
+one that is named.
+
 Examples:
   cachebro remote add s3://backups/app
   cachebro remote add 's3://backups/app?endpoint=https://minio.example:9000&path-style=1'
   cachebro remote add --recipient age1… s3://backups/app
   cachebro remote
-  cachebro remote send`,
+  cachebro remote send
+  cachebro remote du s3://backups/app`,
 		Run: runRemote,
 	}
 }
@@ -51,9 +55,17 @@ func runRemote(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
 	dir, asJSON := storeFlags(fs)
 	to := fs.StringArray("recipient", nil, "encrypt for this age recipient (`age1…`), or for several; with add")
+	identity := machines.IdentityFlag(e, fs)
 	args, err := e.Parse(fs, 0, 2)
 	if err != nil {
 		return err
+	}
+	what := cli.First(args, "")
+	if len(*to) > 0 && what != "add" {
+		return e.Usagef("remote: --recipient goes with add")
+	}
+	if what == "du" {
+		return remoteDu(ctx, e, cli.First(args[1:], ""), *dir, *identity, *asJSON)
 	}
 	q := wire.RemoteRequest{}
 	switch {
@@ -75,10 +87,7 @@ func runRemote(ctx context.Context, e *cli.Env) error {
 	case len(args) == 1 && args[0] == "send":
 		q.Do, q.Within = "send", sendWithin
 	default:
-		return e.Usagef("remote: add s3://BUCKET/PREFIX, rm or send")
-	}
-	if len(*to) > 0 && q.Do != "add" {
-		return e.Usagef("remote: --recipient goes with add")
+		return e.Usagef("remote: add s3://BUCKET/PREFIX, rm, send or du")
 	}
 	t, c, err := e.Open(ctx, *dir)
 	if err != nil {
@@ -181,20 +190,9 @@ func runMachines(ctx context.Context, e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	place := cli.First(args, "")
-	if place == "" {
-		_, c, err := e.Open(ctx, *dir)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		st, err := wire.Call[wire.RemoteState](ctx, c, wire.MRemote, wire.RemoteRequest{})
-		if err != nil {
-			return err
-		}
-		if place = st.URL; place == "" {
-			return cli.Hintf("cachebro machines s3://BUCKET/PREFIX", "the history of this project stays on this machine")
-		}
+	place, err := addressOf(ctx, e, cli.First(args, ""), *dir)
+	if err != nil {
+		return err
 	}
 	_, heads, _, err := bucketOf(ctx, e, place, *identity)
 	if err != nil {
@@ -215,19 +213,40 @@ func runMachines(ctx context.Context, e *cli.Env) error {
 	return nil
 }
 
-func bucketOf(ctx context.Context, e *cli.Env, address, identity string) (*remote.Bucket, []remote.Head, remote.Place, error) {
+// addressOf is an address, or where none is given that of the project.
+func addressOf(ctx context.Context, e *cli.Env, address, dir string) (string, error) {
+	if address != "" {
+		return address, nil
+	}
+	_, c, err := e.Open(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	st, err := wire.Call[wire.RemoteState](ctx, c, wire.MRemote, wire.RemoteRequest{})
+	if err == nil && st.URL == "" {
+		err = cli.Hintf("name a bucket: s3://BUCKET/PREFIX", "the history of this project stays on this machine")
+	}
+	return st.URL, err
+}
+
+// dialed is the bucket at an address.
+func dialed(e *cli.Env, address, identity string) (*remote.Bucket, remote.Place, error) {
 	p, err := remote.ParsePlace(address, e.Getenv)
 	if err != nil {
-		return nil, nil, p, e.Usagef("%s: %v", e.Name, err)
+		return nil, p, e.Usagef("%s: %v", e.Name, err)
 	}
 	b, err := remote.Dial(p)
+	if err == nil && identity != "" {
+		err = b.Unlock(identity)
+	}
+	return b, p, err
+}
+
+func bucketOf(ctx context.Context, e *cli.Env, address, identity string) (*remote.Bucket, []remote.Head, remote.Place, error) {
+	b, p, err := dialed(e, address, identity)
 	if err != nil {
 		return nil, nil, p, err
-	}
-	if identity != "" {
-		if err := b.Unlock(identity); err != nil {
-			return nil, nil, p, err
-		}
 	}
 	heads, err := b.Heads(ctx)
 	if err == nil && len(heads) == 0 {

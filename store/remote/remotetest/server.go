@@ -6,8 +6,11 @@ package remotetest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/md5"
 	"encoding/hex"
+	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -61,7 +64,8 @@ type Server struct {
 
 	mu      sync.Mutex
 	objects map[string][]byte
-	times   map[string]time.Time // when each was written
+	times   map[string]time.Time // when each was written, by the server's clock
+	ahead   time.Duration        // how far that clock is ahead of ours
 	fault   func(*http.Request) Fault
 	asked   int
 }
@@ -158,7 +162,7 @@ func (s *Server) Set(key string, b []byte) {
 		name := filepath.Join(s.dir, Bucket, key)
 		err := os.Remove(name)
 		if b != nil {
-			err = os.WriteFile(name, b, 0o644)
+			err = errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, b, 0o644))
 		}
 		if err != nil {
 			s.t.Fatal(err)
@@ -171,29 +175,17 @@ func (s *Server) Set(key string, b []byte) {
 		delete(s.objects, key)
 		return
 	}
-	s.objects[key], s.times[key] = bytes.Clone(b), time.Now()
+	s.objects[key], s.times[key] = bytes.Clone(b), s.nowLocked()
 }
 
-// Pass makes all that lies in the bucket older, as if so much time had passed.
+// Pass lets so much time pass by the server's clock.
 func (s *Server) Pass(d time.Duration) {
-	s.t.Helper()
-	for _, key := range s.Objects() {
-		if s.dir == "" {
-			s.mu.Lock()
-			s.times[key] = s.times[key].Add(-d)
-			s.mu.Unlock()
-			continue
-		}
-		name := filepath.Join(s.dir, Bucket, key)
-		fi, err := os.Stat(name)
-		if err == nil {
-			err = os.Chtimes(name, time.Time{}, fi.ModTime().Add(-d))
-		}
-		if err != nil {
-			s.t.Fatal(err)
-		}
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead += d
 }
+
+func (s *Server) nowLocked() time.Time { return time.Now().Add(s.ahead) }
 
 // front stands before the server and breaks things.
 func (s *Server) front(w http.ResponseWriter, r *http.Request) {
@@ -215,6 +207,15 @@ func (s *Server) front(w http.ResponseWriter, r *http.Request) {
 		again.Body = io.NopCloser(bytes.NewReader(body))
 		rec := httptest.NewRecorder()
 		s.inner.ServeHTTP(rec, again)
+		s.mu.Lock()
+		now := s.nowLocked()
+		s.mu.Unlock()
+		rec.Header().Set("Date", now.UTC().Format(http.TimeFormat))
+		if r.Method == http.MethodPut && rec.Code == http.StatusOK && s.dir != "" {
+			if err := os.Chtimes(filepath.Join(s.dir, filepath.FromSlash(r.URL.Path)), time.Time{}, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				s.t.Error(err)
+			}
+		}
 		return rec
 	}
 	switch fault {
@@ -266,6 +267,10 @@ func etagOf(b []byte) string {
 
 // serve is our own server.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && strings.TrimSuffix(r.URL.Path, "/") == "/"+Bucket && r.URL.Query().Get("list-type") == "2" {
+		s.list(w, r.URL.Query())
+		return
+	}
 	key, ok := strings.CutPrefix(r.URL.Path, "/"+Bucket+"/")
 	if !ok || key == "" {
 		refuse(w, http.StatusNotFound, "NoSuchBucket")
@@ -297,10 +302,68 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		all, _ := io.ReadAll(r.Body)
-		s.objects[key], s.times[key] = all, time.Now()
+		s.objects[key], s.times[key] = all, s.nowLocked()
 		w.Header().Set("ETag", etagOf(all))
+	case http.MethodDelete:
+		delete(s.objects, key)
+		w.WriteHeader(http.StatusNoContent)
 	default:
 		refuse(w, http.StatusMethodNotAllowed, "MethodNotAllowed")
+	}
+}
+
+// listPage is how many objects a listing has at most: few, so that tests get several pages.
+const listPage = 50
+
+type listing struct {
+	XMLName               xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListBucketResult"`
+	Name, Prefix          string
+	KeyCount, MaxKeys     int
+	EncodingType          string `xml:",omitempty"`
+	IsTruncated           bool
+	NextContinuationToken string `xml:",omitempty"`
+	Contents              []listed
+}
+
+type listed struct {
+	Key, LastModified, ETag string
+	Size                    int
+}
+
+// list answers ListObjectsV2 without a delimiter.
+func (s *Server) list(w http.ResponseWriter, q url.Values) {
+	if q.Get("delimiter") != "" {
+		refuse(w, http.StatusNotImplemented, "NotImplemented")
+		return
+	}
+	l := listing{Name: Bucket, Prefix: q.Get("prefix"), MaxKeys: listPage, EncodingType: q.Get("encoding-type")}
+	after := cmp.Or(q.Get("continuation-token"), q.Get("start-after"))
+	keys := s.Objects()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range keys {
+		b, there := s.objects[key]
+		if !there || key <= after || !strings.HasPrefix(key, l.Prefix) {
+			continue
+		}
+		if l.KeyCount == listPage {
+			l.IsTruncated = true
+			break
+		}
+		l.KeyCount++
+		l.NextContinuationToken = key
+		name := key
+		if l.EncodingType == "url" {
+			name = url.QueryEscape(key)
+		}
+		l.Contents = append(l.Contents, listed{name, s.times[key].UTC().Format(time.RFC3339Nano), etagOf(b), len(b)})
+	}
+	if !l.IsTruncated {
+		l.NextContinuationToken = ""
+	}
+	w.Header().Set("Content-Type", "application/xml")
+	if err := xml.NewEncoder(w).Encode(l); err != nil {
+		s.t.Error(err)
 	}
 }
 

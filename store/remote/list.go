@@ -1,0 +1,148 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+)
+
+// object is one that lies in the bucket, as a listing shows it.
+type object struct {
+	key     string // below the prefix
+	kind    string // the first part of the key
+	machine string // whose it is; "": machines, which is everybody's
+	hash    string // "": the object changes
+	size    int64
+	at      time.Time // of the PUT, by the server's clock
+}
+
+// maxListed bounds what a listing is followed for.
+const maxListed = 50_000_000
+
+// list passes the objects below the prefix in the order of their keys, and counts what
+// is not of a bucket's format: others may keep something there too. Only who looks after
+// the bucket asks for it.
+func (b *Bucket) list(ctx context.Context, do func(object) error) (foreign int, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	late := time.AfterFunc(2*patience, cancel) // for one page
+	defer late.Stop()
+	prefix := ""
+	if b.place.Prefix != "" {
+		prefix = b.place.Prefix + "/"
+	}
+	n := 0
+	for o := range b.core.ListObjectsIter(ctx, b.place.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
+		if o.Err != nil {
+			return foreign, b.failed("list", cmp.Or(prefix, "the bucket"), o.Err)
+		}
+		late.Reset(2 * patience)
+		if n++; n > maxListed {
+			return foreign, fmt.Errorf("%w: the listing has no end", ErrForged)
+		}
+		key, ok := strings.CutPrefix(o.Key, prefix)
+		if !ok {
+			return foreign, fmt.Errorf("%w: the listing names %.80q", ErrForged, o.Key)
+		}
+		one, ok := objectOf(key)
+		if !ok {
+			foreign++
+			continue
+		}
+		one.size, one.at = o.Size, o.LastModified
+		if err := do(one); err != nil {
+			return foreign, err
+		}
+	}
+	return foreign, ctx.Err()
+}
+
+// objectOf reads a key; false: none of ours looks so.
+func objectOf(key string) (o object, ok bool) {
+	parts := strings.Split(key, "/")
+	o = object{key: key, kind: parts[0]}
+	switch {
+	case key == "machines":
+		return o, true
+	case o.kind == "heads" && len(parts) == 2:
+		o.machine = parts[1]
+		return o, validID(o.machine)
+	case (o.kind == "lists" || o.kind == "logs" || o.kind == "contents") && len(parts) == 3:
+		o.machine, o.hash = parts[1], parts[2]
+		return o, validID(o.machine) && validHash(o.hash)
+	}
+	return o, false
+}
+
+// Usage is what a project takes in the bucket.
+type Usage struct {
+	Machines []MachineUsage `json:"machines"` // the largest first
+	Objects  int            `json:"objects"`
+	Bytes    int64          `json:"bytes"`
+	// Foreign are objects below the prefix that cachebro did not put there.
+	Foreign int `json:"foreign,omitempty"`
+}
+
+// MachineUsage is what a machine takes.
+type MachineUsage struct {
+	Machine  Machine   `json:"machine"`
+	Last     time.Time `json:"last,omitzero"` // when it has sent something, by its clock
+	Versions uint64    `json:"versions"`
+	Objects  int       `json:"objects"`
+	Bytes    int64     `json:"bytes"`    // of all its objects
+	Contents int64     `json:"contents"` // of those, the contents of files
+	// Unknown: it is not in the list of machines.
+	Unknown bool `json:"unknown,omitempty"`
+}
+
+// Usage lists the bucket and sums up.
+func (b *Bucket) Usage(ctx context.Context) (u Usage, err error) {
+	all, _, err := b.machines(ctx)
+	if err != nil {
+		return u, err
+	}
+	of := map[string]*MachineUsage{}
+	for _, m := range all.Machines {
+		of[m.ID] = &MachineUsage{Machine: m}
+	}
+	u.Foreign, err = b.list(ctx, func(o object) error {
+		u.Objects++
+		u.Bytes += o.size
+		if o.machine == "" {
+			return nil
+		}
+		m := of[o.machine]
+		if m == nil {
+			m = &MachineUsage{Machine: Machine{ID: o.machine}, Unknown: true}
+			of[o.machine] = m
+		}
+		m.Objects++
+		if m.Bytes += o.size; o.kind == "contents" {
+			m.Contents += o.size
+		}
+		return nil
+	})
+	if err != nil {
+		return u, err
+	}
+	for id, m := range of {
+		h, _, err := b.head(ctx, id)
+		if err != nil && !errors.Is(err, ErrMissing) {
+			return u, err
+		}
+		if err == nil {
+			m.Machine, m.Last, m.Versions = h.Machine, h.Time, h.Versions
+		}
+		u.Machines = append(u.Machines, *m)
+	}
+	slices.SortFunc(u.Machines, func(a, b MachineUsage) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Machine.ID, b.Machine.ID))
+	})
+	return u, nil
+}
