@@ -129,7 +129,7 @@ func (o *overlay) closeContent(n *inode, c Caller, op event.Op, idle bool) {
 func (o *overlay) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, held bool, sx *sys.Stat, err error, gen uint32) {
 	w.dirty = false
 	defer o.ledger.flag(n, nodeDirty|nodeCreated, false)
-	o.dirty.remove(n)
+	defer o.dirty.remove(n) // who waits for n in the set waits until it is told of
 	if err != nil {
 		// Removed underneath while it was being written: nothing to keep.
 		o.log.Warn("closed file cannot be found", "path", n.LastPath(), "err", err)

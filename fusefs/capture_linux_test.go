@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/sys"
+	"cachebro/store/event"
 
 	"golang.org/x/sys/unix"
 )
@@ -381,4 +382,45 @@ func TestBeforeIsCancelled(t *testing.T) {
 		t.Error("the wait did not end with the request")
 	}
 	_ = cmd.Wait()
+}
+
+// Nothing is told of a file that was only made or emptied before its handle's end,
+// which the kernel sends after close(2) has returned: who asks the root for Settled is
+// answered after that, and soon where the file stays open.
+func TestSettled(t *testing.T) {
+	f := mountTest(t, nil)
+	f.sh("echo old > a")
+	ask := func() time.Duration {
+		began := time.Now()
+		f.path("", func(p string) error {
+			if _, err := unix.Getxattr(p, event.Settled, nil); err != unix.ENODATA {
+				return fmt.Errorf("%v instead of ENODATA", err)
+			}
+			return nil
+		})
+		return time.Since(began)
+	}
+	f.path("a", func(p string) error {
+		h, err := os.OpenFile(p, os.O_WRONLY|os.O_TRUNC, 0)
+		if err != nil {
+			return err
+		}
+		time.AfterFunc(30*time.Millisecond, func() { _ = h.Close() })
+		return nil
+	})
+	ask()
+	if calls := f.rec.take(); !slices.Contains(calls, `closed write a ""`) {
+		t.Errorf("answered before it was told: %q", calls)
+	}
+	f.path("b", func(p string) error {
+		h, err := os.Create(p)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { _ = h.Close() })
+		return nil
+	})
+	if took := ask(); took > 5*time.Second {
+		t.Errorf("a file that stays open is waited for: %v", took)
+	}
 }

@@ -10,6 +10,9 @@ const (
 	idleAfter = 2 * time.Second // quiet for so long counts as closed
 	idleEvery = 5 * time.Second // but one file no oftener than this
 	idleTick  = 500 * time.Millisecond
+
+	settleAfter = 100 * time.Millisecond // a handle's end comes after its close, but not later than this
+	settleTick  = time.Millisecond
 )
 
 // dirtySet holds the inodes that were written and not closed, and closes those
@@ -73,6 +76,30 @@ func (d *dirtySet) each(f func(File)) {
 			f(n)
 		}
 		n.order.Unlock()
+	}
+}
+
+// settle waits for what was only made or emptied just now: nothing is told of it
+// before the end of its last handle, which may come after its close has returned.
+func (d *dirtySet) settle(cancel <-chan struct{}) {
+	for _, n := range d.list() {
+		for began := time.Now(); time.Since(began) < settleAfter; {
+			if n.order.TryLock() {
+				w := n.writes
+				waits := w != nil && w.dirty && w.empty && time.Since(w.last) < settleAfter
+				n.order.Unlock()
+				if !waits {
+					break
+				}
+			}
+			select {
+			case <-cancel:
+				return
+			case <-d.quit:
+				return
+			case <-time.After(settleTick):
+			}
+		}
 	}
 }
 

@@ -25,8 +25,12 @@ func (o *overlay) withXattrs(id uint64, f func(n *inode, fd int) error) fuse.Sta
 }
 
 // GetXAttr reads one attribute; with an empty dest it only tells the size.
-func (o *overlay) GetXAttr(_ <-chan struct{}, in *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
+func (o *overlay) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
 	var size int
+	if in.NodeId == rootID && attr == event.Settled {
+		o.dirty.settle(cancel)
+		return 0, fuse.ENOATTR
+	}
 	// The kernel asks for security.capability before the first write to each
 	// file; the file is open then.
 	if n, st := o.node(in.NodeId); st.Ok() && !o.noXattr {

@@ -75,6 +75,7 @@ func (c *call) planned(ctx context.Context, req wire.PlanRequest, dry *bool, ver
 	}
 	// The preview journals nothing; only what is then done does.
 	req.DryRun = true
+	apply.Settle(c.s.dir())
 	var p wire.Plan
 	if _, err := c.s.back.ask(ctx, wire.MPlan, req, nil, &p); err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ allowed() {
 	store/undo) echo "store store/content store/attrs store/diff store/glob store/text" ;;
 	store/undo/displace) echo "fusefs/procfs" ;;
 	store/undo/gitback) echo "store/gitdir store/wire" ;;
-	store/undo/apply) echo "store/attrs store/gitdir store/wire store/undo/displace" ;;
+	store/undo/apply) echo "store/attrs store/event store/gitdir store/wire store/undo/displace" ;;
 	store/readers) echo "store store/cache store/diff store/tokens store/text store/wire/visible" ;;
 	store/readers/*) echo "store store/diff store/diff/difftest store/tokens store/text store/readers" ;;
 	store/storetest) echo "store" ;;

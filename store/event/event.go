@@ -2,6 +2,11 @@
 // happened to a path, whether its contents are kept, and how to recognise a file.
 package event
 
+// Settled is the extended attribute that nothing has. Who asks a mount's root for it gets
+// the answer when what was closed before it is told of: of a file that was only made or
+// emptied, nothing is before its handle's end, which may come after close(2) returned.
+const Settled = "user.cachebro.settled"
+
 // Op is what happened. The values are on disk, in the spool and in the log.
 type Op uint8
 

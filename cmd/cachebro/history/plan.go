@@ -84,6 +84,7 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 			return err
 		}
 	}
+	apply.Settle(t.Base())
 	looked := e.WatchTree(ctx, c)
 	var plan wire.Plan
 	_, err := c.Call(ctx, wire.MPlan, r, body, &plan)

@@ -113,6 +113,7 @@ func (s *server) plan(ctx context.Context, q url.Values) (any, error) {
 		return nil, err
 	}
 	r.DryRun = true
+	apply.Settle(s.target().Base())
 	p, err := wire.Call[wire.Plan](ctx, s.c, wire.MPlan, r)
 	if err != nil {
 		return nil, err
@@ -241,6 +242,7 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string) (v a
 	if err != nil {
 		return nil, "", err
 	}
+	apply.Settle(t.Base())
 	p, err := wire.Call[wire.Plan](ctx, s.c, wire.MPlan, r)
 	if err != nil {
 		return nil, "", err
