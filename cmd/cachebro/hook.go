@@ -6,6 +6,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/fastpath"
+	"cachebro/cmd/cachebro/fork"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/hooks"
 	"cachebro/store/wire"
@@ -14,7 +15,7 @@ import (
 func hookCommand() cli.Command {
 	return cli.Command{
 		Name: "hook", Group: cli.GroupPlumbing, Args: "[EVENT]", Short: "answers an agent's hook events (registered by its settings)",
-		Long: "Reads one event as JSON from standard input. Never fails and never blocks: the\nexit status is 0, whatever happens. A daemon that has to be\nstarted has 1 s; one that does not answer within 200 ms is left alone for 30 s;\nCACHEBRO_HOOK_WAIT=2s gives it longer.\n\nExamples:\n  echo '{\"hook_event_name\":\"Stop\"}' | cachebro hook",
+		Long: "Reads one event as JSON from standard input. Never fails and never blocks: the\nexit status is 0, whatever happens. A daemon that has to be\nstarted has 1 s; one that does not answer within 200 ms is left alone for 30 s;\nCACHEBRO_HOOK_WAIT=2s gives it longer.\n\nWorktreeCreate and WorktreeRemove (cachebro init --worktrees) are another matter:\nthe client waits for the directory and hears of a failure.\n\nExamples:\n  echo '{\"hook_event_name\":\"Stop\"}' | cachebro hook",
 		Run:  runHook,
 	}
 }
@@ -32,6 +33,9 @@ func runHook(ctx context.Context, e *cli.Env) (err error) {
 	if len(e.Args) == 1 && (e.Args[0] == "--help" || e.Args[0] == "-h") {
 		e.PrintHelp(e.Flags())
 		return nil
+	}
+	if len(e.Args) == 1 && (e.Args[0] == "WorktreeCreate" || e.Args[0] == "WorktreeRemove") {
+		return fork.AnswerWorktree(ctx, e, e.Args[0])
 	}
 	env := fastpath.Env(e.Args)
 	env.Stdin, env.Stdout = e.Stdin, e.Stdout

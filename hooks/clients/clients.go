@@ -25,6 +25,7 @@ type Setup struct {
 	ServeArgs    []string // after "serve"; nil: what suits the client
 	AlwaysLoad   bool     // Claude Code: load the tools at once instead of behind its tool search
 	StatusLine   bool     // Claude Code: also set statusLine, where none is set
+	Worktrees    bool     // Claude Code: its worktrees are forks
 	OS           string   // runtime.GOOS; for tests
 	HasProgram   func(name string) bool
 	PathExists   func(path string) bool
@@ -282,7 +283,7 @@ func claudeFiles(s Setup) []file {
 	}{serverEntry(s.Exe, s.serve(true)), s.AlwaysLoad}
 	return []file{
 		{servers, jsonEntry{[]string{"mcpServers", "cachebro"}, entry}},
-		{settings, claudeHooks{exe: s.Exe, options: s.HookOptions, statusLine: s.StatusLine}},
+		{settings, claudeHooks{exe: s.Exe, options: s.HookOptions, statusLine: s.StatusLine, worktrees: s.Worktrees}},
 	}
 }
 

@@ -117,6 +117,7 @@ type claudeHooks struct {
 	exe        string
 	options    []string
 	statusLine bool
+	worktrees  bool
 	regs       []registration // nil: Claude Code's
 }
 
@@ -125,8 +126,11 @@ func (h claudeHooks) want() map[string][]hookGroup {
 }
 
 func (h claudeHooks) registrations() []registration {
-	if h.regs != nil {
+	switch {
+	case h.regs != nil:
 		return h.regs
+	case h.worktrees:
+		return slices.Concat(registrations, worktreeEvents)
 	}
 	return registrations
 }
@@ -208,6 +212,11 @@ func (h claudeHooks) as(before []byte) editor {
 				line, _, _ = strings.Cut(line, ";")
 				h.options = strings.Fields(line)
 			}
+		}
+	}
+	for _, g := range all[worktreeEvents[0].event] {
+		for _, c := range g.Hooks {
+			h.worktrees = h.worktrees || ourCommand().MatchString(c.Command)
 		}
 	}
 	return h

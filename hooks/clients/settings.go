@@ -32,6 +32,10 @@ var registrations = []registration{
 	{"SessionEnd", "", 5},
 }
 
+// worktreeEvents are registered on request. With them the client makes no git worktree
+// itself, and takes what the command prints. A copy of large dependencies takes its time.
+var worktreeEvents = []registration{{"WorktreeCreate", "", 600}, {"WorktreeRemove", "", 120}}
+
 type hookCommand struct {
 	Type    string `json:"type"`
 	Command string `json:"command"`
@@ -72,6 +76,12 @@ func guarded(options []string) bool {
 // block the tool call, and 2 is also the status of a Go panic.
 func hookLine(exe, event string, options []string) string {
 	words := []string{ShellQuote(exe), "hook", event}
+	switch event { // the client has to hear of a failure
+	case "WorktreeCreate":
+		return strings.Join(words, " ")
+	case "WorktreeRemove": // it runs there, and who stands in a mount keeps it
+		return "cd / && " + strings.Join(words, " ")
+	}
 	for _, o := range options {
 		words = append(words, ShellQuote(o))
 	}

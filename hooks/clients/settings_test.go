@@ -45,3 +45,56 @@ func TestHookLineStatus(t *testing.T) {
 func TestSettings(t *testing.T) {
 	golden(t, "settings.golden", indent(t, ClaudeSettings("/opt/cache bro/cachebro", "--stop-line=off"))+indent(t, ClaudeMCP("cachebro")))
 }
+
+// Worktrees are registered on request, stay while they are asked for, and go again. A
+// failure of theirs is told, unlike that of all others.
+func TestWorktrees(t *testing.T) {
+	s := testSetup(t)
+	s.Exe = filepath.Join(s.Home, "cachebro")
+	writeFile(t, s.Exe, "#!/bin/sh\n[ \"$2\" != WorktreeCreate ] || pwd\n[ \"$2\" != WorktreeRemove ] || [ \"$(pwd)\" = / ] || exit 3\n")
+	if err := os.Chmod(s.Exe, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	settings := filepath.Join(s.Home, ".claude/settings.json")
+	theirs := `{"hooks": {"WorktreeCreate": [{"hooks": [{"type": "command", "command": "make-tree"}]}]}}`
+	writeFile(t, settings, theirs)
+	registered := func(want bool) {
+		t.Helper()
+		b, err := os.ReadFile(settings)
+		if err != nil || !bytes.Contains(b, []byte("make-tree")) || bytes.Contains(b, []byte("hook WorktreeCreate")) != want || bytes.Contains(b, []byte("hook WorktreeRemove")) != want {
+			t.Errorf("registered: want %v, %v:\n%s", want, err, b)
+		}
+	}
+	with := s
+	with.Worktrees = true
+	for _, step := range []struct {
+		s    Setup
+		want bool
+	}{{s, false}, {with, true}, {s, false}, {with, true}} {
+		if err := do(t, step.s, PlanInit, "claude"); err != nil {
+			t.Fatal(err)
+		}
+		registered(step.want)
+		for _, f := range CheckClients(t.Context(), s) {
+			if f.What == "Claude Code" && !f.OK {
+				t.Errorf("doctor: %+v", f)
+			}
+		}
+	}
+	if err := do(t, s, PlanUninit, "claude"); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(settings); err != nil || string(b) != theirs {
+		t.Errorf("after uninit: %v\n%s", err, b)
+	}
+	for _, event := range []string{"WorktreeCreate", "WorktreeRemove"} {
+		cmd := exec.Command("/bin/sh", "-c", hookLine(s.Exe, event, nil))
+		cmd.Dir = s.Home
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v, %s", event, err, out)
+		}
+		if out, err := exec.Command("/bin/sh", "-c", hookLine("/nowhere/cachebro", event, nil)).CombinedOutput(); err == nil || len(out) == 0 {
+			t.Errorf("%s without the binary: %v, %s", event, err, out)
+		}
+	}
+}

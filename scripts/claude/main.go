@@ -117,6 +117,7 @@ var scenarios = []scenario{
 	{"story", "what log, what-changed and undo say of three prompts, a sub-agent and builds", false, storied},
 	{"comments", "a comment on a line in the page reaches the next prompt once", false, commented},
 	{"beliefs", "what others changed, took back or lost reaches the next prompt once", false, believed},
+	{"worktrees", "worktrees of a session, a sub-agent and a tool are forks", true, worktrees},
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},
 }
 

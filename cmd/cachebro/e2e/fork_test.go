@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -189,4 +192,144 @@ func TestForkAndMerge(t *testing.T) {
 		t.Errorf("the list:\n%s", out)
 	}
 	p.sh("git fsck --full && git log kept -1")
+}
+
+// What is staged is staged in each of five forks that are made at once, while a git holds
+// the index's lock too. To write the tree of an index, git takes that lock: some of the
+// forks had nothing staged.
+func TestForksAtOnce(t *testing.T) {
+	p := newProject(t, map[string]string{"a.txt": "a\n"})
+	p.sh("git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm one; echo staged >staged.txt; echo b >a.txt; git add -A; echo c >a.txt")
+	p.mount()
+	p.scanned()
+	before := p.sh("git status --porcelain")
+	p.write(".git/index.lock", "")
+	var commands []*exec.Cmd
+	var forks []*project
+	for i := range 5 {
+		f := *p
+		f.dir = filepath.Join(p.base, fmt.Sprint("fork", i))
+		t.Cleanup(f.unmount)
+		cmd := p.command("fork", f.dir, "--dir", p.dir)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		commands, forks = append(commands, cmd), append(forks, &f)
+	}
+	for _, cmd := range commands {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, f := range forks {
+		if got := f.sh("git status --porcelain"); got != before {
+			t.Errorf("git status in %s:\n%swant\n%s", f.dir, got, before)
+		}
+	}
+	if got := p.sh("rm .git/index.lock; git status --porcelain; git fsck --full --no-dangling"); got != before {
+		t.Errorf("git status in the project:\n%swant\n%s", got, before)
+	}
+}
+
+// answer is what a hook of a client that wants a worktree, or wants it removed, prints.
+func (p *project) answer(event string, in map[string]any) (string, error) {
+	p.t.Helper()
+	text, err := json.Marshal(in)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	cmd := p.command("hook", event)
+	cmd.Stdin = bytes.NewReader(text)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, errs.Bytes())
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// The worktrees of a client: of a project they are forks, of what cachebro does not know,
+// or of a repository inside of a project, they are git's. One that holds what is nowhere
+// else is not removed.
+func TestWorktreesOfAClient(t *testing.T) {
+	p := newProject(t, map[string]string{".gitignore": ".env\n", ".env": "KEY=1\n", "a.txt": "a\n", "lib/l.txt": "l\n"})
+	commit := "git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm one"
+	p.sh("(cd lib && " + commit + ") && echo lib >>.git/info/exclude 2>/dev/null || true; " + commit)
+	p.mount()
+	p.scanned()
+	create := func(cwd, name string) *project {
+		t.Helper()
+		dir, err := p.answer("WorktreeCreate", map[string]any{"name": name, "cwd": cwd})
+		if err != nil {
+			t.Fatalf("worktree %s of %s: %v", name, cwd, err)
+		}
+		f := *p
+		f.dir = dir
+		t.Cleanup(f.unmount)
+		return &f
+	}
+	remove := func(w *project) error {
+		_, err := p.answer("WorktreeRemove", map[string]any{"worktree_path": w.dir, "cwd": p.dir})
+		return err
+	}
+
+	w := create(p.path("lib/.."), "one/two")
+	if w.dir != p.dir+".worktrees/one+two" || w.read(".env") != "KEY=1\n" || !mounted(w.dir) {
+		t.Errorf("the worktree %s has %q", w.dir, w.read(".env"))
+	}
+	if got := w.sh("git branch --show-current"); got != "worktree-one+two\n" {
+		t.Errorf("its branch: %q", got)
+	}
+	w.write("new.txt", "new\n")
+	if err := remove(w); err == nil || !strings.Contains(err.Error(), "new.txt") {
+		t.Errorf("a worktree with what is nowhere else was removed: %v", err)
+	}
+	w.unmount()
+	if again := create(p.dir, "one/two"); again.dir != w.dir || again.read("new.txt") != "new\n" || !mounted(w.dir) {
+		t.Errorf("asked for again it is %s", again.dir)
+	}
+	inner := create(w.dir, "inner")
+	if inner.dir != w.dir+".worktrees/inner" || inner.read("new.txt") != "new\n" {
+		t.Errorf("a worktree's worktree: %s", inner.dir)
+	}
+	if err := remove(inner); err != nil {
+		t.Error(err)
+	}
+	p.cb("fork", "merge", w.dir)
+	if err := remove(w); err != nil {
+		t.Error(err)
+	}
+	if out := p.sh("git worktree list; git branch --list 'worktree-*'; ls -d ../*.worktrees 2>&1 || true"); strings.Count(out, "worktree") != 1 {
+		t.Errorf("left behind:\n%s", out)
+	}
+
+	nested := create(p.path("lib"), "x")
+	if nested.dir != p.path("lib/.claude/worktrees/x") || nested.read("l.txt") != "l\n" {
+		t.Errorf("a repository in the project: %s", nested.dir)
+	}
+	other := filepath.Join(p.base, "other")
+	if out, err := exec.Command("sh", "-ec", "mkdir "+other+"; cd "+other+"; echo o >o.txt; "+commit).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for range 2 {
+		plain := create(other, "x")
+		if plain.dir != filepath.Join(other, ".claude/worktrees/x") || plain.read("o.txt") != "o\n" {
+			t.Errorf("a repository that cachebro does not know: %s", plain.dir)
+		}
+	}
+	plain := create(other, "x")
+	plain.write("only.txt", "here\n")
+	if err := remove(plain); err == nil {
+		t.Error("a git worktree with a new file was removed")
+	}
+	plain.sh("rm only.txt")
+	if err := remove(plain); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"", "..", "a/../b", "-x", "a b"} {
+		if dir, err := p.answer("WorktreeCreate", map[string]any{"name": name, "cwd": p.dir}); err == nil {
+			t.Errorf("a worktree named %q is %s", name, dir)
+		}
+	}
 }

@@ -13,7 +13,7 @@ func Command() cli.Command {
 		Long: `Makes DIR, which must be empty or not be there, a copy of the project's files and
 mounts it: what is changed there is kept in a history of its own, and the project does
 not see it. Without --at it is the project as it is now, uncommitted changes included.
-In a git repository DIR becomes a worktree of it, on no branch (git switch -c NAME).
+In a git repository DIR becomes a worktree of it, on no branch or a new one (--branch).
 Where the file system can (btrfs, xfs), the copy shares the disk blocks of the project.
 
   cachebro fork                  the forks of this project
@@ -34,7 +34,7 @@ Examples:
 }
 
 type options struct {
-	at, dir              string
+	at, dir, branch      string
 	ignored, json, patch bool
 	dryRun, force        bool
 }
@@ -44,6 +44,7 @@ func run(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
 	fs.StringVar(&o.at, "at", "", "the moment: an age (10m), a time (12:40), '#812', prompt/ID or session/ID/start")
 	fs.BoolVar(&o.ignored, "ignored", false, "also what git ignores, as it is now")
+	fs.StringVar(&o.branch, "branch", "", "a new git branch for the fork")
 	fs.StringVar(&o.dir, "dir", ".", "the project")
 	fs.BoolVarP(&o.patch, "patch", "p", false, "diff: the changed lines")
 	fs.BoolVarP(&o.dryRun, "dry-run", "n", false, "merge: only say what would be done")
@@ -56,8 +57,8 @@ func run(ctx context.Context, e *cli.Env) error {
 	what := cli.First(args, "")
 	switch what {
 	case "diff", "merge", "drop":
-		if o.at != "" || o.ignored {
-			return e.Usagef("fork: --at and --ignored are for a new fork")
+		if o.at != "" || o.ignored || o.branch != "" {
+			return e.Usagef("fork: --at, --ignored and --branch are for a new fork")
 		}
 		f, err := find(e, cli.First(args[1:], "."))
 		if err != nil {
@@ -76,6 +77,9 @@ func run(ctx context.Context, e *cli.Env) error {
 	}
 	if o.patch || o.dryRun || o.force {
 		return e.Usagef("fork: --patch is for diff, --dry-run for merge, --force for drop")
+	}
+	if what == "" && (o.at != "" || o.ignored || o.branch != "") {
+		return e.Usagef("fork: --at, --ignored and --branch need the directory of a new fork")
 	}
 	if what == "" {
 		return list(e, o)

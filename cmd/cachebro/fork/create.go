@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,9 +39,7 @@ func create(ctx context.Context, e *cli.Env, dir string, o options) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range m.notes {
-		fmt.Fprintln(e.Stderr, "note: "+n)
-	}
+	m.sayNotes(e)
 	if o.json {
 		err = printMade(e, m)
 	} else {
@@ -100,7 +99,7 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made,
 			m.unmake(existed)
 		}
 	}()
-	m.checkOut(ctx, t, o.at != "")
+	m.checkOut(ctx, t, o)
 	if err := os.Mkdir(m.Root, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return m, err
 	}
@@ -153,7 +152,11 @@ func emptyDir(dir string) (existed bool, err error) {
 
 // git runs a git command in a directory and returns what it prints.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
-	out, err := gitdir.Command(ctx, dir, args...).Output()
+	return output(gitdir.Command(ctx, dir, args...))
+}
+
+func output(cmd *exec.Cmd) (string, error) {
+	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		err = errors.New(cli.OneLine(strings.TrimSpace(string(exit.Stderr))))
@@ -163,8 +166,8 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 
 // checkOut makes the directory a worktree of the project's repository, if it has one,
 // with nothing in it but git's own file. Where that cannot be the fork goes without git.
-func (m *made) checkOut(ctx context.Context, t cli.Target, before bool) {
-	top := t.Base()
+func (m *made) checkOut(ctx context.Context, t cli.Target, o options) {
+	top, before := t.Base(), o.at != ""
 	if _, err := os.Lstat(filepath.Join(top, ".git")); err != nil {
 		return
 	}
@@ -182,11 +185,17 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, before bool) {
 	}
 	index := commit
 	if !before { // what is staged is part of how things are
-		if tree, err := git(ctx, top, "write-tree"); err == nil {
+		if tree, err := staged(ctx, top); err == nil {
 			index = tree
+		} else {
+			m.notes = append(m.notes, "what is staged is not staged in the fork: "+cli.OneLine(err.Error()))
 		}
 	}
-	if _, err := git(ctx, top, "worktree", "add", "--quiet", "--detach", "--no-checkout", m.Root, commit); err != nil {
+	on := []string{"--detach"}
+	if o.branch != "" {
+		on = []string{"-b", o.branch}
+	}
+	if _, err := git(ctx, top, slices.Concat([]string{"worktree", "add", "--quiet", "--no-checkout"}, on, []string{m.Root, commit})...); err != nil {
 		without(err.Error())
 		return
 	}
@@ -194,6 +203,34 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, before bool) {
 	if _, err := git(ctx, m.Root, "read-tree", index); err != nil {
 		m.notes = append(m.notes, "git's index could not be made: git reset -q in the fork makes it")
 	}
+}
+
+// staged writes what is in the index as a tree. It takes a copy of the index, because git
+// locks the one that it reads: of forks made at once only one would get it, and a git
+// that runs in the project would fail.
+func staged(ctx context.Context, top string) (tree string, err error) {
+	name, err := git(ctx, top, "rev-parse", "--path-format=absolute", "--git-path", "index")
+	if err != nil {
+		return "", err
+	}
+	index, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without one everything is staged to go
+		return "", err
+	}
+	dir, err := os.MkdirTemp("", "cachebro-index-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	name = filepath.Join(dir, "index")
+	if index != nil {
+		if err := os.WriteFile(name, index, 0o600); err != nil {
+			return "", err
+		}
+	}
+	cmd := gitdir.Command(ctx, top, "write-tree")
+	cmd.Env = append(os.Environ(), "GIT_INDEX_FILE="+name)
+	return output(cmd)
 }
 
 // unmake removes what a fork that failed has left.

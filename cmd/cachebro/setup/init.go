@@ -66,6 +66,7 @@ type InitFlags struct {
 	clients                                                        []string
 	project, yes, dryRun                                           bool
 	noRewrite, alwaysLoad, agentsMD, promptIndex, withStatus, hold bool
+	worktrees                                                      bool
 	gitMonitor                                                     bool
 	brief                                                          bool // up: a line for each file instead of a diff
 	recovery, stopLine, guard, noReshape                           string
@@ -83,6 +84,7 @@ func (f *InitFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.promptIndex, "prompt-index", false, "give each prompt a short list of files that may matter")
 	fs.BoolVar(&f.alwaysLoad, "always-load", false, "load the tools at once instead of behind the client's tool search")
 	fs.BoolVar(&f.withStatus, "status-line", false, "also set Claude Code's status line, where none is set")
+	fs.BoolVar(&f.worktrees, "worktrees", false, "Claude Code's worktrees become forks of the project, with what git ignores")
 	fs.BoolVar(&f.gitMonitor, "git-fsmonitor", false, "also let git ask the mount of DIR which files changed, by your own git configuration")
 	fs.BoolVar(&f.agentsMD, "agents-md", false, "also add a section to AGENTS.md in the project")
 }
@@ -179,7 +181,7 @@ func Setup(e *cli.Env, f InitFlags, project string) (clients.Setup, error) {
 	s := clients.Setup{
 		Home: p.Home, ConfigHome: absVar(e, "XDG_CONFIG_HOME"), ClaudeConfig: absVar(e, "CLAUDE_CONFIG_DIR"), CodexHome: absVar(e, "CODEX_HOME"),
 		Backups: filepath.Join(base, "clients"), Project: project, Exe: e.Exe,
-		HookOptions: f.hookOptions(), AlwaysLoad: f.alwaysLoad, StatusLine: f.withStatus,
+		HookOptions: f.hookOptions(), AlwaysLoad: f.alwaysLoad, StatusLine: f.withStatus, Worktrees: f.worktrees,
 		HasProgram: func(name string) bool { _, err := exec.LookPath(name); return err == nil },
 		PathExists: func(path string) bool { _, err := os.Stat(path); return path != "" && err == nil },
 	}
