@@ -11,11 +11,15 @@ export GOFLAGS += -buildvcs=false
 # A bare machine may not say it; Go's caches and the history lie there.
 export HOME ?= $(shell awk -F: -v id="$$(id -u)" '$$3 == id { print $$6; exit }' /etc/passwd)
 
-.PHONY: all build mount test ci ui-test fleet-test bench install dist clients picture deps testdeps clean
+.PHONY: all build fleet mount test ci ui-test fleet-test bench install dist clients picture deps testdeps clean
 all: build
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/cachebro
+
+# The program that keeps what many machines did in PostgreSQL (doc/fleet.md).
+fleet:
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/cachebro-fleet ./cmd/cachebro-fleet
 
 # What a fresh machine lacks: FUSE's helper, git and an unpacker of nothing else.
 deps:

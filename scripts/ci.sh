@@ -30,7 +30,7 @@ go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -checks inherit,-SA5008 ./...
 step "dead code"
 # What only tests call is in their own packages.
 go run golang.org/x/tools/cmd/deadcode@v0.52.0 -f '{{range .Funcs}}{{println .Position .Name}}{{end}}' ./... |
-	grep -vE '^($|store/(daemon/daemontest|diff/difftest|readers/conformance|memo/results/redistest|remote/remotetest|storetest)/)' >"$tmp/dead" || true
+	grep -vE '^($|store/(daemon/daemontest|diff/difftest|readers/conformance|memo/results/redistest|remote/remotetest|fleet/fleettest|storetest)/)' >"$tmp/dead" || true
 if [ -s "$tmp/dead" ]; then
 	echo "never called:" >&2
 	cat "$tmp/dead" >&2
@@ -41,8 +41,9 @@ step "import rules"
 scripts/imports.sh
 
 step "build without cgo"
-CGO_ENABLED=0 go build -trimpath -o "$tmp/cachebro" ./cmd/cachebro
+CGO_ENABLED=0 go build -trimpath -o "$tmp/" ./cmd/cachebro ./cmd/cachebro-fleet
 "$tmp/cachebro" version
+"$tmp/cachebro-fleet" version
 
 step "cross-build for darwin"
 GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build -o "$tmp/cachebro.darwin" ./cmd/cachebro

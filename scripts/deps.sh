@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing to mount and to test: fusermount3, git, and what the
 # tests compare with (ripgrep, setfacl, setfattr, patch, mkfs.ext4); with the argument "test" also the
-# Redis that tests start for themselves. Quiet when everything is there; without
+# Redis and the PostgreSQL that tests start for themselves. Quiet when everything is there; without
 # root and sudo it says what to install.
 set -eu
 missing=
@@ -17,6 +17,11 @@ if [ "${1:-}" = test ] && ! command -v redis-server >/dev/null 2>&1; then
 	redis=redis-server
 	missing="$missing redis-server"
 fi
+postgres=
+if [ "${1:-}" = test ] && ! command -v initdb >/dev/null 2>&1 && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
+	postgres=postgresql
+	missing="$missing postgresql"
+fi
 if [ -n "$missing" ]; then
 	sudo=
 	[ "$(id -u)" = 0 ] || sudo=sudo
@@ -26,6 +31,14 @@ if [ -n "$missing" ]; then
 	fi
 	echo "installing:$missing"
 	said=$(mktemp)
+	# Tests make clusters of their own. The package makes and starts one, unless its
+	# configuration says otherwise; what we put there goes again.
+	own=/etc/postgresql-common/createcluster.d/cachebro.conf
+	if [ -n "$postgres" ]; then
+		trap '$sudo rm -f "$own"' EXIT
+		$sudo mkdir -p "${own%/*}"
+		echo 'create_main_cluster = false' | $sudo tee "$own" >/dev/null
+	fi
 	# shellcheck disable=SC2086
 	{ $sudo apt-get update -q && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $missing; } >"$said" 2>&1 || {
 		cat "$said" >&2

@@ -72,6 +72,8 @@ allowed() {
 	store/content) echo "store/cache store/db store/space" ;;
 	store/remote) echo "store store/portable" ;;
 	store/remote/remotetest) echo "" ;;
+	store/fleet) echo "store store/daemon/onwire store/diff store/event store/remote store/text" ;;
+	store/fleet/fleettest) echo "" ;;
 	store/portable) echo "store store/content store/db" ;;
 	store/keep) echo "store store/content store/db store/space" ;;
 	store) echo "store/event store/cache store/content store/db store/space store/attrs store/diff store/text" ;;
@@ -110,6 +112,7 @@ owner() {
 	mvdan.cc/sh/*) echo "hooks hooks/..." ;;
 	filippo.io/age) echo "store/remote" ;;
 	github.com/minio/minio-go/*) echo "store/remote" ;;
+	github.com/jackc/pgx/* | github.com/pressly/goose/*) echo "store/fleet" ;;
 	github.com/redis/go-redis/*) echo "store/memo/results store/memo/results/..." ;;
 	github.com/buildkite/terminal-to-html/*) echo "" ;; # tests only
 	github.com/tiktoken-go/*) echo "store/tokens" ;;
@@ -162,9 +165,9 @@ if go list -deps ./fusefs/capture ./fusefs/mounts/supervisor ./fusefs 2>/dev/nul
 fi
 
 # One place that ends processes and reads the environment.
-grep -rnE '\b(os\.Exit|log\.Fatal)' --include='*.go' --exclude='*_test.go' . | grep -vE '^\./(cmd/([a-z/]*/)?main\.go|cmd/cachebro/fastpath/fastpath\.go|scripts/)|func .*/posix' >>"$bad" || true
+grep -rnE '\b(os\.Exit|log\.Fatal)' --include='*.go' --exclude='*_test.go' . | grep -vE '^\./(cmd/([a-z/-]*/)?main\.go|cmd/cachebro/fastpath/fastpath\.go|scripts/)|func .*/posix' >>"$bad" || true
 grep -rnE '\bos\.(Getenv|LookupEnv|Environ)\(' --include='*.go' --exclude='*_test.go' fusefs store search mcp hooks |
-	grep -vE 'cmd.Env = append\(os.Environ\(\)|^store/remote/remotetest/' >>"$bad" || true
+	grep -vE 'cmd.Env = append\(os.Environ\(\)|^store/(remote/remotetest|fleet/fleettest)/' >>"$bad" || true
 
 if [ -s "$bad" ]; then
 	cat "$bad"

@@ -1,11 +1,12 @@
 #!/bin/sh
 # Runs all tests once, on real mounts, and ends with their count. A test that
-# cannot mount, or finds no redis-server, fails here instead of being skipped.
+# cannot mount, or finds no redis-server or PostgreSQL, fails here instead of being skipped.
 # Usage: scripts/test.sh [GO TEST ARGUMENTS]; default ./...
 set -eu
 cd "$(dirname "$0")/.."
 export CACHEBRO_NEED_FUSE="${CACHEBRO_NEED_FUSE:-1}"
 export CACHEBRO_NEED_REDIS="${CACHEBRO_NEED_REDIS:-1}"
+export CACHEBRO_NEED_POSTGRES="${CACHEBRO_NEED_POSTGRES:-1}"
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 # The tests have mounts and processes of their own; those that were there before
 # are not theirs.

@@ -14,6 +14,8 @@ import (
 const (
 	RecordVersion  = byte(kVersion)
 	RecordSession  = byte(kSession)
+	RecordPrompt   = byte(kPrompt)
+	RecordToolCall = byte(kToolCall)
 	RecordKV       = byte(kKV)
 	RecordPlan     = byte(kPlan)
 	RecordPlanStep = byte(kPlanStep)

@@ -215,17 +215,23 @@ func (p piece) follows(joint []byte, previous string) (l link, err error) {
 	return l, err
 }
 
+// linked reads a log that names the one before it.
+func (b *Bucket) linked(ctx context.Context, p piece, previous string) ([]byte, error) {
+	log, err := b.log(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	joint, err := portable.LinkOf(bytes.NewReader(log))
+	if err == nil {
+		_, err = p.follows(joint, previous)
+	}
+	return log, err
+}
+
 // fetch reads a segment whose log names the one before it. contents is nil where it has
 // none.
 func (b *Bucket) fetch(ctx context.Context, p piece, previous string) (contents, log []byte, err error) {
-	if log, err = b.log(ctx, p); err != nil {
-		return nil, nil, err
-	}
-	joint, err := portable.LinkOf(bytes.NewReader(log))
-	if err != nil {
-		return nil, nil, err
-	}
-	if _, err := p.follows(joint, previous); err != nil {
+	if log, err = b.linked(ctx, p, previous); err != nil {
 		return nil, nil, err
 	}
 	if p.Contents != "" {

@@ -31,7 +31,7 @@ const (
 
 // PrintHelp prints the page of the running command.
 func (e *Env) PrintHelp(fs *pflag.FlagSet) {
-	line := "cachebro " + e.Cmd.Name
+	line := e.Program() + " " + e.Cmd.Name
 	if fs.HasFlags() {
 		line += " [flags]"
 	}
@@ -42,4 +42,12 @@ func (e *Env) PrintHelp(fs *pflag.FlagSet) {
 	if fs.HasFlags() {
 		fmt.Fprintf(e.Stdout, "\nFlags:\n%s", fs.FlagUsages())
 	}
+}
+
+// Program is what this program is called.
+func (e *Env) Program() string {
+	if e.Called == "" {
+		return "cachebro"
+	}
+	return e.Called
 }

@@ -24,6 +24,7 @@ type Env struct {
 	Stderr io.Writer
 	out    *os.File // what stdout is, to ask whether it is a terminal; nil in tests
 	Args   []string // after the command's name
+	Called string   // of a program beside cachebro, its name
 	Name   string   // the command as it was typed
 	Dir    string   // working directory, symlinks resolved; "" when it is gone
 	Getenv func(string) string
@@ -97,7 +98,7 @@ func (e *Env) Parse(fs *pflag.FlagSet, min, max int) ([]string, error) {
 	rest := fs.Args()
 	switch {
 	case len(rest) < min:
-		return nil, e.Usagef("%s: missing argument: usage: cachebro %s %s", e.Cmd.Name, e.Cmd.Name, e.Cmd.Args)
+		return nil, e.Usagef("%s: missing argument: usage: %s %s %s", e.Cmd.Name, e.Program(), e.Cmd.Name, e.Cmd.Args)
 	case max >= 0 && len(rest) > max:
 		return nil, e.Usagef("%s: unexpected argument %s", e.Cmd.Name, Quote(rest[max]))
 	}

@@ -40,7 +40,7 @@ type usage struct{ hinted }
 // Usagef is a mistake on the command line: exit status 2, with the command's help
 // as its hint.
 func (e *Env) Usagef(format string, args ...any) error {
-	hint := "cachebro help"
+	hint := e.Program() + " help"
 	if e.Cmd.Name != "" {
 		hint += " " + e.Cmd.Name
 	}
@@ -83,14 +83,14 @@ func (e *Env) Report(err error) int {
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
 		return failed // the reader of our output has gone: nobody to tell
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(e.Stderr, "cachebro: interrupted")
+		fmt.Fprintf(e.Stderr, "%s: interrupted\n", e.Program())
 		return failed
 	}
 	shown := err
 	if dead := explainDead(err); dead != nil {
 		shown = dead
 	}
-	fmt.Fprintf(e.Stderr, "cachebro: %s\n", OneLine(shown.Error()))
+	fmt.Fprintf(e.Stderr, "%s: %s\n", e.Program(), OneLine(shown.Error()))
 	if hint := HintOf(shown); hint != "" {
 		fmt.Fprintf(e.Stderr, "hint: %s\n", hint)
 	}

@@ -15,7 +15,8 @@ var opNames = [...]string{
 	store.OpMoved: "moved", store.OpSeen: "seen",
 }
 
-func opName(op store.Op) string {
+// OpName is what an operation is called.
+func OpName(op store.Op) string {
 	if int(op) < len(opNames) && opNames[op] != "" {
 		return opNames[op]
 	}
@@ -84,7 +85,7 @@ func Time(ns int64) time.Time {
 // Version is a version without its number in the history of a path.
 func Version(v store.Version) wire.Version {
 	return wire.Version{
-		Seq: v.Seq, Path: []byte(v.Path), Op: opName(v.Op), Class: v.Class.String(), From: Path(v.From), To: Path(v.To), Target: []byte(v.Target),
+		Seq: v.Seq, Path: []byte(v.Path), Op: OpName(v.Op), Class: v.Class.String(), From: Path(v.From), To: Path(v.To), Target: []byte(v.Target),
 		Hash: Hash(v.Blob), NoContent: v.NoContent, Size: v.Stat.Size, Mode: v.Stat.Mode, Time: Time(v.Time), Mtime: Time(v.Stat.Mtime),
 		Actor: Actor(v.Actor), Prev: v.Prev, Plan: v.Plan, Idle: v.Idle, Deleted: v.Deleted(),
 	}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/machines"
+	"cachebro/store/fleet"
+	"cachebro/store/remote"
+	"cachebro/store/text"
+
+	"github.com/spf13/pflag"
+)
+
+// open connects to the database.
+func open(ctx context.Context, e *cli.Env, address string) (*fleet.DB, error) {
+	if !strings.HasPrefix(address, "postgres://") && !strings.HasPrefix(address, "postgresql://") {
+		return nil, e.Usagef("%s is not postgres://HOST/DATABASE", cli.Quote(address))
+	}
+	return fleet.Open(ctx, address)
+}
+
+// bucket is a project's place in a bucket.
+func bucket(e *cli.Env, address, identity string) (p remote.Place, b *remote.Bucket, err error) {
+	if p, err = remote.ParsePlace(address, e.Getenv); err != nil {
+		return p, nil, err
+	}
+	if b, err = remote.Dial(p); err == nil && identity != "" {
+		err = b.Unlock(identity)
+	}
+	return p, b, err
+}
+
+// asking are the flags that choose versions.
+type asking struct{ project, machine, path, session, since, until *string }
+
+func askingFlags(fs *pflag.FlagSet) asking {
+	return asking{
+		project: fs.String("project", "", "of this project: its `ADDRESS` s3://BUCKET/PREFIX, or the end of that"),
+		machine: fs.String("machine", "all", "of this machine: a host's `NAME`, or an id"),
+		path:    fs.String("path", "", "of this file, or of the directory with all below it"),
+		session: fs.String("session", "", "of the session whose `ID` begins so"),
+		since:   fs.String("since", "", "not before: a `TIME` (12:40, 2026-05-01 12:40) or an age (10m, 2h, 3d)"),
+		until:   fs.String("until", "", "not after: a `TIME` or an age"),
+	}
+}
+
+func (a asking) query(e *cli.Env) (q fleet.Query, err error) {
+	q = fleet.Query{Project: strings.Trim(*a.project, "/"), Machine: *a.machine, Path: *a.path, Session: *a.session}
+	if q.Machine == "all" {
+		q.Machine = ""
+	}
+	if q.Since, err = e.TimeFlag("since", *a.since); err == nil {
+		q.Until, err = e.TimeFlag("until", *a.until)
+	}
+	return q, err
+}
+
+// explained gives an error of the database its hint.
+func explained(err error) error {
+	if errors.Is(err, fleet.ErrUnknown) {
+		return cli.Hintf("select project, name, machine from machines", "%w", err)
+	}
+	return err
+}
+
+func indexCommand() cli.Command {
+	return cli.Command{
+		Name: "index", Args: "postgres://HOST/DATABASE", Short: "bring in what machines have sent to buckets",
+		Long: `Adds to the database what the machines of each project have sent since the last
+time; the tables are made where they are missing (doc/fleet.md describes them). Any
+number of these may run at once, on any machines, be killed, and run again.
+
+Examples:
+  cachebro-fleet index postgres://db/fleet --bucket s3://histories/app --bucket s3://histories/lib
+  cachebro-fleet index postgres://db/fleet --bucket s3://histories/app --every 10s`,
+		Run: index,
+	}
+}
+
+func index(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	buckets := fs.StringArray("bucket", nil, "a project's place `s3://BUCKET/PREFIX`, as for cachebro remote add; may be repeated")
+	workers := fs.Int("workers", 4, "machines that are read at once")
+	every := fs.Duration("every", 0, "go on, and look again after this time")
+	identity := machines.IdentityFlag(e, fs)
+	args, err := e.Parse(fs, 1, 1)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(*buckets) == 0:
+		return e.Usagef("index: --bucket s3://BUCKET/PREFIX is missing")
+	case *workers < 1 || *workers > 1000:
+		return e.Usagef("index: --workers is 1 to 1000")
+	case fs.Changed("every") && *every < time.Second:
+		return e.Usagef("index: --every is a second or more")
+	}
+	d, err := open(ctx, e, args[0])
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for {
+		err := feed(ctx, e, d, *buckets, *identity, *workers, *every > 0)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if *every == 0 {
+			return err
+		}
+		if err != nil {
+			e.Report(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(*every):
+		}
+	}
+}
+
+// feed looks at each project once. quiet: of nothing new nothing is said.
+func feed(ctx context.Context, e *cli.Env, d *fleet.DB, buckets []string, identity string, workers int, quiet bool) error {
+	var problems []error
+	for _, address := range buckets {
+		p, b, err := bucket(e, address, identity)
+		if err != nil {
+			return err
+		}
+		f, err := d.Feed(ctx, p, b, workers)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", p.Short(), err))
+		}
+		if quiet && f.Segments == 0 {
+			continue
+		}
+		line := fmt.Sprintf("%s: %s, %s from %s", p.Short(), text.Count(f.Machines, "machine"), text.Count(int(f.Versions), "new version"), text.Count(f.Segments, "segment"))
+		if f.Busy > 0 {
+			line += fmt.Sprintf("; others feed %d", f.Busy)
+		}
+		fmt.Fprintln(e.Stdout, line)
+	}
+	err := errors.Join(problems...)
+	if errors.Is(err, remote.ErrLocked) {
+		err = cli.Hintf(machines.IdentityHint, "%w", err)
+	}
+	return err
+}
+
+func logCommand() cli.Command {
+	return cli.Command{
+		Name: "log", Args: "postgres://HOST/DATABASE", Short: "what was done, the newest first",
+		Long: `Examples:
+  cachebro-fleet log postgres://db/fleet --machine all --since 1h
+  cachebro-fleet log postgres://db/fleet --project app --path src/main.go
+  cachebro-fleet log postgres://db/fleet --session 3f2a --json`,
+		Run: log,
+	}
+}
+
+func log(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	asks := askingFlags(fs)
+	limit := fs.IntP("limit", "n", 50, "at most so many versions; 0: all")
+	asJSON := fs.Bool("json", false, "print JSON, one version a line")
+	args, err := e.Parse(fs, 1, 1)
+	if err != nil {
+		return err
+	}
+	q, err := asks.query(e)
+	if err != nil {
+		return err
+	}
+	if *limit < 0 {
+		return e.Usagef("log: --limit is 0 or more")
+	}
+	d, err := open(ctx, e, args[0])
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	now := e.Now()
+	more := false
+	if q.Limit = *limit; q.Limit > 0 {
+		q.Limit++ // to know whether there are more
+	}
+	shown := 0
+	err = d.Log(ctx, q, func(v fleet.Version) error {
+		if more = *limit > 0 && shown == *limit; more {
+			return nil
+		}
+		shown++
+		if *asJSON {
+			return e.PrintJSON(v)
+		}
+		_, err := fmt.Fprintln(e.Stdout, line(e, v, now))
+		return err
+	})
+	if err == nil && more {
+		fmt.Fprintf(e.Stderr, "the newest %d are shown; --limit 0 shows all\n", *limit)
+	}
+	return explained(err)
+}
+
+// line is a version for a person.
+func line(e *cli.Env, v fleet.Version, now time.Time) string {
+	p := e.Paint()
+	what := cli.Quote(v.Path)
+	if v.Other != "" {
+		arrow := " ← "
+		if v.Op == "moved" || v.Op == "symlink" {
+			arrow = " → "
+		}
+		what += arrow + cli.Quote(v.Other)
+	}
+	return fmt.Sprintf("%s  %s  %s  %-8s %s  %s", cli.Stamp(v.Time, now), p.Cyan(cli.OneLine(v.Machine)), p.Dim(fmt.Sprintf("#%d", v.Seq)), v.Op, what, p.Dim(whose(v)))
+}
+
+// whose is the session and what it did, or the process.
+func whose(v fleet.Version) string {
+	did := v.Action
+	if did == "" {
+		did = v.Comm
+	}
+	parts := []string{}
+	for _, s := range []string{v.Session[:min(13, len(v.Session))], v.Agent, v.Tool, did} {
+		if s != "" {
+			parts = append(parts, cli.OneLine(s))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "[" + strings.Join(parts, " ") + "]"
+}

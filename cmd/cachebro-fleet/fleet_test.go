@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store"
+	"cachebro/store/fleet/fleettest"
+	"cachebro/store/portable"
+	"cachebro/store/remote"
+	"cachebro/store/remote/remotetest"
+	"cachebro/store/storetest"
+)
+
+// told runs a command and returns what it says.
+func told(t testing.TB, want int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	e := cli.NewEnv(append([]string{"cachebro-fleet"}, args...))
+	e.Stdout, e.Stderr, e.Getenv = &out, &errs, func(name string) string {
+		if strings.HasPrefix(name, "AWS_") {
+			return os.Getenv(name)
+		}
+		return ""
+	}
+	if got := run(e); got != want {
+		t.Fatalf("%q: status %d, not %d: %s%s", args, got, want, &out, &errs)
+	}
+	return out.String(), errs.String()
+}
+
+// sent is a machine whose history is in a bucket.
+func sent(t testing.TB, srv *remotetest.Server, prefix, name string, cs ...store.Change) *store.Store {
+	t.Helper()
+	s := storetest.Fresh(t)
+	storetest.Apply(t, s, cs...)
+	send(t, s, srv, prefix, name)
+	return s
+}
+
+func send(t testing.TB, s *store.Store, srv *remotetest.Server, prefix, name string) {
+	t.Helper()
+	p, err := remote.ParsePlace(srv.Address(prefix), func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := remote.NewSender(s, portable.PartOptions{Options: portable.Options{Program: "1", Root: "/p"}})
+	if err == nil {
+		if _, has := r.Place(); !has {
+			err = r.Add(t.Context(), p, name, nil)
+		}
+	}
+	for more := true; more && err == nil; {
+		more, err = r.Send(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFleet is a person's way: bring in, look, filter.
+func TestFleet(t *testing.T) {
+	db := fleettest.Postgres(t)
+	srv := remotetest.New(t)
+	sent(t, srv, "team/app", "alpha", storetest.Closed(store.OpWrite, "src/main.go", "package main\n"), storetest.Closed(store.OpWrite, "src_main", "x"))
+	sent(t, srv, "team/app", "beta", storetest.Closed(store.OpWrite, "src/b.go", "package b\n"), storetest.Told(store.OpRename, "src/b.go", "src/\x1b[31mc.go", storetest.FileMode))
+	sent(t, srv, "team/lib", "alpha", storetest.Closed(store.OpWrite, "lib.go", "package lib\n"))
+	app, lib := srv.Address("team/app"), srv.Address("team/lib")
+
+	out, _ := told(t, 0, "index", db, "--bucket", app, "--bucket", lib)
+	if !strings.Contains(out, "2 machines, 5 new versions from 2 segments") || !strings.Contains(out, "1 machine, 1 new version from 1 segment") {
+		t.Errorf("index says:\n%s", out)
+	}
+	if out, _ = told(t, 0, "index", db, "--bucket", app); !strings.Contains(out, "2 machines, 0 new versions from 0 segments") {
+		t.Errorf("index says, with nothing new:\n%s", out)
+	}
+	lines := func(want int, args ...string) string {
+		t.Helper()
+		out, _ := told(t, 0, append([]string{"log", db}, args...)...)
+		if n := strings.Count(out, "\n"); n != want {
+			t.Errorf("%q: %d lines, not %d:\n%s", args, n, want, out)
+		}
+		return out
+	}
+	if out := lines(6, "--machine", "all"); strings.Contains(out, "\x1b[31m") {
+		t.Errorf("what a terminal acts on: %q", out)
+	}
+	lines(3, "--machine", "alpha")
+	lines(3, "--machine", "beta")
+	lines(1, "--machine", "alpha", "--project", "lib")
+	lines(5, "--project", "app")
+	lines(4, "--path", "src/")
+	lines(1, "--path", "src/main.go")
+	lines(2, "-n", "2")
+	lines(0, "--since", "1m")
+	lines(6, "--until", "1m")
+	if out := lines(1, "--path", "lib.go", "--json"); !strings.Contains(out, `"path":"lib.go"`) || !strings.Contains(out, `"machine":"alpha"`) {
+		t.Errorf("JSON: %s", out)
+	}
+	if _, said := told(t, 1, "log", db, "--machine", "gamma"); !strings.Contains(said, "cachebro-fleet: the database knows no such machine") {
+		t.Errorf("of a machine that is not there: %s", said)
+	}
+	for _, args := range [][]string{{"index", db}, {"index", "mysql://x", "--bucket", app}, {"log"}, {"log", db, "--since", "soon"}, {"nothing"}, {"index", db, "--bucket", app, "--every", "1ms"}} {
+		if _, said := told(t, 2, args...); !strings.Contains(said, "hint: cachebro-fleet help") {
+			t.Errorf("%q: %s", args, said)
+		}
+	}
+	if out, _ := told(t, 0, "help", "log"); !strings.Contains(out, "cachebro-fleet log [flags] postgres://") {
+		t.Errorf("help: %s", out)
+	}
+}

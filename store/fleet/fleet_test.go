@@ -1,0 +1,234 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/fleet/fleettest"
+	"cachebro/store/portable"
+	"cachebro/store/remote"
+	"cachebro/store/remote/remotetest"
+	"cachebro/store/storetest"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// box is a machine that sends to a bucket.
+type box struct {
+	name  string
+	place remote.Place
+	s     *store.Store
+	r     *remote.Sender
+}
+
+func at(t testing.TB, srv *remotetest.Server, prefix string) remote.Place {
+	t.Helper()
+	p, err := remote.ParsePlace(srv.Address(prefix), func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func newBox(t testing.TB, p remote.Place, name string) *box {
+	t.Helper()
+	b := &box{name: name, place: p, s: storetest.Fresh(t)}
+	b.add(t)
+	return b
+}
+
+func (b *box) add(t testing.TB) {
+	t.Helper()
+	var err error
+	b.r, err = remote.NewSender(b.s, portable.PartOptions{Options: portable.Options{Program: "1", Root: "/p/" + b.name}})
+	if err == nil {
+		err = b.r.Add(t.Context(), b.place, b.name, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *box) send(t testing.TB) {
+	t.Helper()
+	for more := true; more; {
+		var err error
+		if more, err = b.r.Send(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// write closes a file as a tool call of a session.
+func (b *box) write(t testing.TB, path store.Path, content, session, call string) store.Version {
+	t.Helper()
+	c := storetest.Closed(store.OpWrite, path, content)
+	c.Actor = store.Actor{PID: 9, Start: 4, Comm: "sh", Session: store.SessionID(session), Prompt: session + "-p", ToolCall: call, Tool: "Bash"}
+	return storetest.Apply(t, b.s, c)[0]
+}
+
+// live has a machine do something.
+func (b *box) live(t testing.TB, rnd *rand.Rand, round int) {
+	t.Helper()
+	session := fmt.Sprintf("session-%s-%d", b.name, round/3)
+	if err := b.s.Sessions.Put(store.Session{ID: store.SessionID(session), Client: "claude", Started: 1, Last: int64(round + 1)}); err != nil {
+		t.Fatal(err)
+	}
+	call := fmt.Sprintf("call-%s-%d", b.name, round)
+	if err := b.s.Sessions.PutPrompt(store.Prompt{ID: session + "-p", Session: store.SessionID(session), Time: 5, Text: "do\x00 it"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.s.Sessions.PutToolCall(store.ToolCall{ID: call, Session: store.SessionID(session), Tool: "Bash", Title: "make \xff all", Begin: storetest.Now().UnixNano(), End: storetest.Now().UnixNano() + 5, Failed: round == 4}); err != nil {
+		t.Fatal(err)
+	}
+	for range 1 + rnd.IntN(8) {
+		b.write(t, store.Path(fmt.Sprintf("dir/\xff%d", rnd.IntN(5))), string(storetest.Noise(rnd, 1+rnd.IntN(9))), session, call)
+	}
+	storetest.Apply(t, b.s, storetest.Told(store.OpUnlink, store.Path(fmt.Sprintf("dir/\xff%d", rnd.IntN(5))), "", storetest.FileMode))
+}
+
+func (b *box) feed(ctx context.Context, t testing.TB, d *DB) (Fed, error) {
+	t.Helper()
+	bucket, err := remote.Dial(b.place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Feed(ctx, b.place, bucket, 3)
+}
+
+// TestFleet: what several workers bring in from buckets at once, over a bad link and cut
+// off again and again, is what the machines did, each version once.
+func TestFleet(t *testing.T) {
+	address := fleettest.Postgres(t)
+	srv := remotetest.New(t)
+	rnd := rand.New(rand.NewPCG(24, 0))
+	app, lib := at(t, srv, "team/app"), at(t, srv, "team/lib")
+	boxes := []*box{newBox(t, app, "one"), newBox(t, app, "two"), newBox(t, lib, "one"), newBox(t, app, "three")}
+
+	var dbs [3]*DB // several migrate at once
+	var wg sync.WaitGroup
+	for i := range dbs {
+		wg.Go(func() {
+			var err error
+			if dbs[i], err = Open(t.Context(), address); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	for _, d := range dbs {
+		t.Cleanup(d.Close)
+	}
+	failed := 0
+	for round := range 12 {
+		for _, b := range boxes {
+			b.live(t, rnd, round)
+			b.send(t)
+		}
+		var mu sync.Mutex
+		srv.Break(func(*http.Request) remotetest.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if rnd.IntN(6) == 0 {
+				return remotetest.Fault(rnd.IntN(int(remotetest.Faults)))
+			}
+			return remotetest.None
+		})
+		for i, d := range dbs {
+			for _, b := range []*box{boxes[0], boxes[2]} {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+(round*7+i*13)%60)*10*time.Millisecond)
+				wg.Go(func() {
+					defer cancel()
+					if _, err := b.feed(ctx, t, d); err != nil {
+						mu.Lock()
+						failed++
+						mu.Unlock()
+					}
+				})
+			}
+		}
+		wg.Wait()
+		srv.Break(nil)
+	}
+	if failed == 0 {
+		t.Error("nothing ever failed")
+	}
+	for _, b := range []*box{boxes[0], boxes[2]} {
+		if _, err := b.feed(t.Context(), t, dbs[0]); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := b.feed(t.Context(), t, dbs[1]); err != nil || f.Segments != 0 || f.Busy != 0 {
+			t.Errorf("nothing is new: %+v, %v", f, err)
+		}
+	}
+	for _, b := range boxes {
+		b.compare(t, dbs[2])
+	}
+	var problems int
+	if err := dbs[0].pool.QueryRow(t.Context(), `select count(*) from machines where problem is not null`).Scan(&problems); err != nil || problems != 0 {
+		t.Errorf("%d problems, %v", problems, err)
+	}
+}
+
+// compare: the tables have what the machine has.
+func (b *box) compare(t testing.TB, d *DB) {
+	t.Helper()
+	want, err := b.s.Since(0, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []Version
+	q := Query{Project: place(b.place), Machine: b.r.Head().Machine.ID}
+	if err := d.Log(t.Context(), q, func(v Version) error { got = append(got, v); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(got)
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d versions of %d", b.name, len(got), len(want))
+	}
+	for i, v := range want {
+		g := got[i]
+		path := g.Path
+		if g.PathBytes != nil {
+			path = string(g.PathBytes)
+		}
+		hash := store.Hash{}
+		copy(hash[:], g.Blob)
+		if uint64(g.Seq) != v.Seq || path != string(v.Path) || hash != v.Blob || g.Time.UnixMicro() != v.Time/1000 || g.Size != v.Stat.Size ||
+			g.Op != opName(v.Op) || g.Session != string(v.Actor.Session) || g.Machine != b.name {
+			t.Fatalf("%s: version %d is %+v, not %+v", b.name, v.Seq, g, v)
+		}
+		if v.Actor.ToolCall != "" && (g.Action != "make \ufffd all" || g.Tool != "Bash") {
+			t.Fatalf("the action of version %d is %q by %q", v.Seq, g.Action, g.Tool)
+		}
+	}
+	sessions, err := b.s.Sessions.List(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]time.Time{}
+	rows, _ := d.pool.Query(t.Context(), `select s.id, s.last from sessions s join machines m on m.id = s.machine where m.machine = $1`, q.Machine)
+	var id string
+	var last time.Time
+	if _, err := pgx.ForEachRow(rows, []any{&id, &last}, func() error { have[id] = last.UTC(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]time.Time{}
+	for _, s := range sessions {
+		told[string(s.ID)] = time.Unix(0, s.Last).UTC().Truncate(time.Microsecond)
+	}
+	if !reflect.DeepEqual(have, told) {
+		t.Errorf("%s: sessions %v, not %v", b.name, have, told)
+	}
+}

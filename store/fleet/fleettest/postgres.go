@@ -1,0 +1,124 @@
+// Package fleettest runs real PostgreSQL servers for tests. In observe → version → index →
+// serve it is no station; nothing of the program itself imports it. A server has a fresh
+// cluster in a directory of its own, listens on a socket there and nowhere else, and is
+// gone with the test.
+package fleettest
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// bins finds a program of the newest server that is installed; Debian has them in no PATH.
+func bins() (string, bool) {
+	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	slices.SortFunc(dirs, func(a, b string) int { return number(b) - number(a) })
+	for _, dir := range dirs {
+		if _, err := os.Stat(filepath.Join(dir, "initdb")); err == nil {
+			return dir, true
+		}
+	}
+	p, err := exec.LookPath("initdb")
+	return filepath.Dir(p), err == nil
+}
+
+func number(bin string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(bin)))
+	return n
+}
+
+// Postgres starts a server and returns the address of an empty database. Without one on
+// this machine the test is skipped, or fails where CACHEBRO_NEED_POSTGRES is 1.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	bin, ok := bins()
+	if !ok {
+		const none = "PostgreSQL is not installed (Debian: apt-get install postgresql)"
+		if os.Getenv("CACHEBRO_NEED_POSTGRES") == "1" {
+			t.Fatal(none)
+		}
+		t.Skip(none)
+	}
+	// A path to a socket has at most 107 bytes; TempDir's is longer at times.
+	dir, err := os.MkdirTemp("/tmp", "cachebro-pg-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	as := unprivileged(t, dir)
+	cluster := filepath.Join(dir, "cluster")
+	run(t, as, dir, filepath.Join(bin, "initdb"), "-D", cluster, "-U", "fleet", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(filepath.Join(bin, "postgres"), "-D", cluster, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=60")
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = dir, log, log, as
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{}) // closed once the server has
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGQUIT) // at once, with its children
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Second):
+			_ = cmd.Process.Kill()
+			<-ended
+		}
+	})
+	ready := exec.Command(filepath.Join(bin, "pg_isready"), "-q", "-h", dir)
+	for end := time.Now().Add(30 * time.Second); exec.Command(ready.Path, ready.Args[1:]...).Run() != nil; time.Sleep(50 * time.Millisecond) {
+		select {
+		case <-ended:
+			text, _ := os.ReadFile(log.Name())
+			t.Fatalf("postgres ended: %s", text)
+		default:
+		}
+		if time.Now().After(end) {
+			t.Fatal("postgres does not answer")
+		}
+	}
+	return fmt.Sprintf("postgres://fleet@/postgres?host=%s", url.QueryEscape(dir))
+}
+
+// unprivileged is nobody, where this process is root, which the server refuses to be; dir
+// is theirs then.
+func unprivileged(t testing.TB, dir string) *syscall.SysProcAttr {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, uerr := strconv.Atoi(u.Uid)
+	gid, gerr := strconv.Atoi(u.Gid)
+	if uerr != nil || gerr != nil {
+		t.Fatalf("nobody is %s:%s", u.Uid, u.Gid)
+	}
+	if err := os.Chown(dir, uid, gid); err != nil {
+		t.Fatal(err)
+	}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+}
+
+func run(t testing.TB, as *syscall.SysProcAttr, dir, name string, args ...string) {
+	t.Helper()
+	c := exec.Command(name, args...)
+	c.Dir, c.SysProcAttr = dir, as
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", filepath.Base(name), err, out)
+	}
+}

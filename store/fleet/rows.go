@@ -1,0 +1,107 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cachebro/store"
+	"cachebro/store/daemon/onwire"
+	"cachebro/store/event"
+	"cachebro/store/remote"
+)
+
+// plain is a text as PostgreSQL takes it.
+func plain(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
+}
+
+func opName(op store.Op) string { return onwire.OpName(op) }
+
+// other is the second path of a version, or where a link leads.
+func other(v store.Version) string {
+	switch {
+	case v.Target != "":
+		return v.Target
+	case v.To != "":
+		return string(v.To)
+	}
+	return string(v.From)
+}
+
+// class is nil for what is tracked, as most is.
+func class(c store.Class) *string {
+	if c == event.Tracked {
+		return nil
+	}
+	s := c.String()
+	return &s
+}
+
+// action is what somebody did: a tool call, a plan (an undo, …), or a process's work.
+type action struct {
+	id, kind, session, agent, prompt, tool, title string
+	first, last                                   int64
+	failed                                        bool
+}
+
+// actionOf names the action that a version belongs to; "" is none.
+func actionOf(v store.Version) (kind, id string) {
+	a := v.Actor
+	switch {
+	case v.Op == store.OpBaseline:
+		return "", ""
+	case v.Plan != "":
+		return "plan", "plan:" + v.Plan
+	case a.ToolCall != "":
+		return "call", "call:" + a.ToolCall
+	case a.PID != 0:
+		return "process", fmt.Sprintf("process:%d.%d", a.PID, a.Start)
+	}
+	return "", ""
+}
+
+// actions are those that a segment tells of, by their ids.
+func actions(l remote.Log) []action {
+	all := map[string]*action{}
+	get := func(kind, id string) *action {
+		id = plain(id)
+		if all[id] == nil {
+			all[id] = &action{id: id, kind: kind}
+		}
+		return all[id]
+	}
+	for _, v := range l.Versions {
+		kind, id := actionOf(v)
+		if id == "" {
+			continue
+		}
+		a, by := get(kind, id), v.Actor
+		a.session, a.agent, a.prompt, a.tool = plain(string(by.Session)), plain(by.Agent), plain(by.Prompt), plain(by.Tool)
+		if kind == "process" && a.title == "" {
+			a.title = plain(strings.TrimSpace(by.Comm + " " + by.Args))
+		}
+		if a.first == 0 || v.Time < a.first {
+			a.first = v.Time
+		}
+		a.last = max(a.last, v.Time)
+	}
+	for _, t := range l.ToolCalls {
+		if t.ID == "" {
+			continue
+		}
+		a := get("call", "call:"+t.ID)
+		a.session, a.agent, a.prompt, a.tool, a.title = plain(string(t.Session)), plain(t.Agent), plain(t.Prompt), plain(t.Tool), plain(t.Title)
+		if t.Begin != 0 && (a.first == 0 || t.Begin < a.first) {
+			a.first = t.Begin
+		}
+		a.last = max(a.last, t.End)
+		a.failed = t.Failed
+	}
+	out := make([]action, 0, len(all))
+	for _, a := range all {
+		out = append(out, *a)
+	}
+	slices.SortFunc(out, func(a, b action) int { return strings.Compare(a.id, b.id) })
+	return out
+}

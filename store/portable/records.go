@@ -1,0 +1,56 @@
+package portable
+
+import (
+	"bytes"
+	"fmt"
+
+	"cachebro/store"
+)
+
+// recordsBytes bounds what Read keeps of one log: a part is some megabytes, but for a plan
+// of very many steps.
+const recordsBytes = 256 << 20
+
+// Records are what a part's log tells of what was done, for who keeps no store of it.
+type Records struct {
+	Versions  []store.Version // ascending
+	Sessions  []store.Session
+	Prompts   []store.Prompt
+	ToolCalls []store.ToolCall
+}
+
+// Read reads the log of a part, whose contents it does not need.
+func Read(log []byte) (r Records, err error) {
+	size, last := 0, uint64(0)
+	_, err = readPart(bytes.NewReader(log), logMagic, recordsBytes, func(kind byte, key, val []byte) error {
+		if size += len(key) + len(val); size > recordsBytes {
+			return fmt.Errorf("%w: the records of a log", store.ErrTooLarge)
+		}
+		switch kind {
+		case store.RecordVersion:
+			v, err := readVersion(key, val, last)
+			if err != nil {
+				return err
+			}
+			last = v.Seq
+			r.Versions = append(r.Versions, v)
+		case store.RecordSession:
+			return into(&r.Sessions, "session", val)
+		case store.RecordPrompt:
+			return into(&r.Prompts, "prompt", val)
+		case store.RecordToolCall:
+			return into(&r.ToolCalls, "tool call", val)
+		}
+		return nil
+	})
+	return r, err
+}
+
+func into[T any](all *[]T, what string, val []byte) error {
+	var v T
+	if decode(val, &v) != nil {
+		return badStream("a %s cannot be read", what)
+	}
+	*all = append(*all, v)
+	return nil
+}

@@ -1,0 +1,50 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"cachebro/store"
+	"cachebro/store/portable"
+)
+
+// Log is a segment and what its log tells.
+type Log struct {
+	Segment Segment
+	portable.Records
+}
+
+// Logs passes what a machine itself has sent behind what is known, segment by segment and
+// without contents, for who keeps the histories of many. seq is the newest version of what
+// is known; none comes twice. What the hashes do not vouch for is an error, as for Follow.
+func (b *Bucket) Logs(ctx context.Context, h Head, known Known, seq uint64, fn func(Log) error) error {
+	due, err := b.After(ctx, h, known.N, known.Log)
+	if err != nil {
+		return err
+	}
+	if known.N == 0 && h.Base != nil {
+		seq = h.Base.Seq
+	}
+	previous := known.Log
+	for _, s := range due {
+		p := piece{h.Machine.ID, s}
+		log, err := b.linked(ctx, p, previous)
+		if err != nil {
+			return err
+		}
+		r, err := portable.Read(log)
+		if err != nil {
+			return fmt.Errorf("segment %d of %s: %w", s.N, p.machine, err)
+		}
+		r.Versions = slices.DeleteFunc(r.Versions, func(v store.Version) bool { return v.Seq <= seq })
+		if n := len(r.Versions); n > 0 {
+			seq = r.Versions[n-1].Seq
+		}
+		if err := fn(Log{s, r}); err != nil {
+			return err
+		}
+		previous = s.Log
+	}
+	return nil
+}
