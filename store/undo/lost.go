@@ -16,7 +16,14 @@ const manyLost = 10
 // lost is what cannot be brought back.
 type lost struct {
 	store.Conflict
-	size int64 // of its content, in bytes
+	size  int64         // of its content, in bytes
+	first store.Version // the first that is known of what was there before; Seq 0: more is known
+}
+
+// loseBefore names a path at which something was that nobody saw before first.
+func (m *maker) loseBefore(first store.Version) {
+	c := store.Conflict{Path: first.Path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time}
+	m.lost = append(m.lost, lost{Conflict: c, first: first})
 }
 
 // gatherLost names what cannot come back by directory, with counts and bytes, where

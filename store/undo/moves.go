@@ -203,6 +203,19 @@ func (m *maker) relocate(goals []goal) ([]goal, error) {
 		back = append(back, goal{path: to, want: g.want})
 		g.want, g.moved, went[g.path] = state{}, true, to
 	}
+	for i := range m.lost { // what cannot be brought back there is told of there
+		l := &m.lost[i]
+		if l.first.Seq == 0 {
+			continue
+		}
+		to, err := m.formerly(w, went, &goal{path: l.Path, want: stateOf(l.first)})
+		if err != nil {
+			return nil, err
+		}
+		if to != "" {
+			l.Path = to
+		}
+	}
 	for _, g := range back { // once each has left its place: two may change places
 		if err := bring(g.path, g.want); err != nil {
 			return nil, err

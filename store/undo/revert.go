@@ -167,7 +167,7 @@ func (m *maker) restoreGoal(path store.Path, own []store.Version, seq uint64) (g
 		g.want, g.unseen = carriedAway(first), true
 	case began(first) || madeLater(own, first):
 	default:
-		m.lose(store.Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})
+		m.loseBefore(first)
 		return g, false, nil
 	}
 	return g, true, nil

@@ -164,7 +164,7 @@ func (m *maker) goalFor(c *chain, path store.Path, sel map[uint64]*store.Version
 			return g, n > 0, nil
 		}
 		if r.below < 0 && r.want.absent() && !began(first) && first.Op != store.OpBaseline && !madeLater(c.own, first) {
-			m.lose(store.Conflict{Path: path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time})
+			m.loseBefore(first)
 			return g, n > 0, nil
 		}
 		as := goal{have: now, want: r.want, other: another(c.own, r.below)}
@@ -362,7 +362,7 @@ func (m *maker) possible(goals []goal, apart bool) ([]goal, error) {
 				if why == "" {
 					why = "the content is no longer kept"
 				}
-				m.lost = append(m.lost, lost{named(why), w.size})
+				m.lost = append(m.lost, lost{Conflict: named(why), size: w.size})
 			case w.link() && w.target == "" && moved[g.path] == "" && !w.sameContent(g.have):
 				m.lose(named("where it pointed was not seen"))
 			case !w.absent() && m.blocked(byPath, g.path):

@@ -178,6 +178,21 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 				return errors.Join(exchange(d, "out", "tmp/lib"), os.Rename(d+"/out/e", d+"/tmp/b"))
 			},
 			want: []func(string) error{file("out/e", ""), file("tmp/lib/e", "old\n"), absent("tmp/b")}},
+		{name: "a file of which nothing is known, lost where its directory came to", restore: true,
+			setup: "mkdir -p lib/d; >lib/d/f; mkfifo e; ln lib/d/f $G/f",
+			then: func(d string) error {
+				if err := exchange(d, "e", "lib"); err != nil {
+					return err
+				}
+				f, err := os.OpenFile(inGit(d, "f"), os.O_WRONLY|os.O_APPEND, 0)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				_, err = f.WriteString("more")
+				return errors.Join(err, os.Remove(d+"/e/d/f"))
+			},
+			lost: "/lib/d/f: what was there before is not known"},
 		{name: "an ignored file that got another name where its directory came to",
 			setup: "mkdir -p src out/lib; echo f >out/lib/f", act: "",
 			then: func(d string) error {
