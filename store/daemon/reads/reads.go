@@ -258,6 +258,9 @@ func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string
 	if err != nil || l.Hash == h || !l.Known {
 		return ""
 	}
+	if told, _, _, again := rd.shown.ToldSince(r, p); again && told == l.Hash {
+		return "" // by a prompt, or by what held this edit
+	}
 	v := l.Version
 	if v.Time <= at || v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && v.Actor.Tool != "Bash" {
 		return ""

@@ -239,11 +239,13 @@ func TestHold(t *testing.T) {
 		read(name)
 	}
 	n := 0
+	var warned []string
 	write := func(name string, hold bool) string {
 		t.Helper()
 		n++
 		a, _ := daemontest.Ask[wire.ToolBeginAnswer](t, h, wire.MToolBegin, wire.ToolCall{ToolUse: fmt.Sprint("T", n), Session: "S1", Tool: "Write", Hold: hold, Paths: [][]byte{[]byte(name)}})
 		daemontest.Ask[wire.Empty](t, h, wire.MToolEnd, wire.ToolCall{ToolUse: fmt.Sprint("T", n), Session: "S1", Tool: "Write"})
+		warned = a.Warnings
 		return a.Held
 	}
 	changed := func(name, text, session string) {
@@ -261,14 +263,14 @@ func TestHold(t *testing.T) {
 	changed("c.go", "package a\n\nvar y = 1\n", "S2")
 	changed("long", strings.ToUpper(long), "S2")
 	read("c.go")
-	if held := write("a.go", false); held != "" {
-		t.Errorf("nobody asked for it: %q", held)
+	if held := write("a.go", false); held != "" || len(warned) != 1 {
+		t.Errorf("nobody asked for it: %q; warned %q", held, warned)
 	}
 	if held := write("a.go", true); !strings.HasPrefix(held, "cachebro: held, because a.go was changed at ") || !strings.HasSuffix(held, "-var x = 1\n+var y = 1\n") {
 		t.Errorf("%q", held)
 	}
-	if held := write("a.go", true); held != "" {
-		t.Errorf("held again: %q", held)
+	if held := write("a.go", true); held != "" || len(warned) != 0 {
+		t.Errorf("held again: %q; warned of what it was told: %q", held, warned)
 	}
 	for _, name := range []string{"b.go", "c.go"} {
 		if held := write(name, true); held != "" {
