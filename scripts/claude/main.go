@@ -118,6 +118,7 @@ var scenarios = []scenario{
 	{"comments", "a comment on a line in the page reaches the next prompt once", false, commented},
 	{"beliefs", "what others changed, took back or lost reaches the next prompt once", false, believed},
 	{"worktrees", "worktrees of a session, a sub-agent and a tool are forks", true, worktrees},
+	{"hold", "init --hold: a write over another's change waits once, with that change", false, held},
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},
 }
 

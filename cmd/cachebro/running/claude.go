@@ -11,8 +11,9 @@ import (
 )
 
 // dress adds to the command line of a client that we know what makes it use
-// cachebro, so that the first try needs no configuration.
-func dress(e *cli.Env, client string, args []string) ([]string, error) {
+// cachebro, so that the first try needs no configuration. Who ran init for the client
+// chose the hooks' options: with ours beside them everything would happen twice.
+func dress(e *cli.Env, client, project string, args []string) ([]string, error) {
 	if client != "claude" || len(args) > 1 && claudeSub[args[1]] {
 		return args, nil
 	}
@@ -20,7 +21,12 @@ func dress(e *cli.Env, client string, args []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings, err := mergeSettings(clients.ClaudeSettings(e.Exe), theirs)
+	ours := clients.ClaudeSettings(e.Exe)
+	where := clients.Places{Home: e.Getenv("HOME"), Config: e.Getenv("CLAUDE_CONFIG_DIR"), Project: project}
+	if where.HooksRegistered() != "" {
+		ours = []byte("{}")
+	}
+	settings, err := mergeSettings(ours, theirs)
 	if err != nil {
 		return nil, err
 	}

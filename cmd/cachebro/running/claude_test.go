@@ -1,15 +1,20 @@
 package running
 
 import (
-	"cachebro/cmd/cachebro/cli"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/hooks/clients"
 )
 
 func TestDressClaude(t *testing.T) {
-	e := &cli.Env{Exe: "/opt/cachebro"}
-	args, err := dress(e, "claude", []string{"claude", "-p", "hello", "--settings", `{"model":"x","hooks":{"Stop":[{"hooks":[{"type":"command","command":"mine"}]}]}}`})
+	home, project := t.TempDir(), t.TempDir()
+	e := &cli.Env{Exe: "/opt/cachebro", Getenv: func(name string) string { return map[string]string{"HOME": home}[name] }}
+	args, err := dress(e, "claude", project, []string{"claude", "-p", "hello", "--settings", `{"model":"x","hooks":{"Stop":[{"hooks":[{"type":"command","command":"mine"}]}]}}`})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,14 +40,31 @@ func TestDressClaude(t *testing.T) {
 		t.Errorf("%+v", mcp)
 	}
 	for _, same := range [][]string{{"claude", "mcp", "list"}, {"claude", "--version"}} {
-		if got, _ := dress(e, "claude", same); len(got) != len(same) {
+		if got, _ := dress(e, "claude", project, same); len(got) != len(same) {
 			t.Errorf("%q became %q", same, got)
 		}
 	}
-	if _, err := dress(e, "claude", []string{"claude", "--settings", "{broken"}); err == nil || cli.HintOf(err) == "" {
+	if _, err := dress(e, "claude", project, []string{"claude", "--settings", "{broken"}); err == nil || cli.HintOf(err) == "" {
 		t.Errorf("broken settings: %v", err)
 	}
-	if got, _ := dress(e, "make", []string{"make", "test"}); len(got) != 2 {
+	// Where init registered hooks, only those act: they have the options that were chosen.
+	for _, dir := range []string{home, project} {
+		file := filepath.Join(dir, ".claude", "settings.json")
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, clients.ClaudeSettings("/opt/cachebro", "--hold"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		args, err := dress(e, "claude", project, []string{"claude", "--settings", `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"mine"}]}]}}`})
+		if err != nil || len(args) != 3 || strings.Contains(args[1], "cachebro") || !strings.Contains(args[1], "mine") {
+			t.Errorf("with hooks in %s: %q %v", dir, args, err)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, _ := dress(e, "make", project, []string{"make", "test"}); len(got) != 2 {
 		t.Errorf("make became %q", got)
 	}
 }

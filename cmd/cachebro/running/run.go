@@ -72,7 +72,11 @@ func runRun(ctx context.Context, e *cli.Env) error {
 	}
 	client, words := filepath.Base(args[0]), len(args)
 	if !*bare {
-		dressed, err := dress(e, client, args)
+		project := m.Root
+		if e.Dir != "" && (mounts.Within(e.Dir, m.Root) || mounts.Within(e.Dir, m.Mountpoint)) {
+			project = e.Dir // where the client is started
+		}
+		dressed, err := dress(e, client, project, args)
 		if err != nil {
 			return err
 		}
