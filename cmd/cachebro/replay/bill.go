@@ -17,6 +17,7 @@ type bill struct {
 type entry struct {
 	request, without, with int
 	rules                  map[string]int // tokens saved by rule
+	news                   int            // of them, what others changed
 }
 
 // request is one more, with its answer, which stays in the context.
@@ -30,7 +31,7 @@ func (b *bill) request() {
 
 // enter is a text that the next request carries.
 func (b *bill) enter(without, with int) {
-	b.entries = append(b.entries, entry{b.requests, without, with, nil})
+	b.entries = append(b.entries, entry{request: b.requests, without: without, with: with})
 }
 
 // ruled says which rule saved how much of the newest entry.
@@ -48,6 +49,7 @@ func (b *bill) end(r *result) {
 		weight := cacheWrite + cacheRead*float64(max(0, b.requests-e.request-1))
 		r.bill += weight * float64(e.without)
 		r.billed += weight * float64(e.with)
+		r.newsBill += weight * float64(e.news)
 		for rule, n := range e.rules {
 			r.rule(rule).bill += weight * float64(n)
 		}

@@ -34,6 +34,8 @@ type result struct {
 	outChars, outSent   int     // of commands' outputs
 	outFull, outGiven   int     // their tokens
 	folds, cleared      int
+	news, newsTokens    int // words of what others changed
+	newsBill            float64
 	rules               map[string]*ruled
 	wrong               []string       // stubs and diffs that were not true
 	lost                map[string]int // tokens above the oracle, by reason
@@ -78,6 +80,7 @@ func (r *result) add(o *result) {
 	r.schema, r.injected, r.other, r.contexts = r.schema+o.schema, r.injected+o.injected, r.other+o.other, r.contexts+o.contexts
 	r.bill, r.billed = r.bill+o.bill, r.billed+o.billed
 	r.outChars, r.outSent, r.outFull, r.outGiven = r.outChars+o.outChars, r.outSent+o.outSent, r.outFull+o.outFull, r.outGiven+o.outGiven
+	r.news, r.newsTokens, r.newsBill = r.news+o.news, r.newsTokens+o.newsTokens, r.newsBill+o.newsBill
 	r.folds, r.cleared = r.folds+o.folds, r.cleared+o.cleared
 	for name, x := range o.rules {
 		e := r.rule(name)
@@ -113,6 +116,7 @@ func table(w io.Writer, title string, rs []*result) {
 	line(sum)
 	fmt.Fprintf(w, "worst session: %s, %d tokens (%s %%); of all tool results %s %% were saved; answers alone reach %s %% of the oracle, %s %% of one whose bases expire after 60k tokens\n",
 		worst.name, worst.saved(), percent(worst.saved(), worst.full+worst.outFull), percent(sum.saved(), sum.full+sum.outFull+sum.other), percent(sum.full-sum.sent+sum.less(), sum.best()), percent(sum.full-sum.sent+sum.less(), sum.within()))
+	fmt.Fprintf(w, "told %d times of what others changed: %d tokens, %s %% of the bill\n", sum.news, sum.newsTokens, fmt.Sprintf("%.3f", 100*sum.newsBill/max(sum.bill, 1)))
 	if len(sum.lost) > 0 {
 		fmt.Fprintf(w, "tokens above the oracle: %s\n", strings.Trim(fmt.Sprint(sum.lost), "map[]"))
 	}

@@ -17,6 +17,7 @@
 //	go run ./cmd/cachebro/replay -mode hooks -session 08 -v
 //	go run ./cmd/cachebro/replay -mode hooks -outputs hooks/reshape/testdata/corpus
 //	go run ./cmd/cachebro/replay -mode hooks -vary 7
+//	go run ./cmd/cachebro/replay -mode hooks -client codex
 //
 // It takes no locks; one goroutine plays one session after the other.
 package main

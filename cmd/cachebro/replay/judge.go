@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,8 +16,9 @@ import (
 // message is what stands in a context about one file.
 type message struct {
 	file   int
-	clock  int // tokens that the context had been given before
-	result int // tokens of a tool's result: clients clear those
+	call   string // the tool call that brought it; "" once that was cleared
+	clock  int    // tokens that the context had been given before
+	result int    // tokens of a tool's result: clients clear those
 	// take makes what is believed after it of what was before: the file's lines from
 	// parts of the old ones and from lines that the message shows.
 	take func(m *mind)
@@ -55,7 +57,7 @@ func (c *conversation) cleared(n, atLeast int) (tokens int) {
 		return 0
 	}
 	for _, m := range old {
-		m.result, m.take = 0, func(*mind) {}
+		m.call, m.result, m.take = "", 0, func(*mind) {}
 	}
 	return tokens
 }
@@ -73,10 +75,15 @@ type lineRun struct {
 }
 
 // arranged is a message that says where the lines of the text before are now.
-// whole: nothing follows the last of them.
-func arranged(runs []lineRun, whole bool) func(*mind) {
+// whole: nothing follows the last of them. based: that text is the last one of the whole
+// file, whatever was told of single lines since.
+func arranged(runs []lineRun, whole, based bool) func(*mind) {
 	return func(m *mind) {
 		was := *m
+		if based && was.base != nil {
+			was = *was.base
+			was.clock = m.clock
+		}
 		*m = mind{clock: was.clock}
 		for _, r := range runs {
 			if r.shown != nil {
@@ -91,14 +98,16 @@ func arranged(runs []lineRun, whole bool) func(*mind) {
 			}
 			m.clock = was.clock
 		}
-		m.end = whole
+		if m.end = whole; whole {
+			m.rest()
+		}
 	}
 }
 
 // judged reports what is false or missing in what a reader was told of lines
 // first..last: all of them must be what it believes after that, and true.
 func judged(before *mind, take func(*mind), now []string, first, last int) error {
-	m := &mind{lines: append([]string(nil), before.lines...), known: append([]bool(nil), before.known...), marks: append([]int(nil), before.marks...), end: before.end, clock: before.clock}
+	m := &mind{lines: slices.Clone(before.lines), known: slices.Clone(before.known), marks: slices.Clone(before.marks), end: before.end, clock: before.clock, base: before.base}
 	take(m)
 	for i := first; i <= last; i++ {
 		switch {
@@ -149,6 +158,9 @@ func noted(note string, start int, shown []string) ([]lineRun, error) {
 		end = note[f[4]:f[5]]
 	}
 	from, to := span(note[f[2]:f[3]], end)
+	if n := len(shown); n == to-from+2 && shown[n-1] == "" {
+		to++ // what follows the last newline is shown as a line, and is none in words
+	}
 	if start == 0 {
 		start = from // a shell's output names no line
 	}

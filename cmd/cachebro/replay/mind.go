@@ -14,6 +14,7 @@ type mind struct {
 	marks []int // tokens that the context had been given when a line's text came
 	end   bool  // it has seen where the file ends
 	clock int   // tokens that the context has been given by now
+	base  *mind // the last text of the whole file, as it was told
 }
 
 // within is the mind without what came more than n tokens ago: clients drop old
@@ -60,6 +61,42 @@ func (m *mind) told(first int, shown []string, end bool) {
 		n := first - 1 + len(shown)
 		m.lines, m.known, m.marks, m.end = m.lines[:n], m.known[:n], m.marks[:n], true
 	}
+	if end && first == 1 {
+		m.rest()
+	}
+}
+
+// rest has later words of a change rest on what is held now.
+func (m *mind) rest() {
+	if _, ok := m.whole(); ok {
+		m.base = &mind{lines: slices.Clone(m.lines), known: slices.Clone(m.known), marks: slices.Clone(m.marks), end: m.end, clock: m.clock}
+	}
+}
+
+// place is where the reader believes lines to be that are at a place in the file: there,
+// unless it holds others there and these in one place; -1 where it does not know of them.
+func (m *mind) place(at int, lines []string) int {
+	stands := func(at int, known bool) bool {
+		for i, l := range lines {
+			if at+i >= len(m.lines) || m.known[at+i] && m.lines[at+i] != l || known && !m.known[at+i] {
+				return false
+			}
+		}
+		return true
+	}
+	if at >= len(m.lines) || stands(at, false) {
+		return at
+	}
+	at = -1
+	for i := range m.lines {
+		if stands(i, true) {
+			if at >= 0 {
+				return -1
+			}
+			at = i
+		}
+	}
+	return at
 }
 
 // edited follows the reader's own edit of lines from..to (0-based, half open).

@@ -17,6 +17,7 @@ import (
 // options of a replay.
 type options struct {
 	mode     string // mcp, hooks
+	client   string // hooks: who tells of the session; "" is Claude Code
 	profile  string // mcp: the tools that are offered
 	recovery string // the hooks' option: compact, always, off
 	process  bool   // every hook as a process of its own, as a client starts it
@@ -45,6 +46,7 @@ type player struct {
 	n       int // tool calls
 	last    string
 	logs    map[int]*transcript // by agent
+	records map[int]*transcript // the same as Codex has it
 	bills   map[int]*bill
 	mcp     *mcpClient
 	schema  int          // tokens of the tools' schema in one context
@@ -58,7 +60,7 @@ const session = "5b0f3a6e-0000-4000-8000-replay000001"
 func play(t *trace, o options) (res *result, err error) {
 	s, tx := newScript(t), newTexts(t.LineBytes)
 	s.fillIn(tx)
-	pl := &player{o: o, texts: tx, disk: map[int]string{}, agents: map[int]*conversation{}, bills: map[int]*bill{}, logs: map[int]*transcript{}, epochs: map[int]bool{}, given: map[int]int{},
+	pl := &player{o: o, texts: tx, disk: map[int]string{}, agents: map[int]*conversation{}, bills: map[int]*bill{}, logs: map[int]*transcript{}, records: map[int]*transcript{}, epochs: map[int]bool{}, given: map[int]int{},
 		res: &result{name: t.name, unplaced: s.unplaced, lost: map[string]int{}}}
 	if pl.oracle, err = newOracle(o.tokens); err != nil {
 		return nil, err
@@ -87,9 +89,11 @@ func play(t *trace, o options) (res *result, err error) {
 		}
 	}()
 	defer func() {
-		for _, l := range pl.logs {
-			if cerr := l.close(); err == nil {
-				err = cerr
+		for _, all := range []map[int]*transcript{pl.logs, pl.records} {
+			for _, l := range all {
+				if cerr := l.close(); err == nil {
+					err = cerr
+				}
 			}
 		}
 	}()
@@ -159,8 +163,7 @@ func (pl *player) step(st step) error {
 	case "resume":
 		return pl.resume()
 	case "clear":
-		pl.silence()
-		return nil
+		return pl.silence()
 	case "command":
 		if pl.o.corpus != nil {
 			return pl.command(st)
@@ -176,7 +179,11 @@ func (pl *player) step(st step) error {
 	}
 	if st.pre != nil {
 		if now := content(st.pre, pl.texts); now != pl.disk[st.file] {
-			if err := pl.p.write(pl.file(st.file), now); err != nil {
+			write := pl.p.write
+			if st.others {
+				write = pl.p.others
+			}
+			if err := write(pl.file(st.file), now); err != nil {
 				return err
 			}
 			pl.disk[st.file] = now
@@ -218,7 +225,7 @@ func (pl *player) compact(agent int) error {
 		pl.points = nil
 	}
 	pl.transcript(agent).compacted()
-	return nil
+	return pl.lost(agent)
 }
 
 func (pl *player) inject(agent int, text string) {
@@ -231,13 +238,30 @@ func (pl *player) inject(agent int, text string) {
 	}
 }
 
+// told is what others changed, or a warning before a write.
+func (pl *player) told(agent int, text string) {
+	if text == "" {
+		return
+	}
+	pl.inject(agent, text)
+	n := pl.o.tokens(text)
+	pl.res.news, pl.res.newsTokens = pl.res.news+1, pl.res.newsTokens+n
+	b := pl.bills[agent]
+	b.entries[len(b.entries)-1].news = n
+}
+
 func (pl *player) read(st step) error {
 	lines := strings.Split(pl.disk[st.file], "\n")
 	a := ask{path: pl.file(st.file), now: lines, first: st.first, last: min(st.last, len(lines)), whole: st.whole}
 	m := pl.agents[st.agent].mind(st.file, pl.given[st.agent])
 	pl.res.reads++
-	if pl.o.mode == "mcp" {
+	switch {
+	case pl.o.mode == "mcp":
 		return pl.readMCP(st, m, a)
+	case pl.o.client == codex:
+		return pl.shell(st)
+	case pl.o.client == opencode:
+		return pl.readOpenCode(st, m, a)
 	}
 	return pl.readHooks(st, m, a)
 }
@@ -272,15 +296,26 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 	if last == len(a.now) && len(a.now) > 1 && a.now[last-1] == "" {
 		last-- // what follows the last newline
 	}
-	take := arranged(runs, true)
-	if !a.whole { // the rest of the file stays where it was
-		take = func(m *mind) {
+	reading := func(based bool) func(*mind) {
+		if a.whole {
+			return arranged(runs, true, based)
+		}
+		return func(m *mind) { // the rest of the file stays where it was
 			for _, r := range runs {
-				if r.shown != nil {
-					m.told(r.at, r.shown, r.at-1+len(r.shown) == len(a.now))
+				shown := r.shown
+				if shown == nil && based && m.base != nil && r.from-1+r.n <= len(m.base.lines) {
+					shown = m.base.lines[r.from-1 : r.from-1+r.n]
+				}
+				if shown != nil {
+					m.told(r.at, shown, r.at-1+len(shown) == len(a.now))
 				}
 			}
 		}
+	}
+	// What is said of an earlier read holds for that text, though parts were shown since.
+	take := reading(true)
+	if err == nil && judged(m, take, a.now, a.first, last) != nil {
+		take = reading(false)
 	}
 	if err == nil && pl.outside[st.file] && runs[0].shown == nil {
 		err = errors.New("a file outside of the project was not shown")
@@ -289,7 +324,7 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 		err = judged(m, take, a.now, a.first, last)
 	}
 	pl.false(st, err)
-	pl.agents[st.agent].add(message{file: st.file, clock: pl.given[st.agent], result: max(1, pl.o.tokens(a.full)), take: take})
+	pl.agents[st.agent].add(message{file: st.file, call: pl.last, clock: pl.given[st.agent], result: max(1, pl.o.tokens(a.full)), take: take})
 }
 
 func (pl *player) false(st step, err error) {
@@ -303,7 +338,9 @@ type fields = map[string]any
 
 // hookOutput is what a hook prints.
 type hookOutput struct {
-	Specific struct {
+	Decision, Reason string // Codex
+	Output           string // OpenCode
+	Specific         struct {
 		Context string `json:"additionalContext"`
 		Updated *struct {
 			Type   string `json:"type"`
@@ -326,6 +363,13 @@ func (pl *player) hook(agent int, name string, more fields) (out hookOutput, err
 	for k, v := range more {
 		ev[k] = v
 	}
+	args := []string{"--recovery=" + pl.o.recovery, name}
+	if pl.o.client != "" && pl.o.client != claude {
+		if !pl.dialect(agent, ev) {
+			return out, nil
+		}
+		args = append(args, "--client="+pl.o.client)
+	}
 	in, err := json.Marshal(ev)
 	if err != nil {
 		return out, err
@@ -333,24 +377,28 @@ func (pl *player) hook(agent int, name string, more fields) (out hookOutput, err
 	var stdout bytes.Buffer
 	if pl.o.process {
 		var stderr bytes.Buffer
-		cmd := exec.Command(pl.o.binary, "hook", "--recovery="+pl.o.recovery, name)
+		cmd := exec.Command(pl.o.binary, append([]string{"hook"}, args...)...)
 		cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = pl.p.dir, pl.p.env, bytes.NewReader(in), &stdout, &stderr
 		if err := cmd.Run(); err != nil {
 			return out, fmt.Errorf("hook %s: %w: %s", name, err, stderr.String())
 		}
 	} else {
-		hooks.Run(context.Background(), pl.hookEnv(in, name, &stdout))
+		hooks.Run(context.Background(), pl.hookEnv(in, args, &stdout))
 	}
 	if stdout.Len() == 0 {
 		return out, nil
 	}
-	return out, json.Unmarshal(stdout.Bytes(), &out)
+	err = json.Unmarshal(stdout.Bytes(), &out)
+	if pl.o.client == gemini && (out.Specific.Updated != nil || out.Decision != "" || out.Output != "") {
+		pl.res.wrong = append(pl.res.wrong, fmt.Sprintf("trace %s: %s of a client of which nobody knows what it holds is answered by %s", pl.res.name, name, stdout.String()))
+	}
+	return out, err
 }
 
-func (pl *player) hookEnv(in []byte, name string, stdout *bytes.Buffer) hooks.Env {
+func (pl *player) hookEnv(in []byte, args []string, stdout *bytes.Buffer) hooks.Env {
 	vars := map[string]string{"CLAUDE_PROJECT_DIR": pl.p.dir, "AI_AGENT": agentName}
 	return hooks.Env{
-		Stdin: bytes.NewReader(in), Stdout: stdout, Args: []string{"--recovery=" + pl.o.recovery, name},
+		Stdin: bytes.NewReader(in), Stdout: stdout, Args: args,
 		Getenv: func(k string) string { return vars[k] }, Now: time.Now, Dir: pl.p.dir, Paths: pl.p.paths, Limit: time.Minute,
 		Dial: func(ctx context.Context, root string) (*wire.Client, error) {
 			// A loaded machine must not be mistaken for a hung daemon here.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"cachebro/store"
@@ -126,8 +127,16 @@ func (pl *player) edit(st step) error {
 		return fmt.Errorf("after the edit the file is not what it should be")
 	}
 	pl.disk[st.file] = post
-	pl.agents[st.agent].add(message{file: st.file, clock: pl.given[st.agent], take: pl.edited(st)})
+	pl.wrote(st, pl.edited(st))
 	return nil
+}
+
+// wrote takes in what the reader wrote itself. A patch of Codex's is known to its model
+// alone: what it is told of a file then is said of a read of that file, which it names.
+func (pl *player) wrote(st step, take func(*mind)) {
+	if pl.o.client != codex {
+		pl.agents[st.agent].add(message{file: st.file, call: pl.last, clock: pl.given[st.agent], take: take})
+	}
 }
 
 // edited is what the reader's own edit tells it: the lines that it wrote, where it
@@ -146,10 +155,20 @@ func (pl *player) edited(st step) func(*mind) {
 			}
 		}
 	}
-	n := st.to - st.from
+	var old []string
+	for _, c := range st.pre[st.from:st.to] {
+		old = append(old, pl.texts.of(c.n))
+	}
 	return func(m *mind) {
-		for i := len(places) - 1; i >= 0; i-- {
-			m.edited(places[i], places[i]+n, with)
+		for _, place := range slices.Backward(places) {
+			for _, m := range []*mind{m, m.base} {
+				if m == nil {
+					continue
+				}
+				if at := m.place(place, old); at >= 0 {
+					m.edited(at, at+len(old), with)
+				}
+			}
 		}
 	}
 }
@@ -195,16 +214,24 @@ func glue(yes bool) string {
 func (pl *player) clientEdit(st step, old, repl, pre, post string) error {
 	name := pl.p.path(pl.file(st.file))
 	input := fields{"file_path": name, "old_string": old, "new_string": repl, "replace_all": st.everywhere}
+	response := fields{"filePath": name, "oldString": old, "newString": repl, "originalFile": pre, "structuredPatch": []any{}, "userModified": false, "replaceAll": st.everywhere}
+	if pl.o.client == opencode {
+		input = fields{"filePath": name, "file_path": name, "oldString": old, "newString": repl, "replaceAll": st.everywhere}
+		response = fields{"output": "Edit applied successfully.", "before": pre}
+	}
+	if pl.o.client == codex { // a patch of its own, without a hook
+		pl.transcript(st.agent).result(pl.last, editedText(name))
+		return os.WriteFile(name, []byte(post), 0o644)
+	}
 	out, err := pl.hook(st.agent, "PreToolUse", fields{"tool_name": "Edit", "tool_use_id": pl.last, "tool_input": input})
 	if err != nil {
 		return err
 	}
-	pl.inject(st.agent, out.Specific.Context)
+	pl.told(st.agent, out.Specific.Context)
 	if err := os.WriteFile(name, []byte(post), 0o644); err != nil {
 		return err
 	}
-	if _, err := pl.hook(st.agent, "PostToolUse", fields{"tool_name": "Edit", "tool_use_id": pl.last, "tool_input": input, "tool_response": fields{
-		"filePath": name, "oldString": old, "newString": repl, "originalFile": pre, "structuredPatch": []any{}, "userModified": false, "replaceAll": st.everywhere}}); err != nil {
+	if _, err := pl.hook(st.agent, "PostToolUse", fields{"tool_name": "Edit", "tool_use_id": pl.last, "tool_input": input, "tool_response": response}); err != nil {
 		return err
 	}
 	return pl.batch(st.agent, "Edit", input, editedText(name))
@@ -221,13 +248,17 @@ func (pl *player) write(st step) error {
 		if err := pl.writeMCP(st, post); err != nil {
 			return err
 		}
+	} else if pl.o.client == codex {
+		if err := pl.p.write(pl.file(st.file), post); err != nil {
+			return err
+		}
 	} else {
-		input := fields{"file_path": name, "content": post}
+		input := fields{"filePath": name, "file_path": name, "content": post}
 		out, err := pl.hook(st.agent, "PreToolUse", fields{"tool_name": "Write", "tool_use_id": pl.last, "tool_input": input})
 		if err != nil {
 			return err
 		}
-		pl.inject(st.agent, out.Specific.Context)
+		pl.told(st.agent, out.Specific.Context)
 		if err := pl.p.write(pl.file(st.file), post); err != nil {
 			return err
 		}
@@ -240,6 +271,6 @@ func (pl *player) write(st step) error {
 		}
 	}
 	pl.disk[st.file] = post
-	pl.agents[st.agent].add(message{file: st.file, clock: pl.given[st.agent], take: showing(1, strings.Split(post, "\n"), true)})
+	pl.wrote(st, showing(1, strings.Split(post, "\n"), true))
 	return nil
 }

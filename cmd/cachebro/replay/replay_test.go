@@ -17,13 +17,7 @@ var all = flag.Bool("all", false, "replay every trace, counted with the o200k to
 // sent must be true, must cost less than nothing where there is no schema, and must
 // come near what an oracle would send.
 func TestReplay(t *testing.T) {
-	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err == nil {
-		f.Close()
-	} else if os.Getenv("CACHEBRO_NEED_FUSE") == "1" {
-		t.Fatal("CACHEBRO_NEED_FUSE=1 and /dev/fuse cannot be opened")
-	} else {
-		t.Skip("no /dev/fuse")
-	}
+	needFuse(t)
 	enc, err := tokenizer.Get(tokenizer.O200kBase)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +34,7 @@ func TestReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options{binary: binary, version: version, profile: "default", recovery: "compact", progress: func(s string) { t.Log(s) },
+	o := options{binary: binary, version: version, profile: "default", recovery: "compact", client: claude, progress: func(s string) { t.Log(s) },
 		tokens: func(s string) int {
 			ids, _, err := enc.Encode(s)
 			if err != nil {
@@ -100,6 +94,17 @@ func TestReplay(t *testing.T) {
 			}
 		}
 	})
+}
+
+func needFuse(t *testing.T) {
+	t.Helper()
+	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err == nil {
+		f.Close()
+	} else if os.Getenv("CACHEBRO_NEED_FUSE") == "1" {
+		t.Fatal("CACHEBRO_NEED_FUSE=1 and /dev/fuse cannot be opened")
+	} else {
+		t.Skip("no /dev/fuse")
+	}
 }
 
 func check(t *testing.T, rs []*result, free bool) {
@@ -209,7 +214,7 @@ func TestJudge(t *testing.T) {
 		{"one side left out", note("line 2 is shown as it is now. Line 1 is unchanged.", 2, "x"), "a|x|c|", false},
 	} {
 		now := text(x.now)
-		if err := judged(c.mind(0, 0), arranged(x.runs, true), now, 1, len(now)); (err == nil) != x.right {
+		if err := judged(c.mind(0, 0), arranged(x.runs, true, false), now, 1, len(now)); (err == nil) != x.right {
 			t.Errorf("%s: %v", x.name, err)
 		}
 	}
@@ -221,7 +226,7 @@ func TestJudge(t *testing.T) {
 	stub := "cachebro: not repeated. Lines 1-2 of f are exactly as in your Read of 12:40 (4 lines). Read it again to get the text."
 	same, err := repeated(stub)
 	right := func(now string, last int) bool {
-		return judged(c.mind(0, 0), arranged(same, false), text(now), 1, last) == nil
+		return judged(c.mind(0, 0), arranged(same, false, false), text(now), 1, last) == nil
 	}
 	if err != nil || !right("a|b|x|", 2) || right("a|x|c|", 2) || right("a|b|c|", 3) {
 		t.Errorf("a stub is judged wrongly: %v", err)
@@ -235,7 +240,7 @@ func TestJudge(t *testing.T) {
 	} {
 		runs, err := patched(c.mind(0, 0), patch)
 		m := c.mind(0, 0)
-		arranged(runs, true)(m)
+		arranged(runs, true, false)(m)
 		if got, ok := m.whole(); err != nil || !ok || got != strings.Join(text(want), "\n") {
 			t.Errorf("%q: %q, %v, want %q", patch, got, err, want)
 		}

@@ -25,6 +25,7 @@ type step struct {
 	from, to    int // edit: pre[from:to] becomes with
 	with        []*cell
 	everywhere  bool
+	others      bool   // what makes the file pre is none of the session's processes
 	chars       int    // of the recorded result
 	kind        string // of a command
 }

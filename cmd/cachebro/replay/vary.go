@@ -1,17 +1,21 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"cachebro/store/readers"
 )
 
 // What recordings lack is woven into them: further prompts, conversations that are
 // taken back to an earlier prompt, sessions that are resumed, results that the client
 // clears without a word (only the usage falls), files that a shell command shows, and
-// files outside of the project.
+// files outside of the project. Half of the changes are those of a process that is none of
+// the session's.
 
 // clearsAtLeast is how many tokens a client clears at once; it keeps the newest
 // results.
@@ -35,6 +39,7 @@ func vary(steps []step, seed uint64) (out []step, outside map[int]bool) {
 				}
 			}
 		}
+		st.others = r.IntN(2) == 0
 		if st.op == "read" && r.IntN(4) == 0 {
 			st.op = "shell"
 		}
@@ -59,7 +64,8 @@ func (pl *player) prompt() error {
 	pl.points = append(pl.points, checkpoint{t.last, t.tokens, len(pl.agents[0].said)})
 	pl.prompts++
 	t.prompt("replay")
-	_, err := pl.hook(0, "UserPromptSubmit", fields{"prompt": "replay"})
+	out, err := pl.hook(0, "UserPromptSubmit", fields{"prompt": "replay"})
+	pl.told(0, out.Specific.Context)
 	return err
 }
 
@@ -73,6 +79,9 @@ func (pl *player) rewind(back int) error {
 	t.last, t.tokens = p.entry, p.tokens
 	pl.agents[0].said = pl.agents[0].said[:p.said]
 	pl.points = pl.points[:i]
+	if err := pl.lost(0); err != nil {
+		return err
+	}
 	return pl.prompt()
 }
 
@@ -89,10 +98,10 @@ func (pl *player) resume() error {
 }
 
 // silence clears old results of the main loop, if they are many.
-func (pl *player) silence() {
+func (pl *player) silence() error {
 	c := pl.agents[0]
-	if c == nil {
-		return
+	if c == nil || pl.o.client == codex { // which clears nothing
+		return nil
 	}
 	if n := c.cleared(clearsBut, clearsAtLeast); n > 0 {
 		pl.transcript(0).tokens -= n
@@ -100,7 +109,9 @@ func (pl *player) silence() {
 		if pl.o.verbose {
 			pl.o.progress(fmt.Sprintf("%s cleared   %d tokens before call %d, %d are left", pl.res.name, n, pl.n+1, pl.transcript(0).tokens))
 		}
+		return pl.lost(0)
 	}
+	return nil
 }
 
 // shell is a read by a command that shows lines of one file.
@@ -109,7 +120,7 @@ func (pl *player) shell(st step) error {
 	a := ask{path: pl.file(st.file), now: lines, first: st.first, last: min(st.last, len(lines))}
 	whole := st.first == 1 && a.last == len(lines)
 	a.full = strings.TrimRight(strings.Join(lines[a.first-1:a.last], "\n"), " \t\r\n")
-	if a.full == "" || strings.TrimLeft(a.full, " \t\r\n") != a.full {
+	if a.full == "" || pl.o.client != codex && strings.TrimLeft(a.full, " \t\r\n") != a.full {
 		return nil // the client takes white space off
 	}
 	shown := strings.Split(a.full, "\n")
@@ -119,6 +130,7 @@ func (pl *player) shell(st step) error {
 		command = "sed -n '" + strconv.Itoa(a.first) + "," + strconv.Itoa(st.last) + "p' " + filepath.Join(pl.p.dir, a.path)
 	}
 	input := fields{"command": command}
+	pl.recordCall(st.agent, command)
 	if _, err := pl.hook(st.agent, "PreToolUse", fields{"tool_name": "Bash", "tool_use_id": pl.last, "tool_input": input}); err != nil {
 		return err
 	}
@@ -127,6 +139,11 @@ func (pl *player) shell(st step) error {
 		return err
 	}
 	m := pl.agents[st.agent].mind(st.file, pl.given[st.agent])
+	a.whole = whole && a.last == len(lines)-1 // the end of the output is that of the file
+	best, young, err := pl.best(st, m, a, func(r readers.Answer) string { return r.Note + "\n" + r.Text })
+	if err != nil {
+		return err
+	}
 	kind, final := "full", a.full
 	runs := []lineRun{{at: a.first, shown: shown}}
 	if out != "" {
@@ -139,16 +156,39 @@ func (pl *player) shell(st step) error {
 			runs, err = noted(note, 0, strings.Split(body, "\n"))
 		}
 	}
-	pl.delivered(st, m, a, runs, err)
-	n := pl.o.tokens(final)
-	pl.score(st, a, kind, n, n, n)
+	if a.whole {
+		runs = append(runs, lineRun{at: len(lines), shown: lines[len(lines)-1:]})
+	}
+	if pl.o.client == codex && len(final) > codexCut {
+		final = final[:codexCut/2] + fmt.Sprintf("…%d bytes truncated…", len(final)-codexCut) + final[len(final)-codexCut/2:]
+		if out != "" {
+			err = errors.New("an answer of more than the client takes")
+		}
+		pl.false(st, err)
+		a.full, best, young = final, pl.o.tokens(final), pl.o.tokens(final)
+	} else {
+		pl.delivered(st, m, a, runs, err)
+	}
+	if pl.o.client == codex {
+		pl.recordResult(st.agent, out == "", final)
+	}
+	pl.score(st, a, kind, pl.o.tokens(final), best, young)
 	return pl.batch(st.agent, "Bash", input, final)
 }
 
 // bash tells of a command's output and returns what takes its place.
 func (pl *player) bash(agent int, input fields, stdout string) (string, error) {
-	out, err := pl.hook(agent, "PostToolUse", fields{"tool_name": "Bash", "tool_use_id": pl.last, "tool_input": input, "tool_response": fields{
-		"stdout": stdout, "stderr": "", "interrupted": false, "isImage": false, "noOutputExpected": false}})
+	response := fields{"stdout": stdout, "stderr": "", "interrupted": false, "isImage": false, "noOutputExpected": false}
+	if pl.o.client == opencode {
+		response = fields{"output": stdout, "metadata": fields{"exit": 0}}
+	}
+	out, err := pl.hook(agent, "PostToolUse", fields{"tool_name": "Bash", "tool_use_id": pl.last, "tool_input": input, "tool_response": response})
+	if out.Decision != "" {
+		return out.Reason, err
+	}
+	if out.Output != "" {
+		return out.Output, err
+	}
 	if err != nil || out.Specific.Updated == nil {
 		return "", err
 	}
