@@ -177,6 +177,31 @@ func (s *Store) SeqAt(t time.Time) (at uint64, err error) {
 	return at, err
 }
 
+// Whole is the newest version of the operation that version seq is part of. A rename
+// is two versions, and that of a directory two for each path below it: between them
+// the log tells of a tree that never was.
+func (s *Store) Whole(seq uint64) (uint64, error) {
+	renamed := func(o Version) bool { return o.Op == OpMoved || o.Op == OpRename || o.Op == OpExchange }
+	whole := seq
+	err := s.View(func(v *View) error {
+		first, err := v.Version(seq)
+		if errors.Is(err, ErrNotFound) || err == nil && !renamed(first) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return v.scan(seq, false, func(o Version) bool {
+			same := renamed(o) && o.Time == first.Time && o.Actor.PID == first.Actor.PID
+			if same {
+				whole = o.Seq
+			}
+			return same
+		}, pass{})
+	})
+	return whole, err
+}
+
 // index picks the narrowest index that serves.
 func (f *Filter) index() (byte, string) {
 	switch {

@@ -109,6 +109,16 @@ func TestRenameDirectory(t *testing.T) {
 	if len(vs) != 8 {
 		t.Fatalf("%d versions of a renamed tree of 4, want 8", len(vs))
 	}
+	apply(t, s, op(OpRename, "d-x", "d-y", fileMode))
+	for _, v := range append(vs, Version{Seq: vs[0].Seq - 1}) {
+		want := vs[len(vs)-1].Seq
+		if v.Path == "" {
+			want = v.Seq // was written before
+		}
+		if got, err := s.Whole(v.Seq); err != nil || got != want {
+			t.Errorf("the whole of version %d: %d, %v; want %d", v.Seq, got, err, want)
+		}
+	}
 	if got := contentOf(t, s, "e/sub/b"); got != "b" {
 		t.Fatalf("e/sub/b is %q", got)
 	}
@@ -116,7 +126,7 @@ func TestRenameDirectory(t *testing.T) {
 	if err := s.Live("", func(v Version) error { live = append(live, v.Path); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if want := "[d-x e e/a e/sub e/sub/b]"; fmt.Sprint(live) != want {
+	if want := "[d-y e e/a e/sub e/sub/b]"; fmt.Sprint(live) != want {
 		t.Fatalf("live %v, want %v", live, want)
 	}
 	h, err := s.History("e/sub/b", true)

@@ -76,10 +76,12 @@ type tree struct {
 	kept     int
 }
 
-// ask is a context for one question; it notes that somebody asks.
+// ask is a context for one question; it notes that somebody asks. A signal to who asks
+// does not end it: the kernel tells of each one that comes, of a child's end or of a
+// runtime's own, and no file system fails a readdir for that.
 func (t *tree) ask(ctx context.Context) (context.Context, context.CancelFunc) {
 	t.server.last.Store(time.Now().UnixNano())
-	return context.WithTimeout(ctx, patience)
+	return context.WithTimeout(context.WithoutCancel(ctx), patience)
 }
 
 // errno of an answer: what nobody can tell now may be told later.
@@ -92,10 +94,8 @@ func errno(err error) syscall.Errno {
 		return no
 	case errors.Is(err, wire.ErrNotFound), errors.Is(err, wire.ErrBadRequest):
 		return syscall.ENOENT
-	case errors.Is(err, wire.ErrNoDaemon), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, wire.ErrNoDaemon), errors.Is(err, wire.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return syscall.EAGAIN
-	case errors.Is(err, context.Canceled):
-		return syscall.EINTR
 	}
 	return syscall.EIO
 }

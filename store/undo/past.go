@@ -99,6 +99,8 @@ func (m *maker) was(path store.Path, seq uint64) (e Entry, there bool, err error
 		e = Entry{Path: path, Mode: cmp.Or(first.Stat.Mode, unix.S_IFREG|0o644), Size: first.Stat.Size, Mtime: first.Stat.Mtime, Seq: first.Seq,
 			Why: cmp.Or(m.plan.Lost[len(m.plan.Lost)-1].Why, "what was there is not known")}
 		return e, true, nil
+	case known:
+		return e, false, nil // it was made later, with what was found in it
 	}
 	// A directory of which nothing is known by itself was there when something was in it.
 	within, err := m.holds(path, seq)

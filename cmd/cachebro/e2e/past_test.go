@@ -8,9 +8,11 @@ import (
 	"math/rand"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -105,6 +107,135 @@ func TestPastIsWhatItWas(t *testing.T) {
 	}
 }
 
+// Moments of a history that an agent made: at/ shows of each what a restore to it makes,
+// byte by byte, with modes and links; while others write, and what is kept of ignored
+// files is either right or says that it is not known.
+func TestPastIsWhatRestoreMakes(t *testing.T) {
+	n, seed := 12, int64(3)
+	if s := os.Getenv("CACHEBRO_MOMENTS"); s != "" {
+		n, _ = strconv.Atoi(s)
+	}
+	if s := os.Getenv("CACHEBRO_SEED"); s != "" {
+		seed, _ = strconv.ParseInt(s, 10, 64)
+	}
+	files := map[string]string{".gitignore": "*.ign\n/ign/\n", "ign/i0": "ignored\n", "d0/x.ign": "ignored\n"}
+	for i := range 20 {
+		files[fmt.Sprintf("d%d/e%d/f%d.txt", i%3, i%2, i)] = fmt.Sprintf("first %d\n", i)
+	}
+	p := newProject(t, files)
+	p.sh("ln -s ../d1 d0/l; ln -s nowhere d1/dangling; chmod 750 d2; chmod 755 d1/e0/*")
+	p.mount()
+	p.scanned()
+	r := rand.New(rand.NewSource(seed))
+	for range 20 * n {
+		p.change(r)
+		if r.Intn(10) == 0 {
+			_ = os.WriteFile(p.path(fmt.Sprintf("ign/i%d", r.Intn(3))), []byte("ignored again\n"), 0o644)
+			_ = os.WriteFile(p.path(fmt.Sprintf("d%d/y.ign", r.Intn(3))), []byte("more\n"), 0o600)
+		}
+	}
+	last, _ := strconv.Atoi(p.newest()[1:])
+	first := last
+	for _, e := range p.log("") {
+		first = min(first, int(e.Seq))
+	}
+
+	// While somebody writes: two looks at the same moment are one tree.
+	moments, shown := make([]string, n), make([]map[string]string, n)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	quiet := sync.OnceFunc(func() { close(stop); <-stopped })
+	defer quiet()
+	go func() {
+		defer close(stopped)
+		r := rand.New(rand.NewSource(seed + 1))
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				p.change(r)
+			}
+		}
+	}()
+	for i := range moments {
+		moments[i] = fmt.Sprintf("#%d", first+r.Intn(last-first+1))
+		shown[i] = pastTree(t, strings.TrimSpace(p.cb("at", moments[i], "--dir", p.dir)))
+	}
+	quiet()
+
+	unknown := 0
+	for i, m := range moments {
+		dir := strings.TrimSpace(p.cb("at", m, "--dir", p.dir))
+		if d := differ(shown[i], pastTree(t, dir)); d != "" {
+			t.Errorf("seed %d, %s was shown otherwise while others wrote:\n%s", seed, m, d)
+		}
+		said, _ := p.try("restore", "--at", m, "--yes", "--dir", p.dir) // 1: it names what is lost
+		real := pastTree(t, p.dir)
+		for name, facts := range shown[i] {
+			if facts == notKept {
+				unknown++
+				delete(shown[i], name)
+				delete(real, name)
+			}
+		}
+		for name := range real { // what lies in a directory comes along, seen before or not
+			if shown[i][name] == "" && strings.HasSuffix(name, ".ign") {
+				delete(real, name)
+			}
+		}
+		if d := differ(real, shown[i]); d != "" {
+			t.Errorf("seed %d, %s:\n%s\nthe restore said:\n%s", seed, m, d, said)
+		}
+	}
+	t.Logf("%d moments of %d…%d, %d times a content was not known", n, first, last, unknown)
+}
+
+const notKept = "a content that was not kept"
+
+// pastTree is every path below a directory with its kind, mode, size and content.
+func pastTree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || name == dir {
+			return err
+		}
+		fi, err := d.Info()
+		if err != nil {
+			return err
+		}
+		facts := fi.Mode().String()
+		switch {
+		case fi.Mode().IsRegular():
+			b, err := os.ReadFile(name)
+			if errors.Is(err, syscall.EIO) {
+				why := make([]byte, 200)
+				if n, err := unix.Getxattr(name, "user.cachebro.why", why); err != nil || n == 0 {
+					t.Errorf("%s does not say why: %v", name, err)
+				}
+				out[strings.TrimPrefix(name, dir+"/")] = notKept
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			facts += fmt.Sprintf(" %d %s", fi.Size(), b)
+		case fi.Mode()&fs.ModeSymlink != 0:
+			to, err := os.Readlink(name)
+			if err != nil {
+				return err
+			}
+			facts += " " + to
+		}
+		out[strings.TrimPrefix(name, dir+"/")] = facts
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // What was never kept says so, and does not read as something else.
 func TestPastOfWhatWasNotKept(t *testing.T) {
 	p := newProject(t, map[string]string{".gitignore": "*.ign\n", "a.txt": "a\n"})
@@ -180,5 +311,42 @@ func (p *project) change(r *rand.Rand) {
 	case 11:
 		_ = os.Link(pick(all), fresh())
 		_ = unix.Renameat2(unix.AT_FDCWD, pick(all), unix.AT_FDCWD, pick(all), unix.RENAME_EXCHANGE)
+	}
+}
+
+// A signal to who reads is no error of what is read. The kernel tells a file system of
+// each, and a Go program sends itself many: readdir said EIO now and then.
+func TestPastUnderSignals(t *testing.T) {
+	files := map[string]string{}
+	for i := range 40 {
+		files[fmt.Sprintf("d%d/f%d.txt", i, i)] = fmt.Sprintf("content %d\n", i)
+	}
+	p := newProject(t, files)
+	p.mount()
+	p.scanned()
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGURG)
+	defer signal.Reset(syscall.SIGURG)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	defer func() { close(stop); <-stopped }()
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(50 * time.Microsecond):
+			}
+			threads, _ := os.ReadDir("/proc/self/task")
+			for _, e := range threads {
+				tid, _ := strconv.Atoi(e.Name())
+				_ = unix.Tgkill(os.Getpid(), tid, syscall.SIGURG)
+			}
+		}
+	}()
+	for i := range 8 { // each is another moment, of which the kernel knows nothing
+		p.write("d0/f0.txt", fmt.Sprintf("%d\n", i))
+		if all := pastTree(t, strings.TrimSpace(p.cb("at", p.newest(), "--dir", p.dir))); len(all) != 2*len(files) {
+			t.Errorf("%d of %d paths", len(all), 2*len(files))
+		}
 	}
 }

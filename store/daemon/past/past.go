@@ -48,7 +48,7 @@ func (s *Service) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment
 		if q.Seq > s.store.Seq() {
 			return m, nil, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version #%d", q.Seq)
 		}
-		m.Seq = q.Seq
+		m.Seq, err = s.store.Whole(q.Seq)
 	case q.Session != "":
 		var id store.SessionID
 		if id, err = last.Session(s.store, q.Session); err == nil {

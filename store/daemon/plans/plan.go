@@ -380,7 +380,7 @@ func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner un
 			seq, err = pl.store.SessionStart(id)
 		}
 	case q.At.Seq > 0:
-		seq = q.At.Seq
+		seq, err = pl.store.Whole(q.At.Seq)
 	case !q.At.At.IsZero():
 		seq, err = pl.store.SeqAt(q.At.At)
 	case q.At.Number != 0 && len(paths) == 1:
