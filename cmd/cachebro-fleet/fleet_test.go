@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -100,10 +101,36 @@ func TestFleet(t *testing.T) {
 	if out := lines(1, "--path", "lib.go", "--json"); !strings.Contains(out, `"path":"lib.go"`) || !strings.Contains(out, `"machine":"alpha"`) {
 		t.Errorf("JSON: %s", out)
 	}
+	if out, _ = told(t, 0, "blame", db, "--bucket", app, "src/main.go"); !strings.Contains(out, "alpha") || !strings.HasSuffix(out, "  package main\n") {
+		t.Errorf("blame: %s", out)
+	}
+	file, sum := filepath.Join(t.TempDir(), "audit"), ""
+	out, said := told(t, 0, "audit", "export", db, "--project", "app")
+	if _, sum, _ = strings.Cut(strings.TrimSpace(said), "5 versions, sum "); len(sum) != 64 {
+		t.Fatalf("export says %q", said)
+	}
+	for _, c := range []struct {
+		status int
+		text   string
+		sum    string
+		want   string
+	}{
+		{0, out, sum, "whole: 5 versions, sum " + sum},
+		{0, out, "", "whole: 5 versions"},
+		{1, strings.Replace(out, "src/main.go", "src/mair.go", 1), "", "the audit file was changed: line"},
+		{1, out, strings.Repeat("0", 64), "the audit file was changed: its sum is " + sum},
+	} {
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, said := told(t, c.status, "audit", "verify", file, "--sum", c.sum); !strings.Contains(out+said, c.want) {
+			t.Errorf("verify says %q, not %q", out+said, c.want)
+		}
+	}
 	if _, said := told(t, 1, "log", db, "--machine", "gamma"); !strings.Contains(said, "cachebro-fleet: the database knows no such machine") {
 		t.Errorf("of a machine that is not there: %s", said)
 	}
-	for _, args := range [][]string{{"index", db}, {"index", "mysql://x", "--bucket", app}, {"log"}, {"log", db, "--since", "soon"}, {"nothing"}, {"index", db, "--bucket", app, "--every", "1ms"}} {
+	for _, args := range [][]string{{"index", db}, {"index", "mysql://x", "--bucket", app}, {"log"}, {"log", db, "--since", "soon"}, {"nothing"}, {"blame", db, "x"}, {"audit", "look", db}, {"index", db, "--bucket", app, "--every", "1ms"}} {
 		if _, said := told(t, 2, args...); !strings.Contains(said, "hint: cachebro-fleet help") {
 			t.Errorf("%q: %s", args, said)
 		}

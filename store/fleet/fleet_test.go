@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -231,4 +233,130 @@ func (b *box) compare(t testing.TB, d *DB) {
 	if !reflect.DeepEqual(have, told) {
 		t.Errorf("%s: sessions %v, not %v", b.name, have, told)
 	}
+}
+
+// TestBlame: a line is told of where it was written, also when a pull, a new name or a
+// resumed history is in between.
+func TestBlame(t *testing.T) {
+	d, err := Open(t.Context(), fleettest.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	srv := remotetest.New(t)
+	p := at(t, srv, "app")
+	one, two := newBox(t, p, "one"), newBox(t, p, "two")
+	one.write(t, "a.go", "first\n", "s1", "c1")
+	one.send(t)
+	one.write(t, "a.go", "first\nsecond\n", "s1", "c2")
+	one.send(t)
+	// A pull brings it to the other machine, in one step.
+	storetest.Apply(t, two.s, storetest.Closed(store.OpCreate, "a.go", "first\nsecond\n"))
+	two.write(t, "a.go", "zeroth\nfirst\nsecond\n", "s2", "c3")
+	c := storetest.Told(store.OpRename, "a.go", "b.go", storetest.FileMode)
+	storetest.Apply(t, two.s, c)
+	two.write(t, "b.go", "zeroth\nfirst\nsecond\nthird\n", "s2", "c4")
+	two.send(t)
+
+	// The history goes on elsewhere.
+	b, err := remote.Dial(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := b.Head(t.Context(), two.r.Head().Machine.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	three := &box{name: "three", place: p, s: storetest.Fresh(t)}
+	if err := b.Follow(t.Context(), head, remote.Known{}, three.s, portable.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.SetOrigin(three.s, p, head); err != nil {
+		t.Fatal(err)
+	}
+	three.add(t)
+	three.write(t, "b.go", "zeroth\nfirst\nsecond\nthird\nfourth\n", "s3", "c5")
+	three.send(t)
+	if _, err := one.feed(t.Context(), t, d); err != nil {
+		t.Fatal(err)
+	}
+
+	blame := func(q Query, want ...string) {
+		t.Helper()
+		lines, err := d.Blame(t.Context(), p, b, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, l := range lines {
+			got = append(got, fmt.Sprintf("%s %s %s", l.Machine, l.Session, l.Text[:len(l.Text)-1]))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%+v: %q, not %q", q, got, want)
+		}
+	}
+	blame(Query{Path: "a.go", Machine: "one"}, "one s1 first", "one s1 second")
+	blame(Query{Path: "b.go", Machine: "two"}, "two s2 zeroth", "one s1 first", "one s1 second", "two s2 third")
+	blame(Query{Path: "b.go"}, "two s2 zeroth", "one s1 first", "one s1 second", "two s2 third", "three s3 fourth")
+	if _, err := d.Blame(t.Context(), p, b, Query{Path: "none"}); !errors.Is(err, ErrNoText) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	first, err := d.Blame(t.Context(), p, b, Query{Path: "a.go", Machine: "one"})
+	if err != nil || first[0].Seq == first[1].Seq {
+		t.Errorf("both lines are of #%d: %v", first[0].Seq, err)
+	}
+}
+
+// TestAudit: whatever byte is changed, whatever line is lost, moved or added, is noticed.
+func TestAudit(t *testing.T) {
+	d, err := Open(t.Context(), fleettest.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	srv := remotetest.New(t)
+	b := newBox(t, at(t, srv, "app"), "one")
+	for i := range 4 {
+		b.write(t, "a b ", fmt.Sprint(i), "s", "c")
+	}
+	b.send(t)
+	if _, err := b.feed(t.Context(), t, d); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	sum, n, err := d.Export(t.Context(), Query{}, time.Now(), &out)
+	if err != nil || n != 4 {
+		t.Fatalf("%d versions, %v", n, err)
+	}
+	whole := out.Bytes()
+	if got, n, err := Verify(bytes.NewReader(whole)); err != nil || got != sum || n != 4 {
+		t.Fatalf("%s, %d versions, %v", got, n, err)
+	}
+	bad := func(what string, b []byte) {
+		t.Helper()
+		if _, _, err := Verify(bytes.NewReader(b)); !errors.Is(err, ErrAudit) {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	for i := range whole {
+		for _, bit := range []byte{1, 0x20, 0x80} {
+			changed := bytes.Clone(whole)
+			changed[i] ^= bit
+			bad(fmt.Sprintf("byte %d", i), changed)
+		}
+		bad(fmt.Sprintf("cut at %d", i), whole[:i])
+		bad(fmt.Sprintf("byte %d lost", i), slices.Delete(bytes.Clone(whole), i, i+1))
+	}
+	lines := bytes.SplitAfter(whole, []byte("\n"))
+	lines = lines[:len(lines)-1]
+	for i := range lines {
+		bad("a line lost", bytes.Join(slices.Delete(slices.Clone(lines), i, i+1), nil))
+		bad("a line twice", bytes.Join(slices.Insert(slices.Clone(lines), i, lines[i]), nil))
+		moved := slices.Clone(lines)
+		j := (i + 1) % len(lines)
+		moved[i], moved[j] = moved[j], moved[i]
+		bad("lines changed places", bytes.Join(moved, nil))
+	}
+	bad("nothing", nil)
+	bad("a line without an end", bytes.Repeat([]byte("x"), 3*auditLine))
 }

@@ -103,20 +103,26 @@ func (d *DB) machines(ctx context.Context, q Query) ([]int64, error) {
 
 // Log passes the versions that a query selects, the newest first.
 func (d *DB) Log(ctx context.Context, q Query, fn func(Version) error) error {
-	return d.each(ctx, q, "desc", fn)
-}
-
-func (d *DB) each(ctx context.Context, q Query, order string, fn func(Version) error) error {
 	ids, err := d.machines(ctx, q)
 	if err != nil {
 		return err
 	}
-	cond, vals := q.where(ids)
+	return each(ctx, d.pool, q, ids, "desc", fn)
+}
+
+// asked is a connection, a pool of them, or a transaction.
+type asked interface {
+	Query(context.Context, string, ...any) (pgx.Rows, error)
+}
+
+// each passes the versions that a query selects of machines by time.
+func each(ctx context.Context, db asked, q Query, machines []int64, order string, fn func(Version) error) error {
+	cond, vals := q.where(machines)
 	sql := fmt.Sprintf("%s where %s order by v.time %s, v.machine %[3]s, v.seq %[3]s", selected, cond, order)
 	if q.Limit > 0 {
 		sql += fmt.Sprintf(" limit %d", q.Limit)
 	}
-	rows, err := d.pool.Query(ctx, sql, vals...)
+	rows, err := db.Query(ctx, sql, vals...)
 	if err != nil {
 		return err
 	}

@@ -54,3 +54,11 @@ func into[T any](all *[]T, what string, val []byte) error {
 	*all = append(*all, v)
 	return nil
 }
+
+// ReadContents passes the contents of a part, of which none is larger than max bytes.
+func ReadContents(contents []byte, max int64, fn func(store.Hash, []byte) error) error {
+	_, err := readPart(bytes.NewReader(contents), contentsMagic, max, func(_ byte, key, val []byte) error {
+		return fn(store.Hash(key), val)
+	})
+	return err
+}

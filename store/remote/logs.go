@@ -48,3 +48,22 @@ func (b *Bucket) Logs(ctx context.Context, h Head, known Known, seq uint64, fn f
 	}
 	return nil
 }
+
+// Contents passes the contents of a machine's segment, of which none may be larger than
+// max bytes.
+func (b *Bucket) Contents(ctx context.Context, machine string, s Segment, max int64, fn func(store.Hash, []byte) error) error {
+	if s.Contents == "" {
+		return nil
+	}
+	if !validID(machine) || !s.valid() {
+		return fmt.Errorf("%w: no contents are called %.40q %.80q", ErrForged, machine, s.Contents)
+	}
+	body, err := b.getHashed(ctx, contentsKey(machine, s.Contents), s.Contents, s.ContentsSize)
+	if err == nil {
+		body, err = b.open(body)
+	}
+	if err != nil {
+		return err
+	}
+	return portable.ReadContents(body, max, fn)
+}

@@ -1,0 +1,176 @@
+package fleet
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// An audit file is lines of JSON, each followed by a blank and the SHA-256 of the sum of
+// the line before it, a newline and this line's JSON, so that each vouches for all before
+// it. The first says what was asked for, then come the machines with the ends of their
+// chains of segments in the bucket, the versions by time, and a last line that counts
+// them. Its sum stands for the whole file.
+const auditFormat = "cachebro-audit 1"
+
+type auditHead struct {
+	Format  string    `json:"format"`
+	Made    time.Time `json:"made"`
+	Project string    `json:"project,omitempty"`
+	Machine string    `json:"machine,omitempty"`
+	Path    string    `json:"path,omitempty"`
+	Session string    `json:"session,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+	Until   time.Time `json:"until,omitzero"`
+}
+
+type auditMachine struct {
+	Project  string `json:"project"`
+	Machine  string `json:"machine"`
+	ID       string `json:"machine_id"`
+	Segments int64  `json:"segments"`
+	Log      string `json:"log"` // SHA-256 of the last segment's
+}
+
+type auditVersion struct {
+	Version
+	Content string `json:"sha256,omitempty"`
+}
+
+type auditEnd struct {
+	Machines int64 `json:"machines"`
+	Versions int64 `json:"versions"`
+}
+
+// ErrAudit: an audit file is not what was exported.
+var ErrAudit = errors.New("the audit file was changed")
+
+// chain writes lines.
+type chain struct {
+	w   *bufio.Writer
+	sum string
+}
+
+func link(sum string, line []byte) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n", sum)
+	h.Write(line)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (c *chain) put(v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	c.sum = link(c.sum, line)
+	_, err = fmt.Fprintf(c.w, "%s %s\n", line, c.sum)
+	return err
+}
+
+// Export writes what a query selects, the oldest first, and returns its sum and how many
+// versions it holds. Limit is passed over.
+func (d *DB) Export(ctx context.Context, q Query, made time.Time, w io.Writer) (sum string, n int64, err error) {
+	q.Limit = 0
+	c := chain{w: bufio.NewWriterSize(w, 1<<16)}
+	ids, err := d.machines(ctx, q)
+	if err != nil {
+		return "", 0, err
+	}
+	var end auditEnd
+	// All of it is of one moment.
+	o := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = pgx.BeginTxFunc(ctx, d.pool, o, func(tx pgx.Tx) error {
+		if err := c.put(auditHead{auditFormat, made.UTC(), q.Project, q.Machine, q.Path, q.Session, q.Since, q.Until}); err != nil {
+			return err
+		}
+		var m auditMachine
+		rows, _ := tx.Query(ctx, `select p.place, m.name, m.machine, m.segments, m.log from machines m join projects p on p.id = m.project
+			where $1::bigint[] is null or m.id = any($1) order by m.id`, ids)
+		_, err := pgx.ForEachRow(rows, []any{&m.Project, &m.Machine, &m.ID, &m.Segments, &m.Log}, func() error {
+			end.Machines++
+			return c.put(m)
+		})
+		if err == nil {
+			err = each(ctx, tx, q, ids, "asc", func(v Version) error {
+				end.Versions++
+				v.Time = v.Time.UTC()
+				return c.put(auditVersion{v, hex.EncodeToString(v.Blob)})
+			})
+		}
+		if err == nil {
+			err = c.put(end)
+		}
+		return err
+	})
+	return c.sum, end.Versions, errors.Join(err, c.w.Flush())
+}
+
+// auditLine bounds what Verify holds: paths and texts of a version are shorter.
+const auditLine = 1 << 20
+
+// Verify reads what Export wrote and returns its sum and how many versions it holds.
+// ErrAudit: a byte of it was changed, added or removed; the error names the line.
+func Verify(r io.Reader) (sum string, versions int64, err error) {
+	in := bufio.NewReaderSize(r, auditLine)
+	var have, end auditEnd
+	ended := false
+	for n := 1; ; n++ {
+		line, err := in.ReadSlice('\n')
+		if len(line) == 0 && err == io.EOF {
+			break
+		}
+		if err != nil && err != io.EOF && !errors.Is(err, bufio.ErrBufferFull) {
+			return "", 0, err
+		}
+		wrong := func(why string) (string, int64, error) { return "", 0, fmt.Errorf("%w: line %d %s", ErrAudit, n, why) }
+		if err != nil {
+			return wrong("is cut off")
+		}
+		if ended {
+			return wrong("follows its end")
+		}
+		line = line[:len(line)-1]
+		at := bytes.LastIndexByte(line, ' ')
+		if at < 0 || link(sum, line[:at]) != string(line[at+1:]) {
+			return wrong("does not have its sum")
+		}
+		sum = string(line[at+1:])
+		var kind struct {
+			Format   string `json:"format"`
+			Seq      *int64 `json:"seq"`
+			Segments *int64 `json:"segments"`
+			Machines *int64 `json:"machines"`
+		}
+		switch err := json.Unmarshal(line[:at], &kind); {
+		case err != nil:
+			return wrong("is no JSON")
+		case (n == 1) != (kind.Format != ""):
+			return wrong("is in the wrong place")
+		case n == 1 && kind.Format != auditFormat:
+			return "", 0, fmt.Errorf("%w: the format of the file is %.40q", ErrNewer, kind.Format)
+		case kind.Seq != nil:
+			have.Versions++
+		case kind.Segments != nil:
+			have.Machines++
+		case kind.Machines != nil:
+			if json.Unmarshal(line[:at], &end) != nil || end != have {
+				return wrong("counts what is not there")
+			}
+			ended = true
+		}
+	}
+	if !ended {
+		return "", 0, fmt.Errorf("%w: its end is missing", ErrAudit)
+	}
+	return sum, have.Versions, nil
+}

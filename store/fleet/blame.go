@@ -1,0 +1,229 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cachebro/store"
+	"cachebro/store/diff"
+	"cachebro/store/remote"
+	"cachebro/store/text"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Line is a line of a file with the version that wrote it.
+type Line struct {
+	Text []byte
+	Version
+}
+
+// ErrNoText: no text of the file is to be had.
+var ErrNoText = errors.New("no text of it is in the bucket")
+
+// maxContents bounds what is held of contents while they are compared, and contentMax one
+// of them.
+const (
+	maxContents = 256 << 20
+	contentMax  = 256 << 20
+)
+
+// Blame says of each line of a project's file who wrote it, on whatever machine: the file
+// as the machine has it, or the one that closed it last where q.Machine is "". A content
+// that another machine had at the same path before came from there, by a pull or a copy,
+// and its lines are that one's.
+func (d *DB) Blame(ctx context.Context, p remote.Place, b *remote.Bucket, q Query) ([]Line, error) {
+	q.Project = place(p)
+	ids, err := d.machines(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	all, err := d.machines(ctx, Query{Project: q.Project})
+	if err != nil {
+		return nil, err
+	}
+	w := &walk{ctx: ctx, d: d, b: b, machines: all, been: map[[2]int64]bool{}, contents: map[store.Hash][]byte{}}
+	v, ok, err := w.one(`v.path = $1 and v.blob is not null and v.machine = any($2) order by v.time desc, v.seq desc`, strings.Trim(q.Path, "/"), ids)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, fmt.Errorf("%w: %q", ErrNoText, q.Path)
+	}
+	return w.lines(v)
+}
+
+// walk goes back through the versions of a file.
+type walk struct {
+	ctx      context.Context
+	d        *DB
+	b        *remote.Bucket
+	machines []int64 // of the project
+	been     map[[2]int64]bool
+	contents map[store.Hash][]byte
+	held     int
+}
+
+func (w *walk) one(cond string, vals ...any) (v Version, ok bool, err error) {
+	rows, err := w.d.pool.Query(w.ctx, selected+" where "+cond+" limit 1", vals...)
+	if err != nil {
+		return v, false, err
+	}
+	v, err = pgx.CollectOneRow(rows, scanned)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return v, false, nil
+	}
+	return v, err == nil, err
+}
+
+// lines is the whole of it: which lines of the newest version are not told yet, and where
+// they are in the version that is looked at.
+func (w *walk) lines(v Version) ([]Line, error) {
+	now, err := w.content(v)
+	if err != nil {
+		return nil, err
+	}
+	if text.Binary(now) {
+		return nil, fmt.Errorf("%w: %q is no text", ErrNoText, v.Path)
+	}
+	var out []Line
+	var left []int // by line of now, the line of out; -1: told
+	for i, l := range diff.Lines(now) {
+		out = append(out, Line{Text: l})
+		left = append(left, i)
+	}
+	for slices.ContainsFunc(left, func(i int) bool { return i >= 0 }) {
+		if v, err = w.origin(v); err != nil {
+			return nil, err
+		}
+		was, before, ok, err := w.before(v)
+		if err != nil {
+			return nil, err
+		}
+		var sc = diff.Compare(nil, now)
+		if ok {
+			sc = diff.Compare(before, now)
+		}
+		next := make([]int, 0, len(left))
+		from := 0
+		for _, e := range sc.Edits {
+			next = append(next, left[from:e.NewFrom]...)
+			for _, i := range left[e.NewFrom:e.NewTo] {
+				if i >= 0 {
+					out[i].Version = v
+				}
+			}
+			for range e.OldTo - e.OldFrom {
+				next = append(next, -1)
+			}
+			from = e.NewTo
+		}
+		left, now, v = append(next, left[from:]...), before, was
+		if !ok {
+			break
+		}
+	}
+	return out, nil
+}
+
+// origin is where a version's content was first, at this path; each is gone to once.
+func (w *walk) origin(v Version) (Version, error) {
+	o, ok, err := w.one(`v.blob = $1 and v.path = $2 and v.machine = any($3) and v.op <> 'baseline' order by v.time, v.machine, v.seq`, v.Blob, v.Path, w.machines)
+	key := [2]int64{o.machine, o.Seq}
+	if err != nil || !ok || w.been[key] || o.Time.After(v.Time) {
+		return v, err
+	}
+	w.been[key] = true
+	return o, nil
+}
+
+// before is the nearest version before one whose content is to be had, and that; false:
+// there is none.
+func (w *walk) before(v Version) (was Version, content []byte, ok bool, err error) {
+	for v.prev > 0 {
+		if v, ok, err = w.previous(v); err != nil || !ok {
+			return v, nil, false, err
+		}
+		if v.Blob == nil {
+			continue
+		}
+		content, err = w.content(v)
+		if !errors.Is(err, ErrNoText) {
+			return v, content, err == nil && !text.Binary(content), err
+		}
+	}
+	return v, nil, false, nil
+}
+
+// previous is a path's version before one. Up to where a machine was resumed from another,
+// that one has it.
+func (w *walk) previous(v Version) (Version, bool, error) {
+	machine := v.machine
+	for range 64 {
+		p, ok, err := w.one(`v.machine = $1 and v.seq = $2`, machine, v.prev)
+		if err != nil || ok {
+			return p, ok && p.Seq < v.Seq, err
+		}
+		const base = `select b.id from machines m join machines b on b.project = m.project and b.machine = m.base where m.id = $1 and m.base_seq >= $2`
+		err = w.d.pool.QueryRow(w.ctx, base, machine, v.prev).Scan(&machine)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return v, false, nil
+		}
+		if err != nil {
+			return v, false, err
+		}
+	}
+	return v, false, nil
+}
+
+// content is that of a version, from the segment that brought it: the first one that a
+// machine sent with a version of this content.
+func (w *walk) content(v Version) ([]byte, error) {
+	var h store.Hash
+	if copy(h[:], v.Blob) != len(h) {
+		return nil, fmt.Errorf("%w: #%d of %s", ErrNoText, v.Seq, v.MachineID)
+	}
+	if c, ok := w.contents[h]; ok {
+		return c, nil
+	}
+	type place struct {
+		machine string
+		s       remote.Segment
+	}
+	rows, err := w.d.pool.Query(w.ctx, `select distinct on (v.machine) m.machine, s.n, s.log, s.log_size, s.contents, s.contents_size
+		from versions v join machines m on m.id = v.machine join segments s on s.machine = v.machine and s.n = v.segment
+		where v.blob = $1 and v.machine = any($2) and s.contents <> '' order by v.machine, v.seq`, v.Blob, w.machines)
+	if err != nil {
+		return nil, err
+	}
+	places, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (p place, err error) {
+		var n int64
+		err = r.Scan(&p.machine, &n, &p.s.Log, &p.s.LogSize, &p.s.Contents, &p.s.ContentsSize)
+		p.s.N = uint64(n)
+		return p, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		err := w.b.Contents(w.ctx, p.machine, p.s, contentMax, func(h store.Hash, c []byte) error {
+			if w.held += len(c); w.held > maxContents {
+				clear(w.contents)
+				w.held = len(c)
+			}
+			w.contents[h] = bytes.Clone(c)
+			return nil
+		})
+		if err != nil && !errors.Is(err, remote.ErrMissing) {
+			return nil, err
+		}
+		if c, ok := w.contents[h]; ok {
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: #%d of %s", ErrNoText, v.Seq, v.MachineID)
+}
