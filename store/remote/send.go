@@ -20,6 +20,8 @@ var (
 	ErrLost = errors.New("the bucket has lost what was sent")
 	// ErrTaken: another machine goes on with this history.
 	ErrTaken = errors.New("this history was taken over")
+	// ErrFull: so many machines write there that no reader takes a longer list of them.
+	ErrFull = errors.New("there is no room for another machine: use another prefix")
 	// errCopied: somebody else writes under our id, with a copy of our state.
 	errCopied = errors.New("somebody else sends under the same id")
 )
@@ -327,7 +329,11 @@ func enter(ctx context.Context, b *Bucket, m Machine) error {
 		default:
 			all.Machines[i] = m
 		}
-		if _, err = b.put(ctx, "machines", seal("machines", hidden, all), etag); !errors.Is(err, errChanged) {
+		body := seal("machines", hidden, all)
+		if len(body) > maxMachines {
+			return ErrFull
+		}
+		if _, err = b.put(ctx, "machines", body, etag); !errors.Is(err, errChanged) {
 			return err
 		}
 	}
