@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -211,7 +212,11 @@ func (b *box) compare(t testing.TB, d *DB) {
 			g.Op != opName(v.Op) || g.Session != string(v.Actor.Session) || g.Machine != b.name {
 			t.Fatalf("%s: version %d is %+v, not %+v", b.name, v.Seq, g, v)
 		}
-		if v.Actor.ToolCall != "" && (g.Action != "make \ufffd all" || g.Tool != "Bash") {
+		call, told, err := b.s.Sessions.ToolCall(v.Actor.ToolCall)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told && (g.Action != plain(call.Title) || g.Tool != call.Tool) {
 			t.Fatalf("the action of version %d is %q by %q", v.Seq, g.Action, g.Tool)
 		}
 	}
@@ -359,4 +364,89 @@ func TestAudit(t *testing.T) {
 	}
 	bad("nothing", nil)
 	bad("a line without an end", bytes.Repeat([]byte("x"), 3*auditLine))
+}
+
+// TestAddOnce: a segment counts once, also where two feed a machine without a lock, and
+// none is left out.
+func TestAddOnce(t *testing.T) {
+	d, err := Open(t.Context(), fleettest.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	srv := remotetest.New(t)
+	b := newBox(t, at(t, srv, "app"), "one")
+	b.write(t, "a", "a", "s", "c")
+	b.send(t)
+	if _, err := b.feed(t.Context(), t, d); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := d.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	for _, n := range []uint64{1, 3} {
+		l := remote.Log{Segment: remote.Segment{N: n, Log: "x"}}
+		l.Versions = []store.Version{{Seq: 10 + n, Op: store.OpWrite, Path: "b", Time: 1}}
+		if err := add(t.Context(), conn.Conn(), 1, l); !errors.Is(err, errFed) {
+			t.Errorf("segment %d behind 1: %v", n, err)
+		}
+	}
+	b.compare(t, d)
+}
+
+// TestHostileBucket: what its hashes do not vouch for gets into no table and is said in the
+// machine's row; the other machines are brought in.
+func TestHostileBucket(t *testing.T) {
+	d, err := Open(t.Context(), fleettest.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	srv := remotetest.New(t)
+	p := at(t, srv, "app")
+	one, two := newBox(t, p, "one"), newBox(t, p, "two")
+	for i := range 3 {
+		one.write(t, "a", fmt.Sprint(i), "s", "c")
+		one.send(t)
+	}
+	two.write(t, "b", "b", "s", "c")
+	two.send(t)
+	head := one.r.Head()
+	key := "app/logs/" + head.Machine.ID + "/" + head.Segments[1].Log
+	was := srv.Object(key)
+	forged := bytes.Clone(was)
+	forged[len(forged)/2] ^= 1
+	problem := func() (s string) {
+		t.Helper()
+		if err := d.pool.QueryRow(t.Context(), `select coalesce(problem, '') from machines where machine = $1`, head.Machine.ID).Scan(&s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for _, bad := range [][]byte{forged, srv.Object("app/logs/" + head.Machine.ID + "/" + head.Segments[0].Log), was[:9]} {
+		srv.Set(key, bad)
+		if _, err := one.feed(t.Context(), t, d); !errors.Is(err, remote.ErrForged) {
+			t.Errorf("a forged log: %v", err)
+		}
+		if s := problem(); !strings.Contains(s, "not what was sent") {
+			t.Errorf("the row says %q", s)
+		}
+		two.compare(t, d)
+		n := 0
+		if err := d.Log(t.Context(), Query{Machine: "one"}, func(Version) error { n++; return nil }); err != nil || n != 1 {
+			t.Errorf("%d versions of the forged history, %v", n, err)
+		}
+	}
+	srv.Set(key, was)
+	if _, err := one.feed(t.Context(), t, d); err != nil || problem() != "" {
+		t.Errorf("%v, %q", err, problem())
+	}
+	one.compare(t, d)
+	srv.Set("app/heads/"+head.Machine.ID, srv.Object("app/heads/"+two.r.Head().Machine.ID))
+	if _, err := one.feed(t.Context(), t, d); !errors.Is(err, remote.ErrForged) {
+		t.Errorf("another machine's head: %v", err)
+	}
+	one.compare(t, d)
 }

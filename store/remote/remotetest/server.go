@@ -68,6 +68,7 @@ type Server struct {
 	ahead   time.Duration        // how far that clock is ahead of ours
 	fault   func(*http.Request) Fault
 	asked   int
+	took    int64
 }
 
 // New starts one, and gives this process credentials for it.
@@ -117,6 +118,13 @@ func (s *Server) Asked() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked
+}
+
+// Took is how many bytes the requests have brought, without their heads.
+func (s *Server) Took() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.took
 }
 
 // Objects are the keys of all that lies in the bucket, sorted.
@@ -201,6 +209,7 @@ func (s *Server) front(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	s.asked++
+	s.took += int64(len(body))
 	s.mu.Unlock()
 	do := func() *httptest.ResponseRecorder {
 		again := r.Clone(r.Context())
