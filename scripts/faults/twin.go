@@ -97,8 +97,8 @@ func twins(s settings) error {
 	}
 	slices.SortFunc(bad, func(a, b *trial) int { return int(a.seed - b.seed) })
 	for _, t := range bad {
-		if s.live && s.verbose { // there is no shorter one: it is also a matter of time
-			fmt.Printf("seed %d (%s):\n%s", t.seed, t.kind, t.script)
+		if s.verbose && (s.live || s.shrink == 0) { // there is no shorter one: it may be a matter of time
+			fmt.Printf("seed %d (%s):\n%s%s\n", t.seed, t.kind, t.script, strings.Join(t.outputs, "\n"))
 		}
 		if s.shrink > 0 && !s.live {
 			short, err := s.shorten(t)
