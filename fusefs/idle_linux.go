@@ -11,7 +11,7 @@ const (
 	idleEvery = 5 * time.Second // but one file no oftener than this
 	idleTick  = 500 * time.Millisecond
 
-	settleAfter = 100 * time.Millisecond // a handle's end comes after its close, but not later than this
+	settleAfter = 500 * time.Millisecond // a handle's end comes after its close, but not later than this
 	settleTick  = time.Millisecond
 )
 
