@@ -45,8 +45,20 @@ CGO_ENABLED=0 go build -trimpath -o "$tmp/" ./cmd/cachebro ./cmd/cachebro-fleet
 "$tmp/cachebro" version
 "$tmp/cachebro-fleet" version
 
-step "cross-build for darwin"
-GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build -o "$tmp/cachebro.darwin" ./cmd/cachebro
+step "vet, build and tests for darwin"
+# Compiled and linked, not run. The end-to-end tests are of Linux's mounts and namespaces.
+for arch in amd64 arm64; do
+	(
+		export GOOS=darwin GOARCH=$arch CGO_ENABLED=0
+		go list ./... | grep -v '/e2e$' >"$tmp/packages"
+		xargs go vet <"$tmp/packages"
+		go build -o "$tmp/cachebro.darwin" ./cmd/cachebro
+		xargs go test -run '^$' -exec true <"$tmp/packages" >"$tmp/linked" || {
+			cat "$tmp/linked"
+			exit 1
+		}
+	)
+done
 
 step "race detector"
 # Without its pause at the end of every process; the stdio tests start hundreds.
