@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/fusefs/sys"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -188,7 +190,7 @@ func TestListingWhileDeleting(t *testing.T) {
 			break
 		}
 		for rest := buf[:n]; len(rest) > 0; {
-			e, size := parseDirent(rest)
+			e, size := sys.ParseDirent(rest)
 			seen[e.Name]++
 			rest = rest[size:]
 		}

@@ -193,8 +193,6 @@ func TestSequences(t *testing.T) {
 			[]string{`done mkdir d`, `done rename d e`, `done rmdir e`}},
 		{"a directory with a file in it moves", "mkdir -p d/e; echo x > d/e/f", func(f *fixture) { f.sh("mv d g; echo y > g/e/f") },
 			[]string{`done rename d g`, `before truncate g/e/f "x\n"`, `closed write g/e/f "y\n"`}},
-		{"O_TMPFILE, then a name", "", func(f *fixture) { f.run("tmpfile", ".", "a") },
-			[]string{`done create a`, `closed create a "nameless"`}},
 		// An editor that sets the mode of its new file before it closes it, as
 		// sed -i does, makes one version of it, not three.
 		{"mode set before the first close", "", func(f *fixture) { f.run("chmodnew", "a") }, []string{`done create a`, `closed create a "text"`}},
@@ -211,6 +209,12 @@ func TestSequences(t *testing.T) {
 	}
 	f := mountTest(t, nil)
 	f.rec.quiet = true
+	if sys.Points {
+		tests = append(tests, tests[0])
+		last := &tests[len(tests)-1]
+		last.name, last.do = "O_TMPFILE, then a name", func(f *fixture) { f.run("tmpfile", ".", "a") }
+		last.want = []string{`done create a`, `closed create a "nameless"`}
+	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			sub := *f

@@ -60,7 +60,7 @@ func (o *overlay) newMode(dir *dirfd, mode, umask uint32) uint32 {
 	n := dir.node
 	if o.acl && (o.outside.Load() || !n.noACL.Load()) {
 		gen := n.peek()
-		if _, err := sys.GetXattr(dir.fd, sys.DefaultACL, nil); err == nil {
+		if _, err := sys.GetXattr(sys.FD(dir.fd), sys.DefaultACL, nil); err == nil {
 			return mode
 		}
 		n.mu.Lock()
@@ -175,44 +175,6 @@ func (o *overlay) createExisting(cancel <-chan struct{}, d *dirfd, parent *inode
 	return st
 }
 
-// Tmpfile is open(2) with O_TMPFILE: a file without a name.
-func (o *overlay) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status {
-	parent, st := o.node(in.NodeId)
-	if !st.Ok() {
-		return st
-	}
-	d, err := o.dir(parent)
-	if err != nil {
-		return status(err)
-	}
-	defer d.release()
-	fd := -1
-	o.makes.begin()
-	defer o.makes.end()
-	err = o.as(&in.InHeader, func() (err error) {
-		flags := createFlags(in.Flags) | unix.O_TMPFILE | int(in.Flags)&unix.O_EXCL
-		fd, err = sys.Open(d.fd, ".", flags, o.newMode(d, in.Mode, in.Umask))
-		return err
-	})
-	var sx sys.Stat
-	if err == nil {
-		err = sys.StatFD(fd, &sx)
-	}
-	if err != nil {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
-		return status(err)
-	}
-	k := keyOf(&sx)
-	n, _ := o.table.ref(k, func(id uint64) *inode {
-		return &inode{fs: o, id: id, key: k, kind: unix.S_IFREG, gone: true}
-	})
-	o.fillEntry(n, &sx, &out.EntryOut)
-	o.created(n, o.caller(&in.InHeader, true), fd, in, &sx, &out.OpenOut)
-	return fuse.OK
-}
-
 // nameless reports whether n has no name left or never had one.
 func (n *inode) nameless() bool {
 	n.fs.tree.RLock()
@@ -227,7 +189,7 @@ func (o *overlay) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *f
 		op = event.OpCreate
 	}
 	return o.make(&in.InHeader, name, op, "", out, func(dir *dirfd) error {
-		return unix.Mknodat(dir.fd, name, o.newMode(dir, in.Mode, in.Umask), int(in.Rdev))
+		return sys.Mknod(dir.fd, name, o.newMode(dir, in.Mode, in.Umask), int(in.Rdev))
 	})
 }
 

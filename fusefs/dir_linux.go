@@ -1,8 +1,8 @@
+//go:build !portable
+
 package fusefs
 
 import (
-	"bytes"
-	"encoding/binary"
 	"sync"
 	"time"
 
@@ -108,37 +108,6 @@ func (o *overlay) stream(n *inode, off int64) (*stream, error) {
 
 var direntBufs = sync.Pool{New: func() any { return new([streamBuf]byte) }}
 
-// ReadDir lists names only.
-func (o *overlay) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return o.readDir(in, func(_ *inode, _ int, e fuse.DirEntry) bool { return out.AddDirEntry(e) })
-}
-
-// ReadDirPlus lists names with their inodes, each of which counts as looked up.
-func (o *overlay) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return o.readDir(in, func(n *inode, dir int, e fuse.DirEntry) bool {
-		eo := out.AddDirLookupEntry(e)
-		if eo == nil {
-			return false
-		}
-		if e.Name == "." || e.Name == ".." {
-			return true
-		}
-		var sx sys.Stat
-		made := o.makes.start()
-		if sys.StatAt(dir, e.Name, &sx) == nil {
-			child, isNew := o.ref(n, e.Name, &sx)
-			if isNew {
-				o.noteOutside(child, &sx, made)
-			} else {
-				o.afresh(child, &in.InHeader, dir, e.Name, &sx)
-			}
-			o.fillEntry(child, &sx, eo)
-			out.FixMode(sx.Mode)
-		}
-		return true
-	})
-}
-
 // readDir passes the entries from in.Offset on to add, until it has no room.
 func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.DirEntry) bool) fuse.Status {
 	n, st := o.node(in.NodeId)
@@ -154,11 +123,8 @@ func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.Di
 	defer direntBufs.Put(buf)
 	added := false
 	for !s.end {
-		// An entry in the reply is larger than what getdents returns for it.
-		l, err := unix.Getdents(s.fd, buf[:min(streamBuf, max(int(in.Size), 512))])
-		if err == unix.EINTR {
-			continue
-		}
+		// An entry in the reply is larger than what the source returns for it.
+		l, err := sys.Dirents(s.fd, buf[:min(streamBuf, max(int(in.Size), 512))])
 		if err != nil {
 			unix.Close(s.fd)
 			if added {
@@ -171,7 +137,7 @@ func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.Di
 			break
 		}
 		for rest := buf[:l]; len(rest) > 0; {
-			e, size := parseDirent(rest)
+			e, size := direntOf(rest)
 			rest = rest[size:]
 			if hides && e.Name == o.hiddenName {
 				s.at = int64(e.Off)
@@ -196,20 +162,4 @@ func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.Di
 		unix.Close(s.fd)
 	}
 	return fuse.OK
-}
-
-// parseDirent decodes one struct linux_dirent64: inode number, cookie, length,
-// type and the name up to a NUL.
-func parseDirent(b []byte) (fuse.DirEntry, int) {
-	size := int(binary.NativeEndian.Uint16(b[16:]))
-	name := b[19:size]
-	if i := bytes.IndexByte(name, 0); i >= 0 {
-		name = name[:i]
-	}
-	return fuse.DirEntry{
-		Ino:  binary.NativeEndian.Uint64(b),
-		Off:  binary.NativeEndian.Uint64(b[8:]),
-		Mode: uint32(b[18]) << 12,
-		Name: string(name),
-	}, size
 }

@@ -193,11 +193,13 @@ func (n *inode) Stat() (event.Stat, error) {
 
 // At: see File.
 func (n *inode) At(fn func(path string) error) error {
-	if h := n.anyHandle(false); h != nil {
-		defer h.release()
-		return fn(sys.Path(h.fd))
-	}
-	return n.fs.withInode(n, func(fd int) error { return fn(sys.Path(fd)) })
+	return n.fs.withInode(n, func(at sys.Ref) error {
+		path, err := sys.Path(at)
+		if err != nil {
+			return err
+		}
+		return fn(path)
+	})
 }
 
 // hasLink reports whether (parent, name) is a known name of n.

@@ -66,7 +66,7 @@ func (o *overlay) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (
 		return nil
 	}
 	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
-		err = o.likeCaller(n, h.fd, &in.InHeader, true, func() error { return o.forCaller(&in.InHeader, false, write) })
+		err = o.likeCaller(n, sys.FD(h.fd), &in.InHeader, true, func() error { return o.forCaller(&in.InHeader, false, write) })
 	} else {
 		err = write()
 	}
@@ -146,7 +146,7 @@ func (o *overlay) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.S
 		return status(err)
 	}
 	n.begin()
-	err = o.likeCaller(n, h.fd, &in.InHeader, false, func() error {
+	err = o.likeCaller(n, sys.FD(h.fd), &in.InHeader, false, func() error {
 		return o.forCaller(&in.InHeader, true, func() error { return sys.Allocate(h.fd, in.Mode, off, int64(in.Length)) })
 	})
 	n.end()
@@ -178,7 +178,7 @@ func (o *overlay) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn
 	offIn, offOut := int64(in.OffIn), int64(in.OffOut)
 	n.begin()
 	done := 0
-	err = o.likeCaller(n, to.fd, &in.InHeader, false, func() error {
+	err = o.likeCaller(n, sys.FD(to.fd), &in.InHeader, false, func() error {
 		return o.forCaller(&in.InHeader, true, func() (err error) {
 			// The count is answered in 32 bits.
 			done, err = sys.CopyRange(from.fd, offIn, to.fd, offOut, int(min(in.Len, 1<<30)), int(in.Flags))

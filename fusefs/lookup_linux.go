@@ -171,8 +171,8 @@ func (o *overlay) Readlink(_ <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.S
 		return nil, st
 	}
 	var target []byte
-	err := o.withInode(n, func(fd int) (err error) {
-		target, err = sys.ReadLinkFD(fd)
+	err := o.withInode(n, func(f sys.Ref) (err error) {
+		target, err = sys.Target(f)
 		return err
 	})
 	return target, status(err)
@@ -184,9 +184,9 @@ func (o *overlay) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsO
 	if !st.Ok() {
 		return st
 	}
-	return status(o.withInode(n, func(fd int) error {
+	return status(o.withInode(n, func(f sys.Ref) error {
 		var s unix.Statfs_t
-		if err := unix.Fstatfs(fd, &s); err != nil {
+		if err := sys.Statfs(f, &s); err != nil {
 			return err
 		}
 		*out = fuse.StatfsOut{

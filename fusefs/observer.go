@@ -63,7 +63,8 @@ type File interface {
 	// Stat asks the source.
 	Stat() (event.Stat, error)
 	// At calls fn with a path that leads to the inode on the source side and to
-	// nothing else, for what is asked of a path: extended attributes.
+	// nothing else, for what is asked of a path: extended attributes. ENOTSUP: there
+	// is no such path on this system.
 	At(fn func(path string) error) error
 	// Mark is 31 bits for the observer to use as it likes, and MarkTimes; zero at
 	// first and after the kernel has forgotten the inode.

@@ -130,7 +130,7 @@ func (o *overlay) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size i
 	}
 	var err error
 	if killPriv {
-		err = o.likeCaller(n, fd, in, true, cut)
+		err = o.likeCaller(n, sys.FD(fd), in, true, cut)
 	} else {
 		err = cut()
 	}

@@ -131,16 +131,32 @@ func (o *overlay) openByName(n *inode, flags int, sx *sys.Stat) (int, bool, erro
 			return -1, false, err
 		}
 	}
-	h := n.anyHandle(false)
-	if h == nil {
-		return -1, false, unix.ESTALE
-	}
-	defer h.release()
-	fd, err := sys.OpenAgain(h.fd, flags)
+	fd, err := n.openAgain(flags)
 	if err == nil {
 		err = sys.StatFD(fd, sx)
 	}
 	return fd, true, err
+}
+
+// openAgain opens n through the first of its handles that allows it.
+func (n *inode) openAgain(flags int) (fd int, err error) {
+	var buf [4]*handle
+	all := buf[:0]
+	n.mu.Lock()
+	for h := n.handles; h != nil; h = h.next {
+		if h.acquire() {
+			all = append(all, h)
+		}
+	}
+	n.mu.Unlock()
+	fd, err = -1, unix.ESTALE
+	for _, h := range all {
+		if err == unix.ESTALE {
+			fd, err = sys.OpenAgain(h.fd, flags)
+		}
+		h.release()
+	}
+	return fd, err
 }
 
 // statInode asks the source for the attributes of n.
@@ -190,26 +206,55 @@ func (o *overlay) statByName(n *inode, sx *sys.Stat) error {
 	return unix.ESTALE
 }
 
-// withInode calls f with a descriptor of n; it may be a sys.Place.
-func (o *overlay) withInode(n *inode, f func(fd int) error) error {
+// withInode calls f with what leads to n; a descriptor may be a sys.Place.
+func (o *overlay) withInode(n *inode, f func(at sys.Ref) error) error {
 	if n.isDir() {
 		d, err := o.dir(n)
 		if err != nil {
 			return err
 		}
 		defer d.release()
-		return f(d.fd)
+		return f(sys.FD(d.fd))
+	}
+	if !sys.Points {
+		if err := o.withName(n, f); err != unix.ESTALE {
+			return err
+		}
 	}
 	if h := n.anyHandle(false); h != nil {
 		defer h.release()
-		return f(h.fd)
+		return f(sys.FD(h.fd))
 	}
 	fd, err := o.openInode(n, sys.Place)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	return f(fd)
+	return f(sys.FD(fd))
+}
+
+// withName calls f with a name that leads to n at this moment. ESTALE: none does.
+// Somebody underneath may give the name to another file before f is done with it.
+func (o *overlay) withName(n *inode, f func(at sys.Ref) error) error {
+	for m := o.moves.start(); ; {
+		var buf [2]link
+		for _, l := range n.links(buf[:]) {
+			d, err := o.dir(l.parent)
+			if err != nil {
+				continue
+			}
+			var sx sys.Stat
+			if err = sys.StatAt(d.fd, l.name, &sx); err == nil && keyOf(&sx) == n.key {
+				err = f(sys.At(d.fd, l.name))
+				d.release()
+				return err
+			}
+			d.release()
+		}
+		if !o.moves.again(&m) {
+			return unix.ESTALE
+		}
+	}
 }
 
 // moves counts renames, so that a name that led nowhere while one went on is

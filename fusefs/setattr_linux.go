@@ -121,10 +121,10 @@ func (o *overlay) setRest(n *inode, in *fuse.SetAttrIn) error {
 	if in.Valid&setAnything == 0 && !nobody {
 		return nil
 	}
-	return o.withInode(n, func(fd int) error {
+	return o.withInode(n, func(f sys.Ref) error {
 		if nobody {
 			var sx sys.Stat
-			if err := sys.StatFD(fd, &sx); err != nil || in.InHeader.Uid != 0 && in.InHeader.Uid != sx.UID {
+			if err := sys.StatRef(f, &sx); err != nil || in.InHeader.Uid != 0 && in.InHeader.Uid != sx.UID {
 				return err
 			}
 		}
@@ -137,22 +137,22 @@ func (o *overlay) setRest(n *inode, in *fuse.SetAttrIn) error {
 			if in.Valid&fuse.FATTR_GID != 0 {
 				gid = int(in.Gid)
 			}
-			err := o.likeCaller(n, fd, &in.InHeader, false, func() error {
-				return sys.Chown(fd, uid, gid)
+			err := o.likeCaller(n, f, &in.InHeader, false, func() error {
+				return sys.Chown(f, uid, gid)
 			})
 			if err != nil {
 				return err
 			}
 		}
 		if in.Valid&fuse.FATTR_MODE != 0 {
-			if err := sys.Chmod(fd, in.Mode&0o7777); err != nil {
+			if err := sys.Chmod(f, in.Mode&0o7777); err != nil {
 				return err
 			}
 		}
 		if in.Valid&(fuse.FATTR_ATIME|fuse.FATTR_MTIME) == 0 {
 			return nil
 		}
-		return sys.SetTimes(fd,
+		return sys.SetTimes(f,
 			timeOf(in.Valid, fuse.FATTR_ATIME, fuse.FATTR_ATIME_NOW, in.Atime, in.Atimensec),
 			timeOf(in.Valid, fuse.FATTR_MTIME, fuse.FATTR_MTIME_NOW, in.Mtime, in.Mtimensec))
 	})

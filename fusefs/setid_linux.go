@@ -1,3 +1,5 @@
+//go:build !portable
+
 package fusefs
 
 import (
@@ -16,16 +18,16 @@ import (
 // set-group-id bits of what it changes.
 const capFSETID = 4
 
-// likeCaller calls f, which changes the inode that fd leads to, so that the source
+// likeCaller calls f, which changes the inode that at leads to, so that the source
 // removes set-id bits as it would for the caller. A server of root has the right to
 // keep them, and the rules are many: they depend on the groups of the process and on
 // who may execute the file, and they differ between kernels. So our thread gives up
 // the right for the moment, takes on the caller's groups, and the source decides.
 // unprivileged: the kernel says that the caller does not have the right; otherwise
 // the process is examined.
-func (o *overlay) likeCaller(n *inode, fd int, in *fuse.InHeader, unprivileged bool, f func() error) error {
+func (o *overlay) likeCaller(n *inode, at sys.Ref, in *fuse.InHeader, unprivileged bool, f func() error) error {
 	var sx sys.Stat
-	if sys.StatFD(fd, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
+	if sys.StatRef(at, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
 		return f()
 	}
 	var err error

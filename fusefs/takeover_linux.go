@@ -32,6 +32,9 @@ const notifyResend = 7
 
 // NewLedger returns an empty file for Options.Ledger: memory, not disk.
 func NewLedger() (*os.File, error) {
+	if !sys.Points {
+		return nil, errors.ErrUnsupported // what has lost its name could not be opened again
+	}
 	fd, err := unix.MemfdCreate("cachebro-ledger", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("make the ledger: %w", err)

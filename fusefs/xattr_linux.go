@@ -11,8 +11,8 @@ import (
 // once and for all; else the kernel asks for security.capability before the
 // first write to each file.
 
-// withXattrs calls f with a descriptor that leads to n and nothing else.
-func (o *overlay) withXattrs(id uint64, f func(n *inode, fd int) error) fuse.Status {
+// withXattrs calls f with what leads to n and nothing else.
+func (o *overlay) withXattrs(id uint64, f func(n *inode, at sys.Ref) error) fuse.Status {
 	if o.noXattr {
 		return fuse.ENOSYS
 	}
@@ -20,7 +20,7 @@ func (o *overlay) withXattrs(id uint64, f func(n *inode, fd int) error) fuse.Sta
 	if !st.Ok() {
 		return st
 	}
-	err := o.withInode(n, func(fd int) error { return f(n, fd) })
+	err := o.withInode(n, func(at sys.Ref) error { return f(n, at) })
 	return status(err)
 }
 
@@ -39,14 +39,14 @@ func (o *overlay) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr strin
 			if h.flags&sys.Place == 0 {
 				size, err = sys.GetXattrOpen(h.fd, attr, dest)
 			} else {
-				size, err = sys.GetXattr(h.fd, attr, dest)
+				size, err = sys.GetXattr(sys.FD(h.fd), attr, dest)
 			}
 			h.release()
 			return uint32(size), status(err)
 		}
 	}
-	st := o.withXattrs(in.NodeId, func(_ *inode, fd int) (err error) {
-		size, err = sys.GetXattr(fd, attr, dest)
+	st := o.withXattrs(in.NodeId, func(_ *inode, at sys.Ref) (err error) {
+		size, err = sys.GetXattr(at, attr, dest)
 		return err
 	})
 	return uint32(size), st
@@ -55,8 +55,8 @@ func (o *overlay) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr strin
 // ListXAttr lists the names, each ended by a NUL.
 func (o *overlay) ListXAttr(_ <-chan struct{}, in *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
 	var size int
-	st := o.withXattrs(in.NodeId, func(_ *inode, fd int) (err error) {
-		size, err = sys.ListXattr(fd, dest)
+	st := o.withXattrs(in.NodeId, func(_ *inode, at sys.Ref) (err error) {
+		size, err = sys.ListXattr(at, dest)
 		return err
 	})
 	return uint32(size), st
@@ -64,10 +64,10 @@ func (o *overlay) ListXAttr(_ <-chan struct{}, in *fuse.InHeader, dest []byte) (
 
 // SetXAttr sets one attribute.
 func (o *overlay) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
-	return o.changeXattr(&in.InHeader, func(n *inode, fd int) error {
-		set := func() error { return sys.SetXattr(fd, attr, data, int(in.Flags)) }
+	return o.changeXattr(&in.InHeader, func(n *inode, at sys.Ref) error {
+		set := func() error { return sys.SetXattr(at, attr, data, int(in.Flags)) }
 		if attr == sys.AccessACL {
-			return o.likeCaller(n, fd, &in.InHeader, false, set)
+			return o.likeCaller(n, at, &in.InHeader, false, set)
 		}
 		return set()
 	})
@@ -75,12 +75,12 @@ func (o *overlay) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, 
 
 // RemoveXAttr removes one attribute.
 func (o *overlay) RemoveXAttr(_ <-chan struct{}, in *fuse.InHeader, attr string) fuse.Status {
-	return o.changeXattr(in, func(_ *inode, fd int) error {
-		return sys.RemoveXattr(fd, attr)
+	return o.changeXattr(in, func(_ *inode, at sys.Ref) error {
+		return sys.RemoveXattr(at, attr)
 	})
 }
 
-func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, fd int) error) fuse.Status {
+func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, at sys.Ref) error) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
 		return st

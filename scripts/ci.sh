@@ -60,6 +60,10 @@ for arch in amd64 arm64; do
 	)
 done
 
+step "the overlay without O_PATH, openat2 and /proc/self/fd"
+# What darwin has instead (fusefs/sys), with the same tests on real mounts.
+CACHEBRO_NEED_FUSE=1 go test -tags portable -count=1 -timeout 5m ./fusefs ./fusefs/sys ./fusefs/capture
+
 step "race detector"
 # Without its pause at the end of every process; the stdio tests start hundreds.
 # A failed test is run again on its own, as in test.sh.

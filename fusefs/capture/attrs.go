@@ -1,6 +1,10 @@
 package capture
 
 import (
+	"errors"
+	"os"
+	"syscall"
+
 	"cachebro/fusefs"
 	"cachebro/store/attrs"
 	"cachebro/store/event"
@@ -17,7 +21,15 @@ func (c *Capture) attributes(f fusefs.File) string {
 		return string(attrs.None)
 	}
 	var set attrs.Set
-	if err := f.At(func(path string) error { set = attrs.Read(path); return nil }); err != nil {
+	err := f.At(func(path string) error { set = attrs.Read(path); return nil })
+	if errors.Is(err, syscall.ENOTSUP) {
+		var file *os.File
+		if file, err = f.Open(); err == nil {
+			set = attrs.ReadFD(int(file.Fd()))
+			file.Close()
+		}
+	}
+	if err != nil {
 		return ""
 	}
 	if set == attrs.None {

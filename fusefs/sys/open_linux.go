@@ -1,3 +1,5 @@
+//go:build !portable
+
 package sys
 
 import (
@@ -12,6 +14,10 @@ import (
 // is only pointed at: it can be asked for attributes, be linked and be opened again,
 // but not read. This needs no permission on the file itself.
 const Place = unix.O_PATH
+
+// Points reports whether any file can be opened as a Place. Where it cannot, what is
+// not open already is reached by its name.
+const Points = true
 
 // NoAtime, as a flag of Open, leaves the time of the last access as it is.
 const NoAtime = unix.O_NOATIME
@@ -55,9 +61,12 @@ func Open(dir int, name string, flags int, mode uint32) (int, error) {
 }
 
 // OpenAgain opens what a descriptor is open on, whatever its names are by now.
+// ESTALE: not with these flags through this one.
 func OpenAgain(fd, flags int) (int, error) {
-	return unix.Open(Path(fd), flags|unix.O_CLOEXEC, 0)
+	return unix.Open(path(fd), flags|unix.O_CLOEXEC, 0)
 }
 
-// Path leads to what a descriptor of ours is open on.
-func Path(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+// Path leads to a file and to nothing else, in this process. ENOTSUP: nothing does.
+func Path(f Ref) (string, error) { return path(f.FD), nil }
+
+func path(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

@@ -1,0 +1,144 @@
+//go:build portable || darwin
+
+package fusefs
+
+import (
+	"sync"
+
+	"cachebro/fusefs/sys"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// POSIX promises nothing of a place in a directory once its descriptor is closed, and
+// darwin wants a handle anyway. So a directory is read whole when a reading begins, and
+// the offset in a request counts the entries of that reading.
+
+// streams are the directories that are open, by handle.
+type streams struct {
+	mu   sync.Mutex // guards last, open
+	last uint64
+	open map[uint64]*reading
+}
+
+// reading is what a directory held when somebody began to read it.
+type reading struct {
+	mu    sync.Mutex // guards the rest
+	begun bool
+	all   []fuse.DirEntry
+	fd    int // of the directory, -1 before it is begun
+}
+
+func (r *reading) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fd >= 0 {
+		unix.Close(r.fd)
+		r.fd = -1
+	}
+}
+
+func (s *streams) get(fh uint64) *reading {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[fh]
+}
+
+func (s *streams) closeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.open {
+		r.close()
+	}
+	s.open = nil
+}
+
+// OpenDir begins nothing yet: many open a directory only to stand in it.
+func (o *overlay) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if _, st := o.node(in.NodeId); !st.Ok() {
+		return st
+	}
+	s := &o.streams
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = map[uint64]*reading{}
+	}
+	s.last++
+	s.open[s.last] = &reading{fd: -1}
+	out.Fh = s.last
+	return fuse.OK
+}
+
+// ReleaseDir ends a handle.
+func (o *overlay) ReleaseDir(in *fuse.ReleaseIn) {
+	s := &o.streams
+	s.mu.Lock()
+	r := s.open[in.Fh]
+	delete(s.open, in.Fh)
+	s.mu.Unlock()
+	if r != nil {
+		r.close()
+	}
+}
+
+// begin reads directory n anew.
+func (r *reading) begin(o *overlay, n *inode) error {
+	d, err := o.dir(n)
+	if err != nil {
+		return err
+	}
+	fd, err := sys.Open(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	d.release()
+	if err != nil {
+		return err
+	}
+	if r.fd >= 0 {
+		unix.Close(r.fd)
+	}
+	r.fd, r.all, r.begun = fd, nil, true
+	buf := make([]byte, 32<<10)
+	for {
+		l, err := sys.Dirents(fd, buf)
+		if err != nil || l == 0 {
+			return err
+		}
+		for rest := buf[:l]; len(rest) > 0; {
+			e, size := direntOf(rest)
+			rest = rest[size:]
+			r.all = append(r.all, e)
+		}
+	}
+}
+
+// readDir passes the entries from in.Offset on to add, until it has no room.
+func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.DirEntry) bool) fuse.Status {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	r := o.streams.get(in.Fh)
+	if r == nil {
+		return fuse.EBADF
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if in.Offset == 0 || !r.begun {
+		if err := r.begin(o, n); err != nil {
+			return status(err)
+		}
+	}
+	hides := o.hiddenName != "" && n.LastPath() == o.hiddenDir
+	for at := in.Offset; at < uint64(len(r.all)); at++ {
+		e := r.all[at]
+		if hides && e.Name == o.hiddenName {
+			continue
+		}
+		e.Off = at + 1
+		if !add(n, r.fd, e) {
+			break
+		}
+	}
+	return fuse.OK
+}

@@ -1,0 +1,84 @@
+package sys
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"golang.org/x/sys/unix"
+)
+
+// AccessACL is the extended attribute that holds the access control list; to set it
+// may change the mode. DefaultACL is the one of a directory for what is made in it.
+const (
+	AccessACL  = "system.posix_acl_access"
+	DefaultACL = "system.posix_acl_default"
+)
+
+// Unchanged and Now are times to SetTimes.
+var (
+	Unchanged = Time{Nsec: unix.UTIME_OMIT}
+	Now       = Time{Nsec: unix.UTIME_NOW}
+)
+
+// KeepSize, in the mode of Allocate, leaves the size as it is.
+const KeepSize = unix.FALLOC_FL_KEEP_SIZE
+
+// Flags of Rename.
+const (
+	NoReplace = unix.RENAME_NOREPLACE // EEXIST if the new name exists
+	Exchange  = unix.RENAME_EXCHANGE  // both names exist and change places
+)
+
+// Rename moves a name from one directory to another, with the flags above or none.
+func Rename(from int, old string, to int, name string, flags uint32) error {
+	err := unix.Renameat2(from, old, to, name, uint(flags))
+	if err == unix.ENOSYS && flags == 0 {
+		err = unix.Renameat(from, old, to, name)
+	}
+	return err
+}
+
+// Allocate is fallocate(2), tried again when a signal came meanwhile, which
+// tmpfs answers with EINTR: the runtime sends SIGURG to threads that work for
+// long.
+func Allocate(fd int, mode uint32, off, n int64) error {
+	for {
+		if err := unix.Fallocate(fd, mode, off, n); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// Dirent is one entry of a directory. Next is where reading goes on behind it.
+type Dirent struct {
+	Ino  uint64
+	Next uint64
+	Mode uint32 // its type as S_IFMT bits, 0 where the source does not tell
+	Name string
+}
+
+// Dirents reads entries of a directory from where its descriptor stands, and
+// returns how many bytes; 0 at the end.
+func Dirents(fd int, buf []byte) (int, error) {
+	for {
+		if n, err := unix.Getdents(fd, buf); err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// ParseDirent decodes the first of the entries that Dirents read, and tells its size:
+// struct linux_dirent64 is inode number, cookie, length, type and the name up to a NUL.
+func ParseDirent(b []byte) (Dirent, int) {
+	size := int(binary.NativeEndian.Uint16(b[16:]))
+	name := b[19:size]
+	if i := bytes.IndexByte(name, 0); i >= 0 {
+		name = name[:i]
+	}
+	return Dirent{
+		Ino:  binary.NativeEndian.Uint64(b),
+		Next: binary.NativeEndian.Uint64(b[8:]),
+		Mode: uint32(b[18]) << 12,
+		Name: string(name),
+	}, size
+}

@@ -1,0 +1,209 @@
+//go:build portable || darwin
+
+package sys
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// This is the package where the kernel has no O_PATH, no openat2 and no /proc: POSIX's
+// calls with a directory and a name, and calls on descriptors. On Linux it is built with
+// the tag "portable", so that its tests run there.
+
+// Place, as a flag of Open, asks for a descriptor of a directory, or of a regular file
+// that we may read or write. It is a bit that no system call sees.
+const Place = 1 << 30
+
+// Points: see the other implementation. Symbolic links, FIFOs, and files that their
+// owner may not open, are reached by name only.
+const Points = false
+
+// Open opens one name in a directory and follows nothing. ESTALE means that a symbolic
+// link stands there. A mount on the name is passed through, except for the kernel's
+// own file systems: EACCES.
+func Open(dir int, name string, flags int, mode uint32) (int, error) {
+	if name == ".." || strings.Contains(name, "/") {
+		return -1, unix.EXDEV // no component
+	}
+	if name != "." && foreign(dir, name) {
+		return -1, unix.EACCES
+	}
+	place := flags&Place != 0
+	flags = flags&^Place | unix.O_CLOEXEC | unix.O_NOFOLLOW
+	if place {
+		return point(dir, name, flags)
+	}
+	fd, err := openat(dir, name, flags, mode)
+	if err == unix.ELOOP {
+		return -1, unix.ESTALE
+	}
+	return fd, err
+}
+
+// point opens what has content to keep. To open a FIFO or a device may have an effect.
+func point(dir int, name string, flags int) (int, error) {
+	if flags&unix.O_DIRECTORY != 0 {
+		return openat(dir, name, search|flags, 0)
+	}
+	var s Stat
+	if err := StatAt(dir, name, &s); err != nil {
+		return -1, err
+	}
+	switch s.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return openat(dir, name, search|unix.O_DIRECTORY|flags, 0)
+	case unix.S_IFREG:
+	default:
+		return -1, unix.ENOTSUP
+	}
+	flags |= unix.O_NONBLOCK | unix.O_NOCTTY // another file may stand there by now
+	fd, err := openat(dir, name, unix.O_RDONLY|flags, 0)
+	if err == unix.EACCES {
+		fd, err = openat(dir, name, unix.O_WRONLY|flags, 0)
+	}
+	return fd, err
+}
+
+func openat(dir int, name string, flags int, mode uint32) (int, error) {
+	for {
+		fd, err := unix.Openat(dir, name, flags, mode)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// OpenAgain opens what a descriptor is open on, whatever its names are by now: it is
+// the same open file, so the offset must not be used. ESTALE: not with these flags
+// through this one.
+func OpenAgain(fd, flags int) (int, error) {
+	have, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil {
+		return -1, err
+	}
+	have &= unix.O_ACCMODE
+	if want := flags & unix.O_ACCMODE; flags&Place == 0 && have != unix.O_RDWR && have != want {
+		return -1, unix.ESTALE
+	}
+	again, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil && flags&unix.O_TRUNC != 0 {
+		if err = unix.Ftruncate(again, 0); err != nil {
+			unix.Close(again)
+			again = -1
+		}
+	}
+	return again, err
+}
+
+// LinkFD would give an open file another name, and needs one: ENOENT.
+func LinkFD(fd, dir int, name string) error { return unix.ENOENT }
+
+// Target is where a symbolic link points.
+func Target(f Ref) ([]byte, error) {
+	if f.FD >= 0 {
+		return nil, unix.EINVAL // nothing that is open is one
+	}
+	return ReadLink(f.Dir, f.Name)
+}
+
+// Chown gives the file to a user and a group; -1 leaves either as it is. With -1 for
+// both it still takes set-id bits away.
+func Chown(f Ref, uid, gid int) error {
+	if f.FD >= 0 {
+		return unix.Fchown(f.FD, uid, gid)
+	}
+	if foreign(f.Dir, f.Name) {
+		return unix.EACCES
+	}
+	return unix.Fchownat(f.Dir, f.Name, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// Chmod sets the permission bits.
+func Chmod(f Ref, mode uint32) error {
+	if f.FD >= 0 {
+		return unix.Fchmod(f.FD, mode)
+	}
+	if foreign(f.Dir, f.Name) {
+		return unix.EACCES
+	}
+	return unix.Fchmodat(f.Dir, f.Name, mode, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// SetTimes sets the times of the last access and of the last change of content.
+func SetTimes(f Ref, accessed, modified Time) error {
+	if f.FD >= 0 {
+		return setTimesOpen(f.FD, accessed, modified)
+	}
+	if foreign(f.Dir, f.Name) {
+		return unix.EACCES
+	}
+	ts := []unix.Timespec{accessed.spec(), modified.spec()}
+	return unix.UtimesNanoAt(f.Dir, f.Name, ts, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// Statfs asks about the file system that a file lies on.
+func Statfs(f Ref, s *unix.Statfs_t) error {
+	if f.FD >= 0 {
+		return unix.Fstatfs(f.FD, s)
+	}
+	return unix.Fstatfs(f.Dir, s)
+}
+
+// GetXattr reads an extended attribute and returns its size in bytes; with an empty
+// dest it only tells the size.
+func GetXattr(f Ref, attr string, dest []byte) (n int, err error) {
+	err = xattrs(f, func(fd int) error { n, err = unix.Fgetxattr(fd, attr, dest); return err },
+		func(name string) error { n, err = unix.Lgetxattr(name, attr, dest); return err })
+	return n, err
+}
+
+// GetXattrOpen is GetXattr for a descriptor.
+func GetXattrOpen(fd int, attr string, dest []byte) (int, error) {
+	return unix.Fgetxattr(fd, attr, dest)
+}
+
+// ListXattr lists the names, each ended by a NUL, and returns the size in bytes.
+func ListXattr(f Ref, dest []byte) (n int, err error) {
+	err = xattrs(f, func(fd int) error { n, err = unix.Flistxattr(fd, dest); return err },
+		func(name string) error { n, err = unix.Llistxattr(name, dest); return err })
+	return n, err
+}
+
+// SetXattr sets an extended attribute, with the flags of setxattr(2).
+func SetXattr(f Ref, attr string, value []byte, flags int) error {
+	return xattrs(f, func(fd int) error { return unix.Fsetxattr(fd, attr, value, flags) },
+		func(name string) error { return unix.Lsetxattr(name, attr, value, flags) })
+}
+
+// RemoveXattr removes an extended attribute.
+func RemoveXattr(f Ref, attr string) error {
+	return xattrs(f, func(fd int) error { return unix.Fremovexattr(fd, attr) },
+		func(name string) error { return unix.Lremovexattr(name, attr) })
+}
+
+// Append writes where the file ends at that moment, and returns how many bytes. Nobody
+// else may write through the descriptor meanwhile: for the moment all its writes append.
+func Append(fd int, b []byte) (int, error) {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags|unix.O_APPEND)
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := unix.Write(fd, b)
+	if _, back := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags); err == nil {
+		err = back
+	}
+	return max(n, 0), err
+}
+
+// CopyRange is not here: the kernel copies by reading and writing.
+func CopyRange(from int, offFrom int64, to int, offTo int64, n, flags int) (int, error) {
+	return 0, unix.EOPNOTSUPP
+}
+
+// Path would lead to a file whatever its names are: ENOTSUP.
+func Path(Ref) (string, error) { return "", unix.ENOTSUP }
