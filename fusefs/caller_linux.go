@@ -152,9 +152,6 @@ func (p *processes) thread(tid uint32, trust time.Duration) thread {
 	return t
 }
 
-// groups returns the supplementary groups of a thread.
-func (p *processes) groups(tid uint32) []uint32 { return p.thread(tid, trustWrite).groups }
-
 // process describes a process and its ancestors. One with the same start time
 // and command name as before is the same.
 func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process {

@@ -50,6 +50,9 @@ func (o *overlay) as(in *fuse.InHeader, f func() error) error {
 	return err
 }
 
+// groups returns the supplementary groups of a thread.
+func (p *processes) groups(tid uint32) []uint32 { return p.thread(tid, trustWrite).groups }
+
 // capSysResource of capabilities(7) lets a process exceed quotas and take the
 // blocks of a file system that are reserved for root.
 const capSysResource = 24
