@@ -396,8 +396,13 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 				}
 				must[k], may[k] = false, false
 			}
-			if again := c.prompt(); again != "" {
-				t.Errorf("%s is told again:\n%s", c.id, again)
+			again := c.prompt()
+			for i, item := range strings.Split(again, "\n- ") {
+				// What a command of its own lost is sure some seconds after it.
+				item, _, _ = strings.Cut(item, "\n")
+				if i > 0 && (!strings.Contains(item, " overwrote ") || strings.Contains(said, item)) {
+					t.Errorf("%s is told again:\n%s", c.id, again)
+				}
 			}
 			if t.Failed() {
 				t.Fatalf("run %d: %s was told\n%s\n%s", run, c.id, said, strings.Join(done, "\n"))
