@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,14 +107,15 @@ func (e *Env) Connect(ctx context.Context, root string) (*wire.Client, error) {
 	return e.ConnectAs(ctx, root, "cli", wire.Timeouts{})
 }
 
-// ConnectAs is Connect under another client's name and with other patience.
+// ConnectAs is Connect under another client's name and with other patience: what bounds
+// connecting bounds a start of the daemon as well.
 func (e *Env) ConnectAs(ctx context.Context, root, client string, t wire.Timeouts) (*wire.Client, error) {
 	hello := wire.Hello{Version: Version, Client: client, Root: root}
 	if !e.starts {
 		return wire.Dial(ctx, e.Paths(), hello, t)
 	}
 	c, err := wire.DialOrStart(ctx, e.Paths(), hello, t,
-		wire.Start{Self: e.serving(root), Replace: true, Within: 20 * time.Second})
+		wire.Start{Self: e.serving(root), Replace: true, Within: cmp.Or(t.Connect, 20*time.Second)})
 	if err != nil {
 		state, _ := e.Paths().State(root)
 		err = supervisor.Explain(err, state)

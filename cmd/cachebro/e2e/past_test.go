@@ -350,3 +350,82 @@ func TestPastUnderSignals(t *testing.T) {
 		}
 	}
 }
+
+// Without the daemon the past answers with the right bytes or says that it cannot now,
+// soon, and the project does not notice: neither where the daemon is killed and comes
+// back, nor where it cannot come back.
+func TestPastWithoutDaemon(t *testing.T) {
+	files := map[string]string{}
+	for i := range 30 {
+		files[fmt.Sprintf("d%d/f%d.txt", i%6, i)] = fmt.Sprintf("content %d\n", i)
+	}
+	p := newProject(t, files)
+	p.mount()
+	p.scanned()
+	var moments []string
+	for i := range 8 { // each is another one, of which nobody has asked yet
+		p.write("a.txt", fmt.Sprintf("%d\n", i))
+		moments = append(moments, p.newest()[1:])
+	}
+	top := strings.TrimSpace(p.cb("at", "--dir", p.dir))
+	// soon looks at all of a moment; it reports whether all was told.
+	soon := func(moment, a string) (all bool) {
+		dir := filepath.Join(top, "at", "version", moment)
+		look := func(name, want string) {
+			began := time.Now()
+			b, err := os.ReadFile(filepath.Join(dir, name))
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("%s of moment %s took %v", name, moment, took)
+			}
+			switch {
+			case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EIO):
+				all = false
+			case err != nil || string(b) != want:
+				t.Errorf("%s of moment %s: %q, %v", name, moment, b, err)
+			}
+		}
+		all = true
+		look("a.txt", a)
+		for name, text := range files {
+			if look(name, text); !all {
+				break
+			}
+		}
+		began := time.Now()
+		p.write("live.txt", moment)
+		if b, err := os.ReadFile(p.path("live.txt")); err != nil || string(b) != moment {
+			t.Errorf("live: %q, %v", b, err)
+		}
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("a write to the project took %v", took)
+		}
+		return all
+	}
+	for i, m := range moments[:4] {
+		_ = syscall.Kill(p.process("daemon"), syscall.SIGKILL)
+		soon(m, fmt.Sprintf("%d\n", i))
+		eventually(t, time.Minute, "the moment is told again", func() bool { return soon(m, fmt.Sprintf("%d\n", i)) })
+	}
+
+	// Somebody is at starting it, and does not get on.
+	lock, err := os.OpenFile(filepath.Join(p.state(), "start.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	daemon := p.process("daemon")
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Kill(daemon, syscall.SIGKILL)
+	for i, m := range moments[4:6] {
+		if soon(m, fmt.Sprintf("%d\n", i+4)) {
+			t.Errorf("moment %s was told by nobody", m)
+		}
+	}
+	soon(moments[0], "0\n") // is known in part
+	lock.Close()
+	for i, m := range moments {
+		eventually(t, time.Minute, "all is told again", func() bool { return soon(m, fmt.Sprintf("%d\n", i)) })
+	}
+}

@@ -28,7 +28,8 @@ import (
 const (
 	idleAfter = 10 * time.Minute // without a question and with nobody inside
 	lookEvery = time.Minute
-	answers   = 10 * time.Second // for a new one
+	answers   = 10 * time.Second        // for a new one, and of a daemon that is there
+	connects  = 1500 * time.Millisecond // with a daemon that is perhaps not; see fusefs/past
 )
 
 // runAt prints where the past is, and starts it where it is not mounted.
@@ -195,7 +196,7 @@ func runPast(ctx context.Context, e *cli.Env) error {
 	if err != nil {
 		return failed(err)
 	}
-	c, err := e.ConnectAs(ctx, *root, "past", wire.Timeouts{Connect: 2 * time.Second, Answer: answers})
+	c, err := e.ConnectAs(ctx, *root, "past", wire.Timeouts{Connect: connects, Answer: answers})
 	if err != nil {
 		return failed(err)
 	}
