@@ -8,10 +8,33 @@ package gitdir
 import (
 	"context"
 	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"unicode"
 )
+
+// Outside is the git directory that the ".git" file or link of a work tree names, where
+// that is not in the work tree itself: of a further worktree, or made apart. "" else.
+func Outside(tree string) string {
+	name := filepath.Join(tree, ".git")
+	at, err := os.Readlink(name)
+	if err != nil {
+		b, _ := os.ReadFile(name) // a directory, or no repository
+		ok := false
+		if at, ok = strings.CutPrefix(strings.TrimRight(string(b), "\r\n"), "gitdir: "); !ok || at == "" {
+			return ""
+		}
+	}
+	if !filepath.IsAbs(at) {
+		at = filepath.Join(tree, at)
+	}
+	if rel, err := filepath.Rel(tree, at); err == nil && filepath.IsLocal(rel) {
+		return ""
+	}
+	return filepath.Clean(at)
+}
 
 // Command is a git command that looks at a repository and runs nothing that its
 // configuration names: no monitor, no hook, no filter, no transport.

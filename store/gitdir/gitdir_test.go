@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -40,5 +41,39 @@ func TestDirectories(t *testing.T) {
 			t.Errorf("%s: %v", name, !want)
 		}
 		root.Close()
+	}
+}
+
+// A work tree whose repository is elsewhere says where.
+func TestOutside(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"gitdir: /r/.git/worktrees/t\n", "/r/.git/worktrees/t"},
+		{"gitdir: ../r/.git/worktrees/t\n", "/r/.git/worktrees/t"},
+		{"gitdir: .real\n", ""},
+		{"gitdir: TREE/sub/.git\n", ""},
+		{"gitdir: \n", ""},
+		{"something", ""},
+	} {
+		tree := t.TempDir()
+		text, want := strings.ReplaceAll(c.text, "TREE", tree), c.want
+		if strings.Contains(c.text, "../r") {
+			want = filepath.Join(filepath.Dir(tree), want)
+		}
+		if err := os.WriteFile(filepath.Join(tree, ".git"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := Outside(tree); got != want {
+			t.Errorf("%q: %q, want %q", c.text, got, want)
+		}
+	}
+	tree := t.TempDir()
+	if err := os.Symlink("/r/x.git", filepath.Join(tree, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	if got := Outside(tree); got != "/r/x.git" {
+		t.Errorf("a link: %q", got)
+	}
+	if got := Outside(t.TempDir()); got != "" {
+		t.Errorf("no repository: %q", got)
 	}
 }

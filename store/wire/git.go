@@ -13,6 +13,7 @@ type GitKept struct {
 	Files    int       `json:"files"`
 	Bytes    int64     `json:"bytes"`
 	Oldest   time.Time `json:"oldest,omitzero"`
+	Wants    time.Time `json:"wants,omitzero"` // of what was lost before, some had to make room
 	MaxBytes int64     `json:"max_bytes"`
 	MaxDays  int       `json:"max_days"`
 }

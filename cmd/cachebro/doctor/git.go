@@ -8,15 +8,26 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/history"
 	"cachebro/cmd/cachebro/setup"
+	"cachebro/store/gitdir"
 )
 
-// doctorGit says how git finds out what changed, and whether we answer.
+// doctorGit says where the repository is if it is not here, how git finds out what
+// changed, and whether we answer.
 func doctorGit(ctx context.Context, e *cli.Env, t cli.Target) []Finding {
 	const what = "git"
 	if _, err := setup.AskGit(e, t.Point, "rev-parse", "--absolute-git-dir"); err != nil {
 		return nil
 	}
+	if outside := gitdir.Outside(t.Point); outside != "" {
+		return append([]Finding{good(what, "%s", history.GitOutside(outside))}, gitAsks(ctx, e, t)...)
+	}
+	return gitAsks(ctx, e, t)
+}
+
+func gitAsks(ctx context.Context, e *cli.Env, t cli.Target) []Finding {
+	const what = "git"
 	set, err := setup.AskGit(e, t.Point, "config", "--show-scope", "--get", "core.fsmonitor")
 	scope, command, _ := strings.Cut(set, "\t")
 	if err != nil || command == "" {

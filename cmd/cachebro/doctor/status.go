@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
+	"cachebro/store/gitdir"
 	"cachebro/store/text"
 	"cachebro/store/wire"
 )
@@ -163,8 +165,10 @@ func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
 		fmt.Fprintln(w, "remote:   "+remoteLine(p, *st.Remote, e.Now()))
 	}
 	if g := st.Git; g != nil {
-		fmt.Fprintf(w, "git kept: %s of git's own that were replaced or removed, %s of their own, since %s; %d days, %s at most (undo --git)\n",
-			text.Count(g.Files, "file"), text.Bytes(g.Bytes), strings.TrimSpace(cli.Stamp(g.Oldest, e.Now())), g.MaxDays, text.Bytes(g.MaxBytes))
+		fmt.Fprintln(w, "git kept: "+gitLine(*g, e.Now()))
+	}
+	if outside := gitdir.Outside(cmp.Or(st.Mountpoint, st.Root)); outside != "" {
+		fmt.Fprintf(w, "git:      %s\n", history.GitOutside(outside))
 	}
 	if !st.Store.Healthy {
 		fmt.Fprintf(w, "          %s: %s\n", p.Red("stopped"), cli.OneLine(st.Store.Reason))
@@ -316,4 +320,17 @@ func statusAll(ctx context.Context, e *cli.Env, asJSON bool) error {
 		fmt.Fprintln(e.Stderr, "no project is mounted or has a history")
 	}
 	return nil
+}
+
+// gitLine says how much of git's own is kept, and since when not all of it.
+func gitLine(g wire.GitKept, now time.Time) string {
+	s := text.Count(g.Files, "file") + " of git's own that were replaced or removed, " + text.Bytes(g.Bytes) + " of their own"
+	if g.Files > 0 {
+		s += ", since " + strings.TrimSpace(cli.Stamp(g.Oldest, now))
+	}
+	s += fmt.Sprintf("; %d days, %s at most (undo --git)", g.MaxDays, text.Bytes(g.MaxBytes))
+	if !g.Wants.IsZero() {
+		s += "; of what was lost before " + strings.TrimSpace(cli.Stamp(g.Wants, now)) + " some had to make room"
+	}
+	return s
 }

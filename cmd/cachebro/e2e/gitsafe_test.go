@@ -270,6 +270,45 @@ func TestGitLost(t *testing.T) {
 	p.refuse(1, "git", "back", "1234567", "--dir", p.dir)
 }
 
+// Of a repository whose git directory is not in the project nothing is kept, and status,
+// doctor and git lost say so. A bare repository in the project has versions of its files, as
+// others have; nothing is written into it.
+func TestGitElsewhere(t *testing.T) {
+	p := newProject(t, nil)
+	who := "export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=n GIT_CONFIG_KEY_1=user.email GIT_CONFIG_VALUE_1=e; "
+	apart := filepath.Join(p.base, "apart.git")
+	p.sh(who + "git init -q -b main --separate-git-dir=" + apart + "; git commit -q --allow-empty -m one; git branch b; git init -q --bare bare.git; git push -q bare.git main b")
+	p.mount()
+	p.scanned()
+	p.sh("git branch -qD b")
+	was := p.sh("cat bare.git/refs/heads/b")
+	p.sh("git -C bare.git branch -qD b")
+	want := apart + " is outside of the project"
+	for _, args := range [][]string{{"status", p.dir}, {"doctor", "--no-canary", p.dir}, {"git", "lost", "--dir", p.dir}} {
+		if out, _ := p.try(args...); !strings.Contains(out, want) {
+			t.Errorf("%v does not say that %s:\n%s", args, want, out)
+		}
+	}
+	if said := p.refuse(2, "undo", "--git", "--yes", "--dir", p.dir); !strings.Contains(said, "no git operation is known") {
+		t.Errorf("undo --git: %s", said)
+	}
+	if out, err := p.try("undo", "--yes", "--dir", p.dir); err == nil || !strings.Contains(out, "bare.git/refs/heads/b: belongs to git") {
+		t.Errorf("undo in a bare repository: %v\n%s", err, out)
+	}
+	p.wantContents("bare.git/refs/heads/b", was)
+
+	// A further worktree of a repository beside the project.
+	tree := *p
+	tree.dir = filepath.Join(p.base, "tree")
+	p.sh("git worktree add -q ../tree")
+	t.Cleanup(tree.unmount)
+	tree.mount()
+	want = filepath.Join(apart, "worktrees/tree") + " is outside of the project"
+	if out := tree.cb("status", tree.dir); !strings.Contains(out, want) {
+		t.Errorf("status of a worktree:\n%s", out)
+	}
+}
+
 // operation is the number of the newest operation of git's of which log says so.
 func (p *project) operation(says string) string {
 	p.t.Helper()

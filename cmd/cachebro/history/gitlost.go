@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/gitdir"
 	"cachebro/store/undo/gitback"
 	"cachebro/store/wire"
 )
@@ -68,6 +69,9 @@ func runGit(ctx context.Context, e *cli.Env) error {
 		}
 		return e.PrintJSON(lost)
 	}
+	if outside := gitdir.Outside(t.Base()); outside != "" {
+		fmt.Fprintln(e.Stderr, "note: "+GitOutside(outside))
+	}
 	if len(lost) == 0 {
 		fmt.Fprintln(e.Stdout, "nothing is lost that is known")
 	}
@@ -84,4 +88,9 @@ func runGit(ctx context.Context, e *cli.Env) error {
 		fmt.Fprintf(e.Stdout, "         %s\n", cli.OneLine(x.Command))
 	}
 	return nil
+}
+
+// GitOutside says what is not kept of a project whose git directory is elsewhere.
+func GitOutside(dir string) string {
+	return cli.Quote(dir) + " is outside of the project: what git's own files lose there is not kept (undo --git, git lost)"
 }

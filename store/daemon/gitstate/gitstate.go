@@ -77,6 +77,7 @@ type Service struct {
 	source  *source.Source
 	actions *actions.Service
 	log     *slog.Logger
+	budget  int64 // bytes of what is kept
 
 	// mu guards what follows.
 	mu   sync.Mutex
@@ -89,7 +90,7 @@ type Service struct {
 
 // New makes the service; dir is the state directory's part for git.
 func New(dir string, st *store.Store, src *source.Source, log *slog.Logger) *Service {
-	return &Service{dir: dir, kv: st.KV(bucket), store: st, source: src, log: log, open: map[string]*row{}, due: map[string]*row{}, digests: map[string][32]byte{}}
+	return &Service{dir: dir, kv: st.KV(bucket), store: st, source: src, log: log, budget: keptBytes, open: map[string]*row{}, due: map[string]*row{}, digests: map[string][32]byte{}}
 }
 
 // Speaks is told who says in words what was done.

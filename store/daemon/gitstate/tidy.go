@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"cachebro/store/wire"
@@ -17,11 +18,10 @@ import (
 )
 
 const (
-	keptFor    = 30 * 24 * time.Hour
-	keptBytes  = int64(1 << 30) // of all that is kept
-	filesBytes = keptBytes / 4  // of that, what is not objects: mostly indexes
-	freshFor   = 24 * time.Hour // objects lost since are kept beyond the budget, while there is room
-	tidyEvery  = 10 * time.Minute
+	keptFor   = 30 * 24 * time.Hour
+	keptBytes = int64(1 << 30) // of all that is kept; a quarter for what is not objects, mostly indexes
+	freshFor  = 24 * time.Hour // objects lost since are kept beyond the budget, while there is room
+	tidyEvery = 10 * time.Minute
 )
 
 // usage is what is kept.
@@ -30,6 +30,18 @@ type usage struct {
 	files  int
 	bytes  int64
 	oldest time.Time
+	wants  time.Time // what was lost before is not all here: it had to make room
+}
+
+// keyWants holds usage.wants, ns since the epoch in decimal.
+const keyWants = "wants"
+
+// wants is up to when what was lost has had to make room.
+func (s *Service) wants() (ns int64) {
+	if b, ok, err := s.kv.Get(keyWants); err == nil && ok {
+		ns, _ = strconv.ParseInt(string(b), 10, 64)
+	}
+	return ns
 }
 
 // shortOf: less than a tenth of the file system is free.
@@ -56,11 +68,12 @@ func (s *Service) Tidy(ctx context.Context) {
 
 func (s *Service) tidy(ctx context.Context, now time.Time) {
 	u := usage{at: now}
-	short := shortOf(s.dir)
+	short, before := shortOf(s.dir), s.wants()
+	wants := before
 	for _, part := range []struct {
 		name  string
 		bytes int64
-	}{{"files", filesBytes}, {"objects", keptBytes - filesBytes}} {
+	}{{"files", s.budget / 4}, {"objects", s.budget - s.budget/4}} {
 		held := int64(0)
 		all := keptBelow(filepath.Join(s.dir, part.name))
 		slices.SortFunc(all, func(a, b keptFile) int { return cmp.Compare(b.since, a.since) })
@@ -71,6 +84,9 @@ func (s *Service) tidy(ctx context.Context, now time.Time) {
 			age := time.Duration(now.UnixNano() - f.since)
 			if age > keptFor || held+f.bytes > part.bytes && (part.name != "objects" || age > freshFor || short) {
 				if err := os.Remove(f.path); err == nil {
+					if age <= keptFor {
+						wants = max(wants, f.since)
+					}
 					_ = os.Remove(filepath.Dir(f.path)) // if it is empty
 					continue
 				}
@@ -81,6 +97,14 @@ func (s *Service) tidy(ctx context.Context, now time.Time) {
 				u.oldest = at
 			}
 		}
+	}
+	if wants > before {
+		if err := s.kv.Set(keyWants, []byte(strconv.FormatInt(wants, 10))); err != nil {
+			s.log.Warn("what was dropped of git's own files", "err", err)
+		}
+	}
+	if wants > now.Add(-keptFor).UnixNano() {
+		u.wants = time.Unix(0, wants)
 	}
 	if err := s.forget(now.Add(-keptFor)); err != nil {
 		s.log.Warn("old changes of git's own files", "err", err)
@@ -139,8 +163,8 @@ func (s *Service) Usage(ctx context.Context) *wire.GitKept {
 		u = s.kept
 		s.mu.Unlock()
 	}
-	if u.files == 0 {
+	if u.files == 0 && u.wants.IsZero() {
 		return nil
 	}
-	return &wire.GitKept{Files: u.files, Bytes: u.bytes, Oldest: u.oldest, MaxBytes: keptBytes, MaxDays: int(keptFor / (24 * time.Hour))}
+	return &wire.GitKept{Files: u.files, Bytes: u.bytes, Oldest: u.oldest, Wants: u.wants, MaxBytes: s.budget, MaxDays: int(keptFor / (24 * time.Hour))}
 }
