@@ -1,4 +1,4 @@
-//go:build portable || darwin
+//go:build portable
 
 package fusefs
 
