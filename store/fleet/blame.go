@@ -181,7 +181,7 @@ func (w *walk) previous(v Version) (Version, bool, error) {
 }
 
 // content is that of a version, from the segment that brought it: the first one that a
-// machine sent with a version of this content.
+// machine sent with a version of this content, or where that was dropped, a later one.
 func (w *walk) content(v Version) ([]byte, error) {
 	var h store.Hash
 	if copy(h[:], v.Blob) != len(h) {
@@ -194,15 +194,15 @@ func (w *walk) content(v Version) ([]byte, error) {
 		machine string
 		s       remote.Segment
 	}
-	rows, err := w.d.pool.Query(w.ctx, `select distinct on (v.machine) m.machine, s.n, s.log, s.log_size, s.contents, s.contents_size
+	rows, err := w.d.pool.Query(w.ctx, `select distinct on (s.machine, s.n) m.machine, s.n, s.log, s.log_size, s.contents, s.contents_size, s.gen
 		from versions v join machines m on m.id = v.machine join segments s on s.machine = v.machine and s.n = v.segment
-		where v.blob = $1 and v.machine = any($2) and s.contents <> '' order by v.machine, v.seq`, v.Blob, w.machines)
+		where v.blob = $1 and v.machine = any($2) and s.contents <> '' order by s.machine, s.n`, v.Blob, w.machines)
 	if err != nil {
 		return nil, err
 	}
 	places, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (p place, err error) {
 		var n int64
-		err = r.Scan(&p.machine, &n, &p.s.Log, &p.s.LogSize, &p.s.Contents, &p.s.ContentsSize)
+		err = r.Scan(&p.machine, &n, &p.s.Log, &p.s.LogSize, &p.s.Contents, &p.s.ContentsSize, &p.s.Gen)
 		p.s.N = uint64(n)
 		return p, err
 	})

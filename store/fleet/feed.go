@@ -171,7 +171,7 @@ func add(ctx context.Context, c *pgx.Conn, id int, l remote.Log) error {
 			return err
 		}
 		var batch pgx.Batch
-		batch.Queue(`insert into segments values ($1, $2, $3, $4, $5, $6, $7)`, id, int64(l.Segment.N), l.Segment.Log, l.Segment.LogSize, l.Segment.Contents, l.Segment.ContentsSize, int64(l.Segment.Seq))
+		batch.Queue(`insert into segments values ($1, $2, $3, $4, $5, $6, $7, $8)`, id, int64(l.Segment.N), l.Segment.Log, l.Segment.LogSize, l.Segment.Contents, l.Segment.ContentsSize, int64(l.Segment.Seq), l.Segment.Gen)
 		for _, s := range l.Sessions {
 			batch.Queue(`insert into sessions values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (machine, id) do update set
 				client = excluded.client, cwd = excluded.cwd, branch = excluded.branch, started = excluded.started, last = excluded.last, ended = excluded.ended`,

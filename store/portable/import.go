@@ -93,6 +93,7 @@ func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (
 				c.Program, c.Root, c.Made = h.Program, h.Root, h.Made
 			}
 			if err == nil && to != nil {
+				to.short = h.Short
 				err = to.f.Begin(h.Gaps, h.Oldest)
 			}
 		case kind == streamContent:

@@ -338,13 +338,14 @@ func NewJoiner(w io.Writer, maxBlob int64) (*Joiner, error) {
 }
 
 // Begin writes the head, that of a part's log: who reads the stream gets its root,
-// its time and its count of gaps.
-func (j *Joiner) Begin(log io.Reader) error {
+// its time and its count of gaps. short: contents were dropped, so that versions come
+// without.
+func (j *Joiner) Begin(log io.Reader, short bool) error {
 	h, err := headOf(log)
 	if err != nil {
 		return err
 	}
-	h.Link = nil
+	h.Link, h.Short = nil, short
 	return j.w.put(streamHeadKind, nil, encode(&h))
 }
 

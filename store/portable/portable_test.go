@@ -108,7 +108,7 @@ func TestImportDamaged(t *testing.T) {
 		t.Helper()
 		dir := filepath.Join(t.TempDir(), "store")
 		_, err := Import(context.Background(), dir, bytes.NewReader(b), here, storetest.Options())
-		if !errors.Is(err, errStream) && !errors.Is(err, store.ErrNewer) {
+		if !errors.Is(err, ErrStream) && !errors.Is(err, store.ErrNewer) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if _, err := os.Lstat(dir); err == nil {
@@ -376,11 +376,11 @@ func TestImportRefusesPathsElsewhere(t *testing.T) {
 				}
 				return Totals{Versions: 1}
 			})
-			if _, err := Check(context.Background(), bytes.NewReader(b)); !errors.Is(err, errStream) {
+			if _, err := Check(context.Background(), bytes.NewReader(b)); !errors.Is(err, ErrStream) {
 				t.Errorf("%s %q: %v", name, string(p), err)
 			}
 			dir := filepath.Join(t.TempDir(), "store")
-			if _, err := Import(context.Background(), dir, bytes.NewReader(b), here, storetest.Options()); !errors.Is(err, errStream) {
+			if _, err := Import(context.Background(), dir, bytes.NewReader(b), here, storetest.Options()); !errors.Is(err, ErrStream) {
 				t.Errorf("import, %s %q: %v", name, string(p), err)
 			}
 		}

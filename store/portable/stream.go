@@ -58,6 +58,7 @@ type streamHead struct {
 	Oldest  uint64 `cbor:"5,keyasint,omitempty"` // as in State
 	Seq     uint64 `cbor:"6,keyasint,omitempty"` // newest version
 	Link    []byte `cbor:"7,keyasint,omitempty"` // of a part (part.go): what joins it to the others
+	Short   bool   `cbor:"8,keyasint,omitempty"` // contents were dropped: versions may come without
 }
 
 // Totals says what a stream holds.
@@ -139,11 +140,11 @@ func (w *streamWriter) end(c Totals) error {
 	return errors.Join(err, w.z.Close())
 }
 
-// errStream: what is read is no whole history.
-var errStream = errors.New("the file is not a whole history")
+// ErrStream: what is read is no whole history.
+var ErrStream = errors.New("the file is not a whole history")
 
 func badStream(format string, a ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{errStream}, a...)...)
+	return fmt.Errorf("%w: "+format, append([]any{ErrStream}, a...)...)
 }
 
 // streamReader reads records and keeps the sum.

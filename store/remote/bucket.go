@@ -94,6 +94,7 @@ func Dial(p Place) (*Bucket, error) {
 type stamp struct {
 	etag string
 	age  time.Duration // by the server's own clock; negative: it does not say
+	now  time.Time     // by that clock, when it was asked; zero: it does not say
 }
 
 // stampOf reads the answer to a GET or a HEAD.
@@ -101,9 +102,9 @@ func stampOf(etag string, h http.Header) stamp {
 	now, err := http.ParseTime(h.Get("Date"))
 	changed, cerr := http.ParseTime(h.Get("Last-Modified"))
 	if err != nil || cerr != nil {
-		return stamp{etag, -1}
+		return stamp{etag: etag, age: -1, now: now}
 	}
-	return stamp{etag, max(0, now.Sub(changed))}
+	return stamp{etag, max(0, now.Sub(changed)), now}
 }
 
 // get reads an object of at most limit bytes.
@@ -175,6 +176,17 @@ func (b *Bucket) put(ctx context.Context, key string, body []byte, when string) 
 		return "", b.failed("write", key, err)
 	}
 	return info.ETag, nil
+}
+
+// remove deletes an object; that it is gone already is no error.
+func (b *Bucket) remove(ctx context.Context, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := b.core.RemoveObject(ctx, b.place.Bucket, path.Join(b.place.Prefix, key), minio.RemoveObjectOptions{})
+	if err = b.failed("delete", key, err); errors.Is(err, ErrMissing) {
+		return nil
+	}
+	return err
 }
 
 // failed puts an error into words.

@@ -9,7 +9,8 @@
 //	heads/MACHINE              what that machine has sent, as it is now
 //	lists/MACHINE/SHA256       older segments that a head does not name itself
 //	logs/MACHINE/SHA256        the log of a segment
-//	contents/MACHINE/SHA256    the contents of a segment
+//	contents/MACHINE/GEN/SHA256
+//	                           the contents of a segment
 //
 // The first two change, by conditional writes only (If-Match, If-None-Match). All others
 // are named by the SHA-256 of their bytes and never change. A segment is a part of a

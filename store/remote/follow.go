@@ -46,9 +46,8 @@ func (b *Bucket) due(ctx context.Context, h Head, known Known) ([]piece, error) 
 		return b.pieces(ctx, h)
 	}
 	segs, err := b.After(ctx, h, known.N, known.Log)
-	out := make([]piece, len(segs))
-	for i, s := range segs {
-		out[i] = piece{h.Machine.ID, s}
+	if err != nil || len(segs) == 0 {
+		return nil, err
 	}
-	return out, err
+	return b.piecesOf(ctx, h, segs)
 }

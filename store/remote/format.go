@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,6 +60,7 @@ type Segment struct {
 	ContentsSize int64  `json:"contents_size,omitempty"`
 	Seq          uint64 `json:"seq"` // the newest version of the history then
 	Versions     int    `json:"versions"`
+	Gen          int    `json:"gen,omitempty"` // of its head, when it was sent
 }
 
 // Lease is how long an id is held behind its last segment: then another machine that has
@@ -89,6 +91,13 @@ type Head struct {
 	Segments []Segment `json:"segments"` // those that are in no list
 	Base     *Base     `json:"base,omitempty"`
 	Claim    *Claim    `json:"claim,omitempty"` // nil: it is written by who began it
+
+	// What Prune wrote: see there.
+	Gen     int       `json:"gen,omitempty"`     // how often
+	Dropped string    `json:"dropped,omitempty"` // the list of segments whose contents may be gone
+	Marked  time.Time `json:"marked,omitzero"`   // when, by the server's clock
+
+	drops string // of the whole chain of bases, as it was before this head was read
 }
 
 // Base is where a history was resumed from: its beginning is there.
@@ -97,6 +106,8 @@ type Base struct {
 	N       uint64 `json:"n"`
 	Log     string `json:"log"`
 	Seq     uint64 `json:"seq"`
+	// Drops tells what of it was dropped when it was read: see Bucket.drops.
+	Drops string `json:"drops,omitempty"`
 }
 
 // list holds segments, and names the list before it.
@@ -104,6 +115,28 @@ type list struct {
 	Machine  string    `json:"machine"`
 	List     string    `json:"list,omitempty"`
 	Segments []Segment `json:"segments"`
+	Gen      int       `json:"gen,omitempty"`
+}
+
+// dropped names the segments whose contents may be gone, as bits from segment 1 on.
+type dropped struct {
+	Machine  string `json:"machine"`
+	Gen      int    `json:"gen"` // of the head that names it first
+	Segments []byte `json:"segments"`
+}
+
+// has: is it segment n?
+func (d dropped) has(n uint64) bool {
+	i := (n - 1) / 8
+	return i < uint64(len(d.Segments)) && d.Segments[i]&(1<<((n-1)%8)) != 0
+}
+
+func (d *dropped) add(n uint64) {
+	i := int((n - 1) / 8)
+	if i >= len(d.Segments) {
+		d.Segments = append(d.Segments, make([]byte, i+1-len(d.Segments))...)
+	}
+	d.Segments[i] |= 1 << ((n - 1) % 8)
 }
 
 // link is in the head of a segment's log.
@@ -113,6 +146,7 @@ type link struct {
 	Previous string `json:"previous,omitempty"` // log
 	Contents string `json:"contents,omitempty"`
 	Base     *Base  `json:"base,omitempty"` // of the first
+	Gen      int    `json:"gen,omitempty"`
 }
 
 func seal(kind string, hidden bool, v any) []byte {
@@ -152,13 +186,13 @@ var (
 func headKey(machine string) string       { return path.Join("heads", machine) }
 func logKey(machine, hash string) string  { return path.Join("logs", machine, hash) }
 func listKey(machine, hash string) string { return path.Join("lists", machine, hash) }
-func contentsKey(machine, hash string) string {
-	return path.Join("contents", machine, hash)
+func contentsKey(machine string, s Segment) string {
+	return path.Join("contents", machine, strconv.Itoa(s.Gen), s.Contents)
 }
 
 // valid: all names are names.
 func (s Segment) valid() bool {
-	return validHash(s.Log) && s.LogSize > 0 && s.LogSize <= maxObject &&
+	return s.Gen >= 0 && validHash(s.Log) && s.LogSize > 0 && s.LogSize <= maxObject &&
 		(s.Contents == "" || validHash(s.Contents) && s.ContentsSize > 0 && s.ContentsSize <= maxObject)
 }
 
@@ -174,7 +208,7 @@ func (b *Bucket) head(ctx context.Context, machine string) (h Head, st stamp, er
 	if err == nil {
 		err = unseal("head", body, &h)
 	}
-	if err == nil && (h.Machine.ID != machine || h.N > 0 && !validHash(h.Log) || h.List != "" && !validHash(h.List)) {
+	if err == nil && (h.Machine.ID != machine || h.N > 0 && !validHash(h.Log) || h.List != "" && !validHash(h.List) || h.Dropped != "" && !validHash(h.Dropped) || h.Gen < 0) {
 		err = fmt.Errorf("%w: the head of %s is that of another machine", ErrForged, machine)
 	}
 	if err == nil {

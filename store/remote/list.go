@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +18,6 @@ type object struct {
 	key     string // below the prefix
 	kind    string // the first part of the key
 	machine string // whose it is; "": machines, which is everybody's
-	hash    string // "": the object changes
 	size    int64
 	at      time.Time // of the PUT, by the server's clock
 }
@@ -73,9 +73,13 @@ func objectOf(key string) (o object, ok bool) {
 	case o.kind == "heads" && len(parts) == 2:
 		o.machine = parts[1]
 		return o, validID(o.machine)
-	case (o.kind == "lists" || o.kind == "logs" || o.kind == "contents") && len(parts) == 3:
-		o.machine, o.hash = parts[1], parts[2]
-		return o, validID(o.machine) && validHash(o.hash)
+	case (o.kind == "lists" || o.kind == "logs") && len(parts) == 3:
+		o.machine = parts[1]
+		return o, validID(o.machine) && validHash(parts[2])
+	case o.kind == "contents" && len(parts) == 4:
+		o.machine = parts[1]
+		gen, err := strconv.Atoi(parts[2])
+		return o, validID(o.machine) && err == nil && strconv.Itoa(gen) == parts[2] && validHash(parts[3])
 	}
 	return o, false
 }

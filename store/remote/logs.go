@@ -28,7 +28,7 @@ func (b *Bucket) Logs(ctx context.Context, h Head, known Known, seq uint64, fn f
 	}
 	previous := known.Log
 	for _, s := range due {
-		p := piece{h.Machine.ID, s}
+		p := piece{machine: h.Machine.ID, Segment: s}
 		log, err := b.linked(ctx, p, previous)
 		if err != nil {
 			return err
@@ -58,7 +58,7 @@ func (b *Bucket) Contents(ctx context.Context, machine string, s Segment, max in
 	if !validID(machine) || !s.valid() {
 		return fmt.Errorf("%w: no contents are called %.40q %.80q", ErrForged, machine, s.Contents)
 	}
-	body, err := b.getHashed(ctx, contentsKey(machine, s.Contents), s.Contents, s.ContentsSize)
+	body, err := b.getHashed(ctx, contentsKey(machine, s), s.Contents, s.ContentsSize)
 	if err == nil {
 		body, err = b.open(body)
 	}

@@ -44,6 +44,80 @@ const (
 type piece struct {
 	machine string
 	Segment
+	dropped bool // its contents may be gone
+}
+
+// piecesOf are segments of a machine.
+func (b *Bucket) piecesOf(ctx context.Context, h Head, segs []Segment) ([]piece, error) {
+	d, err := b.dropped(ctx, h)
+	out := make([]piece, len(segs))
+	for i, s := range segs {
+		out[i] = piece{h.Machine.ID, s, d.has(s.N)}
+	}
+	return out, err
+}
+
+// dropped reads which contents of a machine may be gone.
+func (b *Bucket) dropped(ctx context.Context, h Head) (d dropped, err error) {
+	if h.Dropped == "" {
+		return d, nil
+	}
+	body, _, err := b.get(ctx, listKey(h.Machine.ID, h.Dropped), maxHead)
+	if err == nil && hashOf(body) != h.Dropped {
+		err = fmt.Errorf("%w: the list of what was dropped of %s has another hash", ErrForged, h.Machine.ID)
+	}
+	if err == nil {
+		err = unseal("dropped", body, &d)
+	}
+	if err == nil && d.Machine != h.Machine.ID {
+		err = fmt.Errorf("%w: what was dropped of %s is of another machine", ErrForged, h.Machine.ID)
+	}
+	return d, err
+}
+
+// drops is "" while nothing was dropped of a history and of those that it goes on
+// behind, and else something that changes with each time.
+func (b *Bucket) drops(ctx context.Context, h Head) (string, error) {
+	all := []string{h.Dropped}
+	for depth := 0; h.Base != nil; depth++ {
+		if depth == maxBases || !validID(h.Base.Machine) {
+			return "", fmt.Errorf("%w: the history of %s has no beginning", ErrForged, h.Machine.ID)
+		}
+		var err error
+		if h, _, err = b.head(ctx, h.Base.Machine); err != nil {
+			return "", err
+		}
+		all = append(all, h.Dropped)
+	}
+	out := ""
+	for _, d := range slices.Backward(all) {
+		out = joinDrops(d, out)
+	}
+	return out, nil
+}
+
+// joinDrops is what drops says of a head with the drops of its base.
+func joinDrops(dropped, base string) string {
+	if dropped == "" && base == "" {
+		return ""
+	}
+	return hashOf([]byte(dropped + "\n" + base))
+}
+
+// Latest is a machine's head for who goes on with its history: SetOrigin takes no other.
+func (b *Bucket) Latest(ctx context.Context, machine string) (Head, error) {
+	h, _, err := b.head(ctx, machine)
+	if err != nil {
+		return h, err
+	}
+	drops, err := b.drops(ctx, h)
+	if err != nil {
+		return h, err
+	}
+	// What was dropped until here was not needed by what is read from here on.
+	h, _, err = b.head(ctx, machine)
+	h.drops = drops
+	return h, err
 }
 
 // pieces are all segments of a history, the oldest first, with those of the history
@@ -54,9 +128,9 @@ func (b *Bucket) pieces(ctx context.Context, h Head) (out []piece, err error) {
 		if err != nil {
 			return nil, err
 		}
-		own := make([]piece, len(segs))
-		for i, s := range segs {
-			own[i] = piece{h.Machine.ID, s}
+		own, err := b.piecesOf(ctx, h, segs)
+		if err != nil {
+			return nil, err
 		}
 		out = append(own, out...)
 		base := h.Base
@@ -96,6 +170,12 @@ func (b *Bucket) cut(ctx context.Context, h Head, base *Base) (Head, error) {
 // segments are those of one machine behind the first n, in order. Lists before that are
 // not read.
 func (b *Bucket) segments(ctx context.Context, h Head, n uint64) ([]Segment, error) {
+	segs, _, err := b.listed(ctx, h, n)
+	return segs, err
+}
+
+// listed are the segments, and the hashes of the lists that name them.
+func (b *Bucket) listed(ctx context.Context, h Head, n uint64) (segs []Segment, lists []string, err error) {
 	parts := [][]Segment{h.Segments}
 	count := len(h.Segments)
 	first := func() uint64 {
@@ -107,19 +187,19 @@ func (b *Bucket) segments(ctx context.Context, h Head, n uint64) ([]Segment, err
 	for next := h.List; next != "" && (n == 0 || first() > n+1); {
 		body, _, err := b.get(ctx, listKey(h.Machine.ID, next), maxHead)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		var l list
 		if hashOf(body) != next {
-			return nil, fmt.Errorf("%w: a list of %s has another hash", ErrForged, h.Machine.ID)
+			return nil, nil, fmt.Errorf("%w: a list of %s has another hash", ErrForged, h.Machine.ID)
 		}
 		if err := unseal("list", body, &l); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if count += len(l.Segments); len(l.Segments) == 0 || count > maxSegments || l.List != "" && !validHash(l.List) {
-			return nil, fmt.Errorf("%w: the lists of %s have no end", ErrForged, h.Machine.ID)
+			return nil, nil, fmt.Errorf("%w: the lists of %s have no end", ErrForged, h.Machine.ID)
 		}
-		parts, next = append(parts, l.Segments), l.List
+		parts, lists, next = append(parts, l.Segments), append(lists, next), l.List
 	}
 	from := first()
 	slices.Reverse(parts)
@@ -129,13 +209,13 @@ func (b *Bucket) segments(ctx context.Context, h Head, n uint64) ([]Segment, err
 	}
 	for i, s := range all {
 		if !s.valid() || s.N != n+uint64(i)+1 {
-			return nil, fmt.Errorf("%w: segment %d of %s is missing", ErrForged, n+uint64(i)+1, h.Machine.ID)
+			return nil, nil, fmt.Errorf("%w: segment %d of %s is missing", ErrForged, n+uint64(i)+1, h.Machine.ID)
 		}
 	}
 	if n+uint64(len(all)) != h.N || len(all) > 0 && all[len(all)-1].Log != h.Log {
-		return nil, fmt.Errorf("%w: the head of %s does not name its segments", ErrForged, h.Machine.ID)
+		return nil, nil, fmt.Errorf("%w: the head of %s does not name its segments", ErrForged, h.Machine.ID)
 	}
-	return all, nil
+	return all, lists, nil
 }
 
 // History writes the whole history that a head ends, as portable.Import reads it. What
@@ -155,7 +235,7 @@ func (b *Bucket) History(ctx context.Context, h Head, maxBlob int64, w io.Writer
 	}
 	last, err := b.log(ctx, pieces[len(pieces)-1])
 	if err == nil {
-		err = j.Begin(bytes.NewReader(last))
+		err = j.Begin(bytes.NewReader(last), slices.ContainsFunc(pieces, func(p piece) bool { return p.dropped }))
 	}
 	previous, of := "", ""
 	for _, p := range pieces {
@@ -208,35 +288,40 @@ func (b *Bucket) After(ctx context.Context, h Head, n uint64, log string) ([]Seg
 }
 
 // follows reads the link in a segment's log, which must name the log before it.
-func (p piece) follows(joint []byte, previous string) (l link, err error) {
-	if json.Unmarshal(joint, &l) != nil || l.Machine != p.machine || l.N != p.N || l.Previous != previous || l.Contents != p.Contents {
-		err = fmt.Errorf("%w: segment %d of %s does not follow the one before it", ErrForged, p.N, p.machine)
+func (p piece) follows(joint []byte, previous string) error {
+	var l link
+	if json.Unmarshal(joint, &l) != nil || l.Machine != p.machine || l.N != p.N || l.Previous != previous || l.Contents != p.Contents || l.Gen != p.Gen {
+		return fmt.Errorf("%w: segment %d of %s does not follow the one before it", ErrForged, p.N, p.machine)
 	}
-	return l, err
+	return nil
 }
 
-// linked reads a log that names the one before it.
+// linked reads the log of a segment, which names the one before it.
 func (b *Bucket) linked(ctx context.Context, p piece, previous string) ([]byte, error) {
 	log, err := b.log(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	joint, err := portable.LinkOf(bytes.NewReader(log))
-	if err == nil {
-		_, err = p.follows(joint, previous)
+	if err != nil {
+		return nil, err
 	}
-	return log, err
+	return log, p.follows(joint, previous)
 }
 
 // fetch reads a segment whose log names the one before it. contents is nil where it has
-// none.
+// none, or they were dropped.
 func (b *Bucket) fetch(ctx context.Context, p piece, previous string) (contents, log []byte, err error) {
 	if log, err = b.linked(ctx, p, previous); err != nil {
 		return nil, nil, err
 	}
 	if p.Contents != "" {
-		if contents, err = b.getHashed(ctx, contentsKey(p.machine, p.Contents), p.Contents, p.ContentsSize); err == nil {
+		contents, err = b.getHashed(ctx, contentsKey(p.machine, p.Segment), p.Contents, p.ContentsSize)
+		switch {
+		case err == nil:
 			contents, err = b.open(contents)
+		case p.dropped && errors.Is(err, ErrMissing):
+			contents, err = nil, nil
 		}
 	}
 	return contents, log, err
@@ -255,9 +340,9 @@ func (b *Bucket) piece(ctx context.Context, p piece, previous string, j *portabl
 }
 
 // SetOrigin notes in a store that its history came from a place, so that sending there
-// goes on where it ended.
+// goes on where it ended. h is from Latest, and was asked for before the history was.
 func SetOrigin(s *store.Store, p Place, h Head) error {
-	o := origin{Place: p, Base: Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: h.Seq}, Position: portable.Position{Seq: s.Seq()}, Recipients: h.Machine.Recipients()}
+	o := origin{Place: p, Base: Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: h.Seq, Drops: h.drops}, Position: portable.Position{Seq: s.Seq()}, Recipients: h.Machine.Recipients()}
 	err := s.Raw(func(raw store.Raw) (err error) { o.Position.Moment, err = raw.Moment(); return err })
 	if err != nil {
 		return err

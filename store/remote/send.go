@@ -44,6 +44,8 @@ type state struct {
 	Note string `json:"note,omitempty"`
 	// Taken: another machine writes under the id now.
 	Taken bool `json:"taken,omitempty"`
+	// Based: who prunes the bucket sees that this history needs those it goes on behind.
+	Based bool `json:"based,omitempty"`
 	// Next is what a head is being written for: whether it was is not known.
 	Next *next `json:"next,omitempty"`
 }
@@ -186,9 +188,14 @@ func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) err
 	tag := stamp{}
 	if was := r.st; was != nil && was.Taken && was.Place.same(p) && was.Head.N > 0 {
 		h := was.Head
-		st.Head.Base = &Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: h.Seq}
+		drops := ""
+		if h.Base != nil {
+			drops = h.Base.Drops
+		}
+		st.Head.Base = &Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: h.Seq, Drops: joinDrops(h.Dropped, drops)}
 		st.Head.Seq, st.Position = h.Seq, was.Position
-	} else if err := r.forget(); err != nil {
+	}
+	if err := r.forget(); err != nil { // what was sent under another id may be dropped there
 		return err
 	}
 	if resumed && st.Head.Base == nil {
@@ -357,6 +364,9 @@ func (r *Sender) Send(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if whole, err := r.based(ctx); whole || err != nil {
+		return whole, err
+	}
 	part, err := portable.NextPart(ctx, r.store, r.st.Position, r.o)
 	if err != nil {
 		return false, err
@@ -368,16 +378,77 @@ func (r *Sender) Send(ctx context.Context) (more bool, err error) {
 		}
 		return part.More, err
 	}
-	if err = r.segment(ctx, part); errors.Is(err, errCopied) {
+	err = r.segment(ctx, part)
+	switch {
+	case errors.Is(err, errCopied):
 		return true, r.anew(ctx)
+	case errors.Is(err, errMarked):
+		return true, nil
 	}
-	return part.More && err == nil, err
+	return (part.More || r.st.Head.Base != nil && !r.st.Based) && err == nil, err
+}
+
+// based makes sure that what this history goes on behind stays. Contents of it that were
+// dropped after they were read, by somebody who did not know of us, may be needed by
+// us alone: then all is sent under a new id. Once our head is there and nothing was
+// dropped until then, nobody drops what we need. whole: it is begun anew.
+func (r *Sender) based(ctx context.Context) (whole bool, err error) {
+	base := r.st.Head.Base
+	if base == nil || r.st.Based {
+		return false, nil
+	}
+	drops := ""
+	h, _, err := r.b.head(ctx, base.Machine)
+	if err == nil {
+		drops, err = r.b.drops(ctx, h)
+	}
+	switch {
+	case err != nil && !errors.Is(err, ErrMissing):
+		return false, err
+	case err != nil || drops != base.Drops:
+		m := r.st.Head.Machine
+		m.ID, m.Since = newID(), time.Now().UTC().Round(0)
+		if err := enter(ctx, r.b, m); err != nil {
+			return false, err
+		}
+		if err := r.forget(); err != nil {
+			return false, err
+		}
+		r.st = &state{Place: r.st.Place, Recipients: r.st.Recipients, Head: Head{Machine: m},
+			Note: fmt.Sprintf("the bucket no longer has all of what %s went on behind: all of it is sent again, as %s", r.st.Head.Machine.ID, m.ID)}
+		r.etag, r.known, r.packed = "", false, packed{}
+		return true, r.save()
+	case r.st.Head.N > 0:
+		r.st.Based = true
+		return false, r.save()
+	}
+	return false, nil
+}
+
+// errMarked: contents of ours may be gone from the bucket since the part was made.
+var errMarked = errors.New("the bucket was pruned meanwhile")
+
+// heed takes over what Prune has written into our head: what was sent before counts as
+// sent no more.
+func (r *Sender) heed(h Head) error {
+	if h.Gen == r.st.Head.Gen {
+		return nil
+	}
+	if h.Gen < r.st.Head.Gen {
+		return fmt.Errorf("%w: its head is from before it was pruned", ErrLost)
+	}
+	if err := r.forget(); err != nil {
+		return err
+	}
+	r.st.Head.Gen, r.st.Head.Dropped, r.st.Head.Marked = h.Gen, h.Dropped, h.Marked
+	r.packed = packed{}
+	return r.save()
 }
 
 // segment sends a part, then the head that names it.
 func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	was := r.st.Head
-	seg := Segment{N: was.N + 1, Seq: part.To.Seq, Versions: part.Versions}
+	seg := Segment{N: was.N + 1, Seq: part.To.Seq, Versions: part.Versions, Gen: was.Gen}
 	if part.Contents != nil {
 		if clear := hashOf(part.Contents); r.packed.of != clear {
 			body, err := encrypted(part.Contents, r.st.Recipients)
@@ -387,11 +458,11 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 			r.packed = packed{clear, body}
 		}
 		seg.Contents, seg.ContentsSize = hashOf(r.packed.body), int64(len(r.packed.body))
-		if err := r.put(ctx, contentsKey(was.Machine.ID, seg.Contents), r.packed.body); err != nil {
+		if err := r.put(ctx, contentsKey(was.Machine.ID, seg), r.packed.body); err != nil {
 			return err
 		}
 	}
-	l := link{Machine: was.Machine.ID, N: seg.N, Previous: was.Log, Contents: seg.Contents}
+	l := link{Machine: was.Machine.ID, N: seg.N, Previous: was.Log, Contents: seg.Contents, Gen: seg.Gen}
 	if seg.N == 1 {
 		l.Base = was.Base
 	}
@@ -415,7 +486,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	h.Versions += uint64(seg.Versions)
 	h.Bytes += seg.LogSize + seg.ContentsSize
 	if len(h.Segments) >= listAfter {
-		older := seal("list", h.Machine.Sealed != "", list{Machine: h.Machine.ID, List: h.List, Segments: h.Segments})
+		older := seal("list", h.Machine.Sealed != "", list{Machine: h.Machine.ID, List: h.List, Segments: h.Segments, Gen: h.Gen})
 		h.List, h.Segments = hashOf(older), nil
 		if err := r.put(ctx, listKey(h.Machine.ID, h.List), older); err != nil {
 			return err
@@ -437,6 +508,9 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	if errors.Is(err, errChanged) { // by ourselves, when the answer to a first try was lost
 		if e := r.look(ctx); e != nil || r.st.Head.N == h.N {
 			return e
+		}
+		if r.st.Head.Gen != was.Gen {
+			return errMarked
 		}
 	}
 	if err != nil {
@@ -492,9 +566,9 @@ func (r *Sender) look(ctx context.Context) error {
 		return fmt.Errorf("read %s: %w", headKey(h.Machine.ID), errUnnamed)
 	case ours && h.N == r.st.Head.N && h.Log == r.st.Head.Log:
 		r.st.Next, r.etag, r.known = nil, st.etag, true
-		return nil
+		return r.heed(h)
 	case ours && r.st.Next != nil && h.N == r.st.Next.Head.N && h.Log == r.st.Next.Head.Log:
-		return r.take(st.etag, nil)
+		return errors.Join(r.take(st.etag, nil), r.heed(h))
 	case h.N < r.st.Head.N:
 		return fmt.Errorf("%w: %d segments were, and it has %d", ErrLost, r.st.Head.N, h.N)
 	case !ours && h.Claim == nil:

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"cachebro/store/remote/remotetest"
 )
@@ -100,6 +101,41 @@ func TestOtherMachines(t *testing.T) {
 	other.cb("remote", "send", "--dir", other.dir)
 	if out := p.cb("log", "--versions", "--machine", id, p.dir); !strings.HasSuffix(out, before) || strings.Count(out, "\n") != strings.Count(before, "\n")+1 {
 		t.Errorf("after another change:\n%s\nbefore:\n%s", out, before)
+	}
+
+	// What was replaced since goes from the bucket, after a mark and a while; what was
+	// fetched stays.
+	if out := p.cb("remote", "fsck", "--whole", "--dir", p.dir); !strings.Contains(out, "0 problems") {
+		t.Errorf("remote fsck: %s", out)
+	}
+	prune := []string{"remote", "prune", "--older", "1h", "--grace", "1h", "--dir", p.dir}
+	p.refuse(2, "remote", "prune", "--dir", p.dir)
+	if out := p.cb(prune...); !strings.Contains(out, "deleted: 0 objects") || !strings.Contains(out, "marked:  contents of 0 segments") {
+		t.Errorf("too early: %s", out)
+	}
+	srv.Pass(3 * time.Hour)
+	if out := p.cb(append(prune, "--dry-run")...); !strings.Contains(out, "would be deleted: 0 objects") || strings.Contains(out, "contents of 0 segments") {
+		t.Errorf("remote prune --dry-run: %s", out)
+	}
+	if out := p.cb(prune...); !strings.Contains(out, "deleted: 0 objects") || strings.Contains(out, "contents of 0 segments") {
+		t.Errorf("the mark: %s", out)
+	}
+	objects := len(srv.Objects())
+	srv.Pass(2 * time.Hour)
+	if out := p.cb(prune...); strings.Contains(out, "deleted: 0 objects") || len(srv.Objects()) >= objects {
+		t.Errorf("what was marked: %s; %d objects, were %d", out, len(srv.Objects()), objects)
+	}
+	if out := p.cb("remote", "fsck", "--whole", "--dir", p.dir); !strings.Contains(out, "0 problems") || !strings.Contains(out, "without contents") {
+		t.Errorf("remote fsck: %s", out)
+	}
+	other.write("b.txt", "b\n") // as it was at first
+	other.write("b.txt", "b\nlater\n")
+	other.cb("remote", "send", "--dir", other.dir)
+	if out := p.cb("show", "--machine", id, p.path("b.txt")+"@-1"); out != "b\n" {
+		t.Errorf("what came again: %q", out)
+	}
+	if out := p.cb("remote", "fsck", "--whole", "--dir", p.dir); !strings.Contains(out, "0 problems") {
+		t.Errorf("remote fsck: %s", out)
 	}
 
 	// Without the bucket: what is known, said so; of others an error.

@@ -3,6 +3,7 @@ package storage
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -18,7 +19,7 @@ import (
 // RemoteCommand is cachebro remote.
 func RemoteCommand() cli.Command {
 	return cli.Command{
-		Name: "remote", Group: cli.GroupStore, Args: "[add s3://BUCKET/PREFIX | rm | send | du]", Short: "keep a copy of the history in a bucket, while you work",
+		Name: "remote", Group: cli.GroupStore, Args: "[add s3://BUCKET/PREFIX | rm | send | du | fsck | prune]", Short: "keep a copy of the history in a bucket, while you work",
 		Long: `Every version goes to an S3-compatible bucket some seconds after it was stored,
 and the last ones when a session ends and at umount. Without arguments it says what
 was sent and what was not. cachebro resume brings a history back on another machine.
@@ -34,8 +35,12 @@ Credentials come from the environment (AWS_ACCESS_KEY_ID …) in which the proje
 mounted, from ~/.aws/credentials, or from the machine's own role, and are kept
 nowhere. The address may say more: ?endpoint=https://HOST&region=…&path-style=1&ca=FILE
 
-du says what each machine's history takes there, in the bucket of this project or in the
-one that is named.
+du, fsck and prune look after the bucket of this project, or the one that is named. du
+says what each machine's history takes. fsck compares what lies there with what was
+sent, with --whole all contents too. prune drops contents that were sent longer ago than
+--older and have been replaced since: the versions stay in the log, the newest of each
+file keeps its content. It marks first; what was marked a day ago or more (--grace) is
+deleted, so run it daily. Who sends or reads meanwhile loses nothing.
 
 Examples:
   cachebro remote add s3://backups/app
@@ -43,7 +48,8 @@ Examples:
   cachebro remote add --recipient age1… s3://backups/app
   cachebro remote
   cachebro remote send
-  cachebro remote du s3://backups/app`,
+  cachebro remote du s3://backups/app
+  cachebro remote prune --older 30d --dry-run`,
 		Run: runRemote,
 	}
 }
@@ -56,16 +62,35 @@ func runRemote(ctx context.Context, e *cli.Env) error {
 	dir, asJSON := storeFlags(fs)
 	to := fs.StringArray("recipient", nil, "encrypt for this age recipient (`age1…`), or for several; with add")
 	identity := machines.IdentityFlag(e, fs)
+	var l looking
+	fs.BoolVar(&l.whole, "whole", false, "read all contents; with fsck")
+	fs.StringVar(&l.older, "older", "", "drop what was sent longer ago than this `AGE` (30d, 12w) and was replaced since; with prune")
+	fs.StringVar(&l.grace, "grace", "", "delete what was marked longer ago than this `AGE` (default 24h); with prune")
+	fs.BoolVar(&l.dry, "dry-run", false, "say what would be done, do nothing; with prune")
 	args, err := e.Parse(fs, 0, 2)
 	if err != nil {
 		return err
 	}
 	what := cli.First(args, "")
-	if len(*to) > 0 && what != "add" {
-		return e.Usagef("remote: --recipient goes with add")
+	for name, with := range map[string]string{"recipient": "add", "whole": "fsck", "older": "prune", "grace": "prune", "dry-run": "prune"} {
+		if fs.Changed(name) && what != with {
+			return e.Usagef("remote: --%s goes with %s", name, with)
+		}
 	}
-	if what == "du" {
-		return remoteDu(ctx, e, cli.First(args[1:], ""), *dir, *identity, *asJSON)
+	if look := map[string]func(context.Context, *cli.Env, *remote.Bucket, looking) error{"du": remoteDu, "fsck": remoteFsck, "prune": remotePrune}[what]; look != nil {
+		address, err := addressOf(ctx, e, cli.First(args[1:], ""), *dir)
+		if err != nil {
+			return err
+		}
+		b, _, err := dialed(e, address, *identity)
+		if err != nil {
+			return err
+		}
+		l.json = *asJSON
+		if err = look(ctx, e, b, l); errors.Is(err, remote.ErrLocked) {
+			err = cli.Hintf(machines.IdentityHint, "%w", err)
+		}
+		return err
 	}
 	q := wire.RemoteRequest{}
 	switch {
@@ -87,7 +112,7 @@ func runRemote(ctx context.Context, e *cli.Env) error {
 	case len(args) == 1 && args[0] == "send":
 		q.Do, q.Within = "send", sendWithin
 	default:
-		return e.Usagef("remote: add s3://BUCKET/PREFIX, rm, send or du")
+		return e.Usagef("remote: add s3://BUCKET/PREFIX, rm, send, du, fsck or prune")
 	}
 	t, c, err := e.Open(ctx, *dir)
 	if err != nil {

@@ -82,6 +82,9 @@ func runResume(ctx context.Context, e *cli.Env) error {
 	if err != nil {
 		return err
 	}
+	if h, err = b.Latest(ctx, h.Machine.ID); err != nil {
+		return err
+	}
 	root, made, err := emptyDir(e, args[1])
 	if err != nil {
 		return err

@@ -30,6 +30,7 @@ create table segments (
     contents      text not null,
     contents_size bigint not null,
     seq           bigint not null,
+    gen           integer not null,
     primary key (machine, n)
 );
 

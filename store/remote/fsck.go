@@ -1,0 +1,162 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"cachebro/store"
+	"cachebro/store/portable"
+)
+
+// Checked is what Fsck found.
+type Checked struct {
+	Machines int      `json:"machines"`
+	Segments int      `json:"segments"`
+	Problems []string `json:"problems,omitempty"`
+	// Dropped are segments whose contents are gone by Prune.
+	Dropped int `json:"dropped"`
+	// Unnamed are objects that no head names: a sender was killed, or is at work.
+	Unnamed      int   `json:"unnamed"`
+	UnnamedBytes int64 `json:"unnamed_bytes"`
+	Foreign      int   `json:"foreign"` // objects that cachebro did not put there
+	// Locked are machines without a key for: of these names and sizes were compared,
+	// and the hashes, not what is within.
+	Locked int `json:"locked"`
+}
+
+// Fsck compares what lies in the bucket with what the heads say: each list and each log
+// by its hash and by the log that it follows, each of the contents by its size, or with
+// whole also by its hash and by the hashes of what it holds.
+func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
+	objects, named, ids := map[string]object{}, map[string]bool{"machines": true}, []string{}
+	r.Foreign, err = b.list(ctx, func(o object) error {
+		objects[o.key] = o
+		if o.kind == "heads" {
+			ids = append(ids, o.machine)
+		}
+		return nil
+	})
+	if err != nil {
+		return r, err
+	}
+	all, _, err := b.machines(ctx)
+	if err = r.found(ctx, "machines", err); err != nil {
+		return r, err
+	}
+	for _, m := range all.Machines {
+		if i, there := slices.BinarySearch(ids, m.ID); !there {
+			ids = slices.Insert(ids, i, m.ID)
+		}
+	}
+	for _, id := range ids {
+		h, _, err := b.head(ctx, id)
+		named[headKey(id)] = true
+		if errors.Is(err, ErrMissing) { // it has sent nothing yet
+			continue
+		}
+		if err == nil {
+			r.Machines++
+			err = b.fsck(ctx, h, objects, named, whole, &r)
+		}
+		if err = r.found(ctx, id, err); err != nil {
+			return r, err
+		}
+	}
+	for key, o := range objects {
+		if named[key] {
+			continue
+		}
+		r.Unnamed++
+		r.UnnamedBytes += o.size
+	}
+	return r, nil
+}
+
+// found notes a problem. What is no matter of the bucket's contents is an error: a check
+// that was not made is no check.
+func (r *Checked) found(ctx context.Context, of string, err error) error {
+	for _, kind := range []error{ErrMissing, ErrForged, ErrLost, store.ErrNewer, portable.ErrStream} {
+		if errors.Is(err, kind) && ctx.Err() == nil {
+			r.Problems = append(r.Problems, fmt.Sprintf("%s: %v", of, err))
+			return nil
+		}
+	}
+	return err
+}
+
+// fsck checks what one machine has sent.
+func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, named map[string]bool, whole bool, r *Checked) error {
+	id := h.Machine.ID
+	if h.Base != nil { // the base's own segments are checked with it
+		if _, err := b.pieces(ctx, h); err != nil {
+			return err
+		}
+	}
+	segs, lists, err := b.listed(ctx, h, 0)
+	if err != nil {
+		return err
+	}
+	pieces, err := b.piecesOf(ctx, h, segs)
+	if err != nil {
+		return err
+	}
+	named[listKey(id, h.Dropped)] = true
+	for _, l := range lists {
+		named[listKey(id, l)] = true
+	}
+	locked, previous := false, ""
+	for _, p := range pieces {
+		r.Segments++
+		_, err := b.linked(ctx, p, previous)
+		if errors.Is(err, ErrLocked) { // its hash was compared before
+			locked, err = true, nil
+		}
+		previous = p.Log
+		named[logKey(id, p.Log)] = true
+		where := fmt.Sprintf("segment %d of %s", p.N, id)
+		if err := r.found(ctx, where, err); err != nil {
+			return err
+		}
+		if p.Contents == "" {
+			continue
+		}
+		key := contentsKey(id, p.Segment)
+		o, there := objects[key]
+		switch {
+		case !there && p.dropped:
+			r.Dropped++
+			continue
+		case !there:
+			_, err = b.getHashed(ctx, key, p.Contents, p.ContentsSize) // it may have come since
+		case o.size != p.ContentsSize:
+			err = fmt.Errorf("%w: %s has %d bytes, not %d", ErrForged, key, o.size, p.ContentsSize)
+		case whole:
+			err = b.whole(ctx, p)
+		}
+		named[key] = true
+		if err := r.found(ctx, where, err); err != nil {
+			return err
+		}
+	}
+	if locked {
+		r.Locked++
+	}
+	return nil
+}
+
+// whole reads the contents of a segment.
+func (b *Bucket) whole(ctx context.Context, p piece) error {
+	body, err := b.getHashed(ctx, contentsKey(p.machine, p.Segment), p.Contents, p.ContentsSize)
+	if err == nil {
+		body, err = b.open(body)
+	}
+	switch {
+	case errors.Is(err, ErrLocked): // its hash was compared
+		return nil
+	case err != nil:
+		return err
+	}
+	return portable.ReadContents(body, maxObject, func(store.Hash, []byte) error { return nil })
+}
