@@ -1,3 +1,5 @@
+//go:build linux
+
 package sys
 
 // Ref is the file that a call is about: an open descriptor, which may be a Place, or,
