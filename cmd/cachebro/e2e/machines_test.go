@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +73,36 @@ func TestOtherMachines(t *testing.T) {
 	if out := p.cb("log", p.path("a.txt")); strings.Contains(out, "two of the other") || strings.Count(out, "\n") != 2 {
 		t.Errorf("the own log: %s", out)
 	}
+
+	// All of them, by time: each machine's own in its order, none twice.
+	everywhere := func(args ...string) (machines, seqs []string) {
+		for _, line := range strings.Split(strings.TrimSpace(p.cb(append([]string{"log", "--machine", "all", "--json", p.dir}, args...)...)), "\n") {
+			var v struct {
+				Machine string    `json:"machine"`
+				Seq     uint64    `json:"seq"`
+				Time    time.Time `json:"time"`
+			}
+			if err := json.Unmarshal([]byte(line), &v); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			machines, seqs = append(machines, v.Machine), append(seqs, fmt.Sprintf("%s %s #%d", v.Time.UTC().Format("2006-01-02T15:04:05.000000000"), v.Machine, v.Seq))
+		}
+		return machines, seqs
+	}
+	of, when := everywhere()
+	if n := len(p.log("")) + len(p.log("", "--machine", id)); len(of) != n || !slices.Contains(of, id) || !slices.Contains(of, p.machine()) || !slices.IsSortedFunc(when, func(a, b string) int { return strings.Compare(b, a) }) {
+		t.Errorf("%d versions of all machines, want %d:\n%s", len(of), n, strings.Join(when, "\n"))
+	}
+	if _, back := everywhere("--reverse"); !slices.IsSorted(back) || len(back) != len(when) {
+		t.Errorf("the oldest first:\n%s", strings.Join(back, "\n"))
+	}
+	if of, _ := everywhere("--limit", "2"); len(of) != 2 {
+		t.Errorf("two of %d", len(of))
+	}
+	if out := p.cb("log", "--machine", "all", p.path("a.txt")); strings.Count(out, "a.txt") != 2 {
+		t.Errorf("one file: %s", out)
+	}
+	p.refuse(2, "log", "--machine", "all", "--stat", p.dir)
 
 	// What the other did is taken back here where it is here too, and nowhere else.
 	p.write("c.txt", "c\n")

@@ -23,6 +23,8 @@ one a line, with the process; the history of a file follows its renames and outl
 its deletion.
 
 --json prints versions too, one object a line; with --actions, what was done.
+--machine all lists the versions of all machines that send to this project's bucket, by
+their times, with the machine's name before the number.
 
 Examples:
   cachebro log -n 20
@@ -32,6 +34,7 @@ Examples:
   cachebro log --author sed         by process name, or agent
   cachebro log -f                   what is done from now on
   cachebro log --graph              who changed how much when, as a picture
+  cachebro log --machine all --since 1h
   cachebro log --json | jq .path`,
 		Run: runLog,
 	}
@@ -88,6 +91,9 @@ func runLog(ctx context.Context, e *cli.Env) error {
 	}
 	if f.op != "" {
 		q.Ops = strings.Split(f.op, ",")
+	}
+	if *machine == machines.All {
+		return logEverywhere(ctx, e, cli.First(args, "."), q, f)
 	}
 	t, c, err := machines.Open(ctx, e, *machine, cli.First(args, "."))
 	if err != nil {

@@ -50,29 +50,113 @@ func Open(ctx context.Context, e *cli.Env, machine, path string) (cli.Target, *w
 		return t, c, err
 	}
 	defer c.Close()
-	st, err := wire.Call[wire.RemoteState](ctx, c, wire.MRemote, wire.RemoteRequest{})
+	st, dir, err := elsewhere(ctx, e, t, c)
 	if err != nil {
 		return t, nil, err
 	}
-	if st.URL == "" {
-		return t, nil, cli.Hintf("cachebro remote add s3://BUCKET/PREFIX", "the history of this project stays on this machine, so that no other one is known")
-	}
-	state, err := e.Paths().State(t.Root)
-	if err != nil {
-		return t, nil, err
-	}
-	if f := e.Getenv(identityEnv); f != "" {
-		if abs, err := e.Abs(f); err != nil || strings.HasPrefix(abs, t.Root+"/") {
-			return t, nil, cli.Hintf("keep it elsewhere", "%s lies in the project, where agents read", cli.Quote(f))
-		}
-	}
-	m, err := find(ctx, e, st.URL, filepath.Join(state, "machines"), machine)
+	m, err := find(ctx, e, st.URL, dir, machine)
 	if err != nil {
 		return t, nil, err
 	}
 	c, err = m.connect(ctx, e)
 	return t, c, err
 }
+
+// elsewhere tells where a project's history goes, and the directory of the copies of
+// others' ones.
+func elsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (st wire.RemoteState, dir string, err error) {
+	if st, err = wire.Call[wire.RemoteState](ctx, c, wire.MRemote, wire.RemoteRequest{}); err != nil {
+		return st, "", err
+	}
+	if st.URL == "" {
+		return st, "", cli.Hintf("cachebro remote add s3://BUCKET/PREFIX", "the history of this project stays on this machine, so that no other one is known")
+	}
+	state, err := e.Paths().State(t.Root)
+	if err != nil {
+		return st, "", err
+	}
+	if f := e.Getenv(identityEnv); f != "" {
+		if abs, err := e.Abs(f); err != nil || strings.HasPrefix(abs, t.Root+"/") {
+			return st, "", cli.Hintf("keep it elsewhere", "%s lies in the project, where agents read", cli.Quote(f))
+		}
+	}
+	return st, filepath.Join(state, "machines"), nil
+}
+
+// All names all machines, for OpenAll.
+const All = "all"
+
+// Asked is a machine whose history answers.
+type Asked struct {
+	ID, Name string
+	After    uint64 // versions up to it are of the machine that it came from
+	Client   *wire.Client
+}
+
+// OpenAll is Open for the histories of all machines, and of this one. failed: of some
+// nothing can be said, and which is on standard error.
+func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []Asked, failed bool, err error) {
+	t, c, err := e.Open(ctx, path)
+	if err != nil {
+		return t, nil, false, err
+	}
+	defer func() {
+		if err != nil {
+			for _, a := range all {
+				a.Client.Close()
+			}
+		}
+	}()
+	all = []Asked{{Client: c}}
+	st, dir, err := elsewhere(ctx, e, t, c)
+	if err != nil {
+		return t, all, false, err
+	}
+	all[0].ID = st.Machine
+	if all[0].Name, err = os.Hostname(); err != nil {
+		return t, all, false, err
+	}
+	b, there, err := listed(ctx, e, st.URL)
+	if err != nil {
+		return t, all, false, err
+	}
+	for _, m := range there {
+		if m.ID == st.Machine {
+			if h, err := b.Head(ctx, m.ID); err == nil && h.Base != nil {
+				all[0].After = h.Base.Seq
+			}
+			continue
+		}
+		one := at(dir, m.ID)
+		err := one.update(ctx, e, b, m.ID)
+		if errors.As(err, new(errSilent)) {
+			continue // it has sent nothing yet
+		}
+		var s seen
+		if err == nil {
+			s, err = one.seen()
+		}
+		var c *wire.Client
+		if err == nil {
+			c, err = one.connect(ctx, e)
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return t, all, false, err
+			}
+			fmt.Fprintf(e.Stderr, "cachebro: %s: %s\n", cli.Quote(m.Called()), cli.OneLine(err.Error()))
+			failed = true
+			continue
+		}
+		all = append(all, Asked{ID: m.ID, Name: m.Called(), After: s.Base, Client: c})
+	}
+	return t, all, failed, nil
+}
+
+// errSilent: a machine has sent nothing yet.
+type errSilent struct{ id string }
+
+func (e errSilent) Error() string { return cli.Quote(e.id) + " has sent nothing yet" }
 
 // copied is a machine's history here.
 type copied struct {
@@ -83,7 +167,8 @@ type copied struct {
 // seen is what is known of a machine, in the file "seen" in its directory.
 type seen struct {
 	Machine remote.Machine `json:"machine"`
-	Time    time.Time      `json:"time"` // of what was sent last
+	Time    time.Time      `json:"time"`           // of what was sent last
+	Base    uint64         `json:"base,omitempty"` // versions up to it are of the machine that it came from
 	remote.Known
 }
 
@@ -227,7 +312,7 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 	}
 	h, err := b.Head(ctx, id)
 	if errors.Is(err, remote.ErrMissing) && s.N == 0 {
-		return cli.Hintf("cachebro machines", "%s has sent nothing yet", cli.Quote(id))
+		return cli.Hintf("cachebro machines", "%w", errSilent{id})
 	}
 	if err == nil && h.N == s.N && h.Log == s.Log {
 		return nil
@@ -236,7 +321,11 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 		err = m.fetch(ctx, e, b, h, s)
 	}
 	if err == nil {
-		return m.keep(seen{Machine: h.Machine, Time: h.Time, Known: remote.Known{N: h.N, Log: h.Log}})
+		var base uint64
+		if h.Base != nil {
+			base = h.Base.Seq
+		}
+		return m.keep(seen{Machine: h.Machine, Time: h.Time, Base: base, Known: remote.Known{N: h.N, Log: h.Log}})
 	}
 	if errors.Is(err, remote.ErrLocked) {
 		err = cli.Hintf(IdentityHint, "%w", err)

@@ -1,0 +1,136 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/machines"
+	"cachebro/store/wire"
+)
+
+// machineLog is the log of one machine, page by page, while several are merged.
+type machineLog struct {
+	machines.Asked
+	q    wire.LogQuery
+	page []wire.Version
+	more bool
+}
+
+// fill has the next version at the beginning of the page; none: the log has ended.
+func (m *machineLog) fill(ctx context.Context) error {
+	for len(m.page) == 0 && m.more {
+		a, err := wire.Call[wire.LogAnswer](ctx, m.Client, wire.MLog, m.q)
+		if err != nil {
+			return fmt.Errorf("%s: %w", cli.Quote(m.Name), err)
+		}
+		m.more = a.More && len(a.Versions) > 0
+		for _, v := range a.Versions {
+			if m.q.Oldest {
+				m.q.After = v.Seq
+			} else {
+				m.q.Before = v.Seq
+			}
+			if v.Seq > m.After { // what is older is in the log of the machine that it came from
+				m.page = append(m.page, v)
+			} else if !m.q.Oldest {
+				m.more = false
+			}
+		}
+	}
+	return nil
+}
+
+// everywhere passes the versions of all machines by their times. The order of each
+// machine's own is kept whatever its clock did, so that a number and a machine name a
+// place in it.
+func everywhere(ctx context.Context, all []*machineLog, oldest bool, do func(*machineLog, wire.Version) error) error {
+	for {
+		var first *machineLog
+		for _, m := range all {
+			if err := m.fill(ctx); err != nil {
+				return err
+			}
+			if len(m.page) == 0 {
+				continue
+			}
+			if first == nil || oldest && m.page[0].Time.Before(first.page[0].Time) || !oldest && m.page[0].Time.After(first.page[0].Time) {
+				first = m
+			}
+		}
+		if first == nil {
+			return nil
+		}
+		v := first.page[0]
+		first.page = first.page[1:]
+		if err := do(first, v); err != nil {
+			return err
+		}
+	}
+}
+
+// logEverywhere is log --machine all.
+func logEverywhere(ctx context.Context, e *cli.Env, path string, q wire.LogQuery, f logFlags) error {
+	if f.patch || f.stat || f.actions || f.follow || f.graph || f.lost || f.z {
+		return e.Usagef("log: --machine all lists versions: it goes with --since, --until, --author, --op, --session, --limit, --reverse, --baselines and --json")
+	}
+	t, asked, failed, err := machines.OpenAll(ctx, e, path)
+	if err != nil {
+		return err
+	}
+	q.Path, q.Limit = t.Rel, logPage
+	var all []*machineLog
+	for _, a := range asked {
+		defer a.Client.Close()
+		all = append(all, &machineLog{Asked: a, q: q, more: true})
+	}
+	print := func(w io.Writer) error {
+		left := f.limit
+		err := everywhere(ctx, all, f.oldest, func(m *machineLog, v wire.Version) error {
+			if f.author != "" && !by(v.Actor, f.author) {
+				return nil
+			}
+			if err := printFrom(e, w, m.Asked, v, f.json); err != nil {
+				return err
+			}
+			if left--; f.limit > 0 && left == 0 {
+				return errEnough
+			}
+			return nil
+		})
+		if errors.Is(err, errEnough) {
+			err = nil
+		}
+		return err
+	}
+	if f.json {
+		err = print(nil)
+	} else {
+		err = e.Page(print)
+	}
+	if err == nil && failed {
+		err = cli.ExitStatus(1)
+	}
+	return err
+}
+
+// printFrom prints a version of a machine.
+func printFrom(e *cli.Env, w io.Writer, m machines.Asked, v wire.Version, asJSON bool) error {
+	if asJSON {
+		o, err := cli.VersionObject(v)
+		if err != nil {
+			return err
+		}
+		o["machine"], o["host"] = m.ID, m.Name
+		return e.PrintJSON(o)
+	}
+	who := v.Actor.Comm
+	if v.Actor.Agent != "" {
+		who = v.Actor.Agent
+	}
+	_, err := fmt.Fprintf(w, "%s  %s  #%d  %s  %s  %s\n", strings.TrimSpace(cli.Stamp(v.Time, e.Now())), cli.Quote(m.Name), v.Seq, v.Op, cli.Quote(string(v.Path)), cli.Quote(who))
+	return err
+}
