@@ -45,20 +45,15 @@ CGO_ENABLED=0 go build -trimpath -o "$tmp/" ./cmd/cachebro ./cmd/cachebro-fleet
 "$tmp/cachebro" version
 "$tmp/cachebro-fleet" version
 
-step "vet, build and tests for darwin"
-# Compiled and linked, not run. The end-to-end tests are of Linux's mounts and namespaces.
-for arch in amd64 arm64; do
-	(
-		export GOOS=darwin GOARCH=$arch CGO_ENABLED=0
-		go list ./... | grep -v '/e2e$' >"$tmp/packages"
-		xargs go vet <"$tmp/packages"
-		go build -o "$tmp/cachebro.darwin" ./cmd/cachebro
-		xargs go test -run '^$' -exec true <"$tmp/packages" >"$tmp/linked" || {
-			cat "$tmp/linked"
-			exit 1
-		}
-	)
-done
+step "vet and build for darwin"
+# Not run. Vet compiles the tests too, but for the end-to-end ones, which are of Linux's
+# mounts and namespaces; nothing of ours differs between the two processors.
+(
+	export GOOS=darwin GOARCH=arm64 CGO_ENABLED=0
+	go list ./... | grep -v '/e2e$' | xargs go vet
+	go build -o "$tmp/cachebro.darwin" ./cmd/cachebro
+	GOARCH=amd64 go build -o "$tmp/cachebro.darwin" ./cmd/cachebro
+)
 
 step "the overlay without O_PATH, openat2 and /proc/self/fd"
 # What darwin has instead (fusefs/sys), with the same tests on real mounts.
