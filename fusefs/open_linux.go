@@ -228,12 +228,7 @@ func (o *overlay) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	if h == nil {
 		return fuse.EBADF
 	}
-	var err error
-	if in.FsyncFlags&1 != 0 {
-		err = unix.Fdatasync(h.fd)
-	} else {
-		err = unix.Fsync(h.fd)
-	}
+	err := sys.Sync(h.fd, in.FsyncFlags&1 != 0)
 	if err == nil && o.obs != nil {
 		o.obs.Synced(h.node, cancel)
 	}
@@ -256,5 +251,5 @@ func (o *overlay) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 		return status(err)
 	}
 	defer unix.Close(fd)
-	return status(unix.Fsync(fd))
+	return status(sys.Sync(fd, false))
 }

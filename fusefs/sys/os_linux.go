@@ -49,14 +49,6 @@ func Allocate(fd int, mode uint32, off, n int64) error {
 	}
 }
 
-// Dirent is one entry of a directory. Next is where reading goes on behind it.
-type Dirent struct {
-	Ino  uint64
-	Next uint64
-	Mode uint32 // its type as S_IFMT bits, 0 where the source does not tell
-	Name string
-}
-
 // Dirents reads entries of a directory from where its descriptor stands, and
 // returns how many bytes; 0 at the end.
 func Dirents(fd int, buf []byte) (int, error) {
@@ -81,4 +73,12 @@ func ParseDirent(b []byte) (Dirent, int) {
 		Mode: uint32(b[18]) << 12,
 		Name: string(name),
 	}, size
+}
+
+// Sync makes a file durable; content: nothing of it but what is needed to read it.
+func Sync(fd int, content bool) error {
+	if content {
+		return unix.Fdatasync(fd)
+	}
+	return unix.Fsync(fd)
 }

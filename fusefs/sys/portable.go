@@ -1,4 +1,4 @@
-//go:build portable
+//go:build portable || darwin
 
 package sys
 
@@ -14,7 +14,7 @@ import (
 
 // Place, as a flag of Open, asks for a descriptor of a directory, or of a regular file
 // that we may read or write. It is a bit that no system call sees.
-const Place = 1 << 30
+const Place = 1 << 28
 
 // Points: see the other implementation. Symbolic links, FIFOs, and files that their
 // owner may not open, are reached by name only.
@@ -151,11 +151,23 @@ func Statfs(f Ref, s *unix.Statfs_t) error {
 	return unix.Fstatfs(f.Dir, s)
 }
 
+// xattrs calls open with a descriptor of the file: no call takes a directory and a name.
+func xattrs(f Ref, open func(fd int) error) error {
+	if f.FD >= 0 {
+		return open(f.FD)
+	}
+	fd, err := openXattrs(f.Dir, f.Name)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return open(fd)
+}
+
 // GetXattr reads an extended attribute and returns its size in bytes; with an empty
 // dest it only tells the size.
 func GetXattr(f Ref, attr string, dest []byte) (n int, err error) {
-	err = xattrs(f, func(fd int) error { n, err = unix.Fgetxattr(fd, attr, dest); return err },
-		func(name string) error { n, err = unix.Lgetxattr(name, attr, dest); return err })
+	err = xattrs(f, func(fd int) error { n, err = unix.Fgetxattr(fd, attr, dest); return err })
 	return n, err
 }
 
@@ -166,21 +178,18 @@ func GetXattrOpen(fd int, attr string, dest []byte) (int, error) {
 
 // ListXattr lists the names, each ended by a NUL, and returns the size in bytes.
 func ListXattr(f Ref, dest []byte) (n int, err error) {
-	err = xattrs(f, func(fd int) error { n, err = unix.Flistxattr(fd, dest); return err },
-		func(name string) error { n, err = unix.Llistxattr(name, dest); return err })
+	err = xattrs(f, func(fd int) error { n, err = unix.Flistxattr(fd, dest); return err })
 	return n, err
 }
 
 // SetXattr sets an extended attribute, with the flags of setxattr(2).
 func SetXattr(f Ref, attr string, value []byte, flags int) error {
-	return xattrs(f, func(fd int) error { return unix.Fsetxattr(fd, attr, value, flags) },
-		func(name string) error { return unix.Lsetxattr(name, attr, value, flags) })
+	return xattrs(f, func(fd int) error { return unix.Fsetxattr(fd, attr, value, flags) })
 }
 
 // RemoveXattr removes an extended attribute.
 func RemoveXattr(f Ref, attr string) error {
-	return xattrs(f, func(fd int) error { return unix.Fremovexattr(fd, attr) },
-		func(name string) error { return unix.Lremovexattr(name, attr) })
+	return xattrs(f, func(fd int) error { return unix.Fremovexattr(fd, attr) })
 }
 
 // Append writes where the file ends at that moment, and returns how many bytes. Nobody

@@ -28,18 +28,9 @@ func setTimesOpen(fd int, accessed, modified Time) error {
 	return unix.UtimesNanoAt(fd, "", []unix.Timespec{accessed.spec(), modified.spec()}, unix.AT_EMPTY_PATH)
 }
 
-// xattrs calls open with a descriptor of the file: no call takes a directory and a name.
-func xattrs(f Ref, open func(fd int) error, _ func(name string) error) error {
-	if f.FD >= 0 {
-		return open(f.FD)
-	}
-	fd, err := Open(f.Dir, f.Name, Place, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return open(fd)
-}
+// openXattrs opens what a name stands for, to reach its extended attributes. Linux
+// gives none of its own to symbolic links and FIFOs.
+func openXattrs(dir int, name string) (int, error) { return Open(dir, name, Place, 0) }
 
 // Mknod makes a FIFO, a socket, a device or an empty file.
 func Mknod(dir int, name string, mode uint32, dev int) error {

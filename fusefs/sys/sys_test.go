@@ -1,8 +1,12 @@
+//go:build linux || darwin
+
 package sys
 
 import (
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -66,6 +70,9 @@ func TestTimesStayWhole(t *testing.T) {
 	}
 	defer unix.Close(fd)
 	far := Time{Sec: time.Date(2400, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), Nsec: 123456789}
+	if runtime.GOOS == "darwin" {
+		far.Sec = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).Unix() // APFS ends in 2262
+	}
 	old := Time{Sec: -2, Nsec: 999999999}
 	var s Stat
 	check := func(accessed, modified Time) {
@@ -113,5 +120,94 @@ func TestOpenAgain(t *testing.T) {
 	b := make([]byte, 8)
 	if n, err := unix.Read(again, b); string(b[:max(n, 0)]) != "text" || err != nil {
 		t.Errorf("%q, %v", b[:max(n, 0)], err)
+	}
+}
+
+// What is in a directory is listed whole, however little fits at a time, with what each
+// is; and a FIFO and an empty file can be made by name.
+func TestEntries(t *testing.T) {
+	root := t.TempDir()
+	dir := place(t, root)
+	want := []string{".", ".."}
+	for i := range 40 {
+		name := string(rune('a'+i%26)) + "-\u00e9-" + time.Duration(i).String()
+		if err := Mknod(dir, name, unix.S_IFREG|0o600, 0); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, name)
+	}
+	if err := Mknod(dir, "fifo", unix.S_IFIFO|0o600, 0); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, "fifo")
+	var got []string
+	buf := make([]byte, 600)
+	for {
+		n, err := Dirents(dir, buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			break
+		}
+		for b := buf[:n]; len(b) > 0; {
+			e, size := ParseDirent(b)
+			b = b[size:]
+			got = append(got, e.Name)
+			var s Stat
+			if e.Name == ".." {
+				continue
+			}
+			if err := StatAt(dir, e.Name, &s); err != nil || e.Mode != 0 && e.Mode != s.Mode&unix.S_IFMT || e.Ino != s.Ino {
+				t.Errorf("%q: listed as %o, %d; is %o, %d (%v)", e.Name, e.Mode, e.Ino, s.Mode, s.Ino, err)
+			}
+		}
+	}
+	slices.Sort(want)
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("%q\nnot %q", got, want)
+	}
+}
+
+// Two names change places and none is replaced; room is taken with and without a size.
+func TestRenameAndAllocate(t *testing.T) {
+	root := t.TempDir()
+	dir := place(t, root)
+	for _, name := range []string{"a", "b"} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Rename(dir, "a", dir, "b", NoReplace); err != unix.EEXIST {
+		t.Errorf("b was replaced: %v", err)
+	}
+	if err := Rename(dir, "a", dir, "b", Exchange); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(root, "a")); string(b) != "b" || err != nil {
+		t.Errorf("a holds %q, %v", b, err)
+	}
+	f, err := os.OpenFile(filepath.Join(root, "a"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	fd := int(f.Fd())
+	var s Stat
+	for _, c := range []struct {
+		mode uint32
+		size int64
+	}{{KeepSize, 1}, {0, 10000}} {
+		if err := Allocate(fd, c.mode, 0, 10000); err != nil {
+			t.Fatal(err)
+		}
+		if err := StatFD(fd, &s); err != nil || s.Size != c.size || s.Blocks*512 < 10000 {
+			t.Errorf("mode %d: %d bytes in %d blocks, %v", c.mode, s.Size, s.Blocks, err)
+		}
+	}
+	for _, content := range []bool{false, true} {
+		if err := Sync(fd, content); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -1,0 +1,67 @@
+//go:build portable || darwin
+
+package sys
+
+import (
+	"bytes"
+	"encoding/binary"
+	"time"
+)
+
+// What darwin's calls take and give, in bytes. Beside darwin it is built with the tag
+// "portable", so that its tests run on Linux.
+
+// Unchanged and Now are, on darwin, times that no file has.
+const (
+	bsdOmit = 1<<30 - 2
+	bsdNow  = 1<<30 - 1
+)
+
+// Of sys/attr.h.
+const (
+	attrModified = 0x400  // ATTR_CMN_MODTIME
+	attrAccessed = 0x1000 // ATTR_CMN_ACCTIME
+)
+
+// bsdTimes are the attributes that setattrlist(2) is to set, and their values: each a
+// struct timespec, in the order of the bits.
+func bsdTimes(accessed, modified Time, now time.Time) (attrs uint32, values []byte) {
+	for _, a := range []struct {
+		bit uint32
+		t   Time
+	}{{attrModified, modified}, {attrAccessed, accessed}} {
+		switch a.t.Nsec {
+		case bsdOmit:
+			continue
+		case bsdNow:
+			a.t = Time{Sec: now.Unix(), Nsec: uint32(now.Nanosecond())}
+		}
+		attrs |= a.bit
+		values = binary.NativeEndian.AppendUint64(values, uint64(a.t.Sec))
+		values = binary.NativeEndian.AppendUint64(values, uint64(a.t.Nsec))
+	}
+	return attrs, values
+}
+
+// parseBSD decodes the first of some struct dirent with numbers of 64 bits, and tells its
+// size: inode number, cookie, length, length of the name, type and the name.
+func parseBSD(b []byte) (Dirent, int) {
+	size := int(binary.NativeEndian.Uint16(b[16:]))
+	name := b[21:size]
+	if n := int(binary.NativeEndian.Uint16(b[18:])); n < len(name) {
+		name = name[:n]
+	}
+	if i := bytes.IndexByte(name, 0); i >= 0 {
+		name = name[:i]
+	}
+	return Dirent{
+		Ino:  binary.NativeEndian.Uint64(b),
+		Next: binary.NativeEndian.Uint64(b[8:]),
+		Mode: uint32(b[20]) << 12,
+		Name: string(name),
+	}, size
+}
+
+// beyond is how many bytes F_PREALLOCATE is to add behind the physical end of a file of
+// which so many blocks of 512 bytes are there already, so that it has n bytes at off.
+func beyond(off, n int64, blocks uint64) int64 { return max(off+n-int64(blocks)*512, 0) }

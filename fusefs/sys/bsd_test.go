@@ -1,0 +1,71 @@
+//go:build portable || darwin
+
+package sys
+
+import (
+	"bytes"
+	"encoding/hex"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Entries as darwin's readdir gives them (struct dirent of sys/dirent.h with
+// __DARWIN_64_BIT_INO_T, both processors are little-endian): padded, of lengths of their
+// own, and with a length of the name that may not be believed beyond the entry.
+func TestDarwinsEntries(t *testing.T) {
+	for _, c := range []struct {
+		hex  string
+		want Dirent
+		size int
+	}{
+		{"0200000000000000" + "0000000000000000" + "2000" + "0100" + "04" + "2e" + "00000000000000000000", Dirent{Ino: 2, Mode: unix.S_IFDIR, Name: "."}, 32},
+		{"1122334455667788" + "0700000000000000" + "2000" + "0300" + "08" + "65cc81" + "0000000000000000", Dirent{Ino: 0x8877665544332211, Next: 7, Mode: unix.S_IFREG, Name: "e\u0301"}, 32},
+		{"0300000000000000" + "0000000000000000" + "1800" + "ff03" + "0a" + "6c6e00", Dirent{Ino: 3, Mode: unix.S_IFLNK, Name: "ln"}, 24},
+	} {
+		b, err := hex.DecodeString(c.hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, size := parseBSD(append(b, 0xff, 0xff)); e != c.want || size != c.size {
+			t.Errorf("%s: %+v of %d bytes, not %+v of %d", c.hex, e, size, c.want, c.size)
+		}
+	}
+}
+
+// setattrlist(2) takes the values in the order of the bits, so the time of the last change
+// comes first; what is to stay has no bit and no value.
+func TestDarwinsTimes(t *testing.T) {
+	now := time.Unix(5, 6)
+	sec := func(n byte) []byte { return []byte{n, 0, 0, 0, 0, 0, 0, 0} }
+	for _, c := range []struct {
+		accessed, modified Time
+		attrs              uint32
+		values             [][]byte
+	}{
+		{Time{Sec: 1, Nsec: 2}, Time{Sec: 3, Nsec: 4}, 0x1400, [][]byte{sec(3), sec(4), sec(1), sec(2)}},
+		{Time{Nsec: bsdOmit}, Time{Sec: 3, Nsec: 4}, 0x400, [][]byte{sec(3), sec(4)}},
+		{Time{Nsec: bsdNow}, Time{Nsec: bsdOmit}, 0x1000, [][]byte{sec(5), sec(6)}},
+		{Time{Nsec: bsdOmit}, Time{Nsec: bsdOmit}, 0, nil},
+		{Time{Nsec: bsdOmit}, Time{Sec: -1, Nsec: 7}, 0x400, [][]byte{bytes.Repeat([]byte{0xff}, 8), sec(7)}},
+	} {
+		attrs, values := bsdTimes(c.accessed, c.modified, now)
+		if want := bytes.Join(c.values, nil); attrs != c.attrs || !bytes.Equal(values, want) {
+			t.Errorf("%+v, %+v: %x % x, not %x % x", c.accessed, c.modified, attrs, values, c.attrs, want)
+		}
+	}
+}
+
+// F_PREALLOCATE adds to what a file has on the disk, whatever its size is.
+func TestDarwinsRoom(t *testing.T) {
+	for _, c := range []struct {
+		off, n int64
+		blocks uint64
+		want   int64
+	}{{0, 10000, 0, 10000}, {0, 10000, 8, 10000 - 4096}, {4096, 4096, 16, 0}, {0, 1, 800, 0}, {1 << 20, 1, 0, 1<<20 + 1}} {
+		if got := beyond(c.off, c.n, c.blocks); got != c.want {
+			t.Errorf("%d bytes at %d, %d blocks there: %d, not %d", c.n, c.off, c.blocks, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package sys
+
+import "golang.org/x/sys/unix"
+
+// Unchanged and Now are times to SetTimes.
+var (
+	Unchanged = Time{Nsec: bsdOmit}
+	Now       = Time{Nsec: bsdNow}
+)
+
+// KeepSize, in the mode of Allocate, leaves the size as it is.
+const KeepSize = 1
+
+// Flags of Rename.
+const (
+	NoReplace = unix.RENAME_EXCL // EEXIST if the new name exists
+	Exchange  = unix.RENAME_SWAP // both names exist and change places
+)
+
+// Rename moves a name from one directory to another, with the flags above or none.
+func Rename(from int, old string, to int, name string, flags uint32) error {
+	if flags == 0 {
+		return unix.Renameat(from, old, to, name)
+	}
+	return unix.RenameatxNp(from, old, to, name, flags)
+}
+
+// Allocate takes room for n bytes at off. What lies in between is not made smaller or
+// empty: EOPNOTSUPP for any mode but KeepSize.
+func Allocate(fd int, mode uint32, off, n int64) error {
+	if mode&^KeepSize != 0 {
+		return unix.EOPNOTSUPP
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if more := beyond(off, n, uint64(st.Blocks)); more > 0 {
+		room := unix.Fstore_t{Flags: unix.F_ALLOCATEALL, Posmode: unix.F_PEOFPOSMODE, Length: more}
+		if err := unix.FcntlFstore(uintptr(fd), unix.F_PREALLOCATE, &room); err != nil {
+			return err
+		}
+	}
+	if mode&KeepSize == 0 && st.Size < off+n {
+		return unix.Ftruncate(fd, off+n)
+	}
+	return nil
+}
+
+// Dirents reads entries of a directory from where its descriptor stands, and
+// returns how many bytes; 0 at the end.
+func Dirents(fd int, buf []byte) (int, error) {
+	for {
+		if n, err := unix.Getdirentries(fd, buf, new(uintptr)); err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// ParseDirent decodes the first of the entries that Dirents read, and tells its size.
+func ParseDirent(b []byte) (Dirent, int) { return parseBSD(b) }
+
+// Sync makes a file durable, which fsync(2) does not do here: the disk may keep it in a
+// cache of its own. Not every file system has the better call.
+func Sync(fd int, content bool) error {
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_FULLFSYNC, 0); err == nil {
+		return nil
+	}
+	return unix.Fsync(fd)
+}

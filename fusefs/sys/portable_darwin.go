@@ -1,0 +1,111 @@
+package sys
+
+import (
+	"bytes"
+	"runtime"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"cachebro/fusefs/kernelfs"
+
+	"golang.org/x/sys/unix"
+)
+
+// What the portable implementation asks of darwin itself.
+
+// NoAtime, as a flag of Open, would leave the time of the last access as it is.
+const NoAtime = 0
+
+// search opens a directory for nothing but the names in it.
+const search = unix.O_SEARCH
+
+// foreign reports whether one of the kernel's own file systems is mounted on a name.
+func foreign(dir int, name string) bool {
+	var here, there Stat
+	return StatFD(dir, &here) == nil && StatAt(dir, name, &there) == nil && here.Dev != there.Dev && kernelfs.Device(int32(uint32(there.Dev)))
+}
+
+// spec is the time as utimensat(2) wants it.
+func (t Time) spec() unix.Timespec {
+	switch t.Nsec {
+	case bsdOmit:
+		return unix.Timespec{Nsec: -2} // UTIME_OMIT of sys/stat.h
+	case bsdNow:
+		return unix.Timespec{Nsec: -1} // UTIME_NOW
+	}
+	return unix.Timespec{Sec: t.Sec, Nsec: int64(t.Nsec)}
+}
+
+// setTimesOpen uses fsetattrlist(2), because futimes(2) knows microseconds only. But who
+// may write, and does not own the file, may set both times to now, and only so.
+func setTimesOpen(fd int, accessed, modified Time) error {
+	if accessed == Now && modified == Now {
+		return unix.Futimes(fd, nil)
+	}
+	attrs, values := bsdTimes(accessed, modified, time.Now())
+	if attrs == 0 {
+		return nil
+	}
+	list := unix.Attrlist{Bitmapcount: unix.ATTR_BIT_MAP_COUNT, Commonattr: attrs}
+	_, _, errno := syscall.Syscall6(unix.SYS_FSETATTRLIST, uintptr(fd), uintptr(unsafe.Pointer(&list)),
+		uintptr(unsafe.Pointer(&values[0])), uintptr(len(values)), 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// openXattrs opens what a name stands for, to reach its extended attributes. Here a
+// symbolic link can be opened itself, and has some. FIFOs are left alone: ENOTSUP.
+func openXattrs(dir int, name string) (int, error) {
+	var s Stat
+	if err := StatAt(dir, name, &s); err != nil {
+		return -1, err
+	}
+	if s.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return openat(dir, name, unix.O_RDONLY|unix.O_SYMLINK|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	}
+	return Open(dir, name, Place, 0)
+}
+
+// Mknod makes an empty file or a FIFO. Only since macOS 13 there is a call that takes a
+// directory for the latter, so it is made by a path and then looked for where it should
+// be: ESTALE if somebody moved the directory meanwhile.
+func Mknod(dir int, name string, mode uint32, dev int) error {
+	switch mode & unix.S_IFMT {
+	case 0, unix.S_IFREG:
+		fd, err := openat(dir, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode&0o7777)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	case unix.S_IFIFO:
+	default:
+		return unix.EOPNOTSUPP
+	}
+	path, err := nameOf(dir)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mkfifo(path+"/"+name, mode&0o7777); err != nil {
+		return err
+	}
+	var s Stat
+	if err := StatAt(dir, name, &s); err != nil || s.Mode&unix.S_IFMT != unix.S_IFIFO {
+		return unix.ESTALE
+	}
+	return nil
+}
+
+// nameOf is a path of what a descriptor is open on.
+func nameOf(fd int) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	_, _, errno := syscall.Syscall(unix.SYS_FCNTL, uintptr(fd), unix.F_GETPATH, uintptr(unsafe.Pointer(&buf[0])))
+	runtime.KeepAlive(buf)
+	if errno != 0 {
+		return "", errno
+	}
+	path, _, _ := bytes.Cut(buf, []byte{0})
+	return string(path), nil
+}

@@ -1,0 +1,48 @@
+package sys
+
+import "golang.org/x/sys/unix"
+
+// StatAt fills s for a name in a directory.
+func StatAt(dir int, name string, s *Stat) error {
+	var st unix.Stat_t
+	for {
+		err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+		if err == nil {
+			s.fill(&st)
+			return nil
+		}
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// StatFD fills s for what a descriptor is open on.
+func StatFD(fd int, s *Stat) error {
+	var st unix.Stat_t
+	for {
+		err := unix.Fstat(fd, &st)
+		if err == nil {
+			s.fill(&st)
+			return nil
+		}
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// fill leaves Birth alone, by which a file is told from a later one with its number: here
+// anybody can change the time of creation, and an older time of change moves it back.
+func (s *Stat) fill(st *unix.Stat_t) {
+	*s = Stat{
+		Accessed: moment(st.Atim), Modified: moment(st.Mtim), Changed: moment(st.Ctim), Born: moment(st.Btim),
+		Blocks: uint64(st.Blocks), Blksize: uint32(st.Blksize), Rdev: uint64(uint32(st.Rdev)),
+		Flags: uint64(st.Flags),
+	}
+	s.Dev, s.Ino = uint64(uint32(st.Dev)), st.Ino
+	s.Mode, s.Nlink, s.UID, s.GID = uint32(st.Mode), uint32(st.Nlink), st.Uid, st.Gid
+	s.Size, s.Mtime, s.Ctime = st.Size, s.Modified.nanos(), s.Changed.nanos()
+}
+
+func moment(t unix.Timespec) Time { return Time{Sec: t.Sec, Nsec: uint32(t.Nsec)} }
