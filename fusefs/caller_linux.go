@@ -2,7 +2,6 @@ package fusefs
 
 import (
 	"bytes"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -10,15 +9,13 @@ import (
 	"cachebro/fusefs/procfs"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
 )
 
 const (
-	trustWrite  = 50 * time.Millisecond // how long a look at /proc is believed
+	trustWrite  = 50 * time.Millisecond // how long a look at a process is believed
 	trustRead   = time.Second
 	maxAncestry = 32
 	youth       = 2 * time.Second // in which a process may still become another by exec
-	userHZ      = 100             // clock ticks per second in /proc, on every architecture
 	maxProcs    = 4096            // remembered threads and processes; then all are forgotten
 )
 
@@ -31,7 +28,7 @@ type processes struct {
 	mu    sync.Mutex // guards tids, pids
 	tids  map[uint32]thread
 	pids  map[uint32]known
-	boots uint64 // lookups of /proc that were made; for the tests
+	boots uint64 // lookups that were made; for the tests
 
 	commands commands
 }
@@ -106,7 +103,7 @@ func (o *overlay) closer(in *fuse.InHeader) Caller {
 }
 
 // recent answers from a look-up of the last trustWrite, as it was when the file was
-// opened or first written. For a young process this costs one read of /proc/PID/comm,
+// opened or first written. For a young process this costs one look at its name,
 // which waits for no exec.
 func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
 	c := Caller{TID: in.Pid, PID: in.Pid, UID: in.Uid, GID: in.Gid}
@@ -124,8 +121,8 @@ func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
 	if !k.proc.young() {
 		return c, true
 	}
-	b, err := procfs.Read(int(k.proc.PID), "comm")
-	return c, err == nil && strings.TrimSuffix(string(b), "\n") == k.proc.Comm
+	comm, err := procfs.Comm(int(k.proc.PID))
+	return c, err == nil && comm == k.proc.Comm
 }
 
 // thread returns what is known of a thread, looked up if older than trust.
@@ -137,11 +134,11 @@ func (p *processes) thread(tid uint32, trust time.Duration) thread {
 	if ok && now.Sub(t.when) < trust {
 		return t
 	}
-	pid, groups, ok := readStatus(tid)
+	pid, groups, ok := procfs.Thread(int(tid))
 	if !ok {
 		return thread{}
 	}
-	t = thread{proc: p.process(pid, trust, 0), groups: groups, when: now}
+	t = thread{proc: p.process(uint32(pid), trust, 0), groups: groups, when: now}
 	p.mu.Lock()
 	if len(p.tids) >= maxProcs {
 		clear(p.tids)
@@ -185,7 +182,7 @@ func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process
 // may hold what that answer needs.
 const lookWait = time.Second
 
-// look asks /proc about a process; k is what was known.
+// look asks the system about a process; k is what was known.
 func (p *processes) look(pid uint32, k known, depth int, now time.Time) *Process {
 	st, err := procfs.ReadStat(int(pid))
 	if err != nil {
@@ -268,42 +265,14 @@ func (p *processes) peek(proc *Process) {
 
 // young: it may still become another by exec.
 func (p *Process) young() bool {
-	var up unix.Timespec
-	return unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) == nil && time.Duration(up.Nano())-time.Duration(p.Start)*(time.Second/userHZ) < youth
-}
-
-// readStatus returns the process of a thread and its supplementary groups.
-func readStatus(tid uint32) (pid uint32, groups []uint32, ok bool) {
-	b, err := procfs.Read(int(tid), "status")
-	if err != nil {
-		return 0, nil, false
-	}
-	for name, value := range procfs.Fields(b) {
-		switch name {
-		case "Tgid":
-			n, err := strconv.ParseUint(value, 10, 32)
-			pid, ok = uint32(n), err == nil
-		case "Groups":
-			return pid, groupIDs(value), ok
-		}
-	}
-	return pid, nil, ok
-}
-
-// groupIDs reads the field Groups.
-func groupIDs(field string) (groups []uint32) {
-	for f := range strings.FieldsSeq(field) {
-		if g, err := strconv.ParseUint(f, 10, 32); err == nil {
-			groups = append(groups, uint32(g))
-		}
-	}
-	return groups
+	age, ok := procfs.Age(p.Start)
+	return ok && age < youth
 }
 
 // readSession looks for the session variables; nil when there are none or the
 // environment may not be read.
 func readSession(pid uint32) map[string]string {
-	b, err := procfs.Read(int(pid), "environ")
+	b, err := procfs.Environ(int(pid))
 	if err != nil {
 		return nil
 	}
@@ -321,12 +290,11 @@ func readSession(pid uint32) map[string]string {
 	return m
 }
 
-// ownerOf returns the effective user of a process: the owner of its directory
-// in /proc.
+// ownerOf returns the effective user of a process, a user that cannot be where that is
+// not to be seen.
 func ownerOf(pid uint32) uint32 {
-	var st unix.Stat_t
-	if unix.Stat("/proc/"+strconv.FormatUint(uint64(pid), 10), &st) != nil {
-		return ^uint32(0)
+	if uid, ok := procfs.Owner(int(pid)); ok {
+		return uid
 	}
-	return st.Uid
+	return ^uint32(0)
 }

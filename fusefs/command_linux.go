@@ -64,14 +64,14 @@ func (c *commands) begin(look func()) {
 // program has its name and no arguments yet.
 func commandLine(pid uint32) (b []byte, err error) {
 	for pause := time.Millisecond; ; pause *= 2 {
-		if b, err = procfs.Begin(int(pid), "cmdline", commandMax); err != nil || len(b) > 0 || pause > execMax {
+		if b, err = procfs.Begin(int(pid), commandMax); err != nil || len(b) > 0 || pause > execMax {
 			return b, err
 		}
 		time.Sleep(pause)
 	}
 }
 
-// commandOf asks /proc, nil where it does not tell, or tells of another one: a number
+// commandOf asks the system, nil where it does not tell, or tells of another one: a number
 // is given to a new process, and exec makes another of the same.
 func commandOf(p *Process) *Command {
 	b, err := commandLine(p.PID)

@@ -22,7 +22,7 @@ type Caller struct {
 // Process is an immutable description of a process, cached by pid and start time.
 type Process struct {
 	PID     uint32
-	Start   uint64 // clock ticks after boot, /proc/PID/stat field 22
+	Start   uint64 // as procfs.Stat has it
 	Parent  *Process
 	UID     uint32
 	Comm    string

@@ -63,7 +63,7 @@ func setIDRights(in *fuse.InHeader) (groups []uint32, keeps bool) {
 	for name, value := range procfs.Fields(b) {
 		switch name {
 		case "Groups":
-			groups = groupIDs(value)
+			groups = procfs.Groups(value)
 		case "CapEff":
 			caps, _ = strconv.ParseUint(value, 16, 64)
 		}

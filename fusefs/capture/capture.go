@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"cachebro/fusefs"
 	"cachebro/fusefs/capture/spool"
 	"cachebro/fusefs/ignore"
+	"cachebro/fusefs/procfs"
 	"cachebro/store/event"
 )
 
@@ -54,9 +54,7 @@ func New(o Options) *Capture {
 	o = o.withDefaults()
 	s := newSink(o)
 	c := &Capture{sink: s, copies: newCopies(s), git: newGitKeeper(o.Git), procs: map[procKey]told{}, reads: map[uint32]*reading{}}
-	if b, err := os.ReadFile("/proc/self/comm"); err == nil {
-		c.comm = strings.TrimSpace(string(b))
-	}
+	c.comm, _ = procfs.Comm(os.Getpid())
 	c.scanning.Store(true)
 	c.append(&spool.Record{Kind: spool.KindMount, Time: time.Now().UnixNano(), Mountpoint: o.Mountpoint, Source: o.Source, Version: o.Version})
 	c.copies.start()

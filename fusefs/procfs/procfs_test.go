@@ -5,45 +5,15 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"runtime"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
 
-// A command's name may hold spaces, parentheses and what looks like fields.
-func TestParseStat(t *testing.T) {
-	rest := "S 7 1 1 0 -1 4194308 0 0 0 0 0 0 0 0 20 0 1 0 98765 0 0"
-	for _, name := range []string{"sh", "a b", "x) R 9 (y", "", "(("} {
-		st, err := parseStat(1, []byte("4711 ("+name+") "+rest+"\n"))
-		if want := (Stat{Comm: name, State: 'S', Parent: 7, Group: 1, Flags: 4194308, Start: 98765}); err != nil || st != want {
-			t.Errorf("stat of %q: %+v, %v, want %+v", name, st, err, want)
-		}
-	}
-	for _, bad := range []string{"", "4711", "4711 (sh", "4711 (sh) S 7", "4711 )sh( " + rest, "4711 (sh) S x 1 1 0 -1 4194308 0 0 0 0 0 0 0 0 20 0 1 0 98765 0 0"} {
-		if st, err := parseStat(1, []byte(bad)); err == nil {
-			t.Errorf("stat %q gives %+v", bad, st)
-		}
-	}
-}
-
-func TestFields(t *testing.T) {
-	var got []string
-	for name, value := range Fields([]byte("Name:\ta: b\nno field\nGroups:\t0 1 \nEmpty:\nlast:\t1")) {
-		if got = append(got, name+"="+value); name == "Empty" {
-			break
-		}
-	}
-	if want := []string{"Name=a: b", "Groups=0 1", "Empty="}; !slices.Equal(got, want) {
-		t.Errorf("fields %q, want %q", got, want)
-	}
-}
-
 // What is told of this process, of a child, and of the child when it has ended.
 func TestProcesses(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("no /proc")
-	}
 	self := os.Getpid()
 	st, err := ReadStat(self)
 	if err != nil || st.Parent != os.Getppid() || st.Start == 0 || st.Flags&Exiting != 0 {
@@ -83,5 +53,44 @@ func TestProcesses(t *testing.T) {
 	}
 	if _, err := KillPending(pid); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("signals of a process that is gone: %v", err)
+	}
+}
+
+// What the overlay asks of a caller, of this process.
+func TestCaller(t *testing.T) {
+	self := os.Getpid()
+	t.Setenv("AFTER_THE_START", "1")
+	if pid, _, ok := Thread(self); pid != self || !ok {
+		t.Errorf("the process of thread %d is %d, %v", self, pid, ok)
+	}
+	if uid, ok := Owner(self); int(uid) != os.Geteuid() || !ok {
+		t.Errorf("owner %d, %v", uid, ok)
+	}
+	st, err := ReadStat(self)
+	if comm, err2 := Comm(self); err != nil || err2 != nil || comm != st.Comm || comm == "" {
+		t.Errorf("name %q and %q, %v, %v", comm, st.Comm, err, err2)
+	}
+	if age, ok := Age(st.Start); !ok || age < 0 || age > time.Hour {
+		t.Errorf("started %v ago, %v", age, ok)
+	}
+	if began := time.Unix(0, Zero()).Add(time.Duration(st.Start) * Tick); time.Since(began) < -time.Second || time.Since(began) > time.Hour {
+		t.Errorf("began at %v", began)
+	}
+	if b, err := Begin(self, 3); err != nil || string(b) != os.Args[0][:3] {
+		t.Errorf("the arguments begin with %q, %v", b, err)
+	}
+	env, err := Environ(self)
+	if path := "PATH=" + os.Getenv("PATH") + "\x00"; err != nil || !strings.Contains("\x00"+string(env), "\x00"+path) || strings.Contains(string(env), "AFTER_THE_START") {
+		t.Errorf("environment %q, %v", env, err)
+	}
+	dir, _ := os.Getwd()
+	if dir, err = filepath.EvalSymlinks(dir); err != nil || Dir(self) != dir {
+		t.Errorf("working directory %q, not %q, %v", Dir(self), dir, err)
+	}
+	if id := BootID(); id == "unknown" || len(id) != 36 {
+		t.Errorf("boot %q", id)
+	}
+	if _, _, ok := Thread(1 << 30); ok {
+		t.Error("a thread that cannot be")
 	}
 }

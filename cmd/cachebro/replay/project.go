@@ -154,7 +154,7 @@ func (p *project) processes() (pids []int) {
 		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || !strings.HasPrefix(exe, p.binary) {
 			continue
 		}
-		if env, _ := procfs.Read(pid, "environ"); bytes.Contains(env, mark) {
+		if env, _ := procfs.Environ(pid); bytes.Contains(env, mark) {
 			pids = append(pids, pid)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/capture/spool"
+	"cachebro/fusefs/procfs"
 	"cachebro/store"
 	"cachebro/store/wire"
 )
@@ -90,7 +91,7 @@ const (
 
 func newAttribution() *Attribution {
 	return &Attribution{
-		boot: bootTime(), procs: map[Key]*process{}, clients: map[Key][]sessionAt{},
+		boot: procfs.Zero(), procs: map[Key]*process{}, clients: map[Key][]sessionAt{},
 		prompts: map[store.SessionID][]promptAt{}, branches: map[Key]*window{},
 	}
 }

@@ -3,7 +3,6 @@ package attribution
 import (
 	"errors"
 	"os"
-	"time"
 
 	"cachebro/fusefs/procfs"
 
@@ -24,15 +23,12 @@ func Alive(pid int, start uint64) bool {
 	return true
 }
 
-// clockTick is the unit of processes' start times, in ns.
-const clockTick = int64(10 * time.Millisecond)
-
 // Began is when a process began that has this start time, in ns since the epoch; a
-// clock tick of 10 ms early at most, 0 where that is not known.
+// procfs.Tick early at most, 0 where that is not known.
 func Began(start uint64) int64 {
-	boot := bootTime()
+	boot := procfs.Zero()
 	if boot == 0 || start == 0 {
 		return 0
 	}
-	return boot + int64(start)*clockTick
+	return boot + int64(start)*int64(procfs.Tick)
 }

@@ -20,12 +20,3 @@ func Ended(process int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, 0)
 	return err == nil && n > 0
 }
-
-// bootTime is when clock ticks began, in ns since the epoch.
-func bootTime() int64 {
-	var real, boot unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_REALTIME, &real) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {
-		return 0
-	}
-	return real.Nano() - boot.Nano()
-}

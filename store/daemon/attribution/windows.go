@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/fusefs/procfs"
 	"cachebro/store"
 )
 
@@ -93,7 +94,7 @@ func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch 
 	fits := ws
 	bound := false // the branch was started for a command, it is no shell that stays
 	if at > 0 && a.boot != 0 {
-		started := a.boot + int64(branch.Start)*clockTick
+		started := a.boot + int64(branch.Start)*int64(procfs.Tick)
 		var in []*window
 		for _, w := range ws {
 			if started >= w.begin-windowSlack && (w.end == 0 || started <= w.end+windowSlack) {

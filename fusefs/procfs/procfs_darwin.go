@@ -1,0 +1,131 @@
+package procfs
+
+import (
+	"io/fs"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// All returns the ids of all processes that are to be seen, in no order.
+func All() []int {
+	all, err := unix.SysctlKinfoProcSlice("kern.proc.all")
+	if err != nil {
+		return nil
+	}
+	pids := make([]int, 0, len(all))
+	for _, p := range all {
+		pids = append(pids, int(p.Proc.P_pid))
+	}
+	return pids
+}
+
+// process asks the kernel; of a process that is gone it says nothing, in no bytes.
+func process(pid int) (*unix.KinfoProc, error) {
+	p, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	switch {
+	case err == unix.EIO, err == unix.ESRCH:
+		return nil, fs.ErrNotExist
+	case err != nil:
+		return nil, err
+	case int(p.Proc.P_pid) != pid:
+		return nil, fs.ErrNotExist
+	}
+	return p, nil
+}
+
+// ReadStat says what a process is.
+func ReadStat(pid int) (Stat, error) {
+	p, err := process(pid)
+	if err != nil {
+		return Stat{}, err
+	}
+	start := p.Proc.P_starttime
+	return kernStat(p.Proc.P_comm[:], p.Proc.P_stat, p.Proc.P_flag, p.Eproc.Ppid, p.Eproc.Pgid, start.Sec, start.Usec), nil
+}
+
+// Comm is the name of a process.
+func Comm(pid int) (string, error) {
+	st, err := ReadStat(pid)
+	return st.Comm, err
+}
+
+// Owner is the effective user of a process.
+func Owner(pid int) (uint32, bool) {
+	p, err := process(pid)
+	if err != nil {
+		return 0, false
+	}
+	return p.Eproc.Ucred.Uid, true
+}
+
+// Thread is the process itself: macFUSE tells its id, and nobody the groups.
+func Thread(tid int) (pid int, groups []uint32, ok bool) {
+	_, err := process(tid)
+	return tid, nil, err == nil
+}
+
+// KillPending reports whether SIGKILL is pending for a process; here that is not to be
+// seen, but that it has begun to end.
+func KillPending(pid int) (bool, error) {
+	st, err := ReadStat(pid)
+	return st.Flags&Exiting != 0, err
+}
+
+func started(pid int) (args, env []byte, err error) {
+	b, err := unix.SysctlRaw("kern.procargs2", pid)
+	if err != nil {
+		return nil, nil, err
+	}
+	return kernArgs(b)
+}
+
+// Begin returns the first bytes of the arguments of a process, at most n, each ended by
+// a NUL.
+func Begin(pid, n int) ([]byte, error) {
+	args, _, err := started(pid)
+	return args[:min(n, len(args))], err
+}
+
+// Environ returns the environment that a process was started with, each variable ended
+// by a NUL.
+func Environ(pid int) ([]byte, error) {
+	_, env, err := started(pid)
+	return env, err
+}
+
+// Dir is the working directory of a process, "" where that may not be seen.
+func Dir(pid int) string {
+	const (
+		callPidInfo   = 2 // PROC_INFO_CALL_PIDINFO
+		vnodePathInfo = 9 // PROC_PIDVNODEPATHINFO
+	)
+	buf := make([]byte, kernDirs)
+	n, _, errno := syscall.Syscall6(unix.SYS_PROC_INFO, callPidInfo, uintptr(pid), vnodePathInfo, 0, uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)))
+	if errno != 0 || int(n) != len(buf) {
+		return ""
+	}
+	return kernDir(buf)
+}
+
+// Tick is the unit of start times.
+const Tick = time.Microsecond
+
+// Age is how long ago a process was started that has this start time.
+func Age(start uint64) (age time.Duration, ok bool) {
+	return time.Duration(time.Now().UnixMicro()-int64(start)) * Tick, true
+}
+
+// Zero is what start times count from, in ns since 1970; 0 would say that it is unknown.
+func Zero() int64 { return 1 }
+
+// BootID names this run of the kernel: process ids mean nothing in another one.
+func BootID() string {
+	id, err := unix.Sysctl("kern.bootsessionuuid")
+	if err != nil {
+		return "unknown"
+	}
+	return id
+}
