@@ -109,6 +109,12 @@ func Running(pid int, start uint64) bool {
 	return err == nil && st.State != 'Z' && (start == 0 || st.Start == start)
 }
 
+// Stopped reports whether a process was told to stop (SIGSTOP) and not yet to go on.
+func Stopped(pid int) bool {
+	st, err := procfs.ReadStat(pid)
+	return err == nil && st.State == 'T'
+}
+
 // Ours tells cachebro's own processes by program and sub-command: they hold the
 // source open on purpose, or end in a moment.
 func Ours(pid int) bool {

@@ -425,6 +425,26 @@ func TestPastWithoutDaemon(t *testing.T) {
 	}
 	soon(moments[0], "0\n") // is known in part
 	lock.Close()
+	eventually(t, time.Minute, "a moment is told again", func() bool { return soon(moments[4], "4\n") })
+
+	// It is there and takes what is sent, but answers nothing.
+	daemon = p.process("daemon")
+	if err := syscall.Kill(daemon, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(daemon, syscall.SIGCONT) })
+	for i, m := range moments[6:] {
+		began := time.Now()
+		if soon(m, fmt.Sprintf("%d\n", i+6)) {
+			t.Errorf("moment %s was told by a daemon that is stopped", m)
+		}
+		if took := time.Since(began); took > 2500*time.Millisecond {
+			t.Errorf("a stopped daemon costs a look %v", took)
+		}
+	}
+	if err := syscall.Kill(daemon, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
 	for i, m := range moments {
 		eventually(t, time.Minute, "all is told again", func() bool { return soon(m, fmt.Sprintf("%d\n", i)) })
 	}

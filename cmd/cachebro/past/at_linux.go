@@ -30,6 +30,7 @@ const (
 	lookEvery = time.Minute
 	answers   = 10 * time.Second        // for a new one, and of a daemon that is there
 	connects  = 1500 * time.Millisecond // with a daemon that is perhaps not; see fusefs/past
+	stopped   = time.Second             // without an answer, to look whether the daemon can give one
 )
 
 // runAt prints where the past is, and starts it where it is not mounted.
@@ -249,27 +250,57 @@ type source struct {
 	stop func()
 }
 
-func (s source) heard(err error) error {
+// errStopped: the daemon is there, but a SIGSTOP keeps it from answering. Whoever looks
+// at the past is told so at once; a daemon that merely takes long is waited for.
+var errStopped = wire.Errorf(wire.ErrNoDaemon, "kill -CONT the store daemon", "the store daemon is stopped")
+
+// patient is a context for one question; it ends with errStopped.
+func (s source) patient(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	later := time.AfterFunc(stopped, func() {
+		for ctx.Err() == nil {
+			if mounts.Stopped(s.c.Hello().PID) {
+				cancel(errStopped)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(stopped):
+			}
+		}
+	})
+	return ctx, func() { later.Stop(); cancel(nil) }
+}
+
+func (s source) heard(ctx context.Context, err error) error {
 	if errors.Is(err, wire.ErrVersion) {
 		s.stop()
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errStopped) {
+		return errStopped
 	}
 	return err
 }
 
 func (s source) Moment(ctx context.Context, words []string) (uint64, bool, error) {
+	ctx, cancel := s.patient(ctx)
+	defer cancel()
 	m, err := resolve(ctx, s.c, words, time.Now())
 	if errors.Is(err, errMore) {
 		return 0, true, nil
 	}
-	return m.Seq, false, s.heard(err)
+	return m.Seq, false, s.heard(ctx, err)
 }
 
 func (s source) Past(ctx context.Context, q wire.PastQuery) ([]wire.PastEntry, error) {
+	ctx, cancel := s.patient(ctx)
+	defer cancel()
 	a, err := wire.Call[wire.PastAnswer](ctx, s.c, wire.MPast, q)
-	return a.Entries, s.heard(err)
+	return a.Entries, s.heard(ctx, err)
 }
 
 func (s source) Content(ctx context.Context, hash string) ([]byte, error) {
+	ctx, cancel := s.patient(ctx)
+	defer cancel()
 	b, err := s.c.Call(ctx, wire.MPastRead, wire.PastRead{Hash: hash}, nil, nil)
-	return b, s.heard(err)
+	return b, s.heard(ctx, err)
 }
