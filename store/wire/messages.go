@@ -20,6 +20,8 @@ const (
 	MDiff       = "diff"        // DiffQuery → DiffAnswer, body: unified diff
 	MBlame      = "blame"       // ShowQuery → BlameAnswer, body: the text; who wrote which of its lines
 	MPlan       = "plan"        // PlanRequest → Plan: revert, undo, redo, restore; nothing is written yet
+	MPlanThen   = "plan.then"   // PlanRequest → Then; what a restore means, for who brings another machine's tree to that moment
+	MPlanWanted = "plan.wanted" // PlanRequest with Then → Wanted
 	MPlanTaken  = "plan.taken"  // PlanRequest → Elsewhere, body: its contents; what an undo means, for who takes it back on another machine
 	MPlanOpen   = "plan.open"   // Empty → OpenPlans: what was left half-done
 	MPlanFetch  = "plan.fetch"  // PlanFetch → PlanContents, body: the contents
@@ -293,6 +295,32 @@ type PlanRequest struct {
 	DryRun    bool   `json:"dry_run,omitempty"` // nothing is journalled
 	// Elsewhere: undo what another machine did.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
+	// Then: restore what another machine had. The contents of Then.Sent lie in the body
+	// of the request, one behind the other.
+	Then *Then `json:"then,omitempty"`
+}
+
+// Then is what another machine's history knows of a tree at a moment.
+type Then struct {
+	Title string      `json:"title"`
+	Files []ThenEntry `json:"files"`
+	Sent  []int64     `json:"sent,omitempty"` // sizes of the contents that come along
+}
+
+// ThenEntry is one path there.
+type ThenEntry struct {
+	Path   []byte `json:"path"`
+	Mode   uint32 `json:"mode,omitempty"` // st_mode; 0: it was not there
+	Size   int64  `json:"size,omitempty"`
+	Target []byte `json:"target,omitempty"` // of a symlink
+	Hash   string `json:"hash,omitempty"`   // of a regular file's content
+	Lost   string `json:"lost,omitempty"`   // why that is not known
+}
+
+// Wanted are contents that a restore needs and this history does not have.
+type Wanted struct {
+	Hashes []string `json:"hashes"`
+	Size   int64    `json:"size"` // of all, in bytes
 }
 
 // Elsewhere is what another machine did. The contents of its files lie in the body of the

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -180,4 +181,75 @@ func TestOtherMachines(t *testing.T) {
 	p.refuse(1, "show", "--machine", "nobody", p.path("b.txt"))
 	srv.Break(nil)
 	p.refuse(1, "log", "--machine", "nobody", p.dir)
+}
+
+// The tree here becomes what another machine's was at a moment, but for what was never
+// sent or is known here only; a redo brings back what was here.
+func TestRestoreOfAnotherMachine(t *testing.T) {
+	srv := remotetest.New(t)
+	files := map[string]string{".gitignore": "*.o\n.env\n", "a.txt": "one\n", "src/b.txt": "b\n", "same.txt": "same\n", "empty": "", "x.o": "object\n", ".env": "KEY=theirs\n", "run.sh": "echo\n"}
+	other := newProject(t, files)
+	files[".env"], files["x.o"] = "KEY=mine\n", "mine\n"
+	p := newProject(t, files)
+	for _, q := range []*project{p, other} {
+		q.let(srv)
+		q.mount()
+		q.scanned()
+		q.cb("remote", "add", srv.Address("app"), "--dir", q.dir)
+	}
+	other.write("a.txt", "one\ntwo of the other\n")
+	other.write("src/new/deep.txt", "deep\n")
+	other.sh("rm same.txt; chmod +x run.sh; mv src/b.txt src/c.txt; ln -s a.txt link; mkdir bare; : >none; printf 'KEY=later\n' >.env; rm x.o; truncate -s 20 big; chmod 600 a.txt")
+	moment := other.newest()
+	other.sh("rm -rf src a.txt link; echo wrong >same.txt")
+	other.cb("remote", "send", "--dir", other.dir)
+	id := other.machine()
+	p.sh("mkdir -p src; echo mine >mine.txt; echo my-c >src/c.txt; ln -sfn b.txt link; chmod 640 a.txt; mkdir none")
+	tree := func() map[string]string {
+		all, err := readTree(p.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	here := tree()
+
+	p.refuse(2, "restore", "--machine", id, "--dir", p.dir)
+	p.refuse(2, "restore", "--machine", "nobody", "--at", moment, "--yes", "--dir", p.dir)
+	p.refuse(2, "restore", "--machine", id, "--at", "#99999", "--yes", "--dir", p.dir)
+	p.refuse(2, "restore", "--machine", id, "--at", "2001-01-01 12:00", "--yes", "--dir", p.dir)
+	if out := p.cb("restore", "--machine", id, "--at", moment, "--dry-run", "--dir", p.dir); !strings.Contains(out, "deep.txt") {
+		t.Errorf("dry run: %s", out)
+	}
+	if got := tree(); !maps.Equal(got, here) {
+		t.Errorf("a dry run has changed %v to %v", here, got)
+	}
+	p.cb("restore", "--machine", id, "--at", moment, p.path("src"), "--yes")
+	if got := p.read("src/c.txt") + p.read("src/new/deep.txt") + p.read("a.txt"); got != "b\ndeep\none\n" {
+		t.Errorf("src alone: %q", got)
+	}
+	out := p.cb("restore", "--machine", id[:8], "--at", moment, "--yes", "--dir", p.dir)
+	if !strings.Contains(out, "on "+id[:8]) {
+		t.Errorf("restore: %s", out)
+	}
+	want := map[string]string{
+		".gitignore": files[".gitignore"], "a.txt": "one\ntwo of the other\n", "src/c.txt": "b\n", "src/new/deep.txt": "deep\n", "empty": "", "none": "",
+		"x.o": "mine\n", ".env": "KEY=mine\n", "run.sh": "echo\n", "mine.txt": "mine\n", "link": "-> a.txt", "big": strings.Repeat("\x00", 20),
+	}
+	if got := tree(); !maps.Equal(got, want) {
+		t.Errorf("the tree is\n%v, not\n%v\n%s", got, want, out)
+	}
+	for name, mode := range map[string]os.FileMode{"run.sh": 0o755, "a.txt": 0o640, "bare": 0o755} {
+		if st, err := os.Stat(p.path(name)); err != nil || st.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v", name, st.Mode(), err)
+		}
+	}
+	if out := p.cb("restore", "--machine", id, "--at", moment, "--yes", "--dir", p.dir); !strings.Contains(out, "nothing to do") {
+		t.Errorf("once more: %s", out)
+	}
+	p.cb("redo", "--yes", "--dir", p.dir)
+	p.cb("redo", "--yes", "--dir", p.dir)
+	if got := tree(); !maps.Equal(got, here) {
+		t.Errorf("brought back:\n%v, not\n%v", got, here)
+	}
 }

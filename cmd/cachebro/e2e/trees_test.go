@@ -40,10 +40,16 @@ func sourceOf(p *project) string {
 	return ""
 }
 
+// readTree is the text of each file, and where each link points.
 func readTree(root string) (map[string]string, error) {
 	files := map[string]string{}
 	err := fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
+			return err
+		}
+		if d.Type() == fs.ModeSymlink {
+			to, err := os.Readlink(filepath.Join(root, path))
+			files[path] = "-> " + to
 			return err
 		}
 		text, err := os.ReadFile(filepath.Join(root, path))

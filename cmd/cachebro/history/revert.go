@@ -266,11 +266,17 @@ func RestoreCommand() cli.Command {
 		Long: `Makes files what they were at a moment, whoever changed them since. Only files
 that differ are written. Without a PATH: the whole tree.
 
+--machine means what another machine had (see cachebro machines), at a moment of its
+history. Files of which it knows nothing stay as they are, as do those whose content was
+not sent: secret and ignored ones. Owner, attributes and mode stay, but for the right to
+be run.
+
 Examples:
   cachebro restore src --at 12:40
   cachebro restore --at 10m --dry-run
   cachebro restore --at session-start --session last
-  cachebro restore --at '#812'`,
+  cachebro restore --at '#812'
+  cachebro restore --machine build-7 --at 12:40 src`,
 		Run: planCommand(runRestore),
 	}
 }
@@ -280,6 +286,7 @@ func runRestore(ctx context.Context, e *cli.Env) error {
 	at := fs.String("at", "", "a time (12:40), an age (10m), #SEQ or session-start")
 	session := fs.String("session", "last", "whose start session-start means: a session's id, or last")
 	dir := fs.String("dir", ".", "the project")
+	machine := machines.Flag(fs)
 	f := addPlanFlags(fs, true)
 	args, err := e.Parse(fs, 0, -1)
 	if err != nil {
@@ -318,5 +325,39 @@ func runRestore(ctx context.Context, e *cli.Env) error {
 		}
 		r.Paths = append(r.Paths, other.Rel)
 	}
+	if *machine != "" {
+		return restoreElsewhere(ctx, e, t, c, *machine, r, f)
+	}
 	return takeBack(ctx, e, t, c, r, f)
+}
+
+// restoreElsewhere makes the tree here what another machine's was. Only contents that are
+// not here are asked for.
+func restoreElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
+	_, there, err := machines.Open(ctx, e, machine, t.Base())
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	then, err := wire.Call[wire.Then](ctx, there, wire.MPlanThen, r)
+	if err != nil {
+		return err
+	}
+	then.Title += " on " + machine
+	q := wire.PlanRequest{Kind: r.Kind, Then: &then}
+	looked := e.WatchTree(ctx, c)
+	wanted, err := wire.Call[wire.Wanted](ctx, c, wire.MPlanWanted, q)
+	looked()
+	if err != nil {
+		return err
+	}
+	body := make([]byte, 0, wanted.Size)
+	for _, h := range wanted.Hashes {
+		b, err := there.Call(ctx, wire.MPastRead, wire.PastRead{Hash: h}, nil, nil)
+		if err != nil {
+			return err
+		}
+		then.Sent, body = append(then.Sent, int64(len(b))), append(body, b...)
+	}
+	return takeBackWith(ctx, e, t, c, q, body, f)
 }

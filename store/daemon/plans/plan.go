@@ -118,6 +118,9 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 		}
 		return planner.Redo(q.Plan, q.Force)
 	case store.PlanRestore:
+		if q.Then != nil {
+			return pl.planThen(ctx, q, body, planner)
+		}
 		return pl.planRestore(ctx, q, planner)
 	case rollbackKind:
 		if _, err := pl.leftOpen(ctx, q.Plan); err != nil {
@@ -348,11 +351,34 @@ func (pl *Plans) partOf(p *undo.Draft) (number uint64, err error) {
 }
 
 func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
-	var paths []store.Path
+	if err := pl.look(ctx); err != nil {
+		return nil, err
+	}
+	paths, seq, err := pl.moment(q)
+	if err != nil {
+		return nil, err
+	}
+	return planner.Restore(paths, seq)
+}
+
+// look brings the log up to date. What is already as it was needs no step: that must be
+// true of the files, not only of the log.
+func (pl *Plans) look(ctx context.Context) error {
+	for _, update := range []func(context.Context) error{pl.survey.UpdateAll, pl.survey.UpdateBeside, pl.survey.UpdateKnown} {
+		if err := update(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moment is what a restore asks for: paths, none for the whole tree, and the newest
+// version then.
+func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err error) {
 	for _, raw := range q.Paths {
 		p, err := pl.paths.Clean(raw)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if p == "" {
 			paths = nil
@@ -360,19 +386,6 @@ func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner un
 		}
 		paths = append(paths, p)
 	}
-	// What is already as it was needs no step: that must be true of the files, not only
-	// of the log.
-	if err := pl.survey.UpdateAll(ctx); err != nil {
-		return nil, err
-	}
-	if err := pl.survey.UpdateBeside(ctx); err != nil {
-		return nil, err
-	}
-	if err := pl.survey.UpdateKnown(ctx); err != nil {
-		return nil, err
-	}
-	var seq uint64
-	var err error
 	switch {
 	case q.Session != "":
 		var id store.SessionID
@@ -391,10 +404,7 @@ func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner un
 	default:
 		err = wire.Errorf(wire.ErrBadRequest, "give --at TIME, a version, or session-start", "say what moment is to be restored")
 	}
-	if err != nil {
-		return nil, err
-	}
-	return planner.Restore(paths, seq)
+	return paths, seq, err
 }
 
 func planOut(p *store.Plan) wire.Plan {
