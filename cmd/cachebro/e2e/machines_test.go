@@ -62,6 +62,26 @@ func TestOtherMachines(t *testing.T) {
 	if out := p.cb("show", "--machine", id[:8], p.path("a.txt")+"@1"); out != "one\n" {
 		t.Errorf("show @1: %q", out)
 	}
+	for arg, want := range map[string]string{id + ":" + p.path("a.txt"): "one\ntwo of the other\n", id[:8] + ":" + p.path("a.txt") + "@1": "one\n"} {
+		if out := p.cb("show", arg); out != want {
+			t.Errorf("show %s: %q", arg, out)
+		}
+	}
+	if out := p.cb("diff", id+":"+p.path("a.txt")); !strings.Contains(out, "--- "+id+":a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n one\n-two of the other\n+mine\n") {
+		t.Errorf("diff with the file here: %s", out)
+	}
+	if out := p.cb("diff", id+":"+p.path("b.txt")); out != "" {
+		t.Errorf("diff of what is equal: %s", out)
+	}
+	if out := p.cb("diff", "--json", id+":"+p.path("lost.txt")+"@1"); !strings.Contains(out, `"removed":1`) {
+		t.Errorf("diff with what is not here: %s", out)
+	}
+	p.refuse(1, "show", "nobody:"+p.path("a.txt"))
+	p.refuse(2, "diff", "--since", "1h", id+":"+p.path("a.txt"))
+	p.write("odd:name", "odd\n")
+	if out := p.sh("cd " + p.dir + " && " + p.command().Path + " show odd:name@1"); out != "odd\n" {
+		t.Errorf("a file with a colon: %q", out)
+	}
 	if out := p.cb("diff", "--machine", id, p.path("a.txt")); !strings.Contains(out, "+two of the other") {
 		t.Errorf("diff: %s", out)
 	}

@@ -1,27 +1,37 @@
 package history
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
+	"cachebro/store/diff"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 )
 
 // ShowCommand is cachebro show.
 func ShowCommand() cli.Command {
 	return cli.Command{
-		Name: "show", Group: cli.GroupEvery, Args: "PATH[@VERSION] | #SEQ", Short: "a file's content as it was",
+		Name: "show", Group: cli.GroupEvery, Args: "[NAME:]PATH[@VERSION] | #SEQ", Short: "a file's content as it was",
 		Long: `Writes the content of a version, byte for byte, to standard output. VERSION is a
 number from log (@3), a step back from the newest (@-1), or a time (@12:40,
 @10m). #SEQ is a sequence number from log. Without a version: the newest one.
+NAME:PATH is the file in the history of another machine, as with --machine NAME; a file
+here whose name has a colon is ./NAME:PATH.
 
 Examples:
   cachebro show src/main.go@-1
   cachebro show src/main.go@12:40 > main.go.old
-  cachebro show '#812'`,
+  cachebro show '#812'
+  cachebro show build-7:src/main.go@3`,
 		Run: runShow,
 	}
 }
@@ -38,6 +48,9 @@ func runShow(ctx context.Context, e *cli.Env) error {
 	path, q, err := e.SplitVersion(args[0])
 	if err != nil {
 		return err
+	}
+	if *machine == "" {
+		*machine, path = machines.Split(e, path)
 	}
 	if path == "" && q.Seq == 0 {
 		return e.Usagef("show: a path is missing before %s", cli.Quote(args[0]))
@@ -81,15 +94,18 @@ func runShow(ctx context.Context, e *cli.Env) error {
 // DiffCommand is cachebro diff.
 func DiffCommand() cli.Command {
 	return cli.Command{
-		Name: "diff", Group: cli.GroupEvery, Args: "[PATH]", Short: "what changed between two versions or moments",
+		Name: "diff", Group: cli.GroupEvery, Args: "[[NAME:]PATH[@VERSION]]", Short: "what changed between two versions or moments",
 		Long: `A unified diff that patch and git apply understand. Without --from: since the
 version before the newest one; without --to: up to the file as it is now. For a
-directory or the whole project give --since.
+directory or the whole project give --since. NAME:PATH is the file in the history of
+another machine, its newest version or the one after an @, against the file here; with
+--machine NAME both sides are that machine's.
 
 Examples:
   cachebro diff src/main.go
   cachebro diff src/main.go --from 3 --to -1
-  cachebro diff --since 10m`,
+  cachebro diff --since 10m
+  cachebro diff build-7:src/main.go`,
 		Run: runDiff,
 	}
 }
@@ -117,6 +133,18 @@ func runDiff(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	q.Context = *lines
+	if *machine == "" && len(args) > 0 {
+		path, v, err := e.SplitVersion(args[0])
+		if err != nil {
+			return err
+		}
+		if name, path := machines.Split(e, path); name != "" {
+			if *from != "" || *to != "" || !q.Since.IsZero() {
+				return e.Usagef("diff: %s: give a version after an @, and not --from, --to or --since", cli.Quote(args[0]))
+			}
+			return diffElsewhere(ctx, e, name, path, v, *lines, *asJSON)
+		}
+	}
 	path := cli.First(args, ".")
 	if len(args) > 0 && *from == "" && *to == "" {
 		var v wire.ShowQuery
@@ -144,6 +172,51 @@ func runDiff(ctx context.Context, e *cli.Env) error {
 	return printDiff(ctx, e, c, q, *asJSON)
 }
 
+// diffElsewhere compares a version of another machine with the file here.
+func diffElsewhere(ctx context.Context, e *cli.Env, machine, path string, v wire.ShowQuery, lines int, asJSON bool) error {
+	t, c, err := machines.Open(ctx, e, machine, path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if v.Path = t.Rel; len(t.Rel) == 0 {
+		return e.Usagef("diff: name a file of %s", cli.Quote(machine))
+	}
+	var of wire.Version
+	there, err := c.Call(ctx, wire.MShow, v, nil, &of)
+	if err != nil {
+		return err
+	}
+	if of.NoContent != "" {
+		return cli.Hintf("cachebro log --machine "+cli.Arg(machine)+" "+cli.Arg(path), "version #%d of %s has no content: %s", of.Seq, cli.Quote(path), of.NoContent)
+	}
+	if len(of.Target) > 0 {
+		there = append(of.Target, '\n')
+	}
+	name := filepath.Join(t.Base(), string(t.Rel))
+	here, err := os.ReadFile(name)
+	if to, lerr := os.Readlink(name); lerr == nil {
+		here, err = []byte(to+"\n"), nil
+	}
+	label := cli.Quote(string(t.Rel))
+	if errors.Is(err, fs.ErrNotExist) {
+		label, err = os.DevNull, nil
+	}
+	if err != nil {
+		return err
+	}
+	var a wire.DiffAnswer
+	var body []byte
+	if !bytes.Equal(here, there) {
+		if a.Files, a.Binary = 1, text.Binary(here) || text.Binary(there); !a.Binary {
+			body = diff.Unified(cli.Quote(machine+":"+string(t.Rel)), label, there, here, lines)
+			changed := diff.Compare(there, here)
+			a.Added, a.Removed = changed.Added(), changed.Removed()
+		}
+	}
+	return showDiff(e, t.Rel, a, body, asJSON)
+}
+
 // printDiff prints one answer.
 func printDiff(ctx context.Context, e *cli.Env, c *wire.Client, q wire.DiffQuery, asJSON bool) error {
 	var a wire.DiffAnswer
@@ -151,11 +224,15 @@ func printDiff(ctx context.Context, e *cli.Env, c *wire.Client, q wire.DiffQuery
 	if err != nil {
 		return err
 	}
+	return showDiff(e, q.Path, a, body, asJSON)
+}
+
+func showDiff(e *cli.Env, path []byte, a wire.DiffAnswer, body []byte, asJSON bool) error {
 	if asJSON {
 		return e.PrintJSON(map[string]any{"files": a.Files, "added": a.Added, "removed": a.Removed, "binary": a.Binary, "diff": string(body)})
 	}
 	if a.Binary && len(body) == 0 {
-		_, err := fmt.Fprintf(e.Stdout, "%s is binary and differs\n", cli.Quote(string(q.Path)))
+		_, err := fmt.Fprintf(e.Stdout, "%s is binary and differs\n", cli.Quote(string(path)))
 		return err
 	}
 	return e.Page(func(w io.Writer) error {

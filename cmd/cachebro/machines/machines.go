@@ -30,6 +30,22 @@ func Flag(fs *pflag.FlagSet) *string {
 	return fs.String("machine", "", "in the history of this machine (its `NAME` or id, see cachebro machines)")
 }
 
+// Split takes "NAME:PATH" apart, which means PATH in the history of a machine. A name that
+// exists as it stands is a path, colons and all, and so is one with a slash before the
+// colon.
+func Split(e *cli.Env, arg string) (machine, path string) {
+	name, rest, ok := strings.Cut(arg, ":")
+	if !ok || name == "" || rest == "" || strings.ContainsAny(name, "/@#") {
+		return "", arg
+	}
+	if abs, err := e.Abs(arg); err == nil {
+		if _, err := os.Lstat(abs); err == nil {
+			return "", arg
+		}
+	}
+	return name, rest
+}
+
 // identityEnv names a file of age identities for all commands that read.
 const identityEnv = "CACHEBRO_IDENTITY"
 
