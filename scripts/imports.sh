@@ -111,7 +111,7 @@ owner() {
 	github.com/spf13/pflag) echo "cmd/..." ;;
 	mvdan.cc/sh/*) echo "hooks hooks/..." ;;
 	filippo.io/age) echo "store/remote" ;;
-	github.com/minio/minio-go/*) echo "store/remote" ;;
+	github.com/minio/minio-go/*) echo "store/remote store/remote/remotetest" ;;
 	github.com/jackc/pgx/* | github.com/pressly/goose/*) echo "store/fleet" ;;
 	github.com/redis/go-redis/*) echo "store/memo/results store/memo/results/..." ;;
 	github.com/buildkite/terminal-to-html/*) echo "" ;; # tests only

@@ -100,7 +100,7 @@ func (b *build) materials(ctx context.Context) error {
 	found := map[string]module{}
 	for _, t := range b.targets {
 		out, err := command(ctx, []string{"GOOS=" + t.os, "GOARCH=" + t.arch, "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"},
-			"go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{.Sum}}{{end}}{{end}}", "./cmd/cachebro")
+			"go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{.Sum}}{{end}}{{end}}", "./cmd/cachebro", "./cmd/cachebro-fleet")
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (b *build) materials(ctx context.Context) error {
 	}
 	slices.SortFunc(all, func(a, b module) int { return strings.Compare(a.Path, b.Path) })
 	var w strings.Builder
-	fmt.Fprintf(&w, "cachebro contains the following modules, under these licences.\n")
+	fmt.Fprintf(&w, "cachebro and cachebro-fleet contain the following modules, under these licences.\n")
 	for _, m := range all {
 		texts, err := licences(m.Dir)
 		if err != nil {

@@ -63,6 +63,16 @@ func (b *build) archives(context.Context) error {
 		if err := b.tarball(base+".tar.gz", files); err != nil {
 			return err
 		}
+		base = fmt.Sprintf("cachebro-fleet-%s-%s-%s", b.version, t.os, t.arch)
+		files = []file{{base + "/bin/cachebro-fleet", b.fleet(t), 0o755}, {base + "/fleet.md", filepath.Join("doc", "fleet.md"), 0o644}}
+		for _, d := range docs {
+			if d.name == "LICENSE" || d.name == "THIRD-PARTY-LICENSES" {
+				files = append(files, file{base + "/" + d.name, d.from, d.mode})
+			}
+		}
+		if err := b.tarball(base+".tar.gz", files); err != nil {
+			return err
+		}
 	}
 	return nil
 }

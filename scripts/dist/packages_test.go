@@ -21,7 +21,7 @@ import (
 func testBuild(t *testing.T) *build {
 	t.Helper()
 	b := &build{out: t.TempDir(), work: t.TempDir(), version: "1.2.3", made: time.Unix(1e9, 0).UTC(), targets: []target{{"linux", "amd64"}, {"darwin", "arm64"}}}
-	for _, f := range []string{"linux-amd64/cachebro", "darwin-arm64/cachebro", "doc/THIRD-PARTY-LICENSES", "doc/man/man1/cachebro.1"} {
+	for _, f := range []string{"linux-amd64/cachebro", "linux-amd64/cachebro-fleet", "darwin-arm64/cachebro", "darwin-arm64/cachebro-fleet", "doc/LICENSE", "doc/THIRD-PARTY-LICENSES", "doc/man/man1/cachebro.1"} {
 		f = filepath.Join(b.work, f)
 		if err := os.MkdirAll(filepath.Dir(f), 0o755); err != nil {
 			t.Fatal(err)
@@ -148,7 +148,7 @@ func TestSameBytes(t *testing.T) {
 		return string(sums)
 	}
 	first, again := read(), read()
-	if first != again || strings.Count(first, "\n") != 6 {
+	if first != again || strings.Count(first, "\n") != 8 {
 		t.Errorf("two builds:\n%s\n%s", first, again)
 	}
 }
@@ -191,5 +191,20 @@ func TestOwnDirectories(t *testing.T) {
 	}
 	if own["/usr/share"] || own["/usr/share/doc"] {
 		t.Error("a directory of others")
+	}
+}
+
+// TestFleetTarball: the program for many machines is apart, with its document and the
+// licences of what it contains.
+func TestFleetTarball(t *testing.T) {
+	t.Chdir(filepath.Join("..", ".."))
+	b := testBuild(t)
+	for _, t2 := range []string{"linux-amd64", "darwin-arm64"} {
+		base := "cachebro-fleet-1.2.3-" + t2
+		files := unpack(t, filepath.Join(b.out, base+".tar.gz"))
+		if len(files) != 4 || files[base+"/bin/cachebro-fleet"] != "/"+t2+"/cachebro-fleet" || !strings.HasPrefix(files[base+"/fleet.md"], "# ") ||
+			files[base+"/LICENSE"] == "" || files[base+"/THIRD-PARTY-LICENSES"] == "" {
+			t.Errorf("%s: %.200q", base, files)
+		}
 	}
 }

@@ -7,6 +7,7 @@ package remotetest
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/md5"
 	"encoding/hex"
 	"encoding/xml"
@@ -28,6 +29,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
 // Fault is what happens to a request.
@@ -61,6 +65,8 @@ type Server struct {
 
 	inner http.Handler
 	dir   string // of versitygw; "": the objects are ours
+	// direct asks versitygw, without faults in between.
+	direct *minio.Client
 
 	mu      sync.Mutex
 	objects map[string][]byte
@@ -167,10 +173,9 @@ func (s *Server) Object(key string) []byte {
 func (s *Server) Set(key string, b []byte) {
 	s.t.Helper()
 	if s.dir != "" {
-		name := filepath.Join(s.dir, Bucket, key)
-		err := os.Remove(name)
-		if b != nil {
-			err = errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, b, 0o644))
+		err := os.Remove(filepath.Join(s.dir, Bucket, key))
+		if b != nil { // by the server: without its ETag a file is no object
+			_, err = s.direct.PutObject(context.Background(), Bucket, key, bytes.NewReader(b), int64(len(b)), minio.PutObjectOptions{})
 		}
 		if err != nil {
 			s.t.Fatal(err)
@@ -403,6 +408,9 @@ func (s *Server) versity(bin string) {
 		if time.Now().After(end) {
 			s.t.Fatal("versitygw does not answer")
 		}
+	}
+	if s.direct, err = minio.New(at, &minio.Options{Creds: credentials.NewStaticV4(Key, Secret, ""), Region: "us-east-1", BucketLookup: minio.BucketLookupPath}); err != nil {
+		s.t.Fatal(err)
 	}
 	to := &url.URL{Scheme: "http", Host: at}
 	s.inner = &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
