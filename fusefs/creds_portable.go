@@ -1,4 +1,4 @@
-//go:build portable
+//go:build portable || darwin
 
 package fusefs
 

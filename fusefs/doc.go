@@ -5,11 +5,11 @@
 //
 // # How a request travels
 //
-// A device loop (loop_linux.go) owns one operating system thread per pending
+// A device loop (loop.go) owns one operating system thread per pending
 // request, reads from /dev/fuse and lets go-fuse's ProtocolServer decode the
 // request and call the overlay, a fuse.RawFileSystem. The operations lie in
 // one file per family. Files of the source are reached by name relative to
-// the descriptor of a directory (resolve_linux.go), never by an absolute path,
+// the descriptor of a directory (resolve.go), never by an absolute path,
 // because in the usual case the mountpoint covers the source. The system calls
 // for that are in package sys.
 //
@@ -32,7 +32,7 @@
 // # Taking over
 //
 // With Options.Ledger a killed server can be replaced on the same connection, and
-// no program on the mount notices; see takeover_linux.go.
+// no program on the mount notices; see takeover.go.
 //
 // # Why not passthrough
 //

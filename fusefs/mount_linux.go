@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,8 +28,14 @@ var (
 )
 
 // mountDevice mounts opt.Mountpoint and returns the /dev/fuse descriptor. It
-// calls mount(2) where that is allowed and fusermount3 otherwise.
-func mountDevice(opt *Options) (int, error) {
+// calls mount(2) where that is allowed and fusermount3 otherwise. mounted waits until
+// the mount is there, which it is at once.
+func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
+	fd, err = mountNow(opt)
+	return fd, func() error { return nil }, err
+}
+
+func mountNow(opt *Options) (int, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(opt.Mountpoint, &st); err != nil {
 		return -1, &os.PathError{Op: "mount", Path: opt.Mountpoint, Err: err}
@@ -136,11 +141,6 @@ func helperError(stderr string, err error) error {
 	return errors.New(msg)
 }
 
-// escape protects what separates mount options.
-func escape(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(s)
-}
-
 // receive gets one descriptor from a unix socket.
 func receive(sock int) (int, error) {
 	oob := make([]byte, unix.CmsgSpace(4))
@@ -189,23 +189,3 @@ func unmount(mountpoint string, lazy bool) error {
 	}
 	return fmt.Errorf("unmount %s: %w", mountpoint, err)
 }
-
-// Unmount takes a mount away and does not wait for the end of its server, which
-// serves copies of the mount in other mount namespaces. ErrBusy: something is
-// open on it; then nothing has changed.
-func Unmount(mountpoint string) error {
-	var err error
-	for try := range 5 {
-		// Files that were closed a moment ago are released in the background.
-		if err = unmount(mountpoint, false); !errors.Is(err, ErrBusy) {
-			break
-		}
-		time.Sleep(time.Duration(try+1) * 10 * time.Millisecond)
-	}
-	return err
-}
-
-// Detach takes a mount away at once, whoever uses it: they keep what they have
-// open, everybody else sees what was mounted over. It needs no answer from the
-// process that serves the mount.
-func Detach(mountpoint string) error { return unmount(mountpoint, true) }

@@ -94,7 +94,7 @@ func newHeirs(t *testing.T) *heirs {
 	if h.ledger, err = NewLedger(); err != nil {
 		t.Fatal(err)
 	}
-	fd, err := mountDevice(&Options{Source: h.source, Mountpoint: dir, AllowOther: os.Geteuid() == 0})
+	fd, err := mountNow(&Options{Source: h.source, Mountpoint: dir, AllowOther: os.Geteuid() == 0})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ step "vet and build for darwin"
 
 step "the overlay without O_PATH, openat2 and /proc/self/fd"
 # What darwin has instead (fusefs/sys), with the same tests on real mounts.
-CACHEBRO_NEED_FUSE=1 go test -tags portable -count=1 -timeout 5m ./fusefs ./fusefs/sys ./fusefs/capture
+CACHEBRO_NEED_FUSE=1 go test -tags portable -count=1 -timeout 5m ./fusefs ./fusefs/sys ./fusefs/procfs ./fusefs/capture
 
 step "race detector"
 # Without its pause at the end of every process; the stdio tests start hundreds.

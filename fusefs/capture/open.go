@@ -14,7 +14,7 @@ func openRoot(dir *os.File) *os.Root {
 		return nil
 	}
 	// Through the descriptor: the directory's path may be under the mount.
-	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
+	root, err := os.OpenRoot(fmt.Sprintf("%s/%d", ownFDs, dir.Fd()))
 	if err != nil {
 		return nil
 	}

@@ -36,3 +36,6 @@ func (s *source) beneath(name string, path bool) (f *os.File, known bool) {
 	}
 	return nil, false
 }
+
+// ownFDs is where our own descriptors have names.
+const ownFDs = "/proc/self/fd"

@@ -9,7 +9,7 @@ import (
 // openRoot opens the directory again through its descriptor, so that a mount
 // that covers its path later makes no difference.
 func openRoot(dir *os.File) (*os.Root, error) {
-	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
+	root, err := os.OpenRoot(fmt.Sprintf("%s/%d", ownFDs, dir.Fd()))
 	if err != nil {
 		if root, err = os.OpenRoot(dir.Name()); err != nil {
 			return nil, fmt.Errorf("open the source for its ignore rules: %w", err)

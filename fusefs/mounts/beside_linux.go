@@ -108,9 +108,9 @@ func wayTo(mounts []Mount, dev, place string) (string, bool) {
 
 // Shared names the kind of file system that dir is on if others may change it
 // without this machine knowing; "" if not.
-func Shared(dir string) string {
+func Shared(dir *os.File) string {
 	var st unix.Statfs_t
-	if unix.Statfs(dir, &st) != nil {
+	if unix.Fstatfs(int(dir.Fd()), &st) != nil {
 		return ""
 	}
 	return map[uint32]string{

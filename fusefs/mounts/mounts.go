@@ -79,7 +79,11 @@ func Answers(point string, limit time.Duration) error {
 	done := make(chan error, 1)
 	go func() {
 		var st syscall.Statfs_t
-		done <- syscall.Statfs(point, &st)
+		err := syscall.Statfs(point, &st)
+		if err == nil && dead(&st) {
+			err = syscall.ENOTCONN
+		}
+		done <- err
 	}()
 	t := time.NewTimer(limit)
 	defer t.Stop()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -131,3 +132,6 @@ func Holders(dev string) []Holder {
 		return Holder{}, false
 	})
 }
+
+// dead: a mount that nobody serves answers with an error.
+func dead(*syscall.Statfs_t) bool { return false }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 
+	"cachebro/fusefs/procfs"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -63,19 +65,38 @@ func Beside(string) []Proc { return nil }
 // WayBeside finds nothing.
 func WayBeside([]Mount, string) (string, bool) { return "", false }
 
-// Shared knows nothing here.
-func Shared(string) string { return "" }
-
-// Scan knows no processes here: there is no /proc.
-func Scan(string, map[int]bool, bool, func(int) bool) []Proc { return nil }
-
-// Running reports whether a process with this pid exists.
-func Running(pid int, _ uint64) bool {
-	return pid > 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+// Shared names the kind of file system that a directory is on, where others than this
+// machine can change it; "" for the usual ones.
+func Shared(dir *os.File) string {
+	var st unix.Statfs_t
+	if unix.Fstatfs(int(dir.Fd()), &st) != nil {
+		return ""
+	}
+	return map[string]string{"nfs": "NFS", "smbfs": "SMB", "afpfs": "AFP", "webdav": "WebDAV"}[unix.ByteSliceToString(st.Fstypename[:])]
 }
 
-// Ours tells our own processes; here only this one.
-func Ours(pid int) bool { return pid == os.Getpid() }
+// TellsOutside: Scan tells who stands on the source from before the mount. Here a working
+// directory is known by its path alone, which is the same in the mount.
+const TellsOutside = false
 
-// FindMountd finds nothing here.
-func FindMountd(string) int { return 0 }
+// Scan finds the processes that have their working directory in dir, for inside; who
+// stands on the source from before is not to be told.
+func Scan(dir string, _ map[int]bool, inside bool, skip func(int) bool) []Proc {
+	if !inside {
+		return nil
+	}
+	found := eachProcess(func(pid int) (Proc, bool) {
+		at := procfs.Dir(pid)
+		if at == "" || !Within(at, dir) || skip != nil && skip(pid) {
+			return Proc{}, false
+		}
+		st, err := procfs.ReadStat(pid)
+		return Proc{PID: pid, Start: st.Start, Comm: st.Comm, How: "working directory", Path: at}, err == nil
+	})
+	sortProcs(found)
+	return found
+}
+
+// dead: macFUSE's kernel makes up the answer of a mount that nobody serves, without a
+// single block (osxfuse/fuse_vfsops.c, fuse_vfsop_getattr).
+func dead(st *syscall.Statfs_t) bool { return st.Blocks == 0 }

@@ -2,8 +2,11 @@ package mounts
 
 import (
 	"fmt"
+	"path/filepath"
 	"sort"
 	"strings"
+
+	"cachebro/fusefs/procfs"
 )
 
 // Proc is a process that uses something in a directory.
@@ -46,4 +49,52 @@ func Split(outside []Proc) (stand, ways []Proc) {
 
 func sortProcs(ps []Proc) {
 	sort.Slice(ps, func(i, j int) bool { return ps[i].PID < ps[j].PID })
+}
+
+// Running reports whether a process with this pid and start time exists; start
+// 0 matches any. One that is dead, only not yet reaped, does not.
+func Running(pid int, start uint64) bool {
+	st, err := procfs.ReadStat(pid)
+	return err == nil && st.State != 'Z' && (start == 0 || st.Start == start)
+}
+
+// Stopped reports whether a process was told to stop (SIGSTOP) and not yet to go on.
+func Stopped(pid int) bool {
+	st, err := procfs.ReadStat(pid)
+	return err == nil && st.State == 'T'
+}
+
+// Ours tells cachebro's own processes by program and sub-command: they hold the
+// source open on purpose, or end in a moment.
+func Ours(pid int) bool {
+	args := procfs.Args(pid)
+	if len(args) < 2 || filepath.Base(args[0]) != "cachebro" {
+		return false
+	}
+	switch args[1] {
+	case "supervise", "mountd", "daemon", "mount", "run", "private", "up", "hook":
+		return true
+	}
+	return false
+}
+
+// FindMountd looks for the process that serves mountpoint, 0 if there is none
+// to be seen.
+func FindMountd(mountpoint string) int {
+	found := eachProcess(func(pid int) (int, bool) {
+		args := procfs.Args(pid)
+		if len(args) < 3 || args[1] != "mountd" || !Ours(pid) {
+			return 0, false
+		}
+		for i, a := range args[:len(args)-1] {
+			if a == "--mountpoint" && args[i+1] == mountpoint {
+				return pid, true
+			}
+		}
+		return 0, false
+	})
+	if len(found) == 0 {
+		return 0
+	}
+	return found[0]
 }

@@ -1,4 +1,4 @@
-//go:build linux || darwin
+//go:build portable || darwin
 
 package procfs
 
@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// What darwin's kernel tells of a process, in bytes. It is built on Linux, too, so that
-// its tests run there.
+// What darwin's kernel tells of a process, in bytes. Beside darwin it is
+// built with the tag "portable", so that its tests run on Linux.
 
 // kernArgs takes the answer of sysctl kern.procargs2 apart: the number of arguments in
 // four bytes, the program's path, NULs up to the next boundary, the arguments and the

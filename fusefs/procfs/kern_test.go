@@ -1,3 +1,5 @@
+//go:build portable || darwin
+
 package procfs
 
 import (

@@ -68,3 +68,28 @@ func Sync(fd int, content bool) error {
 	}
 	return unix.Fsync(fd)
 }
+
+// AccessACL and DefaultACL: access control lists are no extended attributes here.
+const (
+	AccessACL  = ""
+	DefaultACL = ""
+)
+
+// OpenFlags are the flags of open(2) that only this system has, and that concern the
+// descriptor: none.
+const OpenFlags = 0
+
+// Memory makes a file that lies in memory and has no name: ENOTSUP.
+func Memory(string) (int, error) { return -1, unix.ENOTSUP }
+
+// NoUmask has files made with the modes that are said, by the whole process: the umask
+// is no thread's here.
+func NoUmask() { unix.Umask(0) }
+
+// Populate would give memory its pages before they are written.
+func Populate([]byte) {}
+
+// SetFlags sets the flags of chflags(2).
+func SetFlags(f Ref, flags uint32) error {
+	return xattrs(f, func(fd int) error { return unix.Fchflags(fd, int(flags)) })
+}

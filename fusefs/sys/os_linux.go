@@ -82,3 +82,20 @@ func Sync(fd int, content bool) error {
 	}
 	return unix.Fsync(fd)
 }
+
+// OpenFlags are the flags of open(2) that only this system has, and that concern the
+// descriptor.
+const OpenFlags = unix.O_NOATIME | unix.O_LARGEFILE
+
+// Memory makes a file that lies in memory and has no name.
+func Memory(name string) (int, error) { return unix.MemfdCreate(name, unix.MFD_CLOEXEC) }
+
+// NoUmask has the calling thread make files with the modes that it says. Where unshare
+// is forbidden (seccomp in a container) that is so for the whole process.
+func NoUmask() {
+	_ = unix.Unshare(unix.CLONE_FS)
+	unix.Umask(0)
+}
+
+// Populate gives memory its pages before they are written.
+func Populate(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_WRITE) }

@@ -17,14 +17,23 @@ import (
 // doctorMachine looks at what a mount needs of the machine.
 func doctorMachine(e *cli.Env) []Finding {
 	if runtime.GOOS != "linux" {
-		return []Finding{wrong("system", "doc/macos.md says what is missing; reads, hooks and search work without a mount",
-			"%s/%s: no mount yet; built and tested through the portable layer, not yet run on a Mac by us", runtime.GOOS, runtime.GOARCH)}
+		return macFindings()
 	}
 	out := []Finding{fuseFinding(), kernelFinding()}
 	if os.Getuid() != 0 {
 		out = append(out, fusermountFinding(), otherUsersFinding())
 	}
 	return out
+}
+
+// macFindings: what a mount uses there was tested on Linux alone, and it does less.
+func macFindings() []Finding {
+	found := good("macFUSE", "installed; whether macOS lets it run shows when it mounts")
+	if why, fix := mounting.FuseProblem(); why != "" {
+		found = wrong("macFUSE", fix, "%s: shell changes cannot be undone; reads still save", why)
+	}
+	return []Finding{found, good("system", "%s/%s: built and tested through the portable layer, not yet run on a Mac by us; "+
+		"a mount ends with its process, serves its own user alone, and looks at the source again each second (doc/macos.md)", runtime.GOOS, runtime.GOARCH)}
 }
 
 func fuseFinding() Finding {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -44,8 +43,6 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 		if m.Mountpoint, err = ExistingDir(e, f.at); err != nil {
 			return m, err
 		}
-	} else if runtime.GOOS != "linux" {
-		return m, cli.Hintf("mkdir ~/watched && cachebro mount "+cli.Arg(dir)+" --at ~/watched", "a mount in place needs Linux")
 	}
 	if m.Root == "/" {
 		return m, cli.Hintf("cd ~/src/app, or wherever the project is, and once more", "the root directory cannot be a project")
@@ -259,14 +256,7 @@ func (n *NoFuse) Unwrap() error { return n.error }
 
 // CheckFuse: is there FUSE, and may we use it?
 func CheckFuse(e *cli.Env, private bool) error {
-	if runtime.GOOS != "linux" {
-		return nil
-	}
-	helper := true
-	if os.Getuid() != 0 && !private {
-		_, err := exec.LookPath("fusermount3")
-		helper = err == nil
-	}
+	helper := private || HasHelper()
 	// The device first: without it fusermount3 mounts nothing either.
 	if why, fix := FuseProblem(); why != "" {
 		if !helper {
@@ -288,6 +278,9 @@ func allowOther(e *cli.Env, f MountFlags, m *PlannedMount) (bool, error) {
 	}
 	if os.Getuid() == 0 || UserAllowOther() {
 		return true, nil
+	}
+	if runtime.GOOS == "darwin" { // by the option alone, for an administrator
+		return f.allowOther, nil
 	}
 	if f.allowOther {
 		return false, cli.Hintf("echo user_allow_other | sudo tee -a /etc/fuse.conf", "--allow-other needs user_allow_other in /etc/fuse.conf")

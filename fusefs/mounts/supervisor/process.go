@@ -44,8 +44,8 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	outside := []mounts.Proc(nil)
-	shared := mounts.Shared(fmt.Sprintf("/proc/self/fd/%d", from.Source.Fd()))
-	if !c.Private && c.InPlace() && shared == "" {
+	shared := mounts.Shared(from.Source)
+	if !c.Private && c.InPlace() && shared == "" && mounts.TellsOutside {
 		outside = append(standing(c), mounts.Beside(c.Mountpoint)...)
 		if len(outside) == 0 {
 			s.setOutside(false)

@@ -1,9 +1,12 @@
 package source
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
+	"unsafe"
 
 	"cachebro/store"
 )
@@ -11,9 +14,14 @@ import (
 // errEscapes is returned for a path that leaves the root.
 var errEscapes = errors.New("path escapes from the project")
 
+// rootOf opens the directory through its descriptor: a mount may cover its path.
+func rootOf(dir *os.File) (*os.Root, error) {
+	return os.OpenRoot(fmt.Sprintf("/dev/fd/%d", dir.Fd()))
+}
+
 // OpenBeneath: os.Root walks component by component, since there is no openat2.
 func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
-	r, err := os.OpenRoot(dir.Name())
+	r, err := rootOf(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +54,7 @@ func StatOf(f *os.File) (store.Stat, error) {
 }
 
 func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
-	r, err := os.OpenRoot(dir.Name())
+	r, err := rootOf(dir)
 	if err != nil {
 		return store.Stat{}, "", err
 	}
@@ -74,4 +82,14 @@ func fromInfo(fi os.FileInfo) store.Stat {
 		Dev: uint64(st.Dev), Ino: st.Ino, Mode: uint32(st.Mode), Nlink: uint32(st.Nlink), UID: st.Uid, GID: st.Gid,
 		Size: st.Size, Mtime: fi.ModTime().UnixNano(), Ctime: ctime(st),
 	}
+}
+
+// nameOf is a path of an open file.
+func nameOf(f *os.File) (string, error) {
+	var buf [1024]byte // MAXPATHLEN
+	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), syscall.F_GETPATH, uintptr(unsafe.Pointer(&buf[0]))); errno != 0 {
+		return "", errno
+	}
+	name, _, _ := bytes.Cut(buf[:], []byte{0})
+	return string(name), nil
 }

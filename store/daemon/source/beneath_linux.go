@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"cachebro/fusefs/kernelfs"
 	"cachebro/store"
@@ -118,3 +119,12 @@ func fromStatx(x *unix.Statx_t) store.Stat {
 }
 
 func ns(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
+
+// nameOf is a path of an open file that has a name.
+func nameOf(f *os.File) (string, error) {
+	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	if err == nil && strings.HasSuffix(name, " (deleted)") {
+		err = os.ErrNotExist
+	}
+	return name, err
+}

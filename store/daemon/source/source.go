@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -245,12 +244,12 @@ func (s *Source) RealName(ctx context.Context, f *os.File) (store.Path, bool) {
 		return "", false
 	}
 	defer s.Release(d)
-	top, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", d.File.Fd()))
+	top, err := nameOf(d.File)
 	if err != nil {
 		return "", false
 	}
-	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
-	if err != nil || strings.HasSuffix(name, " (deleted)") {
+	name, err := nameOf(f)
+	if err != nil {
 		return "", false
 	}
 	rel, ok := onwire.Below(name, top)

@@ -1,0 +1,61 @@
+package mounting
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+// containerFix is for whoever starts the container: from inside nothing helps.
+const containerFix = `start the container with --device /dev/fuse --cap-add SYS_ADMIN --security-opt apparmor=unconfined (in devcontainer.json: "runArgs")`
+
+// FuseProblem says why /dev/fuse is of no use here, and what mends it; "" when
+// it can be opened.
+func FuseProblem() (why, fix string) {
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err == nil {
+		f.Close()
+		return "", ""
+	}
+	sudo := "sudo "
+	if os.Getuid() == 0 {
+		sudo = ""
+	}
+	switch {
+	case errors.Is(err, syscall.EACCES) && sudo != "":
+		// Its mode is at fault, in a container too.
+		return "/dev/fuse cannot be opened (permission denied)", "sudo chmod 666 /dev/fuse"
+	case errors.Is(err, fs.ErrNotExist):
+		why, fix = "there is no /dev/fuse on this machine", sudo+"modprobe fuse"
+	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.ENXIO):
+		why, fix = "/dev/fuse is there, but the kernel has no FUSE", sudo+"modprobe fuse"
+	default:
+		why = fmt.Sprintf("/dev/fuse cannot be opened (%v)", errors.Unwrap(err))
+	}
+	if inContainer() || fix == "" {
+		fix = containerFix
+	}
+	return why, fix
+}
+
+// inContainer: the marks that Docker, Podman, systemd-nspawn and Kubernetes leave.
+func inContainer() bool {
+	for _, name := range []string{"/.dockerenv", "/run/.containerenv", "/run/systemd/container"} {
+		if _, err := os.Lstat(name); err == nil {
+			return true
+		}
+	}
+	b, err := os.ReadFile("/proc/1/cgroup")
+	text := string(b)
+	return err == nil && (strings.Contains(text, "docker") || strings.Contains(text, "kubepods") || strings.Contains(text, "/lxc/"))
+}
+
+// HasHelper: we are root, or there is somebody who mounts for us.
+func HasHelper() bool {
+	_, err := exec.LookPath("fusermount3")
+	return err == nil || os.Getuid() == 0
+}

@@ -1,0 +1,147 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// resendBit marks a request that was sent before, to a server that died with
+// it: FUSE_UNIQUE_RESEND.
+const resendBit = 1 << 63
+
+// attempt is a change of names that is under way. If the server dies during it, the
+// successor gets the same request again and must tell whether the change was made: a
+// second unlink finds nothing, and a second exchange undoes the first. Repeating a
+// write, a truncation or a change of attributes does no harm, so these are no
+// attempts. An attempt ends after the reply was written.
+type attempt struct {
+	unique  atomic.Uint64 // 0: free
+	state   atomic.Uint32 // attemptBegun, attemptTold
+	server  uint32        // ledgerHead.serving when it was noted
+	began   int64         // ns
+	a, b    key           // what has the name, and the new name of a rename
+	mode    uint32        // of a
+	nlink   uint32
+	size    int64
+	mtime   int64
+	renames bool
+}
+
+// attempts are the opcodes that may note one.
+const attempts uint64 = 1<<6 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12 | 1<<13 | 1<<21 | 1<<24 | 1<<35 | 1<<45
+
+const (
+	attemptSize  = 128
+	attemptCount = 256
+	// attemptProbes is how many places one may have: there are far fewer
+	// threads than places.
+	attemptProbes = 16
+
+	attemptBegun = 1
+	attemptTold  = 2 // done, and the Observer knows
+)
+
+func (l *ledger) attempt(i int) *attempt {
+	return (*attempt)(unsafe.Pointer(&l.mem[attemptsAt+i%attemptCount*attemptSize]))
+}
+
+// earlier returns what an earlier server noted of the same request, or nil.
+func (o *overlay) earlier(in *fuse.InHeader) *attempt {
+	if in.Unique&resendBit == 0 || o.ledger == nil {
+		return nil
+	}
+	return o.ledger.find(in.Unique)
+}
+
+// try notes what a request is about to change: the inodes that have the name
+// and, in a rename, the new name. The result may be nil.
+func (o *overlay) try(in *fuse.InHeader, a, b *sys.Stat) *attempt {
+	l := o.ledger
+	if l == nil {
+		return nil
+	}
+	if t := o.earlier(in); t != nil {
+		return t
+	}
+	for i := range attemptProbes {
+		t := l.attempt(int(in.Unique>>1) + i)
+		if t.unique.Load() != 0 || !t.unique.CompareAndSwap(0, ^uint64(0)) {
+			continue
+		}
+		t.server, t.began = l.head.serving.Load(), time.Now().UnixNano()
+		t.a, t.b, t.mode, t.nlink, t.size, t.mtime = key{}, key{}, 0, 0, 0, 0
+		t.renames = b != nil
+		if a != nil {
+			t.a, t.mode, t.nlink, t.size, t.mtime = keyOf(a), a.Mode, a.Nlink, a.Size, a.Mtime
+		}
+		if b != nil && b.Mode != 0 {
+			t.b = keyOf(b)
+		}
+		t.state.Store(attemptBegun)
+		t.unique.Store(in.Unique &^ resendBit)
+		return t
+	}
+	return nil
+}
+
+// find returns the attempt of a request, or nil.
+func (l *ledger) find(unique uint64) *attempt {
+	unique &^= resendBit
+	for i := range attemptProbes {
+		if t := l.attempt(int(unique>>1) + i); t.unique.Load() == unique {
+			return t
+		}
+	}
+	return nil
+}
+
+// replied ends the attempt of a request, if it was one.
+func (l *ledger) replied(unique uint64) {
+	if t := l.find(unique); t != nil {
+		t.unique.Store(0)
+	}
+}
+
+// prune frees the attempts of servers from before the last, and those that
+// were just being noted. It reports whether renames are among the rest.
+func (l *ledger) prune() (renames bool) {
+	for i := range attemptCount {
+		t := l.attempt(i)
+		switch u := t.unique.Load(); {
+		case u == 0:
+		case u == ^uint64(0) || t.server+2 < l.head.serving.Load():
+			t.unique.Store(0)
+		default:
+			renames = renames || t.renames && !t.wasTold()
+		}
+	}
+	return renames
+}
+
+// told notes that it is done and the Observer has heard of it.
+func (t *attempt) told() {
+	if t != nil {
+		t.state.Store(attemptTold)
+	}
+}
+
+// wasTold reports whether an earlier server had done all but reply.
+func (t *attempt) wasTold() bool { return t != nil && t.state.Load() == attemptTold }
+
+// made reports whether an earlier server made what sx describes for the same request.
+// The kernel had looked up the name, found nothing, and lets nobody else make it
+// meanwhile. The birth time tells it from a file that somebody made directly on the
+// source. Clocks of file systems are late by up to a tick.
+func (t *attempt) made(sx *sys.Stat, op event.Op) bool {
+	const tick = int64(20 * time.Millisecond)
+	return t != nil && makes(op, sx.Mode) &&
+		(sx.Birth == 0 || sx.Birth >= t.began-tick)
+}

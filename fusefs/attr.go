@@ -1,0 +1,225 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"syscall"
+	"time"
+
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// How long the kernel may trust names, attributes and absent names.
+const (
+	ownTTL     = time.Hour              // nobody else writes to the source
+	outsideTTL = 900 * time.Millisecond // somebody may, and is to be seen within a second
+)
+
+// status is the one place where errors become an errno for the kernel.
+func status(err error) fuse.Status {
+	switch e := err.(type) {
+	case nil:
+		return fuse.OK
+	case syscall.Errno:
+		return fuse.Status(e)
+	}
+	return fuse.ToStatus(err)
+}
+
+func fillAttr(sx *sys.Stat, a *fuse.Attr) {
+	*a = fuse.Attr{
+		Ino: sx.Ino, Size: uint64(sx.Size), Blocks: sx.Blocks,
+		Atime: uint64(sx.Accessed.Sec), Atimensec: sx.Accessed.Nsec,
+		Mtime: uint64(sx.Modified.Sec), Mtimensec: sx.Modified.Nsec,
+		Ctime: uint64(sx.Changed.Sec), Ctimensec: sx.Changed.Nsec,
+		Mode: sx.Mode, Nlink: sx.Nlink,
+		Owner:   fuse.Owner{Uid: sx.UID, Gid: sx.GID},
+		Rdev:    uint32(sx.Rdev),
+		Blksize: sx.Blksize,
+	}
+	fillMore(sx, a)
+}
+
+func fillStatx(sx *sys.Stat, a *fuse.Statx) {
+	*a = fuse.Statx{
+		Ino: sx.Ino, Size: uint64(sx.Size), Blocks: sx.Blocks, Blksize: sx.Blksize,
+		Atime: fuse.SxTime{Sec: uint64(sx.Accessed.Sec), Nsec: sx.Accessed.Nsec},
+		Btime: fuse.SxTime{Sec: uint64(sx.Born.Sec), Nsec: sx.Born.Nsec},
+		Ctime: fuse.SxTime{Sec: uint64(sx.Changed.Sec), Nsec: sx.Changed.Nsec},
+		Mtime: fuse.SxTime{Sec: uint64(sx.Modified.Sec), Nsec: sx.Modified.Nsec},
+		Mode:  uint16(sx.Mode), Nlink: sx.Nlink, Uid: sx.UID, Gid: sx.GID,
+		Mask: sx.Has, Attributes: sx.Flags, AttributesMask: sx.KnownFlags,
+		DevMajor: unix.Major(sx.Dev), DevMinor: unix.Minor(sx.Dev),
+		RdevMajor: unix.Major(sx.Rdev), RdevMinor: unix.Minor(sx.Rdev),
+	}
+}
+
+func (o *overlay) ttl() (sec uint64, nsec uint32) {
+	if o.outside.Load() {
+		return uint64(outsideTTL / time.Second), uint32(outsideTTL % time.Second)
+	}
+	return uint64(ownTTL / time.Second), 0
+}
+
+// fillEntry answers a request for a name with n, whose attributes sx are.
+func (o *overlay) fillEntry(n *inode, sx *sys.Stat, out *fuse.EntryOut) {
+	out.NodeId = n.id
+	out.EntryValid, out.EntryValidNsec = o.ttl()
+	out.AttrValid, out.AttrValidNsec = out.EntryValid, out.EntryValidNsec
+	fillAttr(sx, &out.Attr)
+}
+
+func (o *overlay) fillAttrOut(sx *sys.Stat, out *fuse.AttrOut) {
+	out.AttrValid, out.AttrValidNsec = o.ttl()
+	fillAttr(sx, &out.Attr)
+}
+
+// severalAsked is no thread.
+const severalAsked = ^uint32(0)
+
+// asking notes, before the source is asked for attributes of n, that they go to the
+// kernel for a thread (0: unknown). It always writes, so that a change after it, and
+// only such a change, removes the note.
+func (n *inode) asking(tid uint32) {
+	if tid == 0 || !n.asked.CompareAndSwap(tid, tid) && !n.asked.CompareAndSwap(0, tid) {
+		n.asked.Store(severalAsked)
+	}
+}
+
+// overtook follows a change of n's attributes of which the kernel knows only that it
+// happened: a name was added to a directory or removed from it, a file got another
+// name. Older attributes that are still on their way to somebody would be believed
+// for an hour. A notification makes the kernel ignore what it asked for earlier.
+// Whoever changed n has not been asking meanwhile.
+func (o *overlay) overtook(in *fuse.InHeader, nodes ...*inode) {
+	for _, n := range nodes {
+		if by := n.asked.Swap(0); by != 0 && (by == severalAsked || by != in.Pid) {
+			o.notifier.attrs(n.id)
+		}
+	}
+}
+
+// peek is taken before the source is asked for attributes that note will see.
+func (n *inode) peek() uint32 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.seen.gen
+}
+
+// note compares what the source says of n with what the kernel's cache was built
+// from, and remembers it. gen is what peek returned before the source was asked: when
+// an operation of our own ran since then, the comparison proves nothing. changed:
+// somebody wrote to the source directly, so cached pages are wrong, and the next OPEN
+// drops them. While processes use the source directly, the next OPEN also drops them
+// where the comparison proves nothing, as after each operation of our own.
+func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before seen) {
+	if !n.isReg() {
+		return false, seen{}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	outside := n.fs.outside.Load()
+	if n.seen.gen != gen || n.seen.busy > 0 {
+		n.seen.known = false
+		if outside {
+			n.spoil()
+		}
+		return false, seen{}
+	}
+	before = n.seen
+	now := before
+	now.known = true
+	now.mtime, now.ctime, now.size = sx.Mtime, sx.Ctime, sx.Size
+	// A change of ctime alone may be a chmod, or content that changed under a
+	// restored mtime; nothing tells the two apart, so both count.
+	changed = before.known && before != now
+	if changed || outside && (before.young || !before.known) {
+		n.spoil()
+	}
+	now.young = outside && young(now.ctime)
+	n.seen = now
+	return changed, before
+}
+
+// spoil says that what the kernel has of n may be wrong.
+func (n *inode) spoil() { n.spoilt.Add(1) }
+
+// young reports whether the ctime of a file is so near that another change may
+// get the same. Linux before 6.13 takes it from a clock that ticks each 4 to
+// 10 ms; some file systems keep whole seconds.
+func young(ctime int64) bool {
+	tick := 20 * time.Millisecond
+	if ctime%int64(time.Second) == 0 {
+		tick = 2 * time.Second
+	}
+	return time.Now().UnixNano()-ctime < int64(tick)
+}
+
+// begin says that an operation of our own is about to change n's times; end
+// that it is over.
+func (n *inode) begin() {
+	n.mu.Lock()
+	n.seen.known = false
+	n.seen.busy++
+	n.mu.Unlock()
+}
+
+func (n *inode) end() {
+	n.mu.Lock()
+	n.seen.known = false
+	n.seen.busy--
+	n.seen.gen++
+	n.mu.Unlock()
+}
+
+// observed handles attributes that were read from the source outside of OPEN:
+// a difference is sent to the kernel by the notifier and to the Observer.
+func (o *overlay) observed(n *inode, sx *sys.Stat, gen uint32) {
+	if changed, before := n.note(sx, gen); changed {
+		o.notifier.inode(n)
+		o.tellOutside(n, before, sx)
+	}
+}
+
+// tellOutside tells the Observer that n was changed underneath.
+func (o *overlay) tellOutside(n *inode, before seen, sx *sys.Stat) {
+	o.changes.Everything()
+	after := sx.Stat
+	was := after
+	was.Mtime, was.Ctime, was.Size = before.mtime, before.ctime, before.size
+	o.outsideOf(n, was, after)
+}
+
+// outsideOf tells the Observer while it holds n's order; otherwise a write could
+// begin before the Observer secures the content. It does not wait for that order,
+// because a caller may hold it, or that of another inode. A dirty inode is reported
+// when it is closed.
+func (o *overlay) outsideOf(n *inode, was, after event.Stat) {
+	if o.obs == nil {
+		return
+	}
+	tell := func() {
+		defer n.order.Unlock()
+		if w := n.writes; w == nil || !w.dirty {
+			o.obs.Outside(n, was, after)
+			n.tell(stamp{after.Size, after.Mtime, after.Ctime})
+		}
+	}
+	if n.order.TryLock() {
+		tell()
+		return
+	}
+	o.dirty.wg.Add(1)
+	go func() {
+		defer o.dirty.wg.Done()
+		n.order.Lock()
+		if st, err := n.Stat(); err == nil {
+			after = st
+		}
+		tell()
+	}()
+}

@@ -1,0 +1,302 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"time"
+
+	"cachebro/fusefs/procfs"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+const (
+	trustWrite  = 50 * time.Millisecond // how long a look at a process is believed
+	trustRead   = time.Second
+	maxAncestry = 32
+	youth       = 2 * time.Second // in which a process may still become another by exec
+	maxProcs    = 4096            // remembered threads and processes; then all are forgotten
+)
+
+// sessionEnv are the variables that tell which agent session a process is of.
+var sessionEnv = [...]string{"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "CACHEBRO_SESSION"}
+
+// processes finds out who is behind a thread id. The kernel sends the id of
+// the thread, in our pid namespace, or 0.
+type processes struct {
+	mu    sync.Mutex // guards tids, pids
+	tids  map[uint32]thread
+	pids  map[uint32]known
+	boots uint64 // lookups that were made; for the tests
+
+	commands commands
+}
+
+type thread struct {
+	proc   *Process
+	groups []uint32
+	when   time.Time
+}
+
+type known struct {
+	proc *Process
+	when time.Time
+}
+
+func newProcesses() *processes {
+	return &processes{tids: make(map[uint32]thread), pids: make(map[uint32]known), commands: commands{slots: make(chan struct{}, commandsAtOnce), ask: commandOf}}
+}
+
+// caller resolves who sent a request. A writer is looked at more closely: an
+// answer from the cache is at most 50 ms old.
+func (o *overlay) caller(in *fuse.InHeader, writes bool) Caller {
+	c := Caller{TID: in.Pid, UID: in.Uid, GID: in.Gid}
+	if in.Pid == 0 {
+		return c
+	}
+	trust := trustRead
+	if writes {
+		trust = trustWrite
+	}
+	if c.Proc = o.procs.thread(in.Pid, trust).proc; c.Proc != nil {
+		c.PID = c.Proc.PID
+	} else {
+		c.PID = in.Pid
+	}
+	return c
+}
+
+// execWait is for how long a process that closes a file is looked at. The usual
+// look takes 20 to 100 µs.
+const execWait = 20 * time.Millisecond
+
+// closer resolves who closes a file. An exec closes what it does not pass on, and
+// during that time the kernel (6.18) lets nobody read the process's /proc/PID/stat:
+// waiting for it here would make the exec wait for ever, and every ps with it. Then
+// what was known of the process before must suffice.
+func (o *overlay) closer(in *fuse.InHeader) Caller {
+	if c, ok := o.procs.recent(in); ok || in.Pid == 0 {
+		return c
+	}
+	seen := make(chan Caller, 1)
+	o.dirty.wg.Add(1)
+	head := *in
+	go func() { // ends once the exec does, which waits for nothing but our answer
+		defer o.dirty.wg.Done()
+		seen <- o.procs.refresh(o.caller(&head, true))
+	}()
+	t := time.NewTimer(execWait)
+	defer t.Stop()
+	select {
+	case c := <-seen:
+		return c
+	case <-t.C:
+	}
+	c := Caller{TID: in.Pid, PID: in.Pid, UID: in.Uid, GID: in.Gid}
+	o.procs.mu.Lock()
+	defer o.procs.mu.Unlock()
+	if p := o.procs.tids[in.Pid].proc; p != nil {
+		c.PID, c.Proc = p.PID, p
+	}
+	return c
+}
+
+// recent answers from a look-up of the last trustWrite, as it was when the file was
+// opened or first written. For a young process this costs one look at its name,
+// which waits for no exec.
+func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
+	c := Caller{TID: in.Pid, PID: in.Pid, UID: in.Uid, GID: in.Gid}
+	p.mu.Lock()
+	t := p.tids[in.Pid]
+	var k known
+	if t.proc != nil {
+		k = p.pids[t.proc.PID]
+	}
+	p.mu.Unlock()
+	if now := time.Now(); k.proc == nil || k.proc.Start != t.proc.Start || now.Sub(t.when) >= trustWrite || now.Sub(k.when) >= trustWrite {
+		return c, false
+	}
+	c.PID, c.Proc = k.proc.PID, k.proc
+	if !k.proc.young() {
+		return c, true
+	}
+	comm, err := procfs.Comm(int(k.proc.PID))
+	return c, err == nil && comm == k.proc.Comm
+}
+
+// thread returns what is known of a thread, looked up if older than trust.
+func (p *processes) thread(tid uint32, trust time.Duration) thread {
+	p.mu.Lock()
+	t, ok := p.tids[tid]
+	p.mu.Unlock()
+	now := time.Now()
+	if ok && now.Sub(t.when) < trust {
+		return t
+	}
+	pid, groups, ok := procfs.Thread(int(tid))
+	if !ok {
+		return thread{}
+	}
+	t = thread{proc: p.process(uint32(pid), trust, 0), groups: groups, when: now}
+	p.mu.Lock()
+	if len(p.tids) >= maxProcs {
+		clear(p.tids)
+	}
+	p.tids[tid] = t
+	p.boots++
+	p.mu.Unlock()
+	return t
+}
+
+// process describes a process and its ancestors. One with the same start time
+// and command name as before is the same.
+func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process {
+	if pid == 0 || depth > maxAncestry {
+		return nil
+	}
+	p.mu.Lock()
+	k, ok := p.pids[pid]
+	p.mu.Unlock()
+	now := time.Now()
+	if ok && now.Sub(k.when) < trust {
+		return k.proc
+	}
+	if depth > 0 {
+		return p.look(pid, k, depth, now)
+	}
+	seen := make(chan *Process, 1)
+	go func() { seen <- p.look(pid, k, depth, now) }()
+	t := time.NewTimer(lookWait)
+	defer t.Stop()
+	select {
+	case proc := <-seen:
+		return proc
+	case <-t.C:
+		return k.proc
+	}
+}
+
+// lookWait bounds a look at a process. It waits for an exec that is under way and
+// for a page fault, which both may wait for an answer of ours, and whoever looks
+// may hold what that answer needs.
+const lookWait = time.Second
+
+// look asks the system about a process; k is what was known.
+func (p *processes) look(pid uint32, k known, depth int, now time.Time) *Process {
+	st, err := procfs.ReadStat(int(pid))
+	if err != nil {
+		return nil
+	}
+	proc := k.proc
+	if proc == nil || proc.Start != st.Start || proc.Comm != st.Comm || st.Image != 0 && proc.Image != st.Image || parentPID(proc) != uint32(st.Parent) {
+		// exec(2) keeps pid and start time but changes the name.
+		proc = &Process{
+			PID: pid, Start: st.Start, Comm: st.Comm, UID: ownerOf(pid),
+			Group: uint32(st.Group), Image: st.Image,
+		}
+		p.commands.read(proc)
+		proc.Session = readSession(pid)
+		proc.Parent = p.process(uint32(st.Parent), trustRead, depth+1)
+		if old := k.proc; old != nil && old.Start == st.Start {
+			keepOld(proc, old)
+		}
+	}
+	p.mu.Lock()
+	if len(p.pids) >= maxProcs {
+		clear(p.pids)
+	}
+	p.pids[pid] = known{proc, now}
+	p.mu.Unlock()
+	return proc
+}
+
+// keepOld fills in from an earlier look what a process that is about to end
+// does not show any more: its memory goes before its descriptors.
+func keepOld(proc, old *Process) {
+	if proc.Session == nil {
+		proc.Session = old.Session
+	}
+	if proc.Parent == nil {
+		proc.Parent = old.Parent
+	}
+}
+
+func parentPID(p *Process) uint32 {
+	if p.Parent == nil {
+		return 0
+	}
+	return p.Parent.PID
+}
+
+// refresh looks once more at the process of c: between open and close a shell
+// becomes the command that it runs. It does so early in its life, if at all.
+func (p *processes) refresh(c Caller) Caller {
+	if c.Proc == nil {
+		return c
+	}
+	trust := trustWrite
+	if c.Proc.young() {
+		trust = 0
+	}
+	if now := p.process(c.Proc.PID, trust, 0); now != nil && now.Start == c.Proc.Start {
+		c.Proc = now
+	}
+	return c
+}
+
+// peek looks whether a process that writes has become another program since it opened
+// the file, as with "command >file": at the close it may have ended, and tells no more
+// what it was started with. Nobody waits for that.
+func (p *processes) peek(proc *Process) {
+	if p.commands.off || proc == nil || !proc.young() {
+		return
+	}
+	p.commands.begin(func() {
+		if st, err := procfs.ReadStat(int(proc.PID)); err == nil && st.Start == proc.Start && (st.Comm != proc.Comm || st.Image != 0 && st.Image != proc.Image) {
+			// Where its stack begins is known for good a moment after its arguments.
+			if _, err := commandLine(proc.PID); err == nil {
+				time.Sleep(time.Millisecond)
+			}
+			p.process(proc.PID, 0, 0)
+		}
+	})
+}
+
+// young: it may still become another by exec.
+func (p *Process) young() bool {
+	age, ok := procfs.Age(p.Start)
+	return ok && age < youth
+}
+
+// readSession looks for the session variables; nil when there are none or the
+// environment may not be read.
+func readSession(pid uint32) map[string]string {
+	b, err := procfs.Environ(int(pid))
+	if err != nil {
+		return nil
+	}
+	var m map[string]string
+	for v := range bytes.SplitSeq(b, []byte{0}) {
+		for _, name := range sessionEnv {
+			if len(v) > len(name) && v[len(name)] == '=' && strings.HasPrefix(string(v[:len(name)]), name) {
+				if m == nil {
+					m = make(map[string]string, 1)
+				}
+				m[name] = string(v[len(name)+1:])
+			}
+		}
+	}
+	return m
+}
+
+// ownerOf returns the effective user of a process, a user that cannot be where that is
+// not to be seen.
+func ownerOf(pid uint32) uint32 {
+	if uid, ok := procfs.Owner(int(pid)); ok {
+		return uid
+	}
+	return ^uint32(0)
+}

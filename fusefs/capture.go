@@ -1,0 +1,199 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"math"
+	"time"
+
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
+)
+
+// writes is what is remembered of an inode between its first modification and
+// the last handle that can write. It is guarded by inode.order.
+type writes struct {
+	dirty   bool
+	created bool      // made by us and never closed
+	empty   bool      // dirty only because it was made or emptied
+	last    time.Time // of the last modification
+	idled   time.Time // of the last idle close
+	tail    int64     // all bytes before it are untouched since the last close
+	size    int64     // as far as we know
+	left    stamp     // what our last operation left; while tail is worth it
+	writer  Caller
+}
+
+// stamp is by what a content is recognised.
+type stamp struct{ size, mtime, ctime int64 }
+
+// stampOf is that of an open file.
+func stampOf(sx *sys.Stat) stamp {
+	return stamp{sx.Size, sx.Mtime, sx.Ctime}
+}
+
+// tell notes what the Observer has been told of. It needs n.order.
+func (n *inode) tell(s stamp) {
+	if n.told = nil; s.size >= TailMin {
+		n.told = &s
+	}
+}
+
+// soil makes n dirty. The Observer is asked to save the old content first,
+// unless n is dirty already. before is what the source said of it then. It
+// needs n.order.
+func (o *overlay) soil(n *inode, c Caller, op event.Op, before stamp, appends bool, cancel <-chan struct{}) *writes {
+	w := n.writes
+	if w == nil {
+		w = &writes{}
+		n.writes = w
+	}
+	if !w.dirty {
+		// What was written underneath since the last version is in none: a tail
+		// would stand on another beginning. Of a file without marks the Observer
+		// learns now.
+		as := n.told != nil && *n.told == before || n.told == nil && n.mark.Load() == 0
+		if o.obs != nil {
+			o.obs.Before(Change{File: n, Caller: c, Op: op, Append: appends, Cancel: cancel})
+		}
+		w.dirty = true
+		o.ledger.flag(n, nodeDirty, true)
+		if w.tail = 0; as {
+			w.tail = math.MaxInt64
+		}
+		w.size, w.left = before.size, before
+		o.dirty.add(n)
+	}
+	w.last = time.Now()
+	if c.PID != 0 || w.writer.PID == 0 {
+		w.writer = c
+	}
+	return w
+}
+
+// check looks, just before one of our operations on the content, whether anybody has
+// written underneath since the last one: a tail would stand on another beginning. Our
+// own changes of mode, owner, times or names look the same; they are rare between a
+// write and its close.
+func (w *writes) check(fd int) {
+	if w.tail < TailMin {
+		return
+	}
+	var sx sys.Stat
+	if sys.StatFD(fd, &sx) != nil || stampOf(&sx) != w.left {
+		w.tail = 0
+	}
+}
+
+// leave notes what one of our operations has left.
+func (w *writes) leave(fd int) {
+	if w.tail < TailMin {
+		return
+	}
+	var sx sys.Stat
+	if sys.StatFD(fd, &sx) != nil {
+		w.tail = 0
+	}
+	w.left = stampOf(&sx)
+}
+
+// touched notes that bytes from off on were changed, up to end.
+func (w *writes) touched(off, end int64) {
+	w.empty = false
+	w.tail = min(w.tail, off, w.size)
+	w.size = max(w.size, end)
+}
+
+// truncated notes a new size.
+func (w *writes) truncated(size int64) {
+	w.empty = size == 0
+	w.tail = min(w.tail, size, w.size)
+	w.size = size
+}
+
+// unborn reports whether n was made through us and never closed: its first
+// close tells its mode and owner too. It needs n.order.
+func (n *inode) unborn() bool { return n.writes != nil && n.writes.created }
+
+// closeContent tells the Observer that n, if dirty, is as it shall be kept. It
+// needs n.order. c is who closed; the zero Caller when nobody did.
+func (o *overlay) closeContent(n *inode, c Caller, op event.Op, idle bool) {
+	w := n.writes
+	if w == nil || !w.dirty {
+		return
+	}
+	gen := n.peek()
+	var sx sys.Stat
+	err := o.statInode(n, &sx)
+	o.closeAs(n, w, o.procs.refresh(c), op, idle, false, &sx, err, gen)
+}
+
+func (o *overlay) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, held bool, sx *sys.Stat, err error, gen uint32) {
+	w.dirty = false
+	defer o.ledger.flag(n, nodeDirty|nodeCreated, false)
+	defer o.dirty.remove(n) // who waits for n in the set waits until it is told of
+	if err != nil {
+		// Removed underneath while it was being written: nothing to keep.
+		o.log.Warn("closed file cannot be found", "path", n.LastPath(), "err", err)
+		return
+	}
+	n.note(sx, gen)
+	now := time.Now()
+	if idle {
+		w.idled = now
+	}
+	if w.created {
+		op = event.OpCreate
+	}
+	w.created = false
+	w.size = sx.Size
+	if o.obs == nil {
+		return
+	}
+	if w.tail >= TailMin && stampOf(sx) != w.left { // written underneath; see check
+		w.tail = 0
+	}
+	n.tell(stampOf(sx))
+	ev := Closed{
+		File: n, Caller: c, Writer: w.writer, Op: op, Stat: sx.Stat,
+		TailFrom: min(w.tail, sx.Size), LastPath: n.LastPath(), Idle: idle, Held: held, Time: now,
+	}
+	if ev.Writer.PID != 0 && ev.Writer.PID == ev.Caller.PID && ev.Caller.Proc != nil {
+		ev.Writer.Proc = ev.Caller.Proc
+	}
+	o.obs.Closed(ev)
+}
+
+// forgetWrites lets go of what is remembered of a clean inode that nobody can
+// write to. It needs n.order.
+func (n *inode) forgetWrites() {
+	if w := n.writes; w != nil && !w.dirty && !w.created {
+		n.writes = nil
+	}
+}
+
+// lock2 locks the order of one or two inodes; either may be nil, or both the
+// same. The result unlocks them.
+func lock2(a, b *inode) func() {
+	if a == b {
+		b = nil
+	}
+	if a == nil {
+		a, b = b, nil
+	}
+	if a == nil {
+		return func() {}
+	}
+	if b != nil && b.id < a.id {
+		a, b = b, a
+	}
+	a.order.Lock()
+	if b == nil {
+		return a.order.Unlock
+	}
+	b.order.Lock()
+	return func() {
+		b.order.Unlock()
+		a.order.Unlock()
+	}
+}

@@ -1,0 +1,96 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"strings"
+	"time"
+
+	"cachebro/fusefs/procfs"
+)
+
+const (
+	// commandMax bounds what is read of a command line: some have megabytes.
+	commandMax = 4 << 10
+	// commandsAtOnce bounds how many are being read: a first look takes a process with
+	// all above it. Each may hang, with a thread of ours, as long as the
+	// process that it asks about does.
+	commandsAtOnce = 64
+	// execMax is the last of the pauses, each twice the one before, in which the end
+	// of an exec is waited for.
+	execMax = 32 * time.Millisecond
+)
+
+// commands reads what processes were started with. The kernel reads a command line
+// from the memory of the process, so the reader waits for the lock of that memory,
+// and the owner may hold it while waiting for our answer to another request. So no
+// request waits for this reader. A process whose command line did not arrive in time,
+// or that ended before, is known by its name only.
+type commands struct {
+	off   bool
+	slots chan struct{}  // one for each read under way; never closed
+	tell  func(*Process) // nil: nobody wants to know
+	ask   func(*Process) *Command
+}
+
+// read begins to read the command of a process that was just found.
+func (c *commands) read(p *Process) {
+	if c.off {
+		return
+	}
+	c.begin(func() {
+		if cmd := c.ask(p); cmd != nil {
+			p.command.Store(cmd)
+			if c.tell != nil {
+				c.tell(p)
+			}
+		}
+	})
+}
+
+// begin runs a look beside the requests, if there is a place for it. Nobody waits for
+// its end, on purpose: it comes when the process answers or is gone.
+func (c *commands) begin(look func()) {
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		defer func() { <-c.slots }()
+		look()
+	}()
+}
+
+// commandLine reads the beginning of a command line. In the middle of an exec the new
+// program has its name and no arguments yet.
+func commandLine(pid uint32) (b []byte, err error) {
+	for pause := time.Millisecond; ; pause *= 2 {
+		if b, err = procfs.Begin(int(pid), commandMax); err != nil || len(b) > 0 || pause > execMax {
+			return b, err
+		}
+		time.Sleep(pause)
+	}
+}
+
+// commandOf asks the system, nil where it does not tell, or tells of another one: a number
+// is given to a new process, and exec makes another of the same.
+func commandOf(p *Process) *Command {
+	b, err := commandLine(p.PID)
+	if err != nil || len(b) == 0 {
+		return nil
+	}
+	cmd := &Command{Dir: procfs.Dir(int(p.PID)), Cut: len(b) == commandMax}
+	if st, err := procfs.ReadStat(int(p.PID)); err != nil || st.Start != p.Start || st.Comm != p.Comm || st.Image != p.Image {
+		return nil
+	}
+	cmd.Args = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+	if last := len(cmd.Args) - 1; cmd.Cut { // of the last one perhaps half a word is there
+		if i := strings.LastIndexAny(cmd.Args[last], " \t\n"); i > 0 {
+			cmd.Args[last] = cmd.Args[last][:i]
+		} else {
+			cmd.Args = cmd.Args[:last]
+		}
+	}
+	return cmd
+}

@@ -1,0 +1,349 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"time"
+
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// doneOn tells the Observer of an operation on an inode that keeps its name.
+func (o *overlay) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat) {
+	if o.obs == nil || op == event.OpChmod && (n.unborn() || sx.Nlink == 0) { // of what has no name there is nothing to tell
+		return
+	}
+	p := n.LastPath()
+	cl := o.class(p, n.isDir())
+	o.obs.Done(Event{
+		Op: op, File: n, Caller: o.caller(in, true), Path: p, Stat: sx.Stat,
+		Class: cl, Class2: cl, Time: time.Now(),
+	})
+}
+
+// finding tells the Observer how the names of n are found, whose mode, owner or
+// attributes are about to change, or which gets one more.
+func (o *overlay) finding(n *inode) {
+	if o.finder == nil || n.unborn() {
+		return
+	}
+	var sx sys.Stat
+	if err := o.statInode(n, &sx); err != nil {
+		return
+	}
+	target := o.target(n)
+	for _, p := range n.Paths() {
+		o.finder.Found(n, p, target, sx.Stat)
+	}
+}
+
+// target is where a symbolic link points, "" where that cannot be told.
+func (o *overlay) target(n *inode) string {
+	if n.kind != unix.S_IFLNK {
+		return ""
+	}
+	var buf [2]link
+	for _, l := range n.links(buf[:]) {
+		if d, err := o.dir(l.parent); err == nil {
+			defer d.release()
+			return readlink(d.fd, l.name)
+		}
+	}
+	return ""
+}
+
+// newMode is the mode for something new in dir. The kernel leaves the umask to
+// us where the source has access control lists: a default list replaces it.
+func (o *overlay) newMode(dir *dirfd, mode, umask uint32) uint32 {
+	n := dir.node
+	if o.acl && (o.outside.Load() || !n.noACL.Load()) {
+		gen := n.peek()
+		if _, err := sys.GetXattr(sys.FD(dir.fd), sys.DefaultACL, nil); err == nil {
+			return mode
+		}
+		n.mu.Lock()
+		if n.seen.gen == gen && n.seen.busy == 0 { // none was set meanwhile
+			n.noACL.Store(true)
+		}
+		n.mu.Unlock()
+	}
+	return mode &^ umask
+}
+
+// Create makes and opens a file. It may exist after all, when it was made
+// underneath since the kernel looked.
+func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	parent, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	if o.hidden(parent, name) {
+		return fuse.EACCES
+	}
+	if h := o.openedBefore(&in.InHeader); h != nil {
+		return o.createdBefore(h, out)
+	}
+	d, err := o.dir(parent)
+	if err != nil {
+		return status(err)
+	}
+	defer d.release()
+	earlier := o.earlier(&in.InHeader)
+	o.try(&in.InHeader, nil, nil)
+	fd, err := -1, error(nil)
+	o.makes.begin()
+	defer o.makes.end()
+	create := func() (err error) {
+		flags := createFlags(in.Flags)
+		fd, err = sys.Open(d.fd, name, flags|unix.O_CREAT|unix.O_EXCL, o.newMode(d, in.Mode, in.Umask))
+		return err
+	}
+	err = o.as(&in.InHeader, create)
+	if err == unix.EEXIST && earlier.unmake(d, name) {
+		err = o.as(&in.InHeader, create)
+	}
+	if err == unix.EEXIST && in.Flags&unix.O_EXCL == 0 {
+		return o.createExisting(cancel, d, parent, in, name, out)
+	}
+	var sx sys.Stat
+	if err == nil {
+		err = sys.StatFD(fd, &sx)
+	}
+	if err != nil {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		return status(err)
+	}
+	o.overtook(&in.InHeader, parent)
+	n := o.entry(parent, name, &sx, &out.EntryOut)
+	c := o.caller(&in.InHeader, true)
+	o.created(n, c, fd, in, &sx, &out.OpenOut)
+	return fuse.OK
+}
+
+// createFlags are those for our own descriptor: of a file that is being made
+// it can always read as well, also when the mode allows nobody to.
+func createFlags(flags uint32) int {
+	f := int(flags) & keepFlags
+	if f&unix.O_ACCMODE == unix.O_WRONLY {
+		f = f&^unix.O_ACCMODE | unix.O_RDWR
+	}
+	return f
+}
+
+// created registers a file that was just made: it is dirty from the start, so
+// that its first close is told even if nothing was written.
+func (o *overlay) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *sys.Stat, out *fuse.OpenOut) {
+	n.order.Lock()
+	defer n.order.Unlock()
+	now := time.Now()
+	n.writes = &writes{dirty: true, created: true, empty: true, last: now, writer: c}
+	o.ledger.flag(n, nodeDirty|nodeCreated, true)
+	o.dirty.add(n)
+	o.opened(n, fd, in.Flags, c, true, in.Unique, out)
+	if sx.Mode&0o600 != 0o600 && !o.us.root {
+		o.guard(n) // git makes its objects so; nobody could open it again
+	}
+	if o.obs != nil && !n.nameless() {
+		p := n.LastPath()
+		cl := o.class(p, false)
+		o.obs.Done(Event{Op: event.OpCreate, File: n, Caller: c, Path: p, Stat: sx.Stat, Class: cl, Class2: cl, Time: now})
+	}
+	if in.Flags&unix.O_ACCMODE == unix.O_RDONLY {
+		o.closeContent(n, c, event.OpCreate, false) // its FLUSH will not be sent
+	}
+}
+
+func (o *overlay) createExisting(cancel <-chan struct{}, d *dirfd, parent *inode, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	var sx sys.Stat
+	if err := sys.StatAt(d.fd, name, &sx); err != nil {
+		return status(err)
+	}
+	if sx.Mode&unix.S_IFMT != unix.S_IFREG {
+		return fuse.Status(unix.EEXIST)
+	}
+	n := o.entry(parent, name, &sx, &out.EntryOut)
+	open := fuse.OpenIn{InHeader: in.InHeader, Flags: in.Flags, Mode: in.OpenFlags}
+	open.NodeId = n.id
+	st := o.Open(cancel, &open, &out.OpenOut)
+	if !st.Ok() {
+		o.Forget(n.id, 1)
+	}
+	return st
+}
+
+// nameless reports whether n has no name left or never had one.
+func (n *inode) nameless() bool {
+	n.fs.tree.RLock()
+	defer n.fs.tree.RUnlock()
+	return n.gone
+}
+
+// Mknod makes a FIFO, a socket, a device or, rarely, a file.
+func (o *overlay) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
+	op := event.OpMknod
+	if in.Mode&unix.S_IFMT == unix.S_IFREG {
+		op = event.OpCreate
+	}
+	return o.make(&in.InHeader, name, op, "", out, func(dir *dirfd) error {
+		return sys.Mknod(dir.fd, name, o.newMode(dir, in.Mode, in.Umask), int(in.Rdev))
+	})
+}
+
+// Mkdir makes a directory.
+func (o *overlay) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	return o.make(&in.InHeader, name, event.OpMkdir, "", out, func(dir *dirfd) error {
+		return unix.Mkdirat(dir.fd, name, o.newMode(dir, in.Mode, in.Umask)&0o7777)
+	})
+}
+
+// Symlink makes a symbolic link.
+func (o *overlay) Symlink(_ <-chan struct{}, in *fuse.InHeader, target, name string, out *fuse.EntryOut) fuse.Status {
+	return o.make(in, name, event.OpSymlink, target, out, func(dir *dirfd) error {
+		return unix.Symlinkat(target, dir.fd, name)
+	})
+}
+
+// make makes name in the directory in.NodeId with mk, as the caller, and tells
+// of it.
+func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target string, out *fuse.EntryOut, mk func(dir *dirfd) error) fuse.Status {
+	parent, d, st := o.place(in.NodeId, name, fuse.EACCES)
+	if !st.Ok() {
+		return st
+	}
+	defer d.release()
+	o.makes.begin()
+	defer o.makes.end()
+	earlier := o.earlier(in)
+	t := o.try(in, nil, nil)
+	err := o.as(in, func() error { return mk(d) })
+	var sx sys.Stat
+	if err == unix.EEXIST && sys.StatAt(d.fd, name, &sx) == nil && earlier.made(&sx, op) {
+		err = nil
+	}
+	if err != nil {
+		return status(err)
+	}
+	if err := sys.StatAt(d.fd, name, &sx); err != nil {
+		return status(err)
+	}
+	o.overtook(in, parent)
+	n := o.entry(parent, name, &sx, out)
+	if o.obs != nil {
+		p := parent.childPath(name)
+		cl := o.class(p, n.isDir())
+		o.obs.Done(Event{
+			Op: op, File: n, Caller: o.caller(in, true), Path: p, Target: target,
+			Stat: sx.Stat, Class: cl, Class2: cl, Time: time.Now(),
+		})
+	}
+	if op == event.OpCreate { // mknod(2) of a file: made and closed
+		n.order.Lock()
+		o.closeMade(n, o.caller(in, true), sx.Size)
+		n.order.Unlock()
+	}
+	t.told()
+	return fuse.OK
+}
+
+// Link gives a file another name, or its first one if it was made nameless.
+func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
+	n, st := o.node(in.Oldnodeid)
+	if !st.Ok() {
+		return st
+	}
+	parent, d, st := o.place(in.NodeId, name, fuse.EACCES)
+	if !st.Ok() {
+		return st
+	}
+	defer d.release()
+	n.order.Lock()
+	defer n.order.Unlock()
+	first, old := n.nameless(), n.Path()
+	c := o.caller(&in.InHeader, true)
+	if !first {
+		o.finding(n)
+		o.renaming(n, c)
+	}
+	n.begin()
+	err := o.link(n, d.fd, name)
+	n.end()
+	var sx sys.Stat
+	if err == unix.EEXIST && in.Unique&resendBit != 0 && sys.StatAt(d.fd, name, &sx) == nil && keyOf(&sx) == n.key {
+		err = nil // by a server that was killed
+	}
+	if err != nil {
+		return status(err)
+	}
+	o.overtook(&in.InHeader, parent, n)
+	n.addLink(parent, name)
+	gen := n.peek()
+	if err := sys.StatAt(d.fd, name, &sx); err != nil {
+		return status(err)
+	}
+	o.entry(parent, name, &sx, out)
+	n.note(&sx, gen)
+	if o.obs == nil {
+		return fuse.OK
+	}
+	p := parent.childPath(name)
+	cl := o.class(p, false)
+	ev := Event{Op: event.OpLink, File: n, Caller: c, Path: old, Path2: p, Target: o.target(n), Stat: sx.Stat, Class: cl, Class2: cl, Time: time.Now()}
+	if first {
+		ev.Op, ev.Path, ev.Path2 = event.OpCreate, p, ""
+	} else if cl1 := o.class(old, false); cl1 != ignoredEverywhere {
+		ev.Class = cl1
+	}
+	o.obs.Done(ev)
+	if first {
+		o.closeMade(n, c, sx.Size)
+	}
+	return fuse.OK
+}
+
+// closeMade tells the content of a file that has just got its first name,
+// whether it is being written or not. It needs n.order.
+func (o *overlay) closeMade(n *inode, c Caller, size int64) {
+	if n.writes == nil {
+		n.writes = &writes{writer: c}
+	}
+	w := n.writes
+	w.dirty, w.created, w.tail, w.size = true, true, 0, size
+	o.dirty.add(n)
+	o.closeContent(n, c, event.OpCreate, false)
+}
+
+// link makes the new name on the source. It needs n.order.
+func (o *overlay) link(n *inode, dir int, name string) error {
+	var buf [2]link
+	for _, l := range n.links(buf[:]) {
+		p, err := o.dir(l.parent)
+		if err != nil {
+			continue
+		}
+		err = unix.Linkat(p.fd, l.name, dir, name, 0)
+		p.release()
+		if err != nil {
+			if gone(err) {
+				continue
+			}
+			return err
+		}
+		var sx sys.Stat
+		if sys.StatAt(dir, name, &sx) == nil && keyOf(&sx) == n.key {
+			return nil
+		}
+		_ = unix.Unlinkat(dir, name, 0) // another file has that name by now
+	}
+	h := n.anyHandle(false)
+	if h == nil {
+		return unix.ESTALE
+	}
+	defer h.release()
+	return sys.LinkFD(h.fd, dir, name)
+}

@@ -1,0 +1,117 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxDirFDs bounds the cached descriptors of directories. A tree of 11,500
+// files has about 1,500 directories; hard limits on descriptors as low as
+// 20,000 are common, and open files need most of those.
+const maxDirFDs = 2048
+
+// dirfd is a descriptor (sys.Place) of a directory. refs counts its users, the
+// cache among them; the last one closes it.
+type dirfd struct {
+	fd   int
+	refs atomic.Int32
+	used atomic.Bool // since the clock hand passed
+	node *inode
+}
+
+func (d *dirfd) acquire() bool {
+	for {
+		r := d.refs.Load()
+		if r <= 0 {
+			return false
+		}
+		if d.refs.CompareAndSwap(r, r+1) {
+			if !d.used.Load() {
+				d.used.Store(true)
+			}
+			return true
+		}
+	}
+}
+
+func (d *dirfd) release() {
+	if d.refs.Add(-1) == 0 {
+		unix.Close(d.fd)
+	}
+}
+
+// dirfds is the set of cached descriptors, emptied by the clock algorithm.
+type dirfds struct {
+	mu   sync.Mutex // guards ring, hand
+	ring []*dirfd
+	hand int
+}
+
+// put caches fd for n and returns it with a reference for the caller.
+func (c *dirfds) put(n *inode, fd int) *dirfd {
+	d := &dirfd{fd: fd, node: n}
+	d.refs.Store(2)
+	d.used.Store(true)
+	if !n.dirfd.CompareAndSwap(nil, d) {
+		d.refs.Store(1) // somebody else was faster: the caller's only
+		return d
+	}
+	c.mu.Lock()
+	var out *dirfd
+	if len(c.ring) < maxDirFDs {
+		c.ring = append(c.ring, d)
+	} else {
+		for c.ring[c.hand].used.Swap(false) {
+			c.hand = (c.hand + 1) % len(c.ring)
+		}
+		out = c.ring[c.hand]
+		c.ring[c.hand] = d
+		c.hand = (c.hand + 1) % len(c.ring)
+	}
+	c.mu.Unlock()
+	if out != nil && out.node.dirfd.CompareAndSwap(out, nil) {
+		out.release()
+	}
+	return d
+}
+
+// drop forgets the descriptor of n, which was removed or forgotten.
+func (c *dirfds) drop(n *inode) {
+	d := n.dirfd.Swap(nil)
+	if d == nil {
+		return
+	}
+	d.used.Store(false)
+	c.mu.Lock()
+	for i, r := range c.ring {
+		if r == d {
+			last := len(c.ring) - 1
+			c.ring[i] = c.ring[last]
+			c.ring[last] = nil
+			c.ring = c.ring[:last]
+			if c.hand >= last {
+				c.hand = 0
+			}
+			break
+		}
+	}
+	c.mu.Unlock()
+	d.release()
+}
+
+// closeAll ends the cache; nobody uses it any more.
+func (c *dirfds) closeAll() {
+	c.mu.Lock()
+	ring := c.ring
+	c.ring = nil
+	c.mu.Unlock()
+	for _, d := range ring {
+		if d.node.dirfd.CompareAndSwap(d, nil) {
+			d.release()
+		}
+	}
+}

@@ -1,0 +1,174 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"sync/atomic"
+
+	"cachebro/fusefs/sys"
+
+	"golang.org/x/sys/unix"
+)
+
+// handle is an open file: one reply to OPEN or CREATE. refs counts the kernel
+// and everybody who uses fd at the moment; the last one closes it.
+type handle struct {
+	fh    uint64
+	node  *inode
+	fd    int
+	flags uint32 // as opened by the caller
+	refs  atomic.Int32
+	next  *handle     // in node.handles, guarded by node.mu
+	owner Caller      // who opened it; only set when open for writing
+	slot  uint32      // in the ledger
+	kept  atomic.Bool // the FDStore has it
+	reads bool        // fd can be read although it was opened for writing
+}
+
+func (h *handle) writable() bool { return h.flags&unix.O_ACCMODE != unix.O_RDONLY }
+
+func (h *handle) acquire() bool {
+	for {
+		r := h.refs.Load()
+		if r <= 0 {
+			return false
+		}
+		if h.refs.CompareAndSwap(r, r+1) {
+			return true
+		}
+	}
+}
+
+func (h *handle) release() {
+	if h.refs.Add(-1) == 0 {
+		unix.Close(h.fd)
+	}
+}
+
+// addHandle registers an open descriptor of n.
+func (o *overlay) addHandle(n *inode, fd int, flags uint32, owner Caller, reads bool, unique uint64) *handle {
+	h := &handle{node: n, fd: fd, flags: flags, owner: owner, reads: reads}
+	h.refs.Store(1)
+	o.handles.add(h)
+	o.ledger.handle(h, unique)
+	n.mu.Lock()
+	h.next = n.handles
+	n.handles = h
+	n.mu.Unlock()
+	if o.fdStore != nil && n.nameless() {
+		o.guard(n)
+	}
+	return h
+}
+
+// dropHandle takes h out of the lists; its reference stays with the caller.
+// It reports whether another handle that can write is left.
+func (n *inode) dropHandle(h *handle) (writers bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for p := &n.handles; *p != nil; {
+		if *p == h {
+			*p = h.next
+			continue
+		}
+		writers = writers || (*p).writable()
+		p = &(*p).next
+	}
+	return writers
+}
+
+// writersBeside reports whether a handle other than h can write to n.
+func (n *inode) writersBeside(h *handle) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for o := n.handles; o != nil; o = o.next {
+		if o != h && o.writable() {
+			return true
+		}
+	}
+	return false
+}
+
+// maxKept bounds the descriptors of removed files that keep has taken.
+const maxKept = 1024
+
+// keep opens a descriptor (sys.Place) of n, which is about to lose its last known name,
+// and holds it until the kernel forgets n. A process may have looked up the name and
+// be about to open it: without this, one open in a hundred failed with ESTALE during
+// an atomic save.
+func (o *overlay) keep(n *inode, dir int, name string) *handle {
+	o.guard(n)
+	if n.isDir() {
+		// The cache of directories keeps it for whoever has it open.
+		if d, err := o.dir(n); err == nil {
+			d.release()
+		}
+		return nil
+	}
+	var buf [2]link
+	if len(n.links(buf[:])) != 1 || o.table.get(n.id) != n {
+		return nil
+	}
+	if o.kept.Add(1) > maxKept {
+		o.kept.Add(-1)
+		return nil
+	}
+	fd, err := sys.Open(dir, name, sys.Place, 0)
+	if err != nil {
+		o.kept.Add(-1)
+		return nil
+	}
+	h := &handle{node: n, fd: fd, flags: sys.Place}
+	h.refs.Store(1)
+	n.mu.Lock()
+	p := &n.handles
+	for *p != nil {
+		p = &(*p).next
+	}
+	*p = h // the last: a real one serves better
+	n.mu.Unlock()
+	return h
+}
+
+// unkeep gives back what keep took; h may be nil.
+func (o *overlay) unkeep(h *handle) {
+	if h != nil {
+		h.node.dropHandle(h)
+		h.release()
+		o.kept.Add(-1)
+	}
+}
+
+// forgotten gives back what was kept for n.
+func (o *overlay) forgotten(n *inode) {
+	n.mu.Lock()
+	h := n.handles
+	n.mu.Unlock()
+	for h != nil && h.flags&sys.Place == 0 {
+		h = h.next
+	}
+	o.unkeep(h)
+}
+
+// anyHandle returns some handle of n with a reference for the caller, or nil.
+// both asks for one that is open for reading and writing on our side.
+func (n *inode) anyHandle(both bool) *handle {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for h := n.handles; h != nil; h = h.next {
+		if both && h.flags&sys.Place != 0 || both && h.flags&unix.O_ACCMODE == unix.O_WRONLY && !h.readsToo() {
+			continue
+		}
+		if h.acquire() {
+			return h
+		}
+	}
+	return nil
+}
+
+// readsToo reports whether our descriptor can read even though the caller's
+// cannot, as in CREATE.
+func (h *handle) readsToo() bool {
+	fl, err := unix.FcntlInt(uintptr(h.fd), unix.F_GETFL, 0)
+	return err == nil && fl&unix.O_ACCMODE == unix.O_RDWR
+}

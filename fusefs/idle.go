@@ -1,0 +1,154 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"cachebro/store/event"
+	"sync"
+	"time"
+)
+
+const (
+	idleAfter = 2 * time.Second // quiet for so long counts as closed
+	idleEvery = 5 * time.Second // but one file no oftener than this
+	idleTick  = 500 * time.Millisecond
+
+	settleAfter = 500 * time.Millisecond // a handle's end comes after its close, but not later than this
+	settleTick  = time.Millisecond
+)
+
+// dirtySet holds the inodes that were written and not closed, and closes those
+// that have been quiet: databases and logs never close. Its goroutine exists
+// only while there are any.
+type dirtySet struct {
+	fs *overlay
+
+	mu      sync.Mutex // guards the rest
+	m       map[*inode]struct{}
+	running bool
+	stopped bool
+	quit    chan struct{} // closed by stop
+	wg      sync.WaitGroup
+}
+
+func (d *dirtySet) init(o *overlay) {
+	d.fs = o
+	d.m = make(map[*inode]struct{})
+	d.quit = make(chan struct{})
+}
+
+func (d *dirtySet) add(n *inode) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.m[n] = struct{}{}
+	if !d.running && !d.stopped {
+		d.running = true
+		d.wg.Add(1)
+		go d.run()
+	}
+}
+
+func (d *dirtySet) remove(n *inode) {
+	d.mu.Lock()
+	delete(d.m, n)
+	d.mu.Unlock()
+}
+
+func (d *dirtySet) len() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.m)
+}
+
+func (d *dirtySet) list() []*inode {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make([]*inode, 0, len(d.m))
+	for n := range d.m {
+		all = append(all, n)
+	}
+	return all
+}
+
+// each calls f for every inode that is dirty and has a name, in its order.
+func (d *dirtySet) each(f func(File)) {
+	for _, n := range d.list() {
+		n.order.Lock()
+		if w := n.writes; w != nil && w.dirty && !n.nameless() {
+			f(n)
+		}
+		n.order.Unlock()
+	}
+}
+
+// settle waits for what was only made or emptied just now: nothing is told of it
+// before the end of its last handle, which may come after its close has returned.
+func (d *dirtySet) settle(cancel <-chan struct{}) {
+	for _, n := range d.list() {
+		for began := time.Now(); time.Since(began) < settleAfter; {
+			if n.order.TryLock() {
+				w := n.writes
+				waits := w != nil && w.dirty && w.empty && time.Since(w.last) < settleAfter
+				n.order.Unlock()
+				if !waits {
+					break
+				}
+			}
+			select {
+			case <-cancel:
+				return
+			case <-d.quit:
+				return
+			case <-time.After(settleTick):
+			}
+		}
+	}
+}
+
+func (d *dirtySet) run() {
+	defer d.wg.Done()
+	t := time.NewTicker(idleTick)
+	defer t.Stop()
+	for {
+		select {
+		case <-d.quit:
+			return
+		case <-t.C:
+		}
+		for _, n := range d.list() {
+			// Somebody at work on it: not idle.
+			if n.order.TryLock() {
+				if w := n.writes; w != nil && w.dirty && time.Since(w.last) >= idleAfter && time.Since(w.idled) >= idleEvery {
+					d.fs.closeContent(n, Caller{}, event.OpWrite, true)
+				}
+				n.order.Unlock()
+			}
+		}
+		d.mu.Lock()
+		if len(d.m) == 0 {
+			d.running = false
+			d.mu.Unlock()
+			return
+		}
+		d.mu.Unlock()
+	}
+}
+
+// stop ends the goroutine and closes what is still dirty, which is the case
+// only when the connection was aborted.
+func (d *dirtySet) stop() {
+	d.mu.Lock()
+	if d.stopped {
+		d.mu.Unlock()
+		return
+	}
+	d.stopped = true
+	close(d.quit)
+	d.mu.Unlock()
+	d.wg.Wait()
+	for _, n := range d.list() {
+		n.order.Lock()
+		d.fs.closeContent(n, Caller{}, event.OpWrite, false)
+		n.order.Unlock()
+	}
+}

@@ -1,0 +1,344 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
+
+	"golang.org/x/sys/unix"
+)
+
+// link is one name of an inode.
+type link struct {
+	parent *inode
+	name   string
+	slot   uint32 // in the ledger
+}
+
+// inode is one file or directory that the kernel knows. It is also the File
+// that an Observer sees.
+type inode struct {
+	fs   *overlay
+	id   uint64
+	key  key
+	kind uint32 // S_IFMT bits; they never change
+	mark atomic.Uint32
+
+	slot  atomic.Uint32 // in the ledger
+	noted atomic.Uint32 // the generation of changes that knows of its content, its lower half
+
+	nlookup uint64 // guarded by the table's shard of key
+
+	// overlay.tree guards link, more and gone. The root has no link. When gone
+	// is set no name is left, and link is the last one there was.
+	link link
+	more *[]link
+	gone bool
+
+	order  sync.Mutex // see the package comment; guards writes and told
+	writes *writes    // nil: clean, and nothing to remember
+	told   *stamp     // of the content that the Observer was told of last; nil: of none that is worth a tail
+
+	mu      sync.Mutex // guards handles, seen
+	handles *handle
+	seen    seen
+
+	noACL  atomic.Bool   // a directory without a default access control list
+	queued atomic.Bool   // with the notifier
+	spoilt atomic.Uint32 // how often pages or attributes in the kernel's cache became wrong
+	fresh  atomic.Uint32 // what spoilt was when they were dropped last
+	asked  atomic.Uint32 // the thread that asked for attributes since the last change; several: severalAsked
+
+	dirfd atomic.Pointer[dirfd]
+}
+
+// seen is the last state of an inode that the kernel's cache agrees with.
+type seen struct {
+	known        bool
+	young        bool   // so new that another change may have the same ctime
+	busy         int16  // operations of our own that are under way
+	gen          uint32 // counts those that are over
+	mtime, ctime int64
+	size         int64
+}
+
+var _ File = (*inode)(nil)
+
+func (n *inode) isDir() bool { return n.kind == unix.S_IFDIR }
+func (n *inode) isReg() bool { return n.kind == unix.S_IFREG }
+
+// ID is the node id.
+func (n *inode) ID() uint64 { return n.id }
+
+// Mark is the observer's.
+func (n *inode) Mark() *atomic.Uint32 { return &n.mark }
+
+// Path is one current name, "" when none is left or for the root.
+func (n *inode) Path() string {
+	n.fs.tree.RLock()
+	defer n.fs.tree.RUnlock()
+	if n.gone {
+		return ""
+	}
+	return n.pathLocked()
+}
+
+// Paths are all known names, Path first.
+func (n *inode) Paths() []string {
+	n.fs.tree.RLock()
+	defer n.fs.tree.RUnlock()
+	if n.gone {
+		return nil
+	}
+	all := []string{n.pathLocked()}
+	if n.more != nil {
+		for _, l := range *n.more {
+			dir := l.parent.pathLocked()
+			if dir != "" {
+				dir += "/"
+			}
+			all = append(all, dir+l.name)
+		}
+	}
+	return all
+}
+
+// LastPath is the current name or, when none is left, the last one.
+func (n *inode) LastPath() string {
+	n.fs.tree.RLock()
+	defer n.fs.tree.RUnlock()
+	return n.pathLocked()
+}
+
+// pathLocked needs overlay.tree. It joins the names from the root downwards in
+// one allocation.
+func (n *inode) pathLocked() string {
+	size := 0
+	for i := n; i.link.parent != nil; i = i.link.parent {
+		size += len(i.link.name) + 1
+	}
+	if size == 0 {
+		return ""
+	}
+	buf := make([]byte, size-1)
+	end := len(buf)
+	for i := n; i.link.parent != nil; i = i.link.parent {
+		end -= len(i.link.name)
+		copy(buf[end:], i.link.name)
+		if end > 0 {
+			end--
+			buf[end] = '/'
+		}
+	}
+	return string(buf)
+}
+
+// below reports whether a name of n leads through the directory d.
+func (n *inode) below(d *inode) bool {
+	var buf [2]link
+	for _, l := range n.links(buf[:]) {
+		n.fs.tree.RLock()
+		for p := l.parent; p != nil; p = p.link.parent {
+			if p == d {
+				n.fs.tree.RUnlock()
+				return true
+			}
+		}
+		n.fs.tree.RUnlock()
+	}
+	return false
+}
+
+// childPath is the path of a name in the directory n.
+func (n *inode) childPath(name string) string {
+	p := n.LastPath()
+	if p == "" {
+		return name
+	}
+	return p + "/" + name
+}
+
+// Open returns a new read-only descriptor on the source side. See File.
+func (n *inode) Open() (*os.File, error) {
+	// What we read for ourselves leaves no trace in the access time.
+	fd, err := n.fs.openInode(n, unix.O_RDONLY|sys.NoAtime)
+	if err == unix.EPERM { // not the owner
+		fd, err = n.fs.openInode(n, unix.O_RDONLY)
+	}
+	if err == unix.EACCES || err == unix.EPERM {
+		// A file that even its owner may not read: a handle that is open for
+		// reading and writing is the only way to its content.
+		if h := n.anyHandle(true); h != nil {
+			fd, err = unix.FcntlInt(uintptr(h.fd), unix.F_DUPFD_CLOEXEC, 0)
+			h.release()
+		}
+	}
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: n.LastPath(), Err: err}
+	}
+	return os.NewFile(uintptr(fd), n.LastPath()), nil
+}
+
+// Stat asks the source.
+func (n *inode) Stat() (event.Stat, error) {
+	var sx sys.Stat
+	if err := n.fs.statInode(n, &sx); err != nil {
+		return event.Stat{}, &os.PathError{Op: "stat", Path: n.LastPath(), Err: err}
+	}
+	return sx.Stat, nil
+}
+
+// At: see File.
+func (n *inode) At(fn func(path string) error) error {
+	return n.fs.withInode(n, func(at sys.Ref) error {
+		path, err := sys.Path(at)
+		if err != nil {
+			return err
+		}
+		return fn(path)
+	})
+}
+
+// hasLink reports whether (parent, name) is a known name of n.
+func (n *inode) hasLinkLocked(parent *inode, name string) bool {
+	if n.gone {
+		return false
+	}
+	if n.link.parent == parent && n.link.name == name {
+		return true
+	}
+	if n.more != nil {
+		for _, l := range *n.more {
+			if l.parent == parent && l.name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// addLink makes (parent, name) a name of n. A directory has one name only, so
+// that a directory moved underneath is found at its new place.
+func (n *inode) addLink(parent *inode, name string) {
+	t := &n.fs.tree
+	t.RLock()
+	known := n.hasLinkLocked(parent, name)
+	t.RUnlock()
+	if known || n.link.parent == nil && !n.gone && n.id == rootID {
+		return
+	}
+	t.Lock()
+	defer t.Unlock()
+	switch {
+	case n.hasLinkLocked(parent, name):
+	case n.gone || n.isDir():
+		n.renameLocked(&n.link, parent, name)
+		n.setGoneLocked(false)
+	default:
+		// The newest name goes first: it is the likeliest to be right when
+		// something was renamed underneath.
+		if n.more == nil {
+			n.more = new([]link)
+		}
+		*n.more = append(*n.more, n.link)
+		n.link = link{parent, name, n.fs.ledger.link(n, parent, name)}
+	}
+}
+
+// dropLink takes a name away and reports whether another is known.
+func (n *inode) dropLink(parent *inode, name string) (left bool) {
+	t := &n.fs.tree
+	t.Lock()
+	defer t.Unlock()
+	if n.more != nil {
+		for i, l := range *n.more {
+			if l.parent == parent && l.name == name {
+				n.fs.ledger.drop(l.slot)
+				*n.more = append((*n.more)[:i], (*n.more)[i+1:]...)
+				return true
+			}
+		}
+	}
+	if n.link.parent != parent || n.link.name != name {
+		return !n.gone
+	}
+	if n.more != nil && len(*n.more) > 0 {
+		n.fs.ledger.drop(n.link.slot)
+		n.link = (*n.more)[0]
+		if *n.more = (*n.more)[1:]; len(*n.more) == 0 {
+			n.more = nil
+		}
+		return true
+	}
+	n.setGoneLocked(true)
+	return false
+}
+
+// moveLink replaces one name by another in one step, so that nobody ever sees
+// n without a name.
+func (n *inode) moveLink(from *inode, fromName string, to *inode, toName string) {
+	t := &n.fs.tree
+	t.Lock()
+	defer t.Unlock()
+	if n.gone || n.link.parent == from && n.link.name == fromName {
+		n.renameLocked(&n.link, to, toName)
+		n.setGoneLocked(false)
+		return
+	}
+	if n.more != nil {
+		for i, l := range *n.more {
+			if l.parent == from && l.name == fromName {
+				n.renameLocked(&(*n.more)[i], to, toName)
+				return
+			}
+		}
+	}
+}
+
+// renameLocked replaces one name; the new one is in the ledger before the old
+// one leaves it.
+func (n *inode) renameLocked(l *link, parent *inode, name string) {
+	old := l.slot
+	*l = link{parent, name, n.fs.ledger.link(n, parent, name)}
+	n.fs.ledger.drop(old)
+}
+
+func (n *inode) setGoneLocked(gone bool) {
+	if n.gone != gone {
+		n.gone = gone
+		n.fs.ledger.flag(n, nodeGone, gone)
+	}
+}
+
+// forgetLinks takes the names of a forgotten inode out of the ledger.
+func (n *inode) forgetLinks() {
+	n.fs.tree.Lock()
+	defer n.fs.tree.Unlock()
+	n.fs.ledger.drop(n.link.slot)
+	n.link.slot = 0
+	if n.more != nil {
+		for i := range *n.more {
+			n.fs.ledger.drop((*n.more)[i].slot)
+			(*n.more)[i].slot = 0
+		}
+	}
+}
+
+// links returns the known names, the likeliest first.
+func (n *inode) links(buf []link) []link {
+	n.fs.tree.RLock()
+	defer n.fs.tree.RUnlock()
+	if n.gone || n.link.parent == nil {
+		return buf[:0]
+	}
+	buf = append(buf[:0], n.link)
+	if n.more != nil {
+		buf = append(buf, *n.more...)
+	}
+	return buf
+}

@@ -1,0 +1,197 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"math"
+
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Read reads into the reply's own buffer.
+func (o *overlay) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	h := o.handles.get(in.Fh)
+	if h == nil {
+		return nil, fuse.EBADF
+	}
+	return fuse.ReadResultFd(uintptr(h.fd), int64(in.Offset), min(len(buf), int(in.Size))), fuse.OK
+}
+
+// Writev is not used: requests arrive in one piece.
+func (o *overlay) Writev(<-chan struct{}, *fuse.WriteIn, [][]byte) (uint32, fuse.Status) {
+	return 0, fuse.ENOSYS
+}
+
+// Write writes. The first one to a clean inode waits until the Observer has
+// its old content.
+func (o *overlay) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	h := o.handles.get(in.Fh)
+	if h == nil {
+		return 0, fuse.EBADF
+	}
+	n := h.node
+	n.order.Lock()
+	defer n.order.Unlock()
+	off := int64(in.Offset)
+	// An append goes to where the file ends on the source, in case somebody else has
+	// made it longer. Whether anybody can is not asked, because not everybody can be
+	// seen. Pages of a mapping have their own places, and a repeated request may be
+	// there already.
+	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && in.Unique&resendBit == 0
+	w, err := o.soilHandle(h, &in.InHeader, off, appends, cancel)
+	if err != nil {
+		return 0, status(err)
+	}
+	n.begin()
+	done := 0
+	write := func() error {
+		for done < len(data) {
+			var m int
+			var err error
+			if appends {
+				m, err = sys.Append(h.fd, data[done:])
+			} else {
+				m, err = unix.Pwrite(h.fd, data[done:], off+int64(done))
+			}
+			if err == unix.EINTR {
+				continue
+			}
+			if err != nil || m == 0 {
+				return err
+			}
+			done += m
+		}
+		return nil
+	}
+	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
+		err = o.likeCaller(n, sys.FD(h.fd), &in.InHeader, true, func() error { return o.forCaller(&in.InHeader, false, write) })
+	} else {
+		err = write()
+	}
+	n.end()
+	if appends && done > 0 {
+		if end, err := unix.Seek(h.fd, 0, unix.SEEK_END); err == nil && end != off+int64(done) {
+			// The kernel has the bytes at another place in its pages. It waits for
+			// this reply with one of them locked, so it is told later.
+			w.touched(min(off, end-int64(done)), end)
+			o.notifier.inode(n)
+		}
+	}
+	w.touched(off, off+int64(done))
+	w.leave(h.fd)
+	if done == 0 && err != nil {
+		return 0, status(err)
+	}
+	return uint32(done), fuse.OK
+}
+
+// soilHandle is soil for a modification through a handle. It needs the order
+// of h.node.
+func (o *overlay) soilHandle(h *handle, in *fuse.InHeader, off int64, appends bool, cancel <-chan struct{}) (*writes, error) {
+	n := h.node
+	w := n.writes
+	var c Caller
+	switch {
+	case in.Pid == 0: // the page cache writes: whoever opened the file
+		c = h.owner
+	case w != nil && w.dirty && w.writer.TID == in.Pid:
+		c = w.writer
+	default:
+		c = o.caller(in, true)
+	}
+	var before stamp
+	if w == nil || !w.dirty {
+		var sx sys.Stat
+		if err := sys.StatFD(h.fd, &sx); err != nil {
+			return nil, err
+		}
+		before = stampOf(&sx)
+	}
+	first := w == nil || w.empty || w.tail == math.MaxInt64
+	known := n.told != nil && (w == nil || !w.dirty) // before is of this moment
+	if w = o.soil(n, c, event.OpWrite, before, appends, cancel); !known {
+		w.check(h.fd)
+	}
+	if first && in.Pid != 0 {
+		o.procs.peek(c.Proc)
+	}
+	return w, nil
+}
+
+// Lseek finds data and holes.
+func (o *overlay) Lseek(_ <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
+	h := o.handles.get(in.Fh)
+	if h == nil {
+		return fuse.EBADF
+	}
+	off, err := unix.Seek(h.fd, int64(in.Offset), int(in.Whence))
+	out.Offset = uint64(off)
+	return status(err)
+}
+
+// Fallocate reserves, zeroes or frees a range.
+func (o *overlay) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
+	h := o.handles.get(in.Fh)
+	if h == nil {
+		return fuse.EBADF
+	}
+	n := h.node
+	n.order.Lock()
+	defer n.order.Unlock()
+	off, end := int64(in.Offset), int64(in.Offset+in.Length)
+	w, err := o.soilHandle(h, &in.InHeader, off, false, cancel)
+	if err != nil {
+		return status(err)
+	}
+	n.begin()
+	err = o.likeCaller(n, sys.FD(h.fd), &in.InHeader, false, func() error {
+		return o.forCaller(&in.InHeader, true, func() error { return sys.Allocate(h.fd, in.Mode, off, int64(in.Length)) })
+	})
+	n.end()
+	if in.Mode&sys.KeepSize != 0 {
+		end = w.size
+	}
+	if err == nil {
+		w.touched(off, end)
+	} else {
+		w.tail = min(w.tail, off) // perhaps the beginning of that
+	}
+	w.leave(h.fd)
+	return status(err)
+}
+
+// CopyFileRange copies on the source side.
+func (o *overlay) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
+	from, to := o.handles.get(in.FhIn), o.handles.get(in.FhOut)
+	if from == nil || to == nil {
+		return 0, fuse.EBADF
+	}
+	n := to.node
+	n.order.Lock()
+	defer n.order.Unlock()
+	w, err := o.soilHandle(to, &in.InHeader, int64(in.OffOut), false, cancel)
+	if err != nil {
+		return 0, status(err)
+	}
+	offIn, offOut := int64(in.OffIn), int64(in.OffOut)
+	n.begin()
+	done := 0
+	err = o.likeCaller(n, sys.FD(to.fd), &in.InHeader, false, func() error {
+		return o.forCaller(&in.InHeader, true, func() (err error) {
+			// The count is answered in 32 bits.
+			done, err = sys.CopyRange(from.fd, offIn, to.fd, offOut, int(min(in.Len, 1<<30)), int(in.Flags))
+			return err
+		})
+	})
+	n.end()
+	if err != nil {
+		return 0, status(err)
+	}
+	w.touched(int64(in.OffOut), int64(in.OffOut)+int64(done))
+	w.leave(to.fd)
+	return uint32(done), fuse.OK
+}

@@ -1,0 +1,392 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"cachebro/fusefs/sys"
+
+	"golang.org/x/sys/unix"
+)
+
+// The ledger is what a successor must know of this server after it was killed: the
+// kernel's INIT, nodes with their names, open handles, and operations under way. It
+// is a memfd that the supervisor holds too. It is mapped, so that an entry costs some
+// stores to memory and no system call. Its pages are allocated before they are
+// written (fallocate); when that fails, the error is a number, and there is no ledger
+// from then on.
+//
+//	0        ledgerHead
+//	4 KiB    one byte per piece of 64 KiB: the size class of its slots
+//	32 KiB   256 attempts of 128 bytes
+//	64 KiB   pieces
+//
+// The kind of a slot is written last and cleared first, so a slot that was being
+// written does not count. All methods may be called on nil, and then do nothing.
+type ledger struct {
+	mem    []byte
+	fd     int
+	head   *ledgerHead
+	broken atomic.Bool
+
+	mu   sync.Mutex // guards free and the growth of the file
+	free [len(slotSizes)][]uint32
+}
+
+const (
+	ledgerMagic   = 0x6c65646765720001 // the last digits are the version
+	ledgerMax     = 1 << 30
+	pieceSize     = 64 << 10
+	classesAt     = 4 << 10
+	attemptsAt    = 32 << 10
+	ledgerInitMax = 256
+)
+
+// slotSizes are multiples of 64: a slot is named by its offset divided by 64.
+var slotSizes = [...]int{64, 320}
+
+type ledgerHead struct {
+	magic    uint64
+	nextID   atomic.Uint64 // see table.nextID
+	nextFH   atomic.Uint64 // see handles.next
+	links    atomic.Uint64 // orders the names of a node: the newest is the likeliest
+	state    atomic.Uint32 // ledgerState
+	pieces   atomic.Uint32 // of the file, the first one included
+	serving  atomic.Uint32 // counts the servers that began with this ledger
+	initLen  uint32
+	replyLen uint32
+	init     [ledgerInitMax]byte
+	reply    [ledgerInitMax]byte
+}
+
+// States of a ledger.
+const (
+	ledgerServing = iota + 1
+	ledgerEnded   // the server ended in order: nothing is to be taken over
+	ledgerUnable  // it is incomplete
+)
+
+// Kinds of slots.
+const (
+	slotFree uint32 = iota
+	slotNode
+	slotLink
+	slotHandle
+)
+
+// Flags of a nodeSlot.
+const (
+	nodeGone     uint32 = 1 << iota // see inode.gone
+	nodeDetached                    // see table.detach
+	nodeDirty
+	nodeCreated // see writes.created
+)
+
+type nodeSlot struct {
+	kind, flags  atomic.Uint32
+	id, dev, ino uint64
+	birth        int64
+	nlookup      uint64
+	mode         uint32
+}
+
+type linkSlot struct {
+	kind         atomic.Uint32
+	size         uint32
+	node, parent uint64
+	seq          uint64
+	name         [256]byte
+}
+
+const linkHead = int(unsafe.Offsetof(linkSlot{}.name))
+
+type handleSlot struct {
+	kind     atomic.Uint32
+	flags    uint32
+	fh, node uint64
+	unique   uint64 // of the request that opened it
+	start    uint64
+	pid, tid uint32
+	uid, gid uint32
+	reads    bool
+	kept     bool
+}
+
+// newLedger begins a ledger in an empty memfd.
+func newLedger(f *os.File) (*ledger, error) {
+	if err := sys.Allocate(int(f.Fd()), 0, 0, pieceSize); err != nil {
+		return nil, fmt.Errorf("room for the ledger: %w", err)
+	}
+	l, err := mapLedger(f)
+	if err != nil {
+		return nil, err
+	}
+	l.head.magic = ledgerMagic
+	l.head.pieces.Store(1)
+	l.head.state.Store(ledgerServing)
+	return l, nil
+}
+
+func mapLedger(f *os.File) (*ledger, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open the ledger: %w", err)
+	}
+	mem, err := unix.Mmap(fd, 0, ledgerMax, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("map the ledger: %w", err)
+	}
+	return &ledger{mem: mem, fd: fd, head: (*ledgerHead)(unsafe.Pointer(&mem[0]))}, nil
+}
+
+var errLedger = errors.New("the ledger is not one that can be taken over")
+
+// openLedger opens the ledger of a server that is no more.
+func openLedger(f *os.File) (*ledger, error) {
+	fi, err := f.Stat()
+	if err != nil || fi.Size() < pieceSize {
+		return nil, errors.Join(errLedger, err)
+	}
+	l, err := mapLedger(f)
+	if err != nil {
+		return nil, err
+	}
+	h := l.head
+	if h.magic != ledgerMagic || h.state.Load() != ledgerServing || h.initLen == 0 || int64(h.pieces.Load())*pieceSize > fi.Size() {
+		err := fmt.Errorf("%w: state %d, %d pieces in %d bytes", errLedger, h.state.Load(), h.pieces.Load(), fi.Size())
+		l.unmap()
+		return nil, err
+	}
+	return l, nil
+}
+
+// unmap is for a ledger that nobody serves with.
+func (l *ledger) unmap() {
+	_ = unix.Munmap(l.mem)
+	unix.Close(l.fd)
+}
+
+// close gives the descriptor back. It stays mapped: an Observer may keep files
+// for longer than the server is there.
+func (l *ledger) close() {
+	if l != nil {
+		l.mu.Lock()
+		l.broken.Store(true)
+		l.mu.Unlock()
+		unix.Close(l.fd)
+	}
+}
+
+// setState says how things stand; unable and ended are final.
+func (l *ledger) setState(s uint32) {
+	if l != nil {
+		l.head.state.CompareAndSwap(ledgerServing, s)
+	}
+}
+
+// giveUp is called when there is no room for an entry.
+func (l *ledger) giveUp() {
+	l.broken.Store(true)
+	l.setState(ledgerUnable)
+}
+
+// setInit keeps the kernel's INIT and our reply to it.
+func (l *ledger) setInit(in, out []byte) {
+	if l == nil {
+		return
+	}
+	if len(in) > ledgerInitMax || len(out) > ledgerInitMax || !resends(in) {
+		l.giveUp()
+		return
+	}
+	l.head.replyLen = uint32(copy(l.head.reply[:], out))
+	l.head.initLen = uint32(copy(l.head.init[:], in))
+}
+
+// resends reports whether the kernel that sent this INIT can send requests once
+// more (Linux 6.9).
+func resends(in []byte) bool {
+	const flags, flags2 = 40 + 12, 40 + 16 // behind the header: major, minor, max_readahead
+	if len(in) < flags2+4 {
+		return false
+	}
+	f := uint64(binary.NativeEndian.Uint32(in[flags:])) | uint64(binary.NativeEndian.Uint32(in[flags2:]))<<32
+	return resending != 0 && f&resending == resending
+}
+
+func classFor(size int) int {
+	if size <= slotSizes[0] {
+		return 0
+	}
+	return 1
+}
+
+// alloc returns a free slot of a class, 0 when there is none.
+func (l *ledger) alloc(class int) uint32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.free[class]) == 0 && !l.growLocked(class) {
+		return 0
+	}
+	list := l.free[class]
+	ref := list[len(list)-1]
+	l.free[class] = list[:len(list)-1]
+	return ref
+}
+
+func (l *ledger) growLocked(class int) bool {
+	n := l.head.pieces.Load()
+	at := int64(n) * pieceSize
+	if l.broken.Load() || at+pieceSize > ledgerMax || sys.Allocate(l.fd, 0, at, pieceSize) != nil {
+		l.giveUp()
+		return false
+	}
+	l.mem[classesAt+int(n)] = byte(class)
+	l.head.pieces.Store(n + 1)
+	size := slotSizes[class]
+	for off := pieceSize - pieceSize%size - size; off >= 0; off -= size {
+		l.free[class] = append(l.free[class], uint32((int(at)+off)>>6))
+	}
+	return true
+}
+
+func (l *ledger) at(ref uint32) unsafe.Pointer { return unsafe.Pointer(&l.mem[int(ref)<<6]) }
+
+// drop gives a slot back; 0 is none.
+func (l *ledger) drop(ref uint32) {
+	if l == nil || ref == 0 {
+		return
+	}
+	(*atomic.Uint32)(l.at(ref)).Store(slotFree)
+	class := l.mem[classesAt+int(ref)<<6/pieceSize]
+	l.mu.Lock()
+	l.free[class] = append(l.free[class], ref)
+	l.mu.Unlock()
+}
+
+// slots calls f for every slot that is taken; the others are free from then on.
+func (l *ledger) slots(f func(ref, kind uint32)) {
+	for i := range l.free {
+		l.free[i] = l.free[i][:0]
+	}
+	for p := 1; p < int(l.head.pieces.Load()); p++ {
+		class := l.mem[classesAt+p]
+		size := slotSizes[class]
+		for off := 0; off+size <= pieceSize; off += size {
+			ref := uint32((p*pieceSize + off) >> 6)
+			if kind := (*atomic.Uint32)(l.at(ref)).Load(); kind != slotFree {
+				f(ref, kind)
+			} else {
+				l.free[class] = append(l.free[class], ref)
+			}
+		}
+	}
+	for i := range l.free {
+		slices.Reverse(l.free[i])
+	}
+}
+
+// add enters a new node, its name first. The caller has it to itself.
+func (l *ledger) add(n *inode) {
+	if l == nil || l.broken.Load() {
+		return
+	}
+	ref := l.alloc(0)
+	if ref == 0 {
+		return
+	}
+	n.slot.Store(ref)
+	if n.link.parent != nil {
+		n.link.slot = l.link(n, n.link.parent, n.link.name)
+	}
+	s := (*nodeSlot)(l.at(ref))
+	s.id, s.dev, s.ino, s.birth = n.id, n.key.dev, n.key.ino, n.key.birth
+	s.nlookup, s.mode = n.nlookup, n.kind
+	s.flags.Store(0)
+	if n.gone {
+		s.flags.Store(nodeGone)
+	}
+	s.kind.Store(slotNode)
+}
+
+// lookups notes n.nlookup; it needs the table's shard of the key.
+func (l *ledger) lookups(n *inode) {
+	if l == nil {
+		return
+	}
+	if ref := n.slot.Load(); ref != 0 {
+		(*nodeSlot)(l.at(ref)).nlookup = n.nlookup
+	}
+}
+
+// forget takes a node out; its names follow under the lock of the tree.
+func (l *ledger) forget(n *inode) {
+	if l != nil {
+		l.drop(n.slot.Swap(0))
+	}
+}
+
+// flag sets or clears a flag of a node.
+func (l *ledger) flag(n *inode, flag uint32, on bool) {
+	if l == nil {
+		return
+	}
+	ref := n.slot.Load()
+	if ref == 0 {
+		return
+	}
+	if s := (*nodeSlot)(l.at(ref)); on {
+		s.flags.Or(flag)
+	} else {
+		s.flags.And(^flag)
+	}
+}
+
+// link enters a name of n and returns its slot, 0 when n is not entered.
+func (l *ledger) link(n, parent *inode, name string) uint32 {
+	if l == nil || n.slot.Load() == 0 || len(name) > unix.NAME_MAX {
+		return 0
+	}
+	ref := l.alloc(classFor(linkHead + len(name)))
+	if ref == 0 {
+		return 0
+	}
+	s := (*linkSlot)(l.at(ref))
+	s.node, s.parent, s.seq, s.size = n.id, parent.id, l.head.links.Add(1), uint32(len(name))
+	copy(l.mem[int(ref)<<6+linkHead:], name)
+	s.kind.Store(slotLink)
+	return ref
+}
+
+func (l *ledger) linkName(ref uint32) string {
+	at := int(ref)<<6 + linkHead
+	return string(l.mem[at : at+int((*linkSlot)(l.at(ref)).size)])
+}
+
+// handle enters an open handle; unique is the request that asked for it.
+func (l *ledger) handle(h *handle, unique uint64) {
+	if l == nil || l.broken.Load() {
+		return
+	}
+	ref := l.alloc(0)
+	if ref == 0 {
+		return
+	}
+	s := (*handleSlot)(l.at(ref))
+	s.flags, s.fh, s.node, s.unique, s.reads, s.kept = h.flags, h.fh, h.node.id, unique&^resendBit, h.reads, false
+	s.pid, s.tid, s.uid, s.gid, s.start = h.owner.PID, h.owner.TID, h.owner.UID, h.owner.GID, 0
+	if h.owner.Proc != nil {
+		s.start = h.owner.Proc.Start
+	}
+	h.slot = ref
+	s.kind.Store(slotHandle)
+}

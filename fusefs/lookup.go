@@ -1,0 +1,197 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"cachebro/fusefs/sys"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// place opens the directory of a name; hidden is the answer for the name that a
+// mount keeps to itself. The caller releases d.
+func (o *overlay) place(node uint64, name string, hidden fuse.Status) (parent *inode, d *dirfd, st fuse.Status) {
+	if parent, st = o.node(node); !st.Ok() {
+		return nil, nil, st
+	}
+	if o.hidden(parent, name) {
+		return nil, nil, hidden
+	}
+	d, err := o.dir(parent)
+	return parent, d, status(err)
+}
+
+// Lookup finds a name in a directory. An absent name is answered too, with
+// node id 0, so that the kernel remembers the absence.
+func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	parent, d, st := o.place(in.NodeId, name, fuse.ENOENT)
+	if !st.Ok() {
+		return st
+	}
+	var sx sys.Stat
+	made := o.makes.start()
+	defer d.release()
+	err := sys.StatAt(d.fd, name, &sx)
+	if err == unix.ENOENT {
+		out.EntryValid, out.EntryValidNsec = o.ttl()
+		return fuse.OK
+	}
+	if err != nil {
+		return status(err)
+	}
+	n, isNew := o.ref(parent, name, &sx)
+	if isNew {
+		o.noteOutside(n, &sx, made)
+	} else {
+		o.afresh(n, in, d.fd, name, &sx)
+	}
+	o.fillEntry(n, &sx, out)
+	return fuse.OK
+}
+
+// afresh is for the attributes of an inode that the kernel knows already, before they
+// are sent to it: they were read before the inode was found, and a later change (see
+// overtook) could not know of this request.
+func (o *overlay) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx *sys.Stat) {
+	if n.isReg() && sx.Nlink == 1 {
+		return // the kernel knows of all that changes it
+	}
+	n.asking(in.Pid)
+	var again sys.Stat
+	if sys.StatAt(dir, name, &again) == nil && keyOf(&again) == n.key {
+		*sx = again
+	}
+}
+
+// entry counts a reference to the inode that sx describes, known as name in
+// parent, and fills the reply.
+func (o *overlay) entry(parent *inode, name string, sx *sys.Stat, out *fuse.EntryOut) *inode {
+	n, _ := o.ref(parent, name, sx)
+	o.fillEntry(n, sx, out)
+	return n
+}
+
+// ref is entry without a reply. isNew: the kernel did not know the inode.
+func (o *overlay) ref(parent *inode, name string, sx *sys.Stat) (n *inode, isNew bool) {
+	k := keyOf(sx)
+	n, isNew = o.table.ref(k, func(id uint64) *inode {
+		n := &inode{fs: o, id: id, key: k, kind: sx.Mode & unix.S_IFMT, link: link{parent: parent, name: name}}
+		n.seen = seen{known: true, mtime: sx.Mtime, ctime: sx.Ctime, size: sx.Size}
+		return n
+	})
+	if !isNew {
+		n.addLink(parent, name)
+		if n.isReg() {
+			o.maybeOutside(n, sx)
+		}
+	}
+	return n, isNew
+}
+
+// maybeOutside is for attributes that came without peek: when they differ from
+// what is known, the source is asked once more, properly.
+func (o *overlay) maybeOutside(n *inode, sx *sys.Stat) {
+	n.mu.Lock()
+	s := n.seen
+	n.mu.Unlock()
+	if s.known && s.mtime == sx.Mtime && s.ctime == sx.Ctime && s.size == sx.Size {
+		return
+	}
+	gen := n.peek()
+	var again sys.Stat
+	if o.statInode(n, &again) == nil {
+		*sx = again
+		o.observed(n, sx, gen)
+	}
+}
+
+// Forget takes back references; it does no I/O but for closing a descriptor.
+func (o *overlay) Forget(id, count uint64) {
+	if id == rootID {
+		return
+	}
+	if n, last := o.table.forget(id, count); last {
+		if o.ledger != nil {
+			n.forgetLinks()
+		}
+		o.outsideWrites.gone(n)
+		o.dirs.drop(n)
+		o.forgotten(n)
+		n.mark.And(MarkTimes) // of content that is on its way
+	}
+}
+
+// attrs asks the source for the attributes of an inode, through the handle fh
+// if has.
+func (o *overlay) attrs(in *fuse.InHeader, fh uint64, has bool, sx *sys.Stat) fuse.Status {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	n.asking(in.Pid)
+	gen := n.peek()
+	var err error
+	if h := o.handles.get(fh); has && h != nil && h.acquire() {
+		err = sys.StatFD(h.fd, sx)
+		h.release()
+	} else {
+		err = o.statInode(n, sx)
+	}
+	if err != nil {
+		return status(err)
+	}
+	o.observed(n, sx, gen)
+	return fuse.OK
+}
+
+// GetAttr is stat(2).
+func (o *overlay) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	var sx sys.Stat
+	st := o.attrs(&in.InHeader, in.Fh(), in.Flags()&fuse.FUSE_GETATTR_FH != 0, &sx)
+	if st.Ok() {
+		o.fillAttrOut(&sx, out)
+	}
+	return st
+}
+
+// Statx is asked when a process wants the birth time.
+func (o *overlay) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
+	var sx sys.Stat
+	st := o.attrs(&in.InHeader, in.Fh, in.GetattrFlags&fuse.FUSE_GETATTR_FH != 0, &sx)
+	if st.Ok() {
+		out.AttrValid, out.AttrValidNsec = o.ttl()
+		fillStatx(&sx, &out.Statx)
+	}
+	return st
+}
+
+// Readlink returns where a symlink points.
+func (o *overlay) Readlink(_ <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.Status) {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return nil, st
+	}
+	var target []byte
+	err := o.withInode(n, func(f sys.Ref) (err error) {
+		target, err = sys.Target(f)
+		return err
+	})
+	return target, status(err)
+}
+
+// StatFs reports on the file system that the node lies on.
+func (o *overlay) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	return status(o.withInode(n, func(f sys.Ref) error {
+		var s unix.Statfs_t
+		if err := sys.Statfs(f, &s); err != nil {
+			return err
+		}
+		fillStatfs(&s, out)
+		return nil
+	}))
+}

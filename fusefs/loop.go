@@ -1,0 +1,275 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"encoding/binary"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"cachebro/fusefs/changes"
+	"cachebro/fusefs/sys"
+)
+
+const (
+	maxRequest = 1 << 20             // data bytes in a READ or WRITE
+	bufSize    = maxRequest + 64<<10 // with the headers
+	maxReady   = 2                   // threads that wait for a request at the same time
+	maxParked  = 16                  // threads kept for when more are needed
+	maxOpcode  = 64                  // opcodes that are counted
+
+	opForget      = 2
+	opRead        = 15
+	opRelease     = 18
+	opFsync       = 20
+	opInit        = 26
+	opReleaseDir  = 29
+	opFsyncDir    = 30
+	opInterrupt   = 36
+	opBatchForget = 42
+)
+
+// device reads requests from /dev/fuse and has them answered. Each loop has a thread
+// of its own, whose umask and file system identity it may change, and buffers outside
+// of the Go heap.
+//
+// As a rule one thread does everything. Its reply wakes the caller on the same
+// processor, and the caller's next request arrives before the thread looks again: two
+// switches on one processor. A second waiting thread would be woken on another
+// processor for each request (a loop of unlinks: 90 µs each instead of 40). Others
+// join as soon as requests queue. A handler may block, and another request may be
+// what it waits for, so the watch starts another thread within two milliseconds.
+type device struct {
+	fd     int
+	proto  *fuse.ProtocolServer
+	ledger *ledger // nil: nobody can take over
+	log    *slog.Logger
+	// changes is told, while it is active, what a request changed.
+	changes *changes.Tracker
+	note    func(op uint32, in, out []byte)
+
+	// ready counts the threads that wait for a request or are about to. A thread that
+	// was only just started must count; otherwise each request that arrives before it
+	// is up would start another: 10,000 threads on a busy machine.
+	ready   atomic.Int32
+	turn    sync.Mutex // held while a request is read, where readersInTurn
+	parked  atomic.Int32
+	threads atomic.Int32
+	loops   sync.WaitGroup
+	more    chan struct{} // wakes a parked thread; never closed
+	taken   atomic.Uint64 // requests that were read
+	crowd   atomic.Uint64 // the value of taken when requests were last seen to queue
+	forgot  atomic.Uint64 // the value of taken when the last FORGET came
+	asked   atomic.Uint32 // the task that asked last
+	idle    atomic.Bool   // the watch waits for rested
+	woken   chan struct{} // of one place
+	over    chan struct{} // closed by the first loop that sees the connection end
+	overOne sync.Once
+	counts  [maxOpcode]atomic.Uint64
+
+	// init is the kernel's INIT request, kept for a successor.
+	init []byte
+}
+
+// handshake answers the first request, which is INIT.
+func (d *device) handshake() error {
+	buf := make([]byte, bufSize)
+	for {
+		n, err := unix.Read(d.fd, buf)
+		if err == unix.EINTR || err == unix.EAGAIN || err == unix.ENOENT {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if n >= 40 && binary.NativeEndian.Uint32(buf[4:]) == opInit {
+			d.init = append([]byte(nil), buf[:n]...)
+		}
+		out := make([]byte, 4096)
+		m, st := d.proto.HandleRequest([][]byte{buf[:n]}, [][]byte{out})
+		if !st.Ok() {
+			return unix.Errno(st)
+		}
+		if d.init != nil {
+			d.ledger.setInit(d.init, out[:m])
+		}
+		if _, err := unix.Write(d.fd, out[:m]); err != nil {
+			return err
+		}
+		if d.init != nil {
+			return nil
+		}
+	}
+}
+
+// start begins to serve.
+func (d *device) start() {
+	d.more, d.over, d.woken = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	d.spawn()
+	go d.watch()
+}
+
+// spawn has another thread wait for requests.
+func (d *device) spawn() {
+	d.ready.Add(1)
+	select {
+	case d.more <- struct{}{}:
+		return
+	default:
+	}
+	d.loops.Add(1)
+	d.threads.Add(1)
+	go d.loop()
+}
+
+// park waits until another thread is needed, and returns false when this one is not
+// needed any more. Whoever wakes it counts it as ready. The kernel wakes the threads
+// that wait for a request in turn: the fewer there are, the warmer they are.
+func (d *device) park() bool {
+	if d.parked.Add(1) > maxParked {
+		d.parked.Add(-1)
+		return false
+	}
+	defer d.parked.Add(-1)
+	select {
+	case <-d.more:
+		return true
+	case <-d.over:
+		return false
+	}
+}
+
+// buffer returns room for the largest request or reply, outside of the Go heap
+// so that its size does not count in it; only what is used takes memory.
+func buffer() (b []byte, drop func()) {
+	b, err := unix.Mmap(-1, 0, bufSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return make([]byte, bufSize), func() {}
+	}
+	return b, func() { _ = unix.Munmap(b) }
+}
+
+// The pause after a request that could not be read, and the longest where it goes
+// on like that.
+const (
+	readPause = time.Millisecond
+	readLast  = time.Second
+)
+
+// loop serves until the connection ends or enough others are there. The thread
+// ends with it: its identity was its own.
+func (d *device) loop() {
+	defer d.loops.Done()
+	defer d.threads.Add(-1)
+	runtime.LockOSThread()
+	sys.NoUmask() // modes come from the request
+	noReserves()
+	in, drop := buffer()
+	defer drop()
+	if d.ledger != nil {
+		// The kernel fails a request with EIO when it is killed while it copies it
+		// to a page that is not there yet, and so cannot be sent once more.
+		sys.Populate(in)
+	}
+	out, drop := buffer()
+	defer drop()
+	inv, outv := make([][]byte, 1), make([][]byte, 1)
+	pause := readPause
+	for {
+		n, err := d.next(in)
+		switch {
+		case err == unix.EINTR || err == unix.EAGAIN || err == unix.ENOENT:
+			continue
+		case ended(err):
+			d.overOne.Do(func() { close(d.over) })
+			return
+		case err != nil: // that of one request, which has failed: no reason to leave the others
+			d.log.Error("read a request", "error", err)
+			time.Sleep(pause)
+			pause = min(2*pause, readLast)
+			continue
+		case n < 40:
+			continue
+		}
+		pause = readPause
+		op := binary.NativeEndian.Uint32(in[4:])
+		if op < maxOpcode {
+			d.counts[op].Add(1)
+		}
+		d.taken.Add(1)
+		d.left(op, binary.NativeEndian.Uint32(in[32:]), d.ready.Add(-1))
+		inv[0], outv[0] = in[:n], out
+		m, st := d.proto.HandleRequest(inv, outv)
+		if !st.Ok() {
+			m = failure(out, in, st)
+		}
+		if op < maxOpcode && changing&(1<<op) != 0 && d.changes.Active() {
+			d.note(op, in[:n], out[:m])
+		}
+		if m > 0 {
+			// ENOENT: the request was interrupted, nobody waits any more.
+			for {
+				if _, err = unix.Write(d.fd, out[:m]); err != unix.EINTR {
+					break
+				}
+			}
+		}
+		if d.ledger != nil && op < maxOpcode && attempts&(1<<op) != 0 {
+			d.ledger.replied(binary.NativeEndian.Uint64(in[8:]))
+		}
+		if d.enough(d.ready.Add(1)) {
+			d.ready.Add(-1)
+			if !d.park() {
+				return
+			}
+		}
+	}
+}
+
+// next reads a request.
+func (d *device) next(in []byte) (int, error) {
+	if !readersInTurn {
+		return unix.Read(d.fd, in)
+	}
+	d.turn.Lock()
+	defer d.turn.Unlock()
+	select {
+	case <-d.over:
+		return 0, unix.ENODEV
+	default:
+	}
+	n, err := unix.Read(d.fd, in)
+	if ended(err) {
+		d.overOne.Do(func() { close(d.over) })
+	}
+	return n, err
+}
+
+// ended reports whether the connection did: it was unmounted, aborted or closed.
+func ended(err error) bool {
+	return err == unix.ENODEV || err == unix.ECONNABORTED || err == unix.EBADF
+}
+
+// failure is the reply to a request that could not be decoded.
+func failure(out, in []byte, st fuse.Status) int {
+	binary.NativeEndian.PutUint32(out, 16)
+	binary.NativeEndian.PutUint32(out[4:], uint32(-st))
+	copy(out[8:16], in[8:16])
+	return 16
+}
+
+// notify sends a notification: a reply to no request.
+func (d *device) notify(code int32, body []byte) error {
+	msg := make([]byte, 16+len(body))
+	binary.NativeEndian.PutUint32(msg, uint32(len(msg)))
+	binary.NativeEndian.PutUint32(msg[4:], uint32(code))
+	copy(msg[16:], body)
+	_, err := unix.Write(d.fd, msg)
+	return err
+}

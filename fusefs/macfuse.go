@@ -1,0 +1,124 @@
+//go:build portable || darwin
+
+package fusefs
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// How macFUSE is asked for a mount, and what it says. Beside darwin it is built with
+// the tag "portable", so that its tests run on Linux.
+
+// macOptions are those of the mount.
+//
+// fsname tells our mounts from others in the mount table. noappledouble keeps the files
+// ._NAME and .DS_Store out, which the system makes where there are no attributes; the
+// attributes themselves, com.apple.* with them, are passed through, so noapplexattr is
+// not wanted. local has programs that save bytes on a network's volume (Xcode, the
+// Trash) treat it as a disk; nobrowse keeps it out of the Finder's list of volumes, and
+// Spotlight out of it. Without daemon_timeout=0 a request that takes a minute would end
+// the mount.
+func macOptions(opt *Options) []string {
+	source := opt.Source.Name()
+	o := []string{
+		"fsname=" + escape(fsSubtype+":"+source), "volname=" + escape(filepath.Base(source)),
+		"local", "nobrowse", "noappledouble", "default_permissions", "nosuid", "nodev",
+		"daemon_timeout=0", fmt.Sprintf("iosize=%d", maxRequest),
+	}
+	if opt.AllowOther {
+		o = append(o, "allow_other")
+	}
+	if opt.ReadOnly {
+		o = append(o, "ro")
+	}
+	return o
+}
+
+// maxXattr bounds what is put together of an extended attribute.
+const maxXattr = 64 << 20
+
+// whole reads all of an extended attribute.
+func whole(get func(dest []byte) (int, error)) ([]byte, error) {
+	n, err := get(nil)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	value := make([]byte, n)
+	n, err = get(value)
+	return value[:max(n, 0)], err
+}
+
+// piece copies what an extended attribute has from a position on, and returns how many
+// bytes; with an empty dest, how many there are.
+func piece(position uint32, dest []byte, get func(dest []byte) (int, error)) (int, error) {
+	value, err := whole(get)
+	if err != nil {
+		return 0, err
+	}
+	rest := value[min(int(position), len(value)):]
+	switch {
+	case len(dest) == 0:
+		return len(rest), nil
+	case len(rest) > len(dest):
+		return 0, unix.ERANGE
+	}
+	return copy(dest, rest), nil
+}
+
+// patched is the value of an extended attribute with data at a position: calls on
+// descriptors of the source set the whole of it.
+func patched(position uint32, data []byte, get func(dest []byte) (int, error)) ([]byte, error) {
+	if int64(position)+int64(len(data)) > maxXattr {
+		return nil, unix.E2BIG
+	}
+	value, err := whole(get)
+	if err != nil && status(err) != fuse.ENOATTR {
+		return nil, err
+	}
+	if more := int(position) + len(data) - len(value); more > 0 {
+		value = append(value, make([]byte, more)...)
+	}
+	copy(value[position:], data)
+	return value, nil
+}
+
+// What to do about macFUSE.
+var (
+	errMacFUSE = errors.New("macFUSE is not installed, so nothing can be mounted (reads, hooks and search work without it): " +
+		"brew install --cask macfuse, or https://macfuse.github.io")
+	errExtension = errors.New("macOS does not let macFUSE's kernel extension run: " +
+		"allow it in System Settings, Privacy & Security, and restart (on Apple silicon reduced security has to be chosen in the recovery system before)")
+	errFSKit = errors.New("this macFUSE has only its FSKit backend, which passes on no descriptor of a device: " +
+		"enable the kernel backend (macFUSE in System Settings), and mount again")
+)
+
+// macError makes one error of what the mount program wrote and how it ended.
+func macError(said string, err error) error {
+	msg := strings.Join(strings.Fields(said), " ")
+	low := strings.ToLower(msg)
+	has := func(any ...string) bool {
+		for _, s := range any {
+			if strings.Contains(low, s) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("fskit", "file system extension", "file system module"):
+		return fmt.Errorf("%w (%s)", errFSKit, msg)
+	case has("kernel extension", "not loaded", "failed to load", "could not be loaded", "system extension", "file system is not available"):
+		return fmt.Errorf("%w (%s)", errExtension, msg)
+	case has("busy", "already mounted", "itself on a macfuse volume", "itself on a osxfuse volume"):
+		return fmt.Errorf("%w: %s", ErrBusy, msg)
+	case msg == "":
+		return err
+	}
+	return fmt.Errorf("%s: %w", msg, err)
+}

@@ -1,0 +1,147 @@
+package fusefs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const fsSubtype = "cachebro"
+
+// Errors of Mount and Detach.
+var (
+	// ErrNoFUSE: there is no macFUSE.
+	ErrNoFUSE = errMacFUSE
+	// ErrNoHelper: macFUSE is there and may not be used.
+	ErrNoHelper = errExtension
+	// ErrBusy: something is open on the mount, or it is mounted already.
+	ErrBusy = errors.New("in use")
+)
+
+// MacFUSE is the program that mounts, "" where there is none: macFUSE's own since its
+// version 4, or that of osxfuse before. They are in no PATH.
+func MacFUSE() string {
+	for _, p := range []string{
+		"/Library/Filesystems/macfuse.fs/Contents/Resources/mount_macfuse",
+		"/Library/Filesystems/osxfuse.fs/Contents/Resources/mount_osxfuse",
+	} {
+		if _, err := os.Stat(p); err == nil {
+			return p
+		}
+	}
+	return ""
+}
+
+// mountDevice has macFUSE's program mount opt.Mountpoint and returns the descriptor that
+// requests come by. That program ends when INIT and STATFS were answered, so whoever
+// serves them calls mounted afterwards.
+func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
+	fail := func(err error) (int, func() error, error) {
+		return -1, nil, fmt.Errorf("mount %s: %w", opt.Mountpoint, err)
+	}
+	bin := MacFUSE()
+	if bin == "" {
+		return fail(ErrNoFUSE)
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return fail(err)
+	}
+	unix.CloseOnExec(pair[0])
+	unix.CloseOnExec(pair[1])
+	defer unix.Close(pair[0])
+	remote := os.NewFile(uintptr(pair[1]), "mount_macfuse")
+	cmd := exec.Command(bin, "-o", strings.Join(macOptions(opt), ","), opt.Mountpoint)
+	cmd.Env = append(os.Environ(), macEnv(os.Args[0])...)
+	cmd.ExtraFiles = []*os.File{remote}
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	err = cmd.Start()
+	remote.Close()
+	if err != nil {
+		return fail(err)
+	}
+	fd, err = receive(pair[0])
+	if err != nil { // it has ended, and says why
+		return fail(macError(said.String(), errors.Join(cmd.Wait(), err)))
+	}
+	over := make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		if err != nil {
+			err = macError(said.String(), err)
+		}
+		over <- err
+	}()
+	return fd, func() error {
+		select {
+		case err := <-over:
+			return err
+		case <-time.After(mountTimeout):
+			return os.ErrDeadlineExceeded
+		}
+	}, nil
+}
+
+// macEnv tells the program by which descriptor it passes on that of the device, that a
+// server is there which answers while it waits, and whose it is.
+func macEnv(self string) []string {
+	return []string{
+		"_FUSE_CALL_BY_LIB=1", "_FUSE_COMMFD=3", "_FUSE_COMMVERS=2", "_FUSE_DAEMON_PATH=" + self,
+		"MOUNT_OSXFUSE_CALL_BY_LIB=1", "MOUNT_OSXFUSE_DAEMON_PATH=" + self,
+	}
+}
+
+// receive gets one descriptor from a unix socket.
+func receive(sock int) (int, error) {
+	oob := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(sock, make([]byte, 4), oob, 0)
+	if err != nil {
+		return -1, err
+	}
+	msgs, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil || len(msgs) == 0 {
+		return -1, errors.Join(errors.New("no descriptor came"), err)
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) != 1 {
+		return -1, errors.Join(errors.New("no descriptor came"), err)
+	}
+	unix.CloseOnExec(fds[0])
+	return fds[0], nil
+}
+
+// unmount takes the mount away, by force or only if nobody uses it. An agent of the
+// system's may hold the volume for the moment (Spotlight, the Finder): diskutil asks it
+// to let go.
+func unmount(mountpoint string, force bool) error {
+	flags := 0
+	if force {
+		flags = unix.MNT_FORCE
+	}
+	err := unix.Unmount(mountpoint, flags)
+	if err == unix.EPERM || err == unix.EBUSY {
+		args := []string{"unmount", mountpoint}
+		if force {
+			args = []string{"unmount", "force", mountpoint}
+		}
+		if exec.Command("/usr/sbin/diskutil", args...).Run() == nil {
+			return nil
+		}
+	}
+	switch err {
+	case nil:
+		return nil
+	case unix.EBUSY:
+		err = ErrBusy
+	case unix.EINVAL:
+		err = errors.New("not mounted")
+	}
+	return fmt.Errorf("unmount %s: %w", mountpoint, err)
+}

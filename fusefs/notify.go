@@ -1,0 +1,103 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"encoding/binary"
+	"sync"
+)
+
+// FUSE notification codes.
+const (
+	notifyInvalInode = 2
+	notifyInvalEntry = 3
+	notifyIncEpoch   = 8
+)
+
+// notifier sends notifications that nobody waits for from a goroutine of its
+// own: from a handler they could wait for pages that only the handler's own
+// reply frees.
+type notifier struct {
+	send func(code int32, body []byte) error
+
+	mu      sync.Mutex // guards queue, closed
+	wake    sync.Cond
+	queue   []*inode
+	closed  bool
+	stopped chan struct{} // closed by run
+}
+
+func newNotifier(send func(int32, []byte) error) *notifier {
+	n := &notifier{send: send, stopped: make(chan struct{})}
+	n.wake.L = &n.mu
+	go n.run()
+	return n
+}
+
+// inode asks for all cached pages and attributes of a node to be dropped. An
+// OPEN does not wait for that: it does it itself.
+func (n *notifier) inode(i *inode) {
+	i.spoil()
+	if i.queued.Swap(true) {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.closed {
+		n.queue = append(n.queue, i)
+		n.wake.Signal()
+	}
+}
+
+func (n *notifier) run() {
+	defer close(n.stopped)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for {
+		for len(n.queue) == 0 && !n.closed {
+			n.wake.Wait()
+		}
+		if n.closed {
+			return
+		}
+		i := n.queue[0]
+		n.queue = n.queue[1:]
+		n.mu.Unlock()
+		i.queued.Store(false)
+		n.now(i.id)
+		n.mu.Lock()
+	}
+}
+
+// now drops the cached pages and attributes of a node and returns when it is
+// done. The caller holds no lock. ENOENT (the kernel does not know the node)
+// and a connection that is gone are no errors.
+func (n *notifier) now(id uint64) {
+	var body [24]byte // struct fuse_notify_inval_inode_out: ino, off, len
+	binary.NativeEndian.PutUint64(body[:], id)
+	_ = n.send(notifyInvalInode, body[:])
+}
+
+// attrs drops the cached attributes of a node and leaves its pages alone.
+func (n *notifier) attrs(id uint64) {
+	var body [24]byte
+	binary.NativeEndian.PutUint64(body[:], id)
+	binary.NativeEndian.PutUint64(body[8:], ^uint64(0)) // a negative offset
+	_ = n.send(notifyInvalInode, body[:])
+}
+
+// entry makes the kernel look a name up again.
+func (n *notifier) entry(parent uint64, name string) {
+	body := make([]byte, 16, 16+len(name)+1) // struct fuse_notify_inval_entry_out: parent, length, flags
+	binary.NativeEndian.PutUint64(body, parent)
+	binary.NativeEndian.PutUint32(body[8:], uint32(len(name)))
+	_ = n.send(notifyInvalEntry, append(append(body, name...), 0))
+}
+
+func (n *notifier) stop() {
+	n.mu.Lock()
+	n.closed = true
+	n.wake.Signal()
+	n.mu.Unlock()
+	<-n.stopped
+}

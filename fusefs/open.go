@@ -1,0 +1,257 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// keepFlags are the flags of open(2) that concern our own descriptor. The kernel
+// deals with the others: creation is decided already; the offset of an append comes
+// with each write (an O_APPEND descriptor would send the pages of a mapping to the
+// end too); O_DIRECT would need aligned buffers; execve(2) sends a flag of the
+// kernel's own (FMODE_EXEC), which openat2(2) refuses.
+const keepFlags = unix.O_ACCMODE | unix.O_SYNC | unix.O_DSYNC | unix.O_NOFOLLOW | unix.O_DIRECTORY | sys.OpenFlags
+
+// Open opens a file. When the source shows it otherwise than the kernel has it
+// cached, the cache is dropped before the reply: else the first read would
+// return new bytes cut at the old length.
+func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	if h := o.openedBefore(&in.InHeader); h != nil {
+		out.Fh, out.OpenFlags = h.fh, openFlags(h.flags)
+		return fuse.OK
+	}
+	write := in.Flags&unix.O_ACCMODE != unix.O_RDONLY
+	trunc := in.Flags&unix.O_TRUNC != 0
+	var c Caller
+	if o.obs != nil || write {
+		c = o.caller(&in.InHeader, write || trunc)
+	}
+	if trunc {
+		return o.openTrunc(cancel, n, c, in, out)
+	}
+	gen := n.peek()
+	var sx sys.Stat
+	fd, _, err := o.openStat(n, int(in.Flags)&keepFlags, &sx)
+	if err != nil {
+		return status(err)
+	}
+	if write && o.late.sendBack(&sx, in.Pid) {
+		unix.Close(fd)
+		return fuse.Status(unix.ESTALE)
+	}
+	changed, before := n.note(&sx, gen)
+	if spoilt := n.spoilt.Load(); n.fresh.Load() != spoilt {
+		o.notifier.now(n.id)
+		n.fresh.Store(spoilt)
+	}
+	if changed {
+		o.tellOutside(n, before, &sx)
+	}
+	o.opened(n, fd, in.Flags, c, false, in.Unique, out)
+	if !write && o.obs != nil {
+		o.obs.Opened(n, c)
+	}
+	return fuse.OK
+}
+
+func openFlags(flags uint32) uint32 {
+	if flags&unix.O_ACCMODE == unix.O_RDONLY {
+		return fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
+	}
+	return fuse.FOPEN_KEEP_CACHE
+}
+
+// opened registers the descriptor and fills the reply. A handle that cannot
+// write needs no FLUSH. reads: fd can be read whatever flags say.
+func (o *overlay) opened(n *inode, fd int, flags uint32, c Caller, reads bool, unique uint64, out *fuse.OpenOut) {
+	out.OpenFlags = openFlags(flags)
+	if flags&unix.O_ACCMODE == unix.O_RDONLY {
+		c = Caller{}
+	}
+	out.Fh = o.addHandle(n, fd, flags, c, reads || flags&unix.O_ACCMODE == unix.O_RDWR, unique).fh
+}
+
+// openTrunc is open(2) with O_TRUNC of a file that exists.
+func (o *overlay) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	n.order.Lock()
+	defer n.order.Unlock()
+	spoilt := n.spoilt.Load()
+	var sx sys.Stat
+	flags := int(in.Flags) & keepFlags
+	reads := flags&unix.O_ACCMODE == unix.O_RDONLY // with O_TRUNC: odd, but Linux does it
+	if reads {
+		flags |= unix.O_RDWR
+	}
+	fd, _, err := o.openStat(n, flags, &sx)
+	if err != nil {
+		return status(err)
+	}
+	if o.late.sendBack(&sx, in.Pid) {
+		unix.Close(fd)
+		return fuse.Status(unix.ESTALE)
+	}
+	n.begin()
+	defer n.end()
+	if err := o.truncate(n, fd, c, &in.InHeader, 0, stampOf(&sx), in.Mode&fuse.OPEN_KILL_SUIDGID != 0, cancel); err != nil {
+		unix.Close(fd)
+		return status(err)
+	}
+	// The kernel drops the pages of a truncated file itself.
+	n.fresh.Store(spoilt)
+	o.opened(n, fd, in.Flags, c, false, in.Unique, out)
+	if reads {
+		o.closeContent(n, c, event.OpTruncate, false) // its FLUSH will not be sent
+	}
+	return fuse.OK
+}
+
+// truncate sets the size of the open file fd, of inode n, of which old was said before.
+// It needs n.order, and n.begin.
+func (o *overlay) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size int64, old stamp, killPriv bool, cancel <-chan struct{}) error {
+	if w := n.writes; w != nil && w.dirty && size < w.size && w.writer.PID != c.PID {
+		// Another process cuts what a writer has not closed yet.
+		o.closeContent(n, c, event.OpWrite, false)
+	}
+	w := o.soil(n, c, event.OpTruncate, old, false, cancel)
+	w.check(fd)
+	cut := func() error {
+		for {
+			if err := unix.Ftruncate(fd, size); err != unix.EINTR {
+				return err
+			}
+		}
+	}
+	var err error
+	if killPriv {
+		err = o.likeCaller(n, sys.FD(fd), in, true, cut)
+	} else {
+		err = cut()
+	}
+	if err == nil {
+		w.truncated(size)
+	}
+	w.leave(fd)
+	return err
+}
+
+// Flush is sent at each close(2) of a descriptor that can write, by every process
+// that has it. A file that was only made or emptied stays dirty until its RELEASE,
+// which follows at once when this was the last descriptor: a shell that redirects
+// opens the file, duplicates the descriptor and closes the first one before the
+// command writes a byte.
+func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
+	h := o.handles.get(in.Fh)
+	if h == nil || !h.writable() {
+		return fuse.OK
+	}
+	n := h.node
+	n.order.Lock()
+	defer n.order.Unlock()
+	if w := n.writes; w != nil && w.dirty && !w.empty {
+		o.closeHandle(n, h, o.closer(&in.InHeader), true)
+	}
+	return fuse.OK
+}
+
+// closeHandle is closeContent with the attributes taken from an open handle, and
+// of a caller who has been looked at. It needs n.order. held: the handle stays for the moment.
+func (o *overlay) closeHandle(n *inode, h *handle, c Caller, held bool) {
+	gen := n.peek()
+	var sx sys.Stat
+	err := sys.StatFD(h.fd, &sx)
+	o.closeAs(n, n.writes, c, event.OpWrite, false, held, &sx, err, gen)
+}
+
+// Release ends a handle. Nobody waits for it, and it must not wait for an
+// operation on the inode: that case is finished in the background.
+func (o *overlay) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	h := o.handles.take(in.Fh)
+	if h == nil {
+		return
+	}
+	if !h.writable() {
+		h.node.dropHandle(h)
+		o.unguard(h)
+		h.release()
+		return
+	}
+	if h.node.order.TryLock() {
+		o.finish(h)
+		return
+	}
+	o.dirty.wg.Add(1)
+	go func() {
+		defer o.dirty.wg.Done()
+		h.node.order.Lock()
+		o.finish(h)
+	}()
+}
+
+// finish ends a handle that could write; it needs node.order and unlocks it.
+func (o *overlay) finish(h *handle) {
+	n := h.node
+	defer n.order.Unlock()
+	// The RELEASE of one redirection can come after the next one has emptied the
+	// file: that one's own close tells what it becomes.
+	if w := n.writes; w != nil && w.dirty && !(w.empty && n.writersBeside(h)) {
+		// The process may be gone; whoever opened it is the best we know.
+		c := h.owner
+		if w.writer.PID != 0 {
+			c = w.writer
+		}
+		o.closeHandle(n, h, o.procs.refresh(c), o.releaser != nil)
+	}
+	if o.releaser != nil {
+		fd := -1
+		if h.reads {
+			fd = h.fd
+		}
+		o.releaser.Released(n, fd)
+	}
+	if !n.dropHandle(h) {
+		n.forgetWrites()
+	}
+	o.unguard(h)
+	h.release()
+}
+
+// Fsync makes a file's content durable on the source, then with the Observer.
+func (o *overlay) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	h := o.handles.get(in.Fh)
+	if h == nil {
+		return fuse.EBADF
+	}
+	err := sys.Sync(h.fd, in.FsyncFlags&1 != 0)
+	if err == nil && o.obs != nil {
+		o.obs.Synced(h.node, cancel)
+	}
+	return status(err)
+}
+
+// FsyncDir makes the names in a directory durable.
+func (o *overlay) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	d, err := o.dir(n)
+	if err != nil {
+		return status(err)
+	}
+	defer d.release()
+	fd, err := sys.Open(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return status(err)
+	}
+	defer unix.Close(fd)
+	return status(sys.Sync(fd, false))
+}

@@ -1,0 +1,189 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"log/slog"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cachebro/fusefs/changes"
+	"cachebro/fusefs/ignore"
+	"cachebro/fusefs/sys"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// rootID is the node id of the root, by the protocol.
+const rootID = fuse.FUSE_ROOT_ID
+
+// overlay is the file system: it answers the kernel's requests from the source
+// directory. Locks: see the package comment.
+type overlay struct {
+	fuse.RawFileSystem // ENOSYS for what is not implemented: GetLk, SetLk, SetLkw (the kernel's own), Access, OpenDir
+
+	obs        Observer
+	releaser   Releaser // obs, if it is one
+	finder     Finder   // obs, if it is one
+	classifier Classifier
+	log        *slog.Logger
+	hiddenDir  string // parent and name of Options.Hidden
+	hiddenName string
+
+	root  *dirfd
+	tree  sync.RWMutex
+	table *table
+
+	dirs     dirfds
+	moves    moves
+	makes    moves // counts creations; see noteOutside
+	streams  streams
+	handles  *handles
+	kept     atomic.Int64 // see keep
+	dirty    dirtySet
+	procs    *processes
+	notifier *notifier
+
+	outsideWrites outsideWrites
+
+	ledger   *ledger // nil: nobody can take over
+	fdStore  FDStore
+	reopened map[uint64]*handle // of an earlier server, by the request that opened them; never changed
+
+	changes    *changes.Tracker
+	aloneSince atomic.Pointer[time.Time] // when outside ended; nil: it was never on
+
+	outside atomic.Bool
+	noXattr bool // the source has no extended attributes at all
+	acl     bool // the source has access control lists
+	late    late
+	us      creds
+}
+
+// Not implemented on purpose: GetLk, SetLk and SetLkw (locks are the kernel's,
+// local to the mount), Access (default_permissions), OpenDir and ReleaseDir
+// (without them the kernel caches directories).
+var _ fuse.RawFileSystem = (*overlay)(nil)
+
+func newOverlay(opt *Options) (*overlay, error) {
+	o := &overlay{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(),
+		obs:           opt.Observer,
+		classifier:    opt.Classifier,
+		log:           opt.Logger,
+		table:         newTable(),
+		handles:       newHandles(),
+		procs:         newProcesses(),
+		us:            ownCreds(),
+		changes:       changes.New(0),
+	}
+	if o.log == nil {
+		o.log = slog.New(slog.DiscardHandler)
+	}
+	if h := path.Clean(opt.Hidden); opt.Hidden != "" && h != "." {
+		o.hiddenDir, o.hiddenName = path.Split(h)
+		o.hiddenDir = strings.TrimSuffix(o.hiddenDir, "/")
+	}
+	o.releaser, _ = opt.Observer.(Releaser)
+	o.finder, _ = opt.Observer.(Finder)
+	o.procs.commands.off = opt.NoCommands
+	if opt.commandOf != nil {
+		o.procs.commands.ask = opt.commandOf
+	}
+	if d, ok := opt.Observer.(Describer); ok {
+		o.procs.commands.tell = d.Described
+	}
+	o.outside.Store(opt.Outside)
+	o.outsideWrites.since = now()
+
+	fd, err := sys.Open(int(opt.Source.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open source", Path: opt.Source.Name(), Err: err}
+	}
+	var sx sys.Stat
+	if err := sys.StatFD(fd, &sx); err != nil {
+		unix.Close(fd)
+		return nil, &os.PathError{Op: "stat source", Path: opt.Source.Name(), Err: err}
+	}
+	if err := o.useLedger(opt); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	root := &inode{fs: o, id: rootID, key: keyOf(&sx), kind: unix.S_IFDIR, nlookup: 1}
+	if opt.TakeOver {
+		o.table.put(root, true)
+	} else {
+		o.table.ref(root.key, func(uint64) *inode { return root }) // the first id is the root's
+	}
+	o.root = &dirfd{fd: fd, node: root}
+	o.root.refs.Store(1)
+	o.root.acquire() // one for root.dirfd, one for o.root
+	root.dirfd.Store(o.root)
+
+	_, err = sys.GetXattrOpen(fd, "user.cachebro", nil)
+	o.noXattr = err == unix.EOPNOTSUPP
+	_, err = sys.GetXattrOpen(fd, sys.AccessACL, nil)
+	o.acl = sys.AccessACL != "" && (err == nil || err == unix.ENODATA)
+	o.dirty.init(o)
+	return o, nil
+}
+
+// close gives back every descriptor. Nobody may use the overlay any more.
+func (o *overlay) close() {
+	o.dirty.stop()
+	o.streams.closeAll()
+	for i := range o.table.byID {
+		for _, n := range o.table.byID[i].m {
+			o.forgotten(n)
+		}
+	}
+	o.dirs.closeAll()
+	for i := range o.handles.part {
+		for fh := range o.handles.part[i].m {
+			if h := o.handles.take(fh); h != nil {
+				h.node.dropHandle(h)
+				h.release()
+			}
+		}
+	}
+	if o.root.node.dirfd.Swap(nil) != nil {
+		o.root.release()
+	}
+	o.root.release()
+	o.ledger.close()
+}
+
+func (o *overlay) String() string { return "cachebro" }
+
+// SetDebug is go-fuse's own and does nothing: Options.Logger is used.
+func (o *overlay) SetDebug(bool) {}
+
+// node returns the inode with a node id. ESTALE cannot happen with a sane
+// kernel: it asks for no id that it has forgotten.
+func (o *overlay) node(id uint64) (*inode, fuse.Status) {
+	if n := o.table.get(id); n != nil {
+		return n, fuse.OK
+	}
+	return nil, fuse.Status(unix.ESTALE)
+}
+
+// hidden reports whether a name is the one that the overlay hides.
+func (o *overlay) hidden(parent *inode, name string) bool {
+	return o.hiddenName != "" && name == o.hiddenName && parent.LastPath() == o.hiddenDir
+}
+
+// class of a path; see Options.Classifier.
+func (o *overlay) class(p string, isDir bool) ignore.Class {
+	if o.classifier != nil {
+		return o.classifier.Class(p, isDir)
+	}
+	if p == ".git" || strings.HasPrefix(p, ".git/") || strings.HasSuffix(p, "/.git") || strings.Contains(p, "/.git/") {
+		return ignore.Excluded
+	}
+	return ignore.Tracked
+}

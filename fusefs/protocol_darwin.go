@@ -1,0 +1,72 @@
+package fusefs
+
+import (
+	"unsafe"
+
+	"cachebro/fusefs/sys"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// What differs between the protocols of the kernels; doc/macos.md says by which source.
+
+// capabilities are asked for beside those that go-fuse asks for: an OPEN that
+// truncates, a rename that replaces nothing, and FALLOCATE.
+const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_RENAME_EXCL | fuse.CAP_ALLOCATE
+
+// resending: nothing can be sent once more.
+const resending = 0
+
+// readersInTurn: of several threads that wait for a request some do not hear of the
+// unmount (go-fuse reads with one thread, too: fuse/fusefd_other.go).
+const readersInTurn = true
+
+// fillMore fills in the attributes that only this kernel has.
+func fillMore(sx *sys.Stat, a *fuse.Attr) {
+	a.Crtime_, a.Crtimensec_ = uint64(sx.Born.Sec), sx.Born.Nsec
+	a.Flags_ = uint32(sx.Flags)
+}
+
+// fillStatfs: blocks are counted in units of Frsize, and Bsize is the size of a transfer.
+func fillStatfs(s *unix.Statfs_t, out *fuse.StatfsOut) {
+	*out = fuse.StatfsOut{
+		Blocks: s.Blocks, Bfree: s.Bfree, Bavail: s.Bavail, Files: s.Files, Ffree: s.Ffree,
+		Bsize: uint32(s.Iosize), NameLen: 255, Frsize: s.Bsize,
+	}
+}
+
+// emptyChowns: a SETATTR that sets nothing of ours is no chown(2) here.
+const emptyChowns = false
+
+// setMoreOf are the bits of SETATTR that only this kernel has; setMore does them. Times
+// of creation, backup and change come only if CAP_XTIMES was asked for.
+const setMoreOf = fuse.FATTR_FLAGS
+
+func setMore(f sys.Ref, in *fuse.SetAttrIn) error {
+	if in.Valid&fuse.FATTR_FLAGS == 0 {
+		return nil
+	}
+	return sys.SetFlags(f, in.Flags_)
+}
+
+// atPosition reads an extended attribute, from the position on that the request names:
+// a resource fork is read in pieces. go-fuse passes on the beginning of the request.
+func atPosition(in *fuse.InHeader, dest []byte, get func(dest []byte) (int, error)) (int, error) {
+	position := (*fuse.GetXAttrIn)(unsafe.Pointer(in)).Position
+	if position == 0 {
+		return get(dest)
+	}
+	return piece(position, dest, get)
+}
+
+func setXattr(in *fuse.SetXAttrIn, at sys.Ref, attr string, data []byte) error {
+	if in.Position > 0 {
+		var err error
+		data, err = patched(in.Position, data, func(dest []byte) (int, error) { return sys.GetXattr(at, attr, dest) })
+		if err != nil {
+			return err
+		}
+	}
+	return sys.SetXattr(at, attr, data, int(in.Flags))
+}

@@ -1,0 +1,303 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"time"
+
+	"cachebro/fusefs/ignore"
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// ignoredEverywhere is the class of which nothing is kept.
+const ignoredEverywhere = ignore.Excluded
+
+// known returns the inode that sx describes, found as name in parent. One that
+// the kernel does not know (it changed underneath) is made for the moment, so
+// that its content is saved like any other.
+func (o *overlay) known(parent *inode, name string, sx *sys.Stat) *inode {
+	k := keyOf(sx)
+	if n := o.table.find(k); n != nil {
+		n.addLink(parent, name)
+		return n
+	}
+	return &inode{
+		fs: o, id: o.table.nextID.Add(1), key: k,
+		kind: sx.Mode & unix.S_IFMT, link: link{parent: parent, name: name},
+	}
+}
+
+// renaming prepares n for a change of its names: what was written and not closed
+// is closed, so that it is its writer's under the name that it was written to.
+// It needs n.order.
+func (o *overlay) renaming(n *inode, c Caller) {
+	if w := n.writes; w != nil && w.dirty {
+		o.closeContent(n, c, event.OpWrite, false)
+	}
+}
+
+// closeBelow closes what is being written below directories that are about to
+// get another name. It needs the order of none of them; what is written from
+// then on has the new name when it is closed.
+func (o *overlay) closeBelow(dirs ...*inode) {
+	for _, d := range dirs {
+		if d == nil || !d.isDir() {
+			continue
+		}
+		for _, n := range o.dirty.list() {
+			if n.below(d) {
+				n.order.Lock()
+				o.renaming(n, Caller{})
+				n.order.Unlock()
+			}
+		}
+	}
+}
+
+// losing prepares n for the loss of a name: what was written and not closed is
+// closed, then the Observer saves the content. It needs n.order.
+func (o *overlay) losing(n *inode, name string, c Caller, op event.Op, sx *sys.Stat, cancel <-chan struct{}) {
+	if !n.isReg() {
+		return
+	}
+	o.renaming(n, c)
+	if o.obs != nil {
+		o.obs.Before(Change{File: n, Caller: c, Op: op, Name: name, Cancel: cancel})
+	}
+}
+
+// lost takes the name away from n after the source did. It needs n.order.
+func (o *overlay) lost(n *inode, parent *inode, name string, sx *sys.Stat) {
+	if !n.dropLink(parent, name) {
+		o.guard(n) // what was opened while the name went
+	}
+	if sx.Nlink <= 1 || n.isDir() {
+		o.table.detach(n)
+	}
+	// The descriptor of a removed directory stays until the kernel forgets it:
+	// somebody may stand in it.
+}
+
+// Unlink removes a name of a file.
+func (o *overlay) Unlink(cancel <-chan struct{}, in *fuse.InHeader, name string) fuse.Status {
+	return o.remove(cancel, in, name, event.OpUnlink, 0)
+}
+
+// Rmdir removes an empty directory.
+func (o *overlay) Rmdir(cancel <-chan struct{}, in *fuse.InHeader, name string) fuse.Status {
+	return o.remove(cancel, in, name, event.OpRmdir, unix.AT_REMOVEDIR)
+}
+
+func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string, op event.Op, flags int) fuse.Status {
+	parent, d, st := o.place(in.NodeId, name, fuse.ENOENT)
+	if !st.Ok() {
+		return st
+	}
+	defer d.release()
+	var sx sys.Stat
+	err := sys.StatAt(d.fd, name, &sx)
+	if t := o.earlier(in); t != nil && (err == unix.ENOENT || err == nil && keyOf(&sx) != t.a) {
+		return o.removedBefore(in, t, parent, name, op)
+	}
+	if err != nil {
+		return status(err)
+	}
+	n := o.known(parent, name, &sx)
+	n.order.Lock()
+	defer n.order.Unlock()
+	var c Caller
+	ev := Event{Op: op}
+	if o.obs != nil {
+		c = o.caller(in, true)
+		ev.Path = parent.childPath(name)
+		ev.Class = o.class(ev.Path, n.isDir())
+		if n.kind == unix.S_IFLNK {
+			ev.Target = readlink(d.fd, name)
+		}
+	}
+	if op == event.OpUnlink {
+		o.losing(n, ev.Path, c, op, &sx, cancel)
+	}
+	if o.finder != nil && (!n.isReg() || sx.Nlink > 1) {
+		o.finder.Found(n, ev.Path, ev.Target, sx.Stat)
+	}
+	kept := o.keep(n, d.fd, name)
+	t := o.try(in, &sx, nil)
+	n.begin()
+	err = unix.Unlinkat(d.fd, name, flags)
+	n.end()
+	if err != nil {
+		o.unkeep(kept)
+		return status(err)
+	}
+	o.overtook(in, parent, n)
+	o.lost(n, parent, name, &sx)
+	if o.obs != nil {
+		if op == event.OpUnlink {
+			ev.File = n
+		}
+		ev.Caller, ev.Stat, ev.Class2, ev.Time = c, sx.Stat, ev.Class, time.Now()
+		o.obs.Done(ev)
+	}
+	t.told()
+	return fuse.OK
+}
+
+// readlink is where a symbolic link points, "" where that cannot be told.
+func readlink(dir int, name string) string {
+	to, _ := sys.ReadLink(dir, name)
+	return string(to)
+}
+
+// rename is one renameat2 under way.
+type rename struct {
+	from, to         *inode // directories
+	fromName, toName string
+	src, dst         *inode // dst: the inode that has the new name, or nil
+	srcStat, dstStat sys.Stat
+}
+
+// Rename moves a name, with the flags of renameat2(2).
+func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
+	r := rename{fromName: oldName, toName: newName}
+	var st fuse.Status
+	if r.from, st = o.node(in.NodeId); !st.Ok() {
+		return st
+	}
+	if r.to, st = o.node(in.Newdir); !st.Ok() {
+		return st
+	}
+	if in.Flags&^(sys.NoReplace|sys.Exchange) != 0 {
+		return fuse.EINVAL // RENAME_WHITEOUT leaves a device that no project wants
+	}
+	if o.hidden(r.from, oldName) {
+		return fuse.ENOENT
+	}
+	if o.hidden(r.to, newName) {
+		return fuse.EACCES
+	}
+	d1, err := o.dir(r.from)
+	if err != nil {
+		return status(err)
+	}
+	defer d1.release()
+	d2, err := o.dir(r.to)
+	if err != nil {
+		return status(err)
+	}
+	defer d2.release()
+	err = sys.StatAt(d1.fd, oldName, &r.srcStat)
+	if t := o.earlier(&in.InHeader); t != nil && (err == unix.ENOENT || err == nil && keyOf(&r.srcStat) != t.a) {
+		return o.renamedBefore(in, t, &r, d2.fd)
+	}
+	if err != nil {
+		return status(err)
+	}
+	r.src = o.known(r.from, oldName, &r.srcStat)
+	if err := sys.StatAt(d2.fd, newName, &r.dstStat); err == nil {
+		r.dst = o.known(r.to, newName, &r.dstStat)
+	} else if err != unix.ENOENT {
+		return status(err)
+	}
+	o.closeBelow(r.src, r.dst)
+	defer lock2(r.src, r.dst)()
+	return o.rename(cancel, in, &r, d1.fd, d2.fd)
+}
+
+// rename does the work; it needs the order of both inodes.
+func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, fd1, fd2 int) fuse.Status {
+	exchange := in.Flags&sys.Exchange != 0
+	replaces := r.dst != nil && r.dst != r.src && in.Flags == 0
+	var c Caller
+	ev := Event{Op: event.OpRename, File: r.src}
+	if o.obs != nil {
+		c = o.caller(&in.InHeader, true)
+		ev.Caller = c
+		ev.Path, ev.Path2 = r.from.childPath(r.fromName), r.to.childPath(r.toName)
+		ev.Class = o.class(ev.Path, r.src.isDir())
+		ev.Class2 = o.class(ev.Path2, r.src.isDir())
+		if ev.Class == ignoredEverywhere {
+			ev.Class = ev.Class2
+		}
+		if r.src.kind == unix.S_IFLNK {
+			ev.Target = readlink(fd1, r.fromName)
+		}
+	}
+	o.renaming(r.src, c)
+	if exchange && r.dst != nil {
+		o.renaming(r.dst, c)
+	}
+	var kept *handle
+	if replaces {
+		o.losing(r.dst, ev.Path2, c, event.OpRename, &r.dstStat, cancel)
+	}
+	if o.finder != nil {
+		o.finder.Found(r.src, ev.Path, ev.Target, r.srcStat.Stat)
+		if exchange || replaces && (!r.dst.isReg() || r.dstStat.Nlink > 1) {
+			target := ""
+			if r.dst.kind == unix.S_IFLNK {
+				target = readlink(fd2, r.toName)
+			}
+			o.finder.Found(r.dst, ev.Path2, target, r.dstStat.Stat)
+		}
+	}
+	if replaces {
+		kept = o.keep(r.dst, fd2, r.toName)
+	}
+	o.moves.begin()
+	defer o.moves.end()
+	t := o.try(&in.InHeader, &r.srcStat, &r.dstStat)
+	r.src.begin()
+	if r.dst != nil && r.dst != r.src {
+		r.dst.begin()
+		defer r.dst.end()
+	}
+	err := sys.Rename(fd1, r.fromName, fd2, r.toName, in.Flags)
+	r.src.end()
+	if err != nil {
+		o.unkeep(kept)
+		return status(err)
+	}
+	if r.src == r.dst && !exchange {
+		t.told()
+		return fuse.OK // two names of one file: nothing happens, by POSIX
+	}
+	o.overtook(&in.InHeader, r.from, r.to, r.src)
+	if r.dst != nil {
+		o.overtook(&in.InHeader, r.dst)
+	}
+	o.renamed(r, &ev, exchange, replaces)
+	if o.obs != nil {
+		gen := r.src.peek()
+		var sx sys.Stat
+		if sys.StatAt(fd2, r.toName, &sx) == nil {
+			r.src.note(&sx, gen)
+		}
+		ev.Stat, ev.Time = sx.Stat, time.Now()
+		o.obs.Done(ev)
+	}
+	t.told()
+	return fuse.OK
+}
+
+// renamed gives the inodes their new names after the source did. It needs the
+// order of both.
+func (o *overlay) renamed(r *rename, ev *Event, exchange, replaces bool) {
+	switch {
+	case exchange:
+		ev.Op, ev.Replaced = event.OpExchange, r.dst
+		r.src.moveLink(r.from, r.fromName, r.to, r.toName)
+		r.dst.moveLink(r.to, r.toName, r.from, r.fromName)
+	default:
+		if replaces {
+			o.lost(r.dst, r.to, r.toName, &r.dstStat)
+			ev.Replaced = r.dst
+		}
+		r.src.moveLink(r.from, r.fromName, r.to, r.toName)
+	}
+	o.noteMoved(r)
+}

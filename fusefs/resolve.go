@@ -1,0 +1,299 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"sync/atomic"
+	"time"
+
+	"cachebro/fusefs/sys"
+
+	"golang.org/x/sys/unix"
+)
+
+func keyOf(s *sys.Stat) key { return key{dev: s.Dev, ino: s.Ino, birth: s.Birth} }
+
+// dir returns a descriptor (sys.Place) of the directory n; the caller releases it.
+// On a miss it is opened by name in its parent, whose descriptor is found the
+// same way, so that no path grows longer than the system allows.
+func (o *overlay) dir(n *inode) (*dirfd, error) {
+	if !n.isDir() {
+		return nil, unix.ENOTDIR
+	}
+	for m := o.moves.start(); ; {
+		if d := n.dirfd.Load(); d != nil && d.acquire() {
+			return d, nil
+		}
+		d, err := o.dirByName(n)
+		if err != unix.ESTALE || !o.moves.again(&m) {
+			return d, err
+		}
+	}
+}
+
+func (o *overlay) dirByName(n *inode) (*dirfd, error) {
+	var buf [2]link
+	for _, l := range n.links(buf[:]) {
+		p, err := o.dir(l.parent)
+		if err != nil {
+			return nil, err
+		}
+		fd, err := sys.Open(p.fd, l.name, sys.Place|unix.O_DIRECTORY, 0)
+		p.release()
+		if err != nil {
+			if gone(err) {
+				continue
+			}
+			return nil, err
+		}
+		var sx sys.Stat
+		if err = sys.StatFD(fd, &sx); err == nil && keyOf(&sx) != n.key {
+			err = unix.ESTALE
+		}
+		if err != nil {
+			unix.Close(fd)
+			continue
+		}
+		return o.dirs.put(n, fd), nil
+	}
+	return nil, unix.ESTALE
+}
+
+// gone reports whether an error says that a name no longer leads to what it
+// was, so that another name is worth a try.
+func gone(err error) bool {
+	return err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.ESTALE
+}
+
+// openInode opens n on the source side through any of its names, makes sure
+// that it is n, and returns a descriptor. Without a name it is opened again
+// through a handle. ESTALE: it is not to be found.
+func (o *overlay) openInode(n *inode, flags int) (int, error) {
+	fd, _, err := o.openStat(n, flags, nil)
+	return fd, err
+}
+
+// openStat is openInode that also fills sx, if not nil. again: it was opened
+// through a handle.
+func (o *overlay) openStat(n *inode, flags int, sx *sys.Stat) (fd int, again bool, err error) {
+	for m := o.moves.start(); ; {
+		fd, again, err = o.openByName(n, flags, sx)
+		if err != unix.ESTALE || !o.moves.again(&m) {
+			return fd, again, err
+		}
+	}
+}
+
+func (o *overlay) openByName(n *inode, flags int, sx *sys.Stat) (int, bool, error) {
+	var own sys.Stat
+	if sx == nil {
+		sx = &own
+	}
+	// O_NONBLOCK: should a FIFO stand there by now, it must not stop us.
+	if flags&sys.Place == 0 {
+		flags |= unix.O_NONBLOCK | unix.O_NOCTTY
+	}
+	if n.id == rootID {
+		fd, err := sys.Open(o.root.fd, ".", flags, 0)
+		if err == nil {
+			err = sys.StatFD(fd, sx)
+		}
+		return fd, false, err
+	}
+	var buf [2]link
+	// A truncation must not hit another file: it is done after the check.
+	trunc := flags&unix.O_TRUNC != 0
+	for _, l := range n.links(buf[:]) {
+		p, err := o.dir(l.parent)
+		if err != nil {
+			continue
+		}
+		fd, err := sys.Open(p.fd, l.name, flags&^unix.O_TRUNC, 0)
+		p.release()
+		if err != nil {
+			if gone(err) {
+				continue
+			}
+			return -1, false, err
+		}
+		if err = sys.StatFD(fd, sx); err == nil && keyOf(sx) != n.key {
+			err = unix.ESTALE
+		}
+		if err == nil && trunc {
+			err = unix.Ftruncate(fd, 0)
+			if err == nil {
+				err = sys.StatFD(fd, sx)
+			}
+		}
+		if err == nil {
+			return fd, false, nil
+		}
+		unix.Close(fd)
+		if !gone(err) {
+			return -1, false, err
+		}
+	}
+	fd, err := n.openAgain(flags)
+	if err == nil {
+		err = sys.StatFD(fd, sx)
+	}
+	return fd, true, err
+}
+
+// openAgain opens n through the first of its handles that allows it.
+func (n *inode) openAgain(flags int) (fd int, err error) {
+	var buf [4]*handle
+	all := buf[:0]
+	n.mu.Lock()
+	for h := n.handles; h != nil; h = h.next {
+		if h.acquire() {
+			all = append(all, h)
+		}
+	}
+	n.mu.Unlock()
+	fd, err = -1, unix.ESTALE
+	for _, h := range all {
+		if err == unix.ESTALE {
+			fd, err = sys.OpenAgain(h.fd, flags)
+		}
+		h.release()
+	}
+	return fd, err
+}
+
+// statInode asks the source for the attributes of n.
+func (o *overlay) statInode(n *inode, sx *sys.Stat) error {
+	// A directory that we have at hand need not be looked for. The kernel asks
+	// after each change of its entries, to check permissions.
+	if d := n.dirfd.Load(); d != nil && !o.outside.Load() && d.acquire() {
+		defer d.release()
+		return sys.StatFD(d.fd, sx)
+	}
+	for m := o.moves.start(); ; {
+		err := o.statByName(n, sx)
+		if err != unix.ESTALE || !o.moves.again(&m) {
+			return err
+		}
+	}
+}
+
+func (o *overlay) statByName(n *inode, sx *sys.Stat) error {
+	if n.id == rootID {
+		return sys.StatFD(o.root.fd, sx)
+	}
+	var buf [2]link
+	for _, l := range n.links(buf[:]) {
+		p, err := o.dir(l.parent)
+		if err != nil {
+			continue
+		}
+		err = sys.StatAt(p.fd, l.name, sx)
+		p.release()
+		if err == nil && keyOf(sx) == n.key {
+			return nil
+		}
+		if err != nil && !gone(err) {
+			return err
+		}
+	}
+	// Removed while open: the kernel asks without naming a handle.
+	if h := n.anyHandle(false); h != nil {
+		defer h.release()
+		return sys.StatFD(h.fd, sx)
+	}
+	if d := n.dirfd.Load(); d != nil && d.acquire() {
+		defer d.release()
+		return sys.StatFD(d.fd, sx)
+	}
+	return unix.ESTALE
+}
+
+// withInode calls f with what leads to n; a descriptor may be a sys.Place.
+func (o *overlay) withInode(n *inode, f func(at sys.Ref) error) error {
+	if n.isDir() {
+		d, err := o.dir(n)
+		if err != nil {
+			return err
+		}
+		defer d.release()
+		return f(sys.FD(d.fd))
+	}
+	if !sys.Points {
+		if err := o.withName(n, f); err != unix.ESTALE {
+			return err
+		}
+	}
+	if h := n.anyHandle(false); h != nil {
+		defer h.release()
+		return f(sys.FD(h.fd))
+	}
+	fd, err := o.openInode(n, sys.Place)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return f(sys.FD(fd))
+}
+
+// withName calls f with a name that leads to n at this moment. ESTALE: none does.
+// Somebody underneath may give the name to another file before f is done with it.
+func (o *overlay) withName(n *inode, f func(at sys.Ref) error) error {
+	for m := o.moves.start(); ; {
+		var buf [2]link
+		for _, l := range n.links(buf[:]) {
+			d, err := o.dir(l.parent)
+			if err != nil {
+				continue
+			}
+			var sx sys.Stat
+			if err = sys.StatAt(d.fd, l.name, &sx); err == nil && keyOf(&sx) == n.key {
+				err = f(sys.At(d.fd, l.name))
+				d.release()
+				return err
+			}
+			d.release()
+		}
+		if !o.moves.again(&m) {
+			return unix.ESTALE
+		}
+	}
+}
+
+// moves counts renames, so that a name that led nowhere while one went on is
+// looked up again under the new name.
+type moves struct {
+	running, done atomic.Int64
+	// until: ns; renames that an earlier server had begun are on their way.
+	until atomic.Pointer[time.Time]
+}
+
+type moveMark struct {
+	done  int64
+	tries int
+}
+
+func (m *moves) begin() { m.running.Add(1) }
+
+func (m *moves) end() {
+	m.done.Add(1)
+	m.running.Add(-1)
+}
+
+func (m *moves) start() moveMark { return moveMark{done: m.done.Load()} }
+
+func (m *moves) awaited() bool {
+	u := m.until.Load()
+	return u != nil && time.Now().Before(*u)
+}
+
+// again reports whether another try makes sense, after a short wait.
+func (m *moves) again(k *moveMark) bool {
+	if k.tries++; k.tries > 100 || m.running.Load() == 0 && m.done.Load() == k.done && !m.awaited() {
+		return false
+	}
+	k.done = m.done.Load()
+	if m.running.Load() > 0 || m.awaited() {
+		time.Sleep(100 * time.Microsecond)
+	}
+	return true
+}

@@ -1,0 +1,189 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// shards is the number of parts of the inode and handle tables; enough that
+// two requests seldom meet on one lock.
+const shards = 64
+
+// key is what makes an inode the same inode. Without the birth time ext4's
+// prompt reuse of inode numbers would hand the pages of a deleted file to the
+// next one.
+type key struct {
+	dev, ino uint64
+	birth    int64
+}
+
+// table finds inodes by key and by node id. It counts the references that the
+// kernel holds; an inode leaves at its last FORGET.
+type table struct {
+	nextID *atomic.Uint64 // in the ledger, if there is one
+	ledger *ledger
+	count  atomic.Int64
+	byKey  [shards]struct {
+		sync.Mutex
+		m map[key]*inode // its mutex guards m and nlookup of the inodes with such keys
+	}
+	byID [shards]struct {
+		sync.RWMutex
+		m map[uint64]*inode
+	}
+}
+
+func newTable() *table {
+	t := &table{nextID: new(atomic.Uint64)}
+	for i := range t.byKey {
+		t.byKey[i].m = make(map[key]*inode)
+		t.byID[i].m = make(map[uint64]*inode)
+	}
+	return t
+}
+
+func keyShard(k key) uint64 { return (k.ino ^ k.ino>>7) % shards }
+
+// get returns the inode with a node id, or nil.
+func (t *table) get(id uint64) *inode {
+	s := &t.byID[id%shards]
+	s.RLock()
+	n := s.m[id]
+	s.RUnlock()
+	return n
+}
+
+// find returns the inode with a key, without counting a reference, or nil.
+func (t *table) find(k key) *inode {
+	s := &t.byKey[keyShard(k)]
+	s.Lock()
+	n := s.m[k]
+	s.Unlock()
+	return n
+}
+
+// ref returns the inode with the key and counts one reference. A missing one
+// is made with make, which only fills in memory.
+func (t *table) ref(k key, fresh func(id uint64) *inode) (n *inode, isNew bool) {
+	s := &t.byKey[keyShard(k)]
+	s.Lock()
+	defer s.Unlock()
+	if n = s.m[k]; n != nil {
+		n.nlookup++
+		t.ledger.lookups(n)
+		return n, false
+	}
+	n = fresh(t.nextID.Add(1))
+	n.nlookup = 1
+	t.ledger.add(n)
+	s.m[k] = n
+	i := &t.byID[n.id%shards]
+	i.Lock()
+	i.m[n.id] = n
+	i.Unlock()
+	t.count.Add(1)
+	return n, true
+}
+
+// put registers an inode that an earlier server knew. Nobody else is there yet.
+func (t *table) put(n *inode, attached bool) {
+	if attached {
+		t.byKey[keyShard(n.key)].m[n.key] = n
+	}
+	t.byID[n.id%shards].m[n.id] = n
+	t.count.Add(1)
+}
+
+// detach makes the key free for another file, at the last unlink. The node id
+// stays valid until the kernel forgets it.
+func (t *table) detach(n *inode) {
+	s := &t.byKey[keyShard(n.key)]
+	s.Lock()
+	if s.m[n.key] == n {
+		delete(s.m, n.key)
+	}
+	t.ledger.flag(n, nodeDetached, true)
+	s.Unlock()
+}
+
+// forget takes back count references and reports whether they were the last.
+func (t *table) forget(id, count uint64) (n *inode, gone bool) {
+	if n = t.get(id); n == nil {
+		return nil, false
+	}
+	s := &t.byKey[keyShard(n.key)]
+	s.Lock()
+	defer s.Unlock()
+	if n.nlookup > count {
+		n.nlookup -= count
+		t.ledger.lookups(n)
+		return n, false
+	}
+	n.nlookup = 0
+	if s.m[n.key] == n {
+		delete(s.m, n.key)
+	}
+	i := &t.byID[id%shards]
+	i.Lock()
+	delete(i.m, id)
+	i.Unlock()
+	t.count.Add(-1)
+	t.ledger.forget(n)
+	return n, true
+}
+
+// handles finds open files by the number that the kernel was given.
+type handles struct {
+	next  *atomic.Uint64 // in the ledger, if there is one
+	count atomic.Int64
+	part  [shards]struct {
+		sync.RWMutex
+		m map[uint64]*handle
+	}
+}
+
+func newHandles() *handles {
+	t := &handles{next: new(atomic.Uint64)}
+	for i := range t.part {
+		t.part[i].m = make(map[uint64]*handle)
+	}
+	return t
+}
+
+// add registers h and gives it its number; 0 is never given.
+func (t *handles) add(h *handle) {
+	h.fh = t.next.Add(1)
+	t.put(h)
+}
+
+// put registers h under the number that it has.
+func (t *handles) put(h *handle) {
+	s := &t.part[h.fh%shards]
+	s.Lock()
+	s.m[h.fh] = h
+	s.Unlock()
+	t.count.Add(1)
+}
+
+func (t *handles) get(fh uint64) *handle {
+	s := &t.part[fh%shards]
+	s.RLock()
+	h := s.m[fh]
+	s.RUnlock()
+	return h
+}
+
+// take removes and returns a handle, or nil.
+func (t *handles) take(fh uint64) *handle {
+	s := &t.part[fh%shards]
+	s.Lock()
+	h := s.m[fh]
+	delete(s.m, fh)
+	s.Unlock()
+	if h != nil {
+		t.count.Add(-1)
+	}
+	return h
+}

@@ -1,0 +1,424 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"cachebro/fusefs/sys"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// # Taking over
+//
+// A connection outlives a killed server as long as somebody holds its descriptor.
+// Another server then reads the ledger, builds nodes and handles anew, plays the
+// recorded INIT to the protocol decoder, and asks the kernel to send unanswered
+// requests again (Linux 6.9). Programs on the mount only wait.
+//
+// Reference counts are never too low, so that no node is dropped that the kernel
+// knows. A count that is one too high, from a reply that was never sent, keeps a node
+// until the unmount. An inode that was dirty is dirty again. Handles are opened again
+// by name; the FDStore has those of files without a name.
+
+const notifyResend = 7
+
+// NewLedger returns an empty file for Options.Ledger: memory, not disk.
+func NewLedger() (*os.File, error) {
+	if !sys.Points {
+		return nil, errors.ErrUnsupported // what has lost its name could not be opened again
+	}
+	fd, err := sys.Memory("cachebro-ledger")
+	if err != nil {
+		return nil, fmt.Errorf("make the ledger: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "ledger"), nil
+}
+
+// CanTakeOver says what keeps another server from going on with a connection
+// and the ledger that one has left; nil if nothing does.
+func CanTakeOver(l, device *os.File) error {
+	var head [8]byte
+	if _, err := l.ReadAt(head[:], 0); err != nil || binary.NativeEndian.Uint64(head[:]) != ledgerMagic {
+		return errors.Join(errLedger, err)
+	}
+	led, err := openLedger(l)
+	if err != nil {
+		return err
+	}
+	led.unmap()
+	fds := []unix.PollFd{{Fd: int32(device.Fd())}}
+	for {
+		_, err = unix.Poll(fds, 0)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err == nil && fds[0].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) != 0 {
+		err = errors.New("it was unmounted or aborted")
+	}
+	return err
+}
+
+// Device is the /dev/fuse descriptor, for the one who watches over the server.
+func (s *Server) Device() int { return s.dev.fd }
+
+// Replaceable reports whether another server could take over.
+func (s *Server) Replaceable() bool {
+	l := s.fs.ledger
+	return l != nil && l.head.state.Load() == ledgerServing
+}
+
+// Abandon says that the mount is left in order: nobody is to take it over.
+func (s *Server) Abandon() { s.fs.ledger.setState(ledgerEnded) }
+
+// useLedger begins or opens the ledger that the options name.
+func (o *overlay) useLedger(opt *Options) error {
+	if opt.Ledger == nil {
+		return nil
+	}
+	var err error
+	if opt.TakeOver {
+		o.ledger, err = openLedger(opt.Ledger)
+	} else {
+		o.ledger, err = newLedger(opt.Ledger)
+	}
+	if err != nil {
+		return err
+	}
+	h := o.ledger.head
+	h.serving.Add(1)
+	o.table.ledger, o.table.nextID, o.handles.next = o.ledger, &h.nextID, &h.nextFH
+	o.fdStore = opt.FDStore
+	return nil
+}
+
+// replay plays the recorded INIT. The reply must be what the kernel was told.
+func (d *device) replay(l *ledger) error {
+	h := l.head
+	d.init = append([]byte(nil), h.init[:h.initLen]...)
+	out := make([]byte, 4096)
+	n, st := d.proto.HandleRequest([][]byte{d.init}, [][]byte{out})
+	if !st.Ok() {
+		return unix.Errno(st)
+	}
+	if string(out[:n]) != string(h.reply[:h.replyLen]) {
+		return errors.New("this version talks to the kernel differently than the previous one")
+	}
+	return nil
+}
+
+// resend has the kernel send once more what was not answered.
+func (d *device) resend() error { return d.notify(notifyResend, nil) }
+
+// restore builds nodes and handles from the ledger. kept are descriptors by
+// handle; it owns them.
+func (o *overlay) restore(kept map[uint64]*os.File) {
+	l := o.ledger
+	names := map[uint64][]uint32{}
+	var handles []uint32
+	nodes := map[uint64]*inode{rootID: o.root.node}
+	l.slots(func(ref, kind uint32) {
+		switch kind {
+		case slotNode:
+			s := (*nodeSlot)(l.at(ref))
+			if s.id == rootID {
+				if o.root.node.slot.Load() == 0 {
+					o.root.node.slot.Store(ref)
+					return
+				}
+			} else if nodes[s.id] == nil {
+				nodes[s.id] = o.restoreNode(s, ref)
+				return
+			}
+			l.drop(ref)
+		case slotLink:
+			s := (*linkSlot)(l.at(ref))
+			names[s.node] = append(names[s.node], ref)
+		case slotHandle:
+			handles = append(handles, ref)
+		default:
+			l.drop(ref)
+		}
+	})
+	for id, refs := range names {
+		o.restoreNames(nodes[id], refs, nodes)
+	}
+	for _, n := range nodes {
+		if n.id != rootID && n.link.parent == nil {
+			n.gone = true // until somebody looks it up
+		}
+	}
+	o.reopened = map[uint64]*handle{}
+	lost, owed := 0, map[uint32][]ownerOwed{}
+	for _, ref := range handles {
+		s := (*handleSlot)(l.at(ref))
+		n := nodes[s.node]
+		if n == nil {
+			l.drop(ref)
+			continue
+		}
+		h := o.restoreHandle(n, s, ref, kept)
+		if h.fd < 0 {
+			lost++
+		}
+		if s.pid != 0 && s.start != 0 {
+			owed[s.pid] = append(owed[s.pid], ownerOwed{h, s.start})
+		}
+	}
+	for _, f := range kept {
+		f.Close()
+	}
+	for _, n := range nodes {
+		o.restoreWrites(n)
+	}
+	o.ownersAgain(owed)
+	if l.prune() {
+		until := time.Now().Add(time.Second)
+		o.moves.until.Store(&until)
+	}
+	o.log.Info("took over", "nodes", len(nodes), "handles", len(handles), "lost", lost, "dirty", o.dirty.len())
+}
+
+func (o *overlay) restoreNode(s *nodeSlot, ref uint32) *inode {
+	k := key{s.dev, s.ino, s.birth}
+	n := &inode{fs: o, id: s.id, key: k, kind: s.mode, nlookup: s.nlookup}
+	n.slot.Store(ref)
+	flags := s.flags.Load()
+	n.gone = flags&nodeGone != 0
+	o.table.put(n, flags&nodeDetached == 0)
+	return n
+}
+
+// restoreNames gives n the names that were recorded, the newest first. One
+// whose directory the kernel has forgotten leads nowhere.
+func (o *overlay) restoreNames(n *inode, refs []uint32, nodes map[uint64]*inode) {
+	l := o.ledger
+	slices.SortFunc(refs, func(a, b uint32) int {
+		return cmp.Compare((*linkSlot)(l.at(b)).seq, (*linkSlot)(l.at(a)).seq)
+	})
+	for _, ref := range refs {
+		s := (*linkSlot)(l.at(ref))
+		var parent *inode
+		if n != nil && n.id != rootID {
+			parent = nodes[s.parent]
+		}
+		name := l.linkName(ref)
+		switch {
+		case parent == nil || n.link.parent != nil && (n.isDir() || n.gone || n.hasLinkLocked(parent, name)):
+			l.drop(ref)
+		case n.link.parent == nil:
+			n.link = link{parent, name, ref}
+		default:
+			if n.more == nil {
+				n.more = new([]link)
+			}
+			*n.more = append(*n.more, link{parent, name, ref})
+		}
+	}
+}
+
+// restoreHandle opens a handle again. One that cannot be opened stays, so that
+// the kernel's requests for it fail, and its number is not given twice.
+func (o *overlay) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[uint64]*os.File) *handle {
+	h := &handle{fh: s.fh, node: n, fd: -1, flags: s.flags, reads: s.reads, slot: ref}
+	h.owner = Caller{PID: s.pid, TID: s.tid, UID: s.uid, GID: s.gid}
+	if f := kept[s.fh]; f != nil {
+		if fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			h.fd = fd
+			h.kept.Store(true)
+		}
+	}
+	if h.fd < 0 {
+		flags := int(s.flags) & keepFlags
+		var err error
+		if s.reads && flags&unix.O_ACCMODE == unix.O_WRONLY {
+			h.fd, err = o.openInode(n, flags&^unix.O_ACCMODE|unix.O_RDWR)
+		}
+		if h.fd < 0 {
+			h.reads = flags&unix.O_ACCMODE == unix.O_RDWR
+			h.fd, err = o.openInode(n, flags)
+		}
+		if err != nil {
+			h.fd = -1
+			o.log.Warn("an open file cannot be opened again", "path", n.LastPath(), "err", err)
+		}
+	}
+	h.refs.Store(1)
+	o.handles.put(h)
+	h.next, n.handles = n.handles, h
+	if s.unique != 0 {
+		o.reopened[s.unique] = h
+	}
+	return h
+}
+
+// ownerOwed is a handle whose owner has to be looked up, and when that one began.
+type ownerOwed struct {
+	h     *handle
+	start uint64
+}
+
+// ownersWait is how long the programs on the mount wait for the look at who had
+// opened what. It usually takes a millisecond.
+const ownersWait = 200 * time.Millisecond
+
+// ownersAgain checks whether the processes that opened files still exist. One that is
+// in the middle of an exec or of a page fault cannot be examined before it has the
+// answer that it waits for; it is filled in when we serve.
+func (o *overlay) ownersAgain(owed map[uint32][]ownerOwed) {
+	seen := make(chan struct{}, len(owed))
+	for pid, all := range owed {
+		o.dirty.wg.Add(1)
+		go func() {
+			defer o.dirty.wg.Done()
+			defer func() { seen <- struct{}{} }()
+			p := o.procs.process(pid, trustWrite, 0)
+			for _, w := range all {
+				if p != nil && p.Start == w.start {
+					w.h.ownedBy(p)
+				}
+			}
+		}()
+	}
+	t := time.NewTimer(ownersWait)
+	defer t.Stop()
+	for range owed {
+		select {
+		case <-seen:
+		case <-t.C:
+			return
+		}
+	}
+}
+
+// ownedBy fills in the process of the owner, and of the writer if it is the same.
+func (h *handle) ownedBy(p *Process) {
+	n := h.node
+	n.order.Lock()
+	defer n.order.Unlock()
+	h.owner.Proc = p
+	if w := n.writes; w != nil && w.writer.PID == p.PID && w.writer.Proc == nil {
+		w.writer.Proc = p
+	}
+}
+
+// restoreWrites makes a node dirty that was.
+func (o *overlay) restoreWrites(n *inode) {
+	ref := n.slot.Load()
+	if ref == 0 {
+		return
+	}
+	flags := (*nodeSlot)(o.ledger.at(ref)).flags.Load()
+	if flags&(nodeDirty|nodeCreated) == 0 {
+		return
+	}
+	w := &writes{dirty: flags&nodeDirty != 0, created: flags&nodeCreated != 0, last: time.Now(), tail: 0, size: math.MaxInt64}
+	for h := n.handles; h != nil; h = h.next {
+		if h.writable() && h.owner.PID != 0 {
+			w.writer = h.owner
+		}
+	}
+	var sx sys.Stat
+	if o.statInode(n, &sx) == nil {
+		w.size = sx.Size
+	}
+	n.writes = w
+	if w.dirty {
+		o.dirty.add(n)
+	}
+}
+
+// openedBefore returns the handle that an earlier server made for the same
+// request, or nil.
+func (o *overlay) openedBefore(in *fuse.InHeader) *handle {
+	if in.Unique&resendBit == 0 || o.reopened == nil {
+		return nil
+	}
+	if h := o.reopened[in.Unique&^resendBit]; h != nil && h.fd >= 0 && o.handles.get(h.fh) == h {
+		return h
+	}
+	return nil
+}
+
+// guard gives the descriptors of n's handles to the FDStore: they cannot be
+// opened again by name, or will not be in a moment.
+func (o *overlay) guard(n *inode) {
+	if o.fdStore == nil || o.ledger == nil {
+		return
+	}
+	n.mu.Lock()
+	var all []*handle
+	for h := n.handles; h != nil; h = h.next {
+		if h.fh != 0 && !h.kept.Load() && h.acquire() {
+			all = append(all, h)
+		}
+	}
+	n.mu.Unlock()
+	for _, h := range all {
+		if !h.kept.Swap(true) && !o.fdStore.Keep(h.fh, h.fd) {
+			h.kept.Store(false)
+		}
+		if o.handles.get(h.fh) != h { // its end came in between
+			o.fdStore.Drop(h.fh)
+		}
+		h.release()
+	}
+}
+
+// unguard is called at the end of a handle.
+func (o *overlay) unguard(h *handle) {
+	if h.slot != 0 {
+		o.ledger.drop(h.slot)
+		h.slot = 0
+	}
+	if o.fdStore != nil && h.kept.Load() {
+		o.fdStore.Drop(h.fh)
+	}
+}
+
+// Guarded calls f for every handle that the FDStore has, for another FDStore.
+func (s *Server) Guarded(f func(fh uint64, fd int)) {
+	for i := range s.fs.handles.part {
+		part := &s.fs.handles.part[i]
+		part.RLock()
+		var all []*handle
+		for _, h := range part.m {
+			if h.kept.Load() && h.acquire() {
+				all = append(all, h)
+			}
+		}
+		part.RUnlock()
+		for _, h := range all {
+			f(h.fh, h.fd)
+			h.release()
+		}
+	}
+}
+
+// takeOver serves a connection whose server was killed.
+func (s *Server) takeOver() (*Server, error) {
+	err := s.dev.replay(s.fs.ledger) // changes nothing: another version may still try
+	if err == nil {
+		s.fs.restore(s.opt.Kept)
+		if err = s.dev.resend(); err != nil {
+			s.fs.ledger.setState(ledgerUnable)
+		}
+	}
+	if err != nil {
+		// Nothing was served. Who watches over us detaches the mount.
+		s.undo()
+		return nil, fmt.Errorf("take over %s: %w", s.opt.Mountpoint, err)
+	}
+	s.serve()
+	return s, nil
+}

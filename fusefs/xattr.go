@@ -1,0 +1,114 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"cachebro/fusefs/sys"
+	"cachebro/store/event"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// Extended attributes. Where the source has none, ENOSYS tells the kernel so
+// once and for all; else the kernel asks for security.capability before the
+// first write to each file.
+
+// withXattrs calls f with what leads to n and nothing else.
+func (o *overlay) withXattrs(id uint64, f func(n *inode, at sys.Ref) error) fuse.Status {
+	if o.noXattr {
+		return fuse.ENOSYS
+	}
+	n, st := o.node(id)
+	if !st.Ok() {
+		return st
+	}
+	err := o.withInode(n, func(at sys.Ref) error { return f(n, at) })
+	return status(err)
+}
+
+// GetXAttr reads one attribute; with an empty dest it only tells the size.
+func (o *overlay) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
+	var size int
+	if in.NodeId == rootID && attr == event.Settled {
+		o.dirty.settle(cancel)
+		return 0, fuse.ENOATTR
+	}
+	// The kernel asks for security.capability before the first write to each
+	// file; the file is open then.
+	if n, st := o.node(in.NodeId); st.Ok() && !o.noXattr {
+		if h := n.anyHandle(false); h != nil {
+			var err error
+			size, err = atPosition(in, dest, func(dest []byte) (int, error) {
+				if h.flags&sys.Place == 0 {
+					return sys.GetXattrOpen(h.fd, attr, dest)
+				}
+				return sys.GetXattr(sys.FD(h.fd), attr, dest)
+			})
+			h.release()
+			return uint32(size), status(err)
+		}
+	}
+	st := o.withXattrs(in.NodeId, func(_ *inode, at sys.Ref) (err error) {
+		size, err = atPosition(in, dest, func(dest []byte) (int, error) { return sys.GetXattr(at, attr, dest) })
+		return err
+	})
+	return uint32(size), st
+}
+
+// ListXAttr lists the names, each ended by a NUL.
+func (o *overlay) ListXAttr(_ <-chan struct{}, in *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	var size int
+	st := o.withXattrs(in.NodeId, func(_ *inode, at sys.Ref) (err error) {
+		size, err = sys.ListXattr(at, dest)
+		return err
+	})
+	return uint32(size), st
+}
+
+// SetXAttr sets one attribute.
+func (o *overlay) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
+	return o.changeXattr(&in.InHeader, func(n *inode, at sys.Ref) error {
+		set := func() error { return setXattr(in, at, attr, data) }
+		if attr == sys.AccessACL {
+			return o.likeCaller(n, at, &in.InHeader, false, set)
+		}
+		return set()
+	})
+}
+
+// RemoveXAttr removes one attribute.
+func (o *overlay) RemoveXAttr(_ <-chan struct{}, in *fuse.InHeader, attr string) fuse.Status {
+	return o.changeXattr(in, func(_ *inode, at sys.Ref) error {
+		return sys.RemoveXattr(at, attr)
+	})
+}
+
+func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, at sys.Ref) error) fuse.Status {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	n.order.Lock()
+	defer n.order.Unlock()
+	t := o.try(in, nil, nil)
+	if t.wasTold() {
+		return fuse.OK // by a server that was killed
+	}
+	o.finding(n)
+	n.begin()
+	n.noACL.Store(false)
+	st = o.withXattrs(in.NodeId, f)
+	n.end()
+	if !st.Ok() {
+		return st
+	}
+	o.overtook(in, n)
+	gen := n.peek()
+	var sx sys.Stat
+	if err := o.statInode(n, &sx); err == nil {
+		n.note(&sx, gen)
+		o.doneOn(n, in, event.OpChmod, &sx)
+	}
+	t.told()
+	return fuse.OK
+}
