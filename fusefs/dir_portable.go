@@ -98,16 +98,28 @@ func (r *reading) begin(o *overlay, n *inode) error {
 		unix.Close(r.fd)
 	}
 	r.fd, r.all, r.begun = fd, nil, true
-	buf := make([]byte, 32<<10)
-	for {
-		l, err := sys.Dirents(fd, buf)
+	r.all, err = allEntries(func(buf []byte) (int, error) { return sys.Dirents(fd, buf) })
+	return err
+}
+
+const (
+	firstRead = 32 << 10
+	mostRead  = 16 << 20
+)
+
+// allEntries reads a directory to its end. Each read has twice the room of the one before:
+// on darwin a read goes through all entries that earlier ones have returned (x/sys
+// imitates getdirentries(2) by readdir(3)), which in equal pieces would be a square.
+func allEntries(read func(buf []byte) (int, error)) (all []fuse.DirEntry, err error) {
+	for buf := make([]byte, firstRead); ; buf = make([]byte, min(2*len(buf), mostRead)) {
+		l, err := read(buf)
 		if err != nil || l == 0 {
-			return err
+			return all, err
 		}
 		for rest := buf[:l]; len(rest) > 0; {
 			e, size := direntOf(rest)
 			rest = rest[size:]
-			r.all = append(r.all, e)
+			all = append(all, e)
 		}
 	}
 }

@@ -7,9 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clone has to share from's disk blocks, which btrfs, xfs and others can.
-func clone(to, from *os.File) bool {
-	return unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) == nil
+// clone has the file to, of that name in the directory at, share from's disk blocks, which
+// btrfs, xfs and others can; nil if not.
+func clone(_ int, _ string, to, from *os.File) *os.File {
+	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) != nil {
+		return nil
+	}
+	return to
 }
 
 // setMtime sets the time of the last change, in ns since the epoch.

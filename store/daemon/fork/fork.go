@@ -345,7 +345,11 @@ func (f *filler) file(e entry, at int, name string) error {
 	defer to.Close()
 	var size, shared int64
 	if live != nil {
-		size, shared, err = take(to, live)
+		var all *os.File
+		if all, size, shared, err = take(at, name, to, live); all != to {
+			defer all.Close()
+			to = all
+		}
 	} else {
 		var b []byte
 		if e.Blob != (store.Hash{}) {
@@ -375,37 +379,42 @@ var errMoving = errors.New("the file is being written")
 const takeTries = 3
 
 // take copies a file as a whole, as far as its writers let us: what is being written
-// without end is copied as cp would.
-func take(to, from *os.File) (size, shared int64, err error) {
+// without end is copied as cp would. all is to, or what has taken its place.
+func take(at int, name string, to, from *os.File) (all *os.File, size, shared int64, err error) {
+	all = to
 	for range takeTries {
 		before, err := source.StatOf(from)
 		if err != nil {
-			return 0, 0, err
+			return all, 0, 0, err
 		}
-		if err := to.Truncate(0); err != nil {
-			return 0, 0, err
+		if err := all.Truncate(0); err != nil {
+			return all, 0, 0, err
 		}
-		if clone(to, from) {
-			shared = before.Size
+		if c := clone(at, name, all, from); c != nil {
+			if all != c && all != to {
+				all.Close()
+			}
+			all, shared = c, before.Size
 		} else {
-			for _, f := range []*os.File{from, to} {
+			shared = 0
+			for _, f := range []*os.File{from, all} {
 				if _, err := f.Seek(0, io.SeekStart); err != nil {
-					return 0, 0, err
+					return all, 0, 0, err
 				}
 			}
-			if _, err := io.Copy(to, from); err != nil {
-				return 0, 0, err
+			if _, err := io.Copy(all, from); err != nil {
+				return all, 0, 0, err
 			}
 		}
 		after, err := source.StatOf(from)
 		if err != nil {
-			return 0, 0, err
+			return all, 0, 0, err
 		}
 		if size = after.Size; after.Ctime == before.Ctime && after.Size == before.Size {
-			return size, shared, nil
+			return all, size, shared, nil
 		}
 	}
-	return size, shared, errMoving
+	return all, size, shared, errMoving
 }
 
 // errOther: the project has something else there now.

@@ -2,7 +2,10 @@
 
 package apply
 
-import "syscall"
+import "golang.org/x/sys/unix"
 
-// exchange is not offered: a plan then leaves both names as they are, and says so.
-func exchange(from int, name string, to int, other string) error { return syscall.ENOTSUP }
+// exchange: where the volume cannot (HFS+ and networks'), a plan leaves both names as they
+// are, and says so.
+func exchange(from int, name string, to int, other string) error {
+	return unix.RenameatxNp(from, name, to, other, unix.RENAME_SWAP)
+}

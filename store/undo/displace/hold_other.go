@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // Held is a file that is to be displaced; here others cannot be kept off.
@@ -31,12 +33,23 @@ func (h *Held) unlock() {}
 
 func idle(*os.File) bool { return true }
 
-var errHere = errors.New("this system has no such rename")
+// exchange gives two names each other's file.
+func exchange(dir *os.File, a, b string) error { return renamex(dir, a, b, unix.RENAME_SWAP) }
 
-func exchange(*os.File, string, string) error { return errHere }
-func move(*os.File, string, string) error     { return errHere }
+// move renames a to b, where nothing may be.
+func move(dir *os.File, a, b string) error { return renamex(dir, a, b, unix.RENAME_EXCL) }
 
-func cannot(err error) bool { return err == errHere }
+func renamex(dir *os.File, a, b string, flags uint32) error {
+	if err := unix.RenameatxNp(int(dir.Fd()), a, int(dir.Fd()), b, flags); err != nil {
+		return &os.LinkError{Op: "rename", Old: a, New: b, Err: err}
+	}
+	return nil
+}
+
+// cannot: this volume knows no such rename.
+func cannot(err error) bool {
+	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP)
+}
 
 // Overlay: nothing special is known of any directory here.
 func Overlay(string) bool { return false }
