@@ -11,4 +11,4 @@ if [ ! -x "$dir/versitygw" ]; then
 	GOBIN="$dir" CGO_ENABLED=0 GOFLAGS= go install "github.com/versity/versitygw/cmd/versitygw@$version"
 fi
 CACHEBRO_VERSITYGW="$dir/versitygw" GOFLAGS="${GOFLAGS:-} -buildvcs=false" go test -count=1 ./store/remote ./store/daemon/sending
-CACHEBRO_VERSITYGW="$dir/versitygw" GOFLAGS="${GOFLAGS:-} -buildvcs=false" go test -count=1 -run '^Test(Resume|OtherMachines|RestoreOfAnotherMachine|Fleet)$' ./cmd/cachebro/e2e
+CACHEBRO_VERSITYGW="$dir/versitygw" GOFLAGS="${GOFLAGS:-} -buildvcs=false" go test -count=1 -run '^Test(Resume|OtherMachines|RestoreOfAnotherMachine|UncooperativeBucket|Fleet)$' ./cmd/cachebro/e2e

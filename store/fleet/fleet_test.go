@@ -273,7 +273,7 @@ func TestBlame(t *testing.T) {
 		t.Fatal(err)
 	}
 	three := &box{name: "three", place: p, s: storetest.Fresh(t)}
-	if err := b.Follow(t.Context(), head, remote.Known{}, three.s, portable.Options{}); err != nil {
+	if _, err := b.Follow(t.Context(), head, remote.Known{}, three.s, portable.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := remote.SetOrigin(three.s, p, head); err != nil {

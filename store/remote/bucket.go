@@ -28,6 +28,10 @@ var (
 	ErrMissing = errors.New("the bucket does not have it")
 	// errChanged: somebody else has written the object since it was read.
 	errChanged = errors.New("somebody else has written it meanwhile")
+	// ErrClock: the bucket takes no request that is signed at this machine's time.
+	ErrClock = errors.New("the bucket refuses this machine's clock")
+	// ErrRefused: the credentials are wrong, have expired, or do not allow it.
+	ErrRefused = errors.New("the bucket refuses")
 	// ErrForged: an object is not what its name or its chain says.
 	ErrForged = errors.New("what the bucket holds is not what was sent")
 	// errUnnamed: without an ETag nobody can write on a condition.
@@ -202,10 +206,27 @@ func (b *Bucket) failed(what, key string, err error) error {
 		return fmt.Errorf("%s %s: %w", what, key, errChanged)
 	case r.Code == "NoSuchBucket":
 		return fmt.Errorf("there is no bucket %s", b.place.Bucket)
+	case r.Code == "RequestTimeTooSkewed":
+		return fmt.Errorf("%w: it says %s", ErrClock, time.Now().UTC().Format("2006-01-02 15:04 MST"))
+	case r.StatusCode == http.StatusUnauthorized, r.StatusCode == http.StatusForbidden:
+		return fmt.Errorf("%w: %s %s: %d %.60q %.200q", ErrRefused, what, key, r.StatusCode, r.Code, r.Message)
 	case r.StatusCode != 0:
 		return fmt.Errorf("%s %s: %d %.60q %.200q", what, key, r.StatusCode, r.Code, r.Message)
 	}
 	return fmt.Errorf("%s %s: %w", what, key, err)
+}
+
+// Hint tells what to do about an error of a bucket, "" if nothing is known.
+func Hint(err error) string {
+	switch {
+	case errors.Is(err, ErrClock):
+		return "set the clock of this machine; what waits is sent then"
+	case errors.Is(err, ErrRefused):
+		return "credentials come from the environment in which the project was mounted, or from ~/.aws/credentials"
+	case errors.Is(err, ErrLost):
+		return "cachebro remote add sends all of it again"
+	}
+	return ""
 }
 
 func hashOf(b []byte) string {

@@ -16,12 +16,13 @@ type Known struct {
 
 // Follow brings a store, which holds a copy of a machine's history up to what is known
 // and nothing else, to where a head ends. What the hashes do not vouch for is an error
-// and is not stored; what came before it is, and may be brought again. ErrLost: the
-// bucket has less than is known. ErrForged: it has something else.
-func (b *Bucket) Follow(ctx context.Context, h Head, known Known, s *store.Store, o portable.Options) error {
+// and is not stored; what came before it is: reached tells how far the store goes, and
+// is what is known the next time. ErrLost: the bucket has less than is known. ErrForged:
+// it has something else.
+func (b *Bucket) Follow(ctx context.Context, h Head, known Known, s *store.Store, o portable.Options) (reached Known, err error) {
 	due, err := b.due(ctx, h, known)
 	if err != nil {
-		return err
+		return known, err
 	}
 	previous, of := known.Log, h.Machine.ID
 	for _, p := range due {
@@ -30,14 +31,16 @@ func (b *Bucket) Follow(ctx context.Context, h Head, known Known, s *store.Store
 		}
 		contents, log, err := b.fetch(ctx, p, previous)
 		if err != nil {
-			return err
+			return known, err
 		}
 		if err := portable.Append(s, contents, log, o); err != nil {
-			return fmt.Errorf("segment %d of %s: %w", p.N, p.machine, err)
+			return known, fmt.Errorf("segment %d of %s: %w", p.N, p.machine, err)
 		}
-		previous = p.Log
+		if previous = p.Log; p.machine == h.Machine.ID {
+			known = Known{p.N, p.Log}
+		}
 	}
-	return nil
+	return known, nil
 }
 
 // due are the segments that a copy lacks.

@@ -26,10 +26,10 @@ func (c *copied) follow(t testing.TB, p Place, machine string) error {
 	}
 	h, err := b.Head(t.Context(), machine)
 	if err == nil {
-		err = b.Follow(t.Context(), h, c.known, c.s, here)
+		c.known, err = b.Follow(t.Context(), h, c.known, c.s, here)
 	}
-	if err == nil {
-		c.known = Known{h.N, h.Log}
+	if all := (Known{h.N, h.Log}); err == nil && c.known != all {
+		t.Errorf("%+v is not all: %+v", c.known, all)
 	}
 	return err
 }

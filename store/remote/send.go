@@ -505,7 +505,8 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 		when = absent
 	}
 	etag, err := r.b.put(ctx, headKey(h.Machine.ID), h.body(), when)
-	if errors.Is(err, errChanged) { // by ourselves, when the answer to a first try was lost
+	// Changed by ourselves, when the answer to a first try was lost; or it is gone.
+	if errors.Is(err, errChanged) || errors.Is(err, ErrMissing) {
 		if e := r.look(ctx); e != nil || r.st.Head.N == h.N {
 			return e
 		}

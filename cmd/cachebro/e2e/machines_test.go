@@ -273,3 +273,94 @@ func TestRestoreOfAnotherMachine(t *testing.T) {
 		t.Errorf("brought back:\n%v, not\n%v", got, here)
 	}
 }
+
+// What a bucket has lost, damaged or refuses is said in plain words, with what to do; what
+// can be read is read, and nothing is lost here.
+func TestUncooperativeBucket(t *testing.T) {
+	srv := remotetest.New(t)
+	p, other := newProject(t, map[string]string{"a.txt": "one\n"}), newProject(t, map[string]string{"a.txt": "one\n"})
+	for _, q := range []*project{p, other} {
+		q.let(srv)
+		q.scanned()
+		q.cb("remote", "add", srv.Address("app"), "--dir", q.dir)
+	}
+	var logs []string // one new object of each segment
+	had := map[string]bool{}
+	for i := range 3 {
+		other.write("a.txt", fmt.Sprintf("change %d\n", i))
+		other.cb("remote", "send", "--dir", other.dir)
+		for _, k := range srv.Objects() {
+			if strings.Contains(k, "/logs/") && !had[k] {
+				had[k] = true
+				logs = append(logs[:min(len(logs), i)], k)
+			}
+		}
+	}
+	id := other.machine()
+	text := srv.Object(logs[1])
+	says := func(err error, out string, want ...string) {
+		t.Helper()
+		for _, w := range want {
+			if !strings.Contains(out, w) {
+				t.Errorf("%v: %q does not say %q", err, out, w)
+			}
+		}
+	}
+	for what, b := range map[string][]byte{"the bucket does not have it": nil, "what the bucket holds is not what was sent": append([]byte("x"), text...)} {
+		fresh := newProject(t, map[string]string{"a.txt": "mine\n"}) // it has seen nothing before
+		fresh.let(srv)
+		fresh.scanned()
+		fresh.cb("remote", "add", srv.Address("app"), "--dir", fresh.dir)
+		srv.Set(logs[1], b)
+		out, err := fresh.try("log", "--machine", id, fresh.path("a.txt"))
+		says(err, out, what, "what was fetched before is shown")
+		if strings.Count(out, "write") != 1 {
+			t.Errorf("%s: of three segments the first can be read:\n%s", what, out)
+		}
+		out, err = fresh.try("resume", srv.Address("app"), fresh.path("resumed"), "--machine", id)
+		says(err, out, what, "restore --machine "+id)
+		if err == nil {
+			t.Errorf("resumed although %s", what)
+		}
+		fresh.cb("restore", "--machine", id, "--at", "0s", "--yes", "--dir", fresh.dir)
+		if got := fresh.read("a.txt"); got != "change 0\n" {
+			t.Errorf("restored: %q", got)
+		}
+		srv.Set(logs[1], text)
+		if out := fresh.cb("show", id+":"+fresh.path("a.txt")); out != "change 2\n" {
+			t.Errorf("when it is there again: %q", out)
+		}
+	}
+	p.cb("log", "--machine", id, p.dir)
+
+	for fault, want := range map[remotetest.Fault][]string{
+		remotetest.Skewed:    {"refuses this machine's clock", "set the clock"},
+		remotetest.Forbidden: {"ExpiredToken", "credentials come from"},
+	} {
+		srv.Break(func(*http.Request) remotetest.Fault { return fault })
+		other.write("a.txt", fmt.Sprintf("while it refuses with %d\n", fault))
+		out, err := other.try("remote", "send", "--dir", other.dir)
+		says(err, out, append(want, "not yet:  ")...)
+		srv.Break(nil)
+		if out := other.cb("remote", "send", "--dir", other.dir); !strings.Contains(out, "not yet:  0 versions") || strings.Contains(out, "fails") {
+			t.Errorf("when it takes it again: %s", out)
+		}
+	}
+
+	for _, k := range srv.Objects() {
+		srv.Set(k, nil)
+	}
+	out, err := p.try("log", "--machine", id, p.dir)
+	says(err, out, "is known until", "a.txt")
+	other.write("a.txt", "after all was lost\n")
+	out, err = other.try("remote", "send", "--dir", other.dir)
+	says(err, out, "the bucket has lost what was sent", "cachebro remote add sends all of it again")
+	other.cb("remote", "add", srv.Address("app"), "--dir", other.dir)
+	if out := other.cb("remote", "send", "--dir", other.dir); !strings.Contains(out, "not yet:  0 versions") || strings.Contains(out, "fails") {
+		t.Errorf("all of it again: %s", out)
+	}
+	p.cb("remote", "send", "--dir", p.dir)
+	if out := p.cb("show", other.machine()+":"+p.path("a.txt")+"@2"); out != "change 0\n" {
+		t.Errorf("read from what was sent again: %q", out)
+	}
+}

@@ -191,24 +191,22 @@ type seen struct {
 // find looks a machine up, and brings the copy of its history up to date.
 func find(ctx context.Context, e *cli.Env, url, dir, name string) (copied, error) {
 	b, all, err := listed(ctx, e, url)
-	if err != nil {
-		kept, kerr := known(dir)
-		s, ok := seen{}, false
-		if kerr == nil {
-			s, ok = oneOf(kept, name)
-		}
-		if !ok {
-			return copied{}, err
-		}
-		fmt.Fprintf(e.Stderr, "cachebro: %s; %s is known until %s\n", cli.OneLine(err.Error()), cli.Quote(s.Machine.Name), strings.TrimSpace(cli.Stamp(s.Time, e.Now())))
-		return at(dir, s.Machine.ID), nil
+	id := ""
+	if err == nil {
+		id, err = Choose(all, name)
 	}
-	id, err := Choose(all, name)
-	if err != nil {
+	if err == nil {
+		m := at(dir, id)
+		return m, m.update(ctx, e, b, id)
+	}
+	// It was seen before: without the bucket, or when that no longer lists it.
+	kept, kerr := known(dir)
+	s, ok := oneOf(kept, name)
+	if kerr != nil || !ok {
 		return copied{}, err
 	}
-	m := at(dir, id)
-	return m, m.update(ctx, e, b, id)
+	fmt.Fprintf(e.Stderr, "cachebro: %s; %s is known until %s\n", cli.OneLine(err.Error()), cli.Quote(s.Machine.Name), strings.TrimSpace(cli.Stamp(s.Time, e.Now())))
+	return at(dir, s.Machine.ID), nil
 }
 
 func listed(ctx context.Context, e *cli.Env, url string) (*remote.Bucket, []remote.Machine, error) {
@@ -334,14 +332,15 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 		return nil
 	}
 	if err == nil {
-		err = m.fetch(ctx, e, b, h, s)
+		was := s.N
+		if s, err = m.fetch(ctx, e, b, h, s); err == nil || s.N > was { // all, or what could be read
+			if kerr := m.keep(s); kerr != nil {
+				return kerr
+			}
+		}
 	}
 	if err == nil {
-		var base uint64
-		if h.Base != nil {
-			base = h.Base.Seq
-		}
-		return m.keep(seen{Machine: h.Machine, Time: h.Time, Base: base, Known: remote.Known{N: h.N, Log: h.Log}})
+		return nil
 	}
 	if errors.Is(err, remote.ErrLocked) {
 		err = cli.Hintf(IdentityHint, "%w", err)
@@ -353,17 +352,18 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 	return nil
 }
 
-// fetch adds what a copy lacks. Its daemon ends meanwhile.
-func (m copied) fetch(ctx context.Context, e *cli.Env, b *remote.Bucket, h remote.Head, s seen) (err error) {
+// fetch adds what a copy lacks, as far as that can be read. Its daemon ends meanwhile.
+func (m copied) fetch(ctx context.Context, e *cli.Env, b *remote.Bucket, h remote.Head, s seen) (now seen, err error) {
+	now = s
 	e = e.WithState(m.dir)
 	state, err := e.Paths().MakeState(m.root)
 	if err != nil {
-		return err
+		return now, err
 	}
 	e.EndDaemon(ctx, m.root)
 	unlock, err := cli.LockState(state, os.O_CREATE)
 	if err != nil {
-		return err
+		return now, err
 	}
 	defer unlock()
 	done := e.Watch(ctx, func(context.Context) string {
@@ -372,13 +372,24 @@ func (m copied) fetch(ctx context.Context, e *cli.Env, b *remote.Bucket, h remot
 	defer done()
 	st, err := store.Open(filepath.Join(state, "store"), store.Options{Ballast: -1})
 	if err != nil {
-		return err
+		return now, err
 	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	if err := b.Follow(ctx, h, s.Known, st, tidy.Portable(h.Machine.Root, cli.Version)); err != nil {
-		return err
+	defer func() {
+		if cerr := errors.Join(st.Sync(), st.Close()); cerr != nil { // nothing of it counts
+			now, err = s, errors.Join(err, cerr)
+		}
+	}()
+	reached, err := b.Follow(ctx, h, s.Known, st, tidy.Portable(h.Machine.Root, cli.Version))
+	if reached.N == s.N {
+		return now, err
 	}
-	return st.Sync()
+	if now = (seen{Machine: h.Machine, Time: h.Time, Known: reached}); h.Base != nil {
+		now.Base = h.Base.Seq
+	}
+	if v, verr := st.Version(st.Seq()); err != nil && verr == nil {
+		now.Time = v.When()
+	}
+	return now, err
 }
 
 // connect calls the copy's daemon, started if needed.

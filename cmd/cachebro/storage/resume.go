@@ -179,6 +179,9 @@ func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.P
 	if errors.Is(err, remote.ErrLocked) {
 		return cli.Hintf(machines.IdentityHint, "resume: %w", err)
 	}
+	if errors.Is(err, remote.ErrMissing) || errors.Is(err, remote.ErrForged) {
+		return cli.Hintf(fmt.Sprintf("what comes before it can be read: in a project whose history goes to this bucket, cachebro log --machine %s, and restore --machine %s --at '#N'", h.Machine.ID, h.Machine.ID), "resume: %w", err)
+	}
 	if err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}

@@ -5,6 +5,7 @@
 package sending
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -267,9 +268,10 @@ func (s *Service) outcome(ctx context.Context, err error) {
 }
 
 func hint(err error) string {
+	if h := remote.Hint(err); h != "" {
+		return h
+	}
 	switch {
-	case errors.Is(err, remote.ErrLost):
-		return "cachebro remote add sends all of it again"
 	case errors.Is(err, remote.ErrTaken):
 		return "what was not sent is here; cachebro remote add sends it under an id of its own"
 	case errors.Is(err, store.ErrNewer):
@@ -359,7 +361,7 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 	}
 	defer s.give()
 	if err := s.sender.Add(ctx, p, q.Name, q.Recipients); err != nil {
-		return wire.Errorf(wire.ErrBadRequest, "credentials come from the environment in which the project was mounted, or from ~/.aws/credentials", "%v", err)
+		return wire.Errorf(wire.ErrBadRequest, cmp.Or(hint(err), "cachebro remote --help tells of addresses"), "%v", err)
 	}
 	s.note()
 	s.mu.Lock()

@@ -48,6 +48,8 @@ const (
 	Twice     // it is done twice; the second answer counts
 	Slow      // it takes a moment
 	Bare      // the answer has no ETag
+	Skewed    // the server takes no request of this time
+	Forbidden // nor with these credentials
 	Faults    // how many there are
 )
 
@@ -238,6 +240,12 @@ func (s *Server) front(w http.ResponseWriter, r *http.Request) {
 		return
 	case Error503:
 		refuse(w, http.StatusServiceUnavailable, "SlowDown")
+		return
+	case Skewed:
+		refuse(w, http.StatusForbidden, "RequestTimeTooSkewed")
+		return
+	case Forbidden:
+		refuse(w, http.StatusForbidden, "ExpiredToken")
 		return
 	case CutBefore:
 		panic(http.ErrAbortHandler)
