@@ -21,6 +21,7 @@ func (p *project) machine() string {
 	if !ok {
 		p.t.Fatal("no machine")
 	}
+	id, _, _ = strings.Cut(id, "\n")
 	return strings.TrimSpace(id)
 }
 
