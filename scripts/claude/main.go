@@ -119,6 +119,7 @@ var scenarios = []scenario{
 	{"beliefs", "what others changed, took back or lost reaches the next prompt once", false, believed},
 	{"worktrees", "worktrees of a session, a sub-agent and a tool are forks", true, worktrees},
 	{"hold", "init --hold: a write over another's change waits once, with that change", false, held},
+	{"container", "a session goes on in a new container, from what the old one sent to a bucket", false, moved},
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},
 }
 

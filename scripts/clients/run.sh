@@ -15,4 +15,6 @@ cd "$top"
 CGO_ENABLED=0 go build -o bin/cachebro ./cmd/cachebro
 go build -o bin/clients ./scripts/clients
 go build -o bin/claude-checks ./scripts/claude
+CACHEBRO_VERSITYGW=$(scripts/versitygw.sh)
+export CACHEBRO_VERSITYGW
 exec bin/clients -claude "$top/bin/claude-checks" -cachebro "$top/bin/cachebro" -npm "$npm_dir" "$@"
