@@ -115,4 +115,7 @@ case "$only" in "" | texts*) scripts/bench/texts.sh ;; esac
 case "$only" in "" | results*) "$work/bin/results" -cachebro "$cb" ;; esac
 case "$only" in "" | hook*) go run ./scripts/hooktime -cachebro "$cb" || echo "(above the targets)" ;; esac
 
+# The portable file calls beside Linux's own, only where it is asked for: four more copies.
+case "$only" in seams*) scripts/bench/seams.sh "$runs" ;; esac
+
 case scaling in *"$only"*) scaling ;; esac

@@ -19,8 +19,10 @@
 package ignore
 
 import (
-	"cachebro/store/event"
+	"runtime"
 	"strings"
+
+	"cachebro/store/event"
 )
 
 // Class of a path; it decides what is captured and indexed.
@@ -71,6 +73,20 @@ var builtInAnywhere = map[string]bool{"node_modules": true, "__pycache__": true}
 // names them: pnpm keeps its store on the file system of the project, and a
 // mount is one of its own.
 var uninvited = map[string]bool{".pnpm-store": true}
+
+// mac: macOS makes files and directories of its own in every directory that it shows.
+var mac = runtime.GOOS == "darwin" // a variable for the tests
+
+// ofMacOS reports whether macOS makes a name by itself: what the Finder knows of a
+// directory's window, Spotlight's index, what is kept of attributes where a volume has
+// none. Nobody asked for them, and they change with each look.
+func ofMacOS(name string) bool {
+	switch name {
+	case ".DS_Store", ".Spotlight-V100", ".fseventsd", ".Trashes", ".TemporaryItems", ".DocumentRevisions-V100", ".apdisk", ".VolumeIcon.icns":
+		return true
+	}
+	return len(name) > 2 && strings.HasPrefix(name, "._")
+}
 
 // marks are files that say of their directory that it can be made again
 // (https://bford.info/cachedir/ and Python's PEP 405).

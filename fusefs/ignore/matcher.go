@@ -229,7 +229,7 @@ func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own b
 	if bro == matched {
 		return Excluded, true
 	}
-	if in.class == Excluded {
+	if in.class == Excluded || mac && bro != negated && ofMacOS(name) {
 		return Excluded, false
 	}
 	ignored := in.class == Ignored

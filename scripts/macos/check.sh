@@ -49,4 +49,47 @@ echo "package a" >"$tmp/project/a.go"
 # It may find something: what it says is what counts.
 echo "doctor:"
 (cd "$tmp/project" && "$tmp/cachebro" doctor 2>&1) | sed "s|$tmp|TMP|g; s/^/      /"
+
+# story is the README's: a mount in place, a change, its history, undo, and out again.
+story() {
+	cd / && "$tmp/cachebro" mount --exact "$tmp/project" || return 1
+	{
+		mount | grep "$tmp/project" &&
+			cd "$tmp/project" &&
+			echo "package b" >a.go && mkdir sub && echo two >sub/b && mv sub/b sub/c && rm sub/c &&
+			ls -la . && xattr -w com.apple.test value a.go && xattr -p com.apple.test a.go &&
+			! touch .DS_Store &&
+			"$tmp/cachebro" status && "$tmp/cachebro" log && "$tmp/cachebro" log a.go &&
+			"$tmp/cachebro" revert --yes a.go && grep -q "package a" a.go
+	}
+	ok=$?
+	cd / && "$tmp/cachebro" umount "$tmp/project" && grep -q "package a" "$tmp/project/a.go" && return $ok
+}
+# many: what the overlay is for, on a few thousand files.
+many() {
+	cd / && "$tmp/cachebro" mount --exact "$tmp/project" || return 1
+	(
+		cd "$tmp/project" && mkdir many && i=0
+		while [ $i -lt 3000 ]; do
+			echo $i >many/$i || exit 1
+			i=$((i + 1))
+		done
+		[ "$(ls many | wc -l)" -eq 3000 ] && rm -r many && git init -q . && git add -A && git status --short
+	)
+	ok=$?
+	cd / && "$tmp/cachebro" umount "$tmp/project" && return $ok
+}
+if [ "$(uname)" != Darwin ]; then
+	echo "      not a Mac: no mount was tried"
+elif [ -d /Library/Filesystems/macfuse.fs ] || [ -d /Library/Filesystems/osxfuse.fs ]; then
+	run "mount, log, revert, unmount" story
+	run "3,000 files on a mount" many
+	umount -f "$tmp/project" 2>/dev/null
+	for log in "$tmp"/state/cachebro/*/*.log; do
+		[ ! -s "$log" ] || { echo "${log##*/}:"; tail -n 15 "$log" | sed "s|$tmp|TMP|g; s/^/      /"; }
+	done
+else
+	echo "      no macFUSE: no mount was tried; cachebro mount says:"
+	"$tmp/cachebro" mount --exact "$tmp/project" 2>&1 | sed "s|$tmp|TMP|g; s/^/      /"
+fi
 exit $failed

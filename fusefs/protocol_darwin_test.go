@@ -1,0 +1,49 @@
+package fusefs
+
+import (
+	"unsafe"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// What the kernel sends and reads, byte by byte: sizes and places in the structures of
+// osxfuse's fuse_kernel.h (osxfuse/kext, 534773bd) and of macFUSE's (macfuse/library,
+// include/fuse_kernel.h, which adds the flags of a rename). Where go-fuse's differ, this
+// does not compile for darwin, which CI tries on Linux.
+const header = unsafe.Sizeof(fuse.InHeader{})
+
+var (
+	attr    fuse.Attr
+	entry   fuse.EntryOut
+	attrOut fuse.AttrOut
+	setAttr fuse.SetAttrIn
+	set     fuse.SetXAttrIn
+	get     fuse.GetXAttrIn
+	moved   fuse.RenameIn
+	statfs  fuse.StatfsOut
+)
+
+// An index must be a constant within bounds, and a length of 1 leaves 0 alone.
+var (
+	_ = [1]struct{}{}[header-40]
+	_ = [1]struct{}{}[unsafe.Sizeof(attr)-104]
+	_ = [1]struct{}{}[unsafe.Offsetof(attr.Crtime_)-48]
+	_ = [1]struct{}{}[unsafe.Offsetof(attr.Crtimensec_)-68]
+	_ = [1]struct{}{}[unsafe.Offsetof(attr.Mode)-72]
+	_ = [1]struct{}{}[unsafe.Offsetof(attr.Flags_)-92]
+	_ = [1]struct{}{}[unsafe.Sizeof(entry)-144]
+	_ = [1]struct{}{}[unsafe.Offsetof(entry.Attr)-40]
+	_ = [1]struct{}{}[unsafe.Sizeof(attrOut)-120]
+	_ = [1]struct{}{}[unsafe.Offsetof(attrOut.Attr)-16]
+	_ = [1]struct{}{}[unsafe.Sizeof(setAttr)-header-128]
+	_ = [1]struct{}{}[unsafe.Offsetof(setAttr.Bkuptime_)-header-88]
+	_ = [1]struct{}{}[unsafe.Offsetof(setAttr.Crtime)-header-104]
+	_ = [1]struct{}{}[unsafe.Offsetof(setAttr.Flags_)-header-124]
+	_ = [1]struct{}{}[unsafe.Sizeof(set)-header-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(set.Position)-header-8]
+	_ = [1]struct{}{}[unsafe.Sizeof(get)-header-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(get.Position)-header-8]
+	_ = [1]struct{}{}[unsafe.Sizeof(moved)-header-16]
+	_ = [1]struct{}{}[unsafe.Offsetof(moved.Flags)-header-8]
+	_ = [1]struct{}{}[unsafe.Sizeof(statfs)-80]
+)
