@@ -48,6 +48,10 @@ scaling() {
 	# shellcheck disable=SC2086
 	scripts/bench/scaling.sh "$cb" "$work" ${CACHEBRO_BENCH_SCALE:-1000 20000}
 }
+if [ "$only" = seams ]; then # Linux's own file calls beside the portable ones, on copies of their own
+	scripts/bench/seams.sh "$runs"
+	exit 0
+fi
 if [ "$only" = scaling ]; then # which needs no copies
 	scaling
 	exit 0
@@ -114,8 +118,5 @@ case "$only" in "" | search*) scripts/bench/search.sh ;; esac
 case "$only" in "" | texts*) scripts/bench/texts.sh ;; esac
 case "$only" in "" | results*) "$work/bin/results" -cachebro "$cb" ;; esac
 case "$only" in "" | hook*) go run ./scripts/hooktime -cachebro "$cb" || echo "(above the targets)" ;; esac
-
-# The portable file calls beside Linux's own, only where it is asked for: four more copies.
-case "$only" in seams*) scripts/bench/seams.sh "$runs" ;; esac
 
 case scaling in *"$only"*) scaling ;; esac
