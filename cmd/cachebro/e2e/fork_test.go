@@ -194,6 +194,55 @@ func TestForkAndMerge(t *testing.T) {
 	p.sh("git fsck --full && git log kept -1")
 }
 
+// A fork's commits stay when it is dropped where it is a worktree of the project's
+// repository and a branch has them: work that is committed so was called lost, and the
+// drop refused. In a repository of the fork's own they go with it, and were not looked at.
+func TestForkDropAndCommits(t *testing.T) {
+	const commit = "git -c user.name=n -c user.email=e commit -qm "
+	p := newProject(t, map[string]string{"a.txt": "a\n", "gone.txt": "gone\n", "run.sh": "#!/bin/sh\n"})
+	p.sh("git init -q . && git add -A && " + commit + "one")
+	p.mount()
+	p.scanned()
+
+	f := p.fork("branch", "--branch", "work")
+	f.sh("echo more >>a.txt; git rm -q gone.txt; chmod +x run.sh; ln -s a.txt link; echo new >new.txt; git add -A; " + commit + "two; echo more >>new.txt")
+	if out := p.refuse(2, "fork", "drop", f.dir); !strings.Contains(out, "not in the project: new.txt\n") {
+		t.Errorf("drop of a change behind the commit:\n%s", out)
+	}
+	f.sh("git checkout -q new.txt; git checkout -q --detach; git branch -qD work")
+	if out := p.refuse(2, "fork", "drop", f.dir); !strings.Contains(out, "on no branch") {
+		t.Errorf("drop of commits on no branch:\n%s", out)
+	}
+	f.sh("git checkout -qb work")
+	p.cb("fork", "drop", f.dir)
+	if got := p.sh("git fsck --full && git show work:new.txt work:a.txt"); !strings.HasSuffix(got, "new\na\nmore\n") {
+		t.Errorf("the branch after the drop: %q", got)
+	}
+
+	// All files are in the project, and the way there is only in the fork's repository.
+	f = p.fork("own")
+	f.sh("rm .git && git init -q . && git add -A && " + commit + "start && echo draft >>a.txt && " + commit + "draft a.txt && git branch draft && echo a >a.txt && " + commit + "back a.txt")
+	if out := p.refuse(2, "fork", "drop", f.dir); !strings.Contains(out, "a repository of its own") {
+		t.Errorf("drop of a repository:\n%s", out)
+	}
+	p.sh("git fetch -q " + f.dir + " '+refs/heads/*:refs/heads/own/*'")
+	p.cb("fork", "drop", f.dir)
+	if got := p.sh("git show own/draft:a.txt"); got != "a\ndraft\n" {
+		t.Errorf("the draft: %q", got)
+	}
+
+	// A stash of its own has a reflog of many entries: one that is in the project is not all.
+	f = p.fork("stash")
+	f.sh("rm .git && git init -q . && git fetch -q " + p.dir + " HEAD && git reset -q FETCH_HEAD")
+	f.sh("for i in 1 2; do echo $i >a.txt; git -c user.name=n -c user.email=e stash -q; done")
+	p.sh("git fetch -q " + f.dir + " refs/stash:refs/heads/stash")
+	if out := p.refuse(2, "fork", "drop", f.dir); !strings.Contains(out, "a repository of its own") {
+		t.Errorf("drop of an older stash:\n%s", out)
+	}
+	f.sh("git stash drop -q 'stash@{1}'")
+	p.cb("fork", "drop", f.dir)
+}
+
 // What is staged is staged in each of five forks that are made at once, while a git holds
 // the index's lock too. To write the tree of an index, git takes that lock: some of the
 // forks had nothing staged.

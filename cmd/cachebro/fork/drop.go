@@ -67,18 +67,17 @@ func onlyHere(ctx context.Context, e *cli.Env, f fork) error {
 	keep := func(format string, args ...any) error {
 		return cli.NothingDone(cli.Hintf("cachebro fork merge "+cli.Arg(f.Root)+" brings it into the project; cachebro fork drop --force deletes it", format, args...))
 	}
-	if f.from.Git {
-		out, err := git(ctx, f.Base(), "rev-list", "--max-count=100", "HEAD", "--not", "--branches", "--tags", "--remotes")
-		if n := len(strings.Fields(out)); err == nil && n > 0 {
-			// A detached HEAD of the project itself is as good as a branch.
-			if head, err := git(ctx, f.from.Root, "rev-parse", "--verify", "--quiet", "HEAD"); err == nil {
-				out, _ = git(ctx, f.Base(), "rev-list", "--max-count=100", "HEAD", "--not", "--branches", "--tags", "--remotes", head)
-				n = len(strings.Fields(out))
-			}
-			if n > 0 {
-				return cli.NothingDone(cli.Hintf("git -C "+cli.Arg(f.Root)+" branch NAME keeps them", "commits of %s are on no branch", cli.Quote(f.Root)))
-			}
-		}
+	r, err := repositoryOf(ctx, f)
+	if err != nil {
+		return keep("what git has of %s cannot be told: %s", cli.Quote(f.Root), cli.OneLine(err.Error()))
+	}
+	switch lost, err := r.lost(ctx); {
+	case err != nil:
+		return keep("the commits of %s cannot be told: %s", cli.Quote(f.Root), cli.OneLine(err.Error()))
+	case lost && r.own:
+		return cli.NothingDone(cli.Hintf("git -C "+cli.Arg(f.Root)+" push URL --all keeps them", "%s has a repository of its own, with commits that the project has on no branch", cli.Quote(f.Root)))
+	case lost:
+		return cli.NothingDone(cli.Hintf("git -C "+cli.Arg(f.Root)+" branch NAME keeps them", "commits of %s are on no branch", cli.Quote(f.Root)))
 	}
 	into, err := e.Locate(f.from.Root)
 	if err != nil {
@@ -103,7 +102,7 @@ func onlyHere(ctx context.Context, e *cli.Env, f fork) error {
 	}
 	var names []string
 	for _, s := range steps {
-		if s.Do != "as" {
+		if s.Do != "as" && !r.has(s.Path, t.fork) {
 			names = append(names, cli.Quote(s.Path))
 		}
 	}

@@ -1,0 +1,154 @@
+package fork
+
+import (
+	"context"
+	"crypto/sha1" // git names contents so
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"cachebro/store/gitdir"
+
+	"golang.org/x/sys/unix"
+)
+
+// repository is where a fork's commits are: in the project's, which stays when the fork is
+// dropped, or in one of its own, which goes with it.
+type repository struct {
+	f     fork
+	there bool
+	own   bool
+	files map[string]committed // of the fork's HEAD, where that stays
+}
+
+// committed is a file of a commit.
+type committed struct{ mode, object string }
+
+func repositoryOf(ctx context.Context, f fork) (repository, error) {
+	r := repository{f: f}
+	if _, err := os.Lstat(filepath.Join(f.Base(), ".git")); errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	r.there = true
+	r.own = gitdir.Outside(f.Base()) == ""
+	if r.own {
+		return r, nil
+	}
+	if _, err := git(ctx, f.Base(), "rev-parse", "--verify", "--quiet", "HEAD^{commit}"); err != nil {
+		return r, nil // a branch without a commit yet
+	}
+	out, err := git(ctx, f.Base(), "ls-tree", "-r", "-z", "--full-tree", "HEAD")
+	if err != nil {
+		return r, err
+	}
+	r.files = map[string]committed{}
+	for entry := range strings.SplitSeq(out, "\x00") {
+		about, name, ok := strings.Cut(entry, "\t")
+		if w := strings.Fields(about); ok && len(w) == 3 {
+			r.files[name] = committed{mode: w[0], object: w[2]}
+		}
+	}
+	return r, nil
+}
+
+// lost: it has commits that the fork's end would leave on no branch.
+func (r repository) lost(ctx context.Context) (bool, error) {
+	if !r.there {
+		return false, nil
+	}
+	if r.own {
+		return r.lostOwn(ctx)
+	}
+	if r.files == nil {
+		return false, nil
+	}
+	unreached := func(more ...string) (bool, error) {
+		out, err := git(ctx, r.f.Base(), append([]string{"rev-list", "--max-count=1", "HEAD", "--not", "--branches", "--tags", "--remotes"}, more...)...)
+		return out != "", err
+	}
+	lost, err := unreached()
+	if err != nil || !lost {
+		return lost, err
+	}
+	// A detached HEAD of the project itself is as good as a branch.
+	head, err := git(ctx, r.f.from.Root, "rev-parse", "--verify", "--quiet", "HEAD")
+	if err != nil {
+		return true, nil
+	}
+	return unreached(head)
+}
+
+// lostOwn looks for the commits of a repository that goes with the fork in the project's.
+func (r repository) lostOwn(ctx context.Context) (bool, error) {
+	out, err := git(ctx, r.f.Base(), "for-each-ref", "--format=%(objectname)")
+	if err != nil {
+		return false, err
+	}
+	tips := strings.Fields(out)
+	if head, err := git(ctx, r.f.Base(), "rev-parse", "--verify", "--quiet", "HEAD"); err == nil {
+		tips = append(tips, head)
+	}
+	if stashes, err := git(ctx, r.f.Base(), "reflog", "show", "--format=%H", "refs/stash", "--"); err == nil {
+		tips = append(tips, strings.Fields(stashes)...)
+	}
+	seen := map[string]bool{}
+	for _, tip := range tips {
+		if seen[tip] {
+			continue
+		}
+		seen[tip] = true
+		// An error: the project does not have it, or no repository at all.
+		if left, err := git(ctx, r.f.from.Root, "rev-list", "--max-count=1", tip, "--not", "--branches", "--tags", "--remotes", "HEAD"); err != nil || left != "" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// has: what the fork has at a path is in a commit that stays. Only a fork whose commits
+// are all on branches is asked about.
+func (r repository) has(path string, in *os.Root) bool {
+	if r.files == nil {
+		return false
+	}
+	c, committed := r.files[path]
+	fi, err := in.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return !committed
+	}
+	if err != nil || !committed {
+		return false
+	}
+	var content []byte
+	mode := "100644"
+	switch {
+	case fi.Mode()&fs.ModeSymlink != 0:
+		var target string
+		target, err = in.Readlink(path)
+		mode, content = "120000", []byte(target)
+	case fi.Mode().IsRegular():
+		if fi.Mode()&0o100 != 0 {
+			mode = "100755"
+		}
+		content, err = in.ReadFile(path)
+	default:
+		return false
+	}
+	return err == nil && mode == c.mode && objectName(content, len(c.object)) == c.object
+}
+
+// objectName is git's name of a content, by the repository's kind of names.
+func objectName(content []byte, length int) string {
+	h := sha1.New()
+	if length == hex.EncodedLen(sha256.Size) {
+		h = sha256.New()
+	}
+	fmt.Fprintf(h, "blob %d\x00", len(content))
+	h.Write(content)
+	return hex.EncodeToString(h.Sum(nil))
+}
