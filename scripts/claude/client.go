@@ -159,11 +159,18 @@ func (b *bench) tool(args ...string) (string, error) { return b.toolIn(b.project
 // umount runs outside of the project: who stands in it keeps it busy.
 func (b *bench) umount() (string, error) { return b.toolIn(b.dir, "umount", b.project) }
 
-// endDaemon stops the store daemon, which would otherwise wait ten idle minutes
-// for work on a project that is gone.
+// endDaemon stops the store daemon, which would otherwise wait for work on a project that
+// is gone, and waits until it has.
 func (b *bench) endDaemon() {
-	if pid, err := b.daemonPID(); err == nil {
-		_ = syscall.Kill(pid, syscall.SIGTERM)
+	pid, err := b.daemonPID()
+	if err != nil {
+		return
+	}
+	for range 500 {
+		if syscall.Kill(pid, syscall.SIGTERM) != nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -73,7 +73,6 @@ func moved(b *bench, c *checks) {
 	must("remote", "send", "--dir", b.project)
 	must("umount", b.project)
 	b.endDaemon()
-	time.Sleep(time.Second)
 	for _, dir := range []string{"project", "state", "run"} {
 		if err := os.RemoveAll(filepath.Join(b.dir, dir)); err != nil {
 			c.that(false, "remove the container: %v", err)

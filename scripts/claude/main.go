@@ -9,6 +9,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -94,7 +95,8 @@ func (b *bench) scene(s scenario) (*checks, error) {
 	}
 	b.endDaemon()
 	b.api.forget()
-	return part, os.RemoveAll(b.project)
+	// The next scenario's project has the same name, and not this one's history.
+	return part, errors.Join(os.RemoveAll(b.project), os.RemoveAll(filepath.Join(b.dir, "state")))
 }
 
 type scenario struct {
