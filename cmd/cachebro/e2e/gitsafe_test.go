@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -99,6 +100,30 @@ func TestGitDisasters(t *testing.T) {
 			_ = syscall.Kill(p.process([]string{"daemon", "mountd"}[i/3%2]), syscall.SIGKILL)
 		}
 	}, func(args string) string { return p.cb(append(strings.Fields(args), "--dir", p.dir)...) })
+}
+
+// The same where the state directory is on another file system than the repository, so that
+// what git removes cannot be kept by a hard link and is copied.
+func TestGitDisastersAcrossFileSystems(t *testing.T) {
+	state, err := os.MkdirTemp("/dev/shm", "cachebro-e2e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(state) })
+	p := newProject(t, nil)
+	var here, there syscall.Stat_t
+	if err := errors.Join(syscall.Stat(p.dir, &here), syscall.Stat(state, &there)); err != nil || here.Dev == there.Dev {
+		t.Fatalf("%s and %s are one file system, or %v", p.dir, state, err)
+	}
+	name := filepath.Join(p.base, "state")
+	if err := errors.Join(os.Remove(name), os.Symlink(state, name)); err != nil {
+		t.Fatal(err)
+	}
+	p.env = append(p.env, "P="+p.dir, "R="+filepath.Join(p.base, "remote"))
+	p.sh(gitSetup)
+	p.mount()
+	p.scanned()
+	endure(t, p.sh, func(int) {}, func(args string) string { return p.cb(append(strings.Fields(args), "--dir", p.dir)...) })
 }
 
 // The same of an ordinary user's own mount.
