@@ -54,7 +54,7 @@ allowed() {
 	store/daemon/last) echo "store store/daemon/onwire store/wire" ;;
 	store/daemon/fork) echo "fusefs/ignore store store/gitdir store/undo store/daemon/ingest store/daemon/onwire store/daemon/source store/daemon/survey store/wire" ;;
 	store/daemon/past) echo "store store/undo store/daemon/ingest store/daemon/last store/daemon/onwire store/wire" ;;
-	store/daemon/plans) echo "store store/undo store/daemon/actions store/daemon/attribution store/daemon/gitstate store/daemon/ingest store/daemon/last store/daemon/lost store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/gitdir store/wire" ;;
+	store/daemon/plans) echo "fusefs/ignore store store/undo store/daemon/actions store/daemon/attribution store/daemon/gitstate store/daemon/ingest store/daemon/last store/daemon/lost store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/gitdir store/wire" ;;
 	store/daemon/history) echo "store store/daemon/last store/daemon/lost store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
 	store/daemon/answers) echo "store store/daemon/ingest store/daemon/survey store/daemon/waits store/memo/results store/wire" ;;
 	store/daemon/workingset) echo "fusefs/capture/spool store store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/onwire store/daemon/source store/daemon/waits store/knowledge/bundle store/wire" ;;

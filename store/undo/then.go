@@ -123,8 +123,8 @@ func (m *maker) then(e Entry) (g goal, ok bool, err error) {
 	have := stateOf(cur)
 	want := state{mode: e.Mode, blob: e.Blob, size: e.Size, target: e.Target, noContent: "its content did not come along"}
 	switch {
-	case store.OwnFile(e.Path) || cur.Excluded() && !have.absent():
-		return g, false, nil // nothing of it is kept, here or there
+	case store.OwnFile(e.Path) || cur.Class != store.Class(0) && !have.absent():
+		return g, false, nil // ignored here: it is nobody else's
 	case e.Why != "":
 		if have.absent() || have.size != e.Size {
 			m.lose(store.Conflict{Path: e.Path, Why: e.Why})

@@ -277,6 +277,40 @@ func TestRestoreOfAnotherMachine(t *testing.T) {
 	}
 }
 
+// What a machine has begun to ignore it sends no more: what its history says of it is
+// old, and a restore here leaves it alone.
+func TestRestoreLeavesWhatIsIgnoredThere(t *testing.T) {
+	srv := remotetest.New(t)
+	files := map[string]string{".gitignore": "*.o\n", "notes.txt": "n\n", "local.conf": "theirs\n", "old.txt": "old\n", "sub/made/x.txt": "x\n", "kept.txt": "k\n"}
+	other := newProject(t, files)
+	files["local.conf"] = "mine\n"
+	p := newProject(t, files)
+	for _, q := range []*project{p, other} {
+		q.let(srv)
+		q.mount()
+		q.scanned()
+		q.cb("remote", "add", srv.Address("app"), "--dir", q.dir)
+	}
+	other.write("notes.txt", "n2\n")
+	other.write(".gitignore", "*.o\nlocal.conf\nnotes.txt\n")
+	other.write("notes.txt", "n3\n")
+	other.write("local.conf", "theirs3\n")
+	other.sh("rm old.txt; mv local.conf l2; mv l2 local.conf; mv notes.txt x.o; mv x.o notes.txt; rm -r sub/made; echo made/ >sub/.gitignore; mkdir sub/made; echo y >sub/made/x.txt")
+	other.sh("echo old.txt >>.gitignore; echo again >old.txt; rm kept.txt")
+	other.write("tail.txt", "t\n")
+	other.cb("remote", "send", "--dir", other.dir)
+	p.sh("echo mine-notes >notes.txt; echo mine >x.o; echo ignored-here >tail.o")
+	out := p.cb("restore", "--machine", other.machine(), "--at", other.newest(), "--yes", "--dir", p.dir)
+	got, err := readTree(p.dir)
+	want := map[string]string{
+		".gitignore": "*.o\nlocal.conf\nnotes.txt\nold.txt\n", "notes.txt": "mine-notes\n", "local.conf": "mine\n", "old.txt": "old\n", "sub/made/x.txt": "x\n",
+		"sub/.gitignore": "made/\n", "x.o": "mine\n", "tail.o": "ignored-here\n", "tail.txt": "t\n",
+	}
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v\n%v, not\n%v\n%s", err, got, want, out)
+	}
+}
+
 // What a bucket has lost, damaged or refuses is said in plain words, with what to do; what
 // can be read is read, and nothing is lost here.
 func TestUncooperativeBucket(t *testing.T) {

@@ -2,13 +2,19 @@ package plans
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
+	"cachebro/fusefs/ignore"
 	"cachebro/store"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/gitdir"
 	"cachebro/store/undo"
 	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
 )
 
 // then tells what a restore of this history means, for another machine.
@@ -26,13 +32,75 @@ func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ [
 	}
 	out.Title = fmt.Sprintf("as of %s (version %d)", v.When().Format("2006-01-02 15:04:05"), seq)
 	all, err := undo.Planner{Store: pl.store}.Then(paths, seq)
+	if err != nil {
+		return out, nil, err
+	}
+	ignored, end, err := pl.rulesThen(seq)
+	if err != nil {
+		return out, nil, err
+	}
+	defer end()
 	for _, e := range all {
-		if _, _, git := gitdir.Split(string(e.Path)); git {
+		if _, _, git := gitdir.Split(string(e.Path)); git || ignored(e) {
 			continue // each machine has its own
 		}
 		out.Files = append(out.Files, wire.ThenEntry{Path: []byte(e.Path), Mode: e.Mode, Size: e.Size, Target: onwire.Path(store.Path(e.Target)), Hash: onwire.Hash(e.Blob), Lost: e.Why})
 	}
 	return out, nil, err
+}
+
+// rulesThen tells what the project's rules of a moment ignore. Of such files a machine
+// sends nothing, so that what its history says of them is old: of a file that became
+// ignored its last word may be that it was removed, or a text long replaced.
+func (pl *Plans) rulesThen(seq uint64) (ignored func(undo.Entry) bool, end func(), err error) {
+	top, err := os.MkdirTemp("", "cachebro-rules-")
+	if err != nil {
+		return nil, nil, err
+	}
+	end = func() { _ = os.RemoveAll(top) }
+	defer func() {
+		if err != nil {
+			end()
+		}
+	}()
+	write := func(name string, text []byte) {
+		if err == nil {
+			name = filepath.Join(top, name)
+			err = errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, text, 0o600))
+		}
+	}
+	write(".git/HEAD", []byte("ref: refs/heads/main\n")) // no rules from above it
+	all, err := undo.Planner{Store: pl.store}.Then(nil, seq)
+	for _, e := range all {
+		if e.Mode&unix.S_IFMT != unix.S_IFREG || !ignore.IsRuleFile(string(e.Path)) || e.Why != "" {
+			continue
+		}
+		if _, _, git := gitdir.Split(string(e.Path)); git {
+			continue
+		}
+		text, terr := pl.store.Content(e.Blob)
+		if terr != nil { // what it says is not known: then nobody can tell
+			return nil, nil, fmt.Errorf("the rules in %s: %w", onwire.Display(e.Path), terr)
+		}
+		write(string(e.Path), text)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := os.Open(top)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := ignore.New(dir, ignore.Options{})
+	if err != nil {
+		dir.Close()
+		return nil, nil, err
+	}
+	is := func(e undo.Entry) bool {
+		dir := e.Mode&unix.S_IFMT == unix.S_IFDIR
+		return m.Class(string(e.Path), dir) != ignore.Tracked || e.Mode == 0 && m.Class(string(e.Path), true) != ignore.Tracked
+	}
+	return is, func() { m.Close(); dir.Close(); _ = os.RemoveAll(top) }, nil
 }
 
 // wanted are the contents that must come along with a request for planThen.
