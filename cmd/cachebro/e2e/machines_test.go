@@ -177,10 +177,12 @@ func TestOtherMachines(t *testing.T) {
 	if out := p.cb(prune...); !strings.Contains(out, "deleted: 0 objects") || strings.Contains(out, "contents of 0 segments") {
 		t.Errorf("the mark: %s", out)
 	}
-	objects := len(srv.Objects())
+	there := srv.Objects()
 	srv.Pass(2 * time.Hour)
-	if out := p.cb(prune...); strings.Contains(out, "deleted: 0 objects") || len(srv.Objects()) >= objects {
-		t.Errorf("what was marked: %s; %d objects, were %d", out, len(srv.Objects()), objects)
+	out = p.cb(prune...)
+	now := srv.Objects() // a daemon may have sent something meanwhile
+	if strings.Contains(out, "deleted: 0 objects") || !slices.ContainsFunc(there, func(k string) bool { return !slices.Contains(now, k) }) {
+		t.Errorf("what was marked: %s; of %v there are all", out, there)
 	}
 	if out := p.cb("remote", "fsck", "--whole", "--dir", p.dir); !strings.Contains(out, "0 problems") || !strings.Contains(out, "without contents") {
 		t.Errorf("remote fsck: %s", out)
