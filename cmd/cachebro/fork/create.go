@@ -20,6 +20,8 @@ import (
 	"cachebro/store/gitdir"
 	"cachebro/store/text"
 	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
 )
 
 // made is a fork that was made, for people and scripts.
@@ -99,7 +101,11 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made,
 			m.unmake(existed)
 		}
 	}()
-	m.checkOut(ctx, t, o)
+	from, err := e.Paths().State(t.Root)
+	if err != nil {
+		return m, err
+	}
+	m.checkOut(ctx, t, from, o)
 	if err := os.Mkdir(m.Root, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return m, err
 	}
@@ -166,7 +172,7 @@ func output(cmd *exec.Cmd) (string, error) {
 
 // checkOut makes the directory a worktree of the project's repository, if it has one,
 // with nothing in it but git's own file. Where that cannot be the fork goes without git.
-func (m *made) checkOut(ctx context.Context, t cli.Target, o options) {
+func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o options) {
 	top, before := t.Base(), o.at != ""
 	if _, err := os.Lstat(filepath.Join(top, ".git")); err != nil {
 		return
@@ -195,6 +201,12 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, o options) {
 	if o.branch != "" {
 		on = []string{"-b", o.branch}
 	}
+	end, err := turn(state)
+	if err != nil {
+		without(err.Error())
+		return
+	}
+	defer end()
 	if _, err := git(ctx, top, slices.Concat([]string{"worktree", "add", "--quiet", "--no-checkout"}, on, []string{m.Root, commit})...); err != nil {
 		without(err.Error())
 		return
@@ -203,6 +215,21 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, o options) {
 	if _, err := git(ctx, m.Root, "read-tree", index); err != nil {
 		m.notes = append(m.notes, "git's index could not be made: git reset -q in the fork makes it")
 	}
+}
+
+// turn has forks of one project made at once ask git for worktrees one after the other: it
+// reads those that there are, and fails at one that another git has half made. state is
+// the project's, which is there.
+func turn(state string) (end func(), err error) {
+	dir, err := os.Open(state)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
+		dir.Close()
+		return nil, err
+	}
+	return func() { dir.Close() }, nil
 }
 
 // staged writes what is in the index as a tree. It takes a copy of the index, because git
