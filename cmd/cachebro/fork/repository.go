@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -124,31 +125,40 @@ func (r repository) has(path string, in *os.Root) bool {
 	if err != nil || !committed {
 		return false
 	}
-	var content []byte
-	mode := "100644"
+	var content io.Reader
+	size, mode := fi.Size(), "100644"
 	switch {
 	case fi.Mode()&fs.ModeSymlink != 0:
-		var target string
-		target, err = in.Readlink(path)
-		mode, content = "120000", []byte(target)
+		target, err := in.Readlink(path)
+		if err != nil {
+			return false
+		}
+		content, size, mode = strings.NewReader(target), int64(len(target)), "120000"
 	case fi.Mode().IsRegular():
 		if fi.Mode()&0o100 != 0 {
 			mode = "100755"
 		}
-		content, err = in.ReadFile(path)
+		f, err := in.Open(path)
+		if err != nil {
+			return false
+		}
+		defer f.Close()
+		content = f
 	default:
 		return false
 	}
-	return err == nil && mode == c.mode && objectName(content, len(c.object)) == c.object
+	name, err := objectName(content, size, len(c.object))
+	return err == nil && mode == c.mode && name == c.object
 }
 
-// objectName is git's name of a content, by the repository's kind of names.
-func objectName(content []byte, length int) string {
+// objectName is git's name of a content of so many bytes, by the repository's kind of
+// names.
+func objectName(content io.Reader, size int64, length int) (string, error) {
 	h := sha1.New()
 	if length == hex.EncodedLen(sha256.Size) {
 		h = sha256.New()
 	}
-	fmt.Fprintf(h, "blob %d\x00", len(content))
-	h.Write(content)
-	return hex.EncodeToString(h.Sum(nil))
+	fmt.Fprintf(h, "blob %d\x00", size)
+	_, err := io.Copy(h, content)
+	return hex.EncodeToString(h.Sum(nil)), err
 }

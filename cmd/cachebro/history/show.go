@@ -193,25 +193,35 @@ func diffElsewhere(ctx context.Context, e *cli.Env, machine, path string, v wire
 	if len(of.Target) > 0 {
 		there = append(of.Target, '\n')
 	}
-	name := filepath.Join(t.Base(), string(t.Rel))
-	here, err := os.ReadFile(name)
-	if to, lerr := os.Readlink(name); lerr == nil {
-		here, err = []byte(to+"\n"), nil
-	}
-	label := cli.Quote(string(t.Rel))
-	if errors.Is(err, fs.ErrNotExist) {
-		label, err = os.DevNull, nil
-	}
-	if err != nil {
+	name, label := filepath.Join(t.Base(), string(t.Rel)), cli.Quote(string(t.Rel))
+	var here []byte
+	switch fi, err := os.Lstat(name); {
+	case errors.Is(err, fs.ErrNotExist):
+		label = os.DevNull
+	case err != nil:
 		return err
+	case fi.Mode().Type() == fs.ModeSymlink:
+		to, err := os.Readlink(name)
+		if err != nil {
+			return err
+		}
+		here = []byte(to + "\n")
+	case !fi.Mode().IsRegular():
+		return cli.Hintf("cachebro show "+cli.Arg(machine+":"+path), "%s is no file here", cli.Quote(path))
+	default:
+		if here, err = os.ReadFile(name); err != nil {
+			return err
+		}
 	}
 	var a wire.DiffAnswer
 	var body []byte
 	if !bytes.Equal(here, there) {
 		if a.Files, a.Binary = 1, text.Binary(here) || text.Binary(there); !a.Binary {
 			body = diff.Unified(cli.Quote(machine+":"+string(t.Rel)), label, there, here, lines)
-			changed := diff.Compare(there, here)
-			a.Added, a.Removed = changed.Added(), changed.Removed()
+			if asJSON {
+				changed := diff.Compare(there, here)
+				a.Added, a.Removed = changed.Added(), changed.Removed()
+			}
 		}
 	}
 	return showDiff(e, t.Rel, a, body, asJSON)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"path"
 
 	"cachebro/fusefs/ignore"
 	"cachebro/store"
@@ -35,7 +35,13 @@ func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ [
 	if err != nil {
 		return out, nil, err
 	}
-	ignored, end, err := pl.rulesThen(seq)
+	tree := all
+	if len(paths) > 0 { // rules may lie above them
+		if tree, err = (undo.Planner{Store: pl.store}).Then(nil, seq); err != nil {
+			return out, nil, err
+		}
+	}
+	ignored, end, err := pl.rulesOf(tree)
 	if err != nil {
 		return out, nil, err
 	}
@@ -49,10 +55,10 @@ func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ [
 	return out, nil, err
 }
 
-// rulesThen tells what the project's rules of a moment ignore. Of such files a machine
-// sends nothing, so that what its history says of them is old: of a file that became
-// ignored its last word may be that it was removed, or a text long replaced.
-func (pl *Plans) rulesThen(seq uint64) (ignored func(undo.Entry) bool, end func(), err error) {
+// rulesOf tells what the rules in a tree ignore. Of such files a machine sends nothing, so
+// that what its history says of them is old: of a file that became ignored its last word
+// may be that it was removed, or a text long replaced.
+func (pl *Plans) rulesOf(tree []undo.Entry) (ignored func(undo.Entry) bool, end func(), err error) {
 	top, err := os.MkdirTemp("", "cachebro-rules-")
 	if err != nil {
 		return nil, nil, err
@@ -63,38 +69,38 @@ func (pl *Plans) rulesThen(seq uint64) (ignored func(undo.Entry) bool, end func(
 			end()
 		}
 	}()
-	write := func(name string, text []byte) {
-		if err == nil {
-			name = filepath.Join(top, name)
-			err = errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, text, 0o600))
-		}
-	}
-	write(".git/HEAD", []byte("ref: refs/heads/main\n")) // no rules from above it
-	all, err := undo.Planner{Store: pl.store}.Then(nil, seq)
-	for _, e := range all {
-		if e.Mode&unix.S_IFMT != unix.S_IFREG || !ignore.IsRuleFile(string(e.Path)) || e.Why != "" {
-			continue
-		}
-		if _, _, git := gitdir.Split(string(e.Path)); git {
-			continue
-		}
-		text, terr := pl.store.Content(e.Blob)
-		if terr != nil { // what it says is not known: then nobody can tell
-			return nil, nil, fmt.Errorf("the rules in %s: %w", onwire.Display(e.Path), terr)
-		}
-		write(string(e.Path), text)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
 	dir, err := os.Open(top)
 	if err != nil {
 		return nil, nil, err
 	}
+	end = func() { dir.Close(); _ = os.RemoveAll(top) }
+	root, err := os.OpenRoot(top) // the names are another machine's
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close()
+	write := func(name string, text []byte) error {
+		return errors.Join(root.MkdirAll(path.Dir(name), 0o700), root.WriteFile(name, text, 0o600))
+	}
+	if err := write(".git/HEAD", []byte("ref: refs/heads/main\n")); err != nil { // no rules from above it
+		return nil, end, err
+	}
+	for _, e := range tree {
+		_, _, git := gitdir.Split(string(e.Path))
+		if git || e.Mode&unix.S_IFMT != unix.S_IFREG || e.Why != "" || !ignore.IsRuleFile(string(e.Path)) {
+			continue
+		}
+		text, err := pl.store.Content(e.Blob)
+		if err == nil {
+			err = write(string(e.Path), text)
+		}
+		if err != nil { // what it says is not known: then nobody can tell
+			return nil, end, fmt.Errorf("the rules in %s: %w", onwire.Display(e.Path), err)
+		}
+	}
 	m, err := ignore.New(dir, ignore.Options{})
 	if err != nil {
-		dir.Close()
-		return nil, nil, err
+		return nil, end, err
 	}
 	is := func(e undo.Entry) bool {
 		dir := e.Mode&unix.S_IFMT == unix.S_IFDIR
