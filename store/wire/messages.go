@@ -68,15 +68,17 @@ type Attach struct {
 	PID        int    `json:"pid"`
 	Mountpoint string `json:"mountpoint"`
 	InPlace    bool   `json:"in_place"`
-	Outside    bool   `json:"outside"` // somebody may write underneath
-	Spool      string `json:"spool"`   // directory
+	Outside    bool   `json:"outside"`             // somebody may write underneath
+	Unmounted  bool   `json:"unmounted,omitempty"` // copies of the mount elsewhere and processes inside are served; the mountpoint shows the plain project
+	Spool      string `json:"spool"`               // directory
 }
 
 // Heartbeat is sent by mountd every few seconds and when something changed.
 type Heartbeat struct {
-	Head    uint64       `json:"head"` // last spool sequence number
-	Outside bool         `json:"outside"`
-	Capture CaptureState `json:"capture"`
+	Head      uint64       `json:"head"` // last spool sequence number
+	Outside   bool         `json:"outside"`
+	Unmounted bool         `json:"unmounted,omitempty"` // as in Attach
+	Capture   CaptureState `json:"capture"`
 }
 
 // CaptureState is mountd's side of "is everything kept?".

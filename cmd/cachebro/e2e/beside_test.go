@@ -279,3 +279,60 @@ func TestMountNamesWhoStandsThere(t *testing.T) {
 		t.Errorf("%d are named:\n%s", n, out)
 	}
 }
+
+// TestUnmountedHereAlone: a mount namespace that was made meanwhile, a container's for
+// one, keeps a copy of the mount when it has gone from here. Its mountd was still taken
+// for one that sees all changes, and a question told of none that were made here since.
+func TestUnmountedHereAlone(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a mount namespace")
+	}
+	p := newProject(t, map[string]string{"changed.txt": "one\n", "removed.txt": "two\n", "inside.txt": "three\n"})
+	p.mount()
+	copied := p.namespace()
+	out, _ := p.try("umount", p.dir) // names who has the copy
+	if mounted(p.dir) {
+		t.Fatalf("umount: %s", out)
+	}
+	past := func(what string) {
+		t.Helper()
+		told := p.cb("what-changed", p.dir)
+		for _, name := range []string{"changed.txt", "removed.txt", "made.txt"} {
+			if !strings.Contains(told, name) {
+				t.Errorf("%s: nothing is told of %s:\n%s", what, name, told)
+			}
+		}
+	}
+	p.write("changed.txt", "other\n")
+	p.write("made.txt", "new\n")
+	if err := os.Remove(p.path("removed.txt")); err != nil {
+		t.Fatal(err)
+	}
+	past("right after umount")
+	p.wantContents("changed.txt", "one\n", "other\n")
+	if strings.Contains(p.cb("status", "--json", p.dir), `"mounted": true`) {
+		t.Error("status says that the project is mounted")
+	}
+
+	// What the other namespace does is told of as before, and shows here.
+	if err := os.WriteFile(filepath.Join(copied, "inside.txt"), []byte("four\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second, "the version of the copy", func() bool { return len(p.log("inside.txt")) == 2 })
+	// And what is done here shows there.
+	p.write("changed.txt", "again\n")
+	eventually(t, 5*time.Second, "the change in the copy", func() bool {
+		b, err := os.ReadFile(filepath.Join(copied, "changed.txt"))
+		return err == nil && string(b) == "again\n"
+	})
+
+	// A daemon that is started now hears of it by mountd's introduction.
+	if err := syscall.Kill(p.process("daemon"), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.write("removed.txt", "back\n")
+	eventually(t, 10*time.Second, "the change under another daemon", func() bool {
+		all := p.log("removed.txt")
+		return len(all) == 3
+	})
+}

@@ -43,6 +43,8 @@ type link struct {
 	attached int  // pid of the daemon that knows of us, 0: none
 	rests    bool // until the next record
 	attach   wire.Attach
+	left     chan struct{} // closed when a daemon has heard that the mount has gone from its mountpoint
+	heardOf  bool          // left is closed
 }
 
 func (l *link) outside() bool {
@@ -67,6 +69,37 @@ func (l *link) setOutside(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.attach.Outside = on
+}
+
+func (l *link) unmounted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.attach.Unmounted
+}
+
+// leave has the daemon told that the mount has gone from its mountpoint. It waits until
+// it has heard that, for as long as limit.
+func (l *link) leave(limit time.Duration) {
+	l.mu.Lock()
+	l.attach.Unmounted = true
+	l.mu.Unlock()
+	l.now()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-l.left:
+	case <-t.C:
+	}
+}
+
+// told notes that the daemon has heard whether the mount is where it was.
+func (l *link) told(unmounted bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if unmounted && !l.heardOf {
+		l.heardOf = true
+		close(l.left)
+	}
 }
 
 // dial connects to the daemon, started if needed. The error is one for people:
@@ -120,13 +153,15 @@ func (l *link) once(ctx context.Context) (ok, rest bool) {
 		l.client = c
 	}
 	var ans wire.HeartbeatAnswer
-	_, err := l.client.Call(ctx, wire.MHeartbeat, l.beat(), nil, &ans)
+	beat := l.beat()
+	_, err := l.client.Call(ctx, wire.MHeartbeat, beat, nil, &ans)
 	gone := errors.Is(err, wire.ErrNoDaemon) || errors.Is(err, wire.ErrTimeout) || ctx.Err() != nil
 	l.mu.Lock()
 	known := l.attached == l.client.Hello().PID && l.attached != 0
 	l.mu.Unlock()
 	switch {
 	case err == nil && known:
+		l.told(beat.Unmounted)
 		l.heard(ans)
 		return true, l.atRest(ans)
 	case !gone && !known: // a daemon that has been started anew
@@ -152,6 +187,7 @@ func (l *link) introduce(ctx context.Context) error {
 	l.mu.Lock()
 	l.attached = l.client.Hello().PID
 	l.mu.Unlock()
+	l.told(a.Unmounted)
 	l.logger.Info("attached", "daemon", l.client.Hello().PID)
 	l.heard(ans)
 	return nil

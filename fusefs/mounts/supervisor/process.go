@@ -118,7 +118,7 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 			return s, err
 		}
 	}
-	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), stirs: make(chan struct{}, 1), woke: make(chan struct{}, 1), beat: s.heartbeat, atRest: s.atRest, heard: s.heard, introducing: func() { s.capture.Introduce(s.server.EachDirty) },
+	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), stirs: make(chan struct{}, 1), woke: make(chan struct{}, 1), left: make(chan struct{}), beat: s.heartbeat, atRest: s.atRest, heard: s.heard, introducing: func() { s.capture.Introduce(s.server.EachDirty) },
 		attach: wire.Attach{PID: os.Getpid(), Mountpoint: c.Mountpoint, InPlace: c.InPlace(), Outside: true, Spool: wire.SpoolDir(c.State)}}
 	matcher, err := ignore.New(source, c.Ignore)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *session) heartbeat() wire.Heartbeat {
 	fsStats := s.server.Stats()
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
-	return wire.Heartbeat{Head: s.writer.LastSeq(), Outside: s.link.outside(), Capture: wire.CaptureState{
+	return wire.Heartbeat{Head: s.writer.LastSeq(), Outside: s.link.outside(), Unmounted: s.link.unmounted(), Capture: wire.CaptureState{
 		State: st.State, Since: st.Since, Reason: st.Reason, Queue: st.Queue, Spooled: s.writer.Size(), Gaps: st.PendingGaps,
 		Inodes: int64(fsStats.Inodes), Handles: int64(fsStats.Handles), HeapBytes: int64(mem.HeapInuse),
 	}}
@@ -196,7 +196,7 @@ func (s *session) heard(a wire.HeartbeatAnswer) {
 // record that comes now pokes the link.
 func (s *session) atRest(a wire.HeartbeatAnswer) bool {
 	st := s.capture.Stats()
-	return a.Healthy && !a.BaselineStart.IsZero() && a.Ingested >= s.writer.LastSeq() && st.State == "capturing" && st.Queue == 0
+	return a.Healthy && (!a.BaselineStart.IsZero() || s.link.unmounted()) && a.Ingested >= s.writer.LastSeq() && st.State == "capturing" && st.Queue == 0
 }
 
 // worthGivingBack is how much memory the garbage collector may keep for later.
@@ -211,7 +211,10 @@ func giveBack() {
 	}
 }
 
+// setOutside says whether somebody may write underneath. Once the mount has gone from
+// its mountpoint, everybody who comes by that path does.
 func (s *session) setOutside(on bool) {
+	on = on || s.link.unmounted()
 	s.server.SetOutside(on)
 	s.link.setOutside(on)
 	s.link.now()
@@ -410,7 +413,8 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 		case <-time.After(50 * time.Millisecond): // the usual end of a mount is quicker
 		}
 		s.drain()
-		s.link.now()
+		s.link.leave(2 * time.Second)
+		s.setOutside(true)
 		s.logger.Warn("unmounted here; copies of the mount, and processes inside, are served until they end")
 		r, ok := ReadRecord(s.c.State)
 		if ok && r.PID == os.Getpid() {

@@ -131,8 +131,12 @@ func (s *Source) letGo() {
 	s.Drop()
 }
 
-// Unmounted forgets the descriptor that a mountd had sent.
+// Unmounted forgets the descriptor that a mountd had sent, unless the files can be
+// reached by nothing else: our mount namespace may have a copy of the mount.
 func (s *Source) Unmounted() {
+	if covered(s.root) {
+		return
+	}
 	s.mu.Lock()
 	theirs := s.from == "mountd" && s.dir != nil
 	s.mu.Unlock()

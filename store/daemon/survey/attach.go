@@ -42,8 +42,10 @@ func (s *Survey) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 	}
 	keep = true
 	s.source.Set(r.Files[0], "mountd")
-	s.log.Info("mount attached", "pid", a.PID, "mountpoint", a.Mountpoint, "again", again)
-	if scan, ok := s.scannedFor(a.PID); ok && !again {
+	s.log.Info("mount attached", "pid", a.PID, "mountpoint", a.Mountpoint, "again", again, "unmounted", a.Unmounted)
+	if a.Unmounted {
+		s.source.Unmounted()
+	} else if scan, ok := s.scannedFor(a.PID); ok && !again {
 		s.baseline.trust(scan)
 	} else if !again {
 		s.baseline.request(true)
@@ -57,8 +59,14 @@ func (s *Survey) heartbeat(_ context.Context, r *wire.Request) (any, []byte, err
 	if err := r.Decode(&b); err != nil {
 		return nil, nil, err
 	}
-	if !s.mount.beats(b) { // we were restarted: it has to introduce itself again
+	known, left := s.mount.beats(b)
+	if !known { // we were restarted: it has to introduce itself again
 		return nil, nil, wire.Errorf(wire.ErrNotFound, "", "the mount is not attached to this daemon")
+	}
+	if left {
+		_, whole := s.scannedFor(r.Peer.PID)
+		s.unmounted(whole)
+		s.log.Info("unmounted; who has a copy of the mount, or is inside, is served", "pid", r.Peer.PID)
 	}
 	s.ingest.Poke()
 	return s.heartbeatAnswer(), nil, nil
@@ -75,15 +83,21 @@ func (s *Survey) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 	// A mountd may end while there is no daemon, and starts one to say so.
 	_, whole := s.scannedFor(q.PID)
 	if ours := s.mount.end(q.PID); ours || whole && !s.mount.mounted() {
-		if whole || !s.baseline.complete().IsZero() {
-			s.noteComplete(time.Now().Add(-time.Duration(waits.Tick)), true)
-		}
-		s.keep(keepScanned, "") // the process may mount again, and has seen nothing until then
+		s.unmounted(whole)
 		s.log.Info("mount detached", "pid", q.PID)
-		s.source.Unmounted()
 		s.ingest.Poke()
 	}
 	return wire.Empty{}, nil, nil
+}
+
+// unmounted: from now on nobody tells of what changes. whole: a scan is known to have
+// completed under this mount.
+func (s *Survey) unmounted(whole bool) {
+	if whole || !s.baseline.complete().IsZero() {
+		s.noteComplete(time.Now().Add(-time.Duration(waits.Tick)), true)
+	}
+	s.keep(keepScanned, "") // the process may mount again, and has seen nothing until then
+	s.source.Unmounted()
 }
 
 func (s *Survey) heartbeatAnswer() wire.HeartbeatAnswer {

@@ -42,7 +42,7 @@ func (m *mount) begin(a wire.Attach, away func(bool) bool) (again, ended bool) {
 	m.attached, m.attach, m.start, m.process, m.beside = true, a, st.Start, process, true
 	if !again {
 		m.until = 0
-		if ended = away(false); ended {
+		if ended = !a.Unmounted && away(false); ended {
 			m.until = time.Now().UnixNano()
 		}
 		m.beat = wire.Heartbeat{Outside: a.Outside}
@@ -60,15 +60,17 @@ func (m *mount) identity() (pid int, start uint64, ok bool) {
 	return m.attach.PID, m.start, m.attached
 }
 
-// beats takes a heartbeat in; false: no mount is attached.
-func (m *mount) beats(b wire.Heartbeat) bool {
+// beats takes a heartbeat in; known is false if no mount is attached. left: the mount
+// has gone from its mountpoint since the last one.
+func (m *mount) beats(b wire.Heartbeat) (known, left bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.attached {
-		m.beat, m.attach.Outside = b, b.Outside
+		left = b.Unmounted && !m.attach.Unmounted
+		m.beat, m.attach.Outside, m.attach.Unmounted = b, b.Outside, b.Unmounted
 		m.beside = m.beside || b.Outside
 	}
-	return m.attached
+	return m.attached, left
 }
 
 // unwatched reports whether files can have changed that no mountd told of.
@@ -86,21 +88,24 @@ func (m *mount) looks() {
 	m.beside = m.attach.Outside
 }
 
-// end takes the mount for gone, if it is that of the process.
-func (m *mount) end(pid int) bool {
+// end takes the mount for gone, if it is that of the process. ours: it was on its
+// mountpoint until now.
+func (m *mount) end(pid int) (ours bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ours := m.attached && m.attach.PID == pid
-	if ours {
+	if m.attached && m.attach.PID == pid {
+		ours = !m.attach.Unmounted
 		m.forgetLocked()
 	}
 	return ours
 }
 
-// state is a copy of what is known; a mountd that has died is noticed here.
+// state is a copy of what is known; a mountd that has died is noticed here. One whose
+// mount has gone from its mountpoint counts as none: it serves who is still inside, and
+// nobody else comes through it.
 func (m *mount) state() (attached bool, a wire.Attach, b wire.Heartbeat) {
 	m.mu.Lock()
-	a, b, attached = m.attach, m.beat, m.attached
+	a, b, attached = m.attach, m.beat, m.attached && !m.attach.Unmounted
 	start, asked := m.start, attached && m.process >= 0
 	if asked && attribution.Ended(m.process) {
 		m.forgetLocked()
@@ -132,6 +137,13 @@ func (m *mount) close() {
 	m.forgetLocked()
 }
 
+// served: a mountd is attached whose mount has gone from its mountpoint.
+func (m *mount) served() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.attached && m.attach.Unmounted
+}
+
 func (m *mount) mounted() bool {
 	ok, _, _ := m.state()
 	return ok
@@ -141,7 +153,7 @@ func (m *mount) mounted() bool {
 func (m *mount) away() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.attached {
+	if !m.attached || m.attach.Unmounted {
 		return 0
 	}
 	return m.until

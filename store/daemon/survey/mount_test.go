@@ -9,13 +9,18 @@ import (
 	"cachebro/store/wire"
 )
 
+func beats(m *mount, b wire.Heartbeat) bool {
+	known, _ := m.beats(b)
+	return known
+}
+
 // A mount is there from its attachment until it says otherwise or its process has ended.
 func TestMountBeginsAndEnds(t *testing.T) {
 	var m mount
 	defer m.close()
 	var away atomic.Bool
 	away.Store(true)
-	if m.mounted() || m.mountpoint() != "" || m.beats(wire.Heartbeat{}) {
+	if m.mounted() || m.mountpoint() != "" || beats(&m, wire.Heartbeat{}) {
 		t.Error("mounted before the first mount")
 	}
 	a := wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Outside: true}
@@ -25,7 +30,7 @@ func TestMountBeginsAndEnds(t *testing.T) {
 	if again, ended := m.begin(a, away.Swap); !again || ended || m.away() == 0 {
 		t.Errorf("the same mountd once more: %v, %v", again, ended)
 	}
-	if !m.beats(wire.Heartbeat{Head: 5}) {
+	if !beats(&m, wire.Heartbeat{Head: 5}) {
 		t.Error("the heartbeat of a mount that is attached")
 	}
 	if _, got, beat := m.state(); got.Outside || beat.Head != 5 {
@@ -51,5 +56,32 @@ func TestMountBeginsAndEnds(t *testing.T) {
 	}
 	if m.mounted() {
 		t.Error("mounted by a process that has ended")
+	}
+}
+
+// A mount that has gone from its mountpoint counts as none, though its process goes on
+// and is heard of: what is changed there now comes past it. Its real end is no news.
+func TestMountThatHasLeftIsNone(t *testing.T) {
+	var m mount
+	defer m.close()
+	var away atomic.Bool
+	m.begin(wire.Attach{PID: os.Getpid(), Mountpoint: "/m"}, away.Swap)
+	if known, left := m.beats(wire.Heartbeat{Unmounted: true}); !known || !left {
+		t.Errorf("known %v, left %v", known, left)
+	}
+	if known, left := m.beats(wire.Heartbeat{Unmounted: true}); !known || left {
+		t.Errorf("told twice: known %v, left %v", known, left)
+	}
+	_, since := m.tells()
+	if m.mounted() || m.mountpoint() != "" || m.away() != 0 || since || !m.served() {
+		t.Error("mounted, though the mountpoint shows the plain project")
+	}
+	if m.end(os.Getpid()) || m.served() {
+		t.Error("its end is told as that of a mount in place")
+	}
+	// A daemon that starts now hears of it by its introduction.
+	away.Store(true)
+	if _, ended := m.begin(wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Unmounted: true}, away.Swap); ended || m.mounted() || !away.Load() {
+		t.Error("a mount that has left ends a time without one")
 	}
 }

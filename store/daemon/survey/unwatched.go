@@ -78,8 +78,12 @@ func (s *Survey) foundAt(at int64) int64 {
 }
 
 // covered: an overlay is on the project though no mountd has said so; another
-// one is about to, and tells by itself what happened.
+// one is about to, and tells by itself what happened. A copy that this process has of a
+// mount that has gone from its mountpoint is none.
 func (s *Survey) covered() bool {
+	if s.mount.served() {
+		return false
+	}
 	all, err := table.Overlays()
 	return err == nil && slices.ContainsFunc(all, func(m table.Mount) bool { return m.Source == s.root })
 }
