@@ -3,6 +3,7 @@ package undo
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"cachebro/store"
 
@@ -31,8 +32,8 @@ func (p Planner) List(dir store.Path, seq uint64) (out []Entry, found bool, err 
 		if found, err = m.wasDir(dir, seq); err != nil || !found {
 			return err
 		}
-		var names []store.Path
-		if err := v.Children(dir, func(c store.Path) bool { names = append(names, c); return true }); err != nil {
+		names, err := m.names(dir, seq)
+		if err != nil {
 			return err
 		}
 		for _, name := range names {
@@ -46,14 +47,28 @@ func (p Planner) List(dir store.Path, seq uint64) (out []Entry, found bool, err 
 		}
 		return nil
 	})
-	slices.SortFunc(out, func(a, b Entry) int { return cmp.Compare(a.Path, b.Path) })
 	return out, found, err
+}
+
+// Now is where a directory of a moment is now; false: it is not there any more.
+func (p Planner) Now(dir store.Path, seq uint64) (now store.Path, there bool, err error) {
+	m := p.looker()
+	err = p.Store.View(func(v *store.View) error {
+		m.view = v
+		names, err := m.laterNames(dir, seq)
+		if err == nil && names[len(names)-1].until == never {
+			now, there = names[len(names)-1].path, true
+		}
+		return err
+	})
+	return now, there, err
 }
 
 func (p Planner) looker() *maker {
 	return &maker{
 		store: p.Store, plan: &Draft{Made: map[store.Hash][]byte{}, Read: map[store.Hash][]byte{}}, show: true,
 		kept: map[store.Hash]place{}, returned: map[string]map[store.Path]store.Return{},
+		wentTo: map[store.Path][]laterName{},
 	}
 }
 
@@ -66,22 +81,65 @@ func (m *maker) wasDir(dir store.Path, seq uint64) (bool, error) {
 	return there && e.Mode&unix.S_IFMT == unix.S_IFDIR, err
 }
 
-// was is one path at a moment; false: it was not there.
+// was is one path at a moment; false: it was not there. What was first seen after its
+// directory had been renamed was where the directory was.
 func (m *maker) was(path store.Path, seq uint64) (e Entry, there bool, err error) {
-	if store.OwnFile(path) {
-		return e, false, nil
+	e, there, first, err := m.told(path, seq)
+	if err != nil || first.Seq == 0 || store.OwnFile(path) {
+		return e, there, err
 	}
-	own, err := m.knownOf(path, seq)
+	dir, name := split(path)
+	names, err := m.laterNames(dir, seq)
 	if err != nil {
 		return e, false, err
 	}
+	for i, h := range names {
+		at, was, found := e, there, first
+		if i > 0 {
+			if at, was, found, err = m.told(join(h.path, name), seq); err != nil {
+				return e, false, err
+			}
+		}
+		// What was made there later is younger than the directory's coming.
+		if was && found.Seq > h.since && found.Seq <= h.until && (i == 0 || found.Stat.Birth < h.came) {
+			at.Path = path
+			return at, true, nil
+		}
+	}
+	if first.Seq != unknown && len(names) == 1 {
+		return Entry{}, false, nil // it was made later
+	}
+	// A directory of which nothing is known by itself was there when something was in it.
+	within, err := m.holds(path, seq)
+	return Entry{Path: path, Mode: unix.S_IFDIR | 0o755}, within, err
+}
+
+// unknown is the number of no version: nothing is known of a path by itself.
+const unknown = never
+
+// told is what a path's own versions say of it. first is the one by which something was
+// found there after the moment, Seq 0: it is known from before it.
+func (m *maker) told(path store.Path, seq uint64) (e Entry, there bool, first store.Version, err error) {
+	if store.OwnFile(path) {
+		return e, false, first, nil
+	}
+	own, err := m.knownOf(path, seq)
+	if err != nil {
+		return e, false, first, err
+	}
+	switch {
+	case len(own) == 0:
+		first.Seq = unknown
+	case own[0].Seq > seq:
+		first = own[0]
+	}
 	if len(own) > 0 && own[len(own)-1].Seq <= seq && own[len(own)-1].Deleted() {
-		return e, false, nil // nor was what had been in it
+		return e, false, first, nil // nor was what had been in it
 	}
 	lost := len(m.plan.Lost)
 	g, known, err := m.restoreGoal(path, own, seq)
 	if err != nil {
-		return e, false, err
+		return e, false, first, err
 	}
 	w := g.want
 	switch {
@@ -93,18 +151,122 @@ func (m *maker) was(path store.Path, seq uint64) (e Entry, there bool, err error
 		if w.regular() && w.blob == (store.Hash{}) && w.size > 0 {
 			e.Why = cmp.Or(w.noContent, "nothing was kept of its content")
 		}
-		return e, true, nil
+		return e, true, first, nil
 	case !known && len(m.plan.Lost) > lost:
 		first := own[0]
 		e = Entry{Path: path, Mode: cmp.Or(first.Stat.Mode, unix.S_IFREG|0o644), Size: first.Stat.Size, Mtime: first.Stat.Mtime, Seq: first.Seq,
 			Why: cmp.Or(m.plan.Lost[len(m.plan.Lost)-1].Why, "what was there is not known")}
-		return e, true, nil
-	case known:
-		return e, false, nil // it was made later, with what was found in it
+		return e, true, first, nil
 	}
-	// A directory of which nothing is known by itself was there when something was in it.
-	within, err := m.holds(path, seq)
-	return Entry{Path: path, Mode: unix.S_IFDIR | 0o755}, within, err
+	return e, false, first, nil // it was made later, with what was found in it, or nothing is known
+}
+
+// laterName is a name that a directory had: after one version, and up to another.
+type laterName struct {
+	path         store.Path
+	since, until uint64
+	came         int64 // when, ns since the epoch; 0: it was there at the moment
+}
+
+// never is after all versions.
+const never = ^uint64(0)
+
+// laterNames are the names that a directory of a moment had from then on, the first one its
+// own. It takes them by its own renames and by those of the directories above it.
+func (m *maker) laterNames(dir store.Path, seq uint64) ([]laterName, error) {
+	if known := m.wentTo[dir]; known != nil {
+		return known, nil
+	}
+	out := []laterName{{path: dir, since: seq, until: never}}
+	for range 1000 {
+		at := &out[len(out)-1]
+		left, by, err := m.leaving(at)
+		if err != nil {
+			return nil, err
+		}
+		if left.Seq == 0 {
+			break
+		}
+		at.until = left.Seq
+		to := left.To
+		if left.Op == store.OpExchange {
+			to = left.From
+		}
+		if to == "" || left.Op != store.OpExchange && left.Op != store.OpMoved {
+			break // it is gone: removed, or something else has taken its name
+		}
+		out = append(out, laterName{path: to + at.path[len(by):], since: left.Seq, until: never, came: left.Time})
+	}
+	m.wentTo[dir] = out
+	return out, nil
+}
+
+// leaving is the version by which a directory left a name, and whose name that is: its
+// own, or that of a directory above it. Seq 0: it did not.
+func (m *maker) leaving(at *laterName) (first store.Version, by store.Path, err error) {
+	for p := at.path; p != ""; p, _ = split(p) {
+		if cur, found, err := m.view.Current(p); err != nil || !found || cur.Seq <= at.since {
+			if err != nil {
+				return first, by, err
+			}
+			continue
+		}
+		own, err := m.view.History(p, false)
+		if err != nil {
+			return first, by, err
+		}
+		for _, v := range own {
+			// What came by the same rename is the directory itself, or came with it.
+			if v.Seq <= at.since || v.Time == at.came {
+				continue
+			}
+			switch v.Op {
+			case store.OpChmod, store.OpBaseline, store.OpSeen, store.OpOutside:
+				if !v.Deleted() && stateOf(v).dir() {
+					continue // it is there
+				}
+			}
+			if first.Seq == 0 || v.Seq < first.Seq {
+				first, by = v, p
+			}
+			break
+		}
+	}
+	return first, by, nil
+}
+
+// names are the paths of everything of which something is known in a directory of a
+// moment, under whatever name it had later.
+func (m *maker) names(dir store.Path, seq uint64) ([]store.Path, error) {
+	names, err := m.laterNames(dir, seq)
+	if err != nil {
+		return nil, err
+	}
+	var out []store.Path
+	for _, h := range names {
+		err := m.view.Children(h.path, func(c store.Path) bool {
+			_, name := split(c)
+			out = append(out, join(dir, name))
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+func split(p store.Path) (dir, name store.Path) {
+	i := strings.LastIndexByte(string(p), '/')
+	return p[:max(i, 0)], p[i+1:]
+}
+
+func join(dir, name store.Path) store.Path {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
 }
 
 // knownOf are the versions by which a path is told at a moment: the newest alone where
@@ -122,8 +284,8 @@ func (m *maker) knownOf(path store.Path, seq uint64) ([]store.Version, error) {
 
 // holds: something was below a directory at a moment.
 func (m *maker) holds(dir store.Path, seq uint64) (found bool, err error) {
-	var names []store.Path
-	if err := m.view.Children(dir, func(c store.Path) bool { names = append(names, c); return true }); err != nil {
+	names, err := m.names(dir, seq)
+	if err != nil {
 		return false, err
 	}
 	for _, name := range names {

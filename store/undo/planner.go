@@ -50,6 +50,7 @@ type maker struct {
 	homes    map[store.Path]store.Path              // what goes by a rename, and where
 	plans    []store.Plan                           // all heads, the newest first, once they were asked for
 	returned map[string]map[store.Path]store.Return // what plans brought back, as far as it was asked
+	wentTo   map[store.Path][]laterName             // which names directories of a moment had later, as far as it was asked
 }
 
 // place is where a content lies, if the store has it.

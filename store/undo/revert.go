@@ -162,7 +162,10 @@ func (m *maker) restoreGoal(path store.Path, own []store.Version, seq uint64) (g
 	switch first := own[0]; {
 	case first.Op == store.OpBaseline || first.Op == store.OpSeen || first.Op == store.OpOutside:
 		// It was there before anybody looked: what was found is what was.
-		g.want, g.other, g.unseen = stateOf(first), another(own, 0), true
+		if g.want, err = m.described(own, 0); err != nil {
+			return g, false, err
+		}
+		g.other, g.unseen = another(own, 0), true
 	case !carriedAway(first).absent():
 		g.want, g.unseen = carriedAway(first), true
 	case began(first) || madeLater(own, first):

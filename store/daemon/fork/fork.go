@@ -103,7 +103,7 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = f.finish(entry{undo.Entry{Mode: top.Mode, UID: top.UID, GID: top.GID}, true}, to)
+		err = f.finish(entry{Entry: undo.Entry{Mode: top.Mode, UID: top.UID, GID: top.GID}, live: true}, to)
 	}
 	slices.SortFunc(f.out.Lost, func(a, b wire.ForkLost) int { return slices.Compare(a.Path, b.Path) })
 	return f.out, nil, err
@@ -174,7 +174,8 @@ func (s *Service) settle(ctx context.Context) error {
 // entry is what is made in the fork.
 type entry struct {
 	undo.Entry
-	live bool // of the tree as it is now, else of the history
+	live bool       // of the tree as it is now, else of the history
+	at   store.Path // where it is in the project now, if it is live
 }
 
 // filler makes one fork.
@@ -211,41 +212,62 @@ func (f *filler) made(bytes, shared int64) {
 	f.out.Shared += shared
 }
 
-// dir fills to with what was in p at the moment, and with what lies there now and is
-// ignored.
+// dir fills to with what was in p at the moment, and with what is ignored and lies there
+// now, or where that directory is now.
 func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 	if f.now {
-		return f.live(ctx, p, to, nil)
+		return f.live(ctx, p, p, to, nil)
 	}
 	all, _, err := f.plan.List(p, f.out.Seq)
 	if err != nil {
 		return err
 	}
+	now := p
+	if f.ignored && f.from != nil {
+		at, there, err := f.plan.Now(p, f.out.Seq)
+		if err != nil {
+			return err
+		}
+		if there { // else another one may have been made in its place
+			now = at
+		}
+	}
 	have := map[string]bool{}
 	for _, e := range all {
 		name := path.Base(string(e.Path))
-		if gitdir.Name(name) || slices.Contains(f.linked, string(e.Path)) || !f.ignored && !f.tracked(e.Path, e.Mode) {
+		tracked := f.tracked(e.Path, e.Mode)
+		if gitdir.Name(name) || slices.Contains(f.linked, string(e.Path)) || !f.ignored && !tracked {
 			continue
 		}
+		if e.Why != "" && !tracked && f.from != nil && f.isFile(now, name) {
+			continue // taken as it is now
+		}
 		have[name] = true
-		if err := f.entry(ctx, entry{e, false}, to, name); err != nil {
+		if err := f.entry(ctx, entry{Entry: e}, to, name); err != nil {
 			return err
 		}
 	}
-	if !f.ignored {
+	if !f.ignored || f.from == nil {
 		return nil
 	}
-	return f.live(ctx, p, to, have)
+	return f.live(ctx, p, now, to, have)
+}
+
+// isFile: a regular file of that name is in a directory of the project now, and ignored.
+func (f *filler) isFile(dir store.Path, name string) bool {
+	q := store.Path(path.Join(string(dir), name))
+	st, _, err := source.LstatBeneath(f.from, string(q))
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && !f.tracked(q, st.Mode)
 }
 
 func (f *filler) tracked(p store.Path, mode uint32) bool {
 	return f.rules == nil || f.rules.Class(string(p), mode&unix.S_IFMT == unix.S_IFDIR) == ignore.Tracked
 }
 
-// live takes what is in p now. Of an earlier moment that is only what git ignores and the
-// history does not have.
-func (f *filler) live(ctx context.Context, p store.Path, to *os.File, have map[string]bool) error {
-	in, err := source.OpenBeneath(f.from, string(p), false)
+// live takes what is in now, which is p in the fork. Of an earlier moment that is only what
+// git ignores and the history does not have.
+func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have map[string]bool) error {
+	in, err := source.OpenBeneath(f.from, string(now), false)
 	if err != nil {
 		return nil // it is gone by now
 	}
@@ -257,8 +279,8 @@ func (f *filler) live(ctx context.Context, p store.Path, to *os.File, have map[s
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		q := store.Path(path.Join(string(p), name))
-		if have[name] || store.OwnFile(q) || p == "" && gitdir.Name(name) || slices.Contains(f.linked, string(q)) {
+		q := store.Path(path.Join(string(now), name))
+		if have[name] || store.OwnFile(q) || now == "" && gitdir.Name(name) || slices.Contains(f.linked, string(q)) {
 			continue
 		}
 		st, target, err := source.LstatBeneath(f.from, string(q))
@@ -268,7 +290,8 @@ func (f *filler) live(ctx context.Context, p store.Path, to *os.File, have map[s
 		if tracked := f.tracked(q, st.Mode); tracked && !f.now || !tracked && !f.ignored {
 			continue
 		}
-		e := entry{undo.Entry{Path: q, Mode: st.Mode, Size: st.Size, Mtime: st.Mtime, UID: st.UID, GID: st.GID, Target: target}, true}
+		e := entry{live: true, at: q}
+		e.Entry = undo.Entry{Path: store.Path(path.Join(string(p), name)), Mode: st.Mode, Size: st.Size, Mtime: st.Mtime, UID: st.UID, GID: st.GID, Target: target}
 		if err := f.entry(ctx, e, to, name); err != nil {
 			return err
 		}
@@ -427,7 +450,9 @@ func (f *filler) open(e entry) (*os.File, error) {
 		return nil, errOther
 	}
 	var was store.Stat
+	at := e.at
 	if !e.live {
+		at = e.Path
 		var cur store.Version
 		var found bool
 		err := f.store.View(func(v *store.View) (err error) { cur, found, err = v.Current(e.Path); return err })
@@ -436,7 +461,7 @@ func (f *filler) open(e entry) (*os.File, error) {
 		}
 		was = cur.Stat
 	}
-	in, err := source.OpenBeneath(f.from, string(e.Path), false)
+	in, err := source.OpenBeneath(f.from, string(at), false)
 	if err != nil {
 		return nil, err
 	}
