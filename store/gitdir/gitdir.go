@@ -6,6 +6,7 @@
 package gitdir
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"os"
@@ -18,6 +19,36 @@ import (
 // Outside is the git directory that the ".git" file or link of a work tree names, where
 // that is not in the work tree itself: of a further worktree, or made apart. "" else.
 func Outside(tree string) string {
+	at := named(tree)
+	if _, in := below(tree, at); in {
+		return ""
+	}
+	return at
+}
+
+// Apart is the git directory of a work tree, or of the one that it is a part of, where it
+// is none of those that Split finds: it is outside of the tree, or inside by another name
+// than ".git". "" else.
+func Apart(tree string) (dir string, inside bool) {
+	if _, err := os.Lstat(filepath.Join(tree, ".git")); err != nil {
+		up := filepath.Dir(tree)
+		for ; up != filepath.Dir(up); up = filepath.Dir(up) {
+			if _, err := os.Lstat(filepath.Join(up, ".git")); err == nil {
+				return cmp.Or(named(up), filepath.Join(up, ".git")), false
+			}
+		}
+		return "", false
+	}
+	at := named(tree)
+	rel, in := below(tree, at)
+	if _, _, ok := Split(filepath.ToSlash(rel)); in && ok {
+		return "", false
+	}
+	return at, in
+}
+
+// named is the place that the ".git" file or link of a work tree names. "" else.
+func named(tree string) string {
 	name := filepath.Join(tree, ".git")
 	at, err := os.Readlink(name)
 	if err != nil {
@@ -30,10 +61,13 @@ func Outside(tree string) string {
 	if !filepath.IsAbs(at) {
 		at = filepath.Join(tree, at)
 	}
-	if rel, err := filepath.Rel(tree, at); err == nil && filepath.IsLocal(rel) {
-		return ""
-	}
 	return filepath.Clean(at)
+}
+
+// below is the path of something in a directory; false: it is not there.
+func below(dir, at string) (string, bool) {
+	rel, err := filepath.Rel(dir, at)
+	return rel, err == nil && filepath.IsLocal(rel)
 }
 
 // Command is a git command that looks at a repository and runs nothing that its

@@ -77,3 +77,37 @@ func TestOutside(t *testing.T) {
 		t.Errorf("no repository: %q", got)
 	}
 }
+
+// A git directory of which nothing is kept is named: that of a work tree above, and one in
+// the tree that is not called .git.
+func TestApart(t *testing.T) {
+	top := t.TempDir()
+	at := func(name string) string { return filepath.Join(top, name) }
+	for _, dir := range []string{"own/.git/worktrees/w", "own/sub", "own/w", "meta/meta.git", "linked/real", "part/.git", "part/of/it", "apart/of/it", "none/x"} {
+		if err := os.MkdirAll(at(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{
+		"meta/.git": "gitdir: meta.git\n", "own/w/.git": "gitdir: ../.git/worktrees/w\n", "apart/.git": "gitdir: /r/x.git\n",
+	} {
+		if err := os.WriteFile(at(name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("real", at("linked/.git")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		tree, want string
+		inside     bool
+	}{
+		{"own", "", false}, {"own/sub", at("own/.git"), false}, {"own/w", at("own/.git/worktrees/w"), false},
+		{"meta", at("meta/meta.git"), true}, {"linked", at("linked/real"), true},
+		{"part/of/it", at("part/.git"), false}, {"apart/of/it", "/r/x.git", false}, {"none/x", "", false},
+	} {
+		if dir, inside := Apart(at(c.tree)); dir != c.want || inside != c.inside {
+			t.Errorf("%s: %q, inside %v; want %q, %v", c.tree, dir, inside, c.want, c.inside)
+		}
+	}
+}

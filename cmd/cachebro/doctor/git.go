@@ -10,20 +10,20 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/history"
 	"cachebro/cmd/cachebro/setup"
-	"cachebro/store/gitdir"
 )
 
 // doctorGit says where the repository is if it is not here, how git finds out what
 // changed, and whether we answer.
 func doctorGit(ctx context.Context, e *cli.Env, t cli.Target) []Finding {
 	const what = "git"
+	var out []Finding
+	if apart := history.GitApart(t.Point); apart != "" {
+		out = append(out, good(what, "%s", apart))
+	}
 	if _, err := setup.AskGit(e, t.Point, "rev-parse", "--absolute-git-dir"); err != nil {
-		return nil
+		return out
 	}
-	if outside := gitdir.Outside(t.Point); outside != "" {
-		return append([]Finding{good(what, "%s", history.GitOutside(outside))}, gitAsks(ctx, e, t)...)
-	}
-	return gitAsks(ctx, e, t)
+	return append(out, gitAsks(ctx, e, t)...)
 }
 
 func gitAsks(ctx context.Context, e *cli.Env, t cli.Target) []Finding {

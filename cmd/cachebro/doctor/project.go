@@ -169,7 +169,7 @@ func notCaptured(t cli.Target, st wire.Status) []Finding {
 	if len(names) > 0 {
 		out = append(out, good("not kept", "excluded: %s", joinSome(names, 5)))
 	}
-	return append(out, good("not kept", "contents of files above 32 MiB; of ignored files only what is about to be destroyed; .git"))
+	return append(out, good("not kept", "contents of files above 32 MiB; of ignored files only what is about to be destroyed; of .git only what git loses"))
 }
 
 // excluded collects directories of that class.

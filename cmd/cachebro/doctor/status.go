@@ -17,7 +17,6 @@ import (
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
-	"cachebro/store/gitdir"
 	"cachebro/store/text"
 	"cachebro/store/wire"
 )
@@ -167,8 +166,8 @@ func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
 	if g := st.Git; g != nil {
 		fmt.Fprintln(w, "git kept: "+gitLine(*g, e.Now()))
 	}
-	if outside := gitdir.Outside(cmp.Or(st.Mountpoint, st.Root)); outside != "" {
-		fmt.Fprintf(w, "git:      %s\n", history.GitOutside(outside))
+	if apart := history.GitApart(cmp.Or(st.Mountpoint, st.Root)); apart != "" {
+		fmt.Fprintf(w, "git:      %s\n", apart)
 	}
 	if !st.Store.Healthy {
 		fmt.Fprintf(w, "          %s: %s\n", p.Red("stopped"), cli.OneLine(st.Store.Reason))

@@ -334,6 +334,25 @@ func TestGitElsewhere(t *testing.T) {
 	}
 }
 
+// A git directory in the project that is not called .git, and that of a work tree of which
+// only a part is mounted, are named too: who asks what is lost must not take "nothing" for
+// an answer.
+func TestGitByAnotherName(t *testing.T) {
+	for _, c := range []struct{ make, want string }{
+		{"git init -q --separate-git-dir=meta.git", "project/meta.git is not called .git"},
+		{"git init -q ..", "/.git is outside of the project"},
+	} {
+		p := newProject(t, map[string]string{"a": "a\n"})
+		p.sh(c.make)
+		p.cb("mount", "--exact", p.dir)
+		for _, args := range [][]string{{"status", p.dir}, {"doctor", "--no-canary", p.dir}, {"git", "lost", "--dir", p.dir}} {
+			if out, _ := p.try(args...); !strings.Contains(out, c.want) {
+				t.Errorf("%s: %v does not say that %s:\n%s", c.make, args, c.want, out)
+			}
+		}
+	}
+}
+
 // operation is the number of the newest operation of git's of which log says so.
 func (p *project) operation(says string) string {
 	p.t.Helper()

@@ -69,8 +69,8 @@ func runGit(ctx context.Context, e *cli.Env) error {
 		}
 		return e.PrintJSON(lost)
 	}
-	if outside := gitdir.Outside(t.Base()); outside != "" {
-		fmt.Fprintln(e.Stderr, "note: "+GitOutside(outside))
+	if apart := GitApart(t.Base()); apart != "" {
+		fmt.Fprintln(e.Stderr, "note: "+apart)
 	}
 	if len(lost) == 0 {
 		fmt.Fprintln(e.Stdout, "nothing is lost that is known")
@@ -90,7 +90,15 @@ func runGit(ctx context.Context, e *cli.Env) error {
 	return nil
 }
 
-// GitOutside says what is not kept of a project whose git directory is elsewhere.
-func GitOutside(dir string) string {
-	return cli.Quote(dir) + " is outside of the project: what git's own files lose there is not kept (undo --git, git lost)"
+// GitApart says what is not kept of a project whose git directory is elsewhere, or has
+// another name. "" else.
+func GitApart(tree string) string {
+	switch dir, inside := gitdir.Apart(tree); {
+	case dir == "":
+		return ""
+	case inside:
+		return cli.Quote(dir) + " is not called .git: its files have versions as others have, but undo --git and git lost do not know them"
+	default:
+		return cli.Quote(dir) + " is outside of the project: what git's own files lose there is not kept (undo --git, git lost)"
+	}
 }
