@@ -3,7 +3,8 @@
 // mount of its own: whatever happens to it, the project's mount does not wait for it.
 //
 // What a moment held never changes, so that the kernel may keep all of it; only a name
-// such as at/10m means another moment a second later.
+// such as at/10m means another moment a second later. Contents are asked for at each open:
+// those that were purged or pruned meanwhile are not to be had from here.
 package past
 
 import (

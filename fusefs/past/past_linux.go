@@ -23,7 +23,6 @@ const (
 	forEver  = time.Hour
 	forNow   = time.Second
 	patience = 10 * time.Second // with one answer
-	maxKept  = 64 << 20         // contents in memory, in bytes
 )
 
 // Server is a mounted past.
@@ -39,7 +38,7 @@ func (s *Server) Idle() time.Duration { return time.Since(time.Unix(0, s.last.Lo
 func Mount(point, name string, src Source) (*Server, error) {
 	s := &Server{}
 	s.last.Store(time.Now().UnixNano())
-	t := &tree{src: src, server: s, contents: map[string][]byte{}}
+	t := &tree{src: src, server: s}
 	long, now := forEver, forNow
 	root := &fixed{t: t, list: func() []string { return []string{"at", "versions"} }}
 	root.child = func(_ context.Context, name string) (fs.InodeEmbedder, time.Duration, error) {
@@ -69,11 +68,6 @@ func Mount(point, name string, src Source) (*Server, error) {
 type tree struct {
 	src    Source
 	server *Server
-
-	mu       sync.Mutex // guards the fields below
-	contents map[string][]byte
-	order    []string // of contents, the oldest first
-	kept     int
 }
 
 // ask is a context for one question; it notes that somebody asks. A signal to who asks
@@ -100,33 +94,14 @@ func errno(err error) syscall.Errno {
 	return syscall.EIO
 }
 
+// content asks each time: what is purged must not stay here.
 func (t *tree) content(ctx context.Context, hash string) ([]byte, error) {
 	if hash == "" {
 		return nil, nil
 	}
-	t.mu.Lock()
-	b, ok := t.contents[hash]
-	t.mu.Unlock()
-	if ok {
-		return b, nil
-	}
 	ctx, cancel := t.ask(ctx)
 	defer cancel()
-	b, err := t.src.Content(ctx, hash)
-	if err != nil {
-		return nil, err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, ok := t.contents[hash]; !ok && len(b) <= maxKept/4 {
-		t.contents[hash], t.order, t.kept = b, append(t.order, hash), t.kept+len(b)
-		for t.kept > maxKept {
-			t.kept -= len(t.contents[t.order[0]])
-			delete(t.contents, t.order[0])
-			t.order = t.order[1:]
-		}
-	}
-	return b, nil
+	return t.src.Content(ctx, hash)
 }
 
 // number is the inode number of something that never changes.
@@ -309,6 +284,7 @@ type file struct {
 	fs.Inode
 	t     *tree
 	entry wire.PastEntry
+	gone  atomic.Pointer[string] // why its content, which was there, is not any more
 }
 
 var _ = (interface {
@@ -343,17 +319,47 @@ func (f *file) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, s
 	if flags&(unix.O_ACCMODE|unix.O_TRUNC) != 0 {
 		return nil, 0, syscall.EROFS
 	}
-	if f.entry.Why != "" {
+	if f.why() != "" {
 		return nil, 0, syscall.EIO
 	}
 	b, err := f.t.content(ctx, f.entry.Hash)
 	if err == nil && int64(len(b)) != f.entry.Size {
 		err = syscall.EIO
 	}
-	if err != nil {
-		return nil, 0, errno(err)
+	if no := errno(err); no == syscall.EAGAIN {
+		return nil, 0, no
+	} else if no != 0 {
+		f.lost(ctx)
+		return nil, 0, syscall.EIO
 	}
 	return held(b), fuse.FOPEN_KEEP_CACHE, 0
+}
+
+// lost asks why the content went meanwhile. Who purges does not tell us.
+func (f *file) lost(ctx context.Context) {
+	name, up := f.Parent()
+	if up == nil {
+		return
+	}
+	d, ok := up.Operations().(*directory)
+	if !ok {
+		return
+	}
+	d.mu.Lock()
+	d.known = nil
+	d.mu.Unlock()
+	if held, err := d.entries(ctx); err == nil {
+		if i, ok := held.at[name]; ok && held.all[i].Why != "" {
+			f.gone.Store(&held.all[i].Why)
+		}
+	}
+}
+
+func (f *file) why() string {
+	if gone := f.gone.Load(); gone != nil {
+		return *gone
+	}
+	return f.entry.Why
 }
 
 func (f *file) Read(_ context.Context, h fs.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
@@ -366,14 +372,15 @@ func (f *file) Read(_ context.Context, h fs.FileHandle, dest []byte, off int64) 
 const whyAttr = "user.cachebro.why"
 
 func (f *file) Getxattr(_ context.Context, attr string, dest []byte) (uint32, syscall.Errno) {
-	if attr != whyAttr || f.entry.Why == "" {
+	why := f.why()
+	if attr != whyAttr || why == "" {
 		return 0, syscall.ENODATA
 	}
-	return copied(dest, f.entry.Why)
+	return copied(dest, why)
 }
 
 func (f *file) Listxattr(_ context.Context, dest []byte) (uint32, syscall.Errno) {
-	if f.entry.Why == "" {
+	if f.why() == "" {
 		return 0, 0
 	}
 	return copied(dest, whyAttr+"\x00")

@@ -258,6 +258,42 @@ func TestPastOfWhatWasNotKept(t *testing.T) {
 	}
 }
 
+// What was purged is not there for who has read it before, either, and says why.
+func TestPastOfWhatWasPurged(t *testing.T) {
+	p := newProject(t, map[string]string{"key": "secret\n", "a.txt": "a\n"})
+	p.mount()
+	p.scanned()
+	p.write("a.txt", "b\n")
+	moment := strings.TrimSpace(p.cb("at", p.newest(), "--dir", p.dir))
+	versions := strings.TrimSpace(p.cb("at", "--versions", p.path("key")))
+	p.write("key", "another\n")
+	all, err := os.ReadDir(versions)
+	if err != nil || len(all) == 0 {
+		t.Fatal(all, err)
+	}
+	names := []string{filepath.Join(moment, "key"), filepath.Join(versions, all[0].Name())}
+	for _, name := range names {
+		for range 2 {
+			if b, err := os.ReadFile(name); err != nil || string(b) != "secret\n" {
+				t.Fatalf("%s: %q, %v", name, b, err)
+			}
+		}
+	}
+	p.cb("purge", "--yes", p.path("key"))
+	for _, name := range names {
+		if b, err := os.ReadFile(name); !errors.Is(err, syscall.EIO) {
+			t.Errorf("%s after the purge: %q, %v", name, b, err)
+		}
+		why := make([]byte, 200)
+		if n, err := unix.Getxattr(name, "user.cachebro.why", why); err != nil || string(why[:n]) != "purged" {
+			t.Errorf("%s says why: %q, %v", name, why[:max(n, 0)], err)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(moment, "a.txt")); err != nil || string(b) != "b\n" {
+		t.Errorf("a.txt: %q, %v", b, err)
+	}
+}
+
 // change does one thing to the tree that people do.
 func (p *project) change(r *rand.Rand) {
 	p.t.Helper()
