@@ -405,13 +405,22 @@ const takeTries = 3
 // without end is copied as cp would. all is to, or what has taken its place.
 func take(at int, name string, to, from *os.File) (all *os.File, size, shared int64, err error) {
 	all = to
-	for range takeTries {
-		before, err := source.StatOf(from)
-		if err != nil {
+	// Attributes do not come along, so they are not asked for: that would be three calls for
+	// each small file.
+	var before, after unix.Stat_t
+	for try := range takeTries {
+		if err := unix.Fstat(int(from.Fd()), &before); err != nil {
 			return all, 0, 0, err
 		}
-		if err := all.Truncate(0); err != nil {
-			return all, 0, 0, err
+		if try > 0 {
+			if err := all.Truncate(0); err != nil {
+				return all, 0, 0, err
+			}
+			for _, f := range []*os.File{from, all} {
+				if _, err := f.Seek(0, io.SeekStart); err != nil {
+					return all, 0, 0, err
+				}
+			}
 		}
 		if c := clone(at, name, all, from); c != nil {
 			if all != c && all != to {
@@ -420,20 +429,14 @@ func take(at int, name string, to, from *os.File) (all *os.File, size, shared in
 			all, shared = c, before.Size
 		} else {
 			shared = 0
-			for _, f := range []*os.File{from, all} {
-				if _, err := f.Seek(0, io.SeekStart); err != nil {
-					return all, 0, 0, err
-				}
-			}
 			if _, err := io.Copy(all, from); err != nil {
 				return all, 0, 0, err
 			}
 		}
-		after, err := source.StatOf(from)
-		if err != nil {
+		if err := unix.Fstat(int(from.Fd()), &after); err != nil {
 			return all, 0, 0, err
 		}
-		if size = after.Size; after.Ctime == before.Ctime && after.Size == before.Size {
+		if size = after.Size; after.Ctim == before.Ctim && after.Size == before.Size {
 			return all, size, shared, nil
 		}
 	}
