@@ -65,6 +65,17 @@ func parseOpenCodeRead(output string) (r openCodeRead, ok bool) {
 	return r, r.first > 0
 }
 
+// text is the lines as a file has them. Whether the last one ends in a newline is not
+// shown, and left open; but an empty one is nothing without its newline, and would be
+// missing from the text.
+func (r openCodeRead) text() string {
+	text := strings.Join(r.lines, "\n")
+	if r.lines[len(r.lines)-1] == "" {
+		text += "\n"
+	}
+	return text
+}
+
 // translateOpenCode gives a result the shape that Claude Code's tool of that name has.
 func translateOpenCode(e *event) {
 	output := e.response.str("output")
@@ -83,7 +94,7 @@ func translateOpenCode(e *event) {
 	case "Read":
 		if r, ok := parseOpenCodeRead(output); ok {
 			put("type", "text")
-			put("file", readFile{FilePath: e.input.str("file_path"), Content: strings.Join(r.lines, "\n"), NumLines: len(r.lines), StartLine: r.first})
+			put("file", readFile{FilePath: e.input.str("file_path"), Content: r.text(), NumLines: len(r.lines), StartLine: r.first})
 		}
 	case "Bash":
 		// Both streams and, where it says so, notes of its own. What is no more than

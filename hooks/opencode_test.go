@@ -97,6 +97,32 @@ func TestOpenCodeResults(t *testing.T) {
 	}
 }
 
+// Lines that end in an empty one are told with its newline. Without it the text was one line
+// short of what was said to be shown, matched no version, and all that was known of the
+// file was lost.
+func TestOpenCodeTellsEmptyLines(t *testing.T) {
+	for shown, want := range map[string]string{
+		"7: a\n8: \n":       "a\n\n",
+		"7: a\n8: \n9: \n":  "a\n\n\n",
+		"7: \n":             "\n",
+		"7: \n8: a\n":       "\na",
+		"7: a\n8: b\n":      "a\nb",
+		"7: a\n8: \n9: b\n": "a\n\nb",
+	} {
+		e := event{tool: "Read", response: fields{}}
+		b, err := json.Marshal("<path>/p/f</path>\n<type>file</type>\n<content>\n" + shown + "\n(End of file - total 9 lines)\n</content>")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.response["output"] = b
+		translateOpenCode(&e)
+		f, ok := plainRead(e.response.object("file"))
+		if f.Content != want || f.StartLine != 7 || f.NumLines != strings.Count(shown, "\n") {
+			t.Errorf("%q: %q, %d lines from %d, %v", shown, f.Content, f.NumLines, f.StartLine, ok)
+		}
+	}
+}
+
 // A result of no known shape is left alone, and so is what a command printed with a
 // failure. Both are acknowledged: an event without an answer may have been lost.
 func TestOpenCodeLeavesAlone(t *testing.T) {

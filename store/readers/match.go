@@ -46,14 +46,20 @@ func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 		// empty line where the content has another.
 		return 0, 0, false, false
 	}
-	if w.NumLines > 0 && !countAgrees(w, text, len(after) == 0 || tail) {
+	if w.NumLines > 0 && !countAgrees(w, text, len(after) == 0 || tail || v.blank(last+1, first+w.NumLines-1)) {
 		return 0, 0, false, false
 	}
 	return first, last, tail, true
 }
 
+// blank reports whether lines hold nothing but white space: of a shell command's output
+// clients take that off the end, and the text is of the lines before.
+func (v view) blank(first, last int) bool {
+	return last <= v.total && len(bytes.TrimSpace(v.slice(first, last))) == 0
+}
+
 // countAgrees holds the client's number of lines against its text. A shell
-// command's is what was asked for; a shorter file ends before.
+// command's is what was asked for; a shorter file ends before, and so may its output.
 func countAgrees(w Rewrite, text []byte, end bool) bool {
 	n := bytes.Count(text, []byte{'\n'})
 	if w.Rendering == store.RenderClaudeRead {

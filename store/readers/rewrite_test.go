@@ -253,6 +253,44 @@ func TestRewriteShellOutput(t *testing.T) {
 	}
 }
 
+// Clients take white space off the end of an output. What is left of lines that end in
+// empty ones is the text of those before: it was taken for a text of no version, and cost
+// all that was known of the file.
+func TestRewriteShellOutputWithoutItsEnd(t *testing.T) {
+	text := conformance.Text(30) + "\n \n" + conformance.Text(30)
+	show := func(c *client, out string, start, n int) readers.Answer {
+		t.Helper()
+		a := c.decide("f", &readers.Rewrite{Rendering: store.RenderRaw, StartLine: start, NumLines: n, Text: out}, 0, 0)
+		if a.Kind == readers.Unchanged {
+			out = a.Text
+		}
+		c.p.shown.Commit(c.id, []readers.Call{{ToolUse: c.use(), Text: out}})
+		return a
+	}
+	c := newClient(t)
+	c.p.Write(t, "f", text)
+	first := strings.TrimRight(conformance.Text(30), "\n")
+	for _, n := range []int{31, 32} { // sed -n 1,31p
+		if a := show(c, first, 1, n); !a.Matched {
+			t.Errorf("%d lines: not understood", n)
+		}
+		a := show(c, first, 1, n)
+		if n == 31 {
+			c.want(a, readers.Unchanged)
+			if !strings.Contains(a.Text, "Lines 1-30 of f are exactly") {
+				t.Errorf("%q", a.Text)
+			}
+		}
+	}
+	c.want(c.read("f", 1, 0), readers.Keep)
+	c.want(show(c, first[strings.Index(first, "\n")+1:], 2, 31), readers.Unchanged)
+	// Lines that are missing and were not empty: somebody else's doing.
+	if a := show(c, first, 1, 33); a.Matched {
+		t.Error("a text without its last line was taken for all of it")
+	}
+	c.want(c.read("f", 1, 0), readers.Keep)
+}
+
 // What the client changes on the way is not what changed in the file.
 func TestRewriteRenderings(t *testing.T) {
 	base := conformance.Text(60)

@@ -224,7 +224,11 @@ func (pl *player) best(st step, m *mind, a ask, send func(readers.Answer) string
 			first, last = a.first, min(a.last, len(lines))
 		}
 		q.Offset, q.Limit = 0, 0
-		q.Rewrite = &readers.Rewrite{Rendering: store.RenderRaw, StartLine: first, NumLines: last - first + 1, Text: strings.Join(lines[first-1:last], "\n")}
+		shown := strings.Join(lines[first-1:last], "\n")
+		if lines[last-1] == "" && last < len(lines) { // it is nothing without its newline
+			shown += "\n"
+		}
+		q.Rewrite = &readers.Rewrite{Rendering: store.RenderRaw, StartLine: first, NumLines: last - first + 1, Text: shown}
 		if !a.whole {
 			q.Offset, q.Limit = first, last-first+1
 		}
