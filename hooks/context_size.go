@@ -50,6 +50,10 @@ type contextSize struct {
 	Deferred string          `json:"deferred,omitempty"` // our tools of which the context has the names alone
 	Counted  string          `json:"counted,omitempty"`  // of Deferred, entered into the ledger
 
+	// Compacted: the daemon was told of a compaction whose entries are still to come
+	// (due), or of which the boundary has come (seen).
+	Compacted string `json:"compacted,omitempty"`
+
 	// What was found since the last word to the daemon.
 	Fell   bool `json:"fell,omitempty"`
 	Unsure bool `json:"unsure,omitempty"`
@@ -168,10 +172,22 @@ func (s *contextSize) save() {
 	}
 }
 
+const (
+	compactionDue  = "due"
+	compactionSeen = "seen"
+)
+
 // begin starts the account at the present end of a transcript: a session's
-// start is a new context.
-func (s *contextSize) begin(transcript string) {
+// start is a new context. compacted: by a compaction that the daemon knows of.
+//
+// Claude Code writes the boundary after its SessionStart hooks, and a busy one not
+// before the first call of the new context is answered. It must not count as one more
+// loss then, or that call's text would be taken for lost.
+func (s *contextSize) begin(transcript string, compacted bool) {
 	*s = contextSize{file: s.file, Kept: storedResults(transcript)}
+	if compacted {
+		s.Compacted = compactionDue
+	}
 	if fi, err := os.Stat(transcript); err == nil {
 		s.Offset = fi.Size()
 	}
@@ -189,7 +205,11 @@ func (s *contextSize) reaches(transcript, toolUse string) (bool, error) {
 	if n := storedResults(transcript); n > s.Kept+s.Stored {
 		s.Fell, s.Kept = true, n-s.Stored
 	}
-	return s.Calls[toolUse], nil
+	if !s.Calls[toolUse] {
+		return false, nil
+	}
+	s.Compacted = "" // its entries stand before all calls of the new context
+	return true, nil
 }
 
 func (s *contextSize) advance(transcript string) error {
@@ -232,6 +252,7 @@ func (s *contextSize) account(line []byte) {
 	var e struct {
 		Type       string `json:"type"`
 		Subtype    string `json:"subtype"`
+		Summary    bool   `json:"isCompactSummary"`
 		Attachment struct {
 			Type  string   `json:"type"`
 			Names []string `json:"addedNames"`
@@ -249,6 +270,14 @@ func (s *contextSize) account(line []byte) {
 		} `json:"message"`
 	}
 	if json.Unmarshal(line, &e) != nil {
+		return
+	}
+	switch {
+	case s.Compacted == compactionDue && e.Type == "system" && e.Subtype == "compact_boundary":
+		// What came late before it is of the old context.
+		*s = contextSize{file: s.file, Offset: s.Offset, Kept: s.Kept, Deferred: s.Deferred, Counted: s.Counted, Compacted: compactionSeen}
+		return
+	case s.Compacted == compactionSeen && e.Type == "user" && e.Summary:
 		return
 	}
 	if e.Type != "attachment" && lost(line) || lost(e.Message.Edits) || e.Type == "system" && tellsLoss(e.Subtype) {

@@ -207,6 +207,60 @@ func TestSilentClearings(t *testing.T) {
 	}
 }
 
+// A compaction that the session's start told of is told once, however late the client
+// writes its entries: in one run of three its boundary came after the first read of the new
+// context, whose text was then taken for lost. Every other loss counts, meanwhile too.
+func TestCompactionIsToldOnce(t *testing.T) {
+	boundary := `{"type":"system","subtype":"compact_boundary","uuid":"b1","compactMetadata":{"trigger":"auto","preTokens":99000}}`
+	summary := `{"type":"user","uuid":"b2","isCompactSummary":true,"message":{"role":"user","content":"This session is continued"}}`
+	micro := `{"type":"system","subtype":"microcompact_boundary","uuid":"b3","microcompactMetadata":{"trigger":"auto"}}`
+	for name, c := range map[string]struct {
+		source string
+		early  []string // entries before the first call of the new context is asked about
+		late   []string // and after that
+		old    bool     // the last answer of the old context comes with the late ones
+		first  string
+		second string
+	}{
+		"in time":                   {"compact", []string{boundary, summary}, nil, false, "held", "held"},
+		"late":                      {"compact", nil, []string{boundary, summary}, false, "unsure", "held"},
+		"late, with an old answer":  {"compact", nil, []string{boundary, summary}, true, "unsure", "held"},
+		"the summary late":          {"compact", []string{boundary}, []string{summary}, false, "unsure", "held"},
+		"a second one":              {"compact", nil, []string{boundary, summary, boundary}, false, "unsure", "fell"},
+		"cleared as well":           {"compact", nil, []string{boundary, summary, micro}, false, "unsure", "fell"},
+		"cleared, no boundary":      {"compact", nil, []string{micro}, false, "unsure", "fell"},
+		"in time, and a second one": {"compact", []string{boundary, summary}, []string{boundary}, false, "held", "fell"},
+		"of which nobody told":      {"resume", nil, []string{boundary, summary}, false, "unsure", "fell"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSized(t, "")
+			s.request(25_000)
+			s.run(fmt.Sprintf(`{"hook_event_name":"SessionStart","session_id":"s1","source":%q,"transcript_path":%q,"cwd":%q}`, c.source, s.file, s.root))
+			for _, e := range c.early {
+				s.add(e)
+			}
+			if c.first == "held" {
+				s.request(5_000)
+			} else {
+				s.calls++ // its entry comes late too
+			}
+			if got := s.said(); got != c.first {
+				t.Errorf("the first read: %q, want %q", got, c.first)
+			}
+			if c.old {
+				s.request(99_000)
+			}
+			for _, e := range c.late {
+				s.add(e)
+			}
+			s.request(9_000)
+			if got := s.said(); got != c.second {
+				t.Errorf("the second: %q, want %q", got, c.second)
+			}
+		})
+	}
+}
+
 // What only looks like a loss is none: thinking that the server drops, edits that
 // took nothing, marks that say no, and a result that speaks of such things.
 func TestNoClearing(t *testing.T) {

@@ -12,11 +12,11 @@ import (
 func sessionStart(ctx context.Context, c *call) answer {
 	c.pruneChains()
 	c.forgetReads()
+	known, err := c.tell(ctx, wire.SessionEvent{Event: "start", Source: c.source})
 	if c.transcript != "" && c.opt.client == "" {
 		c.chain().begin(c.transcript)
-		c.contextSize().begin(c.record())
+		c.contextSize().begin(c.record(), err == nil && c.source == "compact")
 	}
-	known, err := c.tell(ctx, wire.SessionEvent{Event: "start", Source: c.source})
 	if err != nil {
 		return answer{}
 	}
