@@ -37,6 +37,7 @@ type exchange struct {
 	body   request
 	size   int
 	ids    []string // of the tool calls that it was answered with
+	beside bool     // of a run that is not counted
 }
 
 // api is the scripted Messages API. A conversation is found by the marker
@@ -45,13 +46,14 @@ type exchange struct {
 type api struct {
 	dir string // request bodies are kept here
 
-	// mu guards scripts, cursor, exchanges, past, ids.
+	// mu guards scripts, cursor, exchanges, past, ids, apart.
 	mu        sync.Mutex
 	scripts   map[string][]step
 	cursor    map[string]int
 	exchanges []exchange
 	past      int // exchanges that were forgotten
 	ids       int
+	apart     bool // requests are of a run that is not counted
 
 	srv *http.Server
 	url string
@@ -83,6 +85,13 @@ func (a *api) script(name string, steps ...step) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.scripts[name], a.cursor[name] = steps, 0
+}
+
+// beside has the requests from now on counted, or not.
+func (a *api) beside(is bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.apart = is
 }
 
 // forget begins a new record; the request files stay.
@@ -172,7 +181,7 @@ func (a *api) next(req request, raw []byte) (step, int, []string) {
 	defer a.mu.Unlock()
 	n := a.past + len(a.exchanges) + 1
 	os.WriteFile(filepath.Join(a.dir, fmt.Sprintf("%03d.json", n)), raw, 0o644)
-	e := exchange{n: n, body: req, size: len(raw)}
+	e := exchange{n: n, body: req, size: len(raw), beside: a.apart}
 	s := step{text: "ok"}
 	name := req.marker()
 	switch {

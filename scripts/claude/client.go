@@ -26,6 +26,8 @@ type bench struct {
 	cachebro string
 	extra    []string // environment of the next run
 	prompts  []string // of converse
+	bare     bool     // nothing of cachebro's runs
+	results  int      // bytes of tool results that reached the model
 	onTool   string   // of interrupt: a tool call's command that is interrupted
 }
 
@@ -52,7 +54,15 @@ type run struct {
 // with runs "cachebro run -- claude -p prompt args…"; plain runs the client
 // alone.
 func (b *bench) with(prompt string, args ...string) run {
-	return b.start(append([]string{b.cachebro, "run", "--", b.claude}, claudeArgs(prompt, args)...))
+	return b.start(append(b.run(), claudeArgs(prompt, args)...))
+}
+
+// run is the client as cachebro starts it.
+func (b *bench) run() []string {
+	if b.bare {
+		return []string{b.claude}
+	}
+	return []string{b.cachebro, "run", "--", b.claude}
 }
 
 // converse sends several prompts to one process, each when the answer to the
@@ -61,10 +71,12 @@ func (b *bench) converse(prompts ...string) run {
 	b.prompts = prompts
 	defer func() { b.prompts = nil }()
 	args := []string{"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions"}
-	return b.start(append([]string{b.cachebro, "run", "--", b.claude}, args...))
+	return b.start(append(b.run(), args...))
 }
 
 func (b *bench) plain(prompt string, args ...string) run {
+	b.api.beside(true) // not of what the scenario's own runs brought
+	defer b.api.beside(false)
 	return b.start(append([]string{b.claude}, claudeArgs(prompt, args)...))
 }
 

@@ -34,6 +34,33 @@ func (a *api) result(script string, step, callIndex int) delivered {
 	return delivered{}
 }
 
+// results counts the bytes of tool results that reached the model, with what came beside
+// them, each when it came first.
+func (a *api) results() (bytes int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	seen := map[string]bool{}
+	before := map[string]request{}
+	for _, e := range a.exchanges {
+		if e.beside {
+			continue
+		}
+		for _, m := range e.body.Messages {
+			for _, b := range m.blocks() {
+				if b.Type == "tool_result" && !seen[b.ToolUseID] {
+					seen[b.ToolUseID] = true
+					bytes += len(b.text())
+				}
+			}
+		}
+		for _, note := range newNotes(before[e.script], e.body) {
+			bytes += len(note)
+		}
+		before[e.script] = e.body
+	}
+	return bytes
+}
+
 func (r request) find(id string) delivered {
 	for _, m := range r.Messages {
 		for _, b := range m.blocks() {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -17,9 +19,16 @@ func (claudeCode) prepare(*bench) error { return nil }
 func (c claudeCode) scenes() []scene {
 	scenario := func(ability, name, evidence string) scene {
 		return scene{ability, map[string]string{"rewriting of reads": "`Read`, `cat` …"}[ability], func(b *bench) {
-			cmd := b.command(8*time.Minute, c.checks, "-cachebro", b.exe, "-claude", filepath.Join(b.npm, "node_modules/.bin/claude"), "-only", name)
+			args := []string{"-cachebro", b.exe, "-claude", filepath.Join(b.npm, "node_modules/.bin/claude"), "-only", name}
+			if b.bare {
+				args = append(args, "-bare")
+			}
+			cmd := b.command(8*time.Minute, c.checks, args...)
 			cmd.Dir = b.top
 			out, err := cmd.CombinedOutput()
+			if m := resultBytes.FindSubmatch(out); m != nil {
+				b.results[b.name], _ = strconv.Atoi(string(m[1]))
+			}
 			var failed []string
 			for line := range strings.Lines(string(out)) {
 				if strings.HasPrefix(line, "FAIL") {
@@ -33,10 +42,14 @@ func (c claudeCode) scenes() []scene {
 		scenario("attribution", "attribution", ""),
 		scenario("session ids", "attribution", "log --session"),
 		scenario("rewriting of reads", "reads", ""),
+		scenario("rewriting of reads", "resume", ""),
+		scenario("rewriting of reads", "parallel", ""),
 		scenario("sub-agents", "reads", "a sub-agent's first Read is full"),
 		scenario("compaction", "compact", ""),
 	}
 }
+
+var resultBytes = regexp.MustCompile(`(?m)^(\d+) bytes of results$`)
 
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)

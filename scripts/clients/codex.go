@@ -32,6 +32,9 @@ wire_api = "responses"
 	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o644); err != nil {
 		return err
 	}
+	if b.bare {
+		return nil
+	}
 	for _, args := range [][]string{{"plugin", "marketplace", "add", b.top}, {"plugin", "add", "cachebro@cachebro"}} {
 		if out, err := b.command(time.Minute, "codex", args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("codex %s: %w\n%s", strings.Join(args, " "), err, out)
@@ -40,12 +43,15 @@ wire_api = "responses"
 	return nil
 }
 
-func (codex) prompt(b *bench, again bool, text string) error {
+// codeMode is a switch of the client's: its model may write programs that call tools.
+const codeMode = "code mode"
+
+func (codex) prompt(b *bench, again bool, text string, options ...string) error {
 	args := []string{"exec", "--dangerously-bypass-hook-trust", "--skip-git-repo-check"}
 	if again {
 		args = append(args, "resume", "--last")
 	}
-	return b.logged(b.command(3*time.Minute, "codex", append(args, text)...))
+	return b.logged(b.command(3*time.Minute, "codex", append(append(args, options...), text)...))
 }
 
 // recorded reports whether a record of the client contains the text.
@@ -88,6 +94,23 @@ func (c codex) scenes() []scene {
 			g = b.model.given(0)
 			b.check(strings.Contains(g, "other 151 of") && !strings.Contains(g, "cachebro:"), "the first read of a new process is the text", g)
 			b.line(1, "the second")
+		}},
+		{"rewriting of reads", codeMode, func(b *bench) {
+			program := func(command string) turn {
+				return one(call{"exec", obj{"": "const r = await tools.exec_command({cmd: '" + command + "'}); text(r.output);"}})
+			}
+			b.model.play(program("cat other.txt"), program("cat other.txt"), one(sh("cat other.txt")), one(sh("cat other.txt")),
+				program("sed -i s/line/LINE/ big.txt; echo new > new.txt"), program("cat other.txt"))
+			before := b.read("big.txt")
+			err := c.prompt(b, false, "write programs", "--enable", "code_mode")
+			b.check(err == nil, "the prompt ends: write programs", fmt.Sprint(err))
+			b.full(0, "what a program reads")
+			b.full(1, "what a program reads again")
+			b.full(2, "the first read without a program")
+			b.line(3, "the second")
+			b.full(5, "what a program reads after that")
+			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
+			b.check(err == nil && b.read("big.txt") == before && b.read("new.txt") == "", "undo --prompt last takes back what a program did", out)
 		}},
 		{"attribution", "", func(b *bench) {
 			b.model.play(one(sh("sed -i s/line/LINE/ big.txt; echo new > new.txt")))

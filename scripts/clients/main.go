@@ -41,12 +41,50 @@ type scene struct {
 // abilities are the columns. A client without a scene for one is said to lack it.
 var abilities = []string{"attribution", "session ids", "rewriting of reads", "sub-agents", "compaction", "own MCP reads"}
 
+// counted are the abilities whose scenes are run once more without cachebro, for the bytes
+// of the tool results that reach the model.
+var counted = []string{"rewriting of reads", "sub-agents", "compaction"}
+
+// counts is a client's row of the bytes of results, without cachebro and with it.
+func (b *bench) counts(c client) (string, error) {
+	row, any := fmt.Sprintf("| %s |", c.name()), false
+	for _, ability := range counted {
+		with, without := 0, 0
+		for i, s := range c.scenes() {
+			name := fmt.Sprintf("%s-%d", strings.ToLower(strings.ReplaceAll(c.name(), " ", "")), i)
+			if s.ability != ability || b.results[name] == 0 || s.as == codeMode {
+				continue
+			}
+			b.bare = true
+			err := b.scene(c, s, name+"-without")
+			b.bare = false
+			if err != nil {
+				return "", err
+			}
+			with, without = with+b.results[name], without+b.results[name+"-without"]
+		}
+		if without == 0 {
+			row += " – |"
+			continue
+		}
+		any = true
+		row += fmt.Sprintf(" %d → %d (−%.0f %%) |", without, with, 100-100*float64(with)/float64(without))
+	}
+	if !any {
+		return "", nil
+	}
+	return row, nil
+}
+
 // bench is what a scene runs on.
 type bench struct {
 	part               string // run this scene alone; "": all
 	top, exe, npm, dir string
 	home, project      string
+	name               string // of the scene that is run
 	model              *model
+	results            map[string]int // bytes of tool results, by scene
+	bare               bool           // without cachebro: nothing is checked
 	failed             bool
 	failures           int
 }
@@ -73,7 +111,9 @@ func run() int {
 		defer os.RemoveAll(dir)
 	}
 	b := &bench{part: *part, top: top, exe: *exe, npm: *npm, dir: dir}
+	b.results = map[string]int{}
 	rows := []string{"| client | version | " + strings.Join(abilities, " | ") + " |", "|---|---|" + strings.Repeat("---|", len(abilities))}
+	var counts []string
 	for _, c := range append([]client{claudeCode{*checks}, openCode{}, codex{}, gemini{}}, others...) {
 		if *only != "" && !strings.EqualFold(*only, c.name()) {
 			continue
@@ -84,8 +124,18 @@ func run() int {
 			return 1
 		}
 		rows = append(rows, row)
+		if row, err = b.counts(c); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", c.name(), err)
+			return 1
+		}
+		if row != "" {
+			counts = append(counts, row)
+		}
 	}
 	fmt.Println("\n" + strings.Join(rows, "\n"))
+	if len(counts) > 0 {
+		fmt.Println("\n| client | " + strings.Join(counted, " | ") + " |\n|---|" + strings.Repeat("---|", len(counted)) + "\n" + strings.Join(counts, "\n"))
+	}
 	if b.failures > 0 {
 		fmt.Printf("\n%d checks failed\n", b.failures)
 		return 1
@@ -129,7 +179,7 @@ func (b *bench) version(program string) string {
 }
 
 func (b *bench) scene(c client, s scene, name string) (err error) {
-	b.failed = false
+	b.failed, b.name = false, name
 	b.home, b.project = filepath.Join(b.dir, name, "home"), filepath.Join(b.dir, name, "project")
 	for _, d := range []string{b.home, filepath.Join(b.home, "bin"), b.project} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -148,11 +198,17 @@ func (b *bench) scene(c client, s scene, name string) (err error) {
 	}
 	b.write("big.txt", numbered(300, "line"))
 	b.write("other.txt", numbered(200, "other"))
+	if b.bare {
+		s.run(b)
+		b.results[name] += b.model.bytes()
+		return nil
+	}
 	if out, err := b.cachebro("mount", b.project); err != nil {
 		return fmt.Errorf("mount: %w\n%s", err, out)
 	}
 	defer b.umount()
 	s.run(b)
+	b.results[name] += b.model.bytes()
 	b.check(b.model.baseless == 0, fmt.Sprintf("no line without its text (%d requests with lines)", b.model.lines), fmt.Sprint(b.model.baseless))
 	return nil
 }
@@ -172,6 +228,9 @@ func (b *bench) fail() {
 
 // check prints one line of evidence.
 func (b *bench) check(ok bool, what, got string) {
+	if b.bare {
+		return
+	}
 	if ok {
 		fmt.Printf("  ok    %s\n", what)
 		return

@@ -20,6 +20,7 @@ type turn struct {
 	tokens int    // what the request is said to have had; 0: a small one
 }
 
+// call is one of a tool; a program of the model's is its argument "".
 type call struct {
 	tool string
 	args map[string]any
@@ -75,6 +76,16 @@ func (m *model) given(n int) string {
 		return fmt.Sprintf("(call %d has no result)", n+1)
 	}
 	return text
+}
+
+// bytes of all results that reached the model.
+func (m *model) bytes() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, text := range m.results {
+		n += len(text)
+	}
+	return n
 }
 
 func (m *model) next() (turn, []string) {
@@ -241,6 +252,9 @@ func (m *model) responses(w http.ResponseWriter, q obj) {
 		item := obj{"type": "function_call", "id": ids[i], "call_id": ids[i], "name": c.tool, "arguments": string(args)}
 		if space, name, ok := strings.Cut(c.tool, "/"); ok {
 			item["namespace"], item["name"] = space, name
+		}
+		if program, ok := c.args[""]; ok {
+			item = obj{"type": "custom_tool_call", "id": ids[i], "call_id": ids[i], "name": c.tool, "input": program}
 		}
 		out = append(out, obj{"type": "response.output_item.done", "output_index": i, "item": item})
 	}

@@ -19,8 +19,12 @@ func (openCode) prepare(b *bench) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	plugins := list{"file://" + b.top + "/hooks/opencode/cachebro.mjs"}
+	if b.bare {
+		plugins = list{}
+	}
 	text, err := json.Marshal(obj{
-		"plugin": list{"file://" + b.top + "/hooks/opencode/cachebro.mjs"}, "model": "scripted/m", "small_model": "scripted/m",
+		"plugin": plugins, "model": "scripted/m", "small_model": "scripted/m",
 		"permission": obj{"bash": "allow", "edit": "allow"}, "autoupdate": false,
 		"provider": obj{"scripted": obj{"npm": "@ai-sdk/openai-compatible", "options": obj{"baseURL": b.model.url() + "/v1", "apiKey": "none"},
 			"models": obj{"m": obj{"limit": obj{"context": 50000, "output": 4000}}}}},
