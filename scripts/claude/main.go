@@ -130,6 +130,7 @@ var scenarios = []scenario{
 	{"worktrees", "worktrees of a session, a sub-agent and a tool are forks", true, worktrees},
 	{"hold", "init --hold: a write over another's change waits once, with that change", false, held},
 	{"container", "a session goes on in a new container, from what the old one sent to a bucket", false, moved},
+	{"odd", "links, line ends, files moved over others, notebooks: a change is never a line", false, odd},
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},
 }
 

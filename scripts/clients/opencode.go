@@ -55,11 +55,13 @@ func (c openCode) scenes() []scene {
 	}
 	return []scene{
 		{"rewriting of reads", "`read`, `cat` …", func(b *bench) {
+			b.write("gaps.txt", numbered(60, "gap")+"\n"+numbered(60, "gap"))
+			part := one(call{"read", obj{"filePath": filepath.Join(b.project, "gaps.txt"), "offset": 1, "limit": 61}})
 			b.model.play(
 				one(read(b, "big.txt")), one(read(b, "big.txt")), one(bash("sed -i '100s/line/LINE/' big.txt")), one(read(b, "big.txt")),
 				one(call{"edit", obj{"filePath": filepath.Join(b.project, "big.txt"), "oldString": "line 200 of", "newString": "line two hundred of"}}),
 				one(bash("cat big.txt")), one(read(b, "big.txt")),
-				one(read(b, "other.txt"), read(b, "other.txt")), one(bash("cat other.txt; cat big.txt")),
+				one(read(b, "other.txt"), read(b, "other.txt")), one(bash("cat other.txt; cat big.txt")), part, part,
 			)
 			prompt(b, false, "read and edit")
 			b.full(0, "the first read")
@@ -73,6 +75,9 @@ func (c openCode) scenes() []scene {
 			b.full(8, "the second of two reads at once")
 			g = b.model.given(9)
 			b.check(strings.Contains(g, "not repeated. Lines 1-300 of big.txt"), "cat of two files has a line for the second", g)
+			g = b.model.given(10)
+			b.check(strings.Contains(g, "60: gap 60 of") && strings.Contains(g, "61: \n"), "a part that ends in an empty line is the text", g)
+			b.line(11, "that part again")
 			b.model.play(one(read(b, "big.txt")), one(read(b, "big.txt")))
 			prompt(b, true, "again, by a new process")
 			b.full(0, "the first read of a new process")
