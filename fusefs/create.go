@@ -92,6 +92,9 @@ func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string,
 		return status(err)
 	}
 	defer d.release()
+	if o.hidesAs(parent, d, name) {
+		return fuse.EACCES
+	}
 	earlier := o.earlier(&in.InHeader)
 	o.try(&in.InHeader, nil, nil)
 	fd, err := -1, error(nil)
@@ -120,7 +123,7 @@ func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string,
 		return status(err)
 	}
 	o.overtook(&in.InHeader, parent)
-	n := o.entry(parent, name, &sx, &out.EntryOut)
+	n, _ := o.entry(parent, d, name, &sx, &out.EntryOut)
 	c := o.caller(&in.InHeader, true)
 	o.created(n, c, fd, in, &sx, &out.OpenOut)
 	return fuse.OK
@@ -167,7 +170,11 @@ func (o *overlay) createExisting(cancel <-chan struct{}, d *dirfd, parent *inode
 	if sx.Mode&unix.S_IFMT != unix.S_IFREG {
 		return fuse.Status(unix.EEXIST)
 	}
-	n := o.entry(parent, name, &sx, &out.EntryOut)
+	n, is := o.entry(parent, d, name, &sx, &out.EntryOut)
+	if is != name && o.hidden(parent, is) {
+		o.Forget(n.id, 1)
+		return fuse.EACCES
+	}
 	open := fuse.OpenIn{InHeader: in.InHeader, Flags: in.Flags, Mode: in.OpenFlags}
 	open.NodeId = n.id
 	st := o.Open(cancel, &open, &out.OpenOut)
@@ -233,9 +240,9 @@ func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target strin
 		return status(err)
 	}
 	o.overtook(in, parent)
-	n := o.entry(parent, name, &sx, out)
+	n, is := o.entry(parent, d, name, &sx, out)
 	if o.obs != nil {
-		p := parent.childPath(name)
+		p := parent.childPath(is)
 		cl := o.class(p, n.isDir())
 		o.obs.Done(Event{
 			Op: op, File: n, Caller: o.caller(in, true), Path: p, Target: target,
@@ -281,12 +288,12 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 		return status(err)
 	}
 	o.overtook(&in.InHeader, parent, n)
-	n.addLink(parent, name)
 	gen := n.peek()
 	if err := sys.StatAt(d.fd, name, &sx); err != nil {
+		n.addLink(parent, name)
 		return status(err)
 	}
-	o.entry(parent, name, &sx, out)
+	_, name = o.entry(parent, d, name, &sx, out)
 	n.note(&sx, gen)
 	if o.obs == nil {
 		return fuse.OK

@@ -139,7 +139,7 @@ func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.Di
 		for rest := buf[:l]; len(rest) > 0; {
 			e, size := direntOf(rest)
 			rest = rest[size:]
-			if hides && e.Name == o.hiddenName {
+			if hides && o.hidden(n, e.Name) {
 				s.at = int64(e.Off)
 				continue
 			}

@@ -144,7 +144,7 @@ func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.Di
 	hides := o.hiddenName != "" && n.LastPath() == o.hiddenDir
 	for at := in.Offset; at < uint64(len(r.all)); at++ {
 		e := r.all[at]
-		if hides && e.Name == o.hiddenName {
+		if hides && o.hidden(n, e.Name) {
 			continue
 		}
 		e.Off = at + 1

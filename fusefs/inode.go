@@ -48,11 +48,12 @@ type inode struct {
 	handles *handle
 	seen    seen
 
-	noACL  atomic.Bool   // a directory without a default access control list
-	queued atomic.Bool   // with the notifier
-	spoilt atomic.Uint32 // how often pages or attributes in the kernel's cache became wrong
-	fresh  atomic.Uint32 // what spoilt was when they were dropped last
-	asked  atomic.Uint32 // the thread that asked for attributes since the last change; several: severalAsked
+	folding atomic.Uint32 // a directory: see folds
+	noACL   atomic.Bool   // a directory without a default access control list
+	queued  atomic.Bool   // with the notifier
+	spoilt  atomic.Uint32 // how often pages or attributes in the kernel's cache became wrong
+	fresh   atomic.Uint32 // what spoilt was when they were dropped last
+	asked   atomic.Uint32 // the thread that asked for attributes since the last change; several: severalAsked
 
 	dirfd atomic.Pointer[dirfd]
 }
@@ -226,10 +227,7 @@ func (n *inode) hasLinkLocked(parent *inode, name string) bool {
 // that a directory moved underneath is found at its new place.
 func (n *inode) addLink(parent *inode, name string) {
 	t := &n.fs.tree
-	t.RLock()
-	known := n.hasLinkLocked(parent, name)
-	t.RUnlock()
-	if known || n.link.parent == nil && !n.gone && n.id == rootID {
+	if n.hasLink(parent, name) || n.link.parent == nil && !n.gone && n.id == rootID {
 		return
 	}
 	t.Lock()

@@ -19,6 +19,10 @@ func (o *overlay) place(node uint64, name string, hidden fuse.Status) (parent *i
 		return nil, nil, hidden
 	}
 	d, err := o.dir(parent)
+	if err == nil && o.hidesAs(parent, d, name) {
+		d.release()
+		return nil, nil, hidden
+	}
 	return parent, d, status(err)
 }
 
@@ -33,6 +37,9 @@ func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out 
 	made := o.makes.start()
 	defer d.release()
 	err := sys.StatAt(d.fd, name, &sx)
+	if err == unix.ENOENT && parent.folds(d) {
+		return fuse.ENOENT
+	}
 	if err == unix.ENOENT {
 		out.EntryValid, out.EntryValidNsec = o.ttl()
 		return fuse.OK
@@ -40,13 +47,20 @@ func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out 
 	if err != nil {
 		return status(err)
 	}
-	n, isNew := o.ref(parent, name, &sx)
+	is := o.spelled(parent, d, name, &sx)
+	if is != name && o.hidden(parent, is) {
+		return fuse.ENOENT
+	}
+	n, isNew := o.ref(parent, is, &sx)
 	if isNew {
 		o.noteOutside(n, &sx, made)
 	} else {
 		o.afresh(n, in, d.fd, name, &sx)
 	}
 	o.fillEntry(n, &sx, out)
+	if is != name {
+		out.EntryValid, out.EntryValidNsec = 0, 0
+	}
 	return fuse.OK
 }
 
@@ -64,12 +78,16 @@ func (o *overlay) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx *
 	}
 }
 
-// entry counts a reference to the inode that sx describes, known as name in
-// parent, and fills the reply.
-func (o *overlay) entry(parent *inode, name string, sx *sys.Stat, out *fuse.EntryOut) *inode {
-	n, _ := o.ref(parent, name, sx)
+// entry counts a reference to the inode that sx describes, found as name in
+// parent, and fills the reply. is: the name as the directory has it.
+func (o *overlay) entry(parent *inode, d *dirfd, name string, sx *sys.Stat, out *fuse.EntryOut) (n *inode, is string) {
+	is = o.spelled(parent, d, name, sx)
+	n, _ = o.ref(parent, is, sx)
 	o.fillEntry(n, sx, out)
-	return n
+	if is != name {
+		out.EntryValid, out.EntryValidNsec = 0, 0
+	}
+	return n, is
 }
 
 // ref is entry without a reply. isNew: the kernel did not know the inode.
@@ -81,6 +99,7 @@ func (o *overlay) ref(parent *inode, name string, sx *sys.Stat) (n *inode, isNew
 		return n
 	})
 	if !isNew {
+		n.respell(parent, name)
 		n.addLink(parent, name)
 		if n.isReg() {
 			o.maybeOutside(n, sx)

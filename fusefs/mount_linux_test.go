@@ -52,9 +52,7 @@ type fixture struct {
 	srv *Server
 }
 
-// mountTest mounts a new directory and takes the mount away after the test.
-// change may alter the options.
-func mountTest(t *testing.T, change func(*Options)) *fixture {
+func needFUSE(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		if os.Getenv("CACHEBRO_NEED_FUSE") == "1" {
@@ -62,6 +60,13 @@ func mountTest(t *testing.T, change func(*Options)) *fixture {
 		}
 		t.Skip("no /dev/fuse")
 	}
+}
+
+// mountTest mounts a new directory and takes the mount away after the test.
+// change may alter the options.
+func mountTest(t *testing.T, change func(*Options)) *fixture {
+	t.Helper()
+	needFUSE(t)
 	root, err := os.MkdirTemp("", testDirs)
 	if err != nil {
 		t.Fatal(err)

@@ -20,9 +20,10 @@ const (
 type notifier struct {
 	send func(code int32, body []byte) error
 
-	mu      sync.Mutex // guards queue, closed
+	mu      sync.Mutex // guards queue, names, closed
 	wake    sync.Cond
 	queue   []*inode
+	names   []func()
 	closed  bool
 	stopped chan struct{} // closed by run
 }
@@ -54,11 +55,19 @@ func (n *notifier) run() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for {
-		for len(n.queue) == 0 && !n.closed {
+		for len(n.queue)+len(n.names) == 0 && !n.closed {
 			n.wake.Wait()
 		}
 		if n.closed {
 			return
+		}
+		if len(n.names) > 0 {
+			next := n.names[0]
+			n.names = n.names[1:]
+			n.mu.Unlock()
+			next()
+			n.mu.Lock()
+			continue
 		}
 		i := n.queue[0]
 		n.queue = n.queue[1:]
@@ -92,6 +101,17 @@ func (n *notifier) entry(parent uint64, name string) {
 	binary.NativeEndian.PutUint64(body, parent)
 	binary.NativeEndian.PutUint32(body[8:], uint32(len(name)))
 	_ = n.send(notifyInvalEntry, append(append(body, name...), 0))
+}
+
+// name makes the kernel look a name up again, once the request is answered that the
+// caller serves: until then the kernel holds the lock of the directory.
+func (n *notifier) name(parent uint64, name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.closed {
+		n.names = append(n.names, func() { n.entry(parent, name) })
+		n.wake.Signal()
+	}
 }
 
 func (n *notifier) stop() {

@@ -174,7 +174,8 @@ func (o *overlay) node(id uint64) (*inode, fuse.Status) {
 
 // hidden reports whether a name is the one that the overlay hides.
 func (o *overlay) hidden(parent *inode, name string) bool {
-	return o.hiddenName != "" && name == o.hiddenName && parent.LastPath() == o.hiddenDir
+	return o.hiddenName != "" && (name == o.hiddenName || parent.folding.Load() == foldsNames && sys.SameName(name, o.hiddenName)) &&
+		parent.LastPath() == o.hiddenDir
 }
 
 // class of a path; see Options.Classifier.

@@ -22,6 +22,7 @@ const ignoredEverywhere = ignore.Excluded
 func (o *overlay) known(parent *inode, name string, sx *sys.Stat) *inode {
 	k := keyOf(sx)
 	if n := o.table.find(k); n != nil {
+		n.respell(parent, name)
 		n.addLink(parent, name)
 		return n
 	}
@@ -106,6 +107,10 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 	if err != nil {
 		return status(err)
 	}
+	asked := name
+	if name = o.spelled(parent, d, asked, &sx); name != asked && o.hidden(parent, name) {
+		return fuse.ENOENT
+	}
 	n := o.known(parent, name, &sx)
 	n.order.Lock()
 	defer n.order.Unlock()
@@ -136,6 +141,7 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 	}
 	o.overtook(in, parent, n)
 	o.lost(n, parent, name, &sx)
+	o.changedAs(parent, asked, name)
 	if o.obs != nil {
 		if op == event.OpUnlink {
 			ev.File = n
@@ -156,14 +162,16 @@ func readlink(dir int, name string) string {
 // rename is one renameat2 under way.
 type rename struct {
 	from, to         *inode // directories
-	fromName, toName string
+	fromName, toName string // as the directories have them
+	askedFrom, asked string // as they were asked for
+	became           string // the new name as the directory has it afterwards
 	src, dst         *inode // dst: the inode that has the new name, or nil
 	srcStat, dstStat sys.Stat
 }
 
 // Rename moves a name, with the flags of renameat2(2).
 func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
-	r := rename{fromName: oldName, toName: newName}
+	r := rename{fromName: oldName, toName: newName, askedFrom: oldName, asked: newName}
 	var st fuse.Status
 	if r.from, st = o.node(in.NodeId); !st.Ok() {
 		return st
@@ -190,6 +198,12 @@ func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, new
 		return status(err)
 	}
 	defer d2.release()
+	if o.hidesAs(r.from, d1, oldName) {
+		return fuse.ENOENT
+	}
+	if o.hidesAs(r.to, d2, newName) {
+		return fuse.EACCES
+	}
 	err = sys.StatAt(d1.fd, oldName, &r.srcStat)
 	if t := o.earlier(&in.InHeader); t != nil && (err == unix.ENOENT || err == nil && keyOf(&r.srcStat) != t.a) {
 		return o.renamedBefore(in, t, &r, d2.fd)
@@ -197,19 +211,26 @@ func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, new
 	if err != nil {
 		return status(err)
 	}
-	r.src = o.known(r.from, oldName, &r.srcStat)
+	if r.fromName = o.spelled(r.from, d1, oldName, &r.srcStat); r.fromName != oldName && o.hidden(r.from, r.fromName) {
+		return fuse.ENOENT
+	}
+	r.src = o.known(r.from, r.fromName, &r.srcStat)
 	if err := sys.StatAt(d2.fd, newName, &r.dstStat); err == nil {
-		r.dst = o.known(r.to, newName, &r.dstStat)
+		if r.toName = o.spelled(r.to, d2, newName, &r.dstStat); r.toName != newName && o.hidden(r.to, r.toName) {
+			return fuse.EACCES
+		}
+		r.dst = o.known(r.to, r.toName, &r.dstStat)
 	} else if err != unix.ENOENT {
 		return status(err)
 	}
 	o.closeBelow(r.src, r.dst)
 	defer lock2(r.src, r.dst)()
-	return o.rename(cancel, in, &r, d1.fd, d2.fd)
+	return o.rename(cancel, in, &r, d1, d2)
 }
 
 // rename does the work; it needs the order of both inodes.
-func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, fd1, fd2 int) fuse.Status {
+func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d1, d2 *dirfd) fuse.Status {
+	fd1, fd2 := d1.fd, d2.fd
 	exchange := in.Flags&sys.Exchange != 0
 	replaces := r.dst != nil && r.dst != r.src && in.Flags == 0
 	var c Caller
@@ -256,12 +277,13 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 		r.dst.begin()
 		defer r.dst.end()
 	}
-	err := sys.Rename(fd1, r.fromName, fd2, r.toName, in.Flags)
+	err := sys.Rename(fd1, r.fromName, fd2, r.asked, in.Flags)
 	r.src.end()
 	if err != nil {
 		o.unkeep(kept)
 		return status(err)
 	}
+	o.respelled(r, &ev, d2)
 	if r.src == r.dst && !exchange {
 		t.told()
 		return fuse.OK // two names of one file: nothing happens, by POSIX
@@ -274,7 +296,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, f
 	if o.obs != nil {
 		gen := r.src.peek()
 		var sx sys.Stat
-		if sys.StatAt(fd2, r.toName, &sx) == nil {
+		if sys.StatAt(fd2, r.asked, &sx) == nil {
 			r.src.note(&sx, gen)
 		}
 		ev.Stat, ev.Time = sx.Stat, time.Now()
@@ -297,7 +319,7 @@ func (o *overlay) renamed(r *rename, ev *Event, exchange, replaces bool) {
 			o.lost(r.dst, r.to, r.toName, &r.dstStat)
 			ev.Replaced = r.dst
 		}
-		r.src.moveLink(r.from, r.fromName, r.to, r.toName)
+		r.src.moveLink(r.from, r.fromName, r.to, r.became)
 	}
 	o.noteMoved(r)
 }

@@ -69,3 +69,28 @@ func TestDarwinsRoom(t *testing.T) {
 		}
 	}
 }
+
+// What getattrlist(2) says for ATTR_CMN_NAME alone (struct attrreference of
+// sys/attr.h, behind the length of all), and what must not be believed.
+func TestDarwinsSpelling(t *testing.T) {
+	for _, c := range []struct {
+		hex, want string
+		ok        bool
+	}{
+		{"14000000" + "08000000" + "07000000" + "524541444d4500" + "00", "README", true},
+		{"14000000" + "08000000" + "07000000" + "63616665cc8100" + "00", "cafe\u0301", true},
+		{"0c000000" + "08000000" + "00000000", "", false},
+		{"14000000" + "08000000" + "ff000000" + "524541444d4500" + "00", "", false},
+		{"14000000" + "00000080" + "07000000" + "524541444d4500" + "00", "", false},
+		{"ff000000" + "08000000" + "07000000" + "524541444d4500" + "00", "", false},
+		{"0c000000", "", false},
+	} {
+		b, err := hex.DecodeString(c.hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := parseName(b); got != c.want || ok != c.ok {
+			t.Errorf("%s: %q, %v", c.hex, got, ok)
+		}
+	}
+}

@@ -211,3 +211,24 @@ func TestRenameAndAllocate(t *testing.T) {
 		}
 	}
 }
+
+// What a volume that folds takes for one name, and what not.
+func TestSameName(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"readme", "README", true}, {"caf\u00e9", "cafe\u0301", true}, {"CAF\u00c9", "cafe\u0301", true},
+		{"\u212bngstrom", "a\u030aNGSTROM", true}, {"a", "b", false}, {"cafe", "caf\u00e9", false}, {"a", "a ", false},
+	} {
+		if SameName(c.a, c.b) != c.same || SameName(c.b, c.a) != c.same {
+			t.Errorf("%q, %q: %v", c.a, c.b, !c.same)
+		}
+	}
+	if got := spelling("A", []string{"x", "a"}); got != "a" {
+		t.Errorf("of two links, %q", got)
+	}
+	if got := spelling("A", []string{"x"}); got != "x" {
+		t.Errorf("the volume says %q", got)
+	}
+}

@@ -1,0 +1,112 @@
+//go:build linux || darwin
+
+package fusefs
+
+import "cachebro/fusefs/sys"
+
+// Where a volume ignores case or normalises names, one entry is found by many
+// spellings. What we know, tell and keep is the one that the directory has. The kernel
+// may keep that one; any other it has to ask for each time, and it keeps no absence,
+// because a name that it never asked for may bring one to an end.
+
+// folds reports whether names in n, whose descriptor d is, have several spellings. An
+// attribute of an empty directory can change that, which is seen once n is forgotten.
+func (n *inode) folds(d *dirfd) bool {
+	switch n.folding.Load() {
+	case 0:
+		if sys.Folds(d.fd) {
+			n.folding.Store(foldsNames)
+			return true
+		}
+		n.folding.Store(tellsNames)
+	case foldsNames:
+		return true
+	}
+	return false
+}
+
+// Values of inode.folding; 0: not known yet.
+const (
+	foldsNames = 1
+	tellsNames = 2
+)
+
+// spelled is a name as the directory has it, of the file that sx describes and that
+// was found as name.
+func (o *overlay) spelled(parent *inode, d *dirfd, name string, sx *sys.Stat) string {
+	if !parent.folds(d) {
+		return name
+	}
+	if n := o.table.find(keyOf(sx)); n != nil && !o.outside.Load() {
+		o.tree.RLock()
+		known := n.hasLinkLocked(parent, name)
+		o.tree.RUnlock()
+		if known {
+			return name
+		}
+	}
+	is, err := sys.Spelling(d.fd, name, sx.Ino)
+	if err != nil {
+		return name
+	}
+	return is
+}
+
+// respell takes other spellings of (parent, name) from n: somebody underneath changed
+// them.
+func (n *inode) respell(parent *inode, name string) {
+	if parent.folding.Load() != foldsNames {
+		return
+	}
+	var buf [2]link
+	for _, l := range n.links(buf[:]) {
+		if l.parent == parent && l.name != name && sys.SameName(l.name, name) && !n.hasLink(parent, name) {
+			n.moveLink(parent, l.name, parent, name)
+		}
+	}
+}
+
+func (n *inode) hasLink(parent *inode, name string) bool {
+	n.fs.tree.RLock()
+	defer n.fs.tree.RUnlock()
+	return n.hasLinkLocked(parent, name)
+}
+
+// changedAs follows a change of an entry that was asked for by one spelling and has
+// another: the kernel must not keep what it knows of either.
+func (o *overlay) changedAs(parent *inode, asked, is string) {
+	if asked != is {
+		o.notifier.name(parent.id, asked)
+		o.notifier.name(parent.id, is)
+	}
+}
+
+// respelled finds out how the directory spells the new name after a rename, which may
+// be one that it had before, and whether that changed anything: a rename of an entry to
+// another spelling of its name does on some volumes.
+func (o *overlay) respelled(r *rename, ev *Event, to *dirfd) {
+	r.became = r.toName
+	o.changedAs(r.from, r.askedFrom, r.fromName)
+	if !r.to.folds(to) {
+		return
+	}
+	r.became = r.asked
+	if is, err := sys.Spelling(to.fd, r.asked, r.srcStat.Ino); err == nil {
+		r.became = is
+	}
+	if r.src == r.dst && r.from == r.to && r.fromName == r.toName && r.became != r.fromName {
+		r.dst = nil // it was the same entry
+		o.notifier.name(r.from.id, r.fromName)
+	}
+	o.changedAs(r.to, r.asked, r.toName)
+	o.changedAs(r.to, r.asked, r.became)
+	if o.obs != nil && r.became != r.toName {
+		ev.Path2 = r.to.childPath(r.became)
+		ev.Class2 = o.class(ev.Path2, r.src.isDir())
+	}
+}
+
+// hidesAs is hidden for other spellings.
+func (o *overlay) hidesAs(parent *inode, d *dirfd, name string) bool {
+	return o.hiddenName != "" && parent.folds(d) && o.hidden(parent, name)
+}

@@ -1,0 +1,34 @@
+package sys
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Folds reports whether one name in a directory may be found by several spellings. APFS
+// takes the normal forms of a name for one even where it tells case apart, so every
+// directory does.
+func Folds(int) bool { return true }
+
+// Spelling is a name as the directory has it, that is found there as name. A file with
+// several names may answer with another one; then name is kept.
+func Spelling(dir int, name string, ino uint64) (string, error) {
+	path, err := unix.BytePtrFromString(name)
+	if err != nil {
+		return "", err
+	}
+	list := unix.Attrlist{Bitmapcount: unix.ATTR_BIT_MAP_COUNT, Commonattr: attrName}
+	buf := make([]byte, nameReply)
+	_, _, errno := syscall.Syscall6(unix.SYS_GETATTRLISTAT, uintptr(dir), uintptr(unsafe.Pointer(path)),
+		uintptr(unsafe.Pointer(&list)), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), unix.FSOPT_NOFOLLOW)
+	if errno != 0 {
+		return "", errno
+	}
+	got, ok := parseName(buf)
+	if !ok || !SameName(got, name) {
+		return name, nil
+	}
+	return got, nil
+}

@@ -1,0 +1,66 @@
+package sys
+
+import "golang.org/x/sys/unix"
+
+// casefold is FS_CASEFOLD_FL: chattr +F.
+const casefold = 0x40000000
+
+// Folds reports whether one name in a directory may be found by several spellings. For
+// ext4, f2fs, bcachefs and tmpfs it is an attribute of the directory, which can only be
+// set while that is empty; a FUSE file system is asked for it too.
+func Folds(dir int) bool {
+	var fs unix.Statfs_t
+	if unix.Fstatfs(dir, &fs) != nil {
+		return false
+	}
+	switch uint32(fs.Type) {
+	case 0x4d44, 0x2011bab0, // FAT, exFAT
+		0x4244, 0x482b, // HFS, HFS+
+		0x5346544e, 0x7366746e, // NTFS
+		0xff534d42, 0xfe534d42: // SMB
+		return true
+	case 0xef53, 0xf2f52010, 0xca451a4e, unix.TMPFS_MAGIC, unix.FUSE_SUPER_MAGIC:
+	default:
+		return false
+	}
+	fd, err := Open(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	flags, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS)
+	return err == nil && flags&casefold != 0
+}
+
+// Spelling is a name as the directory has it, that is found there as name and is inode
+// ino. What the kernel calls it is no answer: that is how somebody asked for it first.
+// So the directory is read.
+func Spelling(dir int, name string, ino uint64) (string, error) {
+	fd, err := Open(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	var found []string
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := Dirents(fd, buf)
+		if err != nil {
+			return "", err
+		}
+		if n == 0 {
+			break
+		}
+		for b := buf[:n]; len(b) > 0; {
+			e, size := ParseDirent(b)
+			b = b[size:]
+			if e.Name == name {
+				return name, nil
+			}
+			if e.Ino == ino && e.Name != "." && e.Name != ".." {
+				found = append(found, e.Name)
+			}
+		}
+	}
+	return spelling(name, found), nil
+}
