@@ -2,11 +2,13 @@ package setup
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
@@ -16,9 +18,21 @@ import (
 // unit of the user's own that starts with the first login; for root, a unit of the
 // system that starts at boot. A link enables it, as systemctl would, so that nothing
 // has to run for it.
-type loginUnit struct{ file, link string }
+type loginUnit struct {
+	file string
+	link string // "" for launchd, which needs none
+	text string
+	by   string // who reads it
+}
 
 func theLoginUnit(e *cli.Env) (loginUnit, error) {
+	if runtime.GOOS == "darwin" {
+		return launchAgent(e)
+	}
+	return systemdUnit(e)
+}
+
+func systemdUnit(e *cli.Env) (loginUnit, error) {
 	dir, wants := "/etc/systemd/system", "multi-user.target.wants"
 	if os.Getuid() != 0 {
 		wants = "default.target.wants"
@@ -31,11 +45,13 @@ func theLoginUnit(e *cli.Env) (loginUnit, error) {
 		}
 		dir = filepath.Join(dir, "systemd", "user")
 	}
-	return loginUnit{filepath.Join(dir, "cachebro.service"), filepath.Join(dir, wants, "cachebro.service")}, nil
+	u := loginUnit{file: filepath.Join(dir, "cachebro.service"), link: filepath.Join(dir, wants, "cachebro.service"), by: "systemd"}
+	u.text = u.systemd(e)
+	return u, nil
 }
 
-// text of the unit. The mounts outlive it, as those of a shell would.
-func (u loginUnit) text(e *cli.Env) string {
+// systemd is the text of systemd's unit. The mounts outlive it, as those of a shell would.
+func (u loginUnit) systemd(e *cli.Env) string {
 	var w strings.Builder
 	w.WriteString("[Unit]\nDescription=cachebro mounts the projects that are up\n")
 	if os.Getuid() == 0 {
@@ -65,20 +81,26 @@ func atLogin(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(u.link), 0o755); err != nil {
+	return u.enable(e)
+}
+
+func (u loginUnit) enable(e *cli.Env) error {
+	if err := os.MkdirAll(filepath.Dir(cmp.Or(u.link, u.file)), 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(u.file, []byte(u.text(e)), 0o644); err != nil {
+	if err := os.WriteFile(u.file, []byte(u.text), 0o644); err != nil {
 		return err
 	}
-	if err := os.Remove(u.link); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if u.link != "" {
+		if err := os.Remove(u.link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.Symlink(filepath.Join("..", filepath.Base(u.file)), u.link); err != nil {
+			return err
+		}
 	}
-	if err := os.Symlink(filepath.Join("..", filepath.Base(u.file)), u.link); err != nil {
-		return err
-	}
-	fmt.Fprintf(e.Stdout, "systemd will mount the projects that are up: %s\n", cli.Quote(u.file))
-	if _, err := os.Stat("/run/systemd/system"); err != nil {
+	fmt.Fprintf(e.Stdout, "%s will mount the projects that are up: %s\n", u.by, cli.Quote(u.file))
+	if _, err := os.Stat("/run/systemd/system"); err != nil && u.by == "systemd" {
 		fmt.Fprintln(e.Stdout, "note: systemd does not run here; cachebro mount --all, in ~/.profile for example, does the same")
 	}
 	return nil
@@ -90,17 +112,27 @@ func notAtLogin(e *cli.Env) error {
 	if err != nil {
 		return nil // nothing can have been written
 	}
+	return u.disable(e)
+}
+
+func (u loginUnit) disable(e *cli.Env) error {
 	b, err := os.ReadFile(u.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil || !bytes.Contains(b, []byte("mount --all")) {
+	if err != nil || !bytes.Contains(b, []byte("mount --all")) && !bytes.Contains(b, []byte(launchLabel)) {
 		return err
 	}
-	if err := errors.Join(os.Remove(u.link), os.Remove(u.file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var unlinked error
+	if u.link != "" {
+		unlinked = os.Remove(u.link)
+	}
+	if err := errors.Join(unlinked, os.Remove(u.file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	_ = os.Remove(filepath.Dir(u.link)) // if it is empty
-	fmt.Fprintf(e.Stdout, "systemd no longer mounts anything for cachebro: removed %s\n", cli.Quote(u.file))
+	if u.link != "" {
+		_ = os.Remove(filepath.Dir(u.link)) // if it is empty
+	}
+	fmt.Fprintf(e.Stdout, "%s no longer mounts anything for cachebro: removed %s\n", u.by, cli.Quote(u.file))
 	return nil
 }

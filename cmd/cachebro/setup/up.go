@@ -38,7 +38,7 @@ func runUp(ctx context.Context, e *cli.Env) error {
 	var f InitFlags
 	fs := e.Flags()
 	f.add(fs)
-	login := fs.Bool("at-login", false, "also after a reboot, without a session: by a systemd unit, yours or, for root, the system's")
+	login := fs.Bool("at-login", false, "also after a reboot, without a session: by a unit of systemd's or an agent of launchd's, yours or, for root, the system's")
 	noClients := fs.Bool("no-init", false, "leave the agents' configuration alone")
 	args, err := e.Parse(fs, 0, 1)
 	if err != nil {
