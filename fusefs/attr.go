@@ -65,9 +65,9 @@ func (o *overlay) ttl() (sec uint64, nsec uint32) {
 	return uint64(ownTTL / time.Second), 0
 }
 
-// fillEntry answers a request for a name with n, whose attributes sx are.
-func (o *overlay) fillEntry(n *inode, sx *sys.Stat, out *fuse.EntryOut) {
-	out.NodeId = n.id
+// fillEntry answers a request for a name with a node, whose attributes sx are.
+func (o *overlay) fillEntry(id uint64, sx *sys.Stat, out *fuse.EntryOut) {
+	out.NodeId = id
 	out.EntryValid, out.EntryValidNsec = o.ttl()
 	out.AttrValid, out.AttrValidNsec = out.EntryValid, out.EntryValidNsec
 	fillAttr(sx, &out.Attr)

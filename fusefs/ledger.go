@@ -96,6 +96,9 @@ type nodeSlot struct {
 	birth        int64
 	nlookup      uint64
 	mode         uint32
+	// Of a file that rests (resting.go), and nothing to a successor: the slot of its
+	// name, the number of its record, its size.
+	link, record, size uint32
 }
 
 type linkSlot struct {
@@ -318,6 +321,29 @@ func (l *ledger) add(n *inode) {
 	s.kind.Store(slotNode)
 }
 
+// addResting enters a node of which there is no inode, looked up once, its name first,
+// and returns its slot, 0 when there is no room.
+func (l *ledger) addResting(id uint64, k key, kind uint32, parent *inode, name string) uint32 {
+	if l.broken.Load() {
+		return 0
+	}
+	at := l.name(id, parent.id, name)
+	if at == 0 {
+		return 0
+	}
+	ref := l.alloc(0)
+	if ref == 0 {
+		l.drop(at)
+		return 0
+	}
+	s := (*nodeSlot)(l.at(ref))
+	s.id, s.dev, s.ino, s.birth = id, k.dev, k.ino, k.birth
+	s.nlookup, s.mode, s.link = 1, kind, at
+	s.flags.Store(0)
+	s.kind.Store(slotNode)
+	return ref
+}
+
 // lookups notes n.nlookup; it needs the table's shard of the key.
 func (l *ledger) lookups(n *inode) {
 	if l == nil {
@@ -353,7 +379,14 @@ func (l *ledger) flag(n *inode, flag uint32, on bool) {
 
 // link enters a name of n and returns its slot, 0 when n is not entered.
 func (l *ledger) link(n, parent *inode, name string) uint32 {
-	if l == nil || n.slot.Load() == 0 || len(name) > unix.NAME_MAX {
+	if l == nil || n.slot.Load() == 0 {
+		return 0
+	}
+	return l.name(n.id, parent.id, name)
+}
+
+func (l *ledger) name(node, parent uint64, name string) uint32 {
+	if len(name) > unix.NAME_MAX {
 		return 0
 	}
 	ref := l.alloc(classFor(linkHead + len(name)))
@@ -361,7 +394,7 @@ func (l *ledger) link(n, parent *inode, name string) uint32 {
 		return 0
 	}
 	s := (*linkSlot)(l.at(ref))
-	s.node, s.parent, s.seq, s.size = n.id, parent.id, l.head.links.Add(1), uint32(len(name))
+	s.node, s.parent, s.seq, s.size = node, parent, l.head.links.Add(1), uint32(len(name))
 	copy(l.mem[int(ref)<<6+linkHead:], name)
 	s.kind.Store(slotLink)
 	return ref

@@ -26,13 +26,7 @@ func (o *overlay) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirE
 		var sx sys.Stat
 		made := o.makes.start()
 		if sys.StatAt(dir, e.Name, &sx) == nil {
-			child, isNew := o.ref(n, e.Name, &sx)
-			if isNew {
-				o.noteOutside(child, &sx, made)
-			} else {
-				o.afresh(child, &in.InHeader, dir, e.Name, &sx)
-			}
-			o.fillEntry(child, &sx, eo)
+			o.lookedUp(&in.InHeader, n, dir, e.Name, &sx, made, eo)
 			out.FixMode(sx.Mode)
 		}
 		return true

@@ -51,17 +51,27 @@ func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out 
 	if is != name && o.hidden(parent, is) {
 		return fuse.ENOENT
 	}
-	n, isNew := o.ref(parent, is, &sx)
-	if isNew {
-		o.noteOutside(n, &sx, made)
-	} else {
-		o.afresh(n, in, d.fd, name, &sx)
-	}
-	o.fillEntry(n, &sx, out)
+	o.lookedUp(in, parent, d.fd, is, &sx, made, out)
 	if is != name {
 		out.EntryValid, out.EntryValidNsec = 0, 0
 	}
 	return fuse.OK
+}
+
+// lookedUp answers with what was found under a name in a directory, which counts as a
+// reference to it. made was taken before the source was asked.
+func (o *overlay) lookedUp(in *fuse.InHeader, parent *inode, dir int, name string, sx *sys.Stat, made moveMark, out *fuse.EntryOut) {
+	id := o.rest(parent, name, sx)
+	if id == 0 {
+		n, isNew := o.ref(parent, name, sx)
+		if isNew {
+			o.noteOutside(n, sx, made)
+		} else {
+			o.afresh(n, in, dir, name, sx)
+		}
+		id = n.id
+	}
+	o.fillEntry(id, sx, out)
 }
 
 // afresh is for the attributes of an inode that the kernel knows already, before they
@@ -83,7 +93,7 @@ func (o *overlay) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx *
 func (o *overlay) entry(parent *inode, d *dirfd, name string, sx *sys.Stat, out *fuse.EntryOut) (n *inode, is string) {
 	is = o.spelled(parent, d, name, sx)
 	n, _ = o.ref(parent, is, sx)
-	o.fillEntry(n, sx, out)
+	o.fillEntry(n.id, sx, out)
 	if is != name {
 		out.EntryValid, out.EntryValidNsec = 0, 0
 	}

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -82,6 +83,12 @@ func mountTest(t *testing.T, change func(*Options)) *fixture {
 	}
 	f := &fixture{t: t, dir: dir, src: fmt.Sprintf("/proc/self/fd/%d", source.Fd()), rec: &recorder{}}
 	opt := Options{Source: source, Mountpoint: dir, Observer: f.rec, AllowOther: os.Geteuid() == 0}
+	// As mountd does. Without a ledger nothing rests.
+	if opt.Ledger, err = NewLedger(); err == nil {
+		t.Cleanup(func() { opt.Ledger.Close() })
+	} else if !errors.Is(err, errors.ErrUnsupported) {
+		t.Fatal(err)
+	}
 	if change != nil {
 		change(&opt)
 	}

@@ -85,7 +85,7 @@ func (o *overlay) createdBefore(h *handle, out *fuse.CreateOut) fuse.Status {
 	if err := sys.StatFD(h.fd, &sx); err != nil {
 		return status(err)
 	}
-	o.fillEntry(h.node, &sx, &out.EntryOut)
+	o.fillEntry(h.node.id, &sx, &out.EntryOut)
 	out.Fh, out.OpenFlags = h.fh, openFlags(h.flags)
 	return fuse.OK
 }

@@ -199,6 +199,12 @@ func (s *Server) SetOutside(on bool) {
 				s.fs.notifier.entry(l.parent.id, l.name)
 			}
 		}
+		for _, r := range s.fs.table.restingNames(i) { // of which no page is in the cache
+			s.fs.notifier.attrs(r.id)
+			if !newEpoch {
+				s.fs.notifier.entry(r.parent, r.name)
+			}
+		}
 	}
 }
 

@@ -27,11 +27,14 @@ type table struct {
 	count  atomic.Int64
 	byKey  [shards]struct {
 		sync.Mutex
-		m map[key]*inode // its mutex guards m and nlookup of the inodes with such keys
+		m       map[key]*inode // its mutex guards the rest, and nlookup of the inodes with such keys
+		resting slotIndex      // by key; see resting.go
+		records records
 	}
 	byID [shards]struct {
 		sync.RWMutex
-		m map[uint64]*inode
+		m       map[uint64]*inode
+		resting slotIndex // by node id
 	}
 }
 
@@ -48,20 +51,33 @@ func keyShard(k key) uint64 { return (k.ino ^ k.ino>>7) % shards }
 
 // get returns the inode with a node id, or nil.
 func (t *table) get(id uint64) *inode {
+	n, k, rests := t.look(id)
+	if rests {
+		return t.wake(id, k)
+	}
+	return n
+}
+
+// look is get that wakes nobody: the inode, or the key of the file that rests.
+func (t *table) look(id uint64) (n *inode, k key, rests bool) {
 	s := &t.byID[id%shards]
 	s.RLock()
-	n := s.m[id]
-	s.RUnlock()
-	return n
+	defer s.RUnlock()
+	if n = s.m[id]; n == nil && s.resting.used > 0 {
+		k, rests = t.restingKey(id)
+	}
+	return n, k, rests
 }
 
 // find returns the inode with a key, without counting a reference, or nil.
 func (t *table) find(k key) *inode {
 	s := &t.byKey[keyShard(k)]
 	s.Lock()
-	n := s.m[k]
-	s.Unlock()
-	return n
+	defer s.Unlock()
+	if n := s.m[k]; n != nil {
+		return n
+	}
+	return t.wakeLocked(k)
 }
 
 // ref returns the inode with the key and counts one reference. A missing one
@@ -70,7 +86,10 @@ func (t *table) ref(k key, fresh func(id uint64) *inode) (n *inode, isNew bool) 
 	s := &t.byKey[keyShard(k)]
 	s.Lock()
 	defer s.Unlock()
-	if n = s.m[k]; n != nil {
+	if n = s.m[k]; n == nil {
+		n = t.wakeLocked(k)
+	}
+	if n != nil {
 		n.nlookup++
 		t.ledger.lookups(n)
 		return n, false
@@ -108,9 +127,17 @@ func (t *table) detach(n *inode) {
 	s.Unlock()
 }
 
-// forget takes back count references and reports whether they were the last.
+// forget takes back count references and reports whether they were the last of an
+// inode.
 func (t *table) forget(id, count uint64) (n *inode, gone bool) {
-	if n = t.get(id); n == nil {
+	n, k, rests := t.look(id)
+	if rests {
+		if t.forgetResting(id, count, k) {
+			return nil, false
+		}
+		n = t.get(id)
+	}
+	if n == nil {
 		return nil, false
 	}
 	s := &t.byKey[keyShard(n.key)]

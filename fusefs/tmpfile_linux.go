@@ -42,7 +42,7 @@ func (o *overlay) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.Create
 	n, _ := o.table.ref(k, func(id uint64) *inode {
 		return &inode{fs: o, id: id, key: k, kind: unix.S_IFREG, gone: true}
 	})
-	o.fillEntry(n, &sx, &out.EntryOut)
+	o.fillEntry(n.id, &sx, &out.EntryOut)
 	o.created(n, o.caller(&in.InHeader, true), fd, in, &sx, &out.OpenOut)
 	return fuse.OK
 }

@@ -1,0 +1,340 @@
+//go:build linux || darwin
+
+package fusefs
+
+import (
+	"unsafe"
+
+	"cachebro/fusefs/sys"
+
+	"golang.org/x/sys/unix"
+)
+
+// A file that the kernel has only looked up rests: of it there is no inode but a record
+// of 24 bytes beside its entry in the ledger, which holds the rest. One look at a tree
+// of a million files would otherwise make a million inodes, for which nobody asks
+// again. The first request that names such a file wakes it: the inode is made, and
+// stays until the kernel forgets it. Without a ledger nothing rests.
+//
+// A file rests only when it is regular, has one name, and nobody can write to the
+// source without going through the mount. No page of it is in the kernel's cache,
+// because it was never opened.
+
+// record is what of a resting file is not in the ledger. The number of its record
+// is in its node's slot.
+type record struct {
+	parent       *inode
+	mtime, ctime int64 // see seen
+}
+
+// recordChunk records are allocated at once.
+const recordChunk = 256
+
+// records are those of one shard of keys.
+type records struct {
+	chunks []*[recordChunk]record
+	free   []uint32
+}
+
+func (r *records) at(i uint32) *record { return &r.chunks[i/recordChunk][i%recordChunk] }
+
+func (r *records) take() uint32 {
+	if len(r.free) == 0 {
+		first := uint32(len(r.chunks) * recordChunk)
+		r.chunks = append(r.chunks, new([recordChunk]record))
+		if cap(r.free) < recordChunk {
+			r.free = make([]uint32, 0, recordChunk)
+		}
+		for i := uint32(recordChunk); i > 0; i-- {
+			r.free = append(r.free, first+i-1)
+		}
+	}
+	i := r.free[len(r.free)-1]
+	r.free = r.free[:len(r.free)-1]
+	return i
+}
+
+// give takes a record back. When none is left in use, the memory goes.
+func (r *records) give(i uint32) {
+	*r.at(i) = record{}
+	if r.free = append(r.free, i); len(r.free) == len(r.chunks)*recordChunk {
+		*r = records{}
+	}
+}
+
+// slotIndex finds slots of the ledger by a hash: a table of open addressing. A cell
+// is a slot's number, below 1<<24 (ledgerMax), and above it 8 bits of the hash,
+// which spare most looks into the ledger.
+type slotIndex struct {
+	cells []uint32
+	used  int
+}
+
+const (
+	slotBits   = 24
+	leastCells = 16
+)
+
+// mix spreads a number over 64 bits.
+func mix(x uint64) uint64 {
+	x ^= x >> 32
+	x *= 0xd6e8feb86659fd93
+	x ^= x >> 32
+	x *= 0xd6e8feb86659fd93
+	return x ^ x>>32
+}
+
+func (k key) hash() uint64 { return mix(k.ino ^ mix(uint64(k.birth)^k.dev<<1)) }
+
+func (x *slotIndex) home(hash uint64) int { return int(hash >> 32 * uint64(len(x.cells)) >> 32) }
+
+func (x *slotIndex) after(i int) int {
+	if i++; i == len(x.cells) {
+		return 0
+	}
+	return i
+}
+
+// find returns the first slot with this hash for which is says so, 0 if there is none.
+func (x *slotIndex) find(hash uint64, is func(slot uint32) bool) uint32 {
+	if x.used == 0 {
+		return 0
+	}
+	for i := x.home(hash); x.cells[i] != 0; i = x.after(i) {
+		if c := x.cells[i]; c>>slotBits == uint32(hash&0xff) {
+			if slot := c & (1<<slotBits - 1); is(slot) {
+				return slot
+			}
+		}
+	}
+	return 0
+}
+
+// add enters a slot; hashOf tells the hashes of those that are there.
+func (x *slotIndex) add(slot uint32, hashOf func(slot uint32) uint64) {
+	if (x.used+1)*5 > len(x.cells)*4 {
+		old := x.cells
+		x.cells = make([]uint32, max(leastCells, len(old)+len(old)/2))
+		for _, c := range old {
+			if c != 0 {
+				x.set(c&(1<<slotBits-1), hashOf)
+			}
+		}
+	}
+	x.set(slot, hashOf)
+	x.used++
+}
+
+func (x *slotIndex) set(slot uint32, hashOf func(slot uint32) uint64) {
+	hash := hashOf(slot)
+	i := x.home(hash)
+	for x.cells[i] != 0 {
+		i = x.after(i)
+	}
+	x.cells[i] = uint32(hash&0xff)<<slotBits | slot
+}
+
+// remove takes a slot out, and moves those behind it to where find meets them.
+func (x *slotIndex) remove(slot uint32, hashOf func(slot uint32) uint64) {
+	if x.used--; x.used == 0 {
+		*x = slotIndex{}
+		return
+	}
+	i := x.home(hashOf(slot))
+	for x.cells[i]&(1<<slotBits-1) != slot {
+		i = x.after(i)
+	}
+	x.cells[i] = 0
+	for j := x.after(i); x.cells[j] != 0; j = x.after(j) {
+		// What lies at j may move to the gap at i unless its home is between them.
+		home := x.home(hashOf(x.cells[j] & (1<<slotBits - 1)))
+		if i <= j && i < home && home <= j || i > j && (home > i || home <= j) {
+			continue
+		}
+		x.cells[i], x.cells[j] = x.cells[j], 0
+		i = j
+	}
+}
+
+// The node's slot of a resting file; see nodeSlot.
+func (l *ledger) node(slot uint32) *nodeSlot { return (*nodeSlot)(l.at(slot)) }
+
+func (l *ledger) keyAt(slot uint32) key {
+	s := l.node(slot)
+	return key{s.dev, s.ino, s.birth}
+}
+
+func (l *ledger) keyHash(slot uint32) uint64 { return l.keyAt(slot).hash() }
+func (l *ledger) idHash(slot uint32) uint64  { return mix(l.node(slot).id) }
+
+// named reports whether the name in a slot is this one.
+func (l *ledger) named(ref uint32, name string) bool {
+	at := int(ref)<<6 + linkHead
+	n := int((*linkSlot)(l.at(ref)).size)
+	return n == len(name) && unsafe.String(&l.mem[at], n) == name
+}
+
+// maxRestSize: the size has 32 bits.
+const maxRestSize = 1<<32 - 1
+
+// rest counts a reference to a file that sx describes, without an inode, and
+// returns its node id. 0: it has an inode already, needs one, or something about it is
+// news.
+func (o *overlay) rest(parent *inode, name string, sx *sys.Stat) uint64 {
+	if o.ledger == nil || sx.Mode&unix.S_IFMT != unix.S_IFREG || sx.Nlink != 1 || sx.Size > maxRestSize ||
+		len(name) == 0 || o.outside.Load() {
+		return 0
+	}
+	return o.table.rest(keyOf(sx), parent, name, sx)
+}
+
+func (t *table) rest(k key, parent *inode, name string, sx *sys.Stat) uint64 {
+	l := t.ledger
+	s := &t.byKey[keyShard(k)]
+	s.Lock()
+	defer s.Unlock()
+	if s.m[k] != nil {
+		return 0
+	}
+	if slot := t.restingLocked(k); slot != 0 {
+		n, r := l.node(slot), s.records.at(l.node(slot).record)
+		if r.parent != parent || r.mtime != sx.Mtime || r.ctime != sx.Ctime || n.size != uint32(sx.Size) || !l.named(n.link, name) {
+			return 0
+		}
+		n.nlookup++
+		return n.id
+	}
+	id := t.nextID.Add(1)
+	slot := l.addResting(id, k, sx.Mode&unix.S_IFMT, parent, name)
+	if slot == 0 {
+		return 0
+	}
+	n := l.node(slot)
+	n.size, n.record = uint32(sx.Size), s.records.take()
+	*s.records.at(n.record) = record{parent: parent, mtime: sx.Mtime, ctime: sx.Ctime}
+	s.resting.add(slot, l.keyHash)
+	i := &t.byID[id%shards]
+	i.Lock()
+	i.resting.add(slot, l.idHash)
+	i.Unlock()
+	t.count.Add(1)
+	return id
+}
+
+// restingLocked returns the slot of the resting file with a key; it needs the key's
+// shard.
+func (t *table) restingLocked(k key) uint32 {
+	return t.byKey[keyShard(k)].resting.find(k.hash(), func(slot uint32) bool { return t.ledger.keyAt(slot) == k })
+}
+
+// restingKey returns the key of a resting file. It needs the id's shard, which keeps
+// the slot what it is.
+func (t *table) restingKey(id uint64) (k key, ok bool) {
+	slot := t.byID[id%shards].resting.find(mix(id), func(slot uint32) bool { return t.ledger.node(slot).id == id })
+	if slot == 0 {
+		return key{}, false
+	}
+	return t.ledger.keyAt(slot), true
+}
+
+// unrestLocked takes a file out of the tables of those that rest, and needs both of its
+// shards.
+func (t *table) unrestLocked(k key, slot uint32) {
+	l := t.ledger
+	s := &t.byKey[keyShard(k)]
+	s.resting.remove(slot, l.keyHash)
+	t.byID[l.node(slot).id%shards].resting.remove(slot, l.idHash)
+	s.records.give(l.node(slot).record)
+}
+
+// wakeLocked makes the inode of the resting file with a key, nil if none has it. It
+// needs the key's shard.
+func (t *table) wakeLocked(k key) *inode {
+	if t.ledger == nil {
+		return nil
+	}
+	slot := t.restingLocked(k)
+	if slot == 0 {
+		return nil
+	}
+	l, s := t.ledger, &t.byKey[keyShard(k)]
+	e := l.node(slot)
+	r := s.records.at(e.record)
+	n := &inode{fs: r.parent.fs, id: e.id, key: k, kind: e.mode, nlookup: e.nlookup}
+	n.link = link{parent: r.parent, name: l.linkName(e.link), slot: e.link}
+	n.seen = seen{known: true, mtime: r.mtime, ctime: r.ctime, size: int64(e.size)}
+	n.slot.Store(slot)
+	i := &t.byID[n.id%shards]
+	i.Lock()
+	t.unrestLocked(k, slot)
+	i.m[n.id] = n
+	i.Unlock()
+	s.m[k] = n
+	return n
+}
+
+// wake returns the inode of a file that rested under this id and key a moment ago.
+func (t *table) wake(id uint64, k key) *inode {
+	s := &t.byKey[keyShard(k)]
+	s.Lock()
+	n := s.m[k]
+	if n == nil {
+		n = t.wakeLocked(k)
+	}
+	s.Unlock()
+	if n != nil && n.id == id {
+		return n
+	}
+	// It was woken and lost its last name, or was forgotten.
+	i := &t.byID[id%shards]
+	i.RLock()
+	defer i.RUnlock()
+	return i.m[id]
+}
+
+// forgetResting is forget for a file that rested a moment ago. done is false when it
+// does not any more.
+func (t *table) forgetResting(id, count uint64, k key) (done bool) {
+	l, s := t.ledger, &t.byKey[keyShard(k)]
+	s.Lock()
+	defer s.Unlock()
+	slot := t.restingLocked(k)
+	if slot == 0 || l.node(slot).id != id {
+		return false
+	}
+	e := l.node(slot)
+	if e.nlookup > count {
+		e.nlookup -= count
+		return true
+	}
+	i := &t.byID[id%shards]
+	i.Lock()
+	t.unrestLocked(k, slot)
+	i.Unlock()
+	name := e.link
+	l.drop(slot)
+	l.drop(name)
+	t.count.Add(-1)
+	return true
+}
+
+// restingNames are the resting files of one shard of ids, for SetOutside.
+func (t *table) restingNames(shard int) (all []restingName) {
+	i := &t.byID[shard]
+	i.RLock()
+	defer i.RUnlock()
+	for _, c := range i.resting.cells {
+		if c == 0 {
+			continue
+		}
+		e := t.ledger.node(c & (1<<slotBits - 1))
+		l := (*linkSlot)(t.ledger.at(e.link))
+		all = append(all, restingName{e.id, l.parent, t.ledger.linkName(e.link)})
+	}
+	return all
+}
+
+type restingName struct {
+	id, parent uint64
+	name       string
+}
