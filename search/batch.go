@@ -55,12 +55,15 @@ func (b *batch) commit(ctx context.Context, seq uint64, last bool) error {
 	return b.write(seq, last)
 }
 
-// analyse makes the documents, on all cores.
+// analyse makes the documents, on all cores while nobody waits for one.
 func (b *batch) analyse(ctx context.Context) error {
 	x := b.x
 	b.ready = make([]prepared, len(b.take_))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(x.workers())
+	if x.opt.Asked != nil && x.opt.Asked() {
+		g.SetLimit(1)
+	}
 	for i, v := range b.take_ {
 		g.Go(func() error {
 			if gctx.Err() != nil {

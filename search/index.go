@@ -54,8 +54,11 @@ type Options struct {
 	// MaxFile is the size in bytes above which a file is not indexed (it is
 	// still scanned by exact queries); 0: 2 MiB.
 	MaxFile int
-	// Workers for verification and indexing; 0: the number of CPUs.
+	// Workers for verification and indexing; 0: GOMAXPROCS.
 	Workers int
+	// Asked, if not nil, says whether somebody waits for answers at the moment. Then
+	// one worker indexes.
+	Asked func() bool
 	// Room, if not nil, says whether there is disk space for more of the index;
 	// without it the follower waits, and queries read what is not indexed.
 	Room func() bool

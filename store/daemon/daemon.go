@@ -60,9 +60,11 @@ type Options struct {
 	// MemoryLimit in bytes for the garbage collector to keep to while no more than
 	// two thirds of it are alive; 0: 160 MiB, < 0: none.
 	MemoryLimit int64
-	Store       store.Options
-	Shown       readers.Options
-	Results     results.Settings
+	// Workers for the index and for exact queries; 0: GOMAXPROCS.
+	Workers int
+	Store   store.Options
+	Shown   readers.Options
+	Results results.Settings
 	// Embedder, if not nil, lets the search go by meaning too. Run does not
 	// close it.
 	Embedder search.Embedder
@@ -269,7 +271,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	}
 	paths := onwire.Paths{Root: o.Root, Mountpoint: d.survey.Mountpoint}
 	files := find.NewCorpus(ctx, d.store, d.source)
-	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Room: d.store.Room().Above})
+	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Workers: o.Workers, Room: d.store.Room().Above, Asked: d.asked})
 	if d.losses, err = lost.Open(d.store, d.shown, d.log, time.Now); err != nil {
 		return err
 	}

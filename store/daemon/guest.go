@@ -43,6 +43,10 @@ func (d *Daemon) awake() string {
 	return ""
 }
 
+// asked reports whether somebody waits for answers of ours at the moment: the index
+// leaves a processor to who does.
+func (d *Daemon) asked() bool { return d.server.Idle() < time.Second }
+
 // leave ends an idle daemon, after what retention would have done in the next
 // minutes. It reports whether the end has begun.
 func (d *Daemon) leave(ctx context.Context) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
@@ -13,6 +14,11 @@ import (
 	"cachebro/store/daemon"
 	"cachebro/store/wire"
 )
+
+// spareProcs is what GOMAXPROCS gets beyond the processors that there are. With all of
+// Go's own in use by the index, a request waits for one of them to be given back, 10 ms
+// and more; a thread of its own is put before those by the kernel.
+const spareProcs = 2
 
 // DaemonCommand is cachebro daemon.
 func DaemonCommand() cli.Command {
@@ -40,8 +46,11 @@ func DaemonCommand() cli.Command {
 				return err
 			}
 			limits.Siblings = func() []content.Sibling { return siblings(e, *root) }
+			workers := runtime.GOMAXPROCS(0)
+			runtime.GOMAXPROCS(workers + spareProcs)
 			o := daemon.Options{
-				Root: *root, Paths: e.Paths(), Version: cli.Version, Ignore: ignore.Options{ExcludesFile: e.ExcludesFile()}, Store: limits, Results: kept, Mirror: *mirror != "",
+				Workers: workers,
+				Root:    *root, Paths: e.Paths(), Version: cli.Version, Ignore: ignore.Options{ExcludesFile: e.ExcludesFile()}, Store: limits, Results: kept, Mirror: *mirror != "",
 				Tidy: func(ctx context.Context, state string) error { return tidyOther(ctx, e, state) },
 			}
 			if d, err := time.ParseDuration(e.Getenv("CACHEBRO_IDLE")); err == nil && d > 0 {

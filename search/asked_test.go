@@ -1,0 +1,51 @@
+package search
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cachebro/store"
+)
+
+// slowCorpus counts how many of its contents are read at a time.
+type slowCorpus struct {
+	*diskCorpus
+	reading, most atomic.Int32
+}
+
+func (c *slowCorpus) Content(h store.Hash) ([]byte, error) {
+	n := c.reading.Add(1)
+	defer c.reading.Add(-1)
+	for {
+		m := c.most.Load()
+		if n <= m || c.most.CompareAndSwap(m, n) {
+			break
+		}
+	}
+	time.Sleep(5 * time.Millisecond)
+	return c.diskCorpus.Content(h)
+}
+
+// While somebody waits for answers one worker indexes, else all of them: a read during
+// the first index of a large tree waited 135 ms in the worst of a hundred cases.
+func TestOneWorkerWhileAsked(t *testing.T) {
+	for _, asked := range []bool{true, false} {
+		c := &slowCorpus{diskCorpus: newDiskCorpus(t, t.TempDir())}
+		for n := range 40 {
+			c.write(t, fmt.Sprintf("f%d.go", n), fmt.Sprintf("package p\n\nfunc f%d() {}\n", n))
+		}
+		x := Open(t.TempDir(), c, Options{Workers: 4, Asked: func() bool { return asked }})
+		t.Cleanup(func() { x.Close() })
+		if err := x.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if most := c.most.Load(); asked && most != 1 || !asked && most < 2 {
+			t.Errorf("asked %v: %d at a time", asked, most)
+		}
+		if st := x.Stats(); st.Analysed != 40 || st.Lag != 0 {
+			t.Errorf("asked %v: %+v", asked, st)
+		}
+	}
+}
