@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -30,6 +31,7 @@ func tasks() []task {
 	return []task{
 		{"open+read+close, cached", us, readOps, readSome, readSome, nil, 0},
 		{"create+write+close, 4 KiB", us, writeOps, mkdir, func(dir string) error { return createMany(scratch(dir)) }, remove, 0},
+		{"unlink", us, writeOps, func(dir string) error { return errors.Join(mkdir(dir), createMany(scratch(dir))) }, func(dir string) error { return unlinkMany(scratch(dir)) }, remove, 0},
 		{"atomic save, 4 KiB", us, writeOps, mkdir, func(dir string) error { return saveMany(scratch(dir)) }, remove, 0},
 		{"git status, warm", ms, 1, warm("git", "status", "--porcelain"), warm("git", "status", "--porcelain"), nil, 0},
 		{"find, warm", ms, 1, warm("find", ".", "-newer", "/"), warm("find", ".", "-newer", "/"), nil, 0},
@@ -97,6 +99,15 @@ func content(i int) []byte {
 func createMany(dir string) error {
 	for i := range writeOps {
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%d.txt", i)), content(i), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func unlinkMany(dir string) error {
+	for i := range writeOps {
+		if err := os.Remove(filepath.Join(dir, fmt.Sprintf("f%d.txt", i))); err != nil {
 			return err
 		}
 	}

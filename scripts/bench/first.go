@@ -1,0 +1,157 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// firstIndex mounts dir and measures what reads over MCP take until its first index
+// is complete: by one client, or by several beside a writer. Then it says how long that
+// was, what the daemon used, and the most memory that it held. The project should
+// have no history yet.
+func firstIndex(binary, dir string, clients int, writer bool) error {
+	files, err := sample(dir, 400)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if out, err := exec.Command(binary, "mount", dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("mount: %w: %s", err, out)
+	}
+	var (
+		wg    sync.WaitGroup
+		over  atomic.Bool
+		mu    sync.Mutex // guards took and first
+		took  []time.Duration
+		first error
+	)
+	failed := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if first == nil {
+			first = err
+		}
+	}
+	for c := range clients {
+		wg.Go(func() {
+			ds, err := readOn(binary, dir, files, c, &over)
+			if err != nil {
+				failed(err)
+			}
+			mu.Lock()
+			took = append(took, ds...)
+			mu.Unlock()
+		})
+	}
+	if writer {
+		wg.Go(func() {
+			name := filepath.Join(dir, "bench-first.txt")
+			for i := 0; !over.Load(); i++ {
+				if err := os.WriteFile(name, content(i), 0o644); err != nil {
+					failed(err)
+					return
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			os.Remove(name)
+		})
+	}
+	pid, complete := 0, time.Time{}
+	for end := start.Add(90 * time.Second); complete.IsZero() && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		out, err := exec.Command(binary, "status", "--json", dir).Output()
+		if err != nil {
+			continue // it begins
+		}
+		var st struct {
+			PID   int                 `json:"daemon_pid"`
+			Scan  struct{ Done bool } `json:"baseline"`
+			Store struct{ Versions int }
+			Index struct {
+				Ready bool
+				Lag   int
+			}
+		}
+		if err := json.Unmarshal(out, &st); err != nil {
+			return err
+		}
+		if pid = st.PID; st.Scan.Done && st.Store.Versions >= len(files) && st.Index.Ready && st.Index.Lag <= 20 {
+			complete = time.Now()
+		}
+	}
+	over.Store(true)
+	wg.Wait()
+	if first != nil {
+		return first
+	}
+	if complete.IsZero() {
+		return fmt.Errorf("the index was not complete after 90 s")
+	}
+	fmt.Printf("first index: complete after %.1f s, processor time of the daemon %.1f s, most memory %d MB, %d reads\n",
+		complete.Sub(start).Seconds(), cpu(pid).Seconds(), peak(pid)>>20, len(took))
+	quantiles(fmt.Sprintf("%d clients, writer: %v", clients, writer), took)
+	return nil
+}
+
+// readOn reads files over a connection of its own until over.
+func readOn(binary, dir string, files []string, n int, over *atomic.Bool) (ds []time.Duration, err error) {
+	cmd := exec.Command(binary, "serve", "--reader=connection", dir)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	defer func() { in.Close(); _ = cmd.Wait() }()
+	c := &client{in: in, out: bufio.NewReaderSize(out, 1<<20)}
+	if _, err := c.call("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "bench", "version": "1"}}); err != nil {
+		return nil, err
+	}
+	if _, err := io.WriteString(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
+		return nil, err
+	}
+	for i := n * 37; !over.Load(); i++ {
+		rel, err := filepath.Rel(dir, files[i%len(files)])
+		if err != nil {
+			return nil, err
+		}
+		d, _, err := c.read(rel)
+		if err != nil {
+			if strings.Contains(err.Error(), "binary") {
+				continue
+			}
+			return nil, err
+		}
+		ds = append(ds, d)
+		time.Sleep(10 * time.Millisecond) // as an agent, which thinks
+	}
+	return ds, nil
+}
+
+// peak is the most memory that a process held.
+func peak(pid int) (bytes int64) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmHWM:" {
+			bytes, _ = strconv.ParseInt(f[1], 10, 64)
+		}
+	}
+	return bytes << 10
+}
