@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -192,5 +193,40 @@ func TestRestingChangedUnderneath(t *testing.T) {
 	eventuallyOr(func() bool { return f.read("a") == "newer" })
 	if got := f.read("a"); got != "newer" {
 		t.Errorf("read %q", got)
+	}
+}
+
+// Files that rest when the server is killed are the same to its successor, under new
+// names too, and after that one was killed as well.
+func TestTakeOverResting(t *testing.T) {
+	h := newHeirs(t)
+	sh := func(script string) string {
+		t.Helper()
+		cmd := exec.Command("sh", "-c", `cd "$0" && exec bash -ec "$1"`, h.dir, script)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", script, err, out)
+		}
+		return string(out)
+	}
+	// Made underneath, so that the kernel only looks them up.
+	src := fmt.Sprintf("/proc/self/fd/%d", h.source.Fd())
+	if err := os.Mkdir(filepath.Join(src, "d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		if err := os.WriteFile(filepath.Join(src, "d", fmt.Sprint("f", i)), fmt.Appendf(nil, "%d\n", i), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sh("find d -size +1")
+	h.next()
+	if got := sh("cat d/f17; mv d/f18 d/g18; mv d e; cat e/g18; echo more >>e/f19; cat e/f19; rm e/f20"); got != "17\n18\n19\nmore\n" {
+		t.Errorf("%q", got)
+	}
+	sh("find e -size +1")
+	h.next()
+	if got := sh("cat e/g18 e/f19 e/f21; ls e | wc -l; rm -r e; ls"); got != "18\n19\nmore\n21\n199\n" {
+		t.Errorf("%q", got)
 	}
 }

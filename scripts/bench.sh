@@ -6,7 +6,9 @@
 # Usage: scripts/bench.sh [RUNS] [ONLY]
 # CACHEBRO_BENCH_TREE: a tree to copy instead of the Go source tree;
 # CACHEBRO_BENCH_DIR: where to work instead of the temp directory;
-# CACHEBRO_BENCH_SCALE: numbers of files for the last table, up to 200000, say.
+# CACHEBRO_BENCH_SCALE: numbers of files for the tables of growth, up to 200000, say.
+# ONLY day: a developer's day; growth: what a project costs as it grows (not without
+# being asked for); first-index: reads during the first index.
 set -eu
 cd "$(dirname "$0")/.."
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
@@ -50,6 +52,16 @@ scaling() {
 }
 if [ "$only" = seams ]; then # Linux's own file calls beside the portable ones, on copies of their own
 	scripts/bench/seams.sh "$runs"
+	exit 0
+fi
+if [ "$only" = day ]; then # in a repository of our own
+	mkdir "$work/day"
+	scripts/bench/day.sh "$cb" "$work/bin/loopback" "$work/day" . "$runs"
+	exit 0
+fi
+if [ "$only" = growth ]; then
+	# shellcheck disable=SC2086
+	scripts/bench/growth.sh "$cb" "$work" ${CACHEBRO_BENCH_SCALE:-10000 100000}
 	exit 0
 fi
 if [ "$only" = scaling ]; then # which needs no copies
@@ -120,3 +132,15 @@ case "$only" in "" | results*) "$work/bin/results" -cachebro "$cb" ;; esac
 case "$only" in "" | hook*) go run ./scripts/hooktime -cachebro "$cb" || echo "(above the targets)" ;; esac
 
 case scaling in *"$only"*) scaling ;; esac
+case "$only" in "" | first-index) # its reads, by one client, and by ten beside a writer
+	for clients in 1 10; do
+		cp -r "$tree" "$work/many-first$clients"
+		"$work/bin/bench" -cachebro "$cb" -first-index $clients "$work/many-first$clients"
+		"$cb" umount "$work/many-first$clients" >/dev/null
+	done
+	;;
+esac
+if [ -z "$only" ]; then
+	mkdir "$work/day"
+	scripts/bench/day.sh "$cb" "$work/bin/loopback" "$work/day" . "$runs"
+fi
