@@ -17,7 +17,8 @@
 //
 // An inode is known by device, inode number and birth time. Node ids, the
 // kernel's names for inodes, count upwards and are never used twice. No inode
-// holds a descriptor; a bounded set of directories does.
+// holds a descriptor; a bounded set of directories does. A file that the kernel only
+// looked up has no inode yet; see resting.go.
 //
 // # What counts as closed
 //
