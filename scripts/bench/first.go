@@ -18,7 +18,7 @@ import (
 )
 
 // firstIndex mounts dir and measures what reads over MCP take until its first index
-// is complete: by one client, or by several beside a writer. Then it says how long that
+// is complete, for 90 s at most: by one client, or by several beside a writer. Then it says how long that
 // was, what the daemon used, and the most memory that it held. The project should
 // have no history yet.
 func firstIndex(binary, dir string, clients int, writer bool) error {
@@ -86,20 +86,25 @@ func firstIndex(binary, dir string, clients int, writer bool) error {
 		if err := json.Unmarshal(out, &st); err != nil {
 			return err
 		}
-		if pid = st.PID; st.Scan.Done && st.Store.Versions >= len(files) && st.Index.Ready && st.Index.Lag <= 20 {
+		if pid = st.PID; st.Scan.Done && st.Store.Versions >= len(files) && st.Index.Ready && (writer || st.Index.Lag <= 20) { // of what is written all the time something is always left
 			complete = time.Now()
 		}
 	}
+	lasted := time.Since(start)
 	over.Store(true)
 	wg.Wait()
 	if first != nil {
 		return first
 	}
-	if complete.IsZero() {
-		return fmt.Errorf("the index was not complete after 90 s")
+	if len(took) == 0 {
+		return fmt.Errorf("nobody read anything within %v", lasted)
 	}
-	fmt.Printf("first index: complete after %.1f s, processor time of the daemon %.1f s, most memory %d MB, %d reads\n",
-		complete.Sub(start).Seconds(), cpu(pid).Seconds(), peak(pid)>>20, len(took))
+	how := "not complete"
+	if !complete.IsZero() {
+		how = "complete"
+	}
+	fmt.Printf("first index: %s after %.1f s, processor time of the daemon %.1f s, most memory %d MB, %d reads\n",
+		how, lasted.Seconds(), cpu(pid).Seconds(), peak(pid)>>20, len(took))
 	quantiles(fmt.Sprintf("%d clients, writer: %v", clients, writer), took)
 	return nil
 }
