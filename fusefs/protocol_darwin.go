@@ -15,6 +15,18 @@ import (
 // truncates, a rename that replaces nothing, and FALLOCATE.
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_RENAME_EXCL | fuse.CAP_ALLOCATE
 
+// pcCaseSensitive of <sys/unistd.h> asks whether names that differ in case differ.
+const pcCaseSensitive = 11
+
+// capabilitiesOf are asked for beside them because of the source: a rename that changes
+// only case comes to us if the kernel knows that the volume ignores it.
+func capabilitiesOf(source int) uint64 {
+	if v, err := unix.Fpathconf(source, pcCaseSensitive); err == nil && v == 0 {
+		return fuse.CAP_CASE_INSENSITIVE
+	}
+	return 0
+}
+
 // resending: nothing can be sent once more.
 const resending = 0
 

@@ -13,6 +13,9 @@ import (
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_NO_OPENDIR_SUPPORT |
 	fuse.CAP_HANDLE_KILLPRIV_V2 | fuse.CAP_ASYNC_DIO | fuse.CAP_HAS_RESEND
 
+// capabilitiesOf: nothing depends on the source.
+func capabilitiesOf(int) uint64 { return 0 }
+
 // resending are the bits of INIT by which a kernel says that it can send once more what
 // was not answered.
 const resending = fuse.CAP_INIT_EXT | fuse.CAP_HAS_RESEND

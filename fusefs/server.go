@@ -102,7 +102,7 @@ func (s *Server) protocol() *fuse.MountOptions {
 		EnableSymlinkCaching:     true,
 		ExplicitDataCacheControl: true, // times that our own writes change drop no pages
 		Logger:                   slog.NewLogLogger(s.fs.log.Handler(), slog.LevelWarn),
-		ExtraCapabilities:        capabilities,
+		ExtraCapabilities:        capabilities | capabilitiesOf(int(s.opt.Source.Fd())),
 		// Passthrough would forbid stacking another file system on the mount.
 		DisabledCapabilities: fuse.CAP_PASSTHROUGH | fuse.CAP_NO_OPEN_SUPPORT,
 	}

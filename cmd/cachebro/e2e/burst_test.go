@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"math/rand"
 	"os"
 	"path/filepath"
@@ -73,7 +72,7 @@ func (s *burst) one() {
 			_ = os.Rename(from, to)
 		}
 	case 21:
-		_ = unix.Renameat2(unix.AT_FDCWD, s.file(), unix.AT_FDCWD, s.file(), unix.RENAME_EXCHANGE)
+		_ = exchange(s.file(), s.file())
 	case 22:
 		_ = os.Symlink("f0", s.file())
 	case 23:
@@ -88,7 +87,7 @@ func (s *burst) one() {
 	case 26:
 		s.open(os.O_RDWR, s.mapped)
 	case 27:
-		s.nameless()
+		nameless(s.dir(), s.file(), s.text())
 	case 28:
 		_ = os.Chtimes(s.file(), time.Now(), time.Unix(int64(1e9+s.r.Intn(1e6)), 0))
 	case 29:
@@ -133,15 +132,4 @@ func (s *burst) mapped(f *os.File) {
 		m[0] = byte('0' + s.r.Intn(10))
 		_ = unix.Msync(m, unix.MS_SYNC)
 	}
-}
-
-// nameless makes a file without a name, then gives it one.
-func (s *burst) nameless() {
-	fd, err := unix.Open(s.dir(), unix.O_TMPFILE|unix.O_RDWR, 0o644)
-	if err != nil {
-		return
-	}
-	defer unix.Close(fd)
-	_, _ = unix.Write(fd, []byte(s.text()))
-	_ = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.AT_FDCWD, s.file(), unix.AT_SYMLINK_FOLLOW)
 }

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // What comes under a tracked name from an ignored one, by an exchange, is a
@@ -11,7 +9,7 @@ import (
 func TestExchangeBetweenClasses(t *testing.T) {
 	p := newProject(t, map[string]string{".gitignore": "/out\n", "src": "tracked\n", "out": "ignored\n"})
 	p.mount()
-	if err := unix.Renameat2(unix.AT_FDCWD, p.path("src"), unix.AT_FDCWD, p.path("out"), unix.RENAME_EXCHANGE); err != nil {
+	if err := exchange(p.path("src"), p.path("out")); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.cb("show", p.path("src")); got != "ignored\n" {

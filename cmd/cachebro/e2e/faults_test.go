@@ -199,7 +199,7 @@ func TestStateDiskFull(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		t.Errorf("unmount the state: %v", err)
-		_ = syscall.Unmount(state, syscall.MNT_DETACH)
+		detach(state)
 	})
 	p.mount()
 	p.write("a.txt", "2\n")

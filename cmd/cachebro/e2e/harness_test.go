@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cachebro/fusefs/mounts"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -121,7 +123,7 @@ func (p *project) cleanup() {
 		}
 		if err != nil {
 			p.t.Errorf("umount: %v\n%s", err, out)
-			_ = syscall.Unmount(p.dir, syscall.MNT_DETACH)
+			detach(p.dir)
 		}
 	}
 	if p.t.Failed() {
@@ -196,8 +198,8 @@ func (p *project) process(sub string) int {
 }
 
 func mounted(dir string) bool {
-	table, _ := os.ReadFile("/proc/self/mounts")
-	return bytes.Contains(table, []byte(" "+dir+" fuse.cachebro "))
+	all, _ := mounts.Overlays()
+	return slices.ContainsFunc(all, func(m mounts.Mount) bool { return m.Point == dir })
 }
 
 func (p *project) command(args ...string) *exec.Cmd {

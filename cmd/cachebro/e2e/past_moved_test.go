@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // What git ignores is not looked at before it goes. By then its directory may have had other
@@ -47,7 +45,7 @@ func TestPastOfIgnoredFilesInMovedDirectories(t *testing.T) {
 		p.sh(`cd '` + kind + `'; ` + script)
 	}
 	d, e := p.path("exchanged/d"), p.path("exchanged/e")
-	if err := unix.Renameat2(unix.AT_FDCWD, d, unix.AT_FDCWD, e, unix.RENAME_EXCHANGE); err != nil {
+	if err := exchange(d, e); err != nil {
 		t.Fatal(err)
 	}
 	for kind := range kinds {

@@ -346,7 +346,7 @@ func (p *project) change(r *rand.Rand) {
 		_ = os.Mkdir(fresh(), 0o750)
 	case 11:
 		_ = os.Link(pick(all), fresh())
-		_ = unix.Renameat2(unix.AT_FDCWD, pick(all), unix.AT_FDCWD, pick(all), unix.RENAME_EXCHANGE)
+		_ = exchange(pick(all), pick(all))
 	}
 }
 
@@ -372,11 +372,7 @@ func TestPastUnderSignals(t *testing.T) {
 				return
 			case <-time.After(50 * time.Microsecond):
 			}
-			threads, _ := os.ReadDir("/proc/self/task")
-			for _, e := range threads {
-				tid, _ := strconv.Atoi(e.Name())
-				_ = unix.Tgkill(os.Getpid(), tid, syscall.SIGURG)
-			}
+			signalThreads(syscall.SIGURG)
 		}
 	}()
 	for i := range 8 { // each is another moment, of which the kernel knows nothing

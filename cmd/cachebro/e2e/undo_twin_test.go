@@ -32,7 +32,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		return func(d string) error {
 			var st unix.Stat_t
 			err := unix.Lstat(filepath.Join(d, name), &st)
-			if err == nil && st.Mode != want {
+			if err == nil && uint32(st.Mode) != want {
 				err = fmt.Errorf("%s has mode %o, had %o", name, st.Mode, want)
 			}
 			return err
@@ -80,7 +80,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		}
 	}
 	exchange := func(d, a, b string) error {
-		return unix.Renameat2(unix.AT_FDCWD, filepath.Join(d, a), unix.AT_FDCWD, filepath.Join(d, b), unix.RENAME_EXCHANGE)
+		return exchange(filepath.Join(d, a), filepath.Join(d, b))
 	}
 	const rules = "*.ign\nign/\n*.log\nlib/\n*.md\n"
 	inGit := func(d, name string) string { return filepath.Join(d, "../.git/twin", filepath.Base(d), name) }

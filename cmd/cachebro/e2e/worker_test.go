@@ -9,8 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 const workerArg = "e2e-worker"
@@ -56,7 +54,7 @@ func work(held map[string]*os.File, f []string) string {
 	case "rename":
 		err = os.Rename(f[1], f[2])
 	case "exchange":
-		err = unix.Renameat2(unix.AT_FDCWD, f[1], unix.AT_FDCWD, f[2], unix.RENAME_EXCHANGE)
+		err = exchange(f[1], f[2])
 	case "link":
 		err = os.Link(f[1], f[2])
 	case "unlink":

@@ -26,7 +26,7 @@ func (p *project) unmount() {
 	if mounted(p.dir) {
 		if out, err := p.try("umount", p.dir); err != nil {
 			p.t.Errorf("umount: %v\n%s", err, out)
-			_ = syscall.Unmount(p.dir, syscall.MNT_DETACH)
+			detach(p.dir)
 		}
 	}
 }

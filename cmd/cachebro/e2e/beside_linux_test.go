@@ -32,7 +32,7 @@ func (p *project) bind() (dir string) {
 	if err := syscall.Mount(p.base, at, "", syscall.MS_BIND, ""); err != nil {
 		p.t.Skipf("bind mount: %v", err)
 	}
-	p.t.Cleanup(func() { _ = syscall.Unmount(at, syscall.MNT_DETACH) })
+	p.t.Cleanup(func() { detach(at) })
 	return filepath.Join(at, "project")
 }
 
