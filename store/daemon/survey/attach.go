@@ -44,6 +44,7 @@ func (s *Survey) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 	s.source.Set(r.Files[0], "mountd")
 	s.log.Info("mount attached", "pid", a.PID, "mountpoint", a.Mountpoint, "again", again, "unmounted", a.Unmounted)
 	if a.Unmounted {
+		s.keep(keepScanned, "") // nothing was told since it left
 		s.source.Unmounted()
 	} else if scan, ok := s.scannedFor(a.PID); ok && !again {
 		s.baseline.trust(scan)
