@@ -86,11 +86,22 @@ func TestAttributesOvertaken(t *testing.T) {
 		},
 	}
 	for name, ask := range ask {
-		t.Run(name, func(t *testing.T) { attributesOvertaken(t, f, name, ask) })
+		t.Run(name, func(t *testing.T) {
+			// Once in thousands it is the kernel's doing, on a busy machine (see below).
+			// What we let be overtaken is there in every run.
+			stale := 0
+			for try := range 3 {
+				if stale = attributesOvertaken(t, f, fmt.Sprint(name, try), ask); stale == 0 {
+					return
+				}
+			}
+			t.Errorf("%d of 1500 times the old time of the directory was shown", stale)
+		})
 	}
 }
 
-func attributesOvertaken(t *testing.T, f *fixture, name string, ask func(d string, reader int) error) {
+// attributesOvertaken counts how often the old time was shown.
+func attributesOvertaken(t *testing.T, f *fixture, name string, ask func(d string, reader int) error) (stale int) {
 	rel := filepath.Join(name, "d")
 	d := filepath.Join(f.dir, rel)
 	if err := os.MkdirAll(d, 0o755); err != nil {
@@ -110,7 +121,6 @@ func attributesOvertaken(t *testing.T, f *fixture, name string, ask func(d strin
 			}
 		})
 	}
-	stale := 0
 	for i := range 1500 {
 		name := filepath.Join(d, fmt.Sprint(i))
 		var err error
@@ -130,7 +140,8 @@ func attributesOvertaken(t *testing.T, f *fixture, name string, ask func(d strin
 			t.Fatal(err)
 		}
 		// The kernel marks attributes as valid a moment before it sets them
-		// (fuse_change_attributes_common): only who asks again is sure.
+		// (fuse_change_attributes_common), and may be interrupted in between: only who
+		// asks again is sure, nearly.
 		for again := range 2 {
 			on, err := os.Stat(d)
 			if err != nil {
@@ -142,9 +153,7 @@ func attributesOvertaken(t *testing.T, f *fixture, name string, ask func(d strin
 			stale += again
 		}
 	}
-	if stale > 0 {
-		t.Errorf("%d of 1500 times the old time of the directory was shown", stale)
-	}
+	return stale
 }
 
 // TestBytesBeside: two ways lead to some files, and both change them, by
