@@ -19,6 +19,7 @@ const (
 	maxAncestry = 32
 	youth       = 2 * time.Second // in which a process may still become another by exec
 	maxProcs    = 4096            // remembered threads and processes; then all are forgotten
+	freePeeks   = 4               // files that a young program may begin to write before it is looked at less often
 )
 
 // sessionEnv are the variables that tell which agent session a process is of.
@@ -249,12 +250,19 @@ func (p *processes) refresh(c Caller) Caller {
 
 // peek looks whether a process that writes has become another program since it opened
 // the file, as with "command >file": at the close it may have ended, and tells no more
-// what it was started with. Nobody waits for that.
-func (p *processes) peek(proc *Process) {
+// what it was started with. Nobody waits for that, but it takes a thread of its own and
+// as much time as a third of making a file: a program that goes on making files is
+// looked at once in trustWrite, as all are who write. looks is false if nobody looks now.
+func (p *processes) peek(proc *Process) (looks bool) {
 	if p.commands.off || proc == nil || !proc.young() {
-		return
+		return false
 	}
-	p.commands.begin(func() {
+	now := time.Now().UnixNano()
+	if last := proc.peeked.Swap(now); proc.peeks.Add(1) > freePeeks && now-last < int64(trustWrite) {
+		proc.peeked.Store(last)
+		return false
+	}
+	return p.commands.begin(func() {
 		if st, err := procfs.ReadStat(int(proc.PID)); err == nil && st.Start == proc.Start && (st.Comm != proc.Comm || st.Image != 0 && st.Image != proc.Image) {
 			// Where its stack begins is known for good a moment after its arguments.
 			if _, err := commandLine(proc.PID); err == nil {

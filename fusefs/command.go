@@ -50,16 +50,17 @@ func (c *commands) read(p *Process) {
 
 // begin runs a look beside the requests, if there is a place for it. Nobody waits for
 // its end, on purpose: it comes when the process answers or is gone.
-func (c *commands) begin(look func()) {
+func (c *commands) begin(look func()) (begun bool) {
 	select {
 	case c.slots <- struct{}{}:
 	default:
-		return
+		return false
 	}
 	go func() {
 		defer func() { <-c.slots }()
 		look()
 	}()
+	return true
 }
 
 // commandLine reads the beginning of a command line. In the middle of an exec the new

@@ -9,7 +9,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
+	"cachebro/fusefs/procfs"
 	"cachebro/fusefs/sys"
 )
 
@@ -107,4 +109,26 @@ func TestUnreadableCommand(t *testing.T) {
 	}
 	open()
 	eventually(t, "end of the looks", func() bool { return len(f.srv.fs.procs.commands.slots) == 0 })
+}
+
+// A young program that makes many files is not looked at for each of them: that takes a
+// third of the time of making one. Its first files it may write for a program that it
+// becomes, as a shell does.
+func TestYoungProgramIsNotLookedAtForEachFile(t *testing.T) {
+	st, err := procfs.ReadStat(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	procs := newProcesses()
+	young := &Process{PID: uint32(os.Getpid()), Start: st.Start + 1<<20, Comm: st.Comm, Image: st.Image} // for three hours to come
+	looked, begin := 0, time.Now()
+	for range 1000 {
+		if procs.peek(young) {
+			looked++
+		}
+	}
+	if most := freePeeks + 1 + int(time.Since(begin)/trustWrite); looked < freePeeks || looked > most {
+		t.Errorf("looked %d times, %d to %d wanted", looked, freePeeks, most)
+	}
+	eventually(t, "another look later", func() bool { return procs.peek(young) })
 }

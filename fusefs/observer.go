@@ -31,6 +31,8 @@ type Process struct {
 	Session map[string]string // CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID, CACHEBRO_SESSION … as found in its environment
 
 	command atomic.Pointer[Command]
+	peeks   atomic.Int32 // looks whether it has become another program; see processes.peek
+	peeked  atomic.Int64 // the last of them: Unix time, ns
 }
 
 // Command is what a process was started with, as it stands in /proc: secrets included.
