@@ -123,11 +123,21 @@ func decodeVersion(key, val []byte) (Version, error) {
 	if len(key) != 9 {
 		return v, fmt.Errorf("%w: version key of %d bytes", ErrDamaged, len(key))
 	}
-	if err := decode(val, &v); err != nil {
+	v, err := versionIn(val)
+	if err != nil {
 		return v, err
 	}
 	v.Seq = binary.BigEndian.Uint64(key[1:])
 	return v, nil
+}
+
+// versionIn decodes a version, which lacks its number.
+func versionIn(enc []byte) (v Version, err error) {
+	if readVersion(enc, &v) {
+		return v, nil
+	}
+	v = Version{}
+	return v, decode(enc, &v)
 }
 
 // encodeCurrent is the value of a c key.
@@ -141,7 +151,8 @@ func decodeCurrent(val []byte) (Version, error) {
 	if len(val) < 8 {
 		return v, fmt.Errorf("%w: short current record", ErrDamaged)
 	}
-	if err := decode(val[8:], &v); err != nil {
+	v, err := versionIn(val[8:])
+	if err != nil {
 		return v, err
 	}
 	v.Seq = binary.BigEndian.Uint64(val)
