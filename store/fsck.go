@@ -1,11 +1,11 @@
 package store
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 
 	"cachebro/store/content"
@@ -57,13 +57,8 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 	}
 	b := s.newBatch()
 	defer b.discard()
-	if err := b.checkLog(ctx, c, vd.Bad); err != nil {
-		return c, err
-	}
-	if err := b.checkStrays(ctx, c); err != nil {
-		return c, err
-	}
-	if err := b.checkCounters(c); err != nil {
+	l := &look{seed: maphash.MakeSeed(), newest: map[Path]newest{}, lost: map[uint64]bool{}}
+	if err := b.checkLog(ctx, c, l, &vd); err != nil {
 		return c, err
 	}
 	if !repair || c.OK() {
@@ -74,7 +69,7 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 			return c, err
 		}
 	}
-	if err := b.recount(); err != nil {
+	if err := b.recount(c, l); err != nil {
 		return c, err
 	}
 	s.current.Clear()
@@ -84,66 +79,120 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 	return c, b.commit()
 }
 
-// checkLog compares each version with its keys, and queues repairs.
-func (b *batch) checkLog(ctx context.Context, c *Check, bad map[Hash]bool) error {
-	newest := map[Path]uint64{}
-	blocks := map[uint64]times{}
-	var fix []Version
+// look is what one walk through the log found, for the walks through its indexes: a
+// look-up for each version and each of its keys takes eight times as long.
+type look struct {
+	seed   maphash.Seed
+	want   []wanted // index keys, in the order of sum
+	have   []bool   // of want: the key is there
+	newest map[Path]newest
+	lost   map[uint64]bool // as in Check
+	top    uint64          // the highest number
+	files  uint64          // as in State, once the c keys are right
+}
+
+// wanted is an index key that a version has to have.
+type wanted struct{ sum, seq uint64 }
+
+// newest is the newest version of a path, and its record.
+type newest struct{ seq, sum uint64 }
+
+// found ticks an index key off; false: no version asks for it.
+func (l *look) found(key []byte) bool {
+	sum := maphash.Bytes(l.seed, key)
+	i, ok := slices.BinarySearchFunc(l.want, sum, func(w wanted, sum uint64) int { return cmp.Compare(w.sum, sum) })
+	if ok {
+		l.have[i] = true
+	}
+	return ok
+}
+
+// count counts the newest version of a path.
+func (l *look) count(v *Version) {
+	if !v.Deleted() && !isDir(v.Stat) {
+		l.files++
+	}
+}
+
+// keysOf are the index keys of a version.
+func keysOf(v *Version) [][]byte { return append(indexes(v), keyPath(v.Path, v.Seq)) }
+
+// checkLog reads each version, compares the log with its indexes, and queues repairs.
+func (b *batch) checkLog(ctx context.Context, c *Check, l *look, vd *content.Verified) error {
 	err := b.s.db.View(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kVersion}})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			if err := ctx.Err(); err != nil {
+		if err := b.checkVersions(ctx, txn, c, l, vd); err != nil {
+			return err
+		}
+		if err := b.checkCurrent(ctx, txn, c, l); err != nil {
+			return err
+		}
+		if err := b.checkIndexes(ctx, txn, c, l); err != nil {
+			return err
+		}
+		pieces, err := content.StrayPieces(ctx, txn)
+		for _, key := range pieces {
+			if err := b.stray(c, key); err != nil {
 				return err
 			}
-			var v Version
-			key := it.Item().KeyCopy(nil)
-			err := it.Item().Value(func(val []byte) (err error) { v, err = decodeVersion(key, val); return })
-			if err != nil {
-				c.problem("version %x: %v", key[1:], err)
-				if err := b.w.Del(key); err != nil {
-					return err
-				}
-				continue
-			}
-			c.Versions++
-			newest[v.Path] = v.Seq
-			blk := v.Seq / timeBlock
-			t, ok := blocks[blk]
-			blocks[blk] = t.with(&v, ok)
-			if v.Blob != (Hash{}) {
-				kept, err := content.Kept(txn, v.Blob)
-				if missing := !kept && err == nil; missing || bad[v.Blob] {
-					if missing {
-						c.problem("version %d (%q): its content is missing", v.Seq, string(v.Path))
-					}
-					c.Lost = append(c.Lost, v.Seq)
-					v.Blob, v.NoContent = Hash{}, "damaged"
-					fix = append(fix, v)
-				}
-			}
-			for _, ix := range append(indexes(&v), keyPath(v.Path, v.Seq)) {
-				if _, err := txn.Get(ix); errors.Is(err, badger.ErrKeyNotFound) {
-					c.problem("version %d: an index key is missing", v.Seq)
-					var val []byte
-					if ix[0] == kPath {
-						val = []byte{byte(v.Op), byte(v.Class)}
-					}
-					if err := b.w.Set(ix, val); err != nil {
-						return err
-					}
-				}
-			}
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	for _, v := range fix {
-		enc := encode(&v)
-		if err := b.w.Set(keyVersion(v.Seq), enc); err != nil {
+	return b.checkCounters(c, l)
+}
+
+// checkVersions reads the log and compares it with the contents and the time blocks.
+func (b *batch) checkVersions(ctx context.Context, txn *badger.Txn, c *Check, l *look, vd *content.Verified) error {
+	blocks := map[uint64]times{}
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kVersion}})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		if err := ctx.Err(); err != nil {
 			return err
+		}
+		var v Version
+		var sum uint64
+		key := it.Item().KeyCopy(nil)
+		err := it.Item().Value(func(val []byte) (err error) {
+			sum = maphash.Bytes(l.seed, val)
+			v, err = decodeVersion(key, val)
+			return err
+		})
+		if err != nil {
+			c.problem("version %x: %v", key[1:], err)
+			if err := b.w.Del(key); err != nil {
+				return err
+			}
+			continue
+		}
+		c.Versions++
+		l.top = max(l.top, v.Seq)
+		blk := v.Seq / timeBlock
+		t, ok := blocks[blk]
+		blocks[blk] = t.with(&v, ok)
+		if v.Blob != (Hash{}) {
+			missing := false
+			if !vd.Has(v.Blob) { // perhaps it came since
+				kept, err := content.Kept(txn, v.Blob)
+				missing = !kept && err == nil
+			}
+			if missing || vd.Bad[v.Blob] {
+				if missing {
+					c.problem("version %d (%q): its content is missing", v.Seq, string(v.Path))
+				}
+				c.Lost = append(c.Lost, v.Seq)
+				l.lost[v.Seq] = true
+				v.Blob, v.NoContent = Hash{}, "damaged"
+				if err := b.w.Set(keyVersion(v.Seq), encode(&v)); err != nil {
+					return err
+				}
+			}
+		}
+		l.newest[v.Path] = newest{v.Seq, sum}
+		for _, ix := range keysOf(&v) {
+			l.want = append(l.want, wanted{maphash.Bytes(l.seed, ix), v.Seq})
 		}
 	}
 	for blk, t := range blocks {
@@ -154,85 +203,106 @@ func (b *batch) checkLog(ctx context.Context, c *Check, bad map[Hash]bool) error
 			}
 		}
 	}
-	return b.checkCurrent(c, newest)
+	slices.SortFunc(l.want, func(a, b wanted) int { return cmp.Compare(a.sum, b.sum) })
+	l.have = make([]bool, len(l.want))
+	return nil
 }
 
 // checkCurrent compares the c keys with the newest versions.
-func (b *batch) checkCurrent(c *Check, newest map[Path]uint64) error {
-	for p, seq := range newest {
-		item, err := b.w.Txn.Get(keyVersion(seq))
+func (b *batch) checkCurrent(ctx context.Context, txn *badger.Txn, c *Check, l *look) error {
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kCurrent}})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		p := Path(it.Item().Key()[1:])
+		n, known := l.newest[p]
+		if !known {
+			if err := b.stray(c, it.Item().KeyCopy(nil)); err != nil {
+				return err
+			}
+			continue
+		}
+		err := it.Item().Value(func(val []byte) error {
+			v, err := decodeCurrent(val)
+			if err == nil && v.Seq == n.seq && maphash.Bytes(l.seed, val[8:]) == n.sum && !l.lost[n.seq] {
+				delete(l.newest, p)
+				l.count(&v)
+			}
+			return nil
+		})
 		if err != nil {
 			return damaged(err)
 		}
-		var v Version
-		if err := item.Value(func(val []byte) (err error) { v, err = decodeVersion(keyVersion(seq), val); return }); err != nil {
+	}
+	for p, n := range l.newest {
+		v, err := versionOf(b.w.Txn, n.seq)
+		if err != nil {
 			return err
 		}
-		want := encodeCurrent(&v, encode(&v))
-		item, err = b.w.Txn.Get(keyCurrent(p))
-		if err == nil {
-			same := false
-			if err := item.Value(func(val []byte) error { same = bytes.Equal(val, want); return nil }); err == nil && same {
-				continue
-			}
-		}
-		if !slices.Contains(c.Lost, seq) {
+		if !l.lost[n.seq] {
 			c.problem("the newest version of %q is not noted", string(p))
 		}
-		if err := b.w.Set(keyCurrent(p), want); err != nil {
+		l.count(&v)
+		if err := b.w.Set(keyCurrent(p), encodeCurrent(&v, encode(&v))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkStrays finds keys that belong to no version or content.
-func (b *batch) checkStrays(ctx context.Context, c *Check) error {
-	var stray [][]byte
-	err := b.s.db.View(func(txn *badger.Txn) error {
-		has := func(k []byte) bool { _, err := txn.Get(k); return err == nil }
-		for _, prefix := range []byte{kPath, kIndex, kCurrent} {
-			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{prefix}})
-			for it.Rewind(); it.Valid() && ctx.Err() == nil; it.Next() {
-				key := it.Item().KeyCopy(nil)
-				ok := len(key) > 9
-				switch {
-				case prefix == kCurrent:
-					var v Version
-					err := it.Item().Value(func(val []byte) (err error) { v, err = decodeCurrent(val); return })
-					ok = err == nil && has(keyVersion(v.Seq))
-				case !ok:
-				default:
-					ok = has(append([]byte{kVersion}, key[len(key)-8:]...))
-				}
-				if !ok {
-					c.problem("a %q key belongs to nothing", string(prefix))
-					stray = append(stray, key)
+// checkIndexes finds index keys that are missing, and those that belong to no version.
+func (b *batch) checkIndexes(ctx context.Context, txn *badger.Txn, c *Check, l *look) error {
+	for _, prefix := range []byte{kPath, kIndex} {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{prefix}})
+		for it.Rewind(); it.Valid() && ctx.Err() == nil; it.Next() {
+			if !l.found(it.Item().Key()) {
+				if err := b.stray(c, it.Item().KeyCopy(nil)); err != nil {
+					it.Close()
+					return err
 				}
 			}
-			it.Close()
 		}
-		pieces, err := content.StrayPieces(ctx, txn)
-		for _, key := range pieces {
-			c.problem("a %q key belongs to nothing", string(key[:1]))
-		}
-		stray = append(stray, pieces...)
-		return err
-	})
-	if err != nil {
+		it.Close()
+	}
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for _, k := range stray {
-		if err := b.w.Del(k); err != nil {
+	for i, w := range l.want {
+		if l.have[i] {
+			continue
+		}
+		v, err := versionOf(txn, w.seq)
+		if err != nil {
 			return err
+		}
+		for _, ix := range keysOf(&v) {
+			if maphash.Bytes(l.seed, ix) != w.sum {
+				continue
+			}
+			c.problem("version %d: an index key is missing", v.Seq)
+			var val []byte
+			if ix[0] == kPath {
+				val = []byte{byte(v.Op), byte(v.Class)}
+			}
+			if err := b.w.Set(ix, val); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// stray takes a key away that belongs to no version or content.
+func (b *batch) stray(c *Check, key []byte) error {
+	c.problem("a %q key belongs to nothing", string(key[:1]))
+	return b.w.Del(key)
 }
 
 // checkCounters compares the state with what is there.
-func (b *batch) checkCounters(c *Check) error {
-	have, err := b.counted()
+func (b *batch) checkCounters(c *Check, l *look) error {
+	have, err := b.counted(c, l)
 	if err != nil {
 		return err
 	}
@@ -244,42 +314,19 @@ func (b *batch) checkCounters(c *Check) error {
 	return nil
 }
 
-// recount sets the counters of the state from the batch's view of the store.
-func (b *batch) recount() error {
-	n, err := b.counted()
+// recount sets the counters of the state right.
+func (b *batch) recount(c *Check, l *look) error {
+	n, err := b.counted(c, l)
 	if err == nil {
 		b.next, b.contents.Counts = n, n.counts()
 	}
 	return err
 }
 
-// counted is the state with its counters as the batch sees the store.
-func (b *batch) counted() (State, error) {
+// counted is the state with its counters as the batch leaves the store.
+func (b *batch) counted(c *Check, l *look) (State, error) {
 	n := b.next
-	n.Versions, n.Files = 0, 0
-	it := b.w.Txn.NewIterator(badger.IteratorOptions{})
-	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
-		item := it.Item()
-		var err error
-		switch key := item.Key(); key[0] {
-		case kVersion:
-			n.Versions++
-			n.Seq = max(n.Seq, binary.BigEndian.Uint64(key[1:]))
-		case kCurrent:
-			err = item.Value(func(val []byte) error {
-				v, err := decodeCurrent(val)
-				if err == nil && !v.Deleted() && !isDir(v.Stat) {
-					n.Files++
-				}
-				return err
-			})
-		}
-		if err != nil {
-			return n, damaged(err)
-		}
-	}
-	it.Close()
+	n.Versions, n.Files, n.Seq = uint64(c.Versions), l.files, max(n.Seq, l.top)
 	blobs, err := content.Count(b.w.Txn)
 	n.setCounts(blobs)
 	return n, err

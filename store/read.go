@@ -50,6 +50,11 @@ func (s *Store) versionIn(txn *badger.Txn, seq uint64) (v Version, err error) {
 	if seq == 0 || seq > s.Seq() {
 		return v, fmt.Errorf("version %d: %w", seq, ErrNotFound)
 	}
+	return versionOf(txn, seq)
+}
+
+// versionOf is versionIn, of a version that was not published yet too.
+func versionOf(txn *badger.Txn, seq uint64) (v Version, err error) {
 	item, err := txn.Get(keyVersion(seq))
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return v, fmt.Errorf("version %d: %w", seq, ErrNotFound)

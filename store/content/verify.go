@@ -25,7 +25,7 @@ const mostHeld = 64 << 20
 type chains struct {
 	roots []rooted
 	made  map[Hash][]Hash // from a base, what is decoded with it
-	count int
+	all   []Hash          // in their order
 }
 
 type rooted struct {
@@ -43,7 +43,7 @@ type link struct {
 func (s *Store) chains() (*chains, error) {
 	c := &chains{made: map[Hash][]Hash{}}
 	err := s.eachBlob(func(h Hash, hd header) error {
-		c.count++
+		c.all = append(c.all, h)
 		if hd.based() {
 			c.made[hd.base] = append(c.made[hd.base], h)
 		} else {
@@ -149,6 +149,14 @@ type Verified struct {
 	Bad   map[Hash]bool // the damaged ones
 	// Unread: the check itself could not read on, which is no damage.
 	Unread error
+
+	all []Hash // in their order
+}
+
+// Has reports whether a content was there, damaged or not.
+func (v *Verified) Has(h Hash) bool {
+	_, ok := slices.BinarySearchFunc(v.all, h, func(a, b Hash) int { return bytes.Compare(a[:], b[:]) })
+	return ok
 }
 
 // Verify reads every content and compares its hash. problem hears in words what is
@@ -160,6 +168,7 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 		v.Unread = err
 		return v, nil
 	}
+	v.all = order.all
 	s.Forget() // what is read must come from the disk
 	var keep held
 	done := 0
@@ -168,7 +177,7 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 			return err
 		}
 		if step != nil && done%64 == 0 {
-			step(done, order.count)
+			step(done, len(order.all))
 		}
 		done++
 		c, err := s.checkBlob(at, &keep)
@@ -194,7 +203,7 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 		return v, nil
 	}
 	if err == nil && step != nil {
-		step(order.count, order.count)
+		step(len(order.all), len(order.all))
 	}
 	return v, err
 }
