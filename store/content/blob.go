@@ -158,17 +158,28 @@ func (s *Store) assemble(txn *badger.Txn, h Hash, links int) ([]byte, error) {
 
 // readBlob fetches header and payload.
 func readBlob(txn *badger.Txn, h Hash) (header, []byte, error) {
+	val, err := readValue(txn, h)
+	if err != nil {
+		return header{}, nil, err
+	}
+	return wholeBlob(txn, h, val)
+}
+
+// readValue fetches what is under a content's own key.
+func readValue(txn *badger.Txn, h Hash) ([]byte, error) {
 	item, err := txn.Get(keyBlob(h))
 	if errors.Is(err, badger.ErrKeyNotFound) {
-		return header{}, nil, ErrPruned
+		return nil, ErrPruned
 	}
 	if err != nil {
-		return header{}, nil, db.Damaged(err)
+		return nil, db.Damaged(err)
 	}
 	val, err := item.ValueCopy(nil)
-	if err != nil {
-		return header{}, nil, db.Damaged(err)
-	}
+	return val, db.Damaged(err)
+}
+
+// wholeBlob takes apart what is under a content's own key, and fetches what is not there.
+func wholeBlob(txn *badger.Txn, h Hash, val []byte) (header, []byte, error) {
 	hd, payload, err := parseHeader(val)
 	if err != nil || hd.pieces == 0 {
 		return hd, payload, err
@@ -209,6 +220,12 @@ func (s *Store) eachBlob(fn func(Hash, header) error) error {
 }
 
 func eachBlob(txn *badger.Txn, fn func(Hash, header) error) error {
+	return eachValue(txn, func(h Hash, hd header, _ []byte) error { return fn(h, hd) })
+}
+
+// eachValue is eachBlob with what is under the contents' own keys, which is valid during
+// the call.
+func eachValue(txn *badger.Txn, fn func(h Hash, hd header, val []byte) error) error {
 	it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: false, Prefix: []byte{kBlob}})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
@@ -216,13 +233,21 @@ func eachBlob(txn *badger.Txn, fn func(Hash, header) error) error {
 		if len(key) != 33 {
 			continue
 		}
-		var hd header
-		err := it.Item().Value(func(v []byte) (err error) { hd, _, err = parseHeader(v); return })
-		if err != nil {
-			hd = header{} // fsck's business
+		asked := false
+		var failed error
+		pass := func(v []byte) error {
+			hd, _, err := parseHeader(v)
+			if err != nil {
+				hd = header{} // fsck's business
+			}
+			asked, failed = true, fn(Hash(key[1:]), hd, v)
+			return nil
 		}
-		if err := fn(Hash(key[1:]), hd); err != nil {
-			return err
+		if it.Item().Value(pass); !asked {
+			failed = fn(Hash(key[1:]), header{}, nil)
+		}
+		if failed != nil {
+			return failed
 		}
 	}
 	return nil

@@ -15,41 +15,63 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// mostHeld is how many bytes of contents Verify keeps because others are still
-// to be decoded from them.
-const mostHeld = 64 << 20
+const (
+	// mostHeld is how many bytes of contents Verify keeps because others are still
+	// to be decoded from them.
+	mostHeld = 64 << 20
+	// mostValues is how many bytes under the contents' own keys it keeps from its first
+	// walk through all: it reads in another order than that of the keys, in which each
+	// look-up decodes a block of them.
+	mostValues = 48 << 20
+	// smallValue is the largest of them.
+	smallValue = 1 << 10
+)
 
 // chains is the order in which Verify reads contents: frame by frame, and behind
 // each content what was made from it, so that nearly everything is decoded once
 // however long the chains are.
 type chains struct {
 	roots []rooted
-	made  map[Hash][]Hash // from a base, what is decoded with it
-	all   []Hash          // in their order
+	made  map[Hash][]found // from a base, what is decoded with it
+	all   []Hash           // in their order
+}
+
+// found is a content as the first walk found it.
+type found struct {
+	hash Hash
+	val  []byte // under its key; nil: is to be read
 }
 
 type rooted struct {
-	hash  Hash
+	found
 	frame uint64
 }
 
 // link is a content to be read; the one it was made from is at the level below.
 type link struct {
-	hash  Hash
+	found
 	level int
 	last  bool // nothing else is made from its base
 }
 
 func (s *Store) chains() (*chains, error) {
-	c := &chains{made: map[Hash][]Hash{}}
-	err := s.eachBlob(func(h Hash, hd header) error {
-		c.all = append(c.all, h)
-		if hd.based() {
-			c.made[hd.base] = append(c.made[hd.base], h)
-		} else {
-			c.roots = append(c.roots, rooted{h, hd.frame})
-		}
-		return nil
+	c := &chains{made: map[Hash][]found{}}
+	kept := 0
+	err := s.db.View(func(txn *badger.Txn) error {
+		return eachValue(txn, func(h Hash, hd header, val []byte) error {
+			c.all = append(c.all, h)
+			f := found{hash: h}
+			if n := len(val); n <= smallValue && kept+n <= mostValues {
+				f.val = bytes.Clone(val)
+				kept += n
+			}
+			if hd.based() {
+				c.made[hd.base] = append(c.made[hd.base], f)
+			} else {
+				c.roots = append(c.roots, rooted{f, hd.frame})
+			}
+			return nil
+		})
 	})
 	slices.SortStableFunc(c.roots, func(a, b rooted) int { return cmp.Compare(a.frame, b.frame) })
 	return c, err
@@ -59,35 +81,35 @@ func (s *Store) chains() (*chains, error) {
 // it; at the end for those whose chain has no beginning.
 func (c *chains) each(do func(link) error) error {
 	var stack []link
-	walk := func(root Hash) error {
-		stack = append(stack[:0], link{hash: root})
+	walk := func(root found) error {
+		stack = append(stack[:0], link{found: root})
 		for len(stack) > 0 {
 			at := stack[len(stack)-1]
 			stack = stack[:len(stack)-1]
 			if err := do(at); err != nil {
 				return err
 			}
-			for i, h := range c.made[at.hash] {
-				stack = append(stack, link{h, at.level + 1, i == 0}) // the first is taken last
+			for i, f := range c.made[at.hash] {
+				stack = append(stack, link{f, at.level + 1, i == 0}) // the first is taken last
 			}
 			delete(c.made, at.hash)
 		}
 		return nil
 	}
 	for _, r := range c.roots {
-		if err := walk(r.hash); err != nil {
+		if err := walk(r.found); err != nil {
 			return err
 		}
 	}
 	// The rest is damaged. One by one: a circle would be walked for ever.
-	var rest []Hash
+	var rest []found
 	for _, without := range c.made {
 		rest = append(rest, without...)
 	}
-	slices.SortFunc(rest, func(a, b Hash) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(rest, func(a, b found) int { return bytes.Compare(a.hash[:], b.hash[:]) })
 	clear(c.made)
-	for _, h := range rest {
-		if err := do(link{hash: h}); err != nil {
+	for _, f := range rest {
+		if err := do(link{found: f}); err != nil {
 			return err
 		}
 	}
@@ -213,7 +235,14 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 func (s *Store) checkBlob(at link, keep *held) (heldContent, error) {
 	c := heldContent{hash: at.hash}
 	err := s.db.View(func(txn *badger.Txn) error {
-		hd, payload, err := readBlob(txn, at.hash)
+		val, err := at.val, error(nil)
+		if val == nil {
+			val, err = readValue(txn, at.hash)
+		}
+		if err != nil {
+			return err
+		}
+		hd, payload, err := wholeBlob(txn, at.hash, val)
 		if err != nil {
 			return err
 		}
@@ -221,9 +250,12 @@ func (s *Store) checkBlob(at link, keep *held) (heldContent, error) {
 		if hd.based() {
 			base = keep.base(at.level, hd.base)
 		}
-		if base.b != nil {
+		switch {
+		case base.b != nil || !hd.based() && hd.enc != encFrame:
 			c.b, err = s.codecs.decode(hd, payload, base.b)
-		} else {
+		case hd.enc == encFrame:
+			c.b, err = s.unpack(txn, hd)
+		default:
 			c.b, err = s.assemble(txn, at.hash, 0)
 		}
 		if err != nil {
