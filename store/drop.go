@@ -36,55 +36,85 @@ func (s *Store) References(ctx context.Context, add func(Hash)) error {
 // Each passes all versions, oldest first, until fn says false.
 func (s *Store) Each(fn func(Version) bool) error { return s.scan(0, false, fn, pass{}) }
 
-var errEnough = errors.New("enough")
+// Outdated is a version with content that has newer ones of its path.
+type Outdated struct {
+	Seq  uint64
+	Path Path
+	Time int64 // as in Version
+	Size int64
+	Blob Hash
+}
 
 // Superseded passes, path by path, the versions with content that have keep
 // newer ones of the same path with content; never the newest of a live path.
-func (s *Store) Superseded(ctx context.Context, keep int, fn func(Version) bool) error {
-	newest := s.Seq()
-	return s.db.View(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})
-		defer it.Close()
-		var at Path
-		var seqs []uint64
-		end := func() error {
-			if len(seqs) <= keep {
-				return nil
-			}
-			kept := 0
-			for i := len(seqs) - 1; i >= 0; i-- {
-				v, err := s.versionIn(txn, seqs[i])
-				if err != nil || v.Blob == (Hash{}) {
-					continue
-				}
-				if i == len(seqs)-1 || kept < keep {
-					kept++
-					continue
-				}
-				if !fn(v) {
-					return errEnough
-				}
-			}
-			return ctx.Err()
-		}
-		for it.Rewind(); it.Valid(); it.Next() {
-			p, seq, ok := parsePathKey(it.Item().Key())
-			if !ok || seq > newest {
-				continue
-			}
-			if p != at {
-				if err := end(); err != nil {
-					return err
-				}
-				at, seqs = p, seqs[:0]
-			}
-			seqs = append(seqs, seq)
-		}
-		if err := end(); err != errEnough {
+func (s *Store) Superseded(ctx context.Context, keep int, fn func(Outdated) bool) error {
+	return s.View(func(v *View) error {
+		all, ends, err := v.crowded(ctx, keep)
+		if err != nil {
 			return err
 		}
-		return nil
+		begin := 0
+		for _, end := range ends {
+			kept := 0
+			for i := end - 1; i >= begin; i-- {
+				switch {
+				case all[i].Blob == (Hash{}):
+				case i == end-1 || kept < keep:
+					kept++
+				case !fn(all[i]):
+					return nil
+				}
+			}
+			begin = end
+		}
+		return ctx.Err()
 	})
+}
+
+// crowded are the versions of all paths that have more than keep, path by path; ends is
+// where those of each end. Without content, or no longer there: without Blob.
+func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []int, err error) {
+	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})
+	defer it.Close()
+	begin := 0
+	var at Path
+	end := func() {
+		if len(all)-begin <= keep {
+			all = all[:begin]
+		} else {
+			ends = append(ends, len(all))
+		}
+		begin = len(all)
+	}
+	for it.Rewind(); it.Valid() && ctx.Err() == nil; it.Next() {
+		p, seq, ok := parsePathKey(it.Item().Key())
+		if !ok || seq > v.seq {
+			continue
+		}
+		if p != at {
+			end()
+			at = p
+		}
+		all = append(all, Outdated{Seq: seq, Path: at})
+	}
+	end()
+	// One walk through the log: a look-up for each takes ten times as long.
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(all[a].Seq, all[b].Seq) })
+	err = v.scan(0, false, func(o Version) bool {
+		for len(order) > 0 && all[order[0]].Seq < o.Seq {
+			order = order[1:]
+		}
+		if len(order) > 0 && all[order[0]].Seq == o.Seq {
+			x := &all[order[0]]
+			x.Time, x.Size, x.Blob = o.Time, o.Stat.Size, o.Blob
+		}
+		return len(order) > 0 && ctx.Err() == nil
+	}, pass{})
+	return all, ends, cmp.Or(err, ctx.Err())
 }
 
 // DropContents takes the content off versions; why goes into their NoContent. It

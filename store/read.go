@@ -94,7 +94,7 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 		from = min(from, v.seq)
 	}
 	it := v.txn.NewIterator(badger.IteratorOptions{
-		PrefetchValues: true, PrefetchSize: 64, Reverse: down, Prefix: []byte{kVersion}})
+		Reverse: down, Prefix: []byte{kVersion}})
 	defer it.Close()
 	asked, state := ^uint64(0), v.s.state.Load()
 	for it.Seek(keyVersion(from)); it.Valid(); {
@@ -333,7 +333,7 @@ func (v *View) Live(prefix Path, fn func(Version) error) error {
 		}
 	}
 	it := v.txn.NewIterator(badger.IteratorOptions{
-		PrefetchValues: true, PrefetchSize: 64, Prefix: keyCurrent(below(prefix))})
+		Prefix: keyCurrent(below(prefix))})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
 		if err := emit(it.Item()); err != nil {

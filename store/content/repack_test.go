@@ -98,7 +98,7 @@ func TestRepack(t *testing.T) {
 	}
 
 	now = now.Add(2 * time.Hour)
-	if _, err := s.Prune(context.Background(), 2); err != nil {
+	if _, err := s.Prune(context.Background(), 2, ""); err != nil {
 		t.Fatal(err)
 	}
 	for h := range texts {
@@ -179,7 +179,7 @@ func TestRepackWhileWriting(t *testing.T) {
 				return
 			default:
 			}
-			if _, err := s.Prune(context.Background(), 3); err != nil {
+			if _, err := s.Prune(context.Background(), 3, ""); err != nil {
 				t.Error(err)
 				return
 			}

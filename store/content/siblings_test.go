@@ -160,7 +160,7 @@ func TestSiblingsShare(t *testing.T) {
 	}
 	again := open(t, ss[1].Dir(), familyOptions(filepath.Dir(filepath.Dir(ss[1].Dir())), 3, 1, testOptions()))
 	holds(t, again, cs[1:])
-	if _, err := again.Prune(context.Background(), 1); err != nil {
+	if _, err := again.Prune(context.Background(), 1, ""); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, again, cs[1:])

@@ -56,7 +56,7 @@ func TestSiblingsBusy(t *testing.T) {
 					s.Contents().Unlock()
 				case 3:
 					if n < 20 {
-						_, err = s.Prune(ctx, 2)
+						_, err = s.Prune(ctx, 2, "")
 					} else if i == 0 {
 						_, err = s.Purge(ctx, "f5.go")
 						delete(last[i], "f5.go")
@@ -115,7 +115,7 @@ func TestSiblingChild(t *testing.T) {
 		apply(t, s, siblingChanges(n)...)
 		settled(t, s)
 		if n%3 == 2 {
-			if _, err := s.Prune(context.Background(), 2); err != nil {
+			if _, err := s.Prune(context.Background(), 2, ""); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -152,7 +152,7 @@ func TestKillSibling(t *testing.T) {
 			n++
 			repacked(t, a)
 			if i%4 == 3 {
-				if _, err := a.Prune(context.Background(), 4); err != nil {
+				if _, err := a.Prune(context.Background(), 4, ""); err != nil {
 					t.Fatal(err)
 				}
 			}

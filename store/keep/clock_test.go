@@ -37,7 +37,7 @@ func TestClockSetBackForAWhile(t *testing.T) {
 	write(20, 30)
 	now = clock() + int64(time.Minute)
 
-	if r, err := s.Prune(context.Background(), 5); err != nil || r.Versions != 0 {
+	if r, err := s.Prune(context.Background(), 5, ""); err != nil || r.Versions != 0 {
 		t.Errorf("pruned %d versions that are minutes old: %v", r.Versions, err)
 	}
 	seqs := seqsOf(t, s, "a")
@@ -74,7 +74,7 @@ func TestClockSetBackForAWhile(t *testing.T) {
 
 	// Their age is that of what was recorded before them.
 	now += int64(2 * time.Hour)
-	if r, err := s.Prune(context.Background(), 5); err != nil || r.Versions != 25 {
+	if r, err := s.Prune(context.Background(), 5, ""); err != nil || r.Versions != 25 {
 		t.Errorf("%d of 25 versions were pruned: %v", r.Versions, err)
 	}
 	checked(t, s)
@@ -102,7 +102,7 @@ func TestClockSetBackForGood(t *testing.T) {
 		if r, err := s.Collect(context.Background()); err != nil || r.Versions != 0 {
 			t.Errorf("collected %d versions: %v", r.Versions, err)
 		}
-		if r, err := s.Prune(context.Background(), 5); err != nil || r.Versions != 0 {
+		if r, err := s.Prune(context.Background(), 5, ""); err != nil || r.Versions != 0 {
 			t.Errorf("pruned %d versions that are minutes old: %v", r.Versions, err)
 		}
 	}
@@ -119,7 +119,7 @@ func TestClockSetBackForGood(t *testing.T) {
 		t.Errorf("%d versions, want 20: %v", len(vs), err)
 	}
 	now += int64(2 * time.Hour)
-	if r, err := s.Prune(context.Background(), 5); err != nil || r.Versions != 5 {
+	if r, err := s.Prune(context.Background(), 5, ""); err != nil || r.Versions != 5 {
 		t.Errorf("%d of the 5 old ones were pruned: %v", r.Versions, err)
 	}
 	checked(t, s)

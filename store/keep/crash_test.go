@@ -39,7 +39,7 @@ func TestTidyChild(t *testing.T) {
 		}
 		switch i % 12 {
 		case 5:
-			_, err = s.Prune(context.Background(), 2)
+			_, err = s.Prune(context.Background(), 2, "")
 		case 8:
 			_, err = s.Collect(context.Background())
 		case 11:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"cachebro/store"
@@ -93,6 +94,7 @@ func (k *Keeper) compact(ctx context.Context, waste float64) error {
 
 // drop takes contents off versions and sweeps. The lock of the contents is held.
 func (k *Keeper) drop(ctx context.Context, seqs []uint64, r *Report) error {
+	slices.Sort(seqs) // neighbours of the log lie in one block
 	n, err := k.s.DropContents(ctx, seqs, "pruned")
 	r.Versions += n
 	if err != nil {

@@ -38,17 +38,19 @@ const (
 	worthCompacting = 64 << 10
 )
 
+// ErrOtherPlan: other versions would be dropped than those that were planned.
+var ErrOtherPlan = errors.New("other versions would be dropped by now")
+
 // Prune drops the contents of versions that are older than Options.KeepAge and whose
 // path has keep newer ones (0: Options.Keep), and packs the rest. The versions stay
 // in the log. It may be cancelled at any time; the next call goes on from there.
-func (k *Keeper) Prune(ctx context.Context, keep int) (Report, error) {
-	if keep <= 0 {
-		keep = k.opt.Keep
-	}
+// planned, if not "", is the Digest of what may go; ErrOtherPlan: something else would,
+// and nothing is done.
+func (k *Keeper) Prune(ctx context.Context, keep int, planned string) (Report, error) {
 	k.contents.Lock()
 	defer k.contents.Unlock()
 	r := Report{Before: k.room.Usage(k.opt.Now(), true)}
-	err := k.prune(ctx, keep, &r)
+	err := k.prune(ctx, keep, planned, &r)
 	if err == nil {
 		err = k.repackInRoom(ctx, false, &r)
 	}
@@ -59,27 +61,15 @@ func (k *Keeper) Prune(ctx context.Context, keep int) (Report, error) {
 	return r, err
 }
 
-func (k *Keeper) prune(ctx context.Context, keep int, r *Report) error {
-	var drop []uint64
-	err := k.due(ctx, keep, func(v store.Version) { drop = append(drop, v.Seq) })
-	if err != nil {
-		return fmt.Errorf("prune: %w", err)
-	}
-	return k.drop(ctx, drop, r)
-}
-
-// due passes the versions whose contents Prune drops, path by path.
-func (k *Keeper) due(ctx context.Context, keep int, do func(store.Version)) error {
-	old, err := k.olderThan(k.opt.KeepAge)
+func (k *Keeper) prune(ctx context.Context, keep int, planned string, r *Report) error {
+	d, err := k.Due(ctx, keep)
 	if err != nil {
 		return err
 	}
-	return k.s.Superseded(ctx, keep, func(v store.Version) bool {
-		if old(v) && !k.pinned(v.Blob) {
-			do(v)
-		}
-		return true
-	})
+	if planned != "" && planned != d.Digest {
+		return ErrOtherPlan
+	}
+	return k.drop(ctx, d.seqs, r)
 }
 
 // Due is what Prune would drop.
@@ -90,6 +80,8 @@ type Due struct {
 	Bytes    int64   // of their contents, as they are
 	Paths    []Share // the largest first
 	Digest   string  // of the versions: the same while Prune would drop the same
+
+	seqs []uint64
 }
 
 // Due says what Prune would drop.
@@ -98,15 +90,23 @@ func (k *Keeper) Due(ctx context.Context, keep int) (Due, error) {
 		keep = k.opt.Keep
 	}
 	d, h := Due{Keep: keep, Age: k.opt.KeepAge}, fnv.New64a()
-	err := k.due(ctx, keep, func(v store.Version) {
-		if n := len(d.Paths); n == 0 || d.Paths[n-1].Name != string(v.Path) {
-			d.Paths = append(d.Paths, Share{Name: string(v.Path)})
-		}
-		p := &d.Paths[len(d.Paths)-1]
-		p.Versions, p.Bytes = p.Versions+1, p.Bytes+v.Stat.Size
-		d.Versions, d.Bytes = d.Versions+1, d.Bytes+v.Stat.Size
-		fmt.Fprintf(h, "%d ", v.Seq)
-	})
+	old, err := k.olderThan(k.opt.KeepAge)
+	if err == nil {
+		err = k.s.Superseded(ctx, keep, func(v store.Outdated) bool {
+			if !old(v.Seq, v.Time) || k.pinned(v.Blob) {
+				return true
+			}
+			if n := len(d.Paths); n == 0 || d.Paths[n-1].Name != string(v.Path) {
+				d.Paths = append(d.Paths, Share{Name: string(v.Path)})
+			}
+			p := &d.Paths[len(d.Paths)-1]
+			p.Versions, p.Bytes = p.Versions+1, p.Bytes+v.Size
+			d.Versions, d.Bytes = d.Versions+1, d.Bytes+v.Size
+			d.seqs = append(d.seqs, v.Seq)
+			fmt.Fprintf(h, "%d ", v.Seq)
+			return true
+		})
+	}
 	slices.SortFunc(d.Paths, func(a, b Share) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
 	})
@@ -119,10 +119,10 @@ func (k *Keeper) Due(ctx context.Context, keep int) (Due, error) {
 
 // olderThan tells versions of an age. What was recorded while the clock stood far
 // behind is not older than the versions before it.
-func (k *Keeper) olderThan(age time.Duration) (func(store.Version) bool, error) {
+func (k *Keeper) olderThan(age time.Duration) (func(seq uint64, time int64) bool, error) {
 	t := k.opt.Now().Add(-age)
 	at, err := k.s.SeqAt(t)
-	return func(v store.Version) bool { return v.Seq <= at && v.Time < t.UnixNano() }, err
+	return func(seq uint64, time int64) bool { return seq <= at && time < t.UnixNano() }, err
 }
 
 // Collect keeps the store within its limits, in this order: the free-space
@@ -162,7 +162,7 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 			k.remember()
 		}
 	case due && used > limit/2:
-		if err = k.prune(ctx, k.opt.Keep, &r); err == nil && r.Blobs > 0 {
+		if err = k.prune(ctx, 0, "", &r); err == nil && r.Blobs > 0 {
 			err = k.compact(ctx, db.WasteSome)
 		}
 	}
@@ -236,7 +236,7 @@ func (k *Keeper) shrink(ctx context.Context, need int64, r *Report) error {
 	}
 	rounds := []func(store.Version) bool{
 		nil, // prune
-		func(v store.Version) bool { return unreached(v) && !k.pinned(v.Blob) },
+		func(v store.Version) bool { return unreached(v.Seq, v.Time) && !k.pinned(v.Blob) },
 		func(v store.Version) bool { return !k.pinned(v.Blob) },
 		func(store.Version) bool { return true },
 	}
@@ -249,7 +249,7 @@ func (k *Keeper) shrink(ctx context.Context, need int64, r *Report) error {
 			before := r.Blobs
 			var err error
 			if i == 0 {
-				err = k.prune(ctx, k.opt.Keep, r)
+				err = k.prune(ctx, 0, "", r)
 			} else {
 				err = k.dropOldest(ctx, used-goal, may, r)
 			}

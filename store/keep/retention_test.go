@@ -42,7 +42,10 @@ func TestPrune(t *testing.T) {
 	if err != nil || due.Versions != versions-6 || len(due.Paths) != 1 || due.Paths[0].Versions != due.Versions || due.Bytes != int64(due.Versions*len(text)) {
 		t.Fatalf("due: %+v %v", due, err)
 	}
-	r, err := s.Prune(context.Background(), 5)
+	if r, err := s.Prune(context.Background(), 4, due.Digest); !errors.Is(err, ErrOtherPlan) || r.Versions != 0 {
+		t.Fatalf("another plan: %+v %v", r, err)
+	}
+	r, err := s.Prune(context.Background(), 5, due.Digest)
 	if err != nil || r.Versions != versions-6 || r.Rebased == 0 {
 		t.Fatalf("prune: %+v %v", r, err)
 	}
@@ -62,7 +65,7 @@ func TestPrune(t *testing.T) {
 	if again, err := s.Due(context.Background(), 5); err != nil || again.Versions != 0 || again.Digest == due.Digest {
 		t.Fatalf("due afterwards: %+v %v", again, err)
 	}
-	if r, err := s.Prune(context.Background(), 5); err != nil || r.Versions != 0 {
+	if r, err := s.Prune(context.Background(), 5, ""); err != nil || r.Versions != 0 {
 		t.Fatalf("second prune: %+v %v", r, err)
 	}
 	if vs, _ := s.History("gone", true); vs[0].Blob == (Hash{}) {

@@ -259,7 +259,7 @@ func TestImportIsPacked(t *testing.T) {
 		storetest.Apply(t, s, storetest.Closed(store.OpWrite, store.Path(fmt.Sprint("f", i%3, ".go")), strings.Join(lines, "\n")))
 	}
 	var old []uint64
-	err := s.Superseded(t.Context(), 5, func(v store.Version) bool { old = append(old, v.Seq); return true })
+	err := s.Superseded(t.Context(), 5, func(v store.Outdated) bool { old = append(old, v.Seq); return true })
 	if err != nil {
 		t.Fatal(err)
 	}

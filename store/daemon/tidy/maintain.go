@@ -3,6 +3,7 @@ package tidy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -31,20 +32,18 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 		if q.Keep < 0 {
 			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro prune 5", "cannot keep %d versions", q.Keep)
 		}
-		if q.DryRun || q.Digest != "" {
+		if q.DryRun {
 			d, err := td.keep.Due(ctx, q.Keep)
 			if err != nil {
 				return a, nil, err
 			}
-			if q.DryRun {
-				a.OK, a.Text, facts = true, dueText(d), d
-				break
-			}
-			if d.Digest != q.Digest {
-				return a, nil, wire.Errorf(wire.ErrConflict, "look at the plan again", "other versions would be dropped by now")
-			}
+			a.OK, a.Text, facts = true, dueText(d), d
+			break
 		}
-		r, err := td.keep.Prune(ctx, q.Keep)
+		r, err := td.keep.Prune(ctx, q.Keep, q.Digest)
+		if errors.Is(err, keep.ErrOtherPlan) {
+			return a, nil, wire.Errorf(wire.ErrConflict, "look at the plan again", "%v", err)
+		}
 		if err != nil {
 			return a, nil, err
 		}

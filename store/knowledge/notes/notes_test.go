@@ -131,7 +131,7 @@ func TestKept(t *testing.T) {
 	}
 	wg.Wait()
 	keeper := keep.New(s, nil)
-	if _, err := keeper.Prune(t.Context(), 1); err != nil {
+	if _, err := keeper.Prune(t.Context(), 1, ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := keeper.Collect(t.Context()); err != nil {
