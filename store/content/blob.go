@@ -1,6 +1,7 @@
 package content
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -136,11 +137,20 @@ func (s *Store) assemble(txn *badger.Txn, h Hash, links int) ([]byte, error) {
 	if links > 2*maxLinks {
 		return nil, fmt.Errorf("%w: endless chain", db.ErrDamaged)
 	}
-	hd, payload, err := readBlob(txn, h)
+	val, err := readValue(txn, h)
 	if err != nil {
 		if links > 0 && errors.Is(err, ErrPruned) {
 			err = fmt.Errorf("%w: base %x is missing", db.ErrDamaged, h[:6])
 		}
+		return nil, err
+	}
+	return s.build(txn, h, val, links)
+}
+
+// build is assemble of a blob whose value has been read.
+func (s *Store) build(txn *badger.Txn, h Hash, val []byte, links int) ([]byte, error) {
+	hd, payload, err := wholeBlob(txn, h, val)
+	if err != nil {
 		return nil, err
 	}
 	if hd.enc == encFrame {
@@ -156,13 +166,25 @@ func (s *Store) assemble(txn *badger.Txn, h Hash, links int) ([]byte, error) {
 	return s.codecs.decode(hd, payload, base)
 }
 
-// readBlob fetches header and payload.
-func readBlob(txn *badger.Txn, h Hash) (header, []byte, error) {
-	val, err := readValue(txn, h)
-	if err != nil {
-		return header{}, nil, err
+const (
+	// mostValues is how many bytes under the contents' own keys somebody keeps who has
+	// walked through all and then reads them in another order, in which each look-up
+	// decodes a block of keys.
+	mostValues = 48 << 20
+	// smallValue is the largest of them.
+	smallValue = 1 << 10
+)
+
+// values are those kept, by their sum.
+type values int
+
+// keep copies a value; nil: it is to be read again.
+func (n *values) keep(val []byte) []byte {
+	if len(val) > smallValue || int(*n)+len(val) > mostValues {
+		return nil
 	}
-	return wholeBlob(txn, h, val)
+	*n += values(len(val))
+	return bytes.Clone(val)
 }
 
 // readValue fetches what is under a content's own key.

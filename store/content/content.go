@@ -139,10 +139,19 @@ func (s *Store) Get(h Hash) ([]byte, error) {
 
 // contentIn reads and verifies a content within a transaction.
 func (s *Store) contentIn(txn *badger.Txn, h Hash) ([]byte, error) {
+	return s.contentOf(txn, h, nil)
+}
+
+// contentOf is contentIn; val is what is under the content's key, nil: is to be read.
+func (s *Store) contentOf(txn *badger.Txn, h Hash, val []byte) (b []byte, err error) {
 	if b, ok := s.contents.Get(h); ok {
 		return b, nil
 	}
-	b, err := s.assemble(txn, h, 0)
+	if val != nil {
+		b, err = s.build(txn, h, val, 0)
+	} else {
+		b, err = s.assemble(txn, h, 0)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("content %x: %w", h[:6], err)
 	}

@@ -33,7 +33,8 @@ type parcel struct {
 	size int64
 	ext  string
 	path string
-	seq  int // which of the versions had it first, counted from 1
+	seq  int    // which of the versions had it first, counted from 1
+	val  []byte // what was found under its key; nil: is to be read
 }
 
 // stock is what a look at all blobs found.
@@ -197,12 +198,15 @@ func pause(ctx context.Context, d time.Duration) {
 func (s *Store) parcels(ctx context.Context, meant func(header) bool) ([]parcel, error) {
 	var all []parcel
 	raw := int64(0)
-	err := s.eachBlob(func(h Hash, hd header) error {
-		if raw < repackRaw && len(all) < repackCount && meant(hd) {
-			all = append(all, parcel{hash: h, size: hd.size})
-			raw += hd.size
-		}
-		return ctx.Err()
+	var kept values
+	err := s.db.View(func(txn *badger.Txn) error {
+		return eachValue(txn, func(h Hash, hd header, val []byte) error {
+			if raw < repackRaw && len(all) < repackCount && meant(hd) {
+				all = append(all, parcel{hash: h, size: hd.size, val: kept.keep(val)})
+				raw += hd.size
+			}
+			return ctx.Err()
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -240,9 +244,10 @@ type written struct {
 func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []parcel) (*written, error) {
 	w := &written{id: id}
 	var raw []byte
-	for _, p := range parts {
+	for i, p := range parts {
 		var b []byte
-		err := s.db.View(func(txn *badger.Txn) (err error) { b, err = s.contentIn(txn, p.hash); return })
+		err := s.db.View(func(txn *badger.Txn) (err error) { b, err = s.contentOf(txn, p.hash, p.val); return })
+		parts[i].val = nil
 		if errors.Is(err, ErrPruned) || errors.Is(err, db.ErrDamaged) {
 			continue // fsck's business
 		}
@@ -303,8 +308,15 @@ func (s *Store) point(ws []*written, r *Report) error {
 }
 
 func (s *Store) pointOne(w *written, r *Report) error {
+	// By their keys: neighbours lie in one block.
+	order := make([]int, len(w.parts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return bytes.Compare(w.parts[a].hash[:], w.parts[b].hash[:]) })
 	return s.log.Write(func(b *Batch) error {
-		for i, p := range w.parts {
+		for _, i := range order {
+			p := &w.parts[i]
 			hd, err := b.header(p.hash)
 			if errors.Is(err, ErrPruned) {
 				continue

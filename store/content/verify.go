@@ -15,17 +15,9 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-const (
-	// mostHeld is how many bytes of contents Verify keeps because others are still
-	// to be decoded from them.
-	mostHeld = 64 << 20
-	// mostValues is how many bytes under the contents' own keys it keeps from its first
-	// walk through all: it reads in another order than that of the keys, in which each
-	// look-up decodes a block of them.
-	mostValues = 48 << 20
-	// smallValue is the largest of them.
-	smallValue = 1 << 10
-)
+// mostHeld is how many bytes of contents Verify keeps because others are still
+// to be decoded from them.
+const mostHeld = 64 << 20
 
 // chains is the order in which Verify reads contents: frame by frame, and behind
 // each content what was made from it, so that nearly everything is decoded once
@@ -56,15 +48,11 @@ type link struct {
 
 func (s *Store) chains() (*chains, error) {
 	c := &chains{made: map[Hash][]found{}}
-	kept := 0
+	var kept values
 	err := s.db.View(func(txn *badger.Txn) error {
 		return eachValue(txn, func(h Hash, hd header, val []byte) error {
 			c.all = append(c.all, h)
-			f := found{hash: h}
-			if n := len(val); n <= smallValue && kept+n <= mostValues {
-				f.val = bytes.Clone(val)
-				kept += n
-			}
+			f := found{h, kept.keep(val)}
 			if hd.based() {
 				c.made[hd.base] = append(c.made[hd.base], f)
 			} else {
@@ -242,7 +230,7 @@ func (s *Store) checkBlob(at link, keep *held) (heldContent, error) {
 		if err != nil {
 			return err
 		}
-		hd, payload, err := wholeBlob(txn, at.hash, val)
+		hd, _, err := parseHeader(val)
 		if err != nil {
 			return err
 		}
@@ -250,13 +238,13 @@ func (s *Store) checkBlob(at link, keep *held) (heldContent, error) {
 		if hd.based() {
 			base = keep.base(at.level, hd.base)
 		}
-		switch {
-		case base.b != nil || !hd.based() && hd.enc != encFrame:
-			c.b, err = s.codecs.decode(hd, payload, base.b)
-		case hd.enc == encFrame:
-			c.b, err = s.unpack(txn, hd)
-		default:
-			c.b, err = s.assemble(txn, at.hash, 0)
+		if base.b != nil {
+			var payload []byte
+			if hd, payload, err = wholeBlob(txn, at.hash, val); err == nil {
+				c.b, err = s.codecs.decode(hd, payload, base.b)
+			}
+		} else {
+			c.b, err = s.build(txn, at.hash, val, 0)
 		}
 		if err != nil {
 			return err

@@ -57,7 +57,11 @@ func TestVerifyFindsWhatCannotBeRead(t *testing.T) {
 				if i == 0 {
 					return txn.Delete(keyBlob(h))
 				}
-				hd, payload, err := readBlob(txn, h)
+				val, err := readValue(txn, h)
+				if err != nil {
+					return err
+				}
+				hd, payload, err := wholeBlob(txn, h, val)
 				if err != nil || len(payload) == 0 {
 					return err // deleted, or in a frame
 				}
