@@ -173,6 +173,9 @@ func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, mea
 			f := file
 			file = nil // whatever comes of it
 			if err = s.seal(f, pack, written); err == nil {
+				err = s.db.Sync() // they are durable before what they replace can go
+			}
+			if err == nil {
 				err = s.point(written, r)
 			}
 			written = written[:0]
@@ -293,30 +296,39 @@ func (s *Store) seal(file *packWriter, pack uint64, ws []*written) error {
 	})
 }
 
-// point makes the contents those of their new frames, which are durable before
-// what they replace can go.
+// placed is a content in a frame that exists.
+type placed struct {
+	*written
+	i int // of parts
+}
+
+func (p placed) hash() Hash { return p.parts[p.i].hash }
+
+// point makes the contents those of their new frames. It goes by the order of keys,
+// several of which lie in one block of the database.
 func (s *Store) point(ws []*written, r *Report) error {
-	if err := s.db.Sync(); err != nil {
-		return err
-	}
+	var all []placed
 	for _, w := range ws {
-		if err := s.pointOne(w, r); err != nil {
+		for i := range w.parts {
+			all = append(all, placed{w, i})
+		}
+	}
+	slices.SortFunc(all, func(a, b placed) int {
+		x, y := a.hash(), b.hash()
+		return bytes.Compare(x[:], y[:])
+	})
+	for part := range slices.Chunk(all, 4*chunk) {
+		if err := s.pointSome(part, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) pointOne(w *written, r *Report) error {
-	// By their keys: neighbours lie in one block.
-	order := make([]int, len(w.parts))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return bytes.Compare(w.parts[a].hash[:], w.parts[b].hash[:]) })
+func (s *Store) pointSome(ps []placed, r *Report) error {
 	return s.log.Write(func(b *Batch) error {
-		for _, i := range order {
-			p := &w.parts[i]
+		for _, w := range ps {
+			p, at := &w.parts[w.i], w.at[w.i]
 			hd, err := b.header(p.hash)
 			if errors.Is(err, ErrPruned) {
 				continue
@@ -324,10 +336,9 @@ func (s *Store) pointOne(w *written, r *Report) error {
 			if err != nil {
 				return err
 			}
-			end := w.at[i] + p.size
 			b.pend(p.hash, &pending{was: &hd, header: header{
-				enc: encFrame, size: p.size, frame: w.id, at: w.at[i], pieces: hd.pieces,
-				stored: w.stored*end/max(w.raw, 1) - w.stored*w.at[i]/max(w.raw, 1),
+				enc: encFrame, size: p.size, frame: w.id, at: at, pieces: hd.pieces,
+				stored: w.stored*(at+p.size)/max(w.raw, 1) - w.stored*at/max(w.raw, 1),
 			}})
 			if hd.enc != encFrame {
 				r.Packed++

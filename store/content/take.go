@@ -104,11 +104,8 @@ func (s *Store) takeOffers(ctx context.Context, wants map[uint32][]want, r *Repo
 		if err := cmp.Or(ctx.Err(), s.verify(w)); err != nil {
 			return err
 		}
-		if err := s.pointOne(w, r); err != nil {
-			return err
-		}
 	}
-	return nil
+	return s.point(ordered, r)
 }
 
 // verify keeps the parts of a frame that are what they should be.
