@@ -108,4 +108,5 @@ type Stats struct {
 	Gaps        int64
 	PendingGaps int64 // not yet in the log
 	Spooled     int64 // bytes of content written since the mount
+	MaxSpool    int64 // as in Options
 }

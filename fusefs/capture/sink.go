@@ -49,6 +49,7 @@ func newSink(o Options) *sink {
 func (s *sink) add(st *Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	st.MaxSpool = s.opt.MaxSpool
 	st.Gaps, st.PendingGaps, st.Since = s.counted, int64(len(s.unsaid))+s.dropped, s.since
 	if s.stopped != "" {
 		st.State, st.Reason = "stopped", s.stopped

@@ -222,6 +222,9 @@ func captureLine(p cli.Paint, st wire.Status) string {
 	}
 	if c.Spooled > 0 {
 		line += fmt.Sprintf(", %s in the spool", text.Bytes(c.Spooled))
+		if c.MaxSpool > 0 {
+			line += " (at most " + text.Bytes(c.MaxSpool) + ")"
+		}
 	}
 	return line + fmt.Sprintf(", %d inodes, %d open files", c.Inodes, c.Handles)
 }

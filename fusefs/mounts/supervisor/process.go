@@ -176,7 +176,7 @@ func (s *session) heartbeat() wire.Heartbeat {
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	return wire.Heartbeat{Head: s.writer.LastSeq(), Outside: s.link.outside(), Unmounted: s.link.unmounted(), Capture: wire.CaptureState{
-		State: st.State, Since: st.Since, Reason: st.Reason, Queue: st.Queue, Spooled: s.writer.Size(), Gaps: st.PendingGaps,
+		State: st.State, Since: st.Since, Reason: st.Reason, Queue: st.Queue, Spooled: s.writer.Size(), MaxSpool: st.MaxSpool, Gaps: st.PendingGaps,
 		Inodes: int64(fsStats.Inodes), Handles: int64(fsStats.Handles), HeapBytes: int64(mem.HeapInuse),
 	}}
 }

@@ -1,0 +1,22 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/wire"
+)
+
+// What waits for the store is shown with its limit, above which writers wait.
+func TestStatusShowsTheSpoolsLimit(t *testing.T) {
+	var st wire.Status
+	st.Capture = wire.CaptureState{Spooled: 40 << 20, MaxSpool: 512 << 20}
+	if got := captureLine(cli.Paint{}, st); !strings.Contains(got, "in the spool (at most 512") {
+		t.Error(got)
+	}
+	st.Capture.MaxSpool = 0 // of an older mountd
+	if got := captureLine(cli.Paint{}, st); strings.Contains(got, "at most") {
+		t.Error(got)
+	}
+}
