@@ -89,7 +89,7 @@ type CaptureState struct {
 	Queue     int       `json:"queue"`
 	Spooled   int64     `json:"spooled_bytes"`
 	MaxSpool  int64     `json:"max_spool_bytes,omitempty"` // above it who destroys contents waits; 0: an older mountd
-	Gaps      int64     `json:"gaps"` // not yet in the log
+	Gaps      int64     `json:"gaps"`                      // not yet in the log
 	Inodes    int64     `json:"inodes"`
 	Handles   int64     `json:"handles"`
 	HeapBytes int64     `json:"heap_bytes"`

@@ -19,6 +19,11 @@ import (
 	"cachebro/store/wire"
 )
 
+// maxSecured is how many bytes one plan may bring into the store before it deletes
+// or overwrites them, of ignored files and those of a gap: as many as the store keeps of
+// ignored files by default.
+const maxSecured = int64(512) << 20
+
 // plan makes a plan and, unless it is a dry run, journals it. The daemon writes
 // nothing into the project: the client does, step by step, through the mount.
 func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error) {
@@ -37,7 +42,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	planner := undo.Planner{Store: pl.store}
 	if !q.DryRun {
-		planner.Secure = pl.secureFor(ctx)
+		planner.Secure = func(vs []store.Version) map[store.Path]string { return pl.ingest.Secure(ctx, vs, maxSecured) }
 	}
 	p, err := pl.makePlan(ctx, q, r.Body, planner)
 	if !whole {

@@ -92,8 +92,6 @@ func TestPlanUnderWayIsNotResumed(t *testing.T) {
 // was written since is named instead.
 func TestSecureKeepsWhatWouldBeLost(t *testing.T) {
 	p := daemontest.New(t)
-	held := 0
-	pl := service(p, &held)
 	p.Write("a.txt", "content\n")
 	p.Write("b.txt", "content\n")
 	version := func(name store.Path) store.Version {
@@ -109,8 +107,8 @@ func TestSecureKeepsWhatWouldBeLost(t *testing.T) {
 	}
 	a, b := version("a.txt"), version("b.txt")
 	p.Write("b.txt", "another content\n")
-	left := pl.secureFor(t.Context())([]store.Version{a, b})
-	if len(left) != 1 || left["b.txt"] != errBeingWritten.Error() {
+	left := p.Ingest.Secure(t.Context(), []store.Version{a, b}, maxSecured)
+	if len(left) != 1 || left["b.txt"] != "it is being written" {
 		t.Errorf("%v", left)
 	}
 	v, _, err := p.Store.Current("a.txt")

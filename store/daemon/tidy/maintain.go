@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -69,8 +70,12 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 		if err != nil {
 			return a, nil, err
 		}
-		a.OK, a.Text = c.OK(), checkText(c)
-		facts = map[string]any{"versions": c.Versions, "blobs": c.Blobs, "bytes": c.Bytes, "problems": c.Problems, "repaired": c.Repaired, "lost": c.Lost}
+		back, err := td.bringBack(ctx, c.Lost)
+		if err != nil {
+			return a, nil, err
+		}
+		a.OK, a.Text = c.OK(), checkText(c, back)
+		facts = map[string]any{"versions": c.Versions, "blobs": c.Blobs, "bytes": c.Bytes, "problems": c.Problems, "repaired": c.Repaired, "lost": c.Lost, "back": back}
 	case "purge":
 		if p == "" {
 			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro purge PATH", "name what is to be purged")
@@ -85,6 +90,26 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 	}
 	a.Facts, err = json.Marshal(facts)
 	return a, nil, err
+}
+
+// bringBack takes the contents that fsck found to be lost from the files that still hold
+// them, and says how many. Who overwrites such a file does not copy it: the mount knows
+// that the store has it.
+func (td *Tidy) bringBack(ctx context.Context, lost []uint64) (int, error) {
+	var vs []store.Version
+	for _, seq := range lost {
+		v, err := td.store.Version(seq)
+		if err == nil {
+			var cur store.Version
+			if cur, _, err = td.store.Current(v.Path); err == nil && cur.Seq == seq {
+				vs = append(vs, v)
+			}
+		}
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return 0, err
+		}
+	}
+	return len(vs) - len(td.ingest.Secure(ctx, vs, math.MaxInt64)), nil
 }
 
 // age is a limit in words.
@@ -158,7 +183,7 @@ func list(b *strings.Builder, title string, all []keep.Share) {
 	}
 }
 
-func checkText(c *store.Check) string {
+func checkText(c *store.Check, back int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d versions and %d contents (%s) checked", c.Versions, c.Blobs, text.Bytes(c.Bytes))
 	if c.OK() {
@@ -167,6 +192,9 @@ func checkText(c *store.Check) string {
 	fmt.Fprintf(&b, ": %d problems, %d repaired", len(c.Problems), c.Repaired)
 	if len(c.Lost) > 0 {
 		fmt.Fprintf(&b, ", %d versions have lost their content", len(c.Lost))
+		if back > 0 {
+			fmt.Fprintf(&b, " (%d got it back from their files)", back)
+		}
 	}
 	for _, p := range c.Problems {
 		fmt.Fprintf(&b, "\n  %s", p)
