@@ -297,50 +297,65 @@ func (s *Store) AtSeq(p Path, seq uint64) (out Version, found bool, err error) {
 // Live passes the newest versions of all paths that exist at or below prefix,
 // parents first, until fn answers an error, which Live returns.
 func (v *View) Live(prefix Path, fn func(Version) error) error {
-	emit := func(item *badger.Item) error {
-		var o Version
-		gone := false
-		err := item.Value(func(val []byte) (err error) {
-			if len(val) > 8 && binary.BigEndian.Uint64(val) <= v.seq {
-				if gone, err = currentDeleted(val); gone || err != nil {
-					return err
-				}
-			}
-			o, err = decodeCurrent(val)
-			return err
-		})
-		if err != nil || gone {
-			return damaged(err)
-		}
-		if o.Seq > v.seq {
-			var found bool
-			if o, found, err = newestOf(v.txn, o.Path, v.seq); err != nil || !found {
-				return err
-			}
-		}
-		if o.Deleted() {
-			return nil
-		}
-		return fn(o)
-	}
 	if prefix != "" {
 		item, err := v.txn.Get(keyCurrent(prefix))
 		if err == nil {
-			err = emit(item)
+			err = v.live(item, fn)
 		}
 		if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
 			return err
 		}
 	}
-	it := v.txn.NewIterator(badger.IteratorOptions{
-		Prefix: keyCurrent(below(prefix))})
+	return v.liveFrom(keyCurrent(below(prefix)), keyCurrent(below(prefix)), fn)
+}
+
+// LiveAfter passes the newest versions of the paths that exist and come after a path,
+// sorted by bytes, until fn answers an error, which LiveAfter returns.
+func (v *View) LiveAfter(after Path, fn func(Version) error) error {
+	from := keyCurrent(after)
+	if after != "" {
+		from = append(from, 0)
+	}
+	return v.liveFrom([]byte{kCurrent}, from, fn)
+}
+
+func (v *View) liveFrom(prefix, from []byte, fn func(Version) error) error {
+	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
-		if err := emit(it.Item()); err != nil {
+	for it.Seek(from); it.Valid(); it.Next() {
+		if err := v.live(it.Item(), fn); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// live passes what the item of a c key says, if the path exists.
+func (v *View) live(item *badger.Item, fn func(Version) error) error {
+	var o Version
+	gone := false
+	err := item.Value(func(val []byte) (err error) {
+		if len(val) > 8 && binary.BigEndian.Uint64(val) <= v.seq {
+			if gone, err = currentDeleted(val); gone || err != nil {
+				return err
+			}
+		}
+		o, err = decodeCurrent(val)
+		return err
+	})
+	if err != nil || gone {
+		return damaged(err)
+	}
+	if o.Seq > v.seq {
+		var found bool
+		if o, found, err = newestOf(v.txn, o.Path, v.seq); err != nil || !found {
+			return err
+		}
+	}
+	if o.Deleted() {
+		return nil
+	}
+	return fn(o)
 }
 
 // Live is View.Live now.

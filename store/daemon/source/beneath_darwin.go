@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"cachebro/store"
+
+	"golang.org/x/sys/unix"
 )
 
 // errEscapes is returned for a path that leaves the root.
@@ -71,6 +73,18 @@ func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
 		return fromInfo(fi), target, err
 	}
 	return fromInfo(fi), "", nil
+}
+
+// StatIn describes a name in an open directory.
+func StatIn(dir *os.File, name string) (store.Stat, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return store.Stat{}, err
+	}
+	return store.Stat{
+		Dev: uint64(st.Dev), Ino: st.Ino, Mode: uint32(st.Mode), Nlink: uint32(st.Nlink), UID: st.Uid, GID: st.Gid,
+		Size: st.Size, Mtime: st.Mtim.Nano(), Ctime: st.Ctim.Nano(),
+	}, nil
 }
 
 func fromInfo(fi os.FileInfo) store.Stat {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -153,7 +155,7 @@ func (b *baseline) count(f func(*wire.Baseline)) {
 	b.mu.Unlock()
 }
 
-// scan walks the source, breadth first by directory.
+// scan walks the source.
 func (b *baseline) scan(ctx context.Context) error {
 	s, done, err := b.scanner(ctx)
 	if err != nil {
@@ -161,7 +163,6 @@ func (b *baseline) scan(ctx context.Context) error {
 	}
 	defer done()
 	s.until = b.survey.mount.away()
-	began := b.survey.store.Seq()
 	if since, ok := b.survey.mount.tells(); ok {
 		s.young = max(since, time.Now().Add(-recent).UnixNano())
 	}
@@ -174,7 +175,7 @@ func (b *baseline) scan(ctx context.Context) error {
 	if err := s.again(ctx); err != nil {
 		return err
 	}
-	if err := s.vanished(ctx, began); err != nil {
+	if err := s.vanished(ctx); err != nil {
 		return err
 	}
 	return s.flush(ctx)
@@ -192,7 +193,9 @@ func (b *baseline) scanner(ctx context.Context) (s *scanner, done func(), err er
 		sv.source.Release(dir)
 		return nil, nil, err
 	}
-	return &scanner{b: b, dir: dir.File, m: m, seen: map[store.Path]struct{}{}, at: map[string]int64{}}, func() {
+	s = &scanner{b: b, dir: dir.File, m: m, at: map[string]int64{}}
+	s.log = &listing{store: sv.store, upTo: sv.store.Seq()}
+	return s, func() {
 		m.Close()
 		sv.source.Release(dir)
 	}, nil
@@ -203,7 +206,7 @@ type scanner struct {
 	b     *baseline
 	dir   *os.File
 	m     *ignore.Matcher
-	seen  map[store.Path]struct{}
+	log   *listing // what should be there; nil: that has been gone through
 	batch []found
 	bytes int64
 	// collect: what is found is only noted in batch, without its content.
@@ -237,11 +240,21 @@ type found struct {
 	base uint64
 }
 
+// named is a name in a directory that is walked, or what is below it.
+type named struct {
+	name  string // of what is below: with a slash at its end
+	dir   bool
+	below bool
+	stat  store.Stat // zero: not known
+}
+
+// walk goes through a directory in the order of the log's keys: what lies below "a"
+// comes after "a.b".
 func (s *scanner) walk(ctx context.Context, p store.Path) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	f, err := source.OpenBeneath(s.dir, string(p), false)
+	all, err := s.list(p)
 	if err != nil {
 		if p == "" {
 			return err
@@ -249,37 +262,58 @@ func (s *scanner) walk(ctx context.Context, p store.Path) error {
 		s.skipped(p, err)
 		return nil
 	}
+	aside := map[store.Path]bool{} // their turn comes with what was set aside
+	for i := range all {
+		e := &all[i]
+		name := store.Path(path.Join(string(p), e.name))
+		switch {
+		case !e.below:
+			if err := s.look(ctx, name, e.dir, e.stat); err != nil {
+				return err
+			}
+			if n := len(s.later); n > 0 && s.later[n-1] == (entry{name, true, true}) {
+				aside[name] = true
+			}
+		case !aside[name]:
+			if err := s.walk(ctx, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// list reads a directory.
+func (s *scanner) list(p store.Path) ([]named, error) {
+	f, err := source.OpenBeneath(s.dir, string(p), false)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
 	entries, err := f.ReadDir(-1)
-	f.Close()
 	if err != nil {
 		s.skipped(p, err)
 	}
-	var dirs []store.Path
+	all := make([]named, 0, len(entries))
 	for _, e := range entries {
-		name := store.Path(path.Join(string(p), e.Name()))
-		class := s.m.Class(string(name), e.IsDir())
+		class := s.m.Class(path.Join(string(p), e.Name()), e.IsDir())
 		if class == ignore.Excluded || class == ignore.Ignored && !e.IsDir() {
 			continue
 		}
 		if e.IsDir() { // in an ignored directory git may track files all the same
-			dirs = append(dirs, name)
+			all = append(all, named{name: e.Name() + "/", dir: true, below: true})
 		}
 		if class != ignore.Tracked {
 			continue
 		}
-		if err := s.look(ctx, name, e.IsDir()); err != nil {
-			return err
+		n := named{name: e.Name(), dir: e.IsDir()}
+		if s.log != nil {
+			n.stat, _ = source.StatIn(f, n.name) // look asks again
 		}
-		if n := len(s.later); n > 0 && s.later[n-1] == (entry{name, true, true}) {
-			dirs = dirs[:len(dirs)-1] // its turn comes with it
-		}
+		all = append(all, n)
 	}
-	for _, name := range dirs {
-		if err := s.walk(ctx, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	slices.SortFunc(all, func(a, b named) int { return strings.Compare(a.name, b.name) })
+	return all, nil
 }
 
 // skipped notes what cannot be read; what has vanished meanwhile is none of it.
@@ -299,10 +333,12 @@ func (s *scanner) again(ctx context.Context) error {
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
+	rest := s.log
 	later := s.later
-	s.later = nil
+	s.later, s.log = nil, nil // it has passed them
+	defer func() { s.log = rest }()
 	for _, e := range later {
-		if err := s.look(ctx, e.p, e.dir); err != nil {
+		if err := s.look(ctx, e.p, e.dir, store.Stat{}); err != nil {
 			return err
 		}
 		if e.below {
@@ -341,10 +377,19 @@ func (s *scanner) caughtUp(ctx context.Context) error {
 }
 
 // look takes one path into the batch if the log does not know it as it is, or sets it
-// aside.
-func (s *scanner) look(ctx context.Context, p store.Path, isDir bool) error {
+// aside. as is how its directory's reader saw it.
+func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, as store.Stat) error {
 	sv := s.b.survey
-	s.seen[p] = struct{}{}
+	if s.log != nil {
+		v, err := s.log.at(p)
+		if err != nil {
+			return onwire.Error(err)
+		}
+		if stands(v, as) {
+			s.counted(isDir, as)
+			return nil
+		}
+	}
 	v, ok, err := sv.store.Current(p)
 	if err != nil {
 		return onwire.Error(err)
@@ -354,15 +399,12 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool) error {
 		s.skipped(p, err)
 		return nil
 	}
-	live := ok && !v.Deleted()
-	same := live && !v.Foreign && source.SameContent(v.Stat, st) && v.Stat.Mode == st.Mode && (v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG)
+	live, same := ok && !v.Deleted(), ok && stands(v, st)
 	if !same && s.young > 0 && st.Ctime >= s.young {
 		s.later = append(s.later, entry{p, isDir, isDir && !live})
 		return nil
 	}
-	if !isDir {
-		s.b.count(func(w *wire.Baseline) { w.Total++; w.Files++; w.Bytes += st.Size })
-	}
+	s.counted(isDir, st)
 	if same {
 		return nil
 	}
@@ -388,6 +430,19 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool) error {
 		return nil
 	}
 	return s.add(ctx, found{c, v.Seq})
+}
+
+// counted counts a file for the progress.
+func (s *scanner) counted(isDir bool, st store.Stat) {
+	if !isDir {
+		s.b.count(func(w *wire.Baseline) { w.Total++; w.Files++; w.Bytes += st.Size })
+	}
+}
+
+// stands: a path is as its newest version says, and the log has its content.
+func stands(v store.Version, st store.Stat) bool {
+	return v.Seq != 0 && !v.Deleted() && !v.Foreign && source.SameContent(v.Stat, st) && v.Stat.Mode == st.Mode &&
+		(v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG)
 }
 
 // add takes a change into the batch.
@@ -474,15 +529,8 @@ func (s *scanner) flush(ctx context.Context) error {
 
 // vanished adds deletions for what the log has as live and the scan has not
 // found: paths that went away while nothing was mounted.
-func (s *scanner) vanished(ctx context.Context, began uint64) error {
-	sv := s.b.survey
-	var gone []store.Version
-	err := sv.store.Live("", func(v store.Version) error {
-		if _, ok := s.seen[v.Path]; !ok && v.Seq <= began {
-			gone = append(gone, v)
-		}
-		return ctx.Err()
-	})
+func (s *scanner) vanished(ctx context.Context) error {
+	gone, err := s.log.missed(ctx)
 	if err != nil {
 		return onwire.Error(err)
 	}

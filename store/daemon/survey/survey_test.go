@@ -2,6 +2,7 @@ package survey_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -102,6 +103,48 @@ func TestUpdateAllTakesInWhatChanged(t *testing.T) {
 	}
 	if !slices.IsSorted(times) {
 		t.Errorf("not in order: %v", times)
+	}
+}
+
+// A look at every file goes through tree and log side by side: names that sort between a
+// directory and what is below it, and more of them than are read at once, are found
+// where they are, and missed where they are not.
+func TestUpdateAllGoesThroughTheLogInOrder(t *testing.T) {
+	p := daemontest.New(t)
+	names := []string{"a-b/y", "a.b", "a/x", "a/x.d/z", "a/x-", "a0", "b/c/d/e", "b/c.d", "b/c/d.e"}
+	for i := range 2100 {
+		names = append(names, fmt.Sprintf("many/%d", i))
+	}
+	for _, name := range names {
+		p.Write(name, name)
+	}
+	p.LookAtAll()
+	if err := p.Survey.UpdateAll(t.Context()); err != nil { // directories changed while they were filled
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	for i := 0; i < len(names); i += 1 + i/20*30 {
+		before := p.Store.Seq()
+		if err := p.Survey.UpdateAll(t.Context()); err != nil || p.Store.Seq() != before {
+			t.Fatalf("%d versions of what nobody changed, %v", p.Store.Seq()-before, err)
+		}
+		p.Remove(names[i])
+		if err := p.Survey.UpdateAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		vs, err := p.Store.Since(before, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone := 0
+		for _, v := range vs {
+			if v.Deleted() {
+				gone++
+			}
+		}
+		if gone != 1 || !newest(t, p, store.Path(names[i])).Deleted() {
+			t.Fatalf("%s was removed, and of %d versions %d say so", names[i], len(vs), gone)
+		}
 	}
 }
 

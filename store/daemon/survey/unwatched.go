@@ -155,12 +155,11 @@ func (b *baseline) unwatched(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	began := b.survey.store.Seq()
 	s.collect, s.until = true, math.MaxInt64
 	if err := s.walk(ctx, ""); err != nil {
 		return err
 	}
-	if err := s.vanished(ctx, began); err != nil {
+	if err := s.vanished(ctx); err != nil {
 		return err
 	}
 	s.collect = false
