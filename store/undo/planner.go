@@ -26,6 +26,8 @@ type Draft struct {
 	// Read are some of the contents that its steps write, as far as they were read
 	// to count their lines: who carries the plan out need not read them again.
 	Read map[store.Hash][]byte
+	// Partly: the lines of the later steps were not counted.
+	Partly bool
 	// Newest is, of an undo of the last action, its newest version; Taken is how many
 	// versions were selected.
 	Newest store.Version

@@ -35,3 +35,32 @@ func TestDraftReadsWhatItWrites(t *testing.T) {
 		}
 	}
 }
+
+// TestLinesOfTheFirstStepsAreCounted: a plan of thousands of files says how many lines
+// the first of them change, and that this is not all.
+func TestLinesOfTheFirstStepsAreCounted(t *testing.T) {
+	for _, n := range []int{counted, counted + 100} {
+		s := storetest.Fresh(t)
+		var cs, gone []store.Change
+		for i := range n {
+			cs = append(cs, storetest.Closed(store.OpCreate, store.Path(fmt.Sprintf("f%04d", i)), fmt.Sprintf("one\ntwo\nthe text of %d\n", i)))
+			c := storetest.Told(store.OpUnlink, cs[i].Path, "", storetest.FileMode)
+			c.Actor.Session = "s"
+			gone = append(gone, c)
+		}
+		storetest.Apply(t, s, cs...)
+		storetest.Apply(t, s, gone...)
+		d, err := Planner{Store: s}.Undo(Query{Select: store.Filter{Session: "s"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Steps) != n || d.Partly != (n > counted) {
+			t.Fatalf("%d steps of %d, counted in part: %v", len(d.Steps), n, d.Partly)
+		}
+		for i, st := range d.Steps {
+			if want := 3; i < counted && st.Added != want || i >= counted && st.Added != 0 {
+				t.Fatalf("of %d steps, step %d adds %d lines", n, i+1, st.Added)
+			}
+		}
+	}
+}

@@ -287,12 +287,18 @@ func (x *stepper) cannot(g *goal, why string) {
 	}
 }
 
-// count fills in the lines that each write or deletion adds and removes, for the
-// diffstat. It needs the contents unpacked, so all processors share the work, in the
-// order in which the contents lie in the store. It took a third of the time of
-// planning to bring 10,000 files back.
+// counted is of how many steps the lines are counted: more than anybody reads, and what
+// can be unpacked in a fraction of a second. Of 42,000 it took 14 s.
+const counted = 500
+
+// count fills in the lines that each of the first writes and deletions adds and removes,
+// for the diffstat. It needs the contents unpacked, so all processors share the work, in
+// the order in which the contents lie in the store.
 func (x *stepper) count() {
 	const portion = 64
+	if len(x.writes) > counted {
+		x.writes, x.plan.Partly = x.writes[:counted], true
+	}
 	slices.SortFunc(x.writes, func(a, b write) int {
 		return content.ComparePlaces(x.kept[a.want.blob].Place, x.kept[b.want.blob].Place)
 	})

@@ -201,7 +201,7 @@ func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 		fmt.Fprintf(w, "  %s %s: %s\n", p.Red("lost"), cli.Quote(string(x.Path)), cli.OneLine(x.Why))
 	}
 	if n := apply.Files(plan); n > 1 {
-		fmt.Fprintln(w, Counts(p, n, added, removed, false))
+		fmt.Fprintln(w, Counts(p, n, added, removed, plan.Partly))
 	}
 	if plan.PartOf != 0 {
 		fmt.Fprintln(w, p.Dim(fmt.Sprintf("only what the last process did: cachebro undo '#%d' takes back the whole action", plan.PartOf)))
@@ -248,7 +248,11 @@ func printPlanJSON(e *cli.Env, plan wire.Plan, res apply.Result) error {
 	if err := errors.Join(err, err2, err3, err4); err != nil {
 		return err
 	}
-	return e.PrintJSON(map[string]any{"left": left, "id": plan.ID, "kind": plan.Kind, "title": plan.Title, "steps": steps, "conflicts": conflicts, "lost": lost, "done": res.Done, "failed": failed})
+	out := map[string]any{"left": left, "id": plan.ID, "kind": plan.Kind, "title": plan.Title, "steps": steps, "conflicts": conflicts, "lost": lost, "done": res.Done, "failed": failed}
+	if plan.Partly {
+		out["partly"] = true // lines were counted of the first steps only
+	}
+	return e.PrintJSON(out)
 }
 
 // here is the project of the working directory, connected.

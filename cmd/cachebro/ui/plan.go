@@ -26,6 +26,7 @@ const shownSteps = 300
 type planPart struct {
 	Title, Verb, Sum string
 	Added, Removed   int
+	Partly           bool
 	Steps            []stepRow
 	More             int
 	Conflicts, Lost  []string
@@ -126,7 +127,7 @@ func (s *server) plan(ctx context.Context, q url.Values) (any, error) {
 }
 
 func (s *server) planPart(p wire.Plan, q url.Values, digest string) planPart {
-	out := planPart{Title: oneLine(p.Title), Verb: verbs[q.Get("kind")], Digest: digest, Nothing: len(p.Steps) == 0}
+	out := planPart{Title: oneLine(p.Title), Verb: verbs[q.Get("kind")], Digest: digest, Nothing: len(p.Steps) == 0, Partly: p.Partly}
 	for i, st := range p.Steps {
 		out.Added, out.Removed = out.Added+st.Added, out.Removed+st.Removed
 		if i >= shownSteps {

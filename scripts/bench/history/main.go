@@ -140,8 +140,11 @@ func makeHistory(work string, n int) (err error) {
 		}
 	}
 	fmt.Println(s.Seq(), "versions")
-	return nil
+	return os.WriteFile(filepath.Join(work, made), []byte(strconv.Itoa(n)), 0o600)
 }
+
+// made says below work how many versions were asked for.
+const made = "versions"
 
 func (m *maker) stat(name string, size int) store.Stat {
 	return store.Stat{Dev: 1, Mode: 0o100644, Nlink: 1, Size: int64(size), Mtime: m.at, Ctime: m.at}
@@ -177,13 +180,18 @@ func (m *maker) file(i, lines int) []byte {
 	return b
 }
 
-// questions are commands; a last element "N" of 0 or more is the exit status that is
-// expected besides 0.
-var questions = []string{
-	"log -n 20", "log -n 20 --actions", "log -n 20 app.log", "log -n 20 src", "status",
-	"search --history vanishedNowhere", "search --history edit7", "search --history served app.log",
-	"undo --session edits --dry-run", "undo --session removal --dry-run", "restore --at 12h --dry-run src", "restore --at 5d --dry-run",
-	"what-changed 20d", "blame app.log", "blame src/d0/f1.go", "diff app.log", "du", "prune", "prune", "fsck",
+// questions are commands about a history of so many versions. The moments are numbers:
+// its times stay where they are, so that an age means another moment each day.
+func questions(n int) []string {
+	midst := fmt.Sprintf(" --at #%d --dry-run", n/2)   // all files of src were edited since, removed and made again
+	late := fmt.Sprintf(" --at #%d --dry-run", n*9/10) // half of the last scan's files have come since
+	return []string{
+		"log -n 20", "log -n 20 --actions", "log -n 20 app.log", "log -n 20 src", "status",
+		"search --history vanishedNowhere", "search --history edit7", "search --history served app.log",
+		"undo --session edits --dry-run", "undo --session edits --force --dry-run", "undo --session removal --dry-run",
+		"restore src" + midst, "restore" + midst, "restore" + late,
+		"what-changed 900d", "blame app.log", "blame src/d0/f1.go", "diff app.log", "du", "prune", "prune", "fsck",
+	}
 }
 
 func ask(binary, work, only string, runs int) error {
@@ -199,8 +207,25 @@ func ask(binary, work, only string, runs int) error {
 		}
 		return both.Bytes(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
 	}
-	if out, _, err := run("index", "stats"); err != nil {
-		return fmt.Errorf("index: %w: %s", err, out)
+	b, err := os.ReadFile(filepath.Join(work, made))
+	if err != nil {
+		return err
+	}
+	versions, err := strconv.Atoi(string(b))
+	if err != nil {
+		return err
+	}
+	if pid, err := daemon(work); err == nil { // of another binary, perhaps
+		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+			return err
+		}
+		for syscall.Kill(pid, 0) == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	// Files are looked at before an answer once all of them have been looked at.
+	if out, _, err := run("search", "line1Of1"); err != nil {
+		return fmt.Errorf("search: %w: %s", err, out)
 	}
 	for end := time.Now().Add(20 * time.Minute); ; time.Sleep(time.Second) {
 		out, _, err := run("index", "stats")
@@ -213,7 +238,7 @@ func ask(binary, work, only string, runs int) error {
 		}
 	}
 	fmt.Printf("%-40s %9s %9s %9s %9s %7s\n", "", "daemon", "client", "wall", "read MB", "lines")
-	for _, q := range questions {
+	for _, q := range questions(versions) {
 		if !strings.Contains(q, only) {
 			continue
 		}

@@ -67,6 +67,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	pl.pauseIndex(len(p.Steps))
 	out := planOut(&p.Plan)
+	out.Partly = p.Partly
 	if p.Newest.Seq != 0 && len(q.Paths) == 0 {
 		if out.PartOf, err = pl.partOf(p); err != nil {
 			return nil, nil, err
