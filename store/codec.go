@@ -174,36 +174,43 @@ func currentDeleted(val []byte) (bool, error) {
 // opIn reads the operation and the class of an encoded Version, which follow its
 // path; false: it is encoded in another way than encode does it.
 func opIn(enc []byte) (Op, Class, bool) {
-	if len(enc) < 3 || enc[0]>>5 != 5 { // a map
-		return 0, 0, false
-	}
-	at := 1
-	if enc[0]&31 >= 24 {
-		return 0, 0, false
-	}
-	if enc[at] == 1 { // the path
-		n, size := int(enc[at+1]&31), 0
-		switch head := enc[at+1:]; {
-		case head[0]>>5 != 3:
-			return 0, 0, false
-		case n < 24:
-		case n == 24 && len(head) > 1:
-			n, size = int(head[1]), 1
-		case n == 25 && len(head) > 2:
-			n, size = int(binary.BigEndian.Uint16(head[1:])), 2
-		default:
-			return 0, 0, false
-		}
-		at += 2 + size + n
-	}
-	if len(enc) < at+2 || enc[at] != 2 || enc[at+1] >= 24 {
+	_, rest, ok := pathIn(enc)
+	if !ok || len(rest) < 2 || rest[0] != 2 || rest[1] >= 24 {
 		return 0, 0, false
 	}
 	class := Class(0) // the default is left out
-	if next := enc[at+2:]; len(next) > 1 && next[0] == 3 && next[1] < 24 {
+	if next := rest[2:]; len(next) > 1 && next[0] == 3 && next[1] < 24 {
 		class = Class(next[1])
 	}
-	return Op(enc[at+1]), class, true
+	return Op(rest[1]), class, true
+}
+
+// pathIn reads the path of an encoded Version, and says what follows it; false: it is
+// encoded in another way than encode does it.
+func pathIn(enc []byte) (path, rest []byte, ok bool) {
+	if len(enc) < 3 || enc[0]>>5 != 5 || enc[0]&31 >= 24 { // a small map
+		return nil, nil, false
+	}
+	if enc[1] != 1 {
+		return nil, enc[1:], true
+	}
+	head := enc[2:]
+	n, size := int(head[0]&31), 1
+	switch {
+	case head[0]>>5 != 3:
+		return nil, nil, false
+	case n < 24:
+	case n == 24 && len(head) > 1:
+		n, size = int(head[1]), 2
+	case n == 25 && len(head) > 2:
+		n, size = int(binary.BigEndian.Uint16(head[1:])), 3
+	default:
+		return nil, nil, false
+	}
+	if len(head) < size+n {
+		return nil, nil, false
+	}
+	return head[size : size+n], head[size+n:], true
 }
 
 // times is the value of a z key: the lowest and highest time in a block of the log.

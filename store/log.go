@@ -133,6 +133,34 @@ func (s *Store) Changed(fn func(Version) bool) error {
 	})
 }
 
+// ChangedAfter passes the path of each version after seq, baselines too, oldest first. It
+// reads no more of them than that.
+func (v *View) ChangedAfter(seq uint64, fn func(Path)) error {
+	it := v.txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kVersion}})
+	defer it.Close()
+	for it.Seek(keyVersion(seq + 1)); it.Valid(); it.Next() {
+		key := it.Item().Key()
+		if binary.BigEndian.Uint64(key[1:]) > v.seq {
+			return nil
+		}
+		err := it.Item().Value(func(val []byte) error {
+			if p, _, ok := pathIn(val); ok {
+				fn(Path(p))
+				return nil
+			}
+			o, err := decodeVersion(key, val)
+			if err == nil {
+				fn(o.Path)
+			}
+			return err
+		})
+		if err != nil {
+			return damaged(err)
+		}
+	}
+	return nil
+}
+
 // bounded is a filter with sequence numbers in place of its times: those are in
 // order whatever was done to the clock.
 func (v *View) bounded(f Filter) (Filter, error) {

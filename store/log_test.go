@@ -240,3 +240,33 @@ func BenchmarkContent(b *testing.B) {
 		}
 	}
 }
+
+// ChangedAfter reads the paths of versions without the rest, however they are encoded.
+func TestChangedAfterNamesThePaths(t *testing.T) {
+	s := fresh(t)
+	var want []Path
+	for i, n := range []int{1, 22, 23, 24, 255, 256, 3000} {
+		p := Path(strings.Repeat("x", n))
+		op := OpWrite
+		if i%2 == 1 {
+			op = OpBaseline
+		}
+		apply(t, s, file(op, p, fmt.Sprint(n)))
+		want = append(want, p)
+	}
+	for after := range s.Seq() + 1 {
+		var got []Path
+		if err := s.View(func(v *View) error { return v.ChangedAfter(after, func(p Path) { got = append(got, p) }) }); err != nil {
+			t.Fatal(err)
+		}
+		vs, err := s.Since(after, 100)
+		if err != nil || len(vs) != len(got) || s.Seq() != uint64(len(want)) {
+			t.Fatalf("%d paths of %d versions after %d, %v", len(got), len(vs), after, err)
+		}
+		for i, v := range vs {
+			if got[i] != v.Path {
+				t.Errorf("version %d is of %.30q, and %.30q was named", v.Seq, v.Path, got[i])
+			}
+		}
+	}
+}

@@ -101,11 +101,10 @@ func (m *maker) restoreGoals(paths []store.Path, seq uint64) ([]goal, error) {
 		m.plan.Title = fmt.Sprintf("as of %s (version %d)", v.When().Format("2006-01-02 15:04:05"), seq)
 	}
 	changed := map[store.Path]bool{}
-	err := m.view.Each(store.Filter{After: seq, Oldest: true, Baselines: true}, func(v store.Version) bool {
-		if len(paths) == 0 || slices.ContainsFunc(paths, func(dir store.Path) bool { return v.Path.Inside(dir) }) {
-			changed[v.Path] = true
+	err := m.view.ChangedAfter(seq, func(p store.Path) {
+		if len(paths) == 0 || slices.ContainsFunc(paths, func(dir store.Path) bool { return p.Inside(dir) }) {
+			changed[p] = true
 		}
-		return true
 	})
 	if err != nil {
 		return nil, err
