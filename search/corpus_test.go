@@ -143,11 +143,11 @@ func (c *diskCorpus) Current(p store.Path) (store.Version, bool, error) {
 	return store.Version{}, false, nil
 }
 
-func (c *diskCorpus) Changed(fn func(store.Version) bool) error {
+func (c *diskCorpus) Changed(below store.Path, fn func(store.Version) bool) error {
 	c.mu.Lock()
 	log := c.log
 	c.mu.Unlock()
-	for i := len(log) - 1; i >= 0 && fn(log[i]); i-- {
+	for i := len(log) - 1; i >= 0 && (!log[i].Path.Inside(below) || fn(log[i])); i-- {
 	}
 	return nil
 }

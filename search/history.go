@@ -103,7 +103,11 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 	seen := map[store.Path]bool{}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(x.workers())
-	err = x.corpus.Changed(func(v store.Version) bool {
+	below := store.Path(strings.TrimSuffix(q.Path, "/"))
+	if below == "." {
+		below = ""
+	}
+	err = x.corpus.Changed(below, func(v store.Version) bool {
 		if h.passed.Add(1)%256 == 0 && h.over() {
 			cut = true
 		}

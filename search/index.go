@@ -27,9 +27,9 @@ const mappingVersion = 4
 type Corpus interface {
 	// Since returns versions after seq in order, limit at most.
 	Since(seq uint64, limit int) ([]store.Version, error)
-	// Changed passes versions, newest first, until fn says false: at least one of each
-	// path that has several.
-	Changed(fn func(store.Version) bool) error
+	// Changed passes versions of what is at or below a path ("": everything), newest
+	// first, until fn says false: at least one of each path that has several.
+	Changed(below store.Path, fn func(store.Version) bool) error
 	// History returns the versions of a path, oldest first.
 	History(p store.Path, follow bool) ([]store.Version, error)
 	// Seq is the newest sequence number.

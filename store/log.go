@@ -105,7 +105,7 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 	} else if from = ^uint64(0); f.Before > 0 {
 		from = f.Before - 1
 	}
-	over := pass{baselines: !f.withBaselines(), after: f.After, before: f.Before}
+	over := pass{baselines: !f.withBaselines(), beside: f.Path, after: f.After, before: f.Before}
 	if f.Pass != nil {
 		over.block = func(blk uint64, t times) bool {
 			b := Block{blk * timeBlock, blk*timeBlock + timeBlock - 1, t.Min, t.Max, t.Gap, t.Who}
@@ -115,21 +115,31 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 	return v.scan(from, !f.Oldest, take, over)
 }
 
-// Changed passes versions, newest first, until fn says false: all that are no baselines,
-// and then those baselines that found something else than was known.
-func (s *Store) Changed(fn func(Version) bool) error {
+// Changed passes versions of what is at or below a path, newest first, until fn says
+// false: all that are no baselines, and then those baselines that found something else
+// than was known. Of a file it passes the newest alone.
+func (s *Store) Changed(below Path, fn func(Version) bool) error {
 	return s.View(func(v *View) error {
+		if file, err := v.isFile(below); err != nil {
+			return err
+		} else if file {
+			o, _, err := v.Current(below)
+			if err == nil {
+				fn(o)
+			}
+			return err
+		}
 		on := true
 		err := v.scan(^uint64(0), true, func(o Version) bool {
 			on = fn(o)
 			return on
-		}, pass{baselines: true})
+		}, pass{baselines: true, beside: below})
 		if err != nil || !on {
 			return err
 		}
 		return v.scan(^uint64(0), true, func(o Version) bool {
 			return o.Op != OpBaseline || o.Prev == 0 || fn(o)
-		}, pass{})
+		}, pass{beside: below})
 	})
 }
 

@@ -270,3 +270,28 @@ func TestChangedAfterNamesThePaths(t *testing.T) {
 		}
 	}
 }
+
+// Changed reads nothing of what is beside a path, and of a file nothing but its newest
+// version: who searches the history of one file does not go through that of all others.
+func TestChangedBelowAPath(t *testing.T) {
+	s := fresh(t)
+	for i := range 40 {
+		apply(t, s, file(OpWrite, Path(fmt.Sprintf("d/f%d", i%4)), fmt.Sprint(i)), file(OpWrite, "d.txt", fmt.Sprint("beside ", i)))
+	}
+	apply(t, s, file(OpBaseline, "d/f1", "found otherwise"), file(OpBaseline, "d/g", "found"))
+	for below, n := range map[Path]int{"": 81, "d": 41, "d/f1": 1, "d.txt": 1, "nowhere": 0} {
+		got := 0
+		err := s.Changed(below, func(v Version) bool {
+			if got++; !v.Path.Inside(below) {
+				t.Errorf("%q is not inside %q", v.Path, below)
+			}
+			return true
+		})
+		if err != nil || got != n {
+			t.Errorf("below %q: %d versions, want %d, %v", below, got, n, err)
+		}
+	}
+	if vs, _, err := s.Log(Filter{Path: "d"}); err != nil || len(vs) != 40 {
+		t.Errorf("%d versions, %v", len(vs), err)
+	}
+}

@@ -84,6 +84,7 @@ func (s *Store) scan(from uint64, down bool, fn func(Version) bool, over pass) e
 type pass struct {
 	block     func(blk uint64, t times) bool // whole time blocks; nil: none
 	baselines bool
+	beside    Path // what is neither this nor below it; "": nothing is
 	// after and before are where it ends: only numbers strictly above, below; 0: no bound.
 	after, before uint64
 }
@@ -140,8 +141,12 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 		var o Version
 		passed := false
 		err := it.Item().Value(func(val []byte) (err error) {
+			p, _, ok := pathIn(val)
+			passed = ok && !inside(p, over.beside)
 			if op, _, ok := opIn(val); over.baselines && ok && op == OpBaseline {
 				passed = true
+			}
+			if passed {
 				return nil
 			}
 			o, err = decodeVersion(key, val)
@@ -156,6 +161,11 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 		it.Next()
 	}
 	return nil
+}
+
+// inside is Path.Inside for a path that is not one yet.
+func inside(p []byte, dir Path) bool {
+	return len(p) >= len(dir) && Path(p[:len(dir)]) == dir && (dir == "" || len(p) == len(dir) || p[len(dir)] == '/')
 }
 
 func timesIn(txn *badger.Txn, seq uint64) (t times, ok bool) {
