@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -120,7 +121,11 @@ func (c *chain) left(i int) (store.Return, bool) {
 
 // index is where in own a version is, -1 if it is not.
 func (c *chain) index(seq uint64) int {
-	return slices.IndexFunc(c.own, func(o store.Version) bool { return o.Seq == seq })
+	i, ok := slices.BinarySearchFunc(c.own, seq, func(o store.Version, seq uint64) int { return cmp.Compare(o.Seq, seq) })
+	if !ok {
+		return -1
+	}
+	return i
 }
 
 // back is own[i] for who takes out what one plan has made: if later plans only
@@ -135,7 +140,7 @@ func (c *chain) back(i int, plan string) (store.Version, int) {
 		if !ok || r.Made || r.Back == 0 || r.Back >= v.Seq {
 			break
 		}
-		j = slices.IndexFunc(c.own, func(o store.Version) bool { return o.Seq == r.Back })
+		j = c.index(r.Back)
 		if j < 0 || !broughtBack(stateOf(c.own[j]), stateOf(v)) {
 			break
 		}
