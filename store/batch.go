@@ -19,7 +19,8 @@ type batch struct {
 	next     State
 	made     []Version
 	cur      map[Path]Version // newest versions made or looked up
-	dirty    map[Path]bool    // paths of cur that this batch changed
+	dirty    map[Path][]byte  // paths of cur that this batch changed, with the encoded version; nil: encode it
+	linkage  linkCounts
 	nodes    map[uint64]*node // nil: forget it
 	times    map[uint64]times
 	working  map[workingKey]*WorkingFile
@@ -32,7 +33,7 @@ func (s *Store) newBatch() *batch {
 	next.Found = slices.Clone(next.Found)
 	return &batch{
 		s: s, w: w, contents: s.contents.Batch(w, s.next.counts()), next: next, links: map[Inode][]Path{},
-		cur: map[Path]Version{}, dirty: map[Path]bool{}, nodes: map[uint64]*node{},
+		cur: map[Path]Version{}, dirty: map[Path][]byte{}, nodes: map[uint64]*node{},
 		times: map[uint64]times{}, working: map[workingKey]*WorkingFile{},
 	}
 }
@@ -70,7 +71,17 @@ func (b *batch) live(p Path) (Version, bool, error) {
 		}
 		b.cur[p] = v
 	}
-	return v, v.Seq != 0 && !v.Deleted(), nil
+	live := v.Seq != 0 && !v.Deleted()
+	if live && len(b.linkage.notes) > 0 {
+		return b.recounted(v)
+	}
+	return v, live, nil
+}
+
+// changed makes v the newest version of its path; enc is its encoding, if that is known.
+func (b *batch) changed(v Version, enc []byte) {
+	b.cur[v.Path], b.dirty[v.Path] = v, enc
+	b.linkage.seen(v.Path)
 }
 
 // add appends a version with all its keys.
@@ -97,7 +108,11 @@ func (b *batch) add(v Version) (Version, error) {
 func (b *batch) place(v, was Version, wasLive bool) error {
 	b.next.Versions++
 	b.next.noteRun(&v)
-	if err := b.keys(&v); err != nil {
+	if err := b.settle(was); err != nil {
+		return err
+	}
+	enc, err := b.keys(&v)
+	if err != nil {
 		return err
 	}
 	blk := v.Seq / timeBlock
@@ -118,27 +133,55 @@ func (b *batch) place(v, was Version, wasLive bool) error {
 	if counts(v) {
 		b.next.Files++
 	}
-	b.cur[v.Path], b.dirty[v.Path] = v, true
+	b.changed(v, enc)
 	return nil
 }
 
-// keys writes the version and its index keys.
-func (b *batch) keys(v *Version) error {
-	enc := encode(v)
-	sets := []struct{ k, v []byte }{
-		{keyVersion(v.Seq), enc},
-		{keyCurrent(v.Path), encodeCurrent(v, enc)},
-		{keyPath(v.Path, v.Seq), []byte{byte(v.Op), byte(v.Class)}},
+// keys writes the version and its index keys. That it is the newest of its path is
+// written at the end: a batch of renames makes many of one path.
+func (b *batch) keys(v *Version) (enc []byte, err error) {
+	enc = encode(v)
+	err = b.w.Set(keyVersion(v.Seq), enc)
+	if err == nil {
+		err = b.w.Set(keyPath(v.Path, v.Seq), []byte{byte(v.Op), byte(v.Class)})
 	}
 	for _, ix := range indexes(v) {
-		sets = append(sets, struct{ k, v []byte }{ix, nil})
+		if err == nil {
+			err = b.w.Set(ix, nil)
+		}
 	}
-	for _, set := range sets {
-		if err := b.w.Set(set.k, set.v); err != nil {
-			return fmt.Errorf("write version: %w", err)
+	if err != nil {
+		return nil, fmt.Errorf("write version: %w", err)
+	}
+	return enc, nil
+}
+
+// newest writes which versions are the newest of their paths.
+func (b *batch) newest() error {
+	if err := b.countLinks(); err != nil {
+		return err
+	}
+	for p, enc := range b.dirty {
+		v := b.cur[p]
+		if enc == nil { // it was rewritten
+			enc = encode(&v)
+			if err := b.w.Set(keyVersion(v.Seq), enc); err != nil {
+				return err
+			}
+		}
+		if err := b.w.Set(keyCurrent(p), encodeCurrent(&v, enc)); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// settle writes a version down that this batch has rewritten and another one follows.
+func (b *batch) settle(was Version) error {
+	if enc, ok := b.dirty[was.Path]; !ok || enc != nil || was.Seq == 0 {
+		return nil
+	}
+	return b.w.Set(keyVersion(was.Seq), encode(&was))
 }
 
 // indexes are the i keys of a version.
@@ -174,12 +217,8 @@ func (b *batch) refresh(cur, seen Version) error {
 	}
 	cur.Stat, cur.Idle, cur.Foreign = seen.Stat, cur.Idle && seen.Idle, cur.Foreign && seen.Foreign
 	cur.Linked = max(cur.Linked, seen.Linked)
-	enc := encode(&cur)
-	if err := b.w.Set(keyVersion(cur.Seq), enc); err != nil {
-		return err
-	}
-	b.cur[cur.Path], b.dirty[cur.Path] = cur, true
-	return b.w.Set(keyCurrent(cur.Path), encodeCurrent(&cur, enc))
+	b.changed(cur, nil)
+	return nil
 }
 
 func (b *batch) readTimes(blk uint64) (times, bool) {
@@ -201,7 +240,7 @@ func (b *batch) below(dir Path) ([]Path, error) {
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
 		p := Path(it.Item().Key()[1:])
-		if b.dirty[p] || p == dir {
+		if _, changed := b.dirty[p]; changed || p == dir {
 			continue
 		}
 		gone := false
@@ -220,57 +259,6 @@ func (b *batch) below(dir Path) ([]Path, error) {
 	}
 	slices.Sort(out)
 	return out, nil
-}
-
-// name notes one of several names of an inode.
-func (b *batch) name(st Stat, p Path) error {
-	in := InodeOf(st)
-	b.links[in] = append(b.links[in], p)
-	return b.w.Set(keyLink(st, p), nil)
-}
-
-// names lists the other names that an inode is known to have had.
-func (b *batch) names(st Stat, but Path) ([]Path, error) {
-	prefix := keyLinkPrefix(st)
-	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: prefix})
-	defer it.Close()
-	out := slices.Clone(b.links[InodeOf(st)])
-	for it.Rewind(); it.Valid(); it.Next() {
-		out = append(out, Path(it.Item().KeyCopy(nil)[len(prefix):]))
-	}
-	slices.Sort(out)
-	out = slices.Compact(out)
-	return slices.DeleteFunc(out, func(p Path) bool { return p == but }), nil
-}
-
-// countNames notes in the newest versions of an inode's other names that it has so
-// many names more than st says; linked: see Version.Linked.
-func (b *batch) countNames(st Stat, but Path, more int, linked int64) error {
-	n := int(st.Nlink) + more
-	if n < 1 || st.Ino == 0 || isDir(st) || n == 1 && more > 0 {
-		return nil
-	}
-	names, err := b.names(st, but)
-	if err != nil {
-		return err
-	}
-	for _, p := range names {
-		cur, live, err := b.live(p)
-		if err != nil {
-			return err
-		}
-		if !live || InodeOf(cur.Stat) != InodeOf(st) || cur.Stat.Nlink == uint32(n) && linked == 0 {
-			continue
-		}
-		now := cur.Stat
-		if now.Nlink = uint32(n); more > 0 {
-			now.Ctime = st.Ctime
-		}
-		if err := b.refresh(cur, Version{Stat: now, Idle: cur.Idle, Foreign: cur.Foreign, Linked: linked}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // commit writes the blobs, the rest and last the state, and publishes it.
@@ -299,6 +287,10 @@ func (b *batch) commit() error {
 }
 
 func (b *batch) flush() error {
+	// Before the contents: those and what counts them go into one transaction if they can.
+	if err := b.newest(); err != nil {
+		return err
+	}
 	if err := b.contents.Flush(); err != nil {
 		return err
 	}

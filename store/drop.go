@@ -160,15 +160,11 @@ func (b *batch) rewrite(v Version) error {
 	if err != nil {
 		return err
 	}
-	enc := encode(&v)
-	if err := b.w.Set(keyVersion(v.Seq), enc); err != nil {
-		return err
-	}
 	if cur.Seq != v.Seq {
-		return nil
+		return b.w.Set(keyVersion(v.Seq), encode(&v))
 	}
-	b.cur[v.Path], b.dirty[v.Path] = v, true
-	return b.w.Set(keyCurrent(v.Path), encodeCurrent(&v, enc))
+	b.changed(v, nil)
+	return nil
 }
 
 // DropRecords takes versions out of the log, none of them the newest of its path.
