@@ -119,6 +119,10 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	if mark.Load()&markFound != 0 && !several {
 		return
 	}
+	several = several && isRegular(st)
+	if several && c.told.has(f, name) {
+		return
+	}
 	class := c.classOf(name, isDir(st))
 	if class == ignore.Excluded || class == ignore.Tracked && c.scanned(name, st) {
 		return
@@ -129,6 +133,9 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	}
 	if c.append(r) {
 		mark.Or(markFound)
+		if several {
+			c.told.add(f, name, st.Nlink)
+		}
 	}
 }
 

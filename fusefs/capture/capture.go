@@ -22,6 +22,7 @@ type Capture struct {
 
 	*sink
 	*copies
+	told namesTold
 	comm string // of this program
 
 	procMu sync.Mutex // guards procs
@@ -122,6 +123,7 @@ func (c *Capture) dirty(f fusefs.File) {
 // not relied on.
 func (c *Capture) BaselineDone(began time.Time) {
 	c.scanning.Store(false)
+	c.told.clear() // what the scan found otherwise is told again
 	if began.UnixNano() > c.moved.Load() {
 		c.scanBegan.Store(began.UnixNano())
 		// A clock tick and a step of the clock are cheaper to copy than to lose.

@@ -105,7 +105,10 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	case isRegular(e.Stat):
 		c.found(e.File, r.Path, from)
 	}
-	c.appendBy(e.Caller, r) // to an excluded name: the store notes the count
+	// To an excluded name: the store notes the count.
+	if c.appendBy(e.Caller, r) && to != ignore.Excluded && isRegular(e.Stat) {
+		c.told.add(e.File, e.Path2, e.Stat.Nlink)
+	}
 	if from == ignore.Ignored && to == ignore.Tracked && isRegular(e.Stat) {
 		c.shown(e.File, e.Path2, e)
 	}
@@ -117,6 +120,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	dir, regular := isDir(e.Stat), e.File != nil && isRegular(e.Stat)
 	from, to := c.classOf(e.Path, dir), e.Class2
 	if dir {
+		c.told.clear()
 		c.forget(e.Path, true)
 		c.forget(e.Path2, true)
 		c.relocated(from != ignore.Tracked && to == ignore.Tracked)

@@ -11,6 +11,7 @@ import (
 
 	"cachebro/fusefs/capture/spool"
 	"cachebro/fusefs/sys"
+	"cachebro/store/event"
 
 	"golang.org/x/sys/unix"
 )
@@ -139,4 +140,51 @@ func tmpfile(t *testing.T, dir string) {
 
 func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+}
+
+// A file that is given a hundred names, written to and deprived of them: each name is told
+// as found a few times at most, and not with each change of the others. 5,000 links made
+// 12 million records.
+func TestManyNames(t *testing.T) {
+	const names = 100
+	m := mount(t, map[string]string{"0": "old"}, nil)
+	name := func(i int) string { return fmt.Sprintf("%s/%d", m.dir, i) }
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := 1; i < names; i++ {
+		check(os.Link(name(0), name(i)))
+	}
+	for i := range 10 {
+		check(os.WriteFile(name(i), []byte(fmt.Sprint("text ", i)), 0o644))
+		check(os.Chmod(name(i), os.FileMode(0o600+i)))
+	}
+	for i := 1; i < names; i++ {
+		check(os.Remove(name(i)))
+	}
+	log := m.end()
+	wantNoGaps(t, log)
+	found, links, gone, writes := 0, 0, 0, 0
+	for _, e := range log {
+		switch {
+		case e.Kind != spool.KindVersion:
+		case e.Op == event.OpBaseline:
+			found++
+		case e.Op == event.OpLink:
+			links++
+		case e.Op == event.OpUnlink:
+			gone++
+		case e.HasContent && strings.HasPrefix(e.content, "text "):
+			writes++
+		}
+	}
+	if links != names-1 || gone != names-1 || writes < 10 {
+		t.Errorf("%d links, %d unlinks, %d writes in the log", links, gone, writes)
+	}
+	if found > 4*names {
+		t.Errorf("names told as found %d times", found)
+	}
 }
