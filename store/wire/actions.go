@@ -46,7 +46,8 @@ type Actions struct {
 	Skip    []ActionSpan `json:"skip,omitempty"`
 	Gaps    []Gap        `json:"gaps,omitempty"`
 	Notices []Notice     `json:"notices,omitempty"`
-	Git     []GitOp      `json:"git,omitempty"` // that belong to none of them, oldest first
+	Git     []GitOp      `json:"git,omitempty"`    // that belong to none of them, oldest first
+	Behind  uint64       `json:"behind,omitempty"` // as in LogAnswer
 }
 
 // Action is what somebody did. Its texts hold no secrets, but whatever else people and

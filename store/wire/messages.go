@@ -225,6 +225,7 @@ type LogAnswer struct {
 	More     bool      `json:"more"`
 	Gaps     []Gap     `json:"gaps,omitempty"`    // within the asked range
 	Notices  []Notice  `json:"notices,omitempty"` // "node_modules (excluded) was deleted by rm (pid 7)"
+	Behind   uint64    `json:"behind,omitempty"`  // about how many changes are recorded and not in the log yet
 }
 
 // Notice is a line that is not a version.

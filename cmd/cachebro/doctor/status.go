@@ -223,7 +223,10 @@ func captureLine(p cli.Paint, st wire.Status) string {
 	if c.Spooled > 0 {
 		line += fmt.Sprintf(", %s in the spool", text.Bytes(c.Spooled))
 		if c.MaxSpool > 0 {
-			line += " (at most " + text.Bytes(c.MaxSpool) + ")"
+			line += " of " + text.Bytes(c.MaxSpool)
+		}
+		if c.MaxSpool > 0 && c.Spooled > c.MaxSpool {
+			line += " (contents wait in their files; who would destroy one waits up to 2 s for the store, then it is a gap)"
 		}
 	}
 	return line + fmt.Sprintf(", %d inodes, %d open files", c.Inodes, c.Handles)

@@ -12,11 +12,15 @@ import (
 func TestStatusShowsTheSpoolsLimit(t *testing.T) {
 	var st wire.Status
 	st.Capture = wire.CaptureState{Spooled: 40 << 20, MaxSpool: 512 << 20}
-	if got := captureLine(cli.Paint{}, st); !strings.Contains(got, "in the spool (at most 512") {
+	if got := captureLine(cli.Paint{}, st); !strings.Contains(got, "in the spool of 512") || strings.Contains(got, "destroy") {
+		t.Error(got)
+	}
+	st.Capture.Spooled = 600 << 20
+	if got := captureLine(cli.Paint{}, st); !strings.Contains(got, "who would destroy one waits") {
 		t.Error(got)
 	}
 	st.Capture.MaxSpool = 0 // of an older mountd
-	if got := captureLine(cli.Paint{}, st); strings.Contains(got, "at most") {
+	if got := captureLine(cli.Paint{}, st); strings.Contains(got, " of ") {
 		t.Error(got)
 	}
 }

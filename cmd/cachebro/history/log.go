@@ -155,6 +155,9 @@ func eachVersion(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuer
 		if err != nil {
 			return err
 		}
+		if q.Before == 0 && q.After == 0 {
+			tellBehind(e, a.Behind)
+		}
 		page := a
 		for _, v := range a.Versions {
 			if f.oldest {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/text"
 	"cachebro/store/wire"
 )
 
@@ -68,6 +69,9 @@ func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQue
 		if err != nil {
 			return err
 		}
+		if q.Seq == 0 {
+			tellBehind(e, a.Behind)
+		}
 		if err := do(a); err != nil {
 			return err
 		}
@@ -76,6 +80,13 @@ func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQue
 			return nil
 		}
 		q.Seq, q.Skip = a.Seq, a.Skip
+	}
+}
+
+// tellBehind says that the newest changes are not in the log yet.
+func tellBehind(e *cli.Env, records uint64) {
+	if records > 0 {
+		fmt.Fprintf(e.Stderr, "note: the history is behind: about %s of newer changes in the spool (cachebro status)\n", text.Count(int(records), "record"))
 	}
 }
 

@@ -63,7 +63,8 @@ func (s *Service) answer(ctx context.Context, q wire.ActionsQuery) (wire.Actions
 	} else {
 		f.Before = q.Seq
 	}
-	if s.survey.Update(ctx, p); p == "" && q.Seq == 0 {
+	behind := s.survey.Update(ctx, p)
+	if p == "" && q.Seq == 0 {
 		s.survey.TryUpdateAll(ctx)
 	}
 	if _, only := s.lost.Marks(ctx); q.Lost {
@@ -71,6 +72,7 @@ func (s *Service) answer(ctx context.Context, q wire.ActionsQuery) (wire.Actions
 		f.Match = func(v store.Version) bool { return only(v) && (by == nil || by(v)) }
 	}
 	a, err := s.Page(f, q)
+	a.Behind = behind
 	if err == nil && s.git != nil && p == "" && len(q.Ops) == 0 {
 		err = s.gitOps(ctx, &a, f, q)
 	}

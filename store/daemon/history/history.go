@@ -30,7 +30,8 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
-	if h.survey.Update(ctx, p); p == "" && q.Before == 0 && q.After == 0 {
+	behind := h.survey.Update(ctx, p)
+	if p == "" && q.Before == 0 && q.After == 0 {
 		h.survey.TryUpdateAll(ctx)
 	}
 	marks, only := h.lost.Marks(ctx)
@@ -45,7 +46,7 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
-	a := wire.LogAnswer{More: more, Versions: make([]wire.Version, len(vs))}
+	a := wire.LogAnswer{More: more, Behind: behind, Versions: make([]wire.Version, len(vs))}
 	numbers := h.numbers(p, vs)
 	for i, v := range vs {
 		a.Versions[i] = onwire.Version(v)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"cachebro/fusefs/capture/spool"
@@ -22,6 +23,11 @@ const (
 	BatchChanges = 256
 	BatchBytes   = 8 << 20
 	batchTime    = 50 * time.Millisecond
+	// batchVersions bounds how many versions a batch is expected to become: the rename of
+	// a directory is two for each path below it, a write one for each name of the file.
+	batchVersions = 16 << 10
+	// unknownMove is how many the first rename of a directory is taken for.
+	unknownMove = 1000
 
 	// releaseEvery and releaseBytes: how much of the consumed spool may lie
 	// about before the store is synced and the spool's files are deleted.
@@ -72,6 +78,9 @@ type Ingester struct {
 	unsynced int64
 	syncedAt time.Time
 	burst    burst
+	move     int // versions that the rename of a directory was lately
+
+	pace atomic.Int64 // ns that a record took lately
 }
 
 // lateContent is a version that was stored without its content because that did
@@ -99,7 +108,7 @@ type GitFollower interface {
 
 // Open opens the spool in dir, at the store's checkpoint.
 func Open(dir string, st *store.Store, src *source.Source, att *attribution.Attribution, log *slog.Logger, o Followers) (*Ingester, error) {
-	g := &Ingester{store: st, source: src, attribution: att, log: log, o: o, checkpoint: st.Checkpoint(), late: map[uint64]lateContent{}, epoch: 1, syncedAt: time.Now()}
+	g := &Ingester{store: st, source: src, attribution: att, log: log, o: o, checkpoint: st.Checkpoint(), late: map[uint64]lateContent{}, epoch: 1, move: unknownMove, syncedAt: time.Now()}
 	pos, seq := decodeCheckpoint(g.checkpoint)
 	r, err := spool.OpenReader(dir, pos)
 	if err != nil {
@@ -208,6 +217,8 @@ func (g *Ingester) Run(ctx context.Context) {
 type batch struct {
 	items []spool.Joined
 	bytes int64
+	most  int // versions that are expected of it
+	moves int // renames of directories
 	after spool.Position
 	seq   uint64
 }
@@ -246,7 +257,7 @@ func (g *Ingester) collect(ctx context.Context) (batch, error) {
 	deadline := time.Now().Add(batchTime)
 	for err == nil {
 		g.add(&b, j)
-		if len(b.items) >= BatchChanges || b.bytes >= BatchBytes || time.Now().After(deadline) {
+		if len(b.items) >= BatchChanges || b.bytes >= BatchBytes || b.most >= batchVersions || time.Now().After(deadline) {
 			break
 		}
 		if j, ok, err = g.joiner.TryNext(); !ok {
@@ -272,11 +283,27 @@ func (g *Ingester) add(b *batch, j spool.Joined) {
 	b.items = append(b.items, j)
 	b.bytes += int64(len(j.Content))
 	b.seq = max(b.seq, j.Last)
+	switch r := j.Record; {
+	case r.Kind != spool.KindVersion:
+	case movesDir(r):
+		b.most += g.move
+		b.moves++
+	case r.Op == store.OpWrite || r.Op == store.OpTruncate || r.Op == store.OpChmod:
+		b.most += int(max(r.Stat.Nlink, 1))
+	default:
+		b.most++
+	}
+}
+
+// movesDir: the record is of a directory that changes its path.
+func movesDir(r *spool.Record) bool {
+	return r.Op == store.OpExchange || r.Op == store.OpRename && r.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR
 }
 
 // ingestBatch stores a batch; false when ctx ended first (it is then read again
 // from the checkpoint).
 func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
+	began := time.Now()
 	var changes []store.Change
 	var from []*spool.Record // of each change
 	for _, j := range b.items {
@@ -298,6 +325,10 @@ func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
 	g.remember(changes, from, versions)
 	g.o.Wrote(versions)
 	g.unsynced += b.bytes
+	if b.moves > 0 {
+		g.move = max(len(versions)/b.moves, g.move/2, 2)
+	}
+	g.pace.Store((g.pace.Load() + int64(time.Since(began))/int64(len(b.items))) / 2)
 	g.publish(b.after, b.seq)
 	g.maybeRelease(ctx, false)
 	return true
@@ -368,6 +399,37 @@ func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 			return false
 		}
 	}
+}
+
+// Await is WaitHead for a question: it waits for what was done right before it, and for
+// nothing that will not be in the log in time. behind is about how many records are
+// missing then.
+func (g *Ingester) Await(ctx context.Context, within time.Duration) (behind uint64) {
+	if behind = g.Lag(); time.Duration(behind)*time.Duration(g.pace.Load()) <= within && g.WaitHead(ctx, within) {
+		return 0
+	}
+	return g.Lag()
+}
+
+// recordSize is that of a record, where nothing better is known.
+const recordSize = 200
+
+// Lag is about how many records of the spool are not in the log: a segment has the number
+// of its first one as its name.
+func (g *Ingester) Lag() uint64 {
+	head, err := g.reader.Head()
+	pos, seq := *g.pos.Load(), g.seq.Load()
+	if err != nil || !pos.Before(head) {
+		return 0
+	}
+	size := uint64(recordSize)
+	if n := seq + 1 - pos.Segment; pos.Segment <= seq && n > 16 {
+		size = max(uint64(pos.Offset)/n, 1)
+	}
+	if head.Segment != pos.Segment && head.Segment > seq {
+		return max(head.Segment-1-seq+uint64(head.Offset)/size, 1)
+	}
+	return max(uint64(max(head.Offset-pos.Offset, 0))/size, 1)
 }
 
 // Append adds changes that did not come from the spool; the checkpoint stays.

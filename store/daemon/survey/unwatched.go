@@ -91,8 +91,11 @@ func (s *Survey) covered() bool {
 // UpdateAll takes into the log what has changed while nothing was mounted, since
 // it had everything.
 func (s *Survey) UpdateAll(ctx context.Context) error {
-	s.ingest.WaitHead(ctx, waits.Query)
-	if s.absent || s.known.Load() == 0 || s.mount.mounted() || s.covered() {
+	settled := func() bool { return s.absent || s.known.Load() == 0 || s.mount.mounted() || s.covered() }
+	if settled() {
+		return nil
+	}
+	if s.ingest.WaitHead(ctx, waits.Query); settled() {
 		return nil
 	}
 	// One after the other: who comes second finds little to do.

@@ -15,17 +15,19 @@ import (
 // refreshWait bounds the look at every file before a query, where nothing is mounted.
 const refreshWait = 2 * time.Second
 
-// Update brings the log up to date with what a path is now. It waits for the spool.
+// Update brings the log up to date with what a path is now. It waits for the spool, if
+// that is nearly taken in; behind is about how many records of it are missing.
 // Where nothing is mounted it looks at the file, or at everything for a directory.
-func (s *Survey) Update(ctx context.Context, p store.Path) {
-	s.ingest.WaitHead(ctx, waits.Query)
+func (s *Survey) Update(ctx context.Context, p store.Path) (behind uint64) {
+	behind = s.ingest.Await(ctx, waits.Query)
 	if p == "" || s.absent || s.mount.mounted() {
-		return
+		return behind
 	}
 	_, err := s.Look(ctx, p) // what has changed unseen becomes a version
 	if isDir, _ := versions.KnownDir(s.store, p); errors.Is(err, wire.ErrIsDir) || err != nil && isDir {
 		s.TryUpdateAll(ctx)
 	}
+	return behind
 }
 
 // TryUpdateAll is UpdateAll for questions. A failure is only logged: an answer that
