@@ -22,7 +22,23 @@ func (m *maker) namesOf(st state, but store.Path) ([]store.Path, error) {
 	if st.nlink < 2 || st.in.Ino == 0 || st.dir() {
 		return nil, nil
 	}
-	all, err := m.view.NamesOf(st.in)
+	names, err := m.namesNow(st.in)
+	if i, ok := slices.BinarySearch(names, but); ok {
+		return slices.Concat(names[:i], names[i+1:]), err
+	}
+	return names, err
+}
+
+// namesNow are the names that a file has, as far as is known, in order. They are kept: a
+// plan asks for those of a file by each of them.
+func (m *maker) namesNow(in store.Inode) ([]store.Path, error) {
+	if m.named.view != m.view {
+		m.named.view, m.named.of = m.view, map[store.Inode][]store.Path{}
+	}
+	if out, ok := m.named.of[in]; ok {
+		return out, nil
+	}
+	all, err := m.view.NamesOf(in)
 	if err != nil {
 		return nil, err
 	}
@@ -32,10 +48,12 @@ func (m *maker) namesOf(st state, but store.Path) ([]store.Path, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p != but && found && !v.Deleted() && store.InodeOf(v.Stat) == st.in {
+		if found && !v.Deleted() && store.InodeOf(v.Stat) == in {
 			out = append(out, p)
 		}
 	}
+	slices.Sort(out)
+	m.named.of[in] = out
 	return out, nil
 }
 

@@ -52,7 +52,14 @@ type maker struct {
 	homes    map[store.Path]store.Path              // what goes by a rename, and where
 	plans    []store.Plan                           // all heads, the newest first, once they were asked for
 	returned map[string]map[store.Path]store.Return // what plans brought back, as far as it was asked
+	named    fileNames                              // of files, as far as they were asked for
 	wentTo   map[store.Path][]laterName             // which names directories of a moment had later, as far as it was asked
+}
+
+// fileNames are the names of files in one view.
+type fileNames struct {
+	view *store.View
+	of   map[store.Inode][]store.Path
 }
 
 // place is where a content lies, if the store has it.

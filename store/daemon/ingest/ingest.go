@@ -405,11 +405,15 @@ func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 // nothing that will not be in the log in time. behind is about how many records are
 // missing then.
 func (g *Ingester) Await(ctx context.Context, within time.Duration) (behind uint64) {
-	if behind = g.Lag(); time.Duration(behind)*time.Duration(g.pace.Load()) <= within && g.WaitHead(ctx, within) {
+	behind = g.Lag()
+	if near := behind <= few || time.Duration(behind)*time.Duration(g.pace.Load()) <= within; near && g.WaitHead(ctx, within) {
 		return 0
 	}
 	return g.Lag()
 }
+
+// few records are waited for in any case: they may be what was done right before.
+const few = 8
 
 // recordSize is that of a record, where nothing better is known.
 const recordSize = 200
