@@ -272,6 +272,9 @@ func (x *Index) CatchUp(ctx context.Context) error {
 	return x.catchUp(ctx, 0, func() bool { return false })
 }
 
+// window is how many versions are read at a time, and of how many paths about one step is.
+const window = 4 * batchFiles
+
 // catchUp is CatchUp in steps; between two of them it may be told to stop. A version
 // that another one has followed meanwhile is passed over, and a file that is saved
 // again and again is held until it has been left alone for settle.
@@ -293,12 +296,8 @@ func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop fu
 		return x.first(ctx)
 	}
 	for ctx.Err() == nil {
-		vs, err := x.corpus.Since(seq, 4*batchFiles)
-		if err != nil {
-			return err
-		}
 		ripe, err := x.ripe(settle)
-		if err != nil || len(vs)+len(ripe) == 0 {
+		if err != nil {
 			return err
 		}
 		newest := map[store.Path]store.Version{}
@@ -306,15 +305,29 @@ func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop fu
 		for _, v := range ripe {
 			newest[v.Path], order = v, append(order, v.Path)
 		}
-		for _, v := range vs {
-			was, ok := newest[v.Path]
-			if !ok {
-				order = append(order, v.Path)
+		// A directory that is renamed again and again makes many versions of few paths:
+		// as much of the log is taken together as tells of one window's paths.
+		read := 0
+		for more := true; more && len(newest) < window; {
+			vs, err := x.corpus.Since(seq, window)
+			if err != nil {
+				return err
 			}
-			if v.Seq > was.Seq {
-				newest[v.Path] = v
+			for _, v := range vs {
+				was, ok := newest[v.Path]
+				if !ok {
+					order = append(order, v.Path)
+				}
+				if v.Seq > was.Seq {
+					newest[v.Path] = v
+				}
+				seq = v.Seq
 			}
-			seq = v.Seq
+			read += len(vs)
+			more = len(vs) == window && ctx.Err() == nil && !stop()
+		}
+		if read+len(ripe) == 0 {
+			return nil
 		}
 		b := x.newBatch()
 		for _, p := range order {

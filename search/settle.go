@@ -34,10 +34,14 @@ func (h held) due(settle time.Duration) time.Time {
 }
 
 // passes reports whether a version that the log ends with is not to be indexed now: the
-// index has its content already, or it is to wait. x.write is held.
+// index has its content already, or it is to wait, or the path came and went before it was
+// indexed. x.write is held.
 func (x *Index) passes(v store.Version, settle time.Duration) bool {
 	if !x.searchable(v) {
-		return false
+		x.mu.RLock()
+		defer x.mu.RUnlock()
+		_, waits := x.held[v.Path]
+		return x.files[v.Path] == nil && !waits
 	}
 	now := time.Now()
 	x.mu.Lock()

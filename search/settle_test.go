@@ -3,6 +3,8 @@ package search
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -44,6 +46,50 @@ func TestSupersededIsNotIndexed(t *testing.T) {
 	}
 	if got, err := x.Rank(t.Context(), "last end", Query{}, Hints{}, 100); err != nil || len(got) != files {
 		t.Errorf("ranked: %d files, want %d: %v", len(got), files, err)
+	}
+}
+
+// A directory that is renamed again and again while the index is behind: its files are
+// indexed where they are at last, and nowhere else. The names between came and went.
+func TestRenamedAgainAndAgain(t *testing.T) {
+	c := newDiskCorpus(t, t.TempDir())
+	const files, renames = 40, 200
+	for n := range files {
+		c.write(t, fmt.Sprintf("d0/f%d.go", n), fmt.Sprintf("package p\n\nfunc kept%dEnd() {}\n", n))
+	}
+	x := openIndex(t, c)
+	if err := x.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for r := range renames {
+		if err := os.Rename(filepath.Join(c.root, fmt.Sprintf("d%d", r)), filepath.Join(c.root, fmt.Sprintf("d%d", r+1))); err != nil {
+			t.Fatal(err)
+		}
+		for n := range files {
+			content, err := os.ReadFile(filepath.Join(c.root, fmt.Sprintf("d%d/f%d.go", r+1, n)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.add(store.Path(fmt.Sprintf("d%d/f%d.go", r, n)), nil, true)
+			c.add(store.Path(fmt.Sprintf("d%d/f%d.go", r+1, n)), content, false)
+		}
+	}
+	before := x.Stats()
+	if err := x.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// What left the index is counted as well.
+	if st := x.Stats(); st.Analysed-before.Analysed != 2*files || st.Lag != 0 || st.Files != files || st.Indexed != files {
+		t.Errorf("%d entered, want %d: %+v", st.Analysed-before.Analysed, 2*files, st)
+	}
+	got, err := x.Rank(t.Context(), "kept end", Query{}, Hints{}, 100)
+	if err != nil || len(got) != files {
+		t.Errorf("ranked: %d files, want %d: %v", len(got), files, err)
+	}
+	for _, h := range got {
+		if !h.Path.Inside(store.Path(fmt.Sprintf("d%d", renames))) {
+			t.Errorf("found at %s", h.Path)
+		}
 	}
 }
 
