@@ -36,9 +36,9 @@ func main() {
 	runs := flag.Int("n", 5, "runs of each; the median counts")
 	only := flag.String("only", "", "only tasks whose name contains this")
 	binary := flag.String("cachebro", "", "also measure re-reads over MCP with this binary")
-	index := flag.Int("first-index", 0, "instead: mount the only DIR and let so many clients read during its first index, if several beside a writer")
+	index := flag.Int("first-index", -1, "instead: mount the only DIR and let so many clients read during its first index, if several beside a writer")
 	flag.Parse()
-	if *index > 0 && flag.NArg() == 1 {
+	if *index >= 0 && flag.NArg() == 1 {
 		if err := firstIndex(*binary, flag.Arg(0), *index, *index > 1); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)
