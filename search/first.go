@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"sync"
+	"time"
 
 	"cachebro/store"
 
@@ -46,6 +47,8 @@ func (x *Index) first(ctx context.Context) error {
 	x.made.Store(0)
 	x.toMake.Store(int64(len(all)))
 	defer x.toMake.Store(0)
+	merge := x.holdMerges()
+	defer merge()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	analysed := make(chan *batch) // closed by the one who analyses
@@ -78,10 +81,14 @@ func (x *Index) first(ctx context.Context) error {
 		hand()
 	})
 	defer analysing.Wait()
+	written := 0
 	for b := range analysed {
 		if err := b.write(0, false); err != nil {
 			cancel(err)
 			return err
+		}
+		if written++; written == mostUnmerged {
+			merge()
 		}
 		x.made.Add(int64(len(b.take_)))
 	}
@@ -91,7 +98,52 @@ func (x *Index) first(ctx context.Context) error {
 	if err := x.newBatch().write(seq, true); err != nil {
 		return err
 	}
-	return x.compact(ctx)
+	return x.compact(ctx, merge)
+}
+
+// mostUnmerged is how many segments of the first index wait for the one merge at its
+// end. Merged by tens before, and all of them again then, they took a third of the
+// processor time. A larger tree is merged on the way: bleve stops to write at 1,000 files.
+const mostUnmerged = 100
+
+// unmerged are the indexes whose segments are not merged for now: of each
+// *scorch.Scorch a channel that is closed when they may be.
+var unmerged sync.Map
+
+func init() {
+	scorch.RegistryEventCallbacks[slowly] = func(e scorch.Event) bool {
+		if e.Kind == scorch.EventKindPreMergeCheck {
+			if over, ok := unmerged.Load(e.Scorch); ok {
+				<-over.(chan struct{})
+			}
+		}
+		return true
+	}
+}
+
+// holdMerges has bleve merge nothing until merge is called, as often as one likes. It
+// must be called before the index is closed.
+func (x *Index) holdMerges() (merge func()) {
+	s := x.scorch()
+	if s == nil {
+		return func() {}
+	}
+	over := make(chan struct{})
+	unmerged.Store(s, over)
+	return sync.OnceFunc(func() {
+		unmerged.Delete(s)
+		close(over)
+	})
+}
+
+// scorch is what bleve keeps the index in; nil: something else.
+func (x *Index) scorch() *scorch.Scorch {
+	adv, err := x.idx.Advanced()
+	if err != nil {
+		return nil
+	}
+	s, _ := adv.(*scorch.Scorch)
+	return s
 }
 
 // has reports whether a file is in the index as it is wanted.
@@ -124,14 +176,11 @@ func (x *Index) notAmong(all []wanted) *batch {
 }
 
 // compact makes one segment of what the first index wrote in many: smaller, and
-// a query looks each word up once.
-func (x *Index) compact(ctx context.Context) error {
-	adv, err := x.idx.Advanced()
-	if err != nil {
-		return err
-	}
-	s, ok := adv.(*scorch.Scorch)
-	if !ok {
+// a query looks each word up once. It asks for that before merge lets anything be
+// merged, so that there is only one merge.
+func (x *Index) compact(ctx context.Context, merge func()) error {
+	s := x.scorch()
+	if s == nil {
 		return nil
 	}
 	one := mergeplan.SingleSegmentMergePlanOptions
@@ -140,8 +189,9 @@ func (x *Index) compact(ctx context.Context) error {
 	// the directory is gone or the disk full.
 	done := make(chan error, 1)
 	go func() { done <- s.ForceMerge(ctx, &one) }()
+	time.AfterFunc(10*time.Millisecond, merge) // bleve has the request by then
 	select {
-	case err = <-done:
+	case err := <-done:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()

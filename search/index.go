@@ -234,7 +234,7 @@ func (x *Index) recreate() error {
 // settings of the index. A batch counts once it can be searched: what a crash
 // takes, the checkpoint (which goes the same way) makes the follower do again.
 func settings() map[string]any {
-	return map[string]any{"bolt_timeout": "1s", "unsafe_batch": true, "numSnapshotsToKeep": 1, "asyncErrorCallbackName": slowly}
+	return map[string]any{"bolt_timeout": "1s", "unsafe_batch": true, "numSnapshotsToKeep": 1, "asyncErrorCallbackName": slowly, "eventCallbackName": slowly}
 }
 
 func (x *Index) bleveDir() string { return filepath.Join(x.dir, "bleve") }

@@ -22,7 +22,6 @@ type lexicon struct {
 	inFile []*lexTerm // the file's words
 	inPart []*lexTerm // the terms of the field being made
 	length int        // of that field
-	spare  []index.TokenFreq
 	buf    []byte
 }
 
@@ -38,19 +37,30 @@ type lexTerm struct {
 	text     string
 	wordMark uint64
 	partMark uint64
-	count    *index.TokenFreq // under partMark
-	dict     *terms           // that has it
+	count    int    // under partMark
+	dict     *terms // that has it
 }
 
 // maxLexicon bounds the words that a lexicon remembers, at some 250 bytes each.
 const maxLexicon = 20_000
 
-// present is the frequency of a term that only is there or not. Nobody writes it.
-var present = func() *index.TokenFreq {
-	t := new(index.TokenFreq)
-	t.SetFrequency(1)
-	return t
+// frequencies are those of the terms of all fields, which nobody writes: one of its own
+// for each term of each chunk was 16 MB of what is alive while an index is made.
+var frequencies = func() (fs [256]index.TokenFreq) {
+	for n := range fs {
+		fs[n].SetFrequency(n)
+	}
+	return fs
 }()
+
+func frequency(n int) *index.TokenFreq {
+	if n < len(frequencies) {
+		return &frequencies[n]
+	}
+	t := new(index.TokenFreq)
+	t.SetFrequency(n)
+	return t
+}
 
 func newLexicon() *lexicon {
 	return &lexicon{stems: newStemmer(), words: map[string]*lexWord{}, terms: map[string]*lexTerm{}}
@@ -104,7 +114,7 @@ func (x *Index) documents(p store.Path, f *file, content []byte, l *lexicon) []*
 	words := newField(fieldWord, index.IndexField|index.SkipFreqNorm, len(l.inFile))
 	words.length = len(l.inFile)
 	for _, t := range l.inFile {
-		words.terms[t.text] = present
+		words.terms[t.text] = frequency(1)
 	}
 	x.know(l.inFile)
 	docs[0] = document.NewDocument(fileID(p))
@@ -137,14 +147,10 @@ func (l *lexicon) count(w *lexWord) {
 	l.length += len(w.parts)
 	for _, t := range w.parts {
 		if t.partMark == l.mark {
-			t.count.SetFrequency(t.count.Frequency() + 1)
+			t.count++
 			continue
 		}
-		if len(l.spare) == 0 {
-			l.spare = make([]index.TokenFreq, 128)
-		}
-		t.partMark, t.count, l.spare = l.mark, &l.spare[0], l.spare[1:]
-		t.count.SetFrequency(1)
+		t.partMark, t.count = l.mark, 1
 		l.inPart = append(l.inPart, t)
 	}
 }
@@ -154,8 +160,7 @@ func (l *lexicon) field(name string) *termField {
 	f := newField(name, index.IndexField, len(l.inPart))
 	f.length = l.length
 	for _, t := range l.inPart {
-		f.terms[t.text] = t.count
-		t.count = nil
+		f.terms[t.text] = frequency(t.count)
 	}
 	return f
 }

@@ -49,7 +49,7 @@ func TestDirectoryGone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	given := make(chan error, 1)
-	go func() { given <- x.compact(ctx) }()
+	go func() { given <- x.compact(ctx, func() {}) }()
 	select {
 	case err := <-given:
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
