@@ -52,8 +52,12 @@ func (p *codecPool) encoder(kind int) (*zstd.Encoder, error) {
 	}
 	p.mu.Unlock()
 	level := [...]zstd.EncoderLevel{zstd.SpeedDefault, zstd.SpeedFastest, zstd.SpeedDefault, zstd.SpeedFastest}[kind]
-	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
-		zstd.WithEncoderCRC(false), zstd.WithEncoderLevel(level))
+	o := []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
+		zstd.WithEncoderCRC(false), zstd.WithEncoderLevel(level)}
+	if kind == 0 {
+		o = append(o, zstd.WithWindowSize(fast)) // no content is larger; the level's own would be 8 MiB, held for ever
+	}
+	return zstd.NewWriter(nil, o...)
 }
 
 func (p *codecPool) putEncoder(kind int, e *zstd.Encoder) {
