@@ -80,13 +80,14 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 			return err
 		}
 		if file {
-			hist, err := v.History(f.Path, true)
-			if err != nil {
-				return err
-			}
+			path := f.Path
 			f.Path = "" // the names differ where it was renamed
 			if !f.Oldest {
-				slices.Reverse(hist)
+				return v.back(path, take)
+			}
+			hist, err := v.History(path, true)
+			if err != nil {
+				return err
 			}
 			for _, o := range hist {
 				if !take(o) {

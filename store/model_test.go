@@ -49,6 +49,11 @@ func TestApplyModel(t *testing.T) {
 		}
 		flush()
 		s.ClearContents()
+		for p := range wrote {
+			if msg := backwards(s, p); msg != "" {
+				r.Fatal(msg)
+			}
+		}
 		for p, texts := range wrote {
 			vs, err := s.History(p, false)
 			if err != nil {
@@ -72,6 +77,31 @@ func TestApplyModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// backwards compares the newest versions of a file, of which no more are read than are
+// asked for, with the end of its whole history, across renames.
+func backwards(s *store.Store, p store.Path) string {
+	whole, err := s.History(p, true)
+	if err != nil {
+		return err.Error()
+	}
+	if cur, ok, err := s.Current(p); err != nil || !ok || cur.Stat.Mode&unix.S_IFMT == unix.S_IFDIR || cur.Op == store.OpRmdir {
+		return "" // its log is that of what was in it
+	}
+	slices.Reverse(whole)
+	for _, limit := range []int{1, 3, 1000} {
+		vs, more, err := s.Log(store.Filter{Path: p, Baselines: true, Limit: limit})
+		if err != nil || len(vs) != min(limit, len(whole)) || more != (len(whole) > limit) {
+			return fmt.Sprintf("%q: %d of %d versions, more: %v, %v", p, len(vs), len(whole), more, err)
+		}
+		for i := range vs {
+			if vs[i].Seq != whole[i].Seq {
+				return fmt.Sprintf("%q: version %d is at %d, where its history has %d", p, vs[i].Seq, i, whole[i].Seq)
+			}
+		}
+	}
+	return ""
 }
 
 // A write through one name is a write of the others, also after renames.

@@ -258,6 +258,61 @@ func (v *View) History(p Path, follow bool) (out []Version, err error) {
 	}
 }
 
+// back passes the versions of a file as History(p, true) answers them, newest first,
+// until fn says false: no more of them are read than that.
+func (v *View) back(p Path, fn func(Version) bool) error {
+	most := v.seq
+	for hops := 0; ; hops++ {
+		from, on, err := v.backIn(p, most, hops < 1000, fn)
+		if err != nil || !on || from.Seq == 0 {
+			return err
+		}
+		p, most = from.From, from.Prev
+	}
+}
+
+// backIn is back for one name of the file. from is the version by which it came to it
+// from another one, zero: none; on is what fn said last.
+func (v *View) backIn(p Path, most uint64, follow bool, fn func(Version) bool) (from Version, on bool, err error) {
+	it := v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
+	defer it.Close()
+	next := func() (o Version, err error) {
+		for ; it.Valid(); it.Next() {
+			_, seq, ok := parsePathKey(it.Item().Key())
+			if !ok {
+				continue
+			}
+			if o, err = v.Version(seq); !errors.Is(err, ErrNotFound) {
+				it.Next()
+				return o, err
+			}
+		}
+		return Version{}, nil
+	}
+	it.Seek(keyPath(p, most))
+	o, err := next()
+	for err == nil && o.Seq != 0 {
+		var below Version
+		if below, err = next(); err != nil {
+			break
+		}
+		came := false
+		if follow {
+			if came, err = v.arrives(o, below); err != nil {
+				break
+			}
+		}
+		if !fn(o) {
+			return from, false, nil
+		}
+		if came {
+			return o, true, nil
+		}
+		o = below
+	}
+	return from, true, err
+}
+
 // History is View.History now.
 func (s *Store) History(p Path, follow bool) (out []Version, err error) {
 	err = s.View(func(v *View) (err error) { out, err = v.History(p, follow); return })
@@ -268,16 +323,26 @@ func (s *Store) History(p Path, follow bool) (out []Version, err error) {
 // path where none was, -1 if the history begins here.
 func (v *View) arrival(vs []Version) (int, error) {
 	for i := len(vs) - 1; i >= 0; i-- {
-		o := vs[i]
-		moved := o.Op == OpRename || o.Op == OpLink || o.Op == OpExchange
-		if !moved || o.From == "" || o.Op != OpExchange && i > 0 && !vs[i-1].Deleted() {
-			continue
+		var below Version
+		if i > 0 {
+			below = vs[i-1]
 		}
-		if temp, err := v.fromPlan(o); err != nil || !temp {
+		if came, err := v.arrives(vs[i], below); err != nil || came {
 			return i, err
 		}
 	}
 	return -1, nil
+}
+
+// arrives: by a version another file came to a path where none was. below is the
+// path's version before that, zero: there is none.
+func (v *View) arrives(o, below Version) (bool, error) {
+	moved := o.Op == OpRename || o.Op == OpLink || o.Op == OpExchange
+	if !moved || o.From == "" || o.Op != OpExchange && below.Seq != 0 && !below.Deleted() {
+		return false, nil
+	}
+	temp, err := v.fromPlan(o)
+	return err == nil && !temp, err
 }
 
 // fromPlan: what was renamed was made by the same plan, which writes a file
