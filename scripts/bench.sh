@@ -8,7 +8,8 @@
 # CACHEBRO_BENCH_DIR: where to work instead of the temp directory;
 # CACHEBRO_BENCH_SCALE: numbers of files for the tables of growth, up to 200000, say.
 # ONLY day: a developer's day; growth: what a project costs as it grows (not without
-# being asked for); first-index: reads during the first index.
+# being asked for); first-index: reads during the first index; moves: what renames of a
+# directory and a file with thousands of names cost.
 set -eu
 cd "$(dirname "$0")/.."
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
@@ -52,6 +53,11 @@ scaling() {
 }
 if [ "$only" = seams ]; then # Linux's own file calls beside the portable ones, on copies of their own
 	scripts/bench/seams.sh "$runs"
+	exit 0
+fi
+if [ "$only" = moves ]; then # renames of a directory, links of a file
+	mkdir "$work/moved"
+	scripts/bench/moves.sh "$cb" "$work/moved"
 	exit 0
 fi
 if [ "$only" = day ]; then # in a repository of our own

@@ -57,11 +57,12 @@ awk -v dir="$dir/tree0" 'BEGIN {
 	srand(1)
 	for (i = 0; i < 400; i++) {
 		if (i % 20 == 0) { d = dir "/d" i / 20; system("mkdir -p " d) }
-		f = d "/f" i ".txt"; text = "file number" i "\n"
+		f = d "/f" i ".c"; text = "file number" i "\n"
 		for (w = 0; w < 100; w++) text = text "word" int(rand() * rand() * 5000) (w % 10 == 9 ? "\n" : " ")
 		printf "%s", text > f; close(f)
 	}
 }'
+trap '"$cb" umount "$dir" >/dev/null 2>&1 || umount -l "$dir" 2>/dev/null || true' EXIT
 "$cb" mount "$dir" >/dev/null
 until_ 120 indexed
 daemon=$(said daemon_pid)
@@ -83,4 +84,3 @@ for n in "$@"; do
 done
 part "$links links" linked
 part "5 saves" saves
-"$cb" umount "$dir" >/dev/null
