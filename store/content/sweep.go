@@ -1,6 +1,7 @@
 package content
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -70,11 +71,12 @@ func (s *Store) Sweep(ctx context.Context, which Waste, referenced func(add func
 	if err != nil {
 		return r, fmt.Errorf("sweep: %w", err)
 	}
-	var dead, orphans []Hash
+	dead := map[Hash]Hash{} // and what each is made from
+	var orphans []Hash
 	err = s.eachBlob(func(h Hash, hd header) error {
 		switch {
 		case !live.Has(h):
-			dead = append(dead, h)
+			dead[h] = hd.base
 		case hd.based() && !live.Has(hd.base):
 			orphans = append(orphans, h)
 		}
@@ -91,7 +93,7 @@ func (s *Store) Sweep(ctx context.Context, which Waste, referenced func(add func
 			return r, fmt.Errorf("sweep: %w", err)
 		}
 	}
-	for part := range slices.Chunk(dead, chunk) {
+	for part := range slices.Chunk(lastFirst(dead), chunk) {
 		if err := cmp.Or(ctx.Err(), s.dropBlobs(part, &r)); err != nil {
 			return r, fmt.Errorf("sweep: %w", err)
 		}
@@ -100,6 +102,37 @@ func (s *Store) Sweep(ctx context.Context, which Waste, referenced func(add func
 		return r, fmt.Errorf("sweep: %w", err)
 	}
 	return r, nil
+}
+
+// lastFirst orders contents so that each comes before what it is made from, and else by
+// their keys, several of which lie in one block. What is left at any moment can be read:
+// something may come to need it, and whoever stores it again finds it there.
+func lastFirst(dead map[Hash]Hash) []Hash {
+	type doomed struct {
+		hash  Hash
+		level int // how many of dead it is made from
+	}
+	all := make([]doomed, 0, len(dead))
+	for h, at := range dead {
+		d := doomed{hash: h}
+		for d.level < 2*maxLinks { // damage may have made a circle
+			base, ok := dead[at]
+			if !ok {
+				break
+			}
+			at = base
+			d.level++
+		}
+		all = append(all, d)
+	}
+	slices.SortFunc(all, func(a, b doomed) int {
+		return cmp.Or(cmp.Compare(b.level, a.level), bytes.Compare(a.hash[:], b.hash[:]))
+	})
+	out := make([]Hash, len(all))
+	for i, d := range all {
+		out[i] = d.hash
+	}
+	return out
 }
 
 // rebasePlain stores contents without a base.
