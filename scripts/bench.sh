@@ -8,8 +8,9 @@
 # CACHEBRO_BENCH_DIR: where to work instead of the temp directory;
 # CACHEBRO_BENCH_SCALE: numbers of files for the tables of growth, up to 200000, say.
 # ONLY day: a developer's day; growth: what a project costs as it grows (not without
-# being asked for); first-index: reads during the first index; moves: what renames of a
-# directory and a file with thousands of names cost.
+# being asked for); saves: what saves cost as a history grows; first-index: reads during
+# the first index; moves: what renames of a directory and a file with thousands of names
+# cost.
 set -eu
 cd "$(dirname "$0")/.."
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
@@ -68,6 +69,11 @@ fi
 if [ "$only" = growth ]; then
 	# shellcheck disable=SC2086
 	scripts/bench/growth.sh "$cb" "$work" ${CACHEBRO_BENCH_SCALE:-10000 100000}
+	exit 0
+fi
+if [ "$only" = saves ]; then
+	# shellcheck disable=SC2086
+	scripts/bench/saves.sh "$cb" "$work" ${CACHEBRO_BENCH_SCALE:-20000 100000}
 	exit 0
 fi
 if [ "$only" = scaling ]; then # which needs no copies
