@@ -38,7 +38,8 @@ type PastResult struct {
 }
 
 // A historical query looks for pastTime, and a small history is looked at whole even
-// where the machine is slow: until pastLeast contents, or 64 times as many versions, were read, for pastMost.
+// where the machine is slow: until pastLeast contents, or 64 times as many versions, or 64 KiB
+// for each, were read, for pastMost.
 const (
 	pastTime  = time.Second
 	pastMost  = 5 * time.Second
@@ -57,6 +58,7 @@ type past struct {
 	began  time.Time
 	looked atomic.Int64 // contents
 	passed atomic.Int64 // versions
+	bytes  atomic.Int64 // of the contents looked at
 
 	mu   sync.Mutex // guards hits
 	hits []Past
@@ -65,7 +67,7 @@ type past struct {
 // over reports whether the time is up.
 func (h *past) over() bool {
 	took := time.Since(h.began)
-	return took > pastMost || took > pastTime && h.looked.Load()+h.passed.Load()/64 >= pastLeast
+	return took > pastMost || took > pastTime && h.looked.Load()+h.passed.Load()/64+h.bytes.Load()>>16 >= pastLeast
 }
 
 // enough reports whether a limit is reached by what went away after seq.
@@ -172,6 +174,7 @@ func (h *past) look(vs []store.Version, known contentLines, ms []*matcher) {
 		if _, ok := known[v.Blob]; !ok && !v.Deleted() && v.Blob != (store.Hash{}) {
 			known[v.Blob] = nil
 			blobs = append(blobs, v)
+			h.bytes.Add(v.Stat.Size)
 		}
 	}
 	h.looked.Add(int64(len(blobs)))
@@ -205,7 +208,10 @@ func (h *past) of(ctx context.Context, vs []store.Version, ms []*matcher) error 
 		}
 		return known[v.Blob]
 	}
-	newest := has(vs[len(vs)-1])
+	still := map[string]bool{} // lines of the newest version
+	for _, l := range has(vs[len(vs)-1]) {
+		still[string(bytes.TrimSpace(l.Text))] = true
+	}
 	var run *Past
 	defer func() {
 		if run != nil {
@@ -229,10 +235,8 @@ func (h *past) of(ctx context.Context, vs []store.Version, ms []*matcher) error 
 		}
 		lines := has(vs[i])
 		gained := lines
-		if len(newest) > 0 { // still there: only what is no longer there counts
-			gained = slices.DeleteFunc(slices.Clone(lines), func(l Line) bool {
-				return slices.ContainsFunc(newest, func(n Line) bool { return bytes.Equal(bytes.TrimSpace(n.Text), bytes.TrimSpace(l.Text)) })
-			})
+		if len(still) > 0 { // only what is no longer there counts
+			gained = slices.DeleteFunc(slices.Clone(lines), func(l Line) bool { return still[string(bytes.TrimSpace(l.Text))] })
 		}
 		switch {
 		case len(gained) > 0 && run == nil:
