@@ -402,11 +402,11 @@ func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 }
 
 // Await is WaitHead for a question: it waits for what was done right before it, and for
-// nothing that will not be in the log in time. behind is about how many records are
+// nothing that will not be in the log soon. behind is about how many records are
 // missing then.
 func (g *Ingester) Await(ctx context.Context, within time.Duration) (behind uint64) {
 	behind = g.Lag()
-	if near := behind <= few || time.Duration(behind)*time.Duration(g.pace.Load()) <= within; near && g.WaitHead(ctx, within) {
+	if near := behind <= few || time.Duration(behind)*time.Duration(g.pace.Load()) <= within/4; near && g.WaitHead(ctx, within) {
 		return 0
 	}
 	return g.Lag()
