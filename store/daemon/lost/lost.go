@@ -132,6 +132,12 @@ func (s *Service) Wrote(vs []store.Version) {
 func (s *Service) wrote(v *store.Version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// What was there is looked up only where it matters: not for each path that leaves with
+	// a renamed or removed directory.
+	could := v.Plan == "" && !v.Actor.Uncertain && v.Blob != (store.Hash{}) && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFREG && !inPlace(v.Actor.Tool)
+	if !could && !slices.ContainsFunc(s.records, func(r Loss) bool { return r.Path == v.Path }) {
+		return
+	}
 	prev, found, err := s.store.AtSeq(v.Path, v.Seq-1)
 	if err != nil || !found {
 		return
@@ -139,7 +145,7 @@ func (s *Service) wrote(v *store.Version) {
 	if sameRun(prev.Actor, v.Actor) {
 		s.dropLocked(prev.Seq) // it was a part of this write, as a truncation is
 	}
-	if v.Plan != "" || v.Actor.Uncertain || v.Blob == (store.Hash{}) || v.Stat.Mode&syscall.S_IFMT != syscall.S_IFREG || prev.Blob == v.Blob || inPlace(v.Actor.Tool) {
+	if !could || prev.Blob == v.Blob {
 		return
 	}
 	switch v.Op {
