@@ -133,7 +133,11 @@ func readError(p store.Path, err error) error {
 	return fmt.Errorf("%s: %w", onwire.Display(p), err)
 }
 
-// earlierNames are the names that a file had before. They matter only to a reader that
+// NamesWithin is in how many of a file's newest versions its earlier names are looked
+// for: a log of 20,000 versions is read for the first time as quickly as another file.
+const NamesWithin = 500
+
+// earlierNames are the names that a file had lately. They matter only to a reader that
 // was shown nothing under the present name.
 func (rd *Reads) earlierNames(r store.Reader, p store.Path, v store.Version) []store.Path {
 	if v.Seq == 0 {
@@ -142,13 +146,13 @@ func (rd *Reads) earlierNames(r store.Reader, p store.Path, v store.Version) []s
 	if _, _, _, ok := rd.shown.ShownSince(r, p); ok {
 		return nil
 	}
-	hist, err := rd.store.History(p, true)
+	hist, _, err := rd.store.Log(store.Filter{Path: p, Baselines: true, Limit: NamesWithin})
 	if err != nil {
 		return nil
 	}
 	var names []store.Path
 	last := p
-	for i := len(hist) - 1; i >= 0 && len(names) < 8; i-- {
+	for i := 0; i < len(hist) && len(names) < 8; i++ {
 		if name := hist[i].Path; name != last && name != p {
 			names = append(names, name)
 			last = name

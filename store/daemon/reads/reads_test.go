@@ -2,9 +2,12 @@ package reads_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"cachebro/store"
 	"cachebro/store/daemon/daemontest"
 	"cachebro/store/daemon/reads"
 	"cachebro/store/daemon/workingset"
@@ -79,5 +82,56 @@ func TestOwnEditIsKnown(t *testing.T) {
 	a, body := daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte("a.txt"), Reader: reader, Tool: "read_file"})
 	if a.Saved <= 0 || strings.Contains(string(body), "great") {
 		t.Errorf("%+v: %q", a, body)
+	}
+}
+
+// A file that was renamed is known to who was shown it under its earlier name, if that is
+// among its newest versions: those of a long log are not all read for it.
+func TestRenamedFileIsKnown(t *testing.T) {
+	p := daemontest.New(t)
+	h := handlers(t, p)
+	text := strings.Repeat("a line of some length, so that a short answer is shorter\n", 40)
+	read := func(name string) wire.ReadAnswer {
+		t.Helper()
+		a, _ := daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte(name), Reader: wire.Reader{Connection: "1"}, Tool: "read_file"})
+		return a
+	}
+	apply := func(c store.Change) {
+		t.Helper()
+		if _, err := p.Ingest.Append(t.Context(), []store.Change{c}, func() bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	moved := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(filepath.Join(p.Root, from), filepath.Join(p.Root, to)); err != nil {
+			t.Fatal(err)
+		}
+		v, _, err := p.Store.Current(store.Path(from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(store.Change{Op: store.OpRename, Path: store.Path(from), Path2: store.Path(to), Stat: v.Stat, Time: v.Time + 1})
+	}
+	p.Write("a.txt", text)
+	p.Write("long.txt", text)
+	read("a.txt")
+	read("long.txt")
+	moved("a.txt", "b.txt")
+	if a := read("b.txt"); a.Saved <= 0 {
+		t.Errorf("not known under its new name: %+v", a)
+	}
+	moved("long.txt", "longer.txt")
+	v, _, err := p.Store.Current("longer.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range reads.NamesWithin {
+		st := v.Stat
+		st.Mode ^= uint32(i&1) << 6
+		apply(store.Change{Op: store.OpChmod, Path: "longer.txt", Stat: st, Time: v.Time + int64(i)})
+	}
+	if a := read("longer.txt"); a.Saved > 0 {
+		t.Errorf("all of its versions were read: %+v", a)
 	}
 }
