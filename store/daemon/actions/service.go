@@ -63,7 +63,7 @@ func (s *Service) answer(ctx context.Context, q wire.ActionsQuery) (wire.Actions
 	} else {
 		f.Before = q.Seq
 	}
-	behind := s.survey.Update(ctx, p)
+	behind := s.survey.UpdateSoon(ctx, p)
 	if p == "" && q.Seq == 0 {
 		s.survey.TryUpdateAll(ctx)
 	}

@@ -30,7 +30,7 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
-	behind := h.survey.Update(ctx, p)
+	behind := h.survey.UpdateSoon(ctx, p)
 	if p == "" && q.Before == 0 && q.After == 0 {
 		h.survey.TryUpdateAll(ctx)
 	}

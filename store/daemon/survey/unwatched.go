@@ -88,14 +88,16 @@ func (s *Survey) covered() bool {
 	return err == nil && slices.ContainsFunc(all, func(m table.Mount) bool { return m.Source == s.root })
 }
 
-// UpdateAll takes into the log what has changed while nothing was mounted, since
-// it had everything.
+// UpdateAll waits for the spool, and takes into the log what has changed while nothing
+// was mounted, since it had everything.
 func (s *Survey) UpdateAll(ctx context.Context) error {
-	settled := func() bool { return s.absent || s.known.Load() == 0 || s.mount.mounted() || s.covered() }
-	if settled() {
-		return nil
-	}
-	if s.ingest.WaitHead(ctx, waits.Query); settled() {
+	s.ingest.WaitHead(ctx, waits.Query)
+	return s.updateUnwatched(ctx)
+}
+
+// updateUnwatched is UpdateAll for who has waited.
+func (s *Survey) updateUnwatched(ctx context.Context) error {
+	if s.absent || s.known.Load() == 0 || s.mount.mounted() || s.covered() {
 		return nil
 	}
 	// One after the other: who comes second finds little to do.

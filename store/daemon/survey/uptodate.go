@@ -15,25 +15,35 @@ import (
 // refreshWait bounds the look at every file before a query, where nothing is mounted.
 const refreshWait = 2 * time.Second
 
-// Update brings the log up to date with what a path is now. It waits for the spool, if
-// that is nearly taken in; behind is about how many records of it are missing.
+// Update brings the log up to date with what a path is now. It waits for the spool.
 // Where nothing is mounted it looks at the file, or at everything for a directory.
-func (s *Survey) Update(ctx context.Context, p store.Path) (behind uint64) {
+func (s *Survey) Update(ctx context.Context, p store.Path) {
+	s.ingest.WaitHead(ctx, waits.Query)
+	s.look(ctx, p)
+}
+
+// UpdateSoon is Update for a log, which shows what there is: it waits for the spool if
+// that is nearly taken in. behind is about how many records of it are missing then.
+func (s *Survey) UpdateSoon(ctx context.Context, p store.Path) (behind uint64) {
 	behind = s.ingest.Await(ctx, waits.Query)
+	s.look(ctx, p)
+	return behind
+}
+
+func (s *Survey) look(ctx context.Context, p store.Path) {
 	if p == "" || s.absent || s.mount.mounted() {
-		return behind
+		return
 	}
 	_, err := s.Look(ctx, p) // what has changed unseen becomes a version
 	if isDir, _ := versions.KnownDir(s.store, p); errors.Is(err, wire.ErrIsDir) || err != nil && isDir {
 		s.TryUpdateAll(ctx)
 	}
-	return behind
 }
 
-// TryUpdateAll is UpdateAll for questions. A failure is only logged: an answer that
-// lacks the newest changes is better than none.
+// TryUpdateAll is UpdateAll for questions, after Update or UpdateSoon. A failure is only
+// logged: an answer that lacks the newest changes is better than none.
 func (s *Survey) TryUpdateAll(ctx context.Context) {
-	if err := s.UpdateAll(ctx); err != nil {
+	if err := s.updateUnwatched(ctx); err != nil {
 		s.log.Warn("what changed unseen is not known", "err", err)
 	}
 }
