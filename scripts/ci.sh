@@ -57,13 +57,13 @@ step "vet and build for darwin"
 step "the overlay without O_PATH, openat2 and /proc/self/fd"
 # What darwin has instead (fusefs/sys), with the same tests on real mounts.
 # A failed test is run again on its own, as in test.sh.
-CACHEBRO_NEED_FUSE=1 go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide-empty-pkg --rerun-fails=2 --rerun-fails-max-failures=12 \
+CACHEBRO_NEED_FUSE=1 go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide-empty-pkg --rerun-fails=2 --rerun-fails-run-root-test --rerun-fails-max-failures=12 \
 	--packages="./fusefs ./fusefs/sys ./fusefs/procfs ./fusefs/capture" -- -tags portable -count=1 -timeout 5m
 
 step "race detector"
 # Without its pause at the end of every process; the stdio tests start hundreds.
 GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 CACHEBRO_NEED_FUSE=1 go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide-empty-pkg \
-	--rerun-fails=2 --rerun-fails-max-failures=12 --packages="$race" -- -race -short -timeout 10m
+	--rerun-fails=2 --rerun-fails-run-root-test --rerun-fails-max-failures=12 --packages="$race" -- -race -short -timeout 10m
 
 step "fuzzing, $fuzztime each"
 # Without minimizing, which ends in Go's own "hung or terminated" on a loaded

@@ -24,7 +24,7 @@ set -- -p 1 -count=1 -timeout 20m "$@"
 # and named: on a loaded machine one in thousands may meet its deadline. What fails
 # each time, panics or does not build fails.
 if [ $again ]; then
-	set -- --rerun-fails=2 --rerun-fails-max-failures=12 --rerun-fails-report="$tmp/again" --packages=./... -- "$@"
+	set -- --rerun-fails=2 --rerun-fails-run-root-test --rerun-fails-max-failures=12 --rerun-fails-report="$tmp/again" --packages=./... -- "$@"
 else
 	set -- -- "$@"
 fi

@@ -98,6 +98,35 @@ func (b Book) Programs(id ID) ([]Process, error) {
 	return all, err
 }
 
+// Words returns a function that fills in what the process of a version was started with,
+// where mountd learned that only after it told of the version: nobody waits for the look
+// at a command line. One query uses it; it remembers what it looked up.
+func (b Book) Words() func(*store.Version) {
+	type program struct {
+		ID
+		comm string
+	}
+	known := map[program]string{}
+	return func(v *store.Version) {
+		a := &v.Actor
+		if a.Args != "" || a.PID == 0 || a.Start == 0 {
+			return
+		}
+		key := program{ID{a.PID, a.Start}, a.Comm}
+		words, ok := known[key]
+		if !ok {
+			all, _ := b.Programs(key.ID) // without words it is the number
+			for _, p := range all {
+				if p.Comm == a.Comm {
+					words = strings.Join(p.Args, " ")
+				}
+			}
+			known[key] = words
+		}
+		a.Args = words
+	}
+}
+
 // Forget drops what was last seen before t, and the oldest of more than 50,000 rows.
 func (b Book) Forget(t time.Time) error {
 	type aged struct {

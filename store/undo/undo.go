@@ -10,6 +10,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/glob"
+	"cachebro/store/processes"
 
 	"golang.org/x/sys/unix"
 )
@@ -340,6 +341,7 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 		if last, err = m.lastAction(f, q.Globs, tried); err != nil {
 			return nil, "", err
 		}
+		processes.Open(m.store).Words()(&last)
 		title, m.plan.Newest = narrow(&f, last), last
 	}
 	var match func(store.Path) bool

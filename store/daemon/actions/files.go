@@ -28,7 +28,6 @@ type file struct {
 	mode    bool // nothing but permissions and the like
 	only    bool // one rename is all that happened to it
 	comm    string
-	args    string
 }
 
 // history goes through the versions of an action, oldest first.
@@ -113,7 +112,7 @@ func (h *history) at(p store.Path, o store.Version) (*file, error) {
 func (f *file) touch(o store.Version) {
 	f.now, f.deleted, f.only = o, false, false
 	f.mode = f.mode && o.Op == store.OpChmod
-	f.comm, f.args = o.Actor.Comm, o.Actor.Args
+	f.comm = o.Actor.Comm
 }
 
 func (h *history) version(o store.Version) error {
@@ -192,7 +191,7 @@ func (h *history) rename(o store.Version) error {
 // outcome is the list of what was changed in the end, in order of paths.
 func (h *history) outcome() []*file {
 	for p, o := range h.moved { // to where the filter does not reach
-		f := &file{path: o.To, origin: p, existed: true, now: o, only: true, comm: o.Actor.Comm, args: o.Actor.Args}
+		f := &file{path: o.To, origin: p, existed: true, now: o, only: true, comm: o.Actor.Comm}
 		if h.files[o.To] == nil {
 			h.files[o.To] = f
 		}
@@ -206,7 +205,7 @@ func (h *history) outcome() []*file {
 		if was := h.files[f.origin]; was != nil {
 			was.existed, was.before, was.made = true, f.before, false
 		} else {
-			h.files[f.origin] = &file{path: f.origin, existed: true, before: f.before, now: f.now, deleted: true, comm: f.comm, args: f.args}
+			h.files[f.origin] = &file{path: f.origin, existed: true, before: f.before, now: f.now, deleted: true, comm: f.comm}
 		}
 	}
 	var all []*file

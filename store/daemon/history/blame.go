@@ -6,6 +6,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/versions"
+	"cachebro/store/processes"
 	"cachebro/store/wire"
 )
 
@@ -31,6 +32,7 @@ func (h *History) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer
 	if err != nil {
 		return wire.BlameAnswer{}, nil, err
 	}
+	words := processes.Open(h.store).Words()
 	numbers := map[uint64]int{}
 	var vs []store.Version
 	var text []byte
@@ -40,6 +42,7 @@ func (h *History) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer
 		if !ok {
 			i = len(vs)
 			numbers[l.Seq], vs = i, append(vs, l.Version)
+			words(&l.Version)
 			a.Versions = append(a.Versions, onwire.Version(l.Version))
 		}
 		a.Lines, text = append(a.Lines, i), append(text, l.Text...)

@@ -10,6 +10,7 @@ import (
 	"cachebro/store/daemon/last"
 	"cachebro/store/daemon/onwire"
 	"cachebro/store/daemon/versions"
+	"cachebro/store/processes"
 	"cachebro/store/wire"
 )
 
@@ -48,7 +49,9 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 	}
 	a := wire.LogAnswer{More: more, Behind: behind, Versions: make([]wire.Version, len(vs))}
 	numbers := h.numbers(p, vs)
+	words := processes.Open(h.store).Words()
 	for i, v := range vs {
+		words(&v)
 		a.Versions[i] = onwire.Version(v)
 		a.Versions[i].Number, a.Versions[i].Lost = numbers[v.Seq], marks[v.Seq]
 		if a.Versions[i].Made, err = h.store.MadeFor(v); err != nil {
@@ -134,6 +137,7 @@ func (h *History) show(ctx context.Context, q wire.ShowQuery) (wire.Version, []b
 	if err != nil {
 		return wire.Version{}, nil, err
 	}
+	processes.Open(h.store).Words()(&v)
 	out := onwire.Version(v)
 	out.Number = n
 	body, err := versions.Content(h.store, v)

@@ -2,11 +2,15 @@ package history_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
+	"cachebro/store"
 	"cachebro/store/daemon/daemontest"
 	"cachebro/store/daemon/history"
+	"cachebro/store/processes"
+	"cachebro/store/storetest"
 	"cachebro/store/wire"
 )
 
@@ -45,5 +49,34 @@ func TestHistoryWithoutAMount(t *testing.T) {
 		if _, _, err := daemontest.Try[wire.Version](t, h, method, q); !errors.Is(err, wire.ErrOutside) {
 			t.Errorf("%s: %v", method, err)
 		}
+	}
+}
+
+// What a program was started with is often known a moment after its first change: nobody
+// waits for that look. The history has the words then, as the actions have them.
+func TestWordsThatCameLate(t *testing.T) {
+	p := daemontest.New(t)
+	h := history.New(p.Store, p.Source, p.Survey, p.Paths, nil).Handlers()
+	p.Write("a.txt", "four\n")
+	c := storetest.NewTree().Write("a.txt", "four\n")
+	c.Actor = store.Actor{PID: 9055, Start: 77, Comm: "sh"}
+	storetest.Apply(t, p.Store, c)
+	late := func() (words []string) {
+		t.Helper()
+		log, _ := daemontest.Ask[wire.LogAnswer](t, h, wire.MLog, wire.LogQuery{Path: []byte("a.txt")})
+		blame, _ := daemontest.Ask[wire.BlameAnswer](t, h, wire.MBlame, wire.ShowQuery{Path: []byte("a.txt")})
+		v, _ := daemontest.Ask[wire.Version](t, h, wire.MShow, wire.ShowQuery{Path: []byte("a.txt"), Number: 1})
+		return []string{log.Versions[len(log.Versions)-1].Actor.Args, blame.Versions[0].Actor.Args, v.Actor.Args}
+	}
+	if got := late(); !slices.Equal(got, []string{"", "", ""}) {
+		t.Errorf("before: %q", got)
+	}
+	key, row := processes.Row(processes.Process{ID: processes.ID{PID: 9055, Start: 77}, Comm: "sh", Args: []string{"sh", "-c", "echo four >a.txt"}})
+	other, of := processes.Row(processes.Process{ID: processes.ID{PID: 9055, Start: 77}, Comm: "cat", Args: []string{"cat", "a.txt"}, Seen: 1})
+	if err := processes.Open(p.Store).Keep(map[string][]byte{key: row, other: of}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := late(), "sh -c echo four >a.txt"; !slices.Equal(got, []string{want, want, want}) {
+		t.Errorf("after: %q", got)
 	}
 }
