@@ -95,10 +95,10 @@ func readers(binary, dir string) error {
 	if err := json.Unmarshal(out, &v); err != nil {
 		return err
 	}
-	const files = 20
+	const files = 20 // of 1,000 tokens: what is older than 40,000 is sent again
 	for i := range files {
 		name := filepath.Join(dir, fmt.Sprintf("bench-reader-%02d.txt", i))
-		if err := os.WriteFile(name, []byte(strings.Repeat(fmt.Sprintf("a line of file %d for many readers\n", i), 300)), 0o644); err != nil {
+		if err := os.WriteFile(name, []byte(strings.Repeat(fmt.Sprintf("a line of file %d for many readers\n", i), 100)), 0o644); err != nil {
 			return err
 		}
 		defer os.Remove(name)
