@@ -53,9 +53,9 @@ type ServerOptions struct {
 	WriteTimeout time.Duration
 }
 
-// Server serves connections. Each has a goroutine that reads and one that
-// works, so that the end of a connection is noticed while its handler runs, and
-// a slow client holds up nobody else.
+// Server serves connections. On each one goroutine works and another reads ahead, so that
+// the end of a connection is noticed while its handler runs, and a slow client holds up
+// nobody else.
 type Server struct {
 	o      ServerOptions
 	ctx    context.Context
@@ -205,65 +205,69 @@ func (s *Server) serve(st *stream) {
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
-	reqs := make(chan incoming) // closed by the reading goroutine
-	var reading sync.WaitGroup
-	reading.Add(1)
-	go func() {
-		defer reading.Done()
-		defer close(reqs)
-		defer func() {
-			if !s.retiring.Load() { // else it is us who read no more
-				cancel()
-			}
-		}()
-		s.read(ctx, st, reqs)
-	}()
-	cs := &connState{s: s, st: st, peer: peer}
-	for in := range reqs {
-		if !cs.handle(ctx, in) {
-			break
-		}
+	cs := &connState{s: s, st: st, peer: peer, cancel: cancel, reading: make(chan struct{}, 1), working: make(chan struct{}, 1)}
+	cs.reading <- struct{}{}
+	cs.working <- struct{}{}
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() { cs.follow(ctx) })
 	}
-	cancel()
-	_ = st.c.SetReadDeadline(past)
-	for in := range reqs { // the reader may be about to hand one over
+	both.Wait()
+}
+
+// follow reads a request and, when the one before is answered, works on it at once while
+// the other goroutine reads on. Handing the request over instead would make the client
+// wait until another thread has woken up.
+func (cs *connState) follow(ctx context.Context) {
+	for range cs.reading {
+		in, ok := cs.read()
+		if !ok {
+			if !cs.s.retiring.Load() { // else it is us who read no more
+				cs.cancel()
+			}
+			close(cs.reading)
+			return
+		}
+		<-cs.working
+		cs.reading <- struct{}{}
+		if ctx.Err() != nil {
+			closeAll(in.files)
+		} else if ok = cs.handle(ctx, in); !ok {
+			cs.cancel()
+			_ = cs.st.c.SetReadDeadline(past)
+		}
+		cs.working <- struct{}{}
+	}
+}
+
+// read waits for the next request; false: the connection ended.
+func (cs *connState) read() (in incoming, ok bool) {
+	h, body, err := cs.st.readFrame()
+	if err != nil {
+		var e *Error
+		if errors.As(err, &e) {
+			_ = cs.st.c.SetWriteDeadline(time.Now().Add(time.Second))
+			_ = cs.st.writeFrame(answerHeader{Error: e}, nil, nil)
+		}
+		return in, false
+	}
+	in = incoming{body: body, files: cs.st.takeFiles()}
+	if err := json.Unmarshal(h, &in.req); err != nil {
 		closeAll(in.files)
+		cs.s.o.Log.Warn("malformed request", "err", err)
+		return in, false
 	}
-	reading.Wait()
+	return in, true
 }
 
-// read passes requests on until the connection ends.
-func (s *Server) read(ctx context.Context, st *stream, reqs chan<- incoming) {
-	for {
-		h, body, err := st.readFrame()
-		if err != nil {
-			var e *Error
-			if errors.As(err, &e) {
-				_ = st.c.SetWriteDeadline(time.Now().Add(time.Second))
-				_ = st.writeFrame(answerHeader{Error: e}, nil, nil)
-			}
-			return
-		}
-		in := incoming{body: body, files: st.takeFiles()}
-		if err := json.Unmarshal(h, &in.req); err != nil {
-			closeAll(in.files)
-			s.o.Log.Warn("malformed request", "err", err)
-			return
-		}
-		select {
-		case reqs <- in:
-		case <-ctx.Done():
-			closeAll(in.files)
-			return
-		}
-	}
-}
-
-// connState is what the working goroutine of a connection knows.
+// connState is what is known of a connection: by who works on its request.
 type connState struct {
 	s       *Server
 	st      *stream
 	peer    Peer
+	cancel  context.CancelFunc
+	reading chan struct{} // the right to read; closed at the end of the connection
+	working chan struct{} // the right to work on a request
 	greeted bool
 	hello   Hello
 	version string // of the daemon
