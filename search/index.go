@@ -318,6 +318,16 @@ type Stats struct {
 	Embedded int `json:"embedded,omitempty"`
 }
 
+// Working reports whether the index has something to do that it can do.
+func (x *Index) Working() bool {
+	if p := x.problem.Load(); p != nil && *p != "" {
+		return false
+	}
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return len(x.files) > 0 && (!x.ready || len(x.held) > 0 || x.corpus.Seq() > x.seq)
+}
+
 // Stats counts.
 func (x *Index) Stats() Stats {
 	x.mu.RLock()

@@ -39,7 +39,7 @@ func opened(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{s, keep.New(s, nil)}, nil
+	return &Store{s, keep.New(s, nil, nil)}, nil
 }
 
 func open(t testing.TB, dir string, o Options) *Store {

@@ -31,7 +31,7 @@ func (d *Daemon) awake() string {
 	if d.attribution.Carrying() {
 		return "a plan that is being carried out"
 	}
-	if st := d.index.Stats(); st.Problem == "" && st.Files > 0 && (!st.Ready || st.Lag > 0) {
+	if d.index.Working() {
 		return "the index"
 	}
 	if d.printed.Held() {

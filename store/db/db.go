@@ -130,7 +130,7 @@ const valueThreshold = 1024
 // their neighbours: zstd over blocks of 32 KiB reduces each to 62 bytes, Snappy over
 // the default 4 KiB to 105.
 func badgerOptions(dir string, o Options) badger.Options {
-	return badger.DefaultOptions(filepath.Join(dir, "db")).
+	opt := badger.DefaultOptions(filepath.Join(dir, "db")).
 		WithLogger(badgerLog{o.Log}).
 		WithReadOnly(o.ReadOnly).
 		WithSyncWrites(false).
@@ -138,7 +138,7 @@ func badgerOptions(dir string, o Options) badger.Options {
 		WithNumVersionsToKeep(1).
 		WithMemTableSize(4 * mib).
 		WithNumMemtables(2).
-		WithBaseTableSize(2 * mib).
+		WithBaseTableSize(tableSize(filepath.Join(dir, "db"))).
 		WithBaseLevelSize(8 * mib).
 		WithNumLevelZeroTables(3).
 		WithNumLevelZeroTablesStall(8).
@@ -152,7 +152,26 @@ func badgerOptions(dir string, o Options) badger.Options {
 		WithIndexCacheSize(8 * mib).
 		WithMetricsEnabled(false).
 		WithCompactL0OnClose(false)
+	opt.TableSizeMultiplier = 1
+	return opt
 }
+
+// tableSize is that of the tables of all levels, in bytes. A compaction holds eight and
+// more new ones in memory until they are compressed, at ten times their size: with Badger's
+// default, which doubles it with each level, that was 300 MB for 300,000 files. Each table
+// takes a descriptor, so a large store has larger ones.
+func tableSize(dir string) int64 {
+	var sum int64
+	tables, _ := filepath.Glob(filepath.Join(dir, "*.sst")) // none: it is new
+	for _, name := range tables {
+		if fi, err := os.Stat(name); err == nil {
+			sum += fi.Size()
+		}
+	}
+	return min(max(sum/mostTables, mib), 8*mib)
+}
+
+const mostTables = 1000
 
 // Shut lets no new call in; false: that was done before. Close must follow.
 func (d *DB) Shut() bool { return !d.closed.Swap(true) }

@@ -22,6 +22,7 @@ type Keeper struct {
 	room     *space.Room
 	opt      store.Options
 	pinned   func(content.Hash) bool
+	calm     func() bool
 
 	// Guarded by the lock of the contents. What is looked through at long intervals
 	// is remembered beyond our end: see remembered.
@@ -32,12 +33,16 @@ type Keeper struct {
 
 // New returns the keeper of a store; a store has one. pinned, if not nil, tells
 // which contents others need, the diff bases of live readers: retention takes them
-// last. It must be quick and may be called from any goroutine.
-func New(s *store.Store, pinned func(content.Hash) bool) *Keeper {
+// last. calm, if not nil, tells whether the machine has time for packing. Both must be
+// quick and may be called from any goroutine.
+func New(s *store.Store, pinned func(content.Hash) bool, calm func() bool) *Keeper {
 	if pinned == nil {
 		pinned = func(content.Hash) bool { return false }
 	}
-	k := &Keeper{s: s, contents: s.Contents(), db: s.DB(), room: s.Room(), opt: s.Options(), pinned: pinned}
+	if calm == nil {
+		calm = func() bool { return true }
+	}
+	k := &Keeper{s: s, contents: s.Contents(), db: s.DB(), room: s.Room(), opt: s.Options(), pinned: pinned, calm: calm}
 	k.recall()
 	return k
 }

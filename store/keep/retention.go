@@ -309,10 +309,12 @@ func (k *Keeper) packDue(now time.Time) bool {
 	switch {
 	case loose >= packEven:
 		return true
+	case loose < content.PackLeast || !k.calm():
+		return false
 	case loose >= packMuch:
 		return quiet > 20*time.Second
 	}
-	return loose >= content.PackLeast && quiet > packQuiet && (now.Sub(k.packed) > packEvery || now.Before(k.packed))
+	return quiet > packQuiet && (now.Sub(k.packed) > packEvery || now.Before(k.packed))
 }
 
 // repackInRoom packs, except that a full disk is no error: then contents

@@ -67,9 +67,13 @@ type Tidy struct {
 func New(o Options) *Tidy {
 	td := &Tidy{root: o.Root, state: o.State, version: o.Version, store: o.Store, ingest: o.Ingest, answers: o.Answers, sets: o.Sets, knowledge: o.Knowledge,
 		index: o.Index, shown: o.Shown, paths: o.Paths, changed: o.Changed, other: o.Tidy, log: o.Log}
-	td.keep = keep.New(o.Store, td.pins())
+	td.keep = keep.New(o.Store, td.pins(), td.calm)
 	return td
 }
+
+// calm: packing takes a processor and the disk for a while, which the index needs first,
+// and which on battery can wait.
+func (td *Tidy) calm() bool { return !td.index.Working() && !onBattery(powerSupplies) }
 
 // Handlers are those of the requests about the store as a whole.
 func (td *Tidy) Handlers() map[string]wire.Handler {

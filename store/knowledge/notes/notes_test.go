@@ -130,7 +130,7 @@ func TestKept(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	keeper := keep.New(s, nil)
+	keeper := keep.New(s, nil, nil)
 	if _, err := keeper.Prune(t.Context(), 1, ""); err != nil {
 		t.Fatal(err)
 	}
