@@ -168,7 +168,7 @@ func tableSize(dir string) int64 {
 			sum += fi.Size()
 		}
 	}
-	return min(max(sum/mostTables, mib), 8*mib)
+	return min(max(sum/mostTables, mib/2), 8*mib)
 }
 
 const mostTables = 1000
