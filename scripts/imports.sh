@@ -25,7 +25,7 @@ allowed() {
 	store/diff | store/diff/difftest | store/expr | store/glob | store/tokens | store/gitdir | store/attrs | store/text) echo "" ;;
 	store/wire) echo "fusefs/procfs" ;;
 	store/wire/*) echo "store/wire" ;;
-	store/undo) echo "store store/content store/attrs store/diff store/glob store/text" ;;
+	store/undo) echo "store store/content store/attrs store/diff store/glob store/processes store/text" ;;
 	store/undo/displace) echo "fusefs/procfs" ;;
 	store/undo/gitback) echo "store/gitdir store/wire" ;;
 	store/undo/apply) echo "store/attrs store/event store/gitdir store/wire store/undo/displace" ;;
@@ -55,7 +55,7 @@ allowed() {
 	store/daemon/fork) echo "fusefs/ignore store store/gitdir store/undo store/daemon/ingest store/daemon/onwire store/daemon/source store/daemon/survey store/wire" ;;
 	store/daemon/past) echo "store store/undo store/daemon/ingest store/daemon/last store/daemon/onwire store/wire" ;;
 	store/daemon/plans) echo "fusefs/ignore store store/undo store/daemon/actions store/daemon/attribution store/daemon/gitstate store/daemon/ingest store/daemon/last store/daemon/lost store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/gitdir store/wire" ;;
-	store/daemon/history) echo "store store/daemon/last store/daemon/lost store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/wire" ;;
+	store/daemon/history) echo "store store/daemon/last store/daemon/lost store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/versions store/processes store/wire" ;;
 	store/daemon/answers) echo "store store/daemon/ingest store/daemon/survey store/daemon/waits store/memo/results store/wire" ;;
 	store/daemon/workingset) echo "fusefs/capture/spool store store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/onwire store/daemon/source store/daemon/waits store/knowledge/bundle store/wire" ;;
 	store/daemon/reads) echo "fusefs/ignore store store/diff store/readers store/tokens store/text store/daemon/attribution store/daemon/ingest store/daemon/last store/daemon/lost store/daemon/onwire store/daemon/source store/daemon/survey store/daemon/workingset store/wire" ;;
