@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -92,6 +93,15 @@ func (id Identity) Write(state string) error {
 	return os.Rename(tmp, filepath.Join(state, identityFile))
 }
 
+// states are the state directories in base, whose own path may look like a pattern.
+func states(base string) ([]string, error) {
+	all, err := fs.Glob(os.DirFS(base), "*-????????????????")
+	for i, name := range all {
+		all[i] = filepath.Join(base, name)
+	}
+	return all, err
+}
+
 // Siblings are the state directories in base that belong to other worktrees of
 // the same repository.
 func Siblings(base, state string) []string {
@@ -99,18 +109,18 @@ func Siblings(base, state string) []string {
 	if id.Common == "" {
 		return nil
 	}
-	all, _ := filepath.Glob(filepath.Join(base, "*-????????????????")) // the pattern is well-formed
+	all, _ := states(base)
 	return slices.DeleteFunc(all, func(s string) bool { return s == state || ReadIdentity(s).Common != id.Common })
 }
 
 // MovedFrom finds, among the histories in base, that of a project which was
 // moved or renamed to what id is now: nothing is at its old place any more.
 func MovedFrom(base string, id Identity) (old string, ok bool) {
-	states, err := filepath.Glob(filepath.Join(base, "*-????????????????"))
+	all, err := states(base)
 	if err != nil {
 		return "", false
 	}
-	for _, s := range states {
+	for _, s := range all {
 		was := ReadIdentity(s)
 		if was.Root == "" || was.Root == id.Root || !was.SameDir(id) && (len(was.Commit) <= len(unknownCommit) || was.Commit != id.Commit) {
 			continue

@@ -26,7 +26,11 @@ func newAgent(binary, dir string) (*agent, error) {
 		return nil, err
 	}
 	a := &agent{binary: binary, dir: dir, transcript: f}
-	return a, a.event("SessionStart", map[string]any{"source": "startup"})
+	if err := a.event("SessionStart", map[string]any{"source": "startup"}); err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
 }
 
 func (a *agent) close() {

@@ -162,9 +162,9 @@ func badgerOptions(dir string, o Options) badger.Options {
 // takes a descriptor, so a large store has larger ones.
 func tableSize(dir string) int64 {
 	var sum int64
-	tables, _ := filepath.Glob(filepath.Join(dir, "*.sst")) // none: it is new
-	for _, name := range tables {
-		if fi, err := os.Stat(name); err == nil {
+	files, _ := os.ReadDir(dir) // none: it is new
+	for _, f := range files {
+		if fi, err := f.Info(); err == nil && strings.HasSuffix(f.Name(), ".sst") {
 			sum += fi.Size()
 		}
 	}
