@@ -126,8 +126,10 @@ func (b *bench) talk(stdin io.WriteCloser, stdout io.Reader, out *bytes.Buffer) 
 		if stdin == nil {
 			return nil
 		}
-		if len(prompts) == 0 {
-			return stdin.Close()
+		if len(prompts) == 0 { // a client may report a result more than it was asked for
+			last := stdin
+			stdin = nil
+			return last.Close()
 		}
 		line, err := json.Marshal(map[string]any{"type": "user", "message": map[string]any{"role": "user", "content": prompts[0]}})
 		if err != nil {
