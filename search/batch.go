@@ -118,7 +118,7 @@ func (b *batch) write(seq uint64, last bool) error {
 // enter puts one file into a bleve batch: its old chunks go, the new ones come.
 func (x *Index) enter(batch *bleve.Batch, p prepared) error {
 	x.mu.RLock()
-	old := x.files[p.v.Path]
+	old, known := x.files[p.v.Path]
 	x.mu.RUnlock()
 	kept := map[string]bool{}
 	for _, d := range p.docs {
@@ -127,11 +127,11 @@ func (x *Index) enter(batch *bleve.Batch, p prepared) error {
 			return err
 		}
 	}
-	if old != nil {
+	if known {
 		if id := fileID(p.v.Path); !kept[id] {
 			batch.Delete(id)
 		}
-		for i := range old.chunks {
+		for i := range old.chunks.len() {
 			if id := old.chunkID(p.v.Path, i); !kept[id] {
 				batch.Delete(id)
 			}

@@ -34,19 +34,30 @@ func hash8(s string) string {
 
 // FileOf finds the file that an id stands for.
 func (x *Index) FileOf(id string) (store.Path, bool) {
-	for p := range x.live() {
-		if FileID(p) == id {
-			return p, true
+	var found store.Path
+	x.live(func(p store.Path, _ *file) bool {
+		if FileID(p) != id {
+			return true
 		}
-	}
-	return "", false
+		found = p
+		return false
+	})
+	return found, found != ""
 }
 
 // Best orders the lines of an exact query for somebody who sees only the first
 // of them: files by how well they fit (a line that defines the pattern before
 // one that uses it), lines in their order, a file's defining line first.
 func (x *Index) Best(r *Result, q Query, h Hints) {
-	files := x.live()
+	x.mu.RLock()
+	ready, seq := x.ready, x.seq
+	x.mu.RUnlock()
+	var newer map[store.Path]*file
+	if ready {
+		newer = x.newer(seq)
+	}
+	x.mu.RLock()
+	defer x.mu.RUnlock()
 	type group struct {
 		from, to int
 		weight   float64
@@ -55,9 +66,14 @@ func (x *Index) Best(r *Result, q Query, h Hints) {
 	for i := 0; i < len(r.Lines); {
 		g := group{from: i, to: i + 1, weight: 0.5}
 		p := r.Lines[i].Path
-		if f := files[p]; f != nil {
-			g.weight = weight(p, f, nil, h)
+		f, known := x.files[p]
+		if n := newer[p]; n != nil && n.seq > f.seq && n.kind != "" {
+			f, known = *n, true
 		}
+		if !known {
+			f.kind = KindOf(string(p))
+		}
+		g.weight = weight(p, &f, nil, h)
 		for g.to < len(r.Lines) && r.Lines[g.to].Path == p {
 			g.to++
 		}
@@ -123,12 +139,9 @@ func (x *Index) Chunk(p store.Path, line int) (first, last, index, total int, ok
 	x.mu.RLock()
 	f := x.files[p]
 	x.mu.RUnlock()
-	if f == nil {
-		return 0, 0, 0, 0, false
-	}
-	for i, c := range f.chunks {
-		if int(c.first) <= line && line <= int(c.last) {
-			return int(c.first), int(c.last), i, len(f.chunks), true
+	for i := range f.chunks.len() {
+		if c := f.chunks.at(i); int(c.first) <= line && line <= int(c.last) {
+			return int(c.first), int(c.last), i, f.chunks.len(), true
 		}
 	}
 	return 0, 0, 0, 0, false
@@ -172,7 +185,7 @@ func (x *Index) List(under store.Path, fn func(p store.Path, indexed bool, chunk
 	slices.Sort(paths)
 	for _, p := range paths {
 		f := x.files[p]
-		fn(p, f.indexed, len(f.chunks), f.seq)
+		fn(p, f.indexed, f.chunks.len(), f.seq)
 	}
 }
 

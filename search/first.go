@@ -150,8 +150,8 @@ func (x *Index) scorch() *scorch.Scorch {
 func (x *Index) has(w *wanted) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	f := x.files[w.path]
-	return f != nil && f.indexed && f.hash == w.blob && f.seq == w.seq
+	f, ok := x.files[w.path]
+	return ok && f.indexed && f.hash == w.blob && f.seq == w.seq
 }
 
 // notAmong is a batch that takes out what an earlier attempt brought in and is

@@ -220,7 +220,7 @@ func (x *Index) load() error {
 			if !ok {
 				return fmt.Errorf("record of %s: chunk %q", v.Path, c)
 			}
-			f.chunks = append(f.chunks, span{int32(id.First), int32(id.Last)})
+			f.chunks.add(span{int32(id.First), int32(id.Last)})
 		}
 		copy(f.hash[:], r.Hash)
 		if f.hash != v.Blob && v.Seq <= x.seq {

@@ -168,8 +168,8 @@ func (x *Index) candidates(want *need, q Query) (paths []store.Path, scanned boo
 	// Before the postings: what is indexed meanwhile is a candidate all the same.
 	x.mu.RLock()
 	ready, seq, block := x.ready, x.seq, x.terms.block
-	for p, f := range x.loose {
-		if q.admits(p, f.kind) {
+	for p := range x.loose {
+		if q.admits(p, x.files[p].kind) {
 			take[p] = true
 		}
 	}
@@ -190,7 +190,7 @@ func (x *Index) candidates(want *need, q Query) (paths []store.Path, scanned boo
 	x.mu.RLock()
 	if ok {
 		for p := range hits {
-			if f := x.files[p]; f != nil && q.admits(p, f.kind) {
+			if f, known := x.files[p]; known && q.admits(p, f.kind) {
 				take[p] = true
 			}
 		}

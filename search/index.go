@@ -81,8 +81,9 @@ type Index struct {
 
 	mu    sync.RWMutex // guards what follows; never held over disk
 	adv   index.Index  // idx, for reading; nil: there is none
-	files map[store.Path]*file
-	loose map[store.Path]*file // those of them that are not indexed: candidates whatever the index says
+	files map[store.Path]file
+	loose map[store.Path]struct{} // those of them that are not indexed: candidates whatever the index says
+	sums  sums                    // of files
 	terms *terms
 	held  map[store.Path]held      // files whose newest versions wait
 	taken map[store.Path]time.Time // when files were indexed, for a while
@@ -101,7 +102,8 @@ type Index struct {
 	vectors *vectors // nil: no Embedder
 }
 
-// file is what the index knows of one path. Immutable.
+// file is what the index knows of one path. A table of a million holds them by value:
+// with a pointer to each, and one to its chunks, the collector had twice as much to follow.
 type file struct {
 	hash    store.Hash
 	size    int64
@@ -110,12 +112,57 @@ type file struct {
 	indexed bool  // its chunks are in the index; else it is always a candidate
 	gen     bool  // generated or minified
 	kind    Kind
-	chunks  []span
+	chunks  spans
 }
 
 // span is the first and last line of a chunk: a document id without its path and
 // place, which a tree of 100,000 files would hold some 20 MB of.
 type span struct{ first, last int32 }
+
+// spans are those of a file's chunks, in order. Most files have one, which takes no memory
+// of its own.
+type spans struct {
+	one  span // its first line is 0 where there is none
+	rest []span
+}
+
+func (s *spans) add(c span) {
+	if s.one.first == 0 {
+		s.one = c
+		return
+	}
+	s.rest = append(s.rest, c)
+}
+
+func (s *spans) len() int {
+	if s.one.first == 0 {
+		return 0
+	}
+	return 1 + len(s.rest)
+}
+
+func (s *spans) at(i int) span {
+	if i == 0 {
+		return s.one
+	}
+	return s.rest[i-1]
+}
+
+// sums are those of the indexed files: to count a million for each status took a tenth of
+// a second.
+type sums struct {
+	files, chunks int
+	bytes         int64
+}
+
+// add counts a file by times.
+func (s *sums) add(f *file, times int) {
+	if f.indexed {
+		s.files += times
+		s.chunks += times * f.chunks.len()
+		s.bytes += int64(times) * f.size
+	}
+}
 
 // ErrTooLarge is what a Corpus says of a text that it does not read.
 var ErrTooLarge = errors.New("the file is too large to be searched")
@@ -174,7 +221,8 @@ func (x *Index) begin(why string) {
 
 // empty makes the tables those of an empty index; x.mu is held.
 func (x *Index) empty() {
-	x.files, x.loose, x.terms, x.seq, x.ready = map[store.Path]*file{}, map[store.Path]*file{}, newTerms(), 0, false
+	x.files, x.loose, x.terms, x.seq, x.ready = map[store.Path]file{}, map[store.Path]struct{}{}, newTerms(), 0, false
+	x.sums = sums{}
 	x.held, x.taken = map[store.Path]held{}, map[store.Path]time.Time{}
 }
 
@@ -241,14 +289,18 @@ func (x *Index) bleveDir() string { return filepath.Join(x.dir, "bleve") }
 
 // setLocked enters a file into the table, nil takes it out; x.mu is held.
 func (x *Index) setLocked(p store.Path, f *file) {
+	if was, ok := x.files[p]; ok {
+		x.sums.add(&was, -1)
+	}
 	delete(x.loose, p)
 	if f == nil {
 		delete(x.files, p)
 		return
 	}
-	x.files[p] = f
+	x.files[p] = *f
+	x.sums.add(f, 1)
 	if !f.indexed {
-		x.loose[p] = f
+		x.loose[p] = struct{}{}
 	}
 }
 
@@ -332,13 +384,7 @@ func (x *Index) Working() bool {
 func (x *Index) Stats() Stats {
 	x.mu.RLock()
 	st := Stats{Files: len(x.files), Seq: x.seq, Ready: x.ready, Words: len(x.terms.known)}
-	for _, f := range x.files {
-		if f.indexed {
-			st.Indexed++
-			st.Chunks += len(f.chunks)
-			st.Bytes += f.size
-		}
-	}
+	st.Indexed, st.Chunks, st.Bytes = x.sums.files, x.sums.chunks, x.sums.bytes
 	st.Lag = uint64(len(x.held))
 	x.mu.RUnlock()
 	if x.vectors != nil {

@@ -79,9 +79,11 @@ func (x *Index) documents(p store.Path, f *file, content []byte, l *lexicon) []*
 	l.inFile = l.inFile[:0]
 	cut := chunks(f.kind, content, symbolsOf(string(p), f.kind, content))
 	docs := make([]*document.Document, 1, len(cut)+1)
-	f.chunks = make([]span, len(cut))
-	for i, c := range cut {
-		f.chunks[i] = span{int32(c.First), int32(c.Last)}
+	if len(cut) > 1 {
+		f.chunks.rest = make([]span, 0, len(cut)-1)
+	}
+	for _, c := range cut {
+		f.chunks.add(span{int32(c.First), int32(c.Last)})
 	}
 	for i, c := range cut {
 		d := document.NewDocument(f.chunkID(p, i))

@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strings"
 	"unicode"
@@ -23,14 +24,15 @@ func (x *Index) Names(pattern string, q Query, limit int) []NameHit {
 		return nil
 	}
 	var out []NameHit
-	for p, v := range x.live() {
-		if !q.admits(p, v.kind) {
-			continue
+	x.live(func(p store.Path, f *file) bool {
+		if !q.admits(p, f.kind) {
+			return true
 		}
 		if s, ok := fuzzy(string(p), needle); ok {
 			out = append(out, NameHit{p, s})
 		}
-	}
+		return true
+	})
 	slices.SortFunc(out, func(a, b NameHit) int {
 		if a.Score != b.Score {
 			if a.Score > b.Score {
@@ -43,36 +45,62 @@ func (x *Index) Names(pattern string, q Query, limit int) []NameHit {
 	return out[:min(len(out), limit)]
 }
 
-// live is the file table, with what is newer than the index; before the first index
-// it is made from the log.
-func (x *Index) live() map[store.Path]*file {
+// newer is what the log says of files since a version: the newest version of each, with
+// its number alone where the file is gone.
+func (x *Index) newer(seq uint64) map[store.Path]*file {
+	newer := map[store.Path]*file{}
+	for {
+		vs, err := x.corpus.Since(seq, pastPage)
+		if err != nil || len(vs) == 0 {
+			return newer
+		}
+		for _, v := range vs {
+			seq = v.Seq
+			if x.searchable(v) {
+				newer[v.Path] = fileOf(v)
+			} else if v.Deleted() {
+				newer[v.Path] = &file{seq: v.Seq}
+			}
+		}
+	}
+}
+
+// fileOf is the file of a version that is not indexed.
+func fileOf(v store.Version) *file {
+	return &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))}
+}
+
+// live passes the files that there are, with what is newer than the index, until fn says
+// false. fn must not keep its file, and the index waits for it.
+func (x *Index) live(fn func(store.Path, *file) bool) {
 	x.mu.RLock()
 	ready, seq := x.ready, x.seq
-	files := make(map[store.Path]*file, len(x.files))
-	for p, f := range x.files {
-		files[p] = f
-	}
 	x.mu.RUnlock()
 	if !ready {
+		enough := errors.New("enough")
 		_ = x.corpus.Live("", func(v store.Version) error {
-			if x.searchable(v) {
-				files[v.Path] = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))}
+			if x.searchable(v) && !fn(v.Path, fileOf(v)) {
+				return enough
 			}
 			return nil
 		})
-		return files
+		return
 	}
-	for {
-		newer, err := x.corpus.Since(seq, pastPage)
-		if err != nil || len(newer) == 0 {
-			return files
+	newer := x.newer(seq)
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for p, f := range x.files {
+		if n := newer[p]; n != nil && n.seq > f.seq {
+			continue
 		}
-		for _, v := range newer {
-			if seq = v.Seq; x.searchable(v) {
-				files[v.Path] = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))}
-			} else if v.Deleted() {
-				delete(files, v.Path)
-			}
+		delete(newer, p)
+		if !fn(p, &f) {
+			return
+		}
+	}
+	for p, f := range newer {
+		if f.kind != "" && !fn(p, f) {
+			return
 		}
 	}
 }

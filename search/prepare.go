@@ -57,13 +57,14 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 
 // chunkID is the document id of a file's chunk.
 func (f *file) chunkID(p store.Path, i int) string {
-	return chunkID(string(p), Chunk{First: int(f.chunks[i].first), Last: int(f.chunks[i].last)}, i, len(f.chunks))
+	c := f.chunks.at(i)
+	return chunkID(string(p), Chunk{First: int(c.first), Last: int(c.last)}, i, f.chunks.len())
 }
 
 // record is the stored field of a file's own document.
 func (f *file) record() document.Field {
 	r := fileRecord{Hash: f.hash[:], Gen: f.gen, Indexed: f.indexed}
-	for i := range f.chunks {
+	for i := range f.chunks.len() {
 		r.Chunks = append(r.Chunks, f.chunkID("", i)[1:])
 	}
 	raw, err := json.Marshal(r)

@@ -185,7 +185,7 @@ func (x *Index) rankTerms(ctx context.Context, reader index.IndexReader, query [
 		}
 		hit.name, hit.has = name, hit.has|has
 		out = append(out, Ranked{Path: p, First: hit.chunk.First, Last: hit.chunk.Last, Index: hit.chunk.Index, Total: hit.chunk.Total,
-			Score: score(hit, query, weight(p, f, query, h))})
+			Score: score(hit, query, weight(p, &f, query, h))})
 	}
 	slices.SortFunc(out, func(a, b Ranked) int {
 		if a.Score != b.Score {

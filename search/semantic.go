@@ -174,7 +174,7 @@ func (x *Index) embed(ctx context.Context) {
 func (x *Index) embedNew(ctx context.Context) error {
 	type todo struct {
 		p store.Path
-		f *file
+		f file
 	}
 	var all []todo
 	live := map[store.Hash]bool{}

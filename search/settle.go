@@ -41,16 +41,17 @@ func (x *Index) passes(v store.Version, settle time.Duration) bool {
 		x.mu.RLock()
 		defer x.mu.RUnlock()
 		_, waits := x.held[v.Path]
-		return x.files[v.Path] == nil && !waits
+		_, known := x.files[v.Path]
+		return !known && !waits
 	}
 	now := time.Now()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	was := x.files[v.Path]
-	if was == nil {
+	was, known := x.files[v.Path]
+	if !known {
 		return false
 	}
-	f := *was
+	f := was
 	f.seq, f.time = v.Seq, v.Time
 	if was.indexed && was.hash == v.Blob {
 		x.setLocked(v.Path, &f)

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -32,7 +33,10 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 	if low == "" {
 		return nil, nil
 	}
-	files := x.live() // before the index is asked: what is entered meanwhile is looked at all the same
+	// Before the index is asked: what is entered meanwhile is looked at all the same.
+	x.mu.RLock()
+	ready, seq, loose := x.ready, x.seq, maps.Clone(x.loose)
+	x.mu.RUnlock()
 	candidates, err := x.defining(ctx, base)
 	if err != nil {
 		return nil, err
@@ -42,11 +46,14 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 		w float64
 	}
 	var order []weighed
-	for p, f := range files {
-		if (candidates == nil || candidates[p] || !f.indexed && f.size <= int64(x.opt.MaxFile)) && q.admits(p, f.kind) && f.kind != Other && f.kind != Config {
+	x.live(func(p store.Path, f *file) bool {
+		_, unasked := loose[p]
+		unasked = (unasked || !ready || f.seq > seq || !f.indexed) && f.size <= int64(x.opt.MaxFile)
+		if (candidates == nil || candidates[p] || unasked) && q.admits(p, f.kind) && f.kind != Other && f.kind != Config {
 			order = append(order, weighed{p, weight(p, f, nil, h)})
 		}
-	}
+		return true
+	})
 	slices.SortFunc(order, func(a, b weighed) int {
 		if a.w != b.w {
 			if a.w > b.w {
