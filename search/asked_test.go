@@ -2,6 +2,8 @@ package search
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,13 +11,13 @@ import (
 	"cachebro/store"
 )
 
-// slowCorpus counts how many of its contents are read at a time.
+// slowCorpus counts how many of its files are read at a time.
 type slowCorpus struct {
 	*diskCorpus
 	reading, most atomic.Int32
 }
 
-func (c *slowCorpus) Content(h store.Hash) ([]byte, error) {
+func (c *slowCorpus) Read(p store.Path, buf []byte) ([]byte, error) {
 	n := c.reading.Add(1)
 	defer c.reading.Add(-1)
 	for {
@@ -25,7 +27,7 @@ func (c *slowCorpus) Content(h store.Hash) ([]byte, error) {
 		}
 	}
 	time.Sleep(5 * time.Millisecond)
-	return c.diskCorpus.Content(h)
+	return c.diskCorpus.Read(p, buf)
 }
 
 // While somebody waits for answers one worker indexes, else all of them: a read during
@@ -47,5 +49,28 @@ func TestOneWorkerWhileAsked(t *testing.T) {
 		if st := x.Stats(); st.Analysed != 40 || st.Lag != 0 {
 			t.Errorf("asked %v: %+v", asked, st)
 		}
+	}
+}
+
+// A file is read for the index where it still is what the version says, and its version's
+// content where it is not, or gone.
+func TestContentOfTheVersion(t *testing.T) {
+	c := newDiskCorpus(t, t.TempDir())
+	c.write(t, "f.go", "package old\n")
+	old := c.log[len(c.log)-1]
+	c.write(t, "f.go", "package new\n")
+	last := c.log[len(c.log)-1]
+	x := Open(t.TempDir(), c, Options{})
+	t.Cleanup(func() { x.Close() })
+	for v, want := range map[*store.Version]string{&old: "package old\n", &last: "package new\n"} {
+		if b, err := x.content(*v); err != nil || string(b) != want {
+			t.Errorf("version %d: %q, %v", v.Seq, b, err)
+		}
+	}
+	if err := os.Remove(filepath.Join(c.root, "f.go")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := x.content(old); err != nil || string(b) != "package old\n" {
+		t.Errorf("of a file that is gone: %q, %v", b, err)
 	}
 }

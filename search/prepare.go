@@ -1,6 +1,7 @@
 package search
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 
 	"cachebro/store"
@@ -36,7 +37,7 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 		p.f = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))} // scanned by every query
 		return p, nil
 	}
-	content, err := x.corpus.Content(v.Blob)
+	content, err := x.content(v)
 	if err != nil {
 		x.opt.Logger.Warn("search index: the content is not available", "path", v.Path, "err", err)
 		p.f = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))}
@@ -53,6 +54,17 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 	p.f.indexed = true
 	p.docs[0].AddField(p.f.record())
 	return p, nil
+}
+
+// content is that of a version: from the file where that still has it, for the store
+// unpacks a whole block of its contents for each small one, which lie there by hash.
+func (x *Index) content(v store.Version) ([]byte, error) {
+	if v.Stat.Size <= int64(x.opt.MaxFile) {
+		if b, err := x.corpus.Read(v.Path, nil); err == nil && sha256.Sum256(b) == v.Blob {
+			return b, nil
+		}
+	}
+	return x.corpus.Content(v.Blob)
 }
 
 // chunkID is the document id of a file's chunk.
