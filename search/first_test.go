@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"cachebro/store"
 )
 
 // segments is how many files the index consists of, and merges how many were made.
@@ -51,6 +53,37 @@ func TestFirstIndexIsMergedAtItsEnd(t *testing.T) {
 		}
 		if time.Now().After(end) {
 			t.Fatalf("%d files after %d merges", files, merges)
+		}
+	}
+}
+
+// The index of a large tree begins with what was changed last; all else, and what was
+// changed at one time, stays in its order, and nothing is lost.
+func TestLastChangedFirst(t *testing.T) {
+	for _, c := range []struct {
+		changed []int64
+		n       int
+		want    string
+	}{
+		{[]int64{1, 9, 2, 8, 3}, 2, "bdace"},
+		{[]int64{9, 1, 2, 3, 8}, 2, "aebcd"},
+		{[]int64{5, 5, 5, 5}, 2, "cdab"},
+		{[]int64{5, 7, 5, 1}, 2, "bcad"},
+		{[]int64{1, 2, 3}, 3, "abc"},
+		{[]int64{1, 2}, 5, "ab"},
+		{nil, 5, ""},
+	} {
+		var all []wanted
+		for i, at := range c.changed {
+			all = append(all, wanted{path: store.Path('a' + rune(i)), changed: at})
+		}
+		lastChangedFirst(all, c.n)
+		var got string
+		for _, w := range all {
+			got += string(w.path)
+		}
+		if got != c.want {
+			t.Errorf("%v, %d: %s instead of %s", c.changed, c.n, got, c.want)
 		}
 	}
 }
