@@ -12,6 +12,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -28,6 +29,7 @@ import (
 type bench struct {
 	binary, native, mounted, work, queries string
 	every, most                            int
+	fresher                                bool
 }
 
 func main() {
@@ -39,6 +41,7 @@ func main() {
 	flag.StringVar(&b.queries, "queries", "testdata/search/queries.json", "the queries")
 	flag.IntVar(&b.every, "every", 1, "ask every nth query")
 	flag.IntVar(&b.most, "most", 10_000, "the largest made tree, in files")
+	flag.BoolVar(&b.fresher, "fresh", false, "measure only how soon what was saved is found")
 	flag.Parse()
 	if err := b.run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "search bench:", err)
@@ -55,6 +58,9 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	defer d.Close()
+	if b.fresher {
+		return errors.Join(b.firstIndex(ctx, d), b.fresh(ctx, d), b.cachebro("umount", b.mounted))
+	}
 	for _, step := range []func(context.Context, *daemon) error{b.firstIndex, b.askAll, b.prompts, b.past, b.fresh} {
 		if err := step(ctx, d); err != nil {
 			return err
