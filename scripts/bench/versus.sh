@@ -4,7 +4,7 @@
 # meanwhile, so it is for a machine with nothing else to do. Both work on copies of their
 # own, and only one of them is mounted at a time.
 # Usage: scripts/bench/versus.sh BEFORE NOW WORK [RUNS [PART…]]: two binaries; PARTs are
-# index mcp fresh moves growth undo; without any: all.
+# index mcp fresh moves growth day undo; without any: all.
 # CACHEBRO_BENCH_TREE: a tree to copy instead of the Go source tree;
 # CACHEBRO_BENCH_SCALE: numbers of files for growth and undo (10000).
 set -eu
@@ -12,7 +12,7 @@ cd "$(dirname "$0")/../.."
 before=$(realpath "$1") now=$(realpath "$2") work=$3 runs=${4:-5}
 shift 3
 [ $# = 0 ] || shift
-[ $# -gt 0 ] || set -- index mcp fresh moves growth undo
+[ $# -gt 0 ] || set -- index mcp fresh moves growth day undo
 tree=${CACHEBRO_BENCH_TREE:-$(go env GOROOT)/src}
 scale=${CACHEBRO_BENCH_SCALE:-10000}
 mkdir -p "$work"
@@ -95,6 +95,13 @@ part_growth() {
 			print n " files: search (ms)", b, x[10], ""; print n " files: log -n 20 (ms)", b, x[11], ""
 			print n " files: status (ms)", b, x[12], ""; print n " files: umount (ms)", b, x[13], ""; print n " files: on disk (kB)", b, x[14], "" }' "$work/out" >>"$results"
 	done
+}
+part_day() { # and natively, in the same minutes
+	go build -o "$work/loopback" github.com/hanwen/go-fuse/v2/example/loopback
+	scripts/bench/day.sh "$cb" "$work/loopback" "$work/part" . 1 >"$work/out"
+	awk -F' *[|] *' -v OFS='|' -v b="$build" '$3 ~ /^[0-9]/ {
+		split($5, v, /[^0-9.]+/); print $2 " (ms)", b, v[1], v[3]
+		split($3, v, /[^0-9.]+/); print $2 ", natively (ms)", b, v[1], v[2] }' "$work/out" >>"$results"
 }
 part_undo() {
 	for n in $scale; do
