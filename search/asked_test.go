@@ -74,3 +74,31 @@ func TestContentOfTheVersion(t *testing.T) {
 		t.Errorf("of a file that is gone: %q, %v", b, err)
 	}
 }
+
+// awayCorpus has files that nobody can read for now, and takes its time to say so.
+type awayCorpus struct {
+	*diskCorpus
+	asked atomic.Int32
+}
+
+func (c *awayCorpus) Read(store.Path, []byte) ([]byte, error) {
+	c.asked.Add(1)
+	time.Sleep(1100 * time.Millisecond)
+	return nil, os.ErrDeadlineExceeded
+}
+
+// Where files keep the index waiting, the wait is not once for each of them.
+func TestFilesThatDoNotAnswer(t *testing.T) {
+	c := &awayCorpus{diskCorpus: newDiskCorpus(t, t.TempDir())}
+	for n := range 40 {
+		c.write(t, fmt.Sprintf("f%d.go", n), fmt.Sprintf("package p\n\nfunc f%d() {}\n", n))
+	}
+	x := Open(t.TempDir(), c, Options{Workers: 1})
+	t.Cleanup(func() { x.Close() })
+	if err := x.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st := x.Stats(); st.Indexed != 40 || c.asked.Load() != 1 {
+		t.Errorf("%+v, %d files were asked for", st, c.asked.Load())
+	}
+}

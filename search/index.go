@@ -98,6 +98,7 @@ type Index struct {
 
 	made, toMake atomic.Int64 // files of the first index; 0: none is being made
 	analysed     atomic.Int64 // files that were analysed since Open
+	unread       atomic.Int64 // until when content asks the store alone, ns since 1970
 
 	vectors *vectors // nil: no Embedder
 }

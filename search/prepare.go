@@ -3,6 +3,7 @@ package search
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"time"
 
 	"cachebro/store"
 	"cachebro/store/text"
@@ -57,11 +58,18 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 }
 
 // content is that of a version: from the file where that still has it, for the store
-// unpacks a whole block of its contents for each small one, which lie there by hash.
+// unpacks a whole block of its contents for each small one, which lie there by hash. Files
+// that keep it waiting (a mount whose process is gone, a disk that hangs) it leaves alone
+// for a while, for the store has it all.
 func (x *Index) content(v store.Version) ([]byte, error) {
-	if v.Stat.Size <= int64(x.opt.MaxFile) {
-		if b, err := x.corpus.Read(v.Path, nil); err == nil && sha256.Sum256(b) == v.Blob {
+	began := time.Now()
+	if v.Stat.Size <= int64(x.opt.MaxFile) && began.UnixNano() >= x.unread.Load() {
+		b, err := x.corpus.Read(v.Path, nil)
+		if err == nil && sha256.Sum256(b) == v.Blob {
 			return b, nil
+		}
+		if time.Since(began) > time.Second {
+			x.unread.Store(time.Now().Add(time.Minute).UnixNano())
 		}
 	}
 	return x.corpus.Content(v.Blob)

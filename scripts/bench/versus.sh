@@ -1,8 +1,8 @@
 #!/bin/sh
 # Two builds by turns on the same machine: for each line the median of RUNS runs of each
-# build, least and most beside it, and the processor time of every process of the machine
-# meanwhile, so it is for a machine with nothing else to do. Both work on copies of their
-# own, and only one of them is mounted at a time.
+# build, least and most beside it, and processor time: the daemon's, for undo of all three
+# and the client, for mcp, fresh and day of the whole machine, so it is for one with nothing
+# else to do. Both work on copies of their own, and only one of them is mounted at a time.
 # Usage: scripts/bench/versus.sh BEFORE NOW WORK [RUNS [PART…]]: two binaries; PARTs are
 # index mcp fresh moves growth day undo; without any: all.
 # CACHEBRO_BENCH_TREE: a tree to copy instead of the Go source tree;
