@@ -14,6 +14,8 @@ import (
 
 	"cachebro/fusefs/sys"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -80,6 +82,7 @@ const (
 	slotNode
 	slotLink
 	slotHandle
+	slotLock
 )
 
 // Flags of a nodeSlot.
@@ -121,6 +124,15 @@ type handleSlot struct {
 	uid, gid uint32
 	reads    bool
 	kept     bool
+}
+
+// lockSlot is an owner of locks on a file, and a handle that it locked through; 0: it
+// is the guard of shared memory.
+type lockSlot struct {
+	kind        atomic.Uint32
+	pid         uint32
+	owner, node uint64
+	fh, key     uint64
 }
 
 // newLedger begins a ledger in an empty memfd.
@@ -422,4 +434,27 @@ func (l *ledger) handle(h *handle, unique uint64) {
 	}
 	h.slot = ref
 	s.kind.Store(slotHandle)
+}
+
+// lock enters an owner of locks on n, whose descriptor the FDStore has as key, with the
+// handle that it locks through, and returns the slot.
+func (l *ledger) lock(owner, key uint64, pid uint32, n *inode, fh uint64) uint32 {
+	if l == nil || l.broken.Load() {
+		return 0
+	}
+	ref := l.alloc(0)
+	if ref == 0 {
+		return 0
+	}
+	s := (*lockSlot)(l.at(ref))
+	s.pid, s.owner, s.node, s.fh, s.key = pid, owner, n.id, fh, key
+	s.kind.Store(slotLock)
+	return ref
+}
+
+// mayLock reports whether the kernel sends locks to a server with this ledger. One that
+// takes over must tell the kernel what the first one did.
+func (l *ledger) mayLock(takeOver bool) bool {
+	const flags = 16 + 12 // of the reply, behind its header
+	return !takeOver || l == nil || binary.NativeEndian.Uint32(l.head.reply[flags:])&fuse.CAP_FLOCK_LOCKS != 0
 }

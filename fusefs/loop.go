@@ -31,6 +31,7 @@ const (
 	opInit        = 26
 	opReleaseDir  = 29
 	opFsyncDir    = 30
+	opSetLkw      = 33
 	opInterrupt   = 36
 	opBatchForget = 42
 )
@@ -53,6 +54,8 @@ type device struct {
 	// changes is told, while it is active, what a request changed.
 	changes *changes.Tracker
 	note    func(op uint32, in, out []byte)
+	// interrupted is asked about each INTERRUPT whether it ends a wait for a lock.
+	interrupted func(unique uint64) bool
 
 	// ready counts the threads that wait for a request or are about to. A thread that
 	// was only just started must count; otherwise each request that arrives before it
@@ -205,9 +208,16 @@ func (d *device) loop() {
 		d.taken.Add(1)
 		d.left(op, binary.NativeEndian.Uint32(in[32:]), d.ready.Add(-1))
 		inv[0], outv[0] = in[:n], out
-		m, st := d.proto.HandleRequest(inv, outv)
-		if !st.Ok() {
-			m = failure(out, in, st)
+		m := 0
+		if op != opInterrupt || n < 48 || !d.interrupted(binary.NativeEndian.Uint64(in[40:])) {
+			var st fuse.Status
+			m, st = d.proto.HandleRequest(inv, outv)
+			switch {
+			case !st.Ok():
+				m = failure(out, in, st)
+			case op == opSetLkw && m > 0 && fuse.Status(-int32(binary.NativeEndian.Uint32(out[4:]))) == statusLater:
+				m = 0
+			}
 		}
 		if op < maxOpcode && changing&(1<<op) != 0 && d.changes.Active() {
 			d.note(op, in[:n], out[:m])
@@ -262,6 +272,23 @@ func failure(out, in []byte, st fuse.Status) int {
 	binary.NativeEndian.PutUint32(out[4:], uint32(-st))
 	copy(out[8:16], in[8:16])
 	return 16
+}
+
+// statusLater is the status of a request that answer replies to. It is Linux's own
+// ERESTARTSYS, which no call returns.
+const statusLater = fuse.Status(512)
+
+// answer replies to a request that a handler has left open.
+func (d *device) answer(unique uint64, st fuse.Status) {
+	var head [40]byte
+	binary.NativeEndian.PutUint64(head[8:], unique)
+	out := make([]byte, 16)
+	failure(out, head[:], st)
+	for {
+		if _, err := unix.Write(d.fd, out); err != unix.EINTR {
+			return
+		}
+	}
 }
 
 // notify sends a notification: a reply to no request.

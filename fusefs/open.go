@@ -26,7 +26,7 @@ func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOu
 		return st
 	}
 	if h := o.openedBefore(&in.InHeader); h != nil {
-		out.Fh, out.OpenFlags = h.fh, openFlags(h.flags)
+		out.Fh, out.OpenFlags = h.fh, openFlags(n, h.flags)
 		return fuse.OK
 	}
 	write := in.Flags&unix.O_ACCMODE != unix.O_RDONLY
@@ -48,14 +48,7 @@ func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOu
 		unix.Close(fd)
 		return fuse.Status(unix.ESTALE)
 	}
-	changed, before := n.note(&sx, gen)
-	if spoilt := n.spoilt.Load(); n.fresh.Load() != spoilt {
-		o.notifier.now(n.id)
-		n.fresh.Store(spoilt)
-	}
-	if changed {
-		o.tellOutside(n, before, &sx)
-	}
+	o.agree(n, &sx, gen)
 	o.opened(n, fd, in.Flags, c, false, in.Unique, out)
 	if !write && o.obs != nil {
 		o.obs.Opened(n, c)
@@ -63,8 +56,24 @@ func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOu
 	return fuse.OK
 }
 
-func openFlags(flags uint32) uint32 {
-	if flags&unix.O_ACCMODE == unix.O_RDONLY {
+// agree drops the kernel's pages of a file that the source shows otherwise. gen is what
+// peek returned before the source was asked.
+func (o *overlay) agree(n *inode, sx *sys.Stat, gen uint32) {
+	changed, before := n.note(sx, gen)
+	if spoilt := n.spoilt.Load(); n.fresh.Load() != spoilt {
+		o.notifier.now(n.id)
+		n.fresh.Store(spoilt)
+	}
+	if changed {
+		o.tellOutside(n, before, sx)
+	}
+}
+
+// openFlags are those of the reply. Who has POSIX locks on a file loses them with each
+// descriptor of it that is closed, also with one that can only read: of a file with
+// locks the kernel tells of all of them.
+func openFlags(n *inode, flags uint32) uint32 {
+	if flags&unix.O_ACCMODE == unix.O_RDONLY && !n.locked.Load() {
 		return fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
 	}
 	return fuse.FOPEN_KEEP_CACHE
@@ -73,7 +82,7 @@ func openFlags(flags uint32) uint32 {
 // opened registers the descriptor and fills the reply. A handle that cannot
 // write needs no FLUSH. reads: fd can be read whatever flags say.
 func (o *overlay) opened(n *inode, fd int, flags uint32, c Caller, reads bool, unique uint64, out *fuse.OpenOut) {
-	out.OpenFlags = openFlags(flags)
+	out.OpenFlags = openFlags(n, flags)
 	if flags&unix.O_ACCMODE == unix.O_RDONLY {
 		c = Caller{}
 	}
@@ -150,7 +159,11 @@ func (o *overlay) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size i
 // command writes a byte.
 func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	h := o.handles.get(in.Fh)
-	if h == nil || !h.writable() {
+	if h == nil {
+		return fuse.OK
+	}
+	defer o.unlockOwner(h.node, in.LockOwner)
+	if !h.writable() {
 		return fuse.OK
 	}
 	n := h.node
@@ -178,6 +191,7 @@ func (o *overlay) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	if h == nil {
 		return
 	}
+	o.unlockHandle(h)
 	if !h.writable() {
 		h.node.dropHandle(h)
 		o.unguard(h)

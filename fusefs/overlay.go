@@ -25,7 +25,7 @@ const rootID = fuse.FUSE_ROOT_ID
 // overlay is the file system: it answers the kernel's requests from the source
 // directory. Locks: see the package comment.
 type overlay struct {
-	fuse.RawFileSystem // ENOSYS for what is not implemented: GetLk, SetLk, SetLkw (the kernel's own), Access, OpenDir
+	fuse.RawFileSystem // ENOSYS for what is not implemented: Access, OpenDir
 
 	obs        Observer
 	releaser   Releaser // obs, if it is one
@@ -48,6 +48,7 @@ type overlay struct {
 	dirty    dirtySet
 	procs    *processes
 	notifier *notifier
+	locking  locking
 
 	outsideWrites outsideWrites
 
@@ -65,8 +66,7 @@ type overlay struct {
 	us      creds
 }
 
-// Not implemented on purpose: GetLk, SetLk and SetLkw (locks are the kernel's,
-// local to the mount), Access (default_permissions), OpenDir and ReleaseDir
+// Not implemented on purpose: Access (default_permissions), OpenDir and ReleaseDir
 // (without them the kernel caches directories).
 var _ fuse.RawFileSystem = (*overlay)(nil)
 
@@ -136,6 +136,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 // close gives back every descriptor. Nobody may use the overlay any more.
 func (o *overlay) close() {
 	o.dirty.stop()
+	o.endLocks()
 	o.streams.closeAll()
 	for i := range o.table.byID {
 		for _, n := range o.table.byID[i].m {

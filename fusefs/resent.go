@@ -86,7 +86,7 @@ func (o *overlay) createdBefore(h *handle, out *fuse.CreateOut) fuse.Status {
 		return status(err)
 	}
 	o.fillEntry(h.node.id, &sx, &out.EntryOut)
-	out.Fh, out.OpenFlags = h.fh, openFlags(h.flags)
+	out.Fh, out.OpenFlags = h.fh, openFlags(h.node, h.flags)
 	return fuse.OK
 }
 

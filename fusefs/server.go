@@ -53,6 +53,7 @@ func Mount(opt Options) (*Server, error) {
 	s := &Server{opt: opt, fs: o, done: make(chan struct{})}
 	s.dev = &device{fd: fd, proto: fuse.NewProtocolServer(o, s.protocol()), ledger: o.ledger, log: o.log, changes: o.changes, note: o.noteRequest}
 	o.notifier = newNotifier(s.dev.notify)
+	o.locking.answer, s.dev.interrupted = s.dev.answer, o.interrupted
 	if opt.TakeOver {
 		return s.takeOver()
 	}
@@ -105,6 +106,7 @@ func (s *Server) protocol() *fuse.MountOptions {
 		ExtraCapabilities:        capabilities | capabilitiesOf(int(s.opt.Source.Fd())),
 		// Passthrough would forbid stacking another file system on the mount.
 		DisabledCapabilities: fuse.CAP_PASSTHROUGH | fuse.CAP_NO_OPEN_SUPPORT,
+		EnableLocks:          forwardsLocks && s.fs.ledger.mayLock(s.opt.TakeOver),
 	}
 	if s.fs.acl {
 		m.EnableAcl = true
@@ -230,7 +232,7 @@ var opNames = [maxOpcode]string{
 	9: "mkdir", 10: "unlink", 11: "rmdir", 12: "rename", 13: "link", 14: "open", 15: "read",
 	16: "write", 17: "statfs", 18: "release", 20: "fsync", 21: "setxattr", 22: "getxattr",
 	23: "listxattr", 24: "removexattr", 25: "flush", 26: "init", 27: "opendir", 28: "readdir",
-	30: "fsyncdir", 34: "access", 35: "create", 36: "interrupt", 38: "destroy", 39: "ioctl",
+	30: "fsyncdir", 31: "getlk", 32: "setlk", 33: "setlkw", 34: "access", 35: "create", 36: "interrupt", 38: "destroy", 39: "ioctl",
 	40: "poll", 42: "batch_forget", 43: "fallocate", 44: "readdirplus", 45: "rename2",
 	46: "lseek", 47: "copy_file_range", 51: "tmpfile", 52: "statx", 53: "copy_file_range_64",
 }

@@ -125,7 +125,7 @@ func (d *device) resend() error { return d.notify(notifyResend, nil) }
 func (o *overlay) restore(kept map[uint64]*os.File) {
 	l := o.ledger
 	names := map[uint64][]uint32{}
-	var handles []uint32
+	var handles, locks []uint32
 	nodes := map[uint64]*inode{rootID: o.root.node}
 	l.slots(func(ref, kind uint32) {
 		switch kind {
@@ -146,6 +146,8 @@ func (o *overlay) restore(kept map[uint64]*os.File) {
 			names[s.node] = append(names[s.node], ref)
 		case slotHandle:
 			handles = append(handles, ref)
+		case slotLock:
+			locks = append(locks, ref)
 		default:
 			l.drop(ref)
 		}
@@ -175,6 +177,7 @@ func (o *overlay) restore(kept map[uint64]*os.File) {
 			owed[s.pid] = append(owed[s.pid], ownerOwed{h, s.start})
 		}
 	}
+	o.restoreLocks(locks, nodes, kept)
 	for _, f := range kept {
 		f.Close()
 	}
@@ -403,6 +406,7 @@ func (s *Server) Guarded(f func(fh uint64, fd int)) {
 			h.release()
 		}
 	}
+	s.fs.lockDescriptors(f)
 }
 
 // takeOver serves a connection whose server was killed.

@@ -1,0 +1,721 @@
+//go:build !portable
+
+package fusefs
+
+import (
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"cachebro/fusefs/procfs"
+	"cachebro/fusefs/sys"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// # Locks
+//
+// A lock that is taken on the mount is taken on the source, so that it also holds
+// against processes that reach the source without the mount. A lock of flock(2) belongs
+// to an open file, and is taken on the descriptor of its handle. A POSIX lock belongs to
+// a process, an OFD lock to an open file; the kernel sends both alike, with a number for
+// the owner. Each owner gets a descriptor of its own for a file, with OFD locks on it.
+//
+// The descriptors go to the FDStore before a lock is taken on them: the locks outlive a
+// server that is killed. Which locks a descriptor has is asked of the kernel
+// (/proc/self/fdinfo), so there is no second account of them.
+//
+// A lock that must be waited for takes no thread: the request is answered later. It is
+// tried again whenever a lock of the same file changes on the mount, and by a timer
+// where somebody who does not use the mount has the lock, of whom no call tells.
+//
+// An OFD lock, and a POSIX lock of a descriptor that can only read, end with the RELEASE
+// of their handle, for which close(2) does not wait; such a file can seem locked for a
+// moment longer. See lingers.
+
+// forwardsLocks: the kernel is asked to send locks.
+const forwardsLocks = true
+
+const (
+	// lockPause and lockPauses are the shortest and the longest pause until a lock that
+	// somebody beside the mount has is tried again.
+	lockPause  = time.Millisecond
+	lockPauses = 64 * time.Millisecond
+	// lingerWait is how long a lock is tried that is in the hands of a handle whose
+	// RELEASE may be on its way.
+	lingerWait = 10 * time.Millisecond
+)
+
+// locking has the locks of a mount.
+type locking struct {
+	mu      sync.Mutex // guards all that follows and the fields of lockedFile; held over calls that do not block
+	files   map[*inode]*lockedFile
+	waiting map[uint64]*lockWait // by request
+	closed  bool
+
+	answer func(unique uint64, st fuse.Status)
+}
+
+// lockedFile is an inode that somebody has locked, or waits to lock.
+type lockedFile struct {
+	n       *inode
+	owners  map[uint64]*lockOwner
+	flocks  map[*handle]bool
+	waiters []*lockWait // in the order in which they came
+	timer   *time.Timer // nil: not running
+	pause   time.Duration
+
+	// Of a file whose pages processes share as memory (sharedMemory): guard has the whole
+	// file locked on the source, and the owners lock arena instead, a file in memory.
+	guard *lockOwner
+	arena int
+}
+
+// lockOwner is who has POSIX or OFD locks on a file.
+type lockOwner struct {
+	id       uint64
+	key      uint64 // the number under which the FDStore has fd
+	fd       int
+	pid      uint32
+	borrowed *handle           // fd is a duplicate of its descriptor: the file cannot be opened again
+	via      map[uint64]uint32 // the handles that were locked through, and their slots in the ledger
+}
+
+// lockWait is a SETLKW that is answered later.
+type lockWait struct {
+	in fuse.LkIn
+	f  *lockedFile
+	h  *handle // with a reference
+}
+
+// sharedMemory tells files by name in which processes share memory through mappings,
+// while they hold locks on them: SQLite's index of the write-ahead log and LMDB's table
+// of readers. The pages of the mount are not those of the source, so that only one side
+// can use such a file at a time; the other one finds it locked.
+func sharedMemory(n *inode) bool {
+	name := n.LastPath()
+	return strings.HasSuffix(name, "-shm") || strings.HasSuffix(name, "/lock.mdb") || name == "lock.mdb" || strings.HasSuffix(name, "-lock")
+}
+
+// isFlock reports whether a request is one of flock(2).
+func isFlock(in *fuse.LkIn) bool { return in.LkFlags&fuse.LK_FLOCK != 0 }
+
+// ofdLock is what fcntl(2) takes for the range of a request.
+func ofdLock(lk *fuse.FileLock) unix.Flock_t {
+	fl := unix.Flock_t{Type: int16(lk.Typ), Start: int64(lk.Start)}
+	if lk.End < math.MaxInt64 {
+		fl.Len = int64(lk.End-lk.Start) + 1
+	}
+	return fl
+}
+
+// wholeFile is an OFD lock of a whole file.
+func wholeFile(typ int16) unix.Flock_t { return unix.Flock_t{Type: typ} }
+
+// setOFD takes or gives up an OFD lock without waiting.
+func setOFD(fd int, fl unix.Flock_t) error {
+	for {
+		err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &fl)
+		if err == unix.EACCES {
+			err = unix.EAGAIN
+		}
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// GetLk finds a lock that is in the way of another.
+func (o *overlay) GetLk(_ <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
+	h := o.handles.get(in.Fh)
+	if h == nil || h.fd < 0 || !h.acquire() {
+		return fuse.EBADF
+	}
+	defer h.release()
+	l := &o.locking
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.files[h.node]
+	fd := h.fd
+	if f != nil {
+		if w := f.owners[in.Owner]; w != nil {
+			fd = w.fd
+		} else if f.guard != nil {
+			fd = f.arena
+		}
+	}
+	fl := ofdLock(&in.Lk)
+	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &fl); err != nil {
+		return status(err)
+	}
+	out.Lk = fuse.FileLock{Typ: uint32(fl.Type)}
+	if fl.Type == unix.F_UNLCK {
+		return fuse.OK
+	}
+	out.Lk.Start, out.Lk.End, out.Lk.Pid = uint64(fl.Start), math.MaxInt64, uint32(max(fl.Pid, 0))
+	if fl.Len > 0 {
+		out.Lk.End = uint64(fl.Start + fl.Len - 1)
+	}
+	if f != nil && fl.Pid < 0 {
+		if w := f.ownerOf(&fl); w != nil {
+			out.Lk.Pid = w.pid
+		}
+	}
+	return fuse.OK
+}
+
+// SetLk takes a lock, or gives one up, without waiting.
+func (o *overlay) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
+	st := o.lock(in, false)
+	for end, pause := time.Now().Add(lingerWait), 50*time.Microsecond; st == fuse.EAGAIN && o.lingers(in) && time.Now().Before(end); pause *= 2 {
+		time.Sleep(pause)
+		st = o.lock(in, false)
+	}
+	return st
+}
+
+// SetLkw takes a lock. One that has to be waited for is answered later (statusLater).
+func (o *overlay) SetLkw(_ <-chan struct{}, in *fuse.LkIn) fuse.Status { return o.lock(in, true) }
+
+// lock does what SETLK or SETLKW asks for.
+func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
+	h := o.handles.get(in.Fh)
+	if h == nil || h.fd < 0 || !h.acquire() {
+		return fuse.EBADF
+	}
+	n, l := h.node, &o.locking
+	n.locked.Store(true) // before the lock is there, for those who open and close meanwhile
+	l.mu.Lock()
+	f := l.file(n)
+	st := o.tryLock(f, h, in)
+	if st == fuse.EAGAIN && wait {
+		if st = l.mayWait(f, in); st.Ok() {
+			w := &lockWait{in: *in, f: f, h: h}
+			f.waiters = append(f.waiters, w)
+			l.waiting[in.Unique] = w
+			f.pause = lockPause
+			l.watchOthers(o, f)
+			l.mu.Unlock()
+			return statusLater // the reference to h goes with it
+		}
+	}
+	granted := l.again(o, f)
+	l.tidy(f)
+	l.mu.Unlock()
+	o.grant(granted)
+	if st.Ok() && in.Lk.Typ != unix.F_UNLCK {
+		o.agreeLocked(h)
+	}
+	h.release()
+	return st
+}
+
+// file is the record of an inode's locks.
+func (l *locking) file(n *inode) *lockedFile {
+	f := l.files[n]
+	if f == nil {
+		f = &lockedFile{n: n, owners: map[uint64]*lockOwner{}, flocks: map[*handle]bool{}, arena: -1}
+		if l.files == nil {
+			l.files, l.waiting = map[*inode]*lockedFile{}, map[uint64]*lockWait{}
+		}
+		l.files[n] = f
+	}
+	return f
+}
+
+// tidy drops the record of an inode that nobody has locked.
+func (l *locking) tidy(f *lockedFile) {
+	if len(f.owners)+len(f.flocks)+len(f.waiters) > 0 {
+		return
+	}
+	if f.timer != nil {
+		f.timer.Stop()
+		f.timer = nil
+	}
+	delete(l.files, f.n)
+}
+
+// tryLock does one thing on the source. EAGAIN: a lock is in the way.
+func (o *overlay) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status {
+	if isFlock(in) {
+		return o.tryFlock(f, h, in.Lk.Typ)
+	}
+	w := f.owners[in.Owner]
+	if w == nil {
+		if in.Lk.Typ == unix.F_UNLCK {
+			return fuse.OK
+		}
+		if st := o.guardMemory(f, h); !st.Ok() {
+			return st
+		}
+		var err error
+		if w, err = o.newLockOwner(f, h, in); err != nil {
+			o.dropGuard(f)
+			return status(err)
+		}
+		f.owners[in.Owner] = w
+	}
+	if _, ok := w.via[h.fh]; !ok {
+		w.via[h.fh] = o.ledger.lock(w.id, w.key, w.pid, f.n, h.fh)
+	}
+	if in.Lk.Pid != 0 { // what gives up a lock names no process
+		w.pid = in.Lk.Pid
+	}
+	return status(setOFD(w.fd, ofdLock(&in.Lk)))
+}
+
+// tryFlock is tryLock of flock(2).
+func (o *overlay) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
+	how := map[uint32]int{unix.F_RDLCK: unix.LOCK_SH, unix.F_WRLCK: unix.LOCK_EX, unix.F_UNLCK: unix.LOCK_UN}[typ]
+	if typ != unix.F_UNLCK && o.fdStore != nil && !h.kept.Swap(true) && !o.fdStore.Keep(h.fh, h.fd) {
+		h.kept.Store(false)
+	}
+	var err error
+	for {
+		if err = unix.Flock(h.fd, how|unix.LOCK_NB); err != unix.EINTR {
+			break
+		}
+	}
+	// One lock cannot become another in one step: who asks for it and does not get it
+	// has none any more.
+	if err == nil && typ != unix.F_UNLCK {
+		f.flocks[h] = true
+	} else {
+		delete(f.flocks, h)
+	}
+	return status(err)
+}
+
+// newLockOwner opens the descriptor of an owner.
+func (o *overlay) newLockOwner(f *lockedFile, h *handle, in *fuse.LkIn) (*lockOwner, error) {
+	w := &lockOwner{id: in.Owner, pid: in.Lk.Pid, key: o.handles.next.Add(1), via: map[uint64]uint32{}}
+	var err error
+	if f.guard != nil {
+		w.fd, err = sys.OpenAgain(f.arena, unix.O_RDWR)
+	} else if w.fd, err = sys.OpenAgain(h.fd, unix.O_RDWR); err != nil {
+		w.fd, err = sys.OpenAgain(h.fd, int(h.flags)&unix.O_ACCMODE)
+	}
+	if err != nil {
+		// Whoever opened the file may not open it any more. Its own descriptor does for
+		// one owner; a second one would share the first one's locks.
+		for _, other := range f.owners {
+			if other.borrowed == h {
+				return nil, unix.ENOLCK
+			}
+		}
+		w.borrowed = h
+		if w.fd, err = unix.FcntlInt(uintptr(h.fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			return nil, err
+		}
+	}
+	if o.fdStore != nil {
+		o.fdStore.Keep(w.key, w.fd)
+	}
+	return w, nil
+}
+
+// guardMemory locks a file of shared memory against everybody beside the mount.
+func (o *overlay) guardMemory(f *lockedFile, h *handle) fuse.Status {
+	if f.guard != nil || !sharedMemory(f.n) {
+		return fuse.OK
+	}
+	fd, err := sys.OpenAgain(h.fd, unix.O_RDWR)
+	if err != nil {
+		return fuse.OK // it can only be read, and so not be shared by writers
+	}
+	if err := setOFD(fd, wholeFile(unix.F_WRLCK)); err != nil {
+		unix.Close(fd)
+		return status(err)
+	}
+	arena, err := sys.Memory("cachebro-locks")
+	if err != nil {
+		unix.Close(fd)
+		return status(err)
+	}
+	f.arena = arena
+	f.guard = &lockOwner{key: o.handles.next.Add(1), fd: fd, via: map[uint64]uint32{}}
+	if o.fdStore != nil {
+		o.fdStore.Keep(f.guard.key, fd)
+	}
+	f.guard.via[0] = o.ledger.lock(0, f.guard.key, 0, f.n, 0)
+	f.n.spoil() // what was written through mappings beside the mount shows in no time of the file
+	return fuse.OK
+}
+
+// dropGuard lets others use a file of shared memory when nobody here does.
+func (o *overlay) dropGuard(f *lockedFile) {
+	if f.guard == nil || len(f.owners) > 0 {
+		return
+	}
+	o.dropOwner(f.guard)
+	unix.Close(f.arena)
+	f.guard, f.arena = nil, -1
+}
+
+// dropOwner ends an owner's locks. The FDStore and a borrowed descriptor would keep them.
+func (o *overlay) dropOwner(w *lockOwner) {
+	_ = setOFD(w.fd, wholeFile(unix.F_UNLCK))
+	unix.Close(w.fd)
+	if o.fdStore != nil {
+		o.fdStore.Drop(w.key)
+	}
+	for _, slot := range w.via {
+		o.ledger.drop(slot)
+	}
+}
+
+// unlockOwner ends the POSIX locks of a process on a file that it closes a descriptor of.
+func (o *overlay) unlockOwner(n *inode, owner uint64) {
+	if n.locked.Load() {
+		o.unlock(n, func(w *lockOwner) bool { return w.id == owner }, nil)
+	}
+}
+
+// unlockHandle ends the locks that go with an open file.
+func (o *overlay) unlockHandle(h *handle) {
+	if h.node.locked.Load() {
+		o.unlock(h.node, func(w *lockOwner) bool { _, ok := w.via[h.fh]; return ok }, h)
+	}
+}
+
+// unlock ends the locks of the owners that ends names, and those of flock(2) of h.
+func (o *overlay) unlock(n *inode, ends func(*lockOwner) bool, h *handle) {
+	l := &o.locking
+	l.mu.Lock()
+	f := l.files[n]
+	if f == nil {
+		l.mu.Unlock()
+		return
+	}
+	for id, w := range f.owners {
+		if ends(w) {
+			o.dropOwner(w)
+			delete(f.owners, id)
+		}
+	}
+	o.dropGuard(f)
+	if h != nil && f.flocks[h] {
+		_ = unix.Flock(h.fd, unix.LOCK_UN)
+		delete(f.flocks, h)
+	}
+	granted := l.again(o, f)
+	l.tidy(f)
+	l.mu.Unlock()
+	o.grant(granted)
+}
+
+// lockGrant is an answer that is due.
+type lockGrant struct {
+	w  *lockWait
+	st fuse.Status
+}
+
+// again tries for those who wait, in the order in which they came.
+func (l *locking) again(o *overlay, f *lockedFile) (granted []lockGrant) {
+	if l.closed {
+		return nil
+	}
+	f.waiters = slices.DeleteFunc(f.waiters, func(w *lockWait) bool {
+		st := o.tryLock(f, w.h, &w.in)
+		if st == fuse.EAGAIN {
+			return false
+		}
+		delete(l.waiting, w.in.Unique)
+		granted = append(granted, lockGrant{w, st})
+		return true
+	})
+	l.watchOthers(o, f)
+	return granted
+}
+
+// grant answers those who waited. The caller holds no lock.
+func (o *overlay) grant(granted []lockGrant) {
+	for _, g := range granted {
+		if g.st.Ok() {
+			o.agreeLocked(g.w.h)
+		}
+		o.locking.mu.Lock()
+		if !o.locking.closed {
+			o.locking.answer(g.w.in.Unique, g.st)
+		}
+		o.locking.mu.Unlock()
+		g.w.h.release()
+	}
+}
+
+// watchOthers starts the timer of a file for whose locks somebody waits that are not
+// the mount's.
+func (l *locking) watchOthers(o *overlay, f *lockedFile) {
+	if f.timer != nil || l.closed || !slices.ContainsFunc(f.waiters, func(w *lockWait) bool { return !f.blockedHere(w) }) {
+		return
+	}
+	f.timer = time.AfterFunc(f.pause, func() {
+		l.mu.Lock()
+		f.timer = nil
+		f.pause = min(2*f.pause, lockPauses)
+		granted := l.again(o, f)
+		l.tidy(f)
+		l.mu.Unlock()
+		o.grant(granted)
+	})
+}
+
+// blockedHere reports whether what w waits for is a lock of the mount.
+func (f *lockedFile) blockedHere(w *lockWait) bool {
+	if isFlock(&w.in) {
+		for h := range f.flocks {
+			if h != w.h {
+				return true
+			}
+		}
+		return false
+	}
+	return f.blocker(&w.in) != nil
+}
+
+// blocker is the owner on the mount that is in the way of a request, or nil.
+func (f *lockedFile) blocker(in *fuse.LkIn) *lockOwner {
+	w := f.owners[in.Owner]
+	if w == nil {
+		return nil
+	}
+	fl := ofdLock(&in.Lk)
+	if unix.FcntlFlock(uintptr(w.fd), unix.F_OFD_GETLK, &fl) != nil || fl.Type == unix.F_UNLCK {
+		return nil
+	}
+	return f.ownerOf(&fl)
+}
+
+// ownerOf finds whose lock fl is, by what /proc says of the owners' descriptors.
+func (f *lockedFile) ownerOf(fl *unix.Flock_t) *lockOwner {
+	end := "EOF"
+	if fl.Len > 0 {
+		end = strconv.FormatInt(fl.Start+fl.Len-1, 10)
+	}
+	start := strconv.FormatInt(fl.Start, 10)
+	for _, w := range f.owners {
+		for _, has := range locksOf(w.fd) {
+			if has[0] == "OFDLCK" && has[1] == start && has[2] == end {
+				return w
+			}
+		}
+	}
+	return nil
+}
+
+// locksOf are the locks of a descriptor: kind, first and last byte.
+func locksOf(fd int) (locks [][3]string) {
+	b, err := procfs.Read(os.Getpid(), "fdinfo/"+strconv.Itoa(fd))
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(b)) {
+		// lock:	1: OFDLCK  ADVISORY  WRITE -1 fe:00:1234 0 EOF
+		if at := strings.Fields(line); len(at) == 9 && at[0] == "lock:" {
+			locks = append(locks, [3]string{at[2], at[7], at[8]})
+		}
+	}
+	return locks
+}
+
+// mayWait refuses to wait where nobody would ever give way: POSIX locks of processes
+// that wait for each other, and shared memory that the other side of the mount uses.
+func (l *locking) mayWait(f *lockedFile, in *fuse.LkIn) fuse.Status {
+	if isFlock(in) {
+		return fuse.OK
+	}
+	if f.guard == nil && sharedMemory(f.n) {
+		return fuse.Status(unix.ENOLCK)
+	}
+	// The owners of OFD locks are told by nothing from those of POSIX locks, but for the
+	// first two can belong to one process, of which another thread may give way.
+	pids := map[uint32]bool{in.Lk.Pid: true}
+	for w := f.blocker(in); w != nil; {
+		if w.id == in.Owner {
+			return fuse.Status(unix.EDEADLK)
+		}
+		if pids[w.pid] {
+			break
+		}
+		pids[w.pid] = true
+		waits := l.waitOf(w.id)
+		if waits == nil {
+			break
+		}
+		w = waits.f.blocker(&waits.in)
+	}
+	return fuse.OK
+}
+
+// waitOf is the request that an owner of POSIX locks waits for, or nil.
+func (l *locking) waitOf(owner uint64) *lockWait {
+	for _, w := range l.waiting {
+		if w.in.Owner == owner && !isFlock(&w.in) {
+			return w
+		}
+	}
+	return nil
+}
+
+// lingers reports whether the lock that is in the way of a request may belong to a
+// handle that is closed already, of which the RELEASE is still on its way: close(2) does
+// not wait for it. "flock -n f true; flock -n f true" failed in the second command.
+func (o *overlay) lingers(in *fuse.LkIn) bool {
+	h := o.handles.get(in.Fh)
+	if h == nil {
+		return false
+	}
+	l := &o.locking
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.files[h.node]
+	if f == nil {
+		return false
+	}
+	if isFlock(in) {
+		return len(f.flocks) > 1 || len(f.flocks) == 1 && !f.flocks[h]
+	}
+	w := f.blocker(in)
+	return w != nil && len(w.via) == 1
+}
+
+// interrupted ends the wait of a request, and reports whether there was one.
+func (o *overlay) interrupted(unique uint64) bool {
+	l := &o.locking
+	l.mu.Lock()
+	w := l.waiting[unique]
+	if w == nil {
+		l.mu.Unlock()
+		return false
+	}
+	delete(l.waiting, unique)
+	w.f.waiters = slices.DeleteFunc(w.f.waiters, func(other *lockWait) bool { return other == w })
+	l.tidy(w.f)
+	l.answer(unique, fuse.EINTR)
+	l.mu.Unlock()
+	w.h.release()
+	return true
+}
+
+// agreeLocked has the kernel's pages of a file agree with the source once somebody has a
+// lock on it: who writes beside the mount does so under a lock, and whoever reads under
+// one must see it. A journal beside a database tells by its name whether the database
+// has to be repaired.
+func (o *overlay) agreeLocked(h *handle) {
+	n := h.node
+	gen := n.peek()
+	var sx sys.Stat
+	if sys.StatFD(h.fd, &sx) != nil {
+		return
+	}
+	o.agree(n, &sx, gen)
+	if !o.outside.Load() {
+		return
+	}
+	var buf [2]link
+	for _, at := range n.links(buf[:]) {
+		o.notifier.entry(at.parent.id, at.name+"-journal")
+		o.notifier.entry(at.parent.id, at.name+"-wal")
+	}
+}
+
+// endLocks ends all waits when the connection has ended.
+func (o *overlay) endLocks() {
+	l := &o.locking
+	l.mu.Lock()
+	l.closed = true
+	var waits []*lockWait
+	for _, w := range l.waiting {
+		waits = append(waits, w)
+	}
+	for _, f := range l.files {
+		if f.timer != nil {
+			f.timer.Stop()
+		}
+		for _, w := range f.owners {
+			unix.Close(w.fd)
+		}
+		if f.guard != nil {
+			unix.Close(f.guard.fd)
+			unix.Close(f.arena)
+		}
+	}
+	l.files, l.waiting = nil, nil
+	l.mu.Unlock()
+	for _, w := range waits {
+		w.h.release()
+	}
+}
+
+// lockDescriptors calls f for the descriptors of all owners, for another FDStore.
+func (o *overlay) lockDescriptors(f func(key uint64, fd int)) {
+	o.locking.mu.Lock()
+	defer o.locking.mu.Unlock()
+	for _, file := range o.locking.files {
+		for _, w := range file.owners {
+			f(w.key, w.fd)
+		}
+		if file.guard != nil {
+			f(file.guard.key, file.guard.fd)
+		}
+	}
+}
+
+// restoreLocks goes on with the locks that a server had which was killed: those of
+// the ledger, and those of flock(2) on descriptors that were kept.
+func (o *overlay) restoreLocks(slots []uint32, nodes map[uint64]*inode, kept map[uint64]*os.File) {
+	l, led := &o.locking, o.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, ref := range slots {
+		s := (*lockSlot)(led.at(ref))
+		n := nodes[s.node]
+		if n == nil || kept[s.key] == nil {
+			led.drop(ref)
+			continue
+		}
+		f := l.file(n)
+		w := f.owners[s.owner]
+		if s.fh == 0 {
+			w = f.guard
+		}
+		if w == nil {
+			fd, err := unix.FcntlInt(kept[s.key].Fd(), unix.F_DUPFD_CLOEXEC, 0)
+			if err != nil {
+				led.drop(ref)
+				continue
+			}
+			w = &lockOwner{id: s.owner, key: s.key, fd: fd, pid: s.pid, via: map[uint64]uint32{}}
+			if s.fh == 0 {
+				f.guard = w
+			} else {
+				f.owners[s.owner] = w
+			}
+		}
+		w.via[s.fh] = ref
+		n.locked.Store(true)
+	}
+	for _, f := range l.files {
+		if f.guard == nil {
+			continue
+		}
+		for _, w := range f.owners {
+			f.arena, _ = sys.OpenAgain(w.fd, unix.O_RDWR)
+			break
+		}
+		o.dropGuard(f)
+	}
+	for i := range o.handles.part {
+		for _, h := range o.handles.part[i].m {
+			if h.kept.Load() && slices.ContainsFunc(locksOf(h.fd), func(has [3]string) bool { return has[0] == "FLOCK" }) {
+				h.node.locked.Store(true)
+				l.file(h.node).flocks[h] = true
+			}
+		}
+	}
+}

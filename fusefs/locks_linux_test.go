@@ -1,0 +1,415 @@
+//go:build !portable
+
+package fusefs
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func init() { helpers["lock"] = lockHelper }
+
+// lockHelper is a process that takes locks. It reads commands from its input, one a
+// line, and answers each with a line:
+//
+//	open NAME r|rw      opens a file once more; the last one opened is meant by the others
+//	lock KIND r|w|u     takes or gives up a lock without waiting, KIND flock, posix or ofd
+//	wait KIND r|w       waits for it
+//	range KIND r|w|u FROM LEN, waitrange …   the same for a part
+//	get posix|ofd r|w   what is in the way
+//	close               closes the last one opened
+func lockHelper(args []string) error {
+	var open []*os.File
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		say := "ok"
+		at := strings.Fields(in.Text())
+		var err error
+		switch at[0] {
+		case "open":
+			flags := os.O_RDONLY
+			if at[2] == "rw" {
+				flags = os.O_RDWR
+			}
+			var f *os.File
+			if f, err = os.OpenFile(at[1], flags, 0); err == nil {
+				open = append(open, f)
+			}
+		case "close":
+			err = open[len(open)-1].Close()
+			open = open[:len(open)-1]
+		case "get":
+			fl := unix.Flock_t{Type: lockTypes[at[2]]}
+			cmd := map[string]int{"posix": unix.F_GETLK, "ofd": unix.F_OFD_GETLK}[at[1]]
+			if err = unix.FcntlFlock(open[len(open)-1].Fd(), cmd, &fl); err == nil {
+				say = fmt.Sprint("type ", fl.Type, " start ", fl.Start, " len ", fl.Len, " pid ", fl.Pid)
+			}
+		default:
+			err = lockBy(int(open[len(open)-1].Fd()), strings.HasPrefix(at[0], "wait"), at[1:])
+		}
+		if err != nil {
+			say = err.Error()
+		}
+		fmt.Println(say)
+	}
+	return nil
+}
+
+var lockTypes = map[string]int16{"r": unix.F_RDLCK, "w": unix.F_WRLCK, "u": unix.F_UNLCK}
+
+func lockBy(fd int, wait bool, at []string) error {
+	if at[0] == "flock" {
+		how := map[string]int{"r": unix.LOCK_SH, "w": unix.LOCK_EX, "u": unix.LOCK_UN}[at[1]]
+		if !wait {
+			how |= unix.LOCK_NB
+		}
+		return unix.Flock(fd, how)
+	}
+	fl := unix.Flock_t{Type: lockTypes[at[1]]}
+	if len(at) > 2 {
+		fl.Start, _ = strconv.ParseInt(at[2], 10, 64)
+		fl.Len, _ = strconv.ParseInt(at[3], 10, 64)
+	}
+	cmd := map[string][2]int{"posix": {unix.F_SETLK, unix.F_SETLKW}, "ofd": {unix.F_OFD_SETLK, unix.F_OFD_SETLKW}}[at[0]]
+	n := 0
+	if wait {
+		n = 1
+	}
+	return unix.FcntlFlock(uintptr(fd), cmd[n], &fl)
+}
+
+// locker talks to a lockHelper.
+type locker struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out chan string
+}
+
+func newLocker(t *testing.T, dir string, name, mode string) *locker {
+	t.Helper()
+	l := &locker{t: t, cmd: helperCmd("lock"), out: make(chan string, 16)}
+	l.cmd.Stderr = os.Stderr
+	var err error
+	if l.in, err = l.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := l.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(l.out)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			l.out <- s.Text()
+		}
+	}()
+	t.Cleanup(l.end)
+	if got := l.do("open " + filepath.Join(dir, name) + " " + mode); got != "ok" {
+		t.Fatalf("open %s: %s", name, got)
+	}
+	return l
+}
+
+func (l *locker) end() {
+	if l.cmd.ProcessState == nil {
+		_ = l.cmd.Process.Kill()
+		_ = l.cmd.Wait()
+		l.in.Close()
+	}
+}
+
+// begin gives a command, hear waits for its answer.
+func (l *locker) begin(command string) { fmt.Fprintln(l.in, command) }
+
+func (l *locker) hear() string {
+	l.t.Helper()
+	select {
+	case s := <-l.out:
+		return s
+	case <-time.After(20 * time.Second):
+		l.t.Error("no answer")
+		return ""
+	}
+}
+
+func (l *locker) do(command string) string {
+	l.t.Helper()
+	l.begin(command)
+	return l.hear()
+}
+
+// waits reports whether the process is asleep in a wait for a lock and gives no answer.
+func (l *locker) waits() bool {
+	l.t.Helper()
+	asleep := false
+	eventuallyOr(func() bool {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", l.cmd.Process.Pid))
+		for _, task := range tasksOf(l.cmd.Process.Pid) {
+			b, _ = os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/syscall", l.cmd.Process.Pid, task))
+			nr := strings.Fields(string(b) + " x")[0]
+			if nr == fmt.Sprint(unix.SYS_FCNTL) || nr == fmt.Sprint(unix.SYS_FLOCK) {
+				asleep = true
+			}
+		}
+		return asleep
+	})
+	select {
+	case s := <-l.out:
+		l.t.Errorf("did not wait: %s", s)
+		return false
+	default:
+		return asleep
+	}
+}
+
+func tasksOf(pid int) (tasks []string) {
+	all, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, t := range all {
+		tasks = append(tasks, t.Name())
+	}
+	return tasks
+}
+
+// lockScript is what two processes do with locks of one kind; it returns what they saw.
+func lockScript(t *testing.T, kind, dir1, dir2 string, between func()) (saw []string) {
+	t.Helper()
+	a, b := newLocker(t, dir1, "f", "rw"), newLocker(t, dir2, "f", "rw")
+	note := func(what, got string) { saw = append(saw, what+": "+got) }
+	for _, first := range []string{"r", "w"} {
+		note("a "+first, a.do("lock "+kind+" "+first))
+		between()
+		for _, second := range []string{"r", "w"} {
+			note("b "+second, b.do("lock "+kind+" "+second))
+			b.do("lock " + kind + " u")
+		}
+		b.begin("wait " + kind + " w")
+		if !b.waits() {
+			t.Errorf("%s: nobody waits for a lock of kind %s", kind, first)
+		}
+		between()
+		note("a unlocks", a.do("lock "+kind+" u"))
+		note("b waited", b.hear())
+		note("a again", a.do("lock "+kind+" r"))
+		note("b closes", b.do("close"))
+		note("a then", retried(a, "lock "+kind+" w"))
+		a.do("lock " + kind + " u")
+		b.do("open " + filepath.Join(dir2, "f") + " rw")
+	}
+	// Whoever dies gives up its locks.
+	note("a w", a.do("lock "+kind+" w"))
+	between()
+	b.begin("wait " + kind + " r")
+	b.waits()
+	a.end()
+	note("b after a died", b.hear())
+	b.end()
+	return saw
+}
+
+// retried repeats a try of a lock whose owner has just closed a file.
+func retried(l *locker, command string) (got string) {
+	eventuallyOr(func() bool { got = l.do(command); return got == "ok" })
+	return got
+}
+
+// TestLockMatrix: locks hold between processes on the mount and beside it as they do on
+// the native file system, also when the server is killed under them. They were the
+// kernel's own once, and both sides got an exclusive lock.
+func TestLockMatrix(t *testing.T) {
+	needFUSE(t)
+	native := t.TempDir()
+	if err := os.WriteFile(filepath.Join(native, "f"), []byte("0123456789"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"flock", "posix", "ofd"} {
+		want := strings.Join(lockScript(t, kind, native, native, func() {}), "\n")
+		for _, killed := range []bool{false, true} {
+			for _, way := range []string{"mount-mount", "mount-beside", "beside-mount"} {
+				t.Run(fmt.Sprintf("%s/%s/killed=%v", kind, way, killed), func(t *testing.T) {
+					h := newHeirs(t)
+					src := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.source.Fd())
+					if err := os.WriteFile(filepath.Join(src, "f"), []byte("0123456789"), 0o644); err != nil {
+						t.Fatal(err)
+					}
+					dirs := map[string]string{"mount": h.dir, "beside": src}
+					from, to, _ := strings.Cut(way, "-")
+					between := func() {}
+					if killed {
+						between = h.next
+					}
+					if got := strings.Join(lockScript(t, kind, dirs[from], dirs[to], between), "\n"); got != want {
+						t.Errorf("got:\n%s\nnatively:\n%s", got, want)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestLockOwners: POSIX locks end when their process closes any descriptor of the file,
+// belong to the process that took them, and name it; parts of a file are told apart.
+func TestLockOwners(t *testing.T) {
+	f := mountTest(t, nil)
+	if err := os.WriteFile(filepath.Join(f.dir, "f"), make([]byte, 100), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a, b := newLocker(t, f.dir, "f", "rw"), newLocker(t, f.dir, "f", "rw")
+	for _, step := range []struct {
+		who           *locker
+		command, want string
+	}{
+		{a, "range posix w 10 20", "ok"},
+		{a, "range posix u 15 5", "ok"},
+		{b, "range posix w 15 5", "ok"},
+		{b, "range posix w 14 1", "resource temporarily unavailable"},
+		{b, "get posix w", fmt.Sprint("type 1 start 10 len 5 pid ", a.cmd.Process.Pid)},
+		{a, "open " + filepath.Join(f.dir, "f") + " r", "ok"},
+		{a, "close", "ok"},
+		{b, "range posix w 10 20", "ok"},
+		{a, "get posix r", fmt.Sprint("type 1 start 10 len 20 pid ", b.cmd.Process.Pid)},
+		{a, "range ofd r 50 0", "ok"},
+		{a, "range posix w 60 1", "resource temporarily unavailable"}, // its own OFD lock is in its way
+		{b, "range ofd r 50 0", "ok"},
+		{b, "range ofd w 60 1", "resource temporarily unavailable"},
+		{a, "close", "ok"},
+	} {
+		if got := step.who.do(step.command); got != step.want {
+			t.Errorf("%s: %s, want %s", step.command, got, step.want)
+		}
+	}
+	if got := retried(b, "range ofd w 60 1"); got != "ok" {
+		t.Error(got)
+	}
+	a.end()
+	b.end()
+}
+
+// TestLockDeadlock: of two processes that wait for each other the second is refused.
+func TestLockDeadlock(t *testing.T) {
+	f := mountTest(t, nil)
+	for _, name := range []string{"f", "g"} {
+		if err := os.WriteFile(filepath.Join(f.dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b := newLocker(t, f.dir, "f", "rw"), newLocker(t, f.dir, "g", "rw")
+	a.do("lock posix w")
+	b.do("lock posix w")
+	a.do("open " + filepath.Join(f.dir, "g") + " rw")
+	b.do("open " + filepath.Join(f.dir, "f") + " rw")
+	a.begin("wait posix w")
+	a.waits()
+	if got := b.do("wait posix w"); got != "resource deadlock avoided" {
+		t.Error(got)
+	}
+	b.end()
+	if got := a.hear(); got != "ok" {
+		t.Error(got)
+	}
+	a.end()
+}
+
+// TestLockInterrupted: who waits for a lock can be killed, and takes no thread of the
+// server; nobody is left to wait for.
+func TestLockInterrupted(t *testing.T) {
+	f := mountTest(t, nil)
+	if err := os.WriteFile(filepath.Join(f.dir, "f"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"flock", "posix", "ofd"} {
+		a := newLocker(t, f.dir, "f", "rw")
+		a.do("lock " + kind + " w")
+		var waiting []*locker
+		for range 30 {
+			w := newLocker(t, f.dir, "f", "rw")
+			w.begin("wait " + kind + " w")
+			waiting = append(waiting, w)
+		}
+		for _, w := range waiting {
+			w.waits()
+		}
+		eventuallyOr(func() bool { return f.srv.Stats().Threads <= maxParked+maxReady+1 })
+		if n := f.srv.Stats().Threads; n > maxParked+maxReady+1 {
+			t.Errorf("%s: %d threads for 30 waits", kind, n)
+		}
+		for _, w := range waiting {
+			w.end()
+		}
+		if got := a.do("lock " + kind + " u"); got != "ok" {
+			t.Error(got)
+		}
+		a.end()
+	}
+	eventuallyOr(func() bool { return f.srv.Stats().Handles == 0 })
+	f.srv.fs.locking.mu.Lock()
+	defer f.srv.fs.locking.mu.Unlock()
+	if n := len(f.srv.fs.locking.files) + len(f.srv.fs.locking.waiting); n > 0 {
+		t.Errorf("%d files and waits are left", n)
+	}
+}
+
+// TestLockAfterClose: the RELEASE that ends a lock of flock(2) comes after close(2), and
+// the next process found the file locked by nobody.
+func TestLockAfterClose(t *testing.T) {
+	f := mountTest(t, nil)
+	name := filepath.Join(f.dir, "f")
+	for i := range 300 {
+		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			t.Fatalf("lock %d: %v", i, err)
+		}
+		unix.Close(fd)
+	}
+}
+
+// TestLockedMemory: a file that processes share as memory can be used by one side only.
+func TestLockedMemory(t *testing.T) {
+	h := newHeirs(t)
+	src := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.source.Fd())
+	if err := os.WriteFile(filepath.Join(src, "d-shm"), make([]byte, 200), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const busy = "resource temporarily unavailable"
+	a, b := newLocker(t, h.dir, "d-shm", "rw"), newLocker(t, h.dir, "d-shm", "rw")
+	c := newLocker(t, src, "d-shm", "rw")
+	try := func(l *locker, command, want string) {
+		t.Helper()
+		if got := l.do(command); got != want {
+			t.Errorf("%s: %s, want %s", command, got, want)
+		}
+	}
+	try(a, "range posix r 128 1", "ok")
+	try(b, "range posix r 128 1", "ok")
+	try(c, "range posix r 128 1", busy)
+	h.next()
+	try(c, "range posix r 128 1", busy)
+	try(b, "range posix w 128 1", busy)
+	try(b, "range posix w 120 1", "ok")
+	try(a, "range posix w 120 1", busy)
+	a.end()
+	b.end()
+	if got := retried(c, "range posix r 128 1"); got != "ok" {
+		t.Error(got)
+	}
+	d := newLocker(t, h.dir, "d-shm", "rw")
+	try(d, "range posix r 128 1", busy)
+	try(d, "waitrange posix r 128 1", "no locks available")
+	d.end()
+	c.end()
+}

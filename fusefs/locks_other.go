@@ -1,0 +1,25 @@
+//go:build portable || darwin
+
+package fusefs
+
+import (
+	"os"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// forwardsLocks: without OFD locks there is no descriptor to take the locks of a process
+// on. They stay the kernel's own, and hold on the mount only.
+const forwardsLocks = false
+
+// locking has nothing to do here.
+type locking struct {
+	answer func(unique uint64, st fuse.Status)
+}
+
+func (o *overlay) unlockOwner(*inode, uint64)                                    {}
+func (o *overlay) unlockHandle(*handle)                                          {}
+func (o *overlay) interrupted(uint64) bool                                       { return false }
+func (o *overlay) endLocks()                                                     {}
+func (o *overlay) lockDescriptors(func(key uint64, fd int))                      {}
+func (o *overlay) restoreLocks([]uint32, map[uint64]*inode, map[uint64]*os.File) {}
