@@ -1,6 +1,8 @@
-// Package text tells binary from text, counts lines, formats numbers and sizes, and
-// measures how far two words are apart. It is a leaf, so that every report formats
-// numbers in the same way and every reader agrees on what is text.
+// Package text is the one place that says what the text of a file is: its encoding, its
+// line ends, whether it is binary, and how a changed text is written back. It also counts
+// lines, formats numbers and sizes, and measures how far two words are apart. It is a
+// leaf, so that every report formats numbers in the same way and every reader agrees on
+// what is text.
 //
 // There are no locks and no state.
 package text
@@ -10,12 +12,6 @@ import (
 	"fmt"
 	"strconv"
 )
-
-// Binary reports whether content is no text to git and ripgrep: there is a NUL
-// among the first 8,000 bytes. Text that is not UTF-8 is still text.
-func Binary(content []byte) bool {
-	return bytes.IndexByte(content[:min(len(content), 8000)], 0) >= 0
-}
 
 // Lines counts the lines of b; a last line without an end is one too.
 func Lines(b []byte) int {
