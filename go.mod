@@ -10,7 +10,6 @@ require (
 	github.com/blevesearch/bleve_index_api v1.4.1
 	github.com/blevesearch/snowballstem v0.9.0
 	github.com/bmatcuk/doublestar/v4 v4.10.4
-	github.com/buildkite/terminal-to-html/v3 v3.17.0
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0 // tests with the tag uitest only
 	github.com/dgraph-io/badger/v4 v4.9.6

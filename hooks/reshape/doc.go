@@ -5,11 +5,10 @@
 // A rule is one file: a pure function of the text, used only where the command and
 // the form of the output both say what the text is. Two kinds are kept apart.
 // Rearranging rules (search results under their path, lists of paths as a tree,
-// ls -l without columns that repeat, repeated blocks, runs of lines that differ in
-// their numbers) have an inverse, and the result is used only if the inverse of it
-// is the text, byte for byte; the rendering of what a terminal would show has the
-// terminal for its inverse. Folding rules (tests that passed, stack frames outside
-// of the project, git's hints) leave a line that says what is missing and under
+// ls -l without columns that repeat, repeated blocks, lines that count up) have an inverse, and the result is used only if the inverse of it
+// is the text, byte for byte; codes of colours alone are lost. Folding rules (tests
+// that passed, progress that was written over, stack frames outside of the project,
+// git's hints) leave a line that says what is missing and under
 // which id the whole text is kept ("cachebro output ID"). What a command printed
 // that failed is rearranged, never folded, but for foreign frames.
 //

@@ -15,7 +15,8 @@ type Example struct {
 // Examples has one for each rule, made by the rule itself.
 func Examples() (out []Example) {
 	commands := map[Rule][2]string{
-		Terminal: {"npm install", "\r 10%\r 50%\r\x1b[32m100%\x1b[0m\n"},
+		Terminal: {"npm install", "\x1b[32mdone\x1b[0m\n"},
+		Progress: {"npm install", "fetching 10%\rfetching 50%\rfetching 100%\n"},
 		Search:   {"rg -n go src", "src/a.go:1:go a()\nsrc/a.go:2:go b()\nsrc/b.go:3:go c()\nsrc/b.go:4:go d()\n"},
 		Tree:     {"find src", strings.Join([]string{"src/x/a", "src/x/b", "src/x/c", "src/x/d", "src/y/a", "src/y/b", "src/y/c", "src/y/d"}, "\n") + "\n"},
 		Columns:  {"ls -l", strings.Repeat("-rw-r--r-- 1 ann dev 10 Nov 23 02:38 a\n", 8)},

@@ -6,13 +6,11 @@ import (
 	"strings"
 )
 
-// Lines in a row that differ in their numbers only are said by the line they have
-// in common. A number that grows by one from line to line stands as its first and
-// last value, any other as {} whose values follow, one row a line:
+// Lines in a row that differ only in numbers that grow by one from line to line are
+// said by what they have in common. Other numbers are not: a column of bare values is
+// worse to read than the lines.
 //
-//	[cachebro: 298 lines "Item {1..298} of 300 in {} ms", the values of {}:]
-//	12
-//	15
+//	[cachebro: 50 lines "migrating record {1..50} (batch 7): ok"]
 
 const (
 	minRun   = 5
@@ -24,30 +22,69 @@ func numbers(c *command, text string) (string, string, bool) {
 	var b strings.Builder
 	changed := false
 	for i := 0; i < len(lines); {
-		skeleton, first := skeletonOf(lines[i])
-		rows := [][]string{first}
-		size := len(lines[i]) + 1
-		for j := i + 1; len(first) > 0 && j < len(lines); j++ {
-			s, row := skeletonOf(lines[j])
-			if s != skeleton {
-				break
-			}
-			rows = append(rows, row)
-			size += len(lines[j]) + 1
+		n := runAt(lines[i:])
+		size := 0
+		for _, l := range lines[i : i+n] {
+			size += len(l) + 1
 		}
-		if n := len(rows); n >= minRun {
-			said := sayRun(skeleton, rows)
-			if said != "" && len(said)+100 < size && 4*len(said) < 3*size {
+		if n >= minRun {
+			said := sayRun(lines[i], lines[i+n-1], n)
+			if len(said)+100 < size && 4*len(said) < 3*size {
 				i += n
 				changed = true
 				writeLine(&b, said, i == len(lines), last)
 				continue
 			}
 		}
-		writeLine(&b, lines[i], i == len(lines)-1, last)
-		i++
+		for ; n > 0; n-- {
+			writeLine(&b, lines[i], i == len(lines)-1, last)
+			i++
+		}
 	}
 	return b.String(), "", changed
+}
+
+// runAt is how many of the lines, from the first, differ only in numbers that grow by
+// one; at least 1.
+func runAt(lines []string) int {
+	skeleton, first := skeletonOf(lines[0])
+	var grows []bool
+	n := 1
+	for prev := first; len(first) > 0 && n < len(lines); n++ {
+		s, row := skeletonOf(lines[n])
+		if s != skeleton {
+			break
+		}
+		if grows == nil {
+			grows = make([]bool, len(row))
+			for k := range row {
+				grows[k] = row[k] != prev[k]
+			}
+		}
+		if !steps(prev, row, grows) {
+			break
+		}
+		prev = row
+	}
+	return n
+}
+
+// steps reports whether each number that grows is one more than in the line before,
+// written without leading zeros, and each other one is the same.
+func steps(before, row []string, grows []bool) bool {
+	for k, by := range grows {
+		if !by {
+			if row[k] != before[k] {
+				return false
+			}
+			continue
+		}
+		n, err := strconv.Atoi(before[k])
+		if err != nil || strconv.Itoa(n) != before[k] || strconv.Itoa(n+1) != row[k] {
+			return false
+		}
+	}
+	return true
 }
 
 // slot stands in a skeleton for a number; no text has it.
@@ -55,7 +92,7 @@ const slot = "\x00"
 
 // skeletonOf is a line without its numbers, and these.
 func skeletonOf(l string) (string, []string) {
-	if strings.ContainsAny(l, "{}") || len(l) < 8 || len(l) > 2000 {
+	if strings.ContainsAny(l, "{}\x1b") || len(l) < 8 || len(l) > 2000 {
 		return "", nil
 	}
 	var b strings.Builder
@@ -84,60 +121,22 @@ func skeletonOf(l string) (string, []string) {
 	return b.String(), nums
 }
 
-// sayRun is what stands for lines of one skeleton.
-func sayRun(skeleton string, rows [][]string) string {
+// sayRun is what stands for n lines of one skeleton.
+func sayRun(first, final string, n int) string {
+	skeleton, from := skeletonOf(first)
+	_, to := skeletonOf(final)
 	parts := strings.Split(skeleton, slot)
 	var line strings.Builder
-	var open []int
-	for k := range rows[0] {
+	for k := range from {
 		line.WriteString(parts[k])
-		first, final := rows[0][k], rows[len(rows)-1][k]
-		switch {
-		case steps(rows, k, 0):
-			line.WriteString(first)
-		case steps(rows, k, 1):
-			line.WriteString("{" + first + ".." + final + "}")
-		default:
-			line.WriteString("{}")
-			open = append(open, k)
+		if from[k] == to[k] {
+			line.WriteString(from[k])
+		} else {
+			line.WriteString("{" + from[k] + ".." + to[k] + "}")
 		}
 	}
 	line.WriteString(parts[len(parts)-1])
-	said := fmt.Sprintf("[%s%d lines %q", Mark, len(rows), line.String())
-	if len(open) == 0 {
-		return said + "]"
-	}
-	var b strings.Builder
-	b.WriteString(said + ", the values of {}:]")
-	for _, r := range rows {
-		b.WriteByte('\n')
-		for i, k := range open {
-			if i > 0 {
-				b.WriteByte(' ')
-			}
-			b.WriteString(r[k])
-		}
-	}
-	return b.String()
-}
-
-// steps: the numbers of a column grow by so much from row to row, and are written
-// without leading zeros where they grow.
-func steps(rows [][]string, k, by int) bool {
-	for i := 1; i < len(rows); i++ {
-		if by == 0 && rows[i][k] != rows[0][k] {
-			return false
-		}
-		if by == 0 {
-			continue
-		}
-		a, err1 := strconv.Atoi(rows[i-1][k])
-		b, err2 := strconv.Atoi(rows[i][k])
-		if err1 != nil || err2 != nil || b != a+by || strconv.Itoa(a) != rows[i-1][k] || strconv.Itoa(b) != rows[i][k] {
-			return false
-		}
-	}
-	return true
+	return fmt.Sprintf("[%s%d lines %q]", Mark, n, line.String())
 }
 
 // unnumber is the inverse of numbers.
@@ -153,25 +152,12 @@ func unnumber(text string) (string, bool) {
 			out = append(out, l)
 			continue
 		}
-		q, err := strconv.QuotedPrefix(rest)
+		form, err := strconv.Unquote(strings.TrimSuffix(rest, "]"))
 		if err != nil {
-			return "", false
-		}
-		form, err := strconv.Unquote(q)
-		if err != nil {
-			return "", false
-		}
-		valued := rest[len(q):] == ", the values of {}:]"
-		if valued && i+n >= len(lines) {
 			return "", false
 		}
 		for k := range n {
-			var row []string
-			if valued {
-				i++
-				row = strings.Split(lines[i], " ")
-			}
-			line, ok := fill(form, row, k)
+			line, ok := fill(form, k)
 			if !ok {
 				return "", false
 			}
@@ -182,32 +168,21 @@ func unnumber(text string) (string, bool) {
 }
 
 // fill makes the k-th line of a form.
-func fill(form string, row []string, k int) (string, bool) {
+func fill(form string, k int) (string, bool) {
 	var b strings.Builder
 	for {
 		before, after, ok := strings.Cut(form, "{")
 		b.WriteString(before)
 		if !ok {
-			return b.String(), len(row) == 0
+			return b.String(), true
 		}
 		what, rest, ok := strings.Cut(after, "}")
-		if !ok {
-			return "", false
-		}
-		form = rest
-		if what == "" {
-			if len(row) == 0 {
-				return "", false
-			}
-			b.WriteString(row[0])
-			row = row[1:]
-			continue
-		}
-		first, _, _ := strings.Cut(what, "..")
+		first, _, stepping := strings.Cut(what, "..")
 		n, err := strconv.Atoi(first)
-		if err != nil {
+		if !ok || !stepping || err != nil {
 			return "", false
 		}
 		b.WriteString(strconv.Itoa(n + k))
+		form = rest
 	}
 }

@@ -1,9 +1,6 @@
 package reshape
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // What programs print is known by their names, and for some by their first word.
 
@@ -11,7 +8,7 @@ import (
 var builders = []string{
 	"make", "gmake", "ninja", "cmake", "meson", "bazel", "mvn", "mvnw", "gradle", "gradlew", "sbt", "cargo", "rustc", "gcc", "g++", "cc", "c++", "clang", "clang++", "javac", "dotnet", "swift", "tsc", "vue-tsc", "eslint", "prettier", "stylelint", "biome", "webpack", "vite", "rollup", "esbuild", "next", "turbo", "nx", "lerna",
 	"pytest", "py.test", "unittest", "tox", "nox", "ruff", "mypy", "pyright", "flake8", "pylint", "black", "isort", "jest", "vitest", "mocha", "ava", "playwright", "cypress", "rspec", "phpunit", "ctest", "golangci-lint", "staticcheck", "gotestsum", "ginkgo",
-	"npm", "pnpm", "yarn", "bun", "pip", "pip3", "uv", "poetry", "apt", "apt-get", "brew", "dnf", "apk", "composer", "gem", "bundle", "terraform", "pre-commit",
+	"npm", "pnpm", "yarn", "bun", "pip", "pip3", "uv", "poetry", "apt", "apt-get", "brew", "dnf", "apk", "composer", "gem", "bundle", "terraform", "pre-commit", "mise", "just",
 }
 
 // printing of these print data, or run a program that may.
@@ -19,7 +16,8 @@ var printing = map[string][]string{
 	"go":     {"build", "test", "vet", "install", "get", "mod", "generate"}, // only these
 	"docker": {"build", "pull", "push", "compose", "buildx"},
 	"podman": {"build", "pull", "push"},
-	"git":    {"clone", "fetch", "pull", "push", "status", "gc", "submodule", "checkout", "switch", "merge", "rebase", "lfs"},
+	"mise":   {"run", "r"},
+	"git":    {"clone", "commit", "fetch", "pull", "push", "status", "gc", "submodule", "checkout", "switch", "merge", "rebase", "lfs"},
 }
 
 // never print for people with these first words.
@@ -28,6 +26,7 @@ var never = map[string][]string{
 	"pip": {"freeze", "show", "inspect", "list", "config", "download"}, "pip3": {"freeze", "show", "inspect", "list", "config", "download"}, "cargo": {"metadata", "tree", "run", "r", "read-manifest"}, "terraform": {"output", "show", "console", "state"},
 	"apt": {"list", "show", "search"}, "brew": {"info", "list"}, "composer": {"show"}, "bazel": {"query", "cquery", "run"}, "dotnet": {"run"}, "swift": {"run"}, "uv": {"export", "tree"}, "poetry": {"export", "show"}, "bun": {"x", "repl"},
 	"make": {"-p", "--print-data-base", "-n", "--dry-run"}, "prettier": {"--write"}, "black": {"-"},
+	"just": {"--dump", "--evaluate", "--show", "-s", "--list", "-l", "--summary", "--variables"},
 }
 
 // runsPrograms: builds, tests, packages.
@@ -77,20 +76,4 @@ func talks(words []string) bool {
 // asksGit: git gives hints.
 func asksGit(words []string) bool {
 	return words[0] == "git" && len(words) > 1 && slices.Contains([]string{"status", "pull", "push", "merge", "rebase", "checkout", "switch", "stash", "cherry-pick", "revert", "fetch", "clone", "init", "add"}, words[1])
-}
-
-// runsTests by these, or by a script of a package.
-func runsTests(words []string) bool {
-	switch words[0] {
-	case "go":
-		return len(words) > 1 && words[1] == "test"
-	case "cargo":
-		return len(words) > 1 && (words[1] == "test" || words[1] == "t" || words[1] == "nextest")
-	case "npm", "pnpm", "yarn", "bun", "make", "tox", "nox":
-		// A build says what it did with the same marks.
-		return slices.ContainsFunc(words[1:], func(w string) bool { return strings.Contains(w, "test") || strings.Contains(w, "spec") })
-	case "pytest", "py.test", "unittest", "jest", "vitest", "mocha", "gotestsum":
-		return true
-	}
-	return false
 }

@@ -6,71 +6,94 @@ import (
 	"strings"
 )
 
-// A block of lines that stood before is said by its size, first and last line:
+// A block of lines that stands there again is given a number where it first stands,
+// and later said by it:
 //
-//	[cachebro: here again the 24 lines from "=== a" to "--- b" above]
+//	[cachebro: block 1, 24 lines:]
+//	[cachebro: block 1 again, 24 lines, "=== a" to "--- b"]
 //
 // and one line many times in a row by how often:
 //
 //	[cachebro: the line above 48 more times]
 
 const (
-	minBlock  = 3  // lines
-	minSpared = 60 // bytes, by what stands for a block
-	quoted    = 48 // bytes of a line that are named
+	minBlock  = 3   // lines
+	minSpared = 100 // bytes, by what stands for a block, its first mark included
+	quoted    = 48  // bytes of a line that are named
 	minTimes  = 3
 )
+
+// block is where a block first stands in what was written.
+type block struct{ at, n int }
 
 func repeats(c *command, text string) (string, string, bool) {
 	lines, last := splitLines(text)
 	type key [minBlock]string
-	at := map[key]int{} // the last place where so many lines stood
-	var b strings.Builder
-	changed := false
-	starts := places{}
-	noted := 0 // lines before this are in starts, and blocks of them in at
+	first := map[key]int{} // where so many lines were first written
+	number := map[block]int{}
+	var out []string
+	verbatim := 0 // lines at the end of out that are the text's own
+	say := func(s string) { out, verbatim = append(out, s), 0 }
 	for i := 0; i < len(lines); {
-		for ; noted < i; noted++ {
-			starts.add(lines[noted], noted)
-			if k := noted - minBlock + 1; k >= 0 {
-				at[key(lines[k:noted+1])] = k
-			}
-		}
-		if i > 0 && lines[i] == lines[i-1] {
-			n := 1
-			for i+n < len(lines) && lines[i+n] == lines[i] {
-				n++
-			}
-			if said := fmt.Sprintf("[%sthe line above %d more times]", Mark, n); n >= minTimes && len(said) < n*(len(lines[i])+1) {
+		if n := sameAs(lines, i); n >= minTimes {
+			if said := fmt.Sprintf("[%sthe line above %d more times]", Mark, n); len(said) < n*(len(lines[i])+1) {
+				say(said)
 				i += n
-				writeLine(&b, said, i == len(lines), last)
-				changed = true
 				continue
 			}
 		}
 		if i+minBlock <= len(lines) {
-			if j, ok := at[key(lines[i:i+minBlock])]; ok {
+			if j, ok := first[key(lines[i:i+minBlock])]; ok && strings.TrimSpace(lines[i]) != "" {
 				n, size := 0, 0
-				for i+n < len(lines) && j+n < i && lines[i+n] == lines[j+n] {
+				for i+n < len(lines) && j+n < len(out) && lines[i+n] == out[j+n] {
 					size += len(lines[i+n]) + 1
 					n++
 				}
-				said := ""
-				if n >= minBlock {
-					said = fmt.Sprintf("[%shere again the %d lines from %q to %q above]", Mark, n, named(lines[j]), named(lines[j+n-1]))
+				b := block{j, n}
+				id, known := number[b]
+				if !known {
+					id = len(number) + 1
 				}
-				if said != "" && size > len(said)+minSpared && strings.TrimSpace(lines[i]) != "" && starts.find(lines[:i], n, named(lines[j]), named(lines[j+n-1]), lines[j:j+n]) {
+				said := fmt.Sprintf("[%sblock %d again, %d lines, %q to %q]", Mark, id, n, named(lines[i]), named(lines[i+n-1]))
+				if size > len(said)+minSpared {
+					number[b] = id
+					say(said)
 					i += n
-					writeLine(&b, said, i == len(lines), last)
-					changed = true
 					continue
 				}
 			}
 		}
-		writeLine(&b, lines[i], i == len(lines)-1, last)
+		out = append(out, lines[i])
 		i++
+		verbatim++
+		if k := len(out) - minBlock; verbatim >= minBlock {
+			if _, ok := first[key(out[k:])]; !ok {
+				first[key(out[k:])] = k
+			}
+		}
 	}
-	return b.String(), "", changed
+	starts := map[int][]block{}
+	for b := range number {
+		starts[b.at] = append(starts[b.at], b)
+	}
+	var b strings.Builder
+	for i, l := range out {
+		marked := starts[i]
+		slices.SortFunc(marked, func(x, y block) int { return number[x] - number[y] })
+		for _, m := range marked {
+			fmt.Fprintf(&b, "[%sblock %d, %d lines:]\n", Mark, number[m], m.n)
+		}
+		writeLine(&b, l, i == len(out)-1, last)
+	}
+	return b.String(), "", len(out) < len(lines)
+}
+
+// sameAs counts the lines from i on that are as the one before them.
+func sameAs(lines []string, i int) (n int) {
+	for i > 0 && i+n < len(lines) && lines[i+n] == lines[i-1] {
+		n++
+	}
+	return n
 }
 
 // named is as much of a line as is said of it.
@@ -81,62 +104,32 @@ func named(l string) string {
 	return strings.ToValidUTF8(l[:quoted], "")
 }
 
-// unrepeat is the inverse of repeats: the block meant is the last one of that size
-// that begins and ends so.
+// unrepeat is the inverse of repeats.
 func unrepeat(text string) (string, bool) {
 	lines, last := splitLines(text)
 	var out []string
-	starts := places{}
-	add := func(ls ...string) {
-		for _, l := range ls {
-			starts.add(l, len(out))
-			out = append(out, l)
-		}
-	}
+	blocks := map[int]block{}
 	for _, l := range lines {
-		var n int
-		var from, to string
+		var id, n int
 		if _, err := fmt.Sscanf(l, "["+Mark+"the line above %d more times]", &n); err == nil && len(out) > 0 && n < MaxText {
 			for range n {
-				add(out[len(out)-1])
+				out = append(out, out[len(out)-1])
 			}
 			continue
 		}
-		if _, err := fmt.Sscanf(l, "["+Mark+"here again the %d lines from %q to %q above]", &n, &from, &to); err != nil || n < 1 {
-			add(l)
+		if _, err := fmt.Sscanf(l, "["+Mark+"block %d, %d lines:]", &id, &n); err == nil {
+			blocks[id] = block{len(out), n}
 			continue
 		}
-		j, ok := starts.meant(out, n, from, to)
-		if !ok {
-			return "", false
+		if _, err := fmt.Sscanf(l, "["+Mark+"block %d again, ", &id); err == nil {
+			b, ok := blocks[id]
+			if !ok || b.at+b.n > len(out) {
+				return "", false
+			}
+			out = append(out, out[b.at:b.at+b.n]...)
+			continue
 		}
-		add(slices.Clone(out[j : j+n])...)
+		out = append(out, l)
 	}
 	return joinLines(out, last), true
-}
-
-// places are where lines stand that begin so.
-type places map[string][]int
-
-func (p places) add(l string, at int) { p[named(l)] = append(p[named(l)], at) }
-
-// maxLook is how many places are looked at.
-const maxLook = 64
-
-// meant is where the block stands that is named by its size, first and last line:
-// the last one of these.
-func (p places) meant(lines []string, n int, from, to string) (int, bool) {
-	at := p[from]
-	for k := len(at) - 1; k >= max(0, len(at)-maxLook); k-- {
-		if j := at[k]; j+n <= len(lines) && named(lines[j+n-1]) == to {
-			return j, true
-		}
-	}
-	return 0, false
-}
-
-// find reports whether the block that is meant is this one.
-func (p places) find(lines []string, n int, from, to string, block []string) bool {
-	j, ok := p.meant(lines, n, from, to)
-	return ok && slices.Equal(lines[j:j+n], block)
 }

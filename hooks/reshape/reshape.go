@@ -28,14 +28,15 @@ type Rule string
 // The rules, in the order in which they are tried. All but the folding ones have an
 // inverse.
 const (
-	Terminal Rule = "terminal" // what a terminal finally shows
+	Terminal Rule = "terminal" // codes of colours
+	Progress Rule = "progress" // lines that were written again and again; folds
 	Search   Rule = "search"   // matches under their path
 	Tree     Rule = "tree"     // lists of paths
 	Columns  Rule = "columns"  // ls -l
 	Tests    Rule = "tests"    // passed tests; folds
 	Frames   Rule = "frames"   // foreign stack frames; folds
 	Hints    Rule = "hints"    // git's; folds
-	Repeats  Rule = "repeats"  // blocks that stood above
+	Repeats  Rule = "repeats"  // blocks that stand there again
 	Numbers  Rule = "numbers"  // lines alike but for numbers
 )
 
@@ -49,7 +50,7 @@ func Rules() []Rule {
 }
 
 // Folds reports whether a rule leaves something out.
-func (r Rule) Folds() bool { return r == Tests || r == Frames || r == Hints }
+func (r Rule) Folds() bool { return r == Progress || r == Tests || r == Frames || r == Hints }
 
 // rule is one line of the table. by says whether it is one for the output of this
 // command; do gives the other text, what it says about that, and whether it has
@@ -66,10 +67,11 @@ var table []rule
 func init() {
 	table = []rule{
 		{Terminal, talks, terminal, nil},
+		{Progress, talks, progress, nil},
 		{Search, searches, matches, ungroup},
 		{Tree, listsPaths, paths, untree},
 		{Columns, listsLong, columns, uncolumns},
-		{Tests, runsTests, tests, nil},
+		{Tests, runsPrograms, tests, nil},
 		{Frames, runsPrograms, frames, nil},
 		{Hints, asksGit, hints, nil},
 		{Repeats, repeatsItself, repeats, unrepeat},
@@ -82,6 +84,8 @@ type Options struct {
 	Off    map[Rule]bool
 	Failed bool // the command did: nothing but foreign frames is folded
 	NoFold bool // there is no place that keeps the whole text
+	// Root is where relative paths of matches begin, "" if that is unknown.
+	Root string
 	// Program says how a shell finds cachebro; nil: by that name.
 	Program func() string
 }
@@ -119,7 +123,7 @@ func Matches(text string, numbered bool, o Options) (Result, bool) {
 	if len(text) < minSaved || len(text) > MaxText || forbiddenText(text) {
 		return Result{}, false
 	}
-	return c.reshape(text, o)
+	return c.reshape(c.relativeContext(text, o.Root), o)
 }
 
 // Paths reshapes a list of paths, one a line, that our own tools or a client's Glob

@@ -110,12 +110,85 @@ func TestInverses(t *testing.T) {
 	t.Run("numbers", rapid.MakeCheck(func(t *rapid.T) {
 		var lines []string
 		form := rapid.SampledFrom([]string{"Item %d of 300 in %d ms", "[%d/900] Building C object %d.o", "warn: %03d at %d \"x\""}).Draw(t, "form")
-		from := rapid.IntRange(0, 100).Draw(t, "from")
+		from, by := rapid.IntRange(0, 100).Draw(t, "from"), rapid.IntRange(0, 2).Draw(t, "by")
 		for i := range rapid.IntRange(1, 20).Draw(t, "lines") {
-			lines = append(lines, fmt.Sprintf(form, from+i, rapid.IntRange(0, 3000).Draw(t, "n")))
+			lines = append(lines, fmt.Sprintf(form, from+i, 7+by*i))
 		}
 		must(t, Numbers, &command{}, ended(append(lines, content.Draw(t, "after"))...))
 	}))
+}
+
+// Of several blocks that begin and end alike the right one is meant.
+func TestBlocksHaveNumbers(t *testing.T) {
+	block := func(middle string) string {
+		return ended("warning: the declaration of this function is deprecated", "note: "+middle+" is declared here and nowhere else in it, and is used in the files that follow below, one a line", "note: it was introduced for the benefit of programs that have long been gone", "note: build the library anew to get rid of this warning")
+	}
+	in := block("alpha") + "one\n" + block("beta") + "two\n" + block("alpha") + "three\n" + block("beta") + "four\n" + block("alpha")
+	r, ok := Output("make", in, Options{})
+	if !ok || strings.Count(r.Text, "block 1 again") != 2 || strings.Count(r.Text, "block 2 again") != 1 ||
+		!strings.Contains(r.Text, "[cachebro: block 2, 4 lines:]\nwarning: the declaration of this function is deprecated\nnote: beta") {
+		t.Fatalf("%v\n%s", ok, r.Text)
+	}
+	if back, ok := invert(r); !ok || back != in {
+		t.Errorf("leads back to\n%s", back)
+	}
+}
+
+// Passes are folded only where the runner says that all of them were, under whatever
+// started it; where it crashed, was cut off or had a failure in words that we do not
+// know, all stays.
+func TestPassesAreFoldedWhereAllPassed(t *testing.T) {
+	pass := func(format string) string {
+		var b strings.Builder
+		for i := range 20 {
+			fmt.Fprintf(&b, format+"\n", i)
+		}
+		return b.String()
+	}
+	goPass := pass("--- PASS: TestNumber%d (0.00s)")
+	bun := pass("(pass) adds the number %d to another [0.12ms]")
+	vitest := pass(" ✓ src/a.test.js > works for case %d 3ms")
+	pytest := pass("tests/test_a.py::test_case_%d PASSED             [ 10%%]")
+	for _, x := range []struct {
+		command, printed string
+		folded           bool
+	}{
+		{"mise run test", "[test] $ go test -v ./...\n" + goPass + "PASS\nok  \tx\t0.1s\n", true},
+		{"mise run test lint", pass("[test] --- PASS: TestNumber%d (0.00s)") + "[test] PASS\n[test] ok  \tx\t0.1s\n[lint] fine\n", true},
+		{"make check", goPass + "PASS\nok  \tx\t(cached)\n", true},
+		{"just ci", pytest + "\n============================== 20 passed in 0.40s ==============================\n", true},
+		{"npm run ci", vitest + "\n Test Files  1 passed (1)\n      Tests  20 passed (20)\n", true},
+		{"bun test", bun + "\n 20 pass\n 0 fail\n 40 expect() calls\n", true},
+		{"git commit -m \"$(cat <<'EOF'\nOne line\n\nMore.\nEOF\n)\"", "Running the tests before the commit\n" + goPass + "PASS\nok  \tx\t0.1s\n[main 1234567] One line\n 1 file changed, 1 insertion(+)\n", true},
+		{"bun test || true", "(fail) subtracts [1.00ms]\n" + bun + "\n 20 pass\n 1 fail\n", false},
+		{"bun test || true", bun + "\n 20 pass\n 1 fail\n", false},
+		{"npx vitest run || true", vitest + " ❯ src/a.test.js > breaks\n", false},
+		{"npx vitest run || true", vitest + " ❯ src/a.test.js > breaks\n\n      Tests  20 passed (20)\n", false},
+		{"go test -v ./... || true", goPass + "signal: segmentation violation\n", false},
+		{"make test || true", goPass + "PASS\nok  \tx\t0.1s\n" + goPass + "Connection lost\n", false},
+		{"python3 -m pytest -v | head -20", pytest, false},
+		{"python3 -m pytest -v; true", pytest + "====================== 1 failed, 20 passed in 0.40s ======================\n", false},
+		{"mise exec -- prog", goPass + "PASS\n", false},
+		{"npm run build", pass(" ✓ built chunk number %d of the application") + "done\n", false},
+	} {
+		r, ok := Output(x.command, x.printed, Options{})
+		folded := ok && r.Folded && strings.Contains(r.Text, "passed tests folded")
+		if folded != x.folded {
+			t.Errorf("%s: folded %v:\n%s\n%s", x.command, folded, x.printed, r.Text)
+		}
+	}
+}
+
+// Lines that differ in numbers that do not count up stay: nobody reads a column of
+// bare numbers.
+func TestNoColumnsOfNumbers(t *testing.T) {
+	var b strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&b, "Fetched the package %d of 40 (%d kB) from the registry\n", i+1, i*37%83)
+	}
+	if r, ok := Output("make", b.String(), Options{}); ok {
+		t.Errorf("%s", r.Text)
+	}
 }
 
 // Whatever the text, a rule is used only where its inverse gives it back, and what

@@ -144,6 +144,31 @@ func (c *command) contextOf(line string, known map[string]bool) (p, rest string,
 	return "", "", false
 }
 
+// relativeContext cuts root off lines of context. Claude Code makes the paths of matches
+// relative, and those of context only where a colon follows somewhere in the line.
+func (c *command) relativeContext(text, root string) string {
+	if root == "" || !strings.Contains(text, root+"/") {
+		return text
+	}
+	lines, last := splitLines(text)
+	known := map[string]bool{}
+	for _, l := range lines {
+		if p, _, ok := c.pathOf(l); ok {
+			known[p] = true
+		}
+	}
+	for i, l := range lines {
+		rel, ok := strings.CutPrefix(l, root+"/")
+		if !ok {
+			continue
+		}
+		if _, _, ok := c.contextOf(rel, known); ok {
+			lines[i] = rel
+		}
+	}
+	return joinLines(lines, last)
+}
+
 const groupedNote = "lines are grouped by path"
 
 func matches(c *command, text string) (string, string, bool) {

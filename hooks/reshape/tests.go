@@ -8,17 +8,21 @@ import (
 	"cachebro/store/text"
 )
 
-// The lines of tests that passed are folded where everything passed: what is left
-// says how many they were. Lines that a test printed stay, with the line that names
-// the test before them.
+// The lines of tests that passed are folded where the runner itself says at the end
+// that all of them did: what is left says how many they were. A run that was cut off
+// or crashed says no such thing, whatever its status was. Lines that a test printed
+// stay, with the line that names the test before them.
 
-// passed says what a line is about a test that passed, in the words of the usual
-// runners: its beginning, or that it passed.
+// Lines in the words of the usual runners; a task runner may put the name of the task
+// in brackets before each.
 var (
-	testStarts = expr.Lazy(`^\s*=== (?:RUN|PAUSE|CONT|NAME)\s`)
-	testPassed = expr.Lazy(`^\s*(?:--- PASS: \S+ \([0-9.]+s\)|\S+::.* PASSED(?:\s+\[\s*\d+%\])?\s*|[✓✔√] .*|test \S.* \.\.\. ok|\w+ \([\w.]+\)(?: \.\.\.)? ok)$`)
+	testStarts = expr.Lazy(`^(?:\[\S+\] )?\s*=== (?:RUN|PAUSE|CONT|NAME)\s`)
+	testPassed = expr.Lazy(`^(?:\[\S+\] )?\s*(?:--- PASS: \S+ \([0-9.]+s\)|\S+::.* PASSED(?:\s+\[\s*\d+%\])?\s*|PASSED \S+::\S.*|[✓✔√] .*|\(pass\) .*|test \S.* \.\.\. ok|\w+ \([\w.]+\)(?: \.\.\.)? ok)$`)
+	// allPassed is how a runner ends when every test passed: go, pytest, cargo, nextest,
+	// unittest, jest, vitest, mocha, node, bun, playwright.
+	allPassed = expr.Lazy(`^(?:\[\S+\] )?(?:PASS|ok  \t\S+\t.*|=* ?\d+ passed\b.* in [0-9.]+s.*|test result: ok\. .*|\s*Summary \[.*\] *\d+ tests? run: \d+ passed.*|OK(?: \(.*\))?|Tests: +(?:\d+ (?:skipped|todo), )*\d+ passed, \d+ total|\s*Tests  ?\d+ passed.*|\s+\d+ passing\b.*|ℹ fail 0|\s*0 fail|\s+\d+ passed \(.*\))$`)
 	// Any of these, and not everything passed.
-	testFailed = expr.Lazy(`(?m)^\s*--- FAIL|^FAIL\b|^\s*FAIL\s|panic:|DATA RACE|FAILED|FAILURES|\bERRORS?\b|^\s*[✕✗✖×] |●|failures:|[1-9][0-9]* (?:failed|failing|errors?|failures?)\b|npm ERR!|make(?:\[\d+\])?: \*\*\*|fatal|Traceback|timed out|Error:|error\[|error:|\[build failed\]|not ok `)
+	testFailed = expr.Lazy(`(?m)^\s*--- FAIL|^FAIL\b|^\s*FAIL\s|\(fail\)|panic:|DATA RACE|FAILED|FAILURES|\bERRORS?\b|^\s*[✕✗✖×❯] |●|failures:|[1-9][0-9]* (?:failed|failing|fail|errors?|failures?)\b|npm ERR!|make(?:\[\d+\])?: \*\*\*|fatal|Traceback|timed out|Error:|error\[|error:|\[build failed\]|not ok |core dumped|Segmentation fault|\bKilled\b|\bAborted\b|exit(?:ed)?(?: with)? (?:status|code):? -?[1-9]`)
 )
 
 const minTests = 5 // that passed, for a text to be worth it
@@ -30,20 +34,22 @@ func tests(c *command, output string) (string, string, bool) {
 	lines, last := splitLines(output)
 	status := make([]bool, len(lines))
 	var others strings.Builder
-	total := 0
+	total, open := 0, 0 // open: passed, and no end of the run has said so yet
 	for i, l := range lines {
-		if !strings.Contains(l, "PASS") && !strings.Contains(l, "=== ") && !strings.Contains(l, "ok") && !strings.ContainsAny(l, "✓✔√") {
-			others.WriteString(l + "\n")
-			continue
-		}
 		pass := testPassed().MatchString(l)
-		if status[i] = pass || testStarts().MatchString(l); !status[i] {
+		switch status[i] = pass || testStarts().MatchString(l); {
+		case pass:
+			total, open = total+1, open+1
+		case status[i]:
+			open++
+		default:
 			others.WriteString(l + "\n")
-		} else if pass {
-			total++
+			if allPassed().MatchString(l) {
+				open = 0
+			}
 		}
 	}
-	if total < minTests || testFailed().MatchString(others.String()) {
+	if total < minTests || open > 0 || testFailed().MatchString(others.String()) {
 		return "", "", false
 	}
 	// A line before what a test printed names the test.

@@ -117,6 +117,11 @@ func wordText(w *syntax.Word) (string, bool) {
 					b.WriteString(q.Value)
 				case *syntax.ParamExp:
 					b.WriteString(Unknown)
+				case *syntax.CmdSubst:
+					if !printsDocument(q) {
+						return "", false
+					}
+					b.WriteString(Unknown)
 				default:
 					return "", false
 				}
@@ -128,4 +133,18 @@ func wordText(w *syntax.Word) (string, bool) {
 		}
 	}
 	return b.String(), true
+}
+
+// printsDocument reports whether a substitution is "$(cat <<EOF …)", the usual way to
+// write a text of several lines as one word.
+func printsDocument(s *syntax.CmdSubst) bool {
+	if len(s.Stmts) != 1 || len(s.Stmts[0].Redirs) != 1 || s.Stmts[0].Redirs[0].Hdoc == nil {
+		return false
+	}
+	c, ok := s.Stmts[0].Cmd.(*syntax.CallExpr)
+	if !ok || len(c.Args) != 1 {
+		return false
+	}
+	name, ok := literal(c.Args[0])
+	return ok && name == "cat"
 }
