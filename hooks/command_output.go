@@ -58,13 +58,23 @@ func (c *call) program() string {
 	return clients.ShellQuote(exe)
 }
 
+// grepPersists is above how many characters Claude Code puts a Grep's result into a file
+// and gives the model the first 2,000: no other form of it is shorter than that.
+const grepPersists = 20_000
+
+// preview begins what the model is given of a result that the client put into a file.
+const preview = "<persisted-output>"
+
 // searchOutput is the same for the client's own Grep.
 func (c *call) searchOutput() answer {
 	text := c.response.str("content")
 	if !c.reshapes() || c.response.str("mode") != "content" || text == "" {
 		return c.listOutput()
 	}
-	o := reshape.Options{Off: c.opt.noReshape}
+	if utf8.RuneCountInString(text) > grepPersists {
+		return answer{}
+	}
+	o := reshape.Options{Off: c.opt.noReshape, Root: c.cwd}
 	r, ok := reshape.Matches(text, true, o)
 	if !ok {
 		r, ok = reshape.Matches(text, false, o)
@@ -164,6 +174,9 @@ func decodeSavings(text string) (all []saving) {
 // it so, and notes a client that shows its own all the same. counted: its tokens
 // were entered.
 func (c *call) countOutput(ctx context.Context, f finished, s sent) (counted bool) {
+	if strings.HasPrefix(f.text, preview) {
+		return false // as it would have been without us
+	}
 	given := outputDigest(f.text)
 	ours := given == s.new || f.tool != "Bash" && strings.Contains(f.text, reshape.Mark)
 	if !ours {

@@ -123,6 +123,43 @@ func TestFoldedOutputIsKept(t *testing.T) {
 	}
 }
 
+// A search with context, as Claude Code prints it: the paths of matches are relative,
+// those of context are only where the line has a colon.
+func TestGrepWithContext(t *testing.T) {
+	p := newProject(t)
+	p.serve(nil)
+	var b strings.Builder
+	for i := 10; i < 200; i += 10 {
+		fmt.Fprintf(&b, "%s/src/some-where/file.go-%d-\treturn\nsrc/some-where/file.go-%d-\tcase x:\nsrc/some-where/file.go:%d:\tline\n--\n", p.root, i, i+1, i+2)
+	}
+	got := p.after("Grep", object{"pattern": "line", "output_mode": "content", "-B": 2}, object{"mode": "content", "numFiles": 0, "filenames": []string{}, "content": b.String(), "numLines": 76})
+	text, _ := got["content"].(string)
+	if !strings.HasPrefix(text, "cachebro: lines are grouped by path\nsrc/some-where/file.go\n10-\treturn\n11-\tcase x:\n12:\tline\n--\n20-") || strings.Contains(text, p.root) {
+		t.Errorf("%s", text)
+	}
+}
+
+// What the client puts into a file because it is long reaches the model as a preview,
+// with us as without: nothing is made of it, and nothing counted.
+func TestPersistedResultsSaveNothing(t *testing.T) {
+	p := newProject(t)
+	p.serve(nil)
+	long := strings.Repeat(searchResult(), 20)
+	if got := p.after("Grep", object{"pattern": "line", "output_mode": "content"}, object{"mode": "content", "numFiles": 0, "filenames": []string{}, "content": long}); got != nil {
+		t.Error("a result that the client persists was said in other words")
+	}
+	got := p.after("Grep", object{"pattern": "line", "output_mode": "content"}, object{"mode": "content", "numFiles": 0, "filenames": []string{}, "content": searchResult()})
+	text, _ := got["content"].(string)
+	b, _ := json.Marshal("<persisted-output>\nOutput too large (24KB). Full output saved to: /x\n\nPreview (first 2KB):\n" + text[:200] + "\n...\n</persisted-output>")
+	p.run(fmt.Sprintf(`{"session_id":"s1","cwd":"PROJ","hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Grep","tool_use_id":"t1","tool_input":{},"tool_response":%s}]}`, b))
+	if strings.Contains(p.methods(), wire.MSpend) {
+		t.Errorf("counted: %s", p.methods())
+	}
+	if p.after("Grep", object{"pattern": "line", "output_mode": "content"}, object{"mode": "content", "numFiles": 0, "filenames": []string{}, "content": searchResult()}) == nil {
+		t.Error("a preview was taken for a refusal")
+	}
+}
+
 // The client's own searches have their own shapes.
 func TestOwnSearchTools(t *testing.T) {
 	p := newProject(t)

@@ -304,7 +304,7 @@ func (s *contextSize) account(line []byte) {
 				switch {
 				case strings.TrimSpace(text) == clearedMark:
 					s.Fell = true
-				case strings.HasPrefix(text, "<persisted-output>"):
+				case strings.HasPrefix(text, preview):
 					s.Stored++
 				}
 				s.Chars += solid(text)
