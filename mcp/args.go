@@ -13,7 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// bind decodes a call's arguments into *into, a struct with json tags. Models
+// bind decodes a call's arguments into *into, a struct with the tags of with. Models
 // get details wrong, so "10" is taken for 10 and "true" for true; an unknown or
 // ill-typed argument is refused with the names that exist, because a silently
 // dropped `limit` would be a wrong answer.
@@ -36,18 +36,26 @@ func bind(req mcp.CallToolRequest, into any) error {
 	v := reflect.ValueOf(into).Elem()
 	var names []string
 	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		name, opt, _ := strings.Cut(f.Tag.Get("json"), ",")
-		names = append(names, name)
-		val, given := args[name]
-		if !given || bytes.Equal(bytes.TrimSpace(val), []byte("null")) {
-			if opt == "required" {
-				return badInput("argument "+name+" is missing", "")
+		f := fieldOf(v.Type().Field(i))
+		names = append(names, f.name)
+		val, given := args[f.name], f.name
+		if f.alias != "" {
+			names = append(names, f.alias)
+			if absent(val) {
+				val, given = args[f.alias], f.alias
 			}
+		}
+		if absent(val) && f.required {
+			return badInput("argument "+f.name+" is missing", "")
+		}
+		if absent(val) {
+			val = json.RawMessage(f.def)
+		}
+		if len(val) == 0 {
 			continue
 		}
 		if err := set(v.Field(i), val); err != nil {
-			return badInput(fmt.Sprintf("argument %s: %v", name, err), "")
+			return badInput(fmt.Sprintf("argument %s: %v", given, err), "")
 		}
 	}
 	for given := range args {
@@ -56,6 +64,12 @@ func bind(req mcp.CallToolRequest, into any) error {
 		}
 	}
 	return nil
+}
+
+// absent: not given, or given as null.
+func absent(val json.RawMessage) bool {
+	val = bytes.TrimSpace(val)
+	return len(val) == 0 || bytes.Equal(val, []byte("null"))
 }
 
 func set(f reflect.Value, val json.RawMessage) error {

@@ -8,16 +8,12 @@ import (
 
 var cacheClearTool = &tool{
 	name: "cache_clear", title: "Forget what was sent", profile: ProfileAll, idempotent: true,
-	desc:   "The next read of each file gives its full text. History is kept.",
-	schema: `{"type":"object","properties":{}}`,
-	run: func(_ context.Context, c *call) (*mcp.CallToolResult, error) {
-		if err := bind(c.req, &struct{}{}); err != nil {
-			return nil, err
-		}
+	desc: "The next read of each file gives its full text. History is kept.",
+	handler: with(func(_ context.Context, c *call, _ noArgs) (*mcp.CallToolResult, error) {
 		if c.conn == nil {
 			return textResult("nothing is remembered of this connection: every read gives the full text. History is kept"), nil
 		}
 		c.conn.clear()
 		return textResult("cleared: the next read of each file gives its full text. History is kept"), nil
-	},
+	}),
 }

@@ -12,16 +12,14 @@ import (
 
 var syncCheckTool = &tool{
 	name: "sync_check", title: "Stale documents", profile: ProfileAll, reads: true, idempotent: true,
-	desc:   "Documents that are behind their code. With ref (a path, or a node of cachebro.yml): with the diffs.",
-	schema: `{"type":"object","properties":{"ref":{"type":"string"}}}`,
-	run:    runSyncCheck,
+	desc:    "Documents that are behind their code. With ref (a path, or a node of cachebro.yml): with the diffs.",
+	handler: with(runSyncCheck),
 }
 
 var markSyncedTool = &tool{
 	name: "mark_synced", title: "Mark as in sync", profile: ProfileAll, idempotent: true,
-	desc:   "Marks the documents of ref as up to date: with the code as it is, or with the version that sync_check named.",
-	schema: `{"type":"object","properties":{"ref":{"type":"string"},"as_of":{"type":"integer"}},"required":["ref"]}`,
-	run:    runMarkSynced,
+	desc:    "Marks the documents of ref as up to date: with the code as it is, or with the version that sync_check named.",
+	handler: with(runMarkSynced),
 }
 
 // maxDiffLines is how much of the diffs one answer shows.
@@ -38,13 +36,12 @@ func (s *Server) docsRef(ref string, q *wire.DocsRequest) error {
 	return nil
 }
 
-func runSyncCheck(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-	var a struct {
-		Ref string `json:"ref"`
-	}
-	if err := bind(c.req, &a); err != nil {
-		return nil, err
-	}
+// syncCheckArgs are the arguments of sync_check.
+type syncCheckArgs struct {
+	Ref string `json:"ref"`
+}
+
+func runSyncCheck(ctx context.Context, c *call, a syncCheckArgs) (*mcp.CallToolResult, error) {
 	q := wire.DocsRequest{Do: "check", Diff: a.Ref != ""}
 	if a.Ref != "" {
 		if err := c.s.docsRef(a.Ref, &q); err != nil {
@@ -58,14 +55,13 @@ func runSyncCheck(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
 	return textResult(c.s.docsText(ans)), nil
 }
 
-func runMarkSynced(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-	var a struct {
-		Ref  string `json:"ref,required"`
-		AsOf int    `json:"as_of"`
-	}
-	if err := bind(c.req, &a); err != nil {
-		return nil, err
-	}
+// markSyncedArgs are the arguments of mark_synced.
+type markSyncedArgs struct {
+	Ref  string `json:"ref,required"`
+	AsOf int    `json:"as_of"`
+}
+
+func runMarkSynced(ctx context.Context, c *call, a markSyncedArgs) (*mcp.CallToolResult, error) {
 	if a.AsOf < 0 || strings.TrimSpace(a.Ref) == "" {
 		return nil, badInput("ref is empty or as_of negative", "sync_check names both")
 	}

@@ -12,24 +12,21 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
+// editFileArgs are the arguments of edit_file.
+type editFileArgs struct {
+	Path string `json:"path,required" list:"lean"`
+	Old  string `json:"old_string,required" list:"lean"`
+	New  string `json:"new_string,required" list:"lean"`
+	All  bool   `json:"replace_all"`
+	// Unkept is named by the refusal that needs it.
+	Unkept bool `json:"overwrite_unkept" list:"never"`
+}
+
 var editFileTool = &tool{
 	name: "edit_file", title: "Edit file", profile: ProfileDefault, destroys: true,
-	lean: &leanForm{"", `{"type":"object","properties":{"path":{"type":"string"},"old_string":{"type":"string"},"new_string":{"type":"string"}},"required":["path","old_string","new_string"]}`},
+	lean: new(""),
 	desc: "Replaces old_string, which must occur exactly once, or everywhere with replace_all.",
-	schema: `{"type":"object","properties":{"path":{"type":"string"},"old_string":{"type":"string"},"new_string":{"type":"string"},` +
-		`"replace_all":{"type":"boolean"}},"required":["path","old_string","new_string"]}`,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-		var a struct {
-			Path string `json:"path,required"`
-			Old  string `json:"old_string,required"`
-			New  string `json:"new_string,required"`
-			All  bool   `json:"replace_all"`
-			// Named where it is needed, not in the schema.
-			Unkept bool `json:"overwrite_unkept"`
-		}
-		if err := bind(c.req, &a); err != nil {
-			return nil, err
-		}
+	handler: with(func(ctx context.Context, c *call, a editFileArgs) (*mcp.CallToolResult, error) {
 		rel, err := c.s.resolve(a.Path)
 		if err != nil {
 			return nil, err
@@ -64,7 +61,7 @@ var editFileTool = &tool{
 			what = fmt.Sprintf("in %d places, the first at line %d", len(at), first)
 		}
 		return textResult(fmt.Sprintf("edited %s %s · %d -> %d lines%s", quote(rel), what, text.Lines(f.Content), text.Lines(after), note)), nil
-	},
+	}),
 }
 
 // find looks old up in content and returns it, and its replacement, as the file

@@ -9,31 +9,24 @@ import (
 	"cachebro/store/wire"
 )
 
+// getContextArgs are the arguments of get_context.
+type getContextArgs struct {
+	Ref       string `json:"ref,required" alias:"ref_id"`
+	Depth     int    `json:"depth" default:"2"`
+	MaxNodes  int    `json:"max_nodes" default:"20"`
+	MaxChunks int    `json:"max_chunks" default:"10"`
+	Force     bool   `json:"force"`
+}
+
 var getContextTool = &tool{
 	name: "get_context", title: "Context of a node", profile: ProfileAll, reads: true, idempotent: true,
 	desc: "What belongs to a file, a directory (dir/) or a group of cachebro.yml: summary, symbols, pieces of documents, newest versions, neighbours. A repeat gives cached:true or a diff. force: the whole bundle.",
-	schema: `{"type":"object","properties":{"ref":{"type":"string"},"depth":{"type":"integer","default":2},"max_nodes":{"type":"integer","default":20},` +
-		`"max_chunks":{"type":"integer","default":10},"force":{"type":"boolean"}},"required":["ref"]}`,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-		var a struct {
-			Ref       string `json:"ref"`
-			RefID     string `json:"ref_id"`
-			Depth     int    `json:"depth"`
-			MaxNodes  int    `json:"max_nodes"`
-			MaxChunks int    `json:"max_chunks"`
-			Force     bool   `json:"force"`
-		}
-		if err := bind(c.req, &a); err != nil {
-			return nil, err
-		}
+	handler: with(func(ctx context.Context, c *call, a getContextArgs) (*mcp.CallToolResult, error) {
 		if a.Ref == "" {
-			a.Ref = a.RefID
-		}
-		if a.Ref == "" {
-			return nil, badInput("argument ref is missing", "give a file, a directory or a group of cachebro.yml; get_graph lists them")
+			return nil, badInput("ref is empty", "give a file, a directory or a group of cachebro.yml; get_graph lists them")
 		}
 		return c.bundle(ctx, wire.ContextRequest{Ref: c.ref(a.Ref), Depth: a.Depth, MaxNodes: a.MaxNodes, MaxChunks: a.MaxChunks, Force: a.Force})
-	},
+	}),
 }
 
 // bundle asks the daemon, which knows what this reader was shown.

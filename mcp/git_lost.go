@@ -11,17 +11,15 @@ import (
 	"cachebro/store/wire"
 )
 
+// gitLostArgs are the arguments of git_lost.
+type gitLostArgs struct {
+	Limit int `json:"limit" default:"20"`
+}
+
 var gitLostTool = &tool{
 	name: "git_lost", title: "Lost commits", profile: ProfileAll, reads: true, idempotent: true,
-	desc:   "Commits, branches, stashes that nothing reaches any more, each with the command that brings it back.",
-	schema: `{"type":"object","properties":{"limit":{"type":"integer","default":20}}}`,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-		a := struct {
-			Limit int `json:"limit"`
-		}{Limit: 20}
-		if err := bind(c.req, &a); err != nil {
-			return nil, err
-		}
+	desc: "Commits, branches, stashes that nothing reaches any more, each with the command that brings it back.",
+	handler: with(func(ctx context.Context, c *call, a gitLostArgs) (*mcp.CallToolResult, error) {
 		var known wire.GitLost
 		if _, err := c.s.back.ask(ctx, wire.MGitLost, wire.Empty{}, nil, &known); err != nil {
 			return nil, err
@@ -42,5 +40,5 @@ var gitLostTool = &tool{
 			fmt.Fprintf(&b, "%s %s %s %s\n  %s\n", x.Commit[:12], x.Until.Local().Format("01-02 15:04"), quote(x.Name), quote(x.Subject), quote(x.Command))
 		}
 		return textResult(strings.TrimSuffix(b.String(), "\n")), nil
-	},
+	}),
 }

@@ -16,20 +16,17 @@ import (
 	"cachebro/store/wire"
 )
 
+// lsArgs are the arguments of ls.
+type lsArgs struct {
+	Path      string `json:"path" default:"."`
+	Recursive bool   `json:"recursive" default:"true"`
+	Offset    int    `json:"offset" doc:"first item, from 1"`
+}
+
 var lsTool = &tool{
 	name: "ls", title: "List directory", profile: ProfileAll, reads: true, idempotent: true,
 	desc: "Files below path, one a line; a recursive listing leaves out what git ignores. A repeat gives [unchanged] or what was added and removed.",
-	schema: `{"type":"object","properties":{"path":{"type":"string","default":"."},"recursive":{"type":"boolean","default":true},` +
-		`"offset":{"type":"integer","description":"first item, from 1"}}}`,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-		a := struct {
-			Path      string `json:"path"`
-			Recursive bool   `json:"recursive"`
-			Offset    int    `json:"offset"`
-		}{Path: ".", Recursive: true}
-		if err := bind(c.req, &a); err != nil {
-			return nil, err
-		}
+	handler: with(func(ctx context.Context, c *call, a lsArgs) (*mcp.CallToolResult, error) {
 		if a.Offset < 0 {
 			return nil, badInput("offset is negative", "items are counted from 1")
 		}
@@ -61,7 +58,7 @@ var lsTool = &tool{
 			return textResult(t), nil
 		}
 		return textResult(c.decideListing(ctx, rel, a.Recursive, body)), nil
-	},
+	}),
 }
 
 // decideListing lets the daemon compare the listing with what this reader was

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"cachebro/store/text"
@@ -14,24 +15,15 @@ import (
 var deltaMetricsTool = &tool{
 	name: "get_delta_metrics", title: "Tokens saved since last asked", profile: ProfileAll,
 	desc:   "What was saved since the last call.",
-	schema: `{"type":"object","properties":{}}`,
-	output: metricsSchema,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-		if err := bind(c.req, &struct{}{}); err != nil {
-			return nil, err
-		}
+	output: reflect.TypeFor[wire.Metrics](),
+	handler: with(func(ctx context.Context, c *call, _ noArgs) (*mcp.CallToolResult, error) {
 		m, err := c.s.metrics(ctx, wire.MetricsQuery{Delta: true})
 		if err != nil {
 			return nil, err
 		}
 		return mcp.NewToolResultStructured(m, metricsText(m)), nil
-	},
+	}),
 }
-
-const metricsSchema = `{"type":"object","properties":{"session":{"type":"string"},"tools":{"type":"array","items":{"type":"object"}},"calls":{"type":"integer"},` +
-	`"full_tokens":{"type":"integer"},"sent_tokens":{"type":"integer"},"overhead_tokens":{"type":"integer"},"saved_tokens":{"type":"integer"},` +
-	`"percent":{"type":"number"},"unchanged_answers":{"type":"integer"},"diff_answers":{"type":"integer"},"contexts":{"type":"integer"}},` +
-	`"required":["calls","full_tokens","sent_tokens","saved_tokens","percent"]}`
 
 func (s *Server) metrics(ctx context.Context, q wire.MetricsQuery) (wire.Metrics, error) {
 	var m wire.Metrics

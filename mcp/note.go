@@ -12,21 +12,18 @@ import (
 
 var noteTool = &tool{
 	name: "note", title: "Note", profile: ProfileAll, idempotent: true,
-	desc: "Keep a note (kind: decision, warning, todo, …) for later sessions; without text: list them. search kind=note finds them.",
-	schema: `{"type":"object","properties":{"text":{"type":"string"},"kind":{"type":"string"},` +
-		`"path":{"type":"string","description":"what it is about"}}}`,
-	run: runNote,
+	desc:    "Keep a note (kind: decision, warning, todo, …) for later sessions; without text: list them. search kind=note finds them.",
+	handler: with(runNote),
 }
 
-func runNote(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-	var a struct {
-		Text string `json:"text"`
-		Kind string `json:"kind"`
-		Path string `json:"path"`
-	}
-	if err := bind(c.req, &a); err != nil {
-		return nil, err
-	}
+// noteArgs are the arguments of note.
+type noteArgs struct {
+	Text string `json:"text"`
+	Kind string `json:"kind"`
+	Path string `json:"path" doc:"what it is about"`
+}
+
+func runNote(ctx context.Context, c *call, a noteArgs) (*mcp.CallToolResult, error) {
 	q := wire.NotesRequest{Do: "add", Text: a.Text, Kind: a.Kind, Reader: c.reader}
 	if q.Reader.Session == "" {
 		q.Reader.Session = c.s.session(c.conn)

@@ -14,20 +14,17 @@ import (
 	"cachebro/store/wire/when"
 )
 
+// restoreArgs are the arguments of restore.
+type restoreArgs struct {
+	At     string   `json:"at,required"`
+	Paths  []string `json:"paths"`
+	DryRun *bool    `json:"dry_run"`
+}
+
 var restoreTool = &tool{
 	name: "restore", title: "Restore", profile: ProfileAll, destroys: true,
 	desc: "Makes files (default: the whole tree) what they were at a moment (10m, 12:40, #N of the log), whoever changed them since. Several files: a preview, unless dry_run=false.",
-	schema: `{"type":"object","properties":{"at":{"type":"string"},"paths":{"type":"array","items":{"type":"string"}},` +
-		`"dry_run":{"type":"boolean"}},"required":["at"]}`,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-		var a struct {
-			At     string   `json:"at,required"`
-			Paths  []string `json:"paths"`
-			DryRun *bool    `json:"dry_run"`
-		}
-		if err := bind(c.req, &a); err != nil {
-			return nil, err
-		}
+	handler: with(func(ctx context.Context, c *call, a restoreArgs) (*mcp.CallToolResult, error) {
 		at, err := moment(a.At, time.Now())
 		if err != nil {
 			return nil, err
@@ -40,7 +37,7 @@ var restoreTool = &tool{
 			return nil, err
 		}
 		return c.planned(ctx, req, a.DryRun, "restored")
-	},
+	}),
 }
 
 // moment reads a time, an age or a version (see version).

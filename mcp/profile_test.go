@@ -51,7 +51,7 @@ func TestSchemaRules(t *testing.T) {
 			Properties map[string]json.RawMessage
 			Required   []string
 		}
-		if err := json.Unmarshal([]byte(tl.schema), &schema); err != nil || schema.Type != "object" {
+		if err := json.Unmarshal(schemaOf(tl.handler.args, false), &schema); err != nil || schema.Type != "object" {
 			t.Errorf("%s: schema: %v", tl.name, err)
 		}
 		// A client replaces the results of tools that have this parameter.
@@ -62,8 +62,8 @@ func TestSchemaRules(t *testing.T) {
 			t.Errorf("%s: title or description", tl.name)
 		}
 		structured := tl.name == "cache_status" || tl.name == "get_delta_metrics"
-		if (tl.output != "") != structured {
-			t.Errorf("%s: outputSchema %v", tl.name, tl.output != "")
+		if (tl.output != nil) != structured {
+			t.Errorf("%s: outputSchema %v", tl.name, tl.output != nil)
 		}
 		if tl.reads && tl.destroys {
 			t.Errorf("%s both only reads and destroys", tl.name)

@@ -16,25 +16,22 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
+// readFileArgs are the arguments of read_file.
+type readFileArgs struct {
+	Path       string `json:"path,required" list:"lean"`
+	Offset     int    `json:"offset" list:"lean"`
+	Limit      int    `json:"limit" list:"lean"`
+	Force      bool   `json:"force"`
+	DiffOffset int    `json:"diff_offset" list:"lean"`
+	Symbol     string `json:"symbol"`
+	Outline    bool   `json:"outline"`
+	At         string `json:"at"`
+}
+
 var readFileTool = &tool{
-	name: "read_file", title: "Read file", profile: ProfileDefault, reads: true, idempotent: true, lean: leanRead,
+	name: "read_file", title: "Read file", profile: ProfileDefault, reads: true, idempotent: true, lean: &leanRead,
 	desc: "File text (limit lines from line offset). A re-read gives a diff or [unchanged]; asking once more, or force, gives the text. diff_offset: rest of a cut diff. at: as it was (10m, 12:40, #N, @N).",
-	schema: `{"type":"object","properties":{"path":{"type":"string"},"offset":{"type":"integer"},` +
-		`"limit":{"type":"integer"},"force":{"type":"boolean"},"diff_offset":{"type":"integer"},"symbol":{"type":"string"},"outline":{"type":"boolean"},"at":{"type":"string"}},"required":["path"]}`,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-		var a struct {
-			Path       string `json:"path,required"`
-			Offset     int    `json:"offset"`
-			Limit      int    `json:"limit"`
-			Force      bool   `json:"force"`
-			DiffOffset int    `json:"diff_offset"`
-			Symbol     string `json:"symbol"`
-			Outline    bool   `json:"outline"`
-			At         string `json:"at"`
-		}
-		if err := bind(c.req, &a); err != nil {
-			return nil, err
-		}
+	handler: with(func(ctx context.Context, c *call, a readFileArgs) (*mcp.CallToolResult, error) {
 		switch {
 		case a.Offset < 0:
 			return nil, badInput("offset is negative", "lines are counted from 1")
@@ -70,16 +67,12 @@ var readFileTool = &tool{
 			t.notes = append(t.notes, note)
 		}
 		return t.result(), nil
-	},
+	}),
 }
 
-// leanRead is the least that a client can read a file with. force can be done
+// leanRead says the least that a client can read a file with. force can be done
 // without, as who asks twice gets the text.
-var leanRead = &leanForm{
-	desc: "File text (limit lines from line offset). A re-read gives a diff or [unchanged]; asking once more gives the text.",
-	schema: `{"type":"object","properties":{"path":{"type":"string"},"offset":{"type":"integer"},"limit":{"type":"integer"},` +
-		`"diff_offset":{"type":"integer"}},"required":["path"]}`,
-}
+var leanRead = "File text (limit lines from line offset). A re-read gives a diff or [unchanged]; asking once more gives the text."
 
 // readArgs is one read of one file, checked.
 type readArgs struct {

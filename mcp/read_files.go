@@ -13,17 +13,15 @@ import (
 // maxPaths bounds one call; more than that never fits a result anyway.
 const maxPaths = 200
 
+// readFilesArgs are the arguments of read_files.
+type readFilesArgs struct {
+	Paths []string `json:"paths,required"`
+}
+
 var readFilesTool = &tool{
 	name: "read_files", title: "Read files", profile: ProfileDefault, reads: true, idempotent: true,
-	desc:   "read_file for several paths.",
-	schema: `{"type":"object","properties":{"paths":{"type":"array","items":{"type":"string"}}},"required":["paths"]}`,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-		var a struct {
-			Paths []string `json:"paths,required"`
-		}
-		if err := bind(c.req, &a); err != nil {
-			return nil, err
-		}
+	desc: "read_file for several paths.",
+	handler: with(func(ctx context.Context, c *call, a readFilesArgs) (*mcp.CallToolResult, error) {
 		switch {
 		case len(a.Paths) == 0:
 			return nil, badInput("paths is empty", "give at least one path")
@@ -59,7 +57,7 @@ var readFilesTool = &tool{
 		res := textResult(out.String())
 		res.IsError = failed == len(a.Paths)
 		return res, nil
-	},
+	}),
 }
 
 func (c *call) block(ctx context.Context, p string) (string, error) {

@@ -8,7 +8,8 @@ import (
 
 var redoTool = &tool{
 	name: "redo", title: "Redo", profile: ProfileAll, destroys: true,
-	desc:   "Takes back the last undo; same arguments as undo.",
-	schema: undoTool.schema,
-	run:    func(ctx context.Context, c *call) (*mcp.CallToolResult, error) { return c.takeBack(ctx, "redo") },
+	desc: "Takes back the last undo; same arguments as undo.",
+	handler: with(func(ctx context.Context, c *call, a undoArgs) (*mcp.CallToolResult, error) {
+		return c.takeBack(ctx, "redo", a)
+	}),
 }

@@ -12,20 +12,17 @@ import (
 	"cachebro/store/wire"
 )
 
+// revertFileArgs are the arguments of revert_file.
+type revertFileArgs struct {
+	Path    string `json:"path,required"`
+	Steps   int    `json:"steps_back"`
+	Version string `json:"version"`
+}
+
 var revertFileTool = &tool{
 	name: "revert_file", title: "Revert file", profile: ProfileSafety, destroys: true,
 	desc: "Restores one file, also a deleted one: steps_back versions (default 1), or version from search_history.",
-	schema: `{"type":"object","properties":{"path":{"type":"string"},"steps_back":{"type":"integer"},` +
-		`"version":{"type":"string"}},"required":["path"]}`,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-		var a struct {
-			Path    string `json:"path,required"`
-			Steps   int    `json:"steps_back"`
-			Version string `json:"version"`
-		}
-		if err := bind(c.req, &a); err != nil {
-			return nil, err
-		}
+	handler: with(func(ctx context.Context, c *call, a revertFileArgs) (*mcp.CallToolResult, error) {
 		rel, err := c.s.resolve(a.Path)
 		if err != nil {
 			return nil, err
@@ -66,7 +63,7 @@ var revertFileTool = &tool{
 			return nil, err
 		}
 		return planResult(cut, "reverted", p, done, out, ""), nil
-	},
+	}),
 }
 
 // version reads "#812" (a number of the log), "@3" or "3" (the file's third

@@ -12,21 +12,31 @@ import (
 	"cachebro/store/wire"
 )
 
-const searchSchema = `{"type":"object","properties":{"pattern":{"type":"string"},"path":{"type":"string"},"include":{"type":"string"},` +
-	`"exclude":{"type":"string"},"case_sensitive":{"type":"boolean"},"regex":{"type":"boolean"},"kind":{"type":"string"},"limit":{"type":"integer"},` +
-	`"compact":{"type":"boolean"},"mode":{"type":"string"}},"required":["pattern"]}`
+// searchArgs are the arguments of search and grep.
+type searchArgs struct {
+	Pattern string   `json:"pattern,required" list:"lean"`
+	Path    string   `json:"path" list:"lean"`
+	Include patterns `json:"include"`
+	Exclude patterns `json:"exclude"`
+	Case    bool     `json:"case_sensitive"`
+	Regex   bool     `json:"regex" list:"lean"`
+	Kind    string   `json:"kind"`
+	Limit   int      `json:"limit" unlisted:"20"`
+	Compact bool     `json:"compact"`
+	Mode    string   `json:"mode" list:"lean"`
+}
 
 var searchTool = &tool{
 	name: "search", title: "Search", profile: ProfileSafety, reads: true, idempotent: true,
-	lean:   &leanForm{"mode: ranked|symbols|files|history", `{"type":"object","properties":{"pattern":{"type":"string"},"path":{"type":"string"},"regex":{"type":"boolean"},"mode":{"type":"string"}},"required":["pattern"]}`},
-	desc:   "Find lines. mode: ranked|symbols|body|files|history",
-	schema: searchSchema, run: runSearch,
+	lean:    new("mode: ranked|symbols|files|history"),
+	desc:    "Find lines. mode: ranked|symbols|body|files|history",
+	handler: with(runSearch),
 }
 
 // grepTool is search under the name that models try first.
 var grepTool = &tool{
 	name: "grep", title: "Search", profile: ProfileAll, reads: true, idempotent: true,
-	desc: "The same as search.", schema: searchSchema, run: runSearch,
+	desc: "The same as search.", handler: with(runSearch),
 }
 
 const maxSearch = 1000
@@ -38,22 +48,7 @@ var searchModes = map[string]string{
 	"symbols": wire.SearchSymbols, "files": wire.SearchFiles, "history": wire.SearchHistory,
 }
 
-func runSearch(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-	a := struct {
-		Pattern string   `json:"pattern,required"`
-		Path    string   `json:"path"`
-		Include []string `json:"include"`
-		Exclude []string `json:"exclude"`
-		Case    bool     `json:"case_sensitive"`
-		Regex   bool     `json:"regex"`
-		Kind    string   `json:"kind"`
-		Limit   int      `json:"limit"`
-		Compact bool     `json:"compact"`
-		Mode    string   `json:"mode"`
-	}{Limit: 20}
-	if err := bind(c.req, &a); err != nil {
-		return nil, err
-	}
+func runSearch(ctx context.Context, c *call, a searchArgs) (*mcp.CallToolResult, error) {
 	mode, ok := searchModes[a.Mode]
 	switch {
 	case !ok:

@@ -13,20 +13,17 @@ import (
 	"cachebro/store/wire"
 )
 
+// searchHistoryArgs are the arguments of search_history.
+type searchHistoryArgs struct {
+	Limit  int    `json:"limit" unlisted:"50"`
+	Filter string `json:"path_filter"`
+	Type   string `json:"type"`
+}
+
 var searchHistoryTool = &tool{
 	name: "search_history", title: "Search history", profile: ProfileSafety, reads: true, idempotent: true,
 	desc: "Who changed what, by any process; oldest first. path_filter: file, directory or glob. type: create, write, delete, rename, mode, link, read.",
-	schema: `{"type":"object","properties":{"limit":{"type":"integer"},"path_filter":{"type":"string"},` +
-		`"type":{"type":"string"}}}`,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-		a := struct {
-			Limit  int    `json:"limit"`
-			Filter string `json:"path_filter"`
-			Type   string `json:"type"`
-		}{Limit: 50}
-		if err := bind(c.req, &a); err != nil {
-			return nil, err
-		}
+	handler: with(func(ctx context.Context, c *call, a searchHistoryArgs) (*mcp.CallToolResult, error) {
 		if a.Limit < 1 || a.Limit > maxHistory {
 			return nil, badInput(fmt.Sprintf("limit %d is out of range", a.Limit), fmt.Sprintf("give 1 to %d", maxHistory))
 		}
@@ -44,7 +41,7 @@ var searchHistoryTool = &tool{
 			return nil, err
 		}
 		return textResult(c.s.historyText(vs, gaps, a.Filter)), nil
-	},
+	}),
 }
 
 const maxHistory = 1000

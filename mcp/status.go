@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"cachebro/store/text"
@@ -14,47 +15,37 @@ import (
 var cacheStatusTool = &tool{
 	name: "cache_status", title: "Cache status", profile: ProfileAll, reads: true, idempotent: true,
 	desc:   "Mount, capture, store and tokens saved.",
-	schema: `{"type":"object","properties":{}}`,
-	output: statusSchema,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-		if err := bind(c.req, &struct{}{}); err != nil {
-			return nil, err
-		}
+	output: reflect.TypeFor[statusFacts](),
+	handler: with(func(ctx context.Context, c *call, _ noArgs) (*mcp.CallToolResult, error) {
 		st, err := c.s.status(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return mcp.NewToolResultStructured(st, st.String()), nil
-	},
+	}),
 }
 
 // statusFacts is what cache_status and cachebro://status tell, as fields and as
 // text alike.
 type statusFacts struct {
 	Version       string  `json:"version"`
-	Root          string  `json:"root"`
-	Mounted       bool    `json:"mounted"`
+	Root          string  `json:"root,required"`
+	Mounted       bool    `json:"mounted,required"`
 	Mountpoint    string  `json:"mountpoint"`
-	Capture       string  `json:"capture"`
+	Capture       string  `json:"capture,required"`
 	CaptureReason string  `json:"capture_reason"`
 	Baseline      string  `json:"baseline"`
 	BaselineFiles int     `json:"baseline_files"`
 	BaselineTotal int     `json:"baseline_total"`
-	Files         uint64  `json:"files_tracked"`
+	Files         uint64  `json:"files_tracked,required"`
 	Versions      uint64  `json:"versions"`
 	DiskBytes     int64   `json:"disk_bytes"`
 	Healthy       bool    `json:"store_healthy"`
 	StoreReason   string  `json:"store_reason"`
 	Gaps          int64   `json:"gaps"`
-	Saved         int64   `json:"tokens_saved"`
-	Percent       float64 `json:"percent"`
+	Saved         int64   `json:"tokens_saved,required"`
+	Percent       float64 `json:"percent,required"`
 }
-
-const statusSchema = `{"type":"object","properties":{"version":{"type":"string"},"root":{"type":"string"},"mounted":{"type":"boolean"},` +
-	`"mountpoint":{"type":"string"},"capture":{"type":"string"},"capture_reason":{"type":"string"},"baseline":{"type":"string"},` +
-	`"baseline_files":{"type":"integer"},"baseline_total":{"type":"integer"},"files_tracked":{"type":"integer"},"versions":{"type":"integer"},` +
-	`"disk_bytes":{"type":"integer"},"store_healthy":{"type":"boolean"},"store_reason":{"type":"string"},"gaps":{"type":"integer"},` +
-	`"tokens_saved":{"type":"integer"},"percent":{"type":"number"}},"required":["root","mounted","capture","files_tracked","tokens_saved","percent"]}`
 
 func (s *Server) status(ctx context.Context) (statusFacts, error) {
 	var st wire.Status

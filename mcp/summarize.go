@@ -13,12 +13,8 @@ import (
 
 var summarizeTool = &tool{
 	name: "summarize_session", title: "Session summary", profile: ProfileAll, reads: true, idempotent: true,
-	desc:   "Branch, files modified and read, what others changed, tokens saved.",
-	schema: `{"type":"object","properties":{}}`,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-		if err := bind(c.req, &struct{}{}); err != nil {
-			return nil, err
-		}
+	desc: "Branch, files modified and read, what others changed, tokens saved.",
+	handler: with(func(ctx context.Context, c *call, _ noArgs) (*mcp.CallToolResult, error) {
 		session := c.s.session(c.conn)
 		q := wire.SessionQuery{Session: session}
 		var r wire.Recovery
@@ -39,7 +35,7 @@ var summarizeTool = &tool{
 			}
 		}
 		return textResult(c.s.summary(r)), nil
-	},
+	}),
 }
 
 func (s *Server) summary(r wire.Recovery) string {

@@ -2,8 +2,8 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"syscall"
 
@@ -19,18 +19,16 @@ type tool struct {
 	name    string
 	title   string
 	desc    string
-	schema  string // JSON Schema of the arguments
-	output  string // of structuredContent; status and metrics only
-	profile string // the smallest that has it
-	// lean takes the place of desc and schema outside of the profile all: what an
-	// agent cannot guess. What is not named there is understood all the same.
-	lean *leanForm
+	output  reflect.Type // of structuredContent; status and metrics only
+	profile string       // the smallest that has it
+	// lean takes the place of desc outside of the profile all, where only the arguments
+	// tagged lean are listed: what an agent cannot guess. The others are understood all
+	// the same.
+	lean *string
 	// Hints, all three stated: the protocol's defaults are the other way round.
 	reads, destroys, idempotent bool
-	run                         func(context.Context, *call) (*mcp.CallToolResult, error)
+	handler                     handler
 }
-
-type leanForm struct{ desc, schema string }
 
 // call is one tools/call.
 type call struct {
@@ -64,14 +62,14 @@ func (t *tool) in(profile string) bool {
 }
 
 func (t *tool) describe(profile string) mcp.Tool {
-	desc, schema := t.desc, t.schema
-	if t.lean != nil && profile != ProfileAll {
-		desc, schema = t.lean.desc, t.lean.schema
+	desc, lean := t.desc, t.lean != nil && profile != ProfileAll
+	if lean {
+		desc = *t.lean
 	}
-	m := mcp.NewToolWithRawSchema(t.name, desc, json.RawMessage(schema))
+	m := mcp.NewToolWithRawSchema(t.name, desc, schemaOf(t.handler.args, lean))
 	m.Title = t.title
-	if t.output != "" {
-		m.RawOutputSchema = json.RawMessage(t.output)
+	if t.output != nil {
+		m.RawOutputSchema = schemaOf(t.output, false)
 	}
 	m.Annotations = mcp.ToolAnnotation{
 		ReadOnlyHint: mcp.ToBoolPtr(t.reads), DestructiveHint: mcp.ToBoolPtr(t.destroys), IdempotentHint: mcp.ToBoolPtr(t.idempotent),
@@ -84,7 +82,7 @@ func (t *tool) describe(profile string) mcp.Tool {
 func (s *Server) handler(t *tool) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := &call{s: s, req: req, reader: s.reader(ctx, req.Params.Meta), conn: s.conn(ctx), tool: t}
-		res, err := t.run(ctx, c)
+		res, err := t.handler.run(ctx, c)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

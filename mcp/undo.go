@@ -15,28 +15,26 @@ import (
 
 var undoTool = &tool{
 	name: "undo", title: "Undo", profile: ProfileSafety, destroys: true,
-	lean: &leanForm{"Last action of any program, or prompt (id, last), since (10m). Several files: dry_run=false",
-		`{"type":"object","properties":{"prompt":{"type":"string"},"since":{"type":"string"},"dry_run":{"type":"boolean"}}}`},
+	lean: new("Last action of any program, or prompt (id, last), since (10m). Several files: dry_run=false"),
 	desc: "Takes back the last action, or those of a session, prompt (id or last), tool_call, or since (10m, a time). Files that others changed later stay. Several files: a preview, unless dry_run=false.",
-	schema: `{"type":"object","properties":{"last":{"type":"boolean"},"session":{"type":"string"},"prompt":{"type":"string"},"tool_call":{"type":"string"},` +
-		`"since":{"type":"string"},"paths":{"type":"array","items":{"type":"string"}},"dry_run":{"type":"boolean"}}}`,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) { return c.takeBack(ctx, "undo") },
+	handler: with(func(ctx context.Context, c *call, a undoArgs) (*mcp.CallToolResult, error) {
+		return c.takeBack(ctx, "undo", a)
+	}),
+}
+
+// undoArgs are the arguments of undo and redo.
+type undoArgs struct {
+	Last     bool     `json:"last"`
+	Session  string   `json:"session"`
+	Prompt   string   `json:"prompt" list:"lean"`
+	ToolCall string   `json:"tool_call"`
+	Since    string   `json:"since" list:"lean"`
+	Paths    []string `json:"paths"`
+	DryRun   *bool    `json:"dry_run" list:"lean"`
 }
 
 // takeBack is undo and redo.
-func (c *call) takeBack(ctx context.Context, kind string) (*mcp.CallToolResult, error) {
-	var a struct {
-		Last     bool     `json:"last"`
-		Session  string   `json:"session"`
-		Prompt   string   `json:"prompt"`
-		ToolCall string   `json:"tool_call"`
-		Since    string   `json:"since"`
-		Paths    []string `json:"paths"`
-		DryRun   *bool    `json:"dry_run"`
-	}
-	if err := bind(c.req, &a); err != nil {
-		return nil, err
-	}
+func (c *call) takeBack(ctx context.Context, kind string, a undoArgs) (*mcp.CallToolResult, error) {
 	req := wire.PlanRequest{Kind: kind, Last: a.Last, Session: a.Session, Prompt: a.Prompt, ToolCall: a.ToolCall}
 	if a.Since != "" {
 		var err error

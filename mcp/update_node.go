@@ -12,27 +12,20 @@ import (
 	"cachebro/store/knowledge/manifest"
 )
 
+// updateNodeArgs are the arguments of update_node.
+type updateNodeArgs struct {
+	Ref     string   `json:"ref,required" alias:"ref_id"`
+	Summary string   `json:"summary"`
+	Source  []string `json:"source"`
+}
+
 var updateNodeTool = &tool{
 	name: "update_node", title: "Describe a node", profile: ProfileAll, idempotent: true,
 	desc: "Sets summary or source (paths) of a node in cachebro.yml; comments and order stay. ref: a group there, a file or a directory; with source, a new group.",
-	schema: `{"type":"object","properties":{"ref":{"type":"string"},"summary":{"type":"string"},` +
-		`"source":{"type":"array","items":{"type":"string"}}},"required":["ref"]}`,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-		var a struct {
-			Ref     string   `json:"ref"`
-			RefID   string   `json:"ref_id"`
-			Summary string   `json:"summary"`
-			Source  []string `json:"source"`
-		}
-		if err := bind(c.req, &a); err != nil {
-			return nil, err
-		}
-		if a.Ref == "" {
-			a.Ref = a.RefID
-		}
+	handler: with(func(ctx context.Context, c *call, a updateNodeArgs) (*mcp.CallToolResult, error) {
 		switch {
 		case a.Ref == "":
-			return nil, badInput("argument ref is missing", "")
+			return nil, badInput("ref is empty", "give a group of "+manifest.Name+", a file or a directory")
 		case a.Summary == "" && len(a.Source) == 0:
 			return nil, badInput("nothing to set", "give summary, source or both")
 		}
@@ -58,7 +51,7 @@ var updateNodeTool = &tool{
 			return nil, err
 		}
 		return textResult(fmt.Sprintf("updated %s in %s%s", quote(ref), manifest.Name, note)), nil
-	},
+	}),
 }
 
 // nodeName is the name under which a node stands, or will stand, in the file: a

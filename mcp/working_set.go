@@ -16,18 +16,14 @@ import (
 
 var workingSetTool = &tool{
 	name: "get_working_set", title: "Working set", profile: ProfileDefault, reads: true, idempotent: true,
-	desc:   "Files touched in this session, by whom and when.",
-	schema: `{"type":"object","properties":{}}`,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-		if err := bind(c.req, &struct{}{}); err != nil {
-			return nil, err
-		}
+	desc: "Files touched in this session, by whom and when.",
+	handler: with(func(ctx context.Context, c *call, _ noArgs) (*mcp.CallToolResult, error) {
 		ws, err := c.s.workingSet(ctx, c.conn)
 		if err != nil {
 			return nil, err
 		}
 		return textResult(c.s.workingSetText(ws)), nil
-	},
+	}),
 }
 
 // session names whose work "this session" is, for what is shown and for the

@@ -13,21 +13,18 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
+// writeFileArgs are the arguments of write_file.
+type writeFileArgs struct {
+	Path    string `json:"path,required"`
+	Content string `json:"content,required"`
+	Expect  string `json:"expected_hash"`
+	Unkept  bool   `json:"overwrite_unkept" list:"never"` // named by the refusal that needs it
+}
+
 var writeFileTool = &tool{
 	name: "write_file", title: "Write file", profile: ProfileAll, destroys: true, idempotent: true,
 	desc: "Replaces the whole file with content. expected_hash: fail unless the file has this SHA-256 now (at least 8 hex digits), or \"absent\".",
-	schema: `{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"},` +
-		`"expected_hash":{"type":"string"}},"required":["path","content"]}`,
-	run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
-		var a struct {
-			Path    string `json:"path,required"`
-			Content string `json:"content,required"`
-			Expect  string `json:"expected_hash"`
-			Unkept  bool   `json:"overwrite_unkept"` // named where it is needed, not in the schema
-		}
-		if err := bind(c.req, &a); err != nil {
-			return nil, err
-		}
+	handler: with(func(ctx context.Context, c *call, a writeFileArgs) (*mcp.CallToolResult, error) {
 		rel, err := c.s.resolve(a.Path)
 		if err != nil {
 			return nil, err
@@ -57,7 +54,7 @@ var writeFileTool = &tool{
 			what = "replaced " + text.Count(text.Lines(f.Content), "line") + " in"
 		}
 		return textResult(fmt.Sprintf("%s %s · %s, %d bytes · hash %s%s", what, quote(rel), text.Count(text.Lines(after), "line"), len(after), hash(after)[:12], note)), nil
-	},
+	}),
 }
 
 // expect checks expected_hash against the file. Between this and the rename

@@ -277,12 +277,12 @@ type MetricsQuery struct {
 type Metrics struct {
 	Session  string       `json:"session,omitempty"`
 	Tools    []ToolMetric `json:"tools"`
-	Calls    int          `json:"calls"`
-	Full     int64        `json:"full_tokens"`     // without cachebro
-	Sent     int64        `json:"sent_tokens"`     // delivered, labels included
-	Overhead int64        `json:"overhead_tokens"` // injected context and schema
-	Saved    int64        `json:"saved_tokens"`    // Full - Sent - Overhead
-	Percent  float64      `json:"percent"`         // Saved / Full * 100
+	Calls    int          `json:"calls,required"`
+	Full     int64        `json:"full_tokens,required"`  // without cachebro
+	Sent     int64        `json:"sent_tokens,required"`  // delivered, labels included
+	Overhead int64        `json:"overhead_tokens"`       // injected context and schema
+	Saved    int64        `json:"saved_tokens,required"` // Full - Sent - Overhead
+	Percent  float64      `json:"percent,required"`      // Saved / Full * 100
 	Cached   int          `json:"unchanged_answers"`
 	Diffs    int          `json:"diff_answers"`
 	Contexts int          `json:"contexts"` // epochs that paid for the schema

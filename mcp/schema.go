@@ -1,0 +1,131 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// handler is a tool's function and the type of the arguments that it takes.
+type handler struct {
+	args reflect.Type
+	run  func(context.Context, *call) (*mcp.CallToolResult, error)
+}
+
+// noArgs are the arguments of a tool that takes none.
+type noArgs struct{}
+
+// with makes a handler of a function whose arguments are a struct. The struct is the
+// only place that names them: its tags say what bind accepts and what the schema
+// lists.
+//
+//	json:"path,required"  the argument's name; required: a call without it is refused
+//	default:"20"          the value of a call that does not give it, listed in the schema
+//	unlisted:"20"         the same, not listed
+//	doc:"…"               its description in the schema
+//	alias:"ref_id"        another name that is understood and not listed
+//	list:"lean"           listed in every profile; without it only where the tool has no lean form
+//	list:"never"          understood, but named only where it is needed
+func with[A any](run func(context.Context, *call, A) (*mcp.CallToolResult, error)) handler {
+	return handler{args: reflect.TypeFor[A](), run: func(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+		var a A
+		if err := bind(c.req, &a); err != nil {
+			return nil, err
+		}
+		return run(ctx, c, a)
+	}}
+}
+
+// patterns is a list that the schema offers as one string, the usual case. A list is
+// understood as well.
+type patterns []string
+
+// field is what the tags of a struct's field say.
+type field struct {
+	name, alias string
+	required    bool
+	def         string // as JSON
+	listDef     bool   // in the schema
+	doc, listed string
+	typ         reflect.Type
+}
+
+func fieldOf(f reflect.StructField) field {
+	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	def, listDef := f.Tag.Lookup("default")
+	if !listDef {
+		def = f.Tag.Get("unlisted")
+	}
+	if def != "" && f.Type.Kind() == reflect.String {
+		def = quoted(def)
+	}
+	return field{name: name, alias: f.Tag.Get("alias"), required: options == "required",
+		def: def, listDef: listDef, doc: f.Tag.Get("doc"), listed: f.Tag.Get("list"), typ: f.Type}
+}
+
+// schemaOf is the JSON Schema of a struct, with the fields in their order; lean
+// leaves out what is not tagged so.
+func schemaOf(t reflect.Type, lean bool) json.RawMessage {
+	var properties, required []string
+	for i := range t.NumField() {
+		f := fieldOf(t.Field(i))
+		if f.listed == "never" || lean && f.listed != "lean" {
+			continue
+		}
+		properties = append(properties, quoted(f.name)+":{"+f.schema()+"}")
+		if f.required {
+			required = append(required, quoted(f.name))
+		}
+	}
+	s := `{"type":"object","properties":{` + strings.Join(properties, ",") + "}"
+	if len(required) > 0 {
+		s += `,"required":[` + strings.Join(required, ",") + "]"
+	}
+	return json.RawMessage(s + "}")
+}
+
+func (f field) schema() string {
+	s := typeSchema(f.typ)
+	if f.listDef {
+		s += `,"default":` + f.def
+	}
+	if f.doc != "" {
+		s += `,"description":` + quoted(f.doc)
+	}
+	return s
+}
+
+func typeSchema(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return typeSchema(t.Elem())
+	case reflect.String:
+		return `"type":"string"`
+	case reflect.Bool:
+		return `"type":"boolean"`
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return `"type":"integer"`
+	case reflect.Float64:
+		return `"type":"number"`
+	case reflect.Struct:
+		return `"type":"object"`
+	case reflect.Slice:
+		if t == reflect.TypeFor[patterns]() {
+			return `"type":"string"`
+		}
+		return `"type":"array","items":{` + typeSchema(t.Elem()) + "}"
+	}
+	panic(fmt.Sprintf("no schema for %s", t))
+}
+
+func quoted(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string can always be encoded
+	}
+	return string(b)
+}
