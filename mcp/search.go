@@ -102,11 +102,11 @@ func (s *Server) searchText(q wire.SearchQuery, a wire.SearchAnswer, compact boo
 		}
 		return b.String()
 	}
-	if q.Mode == wire.SearchText && a.How != wire.SearchExact && a.How != wire.SearchID {
+	if by := q.NearestBy(a); by != "" {
 		if len(a.Suggest) > 0 {
 			fmt.Fprintf(&b, "[did you mean %s?]\n", clean(strings.Join(a.Suggest, ", ")))
 		}
-		fmt.Fprintf(&b, "[no line has this text; nearest by %s]\n", map[string]string{wire.SearchRanked: "meaning", wire.SearchFiles: "file name"}[a.How])
+		fmt.Fprintf(&b, "[no line has this text; nearest by %s]\n", by)
 	}
 	used, shown := 0, 0
 	for _, h := range a.Hits {

@@ -142,3 +142,12 @@ type IndexProgress struct {
 	Indexed int  `json:"indexed"`
 	Of      int  `json:"of"` // files to index; 0: none are being indexed
 }
+
+// NearestBy says by what the hits of an answer are near to a text that no line has:
+// "meaning" or "file name"; "" where they are what was asked for.
+func (q SearchQuery) NearestBy(a SearchAnswer) string {
+	if q.Mode != SearchText || len(a.Hits) == 0 {
+		return ""
+	}
+	return map[string]string{SearchRanked: "meaning", SearchFiles: "file name"}[a.How]
+}

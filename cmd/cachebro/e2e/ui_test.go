@@ -245,6 +245,9 @@ func TestPages(t *testing.T) {
 			t.Errorf("the words that changed are not marked:\n%s", change)
 		}
 		side := g.get("diff?side=1&" + g.find(page, `a\.txt.*?hx-get="diff\?([^"]+)"`))
+		if !strings.Contains(side, `<colgroup>`) {
+			t.Errorf("the first row, which spans all columns, decides their widths:\n%s", side)
+		}
 		if !strings.Contains(side, `class="columns"`) {
 			t.Errorf("not side by side:\n%s", side)
 		}
@@ -304,6 +307,20 @@ func TestPages(t *testing.T) {
 		g.post("apply", g.form(g.get(g.find(first, `(plan\?kind=revert&amp;path=a\.txt&amp;seq=\d+)"`))))
 		if got := read(t, p.path("a.txt")); got != "one\nsecond is two\nthree\n" {
 			t.Errorf("the first version written again: %q", got)
+		}
+		// What was deleted and came back is not listed as deleted.
+		if err := os.WriteFile(p.path("back.txt"), []byte("here\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(p.path("back.txt")); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, time.Minute, "the file is listed as deleted", func() bool { return strings.Contains(g.get("browse"), `class="gone">back.txt`) })
+		if err := os.WriteFile(p.path("back.txt"), []byte("here again\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if page := g.get("browse"); strings.Contains(page, `class="gone">back.txt`) {
+			t.Errorf("a living file is listed as deleted:\n%s", page)
 		}
 		// A deleted file is found by its name, be it what it may.
 		if err := os.Remove(p.path(odd)); err != nil {
@@ -414,6 +431,9 @@ func TestPages(t *testing.T) {
 		eventually(t, time.Minute, "the search finds it", func() bool {
 			return strings.Contains(g.get("hits?q=others"), `href="file?path=h.txt"`)
 		})
+		if near := g.get("hits?q=" + url.QueryEscape("others lines of these")); strings.Contains(near, "<li") && (!strings.Contains(near, "no line has") || !strings.Contains(near, "look in what is gone")) {
+			t.Errorf("guesses are shown as hits:\n%s", near)
+		}
 		if gone := g.get("hits?mode=history&q=%3Cscript%3E"); strings.Contains(gone, "<script>") || !strings.Contains(gone, "c.txt") && !strings.Contains(gone, "nothing found") {
 			t.Errorf("what is gone:\n%s", gone)
 		}

@@ -20,7 +20,7 @@ func SearchCommand() cli.Command {
 the tracked files is found, in the files as they are now. Where no line has the
 text, the words are looked up instead and the best fitting places are printed;
 --ranked does so at once. Secret-looking files are never shown. Exit status 1
-when nothing was found.
+when nothing was found, or only places that fit.
 
 CACHEBRO_EMBEDDER, set where the daemon is started, names a program that turns
 texts into vectors; ranked search then goes by meaning too. It reads lines like
@@ -127,6 +127,9 @@ func runSearch(ctx context.Context, e *cli.Env) error {
 		}
 		return cli.ExitStatus(1)
 	}
+	if err == nil && q.NearestBy(a) != "" {
+		return cli.ExitStatus(1) // as grep: no line has it
+	}
 	return err
 }
 
@@ -181,12 +184,12 @@ func printHitsJSON(e *cli.Env, a wire.SearchAnswer) error {
 // printHits prints path:line: text, grouped by file.
 func printHits(e *cli.Env, q wire.SearchQuery, a wire.SearchAnswer) {
 	p := e.Paint()
-	if q.Mode == wire.SearchText && a.How != wire.SearchExact && a.How != wire.SearchID && len(a.Hits) > 0 {
+	if by := q.NearestBy(a); by != "" {
 		mean := ""
 		if len(a.Suggest) > 0 {
 			mean = " (did you mean " + cli.OneLine(strings.Join(a.Suggest, ", ")) + "?)"
 		}
-		fmt.Fprintf(e.Stderr, "no line has %s%s; the nearest by %s:\n", cli.Quote(q.Pattern), mean, map[string]string{wire.SearchRanked: "meaning", wire.SearchFiles: "file name"}[a.How])
+		fmt.Fprintf(e.Stderr, "no line has %s%s; the nearest by %s:\n", cli.Quote(q.Pattern), mean, by)
 	}
 	for _, h := range a.Hits {
 		name := cli.Quote(string(h.Path))

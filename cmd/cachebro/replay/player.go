@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -307,7 +308,8 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 					shown = m.base.lines[r.from-1 : r.from-1+r.n]
 				}
 				if shown != nil {
-					m.told(r.at, shown, r.at-1+len(shown) == len(a.now))
+					shown, ends := toTheEnd(r.at, shown, a.now)
+					m.told(r.at, shown, ends)
 				}
 			}
 		}
@@ -325,6 +327,15 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 	}
 	pl.false(st, err)
 	pl.agents[st.agent].add(message{file: st.file, call: pl.last, clock: pl.given[st.agent], result: max(1, pl.o.tokens(a.full)), take: take})
+}
+
+// toTheEnd are the lines that were shown from at on, and whether they end the file. Who
+// read up to its last newline has read all of it.
+func toTheEnd(at int, shown, now []string) ([]string, bool) {
+	if n := len(now) - 1; at-1+len(shown) == n && now[n] == "" {
+		shown = append(slices.Clone(shown), "")
+	}
+	return shown, at-1+len(shown) == len(now)
 }
 
 func (pl *player) false(st step, err error) {

@@ -248,6 +248,16 @@ func TestJudge(t *testing.T) {
 	if _, err := patched(c.mind(0, 0), "@@ -1 +1 @@\n-x\n+z\n"); err == nil {
 		t.Error("a diff of another text passed")
 	}
+	// A file of three lines that was read as lines 1-3 is held whole, and a diff of it true.
+	var paged mind
+	shown, ends := toTheEnd(1, text("a|b|c"), text("a|b|c|"))
+	paged.told(1, shown, ends)
+	if _, err := patched(&paged, "@@ -1 +1 @@\n-a\n+z\n"); err != nil {
+		t.Errorf("a diff after a read up to the last newline: %v", err)
+	}
+	if _, ends := toTheEnd(1, text("a|b"), text("a|b|c|")); ends {
+		t.Error("two of three lines count as the whole file")
+	}
 	// What is cleared is not held any more.
 	c.add(message{take: func(m *mind) { m.edited(0, 1, text("one|two")) }})
 	if s, ok := c.mind(0, 0).whole(); !ok || s != "one\ntwo\nb\nc\n" {

@@ -5,9 +5,13 @@ import (
 	"context"
 	"errors"
 	"html/template"
+	"io/fs"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/diff"
@@ -17,9 +21,10 @@ import (
 )
 
 const (
-	maxVersions = 1000 // of a file that a page offers
-	maxGone     = 200  // deleted files that are listed
-	filePiece   = 1000 // lines of a file that are shown at once
+	maxVersions = 1000   // of a file that a page offers
+	maxGone     = 200    // deleted files that are listed
+	maxLooked   = 20_000 // and looked for among those that came back
+	filePiece   = 1000   // lines of a file that are shown at once
 )
 
 // filesPage lists a directory, as it is and was.
@@ -67,20 +72,44 @@ func (s *server) browse(ctx context.Context, q url.Values) (any, error) {
 	if dir != "" {
 		return out, nil
 	}
-	a, err := wire.Call[wire.LogAnswer](ctx, s.c, wire.MLog, wire.LogQuery{Ops: []string{"unlink"}, Limit: maxGone})
-	if err != nil {
-		return nil, err
-	}
+	out.Gone, err = s.deleted(ctx)
+	return out, err
+}
+
+// deleted are the files that were deleted last and have not come back, newest first.
+func (s *server) deleted(ctx context.Context) (rows []nameRow, err error) {
 	seen := map[string]bool{}
-	for _, v := range a.Versions {
-		if seen[string(v.Path)] || v.Class != "tracked" {
-			continue
+	query := wire.LogQuery{Ops: []string{"unlink"}}
+	for {
+		a, err := wire.Call[wire.LogAnswer](ctx, s.c, wire.MLog, query)
+		if err != nil {
+			return nil, err
 		}
-		seen[string(v.Path)] = true
-		to, _ := link("file", "path", string(v.Path))
-		out.Gone = append(out.Gone, nameRow{Name: name(v.Path), Note: s.at(v.Time) + " by " + clip(whoOf(v), 60), Gone: true, To: to})
+		for _, v := range a.Versions {
+			query.Before = v.Seq
+			if seen[string(v.Path)] || v.Class != "tracked" {
+				continue
+			}
+			seen[string(v.Path)] = true
+			if !s.isMissing(string(v.Path)) {
+				continue
+			}
+			to, _ := link("file", "path", string(v.Path))
+			rows = append(rows, nameRow{Name: name(v.Path), Note: s.at(v.Time) + " by " + clip(whoOf(v), 60), Gone: true, To: to})
+			if len(rows) == maxGone {
+				return rows, nil
+			}
+		}
+		if !a.More || len(a.Versions) == 0 || len(seen) > maxLooked {
+			return rows, nil
+		}
 	}
-	return out, nil
+}
+
+// isMissing reports whether nothing is at a path of the project any more.
+func (s *server) isMissing(p string) bool {
+	_, err := os.Lstat(filepath.Join(s.t.Root, p))
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // names are what lies or lay directly below a directory.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/doctor"
 	"cachebro/store/text"
 	"cachebro/store/undo/apply"
@@ -41,6 +42,7 @@ type hitsPart struct {
 	Hits []hitRow
 	Sum  string
 	Note string
+	Past template.URL // the same text in what is gone, where nothing has it now
 }
 
 type hitRow struct {
@@ -57,7 +59,8 @@ func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
 	if strings.TrimSpace(q.Get("q")) == "" {
 		return hitsPart{}, nil
 	}
-	a, err := wire.Call[wire.SearchAnswer](ctx, s.c, wire.MSearch, wire.SearchQuery{Pattern: q.Get("q"), Mode: q.Get("mode"), Limit: maxHits, Regex: q.Get("regex") == "1"})
+	query := wire.SearchQuery{Pattern: q.Get("q"), Mode: q.Get("mode"), Limit: maxHits, Regex: q.Get("regex") == "1"}
+	a, err := wire.Call[wire.SearchAnswer](ctx, s.c, wire.MSearch, query)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +77,13 @@ func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
 		}
 		out.Hits = append(out.Hits, row)
 	}
+	nearest := query.NearestBy(a)
+	if nearest != "" || len(a.Hits) == 0 && query.Mode != wire.SearchHistory {
+		out.Past, _ = link("search", "q", query.Pattern, "mode", wire.SearchHistory)
+	}
 	switch {
+	case nearest != "":
+		out.Sum = fmt.Sprintf("no line has %s; the nearest by %s:", cli.Quote(query.Pattern), nearest)
 	case len(a.Hits) == 0 && len(a.Suggest) > 0:
 		out.Sum = "nothing found; did you mean " + oneLine(strings.Join(a.Suggest, ", ")) + "?"
 	case len(a.Hits) == 0:
