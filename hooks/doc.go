@@ -23,7 +23,8 @@
 //
 // The package keeps two small files per project, in the state directory under
 // "hooks": an index of each live session's transcript (see transcript.go) and
-// the marker. One more, for all projects, says which forms of a result a client's
+// the marker. Two more are for all projects: one names the projects that a session works
+// in (see projects.go), and one says which forms of a result a client's
 // version refused (see refused.go). There are no locks: processes of one session
 // that write at the same time append in single writes, and a line may be there
 // twice.

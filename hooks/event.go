@@ -17,6 +17,7 @@ type event struct {
 	prompt     string // prompt_id
 	transcript string
 	cwd        string
+	home       string // status line: where the session began
 	source     string // SessionStart
 	text       string // UserPromptSubmit: the prompt itself
 	reply      string // Stop: the model's last words

@@ -56,7 +56,7 @@ func (c *call) toolCall() wire.ToolCall {
 		ToolUse: c.toolUse, Tool: c.tool, PID: clientPID(),
 		Command: c.said(c.input.str("command"), 4096),
 	}
-	for _, name := range []string{"file_path", "notebook_path", "path"} {
+	for _, name := range pathFields {
 		if rel, ok := c.relative(c.input.str(name)); ok {
 			t.Paths = append(t.Paths, []byte(rel))
 		}

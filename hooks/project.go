@@ -8,11 +8,12 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// findRoot finds the project of an event: by CLAUDE_PROJECT_DIR, else by the
-// event's working directory, else by our own. Ours comes last because a process
-// that was started before the mount stays on what is below it.
+// findRoot finds the project that an event is about: by the file that its call names,
+// else by the event's working directory, else by CLAUDE_PROJECT_DIR, which stays where
+// the session began when the session moves to a worktree. Our own directory comes last
+// because a process that was started before the mount stays on what is below it.
 func findRoot(env Env, ev event) (string, bool) {
-	for _, dir := range []string{env.Getenv("CLAUDE_PROJECT_DIR"), ev.cwd, env.Dir} {
+	for _, dir := range []string{ev.file(), ev.cwd, env.Getenv("CLAUDE_PROJECT_DIR"), ev.home, env.Dir} {
 		if !filepath.IsAbs(dir) {
 			continue
 		}
@@ -26,6 +27,27 @@ func findRoot(env Env, ev event) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// pathFields are the fields of a tool's input that name the file it works on.
+var pathFields = []string{"file_path", "notebook_path", "path"}
+
+// file is the file or directory that the event's call names, "" for none. The tools of
+// our own server name files of the server's project.
+func (e event) file() string {
+	if isOurs(e.tool) {
+		return ""
+	}
+	for _, name := range pathFields {
+		switch path := e.input.str(name); {
+		case path == "":
+		case filepath.IsAbs(path):
+			return path
+		case filepath.IsAbs(e.cwd):
+			return filepath.Join(e.cwd, path)
+		}
+	}
+	return ""
 }
 
 // relative makes a tool's path project-relative and slash-separated; ok is

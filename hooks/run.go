@@ -88,6 +88,8 @@ func Run(ctx context.Context, env Env) {
 	case "SessionEnd":
 		limit = endWithin
 	}
+	told := tellOthers(ctx, env, opt, ev)
+	defer told()
 	a, ok := within(ctx, env.limit(limit), func(ctx context.Context) answer { return handle(ctx, env, opt, ev) })
 	if ok && a.asleep != "" {
 		// Whatever comes of it, a daemon that starts now is there for the next event.

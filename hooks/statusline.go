@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,10 +22,8 @@ func RunStatusLine(ctx context.Context, env Env) int {
 	}
 	var f fields
 	_ = json.Unmarshal(raw, &f) // without it the working directory decides
-	ev := event{session: f.str("session_id"), cwd: f.str("cwd")}
-	if dir := f.object("workspace").str("project_dir"); dir != "" {
-		ev.cwd = dir
-	}
+	where := f.object("workspace")
+	ev := event{session: f.str("session_id"), cwd: cmp.Or(where.str("current_dir"), f.str("cwd")), home: where.str("project_dir")}
 	line, ok := within(ctx, env.limit(workWithin), func(ctx context.Context) string { return statusLine(ctx, env, ev) })
 	if ok && line != "" {
 		if _, err := io.WriteString(env.Stdout, line+"\n"); err != nil {

@@ -92,8 +92,10 @@ func (c *call) chainDir() string {
 	return filepath.Join(state, "hooks")
 }
 
-// pruneChains removes the indexes of sessions that never said goodbye.
+// pruneChains removes the indexes of sessions that never said goodbye, and what is known
+// of the projects of old ones.
 func (c *call) pruneChains() {
+	c.env.Paths.ForgetSessions(c.env.Now().Add(-keepFor))
 	dir := c.chainDir()
 	if dir == "" {
 		return

@@ -18,7 +18,7 @@ import (
 func serveCommand() cli.Command {
 	return cli.Command{
 		Name: "serve", Group: cli.GroupPlumbing, Args: "[DIR]", Short: "the MCP server for an agent, on standard input and output",
-		Long: `The project is CLAUDE_PROJECT_DIR, DIR, or the working directory.
+		Long: `The project is DIR, that of the working directory, or CLAUDE_PROJECT_DIR.
 
 Examples:
   cachebro serve
@@ -40,11 +40,7 @@ func runServe(ctx context.Context, e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	dir := cli.First(args, ".")
-	if p := e.Getenv("CLAUDE_PROJECT_DIR"); len(args) == 0 && filepath.IsAbs(p) {
-		dir = p
-	}
-	t, err := e.LocateOrTop(dir)
+	dir, t, err := served(e, args)
 	if err != nil {
 		return err
 	}
@@ -91,6 +87,18 @@ func runServe(ctx context.Context, e *cli.Env) error {
 		fmt.Fprintf(e.Stderr, "serving %s on http://%s\n", cli.Quote(t.Root), l.Addr())
 	}
 	return mcp.Serve(ctx, o)
+}
+
+// served is the project that is meant: DIR, else the one that the working directory is
+// in, else CLAUDE_PROJECT_DIR. That variable comes last because it stays where a session
+// began, also in a server that is started in one of its worktrees.
+func served(e *cli.Env, args []string) (dir string, t cli.Target, err error) {
+	dir = cli.First(args, ".")
+	if p := e.Getenv("CLAUDE_PROJECT_DIR"); len(args) == 0 && filepath.IsAbs(p) && !e.Known(dir) {
+		dir = p
+	}
+	t, err = e.LocateOrTop(dir)
+	return dir, t, err
 }
 
 // listen opens the HTTP listener: loopback only, and only with a token.

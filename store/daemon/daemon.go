@@ -299,7 +299,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	})
 	d.sessions = sessions.New(sessions.Options{
 		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Sets: d.sets, Reads: reader, Knowledge: d.knowledge,
-		Shown: d.shown, Outputs: &d.printed, Paths: paths, Log: d.log,
+		Shown: d.shown, Outputs: &d.printed, Paths: paths, Log: d.log, Places: o.Paths, Version: o.Version,
 	})
 	d.tidy = tidy.New(tidy.Options{
 		Root: o.Root, State: d.state, Version: o.Version, Store: d.store, Ingest: d.ingest, Answers: d.answers, Sets: d.sets, Knowledge: d.knowledge,

@@ -31,6 +31,7 @@ const (
 	MCommit     = "commit"      // Commit → Empty: what the model really got
 	MOwnEdit    = "own-edit"    // OwnEdit → Empty, body: the new content: the agent's own edit through our tool
 	MSession    = "session"     // SessionEvent → SessionAnswer
+	MShared     = "shared"      // SessionQuery → SharedSession, for another project's daemon
 	MToolBegin  = "tool.begin"  // ToolCall → ToolBeginAnswer
 	MToolEnd    = "tool.end"    // ToolCall → Empty
 	MWorkingSet = "working-set" // WorkingSetQuery → WorkingSet
@@ -382,6 +383,9 @@ type Plan struct {
 	// GitOp is the operation.
 	Git   string `json:"git,omitempty"`
 	GitOp uint64 `json:"git_op,omitempty"`
+	// Session and Prompt are, of an undo by either, the ids that were meant.
+	Session string `json:"session,omitempty"`
+	Prompt  string `json:"prompt,omitempty"`
 }
 
 // OpenPlans are the plans that no living client carries out: heads, without

@@ -171,6 +171,39 @@ type SessionEvent struct {
 	Text string `json:"text,omitempty"`
 	// Given: tokens of what came into the context with it: a prompt, an answer.
 	Given int64 `json:"given,omitempty"`
+	// Beside: the daemon of another project answers the session. What others changed is
+	// not asked for.
+	Beside bool `json:"beside,omitempty"`
+}
+
+// SharedSession is what one project's daemon tells another one's of a session that works
+// in both.
+type SharedSession struct {
+	Known      bool           `json:"known"`
+	Client     string         `json:"client,omitempty"`
+	Cwd        string         `json:"cwd,omitempty"`
+	Transcript string         `json:"transcript,omitempty"`
+	Source     string         `json:"source,omitempty"`
+	Started    int64          `json:"started,omitempty"` // ns, as all times here
+	PID        uint32         `json:"pid,omitempty"`     // the client's process
+	PStart     uint64         `json:"pstart,omitempty"`
+	Prompts    []SharedPrompt `json:"prompts,omitempty"` // oldest first
+	Calls      []SharedCall   `json:"calls,omitempty"`   // oldest first
+}
+
+// SharedPrompt is a prompt of a SharedSession.
+type SharedPrompt struct {
+	ID   string `json:"id"`
+	Time int64  `json:"time"`
+	Text string `json:"text,omitempty"`
+}
+
+// SharedCall is a tool call of a SharedSession that may write anywhere.
+type SharedCall struct {
+	Call   ToolCall `json:"call"`
+	PStart uint64   `json:"pstart,omitempty"` // of the process Call.PID
+	Begin  int64    `json:"begin"`
+	End    int64    `json:"end,omitempty"` // 0: it still runs
 }
 
 // SessionAnswer says what the daemon knows of the session.

@@ -76,6 +76,13 @@ func (e *Env) Locate(given string) (Target, error) {
 	return Target{Root: real}, &errNoProject{real}
 }
 
+// Known reports whether a path lies in a project that is mounted or was.
+func (e *Env) Known(given string) bool {
+	_, err := e.Locate(given)
+	var elsewhere *errElsewhere
+	return err == nil || errors.As(err, &elsewhere)
+}
+
 // ResolveParents follows the symlinks in a path but for its last element, which
 // may itself be a link that is asked for, or gone together with its parents.
 func ResolveParents(path string) string {

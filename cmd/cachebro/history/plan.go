@@ -111,6 +111,9 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 		out = io.Discard
 	}
 	showPlan(e, out, shown)
+	if len(r.Paths) == 0 {
+		noteOthers(ctx, e, out, t, plan)
+	}
 	if *f.dryRun || len(plan.Steps) == 0 {
 		if len(plan.Steps) == 0 {
 			fmt.Fprintln(out, "nothing to do")

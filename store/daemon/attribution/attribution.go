@@ -62,6 +62,7 @@ type Attribution struct {
 	store *store.Store
 	log   *slog.Logger
 	swept time.Time // when forgetOld last looked
+	meet  func(session string)
 
 	// mu guards what follows; nothing is waited for while it is held.
 	mu       sync.Mutex

@@ -78,8 +78,44 @@ func (a *Attribution) keep(key string, v any) {
 // of a batch are kept in one step.
 type Rows struct{ known, said map[string][]byte }
 
+// Meets has meet called with each session that the environment of a process names, before
+// the process is taken in. It may be called often and must return soon.
+func (a *Attribution) Meets(meet func(session string)) { a.meet = meet }
+
+// Calls returns the tool calls of a session that may write anywhere and were begun since
+// (ns), oldest first, and the process behind each.
+func (a *Attribution) Calls(session string, since int64) (all []wire.SharedCall) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.windows {
+		if w.call.Session == session && w.begin >= since && !ownTool(w.call.Tool) {
+			c := wire.SharedCall{Call: w.call, PStart: w.owner.Start, Begin: w.begin, End: w.end}
+			c.Call.PID = int(w.owner.PID)
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// TakeCall takes in a call that another project's daemon knows.
+func (a *Attribution) TakeCall(c wire.SharedCall) {
+	a.begin(c.Call, Key{uint32(max(c.Call.PID, 0)), c.PStart}, c.Begin)
+	if c.End != 0 {
+		a.finish(c.Call.ToolUse, c.Call.Background, c.Call.Failed, c.End)
+	}
+	a.mu.Lock()
+	a.sortLocked()
+	a.mu.Unlock()
+	a.saveWindow(c.Call.ToolUse)
+}
+
 // Introduce takes a KindProcess record in and adds what to keep of it to rows.
 func (a *Attribution) Introduce(r *spool.Record, rows *Rows) {
+	if a.meet != nil {
+		for _, session := range r.Session {
+			a.meet(session)
+		}
+	}
 	a.process(r)
 	k := Key{r.PID, r.Start}
 	a.mu.Lock()

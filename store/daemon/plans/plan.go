@@ -74,6 +74,11 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		}
 	}
 	pl.besides(ctx, &out, q, p.Newest)
+	if q.Kind == store.PlanUndo && (q.Prompt != "" || q.Session != "") {
+		if err := pl.meant(&out, q); err != nil {
+			return nil, nil, err
+		}
+	}
 	if q.Kind == rollbackKind {
 		of, err := pl.store.Journal.Plan(q.Plan)
 		if err != nil {
@@ -83,6 +88,25 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		cut.Done, out.Cut = of.Done, &cut
 	}
 	return out, nil, nil
+}
+
+// meant says which session or prompt an undo is of: they may have changed other projects.
+func (pl *Plans) meant(out *wire.Plan, q wire.PlanRequest) error {
+	uq, err := pl.undoQuery(q)
+	if err != nil {
+		return err
+	}
+	out.Session, out.Prompt = string(uq.Select.Session), uq.Select.Prompt
+	if out.Session != "" {
+		return nil
+	}
+	prompts, err := pl.store.Sessions.LastPrompts("", 0)
+	for _, p := range prompts {
+		if p.ID == out.Prompt {
+			out.Session = string(p.Session)
+		}
+	}
+	return err
 }
 
 // carriedBy notes that what a process writes until the plan ends is the plan's doing.

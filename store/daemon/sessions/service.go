@@ -33,6 +33,8 @@ type Options struct {
 	Outputs     *outputs.Kept
 	Paths       onwire.Paths
 	Log         *slog.Logger
+	Places      wire.Paths // where the daemons of other projects are
+	Version     string     // of this program
 }
 
 // Sessions answers clients about their sessions.
@@ -49,12 +51,17 @@ type Sessions struct {
 	outputs     *outputs.Kept
 	paths       onwire.Paths
 	log         *slog.Logger
+	places      wire.Paths
+	version     string
+	met         meetings
 }
 
 // New makes the service.
 func New(o Options) *Sessions {
-	return &Sessions{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, sets: o.Sets, reads: o.Reads,
-		knowledge: o.Knowledge, shown: o.Shown, outputs: o.Outputs, paths: o.Paths, log: o.Log}
+	ss := &Sessions{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, sets: o.Sets, reads: o.Reads,
+		knowledge: o.Knowledge, shown: o.Shown, outputs: o.Outputs, paths: o.Paths, log: o.Log, places: o.Places, version: o.Version}
+	o.Attribution.Meets(ss.meetOnce)
+	return ss
 }
 
 // Handlers are those of the requests about sessions, and of the names that a shell
@@ -62,6 +69,6 @@ func New(o Options) *Sessions {
 func (ss *Sessions) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		wire.MSession: ss.sessionEvent, wire.MToolBegin: ss.toolBegin, wire.MToolEnd: ss.toolEnd,
-		wire.MRecovery: onwire.Decoded(ss.recovery), wire.MNames: onwire.Decoded(ss.names),
+		wire.MShared: onwire.Decoded(ss.shared), wire.MRecovery: onwire.Decoded(ss.recovery), wire.MNames: onwire.Decoded(ss.names),
 	}
 }

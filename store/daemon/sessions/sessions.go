@@ -28,6 +28,10 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	}
 	now := time.Now().UnixNano()
 	id := store.SessionID(e.Session)
+	if e.Event == "lost" { // a prompt or a call may be among what was lost
+		ss.met.forget(e.Session)
+	}
+	ss.meetOnce(e.Session)
 	s, known, err := ss.store.Sessions.Get(id)
 	if err != nil {
 		return nil, nil, err
@@ -60,7 +64,7 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	}
 	var news []wire.News
 	reader := store.Reader{Session: id, Agent: e.Agent}
-	if e.Event == "prompt" && !e.Checked && e.Agent == "" {
+	if e.Event == "prompt" && !e.Checked && !e.Beside && e.Agent == "" {
 		ss.ingest.WaitHead(ctx, waits.Fresh)
 		head := ss.store.Seq() // before the look: what comes meanwhile is told next time
 		news = ss.reads.News(ctx, reader, s.StartSeq, max(s.Told, s.StartSeq))
@@ -108,6 +112,7 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a tool call without a tool_use id")
 	}
 	q.Command = cmdline.Text(q.Command)
+	ss.meetOnce(q.Session)
 	now := time.Now().UnixNano()
 	owner := attribution.OwnerOf(q.PID)
 	if q.Session == "" { // our own server: its client's session

@@ -1,0 +1,122 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"cachebro/store/wire"
+)
+
+// A session may work in several projects: it was given another directory (--add-dir), it
+// moved to a worktree, or a command of its wrote there. The project that an event is
+// about answers it; the daemons of the others are told, so that each knows the
+// session's prompts and calls, and never believes a context to hold what it has lost.
+
+// tellOthers tells the session's other projects of an event and notes the event's own
+// project among them. The function that it returns waits for them.
+func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func()) {
+	tell := beside[ev.name]
+	if tell == nil || ev.session == "" {
+		return func() {}
+	}
+	root, ok := findRoot(env, ev)
+	if !ok {
+		return func() {}
+	}
+	_ = env.Paths.JoinSession(ev.session, root) // without it the others hear of the session later
+	if ev.file() != "" {
+		return func() {} // a call that names its file works there alone
+	}
+	var all sync.WaitGroup
+	for _, other := range env.Paths.SessionProjects(ev.session) {
+		if other == root {
+			continue
+		}
+		all.Go(func() {
+			c := &call{env: env, opt: opt, event: ev, root: other}
+			if _, ok := within(ctx, env.limit(workWithin), func(ctx context.Context) bool { c.tellBeside(ctx, tell); return true }); !ok {
+				c.markLost()
+			}
+		})
+	}
+	return all.Wait
+}
+
+func (c *call) tellBeside(ctx context.Context, tell func(context.Context, *call)) {
+	c.breaker = breaker{file: breakerFile(c.env.Paths, c.root), now: c.env.Now}
+	if c.breaker.open() {
+		c.markLost()
+		return
+	}
+	client, err := c.env.Dial(ctx, c.root)
+	if errors.Is(err, wire.ErrNoDaemon) && !changesContext[c.name] {
+		return // the next daemon asks ours what it needs to know
+	}
+	if err != nil {
+		c.failed(err)
+		return
+	}
+	defer client.Close()
+	c.client = client
+	if c.tellLost(ctx) {
+		tell(ctx, c)
+	}
+}
+
+// changesContext are the events after which a context may no longer hold what it held.
+var changesContext = map[string]bool{"SessionStart": true, "SessionEnd": true, "PreCompact": true, "PostCompact": true}
+
+// beside are the handlers by which the session's other projects are told of an event.
+var beside = map[string]func(context.Context, *call){
+	"SessionStart":       besideStart,
+	"UserPromptSubmit":   besidePrompt,
+	"PreToolUse":         besideCall,
+	"PostToolUse":        besideResult,
+	"PostToolUseFailure": besideResult,
+	"PostToolBatch":      func(ctx context.Context, c *call) { postToolBatch(ctx, c) },
+	"PreCompact":         func(ctx context.Context, c *call) { preCompact(ctx, c) },
+	"PostCompact":        func(ctx context.Context, c *call) { postCompact(ctx, c) },
+	"SubagentStart":      func(ctx context.Context, c *call) { subagentStart(ctx, c) },
+	"SubagentStop":       func(ctx context.Context, c *call) { subagentStop(ctx, c) },
+	"Stop":               besideStop,
+	"SessionEnd":         func(ctx context.Context, c *call) { sessionEnd(ctx, c) },
+}
+
+func besideStart(ctx context.Context, c *call) {
+	c.forgetReads()
+	_, err := c.tell(ctx, wire.SessionEvent{Event: "start", Source: c.source})
+	if c.transcript != "" && c.opt.client == "" {
+		c.chain().begin(c.transcript)
+		c.contextSize().begin(c.record(), err == nil && c.source == "compact")
+	}
+}
+
+func besidePrompt(ctx context.Context, c *call) {
+	_, _ = c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.said(c.text, 400), Given: tokensOf(len(c.text)), Beside: true})
+}
+
+func besideStop(ctx context.Context, c *call) {
+	_, _ = c.tell(ctx, wire.SessionEvent{Event: "stop", Given: tokensOf(len(c.reply))})
+}
+
+func besideCall(ctx context.Context, c *call) {
+	if isOurs(c.tool) && !c.checkChain(ctx) {
+		return
+	}
+	t := c.toolCall()
+	if isOurs(c.tool) {
+		t.Context = c.look()
+	}
+	_, _ = c.ask(ctx, wire.MToolBegin, t, nil, nil)
+}
+
+func besideResult(ctx context.Context, c *call) {
+	if c.tool != "Bash" {
+		return
+	}
+	t := c.toolCall()
+	t.Background = c.response.str("backgroundTaskId") != ""
+	t.Failed = c.name == "PostToolUseFailure"
+	_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
+}

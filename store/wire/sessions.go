@@ -1,0 +1,71 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A session may work in several projects, each with a daemon of its own. Which ones
+// these are stands in a small file for each session, beside the state directories: one
+// root on each line, in the order in which they were met.
+
+// sessionFile is the file of a session; "" where there is no place for it.
+func (p Paths) sessionFile(session string) string {
+	base, err := p.StateBase()
+	if err != nil || session == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(session))
+	return filepath.Join(base, "clients", "sessions", hex.EncodeToString(sum[:16]))
+}
+
+// SessionProjects returns the roots of the projects that a session works in.
+func (p Paths) SessionProjects(session string) []string {
+	b, err := os.ReadFile(p.sessionFile(session))
+	if err != nil {
+		return nil
+	}
+	roots := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+	return slices.DeleteFunc(roots, func(root string) bool { return !filepath.IsAbs(root) })
+}
+
+// JoinSession notes that a session works in the project root. Two processes that note the
+// same at once write two lines, which means the same.
+func (p Paths) JoinSession(session, root string) error {
+	file := p.sessionFile(session)
+	if file == "" || strings.Contains(root, "\n") || slices.Contains(p.SessionProjects(session), root) {
+		return nil
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(file), 0o700); err == nil {
+			f, err = os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(root + "\n")
+	return errors.Join(err, f.Close())
+}
+
+// ForgetSessions removes the files of the sessions that met no project since a time.
+func (p Paths) ForgetSessions(since time.Time) {
+	dir := filepath.Dir(p.sessionFile("any"))
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if fi, err := e.Info(); err == nil && fi.ModTime().Before(since) {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
