@@ -1,11 +1,11 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 
+	"cachebro/mcp/textedit"
 	"cachebro/store/text"
 	"cachebro/store/wire"
 
@@ -31,12 +31,6 @@ var editFileTool = &tool{
 		if err != nil {
 			return nil, err
 		}
-		switch {
-		case a.Old == "":
-			return nil, badInput("old_string is empty", "give the text to replace; a new file is made with write_file")
-		case a.Old == a.New:
-			return nil, badInput("old_string and new_string are the same", "nothing was changed")
-		}
 		defer c.s.lockFile(rel)()
 		f, err := c.s.open(rel)
 		if err != nil {
@@ -46,81 +40,40 @@ var editFileTool = &tool{
 		if !f.Exists {
 			return nil, c.explain(rel, wire.ErrNotFound)
 		}
-		old, repl, at, err := find(rel, f.Content, a.Old, a.New, a.All)
+		done, err := textedit.Apply(quote(rel), f.Content, textedit.Edit{Old: a.Old, New: a.New, All: a.All})
+		if err != nil {
+			return nil, refused(err)
+		}
+		ch := change{rel: rel, f: f, after: done.Content, unkept: a.Unkept, old: a.Old, new: a.New, all: a.All}
+		if len(done.Lines) == 1 {
+			ch.old, ch.new, ch.all = done.Old, done.New, false
+		}
+		note, err := c.apply(ctx, ch)
 		if err != nil {
 			return nil, err
 		}
-		after := bytes.ReplaceAll(f.Content, []byte(old), []byte(repl))
-		note, err := c.apply(ctx, change{rel: rel, f: f, after: after, unkept: a.Unkept, old: old, new: repl, all: a.All})
-		if err != nil {
-			return nil, err
+		what := fmt.Sprintf("at line %d", done.Lines[0])
+		if n := len(done.Lines); n > 1 {
+			what = fmt.Sprintf("in %d places, the first at line %d", n, done.Lines[0])
 		}
-		first := 1 + bytes.Count(f.Content[:at[0]], []byte("\n"))
-		what := fmt.Sprintf("at line %d", first)
-		if len(at) > 1 {
-			what = fmt.Sprintf("in %d places, the first at line %d", len(at), first)
+		if e := text.EncodingOf(f.Content); e == text.UTF16LE || e == text.UTF16BE {
+			what += " as " + e.String()
 		}
-		return textResult(fmt.Sprintf("edited %s %s · %d -> %d lines%s", quote(rel), what, text.Lines(f.Content), text.Lines(after), note)), nil
+		return textResult(fmt.Sprintf("edited %s %s · %d -> %d lines%s", quote(rel), what, linesOf(f.Content), linesOf(done.Content), note)), nil
 	}),
 }
 
-// find looks old up in content and returns it, and its replacement, as the file
-// spells them: a file with CRLF line ends is edited with CRLF although models
-// write LF.
-func find(rel string, content []byte, old, repl string, all bool) (o, r string, at []int, err error) {
-	at = places(content, old)
-	if len(at) == 0 && !strings.Contains(old, "\r") && bytes.Contains(content, []byte("\r\n")) {
-		old, repl = crlf(old), crlf(repl)
-		at = places(content, old)
+// refused makes an answer of a refusal.
+func refused(err error) error {
+	var r *textedit.Refusal
+	if errors.As(err, &r) {
+		return badInput(r.Why, r.Hint)
 	}
-	switch {
-	case len(at) == 0:
-		return "", "", nil, badInput("old_string does not occur in "+quote(rel), notFoundHint(content, old))
-	case len(at) > 1 && !all:
-		var at5 []string
-		for _, p := range at[:min(len(at), 5)] {
-			at5 = append(at5, fmt.Sprint(1+bytes.Count(content[:p], []byte("\n"))))
-		}
-		return "", "", nil, badInput(fmt.Sprintf("old_string occurs %d times in %s (lines %s%s)", len(at), quote(rel), strings.Join(at5, ", "), etc(len(at) > 5)),
-			"give more of the text around the one that is meant, or replace_all=true")
-	}
-	return old, repl, at, nil
+	return err
 }
 
-func etc(more bool) string {
-	if more {
-		return ", …"
-	}
-	return ""
-}
-
-// crlf turns bare LF into CRLF.
-func crlf(t string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(t, "\r\n", "\n"), "\n", "\r\n")
-}
-
-// places are the offsets that bytes.ReplaceAll would replace.
-func places(content []byte, old string) (at []int) {
-	for from := 0; ; {
-		i := bytes.Index(content[from:], []byte(old))
-		if i < 0 {
-			return at
-		}
-		at = append(at, from+i)
-		from += i + len(old)
-	}
-}
-
-// notFoundHint compares with white space left out, the usual slip.
-func notFoundHint(content []byte, old string) string {
-	want := strings.Join(strings.Fields(old), " ")
-	if first, _, _ := strings.Cut(strings.TrimSpace(old), "\n"); want != "" {
-		if strings.Contains(strings.Join(strings.Fields(string(content)), " "), want) {
-			return "it does with other white space; read the lines again and copy them exactly"
-		}
-		if i := bytes.Index(content, []byte(strings.TrimSpace(first))); i >= 0 && strings.TrimSpace(first) != "" {
-			return fmt.Sprintf("its first line is at line %d, but what follows differs; read it again", 1+bytes.Count(content[:i], []byte("\n")))
-		}
-	}
-	return "read the file again; it may have changed"
+// linesOf counts the lines of a file as they are shown.
+func linesOf(content []byte) int {
+	shown, _ := text.Shown(content)
+	return text.Lines(shown)
 }

@@ -4,8 +4,11 @@ import (
 	"os"
 	"path"
 	"strings"
+	"unicode/utf8"
 
 	"cachebro/store/text"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // nearest looks for the file that was meant: the same directory, a name that
@@ -23,9 +26,9 @@ func (s *Server) nearest(rel string) string {
 	}
 	defer d.Close()
 	names, _ := d.Readdirnames(5000)
-	best, bestAt := "", max(2, len(base)/4)+1
+	best, bestAt := "", max(2, utf8.RuneCountInString(base)/4)+1
 	for _, n := range names {
-		at := text.Distance(strings.ToLower(base), strings.ToLower(n))
+		at := text.Distance(foldName(base), foldName(n))
 		if strings.TrimSuffix(n, path.Ext(n)) == strings.TrimSuffix(base, path.Ext(base)) {
 			at = min(at, 2) // main.js for main.ts
 		}
@@ -38,3 +41,6 @@ func (s *Server) nearest(rel string) string {
 	}
 	return dir + best
 }
+
+// foldName leaves out what a name may be given without: case, and the normal form.
+func foldName(n string) string { return strings.ToLower(norm.NFC.String(n)) }

@@ -3,6 +3,7 @@ package mcp
 import (
 	"errors"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,14 @@ func (s *Server) resolve(p string) (string, error) {
 		return "", badInput("path contains a NUL byte", "")
 	case len(p) > 4096:
 		return "", badInput("path is longer than 4096 bytes", "")
+	}
+	if u, err := url.Parse(p); err == nil && u.Scheme == "file" && (u.Host == "" || u.Host == "localhost") && u.Path != "" {
+		p = u.Path
+	}
+	if rest, ok := strings.CutPrefix(p, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			p = filepath.Join(home, rest)
+		}
 	}
 	for part := range strings.SplitSeq(p, "/") {
 		if part == ".." {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cachebro/mcp/replace"
+	"cachebro/mcp/textedit"
 	"cachebro/store/text"
 	"cachebro/store/wire"
 
@@ -41,19 +42,27 @@ var writeFileTool = &tool{
 		if err := expect(rel, f, a.Expect); err != nil {
 			return nil, err
 		}
-		after := []byte(a.Content)
-		if f.Exists && bytes.Equal(f.Content, after) {
-			return textResult(fmt.Sprintf("%s already has exactly this content · hash %s", quote(rel), hash(after)[:12])), nil
-		}
-		note, err := c.apply(ctx, change{rel: rel, f: f, after: after, unkept: a.Unkept, new: a.Content, old: string(f.Content), all: true})
+		after, kept, err := textedit.Whole(f.Content, a.Content)
 		if err != nil {
 			return nil, err
 		}
+		if f.Exists && bytes.Equal(f.Content, after) {
+			return textResult(fmt.Sprintf("%s already has exactly this content · hash %s", quote(rel), hash(after)[:12])), nil
+		}
+		note, err := c.apply(ctx, change{rel: rel, f: f, after: after, unkept: a.Unkept, new: string(after), old: string(f.Content), all: true})
+		if err != nil {
+			return nil, err
+		}
+		if kept != "" {
+			note = " · its " + kept + " kept" + note
+		} else if text.EncodingOf(f.Content) == text.SingleByte && !text.Binary(f.Content) {
+			note = " · it was not UTF-8 and is now" + note
+		}
 		what := "created"
 		if f.Exists {
-			what = "replaced " + text.Count(text.Lines(f.Content), "line") + " in"
+			what = "replaced " + text.Count(linesOf(f.Content), "line") + " in"
 		}
-		return textResult(fmt.Sprintf("%s %s · %s, %d bytes · hash %s%s", what, quote(rel), text.Count(text.Lines(after), "line"), len(after), hash(after)[:12], note)), nil
+		return textResult(fmt.Sprintf("%s %s · %s, %d bytes · hash %s%s", what, quote(rel), text.Count(linesOf(after), "line"), len(after), hash(after)[:12], note)), nil
 	}),
 }
 

@@ -22,7 +22,8 @@ allowed() {
 	fusefs/capture) echo "fusefs fusefs/capture/spool fusefs/cmdline fusefs/ignore fusefs/procfs store/attrs store/event store/gitdir" ;;
 	fusefs/mounts) echo "fusefs/procfs store/gitdir" ;;
 	fusefs/mounts/supervisor) echo "fusefs fusefs/capture fusefs/capture/spool fusefs/ignore fusefs/mounts store/wire store/wire/place" ;;
-	store/diff | store/diff/difftest | store/expr | store/glob | store/tokens | store/gitdir | store/attrs | store/text) echo "" ;;
+	store/diff) echo "store/text" ;;
+	store/diff/difftest | store/expr | store/glob | store/tokens | store/gitdir | store/attrs | store/text) echo "" ;;
 	store/wire) echo "fusefs/procfs" ;;
 	store/wire/*) echo "store/wire" ;;
 	store/undo) echo "store store/content store/attrs store/diff store/glob store/processes store/text" ;;
@@ -78,7 +79,7 @@ allowed() {
 	store/keep) echo "store store/content store/db store/space" ;;
 	store) echo "store/event store/cache store/content store/db store/space store/attrs store/diff store/text" ;;
 	search | search/*) echo "store store/expr store/glob store/text search/..." ;;
-	mcp | mcp/*) echo "store/cache store/gitdir store/glob store/text store/wire store/undo/apply store/undo/gitback store/undo/displace store/wire/visible store/wire/when store/knowledge/manifest hooks/reshape mcp/..." ;;
+	mcp | mcp/*) echo "store/cache store/diff store/gitdir store/glob store/text store/wire store/undo/apply store/undo/gitback store/undo/displace store/wire/visible store/wire/when store/knowledge/manifest hooks/reshape mcp/..." ;;
 	hooks/shell | hooks/clients/edit) echo "store/text" ;;
 	hooks/reshape) echo "hooks/shell store/expr store/text" ;;
 	hooks/clients) echo "hooks/clients/edit store/expr store/text store/wire/visible" ;;

@@ -57,23 +57,26 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f TiB", f/1024)
 }
 
-// Distance is the number of bytes that have to be changed, added or left out to
+// Distance is the number of characters that have to be changed, added or left out to
 // make b of a.
 func Distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	to := []rune(b)
+	row := make([]int, len(to)+1)
 	for j := range row {
 		row[j] = j
 	}
-	for i := range len(a) {
+	i := 0
+	for _, r := range a {
+		i++
 		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
+		row[0] = i
+		for j := range to {
 			cost := diagonal
-			if a[i] != b[j] {
+			if r != to[j] {
 				cost = 1 + min(diagonal, row[j], row[j+1])
 			}
 			diagonal, row[j+1] = row[j+1], cost
 		}
 	}
-	return row[len(b)]
+	return row[len(to)]
 }
