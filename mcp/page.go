@@ -86,7 +86,8 @@ func (s *Server) page(rel string, offset, limit, most int) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	if text.Binary(b) {
+	b, ok = text.Shown(b)
+	if !ok {
 		return page{}, nil
 	}
 	p = s.measure(b, offset, limit, most)

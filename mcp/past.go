@@ -74,6 +74,7 @@ func (c *call) readPast(ctx context.Context, a readArgs, at string) (*mcp.CallTo
 	case text.Binary(b):
 		return nil, wire.Errorf(wire.ErrBinary, "revert_file or restore brings it back", "version #%d of %s is binary (%d bytes)", v.Seq, quote(a.rel), len(b))
 	}
+	b, _ = text.Shown(b)
 	limit := a.limit
 	p := c.s.measure(b, a.offset, a.limit, c.s.most(ctx))
 	switch {

@@ -191,9 +191,11 @@ func (s *Server) readPlain(a readArgs, limit int, p page) (readText, error) {
 	if err != nil {
 		return readText{}, err
 	}
-	if text.Binary(b) {
+	shown, isText := text.Shown(b)
+	if !isText {
 		return readText{}, binary(a.rel, len(b))
 	}
+	b = shown
 	part, ok := lines(b, max(a.offset, 1), limit)
 	if !ok {
 		return readText{}, badInput(fmt.Sprintf("offset %d is beyond the end: %s has %d lines", a.offset, quote(a.rel), text.Lines(b)), "")
@@ -245,6 +247,7 @@ func (s *Server) readLong(a readArgs, p page, most int) (readText, error) {
 	if err != nil {
 		return readText{}, err
 	}
+	b, _ = text.Shown(b)
 	line, ok := lines(b, max(a.offset, 1), 1)
 	if !ok {
 		return readText{}, badInput("the file changed while it was read", "read it again")

@@ -5,9 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -120,7 +118,11 @@ func defines(line []byte, q Query) bool {
 // Lines returns lines first to last of a file as it is now; "" when it is gone.
 func (x *Index) Lines(p store.Path, first, last int) string {
 	content, err := x.corpus.Read(p, nil)
-	if errors.Is(err, fs.ErrNotExist) || err != nil || text.Binary(content) {
+	if err != nil {
+		return ""
+	}
+	content, ok := text.Shown(content)
+	if !ok {
 		return ""
 	}
 	starts := lineStarts(content)

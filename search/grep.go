@@ -79,11 +79,13 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 					x.opt.Logger.Debug("search: read", "path", paths[i], "err", err)
 					continue
 				}
-				if m.read = content; text.Binary(content) {
+				m.read = content
+				shown, ok := text.Shown(content)
+				if !ok {
 					continue
 				}
 				f := &found[i]
-				f.lines, f.total = m.lines(paths[i], content, q.room(kept.Load()))
+				f.lines, f.total = m.lines(paths[i], shown, q.room(kept.Load()))
 				for _, l := range f.lines {
 					kept.Add(int64(len(l.Text)) + lineCost)
 				}

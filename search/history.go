@@ -183,8 +183,12 @@ func (h *past) look(vs []store.Version, known contentLines, ms []*matcher) {
 	for w, part := range shares(len(blobs), len(ms)) {
 		wg.Go(func() {
 			for i := part[0]; i < part[1]; i++ {
-				if content, err := h.x.corpus.Content(blobs[i].Blob); err == nil && !text.Binary(content) {
-					found[i], _ = ms[w].lines(blobs[i].Path, content, math.MaxInt)
+				content, err := h.x.corpus.Content(blobs[i].Blob)
+				if err != nil {
+					continue
+				}
+				if shown, ok := text.Shown(content); ok {
+					found[i], _ = ms[w].lines(blobs[i].Path, shown, math.MaxInt)
 				}
 			}
 		})

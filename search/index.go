@@ -21,7 +21,7 @@ import (
 
 // mappingVersion changes whenever the same content would give other documents;
 // an index of another version is rebuilt.
-const mappingVersion = 4
+const mappingVersion = 5
 
 // Corpus is where an Index reads from: the store and the project's source.
 type Corpus interface {

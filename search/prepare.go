@@ -44,7 +44,8 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 		p.f = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))}
 		return p, nil
 	}
-	if text.Binary(content) {
+	content, ok := text.Shown(content)
+	if !ok {
 		return p, nil
 	}
 	p.f = &file{hash: v.Blob, size: int64(len(content)), seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path)), gen: generated(content)}

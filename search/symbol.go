@@ -69,7 +69,11 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 			return nil, ctx.Err()
 		}
 		content, err := x.corpus.Read(c.p, nil)
-		if err != nil || text.Binary(content) {
+		if err != nil {
+			continue
+		}
+		content, ok := text.Shown(content)
+		if !ok {
 			continue
 		}
 		for _, s := range Outline(string(c.p), content) {

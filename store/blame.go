@@ -57,6 +57,7 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 			if !alone {
 				part = now[:vs[i].Stat.Size]
 			}
+			part, _ = text.Shown(part)
 			who, shown, found = blameStep(who, shown, part, i), part, true
 		}
 		known = known[n:]

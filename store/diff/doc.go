@@ -4,9 +4,10 @@
 // version → index → serve: a re-read of a changed file is answered with what
 // this package prints, so a wrong hunk would be a lie told to a reader.
 //
-// Lines are byte strings and keep their final "\n"; nothing is decoded, so
+// Lines are byte strings and keep their final "\n"; UTF-8 is not decoded, so
 // invalid UTF-8, NULs and carriage returns pass through, and a last line
-// without a newline differs from the same line with one. The search is
+// without a newline differs from the same line with one. Only UTF-16 is compared as
+// the text that everybody is shown of it (package text). The search is
 // go-diff's bisection (Myers, in linear memory). Its own line mode is not used:
 // it decodes lines and merges some above 55,000 distinct ones; here equal lines
 // get equal numbers, and go-diff compares those.

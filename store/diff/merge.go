@@ -1,10 +1,26 @@
 package diff
 
-import "slices"
+import (
+	"errors"
+	"slices"
+
+	"cachebro/store/text"
+)
+
+// Why Merge refuses.
+var (
+	ErrSameLines = errors.New("the same lines were changed in both")
+	ErrEncodings = errors.New("the encodings of the two texts do not go together")
+)
 
 // Merge applies both changes of a common text, a and b. Changes that touch the
-// same or adjacent lines are refused unless they are the same change.
-func Merge(base, a, b []byte) ([]byte, bool) {
+// same or adjacent lines are refused unless they are the same change. A change of the
+// encoding is a change like others.
+func Merge(base, a, b []byte) ([]byte, error) {
+	like, ok := spelling(base, a, b)
+	if !ok {
+		return nil, ErrEncodings
+	}
 	sa, sb := Compare(base, a), Compare(base, b)
 	type edit struct {
 		from, to int
@@ -32,7 +48,7 @@ func Merge(base, a, b []byte) ([]byte, bool) {
 		case same(ea[0], eb[0]):
 			all, ea, eb = append(all, ea[0]), ea[1:], eb[1:]
 		default:
-			return nil, false
+			return nil, ErrSameLines
 		}
 	}
 	var out []byte
@@ -49,5 +65,25 @@ func Merge(base, a, b []byte) ([]byte, bool) {
 	for _, l := range sa.Old[at:] {
 		out = append(out, l...)
 	}
-	return out, true
+	return text.Like(like, out)
+}
+
+// spelling is the content whose encoding the merged text has. Lines of an unknown code
+// page are not put beside such in UTF-8.
+func spelling(base, a, b []byte) (like []byte, ok bool) {
+	o, x, y := text.EncodingOf(base), text.EncodingOf(a), text.EncodingOf(b)
+	if (x == text.SingleByte) != (y == text.SingleByte) && !ascii(a) && !ascii(b) {
+		return nil, false
+	}
+	switch {
+	case x == y, y == o:
+		return a, true
+	case x == o:
+		return b, true
+	}
+	return nil, false
+}
+
+func ascii(b []byte) bool {
+	return !slices.ContainsFunc(b, func(c byte) bool { return c >= 0x80 })
 }

@@ -1,6 +1,10 @@
 package diff
 
-import "bytes"
+import (
+	"bytes"
+
+	"cachebro/store/text"
+)
 
 // Edit replaces old lines [OldFrom, OldTo) by new lines [NewFrom, NewTo).
 // Line numbers are 0-based here; one of the two ranges may be empty.
@@ -16,8 +20,10 @@ type Script struct {
 	Edits    []Edit // ascending, never touching each other
 }
 
-// Compare finds a short edit script from old to new.
+// Compare finds a short edit script from old to new. UTF-16 is compared by its characters.
 func Compare(old, new []byte) *Script {
+	old, _ = text.Shown(old)
+	new, _ = text.Shown(new)
 	return CompareLines(Lines(old), Lines(new))
 }
 

@@ -92,7 +92,7 @@ func (w *walk) lines(v Version) ([]Line, error) {
 	}
 	var out []Line
 	var left []int // by line of now, the line of out; -1: told
-	for i, l := range diff.Lines(now) {
+	for i, l := range diff.Compare(nil, now).New {
 		out = append(out, Line{Text: l})
 		left = append(left, i)
 	}

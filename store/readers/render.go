@@ -2,8 +2,6 @@ package readers
 
 import (
 	"bytes"
-	"encoding/binary"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"cachebro/store"
@@ -45,9 +43,10 @@ func look(content []byte, r store.Rendering) view {
 		shown = claudeRead(content)
 		v.plain = bytes.Equal(shown, content)
 	} else {
-		if t, ok := fromUTF16(content); ok {
-			shown, v.rendering = t, renderUTF16
+		if text.Wide(content) {
+			v.rendering = renderUTF16
 		}
+		shown, _ = text.Shown(content)
 		v.plain = v.rendering == store.RenderRaw && bytes.Equal(claudeRead(content), content)
 	}
 	v.text = shown
@@ -78,40 +77,14 @@ func (v view) slice(first, last int) []byte {
 	return v.text[from:to]
 }
 
-var (
-	bomUTF8    = []byte("\xef\xbb\xbf")
-	bomUTF16LE = []byte("\xff\xfe")
-	bomUTF16BE = []byte("\xfe\xff")
-)
-
-func fromUTF16(b []byte) ([]byte, bool) {
-	var order binary.ByteOrder
-	switch {
-	case len(b)%2 != 0:
-		return nil, false
-	case bytes.HasPrefix(b, bomUTF16LE):
-		order = binary.LittleEndian
-	case bytes.HasPrefix(b, bomUTF16BE):
-		order = binary.BigEndian
-	default:
-		return nil, false
-	}
-	units := make([]uint16, 0, len(b)/2)
-	for b = b[2:]; len(b) > 0; b = b[2:] {
-		units = append(units, order.Uint16(b))
-	}
-	return []byte(string(utf16.Decode(units))), true
-}
-
 // claudeRead is cc-read/1, how Claude Code's Read delivers a file: decoded,
 // byte order mark dropped, CRLF as LF. Returns b itself when nothing changes.
 func claudeRead(b []byte) []byte {
-	if bytes.HasPrefix(b, bomUTF16LE) {
-		if t, ok := fromUTF16(b); ok {
-			return bytes.ReplaceAll(t, []byte("\r\n"), []byte("\n"))
-		}
+	if len(b)%2 == 0 && text.Wide(b) && b[0] == 0xff { // little endian only
+		shown, _ := text.Shown(b)
+		return bytes.ReplaceAll(shown, []byte("\r\n"), []byte("\n"))
 	}
-	b = bytes.TrimPrefix(b, bomUTF8)
+	b = bytes.TrimPrefix(b, []byte(text.Mark))
 	if !utf8.Valid(b) {
 		b = replaceInvalid(b)
 	}

@@ -91,6 +91,9 @@ func Binary(content []byte) bool {
 // sniffed is how many bytes tell a text from what is binary.
 const sniffed = 8000
 
+// Wide reports whether content has a mark that says that it is UTF-16.
+func Wide(content []byte) bool { return wide(content) != UTF8 }
+
 // wide is EncodingOf without a look beyond the mark: UTF8 for all that is not UTF-16.
 func wide(content []byte) Encoding {
 	for _, e := range [...]Encoding{UTF16LE, UTF16BE} {

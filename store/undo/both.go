@@ -2,6 +2,7 @@ package undo
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 
 	"cachebro/store"
@@ -56,9 +57,9 @@ func (m *maker) both(f Parted) (g goal, ok bool, err error) {
 		m.lose(store.Conflict{Path: ours.Path, Why: "the contents are not kept, or are no text"})
 		return g, false, nil
 	}
-	both, clean := diff.Merge(base, lost, left)
-	if !clean {
-		m.conflict(store.Conflict{Path: ours.Path, Why: "both changed the same lines; the other's are lines of version " + fmt.Sprint(theirs.Seq) + ", changed", Actor: theirs.Actor, Time: theirs.Time})
+	both, err := diff.Merge(base, lost, left)
+	if err != nil {
+		m.conflict(store.Conflict{Path: ours.Path, Why: "both changed " + notMerged(err, "the same lines") + "; the other's are lines of version " + fmt.Sprint(theirs.Seq) + ", changed", Actor: theirs.Actor, Time: theirs.Time})
 		return g, false, nil
 	}
 	return m.since(ours, left, both)
@@ -78,9 +79,9 @@ func (m *maker) since(of store.Version, was, want []byte) (g goal, ok bool, err 
 		return g, false, nil
 	}
 	now, okNow := m.text(have.blob)
-	out, clean := diff.Merge(was, want, now)
-	if !okNow || !clean {
-		m.conflict(store.Conflict{Path: of.Path, Why: "changed since, in the same lines", Actor: cur.Actor, Time: cur.Time})
+	out, err := diff.Merge(was, want, now)
+	if !okNow || err != nil {
+		m.conflict(store.Conflict{Path: of.Path, Why: "changed since, in " + notMerged(err, "the same lines"), Actor: cur.Actor, Time: cur.Time})
 		return g, false, nil
 	}
 	if string(out) == string(now) {
@@ -92,4 +93,12 @@ func (m *maker) since(of store.Version, was, want []byte) (g goal, ok bool, err 
 	g.want.blob, g.want.size, g.want.mtime, g.want.seq = h, int64(len(out)), 0, 0
 	m.unlent(&g)
 	return g, true, nil
+}
+
+// notMerged is where two changes meet.
+func notMerged(err error, lines string) string {
+	if errors.Is(err, diff.ErrEncodings) {
+		return "its encoding"
+	}
+	return lines
 }

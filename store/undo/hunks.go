@@ -82,7 +82,11 @@ func (m *maker) text(h store.Hash) ([]byte, bool) {
 		return b, true
 	}
 	b, err := m.store.Content(h)
-	return b, err == nil && !text.Binary(b)
+	if err != nil {
+		return nil, false
+	}
+	_, err = text.Like(b, nil) // it is to be written back
+	return b, err == nil
 }
 
 // withoutEdits is the new text without some of the edits that made it.
@@ -106,5 +110,5 @@ func withoutEdits(old, new []byte, which []int) ([]byte, error) {
 		at = e.NewTo
 	}
 	add(sc.New[at:])
-	return out, nil
+	return text.Like(new, out)
 }

@@ -27,8 +27,8 @@ func (m *maker) merge(left, before, now state) (state, bool) {
 		}
 		texts[i] = b
 	}
-	out, ok := diff.Merge(texts[0], texts[1], texts[2])
-	if !ok {
+	out, err := diff.Merge(texts[0], texts[1], texts[2])
+	if err != nil {
 		return state{}, false
 	}
 	h := store.Hash(sha256.Sum256(out))

@@ -335,7 +335,9 @@ func (x *stepper) lines(w write) (added, removed int) {
 	if w.have.regular() && w.have.blob != (store.Hash{}) {
 		have, _ = x.store.Content(w.have.blob)
 	}
-	if text.Binary(want) || text.Binary(have) || len(want)+len(have) > 4<<20 {
+	want, isText := text.Shown(want)
+	have, wasText := text.Shown(have)
+	if !isText || !wasText || len(want)+len(have) > 4<<20 {
 		return 0, 0
 	}
 	switch {

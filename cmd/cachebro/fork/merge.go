@@ -94,9 +94,9 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 			return conflict("changed in both, and no text")
 		}
 	}
-	out, clean := diff.Merge(texts[0], texts[1], texts[2])
-	if !clean {
-		return conflict("the same lines were changed in both")
+	out, err := diff.Merge(texts[0], texts[1], texts[2])
+	if err != nil {
+		return conflict(err.Error())
 	}
 	mode := ch.is.mode
 	if mode == ch.was.mode {

@@ -43,7 +43,7 @@ func (s *server) commented(ctx context.Context, q url.Values) (c wire.Comment, e
 	if err != nil {
 		return c, err
 	}
-	lines := diff.Lines(x.data)
+	lines := diff.Compare(nil, x.data).New
 	n, _ := strconv.Atoi(q.Get("line"))
 	if n < 1 || n > len(lines) || x.Actor.Session == "" {
 		return c, wire.Errorf(wire.ErrBadRequest, "", "a comment is about a line that a session wrote")

@@ -133,6 +133,9 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 		}
 		return p, nil
 	}
+	if e, now := text.EncodingOf(from.data), text.EncodingOf(to.data); e != now && from.there && to.there {
+		p.Mode = strings.TrimPrefix(p.Mode+", "+e.String()+" → "+now.String(), ", ")
+	}
 	at, _ := strconv.Atoi(q.Get("at"))
 	p.Piece = at > 0
 	rows := s.rows(from, to, p.Side)
@@ -194,6 +197,8 @@ type diffRows struct {
 }
 
 func (s *server) rows(from, to side, columns bool) *diffRows {
+	from.data, _ = text.Shown(from.data)
+	to.data, _ = text.Shown(to.data)
 	d := &diffRows{s: s, sc: diff.Compare(from.data, to.data), side: columns, from: from, to: to}
 	d.hunks = d.sc.Hunks(diff.Context)
 	d.crlf = (bytes.Contains(from.data, []byte("\r\n")) || bytes.Contains(to.data, []byte("\r\n"))) && crlf(d.sc.Old) && crlf(d.sc.New)

@@ -316,6 +316,10 @@ func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, 
 		out.Note = "binary, " + inWords(x)
 		return nil
 	}
+	if text.Wide(x.data) {
+		out.Size += ", " + text.EncodingOf(x.data).String()
+	}
+	x.data, _ = text.Shown(x.data)
 	lines, colours := diff.Lines(x.data), colour(string(v.Path), x.data)
 	d := diffRows{crlf: bytes.Contains(x.data, []byte("\r\n")) && crlf(lines)}
 	if d.crlf {

@@ -343,9 +343,9 @@ func (l lines) of(f *file) (added, removed int, binary, known bool) {
 	case text.Binary(from.Data) || text.Binary(to.Data):
 		return 0, 0, true, true
 	case len(from.Data) == 0:
-		return len(diff.Lines(to.Data)), 0, false, true
+		return len(diff.Compare(nil, to.Data).New), 0, false, true
 	case len(to.Data) == 0:
-		return 0, len(diff.Lines(from.Data)), false, true
+		return 0, len(diff.Compare(nil, from.Data).New), false, true
 	}
 	script := diff.Compare(from.Data, to.Data)
 	return script.Added(), script.Removed(), false, true

@@ -110,7 +110,11 @@ func (f *Finder) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 			return a, false
 		}
 		content, err := f.store.Content(v.Blob)
-		if err != nil || text.Binary(content) {
+		if err != nil {
+			return a, false
+		}
+		content, ok := text.Shown(content)
+		if !ok {
 			return a, false
 		}
 		lines := strings.SplitAfter(string(content), "\n")

@@ -386,10 +386,14 @@ var errNoText = errors.New("no text, or too much of it")
 
 func (s *Service) content(h store.Hash) ([]byte, error) {
 	b, err := s.store.Content(h)
-	if err == nil && (len(b) > maxText || text.Binary(b)) {
-		err = errNoText
+	if err != nil {
+		return nil, err
 	}
-	return b, err
+	shown, ok := text.Shown(b)
+	if !ok || len(b) > maxText {
+		return nil, errNoText
+	}
+	return shown, nil
 }
 
 // Marks says of versions what they lost, and which versions those are.

@@ -37,11 +37,12 @@ const mostRead = 2 << 20
 
 // factsOf reads a file.
 func factsOf(p string, content []byte) Facts {
+	content, ok := text.Shown(content)
 	f := Facts{Lines: bytes.Count(content, []byte{'\n'})}
 	if len(content) > 0 && content[len(content)-1] != '\n' {
 		f.Lines++
 	}
-	if len(content) > mostRead || text.Binary(content) {
+	if len(content) > mostRead || !ok {
 		return f
 	}
 	switch kind := search.KindOf(p); kind {

@@ -161,7 +161,8 @@ func (g *Graph) definitions(b Blob) ([]symbolLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(content) <= mostRead && !text.Binary(content) {
+	content, isText := text.Shown(content)
+	if len(content) <= mostRead && isText {
 		for _, s := range search.Outline(b.Path, content) {
 			if !s.Top && s.Kind == "const" || len(lines) == 2*mostSymbols {
 				continue
@@ -187,6 +188,7 @@ func (g *Graph) chunkTexts(ctx context.Context, p *Plan) (out []any, err error) 
 				g.o.Warn("a content for a bundle", err)
 				continue
 			}
+			raw, _ = text.Shown(raw)
 			lines = strings.Split(string(bytes.ToValidUTF8(raw, []byte("\uFFFD"))), "\n")
 			contents[c.Hash] = lines
 		}
