@@ -192,11 +192,11 @@ func (p *processes) look(pid uint32, k known, depth int, now time.Time) *Process
 		return nil
 	}
 	proc := k.proc
-	if proc == nil || proc.Start != st.Start || proc.Comm != st.Comm || st.Image != 0 && proc.Image != st.Image || parentPID(proc) != uint32(st.Parent) {
+	if proc == nil || proc.Start != st.Start || proc.Comm != st.Comm || proc.Group != uint32(st.Group) || st.Image != 0 && proc.Image != st.Image || parentPID(proc) != uint32(st.Parent) {
 		// exec(2) keeps pid and start time but changes the name.
 		proc = &Process{
 			PID: pid, Start: st.Start, Comm: st.Comm, UID: ownerOf(pid),
-			Group: uint32(st.Group), Image: st.Image,
+			Group: uint32(st.Group), Leader: uint32(st.Session), Terminal: st.Terminal, Image: st.Image,
 		}
 		p.commands.read(proc)
 		proc.Session = readSession(pid)
@@ -205,6 +205,7 @@ func (p *processes) look(pid uint32, k known, depth int, now time.Time) *Process
 			keepOld(proc, old)
 		}
 	}
+	proc.Front.Store(st.Terminal != 0 && st.Foreground == st.Group)
 	p.mu.Lock()
 	if len(p.pids) >= maxProcs {
 		clear(p.pids)

@@ -21,14 +21,22 @@ type Caller struct {
 
 // Process is an immutable description of a process, cached by pid and start time.
 type Process struct {
-	PID     uint32
-	Start   uint64 // as procfs.Stat has it
-	Parent  *Process
-	UID     uint32
-	Comm    string
-	Group   uint32            // its process group
-	Image   uint64            // tells its programs apart; 0 where that may not be seen
-	Session map[string]string // CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID, CACHEBRO_SESSION … as found in its environment
+	PID    uint32
+	Start  uint64 // as procfs.Stat has it
+	Parent *Process
+	UID    uint32
+	Comm   string
+	Group  uint32 // its process group
+	// Leader is the leader of its session and Terminal the terminal that controls it; 0:
+	// there is none.
+	Leader   uint32
+	Terminal uint64
+	Image    uint64            // tells its programs apart; 0 where that may not be seen
+	Session  map[string]string // CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID, CACHEBRO_SESSION … as found in its environment
+
+	// Front: the terminal belonged to its process group when it was last looked at. It
+	// is what a person waits for there, and no background job.
+	Front atomic.Bool
 
 	command atomic.Pointer[Command]
 	peeks   atomic.Int32 // looks whether it has become another program; see processes.peek

@@ -268,6 +268,9 @@ func (v *Version) Who() uint64 {
 	for _, s := range [...]string{v.Actor.Comm, string(v.Actor.Session), v.Actor.Agent, v.Actor.Prompt, v.Actor.ToolCall, v.Actor.Tool, v.Plan} {
 		b = append(append(b, s...), 0)
 	}
+	if v.Actor.Line != 0 {
+		b = binary.BigEndian.AppendUint64(b, uint64(v.Actor.Line))
+	}
 	h.Write(b)
 	return max(h.Sum64(), 1)
 }

@@ -67,6 +67,7 @@ type Actor struct {
 	ToolCall  string    `cbor:"9,keyasint,omitempty"`
 	Tool      string    `cbor:"10,keyasint,omitempty"`
 	Uncertain bool      `cbor:"11,keyasint,omitempty"` // several tool calls were open and the process tree did not tell them apart
+	Line      int64     `cbor:"12,keyasint,omitempty"` // of a terminal: what its foreground did between two inputs has one number; see capture
 }
 
 // Version is one entry of the append-only version log. Immutable.

@@ -22,8 +22,9 @@ type Capture struct {
 
 	*sink
 	*copies
-	told namesTold
-	comm string // of this program
+	told  namesTold
+	lines *lines
+	comm  string // of this program
 
 	procMu sync.Mutex // guards procs
 	procs  map[procKey]told
@@ -54,7 +55,7 @@ var (
 func New(o Options) *Capture {
 	o = o.withDefaults()
 	s := newSink(o)
-	c := &Capture{sink: s, copies: newCopies(s), git: newGitKeeper(o.Git), procs: map[procKey]told{}, reads: map[uint32]*reading{}}
+	c := &Capture{sink: s, copies: newCopies(s), git: newGitKeeper(o.Git), procs: map[procKey]told{}, reads: map[uint32]*reading{}, lines: newLines()}
 	c.comm, _ = procfs.Comm(os.Getpid())
 	c.scanning.Store(true)
 	c.append(&spool.Record{Kind: spool.KindMount, Time: time.Now().UnixNano(), Mountpoint: o.Mountpoint, Source: o.Source, Version: o.Version})
@@ -84,6 +85,7 @@ func (c *Capture) Close(ctx context.Context) error {
 	if c.root != nil {
 		c.root.Close()
 	}
+	c.lines.close()
 	c.sayGaps()
 	if _, err := c.w.Append(&spool.Record{Kind: spool.KindUnmount, Time: time.Now().UnixNano()}); err != nil {
 		return err

@@ -29,6 +29,9 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 		return c.append(rs...)
 	}
 	r.PID, r.Start = by.Proc.PID, by.Proc.Start
+	if r.Kind == spool.KindVersion || r.Kind == spool.KindGit {
+		r.Line = c.lines.of(by.Proc)
+	}
 	fresh := c.fresh(by.Proc)
 	if len(fresh) == 0 {
 		return c.append(rs...)

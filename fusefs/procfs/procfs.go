@@ -29,9 +29,15 @@ type Stat struct {
 	Comm   string // the command's name, 15 bytes of it
 	State  byte   // 'R', 'S', 'D' stuck in the kernel, 'T' stopped, 'Z' ended and not yet reaped, 'X' dead
 	Parent int
-	Group  int    // its process group: what a shell started as one job
-	Flags  uint64 // the kernel's PF_ flags; elsewhere than on Linux none but Exiting
-	Start  uint64 // in units of Tick, after boot on Linux, after 1970 on darwin
+	Group  int // its process group: what a shell started as one job
+	// Session is the process's session, Terminal the terminal that controls it, as the
+	// kernel numbers devices, and Foreground the process group that the terminal
+	// belongs to at the moment. 0 where there is no terminal.
+	Session    int
+	Terminal   uint64
+	Foreground int
+	Flags      uint64 // the kernel's PF_ flags; elsewhere than on Linux none but Exiting
+	Start      uint64 // in units of Tick, after boot on Linux, after 1970 on darwin
 	// Image tells one program of a process from the next: where its stack begins, which
 	// exec chooses anew. 0 where that may not be seen, and once the process ends.
 	Image uint64

@@ -43,7 +43,11 @@ func ReadStat(pid int) (Stat, error) {
 		return Stat{}, err
 	}
 	start := p.Proc.P_starttime
-	return kernStat(p.Proc.P_comm[:], p.Proc.P_stat, p.Proc.P_flag, p.Eproc.Ppid, p.Eproc.Pgid, start.Sec, start.Usec), nil
+	st := kernStat(p.Proc.P_comm[:], p.Proc.P_stat, p.Proc.P_flag, p.Eproc.Ppid, p.Eproc.Pgid, start.Sec, start.Usec)
+	if p.Eproc.Tdev > 0 { // the session itself is an address of the kernel's: its terminal stands for it
+		st.Terminal, st.Session, st.Foreground = uint64(p.Eproc.Tdev), int(p.Eproc.Tdev), int(p.Eproc.Tpgid)
+	}
+	return st, nil
 }
 
 // Comm is the name of a process.

@@ -88,6 +88,11 @@ func parseStat(pid int, b []byte) (st Stat, err error) {
 	}
 	st.Comm, st.State = string(b[open+1:end]), f[0][0]
 	var err1, err2, err3, err4 error
+	if terminal, err := strconv.ParseInt(string(f[4]), 10, 64); err == nil && terminal != 0 {
+		st.Terminal = uint64(uint32(terminal))
+		st.Session, _ = strconv.Atoi(string(f[3]))
+		st.Foreground, _ = strconv.Atoi(string(f[5]))
+	}
 	st.Parent, err1 = strconv.Atoi(string(f[1]))
 	st.Group, err4 = strconv.Atoi(string(f[2]))
 	st.Flags, err2 = strconv.ParseUint(string(f[6]), 10, 64)

@@ -28,10 +28,8 @@ type Draft struct {
 	Read map[store.Hash][]byte
 	// Partly: the lines of the later steps were not counted.
 	Partly bool
-	// Newest is, of an undo of the last action, its newest version; Taken is how many
-	// versions were selected.
+	// Newest is, of an undo of the last action, its newest version.
 	Newest store.Version
-	Taken  int
 }
 
 // maker makes one draft.

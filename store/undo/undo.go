@@ -10,7 +10,6 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/glob"
-	"cachebro/store/processes"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,15 +24,23 @@ type Query struct {
 	Select store.Filter
 	// What names what Select.Match picks, for people.
 	What string
-	// Last: the newest action that has not been undone: one tool call, or
-	// what one process did in one go. Select narrows it.
+	// Last: the newest action that has not been undone. Select narrows it.
 	Last bool
+	// Action finds, for Last, the action of the log that a version belongs to.
+	Action func(*store.View, store.Version) (Action, error)
 	// Globs restrict the paths: see glob.Selects; one without wildcards is a path
 	// and all below it.
 	Globs []string
 	// Merge takes the change out of files that somebody else changed since,
 	// where the lines do not meet. Force takes it back regardless.
 	Merge, Force bool
+}
+
+// Action is what was done in one go: one line of the log.
+type Action struct {
+	Has         func(store.Version) bool // a version is one of its
+	First, Last uint64                   // version numbers
+	What        string                   // for people
 }
 
 // chain walks what a path effectively was, newest first: a state that a plan
@@ -341,8 +348,13 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 		if last, err = m.lastAction(f, q.Globs, tried); err != nil {
 			return nil, "", err
 		}
-		processes.Open(m.store).Words()(&last)
-		title, m.plan.Newest = narrow(&f, last), last
+		of, err := q.Action(m.view, last)
+		if err != nil {
+			return nil, "", err
+		}
+		m.plan.Newest, title = last, of.What
+		f.After, f.Before = max(f.After, of.First-1), of.Last+1
+		f.Match = of.Has
 	}
 	var match func(store.Path) bool
 	if len(q.Globs) > 0 {
@@ -351,9 +363,6 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 	vs, err := m.all(f)
 	if err != nil {
 		return nil, "", err
-	}
-	if q.Last && f.PID != 0 {
-		vs = burstOf(vs, last)
 	}
 	sel := selection{}
 	for i := range vs {
@@ -385,10 +394,6 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 	}
 	if len(sel) == 0 {
 		return nil, "", fmt.Errorf("nothing to undo (%s): %w", title, store.ErrNotFound)
-	}
-	m.plan.Taken = 0
-	for _, of := range sel {
-		m.plan.Taken += len(of)
 	}
 	return sel, title, nil
 }
@@ -551,43 +556,6 @@ func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool
 		return last, fmt.Errorf("nothing to undo: %w", store.ErrNotFound)
 	}
 	return last, nil
-}
-
-// burst is the longest pause within what one process did in one go.
-const burst = int64(5e9)
-
-// narrow makes a filter select the action that v belongs to.
-func narrow(f *store.Filter, v store.Version) string {
-	if v.Actor.ToolCall != "" {
-		f.ToolCall = v.Actor.ToolCall
-		return fmt.Sprintf("tool call %s (%s)", v.Actor.ToolCall, v.Actor.By())
-	}
-	if v.Actor.PID == 0 {
-		f.Match = func(o store.Version) bool { return o.Seq == v.Seq }
-		return fmt.Sprintf("%q, changed by an unknown process", string(v.Path))
-	}
-	f.PID = v.Actor.PID
-	f.Match = func(o store.Version) bool { return o.Actor.Start == v.Actor.Start }
-	said := v.Actor.Comm
-	if args := []rune(strings.ToValidUTF8(v.Actor.Args, "?")); len(args) > 0 {
-		if said = string(args[:min(len(args), 70)]); len(args) > 70 {
-			said += "…"
-		}
-	}
-	return fmt.Sprintf("%s (pid %d)", said, v.Actor.PID)
-}
-
-// burstOf keeps what the process did without a pause before v.
-func burstOf(vs []store.Version, v store.Version) []store.Version {
-	end := slices.IndexFunc(vs, func(o store.Version) bool { return o.Seq > v.Seq })
-	if end < 0 {
-		end = len(vs)
-	}
-	i := end - 1
-	for i > 0 && vs[i].Time-vs[i-1].Time <= burst {
-		i--
-	}
-	return vs[max(i, 0):end]
 }
 
 func describe(q Query) string {

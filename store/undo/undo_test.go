@@ -60,6 +60,12 @@ func (c *scene) carry(p *Draft) {
 
 func (c *scene) undo(q Query) *Draft {
 	c.Helper()
+	q.Action = func(_ *store.View, of store.Version) (Action, error) { // as the log has it, for processes without a terminal
+		has := func(o store.Version) bool {
+			return o.Actor.PID == of.Actor.PID && o.Actor.ToolCall == of.Actor.ToolCall && max(o.Time-of.Time, of.Time-o.Time) < int64(30*time.Second)
+		}
+		return Action{Has: has, First: 1, Last: of.Seq, What: of.Actor.Comm}, nil
+	}
 	p, err := Planner{Store: c.s}.Undo(q)
 	if err != nil {
 		c.Fatal(err)

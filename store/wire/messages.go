@@ -374,9 +374,6 @@ type Plan struct {
 	Done   []int `json:"done,omitempty"`
 	// Cut is, of a rollback, the plan that was cut short.
 	Cut *Plan `json:"cut,omitempty"`
-	// PartOf is, of an undo of the last action, the number of the action of the log
-	// that holds more than what is taken back; 0: it is the whole of it.
-	PartOf uint64 `json:"part_of,omitempty"`
 	// Partly: only of the first steps the lines were counted.
 	Partly bool `json:"partly,omitempty"`
 	// Git says what the same actor did to git's own files, which an undo leaves alone;

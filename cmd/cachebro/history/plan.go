@@ -206,9 +206,6 @@ func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 	if n := apply.Files(plan); n > 1 {
 		fmt.Fprintln(w, Counts(p, n, added, removed, plan.Partly))
 	}
-	if plan.PartOf != 0 {
-		fmt.Fprintln(w, p.Dim(fmt.Sprintf("only what the last process did: cachebro undo '#%d' takes back the whole action", plan.PartOf)))
-	}
 	gitHint(e, w, plan)
 }
 

@@ -77,12 +77,12 @@ func runRevert(ctx context.Context, e *cli.Env) error {
 // UndoCommand is cachebro undo.
 func UndoCommand() cli.Command {
 	return cli.Command{
-		Name: "undo", Group: cli.GroupEvery, Args: "[#SEQ] [PATH…]", Short: "take back what a prompt, command, session or process did",
+		Name: "undo", Group: cli.GroupEvery, Args: "[NUMBER] [PATH…]", Short: "take back what a prompt, command, session or process did",
 		Long: `Takes back every change of one actor or time: contents, new and deleted files,
 renames, modes. A file is touched only if it still is what that actor left;
 the others are listed as conflicts, as are files that somebody has open for
-writing (on a mount --force writes into them). Without a choice: the last tool call, or
-what the last process did. '#178' is the action that log shows with that number.
+writing (on a mount --force writes into them). Without a choice: the newest line of
+the log. A number is the action that log shows with it.
 What the history does not have is taken into it first; where that cannot be (more
 than 32 MiB), the file is left alone.
 
@@ -100,9 +100,9 @@ An undo that was killed is finished by the next mount, undo or redo; --rollback
 takes back what it had done.
 
 Examples:
-  cachebro undo                     the last tool call, or what the last process did
-  cachebro undo '#178'              the action of that number in the log
-  cachebro undo '#178' --hunk       single hunks of it, as git add -p asks
+  cachebro undo                     the newest line of the log
+  cachebro undo 178                 the action of that number in the log
+  cachebro undo 178 --hunk          single hunks of it, as git add -p asks
   cachebro undo --prompt last       everything since the last prompt
   cachebro undo --session last --dry-run
   cachebro undo --since 10m 'src/**'
@@ -220,12 +220,11 @@ func takeElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client
 	return takeBackWith(ctx, e, t, c, wire.PlanRequest{Kind: r.Kind, Elsewhere: &taken}, body, f)
 }
 
-// actionNumber reads "#178", the number of an action as log prints it. A file of that
-// name is a path.
+// actionNumber reads 178 or "#178", the number of an action as log prints it. A file of
+// that name is a path.
 func actionNumber(e *cli.Env, arg string) (uint64, bool) {
-	s, ok := strings.CutPrefix(arg, "#")
-	n, err := strconv.ParseUint(s, 10, 64)
-	if !ok || err != nil || n == 0 {
+	n, err := strconv.ParseUint(strings.TrimPrefix(arg, "#"), 10, 64)
+	if err != nil || n == 0 {
 		return 0, false
 	}
 	if abs, err := e.Abs(arg); err == nil {

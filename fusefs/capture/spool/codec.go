@@ -49,6 +49,7 @@ const (
 	fGroup
 	fWas
 	fBefore
+	fLine
 )
 
 const (
@@ -154,6 +155,7 @@ func appendRecord(b []byte, r *Record) []byte {
 	b = putUint(b, fGroup, uint64(r.Group))
 	b = putUint(b, fWas, uint64(r.Was))
 	b = putString(b, fBefore, string(r.Before))
+	b = putInt(b, fLine, r.Line)
 	binary.LittleEndian.PutUint32(b[start:], uint32(len(b)-start-headerLen))
 	return b
 }
@@ -272,6 +274,8 @@ func setUint(r *Record, field, v uint64) {
 		r.Group = uint32(v)
 	case fMore:
 		r.More = uint32(v)
+	case fLine:
+		r.Line = unzigzag(v)
 	case fWas:
 		r.Was = Was(v)
 	}

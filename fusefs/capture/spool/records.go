@@ -62,6 +62,9 @@ type Record struct {
 	PID   uint32
 	Start uint64
 	UID   uint32
+	// Line tells apart what was typed at a terminal: what the foreground there does
+	// between two inputs has one number. They grow. 0: no terminal, or a background job.
+	Line int64
 
 	// KindVersion with content: HasContent says that a KindContent with
 	// For == this Seq follows, unless mountd dies before.

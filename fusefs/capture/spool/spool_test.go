@@ -65,7 +65,7 @@ func fullRecord() *Record {
 	return &Record{Kind: KindVersion, Time: -5, Op: event.OpOutside, Class: 2, Path: "a/\xff\n", Path2: "b", Target: "t", Node: 1 << 60,
 		Stat: event.Stat{Dev: 1, Ino: 2, Birth: -3, Mode: 4, Nlink: 5, UID: 6, GID: 7, Size: 1 << 40, Mtime: -9, Ctime: 10, Attrs: "\x01\x00"}, PID: 11, Start: 12, UID: 13, HasContent: true, TailFrom: 14,
 		TooLarge: true, Hash: []byte{0, 1}, LastName: true, Idle: true, For: 15, File: 16, Off: 17, Len: 18, Sum: 19,
-		PPID: 20, PStart: 21, Comm: "c", Args: "x y", Dir: "/d", Group: 9, Session: map[string]string{"A": "1", "B": ""}, Reason: "r", Was: WasKept, Before: []byte{0, 2},
+		PPID: 20, PStart: 21, Comm: "c", Args: "x y", Dir: "/d", Group: 9, Line: 33, Session: map[string]string{"A": "1", "B": ""}, Reason: "r", Was: WasKept, Before: []byte{0, 2},
 		Paths: []string{"p", "", "q"}, More: 22, Mountpoint: "/m", Source: "/s", Version: "v"}
 }
 

@@ -3,9 +3,14 @@
 // of each file. The log, what-changed and whoever else shows the history to a person
 // get the same words from here.
 //
-// A job is what a shell starts as one: the processes of a process group, named by the
+// At a terminal an action is a line: what the foreground did between two inputs, the
+// shell itself included (fusefs/capture/lines.go says how that is known). Elsewhere it is
+// a job, what a shell starts as one: the processes of a process group, named by the
 // topmost one. make and its hundred compilers are one job. Where no group is known, it
-// is the process. A job that is silent for half a minute is another action from then on.
+// is the process. What is silent for half a minute is another action from then on.
+//
+// Undo without a choice takes back the newest action that is in effect (Of), so that it
+// never means more or less than one line of the log.
 //
 // A page is read from one snapshot of the log, and no further than its actions reach:
 // some seconds beyond the last one, because jobs run side by side. There are no locks.

@@ -9,12 +9,10 @@ import (
 )
 
 // Of finds the action that a version belongs to, as the log shows it: which versions
-// are its, where it begins and ends, and how many there are. With most, looking back
-// ends at so many of them.
-func (s *Service) Of(v *store.View, of store.Version, most int) (has func(store.Version) bool, span wire.ActionSpan, n int, err error) {
+// are its, and where it begins and ends.
+func (s *Service) Of(v *store.View, of store.Version) (has func(store.Version) bool, span wire.ActionSpan, err error) {
 	w := s.newWords()
 	key, _ := w.keyOf(of)
-	n = 1
 	span = wire.ActionSpan{Key: key, First: of.Seq, Last: of.Seq}
 	for _, oldest := range []bool{true, false} {
 		g := &group{key: key, versions: []store.Version{of}, until: w.beginOf(of)}
@@ -32,12 +30,11 @@ func (s *Service) Of(v *store.View, of store.Version, most int) (has func(store.
 			if others = 0; g.over(o.Time, oldest) {
 				return false
 			}
-			n++
 			g.versions[0], span.First, span.Last = o, min(span.First, o.Seq), max(span.Last, o.Seq)
-			return oldest || most == 0 || n < most
+			return true
 		})
 		if err != nil {
-			return nil, span, n, err
+			return nil, span, err
 		}
 	}
 	return func(o store.Version) bool {
@@ -46,7 +43,7 @@ func (s *Service) Of(v *store.View, of store.Version, most int) (has func(store.
 		}
 		k, _ := w.keyOf(o)
 		return k == key
-	}, span, n, nil
+	}, span, nil
 }
 
 // Command says in words what made a version.

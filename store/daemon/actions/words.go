@@ -29,6 +29,9 @@ var agents = []string{
 type job struct {
 	root processes.Process // the topmost process of its group
 	ok   bool              // something is known of it
+	// group is its process group, of which the elements of a pipeline are, that have
+	// no ancestor in it; 0: not known, or an agent or a terminal is of it too.
+	group uint32
 }
 
 // words says who did what. One query uses it; it remembers what it looked up.
@@ -64,6 +67,12 @@ func (w *words) keyOf(v store.Version) (string, job) {
 		return "by " + a.Comm, job{}
 	}
 	j := w.jobOf(a)
+	switch {
+	case a.Line != 0:
+		return fmt.Sprintf("line %d %s %s", a.Line, a.Session, a.Prompt), j
+	case j.group != 0:
+		return fmt.Sprintf("group %d %s %s", j.group, a.Session, a.Prompt), j
+	}
 	return fmt.Sprintf("job %d.%d %s %s", j.root.PID, j.root.Start, a.Session, a.Prompt), j
 }
 
@@ -111,7 +120,11 @@ func (w *words) jobOf(a store.Actor) job {
 	client := w.clientOf(a.Session)
 	for range 32 {
 		up, ok := w.program(j.root.Parent, "", j.root.Seen)
-		if !ok || up.Group == 0 || up.Group != p.Group || up.PID == client || isAgent(up) {
+		if !ok || up.Group != p.Group {
+			j.group = p.Group
+			break
+		}
+		if up.Group == 0 || up.PID == client || isAgent(up) {
 			break
 		}
 		j.root = up

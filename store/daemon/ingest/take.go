@@ -34,8 +34,7 @@ func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool
 	case spool.KindNotice:
 		g.notice(r)
 	case spool.KindGit:
-		who := attribution.WriterOf(r)
-		g.o.Git.Take(r, g.attribution.Actor(who, r.UID, r.Time, r.Path), g.attribution.PlanOf(who, r.Time))
+		g.o.Git.Take(r, g.actor(r), g.attribution.PlanOf(attribution.WriterOf(r), r.Time))
 	case spool.KindReads:
 		g.o.Reads(r)
 	case spool.KindContent:
@@ -46,6 +45,13 @@ func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool
 		g.log.Warn("a record of an unknown kind was skipped", "kind", r.Kind, "seq", r.Seq)
 	}
 	return store.Change{}, false
+}
+
+// actor is who is behind a record.
+func (g *Ingester) actor(r *spool.Record) store.Actor {
+	a := g.attribution.Actor(attribution.WriterOf(r), r.UID, r.Time, r.Path)
+	a.Line = r.Line
+	return a
 }
 
 // node makes a node id unique among all mounts that this process has seen.
@@ -61,7 +67,7 @@ func (g *Ingester) change(ctx context.Context, j spool.Joined) (store.Change, bo
 	c := store.Change{
 		Op: r.Op, Class: r.Class, Path: store.Path(r.Path), Path2: store.Path(r.Path2), Target: r.Target,
 		Node: g.node(r), Stat: r.Stat, Time: r.Time,
-		Actor:    g.attribution.Actor(attribution.WriterOf(r), r.UID, r.Time, r.Path),
+		Actor:    g.actor(r),
 		Plan:     g.attribution.PlanOf(attribution.WriterOf(r), r.Time),
 		LastName: r.LastName, Idle: r.Idle,
 		NotRead: r.Op == store.OpBaseline && !r.HasContent && (r.Reason == spool.NotRead || r.Stat.Size == 0),
@@ -158,8 +164,7 @@ func (g *Ingester) lateChange(j spool.Joined) (store.Change, bool) {
 
 // notice puts a line of mountd's into the log.
 func (g *Ingester) notice(r *spool.Record) {
-	a := g.attribution.Actor(attribution.WriterOf(r), r.UID, r.Time, r.Path)
-	if err := g.store.Notice(store.Notice{Time: r.Time, Text: r.Reason, Actor: a}); err != nil {
+	if err := g.store.Notice(store.Notice{Time: r.Time, Text: r.Reason, Actor: g.actor(r)}); err != nil {
 		g.log.Warn("notice", "text", r.Reason, "err", err)
 	}
 }

@@ -68,11 +68,6 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	pl.pauseIndex(len(p.Steps))
 	out := planOut(&p.Plan)
 	out.Partly = p.Partly
-	if p.Newest.Seq != 0 && len(q.Paths) == 0 {
-		if out.PartOf, err = pl.partOf(p); err != nil {
-			return nil, nil, err
-		}
-	}
 	pl.besides(ctx, &out, q, p.Newest)
 	if q.Kind == store.PlanUndo && (q.Prompt != "" || q.Session != "") {
 		if err := pl.meant(&out, q); err != nil {
@@ -284,6 +279,7 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 	uq := undo.Query{
 		Select: store.Filter{Session: session, Agent: q.Agent, Prompt: prompt, ToolCall: q.ToolCall, Since: q.Since},
 		Last:   q.Last, Merge: q.Merge, Force: q.Force,
+		Action: pl.actionOf,
 	}
 	if q.PID != 0 {
 		family, known := pl.attribution.Family(q.PID)
@@ -329,7 +325,7 @@ func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.
 		if err != nil {
 			return nil // undoQuery says so
 		}
-		has, _, _, err := pl.actions.Of(v, x, 0)
+		has, _, err := pl.actions.Of(v, x)
 		if err != nil {
 			return err
 		}
@@ -356,28 +352,21 @@ func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
 		if of.Plan != "" {
 			return wire.Errorf(wire.ErrBadRequest, "cachebro redo --plan "+of.Plan, "#%d belongs to an undo, revert or restore", seq)
 		}
-		has, span, _, err := pl.actions.Of(v, of, 0)
+		a, err := pl.actionOf(v, of)
 		if err != nil {
 			return err
 		}
-		uq.What = fmt.Sprintf("#%d, %s", span.Last, pl.actions.Command(of))
-		uq.Select.Before, uq.Select.After = span.Last+1, span.First-1
-		uq.Select.Match = has
+		uq.What = a.What
+		uq.Select.Before, uq.Select.After = a.Last+1, a.First-1
+		uq.Select.Match = a.Has
 		return nil
 	})
 }
 
-// partOf is the number of the action of the log that has more in it than an undo of
-// the last action takes back; 0: it has not.
-func (pl *Plans) partOf(p *undo.Draft) (number uint64, err error) {
-	err = pl.store.View(func(v *store.View) error {
-		_, span, n, err := pl.actions.Of(v, p.Newest, p.Taken+1)
-		if n > p.Taken {
-			number = span.Last
-		}
-		return err
-	})
-	return number, err
+// actionOf is the line of the log that a version belongs to.
+func (pl *Plans) actionOf(v *store.View, of store.Version) (undo.Action, error) {
+	has, span, err := pl.actions.Of(v, of)
+	return undo.Action{Has: has, First: span.First, Last: span.Last, What: fmt.Sprintf("%d, %s", span.Last, pl.actions.Command(of))}, err
 }
 
 func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
