@@ -37,7 +37,7 @@ const (
 	Frames   Rule = "frames"   // foreign stack frames; folds
 	Hints    Rule = "hints"    // git's; folds
 	Repeats  Rule = "repeats"  // blocks that stand there again
-	Numbers  Rule = "numbers"  // lines alike but for numbers
+	Numbers  Rule = "numbers"  // lines that count up
 )
 
 // Rules lists all rules.
