@@ -20,7 +20,9 @@ func (p *project) fork(name string, more ...string) *project {
 	f := *p
 	f.dir = filepath.Join(p.base, name)
 	p.t.Cleanup(f.unmount)
-	p.cb(append([]string{"fork", f.dir, "--dir", p.dir}, more...)...)
+	if said := p.cb(append([]string{"fork", f.dir, "--dir", p.dir}, more...)...); strings.Contains(said, "( ") {
+		p.t.Errorf("the time has a column's blanks: %s", said)
+	}
 	return &f
 }
 
