@@ -75,6 +75,9 @@ func runSearch(ctx context.Context, c *call, a searchArgs) (*mcp.CallToolResult,
 	if !a.Compact {
 		out = c.grouped(ctx, out)
 	}
+	if ans.NotSearched != "" {
+		out += "\n[not searched: " + clean(ans.NotSearched) + "]"
+	}
 	return textResult(out), nil
 }
 

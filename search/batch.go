@@ -119,6 +119,7 @@ func (b *batch) write(seq uint64, last bool) error {
 func (x *Index) enter(batch *bleve.Batch, p prepared) error {
 	x.mu.RLock()
 	old, known := x.files[p.v.Path]
+	_, binary := x.binary[p.v.Path]
 	x.mu.RUnlock()
 	kept := map[string]bool{}
 	for _, d := range p.docs {
@@ -127,7 +128,7 @@ func (x *Index) enter(batch *bleve.Batch, p prepared) error {
 			return err
 		}
 	}
-	if known {
+	if known || binary {
 		if id := fileID(p.v.Path); !kept[id] {
 			batch.Delete(id)
 		}

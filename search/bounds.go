@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -29,32 +30,54 @@ func (q Query) room(kept int64) int {
 	return math.MaxInt
 }
 
-// largeFiles collects text files that were too large to read.
-type largeFiles struct {
+// leftOut collects the files that a query would have searched and did not.
+type leftOut struct {
 	mu    sync.Mutex // guards paths
-	paths []store.Path
+	paths [len(leftOutWhy)][]store.Path
 }
 
-func (l *largeFiles) add(p store.Path) {
+// Why a file was not searched.
+const (
+	leftBinary = iota
+	leftLarge
+	leftUnread
+)
+
+var leftOutWhy = [...]string{leftBinary: "binary", leftLarge: "too large", leftUnread: "unreadable"}
+
+func (l *leftOut) add(why int, paths ...store.Path) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.paths = append(l.paths, p)
+	l.paths[why] = append(l.paths[why], paths...)
 }
 
-func (l *largeFiles) warning() string {
-	if len(l.paths) == 0 {
-		return ""
+// String counts them by reason and names the first of each, source files before others:
+// `2 binary ("a.go", "b.png"), 1 too large ("c.log")`.
+func (l *leftOut) String() string {
+	rank := func(p store.Path) int {
+		if KindOf(string(p)) == Other {
+			return 1
+		}
+		return 0
 	}
-	slices.Sort(l.paths)
-	more := ""
-	if n := len(l.paths) - 3; n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
+	var parts []string
+	for why, paths := range l.paths {
+		if len(paths) == 0 {
+			continue
+		}
+		slices.SortFunc(paths, func(a, b store.Path) int {
+			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+		})
+		names := make([]string, 0, 4)
+		for _, p := range paths[:min(3, len(paths))] {
+			names = append(names, strconv.Quote(string(p)))
+		}
+		if len(paths) > 3 {
+			names = append(names, "…")
+		}
+		parts = append(parts, fmt.Sprintf("%d %s (%s)", len(paths), leftOutWhy[why], strings.Join(names, ", ")))
 	}
-	names := make([]string, 0, 3)
-	for _, p := range l.paths[:min(3, len(l.paths))] {
-		names = append(names, strconv.Quote(string(p)))
-	}
-	return "not searched because they are too large: " + strings.Join(names, ", ") + more
+	return strings.Join(parts, ", ")
 }
 
 func joinWarnings(a, b string) string {

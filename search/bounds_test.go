@@ -2,6 +2,8 @@ package search
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -40,8 +42,64 @@ func TestBounds(t *testing.T) {
 	c.most = 1 << 20
 	c.write(t, "small.txt", line)
 	r, err = x.Grep(t.Context(), Query{Pattern: "needle"})
-	if err != nil || len(r.Lines) != 1 || !strings.Contains(r.Warning, `too large: "dir/file00.txt", "dir/file01.txt", "dir/file02.txt" and 21 more`) {
-		t.Errorf("too large: %d lines, %q: %v", len(r.Lines), r.Warning, err)
+	if err != nil || len(r.Lines) != 1 || r.NotSearched != `24 too large ("dir/file00.txt", "dir/file01.txt", "dir/file02.txt", …)` {
+		t.Errorf("too large: %d lines, %q: %v", len(r.Lines), r.NotSearched, err)
+	}
+}
+
+// TestNotSearched counts what no line was looked for in, whatever the index knows of it:
+// a source file with a NUL was left out and the answer said "no hits".
+func TestNotSearched(t *testing.T) {
+	c := newDiskCorpus(t, t.TempDir())
+	c.write(t, "a.png", "\x89PNG\x00needle")
+	c.write(t, "src/main.go", "package main\x00 // needle\n")
+	c.write(t, "src/text.go", "package main // needle\n")
+	dir := t.TempDir()
+	x := Open(dir, c, Options{})
+	defer func() { x.Close() }()
+	asks := func(when, want string, q Query) {
+		t.Helper()
+		r, err := x.Grep(t.Context(), q)
+		if err != nil || r.NotSearched != want {
+			t.Errorf("%s: %q, want %q: %v", when, r.NotSearched, want, err)
+		}
+	}
+	all := Query{Pattern: "needle"}
+	const both = `2 binary ("src/main.go", "a.png")`
+	asks("no index yet", both, all)
+	if err := x.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	asks("indexed", both, all)
+	asks("a word that is nowhere", both, Query{Pattern: "nowhere"})
+	asks("a part of the tree", `1 binary ("src/main.go")`, Query{Pattern: "needle", Path: "src"})
+	asks("a glob", `1 binary ("a.png")`, Query{Pattern: "needle", Include: []string{"*.png"}})
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x = Open(dir, c, Options{})
+	asks("opened again", both, all)
+	c.write(t, "src/main.go", "package main // needle\n")
+	asks("a text now, not indexed yet", `1 binary ("a.png")`, all)
+	c.remove(t, "a.png")
+	asks("gone", "", all)
+	for range 2 { // and once more from what was stored
+		if err := x.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		asks("indexed again", "", all)
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+		x = Open(dir, c, Options{})
+	}
+	c.write(t, "new.bin", "\x00")
+	asks("not indexed yet", `1 binary ("new.bin")`, all)
+	if err := os.Chmod(filepath.Join(c.root, "src/text.go"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() != 0 {
+		asks("unreadable", `1 binary ("new.bin"), 1 unreadable ("src/text.go")`, all)
 	}
 }
 

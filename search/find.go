@@ -258,6 +258,11 @@ func (x *Index) Reconcile(ctx context.Context, forget store.Path) (Reindexed, er
 		}
 		b.take(v)
 	}
+	for p := range x.binary {
+		if _, ok := live[p]; !ok {
+			b.take(store.Version{Path: p, Op: store.OpUnlink})
+		}
+	}
 	for p, v := range live {
 		if _, known := x.files[p]; !known && x.searchable(v) && v.Stat.Size > 0 {
 			b.take(v)

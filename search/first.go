@@ -204,17 +204,23 @@ func (x *Index) notAmong(all []wanted) *batch {
 	b := x.newBatch()
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if len(x.files) == 0 {
+	if len(x.files)+len(x.binary) == 0 {
 		return b
 	}
 	among := make(map[store.Path]bool, len(all))
 	for i := range all {
 		among[all[i].path] = true
 	}
-	for p := range x.files {
+	gone := func(p store.Path) {
 		if !among[p] {
 			b.take(store.Version{Path: p, Op: store.OpUnlink})
 		}
+	}
+	for p := range x.files {
+		gone(p)
+	}
+	for p := range x.binary {
+		gone(p)
 	}
 	return b
 }

@@ -30,6 +30,7 @@ type fileRecord struct {
 	Chunks  []string `json:"c,omitempty"` // their ids, without the path
 	Gen     bool     `json:"g,omitempty"`
 	Indexed bool     `json:"x,omitempty"`
+	Binary  bool     `json:"b,omitempty"`
 }
 
 // follower keeps an Index after the version log, until Close.
@@ -214,7 +215,7 @@ func (x *Index) load() error {
 		if err := json.Unmarshal(raw, &r); err != nil {
 			return fmt.Errorf("record of %s: %w", v.Path, err)
 		}
-		f := &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, indexed: r.Indexed, gen: r.Gen, kind: KindOf(string(v.Path))}
+		f := &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, indexed: r.Indexed, binary: r.Binary, gen: r.Gen, kind: KindOf(string(v.Path))}
 		for _, c := range r.Chunks {
 			id, ok := parseID("\x00" + c)
 			if !ok {
@@ -224,7 +225,7 @@ func (x *Index) load() error {
 		}
 		copy(f.hash[:], r.Hash)
 		if f.hash != v.Blob && v.Seq <= x.seq {
-			f.indexed = false // what it says is of an older version, or of another log
+			f.indexed, f.binary = false, false // what it says is of an older version, or of another log
 			x.held[v.Path] = held{}
 		}
 		x.setLocked(v.Path, f) // nobody else knows of the index yet

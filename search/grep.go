@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -38,6 +39,9 @@ type Result struct {
 	Candidates int
 	Scanned    bool
 	Warning    string
+	// NotSearched counts and names the files of the query's scope that were not
+	// searched; "" if there are none.
+	NotSearched string
 }
 
 // foundIn is what one file gives.
@@ -55,10 +59,11 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 	if err := checkGlobs(q); err != nil {
 		return Result{}, err
 	}
-	paths, scanned, warning := x.candidates(want, q)
+	paths, binary, scanned, warning := x.candidates(want, q)
 	found := make([]foundIn, len(paths))
 	var kept atomic.Int64
-	var large largeFiles
+	var left leftOut
+	left.add(leftBinary, binary...)
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(x.workers())
 	for _, part := range shares(len(paths), 4*x.workers()) {
@@ -73,15 +78,20 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 				case errors.Is(err, fs.ErrNotExist):
 					continue
 				case errors.Is(err, ErrTooLarge):
-					large.add(paths[i])
+					left.add(leftLarge, paths[i])
+					continue
+				case errors.Is(err, ErrBinary):
+					left.add(leftBinary, paths[i])
 					continue
 				case err != nil:
+					left.add(leftUnread, paths[i])
 					x.opt.Logger.Debug("search: read", "path", paths[i], "err", err)
 					continue
 				}
 				m.read = content
 				shown, ok := text.Shown(content)
 				if !ok {
+					left.add(leftBinary, paths[i])
 					continue
 				}
 				f := &found[i]
@@ -96,7 +106,7 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 	if err := g.Wait(); err != nil {
 		return Result{}, err
 	}
-	r := Result{Candidates: len(paths), Scanned: scanned, Warning: joinWarnings(warning, large.warning())}
+	r := Result{Candidates: len(paths), Scanned: scanned, Warning: warning, NotSearched: left.String()}
 	for _, f := range found {
 		if f.total == 0 {
 			continue
@@ -161,10 +171,11 @@ func matchGlob(globs []string, p store.Path) bool {
 	return slices.ContainsFunc(globs, func(g string) bool { return glob.Selects(g, string(p)) })
 }
 
-// candidates are the files that may hold a match, ordered by path.
-func (x *Index) candidates(want *need, q Query) (paths []store.Path, scanned bool, warning string) {
+// candidates are the files that may hold a match, ordered by path, and beside them
+// those that are known to be binary.
+func (x *Index) candidates(want *need, q Query) (paths, binary []store.Path, scanned bool, warning string) {
 	if want.op == needNone {
-		return nil, false, ""
+		return nil, nil, false, ""
 	}
 	take := map[store.Path]bool{}
 	// Before the postings: what is indexed meanwhile is a candidate all the same.
@@ -173,6 +184,12 @@ func (x *Index) candidates(want *need, q Query) (paths []store.Path, scanned boo
 	for p := range x.loose {
 		if q.admits(p, x.files[p].kind) {
 			take[p] = true
+		}
+	}
+	notText := map[store.Path]bool{}
+	for p := range x.binary {
+		if q.admits(p, KindOf(string(p))) {
+			notText[p] = true
 		}
 	}
 	x.mu.RUnlock()
@@ -212,6 +229,7 @@ func (x *Index) candidates(want *need, q Query) (paths []store.Path, scanned boo
 			break
 		}
 		for _, v := range newer {
+			delete(notText, v.Path)
 			if seq = v.Seq; x.searchable(v) && q.admits(v.Path, KindOf(string(v.Path))) {
 				take[v.Path] = true
 			}
@@ -227,9 +245,10 @@ func (x *Index) candidates(want *need, q Query) (paths []store.Path, scanned boo
 	}
 	for p := range take {
 		paths = append(paths, p)
+		delete(notText, p)
 	}
 	slices.Sort(paths)
-	return paths, !ok, warning
+	return paths, slices.Collect(maps.Keys(notText)), !ok, warning
 }
 
 // lookUp evaluates a need on the postings; ok is false when it selects nothing.

@@ -84,11 +84,13 @@ type Index struct {
 	files map[store.Path]file
 	loose map[store.Path]struct{} // those of them that are not indexed: candidates whatever the index says
 	sums  sums                    // of files
-	terms *terms
-	held  map[store.Path]held      // files whose newest versions wait
-	taken map[store.Path]time.Time // when files were indexed, for a while
-	seq   uint64                   // every version up to here is in the index, or held
-	ready bool                     // the first index is complete
+	// binary are the files that are no text. The index has nothing of them but that.
+	binary map[store.Path]struct{}
+	terms  *terms
+	held   map[store.Path]held      // files whose newest versions wait
+	taken  map[store.Path]time.Time // when files were indexed, for a while
+	seq    uint64                   // every version up to here is in the index, or held
+	ready  bool                     // the first index is complete
 
 	// problem says why the index does not answer ("" when it does).
 	problem atomic.Pointer[string]
@@ -111,6 +113,7 @@ type file struct {
 	seq     uint64
 	time    int64 // ns, of the newest version
 	indexed bool  // its chunks are in the index; else it is always a candidate
+	binary  bool  // it is no text
 	gen     bool  // generated or minified
 	kind    Kind
 	chunks  spans
@@ -164,6 +167,10 @@ func (s *sums) add(f *file, times int) {
 		s.bytes += int64(times) * f.size
 	}
 }
+
+// ErrBinary is what a Corpus says of a file that it does not read because it is large and
+// no text.
+var ErrBinary = errors.New("the file is binary")
 
 // ErrTooLarge is what a Corpus says of a text that it does not read.
 var ErrTooLarge = errors.New("the file is too large to be searched")
@@ -223,7 +230,7 @@ func (x *Index) begin(why string) {
 // empty makes the tables those of an empty index; x.mu is held.
 func (x *Index) empty() {
 	x.files, x.loose, x.terms, x.seq, x.ready = map[store.Path]file{}, map[store.Path]struct{}{}, newTerms(), 0, false
-	x.sums = sums{}
+	x.sums, x.binary = sums{}, map[store.Path]struct{}{}
 	x.held, x.taken = map[store.Path]held{}, map[store.Path]time.Time{}
 }
 
@@ -294,8 +301,12 @@ func (x *Index) setLocked(p store.Path, f *file) {
 		x.sums.add(&was, -1)
 	}
 	delete(x.loose, p)
-	if f == nil {
+	delete(x.binary, p)
+	if f == nil || f.binary {
 		delete(x.files, p)
+		if f != nil {
+			x.binary[p] = struct{}{}
+		}
 		return
 	}
 	x.files[p] = *f

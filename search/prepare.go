@@ -46,6 +46,7 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 	}
 	content, ok := text.Shown(content)
 	if !ok {
+		p.f = &file{hash: v.Blob, seq: v.Seq, binary: true}
 		return p, nil
 	}
 	p.f = &file{hash: v.Blob, size: int64(len(content)), seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path)), gen: generated(content)}
@@ -84,7 +85,7 @@ func (f *file) chunkID(p store.Path, i int) string {
 
 // record is the stored field of a file's own document.
 func (f *file) record() document.Field {
-	r := fileRecord{Hash: f.hash[:], Gen: f.gen, Indexed: f.indexed}
+	r := fileRecord{Hash: f.hash[:], Gen: f.gen, Indexed: f.indexed, Binary: f.binary}
 	for i := range f.chunks.len() {
 		r.Chunks = append(r.Chunks, f.chunkID("", i)[1:])
 	}

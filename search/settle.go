@@ -42,7 +42,8 @@ func (x *Index) passes(v store.Version, settle time.Duration) bool {
 		defer x.mu.RUnlock()
 		_, waits := x.held[v.Path]
 		_, known := x.files[v.Path]
-		return !known && !waits
+		_, binary := x.binary[v.Path]
+		return !known && !binary && !waits
 	}
 	now := time.Now()
 	x.mu.Lock()

@@ -30,10 +30,10 @@ func TestTooLargeToSearch(t *testing.T) {
 	var a wire.SearchAnswer
 	eventually(t, "both files are found", func() bool {
 		a = ask[wire.SearchAnswer](p, c, wire.MSearch, q)
-		return len(a.Hits) == 2 && strings.Contains(a.Warning, "too large")
+		return len(a.Hits) == 2 && strings.Contains(a.NotSearched, "too large")
 	})
-	if !strings.Contains(a.Warning, `too large: "log.txt"`) || strings.Contains(a.Warning, "image") {
-		t.Errorf("%q", a.Warning)
+	if a.NotSearched != `1 binary ("image.bin"), 1 too large ("log.txt")` {
+		t.Errorf("%q", a.NotSearched)
 	}
 	was := filepath.Join(p.root, "was.txt")
 	for _, put := range []func() error{func() error { return os.Mkdir(was, 0o755) }, func() error { return os.Symlink("small.txt", was) }} {

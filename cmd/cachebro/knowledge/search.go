@@ -119,6 +119,9 @@ func runSearch(ctx context.Context, e *cli.Env) error {
 	default:
 		printHits(e, q, a)
 	}
+	if a.NotSearched != "" {
+		fmt.Fprintln(e.Stderr, "cachebro: not searched: "+cli.OneLine(a.NotSearched))
+	}
 	if err == nil && len(a.Hits) == 0 {
 		if len(a.Suggest) > 0 {
 			fmt.Fprintf(e.Stderr, "nothing found; did you mean %s?\n", cli.OneLine(strings.Join(a.Suggest, ", ")))

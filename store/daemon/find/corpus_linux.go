@@ -26,6 +26,8 @@ func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 		switch {
 		case errors.Is(err, unix.EPERM) && how.Flags&unix.O_NOATIME != 0: // not the owner
 			how.Flags &^= unix.O_NOATIME
+		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EXDEV): // a link now, or below a file
+			return nil, fs.ErrNotExist
 		case !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR):
 			return nil, err
 		}
@@ -56,7 +58,7 @@ func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 			if !text.Binary(buf[:n]) {
 				return nil, search.ErrTooLarge
 			}
-			return nil, fs.ErrNotExist // no text, and nothing that a line could be in
+			return nil, search.ErrBinary
 		}
 		// Has it changed meanwhile? A log that never rests is read as it comes.
 		if err := unix.Fstat(fd, &after); err != nil {

@@ -23,6 +23,7 @@ type grepAnswer struct {
 	Read  int        `cbor:"4,keyasint,omitempty"`
 	All   bool       `cbor:"5,keyasint,omitempty"`
 	Total int        `cbor:"6,keyasint,omitempty"`
+	Left  string     `cbor:"7,keyasint,omitempty"`
 }
 
 type grepLine struct {
@@ -42,7 +43,7 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 	}
 	var fresh *search.Result
 	raw, _, err := f.answers.Shared(ctx, results.Call{
-		Tool: "search", Args: []any{"grep/1", q, token},
+		Tool: "search", Args: []any{"grep/2", q, token},
 		Holds: func(ctx context.Context, uses []results.Used) bool {
 			if len(uses) != 1 || uses[0].Version != token {
 				return false
@@ -80,7 +81,7 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 }
 
 func encodeGrep(r search.Result) ([]byte, error) {
-	a := grepAnswer{Lines: make([]grepLine, len(r.Lines)), Files: r.Files, Cut: r.Truncated, Read: r.Candidates, All: r.Scanned, Total: r.Total}
+	a := grepAnswer{Lines: make([]grepLine, len(r.Lines)), Files: r.Files, Cut: r.Truncated, Read: r.Candidates, All: r.Scanned, Total: r.Total, Left: r.NotSearched}
 	for i, l := range r.Lines {
 		a.Lines[i] = grepLine{Path: []byte(l.Path), No: l.No, Text: l.Text}
 	}
@@ -92,7 +93,7 @@ func decodeGrep(raw []byte) (search.Result, error) {
 	if err := cbor.Unmarshal(raw, &a); err != nil {
 		return search.Result{}, err
 	}
-	r := search.Result{Files: a.Files, Truncated: a.Cut, Candidates: a.Read, Scanned: a.All, Total: a.Total}
+	r := search.Result{Files: a.Files, Truncated: a.Cut, Candidates: a.Read, Scanned: a.All, Total: a.Total, NotSearched: a.Left}
 	if len(a.Lines) > 0 {
 		r.Lines = make([]search.Line, len(a.Lines))
 	}

@@ -133,7 +133,7 @@ func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.
 	if err != nil {
 		return err
 	}
-	a.How, a.Files, a.Lines, a.Scanned, a.Looked = wire.SearchExact, r.Files, r.Total, r.Scanned, r.Candidates
+	a.How, a.Files, a.Lines, a.Scanned, a.Looked, a.NotSearched = wire.SearchExact, r.Files, r.Total, r.Scanned, r.Candidates, r.NotSearched
 	if r.Warning != "" {
 		a.Warning = strings.TrimPrefix(a.Warning+"; "+r.Warning, "; ")
 	}
