@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"context"
+	"os"
 	"strings"
 
 	"cachebro/hooks/clients"
@@ -22,6 +23,10 @@ func preToolUse(ctx context.Context, c *call) answer {
 	// check it had better not: an unknown reader gets full text.
 	if isOurs(c.tool) && !c.checkChain(ctx) {
 		return answer{}
+	}
+	if text := c.ownWords(); text != "" {
+		c.spend(ctx, "own-words", text)
+		return answer{out: output{context: text, deny: true}}
 	}
 	var a wire.ToolBeginAnswer
 	t := c.toolCall()
@@ -47,6 +52,27 @@ func preToolUse(ctx context.Context, c *call) answer {
 	text := strings.Join(lines, "\n")
 	c.spend(ctx, "stale-write", text)
 	return answer{out: output{context: text}}
+}
+
+// ownWords is why an edit by the client's own tools is refused: what it writes is an answer
+// of ours. "" if nothing is wrong with it.
+func (c *call) ownWords() string {
+	given := ""
+	switch c.tool {
+	case "Write":
+		given = c.input.str("content")
+	case "Edit":
+		given = c.input.str("new_string")
+	}
+	if c.opt.client != "" || wire.OwnWords(given, "") == "" {
+		return ""
+	}
+	file, _ := os.ReadFile(c.input.str("file_path")) // one that is not there has no such line
+	line := wire.OwnWords(given, string(file))
+	if line == "" {
+		return ""
+	}
+	return clean("cachebro: not written, because the text is cachebro's answer, not a file's text: " + line + " (" + wire.OwnWordsHint + ")")
 }
 
 // toolCall describes the event's tool call to the daemon.

@@ -40,6 +40,9 @@ var editFileTool = &tool{
 		if !f.Exists {
 			return nil, c.explain(rel, wire.ErrNotFound)
 		}
+		if err := notOwn(a.New, f.Content); err != nil {
+			return nil, err
+		}
 		done, err := textedit.Apply(quote(rel), f.Content, textedit.Edit{Old: a.Old, New: a.New, All: a.All})
 		if err != nil {
 			return nil, refused(err)
@@ -61,6 +64,14 @@ var editFileTool = &tool{
 		}
 		return textResult(fmt.Sprintf("edited %s %s · %d -> %d lines%s", quote(rel), what, linesOf(f.Content), linesOf(done.Content), note)), nil
 	}),
+}
+
+// notOwn refuses what is an answer of ours and no text of a file.
+func notOwn(given string, content []byte) error {
+	if line := wire.OwnWords(given, string(content)); line != "" {
+		return badInput("the text is cachebro's answer, not a file's text: "+quote(line), wire.OwnWordsHint)
+	}
+	return nil
 }
 
 // refused makes an answer of a refusal.
