@@ -55,6 +55,9 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	if err != nil {
 		return nil, nil, err
 	}
+	if q.Kind == store.PlanUndo {
+		pl.leaveRepositories(ctx, p)
+	}
 	if !q.DryRun && len(p.Steps) > 0 {
 		var err error
 		if p.Tree, err = pl.treeHere(ctx); err != nil {

@@ -1,0 +1,40 @@
+package plans
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"cachebro/store"
+	"cachebro/store/undo"
+)
+
+// leaveRepositories leaves whole, and names, each directory that an undo would empty around
+// a repository: what remained of a worktree would be its .git, which git still believes in,
+// and of a clone commits that nobody has elsewhere.
+func (pl *Plans) leaveRepositories(ctx context.Context, p *undo.Draft) {
+	var left []store.Path
+	for _, s := range p.Steps {
+		if s.Do != "rmdir" {
+			continue
+		}
+		st, err := pl.source.Lstat(ctx, s.Path+"/.git")
+		if err != nil {
+			continue
+		}
+		left = append(left, s.Path)
+		why := "it is a git repository by now, and stays whole; remove it yourself if nothing in it is needed"
+		if st.Mode&0o170000 == 0o100000 {
+			why = "it is a git worktree, and stays whole; git worktree remove " + string(s.Path) + " removes it if nothing in it would be lost"
+		}
+		p.Conflicts = append(p.Conflicts, store.Conflict{Path: s.Path, Why: why})
+	}
+	if len(left) == 0 {
+		return
+	}
+	p.Steps = slices.DeleteFunc(p.Steps, func(s store.Step) bool {
+		return (s.Do == "delete" || s.Do == "rmdir") && slices.ContainsFunc(left, func(dir store.Path) bool {
+			return s.Path == dir || strings.HasPrefix(string(s.Path), string(dir)+"/") || s.Do == "rmdir" && strings.HasPrefix(string(dir), string(s.Path)+"/")
+		})
+	})
+}
