@@ -25,7 +25,7 @@ func TestUndoOfLinkedFile(t *testing.T) {
 		if n := c.tr.Files["a"]; n != c.tr.Files["b"] || n.Mode != storetest.FileMode {
 			t.Fatalf("a is %+v, b %+v", n, c.tr.Files["b"])
 		}
-		redo, err := Planner{Store: c.s}.Redo("", false)
+		redo, err := Planner{Store: c.s}.Redo("", false, false)
 		if err != nil || len(redo.Conflicts) > 0 {
 			t.Fatal(err, redo)
 		}
@@ -137,7 +137,7 @@ func TestUndoJoinsNamesAgain(t *testing.T) {
 				if !c.together("a", "b") || len(c.tr.Files) != 2 {
 					t.Fatalf("the names are apart: %+v", c.tr.Files)
 				}
-				redo, err := Planner{Store: c.s}.Redo("", false)
+				redo, err := Planner{Store: c.s}.Redo("", false, false)
 				if err != nil || len(redo.Lost)+len(redo.Conflicts) > 0 {
 					t.Fatal(err, redo)
 				}

@@ -205,7 +205,7 @@ func TestHunksAndTheRest(t *testing.T) {
 	if p := take(0); len(p.Steps)+len(p.Conflicts) > 0 {
 		t.Errorf("taken back twice: %+v", p)
 	}
-	redo, err := Planner{Store: c.s}.Redo("", false)
+	redo, err := Planner{Store: c.s}.Redo("", false, false)
 	if err != nil {
 		t.Fatal(err)
 	}

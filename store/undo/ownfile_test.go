@@ -24,7 +24,7 @@ func TestCanaryIsNobodysAction(t *testing.T) {
 	c.carry(p)
 	c.want(canary, "one\n")
 	c.do(c.tr.Remove(canary), c.tr.Remove("sub"))
-	redo, err := Planner{Store: c.s}.Redo("", false)
+	redo, err := Planner{Store: c.s}.Redo("", false, false)
 	if err != nil || len(redo.Steps) != 1 || redo.Steps[0].Path != "b" {
 		t.Fatalf("redo: %+v %v", redo, err)
 	}

@@ -103,7 +103,7 @@ func TestUndoRedo(t *testing.T) {
 		if len(p.Steps) == 0 {
 			return
 		}
-		redo, err := Planner{Store: w.s}.Redo("", false)
+		redo, err := Planner{Store: w.s}.Redo("", false, false)
 		if err != nil || len(redo.Conflicts) > 0 {
 			r.Fatalf("redo: %v %+v", err, redo)
 		}

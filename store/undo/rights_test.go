@@ -42,7 +42,7 @@ func TestDirectoriesAreOpenWhileAPlanWorksInThem(t *testing.T) {
 			return p
 		},
 		func() *Draft {
-			p, err := Planner{Store: c.s}.Redo("", false)
+			p, err := Planner{Store: c.s}.Redo("", false, false)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -160,7 +160,7 @@ func TestPlansDestroyNothing(t *testing.T) {
 		w.carry(r, p)
 		after := w.tr.Clone()
 		if len(p.Steps) > 0 {
-			redo, err := planner.Redo("", false)
+			redo, err := planner.Redo("", false, false)
 			if err != nil {
 				r.Fatal(err)
 			}

@@ -247,22 +247,24 @@ func (m *maker) nameUnknown(sel selection, globs []string) error {
 }
 
 // Redo plans to bring back what a finished plan took back; "" is the last one that
-// was not brought back yet. ErrNotFound: there is none.
-func (p Planner) Redo(id string, force bool) (*Draft, error) {
+// was not brought back whole yet. ErrNotFound: there is none.
+func (p Planner) Redo(id string, merge, force bool) (*Draft, error) {
 	if id == "" {
 		var err error
 		if id, err = p.lastUndone(); err != nil {
 			return nil, err
 		}
 	}
-	return p.backOut("redo of: ", id, force)
+	return p.backOut("redo of: ", id, merge, force)
 }
 
 // Rollback plans to take back what an unfinished plan has done so far. To redo and
 // undo alike it is as if that plan had never been.
-func (p Planner) Rollback(id string) (*Draft, error) { return p.backOut("rollback of: ", id, false) }
+func (p Planner) Rollback(id string) (*Draft, error) {
+	return p.backOut("rollback of: ", id, false, false)
+}
 
-func (p Planner) backOut(title, id string, force bool) (*Draft, error) {
+func (p Planner) backOut(title, id string, merge, force bool) (*Draft, error) {
 	of, err := p.Store.Journal.Head(id)
 	if err != nil {
 		return nil, err
@@ -277,7 +279,7 @@ func (p Planner) backOut(title, id string, force bool) (*Draft, error) {
 		for i := range vs {
 			sel.add(&vs[i])
 		}
-		goals, err := m.takeOut(sel, Query{Select: store.Filter{Plan: id}, Force: force})
+		goals, err := m.takeOut(sel, Query{Select: store.Filter{Plan: id}, Merge: merge, Force: force})
 		return goals, force, err
 	})
 }
@@ -288,15 +290,21 @@ func (p Planner) lastUndone() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	redone := map[string]bool{}
+	redone, newest := map[string]bool{}, true
 	for _, of := range plans { // newest first
 		if of.Finished == 0 {
 			continue
 		}
 		if of.Kind == store.PlanRedo {
+			// What it left goes on, with --merge or --force, until something else is undone.
+			if newest && len(of.Conflicts)+len(of.Lost)+len(of.Failed) > 0 {
+				return of.Of, nil
+			}
+			newest = false
 			redone[of.Of] = true
 			continue
 		}
+		newest = false
 		if redone[of.ID] {
 			continue
 		}

@@ -117,7 +117,7 @@ func TestUndoSession(t *testing.T) {
 	if now := tr.Clone(); !maps.Equal(now, before) {
 		t.Fatalf("after undo:\n%swant\n%s", show(now), show(before))
 	}
-	redo, err := Planner{Store: c.s}.Redo("", false)
+	redo, err := Planner{Store: c.s}.Redo("", false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestUndoSession(t *testing.T) {
 	if now := tr.Clone(); !maps.Equal(now, agent) {
 		t.Fatalf("after redo:\n%swant\n%s", show(now), show(agent))
 	}
-	if _, err := (Planner{Store: c.s}).Redo("", false); !errors.Is(err, store.ErrNotFound) {
+	if _, err := (Planner{Store: c.s}).Redo("", false, false); !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("redo of nothing: %v", err)
 	}
 
@@ -178,7 +178,7 @@ func TestUndoUnits(t *testing.T) {
 	c.want("b", "0")
 	// Redo goes back up.
 	for _, want := range []string{"1", "1"} {
-		p, err := Planner{Store: c.s}.Redo("", false)
+		p, err := Planner{Store: c.s}.Redo("", false, false)
 		if err != nil {
 			t.Fatal(err)
 		}

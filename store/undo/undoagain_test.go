@@ -30,7 +30,7 @@ func TestRedoOfTwoUndos(t *testing.T) {
 	}
 	redo := func() {
 		t.Helper()
-		p, err := Planner{Store: c.s}.Redo("", false)
+		p, err := Planner{Store: c.s}.Redo("", false, false)
 		if err != nil || len(p.Conflicts)+len(p.Lost) > 0 {
 			t.Fatal(err, p.Conflicts, p.Lost)
 		}
@@ -64,7 +64,7 @@ func TestUndoAfterRedo(t *testing.T) {
 		}
 	}
 	for range 2 {
-		p, err := Planner{Store: c.s}.Redo("", false)
+		p, err := Planner{Store: c.s}.Redo("", false, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestRenameOfUnknownLink(t *testing.T) {
 		if now := c.tr.Clone(); !maps.Equal(now, before) {
 			t.Fatalf("after undo:\n%swant\n%s", show(now), show(before))
 		}
-		p, err := Planner{Store: c.s}.Redo("", false)
+		p, err := Planner{Store: c.s}.Redo("", false, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestUndoOfFileFoundBeforeItsMaking(t *testing.T) {
 		t.Fatalf("%+v", p)
 	}
 	c.carry(p)
-	redo, err := Planner{Store: c.s}.Redo("", false)
+	redo, err := Planner{Store: c.s}.Redo("", false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestUndoBringsTheDirectoryOfOthers(t *testing.T) {
 					t.Errorf("%s is there:\n%s", p, show(after))
 				}
 			}
-			redo, err := Planner{Store: c.s}.Redo("", false)
+			redo, err := Planner{Store: c.s}.Redo("", false, false)
 			if err != nil || len(redo.Conflicts)+len(redo.Lost) > 0 {
 				t.Fatal(err, redo.Conflicts, redo.Lost)
 			}

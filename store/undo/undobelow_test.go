@@ -33,7 +33,7 @@ func TestUndoOfPathTakesWholeSave(t *testing.T) {
 			t.Fatalf("%+v: after undo:\n%swant\n%s", q, show(now), show(before))
 		}
 		tr.Files["src/b"].Mode = other
-		p, err := Planner{Store: c.s}.Redo("", false)
+		p, err := Planner{Store: c.s}.Redo("", false, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestUndoBelowOthers(t *testing.T) {
 	c.want("a", text("one", "five", "9"))
 	c.want("b", text("ONE", "5", "9"))
 	c.want("c", "0\n") // what the other one did was taken back by itself
-	again, err := Planner{Store: c.s}.Redo("", false)
+	again, err := Planner{Store: c.s}.Redo("", false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestUndoBelowOthers(t *testing.T) {
 	c.carry(p)
 	c.want("a", text("1", "five", "9"))
 	c.want("b", text("ONE", "5", "9"))
-	if again, err = (Planner{Store: c.s}).Redo("", false); err != nil {
+	if again, err = (Planner{Store: c.s}).Redo("", false, false); err != nil {
 		t.Fatal(err)
 	}
 	c.carry(again)

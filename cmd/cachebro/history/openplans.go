@@ -36,8 +36,8 @@ func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (
 		if err != nil {
 			return left, err
 		}
-		fmt.Fprintf(e.Stderr, "note: finished what was cut short %s: %s %s (%s; cachebro redo takes it back)\n",
-			atTime(head.Begun, e.Now()), plan.Kind, cli.OneLine(plan.Title), text.Count(len(res.Done), "change"))
+		fmt.Fprintf(e.Stderr, "note: finished what was cut short %s: %s %s (%s; %s takes it back)\n",
+			atTime(head.Begun, e.Now()), plan.Kind, cli.OneLine(plan.Title), text.Count(len(res.Done), "change"), takesBack(plan))
 	}
 	return left, nil
 }

@@ -148,14 +148,22 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 	if *f.json {
 		err = errors.Join(err, printPlanJSON(e, plan, res))
 	} else if n > 0 && ctx.Err() != nil {
-		fmt.Fprintf(out, "stopped: %d of %s done (cachebro redo takes them back)\n", n, text.Count(len(plan.Steps), "change"))
+		fmt.Fprintf(out, "stopped: %d of %s done (%s takes them back)\n", n, text.Count(len(plan.Steps), "change"), takesBack(plan))
 	} else if n > 0 {
-		fmt.Fprintf(out, "done: %s (cachebro redo takes it back)\n", text.Count(FilesOf(plan, res.Done), "file"))
+		fmt.Fprintf(out, "done: %s (%s takes it back)\n", text.Count(FilesOf(plan, res.Done), "file"), takesBack(plan))
 	}
 	if err != nil {
 		return err
 	}
 	return leftOver(left + len(res.Failed) + len(res.Left))
+}
+
+// takesBack is the command that takes a plan back.
+func takesBack(plan wire.Plan) string {
+	if plan.Kind == "redo" {
+		return "cachebro undo"
+	}
+	return "cachebro redo"
 }
 
 // Apply does the steps and tells the daemon's journal.

@@ -144,7 +144,7 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 		if err := pl.survey.UpdateAll(ctx); err != nil {
 			return nil, err
 		}
-		return planner.Redo(q.Plan, q.Force)
+		return planner.Redo(q.Plan, q.Merge, q.Force)
 	case store.PlanRestore:
 		if q.Then != nil {
 			return pl.planThen(ctx, q, body, planner)
