@@ -192,7 +192,9 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 	n.locked.Store(true) // before the lock is there, for those who open and close meanwhile
 	l.mu.Lock()
 	f := l.file(n)
+	guard := f.guard
 	st := o.tryLock(f, h, in)
+	guarded := f.guard != nil && f.guard != guard
 	if st == fuse.EAGAIN && wait {
 		if st = l.mayWait(f, in); st.Ok() {
 			w := &lockWait{in: *in, f: f, h: h}
@@ -208,6 +210,9 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 	l.tidy(f)
 	l.mu.Unlock()
 	o.grant(granted)
+	if guarded {
+		o.agreeAll(n)
+	}
 	if st.Ok() && in.Lk.Typ != unix.F_UNLCK {
 		o.agreeLocked(h)
 	}
@@ -604,8 +609,9 @@ func (o *overlay) interrupted(unique uint64) bool {
 
 // agreeLocked has the kernel's pages of a file agree with the source once somebody has a
 // lock on it: who writes beside the mount does so under a lock, and whoever reads under
-// one must see it. A journal beside a database tells by its name whether the database
-// has to be repaired.
+// one must see it. SQLite's files beside a database come and go under its locks: by their
+// names it tells whether the database has to be repaired, and two processes that had two
+// different files by the name of -shm lost each other's rows.
 func (o *overlay) agreeLocked(h *handle) {
 	n := h.node
 	gen := n.peek()
@@ -613,14 +619,39 @@ func (o *overlay) agreeLocked(h *handle) {
 	if sys.StatFD(h.fd, &sx) != nil {
 		return
 	}
-	o.agree(n, &sx, gen)
-	if !o.outside.Load() {
+	same := o.agree(n, &sx, gen)
+	if same && !o.outside.Load() {
 		return
 	}
 	var buf [2]link
 	for _, at := range n.links(buf[:]) {
-		o.notifier.entry(at.parent.id, at.name+"-journal")
-		o.notifier.entry(at.parent.id, at.name+"-wal")
+		for _, with := range []string{"-journal", "-wal", "-shm"} {
+			o.notifier.entry(at.parent.id, at.name+with)
+		}
+	}
+}
+
+// agreeAll drops the kernel's pages of the files that n, shared memory, is about, now that
+// nobody beside the mount changes them any more: SQLite opens its write-ahead log before
+// it asks for this lock, and missed what was appended in between.
+func (o *overlay) agreeAll(n *inode) {
+	var buf [2]link
+	for _, at := range n.links(buf[:]) {
+		d, err := o.dir(at.parent)
+		if err != nil {
+			continue
+		}
+		db := strings.TrimSuffix(at.name, "-shm")
+		for _, name := range []string{db, db + "-wal"} {
+			var sx sys.Stat
+			if sys.StatAt(d.fd, name, &sx) != nil {
+				continue
+			}
+			if file := o.table.find(keyOf(&sx)); file != nil {
+				o.notifier.now(file.id)
+			}
+		}
+		d.release()
 	}
 }
 

@@ -57,8 +57,9 @@ func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOu
 }
 
 // agree drops the kernel's pages of a file that the source shows otherwise. gen is what
-// peek returned before the source was asked.
-func (o *overlay) agree(n *inode, sx *sys.Stat, gen uint32) {
+// peek returned before the source was asked. same: it is known that nobody has changed
+// the file beside the mount.
+func (o *overlay) agree(n *inode, sx *sys.Stat, gen uint32) (same bool) {
 	changed, before := n.note(sx, gen)
 	if spoilt := n.spoilt.Load(); n.fresh.Load() != spoilt {
 		o.notifier.now(n.id)
@@ -67,6 +68,7 @@ func (o *overlay) agree(n *inode, sx *sys.Stat, gen uint32) {
 	if changed {
 		o.tellOutside(n, before, sx)
 	}
+	return before.known && !changed
 }
 
 // openFlags are those of the reply. Who has POSIX locks on a file loses them with each

@@ -10,6 +10,7 @@ command -v git >/dev/null 2>&1 || missing="$missing git"
 command -v rg >/dev/null 2>&1 || missing="$missing ripgrep"
 command -v setfacl >/dev/null 2>&1 || missing="$missing acl"
 command -v setfattr >/dev/null 2>&1 || missing="$missing attr"
+command -v sqlite3 >/dev/null 2>&1 || missing="$missing sqlite3"
 command -v patch >/dev/null 2>&1 || missing="$missing patch"
 command -v mkfs.ext4 >/dev/null 2>&1 || [ -x /sbin/mkfs.ext4 ] || missing="$missing e2fsprogs"
 redis=

@@ -59,6 +59,9 @@ type Holder struct {
 // Holders finds nothing here.
 func Holders(string) []Holder { return nil }
 
+// Databases finds nothing here.
+func Databases(string, func(pid int) bool) []Proc { return nil }
+
 // Beside finds nothing here.
 func Beside(string) []Proc { return nil }
 

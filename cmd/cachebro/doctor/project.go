@@ -129,6 +129,11 @@ func captureFindings(st wire.Status, t cli.Target) []Finding {
 			f.Fix = "cd . in these shells; restart the other programs"
 			out = append(out, f)
 		}
+		if ways := mounts.Beside(st.Root); len(ways) > 0 {
+			f := good("beside", "%s lead to the project without the mount: what is changed there has no author", mounts.Describe(ways, 5))
+			f.Fix = "umount them, or start what uses them again after cachebro mount"
+			out = append(out, f)
+		}
 	}
 	return out
 }

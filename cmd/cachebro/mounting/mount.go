@@ -48,6 +48,7 @@ type MountFlags struct {
 	allowOther, noAllowOther bool
 	readOnly, Private        bool
 	upgrade, all             bool
+	Beside                   bool // although somebody has a database open
 }
 
 func runMount(ctx context.Context, e *cli.Env) error {
@@ -61,6 +62,7 @@ func runMount(ctx context.Context, e *cli.Env) error {
 	fs.BoolVar(&f.readOnly, "read-only", false, "refuse writes through the mount")
 	fs.BoolVar(&f.upgrade, "upgrade", false, "let this binary take over a running mount; open files go on")
 	fs.BoolVar(&f.all, "all", false, "mount every project that cachebro up was run for")
+	fs.BoolVar(&f.Beside, "beside", false, "although a process has a file of the project open for reading and writing, mapped or locked")
 	fs.BoolVar(&f.json, "json", false, "print what was mounted as JSON")
 	args, err := e.Parse(fs, 0, 1)
 	if err != nil {

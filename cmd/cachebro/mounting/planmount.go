@@ -69,6 +69,11 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 	if err := checkSpace(e, m.Root); err != nil {
 		return m, err
 	}
+	if m.InPlace() && !f.Beside {
+		if err := refuseDatabases(m.Root); err != nil {
+			return m, err
+		}
+	}
 	if err := identify(e, &m); err != nil {
 		return m, err
 	}
@@ -88,6 +93,30 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 		m.AllowOther, err = allowOther(e, f, &m)
 	}
 	return m, err
+}
+
+// The looks that refuseDatabases takes, and the pause between them: a command that
+// passes, git say, is no reason to refuse.
+const (
+	databaseLooks = 5
+	databasePause = 100 * time.Millisecond
+)
+
+// refuseDatabases refuses to cover files that a process uses as a database: it would
+// stay beside the mount, without whoever opens the same file from now on seeing what it
+// has in memory.
+func refuseDatabases(root string) error {
+	for look := 1; ; look++ {
+		users := mounts.Databases(root, mounts.Ours)
+		if len(users) == 0 {
+			return nil
+		}
+		if look == databaseLooks {
+			return cli.Hintf("end it and start it again on the mount, or go on with --beside: its locks hold on both sides, what it changes has no author",
+				"%s is in use by %s", cli.Quote(root), cli.OneLine(mounts.Describe(users, 8)))
+		}
+		time.Sleep(databasePause)
+	}
 }
 
 // PlanMounted plans what is mounted already.

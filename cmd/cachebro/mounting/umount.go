@@ -90,6 +90,11 @@ func RunUmount(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	users := mounts.Scan(m.Point, map[int]bool{m.ID: true}, true, nil)
+	if *lazy && !*force {
+		if open := mounts.Databases(m.Point, mounts.Ours); len(open) > 0 {
+			fmt.Fprintf(e.Stderr, "note: these go on with files on the detached mount, beside whoever opens the same files from now on: locks hold between them, and what one has mapped as memory the other finds locked; restart them when you can:\n  %s\n", cli.OneLine(mounts.Describe(open, 8)))
+		}
+	}
 	if err := unmount(m, *lazy || *force); err != nil {
 		if errors.Is(err, syscall.EBUSY) {
 			return busy(m, users)

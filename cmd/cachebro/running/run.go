@@ -52,6 +52,7 @@ func runRun(ctx context.Context, e *cli.Env) error {
 	exact := fs.Bool("exact", false, "mount this directory itself, not the top level of its git work tree")
 	dir := fs.String("dir", ".", "the project")
 	bare := fs.Bool("bare", false, "add nothing to the command line of a known client")
+	beside := fs.Bool("beside", false, "although a process has a file of the project open for reading and writing, mapped or locked")
 	args, err := e.Parse(fs, 1, -1)
 	if err != nil {
 		return err
@@ -63,7 +64,7 @@ func runRun(ctx context.Context, e *cli.Env) error {
 	if path, err = filepath.Abs(path); err != nil {
 		return err
 	}
-	m, why := mounting.PlanMount(e, *dir, mounting.MountFlags{Exact: *exact, Private: *private})
+	m, why := mounting.PlanMount(e, *dir, mounting.MountFlags{Exact: *exact, Private: *private, Beside: *beside})
 	if why != nil && (*private || !errors.As(why, new(*mounting.NoFuse))) {
 		return why
 	}
@@ -97,7 +98,7 @@ func runRun(ctx context.Context, e *cli.Env) error {
 		}
 	}
 	if why != nil {
-		return s.stepDown(ctx, why, mounting.MountFlags{Exact: *exact, Private: true}, *dir, len(args) > words)
+		return s.stepDown(ctx, why, mounting.MountFlags{Exact: *exact, Private: true, Beside: *beside}, *dir, len(args) > words)
 	}
 	return s.run(ctx)
 }

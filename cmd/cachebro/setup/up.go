@@ -40,6 +40,7 @@ func runUp(ctx context.Context, e *cli.Env) error {
 	f.add(fs)
 	login := fs.Bool("at-login", false, "also after a reboot, without a session: by a unit of systemd's or an agent of launchd's, yours or, for root, the system's")
 	noClients := fs.Bool("no-init", false, "leave the agents' configuration alone")
+	beside := fs.Bool("beside", false, "although a process has a file of the project open for reading and writing, mapped or locked")
 	args, err := e.Parse(fs, 0, 1)
 	if err != nil {
 		return err
@@ -47,7 +48,7 @@ func runUp(ctx context.Context, e *cli.Env) error {
 	if err := f.check(e); err != nil {
 		return err
 	}
-	m, why := mounting.PlanMount(e, cli.First(args, "."), mounting.MountFlags{})
+	m, why := mounting.PlanMount(e, cli.First(args, "."), mounting.MountFlags{Beside: *beside})
 	if why != nil && m.Root == "" {
 		return why
 	}
