@@ -37,6 +37,9 @@ func preToolUse(ctx context.Context, c *call) answer {
 	if _, err := c.ask(ctx, wire.MToolBegin, t, nil, &a); err != nil {
 		return answer{}
 	}
+	if a.TellOrigin {
+		c.tellOrigin(ctx)
+	}
 	if a.Held != "" && t.Hold {
 		text := cleanLines(a.Held)
 		c.spend(ctx, "stale-write", text)

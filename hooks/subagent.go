@@ -12,7 +12,10 @@ func subagentStart(ctx context.Context, c *call) answer {
 	if c.agent == "" {
 		return answer{}
 	}
-	_, _ = c.tell(ctx, wire.SessionEvent{Event: "subagent-start"})
+	if a, err := c.tell(ctx, wire.SessionEvent{Event: "subagent-start"}); err == nil && a.TellOrigin {
+		c.agent = "" // the prompt is the main loop's
+		c.tellOrigin(ctx)
+	}
 	return answer{}
 }
 

@@ -16,7 +16,9 @@ import (
 // the client writes the entry that shows it, and often the last answers too, after
 // this event.
 func userPromptSubmit(ctx context.Context, c *call) answer {
-	known, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.said(c.text, 400), Given: tokensOf(len(c.text))})
+	by, causes := c.sentBy()
+	known, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.said(c.title(by), 400), Given: tokensOf(len(c.text)),
+		Continues: by == clientItself, Causes: causes, Origin: by == unknownSender && c.opt.client == ""})
 	if c.opt.client == "" { // the others' transcripts are of another form
 		_ = c.chain().advance(c.transcript)
 	}

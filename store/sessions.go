@@ -35,6 +35,9 @@ type Prompt struct {
 	Time    int64     `cbor:"3,keyasint,omitempty"`
 	Text    string    `cbor:"4,keyasint,omitempty"` // its beginning, for people
 	Seq     uint64    `cbor:"5,keyasint,omitempty"` // newest version when it was sent
+	// Continues is the prompt that this one belongs to, if a client sent it by itself
+	// and nobody typed it.
+	Continues string `cbor:"6,keyasint,omitempty"`
 }
 
 // ToolCall is one tool call of a client.
@@ -86,10 +89,18 @@ func (s *Sessions) PutPrompt(v Prompt) error {
 	return s.putRecord("prompt", append(k, cleanID(v.ID)...), &v)
 }
 
-// Prompts returns a session's prompts, oldest first.
+// Prompts returns a session's prompts, oldest first, without those that continue another.
 func (s *Sessions) Prompts(session SessionID) ([]Prompt, error) {
+	vs, err := s.AllPrompts(session)
+	return slices.DeleteFunc(vs, Prompt.continued), err
+}
+
+// AllPrompts is Prompts with those that a client sent by itself.
+func (s *Sessions) AllPrompts(session SessionID) ([]Prompt, error) {
 	return records[Prompt](s.db, append(keyNamed(kPrompt, string(session)), 0))
 }
+
+func (p Prompt) continued() bool { return p.Continues != "" }
 
 // LastPrompts are the youngest prompts of a session, or of all for session "",
 // the youngest first (limit 0: all).
@@ -99,6 +110,7 @@ func (s *Sessions) LastPrompts(session SessionID, limit int) ([]Prompt, error) {
 		prefix = append(keyNamed(kPrompt, string(session)), 0)
 	}
 	vs, err := records[Prompt](s.db, prefix)
+	vs = slices.DeleteFunc(vs, Prompt.continued)
 	slices.SortStableFunc(vs, func(a, b Prompt) int { return -compare(a.Time, b.Time) })
 	if limit > 0 && len(vs) > limit {
 		vs = vs[:limit]

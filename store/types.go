@@ -68,6 +68,7 @@ type Actor struct {
 	Tool      string    `cbor:"10,keyasint,omitempty"`
 	Uncertain bool      `cbor:"11,keyasint,omitempty"` // several tool calls were open and the process tree did not tell them apart
 	Line      int64     `cbor:"12,keyasint,omitempty"` // of a terminal: what its foreground did between two inputs has one number; see capture
+	Late      bool      `cbor:"13,keyasint,omitempty"` // written after the tool call had ended, by a process that it started
 }
 
 // Version is one entry of the append-only version log. Immutable.

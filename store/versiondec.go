@@ -210,6 +210,10 @@ func (r *reader) actor(a *Actor) {
 			a.Tool = r.string()
 		case 11:
 			a.Uncertain = r.bool()
+		case 12:
+			a.Line = r.int()
+		case 13:
+			a.Late = r.bool()
 		default:
 			r.bad = true
 		}

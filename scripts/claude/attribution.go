@@ -114,6 +114,7 @@ type version struct {
 		Prompt    string `json:"prompt"`
 		ToolCall  string `json:"tool_call"`
 		Uncertain bool   `json:"uncertain"`
+		Late      bool   `json:"late"`
 	} `json:"actor"`
 }
 

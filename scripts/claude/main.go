@@ -114,6 +114,7 @@ type scenario struct {
 }
 
 var scenarios = []scenario{
+	{"continued", "what the client does by itself is the prompt's that caused it", true, continued},
 	{"reads", "built-in Read: span, stub, full again, Edit; the same by cat; a sub-agent", true, reads},
 	{"compact", "after a compaction nothing counts as shown", false, compacted},
 	{"resume", "--resume, --continue and --fork-session are new contexts", false, resumed},

@@ -173,6 +173,7 @@ type Actor struct {
 	ToolCall  string `json:"tool_call,omitempty"`
 	Tool      string `json:"tool,omitempty"`
 	Uncertain bool   `json:"uncertain,omitempty"`
+	Late      bool   `json:"late,omitempty"` // written after its tool call had ended
 }
 
 // Version is an entry of the version log. Paths are bytes (base64 in JSON):

@@ -174,6 +174,12 @@ type SessionEvent struct {
 	// Beside: the daemon of another project answers the session. What others changed is
 	// not asked for.
 	Beside bool `json:"beside,omitempty"`
+	// Continues: nobody typed this prompt; the client sent it by itself.
+	Continues bool `json:"continues,omitempty"`
+	// Causes are the tool calls and agents of which it tells, best first.
+	Causes []string `json:"causes,omitempty"`
+	// Origin: the client's record will say whether somebody typed this prompt.
+	Origin bool `json:"origin,omitempty"`
 }
 
 // SharedSession is what one project's daemon tells another one's of a session that works
@@ -189,6 +195,8 @@ type SharedSession struct {
 	PStart     uint64         `json:"pstart,omitempty"`
 	Prompts    []SharedPrompt `json:"prompts,omitempty"` // oldest first
 	Calls      []SharedCall   `json:"calls,omitempty"`   // oldest first
+	// Agents are the prompts that started the session's sub-agents.
+	Agents map[string]string `json:"agents,omitempty"`
 }
 
 // SharedPrompt is a prompt of a SharedSession.
@@ -196,6 +204,8 @@ type SharedPrompt struct {
 	ID   string `json:"id"`
 	Time int64  `json:"time"`
 	Text string `json:"text,omitempty"`
+	// Continues is the prompt that this one belongs to, if nobody typed it.
+	Continues string `json:"continues,omitempty"`
 }
 
 // SharedCall is a tool call of a SharedSession that may write anywhere.
@@ -212,6 +222,8 @@ type SessionAnswer struct {
 	Epoch     uint64 `json:"epoch"`
 	Mounted   bool   `json:"mounted"`
 	NeedCheck bool   `json:"need_check,omitempty"`
+	// TellOrigin: say by an event "origin" whether somebody typed the prompt.
+	TellOrigin bool `json:"tell_origin,omitempty"`
 	// News, at a prompt, is what others made of files that the main loop holds, since
 	// the prompt before; each is told once.
 	News []News `json:"news,omitempty"`
@@ -251,6 +263,8 @@ type ToolBeginAnswer struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// Held: why the call is not to happen, see ToolCall.Hold.
 	Held string `json:"held,omitempty"`
+	// TellOrigin is SessionAnswer.TellOrigin.
+	TellOrigin bool `json:"tell_origin,omitempty"`
 }
 
 // SessionQuery: Session "last" is the newest one; "" is unknown.

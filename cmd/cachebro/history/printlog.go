@@ -233,6 +233,9 @@ func (l *logPrinter) heading(v wire.Version) {
 		if a.Uncertain {
 			text += " (perhaps: several calls ran)"
 		}
+		if a.Late {
+			text += " (late: it had ended)"
+		}
 		fmt.Fprintln(l.out, l.paint.Dim(text))
 	} else if l.under.call != "" {
 		fmt.Fprintln(l.out, l.paint.Dim("  outside of a tool call"))

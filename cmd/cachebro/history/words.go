@@ -152,6 +152,9 @@ func Whose(a wire.Action, uid uint32) string {
 	if a.Actor.Uncertain {
 		parts = append(parts, "perhaps: several calls ran")
 	}
+	if a.Actor.Late {
+		parts = append(parts, "late: its call had ended")
+	}
 	if a.Failed {
 		parts = append(parts, "failed")
 	}

@@ -28,7 +28,10 @@ type process struct {
 	comm    string
 	args    string // in one text, for comparing
 	session string // from its environment
-	seen    int64
+	// client is the session of the client that started it, by the environment, where
+	// session is another one: that of "cachebro run" around the client.
+	client string
+	seen   int64
 }
 
 // window is the time during which a tool call may write. Of a tool that edits
@@ -72,6 +75,14 @@ type Attribution struct {
 	windows  []*window // by begin
 	branches map[Key]*window
 	plans    []*planWindow
+	agents   map[agentKey]string // the prompt that started each sub-agent
+	// continues: prompts that a client sent by itself, and the ones that they belong to.
+	continues map[string]string
+}
+
+type agentKey struct {
+	session store.SessionID
+	agent   string
 }
 
 // planWindow is the time during which a client carries out a plan.
@@ -94,6 +105,7 @@ func newAttribution() *Attribution {
 	return &Attribution{
 		boot: procfs.Zero(), procs: map[Key]*process{}, clients: map[Key][]sessionAt{},
 		prompts: map[store.SessionID][]promptAt{}, branches: map[Key]*window{},
+		agents: map[agentKey]string{}, continues: map[string]string{},
 	}
 }
 
@@ -104,15 +116,19 @@ var sessionVariables = []string{"CACHEBRO_SESSION", "CLAUDE_CODE_SESSION_ID", "C
 func (a *Attribution) process(r *spool.Record) {
 	p := &process{key: Key{r.PID, r.Start}, parent: Key{r.PPID, r.PStart}, uid: r.UID, comm: r.Comm, args: strings.ReplaceAll(r.Args, "\x00", " "), seen: r.Time}
 	for _, name := range sessionVariables {
-		if p.session = r.Session[name]; p.session != "" {
-			break
+		switch said := r.Session[name]; {
+		case said == "" || said == p.session || p.client != "":
+		case p.session == "":
+			p.session = said
+		default:
+			p.client = said
 		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if old := a.procs[p.key]; old != nil {
 		if p.session == "" {
-			p.session = old.session
+			p.session, p.client = old.session, old.client
 		}
 		if p.args == "" && p.comm == old.comm {
 			p.args = old.args
@@ -177,7 +193,7 @@ func (a *Attribution) promptLocked(id store.SessionID, t int64) string {
 	list := a.prompts[id]
 	for i := len(list) - 1; i >= 0; i-- {
 		if list[i].time <= t {
-			return list[i].prompt
+			return a.typedLocked(list[i].prompt)
 		}
 	}
 	return ""
@@ -295,11 +311,20 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 		out.UID, out.Comm, out.Args = p.uid, p.comm, p.args[:min(len(p.args), maxArgs)]
 	}
 	id, at, ok := a.findLocked(chain, t)
+	var w *window
+	certain := false
+	if at < 0 {
+		if w, certain = a.birthLocked(chain, t); w != nil {
+			id = store.SessionID(w.call.Session)
+		}
+	}
 	out.Session = id
 	if !ok && len(chain) == 0 {
 		return out
 	}
-	w, certain := a.windowLocked(chain, at, id, t, path)
+	if w == nil {
+		w, certain = a.windowLocked(chain, at, id, t, path)
+	}
 	if w == nil {
 		out.Prompt = a.promptLocked(id, t)
 		return out
@@ -311,7 +336,55 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 	if out.Prompt == "" {
 		out.Prompt = a.promptLocked(out.Session, w.begin)
 	}
+	out.Prompt = a.typedLocked(out.Prompt)
+	out.Late = w.end != 0 && t > w.end+windowSlack && !w.call.Background && !ownTool(w.call.Tool)
 	return out
+}
+
+// Continue says that a client sent a prompt by itself, as a part of another one.
+func (a *Attribution) Continue(prompt, typed string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if typed = a.typedLocked(typed); typed != prompt {
+		a.continues[prompt] = typed
+	}
+}
+
+// typedLocked is the prompt that somebody typed and that this one belongs to.
+func (a *Attribution) typedLocked(prompt string) string {
+	if typed := a.continues[prompt]; typed != "" {
+		return typed
+	}
+	return prompt
+}
+
+// PromptOf is the prompt, typed by somebody, that a client's word of a prompt means: a
+// sub-agent works for the one that started it, however many came since.
+func (a *Attribution) PromptOf(session store.SessionID, agent, prompt string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if started := a.agents[agentKey{session, agent}]; agent != "" && started != "" {
+		prompt = started
+	}
+	return a.typedLocked(prompt)
+}
+
+// Agents are the prompts that started a session's sub-agents.
+func (a *Attribution) Agents(session store.SessionID) map[string]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := map[string]string{}
+	for k, prompt := range a.agents {
+		if k.session == session {
+			all[k.agent] = a.typedLocked(prompt)
+		}
+	}
+	return all
+}
+
+// AgentPrompt is the prompt that started a sub-agent, "" where that is not known.
+func (a *Attribution) AgentPrompt(session store.SessionID, agent string) string {
+	return a.PromptOf(session, agent, "")
 }
 
 // sortLocked puts windows in order of their begin.

@@ -143,6 +143,60 @@ func TestAttribution(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
+	t.Run("a detached child is its call's, late", func(t *testing.T) {
+		// Its parent ended before it wrote, so only its environment and its birth speak
+		// for it. "cachebro run" around the client names a session of its own there.
+		tr := newTree(t)
+		tr.a.client(tr.key(100), "S", at(-30*time.Second))
+		tr.bash("use1", "setsid ./x.sh &", -10*time.Second)
+		tr.a.finish("use1", false, false, at(-9*time.Second))
+		tr.bash("use2", "ls", -5*time.Second)
+		tr.a.finish("use2", false, false, at(-4*time.Second))
+		for pid, began := range map[uint32]time.Duration{201: 9500 * time.Millisecond, 202: 7 * time.Second} {
+			tr.a.process(&spool.Record{PID: pid, Start: tr.ticks(t0.Add(-began)), PPID: 1, PStart: tr.key(1).Start, Comm: "x.sh",
+				Session: map[string]string{"CACHEBRO_SESSION": "R", "CLAUDE_CODE_SESSION_ID": "S"}})
+		}
+		tr.add(203, 201, "sed", "sed -i x", time.Second)
+		for _, pid := range []uint32{201, 203} {
+			if a := tr.a.Actor(tr.key(pid), 0, at(0), "x"); a.ToolCall != "use1" || a.Prompt != "P1" || a.Session != "S" || !a.Late || a.Uncertain {
+				t.Errorf("%d: %+v", pid, a)
+			}
+		}
+		if a := tr.a.Actor(tr.key(202), 0, at(0), "x"); a.ToolCall != "" {
+			t.Errorf("begun between two calls: %+v", a)
+		}
+	})
+	t.Run("what begins after a call is not the call's", func(t *testing.T) {
+		// The client's own git began 30 ms after the end and was joined to the call for
+		// as long as it ran; a background command took whatever began for a day.
+		for _, background := range []bool{false, true} {
+			tr := newTree(t)
+			tr.a.client(tr.key(100), "S", at(-30*time.Second))
+			tr.bash("use1", "make", -10*time.Second)
+			tr.a.finish("use1", background, false, at(-9*time.Second))
+			tr.add(101, 100, "git", "git commit", 8970*time.Millisecond)
+			if a := tr.a.Actor(tr.key(101), 0, at(-8960*time.Millisecond), "x"); a.ToolCall != "" && !a.Uncertain {
+				t.Errorf("at once, background %v: %+v", background, a)
+			}
+			if a := tr.a.Actor(tr.key(101), 0, at(0), "x"); a.ToolCall != "" || a.Session != "S" {
+				t.Errorf("later, background %v: %+v", background, a)
+			}
+		}
+	})
+	t.Run("what a client sends by itself is the typed prompt's", func(t *testing.T) {
+		tr := newTree(t)
+		tr.a.client(tr.key(100), "S", at(-30*time.Second))
+		tr.a.begin(wire.ToolCall{Session: "S", Prompt: "P2", ToolUse: "use1", Tool: "Bash", Command: "x"}, tr.key(100), at(-time.Second))
+		tr.add(101, 100, "bash", "bash -c x", 900*time.Millisecond)
+		tr.a.Continue("P2", "P1") // told after the call began
+		tr.a.Continue("P3", "P2")
+		if a := tr.a.Actor(tr.key(101), 0, at(0), "x"); a.Prompt != "P1" {
+			t.Errorf("%+v", a)
+		}
+		if p := tr.a.PromptOf("S", "", "P3"); p != "P1" {
+			t.Errorf("a continuation of a continuation: %s", p)
+		}
+	})
 	t.Run("an edit belongs to the client's own process", func(t *testing.T) {
 		tr := newTree(t)
 		tr.a.client(tr.key(100), "S", at(-30*time.Second))

@@ -26,6 +26,7 @@ const (
 	keepWindow  = "w/" // tool use → keptWindow
 	keepClient  = "c/" // pid.start → []keptSession
 	keepPlan    = "l/" // plan → keptPlan
+	keepAgent   = "g/" // session/agent → keptAgent
 	keepBoot    = "boot"
 )
 
@@ -36,6 +37,7 @@ type keptProcess struct {
 	Comm    string `json:"c,omitempty"`
 	Args    string `json:"a,omitempty"`
 	Session string `json:"s,omitempty"`
+	Client  string `json:"cs,omitempty"`
 	Seen    int64  `json:"t"`
 }
 
@@ -50,6 +52,13 @@ type keptPlan struct {
 	Owner Key   `json:"owner"`
 	Begin int64 `json:"begin"`
 	End   int64 `json:"end,omitempty"`
+}
+
+type keptAgent struct {
+	Session string `json:"s"`
+	Agent   string `json:"a"`
+	Prompt  string `json:"p"`
+	Began   int64  `json:"t"`
 }
 
 type keptSession struct {
@@ -127,7 +136,7 @@ func (a *Attribution) Introduce(r *spool.Record, rows *Rows) {
 	if rows.known == nil {
 		rows.known, rows.said = map[string][]byte{}, map[string][]byte{}
 	}
-	if val, err := json.Marshal(keptProcess{p.parent.PID, p.parent.Start, p.uid, p.comm, p.args, p.session, p.seen}); err == nil {
+	if val, err := json.Marshal(keptProcess{p.parent.PID, p.parent.Start, p.uid, p.comm, p.args, p.session, p.client, p.seen}); err == nil {
 		rows.known[keepProcess+k.String()] = val
 	}
 	if r.Args == "" && p.args != "" {
@@ -182,6 +191,17 @@ func (a *Attribution) EndTool(toolUse string, background, failed bool, t int64) 
 	a.saveWindow(toolUse)
 }
 
+// BeginAgent says that a prompt started a sub-agent at t (ns).
+func (a *Attribution) BeginAgent(session store.SessionID, agent, prompt string, t int64) {
+	if agent == "" || prompt == "" {
+		return
+	}
+	a.mu.Lock()
+	a.agents[agentKey{session, agent}] = prompt
+	a.mu.Unlock()
+	a.keep(keepAgent+string(session)+"/"+agent, keptAgent{string(session), agent, prompt, t})
+}
+
 // BeginPlan: from t (ns) on, what owner writes is the plan's doing.
 func (a *Attribution) BeginPlan(id string, owner Key, t int64) {
 	a.beginPlan(id, owner, t)
@@ -231,7 +251,7 @@ func (a *Attribution) load() error {
 		case strings.HasPrefix(key, keepProcess):
 			var p keptProcess
 			if k, ok := parseProcKey(key[len(keepProcess):]); ok && json.Unmarshal(val, &p) == nil {
-				a.procs[k] = &process{key: k, parent: Key{p.PPID, p.PStart}, uid: p.UID, comm: p.Comm, args: p.Args, session: p.Session, seen: p.Seen}
+				a.procs[k] = &process{key: k, parent: Key{p.PPID, p.PStart}, uid: p.UID, comm: p.Comm, args: p.Args, session: p.Session, client: p.Client, seen: p.Seen}
 			}
 		case strings.HasPrefix(key, keepWindow):
 			var w keptWindow
@@ -242,6 +262,11 @@ func (a *Attribution) load() error {
 			var p keptPlan
 			if json.Unmarshal(val, &p) == nil {
 				a.plans = append(a.plans, &planWindow{id: key[len(keepPlan):], owner: p.Owner, begin: p.Begin, end: p.End})
+			}
+		case strings.HasPrefix(key, keepAgent):
+			var g keptAgent
+			if json.Unmarshal(val, &g) == nil {
+				a.agents[agentKey{store.SessionID(g.Session), g.Agent}] = g.Prompt
 			}
 		case strings.HasPrefix(key, keepClient):
 			var list []keptSession
@@ -262,11 +287,14 @@ func (a *Attribution) load() error {
 		return err
 	}
 	for _, s := range sessions {
-		prompts, err := a.store.Sessions.Prompts(s.ID)
+		prompts, err := a.store.Sessions.AllPrompts(s.ID)
 		if err != nil {
 			return err
 		}
 		for _, p := range prompts {
+			if p.Continues != "" {
+				a.continues[p.ID] = p.Continues
+			}
 			a.prompts[s.ID] = append(a.prompts[s.ID], promptAt{p.Time, p.ID})
 		}
 	}
@@ -307,6 +335,9 @@ func (a *Attribution) ForgetOld() {
 		case strings.HasPrefix(key, keepWindow):
 			var w keptWindow
 			old = json.Unmarshal(val, &w) != nil || w.Begin < limit
+		case strings.HasPrefix(key, keepAgent):
+			var g keptAgent
+			old = json.Unmarshal(val, &g) != nil || g.Began < limit
 		case strings.HasPrefix(key, keepPlan):
 			var p keptPlan
 			old = json.Unmarshal(val, &p) != nil || p.Begin < limit

@@ -63,7 +63,47 @@ func (a *Attribution) windowLocked(chain []Key, at int, id store.SessionID, t in
 	if len(shell) == 0 {
 		return nil, false
 	}
-	return a.pickShellLocked(shell, chain, at, branch)
+	return a.pickShellLocked(shell, chain, at, branch, t)
+}
+
+// birthLocked finds the tool call during which the oldest process of a chain began, whose
+// environment names the call's session: a command that was detached from its client
+// (setsid … &) is known by nothing else.
+func (a *Attribution) birthLocked(chain []Key, t int64) (w *window, certain bool) {
+	for i := len(chain) - 1; i >= 0; i-- {
+		p := a.procs[chain[i]]
+		if p == nil || p.session == "" {
+			continue
+		}
+		var during []*window
+		for _, w := range a.windows {
+			ofIt := w.call.Session == p.session || w.call.Session == p.client
+			if ofIt && w.begin <= t+windowSlack && !ownTool(w.call.Tool) && !writesNothing(w.call.Tool) && a.beganLocked(chain[i], w) {
+				during = append(during, w)
+			}
+		}
+		if len(during) > 1 {
+			if said := a.byCommandLocked(during, chain, -1); len(said) == 1 {
+				during = said
+			}
+		}
+		if len(during) == 0 {
+			return nil, false
+		}
+		return during[len(during)-1], len(during) == 1
+	}
+	return nil, false
+}
+
+// beganLocked reports whether a process began while a tool call ran. The end of a call is
+// reported after it, and a start time is a tick early at most, so that nothing which began
+// later is the call's.
+func (a *Attribution) beganLocked(key Key, w *window) bool {
+	if a.boot == 0 {
+		return false
+	}
+	started := a.boot + int64(key.Start)*int64(procfs.Tick)
+	return started >= w.begin-windowSlack && (w.end == 0 || started <= w.end)
 }
 
 // pickOwn tells parallel edits apart by the path they name; editors write to
@@ -90,19 +130,30 @@ func pickOwn(ws []*window, path string) (*window, bool) {
 
 // pickShellLocked tells parallel commands apart by the process tree: the
 // client's direct child (branch) belongs to the command during which it started.
-func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch Key) (*window, bool) {
+func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch Key, t int64) (*window, bool) {
 	fits := ws
 	bound := false // the branch was started for a command, it is no shell that stays
 	if at > 0 && a.boot != 0 {
-		started := a.boot + int64(branch.Start)*int64(procfs.Tick)
-		var in []*window
+		var in, open []*window
 		for _, w := range ws {
-			if started >= w.begin-windowSlack && (w.end == 0 || started <= w.end+windowSlack) {
+			if a.beganLocked(branch, w) {
 				in = append(in, w)
 			}
+			if w.end == 0 || t <= w.end {
+				open = append(open, w)
+			}
 		}
-		if len(in) > 0 {
+		switch {
+		case len(in) > 0:
 			fits, bound = in, true
+		case len(open) > 0:
+			fits = open
+		default: // it began after the call; only the clocks' distance speaks for it
+			fits = slices.DeleteFunc(ws, func(w *window) bool { return t > w.end+windowSlack })
+			if len(fits) == 0 {
+				return nil, false
+			}
+			return fits[0], false
 		}
 	}
 	if len(fits) > 1 {

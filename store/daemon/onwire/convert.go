@@ -63,7 +63,7 @@ func ParseHash(text string) (h store.Hash, err error) {
 // Actor is who made a version.
 func Actor(a store.Actor) wire.Actor {
 	return wire.Actor{PID: a.PID, UID: a.UID, Comm: a.Comm, Args: a.Args, Session: string(a.Session), Agent: a.Agent,
-		Prompt: a.Prompt, ToolCall: a.ToolCall, Tool: a.Tool, Uncertain: a.Uncertain}
+		Prompt: a.Prompt, ToolCall: a.ToolCall, Tool: a.Tool, Uncertain: a.Uncertain, Late: a.Late}
 }
 
 // Path is a path in bytes, nil for none.

@@ -54,6 +54,7 @@ type Sessions struct {
 	places      wire.Paths
 	version     string
 	met         meetings
+	undecided   undecided
 }
 
 // New makes the service.

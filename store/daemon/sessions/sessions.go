@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,8 +60,13 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	}
 	// A client names its own commands too, as /compact and /exit: only what a person
 	// asks for is a prompt.
-	if e.Event == "prompt" {
-		ss.newPrompt(&s, e.Prompt, e.Text, now)
+	switch e.Event {
+	case "prompt":
+		ss.prompt(&s, e, now)
+	case "origin":
+		ss.origin(&s, e, now)
+	case "subagent-start":
+		ss.attribution.BeginAgent(id, e.Agent, ss.attribution.PromptOf(id, "", e.Prompt), now)
 	}
 	var news []wire.News
 	reader := store.Reader{Session: id, Agent: e.Agent}
@@ -76,6 +82,7 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 		}
 	}
 	a := wire.SessionAnswer{Known: known, Mounted: ss.survey.Mounted(), News: news}
+	a.TellOrigin = e.Event == "subagent-start" && ss.undecided.is(id, e.Prompt)
 	a.Epoch, a.NeedCheck = ss.reads.Event(reader, e)
 	ss.shown.Given(reader, e.Given)
 	return a, nil, nil
@@ -84,6 +91,73 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 // maxPromptText is how much of a prompt is kept, in bytes: what a person knows it by.
 const maxPromptText = 200
 
+// prompt registers a prompt, or that the client goes on with one by itself.
+func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
+	if e.Continues && ss.goOn(s, e, now) {
+		return
+	}
+	before := s.Prompt
+	if ss.newPrompt(s, ss.attribution.PromptOf(s.ID, "", e.Prompt), e.Text, now) && e.Origin {
+		ss.undecided.add(s.ID, e.Prompt, before)
+	}
+}
+
+// origin hears what the client's record says of a prompt that was taken for a person's.
+func (ss *Sessions) origin(s *store.Session, e wire.SessionEvent, now int64) {
+	if before := ss.undecided.take(s.ID, e.Prompt); e.Continues && before != "" {
+		s.Prompt = before
+		ss.goOn(s, e, now)
+	}
+}
+
+// goOn registers that the client sent a prompt by itself: it belongs to the prompt that
+// started what it tells of, else to the running one. false: there is none.
+func (ss *Sessions) goOn(s *store.Session, e wire.SessionEvent, now int64) bool {
+	typed := ""
+	for _, cause := range e.Causes {
+		c, known, err := ss.store.Sessions.ToolCall(cause)
+		if err == nil && known && c.Session == s.ID && c.Prompt != "" {
+			typed = c.Prompt
+			break
+		}
+		if typed = ss.attribution.AgentPrompt(s.ID, cause); typed != "" {
+			break
+		}
+	}
+	if typed == "" {
+		typed = s.Prompt
+	}
+	typed = ss.attribution.PromptOf(s.ID, "", typed)
+	if typed == "" || e.Prompt == "" || typed == e.Prompt {
+		return false
+	}
+	p, known := ss.known(s.ID, e.Prompt) // it may have been taken for a person's
+	if !known {
+		p = store.Prompt{ID: e.Prompt, Session: s.ID, Time: now, Seq: ss.store.Seq()}
+	}
+	p.Continues = typed
+	s.Prompt = typed
+	ss.attribution.Continue(e.Prompt, typed)
+	ss.attribution.Prompt(s.ID, typed, now)
+	if err := ss.store.Sessions.PutPrompt(p); err != nil {
+		ss.log.Warn("prompt", "err", err)
+	}
+	return true
+}
+
+// known is a prompt that was registered before.
+func (ss *Sessions) known(id store.SessionID, prompt string) (store.Prompt, bool) {
+	all, err := ss.store.Sessions.AllPrompts(id)
+	if err != nil {
+		ss.log.Warn("prompts", "err", err)
+	}
+	i := slices.IndexFunc(all, func(p store.Prompt) bool { return p.ID == prompt })
+	if i < 0 {
+		return store.Prompt{}, false
+	}
+	return all[i], true
+}
+
 // newPrompt registers what the session works on from now on.
 func (ss *Sessions) newPrompt(s *store.Session, prompt, text string, now int64) bool {
 	if prompt == "" || prompt == s.Prompt {
@@ -91,6 +165,9 @@ func (ss *Sessions) newPrompt(s *store.Session, prompt, text string, now int64) 
 	}
 	s.Prompt = prompt
 	ss.attribution.Prompt(s.ID, prompt, now)
+	if _, known := ss.known(s.ID, prompt); known {
+		return true // an earlier one goes on
+	}
 	if err := ss.store.Sessions.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Text: cmdline.Line(cmdline.Text(text), maxPromptText), Seq: ss.store.Seq()}); err != nil {
 		ss.log.Warn("prompt", "err", err)
 	}
@@ -120,6 +197,9 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 	} else if r.Hello.Client != "mcp" && owner.PID != 0 {
 		ss.attribution.Client(owner, store.SessionID(q.Session), now)
 	}
+	var a wire.ToolBeginAnswer
+	a.TellOrigin = q.Agent == "" && ss.undecided.is(store.SessionID(q.Session), q.Prompt)
+	q.Prompt = ss.attribution.PromptOf(store.SessionID(q.Session), q.Agent, q.Prompt)
 	// The event that announces a prompt may be lost. An agent's call may be of an
 	// earlier one.
 	if s, known, err := ss.store.Sessions.Get(store.SessionID(q.Session)); err == nil && known && q.Agent == "" && ss.newPrompt(&s, q.Prompt, "", now) {
@@ -132,7 +212,6 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 		Tool: q.Tool, Title: title(q), Begin: now, PID: uint32(max(q.PID, 0))}); err != nil {
 		ss.log.Warn("tool call", "err", err)
 	}
-	var a wire.ToolBeginAnswer
 	ss.reads.NoteContext(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Context)
 	if q.Tool == "Edit" || q.Tool == "Write" || q.Tool == "NotebookEdit" {
 		a.Warnings, a.Held = ss.staleWarnings(ctx, q)
@@ -159,6 +238,7 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, er
 		return nil, nil, err
 	}
 	q.Command = cmdline.Text(q.Command)
+	q.Prompt = ss.attribution.PromptOf(store.SessionID(q.Session), q.Agent, q.Prompt)
 	now := time.Now().UnixNano()
 	ss.attribution.EndTool(q.ToolUse, q.Background, q.Failed, now)
 	ss.shown.Given(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Given)
@@ -169,6 +249,7 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, er
 	if !ok {
 		c = store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt, Tool: q.Tool, Title: title(q), Begin: now, PID: uint32(max(q.PID, 0))}
 	}
+	c.Prompt = ss.attribution.PromptOf(c.Session, "", c.Prompt) // it may have turned out to continue another
 	c.Failed = c.Failed || q.Failed
 	if c.End == 0 || !q.Background {
 		c.End = now

@@ -285,3 +285,67 @@ func TestHold(t *testing.T) {
 		t.Errorf("after one more change: %q", held)
 	}
 }
+
+// What a client sends by itself is part of a typed prompt: of the one that started what it
+// tells of, else of the running one. Some of it is known by the client's record alone, at
+// the first tool call.
+func TestContinuedPrompts(t *testing.T) {
+	p := daemontest.New(t)
+	_, h := open(t, p)
+	event := func(e wire.SessionEvent) wire.SessionAnswer {
+		t.Helper()
+		e.Session = "S1"
+		a, _ := daemontest.Ask[wire.SessionAnswer](t, h, wire.MSession, e)
+		return a
+	}
+	call := func(id, agent, prompt string) bool {
+		t.Helper()
+		q := wire.ToolCall{Session: "S1", Agent: agent, Prompt: prompt, ToolUse: id, Tool: "Bash"}
+		a, _ := daemontest.Ask[wire.ToolBeginAnswer](t, h, wire.MToolBegin, q)
+		daemontest.Ask[wire.Empty](t, h, wire.MToolEnd, q)
+		return a.TellOrigin
+	}
+	event(wire.SessionEvent{Event: "prompt", Prompt: "P1", Text: "first"})
+	event(wire.SessionEvent{Event: "subagent-start", Prompt: "P1", Agent: "A"})
+	call("T1", "", "P1")
+	event(wire.SessionEvent{Event: "prompt", Prompt: "P2", Text: "second", Origin: true})
+	event(wire.SessionEvent{Event: "origin", Prompt: "P2"}) // typed
+	call("T2", "A", "P2")                                   // the client names the newest prompt
+	call("T3", "", "P2")
+	event(wire.SessionEvent{Event: "prompt", Prompt: "P3", Text: "sent by the client", Continues: true, Causes: []string{"no-call", "A"}})
+	event(wire.SessionEvent{Event: "prompt", Prompt: "P3", Checked: true})
+	call("T4", "", "P3")
+	event(wire.SessionEvent{Event: "prompt", Prompt: "P4", Continues: true, Causes: []string{"T3"}})
+	call("T5", "", "P4")
+	event(wire.SessionEvent{Event: "prompt", Prompt: "P5", Text: "go on", Origin: true})
+	if !call("T6", "", "P5") {
+		t.Error("nobody was asked who sent P5")
+	}
+	event(wire.SessionEvent{Event: "origin", Prompt: "P5", Continues: true})
+	if call("T7", "", "P5") {
+		t.Error("asked again")
+	}
+	for id, want := range map[string]string{"T1": "P1", "T2": "P1", "T3": "P2", "T4": "P1", "T5": "P2", "T7": "P2"} {
+		if c, _, err := p.Store.Sessions.ToolCall(id); err != nil || c.Prompt != want {
+			t.Errorf("%s is of %q, want %s %v", id, c.Prompt, want, err)
+		}
+	}
+	var ids []string
+	all, err := p.Store.Sessions.Prompts("S1")
+	for _, p := range all {
+		ids = append(ids, p.ID+" "+p.Text)
+	}
+	if err != nil || !slices.Equal(ids, []string{"P1 first", "P2 second"}) {
+		t.Errorf("%q %v", ids, err)
+	}
+}
+
+// A timer may fire in a session in which nobody has typed anything yet.
+func TestFirstPromptByClient(t *testing.T) {
+	p := daemontest.New(t)
+	_, h := open(t, p)
+	daemontest.Ask[wire.SessionAnswer](t, h, wire.MSession, wire.SessionEvent{Session: "S1", Event: "prompt", Prompt: "P1", Text: "check the build", Continues: true})
+	if all, err := p.Store.Sessions.Prompts("S1"); err != nil || len(all) != 1 || all[0].Text != "check the build" {
+		t.Errorf("%+v %v", all, err)
+	}
+}

@@ -115,13 +115,14 @@ func (ss *Sessions) shared(_ context.Context, q wire.SessionQuery) (wire.SharedS
 		return wire.SharedSession{}, nil, err
 	}
 	a := wire.SharedSession{Known: true, Client: s.Client, Cwd: s.Cwd, Transcript: s.Transcript, Source: s.Source, Started: s.Started, PID: s.PID, PStart: s.PStart}
-	prompts, err := ss.store.Sessions.LastPrompts(s.ID, sharedPrompts)
+	prompts, err := ss.store.Sessions.AllPrompts(s.ID)
 	if err != nil {
 		return wire.SharedSession{}, nil, err
 	}
-	for _, p := range slices.Backward(prompts) {
-		a.Prompts = append(a.Prompts, wire.SharedPrompt{ID: p.ID, Time: p.Time, Text: p.Text})
+	for _, p := range prompts[max(0, len(prompts)-sharedPrompts):] {
+		a.Prompts = append(a.Prompts, wire.SharedPrompt{ID: p.ID, Time: p.Time, Text: p.Text, Continues: p.Continues})
 	}
+	a.Agents = ss.attribution.Agents(s.ID)
 	a.Calls = ss.attribution.Calls(q.Session, time.Now().Add(-sharedFor).UnixNano())
 	return a, nil, nil
 }
@@ -138,7 +139,7 @@ func (ss *Sessions) takeShared(id store.SessionID, a wire.SharedSession) error {
 	if a.PID != 0 {
 		ss.attribution.Client(attribution.Key{PID: a.PID, Start: a.PStart}, id, a.Started)
 	}
-	here, err := ss.store.Sessions.Prompts(id)
+	here, err := ss.store.Sessions.AllPrompts(id)
 	if err != nil {
 		return err
 	}
@@ -146,11 +147,17 @@ func (ss *Sessions) takeShared(id store.SessionID, a wire.SharedSession) error {
 		if slices.ContainsFunc(here, func(old store.Prompt) bool { return old.ID == p.ID }) {
 			continue
 		}
-		s.Prompt = p.ID
-		ss.attribution.Prompt(id, p.ID, p.Time)
-		if err := ss.store.Sessions.PutPrompt(store.Prompt{ID: p.ID, Session: id, Time: p.Time, Text: p.Text, Seq: ss.store.Seq()}); err != nil {
+		if p.Continues != "" {
+			ss.attribution.Continue(p.ID, p.Continues)
+		}
+		s.Prompt = ss.attribution.PromptOf(id, "", p.ID)
+		ss.attribution.Prompt(id, s.Prompt, p.Time)
+		if err := ss.store.Sessions.PutPrompt(store.Prompt{ID: p.ID, Session: id, Time: p.Time, Text: p.Text, Seq: ss.store.Seq(), Continues: p.Continues}); err != nil {
 			return err
 		}
+	}
+	for agent, prompt := range a.Agents {
+		ss.attribution.BeginAgent(id, agent, prompt, time.Now().UnixNano())
 	}
 	s.Last = max(s.Last, time.Now().UnixNano())
 	if err := ss.store.Sessions.Put(s); err != nil {
