@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"cachebro/store/space"
 
@@ -87,10 +88,22 @@ func openBadger(dir string, o Options) (bdb *badger.DB, err error) {
 		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
 	case errors.Is(err, os.ErrPermission):
 		return nil, err
-	case space.IsFull(err):
-		return nil, fmt.Errorf("%w: %w", space.ErrFull, err)
 	}
-	return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	return nil, openError(err)
+}
+
+// openError names what kept Badger from opening. What the system refuses says nothing
+// about the files: who took it for damage would move a whole history away.
+func openError(err error) error {
+	if space.IsFull(err) {
+		return fmt.Errorf("%w: %w", space.ErrFull, err)
+	}
+	for _, refused := range []syscall.Errno{unix.EFBIG, unix.EIO, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EROFS} {
+		if errors.Is(err, refused) {
+			return fmt.Errorf("open the store: %w", err)
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
 // dropEmpty removes empty value log and memtable files. A process killed while Badger
