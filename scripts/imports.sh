@@ -20,7 +20,7 @@ allowed() {
 	fusefs) echo "store/event fusefs/ignore fusefs/changes fusefs/procfs fusefs/sys" ;;
 	fusefs/capture/spool) echo "fusefs/procfs store/event" ;;
 	fusefs/capture) echo "fusefs fusefs/capture/spool fusefs/cmdline fusefs/ignore fusefs/procfs store/attrs store/event store/gitdir" ;;
-	fusefs/mounts) echo "fusefs/procfs store/gitdir" ;;
+	fusefs/mounts) echo "fusefs/cmdline fusefs/procfs store/gitdir" ;;
 	fusefs/mounts/supervisor) echo "fusefs fusefs/capture fusefs/capture/spool fusefs/ignore fusefs/mounts store/wire store/wire/place" ;;
 	store/diff) echo "store/text" ;;
 	store/diff/difftest | store/expr | store/glob | store/tokens | store/gitdir | store/attrs | store/text) echo "" ;;

@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"cachebro/fusefs/cmdline"
 	"cachebro/fusefs/procfs"
 	"fmt"
 	"os"
@@ -103,7 +104,7 @@ func (t *Table) Close() { unix.Close(t.fd) }
 type Holder struct {
 	Namespace string // "mnt:[4026531841]"
 	PID       int    // of a process in it
-	Command   string
+	Command   string // short, and without secrets
 }
 
 // Holders finds the other mount namespaces that have a copy of the mount with
@@ -126,7 +127,7 @@ func Holders(dev string) []Holder {
 		}
 		for _, m := range mounts {
 			if m.Dev == dev && m.Type == FSType {
-				return Holder{ns, pid, strings.Join(procfs.Args(pid), " ")}, true
+				return Holder{ns, pid, cmdline.Show(cmdline.Mask(procfs.Args(pid)), 80)}, true
 			}
 		}
 		return Holder{}, false

@@ -246,6 +246,9 @@ func unmount(m mounts.Mount, lazy bool) error {
 }
 
 func busy(m mounts.Mount, users []mounts.Proc) error {
+	if inside, ok := mountInside(m); ok {
+		return cli.Hintf("umount "+cli.Arg(inside.Point)+" && cachebro umount "+cli.Arg(m.Point), "%s is in use by the mount on %s (%s)", cli.Quote(m.Point), cli.Quote(inside.Point), inside.Type)
+	}
 	if len(users) == 0 {
 		return cli.Hintf("cachebro umount --lazy "+cli.Arg(m.Point), "%s is in use by a process that cannot be seen from here", cli.Quote(m.Point))
 	}
@@ -267,6 +270,24 @@ func busy(m mounts.Mount, users []mounts.Proc) error {
 		return cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Point), "%s is in use by %s", cli.Quote(m.Point), mounts.Describe(users, 8))
 	}
 	return cli.Hintf("cachebro umount --lazy "+cli.Arg(m.Point)+" detaches it all the same", "%s is in use by %s", cli.Quote(m.Point), mounts.Describe(users, 8))
+}
+
+// mountInside returns the newest file system that is mounted on a directory of m.
+func mountInside(m mounts.Mount) (inside mounts.Mount, ok bool) {
+	all, _ := mounts.Mounts() // without the table, the processes are still named
+	byID := map[int]int{}
+	for _, a := range all {
+		byID[a.ID] = a.Parent
+	}
+	for _, a := range all {
+		for id := a.Parent; id != 0 && byID[id] != id; id = byID[id] {
+			if id == m.ID {
+				inside, ok = a, true
+				break
+			}
+		}
+	}
+	return inside, ok
 }
 
 // clearDead detaches a mount that nobody serves.
