@@ -30,9 +30,9 @@ func status(err error) fuse.Status {
 	return fuse.ToStatus(err)
 }
 
-func fillAttr(sx *sys.Stat, a *fuse.Attr) {
+func (o *overlay) fillAttr(sx *sys.Stat, a *fuse.Attr) {
 	*a = fuse.Attr{
-		Ino: sx.Ino, Size: uint64(sx.Size), Blocks: sx.Blocks,
+		Ino: o.number(sx.Dev, sx.Ino), Size: uint64(sx.Size), Blocks: sx.Blocks,
 		Atime: uint64(sx.Accessed.Sec), Atimensec: sx.Accessed.Nsec,
 		Mtime: uint64(sx.Modified.Sec), Mtimensec: sx.Modified.Nsec,
 		Ctime: uint64(sx.Changed.Sec), Ctimensec: sx.Changed.Nsec,
@@ -44,9 +44,9 @@ func fillAttr(sx *sys.Stat, a *fuse.Attr) {
 	fillMore(sx, a)
 }
 
-func fillStatx(sx *sys.Stat, a *fuse.Statx) {
+func (o *overlay) fillStatx(sx *sys.Stat, a *fuse.Statx) {
 	*a = fuse.Statx{
-		Ino: sx.Ino, Size: uint64(sx.Size), Blocks: sx.Blocks, Blksize: sx.Blksize,
+		Ino: o.number(sx.Dev, sx.Ino), Size: uint64(sx.Size), Blocks: sx.Blocks, Blksize: sx.Blksize,
 		Atime: fuse.SxTime{Sec: uint64(sx.Accessed.Sec), Nsec: sx.Accessed.Nsec},
 		Btime: fuse.SxTime{Sec: uint64(sx.Born.Sec), Nsec: sx.Born.Nsec},
 		Ctime: fuse.SxTime{Sec: uint64(sx.Changed.Sec), Nsec: sx.Changed.Nsec},
@@ -70,12 +70,12 @@ func (o *overlay) fillEntry(id uint64, sx *sys.Stat, out *fuse.EntryOut) {
 	out.NodeId = id
 	out.EntryValid, out.EntryValidNsec = o.ttl()
 	out.AttrValid, out.AttrValidNsec = out.EntryValid, out.EntryValidNsec
-	fillAttr(sx, &out.Attr)
+	o.fillAttr(sx, &out.Attr)
 }
 
 func (o *overlay) fillAttrOut(sx *sys.Stat, out *fuse.AttrOut) {
 	out.AttrValid, out.AttrValidNsec = o.ttl()
-	fillAttr(sx, &out.Attr)
+	o.fillAttr(sx, &out.Attr)
 }
 
 // severalAsked is no thread.

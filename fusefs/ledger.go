@@ -83,6 +83,7 @@ const (
 	slotLink
 	slotHandle
 	slotLock
+	slotDevice
 )
 
 // Flags of a nodeSlot.
@@ -133,6 +134,12 @@ type lockSlot struct {
 	pid         uint32
 	owner, node uint64
 	fh, key     uint64
+}
+
+// deviceSlot is the number that was given to a device; see devices.
+type deviceSlot struct {
+	kind        atomic.Uint32
+	dev, number uint64
 }
 
 // newLedger begins a ledger in an empty memfd.
@@ -415,6 +422,18 @@ func (l *ledger) name(node, parent uint64, name string) uint32 {
 func (l *ledger) linkName(ref uint32) string {
 	at := int(ref)<<6 + linkHead
 	return string(l.mem[at : at+int((*linkSlot)(l.at(ref)).size)])
+}
+
+// device enters the number that a device was given.
+func (l *ledger) device(dev, number uint64) {
+	if l == nil || l.broken.Load() {
+		return
+	}
+	if ref := l.alloc(0); ref != 0 {
+		s := (*deviceSlot)(l.at(ref))
+		s.dev, s.number = dev, number
+		s.kind.Store(slotDevice)
+	}
 }
 
 // handle enters an open handle; unique is the request that asked for it.

@@ -10,26 +10,35 @@ import (
 
 // ReadDir lists names only.
 func (o *overlay) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return o.readDir(in, func(_ *inode, _ int, e fuse.DirEntry) bool { return out.AddDirEntry(e) })
+	return o.readDir(in, func(n *inode, dir int, e fuse.DirEntry) bool {
+		var found *sys.Stat
+		var sx sys.Stat
+		if o.devices.several() && sys.StatAt(dir, e.Name, &sx) == nil {
+			found = &sx
+		}
+		e.Ino = o.numberIn(n, e, found)
+		return out.AddDirEntry(e)
+	})
 }
 
 // ReadDirPlus lists names with their inodes, each of which counts as looked up.
 func (o *overlay) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	return o.readDir(in, func(n *inode, dir int, e fuse.DirEntry) bool {
-		eo := out.AddDirLookupEntry(e)
-		if eo == nil {
-			return false
-		}
 		if e.Name == "." || e.Name == ".." {
-			return true
+			e.Ino = o.numberIn(n, e, nil)
+			return out.AddDirLookupEntry(e) != nil
 		}
 		var sx sys.Stat
 		made := o.makes.start()
-		if sys.StatAt(dir, e.Name, &sx) == nil {
-			o.lookedUp(&in.InHeader, n, dir, e.Name, &sx, made, eo)
-			out.FixMode(sx.Mode)
+		found := sys.StatAt(dir, e.Name, &sx) == nil
+		if found {
+			e.Ino, e.Mode = o.numberIn(n, e, &sx), sx.Mode
 		}
-		return true
+		eo := out.AddDirLookupEntry(e)
+		if found && eo != nil {
+			o.lookedUp(&in.InHeader, n, dir, e.Name, &sx, made, eo)
+		}
+		return eo != nil
 	})
 }
 

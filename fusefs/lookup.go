@@ -190,7 +190,7 @@ func (o *overlay) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut)
 	st := o.attrs(&in.InHeader, in.Fh, in.GetattrFlags&fuse.FUSE_GETATTR_FH != 0, &sx)
 	if st.Ok() {
 		out.AttrValid, out.AttrValidNsec = o.ttl()
-		fillStatx(&sx, &out.Statx)
+		o.fillStatx(&sx, &out.Statx)
 	}
 	return st
 }

@@ -39,6 +39,8 @@ type overlay struct {
 	tree  sync.RWMutex
 	table *table
 
+	devices devices
+
 	dirs     dirfds
 	moves    moves
 	makes    moves // counts creations; see noteOutside

@@ -148,6 +148,9 @@ func (o *overlay) restore(kept map[uint64]*os.File) {
 			handles = append(handles, ref)
 		case slotLock:
 			locks = append(locks, ref)
+		case slotDevice:
+			s := (*deviceSlot)(l.at(ref))
+			o.devices.restore(s.dev, s.number)
 		default:
 			l.drop(ref)
 		}

@@ -76,7 +76,10 @@ type heirs struct {
 	kept map[uint64]int
 }
 
-func newHeirs(t *testing.T) *heirs {
+func newHeirs(t *testing.T) *heirs { return newHeirsOf(t, func(string) {}) }
+
+// newHeirsOf is newHeirs of a directory that fill has prepared.
+func newHeirsOf(t *testing.T, fill func(dir string)) *heirs {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		if os.Getenv("CACHEBRO_NEED_FUSE") == "1" {
 			t.Fatal("no /dev/fuse, and CACHEBRO_NEED_FUSE is set")
@@ -88,6 +91,8 @@ func newHeirs(t *testing.T) *heirs {
 		t.Fatal(err)
 	}
 	h := &heirs{t: t, dir: dir, kept: map[uint64]int{}}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	fill(dir)
 	if h.source, err = os.Open(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +126,6 @@ func (h *heirs) end() {
 	for _, f := range []*os.File{h.source, h.ledger, h.device} {
 		f.Close()
 	}
-	os.RemoveAll(h.dir)
 }
 
 // start runs a server. What it keeps is read by a goroutine that ends with it.
@@ -352,6 +356,9 @@ func useHelper(args []string) error {
 	}
 	if args[0] == "one" {
 		return useOne(args[1], next)
+	}
+	if args[0] == "numbers" {
+		return useNumbers(args[1], next)
 	}
 	return useMany(args[1], next)
 }

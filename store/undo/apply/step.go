@@ -244,14 +244,14 @@ func (w *worker) isSo() bool {
 		return gone
 	case "rename":
 		to, err := w.places.root.Lstat(string(w.step.To))
-		return err == nil && (w.step.Ino == 0 && gone || w.step.Ino != 0 && inode(to) == w.step.Ino)
+		return err == nil && (w.step.Ino == 0 && gone || w.step.Ino != 0 && sameInode(to, w.step.Ino))
 	case "exchange":
 		to, err := w.places.root.Lstat(string(w.step.To))
 		switch {
 		case err != nil:
 			return false
 		case w.step.Ino != 0:
-			return inode(to) == w.step.Ino
+			return sameInode(to, w.step.Ino)
 		}
 		return fi.IsDir() && kindOf(to) == w.step.ExpMode&syscall.S_IFMT
 	}
@@ -316,7 +316,7 @@ func (w *worker) exchange() error {
 		return err
 	case !other.IsDir():
 		return fmt.Errorf("%q is no directory: %w", w.step.To, errChanged)
-	case w.step.Ino != 0 && inode(fi) != w.step.Ino:
+	case w.step.Ino != 0 && !sameInode(fi, w.step.Ino):
 		return fmt.Errorf("is another directory: %w", errChanged)
 	}
 	from, err := w.root.Open(".")

@@ -157,6 +157,14 @@ func kindOf(fi fs.FileInfo) uint32 {
 	return 0
 }
 
+// sameInode reports whether a file has the number that a plan names. A plan has it from
+// the source; on a mount, what lies on another device shows its device's number above
+// the lowest 40 bits (package fusefs, number.go).
+func sameInode(fi fs.FileInfo, number uint64) bool {
+	const ofSource = 1<<40 - 1
+	return inode(fi)&ofSource == number&ofSource
+}
+
 // inode is a file's number.
 func inode(fi fs.FileInfo) uint64 {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
