@@ -46,7 +46,7 @@ func TestPages(t *testing.T) {
 		t.Errorf("a short range of a long file: %+v", r)
 	}
 	r = p.tool("read_file", map[string]any{"path": "one.js"})
-	if n := len(r.Content[0].Text); n == 0 || n > surelyFits(maxTokens) || len(r.Content) < 2 || !strings.Contains(r.Content[1].Text, "line 1 of one.js cut at") {
+	if n := len(r.Content[0].Text); n == 0 || n > surelyFits(maxTokens) || len(r.Content) < 2 || !strings.Contains(r.Content[1].Text, "line 1 of one.js: bytes 0-") {
 		t.Errorf("one long line: %d bytes, %+v", n, r.Content[1:])
 	}
 	r = p.tool("read_file", map[string]any{"path": "mixed"})
@@ -76,5 +76,35 @@ func TestEscapeHTML(t *testing.T) {
 	b, err := jsonBytes("<a> & b")
 	if err != nil || string(b) != "\"<a> & b\"\n" {
 		t.Errorf("%q %v", b, err)
+	}
+}
+
+// A line that no result can hold is read part by part, and the parts are the line.
+func TestPartsOfLongLine(t *testing.T) {
+	long := strings.Repeat("häy and needle ", 20_000)
+	p := connect(t, Options{Root: project(t, files{"one.js": "first\n" + long + "\nlast\n"})})
+	args, got := map[string]any{"path": "one.js", "offset": 2}, ""
+	for range 100 {
+		r := p.tool("read_file", args)
+		if len(r.Content) != 2 || r.IsError {
+			t.Fatalf("%d parts in the answer to %v: %.200s", len(r.Content), args, r.Content[0].Text)
+		}
+		got += r.Content[0].Text
+		var next int
+		_, after, _ := strings.Cut(r.Content[1].Text, "byte_offset=")
+		if _, err := fmt.Sscanf(after, "%d]", &next); err != nil {
+			if !strings.HasSuffix(r.Content[1].Text, "next: read_file path=one.js offset=3]") {
+				t.Errorf("the last part says %q", r.Content[1].Text)
+			}
+			break
+		}
+		args["byte_offset"] = next
+	}
+	if got != long+"\n" {
+		t.Errorf("%d bytes in parts of a line of %d", len(got), len(long))
+	}
+	args["byte_offset"] = len(long) + 1
+	if r := p.tool("read_file", args); !r.IsError || !strings.Contains(r.Content[0].Text, "beyond the end: line 2") {
+		t.Errorf("%+v", r.Content)
 	}
 }

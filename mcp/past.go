@@ -77,17 +77,22 @@ func (c *call) readPast(ctx context.Context, a readArgs, at string) (*mcp.CallTo
 	b, _ = text.Shown(b)
 	limit := a.limit
 	p := c.s.measure(b, a.offset, a.limit, c.s.most(ctx))
-	switch {
-	case p.long:
-		return nil, badInput(fmt.Sprintf("line %d of version #%d of %s does not fit into one result", max(a.offset, 1), v.Seq, quote(a.rel)), "restore the file and look at it with a tool")
-	case p.limit > 0:
+	version := fmt.Sprintf("[version #%d of %s, %s]", v.Seq, quote(a.rel), v.Time.Local().Format("2006-01-02 15:04:05"))
+	if p.long || a.byteOffset > 0 {
+		part, notes, err := longPart(a, b, c.s.most(ctx), fmt.Sprintf(" at=#%d", v.Seq))
+		if err != nil {
+			return nil, err
+		}
+		return compose(wire.ReadAnswer{}, part, append([]string{version}, notes...)...).result(), nil
+	}
+	if p.limit > 0 {
 		limit = p.limit
 	}
 	part, ok := lines(b, max(a.offset, 1), limit)
 	if !ok {
 		return nil, badInput(fmt.Sprintf("offset %d is beyond the end: %s had %d lines", a.offset, quote(a.rel), text.Lines(b)), "")
 	}
-	notes := []string{fmt.Sprintf("[version #%d of %s, %s]", v.Seq, quote(a.rel), v.Time.Local().Format("2006-01-02 15:04:05"))}
+	notes := []string{version}
 	if more := p.more(a.rel, a.offset); more != "" {
 		notes = append(notes, strings.TrimSuffix(more, "]")+fmt.Sprintf(" at=#%d]", v.Seq))
 	}

@@ -26,6 +26,8 @@ type readFileArgs struct {
 	Symbol     string `json:"symbol"`
 	Outline    bool   `json:"outline"`
 	At         string `json:"at"`
+	// ByteOffset is named by the answer that cut a long line.
+	ByteOffset int `json:"byte_offset" list:"never"`
 }
 
 var readFileTool = &tool{
@@ -37,6 +39,8 @@ var readFileTool = &tool{
 			return nil, badInput("offset is negative", "lines are counted from 1")
 		case a.Limit < 0:
 			return nil, badInput("limit is negative", "leave it out to read to the end")
+		case a.ByteOffset < 0:
+			return nil, badInput("byte_offset is negative", "use the one that the answer with the cut line names")
 		case a.DiffOffset < 0:
 			return nil, badInput("diff_offset is negative", "use the one that the cut diff names")
 		}
@@ -48,7 +52,14 @@ var readFileTool = &tool{
 			if a.Outline || a.Symbol != "" || a.DiffOffset != 0 {
 				return nil, badInput("at goes with offset and limit only", "leave out symbol, outline and diff_offset")
 			}
-			return c.readPast(ctx, readArgs{rel: rel, offset: a.Offset, limit: a.Limit}, a.At)
+			return c.readPast(ctx, readArgs{rel: rel, offset: a.Offset, limit: a.Limit, byteOffset: a.ByteOffset}, a.At)
+		}
+		if a.ByteOffset > 0 {
+			t, err := c.s.readLong(readArgs{rel: rel, offset: a.Offset, byteOffset: a.ByteOffset}, c.s.most(ctx))
+			if err != nil {
+				return nil, c.explain(rel, err)
+			}
+			return t.result(), nil
 		}
 		if a.Outline {
 			return c.outlineText(ctx, rel)
@@ -80,6 +91,7 @@ type readArgs struct {
 	offset, limit int
 	force         bool
 	diffOffset    int
+	byteOffset    int // in the line of offset, where that is too long for one result
 }
 
 // readText is what a read gives: the text alone first, so that a full text is
@@ -120,7 +132,7 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 			return readText{}, c.explain(a.rel, perr)
 		}
 		if p.long {
-			return s.readLong(a, p, s.most(ctx))
+			return s.readLong(a, s.most(ctx))
 		}
 		if p.limit > 0 {
 			limit = p.limit
@@ -240,24 +252,50 @@ func lines(b []byte, first, limit int) ([]byte, bool) {
 	return b, true
 }
 
-// readLong answers for a line that is too long for one result: its beginning,
-// which is not a line and so is not counted as shown.
-func (s *Server) readLong(a readArgs, p page, most int) (readText, error) {
+// readLong answers for a line that is too long for one result: a part of it from a byte
+// on, which is not a line and so is not counted as shown.
+func (s *Server) readLong(a readArgs, most int) (readText, error) {
 	b, err := s.content(a.rel)
 	if err != nil {
 		return readText{}, err
 	}
-	b, _ = text.Shown(b)
-	line, ok := lines(b, max(a.offset, 1), 1)
+	b, ok := text.Shown(b)
 	if !ok {
-		return readText{}, badInput("the file changed while it was read", "read it again")
+		return readText{}, binary(a.rel, len(b))
 	}
-	cut := line[:min(len(line), surelyFits(most)/2)]
-	for len(cut) > 0 && !utf8.RuneStart(line[min(len(cut), len(line)-1)]) {
-		cut = cut[:len(cut)-1]
+	part, notes, err := longPart(a, b, most, "")
+	if err != nil {
+		return readText{}, err
 	}
-	note := fmt.Sprintf("[... line %d of %s cut at %d of %d bytes]", max(a.offset, 1), quote(a.rel), len(cut), len(line))
-	return compose(wire.ReadAnswer{}, cut, note, p.more(a.rel, a.offset)), nil
+	return compose(wire.ReadAnswer{}, part, notes...), nil
+}
+
+// longPart cuts as much as one result holds out of a line, from a.byteOffset on, and says
+// how to get what follows. at is what the next call has to say beside that.
+func longPart(a readArgs, b []byte, most int, at string) (part []byte, notes []string, err error) {
+	no := max(a.offset, 1)
+	line, ok := lines(b, no, 1)
+	switch {
+	case !ok:
+		return nil, nil, badInput(fmt.Sprintf("offset %d is beyond the end: %s has %d lines", no, quote(a.rel), text.Lines(b)), "")
+	case a.byteOffset >= len(line):
+		return nil, nil, badInput(fmt.Sprintf("byte_offset %d is beyond the end: line %d of %s has %d bytes", a.byteOffset, no, quote(a.rel), len(line)), "")
+	}
+	from, end := a.byteOffset, min(len(line), a.byteOffset+surelyFits(most)/2)
+	for i := 0; i < utf8.UTFMax && from > 0 && !utf8.RuneStart(line[from]); i++ {
+		from--
+	}
+	for i := 0; i < utf8.UTFMax && end < len(line) && !utf8.RuneStart(line[end]); i++ {
+		end--
+	}
+	next := ""
+	switch {
+	case end < len(line):
+		next = fmt.Sprintf(". next: read_file path=%s offset=%d byte_offset=%d%s", quote(a.rel), no, end, at)
+	case text.Lines(b) > no:
+		next = fmt.Sprintf(". next: read_file path=%s offset=%d%s", quote(a.rel), no+1, at)
+	}
+	return line[from:end], []string{fmt.Sprintf("[... line %d of %s: bytes %d-%d of %d%s]", no, quote(a.rel), from, end, len(line), next)}, nil
 }
 
 // explain makes the daemon's refusals say what to do next.

@@ -10,6 +10,7 @@ import (
 
 	"cachebro/hooks/reshape"
 	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
 )
 
 // searchArgs are the arguments of search and grep.
@@ -144,12 +145,9 @@ func hitText(h wire.SearchHit, compact bool, project string) string {
 	if h.Note != nil {
 		return noteText(*h.Note)
 	}
-	name, line := quote(string(h.Path)), strings.TrimRight(h.Text, "\r")
+	name, line := quote(string(h.Path)), visible.Controls(h.Around(maxHitLine))
 	if len(h.Path) == 0 { // a session
 		return clean(h.Title) + "\n" + h.Body
-	}
-	if len(line) > maxHitLine {
-		line = strings.ToValidUTF8(line[:maxHitLine], "") + "…"
 	}
 	out := name + "\n"
 	if h.Line > 0 {
@@ -160,7 +158,7 @@ func hitText(h wire.SearchHit, compact bool, project string) string {
 			h.Past.Last.Seq, stamp(h.Past.Last.Time), h.Past.Gone.Seq, h.Past.Gone.Op, actor(h.Past.Gone.Actor))
 	}
 	if h.Body != "" {
-		out += fmt.Sprintf("--- %s lines %d-%d\n%s---\n", name, h.Last-strings.Count(strings.TrimSuffix(h.Body, "\n"), "\n"), h.Last, ended(h.Body))
+		out += fmt.Sprintf("--- %s lines %d-%d\n%s---\n", name, h.Last-strings.Count(strings.TrimSuffix(h.Body, "\n"), "\n"), h.Last, visible.Controls(ended(h.Body)))
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestBounds asks for more than an answer holds: what is left out is counted and
@@ -136,5 +137,32 @@ func TestExpressionsAreBounded(t *testing.T) {
 	}
 	if err := Check(Query{Pattern: strings.Repeat("[a-f0-9]{8}-?", 5) + "|(?:word|other){50}", Regex: true}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLongLine finds words in one line of 6 MB: of the line only the surroundings of the
+// match are held, and they are where the answer says.
+func TestLongLine(t *testing.T) {
+	c := newDiskCorpus(t, t.TempDir())
+	hay := strings.Repeat("häy ", 1<<20)
+	line := hay + "needle7" + hay
+	c.write(t, "min.js", "short needle\n"+line+"\n")
+	x := openIndex(t, c)
+	for _, q := range []Query{{Pattern: "needle"}, {Pattern: "NEEDLE7", CaseSensitive: false}, {Pattern: "n[e]{2}dle[0-9]", Regex: true}, {Pattern: "h.y.*needle7", Regex: true}} {
+		r, err := x.Grep(t.Context(), q)
+		if err != nil || len(r.Lines) == 0 {
+			t.Fatal(q.Pattern, err)
+		}
+		l := r.Lines[len(r.Lines)-1]
+		text := string(l.Text)
+		if l.No != 2 || l.Size != len(line) || len(text) > maxLineText+4 || !strings.Contains(text, "needle7") || !utf8.ValidString(text) {
+			t.Errorf("%s: line %d with %d of %d bytes, needle at %d", q.Pattern, l.No, len(text), l.Size, strings.Index(text, "needle7"))
+		}
+		if line[l.Before:l.Before+len(text)] != text {
+			t.Errorf("%s: not at %d", q.Pattern, l.Before)
+		}
+		if at := strings.Index(text, "needle7"); l.At < at || l.At > at+len("needle7") {
+			t.Errorf("%s: the match is said to be at %d and is at %d", q.Pattern, l.At, at)
+		}
 	}
 }

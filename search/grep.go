@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"cachebro/store"
 	"cachebro/store/glob"
@@ -24,6 +25,28 @@ type Line struct {
 	Path store.Path
 	No   int // 1-based
 	Text []byte
+	// At is about where in Text the match is. A line of more than maxLineText bytes has
+	// only the surroundings of that in Text: Before bytes of Size come before them.
+	At, Before, Size int
+}
+
+// maxLineText is how much of a line is held. Nobody reads more of a minified file's.
+const maxLineText = 4096
+
+// around is the part of a line that is held, with the match at an offset.
+func around(line []byte, at int) (l Line) {
+	if len(line) <= maxLineText {
+		return Line{Text: line, At: at}
+	}
+	from := max(0, min(at-maxLineText/2, len(line)-maxLineText))
+	end := from + maxLineText
+	for i := 0; i < utf8.UTFMax && from > 0 && !utf8.RuneStart(line[from]); i++ {
+		from--
+	}
+	for i := 0; i < utf8.UTFMax && end < len(line) && !utf8.RuneStart(line[end]); i++ {
+		end--
+	}
+	return Line{Text: line[from:end], At: at - from, Before: from, Size: len(line)}
 }
 
 // Result of an exact query.

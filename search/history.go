@@ -137,6 +137,7 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 			}
 			for i := range ms {
 				ms[i] = newMatcher(q, auto.Clone(), must)
+				ms[i].whole = true // they are compared with what there is now
 			}
 			return h.of(gctx, vs, ms)
 		})

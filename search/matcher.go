@@ -17,6 +17,7 @@ type matcher struct {
 	only   bool   // must is the whole query
 	buf    []byte // scratch: the folded text
 	read   []byte // scratch: the text
+	whole  bool   // long lines are wanted whole
 	folded bool   // must is lower case, to be compared ASCII-folded
 }
 
@@ -62,13 +63,21 @@ func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, tot
 		}
 		return start, end
 	}
-	emit := func(start, end int) {
+	emit := func(start, end, at int) {
 		if total++; len(out) >= most {
 			return
 		}
 		no += bytes.Count(content[counted:start], []byte{'\n'})
 		counted = start
-		out = append(out, Line{Path: p, No: no, Text: bytes.Clone(content[start:end])})
+		if m.must != nil && !m.only && end-start > maxLineText {
+			at = start + max(0, m.auto.Match(content[start:end], 0)) // it need not be where what it must contain is
+		}
+		l := Line{Text: content[start:end], At: min(at, end) - start}
+		if !m.whole {
+			l = around(l.Text, l.At)
+		}
+		l.Text, l.Path, l.No = bytes.Clone(l.Text), p, no
+		out = append(out, l)
 	}
 	hay, whole := content, m.must == nil
 	if m.folded && !whole {
@@ -83,7 +92,7 @@ func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, tot
 				break
 			}
 			start, end := bounds(i)
-			emit(start, end)
+			emit(start, end, i)
 			at = end + 1
 		}
 		return out, total
@@ -95,7 +104,7 @@ func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, tot
 		}
 		start, end := bounds(at + i)
 		if m.only || m.auto.MatchLine(content[start:end]) {
-			emit(start, end)
+			emit(start, end, at+i)
 		}
 		at = end + 1
 	}

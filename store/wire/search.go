@@ -2,6 +2,8 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -71,6 +73,34 @@ type SearchHit struct {
 	Source *Source   `json:"source,omitempty"`
 	Past   *Past     `json:"past,omitempty"`
 	Note   *Note     `json:"note,omitempty"`
+	// At is about where in Text the match is. Of a very long line Text is only the part
+	// around it: Before bytes of LineBytes come before it.
+	At        int `json:"at,omitempty"`
+	Before    int `json:"before,omitempty"`
+	LineBytes int `json:"line_bytes,omitempty"`
+}
+
+// Around returns at most about most bytes of the hit's line, with the match, an ellipsis
+// where something is left out, and the line's length where that is long.
+func (h SearchHit) Around(most int) string {
+	line := strings.TrimRight(h.Text, "\r")
+	size := max(h.LineBytes, len(line))
+	if size <= most {
+		return line
+	}
+	from := 0
+	if h.Before > 0 || h.At > most*3/4 {
+		from = max(0, min(h.At-most/2, len(line)-most))
+	}
+	end := min(len(line), from+most)
+	out := strings.ToValidUTF8(line[from:end], "")
+	if h.Before+from > 0 {
+		out = "…" + out
+	}
+	if h.Before+end < size {
+		out += "…"
+	}
+	return fmt.Sprintf("%s [bytes %d-%d of %d]", out, h.Before+from, h.Before+end, size)
 }
 
 // Source is where in the index a hit stands.

@@ -184,6 +184,9 @@ func printHitsJSON(e *cli.Env, a wire.SearchAnswer) error {
 	return nil
 }
 
+// maxLine is how many bytes of a hit's line are printed.
+const maxLine = 2000
+
 // printHits prints path:line: text, grouped by file.
 func printHits(e *cli.Env, q wire.SearchQuery, a wire.SearchAnswer) {
 	p := e.Paint()
@@ -203,14 +206,14 @@ func printHits(e *cli.Env, q wire.SearchQuery, a wire.SearchAnswer) {
 		case h.Note != nil:
 			_ = printNote(e, *h.Note)
 		case h.Past != nil:
-			fmt.Fprintf(e.Stdout, "%s:%d: %s\n", name, h.Line, lineText(h.Text))
+			fmt.Fprintf(e.Stdout, "%s:%d: %s\n", name, h.Line, lineText(h.Around(maxLine)))
 			fmt.Fprintln(e.Stdout, p.Dim("    "+pastLine(h, e)))
 		case a.How == wire.SearchFiles:
 			fmt.Fprintln(e.Stdout, name)
 		case h.Line == 0 || len(h.Path) == 0:
 			fmt.Fprintln(e.Stdout, name)
 		default:
-			fmt.Fprintf(e.Stdout, "%s:%d: %s\n", name, h.Line, lineText(h.Text))
+			fmt.Fprintf(e.Stdout, "%s:%d: %s\n", name, h.Line, lineText(h.Around(maxLine)))
 		}
 		if h.Body != "" {
 			for line := range strings.Lines(h.Body) {

@@ -27,10 +27,11 @@ type grepAnswer struct {
 }
 
 type grepLine struct {
-	_    struct{} `cbor:",toarray"`
-	Path []byte
-	No   int
-	Text []byte
+	_                struct{} `cbor:",toarray"`
+	Path             []byte
+	No               int
+	Text             []byte
+	At, Before, Size int
 }
 
 // grep is index.Grep with kept answers. The state of the files is part of the key: a
@@ -43,7 +44,7 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 	}
 	var fresh *search.Result
 	raw, _, err := f.answers.Shared(ctx, results.Call{
-		Tool: "search", Args: []any{"grep/2", q, token},
+		Tool: "search", Args: []any{"grep/3", q, token},
 		Holds: func(ctx context.Context, uses []results.Used) bool {
 			if len(uses) != 1 || uses[0].Version != token {
 				return false
@@ -83,7 +84,7 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 func encodeGrep(r search.Result) ([]byte, error) {
 	a := grepAnswer{Lines: make([]grepLine, len(r.Lines)), Files: r.Files, Cut: r.Truncated, Read: r.Candidates, All: r.Scanned, Total: r.Total, Left: r.NotSearched}
 	for i, l := range r.Lines {
-		a.Lines[i] = grepLine{Path: []byte(l.Path), No: l.No, Text: l.Text}
+		a.Lines[i] = grepLine{Path: []byte(l.Path), No: l.No, Text: l.Text, At: l.At, Before: l.Before, Size: l.Size}
 	}
 	return cbor.Marshal(a)
 }
@@ -98,7 +99,7 @@ func decodeGrep(raw []byte) (search.Result, error) {
 		r.Lines = make([]search.Line, len(a.Lines))
 	}
 	for i, l := range a.Lines {
-		r.Lines[i] = search.Line{Path: store.Path(l.Path), No: l.No, Text: l.Text}
+		r.Lines[i] = search.Line{Path: store.Path(l.Path), No: l.No, Text: l.Text, At: l.At, Before: l.Before, Size: l.Size}
 	}
 	return r, nil
 }

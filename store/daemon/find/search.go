@@ -143,7 +143,7 @@ func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.
 	a.Truncated = r.Total > min(limit, len(r.Lines))
 	for i, l := range r.Lines[:min(limit, len(r.Lines))] {
 		hit := fileHit(l.Path, float64(len(r.Lines)-i)/float64(len(r.Lines)))
-		hit.Line, hit.Text = l.No, string(l.Text)
+		hit.Line, hit.Text, hit.At, hit.Before, hit.LineBytes = l.No, string(l.Text), l.At, l.Before, l.Size
 		hit.Title = fmt.Sprintf("%s:%d: %s", l.Path, l.No, strings.TrimSpace(string(l.Text)))
 		if first, last, at, total, ok := f.index.Chunk(l.Path, l.No); ok {
 			hit.Source = sourceOf(l.Path, first, last, at, total)

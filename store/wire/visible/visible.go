@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -123,4 +124,25 @@ func colour(p []byte) (n int, more bool) {
 		more = more || bytes.HasPrefix(s, p)
 	}
 	return 0, more
+}
+
+// Controls shows the control characters in a text of one or more lines as a Writer does,
+// our own colours too: what goes to a model passes no Writer. Line ends and tabs stay.
+func Controls(s string) string {
+	acts := func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\n\r\t", r) }
+	if !strings.ContainsFunc(s, acts) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case !acts(r):
+			b.WriteRune(r)
+		case r < 0x80:
+			b.WriteString("^" + string(r^0x40))
+		default:
+			fmt.Fprintf(&b, "<U+%04X>", r)
+		}
+	}
+	return b.String()
 }

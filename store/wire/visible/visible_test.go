@@ -67,3 +67,11 @@ func FuzzWriter(f *testing.F) {
 		}
 	})
 }
+
+func TestControls(t *testing.T) {
+	for in, want := range map[string]string{"plain ä\t\r\n": "plain ä\t\r\n", "a\x1b[31mb\x07": "a^[[31mb^G", "\x7f\u009b": "^?<U+009B>"} {
+		if got := Controls(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
