@@ -13,12 +13,13 @@ import (
 // SplitVersion takes "PATH@VERSION" apart. A name that exists as it stands is a
 // path, at signs and all; and so is one whose end is no version.
 func (e *Env) SplitVersion(arg string) (path string, q wire.ShowQuery, err error) {
+	if n, ok := e.Number(arg); ok {
+		return "", wire.ShowQuery{Seq: n}, nil
+	}
 	if n, ok := strings.CutPrefix(arg, "#"); ok {
-		seq, err := strconv.ParseUint(n, 10, 64)
-		if err != nil || seq == 0 {
-			return "", q, e.Usagef("%s: #N is a sequence number as log prints it", e.Cmd.Name)
+		if _, err := strconv.ParseUint(n, 10, 64); err != nil || n == "0" {
+			return "", q, e.Usagef("%s: a number as log prints it is digits only", e.Cmd.Name)
 		}
-		return "", wire.ShowQuery{Seq: seq}, nil
 	}
 	i := strings.LastIndexByte(arg, '@')
 	if i < 0 {
@@ -34,6 +35,20 @@ func (e *Env) SplitVersion(arg string) (path string, q wire.ShowQuery, err error
 		return arg, q, nil
 	}
 	return arg[:i], q, nil
+}
+
+// Number reads 178 or "#178", a number as log prints it. A file of that name is a path.
+func (e *Env) Number(arg string) (uint64, bool) {
+	n, err := strconv.ParseUint(strings.TrimPrefix(arg, "#"), 10, 64)
+	if err != nil || n == 0 {
+		return 0, false
+	}
+	if abs, err := e.Abs(arg); err == nil {
+		if _, err := os.Lstat(abs); err == nil {
+			return 0, false
+		}
+	}
+	return n, true
 }
 
 // VersionFlag reads --from, --to and the like.

@@ -2,10 +2,8 @@ package history
 
 import (
 	"context"
-	"os"
 	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
@@ -161,7 +159,7 @@ func runUndo(ctx context.Context, e *cli.Env) error {
 		return rollback(ctx, e, t, c, f)
 	}
 	for _, a := range args {
-		if n, ok := actionNumber(e, a); ok && r.Action == 0 {
+		if n, ok := e.Number(a); ok && r.Action == 0 {
 			r.Action, r.Last = n, *u.last
 			continue
 		}
@@ -220,21 +218,6 @@ func takeElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client
 	return takeBackWith(ctx, e, t, c, wire.PlanRequest{Kind: r.Kind, Elsewhere: &taken}, body, f)
 }
 
-// actionNumber reads 178 or "#178", the number of an action as log prints it. A file of
-// that name is a path.
-func actionNumber(e *cli.Env, arg string) (uint64, bool) {
-	n, err := strconv.ParseUint(strings.TrimPrefix(arg, "#"), 10, 64)
-	if err != nil || n == 0 {
-		return 0, false
-	}
-	if abs, err := e.Abs(arg); err == nil {
-		if _, err := os.Lstat(abs); err == nil {
-			return 0, false
-		}
-	}
-	return n, true
-}
-
 // RedoCommand is cachebro redo.
 func RedoCommand() cli.Command {
 	return cli.Command{
@@ -274,7 +257,7 @@ Examples:
   cachebro restore src --at 12:40
   cachebro restore --at 10m --dry-run
   cachebro restore --at session-start --session last
-  cachebro restore --at '#812'
+  cachebro restore --at 812
   cachebro restore --machine build-7 --at 12:40 src`,
 		Run: planCommand(runRestore),
 	}
@@ -302,8 +285,11 @@ func runRestore(ctx context.Context, e *cli.Env) error {
 	} else if r.At, err = e.VersionFlag("at", *at); err != nil {
 		return err
 	}
-	if r.At.Number != 0 {
-		return e.Usagef("restore: --at %s is a version number; want a time, an age or #SEQ", *at)
+	if r.At.Number < 0 || strings.HasPrefix(*at, "@") {
+		return e.Usagef("restore: --at %s is a version of one file; want a time, an age or a number of the log", *at)
+	}
+	if r.At.Number > 0 {
+		r.At = wire.ShowQuery{Seq: uint64(r.At.Number)}
 	}
 	where := *dir
 	if len(args) > 0 && where == "." {

@@ -30,7 +30,7 @@ here whose name has a colon is ./NAME:PATH.
 Examples:
   cachebro show src/main.go@-1
   cachebro show src/main.go@12:40 > main.go.old
-  cachebro show '#812'
+  cachebro show 812
   cachebro show build-7:src/main.go@3`,
 		Run: runShow,
 	}
