@@ -168,6 +168,9 @@ func (h claudeHooks) Add(before []byte) ([]byte, error) {
 	if err := h.dropAll(d, kept(before)); err != nil {
 		return nil, err
 	}
+	if err := h.leaveSandbox(d); err != nil {
+		return nil, err
+	}
 	for _, r := range h.registrations() {
 		for _, g := range want[r.event] {
 			if err := d.Push(g, "hooks", r.event); err != nil {
@@ -245,6 +248,9 @@ func (h claudeHooks) present(d *edit.JSONC, want map[string][]hookGroup) bool {
 			return false
 		}
 	}
+	if h.regs == nil && len(sandboxedCommands(d)) > 0 {
+		return false
+	}
 	if h.statusLine {
 		var v any
 		ok, err := d.Get(&v, "statusLine")
@@ -286,6 +292,9 @@ func (h claudeHooks) Remove(now, original []byte) ([]byte, error) {
 	}
 	before := d.Bytes()
 	if err := h.dropAll(d, kept(original)); err != nil {
+		return nil, err
+	}
+	if err := enterSandbox(d, original); err != nil {
 		return nil, err
 	}
 	if after := d.Bytes(); !bytes.Equal(before, after) {

@@ -130,6 +130,7 @@ var scenarios = []scenario{
 	{"beliefs", "what others changed, took back or lost reaches the next prompt once", false, believed},
 	{"worktrees", "worktrees of a session, a sub-agent and a tool are forks", true, worktrees},
 	{"projects", "a session works in several projects: --add-dir, a command, EnterWorktree, serve", true, projects},
+	{"sandbox", "cachebro's own commands in the client's sandbox", true, sandboxed},
 	{"hold", "init --hold: a write over another's change waits once, with that change", false, held},
 	{"container", "a session goes on in a new container, from what the old one sent to a bucket", false, moved},
 	{"odd", "links, line ends, files moved over others, notebooks: a change is never a line", false, odd},

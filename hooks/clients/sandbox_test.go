@@ -1,0 +1,60 @@
+package clients
+
+import (
+	"strings"
+	"testing"
+)
+
+// Where the sandbox is on, our commands that only look or take back run outside of it;
+// uninit leaves the file as it was, to the byte, with what the user had there.
+func TestSandbox(t *testing.T) {
+	h := claudeHooks{exe: "/usr/bin/cachebro"}
+	for name, tt := range map[string]struct {
+		before    string
+		adds, has string
+	}{
+		"on":                  {"{\n  \"sandbox\": {\n    \"enabled\": true\n  }\n}\n", "cachebro undo:*", ""},
+		"with others":         {"{\n  \"sandbox\": {\n    \"enabled\": true,\n    \"excludedCommands\": [\n      \"docker *\",\n      \"cachebro log:*\"\n    ]\n  }\n}\n", "cachebro undo:*", "docker *"},
+		"all of ours already": {"{\n  \"sandbox\": {\"enabled\": true, \"excludedCommands\": [\"cachebro:*\"]}\n}\n", "", "cachebro:*"},
+		"off":                 {"{\n  \"sandbox\": {\"enabled\": false}\n}\n", "", ""},
+		"none":                {"{}\n", "", ""},
+		"another shape":       {"{\n  \"sandbox\": {\"enabled\": true, \"excludedCommands\": \"docker\"}\n}\n", "", "docker"},
+	} {
+		added, err := h.Add([]byte(tt.before))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		text := string(added)
+		if tt.adds != "" && !strings.Contains(text, tt.adds) || tt.adds == "" && strings.Contains(text, "cachebro undo:*") || !strings.Contains(text, tt.has) {
+			t.Errorf("%s:\n%s", name, text)
+		}
+		for _, starts := range []string{"cachebro run", "cachebro memo"} {
+			if strings.Contains(text, starts) {
+				t.Errorf("%s: %s would leave the sandbox with any program", name, starts)
+			}
+		}
+		again, err := h.Add(added)
+		if err != nil || string(again) != text {
+			t.Errorf("%s: a second init changes it (%v)", name, err)
+		}
+		removed, err := h.Remove(added, []byte(tt.before))
+		if err != nil || string(removed) != tt.before {
+			t.Errorf("%s: after uninit (%v)\n%s", name, err, removed)
+		}
+	}
+}
+
+// Whoever switches the sandbox on after init hears of it from doctor.
+func TestSandboxSwitchedOnLater(t *testing.T) {
+	h := claudeHooks{exe: "/usr/bin/cachebro"}
+	added, err := h.Add([]byte("{}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := strings.Replace(string(added), "{", "{\n  \"sandbox\": {\"enabled\": true},", 1)
+	got, err := standing(file{"settings.json", h}, Change{Before: []byte(on)})
+	if err != nil || got != stale {
+		t.Errorf("standing %d (%v), want stale", got, err)
+	}
+}
