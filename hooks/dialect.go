@@ -33,6 +33,7 @@ var dialects = map[string]dialect{
 		},
 		tools: map[string]string{"run_shell_command": "Bash", "replace": "Edit", "write_file": "Write"},
 	},
+	"qwen": {tools: map[string]string{"run_shell_command": "Bash", "edit": "Edit", "write_file": "Write"}},
 	"cursor": {
 		events: map[string]string{
 			"sessionStart": "SessionStart", "beforeSubmitPrompt": "UserPromptSubmit", "beforeShellExecution": "PreToolUse",

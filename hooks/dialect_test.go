@@ -18,6 +18,8 @@ func TestDialects(t *testing.T) {
 		{"gemini", `{"hook_event_name":"BeforeTool","session_id":"g1","cwd":"PROJ","timestamp":"x","tool_name":"run_shell_command","tool_input":{"command":"ls"}}`, "tool.begin", "g1", "", "Bash"},
 		{"gemini", `{"hook_event_name":"AfterTool","session_id":"g1","cwd":"PROJ","timestamp":"y","tool_name":"run_shell_command","tool_input":{"command":"ls"},"tool_response":{"llmContent":"a"}}`, "tool.end", "g1", "", "Bash"},
 		{"gemini", `{"hook_event_name":"AfterTool","session_id":"g1","cwd":"PROJ","tool_name":"replace","tool_input":{"file_path":"PROJ/a.go"}}`, "tool.end", "g1", "", "Edit"},
+		{"qwen", `{"hook_event_name":"PreToolUse","session_id":"q1","prompt_id":"q1########0","cwd":"PROJ","timestamp":"x","tool_name":"run_shell_command","tool_use_id":"u1","tool_input":{"command":"ls"}}`, "tool.begin", "q1", "q1########0", "Bash"},
+		{"qwen", `{"hook_event_name":"PostToolUse","session_id":"q1","prompt_id":"q1########0","cwd":"PROJ","tool_name":"write_file","tool_use_id":"u2","tool_input":{"file_path":"PROJ/a.go"}}`, "tool.end", "q1", "q1########0", "Write"},
 		{"cursor", `{"hook_event_name":"beforeShellExecution","conversation_id":"k1","generation_id":"n3","workspace_roots":["PROJ"],"command":"make","cwd":""}`, "tool.begin", "k1", "n3", "Bash"},
 		{"cursor", `{"hook_event_name":"afterFileEdit","conversation_id":"k1","generation_id":"n3","workspace_roots":["PROJ"],"file_path":"PROJ/a.go","edits":[]}`, "tool.end", "k1", "n3", "Edit"},
 	} {

@@ -179,6 +179,16 @@ var clientSpecs = []clientSpec{
 		note: "Gemini CLI runs servers and hooks only in folders it trusts: say yes when it asks, or use its /permissions",
 	},
 	{
+		name: "qwen", title: "Qwen Code", programs: []string{"qwen"},
+		marks: func(s Setup) []string { return []string{filepath.Join(s.Home, ".qwen")} },
+		files: func(s Setup) []file {
+			return []file{{place(s, s.Home, ".qwen/settings.json"), both{
+				jsonEntry{[]string{"mcpServers", "cachebro"}, plainServer(s)},
+				claudeHooks{exe: s.Exe, options: s.foreign("qwen"), regs: qwenEvents},
+			}}}
+		},
+	},
+	{
 		name: "codex", title: "Codex", programs: []string{"codex"},
 		marks: func(s Setup) []string { return []string{codexHome(s)} },
 		files: func(s Setup) []file {
@@ -296,6 +306,11 @@ var (
 	geminiEvents = []registration{ // milliseconds
 		{"SessionStart", "", 15000}, {"BeforeAgent", "", 5000}, {"BeforeTool", "run_shell_command|replace|write_file", 5000},
 		{"AfterTool", "run_shell_command|replace|write_file", 5000}, {"PreCompress", "", 5000}, {"AfterAgent", "", 5000}, {"SessionEnd", "", 5000},
+	}
+	qwenEvents = []registration{ // seconds; it has Claude Code's names of events
+		{"SessionStart", "", 15}, {"UserPromptSubmit", "", 5}, {"PreToolUse", "run_shell_command|edit|write_file", 5},
+		{"PostToolUse", "run_shell_command|edit|write_file", 5}, {"PostToolUseFailure", "run_shell_command|edit|write_file", 5},
+		{"PreCompact", "", 5}, {"Stop", "", 5}, {"SubagentStart", "", 5}, {"SubagentStop", "", 5}, {"SessionEnd", "", 5},
 	}
 	cursorEvents = []string{"sessionStart", "beforeSubmitPrompt", "beforeShellExecution", "afterShellExecution", "afterFileEdit", "preCompact", "stop", "sessionEnd"}
 )

@@ -103,7 +103,7 @@ func TestProjectScopeAndDetection(t *testing.T) {
 		}
 		names = append(names, rel)
 	}
-	want := ".mcp.json .claude/settings.json .cursor/mcp.json .cursor/hooks.json opencode.json .gemini/settings.json .codex/config.toml .codex/hooks.json .vscode/mcp.json .zed/settings.json"
+	want := ".mcp.json .claude/settings.json .cursor/mcp.json .cursor/hooks.json opencode.json .gemini/settings.json .qwen/settings.json .codex/config.toml .codex/hooks.json .vscode/mcp.json .zed/settings.json"
 	if strings.Join(names, " ") != want {
 		t.Errorf("files %v", names)
 	}

@@ -95,7 +95,7 @@ var broken = map[string]string{
 }
 
 func jsonClients() []string {
-	return []string{"claude", "cursor", "opencode", "gemini", "vscode", "windsurf", "zed"}
+	return []string{"claude", "cursor", "opencode", "gemini", "qwen", "vscode", "windsurf", "zed"}
 }
 
 func TestInitKeepsAndTakesBack(t *testing.T) {

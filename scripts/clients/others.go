@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -28,9 +29,44 @@ var others = []client{
 		cmd.Env = append(cmd.Env, "COPILOT_PROVIDER_BASE_URL="+b.model.url()+"/v1", "COPILOT_MODEL=m", "COPILOT_AUTO_UPDATE=false", "COPILOT_OFFLINE=true")
 		return cmd
 	}, "cachebro-read_file"},
-	byRun{"Qwen Code", "qwen", "run_shell_command", func(b *bench, text string) *exec.Cmd {
-		return b.command(3*time.Minute, "cachebro", "run", "--", "qwen", "--yolo", "--auth-type", "openai", "--openai-api-key", "none", "--openai-base-url", b.model.url()+"/v1", "-m", "m", "--mcp-config", server, text)
-	}, "mcp__cachebro__read_file"},
+	qwen{byRun{"Qwen Code", "qwen", "run_shell_command", func(b *bench, text string) *exec.Cmd {
+		return b.command(3*time.Minute, "cachebro", append([]string{"run", "--"}, qwenArgs(b, text)...)...)
+	}, "mcp__cachebro__read_file"}},
+}
+
+func qwenArgs(b *bench, text string) []string {
+	return []string{"qwen", "--yolo", "--auth-type", "openai", "--openai-api-key", "none", "--openai-base-url", b.model.url() + "/v1", "-m", "m", "--mcp-config", server, text}
+}
+
+// qwen has hooks, which init registers; its session has a name without "cachebro run" too.
+type qwen struct{ byRun }
+
+func (c qwen) scenes() []scene {
+	one := func(c ...call) turn { return turn{calls: c} }
+	sh := func(command string) call {
+		return call{c.shell, obj{"command": command, "description": "x", "is_background": false}}
+	}
+	return append(c.byRun.scenes(), scene{"attribution", "", func(b *bench) {
+		out, err := b.cachebro("init", "--yes", "--client", "qwen")
+		b.check(err == nil, "init --client qwen", out)
+		edit := call{"edit", obj{"file_path": filepath.Join(b.project, "other.txt"), "old_string": "other 7 of", "new_string": "other seven of"}}
+		write := call{"write_file", obj{"file_path": filepath.Join(b.project, "written.txt"), "content": "x\n"}}
+		b.model.play(one(sh("sed -i s/line/LINE/ big.txt; echo new > new.txt")), one(call{"read_file", obj{"file_path": filepath.Join(b.project, "other.txt")}}), one(edit), one(write))
+		before, other := b.read("big.txt"), b.read("other.txt")
+		words := qwenArgs(b, "change four files")
+		err = b.logged(b.command(3*time.Minute, words[0], words[1:]...))
+		b.check(err == nil, "the prompt ends", fmt.Sprint(err))
+		b.check(b.read("other.txt") != other && b.read("written.txt") != "", "the edit and the new file are there", b.model.given(2))
+		log, _ := b.cachebro("log")
+		b.check(strings.Contains(log, "change four files"), "log names the prompt", log)
+		versions, _ := b.cachebro("log", "--json")
+		for line := range strings.Lines(versions) {
+			outside := strings.Contains(line, `"op":"baseline"`) || !strings.Contains(line, `.txt"`)
+			b.check(outside || strings.Contains(line, `"tool_call"`), "each version has its call", line)
+		}
+		out, err = b.cachebro("undo", "--prompt", "last", "--yes")
+		b.check(err == nil && b.read("big.txt") == before && b.read("other.txt") == other && b.read("new.txt")+b.read("written.txt") == "", "undo --prompt last takes all back", out)
+	}})
 }
 
 func (c byRun) scenes() []scene {

@@ -191,7 +191,7 @@ func StartedBy(a wire.Action) string {
 // isAgentName: worth a word, as a shell's terminal is not.
 func isAgentName(comm string) bool {
 	switch comm {
-	case "claude", "codex", "opencode", "gemini", "cursor", "cursor-agent", "aider", "goose", "amp", "crush":
+	case "claude", "codex", "opencode", "gemini", "qwen", "copilot", "cursor", "cursor-agent", "aider", "goose", "amp", "crush":
 		return true
 	}
 	return false

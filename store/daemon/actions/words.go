@@ -21,7 +21,7 @@ const (
 
 // agents, terminals and servers: what they start is not their own doing.
 var agents = []string{
-	"claude", "codex", "opencode", "gemini", "cursor", "cursor-agent", "aider", "goose", "amp", "crush", "code", "code-server", "zed", "windsurf",
+	"claude", "codex", "opencode", "gemini", "qwen", "copilot", "cursor", "cursor-agent", "aider", "goose", "amp", "crush", "code", "code-server", "zed", "windsurf",
 	"tmux", "tmux: server", "screen", "sshd", "sshd-session", "login", "systemd", "init", "cron", "crond", "kitty", "alacritty", "konsole", "xterm", "wezterm-gui",
 }
 
