@@ -1,0 +1,338 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"cachebro/store/text"
+)
+
+// textKind is one kind of file: how its characters and its line ends are spelled.
+type textKind struct{ encoding, ends string }
+
+func (k textKind) name() string { return k.encoding + "-" + k.ends + ".txt" }
+
+// binary: no tool takes it for a text.
+func (k textKind) binary() bool { return k.encoding == "nul" }
+
+// oneLine: what compares lines sees one.
+func (k textKind) oneLine() bool { return k.ends == "cr" || k.binary() }
+
+var lineEnds = map[string][]string{"lf": {"\n"}, "crlf": {"\r\n"}, "mixed": {"\n", "\r\n"}, "cr": {"\r"}}
+
+// shown joins lines with the kind's ends.
+func (k textKind) shown(lines []string) string {
+	var b strings.Builder
+	for i, l := range lines {
+		e := lineEnds[k.ends]
+		b.WriteString(l + e[i%len(e)])
+	}
+	return b.String()
+}
+
+// spell is the file's bytes for a text.
+func (k textKind) spell(t *testing.T, shown string) string {
+	t.Helper()
+	switch k.encoding {
+	case "bom":
+		return text.Mark + shown
+	case "latin1":
+		return strings.ReplaceAll(shown, "é", "\xe9")
+	case "nul":
+		return strings.ReplaceAll(shown, "é", "\x00")
+	case "utf16le", "utf16be":
+		out := []byte(map[string]string{"utf16le": "\xff\xfe", "utf16be": "\xfe\xff"}[k.encoding])
+		for _, r := range shown { // none beyond the first plane
+			hi, lo := byte(r>>8), byte(r)
+			if k.encoding == "utf16le" {
+				hi, lo = lo, hi
+			}
+			out = append(out, hi, lo)
+		}
+		return string(out)
+	}
+	return shown
+}
+
+// said is what a tool answered.
+type said struct {
+	text    string
+	refused bool
+}
+
+// tools makes calls over one connection, each answered before the next one is made.
+func (p *project) tools(calls []map[string]any) []said {
+	p.t.Helper()
+	out := make([]said, len(calls))
+	var in strings.Builder
+	in.WriteString(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n" +
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
+	for i, c := range calls {
+		call, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": i, "method": "tools/call", "params": c})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		in.WriteString(string(call) + "\n")
+	}
+	cmd := p.command("serve", "--tools=all", p.dir)
+	cmd.Stdin = strings.NewReader(in.String())
+	answers, err := cmd.Output()
+	if err != nil {
+		p.t.Fatalf("serve: %v", err)
+	}
+	for line := range strings.Lines(string(answers)) {
+		var a struct {
+			ID     any `json:"id"`
+			Result struct {
+				IsError bool
+				Content []struct{ Text string }
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &a); err != nil {
+			p.t.Fatal(err)
+		}
+		if id, ok := a.ID.(float64); ok {
+			for _, c := range a.Result.Content {
+				out[int(id)].text += c.Text + "\n"
+			}
+			out[int(id)].refused = a.Result.IsError
+		}
+	}
+	return out
+}
+
+// Every tool means the same text: each kind of file is read, edited, written, searched,
+// compared and taken back with no byte changed that was not meant, or it is refused and the
+// reason is said.
+func TestTextsOfEveryKind(t *testing.T) {
+	var kinds []textKind
+	for _, e := range []string{"utf8", "bom", "utf16le", "utf16be", "latin1", "nul"} {
+		for _, n := range []string{"lf", "crlf", "mixed", "cr"} {
+			kinds = append(kinds, textKind{e, n})
+		}
+	}
+	lines := make([]string, 12)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("line %02d of this", i+1)
+	}
+	lines[0] = "line 01 é"
+	lines[5] = "line 06 needle"
+	files := map[string]string{}
+	for _, k := range kinds {
+		files[k.name()] = k.spell(t, k.shown(lines))
+	}
+	p := newProject(t, files)
+	p.scanned()
+	want := map[textKind][]string{}
+	for _, k := range kinds {
+		want[k] = append([]string(nil), lines...)
+	}
+	check := func(what string) {
+		t.Helper()
+		for _, k := range kinds {
+			if got, is := p.read(k.name()), k.spell(t, k.shown(want[k])); got != is {
+				t.Errorf("%s: %s is\n%q, want\n%q", what, k.name(), got, is)
+			}
+		}
+	}
+	calls := func(tool string, args func(textKind) map[string]any, done func(textKind, said)) {
+		t.Helper()
+		var all []map[string]any
+		for _, k := range kinds {
+			a := args(k)
+			a["path"] = k.name()
+			all = append(all, map[string]any{"name": tool, "arguments": a})
+		}
+		for i, s := range p.tools(all) {
+			if k := kinds[i]; k.binary() {
+				if !s.refused || !strings.Contains(s.text, "is binary") {
+					t.Errorf("%s %s: %+v, want a refusal", tool, k.name(), s)
+				}
+			} else if s.refused {
+				t.Errorf("%s %s: %s", tool, k.name(), s.text)
+			} else {
+				done(k, s)
+			}
+		}
+	}
+	edited := func(textKind, said) {}
+
+	calls("read_file", func(textKind) map[string]any { return map[string]any{"force": true} }, func(k textKind, s said) {
+		shown := k.shown(lines)
+		if k.encoding == "latin1" {
+			shown = strings.ReplaceAll(shown, "é", "\uFFFD")
+		}
+		if !strings.HasPrefix(strings.TrimPrefix(s.text, text.Mark), shown) {
+			t.Errorf("read_file %s: %q", k.name(), s.text)
+		}
+	})
+	calls("edit_file", func(textKind) map[string]any {
+		return map[string]any{"old_string": "line 03 of", "new_string": "LINE 03 of"}
+	}, edited)
+	calls("edit_file", func(textKind) map[string]any {
+		return map[string]any{"old_string": strings.Join(lines[7:11], "\n") + "\n", "new_string": lines[7] + "\nnine\nten\n" + lines[10] + "\n"}
+	}, edited)
+	calls("edit_file", func(textKind) map[string]any {
+		return map[string]any{"old_string": " of this", "new_string": " of that", "replace_all": true}
+	}, edited)
+	for _, k := range kinds {
+		if k.binary() {
+			continue
+		}
+		w := want[k]
+		w[2], w[8], w[9] = "LINE 03 of this", "nine", "ten"
+		for i := range w {
+			w[i] = strings.ReplaceAll(w[i], " of this", " of that")
+		}
+	}
+	check("after edits")
+
+	// What is found.
+	now, past := p.cb("search", "needle", "--dir", p.dir), p.cb("search", "--history", "line 03 of this", "--dir", p.dir)
+	for _, k := range kinds {
+		if !k.binary() && (!strings.Contains(now, k.name()) || !strings.Contains(past, k.name())) {
+			t.Errorf("%s: search found it %v, in the history %v", k.name(), strings.Contains(now, k.name()), strings.Contains(past, k.name()))
+		}
+	}
+
+	// stage puts every kind's wanted text in its place as one action, and says which
+	// versions it made.
+	stage := func(dir string, of ...textKind) map[textKind]string {
+		t.Helper()
+		from := t.TempDir()
+		for _, k := range of {
+			if err := os.WriteFile(filepath.Join(from, k.name()), []byte(k.spell(t, k.shown(want[k]))), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out, err := exec.Command("setsid", "-w", "sh", "-c", "cat "+from+"/"+of[0].name()+" >/dev/null; cp "+from+"/* "+dir).CombinedOutput(); err != nil {
+			t.Fatalf("cp: %v\n%s", err, out)
+		}
+		made := map[textKind]string{}
+		for _, k := range of {
+			if all := p.log(k.name()); len(all) > 0 && dir == p.dir {
+				made[k] = "#" + strconv.FormatUint(all[len(all)-1].Seq, 10)
+			}
+		}
+		return made
+	}
+	change := func(line int, to string) {
+		for _, k := range kinds {
+			want[k] = append([]string(nil), want[k]...)
+			want[k][line] = to
+		}
+	}
+
+	// Compared, by whom, and one hunk of two taken back.
+	change(1, "two by cp")
+	change(10, "eleven by cp")
+	made := stage(p.dir, kinds...)
+	for _, k := range kinds {
+		if k.binary() {
+			if out := p.cb("diff", p.path(k.name())); !strings.Contains(out, "Binary files") {
+				t.Errorf("diff %s: %s", k.name(), out)
+			}
+			if out := p.refuse(1, "blame", p.path(k.name())); !strings.Contains(out, "is no text") {
+				t.Errorf("blame %s: %s", k.name(), out)
+			}
+			continue
+		}
+		if out := p.cb("diff", p.path(k.name())); !strings.Contains(out, "two by cp") || !strings.Contains(out, "\n-") || strings.Contains(out, "Binary") {
+			t.Errorf("diff %s: %s", k.name(), out)
+		}
+		if out := p.cb("blame", p.path(k.name())); !strings.Contains(out, "two by cp") || strings.ContainsRune(out, 0) {
+			t.Errorf("blame %s: %s", k.name(), out)
+		}
+		cmd := p.command("undo", made[k], k.name(), "--hunk", "--dir", p.dir)
+		cmd.Stdin = strings.NewReader("n\ny\n")
+		if k.oneLine() {
+			cmd.Stdin = strings.NewReader("y\n")
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("undo --hunk %s: %v\n%s", k.name(), err, out)
+		}
+		want[k][10] = lines[10]
+		want[k][10] = strings.ReplaceAll(want[k][10], " of this", " of that")
+		if k.oneLine() {
+			want[k][1] = strings.ReplaceAll(lines[1], " of this", " of that")
+		}
+	}
+	check("after a hunk was taken back")
+
+	// Another's change in other lines stays when one is undone.
+	change(1, "two by the first")
+	first := stage(p.dir, kinds...)
+	change(10, "eleven by the second")
+	stage(p.dir, kinds...)
+	before := map[textKind]string{}
+	for _, k := range kinds {
+		before[k] = "two by cp"
+		if k.oneLine() {
+			before[k] = "line 02 of that"
+		}
+		if k.oneLine() {
+			if out := p.refuseOut(1, "undo", first[k], k.name(), "--merge", "--yes", "--dir", p.dir); !strings.Contains(out, "conflict") {
+				t.Errorf("undo %s under another's change: %s", k.name(), out)
+			}
+			continue
+		}
+		p.cb("undo", first[k], k.name(), "--merge", "--yes", "--dir", p.dir)
+		want[k][1] = before[k]
+	}
+	check("after one of two changes was undone")
+
+	// A fork's change and the project's own.
+	f := p.fork("fork")
+	var two []textKind
+	for _, k := range kinds {
+		if !k.oneLine() {
+			two = append(two, k)
+		}
+	}
+	was := map[textKind]string{}
+	for _, k := range kinds {
+		was[k] = want[k][1]
+	}
+	change(1, "two in the fork")
+	stage(f.dir, kinds...)
+	for _, k := range kinds {
+		want[k][1] = was[k]
+	}
+	for _, k := range two {
+		want[k][10] = "eleven in the project"
+	}
+	stage(p.dir, two...)
+	p.cb("fork", "merge", f.dir)
+	change(1, "two in the fork")
+	check("after the fork was merged")
+
+	// A new text keeps the form of the old one.
+	fresh := []string{"fresh one", "fresh two"}
+	var all []map[string]any
+	for _, k := range kinds {
+		all = append(all, map[string]any{"name": "write_file", "arguments": map[string]any{"path": k.name(), "content": "fresh one\nfresh two\n"}})
+		if k.binary() || k.ends == "mixed" || k.ends == "cr" {
+			continue
+		}
+		want[k] = fresh
+	}
+	for i, s := range p.tools(all) {
+		k := kinds[i]
+		is := k.spell(t, k.shown(fresh))
+		if k.binary() || k.ends == "mixed" || k.ends == "cr" {
+			is = k.spell(t, "fresh one\nfresh two\n") // nothing says which line ends are meant
+		}
+		if got := p.read(k.name()); s.refused || got != is {
+			t.Errorf("write_file %s: %q, want %q; said %s", k.name(), got, is, s.text)
+		}
+		if kept := strings.Contains(s.text, "kept"); kept != (k.encoding == "bom" || strings.HasPrefix(k.encoding, "utf16") || k.ends == "crlf" && !k.binary()) {
+			t.Errorf("write_file %s says %s", k.name(), s.text)
+		}
+	}
+}
