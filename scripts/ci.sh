@@ -97,6 +97,9 @@ else
 	echo "not root: left out"
 fi
 
+step "MCP: the official SDK, conformance suite and Inspector"
+CACHEBRO_BIN="$tmp/cachebro" scripts/mcp-sdk/suite/run.sh
+
 step "no mounts left behind"
 scripts/nomounts.sh "$tmp/before"
 echo "ci: ok"

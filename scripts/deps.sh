@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what is missing to mount and to test: fusermount3, git, and what the
 # tests compare with (ripgrep, setfacl, setfattr, patch, mkfs.ext4); with the argument "test" also the
-# Redis and the PostgreSQL that tests start for themselves. Quiet when everything is there; without
+# Redis and the PostgreSQL that tests start for themselves, and the npm by which the checks
+# of MCP get the official SDK and suite. Quiet when everything is there; without
 # root and sudo it says what to install.
 set -eu
 missing=
@@ -17,6 +18,9 @@ redis=
 if [ "${1:-}" = test ] && ! command -v redis-server >/dev/null 2>&1; then
 	redis=redis-server
 	missing="$missing redis-server"
+fi
+if [ "${1:-}" = test ] && ! command -v npm >/dev/null 2>&1; then
+	missing="$missing npm"
 fi
 postgres=
 if [ "${1:-}" = test ] && ! command -v initdb >/dev/null 2>&1 && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then

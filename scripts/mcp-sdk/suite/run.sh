@@ -1,6 +1,7 @@
 #!/bin/sh
-# The official MCP conformance suite over HTTP, in both eras, and the Inspector's
-# command line over stdio: every tool is listed and called.
+# The official MCP conformance suite over HTTP, in both eras, the Inspector's
+# command line over stdio (every tool is listed and called), and the official SDK's
+# client over stdio. expected.json lists what of the suite does not apply, and why.
 #   scripts/mcp-sdk/suite/run.sh [DIR]   (a mounted project; default: a new one)
 # The tools are installed once, outside the repository.
 set -eu
@@ -31,4 +32,7 @@ if [ -z "$dir" ]; then
 	printf '# A\n\n`A` in `a.go` gives one.\n' >"$dir/a.md"
 	"$cb" mount --exact "$dir" </dev/null >/dev/null
 fi
-"$npm_dir/node_modules/.bin/node" "$here/run.mjs" "$cb" "$dir" "$npm_dir" "$work/results"
+node=$npm_dir/node_modules/.bin/node
+"$node" "$here/run.mjs" "$cb" "$dir" "$npm_dir" "$work/results"
+cp "$here/check.mjs" "$npm_dir/" # it finds the SDK beside it
+"$node" "$npm_dir/check.mjs" "$dir" -- "$cb" serve --tools=all --reader=connection

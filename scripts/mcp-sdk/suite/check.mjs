@@ -1,7 +1,7 @@
 // The official TypeScript SDK's client against `cachebro serve`: what an agent
 // gets must be exact, and a mistake of its must never end the server.
 //
-//   node check.mjs DIR -- bin/cachebro serve --reader=connection
+//   node check.mjs DIR -- cachebro serve --tools=all --reader=connection    (run.sh does)
 //
 // DIR is the project as programs see it (the mountpoint where it is mounted);
 // files of the check's own are made in DIR/mcp-sdk-check and removed at the end.
@@ -15,7 +15,7 @@ import assert from "node:assert/strict";
 
 const [dir, sep, command, ...args] = process.argv.slice(2);
 if (!dir || sep !== "--" || !command) {
-  console.error("usage: node check.mjs DIR -- bin/cachebro serve --reader=connection");
+  console.error("usage: node check.mjs DIR -- bin/cachebro serve --tools=all --reader=connection");
   process.exit(2);
 }
 const sub = "mcp-sdk-check";
@@ -68,8 +68,9 @@ function patched(text, hunks) {
   return readFileSync(file, "utf8");
 }
 
+// At most 8 KiB: of what is longer a connection without hooks is not known to hold it.
 function numbered(n, word) {
-  return Array.from({ length: n }, (_, i) => `${word} ${i + 1}: some text that is long enough to be worth a stub\n`).join("");
+  return Array.from({ length: n }, (_, i) => `${word} ${i + 1}: some text of it\n`).join("");
 }
 
 rmSync(here, { recursive: true, force: true });
@@ -194,7 +195,7 @@ try {
     assert.equal(readFileSync(join(scratch, "secret"), "utf8"), "secret\n");
     assert.match(await good(c, "read_file", { path: `${sub}/edit.sh`, force: true }), /echo/);
   });
-  const all = await connect(["--tools=all"]);
+  const all = await connect();
   await check("profile all: ls, write_file, status, undo preview", async () => {
     const listing = await good(all, "ls", { path: sub, recursive: false });
     assert.match(listing, /^a\.txt$/m);
