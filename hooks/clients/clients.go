@@ -202,7 +202,7 @@ var clientSpecs = []clientSpec{
 			}
 		},
 		// Seen with 0.169: without review they do not run, and nothing says so.
-		note: "Codex runs hooks only after a review: open /hooks in it once; until then its reads are full texts and sessions have no names",
+		note: "Codex runs hooks only after a review: open /hooks in it once; until then its reads are full texts and sessions have no names. Its sandbox lets cachebro log and undo out by a rule in rules/cachebro.rules (guide: sandboxes)",
 	},
 	{
 		name: "vscode", title: "VS Code", programs: []string{"code"},

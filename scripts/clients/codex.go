@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -120,6 +121,20 @@ func (c codex) scenes() []scene {
 			b.check(strings.Contains(log, "change two files"), "log names the prompt", log)
 			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
 			b.check(err == nil && b.read("big.txt") == before && b.read("new.txt") == "", "undo --prompt last takes both back", out)
+		}},
+		{"sandbox", "", func(b *bench) {
+			outside, rules := filepath.Join(b.home, "outside"), filepath.Join(b.home, "codex/rules")
+			rule := fmt.Sprintf("prefix_rule(pattern = [%q, [\"log\", \"status\", \"undo\"]], decision = \"allow\")\n", b.exe)
+			err := errors.Join(os.MkdirAll(rules, 0o755), os.WriteFile(filepath.Join(rules, "cachebro.rules"), []byte(rule), 0o644))
+			b.check(err == nil, "the rule of the guide", fmt.Sprint(err))
+			b.model.play(one(sh("touch "+outside+"; echo new > new.txt")), one(sh(b.exe+" log")), one(sh(b.exe+" status")), one(sh(b.exe+" undo --prompt last --yes")))
+			err = c.prompt(b, false, "work in the sandbox", "-c", `sandbox_mode="workspace-write"`)
+			b.check(err == nil, "the prompt ends: work in the sandbox", fmt.Sprint(err))
+			_, missing := os.Stat(outside)
+			b.check(os.IsNotExist(missing), "its commands are in the sandbox", b.model.given(0))
+			b.check(strings.Contains(b.model.given(1), "work in the sandbox"), "cachebro log", b.model.given(1))
+			b.check(strings.Contains(b.model.given(2), "is mounted"), "cachebro status", b.model.given(2))
+			b.check(b.read("new.txt") == "", "cachebro undo", b.model.given(3))
 		}},
 		{"sub-agents", "", func(b *bench) {
 			b.model.play(one(sh("cat other.txt")), one(call{"multi_agent_v1/spawn_agent", obj{"message": "read it"}}), one(sh("cat other.txt")), one(sh("cat other.txt")), one(sh("cat other.txt")), one(sh("cat other.txt")))

@@ -90,7 +90,7 @@ func stateError(dir string, err error) error {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return Errorf(ErrNoSpace, "free some space, or export CACHEBRO_DIR=/a/larger/disk", "make state directory %s: %v", dir, err)
 	case errors.Is(err, syscall.EROFS):
-		return Errorf(ErrPermission, "in an agent's sandbox run it outside of that, as cachebro init arranges for Claude Code (see sandbox in the guide); else export CACHEBRO_DIR to a directory that you can write to",
+		return Errorf(ErrPermission, "an agent's sandbox? cachebro init lets it out of Claude Code's, a rule in ~/.codex/rules out of Codex's (guide: sandboxes); else export CACHEBRO_DIR to a directory that you can write to",
 			"make state directory %s: %v", dir, err)
 	case errors.Is(err, fs.ErrPermission):
 		return Errorf(ErrPermission, "export CACHEBRO_DIR to a directory that you can write to", "make state directory %s: %v", dir, err)
