@@ -179,8 +179,8 @@ func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, new
 	if r.to, st = o.node(in.Newdir); !st.Ok() {
 		return st
 	}
-	if in.Flags&^(sys.NoReplace|sys.Exchange) != 0 {
-		return fuse.EINVAL // RENAME_WHITEOUT leaves a device that no project wants
+	if in.Flags&^(sys.NoReplace|sys.Exchange|sys.Whiteout) != 0 {
+		return fuse.EINVAL
 	}
 	if o.hidden(r.from, oldName) {
 		return fuse.ENOENT
@@ -232,7 +232,7 @@ func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, new
 func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d1, d2 *dirfd) fuse.Status {
 	fd1, fd2 := d1.fd, d2.fd
 	exchange := in.Flags&sys.Exchange != 0
-	replaces := r.dst != nil && r.dst != r.src && in.Flags == 0
+	replaces := r.dst != nil && r.dst != r.src && in.Flags&^sys.Whiteout == 0
 	var c Caller
 	ev := Event{Op: event.OpRename, File: r.src}
 	if o.obs != nil {

@@ -15,6 +15,7 @@ const KeepSize = 1
 const (
 	NoReplace = unix.RENAME_EXCL // EEXIST if the new name exists
 	Exchange  = unix.RENAME_SWAP // both names exist and change places
+	Whiteout  = 0                // is Linux's
 )
 
 // Rename moves a name from one directory to another, with the flags above or none.

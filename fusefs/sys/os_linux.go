@@ -27,6 +27,7 @@ const KeepSize = unix.FALLOC_FL_KEEP_SIZE
 const (
 	NoReplace = unix.RENAME_NOREPLACE // EEXIST if the new name exists
 	Exchange  = unix.RENAME_EXCHANGE  // both names exist and change places
+	Whiteout  = unix.RENAME_WHITEOUT  // an overlayfs's mark of absence takes the old name
 )
 
 // Rename moves a name from one directory to another, with the flags above or none.
