@@ -86,6 +86,9 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 	m.Version, m.Env, m.Paths = cli.Version, standingNowhere(e), e.Paths()
 	m.ReadOnly = f.readOnly
 	m.Notes = append(m.Notes, mountedInside(m.Root)...)
+	if note := descriptorNote(); note != "" {
+		m.Notes = append(m.Notes, note)
+	}
 	if note := pnpmNote(e, m.Root); note != "" {
 		m.Notes = append(m.Notes, note)
 	}
@@ -368,4 +371,17 @@ func checkSpace(e *cli.Env, root string) error {
 		}
 		return nil
 	}
+}
+
+// fewDescriptors is a limit that builds and language servers reach.
+const fewDescriptors = 16384
+
+// descriptorNote warns where a limit that the mount's server inherits will make programs
+// fail: each file that is open on the mount takes one of its descriptors.
+func descriptorNote() string {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Max >= fewDescriptors {
+		return ""
+	}
+	return fmt.Sprintf("all programs together can have about %d files open on the mount: the limit on descriptors is low (ulimit -Hn; as root: ulimit -Hn %d)", limit.Max, 1<<19)
 }
