@@ -204,7 +204,7 @@ func (a *Attribution) begin(call wire.ToolCall, owner Key, t int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, w := range a.windows {
-		if w.call.ToolUse == call.ToolUse && w.call.ToolUse != "" {
+		if w.call.ToolUse == call.ToolUse && w.call.ToolUse != "" && w.end == 0 {
 			return // a hook that ran twice
 		}
 	}

@@ -183,6 +183,18 @@ func TestAttribution(t *testing.T) {
 			}
 		}
 	})
+	t.Run("the same command again, of a client without ids of calls", func(t *testing.T) {
+		// The second run was taken for a hook that ran twice, and its writes for nobody's.
+		tr := newTree(t)
+		tr.a.client(tr.key(100), "S", at(-30*time.Second))
+		tr.bash("digest", "make", -10*time.Second)
+		tr.a.finish("digest", false, false, at(-9*time.Second))
+		tr.bash("digest", "make", -2*time.Second)
+		tr.add(101, 100, "make", "make", time.Second)
+		if a := tr.a.Actor(tr.key(101), 0, at(0), "x"); a.ToolCall != "digest" || a.Late || a.Uncertain {
+			t.Errorf("%+v", a)
+		}
+	})
 	t.Run("what a client sends by itself is the typed prompt's", func(t *testing.T) {
 		tr := newTree(t)
 		tr.a.client(tr.key(100), "S", at(-30*time.Second))
