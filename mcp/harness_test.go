@@ -40,6 +40,9 @@ type reply struct {
 	Error  *struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
+		Data    struct {
+			URI string `json:"uri"`
+		} `json:"data"`
 	} `json:"error"`
 }
 

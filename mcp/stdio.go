@@ -234,7 +234,7 @@ func (c *stdioConn) handle(ctx context.Context, id any, line []byte) (reply mcp.
 			}
 		}
 	}()
-	return c.s.rpc.HandleMessage(ctx, line)
+	return nameMissing(c.s.rpc.HandleMessage(ctx, line), askedResource(line))
 }
 
 // notify writes notifications until ctx ends.
