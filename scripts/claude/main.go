@@ -133,6 +133,7 @@ var scenarios = []scenario{
 	{"sandbox", "cachebro's own commands in the client's sandbox", true, sandboxed},
 	{"hold", "init --hold: a write over another's change waits once, with that change", false, held},
 	{"container", "a session goes on in a new container, from what the old one sent to a bucket", false, moved},
+	{"edits", "2,000 random edits by the client's Edit and by edit_file: the same bytes", true, editsAlike},
 	{"odd", "links, line ends, files moved over others, notebooks: a change is never a line", false, odd},
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},
 }
