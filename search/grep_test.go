@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"cachebro/store"
 	"cachebro/store/text"
@@ -244,4 +246,38 @@ func drawQueries(t *testing.T, root string, rng *rand.Rand, n int) []Query {
 func pathOf(line string) store.Path {
 	p, _, _ := strings.Cut(line, ":")
 	return store.Path(p)
+}
+
+// TestEqualsRipgrepWithMarks holds searches in files that begin with a byte order mark, and
+// in those of a single-byte encoding, against what rg finds in them.
+func TestEqualsRipgrepWithMarks(t *testing.T) {
+	const shown = "näedle first\nsecond line\r\nthe 日本 needle\n\nneedle last"
+	c := newDiskCorpus(t, t.TempDir())
+	for name, order := range map[string]binary.AppendByteOrder{"le.txt": binary.LittleEndian, "be.txt": binary.BigEndian} {
+		content := order.AppendUint16(nil, 0xfeff)
+		for _, u := range utf16.Encode([]rune(shown)) {
+			content = order.AppendUint16(content, u)
+		}
+		c.write(t, name, string(content))
+	}
+	c.write(t, "mark.txt", text.Mark+shown)
+	c.write(t, "plain.txt", shown)
+	c.write(t, "latin1.txt", "n\xe4edle first\nneedle last\n")
+	x := openIndex(t, c)
+	queries := []Query{{Pattern: "needle"}, {Pattern: "näedle"}, {Pattern: "日本"}, {Pattern: "NEEDLE", CaseSensitive: true},
+		{Pattern: "^n.*dle", Regex: true}, {Pattern: `line\r?$`, Regex: true}, {Pattern: "first|last$", Regex: true}}
+	for _, indexed := range []bool{false, true} {
+		if indexed {
+			if err := x.CatchUp(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, q := range queries {
+			compareWithRipgrep(t, x, c.root, q)
+		}
+	}
+	r, err := x.Grep(t.Context(), Query{Pattern: "^näedle", Regex: true})
+	if err != nil || len(r.Lines) != 4 {
+		t.Errorf("%d files with a mark or without begin so, want 4: %v", len(r.Lines), err)
+	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"cachebro/search/automaton"
 	"cachebro/store"
+	"cachebro/store/text"
 )
 
 // matcher finds the matching lines of a text. Not safe for concurrent use.
@@ -55,6 +56,7 @@ func foldsOddly(text []byte) bool { return bytes.Contains(text, kelvin) || bytes
 // lines returns the first lines with a match, without their newlines, most at
 // most, and how many there are.
 func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, total int) {
+	content = bytes.TrimPrefix(content, []byte(text.Mark)) // it is no part of the first line, as to ripgrep
 	no, counted := 1, 0
 	bounds := func(at int) (start, end int) {
 		start, end = bytes.LastIndexByte(content[:at], '\n')+1, len(content)
