@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -169,7 +170,30 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 		return readText{}, c.binary(a.rel)
 	}
 	c.conn.wasSent(a.rel)
+	if ans.Kind == wire.ReadFull {
+		return compose(ans, body, s.encodingNote(a.rel), p.more(a.rel, a.offset)), nil
+	}
 	return compose(ans, body, p.more(a.rel, a.offset)), nil
+}
+
+// encodingNote says that a file is UTF-16, of which the text is shown in UTF-8; "" for any
+// other.
+func (s *Server) encodingNote(rel string) string {
+	root, err := os.OpenRoot(s.dir())
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	f, err := openRegular(root, rel)
+	if err != nil {
+		return "" // a link that leads about, or it is gone: the text is there all the same
+	}
+	defer f.Close()
+	var mark [2]byte
+	if _, err := io.ReadFull(f, mark[:]); err != nil || !text.Wide(mark[:]) {
+		return ""
+	}
+	return "[cachebro: the file is " + text.EncodingOf(mark[:]).String() + "; edit_file writes it so]"
 }
 
 // compose joins label and text, byte for byte as the daemon has it on record, because

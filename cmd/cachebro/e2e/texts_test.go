@@ -171,6 +171,9 @@ func TestTextsOfEveryKind(t *testing.T) {
 		if !strings.HasPrefix(strings.TrimPrefix(s.text, text.Mark), shown) {
 			t.Errorf("read_file %s: %q", k.name(), s.text)
 		}
+		if strings.Contains(s.text, "[cachebro: the file is UTF-16 ") != strings.HasPrefix(k.encoding, "utf16") {
+			t.Errorf("read_file %s says of its encoding: %q", k.name(), s.text)
+		}
 	})
 	calls("edit_file", func(textKind) map[string]any {
 		return map[string]any{"old_string": "line 03 of", "new_string": "LINE 03 of"}
