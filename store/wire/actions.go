@@ -1,6 +1,9 @@
 package wire
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // MActions: ActionsQuery → Actions: the log by what somebody did.
 const MActions = "actions"
@@ -84,6 +87,17 @@ type Action struct {
 	// Least: only the newest of its thousands of versions were looked at; the counts
 	// of files and lines are of those.
 	Least bool `json:"least,omitempty"`
+}
+
+// Nothing reports whether the action left everything as it was: what it made it removed
+// again, and what it wrote is as before. The log shows it only when asked to.
+func (a Action) Nothing() bool {
+	return a.Count == 0 && a.Plan == "" && len(a.Git) == 0 && !a.Least
+}
+
+// WithEffect returns the actions that changed something.
+func WithEffect(all []Action) []Action {
+	return slices.DeleteFunc(slices.Clone(all), Action.Nothing)
 }
 
 // Ancestor is a process above another.

@@ -38,7 +38,7 @@ func printGraph(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 	aq := f.query(q)
 	aq.Files, aq.Oldest = 1, false
 	var all []wire.Action
-	err := eachPage(ctx, e, c, aq, limit, func(a wire.Actions) error {
+	err := eachPage(ctx, e, c, aq, limit, f.withNothing(), func(a wire.Actions) error {
 		all = append(all, a.Actions...)
 		return nil
 	})

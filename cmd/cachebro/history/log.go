@@ -48,7 +48,7 @@ type logFlags struct {
 	limit                             int
 	patch, json, oldest, baselines, z bool
 	stat, actions, versions           bool
-	follow, graph, lost               bool
+	follow, graph, lost, all          bool
 }
 
 func runLog(ctx context.Context, e *cli.Env) error {
@@ -68,6 +68,7 @@ func runLog(ctx context.Context, e *cli.Env) error {
 	fs.BoolVar(&f.actions, "actions", false, "by what was done, also with --json or of one file")
 	fs.BoolVar(&f.lost, "lost", false, "only lost updates: what a session wrote from an older version, without the lines of others")
 	fs.BoolVar(&f.oldest, "reverse", false, "oldest first")
+	fs.BoolVar(&f.all, "all", false, "also what changed nothing, because it removed again what it made")
 	fs.BoolVar(&f.baselines, "baselines", false, "also what was there before the first change")
 	fs.BoolVar(&f.json, "json", false, "one JSON object per line")
 	fs.BoolVarP(&f.z, "null", "z", false, "print only paths, raw, each ended by a NUL")
@@ -113,7 +114,7 @@ func runLog(ctx context.Context, e *cli.Env) error {
 	case f.follow:
 		return follow(ctx, e, c, q, f)
 	case f.json && f.actions:
-		return eachPage(ctx, e, c, f.query(q), f.limit, func(a wire.Actions) error {
+		return eachPage(ctx, e, c, f.query(q), f.limit, f.withNothing(), func(a wire.Actions) error {
 			for _, x := range a.Actions {
 				if err := printActionJSON(e, x); err != nil {
 					return err

@@ -56,7 +56,8 @@ func newStory(ctx context.Context, e *cli.Env, w io.Writer, c *wire.Client, f lo
 }
 
 // eachPage asks for actions until the limit, the log or do ends it.
-func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQuery, limit int, do func(wire.Actions) error) error {
+// Those that changed nothing are left out unless all are wanted.
+func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQuery, limit int, all bool, do func(wire.Actions) error) error {
 	left := limit
 	for {
 		q.Limit = storyPage
@@ -71,6 +72,9 @@ func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQue
 		}
 		if q.Seq == 0 {
 			tellBehind(e, a.Behind)
+		}
+		if !all {
+			a.Actions = wire.WithEffect(a.Actions)
 		}
 		if err := do(a); err != nil {
 			return err
@@ -99,9 +103,12 @@ func (f logFlags) query(q wire.LogQuery) wire.ActionsQuery {
 	return a
 }
 
+// withNothing reports whether actions that changed nothing are shown too.
+func (f logFlags) withNothing() bool { return f.all || f.lost }
+
 func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wire.Client, q wire.LogQuery, f logFlags) error {
 	s := newStory(ctx, e, w, c, f)
-	err := eachPage(ctx, e, c, f.query(q), f.limit, func(a wire.Actions) error {
+	err := eachPage(ctx, e, c, f.query(q), f.limit, f.withNothing(), func(a wire.Actions) error {
 		s.asides(a.Gaps, a.Notices)
 		s.gitOps(a.Git)
 		for _, x := range a.Actions {
@@ -362,7 +369,7 @@ func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f 
 		}
 		for i := len(a.Actions) - 1; i >= 0; i-- {
 			x := a.Actions[i]
-			if f.limit > 0 {
+			if f.limit > 0 && (!x.Nothing() || f.withNothing()) {
 				if err := s.action(x); err != nil {
 					return err
 				}
@@ -389,11 +396,14 @@ func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f 
 				low = min(low, x.First)
 				continue
 			}
-			if f.json {
-				if err := printActionJSON(e, x); err != nil {
-					return err
-				}
-			} else if err := s.action(x); err != nil {
+			switch {
+			case x.Nothing() && !f.withNothing():
+			case f.json:
+				err = printActionJSON(e, x)
+			default:
+				err = s.action(x)
+			}
+			if err != nil {
 				return err
 			}
 			span := wire.ActionSpan{Key: x.Key, First: x.First, Last: x.Last}

@@ -39,13 +39,21 @@ func Summary(a wire.Action, now time.Time) string {
 	return fmt.Sprintf("#%d  ", a.Last) + strings.TrimSpace(cli.Stamp(a.End, now)) + "  " + clip(cli.OneLine(a.Command), 60) + "  (" + CountsOf(cli.Paint{}, a) + ")"
 }
 
-// LastAction is the newest action, false where there is none.
+// LastAction is the newest action that changed something, false where there is none.
 func LastAction(ask func(q wire.ActionsQuery) (wire.Actions, error)) (wire.Action, bool) {
-	a, err := ask(wire.ActionsQuery{Limit: 1, Files: 1, Lines: true})
-	if err != nil || len(a.Actions) == 0 {
-		return wire.Action{}, false
+	for q := (wire.ActionsQuery{Limit: 1, Files: 1, Lines: true}); ; q.Limit = storyPage {
+		a, err := ask(q)
+		if err != nil {
+			return wire.Action{}, false
+		}
+		if all := wire.WithEffect(a.Actions); len(all) > 0 {
+			return all[0], true
+		}
+		if !a.More {
+			return wire.Action{}, false
+		}
+		q.Seq, q.Skip = a.Seq, a.Skip
 	}
-	return a.Actions[0], true
 }
 
 // clip shortens a text to a number of characters.

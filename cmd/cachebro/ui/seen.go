@@ -87,7 +87,7 @@ func (s *server) since(ctx context.Context, _ url.Values) (any, error) {
 	var order []string
 	for _, x := range a.Actions {
 		id := x.Actor.Session
-		if x.Last <= marks[id] {
+		if x.Nothing() || x.Last <= marks[id] {
 			continue
 		}
 		n := sums[id]

@@ -100,15 +100,21 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 		}
 	}
 	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, aq)
+	for err == nil && a.More && len(wire.WithEffect(a.Actions)) == 0 { // a page of what changed nothing
+		aq.Seq, aq.Skip = a.Seq, a.Skip
+		gaps, notices := a.Gaps, a.Notices
+		a, err = wire.Call[wire.Actions](ctx, s.c, wire.MActions, aq)
+		a.Gaps, a.Notices = append(gaps, a.Gaps...), append(notices, a.Notices...)
+	}
 	if err != nil {
 		return nil, err
 	}
-	out := actionsPart{Fresh: q.Has("after"), Empty: len(a.Actions) == 0 && aq.Seq == 0}
+	out := actionsPart{Fresh: q.Has("after"), Empty: len(wire.WithEffect(a.Actions)) == 0 && q.Get("before") == "" && !a.More}
 	after := number(q, "after")
 	marks := s.seen.read()
 	for _, x := range a.Actions {
 		out.Newest = max(out.Newest, x.Last)
-		if out.Fresh && x.Last <= after {
+		if x.Nothing() || out.Fresh && x.Last <= after {
 			continue
 		}
 		id := groupID(x)

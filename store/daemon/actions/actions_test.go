@@ -238,6 +238,45 @@ func TestToolCalls(t *testing.T) {
 	}
 }
 
+// A sandbox makes empty placeholders in the tree for a command, and the client that ran it
+// removes them: both are the command's, and a command that did nothing else did nothing.
+// What somebody else removes, or what was not empty, is an action of its own.
+func TestPlaceholders(t *testing.T) {
+	w := newWorld(t)
+	w.process(50, 1, 50, "claude", "claude")
+	w.process(60, 50, 60, "bwrap", "bwrap", "cat", "a")
+	w.process(61, 60, 60, "sh", "sh", "-c", "make it")
+	w.process(70, 100, 70, "rm", "rm", "mine")
+	w.start("a")
+	w.as(60, "bwrap").do(w.tree.Mkdir(".claude", storetest.DirMode), w.tree.Write(".claude/settings.json", ""), w.tree.Write(".bashrc", ""))
+	w.as(50, "claude").do(w.tree.Remove(".claude/settings.json"), w.tree.Remove(".claude"), w.tree.Remove(".bashrc"))
+	a := w.page(store.Filter{}, wire.ActionsQuery{})
+	w.want(a, "bwrap cat a: 0: ; fleeting 2")
+	if !a.Actions[0].Nothing() || len(wire.WithEffect(a.Actions)) != 0 {
+		t.Errorf("it changed nothing: %+v", a.Actions[0])
+	}
+	err := w.st.View(func(v *store.View) error {
+		newest, err := v.Version(v.Seq())
+		if err != nil {
+			return err
+		}
+		_, span, err := w.service().Of(v, newest)
+		if span.First != a.Actions[0].First || span.Last != a.Actions[0].Last {
+			t.Errorf("undo takes %+v, the log shows %+v", span, a.Actions[0])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	storetest.Wait(time.Hour)
+	w.as(61, "sh").do(w.tree.Write("mine", ""), w.tree.Write("full", "x\n"))
+	w.as(70, "rm").do(w.tree.Remove("mine"))
+	w.as(50, "claude").do(w.tree.Remove("full"))
+	w.want(w.page(store.Filter{}, wire.ActionsQuery{Limit: 3}), "claude: 1: deleted full +0-1", "rm mine: 1: deleted mine", "bwrap cat a: 2: added full +1-0, added mine")
+}
+
 // Pages of any size give together what one page gives, in both directions, also of jobs
 // that ran side by side.
 func TestPages(t *testing.T) {

@@ -7,7 +7,8 @@
 // shell itself included (fusefs/capture/lines.go says how that is known). Elsewhere it is
 // a job, what a shell starts as one: the processes of a process group, named by the
 // topmost one. make and its hundred compilers are one job. Where no group is known, it
-// is the process. What is silent for half a minute is another action from then on.
+// is the process. A sandbox's placeholders that are removed again belong to what made them
+// (words.doer). What is silent for half a minute is another action from then on.
 //
 // Undo without a choice takes back the newest action that is in effect (Of), so that it
 // never means more or less than one line of the log.

@@ -142,7 +142,7 @@ func (s *Service) walk(w *words, v *store.View, f store.Filter, q wire.ActionsQu
 			g = &group{key: key, job: jb, until: w.beginOf(o)}
 			groups, open[key] = append(groups, g), g
 		}
-		if len(g.versions)%64 == 0 {
+		if len(g.versions)%64 == 0 && w.doer(o).Seq == o.Seq {
 			alone[o.Who()] = g
 		}
 		g.versions = append(g.versions, o)

@@ -55,8 +55,78 @@ func (s *Service) newWords() *words {
 		sessions: map[store.SessionID]*store.Session{}, prompts: map[store.SessionID][]store.Prompt{}, also: map[string]map[store.Path]string{}}
 }
 
+// maxLife bounds how many versions of an empty file are read to find the one that made it.
+const maxLife = 8
+
+// doer is the version that says whose doing v is. It is v itself, except where a process
+// removes a file or directory that was empty all its life and that a process below it, or
+// the same one, had made: bubblewrap makes such placeholders in the tree to mount
+// something over, and the client that ran it removes them after the command.
+func (w *words) doer(v store.Version) store.Version {
+	if v.Op != store.OpUnlink && v.Op != store.OpRmdir || v.Plan != "" || v.Actor.PID == 0 {
+		return v
+	}
+	if v.Actor.Line != 0 && v.Actor.Session == "" {
+		return v // a person typed it, as a command of its own
+	}
+	for made, n := v, 0; n < maxLife && made.Prev != 0; n++ {
+		var err error
+		made, err = w.s.store.Version(made.Prev)
+		if err != nil || made.Plan != "" || made.Stat.Size > 0 && !dirMode(made.Stat.Mode) {
+			return v
+		}
+		switch made.Op {
+		case store.OpWrite, store.OpTruncate, store.OpChmod:
+		case store.OpCreate, store.OpMkdir:
+			if w.startedBy(made.Actor, v.Actor) && (v.Op == store.OpUnlink || w.heldNothing(made, v)) {
+				return made
+			}
+			return v
+		default:
+			return v
+		}
+	}
+	return v
+}
+
+// heldNothing reports whether a directory held nothing but empty files and directories
+// between two versions of it.
+func (w *words) heldNothing(made, removed store.Version) bool {
+	nothing := true
+	err := w.s.store.View(func(view *store.View) error {
+		f := store.Filter{Path: made.Path, After: made.Seq, Before: removed.Seq, Oldest: true}
+		return view.Each(f, func(o store.Version) bool {
+			switch o.Op {
+			case store.OpCreate, store.OpWrite, store.OpTruncate, store.OpChmod, store.OpUnlink, store.OpMkdir, store.OpRmdir:
+				nothing = o.Deleted() || dirMode(o.Stat.Mode) || o.Stat.Size == 0
+			default:
+				nothing = false
+			}
+			return nothing
+		})
+	})
+	return err == nil && nothing
+}
+
+// startedBy reports whether a process is another one or runs below it.
+func (w *words) startedBy(a, by store.Actor) bool {
+	id, above := processes.ID{PID: a.PID, Start: a.Start}, processes.ID{PID: by.PID, Start: by.Start}
+	if id == above {
+		return true
+	}
+	p, ok := w.program(id, a.Comm, 0)
+	for range 32 {
+		if !ok || p.Parent == above {
+			return ok
+		}
+		p, ok = w.program(p.Parent, "", p.Seen)
+	}
+	return false
+}
+
 // keyOf names the action that a version belongs to.
 func (w *words) keyOf(v store.Version) (string, job) {
+	v = w.doer(v)
 	a := v.Actor
 	switch {
 	case v.Plan != "":
@@ -78,6 +148,7 @@ func (w *words) keyOf(v store.Version) (string, job) {
 
 // beginOf is when the action of a version began, where that is known.
 func (w *words) beginOf(v store.Version) int64 {
+	v = w.doer(v)
 	if v.Plan != "" {
 		if p, err := w.s.store.Journal.Head(v.Plan); err == nil {
 			return p.Begun
@@ -193,6 +264,7 @@ func (w *words) say(a *wire.Action, g *group) {
 	if last := g.versions[len(g.versions)-1]; last.Seq > newest.Seq {
 		newest = last
 	}
+	newest = w.doer(newest)
 	by := newest.Actor
 	if g.job.ok {
 		by.PID, by.Start, by.Comm, by.UID = g.job.root.PID, g.job.root.Start, g.job.root.Comm, g.job.root.UID
@@ -225,6 +297,7 @@ func (w *words) say(a *wire.Action, g *group) {
 
 // command is what made a version, in words.
 func (w *words) command(v store.Version, j job) (said string) {
+	v = w.doer(v)
 	switch c := w.call(v.Actor.ToolCall); {
 	case v.Plan != "":
 		said, _, _ = strings.Cut(v.Plan, "-")
