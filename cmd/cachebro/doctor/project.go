@@ -40,6 +40,7 @@ func doctorProject(ctx context.Context, e *cli.Env, t cli.Target, withCanary boo
 			mountOK = true
 			out = append(out, good("mount", "%s answers", cli.Quote(t.Point)))
 			out = append(out, doctorGit(ctx, e, t)...)
+			out = append(out, toolFindings(t.Point)...)
 		}
 	}
 	c, err := e.Connect(ctx, t.Root)
