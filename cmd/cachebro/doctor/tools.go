@@ -15,7 +15,7 @@ type tool struct {
 
 var tools = []tool{
 	{program: "gradle", file: "gradlew",
-		text: "Gradle does not watch FUSE mounts by default, so --continuous fails",
+		text: "Gradle does not watch FUSE mounts by default, so --continuous misses changes",
 		fix:  "add org.gradle.vfs.watch=true to gradle.properties"},
 	{file: ".idea",
 		text: "JetBrains IDEs do not watch FUSE mounts: they look for changes when their window gets the focus",
