@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -284,6 +285,34 @@ func (v *View) isFile(p Path) (bool, error) {
 		return false, err
 	}
 	return o.Stat.Mode != 0 && !isDir(o.Stat) || o.Stat.Mode == 0 && o.Op != OpRmdir && o.Op != OpMkdir, nil
+}
+
+// SessionsBeginning returns the sessions with versions whose names begin with a text.
+func (s *Store) SessionsBeginning(text string) ([]string, error) {
+	return s.namesInIndex(ixSession, text)
+}
+
+// PromptsBeginning returns the prompts with versions whose names begin with a text.
+func (s *Store) PromptsBeginning(text string) ([]string, error) {
+	return s.namesInIndex(ixPrompt, text)
+}
+
+func (s *Store) namesInIndex(kind byte, text string) (names []string, err error) {
+	err = s.View(func(v *View) error {
+		prefix := append([]byte{kIndex, kind}, cleanID(text)...)
+		it := v.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
+		defer it.Close()
+		for it.Seek(prefix); it.Valid(); {
+			name, _, found := bytes.Cut(it.Item().Key()[2:], []byte{0})
+			if !found {
+				return nil
+			}
+			names = append(names, string(name))
+			it.Seek(append(append([]byte{kIndex, kind}, name...), 1)) // past all its versions
+		}
+		return nil
+	})
+	return names, err
 }
 
 // scanIndex passes the versions of an i index, in either direction.

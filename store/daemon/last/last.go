@@ -1,6 +1,7 @@
 package last
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -26,15 +27,11 @@ func SessionWith(st *store.Store, name string, has func(store.Session) (bool, er
 	if _, known, err := st.Sessions.Get(store.SessionID(name)); known || err != nil {
 		return store.SessionID(name), err
 	}
-	all, err := st.Sessions.List(maxLooked)
-	if name != "last" && err == nil {
-		ids := make([]string, len(all))
-		for i, s := range all {
-			ids[i] = string(s.ID)
-		}
-		id, err := begins("session", name, ids)
+	if name != "last" {
+		id, err := begun(st, name)
 		return store.SessionID(id), err
 	}
+	all, err := st.Sessions.List(maxLooked)
 	if err != nil {
 		return "", err
 	}
@@ -58,16 +55,12 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 	if name == "" {
 		return "", nil
 	}
+	if name != "last" {
+		return begunPrompt(st, session, name)
+	}
 	all, err := st.Sessions.LastPrompts(session, maxLooked)
 	if err != nil {
 		return "", err
-	}
-	if name != "last" {
-		ids := make([]string, len(all))
-		for i, p := range all {
-			ids[i] = p.ID
-		}
-		return begins("prompt", name, ids)
 	}
 	if len(all) == 0 {
 		return "", wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro undo --since 10m what is younger", "no prompt is known: no client has told of one")
@@ -92,26 +85,68 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 	return all[0].ID, nil
 }
 
-// shortest is how much of a name is enough: the log shows eight characters.
-const shortest = 6
+// begun is the name of the only session that begins with a text, as begins has it. Of a
+// session that no client told of, only its versions know.
+func begun(st *store.Store, name string) (string, error) {
+	all, err := st.Sessions.List(0)
+	if err != nil {
+		return "", err
+	}
+	ids, err := st.SessionsBeginning(name)
+	for _, s := range all {
+		ids = append(ids, string(s.ID))
+	}
+	if err != nil {
+		return "", err
+	}
+	return begins("session", name, ids)
+}
+
+// begunPrompt is the same for the prompts of a session, or of all where session is "".
+func begunPrompt(st *store.Store, session store.SessionID, name string) (string, error) {
+	all, err := st.Sessions.LastPrompts(session, 0)
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	if session == "" {
+		if ids, err = st.PromptsBeginning(name); err != nil {
+			return "", err
+		}
+	}
+	for _, p := range all {
+		ids = append(ids, p.ID)
+	}
+	return begins("prompt", name, ids)
+}
+
+// mostNamed is how many candidates an error names.
+const mostNamed = 4
 
 // begins is the one of the names that is this one or begins with it; where none does,
 // the name itself.
 func begins(what, name string, all []string) (string, error) {
-	if len(name) < shortest || slices.Contains(all, name) {
+	if slices.Contains(all, name) {
 		return name, nil
 	}
-	found := name
+	var found []string
 	for _, id := range all {
-		if !strings.HasPrefix(id, name) || id == found {
-			continue
+		if strings.HasPrefix(id, name) && !slices.Contains(found, id) {
+			found = append(found, id)
 		}
-		if found != name {
-			return "", wire.Errorf(wire.ErrBadRequest, "give more of it", "%s %s: %s and %s begin with it", what, name, found, id)
-		}
-		found = id
 	}
-	return found, nil
+	switch len(found) {
+	case 0:
+		return name, nil
+	case 1:
+		return found[0], nil
+	}
+	slices.Sort(found)
+	more := ""
+	if n := len(found) - mostNamed; n > 0 {
+		found, more = found[:mostNamed], fmt.Sprintf(" and %d more", n)
+	}
+	return "", wire.Errorf(wire.ErrBadRequest, "give more of it", "%s %s is ambiguous: %s%s begin with it", what, name, strings.Join(found, ", "), more)
 }
 
 // Changed reports whether a version matches a filter.

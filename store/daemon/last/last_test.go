@@ -61,12 +61,12 @@ func TestLast(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, want := range map[string]string{"21daf5b3": "21daf5b3-ce88", "21daf5b4-ce88": "21daf5b4-ce88", "5f6e7d8c": "5f6e7d8c", "5f6e": "5f6e", "unknown": "unknown", "": ""} {
+	for name, want := range map[string]string{"21daf5b3": "21daf5b3-ce88", "21daf5b4-ce88": "21daf5b4-ce88", "5f6e7d8c": "5f6e7d8c", "5f6e": "5f6e7d8c", "5": "5f6e7d8c", "unknown": "unknown", "": ""} {
 		if got, err := Session(s, name); err != nil || string(got) != want {
 			t.Errorf("session %q: %q, %v", name, got, err)
 		}
 	}
-	for name, want := range map[string]string{"p21daf5b3": "p21daf5b3-ce88", "p5f6e7d8c": "p5f6e7d8c", "unknown": "unknown", "": ""} {
+	for name, want := range map[string]string{"p21daf5b3": "p21daf5b3-ce88", "p5f6e7d8c": "p5f6e7d8c", "p5": "p5f6e7d8c", "unknown": "unknown", "": ""} {
 		if got, err := Prompt(s, "undo", "", "", name); err != nil || got != want {
 			t.Errorf("prompt %q: %q, %v", name, got, err)
 		}
@@ -76,6 +76,19 @@ func TestLast(t *testing.T) {
 	}
 	if _, err := Prompt(s, "undo", "", "", "p21daf5"); !errors.Is(err, wire.ErrBadRequest) {
 		t.Errorf("of two prompts: %v", err)
+	}
+	if _, err := Session(s, "21"); err == nil || !strings.Contains(err.Error(), "21daf5b3-ce88, 21daf5b4-ce88 begin with it") {
+		t.Errorf("the candidates are not named: %v", err)
+	}
+	// Of what no client told of, the versions know.
+	c := storetest.Closed(store.OpWrite, "a", "x")
+	c.Actor.Session, c.Actor.Prompt = "7a41b2c3-ce88", "q77"
+	storetest.Apply(t, s, c)
+	if got, err := Session(s, "7a41"); err != nil || got != "7a41b2c3-ce88" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := Prompt(s, "undo", "", "", "q7"); err != nil || got != "q77" {
+		t.Errorf("%q, %v", got, err)
 	}
 	has := func(s store.Session) (bool, error) { return s.ID == "old", nil }
 	if got, err := SessionWith(s, "last", has); err != nil || got != "old" {

@@ -70,6 +70,12 @@ func (s *Service) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment
 
 // prompt is the moment at which a prompt was given.
 func (s *Service) prompt(id string) (uint64, error) {
+	if id != "last" {
+		var err error
+		if id, err = last.Prompt(s.store, "at", "", "", id); err != nil {
+			return 0, err
+		}
+	}
 	all, err := s.store.Sessions.LastPrompts("", 0)
 	if err != nil {
 		return 0, err
