@@ -204,6 +204,20 @@ func TestJobs(t *testing.T) {
 	w.want(w.page(store.Filter{}, wire.ActionsQuery{Together: true}), ": 3: modified a +1-2, added b.o +1-0, added a.o +1-0")
 }
 
+// A program that merges two forks one after the other is no reason to take both merges
+// back at once.
+func TestOwnCommandsAreActions(t *testing.T) {
+	w := newWorld(t)
+	w.process(200, 1, 200, "driver")
+	for pid, path := range map[uint32]store.Path{201: "a", 202: "b"} {
+		w.process(pid, 200, 200, "cachebro", "cachebro", "fork", "merge", string(path))
+		w.as(pid, "cachebro").do(w.tree.Write(path, "merged"))
+	}
+	if got := w.page(store.Filter{}, wire.ActionsQuery{Limit: 9}); len(got.Actions) != 2 {
+		t.Errorf("%d actions of two merges", len(got.Actions))
+	}
+}
+
 // What an agent's tool call did is told with its command, its prompt and its agent; a
 // file that somebody else changed in between says so.
 func TestToolCalls(t *testing.T) {

@@ -124,6 +124,10 @@ func (w *words) startedBy(a, by store.Actor) bool {
 	return false
 }
 
+// ownComm is the name of cachebro's own processes. Each of its commands is an action of
+// its own, also where one program starts several: two merges of forks are two.
+const ownComm = "cachebro"
+
 // keyOf names the action that a version belongs to.
 func (w *words) keyOf(v store.Version) (string, job) {
 	v = w.doer(v)
@@ -140,6 +144,8 @@ func (w *words) keyOf(v store.Version) (string, job) {
 	switch {
 	case a.Line != 0:
 		return fmt.Sprintf("line %d %s %s", a.Line, a.Session, a.Prompt), j
+	case a.Comm == ownComm:
+		return fmt.Sprintf("job %d.%d %s %s", a.PID, a.Start, a.Session, a.Prompt), j
 	case j.group != 0:
 		return fmt.Sprintf("group %d %s %s", j.group, a.Session, a.Prompt), j
 	}
