@@ -72,8 +72,11 @@ type lockedFile struct {
 
 	// Of a file whose pages processes share as memory (sharedMemory): guard has the whole
 	// file locked on the source, and the owners lock arena instead, a file in memory.
-	guard *lockOwner
-	arena int
+	// While agreeing, the kernel's pages from before the guard are being dropped, and
+	// nobody else is let in.
+	guard    *lockOwner
+	arena    int
+	agreeing bool
 }
 
 // lockOwner is who has POSIX or OFD locks on a file.
@@ -190,11 +193,20 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 	}
 	n, l := h.node, &o.locking
 	n.locked.Store(true) // before the lock is there, for those who open and close meanwhile
+	if in.Lk.Typ == unix.F_UNLCK {
+		o.noteLocked(h)
+	}
 	l.mu.Lock()
 	f := l.file(n)
 	guard := f.guard
 	st := o.tryLock(f, h, in)
-	guarded := f.guard != nil && f.guard != guard
+	if f.guard != guard {
+		f.agreeing = true
+		l.mu.Unlock()
+		o.agreeAll(n)
+		l.mu.Lock()
+		f.agreeing = false
+	}
 	if st == fuse.EAGAIN && wait {
 		if st = l.mayWait(f, in); st.Ok() {
 			w := &lockWait{in: *in, f: f, h: h}
@@ -210,9 +222,6 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 	l.tidy(f)
 	l.mu.Unlock()
 	o.grant(granted)
-	if guarded {
-		o.agreeAll(n)
-	}
 	if st.Ok() && in.Lk.Typ != unix.F_UNLCK {
 		o.agreeLocked(h)
 	}
@@ -242,7 +251,9 @@ func (l *locking) tidy(f *lockedFile) {
 		f.timer.Stop()
 		f.timer = nil
 	}
-	delete(l.files, f.n)
+	if l.files[f.n] == f {
+		delete(l.files, f.n)
+	}
 }
 
 // tryLock does one thing on the source. EAGAIN: a lock is in the way.
@@ -254,6 +265,9 @@ func (o *overlay) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status {
 	if w == nil {
 		if in.Lk.Typ == unix.F_UNLCK {
 			return fuse.OK
+		}
+		if f.agreeing {
+			return fuse.EAGAIN
 		}
 		if st := o.guardMemory(f, h); !st.Ok() {
 			return st
@@ -375,8 +389,9 @@ func (o *overlay) dropOwner(w *lockOwner) {
 }
 
 // unlockOwner ends the POSIX locks of a process on a file that it closes a descriptor of.
-func (o *overlay) unlockOwner(n *inode, owner uint64) {
-	if n.locked.Load() {
+func (o *overlay) unlockOwner(h *handle, owner uint64) {
+	if n := h.node; n.locked.Load() {
+		o.noteLocked(h)
 		o.unlock(n, func(w *lockOwner) bool { return w.id == owner }, nil)
 	}
 }
@@ -384,6 +399,7 @@ func (o *overlay) unlockOwner(n *inode, owner uint64) {
 // unlockHandle ends the locks that go with an open file.
 func (o *overlay) unlockHandle(h *handle) {
 	if h.node.locked.Load() {
+		o.noteLocked(h)
 		o.unlock(h.node, func(w *lockOwner) bool { _, ok := w.via[h.fh]; return ok }, h)
 	}
 }
@@ -631,10 +647,26 @@ func (o *overlay) agreeLocked(h *handle) {
 	}
 }
 
-// agreeAll drops the kernel's pages of the files that n, shared memory, is about, now that
-// nobody beside the mount changes them any more: SQLite opens its write-ahead log before
-// it asks for this lock, and missed what was appended in between.
+// noteLocked remembers what a file looks like before a lock of it is given up, if it was
+// written to meanwhile: agreeLocked compares with that. Without it, whoever wrote last on
+// the mount did not see what was then written beside it before that way was noticed.
+func (o *overlay) noteLocked(h *handle) {
+	n := h.node
+	n.mu.Lock()
+	known, gen := n.seen.known, n.seen.gen
+	n.mu.Unlock()
+	var sx sys.Stat
+	if !known && sys.StatFD(h.fd, &sx) == nil {
+		n.note(&sx, gen)
+	}
+}
+
+// agreeAll drops the kernel's pages of n, shared memory, and of the files that it is about,
+// now that nobody beside the mount changes them any more. SQLite opens all of them before
+// it asks for this lock. It missed what was changed in between, and a read of the
+// write-ahead log ended early: "disk I/O error".
 func (o *overlay) agreeAll(n *inode) {
+	o.notifier.now(n.id)
 	var buf [2]link
 	for _, at := range n.links(buf[:]) {
 		d, err := o.dir(at.parent)

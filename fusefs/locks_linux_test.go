@@ -413,3 +413,76 @@ func TestLockedMemory(t *testing.T) {
 	d.end()
 	c.end()
 }
+
+// TestAgreesUnderLock: what was changed beside the mount is read by whoever has the lock,
+// also through a descriptor that was opened before, and before anybody has noticed that
+// there is a way beside.
+func TestAgreesUnderLock(t *testing.T) {
+	h := newHeirs(t)
+	src := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.source.Fd())
+	open := func(dir, name string) *os.File {
+		t.Helper()
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	write := func(f *os.File, s string, off int64) {
+		t.Helper()
+		if _, err := f.WriteAt([]byte(s), off); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(f *os.File, want string) {
+		t.Helper()
+		got := make([]byte, len(want)+1)
+		if n, err := f.ReadAt(got, 0); string(got[:n]) != want {
+			t.Errorf("%s: %q, %v, want %q", filepath.Base(f.Name()), got[:n], err, want)
+		}
+	}
+	t.Run("written", func(t *testing.T) {
+		here, beside := open(h.dir, "d"), open(src, "d")
+		for _, lock := range []string{"posix w", "ofd w", "flock w"} {
+			kind := strings.Fields(lock)
+			if err := lockBy(int(here.Fd()), false, kind); err != nil {
+				t.Fatal(err)
+			}
+			write(here, "one", 0)
+			want(here, "one")
+			if err := lockBy(int(here.Fd()), false, []string{kind[0], "u"}); err != nil {
+				t.Fatal(err)
+			}
+			write(beside, "two", 0)
+			if err := lockBy(int(here.Fd()), false, kind); err != nil {
+				t.Fatal(err)
+			}
+			want(here, "two")
+			if err := lockBy(int(here.Fd()), false, []string{kind[0], "u"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	t.Run("memory", func(t *testing.T) {
+		log, memory := open(h.dir, "d-wal"), open(h.dir, "d-shm")
+		write(log, "one", 0)
+		write(memory, "one", 0)
+		want(log, "one")
+		want(memory, "one")
+		page, err := unix.Mmap(int(open(src, "d-shm").Fd()), 0, 3, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(page, "two")
+		if err := unix.Munmap(page); err != nil {
+			t.Fatal(err)
+		}
+		write(open(src, "d-wal"), "two three", 0)
+		if err := lockBy(int(memory.Fd()), false, []string{"posix", "r", "128", "1"}); err != nil {
+			t.Fatal(err)
+		}
+		want(memory, "two")
+		want(log, "two three")
+	})
+}

@@ -17,7 +17,7 @@ type locking struct {
 	answer func(unique uint64, st fuse.Status)
 }
 
-func (o *overlay) unlockOwner(*inode, uint64)                                    {}
+func (o *overlay) unlockOwner(*handle, uint64)                                   {}
 func (o *overlay) unlockHandle(*handle)                                          {}
 func (o *overlay) interrupted(uint64) bool                                       { return false }
 func (o *overlay) endLocks()                                                     {}

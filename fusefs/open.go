@@ -164,7 +164,7 @@ func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	if h == nil {
 		return fuse.OK
 	}
-	defer o.unlockOwner(h.node, in.LockOwner)
+	defer o.unlockOwner(h, in.LockOwner)
 	if !h.writable() {
 		return fuse.OK
 	}
