@@ -182,8 +182,22 @@ func (o *overlay) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return st
 }
 
-// SetLkw takes a lock. One that has to be waited for is answered later (statusLater).
-func (o *overlay) SetLkw(_ <-chan struct{}, in *fuse.LkIn) fuse.Status { return o.lock(in, true) }
+// SetLkw takes a lock. One that has to be waited for is answered later (statusLater). An
+// INTERRUPT that arrived before the wait was entered found nothing to end, and closed
+// cancel: the kernel sends no other one, and the process could not even be killed.
+func (o *overlay) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
+	unique := in.Unique // another thread may answer, and the buffer is not ours any more
+	st := o.lock(in, true)
+	if st != statusLater {
+		return st
+	}
+	select {
+	case <-cancel:
+		o.interrupted(unique)
+	default:
+	}
+	return st
+}
 
 // lock does what SETLK or SETLKW asks for.
 func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {

@@ -217,6 +217,9 @@ func (d *device) loop() {
 				m = failure(out, in, st)
 			case op == opSetLkw && m > 0 && fuse.Status(-int32(binary.NativeEndian.Uint32(out[4:]))) == statusLater:
 				m = 0
+			case op == opInterrupt && n >= 48 && d.interrupted(binary.NativeEndian.Uint64(in[40:])):
+				// The wait began while the library looked for the request. See SetLkw.
+				m = 0
 			}
 		}
 		if op < maxOpcode && changing&(1<<op) != 0 && d.changes.Active() {
