@@ -30,9 +30,9 @@ import (
 // server that is killed. Which locks a descriptor has is asked of the kernel
 // (/proc/self/fdinfo), so there is no second account of them.
 //
-// A lock that must be waited for takes no thread: the request is answered later. It is
-// tried again whenever a lock of the same file changes on the mount, and by a timer
-// where somebody who does not use the mount has the lock, of whom no call tells.
+// A request that waits for a lock takes no thread: it is answered later. It is tried again
+// whenever a lock of the same file changes on the mount. Where a process beside the mount
+// has the lock, no call tells when it ends, and a timer tries again.
 //
 // An OFD lock, and a POSIX lock of a descriptor that can only read, end with the RELEASE
 // of their handle, for which close(2) does not wait; such a file can seem locked for a
@@ -51,7 +51,7 @@ const (
 	lingerWait = 10 * time.Millisecond
 )
 
-// locking has the locks of a mount.
+// locking holds the locks of a mount.
 type locking struct {
 	mu      sync.Mutex // guards all that follows and the fields of lockedFile; held over calls that do not block
 	files   map[*inode]*lockedFile
@@ -79,7 +79,7 @@ type lockedFile struct {
 	agreeing bool
 }
 
-// lockOwner is who has POSIX or OFD locks on a file.
+// lockOwner holds the POSIX or OFD locks that one owner has on a file.
 type lockOwner struct {
 	id       uint64
 	key      uint64 // the number under which the FDStore has fd
@@ -108,7 +108,7 @@ func sharedMemory(n *inode) bool {
 // isFlock reports whether a request is one of flock(2).
 func isFlock(in *fuse.LkIn) bool { return in.LkFlags&fuse.LK_FLOCK != 0 }
 
-// ofdLock is what fcntl(2) takes for the range of a request.
+// ofdLock returns the range of a request as fcntl(2) takes it.
 func ofdLock(lk *fuse.FileLock) unix.Flock_t {
 	fl := unix.Flock_t{Type: int16(lk.Typ), Start: int64(lk.Start)}
 	if lk.End < math.MaxInt64 {
@@ -270,7 +270,7 @@ func (l *locking) tidy(f *lockedFile) {
 	}
 }
 
-// tryLock does one thing on the source. EAGAIN: a lock is in the way.
+// tryLock takes a lock on the source, or gives one up. EAGAIN: a lock is in the way.
 func (o *overlay) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status {
 	if isFlock(in) {
 		return o.tryFlock(f, h, in.Lk.Typ)
@@ -483,8 +483,8 @@ func (o *overlay) grant(granted []lockGrant) {
 	}
 }
 
-// watchOthers starts the timer of a file for whose locks somebody waits that are not
-// the mount's.
+// watchOthers starts a file's timer if somebody waits for a lock that a process beside the
+// mount has.
 func (l *locking) watchOthers(o *overlay, f *lockedFile) {
 	if f.timer != nil || l.closed || !slices.ContainsFunc(f.waiters, func(w *lockWait) bool { return !f.blockedHere(w) }) {
 		return
@@ -500,7 +500,7 @@ func (l *locking) watchOthers(o *overlay, f *lockedFile) {
 	})
 }
 
-// blockedHere reports whether what w waits for is a lock of the mount.
+// blockedHere reports whether w waits for a lock that somebody on the mount has.
 func (f *lockedFile) blockedHere(w *lockWait) bool {
 	if isFlock(&w.in) {
 		for h := range f.flocks {
@@ -567,8 +567,8 @@ func (l *locking) mayWait(f *lockedFile, in *fuse.LkIn) fuse.Status {
 	if f.guard == nil && sharedMemory(f.n) {
 		return fuse.Status(unix.ENOLCK)
 	}
-	// The owners of OFD locks are told by nothing from those of POSIX locks, but for the
-	// first two can belong to one process, of which another thread may give way.
+	// Nothing tells the owners of OFD locks from those of POSIX locks. Two owners of OFD
+	// locks can belong to one process, and then another of its threads may give way.
 	pids := map[uint32]bool{in.Lk.Pid: true}
 	for w := f.blocker(in); w != nil; {
 		if w.id == in.Owner {

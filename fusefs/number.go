@@ -31,7 +31,7 @@ const (
 
 // devices numbers the devices other than the root's.
 type devices struct {
-	mu     sync.Mutex                        // held by who adds one
+	mu     sync.Mutex                        // held while number is replaced
 	number atomic.Pointer[map[uint64]uint64] // by st_dev; never changed once it is published
 }
 
