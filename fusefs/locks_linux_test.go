@@ -156,9 +156,8 @@ func (l *locker) waits() bool {
 	l.t.Helper()
 	asleep := false
 	eventuallyOr(func() bool {
-		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", l.cmd.Process.Pid))
 		for _, task := range tasksOf(l.cmd.Process.Pid) {
-			b, _ = os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/syscall", l.cmd.Process.Pid, task))
+			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/syscall", l.cmd.Process.Pid, task))
 			nr := strings.Fields(string(b) + " x")[0]
 			if nr == fmt.Sprint(unix.SYS_FCNTL) || nr == fmt.Sprint(unix.SYS_FLOCK) {
 				asleep = true

@@ -20,7 +20,7 @@ type editCase struct {
 	path    string
 	content []byte
 	edit    textedit.Edit
-	step, n int // where the client's answer to it is
+	n       int // where the client's answer to it is
 }
 
 const (

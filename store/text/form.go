@@ -47,8 +47,6 @@ const (
 	Mixed
 )
 
-func (e Ends) String() string { return [...]string{"LF", "CRLF", "CR", "mixed"}[e] }
-
 // Mark is the byte order mark in a text that is UTF-8.
 const Mark = "\uFEFF"
 
