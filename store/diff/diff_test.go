@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"cachebro/store/diff/difftest"
+	"cachebro/store/text"
 )
 
 // check holds a script against everything it promises.
@@ -35,6 +36,8 @@ func check(t *testing.T, old, new []byte) *Script {
 	if len(s.Old)-o != len(s.New)-n {
 		t.Fatalf("tail is out of step: %+v", s.Edits)
 	}
+	old, _ = text.Shown(old) // lines are those of the text that is shown
+	new, _ = text.Shown(new)
 	got, err := difftest.Apply(old, s.Body(Context))
 	if err != nil || !bytes.Equal(got, new) {
 		t.Fatalf("apply: %v\nold %q\nnew %q\ngot %q\ndiff:\n%s", err, old, new, got, s.Body(Context))
@@ -372,5 +375,6 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Add([]byte("a\nb\nc"), []byte("a\nc\n"))
 	f.Add([]byte(""), []byte("\n\n"))
 	f.Add([]byte("\r\n\xff"), []byte("@@ -1 +1 @@\n-a\n"))
+	f.Add([]byte("\xff\xfe"), []byte("\xff\xfe,\u4489"))
 	f.Fuzz(func(t *testing.T, old, new []byte) { check(t, old, new) })
 }
