@@ -5,7 +5,7 @@ PREFIX  ?= /usr/local
 DIR     ?= $(CURDIR)
 # Packages whose tests run with the race detector in ci: those with many
 # goroutines and no mounts of their own to slow down.
-RACE    := ./store/wire ./fusefs/capture/spool ./store/readers ./store/daemon ./store/daemon/ingest ./fusefs/capture ./mcp
+RACE    := ./store/wire ./store/leaf/spool ./store/readers ./cmd/cachebro/daemon ./cmd/cachebro/daemon/ingest ./fusefs/capture ./mcp
 FUZZTIME ?= 5s
 export GOFLAGS += -buildvcs=false
 # A bare machine may not say it; Go's caches and the history lie there.

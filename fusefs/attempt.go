@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"cachebro/fusefs/sys"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )

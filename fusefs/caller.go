@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"cachebro/fusefs/procfs"
+	"cachebro/store/leaf/procfs"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/sys"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
 )
 
 // writes is what is remembered of an inode between its first modification and

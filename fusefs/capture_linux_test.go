@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/sys"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
 
 	"golang.org/x/sys/unix"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/fusefs/procfs"
+	"cachebro/store/leaf/procfs"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/fusefs/procfs"
 	"cachebro/fusefs/sys"
+	"cachebro/store/leaf/procfs"
 )
 
 // closer is who closed the file with this name, once it has been closed.

@@ -3,7 +3,7 @@
 package fusefs
 
 import (
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
 	"sync"
 	"time"
 )

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"cachebro/fusefs/sys"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
 
 	"golang.org/x/sys/unix"
 )

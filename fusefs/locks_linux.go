@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"cachebro/fusefs/procfs"
 	"cachebro/fusefs/sys"
+	"cachebro/store/leaf/procfs"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"

@@ -2,7 +2,7 @@ package fusefs
 
 import (
 	"bytes"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
 	"fmt"
 	"math/rand/v2"
 	"os"

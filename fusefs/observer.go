@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cachebro/fusefs/ignore"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/ignore"
 )
 
 // Caller is the process behind a request, resolved from the thread id that the

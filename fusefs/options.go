@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"os"
 
-	"cachebro/fusefs/ignore"
+	"cachebro/store/leaf/ignore"
 )
 
 // Classifier says which class a path belongs to. The path is slash-separated

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"cachebro/fusefs/changes"
-	"cachebro/fusefs/ignore"
 	"cachebro/fusefs/sys"
+	"cachebro/store/leaf/ignore"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"

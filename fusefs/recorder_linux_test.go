@@ -1,7 +1,7 @@
 package fusefs
 
 import (
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
 	"fmt"
 	"io"
 	"os"

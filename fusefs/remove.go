@@ -5,9 +5,9 @@ package fusefs
 import (
 	"time"
 
-	"cachebro/fusefs/ignore"
 	"cachebro/fusefs/sys"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/ignore"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"

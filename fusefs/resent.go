@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/sys"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"

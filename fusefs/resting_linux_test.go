@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"cachebro/fusefs/sys"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
 
 	"golang.org/x/sys/unix"
 )

@@ -4,7 +4,7 @@ package fusefs
 
 import (
 	"cachebro/fusefs/sys"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"

@@ -7,8 +7,8 @@ import (
 	"os"
 	"strconv"
 
-	"cachebro/fusefs/procfs"
 	"cachebro/fusefs/sys"
+	"cachebro/store/leaf/procfs"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"

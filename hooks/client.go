@@ -1,7 +1,7 @@
 package hooks
 
 import (
-	"cachebro/fusefs/procfs"
+	"cachebro/store/leaf/procfs"
 	"os"
 )
 

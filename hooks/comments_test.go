@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/cmd/cachebro/daemon/comments"
+	"cachebro/cmd/cachebro/daemon/daemontest"
 	"cachebro/store"
-	"cachebro/store/daemon/comments"
-	"cachebro/store/daemon/daemontest"
 	"cachebro/store/wire"
 )
 

@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/daemon"
+	"cachebro/cmd/cachebro/daemon"
 	"cachebro/store/wire"
 )
 
 // prompts are what a developer of this program might ask, each with a file that
 // the index should point to.
 var prompts = []struct{ ask, want string }{
-	{"why is the spool record corrupt after a crash?", "fusefs/capture/spool/"},
+	{"why is the spool record corrupt after a crash?", "store/leaf/spool/"},
 	{"make the diff of two texts cheaper", "store/diff/"},
 	{"explain how tokens are estimated", "store/tokens/"},
 	{"where does the wire server check the peer's uid?", "store/wire/"},
@@ -30,7 +30,7 @@ var prompts = []struct{ ask, want string }{
 	{"statusline shows saved tokens", "hooks/statusline.go"},
 	{"rewrite the result of a Read tool", "hooks/read_result.go"},
 	{"parse toml settings of codex", "hooks/toml.go"},
-	{"gitignore pattern matcher", "fusefs/ignore/"},
+	{"gitignore pattern matcher", "store/leaf/ignore/"},
 	{"http server token and origin check", "mcp/http"},
 	{"page long results of a tool", "mcp/page.go"},
 	{"subscribe to resources and read the history", "mcp/subscribe.go"},
@@ -43,7 +43,7 @@ var prompts = []struct{ ask, want string }{
 // file that is wanted among them, and with ids whose text can be had.
 func TestPrompts(t *testing.T) {
 	p := newProject(t)
-	for _, dir := range []string{"fusefs/ignore", "hooks", "mcp", "search", "store/diff", "fusefs/capture/spool", "store/tokens", "store/wire"} {
+	for _, dir := range []string{"store/leaf/ignore", "hooks", "mcp", "search", "store/diff", "store/leaf/spool", "store/tokens", "store/wire"} {
 		if err := os.CopyFS(filepath.Join(p.root, dir), os.DirFS(filepath.Join("..", dir))); err != nil {
 			t.Fatal(err)
 		}

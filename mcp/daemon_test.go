@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/store/daemon"
+	"cachebro/cmd/cachebro/daemon"
 	"cachebro/store/wire"
 )
 

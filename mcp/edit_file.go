@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"cachebro/mcp/textedit"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 
 	"github.com/mark3labs/mcp-go/mcp"

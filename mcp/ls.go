@@ -12,7 +12,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"cachebro/store/gitdir"
+	"cachebro/store/leaf/gitdir"
 	"cachebro/store/wire"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 
 	"golang.org/x/text/unicode/norm"
 )

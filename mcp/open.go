@@ -7,7 +7,7 @@ import (
 	"path"
 
 	"cachebro/mcp/replace"
-	"cachebro/store/gitdir"
+	"cachebro/store/leaf/gitdir"
 )
 
 // open reads what is at rel now, through the project's own path. The caller

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 
 	"github.com/mark3labs/mcp-go/server"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"cachebro/store/cache"
+	"cachebro/store/leaf/cache"
 	"cachebro/store/wire"
 )
 

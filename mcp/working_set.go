@@ -10,7 +10,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"cachebro/store/glob"
+	"cachebro/store/leaf/glob"
 	"cachebro/store/wire"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"cachebro/mcp/replace"
 	"cachebro/mcp/textedit"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 
 	"github.com/mark3labs/mcp-go/mcp"

@@ -30,7 +30,7 @@ go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -checks inherit,-SA5008 ./...
 step "dead code"
 # What only tests call is in their own packages.
 go run golang.org/x/tools/cmd/deadcode@v0.52.0 -f '{{range .Funcs}}{{println .Position .Name}}{{end}}' ./... |
-	grep -vE '^($|store/(daemon/daemontest|diff/difftest|readers/conformance|memo/results/redistest|remote/remotetest|fleet/fleettest|storetest)/)' >"$tmp/dead" || true
+	grep -vE '^($|cmd/cachebro/daemon/daemontest/|store/(diff/difftest|readers/conformance|memo/results/redistest|remote/remotetest|fleet/fleettest|storetest)/)' >"$tmp/dead" || true
 if [ -s "$tmp/dead" ]; then
 	echo "never called:" >&2
 	cat "$tmp/dead" >&2
@@ -58,7 +58,7 @@ step "the overlay without O_PATH, openat2 and /proc/self/fd"
 # What darwin has instead (fusefs/sys), with the same tests on real mounts.
 # A failed test is run again on its own, as in test.sh.
 CACHEBRO_NEED_FUSE=1 go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide-empty-pkg --rerun-fails=2 --rerun-fails-run-root-test --rerun-fails-max-failures=12 \
-	--packages="./fusefs ./fusefs/sys ./fusefs/procfs ./fusefs/capture" -- -tags portable -count=1 -timeout 5m
+	--packages="./fusefs ./fusefs/sys ./store/leaf/procfs ./fusefs/capture" -- -tags portable -count=1 -timeout 5m
 
 step "race detector"
 # Without its pause at the end of every process; the stdio tests start hundreds.

@@ -6,5 +6,5 @@ cd "$(dirname "$0")/.."
 export CACHEBRO_NEED_FUSE="${CACHEBRO_NEED_FUSE:-1}"
 CACHEBRO_VERSITYGW=$(scripts/versitygw.sh)
 export CACHEBRO_VERSITYGW
-GOFLAGS="${GOFLAGS:-} -buildvcs=false" go test -count=1 ./store/remote ./store/daemon/sending ./store/fleet ./cmd/cachebro-fleet
+GOFLAGS="${GOFLAGS:-} -buildvcs=false" go test -count=1 ./store/remote ./cmd/cachebro/daemon/sending ./store/fleet ./cmd/cachebro-fleet
 GOFLAGS="${GOFLAGS:-} -buildvcs=false" go test -count=1 -run '^Test(Resume|OtherMachines|Restore(OfAnotherMachine|LeavesWhatIsIgnoredThere)|UncooperativeBucket|Fleet)$' ./cmd/cachebro/e2e

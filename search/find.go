@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"cachebro/store"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // FileID and SymbolID are the ids of hits: a prefix and 8 hex digits.

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"cachebro/store"
-	"cachebro/store/glob"
-	"cachebro/store/text"
+	"cachebro/store/leaf/glob"
+	"cachebro/store/leaf/text"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	index "github.com/blevesearch/bleve_index_api"

@@ -18,7 +18,7 @@ import (
 	"unicode/utf16"
 
 	"cachebro/store"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // goSource is the tree that comes with every Go installation.

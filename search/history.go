@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"cachebro/store"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 
 	"golang.org/x/sync/errgroup"
 )

@@ -8,7 +8,7 @@ import (
 
 	"cachebro/search/automaton"
 	"cachebro/store"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // matcher finds the matching lines of a text. Not safe for concurrent use.

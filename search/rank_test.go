@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"cachebro/store"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // question is a natural query and the files a Go developer would want.

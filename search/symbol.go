@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"cachebro/store"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 
 	index "github.com/blevesearch/bleve_index_api"
 )

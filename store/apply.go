@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"cachebro/store/attrs"
-	"cachebro/store/event"
+	"cachebro/store/leaf/attrs"
+	"cachebro/store/leaf/event"
 
 	badger "github.com/dgraph-io/badger/v4"
 	"golang.org/x/sys/unix"

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"cachebro/store/diff"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // BlameLine is one line of a file with the version that wrote it.

@@ -1,6 +1,6 @@
 package store
 
-import "cachebro/store/event"
+import "cachebro/store/leaf/event"
 
 // Changes that are more than one version: removal, rename, exchange, link.
 

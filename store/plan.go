@@ -1,6 +1,6 @@
 package store
 
-import "cachebro/store/attrs"
+import "cachebro/store/leaf/attrs"
 
 // The kinds of plans.
 const (

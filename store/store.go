@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cachebro/store/cache"
 	"cachebro/store/content"
 	"cachebro/store/db"
+	"cachebro/store/leaf/cache"
 	"cachebro/store/space"
 
 	badger "github.com/dgraph-io/badger/v4"

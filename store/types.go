@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"cachebro/store/content"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
 )
 
 // Path is slash-separated, relative to the project's root and cleaned once at

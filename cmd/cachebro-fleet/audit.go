@@ -8,7 +8,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/fleet"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 func auditCommand() cli.Command {

@@ -10,8 +10,8 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/fleet"
+	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
-	"cachebro/store/text"
 
 	"github.com/spf13/pflag"
 )

@@ -17,7 +17,7 @@ import (
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/cmd/cachebro/storage"
 	"cachebro/cmd/cachebro/ui"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 
 	"github.com/spf13/pflag"
 )

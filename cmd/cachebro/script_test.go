@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/mounts"
-	"cachebro/fusefs/procfs"
+	"cachebro/store/leaf/procfs"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )

@@ -6,8 +6,8 @@ import (
 	"syscall"
 
 	"cachebro/fusefs"
-	"cachebro/store/attrs"
-	"cachebro/store/event"
+	"cachebro/store/leaf/attrs"
+	"cachebro/store/leaf/event"
 )
 
 // attributes reads the extended attributes of f for a version. Most files have none;

@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"cachebro/fusefs"
-	"cachebro/fusefs/capture/spool"
-	"cachebro/fusefs/ignore"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/spool"
 )
 
 // Before saves the content that is about to be destroyed. What is queued is

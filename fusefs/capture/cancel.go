@@ -1,6 +1,6 @@
 package capture
 
-import "cachebro/fusefs/procfs"
+import "cachebro/store/leaf/procfs"
 
 // canceller ends a wait when the waiting process is being killed. The kernel reports
 // every signal that arrives during a request as an interruption, harmless ones too (a

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"cachebro/fusefs"
-	"cachebro/fusefs/capture/spool"
-	"cachebro/fusefs/ignore"
-	"cachebro/fusefs/procfs"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/procfs"
+	"cachebro/store/leaf/spool"
 )
 
 // Capture implements fusefs.Observer.

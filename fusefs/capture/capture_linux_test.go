@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"cachebro/fusefs"
-	"cachebro/fusefs/capture/spool"
-	"cachebro/fusefs/ignore"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/spool"
 )
 
 var big = strings.Repeat("0123456789abcdef", 20_000) // 320,000 bytes: not copied by who destroys it

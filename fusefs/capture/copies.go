@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"cachebro/fusefs"
-	"cachebro/fusefs/capture/spool"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/spool"
 )
 
 // job is one content on its way into the spool.

@@ -4,10 +4,10 @@ import (
 	"time"
 
 	"cachebro/fusefs"
-	"cachebro/fusefs/capture/spool"
-	"cachebro/fusefs/ignore"
-	"cachebro/store/event"
-	"cachebro/store/gitdir"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/spool"
 )
 
 // Done records an operation on names or attributes.

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"cachebro/fusefs"
-	"cachebro/fusefs/capture/spool"
-	"cachebro/store/event"
-	"cachebro/store/gitdir"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/spool"
 )
 
 // gitKeeper keeps what the repository of the project loses. Git replaces and removes its

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"cachebro/fusefs"
-	"cachebro/fusefs/capture/spool"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/spool"
 
 	"golang.org/x/sys/unix"
 )

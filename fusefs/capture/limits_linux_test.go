@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"cachebro/fusefs"
-	"cachebro/fusefs/capture/spool"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/spool"
 )
 
 // A barrier that cannot hold ends: after 2 s, after 100 ms once the store has

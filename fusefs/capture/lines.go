@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"cachebro/fusefs"
-	"cachebro/fusefs/cmdline"
+	"cachebro/store/leaf/cmdline"
 )
 
 // lines tells which line of a terminal a process works for. What the foreground of a

@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"cachebro/fusefs"
-	"cachebro/fusefs/capture/spool"
-	"cachebro/fusefs/ignore"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/spool"
 )
 
 // mounted is a project under a real overlay with a real Capture.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"cachebro/fusefs/capture/spool"
 	"cachebro/fusefs/sys"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/spool"
 
 	"golang.org/x/sys/unix"
 )

@@ -5,8 +5,8 @@ import (
 	"os"
 	"time"
 
-	"cachebro/fusefs/capture/spool"
-	"cachebro/fusefs/ignore"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/spool"
 )
 
 // Options of a Capture; all but Spool may be zero.

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"cachebro/fusefs"
-	"cachebro/fusefs/capture/spool"
-	"cachebro/fusefs/cmdline"
-	"cachebro/fusefs/ignore"
+	"cachebro/store/leaf/cmdline"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/spool"
 )
 
 type procKey struct {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/fusefs/ignore"
+	"cachebro/store/leaf/ignore"
 )
 
 // Random operations on many files at once: every content that was closed, and

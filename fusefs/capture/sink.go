@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/fusefs/capture/spool"
+	"cachebro/store/leaf/spool"
 )
 
 // sink is the way into the spool. It knows whether there is room for one more

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/fusefs/capture/spool"
+	"cachebro/store/leaf/spool"
 
 	"golang.org/x/sys/unix"
 )

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"cachebro/fusefs/procfs"
+	"cachebro/store/leaf/procfs"
 
 	"golang.org/x/sys/unix"
 )

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/store/gitdir"
+	"cachebro/store/leaf/gitdir"
 )
 
 // Identity tells a project from others whatever its path is: the directory

@@ -1,8 +1,8 @@
 package mounts
 
 import (
-	"cachebro/fusefs/cmdline"
-	"cachebro/fusefs/procfs"
+	"cachebro/store/leaf/cmdline"
+	"cachebro/store/leaf/procfs"
 	"fmt"
 	"os"
 	"strconv"

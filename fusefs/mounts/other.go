@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"cachebro/fusefs/procfs"
+	"cachebro/store/leaf/procfs"
 
 	"golang.org/x/sys/unix"
 )

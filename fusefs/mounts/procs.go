@@ -6,7 +6,7 @@ import (
 	"sort"
 	"strings"
 
-	"cachebro/fusefs/procfs"
+	"cachebro/store/leaf/procfs"
 )
 
 // Proc is a process that uses something in a directory.

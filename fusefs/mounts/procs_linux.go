@@ -1,7 +1,7 @@
 package mounts
 
 import (
-	"cachebro/fusefs/procfs"
+	"cachebro/store/leaf/procfs"
 	"io/fs"
 	"os"
 	"strconv"

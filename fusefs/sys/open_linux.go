@@ -5,7 +5,7 @@ package sys
 import (
 	"strconv"
 
-	"cachebro/fusefs/kernelfs"
+	"cachebro/store/leaf/kernelfs"
 
 	"golang.org/x/sys/unix"
 )

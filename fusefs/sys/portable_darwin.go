@@ -7,7 +7,7 @@ import (
 	"time"
 	"unsafe"
 
-	"cachebro/fusefs/kernelfs"
+	"cachebro/store/leaf/kernelfs"
 
 	"golang.org/x/sys/unix"
 )

@@ -3,7 +3,7 @@
 package sys
 
 import (
-	"cachebro/fusefs/kernelfs"
+	"cachebro/store/leaf/kernelfs"
 
 	"golang.org/x/sys/unix"
 )

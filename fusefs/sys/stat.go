@@ -5,7 +5,7 @@ package sys
 import (
 	"time"
 
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
 )
 
 // Time is a moment as the source keeps it. Nanoseconds since 1970 in one int64, as

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"cachebro/hooks/clients/edit"
-	"cachebro/store/expr"
+	"cachebro/store/leaf/expr"
 )
 
 // jsonEntry is one value at a path of keys.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"cachebro/store/expr"
+	"cachebro/store/leaf/expr"
 )
 
 // Stack frames of libraries and of the language itself are folded where several

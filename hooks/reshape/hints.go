@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"cachebro/store/expr"
+	"cachebro/store/leaf/expr"
 )
 
 // git says with each status what could be done next.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"cachebro/store/expr"
+	"cachebro/store/leaf/expr"
 )
 
 // A program that shows how far it is writes one line again and again. Each of these

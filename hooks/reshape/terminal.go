@@ -1,6 +1,6 @@
 package reshape
 
-import "cachebro/store/expr"
+import "cachebro/store/leaf/expr"
 
 // Codes of colours go; nothing of the text goes with them.
 

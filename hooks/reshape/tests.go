@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"cachebro/store/expr"
-	"cachebro/store/text"
+	"cachebro/store/leaf/expr"
+	"cachebro/store/leaf/text"
 )
 
 // The lines of tests that passed are folded where the runner itself says at the end

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // slip is a kind of difference that people and models do not see.

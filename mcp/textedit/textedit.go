@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"cachebro/store/diff"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // Edit is what is asked for: Old is replaced by New, in each place with All.

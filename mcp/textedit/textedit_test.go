@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 func TestLineEnds(t *testing.T) {

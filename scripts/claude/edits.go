@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"cachebro/mcp/textedit"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // editCase is one random edit of one random text.

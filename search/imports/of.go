@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"cachebro/store/expr"
+	"cachebro/store/leaf/expr"
 )
 
 // mostSpecs bounds what one file may name.

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cachebro/store/cache"
 	"cachebro/store/db"
+	"cachebro/store/leaf/cache"
 	"cachebro/store/space"
 
 	badger "github.com/dgraph-io/badger/v4"

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"cachebro/store/diff/difftest"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // check holds a script against everything it promises.

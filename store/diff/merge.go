@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // Why Merge refuses.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 func TestMerge(t *testing.T) {

@@ -3,7 +3,7 @@ package diff
 import (
 	"bytes"
 
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // Edit replaces old lines [OldFrom, OldTo) by new lines [NewFrom, NewTo).

@@ -10,8 +10,8 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/diff"
+	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
-	"cachebro/store/text"
 
 	"github.com/jackc/pgx/v5"
 )

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"cachebro/store"
-	"cachebro/store/daemon/onwire"
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
+	"cachebro/store/onwire"
 	"cachebro/store/remote"
 )
 

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"cachebro/fusefs/ignore"
+	"cachebro/store/leaf/ignore"
 )
 
 // Classifier says which paths of the project are tracked (ignore.Matcher).

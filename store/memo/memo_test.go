@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"cachebro/fusefs/ignore"
+	"cachebro/store/leaf/ignore"
 )
 
 func TestMain(m *testing.M) {

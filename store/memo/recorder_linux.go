@@ -4,7 +4,7 @@ package memo
 
 import (
 	"bytes"
-	"cachebro/fusefs/procfs"
+	"cachebro/store/leaf/procfs"
 	"fmt"
 	"os"
 	"path/filepath"

@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/fusefs/cmdline"
 	"cachebro/store"
+	"cachebro/store/leaf/cmdline"
 )
 
 // Bucket is the KV bucket of the rows.

@@ -4,8 +4,8 @@ import (
 	"sync"
 
 	"cachebro/store"
-	"cachebro/store/cache"
 	"cachebro/store/diff"
+	"cachebro/store/leaf/cache"
 )
 
 type metaKey struct {

@@ -8,7 +8,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/diff"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // Edit is what an agent did to a file through an edit tool.

@@ -6,7 +6,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/diff"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 	"cachebro/store/tokens"
 )
 

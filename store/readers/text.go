@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"cachebro/store"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 	"cachebro/store/tokens"
 	"cachebro/store/wire/visible"
 )

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"cachebro/store"
-	"cachebro/store/cache"
+	"cachebro/store/leaf/cache"
 )
 
 // Contents fetches old versions. An error means: gone, and so no diff.

@@ -7,7 +7,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/diff"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // Parted is a file that was changed twice from one content, where the second write went

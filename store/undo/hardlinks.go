@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"cachebro/store/glob"
+	"cachebro/store/leaf/glob"
 
 	"cachebro/store"
 )

@@ -7,7 +7,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/diff"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // FileEdits are some of the edits that led from one version of a file to another: their

@@ -5,7 +5,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/diff"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // merge removes the change from before to left from now, which somebody else made

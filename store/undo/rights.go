@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"cachebro/store"
-	"cachebro/store/attrs"
+	"cachebro/store/leaf/attrs"
 )
 
 // inAndOut are the rights that an ordinary user needs to a directory of which

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"cachebro/store"
-	"cachebro/store/attrs"
+	"cachebro/store/leaf/attrs"
 	"cachebro/store/storetest"
 
 	"golang.org/x/sys/unix"

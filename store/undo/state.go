@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"cachebro/store"
-	"cachebro/store/attrs"
+	"cachebro/store/leaf/attrs"
 
 	"golang.org/x/sys/unix"
 )

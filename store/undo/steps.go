@@ -13,7 +13,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/content"
 	"cachebro/store/diff"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // steps turns goals into a plan's steps: renames first (they need no content,

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"cachebro/store"
-	"cachebro/store/glob"
+	"cachebro/store/leaf/glob"
 
 	"golang.org/x/sys/unix"
 )

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"cachebro/fusefs/procfs"
+	"cachebro/store/leaf/procfs"
 	"context"
 	"errors"
 	"fmt"

@@ -7,7 +7,7 @@ import (
 	"syscall"
 
 	"cachebro/fusefs/mounts"
-	"cachebro/fusefs/procfs"
+	"cachebro/store/leaf/procfs"
 )
 
 // errElsewhere: a project is mounted, and its history lies where our own

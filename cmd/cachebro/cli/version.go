@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 )

@@ -10,7 +10,7 @@ import (
 	"cachebro/hooks"
 	"cachebro/hooks/clients"
 	"cachebro/hooks/reshape"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // DoctorCommand is cachebro doctor.

@@ -13,9 +13,9 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/mounting"
-	"cachebro/fusefs/ignore"
 	"cachebro/fusefs/mounts"
-	"cachebro/store/text"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 

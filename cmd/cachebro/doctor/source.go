@@ -10,7 +10,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // doctorSource looks at where the project lies.

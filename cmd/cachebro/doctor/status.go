@@ -17,7 +17,7 @@ import (
 	"cachebro/cmd/cachebro/setup"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // textKind is one kind of file: how its characters and its line ends are spelled.

@@ -26,8 +26,8 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/fsmonitor"
-	"cachebro/fusefs/ignore"
 	"cachebro/hooks"
+	"cachebro/store/leaf/ignore"
 	"cachebro/store/wire"
 )
 

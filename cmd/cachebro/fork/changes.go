@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/fusefs/ignore"
-	"cachebro/store/gitdir"
+	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/ignore"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"

@@ -17,8 +17,8 @@ import (
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/cmd/cachebro/past"
 	"cachebro/fusefs/mounts"
-	"cachebro/store/gitdir"
-	"cachebro/store/text"
+	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"

@@ -12,7 +12,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/mcp/replace"
 	"cachebro/store/diff"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 	"cachebro/store/undo/displace"
 )
 

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"cachebro/store/gitdir"
+	"cachebro/store/leaf/gitdir"
 
 	"golang.org/x/sys/unix"
 )

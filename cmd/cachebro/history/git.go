@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 	"cachebro/store/undo/gitback"
 	"cachebro/store/wire"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/store/gitdir"
+	"cachebro/store/leaf/gitdir"
 	"cachebro/store/undo/gitback"
 	"cachebro/store/wire"
 )

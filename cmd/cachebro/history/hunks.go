@@ -11,7 +11,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/diff"
-	"cachebro/store/glob"
+	"cachebro/store/leaf/glob"
 	"cachebro/store/wire"
 )
 

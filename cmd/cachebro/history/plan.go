@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/store/gitdir"
-	"cachebro/store/text"
+	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/text"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 

@@ -9,7 +9,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/fusefs/mounts"
-	"cachebro/store/glob"
+	"cachebro/store/leaf/glob"
 	"cachebro/store/wire"
 
 	"github.com/spf13/pflag"

@@ -13,7 +13,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/diff"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/fusefs/ignore"
 	"cachebro/fusefs/mounts"
+	"cachebro/store/leaf/ignore"
 	"cachebro/store/memo"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/daemon/tidy"
 	"cachebro/store"
-	"cachebro/store/daemon/tidy"
+	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
-	"cachebro/store/text"
 	"cachebro/store/wire"
 
 	"github.com/spf13/pflag"

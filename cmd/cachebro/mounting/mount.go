@@ -16,7 +16,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
-	"cachebro/fusefs/procfs"
+	"cachebro/store/leaf/procfs"
 	"cachebro/store/wire"
 )
 

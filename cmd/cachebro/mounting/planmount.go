@@ -15,7 +15,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // PlannedMount is a mount that passed all checks.

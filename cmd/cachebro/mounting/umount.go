@@ -16,8 +16,8 @@ import (
 	"cachebro/fusefs"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/mounts/supervisor"
-	"cachebro/fusefs/procfs"
-	"cachebro/store/text"
+	"cachebro/store/leaf/procfs"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/fusefs/procfs"
+	"cachebro/store/leaf/procfs"
 	"cachebro/store/wire"
 )
 

@@ -14,7 +14,7 @@ import (
 	"cachebro/hooks/clients"
 	"cachebro/hooks/reshape"
 	"cachebro/store/diff"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 
 	"github.com/spf13/pflag"
 )

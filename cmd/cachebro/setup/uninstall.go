@@ -11,9 +11,9 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
-	"cachebro/fusefs/procfs"
 	"cachebro/hooks"
 	"cachebro/hooks/clients"
+	"cachebro/store/leaf/procfs"
 )
 
 // UninstallCommand is cachebro uninstall.

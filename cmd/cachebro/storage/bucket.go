@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
-	"cachebro/store/text"
 	"cachebro/store/wire/when"
 )
 

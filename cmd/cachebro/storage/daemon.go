@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/fusefs/ignore"
+	"cachebro/cmd/cachebro/daemon"
 	"cachebro/search/embed"
 	"cachebro/store/content"
-	"cachebro/store/daemon"
+	"cachebro/store/leaf/ignore"
 	"cachebro/store/wire"
 )
 

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/daemon/tidy"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
 	"cachebro/store"
 	"cachebro/store/content"
-	"cachebro/store/daemon/tidy"
+	"cachebro/store/leaf/text"
 	"cachebro/store/space"
-	"cachebro/store/text"
 	"cachebro/store/wire"
 )
 

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/daemon/tidy"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
 	"cachebro/store"
-	"cachebro/store/daemon/tidy"
+	"cachebro/store/leaf/text"
 	"cachebro/store/portable"
-	"cachebro/store/text"
 )
 
 // ImportCommand is cachebro import.

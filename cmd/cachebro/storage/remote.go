@@ -11,8 +11,8 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
+	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
-	"cachebro/store/text"
 	"cachebro/store/wire"
 )
 

@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/daemon/fork"
+	"cachebro/cmd/cachebro/daemon/tidy"
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/store"
-	"cachebro/store/daemon/fork"
-	"cachebro/store/daemon/tidy"
+	"cachebro/store/leaf/text"
 	"cachebro/store/portable"
 	"cachebro/store/remote"
-	"cachebro/store/text"
 )
 
 // ResumeCommand is cachebro resume.

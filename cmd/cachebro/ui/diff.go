@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"cachebro/store/diff"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/diff"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 )

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/history"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 )

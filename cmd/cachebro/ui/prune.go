@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"sync"
 
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"cachebro/fusefs/ignore"
 	"cachebro/fusefs/mounts"
+	"cachebro/store/leaf/ignore"
 	"cachebro/store/wire"
 )
 

@@ -18,9 +18,9 @@ import (
 
 	"cachebro/fusefs"
 	"cachebro/fusefs/capture"
-	"cachebro/fusefs/capture/spool"
-	"cachebro/fusefs/ignore"
 	"cachebro/fusefs/mounts"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/spool"
 	"cachebro/store/wire"
 	"cachebro/store/wire/place"
 )

@@ -8,7 +8,7 @@ import (
 	"syscall"
 
 	"cachebro/store"
-	"cachebro/store/glob"
+	"cachebro/store/leaf/glob"
 )
 
 // The bounds of what one spec may stand for, and of its own and a document's

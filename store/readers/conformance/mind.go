@@ -10,7 +10,7 @@ import (
 
 	"cachebro/store/diff"
 	"cachebro/store/diff/difftest"
-	"cachebro/store/text"
+	"cachebro/store/leaf/text"
 )
 
 // Mind is what a reader believes about one file, from everything it was sent.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"cachebro/store/attrs"
+	"cachebro/store/leaf/attrs"
 
 	"golang.org/x/sys/unix"
 )

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"syscall"
 
-	"cachebro/store/gitdir"
+	"cachebro/store/leaf/gitdir"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"

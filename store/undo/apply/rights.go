@@ -7,7 +7,7 @@ import (
 	"os"
 	"syscall"
 
-	"cachebro/store/attrs"
+	"cachebro/store/leaf/attrs"
 )
 
 // A file gets the owner of the version that comes back, and the set-id bits only

@@ -1,7 +1,7 @@
 package apply
 
 import (
-	"cachebro/store/event"
+	"cachebro/store/leaf/event"
 
 	"golang.org/x/sys/unix"
 )

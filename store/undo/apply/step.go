@@ -12,7 +12,7 @@ import (
 	"path"
 	"syscall"
 
-	"cachebro/store/gitdir"
+	"cachebro/store/leaf/gitdir"
 	"cachebro/store/undo/displace"
 	"cachebro/store/wire"
 

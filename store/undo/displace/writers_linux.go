@@ -2,7 +2,7 @@ package displace
 
 import (
 	"bytes"
-	"cachebro/fusefs/procfs"
+	"cachebro/store/leaf/procfs"
 	"fmt"
 	"io/fs"
 	"os"

@@ -26,7 +26,7 @@ import (
 	"syscall"
 	"time"
 
-	"cachebro/store/gitdir"
+	"cachebro/store/leaf/gitdir"
 	"cachebro/store/wire"
 )
 

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"cachebro/store/gitdir"
+	"cachebro/store/leaf/gitdir"
 	"cachebro/store/wire"
 )
 

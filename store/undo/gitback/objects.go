@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/store/gitdir"
+	"cachebro/store/leaf/gitdir"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"

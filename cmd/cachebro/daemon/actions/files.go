@@ -1,0 +1,477 @@
+package actions
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"sort"
+	"strings"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/versions"
+	"cachebro/store"
+	"cachebro/store/diff"
+	"cachebro/store/leaf/text"
+	"cachebro/store/wire"
+)
+
+// file is what is known of one path while the versions of an action are gone through.
+type file struct {
+	path    store.Path
+	existed bool          // before the action
+	before  store.Version // the version then, of origin where that is another
+	origin  store.Path    // where the file was before; "": here
+	now     store.Version // the last one of the action
+	made    bool          // the action made the file
+	deleted bool
+	mode    bool // nothing but permissions and the like
+	only    bool // one rename is all that happened to it
+	comm    string
+}
+
+// history goes through the versions of an action, oldest first.
+type history struct {
+	v     *store.View
+	files map[store.Path]*file // what is, or was last, at a path
+	moved map[store.Path]store.Version
+	// What paths were below the first version that tells of them.
+	below  map[store.Path]uint64
+	before map[store.Path]store.Version
+	first  uint64 // the version that the action began with, where not all are at hand; 0: they are
+	a      *wire.Action
+}
+
+// filesOf says what became of each file. first is the action's first version.
+func filesOf(v *store.View, vs []store.Version, first uint64, a *wire.Action) ([]*file, error) {
+	h := &history{v: v, files: map[store.Path]*file{}, moved: map[store.Path]store.Version{}, a: a}
+	if a.Least {
+		h.first = first
+	}
+	if err := h.look(vs); err != nil {
+		return nil, err
+	}
+	for _, o := range vs {
+		if err := h.version(o); err != nil {
+			return nil, err
+		}
+	}
+	return h.outcome(), nil
+}
+
+// start is from where on a version, and what was passed over before it, is the action's.
+func (h *history) start(o store.Version) uint64 {
+	if h.first > 0 {
+		return h.first
+	}
+	return o.Seq
+}
+
+// look reads at once, in the order in which they lie, what the paths were before.
+func (h *history) look(vs []store.Version) (err error) {
+	h.below = make(map[store.Path]uint64, len(vs))
+	for _, o := range vs {
+		for _, p := range [...]store.Path{o.From, o.Path} {
+			if p != "" && h.below[p] == 0 {
+				h.below[p] = h.start(o)
+			}
+		}
+	}
+	h.before, err = h.v.NewestBelow(h.below)
+	return err
+}
+
+// at is the state of a path just before a version of it.
+func (h *history) at(p store.Path, o store.Version) (*file, error) {
+	if f := h.files[p]; f != nil {
+		return f, nil
+	}
+	before, found := h.before[p], true
+	if h.below[p] == h.start(o) {
+		found = before.Seq != 0
+	} else {
+		var err error
+		if before, found, err = h.v.AtSeq(p, h.start(o)-1); err != nil {
+			return nil, err
+		}
+	}
+	f := &file{path: p, existed: found && !before.Deleted(), mode: true}
+	if !f.existed && h.first > 0 && o.Prev >= h.first && o.Path == p && o.Op != store.OpRename {
+		f.made, found = true, true // what was passed over made it
+	}
+	if f.existed {
+		f.before = before
+	}
+	if !found { // of what was never looked at, only that it is there is known
+		f.existed = o.Op == store.OpWrite || o.Op == store.OpTruncate || o.Op == store.OpChmod || o.Op == store.OpUnlink || o.Op == store.OpRmdir || o.Op == store.OpMoved
+	}
+	h.files[p] = f
+	return f, nil
+}
+
+func (f *file) touch(o store.Version) {
+	f.now, f.deleted, f.only = o, false, false
+	f.mode = f.mode && o.Op == store.OpChmod
+	f.comm = o.Actor.Comm
+}
+
+func (h *history) version(o store.Version) error {
+	if o.Op == store.OpMoved {
+		h.moved[o.Path] = o
+		_, err := h.at(o.Path, o)
+		return err
+	}
+	if o.Op == store.OpRename {
+		return h.rename(o)
+	}
+	f, err := h.at(o.Path, o)
+	if err != nil {
+		return err
+	}
+	switch o.Op {
+	case store.OpUnlink, store.OpRmdir:
+		if f.made && !f.existed && f.origin == "" {
+			if !dirMode(f.now.Stat.Mode) && !store.OwnFile(o.Path) {
+				h.a.Fleeting++
+			}
+			delete(h.files, o.Path)
+			return nil
+		}
+		f.touch(o)
+		f.deleted = true
+	case store.OpExchange:
+		f.touch(o)
+		other, err := h.at(o.From, o)
+		if err != nil {
+			return err
+		}
+		other.touch(o)
+	case store.OpCreate, store.OpMkdir, store.OpSymlink, store.OpLink, store.OpMknod, store.OpOutside, store.OpSeen:
+		f.made = f.made || !f.existed
+		f.touch(o)
+	default:
+		f.touch(o)
+	}
+	return nil
+}
+
+func (h *history) rename(o store.Version) error {
+	delete(h.moved, o.From)
+	src, err := h.at(o.From, o)
+	if err != nil {
+		return err
+	}
+	if src.now.Seq == 0 && !src.existed { // at is asked after the file has gone
+		if was, err := h.v.Version(o.Prev); err == nil && !was.Deleted() {
+			src.existed, src.before = true, was
+		}
+	}
+	delete(h.files, o.From)
+	dst, err := h.at(o.Path, o)
+	if err != nil {
+		return err
+	}
+	if src.made && !src.existed || store.OwnFile(o.From) {
+		// A new file takes the place: that is how editors, sed and undo save.
+		dst.made = dst.made || !dst.existed
+		dst.touch(o)
+		return nil
+	}
+	untouched := src.now.Seq == 0 && dst.now.Seq == 0
+	if origin := cmp.Or(src.origin, src.path); origin != o.Path {
+		dst.origin, dst.before = origin, src.before
+	} else { // back where it was
+		dst.existed, dst.before = true, src.before
+	}
+	dst.touch(o)
+	dst.only = untouched
+	return nil
+}
+
+// outcome is the list of what was changed in the end, in order of paths.
+func (h *history) outcome() []*file {
+	for p, o := range h.moved { // to where the filter does not reach
+		f := &file{path: o.To, origin: p, existed: true, now: o, only: true, comm: o.Actor.Comm}
+		if h.files[o.To] == nil {
+			h.files[o.To] = f
+		}
+	}
+	for p, f := range h.files {
+		if !f.deleted || f.origin == "" {
+			continue
+		}
+		// What was moved away and deleted then: vim puts the old file aside.
+		delete(h.files, p)
+		if was := h.files[f.origin]; was != nil {
+			was.existed, was.before, was.made = true, f.before, false
+		} else {
+			h.files[f.origin] = &file{path: f.origin, existed: true, before: f.before, now: f.now, deleted: true, comm: f.comm}
+		}
+	}
+	var all []*file
+	for _, f := range h.files {
+		switch {
+		case f.now.Seq == 0: // looked at only
+		case f.deleted && !f.existed:
+		case !f.deleted && f.existed && f.origin == "" && f.before.Seq != 0 && same(f.before, f.now):
+			h.a.Same++
+		default:
+			all = append(all, f)
+		}
+	}
+	slices.SortFunc(all, func(a, b *file) int { return strings.Compare(string(a.path), string(b.path)) })
+	return all
+}
+
+// same: nothing that a history keeps differs.
+func same(a, b store.Version) bool {
+	if dirMode(a.Stat.Mode) && dirMode(b.Stat.Mode) {
+		return a.Stat.Mode == b.Stat.Mode && a.Stat.UID == b.Stat.UID && a.Stat.GID == b.Stat.GID && a.Stat.Attrs == b.Stat.Attrs
+	}
+	return a.Blob == b.Blob && a.Blob != (store.Hash{}) && a.Target == b.Target && a.Stat.Mode == b.Stat.Mode &&
+		a.Stat.UID == b.Stat.UID && a.Stat.GID == b.Stat.GID && a.Stat.Attrs == b.Stat.Attrs
+}
+
+func dirMode(mode uint32) bool { return mode&syscall.S_IFMT == syscall.S_IFDIR }
+
+func (f *file) dir() bool {
+	if f.deleted || f.now.Stat.Mode == 0 {
+		return f.now.Op == store.OpRmdir || dirMode(f.before.Stat.Mode)
+	}
+	return dirMode(f.now.Stat.Mode)
+}
+
+func (f *file) change() string {
+	switch {
+	case f.deleted:
+		return wire.FileDeleted
+	case f.origin != "":
+		return wire.FileRenamed
+	case f.made && !f.existed:
+		return wire.FileAdded
+	case f.mode:
+		return wire.FileMode
+	}
+	return wire.FileModified
+}
+
+// fold puts what lies below a directory that was renamed or deleted under it, and
+// leaves out directories that were made for what is in them.
+func fold(all []*file) (kept []*file, below map[*file][]*file) {
+	below = map[*file][]*file{}
+	top := map[store.Path]*file{} // renamed and deleted directories
+	for _, f := range all {
+		if f.dir() && (f.deleted || f.origin != "") {
+			top[f.path] = f
+		}
+	}
+	filled := map[store.Path]bool{}
+	for _, f := range all {
+		for p := parent(f.path); p != ""; p = parent(p) {
+			filled[p] = true
+		}
+	}
+	for _, f := range all {
+		var under *file
+		for p := parent(f.path); p != ""; p = parent(p) {
+			d := top[p]
+			if d == nil || d.deleted != f.deleted {
+				continue
+			}
+			if f.deleted || f.only && f.origin == d.origin+f.path[len(p):] {
+				under = d
+			}
+		}
+		switch {
+		case under != nil:
+			if !f.dir() {
+				below[under] = append(below[under], f)
+			}
+		case f.dir() && filled[f.path] && f.change() == wire.FileAdded:
+		default:
+			kept = append(kept, f)
+		}
+	}
+	return kept, below
+}
+
+func parent(p store.Path) store.Path {
+	if i := strings.LastIndexByte(string(p), '/'); i >= 0 {
+		return p[:i]
+	}
+	return ""
+}
+
+// maxCompared bounds a content whose lines are counted, in bytes.
+const maxCompared = 2 << 20
+
+// lines counts what was added and removed.
+type lines struct {
+	s    *store.Store
+	w    *words
+	end  time.Time         // until then; zero: nothing is counted
+	lost map[uint64]string // by version
+}
+
+// of compares a file before and after; known is false where a content is not there, is
+// too large, or time is up.
+func (l lines) of(f *file) (added, removed int, binary, known bool) {
+	if l.end.IsZero() || time.Now().After(l.end) {
+		return 0, 0, false, false
+	}
+	var from, to versions.Side
+	var err error
+	if f.existed || f.origin != "" {
+		if f.before.Seq == 0 || f.before.Stat.Size > maxCompared {
+			return 0, 0, false, false
+		}
+		if from, err = versions.SideOf(l.s, f.before); err != nil {
+			return 0, 0, false, false
+		}
+	}
+	if !f.deleted {
+		if f.now.Op == store.OpMoved || f.now.Stat.Size > maxCompared {
+			return 0, 0, false, false
+		}
+		if to, err = versions.SideOf(l.s, f.now); err != nil {
+			return 0, 0, false, false
+		}
+	}
+	switch {
+	case bytes.Equal(from.Data, to.Data):
+		return 0, 0, false, true
+	case text.Binary(from.Data) || text.Binary(to.Data):
+		return 0, 0, true, true
+	case len(from.Data) == 0:
+		return len(diff.Compare(nil, to.Data).New), 0, false, true
+	case len(to.Data) == 0:
+		return 0, len(diff.Compare(nil, from.Data).New), false, true
+	}
+	script := diff.Compare(from.Data, to.Data)
+	return script.Added(), script.Removed(), false, true
+}
+
+// list fills in an action's files and counts.
+func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) {
+	kept, below := fold(all)
+	filled := map[store.Path]bool{}
+	for _, f := range kept {
+		for p := parent(f.path); p != ""; p = parent(p) {
+			filled[p] = true
+		}
+	}
+	for _, f := range kept {
+		x := wire.ActionFile{Path: []byte(f.path), From: []byte(f.origin), Change: f.change(), Dir: f.dir(), Ignored: f.now.Class == 1,
+			Size: f.now.Stat.Size, Before: f.before.Seq, Seq: f.now.Seq, Time: f.now.When(), Missing: strings.ToValidUTF8(f.now.NoContent, "�"), Lost: l.lost[f.now.Seq]}
+		if f.mode {
+			x.Missing = ""
+		}
+		if q.Together {
+			_, j := l.w.keyOf(f.now)
+			x.By, x.Command = strings.ToValidUTF8(f.comm, "�"), l.w.command(f.now, j)
+		} else if f.comm != a.Actor.Comm {
+			x.By = strings.ToValidUTF8(f.comm, "�")
+		}
+		under := below[f]
+		x.Below = len(under)
+		if x.Counted = true; !x.Dir {
+			under = []*file{f}
+		}
+		for _, u := range under {
+			added, removed, binary, known := l.of(u)
+			x.Added, x.Removed, x.Counted = x.Added+added, x.Removed+removed, x.Counted && known
+			x.Binary = x.Binary || binary && !x.Dir
+		}
+		n := len(under)
+		if x.Dir && n == 0 && !filled[f.path] { // else what is in it is listed by itself
+			n = 1
+		}
+		a.Count += n
+		if x.Ignored {
+			a.Ignored += n
+		}
+		a.Added, a.Removed, a.Partly = a.Added+x.Added, a.Removed+x.Removed, a.Partly || !x.Counted && !x.Ignored
+		a.Files = append(a.Files, x)
+	}
+	// What git ignores is what nobody asks for, where there is anything else.
+	sort.SliceStable(a.Files, func(i, j int) bool { return !a.Files[i].Ignored && a.Files[j].Ignored })
+	if q.Together {
+		sort.SliceStable(a.Files, func(i, j int) bool { return a.Files[i].Seq > a.Files[j].Seq })
+	}
+	also := l.w.also[a.Key]
+	seen := slices.IndexFunc(a.Files, func(x wire.ActionFile) bool { return x.Ignored })
+	if seen <= 0 {
+		seen = len(a.Files)
+	}
+	if q.Fold && seen > q.Files {
+		alone := func(x wire.ActionFile) bool { return x.Missing != "" || x.Lost != "" || also[store.Path(x.Path)] != "" }
+		a.Files = append(foldSame(a.Files[:seen:seen], q.Files, alone), a.Files[seen:]...)
+	}
+	a.Files = a.Files[:min(len(a.Files), q.Files)]
+	for i := range a.Files {
+		a.Files[i].Also = also[store.Path(a.Files[i].Path)]
+	}
+}
+
+// foldSame makes one entry of the files below a directory that changed in the same way,
+// the deepest directories first, until at most so many entries are left: forty files
+// that sed changed are one line, and the directory that was deleted beside them is
+// seen. What changes names comes first. Files of which there is something to say are
+// not folded.
+func foldSame(all []wire.ActionFile, most int, alone func(wire.ActionFile) bool) []wire.ActionFile {
+	deepest := 0
+	for _, x := range all {
+		deepest = max(deepest, bytes.Count(x.Path, []byte("/")))
+	}
+	var out []wire.ActionFile
+	for depth := deepest; depth >= 0; depth-- {
+		if out = foldAt(all, depth, alone); len(out) <= most {
+			break
+		}
+	}
+	order := []string{wire.FileDeleted, wire.FileRenamed, wire.FileAdded}
+	slices.SortStableFunc(out, func(a, b wire.ActionFile) int {
+		return cmp.Compare(uint(slices.Index(order, a.Change)), uint(slices.Index(order, b.Change)))
+	})
+	return out
+}
+
+// foldAt folds what lies at a depth or below it.
+func foldAt(all []wire.ActionFile, depth int, alone func(wire.ActionFile) bool) (out []wire.ActionFile) {
+	type kind struct{ dir, change string }
+	of := func(x wire.ActionFile) (k kind, ok bool) {
+		parts := bytes.Split(x.Path, []byte("/"))
+		if x.Dir || x.Change == wire.FileRenamed || len(parts)-1 < depth || alone(x) {
+			return k, false
+		}
+		return kind{string(bytes.Join(parts[:depth], []byte("/"))), x.Change}, true
+	}
+	n := map[kind]int{}
+	for _, x := range all {
+		if k, ok := of(x); ok {
+			n[k]++
+		}
+	}
+	at := map[kind]int{}
+	for _, x := range all {
+		k, ok := of(x)
+		if !ok || n[k] == 1 {
+			out = append(out, x)
+			continue
+		}
+		i, begun := at[k]
+		if !begun {
+			i, at[k] = len(out), len(out)
+			out = append(out, wire.ActionFile{Path: []byte(parent(store.Path(x.Path))), Change: k.change, Ignored: x.Ignored, Dir: true, Folded: true, Counted: true, Seq: x.Seq, Time: x.Time, By: x.By, Command: x.Command})
+		}
+		f := &out[i]
+		for !store.Path(x.Path).Inside(store.Path(f.Path)) {
+			f.Path = []byte(parent(store.Path(f.Path)))
+		}
+		f.Below, f.Size, f.Added, f.Removed, f.Counted = f.Below+1, f.Size+x.Size, f.Added+x.Added, f.Removed+x.Removed, f.Counted && x.Counted
+		if f.By != x.By {
+			f.By = ""
+		}
+	}
+	return out
+}

@@ -1,0 +1,207 @@
+package actions
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/last"
+	"cachebro/cmd/cachebro/daemon/lost"
+	"cachebro/cmd/cachebro/daemon/survey"
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/processes"
+	"cachebro/store/wire"
+)
+
+// countFor bounds the time in which a page is read and its lines are counted; for the
+// lines there is a third of it at least.
+const countFor = 150 * time.Millisecond
+
+// Service answers for the log by action.
+type Service struct {
+	store  *store.Store
+	book   processes.Book
+	survey *survey.Survey
+	paths  onwire.Paths
+	lost   *lost.Service
+	git    func(ctx context.Context, from, to time.Time) ([]wire.GitOp, error)
+}
+
+// Beside is told who knows what was done to git's own files, which are in no version.
+func (s *Service) Beside(git func(ctx context.Context, from, to time.Time) ([]wire.GitOp, error)) {
+	s.git = git
+}
+
+// New makes the service.
+func New(st *store.Store, sv *survey.Survey, paths onwire.Paths, ls *lost.Service) *Service {
+	return &Service{store: st, book: processes.Open(st), survey: sv, paths: paths, lost: ls}
+}
+
+// Handlers is the one of its request.
+func (s *Service) Handlers() map[string]wire.Handler {
+	return map[string]wire.Handler{wire.MActions: onwire.Decoded(s.answer)}
+}
+
+func (s *Service) answer(ctx context.Context, q wire.ActionsQuery) (wire.Actions, []byte, error) {
+	p, err := s.paths.Clean(q.Path)
+	if err != nil {
+		return wire.Actions{}, nil, err
+	}
+	f := store.Filter{Path: p, ToolCall: q.ToolCall, Since: q.Since, Until: q.Until, Oldest: q.Oldest, Match: match(q.Author)}
+	if f.Ops, err = onwire.ParseOps(q.Ops); err != nil {
+		return wire.Actions{}, nil, err
+	}
+	if f.Session, err = last.Session(s.store, q.Session); err != nil {
+		return wire.Actions{}, nil, err
+	}
+	if f.Prompt, err = last.Prompt(s.store, "log", "", f.Session, q.Prompt); err != nil {
+		return wire.Actions{}, nil, err
+	}
+	if q.Oldest {
+		f.After = q.Seq
+	} else {
+		f.Before = q.Seq
+	}
+	behind := s.survey.UpdateSoon(ctx, p)
+	if p == "" && q.Seq == 0 {
+		s.survey.TryUpdateAll(ctx)
+	}
+	if _, only := s.lost.Marks(ctx); q.Lost {
+		by := f.Match
+		f.Match = func(v store.Version) bool { return only(v) && (by == nil || by(v)) }
+	}
+	a, err := s.Page(f, q)
+	a.Behind = behind
+	if err == nil && s.git != nil && p == "" && len(q.Ops) == 0 {
+		err = s.gitOps(ctx, &a, f, q)
+	}
+	return a, nil, err
+}
+
+// gitOps adds what was done to git's own files: to the action that it is a part of, and
+// else between the actions of a page.
+func (s *Service) gitOps(ctx context.Context, out *wire.Actions, f store.Filter, q wire.ActionsQuery) error {
+	from, to, ok := during(out, q)
+	if !ok {
+		return nil
+	}
+	ops, err := s.git(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	for _, o := range ops {
+		a := o.Actor
+		v := store.Version{Actor: store.Actor{PID: a.PID, Comm: a.Comm, Agent: a.Agent, Tool: a.Tool, Session: store.SessionID(a.Session)}}
+		if f.Session != "" && a.Session != string(f.Session) || f.Prompt != "" && a.Prompt != f.Prompt || q.ToolCall != "" && a.ToolCall != q.ToolCall || f.Match != nil && !f.Match(v) {
+			continue
+		}
+		i := slices.IndexFunc(out.Actions, func(x wire.Action) bool {
+			return x.Key == o.Key && !o.Begin.After(x.End.Add(time.Duration(silence))) && !o.End.Before(x.Begin.Add(-time.Duration(silence)))
+		})
+		if i >= 0 {
+			out.Actions[i].Git = append(out.Actions[i].Git, o)
+		} else if !q.Together {
+			out.Git = append(out.Git, o)
+		}
+	}
+	return nil
+}
+
+// during is the time of which a page tells; false: it tells of none.
+func during(out *wire.Actions, q wire.ActionsQuery) (from, to time.Time, ok bool) {
+	from, to = q.Since, q.Until
+	if n := len(out.Actions); n > 0 {
+		newest, oldest := out.Actions[0].End, out.Actions[n-1].Begin
+		if q.Oldest {
+			newest, oldest = out.Actions[n-1].End, out.Actions[0].Begin
+		}
+		if out.More && !q.Oldest || q.Seq > 0 && q.Oldest {
+			from = oldest
+		}
+		if out.More && q.Oldest || q.Seq > 0 && !q.Oldest {
+			to = newest
+		}
+		return from, to, true
+	}
+	return from, to, q.Seq == 0
+}
+
+// Page is one page of the actions of the versions that a filter selects.
+func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error) {
+	if q.Files <= 0 {
+		q.Files = defaultFiles
+	}
+	began, out := time.Now(), wire.Actions{Actions: []wire.Action{}}
+	marks, _ := s.lost.Marks(context.Background())
+	err := s.store.View(func(v *store.View) error {
+		w := s.newWords()
+		groups, more, seq, skip, err := s.walk(w, v, f, q)
+		if err != nil {
+			return err
+		}
+		out.More, out.Seq, out.Skip = more, seq, skip
+		count := lines{s: s.store, w: w, lost: marks}
+		if q.Lines {
+			if count.end = began.Add(countFor); time.Until(count.end) < countFor/3 {
+				count.end = time.Now().Add(countFor / 3)
+			}
+		}
+		for _, g := range groups {
+			x := g.span()
+			a := wire.Action{Key: g.key, First: x.First, Last: x.Last, Versions: len(g.versions) + g.passed, Least: g.passed > 0, Files: []wire.ActionFile{}}
+			if !q.Together {
+				w.say(&a, g)
+			}
+			if !q.Oldest {
+				slices.Reverse(g.versions)
+			}
+			a.Begin, a.End = g.versions[0].When(), g.versions[len(g.versions)-1].When()
+			all, err := filesOf(v, g.versions, x.First, &a)
+			if err != nil {
+				return err
+			}
+			g.versions = nil
+			count.list(&a, all, q)
+			out.Actions = append(out.Actions, a)
+		}
+		return nil
+	})
+	if err != nil {
+		return out, err
+	}
+	if !q.Lost && q.Author == "" && f.Session == "" && f.Prompt == "" && q.ToolCall == "" && len(q.Ops) == 0 && !q.Together {
+		err = s.aside(&out, f, q)
+	}
+	return out, err
+}
+
+// aside adds the gaps and notices that fall between the actions of a page.
+func (s *Service) aside(out *wire.Actions, f store.Filter, q wire.ActionsQuery) error {
+	from, to, ok := during(out, q)
+	if !ok {
+		return nil
+	}
+	within := func(t time.Time) bool {
+		return (from.IsZero() || !t.Before(from)) && (to.IsZero() || !t.After(to))
+	}
+	gaps, _, err := s.store.Gaps(1000)
+	if err != nil {
+		return err
+	}
+	for _, g := range gaps {
+		if within(onwire.Time(g.Time)) && g.Path.Inside(f.Path) {
+			out.Gaps = append(out.Gaps, onwire.Gap(g))
+		}
+	}
+	if f.Path != "" {
+		return nil
+	}
+	notices, err := s.store.Notices(1000)
+	for _, n := range notices {
+		if within(onwire.Time(n.Time)) {
+			out.Notices = append(out.Notices, wire.Notice{Time: onwire.Time(n.Time), Text: n.Text, Actor: onwire.Actor(n.Actor)})
+		}
+	}
+	return err
+}

@@ -1,0 +1,377 @@
+package actions
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"cachebro/store"
+	"cachebro/store/leaf/cmdline"
+	"cachebro/store/onwire"
+	"cachebro/store/processes"
+	"cachebro/store/wire"
+)
+
+const (
+	maxWords    = 500 // length of a command in an answer, in bytes
+	maxExpanded = 90  // the same of one whose arguments a shell may have expanded
+)
+
+// agents, terminals and servers: what they start is not their own doing.
+var agents = []string{
+	"claude", "codex", "opencode", "gemini", "qwen", "copilot", "cursor", "cursor-agent", "aider", "goose", "amp", "crush", "code", "code-server", "zed", "windsurf",
+	"tmux", "tmux: server", "screen", "sshd", "sshd-session", "login", "systemd", "init", "cron", "crond", "kitty", "alacritty", "konsole", "xterm", "wezterm-gui",
+}
+
+// job is what a shell started as one.
+type job struct {
+	root processes.Process // the topmost process of its group
+	ok   bool              // something is known of it
+	// group is its process group, of which the elements of a pipeline are, that have
+	// no ancestor in it; 0: not known, or an agent or a terminal is of it too.
+	group uint32
+}
+
+// words says who did what. One query uses it; it remembers what it looked up.
+type words struct {
+	s        *Service
+	programs map[processes.ID][]processes.Process
+	jobs     map[jobKey]job
+	calls    map[string]*store.ToolCall
+	sessions map[store.SessionID]*store.Session
+	prompts  map[store.SessionID][]store.Prompt
+	also     map[string]map[store.Path]string // action, path → who changed it meanwhile
+}
+
+type jobKey struct {
+	id   processes.ID
+	comm string
+}
+
+func (s *Service) newWords() *words {
+	return &words{s: s, programs: map[processes.ID][]processes.Process{}, jobs: map[jobKey]job{}, calls: map[string]*store.ToolCall{},
+		sessions: map[store.SessionID]*store.Session{}, prompts: map[store.SessionID][]store.Prompt{}, also: map[string]map[store.Path]string{}}
+}
+
+// maxLife bounds how many versions of an empty file are read to find the one that made it.
+const maxLife = 8
+
+// doer is the version that says whose doing v is. It is v itself, except where a process
+// removes a file or directory that was empty all its life and that a process below it, or
+// the same one, had made: bubblewrap makes such placeholders in the tree to mount
+// something over, and the client that ran it removes them after the command.
+func (w *words) doer(v store.Version) store.Version {
+	if v.Op != store.OpUnlink && v.Op != store.OpRmdir || v.Plan != "" || v.Actor.PID == 0 {
+		return v
+	}
+	if v.Actor.Line != 0 && v.Actor.Session == "" {
+		return v // a person typed it, as a command of its own
+	}
+	for made, n := v, 0; n < maxLife && made.Prev != 0; n++ {
+		var err error
+		made, err = w.s.store.Version(made.Prev)
+		if err != nil || made.Plan != "" || made.Stat.Size > 0 && !dirMode(made.Stat.Mode) {
+			return v
+		}
+		switch made.Op {
+		case store.OpWrite, store.OpTruncate, store.OpChmod:
+		case store.OpCreate, store.OpMkdir:
+			if w.startedBy(made.Actor, v.Actor) && (v.Op == store.OpUnlink || w.heldNothing(made, v)) {
+				return made
+			}
+			return v
+		default:
+			return v
+		}
+	}
+	return v
+}
+
+// heldNothing reports whether a directory held nothing but empty files and directories
+// between two versions of it.
+func (w *words) heldNothing(made, removed store.Version) bool {
+	nothing := true
+	err := w.s.store.View(func(view *store.View) error {
+		f := store.Filter{Path: made.Path, After: made.Seq, Before: removed.Seq, Oldest: true}
+		return view.Each(f, func(o store.Version) bool {
+			switch o.Op {
+			case store.OpCreate, store.OpWrite, store.OpTruncate, store.OpChmod, store.OpUnlink, store.OpMkdir, store.OpRmdir:
+				nothing = o.Deleted() || dirMode(o.Stat.Mode) || o.Stat.Size == 0
+			default:
+				nothing = false
+			}
+			return nothing
+		})
+	})
+	return err == nil && nothing
+}
+
+// startedBy reports whether a process is another one or runs below it.
+func (w *words) startedBy(a, by store.Actor) bool {
+	id, above := processes.ID{PID: a.PID, Start: a.Start}, processes.ID{PID: by.PID, Start: by.Start}
+	if id == above {
+		return true
+	}
+	p, ok := w.program(id, a.Comm, 0)
+	for range 32 {
+		if !ok || p.Parent == above {
+			return ok
+		}
+		p, ok = w.program(p.Parent, "", p.Seen)
+	}
+	return false
+}
+
+// ownComm is the name of cachebro's own processes. Each of its commands is an action of
+// its own, also where one program starts several: two merges of forks are two.
+const ownComm = "cachebro"
+
+// keyOf names the action that a version belongs to.
+func (w *words) keyOf(v store.Version) (string, job) {
+	v = w.doer(v)
+	a := v.Actor
+	switch {
+	case v.Plan != "":
+		return "plan " + v.Plan, job{}
+	case a.ToolCall != "":
+		return "call " + a.ToolCall, job{}
+	case a.PID == 0:
+		return "by " + a.Comm, job{}
+	}
+	j := w.jobOf(a)
+	switch {
+	case a.Line != 0:
+		return fmt.Sprintf("line %d %s %s", a.Line, a.Session, a.Prompt), j
+	case a.Comm == ownComm:
+		return fmt.Sprintf("job %d.%d %s %s", a.PID, a.Start, a.Session, a.Prompt), j
+	case j.group != 0:
+		return fmt.Sprintf("group %d %s %s", j.group, a.Session, a.Prompt), j
+	}
+	return fmt.Sprintf("job %d.%d %s %s", j.root.PID, j.root.Start, a.Session, a.Prompt), j
+}
+
+// beginOf is when the action of a version began, where that is known.
+func (w *words) beginOf(v store.Version) int64 {
+	v = w.doer(v)
+	if v.Plan != "" {
+		if p, err := w.s.store.Journal.Head(v.Plan); err == nil {
+			return p.Begun
+		}
+	} else if c := w.call(v.Actor.ToolCall); c != nil {
+		return c.Begin
+	}
+	return 0
+}
+
+func (w *words) program(id processes.ID, comm string, t int64) (processes.Process, bool) {
+	if id.PID == 0 {
+		return processes.Process{}, false
+	}
+	all, ok := w.programs[id]
+	if !ok {
+		all, _ = w.s.book.Programs(id) // without words it is the number
+		w.programs[id] = all
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		if comm != "" && all[i].Comm == comm || comm == "" && (all[i].Seen <= t || i == 0) {
+			return all[i], true
+		}
+	}
+	return processes.Process{}, false
+}
+
+// jobOf climbs from a process to the topmost one of its group, but not above the
+// client of its session, an agent or a terminal.
+func (w *words) jobOf(a store.Actor) job {
+	key := jobKey{processes.ID{PID: a.PID, Start: a.Start}, a.Comm}
+	if j, ok := w.jobs[key]; ok {
+		return j
+	}
+	p, ok := w.program(key.id, a.Comm, 0)
+	j := job{root: p, ok: ok}
+	if !ok {
+		j.root = processes.Process{ID: key.id, Comm: a.Comm, UID: a.UID}
+	}
+	client := w.clientOf(a.Session)
+	for range 32 {
+		up, ok := w.program(j.root.Parent, "", j.root.Seen)
+		if !ok || up.Group != p.Group {
+			j.group = p.Group
+			break
+		}
+		if up.Group == 0 || up.PID == client || isAgent(up) {
+			break
+		}
+		j.root = up
+	}
+	w.jobs[key] = j
+	return j
+}
+
+func isAgent(p processes.Process) bool {
+	if slices.Contains(agents, p.Comm) {
+		return true
+	}
+	for _, a := range p.Args[:min(len(p.Args), 2)] {
+		if slices.Contains(agents, strings.TrimSuffix(path.Base(a), ".js")) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *words) session(id store.SessionID) *store.Session {
+	s, ok := w.sessions[id]
+	if !ok && id != "" {
+		if found, known, err := w.s.store.Sessions.Get(id); err == nil && known {
+			s = &found
+		}
+		w.sessions[id] = s
+	}
+	return s
+}
+
+func (w *words) clientOf(id store.SessionID) uint32 {
+	if s := w.session(id); s != nil {
+		return s.PID
+	}
+	return 0
+}
+
+func (w *words) call(id string) *store.ToolCall {
+	c, ok := w.calls[id]
+	if !ok && id != "" {
+		if found, known, err := w.s.store.Sessions.ToolCall(id); err == nil && known {
+			c = &found
+		}
+		w.calls[id] = c
+	}
+	return c
+}
+
+func (w *words) prompt(session store.SessionID, id string) (p store.Prompt, ok bool) {
+	all, known := w.prompts[session]
+	if !known {
+		all, _ = w.s.store.Sessions.Prompts(session)
+		w.prompts[session] = all
+	}
+	i := slices.IndexFunc(all, func(p store.Prompt) bool { return p.ID == id })
+	if i < 0 {
+		return p, false
+	}
+	return all[i], true
+}
+
+// say fills in who did it and what.
+func (w *words) say(a *wire.Action, g *group) {
+	newest := g.versions[0]
+	if last := g.versions[len(g.versions)-1]; last.Seq > newest.Seq {
+		newest = last
+	}
+	newest = w.doer(newest)
+	by := newest.Actor
+	if g.job.ok {
+		by.PID, by.Start, by.Comm, by.UID = g.job.root.PID, g.job.root.Start, g.job.root.Comm, g.job.root.UID
+	}
+	if s := w.session(by.Session); s != nil {
+		a.Client = s.Client
+	}
+	if p, ok := w.prompt(by.Session, by.Prompt); by.Prompt != "" && ok {
+		a.Asked, a.AskedAt = p.Text, onwire.Time(p.Time)
+	}
+	if a.Plan = newest.Plan; a.Plan != "" {
+		if p, err := w.s.store.Journal.Head(a.Plan); err == nil {
+			a.Left = len(p.Conflicts) + len(p.Lost)
+		}
+	}
+	a.Command = w.command(newest, g.job)
+	if g.job.ok && by.ToolCall == "" && a.Plan == "" {
+		a.Dir = w.inProject(g.job.root.Dir)
+	}
+	if c := w.call(by.ToolCall); c != nil {
+		a.Failed = c.Failed
+	}
+	if g.job.ok {
+		a.By = w.above(g.job.root)
+	}
+	by.Args = strings.ToValidUTF8(by.Args, "�")
+	by.Comm = strings.ToValidUTF8(by.Comm, "�")
+	a.Actor = onwire.Actor(by)
+}
+
+// command is what made a version, in words.
+func (w *words) command(v store.Version, j job) (said string) {
+	v = w.doer(v)
+	switch c := w.call(v.Actor.ToolCall); {
+	case v.Plan != "":
+		said, _, _ = strings.Cut(v.Plan, "-")
+		if p, err := w.s.store.Journal.Head(v.Plan); err == nil {
+			if said = p.Title; !strings.HasPrefix(said, p.Kind) {
+				said = strings.TrimSpace(p.Kind + " " + said)
+			}
+		}
+	case c != nil && c.Title != "" && isShell(c.Tool):
+		said = cmdline.Line(c.Title, maxWords)
+	case c != nil:
+		said = strings.TrimSpace(c.Tool + " " + c.Title)
+	case v.Actor.Tool != "":
+		said = v.Actor.Tool
+	case v.Actor.PID == 0:
+		said = cmp.Or(map[string]string{"outside": "changed beside the mount"}[v.Actor.Comm], v.Actor.Comm, "somebody")
+	case !j.ok && v.Actor.Args != "":
+		said = cmdline.Line(v.Actor.Args, maxWords)
+	default:
+		said = commandOf(j.root)
+	}
+	return strings.ToValidUTF8(said, "�")
+}
+
+// isShell: the tool runs commands, and its title is one.
+func isShell(tool string) bool {
+	switch strings.ToLower(tool) {
+	case "bash", "shell", "run_shell_command", "exec_command", "local_shell", "powershell", "terminal", "execute":
+		return true
+	}
+	return false
+}
+
+func commandOf(p processes.Process) string {
+	if len(p.Args) > 0 && cmdline.IsShell(p.Args[0]) {
+		return cmdline.Show(p.Args, maxWords)
+	}
+	if s := cmdline.Show(p.Args, maxExpanded); s != "" {
+		return s
+	}
+	return fmt.Sprintf("%s (pid %d)", p.Comm, p.PID)
+}
+
+// inProject is a working directory, "" for the project's root.
+func (w *words) inProject(dir string) string {
+	for _, root := range []string{w.s.paths.Root, w.s.paths.Mountpoint()} {
+		if root == "" {
+			continue
+		}
+		if rel, ok := onwire.Below(dir, root); ok {
+			return strings.ToValidUTF8(rel, "�")
+		}
+	}
+	return strings.ToValidUTF8(dir, "�")
+}
+
+// above are the processes that started one, up to the agent or the terminal.
+func (w *words) above(p processes.Process) (all []wire.Ancestor) {
+	for len(all) < 8 {
+		up, ok := w.program(p.Parent, "", p.Seen)
+		if !ok || up.PID <= 1 {
+			return all
+		}
+		all = append(all, wire.Ancestor{PID: up.PID, Comm: strings.ToValidUTF8(up.Comm, "�"), Command: strings.ToValidUTF8(cmdline.Show(up.Args, 80), "�")})
+		if isAgent(up) {
+			return all
+		}
+		p = up
+	}
+	return all
+}

@@ -1,0 +1,159 @@
+package answers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/store"
+	"cachebro/store/memo/results"
+	"cachebro/store/wire"
+)
+
+func (an *Answers) open(s results.Settings) {
+	if s.Tools == nil {
+		s.Tools = results.DefaultTools()
+	}
+	if s.Off {
+		s.Tools = map[string]bool{}
+	}
+	stores := []results.Store{results.NewMemory(0, 0)}
+	var err error
+	if an.kept, err = results.NewKept(an.store.KV("results"), s.Budget); err == nil {
+		stores = append(stores, an.kept)
+	} else {
+		an.log.Warn("results", "err", err)
+	}
+	if s.Redis != "" && !s.Off {
+		if an.redis, err = results.NewRedis(s.Redis); err == nil {
+			stores = append(stores, an.redis)
+		} else {
+			an.bad = err.Error()
+			an.log.Warn("results", "err", err)
+		}
+	}
+	an.cache = results.New(results.Options{Stores: stores, TTL: s.TTL, Tools: s.Tools, Log: an.log})
+	// What a bundle was made of says how long it holds, not time. Versions are numbered
+	// per project, so it is not shared.
+	here := []results.Store{results.NewMemory(0, 0)}
+	if an.kept != nil {
+		here = append(here, an.kept)
+	}
+	an.local = results.New(results.Options{Stores: here, TTL: localTTL, Tools: s.Tools, Log: an.log})
+}
+
+// Close lets go of the stores that others share.
+func (an *Answers) Close() {
+	if an.redis != nil {
+		_ = an.redis.Close()
+	}
+}
+
+// Token identifies what the tracked files at a path are. ok is false when that cannot be
+// told: nothing is mounted, somebody may write underneath, the spool has not been read to
+// its end, or a file is being written.
+func (an *Answers) Token(ctx context.Context, p store.Path) (token string, seq uint64, ok bool) {
+	mounted, attach, _ := an.survey.MountState()
+	if !mounted || attach.Outside || !an.ingest.WaitHead(ctx, waits.Fresh) || an.ingest.WritingBelow(p) {
+		return "", 0, false
+	}
+	sum, seq, err := an.digests.at(p)
+	if err != nil {
+		an.log.Warn("results", "err", err)
+		return "", 0, false
+	}
+	return sum.String(), seq, true
+}
+
+// request keeps and returns what clients made.
+func (an *Answers) request(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.ResultsRequest
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	call := results.Call{Tool: q.Tool, Args: q.Args, TTL: time.Duration(q.TTLSeconds) * time.Second}
+	switch q.Do {
+	case "get":
+		e, ok := an.cache.Get(ctx, call)
+		return wire.ResultsAnswer{Found: ok, At: e.At}, e.Value, nil
+	case "put":
+		return wire.ResultsAnswer{}, nil, an.cache.Put(ctx, call, results.Answer{Value: r.Body})
+	case "clear":
+		return wire.ResultsAnswer{}, nil, errors.Join(an.cache.Clear(ctx), an.local.Clear(ctx))
+	}
+	return nil, nil, wire.Errorf(wire.ErrBadRequest, "get, put, clear", "unknown request %q", q.Do)
+}
+
+// Shared answers a call whose key says all that the answer depends on: other projects
+// and machines may use it.
+func (an *Answers) Shared(ctx context.Context, c results.Call) (raw []byte, hit bool, err error) {
+	return an.cache.Do(ctx, c)
+}
+
+// Own answers a call whose key holds for this project alone.
+func (an *Answers) Own(ctx context.Context, c results.Call) (raw []byte, hit bool, err error) {
+	return an.local.Do(ctx, c)
+}
+
+// Clear drops all answers. It names those that could not be reached.
+func (an *Answers) Clear(ctx context.Context) (unreached []string) {
+	if err := an.cache.Clear(ctx); err != nil {
+		where := "answers that were kept"
+		if an.redis != nil {
+			where += ", here or on " + an.redis.Host()
+		}
+		unreached = append(unreached, fmt.Sprintf("%s: %v", where, err))
+	}
+	if err := an.local.Clear(ctx); err != nil {
+		unreached = append(unreached, fmt.Sprintf("bundles that were kept: %v", err))
+	}
+	return unreached
+}
+
+// localTTL bounds the answers of own.
+const localTTL = 90 * 24 * time.Hour
+
+// Status is what status tells.
+func (an *Answers) Status(ctx context.Context) *wire.ResultsState {
+	st := &wire.ResultsState{Stats: json.RawMessage("{}")}
+	s := an.cache.Stats()
+	maps.Copy(s.Tools, an.local.Stats().Tools)
+	if raw, err := json.Marshal(s); err == nil {
+		st.Stats = raw
+	}
+	var parts []string
+	for _, tool := range slices.Sorted(maps.Keys(s.Tools)) {
+		if n := s.Tools[tool]; n.Hits+n.Joined+n.Misses > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d of %d kept", tool, n.Hits+n.Joined, n.Hits+n.Joined+n.Misses))
+		}
+	}
+	if an.off {
+		parts = append(parts, "off")
+	}
+	if k := an.kept; k != nil {
+		n, err := k.Len(ctx)
+		if err == nil {
+			parts = append(parts, fmt.Sprintf("%d on disk, %.1f MB", n, float64(k.Bytes())/1e6))
+		}
+	}
+	switch r := an.redis; {
+	case r != nil:
+		if since, why := r.Down(); !since.IsZero() {
+			st.Down = fmt.Sprintf("redis at %s does not answer since %s, local only: %v", r.Host(), since.Format("15:04:05"), why)
+			parts = append(parts, st.Down)
+		} else {
+			parts = append(parts, "shared through redis at "+r.Host())
+		}
+	case an.bad != "":
+		st.Down = "redis: " + an.bad
+		parts = append(parts, st.Down)
+	}
+	st.Text = strings.Join(parts, ", ")
+	return st
+}

@@ -1,0 +1,415 @@
+package attribution
+
+import (
+	"log/slog"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/leaf/procfs"
+	"cachebro/store/leaf/spool"
+	"cachebro/store/wire"
+)
+
+// Key names a process: pids are handed out again, pid and start time are not.
+type Key struct {
+	PID   uint32
+	Start uint64 // clock ticks after boot
+}
+
+// process is what mountd said of one. Immutable but for seen.
+type process struct {
+	key     Key
+	parent  Key
+	uid     uint32
+	comm    string
+	args    string // in one text, for comparing
+	session string // from its environment
+	// client is the session of the client that started it, by the environment, where
+	// session is another one: that of "cachebro run" around the client.
+	client string
+	seen   int64
+}
+
+// window is the time during which a tool call may write. Of a tool that edits
+// by itself (Edit, Write) the writer is its own process; of Bash it is a
+// descendant.
+type window struct {
+	call  wire.ToolCall
+	owner Key   // the process named by call.PID
+	begin int64 // ns
+	end   int64 // ns, 0 while open
+}
+
+// sessionAt: from then on a client process worked for this session (one process
+// has several, one after the other: /clear, /resume).
+type sessionAt struct {
+	time    int64
+	session store.SessionID
+}
+
+// promptAt: from then on a session worked on this prompt.
+type promptAt struct {
+	time   int64
+	prompt string
+}
+
+// Attribution joins processes to sessions, prompts and tool calls. Records may
+// be ingested long after they were written (a daemon that was stopped), so
+// everything is looked up by the record's time, not by what is open now.
+type Attribution struct {
+	boot  int64 // ns; when clock ticks began
+	store *store.Store
+	log   *slog.Logger
+	swept time.Time // when forgetOld last looked
+	meet  func(session string)
+
+	// mu guards what follows; nothing is waited for while it is held.
+	mu       sync.Mutex
+	procs    map[Key]*process
+	clients  map[Key][]sessionAt
+	prompts  map[store.SessionID][]promptAt
+	windows  []*window // by begin
+	branches map[Key]*window
+	plans    []*planWindow
+	agents   map[agentKey]string // the prompt that started each sub-agent
+	// continues: prompts that a client sent by itself, and the ones that they belong to.
+	continues map[string]string
+}
+
+type agentKey struct {
+	session store.SessionID
+	agent   string
+}
+
+// planWindow is the time during which a client carries out a plan.
+type planWindow struct {
+	id         string
+	owner      Key
+	begin, end int64
+}
+
+const (
+	maxProcs   = 20_000
+	maxWindows = 2_000
+	maxArgs    = 256 // bytes of a command line in each version; processes.Book has more
+	// windowSlack covers the distance between two clocks: start times are in
+	// ticks of 10 ms, and a hook reports the end of a tool a little late.
+	windowSlack = int64(60 * time.Millisecond)
+)
+
+func newAttribution() *Attribution {
+	return &Attribution{
+		boot: procfs.Zero(), procs: map[Key]*process{}, clients: map[Key][]sessionAt{},
+		prompts: map[store.SessionID][]promptAt{}, branches: map[Key]*window{},
+		agents: map[agentKey]string{}, continues: map[string]string{},
+	}
+}
+
+// sessionVariables are those of the environment that name a session, best first.
+var sessionVariables = []string{"CACHEBRO_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"}
+
+// process takes a KindProcess record in.
+func (a *Attribution) process(r *spool.Record) {
+	p := &process{key: Key{r.PID, r.Start}, parent: Key{r.PPID, r.PStart}, uid: r.UID, comm: r.Comm, args: strings.ReplaceAll(r.Args, "\x00", " "), seen: r.Time}
+	for _, name := range sessionVariables {
+		switch said := r.Session[name]; {
+		case said == "" || said == p.session || p.client != "":
+		case p.session == "":
+			p.session = said
+		default:
+			p.client = said
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if old := a.procs[p.key]; old != nil {
+		if p.session == "" {
+			p.session, p.client = old.session, old.client
+		}
+		if p.args == "" && p.comm == old.comm {
+			p.args = old.args
+		}
+		// Reparented to init: the ancestors at its birth say more.
+		if p.parent.PID <= 1 && old.parent.PID > 1 {
+			p.parent = old.parent
+		}
+	}
+	a.procs[p.key] = p
+	if len(a.procs) > maxProcs {
+		a.shrinkLocked()
+	}
+}
+
+// shrinkLocked forgets the half of the processes that was not heard of for longest.
+func (a *Attribution) shrinkLocked() {
+	all := make([]*process, 0, len(a.procs))
+	for _, p := range a.procs {
+		all = append(all, p)
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].seen < all[j].seen })
+	for _, p := range all[:len(all)/2] {
+		delete(a.procs, p.key)
+		delete(a.branches, p.key)
+	}
+}
+
+// client says that a process works for a session from t on.
+func (a *Attribution) client(key Key, id store.SessionID, t int64) {
+	if key.PID == 0 || id == "" {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := a.clients[key]
+	if n := len(list); n > 0 && list[n-1].session == id {
+		return
+	}
+	a.clients[key] = append(list, sessionAt{t, id})
+}
+
+// Prompt says that a session works on a prompt from t on.
+func (a *Attribution) Prompt(id store.SessionID, prompt string, t int64) {
+	if id == "" || prompt == "" {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := a.prompts[id]
+	if n := len(list); n > 0 && list[n-1].prompt == prompt {
+		return
+	}
+	if len(list) >= 1000 {
+		list = slices.Clone(list[500:])
+	}
+	a.prompts[id] = append(list, promptAt{t, prompt})
+}
+
+// promptLocked is the prompt of a session at t; of a prompt announced later, no.
+func (a *Attribution) promptLocked(id store.SessionID, t int64) string {
+	list := a.prompts[id]
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].time <= t {
+			return a.typedLocked(list[i].prompt)
+		}
+	}
+	return ""
+}
+
+// begin opens a tool call's window.
+func (a *Attribution) begin(call wire.ToolCall, owner Key, t int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.windows {
+		if w.call.ToolUse == call.ToolUse && w.call.ToolUse != "" && w.end == 0 {
+			return // a hook that ran twice
+		}
+	}
+	a.windows = append(a.windows, &window{call: call, owner: owner, begin: t})
+	if len(a.windows) > maxWindows {
+		drop := a.windows[:maxWindows/2]
+		for key, w := range a.branches {
+			if slices.Contains(drop, w) {
+				delete(a.branches, key)
+			}
+		}
+		a.windows = slices.Clone(a.windows[maxWindows/2:])
+	}
+}
+
+// finish closes it. A background command's writes come later; its process tree
+// stays joined to it.
+func (a *Attribution) finish(toolUse string, background, failed bool, t int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := len(a.windows) - 1; i >= 0; i-- {
+		if w := a.windows[i]; w.call.ToolUse == toolUse {
+			if w.end == 0 {
+				w.end = t
+			}
+			w.call.Background = w.call.Background || background
+			w.call.Failed = w.call.Failed || failed
+			return
+		}
+	}
+}
+
+// SessionOf is the session that a process works for at t, "" if none is known.
+func (a *Attribution) SessionOf(key Key, t int64) store.SessionID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	id, _, _ := a.findLocked(a.chainLocked(key), t)
+	return id
+}
+
+// chainLocked is a process and its ancestors, as far as known.
+func (a *Attribution) chainLocked(key Key) []Key {
+	var chain []Key
+	for key.PID != 0 && len(chain) < 64 {
+		chain = append(chain, key)
+		p := a.procs[key]
+		if p == nil || slices.Contains(chain, p.parent) {
+			break
+		}
+		key = p.parent
+	}
+	return chain
+}
+
+// Family is the newest process of that number with all its descendants; known says
+// whether anything was heard of it.
+func (a *Attribution) Family(pid uint32) (all map[Key]bool, known bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var root Key
+	for _, p := range a.procs {
+		for _, k := range []Key{p.key, p.parent} {
+			if k.PID == pid && k.Start >= root.Start {
+				root, known = k, true
+			}
+		}
+	}
+	all = map[Key]bool{}
+	for k := range a.procs {
+		if slices.Contains(a.chainLocked(k), root) {
+			all[k] = true
+		}
+	}
+	return all, known
+}
+
+// findLocked looks for the nearest ancestor that is a client; at is its index
+// in chain. Else the environment tells the session (at is -1).
+func (a *Attribution) findLocked(chain []Key, t int64) (id store.SessionID, at int, ok bool) {
+	for i, key := range chain {
+		list := a.clients[key]
+		for j := len(list) - 1; j >= 0; j-- {
+			if list[j].time <= t || j == 0 { // a session may announce itself after its first writes
+				return list[j].session, i, true
+			}
+		}
+	}
+	for _, key := range chain {
+		if p := a.procs[key]; p != nil && p.session != "" {
+			return store.SessionID(p.session), -1, true
+		}
+	}
+	return "", -1, false
+}
+
+// Actor says who is behind a record.
+func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Actor {
+	out := store.Actor{PID: key.PID, Start: key.Start, UID: uid}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	chain := a.chainLocked(key)
+	if p := a.procs[key]; p != nil {
+		p.seen = max(p.seen, t)
+		out.UID, out.Comm, out.Args = p.uid, p.comm, p.args[:min(len(p.args), maxArgs)]
+	}
+	id, at, ok := a.findLocked(chain, t)
+	var w *window
+	certain := false
+	if at < 0 {
+		if w, certain = a.birthLocked(chain, t); w != nil {
+			id = store.SessionID(w.call.Session)
+		}
+	}
+	out.Session = id
+	if !ok && len(chain) == 0 {
+		return out
+	}
+	if w == nil {
+		w, certain = a.windowLocked(chain, at, id, t, path)
+	}
+	if w == nil {
+		out.Prompt = a.promptLocked(id, t)
+		return out
+	}
+	if out.Session == "" {
+		out.Session = store.SessionID(w.call.Session)
+	}
+	out.Agent, out.Prompt, out.ToolCall, out.Tool, out.Uncertain = w.call.Agent, w.call.Prompt, w.call.ToolUse, w.call.Tool, !certain
+	if out.Prompt == "" {
+		out.Prompt = a.promptLocked(out.Session, w.begin)
+	}
+	out.Prompt = a.typedLocked(out.Prompt)
+	out.Late = w.end != 0 && t > w.end+windowSlack && !w.call.Background && !ownTool(w.call.Tool)
+	return out
+}
+
+// Continue says that a client sent a prompt by itself, as a part of another one.
+func (a *Attribution) Continue(prompt, typed string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if typed = a.typedLocked(typed); typed != prompt {
+		a.continues[prompt] = typed
+	}
+}
+
+// typedLocked is the prompt that somebody typed and that this one belongs to.
+func (a *Attribution) typedLocked(prompt string) string {
+	if typed := a.continues[prompt]; typed != "" {
+		return typed
+	}
+	return prompt
+}
+
+// PromptOf is the prompt, typed by somebody, that a client's word of a prompt means: a
+// sub-agent works for the one that started it, however many came since.
+func (a *Attribution) PromptOf(session store.SessionID, agent, prompt string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if started := a.agents[agentKey{session, agent}]; agent != "" && started != "" {
+		prompt = started
+	}
+	return a.typedLocked(prompt)
+}
+
+// Agents are the prompts that started a session's sub-agents.
+func (a *Attribution) Agents(session store.SessionID) map[string]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := map[string]string{}
+	for k, prompt := range a.agents {
+		if k.session == session {
+			all[k.agent] = a.typedLocked(prompt)
+		}
+	}
+	return all
+}
+
+// AgentPrompt is the prompt that started a sub-agent, "" where that is not known.
+func (a *Attribution) AgentPrompt(session store.SessionID, agent string) string {
+	return a.PromptOf(session, agent, "")
+}
+
+// sortLocked puts windows in order of their begin.
+func (a *Attribution) sortLocked() {
+	sort.SliceStable(a.windows, func(i, j int) bool { return a.windows[i].begin < a.windows[j].begin })
+}
+
+// ReaderOf is the reader whose tool call this is.
+func (a *Attribution) ReaderOf(toolUse string) (store.Reader, bool) {
+	if toolUse == "" {
+		return store.Reader{}, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := len(a.windows) - 1; i >= 0; i-- {
+		if w := a.windows[i]; w.call.ToolUse == toolUse && w.call.Session != "" {
+			return store.Reader{Session: store.SessionID(w.call.Session), Agent: w.call.Agent}, true
+		}
+	}
+	return store.Reader{}, false
+}
+
+// KnownClient reports whether a process already works for a session.
+func (a *Attribution) KnownClient(key Key) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.clients[key]) > 0
+}

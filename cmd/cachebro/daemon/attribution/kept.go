@@ -1,0 +1,362 @@
+package attribution
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/leaf/cmdline"
+	"cachebro/store/leaf/procfs"
+	"cachebro/store/leaf/spool"
+	"cachebro/store/processes"
+	"cachebro/store/wire"
+)
+
+// What attribution knows has to outlive the daemon: mountd introduces a process
+// once, and a tool call may be running while the daemon is restarted. It lies
+// in the KV bucket "attribution", keyed by the kind of entry.
+const (
+	bucket = "attribution"
+
+	keepProcess = "p/" // pid.start → keptProcess
+	keepWindow  = "w/" // tool use → keptWindow
+	keepClient  = "c/" // pid.start → []keptSession
+	keepPlan    = "l/" // plan → keptPlan
+	keepAgent   = "g/" // session/agent → keptAgent
+	keepBoot    = "boot"
+)
+
+type keptProcess struct {
+	PPID    uint32 `json:"pp,omitempty"`
+	PStart  uint64 `json:"ps,omitempty"`
+	UID     uint32 `json:"u,omitempty"`
+	Comm    string `json:"c,omitempty"`
+	Args    string `json:"a,omitempty"`
+	Session string `json:"s,omitempty"`
+	Client  string `json:"cs,omitempty"`
+	Seen    int64  `json:"t"`
+}
+
+type keptWindow struct {
+	Call  wire.ToolCall `json:"call"`
+	Owner Key           `json:"owner"`
+	Begin int64         `json:"begin"`
+	End   int64         `json:"end,omitempty"`
+}
+
+type keptPlan struct {
+	Owner Key   `json:"owner"`
+	Begin int64 `json:"begin"`
+	End   int64 `json:"end,omitempty"`
+}
+
+type keptAgent struct {
+	Session string `json:"s"`
+	Agent   string `json:"a"`
+	Prompt  string `json:"p"`
+	Began   int64  `json:"t"`
+}
+
+type keptSession struct {
+	Time    int64  `json:"t"`
+	Session string `json:"s"`
+}
+
+func (k Key) String() string { return fmt.Sprintf("%d.%d", k.PID, k.Start) }
+
+func parseProcKey(s string) (k Key, ok bool) {
+	n, err := fmt.Sscanf(s, "%d.%d", &k.PID, &k.Start)
+	return k, err == nil && n == 2
+}
+
+func (a *Attribution) keep(key string, v any) {
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = a.store.KV(bucket).Set(key, b)
+	}
+	if err != nil { // it costs attribution after a restart, no content
+		a.log.Warn("not kept for the next daemon", "key", key, "err", err)
+	}
+}
+
+// Rows are what is to be kept of processes. A build brings thousands of them, so those
+// of a batch are kept in one step.
+type Rows struct{ known, said map[string][]byte }
+
+// Meets has meet called with each session that the environment of a process names, before
+// the process is taken in. It may be called often and must return soon.
+func (a *Attribution) Meets(meet func(session string)) { a.meet = meet }
+
+// Calls returns the tool calls of a session that may write anywhere and were begun since
+// (ns), oldest first, and the process behind each.
+func (a *Attribution) Calls(session string, since int64) (all []wire.SharedCall) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.windows {
+		if w.call.Session == session && w.begin >= since && !ownTool(w.call.Tool) {
+			c := wire.SharedCall{Call: w.call, PStart: w.owner.Start, Begin: w.begin, End: w.end}
+			c.Call.PID = int(w.owner.PID)
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// TakeCall takes in a call that another project's daemon knows.
+func (a *Attribution) TakeCall(c wire.SharedCall) {
+	a.begin(c.Call, Key{uint32(max(c.Call.PID, 0)), c.PStart}, c.Begin)
+	if c.End != 0 {
+		a.finish(c.Call.ToolUse, c.Call.Background, c.Call.Failed, c.End)
+	}
+	a.mu.Lock()
+	a.sortLocked()
+	a.mu.Unlock()
+	a.saveWindow(c.Call.ToolUse)
+}
+
+// Introduce takes a KindProcess record in and adds what to keep of it to rows.
+func (a *Attribution) Introduce(r *spool.Record, rows *Rows) {
+	if a.meet != nil {
+		for _, session := range r.Session {
+			a.meet(session)
+		}
+	}
+	a.process(r)
+	k := Key{r.PID, r.Start}
+	a.mu.Lock()
+	p := a.procs[k]
+	a.mu.Unlock()
+	if p == nil {
+		return
+	}
+	if rows.known == nil {
+		rows.known, rows.said = map[string][]byte{}, map[string][]byte{}
+	}
+	if val, err := json.Marshal(keptProcess{p.parent.PID, p.parent.Start, p.uid, p.comm, p.args, p.session, p.client, p.seen}); err == nil {
+		rows.known[keepProcess+k.String()] = val
+	}
+	if r.Args == "" && p.args != "" {
+		return // what was said before says more
+	}
+	said := processes.Process{ID: processes.ID(k), Parent: processes.ID(p.parent), UID: r.UID, Group: r.Group, Comm: r.Comm, Args: cmdline.Unpack(r.Args), Dir: r.Dir, Seen: r.Time}
+	if key, val := processes.Row(said); key != "" {
+		rows.said[key] = val
+	}
+}
+
+// KeepRows keeps what Introduce added, and empties it.
+func (a *Attribution) KeepRows(rows *Rows) error {
+	if len(rows.known) == 0 {
+		return nil
+	}
+	err := errors.Join(a.store.KV(bucket).SetAll(rows.known), processes.Open(a.store).Keep(rows.said))
+	*rows = Rows{}
+	return err
+}
+
+func (a *Attribution) saveWindow(toolUse string) {
+	a.mu.Lock()
+	var k *keptWindow
+	for i := len(a.windows) - 1; i >= 0 && k == nil; i-- {
+		if w := a.windows[i]; w.call.ToolUse == toolUse {
+			k = &keptWindow{w.call, w.owner, w.begin, w.end}
+		}
+	}
+	a.mu.Unlock()
+	if k != nil {
+		a.keep(keepWindow+toolUse, k)
+	}
+}
+
+// Client says that a process works for a session from t (ns) on. The next daemon
+// knows it too, as all that follows.
+func (a *Attribution) Client(key Key, id store.SessionID, t int64) {
+	a.client(key, id, t)
+	a.saveClient(key)
+}
+
+// BeginTool opens a tool call's window.
+func (a *Attribution) BeginTool(call wire.ToolCall, owner Key, t int64) {
+	a.begin(call, owner, t)
+	a.saveWindow(call.ToolUse)
+}
+
+// EndTool closes it.
+func (a *Attribution) EndTool(toolUse string, background, failed bool, t int64) {
+	a.finish(toolUse, background, failed, t)
+	a.saveWindow(toolUse)
+}
+
+// BeginAgent says that a prompt started a sub-agent at t (ns).
+func (a *Attribution) BeginAgent(session store.SessionID, agent, prompt string, t int64) {
+	if agent == "" || prompt == "" {
+		return
+	}
+	a.mu.Lock()
+	a.agents[agentKey{session, agent}] = prompt
+	a.mu.Unlock()
+	a.keep(keepAgent+string(session)+"/"+agent, keptAgent{string(session), agent, prompt, t})
+}
+
+// BeginPlan: from t (ns) on, what owner writes is the plan's doing.
+func (a *Attribution) BeginPlan(id string, owner Key, t int64) {
+	a.beginPlan(id, owner, t)
+	a.keep(keepPlan+id, keptPlan{Owner: owner, Begin: t})
+}
+
+// EndPlan ends that.
+func (a *Attribution) EndPlan(id string, t int64) {
+	if w, ok := a.endPlan(id, t); ok {
+		a.keep(keepPlan+id, keptPlan{w.owner, w.begin, w.end})
+	}
+}
+
+func (a *Attribution) saveClient(key Key) {
+	a.mu.Lock()
+	var list []keptSession
+	for _, s := range a.clients[key] {
+		list = append(list, keptSession{s.time, string(s.session)})
+	}
+	a.mu.Unlock()
+	a.keep(keepClient+key.String(), list)
+}
+
+// Open takes back what the last daemon knew. After a reboot none of
+// the processes is the same. An error costs what was known; the rest is usable.
+func Open(st *store.Store, log *slog.Logger) (*Attribution, error) {
+	a := newAttribution()
+	a.store, a.log = st, log
+	return a, a.load()
+}
+
+func (a *Attribution) load() error {
+	kv := a.store.KV(bucket)
+	boot := procfs.BootID()
+	if b, ok, err := kv.Get(keepBoot); err != nil {
+		return err
+	} else if !ok || string(b) != boot {
+		if err := dropAll(kv, ""); err != nil {
+			return err
+		}
+		return kv.Set(keepBoot, []byte(boot))
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	err := kv.Scan("", func(key string, val []byte) error {
+		switch {
+		case strings.HasPrefix(key, keepProcess):
+			var p keptProcess
+			if k, ok := parseProcKey(key[len(keepProcess):]); ok && json.Unmarshal(val, &p) == nil {
+				a.procs[k] = &process{key: k, parent: Key{p.PPID, p.PStart}, uid: p.UID, comm: p.Comm, args: p.Args, session: p.Session, client: p.Client, seen: p.Seen}
+			}
+		case strings.HasPrefix(key, keepWindow):
+			var w keptWindow
+			if json.Unmarshal(val, &w) == nil {
+				a.windows = append(a.windows, &window{call: w.Call, owner: w.Owner, begin: w.Begin, end: w.End})
+			}
+		case strings.HasPrefix(key, keepPlan):
+			var p keptPlan
+			if json.Unmarshal(val, &p) == nil {
+				a.plans = append(a.plans, &planWindow{id: key[len(keepPlan):], owner: p.Owner, begin: p.Begin, end: p.End})
+			}
+		case strings.HasPrefix(key, keepAgent):
+			var g keptAgent
+			if json.Unmarshal(val, &g) == nil {
+				a.agents[agentKey{store.SessionID(g.Session), g.Agent}] = g.Prompt
+			}
+		case strings.HasPrefix(key, keepClient):
+			var list []keptSession
+			if k, ok := parseProcKey(key[len(keepClient):]); ok && json.Unmarshal(val, &list) == nil {
+				for _, s := range list {
+					a.clients[k] = append(a.clients[k], sessionAt{s.Time, store.SessionID(s.Session)})
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	a.sortLocked()
+	sessions, err := a.store.Sessions.List(32)
+	if err != nil {
+		return err
+	}
+	for _, s := range sessions {
+		prompts, err := a.store.Sessions.AllPrompts(s.ID)
+		if err != nil {
+			return err
+		}
+		for _, p := range prompts {
+			if p.Continues != "" {
+				a.continues[p.ID] = p.Continues
+			}
+			a.prompts[s.ID] = append(a.prompts[s.ID], promptAt{p.Time, p.ID})
+		}
+	}
+	return nil
+}
+
+// dropAll deletes the keys of a bucket that begin with prefix.
+func dropAll(kv store.KV, prefix string) error {
+	gone := map[string][]byte{}
+	if err := kv.Scan(prefix, func(key string, _ []byte) error { gone[key] = nil; return nil }); err != nil || len(gone) == 0 {
+		return err
+	}
+	return kv.SetAll(gone)
+}
+
+// keepFor is how long ended windows and silent processes are kept on disk.
+const keepFor = 24 * time.Hour
+
+// ForgetOld bounds what is kept on disk. One goroutine calls it, as often as it
+// likes; it does something once an hour.
+func (a *Attribution) ForgetOld() {
+	if time.Since(a.swept) < time.Hour {
+		return
+	}
+	a.swept = time.Now()
+	limit := time.Now().Add(-keepFor).UnixNano()
+	kv := a.store.KV(bucket)
+	gone := map[string][]byte{}
+	err := kv.Scan("", func(key string, val []byte) error {
+		var old bool
+		switch {
+		case strings.HasPrefix(key, keepProcess):
+			var p keptProcess
+			old = json.Unmarshal(val, &p) != nil || p.Seen < limit
+			if k, ok := parseProcKey(key[len(keepProcess):]); old && ok {
+				old = !Alive(int(k.PID), k.Start)
+			}
+		case strings.HasPrefix(key, keepWindow):
+			var w keptWindow
+			old = json.Unmarshal(val, &w) != nil || w.Begin < limit
+		case strings.HasPrefix(key, keepAgent):
+			var g keptAgent
+			old = json.Unmarshal(val, &g) != nil || g.Began < limit
+		case strings.HasPrefix(key, keepPlan):
+			var p keptPlan
+			old = json.Unmarshal(val, &p) != nil || p.Begin < limit
+		case strings.HasPrefix(key, keepClient):
+			k, ok := parseProcKey(key[len(keepClient):])
+			old = !ok || !Alive(int(k.PID), k.Start)
+		}
+		if old && len(gone) < 5000 {
+			gone[key] = nil
+		}
+		return nil
+	})
+	if err == nil && len(gone) > 0 {
+		err = kv.SetAll(gone)
+	}
+	if oldest, _, lerr := a.store.Log(store.Filter{Oldest: true, Limit: 1, Baselines: true}); err == nil && lerr == nil && len(oldest) > 0 {
+		err = processes.Open(a.store).Forget(time.Unix(0, oldest[0].Time).Add(-keepFor))
+	}
+	if err != nil {
+		a.log.Warn("forget old processes", "err", err)
+	}
+}

@@ -1,0 +1,255 @@
+package attribution
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/leaf/procfs"
+)
+
+// ownTool: the tool writes from the process that is named in the call.
+func ownTool(tool string) bool {
+	switch tool {
+	case "Edit", "Write", "NotebookEdit", "MultiEdit":
+		return true
+	}
+	// Our MCP server's tools: mcp__cachebro__edit_file and the like.
+	return strings.HasSuffix(tool, "edit_file") || strings.HasSuffix(tool, "write_file") || strings.HasSuffix(tool, "revert_file") ||
+		strings.HasSuffix(tool, "undo") || strings.HasSuffix(tool, "redo") || strings.HasSuffix(tool, "update_node")
+}
+
+// writesNothing: a tool of our server that is none of the above, and has no hook
+// that tells of its end. What is written meanwhile is somebody else's.
+func writesNothing(tool string) bool {
+	return strings.HasPrefix(tool, "mcp__cachebro__") && !ownTool(tool)
+}
+
+// windowLocked finds the tool call that a write belongs to. at is the index of
+// the client in chain, -1 if it is unknown.
+func (a *Attribution) windowLocked(chain []Key, at int, id store.SessionID, t int64, path string) (w *window, certain bool) {
+	var own, shell []*window
+	branch := Key{}
+	if at > 0 {
+		branch = chain[at-1]
+		if w := a.branches[branch]; w != nil {
+			return w, true
+		}
+	}
+	for i := len(a.windows) - 1; i >= 0; i-- {
+		w := a.windows[i]
+		if writesNothing(w.call.Tool) || w.begin > t+windowSlack || w.call.Session != "" && id != "" && w.call.Session != string(id) {
+			continue
+		}
+		if w.end != 0 && w.end+windowSlack < t && !(w.call.Background && at > 0) {
+			if t-w.begin > int64(24*time.Hour) {
+				break
+			}
+			continue
+		}
+		switch i := slices.Index(chain, w.owner); {
+		case ownTool(w.call.Tool):
+			if i == 0 {
+				own = append(own, w)
+			}
+		case i > 0, i < 0 && at < 0 && id != "": // or only the environment named the session
+			shell = append(shell, w)
+		}
+	}
+	if len(own) > 0 {
+		return pickOwn(own, path)
+	}
+	if len(shell) == 0 {
+		return nil, false
+	}
+	return a.pickShellLocked(shell, chain, at, branch, t)
+}
+
+// birthLocked finds the tool call during which the oldest process of a chain began, whose
+// environment names the call's session: a command that was detached from its client
+// (setsid … &) is known by nothing else.
+func (a *Attribution) birthLocked(chain []Key, t int64) (w *window, certain bool) {
+	for i := len(chain) - 1; i >= 0; i-- {
+		p := a.procs[chain[i]]
+		if p == nil || p.session == "" {
+			continue
+		}
+		var during []*window
+		for _, w := range a.windows {
+			ofIt := w.call.Session == p.session || w.call.Session == p.client
+			if ofIt && w.begin <= t+windowSlack && !ownTool(w.call.Tool) && !writesNothing(w.call.Tool) && a.beganLocked(chain[i], w) {
+				during = append(during, w)
+			}
+		}
+		if len(during) > 1 {
+			if said := a.byCommandLocked(during, chain, -1); len(said) == 1 {
+				during = said
+			}
+		}
+		if len(during) == 0 {
+			return nil, false
+		}
+		return during[len(during)-1], len(during) == 1
+	}
+	return nil, false
+}
+
+// beganLocked reports whether a process began while a tool call ran. The end of a call is
+// reported after it, and a start time is a tick early at most, so that nothing which began
+// later is the call's.
+func (a *Attribution) beganLocked(key Key, w *window) bool {
+	if a.boot == 0 {
+		return false
+	}
+	started := a.boot + int64(key.Start)*int64(procfs.Tick)
+	return started >= w.begin-windowSlack && (w.end == 0 || started <= w.end)
+}
+
+// pickOwn tells parallel edits apart by the path they name; editors write to
+// "name.tmp.1234" first, so a prefix counts too.
+func pickOwn(ws []*window, path string) (*window, bool) {
+	var match []*window
+	for _, w := range ws {
+		for _, p := range w.call.Paths {
+			name := string(p)
+			if name == path || path != "" && (strings.HasPrefix(path, name) || strings.HasSuffix(name, "/"+path)) {
+				match = append(match, w)
+				break
+			}
+		}
+	}
+	if len(match) == 1 {
+		return match[0], true
+	}
+	if len(match) > 1 {
+		return match[0], false
+	}
+	return ws[0], len(ws) == 1
+}
+
+// pickShellLocked tells parallel commands apart by the process tree: the
+// client's direct child (branch) belongs to the command during which it started.
+func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch Key, t int64) (*window, bool) {
+	fits := ws
+	bound := false // the branch was started for a command, it is no shell that stays
+	if at > 0 && a.boot != 0 {
+		var in, open []*window
+		for _, w := range ws {
+			if a.beganLocked(branch, w) {
+				in = append(in, w)
+			}
+			if w.end == 0 || t <= w.end {
+				open = append(open, w)
+			}
+		}
+		switch {
+		case len(in) > 0:
+			fits, bound = in, true
+		case len(open) > 0:
+			fits = open
+		default: // it began after the call; only the clocks' distance speaks for it
+			fits = slices.DeleteFunc(ws, func(w *window) bool { return t > w.end+windowSlack })
+			if len(fits) == 0 {
+				return nil, false
+			}
+			return fits[0], false
+		}
+	}
+	if len(fits) > 1 {
+		if said := a.byCommandLocked(fits, chain, at); len(said) == 1 {
+			fits = said
+		}
+	}
+	if len(fits) == 1 {
+		if bound {
+			a.branches[branch] = fits[0]
+		}
+		return fits[0], true
+	}
+	return fits[0], false
+}
+
+// byCommandLocked keeps the windows whose command the process tree shows.
+func (a *Attribution) byCommandLocked(ws []*window, chain []Key, at int) []*window {
+	if at < 0 {
+		at = len(chain)
+	}
+	var out []*window
+	for _, w := range ws {
+		command := flat(w.call.Command)
+		if command == "" {
+			continue
+		}
+		for _, key := range chain[:at] {
+			p := a.procs[key]
+			if p == nil || p.args == "" {
+				continue
+			}
+			args := flat(p.args)
+			if strings.Contains(args, command) || len(args) > 8 && strings.Contains(command, args) {
+				out = append(out, w)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// flat makes a command comparable with an argument list: one space between words, no quotes.
+func flat(s string) string {
+	return strings.Join(strings.Fields(strings.NewReplacer(`'`, "", `"`, "", `\`, "").Replace(s)), " ")
+}
+
+// beginPlan and endPlan enclose what a process writes for a plan.
+func (a *Attribution) beginPlan(id string, owner Key, t int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.plans = append(a.plans, &planWindow{id: id, owner: owner, begin: t})
+	if len(a.plans) > 100 {
+		a.plans = slices.Clone(a.plans[50:])
+	}
+}
+
+func (a *Attribution) endPlan(id string, t int64) (w planWindow, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, p := range a.plans { // a resumed plan has several
+		if p.id == id && p.end == 0 {
+			p.end = t
+			w, ok = *p, true
+		}
+	}
+	return w, ok
+}
+
+// CarrierOf is the process that carries a plan out, the last one if several did.
+func (a *Attribution) CarrierOf(id string) (Key, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := len(a.plans) - 1; i >= 0; i-- {
+		if p := a.plans[i]; p.id == id {
+			return p.owner, true
+		}
+	}
+	return Key{}, false
+}
+
+// Carrying reports whether a living process carries out a plan.
+func (a *Attribution) Carrying() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.plans, func(p *planWindow) bool { return p.end == 0 && Alive(int(p.owner.PID), p.owner.Start) })
+}
+
+// PlanOf is the plan that a process was carrying out at t.
+func (a *Attribution) PlanOf(key Key, t int64) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := len(a.plans) - 1; i >= 0; i-- {
+		if p := a.plans[i]; p.owner == key && p.begin <= t+windowSlack && (p.end == 0 || t <= p.end+windowSlack) {
+			return p.id
+		}
+	}
+	return ""
+}

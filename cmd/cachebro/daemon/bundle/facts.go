@@ -1,0 +1,176 @@
+package bundle
+
+import (
+	"bytes"
+	"path"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"cachebro/search"
+	"cachebro/search/imports"
+	"cachebro/store/leaf/text"
+)
+
+// Facts is what one file contributes, from its path and bytes alone.
+type Facts struct {
+	Lines    int               `cbor:"1,keyasint,omitempty"`
+	Summary  string            `cbor:"2,keyasint,omitempty"`
+	Specs    []string          `cbor:"3,keyasint,omitempty"` // what it imports
+	Mentions []imports.Mention `cbor:"4,keyasint,omitempty"` // documents: paths that it names
+	Sections []Section         `cbor:"5,keyasint,omitempty"` // documents
+	Module   *imports.Module   `cbor:"6,keyasint,omitempty"` // go.mod
+}
+
+// Section is a piece of a document: from a heading to the next.
+type Section struct {
+	Title string `cbor:"1,keyasint"`
+	First int    `cbor:"2,keyasint"`
+	Last  int    `cbor:"3,keyasint"`
+}
+
+// factsVersion changes when factsOf does: rows of another version are made anew.
+const factsVersion = 1
+
+// mostRead bounds the files whose text is looked at.
+const mostRead = 2 << 20
+
+// factsOf reads a file.
+func factsOf(p string, content []byte) Facts {
+	content, ok := text.Shown(content)
+	f := Facts{Lines: bytes.Count(content, []byte{'\n'})}
+	if len(content) > 0 && content[len(content)-1] != '\n' {
+		f.Lines++
+	}
+	if len(content) > mostRead || !ok {
+		return f
+	}
+	switch kind := search.KindOf(p); kind {
+	case search.Doc:
+		f.Mentions = imports.Mentions(content)
+		f.Sections = sections(p, content, f.Lines)
+		f.Summary = docSummary(f.Sections, content)
+	case search.Code, search.Test:
+		f.Specs = imports.Of(p, content)
+		f.Summary = codeSummary(content)
+	case search.Config:
+		if m, ok := imports.ModuleOf(p, content); ok {
+			f.Module = &m
+		}
+	}
+	return f
+}
+
+const mostSections = 200
+
+// sections cuts a document at its headings; what stands before the first is one
+// too.
+func sections(p string, content []byte, lines int) []Section {
+	var out []Section
+	if lines == 0 {
+		return nil
+	}
+	last := Section{Title: path.Base(p), First: 1}
+	for _, s := range search.Outline(p, content) {
+		if s.Kind != "heading" || len(out) == mostSections {
+			continue
+		}
+		if s.Line > last.First {
+			last.Last = s.Line - 1
+			out = append(out, last)
+		}
+		last = Section{Title: clip(s.Name, 80), First: s.Line}
+	}
+	last.Last = lines
+	return append(out, last)
+}
+
+// docSummary is the first sentence behind the first heading.
+func docSummary(ss []Section, content []byte) string {
+	var text []string
+	for _, line := range strings.Split(string(content[:min(len(content), 4096)]), "\n") {
+		line = strings.TrimSpace(line)
+		plain := line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "<") && !strings.HasPrefix(line, "[!") && !strings.HasPrefix(line, "![") &&
+			!strings.HasPrefix(line, "---") && !strings.HasPrefix(line, "===") && !strings.HasPrefix(line, "```") && !strings.HasPrefix(line, "|")
+		if plain {
+			text = append(text, line)
+		} else if len(text) > 0 {
+			break
+		}
+	}
+	s := sentence(strings.Join(text, " "))
+	if s == "" && len(ss) > 0 {
+		return ss[0].Title
+	}
+	return s
+}
+
+var (
+	comment  = regexp.MustCompile(`^\s*(?://+!?|#+|--|;+|%+|\*+/?|/\*+!?|<!--|"""|'''|r"""|{-)\s?`)
+	license  = regexp.MustCompile(`(?i)copyright|licen[sc]e|SPDX|all rights reserved|eslint|prettier|coding[:=]|vim:|@ts-|go:build|\+build|DO NOT EDIT|use strict|pragma|nolint|shellcheck`)
+	goComent = regexp.MustCompile(`(?m)^// Package \w+ (?:[^\n]*\n)(?:// [^\n]+\n)*`)
+)
+
+// codeSummary is the first sentence of the first comment that says something.
+func codeSummary(content []byte) string {
+	head := content[:min(len(content), 8192)]
+	if m := goComent.Find(head); m != nil {
+		return sentence(strings.ReplaceAll(strings.ReplaceAll(string(m), "\n//", " "), "// ", ""))
+	}
+	var text []string
+	inside := "" // the end of a comment over several lines
+	for i, line := range strings.Split(string(head), "\n") {
+		t := strings.TrimSpace(line)
+		isComment := comment.MatchString(line) && !strings.HasPrefix(t, "#include") && !strings.HasPrefix(t, "#define") && !strings.HasPrefix(t, "#!") && !strings.HasPrefix(t, "#if") && !strings.HasPrefix(t, "#[")
+		switch {
+		case i > 60 || t == "" && len(text) > 0 && inside == "" || t != "" && !isComment && inside == "" && len(text) > 0:
+			if s := sentence(strings.Join(text, " ")); s != "" && !license.MatchString(strings.Join(text, " ")) {
+				return s
+			}
+			if i > 60 {
+				return ""
+			}
+			text = nil
+			if !isComment {
+				continue
+			}
+		case t == "" || !isComment && inside == "":
+			continue
+		}
+		for open, end := range map[string]string{"/*": "*/", `"""`: `"""`, "'''": "'''"} {
+			if inside == "" && strings.HasPrefix(t, open) && !strings.Contains(t[len(open):], end) {
+				inside = end
+			} else if inside == end && strings.Contains(t, end) {
+				inside = ""
+			}
+		}
+		t = comment.ReplaceAllString(line, "")
+		for _, end := range []string{"*/", `"""`, "'''", "-->"} {
+			t = strings.TrimSuffix(strings.TrimSpace(t), end)
+		}
+		text = append(text, strings.TrimSpace(t))
+	}
+	if s := strings.Join(text, " "); !license.MatchString(s) {
+		return sentence(s)
+	}
+	return ""
+}
+
+// sentence is the first one of a text, 160 runes at most.
+func sentence(s string) string {
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	for i := 0; i+1 < len(s); i++ {
+		if (s[i] == '.' || s[i] == '!' || s[i] == '?') && s[i+1] == ' ' && i > 8 && !strings.HasSuffix(s[:i], "e.g") && !strings.HasSuffix(s[:i], "i.e") {
+			s = s[:i+1]
+			break
+		}
+	}
+	return clip(s, 160)
+}
+
+func clip(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}

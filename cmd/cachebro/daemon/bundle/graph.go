@@ -1,0 +1,293 @@
+package bundle
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"cachebro/search/imports"
+	"cachebro/store"
+	"cachebro/store/knowledge/manifest"
+	"cachebro/store/leaf/cache"
+)
+
+// Source is what the graph is made of (store.Store).
+type Source interface {
+	Seq() uint64
+	Since(seq uint64, limit int) ([]store.Version, error)
+	Live(prefix store.Path, fn func(store.Version) error) error
+	History(p store.Path, follow bool) ([]store.Version, error)
+	Content(h store.Hash) ([]byte, error)
+}
+
+// KV keeps rows (store.KV).
+type KV interface {
+	SetAll(vals map[string][]byte) error
+	Scan(prefix string, fn func(key string, val []byte) error) error
+}
+
+// Options of New; Source is needed.
+type Options struct {
+	Source Source
+	Rows   KV                         // nil: rows are not kept
+	Pairs  *Pairs                     // nil: none
+	Secret func(store.Path) bool      // files of which nothing is told; nil: none
+	By     func(a store.Actor) string // who made a version; nil: the command's name
+	Warn   func(msg string, err error)
+	Build  string // of this program: rows of another one are made anew
+}
+
+// Graph is a project's files and what they have to do with each other.
+type Graph struct {
+	o       Options
+	turn    chan struct{} // capacity 1: held by who follows the log
+	symbols *cache.Cache[symbolKey, []symbolLine]
+
+	mu       sync.Mutex // guards all below
+	built    bool
+	seq      uint64 // of the log, up to which the graph goes
+	files    map[string]*entry
+	dirs     map[string]int                 // directories, final slash: files at or below
+	bases    map[string]map[string]struct{} // base name: paths
+	in       map[string]map[string]linkKind // target: who links to it
+	watch    map[string]map[string]struct{} // a name that somebody looked for: who
+	mods     []imports.Module
+	man      *manifest.Manifest
+	manError string
+	stale    map[string]struct{} // to be linked again
+}
+
+// entry is a tracked file.
+type entry struct {
+	path   string
+	blob   store.Hash
+	seq    uint64
+	time   int64
+	op     store.Op
+	by     string
+	facts  *Facts
+	out    map[string]linkKind
+	probes []string
+}
+
+type linkKind uint8
+
+const (
+	linkImport linkKind = 1 << iota
+	linkDoc
+)
+
+// New makes a graph that knows nothing yet.
+func New(o Options) *Graph {
+	if o.Secret == nil {
+		o.Secret = func(store.Path) bool { return false }
+	}
+	if o.By == nil {
+		o.By = func(a store.Actor) string { return a.Comm }
+	}
+	if o.Warn == nil {
+		o.Warn = func(string, error) {}
+	}
+	return &Graph{
+		o: o, turn: make(chan struct{}, 1), symbols: cache.New[symbolKey, []symbolLine](mostCached, nil),
+		files: map[string]*entry{}, dirs: map[string]int{}, bases: map[string]map[string]struct{}{}, in: map[string]map[string]linkKind{},
+		watch: map[string]map[string]struct{}{}, man: &manifest.Manifest{}, stale: map[string]struct{}{},
+	}
+}
+
+// counts reports whether a version makes its path a node: a tracked regular
+// file that is no secret.
+func (g *Graph) counts(v store.Version) bool {
+	kind := v.Stat.Mode & syscall.S_IFMT
+	if v.Deleted() || v.Class != 0 || kind != syscall.S_IFREG && (kind != 0 || v.Op == store.OpMkdir || v.Op == store.OpSymlink) {
+		return false
+	}
+	return !g.o.Secret(v.Path)
+}
+
+// row is a version with what its content says.
+type row struct {
+	v     store.Version
+	facts *Facts
+	text  []byte // of cachebro.yml
+}
+
+// applyLocked takes rows as what their paths are now, in order. g.mu is held.
+func (g *Graph) applyLocked(rows []row) {
+	for _, r := range rows {
+		p := string(r.v.Path)
+		old := g.files[p]
+		if !g.counts(r.v) {
+			if old != nil {
+				g.removeLocked(old)
+			}
+			if p == manifest.Name {
+				g.man, g.manError = &manifest.Manifest{}, ""
+			}
+			continue
+		}
+		if p == manifest.Name {
+			g.man, g.manError = &manifest.Manifest{}, ""
+			if m, err := manifest.Parse(r.text); err != nil {
+				g.manError = err.Error()
+			} else {
+				g.man = m
+			}
+		}
+		e := old
+		if e == nil {
+			e = &entry{path: p, facts: &Facts{}}
+			g.addLocked(e)
+		}
+		module := e.facts.Module
+		e.blob, e.seq, e.time, e.op, e.by = r.v.Blob, r.v.Seq, r.v.Time, r.v.Op, g.o.By(r.v.Actor)
+		e.facts = r.facts
+		g.stale[p] = struct{}{}
+		if (module == nil) != (e.facts.Module == nil) || module != nil && *module != *e.facts.Module {
+			g.modulesLocked()
+		}
+	}
+	for p := range g.stale {
+		if e := g.files[p]; e != nil {
+			g.linkLocked(e)
+		}
+	}
+	clear(g.stale)
+}
+
+func (g *Graph) addLocked(e *entry) {
+	g.files[e.path] = e
+	g.cameOrWentLocked(e.path)
+	for dir := dirOf(e.path); ; dir = dirOf(strings.TrimSuffix(dir, "/")) {
+		if g.dirs[dir]++; g.dirs[dir] == 1 {
+			g.cameOrWentLocked(dir)
+		}
+		if dir == "" {
+			break
+		}
+	}
+	base := path.Base(e.path)
+	if g.bases[base] == nil {
+		g.bases[base] = map[string]struct{}{}
+	}
+	g.bases[base][e.path] = struct{}{}
+	g.cameOrWentLocked("**/" + base)
+}
+
+func (g *Graph) removeLocked(e *entry) {
+	g.unlinkLocked(e)
+	delete(g.files, e.path)
+	delete(g.stale, e.path)
+	g.cameOrWentLocked(e.path)
+	for dir := dirOf(e.path); ; dir = dirOf(strings.TrimSuffix(dir, "/")) {
+		if g.dirs[dir]--; g.dirs[dir] == 0 {
+			delete(g.dirs, dir)
+			g.cameOrWentLocked(dir)
+		}
+		if dir == "" {
+			break
+		}
+	}
+	base := path.Base(e.path)
+	if delete(g.bases[base], e.path); len(g.bases[base]) == 0 {
+		delete(g.bases, base)
+	}
+	g.cameOrWentLocked("**/" + base)
+	if e.facts.Module != nil {
+		g.modulesLocked()
+	}
+}
+
+// cameOrWentLocked has those linked again that looked for a name.
+func (g *Graph) cameOrWentLocked(name string) {
+	for p := range g.watch[name] {
+		g.stale[p] = struct{}{}
+	}
+}
+
+// modulesLocked collects the Go modules; every Go file may mean something else.
+func (g *Graph) modulesLocked() {
+	g.mods = nil
+	for p := range g.bases["go.mod"] {
+		if e := g.files[p]; e != nil && e.facts.Module != nil {
+			g.mods = append(g.mods, *e.facts.Module)
+		}
+	}
+	slices.SortFunc(g.mods, func(a, b imports.Module) int { return strings.Compare(a.Dir, b.Dir) })
+	for p := range g.files {
+		if strings.HasSuffix(p, ".go") {
+			g.stale[p] = struct{}{}
+		}
+	}
+}
+
+func (g *Graph) unlinkLocked(e *entry) {
+	for _, probe := range e.probes {
+		if delete(g.watch[probe], e.path); len(g.watch[probe]) == 0 {
+			delete(g.watch, probe)
+		}
+	}
+	for target := range e.out {
+		if delete(g.in[target], e.path); len(g.in[target]) == 0 {
+			delete(g.in, target)
+		}
+	}
+	e.probes, e.out = nil, nil
+}
+
+// linkLocked finds what a file's specs mean now.
+func (g *Graph) linkLocked(e *entry) {
+	g.unlinkLocked(e)
+	add := func(spec string, kind linkKind) {
+		for _, at := range imports.Targets(e.path, spec, g.mods) {
+			if g.watch[at] == nil {
+				g.watch[at] = map[string]struct{}{}
+			}
+			if _, has := g.watch[at][e.path]; !has {
+				g.watch[at][e.path] = struct{}{}
+				e.probes = append(e.probes, at)
+			}
+			if target, ok := g.thereLocked(at); ok {
+				if target == e.path || target == dirOf(e.path) && kind == linkImport {
+					return
+				}
+				if e.out == nil {
+					e.out = map[string]linkKind{}
+				}
+				e.out[target] |= kind
+				if g.in[target] == nil {
+					g.in[target] = map[string]linkKind{}
+				}
+				g.in[target][e.path] |= kind
+				return
+			}
+		}
+	}
+	for _, s := range e.facts.Specs {
+		add(s, linkImport)
+	}
+	for _, m := range e.facts.Mentions {
+		add(m.Spec, linkDoc)
+	}
+}
+
+// thereLocked says what a place stands for, if anything.
+func (g *Graph) thereLocked(at string) (string, bool) {
+	if base, ok := strings.CutPrefix(at, "**/"); ok {
+		if len(g.bases[base]) == 1 {
+			for p := range g.bases[base] {
+				return p, true
+			}
+		}
+		return "", false
+	}
+	if strings.HasSuffix(at, "/") {
+		return at, g.dirs[at] > 0
+	}
+	return at, g.files[at] != nil
+}
+
+// dirOf is the directory of a path with a final slash, "" for the root.
+func dirOf(p string) string { return p[:strings.LastIndexByte(p, '/')+1] }

@@ -1,0 +1,60 @@
+package bundle
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"cachebro/search/imports"
+	"cachebro/store/leaf/text"
+)
+
+// meansLocked is the target of one spec of a file as it is now.
+func (g *Graph) meansLocked(e *entry, spec string) string {
+	for _, at := range imports.Targets(e.path, spec, g.mods) {
+		if target, ok := g.thereLocked(at); ok {
+			return target
+		}
+	}
+	return ""
+}
+
+// nearLocked are up to three nodes whose names are like a reference's.
+func (g *Graph) nearLocked(ref string) []string {
+	low := strings.ToLower(strings.Trim(ref, "/"))
+	base := path.Base(low)
+	score := map[string]int{}
+	look := func(name string) {
+		n := strings.ToLower(strings.TrimSuffix(name, "/"))
+		b := path.Base(n)
+		s := 0
+		switch {
+		case n == low || b == base:
+			s = 100
+		case strings.HasPrefix(b, base) || strings.HasPrefix(base, b) && len(b) > 2:
+			s = 60
+		case strings.Contains(n, base) && len(base) > 2:
+			s = 40
+		case len(base) < 40 && text.Distance(b, base) <= 1+len(base)/4:
+			s = 30
+		}
+		if s > 0 {
+			score[name] = s - len(n)/20
+		}
+	}
+	for _, n := range g.man.Nodes {
+		look(n.Name)
+	}
+	for p := range g.files {
+		look(p)
+	}
+	for d := range g.dirs {
+		if d != "" {
+			look(d)
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(score), func(a, b string) int { return cmp.Or(score[b]-score[a], strings.Compare(a, b)) })
+	return names[:min(3, len(names))]
+}

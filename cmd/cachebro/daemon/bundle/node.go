@@ -1,0 +1,356 @@
+package bundle
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"cachebro/search"
+	"cachebro/store"
+	"cachebro/store/knowledge/manifest"
+	"cachebro/store/leaf/glob"
+)
+
+// The kinds of nodes.
+const (
+	KindFile  = "file"
+	KindDir   = "directory"
+	KindGroup = "group"
+)
+
+// findLocked says which node a reference means: a group by its name, else a
+// file, else a directory with or without its final slash. "./" is the project.
+func (g *Graph) findLocked(ref string) (id, kind string, ok bool) {
+	if n, found := g.man.Node(ref); found && !g.isPathLocked(n) {
+		return ref, KindGroup, true
+	}
+	p := strings.TrimPrefix(path.Clean("/"+ref), "/")
+	switch {
+	case ref == "":
+		return "", "", false
+	case p == "":
+		return "./", KindDir, true
+	case !strings.HasSuffix(ref, "/") && g.files[p] != nil:
+		return p, KindFile, true
+	case g.dirs[p+"/"] > 0:
+		return p + "/", KindDir, true
+	}
+	return "", "", false
+}
+
+// isPathLocked: an entry of cachebro.yml without a source says more about the
+// path that it is named by.
+func (g *Graph) isPathLocked(n manifest.Node) bool {
+	if len(n.Source) > 0 {
+		return false
+	}
+	p, err := manifest.CleanPath(n.Name)
+	return err == nil && (g.files[p] != nil || p == "./" || g.dirs[strings.TrimSuffix(p, "/")+"/"] > 0)
+}
+
+// saidLocked is what cachebro.yml says of a node.
+func (g *Graph) saidLocked(id, kind string) manifest.Node {
+	for _, n := range g.man.Nodes {
+		if n.Name == id && (kind == KindGroup) != g.isPathLocked(n) {
+			return n
+		}
+		if kind != KindGroup && g.isPathLocked(n) {
+			if p, err := manifest.CleanPath(n.Name); err == nil && (p == id || kind == KindDir && p+"/" == id) {
+				return n
+			}
+		}
+	}
+	return manifest.Node{}
+}
+
+// membersLocked are a node's files, sorted.
+func (g *Graph) membersLocked(id, kind string) []string {
+	switch kind {
+	case KindFile:
+		return []string{id}
+	case KindDir:
+		return g.belowLocked(id)
+	}
+	n, _ := g.man.Node(id)
+	have := map[string]struct{}{}
+	for _, src := range n.Source {
+		for _, p := range g.matchLocked(src) {
+			have[p] = struct{}{}
+		}
+	}
+	return slices.Sorted(maps.Keys(have))
+}
+
+func (g *Graph) belowLocked(dir string) []string {
+	if dir == "./" {
+		dir = ""
+	}
+	var out []string
+	for p := range g.files {
+		if strings.HasPrefix(p, dir) {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// matchLocked are the files that a path or pattern of cachebro.yml means.
+func (g *Graph) matchLocked(pattern string) []string {
+	if strings.ContainsAny(pattern, "*?[{") {
+		var out []string
+		whole := pattern
+		if strings.HasSuffix(whole, "/") {
+			whole += "**"
+		}
+		for p := range g.files {
+			if glob.Match(whole, p) {
+				out = append(out, p)
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	if g.files[pattern] != nil {
+		return []string{pattern}
+	}
+	return g.belowLocked(strings.TrimSuffix(pattern, "/") + "/")
+}
+
+// covers reports whether a path is meant by one of the patterns.
+func covers(patterns []string, p string) bool {
+	for _, pat := range patterns {
+		if strings.ContainsAny(pat, "*?[{") {
+			if strings.HasSuffix(pat, "/") {
+				pat += "**"
+			}
+			if glob.Match(pat, p) {
+				return true
+			}
+		} else if pat = strings.TrimSuffix(pat, "/"); pat == "." || p == pat || strings.HasPrefix(p, pat+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// summaryLocked is one line about a node.
+func (g *Graph) summaryLocked(id, kind string) string {
+	if n := g.saidLocked(id, kind); n.Summary != "" {
+		return sentenceOr(n.Summary)
+	}
+	switch kind {
+	case KindFile:
+		return g.files[id].facts.Summary
+	case KindDir:
+		dir := strings.TrimPrefix(id, "./")
+		for _, name := range []string{"doc.go", "README.md", "README", "README.rst", "README.txt", "__init__.py", "mod.rs", "index.ts", "index.js"} {
+			if e := g.files[dir+name]; e != nil && e.facts.Summary != "" {
+				return e.facts.Summary
+			}
+		}
+		best := ""
+		for p := range g.files {
+			if s := g.files[p].facts.Summary; dirOf(p) == dir && strings.HasPrefix(s, "Package ") && strings.HasSuffix(p, ".go") && (best == "" || p < best) {
+				best = p
+			}
+		}
+		if best != "" {
+			return g.files[best].facts.Summary
+		}
+	}
+	return ""
+}
+
+func sentenceOr(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// Edge leads from a node to a neighbour.
+type Edge struct {
+	To, Kind string // the neighbour
+	Words    string // "imports 3, documented by"
+	weight   int
+}
+
+// unitLocked is the node that stands for a file among the neighbours: a Go file
+// is its package, the directory.
+func unitOf(p string) (id, kind string) {
+	if strings.HasSuffix(p, "/") {
+		return p, KindDir
+	}
+	if d := dirOf(p); strings.HasSuffix(p, ".go") && d != "" {
+		return d, KindDir
+	}
+	return p, KindFile
+}
+
+// edgesLocked are a node's neighbours, the closest first.
+func (g *Graph) edgesLocked(id, kind string, members []string) []Edge {
+	if id == "./" {
+		return nil
+	}
+	mine := make(map[string]bool, len(members))
+	dirs := map[string]bool{} // packages of the members
+	for _, m := range members {
+		mine[m] = true
+		dirs[dirOf(m)] = true
+	}
+	type key struct{ to, kind, word string }
+	counts := map[key]int{}
+	count := func(to, tokind, word string, n int) {
+		if to != id || tokind != kind {
+			counts[key{to, tokind, word}] += n
+		}
+	}
+	outside := func(p string) bool { // not the node itself and nothing in it
+		if strings.HasSuffix(p, "/") {
+			return !(kind == KindDir && strings.HasPrefix(p, id)) && !(kind == KindGroup && g.allMineLocked(p, mine))
+		}
+		return !mine[p]
+	}
+	in := func(target string) {
+		for src, k := range g.in[target] {
+			if mine[src] {
+				continue
+			}
+			if k&linkImport != 0 {
+				to, tk := unitOf(src)
+				if outside(to) {
+					count(to, tk, "imported by", 1)
+				}
+			}
+			if k&linkDoc != 0 {
+				count(src, KindFile, "documented by", 1)
+			}
+		}
+	}
+	for _, m := range members {
+		for target, k := range g.files[m].out {
+			if !outside(target) {
+				continue
+			}
+			if k&linkImport != 0 {
+				to, tk := unitOf(target)
+				if outside(to) {
+					count(to, tk, "imports", 1)
+				}
+			}
+			if k&linkDoc != 0 {
+				tk := KindFile
+				if strings.HasSuffix(target, "/") {
+					tk = KindDir
+				}
+				count(target, tk, "documents", 1)
+			}
+		}
+		in(m)
+		g.o.Pairs.of(m, func(other string, n int, before bool) {
+			if mine[other] || g.files[other] == nil {
+				return
+			}
+			if before {
+				count(other, KindFile, "read before writing", n)
+			} else {
+				count(other, KindFile, "written after reading", n)
+			}
+		})
+	}
+	for d := range dirs {
+		if d != "" && (kind == KindFile || !outside(d)) {
+			in(d)
+		}
+	}
+	if d := dirOf(id); kind == KindFile && d != "" {
+		count(d, KindDir, "part of", 1)
+	}
+	said := g.saidLocked(id, kind)
+	for _, u := range said.Uses {
+		if to, tk, ok := g.findLocked(u); ok {
+			count(to, tk, "uses", 1)
+		}
+	}
+	for _, n := range g.man.Nodes {
+		nid, nk := n.Name, KindGroup
+		if g.isPathLocked(n) {
+			nid, nk, _ = g.findLocked(n.Name)
+		} else if kind == KindFile && covers(n.Source, id) || kind == KindDir && covers(n.Source, strings.TrimSuffix(id, "/")) {
+			count(nid, nk, "part of", 1)
+		}
+		for _, u := range n.Uses {
+			if to, tk, ok := g.findLocked(u); ok && to == id && tk == kind {
+				count(nid, nk, "used by", 1)
+			}
+		}
+	}
+	for _, pair := range g.man.Docs {
+		if slices.ContainsFunc(members, func(m string) bool { return covers(pair.Code, m) }) && g.files[pair.Doc] != nil && !mine[pair.Doc] {
+			count(pair.Doc, KindFile, "documented by", 1)
+		}
+	}
+	weights := map[string]int{"uses": 1000, "used by": 1000, "part of": 400, "documented by": 50, "documents": 50, "read before writing": 40, "written after reading": 40, "imports": 20, "imported by": 20}
+	byNode := map[[2]string]*Edge{}
+	words := map[[2]string][]string{}
+	for _, k := range slices.SortedFunc(maps.Keys(counts), func(a, b key) int {
+		return cmp.Or(strings.Compare(a.word, b.word), strings.Compare(a.to, b.to), strings.Compare(a.kind, b.kind))
+	}) {
+		at := [2]string{k.to, k.kind}
+		e := byNode[at]
+		if e == nil {
+			e = &Edge{To: k.to, Kind: k.kind}
+			byNode[at] = e
+		}
+		w := k.word
+		if n := counts[k]; n > 1 {
+			w += fmt.Sprintf(" (%d)", n)
+		}
+		words[at] = append(words[at], w)
+		e.weight += weights[k.word] * min(counts[k], 10)
+	}
+	out := make([]Edge, 0, len(byNode))
+	for at, e := range byNode {
+		e.Words = strings.Join(words[at], ", ")
+		out = append(out, *e)
+	}
+	slices.SortFunc(out, func(a, b Edge) int {
+		return cmp.Or(b.weight-a.weight, strings.Compare(a.To, b.To), strings.Compare(a.Kind, b.Kind))
+	})
+	return out
+}
+
+// allMineLocked: a directory of which every file is a member.
+func (g *Graph) allMineLocked(dir string, mine map[string]bool) bool {
+	n := 0
+	for p := range mine {
+		if strings.HasPrefix(p, dir) {
+			n++
+		}
+	}
+	return n == g.dirs[dir]
+}
+
+// isCode reports whether a file's definitions tell of the node.
+func isCode(p string, tests bool) bool {
+	k := search.KindOf(p)
+	return k == search.Code || tests && k == search.Test
+}
+
+// opWord is what a version did, in a word.
+func opWord(op store.Op) string {
+	switch op {
+	case store.OpCreate, store.OpMknod:
+		return "created"
+	case store.OpRename, store.OpExchange:
+		return "renamed"
+	case store.OpLink:
+		return "linked"
+	case store.OpChmod:
+		return "mode changed"
+	case store.OpUnlink, store.OpMoved:
+		return "deleted"
+	case store.OpBaseline:
+		return "found"
+	}
+	return "written"
+}

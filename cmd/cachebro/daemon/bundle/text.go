@@ -1,0 +1,293 @@
+package bundle
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"cachebro/search"
+	"cachebro/store"
+	"cachebro/store/leaf/text"
+	"cachebro/store/wire/visible"
+)
+
+const (
+	mostChunkLines = 40
+	mostChunkBytes = 1500
+)
+
+// Text is the bundle that a plan describes: JSON with one item a line, so that a
+// diff of two bundles is short. The last field is its own hash.
+func (g *Graph) Text(ctx context.Context, p *Plan) ([]byte, error) {
+	w := newWriter()
+	w.field("ref", p.Ref)
+	w.field("kind", p.Kind)
+	if p.Label != "" {
+		w.field("label", p.Label)
+	}
+	w.field("summary", p.Summary)
+	w.field("size", size(p))
+	var files []any
+	for _, f := range p.Files {
+		files = append(files, joined(f.Path, text.Count(f.Lines, "line"), f.Summary))
+	}
+	if p.Kind != KindFile {
+		w.list("files", files, p.Count-len(files))
+	}
+	symbols, more, err := g.symbolLines(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	w.list("symbols", symbols, more)
+	docs, err := g.chunkTexts(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	w.list("docs", docs, 0)
+	var versions, near, problems []any
+	for _, v := range p.Versions {
+		versions = append(versions, v)
+	}
+	w.list("versions", versions, 0)
+	for _, n := range p.Neighbours {
+		near = append(near, neighbour(n))
+	}
+	w.list("neighbours", near, p.More)
+	for _, s := range p.Problems {
+		problems = append(problems, s)
+	}
+	w.list("problems", problems, 0)
+	return w.end(), nil
+}
+
+func size(p *Plan) string {
+	if p.Kind == KindFile {
+		return text.Count(p.Lines, "line")
+	}
+	return text.Count(p.Count, "file") + ", " + text.Count(p.Lines, "line")
+}
+
+func joined(parts ...string) string {
+	var out []string
+	for _, p := range parts {
+		if p != "" {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, " · ")
+}
+
+// neighbour keeps the order of its fields.
+func neighbour(n NodeRow) any {
+	return struct {
+		Ref     string `json:"ref"`
+		Kind    string `json:"kind"`
+		Edges   string `json:"edges"`
+		Via     string `json:"via,omitempty"`
+		Summary string `json:"summary,omitempty"`
+	}{visible.Line(n.Ref), n.Kind, n.Edges, visible.Line(n.Via), visible.Line(n.Summary)}
+}
+
+// symbolLines lists what the files define.
+func (g *Graph) symbolLines(ctx context.Context, p *Plan) (out []any, more int, err error) {
+	per := mostSymbols
+	if n := len(p.Symbols); n > 1 {
+		per = max(5, mostSymbols/n)
+	}
+	for _, b := range p.Symbols {
+		if ctx.Err() != nil {
+			return nil, 0, ctx.Err()
+		}
+		lines, err := g.definitions(b)
+		if err != nil {
+			g.o.Warn("a content for a bundle", err)
+			continue
+		}
+		if p.Kind != KindFile { // of many files, what others can use
+			if public := publicOf(b.Path, lines); len(public) > 0 {
+				lines = public
+			}
+		}
+		for i, l := range lines {
+			if i >= per || len(out) >= mostSymbols {
+				more += len(lines) - i
+				break
+			}
+			out = append(out, b.Path+":"+l.text)
+		}
+	}
+	return out, more, nil
+}
+
+// publicOf are the definitions that a Go package shows to others.
+func publicOf(p string, lines []symbolLine) (out []symbolLine) {
+	if path.Ext(p) != ".go" {
+		return nil
+	}
+	for _, l := range lines {
+		if r, _ := utf8.DecodeRuneInString(l.name); unicode.IsUpper(r) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// symbolLine is one definition.
+type symbolLine struct{ name, text string }
+
+// symbolKey: what a text defines depends on its language too.
+type symbolKey struct {
+	ext  string
+	hash store.Hash
+}
+
+const mostCached = 2000
+
+// definitions of a content: a change of one file costs the reading of that file.
+func (g *Graph) definitions(b Blob) ([]symbolLine, error) {
+	key := symbolKey{path.Ext(b.Path), b.Hash}
+	lines, ok := g.symbols.Get(key)
+	if ok {
+		return lines, nil
+	}
+	content, err := g.o.Source.Content(b.Hash)
+	if err != nil {
+		return nil, err
+	}
+	content, isText := text.Shown(content)
+	if len(content) <= mostRead && isText {
+		for _, s := range search.Outline(b.Path, content) {
+			if !s.Top && s.Kind == "const" || len(lines) == 2*mostSymbols {
+				continue
+			}
+			lines = append(lines, symbolLine{s.Name, fmt.Sprintf("%d-%d %s", s.Line, max(s.Line, s.Last), clip(s.Signature, 120))})
+		}
+	}
+	g.symbols.Put(key, lines)
+	return lines, nil
+}
+
+// chunkTexts reads the pieces of documents.
+func (g *Graph) chunkTexts(ctx context.Context, p *Plan) (out []any, err error) {
+	contents := map[store.Hash][]string{}
+	for _, c := range p.Docs {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		lines, ok := contents[c.Hash]
+		if !ok {
+			raw, err := g.o.Source.Content(c.Hash)
+			if err != nil {
+				g.o.Warn("a content for a bundle", err)
+				continue
+			}
+			raw, _ = text.Shown(raw)
+			lines = strings.Split(string(bytes.ToValidUTF8(raw, []byte("\uFFFD"))), "\n")
+			contents[c.Hash] = lines
+		}
+		last := min(c.Last, len(lines), c.First+mostChunkLines-1)
+		if last < c.First {
+			continue
+		}
+		text := strings.TrimRight(strings.Join(lines[c.First-1:last], "\n"), "\n ")
+		if cut := clip(text, mostChunkBytes); cut != text || last < min(c.Last, len(lines)) {
+			text = strings.TrimSuffix(cut, "…") + "…"
+		}
+		out = append(out, struct {
+			Source string `json:"source"`
+			Title  string `json:"title"`
+			Text   string `json:"text"`
+		}{fmt.Sprintf("%s:%d-%d", visible.Line(c.Path), c.First, c.Last), visible.Line(c.Title), text})
+	}
+	return out, nil
+}
+
+// writer puts a JSON object together, one item a line.
+type writer struct {
+	b     bytes.Buffer
+	comma bool
+}
+
+func newWriter() *writer {
+	w := &writer{}
+	w.b.WriteString("{\n")
+	return w
+}
+
+func (w *writer) key(name string) {
+	if w.comma {
+		w.b.WriteString(",\n")
+	}
+	w.comma = true
+	w.b.Write(encoded(name))
+	w.b.WriteString(": ")
+}
+
+func (w *writer) field(name, value string) {
+	w.key(name)
+	w.b.Write(encoded(visible.Line(value)))
+}
+
+// list leaves out an empty one; more says how many items are not in it.
+func (w *writer) list(name string, items []any, more int) {
+	if len(items) == 0 {
+		return
+	}
+	w.key(name)
+	w.b.WriteByte('[')
+	for i, it := range items {
+		if i > 0 {
+			w.b.WriteByte(',')
+		}
+		w.b.WriteByte('\n')
+		if s, ok := it.(string); ok {
+			it = visible.Line(s)
+		}
+		w.b.Write(encoded(it))
+	}
+	if more > 0 {
+		w.b.WriteString(",\n")
+		if _, ok := items[0].(string); ok {
+			w.b.Write(encoded(fmt.Sprintf("… %d more", more)))
+		} else {
+			fmt.Fprintf(&w.b, `{"more":%d}`, more)
+		}
+	}
+	w.b.WriteString("\n]")
+}
+
+// end closes the object with the hash of all before it.
+func (w *writer) end() []byte {
+	sum := sha256.Sum256(w.b.Bytes())
+	w.field("etag", "sha256:"+hex.EncodeToString(sum[:]))
+	w.b.WriteString("\n}\n")
+	return w.b.Bytes()
+}
+
+// Etag is the hash that a text carries.
+func Etag(text []byte) string {
+	var v struct {
+		Etag string `json:"etag"`
+	}
+	if json.Unmarshal(text, &v) != nil {
+		return ""
+	}
+	return v.Etag
+}
+
+func encoded(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return []byte("null")
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

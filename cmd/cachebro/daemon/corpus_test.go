@@ -1,0 +1,51 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/store/wire"
+)
+
+// TestTooLargeToSearch: a text above the limit is named in the answer, once it
+// could matter; a file that is none is not, however large. What was a file and
+// is a directory or a link now gives nothing.
+func TestTooLargeToSearch(t *testing.T) {
+	p := newProject(t)
+	p.write("small.txt", "the needle\n")
+	p.write("log.txt", strings.Repeat("hay and needle\n", 1000))
+	p.write("image.bin", "\x00\x01needle")
+	p.write("was.txt", "needle before\n")
+	for _, name := range []string{"log.txt", "image.bin"} {
+		if err := os.Truncate(filepath.Join(p.root, name), source.MaxContent+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.start()
+	c := p.dial("cli")
+	q := wire.SearchQuery{Pattern: "needle", Mode: wire.SearchExact}
+	var a wire.SearchAnswer
+	eventually(t, "both files are found", func() bool {
+		a = ask[wire.SearchAnswer](p, c, wire.MSearch, q)
+		return len(a.Hits) == 2 && strings.Contains(a.NotSearched, "too large")
+	})
+	if a.NotSearched != `1 binary ("image.bin"), 1 too large ("log.txt")` {
+		t.Errorf("%q", a.NotSearched)
+	}
+	was := filepath.Join(p.root, "was.txt")
+	for _, put := range []func() error{func() error { return os.Mkdir(was, 0o755) }, func() error { return os.Symlink("small.txt", was) }} {
+		if err := os.Remove(was); err != nil {
+			t.Fatal(err)
+		}
+		if err := put(); err != nil {
+			t.Fatal(err)
+		}
+		q.NoRefresh = true
+		if a = ask[wire.SearchAnswer](p, c, wire.MSearch, q); len(a.Hits) != 1 || string(a.Hits[0].Path) != "small.txt" {
+			t.Errorf("%+v", a.Hits)
+		}
+	}
+}

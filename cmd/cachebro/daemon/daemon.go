@@ -1,0 +1,449 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/actions"
+	"cachebro/cmd/cachebro/daemon/answers"
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/comments"
+	"cachebro/cmd/cachebro/daemon/find"
+	"cachebro/cmd/cachebro/daemon/fork"
+	"cachebro/cmd/cachebro/daemon/gitstate"
+	"cachebro/cmd/cachebro/daemon/history"
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/cmd/cachebro/daemon/knowledge"
+	"cachebro/cmd/cachebro/daemon/lost"
+	"cachebro/cmd/cachebro/daemon/outputs"
+	"cachebro/cmd/cachebro/daemon/past"
+	"cachebro/cmd/cachebro/daemon/plans"
+	"cachebro/cmd/cachebro/daemon/reads"
+	"cachebro/cmd/cachebro/daemon/sending"
+	"cachebro/cmd/cachebro/daemon/sessions"
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/cmd/cachebro/daemon/survey"
+	"cachebro/cmd/cachebro/daemon/tidy"
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/cmd/cachebro/daemon/workingset"
+	"cachebro/search"
+	"cachebro/store"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/spool"
+	"cachebro/store/memo/results"
+	"cachebro/store/onwire"
+	"cachebro/store/readers"
+	"cachebro/store/wire"
+	"cachebro/store/wire/place"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options of Run. Root, Paths and Version are needed; else the zero value is usable.
+type Options struct {
+	Root    string     // absolute, clean, symlinks resolved
+	Paths   wire.Paths // where state and socket lie
+	Version string     // of this program
+	// Ignore holds what decides the class of a path besides the project's own files.
+	Ignore ignore.Options
+	// IdleExit ends the daemon when nobody has asked anything, nothing has happened
+	// on the mount and nothing has been under way for so long; 0: 90 s, < 0: never.
+	IdleExit time.Duration
+	// MemoryLimit in bytes for the garbage collector to keep to while no more than
+	// two thirds of it are alive; 0: 160 MiB, < 0: none.
+	MemoryLimit int64
+	// Workers for the index and for exact queries; 0: GOMAXPROCS.
+	Workers int
+	Store   store.Options
+	Shown   readers.Options
+	Results results.Settings
+	// Embedder, if not nil, lets the search go by meaning too. Run does not
+	// close it.
+	Embedder search.Embedder
+	// Tidy has the project of another state directory keep to its share of the
+	// cap, by its own daemon; nil: nobody does. It may take minutes.
+	Tidy func(ctx context.Context, state string) error
+	Log  *slog.Logger // nil: daemon.log in the state directory
+	// Mirror: the history is a copy of another machine's, there are no files, and it
+	// grows only while no daemon runs.
+	Mirror bool
+	// Ready, if not nil, is called once the daemon answers.
+	Ready func()
+}
+
+// Daemon is one running daemon.
+type Daemon struct {
+	o     Options
+	state string
+	log   *slog.Logger
+
+	store       *store.Store
+	readOnly    bool // the disk was too full to open it for writing
+	shown       *readers.Tracker
+	ingest      *ingest.Ingester
+	source      *source.Source
+	attribution *attribution.Attribution
+	git         *gitstate.Service
+	index       *search.Index
+
+	survey    *survey.Survey
+	answers   *answers.Answers
+	sets      *workingset.Sets
+	losses    *lost.Service
+	knowledge *knowledge.Knowledge
+	find      *find.Finder
+	sessions  *sessions.Sessions
+	tidy      *tidy.Tidy
+	printed   outputs.Kept
+	sending   *sending.Service
+
+	met     chan struct{} // closed once it is known what is mounted, see summon; nil before serve
+	meeting sync.Once     // closes met
+
+	table  map[string]wire.Handler // by method
+	server *wire.Server
+	stop   context.CancelFunc
+
+	requests atomic.Int64
+	panics   atomic.Int64
+	lost     atomic.Bool // its place is gone
+}
+
+// endLimit bounds the end of a daemon that was told to end, or whose place is
+// gone, but for sending the last of the history. A merge of the index, a scan or a library that spins on files that are
+// gone must not keep it: what was synced is safe without a proper close.
+const endLimit = time.Second
+
+// Run owns the project's store until ctx ends, SIGTERM or SIGINT comes, a client
+// asks for shutdown, its place is gone (the state directory, the socket, the
+// project), or it has been idle for too long. The process is to end when Run
+// returns: but for the end of ctx itself, work that does not stop within
+// endLimit is left behind. Errors at start: those of wire (ErrLocked with the
+// holder's pid, ErrForeign, ErrNoSpace, ErrDamaged, ErrNewer), each with a hint.
+func Run(caller context.Context, o Options) error {
+	ctx, stop := signal.NotifyContext(caller, unix.SIGTERM, unix.SIGINT)
+	defer stop()
+	ended := make(chan error, 1)
+	var serving atomic.Pointer[Daemon]
+	go func() { ended <- run(ctx, stop, o, &serving) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	limit := endLimit
+	if d := serving.Load(); d != nil && !d.lost.Load() && d.sending.On() {
+		limit += sending.Farewell
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-after(caller, limit):
+		return fmt.Errorf("what was under way did not stop within %v", limit)
+	}
+}
+
+// after fires once d is over, and never when ctx has ended by itself: who
+// cancels it waits for the end.
+func after(ctx context.Context, d time.Duration) <-chan time.Time {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return time.After(d)
+}
+
+func run(ctx context.Context, stop context.CancelFunc, o Options, serving *atomic.Pointer[Daemon]) (err error) {
+	if o.IdleExit == 0 {
+		o.IdleExit = defaultIdleExit
+	}
+	if o.MemoryLimit == 0 {
+		o.MemoryLimit = 160 << 20
+	}
+	if o.MemoryLimit > 0 {
+		defer followMemory(o.MemoryLimit)()
+	}
+	state, err := o.Paths.MakeState(o.Root)
+	if err != nil {
+		return err
+	}
+	// The lock before Badger, which would wait or fail less clearly.
+	lock, began, err := lockState(state, func() bool { return wire.Served(o.Paths, o.Root) })
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	o.Shown.Began = began
+	if o.Log == nil {
+		l, err := openLog(wire.LogFile(state))
+		switch {
+		case err == nil:
+			defer l.Close()
+			o.Log = slog.New(slog.NewTextHandler(l, nil))
+		case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+			o.Log = slog.New(slog.DiscardHandler)
+		default:
+			return err
+		}
+	}
+	d, err := open(ctx, o, state)
+	if err != nil {
+		o.Log.Error("start", "err", err)
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	serving.Store(d)
+	return d.serve(ctx, stop)
+}
+
+// open brings up everything but the socket.
+func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
+	d := &Daemon{o: o, state: state, log: o.Log, source: source.New(o.Root, o.Ignore)}
+	so := o.Store
+	if so.Log == nil {
+		so.Log = o.Log
+	}
+	so.Allowed = func(int64) int64 { return tidy.Allowed(state, d.store.Options().Cap) }
+	d.store, err = store.Open(filepath.Join(state, "store"), so)
+	if errors.Is(err, store.ErrNoSpace) {
+		// What is known can be read on a full disk too. What comes waits in the
+		// spool until there is room.
+		so.ReadOnly, d.readOnly = true, true
+		if full, ferr := store.Open(filepath.Join(state, "store"), so); ferr == nil {
+			d.log.Error("the store is open for reading only", "err", err)
+			d.store, err = full, nil
+		}
+	}
+	if err != nil {
+		return nil, onwire.Error(err)
+	}
+	taken := d // an error is returned without it
+	defer func() {
+		if err != nil {
+			_ = taken.close()
+		}
+	}()
+	if d.store.Seq() == 0 {
+		n, err := d.store.Contents().Adopt(ctx)
+		if err != nil {
+			d.log.Warn("share with sibling worktrees", "err", err) // it only saves space
+		}
+		if n > 0 {
+			d.log.Info("sibling worktrees", "contents", n)
+		}
+	}
+	if d.attribution, err = attribution.Open(d.store, d.log); err != nil {
+		d.log.Warn("what was known of processes and tool calls is lost", "err", err)
+	}
+	texts := reads.NewTexts(d.store)
+	if d.shown, err = readers.New(texts, d.store.KV("shown"), o.Shown); err != nil {
+		return nil, fmt.Errorf("read what was shown: %w", err)
+	}
+	d.git = gitstate.New(wire.GitDir(state), d.store, d.source, d.log)
+	if d.ingest, err = ingest.Open(wire.SpoolDir(state), d.store, d.source, d.attribution, d.log, ingest.Followers{
+		Hold: func() func() { return d.index.Suspend() }, Changed: d.changed,
+		Wrote: func(vs []store.Version) { d.sets.NoteWrites(vs); d.losses.Wrote(vs) },
+		Reads: func(r *spool.Record) { d.sets.NoteReads(r); d.losses.Reads(r) }, Git: d.git,
+	}); err != nil {
+		return nil, err
+	}
+	if err := d.openServices(ctx, texts); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// openServices brings up what answers requests, each before those that ask it, and the
+// index.
+func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err error) {
+	o := d.o
+	if d.survey, err = survey.Open(survey.Options{
+		Root: o.Root, State: d.state, Store: d.store, Source: d.source, Ingest: d.ingest, Log: d.log, Changed: d.changed, Absent: o.Mirror,
+	}); err != nil {
+		return err
+	}
+	paths := onwire.Paths{Root: o.Root, Mountpoint: d.survey.Mountpoint}
+	files := find.NewCorpus(ctx, d.store, d.source)
+	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Workers: o.Workers, Room: d.store.Room().Above, Asked: d.asked})
+	if d.losses, err = lost.Open(d.store, d.shown, d.log, time.Now); err != nil {
+		return err
+	}
+	told := actions.New(d.store, d.survey, paths, d.losses)
+	d.git.Speaks(told)
+	told.Beside(d.git.Between)
+	planner := plans.New(plans.Options{
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: told, Lost: d.losses, Git: d.git, Paths: paths, Hold: d.index.Suspend, Log: d.log,
+	})
+	recorded := history.New(d.store, d.source, d.survey, paths, d.losses)
+	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
+	d.sets = workingset.Open(d.store, d.source, d.ingest, d.attribution, d.log)
+	reader := reads.New(reads.Options{
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Sets: d.sets, Shown: d.shown, Texts: texts, Paths: paths, Lost: d.losses,
+	})
+	if d.knowledge, err = knowledge.Open(knowledge.Options{
+		Store: d.store, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Answers: d.answers, Sets: d.sets, Reads: reader,
+		Shown: d.shown, Texts: texts, Paths: paths, Version: o.Version, IndexHeld: d.index.Suspended, Log: d.log,
+	}); err != nil {
+		return err
+	}
+	d.find = find.New(find.Options{
+		Store: d.store, Source: d.source, Ingest: d.ingest, Survey: d.survey, Answers: d.answers, Sets: d.sets, Knowledge: d.knowledge,
+		Index: d.index, Files: files, Paths: paths, Log: d.log,
+	})
+	d.sessions = sessions.New(sessions.Options{
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Sets: d.sets, Reads: reader, Knowledge: d.knowledge,
+		Shown: d.shown, Outputs: &d.printed, Paths: paths, Log: d.log, Places: o.Paths, Version: o.Version,
+	})
+	d.tidy = tidy.New(tidy.Options{
+		Root: o.Root, State: d.state, Version: o.Version, Store: d.store, Ingest: d.ingest, Answers: d.answers, Sets: d.sets, Knowledge: d.knowledge,
+		Index: d.index, Shown: d.shown, Paths: paths, Changed: d.changed, Tidy: o.Tidy, Log: d.log,
+	})
+	if d.sending, err = sending.New(sending.Options{Store: d.store, Ingest: d.ingest, Parts: tidy.Portable(o.Root, o.Version), Log: d.log}); err != nil {
+		return fmt.Errorf("read what was sent: %w", err)
+	}
+	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), recorded.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
+		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
+		d.printed.Handlers(), d.sending.Handlers(), told.Handlers(), past.New(d.store, d.ingest, paths).Handlers(),
+		fork.New(o.Root, d.store, d.source, d.ingest, d.survey).Handlers(), comments.New(d.store, paths, time.Now).Handlers())
+	return err
+}
+
+// serve runs until ctx ends.
+func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
+	d.stop, d.met = stop, make(chan struct{})
+	l, path, err := wire.Listen(d.o.Paths, d.o.Root, d.state)
+	if err != nil {
+		return err
+	}
+	d.server = wire.NewServer(wire.ServerOptions{Handler: d.handle, Hello: d.hello, Log: d.log})
+	d.log.Info("store daemon", "root", d.o.Root, "pid", os.Getpid(), "version", d.o.Version, "socket", path, "seq", d.store.Seq())
+
+	places := d.places(path)
+	// What waits to be sent may still be, see Run.
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() { d.ingest.Run(work) })
+	wg.Go(func() { d.survey.Run(work) })
+	if !d.o.Mirror {
+		wg.Go(func() { d.find.Run(work) })
+	}
+	wg.Go(func() { d.knowledge.Run(work) })
+	wg.Go(func() { d.sets.Run(work) })
+	wg.Go(func() { d.housekeeping(work) })
+	wg.Go(func() { d.tidy.Run(work) })
+	wg.Go(func() { d.sending.Run(work) })
+	wg.Go(func() {
+		d.shown.Run(work.Done(), func(err error) { d.log.Warn("ledger", "err", err) })
+	})
+	var serveErr error
+	wg.Go(func() { serveErr = d.server.Serve(l) })
+	wg.Go(func() { d.summon(work) })
+	wg.Go(func() { d.watchPlace(work, places) })
+	if d.o.Ready != nil {
+		d.o.Ready()
+	}
+	<-ctx.Done()
+	if !d.lost.Load() {
+		d.sending.Last(work)
+	}
+	d.server.Close()
+	cancel()
+	wg.Wait()
+	d.log.Info("store daemon ends", "requests", d.requests.Load(), "panics", d.panics.Load())
+	return serveErr
+}
+
+// close releases what open has taken, in reverse.
+func (d *Daemon) close() error {
+	var errs []error
+	if d.shown != nil {
+		errs = append(errs, d.shown.Close())
+	}
+	if d.answers != nil {
+		d.answers.Close()
+	}
+	if d.index != nil {
+		errs = append(errs, d.index.Close())
+	}
+	if d.ingest != nil {
+		errs = append(errs, d.ingest.Close())
+	}
+	if d.survey != nil {
+		d.survey.Close()
+	}
+	d.source.Drop()
+	if d.store != nil {
+		if err := d.store.Sync(); err != nil && !d.readOnly {
+			errs = append(errs, err)
+		}
+		errs = append(errs, d.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// places are what the daemon ends without. They are looked at before anybody is
+// answered: what has replaced one later must not be taken for it.
+func (d *Daemon) places(socket string) []place.Place {
+	places := []place.Place{{Path: d.o.Root, Gone: d.source.Gone}}
+	for _, name := range []string{filepath.Join(d.state, "lock"), socket} {
+		p, err := place.Same(name)
+		if err != nil {
+			p = place.Place{Path: name, Gone: func() error { return err }}
+		}
+		places = append(places, p)
+	}
+	return places
+}
+
+// watchPlace ends a daemon that nobody can reach or whose files are gone.
+func (d *Daemon) watchPlace(ctx context.Context, places []place.Place) {
+	if err := place.Wait(ctx, places...); err != nil {
+		d.lost.Store(true)
+		d.log.Error("the store daemon ends: it is not reached any more, or has nothing to keep", "err", err)
+		d.stop()
+	}
+}
+
+// housekeeping ends an idle daemon, notices a mountd that died, and collects.
+func (d *Daemon) housekeeping(ctx context.Context) {
+	every := 30 * time.Second
+	if d.o.IdleExit > 0 {
+		every = min(every, max(d.o.IdleExit/4, 10*time.Millisecond))
+	}
+	for waits.Sleep(ctx, every) {
+		if !d.survey.Mounted() {
+			d.source.Unmounted()
+		}
+		if d.leave(ctx) {
+			return
+		}
+		if d.readOnly && d.store.Room().Above() {
+			d.log.Info("there is room again: the next daemon writes")
+			d.stop()
+			return
+		}
+		d.attribution.ForgetOld()
+		d.git.Tidy(ctx)
+		d.tidy.Collect(ctx)
+	}
+}
+
+func (d *Daemon) hello(h wire.Hello, _ wire.Peer) (wire.HelloAnswer, error) {
+	return wire.HelloAnswer{Version: d.o.Version, PID: os.Getpid(), Root: d.o.Root, State: d.state, Mounted: d.survey.Mounted()}, nil
+}
+
+// changed tells those who follow the log that there are new versions, or that the
+// baseline is complete. Never blocks.
+func (d *Daemon) changed() {
+	d.find.Poke()
+	d.knowledge.Poke()
+	d.sending.Changed()
+}

@@ -1,0 +1,65 @@
+package find
+
+import (
+	"context"
+
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/search"
+	"cachebro/store"
+	"cachebro/store/leaf/ignore"
+)
+
+// corpus is what the search index reads from: the version log, and the files as
+// they are on the source, never through the mount.
+type corpus struct {
+	*store.Store // the log and the contents
+	source       *source.Source
+	life         context.Context // of the daemon
+}
+
+var _ search.Corpus = corpus{}
+
+// Secret implements search.Corpus.
+func (c corpus) Secret(p store.Path) bool { return ignore.Secret(string(p)) }
+
+// Read returns a regular file's bytes, in buf where it has room; fs.ErrNotExist
+// also where something else stands now.
+func (c corpus) Read(p store.Path, buf []byte) ([]byte, error) {
+	dir, err := c.source.Acquire(c.life)
+	if err != nil {
+		return nil, err
+	}
+	defer c.source.Release(dir)
+	return readBeneath(dir.File, string(p), buf)
+}
+
+// Run keeps the index after the version log. The first index waits for
+// the baseline: before, there is little to index and the disk is busy.
+func (f *Finder) Run(ctx context.Context) {
+	if !f.index.Stats().Ready {
+		for f.store.Seq() == 0 || f.survey.Scanning() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-f.news:
+			}
+		}
+	}
+	f.index.Start(ctx)
+	<-ctx.Done()
+}
+
+// Poke tells the index that there are new versions, or that the baseline is
+// complete. Never blocks.
+func (f *Finder) Poke() {
+	select {
+	case f.news <- struct{}{}:
+	default:
+	}
+	f.index.Poke()
+}
+
+// NewCorpus is what an index of the project reads from until life ends.
+func NewCorpus(life context.Context, st *store.Store, src *source.Source) search.Corpus {
+	return corpus{Store: st, source: src, life: life}
+}

@@ -1,0 +1,33 @@
+package find
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/search"
+	"cachebro/store/wire"
+)
+
+// readBeneath reads a regular file.
+func readBeneath(dir *os.File, p string, _ []byte) ([]byte, error) {
+	f, err := source.OpenBeneath(dir, p, false)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := source.StatOf(f)
+	if err != nil {
+		return nil, err
+	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
+		return nil, fs.ErrNotExist
+	}
+	b, _, err := source.ReadStable(f, st)
+	if errors.Is(err, wire.ErrTooLarge) {
+		err = search.ErrTooLarge
+	}
+	return b, err
+}

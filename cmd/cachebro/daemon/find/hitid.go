@@ -1,0 +1,142 @@
+package find
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"cachebro/search"
+	"cachebro/store"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/text"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// hitIDs remembers which definition was handed out under which id. The ids of files and
+// versions can be found again without it.
+type hitIDs struct {
+	mu    sync.Mutex // guards known, used
+	known map[string]wire.SearchHit
+	used  map[store.Path]int // how often hits in a file were fetched
+}
+
+const maxHitIDs = 5000
+
+func (t *hitIDs) put(h wire.SearchHit) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil || len(t.known) >= maxHitIDs {
+		t.known = map[string]wire.SearchHit{}
+	}
+	t.known[h.ID] = h
+}
+
+// fetched counts an access, for ranking.
+func (t *hitIDs) fetched(p store.Path) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.used == nil || len(t.used) >= maxHitIDs {
+		t.used = map[store.Path]int{}
+	}
+	t.used[p]++
+}
+
+func (t *hitIDs) uses() map[store.Path]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := make(map[store.Path]int, len(t.used))
+	for p, n := range t.used {
+		m[p] = n
+	}
+	return m
+}
+
+var hitIDShape = regexp.MustCompile(`^(fil|sym|ver|ses|not)-([0-9a-f]{8})$`)
+
+// fetch answers a query that is the id of a hit with the text it stands for.
+func (f *Finder) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok bool) {
+	m := hitIDShape.FindStringSubmatch(id)
+	if m == nil {
+		return a, false
+	}
+	hit := wire.SearchHit{ID: id}
+	switch m[1] {
+	case "fil":
+		p, found := f.index.FileOf(id)
+		if !found {
+			return a, false
+		}
+		hit = fileHit(p, 1)
+		hit.Title, hit.Line, hit.Last = string(p), 1, maxBody
+		hit.Body = f.index.Lines(p, 1, maxBody)
+	case "sym":
+		f.hitIDs.mu.Lock()
+		known, found := f.hitIDs.known[id]
+		f.hitIDs.mu.Unlock()
+		if !found {
+			return a, false
+		}
+		all, err := f.index.Symbols(ctx, known.Symbol, search.Query{Path: string(known.Path)}, search.Hints{}, 0)
+		if err != nil || len(all) == 0 {
+			return a, false
+		}
+		s := all[0]
+		hit = known
+		hit.Line, hit.Last = s.Line, s.Last
+		hit.Body = f.index.Lines(s.Path, s.First, min(s.Last, s.First+maxBody-1))
+	case "ses":
+		var found bool
+		if hit, found = f.sessionText(id); !found {
+			return a, false
+		}
+		return wire.SearchAnswer{How: wire.SearchID, Hits: []wire.SearchHit{hit}, Files: 0, Lines: 1, Looked: 1}, true
+	case "not":
+		var found bool
+		if hit, found = f.noteText(id); !found {
+			return a, false
+		}
+		return wire.SearchAnswer{How: wire.SearchID, Hits: []wire.SearchHit{hit}, Lines: 1, Looked: 1}, true
+	case "ver":
+		n, _ := strconv.ParseUint(m[2], 16, 32)
+		v, err := f.store.Version(n)
+		if err != nil {
+			return a, false
+		}
+		if ignore.Secret(string(v.Path)) {
+			return a, false
+		}
+		content, err := f.store.Content(v.Blob)
+		if err != nil {
+			return a, false
+		}
+		content, ok := text.Shown(content)
+		if !ok {
+			return a, false
+		}
+		lines := strings.SplitAfter(string(content), "\n")
+		hit.Type, hit.Path, hit.Title, hit.Line = "version", []byte(v.Path), fmt.Sprintf("%s #%d", v.Path, v.Seq), 1
+		hit.Last, hit.Body = min(len(lines), maxBody), strings.Join(lines[:min(len(lines), maxBody)], "")
+		hit.Time = onwire.Time(v.Time)
+	}
+	f.hitIDs.fetched(store.Path(hit.Path))
+	return wire.SearchAnswer{How: wire.SearchID, Hits: []wire.SearchHit{hit}, Files: 1, Lines: 1, Looked: 1}, true
+}
+
+// searchPrompt answers a prompt with the places that its keywords fit.
+func (f *Finder) searchPrompt(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
+	words := search.Keywords(q.Pattern, 8)
+	if len(words) == 0 {
+		return nil
+	}
+	q.Pattern, h.WordsOnly = strings.Join(words, " "), true // the prompt waits for it
+	err := f.searchRanked(ctx, q, sq, h, limit, a)
+	f.addNotes(q, sq, limit, a)
+	if err != nil {
+		return err
+	}
+	return f.addSessions(q.Session, limit, a)
+}

@@ -1,0 +1,277 @@
+package find
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cachebro/search"
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+const (
+	searchDefault = 20
+	searchMost    = 100_000
+)
+
+// search answers from the index, everything closed before included.
+func (f *Finder) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAnswer, []byte, error) {
+	a := wire.SearchAnswer{Hits: []wire.SearchHit{}, How: q.Mode}
+	sq, err := f.searchQuery(ctx, q)
+	if err != nil {
+		return a, nil, err
+	}
+	limit := q.Limit
+	if limit == 0 {
+		limit = searchDefault
+	} else if limit < 0 || limit > searchMost {
+		limit = searchMost
+	}
+	if q.Mode == wire.SearchText {
+		if got, ok := f.fetch(ctx, strings.TrimSpace(q.Pattern)); ok {
+			return got, nil, nil
+		}
+	}
+	if q.Kind == kindNote {
+		return a, nil, f.searchNotes(q, sq, limit, &a)
+	}
+	a.Warning = f.survey.Refresh(ctx, q.NoRefresh)
+	h := f.hints(q.Session)
+	switch q.Mode {
+	case wire.SearchExact, wire.SearchText:
+		err = f.searchExact(ctx, q, sq, h, limit, &a)
+		if err == nil && len(a.Hits) == 0 {
+			a.Suggest = f.index.Suggest(q.Pattern, 3)
+		}
+		if err == nil && len(a.Hits) == 0 && q.Mode == wire.SearchText && !q.Regex {
+			err = f.searchRanked(ctx, q, sq, h, limit, &a)
+			f.addNotes(q, sq, limit, &a)
+			if len(a.Hits) == 0 {
+				f.searchNames(q, sq, min(limit, 5), &a)
+			}
+		}
+	case wire.SearchRanked:
+		err = f.searchRanked(ctx, q, sq, h, limit, &a)
+		f.addNotes(q, sq, limit, &a)
+	case wire.SearchSymbols:
+		err = f.searchSymbols(ctx, q, sq, h, limit, &a)
+	case wire.SearchFiles:
+		f.searchNames(q, sq, limit, &a)
+	case wire.SearchPrompt:
+		err = f.searchPrompt(ctx, q, sq, h, limit, &a)
+	case wire.SearchHistory:
+		err = f.searchPast(ctx, sq, limit, &a)
+	default:
+		err = wire.Errorf(wire.ErrBadRequest, "exact, ranked, symbols, files or history", "unknown search mode %q", q.Mode)
+	}
+	if err == nil && q.Body {
+		f.bodies(&a)
+	}
+	return a, nil, err
+}
+
+// searchQuery checks what can be wrong with a query.
+func (f *Finder) searchQuery(ctx context.Context, q wire.SearchQuery) (search.Query, error) {
+	sq := search.Query{Pattern: q.Pattern, Regex: q.Regex, CaseSensitive: q.CaseSensitive, Include: q.Include, Exclude: q.Exclude, Kind: search.Kind(q.Kind)}
+	if strings.TrimSpace(q.Pattern) == "" {
+		return sq, wire.Errorf(wire.ErrBadRequest, "name a word, a phrase or a regular expression", "the pattern is empty")
+	}
+	if q.Kind != "" && !slices.Contains([]search.Kind{search.Code, search.Doc, search.Config, search.Test, search.Other, kindNote}, sq.Kind) {
+		return sq, wire.Errorf(wire.ErrBadRequest, "kinds are code, doc, config, test, other, note", "unknown kind %q", q.Kind)
+	}
+	p, err := f.paths.Clean(q.Path)
+	if err != nil {
+		return sq, err
+	}
+	sq.Path = string(p)
+	if err := search.Check(sq); err != nil {
+		text, hint, _ := strings.Cut(err.Error(), "; hint: ")
+		return sq, wire.Errorf(wire.ErrBadRequest, hint, "%s", text)
+	}
+	if !q.AllWorktrees {
+		sq.Exclude = append(slices.Clone(sq.Exclude), f.worktrees(ctx, sq.Path)...)
+	}
+	return sq, nil
+}
+
+// worktrees are the linked worktrees inside the root, as globs to leave out
+// unless the query is about one of them.
+func (f *Finder) worktrees(ctx context.Context, asked string) (globs []string) {
+	for _, at := range f.source.Worktrees(ctx) {
+		if asked != at && !strings.HasPrefix(asked, at+"/") {
+			globs = append(globs, "/"+at)
+		}
+	}
+	return globs
+}
+
+// hints are what a session works on.
+func (f *Finder) hints(session string) search.Hints {
+	h := search.Hints{Now: time.Now(), Working: map[store.Path]bool{}, Uses: f.hitIDs.uses()}
+	if session == "" {
+		return h
+	}
+	touches, err := f.sets.Of(store.SessionID(session))
+	if err != nil {
+		return h
+	}
+	for _, t := range touches {
+		h.Working[t.Path] = true
+	}
+	return h
+}
+
+func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
+	if q.Mode == wire.SearchExact { // in their order: the first ones will do
+		sq.Limit = limit
+	}
+	r, err := f.grep(ctx, sq)
+	if err != nil {
+		return err
+	}
+	a.How, a.Files, a.Lines, a.Scanned, a.Looked, a.NotSearched = wire.SearchExact, r.Files, r.Total, r.Scanned, r.Candidates, r.NotSearched
+	if r.Warning != "" {
+		a.Warning = strings.TrimPrefix(a.Warning+"; "+r.Warning, "; ")
+	}
+	if q.Mode == wire.SearchText {
+		f.index.Best(&r, sq, h)
+	}
+	a.Truncated = r.Total > min(limit, len(r.Lines))
+	for i, l := range r.Lines[:min(limit, len(r.Lines))] {
+		hit := fileHit(l.Path, float64(len(r.Lines)-i)/float64(len(r.Lines)))
+		hit.Line, hit.Text, hit.At, hit.Before, hit.LineBytes = l.No, string(l.Text), l.At, l.Before, l.Size
+		hit.Title = fmt.Sprintf("%s:%d: %s", l.Path, l.No, strings.TrimSpace(string(l.Text)))
+		if first, last, at, total, ok := f.index.Chunk(l.Path, l.No); ok {
+			hit.Source = sourceOf(l.Path, first, last, at, total)
+		}
+		a.Hits = append(a.Hits, f.dated(hit))
+	}
+	return nil
+}
+
+func (f *Finder) searchRanked(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
+	all, err := f.index.Rank(ctx, q.Pattern, sq, h, 0)
+	if err != nil {
+		return err
+	}
+	a.How, a.Files, a.Lines, a.Truncated = wire.SearchRanked, len(all), len(all), len(all) > limit
+	for _, r := range all[:min(limit, len(all))] {
+		hit := fileHit(r.Path, r.Score)
+		hit.Line, hit.Text = f.index.BestLine(r, q.Pattern)
+		hit.Last = r.Last
+		hit.Title = fmt.Sprintf("%s:%d: %s", r.Path, hit.Line, strings.TrimSpace(hit.Text))
+		hit.Source = sourceOf(r.Path, r.First, r.Last, r.Index, r.Total)
+		a.Hits = append(a.Hits, f.dated(hit))
+	}
+	return nil
+}
+
+func (f *Finder) searchSymbols(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
+	all, err := f.index.Symbols(ctx, q.Pattern, sq, h, 0)
+	if err != nil {
+		return err
+	}
+	a.Lines, a.Truncated = len(all), len(all) > limit
+	for _, s := range all[:min(limit, len(all))] {
+		hit := wire.SearchHit{ID: search.SymbolID(s.Path, s.Name), Type: "symbol", Path: []byte(s.Path), Line: s.Line, Last: s.Last,
+			Text: s.Signature, Title: s.Kind + " " + s.Name, Score: s.Score, Symbol: s.Name}
+		f.hitIDs.put(hit)
+		a.Hits = append(a.Hits, f.dated(hit))
+	}
+	if len(a.Hits) == 0 {
+		a.Suggest = f.index.Suggest(q.Pattern, 3)
+	}
+	return nil
+}
+
+func (f *Finder) searchNames(q wire.SearchQuery, sq search.Query, limit int, a *wire.SearchAnswer) {
+	hits := f.index.Names(q.Pattern, sq, limit+1)
+	a.How, a.Truncated = wire.SearchFiles, len(hits) > limit
+	for _, n := range hits[:min(limit, len(hits))] {
+		hit := fileHit(n.Path, n.Score)
+		hit.Title = string(n.Path)
+		a.Hits = append(a.Hits, f.dated(hit))
+	}
+	a.Files, a.Lines = len(a.Hits), len(a.Hits)
+}
+
+func (f *Finder) searchPast(ctx context.Context, sq search.Query, limit int, a *wire.SearchAnswer) error {
+	r, err := f.index.History(ctx, sq, limit+1)
+	if err != nil {
+		return err
+	}
+	if r.Cut {
+		a.Warning = fmt.Sprintf("only the newest part of the history was looked at (%d contents): the rest takes too long; give a path", r.Versions)
+	}
+	a.Files, a.Lines, a.Looked, a.Truncated = len(r.Hits), len(r.Hits), r.Versions, len(r.Hits) > limit
+	for _, p := range r.Hits[:min(limit, len(r.Hits))] {
+		hit := wire.SearchHit{ID: search.VersionID(p.Last), Type: "version", Path: []byte(p.Path), Line: p.No, Text: p.Text, Score: 1,
+			Title: fmt.Sprintf("%s:%d: %s", p.Path, p.No, strings.TrimSpace(p.Text)), Past: &wire.Past{Versions: p.Versions}}
+		for _, part := range []struct {
+			seq  uint64
+			into *wire.Version
+		}{{p.First, &hit.Past.First}, {p.Last, &hit.Past.Last}, {p.Gone, &hit.Past.Gone}} {
+			if v, err := f.store.Version(part.seq); err == nil {
+				*part.into = onwire.Version(v)
+			}
+		}
+		hit.Time = hit.Past.Last.Time
+		a.Hits = append(a.Hits, hit)
+	}
+	return nil
+}
+
+func fileHit(p store.Path, score float64) wire.SearchHit {
+	return wire.SearchHit{ID: search.FileID(p), Type: "file", Path: []byte(p), Score: score}
+}
+
+func sourceOf(p store.Path, first, last, at, total int) *wire.Source {
+	kind := "CodeChunk"
+	if search.KindOf(string(p)) == search.Doc {
+		kind = "MDFileChunk"
+	}
+	return &wire.Source{Type: kind, FilePath: string(p), ChunkIndex: at, TotalChunks: total, StartLine: first, EndLine: last}
+}
+
+// dated adds the time of the file's newest version.
+func (f *Finder) dated(hit wire.SearchHit) wire.SearchHit {
+	if v, ok, err := f.store.Current(store.Path(hit.Path)); err == nil && ok {
+		hit.Time = onwire.Time(v.Time)
+		if v.Stat.Mtime != 0 {
+			hit.Time = onwire.Time(v.Stat.Mtime)
+		}
+	}
+	return hit
+}
+
+// maxBody is how many lines of an enclosing definition go with a hit.
+const maxBody = 120
+
+// bodies adds the text of the definitions around the hits, once each.
+func (f *Finder) bodies(a *wire.SearchAnswer) {
+	told := map[string]bool{}
+	for i := range a.Hits {
+		hit := &a.Hits[i]
+		if hit.Line == 0 || hit.Type == "version" || hit.Type == "note" {
+			continue
+		}
+		content, err := f.files.Read(store.Path(hit.Path), nil)
+		if err != nil {
+			continue
+		}
+		s, ok := search.Enclosing(search.Outline(string(hit.Path), content), hit.Line)
+		if !ok {
+			continue
+		}
+		hit.Symbol = s.Name
+		if key := fmt.Sprintf("%s:%d", hit.Path, s.First); !told[key] {
+			told[key] = true
+			hit.Body = f.index.Lines(store.Path(hit.Path), s.First, min(s.Last, s.First+maxBody-1))
+			hit.Last = s.Last
+		}
+	}
+}

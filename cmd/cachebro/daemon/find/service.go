@@ -1,0 +1,64 @@
+// Package find answers searches: exact and ranked, for definitions, names, notes and past
+// versions. It keeps the index after the log and looks after it.
+package find
+
+import (
+	"log/slog"
+
+	"cachebro/cmd/cachebro/daemon/answers"
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/cmd/cachebro/daemon/knowledge"
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/cmd/cachebro/daemon/survey"
+	"cachebro/cmd/cachebro/daemon/workingset"
+	"cachebro/search"
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// Options of New. All are needed.
+type Options struct {
+	Store     *store.Store
+	Source    *source.Source
+	Ingest    *ingest.Ingester
+	Survey    *survey.Survey
+	Answers   *answers.Answers
+	Sets      *workingset.Sets
+	Knowledge *knowledge.Knowledge
+	Index     *search.Index
+	Files     search.Corpus // what the index reads from
+	Paths     onwire.Paths
+	Log       *slog.Logger
+}
+
+// Finder answers searches.
+type Finder struct {
+	store     *store.Store
+	source    *source.Source
+	ingest    *ingest.Ingester
+	survey    *survey.Survey
+	answers   *answers.Answers
+	sets      *workingset.Sets
+	knowledge *knowledge.Knowledge
+	index     *search.Index
+	files     search.Corpus
+	paths     onwire.Paths
+	log       *slog.Logger
+
+	hitIDs hitIDs
+	news   chan struct{} // capacity 1, never closed: the first index may begin
+}
+
+// New makes the service. Run must be called.
+func New(o Options) *Finder {
+	return &Finder{store: o.Store, source: o.Source, ingest: o.Ingest, survey: o.Survey, answers: o.Answers, sets: o.Sets, knowledge: o.Knowledge,
+		index: o.Index, files: o.Files, paths: o.Paths, log: o.Log, news: make(chan struct{}, 1)}
+}
+
+// Handlers are those of the requests about searches and the index.
+func (f *Finder) Handlers() map[string]wire.Handler {
+	return map[string]wire.Handler{
+		wire.MSearch: onwire.Decoded(f.search), wire.MIndex: onwire.Decoded(f.indexRequest), wire.MOutline: onwire.Decoded(f.outline),
+	}
+}

@@ -1,0 +1,515 @@
+// Package fork fills an empty directory with the tree of a moment, for a copy in which
+// somebody else works. The directory comes as a descriptor, so the daemon writes where
+// its client may, and nowhere else.
+//
+// The tree of now is taken from the project itself, beside its mount: disk blocks are
+// shared where the file system can, and copied by the kernel where not. So is, of an
+// earlier moment, what has not changed since; the rest comes out of the history. What git
+// ignores is taken as it is now, when it is asked for.
+package fork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"sync"
+
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/cmd/cachebro/daemon/survey"
+	"cachebro/store"
+	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/onwire"
+	"cachebro/store/undo"
+	"cachebro/store/wire"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+)
+
+// atOnce is how many directories are filled at once: they wait for the disk.
+const atOnce = 4
+
+// Service fills directories.
+type Service struct {
+	root   string
+	store  *store.Store
+	source *source.Source
+	ingest *ingest.Ingester
+	survey *survey.Survey
+}
+
+// New makes the service for the project at root.
+func New(root string, st *store.Store, src *source.Source, in *ingest.Ingester, sv *survey.Survey) *Service {
+	return &Service{root: root, store: st, source: src, ingest: in, survey: sv}
+}
+
+// Handlers are those of its requests.
+func (s *Service) Handlers() map[string]wire.Handler {
+	return map[string]wire.Handler{wire.MFork: s.fork}
+}
+
+func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	if len(r.Files) != 1 {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "%s needs the descriptor of a directory", wire.MFork)
+	}
+	to := r.Files[0]
+	defer to.Close()
+	var q wire.ForkQuery
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	if err := s.fits(to); err != nil {
+		return nil, nil, err
+	}
+	if err := s.settle(ctx); err != nil {
+		return nil, nil, err
+	}
+	now := s.store.Seq()
+	if q.Seq > now {
+		return nil, nil, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version #%d", q.Seq)
+	}
+	f := filler{store: s.store, plan: undo.Planner{Store: s.store}, now: q.Seq == 0, ignored: q.Ignored, own: os.Geteuid() == 0}
+	if f.out.Seq = q.Seq; f.now {
+		f.out.Seq = now
+	}
+	from, err := s.source.Acquire(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer s.source.Release(from)
+	rules, err := s.source.Rules(from)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rules.Close()
+	// Nobody looks into the copy who may not look into the project.
+	top, err := source.StatOf(from.File)
+	if err == nil {
+		err = unix.Fchmod(int(to.Fd()), 0o700)
+	}
+	if err != nil {
+		return nil, nil, f.failed("", err)
+	}
+	f.from, f.rules, f.linked = from.File, rules, s.source.Worktrees(ctx)
+	f.group.SetLimit(atOnce)
+	err = errors.Join(f.dir(ctx, "", to), f.group.Wait())
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = f.finish(entry{Entry: undo.Entry{Mode: top.Mode, UID: top.UID, GID: top.GID}, live: true}, to)
+	}
+	slices.SortFunc(f.out.Lost, func(a, b wire.ForkLost) int { return slices.Compare(a.Path, b.Path) })
+	return f.out, nil, err
+}
+
+// Fill fills a directory, in which is nothing but perhaps a .git, with what a history had
+// at a moment. There is no project beside it.
+func Fill(ctx context.Context, st *store.Store, seq uint64, to *os.File) (wire.ForkAnswer, error) {
+	if err := empty(to); err != nil {
+		return wire.ForkAnswer{}, err
+	}
+	f := filler{store: st, plan: undo.Planner{Store: st}, own: os.Geteuid() == 0}
+	f.out.Seq = seq
+	f.group.SetLimit(atOnce)
+	err := errors.Join(f.dir(ctx, "", to), f.group.Wait())
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	slices.SortFunc(f.out.Lost, func(a, b wire.ForkLost) int { return slices.Compare(a.Path, b.Path) })
+	return f.out, err
+}
+
+// fits: an empty directory that does not lie in the project. To write through our own
+// mount would be to wait for ourselves.
+func (s *Service) fits(to *os.File) error {
+	fi, err := to.Stat()
+	if err != nil {
+		return err
+	}
+	if !fi.IsDir() {
+		return wire.Errorf(wire.ErrBadRequest, "", "a fork is made in a directory")
+	}
+	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", to.Fd())); err == nil {
+		for _, top := range []string{s.root, s.survey.Mountpoint()} {
+			if _, in := onwire.Below(name, top); in && top != "" {
+				return wire.Errorf(wire.ErrBadRequest, "name a directory beside it", "a fork cannot lie in its own project")
+			}
+		}
+	}
+	return empty(to)
+}
+
+func empty(to *os.File) error {
+	names, err := to.Readdirnames(2)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	for _, n := range names { // git has prepared it
+		if n != ".git" {
+			return wire.Errorf(wire.ErrBadRequest, "name another one", "the directory is not empty")
+		}
+	}
+	return nil
+}
+
+// settle has everything in the log that happened until now.
+func (s *Service) settle(ctx context.Context) error {
+	missing, err := s.survey.LookAtAll(ctx)
+	if err == nil && missing != "" {
+		err = wire.Errorf(wire.ErrTimeout, "cachebro status", "%s", missing)
+	}
+	if err == nil {
+		_, err = s.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
+	}
+	return err
+}
+
+// entry is what is made in the fork.
+type entry struct {
+	undo.Entry
+	live bool       // of the tree as it is now, else of the history
+	at   store.Path // where it is in the project now, if it is live
+}
+
+// filler makes one fork.
+type filler struct {
+	store   *store.Store
+	plan    undo.Planner
+	from    *os.File        // the project itself, beside its mount; nil: there is none
+	rules   *ignore.Matcher // nil: all that the history has
+	now     bool            // the tree as it is
+	ignored bool
+	linked  []string // worktrees of the project's repository that lie in it
+	own     bool     // files get their owners: we are root
+	group   errgroup.Group
+
+	mu  sync.Mutex // guards out
+	out wire.ForkAnswer
+}
+
+func (f *filler) lost(p store.Path, why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.out.Lost) == wire.ForkLostMost {
+		f.out.More++
+		return
+	}
+	f.out.Lost = append(f.out.Lost, wire.ForkLost{Path: onwire.Path(p), Why: why})
+}
+
+func (f *filler) made(bytes, shared int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.out.Files++
+	f.out.Bytes += bytes
+	f.out.Shared += shared
+}
+
+// dir fills to with what was in p at the moment, and with what is ignored and lies there
+// now, or where that directory is now.
+func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
+	if f.now {
+		return f.live(ctx, p, p, to, nil)
+	}
+	all, _, err := f.plan.List(p, f.out.Seq)
+	if err != nil {
+		return err
+	}
+	now := p
+	if f.ignored && f.from != nil {
+		at, there, err := f.plan.Now(p, f.out.Seq)
+		if err != nil {
+			return err
+		}
+		if there { // else another one may have been made in its place
+			now = at
+		}
+	}
+	have := map[string]bool{}
+	for _, e := range all {
+		name := path.Base(string(e.Path))
+		tracked := f.tracked(e.Path, e.Mode)
+		if gitdir.Name(name) || slices.Contains(f.linked, string(e.Path)) || !f.ignored && !tracked {
+			continue
+		}
+		if e.Why != "" && !tracked && f.from != nil && f.isFile(now, name) {
+			continue // taken as it is now
+		}
+		have[name] = true
+		if err := f.entry(ctx, entry{Entry: e}, to, name); err != nil {
+			return err
+		}
+	}
+	if !f.ignored || f.from == nil {
+		return nil
+	}
+	return f.live(ctx, p, now, to, have)
+}
+
+// isFile: a regular file of that name is in a directory of the project now, and ignored.
+func (f *filler) isFile(dir store.Path, name string) bool {
+	q := store.Path(path.Join(string(dir), name))
+	st, _, err := source.LstatBeneath(f.from, string(q))
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && !f.tracked(q, st.Mode)
+}
+
+func (f *filler) tracked(p store.Path, mode uint32) bool {
+	return f.rules == nil || f.rules.Class(string(p), mode&unix.S_IFMT == unix.S_IFDIR) == ignore.Tracked
+}
+
+// live takes what is in now, which is p in the fork. Of an earlier moment that is only what
+// git ignores and the history does not have.
+func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have map[string]bool) error {
+	in, err := source.OpenBeneath(f.from, string(now), false)
+	if err != nil {
+		return nil // it is gone by now
+	}
+	defer in.Close()
+	names, err := in.Readdirnames(-1)
+	if err != nil {
+		f.lost(p, err.Error())
+		return nil
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		q := store.Path(path.Join(string(now), name))
+		if have[name] || store.OwnFile(q) || now == "" && gitdir.Name(name) || slices.Contains(f.linked, string(q)) {
+			continue
+		}
+		st, target, err := source.LstatBeneath(f.from, string(q))
+		if err != nil {
+			continue // gone meanwhile
+		}
+		if tracked := f.tracked(q, st.Mode); tracked && !f.now || !tracked && !f.ignored {
+			continue
+		}
+		e := entry{live: true, at: q}
+		e.Entry = undo.Entry{Path: store.Path(path.Join(string(p), name)), Mode: st.Mode, Size: st.Size, Mtime: st.Mtime, UID: st.UID, GID: st.GID, Target: target}
+		if err := f.entry(ctx, e, to, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry makes one name in the directory in. An error is one of the fork's file system;
+// what cannot be had from the project is lost.
+func (f *filler) entry(ctx context.Context, e entry, in *os.File, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	at := int(in.Fd())
+	switch e.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		if err := unix.Mkdirat(at, name, 0o700); err != nil {
+			return f.failed(e.Path, err)
+		}
+		fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return f.failed(e.Path, err)
+		}
+		sub := os.NewFile(uintptr(fd), name)
+		fill := func() error {
+			defer sub.Close()
+			if err := f.dir(ctx, e.Path, sub); err != nil {
+				return err
+			}
+			return f.finish(e, sub)
+		}
+		// The limit also bounds the descriptors: a directory that finds no room is filled here.
+		if !f.group.TryGo(fill) {
+			return fill()
+		}
+		return nil
+	case unix.S_IFLNK:
+		if err := unix.Symlinkat(e.Target, at, name); err != nil {
+			return f.failed(e.Path, err)
+		}
+		if f.own {
+			_ = unix.Fchownat(at, name, int(e.UID), int(e.GID), unix.AT_SYMLINK_NOFOLLOW)
+		}
+		f.made(0, 0)
+		return nil
+	case unix.S_IFREG:
+		return f.file(e, at, name)
+	case unix.S_IFSOCK: // a name of its server, which is elsewhere
+		return nil
+	}
+	f.lost(e.Path, "it is no file, directory or link")
+	return nil
+}
+
+func (f *filler) file(e entry, at int, name string) error {
+	live, err := f.open(e)
+	switch {
+	case live != nil:
+		defer live.Close()
+	case e.live && errors.Is(err, unix.ENOENT): // it has gone meanwhile
+		return nil
+	case e.live:
+		f.lost(e.Path, err.Error())
+		return nil
+	case e.Why != "":
+		f.lost(e.Path, e.Why)
+		return nil
+	}
+	fd, err := unix.Openat(at, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return f.failed(e.Path, err)
+	}
+	to := os.NewFile(uintptr(fd), name)
+	defer to.Close()
+	var size, shared int64
+	if live != nil {
+		var all *os.File
+		if all, size, shared, err = take(at, name, to, live); all != to {
+			defer all.Close()
+			to = all
+		}
+	} else {
+		var b []byte
+		if e.Blob != (store.Hash{}) {
+			b, err = f.store.Content(e.Blob)
+		}
+		if err != nil {
+			f.lost(e.Path, err.Error())
+			return unix.Unlinkat(at, name, 0)
+		}
+		size = int64(len(b))
+		_, err = to.Write(b)
+	}
+	if errors.Is(err, errMoving) && !e.live {
+		f.lost(e.Path, "it changed while it was copied: make the fork again")
+		return unix.Unlinkat(at, name, 0)
+	}
+	if err != nil && !errors.Is(err, errMoving) {
+		return f.failed(e.Path, err)
+	}
+	f.made(size, shared)
+	return f.finish(e, to)
+}
+
+// errMoving: somebody went on writing while a file was copied.
+var errMoving = errors.New("the file is being written")
+
+const takeTries = 3
+
+// take copies a file as a whole, as far as its writers let us: what is being written
+// without end is copied as cp would. all is to, or what has taken its place.
+func take(at int, name string, to, from *os.File) (all *os.File, size, shared int64, err error) {
+	all = to
+	// Attributes do not come along, so they are not asked for: that would be three calls for
+	// each small file.
+	var before, after unix.Stat_t
+	for try := range takeTries {
+		if err := unix.Fstat(int(from.Fd()), &before); err != nil {
+			return all, 0, 0, err
+		}
+		if try > 0 {
+			if err := all.Truncate(0); err != nil {
+				return all, 0, 0, err
+			}
+			for _, f := range []*os.File{from, all} {
+				if _, err := f.Seek(0, io.SeekStart); err != nil {
+					return all, 0, 0, err
+				}
+			}
+		}
+		if c := clone(at, name, all, from); c != nil {
+			if all != c && all != to {
+				all.Close()
+			}
+			all, shared = c, before.Size
+		} else {
+			shared = 0
+			if _, err := io.Copy(all, from); err != nil {
+				return all, 0, 0, err
+			}
+		}
+		if err := unix.Fstat(int(from.Fd()), &after); err != nil {
+			return all, 0, 0, err
+		}
+		if size = after.Size; after.Ctim == before.Ctim && after.Size == before.Size {
+			return all, size, shared, nil
+		}
+	}
+	return all, size, shared, errMoving
+}
+
+// errOther: the project has something else there now.
+var errOther = errors.New("it is no regular file any more")
+
+// open opens the project's own file, of an earlier moment only where it is still what
+// it was: the kernel changes the ctime with every change.
+func (f *filler) open(e entry) (*os.File, error) {
+	if f.from == nil {
+		return nil, errOther
+	}
+	var was store.Stat
+	at := e.at
+	if !e.live {
+		at = e.Path
+		var cur store.Version
+		var found bool
+		err := f.store.View(func(v *store.View) (err error) { cur, found, err = v.Current(e.Path); return err })
+		if err != nil || !found || cur.Seq != e.Seq {
+			return nil, errors.Join(err, errOther)
+		}
+		was = cur.Stat
+	}
+	in, err := source.OpenBeneath(f.from, string(at), false)
+	if err != nil {
+		return nil, err
+	}
+	st, err := source.StatOf(in)
+	if err == nil && (st.Mode&unix.S_IFMT != unix.S_IFREG || !e.live && (st.Ctime != was.Ctime || st.Ino != was.Ino || st.Size != was.Size)) {
+		err = errOther
+	}
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	return in, nil
+}
+
+// finish sets what belongs to a file or directory besides its content. Set-uid and
+// set-gid programs lose those bits: a copy in another place gives nobody more rights.
+func (f *filler) finish(e entry, to *os.File) error {
+	if f.own {
+		if err := to.Chown(int(e.UID), int(e.GID)); err != nil && !errors.Is(err, unix.EPERM) {
+			return f.failed(e.Path, err)
+		}
+	}
+	mode := e.Mode & 0o777
+	if e.Mode&unix.S_IFMT == unix.S_IFDIR {
+		mode |= e.Mode & (unix.S_ISVTX | unix.S_ISGID)
+	}
+	if err := unix.Fchmod(int(to.Fd()), mode); err != nil {
+		return f.failed(e.Path, err)
+	}
+	if e.Mtime != 0 {
+		if err := setMtime(to, e.Mtime); err != nil {
+			return f.failed(e.Path, err)
+		}
+	}
+	return nil
+}
+
+func (f *filler) failed(p store.Path, err error) error {
+	kind := wire.ErrInternal
+	hint := ""
+	switch {
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		kind, hint = wire.ErrNoSpace, "free some space, or name a directory on a larger disk"
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS):
+		kind = wire.ErrPermission
+	}
+	return wire.Errorf(kind, hint, "make %s in the fork: %v", onwire.Display(p), err)
+}

@@ -1,0 +1,311 @@
+// Package gitstate knows what became of the project's git directories, and plans what
+// takes it back. It stands beside the log of versions at the store end of observe →
+// version → index → serve: git's own files are no files of the project, so nothing else
+// shows, searches or undoes them.
+//
+// A row says what one name of a git directory stood for before somebody changed it. What
+// it stood for afterwards is what the path's next row says or, without one, what is
+// there now. The contents lie in the rows or, by another name of the same file, in the
+// state directory's part for git, where mountd put them (fusefs/capture/git.go); removed
+// objects lie there without rows, as a directory of objects that git can read.
+package gitstate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/actions"
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/store"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/spool"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// row is what a path of a git directory was until somebody changed it. Its record in the
+// store is a CBOR map under the day and the number of the spool's record.
+type row struct {
+	Seq    uint64      `cbor:"-"`
+	Path   []byte      `cbor:"1,keyasint"`
+	Was    spool.Was   `cbor:"2,keyasint"`
+	Time   int64       `cbor:"3,keyasint"`
+	Until  int64       `cbor:"4,keyasint,omitempty"` // when the same process changed it last
+	Mode   uint32      `cbor:"5,keyasint,omitempty"`
+	UID    uint32      `cbor:"6,keyasint,omitempty"`
+	GID    uint32      `cbor:"7,keyasint,omitempty"`
+	Size   int64       `cbor:"8,keyasint,omitempty"`
+	Before []byte      `cbor:"9,keyasint,omitempty"` // content, or the name of what is kept
+	Begin  int64       `cbor:"10,keyasint,omitempty"`
+	Target []byte      `cbor:"11,keyasint,omitempty"` // of a symlink; the new name of a directory
+	Why    string      `cbor:"12,keyasint,omitempty"`
+	Actor  store.Actor `cbor:"13,keyasint"`
+	Plan   string      `cbor:"14,keyasint,omitempty"`
+	Ino    uint64      `cbor:"15,keyasint,omitempty"` // of a directory that was moved
+	Op     event.Op    `cbor:"16,keyasint,omitempty"` // the last
+}
+
+func (r *row) until() int64 { return max(r.Time, r.Until) }
+
+func (r *row) path() string { return string(r.Path) }
+
+// version stands for a row where the log is asked who did what.
+func (r *row) version() store.Version {
+	return store.Version{Path: store.Path(r.Path), Time: r.Time, Actor: r.Actor, Plan: r.Plan}
+}
+
+const (
+	bucket = "git"
+	day    = int64(24 * time.Hour)
+)
+
+func key(r *row) string { return fmt.Sprintf("r/%08x/%016x", r.Time/day, r.Seq) }
+
+// Service keeps the rows and answers for them.
+type Service struct {
+	dir     string // what mountd kept
+	kv      store.KV
+	store   *store.Store
+	source  *source.Source
+	actions *actions.Service
+	log     *slog.Logger
+	budget  int64 // bytes of what is kept
+
+	// mu guards what follows.
+	mu   sync.Mutex
+	open map[string]*row // by path: the newest row
+	due  map[string]*row // by key: to be stored
+	kept usage
+	// digests are those of kept indexes.
+	digests map[string][32]byte
+}
+
+// New makes the service; dir is the state directory's part for git.
+func New(dir string, st *store.Store, src *source.Source, log *slog.Logger) *Service {
+	return &Service{dir: dir, kv: st.KV(bucket), store: st, source: src, log: log, budget: keptBytes, open: map[string]*row{}, due: map[string]*row{}, digests: map[string][32]byte{}}
+}
+
+// Speaks is told who says in words what was done.
+func (s *Service) Speaks(a *actions.Service) { s.actions = a }
+
+const maxOpen = 10_000
+
+// Take turns a record of the spool into a row.
+func (s *Service) Take(r *spool.Record, by store.Actor, plan string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := s.open[r.Path]
+	if r.Was == spool.WasSame && last != nil && last.Actor.PID == by.PID && last.Actor.Start == by.Start {
+		last.Until, last.Op = max(last.Until, r.Time), r.Op
+		s.due[key(last)] = last
+		return
+	}
+	n := &row{
+		Seq: r.Seq, Path: []byte(r.Path), Was: r.Was, Time: r.Time, Mode: r.Stat.Mode, UID: r.Stat.UID, GID: r.Stat.GID, Size: r.Stat.Size,
+		Before: r.Before, Begin: r.Len, Target: []byte(r.Target), Why: r.Reason, Actor: by, Plan: plan, Op: r.Op,
+	}
+	if r.Was == spool.WasMoved {
+		n.Target, n.Ino = []byte(r.Path2), r.Stat.Ino
+	}
+	if len(s.open) >= maxOpen {
+		clear(s.open)
+	}
+	s.open[r.Path], s.due[key(n)] = n, n
+}
+
+// Keep stores what was taken.
+func (s *Service) Keep() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.due) == 0 {
+		return nil
+	}
+	vals := make(map[string][]byte, len(s.due))
+	for k, r := range s.due {
+		b, err := cbor.Marshal(r)
+		if err != nil {
+			return err
+		}
+		vals[k] = b
+	}
+	clear(s.due)
+	return s.kv.SetAll(vals)
+}
+
+// history is the rows from a time on, by path and in order.
+type history struct {
+	s      *Service
+	rows   []*row
+	chains map[string][]*row
+	at     map[*row]int       // in its chain
+	was    map[string][]thing // of each row of a chain, and what is there now
+	packed map[string]map[string]string
+	dir    *source.Dir
+}
+
+var errTooMany = errors.New("too many changes of git's own files to look at at once")
+
+const maxRows = 200_000
+
+// since reads the rows of a time and later; close lets go of the project's directory.
+func (s *Service) since(ctx context.Context, from int64) (*history, error) {
+	h := &history{s: s, chains: map[string][]*row{}, at: map[*row]int{}, was: map[string][]thing{}, packed: map[string]map[string]string{}}
+	if from > 0 {
+		from -= 2 * silence // whole operations
+	}
+	first := max(from, time.Now().Add(-keptFor-48*time.Hour).UnixNano()) / day
+	for d := first; d <= time.Now().UnixNano()/day+1; d++ {
+		if err := s.kv.Scan(fmt.Sprintf("r/%08x/", d), func(k string, val []byte) error {
+			r := &row{}
+			if cbor.Unmarshal(val, r) != nil {
+				return nil // of a newer version, or damaged: it is not known then
+			}
+			if _, err := fmt.Sscanf(k[len("r/00000000/"):], "%x", &r.Seq); err != nil || r.until() < from {
+				return nil
+			}
+			if h.rows = append(h.rows, r); len(h.rows) > maxRows {
+				return errTooMany
+			}
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(h.rows, func(a, b *row) int {
+		if a.Time != b.Time {
+			return int(min(max(a.Time-b.Time, -1), 1))
+		}
+		return int(a.Seq) - int(b.Seq)
+	})
+	h.join()
+	var err error
+	if h.dir, err = s.source.Acquire(ctx); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// join puts the rows into their chains, and together what one process went on with while
+// another daemon was there.
+func (h *history) join() {
+	rows := h.rows[:0]
+	for _, r := range h.rows {
+		c := h.chains[r.path()]
+		if n := len(c); r.Was == spool.WasSame {
+			if n > 0 && c[n-1].Actor.PID == r.Actor.PID && c[n-1].Actor.Start == r.Actor.Start {
+				c[n-1].Until, c[n-1].Op = max(c[n-1].Until, r.until()), r.Op
+				continue
+			}
+			r.Was, r.Why = spool.WasLost, "its beginning is not known"
+		}
+		h.at[r] = len(c)
+		h.chains[r.path()] = append(c, r)
+		rows = append(rows, r)
+	}
+	h.rows = rows
+}
+
+func (h *history) close() {
+	if h.dir != nil {
+		h.s.source.Release(h.dir)
+	}
+}
+
+// operation is the rows of one git command with all that it started, or of another
+// process.
+type operation struct {
+	key     string // of the action of the log
+	pid     uint32 // of the topmost process
+	command string
+	seen    int64 // git's process did something first; 0: it is another's, and may be old
+	rows    []*row
+}
+
+func (o *operation) id() uint64   { return o.rows[0].Seq }
+func (o *operation) begin() int64 { return o.rows[0].Time }
+func (o *operation) end() (t int64) {
+	for _, r := range o.rows {
+		t = max(t, r.until())
+	}
+	return t
+}
+
+// since is from when on its process changed what belongs to it: files come before refs.
+func (o *operation) since() int64 {
+	if o.seen > 0 {
+		return min(o.seen, o.begin())
+	}
+	return o.begin() - silence
+}
+
+// silence ends an operation, as it does a job in the log.
+const silence = int64(30 * time.Second)
+
+// undoing begins the plan of what an undo wrote.
+const undoing = "git undo-"
+
+// operations groups the rows.
+func (h *history) operations() []*operation {
+	say := h.s.actions.Speaker()
+	var all []*operation
+	open := map[string]*operation{}
+	for _, r := range h.rows {
+		v := r.version()
+		top, command, seen := say.Top(v, func(comm string) bool { return comm == "git" || strings.HasPrefix(comm, "git-") })
+		action := say.Key(v)
+		if command == "" || r.Plan != "" {
+			command = say.Command(v)
+		}
+		k := fmt.Sprint(action, " ", top)
+		o := open[k]
+		if o == nil || r.Time-o.end() > silence {
+			o = &operation{key: action, pid: top.PID, command: command, seen: seen}
+			open[k], all = o, append(all, o)
+		}
+		o.rows = append(o.rows, r)
+	}
+	return all
+}
+
+// Between are the operations of a time that a person would notice, oldest first.
+func (s *Service) Between(ctx context.Context, from, to time.Time) ([]wire.GitOp, error) {
+	if s.none() {
+		return nil, nil
+	}
+	begin := int64(0)
+	if !from.IsZero() {
+		begin = from.UnixNano()
+	}
+	h, err := s.since(ctx, begin)
+	if err != nil {
+		return nil, err
+	}
+	defer h.close()
+	var out []wire.GitOp
+	for _, o := range h.operations() {
+		if !to.IsZero() && o.begin() > to.UnixNano() {
+			break
+		}
+		last := o.rows[len(o.rows)-1]
+		if text := h.text(o); text != "" {
+			out = append(out, wire.GitOp{ID: o.id(), Key: o.key, Begin: onwire.Time(o.begin()), End: onwire.Time(o.end()), Actor: onwire.Actor(last.Actor), Command: o.command, Text: text})
+		}
+	}
+	return out, nil
+}
+
+// errNone ends a scan.
+var errNone = errors.New("enough")
+
+// none: nothing is known of any repository, as in most answers.
+func (s *Service) none() bool {
+	return s.kv.Scan("r/", func(string, []byte) error { return errNone }) == nil
+}

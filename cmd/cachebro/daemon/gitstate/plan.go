@@ -1,0 +1,390 @@
+package gitstate
+
+import (
+	"cmp"
+	"context"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/spool"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// Selection says whose changes are meant.
+type Selection struct {
+	Filter store.Filter // session, agent, prompt, tool call, since, match
+	Key    string       // of one action
+	ID     uint64       // of one operation
+	Last   bool         // the last operation that a person would notice and that stands,
+	Before uint64       // of those before this one; 0: of all
+}
+
+// beyond is by how much a file's last change may be later than the record that tells of
+// it: more was done by somebody who did not go through the mount.
+const beyond = int64(2 * time.Second)
+
+// chosen are the operations and rows that a selection means.
+func (h *history) chosen(sel Selection) (of []*operation, has map[*row]bool) {
+	has = map[*row]bool{}
+	all := h.operations()
+	take := func(o *operation, r *row) {
+		has[r] = true
+		if n := len(of); n == 0 || of[n-1] != o {
+			of = append(of, o)
+		}
+	}
+	if sel.Last {
+		for _, o := range slices.Backward(all) {
+			if (sel.Before == 0 || o.id() < sel.Before) && !strings.HasPrefix(o.rows[0].Plan, undoing) && h.text(o) != "" && h.stands(o) {
+				sel.ID = o.id()
+				break
+			}
+		}
+	}
+	for _, o := range all {
+		one := slices.ContainsFunc(o.rows, func(r *row) bool { return r.Seq == sel.ID })
+		for _, r := range o.rows {
+			f, a := sel.Filter, r.Actor
+			switch {
+			case sel.ID != 0 || sel.Last:
+				if !one {
+					continue
+				}
+			case sel.Key != "":
+				if o.key != sel.Key {
+					continue
+				}
+			case !f.Since.IsZero() && r.Time < f.Since.UnixNano(), f.Session != "" && a.Session != f.Session, f.Prompt != "" && a.Prompt != f.Prompt,
+				f.Agent != "" && a.Agent != f.Agent, f.ToolCall != "" && a.ToolCall != f.ToolCall, f.Match != nil && !f.Match(r.version()):
+				continue
+			}
+			take(o, r)
+		}
+	}
+	return of, has
+}
+
+// stands: an operation has not been taken back already.
+func (h *history) stands(o *operation) bool {
+	paths, before, _ := h.ends(o)
+	return slices.ContainsFunc(paths, func(p string) bool {
+		return before[p].kind == objects || !h.same(p, before[p], h.now(p))
+	})
+}
+
+// Text says what a selection did to refs; "" nothing.
+func (s *Service) Text(ctx context.Context, sel Selection) (string, uint64, error) {
+	if s.none() {
+		return "", 0, nil
+	}
+	h, of, _, err := s.choose(ctx, sel)
+	if err != nil {
+		return "", 0, err
+	}
+	defer h.close()
+	said, id := h.textOfAll(of)
+	return said, id, nil
+}
+
+// textOfAll says what operations did, the newest named first to go unsaid; id is the
+// newest one's of which there is something to say.
+func (h *history) textOfAll(of []*operation) (said string, id uint64) {
+	var all []string
+	for _, o := range of {
+		if t := h.text(o); t != "" {
+			all, id = append(all, t), o.id()
+		}
+	}
+	if n := len(all); n > mostNamed {
+		all = append([]string{"…"}, all[n-mostNamed:]...)
+	}
+	return strings.Join(all, "; "), id
+}
+
+// choose reads as much of the history as a selection needs.
+func (s *Service) choose(ctx context.Context, sel Selection) (h *history, of []*operation, has map[*row]bool, err error) {
+	from := []int64{0}
+	switch now := time.Now(); {
+	case !sel.Filter.Since.IsZero():
+		from[0] = sel.Filter.Since.UnixNano()
+	case sel.Last || sel.ID != 0: // most often it is among the newest
+		from = []int64{now.Add(-time.Hour).UnixNano(), now.Add(-24 * time.Hour).UnixNano(), 0}
+	}
+	for i, t := range from {
+		if h, err = s.since(ctx, t); err != nil {
+			return nil, nil, nil, err
+		}
+		of, has = h.chosen(sel)
+		if i == len(from)-1 || len(of) > 0 && of[0].begin() >= t {
+			break
+		}
+		h.close()
+	}
+	return h, of, has, nil
+}
+
+// LastPrompt is the newest one that changed something of git's, and when.
+func (s *Service) LastPrompt(ctx context.Context, session store.SessionID) (prompt string, at time.Time, err error) {
+	h, err := s.since(ctx, 0)
+	if err != nil {
+		return "", at, err
+	}
+	defer h.close()
+	for _, r := range slices.Backward(h.rows) {
+		if a := r.Actor; a.Prompt != "" && (session == "" || a.Session == session) {
+			return a.Prompt, onwire.Time(r.Time), nil
+		}
+	}
+	return "", at, nil
+}
+
+// change is what a plan does to one path.
+type change struct {
+	path, unit  string
+	dir, rest   string
+	before, now thing
+	conflict    *store.Conflict
+}
+
+// Plan says what takes a selection back. Only what still is as the chosen actors left it
+// is touched; what belongs together, as HEAD, the index and the branch, is taken back
+// together or not at all.
+func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error) {
+	var out wire.GitPlan
+	if s.none() {
+		return out, nil
+	}
+	h, of, has, err := s.choose(ctx, sel)
+	if err != nil {
+		return out, err
+	}
+	defer h.close()
+	if len(has) == 0 {
+		return out, nil
+	}
+	last := of[len(of)-1]
+	out.Text, out.ID = h.textOfAll(of)
+	out.ID = cmp.Or(out.ID, last.id())
+	if out.Title = out.Text; len(of) == 1 {
+		out.Title = strings.TrimSuffix(last.command+" · "+out.Text, " · ")
+		out.PID, out.Since = last.pid, onwire.Time(last.since())
+	}
+	var changes []*change
+	since := int64(0)
+	seen := map[string]bool{}
+	dirs := map[string]bool{}
+	for _, r := range h.rows {
+		if !has[r] || seen[r.path()] {
+			continue
+		}
+		seen[r.path()] = true
+		if since == 0 {
+			since = r.Time
+		}
+		c := h.changeOf(r, has)
+		dirs[c.dir] = true
+		if c.before.kind != objects && !h.same(c.path, c.before, c.now) {
+			changes = append(changes, c)
+		}
+	}
+	h.elsewhere(changes, has)
+	if at := onwire.Time(since - int64(time.Second)); out.Since.IsZero() || at.Before(out.Since) {
+		out.Since = at
+	}
+	for d := range dirs {
+		out.Dirs = append(out.Dirs, d)
+	}
+	slices.Sort(out.Dirs)
+	h.units(changes)
+	blocked := map[string]*change{}
+	for _, c := range changes {
+		if c.conflict != nil && blocked[c.unit] == nil {
+			blocked[c.unit] = c
+		}
+	}
+	for _, c := range changes {
+		why := c.conflict
+		if b := blocked[c.unit]; why == nil && b != nil {
+			why = &store.Conflict{Path: store.Path(c.path), Why: "left with " + b.path + ", which it belongs to"}
+		}
+		switch {
+		case why != nil:
+			out.Conflicts = append(out.Conflicts, wire.Conflict{Path: []byte(why.Path), Why: why.Why, Actor: onwire.Actor(why.Actor), Time: onwire.Time(why.Time)})
+		case c.before.kind == lost:
+			out.Lost = append(out.Lost, wire.Conflict{Path: []byte(c.path), Why: cmp.Or(c.before.why, "it was not kept")})
+		default:
+			if st, ok := h.step(c); ok {
+				out.Steps = append(out.Steps, st)
+			}
+		}
+	}
+	out.Steps = ordered(out.Steps)
+	return out, nil
+}
+
+// changeOf compares a path before its first chosen row with what it is, and looks for
+// others who changed it since.
+func (h *history) changeOf(first *row, has map[*row]bool) *change {
+	p := first.path()
+	c := &change{path: p, before: h.before(first), now: h.now(p)}
+	c.dir, c.rest, _ = gitdir.Split(p)
+	chain := h.chains[p]
+	// What others did in between must have come to nothing.
+	for i := h.at[first]; i < len(chain); i++ {
+		from := i
+		for i < len(chain) && !has[chain[i]] {
+			i++
+		}
+		if i == from {
+			continue
+		}
+		if by := chain[i-1]; !h.same(p, h.before(chain[from]), h.after(by)) {
+			c.conflict = &store.Conflict{Path: store.Path(p), Why: "changed since", Actor: by.Actor, Time: by.until()}
+		}
+	}
+	const beside = "by somebody who did not go through the mount"
+	switch last := chain[len(chain)-1]; {
+	case c.conflict != nil || last.Was == spool.WasMoved:
+	case c.now.kind == file && c.now.ctime > last.until()+beyond:
+		c.conflict = &store.Conflict{Path: store.Path(p), Why: "changed since, " + beside, Time: c.now.ctime}
+	case c.now.kind == absent && last.Op != event.OpUnlink && last.Op != event.OpRmdir:
+		c.conflict = &store.Conflict{Path: store.Path(p), Why: "removed since, " + beside}
+	}
+	return c
+}
+
+// elsewhere finds git directories that are not where they were: what was in them is no
+// longer at these paths, and bringing back some of it would make a ruin.
+func (h *history) elsewhere(changes []*change, has map[*row]bool) {
+	why := map[string]string{}
+	for _, c := range changes {
+		if _, ok := why[c.dir]; ok || c.rest == "" && c.before.kind != moved {
+			continue
+		}
+		why[c.dir] = ""
+		top, is := h.now(c.dir), false
+		for _, r := range h.chains[c.dir] {
+			switch {
+			case !has[r]:
+			case r.Was == spool.WasMoved && top.kind == absent && h.now(string(r.Target)).ino == r.Ino:
+				why[c.dir] = "in a directory that was moved; ask again when it is back"
+			case r.Was == spool.WasMoved && top.ino != r.Ino:
+				why[c.dir] = "the directory is neither here nor where it was moved to"
+			case r.Was == spool.WasDir:
+				is = true
+			}
+		}
+		if top.kind == absent && !is && why[c.dir] == "" && !strings.Contains(c.dir, "/modules/") {
+			why[c.dir] = "in a directory that is not here any more"
+		}
+	}
+	for _, c := range changes {
+		if w := why[c.dir]; w != "" && c.conflict == nil && (c.before.kind != moved || c.now.kind != absent || strings.HasPrefix(w, "the ")) {
+			c.conflict = &store.Conflict{Path: store.Path(c.path), Why: w}
+		}
+	}
+}
+
+// units finds out what belongs together: a branch and its reflog; HEAD, the index, the
+// state of a merge or rebase, and the branch that HEAD is on.
+func (h *history) units(changes []*change) {
+	heads := map[string]string{} // dir and branch → unit
+	for _, c := range changes {
+		base, rest := checkout(c.dir, c.rest)
+		for _, t := range []thing{c.before, c.now} {
+			if ref, ok := strings.CutPrefix(line(h.read(c.path, t)), "ref: "); rest == "HEAD" && ok {
+				heads[c.dir+" "+ref] = base
+			}
+		}
+	}
+	for _, c := range changes {
+		base, rest := checkout(c.dir, c.rest)
+		if heads[c.dir+" "] == "" { // the present branch, where nobody changed HEAD
+			p := path.Join(base, "HEAD")
+			if ref, ok := strings.CutPrefix(line(h.read(p, h.now(p))), "ref: "); ok && heads[c.dir+" "+ref] == "" {
+				heads[c.dir+" "+ref] = base
+			}
+		}
+		ref := strings.TrimPrefix(rest, "logs/")
+		switch {
+		case strings.HasPrefix(ref, "refs/"):
+			c.unit = cmp.Or(heads[c.dir+" "+ref], c.dir+" "+ref)
+		case rest == "packed-refs", rest == "config", strings.HasPrefix(rest, "hooks/"), strings.HasPrefix(rest, "info/"), rest == "description", rest == "":
+			c.unit = c.path
+		default:
+			c.unit = base
+		}
+	}
+}
+
+// checkout is the git directory, or the part of one that belongs to a further worktree.
+func checkout(dir, rest string) (base, below string) {
+	if s, ok := strings.CutPrefix(rest, "worktrees/"); ok {
+		if name, more, ok := strings.Cut(s, "/"); ok {
+			return dir + "/worktrees/" + name, more
+		}
+	}
+	return dir, rest
+}
+
+func (h *history) step(c *change) (wire.GitStep, bool) {
+	b := c.before
+	st := wire.GitStep{Path: []byte(c.path), Now: h.sum(c.path, c.now), Mode: b.mode & 0o777, UID: b.uid, GID: b.gid, Size: b.size}
+	switch b.kind {
+	case absent:
+		st.Do = "delete"
+		if c.now.kind == dir {
+			st.Do = "rmdir"
+		}
+	case dir:
+		st.Do, st.Mode = "mkdir", b.mode&0o3777 // whose group inherits is no right of a program's
+	case link:
+		st.Do, st.Target = "link", []byte(b.target)
+	case moved:
+		st.Do, st.To, st.Path = "rename", []byte(c.path), []byte(b.target)
+	case file:
+		st.Do, st.Kept, st.Content, st.Here = "write", b.kept, b.inline, b.here
+	default:
+		return st, false
+	}
+	return st, true
+}
+
+// ordered has what a step needs come before it: what is in the way goes first, HEAD
+// comes last, so that nobody takes a half for a repository.
+func ordered(steps []wire.GitStep) []wire.GitStep {
+	rank := func(s wire.GitStep) int {
+		base := path.Base(string(s.Path))
+		switch {
+		case s.Do == "rename":
+			return 0
+		case s.Do == "delete":
+			return 1
+		case s.Do == "rmdir":
+			return 2
+		case s.Do == "mkdir":
+			return 3
+		case base == "HEAD":
+			return 6
+		case base == "index":
+			return 5
+		}
+		return 4
+	}
+	slices.SortStableFunc(steps, func(a, b wire.GitStep) int {
+		if c := cmp.Compare(rank(a), rank(b)); c != 0 {
+			return c
+		}
+		if a.Do == "rmdir" {
+			return cmp.Compare(string(b.Path), string(a.Path))
+		}
+		return cmp.Compare(string(a.Path), string(b.Path))
+	})
+	return steps
+}

@@ -1,0 +1,310 @@
+package gitstate
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/text"
+)
+
+// mostNamed is how many refs a line names.
+const mostNamed = 3
+
+// ends are what the paths of an operation were before and after it.
+func (h *history) ends(o *operation) (paths []string, before, after map[string]thing) {
+	before, after = map[string]thing{}, map[string]thing{}
+	for _, r := range o.rows {
+		p := r.path()
+		if _, ok := before[p]; !ok {
+			paths, before[p] = append(paths, p), h.before(r)
+		}
+		after[p] = h.after(r)
+	}
+	return paths, before, after
+}
+
+// text says what became of the refs and of what else a person set; "" nothing.
+func (h *history) text(o *operation) string {
+	paths, before, after := h.ends(o)
+	byDir := map[string][]string{}
+	var dirs []string
+	for _, p := range paths {
+		d, _, _ := gitdir.Split(p)
+		if byDir[d] == nil {
+			dirs = append(dirs, d)
+		}
+		byDir[d] = append(byDir[d], p)
+	}
+	slices.Sort(dirs)
+	var all []string
+	for i, d := range dirs {
+		if slices.ContainsFunc(dirs[:i], func(up string) bool {
+			return strings.HasPrefix(d, up+"/") && before[path.Join(up, "HEAD")].kind != after[path.Join(up, "HEAD")].kind
+		}) {
+			continue // the repository that it is a submodule of came or went
+		}
+		said := h.textOf(d, byDir[d], before, after)
+		if d != ".git" && said != "" {
+			said = d + ": " + said
+		}
+		if said != "" {
+			all = append(all, said)
+		}
+	}
+	if len(all) > mostNamed {
+		all = append(all[:mostNamed], fmt.Sprintf("%d more repositories", len(all)-mostNamed))
+	}
+	return strings.Join(all, "; ")
+}
+
+func (h *history) textOf(d string, paths []string, before, after map[string]thing) string {
+	head := path.Join(d, "HEAD")
+	if b, ok := before[head]; ok && b.kind != absent && after[head].kind == absent {
+		return "the repository was removed (kept)"
+	} else if ok && b.kind == absent && after[head].kind != absent {
+		return "a repository that was not there"
+	}
+	if b, ok := before[d]; ok && b.kind == moved {
+		return "moved to " + b.target
+	}
+	was, is := h.refs(d, paths, before), h.refs(d, paths, after)
+	var names []string
+	for n := range was {
+		names = append(names, n)
+	}
+	for n := range is {
+		if _, ok := was[n]; !ok {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	var said []string
+	remote, gone := 0, 0
+	for _, n := range names {
+		a, b := was[n], is[n]
+		switch short := shortRef(n); {
+		case a == b:
+		case strings.HasPrefix(n, "refs/remotes/"):
+			remote++
+		case n == "refs/stash":
+			said = append(said, h.stashes(d, before, after))
+		case b == "":
+			gone++
+			said = append(said, fmt.Sprintf("%s was %s (kept)", short, shortID(a)))
+		case a == "":
+			said = append(said, fmt.Sprintf("new %s %s", short, shortID(b)))
+		default:
+			said = append(said, fmt.Sprintf("%s %s → %s%s", short, shortID(a), shortID(b), h.subject(d, n, b, after)))
+		}
+	}
+	if s := path.Join(d, "logs/refs/stash"); was["refs/stash"] == is["refs/stash"] && before[s].kind == file {
+		said = append(said, h.stashes(d, before, after))
+	}
+	if a, b := line(h.read(head, before[head])), line(h.read(head, after[head])); before[head].kind == file && a != b {
+		said = append(said, fmt.Sprintf("HEAD %s → %s", shortHead(a), shortHead(b)))
+	}
+	said = slices.DeleteFunc(said, func(s string) bool { return s == "" })
+	if len(said) > mostNamed {
+		said = append(said[:mostNamed], fmt.Sprintf("%d more refs", len(said)-mostNamed))
+	}
+	if remote > 0 {
+		said = append(said, text.Count(remote, "remote ref"))
+	}
+	for _, p := range paths {
+		_, rest, _ := gitdir.Split(p)
+		switch {
+		case rest != "config" && !strings.HasPrefix(rest, "hooks/") && rest != "info/exclude" && rest != "info/attributes":
+		case h.same(p, before[p], after[p]):
+		case after[p].kind == absent:
+			said = append(said, rest+" removed (kept)")
+		case before[p].kind == absent:
+			said = append(said, "new "+rest)
+		default:
+			said = append(said, rest+" changed")
+		}
+	}
+	if len(said) == 0 {
+		said = h.textOfOthers(d, paths, before, after)
+	}
+	return strings.Join(said, ", ")
+}
+
+// textOfOthers is for an operation that changed nothing else: it staged something, say.
+func (h *history) textOfOthers(d string, paths []string, before, after map[string]thing) []string {
+	if before[path.Join(d, "objects")].kind == objects {
+		return []string{"objects removed (kept)"}
+	}
+	index, others := 0, 0
+	for _, p := range paths {
+		_, rest, _ := gitdir.Split(p)
+		switch {
+		case strings.HasPrefix(rest, "refs/"), rest == "packed-refs", before[p].kind == dir, after[p].kind == dir, h.same(p, before[p], after[p]):
+		case path.Base(rest) == "index":
+			index++
+		default:
+			others++
+		}
+	}
+	switch {
+	case index > 0:
+		return []string{"index changed"}
+	case others > 0:
+		return []string{text.Count(others, "file") + " of git's own changed"}
+	}
+	return nil
+}
+
+// refs are those that the paths speak of, as they were: the packed ones, and the others
+// over them.
+func (h *history) refs(d string, paths []string, at map[string]thing) map[string]string {
+	out := map[string]string{}
+	packed := path.Join(d, "packed-refs")
+	t, ok := at[packed]
+	if !ok {
+		t = h.now(packed) // nobody changed it, or only later
+	}
+	all := h.packedRefs(packed, t)
+	if ok {
+		maps.Copy(out, all)
+	}
+	for _, p := range paths {
+		_, rest, _ := gitdir.Split(p)
+		if !strings.HasPrefix(rest, "refs/") || at[p].kind == dir {
+			continue
+		}
+		if v := line(h.read(p, at[p])); v != "" {
+			out[rest] = v
+		} else if v := all[rest]; v != "" {
+			out[rest] = v
+		} else {
+			delete(out, rest)
+		}
+	}
+	return out
+}
+
+// packedRefs are those that a file holds; one that many operations ask of is read once.
+func (h *history) packedRefs(p string, t thing) map[string]string {
+	id := fmt.Sprint(p, " ", t.kept, " ", t.here)
+	if t.kind != file || t.kept == "" && !t.here {
+		return packedRefs(t.inline)
+	}
+	all, ok := h.packed[id]
+	if !ok {
+		all = packedRefs(h.read(p, t))
+		h.packed[id] = all
+	}
+	return all
+}
+
+func packedRefs(raw []byte) map[string]string {
+	out := map[string]string{}
+	for l := range bytes.Lines(raw) {
+		id, name, ok := strings.Cut(strings.TrimSpace(string(l)), " ")
+		if ok && strings.HasPrefix(name, "refs/") && isID(id) {
+			out[name] = id
+		}
+	}
+	return out
+}
+
+func isID(s string) bool {
+	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+func line(b []byte) string {
+	l, _, _ := bytes.Cut(b, []byte{'\n'})
+	return strings.TrimSpace(string(l))
+}
+
+func shortRef(name string) string {
+	for _, p := range []string{"refs/heads/", "refs/tags/", "refs/remotes/", "refs/"} {
+		if s, ok := strings.CutPrefix(name, p); ok {
+			return map[string]string{"refs/tags/": "tag "}[p] + s
+		}
+	}
+	return name
+}
+
+func shortID(id string) string {
+	if isID(id) {
+		return id[:7]
+	}
+	return shortHead(id)
+}
+
+func shortHead(s string) string {
+	switch ref, ok := strings.CutPrefix(s, "ref: "); {
+	case ok:
+		return shortRef(ref)
+	case isID(s):
+		return s[:7]
+	case s == "":
+		return "nothing"
+	}
+	return "?"
+}
+
+// stashes counts what a stash gained or lost.
+func (h *history) stashes(d string, before, after map[string]thing) string {
+	p := path.Join(d, "logs/refs/stash")
+	count := func(m map[string]thing) int { return bytes.Count(h.read(p, m[p]), []byte{'\n'}) }
+	switch a, b := count(before), count(after); {
+	case b < a:
+		return fmt.Sprintf("lost %s (kept)", plural(a-b, "stash"))
+	case b > a:
+		return fmt.Sprintf("%s more", plural(b-a, "stash"))
+	}
+	return ""
+}
+
+func plural(n int, stash string) string {
+	if n == 1 {
+		return "1 " + stash
+	}
+	return fmt.Sprintf("%d %ses", n, stash)
+}
+
+// subject is the commit's, of which the reflog tells.
+func (h *history) subject(d, ref, id string, after map[string]thing) string {
+	for _, p := range []string{path.Join(d, "logs", ref), path.Join(d, "logs/HEAD")} {
+		t, ok := after[p]
+		if !ok {
+			continue
+		}
+		said := ""
+		for _, l := range logged(h.tail(p, t)) {
+			if l.to == id {
+				said = l.note
+			}
+		}
+		if what, subject, ok := strings.Cut(said, ": "); ok && strings.HasPrefix(what, "commit") {
+			if len(subject) > 60 {
+				subject = strings.ToValidUTF8(subject[:57], "") + "…"
+			}
+			return fmt.Sprintf(" %q", subject)
+		}
+	}
+	return ""
+}
+
+// logLine is one of a reflog.
+type logLine struct{ from, to, note string }
+
+func logged(raw []byte) (all []logLine) {
+	for l := range bytes.Lines(raw) {
+		s := strings.TrimRight(string(l), "\n")
+		head, note, _ := strings.Cut(s, "\t")
+		from, rest, _ := strings.Cut(head, " ")
+		to, _, _ := strings.Cut(rest, " ")
+		if isID(from) && isID(to) {
+			all = append(all, logLine{from, to, strings.ToValidUTF8(note, "�")})
+		}
+	}
+	return all
+}

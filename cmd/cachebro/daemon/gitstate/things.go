@@ -1,0 +1,260 @@
+package gitstate
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/spool"
+
+	"golang.org/x/sys/unix"
+)
+
+type kind uint8
+
+const (
+	absent kind = iota
+	file
+	dir
+	link
+	lost    // nobody has it
+	moved   // a directory that is elsewhere
+	objects // the directory of objects, some of which went
+)
+
+// thing is what a name stands for at a moment.
+type thing struct {
+	kind     kind
+	mode     uint32
+	uid, gid uint32
+	target   string
+	why      string
+	ino      uint64
+	ctime    int64
+	size     int64 // file: no more of its content counts
+
+	kept   string // file: the name of what is kept,
+	inline []byte // or the content
+	here   bool   // or what is there now
+}
+
+// before is what a row's path was.
+func (h *history) before(r *row) thing {
+	chain := h.chains[r.path()]
+	if h.was[r.path()] == nil { // from the newest on: an older one may be the beginning of it
+		all := make([]thing, len(chain)+1)
+		all[len(chain)] = h.now(r.path())
+		for i := len(chain) - 1; i >= 0; i-- {
+			all[i] = h.thingOf(chain[i], all[i+1])
+		}
+		h.was[r.path()] = all
+	}
+	return h.was[r.path()][h.at[r]]
+}
+
+// thingOf is what a row's path was; after is what came of it.
+func (h *history) thingOf(r *row, after thing) thing {
+	t := thing{kind: file, mode: r.Mode & 0o7777, uid: r.UID, gid: r.GID, size: r.Size}
+	switch r.Was {
+	case spool.WasAbsent:
+		t.kind = absent
+	case spool.WasInline:
+		t.inline, t.size = r.Before, int64(len(r.Before))
+	case spool.WasKept:
+		t.kept = string(r.Before)
+		if _, err := os.Lstat(h.s.keptFile(t.kept)); err != nil {
+			t.kind, t.why = lost, "it was kept until its time was over"
+		}
+	case spool.WasBegin:
+		if after.kind != file || after.size < r.Begin {
+			return thing{kind: lost, why: "what was appended to it is not there any more"}
+		}
+		t.inline, t.kept, t.here, t.size = after.inline, after.kept, after.here, r.Begin
+	case spool.WasLink:
+		t.kind, t.target = link, string(r.Target)
+	case spool.WasDir:
+		t.kind = dir
+	case spool.WasMoved:
+		t.kind, t.target, t.ino = moved, string(r.Target), r.Ino
+	case spool.WasObjects:
+		t.kind = objects
+	default:
+		t.kind, t.why = lost, r.Why
+	}
+	return t
+}
+
+// after is what it was when the row's process had changed it.
+func (h *history) after(r *row) thing {
+	h.before(r)
+	return h.was[r.path()][h.at[r]+1]
+}
+
+// now is what a path is.
+func (h *history) now(p string) thing {
+	st, target, err := source.LstatBeneath(h.dir.File, p)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+			return thing{}
+		}
+		return thing{kind: lost, why: err.Error()}
+	}
+	t := thing{kind: file, mode: st.Mode & 0o7777, uid: st.UID, gid: st.GID, ino: st.Ino, ctime: st.Ctime, size: st.Size, here: true}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		t.kind = dir
+	case unix.S_IFLNK:
+		t.kind, t.target = link, target
+	case unix.S_IFREG:
+	default:
+		t.kind, t.why = lost, "it is neither file nor directory"
+	}
+	return t
+}
+
+func (s *Service) keptFile(name string) string {
+	if name == "" || name != filepath.Base(name) {
+		return ""
+	}
+	return filepath.Join(s.dir, gitdir.KeptFile(name))
+}
+
+func (h *history) open(p string, t thing) (io.ReadCloser, error) {
+	var in io.ReadCloser
+	var err error
+	switch {
+	case t.kind != file:
+		return nil, fs.ErrNotExist
+	case t.here:
+		in, err = source.OpenBeneath(h.dir.File, p, false)
+	case t.kept != "":
+		in, err = os.Open(h.s.keptFile(t.kept))
+	default:
+		in = io.NopCloser(bytes.NewReader(t.inline))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &part{in, t.size}, nil
+}
+
+// read is a content of at most some MiB; longer ones are cut.
+func (h *history) read(p string, t thing) []byte {
+	in, err := h.open(p, t)
+	if err != nil {
+		return nil
+	}
+	defer in.Close()
+	b, err := io.ReadAll(io.LimitReader(in, 64<<20))
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// tail is the end of a content, where a reflog has its newest lines.
+func (h *history) tail(p string, t thing) []byte {
+	in, err := h.open(p, t)
+	if err != nil {
+		return nil
+	}
+	defer in.Close()
+	const most = 16 << 10
+	if f, ok := in.(*part); ok && t.size > most {
+		if at, ok := f.from.(io.Seeker); ok {
+			if _, err := at.Seek(t.size-most, io.SeekStart); err == nil {
+				f.left = most
+			}
+		}
+	}
+	b, _ := io.ReadAll(in)
+	return b
+}
+
+// part is the beginning of a file.
+type part struct {
+	from io.ReadCloser
+	left int64
+}
+
+func (p *part) Read(b []byte) (int, error) {
+	n, err := io.LimitReader(p.from, p.left).Read(b)
+	p.left -= int64(n)
+	return n, err
+}
+
+func (p *part) Close() error { return p.from.Close() }
+
+// sum is how a plan's client recognises a thing.
+func (h *history) sum(p string, t thing) string {
+	switch t.kind {
+	case absent:
+		return "absent"
+	case dir, objects:
+		return "dir"
+	case link:
+		return "link " + t.target
+	case file:
+		in, err := h.open(p, t)
+		if err != nil {
+			return "?"
+		}
+		defer in.Close()
+		s := sha256.New()
+		if _, err := io.Copy(s, in); err != nil {
+			return "?"
+		}
+		return hex.EncodeToString(s.Sum(nil))
+	}
+	return "?"
+}
+
+// same: two things are equal, as far as git is concerned: an index that only knows newer
+// times of the same files is the same.
+func (h *history) same(p string, a, b thing) bool {
+	if a.kind == moved && b.kind == dir {
+		return a.ino == b.ino
+	}
+	if a.kind != b.kind || a.kind == lost {
+		return false
+	}
+	if a.kind == file && path.Base(p) == "index" {
+		x, ok := h.staged(p, a)
+		y, ok2 := h.staged(p, b)
+		if ok && ok2 {
+			return x == y
+		}
+	}
+	return h.sum(p, a) == h.sum(p, b)
+}
+
+// staged is the digest of an index. That of a kept one, which never changes, is computed
+// once.
+func (h *history) staged(p string, t thing) (sum [32]byte, ok bool) {
+	if t.kept == "" {
+		return staged(h.read(p, t))
+	}
+	h.s.mu.Lock()
+	sum, ok = h.s.digests[t.kept]
+	h.s.mu.Unlock()
+	if ok {
+		return sum, true
+	}
+	if sum, ok = staged(h.read(p, t)); ok {
+		h.s.mu.Lock()
+		if len(h.s.digests) >= maxOpen {
+			clear(h.s.digests)
+		}
+		h.s.digests[t.kept] = sum
+		h.s.mu.Unlock()
+	}
+	return sum, ok
+}

@@ -1,0 +1,55 @@
+package history
+
+import (
+	"context"
+
+	"cachebro/cmd/cachebro/daemon/versions"
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/processes"
+	"cachebro/store/wire"
+)
+
+// blame says who wrote each line of a file, as it is or as it was.
+func (h *History) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer, []byte, error) {
+	p, err := h.paths.Clean(q.Path)
+	if err != nil {
+		return wire.BlameAnswer{}, nil, err
+	}
+	if p == "" {
+		return wire.BlameAnswer{}, nil, wire.Errorf(wire.ErrBadRequest, "cachebro blame PATH", "name the file")
+	}
+	h.survey.Update(ctx, p)
+	var at uint64
+	if versions.Given(q) {
+		v, _, err := versions.Find(h.store, p, q)
+		if err != nil {
+			return wire.BlameAnswer{}, nil, err
+		}
+		at = v.Seq
+	}
+	lines, err := h.store.Blame(p, at)
+	if err != nil {
+		return wire.BlameAnswer{}, nil, err
+	}
+	words := processes.Open(h.store).Words()
+	numbers := map[uint64]int{}
+	var vs []store.Version
+	var text []byte
+	a := wire.BlameAnswer{Versions: []wire.Version{}, Lines: []int{}}
+	for _, l := range lines {
+		i, ok := numbers[l.Seq]
+		if !ok {
+			i = len(vs)
+			numbers[l.Seq], vs = i, append(vs, l.Version)
+			words(&l.Version)
+			a.Versions = append(a.Versions, onwire.Version(l.Version))
+		}
+		a.Lines, text = append(a.Lines, i), append(text, l.Text...)
+	}
+	inHistory := h.numbers(p, vs)
+	for i, v := range vs {
+		a.Versions[i].Number = inHistory[v.Seq]
+	}
+	return a, text, nil
+}

@@ -1,0 +1,199 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"cachebro/cmd/cachebro/daemon/versions"
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// maxTreeDiff bounds the diff of a whole tree in bytes.
+const maxTreeDiff = 64 << 20
+
+func (h *History) diff(ctx context.Context, q wire.DiffQuery) (wire.DiffAnswer, []byte, error) {
+	p, err := h.paths.Clean(q.Path)
+	if err != nil {
+		return wire.DiffAnswer{}, nil, err
+	}
+	if q.Context <= 0 {
+		q.Context = 3
+	}
+	h.survey.Update(ctx, p)
+	if !q.Since.IsZero() {
+		if p == "" {
+			h.survey.TryUpdateAll(ctx)
+		}
+		return h.diffSince(ctx, p, q)
+	}
+	from, to, err := h.sides(ctx, p, q)
+	if err != nil {
+		return wire.DiffAnswer{}, nil, err
+	}
+	var a wire.DiffAnswer
+	var out bytes.Buffer
+	versions.WriteDiff(&out, &a, from, to, q.Context)
+	return a, out.Bytes(), nil
+}
+
+// sides resolves what a diff of one path compares.
+func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (from, to versions.Side, err error) {
+	if versions.Given(q.To) {
+		v, _, err := versions.Find(h.store, p, q.To)
+		if err != nil {
+			return from, to, err
+		}
+		if to, err = versions.SideOf(h.store, v); err != nil {
+			return from, to, err
+		}
+		if q.New {
+			return versions.Side{Path: v.Path}, to, nil
+		}
+		if !versions.Given(q.From) {
+			prev, ok, err := versions.Replaced(h.store, v)
+			if err != nil || !ok && v.Prev == 0 {
+				return versions.Side{Path: v.Path}, to, err
+			}
+			if !ok {
+				if prev, err = h.store.Version(v.Prev); err != nil {
+					return from, to, err
+				}
+			}
+			from, err = versions.SideOf(h.store, prev)
+			return from, to, err
+		}
+	} else if p == "" {
+		return from, to, wire.Errorf(wire.ErrBadRequest, "name a file, or give a time with --since", "a diff of the whole tree needs a time")
+	} else if to, err = h.present(ctx, p); err != nil {
+		return from, to, err
+	}
+	if versions.Given(q.From) {
+		v, _, err := versions.Find(h.store, p, q.From)
+		if err != nil {
+			return from, to, err
+		}
+		from, err = versions.SideOf(h.store, v)
+		return from, to, err
+	}
+	// The newest change: against the version before it.
+	hist, err := h.store.History(p, true)
+	if err != nil {
+		return from, to, err
+	}
+	if len(hist) == 0 {
+		return from, to, wire.Errorf(wire.ErrNotFound, "cachebro status tells how far the baseline is", "no version of %s is known", onwire.Display(p))
+	}
+	if len(hist) == 1 {
+		if hist[0].Op == store.OpBaseline { // nothing has changed since it was found
+			from, err = versions.SideOf(h.store, hist[0])
+			return from, to, err
+		}
+		return versions.Side{Path: p}, to, nil
+	}
+	from, err = versions.SideOf(h.store, hist[len(hist)-2])
+	return from, to, err
+}
+
+// present is a path as it is now.
+func (h *History) present(ctx context.Context, p store.Path) (versions.Side, error) {
+	if h.survey.Absent() {
+		v, ok, err := h.store.Current(p)
+		if err != nil || !ok || v.Deleted() {
+			return versions.Side{Path: p}, err
+		}
+		return versions.SideOf(h.store, v)
+	}
+	st, err := h.source.Lstat(ctx, p)
+	if errors.Is(err, wire.ErrNotFound) {
+		return versions.Side{Path: p}, nil
+	}
+	if err != nil {
+		return versions.Side{}, err
+	}
+	s := versions.Side{Path: p, Exists: true, Mode: st.Mode}
+	if st.Mode&syscall.S_IFMT == syscall.S_IFLNK {
+		v, ok, err := h.store.Current(p)
+		if err == nil && ok {
+			s.Data = []byte(v.Target)
+		}
+		return s, err
+	}
+	l, err := h.survey.Look(ctx, p)
+	if err != nil {
+		return s, err
+	}
+	s.Data, err = l.Content()
+	return s, err
+}
+
+// diffSince compares every path below p that changed since a time with what it
+// was then.
+func (h *History) diffSince(ctx context.Context, p store.Path, q wire.DiffQuery) (wire.DiffAnswer, []byte, error) {
+	var a wire.DiffAnswer
+	start, err := h.store.SeqAt(q.Since)
+	if err != nil {
+		return a, nil, err
+	}
+	changed := map[store.Path]bool{}
+	var order []store.Path
+	for seq := start; ; {
+		vs, err := h.store.Since(seq, 1000)
+		if err != nil {
+			return a, nil, err
+		}
+		if len(vs) == 0 {
+			break
+		}
+		for _, v := range vs {
+			if _, ok := onwire.Below(string(v.Path), string(p)); (ok || p == "") && !changed[v.Path] && v.Class == 0 {
+				changed[v.Path] = true
+				order = append(order, v.Path)
+			}
+		}
+		seq = vs[len(vs)-1].Seq
+		if err := ctx.Err(); err != nil {
+			return a, nil, err
+		}
+	}
+	var out bytes.Buffer
+	for _, path := range order {
+		if err := ctx.Err(); err != nil {
+			return a, nil, err
+		}
+		was, ok, err := h.store.AtSeq(path, start)
+		if err != nil {
+			return a, nil, err
+		}
+		from := versions.Side{Path: path}
+		if !ok { // found later, by the baseline: that is what it was
+			if hist, err := h.store.History(path, false); err == nil && len(hist) > 0 && hist[0].Op == store.OpBaseline {
+				was, ok = hist[0], true
+			}
+		}
+		if ok {
+			if from, err = versions.SideOf(h.store, was); err != nil {
+				fmt.Fprintf(&out, "cannot compare %s: %v\n", onwire.Display(path), err)
+				continue
+			}
+		}
+		now, ok, err := h.store.Current(path)
+		if err != nil || !ok {
+			return a, nil, err
+		}
+		to, err := versions.SideOf(h.store, now)
+		if err != nil {
+			fmt.Fprintf(&out, "cannot compare %s: %v\n", onwire.Display(path), err)
+			continue
+		}
+		versions.WriteDiff(&out, &a, from, to, q.Context)
+		if out.Len() > maxTreeDiff {
+			return a, nil, wire.Errorf(wire.ErrTooLarge, "give a path, or a later time", "the diff is larger than %d MiB", maxTreeDiff>>20)
+		}
+	}
+	return a, out.Bytes(), nil
+}

@@ -1,0 +1,145 @@
+package history
+
+import (
+	"context"
+	"slices"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/last"
+	"cachebro/cmd/cachebro/daemon/versions"
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/processes"
+	"cachebro/store/wire"
+)
+
+func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []byte, error) {
+	p, err := h.paths.Clean(q.Path)
+	if err != nil {
+		return wire.LogAnswer{}, nil, err
+	}
+	ops, err := onwire.ParseOps(q.Ops)
+	if err != nil {
+		return wire.LogAnswer{}, nil, err
+	}
+	session, err := last.Session(h.store, q.Session)
+	if err != nil {
+		return wire.LogAnswer{}, nil, err
+	}
+	prompt, err := last.Prompt(h.store, "log", "", session, q.Prompt)
+	if err != nil {
+		return wire.LogAnswer{}, nil, err
+	}
+	behind := h.survey.UpdateSoon(ctx, p)
+	if p == "" && q.Before == 0 && q.After == 0 {
+		h.survey.TryUpdateAll(ctx)
+	}
+	marks, only := h.lost.Marks(ctx)
+	if !q.Lost {
+		only = nil
+	}
+	vs, more, err := h.store.Log(store.Filter{
+		Match: only,
+		Path:  p, Session: session, Prompt: prompt, ToolCall: q.ToolCall, PID: q.PID, Comm: q.Comm,
+		Since: q.Since, Until: q.Until, Before: q.Before, After: q.After, Ops: ops, Oldest: q.Oldest, Limit: min(q.Limit, 100_000), Baselines: q.Baselines,
+	})
+	if err != nil {
+		return wire.LogAnswer{}, nil, err
+	}
+	a := wire.LogAnswer{More: more, Behind: behind, Versions: make([]wire.Version, len(vs))}
+	numbers := h.numbers(p, vs)
+	words := processes.Open(h.store).Words()
+	for i, v := range vs {
+		words(&v)
+		a.Versions[i] = onwire.Version(v)
+		a.Versions[i].Number, a.Versions[i].Lost = numbers[v.Seq], marks[v.Seq]
+		if a.Versions[i].Made, err = h.store.MadeFor(v); err != nil {
+			return a, nil, err
+		}
+	}
+	if !q.Lost && session == "" && prompt == "" && q.ToolCall == "" && q.PID == 0 && q.Comm == "" && len(ops) == 0 {
+		err = h.addLines(&a, p, q, vs)
+	}
+	return a, nil, err
+}
+
+// numbers gives the 1-based positions in the history of a single file.
+func (h *History) numbers(p store.Path, vs []store.Version) map[uint64]int {
+	if p == "" || len(vs) == 0 {
+		return nil
+	}
+	v, ok, err := h.store.Current(p)
+	if err != nil || !ok || v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+		return nil
+	}
+	hist, err := h.store.History(p, true)
+	if err != nil {
+		return nil
+	}
+	out := make(map[uint64]int, len(hist))
+	for i, h := range hist {
+		out[h.Seq] = i + 1
+	}
+	return out
+}
+
+// addLines adds the gaps and notices that fall between the page's versions.
+func (h *History) addLines(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs []store.Version) error {
+	from, to := q.Since, q.Until
+	if len(vs) > 0 {
+		first, last := vs[0].When(), vs[len(vs)-1].When()
+		if q.Oldest {
+			first, last = last, first
+		}
+		if a.More && !q.Oldest || q.After > 0 {
+			from = last
+		}
+		if a.More && q.Oldest || q.Before > 0 {
+			to = first
+		}
+	}
+	within := func(t time.Time) bool {
+		return (from.IsZero() || !t.Before(from)) && (to.IsZero() || !t.After(to))
+	}
+	gaps, _, err := h.store.Gaps(1000)
+	if err != nil {
+		return err
+	}
+	for _, g := range gaps {
+		if _, ok := onwire.Below(string(g.Path), string(p)); within(onwire.Time(g.Time)) && (ok || p == "") {
+			a.Gaps = append(a.Gaps, onwire.Gap(g))
+		}
+	}
+	if p != "" {
+		return nil
+	}
+	notices, err := h.store.Notices(1000)
+	for _, n := range notices {
+		if within(onwire.Time(n.Time)) {
+			a.Notices = append(a.Notices, wire.Notice{Time: onwire.Time(n.Time), Text: n.Text, Actor: onwire.Actor(n.Actor)})
+		}
+	}
+	if q.Oldest {
+		slices.Reverse(a.Gaps)
+		slices.Reverse(a.Notices)
+	}
+	return err
+}
+
+func (h *History) show(ctx context.Context, q wire.ShowQuery) (wire.Version, []byte, error) {
+	p, err := h.paths.Clean(q.Path)
+	if err != nil {
+		return wire.Version{}, nil, err
+	}
+	h.survey.Update(ctx, p)
+	v, n, err := versions.Find(h.store, p, q)
+	if err != nil {
+		return wire.Version{}, nil, err
+	}
+	processes.Open(h.store).Words()(&v)
+	out := onwire.Version(v)
+	out.Number = n
+	body, err := versions.Content(h.store, v)
+	return out, body, err
+}

@@ -1,0 +1,33 @@
+// Package history answers what the version log tells: log, show, diff and blame.
+package history
+
+import (
+	"cachebro/cmd/cachebro/daemon/lost"
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/cmd/cachebro/daemon/survey"
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// History answers questions about the past.
+type History struct {
+	store  *store.Store
+	source *source.Source
+	survey *survey.Survey
+	paths  onwire.Paths
+	lost   *lost.Service
+}
+
+// New makes the service.
+func New(st *store.Store, src *source.Source, sv *survey.Survey, paths onwire.Paths, ls *lost.Service) *History {
+	return &History{store: st, source: src, survey: sv, paths: paths, lost: ls}
+}
+
+// Handlers are those of the requests about the history.
+func (h *History) Handlers() map[string]wire.Handler {
+	return map[string]wire.Handler{
+		wire.MLog: onwire.Decoded(h.log), wire.MShow: onwire.Decoded(h.show),
+		wire.MDiff: onwire.Decoded(h.diff), wire.MBlame: onwire.Decoded(h.blame),
+	}
+}

@@ -1,0 +1,155 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// apply appends changes with the checkpoint, and keeps trying for as long as
+// the store cannot: the spool holds everything meanwhile.
+func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint []byte) ([]store.Version, bool) {
+	pause := waits.RetryFirst
+	for tries := 0; ; tries++ {
+		g.applyMu.Lock()
+		vs, err := g.store.Apply(ctx, changes, checkpoint)
+		if err == nil {
+			g.checkpoint = checkpoint
+		}
+		g.applyMu.Unlock()
+		var base *store.BaseError
+		switch {
+		case err == nil:
+			g.healthy()
+			g.o.Changed()
+			return vs, true
+		case ctx.Err() != nil, errors.Is(err, store.ErrClosed):
+			return nil, false
+		case errors.As(err, &base) && base.Index < len(changes):
+			g.rebase(ctx, &changes[base.Index])
+			tries--
+			continue
+		case errors.Is(err, store.ErrNoSpace):
+			g.Unhealthy(err)
+			tries = 0
+		default:
+			g.Unhealthy(err)
+			if tries >= 5 && g.mend(ctx, changes) {
+				continue
+			}
+		}
+		if !waits.Sleep(ctx, pause) {
+			return nil, false
+		}
+		if pause = min(2*pause, waits.RetryLast); pause == waits.RetryLast {
+			g.maybeRelease(ctx, true)
+		}
+	}
+}
+
+const (
+	// planWait is how long a plan waits for what is in the spool, planStill
+	// while nothing of it is ingested.
+	PlanWait  = time.Minute
+	PlanStill = 20 * time.Second
+)
+
+// CaughtUp returns when everything that was in the spool when it was called has
+// been ingested: a plan made from half of what happened would take back that
+// half. False: the store takes nothing at present, so what it has is all that
+// there is to go by.
+func (g *Ingester) CaughtUp(ctx context.Context, within, still time.Duration) (bool, error) {
+	head, err := g.reader.Head()
+	if err != nil {
+		return false, nil
+	}
+	began := time.Now()
+	at, since := *g.pos.Load(), began
+	for at.Before(head) {
+		switch {
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case !g.health.Load().ok || time.Since(since) > still:
+			return false, nil
+		case time.Since(began) > within:
+			return false, wire.Errorf(wire.ErrTimeout, "cachebro status; then try again", "what was written last has not been taken in yet")
+		}
+		g.WaitHead(ctx, min(within, still, waits.Query/10))
+		if now := *g.pos.Load(); now != at {
+			at, since = now, time.Now()
+		}
+	}
+	return true, nil
+}
+
+// Behind says that the history lacks what happened last, and why.
+func (g *Ingester) Behind() string {
+	text := "the history is behind: the newest changes are not part of this"
+	if ok, reason := g.Health(); !ok {
+		text += " (the store takes nothing: " + reason + ")"
+	}
+	return text
+}
+
+// rebase makes a tail into a whole content: its beginning is not known to the
+// store (a restart since), but the file may still be there as it was.
+func (g *Ingester) rebase(ctx context.Context, c *store.Change) {
+	c.TailFrom, c.HasContent, c.Content = 0, false, nil
+	if !g.fromSource(ctx, c) {
+		g.lost(c, "the beginning of the appended file is no longer known")
+	}
+}
+
+// mend takes the content out of the one change of a batch that the store refuses for
+// it, again and again: one bad content must not stop history for good. False: the
+// cause is another.
+func (g *Ingester) mend(ctx context.Context, changes []store.Change) bool {
+	i, err := g.store.Check(ctx, changes)
+	if err == nil || i >= len(changes) || !changes[i].HasContent {
+		return false
+	}
+	c := changes[i]
+	changes[i].HasContent, changes[i].Content, changes[i].TailFrom = false, nil, 0
+	if next, err := g.store.Check(ctx, changes); err != nil && next <= i {
+		changes[i] = c
+		return false
+	}
+	g.lost(&changes[i], fmt.Sprintf("the store refuses the content: %v", err))
+	return true
+}
+
+func (g *Ingester) lost(c *store.Change, reason string) {
+	c.NoContent = "gap: " + reason
+	g.Gap(store.Gap{Path: c.Path, Time: c.Time, Reason: reason})
+}
+
+func (g *Ingester) Gap(gap store.Gap) {
+	if err := g.store.NoteGap(gap); err != nil {
+		g.log.Error("gap", "path", onwire.Display(gap.Path), "reason", gap.Reason, "err", err)
+	}
+}
+
+func (g *Ingester) healthy() {
+	if h := g.health.Load(); !h.ok {
+		g.log.Info("the store takes versions again", "stopped", time.Since(h.since).Round(time.Second))
+		g.health.Store(&health{ok: true, since: time.Now()})
+	}
+}
+
+func (g *Ingester) Unhealthy(err error) {
+	reason := err.Error()
+	if h := g.health.Load(); h.ok || h.reason != reason {
+		since := time.Now()
+		if !h.ok {
+			since = h.since
+		}
+		g.log.Error("the store takes no versions; the spool keeps them", "err", err)
+		g.health.Store(&health{reason: reason, since: since})
+	}
+}

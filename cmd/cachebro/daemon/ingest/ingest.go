@@ -1,0 +1,455 @@
+package ingest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/store"
+	"cachebro/store/leaf/spool"
+)
+
+// Bounds of one batch: as much as there is, but never so much that a reader
+// waits for it.
+const (
+	BatchChanges = 256
+	BatchBytes   = 8 << 20
+	batchTime    = 50 * time.Millisecond
+	// batchVersions bounds how many versions a batch is expected to become: the rename of
+	// a directory is two for each path below it, a write one for each name of the file.
+	batchVersions = 16 << 10
+	// unknownMove is how many the first rename of a directory is taken for.
+	unknownMove = 1000
+
+	// releaseEvery and releaseBytes: how much of the consumed spool may lie
+	// about before the store is synced and the spool's files are deleted.
+	releaseEvery = 5 * time.Second
+	releaseBytes = 64 << 20
+)
+
+// health of the store, as ingestion sees it.
+type health struct {
+	ok     bool
+	reason string
+	since  time.Time
+}
+
+// Ingester follows the spool. One goroutine reads, maps and applies; anybody
+// may ask how far it is.
+type Ingester struct {
+	store       *store.Store
+	source      *source.Source
+	attribution *attribution.Attribution
+	log         *slog.Logger
+	o           Followers
+
+	reader *spool.Reader
+	joiner *spool.Joiner
+	epoch  uint64 // of the mount whose records come; node ids are unique only within one
+
+	// applyMu is held over store.Apply by everyone who appends to the version
+	// log. It guards checkpoint, which goes with every append.
+	applyMu    sync.Mutex
+	checkpoint []byte
+
+	// kicked and cancelWait end the follower's wait, see poke.
+	kicked     atomic.Bool
+	cancelWait atomic.Pointer[context.CancelFunc]
+	waiters    atomic.Int32              // callers of waitHead that wait
+	asked      atomic.Pointer[time.Time] // when one began to wait last; nil: nobody did
+
+	seq    atomic.Uint64 // spool sequence number ingested last
+	pos    atomic.Pointer[spool.Position]
+	health atomic.Pointer[health]
+	// moved is closed and replaced whenever pos has moved.
+	moved atomic.Pointer[chan struct{}]
+
+	dirty    dirtyTable
+	kept     attribution.Rows // processes of the batch, to be kept before it is applied
+	late     map[uint64]lateContent
+	unsynced int64
+	syncedAt time.Time
+	burst    burst
+	move     int // versions that the rename of a directory was lately
+
+	pace atomic.Int64 // ns that a record took lately
+}
+
+// lateContent is a version that was stored without its content because that did
+// not come in time.
+type lateContent struct {
+	change store.Change
+	seq    uint64 // of the version
+}
+
+// Followers are told of what is ingested. None may be nil, and none may wait.
+type Followers struct {
+	Hold    func() (release func()) // has the index wait
+	Changed func()                  // versions were added
+	Wrote   func([]store.Version)   // these, from the spool
+	Reads   func(*spool.Record)     // a process has read files
+	Git     GitFollower
+}
+
+// GitFollower is told of what changes in git directories. Keep stores it, before the
+// spool's position is.
+type GitFollower interface {
+	Take(r *spool.Record, by store.Actor, plan string)
+	Keep() error
+}
+
+// Open opens the spool in dir, at the store's checkpoint.
+func Open(dir string, st *store.Store, src *source.Source, att *attribution.Attribution, log *slog.Logger, o Followers) (*Ingester, error) {
+	g := &Ingester{store: st, source: src, attribution: att, log: log, o: o, checkpoint: st.Checkpoint(), late: map[uint64]lateContent{}, epoch: 1, move: unknownMove, syncedAt: time.Now()}
+	pos, seq := decodeCheckpoint(g.checkpoint)
+	r, err := spool.OpenReader(dir, pos)
+	if err != nil {
+		return nil, err
+	}
+	// A spool that was deleted and begun anew numbers from the start.
+	if head, err := r.Head(); err == nil && head.Segment != 0 && head.Before(spool.Position{Segment: pos.Segment}) {
+		log.Warn("the spool was begun anew", "checkpoint", pos, "head", head)
+		r.Close()
+		pos = spool.Position{}
+		if r, err = spool.OpenReader(dir, pos); err != nil {
+			return nil, err
+		}
+	}
+	g.reader, g.joiner = r, spool.NewJoiner(r)
+	g.dirty.mount(true)
+	g.seq.Store(seq)
+	g.pos.Store(&pos)
+	ch := make(chan struct{})
+	g.moved.Store(&ch)
+	g.health.Store(&health{ok: true, since: time.Now()})
+	return g, nil
+}
+
+// The checkpoint is a spool position and the last sequence number before it.
+func encodeCheckpoint(p spool.Position, seq uint64) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, p.Segment)
+	b = binary.LittleEndian.AppendUint64(b, uint64(p.Offset))
+	return binary.LittleEndian.AppendUint64(b, seq)
+}
+
+func decodeCheckpoint(b []byte) (spool.Position, uint64) {
+	if len(b) != 24 {
+		return spool.Position{}, 0
+	}
+	return spool.Position{Segment: binary.LittleEndian.Uint64(b), Offset: int64(binary.LittleEndian.Uint64(b[8:]))}, binary.LittleEndian.Uint64(b[16:])
+}
+
+// Health says whether the store takes versions, and why not.
+func (g *Ingester) Health() (ok bool, reason string) {
+	h := g.health.Load()
+	return h.ok, h.reason
+}
+
+// HeadError fails where the spool cannot be looked at.
+func (g *Ingester) HeadError() error {
+	_, err := g.reader.Head()
+	return err
+}
+
+// LastSeq is the sequence number in the spool of the record that was ingested last.
+func (g *Ingester) LastSeq() uint64 { return g.seq.Load() }
+
+// Position is up to where the spool has been ingested.
+func (g *Ingester) Position() spool.Position { return *g.pos.Load() }
+
+// Writing reports whether a file's content is in motion.
+func (g *Ingester) Writing(p store.Path) bool { return g.dirty.has(p) }
+
+// WritingBelow reports whether that of anything at or below p is.
+func (g *Ingester) WritingBelow(p store.Path) bool { return g.dirty.below(p) }
+
+// Exclusive runs fn while nobody else appends to the log.
+func (g *Ingester) Exclusive(fn func() error) error {
+	g.applyMu.Lock()
+	defer g.applyMu.Unlock()
+	return fn()
+}
+
+// Close ends the reading of the spool; run has returned.
+func (g *Ingester) Close() error { return g.reader.Close() }
+
+// Run follows the spool until ctx ends.
+func (g *Ingester) Run(ctx context.Context) {
+	g.burst.hold = g.o.Hold
+	defer g.burst.over()
+	pause := waits.RetryFirst
+	for ctx.Err() == nil {
+		b, err := g.collect(ctx)
+		if len(b.items) > 0 {
+			g.burst.note(len(b.items), time.Now())
+			if !g.ingestBatch(ctx, b) {
+				return
+			}
+			g.lull(ctx, b)
+			g.pause(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			var c *spool.CorruptError
+			if errors.As(err, &c) {
+				g.log.Error("the spool is damaged", "err", err)
+				g.Gap(store.Gap{Time: time.Now().UnixNano(), Reason: err.Error()})
+				continue
+			}
+			g.log.Error("read the spool", "err", err)
+			waits.Sleep(ctx, pause)
+			pause = min(2*pause, waits.RetryLast)
+		} else {
+			pause = waits.RetryFirst
+		}
+		g.maybeRelease(ctx, false)
+	}
+}
+
+// batch is what is applied in one step.
+type batch struct {
+	items []spool.Joined
+	bytes int64
+	most  int // versions that are expected of it
+	moves int // renames of directories
+	after spool.Position
+	seq   uint64
+}
+
+// collect takes what is there, within the bounds; when there is nothing it
+// waits, until something comes, somebody kicks, or it is time to look around.
+func (g *Ingester) collect(ctx context.Context) (batch, error) {
+	var b batch
+	g.kicked.Store(false)
+	j, ok, err := g.joiner.TryNext()
+	if !ok && err == nil {
+		g.publish(g.joiner.Checkpoint(), 0)
+		within := releaseEvery
+		if g.unsynced == 0 && g.joiner.Pending() == 0 {
+			within = time.Minute
+		}
+		if g.burst.release != nil {
+			within = burstQuiet
+		}
+		wait, cancel := context.WithTimeout(ctx, within)
+		g.cancelWait.Store(&cancel)
+		if g.kicked.Load() { // between the look and now
+			cancel()
+		}
+		j, err = g.joiner.Next(wait)
+		g.cancelWait.Store(nil)
+		over := wait.Err() != nil
+		cancel()
+		if err != nil && over {
+			if wait.Err() == context.DeadlineExceeded {
+				g.burst.over()
+			}
+			return b, nil
+		}
+	}
+	deadline := time.Now().Add(batchTime)
+	for err == nil {
+		g.add(&b, j)
+		if len(b.items) >= BatchChanges || b.bytes >= BatchBytes || b.most >= batchVersions || time.Now().After(deadline) {
+			break
+		}
+		if j, ok, err = g.joiner.TryNext(); !ok {
+			break
+		}
+	}
+	b.after = g.joiner.Checkpoint()
+	return b, err
+}
+
+// Poke makes the follower look at once.
+func (g *Ingester) Poke() {
+	g.kicked.Store(true)
+	if c := g.cancelWait.Load(); c != nil {
+		(*c)()
+	}
+}
+
+func (g *Ingester) add(b *batch, j spool.Joined) {
+	if j.Err != nil {
+		g.log.Warn("content is missing", "path", j.Record.Path, "err", j.Err)
+	}
+	b.items = append(b.items, j)
+	b.bytes += int64(len(j.Content))
+	b.seq = max(b.seq, j.Last)
+	switch r := j.Record; {
+	case r.Kind != spool.KindVersion:
+	case movesDir(r):
+		b.most += g.move
+		b.moves++
+	case r.Op == store.OpWrite || r.Op == store.OpTruncate || r.Op == store.OpChmod:
+		b.most += int(max(r.Stat.Nlink, 1))
+	default:
+		b.most++
+	}
+}
+
+// movesDir: the record is of a directory that changes its path.
+func movesDir(r *spool.Record) bool {
+	return r.Op == store.OpExchange || r.Op == store.OpRename && r.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR
+}
+
+// ingestBatch stores a batch; false when ctx ended first (it is then read again
+// from the checkpoint).
+func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
+	began := time.Now()
+	var changes []store.Change
+	var from []*spool.Record // of each change
+	for _, j := range b.items {
+		if c, ok := g.take(ctx, j); ok {
+			changes = append(changes, c)
+			from = append(from, j.Record)
+		}
+	}
+	if err := g.attribution.KeepRows(&g.kept); err != nil {
+		g.log.Warn("processes are not kept", "err", err)
+	}
+	if err := g.o.Git.Keep(); err != nil {
+		g.log.Warn("changes of git's own files are not kept", "err", err)
+	}
+	versions, ok := g.apply(ctx, changes, encodeCheckpoint(b.after, max(b.seq, g.seq.Load())))
+	if !ok {
+		return false
+	}
+	g.remember(changes, from, versions)
+	g.o.Wrote(versions)
+	g.unsynced += b.bytes
+	if b.moves > 0 {
+		g.move = max(len(versions)/b.moves, g.move/2, 2)
+	}
+	g.pace.Store((g.pace.Load() + int64(time.Since(began))/int64(len(b.items))) / 2)
+	g.publish(b.after, b.seq)
+	g.maybeRelease(ctx, false)
+	return true
+}
+
+func (g *Ingester) publish(p spool.Position, seq uint64) {
+	if seq > g.seq.Load() {
+		g.seq.Store(seq)
+	}
+	if old := g.pos.Load(); *old == p {
+		return
+	}
+	g.pos.Store(&p)
+	ch := make(chan struct{})
+	close(*g.moved.Swap(&ch))
+}
+
+// maybeRelease makes what was ingested durable and lets go of the spool's files.
+func (g *Ingester) maybeRelease(ctx context.Context, now bool) {
+	if ctx.Err() != nil || !now && g.unsynced < releaseBytes && time.Since(g.syncedAt) < releaseEvery {
+		return
+	}
+	g.syncedAt = time.Now()
+	g.applyMu.Lock()
+	checkpoint := g.checkpoint
+	g.applyMu.Unlock()
+	pos, _ := decodeCheckpoint(checkpoint)
+	if g.unsynced > 0 {
+		if err := g.store.Sync(); err != nil {
+			g.log.Error("sync", "err", err)
+			return
+		}
+		g.unsynced = 0
+	}
+	if err := g.reader.Release(pos); err != nil {
+		g.log.Warn("release", "err", err)
+	}
+}
+
+// WaitHead returns once everything that was in the spool when it was called has
+// been ingested; false when that takes longer than within. With nothing new it
+// costs one fstat.
+func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
+	head, err := g.reader.Head()
+	if err != nil {
+		return false
+	}
+	var timer *time.Timer
+	for {
+		moved := *g.moved.Load()
+		if !g.pos.Load().Before(head) {
+			return true
+		}
+		if timer == nil {
+			now := time.Now()
+			g.asked.Store(&now)
+			g.waiters.Add(1)
+			defer g.waiters.Add(-1)
+			g.Poke()
+			timer = time.NewTimer(within)
+			defer timer.Stop()
+		}
+		select {
+		case <-moved:
+		case <-timer.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// Await is WaitHead for a question: it waits for what was done right before it, and for
+// nothing that will not be in the log soon. behind is about how many records are
+// missing then.
+func (g *Ingester) Await(ctx context.Context, within time.Duration) (behind uint64) {
+	behind = g.Lag()
+	if near := behind <= few || time.Duration(behind)*time.Duration(g.pace.Load()) <= within/4; near && g.WaitHead(ctx, within) {
+		return 0
+	}
+	return g.Lag()
+}
+
+// few records are waited for in any case: they may be what was done right before.
+const few = 8
+
+// recordSize is that of a record, where nothing better is known.
+const recordSize = 200
+
+// Lag is about how many records of the spool are not in the log: a segment has the number
+// of its first one as its name.
+func (g *Ingester) Lag() uint64 {
+	head, err := g.reader.Head()
+	pos, seq := *g.pos.Load(), g.seq.Load()
+	if err != nil || !pos.Before(head) {
+		return 0
+	}
+	size := uint64(recordSize)
+	if n := seq + 1 - pos.Segment; pos.Segment <= seq && n > 16 {
+		size = max(uint64(pos.Offset)/n, 1)
+	}
+	if head.Segment != pos.Segment && head.Segment > seq {
+		return max(head.Segment-1-seq+uint64(head.Offset)/size, 1)
+	}
+	return max(uint64(max(head.Offset-pos.Offset, 0))/size, 1)
+}
+
+// Append adds changes that did not come from the spool; the checkpoint stays.
+// still is asked under the lock whether they are still true.
+func (g *Ingester) Append(ctx context.Context, cs []store.Change, still func() bool) ([]store.Version, error) {
+	g.applyMu.Lock()
+	defer g.applyMu.Unlock()
+	if still != nil && !still() {
+		return nil, nil
+	}
+	defer g.o.Changed()
+	return g.store.Apply(ctx, cs, nil)
+}
+
+// Busy reports whether the spool holds what is not yet ingested.
+func (g *Ingester) Busy() bool {
+	head, err := g.reader.Head()
+	return err == nil && g.pos.Load().Before(head)
+}

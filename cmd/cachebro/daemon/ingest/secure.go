@@ -1,0 +1,72 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/store"
+)
+
+// secureBatch is how many bytes Secure holds in memory.
+const secureBatch = int64(64) << 20
+
+// Secure brings into the store the present contents of files whose newest versions, which
+// are given, lack them, but no more than most bytes. It says why of which it did not.
+func (g *Ingester) Secure(ctx context.Context, vs []store.Version, most int64) map[store.Path]string {
+	out := map[store.Path]string{}
+	var batch []store.Found
+	var bytes, all int64
+	flush := func() {
+		if err := g.Exclusive(func() error { return g.store.Fill(ctx, batch) }); err != nil {
+			for _, f := range batch {
+				out[f.Version.Path] = err.Error()
+			}
+		}
+		batch, bytes = batch[:0], 0
+	}
+	for _, v := range vs {
+		if all+v.Stat.Size > most {
+			out[v.Path] = fmt.Sprintf("it would bring more than %d MiB into the history", most>>20)
+			continue
+		}
+		content, err := g.presentOf(ctx, v)
+		if err != nil {
+			out[v.Path] = err.Error()
+			continue
+		}
+		batch = append(batch, store.Found{Version: v, Content: content})
+		bytes, all = bytes+v.Stat.Size, all+v.Stat.Size
+		if bytes >= secureBatch || len(batch) >= BatchChanges {
+			flush()
+		}
+	}
+	flush()
+	return out
+}
+
+var errBeingWritten = errors.New("it is being written")
+
+// asWritten reports whether it is the same file, not written since. Its name and mode may
+// differ.
+func asWritten(a, b store.Stat) bool {
+	return a.Ino == b.Ino && a.Dev == b.Dev && a.Birth == b.Birth && a.Size == b.Size && a.Mtime == b.Mtime
+}
+
+// presentOf reads the file that a version, the newest of its path, describes.
+func (g *Ingester) presentOf(ctx context.Context, v store.Version) ([]byte, error) {
+	f, st, err := g.source.Open(ctx, v.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if !asWritten(v.Stat, st) || g.Writing(v.Path) {
+		return nil, errBeingWritten
+	}
+	content, after, err := source.ReadStable(f, st)
+	if err == nil && !asWritten(after, st) {
+		err = errBeingWritten
+	}
+	return content, err
+}

@@ -1,0 +1,203 @@
+package knowledge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/bundle"
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/store"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/memo/results"
+	"cachebro/store/onwire"
+	"cachebro/store/readers"
+	"cachebro/store/wire"
+)
+
+// bundles is the project's graph, from which contexts are made.
+type bundles struct {
+	graph *bundle.Graph
+	looks chan struct{} // capacity 1: held while all files are looked at
+	build string        // of this program: another build may word a text differently
+}
+
+// newNodeWait bounds the wait for a name that nobody knows yet.
+const newNodeWait = time.Second
+
+// openBundles makes the graph, which reads the log when it is asked.
+func (kn *Knowledge) openBundles() {
+	kn.bundles.looks, kn.bundles.build = make(chan struct{}, 1), kn.buildStamp()
+	kn.bundles.graph = kn.newGraph(kn.store.KV("graph"))
+}
+
+// buildStamp tells this program from others of the same version: each build may make a
+// text differently.
+func (kn *Knowledge) buildStamp() string {
+	name, err := os.Executable()
+	if err == nil {
+		var st os.FileInfo
+		if st, err = os.Stat(name); err == nil {
+			return fmt.Sprintf("%s %d %d", kn.version, st.Size(), st.ModTime().UnixNano())
+		}
+	}
+	return fmt.Sprintf("%s %d", kn.version, time.Now().UnixNano()) // replaced under us: nothing outlives this process
+}
+
+// newGraph makes a graph that knows nothing yet. If rows is nil it does not use what was
+// kept.
+func (kn *Knowledge) newGraph(rows bundle.KV) *bundle.Graph {
+	return bundle.New(bundle.Options{
+		Source: kn.store, Rows: rows, Build: kn.bundles.build, Pairs: kn.sets.Pairs(), By: attribution.ByWhom,
+		Secret: func(p store.Path) bool { return ignore.Secret(string(p)) },
+		Warn:   func(msg string, err error) { kn.log.Warn(msg, "err", err) },
+	})
+}
+
+// contextRequest answers get_context and get_graph.
+func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.ContextRequest
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	if q.Depth < 0 || q.MaxNodes < 0 || q.MaxChunks < 0 {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "leave them out for the defaults", "depth, max_nodes and max_chunks cannot be negative")
+	}
+	sure, err := kn.filesKnown(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	text, hit, err := kn.bundle(ctx, q)
+	var none *bundle.ErrNoNode
+	if errors.As(err, &none) && !sure { // it may be new
+		kn.ingest.WaitHead(ctx, newNodeWait)
+		text, hit, err = kn.bundle(ctx, q)
+	}
+	if errors.As(err, &none) {
+		hint := "a node is a file, a directory, or a group of cachebro.yml"
+		if len(none.Near) > 0 {
+			hint = "did you mean " + strings.Join(none.Near, ", ") + "?"
+		}
+		return nil, nil, wire.Errorf(wire.ErrNotFound, hint, "%v", none)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	reader, known := kn.reads.ReaderOf(q.Reader, r.Hello.Client)
+	etag := bundle.Etag(text)
+	tool := q.Tool
+	if tool == "" {
+		tool = "get_context"
+	}
+	a, err := kn.shown.Decide(ctx, readers.Request{
+		Reader: reader, Known: known, Path: shownAs(q), Hash: kn.texts.Add(text), Content: func() ([]byte, error) { return text, nil },
+		Force: q.Force || q.Anew || !sure, Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: tool,
+		Stub: func(base time.Time) string { return unchangedBundle(etag, base) },
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if !q.Pending && known {
+		r.Written = func(err error) {
+			if err != nil { // it was counted as shown and never arrived
+				kn.shown.Event(readers.Event{Reader: reader, Name: "lost"})
+			}
+		}
+	}
+	return wire.ContextAnswer{Etag: etag, Kept: hit, ReadAnswer: wire.ReadAnswer{
+		Kind: a.Kind, Label: a.Label, Hash: onwire.Hash(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
+		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, BaseTime: a.BaseTime, Mounted: kn.survey.Mounted(),
+	}}, []byte(a.Text), nil
+}
+
+// shownAs is the name under which a bundle is remembered as shown: the whole question,
+// which is no path of a file.
+func shownAs(q wire.ContextRequest) store.Path {
+	return store.Path(fmt.Sprintf("bundle\x00%s\x00%d %d %d %v", q.Ref, q.Depth, q.MaxNodes, q.MaxChunks, q.Graph))
+}
+
+// unchangedBundle is the answer to a reader that holds the bundle as it is.
+func unchangedBundle(etag string, since time.Time) string {
+	b, err := json.MarshalIndent(struct {
+		Cached bool   `json:"cached"`
+		Etag   string `json:"etag"`
+		Since  string `json:"unchanged_since"`
+		Hint   string `json:"hint"`
+	}{true, etag, since.UTC().Format(time.RFC3339), "Context unchanged since last request. Use previous bundle."}, "", "  ")
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// filesKnown brings the log up to date with the files. sure means that nothing can have
+// been missed, so an earlier bundle may be called unchanged.
+func (kn *Knowledge) filesKnown(ctx context.Context) (sure bool, err error) {
+	mounted, attach, _ := kn.survey.MountState()
+	if mounted && !attach.Outside && !kn.survey.Scanning() {
+		return kn.ingest.WaitHead(ctx, waits.Fresh) && !kn.ingest.WritingBelow(""), nil
+	}
+	select {
+	case kn.bundles.looks <- struct{}{}:
+		defer func() { <-kn.bundles.looks }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	missing, err := kn.survey.LookAtAll(ctx)
+	return missing == "" && !(mounted && attach.Outside), err
+}
+
+// bundle answers from what was kept, as long as its plan is the same.
+func (kn *Knowledge) bundle(ctx context.Context, q wire.ContextRequest) (text []byte, hit bool, err error) {
+	g := kn.bundles.graph
+	if q.Anew {
+		g = kn.newGraph(nil)
+	}
+	if err := g.Follow(ctx); err != nil {
+		return nil, false, onwire.Error(err)
+	}
+	bq := bundle.Query{Ref: q.Ref, Depth: q.Depth, MaxNodes: q.MaxNodes, MaxChunks: q.MaxChunks}
+	make, tool := g.Plan, "bundle/1"
+	if q.Graph {
+		make, tool = g.PlanGraph, "graph/1"
+	}
+	plan, err := make(ctx, bq)
+	if err != nil {
+		return nil, false, err
+	}
+	render := func(ctx context.Context) ([]byte, error) {
+		if q.Graph {
+			return bundle.GraphText(plan), nil
+		}
+		return g.Text(ctx, plan)
+	}
+	if q.Anew {
+		text, err = render(ctx)
+		return text, false, err
+	}
+	now := plan.Hash()
+	return kn.answers.Own(ctx, results.Call{
+		Tool: "context", Args: []any{tool, bq, kn.bundles.build},
+		Holds: func(_ context.Context, uses []results.Used) bool {
+			return now != "" && len(uses) > 0 && uses[0].Path == plan.Ref && uses[0].Version == now
+		},
+		Compute: func(ctx context.Context) (results.Answer, error) {
+			text, err := render(ctx)
+			if err != nil {
+				return results.Answer{}, onwire.Error(err)
+			}
+			return results.Answer{Value: text, Uses: []results.Used{{Path: plan.Ref, Version: now}}}, nil
+		},
+	})
+}
+
+// Forget drops what the graph knows of a path. Nobody learns it anew until release is
+// called.
+func (kn *Knowledge) Forget(ctx context.Context, p store.Path) (release func(), err error) {
+	return kn.bundles.graph.Forget(ctx, string(p))
+}

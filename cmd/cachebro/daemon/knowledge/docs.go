@@ -1,0 +1,185 @@
+package knowledge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/versions"
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/search"
+	"cachebro/store"
+	"cachebro/store/knowledge/docsync"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// docsPause lies between two batches of versions that the pairs of documents and code
+// are brought up to date with. A request does not wait for it.
+const docsPause = 500 * time.Millisecond
+
+// openDocs never fails for a record that cannot be read, or that there is no room for.
+func (kn *Knowledge) openDocs() (err error) {
+	kn.news = make(chan struct{}, 1)
+	kn.docs, err = docsync.Open(kn.store, docsync.Options{
+		IsDoc: func(p string) bool { return search.KindOf(p) == search.Doc },
+		IsCode: func(p string) bool {
+			k := search.KindOf(p)
+			return k == search.Code || k == search.Test || k == search.Config
+		},
+		Busy: func() bool {
+			held := kn.indexHeld()
+			if held {
+				kn.Poke() // to look again after the pause
+			}
+			return held
+		},
+	})
+	if errors.Is(err, docsync.ErrUnreadable) || errors.Is(err, store.ErrNoSpace) {
+		kn.log.Warn("documents", "err", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open the pairs of documents and code: %w", err)
+	}
+	return nil
+}
+
+// Run takes what was written to the pairs of documents and code.
+func (kn *Knowledge) Run(ctx context.Context) {
+	for {
+		if err := kn.docs.Follow(ctx); err != nil && ctx.Err() == nil {
+			kn.log.Warn("documents", "err", err)
+		}
+		if !waits.Sleep(ctx, docsPause) {
+			return
+		}
+		select {
+		case <-kn.news:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Poke tells the follower that there are new versions. Never blocks.
+func (kn *Knowledge) Poke() {
+	select {
+	case kn.news <- struct{}{}:
+	default:
+	}
+}
+
+func (kn *Knowledge) docsRequest(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.DocsRequest
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	p, err := kn.paths.Clean(q.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	kn.ingest.WaitHead(ctx, waits.Query)
+	a := wire.DocsAnswer{Pairs: []wire.DocPair{}}
+	if warning := kn.survey.RefreshWhole(ctx); warning != "" {
+		a.Problems = append(a.Problems, warning)
+	}
+	f := docsync.Filter{Ref: string(p), Name: q.Name, Explicit: q.Explicit}
+	var pairs []docsync.Status
+	switch q.Do {
+	case "check":
+		var rep docsync.Report
+		rep, err = kn.docs.Check(ctx, f)
+		pairs, a.Seq, a.Problems = rep.Pairs, rep.Seq, append(a.Problems, rep.Problems...)
+	case "mark":
+		by := r.Hello.Client
+		if reader, ok := kn.attribution.ReaderOf(q.Reader.ToolUse); ok {
+			q.Reader.Session = string(reader.Session)
+		}
+		if q.Reader.Session != "" {
+			by += ", session " + q.Reader.Session
+		}
+		pairs, a.Seq, err = kn.docs.Mark(ctx, f, q.AsOf, q.Edited, by, time.Now().UnixNano())
+		if err == nil && len(pairs) > 0 {
+			err = kn.store.Sync() // nobody will say it again
+		}
+	default:
+		err = wire.Errorf(wire.ErrBadRequest, "check or mark", "there is no %q for documents", q.Do)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, st := range pairs {
+		w, err := kn.docPair(st, q.Diff)
+		if err != nil {
+			return nil, nil, err
+		}
+		switch st.State {
+		case docsync.Stale:
+			a.Stale++
+		case docsync.Missing:
+			a.Missing++
+		}
+		a.Pairs = append(a.Pairs, w)
+	}
+	return a, nil, nil
+}
+
+func (kn *Knowledge) docPair(st docsync.Status, withDiff bool) (wire.DocPair, error) {
+	w := wire.DocPair{Doc: []byte(st.Doc), Code: st.Spec, How: string(st.How), State: string(st.State), AsOf: st.Seq, By: st.By,
+		Edited: st.DocEdited, Gone: st.DocGone, Problem: st.Problem}
+	if st.Time != 0 {
+		w.Since = onwire.Time(st.Time)
+	}
+	for _, c := range st.Changes {
+		change, err := kn.docChange(c, withDiff)
+		if err != nil {
+			return w, err
+		}
+		w.Changes = append(w.Changes, change)
+	}
+	return w, nil
+}
+
+// docChange compares what a file was in the baseline with what it is. A text that the
+// store has dropped is no error: that it differs is known all the same.
+func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) (wire.DocChange, error) {
+	w := wire.DocChange{Path: []byte(c.Path), What: c.What, To: []byte(c.To), Versions: c.Versions}
+	if c.First.Seq != 0 {
+		w.First = onwire.Version(c.First)
+	}
+	if c.Last.Seq != 0 {
+		w.Last = onwire.Version(c.Last)
+	}
+	if ignore.Secret(string(c.Path)) {
+		return w, nil
+	}
+	const file = syscall.S_IFREG | 0o644 // the baseline knows contents alone
+	from, to := versions.Side{Path: c.Path, Exists: c.Was != (store.Hash{}), Mode: file}, versions.Side{Path: c.Path}
+	var err error
+	if from.Exists {
+		from.Data, err = kn.store.Content(c.Was)
+	}
+	if err == nil && c.Last.Seq != 0 {
+		to, err = versions.SideOf(kn.store, c.Last)
+		to.Mode = file
+	}
+	if err != nil {
+		w.Lost = true
+		return w, nil
+	}
+	var a wire.DiffAnswer
+	var out bytes.Buffer
+	versions.WriteDiff(&out, &a, from, to, 3)
+	if w.Added, w.Removed = a.Added, a.Removed; withDiff {
+		w.Diff = out.String()
+	}
+	return w, nil
+}
+
+// Pinned reports whether the difference of a document that is behind starts from a content.
+func (kn *Knowledge) Pinned(h store.Hash) bool { return kn.docs.Pinned(h) }

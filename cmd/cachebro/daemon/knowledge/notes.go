@@ -1,0 +1,181 @@
+package knowledge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/store"
+	"cachebro/store/knowledge/notes"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// openNotes never fails for a note that cannot be read: the log says so.
+func (kn *Knowledge) openNotes() error {
+	book, err := notes.Open(kn.store.KV("notes"))
+	if book == nil {
+		return fmt.Errorf("open the notes: %w", err)
+	}
+	if err != nil {
+		kn.log.Warn("notes", "err", err)
+	}
+	kn.notes = book
+	return nil
+}
+
+func (kn *Knowledge) notesRequest(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.NotesRequest
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	p, err := kn.paths.Clean(q.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	a := wire.NotesAnswer{Notes: []wire.Note{}}
+	switch q.Do {
+	case "add":
+		n := notes.Note{Text: q.Text, Kind: q.Kind, Path: p, Time: time.Now().UnixNano(), Session: store.SessionID(q.Reader.Session), Agent: q.Reader.Agent, By: r.Hello.Client}
+		if reader, ok := kn.attribution.ReaderOf(q.Reader.ToolUse); ok {
+			n.Session, n.Agent = reader.Session, reader.Agent
+		}
+		if n, a.Added, err = kn.notes.Add(n); err != nil {
+			return nil, nil, noteError(err)
+		}
+		// Nobody will say it again: it must not wait for the next sync.
+		if err := kn.store.Sync(); err != nil {
+			return nil, nil, err
+		}
+		a.Notes, a.Total = []wire.Note{kn.noteOut(n)}, 1
+	case "list":
+		kn.ingest.WaitHead(ctx, waits.Query) // where their files are now
+		list := kn.NotesAbout(q.Kind, p)
+		a.Total = len(list)
+		if q.Limit > 0 {
+			list = list[:min(q.Limit, len(list))]
+		}
+		a.Notes = append(a.Notes, list...)
+	case "remove":
+		gone, err := kn.notes.Remove(q.IDs...)
+		if err != nil {
+			return nil, nil, noteError(err)
+		}
+		if err := kn.store.Sync(); err != nil {
+			return nil, nil, err
+		}
+		a.Total = len(gone)
+		for _, n := range gone {
+			a.Notes = append(a.Notes, kn.noteOut(n))
+		}
+	default:
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "add, list or remove", "there is no %q for notes", q.Do)
+	}
+	return a, nil, nil
+}
+
+func noteError(err error) error {
+	switch {
+	case errors.Is(err, notes.ErrInvalid):
+		return wire.Errorf(wire.ErrBadRequest, "cachebro help note", "%v", err)
+	case errors.Is(err, notes.ErrFull):
+		return wire.Errorf(wire.ErrTooLarge, "cachebro note remove ID", "%v", err)
+	case errors.Is(err, notes.ErrNotFound):
+		return wire.Errorf(wire.ErrNotFound, "cachebro note list", "%v", err)
+	}
+	return err
+}
+
+// NotesAbout lists the notes of a kind ("": any) about a path, by its present name or an
+// earlier one, newest first.
+func (kn *Knowledge) NotesAbout(kind string, p store.Path) (out []wire.Note) {
+	for _, n := range kn.notes.All(notes.Filter{Kind: strings.ToLower(kind)}) {
+		w := kn.noteOut(n)
+		if p == "" || onwire.Under(string(w.Path), p) || onwire.Under(string(w.Was), p) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func (kn *Knowledge) noteOut(n notes.Note) wire.Note {
+	w := wire.Note{ID: n.ID, Text: n.Text, Kind: n.Kind, Path: []byte(n.Path), Time: onwire.Time(n.Time), Session: string(n.Session), Agent: n.Agent, By: n.By}
+	if n.Path == "" {
+		return w
+	}
+	now, gone := kn.placeNow(n.Path)
+	if w.Gone = gone; now != n.Path {
+		w.Path, w.Was = []byte(now), []byte(n.Path)
+	}
+	return w
+}
+
+// maxMoves bounds how many renames are followed: they may go in a circle.
+const maxMoves = 64
+
+// placeNow follows a path through renames to where the file is now. An unknown path counts
+// as present.
+func (kn *Knowledge) placeNow(p store.Path) (now store.Path, gone bool) {
+	at := p
+	for range maxMoves {
+		v, ok, err := kn.store.Current(at)
+		switch {
+		case err != nil || !ok:
+			return at, false
+		case v.Op == store.OpMoved && v.To != "":
+			at = v.To
+		case v.Deleted():
+			return p, true
+		default:
+			return at, false
+		}
+	}
+	return p, true
+}
+
+// Bounds of the notes that a recovery block has room for.
+const maxRecoveryNotes = 10
+
+// RecoveryNotes lists what a session should be reminded of: its own notes, those about
+// the files that it works on, then those about the project as a whole, each newest first.
+// more is how many others there are.
+func (kn *Knowledge) RecoveryNotes(session string, set wire.WorkingSet) (out []wire.Note, more int) {
+	working := map[string]bool{}
+	for _, f := range set.Files {
+		working[string(f.Path)] = true
+	}
+	class := func(n wire.Note) int {
+		switch {
+		case n.Session == session:
+			return 0
+		case working[string(n.Path)]:
+			return 1
+		case len(n.Path) == 0:
+			return 2
+		}
+		return 3
+	}
+	all := kn.notes.All(notes.Filter{})
+	for _, n := range all {
+		if w := kn.noteOut(n); class(w) < 3 {
+			out = append(out, w)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y wire.Note) int { return cmp.Compare(class(x), class(y)) })
+	out = out[:min(len(out), maxRecoveryNotes)]
+	return out, len(all) - len(out)
+}
+
+// Note finds a note.
+func (kn *Knowledge) Note(id string) (wire.Note, bool) {
+	n, ok := kn.notes.Get(id)
+	if !ok {
+		return wire.Note{}, false
+	}
+	return kn.noteOut(n), true
+}

@@ -1,0 +1,73 @@
+// Package knowledge answers what is known about the project's files besides their text:
+// notes, which documents are behind their code, and the graph that get_context tells of.
+package knowledge
+
+import (
+	"errors"
+	"log/slog"
+
+	"cachebro/cmd/cachebro/daemon/answers"
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/cmd/cachebro/daemon/reads"
+	"cachebro/cmd/cachebro/daemon/survey"
+	"cachebro/cmd/cachebro/daemon/workingset"
+	"cachebro/store"
+	"cachebro/store/knowledge/docsync"
+	"cachebro/store/knowledge/notes"
+	"cachebro/store/onwire"
+	"cachebro/store/readers"
+	"cachebro/store/wire"
+)
+
+// Options of Open. All are needed.
+type Options struct {
+	Store       *store.Store
+	Ingest      *ingest.Ingester
+	Attribution *attribution.Attribution
+	Survey      *survey.Survey
+	Answers     *answers.Answers
+	Sets        *workingset.Sets
+	Reads       *reads.Reads
+	Shown       *readers.Tracker
+	Texts       *reads.Texts // what Shown makes diffs from
+	Paths       onwire.Paths
+	Version     string      // of this program
+	IndexHeld   func() bool // the index waits with new versions
+	Log         *slog.Logger
+}
+
+// Knowledge answers about notes, documents and the graph.
+type Knowledge struct {
+	store       *store.Store
+	ingest      *ingest.Ingester
+	attribution *attribution.Attribution
+	survey      *survey.Survey
+	answers     *answers.Answers
+	sets        *workingset.Sets
+	reads       *reads.Reads
+	shown       *readers.Tracker
+	texts       *reads.Texts
+	paths       onwire.Paths
+	version     string
+	indexHeld   func() bool
+	log         *slog.Logger
+
+	notes   *notes.Book
+	docs    *docsync.Sync
+	bundles bundles
+	news    chan struct{} // capacity 1, never closed: versions have been added
+}
+
+// Open reads what was kept. Run must be called.
+func Open(o Options) (*Knowledge, error) {
+	kn := &Knowledge{store: o.Store, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, answers: o.Answers, sets: o.Sets, reads: o.Reads,
+		shown: o.Shown, texts: o.Texts, paths: o.Paths, version: o.Version, indexHeld: o.IndexHeld, log: o.Log, news: make(chan struct{}, 1)}
+	kn.openBundles()
+	return kn, errors.Join(kn.openNotes(), kn.openDocs())
+}
+
+// Handlers are those of the requests about notes, documents and the graph.
+func (kn *Knowledge) Handlers() map[string]wire.Handler {
+	return map[string]wire.Handler{wire.MNotes: kn.notesRequest, wire.MDocs: kn.docsRequest, wire.MContext: kn.contextRequest}
+}

@@ -1,0 +1,93 @@
+package daemon
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/spool"
+	"cachebro/store/wire"
+)
+
+// "last" is the newest session with changes, not a wrapper's or a reader's that
+// began later. A newest prompt that changed nothing is said, and the one before
+// it is offered with its id.
+func TestLastHasChanges(t *testing.T) {
+	p := newProject(t)
+	p.start()
+	h, c := p.dial("hook"), p.dial("cli")
+	fails := func(method string, q any) error {
+		_, err := c.Call(t.Context(), method, q, nil, nil)
+		return err
+	}
+	if err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Session: "last", DryRun: true}); !errors.Is(err, wire.ErrNotFound) || !strings.Contains(wire.Hint(err), "cachebro run") {
+		t.Errorf("no session: %v (%s)", err, wire.Hint(err))
+	}
+	if err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Prompt: "last", DryRun: true}); !errors.Is(err, wire.ErrNotFound) || !strings.Contains(wire.Hint(err), "--since") {
+		t.Errorf("no prompt: %v (%s)", err, wire.Hint(err))
+	}
+	told := func(session, name, prompt string) {
+		ask[wire.SessionAnswer](p, h, wire.MSession, wire.SessionEvent{Session: session, Event: name, Prompt: prompt, Client: "claude"})
+	}
+	n := uint32(4000000)
+	writes := func(session, path string) { // in the session's newest prompt
+		n++
+		p.append(&spool.Record{Kind: spool.KindProcess, Time: now(), PID: n, Start: 70, Comm: "sed", Session: map[string]string{"CLAUDE_CODE_SESSION_ID": session}})
+		p.closed(event.OpWrite, path, []byte(path+session), func(r *spool.Record) { r.PID, r.Start = n, 70 })
+		if vs := p.log(c, wire.LogQuery{Session: session}); len(vs) == 0 || vs[0].Actor.Prompt == "" {
+			t.Fatalf("%s wrote %+v", session, vs)
+		}
+	}
+	told("wrapper", "start", "")
+	if err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Session: "last", DryRun: true}); !errors.Is(err, wire.ErrNotFound) || !strings.HasPrefix(err.Error(), "no session changed anything") {
+		t.Errorf("sessions without changes: %v (%s)", err, wire.Hint(err))
+	}
+	told("S", "start", "")
+	told("S", "prompt", "P1")
+	writes("S", "a")
+	// A client names each of its own commands (/compact, /exit) as it names a prompt.
+	for _, name := range []string{"stop", "precompact", "postcompact", "start", "end"} {
+		told("S", name, "of "+name)
+	}
+	told("wrapper", "end", "")
+	told("reader", "start", "")
+	// Nothing is on disk here, so what would be undone is named as lost.
+	undo := func(q wire.PlanRequest) (title, path string) {
+		t.Helper()
+		q.Kind, q.DryRun = "undo", true
+		plan := ask[wire.Plan](p, c, wire.MPlan, q)
+		if len(plan.Lost) != 1 {
+			t.Fatalf("%+v", plan)
+		}
+		return plan.Title, string(plan.Lost[0].Path)
+	}
+	if title, path := undo(wire.PlanRequest{Session: "last"}); path != "a" || !strings.Contains(title, "S (claude, from ") {
+		t.Errorf("session: %q %s", title, path)
+	}
+	if title, path := undo(wire.PlanRequest{Prompt: "last"}); path != "a" || !strings.Contains(title, "P1 of ") {
+		t.Errorf("prompt: %q %s", title, path)
+	}
+	if vs := p.log(c, wire.LogQuery{Session: "last"}); len(vs) != 1 {
+		t.Errorf("log: %+v", vs)
+	}
+	told("S", "prompt", "P2") // only reads
+	err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Prompt: "last", DryRun: true})
+	if !errors.Is(err, wire.ErrNotFound) || !strings.Contains(err.Error(), "changed nothing") || !strings.Contains(wire.Hint(err), "cachebro undo --prompt P1 ") {
+		t.Errorf("an empty prompt: %v (%s)", err, wire.Hint(err))
+	}
+	// P2 asks for it itself, as a client's command for it does.
+	if title, path := undo(wire.PlanRequest{Prompt: "last", Asker: "S"}); path != "a" || !strings.Contains(title, "P1 of ") {
+		t.Errorf("asked by the prompt after it: %q %s", title, path)
+	}
+	if err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Prompt: "last", DryRun: true, Asker: "reader"}); !errors.Is(err, wire.ErrNotFound) {
+		t.Errorf("asked by another session: %v", err)
+	}
+	// The event of P3 was lost; its first call names it. P1's helper still works.
+	ask[wire.ToolBeginAnswer](p, h, wire.MToolBegin, wire.ToolCall{Session: "S", Prompt: "P3", ToolUse: "use3", Tool: "Bash"})
+	writes("S", "b")
+	ask[wire.ToolBeginAnswer](p, h, wire.MToolBegin, wire.ToolCall{Session: "S", Agent: "sub", Prompt: "P1", ToolUse: "use4", Tool: "Bash"})
+	if title, path := undo(wire.PlanRequest{Prompt: "last"}); path != "b" || !strings.Contains(title, "P3") {
+		t.Errorf("the next prompt: %q %s", title, path)
+	}
+}

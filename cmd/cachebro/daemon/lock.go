@@ -1,0 +1,92 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"cachebro/store/leaf/procfs"
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// endingWait bounds the wait for a daemon that ends, or does not listen yet.
+const endingWait = 5 * time.Second
+
+// lockState takes the project's lock, or fails with wire.ErrLocked and the
+// holder's pid, at once where the holder serves clients. A holder that does not
+// serve is ending (its socket goes first) or has just begun: it is waited for up
+// to endingWait, because whoever starts us has found nobody to ask. The kernel
+// releases the lock with the process, however it ends. began is when the last
+// holder took it, in ns, 0 if nobody did.
+func lockState(state string, served func() bool) (lock *os.File, began int64, err error) {
+	path := filepath.Join(state, "lock")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, 0, fmt.Errorf("lock the state directory: %w", err)
+	}
+	for deadline := time.Now().Add(endingWait); ; time.Sleep(5 * time.Millisecond) {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			break
+		}
+		pid := holder(f)
+		// A killed daemon's socket may still accept before its lock is free.
+		if time.Now().Before(deadline) && (pid > 0 && dying(pid) || !served()) {
+			continue
+		}
+		f.Close()
+		who := "another process"
+		if pid > 0 {
+			who = fmt.Sprintf("another store daemon (pid %d)", pid)
+		}
+		return nil, 0, wire.Errorf(wire.ErrLocked, "cachebro status", "%s owns %s", who, state)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, fmt.Errorf("lock %s: %w", path, err)
+	}
+	if fi, err := f.Stat(); err == nil && fi.Size() > 0 {
+		began = fi.ModTime().UnixNano()
+	}
+	_ = os.Chtimes(path, time.Time{}, time.Now()) // the disk may be too full for the pid
+	if err := f.Truncate(0); err == nil {         // the pid is a courtesy; a full disk must not stop us here
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	return f, began, nil
+}
+
+// holder is the pid that the lock's owner wrote, 0 if none.
+func holder(f *os.File) int {
+	b := make([]byte, 32)
+	n, _ := f.ReadAt(b, 0)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// dying reports whether a process has ended, is ending, or has a SIGKILL pending.
+func dying(pid int) bool {
+	gone := func(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) }
+	st, err := procfs.ReadStat(pid)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+	case err != nil:
+		return gone(err)
+	case st.State == 'Z', st.State == 'X', st.Flags&procfs.Exiting != 0:
+		return true
+	}
+	killed, err := procfs.KillPending(pid)
+	return killed || gone(err)
+}

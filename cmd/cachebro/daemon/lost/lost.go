@@ -1,0 +1,450 @@
+package lost
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/store"
+	"cachebro/store/diff"
+	"cachebro/store/leaf/spool"
+	"cachebro/store/leaf/text"
+	"cachebro/store/onwire"
+	"cachebro/store/readers"
+)
+
+const (
+	maxKept  = 1000 // records; the oldest go first
+	maxSteps = 64   // versions between what was shown and what was replaced
+	maxProcs = 2000 // processes whose reads are remembered
+	maxText  = 2 << 20
+
+	// readsLate is how much later the word of a process's reads may come than that of
+	// its writes.
+	readsLate = 3 * time.Second
+)
+
+// Loss is a write without the lines that others had written.
+type Loss struct {
+	Seq    uint64            `json:"seq"` // of the write
+	Path   store.Path        `json:"path"`
+	Time   int64             `json:"time"`
+	Reader store.Reader      `json:"reader"`          // whose write
+	Base   store.Hash        `json:"base"`            // what it was shown
+	Shown  int64             `json:"shown"`           // when, in ns
+	Known  []readers.Shown   `json:"known,omitempty"` // parts of later contents that it was shown
+	Theirs uint64            `json:"theirs"`          // the version that was replaced
+	Shell  bool              `json:"shell,omitempty"` // a process of a command wrote
+	Proc   attribution.Key   `json:"proc"`
+	Lost   bool              `json:"lost,omitempty"` // it is certain
+	Lines  int               `json:"lines,omitempty"`
+	Sample string            `json:"sample,omitempty"` // the first of them
+	Back   bool              `json:"back,omitempty"`   // they had been removed, and are back
+	Others []uint64          `json:"others,omitempty"` // the versions that had made them
+	Owners []store.SessionID `json:"owners,omitempty"` // their sessions
+	Told   []store.SessionID `json:"told,omitempty"`
+}
+
+// Service notices lost updates. Of a nil Service there are none.
+type Service struct {
+	store *store.Store
+	shown *readers.Tracker
+	kv    store.KV
+	log   *slog.Logger
+	now   func() time.Time
+
+	mu      sync.Mutex // guards the rest; held over the store's lookups, of which there are few
+	records []Loss     // by Seq; candidates and losses
+	reads   map[attribution.Key]*procReads
+	order   []attribution.Key
+}
+
+// procReads is what one process opened for reading.
+type procReads struct {
+	paths map[store.Path]int64 // when last, by the earliest time that it may have been
+	all   int64                // more than are listed; 0: no
+}
+
+// Open takes back what is in the store. now is the clock.
+func Open(st *store.Store, shown *readers.Tracker, log *slog.Logger, now func() time.Time) (*Service, error) {
+	s := &Service{store: st, shown: shown, kv: st.KV("lost"), log: log, now: now, reads: map[attribution.Key]*procReads{}}
+	err := s.kv.Scan("", func(_ string, val []byte) error {
+		var l Loss
+		if json.Unmarshal(val, &l) == nil && l.Seq > 0 {
+			s.records = append(s.records, l)
+		}
+		return nil
+	})
+	slices.SortFunc(s.records, func(a, b Loss) int { return cmp.Compare(a.Seq, b.Seq) })
+	return s, err
+}
+
+func key(seq uint64) string { return fmt.Sprintf("%016x", seq) }
+
+func (s *Service) putLocked(l Loss) {
+	i, found := slices.BinarySearchFunc(s.records, l.Seq, func(r Loss, seq uint64) int { return cmp.Compare(r.Seq, seq) })
+	if found {
+		s.records[i] = l
+	} else {
+		s.records = slices.Insert(s.records, i, l)
+	}
+	b, err := json.Marshal(l)
+	if err == nil {
+		err = s.kv.Set(key(l.Seq), b)
+	}
+	if err != nil {
+		s.log.Warn("lost update", "path", onwire.Display(l.Path), "err", err)
+	}
+	if len(s.records) > maxKept {
+		s.dropLocked(s.records[0].Seq)
+	}
+}
+
+func (s *Service) dropLocked(seq uint64) {
+	i, found := slices.BinarySearchFunc(s.records, seq, func(r Loss, seq uint64) int { return cmp.Compare(r.Seq, seq) })
+	if !found {
+		return
+	}
+	s.records = slices.Delete(s.records, i, i+1)
+	if err := s.kv.Delete(key(seq)); err != nil {
+		s.log.Warn("lost update", "err", err)
+	}
+}
+
+// Wrote looks at versions that were just taken in.
+func (s *Service) Wrote(vs []store.Version) {
+	for i := range vs {
+		if v := &vs[i]; v.Actor.Session != "" && v.Class == 0 {
+			s.wrote(v)
+		}
+	}
+}
+
+func (s *Service) wrote(v *store.Version) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// What was there is looked up only where it matters: not for each path that leaves with
+	// a renamed or removed directory.
+	could := v.Plan == "" && !v.Actor.Uncertain && v.Blob != (store.Hash{}) && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFREG && !inPlace(v.Actor.Tool)
+	if !could && !slices.ContainsFunc(s.records, func(r Loss) bool { return r.Path == v.Path }) {
+		return
+	}
+	prev, found, err := s.store.AtSeq(v.Path, v.Seq-1)
+	if err != nil || !found {
+		return
+	}
+	if sameRun(prev.Actor, v.Actor) {
+		s.dropLocked(prev.Seq) // it was a part of this write, as a truncation is
+	}
+	if !could || prev.Blob == v.Blob {
+		return
+	}
+	switch v.Op {
+	case store.OpCreate, store.OpWrite, store.OpTruncate, store.OpRename:
+	default:
+		return
+	}
+	r := store.Reader{Session: v.Actor.Session, Agent: v.Actor.Agent}
+	base, at, known, ok := s.shown.ShownBefore(r, v.Path, v.Time)
+	if !ok || base == prev.Blob && prev.Time <= at {
+		return
+	}
+	l := Loss{
+		Seq: v.Seq, Path: v.Path, Time: v.Time, Reader: r, Base: base, Shown: at, Known: known, Shell: v.Actor.Tool == "Bash" || v.Actor.Tool == "",
+		Proc: attribution.Key{PID: v.Actor.PID, Start: v.Actor.Start},
+	}
+	way, err := s.way(&l, *v)
+	if err != nil || !slices.ContainsFunc(way, func(o store.Version) bool { return l.byOther(o) }) {
+		return
+	}
+	theirs := way[len(way)-1]
+	if l.Theirs = theirs.Seq; l.Shell && s.readLocked(l, theirs.Time) {
+		return
+	}
+	s.putLocked(l)
+}
+
+// sameRun: both are the doing of one tool call, or of one process of a command.
+func sameRun(a, b store.Actor) bool {
+	return a.Session == b.Session && a.Agent == b.Agent && a.ToolCall == b.ToolCall && (a.ToolCall != "" || a.PID == b.PID && a.Start == b.Start)
+}
+
+// inPlace: a tool that replaces text which it finds in the file. What it takes away, the
+// model has named.
+func inPlace(tool string) bool {
+	switch tool {
+	case "Edit", "MultiEdit", "NotebookEdit":
+		return true
+	}
+	return strings.HasSuffix(tool, "edit_file") || strings.HasSuffix(tool, "update_node")
+}
+
+// byOther: somebody made o of whom the reader knows nothing. What a process of its session
+// did outside of all tool calls is a hook's formatter, and the session's own. Who wrote
+// beside the mount is not known, and may be the session itself.
+func (l *Loss) byOther(o store.Version) bool {
+	a := o.Actor
+	switch {
+	case a.Comm == attribution.Outsider.Comm && a.PID == 0:
+		return false
+	case a.Session != l.Reader.Session:
+		return true
+	case o.Plan != "":
+		return a.ToolCall == "" // the person typed it
+	}
+	return a.Agent != l.Reader.Agent && a.ToolCall != "" && !a.Uncertain
+}
+
+var errNoWay = errors.New("what was shown is not in the history")
+
+// way lists the versions from what the reader was shown to what the write replaced.
+func (s *Service) way(l *Loss, v store.Version) (way []store.Version, err error) {
+	err = s.store.View(func(view *store.View) error {
+		for below := v.Seq; len(way) < maxSteps; {
+			o, found, err := view.AtSeq(v.Path, below-1)
+			switch {
+			case err != nil:
+				return err
+			case !found || o.Deleted() || o.Blob == (store.Hash{}):
+				return errNoWay
+			case len(way) == 0 && sameRun(o.Actor, v.Actor): // one write with v
+			default:
+				way = append(way, o)
+			}
+			if below = o.Seq; o.Blob == l.Base && o.Time <= l.Shown && len(way) > 0 {
+				slices.Reverse(way)
+				return nil
+			}
+		}
+		return errNoWay
+	})
+	return way, err
+}
+
+// Reads hears that a process has opened files for reading.
+func (s *Service) Reads(r *spool.Record) {
+	k := attribution.WriterOf(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.reads[k]
+	if p == nil {
+		if len(s.order) >= maxProcs {
+			for _, old := range s.order[:maxProcs/2] {
+				delete(s.reads, old)
+			}
+			s.order = slices.Clone(s.order[maxProcs/2:])
+		}
+		p = &procReads{paths: map[store.Path]int64{}}
+		s.reads[k], s.order = p, append(s.order, k)
+	}
+	for _, path := range r.Paths {
+		p.paths[store.Path(path)] = r.Time
+	}
+	if r.More > 0 {
+		p.all = r.Time
+	}
+	for i := len(s.records) - 1; i >= 0; i-- { // the writes may have been heard of first
+		if l := s.records[i]; l.Shell && l.Proc == k {
+			if theirs, err := s.store.Version(l.Theirs); err == nil && s.readLocked(l, theirs.Time) {
+				s.dropLocked(l.Seq)
+			}
+		}
+	}
+}
+
+// readLocked: the writing process had read the file as the others had left it.
+func (s *Service) readLocked(l Loss, since int64) bool {
+	p := s.reads[l.Proc]
+	return p != nil && (p.paths[l.Path] >= since || p.all >= since)
+}
+
+// All are the losses, oldest first. With wait it is not answered before what is written
+// already is judged, which may take some seconds.
+func (s *Service) All(ctx context.Context, wait bool) []Loss {
+	if s == nil {
+		return nil
+	}
+	for {
+		out, open := s.judge()
+		if open <= 0 || !wait {
+			return out
+		}
+		select {
+		case <-time.After(open):
+		case <-ctx.Done():
+			return out
+		}
+	}
+}
+
+// judge decides about candidates; open is how long one of them has to wait for that.
+func (s *Service) judge() (out []Loss, open time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range slices.Clone(s.records) {
+		if !l.Lost {
+			lost, err := s.judgeLocked(&l, store.Hash{})
+			if !lost {
+				s.dropLocked(l.Seq)
+				if err != nil {
+					s.log.Debug("lost update", "path", onwire.Display(l.Path), "err", err)
+				}
+				continue
+			}
+			if left := readsLate - s.now().Sub(time.Unix(0, l.Time)).Abs(); l.Shell && left > 0 {
+				open = max(open, left)
+				continue
+			}
+			l.Lost = true
+			s.putLocked(l)
+		}
+		out = append(out, l)
+	}
+	return out, open
+}
+
+// judgeLocked fills in what a write has lost, or what is lacking in a content that came
+// of it; false: nothing.
+func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
+	v, err := s.store.Version(l.Seq)
+	if err != nil {
+		return false, err
+	}
+	way, err := s.way(l, v)
+	if err != nil {
+		return false, err
+	}
+	var steps []step
+	for _, o := range way {
+		b, err := s.content(o.Blob)
+		if err != nil {
+			return false, err
+		}
+		steps = append(steps, step{text: b, other: len(steps) > 0 && l.byOther(o)})
+	}
+	if now == (store.Hash{}) {
+		now = v.Blob
+	}
+	result, err := s.content(now)
+	if err != nil {
+		return false, err
+	}
+	var told [][]byte
+	for _, k := range l.Known {
+		b, err := s.content(k.Hash)
+		if err != nil {
+			return false, err
+		}
+		lines := diff.Lines(b)
+		if k.First >= 1 && k.First <= k.Last {
+			told = append(told, lines[min(k.First-1, len(lines)):min(k.Last, len(lines))]...)
+		}
+	}
+	gone := compare(steps, result, told)
+	if len(gone) == 0 {
+		return false, nil
+	}
+	l.Lines, l.Others, l.Owners = 0, nil, nil
+	l.Theirs, l.Sample, l.Back = way[len(way)-1].Seq, strings.TrimSpace(gone[0].line), gone[0].back
+	for _, m := range gone { // a line that was changed is one that went and one that came
+		if m.back == l.Back {
+			l.Lines++
+		}
+	}
+	for _, m := range gone {
+		o := way[m.by]
+		if !slices.Contains(l.Others, o.Seq) {
+			l.Others = append(l.Others, o.Seq)
+		}
+		if id := o.Actor.Session; id != "" && !slices.Contains(l.Owners, id) {
+			l.Owners = append(l.Owners, id)
+		}
+	}
+	return true, nil
+}
+
+// isLocked: what was lost is not in the file now either.
+func (s *Service) isLocked(l Loss) bool {
+	v, found, err := s.store.Current(l.Path)
+	if err != nil || !found || v.Deleted() {
+		return false
+	}
+	lost, err := s.judgeLocked(&l, v.Blob)
+	return lost && err == nil
+}
+
+var errNoText = errors.New("no text, or too much of it")
+
+func (s *Service) content(h store.Hash) ([]byte, error) {
+	b, err := s.store.Content(h)
+	if err != nil {
+		return nil, err
+	}
+	shown, ok := text.Shown(b)
+	if !ok || len(b) > maxText {
+		return nil, errNoText
+	}
+	return shown, nil
+}
+
+// Marks says of versions what they lost, and which versions those are.
+func (s *Service) Marks(ctx context.Context) (marks map[uint64]string, has func(store.Version) bool) {
+	marks = map[uint64]string{}
+	for _, l := range s.All(ctx, true) {
+		marks[l.Seq] = s.Mark(l)
+	}
+	return marks, func(v store.Version) bool { return marks[v.Seq] != "" }
+}
+
+// Mark says of a loss, in a few words, what is missing.
+func (s *Service) Mark(l Loss) string {
+	by := "others"
+	if v, ok := s.Other(l); ok {
+		by = attribution.ByWhom(v.Actor)
+		if v.Plan != "" {
+			by = "an undo"
+		}
+		by = fmt.Sprintf("#%d by %s", v.Seq, by)
+	}
+	if l.Back {
+		return fmt.Sprintf("lost update: %s as before %s", text.Count(l.Lines, "line"), by)
+	}
+	return fmt.Sprintf("lost update: without %s of %s", text.Count(l.Lines, "line"), by)
+}
+
+// Other is the newest version of those of which a write lost lines.
+func (s *Service) Other(l Loss) (store.Version, bool) {
+	if len(l.Others) == 0 {
+		return store.Version{}, false
+	}
+	v, err := s.store.Version(slices.Max(l.Others))
+	return v, err == nil
+}
+
+// Untold are the losses that a session wrote or suffered since a version and was not told
+// of; they count as told from then on.
+func (s *Service) Untold(session store.SessionID, since uint64) (out []Loss) {
+	for _, l := range s.All(context.Background(), false) {
+		if l.Seq <= since || slices.Contains(l.Told, session) || l.Reader.Session != session && !slices.Contains(l.Owners, session) {
+			continue
+		}
+		l.Told = append(slices.Clone(l.Told), session)
+		s.mu.Lock()
+		s.putLocked(l)
+		is := s.isLocked(l)
+		s.mu.Unlock()
+		if is {
+			out = append(out, l)
+		}
+	}
+	return out
+}

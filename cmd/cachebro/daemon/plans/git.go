@@ -1,0 +1,128 @@
+package plans
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/gitstate"
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/cmd/cachebro/daemon/last"
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+// planGit plans what takes back what was done to git's own files. It is not journalled:
+// what a client that is killed has done is a change like any other, and asking again does
+// the rest.
+func (pl *Plans) planGit(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.PlanRequest
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	out, err := pl.gitPlan(ctx, q)
+	if err == nil && !q.DryRun && len(out.Steps) > 0 {
+		now := time.Now().UnixNano()
+		pl.attribution.BeginPlan(fmt.Sprintf("git undo-%x", now), attribution.OwnerOf(r.Peer.PID), now)
+	}
+	return out, nil, err
+}
+
+// gitLost waits for what has just been done.
+func (pl *Plans) gitLost(ctx context.Context, _ wire.Empty) (out wire.GitLost, _ []byte, err error) {
+	if _, err = pl.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err == nil {
+		out, err = pl.git.Lost(ctx)
+	}
+	return out, nil, err
+}
+
+func (pl *Plans) gitPlan(ctx context.Context, q wire.PlanRequest) (out wire.GitPlan, err error) {
+	whole, err := pl.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
+	if err != nil {
+		return out, err
+	}
+	if !whole {
+		return out, wire.Errorf(wire.ErrConflict, "cachebro status", "%s", pl.ingest.Behind())
+	}
+	sel, err := pl.gitSelection(ctx, q)
+	if err != nil {
+		return out, err
+	}
+	out, err = pl.git.Plan(ctx, sel)
+	out.Prompt = sel.Filter.Prompt
+	return out, err
+}
+
+func (pl *Plans) gitSelection(ctx context.Context, q wire.PlanRequest) (sel gitstate.Selection, err error) {
+	switch {
+	case q.GitOp != 0:
+		return gitstate.Selection{ID: q.GitOp}, nil
+	case q.Last:
+		return gitstate.Selection{Last: true, Before: q.GitBefore}, nil
+	case q.Prompt == "last":
+		session, err := last.Session(pl.store, q.Session)
+		if err != nil {
+			return sel, err
+		}
+		id, at, err := pl.git.LastPrompt(ctx, session)
+		if err != nil {
+			return sel, err
+		}
+		files, ferr := last.Prompt(pl.store, "undo", store.SessionID(q.Asker), session, q.Prompt)
+		if id != "" && (ferr != nil || pl.promptEnded(files).Before(at)) {
+			q.Prompt = id
+		} else if ferr != nil {
+			return sel, ferr
+		}
+	}
+	if q.Action != 0 {
+		v, err := pl.store.Version(q.Action)
+		if err != nil {
+			return sel, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "#%d is not a change", q.Action)
+		}
+		sel.Key = pl.actions.Speaker().Key(v)
+		return sel, nil
+	}
+	uq, err := pl.undoQuery(q)
+	sel.Filter = uq.Select
+	return sel, err
+}
+
+// promptEnded is when a prompt changed a file last.
+func (pl *Plans) promptEnded(id string) (at time.Time) {
+	all, _, err := pl.store.Log(store.Filter{Prompt: id, Limit: 1})
+	if err == nil && len(all) > 0 {
+		at = all[0].When()
+	}
+	return at
+}
+
+// besides says what those who are undone did to git's own files as well.
+func (pl *Plans) besides(ctx context.Context, out *wire.Plan, q wire.PlanRequest, newest store.Version) {
+	sel := gitstate.Selection{}
+	switch {
+	case q.Kind != store.PlanUndo || len(q.Paths) > 0 || len(q.Edits) > 0:
+		return
+	case newest.Seq != 0:
+		sel.Key = pl.actions.Speaker().Key(newest)
+	case q.Action != 0:
+		v, err := pl.store.Version(q.Action)
+		if err != nil {
+			return
+		}
+		sel.Key = pl.actions.Speaker().Key(v)
+	default:
+		uq, err := pl.undoQuery(q)
+		if err != nil {
+			return
+		}
+		sel.Filter = uq.Select
+	}
+	text, id, err := pl.git.Text(ctx, sel)
+	if err != nil {
+		pl.log.Warn("what was done to git's own files", "err", err)
+		return
+	}
+	out.Git, out.GitOp = text, id
+}

@@ -1,0 +1,568 @@
+package plans
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/cmd/cachebro/daemon/last"
+	"cachebro/cmd/cachebro/daemon/survey"
+	"cachebro/cmd/cachebro/daemon/versions"
+	"cachebro/store"
+	"cachebro/store/leaf/gitdir"
+	"cachebro/store/onwire"
+	"cachebro/store/undo"
+	"cachebro/store/wire"
+)
+
+// maxSecured is how many bytes one plan may bring into the store before it deletes
+// or overwrites them, of ignored files and those of a gap: as many as the store keeps of
+// ignored files by default.
+const maxSecured = int64(512) << 20
+
+// plan makes a plan and, unless it is a dry run, journals it. The daemon writes
+// nothing into the project: the client does, step by step, through the mount.
+func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.PlanRequest
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	release := pl.hold()
+	defer release()
+	whole, err := pl.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
+	if err != nil {
+		return nil, nil, err
+	}
+	if q.Kind == resumeKind {
+		return pl.resumePlan(ctx, q.Plan, r.Peer.PID)
+	}
+	planner := undo.Planner{Store: pl.store}
+	if !q.DryRun {
+		planner.Secure = func(vs []store.Version) map[store.Path]string { return pl.ingest.Secure(ctx, vs, maxSecured) }
+	}
+	p, err := pl.makePlan(ctx, q, r.Body, planner)
+	if !whole {
+		behind := pl.ingest.Behind()
+		if err != nil {
+			return nil, nil, wire.Errorf(wire.ErrConflict, "cachebro status", "%v, but %s", err, behind)
+		}
+		p.Conflicts = append(p.Conflicts, store.Conflict{Path: ".", Why: behind})
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if q.Kind == store.PlanUndo {
+		pl.leaveRepositories(ctx, p)
+	}
+	if !q.DryRun && len(p.Steps) > 0 {
+		var err error
+		if p.Tree, err = pl.treeHere(ctx); err != nil {
+			return nil, nil, err
+		}
+		if err := pl.store.Journal.Begin(ctx, &p.Plan, p.Made); err != nil {
+			return nil, nil, err
+		}
+		pl.carriedBy(p, r.Peer.PID)
+	}
+	pl.pauseIndex(len(p.Steps))
+	out := planOut(&p.Plan)
+	out.Partly = p.Partly
+	pl.besides(ctx, &out, q, p.Newest)
+	if q.Kind == store.PlanUndo && (q.Prompt != "" || q.Session != "") {
+		if err := pl.meant(&out, q); err != nil {
+			return nil, nil, err
+		}
+	}
+	if q.Kind == rollbackKind {
+		of, err := pl.store.Journal.Plan(q.Plan)
+		if err != nil {
+			return nil, nil, err
+		}
+		cut := planOut(&of)
+		cut.Done, out.Cut = of.Done, &cut
+	}
+	return out, nil, nil
+}
+
+// meant says which session or prompt an undo is of: they may have changed other projects.
+func (pl *Plans) meant(out *wire.Plan, q wire.PlanRequest) error {
+	uq, err := pl.undoQuery(q)
+	if err != nil {
+		return err
+	}
+	out.Session, out.Prompt = string(uq.Select.Session), uq.Select.Prompt
+	if out.Session != "" {
+		return nil
+	}
+	prompts, err := pl.store.Sessions.LastPrompts("", 0)
+	for _, p := range prompts {
+		if p.ID == out.Prompt {
+			out.Session = string(p.Session)
+		}
+	}
+	return err
+}
+
+// carriedBy notes that what a process writes until the plan ends is the plan's doing.
+func (pl *Plans) carriedBy(p *undo.Draft, pid int) {
+	owner, began := attribution.OwnerOf(pid), time.Now().UnixNano()
+	pl.attribution.BeginPlan(p.ID, owner, began)
+	pl.recent.put(&p.Plan, p.Read)
+}
+
+func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, planner undo.Planner) (*undo.Draft, error) {
+	switch q.Kind {
+	case store.PlanRevert:
+		return pl.planRevert(ctx, q, planner)
+	case store.PlanUndo:
+		if err := pl.survey.UpdateAll(ctx); err != nil {
+			return nil, err
+		}
+		if len(q.Edits) > 0 {
+			return pl.planEdits(q, planner)
+		}
+		if q.Elsewhere != nil {
+			return pl.planElsewhere(q, body, planner)
+		}
+		if p, err := pl.planBoth(ctx, q, planner); p != nil || err != nil {
+			return p, err
+		}
+		uq, err := pl.undoQuery(q)
+		if err != nil {
+			return nil, err
+		}
+		p, err := planner.Undo(uq)
+		if p != nil {
+			p.Title += pl.whenOf(q, uq)
+		}
+		return p, err
+	case store.PlanRedo:
+		if err := pl.survey.UpdateAll(ctx); err != nil {
+			return nil, err
+		}
+		return planner.Redo(q.Plan, q.Merge, q.Force)
+	case store.PlanRestore:
+		if q.Then != nil {
+			return pl.planThen(ctx, q, body, planner)
+		}
+		return pl.planRestore(ctx, q, planner)
+	case rollbackKind:
+		if _, err := pl.leftOpen(ctx, q.Plan); err != nil {
+			return nil, err
+		}
+		if err := pl.survey.UpdateAll(ctx); err != nil {
+			return nil, err
+		}
+		return planner.Rollback(q.Plan)
+	}
+	return nil, wire.Errorf(wire.ErrBadRequest, "revert, undo, redo or restore", "there is no plan of kind %q", q.Kind)
+}
+
+// planElsewhere takes back here what another machine did.
+func (pl *Plans) planElsewhere(q wire.PlanRequest, body []byte, planner undo.Planner) (*undo.Draft, error) {
+	var of []undo.Elsewhere
+	for _, f := range q.Elsewhere.Files {
+		p, err := pl.paths.Clean(f.Path)
+		if err != nil {
+			return nil, err
+		}
+		if _, _, git := gitdir.Split(string(p)); p == "" || git {
+			return nil, wire.Errorf(wire.ErrBadRequest, "", "%s is not a file of the project", onwire.Display(p))
+		}
+		side := func(s wire.ElsewhereSide) (undo.Side, error) {
+			if s.Size < 0 || s.Size > int64(len(body)) {
+				return undo.Side{}, wire.Errorf(wire.ErrBadRequest, "", "a content of %s is missing", onwire.Display(p))
+			}
+			out := undo.Side{Mode: s.Mode, Content: body[:s.Size:s.Size], Target: string(s.Target)}
+			body = body[s.Size:]
+			return out, nil
+		}
+		e := undo.Elsewhere{Path: p, Lost: f.Lost}
+		if e.Was, err = side(f.Was); err == nil {
+			e.Want, err = side(f.Want)
+		}
+		if err != nil {
+			return nil, err
+		}
+		of = append(of, e)
+	}
+	return planner.Elsewhere(q.Elsewhere.Title, of, q.Merge, q.Force)
+}
+
+// maxElsewhere bounds the contents that go from one machine's history to another, in
+// bytes.
+const maxElsewhere = 200 << 20
+
+// taken tells what an undo of this history means, for another machine.
+func (pl *Plans) taken(_ context.Context, q wire.PlanRequest) (out wire.Elsewhere, body []byte, err error) {
+	uq, err := pl.undoQuery(q)
+	if err != nil {
+		return out, nil, err
+	}
+	title, of, err := undo.Planner{Store: pl.store}.Taken(uq)
+	if err != nil {
+		return out, nil, err
+	}
+	out = wire.Elsewhere{Title: title, Files: make([]wire.ElsewhereFile, len(of))}
+	for i, e := range of {
+		f := &out.Files[i]
+		f.Path, f.Lost = []byte(e.Path), e.Lost
+		for _, s := range []struct {
+			of undo.Side
+			to *wire.ElsewhereSide
+		}{{e.Was, &f.Was}, {e.Want, &f.Want}} {
+			*s.to = wire.ElsewhereSide{Mode: s.of.Mode, Size: int64(len(s.of.Content)), Target: []byte(s.of.Target)}
+			body = append(body, s.of.Content...)
+		}
+		if len(body) > maxElsewhere {
+			return out, nil, wire.Errorf(wire.ErrTooLarge, "name some of the files", "the contents have more than %d MiB", maxElsewhere>>20)
+		}
+	}
+	return out, body, nil
+}
+
+// planEdits takes single edits back, as undo --hunk and the pages ask for them.
+func (pl *Plans) planEdits(q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
+	of := make([]undo.FileEdits, len(q.Edits))
+	for i, f := range q.Edits {
+		of[i] = undo.FileEdits(f)
+	}
+	p, err := planner.Edits(of)
+	if errors.Is(err, undo.ErrEdits) {
+		err = wire.Errorf(wire.ErrBadRequest, "cachebro undo without --hunk takes back all of it", "%v", err)
+	}
+	return p, err
+}
+
+func (pl *Plans) planRevert(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
+	p, err := pl.paths.Clean(q.Path)
+	if err != nil {
+		return nil, err
+	}
+	if p == "" {
+		return nil, wire.Errorf(wire.ErrBadRequest, "cachebro restore --at TIME brings the whole tree back", "name the file to revert")
+	}
+	if q.Steps < 0 {
+		return nil, wire.Errorf(wire.ErrBadRequest, "", "steps back cannot be negative")
+	}
+	pl.survey.Update(ctx, p)
+	if err := pl.survey.UpdateBeside(ctx); err != nil {
+		return nil, err
+	}
+	if versions.Given(q.Version) {
+		v, _, err := versions.Find(pl.store, p, q.Version)
+		if err != nil {
+			return nil, err
+		}
+		return planner.Revert(p, 0, v.Seq)
+	}
+	return planner.Revert(p, max(q.Steps, 1), 0)
+}
+
+func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
+	session, err := last.Session(pl.store, q.Session)
+	if err != nil {
+		return undo.Query{}, err
+	}
+	if q.Session == "last" {
+		if ok, err := last.Changed(pl.store, store.Filter{Session: session}); err != nil {
+			return undo.Query{}, err
+		} else if !ok {
+			return undo.Query{}, wire.Errorf(wire.ErrNotFound, "cachebro undo takes the last action back, cachebro log shows what changed", "no session changed anything so far")
+		}
+	}
+	prompt, err := last.Prompt(pl.store, "undo", store.SessionID(q.Asker), session, q.Prompt)
+	if err != nil {
+		return undo.Query{}, err
+	}
+	uq := undo.Query{
+		Select: store.Filter{Session: session, Agent: q.Agent, Prompt: prompt, ToolCall: q.ToolCall, Since: q.Since},
+		Last:   q.Last, Merge: q.Merge, Force: q.Force,
+		Action: pl.actionOf,
+	}
+	if q.PID != 0 {
+		family, known := pl.attribution.Family(q.PID)
+		uq.What = fmt.Sprintf("pid %d and its descendants", q.PID)
+		uq.Select.Match = func(v store.Version) bool {
+			return v.Actor.PID != 0 && (family[attribution.Key{PID: v.Actor.PID, Start: v.Actor.Start}] || !known && v.Actor.PID == q.PID)
+		}
+	}
+	if q.Action != 0 {
+		if err := pl.ofAction(&uq, q.Action); err != nil {
+			return uq, err
+		}
+	}
+	for _, g := range q.Paths {
+		text := strings.TrimSuffix(string(g), "/")
+		if text == "." || text == "" { // the whole project
+			uq.Globs = nil
+			break
+		}
+		uq.Globs = append(uq.Globs, text)
+	}
+	narrowed := session != "" || prompt != "" || q.ToolCall != "" || q.PID != 0 || q.Action != 0 || !q.Since.IsZero()
+	if !narrowed && !q.Last {
+		return uq, wire.Errorf(wire.ErrBadRequest, "cachebro undo takes the last action back; or give --session, --prompt, --tool-call, --pid or --since",
+			"say what is to be undone")
+	}
+	return uq, nil
+}
+
+// planBoth merges what an action lost of others' changes with what it did; nil: it lost
+// nothing, or something else is asked for.
+func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
+	if !q.Merge || q.Action == 0 || len(q.Paths) > 0 {
+		return nil, nil
+	}
+	losses := pl.lost.All(ctx, true)
+	if len(losses) == 0 {
+		return nil, nil
+	}
+	var of []undo.Parted
+	err := pl.store.View(func(v *store.View) error {
+		x, err := v.Version(q.Action)
+		if err != nil {
+			return nil // undoQuery says so
+		}
+		has, _, err := pl.actions.Of(v, x)
+		if err != nil {
+			return err
+		}
+		for _, l := range losses {
+			if o, err := v.Version(l.Seq); err == nil && has(o) {
+				of = append(of, undo.Parted{Base: l.Base, Theirs: l.Theirs, Ours: l.Seq})
+			}
+		}
+		return nil
+	})
+	if err != nil || len(of) == 0 {
+		return nil, err
+	}
+	return planner.Both(of)
+}
+
+// ofAction narrows a query to the action of the log that a version belongs to.
+func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
+	return pl.store.View(func(v *store.View) error {
+		of, err := v.Version(seq)
+		if err != nil || of.Excluded() || of.Op == store.OpBaseline {
+			return wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "#%d is not a change", seq)
+		}
+		if of.Plan != "" {
+			return wire.Errorf(wire.ErrBadRequest, "cachebro redo --plan "+of.Plan, "#%d belongs to an undo, revert or restore", seq)
+		}
+		a, err := pl.actionOf(v, of)
+		if err != nil {
+			return err
+		}
+		uq.What = a.What
+		uq.Select.Before, uq.Select.After = a.Last+1, a.First-1
+		uq.Select.Match = a.Has
+		return nil
+	})
+}
+
+// actionOf is the line of the log that a version belongs to.
+func (pl *Plans) actionOf(v *store.View, of store.Version) (undo.Action, error) {
+	has, span, err := pl.actions.Of(v, of)
+	return undo.Action{Has: has, First: span.First, Last: span.Last, What: fmt.Sprintf("%d, %s", span.Last, pl.actions.Command(of))}, err
+}
+
+func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
+	if err := pl.look(ctx); err != nil {
+		return nil, err
+	}
+	paths, seq, err := pl.moment(q)
+	if err != nil {
+		return nil, err
+	}
+	return planner.Restore(paths, seq)
+}
+
+// look brings the log up to date. What is already as it was needs no step: that must be
+// true of the files, not only of the log.
+func (pl *Plans) look(ctx context.Context) error {
+	for _, update := range []func(context.Context) error{pl.survey.UpdateAll, pl.survey.UpdateBeside, pl.survey.UpdateKnown} {
+		if err := update(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moment is what a restore asks for: paths, none for the whole tree, and the newest
+// version then.
+func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err error) {
+	for _, raw := range q.Paths {
+		p, err := pl.paths.Clean(raw)
+		if err != nil {
+			return nil, 0, err
+		}
+		if p == "" {
+			paths = nil
+			break
+		}
+		paths = append(paths, p)
+	}
+	switch {
+	case q.Session != "":
+		var id store.SessionID
+		if id, err = last.Session(pl.store, q.Session); err == nil {
+			seq, err = pl.store.SessionStart(id)
+		}
+	case q.At.Seq > 0:
+		seq, err = pl.store.Whole(q.At.Seq)
+	case !q.At.At.IsZero():
+		seq, err = pl.store.SeqAt(q.At.At)
+	case q.At.Number != 0 && len(paths) == 1:
+		var v store.Version
+		if v, _, err = versions.Find(pl.store, paths[0], q.At); err == nil {
+			seq = v.Seq
+		}
+	default:
+		err = wire.Errorf(wire.ErrBadRequest, "give --at TIME, a version, or session-start", "say what moment is to be restored")
+	}
+	return paths, seq, err
+}
+
+func planOut(p *store.Plan) wire.Plan {
+	out := wire.Plan{ID: p.ID, Kind: p.Kind, Title: p.Title, Begun: onwire.Time(p.Begun), Steps: make([]wire.PlanStep, len(p.Steps)),
+		Conflicts: conflictsOut(p.Conflicts), Lost: conflictsOut(p.Lost)}
+	for i, s := range p.Steps {
+		out.Steps[i] = wire.PlanStep{
+			N: s.N, Do: s.Do, Path: []byte(s.Path), To: onwire.Path(s.To), Target: []byte(s.Target), Mode: s.Mode, Mtime: s.Mtime,
+			Size: s.Size, Hash: onwire.Hash(s.Blob), Expect: s.Expect, ExpMode: s.ExpMode, Added: s.Added, Removed: s.Removed, Apart: s.Apart, Ino: s.Ino,
+			Owned: s.Owned, UID: s.UID, GID: s.GID, Attrs: []byte(s.Attrs),
+		}
+	}
+	return out
+}
+
+func conflictsOut(cs []store.Conflict) []wire.Conflict {
+	var out []wire.Conflict
+	for _, c := range cs {
+		out = append(out, wire.Conflict{Path: []byte(c.Path), Why: c.Why, Actor: onwire.Actor(c.Actor), Time: onwire.Time(c.Time)})
+	}
+	return out
+}
+
+func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.PlanDone
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	if len(q.Done) > 0 {
+		if err := pl.store.Journal.Done(q.ID, q.Done...); err != nil {
+			return nil, nil, err
+		}
+	}
+	pl.pauseIndex(len(q.Done))
+	if !q.Finished {
+		return wire.Empty{}, nil, nil
+	}
+	if !pl.survey.Mounted() {
+		pl.lookAtPlan(ctx, q.ID)
+	}
+	pl.attribution.EndPlan(q.ID, time.Now().UnixNano())
+	var failed []store.Conflict
+	for _, f := range q.Failed {
+		failed = append(failed, store.Conflict{Path: store.Path(f.Path), Why: f.Why})
+	}
+	if err := pl.store.Journal.Finish(q.ID, failed); err != nil {
+		return nil, nil, err
+	}
+	return wire.Empty{}, nil, pl.rolledBack(q.ID)
+}
+
+// lookAtPlan makes versions of what a client wrote where no mount saw it. Steps that
+// removed or renamed something are stored in order, because a renamed directory takes
+// along what is in it; the other paths are looked at.
+func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
+	p, err := pl.store.Journal.Plan(id)
+	if err != nil {
+		return
+	}
+	done := map[int]bool{}
+	for _, n := range p.Done {
+		done[n] = true
+	}
+	own := map[store.Path]bool{} // what the plan wrote; somebody else left the others as they are
+	for _, s := range p.Steps {
+		if done[s.N] {
+			own[s.Path], own[s.To] = true, true
+			pl.planMoved(ctx, id, s)
+		}
+	}
+	look := func(path store.Path) {
+		if path == "" {
+			return
+		}
+		if own[path] {
+			_, _ = pl.survey.Look(survey.WithPlan(ctx, id), path)
+		} else {
+			_, _ = pl.survey.Look(ctx, path)
+		}
+	}
+	for _, s := range p.Steps {
+		look(s.Path)
+		look(s.To)
+	}
+}
+
+// planMoved stores a step that changed names.
+func (pl *Plans) planMoved(ctx context.Context, id string, s store.Step) {
+	op, ok := map[string]store.Op{
+		store.DoRename: store.OpRename, store.DoExchange: store.OpExchange, store.DoDelete: store.OpUnlink, store.DoRmdir: store.OpRmdir,
+	}[s.Do]
+	if !ok {
+		return
+	}
+	v, found, err := pl.store.Current(s.Path)
+	if err != nil || !found || v.Deleted() {
+		return
+	}
+	c := store.Change{Op: op, Path: s.Path, Path2: s.To, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: id}
+	if s.To != "" {
+		c.Class = pl.source.Class(ctx, s.To)
+	}
+	if _, err := pl.ingest.Append(ctx, []store.Change{c}, nil); err != nil {
+		pl.log.Warn("a step of a plan could not be stored", "path", onwire.Display(s.Path), "err", err)
+	}
+}
+
+// maxAsked is how much of a prompt's words the title of a plan has, in characters.
+const maxAsked = 60
+
+// whenOf is when a prompt was given, and what it asked, or of what time the last session
+// is, for the title of a plan.
+func (pl *Plans) whenOf(q wire.PlanRequest, uq undo.Query) string {
+	switch {
+	case q.Prompt != "":
+		all, _ := pl.store.Sessions.LastPrompts(uq.Select.Session, 0) // the title does without
+		for _, p := range all {
+			if p.ID != uq.Select.Prompt {
+				continue
+			}
+			asked := []rune(strings.Join(strings.Fields(p.Text), " "))
+			if len(asked) > maxAsked {
+				asked = append(asked[:maxAsked-1], '…')
+			}
+			if len(asked) > 0 {
+				return " of " + onwire.Clock(p.Time) + ", “" + string(asked) + "”"
+			}
+			return " of " + onwire.Clock(p.Time)
+		}
+	case q.Session == "last":
+		if s, ok, err := pl.store.Sessions.Get(uq.Select.Session); err == nil && ok {
+			if s.Client != "" {
+				return fmt.Sprintf(" (%s, from %s)", s.Client, onwire.Clock(s.Started))
+			}
+			return " from " + onwire.Clock(s.Started)
+		}
+	}
+	return ""
+}

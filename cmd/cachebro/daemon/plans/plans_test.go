@@ -1,0 +1,145 @@
+package plans
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"cachebro/cmd/cachebro/daemon/daemontest"
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+func service(p *daemontest.Project, held *int) *Plans {
+	return New(Options{Store: p.Store, Source: p.Source, Ingest: p.Ingest, Attribution: p.Attribution, Survey: p.Survey, Paths: p.Paths, Log: p.Log,
+		Hold: func() func() { *held++; return func() { *held-- } }})
+}
+
+// A plan is made, its contents are fetched, and what the client did of it is in the log
+// as the plan's doing.
+func TestPlanIsCarriedOut(t *testing.T) {
+	p := daemontest.New(t)
+	held := 0
+	h := service(p, &held).Handlers()
+	p.Write("a.txt", "before\n")
+	p.LookAtAll()
+	p.Write("a.txt", "after, and longer\n")
+	dry, _ := daemontest.Ask[wire.Plan](t, h, wire.MPlan, wire.PlanRequest{Kind: "revert", Path: []byte("a.txt"), DryRun: true})
+	if len(dry.Steps) != 1 || len(dry.Conflicts)+len(dry.Lost) != 0 {
+		t.Fatalf("%+v", dry)
+	}
+	if open, _ := daemontest.Ask[wire.OpenPlans](t, h, wire.MPlanOpen, wire.Empty{}); len(open.Plans) != 0 {
+		t.Errorf("a dry run is open: %+v", open)
+	}
+	plan, _ := daemontest.Ask[wire.Plan](t, h, wire.MPlan, wire.PlanRequest{Kind: "revert", Path: []byte("a.txt")})
+	n := plan.Steps[0].N
+	sizes, body := daemontest.Ask[wire.PlanContents](t, h, wire.MPlanFetch, wire.PlanFetch{ID: plan.ID, N: []int{n}})
+	if string(body) != "before\n" || len(sizes.Sizes) != 1 {
+		t.Errorf("%q %v", body, sizes.Sizes)
+	}
+	if _, _, err := daemontest.Try[wire.PlanContents](t, h, wire.MPlanFetch, wire.PlanFetch{ID: plan.ID, N: []int{n + 1}}); !errors.Is(err, wire.ErrNotFound) {
+		t.Errorf("a step that is none: %v", err)
+	}
+	p.Write("a.txt", string(body))
+	daemontest.Ask[wire.Empty](t, h, wire.MPlanDone, wire.PlanDone{ID: plan.ID, Done: []int{n}, Finished: true})
+	v, ok, err := p.Store.Current("a.txt")
+	if err != nil || !ok || v.Plan != plan.ID {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if b, err := os.ReadFile(filepath.Join(p.Root, "a.txt")); err != nil || string(b) != "before\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if _, _, err := daemontest.Try[wire.Plan](t, h, wire.MPlan, wire.PlanRequest{Kind: resumeKind, Plan: plan.ID}); !errors.Is(err, wire.ErrConflict) {
+		t.Errorf("a plan that has ended is resumed: %v", err)
+	}
+	if held != 0 {
+		t.Errorf("the index is held %d times", held)
+	}
+}
+
+// A plan whose client is alive is not offered to another one.
+func TestPlanUnderWayIsNotResumed(t *testing.T) {
+	p := daemontest.New(t)
+	held := 0
+	h := service(p, &held).Handlers()
+	p.Write("a.txt", "before\n")
+	p.LookAtAll()
+	p.Write("a.txt", "after, and longer\n")
+	plan, _ := daemontest.Ask[wire.Plan](t, h, wire.MPlan, wire.PlanRequest{Kind: "revert", Path: []byte("a.txt")})
+	if open, _ := daemontest.Ask[wire.OpenPlans](t, h, wire.MPlanOpen, wire.Empty{}); len(open.Plans) != 0 {
+		t.Errorf("%+v", open)
+	}
+	if _, _, err := daemontest.Try[wire.Plan](t, h, wire.MPlan, wire.PlanRequest{Kind: resumeKind, Plan: plan.ID}); !errors.Is(err, wire.ErrConflict) {
+		t.Errorf("%v", err)
+	}
+	for name, q := range map[string]wire.PlanRequest{
+		"of no kind":       {Kind: "other"},
+		"of everything":    {Kind: "undo"},
+		"of the whole":     {Kind: "revert"},
+		"steps forward":    {Kind: "revert", Path: []byte("a.txt"), Steps: -1},
+		"of no moment":     {Kind: "restore"},
+		"outside the root": {Kind: "restore", Paths: [][]byte{[]byte("../x")}},
+	} {
+		if _, _, err := daemontest.Try[wire.Plan](t, h, wire.MPlan, q); !errors.Is(err, wire.ErrBadRequest) && !errors.Is(err, wire.ErrOutside) {
+			t.Errorf("a plan %s: %v", name, err)
+		}
+	}
+}
+
+// What a plan would destroy and nobody captured comes into the store first; a file that
+// was written since is named instead.
+func TestSecureKeepsWhatWouldBeLost(t *testing.T) {
+	p := daemontest.New(t)
+	p.Write("a.txt", "content\n")
+	p.Write("b.txt", "content\n")
+	version := func(name store.Path) store.Version {
+		st, err := p.Source.Lstat(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vs, err := p.Ingest.Append(t.Context(), []store.Change{{Op: store.OpCreate, Path: name, Stat: st, Time: st.Ctime}}, nil)
+		if err != nil || len(vs) != 1 {
+			t.Fatal(vs, err)
+		}
+		return vs[0]
+	}
+	a, b := version("a.txt"), version("b.txt")
+	p.Write("b.txt", "another content\n")
+	left := p.Ingest.Secure(t.Context(), []store.Version{a, b}, maxSecured)
+	if len(left) != 1 || left["b.txt"] != "it is being written" {
+		t.Errorf("%v", left)
+	}
+	v, _, err := p.Store.Current("a.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Store.Content(v.Blob); err != nil || string(got) != "content\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestContentsOfRecentPlans(t *testing.T) {
+	var c contents
+	large := store.Plan{ID: "large"}
+	for n := range manySteps {
+		large.Steps = append(large.Steps, store.Step{N: n, Do: store.DoWrite, Blob: store.Hash{byte(n)}})
+	}
+	c.put(&large, map[store.Hash][]byte{{1}: []byte("one")})
+	if m, ok := c.get("large"); !ok || m[2] != (store.Hash{2}) {
+		t.Errorf("%v", ok)
+	}
+	if b, ok := c.taken(store.Hash{1}); !ok || !bytes.Equal(b, []byte("one")) {
+		t.Errorf("%q, %v", b, ok)
+	}
+	if _, ok := c.taken(store.Hash{1}); ok {
+		t.Error("a content is handed out twice")
+	}
+	for i := range maxPlans {
+		c.put(&store.Plan{ID: string(rune('a' + i))}, nil)
+	}
+	if _, ok := c.get("large"); ok {
+		t.Error("the oldest plan is kept for ever")
+	}
+}

@@ -1,0 +1,66 @@
+// Package plans plans what takes changes back, hands the plan's contents to the client
+// that carries it out, and ends plans that a client left half-done. The daemon itself
+// writes nothing into the project.
+package plans
+
+import (
+	"log/slog"
+
+	"cachebro/cmd/cachebro/daemon/actions"
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/gitstate"
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/cmd/cachebro/daemon/lost"
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/cmd/cachebro/daemon/survey"
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// Options of New. All are needed.
+type Options struct {
+	Store       *store.Store
+	Source      *source.Source
+	Ingest      *ingest.Ingester
+	Attribution *attribution.Attribution
+	Survey      *survey.Survey
+	Actions     *actions.Service
+	Lost        *lost.Service
+	Git         *gitstate.Service
+	Paths       onwire.Paths
+	Hold        func() (release func()) // keeps the index from taking versions in
+	Log         *slog.Logger
+}
+
+// Plans answers the clients that take changes back.
+type Plans struct {
+	store       *store.Store
+	source      *source.Source
+	ingest      *ingest.Ingester
+	attribution *attribution.Attribution
+	survey      *survey.Survey
+	actions     *actions.Service
+	lost        *lost.Service
+	git         *gitstate.Service
+	paths       onwire.Paths
+	hold        func() (release func())
+	log         *slog.Logger
+
+	recent contents
+	pause  indexPause
+}
+
+// New makes the service.
+func New(o Options) *Plans {
+	return &Plans{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, actions: o.Actions, lost: o.Lost, git: o.Git, paths: o.Paths, hold: o.Hold, log: o.Log}
+}
+
+// Handlers are those of the requests about plans.
+func (pl *Plans) Handlers() map[string]wire.Handler {
+	return map[string]wire.Handler{
+		wire.MPlan: pl.plan, wire.MPlanDone: pl.planDone, wire.MGitPlan: pl.planGit, wire.MGitLost: onwire.Decoded(pl.gitLost),
+		wire.MPlanTaken: onwire.Decoded(pl.taken), wire.MPlanThen: onwire.Decoded(pl.then), wire.MPlanWanted: onwire.Decoded(pl.wanted),
+		wire.MPlanOpen: onwire.Decoded(pl.openPlans), wire.MPlanFetch: onwire.Decoded(pl.planFetch),
+	}
+}

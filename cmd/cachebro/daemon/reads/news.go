@@ -1,0 +1,249 @@
+package reads
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/store"
+	"cachebro/store/diff"
+	"cachebro/store/leaf/text"
+	"cachebro/store/onwire"
+	"cachebro/store/readers"
+	"cachebro/store/wire"
+)
+
+const (
+	maxNewsVersions = 2000 // since the last prompt that are looked at
+	maxNews         = 40   // files that a prompt tells of
+	maxNewsDiff     = 300  // bytes of a diff that is told whole
+	maxSteps        = 64   // versions of a file that are gone back
+	sureNews        = 700  // bytes that every client has room for
+)
+
+// News tells a reader of files that it was shown and that somebody else changed
+// after the version numbered after: what it holds of them is no longer what they are.
+// The newest change comes first; changes of its own are none. Lost updates since the
+// session began come before them.
+func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) []wire.News {
+	out, told := rd.lostUpdates(r, began)
+	held := rd.shown.Held(r)
+	if len(held) == 0 {
+		return out
+	}
+	vs, _, err := rd.store.Log(store.Filter{After: after, Limit: maxNewsVersions}) // newest first
+	if err != nil {
+		return out
+	}
+	size := 0
+	for _, n := range out {
+		size += len(n.Text)
+	}
+	since := map[store.Path]bool{} // the reader changed it since
+	for _, v := range vs {
+		// What a plan took back is the person's doing, unless the reader ran it itself.
+		own := ownOf(r, v)
+		since[v.Path] = since[v.Path] || own
+		if own || told[v.Path] >= v.Seq || !slices.Contains(held, v.Path) {
+			continue
+		}
+		told[v.Path] = math.MaxUint64
+		if n, is, ok := rd.newsOf(ctx, r, v, since[v.Path]); ok {
+			size += len(n.Text) + len(n.Diff)
+			if !since[v.Path] {
+				rd.shown.Told(r, v.Path, is, n.Diff != "" && size < sureNews)
+			}
+			if out = append(out, n); len(out) == maxNews {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// ownOf: the reader made v. What a plan took back is the person's doing, unless the reader
+// ran it itself.
+func ownOf(r store.Reader, v store.Version) bool {
+	return v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && (v.Plan == "" || v.Actor.ToolCall != "")
+}
+
+// madeSince: between at (ns) and v the reader changed the file by ways that show it no
+// text, as a command does.
+func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
+	for range maxSteps {
+		o, found, err := rd.store.AtSeq(v.Path, v.Seq-1)
+		if err != nil || !found || o.Time <= at {
+			return false
+		}
+		if v = o; ownOf(r, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// newsOf is what v made of what the reader holds of its file, and what that is now. Where
+// the reader has changed the file since, it is what v did.
+func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, since bool) (n wire.News, is store.Hash, ok bool) {
+	h, at, _, held := rd.shown.ShownSince(r, v.Path)
+	told, way, when, again := rd.shown.ToldSince(r, v.Path)
+	if !held || v.Time <= max(at, when) {
+		return n, is, false
+	}
+	who := fmt.Sprintf("at %s by %s", onwire.Clock(v.Time), rd.doer(r, v))
+	cur, present, err := rd.store.Current(v.Path)
+	if err != nil {
+		return n, is, false
+	}
+	if !present || cur.Deleted() {
+		return wire.News{Text: fmt.Sprintf("%s: gone, %s", readers.Printable(v.Path), who)}, is, true
+	}
+	l, err := rd.survey.Look(ctx, v.Path)
+	if err != nil || !l.Known {
+		return n, is, false
+	}
+	switch {
+	case l.Hash == h && !again || again && l.Hash == told:
+		if since || !rd.madeSince(r, v, max(at, when)) {
+			return n, is, false
+		}
+		return wire.News{Text: fmt.Sprintf("%s: as before your change, %s", readers.Printable(v.Path), who)}, l.Hash, true
+	case way: // that is what it believes
+		h = told
+	case again && l.Hash == h:
+		return wire.News{Text: fmt.Sprintf("%s: as you were shown it again, %s", readers.Printable(v.Path), who)}, l.Hash, true
+	}
+	n = wire.News{Text: fmt.Sprintf("%s: changed %s", readers.Printable(v.Path), who)}
+	content := l.Content
+	if before, found, err := rd.store.AtSeq(v.Path, v.Seq-1); since && found && err == nil {
+		h, content = before.Blob, func() ([]byte, error) { return rd.store.Content(v.Blob) }
+	}
+	was, err := rd.store.Content(h)
+	if err != nil {
+		return n, l.Hash, true
+	}
+	now, err := content()
+	if err != nil || text.Binary(was) || text.Binary(now) {
+		return n, l.Hash, true
+	}
+	s := diff.Compare(was, now)
+	n.Text = fmt.Sprintf("%s: +%d -%d %s", readers.Printable(v.Path), s.Added(), s.Removed(), who)
+	if body := s.Body(0); len(body) <= maxNewsDiff {
+		n.Diff = string(body)
+	} else if lines := rd.differing(h, l); lines != "" && !since {
+		n.Text += "; " + lines
+	}
+	return n, l.Hash, true
+}
+
+// lostUpdates tells a session once of each lost update since a version: of what its own
+// write went over, and of what others' writes took from it. of are the files of the former,
+// with the version up to which all is told.
+func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of map[store.Path]uint64) {
+	of = map[store.Path]uint64{}
+	for _, l := range rd.lost.Untold(r.Session, since) {
+		v, err := rd.store.Version(l.Seq)
+		if err != nil {
+			continue
+		}
+		other, found := rd.lost.Other(l)
+		theirs := "others"
+		if found {
+			theirs = rd.doer(r, other) + " at " + onwire.Clock(other.Time)
+		}
+		what := text.Count(l.Lines, "line") + " of "
+		if l.Back {
+			what = "the removal of " + text.Count(l.Lines, "line") + " by "
+		}
+		var n wire.News
+		if l.Reader.Session == r.Session {
+			of[l.Path] = max(of[l.Path], l.Seq)
+			n.Text = fmt.Sprintf("%s: your %s at %s was made from an older text and overwrote %s%s", readers.Printable(l.Path), toolOf(v), onwire.Clock(l.Time), what, theirs)
+		} else {
+			n.Text = fmt.Sprintf("%s: %s overwrote %syours at %s", readers.Printable(l.Path), rd.doer(r, v), what, onwire.Clock(l.Time))
+		}
+		n.Text += fmt.Sprintf(" (%q); cachebro undo --merge '#%d' joins both", clip(l.Sample, maxSample), l.Seq)
+		out = append(out, n)
+	}
+	return out, of
+}
+
+// maxHeld is how many bytes of a diff hold a write with it; for more the file is to be
+// read again.
+const maxHeld = 4000
+
+// Hold is why a reader's edit of a file is to wait: others changed it since the reader was
+// shown or told of it, and how. It is said once of each content; "": nothing holds it.
+func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string {
+	h, _, how, ok := rd.shown.ShownSince(r, p)
+	if !ok {
+		return ""
+	}
+	told, way, _, again := rd.shown.ToldSince(r, p)
+	if way {
+		h = told
+	}
+	l, err := rd.survey.Look(ctx, p)
+	if err != nil || !l.Known || l.Hash == h || again && l.Hash == told || l.Version.Actor.Session == r.Session && (l.Version.Actor.Agent == r.Agent || l.Version.Actor.ToolCall == "") {
+		return ""
+	}
+	said := fmt.Sprintf("cachebro: held, because %s was changed at %s by %s after %s. ", readers.Printable(p), onwire.Clock(l.Version.Time), rd.doer(r, l.Version), how)
+	was, err := rd.store.Content(h)
+	now, err2 := l.Content()
+	if err != nil || err2 != nil || text.Binary(was) || text.Binary(now) {
+		rd.shown.Told(r, p, l.Hash, false)
+		return said + "Read it again, then edit it."
+	}
+	body := diff.Compare(was, now).Body(diff.Context)
+	rd.shown.Told(r, p, l.Hash, len(body) <= maxHeld)
+	if len(body) > maxHeld {
+		return said + "Read it again, then edit it."
+	}
+	return said + "Keep this change in what you write, and try again:\n" + string(body)
+}
+
+// maxSample is how much of a lost line is told, in characters.
+const maxSample = 60
+
+func clip(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}
+
+// toolOf is what a session wrote a version with.
+func toolOf(v store.Version) string {
+	switch v.Actor.Tool {
+	case "":
+		return "write"
+	case "Bash":
+		return "command"
+	}
+	return v.Actor.Tool
+}
+
+// doer names who made a version: a plan by what it took back, another session by what
+// it was asked.
+func (rd *Reads) doer(r store.Reader, v store.Version) string {
+	if v.Plan != "" {
+		if p, err := rd.store.Journal.Plan(v.Plan); err == nil {
+			return cmp.Or(p.Kind, "undo") + " of " + cmp.Or(onwire.Display(store.Path(p.Title)), "earlier changes")
+		}
+		return "an undo"
+	}
+	by := attribution.ByWhom(v.Actor)
+	switch {
+	case v.Actor.Session == "":
+		return by
+	case v.Actor.Session == r.Session:
+		return by + " of a sub-agent"
+	}
+	if ps, err := rd.store.Sessions.LastPrompts(v.Actor.Session, 1); err == nil && len(ps) > 0 && ps[0].Text != "" {
+		return fmt.Sprintf("%s of another session (%q)", by, ps[0].Text)
+	}
+	return by + " of another session"
+}

@@ -1,0 +1,396 @@
+package reads
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/last"
+	"cachebro/cmd/cachebro/daemon/survey"
+	"cachebro/store"
+	"cachebro/store/diff"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/text"
+	"cachebro/store/onwire"
+	"cachebro/store/readers"
+	"cachebro/store/tokens"
+	"cachebro/store/wire"
+)
+
+// ReaderOf says of which context window a request speaks. The tool_use id that the
+// client's hook announced joins an MCP call to its reader; the session that a server knows
+// from its environment proves nothing.
+func (rd *Reads) ReaderOf(q wire.Reader, client string) (r store.Reader, known bool) {
+	if r, ok := rd.attribution.ReaderOf(q.ToolUse); ok {
+		return r, true
+	}
+	if q.Connection != "" {
+		return store.Reader{Session: store.SessionID("connection:" + q.Connection)}, true
+	}
+	if q.Session != "" && client != "mcp" {
+		return store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, true
+	}
+	return store.Reader{}, false
+}
+
+// Event passes on what a client says of epochs.
+func (rd *Reads) Event(r store.Reader, e wire.SessionEvent) (epoch uint64, needCheck bool) {
+	if e.Event == "connect" && e.Client == "mcp" {
+		return 0, false // a server that starts says nothing about the context
+	}
+	s := rd.shown.Event(readers.Event{Reader: r, Name: e.Event})
+	if e.Checked && r.Agent == "" {
+		rd.shown.TranscriptCheck(r.Session, e.Alive, e.Alive != nil)
+	}
+	return s.Epoch, s.NeedCheck
+}
+
+func (rd *Reads) read(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.ReadRequest
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	if q.Offset < 0 || q.Limit < 0 || q.DiffOffset < 0 {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "lines count from 1", "offset, limit and diff_offset cannot be negative")
+	}
+	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
+	if known {
+		rd.NoteContext(reader, q.Context) // first: a question that fails has told it too
+	}
+	p, err := rd.paths.Clean(q.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	sq := readers.Request{
+		Reader: reader, Known: known, Path: p, Offset: q.Offset, Limit: q.Limit, Force: q.Force, DiffOffset: q.DiffOffset, MaxTokens: q.MaxTokens, Small: q.Small,
+		Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: q.Tool, Listing: q.Listing,
+	}
+	if q.Listing {
+		if strings.HasSuffix(string(q.Path), "/.") { // a listing of one level
+			sq.Path += "/."
+		}
+		body := r.Body
+		sq.Hash, sq.Content = rd.texts.Add(body), func() ([]byte, error) { return body, nil }
+	} else {
+		l, err := rd.survey.Look(ctx, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		sq.Hash, sq.Content = l.Hash, l.Content
+		if l.Known {
+			sq.Seq = l.Version.Seq
+		}
+		if known {
+			sq.Renamed = rd.earlierNames(reader, p, l.Version)
+		}
+	}
+	if q.Rewrite != nil {
+		sq.Rewrite = &readers.Rewrite{
+			Rendering: store.Rendering(q.Rewrite.Rendering), StartLine: q.Rewrite.StartLine, NumLines: q.Rewrite.NumLines,
+			TotalLines: q.Rewrite.TotalLines, Text: string(r.Body), ClientUnchanged: q.Rewrite.ClientUnchanged, Part: q.Rewrite.Part,
+		}
+	}
+	a, err := rd.shown.Decide(ctx, sq)
+	if err != nil {
+		return nil, nil, readError(p, err)
+	}
+	if !q.Pending && known {
+		r.Written = func(err error) {
+			if err != nil { // it was counted as shown and never arrived
+				rd.shown.Event(readers.Event{Reader: reader, Name: "lost"})
+			}
+		}
+	}
+	if known && !q.Listing && a.Kind != readers.Large {
+		rd.sets.NoteToolRead(reader.Session, q.Tool, p)
+	}
+	out := wire.ReadAnswer{
+		Kind: a.Kind, Label: a.Label, Seq: a.Seq, Hash: onwire.Hash(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
+		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, Note: a.Note, Binary: a.Binary, BaseTime: a.BaseTime, Mounted: rd.survey.Mounted(), Again: a.Again,
+	}
+	return out, []byte(a.Text), nil
+}
+
+// NoteContext passes on what the client's record says of a reader's context.
+func (rd *Reads) NoteContext(r store.Reader, word string) {
+	switch word {
+	case wire.ContextHeld, wire.ContextUnsure, wire.ContextFell:
+		rd.shown.Event(readers.Event{Reader: r, Name: word})
+	}
+}
+
+func readError(p store.Path, err error) error {
+	if errors.Is(err, readers.ErrBeyondEnd) {
+		return wire.Errorf(wire.ErrBadRequest, "ask for a smaller offset", "%s: %v", onwire.Display(p), err)
+	}
+	if errors.Is(err, store.ErrPruned) || errors.Is(err, store.ErrDamaged) {
+		return onwire.Error(err)
+	}
+	return fmt.Errorf("%s: %w", onwire.Display(p), err)
+}
+
+// NamesWithin is in how many of a file's newest versions its earlier names are looked
+// for: a log of 20,000 versions is read for the first time as quickly as another file.
+const NamesWithin = 500
+
+// earlierNames are the names that a file had lately. They matter only to a reader that
+// was shown nothing under the present name.
+func (rd *Reads) earlierNames(r store.Reader, p store.Path, v store.Version) []store.Path {
+	if v.Seq == 0 {
+		return nil
+	}
+	if _, _, _, ok := rd.shown.ShownSince(r, p); ok {
+		return nil
+	}
+	hist, _, err := rd.store.Log(store.Filter{Path: p, Baselines: true, Limit: NamesWithin})
+	if err != nil {
+		return nil
+	}
+	var names []store.Path
+	last := p
+	for i := 0; i < len(hist) && len(names) < 8; i++ {
+		if name := hist[i].Path; name != last && name != p {
+			names = append(names, name)
+			last = name
+		}
+	}
+	return names
+}
+
+// shownText records a client's own result as pending, without replacing it.
+func (rd *Reads) shownText(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.Shown
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	p, err := rd.paths.Clean(q.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := rd.survey.Look(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
+	sq := readers.Request{
+		Reader: reader, Known: known, Path: p, Hash: l.Hash, Content: l.Content, Pending: true, ToolUse: q.Reader.ToolUse, Tool: "Read", Seq: l.Version.Seq,
+		Rewrite: &readers.Rewrite{Rendering: store.Rendering(q.Rendering), StartLine: q.StartLine, NumLines: q.NumLines, Text: string(r.Body)},
+	}
+	matched, err := rd.shown.Pending(ctx, sq)
+	if err != nil {
+		return nil, nil, readError(p, err)
+	}
+	if known {
+		rd.sets.NoteToolRead(reader.Session, "Read", p)
+	}
+	return wire.ShownAnswer{Matched: matched, Seq: l.Version.Seq}, nil, nil
+}
+
+// commit makes pending deliveries count, by the exact text that was delivered.
+func (rd *Reads) commit(_ context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.Commit
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
+	if !known {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a commit without a session")
+	}
+	calls := make([]readers.Call, len(q.Calls))
+	for i, c := range q.Calls {
+		calls[i] = readers.Call{ToolUse: c.ToolUse, Text: c.Text, Took: c.Took}
+	}
+	rd.shown.Given(reader, q.Given)
+	return wire.CommitAnswer{Own: rd.shown.Commit(reader, calls)}, nil, nil
+}
+
+// editWait bounds how long an edit waits for the content before it. Only the tool, which
+// has written already, waits for the answer.
+const editWait = 100 * time.Millisecond
+
+func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.OwnEdit
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	p, err := rd.paths.Clean(q.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	before, err := onwire.ParseHash(q.Before)
+	if err != nil {
+		return nil, nil, err
+	}
+	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
+	body := r.Body
+	// What the edit began with may have been written a moment ago, and so may
+	// what the next edit begins with.
+	if known && before != (store.Hash{}) && !rd.store.Has(before) {
+		rd.ingest.WaitHead(ctx, editWait)
+	}
+	rd.texts.Add(body)
+	if q.Tool == "" { // of an older version
+		if q.Tool = "Edit"; q.Old == "" {
+			q.Tool = "Write"
+		}
+	}
+	err = rd.shown.OwnEdit(ctx, readers.Edit{
+		Reader: reader, Known: known, Path: p, Before: before, After: sha256.Sum256(body), Content: func() ([]byte, error) { return body, nil },
+		Old: q.Old, New: q.New, All: q.All, Whole: q.Old == "", ToolUse: q.Reader.ToolUse, Tool: q.Tool,
+		// A client's own Edit has happened when its hook tells us; the result of
+		// our tool is still on its way.
+		Pending: r.Hello.Client == "mcp" && q.Reader.ToolUse != "",
+	})
+	if err != nil {
+		return nil, nil, readError(p, err)
+	}
+	return wire.Empty{}, nil, nil
+}
+
+// Stale is the sentence for a reader that is about to edit a file which
+// somebody else changed since it was shown; "" when there is nothing to say.
+func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string {
+	h, at, how, ok := rd.shown.ShownSince(r, p)
+	if !ok {
+		return ""
+	}
+	l, err := rd.survey.Look(ctx, p)
+	if err != nil || l.Hash == h || !l.Known {
+		return ""
+	}
+	if told, _, _, again := rd.shown.ToldSince(r, p); again && told == l.Hash {
+		return "" // by a prompt, or by what held this edit
+	}
+	v := l.Version
+	if v.Time <= at || v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && v.Actor.Tool != "Bash" {
+		return ""
+	}
+	text := fmt.Sprintf("cachebro: %s was changed at %s by %s after %s", readers.Printable(p), onwire.Clock(v.Time), attribution.ByWhom(v.Actor), how)
+	if lines := rd.differing(h, l); lines != "" {
+		text += "; " + lines
+	}
+	return text + ". Editing is not blocked."
+}
+
+// differing names the present lines that are not in the old content.
+func (rd *Reads) differing(old store.Hash, l survey.File) string {
+	was, err := rd.store.Content(old)
+	if err != nil {
+		return ""
+	}
+	now, err := l.Content()
+	if err != nil || text.Binary(was) || text.Binary(now) {
+		return ""
+	}
+	var ranges []string
+	edits := diff.Compare(was, now).Edits
+	for i, e := range edits {
+		if i == 3 && len(edits) > 4 {
+			ranges = append(ranges, fmt.Sprintf("%d more places", len(edits)-3))
+			break
+		}
+		first, last := e.NewFrom+1, e.NewTo
+		if last < first { // lines went away: name what stands there now
+			first, last = max(e.NewFrom, 1), max(e.NewFrom, 1)
+		}
+		if first == last {
+			ranges = append(ranges, fmt.Sprint(first))
+		} else {
+			ranges = append(ranges, fmt.Sprintf("%d-%d", first, last))
+		}
+	}
+	switch len(ranges) {
+	case 0:
+		return ""
+	case 1:
+		if !strings.Contains(ranges[0], "-") {
+			return "line " + ranges[0] + " differs"
+		}
+	}
+	return "lines " + strings.Join(ranges, ", ") + " differ"
+}
+
+// Metrics are what a session's reads cost and saved.
+func (rd *Reads) Metrics(_ context.Context, q wire.MetricsQuery) (wire.Metrics, []byte, error) {
+	session, err := last.SessionWith(rd.store, q.Session, func(s store.Session) (bool, error) { return rd.shown.Metrics(s.ID, false).Calls > 0, nil })
+	if err != nil {
+		return wire.Metrics{}, nil, err
+	}
+	m := rd.shown.Metrics(session, q.Delta)
+	out := wire.Metrics{
+		Session: string(session), Tools: []wire.ToolMetric{}, Calls: int(m.Calls), Full: m.Full, Sent: m.Sent, Overhead: m.Overhead,
+		Saved: m.Saved(), Percent: m.Percent(), Cached: int(m.Unchanged), Diffs: int(m.Diffs), Contexts: int(m.Contexts),
+	}
+	for _, t := range m.Tools {
+		out.Tools = append(out.Tools, wire.ToolMetric{Tool: t.Tool, Calls: int(t.Calls), Full: t.Full, Sent: t.Sent, Saved: t.Saved()})
+	}
+	return out, nil, nil
+}
+
+func (rd *Reads) spend(_ context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.Spend
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	if q.Sent == 0 && len(r.Body) > 0 {
+		q.Sent = int64(tokens.Estimate(r.Body))
+	}
+	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
+	if !known && q.Reader.Session != "" { // a hint is good enough for counting
+		reader = store.Reader{Session: store.SessionID(q.Reader.Session), Agent: q.Reader.Agent}
+	}
+	if q.Credit {
+		return wire.SpendAnswer{Booked: rd.shown.Afford(reader, q.Tool, q.Sent)}, nil, nil
+	}
+	rd.shown.Spend(reader, q.Tool, q.Full, q.Sent, q.Kind == "overhead", q.Answer)
+	return wire.SpendAnswer{Booked: true}, nil, nil
+}
+
+// keepGiven stores the content that a tool of ours hands over before and after its write,
+// where nothing is mounted. On a mount it stores an ignored file before the write, because
+// the overlay keeps only as many of those as its budget allows.
+func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.Ingest
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	p, err := rd.paths.Clean(q.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if q.PID > 0 {
+		now := time.Now().UnixNano()
+		a := rd.attribution.Actor(attribution.OwnerOf(q.PID), 0, now, string(p))
+		if a.Comm == "" { // it never wrote through a mount
+			a.Comm = "cachebro"
+		}
+		ctx = survey.WithActor(ctx, a)
+	}
+	class := rd.source.Class(ctx, p)
+	out := wire.Ingest{Path: q.Path, Class: class.String()}
+	if class == ignore.Tracked && rd.survey.Mounted() {
+		out.Kept = true
+		return out, nil, nil
+	}
+	// What is stored is what lies there: the body only says what it should be.
+	l, err := rd.survey.Look(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(r.Body) > 0 && l.Hash != sha256.Sum256(r.Body) {
+		return nil, nil, wire.Errorf(wire.ErrConflict, "read it again", "%s is not what was handed over", onwire.Display(p))
+	}
+	if content, err := l.Content(); !l.Known && class == ignore.Ignored && q.PID == 0 && err == nil {
+		base, _, err := rd.store.Current(l.Path)
+		if err != nil {
+			return nil, nil, onwire.Error(err)
+		}
+		l.Version, l.Known = rd.survey.StoreFound(ctx, l.Path, l.Stat, content, rd.survey.Mounted(), base)
+	}
+	out.Seq, out.Kept = l.Version.Seq, l.Known
+	return out, nil, nil
+}

@@ -1,0 +1,137 @@
+package reads_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cachebro/cmd/cachebro/daemon/daemontest"
+	"cachebro/cmd/cachebro/daemon/reads"
+	"cachebro/cmd/cachebro/daemon/workingset"
+	"cachebro/store"
+	"cachebro/store/readers"
+	"cachebro/store/wire"
+)
+
+func handlers(t *testing.T, p *daemontest.Project) map[string]wire.Handler {
+	t.Helper()
+	texts := reads.NewTexts(p.Store)
+	shown, err := readers.New(texts, p.Store.KV("shown"), readers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := shown.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return reads.New(reads.Options{
+		Store: p.Store, Source: p.Source, Ingest: p.Ingest, Attribution: p.Attribution, Survey: p.Survey, Shown: shown, Texts: texts, Paths: p.Paths,
+		Sets: workingset.Open(p.Store, p.Source, p.Ingest, p.Attribution, p.Log),
+	}).Handlers()
+}
+
+// What a reader holds is answered in few words; what it does not hold comes whole, and
+// what has changed as a difference.
+func TestReadsOfOneReader(t *testing.T) {
+	p := daemontest.New(t)
+	h := handlers(t, p)
+	text := strings.Repeat("a line of some length, so that a short answer is shorter\n", 40)
+	read := func(connection string) (wire.ReadAnswer, string) {
+		t.Helper()
+		a, body := daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte("a.txt"), Reader: wire.Reader{Connection: connection}, Tool: "read_file"})
+		return a, string(body)
+	}
+	p.Write("a.txt", text)
+	if a, body := read("1"); !strings.Contains(body, text) {
+		t.Errorf("%+v: %q", a, body)
+	}
+	if a, body := read("1"); a.Saved <= 0 || strings.Contains(body, "a line") {
+		t.Errorf("the same once more: %+v: %q", a, body)
+	}
+	if a, body := read("2"); !strings.Contains(body, text) {
+		t.Errorf("another reader: %+v: %q", a, body)
+	}
+	p.Write("a.txt", text+"one line more\n")
+	if a, body := read("1"); a.Saved <= 0 || !strings.Contains(body, "one line more") {
+		t.Errorf("after a change: %+v: %q", a, body)
+	}
+	if _, _, err := daemontest.Try[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte("none.txt")}); !errors.Is(err, wire.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	if _, _, err := daemontest.Try[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte("a.txt"), Offset: -1}); !errors.Is(err, wire.ErrBadRequest) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A reader's own edit counts as shown: the next read says nothing new.
+func TestOwnEditIsKnown(t *testing.T) {
+	p := daemontest.New(t)
+	h := handlers(t, p)
+	before := strings.Repeat("a line of some length, so that a short answer is shorter\n", 40)
+	after := strings.Replace(before, "some", "great", 1)
+	reader := wire.Reader{Connection: "1"}
+	p.Write("a.txt", before)
+	first, _ := daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte("a.txt"), Reader: reader, Tool: "read_file"})
+	p.Write("a.txt", after)
+	if _, _, err := daemontest.TryBody[wire.Empty](t, h, wire.MOwnEdit, wire.OwnEdit{Path: []byte("a.txt"), Reader: reader, Before: first.Hash, Old: "some", New: "great", Tool: "edit"}, []byte(after)); err != nil {
+		t.Fatal(err)
+	}
+	a, body := daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte("a.txt"), Reader: reader, Tool: "read_file"})
+	if a.Saved <= 0 || strings.Contains(string(body), "great") {
+		t.Errorf("%+v: %q", a, body)
+	}
+}
+
+// A file that was renamed is known to who was shown it under its earlier name, if that is
+// among its newest versions: those of a long log are not all read for it.
+func TestRenamedFileIsKnown(t *testing.T) {
+	p := daemontest.New(t)
+	h := handlers(t, p)
+	text := strings.Repeat("a line of some length, so that a short answer is shorter\n", 40)
+	read := func(name string) wire.ReadAnswer {
+		t.Helper()
+		a, _ := daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte(name), Reader: wire.Reader{Connection: "1"}, Tool: "read_file"})
+		return a
+	}
+	apply := func(c store.Change) {
+		t.Helper()
+		if _, err := p.Ingest.Append(t.Context(), []store.Change{c}, func() bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	moved := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(filepath.Join(p.Root, from), filepath.Join(p.Root, to)); err != nil {
+			t.Fatal(err)
+		}
+		v, _, err := p.Store.Current(store.Path(from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(store.Change{Op: store.OpRename, Path: store.Path(from), Path2: store.Path(to), Stat: v.Stat, Time: v.Time + 1})
+	}
+	p.Write("a.txt", text)
+	p.Write("long.txt", text)
+	read("a.txt")
+	read("long.txt")
+	moved("a.txt", "b.txt")
+	if a := read("b.txt"); a.Saved <= 0 {
+		t.Errorf("not known under its new name: %+v", a)
+	}
+	moved("long.txt", "longer.txt")
+	v, _, err := p.Store.Current("longer.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range reads.NamesWithin {
+		st := v.Stat
+		st.Mode ^= uint32(i&1) << 6
+		apply(store.Change{Op: store.OpChmod, Path: "longer.txt", Stat: st, Time: v.Time + int64(i)})
+	}
+	if a := read("longer.txt"); a.Saved > 0 {
+		t.Errorf("all of its versions were read: %+v", a)
+	}
+}

@@ -1,0 +1,404 @@
+// Package sending has the project's history go to its bucket while the daemon lives:
+// some seconds after something was stored, at once when a session ends or somebody asks,
+// and never in the way of anybody else. The log is the queue; what cannot be sent now
+// waits there.
+package sending
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/store"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/onwire"
+	"cachebro/store/portable"
+	"cachebro/store/remote"
+	"cachebro/store/wire"
+)
+
+const (
+	// delay is how long what was stored waits for more, soon the same when a session
+	// has ended.
+	delay = 8 * time.Second
+	soon  = time.Second
+	// retryLast is the longest wait after a failure.
+	retryLast = 5 * time.Minute
+	// hopeless is how long a failing link keeps the daemon from ending.
+	hopeless = 5 * time.Minute
+	// mostWithin bounds what a client may ask to wait, Farewell what the daemon's own
+	// end may take longer when something is not sent yet.
+	mostWithin = 10 * time.Minute
+	Farewell   = 5 * time.Second
+)
+
+// Options of New; all are needed.
+type Options struct {
+	Store  *store.Store
+	Ingest *ingest.Ingester
+	Parts  portable.Options
+	Log    *slog.Logger
+}
+
+// Service sends one history.
+type Service struct {
+	store  *store.Store
+	ingest *ingest.Ingester
+	log    *slog.Logger
+
+	delay, hopeless time.Duration
+
+	turn   chan struct{} // holds a token while nobody sends
+	sender *remote.Sender
+	wake   chan time.Duration // capacity 1: send after so long
+
+	mu    sync.Mutex // guards what follows; a leaf
+	state wire.RemoteState
+	seq   uint64             // up to here it is sent
+	stop  context.CancelFunc // ends what is being sent; nil: nothing is
+	on    atomic.Bool        // there is a place to send to
+}
+
+// New makes the service.
+func New(o Options) (*Service, error) {
+	sender, err := remote.NewSender(o.Store, portable.PartOptions{Options: o.Parts, Leave: stays})
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{store: o.Store, ingest: o.Ingest, log: o.Log, delay: delay, hopeless: hopeless, sender: sender, turn: make(chan struct{}, 1), wake: make(chan time.Duration, 1)}
+	s.turn <- struct{}{}
+	s.note()
+	return s, nil
+}
+
+// stays tells what does not leave this machine.
+func stays(v store.Version) bool {
+	return v.Class != store.Class(0) || ignore.Secret(string(v.Path))
+}
+
+// Handlers is the one of its request.
+func (s *Service) Handlers() map[string]wire.Handler {
+	return map[string]wire.Handler{wire.MRemote: onwire.Decoded(s.answer)}
+}
+
+// On reports whether there is a place to send to.
+func (s *Service) On() bool { return s.on.Load() }
+
+// Changed tells that something was stored, Ended that a session has ended. Neither
+// blocks.
+func (s *Service) Changed() { s.due(s.delay) }
+
+// Ended: see Changed.
+func (s *Service) Ended() { s.due(soon) }
+
+func (s *Service) due(in time.Duration) {
+	if !s.On() {
+		return
+	}
+	select {
+	case s.wake <- in:
+	default:
+		if in < s.delay { // what waits there waits longer
+			select {
+			case <-s.wake:
+			default:
+			}
+			select {
+			case s.wake <- in:
+			default:
+			}
+		}
+	}
+}
+
+// Run sends until ctx ends.
+func (s *Service) Run(ctx context.Context) {
+	if s.State().Unsent > 0 {
+		s.due(soon)
+	}
+	retry := waits.RetryFirst
+	for {
+		var in time.Duration
+		select {
+		case <-ctx.Done():
+			return
+		case in = <-s.wake:
+		}
+		if !s.pause(ctx, in) {
+			return
+		}
+		for {
+			err := s.send(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if err == nil || !s.On() {
+				retry = waits.RetryFirst
+				break
+			}
+			s.mu.Lock()
+			s.state.Next = time.Now().Add(retry)
+			s.mu.Unlock()
+			if !s.pause(ctx, retry) {
+				return
+			}
+			retry = min(2*retry, retryLast)
+		}
+	}
+}
+
+// pause waits, and less when somebody is in a hurry.
+func (s *Service) pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-t.C:
+			return true
+		case in := <-s.wake:
+			if in < s.delay {
+				return waits.Sleep(ctx, min(in, d))
+			}
+		}
+	}
+}
+
+// send sends all that there is.
+func (s *Service) send(ctx context.Context) error {
+	ctx, err := s.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.give()
+	for more := true; more && err == nil; {
+		if err = ctx.Err(); err == nil {
+			more, err = s.sender.Send(ctx)
+		}
+		if err == nil {
+			s.note()
+		}
+	}
+	s.outcome(ctx, err)
+	return err
+}
+
+// take waits until nobody sends. The context that it answers ends when somebody
+// interrupts.
+func (s *Service) take(ctx context.Context) (context.Context, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.turn:
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s.mu.Lock()
+	s.stop = cancel
+	s.mu.Unlock()
+	return ctx, nil
+}
+
+func (s *Service) give() {
+	s.mu.Lock()
+	s.stop()
+	s.stop = nil
+	s.mu.Unlock()
+	s.turn <- struct{}{}
+}
+
+// interrupt ends what is being sent.
+func (s *Service) interrupt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop != nil {
+		s.stop()
+	}
+}
+
+// note takes down what the sender has done. The caller has the turn.
+func (s *Service) note() {
+	p, on := s.sender.Place()
+	h := s.sender.Head()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.on.Store(on)
+	was := s.state
+	s.state = wire.RemoteState{}
+	if !on {
+		s.seq = 0
+		return
+	}
+	s.seq = s.store.Seq() - s.sender.Unsent()
+	if n := s.sender.Note(); n != "" && n != was.Note {
+		s.log.Warn("the history's id", "note", n)
+	}
+	s.state = wire.RemoteState{
+		URL: p.String(), Machine: h.Machine.ID, Segments: h.N, Versions: h.Versions, Bytes: h.Bytes, Last: h.Time, Note: s.sender.Note(), Recipients: s.sender.Recipients(),
+		Error: was.Error, Hint: was.Hint, Since: was.Since, Next: was.Next,
+	}
+}
+
+// outcome takes down whether sending works.
+func (s *Service) outcome(ctx context.Context, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		if s.state.Error != "" {
+			s.log.Info("the history is sent again")
+		}
+		s.state.Error, s.state.Hint, s.state.Since, s.state.Next = "", "", time.Time{}, time.Time{}
+		return
+	}
+	if ctx.Err() != nil { // somebody wanted it to end, or did not wait
+		return
+	}
+	if s.state.Error == "" {
+		s.state.Since = time.Now()
+		s.log.Warn("the history cannot be sent", "err", err)
+	}
+	s.state.Error, s.state.Hint = err.Error(), hint(err)
+}
+
+func hint(err error) string {
+	if h := remote.Hint(err); h != "" {
+		return h
+	}
+	switch {
+	case errors.Is(err, remote.ErrTaken):
+		return "what was not sent is here; cachebro remote add sends it under an id of its own"
+	case errors.Is(err, store.ErrNewer):
+		return "use that version of cachebro"
+	}
+	return store.Hint(err)
+}
+
+// State is what was sent, and what was not.
+func (s *Service) State() wire.RemoteState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.state
+	if st.URL != "" {
+		if now := s.store.Seq(); now > s.seq {
+			st.Unsent = now - s.seq
+		}
+	}
+	return st
+}
+
+// Busy reports whether something waits to be sent, and may be soon: a link that has
+// been dead for a while keeps nobody awake.
+func (s *Service) Busy() bool {
+	st := s.State()
+	return st.Unsent > 0 && (st.Error == "" || time.Since(st.Since) < s.hopeless)
+}
+
+// Last sends what waits before the daemon ends, if the link is not known to be dead, and
+// says what stays behind.
+func (s *Service) Last(ctx context.Context) {
+	if !s.On() {
+		return
+	}
+	s.interrupt()
+	if s.State().Error == "" {
+		ctx, cancel := context.WithTimeout(ctx, Farewell)
+		defer cancel()
+		if err := s.send(ctx); err != nil {
+			s.log.Warn("the last of the history", "err", err)
+		}
+	}
+	if n := s.State().Unsent; n > 0 {
+		s.log.Warn("not sent yet: the next daemon goes on", "versions", n)
+	}
+}
+
+func (s *Service) answer(ctx context.Context, q wire.RemoteRequest) (wire.RemoteState, []byte, error) {
+	var err error
+	switch q.Do {
+	case "":
+	case "add":
+		err = s.add(ctx, q)
+	case "rm":
+		err = s.remove(ctx)
+	case "send":
+		err = s.now(ctx, q.Within)
+	default:
+		err = wire.Errorf(wire.ErrBadRequest, "add, rm or send", "there is no %q for a remote", q.Do)
+	}
+	return s.State(), nil, err
+}
+
+func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
+	// The client has looked into its environment; ours may be an older one.
+	p, err := remote.ParsePlace(q.URL, func(string) string { return "" })
+	if err != nil {
+		return wire.Errorf(wire.ErrBadRequest, "cachebro remote --help", "%v", err)
+	}
+	old := s.State()
+	if old.URL != "" && old.URL != p.String() {
+		return wire.Errorf(wire.ErrConflict, "cachebro remote rm ends that", "the history goes to %s already", old.URL)
+	}
+	if old.URL != "" && len(q.Recipients) > 0 && !slices.Equal(q.Recipients, old.Recipients) {
+		return wire.Errorf(wire.ErrConflict, "cachebro remote rm, then add; what was sent stays as it is", "the history goes there already, for other recipients or none")
+	}
+	if old.URL != "" && (old.Error == "" || old.Hint != hint(remote.ErrLost) && old.Hint != hint(remote.ErrTaken)) {
+		return nil // as it is
+	}
+	if err := remote.CheckRecipients(q.Recipients); err != nil {
+		return wire.Errorf(wire.ErrBadRequest, "age-keygen prints one", "%v", err)
+	}
+	s.interrupt()
+	ctx, err = s.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.give()
+	if err := s.sender.Add(ctx, p, q.Name, q.Recipients); err != nil {
+		return wire.Errorf(wire.ErrBadRequest, cmp.Or(hint(err), "cachebro remote --help tells of addresses"), "%v", err)
+	}
+	s.note()
+	s.mu.Lock()
+	s.state.Error, s.state.Hint, s.state.Since = "", "", time.Time{}
+	s.mu.Unlock()
+	s.log.Info("the history goes to a bucket", "url", p.String())
+	s.due(soon)
+	return nil
+}
+
+func (s *Service) remove(ctx context.Context) error {
+	s.interrupt()
+	_, err := s.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.give()
+	if err := s.sender.Remove(); err != nil {
+		return err
+	}
+	s.note()
+	return nil
+}
+
+// now sends all that happened until now. That it fails is in the state, not an error.
+func (s *Service) now(ctx context.Context, within time.Duration) error {
+	if !s.On() {
+		return nil
+	}
+	if within <= 0 || within > mostWithin {
+		within = mostWithin
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if _, err := s.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err != nil {
+		return err
+	}
+	_ = s.send(ctx)
+	return nil
+}

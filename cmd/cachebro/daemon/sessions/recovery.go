@@ -1,0 +1,90 @@
+package sessions
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"cachebro/cmd/cachebro/daemon/last"
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// recovery is what the recovery block, the Stop line and the report are made of.
+func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recovery, []byte, error) {
+	out := wire.Recovery{Branch: ss.source.Branch(ctx), Mounted: ss.survey.Mounted()}
+	session, err := last.Session(ss.store, q.Session)
+	if err != nil || session == "" {
+		return out, nil, err
+	}
+	s, known, err := ss.store.Sessions.Get(session)
+	if err != nil || !known {
+		return out, nil, err
+	}
+	out.Known = true
+	if out.Set, _, err = ss.sets.Answer(ctx, wire.WorkingSetQuery{Session: string(session)}); err != nil {
+		return out, nil, err
+	}
+	for _, f := range out.Set.Files {
+		if f.Others != "" {
+			out.Changed = append(out.Changed, fmt.Sprintf("%s (%s)", onwire.Told(store.Path(f.Path)), f.Others))
+		}
+	}
+	calls, err := ss.store.Sessions.ToolCalls(session, 200)
+	if err != nil {
+		return out, nil, err
+	}
+	for _, c := range calls { // newest first
+		if c.Tool == "Bash" && c.End != 0 {
+			if c.Failed {
+				out.Failed = strings.TrimSpace(c.Title)
+			}
+			break
+		}
+	}
+	out.Notes, out.MoreNotes = ss.knowledge.RecoveryNotes(string(session), out.Set)
+	if out.Modified, err = ss.modifiedIn(session, s.Prompt); err != nil {
+		return out, nil, err
+	}
+	out.Metrics, _, err = ss.reads.Metrics(ctx, wire.MetricsQuery{Session: string(session)})
+	return out, nil, err
+}
+
+// modifiedIn counts the files that differ from what they were before a prompt: what an
+// undo of it would touch. A save through a temporary file counts as one, and a file that
+// was made and removed again as none.
+func (ss *Sessions) modifiedIn(session store.SessionID, prompt string) (int, error) {
+	f := store.Filter{Session: session, Prompt: prompt, Limit: 10_000}
+	vs, _, err := ss.store.Log(f) // newest first
+	if err != nil {
+		return 0, err
+	}
+	last, first := map[store.Path]store.Version{}, map[store.Path]uint64{}
+	for _, v := range vs {
+		if v.Class != 0 || v.Op == store.OpMkdir || v.Op == store.OpRmdir {
+			continue
+		}
+		if _, ok := last[v.Path]; !ok {
+			last[v.Path] = v
+		}
+		first[v.Path] = v.Seq
+	}
+	n := 0
+	for path, now := range last {
+		if now.Op == store.OpMoved {
+			continue // its new name is counted
+		}
+		was, ok, err := ss.store.AtSeq(path, first[path]-1)
+		if err != nil {
+			return 0, err
+		}
+		switch there := ok && !was.Deleted(); {
+		case !there && now.Deleted():
+		case there && !now.Deleted() && was.Blob == now.Blob && was.Blob != (store.Hash{}) && was.Stat.Mode == now.Stat.Mode && was.Target == now.Target:
+		default:
+			n++
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,75 @@
+// Package sessions hears what the clients tell of their sessions, prompts and tool calls,
+// and answers what a session should be reminded of.
+package sessions
+
+import (
+	"log/slog"
+
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/cmd/cachebro/daemon/knowledge"
+	"cachebro/cmd/cachebro/daemon/outputs"
+	"cachebro/cmd/cachebro/daemon/reads"
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/cmd/cachebro/daemon/survey"
+	"cachebro/cmd/cachebro/daemon/workingset"
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/readers"
+	"cachebro/store/wire"
+)
+
+// Options of New. All are needed.
+type Options struct {
+	Store       *store.Store
+	Source      *source.Source
+	Ingest      *ingest.Ingester
+	Attribution *attribution.Attribution
+	Survey      *survey.Survey
+	Sets        *workingset.Sets
+	Reads       *reads.Reads
+	Knowledge   *knowledge.Knowledge
+	Shown       *readers.Tracker
+	Outputs     *outputs.Kept
+	Paths       onwire.Paths
+	Log         *slog.Logger
+	Places      wire.Paths // where the daemons of other projects are
+	Version     string     // of this program
+}
+
+// Sessions answers clients about their sessions.
+type Sessions struct {
+	store       *store.Store
+	source      *source.Source
+	ingest      *ingest.Ingester
+	attribution *attribution.Attribution
+	survey      *survey.Survey
+	sets        *workingset.Sets
+	reads       *reads.Reads
+	knowledge   *knowledge.Knowledge
+	shown       *readers.Tracker
+	outputs     *outputs.Kept
+	paths       onwire.Paths
+	log         *slog.Logger
+	places      wire.Paths
+	version     string
+	met         meetings
+	undecided   undecided
+}
+
+// New makes the service.
+func New(o Options) *Sessions {
+	ss := &Sessions{store: o.Store, source: o.Source, ingest: o.Ingest, attribution: o.Attribution, survey: o.Survey, sets: o.Sets, reads: o.Reads,
+		knowledge: o.Knowledge, shown: o.Shown, outputs: o.Outputs, paths: o.Paths, log: o.Log, places: o.Places, version: o.Version}
+	o.Attribution.Meets(ss.meetOnce)
+	return ss
+}
+
+// Handlers are those of the requests about sessions, and of the names that a shell
+// completes.
+func (ss *Sessions) Handlers() map[string]wire.Handler {
+	return map[string]wire.Handler{
+		wire.MSession: ss.sessionEvent, wire.MToolBegin: ss.toolBegin, wire.MToolEnd: ss.toolEnd,
+		wire.MShared: onwire.Decoded(ss.shared), wire.MRecovery: onwire.Decoded(ss.recovery), wire.MNames: onwire.Decoded(ss.names),
+	}
+}

@@ -1,0 +1,296 @@
+package sessions
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/store"
+	"cachebro/store/leaf/cmdline"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// sessionEvent registers sessions, prompts and epochs. Any event with an
+// unknown id registers it: no client is required to say "start".
+func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var e wire.SessionEvent
+	if err := r.Decode(&e); err != nil {
+		return nil, nil, err
+	}
+	if e.Session == "" {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a session event without a session id")
+	}
+	if !ss.survey.Mounted() { // an agent is about to work here: know what there was
+		ss.survey.RequestScan()
+	}
+	now := time.Now().UnixNano()
+	id := store.SessionID(e.Session)
+	if e.Event == "lost" { // a prompt or a call may be among what was lost
+		ss.met.forget(e.Session)
+	}
+	ss.meetOnce(e.Session)
+	s, known, err := ss.store.Sessions.Get(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !known {
+		s = store.Session{ID: id, Started: now, StartSeq: ss.store.Seq(), Branch: ss.source.Branch(ctx)}
+	}
+	owner := attribution.OwnerOf(e.PID)
+	// A server knows its client's session from the environment only, which is
+	// wrong after --continue; what hooks say counts.
+	hint := e.Event == "connect" && e.Client == "mcp"
+	if owner.PID != 0 && (!hint || !ss.attribution.KnownClient(owner)) {
+		ss.attribution.Client(owner, id, now)
+		s.PID, s.PStart = owner.PID, owner.Start
+	}
+	set(&s.Client, e.Client)
+	set(&s.Cwd, e.Cwd)
+	set(&s.Transcript, e.Transcript)
+	set(&s.Source, e.Source)
+	s.Last = now
+	s.Ended = 0
+	if e.Event == "end" {
+		s.Ended = now
+		ss.outputs.End(e.Session)
+	}
+	// A client names its own commands too, as /compact and /exit: only what a person
+	// asks for is a prompt.
+	switch e.Event {
+	case "prompt":
+		ss.prompt(&s, e, now)
+	case "origin":
+		ss.origin(&s, e, now)
+	case "subagent-start":
+		ss.attribution.BeginAgent(id, e.Agent, ss.attribution.PromptOf(id, "", e.Prompt), now)
+	}
+	var news []wire.News
+	reader := store.Reader{Session: id, Agent: e.Agent}
+	if e.Event == "prompt" && !e.Checked && !e.Beside && e.Agent == "" {
+		ss.ingest.WaitHead(ctx, waits.Fresh)
+		head := ss.store.Seq() // before the look: what comes meanwhile is told next time
+		news = ss.reads.News(ctx, reader, s.StartSeq, max(s.Told, s.StartSeq))
+		s.Told = head
+	}
+	if !hint || !known {
+		if err := ss.store.Sessions.Put(s); err != nil {
+			ss.log.Warn("session", "err", err) // a full disk: epochs must still be told
+		}
+	}
+	a := wire.SessionAnswer{Known: known, Mounted: ss.survey.Mounted(), News: news}
+	a.TellOrigin = e.Event == "subagent-start" && ss.undecided.is(id, e.Prompt)
+	a.Epoch, a.NeedCheck = ss.reads.Event(reader, e)
+	ss.shown.Given(reader, e.Given)
+	return a, nil, nil
+}
+
+// maxPromptText is how much of a prompt is kept, in bytes: what a person knows it by.
+const maxPromptText = 200
+
+// prompt registers a prompt, or that the client goes on with one by itself.
+func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
+	if e.Continues && ss.goOn(s, e, now) {
+		return
+	}
+	before := s.Prompt
+	if ss.newPrompt(s, ss.attribution.PromptOf(s.ID, "", e.Prompt), e.Text, now) && e.Origin {
+		ss.undecided.add(s.ID, e.Prompt, before)
+	}
+}
+
+// origin hears what the client's record says of a prompt that was taken for a person's.
+func (ss *Sessions) origin(s *store.Session, e wire.SessionEvent, now int64) {
+	if before := ss.undecided.take(s.ID, e.Prompt); e.Continues && before != "" {
+		s.Prompt = before
+		ss.goOn(s, e, now)
+	}
+}
+
+// goOn registers that the client sent a prompt by itself: it belongs to the prompt that
+// started what it tells of, else to the running one. false: there is none.
+func (ss *Sessions) goOn(s *store.Session, e wire.SessionEvent, now int64) bool {
+	typed := ""
+	for _, cause := range e.Causes {
+		c, known, err := ss.store.Sessions.ToolCall(cause)
+		if err == nil && known && c.Session == s.ID && c.Prompt != "" {
+			typed = c.Prompt
+			break
+		}
+		if typed = ss.attribution.AgentPrompt(s.ID, cause); typed != "" {
+			break
+		}
+	}
+	if typed == "" {
+		typed = s.Prompt
+	}
+	typed = ss.attribution.PromptOf(s.ID, "", typed)
+	if typed == "" || e.Prompt == "" || typed == e.Prompt {
+		return false
+	}
+	p, known := ss.known(s.ID, e.Prompt) // it may have been taken for a person's
+	if !known {
+		p = store.Prompt{ID: e.Prompt, Session: s.ID, Time: now, Seq: ss.store.Seq()}
+	}
+	p.Continues = typed
+	s.Prompt = typed
+	ss.attribution.Continue(e.Prompt, typed)
+	ss.attribution.Prompt(s.ID, typed, now)
+	if err := ss.store.Sessions.PutPrompt(p); err != nil {
+		ss.log.Warn("prompt", "err", err)
+	}
+	return true
+}
+
+// known is a prompt that was registered before.
+func (ss *Sessions) known(id store.SessionID, prompt string) (store.Prompt, bool) {
+	all, err := ss.store.Sessions.AllPrompts(id)
+	if err != nil {
+		ss.log.Warn("prompts", "err", err)
+	}
+	i := slices.IndexFunc(all, func(p store.Prompt) bool { return p.ID == prompt })
+	if i < 0 {
+		return store.Prompt{}, false
+	}
+	return all[i], true
+}
+
+// newPrompt registers what the session works on from now on.
+func (ss *Sessions) newPrompt(s *store.Session, prompt, text string, now int64) bool {
+	if prompt == "" || prompt == s.Prompt {
+		return false
+	}
+	s.Prompt = prompt
+	ss.attribution.Prompt(s.ID, prompt, now)
+	if _, known := ss.known(s.ID, prompt); known {
+		return true // an earlier one goes on
+	}
+	if err := ss.store.Sessions.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Text: cmdline.Line(cmdline.Text(text), maxPromptText), Seq: ss.store.Seq()}); err != nil {
+		ss.log.Warn("prompt", "err", err)
+	}
+	return true
+}
+
+func set(to *string, v string) {
+	if v != "" {
+		*to = v
+	}
+}
+
+func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.ToolCall
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	if q.ToolUse == "" {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "a tool call without a tool_use id")
+	}
+	q.Command = cmdline.Text(q.Command)
+	ss.meetOnce(q.Session)
+	now := time.Now().UnixNano()
+	owner := attribution.OwnerOf(q.PID)
+	if q.Session == "" { // our own server: its client's session
+		q.Session = string(ss.attribution.SessionOf(owner, now))
+	} else if r.Hello.Client != "mcp" && owner.PID != 0 {
+		ss.attribution.Client(owner, store.SessionID(q.Session), now)
+	}
+	var a wire.ToolBeginAnswer
+	a.TellOrigin = q.Agent == "" && ss.undecided.is(store.SessionID(q.Session), q.Prompt)
+	q.Prompt = ss.attribution.PromptOf(store.SessionID(q.Session), q.Agent, q.Prompt)
+	// The event that announces a prompt may be lost. An agent's call may be of an
+	// earlier one.
+	if s, known, err := ss.store.Sessions.Get(store.SessionID(q.Session)); err == nil && known && q.Agent == "" && ss.newPrompt(&s, q.Prompt, "", now) {
+		if err := ss.store.Sessions.Put(s); err != nil {
+			ss.log.Warn("session", "err", err)
+		}
+	}
+	ss.attribution.BeginTool(q, owner, now)
+	if err := ss.store.Sessions.PutToolCall(store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt,
+		Tool: q.Tool, Title: title(q), Begin: now, PID: uint32(max(q.PID, 0))}); err != nil {
+		ss.log.Warn("tool call", "err", err)
+	}
+	ss.reads.NoteContext(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Context)
+	if q.Tool == "Edit" || q.Tool == "Write" || q.Tool == "NotebookEdit" {
+		a.Warnings, a.Held = ss.staleWarnings(ctx, q)
+	}
+	return a, nil, nil
+}
+
+// title is what log prints of a tool call.
+func title(q wire.ToolCall) string {
+	t := q.Command
+	if t == "" && len(q.Paths) > 0 {
+		t = string(q.Paths[0])
+	}
+	t = strings.ToValidUTF8(t, "?")
+	if len(t) > 500 {
+		t = strings.ToValidUTF8(t[:500], "")
+	}
+	return t
+}
+
+func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.ToolCall
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	q.Command = cmdline.Text(q.Command)
+	q.Prompt = ss.attribution.PromptOf(store.SessionID(q.Session), q.Agent, q.Prompt)
+	now := time.Now().UnixNano()
+	ss.attribution.EndTool(q.ToolUse, q.Background, q.Failed, now)
+	ss.shown.Given(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Given)
+	c, ok, err := ss.store.Sessions.ToolCall(q.ToolUse)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !ok {
+		c = store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt, Tool: q.Tool, Title: title(q), Begin: now, PID: uint32(max(q.PID, 0))}
+	}
+	c.Prompt = ss.attribution.PromptOf(c.Session, "", c.Prompt) // it may have turned out to continue another
+	c.Failed = c.Failed || q.Failed
+	if c.End == 0 || !q.Background {
+		c.End = now
+	}
+	if err := ss.store.Sessions.PutToolCall(c); err != nil {
+		ss.log.Warn("tool call", "err", err)
+	}
+	return wire.Empty{}, nil, nil
+}
+
+// staleWarnings tells a reader that is about to edit a file that somebody else
+// changed it since the reader saw it, or why the call is held.
+func (ss *Sessions) staleWarnings(ctx context.Context, q wire.ToolCall) (out []string, held string) {
+	ss.ingest.WaitHead(ctx, waits.Fresh)
+	session := store.SessionID(q.Session)
+	for _, raw := range q.Paths {
+		p, err := ss.paths.Clean(raw)
+		if err != nil || p == "" {
+			continue
+		}
+		if q.Hold && held == "" {
+			held = ss.reads.Hold(ctx, store.Reader{Session: session, Agent: q.Agent}, p)
+		}
+		if w := ss.reads.Stale(ctx, store.Reader{Session: session, Agent: q.Agent}, p); w != "" {
+			out = append(out, w)
+		}
+	}
+	return out, held
+}
+
+// Live counts sessions that have not ended and whose client still runs.
+func (ss *Sessions) Live() int {
+	all, err := ss.store.Sessions.List(200)
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, s := range all {
+		if s.Ended == 0 && (s.PID != 0 && attribution.Alive(int(s.PID), s.PStart) || s.PID == 0 && time.Since(onwire.Time(s.Last)).Abs() < time.Hour) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,174 @@
+package sessions
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+// A session may work in several projects. Hooks tell each of them what happens from when
+// they know that it does; what was before, the call under way above all, one daemon asks of
+// another. A command that writes into a second project names neither its directory nor a
+// file to any hook: there the first process of that session brings the daemons together.
+
+const (
+	// meetAgain is how soon a session is asked about again that no other project's daemon
+	// knew.
+	meetAgain = 2 * time.Second
+	// sharedFor is how old a call may be that is still told of, and sharedPrompts how many
+	// prompts are: background commands go on writing.
+	sharedFor     = time.Hour
+	sharedPrompts = 20
+)
+
+// meetings says until when a session need not be asked about.
+type meetings struct {
+	mu    sync.Mutex // guards until
+	until map[string]time.Time
+}
+
+// due reports whether a session is to be asked about now, to one caller only.
+func (m *meetings) due(session string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	if now.Before(m.until[session]) {
+		return false
+	}
+	if m.until == nil {
+		m.until = map[string]time.Time{}
+	}
+	for s, t := range m.until {
+		if now.After(t) {
+			delete(m.until, s)
+		}
+	}
+	m.until[session] = now.Add(meetAgain)
+	return true
+}
+
+// known notes that a session was told of; from now on hooks tell the rest.
+func (m *meetings) known(session string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.until[session] = time.Now().Add(24 * time.Hour)
+}
+
+func (m *meetings) forget(session string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.until, session)
+}
+
+// meetOnce asks the daemons of the other projects in which a session works what they know
+// of it, if that has not been done. It waits no longer than a hook would.
+func (ss *Sessions) meetOnce(session string) {
+	if session == "" || !ss.met.due(session) {
+		return
+	}
+	roots := ss.places.SessionProjects(session)
+	others := slices.DeleteFunc(slices.Clone(roots), func(root string) bool { return root == ss.paths.Root })
+	if len(others) == 0 {
+		return
+	}
+	// First, so that no event falls between our question and the hooks' next word.
+	if err := ss.places.JoinSession(session, ss.paths.Root); err != nil {
+		ss.log.Warn("join a session", "err", err)
+		return
+	}
+	for _, root := range others {
+		shared, err := ss.ask(root, session)
+		if err != nil || !shared.Known {
+			continue // its daemon may be asleep; the next process asks again
+		}
+		if err := ss.takeShared(store.SessionID(session), shared); err != nil {
+			ss.log.Warn("what another project knows of a session", "root", root, "err", err)
+			continue
+		}
+		ss.met.known(session)
+	}
+}
+
+func (ss *Sessions) ask(root, session string) (wire.SharedSession, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), wire.HookTimeouts.Connect+wire.HookTimeouts.Answer)
+	defer cancel()
+	c, err := wire.Dial(ctx, ss.places, wire.Hello{Version: ss.version, Client: "daemon", Root: root}, wire.HookTimeouts)
+	if err != nil {
+		if c != nil {
+			c.Close()
+		}
+		return wire.SharedSession{}, err
+	}
+	defer c.Close()
+	return wire.Call[wire.SharedSession](ctx, c, wire.MShared, wire.SessionQuery{Session: session})
+}
+
+// shared answers another project's daemon.
+func (ss *Sessions) shared(_ context.Context, q wire.SessionQuery) (wire.SharedSession, []byte, error) {
+	s, known, err := ss.store.Sessions.Get(store.SessionID(q.Session))
+	if err != nil || !known {
+		return wire.SharedSession{}, nil, err
+	}
+	a := wire.SharedSession{Known: true, Client: s.Client, Cwd: s.Cwd, Transcript: s.Transcript, Source: s.Source, Started: s.Started, PID: s.PID, PStart: s.PStart}
+	prompts, err := ss.store.Sessions.AllPrompts(s.ID)
+	if err != nil {
+		return wire.SharedSession{}, nil, err
+	}
+	for _, p := range prompts[max(0, len(prompts)-sharedPrompts):] {
+		a.Prompts = append(a.Prompts, wire.SharedPrompt{ID: p.ID, Time: p.Time, Text: p.Text, Continues: p.Continues})
+	}
+	a.Agents = ss.attribution.Agents(s.ID)
+	a.Calls = ss.attribution.Calls(q.Session, time.Now().Add(-sharedFor).UnixNano())
+	return a, nil, nil
+}
+
+// takeShared takes in what another daemon knows, unless it is known here.
+func (ss *Sessions) takeShared(id store.SessionID, a wire.SharedSession) error {
+	s, known, err := ss.store.Sessions.Get(id)
+	if err != nil {
+		return err
+	}
+	if !known {
+		s = store.Session{ID: id, Client: a.Client, Cwd: a.Cwd, Transcript: a.Transcript, Source: a.Source, Started: a.Started, PID: a.PID, PStart: a.PStart, StartSeq: ss.store.Seq()}
+	}
+	if a.PID != 0 {
+		ss.attribution.Client(attribution.Key{PID: a.PID, Start: a.PStart}, id, a.Started)
+	}
+	here, err := ss.store.Sessions.AllPrompts(id)
+	if err != nil {
+		return err
+	}
+	for _, p := range a.Prompts {
+		if slices.ContainsFunc(here, func(old store.Prompt) bool { return old.ID == p.ID }) {
+			continue
+		}
+		if p.Continues != "" {
+			ss.attribution.Continue(p.ID, p.Continues)
+		}
+		s.Prompt = ss.attribution.PromptOf(id, "", p.ID)
+		ss.attribution.Prompt(id, s.Prompt, p.Time)
+		if err := ss.store.Sessions.PutPrompt(store.Prompt{ID: p.ID, Session: id, Time: p.Time, Text: p.Text, Seq: ss.store.Seq(), Continues: p.Continues}); err != nil {
+			return err
+		}
+	}
+	for agent, prompt := range a.Agents {
+		ss.attribution.BeginAgent(id, agent, prompt, time.Now().UnixNano())
+	}
+	s.Last = max(s.Last, time.Now().UnixNano())
+	if err := ss.store.Sessions.Put(s); err != nil {
+		return err
+	}
+	for _, c := range a.Calls {
+		ss.attribution.TakeCall(c)
+		call := store.ToolCall{ID: c.Call.ToolUse, Session: id, Agent: c.Call.Agent, Prompt: c.Call.Prompt, Tool: c.Call.Tool, Title: title(c.Call), Begin: c.Begin, End: c.End, Failed: c.Call.Failed, PID: uint32(max(c.Call.PID, 0))}
+		if err := ss.store.Sessions.PutToolCall(call); err != nil {
+			return err
+		}
+	}
+	return nil
+}

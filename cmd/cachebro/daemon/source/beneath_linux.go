@@ -1,0 +1,145 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"cachebro/store"
+	"cachebro/store/leaf/attrs"
+	"cachebro/store/leaf/kernelfs"
+
+	"golang.org/x/sys/unix"
+)
+
+// errEscapes is what other systems report for a path that leaves the root.
+var errEscapes = errors.New("path escapes from the project")
+
+// OpenBeneath opens a path relative to dir and never leaves it. O_NONBLOCK: a
+// FIFO must not hold us up. What is mounted below is followed, but for the
+// kernel's own file systems: EACCES. O_NOATIME where we may: a scan or an index that
+// reads the whole project must not make every file look used.
+func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
+	if p == "" {
+		p = "."
+	}
+	how := &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_NOATIME,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
+	}
+	if !follow {
+		how.Resolve |= unix.RESOLVE_NO_SYMLINKS
+	}
+	for try := 0; ; try++ {
+		fd, err := unix.Openat2(int(dir.Fd()), p, how)
+		// EAGAIN: a rename somewhere while ".." was being resolved.
+		if (errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)) && try < 10 {
+			continue
+		}
+		if errors.Is(err, unix.EXDEV) && how.Resolve&unix.RESOLVE_NO_XDEV != 0 {
+			how.Resolve &^= unix.RESOLVE_NO_XDEV
+			at, aerr := unix.Openat2(int(dir.Fd()), p, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: how.Resolve})
+			if aerr != nil {
+				return nil, err
+			}
+			kernels := kernelfs.Is(at)
+			unix.Close(at)
+			if kernels {
+				return nil, unix.EACCES
+			}
+			continue
+		}
+		if errors.Is(err, unix.EPERM) && how.Flags&unix.O_NOATIME != 0 { // not the owner
+			how.Flags &^= unix.O_NOATIME
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return os.NewFile(uintptr(fd), p), nil
+	}
+}
+
+const statxWanted = unix.STATX_BASIC_STATS | unix.STATX_BTIME
+
+func StatOf(f *os.File) (store.Stat, error) {
+	var x unix.Statx_t
+	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, statxWanted, &x); err != nil {
+		return store.Stat{}, err
+	}
+	st := fromStatx(&x)
+	st.Attrs = string(attrs.ReadFD(int(f.Fd())))
+	return st, nil
+}
+
+// LstatBeneath describes p and, for a symbolic link, where it points.
+func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
+	if p == "" {
+		p = "."
+	}
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	var fd int
+	var err error
+	for try := 0; try < 10; try++ {
+		if fd, err = unix.Openat2(int(dir.Fd()), p, how); !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return store.Stat{}, "", err
+	}
+	defer unix.Close(fd)
+	var x unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, statxWanted, &x); err != nil {
+		return store.Stat{}, "", err
+	}
+	st := fromStatx(&x)
+	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
+		st.Attrs = string(attrs.Read(fmt.Sprintf("/proc/self/fd/%d", fd)))
+		return st, "", nil
+	}
+	b := make([]byte, 4097)
+	n, err := unix.Readlinkat(fd, "", b)
+	if err != nil {
+		return st, "", err
+	}
+	return st, string(b[:n]), nil
+}
+
+// StatIn describes a name in an open directory, without its attributes: those cost two
+// more calls, and who finds the ctime as it was knows them.
+func StatIn(dir *os.File, name string) (store.Stat, error) {
+	var x unix.Statx_t
+	for {
+		err := unix.Statx(int(dir.Fd()), name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, statxWanted, &x)
+		if err == nil {
+			return fromStatx(&x), nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return store.Stat{}, err
+		}
+	}
+}
+
+func fromStatx(x *unix.Statx_t) store.Stat {
+	st := store.Stat{
+		Dev: unix.Mkdev(x.Dev_major, x.Dev_minor), Ino: x.Ino, Mode: uint32(x.Mode), Nlink: x.Nlink, UID: x.Uid, GID: x.Gid,
+		Size: int64(x.Size), Mtime: ns(x.Mtime), Ctime: ns(x.Ctime),
+	}
+	if x.Mask&unix.STATX_BTIME != 0 {
+		st.Birth = ns(x.Btime)
+	}
+	return st
+}
+
+func ns(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
+
+// nameOf is a path of an open file that has a name.
+func nameOf(f *os.File) (string, error) {
+	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	if err == nil && strings.HasSuffix(name, " (deleted)") {
+		err = os.ErrNotExist
+	}
+	return name, err
+}

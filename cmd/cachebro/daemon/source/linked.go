@@ -1,0 +1,70 @@
+package source
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"cachebro/store/onwire"
+)
+
+// linkedFor is how long the list of linked worktrees serves.
+const linkedFor = 5 * time.Second
+
+// linkedTable remembers the linked worktrees for a moment.
+type linkedTable struct {
+	mu   sync.Mutex // guards made, list
+	made time.Time
+	list []string
+}
+
+// Worktrees are the paths of worktrees inside the project that are linked to its
+// own repository.
+func (s *Source) Worktrees(ctx context.Context) []string {
+	dir, err := s.Acquire(ctx)
+	if err != nil {
+		return nil
+	}
+	defer s.Release(dir)
+	return s.linked.under(dir.File, s.root)
+}
+
+// under are the paths, below root, of worktrees that are linked to the
+// project's own repository (git worktree add), as .git/worktrees tells.
+func (t *linkedTable) under(dir *os.File, root string) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.made) < linkedFor {
+		return t.list
+	}
+	t.made, t.list = time.Now(), nil
+	f, err := OpenBeneath(dir, ".git/worktrees", false)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
+	for _, name := range names {
+		g, err := OpenBeneath(dir, ".git/worktrees/"+name+"/gitdir", false)
+		if err != nil {
+			continue
+		}
+		b, err := io.ReadAll(io.LimitReader(g, 8192))
+		g.Close()
+		if err != nil {
+			continue
+		}
+		at := filepath.Dir(strings.TrimSpace(string(b)))
+		if rel, ok := onwire.Below(at, root); ok && rel != "" {
+			t.list = append(t.list, rel)
+		}
+	}
+	return t.list
+}

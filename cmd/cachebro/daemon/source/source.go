@@ -1,0 +1,335 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	table "cachebro/fusefs/mounts"
+	"cachebro/store"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+	"cachebro/store/wire/place"
+)
+
+// Source is the project's files themselves, never as seen through a mount: a
+// directory descriptor that mountd sent, or, where nothing is mounted, one of
+// our own. A mountd that hangs must not hang us.
+type Source struct {
+	root string
+
+	classes classes
+	linked  linkedTable
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	dir     *Dir
+	from    string        // "mountd" or "root"
+	is      os.FileInfo   // of the directory that was set last
+	arrived chan struct{} // closed and replaced when a directory was set
+	idle    *time.Timer   // lets go of a directory of our own; nil: none was opened yet
+}
+
+// linger is how long a directory of our own is kept after its last use: it keeps
+// the file system below from being unmounted, and to open it for each file of a
+// listing would cost as much as the look.
+const linger = 250 * time.Millisecond
+
+// Dir counts users, so that replacing it does not close a descriptor in use.
+type Dir struct {
+	File *os.File
+	refs int // guarded by source.mu
+}
+
+// coverWait bounds the wait for mountd where our own mount covers the root.
+const coverWait = 3 * time.Second
+
+// New opens nothing yet. o holds what decides the class of a path besides
+// the project's own files.
+func New(root string, o ignore.Options) *Source {
+	s := &Source{root: root, classes: classes{o: o}, arrived: make(chan struct{})}
+	if !covered(root) {
+		is, err := os.Lstat(root)
+		if err == nil && !covered(root) { // nor was it mounted over at this very moment
+			s.is = is
+		}
+	}
+	return s
+}
+
+// Set takes a descriptor over from mountd.
+func (s *Source) Set(f *os.File, from string) {
+	s.mu.Lock()
+	old := s.dir
+	s.dir, s.from = &Dir{File: f, refs: 1}, from
+	s.is, _ = f.Stat()
+	close(s.arrived)
+	s.arrived = make(chan struct{})
+	s.mu.Unlock()
+	s.Release(old)
+}
+
+func (s *Source) Release(d *Dir) {
+	if d == nil {
+		return
+	}
+	s.mu.Lock()
+	d.refs--
+	last := d.refs == 0
+	s.mu.Unlock()
+	if last {
+		d.File.Close()
+	}
+}
+
+// Gone says that the project's directory is not there any more, or another one.
+// A mount of ours that covers it keeps it, and a daemon that was started for the
+// history of a project that is gone serves that.
+func (s *Source) Gone() error {
+	s.mu.Lock()
+	was := s.is
+	s.mu.Unlock()
+	if was == nil || covered(s.root) {
+		return nil
+	}
+	return place.Differs(s.root, was)
+}
+
+// Drop forgets the descriptor.
+func (s *Source) Drop() {
+	s.mu.Lock()
+	old := s.dir
+	s.dir = nil
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	s.mu.Unlock()
+	s.Release(old)
+	s.classes.close()
+}
+
+// letGo forgets a directory of our own that nobody has used for a moment.
+func (s *Source) letGo() {
+	s.mu.Lock()
+	switch {
+	case s.from != "root" || s.dir == nil:
+		s.mu.Unlock()
+		return
+	case s.dir.refs > 1:
+		s.idle.Reset(linger)
+		s.mu.Unlock()
+		return
+	}
+	s.mu.Unlock()
+	s.Drop()
+}
+
+// Unmounted forgets the descriptor that a mountd had sent, unless the files can be
+// reached by nothing else: our mount namespace may have a copy of the mount.
+func (s *Source) Unmounted() {
+	if covered(s.root) {
+		return
+	}
+	s.mu.Lock()
+	theirs := s.from == "mountd" && s.dir != nil
+	s.mu.Unlock()
+	if theirs {
+		s.Drop()
+	}
+}
+
+// Acquire returns the directory; the caller releases it. Where a mount of ours
+// covers the root it waits for mountd to send its own, coverWait at most.
+func (s *Source) Acquire(ctx context.Context) (*Dir, error) {
+	deadline := time.Now().Add(coverWait)
+	for {
+		s.mu.Lock()
+		if d := s.dir; d != nil {
+			d.refs++
+			if s.from == "root" {
+				s.idle.Reset(linger)
+			}
+			s.mu.Unlock()
+			return d, nil
+		}
+		arrived := s.arrived
+		s.mu.Unlock()
+		if !covered(s.root) {
+			f, err := openRoot(s.root)
+			if err != nil {
+				return nil, err
+			}
+			if !covered(s.root) { // or it was mounted over at this very moment
+				s.mu.Lock()
+				if s.dir == nil {
+					s.dir, s.from = &Dir{File: f, refs: 1}, "root"
+					if s.is == nil {
+						s.is, _ = f.Stat()
+					}
+					if s.idle == nil {
+						s.idle = time.AfterFunc(linger, s.letGo)
+					}
+					f = nil
+				}
+				s.mu.Unlock()
+			}
+			if f != nil {
+				f.Close()
+			}
+			continue
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			return nil, wire.Errorf(wire.ErrTimeout, "cachebro status", "the project is mounted, but the mount process has not attached yet")
+		}
+		t := time.NewTimer(min(left, 100*time.Millisecond))
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil, ctx.Err()
+		case <-arrived:
+		case <-t.C:
+		}
+		t.Stop()
+	}
+}
+
+func openRoot(root string) (*os.File, error) {
+	f, err := os.Open(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, wire.Errorf(wire.ErrNotFound, "cachebro relocate, if the project was moved", "the project's root %s does not exist", root)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the project's root: %w", err)
+	}
+	return f, nil
+}
+
+// Open opens a file for reading. Symbolic links are followed as long as they
+// stay inside the project. Errors are sentinels of wire.
+func (s *Source) Open(ctx context.Context, p store.Path) (*os.File, store.Stat, error) {
+	d, err := s.Acquire(ctx)
+	if err != nil {
+		return nil, store.Stat{}, err
+	}
+	defer s.Release(d)
+	f, err := OpenBeneath(d.File, string(p), true)
+	if err != nil {
+		return nil, store.Stat{}, sourceError(p, err)
+	}
+	st, err := StatOf(f)
+	if err != nil {
+		f.Close()
+		return nil, st, sourceError(p, err)
+	}
+	switch st.Mode & syscall.S_IFMT {
+	case syscall.S_IFREG:
+		return f, st, nil
+	case syscall.S_IFDIR:
+		err = wire.Errorf(wire.ErrIsDir, "name a file in it", "%s is a directory", onwire.Display(p))
+	default:
+		err = wire.Errorf(wire.ErrNotRegular, "", "%s is not a regular file", onwire.Display(p))
+	}
+	f.Close()
+	return nil, st, err
+}
+
+// RealName is the path, without symbolic links, of an open file of ours.
+func (s *Source) RealName(ctx context.Context, f *os.File) (store.Path, bool) {
+	d, err := s.Acquire(ctx)
+	if err != nil {
+		return "", false
+	}
+	defer s.Release(d)
+	top, err := nameOf(d.File)
+	if err != nil {
+		return "", false
+	}
+	name, err := nameOf(f)
+	if err != nil {
+		return "", false
+	}
+	rel, ok := onwire.Below(name, top)
+	return store.Path(rel), ok
+}
+
+// Lstat describes a path without following its last component.
+func (s *Source) Lstat(ctx context.Context, p store.Path) (store.Stat, error) {
+	d, err := s.Acquire(ctx)
+	if err != nil {
+		return store.Stat{}, err
+	}
+	defer s.Release(d)
+	st, _, err := LstatBeneath(d.File, string(p))
+	if err != nil {
+		return st, sourceError(p, err)
+	}
+	return st, nil
+}
+
+// MaxContent is the largest file that is read into memory (store.Options.MaxBlob).
+const MaxContent = 32 << 20
+
+// ReadStable reads an open file whole, and says what its stat was if no write
+// came in between; it tries a few times, for a file that is being written.
+func ReadStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
+	for try := 0; ; try++ {
+		if st.Size > MaxContent {
+			return nil, st, wire.Errorf(wire.ErrTooLarge, "read it with offset and limit through another tool", "file of %d bytes is larger than %d", st.Size, MaxContent)
+		}
+		b := make([]byte, st.Size, st.Size+1)
+		n, err := f.ReadAt(b[:cap(b)], 0) // one byte more: has it grown?
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, st, err
+		}
+		after, serr := StatOf(f)
+		if serr != nil {
+			return nil, st, serr
+		}
+		if n == int(st.Size) && SameContent(st, after) {
+			return b[:n], after, nil
+		}
+		if try == 4 { // a log that never rests: what was read is some content it had
+			return b[:min(n, cap(b))], after, nil
+		}
+		st = after
+	}
+}
+
+// SameContent reports whether two stats of one path can only be of the same
+// content, but for changes within one clock tick.
+func SameContent(a, b store.Stat) bool {
+	return a.Ino == b.Ino && a.Dev == b.Dev && a.Birth == b.Birth && a.Size == b.Size && a.Ctime == b.Ctime && a.Mtime == b.Mtime
+}
+
+func sourceError(p store.Path, err error) error {
+	name := onwire.Display(p)
+	switch {
+	case errors.Is(err, syscall.EXDEV), errors.Is(err, errEscapes):
+		return wire.Errorf(wire.ErrOutside, "", "%s leads out of the project", name)
+	case errors.Is(err, syscall.ELOOP):
+		return wire.Errorf(wire.ErrOutside, "", "%s goes through a symbolic link that cannot be followed", name)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
+		return wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p)+" shows whether it was there before", "%s does not exist", name)
+	case errors.Is(err, fs.ErrPermission):
+		return wire.Errorf(wire.ErrPermission, "", "%s: permission denied", name)
+	case errors.Is(err, syscall.ENXIO):
+		return wire.Errorf(wire.ErrNotRegular, "", "%s is not a regular file", name)
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// covered reports whether a mount of ours lies on root. It reads the mount
+// table instead of asking the mount, which may hang.
+func covered(root string) bool {
+	all, err := table.Mounts()
+	top, ok := table.At(all, root)
+	return err == nil && ok && top.Type == table.FSType
+}

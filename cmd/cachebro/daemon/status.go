@@ -1,0 +1,63 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"runtime/metrics"
+
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte, error) {
+	mounted, attach, beat := d.survey.MountState()
+	st := wire.Status{
+		Root: d.o.Root, State: d.state, Version: d.o.Version, DaemonPID: os.Getpid(),
+		Mounted: mounted, Baseline: d.survey.Progress(), Sessions: d.sessions.Live(),
+	}
+	if mounted {
+		st.Mountpoint, st.MountdPID, st.Outside, st.Capture = attach.Mountpoint, attach.PID, attach.Outside, beat.Capture
+	}
+	stats := d.store.Stats()
+	ok, reason := d.ingest.Health()
+	st.Store = wire.StoreState{Healthy: ok, Reason: reason, Versions: stats.Versions, Files: stats.Files, HeapBytes: heapBytes()}
+	if why := d.store.Stopped(); why != "" {
+		st.Store.Healthy, st.Store.Reason = false, why
+	}
+	if used, free, err := d.store.DiskUsage(); err == nil {
+		st.Store.DiskBytes, st.Store.FreeBytes = used, free
+	}
+	if d.ingest.Busy() {
+		st.Store.Lag = 1 // at least; a mount tells how far its spool is
+		if got := d.ingest.LastSeq(); mounted && beat.Head > got {
+			st.Store.Lag = beat.Head - got
+		}
+	}
+	gaps, count, err := d.store.Gaps(20)
+	if err != nil {
+		return st, nil, err
+	}
+	for _, g := range gaps {
+		st.Gaps = append(st.Gaps, onwire.Gap(g))
+	}
+	st.Index, st.Results = d.find.Status(), d.answers.Status(ctx)
+	if r := d.sending.State(); r.URL != "" {
+		st.Remote = &r
+	}
+	st.Git = d.git.Usage(ctx)
+	st.GapCount = count + beat.Capture.Gaps
+	return st, nil, nil
+}
+
+// heapBytes is the memory that the heap holds; reading it stops nobody.
+func heapBytes() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64())
+}
+
+func (d *Daemon) shutdown(_ context.Context, r *wire.Request) (any, []byte, error) {
+	d.log.Info("shutdown asked for", "client", r.Hello.Client, "pid", r.Peer.PID)
+	r.Written = func(error) { d.stop() }
+	return wire.Empty{}, nil, nil
+}

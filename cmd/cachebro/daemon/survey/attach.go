@@ -1,0 +1,107 @@
+package survey
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/store/wire"
+)
+
+// attachMountd takes the source descriptor and begins the baseline.
+func (s *Survey) attachMountd(_ context.Context, r *wire.Request) (any, []byte, error) {
+	keep := false
+	defer func() {
+		for i, f := range r.Files {
+			if i > 0 || !keep {
+				f.Close()
+			}
+		}
+	}()
+	var a wire.Attach
+	if err := r.Decode(&a); err != nil {
+		return nil, nil, err
+	}
+	if len(r.Files) != 1 {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "attach brings %d descriptors, not the one of the source directory", len(r.Files))
+	}
+	if fi, err := r.Files[0].Stat(); err != nil || !fi.IsDir() {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "the attached descriptor is no directory")
+	}
+	if a.PID == 0 {
+		a.PID = r.Peer.PID
+	}
+	if a.Spool != "" && a.Spool != wire.SpoolDir(s.state) {
+		return nil, nil, wire.Errorf(wire.ErrConflict, "cachebro umount, then cachebro mount, with the same CACHEBRO_DIR",
+			"the mount spools to %s, this daemon reads %s", a.Spool, wire.SpoolDir(s.state))
+	}
+	again, ended := s.mount.begin(a, s.away.Swap)
+	if ended {
+		s.keep(keepAway, strconv.FormatBool(false))
+	}
+	keep = true
+	s.source.Set(r.Files[0], "mountd")
+	s.log.Info("mount attached", "pid", a.PID, "mountpoint", a.Mountpoint, "again", again, "unmounted", a.Unmounted)
+	if a.Unmounted {
+		s.keep(keepScanned, "") // nothing was told since it left
+		s.source.Unmounted()
+	} else if scan, ok := s.scannedFor(a.PID); ok && !again {
+		s.baseline.trust(scan)
+	} else if !again {
+		s.baseline.request(true)
+	}
+	s.ingest.Poke()
+	return s.heartbeatAnswer(), nil, nil
+}
+
+func (s *Survey) heartbeat(_ context.Context, r *wire.Request) (any, []byte, error) {
+	var b wire.Heartbeat
+	if err := r.Decode(&b); err != nil {
+		return nil, nil, err
+	}
+	known, left := s.mount.beats(b)
+	if !known { // we were restarted: it has to introduce itself again
+		return nil, nil, wire.Errorf(wire.ErrNotFound, "", "the mount is not attached to this daemon")
+	}
+	if left {
+		_, whole := s.scannedFor(r.Peer.PID)
+		s.unmounted(whole)
+		s.log.Info("unmounted; who has a copy of the mount, or is inside, is served", "pid", r.Peer.PID)
+	}
+	s.ingest.Poke()
+	return s.heartbeatAnswer(), nil, nil
+}
+
+func (s *Survey) detach(_ context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.Detach
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	if q.PID == 0 {
+		q.PID = r.Peer.PID
+	}
+	// A mountd may end while there is no daemon, and starts one to say so.
+	_, whole := s.scannedFor(q.PID)
+	if ours := s.mount.end(q.PID); ours || whole && !s.mount.mounted() {
+		s.unmounted(whole)
+		s.log.Info("mount detached", "pid", q.PID)
+		s.ingest.Poke()
+	}
+	return wire.Empty{}, nil, nil
+}
+
+// unmounted: from now on nobody tells of what changes. whole: a scan is known to have
+// completed under this mount.
+func (s *Survey) unmounted(whole bool) {
+	if whole || !s.baseline.complete().IsZero() {
+		s.noteComplete(time.Now().Add(-time.Duration(waits.Tick)), true)
+	}
+	s.keep(keepScanned, "") // the process may mount again, and has seen nothing until then
+	s.source.Unmounted()
+}
+
+func (s *Survey) heartbeatAnswer() wire.HeartbeatAnswer {
+	ok, reason := s.ingest.Health()
+	return wire.HeartbeatAnswer{Healthy: ok, Reason: reason, Ingested: s.ingest.LastSeq(), BaselineStart: s.baseline.complete()}
+}

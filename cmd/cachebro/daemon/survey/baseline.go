@@ -1,0 +1,574 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/store"
+	"cachebro/store/leaf/ignore"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// baseline captures what was there before we were: after each mount, and once
+// without a mount when somebody asks for it. A file whose stat is that of its
+// newest version is skipped.
+type baseline struct {
+	survey *Survey
+
+	// mu guards what follows.
+	mu       sync.Mutex
+	progress wire.Baseline
+	done     time.Time     // begin of the scan that completed for the present mount
+	wake     chan struct{} // capacity 1, never closed
+	wanted   bool
+	cancel   context.CancelFunc // of the scan under way
+}
+
+func newBaseline(survey *Survey) *baseline {
+	return &baseline{survey: survey, wake: make(chan struct{}, 1)}
+}
+
+// request asks for a scan; again starts over when one is under way, for that
+// one began before the mount did.
+func (b *baseline) request(again bool) {
+	b.mu.Lock()
+	if again {
+		b.done = time.Time{}
+		if b.cancel != nil {
+			b.cancel()
+		}
+	} else if b.wanted || b.cancel != nil || !b.done.IsZero() {
+		b.mu.Unlock()
+		return
+	}
+	b.wanted = true
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// trust takes a scan for complete that an earlier daemon made for the present mount.
+func (b *baseline) trust(scan wire.Baseline) {
+	b.mu.Lock()
+	b.done, b.progress = scan.Started, scan
+	b.mu.Unlock()
+	b.survey.changed()
+}
+
+// complete is when the scan began that has completed since the present mount
+// attached; zero before.
+func (b *baseline) complete() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.done
+}
+
+func (b *baseline) running() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.wanted || b.cancel != nil
+}
+
+func (b *baseline) now() wire.Baseline {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.progress
+}
+
+// Run does the scans that are asked for, one at a time, and one that failed again.
+func (s *Survey) Run(ctx context.Context) { s.baseline.run(ctx) }
+
+func (b *baseline) run(ctx context.Context) {
+	pause := waits.RetryFirst
+	var retry <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.wake:
+		case <-retry:
+			b.request(false)
+		}
+		b.mu.Lock()
+		if !b.wanted {
+			b.mu.Unlock()
+			continue
+		}
+		b.wanted, retry = false, nil
+		scan, cancel := context.WithCancel(ctx)
+		b.cancel = cancel
+		// The kernel's clock for ctime lags by up to a tick.
+		started := time.Now().Add(-time.Duration(waits.Tick))
+		b.progress = wire.Baseline{Running: true, Started: started}
+		b.mu.Unlock()
+		b.survey.mount.looks()
+		err := b.scan(scan)
+		failed := err != nil && scan.Err() == nil // not because of another request, or our end
+		cancel()
+		b.mu.Lock()
+		b.cancel = nil
+		b.progress.Running = false
+		if err == nil && !b.wanted {
+			b.done = started
+			b.progress.Done, b.progress.Ended = true, time.Now()
+		}
+		p, done := b.progress, !b.done.IsZero()
+		b.mu.Unlock()
+		if err == nil && done {
+			b.survey.keepScan(p)
+		}
+		b.survey.changed()
+		if err == nil {
+			b.survey.noteComplete(started, !b.survey.mount.mounted())
+		}
+		switch {
+		case err == nil:
+			pause = waits.RetryFirst
+			b.survey.log.Info("baseline", "files", p.Files, "bytes", p.Bytes, "took", p.Ended.Sub(p.Started).Round(time.Millisecond))
+		case failed:
+			b.survey.log.Error("baseline", "err", err)
+			retry = time.After(pause)
+			pause = min(2*pause, waits.RetryLast)
+		}
+	}
+}
+
+func (b *baseline) count(f func(*wire.Baseline)) {
+	b.mu.Lock()
+	f(&b.progress)
+	b.mu.Unlock()
+}
+
+// scan walks the source.
+func (b *baseline) scan(ctx context.Context) error {
+	s, done, err := b.scanner(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	s.until = b.survey.mount.away()
+	if since, ok := b.survey.mount.tells(); ok {
+		s.young = max(since, time.Now().Add(-recent).UnixNano())
+	}
+	if err := s.walk(ctx, ""); err != nil {
+		return err
+	}
+	if err := s.flush(ctx); err != nil {
+		return err
+	}
+	if err := s.again(ctx); err != nil {
+		return err
+	}
+	if err := s.vanished(ctx); err != nil {
+		return err
+	}
+	return s.flush(ctx)
+}
+
+// scanner opens the source for a scan; done closes it.
+func (b *baseline) scanner(ctx context.Context) (s *scanner, done func(), err error) {
+	sv := b.survey
+	dir, err := sv.source.Acquire(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := sv.source.Rules(dir)
+	if err != nil {
+		sv.source.Release(dir)
+		return nil, nil, err
+	}
+	s = &scanner{b: b, dir: dir.File, m: m, at: map[string]int64{}}
+	s.log = &listing{store: sv.store, upTo: sv.store.Seq()}
+	return s, func() {
+		m.Close()
+		sv.source.Release(dir)
+	}, nil
+}
+
+// scanner is one scan. It belongs to one goroutine.
+type scanner struct {
+	b     *baseline
+	dir   *os.File
+	m     *ignore.Matcher
+	log   *listing // what should be there; nil: that has been gone through
+	batch []found
+	bytes int64
+	// collect: what is found is only noted in batch, without its content.
+	collect bool
+	// until is the end of the time in which nothing was mounted, 0: unknown; at is when
+	// a directory came to its name; files are those of the log: see came, elsewhere.
+	until int64
+	at    map[string]int64
+	files map[[3]uint64]struct{}
+	// What the log does not know as it is and has changed since young may have a record
+	// on its way, which alone knows the author: it waits in later, and is looked at
+	// again when the record must have come. 0: nobody tells of changes.
+	young   int64
+	later   []entry
+	settled bool
+}
+
+// entry is a path of the source; below: nothing below it has been looked at either.
+type entry struct {
+	p          store.Path
+	dir, below bool
+}
+
+// recent is how long before a scan a change may have happened whose record is not in
+// the spool yet; generous, as looking twice costs little.
+const recent = 2 * time.Second
+
+// found is a change to be, and what the log said of the path before the file was read.
+type found struct {
+	c    store.Change
+	base uint64
+}
+
+// named is a name in a directory that is walked, or what is below it.
+type named struct {
+	name  string // of what is below: with a slash at its end
+	dir   bool
+	below bool
+	stat  store.Stat // zero: not known
+}
+
+// walk goes through a directory in the order of the log's keys: what lies below "a"
+// comes after "a.b".
+func (s *scanner) walk(ctx context.Context, p store.Path) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	all, err := s.list(p)
+	if err != nil {
+		if p == "" {
+			return err
+		}
+		s.skipped(p, err)
+		return nil
+	}
+	aside := map[store.Path]bool{} // their turn comes with what was set aside
+	for i := range all {
+		e := &all[i]
+		name := store.Path(path.Join(string(p), e.name))
+		switch {
+		case !e.below:
+			if err := s.look(ctx, name, e.dir, e.stat); err != nil {
+				return err
+			}
+			if n := len(s.later); n > 0 && s.later[n-1] == (entry{name, true, true}) {
+				aside[name] = true
+			}
+		case !aside[name]:
+			if err := s.walk(ctx, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// list reads a directory.
+func (s *scanner) list(p store.Path) ([]named, error) {
+	f, err := source.OpenBeneath(s.dir, string(p), false)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(-1)
+	if err != nil {
+		s.skipped(p, err)
+	}
+	all := make([]named, 0, len(entries))
+	for _, e := range entries {
+		class := s.m.Class(path.Join(string(p), e.Name()), e.IsDir())
+		if class == ignore.Excluded || class == ignore.Ignored && !e.IsDir() {
+			continue
+		}
+		if e.IsDir() { // in an ignored directory git may track files all the same
+			all = append(all, named{name: e.Name() + "/", dir: true, below: true})
+		}
+		if class != ignore.Tracked {
+			continue
+		}
+		n := named{name: e.Name(), dir: e.IsDir()}
+		if s.log != nil {
+			n.stat, _ = source.StatIn(f, n.name) // look asks again
+		}
+		all = append(all, n)
+	}
+	slices.SortFunc(all, func(a, b named) int { return strings.Compare(a.name, b.name) })
+	return all, nil
+}
+
+// skipped notes what cannot be read; what has vanished meanwhile is none of it.
+func (s *scanner) skipped(p store.Path, err error) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return
+	}
+	s.b.survey.log.Warn("baseline", "path", onwire.Display(p), "err", err)
+	s.b.survey.ingest.Gap(store.Gap{Path: p, Time: time.Now().UnixNano(), Reason: "baseline: " + err.Error()})
+}
+
+// again looks once more at what was set aside.
+func (s *scanner) again(ctx context.Context) error {
+	if len(s.later) == 0 {
+		return nil
+	}
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
+	rest := s.log
+	later := s.later
+	s.later, s.log = nil, nil // it has passed them
+	defer func() { s.log = rest }()
+	for _, e := range later {
+		if err := s.look(ctx, e.p, e.dir, store.Stat{}); err != nil {
+			return err
+		}
+		if e.below {
+			if err := s.walk(ctx, e.p); err != nil {
+				return err
+			}
+		}
+	}
+	return s.flush(ctx)
+}
+
+// settle waits, once in a scan, until the log has what had happened before it.
+func (s *scanner) settle(ctx context.Context) error {
+	if s.settled || s.young == 0 {
+		return nil
+	}
+	s.settled, s.young = true, 0
+	if !waits.Sleep(ctx, waits.Record) {
+		return ctx.Err()
+	}
+	return s.caughtUp(ctx)
+}
+
+// caughtUp waits until everything that is in the spool is in the log.
+func (s *scanner) caughtUp(ctx context.Context) error {
+	in := s.b.survey.ingest
+	for !in.WaitHead(ctx, time.Minute) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := in.HeadError(); err != nil {
+			return fmt.Errorf("look at the spool: %w", err)
+		}
+	}
+	return nil
+}
+
+// look takes one path into the batch if the log does not know it as it is, or sets it
+// aside. as is how its directory's reader saw it.
+func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, as store.Stat) error {
+	sv := s.b.survey
+	if s.log != nil {
+		v, err := s.log.at(p)
+		if err != nil {
+			return onwire.Error(err)
+		}
+		if stands(v, as) {
+			s.counted(isDir, as)
+			return nil
+		}
+	}
+	v, ok, err := sv.store.Current(p)
+	if err != nil {
+		return onwire.Error(err)
+	}
+	st, target, err := source.LstatBeneath(s.dir, string(p))
+	if err != nil {
+		s.skipped(p, err)
+		return nil
+	}
+	live, same := ok && !v.Deleted(), ok && stands(v, st)
+	if !same && s.young > 0 && st.Ctime >= s.young {
+		s.later = append(s.later, entry{p, isDir, isDir && !live})
+		return nil
+	}
+	s.counted(isDir, st)
+	if same {
+		return nil
+	}
+	c := store.Change{Op: store.OpBaseline, Path: p, Stat: st, Time: time.Now().UnixNano(), Target: target}
+	if live {
+		c.Op, c.Actor = store.OpOutside, attribution.Outsider // changed while nobody was watching
+		if !sv.mount.mounted() {
+			c.Op = store.OpSeen
+		}
+	}
+	if s.collect {
+		c.Time = lastChange(st, !live)
+	}
+	if !live && s.until > 0 {
+		if err := s.came(&c); err != nil {
+			return err
+		}
+	}
+	if s.collect {
+		return s.add(ctx, found{c, v.Seq})
+	}
+	if st.Mode&syscall.S_IFMT == syscall.S_IFREG && !s.content(p, &c) {
+		return nil
+	}
+	return s.add(ctx, found{c, v.Seq})
+}
+
+// counted counts a file for the progress.
+func (s *scanner) counted(isDir bool, st store.Stat) {
+	if !isDir {
+		s.b.count(func(w *wire.Baseline) { w.Total++; w.Files++; w.Bytes += st.Size })
+	}
+}
+
+// stands: a path is as its newest version says, and the log has its content.
+func stands(v store.Version, st store.Stat) bool {
+	return v.Seq != 0 && !v.Deleted() && !v.Foreign && source.SameContent(v.Stat, st) && v.Stat.Mode == st.Mode &&
+		(v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG)
+}
+
+// add takes a change into the batch.
+func (s *scanner) add(ctx context.Context, f found) error {
+	s.batch = append(s.batch, f)
+	s.bytes += int64(len(f.c.Content))
+	if s.collect {
+		return nil
+	}
+	if len(s.batch) >= ingest.BatchChanges || s.bytes >= ingest.BatchBytes {
+		return s.flush(ctx)
+	}
+	return nil
+}
+
+// content reads the file; false when there is nothing to store.
+func (s *scanner) content(p store.Path, c *store.Change) bool {
+	if c.Stat.Size > source.MaxContent {
+		c.NoContent = "too large"
+		return true
+	}
+	f, err := source.OpenBeneath(s.dir, string(p), false)
+	if err != nil {
+		s.skipped(p, err)
+		return false
+	}
+	defer f.Close()
+	st, err := source.StatOf(f)
+	if err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFREG {
+		return false
+	}
+	content, after, err := source.ReadStable(f, st)
+	if err != nil {
+		if errors.Is(err, wire.ErrTooLarge) {
+			c.NoContent = "too large"
+			return true
+		}
+		s.skipped(p, err)
+		return false
+	}
+	c.Stat, c.HasContent, c.Content = after, true, content
+	return true
+}
+
+// flush stores the batch. A path that was written through the mount since it
+// was read is left to the overlay, which keeps the old content by itself: first
+// everything spooled is ingested, then the log must still say what it said.
+func (s *scanner) flush(ctx context.Context) error {
+	if len(s.batch) == 0 {
+		return nil
+	}
+	sv := s.b.survey
+	if err := s.caughtUp(ctx); err != nil {
+		return err
+	}
+	for pause := waits.RetryFirst; ; pause = min(2*pause, waits.RetryLast) {
+		err := sv.ingest.Exclusive(func() error {
+			changes := make([]store.Change, 0, len(s.batch))
+			for _, f := range s.batch {
+				v, _, err := sv.store.Current(f.c.Path)
+				if err == nil && v.Seq == f.base && !sv.ingest.Writing(f.c.Path) {
+					changes = append(changes, f.c)
+				}
+			}
+			_, err := sv.store.Apply(ctx, changes, nil)
+			return err
+		})
+		if err == nil {
+			sv.changed()
+			break
+		}
+		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
+			return err
+		}
+		sv.ingest.Unhealthy(err)
+		if !waits.Sleep(ctx, pause) {
+			return ctx.Err()
+		}
+	}
+	s.batch, s.bytes = s.batch[:0], 0
+	runtime.Gosched() // clients first
+	return nil
+}
+
+// vanished adds deletions for what the log has as live and the scan has not
+// found: paths that went away while nothing was mounted.
+func (s *scanner) vanished(ctx context.Context) error {
+	gone, err := s.log.missed(ctx)
+	if err != nil {
+		return onwire.Error(err)
+	}
+	if len(gone) > 0 {
+		if err := s.settle(ctx); err != nil {
+			return err
+		}
+	}
+	// Children before their directories.
+	for i := len(gone) - 1; i >= 0; i-- {
+		v := gone[i]
+		if _, _, err := source.LstatBeneath(s.dir, string(v.Path)); !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			continue // ignored by now, say
+		}
+		c := store.Change{Op: store.OpUnlink, Path: v.Path, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true}
+		if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+			c.Op = store.OpRmdir
+		}
+		if s.collect {
+			c.Time = s.goneAt(v.Path)
+		}
+		if err := s.add(ctx, found{c, v.Seq}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RequestScan asks for a look at every file, unless one has been completed since the
+// mount attached.
+func (s *Survey) RequestScan() {
+	if !s.absent {
+		s.baseline.request(false)
+	}
+}
+
+// Scanning reports whether a look at every file is under way or asked for.
+func (s *Survey) Scanning() bool { return s.baseline.running() }
+
+// Progress is how far the last look at every file is.
+func (s *Survey) Progress() wire.Baseline { return s.baseline.now() }

@@ -1,0 +1,211 @@
+package survey
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"sync"
+	"syscall"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// File is a file as it is now.
+type File struct {
+	Path    store.Path // without symbolic links
+	Hash    store.Hash
+	Stat    store.Stat
+	Version store.Version // the newest version, if it has this content
+	Known   bool
+	Content func() ([]byte, error)
+}
+
+// verifiedTable remembers which content a stat was found to stand for, where
+// the version log does not say so: otherwise a file that cannot be stored (too
+// large, a full disk) or was only touched would be hashed at every look.
+type verifiedTable struct {
+	mu sync.Mutex
+	m  map[store.Path]verifiedStat
+}
+
+type verifiedStat struct {
+	stat store.Stat
+	hash store.Hash
+}
+
+const maxVerified = 10_000
+
+func newVerifiedTable() *verifiedTable { return &verifiedTable{m: map[store.Path]verifiedStat{}} }
+
+func (t *verifiedTable) get(p store.Path, st store.Stat) (store.Hash, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v, ok := t.m[p]
+	return v.hash, ok && source.SameContent(v.stat, st)
+}
+
+func (t *verifiedTable) put(p store.Path, st store.Stat, h store.Hash) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.m) >= maxVerified {
+		for k := range t.m { // any half will do
+			delete(t.m, k)
+			if len(t.m) < maxVerified/2 {
+				break
+			}
+		}
+	}
+	t.m[p] = verifiedStat{st, h}
+}
+
+// Look finds the present content of a path: the newest version, if everything
+// closed before has been ingested and the file's stat is that version's; else
+// the bytes themselves. A change that nobody told of is stored.
+func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
+	if s.absent {
+		return s.recorded(p)
+	}
+	caughtUp := s.ingest.WaitHead(ctx, waits.Fresh)
+	f, st, err := s.source.Open(ctx, p)
+	if err != nil {
+		if errors.Is(err, wire.ErrNotFound) && caughtUp {
+			s.noteGone(ctx, p)
+		}
+		return File{}, err
+	}
+	defer f.Close()
+	l := File{Path: p, Stat: st}
+	v, ok, err := s.store.Current(p)
+	if err != nil {
+		return l, onwire.Error(err)
+	}
+	if ok && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFLNK || !ok {
+		if name, found := s.source.RealName(ctx, f); found && name != p {
+			l.Path = name
+			if v, ok, err = s.store.Current(name); err != nil {
+				return l, onwire.Error(err)
+			}
+		}
+	}
+	mounted, attach, _ := s.mount.state()
+	// On a mount that nobody can get around, an equal stat is proof once all that
+	// was spooled is in the log and no write is under way. Elsewhere a change
+	// within the tick in which the version was made could hide.
+	still := mounted && !attach.Outside && caughtUp && !s.ingest.Writing(l.Path)
+	sure := func(seen int64) bool { return still || seen-st.Ctime > waits.Tick }
+	if ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{}) && source.SameContent(v.Stat, st) && sure(v.Time) && s.store.Has(v.Blob) {
+		l.Hash, l.Version, l.Known = v.Blob, v, true
+		l.Content = func() ([]byte, error) { return s.store.Content(v.Blob) }
+		return l, nil
+	}
+	if h, found := s.verified.get(l.Path, st); found && s.store.Has(h) && time.Now().UnixNano()-st.Ctime > waits.Tick {
+		l.Hash = h
+		l.Content = func() ([]byte, error) { return s.store.Content(h) }
+		l.Version, l.Known = v, ok && v.Blob == h
+		return l, nil
+	}
+	content, after, err := source.ReadStable(f, st)
+	if err != nil {
+		return l, err
+	}
+	l.Hash, l.Stat = sha256.Sum256(content), after
+	l.Content = func() ([]byte, error) { return content, nil }
+	if time.Now().UnixNano()-after.Ctime > waits.Tick {
+		s.verified.put(l.Path, after, l.Hash)
+	}
+	if ok && v.Blob == l.Hash && !v.Deleted() {
+		l.Version, l.Known = v, true
+		return l, nil
+	}
+	if s.mayStore(ctx, l.Path, mounted, attach.Outside, caughtUp) {
+		if v, ok := s.StoreFound(ctx, l.Path, after, content, mounted, v); ok {
+			l.Version, l.Known = v, true
+		}
+	}
+	return l, nil
+}
+
+// recorded is a file of another machine, as the log knows it.
+func (s *Survey) recorded(p store.Path) (File, error) {
+	v, ok, err := s.store.Current(p)
+	switch {
+	case err != nil:
+		return File{}, onwire.Error(err)
+	case !ok || v.Deleted():
+		return File{}, wire.Errorf(wire.ErrNotFound, "", "%s is not there", onwire.Display(p))
+	case v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR:
+		return File{}, wire.Errorf(wire.ErrIsDir, "", "%s is a directory", onwire.Display(p))
+	}
+	return File{Path: p, Hash: v.Blob, Stat: v.Stat, Version: v, Known: true, Content: func() ([]byte, error) { return s.store.Content(v.Blob) }}, nil
+}
+
+// mayStore: on a mount, content that differs is on its way through the spool;
+// storing it here would put it into the log twice and out of order.
+func (s *Survey) mayStore(ctx context.Context, p store.Path, mounted, outside, caughtUp bool) bool {
+	if s.source.Excluded(ctx, p) {
+		return false
+	}
+	return !mounted || outside && caughtUp && !s.ingest.Writing(p)
+}
+
+// StoreFound stores what a look has found changed, unless the log has moved on
+// since base was read.
+func (s *Survey) StoreFound(ctx context.Context, p store.Path, st store.Stat, content []byte, mounted bool, base store.Version) (store.Version, bool) {
+	op := store.OpSeen
+	if mounted {
+		op = store.OpOutside
+	}
+	at := time.Now().UnixNano()
+	if planIn(ctx) == "" && !mounted {
+		at = s.foundAt(lastChange(st, base.Seq == 0))
+	}
+	if base.Seq == 0 {
+		op = store.OpBaseline
+		if !mounted && s.madeSince(st) {
+			op = store.OpCreate
+		}
+	}
+	c := store.Change{Op: op, Path: p, Stat: st, Time: at, Actor: actorIn(ctx), HasContent: true, Content: content, Class: s.source.Class(ctx, p), Plan: planIn(ctx)}
+	vs, err := s.ingest.Append(ctx, []store.Change{c}, func() bool {
+		v, _, err := s.store.Current(p)
+		return err == nil && v.Seq == base.Seq
+	})
+	if err != nil || len(vs) == 0 {
+		if err != nil {
+			s.log.Warn("a changed file could not be stored", "path", onwire.Display(p), "err", err)
+		}
+		return store.Version{}, false
+	}
+	return vs[len(vs)-1], true
+}
+
+// noteGone stores that a path, live in the log, has vanished while nothing was
+// mounted.
+func (s *Survey) noteGone(ctx context.Context, p store.Path) {
+	if s.mount.mounted() {
+		return
+	}
+	v, ok, err := s.store.Current(p)
+	if err != nil || !ok || v.Deleted() {
+		return
+	}
+	if _, err := s.source.Lstat(ctx, p); !errors.Is(err, wire.ErrNotFound) {
+		return
+	}
+	c := store.Change{Op: store.OpUnlink, Path: p, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: planIn(ctx)}
+	if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+		c.Op = store.OpRmdir
+	}
+	if _, err := s.ingest.Append(ctx, []store.Change{c}, func() bool {
+		now, _, err := s.store.Current(p)
+		return err == nil && now.Seq == v.Seq
+	}); err != nil {
+		s.log.Warn("a deletion could not be stored", "path", onwire.Display(p), "err", err)
+	}
+}

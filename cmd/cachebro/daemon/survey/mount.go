@@ -1,0 +1,188 @@
+package survey
+
+import (
+	"sync"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/store/leaf/procfs"
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// mount is what is known of the project's mountd. There is at most one. The zero
+// value knows of none.
+type mount struct {
+	// mu guards what follows.
+	mu       sync.Mutex
+	attached bool
+	attach   wire.Attach
+	start    uint64 // start time of mountd, so that its pid is not taken for another's
+	process  int    // descriptor of that process; < 0: none is to be had; counts while attached
+	until    int64  // when a time without a mount ended with this one; 0: nobody knows
+	beat     wire.Heartbeat
+	beside   bool // somebody may have changed files beside the mount since the last look at all of them
+}
+
+// begin takes a mountd in. again: it was attached already. Of another one, away is
+// set to false; ended says that it was true, so that a time without a mount has
+// ended. Not so where a mountd that died is followed by another.
+func (m *mount) begin(a wire.Attach, away func(bool) bool) (again, ended bool) {
+	st, err := procfs.ReadStat(a.PID)
+	process := -1
+	if err == nil {
+		process = attribution.OpenProcess(a.PID)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	again = m.attached && m.attach.PID == a.PID && m.start == st.Start
+	m.forgetLocked()
+	m.attached, m.attach, m.start, m.process, m.beside = true, a, st.Start, process, true
+	if !again {
+		m.until = 0
+		if ended = !a.Unmounted && away(false); ended {
+			m.until = time.Now().UnixNano()
+		}
+		m.beat = wire.Heartbeat{Outside: a.Outside}
+	}
+	return again, ended
+}
+
+// identity is the mountd that is attached.
+func (m *mount) identity() (pid int, start uint64, ok bool) {
+	if ok, _, _ = m.state(); !ok {
+		return 0, 0, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.attach.PID, m.start, m.attached
+}
+
+// beats takes a heartbeat in; known is false if no mount is attached. left: the mount
+// has gone from its mountpoint since the last one.
+func (m *mount) beats(b wire.Heartbeat) (known, left bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.attached {
+		left = b.Unmounted && !m.attach.Unmounted
+		m.beat, m.attach.Outside, m.attach.Unmounted = b, b.Outside, b.Unmounted
+		m.beside = m.beside || b.Outside
+	}
+	return m.attached, left
+}
+
+// unwatched reports whether files can have changed that no mountd told of.
+func (m *mount) unwatched() bool {
+	ok, a, _ := m.state()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !ok || a.Outside || m.beside
+}
+
+// looks notes that a look at every file begins.
+func (m *mount) looks() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.beside = m.attach.Outside
+}
+
+// end takes the mount for gone, if it is that of the process. ours: it was on its
+// mountpoint until now.
+func (m *mount) end(pid int) (ours bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.attached && m.attach.PID == pid {
+		ours = !m.attach.Unmounted
+		m.forgetLocked()
+	}
+	return ours
+}
+
+// state is a copy of what is known; a mountd that has died is noticed here. One whose
+// mount has gone from its mountpoint counts as none: it serves who is still inside, and
+// nobody else comes through it.
+func (m *mount) state() (attached bool, a wire.Attach, b wire.Heartbeat) {
+	m.mu.Lock()
+	a, b, attached = m.attach, m.beat, m.attached && !m.attach.Unmounted
+	start, asked := m.start, attached && m.process >= 0
+	if asked && attribution.Ended(m.process) {
+		m.forgetLocked()
+		attached = false
+	}
+	m.mu.Unlock()
+	if attached && !asked && !attribution.Alive(a.PID, start) {
+		m.mu.Lock()
+		if m.attach.PID == a.PID && m.start == start {
+			m.forgetLocked()
+		}
+		m.mu.Unlock()
+		return false, a, b
+	}
+	return attached, a, b
+}
+
+// forgetLocked takes the mount for gone; mu is held.
+func (m *mount) forgetLocked() {
+	if m.attached && m.process >= 0 {
+		_ = unix.Close(m.process)
+	}
+	m.attached, m.process = false, -1
+}
+
+func (m *mount) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forgetLocked()
+}
+
+// served: a mountd is attached whose mount has gone from its mountpoint.
+func (m *mount) served() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.attached && m.attach.Unmounted
+}
+
+func (m *mount) mounted() bool {
+	ok, _, _ := m.state()
+	return ok
+}
+
+// away is until when nothing was mounted, 0 unless that is known.
+func (m *mount) away() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.attached || m.attach.Unmounted {
+		return 0
+	}
+	return m.until
+}
+
+// tells is since when changes can have been told of by the mountd that is attached, in
+// ns since the epoch; ok is false while nothing is mounted.
+func (m *mount) tells() (since int64, ok bool) {
+	_, start, ok := m.identity()
+	if !ok {
+		return 0, false
+	}
+	return attribution.Began(start) - waits.Tick, true
+}
+
+func (m *mount) mountpoint() string {
+	if ok, a, _ := m.state(); ok {
+		return a.Mountpoint
+	}
+	return ""
+}
+
+// Mounted reports whether something is mounted.
+func (s *Survey) Mounted() bool { return s.mount.mounted() }
+
+// MountState is what is known of the mount.
+func (s *Survey) MountState() (attached bool, a wire.Attach, b wire.Heartbeat) {
+	return s.mount.state()
+}
+
+// Mountpoint is where the project is mounted, "" while it is not.
+func (s *Survey) Mountpoint() string { return s.mount.mountpoint() }

@@ -1,0 +1,42 @@
+package survey
+
+import (
+	"encoding/json"
+
+	"cachebro/store/leaf/procfs"
+	"cachebro/store/wire"
+)
+
+// scanned is the last scan that completed for a mountd. While that same process
+// serves the mount it has seen everything since, and the spool has what no daemon
+// was there to take in: nothing is scanned again.
+type scanned struct {
+	Boot  string
+	PID   int
+	Start uint64
+	Scan  wire.Baseline
+}
+
+const keepScanned = "scanned"
+
+// keepScan notes that a scan has completed, if something is mounted.
+func (s *Survey) keepScan(b wire.Baseline) {
+	pid, start, ok := s.mount.identity()
+	if !ok {
+		return
+	}
+	if text, err := json.Marshal(scanned{procfs.BootID(), pid, start, b}); err == nil {
+		s.keep(keepScanned, string(text))
+	}
+}
+
+// scannedFor is the scan that completed for the mountd with this pid, if any.
+func (s *Survey) scannedFor(pid int) (wire.Baseline, bool) {
+	var last scanned
+	text, ok, err := s.store.KV(keepWatch).Get(keepScanned)
+	if err != nil || !ok || json.Unmarshal(text, &last) != nil || last.PID != pid || last.Boot != procfs.BootID() {
+		return wire.Baseline{}, false
+	}
+	st, err := procfs.ReadStat(pid)
+	return last.Scan, err == nil && st.Start == last.Start
+}

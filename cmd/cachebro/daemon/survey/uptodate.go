@@ -1,0 +1,124 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/versions"
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/store"
+	"cachebro/store/wire"
+)
+
+// refreshWait bounds the look at every file before a query, where nothing is mounted.
+const refreshWait = 2 * time.Second
+
+// Update brings the log up to date with what a path is now. It waits for the spool.
+// Where nothing is mounted it looks at the file, or at everything for a directory.
+func (s *Survey) Update(ctx context.Context, p store.Path) {
+	s.ingest.WaitHead(ctx, waits.Query)
+	s.look(ctx, p)
+}
+
+// UpdateSoon is Update for a log, which shows what there is: it waits for the spool if
+// that is nearly taken in. behind is about how many records of it are missing then.
+func (s *Survey) UpdateSoon(ctx context.Context, p store.Path) (behind uint64) {
+	behind = s.ingest.Await(ctx, waits.Query)
+	s.look(ctx, p)
+	return behind
+}
+
+func (s *Survey) look(ctx context.Context, p store.Path) {
+	if p == "" || s.absent || s.mount.mounted() {
+		return
+	}
+	_, err := s.Look(ctx, p) // what has changed unseen becomes a version
+	if isDir, _ := versions.KnownDir(s.store, p); errors.Is(err, wire.ErrIsDir) || err != nil && isDir {
+		s.TryUpdateAll(ctx)
+	}
+}
+
+// TryUpdateAll is UpdateAll for questions, after Update or UpdateSoon. A failure is only
+// logged: an answer that lacks the newest changes is better than none.
+func (s *Survey) TryUpdateAll(ctx context.Context) {
+	if err := s.updateUnwatched(ctx); err != nil {
+		s.log.Warn("what changed unseen is not known", "err", err)
+	}
+}
+
+// LookAtAll waits until every file's newest content is in the log: what was closed on
+// the mount and, where nothing is mounted, the mount is new or somebody can get around
+// it, what a look at every file finds. missing says why some of it is not.
+func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
+	if s.absent {
+		return "", nil
+	}
+	for !s.ingest.WaitHead(ctx, 100*time.Millisecond) {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		if ok, reason := s.ingest.Health(); !ok {
+			return "the newest files are missing: " + reason, nil
+		}
+		if err := s.ingest.HeadError(); err != nil {
+			return "the newest files are missing: " + err.Error(), nil
+		}
+	}
+	if s.mount.unwatched() {
+		s.baseline.request(true)
+	}
+	for s.baseline.running() {
+		if ok, reason := s.ingest.Health(); !ok {
+			return "files are missing: " + reason, nil
+		}
+		if !waits.Sleep(ctx, 2*time.Millisecond) {
+			return "", ctx.Err()
+		}
+	}
+	if st := s.baseline.now(); !st.Done {
+		return fmt.Sprintf("files are missing: only %d could be looked at; see %s", st.Files, wire.LogFile(s.state)), nil
+	}
+	return "", nil
+}
+
+// Refresh brings into the log what was closed before. Where nothing is mounted it looks
+// at every file's stat, unless no is set. warning says what may be missing.
+func (s *Survey) Refresh(ctx context.Context, no bool) (warning string) {
+	s.ingest.WaitHead(ctx, waits.Fresh)
+	switch {
+	case s.absent, s.mount.mounted():
+		return ""
+	case no:
+		return "not mounted, and not to look for changed files: what was written since the last look may be missing"
+	}
+	s.baseline.request(true)
+	for end := time.Now().Add(refreshWait); s.baseline.running(); {
+		if time.Now().After(end) {
+			return "not mounted, and looking for changed files takes longer than 2 s: the newest may be missing"
+		}
+		if !waits.Sleep(ctx, 2*time.Millisecond) {
+			return ""
+		}
+	}
+	return ""
+}
+
+// docsWait bounds the look at every file before an answer about documents, where nothing
+// is mounted: "in sync" would be untrue of half of the files.
+const docsWait = 25 * time.Second
+
+// RefreshWhole is Refresh for a caller that would rather wait than miss a file.
+func (s *Survey) RefreshWhole(ctx context.Context) string {
+	warning := s.Refresh(ctx, false)
+	for end := time.Now().Add(docsWait); warning != "" && time.Now().Before(end); {
+		if !s.baseline.running() {
+			return ""
+		}
+		if !waits.Sleep(ctx, 10*time.Millisecond) {
+			break
+		}
+	}
+	return warning
+}

@@ -1,0 +1,95 @@
+package tidy
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/store/portable"
+	"cachebro/store/processes"
+	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// portableBuckets are the settings that are part of the history: not those
+// about processes of this machine, nor what open contexts were shown.
+var portableBuckets = []string{"notes", "docsync", processes.Bucket}
+
+// Portable is what travels with the history of root.
+func Portable(root, version string) portable.Options {
+	return portable.Options{Program: version, Root: root, Buckets: portableBuckets}
+}
+
+// Said is what people and agents told a store: one that holds some of it is not
+// empty, whereas docsync notes its own beginning.
+func Said() portable.Options { return portable.Options{Buckets: []string{"notes"}} }
+
+// readWithin is how long the reader of an export may take for what a pipe holds:
+// retention waits for it.
+const readWithin = time.Minute
+
+// export writes the history into the pipe that came along.
+func (td *Tidy) export(ctx context.Context, r *wire.Request) (any, []byte, error) {
+	if len(r.Files) != 1 {
+		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "%s needs the descriptor to write to", wire.MExport)
+	}
+	w, err := openPipe(ctx, r.Files[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	defer w.f.Close()
+	defer context.AfterFunc(ctx, func() { _ = w.f.SetWriteDeadline(time.Unix(1, 0)) })()
+	if _, err := td.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err != nil {
+		return nil, nil, err
+	}
+	td.sets.Flush()
+	c, err := portable.Export(ctx, td.store, w, Portable(td.root, td.version))
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	td.log.Info("exported", "versions", c.Versions, "contents", c.Contents, "bytes", c.Bytes)
+	return wire.Totals{Versions: c.Versions, Contents: c.Contents, Bytes: c.Bytes, Records: c.Records}, nil, nil
+}
+
+// timedPipe gives up on a reader that does not read, and when ctx ends.
+type timedPipe struct {
+	f   *os.File
+	ctx context.Context
+}
+
+// openPipe takes a descriptor over, made such that a write to it can time out.
+func openPipe(ctx context.Context, f *os.File) (*timedPipe, error) {
+	defer f.Close()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("take the pipe: %w", err)
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFIFO {
+		err = wire.Errorf(wire.ErrBadRequest, "", "the history is written to a pipe")
+	}
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	return &timedPipe{f: os.NewFile(uintptr(fd), "export"), ctx: ctx}, nil
+}
+
+func (w *timedPipe) Write(b []byte) (int, error) {
+	if err := w.f.SetWriteDeadline(time.Now().Add(readWithin)); err != nil {
+		return 0, err
+	}
+	if err := w.ctx.Err(); err != nil { // it may have ended before the line above
+		return 0, err
+	}
+	return w.f.Write(b)
+}

@@ -1,0 +1,283 @@
+package tidy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/content"
+	"cachebro/store/keep"
+	"cachebro/store/leaf/text"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// maintain answers what concerns the store as a whole.
+func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAnswer, []byte, error) {
+	p, err := td.paths.Clean(q.Path)
+	if err != nil {
+		return wire.StoreAnswer{}, nil, err
+	}
+	var a wire.StoreAnswer
+	var facts any
+	switch q.Do {
+	case "prune":
+		if q.Keep < 0 {
+			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro prune 5", "cannot keep %d versions", q.Keep)
+		}
+		if q.DryRun {
+			d, err := td.keep.Due(ctx, q.Keep)
+			if err != nil {
+				return a, nil, err
+			}
+			a.OK, a.Text, facts = true, dueText(d), d
+			break
+		}
+		r, err := td.keep.Prune(ctx, q.Keep, q.Digest)
+		if errors.Is(err, keep.ErrOtherPlan) {
+			return a, nil, wire.Errorf(wire.ErrConflict, "look at the plan again", "%v", err)
+		}
+		if err != nil {
+			return a, nil, err
+		}
+		a.OK, a.Text, facts = true, reportText(r), r
+	case "gc":
+		r, err := td.keep.Collect(ctx)
+		if err != nil {
+			return a, nil, err
+		}
+		if !slices.Contains(q.Args, "own") {
+			td.tidyPeers(ctx)
+		}
+		a.OK, a.Text, facts = true, reportText(r), r
+	case "du":
+		u, err := td.keep.DU(ctx, 0, 0)
+		if err != nil {
+			return a, nil, err
+		}
+		u.Paths = shares(u.Paths, p)
+		a.OK, a.Text, facts = true, usageText(u, p), u
+	case "fsck":
+		c, err := td.store.Fsck(ctx, true, nil)
+		if err != nil {
+			return a, nil, err
+		}
+		back, err := td.bringBack(ctx, c.Lost)
+		if err != nil {
+			return a, nil, err
+		}
+		a.OK, a.Text = c.OK(), checkText(c, back)
+		facts = map[string]any{"versions": c.Versions, "blobs": c.Blobs, "bytes": c.Bytes, "problems": c.Problems, "repaired": c.Repaired, "lost": c.Lost, "back": back}
+	case "purge":
+		if p == "" {
+			return a, nil, wire.Errorf(wire.ErrBadRequest, "cachebro purge PATH", "name what is to be purged")
+		}
+		r, err := td.purge(ctx, p)
+		if err != nil {
+			return a, nil, err
+		}
+		a.OK, a.Text, facts = true, purgedText(p, r), r
+	default:
+		return a, nil, wire.Errorf(wire.ErrBadRequest, "prune, gc, du, fsck or purge", "there is no %q for the store", q.Do)
+	}
+	a.Facts, err = json.Marshal(facts)
+	return a, nil, err
+}
+
+// bringBack takes the contents that fsck found to be lost from the files that still hold
+// them, and says how many. Who overwrites such a file does not copy it: the mount knows
+// that the store has it.
+func (td *Tidy) bringBack(ctx context.Context, lost []uint64) (int, error) {
+	var vs []store.Version
+	for _, seq := range lost {
+		v, err := td.store.Version(seq)
+		if err == nil {
+			var cur store.Version
+			if cur, _, err = td.store.Current(v.Path); err == nil && cur.Seq == seq {
+				vs = append(vs, v)
+			}
+		}
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return 0, err
+		}
+	}
+	return len(vs) - len(td.ingest.Secure(ctx, vs, math.MaxInt64)), nil
+}
+
+// age is a limit in words.
+func age(d time.Duration) string {
+	if day := 24 * time.Hour; d >= day && d%day == 0 {
+		return text.Count(int(d/day), "day")
+	}
+	return d.String()
+}
+
+// dueText is what prune would do.
+func dueText(d keep.Due) string {
+	if d.Versions == 0 {
+		return fmt.Sprintf("nothing to drop: no version is older than %s and has %s of its file", age(d.Age), text.Count(d.Keep, "newer one"))
+	}
+	return fmt.Sprintf("would drop the contents of %s of %s (%s of text): older than %s, with %s of its file", text.Count(d.Versions, "version"), text.Count(len(d.Paths), "file"), text.Bytes(d.Bytes), age(d.Age), text.Count(d.Keep, "newer one"))
+}
+
+func reportText(r keep.Report) string {
+	switch {
+	case r.Versions+r.Blobs+r.Records > 0:
+	case r.Packed > 0:
+		return fmt.Sprintf("nothing to drop; packed %d contents; the store takes %s, before %s", r.Packed, text.Bytes(r.After), text.Bytes(r.Before))
+	default:
+		return fmt.Sprintf("nothing to drop; the store takes %s", text.Bytes(r.After))
+	}
+	return fmt.Sprintf("dropped %d contents (%s) of %d versions; the store takes %s, before %s", r.Blobs, text.Bytes(r.Bytes), r.Versions, text.Bytes(r.After), text.Bytes(r.Before))
+}
+
+// shares keeps what lies at or below p.
+func shares(all []keep.Share, p store.Path) []keep.Share {
+	var out []keep.Share
+	for _, s := range all {
+		if _, ok := onwire.Below(s.Name, string(p)); ok || p == "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// maxShares is how many lines of each kind du prints.
+const maxShares = 20
+
+func usageText(u keep.Usage, p store.Path) string {
+	var b strings.Builder
+	if p == "" {
+		fmt.Fprintf(&b, "%10s  on disk (%s free)\n%10s  contents\n%10s  log and indexes\n%10s  deleted, not yet given back\n",
+			text.Bytes(u.Disk), text.Bytes(u.Free), text.Bytes(u.Contents), text.Bytes(u.Log), text.Bytes(u.Slack))
+		if u.Shared > 0 {
+			fmt.Fprintf(&b, "%10s  of the contents are shared with other worktrees of the repository\n", text.Bytes(u.Shared))
+		}
+		list(&b, "by class", u.Classes)
+		list(&b, "by session", u.Sessions)
+	}
+	list(&b, "by path", u.Paths)
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func list(b *strings.Builder, title string, all []keep.Share) {
+	fmt.Fprintf(b, "%s:\n", title)
+	for i, s := range all {
+		if i == maxShares {
+			fmt.Fprintf(b, "            … and %d more\n", len(all)-maxShares)
+			break
+		}
+		name := onwire.Display(store.Path(s.Name))
+		if s.Name == "" {
+			name = "(no session)"
+		}
+		fmt.Fprintf(b, "%10s  %s (%d versions)\n", text.Bytes(s.Bytes), name, s.Versions)
+	}
+}
+
+func checkText(c *store.Check, back int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d versions and %d contents (%s) checked", c.Versions, c.Blobs, text.Bytes(c.Bytes))
+	if c.OK() {
+		return b.String() + ": in order"
+	}
+	fmt.Fprintf(&b, ": %d problems, %d repaired", len(c.Problems), c.Repaired)
+	if len(c.Lost) > 0 {
+		fmt.Fprintf(&b, ", %d versions have lost their content", len(c.Lost))
+		if back > 0 {
+			fmt.Fprintf(&b, " (%d got it back from their files)", back)
+		}
+	}
+	for _, p := range c.Problems {
+		fmt.Fprintf(&b, "\n  %s", p)
+	}
+	if c.Unread != nil {
+		fmt.Fprintf(&b, "\n  could not read on: %v", c.Unread)
+	}
+	return b.String()
+}
+
+func purgedText(p store.Path, r keep.Purged) string {
+	var b strings.Builder
+	if r.Versions == 0 {
+		fmt.Fprintf(&b, "nothing of %s is in the history", onwire.Display(p))
+	} else {
+		fmt.Fprintf(&b, "purged %s: %d contents (%s) of %d versions", onwire.Display(p), r.Blobs, text.Bytes(r.Bytes), r.Versions)
+	}
+	if r.Spooled > 0 {
+		fmt.Fprintf(&b, "\n  overwritten in the spool: %s", text.Bytes(r.Spooled))
+	}
+	if r.Waste > 0 {
+		fmt.Fprintf(&b, "\n  taken out of pack files, because nothing here refers to it: %s of contents", text.Bytes(r.Waste))
+	}
+	for _, e := range r.Elsewhere {
+		fmt.Fprintf(&b, "\n  the same content is kept for %s", onwire.Display(e))
+	}
+	for _, sib := range r.Siblings {
+		fmt.Fprintf(&b, "\n  not reached: the history of another worktree, which holds it too: %s", purgeThere(sib, p))
+	}
+	for _, sib := range r.Others {
+		fmt.Fprintf(&b, "\n  not looked into: what the history of another worktree holds outside of pack files: %s", purgeThere(sib, p))
+	}
+	for _, u := range r.Unreached {
+		fmt.Fprintf(&b, "\n  not reached: %s", u)
+	}
+	return b.String()
+}
+
+// purgeThere is the command that purges the same path in a sibling worktree.
+func purgeThere(sib content.Sibling, p store.Path) string {
+	if sib.Root == "" {
+		return filepath.Dir(sib.Dir) // of no project any more: the directory may go as a whole
+	}
+	return "cachebro purge " + onwire.ShellName(store.Path(filepath.Join(sib.Root, string(p))))
+}
+
+// pins tells retention which contents diffs start from: those of live readers, and of
+// documents whose code has changed. It is asked for every content, so the set is made anew
+// once a second at most.
+func (td *Tidy) pins() func(store.Hash) bool {
+	var mu sync.Mutex // guards what follows
+	var set map[store.Hash]struct{}
+	var made time.Time
+	return func(h store.Hash) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(made) > time.Second {
+			set, made = td.shown.Pins(), time.Now()
+		}
+		_, ok := set[h]
+		return ok || td.knowledge.Pinned(h)
+	}
+}
+
+// collectEvery is the pause between two looks at the store's limits.
+const collectEvery = time.Minute
+
+// Collect keeps the store within its limits, when the last look is collectEvery ago. A
+// store without space is what it is for, so it runs then too.
+func (td *Tidy) Collect(ctx context.Context) {
+	if time.Since(td.collected) >= collectEvery {
+		td.CollectNow(ctx)
+	}
+}
+
+// CollectNow is Collect whenever the last look was. The same goroutine calls it.
+func (td *Tidy) CollectNow(ctx context.Context) {
+	td.collected = time.Now()
+	r, err := td.keep.Collect(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		td.log.Warn("collect", "err", err)
+	case r.Versions+r.Blobs+r.Records+r.Packed > 0:
+		td.log.Info("collected", "versions", r.Versions, "blobs", r.Blobs, "bytes", r.Bytes, "packed", r.Packed, "before", r.Before, "after", r.After)
+	}
+}

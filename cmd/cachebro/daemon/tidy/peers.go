@@ -1,0 +1,105 @@
+package tidy
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/store/space"
+)
+
+// The cap is the user's: it bounds the stores of all projects in the state
+// directory together. There is no process above the daemons, so each looks at
+// what the others take (an lstat per file, once a minute), comes to the same
+// shares (space.Allot), and keeps to its own. A project without a daemon is
+// tidied by one that is started for it, since nobody else may open its store.
+
+// Peer is one of the user's projects.
+type Peer struct {
+	State string // its state directory
+	space.Holding
+	Allowed int64 // bytes that its store may take at present
+}
+
+// Peers lists the projects whose state directories lie in base. limit is the cap
+// that they share.
+func Peers(base string, limit int64, now time.Time) []Peer {
+	states, _ := filepath.Glob(filepath.Join(base, "*-????????????????")) // the pattern is well-formed
+	var all []Peer
+	var hs []space.Holding
+	for _, state := range states {
+		h := space.Measure(filepath.Join(state, "store"))
+		if h.Used > 0 {
+			all, hs = append(all, Peer{State: state, Holding: h}), append(hs, h)
+		}
+	}
+	for i, n := range space.Allot(limit, hs, now) {
+		all[i].Allowed = n
+	}
+	return all
+}
+
+// Allowed is what the store of a state directory may take at present, where all share
+// limit.
+func Allowed(state string, limit int64) int64 {
+	for _, p := range Peers(filepath.Dir(state), limit, time.Now()) {
+		if p.State == state {
+			return p.Allowed
+		}
+	}
+	return limit
+}
+
+const (
+	// tidyPause is the time between two requests to the same project; longer
+	// where the last one did not help: what files hold now is never dropped.
+	tidyPause  = 10 * time.Minute
+	tidyBeyond = 24 * time.Hour
+)
+
+// asked is when another project was asked to tidy up, and what it took then.
+type asked struct {
+	at   time.Time
+	used int64
+}
+
+// Run looks after the projects that have no daemon, until ctx ends.
+func (td *Tidy) Run(ctx context.Context) {
+	for td.other != nil && waits.Sleep(ctx, collectEvery) {
+		td.tidyPeers(ctx)
+	}
+}
+
+// tidyPeers has the project that is most above its share keep to it, one at a time so
+// that not all daemons run at once.
+func (td *Tidy) tidyPeers(ctx context.Context) {
+	if td.other == nil || !td.tidying.CompareAndSwap(false, true) {
+		return
+	}
+	defer td.tidying.Store(false)
+	now := time.Now()
+	var worst Peer
+	for _, p := range Peers(filepath.Dir(td.state), td.store.Options().Cap, now) {
+		last, before := td.asked[p.State]
+		pause := tidyPause
+		if p.Used >= last.used {
+			pause = tidyBeyond
+		}
+		switch {
+		case p.State == td.state, p.Used <= p.Allowed, before && now.Sub(last.at) < pause:
+		case p.Used-p.Allowed > worst.Used-worst.Allowed:
+			worst = p
+		}
+	}
+	if worst.State == "" {
+		return
+	}
+	if td.asked == nil {
+		td.asked = map[string]asked{}
+	}
+	td.asked[worst.State] = asked{now, worst.Used}
+	if err := td.other(ctx, worst.State); err != nil && ctx.Err() == nil {
+		td.log.Warn("another project keeps more than its share", "state", worst.State, "bytes", worst.Used, "share", worst.Allowed, "err", err)
+	}
+}

@@ -1,0 +1,62 @@
+package tidy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/keep"
+	"cachebro/store/leaf/spool"
+	"cachebro/store/wire"
+)
+
+// purgeWait bounds the wait for what is in the spool before a purge.
+const purgeWait = 30 * time.Second
+
+// purge takes the contents of a path out of everything that the daemon keeps:
+// the answers and bundles that were kept, the store, the spool, the index. What it cannot
+// reach is named.
+func (td *Tidy) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
+	var unreached []string
+	late := !td.ingest.WaitHead(ctx, purgeWait)
+	if late {
+		unreached = append(unreached, "what the store has not taken in yet; purge again when status is in order")
+	}
+	// Before the store, which rewrites the files that held them.
+	unreached = append(unreached, td.answers.Clear(ctx)...)
+	release, err := td.knowledge.Forget(ctx, p)
+	if err != nil {
+		return keep.Purged{}, err
+	}
+	defer release()
+	r, err := td.keep.Purge(ctx, p)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return r, err
+	}
+	if serr := td.store.Sync(); serr != nil {
+		return r, serr
+	}
+	erased, serr := spool.Erase(wire.SpoolDir(td.state), td.ingest.Position(), func(rec *spool.Record) bool {
+		return beneath(rec.Path, string(p)) || rec.Path2 != "" && beneath(rec.Path2, string(p))
+	})
+	if serr != nil {
+		unreached = append(unreached, fmt.Sprintf("the spool: %v", serr))
+	}
+	if err != nil && erased == 0 {
+		return r, err
+	}
+	if ierr := td.index.Reset(); ierr != nil {
+		unreached = append(unreached, fmt.Sprintf("the search index: %v", ierr))
+	}
+	td.changed()
+	r.Spooled = erased
+	r.Unreached = append(append(unreached, r.Unreached...), "what command lines, prompts and notes say of it",
+		"exports, and copies in a remote, that were made before")
+	return r, nil
+}
+
+// beneath reports whether a path is another one or lies below it.
+func beneath(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

@@ -1,0 +1,81 @@
+// Package tidy looks after the store as a whole: it keeps it within its limits and within
+// its share of what all projects may take, checks it, purges from it and exports it.
+package tidy
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/answers"
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/cmd/cachebro/daemon/knowledge"
+	"cachebro/cmd/cachebro/daemon/workingset"
+	"cachebro/search"
+	"cachebro/store"
+	"cachebro/store/keep"
+	"cachebro/store/onwire"
+	"cachebro/store/readers"
+	"cachebro/store/wire"
+)
+
+// Options of New. All but Tidy are needed.
+type Options struct {
+	Root      string // of the project; absolute
+	State     string // its state directory
+	Version   string // of this program
+	Store     *store.Store
+	Ingest    *ingest.Ingester
+	Answers   *answers.Answers
+	Sets      *workingset.Sets
+	Knowledge *knowledge.Knowledge
+	Index     *search.Index
+	Shown     *readers.Tracker
+	Paths     onwire.Paths
+	Changed   func() // what follows the log has something to do; never blocks
+	// Tidy has the project of another state directory keep to its share of the
+	// cap, by its own daemon; nil: nobody does. It may take minutes.
+	Tidy func(ctx context.Context, state string) error
+	Log  *slog.Logger
+}
+
+// Tidy looks after a store.
+type Tidy struct {
+	root      string
+	state     string
+	version   string
+	store     *store.Store
+	ingest    *ingest.Ingester
+	answers   *answers.Answers
+	sets      *workingset.Sets
+	knowledge *knowledge.Knowledge
+	index     *search.Index
+	shown     *readers.Tracker
+	paths     onwire.Paths
+	changed   func()
+	other     func(ctx context.Context, state string) error
+	log       *slog.Logger
+
+	keep      *keep.Keeper
+	collected time.Time        // when the limits of the store were last looked at; of who calls Collect
+	tidying   atomic.Bool      // one looks after the other projects
+	asked     map[string]asked // by state directory; of who set tidying
+}
+
+// New makes the service.
+func New(o Options) *Tidy {
+	td := &Tidy{root: o.Root, state: o.State, version: o.Version, store: o.Store, ingest: o.Ingest, answers: o.Answers, sets: o.Sets, knowledge: o.Knowledge,
+		index: o.Index, shown: o.Shown, paths: o.Paths, changed: o.Changed, other: o.Tidy, log: o.Log}
+	td.keep = keep.New(o.Store, td.pins(), td.calm)
+	return td
+}
+
+// calm: packing takes a processor and the disk for a while, which the index needs first,
+// and which on battery can wait.
+func (td *Tidy) calm() bool { return !td.index.Working() && !onBattery(powerSupplies) }
+
+// Handlers are those of the requests about the store as a whole.
+func (td *Tidy) Handlers() map[string]wire.Handler {
+	return map[string]wire.Handler{wire.MStore: onwire.Decoded(td.maintain), wire.MExport: td.export}
+}

@@ -1,0 +1,104 @@
+package versions
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// Given reports whether a query names a version at all.
+func Given(q wire.ShowQuery) bool { return q.Seq != 0 || q.Number != 0 || !q.At.IsZero() }
+
+// Find resolves a ShowQuery. n is the version's number in the history of its path, 0
+// where the history was not read.
+func Find(st *store.Store, p store.Path, q wire.ShowQuery) (v store.Version, n int, err error) {
+	if q.Seq > 0 {
+		v, err = st.Version(q.Seq)
+		if err == nil && p != "" && v.Path != p && v.From != p {
+			hist, herr := st.History(p, true)
+			if herr != nil || !slices.ContainsFunc(hist, func(h store.Version) bool { return h.Seq == q.Seq }) {
+				return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p), "version #%d is not one of %s", q.Seq, onwire.Display(p))
+			}
+		}
+		return v, 0, err
+	}
+	if p == "" {
+		return v, 0, wire.Errorf(wire.ErrBadRequest, "name a file, or a version by #SEQ as log shows it", "no path and no version was given")
+	}
+	hist, err := st.History(p, true)
+	if err != nil {
+		return v, 0, err
+	}
+	if len(hist) == 0 {
+		if isDir, _ := KnownDir(st, p); isDir {
+			return v, 0, wire.Errorf(wire.ErrIsDir, "name a file in it; cachebro log "+onwire.ShellName(p)+" lists its versions", "%s is a directory", onwire.Display(p))
+		}
+		return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro status tells how far the baseline is", "no version of %s is known", onwire.Display(p))
+	}
+	switch {
+	case !q.At.IsZero():
+		seq, err := st.SeqAt(q.At)
+		if err != nil {
+			return v, 0, err
+		}
+		for i := len(hist) - 1; i >= 0; i-- {
+			if hist[i].Seq <= seq {
+				return hist[i], i + 1, nil
+			}
+		}
+		return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p), "%s was not known at %s", onwire.Display(p), q.At.Format(time.DateTime))
+	case q.Number > 0 && q.Number <= len(hist):
+		return hist[q.Number-1], q.Number, nil
+	case q.Number < 0 && -q.Number < len(hist):
+		n := len(hist) + q.Number
+		return hist[n-1], n, nil
+	case q.Number != 0:
+		return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p), "%s has %d versions, not @%d", onwire.Display(p), len(hist), q.Number)
+	}
+	return hist[len(hist)-1], len(hist), nil
+}
+
+// KnownDir reports whether p is a directory that the log has as live, or has live paths
+// below it.
+func KnownDir(st *store.Store, p store.Path) (bool, error) {
+	found := errors.New("found")
+	err := st.Live(p, func(v store.Version) error {
+		if v.Path != p || v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+			return found
+		}
+		return nil
+	})
+	if errors.Is(err, found) {
+		return true, nil
+	}
+	return false, err
+}
+
+// Content is what show prints: the bytes, or where a symbolic link points.
+func Content(st *store.Store, v store.Version) ([]byte, error) {
+	switch {
+	case v.Stat.Mode&syscall.S_IFMT == syscall.S_IFLNK:
+		return []byte(v.Target), nil
+	case v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR:
+		return nil, wire.Errorf(wire.ErrIsDir, "name a file in it", "%s was a directory in this version", onwire.Display(v.Path))
+	case v.Blob == (store.Hash{}) && v.Deleted():
+		return nil, wire.Errorf(wire.ErrNotFound, fmt.Sprintf("cachebro show '%s@-1'", onwire.Display(v.Path)), "%s was deleted in this version (#%d)", onwire.Display(v.Path), v.Seq)
+	case v.Blob == (store.Hash{}):
+		why := v.NoContent
+		if why == "" {
+			why = "none was captured"
+		}
+		return nil, wire.Errorf(wire.ErrPruned, "cachebro log "+onwire.ShellName(v.Path)+" shows which versions have content", "version #%d of %s has no content: %s", v.Seq, onwire.Display(v.Path), why)
+	}
+	b, err := st.Content(v.Blob)
+	if err != nil {
+		return nil, fmt.Errorf("version #%d of %s: %w", v.Seq, onwire.Display(v.Path), onwire.Error(err))
+	}
+	return b, nil
+}

@@ -1,0 +1,104 @@
+package versions
+
+import (
+	"bytes"
+	"fmt"
+	"syscall"
+
+	"cachebro/store"
+	"cachebro/store/diff"
+	"cachebro/store/leaf/text"
+	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
+)
+
+// Side is one side of a diff.
+type Side struct {
+	Path   store.Path
+	Exists bool
+	Mode   uint32
+	Data   []byte
+}
+
+// Replaced finds what a file that was renamed over another one replaced. For an atomic
+// save that is the version before, not the temporary file.
+func Replaced(st *store.Store, v store.Version) (store.Version, bool, error) {
+	if v.Op != store.OpRename {
+		return v, false, nil
+	}
+	own, err := st.History(v.Path, false)
+	if err != nil {
+		return v, false, err
+	}
+	for i := len(own) - 1; i >= 0; i-- {
+		if own[i].Seq < v.Seq {
+			return own[i], !own[i].Deleted() || v.Plan != "", nil
+		}
+	}
+	return v, false, nil
+}
+
+// SideOf is a version as a side of a diff.
+func SideOf(st *store.Store, v store.Version) (Side, error) {
+	s := Side{Path: v.Path, Exists: !v.Deleted(), Mode: v.Stat.Mode}
+	if !s.Exists || s.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+		return s, nil
+	}
+	if v.Blob == (store.Hash{}) && v.NoContent == "" && s.Mode&syscall.S_IFMT == syscall.S_IFREG && v.Stat.Size == 0 {
+		return s, nil // made and not yet written
+	}
+	var err error
+	s.Data, err = Content(st, v)
+	return s, err
+}
+
+// WriteDiff appends the diff of one file in git's form and counts it.
+func WriteDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to Side, lines int) {
+	if !from.Exists && !to.Exists || from.Exists && to.Exists && from.Mode&syscall.S_IFMT == syscall.S_IFDIR && to.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+		return
+	}
+	// As git quotes them, so that it can apply what we print.
+	aName, bName := visible.Name("a/"+string(from.Path)), visible.Name("b/"+string(to.Path))
+	oldName, newName := aName, bName
+	if !from.Exists {
+		oldName = "/dev/null"
+	}
+	if !to.Exists {
+		newName = "/dev/null"
+	}
+	modes := from.Exists && to.Exists && from.Mode != to.Mode && from.Mode != 0 && to.Mode != 0
+	if bytes.Equal(from.Data, to.Data) && from.Exists == to.Exists && !modes && from.Path == to.Path {
+		return
+	}
+	a.Files++
+	fmt.Fprintf(out, "diff --git %s %s\n", aName, bName)
+	switch {
+	case !from.Exists:
+		fmt.Fprintf(out, "new file mode %06o\n", to.Mode)
+	case !to.Exists:
+		fmt.Fprintf(out, "deleted file mode %06o\n", from.Mode)
+	case modes:
+		fmt.Fprintf(out, "old mode %06o\nnew mode %06o\n", from.Mode, to.Mode)
+	}
+	if from.Exists && to.Exists && from.Path != to.Path {
+		fmt.Fprintf(out, "rename from %s\nrename to %s\n", visible.Name(string(from.Path)), visible.Name(string(to.Path)))
+	}
+	if text.Binary(from.Data) || text.Binary(to.Data) {
+		if !bytes.Equal(from.Data, to.Data) {
+			a.Binary = true
+			fmt.Fprintf(out, "Binary files %s and %s differ\n", oldName, newName)
+		}
+		return
+	}
+	if e, now := text.EncodingOf(from.Data), text.EncodingOf(to.Data); e != now && (text.Wide(from.Data) || text.Wide(to.Data)) && from.Exists && to.Exists {
+		fmt.Fprintf(out, "encoding %s -> %s\n", e, now) // git passes over a header that it does not know
+	}
+	s := diff.Compare(from.Data, to.Data)
+	if len(s.Edits) == 0 {
+		return
+	}
+	a.Added += s.Added()
+	a.Removed += s.Removed()
+	fmt.Fprintf(out, "--- %s\n+++ %s\n", oldName, newName)
+	out.Write(s.Body(lines))
+}

@@ -1,0 +1,84 @@
+package workingset
+
+import (
+	"fmt"
+	"strings"
+
+	"cachebro/cmd/cachebro/daemon/bundle"
+	"cachebro/store"
+	"cachebro/store/leaf/spool"
+)
+
+// actorOfPairs names who reads and writes: the session with all its processes, else the
+// process.
+func actorOfPairs(a store.Actor) string {
+	switch {
+	case a.Session != "":
+		return "s:" + string(a.Session)
+	case a.PID != 0 && !scanners[a.Comm]:
+		return fmt.Sprintf("p:%d:%d", a.PID, a.Start)
+	}
+	return ""
+}
+
+// pairRead notes reads of a process. The client's hooks tell of the client's own reads.
+func (ws *Sets) pairRead(r *spool.Record, a store.Actor) {
+	who := actorOfPairs(a)
+	if who == "" || a.Comm == "" || scanners[a.Comm] {
+		return
+	}
+	for _, p := range r.Paths {
+		ws.pairs.Read(who, r.Time, p)
+	}
+}
+
+// NoteWrites notes what was written, and keeps the pairs that it makes.
+func (ws *Sets) NoteWrites(vs []store.Version) {
+	for _, v := range vs {
+		if v.Class != 0 || v.Op == store.OpBaseline || v.Op == store.OpOutside || v.Op == store.OpSeen {
+			continue
+		}
+		switch v.Op {
+		case store.OpRename:
+			ws.pairs.Renamed(string(v.From), string(v.Path))
+		case store.OpCreate, store.OpWrite, store.OpTruncate:
+		default:
+			continue
+		}
+		if who := actorOfPairs(v.Actor); who != "" && v.Plan == "" {
+			ws.pairs.Wrote(who, v.Time, string(v.Path))
+		}
+	}
+	ws.keepPairs()
+}
+
+// keepPairs stores what changed.
+func (ws *Sets) keepPairs() {
+	rows := map[string][]byte{}
+	for p, row := range ws.pairs.Changed() {
+		rows[bundle.PairPrefix+p] = row
+	}
+	if len(rows) == 0 {
+		return
+	}
+	if err := ws.rows.SetAll(rows); err != nil {
+		ws.log.Warn("what was read before what was written is not kept", "err", err)
+	}
+}
+
+// openPairs reads the pairs that were kept.
+func (ws *Sets) openPairs() {
+	ws.rows = ws.store.KV("graph")
+	rows := map[string][]byte{}
+	err := ws.rows.Scan(bundle.PairPrefix, func(key string, val []byte) error {
+		rows[strings.TrimPrefix(key, bundle.PairPrefix)] = append([]byte{}, val...)
+		return nil
+	})
+	if err != nil {
+		ws.log.Warn("what was read before what was written is lost", "err", err)
+	}
+	ws.pairs = bundle.NewPairs(rows)
+}
+
+// Pairs tells which files were read before which were written.
+func (ws *Sets) Pairs() *bundle.Pairs { return ws.pairs }

@@ -1,0 +1,41 @@
+// Package workingset follows what each session reads and edits. The pairs of files of
+// which one was read before the other was written come from it too.
+package workingset
+
+import (
+	"log/slog"
+
+	"cachebro/cmd/cachebro/daemon/attribution"
+	"cachebro/cmd/cachebro/daemon/bundle"
+	"cachebro/cmd/cachebro/daemon/ingest"
+	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/store"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// Sets are the working sets of all sessions. The methods may be called concurrently.
+type Sets struct {
+	store       *store.Store
+	source      *source.Source
+	ingest      *ingest.Ingester
+	attribution *attribution.Attribution
+	log         *slog.Logger
+
+	waiting waitingReads
+	news    chan struct{} // capacity 1, never closed: reads are waiting
+	pairs   *bundle.Pairs
+	rows    store.KV // of the pairs
+}
+
+// Open never fails: pairs that cannot be read are lost hints. Run must be called.
+func Open(st *store.Store, src *source.Source, in *ingest.Ingester, at *attribution.Attribution, log *slog.Logger) *Sets {
+	ws := &Sets{store: st, source: src, ingest: in, attribution: at, log: log, news: make(chan struct{}, 1)}
+	ws.openPairs()
+	return ws
+}
+
+// Handlers are those of the requests about working sets.
+func (ws *Sets) Handlers() map[string]wire.Handler {
+	return map[string]wire.Handler{wire.MWorkingSet: onwire.Decoded(ws.Answer)}
+}

@@ -1,0 +1,79 @@
+package workingset_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/daemontest"
+	"cachebro/cmd/cachebro/daemon/workingset"
+	"cachebro/store"
+	"cachebro/store/leaf/spool"
+	"cachebro/store/storetest"
+	"cachebro/store/wire"
+)
+
+// Reads and edits of a session are in its working set at once; what another session did
+// to a file since is named.
+func TestWorkingSet(t *testing.T) {
+	p := daemontest.New(t)
+	ws := workingset.Open(p.Store, p.Source, p.Ingest, p.Attribution, p.Log)
+	edit := func(session store.SessionID, name store.Path, text string) {
+		c := storetest.Closed(store.OpWrite, name, text)
+		c.Actor.Session = session
+		storetest.Apply(t, p.Store, c)
+	}
+	edit("S", "edited.go", "1\n")
+	edit("S", "theirs.go", "1\n")
+	edit("T", "theirs.go", "2\n")
+	for range 3 {
+		ws.NoteToolRead("S", "read_file", "read.go")
+	}
+	touched, err := ws.Of("S")
+	if err != nil || len(touched) != 3 {
+		t.Fatalf("%+v, %v", touched, err)
+	}
+	a, _ := daemontest.Ask[wire.WorkingSet](t, ws.Handlers(), wire.MWorkingSet, wire.WorkingSetQuery{Session: "S"})
+	files := map[string]wire.WorkingFile{}
+	for _, f := range a.Files {
+		files[string(f.Path)] = f
+	}
+	if f := files["read.go"]; f.Reads != 3 || f.Edits != 0 || f.By != "read_file" {
+		t.Errorf("%+v", f)
+	}
+	if f := files["edited.go"]; f.Edits != 1 || f.Others != "" {
+		t.Errorf("%+v", f)
+	}
+	if f := files["theirs.go"]; f.Edits != 1 || f.Others == "" {
+		t.Errorf("%+v", f)
+	}
+}
+
+// Who reads a file and then writes another makes a pair of them, which is kept for the
+// next daemon. A process that reads many files at once makes none.
+func TestPairsAreKept(t *testing.T) {
+	p := daemontest.New(t)
+	ws := workingset.Open(p.Store, p.Source, p.Ingest, p.Attribution, p.Log)
+	rows := func() (n int) {
+		t.Helper()
+		if err := p.Store.KV("graph").Scan("", func(string, []byte) error { n++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	writes := func(session store.SessionID) {
+		c := storetest.Closed(store.OpWrite, "b.go", string(session))
+		c.Actor.Session, c.Time = session, time.Now().UnixNano()
+		ws.NoteWrites(storetest.Apply(t, p.Store, c))
+	}
+	ws.NoteReads(&spool.Record{Kind: spool.KindReads, Time: time.Now().UnixNano(), PID: 9, Start: 70, Paths: slices.Repeat([]string{"a.go"}, 100)})
+	writes("T")
+	if n := rows(); n != 0 {
+		t.Errorf("%d pairs of files that the session did not read", n)
+	}
+	ws.NoteToolRead("S", "read_file", "a.go")
+	writes("S")
+	if rows() == 0 {
+		t.Error("no pair was kept")
+	}
+}

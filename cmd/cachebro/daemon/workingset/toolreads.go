@@ -1,0 +1,103 @@
+package workingset
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"cachebro/cmd/cachebro/daemon/waits"
+	"cachebro/store"
+)
+
+// waitingReads are reads through tools that are not in the working set yet. Entering one
+// takes a transaction of the store, whose lock a batch of versions may hold for tens of
+// milliseconds; a reader must not wait for that. Whoever asks for a working set enters
+// them first. The zero value is usable.
+type waitingReads struct {
+	mu      sync.Mutex // guards waiting
+	waiting map[readBy]noted
+	// entering is held while they are entered: whoever finds nothing waiting then knows
+	// that nothing is on its way either. It comes before mu.
+	entering sync.Mutex
+}
+
+// readBy is a session's tool.
+type readBy struct {
+	session store.SessionID
+	tool    string
+}
+
+// noted are the paths that it read, one entry a read, and when last.
+type noted struct {
+	at    int64
+	paths []store.Path
+}
+
+const (
+	// readsPause bounds how long reads wait, and so what a crash loses.
+	readsPause = 100 * time.Millisecond
+	// maxToolReads of one tool are entered by the read that brings the last.
+	maxToolReads = 256
+)
+
+// add notes a read; full: it is time to enter them.
+func (t *waitingReads) add(session store.SessionID, tool string, at int64, p store.Path) (full bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.waiting == nil {
+		t.waiting = map[readBy]noted{}
+	}
+	by := readBy{session, tool}
+	n := t.waiting[by]
+	n.at, n.paths = max(n.at, at), append(n.paths, p)
+	t.waiting[by] = n
+	return len(n.paths) >= maxToolReads
+}
+
+// Flush enters the waiting reads. After it, every read noted before is in the store.
+func (ws *Sets) Flush() {
+	t := &ws.waiting
+	t.entering.Lock()
+	defer t.entering.Unlock()
+	t.mu.Lock()
+	waiting := t.waiting
+	t.waiting = nil
+	t.mu.Unlock()
+	for by, n := range waiting {
+		if err := ws.store.Sessions.NoteReads(by.session, by.tool, n.at, n.paths); err != nil {
+			ws.log.Warn("reads", "err", err)
+		}
+	}
+}
+
+// Run enters reads a moment after they came, and the last ones when ctx ends.
+func (ws *Sets) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ws.news:
+			waits.Sleep(ctx, readsPause)
+			ws.Flush()
+		case <-ctx.Done():
+			ws.Flush()
+			return
+		}
+	}
+}
+
+// Of is what a session has read and edited so far.
+func (ws *Sets) Of(session store.SessionID) ([]store.WorkingFile, error) {
+	ws.Flush()
+	return ws.store.Sessions.WorkingSet(session)
+}
+
+// NoteToolRead notes a read through a tool for the session's working set.
+func (ws *Sets) NoteToolRead(session store.SessionID, tool string, p store.Path) {
+	if ws.waiting.add(session, tool, time.Now().UnixNano(), p) {
+		ws.Flush()
+	}
+	select {
+	case ws.news <- struct{}{}:
+	default:
+	}
+	ws.pairs.Read("s:"+string(session), time.Now().UnixNano(), string(p))
+}

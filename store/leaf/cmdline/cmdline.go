@@ -1,0 +1,358 @@
+// Package cmdline makes of a command line what may be kept of it: without secrets,
+// and not longer than a kilobyte. It is a leaf: mountd uses it for what processes were
+// started with, the daemon for what agents say that they run, and the history's
+// clients for showing it.
+//
+// What is masked: the value of an option, variable or header whose name says that it
+// is a secret; what has the form of a well-known token; the password in an address;
+// and, in a command that names a file that search does not show ([ignore.Secret]),
+// all words but the program, its options and such names, because what is written into
+// such a file is a secret too. The rules err on the side of masking. They cannot find
+// a secret that looks like any word in a place like any other.
+package cmdline
+
+import (
+	"path"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"cachebro/store/leaf/expr"
+	"cachebro/store/leaf/ignore"
+)
+
+// Max is the length of a kept command line in bytes.
+const Max = 1 << 10
+
+// Hidden stands where a secret was.
+const Hidden = "***"
+
+// More ends a command line that was cut.
+const More = "…"
+
+// secretName is what the name of an option, variable or header of a secret holds.
+const secretName = `(?:pass(?:wor[dt]|wd|phrase|code)|passwd|secret|token|api[_-]?key|access[_-]?key|auth[_-]?key|private[_-]?key|signing[_-]?key|encryption[_-]?key|credential|bearer|cookie)`
+
+var (
+	// shapes are tokens that are known by their form.
+	shapes = expr.Lazy(`(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{12,}|sk-[A-Za-z0-9_-]{16,}|(?:sk|rk|pk)_(?:live|test)_\w{10,}|xox[abeprs]-[\w-]{8,}|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|ya29\.[\w-]{10,}|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dop_v1_\w{16,}|SG\.[\w-]{10,}\.[\w-]+|AGE-SECRET-KEY-\w+|(?s:-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)))`)
+	// address is a password or token before the host.
+	address = expr.Lazy(`([a-zA-Z][\w+.-]*://)([^\s/@:'"]*:)?([^\s/@'"]+)@`)
+	// named is NAME=value, NAME: value, --name value.
+	named = expr.Lazy(`(?i)([\w.-]*` + secretName + `[\w.-]*|\w+_pwd|\w+_pat|-{1,2}(?:pwd|auth|psk)|\bpwd|authorization)(["']?\s*(?:=|:(?:\s|=)?)\s*|["']\s*:\s*|\s+)((?:(?:basic|bearer|token|digest)\s+)?(?:"[^"]*"?|'[^']*'?|[^\s'"&|;)]+))`)
+	// basic is curl's -u user:password, and openssl's pass:word.
+	basic = expr.Lazy(`((?:^|\s)(?:-u\s*|--(?:proxy-)?user[ =])["']?[^\s:'"=]+:)([^\s'"]+)`)
+	pass  = expr.Lazy(`(\bpass:)([^\s'"]+)`)
+	// opaque words are long, of all kinds of characters, and no path.
+	opaque = expr.Lazy(`[A-Za-z0-9+_=-]{32,}`)
+	// value says that an argument is the name of a secret's value in the next one.
+	value = expr.Lazy(`(?i)^-{1,2}[\w.-]*(?:` + secretName + `|pwd\b|\bauth\b|\bpsk\b)[\w.-]*$`)
+)
+
+// short are programs with options of one letter for a password: attached, or the next
+// argument.
+var short = map[string]string{
+	"mysql": "-p", "mysqldump": "-p", "mysqladmin": "-p", "mariadb": "-p", "mariadb-dump": "-p", "sshpass": "-p", "docker": "-p", "podman": "-p",
+	"redis-cli": "-a", "smbclient": "-U", "ldapsearch": "-w", "ldapmodify": "-w", "ldapadd": "-w", "mongo": "-p", "mongosh": "-p", "mongodump": "-p", "wget": "--password",
+	"unzip": "-P", "zip": "-P", "7z": "-p", "htpasswd": "-b", "bcp": "-P", "sqlcmd": "-P",
+}
+
+// Mask is a list of arguments without secrets.
+func Mask(args []string) []string {
+	out := make([]string, len(args))
+	secretFile := false
+	for i, a := range args {
+		out[i] = word(a)
+		if i > 0 && (ignore.Secret(trim(a)) || strings.Contains(out[i], "=") && ignore.Secret(trim(a[strings.Index(a, "=")+1:]))) {
+			secretFile = true
+		}
+	}
+	if len(args) == 0 {
+		return out
+	}
+	option, script := short[path.Base(args[0])], scriptOf(args)
+	for i := 1; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case value().MatchString(a) && i+1 < len(args), option != "" && a == option && i+1 < len(args):
+			i++
+			out[i] = Hidden
+		case option != "" && len(option) == 2 && strings.HasPrefix(a, option) && len(a) > 2 && !strings.HasPrefix(a, "--"):
+			out[i] = option + Hidden
+		case (a == "-u" || a == "--user" || a == "--proxy-user" || a == "-H" || a == "--header") && i+1 < len(args):
+			i++
+			out[i] = second(a, args[i])
+		case i == script:
+		case secretFile && !strings.HasPrefix(a, "-") && !ignore.Secret(trim(a)):
+			out[i] = Hidden
+		case secretFile && strings.HasPrefix(a, "-") && strings.Contains(a, "=") && !ignore.Secret(trim(a[strings.Index(a, "=")+1:])):
+			out[i] = a[:strings.Index(a, "=")+1] + Hidden
+		}
+	}
+	return out
+}
+
+// second is the argument after -u, which may be a user with a password, or after -H.
+func second(option, arg string) string {
+	if strings.HasPrefix(strings.ToLower(option), "-h") || option == "--header" {
+		return Text(arg)
+	}
+	if user, _, ok := strings.Cut(arg, ":"); ok {
+		return user + ":" + Hidden
+	}
+	return word(arg)
+}
+
+// word masks within one argument, which may be a script.
+func word(a string) string {
+	if strings.ContainsAny(a, " \t\n") {
+		return Text(a)
+	}
+	return patterns(a)
+}
+
+func patterns(s string) string {
+	s = shapes().ReplaceAllString(s, Hidden)
+	s = address().ReplaceAllStringFunc(s, func(m string) string {
+		p := address().FindStringSubmatch(m)
+		if p[2] == "" && (p[3] == "git" || len(p[3]) < 8) {
+			return m // a user's name alone
+		}
+		return p[1] + p[2] + Hidden + "@"
+	})
+	s = basic().ReplaceAllString(s, "${1}"+Hidden)
+	s = pass().ReplaceAllString(s, "${1}"+Hidden)
+	s = named().ReplaceAllStringFunc(s, func(m string) string {
+		p := named().FindStringSubmatch(m)
+		if strings.TrimSpace(p[2]) == "" && !strings.HasPrefix(p[1], "-") {
+			return m // two words, as in "token bucket"
+		}
+		return p[1] + p[2] + Hidden
+	})
+	return opaque().ReplaceAllStringFunc(s, func(m string) string {
+		if strings.ContainsAny(m, "0123456789") && strings.ContainsAny(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") && strings.ContainsAny(m, "abcdefghijklmnopqrstuvwxyz") {
+			return Hidden
+		}
+		return m
+	})
+}
+
+// Text is a shell command, or a sentence, without secrets.
+func Text(s string) string {
+	parts := commands(shapes().ReplaceAllString(s, Hidden))
+	for i, p := range parts {
+		var secretFile bool
+		if parts[i], secretFile = command(p); secretFile && strings.Contains(p, "<<") && i+1 < len(parts) {
+			return strings.Join(parts[:i+1], "") + Hidden // what follows is what the file gets
+		}
+	}
+	return strings.Join(parts, "")
+}
+
+// command is one simple command of a script, with what separates it from the next;
+// secretFile: it names one.
+func command(s string) (masked string, secretFile bool) {
+	words := split(s)
+	program := -1
+	for i, w := range words {
+		if strings.TrimSpace(w) == "" {
+			continue
+		}
+		if program < 0 && !strings.Contains(w, "=") {
+			program = i
+		}
+		t := trim(w)
+		if ignore.Secret(t) || strings.Contains(t, "=") && ignore.Secret(t[strings.LastIndexByte(t, '=')+1:]) {
+			secretFile = true
+		}
+	}
+	option := ""
+	if program >= 0 {
+		option = short[path.Base(trim(words[program]))]
+	}
+	next := false
+	for i, w := range words {
+		t := trim(w)
+		switch {
+		case strings.TrimSpace(w) == "":
+		case next:
+			words[i], next = Hidden, false
+		case i == program:
+		case option != "" && t == option, value().MatchString(t):
+			next = true
+		case option != "" && len(option) == 2 && strings.HasPrefix(t, option) && !strings.HasPrefix(t, "--"):
+			words[i] = option + Hidden
+		case secretFile && !strings.HasPrefix(t, "-") && !ignore.Secret(t) && strings.Trim(t, "<>|&;()0123456789") != "":
+			words[i] = Hidden
+		}
+	}
+	return patterns(strings.Join(words, "")), secretFile
+}
+
+// trim takes quotes and redirections off a word.
+func trim(w string) string { return strings.Trim(w, `"'<>()&;|`) }
+
+// commands cuts a script at ; | & and ends of lines outside of quotes; what
+// separates stays with what is before it.
+func commands(s string) []string { return cut(s, ";|&\n", true) }
+
+// split cuts a command into words and the space between them.
+func split(s string) []string { return cut(s, " \t\n", false) }
+
+func cut(s, at string, keep bool) []string {
+	var out []string
+	quote := byte(0)
+	start := 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case c == '\\':
+			i++
+		case strings.IndexByte(at, c) >= 0:
+			if keep {
+				out = append(out, s[start:i+1])
+			} else {
+				if i > start {
+					out = append(out, s[start:i])
+				}
+				out = append(out, s[i:i+1])
+			}
+			start = i + 1
+		}
+	}
+	if start < len(s) {
+		out = append(out, s[start:])
+	}
+	return out
+}
+
+// Pack joins arguments with NUL in at most [Max] bytes; cut says that some are left out
+// already.
+func Pack(args []string, cut bool) string {
+	var b strings.Builder
+	for i, a := range args {
+		room := Max - b.Len() - len(More) - 2
+		if len(a) > room {
+			if i <= 2 { // a script: its beginning says more than nothing
+				a = strings.ToValidUTF8(a[:max(min(room, len(a)), 0)], "")
+				b.WriteString(sep(i) + a)
+			}
+			cut = true
+			break
+		}
+		b.WriteString(sep(i) + a)
+	}
+	if cut {
+		b.WriteString(sep(b.Len()) + More)
+	}
+	return b.String()
+}
+
+func sep(i int) string {
+	if i == 0 {
+		return ""
+	}
+	return "\x00"
+}
+
+// Unpack is the reverse. What older versions kept is one text: it is one argument.
+func Unpack(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "\x00")
+}
+
+// Shells are programs that take a script with -c.
+var shells = map[string]bool{"sh": true, "bash": true, "zsh": true, "dash": true, "ksh": true, "fish": true, "ash": true}
+
+// IsShell reports whether a program is a shell, by the first argument or its name.
+func IsShell(program string) bool { return shells[strings.TrimPrefix(path.Base(program), "-")] }
+
+// scriptOf is the index of the argument that is a shell's script, 0: there is none.
+func scriptOf(args []string) int {
+	if !IsShell(args[0]) {
+		return 0
+	}
+	for i := 1; i+1 < len(args) && strings.HasPrefix(args[i], "-"); i++ {
+		if !strings.HasPrefix(args[i], "--") && strings.HasSuffix(args[i], "c") {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// Show is a command as a person would have typed it, in about width bytes: of a shell
+// its script; what a shell expanded to many arguments is shortened.
+func Show(args []string, width int) string {
+	if len(args) == 0 {
+		return ""
+	}
+	if i := scriptOf(args); i > 0 {
+		return Line(args[i], width)
+	}
+	var b strings.Builder
+	program := path.Base(args[0])
+	b.WriteString(quoted(strings.TrimPrefix(program, "-")))
+	for i, a := range args[1:] {
+		left := len(args) - 1 - i
+		w := " " + quoted(a)
+		if a == More {
+			b.WriteString(" " + More)
+			break
+		}
+		if left > 1 && b.Len()+len(w) > width-10 || b.Len()+len(w) > width {
+			if i == 0 || left == 1 { // one long word
+				b.WriteString(Line(w, max(width-b.Len(), 16)))
+				left--
+			}
+			if left > 0 {
+				if args[len(args)-1] == More {
+					b.WriteString(" " + More)
+				} else {
+					b.WriteString(" " + More + " (" + strconv.Itoa(left) + " more)")
+				}
+			}
+			break
+		}
+		b.WriteString(w)
+	}
+	return b.String()
+}
+
+// quoted puts a word in quotes where a shell would need them.
+func quoted(w string) string {
+	if w != "" && !strings.ContainsAny(w, " \t\n'\"\\$`|&;()<>!#") {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+}
+
+// Line is a script on one line of about width bytes: its lines are joined, and what is
+// too long is cut at a character.
+func Line(s string, width int) string {
+	lead := ""
+	if strings.HasPrefix(s, " ") {
+		lead = " "
+	}
+	var parts []string
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			parts = append(parts, line)
+		}
+	}
+	s = lead + strings.Join(parts, "; ")
+	if len(s) <= width {
+		return s
+	}
+	n := max(width-len(More), 0)
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return strings.TrimRight(s[:n], " ") + More
+}

@@ -1,0 +1,147 @@
+// Package ignore says which paths of a project are tracked, ignored or
+// excluded: the question that decides what is captured and what is indexed.
+//
+// The rules are git's: .gitignore at every level, .git/info/exclude, the
+// user's global file, negation; what is in git's index is tracked whatever the
+// rules say. The .gitignore files also count without a repository. Our own rules
+// come first: .git is excluded at every level, a .cachebroignore (same syntax)
+// excludes even what git tracks, and a short built-in list excludes directories
+// that any build can make again, but only where git ignores them.
+//
+// The patterns are matched by our own code, because the libraries at hand
+// disagree with git on escapes, classes and double stars; a test compares it
+// with git check-ignore on random trees and patterns.
+//
+// All files are read relative to the descriptor of the source directory, never
+// through a mountpoint. A Matcher is safe for concurrent use: what it knows is
+// an immutable snapshot that a reload replaces; the snapshot fills its cache of
+// directories as they are asked for.
+package ignore
+
+import (
+	"runtime"
+	"strings"
+
+	"cachebro/store/leaf/event"
+)
+
+// Class of a path; it decides what is captured and indexed.
+type Class = event.Class
+
+// The classes.
+const (
+	Tracked  = event.Tracked
+	Ignored  = event.Ignored
+	Excluded = event.Excluded
+)
+
+// builtIn lists directories that tools make again by themselves. The value
+// names files of which one must stand beside the directory; none: always.
+var builtIn = map[string][]string{
+	"node_modules":     {"package.json"},
+	"bower_components": {"bower.json"},
+	"target":           {"Cargo.toml", "pom.xml", "build.sbt", "project.clj"},
+	"__pycache__":      nil,
+	".venv":            nil,
+	".tox":             nil,
+	".nox":             nil,
+	".mypy_cache":      nil,
+	".pytest_cache":    nil,
+	".ruff_cache":      nil,
+	".gradle":          nil,
+	".next":            nil,
+	".nuxt":            nil,
+	".svelte-kit":      nil,
+	".turbo":           nil,
+	".parcel-cache":    nil,
+	".terraform":       nil,
+	".dart_tool":       nil,
+	"_build":           {"mix.exs", "dune-project", "rebar.config"},
+	"deps":             {"mix.exs"},
+	"vendor":           {"composer.json"},
+	"Pods":             {"Podfile"},
+	"DerivedData":      nil,
+	".ccache":          nil,
+	".pnpm-store":      nil,
+}
+
+// without a repository only these count as ignored; nobody keeps his own work
+// in them.
+var builtInAnywhere = map[string]bool{"node_modules": true, "__pycache__": true}
+
+// uninvited are those that a tool makes although nobody asked, so that no rule
+// names them: pnpm keeps its store on the file system of the project, and a
+// mount is one of its own.
+var uninvited = map[string]bool{".pnpm-store": true}
+
+// mac: macOS makes files and directories of its own in every directory that it shows.
+var mac = runtime.GOOS == "darwin" // a variable for the tests
+
+// ofMacOS reports whether macOS makes a name by itself: what the Finder knows of a
+// directory's window, Spotlight's index, what is kept of attributes where a volume has
+// none. Nobody asked for them, and they change with each look.
+func ofMacOS(name string) bool {
+	switch name {
+	case ".DS_Store", ".Spotlight-V100", ".fseventsd", ".Trashes", ".TemporaryItems", ".DocumentRevisions-V100", ".apdisk", ".VolumeIcon.icns":
+		return true
+	}
+	return len(name) > 2 && strings.HasPrefix(name, "._")
+}
+
+// marks are files that say of their directory that it can be made again
+// (https://bford.info/cachedir/ and Python's PEP 405).
+var marks = []string{"CACHEDIR.TAG", "pyvenv.cfg"}
+
+// IsRuleFile reports whether a change of this path may change classes: then
+// call Reload.
+func IsRuleFile(path string) bool {
+	base := path[strings.LastIndexByte(path, '/')+1:]
+	switch base {
+	case ".gitignore", ".cachebroignore", "CACHEDIR.TAG", "pyvenv.cfg":
+		return true
+	case "exclude":
+		return strings.HasSuffix(path, "info/exclude")
+	case ".git": // a repository, worktree or submodule begins
+		return true
+	}
+	for _, beside := range builtIn {
+		for _, name := range beside {
+			if name == base {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// DecidesTracked reports whether a file with rules may make ignored files
+// tracked; the others only tell ignored from excluded ones.
+func DecidesTracked(path string) bool {
+	switch path[strings.LastIndexByte(path, '/')+1:] {
+	case ".gitignore", ".cachebroignore", "exclude", ".git":
+		return true
+	}
+	return false
+}
+
+// Secret reports whether a file looks as if it held credentials: such files
+// are kept like others, but never indexed, injected or shown in search.
+func Secret(path string) bool {
+	base := strings.ToLower(path[strings.LastIndexByte(path, '/')+1:])
+	for _, suffix := range []string{".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".asc", ".gpg", ".ovpn", ".ppk"} {
+		if strings.HasSuffix(base, suffix) {
+			return true
+		}
+	}
+	if base == ".env" || strings.HasPrefix(base, ".env.") || strings.HasSuffix(base, ".env") {
+		return true
+	}
+	if strings.HasPrefix(base, "id_") && !strings.Contains(base, ".") || strings.HasPrefix(base, "credentials") || strings.HasPrefix(base, "client_secret") {
+		return true
+	}
+	switch base {
+	case ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".htpasswd", ".git-credentials", ".dockercfg", "secrets.yml", "secrets.yaml", "secrets.json", "service-account.json", "service_account.json", "terraform.tfvars", "terraform.tfstate":
+		return true
+	}
+	return strings.HasSuffix(path, ".aws/credentials") || strings.HasSuffix(path, ".docker/config.json") || strings.HasSuffix(path, ".kube/config")
+}

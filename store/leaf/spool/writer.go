@@ -1,0 +1,342 @@
+package spool
+
+import (
+	"cachebro/store/leaf/procfs"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Options of a Writer; the zero value is what mountd uses.
+type Options struct {
+	SegmentSize int64 // a segment is left at this many bytes; 0: 1 to 8 MiB, by how fast they fill
+	ContentSize int64 // a content file likewise; 0: 16 MiB
+	// MinSeq: the first Seq is at least this. For a spool that was deleted
+	// while the store that knows its Seqs was not.
+	MinSeq uint64
+	// Boot names the boot of the machine. When it is not that of the previous
+	// Writer, records may have been lost that a reader had already seen, so
+	// numbering continues at what was reserved. "": the kernel's boot id.
+	Boot string
+}
+
+const (
+	leastSegment   = 1 << 20 // two are allocated: a project at rest is to hold little
+	defaultSegment = 8 << 20
+	fastFill       = time.Minute // a segment that fills sooner is followed by one twice as large
+	defaultContent = 16 << 20    // open ones cannot be released: few bytes against the cap
+	reserveSeqs    = 1 << 20     // numbers reserved ahead with one fsync
+	reserveFiles   = 1 << 10
+)
+
+// Writer appends to a spool. One lives at a time per directory (flock). All
+// methods may be called from many goroutines.
+type Writer struct {
+	dir   string
+	opt   Options
+	least int64 // of a segment's size
+	lock  *os.File
+	boot  string
+
+	// mu guards the log: it is held over one pwrite. That is right here: the
+	// write goes to the page cache (1 to 2 µs, no disk), the file's end must be
+	// where the sequence says, and a queue in memory would be lost by kill -9.
+	mu        sync.Mutex
+	seg       *os.File
+	segOff    int64
+	segLimit  int64     // at which seg is left
+	segBegan  time.Time // when seg was
+	nextLimit int64     // the size of the segment after seg, which may be allocated
+	next      uint64    // Seq of the next record
+	reserved  uint64    // Seqs below are reserved on disk
+	spare     bool      // spare.seg is there
+	oldSegs   []*os.File
+	closed    bool
+
+	// poolMu guards the content files.
+	poolMu sync.Mutex
+	idle   []*contentFile
+	open   map[*contentFile]struct{} // idle, in use or left
+	left   []*contentFile            // at ContentSize; the upkeep syncs and closes them
+
+	// syncMu is held over fdatasync and over closing files: who holds it may
+	// use any descriptor found in the lists above.
+	syncMu   sync.Mutex
+	dirDirty atomic.Bool
+	synced   atomic.Uint64
+
+	nextFile  atomic.Uint32
+	fileBound atomic.Uint32 // content numbers below are reserved on disk
+
+	appended atomic.Uint64 // last Seq
+	size     atomic.Int64
+	sized    atomic.Int64 // when size was last counted, ns
+
+	wake chan struct{} // to the upkeep; closed by Close
+	// stirred has a value when something was appended since its last receipt; never closed.
+	stirred chan struct{}
+	done    sync.WaitGroup
+}
+
+// OpenWriter opens the spool in dir (made if missing, 0700) and begins a new
+// segment after the last valid record. ErrLocked when another Writer lives.
+func OpenWriter(dir string, opt Options) (*Writer, error) {
+	least := opt.SegmentSize
+	if opt.SegmentSize <= 0 {
+		opt.SegmentSize, least = defaultSegment, leastSegment
+	}
+	if opt.ContentSize <= 0 {
+		opt.ContentSize = defaultContent
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make spool: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open spool: %w", err)
+	}
+	// A Reader that asks whether a Writer lives holds the lock for an instant.
+	for try := 0; ; try++ {
+		ok, err := tryLock(lock, syscall.LOCK_EX)
+		if err == nil && ok {
+			break
+		}
+		if err == nil && try >= 50 {
+			err = ErrLocked
+		}
+		if err != nil {
+			lock.Close()
+			return nil, fmt.Errorf("open spool %s: %w", dir, err)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	w := &Writer{dir: dir, opt: opt, least: least, lock: lock, boot: opt.Boot,
+		open: make(map[*contentFile]struct{}), wake: make(chan struct{}, 1), stirred: make(chan struct{}, 1)}
+	if w.boot == "" {
+		w.boot = procfs.BootID()
+	}
+	if err := w.begin(); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("open spool %s: %w", dir, err)
+	}
+	w.done.Add(1)
+	go w.upkeep()
+	w.wakeUpkeep()
+	return w, nil
+}
+
+// begin finds where numbering continues, cuts a torn tail and makes the first
+// segment.
+func (w *Writer) begin() error {
+	l, err := list(w.dir, true)
+	if err != nil {
+		return err
+	}
+	w.size.Store(l.size)
+	w.sized.Store(time.Now().UnixNano())
+	res := readReserve(w.dir)
+	w.next = max(w.opt.MinSeq, 1)
+	for _, n := range l.contents {
+		w.nextFile.Store(max(w.nextFile.Load(), n+1))
+	}
+	if len(l.segments) > 0 {
+		last := l.segments[len(l.segments)-1]
+		end, seq, err := cutTail(filepath.Join(w.dir, segmentName(last)))
+		if err != nil {
+			return err
+		}
+		w.next = max(w.next, last, seq+1)
+		defer func() { // after the new segment is there
+			if segmentName(last) != segmentName(w.next) {
+				markEnd(filepath.Join(w.dir, segmentName(last)), end)
+			}
+		}()
+	}
+	if res.boot != w.boot || len(l.segments) == 0 {
+		w.next = max(w.next, res.seq)
+		w.nextFile.Store(max(w.nextFile.Load(), res.file))
+	}
+	if err := w.reserveLocked(); err != nil {
+		return err
+	}
+	f, err := createSegment(filepath.Join(w.dir, segmentName(w.next)), w.least)
+	if err != nil {
+		return err
+	}
+	w.seg, w.segLimit, w.nextLimit, w.segBegan = f, w.least, w.least, time.Now()
+	w.appended.Store(w.next - 1)
+	w.synced.Store(w.next - 1)
+	w.dirDirty.Store(true)
+	return nil
+}
+
+// createSegment makes an empty segment with its space allocated. A full disk
+// is no error here: records then fail one by one until space returns.
+func createSegment(path string, size int64) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := allocate(f, size); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		f.Close()
+		return nil, fmt.Errorf("allocate %s: %w", filepath.Base(path), err)
+	}
+	return f, nil
+}
+
+// Append writes the records in order, as one pwrite, and sets their Seq. It
+// returns the last Seq. A KindContent with For == 0 gets the Seq of the record
+// before it. On an error (ENOSPC, EDQUOT, EIO) nothing of them is in the log,
+// and the caller counts a gap.
+func (w *Writer) Append(recs ...*Record) (uint64, error) {
+	if len(recs) == 0 {
+		return w.appended.Load(), nil
+	}
+	bp := bufs.Get().(*[]byte)
+	defer bufs.Put(bp)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return 0, os.ErrClosed
+	}
+	// Seqs are needed for For, so the coding is under the lock: 0.3 µs.
+	b := (*bp)[:0]
+	for i, r := range recs {
+		r.Seq = w.next + uint64(i)
+		if r.Kind == KindContent && r.For == 0 && i > 0 {
+			r.For = r.Seq - 1
+		}
+		at := len(b)
+		if b = appendRecord(b, r); len(b)-at > maxPayload {
+			return 0, fmt.Errorf("append to spool: a record of %d bytes is longer than %d", len(b)-at, maxPayload)
+		}
+	}
+	*bp = b
+	for rest, seq := b, w.next; len(rest) > 0; seq++ {
+		rest = seal(rest, seq)
+	}
+	if w.next+uint64(len(recs)) >= w.reserved {
+		if err := w.reserveLocked(); err != nil {
+			return 0, fmt.Errorf("append to spool: %w", err)
+		}
+	}
+	if w.segOff >= w.segLimit {
+		w.rollLocked()
+	}
+	n, err := w.seg.WriteAt(b, w.segOff)
+	if err != nil {
+		if n > 0 { // no half record in the way of the next one
+			_ = w.seg.Truncate(w.segOff)
+		}
+		return 0, fmt.Errorf("append to spool: %w", err)
+	}
+	w.segOff += int64(len(b))
+	w.next += uint64(len(recs))
+	w.size.Add(int64(len(b)))
+	w.appended.Store(w.next - 1)
+	select {
+	case w.stirred <- struct{}{}:
+	default: // nobody has taken notice of the last one yet
+	}
+	return w.next - 1, nil
+}
+
+// Stirred has a value once something was appended since the last receipt, for
+// one goroutine that would sleep until then.
+func (w *Writer) Stirred() <-chan struct{} { return w.stirred }
+
+var bufs = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
+
+// rollLocked goes on to a new segment, if one can be had: on a full disk the
+// present one just grows, for its own blocks may last longer. mu is held.
+func (w *Writer) rollLocked() {
+	path := filepath.Join(w.dir, segmentName(w.next))
+	var f *os.File
+	var err error
+	if w.spare {
+		w.spare = false
+		if err = os.Rename(filepath.Join(w.dir, spareName), path); err == nil {
+			f, err = os.OpenFile(path, os.O_RDWR, 0o600)
+		}
+	} else if w.segOff < 2*w.segLimit {
+		w.wakeUpkeep() // not there yet: a little longer in this one
+		return
+	} else {
+		f, err = createSegment(path, w.nextLimit)
+	}
+	if err != nil || f == nil {
+		w.wakeUpkeep()
+		return
+	}
+	putEnd(w.seg, w.segOff)
+	w.oldSegs = append(w.oldSegs, w.seg)
+	w.seg, w.segOff, w.segLimit = f, 0, w.nextLimit
+	if time.Since(w.segBegan) < fastFill {
+		w.nextLimit = min(2*w.nextLimit, w.opt.SegmentSize)
+	} else {
+		w.nextLimit = max(w.nextLimit/2, w.least)
+	}
+	w.segBegan = time.Now()
+	w.dirDirty.Store(true)
+	w.wakeUpkeep()
+}
+
+// putEnd writes the end mark; without it (full disk) a Reader finds the next
+// segment by listing the directory, a little later.
+func putEnd(f *os.File, off int64) {
+	var m [headerLen]byte
+	binary.LittleEndian.PutUint32(m[:], endLength)
+	binary.LittleEndian.PutUint32(m[4:], endSum)
+	_, _ = f.WriteAt(m[:], off)
+}
+
+// LastSeq is the Seq of the last record appended.
+func (w *Writer) LastSeq() uint64 { return w.appended.Load() }
+
+// Dir is the spool's directory.
+func (w *Writer) Dir() string { return w.dir }
+
+// Size is the number of bytes in segments and content files that no Reader has
+// released. It is counted anew at most every 50 ms, because releases are
+// another process's work.
+func (w *Writer) Size() int64 {
+	now := time.Now().UnixNano()
+	if at := w.sized.Load(); now-at > int64(50*time.Millisecond) && w.sized.CompareAndSwap(at, now) {
+		if l, err := list(w.dir, true); err == nil {
+			w.size.Store(l.size)
+		}
+	}
+	return w.size.Load()
+}
+
+// Close syncs and ends the Writer. Contents that are still being written fail
+// with os.ErrClosed.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return nil
+	}
+	w.closed = true
+	w.mu.Unlock()
+	close(w.wake)
+	w.done.Wait()
+	err := w.Sync(w.LastSeq())
+	w.syncMu.Lock()
+	defer w.syncMu.Unlock()
+	w.poolMu.Lock()
+	for cf := range w.open {
+		cf.f.Close()
+	}
+	w.open, w.idle, w.left = nil, nil, nil
+	w.poolMu.Unlock()
+	w.seg.Close()
+	_ = os.Remove(filepath.Join(w.dir, spareName))
+	return errors.Join(err, w.lock.Close())
+}
