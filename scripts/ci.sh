@@ -66,25 +66,7 @@ GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 CACHEBRO_NEED_FUSE=1 go run gotest.tools
 	--rerun-fails=2 --rerun-fails-run-root-test --rerun-fails-max-failures=12 --packages="$race" -- -race -short -timeout 10m
 
 step "fuzzing, $fuzztime each"
-# Without minimizing, which ends in Go's own "hung or terminated" on a loaded
-# machine. A failure for which Go wrote no input down is its own as well (a worker
-# that came too late): a second try decides.
-fuzz() {
-	go test -run '^$' -fuzz "^$2\$" -fuzztime "$fuzztime" -fuzzminimizetime 0x "./$1" >"$tmp/fuzz" 2>&1 && fuzzed=0 || fuzzed=$?
-	cat "$tmp/fuzz"
-	return $fuzzed
-}
-for file in $(git grep -l '^func Fuzz' -- '*_test.go'); do
-	for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$file"); do
-		fuzz "$(dirname "$file")" "$target" || {
-			if grep -q 'Failing input written to' "$tmp/fuzz" || ! grep -qE 'context deadline exceeded|hung or terminated' "$tmp/fuzz"; then
-				exit 1
-			fi
-			echo "$target: no failing input, so once more"
-			fuzz "$(dirname "$file")" "$target"
-		}
-	done
-done
+scripts/fuzz.sh "$fuzztime"
 
 step "a random agent, undone and redone"
 # Works as three users, with a state directory of its own. The seeds are printed with

@@ -21,6 +21,14 @@
 //	store/        Badger (package store)
 //	index/        bleve (package search)
 //
+// # Ending
+//
+// With nothing to do for 90 s (Options.IdleExit) the daemon ends, mounted or not; awake
+// lists what keeps it. mountd starts it again at the first record, and any client with its
+// question. It also ends within 0.1 s of its state directory, socket or project going away
+// (15 s where the kernel reports nothing), and 1 s after SIGTERM, whatever is running; 5 s
+// later where something is still being sent to a bucket.
+//
 // # Locks
 //
 // Order, outermost first: applyMu of package ingest (held over store.Apply: the

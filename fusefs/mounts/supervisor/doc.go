@@ -17,6 +17,12 @@
 // another one that adopts it and hands it all of this. When the store daemon dies,
 // mountd starts it again and attaches anew; nothing else notices.
 //
+// SIGTERM unmounts: mountd copies what is queued (60 s at most), waits 2 s for processes
+// inside, then detaches the mount and serves them until they leave or a second signal
+// arrives. It ends within 0.1 s of its state directory going away, or within 15 s where
+// the kernel reports nothing. At rest it wakes every 15 s to look at that directory and
+// every minute to look for other ways to the source; the supervisor never wakes.
+//
 // On disk, in the state directory: mount.json (Record: who serves which mount),
 // crash.json (Crash: why the last mount ended badly; removed by the next one),
 // supervise.log and mountd.log.
