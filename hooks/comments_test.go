@@ -116,7 +116,7 @@ func TestCommentsOnce(t *testing.T) {
 	t.Run("told", func(t *testing.T) {
 		p := newCommented(t)
 		id := p.say("not so\r\n\x1b[31mplease\u202e")
-		if got := p.prompt(); !strings.Contains(got, "a.go:3 (as of version #7; "+id+`), the line "the line":`) || !strings.Contains(got, "  not so\n  [31mplease\n") {
+		if got := p.prompt(); !strings.Contains(got, "a.go:3 (as of version 7; "+id+`), the line "the line":`) || !strings.Contains(got, "  not so\n  [31mplease\n") {
 			t.Errorf("got %q", got)
 		}
 		if left := p.waiting(); len(left) != 0 {

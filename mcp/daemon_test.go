@@ -407,7 +407,7 @@ func TestPast(t *testing.T) {
 		}
 		return r.Content[0].Text, notes
 	}
-	if text, notes := past(map[string]any{"path": "b.txt", "at": "@1"}); text != "b\n" || !strings.Contains(notes, "[version #") {
+	if text, notes := past(map[string]any{"path": "b.txt", "at": "@1"}); text != "b\n" || !strings.Contains(notes, "[version ") {
 		t.Errorf("the first version: %q %q", text, notes)
 	}
 	first := p.ok("read_file", map[string]any{"path": "a.txt"})
@@ -419,7 +419,7 @@ func TestPast(t *testing.T) {
 	if text != first {
 		t.Errorf("%.50q of %d bytes, want %.50q of %d", text, len(text), first, len(first))
 	}
-	if !strings.Contains(notes, " at=#") {
+	if !strings.Contains(notes, " at=") {
 		t.Errorf("how to read on: %q", notes)
 	}
 	all := numbered(20000, "old")

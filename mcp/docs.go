@@ -80,7 +80,7 @@ func runMarkSynced(ctx context.Context, c *call, a markSyncedArgs) (*mcp.CallToo
 		return nil, badInput("nothing to mark: no pair of "+quote(a.Ref)+", or all were marked later", "sync_check without ref lists the stale ones")
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "[in sync as of #%d]\n", ans.Seq)
+	fmt.Fprintf(&b, "[in sync as of version %d]\n", ans.Seq)
 	for _, p := range ans.Pairs {
 		fmt.Fprintf(&b, "%s · %s (was %s)\n", quote(string(p.Doc)), quote(p.Code), p.State)
 	}
@@ -94,7 +94,7 @@ func (s *Server) docsText(a wire.DocsAnswer) string {
 	for _, p := range a.Problems {
 		fmt.Fprintf(&b, "[%s]\n", clean(p))
 	}
-	fmt.Fprintf(&b, "[%d of %d pairs of documents and code not in sync · as of #%d]\n", a.Stale+a.Missing, len(a.Pairs), a.Seq)
+	fmt.Fprintf(&b, "[%d of %d pairs of documents and code not in sync · as of version %d]\n", a.Stale+a.Missing, len(a.Pairs), a.Seq)
 	used, lines := s.opt.Tokens([]byte(b.String())), 0
 	for i, p := range a.Pairs {
 		if p.State == "ok" {
@@ -127,10 +127,10 @@ func pairText(p wire.DocPair, lines *int) string {
 			b.WriteString(" to " + quote(string(c.To)))
 		}
 		if fmt.Fprintf(&b, " +%d -%d", c.Added, c.Removed); c.First.Seq != 0 {
-			fmt.Fprintf(&b, " · #%d %s by %s", c.First.Seq, stamp(c.First.Time), actor(c.First.Actor))
+			fmt.Fprintf(&b, " · version %d %s by %s", c.First.Seq, stamp(c.First.Time), actor(c.First.Actor))
 		}
 		if c.Versions > 1 {
-			fmt.Fprintf(&b, " · last #%d by %s", c.Last.Seq, actor(c.Last.Actor))
+			fmt.Fprintf(&b, " · last %d by %s", c.Last.Seq, actor(c.Last.Actor))
 		}
 		if c.Lost {
 			b.WriteString(" · what it was is not kept any more")

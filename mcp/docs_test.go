@@ -16,13 +16,13 @@ func TestDocumentsOverMCP(t *testing.T) {
 		"docs/core.md": "# Core\n\nSize is 1.\n", "README.md": "Start at src/a.go.\n", "src/a.go": "package src\n\nvar Size = 1\n", "src/b.go": "package src\n",
 	})
 	p := l.connect(ProfileAll)
-	has(t, p.ok("sync_check", nil), "[0 of 2 pairs of documents and code not in sync · as of #")
+	has(t, p.ok("sync_check", nil), "[0 of 2 pairs of documents and code not in sync · as of version ")
 	write(t, filepath.Join(l.dir, "src/a.go"), "package src\n\nvar Size = 20\n")
 	l.stop(syscall.SIGKILL)
 	l.start()
 	got := p.ok("sync_check", nil)
 	has(t, got, "[2 of 2 pairs")
-	for _, want := range []string{"stale: README.md · about src/a.go (inferred)\n", "stale: docs/core.md · about src/ (declared)\n", "  changed src/a.go +1 -1 · #"} {
+	for _, want := range []string{"stale: README.md · about src/a.go (inferred)\n", "stale: docs/core.md · about src/ (declared)\n", "  changed src/a.go +1 -1 · version "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

@@ -35,7 +35,7 @@ func TestFold(t *testing.T) {
 }
 
 func TestVersionArgument(t *testing.T) {
-	for in, want := range map[string]wire.ShowQuery{"#812": {Seq: 812}, "3": {Number: 3}, "@3": {Number: 3}, "@-1": {Number: -1}, "-2": {Number: -2}} {
+	for in, want := range map[string]wire.ShowQuery{"#812": {Seq: 812}, "812": {Seq: 812}, "@3": {Number: 3}, "@-1": {Number: -1}, "-2": {Number: -2}} {
 		got, err := version(in)
 		if err != nil || got.Seq != want.Seq || got.Number != want.Number {
 			t.Errorf("version(%q) = %+v, %v", in, got, err)

@@ -23,14 +23,14 @@ type restoreArgs struct {
 
 var restoreTool = &tool{
 	name: "restore", title: "Restore", profile: ProfileAll, destroys: true,
-	desc: "Makes files (default: the whole tree) what they were at a moment (10m, 12:40, #N of the log), whoever changed them since. Several files: a preview, unless dry_run=false.",
+	desc: "Makes files (default: the whole tree) what they were at a moment (10m, 12:40, 812), whoever changed them since. Several files: a preview, unless dry_run=false.",
 	handler: with(func(ctx context.Context, c *call, a restoreArgs) (*mcp.CallToolResult, error) {
 		at, err := moment(a.At, time.Now())
 		if err != nil {
 			return nil, err
 		}
 		if at.Number != 0 {
-			return nil, badInput("at "+quote(a.At)+" is one file's version", "give 10m, 12:40, 2026-01-31 12:40 or #N from search_history; revert_file takes @N")
+			return nil, badInput("at "+quote(a.At)+" is one file's version", "give 10m, 12:40, 2026-01-31 12:40 or a number from search_history; revert_file takes @N")
 		}
 		req := wire.PlanRequest{Kind: "restore", At: at}
 		if req.Paths, err = c.paths(a.Paths); err != nil {
@@ -46,10 +46,10 @@ func moment(s string, now time.Time) (wire.ShowQuery, error) {
 	if at, ok := when.Time(s, now); ok && at.Before(now) {
 		return wire.ShowQuery{At: at}, nil
 	}
-	if q, err := version(s); err == nil && strings.ContainsAny(s[:1], "#@") {
+	if q, err := version(s); err == nil {
 		return q, nil
 	}
-	return wire.ShowQuery{}, badInput("at "+quote(s)+" is not a moment in the past", "give 10m, 12:40, 2026-01-31 12:40, #N from search_history, or @N for the file's Nth version")
+	return wire.ShowQuery{}, badInput("at "+quote(s)+" is not a moment in the past", "give 10m, 12:40, 2026-01-31 12:40, a number from search_history, or @N for the file's Nth version")
 }
 
 // readPast reads a file as it was. It is not the file of now: nothing of it counts
@@ -70,16 +70,16 @@ func (c *call) readPast(ctx context.Context, a readArgs, at string) (*mcp.CallTo
 	case len(v.Target) > 0:
 		return textResult(fmt.Sprintf("[symbolic link to %s]", quote(string(v.Target)))), nil
 	case v.NoContent != "":
-		return nil, wire.Errorf(wire.ErrNotFound, "search_history path_filter="+quote(a.rel)+" lists its other versions", "version #%d of %s has no content: %s", v.Seq, quote(a.rel), v.NoContent)
+		return nil, wire.Errorf(wire.ErrNotFound, "search_history path_filter="+quote(a.rel)+" lists its other versions", "version %d of %s has no content: %s", v.Seq, quote(a.rel), v.NoContent)
 	case text.Binary(b):
-		return nil, wire.Errorf(wire.ErrBinary, "revert_file or restore brings it back", "version #%d of %s is binary (%d bytes)", v.Seq, quote(a.rel), len(b))
+		return nil, wire.Errorf(wire.ErrBinary, "revert_file or restore brings it back", "version %d of %s is binary (%d bytes)", v.Seq, quote(a.rel), len(b))
 	}
 	b, _ = text.Shown(b)
 	limit := a.limit
 	p := c.s.measure(b, a.offset, a.limit, c.s.most(ctx))
-	version := fmt.Sprintf("[version #%d of %s, %s]", v.Seq, quote(a.rel), v.Time.Local().Format("2006-01-02 15:04:05"))
+	version := fmt.Sprintf("[version %d of %s, %s]", v.Seq, quote(a.rel), v.Time.Local().Format("2006-01-02 15:04:05"))
 	if p.long || a.byteOffset > 0 {
-		part, notes, err := longPart(a, b, c.s.most(ctx), fmt.Sprintf(" at=#%d", v.Seq))
+		part, notes, err := longPart(a, b, c.s.most(ctx), fmt.Sprintf(" at=%d", v.Seq))
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +94,7 @@ func (c *call) readPast(ctx context.Context, a readArgs, at string) (*mcp.CallTo
 	}
 	notes := []string{version}
 	if more := p.more(a.rel, a.offset); more != "" {
-		notes = append(notes, strings.TrimSuffix(more, "]")+fmt.Sprintf(" at=#%d]", v.Seq))
+		notes = append(notes, strings.TrimSuffix(more, "]")+fmt.Sprintf(" at=%d]", v.Seq))
 	}
 	return compose(wire.ReadAnswer{}, part, notes...).result(), nil
 }

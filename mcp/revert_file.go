@@ -66,17 +66,17 @@ var revertFileTool = &tool{
 	}),
 }
 
-// version reads "#812" (a number of the log), "@3" or "3" (the file's third
-// version) and "@-1" (one before the newest).
+// version reads "812" (a number of the log), "@3" (the file's third version) and "@-1"
+// (one before the newest).
 func version(v string) (wire.ShowQuery, error) {
 	v = strings.TrimSpace(v)
-	if n, err := strconv.ParseUint(strings.TrimPrefix(v, "#"), 10, 64); strings.HasPrefix(v, "#") && err == nil && n > 0 {
+	if n, err := strconv.ParseUint(strings.TrimPrefix(v, "#"), 10, 64); err == nil && n > 0 {
 		return wire.ShowQuery{Seq: n}, nil
 	}
 	if n, err := strconv.Atoi(strings.TrimPrefix(v, "@")); err == nil && n != 0 {
 		return wire.ShowQuery{Number: n}, nil
 	}
-	return wire.ShowQuery{}, badInput("version "+quote(v)+" is not one", "give #N from search_history, @N for the file's Nth version, or @-1")
+	return wire.ShowQuery{}, badInput("version "+quote(v)+" is not one", "give a number from search_history, @N for the file's Nth version, or @-1")
 }
 
 // nothing explains an empty plan.

@@ -154,7 +154,7 @@ func hitText(h wire.SearchHit, compact bool, project string) string {
 		out = fmt.Sprintf("%s:%d: %s\n", name, h.Line, line)
 	}
 	if h.Past != nil {
-		out += fmt.Sprintf("  %s: first seen #%d %s, last #%d %s, gone with #%d (%s, %s)\n", h.ID, h.Past.First.Seq, stamp(h.Past.First.Time),
+		out += fmt.Sprintf("  %s: first seen in version %d (%s), last in %d (%s), gone with %d (%s, %s)\n", h.ID, h.Past.First.Seq, stamp(h.Past.First.Time),
 			h.Past.Last.Seq, stamp(h.Past.Last.Time), h.Past.Gone.Seq, h.Past.Gone.Op, actor(h.Past.Gone.Actor))
 	}
 	if h.Body != "" {

@@ -178,7 +178,7 @@ func (s *Server) historyText(vs []wire.Version, gaps []wire.Gap, filter string) 
 
 func versionLine(v wire.Version) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "#%d %s %s ", v.Seq, stamp(v.Time), v.Op)
+	fmt.Fprintf(&b, "%d %s %s ", v.Seq, stamp(v.Time), v.Op)
 	if len(v.From) > 0 {
 		fmt.Fprintf(&b, "%s -> ", quote(string(v.From)))
 	}

@@ -55,7 +55,7 @@ func blame(ctx context.Context, e *cli.Env) error {
 	}
 	now, paint := e.Now(), e.Paint()
 	for _, l := range lines {
-		who := fmt.Sprintf("%s  %s  #%-6d %s", cli.Stamp(l.Time, now), cli.OneLine(l.Machine), l.Seq, whose(l.Version))
+		who := fmt.Sprintf("%s  %s  %-6d %s", cli.Stamp(l.Time, now), cli.OneLine(l.Machine), l.Seq, whose(l.Version))
 		if _, err := fmt.Fprintf(e.Stdout, "%s  %s\n", paint.Dim(who), strings.TrimRight(string(l.Text), "\r\n")); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -218,7 +219,7 @@ func line(e *cli.Env, v fleet.Version, now time.Time) string {
 		}
 		what += arrow + cli.Quote(v.Other)
 	}
-	return fmt.Sprintf("%s  %s  %s  %-8s %s  %s", cli.Stamp(v.Time, now), p.Cyan(cli.OneLine(v.Machine)), p.Dim(fmt.Sprintf("#%d", v.Seq)), v.Op, what, p.Dim(whose(v)))
+	return fmt.Sprintf("%s  %s  %s  %-8s %s  %s", cli.Stamp(v.Time, now), p.Cyan(cli.OneLine(v.Machine)), p.Dim(strconv.FormatInt(v.Seq, 10)), v.Op, what, p.Dim(whose(v)))
 }
 
 // whose is the session and what it did, or the process.

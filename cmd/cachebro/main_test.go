@@ -35,7 +35,7 @@ func TestUsageErrors(t *testing.T) {
 		{"--frob", "unknown flag --frob\nhint: cachebro help\n"},
 		{"log --frob", "log: unknown flag: --frob\nhint: cachebro help log\n"},
 		{"log a b", "log: unexpected argument b\nhint: cachebro help log\n"},
-		{"show", "show: missing argument: usage: cachebro show [NAME:]PATH[@VERSION] | #SEQ\nhint: cachebro help show\n"},
+		{"show", "show: missing argument: usage: cachebro show [NAME:]PATH[@VERSION] | NUMBER\nhint: cachebro help show\n"},
 		{"log --since yesterday", "--since yesterday: want"},
 		{"prune 0", "prune: 0: want how many versions"},
 		{"prune 2x", "prune: 2x: want how many versions"},

@@ -77,10 +77,9 @@ func believed(b *bench, c *checks) {
 	theirs("other-three", shell("true"))()
 	es := b.api.of("other-three")
 	c.that(len(es) > 0 && strings.Count(es[len(es)-1].body.words(), "overwrote 1 line of yours") == 1, "the other session is told too")
-	_, n, _ := strings.Cut(log, "#")
-	n, _, _ = strings.Cut(n, " ")
-	out, err := b.tool("undo", "--merge", "#"+n, "--yes")
-	c.that(err == nil, "undo --merge '#%s': %s", n, head(out))
+	n, _, _ := strings.Cut(log, " ")
+	out, err := b.tool("undo", "--merge", n, "--yes")
+	c.that(err == nil, "undo --merge %s: %s", n, head(out))
 	now, _ := os.ReadFile(note)
 	c.that(string(now) == "one\ntwo\n3\nfour\nfive\nsix\nVII\n8\n", "the file has both changes: %q", now)
 }

@@ -114,7 +114,7 @@ func checkTorn(files map[string]*closing, list []version) (r tornReport) {
 		case v.Hash == "":
 			gap[name] = gap[name] || strings.HasPrefix(v.NoContent, "gap")
 		case !c.states[v.Hash]:
-			r.torn = append(r.torn, fmt.Sprintf("#%d %s %s: later bytes (%s)", v.Seq, v.Op, v.Path, c.took))
+			r.torn = append(r.torn, fmt.Sprintf("%d %s %s: later bytes (%s)", v.Seq, v.Op, v.Path, c.took))
 		default:
 			r.contents++
 			found[name] = found[name] || v.Hash == c.closed

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -176,7 +177,7 @@ func (p *place) capturedOutside(c change, inside *shell) error {
 		}
 		for _, v := range list {
 			if v.Path == c.captured && v.Op != "baseline" {
-				got, err := p.cachebro("show", fmt.Sprintf("#%d", v.Seq), "--dir", p.dir)
+				got, err := p.cachebro("show", strconv.FormatUint(v.Seq, 10), "--dir", p.dir)
 				if err == nil && string(got) == want {
 					if v.Op != "outside" && v.Actor.PID != 0 {
 						return fmt.Errorf("its version says %s by %d", v.Op, v.Actor.PID)

@@ -185,7 +185,7 @@ func (w *walk) previous(v Version) (Version, bool, error) {
 func (w *walk) content(v Version) ([]byte, error) {
 	var h store.Hash
 	if copy(h[:], v.Blob) != len(h) {
-		return nil, fmt.Errorf("%w: #%d of %s", ErrNoText, v.Seq, v.MachineID)
+		return nil, fmt.Errorf("%w: version %d of %s", ErrNoText, v.Seq, v.MachineID)
 	}
 	if c, ok := w.contents[h]; ok {
 		return c, nil
@@ -225,5 +225,5 @@ func (w *walk) content(v Version) ([]byte, error) {
 			return c, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: #%d of %s", ErrNoText, v.Seq, v.MachineID)
+	return nil, fmt.Errorf("%w: version %d of %s", ErrNoText, v.Seq, v.MachineID)
 }

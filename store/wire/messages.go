@@ -253,6 +253,7 @@ type DiffQuery struct {
 	New     bool      `json:"new,omitempty"` // To against nothing
 	To      ShowQuery `json:"to,omitzero"`
 	Since   time.Time `json:"since,omitzero"`
+	Moments bool      `json:"moments,omitempty"` // From and To are moments of all that is below Path; a zero To is now
 	Context int       `json:"context,omitempty"` // 0: 3
 }
 

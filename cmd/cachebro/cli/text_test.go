@@ -55,7 +55,7 @@ func TestParseVersion(t *testing.T) {
 		return wire.ShowQuery{At: time.Date(y, m, d, h, min, 0, 0, time.UTC)}
 	}
 	for in, want := range map[string]wire.ShowQuery{
-		"3": {Number: 3}, "-1": {Number: -1}, "#812": {Seq: 812},
+		"@3": {Number: 3}, "-1": {Number: -1}, "@-1": {Number: -1}, "812": {Seq: 812}, "#812": {Seq: 812}, "@#812": {Seq: 812},
 		"11:40": at(2026, 5, 10, 11, 40), "12:40": at(2026, 5, 9, 12, 40), // still to come: yesterday's
 		"2026-05-01 12:40": at(2026, 5, 1, 12, 40), "2026-05-01": at(2026, 5, 1, 0, 0), "10m": at(2026, 5, 10, 11, 50), "1d": at(2026, 5, 9, 12, 0),
 	} {
@@ -64,7 +64,7 @@ func TestParseVersion(t *testing.T) {
 			t.Errorf("%q: %+v, %v; want %+v", in, got, ok, want)
 		}
 	}
-	for _, bad := range []string{"", "0", "#0", "#x", "example.org", "-10m", "25:00", "10x"} {
+	for _, bad := range []string{"", "0", "@0", "@", "#0", "#-1", "#x", "example.org", "-10m", "25:00", "10x"} {
 		if got, ok := parseVersion(bad, now); ok {
 			t.Errorf("%q was taken for %+v", bad, got)
 		}
@@ -107,12 +107,12 @@ func TestVersionLine(t *testing.T) {
 		one  bool
 		want string
 	}{
-		{v, false, `#812           11:59:00  write        1234 B  sed[811]              "src/a\nb.go"  [0123456789abc Bash]`},
-		{v, true, `@3    #812       11:59:00  write        1234 B  sed[811]              "src/a\nb.go"  [0123456789abc Bash]`},
+		{v, false, `812            11:59:00  write        1234 B  sed[811]              "src/a\nb.go"  [0123456789abc Bash]`},
+		{v, true, `@3    812       11:59:00  write        1234 B  sed[811]              "src/a\nb.go"  [0123456789abc Bash]`},
 		{wire.Version{Seq: 7, Op: "rename", Path: []byte("b"), From: []byte("a"), Time: now.AddDate(-1, 0, 0)}, false,
-			`#7        2025-05-10     rename          0 B  -                     a -> b`},
+			`7         2025-05-10     rename          0 B  -                     a -> b`},
 		{wire.Version{Seq: 8, Op: "unlink", Path: []byte("b"), Deleted: true, Time: now.AddDate(0, 0, -3), NoContent: "gap: store too slow", Actor: wire.Actor{Comm: "outside"}}, false,
-			`#8        May  7 12:00   unlink            -  outside               b  (gap: store too slow)`},
+			`8         May  7 12:00   unlink            -  outside               b  (gap: store too slow)`},
 	} {
 		if got := VersionLine(c.v, Paint{}, c.one, now); got != c.want {
 			t.Errorf("\n got %s\nwant %s", got, c.want)

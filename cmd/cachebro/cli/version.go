@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 
 // VersionLine is one line of log: number, time, operation, size, who, path.
 func VersionLine(v wire.Version, p Paint, onePath bool, now time.Time) string {
-	id := fmt.Sprintf("#%d", v.Seq)
+	id := strconv.FormatUint(v.Seq, 10)
 	if onePath && v.Number > 0 {
 		id = fmt.Sprintf("@%-4d %s", v.Number, id)
 	}

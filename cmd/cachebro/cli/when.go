@@ -30,7 +30,7 @@ func (e *Env) SplitVersion(arg string) (path string, q wire.ShowQuery, err error
 			return arg, q, nil
 		}
 	}
-	q, ok := parseVersion(arg[i+1:], e.Now())
+	q, ok := parseVersion(arg[i:], e.Now())
 	if !ok {
 		return arg, q, nil
 	}
@@ -56,9 +56,9 @@ func (e *Env) VersionFlag(name, value string) (wire.ShowQuery, error) {
 	if value == "" {
 		return wire.ShowQuery{}, nil
 	}
-	q, ok := parseVersion(strings.TrimPrefix(value, "@"), e.Now())
+	q, ok := parseVersion(value, e.Now())
 	if !ok {
-		return q, e.Usagef("--%s %s: want a version number (3, -1), a sequence number (#812), a time (12:40, 2026-05-01 12:40) or an age (10m)", name, Quote(value))
+		return q, e.Usagef("--%s %s: want a number of the log (812), a version of the file (@3, -1), a time (12:40, 2026-05-01 12:40) or an age (10m)", name, Quote(value))
 	}
 	return q, nil
 }
@@ -66,14 +66,16 @@ func (e *Env) VersionFlag(name, value string) (wire.ShowQuery, error) {
 // IsNewest: no version was chosen.
 func IsNewest(q wire.ShowQuery) bool { return q.Seq == 0 && q.Number == 0 && q.At.IsZero() }
 
-// parseVersion understands 3 (third version of the path), -1 (the one before
-// the newest), #812 (sequence number), a time of day or date, and an age.
+// parseVersion understands 812 (a number of the log), @3 (third version of the path), @-1
+// or -1 (the one before the newest), a time of day or date, and an age.
 func parseVersion(s string, now time.Time) (q wire.ShowQuery, ok bool) {
-	if seq, isSeq := strings.CutPrefix(s, "#"); isSeq {
-		n, err := strconv.ParseUint(seq, 10, 64)
-		return wire.ShowQuery{Seq: n}, err == nil && n > 0
-	}
-	if n, err := strconv.Atoi(s); err == nil {
+	s, ofPath := strings.CutPrefix(s, "@")
+	digits, ofLog := strings.CutPrefix(s, "#")
+	n, err := strconv.Atoi(digits)
+	switch {
+	case ofLog || err == nil && n > 0 && !ofPath:
+		return wire.ShowQuery{Seq: uint64(max(n, 0))}, err == nil && n > 0
+	case err == nil:
 		return wire.ShowQuery{Number: n}, n != 0
 	}
 	at, ok := when.Time(s, now)

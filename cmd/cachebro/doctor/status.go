@@ -147,7 +147,7 @@ func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
 		}
 	}
 	if from, ok := fork.OriginOf(e, st.Root); ok {
-		fmt.Fprintf(w, "fork:     of %s at #%d, made %s (cachebro fork diff, fork merge)\n", cli.Quote(from.Root), from.Seq, strings.TrimSpace(cli.Stamp(from.Made, e.Now())))
+		fmt.Fprintf(w, "fork:     of %s at version %d, made %s (cachebro fork diff, fork merge)\n", cli.Quote(from.Root), from.Seq, strings.TrimSpace(cli.Stamp(from.Made, e.Now())))
 	}
 	if st.Mounted {
 		fmt.Fprintln(w, "capture:  "+captureLine(p, st))

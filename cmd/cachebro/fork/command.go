@@ -42,7 +42,7 @@ type options struct {
 func run(ctx context.Context, e *cli.Env) error {
 	var o options
 	fs := e.Flags()
-	fs.StringVar(&o.at, "at", "", "the moment: an age (10m), a time (12:40), '#812', prompt/ID or session/ID/start")
+	fs.StringVar(&o.at, "at", "", "the moment: an age (10m), a time (12:40), 812, prompt/ID or session/ID/start")
 	fs.BoolVar(&o.ignored, "ignored", false, "also what git ignores, as it is now")
 	fs.StringVar(&o.branch, "branch", "", "a new git branch for the fork")
 	fs.StringVar(&o.dir, "dir", ".", "the project")

@@ -321,7 +321,7 @@ func sayMade(e *cli.Env, m made) {
 	case a.Shared > 0:
 		how = text.Bytes(a.Shared) + " of that shared with the project"
 	}
-	fmt.Fprintf(e.Stdout, "%s is a fork of %s at #%d (%s): %d files, %s, %s\n", cli.Quote(m.Root), cli.Quote(m.Origin), a.Seq, strings.TrimSpace(cli.Stamp(m.at, e.Now())), a.Files, text.Bytes(a.Bytes), how)
+	fmt.Fprintf(e.Stdout, "%s is a fork of %s at version %d (%s): %d files, %s, %s\n", cli.Quote(m.Root), cli.Quote(m.Origin), a.Seq, strings.TrimSpace(cli.Stamp(m.at, e.Now())), a.Files, text.Bytes(a.Bytes), how)
 	if len(a.Lost) > 0 {
 		fmt.Fprintf(e.Stdout, "not in it, %s:\n", text.Count(len(a.Lost)+a.More, "file"))
 		for _, l := range a.Lost {

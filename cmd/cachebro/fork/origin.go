@@ -135,7 +135,7 @@ func list(e *cli.Env, o options) error {
 		case f.Gone:
 			note = "gone: cachebro fork drop " + cli.Arg(f.Root) + " forgets it"
 		}
-		fmt.Fprintf(e.Stdout, "%s  of #%d, made %s, %s\n", cli.Quote(f.Root), f.Seq, strings.TrimSpace(cli.Stamp(f.Made, e.Now())), note)
+		fmt.Fprintf(e.Stdout, "%s  of version %d, made %s, %s\n", cli.Quote(f.Root), f.Seq, strings.TrimSpace(cli.Stamp(f.Made, e.Now())), note)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func printBlame(e *cli.Env, w io.Writer, a wire.BlameAnswer, lines [][]byte) err
 		if v.Op == "baseline" {
 			author = "found there"
 		}
-		heads[i] = fmt.Sprintf("#%-6d %s %s %s", v.Seq, cli.Stamp(v.Time, e.Now()), author, cli.Whose(v.Actor))
+		heads[i] = fmt.Sprintf("%-6d %s %s %s", v.Seq, cli.Stamp(v.Time, e.Now()), author, cli.Whose(v.Actor))
 		heads[i] = strings.TrimRight(heads[i], " ")
 		width = max(width, len([]rune(heads[i])))
 	}

@@ -24,7 +24,7 @@ deleted file comes back. The revert is a version itself: nothing is lost by it.
 
 Examples:
   cachebro revert src/main.go            one step back
-  cachebro revert src/main.go --to 3
+  cachebro revert src/main.go --to @3
   cachebro revert src/main.go@12:40 --dry-run`,
 		Run: planCommand(runRevert),
 	}
@@ -33,7 +33,7 @@ Examples:
 func runRevert(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
 	steps := fs.Int("steps", 1, "how many versions back")
-	to := fs.String("to", "", "version number, #SEQ, time or age")
+	to := fs.String("to", "", "a number of the log, a version of the file (@3, -1), a time or an age")
 	f := addPlanFlags(fs, false)
 	args, err := e.Parse(fs, 1, 1)
 	if err != nil {
@@ -44,7 +44,7 @@ func runRevert(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	if path == "" {
-		return e.Usagef("revert: name the file; --to '%s' says which version", args[0])
+		return e.Usagef("revert: name the file; --to %s says which version", args[0])
 	}
 	if *to != "" {
 		if v, err = e.VersionFlag("to", *to); err != nil {
@@ -265,7 +265,7 @@ Examples:
 
 func runRestore(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
-	at := fs.String("at", "", "a time (12:40), an age (10m), #SEQ or session-start")
+	at := fs.String("at", "", "a time (12:40), an age (10m), a number of the log or session-start")
 	session := fs.String("session", "last", "whose start session-start means: a session's id, or last")
 	dir := fs.String("dir", ".", "the project")
 	machine := machines.Flag(fs)
@@ -285,11 +285,8 @@ func runRestore(ctx context.Context, e *cli.Env) error {
 	} else if r.At, err = e.VersionFlag("at", *at); err != nil {
 		return err
 	}
-	if r.At.Number < 0 || strings.HasPrefix(*at, "@") {
+	if r.At.Number != 0 {
 		return e.Usagef("restore: --at %s is a version of one file; want a time, an age or a number of the log", *at)
-	}
-	if r.At.Number > 0 {
-		r.At = wire.ShowQuery{Seq: uint64(r.At.Number)}
 	}
 	where := *dir
 	if len(args) > 0 && where == "." {

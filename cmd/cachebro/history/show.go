@@ -20,10 +20,10 @@ import (
 // ShowCommand is cachebro show.
 func ShowCommand() cli.Command {
 	return cli.Command{
-		Name: "show", Group: cli.GroupEvery, Args: "[NAME:]PATH[@VERSION] | #SEQ", Short: "a file's content as it was",
+		Name: "show", Group: cli.GroupEvery, Args: "[NAME:]PATH[@VERSION] | NUMBER", Short: "a file's content as it was",
 		Long: `Writes the content of a version, byte for byte, to standard output. VERSION is a
-number from log (@3), a step back from the newest (@-1), or a time (@12:40,
-@10m). #SEQ is a sequence number from log. Without a version: the newest one.
+number of the file's own (@3), a step back from the newest (@-1), or a time (@12:40,
+@10m). NUMBER is one of the log. Without a version: the newest one.
 NAME:PATH is the file in the history of another machine, as with --machine NAME; a file
 here whose name has a colon is ./NAME:PATH.
 
@@ -38,7 +38,7 @@ Examples:
 
 func runShow(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
-	dir := fs.String("dir", ".", "the project, where #SEQ alone does not say")
+	dir := fs.String("dir", ".", "the project, where NUMBER alone does not say")
 	machine := machines.Flag(fs)
 	asJSON := fs.Bool("json", false, "print what is known about the version, not its content")
 	args, err := e.Parse(fs, 1, 1)
@@ -85,7 +85,7 @@ func runShow(ctx context.Context, e *cli.Env) error {
 	if len(v.Target) > 0 {
 		content = append(v.Target, '\n')
 	} else if v.NoContent != "" {
-		return cli.Hintf("cachebro log "+cli.Arg(string(v.Path)), "version #%d of %s has no content: %s", v.Seq, cli.Quote(string(v.Path)), v.NoContent)
+		return cli.Hintf("cachebro log "+cli.Arg(string(v.Path)), "version %d of %s has no content: %s", v.Seq, cli.Quote(string(v.Path)), v.NoContent)
 	}
 	_, err = e.Stdout.Write(content)
 	return err
@@ -94,17 +94,19 @@ func runShow(ctx context.Context, e *cli.Env) error {
 // DiffCommand is cachebro diff.
 func DiffCommand() cli.Command {
 	return cli.Command{
-		Name: "diff", Group: cli.GroupEvery, Args: "[[NAME:]PATH[@VERSION]]", Short: "what changed between two versions or moments",
+		Name: "diff", Group: cli.GroupEvery, Args: "[NUMBER [NUMBER]] [[NAME:]PATH[@VERSION]]", Short: "what changed between two versions or moments",
 		Long: `A unified diff that patch and git apply understand. Without --from: since the
 version before the newest one; without --to: up to the file as it is now. For a
-directory or the whole project give --since. NAME:PATH is the file in the history of
+directory or the whole project give --since, or one or two numbers of the log: what
+changed after the first, up to the second or now. NAME:PATH is the file in the history of
 another machine, its newest version or the one after an @, against the file here; with
 --machine NAME both sides are that machine's.
 
 Examples:
   cachebro diff src/main.go
-  cachebro diff src/main.go --from 3 --to -1
+  cachebro diff src/main.go --from @3 --to -1
   cachebro diff --since 10m
+  cachebro diff 856 860 src
   cachebro diff build-7:src/main.go`,
 		Run: runDiff,
 	}
@@ -112,15 +114,30 @@ Examples:
 
 func runDiff(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
-	from := fs.String("from", "", "version number, #SEQ, time or age")
-	to := fs.String("to", "", "version number, #SEQ, time or age")
+	from := fs.String("from", "", "a number of the log, a version of the file (@3, -1), a time or an age")
+	to := fs.String("to", "", "a number of the log, a version of the file (@3, -1), a time or an age")
 	since := fs.String("since", "", "for many files: changes after this time (12:40) or within this age (10m)")
 	lines := fs.IntP("unified", "U", 3, "lines of context")
 	machine := machines.Flag(fs)
 	asJSON := fs.Bool("json", false, "print counts and the diff as JSON")
-	args, err := e.Parse(fs, 0, 1)
+	args, err := e.Parse(fs, 0, 3)
 	if err != nil {
 		return err
+	}
+	numbers := false // positional numbers are moments, of a file too
+	if *from == "" && *to == "" {
+		for _, moment := range []*string{from, to} {
+			if len(args) == 0 {
+				break
+			}
+			if _, ok := e.Number(args[0]); !ok {
+				break
+			}
+			*moment, args, numbers = args[0], args[1:], true
+		}
+	}
+	if len(args) > 1 {
+		return e.Usagef("diff: %s: one path at a time", cli.Quote(args[1]))
 	}
 	var q wire.DiffQuery
 	if q.From, err = e.VersionFlag("from", *from); err != nil {
@@ -147,13 +164,8 @@ func runDiff(ctx context.Context, e *cli.Env) error {
 	}
 	path := cli.First(args, ".")
 	if len(args) > 0 && *from == "" && *to == "" {
-		var v wire.ShowQuery
-		if path, v, err = e.SplitVersion(path); err != nil {
+		if path, q.From, err = e.SplitVersion(path); err != nil {
 			return err
-		}
-		q.From = v
-		if path == "" {
-			return e.Usagef("diff: a path is missing; use --from '%s'", args[0])
 		}
 	}
 	t, c, err := machines.Open(ctx, e, *machine, path)
@@ -162,14 +174,24 @@ func runDiff(ctx context.Context, e *cli.Env) error {
 	}
 	defer c.Close()
 	q.Path = t.Rel
-	if len(t.Rel) == 0 && q.Since.IsZero() {
-		if !q.From.At.IsZero() && cli.IsNewest(q.To) {
-			q.Since, q.From = q.From.At, wire.ShowQuery{}
-		} else {
-			return e.Usagef("diff: name a file, or give --since for the whole project")
-		}
+	if numbers && !q.Since.IsZero() {
+		return e.Usagef("diff: give numbers or --since, not both")
 	}
+	whole := q.Since.IsZero() && isDir(t)
+	if whole && cli.IsNewest(q.From) {
+		return e.Usagef("diff: name a file, or give --since or a number of the log for the whole of %s", cli.Quote(path))
+	}
+	q.Moments = whole || numbers
 	return printDiff(ctx, e, c, q, *asJSON)
+}
+
+// isDir reports whether a target is the project itself or a directory in it.
+func isDir(t cli.Target) bool {
+	if len(t.Rel) == 0 {
+		return true
+	}
+	fi, err := os.Lstat(filepath.Join(t.Base(), string(t.Rel)))
+	return err == nil && fi.IsDir()
 }
 
 // diffElsewhere compares a version of another machine with the file here.
@@ -188,7 +210,7 @@ func diffElsewhere(ctx context.Context, e *cli.Env, machine, path string, v wire
 		return err
 	}
 	if of.NoContent != "" {
-		return cli.Hintf("cachebro log --machine "+cli.Arg(machine)+" "+cli.Arg(path), "version #%d of %s has no content: %s", of.Seq, cli.Quote(path), of.NoContent)
+		return cli.Hintf("cachebro log --machine "+cli.Arg(machine)+" "+cli.Arg(path), "version %d of %s has no content: %s", of.Seq, cli.Quote(path), of.NoContent)
 	}
 	if len(of.Target) > 0 {
 		there = append(of.Target, '\n')

@@ -185,7 +185,7 @@ func promptOf(a wire.Actor) string {
 func (s *story) action(a wire.Action) error {
 	s.until(&a)
 	indent := s.heading(a)
-	head := indent + s.paint.Yellow(fmt.Sprintf("%-9s", fmt.Sprintf("#%d", a.Last))) + cli.Stamp(a.End, s.clock) + "  "
+	head := indent + s.paint.Yellow(fmt.Sprintf("%-9d", a.Last)) + cli.Stamp(a.End, s.clock) + "  "
 	command := cli.OneLine(a.Command)
 	sum := CountsOf(s.paint, a)
 	if a.Count == 0 {

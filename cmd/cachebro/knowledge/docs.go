@@ -100,7 +100,7 @@ func runSyncCheck(ctx context.Context, e *cli.Env) error {
 		case len(a.Pairs) == 0:
 			fmt.Fprintln(e.Stderr, "no document names any code; cachebro help sync-check says how to name it")
 		default:
-			fmt.Fprintf(e.Stderr, "%d of %s in sync as of #%d\n", len(a.Pairs)-bad, text.Count(len(a.Pairs), "pair"), a.Seq)
+			fmt.Fprintf(e.Stderr, "%d of %s in sync as of version %d\n", len(a.Pairs)-bad, text.Count(len(a.Pairs), "pair"), a.Seq)
 		}
 	}
 	if bad > 0 {
@@ -180,7 +180,7 @@ func markSynced(ctx context.Context, e *cli.Env, dir string, arg []string, q wir
 		if asJSON {
 			err = printPairJSON(e, p, a.Seq)
 		} else {
-			_, err = fmt.Fprintf(e.Stdout, "%s is in sync with %s as of #%d (was %s)\n", cli.Quote(string(p.Doc)), cli.Quote(p.Code), a.Seq, p.State)
+			_, err = fmt.Fprintf(e.Stdout, "%s is in sync with %s as of version %d (was %s)\n", cli.Quote(string(p.Doc)), cli.Quote(p.Code), a.Seq, p.State)
 		}
 		if err != nil {
 			return err
@@ -240,9 +240,9 @@ func printPair(e *cli.Env, p wire.DocPair) error {
 		}
 		at := "no longer in the log"
 		if ch.First.Seq != 0 {
-			at = fmt.Sprintf("#%d %s by %s", ch.First.Seq, strings.TrimSpace(cli.Stamp(ch.First.Time, now)), cli.Who(ch.First.Actor))
+			at = fmt.Sprintf("version %d %s by %s", ch.First.Seq, strings.TrimSpace(cli.Stamp(ch.First.Time, now)), cli.Who(ch.First.Actor))
 			if ch.Versions > 1 {
-				at += fmt.Sprintf(", last #%d by %s", ch.Last.Seq, cli.Who(ch.Last.Actor))
+				at += fmt.Sprintf(", last %d by %s", ch.Last.Seq, cli.Who(ch.Last.Actor))
 			}
 		}
 		lines := fmt.Sprintf("+%d -%d", ch.Added, ch.Removed)

@@ -246,6 +246,6 @@ func pastLine(h wire.SearchHit, e *cli.Env) string {
 		who = " by " + cli.OneLine(who)
 	}
 	now := e.Now()
-	return fmt.Sprintf("first seen #%d %s, last #%d %s, gone with #%d (%s%s)", h.Past.First.Seq, strings.TrimSpace(cli.Stamp(h.Past.First.Time, now)), h.Past.Last.Seq,
+	return fmt.Sprintf("first seen in version %d (%s), last in %d (%s), gone with %d (%s%s)", h.Past.First.Seq, strings.TrimSpace(cli.Stamp(h.Past.First.Time, now)), h.Past.Last.Seq,
 		strings.TrimSpace(cli.Stamp(h.Past.Last.Time, now)), h.Past.Gone.Seq, h.Past.Gone.Op, who)
 }

@@ -14,7 +14,7 @@ import (
 	"cachebro/store/wire/when"
 )
 
-// Moment finds the moment that a person wrote: an age, a time, '#812', prompt/last or
+// Moment finds the moment that a person wrote: an age, a time, 812, prompt/last or
 // session/last/start.
 func Moment(ctx context.Context, e *cli.Env, c *wire.Client, given string) (wire.Moment, error) {
 	words, err := momentWords(given)
@@ -26,14 +26,14 @@ func Moment(ctx context.Context, e *cli.Env, c *wire.Client, given string) (wire
 		err = errors.New("want an age, a time, a number of the log, a prompt or the start of a session")
 	}
 	if err != nil {
-		return m, cli.Hintf("10m, 12:40, '#812', prompt/last or session/last/start", "%s is no moment: %v", cli.Quote(given), err)
+		return m, cli.Hintf("10m, 12:40, 812, prompt/last or session/last/start", "%s is no moment: %v", cli.Quote(given), err)
 	}
 	return m, nil
 }
 
 // momentWords are the names below at/ that stand for a moment.
 func momentWords(given string) ([]string, error) {
-	if seq, ok := strings.CutPrefix(given, "#"); ok {
+	if seq := strings.TrimPrefix(given, "#"); seq != "" && strings.Trim(seq, "0123456789") == "" {
 		return []string{"version", seq}, nil
 	}
 	if given = strings.Trim(given, "/"); given == "" || !filepath.IsLocal(given) {

@@ -180,14 +180,14 @@ func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.P
 		return cli.Hintf(machines.IdentityHint, "resume: %w", err)
 	}
 	if errors.Is(err, remote.ErrMissing) || errors.Is(err, remote.ErrForged) {
-		return cli.Hintf(fmt.Sprintf("what comes before it can be read: in a project whose history goes to this bucket, cachebro log --machine %s, and restore --machine %s --at '#N'", h.Machine.ID, h.Machine.ID), "resume: %w", err)
+		return cli.Hintf(fmt.Sprintf("what comes before it can be read: in a project whose history goes to this bucket, cachebro log --machine %s, and restore --machine %s --at NUMBER", h.Machine.ID, h.Machine.ID), "resume: %w", err)
 	}
 	if err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
 	r.Versions = c.Versions
 	if err := fillFrom(ctx, e, place, h, at, send, r); err != nil {
-		return cli.Hintf(fmt.Sprintf("cachebro restore --at '#%d' --dir %s", r.Seq, cli.Arg(r.Root)), "the history is there, the files are not complete: %w", err)
+		return cli.Hintf(fmt.Sprintf("cachebro restore --at %d --dir %s", r.Seq, cli.Arg(r.Root)), "the history is there, the files are not complete: %w", err)
 	}
 	return nil
 }

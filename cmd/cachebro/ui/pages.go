@@ -72,7 +72,7 @@ func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
 			row.Name, row.To = oneLine(h.Title), ""
 		}
 		if h.Past != nil {
-			row.Past = fmt.Sprintf("first seen #%d, last %s, gone with #%d (%s)", h.Past.First.Seq, s.at(h.Past.Last.Time), h.Past.Gone.Seq, h.Past.Gone.Op)
+			row.Past = fmt.Sprintf("first seen in version %d, last %s, gone with %d (%s)", h.Past.First.Seq, s.at(h.Past.Last.Time), h.Past.Gone.Seq, h.Past.Gone.Op)
 			row.To, _ = link("file", "path", string(h.Path), "seq", h.Past.Last.Seq)
 		}
 		out.Hits = append(out.Hits, row)

@@ -182,7 +182,7 @@ func (g *Graph) history(p *Plan) error {
 }
 
 func versionLine(seq uint64, t int64, op store.Op, p, by string) string {
-	return fmt.Sprintf("#%d %s %s %s by %s", seq, time.Unix(0, t).UTC().Format("2006-01-02T15:04:05Z"), p, opWord(op), by)
+	return fmt.Sprintf("%d %s %s %s by %s", seq, time.Unix(0, t).UTC().Format("2006-01-02T15:04:05Z"), p, opWord(op), by)
 }
 
 // docsLocked picks the pieces of documents that tell of a node: the node's own,

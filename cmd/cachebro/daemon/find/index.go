@@ -67,7 +67,7 @@ func (f *Finder) indexRequest(ctx context.Context, q wire.IndexRequest) (wire.St
 				if !indexed {
 					state = "not indexed, scanned by every query"
 				}
-				fmt.Fprintf(&b, "%s  #%d  %s\n", onwire.Display(p), seq, state)
+				fmt.Fprintf(&b, "%s  %d  %s\n", onwire.Display(p), seq, state)
 			}
 		})
 		facts.Live = n

@@ -72,7 +72,7 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 	}
 	now := s.store.Seq()
 	if q.Seq > now {
-		return nil, nil, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version #%d", q.Seq)
+		return nil, nil, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version %d", q.Seq)
 	}
 	f := filler{store: s.store, plan: undo.Planner{Store: s.store}, now: q.Seq == 0, ignored: q.Ignored, own: os.Geteuid() == 0}
 	if f.out.Seq = q.Seq; f.now {

@@ -26,10 +26,13 @@ func (h *History) diff(ctx context.Context, q wire.DiffQuery) (wire.DiffAnswer, 
 	}
 	h.survey.Update(ctx, p)
 	if !q.Since.IsZero() {
+		q.Moments, q.From, q.To = true, wire.ShowQuery{At: q.Since}, wire.ShowQuery{}
+	}
+	if q.Moments {
 		if p == "" {
 			h.survey.TryUpdateAll(ctx)
 		}
-		return h.diffSince(ctx, p, q)
+		return h.diffMoments(ctx, p, q)
 	}
 	from, to, err := h.sides(ctx, p, q)
 	if err != nil {
@@ -131,14 +134,32 @@ func (h *History) present(ctx context.Context, p store.Path) (versions.Side, err
 	return s, err
 }
 
-// diffSince compares every path below p that changed since a time with what it
-// was then.
-func (h *History) diffSince(ctx context.Context, p store.Path, q wire.DiffQuery) (wire.DiffAnswer, []byte, error) {
+// moment is the place in the log that a number or a time stands for.
+func (h *History) moment(q wire.ShowQuery) (uint64, error) {
+	switch {
+	case q.Number != 0:
+		return 0, wire.Errorf(wire.ErrBadRequest, "name the file", "%d is a version of one file, not a moment", q.Number)
+	case q.Seq > h.store.Seq():
+		return 0, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version %d", q.Seq)
+	case q.Seq > 0:
+		return h.store.Whole(q.Seq)
+	}
+	return h.store.SeqAt(q.At)
+}
+
+// diffMoments compares every path below p that changed between two moments.
+func (h *History) diffMoments(ctx context.Context, p store.Path, q wire.DiffQuery) (wire.DiffAnswer, []byte, error) {
 	var a wire.DiffAnswer
-	start, err := h.store.SeqAt(q.Since)
+	start, err := h.moment(q.From)
+	end := h.store.Seq()
+	if err == nil && versions.Given(q.To) {
+		end, err = h.moment(q.To)
+	}
 	if err != nil {
 		return a, nil, err
 	}
+	backwards := start > end
+	start, end = min(start, end), max(start, end)
 	changed := map[store.Path]bool{}
 	var order []store.Path
 	for seq := start; ; {
@@ -150,12 +171,17 @@ func (h *History) diffSince(ctx context.Context, p store.Path, q wire.DiffQuery)
 			break
 		}
 		for _, v := range vs {
+			if v.Seq > end {
+				break
+			}
 			if _, ok := onwire.Below(string(v.Path), string(p)); (ok || p == "") && !changed[v.Path] && v.Class == 0 {
 				changed[v.Path] = true
 				order = append(order, v.Path)
 			}
 		}
-		seq = vs[len(vs)-1].Seq
+		if seq = vs[len(vs)-1].Seq; seq >= end {
+			break
+		}
 		if err := ctx.Err(); err != nil {
 			return a, nil, err
 		}
@@ -165,30 +191,18 @@ func (h *History) diffSince(ctx context.Context, p store.Path, q wire.DiffQuery)
 		if err := ctx.Err(); err != nil {
 			return a, nil, err
 		}
-		was, ok, err := h.store.AtSeq(path, start)
-		if err != nil {
-			return a, nil, err
-		}
-		from := versions.Side{Path: path}
-		if !ok { // found later, by the baseline: that is what it was
-			if hist, err := h.store.History(path, false); err == nil && len(hist) > 0 && hist[0].Op == store.OpBaseline {
-				was, ok = hist[0], true
-			}
-		}
-		if ok {
-			if from, err = versions.SideOf(h.store, was); err != nil {
-				fmt.Fprintf(&out, "cannot compare %s: %v\n", onwire.Display(path), err)
-				continue
-			}
-		}
-		now, ok, err := h.store.Current(path)
-		if err != nil || !ok {
-			return a, nil, err
-		}
-		to, err := versions.SideOf(h.store, now)
+		from, err := h.sideAt(path, start)
 		if err != nil {
 			fmt.Fprintf(&out, "cannot compare %s: %v\n", onwire.Display(path), err)
 			continue
+		}
+		to, err := h.sideAt(path, end)
+		if err != nil {
+			fmt.Fprintf(&out, "cannot compare %s: %v\n", onwire.Display(path), err)
+			continue
+		}
+		if backwards {
+			from, to = to, from
 		}
 		versions.WriteDiff(&out, &a, from, to, q.Context)
 		if out.Len() > maxTreeDiff {
@@ -196,4 +210,21 @@ func (h *History) diffSince(ctx context.Context, p store.Path, q wire.DiffQuery)
 		}
 	}
 	return a, out.Bytes(), nil
+}
+
+// sideAt is a path as it was at a place in the log.
+func (h *History) sideAt(path store.Path, seq uint64) (versions.Side, error) {
+	was, ok, err := h.store.AtSeq(path, seq)
+	if err != nil {
+		return versions.Side{}, err
+	}
+	if !ok { // found later, by the baseline: that is what it was
+		if hist, err := h.store.History(path, false); err == nil && len(hist) > 0 && hist[0].Op == store.OpBaseline {
+			was, ok = hist[0], true
+		}
+	}
+	if !ok {
+		return versions.Side{Path: path}, nil
+	}
+	return versions.SideOf(h.store, was)
 }

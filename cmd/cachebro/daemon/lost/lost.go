@@ -413,7 +413,7 @@ func (s *Service) Mark(l Loss) string {
 		if v.Plan != "" {
 			by = "an undo"
 		}
-		by = fmt.Sprintf("#%d by %s", v.Seq, by)
+		by = fmt.Sprintf("version %d by %s", v.Seq, by)
 	}
 	if l.Back {
 		return fmt.Sprintf("lost update: %s as before %s", text.Count(l.Lines, "line"), by)

@@ -46,7 +46,7 @@ func (s *Service) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment
 	switch {
 	case q.Seq > 0:
 		if q.Seq > s.store.Seq() {
-			return m, nil, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version #%d", q.Seq)
+			return m, nil, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version %d", q.Seq)
 		}
 		m.Seq, err = s.store.Whole(q.Seq)
 	case q.Session != "":

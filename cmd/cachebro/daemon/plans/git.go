@@ -79,7 +79,7 @@ func (pl *Plans) gitSelection(ctx context.Context, q wire.PlanRequest) (sel gits
 	if q.Action != 0 {
 		v, err := pl.store.Version(q.Action)
 		if err != nil {
-			return sel, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "#%d is not a change", q.Action)
+			return sel, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "%d is not a change", q.Action)
 		}
 		sel.Key = pl.actions.Speaker().Key(v)
 		return sel, nil

@@ -350,10 +350,10 @@ func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
 	return pl.store.View(func(v *store.View) error {
 		of, err := v.Version(seq)
 		if err != nil || of.Excluded() || of.Op == store.OpBaseline {
-			return wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "#%d is not a change", seq)
+			return wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "%d is not a change", seq)
 		}
 		if of.Plan != "" {
-			return wire.Errorf(wire.ErrBadRequest, "cachebro redo --plan "+of.Plan, "#%d belongs to an undo, revert or restore", seq)
+			return wire.Errorf(wire.ErrBadRequest, "cachebro redo --plan "+of.Plan, "%d belongs to an undo, revert or restore", seq)
 		}
 		a, err := pl.actionOf(v, of)
 		if err != nil {

@@ -24,7 +24,7 @@ func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ [
 		return out, nil, err
 	}
 	if q.At.Seq > pl.store.Seq() {
-		return out, nil, wire.Errorf(wire.ErrNotFound, "cachebro log --machine NAME shows the numbers", "there is no version #%d", q.At.Seq)
+		return out, nil, wire.Errorf(wire.ErrNotFound, "cachebro log --machine NAME shows the numbers", "there is no version %d", q.At.Seq)
 	}
 	v, err := pl.store.Version(seq)
 	if err != nil {

@@ -165,7 +165,7 @@ func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of 
 		} else {
 			n.Text = fmt.Sprintf("%s: %s overwrote %syours at %s", readers.Printable(l.Path), rd.doer(r, v), what, onwire.Clock(l.Time))
 		}
-		n.Text += fmt.Sprintf(" (%q); cachebro undo --merge '#%d' joins both", clip(l.Sample, maxSample), l.Seq)
+		n.Text += fmt.Sprintf(" (%q); cachebro undo --merge %d joins both", clip(l.Sample, maxSample), l.Seq)
 		out = append(out, n)
 	}
 	return out, of

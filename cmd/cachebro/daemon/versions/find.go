@@ -15,21 +15,29 @@ import (
 // Given reports whether a query names a version at all.
 func Given(q wire.ShowQuery) bool { return q.Seq != 0 || q.Number != 0 || !q.At.IsZero() }
 
-// Find resolves a ShowQuery. n is the version's number in the history of its path, 0
+// Find resolves a ShowQuery. A number of the log stands for the path as it was then. n is the version's number in the history of its path, 0
 // where the history was not read.
 func Find(st *store.Store, p store.Path, q wire.ShowQuery) (v store.Version, n int, err error) {
 	if q.Seq > 0 {
 		v, err = st.Version(q.Seq)
 		if err == nil && p != "" && v.Path != p && v.From != p {
-			hist, herr := st.History(p, true)
-			if herr != nil || !slices.ContainsFunc(hist, func(h store.Version) bool { return h.Seq == q.Seq }) {
-				return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p), "version #%d is not one of %s", q.Seq, onwire.Display(p))
+			hist, err := st.History(p, true)
+			if err != nil {
+				return v, 0, err
 			}
+			i := slices.IndexFunc(hist, func(h store.Version) bool { return h.Seq > q.Seq })
+			if i < 0 {
+				i = len(hist)
+			}
+			if i == 0 {
+				return v, 0, wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p), "%s was not known at %d", onwire.Display(p), q.Seq)
+			}
+			return hist[i-1], i, nil
 		}
 		return v, 0, err
 	}
 	if p == "" {
-		return v, 0, wire.Errorf(wire.ErrBadRequest, "name a file, or a version by #SEQ as log shows it", "no path and no version was given")
+		return v, 0, wire.Errorf(wire.ErrBadRequest, "name a file, or a number that log shows", "no path and no version was given")
 	}
 	hist, err := st.History(p, true)
 	if err != nil {
@@ -88,17 +96,17 @@ func Content(st *store.Store, v store.Version) ([]byte, error) {
 	case v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR:
 		return nil, wire.Errorf(wire.ErrIsDir, "name a file in it", "%s was a directory in this version", onwire.Display(v.Path))
 	case v.Blob == (store.Hash{}) && v.Deleted():
-		return nil, wire.Errorf(wire.ErrNotFound, fmt.Sprintf("cachebro show '%s@-1'", onwire.Display(v.Path)), "%s was deleted in this version (#%d)", onwire.Display(v.Path), v.Seq)
+		return nil, wire.Errorf(wire.ErrNotFound, fmt.Sprintf("cachebro show '%s@-1'", onwire.Display(v.Path)), "%s was deleted in version %d", onwire.Display(v.Path), v.Seq)
 	case v.Blob == (store.Hash{}):
 		why := v.NoContent
 		if why == "" {
 			why = "none was captured"
 		}
-		return nil, wire.Errorf(wire.ErrPruned, "cachebro log "+onwire.ShellName(v.Path)+" shows which versions have content", "version #%d of %s has no content: %s", v.Seq, onwire.Display(v.Path), why)
+		return nil, wire.Errorf(wire.ErrPruned, "cachebro log "+onwire.ShellName(v.Path)+" shows which versions have content", "version %d of %s has no content: %s", v.Seq, onwire.Display(v.Path), why)
 	}
 	b, err := st.Content(v.Blob)
 	if err != nil {
-		return nil, fmt.Errorf("version #%d of %s: %w", v.Seq, onwire.Display(v.Path), onwire.Error(err))
+		return nil, fmt.Errorf("version %d of %s: %w", v.Seq, onwire.Display(v.Path), onwire.Error(err))
 	}
 	return b, nil
 }
