@@ -128,3 +128,50 @@ func TestParts(t *testing.T) {
 		}
 	}
 }
+
+// The client takes empty lines off the end of an output, so the last file's are not said
+// to have been shown; where it takes some off the beginning, nothing is said.
+func TestPartsEndWhereTheOutputEnds(t *testing.T) {
+	p := newProject(t)
+	var mu sync.Mutex
+	bodies := map[string]string{}
+	p.serve(answers{wire.MRead: func(r *wire.Request) (any, []byte, error) {
+		var q wire.ReadRequest
+		if err := r.Decode(&q); err != nil {
+			return nil, nil, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		bodies[string(q.Path)] = string(r.Body)
+		return wire.ReadAnswer{Kind: wire.ReadKeep}, nil, nil
+	}})
+	a, b := manyLines("a")+"\n\n", manyLines("b")+" \n\n\n"
+	for name, text := range map[string]string{"a": a, "b": b, "blank": "\n" + a} {
+		if err := os.WriteFile(filepath.Join(p.root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bash := func(command, stdout string) {
+		p.run(fmt.Sprintf(`{"session_id":"s1","cwd":"PROJ","hook_event_name":"PostToolUse","tool_name":"Bash","tool_use_id":"t1","transcript_path":"PROJ/t.jsonl",`+
+			`"tool_input":{"command":%q},"tool_response":{"stdout":%q,"stderr":"","interrupted":false,"isImage":false}}`, command, stdout))
+	}
+	for _, c := range []struct {
+		command, stdout string
+		bodies          map[string]string
+	}{
+		{"cat a b", a + b, map[string]string{"a": a, "b": strings.TrimRight(b, " \n")}},
+		{"cat b a", b + a, map[string]string{"a": strings.TrimRight(a, "\n"), "b": b}},
+		{"cat a b && true", a + b, map[string]string{"a": a, "b": strings.TrimRight(b, " \n")}},
+		{"cat blank b", "\n" + a + b, map[string]string{}},
+	} {
+		clear(bodies)
+		bash(c.command, c.stdout)
+		mu.Lock()
+		for _, name := range []string{"a", "b", "blank"} {
+			if bodies[name] != c.bodies[name] {
+				t.Errorf("%s: of %s %q was said to be shown, want %q", c.command, name, bodies[name], c.bodies[name])
+			}
+		}
+		mu.Unlock()
+	}
+}

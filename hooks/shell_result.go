@@ -139,6 +139,13 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 	if !ok || after != "" && len(middle) == len(rest) || after != "" && middle != "" && !strings.HasSuffix(middle, "\n") {
 		return answer{}
 	}
+	if text := before + middle + after; strings.TrimLeft(text, "\r\n") != text {
+		return answer{} // the client takes empty lines off the beginning
+	}
+	last := len(pieces) - 1
+	for last > 0 && strings.TrimSpace(pieces[last].printed) == "" && (pieces[last].Kind != shell.PartUnknown || strings.TrimSpace(middle) == "") {
+		last--
+	}
 	word := c.look()
 	var out strings.Builder
 	shortened, told := false, false
@@ -155,6 +162,9 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 			path, inside := c.relative(p.Show.Path(c.cwd))
 			if !inside {
 				break
+			}
+			if i == last {
+				p.raw = strings.TrimRight(p.raw, " \t\r\n") // as the client delivers it
 			}
 			req := wire.ReadRequest{Reader: c.reader(), Path: []byte(path), Offset: p.first, Limit: p.count, Tool: "Bash", Pending: true, Context: word,
 				Rewrite: &wire.Rewrite{Rendering: renderBash, StartLine: p.first, NumLines: p.count, Part: i + 1}}

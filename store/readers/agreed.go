@@ -66,7 +66,7 @@ func (c *chooser) agreed() (proof, bool, error) {
 		if p.As != "" {
 			out.as = p.As
 		}
-		out.from = addCall(out.from, p.From)
+		out.from = addCall(out.from, p.calls()...)
 		if left == 0 {
 			return out, true, nil
 		}

@@ -128,7 +128,7 @@ func (c *chooser) rows(h proof, sc *diff.Script, rows []diff.Row, from int, labe
 	if from <= seen {
 		known = rows[to-1].Known
 	}
-	d.effect = c.derived(h, 1, known)
+	d.effect = c.derived(h, 1, known, true)
 	if from <= seen {
 		d.effect.page = &page{base: h.hash, target: c.q.Hash, rows: max(seen, to)}
 	}
@@ -147,7 +147,7 @@ func (c *chooser) listing(h proof, sc *diff.Script, label string) (decision, boo
 	}
 	d.Saved = d.FullTokens - d.Tokens
 	d.BaseTime = c.s.at(h.at)
-	d.effect = c.derived(h, 1, c.meta.total)
+	d.effect = c.derived(h, 1, c.meta.total, true)
 	return d, true, nil
 }
 

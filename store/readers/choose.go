@@ -188,11 +188,12 @@ func (c *chooser) fresh(first, last int) effect {
 	return effect{pieces: []piece{c.piece(first, last)}, fresh: true}
 }
 
-// derived: the reader can tell the lines from what it holds and what is sent;
-// they are as old as what it holds.
-func (c *chooser) derived(h proof, first, last int) effect {
+// derived: the reader can tell the lines from what it holds, and from the changes where
+// those are sent; they are as old as what it holds.
+func (c *chooser) derived(h proof, first, last int, changes bool) effect {
 	p := c.piece(first, last, h.deps...)
 	p.At, p.Mark = h.at, h.mark
+	p.Rests, p.From.Changes = h.from, changes
 	return effect{pieces: []piece{p}, base: h.hash}
 }
 
@@ -234,7 +235,7 @@ func (c *chooser) repeats(d decision, h proof, elsewhere bool, full int) (decisi
 	d.FullTokens, d.Saved = full, full-d.Tokens
 	d.BaseTime, d.Elsewhere = c.s.at(h.at), elsewhere
 	if elsewhere {
-		d.effect = c.derived(h, c.first, c.last)
+		d.effect = c.derived(h, c.first, c.last, false)
 	}
 	d.effect.confirm, d.effect.first, d.effect.last = h.hash, c.first, c.last
 	return d, true, nil

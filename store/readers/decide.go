@@ -17,6 +17,22 @@ type effect struct {
 	page        *page
 }
 
+// without is what a text means of which the last lines were not delivered.
+func (e effect) without(lines int) effect {
+	if lines == 0 || len(e.pieces) == 0 {
+		return e
+	}
+	if !e.fresh || len(e.pieces) > 1 {
+		return effect{forget: true} // a change may be among them
+	}
+	p := e.pieces[0]
+	if p.Last -= lines; p.Last < p.First {
+		p.First, p.Last = 1, 0
+	}
+	e.pieces = []piece{p}
+	return e
+}
+
 // decision is an answer with what it means.
 type decision struct {
 	Answer

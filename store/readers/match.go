@@ -87,40 +87,74 @@ func (v view) matchEnd(text []byte) (first, last int, tail, ok bool) {
 	return v.total - n + 1, v.total, true, true
 }
 
-// delivered reports whether the final text that the model got is the decided one: the
-// same bytes except for trailing line ends, or the client's numbered lines of it, or
-// its block in the result of a tool that reads several files. Clients append their
-// own reminders to results.
-func delivered(final, sent string, start int, path store.Path) bool {
-	if is(final, sent, start, path) {
-		return true
+// blanks are what clients take off the end of a result.
+const blanks = " \t\r\n"
+
+// delivered reports whether the final text that the model got is the decided one, perhaps
+// without white space at its end, or the client's numbered lines of it, or its block in
+// the result of a tool that reads several files. Clients append their own reminders to
+// results. missing is how many lines at the end the model did not get as they are.
+func delivered(final, sent string, start int, path store.Path) (missing int, ok bool) {
+	if missing, ok = is(final, sent, start, path); ok {
+		return missing, true
 	}
 	cut := cutReminders(final)
-	return cut != final && is(cut, sent, start, path)
+	if cut == final {
+		return 0, false
+	}
+	return is(cut, sent, start, path)
 }
 
-func is(final, sent string, start int, path store.Path) bool {
-	if strings.TrimRight(final, "\r\n") == strings.TrimRight(sent, "\r\n") {
-		return true
+func is(final, sent string, start int, path store.Path) (missing int, ok bool) {
+	if rest, ok := behind(final, sent); ok && rest == "" {
+		return missingLines(final, sent), true
 	}
 	if _, after, ok := strings.Cut("\n"+final, "\n=== "+visible.Line(string(path))+" ===\n"); ok {
-		body := strings.TrimRight(sent, "\n")
-		if rest, ok := strings.CutPrefix(after, body); ok && body != "" {
-			rest = strings.TrimLeft(rest, "\n")
-			return rest == "" || strings.HasPrefix(rest, "=== ")
+		if rest, ok := behind(after, sent); ok && (rest == "" || strings.HasPrefix(rest, "=== ")) {
+			return missingLines(strings.TrimSuffix(after, rest), sent), true
 		}
 	}
-	return noted(final, sent) || numbered(final, sent, start)
+	// Notes of our own travel as further blocks of the same result.
+	if rest, ok := behind(final, sent); ok && onlyNotes(rest) {
+		return missingLines(strings.TrimSuffix(final, rest), sent), true
+	}
+	return 0, numbered(final, sent, start)
 }
 
-// noted: the text with nothing behind it but notes of our own, which travel as
-// further blocks of the same result.
-func noted(final, sent string) bool {
-	rest, ok := strings.CutPrefix(final, strings.TrimRight(sent, "\n"))
-	if !ok || sent == "" || !strings.HasPrefix(rest, "\n") {
-		return false
+// behind is what follows the text in a result, without the empty lines between them.
+func behind(final, sent string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(final, strings.TrimRight(sent, blanks))
+	if !ok || sent == "" {
+		return "", final == sent
 	}
-	for _, l := range strings.Split(strings.Trim(rest, "\n"), "\n") {
+	next := strings.TrimLeft(rest, blanks)
+	return next, next == "" || strings.Contains(rest[:len(rest)-len(next)], "\n")
+}
+
+// missingLines counts the lines at the end of a text that are not in final as they are,
+// where final is the text with other white space at its end. A last line without its line
+// end is there, if there is anything of it.
+func missingLines(final, sent string) (missing int) {
+	got := final[len(strings.TrimRight(final, blanks)):]
+	first := true
+	for line := range strings.Lines(sent[len(strings.TrimRight(sent, blanks)):]) {
+		content := strings.TrimRight(line, "\r\n")
+		switch {
+		case missing == 0 && strings.HasPrefix(got, line):
+			got = got[len(line):]
+		case missing == 0 && got == content && (first || content != ""):
+			got = ""
+		default:
+			missing++
+		}
+		first = false
+	}
+	return missing
+}
+
+// onlyNotes reports whether all lines are notes of ours.
+func onlyNotes(s string) bool {
+	for _, l := range strings.Split(strings.TrimRight(s, "\n"), "\n") {
 		if !strings.HasPrefix(l, "[... ") && !strings.HasPrefix(l, "[cachebro: ") {
 			return false
 		}

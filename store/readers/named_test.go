@@ -93,7 +93,7 @@ func TestSentencesNameTheCall(t *testing.T) {
 	if _, _, how, _ := n.p.shown.ShownSince(n.id, "f"); how != "your Edit of 12:41" {
 		t.Errorf("since %q", how)
 	}
-	n.step("Read after Edit", n.ask("Read", 1, 0), "Lines 1-100 of f are exactly as after your Edit of 12:41 (100 lines)")
+	n.step("Read after Edit", n.ask("Read", 1, 0), "Lines 1-100 of f are exactly as in your Read of 12:40 with your Edit of 12:41 (100 lines)")
 	n.step("in full", n.ask("Read", 1, 0))
 	n.step("cat", n.ask("Bash", 1, 0), "exactly as in your Read of 12:43 (")
 
@@ -102,8 +102,18 @@ func TestSentencesNameTheCall(t *testing.T) {
 	n.step("cat after Write", n.ask("Bash", 1, 0), "exactly as after your Write of 12:40 (120 lines)")
 	n.p.Write(t, "f", conformance.WithLine(string(n.p.files["f"]), 50, "sed"))
 	n.step("changed after Write", n.ask("Read", 1, 0), "f changed since your Write of 12:40;", "line")
-	// Of the lines around the change nobody says that they are as at 12:40 only.
-	n.step("a part of it", n.ask("Read", 1, 60), "Lines 1-60 of f are exactly as in your Read of 12:42 (120 lines)")
+	// The Read of 12:42 brought no more than the lines around the change.
+	n.step("a part of it", n.ask("Read", 1, 60), "Lines 1-60 of f are exactly as after your Write of 12:40 with the changes in your Read of 12:42 (120 lines)")
+
+	n = begin()
+	n.step("12:40", n.ask("Read", 1, 50))
+	n.step("12:41", n.ask("Read", 51, 0))
+	n.p.Write(t, "f", conformance.WithLine(string(n.p.files["f"]), 50, "sed"))
+	n.step("changed", n.ask("Read", 1, 0), "f changed since your Read of 12:41;")
+	n.step("two parts and a change", n.ask("Bash", 1, 40), "exactly as in your Read of 12:40 and in your Read of 12:41 with the changes in your Read of 12:42 (100 lines)")
+	n.p.Write(t, "f", conformance.WithLine(string(n.p.files["f"]), 90, "sed"))
+	n.step("a stub brings nothing", n.ask("Read", 10, 20), "changed elsewhere", "exactly as in your Read of 12:40 and in your Read of 12:41 with the changes in your Read of 12:42")
+	n.step("and is not named", n.ask("Bash", 10, 19), "exactly as in your Read of 12:40 and in your Read of 12:41 with the changes in your Read of 12:42")
 
 	n = begin()
 	n.step("12:40", n.ask("Bash", 1, 0))
@@ -131,4 +141,63 @@ func TestSentencesNameTheCall(t *testing.T) {
 		n.step(fmt.Sprint(i), n.ask("Read", 1+25*i, 25))
 	}
 	n.step("many parts", n.ask("Read", 1, 0), "exactly as in your calls from 12:40 to 12:43 (100 lines)")
+}
+
+// The lines around a change end in a line that a client does not take off the output.
+func TestSpansEndInText(t *testing.T) {
+	n := &named{newClient(t), t}
+	n.p.Write(t, "f", conformance.Text(60)+"\n\n"+conformance.Text(60))
+	n.ask("Read", 1, 0)
+	n.p.Write(t, "f", conformance.WithLine(string(n.p.files["f"]), 59, "sed"))
+	a := n.ask("Bash", 1, 0)
+	if n.step("changed", a, "lines 56-63 are shown"); a.Kind != readers.Span {
+		t.Errorf("%s", a.Kind)
+	}
+	if a = n.ask("Bash", 5, 10); a.Kind != readers.Unchanged {
+		t.Errorf("after the span: %s", a.Kind)
+	}
+}
+
+// Clients take white space off the end of an output. What the model was not given, no
+// later answer vouches for.
+func TestOnlyWhatWasDeliveredCounts(t *testing.T) {
+	long := conformance.Text(40)
+	for _, c := range []struct {
+		name, content, final string
+		held                 int // lines of it that the model was given
+	}{
+		{"whole", long, long, 40},
+		{"without the last line's end", long, strings.TrimSuffix(long, "\n"), 40},
+		{"two empty lines at the end", long + "\n\n", strings.TrimSuffix(long, "\n"), 40},
+		{"one of them delivered", long + "\n\n", long + "\n", 41},
+		{"blanks at the end of the last line", long + "last  \n", long + "last", 40},
+		{"blanks and an empty line", long + "last\t\n\n", long + "last", 40},
+		{"a blank line", long + "  \n", strings.TrimSuffix(long, "\n"), 40},
+		{"CRLF", "a\r\n" + long + "\r\n\r\n", "a\r\n" + strings.TrimSuffix(long, "\n"), 41},
+	} {
+		n := &named{newClient(t), t}
+		n.p.Write(t, "f", c.content)
+		n.uses++
+		h := store.Hash(sha256.Sum256([]byte(c.content)))
+		total := strings.Count(c.content, "\n")
+		ask := func(use string, first, count int) readers.Answer {
+			q := readers.Request{Reader: n.id, Known: true, Path: "f", Hash: h, Content: func() ([]byte, error) { return []byte(c.content), nil },
+				Pending: use != "", ToolUse: use, Tool: "read_file", Offset: first, Limit: count}
+			a, err := n.p.shown.Decide(context.Background(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		if a := ask("first", 1, 0); a.Kind != readers.Full || a.Text != c.content {
+			t.Fatalf("%s: %s", c.name, a.Kind)
+		}
+		n.p.shown.Commit(n.id, []readers.Call{{ToolUse: "first", Text: c.final}})
+		if a := ask("", 1, c.held); a.Kind != readers.Unchanged {
+			t.Errorf("%s: lines 1-%d are %s, and were delivered", c.name, c.held, a.Kind)
+		}
+		if a := ask("", 2, total-1); c.held < total && a.Kind == readers.Unchanged {
+			t.Errorf("%s: %q, and lines %d-%d were not delivered", c.name, a.Label, c.held+1, total)
+		}
+	}
 }

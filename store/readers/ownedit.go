@@ -107,6 +107,7 @@ func (s *Tracker) edited(e Edit, c *chooser, snap snapshot, after []byte, v view
 		}
 		p := c.piece(iv.First, iv.Last, h.deps...)
 		p.At, p.Mark = h.at, h.mark
+		p.Rests, p.From.Changes = h.from, true
 		told.pieces = append(told.pieces, p)
 	}
 	return told
@@ -159,6 +160,7 @@ func heldLines(snap snapshot, h, current store.Hash, v view) (proof, []bool) {
 		}
 		sum.at, sum.mark = min(sum.at, part.at), min(sum.mark, part.mark)
 		sum.deps = addDeps(sum.deps, part.deps...)
+		sum.from = addCall(sum.from, part.from...)
 	}
 	return sum, held
 }

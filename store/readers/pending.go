@@ -179,14 +179,25 @@ func (s *Tracker) Commit(id store.Reader, calls []Call) (own []string) {
 
 func (e *entry) found(c Call) (form, bool) {
 	if c.Took != "" && len(e.forms) > 0 {
+		f := e.forms[0]
 		if c.Took == "own" {
-			return e.forms[len(e.forms)-1], true
+			f = e.forms[len(e.forms)-1]
 		}
-		return e.forms[0], c.Took == "ours"
+		if e.tool == "Bash" && e.part == 0 && c.Text != "" {
+			f.effect = f.effect.without(missingLines(c.Text, f.text))
+		}
+		return f, c.Took == "own" || c.Took == "ours"
 	}
 	text := c.Text
 	for _, f := range e.forms {
-		if f.any && text != "" && !strings.Contains(text, "tool_use_error") || !f.any && delivered(text, f.text, f.start, e.shown) {
+		if f.any && text != "" && !strings.Contains(text, "tool_use_error") {
+			return f, true
+		}
+		if f.any {
+			continue
+		}
+		if missing, ok := delivered(text, f.text, f.start, e.shown); ok {
+			f.effect = f.effect.without(missing)
 			return f, true
 		}
 	}

@@ -25,8 +25,22 @@ type piece struct {
 	Mark  int64      `cbor:"10,keyasint"` // the reader's delivered tokens after the text
 	Deps  []string   `cbor:"11,keyasint,omitempty"`
 	As    store.Path `cbor:"12,keyasint,omitempty"` // the name it was shown under, if another
-	// From is the call that the reader has it from; older states do not say.
+	// From is the call that told of it; older states do not say.
 	From call `cbor:"13,keyasint,omitempty"`
+	// Rests are the calls that brought the text, where From is none of them or only told
+	// what changed in it.
+	Rests []call `cbor:"14,keyasint,omitempty"`
+}
+
+// calls are those by which the reader knows the piece's text.
+func (p *piece) calls() []call {
+	switch {
+	case len(p.Rests) == 0:
+		return []call{p.From}
+	case p.From.Changes:
+		return addCall(p.Rests, p.From)
+	}
+	return p.Rests
 }
 
 // maxPieces per file; the oldest go first, which is safe: what is left is what
@@ -104,7 +118,7 @@ func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first,
 		if p.As != "" {
 			out.as = p.As
 		}
-		out.from = addCall(out.from, p.From)
+		out.from = addCall(out.from, p.calls()...)
 	}
 	if next <= last {
 		return proof{}, false

@@ -112,6 +112,12 @@ func (c *chooser) changedSpan(v view) (decision, bool, error) {
 		return decision{}, false, err
 	}
 	first, last := spanOf(sc)
+	if c.q.Rewrite.Rendering != store.RenderClaudeRead {
+		// Of a shell's output clients take blank lines off the end.
+		for v.blank(last, last) && last < v.total {
+			last++
+		}
+	}
 	if 2*(last-first+1) > c.meta.total || last < first {
 		return decision{}, false, nil
 	}
@@ -137,7 +143,7 @@ func (c *chooser) changedSpan(v view) (decision, bool, error) {
 	}
 	d.Saved = d.FullTokens - d.Tokens
 	d.BaseTime = c.s.at(h.at)
-	d.effect = c.derived(h, 1, c.meta.total)
+	d.effect = c.derived(h, 1, c.meta.total, true)
 	return d, true, nil
 }
 

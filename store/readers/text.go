@@ -93,6 +93,8 @@ func (s *Tracker) clockTime(ns int64) string {
 type call struct {
 	Tool string `cbor:"1,keyasint,omitempty"`
 	At   int64  `cbor:"2,keyasint,omitempty"` // ns
+	// Changes: it brought only what had changed in a text that the reader held.
+	Changes bool `cbor:"3,keyasint,omitempty"`
 }
 
 // edits: the reader made the text by it.
@@ -104,16 +106,25 @@ func (c call) edits() bool {
 	return false
 }
 
+// maxCalls is how many calls are remembered for some lines. So many are not named one
+// by one: only the first and the last of them are.
+const maxCalls = 8
+
 // addCall keeps calls in the order of their times, each once.
-func addCall(from []call, c call) []call {
-	if c == (call{}) || slices.Contains(from, c) {
-		return from
+func addCall(from []call, more ...call) []call {
+	for _, c := range more {
+		if c == (call{}) || slices.Contains(from, c) {
+			continue
+		}
+		i := len(from)
+		for i > 0 && from[i-1].At > c.At {
+			i--
+		}
+		if from = slices.Insert(slices.Clip(from), i, c); len(from) > maxCalls {
+			from = slices.Delete(from, 1, 2)
+		}
 	}
-	i := len(from)
-	for i > 0 && from[i-1].At > c.At {
-		i--
-	}
-	return slices.Insert(slices.Clip(from), i, c)
+	return from
 }
 
 // named is "your Edit of 12:41". as is the name that the file had then, "" for
@@ -132,25 +143,33 @@ func (s *Tracker) named(c call, as store.Path) string {
 	return fmt.Sprintf("your %s of %s", tool, s.clockTime(c.At))
 }
 
-// asIn says by which calls the reader knows what it is not given again.
+// asIn says by which calls the reader knows what it is not given again: those that
+// brought the text, and those that only told how it changed since.
 func (s *Tracker) asIn(from []call, as store.Path) string {
-	var parts []string
+	var texts, changes []string
 	for _, c := range from {
-		part := "in " + s.named(c, as)
-		if c.edits() {
+		list, part := &texts, "in "+s.named(c, as)
+		switch {
+		case c.Changes && c.edits():
+			list, part = &changes, s.named(c, as)
+		case c.Changes:
+			list, part = &changes, "the changes in "+s.named(c, as)
+		case c.edits():
 			part = "after " + s.named(c, as)
 		}
-		if !slices.Contains(parts, part) {
-			parts = append(parts, part)
+		if !slices.Contains(*list, part) {
+			*list = append(*list, part)
 		}
 	}
-	switch len(parts) {
-	case 0:
+	switch {
+	case len(from) == 0:
 		return "you were given them"
-	case 1, 2:
-		return strings.Join(parts, " and ")
+	case len(from) == maxCalls, len(texts) > 2, len(changes) > 1, len(texts) == 0:
+		return fmt.Sprintf("in your calls from %s to %s", s.clockTime(from[0].At), s.clockTime(from[len(from)-1].At))
+	case len(changes) == 1:
+		return strings.Join(texts, " and ") + " with " + changes[0]
 	}
-	return fmt.Sprintf("in your calls from %s to %s", s.clockTime(from[0].At), s.clockTime(from[len(from)-1].At))
+	return strings.Join(texts, " and ")
 }
 
 // notRepeated stands in place of a built-in Read's text.
