@@ -13,6 +13,10 @@ type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
+	// Session and Prompt are, where an undo by either finds nothing in this project, the
+	// ids that were meant: they may have changed others.
+	Session string `json:"session,omitempty"`
+	Prompt  string `json:"prompt,omitempty"`
 }
 
 // Error returns the message alone; see Hint.
@@ -73,7 +77,7 @@ func AsError(err error) *Error {
 	var e *Error
 	switch {
 	case errors.As(err, &e):
-		return &Error{Code: e.Code, Message: err.Error(), Hint: e.Hint}
+		return &Error{Code: e.Code, Message: err.Error(), Hint: e.Hint, Session: e.Session, Prompt: e.Prompt}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Error{Code: ErrTimeout.Code, Message: err.Error()}
 	case errors.Is(err, context.Canceled):

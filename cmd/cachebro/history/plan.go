@@ -89,7 +89,14 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 	var plan wire.Plan
 	_, err := c.Call(ctx, wire.MPlan, r, body, &plan)
 	looked()
+	out := e.Stdout
+	if *f.json {
+		out = io.Discard
+	}
 	if err != nil {
+		if none := wire.AsError(err); len(r.Paths) == 0 {
+			noteOthers(ctx, e, out, t, none.Session, none.Prompt)
+		}
 		return err
 	}
 	if f.git { // it came back in another way, or has been named
@@ -106,13 +113,9 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 		}
 	}
 	left += len(plan.Conflicts) + len(plan.Lost)
-	out := e.Stdout
-	if *f.json {
-		out = io.Discard
-	}
 	showPlan(e, out, shown)
 	if len(r.Paths) == 0 {
-		noteOthers(ctx, e, out, t, plan)
+		noteOthers(ctx, e, out, t, plan.Session, plan.Prompt)
 	}
 	if *f.dryRun || len(plan.Steps) == 0 {
 		if len(plan.Steps) == 0 {

@@ -80,7 +80,7 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 	case i == 1 && asker != "" && all[0].Session == asker:
 		return all[1].ID, nil
 	case i > 0:
-		return "", wire.Errorf(wire.ErrNotFound, "cachebro "+command+" --prompt "+all[i].ID+" takes the one before it, of "+onwire.Clock(all[i].Time), "the last prompt, of %s, changed nothing", onwire.Clock(all[0].Time))
+		return "", wire.Errorf(wire.ErrNotFound, "cachebro "+command+" --prompt "+all[i].ID+" takes the one before it, of "+onwire.Clock(all[i].Time), "the last prompt, of %s, changed nothing in this project", onwire.Clock(all[0].Time))
 	}
 	return all[0].ID, nil
 }

@@ -45,6 +45,9 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		planner.Secure = func(vs []store.Version) map[store.Path]string { return pl.ingest.Secure(ctx, vs, maxSecured) }
 	}
 	p, err := pl.makePlan(ctx, q, r.Body, planner)
+	if errors.Is(err, wire.ErrNotFound) || errors.Is(err, store.ErrNotFound) {
+		err = pl.nothing(q, err)
+	}
 	if !whole {
 		behind := pl.ingest.Behind()
 		if err != nil {
@@ -86,6 +89,33 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		cut.Done, out.Cut = of.Done, &cut
 	}
 	return out, nil, nil
+}
+
+// nothing is the error of a plan for which nothing was found, in words for people and, of an
+// undo by prompt or session, with what was meant.
+func (pl *Plans) nothing(q wire.PlanRequest, err error) error {
+	out := wire.Error{Code: wire.ErrNotFound.Code, Message: strings.TrimSuffix(err.Error(), ": "+store.ErrNotFound.Error()), Hint: wire.Hint(err)}
+	if out.Hint == "" {
+		out.Hint = "cachebro log shows what changed and was not taken back"
+		if q.Kind == store.PlanRedo {
+			out.Hint = "redo brings back what the last undo, revert or restore took away"
+		}
+	}
+	if q.Kind != store.PlanUndo {
+		return &out
+	}
+	session, serr := last.Session(pl.store, q.Session)
+	if serr == nil && q.Prompt == "" {
+		out.Session = string(session)
+	}
+	all, perr := pl.store.Sessions.LastPrompts(session, 0)
+	for _, p := range all {
+		if serr == nil && perr == nil && q.Prompt != "" && (q.Prompt == "last" || strings.HasPrefix(p.ID, q.Prompt)) {
+			out.Session, out.Prompt = string(p.Session), p.ID
+			break
+		}
+	}
+	return &out
 }
 
 // meant says which session or prompt an undo is of: they may have changed other projects.

@@ -1,0 +1,56 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
+)
+
+// othersWithin is how long the daemon of another project may take to say what a prompt
+// changed there.
+const othersWithin = 5 * time.Second
+
+// Others says what an undo's prompt or session also changed in other projects, a line for
+// each with the command that takes that back. own is the project of the undo; connect
+// reaches the daemon of a project and answers how to ask it and what ends the connection.
+func Others(ctx context.Context, places wire.Paths, own, session, prompt string, connect func(ctx context.Context, root string) (Ask, func() error, error)) []string {
+	if session == "" {
+		return nil
+	}
+	what, id := "session", session
+	if prompt != "" {
+		what, id = "prompt", prompt
+	}
+	plan := func(root string) (p wire.Plan, err error) {
+		ctx, cancel := context.WithTimeout(ctx, othersWithin)
+		defer cancel()
+		ask, end, err := connect(ctx, root)
+		if err != nil {
+			return p, err
+		}
+		defer func() { _ = end() }()
+		_, err = ask(ctx, wire.MPlan, wire.PlanRequest{Kind: "undo", Session: session, Prompt: prompt, DryRun: true}, nil, &p)
+		return p, err
+	}
+	var lines []string
+	seen := []string{own}
+	for _, root := range places.SessionProjects(session) {
+		if slices.Contains(seen, root) {
+			continue
+		}
+		seen = append(seen, root)
+		p, err := plan(root)
+		if n := Files(p) + len(p.Conflicts) + len(p.Lost); err == nil && n > 0 {
+			files := "1 file"
+			if n > 1 {
+				files = fmt.Sprintf("%d files", n)
+			}
+			lines = append(lines, fmt.Sprintf("note: the %s also changed %s in %s: cachebro undo --dir %s --%s %s", what, files, visible.Name(root), visible.Arg(root), what, visible.Arg(id)))
+		}
+	}
+	return lines
+}
