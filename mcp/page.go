@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/text"
 
 	"github.com/mark3labs/mcp-go/server"
@@ -31,8 +32,6 @@ func (s *Server) most(ctx context.Context) int {
 	}
 	return maxTokens
 }
-
-const maxFile = 32 << 20 // the largest content that is ever kept
 
 // surelyFits bounds a text whose size alone says that it fits: the densest texts
 // (hexadecimal, emoji) come to two bytes a token.
@@ -127,19 +126,19 @@ func (p page) more(rel string, offset int) string {
 	return fmt.Sprintf("[... lines %d-%d of %d. next: read_file path=%s offset=%d]", max(offset, 1), p.next-1, p.total, quote(rel), p.next)
 }
 
-// readAll reads a regular file of at most maxFile bytes inside root.
+// readAll reads a regular file of at most limits.Content bytes inside root.
 func readAll(root *os.Root, rel string) ([]byte, error) {
 	f, err := openRegular(root, rel)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	b, err := io.ReadAll(io.LimitReader(f, limits.Content+1))
 	if err != nil {
 		return nil, fileError(rel, err)
 	}
-	if len(b) > maxFile {
-		return nil, badInput(fmt.Sprintf("%s is larger than %d MiB", quote(rel), maxFile>>20), "use a shell tool that reads a part of it")
+	if len(b) > limits.Content {
+		return nil, badInput(fmt.Sprintf("%s is larger than %d MiB", quote(rel), limits.Content>>20), "use a shell tool that reads a part of it")
 	}
 	return b, nil
 }

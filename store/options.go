@@ -5,15 +5,13 @@ import (
 	"time"
 
 	"cachebro/store/content"
+	"cachebro/store/leaf/limits"
 )
-
-// DefaultMaxBlob is the largest content in bytes where nobody says another.
-const DefaultMaxBlob = 32 << 20
 
 // Options of a store. The zero value is usable.
 type Options struct {
 	// Cap is the size in bytes that the store directory should not pass;
-	// 0: 2 GiB.
+	// 0: limits.History.
 	Cap int64
 	// Allowed, if not nil, tells Collect what the store may take at present
 	// when it takes used bytes: Cap is shared with others (see Allot).
@@ -26,11 +24,11 @@ type Options struct {
 	// IgnoredCap is the budget in bytes of contents of ignored files; 0: a
 	// quarter of Cap.
 	IgnoredCap int64
-	// MaxBlob is the largest content in bytes; 0: DefaultMaxBlob.
+	// MaxBlob is the largest content in bytes; 0: limits.Content.
 	MaxBlob int64
-	// Keep is how many versions of a file retention leaves alone; 0: 5.
+	// Keep is how many versions of a file retention leaves alone; 0: limits.KeepVersions.
 	Keep int
-	// KeepAge: younger versions are left alone as well; 0: 7 days.
+	// KeepAge: younger versions are left alone as well; 0: limits.KeepAge.
 	KeepAge time.Duration
 	// Ballast is the size in bytes of the preallocated file that is given
 	// back in order to open the store on a full disk; 0: 32 MiB; < 0: none.
@@ -46,9 +44,6 @@ type Options struct {
 	ReadOnly bool
 }
 
-// DefaultCap is Options.Cap when it is 0.
-const DefaultCap = 2 * gib
-
 const (
 	mib = int64(1) << 20
 	gib = int64(1) << 30
@@ -56,19 +51,19 @@ const (
 
 func (o Options) withDefaults() Options {
 	if o.Cap == 0 {
-		o.Cap = DefaultCap
+		o.Cap = limits.History
 	}
 	if o.IgnoredCap == 0 {
 		o.IgnoredCap = o.Cap / 4
 	}
 	if o.MaxBlob == 0 {
-		o.MaxBlob = DefaultMaxBlob
+		o.MaxBlob = limits.Content
 	}
 	if o.Keep == 0 {
-		o.Keep = 5
+		o.Keep = limits.KeepVersions
 	}
 	if o.KeepAge == 0 {
-		o.KeepAge = 7 * 24 * time.Hour
+		o.KeepAge = limits.KeepAge
 	}
 	if o.Ballast == 0 {
 		o.Ballast = 32 * mib

@@ -14,6 +14,7 @@ import (
 	"cachebro/fusefs"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/spool"
 )
 
@@ -41,9 +42,8 @@ type gitTouch struct {
 }
 
 const (
-	gitInline  = 4 << 10  // content up to this goes into the record
-	gitCopied  = 8 << 20  // what is written over is copied up to this
-	gitAcross  = 64 << 20 // what cannot be linked, likewise
+	gitInline  = 4 << 10 // content up to this goes into the record
+	gitCopied  = 8 << 20 // what is written over is copied up to this
 	gitGoesOn  = 2 * time.Second
 	gitTold    = gitGoesOn / 4 // what goes on is told again
 	gitTouches = 10_000
@@ -194,7 +194,7 @@ func (c *Capture) gitKeep(f fusefs.File, name string, size int64) error {
 		if serr != nil {
 			return err
 		}
-		if size = st.Size; size > gitAcross {
+		if size = st.Size; size > limits.GitAcross {
 			return fmt.Errorf("it is large, and cannot be linked: %w", err)
 		}
 	} else if size > gitCopied {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/spool"
 )
 
@@ -28,12 +29,12 @@ type Options struct {
 	Mountpoint string
 	Source     string
 
-	MaxFile    int64 // bytes above which a version has no content; 0: 32 MiB
-	MaxIgnored int64 // the same for ignored files; 0: 8 MiB
-	// IgnoredHourly is how many bytes of ignored files are kept in an hour; 0: 256 MiB.
+	MaxFile    int64 // bytes above which a version has no content; 0: limits.Content
+	MaxIgnored int64 // the same for ignored files; 0: limits.IgnoredContent
+	// IgnoredHourly is how many bytes of ignored files are kept in an hour; 0: limits.IgnoredHourly.
 	IgnoredHourly int64
-	MaxSpool      int64 // bytes in the spool above which contents wait in their files, and their destroyers with them; 0: 512 MiB
-	MinFree       int64 // bytes free on the spool's file system below which nothing is kept; 0: 16 MiB
+	MaxSpool      int64 // bytes in the spool above which contents wait in their files, and their destroyers with them; 0: limits.Spool
+	MinFree       int64 // bytes free on the spool's file system below which nothing is kept; 0: limits.SpoolFree
 	Workers       int   // 0: 2
 	MaxQueue      int   // queued contents above which a close copies by itself; 0: 4,096
 	MaxHeld       int   // descriptors that keep vanishing content alive; 0: 4,096
@@ -82,7 +83,7 @@ func (o Options) withDefaults() Options {
 	for _, f := range []struct {
 		v *int64
 		d int64
-	}{{&o.MaxFile, 32 << 20}, {&o.MaxIgnored, 8 << 20}, {&o.IgnoredHourly, 256 << 20}, {&o.MaxSpool, 512 << 20}, {&o.MinFree, 16 << 20}} {
+	}{{&o.MaxFile, limits.Content}, {&o.MaxIgnored, limits.IgnoredContent}, {&o.IgnoredHourly, limits.IgnoredHourly}, {&o.MaxSpool, limits.Spool}, {&o.MinFree, limits.SpoolFree}} {
 		if *f.v == 0 {
 			*f.v = f.d
 		}

@@ -12,15 +12,13 @@ import (
 	"cachebro/store"
 	"cachebro/store/content"
 	"cachebro/store/db"
+	"cachebro/store/leaf/limits"
 )
 
 const (
 	// reach is how long an undo is "in reach": what was overwritten since
 	// goes only when nothing older is left.
 	reach = 24 * time.Hour
-	// maxLog is how many versions the log keeps; above it the oldest whose
-	// content is gone are dropped.
-	maxLog = 500_000
 	// tidyEvery is the pause between two looks at age and count.
 	tidyEvery = 6 * time.Hour
 	// content.PackLeast must be loose for a repack to begin while nothing is
@@ -183,8 +181,8 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 			err = k.compact(ctx, db.WasteSome)
 		}
 	}
-	if err == nil && k.s.Stats().Versions > maxLog {
-		err = k.trimLog(ctx, maxLog, &r)
+	if err == nil && k.s.Stats().Versions > limits.LogVersions {
+		err = k.trimLog(ctx, limits.LogVersions, &r)
 	}
 	if r.Blobs+r.Records+r.Packed > 0 {
 		r.After = k.room.Usage(k.opt.Now(), true)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"cachebro/store"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/portable"
 	"cachebro/store/remote/remotetest"
 	"cachebro/store/storetest"
@@ -49,7 +50,7 @@ func with(t testing.TB, p Place, machine, file string) (*store.Store, Head, erro
 		return nil, h, err
 	}
 	var stream bytes.Buffer
-	if err := b.History(t.Context(), h, store.DefaultMaxBlob, &stream); err != nil {
+	if err := b.History(t.Context(), h, limits.Content, &stream); err != nil {
 		return nil, h, err
 	}
 	dir := filepath.Join(t.TempDir(), "store")

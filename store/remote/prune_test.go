@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/portable"
 	"cachebro/store/remote/remotetest"
 	"cachebro/store/storetest"
@@ -234,7 +235,7 @@ func (f *fleet) prune() {
 // read is the history of a machine, as somebody else reads it.
 func (f *fleet) read(b *Bucket, h Head) *store.Store {
 	var stream bytes.Buffer
-	f.ok(b.History(f.rt.Context(), h, store.DefaultMaxBlob, &stream))
+	f.ok(b.History(f.rt.Context(), h, limits.Content, &stream))
 	dir := filepath.Join(f.dir, fmt.Sprint(len(f.dirs)))
 	f.dirs = append(f.dirs, dir)
 	_, err := portable.Import(f.rt.Context(), dir, &stream, here, storetest.Options())

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/portable"
 	"cachebro/store/remote/remotetest"
 	"cachebro/store/storetest"
@@ -78,7 +79,7 @@ func readBack(t testing.TB, p Place, machine string) (*store.Store, error) {
 		return nil, fmt.Errorf("%w: %s", ErrMissing, machine)
 	}
 	var stream bytes.Buffer
-	if err := b.History(t.Context(), heads[i], store.DefaultMaxBlob, &stream); err != nil {
+	if err := b.History(t.Context(), heads[i], limits.Content, &stream); err != nil {
 		if _, ierr := portable.Check(t.Context(), &stream); ierr == nil {
 			t.Errorf("%v, and yet the stream is whole", err)
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"cachebro/cmd/cachebro/daemon/source"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/wire"
 )
 
@@ -20,7 +20,7 @@ func TestTooLargeToSearch(t *testing.T) {
 	p.write("image.bin", "\x00\x01needle")
 	p.write("was.txt", "needle before\n")
 	for _, name := range []string{"log.txt", "image.bin"} {
-		if err := os.Truncate(filepath.Join(p.root, name), source.MaxContent+1); err != nil {
+		if err := os.Truncate(filepath.Join(p.root, name), limits.Content+1); err != nil {
 			t.Fatal(err)
 		}
 	}

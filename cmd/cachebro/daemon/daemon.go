@@ -37,6 +37,7 @@ import (
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/memo/results"
 	"cachebro/store/onwire"
@@ -162,7 +163,7 @@ func after(ctx context.Context, d time.Duration) <-chan time.Time {
 
 func run(ctx context.Context, stop context.CancelFunc, o Options, serving *atomic.Pointer[Daemon]) (err error) {
 	if o.IdleExit == 0 {
-		o.IdleExit = defaultIdleExit
+		o.IdleExit = limits.DaemonIdle
 	}
 	if o.MemoryLimit == 0 {
 		o.MemoryLimit = 160 << 20

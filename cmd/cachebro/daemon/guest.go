@@ -12,9 +12,6 @@ import (
 // needs it starts it again: mountd at the first record, a client with its first
 // question. What follows is what its going and coming take.
 
-// defaultIdleExit is the quiet after which the daemon ends.
-const defaultIdleExit = 90 * time.Second
-
 // awake says what keeps the daemon from ending; "": nothing does. A connection on
 // which nothing is asked is no reason: its client connects again by itself. Nor is a
 // mount: mountd's heartbeats are requests, and come only while something happens.

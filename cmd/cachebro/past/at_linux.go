@@ -19,6 +19,7 @@ import (
 	"cachebro/fusefs"
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/past"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/wire"
 	"cachebro/store/wire/place"
 
@@ -26,7 +27,6 @@ import (
 )
 
 const (
-	idleAfter = 10 * time.Minute // without a question and with nobody inside
 	lookEvery = time.Minute
 	answers   = 10 * time.Second        // for a new one, and of a daemon that is there
 	connects  = 1500 * time.Millisecond // with a daemon that is perhaps not; see fusefs/past
@@ -221,7 +221,7 @@ func runPast(ctx context.Context, e *cli.Env) error {
 		case <-ctx.Done():
 			_ = fusefs.Detach(*point)
 		case <-time.After(lookEvery):
-			if s.Idle() < idleAfter || fusefs.Unmount(*point) != nil {
+			if s.Idle() < limits.PastIdle || fusefs.Unmount(*point) != nil {
 				continue // somebody is inside
 			}
 		}

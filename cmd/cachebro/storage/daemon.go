@@ -37,7 +37,7 @@ func DaemonCommand() cli.Command {
 			if *mirror != "" {
 				e = e.WithState(*mirror)
 			}
-			limits, err := storeLimits(e)
+			set, err := storeLimits(e)
 			if err != nil {
 				return err
 			}
@@ -45,12 +45,12 @@ func DaemonCommand() cli.Command {
 			if err != nil {
 				return err
 			}
-			limits.Siblings = func() []content.Sibling { return siblings(e, *root) }
+			set.Siblings = func() []content.Sibling { return siblings(e, *root) }
 			workers := runtime.GOMAXPROCS(0)
 			runtime.GOMAXPROCS(workers + spareProcs)
 			o := daemon.Options{
 				Workers: workers,
-				Root:    *root, Paths: e.Paths(), Version: cli.Version, Ignore: ignore.Options{ExcludesFile: e.ExcludesFile()}, Store: limits, Results: kept, Mirror: *mirror != "",
+				Root:    *root, Paths: e.Paths(), Version: cli.Version, Ignore: ignore.Options{ExcludesFile: e.ExcludesFile()}, Store: set, Results: kept, Mirror: *mirror != "",
 				Tidy: func(ctx context.Context, state string) error { return tidyOther(ctx, e, state) },
 			}
 			if d, err := time.ParseDuration(e.Getenv("CACHEBRO_IDLE")); err == nil && d > 0 {

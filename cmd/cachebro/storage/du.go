@@ -14,8 +14,8 @@ import (
 	"cachebro/cmd/cachebro/daemon/tidy"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/fusefs/mounts"
-	"cachebro/store"
 	"cachebro/store/content"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/text"
 	"cachebro/store/space"
 	"cachebro/store/wire"
@@ -70,7 +70,7 @@ type duLine struct {
 // duAll lists what the stores of all projects take. It asks no daemon and
 // starts none.
 func duAll(e *cli.Env, asJSON bool) error {
-	limits, err := storeLimits(e)
+	set, err := storeLimits(e)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func duAll(e *cli.Env, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	limit := cmp.Or(limits.Cap, store.DefaultCap)
+	limit := cmp.Or(set.Cap, limits.History)
 	lines := []duLine{}
 	sum, shared := int64(0), int64(0)
 	for _, p := range tidy.Peers(base, limit, e.Now()) {

@@ -125,7 +125,7 @@ func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, asi
 			return c, cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Point), "%s is mounted", cli.Quote(root))
 		}
 	}
-	limits, err := storeLimits(e)
+	set, err := storeLimits(e)
 	if err != nil {
 		return c, err
 	}
@@ -152,7 +152,7 @@ func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, asi
 		if err := os.RemoveAll(fresh); err != nil { // of an import that was killed
 			return c, err
 		}
-		if c, err = portable.Import(ctx, fresh, from, tidy.Portable(root, cli.Version), limits); err != nil {
+		if c, err = portable.Import(ctx, fresh, from, tidy.Portable(root, cli.Version), set); err != nil {
 			return c, err
 		}
 		return c, putHistory(state, fresh)
@@ -182,7 +182,7 @@ func bringInto(ctx context.Context, e *cli.Env, root string, from io.Reader, asi
 		return c, err
 	}
 	defer unlockBeside()
-	if c, err = portable.Import(ctx, filepath.Join(beside, "store"), from, tidy.Portable(root, cli.Version), limits); err != nil {
+	if c, err = portable.Import(ctx, filepath.Join(beside, "store"), from, tidy.Portable(root, cli.Version), set); err != nil {
 		return c, errors.Join(err, os.RemoveAll(beside))
 	}
 	setUp := slices.Contains(mounting.SetUpRoots(e), root)

@@ -18,6 +18,7 @@ import (
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/cmd/cachebro/mounting"
 	"cachebro/store"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/text"
 	"cachebro/store/portable"
 	"cachebro/store/remote"
@@ -156,7 +157,7 @@ func emptyDir(e *cli.Env, dir string) (root string, made bool, err error) {
 
 // bringFrom gives root the history, then the files.
 func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.Place, h remote.Head, at time.Time, send bool, r *resumed) error {
-	limits, err := storeLimits(e)
+	set, err := storeLimits(e)
 	if err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func bringFrom(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.P
 	from, to := io.Pipe()
 	sent := make(chan error, 1)
 	go func() {
-		err := b.History(reading, h, cmp.Or(limits.MaxBlob, store.DefaultMaxBlob), to)
+		err := b.History(reading, h, cmp.Or(set.MaxBlob, limits.Content), to)
 		to.CloseWithError(err)
 		sent <- err
 	}()

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"cachebro/store/diff"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
@@ -20,7 +21,7 @@ const (
 	// diffPiece is how many rows of a diff are shown at once.
 	diffPiece = 400
 	// maxDiffed bounds the files that are compared by lines, in bytes.
-	maxDiffed = 32 << 20
+	maxDiffed = limits.Content
 )
 
 // side is a file at one end of a diff.

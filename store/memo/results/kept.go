@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"cachebro/store/leaf/limits"
+
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -51,10 +53,10 @@ type head struct {
 
 var _ Store = (*Kept)(nil)
 
-// NewKept keeps at most budget bytes in kv (0: 64 MiB).
+// NewKept keeps at most budget bytes in kv (0: limits.Results).
 func NewKept(kv KV, budget int64) (*Kept, error) {
 	if budget <= 0 {
-		budget = 64 << 20
+		budget = limits.Results
 	}
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20))
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"os"
 	"slices"
 
-	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/search"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/text"
 
 	"golang.org/x/sys/unix"
@@ -46,7 +46,7 @@ func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 			return nil, fs.ErrNotExist
 		}
 		size := int(before.Size)
-		if before.Size > source.MaxContent {
+		if before.Size > limits.Content {
 			size = 8000 // enough to know a text
 		}
 		buf = slices.Grow(buf[:0], size+1)
@@ -54,7 +54,7 @@ func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if before.Size > source.MaxContent {
+		if before.Size > limits.Content {
 			if !text.Binary(buf[:n]) {
 				return nil, search.ErrTooLarge
 			}

@@ -24,6 +24,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/store"
 	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
@@ -90,7 +91,7 @@ type Service struct {
 
 // New makes the service; dir is the state directory's part for git.
 func New(dir string, st *store.Store, src *source.Source, log *slog.Logger) *Service {
-	return &Service{dir: dir, kv: st.KV(bucket), store: st, source: src, log: log, budget: keptBytes, open: map[string]*row{}, due: map[string]*row{}, digests: map[string][32]byte{}}
+	return &Service{dir: dir, kv: st.KV(bucket), store: st, source: src, log: log, budget: limits.Git, open: map[string]*row{}, due: map[string]*row{}, digests: map[string][32]byte{}}
 }
 
 // Speaks is told who says in words what was done.
@@ -161,7 +162,7 @@ func (s *Service) since(ctx context.Context, from int64) (*history, error) {
 	if from > 0 {
 		from -= 2 * silence // whole operations
 	}
-	first := max(from, time.Now().Add(-keptFor-48*time.Hour).UnixNano()) / day
+	first := max(from, time.Now().Add(-limits.GitFor-48*time.Hour).UnixNano()) / day
 	for d := first; d <= time.Now().UnixNano()/day+1; d++ {
 		if err := s.kv.Scan(fmt.Sprintf("r/%08x/", d), func(k string, val []byte) error {
 			r := &row{}

@@ -12,15 +12,13 @@ import (
 	"strconv"
 	"time"
 
+	"cachebro/store/leaf/limits"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	keptFor   = 30 * 24 * time.Hour
-	keptBytes = int64(1 << 30) // of all that is kept; a quarter for what is not objects, mostly indexes
-	freshFor  = 24 * time.Hour // objects lost since are kept beyond the budget, while there is room
 	tidyEvery = 10 * time.Minute
 )
 
@@ -82,9 +80,9 @@ func (s *Service) tidy(ctx context.Context, now time.Time) {
 				return
 			}
 			age := time.Duration(now.UnixNano() - f.since)
-			if age > keptFor || held+f.bytes > part.bytes && (part.name != "objects" || age > freshFor || short) {
+			if age > limits.GitFor || held+f.bytes > part.bytes && (part.name != "objects" || age > limits.GitFresh || short) {
 				if err := os.Remove(f.path); err == nil {
-					if age <= keptFor {
+					if age <= limits.GitFor {
 						wants = max(wants, f.since)
 					}
 					_ = os.Remove(filepath.Dir(f.path)) // if it is empty
@@ -103,10 +101,10 @@ func (s *Service) tidy(ctx context.Context, now time.Time) {
 			s.log.Warn("what was dropped of git's own files", "err", err)
 		}
 	}
-	if wants > now.Add(-keptFor).UnixNano() {
+	if wants > now.Add(-limits.GitFor).UnixNano() {
 		u.wants = time.Unix(0, wants)
 	}
-	if err := s.forget(now.Add(-keptFor)); err != nil {
+	if err := s.forget(now.Add(-limits.GitFor)); err != nil {
 		s.log.Warn("old changes of git's own files", "err", err)
 	}
 	s.mu.Lock()
@@ -166,5 +164,5 @@ func (s *Service) Usage(ctx context.Context) *wire.GitKept {
 	if u.files == 0 && u.wants.IsZero() {
 		return nil
 	}
-	return &wire.GitKept{Files: u.files, Bytes: u.bytes, Oldest: u.oldest, Wants: u.wants, MaxBytes: s.budget, MaxDays: int(keptFor / (24 * time.Hour))}
+	return &wire.GitKept{Files: u.files, Bytes: u.bytes, Oldest: u.oldest, Wants: u.wants, MaxBytes: s.budget, MaxDays: int(limits.GitFor / (24 * time.Hour))}
 }

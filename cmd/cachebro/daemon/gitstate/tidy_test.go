@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/store/leaf/limits"
 	"cachebro/store/storetest"
 )
 
@@ -69,7 +70,7 @@ func TestTidyDropsTheOldest(t *testing.T) {
 
 	// Later the objects' share too: the linked one, which a link has made the newest,
 	// takes nothing, and of the others the newest twelve stay.
-	s.tidy(t.Context(), time.Now().Add(freshFor+time.Hour))
+	s.tidy(t.Context(), time.Now().Add(limits.GitFresh+time.Hour))
 	names = left()
 	if len(names) != 4+13 || !slices.Contains(names, "o00") || !slices.Contains(names, "o08") || slices.Contains(names, "o07") {
 		t.Errorf("a day later: %v", names)
@@ -83,7 +84,7 @@ func TestTidyDropsTheOldest(t *testing.T) {
 	}
 
 	// After its time all goes, and nothing is wanting any more.
-	late := time.Now().Add(keptFor + time.Hour)
+	late := time.Now().Add(limits.GitFor + time.Hour)
 	again.tidy(t.Context(), late)
 	if names := left(); len(names) != 0 || again.kept != (usage{at: late}) {
 		t.Errorf("a month later: %v, %+v", names, again.kept)

@@ -14,6 +14,7 @@ import (
 	table "cachebro/fusefs/mounts"
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 	"cachebro/store/wire/place"
@@ -274,15 +275,12 @@ func (s *Source) Lstat(ctx context.Context, p store.Path) (store.Stat, error) {
 	return st, nil
 }
 
-// MaxContent is the largest file that is read into memory (store.Options.MaxBlob).
-const MaxContent = 32 << 20
-
 // ReadStable reads an open file whole, and says what its stat was if no write
 // came in between; it tries a few times, for a file that is being written.
 func ReadStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
 	for try := 0; ; try++ {
-		if st.Size > MaxContent {
-			return nil, st, wire.Errorf(wire.ErrTooLarge, "read it with offset and limit through another tool", "file of %d bytes is larger than %d", st.Size, MaxContent)
+		if st.Size > limits.Content {
+			return nil, st, wire.Errorf(wire.ErrTooLarge, "read it with offset and limit through another tool", "file of %d bytes is larger than %d", st.Size, limits.Content)
 		}
 		b := make([]byte, st.Size, st.Size+1)
 		n, err := f.ReadAt(b[:cap(b)], 0) // one byte more: has it grown?

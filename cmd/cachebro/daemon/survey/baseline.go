@@ -19,6 +19,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/waits"
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -460,7 +461,7 @@ func (s *scanner) add(ctx context.Context, f found) error {
 
 // content reads the file; false when there is nothing to store.
 func (s *scanner) content(p store.Path, c *store.Change) bool {
-	if c.Stat.Size > source.MaxContent {
+	if c.Stat.Size > limits.Content {
 		c.NoContent = "too large"
 		return true
 	}
