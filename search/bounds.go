@@ -2,7 +2,10 @@ package search
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -41,14 +44,33 @@ const (
 	leftBinary = iota
 	leftLarge
 	leftUnread
+	leftUnkept
+	leftWaiting
+	leftBeyond
 )
 
-var leftOutWhy = [...]string{leftBinary: "binary", leftLarge: "too large", leftUnread: "unreadable"}
+var leftOutWhy = [...]string{
+	leftBinary: "binary", leftLarge: "too large", leftUnread: "unreadable", leftUnkept: "not kept", leftWaiting: "not indexed yet",
+	leftBeyond: fmt.Sprintf("beyond the %d most likely files", maxParsed),
+}
 
 func (l *leftOut) add(why int, paths ...store.Path) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.paths[why] = append(l.paths[why], paths...)
+}
+
+// failed adds a file that could not be read, unless it is gone.
+func (l *leftOut) failed(p store.Path, err error) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, ErrTooLarge):
+		l.add(leftLarge, p)
+	case errors.Is(err, ErrBinary):
+		l.add(leftBinary, p)
+	default:
+		l.add(leftUnread, p)
+	}
 }
 
 // String counts them by reason and names the first of each, source files before others:
@@ -68,6 +90,7 @@ func (l *leftOut) String() string {
 		slices.SortFunc(paths, func(a, b store.Path) int {
 			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 		})
+		paths = slices.Compact(paths) // several contents of one file
 		names := make([]string, 0, 4)
 		for _, p := range paths[:min(3, len(paths))] {
 			names = append(names, strconv.Quote(string(p)))
@@ -78,6 +101,71 @@ func (l *leftOut) String() string {
 		parts = append(parts, fmt.Sprintf("%d %s (%s)", len(paths), leftOutWhy[why], strings.Join(names, ", ")))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// NotIndexed counts and names the files of a query's scope of which the index has no text,
+// or not the newest: those a query by words does not see. "" if there are none.
+func (x *Index) NotIndexed(q Query) string {
+	var left leftOut
+	left.addBinary(x, q.admits)
+	x.waiting(func(p store.Path) {
+		if q.admits(p, KindOf(string(p))) {
+			left.add(leftWaiting, p)
+		}
+	})
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for p := range x.loose {
+		f := x.files[p]
+		switch {
+		case !q.admits(p, f.kind) || f.size == 0:
+		case f.size > int64(x.opt.MaxFile):
+			left.add(leftLarge, p)
+		default:
+			left.add(leftUnread, p)
+		}
+	}
+	return left.String()
+}
+
+// waiting passes the files whose newest text is not in the index yet.
+func (x *Index) waiting(fn func(store.Path)) {
+	x.mu.RLock()
+	ready, seq := x.ready, x.seq
+	waits := slices.Collect(maps.Keys(x.held))
+	x.mu.RUnlock()
+	if ready {
+		for p, f := range x.newer(seq) {
+			if f.size > 0 && !slices.Contains(waits, p) {
+				waits = append(waits, p)
+			}
+		}
+		for _, p := range waits {
+			fn(p)
+		}
+		return
+	}
+	_ = x.corpus.Live("", func(v store.Version) error {
+		x.mu.RLock()
+		f, known := x.files[v.Path]
+		_, binary := x.binary[v.Path]
+		x.mu.RUnlock()
+		if x.searchable(v) && v.Stat.Size > 0 && !binary && !(known && f.seq >= v.Seq) {
+			fn(v.Path)
+		}
+		return nil
+	})
+}
+
+// addBinary adds those of some files that the index knows to be no text.
+func (l *leftOut) addBinary(x *Index, which func(store.Path, Kind) bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for p := range x.binary {
+		if which(p, KindOf(string(p))) {
+			l.add(leftBinary, p)
+		}
+	}
 }
 
 func joinWarnings(a, b string) string {

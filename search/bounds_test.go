@@ -104,6 +104,50 @@ func TestNotSearched(t *testing.T) {
 	}
 }
 
+// TestNotSearchedOtherwise counts the same where lines are not what is looked for: a search
+// by words sees what is indexed, one for definitions reads some files, one of the past
+// opens old contents. A file's name is found whatever is in it.
+func TestNotSearchedOtherwise(t *testing.T) {
+	c := newDiskCorpus(t, t.TempDir())
+	c.write(t, "web/logo.png", "\x89PNG\x00needle")
+	c.write(t, "src/nul.go", "package main\x00 // needle\nfunc needle() {}\n")
+	c.write(t, "src/large.go", "package main\n"+strings.Repeat("// a line of a large file\n", 100))
+	c.write(t, "src/text.go", "package main // needle\nfunc needle() {}\n")
+	x := Open(t.TempDir(), c, Options{MaxFile: 1000})
+	defer func() { x.Close() }()
+	check := func(when, got, want string, err error) {
+		t.Helper()
+		if err != nil || got != want {
+			t.Errorf("%s: %q, want %q: %v", when, got, want, err)
+		}
+	}
+	const waiting = `4 not indexed yet ("src/large.go", "src/nul.go", "src/text.go", …)`
+	check("by words, no index yet", x.NotIndexed(Query{}), waiting, nil)
+	if err := x.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const unindexed = `2 binary ("src/nul.go", "web/logo.png"), 1 too large ("src/large.go")`
+	check("by words", x.NotIndexed(Query{}), unindexed, nil)
+	check("by words, a part of the tree", x.NotIndexed(Query{Path: "web"}), `1 binary ("web/logo.png")`, nil)
+	hits, left, err := x.Symbols(t.Context(), "needle", Query{}, Hints{}, 0)
+	if len(hits) != 1 {
+		t.Errorf("definitions: %v", hits)
+	}
+	check("definitions", left, `1 binary ("src/nul.go"), 1 too large ("src/large.go")`, err)
+	names := x.Names("logo", Query{}, 10)
+	if len(names) != 1 || names[0].Path != "web/logo.png" {
+		t.Errorf("names: %v", names)
+	}
+	c.write(t, "web/logo.png", "\x89PNG\x00other")
+	c.write(t, "src/text.go", "package main\n")
+	past, err := x.History(t.Context(), Query{Pattern: "needle"}, 0)
+	if len(past.Hits) != 1 || past.Hits[0].Path != "src/text.go" {
+		t.Errorf("history: %v", past.Hits)
+	}
+	check("history", past.NotSearched, `1 binary ("web/logo.png")`, err)
+	check("by words, newer than the index", x.NotIndexed(Query{Path: "src"}), `1 binary ("src/nul.go"), 1 too large ("src/large.go"), 1 not indexed yet ("src/text.go")`, nil)
+}
+
 // TestLowerASCII compares the folding of eight bytes at a time with the plain one.
 func TestLowerASCII(t *testing.T) {
 	text := make([]byte, 0, 600)

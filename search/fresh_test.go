@@ -33,7 +33,7 @@ func TestFresh(t *testing.T) {
 			t.Fatalf("edit %d: %+v %v", n, r, err)
 		}
 		took = append(took, time.Since(began))
-		if s, err := x.Symbols(ctx, fmt.Sprintf("edited%dEnd", n), Query{}, Hints{}, 0); err != nil || len(s) != 1 || string(s[0].Path) != p {
+		if s, _, err := x.Symbols(ctx, fmt.Sprintf("edited%dEnd", n), Query{}, Hints{}, 0); err != nil || len(s) != 1 || string(s[0].Path) != p {
 			t.Fatalf("edit %d: the definition is not found: %+v %v", n, s, err)
 		}
 		c.write(t, fmt.Sprintf("made%d.go", n), "package p\n")

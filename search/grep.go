@@ -2,9 +2,7 @@ package search
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -97,17 +95,8 @@ func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 					return gctx.Err()
 				}
 				content, err := x.corpus.Read(paths[i], m.read)
-				switch {
-				case errors.Is(err, fs.ErrNotExist):
-					continue
-				case errors.Is(err, ErrTooLarge):
-					left.add(leftLarge, paths[i])
-					continue
-				case errors.Is(err, ErrBinary):
-					left.add(leftBinary, paths[i])
-					continue
-				case err != nil:
-					left.add(leftUnread, paths[i])
+				if err != nil {
+					left.failed(paths[i], err)
 					x.opt.Logger.Debug("search: read", "path", paths[i], "err", err)
 					continue
 				}

@@ -35,6 +35,8 @@ type PastResult struct {
 	Hits     []Past
 	Versions int  // contents looked at
 	Cut      bool // the time was up before the oldest
+	// NotSearched counts and names the files with contents that were not looked into.
+	NotSearched string
 }
 
 // A historical query looks for pastTime, and a small history is looked at whole even
@@ -62,6 +64,7 @@ type past struct {
 
 	mu   sync.Mutex // guards hits
 	hits []Past
+	left leftOut // each file once for a reason
 }
 
 // over reports whether the time is up.
@@ -158,7 +161,7 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 	if limit > 0 && len(h.hits) > limit {
 		h.hits = h.hits[:limit]
 	}
-	return PastResult{Hits: h.hits, Versions: int(h.looked.Load()), Cut: cut}, nil
+	return PastResult{Hits: h.hits, Versions: int(h.looked.Load()), Cut: cut, NotSearched: h.left.String()}, nil
 }
 
 // errPastCut: the time was up.
@@ -186,11 +189,15 @@ func (h *past) look(vs []store.Version, known contentLines, ms []*matcher) {
 			for i := part[0]; i < part[1]; i++ {
 				content, err := h.x.corpus.Content(blobs[i].Blob)
 				if err != nil {
+					h.left.add(leftUnread, blobs[i].Path)
 					continue
 				}
-				if shown, ok := text.Shown(content); ok {
-					found[i], _ = ms[w].lines(blobs[i].Path, shown, math.MaxInt)
+				shown, ok := text.Shown(content)
+				if !ok {
+					h.left.add(leftBinary, blobs[i].Path)
+					continue
 				}
+				found[i], _ = ms[w].lines(blobs[i].Path, shown, math.MaxInt)
 			}
 		})
 	}
@@ -206,6 +213,9 @@ func (h *past) of(ctx context.Context, vs []store.Version, ms []*matcher) error 
 	known := contentLines{}
 	has := func(v store.Version) []Line {
 		if v.Deleted() || v.Blob == (store.Hash{}) {
+			if v.NoContent != "" {
+				h.left.add(leftUnkept, v.Path)
+			}
 			return nil
 		}
 		if _, ok := known[v.Blob]; !ok {

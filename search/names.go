@@ -33,6 +33,13 @@ func (x *Index) Names(pattern string, q Query, limit int) []NameHit {
 		}
 		return true
 	})
+	x.mu.RLock()
+	for p := range x.binary {
+		if s, ok := fuzzy(string(p), needle); ok && q.admits(p, KindOf(string(p))) {
+			out = append(out, NameHit{p, s})
+		}
+	}
+	x.mu.RUnlock()
 	slices.SortFunc(out, func(a, b NameHit) int {
 		if a.Score != b.Score {
 			if a.Score > b.Score {

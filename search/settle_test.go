@@ -122,7 +122,7 @@ func TestSavedAgainAndAgain(t *testing.T) {
 					t.Fatalf("edit %d: what was overwritten is found: %+v %v", n, r, err)
 				}
 			}
-			if s, err := x.Symbols(t.Context(), word(n), Query{}, Hints{}, 0); err != nil || len(s) != 1 {
+			if s, _, err := x.Symbols(t.Context(), word(n), Query{}, Hints{}, 0); err != nil || len(s) != 1 {
 				t.Fatalf("edit %d: the definition is not found: %+v %v", n, s, err)
 			}
 		}

@@ -23,23 +23,27 @@ type SymbolHit struct {
 const maxParsed = 300
 
 // Symbols finds definitions whose name is, begins with or contains a text,
-// regardless of case; "Type.Method" finds the method.
-func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limit int) ([]SymbolHit, error) {
+// regardless of case; "Type.Method" finds the method. notSearched counts and names the
+// files of the query's scope whose definitions nobody looked at.
+func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limit int) (out []SymbolHit, notSearched string, err error) {
 	_, base, qualified := strings.Cut(name, ".")
 	if !qualified {
 		base = name
 	}
 	low := strings.ToLower(base)
 	if low == "" {
-		return nil, nil
+		return nil, "", nil
 	}
+	var left leftOut
+	defines := func(p store.Path, kind Kind) bool { return q.admits(p, kind) && kind != Other && kind != Config }
+	left.addBinary(x, defines)
 	// Before the index is asked: what is entered meanwhile is looked at all the same.
 	x.mu.RLock()
 	ready, seq, loose := x.ready, x.seq, maps.Clone(x.loose)
 	x.mu.RUnlock()
 	candidates, err := x.defining(ctx, base)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	type weighed struct {
 		p store.Path
@@ -47,10 +51,16 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 	}
 	var order []weighed
 	x.live(func(p store.Path, f *file) bool {
+		if !defines(p, f.kind) {
+			return true
+		}
 		_, unasked := loose[p]
-		unasked = (unasked || !ready || f.seq > seq || !f.indexed) && f.size <= int64(x.opt.MaxFile)
-		if (candidates == nil || candidates[p] || unasked) && q.admits(p, f.kind) && f.kind != Other && f.kind != Config {
+		unasked = unasked || !ready || f.seq > seq || !f.indexed
+		switch {
+		case candidates == nil || candidates[p] || unasked && f.size <= int64(x.opt.MaxFile):
 			order = append(order, weighed{p, weight(p, f, nil, h)})
+		case unasked:
+			left.add(leftLarge, p)
 		}
 		return true
 	})
@@ -63,17 +73,22 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 		}
 		return strings.Compare(string(a.p), string(b.p))
 	})
-	var out []SymbolHit
-	for _, c := range order[:min(len(order), maxParsed)] {
+	for i, c := range order {
+		if i >= maxParsed {
+			left.add(leftBeyond, c.p)
+			continue
+		}
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, "", ctx.Err()
 		}
 		content, err := x.corpus.Read(c.p, nil)
 		if err != nil {
+			left.failed(c.p, err)
 			continue
 		}
 		content, ok := text.Shown(content)
 		if !ok {
+			left.add(leftBinary, c.p)
 			continue
 		}
 		for _, s := range Outline(string(c.p), content) {
@@ -113,7 +128,7 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 	if limit > 0 && len(out) > limit {
 		out = out[:limit]
 	}
-	return out, nil
+	return out, left.String(), nil
 }
 
 // defining are the files with a chunk whose defined names have all parts of a

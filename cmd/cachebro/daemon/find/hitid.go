@@ -80,7 +80,7 @@ func (f *Finder) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 		if !found {
 			return a, false
 		}
-		all, err := f.index.Symbols(ctx, known.Symbol, search.Query{Path: string(known.Path)}, search.Hints{}, 0)
+		all, _, err := f.index.Symbols(ctx, known.Symbol, search.Query{Path: string(known.Path)}, search.Hints{}, 0)
 		if err != nil || len(all) == 0 {
 			return a, false
 		}

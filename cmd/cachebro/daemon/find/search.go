@@ -159,6 +159,7 @@ func (f *Finder) searchRanked(ctx context.Context, q wire.SearchQuery, sq search
 		return err
 	}
 	a.How, a.Files, a.Lines, a.Truncated = wire.SearchRanked, len(all), len(all), len(all) > limit
+	a.NotSearched = f.index.NotIndexed(sq) // more than the lines of were left out, if those were searched before
 	for _, r := range all[:min(limit, len(all))] {
 		hit := fileHit(r.Path, r.Score)
 		hit.Line, hit.Text = f.index.BestLine(r, q.Pattern)
@@ -171,10 +172,11 @@ func (f *Finder) searchRanked(ctx context.Context, q wire.SearchQuery, sq search
 }
 
 func (f *Finder) searchSymbols(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
-	all, err := f.index.Symbols(ctx, q.Pattern, sq, h, 0)
+	all, left, err := f.index.Symbols(ctx, q.Pattern, sq, h, 0)
 	if err != nil {
 		return err
 	}
+	a.NotSearched = left
 	a.Lines, a.Truncated = len(all), len(all) > limit
 	for _, s := range all[:min(limit, len(all))] {
 		hit := wire.SearchHit{ID: search.SymbolID(s.Path, s.Name), Type: "symbol", Path: []byte(s.Path), Line: s.Line, Last: s.Last,
@@ -208,6 +210,7 @@ func (f *Finder) searchPast(ctx context.Context, sq search.Query, limit int, a *
 		a.Warning = fmt.Sprintf("only the newest part of the history was looked at (%d contents): the rest takes too long; give a path", r.Versions)
 	}
 	a.Files, a.Lines, a.Looked, a.Truncated = len(r.Hits), len(r.Hits), r.Versions, len(r.Hits) > limit
+	a.NotSearched = r.NotSearched
 	for _, p := range r.Hits[:min(limit, len(r.Hits))] {
 		hit := wire.SearchHit{ID: search.VersionID(p.Last), Type: "version", Path: []byte(p.Path), Line: p.No, Text: p.Text, Score: 1,
 			Title: fmt.Sprintf("%s:%d: %s", p.Path, p.No, strings.TrimSpace(p.Text)), Past: &wire.Past{Versions: p.Versions}}
