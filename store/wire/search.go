@@ -53,7 +53,7 @@ type SearchAnswer struct {
 	Suggest   []string    `json:"suggest,omitempty"` // did you mean
 	Scanned   bool        `json:"scanned,omitempty"` // every file was read
 	Looked    int         `json:"looked"`            // files, or versions, that were read
-	// NotSearched counts and names the files that a search for lines left out.
+	// NotSearched counts and names the files of the scope that were not looked into.
 	NotSearched string `json:"not_searched,omitempty"`
 }
 

@@ -204,6 +204,34 @@ func TestTextsOfEveryKind(t *testing.T) {
 		}
 	}
 
+	// What is not looked into is counted and named; a name is found whatever is in the file.
+	var searches []map[string]any
+	modes := []string{"exact", "ranked", "symbols", "history", "files"}
+	for _, mode := range modes {
+		pattern := map[string]string{"history": "line 03 of this", "files": "nul-"}[mode]
+		if pattern == "" {
+			pattern = "needle"
+		}
+		searches = append(searches, map[string]any{"name": "search", "arguments": map[string]any{"pattern": pattern, "mode": mode, "limit": 100}})
+	}
+	for i, s := range p.tools(searches) {
+		_, left, counted := strings.Cut(s.text, "[not searched: ")
+		switch {
+		case s.refused:
+			t.Errorf("search %s: %s", modes[i], s.text)
+		case modes[i] == "files":
+			if counted || strings.Count(s.text, "nul-") < 4 {
+				t.Errorf("search for files: %s", s.text)
+			}
+		case modes[i] == "history": // nobody has changed them yet
+			if counted {
+				t.Errorf("search of the history: %s", s.text)
+			}
+		case !strings.HasPrefix(left, `4 binary ("nul-cr.txt", "nul-crlf.txt", "nul-lf.txt", …)`):
+			t.Errorf("search %s does not say what it left out: %s", modes[i], s.text)
+		}
+	}
+
 	// stage puts every kind's wanted text in its place as one action, and says which
 	// versions it made.
 	stage := func(dir string, of ...textKind) map[textKind]string {
@@ -267,6 +295,9 @@ func TestTextsOfEveryKind(t *testing.T) {
 		}
 	}
 	check("after a hunk was taken back")
+	if s := p.tools([]map[string]any{{"name": "search", "arguments": map[string]any{"pattern": "by cp", "mode": "history", "limit": 100}}})[0]; !strings.Contains(s.text, "[not searched: 4 binary (") {
+		t.Errorf("search of the history does not say what it left out: %s", s.text)
+	}
 
 	// Another's change in other lines stays when one is undone.
 	change(1, "two by the first")
