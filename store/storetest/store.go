@@ -1,6 +1,7 @@
 // Package storetest serves the tests of packages that use a store: it makes empty
-// stores, and a Tree, a file system in memory whose operations return the changes that a
-// daemon would pass to Store.Apply.
+// stores, a Tree, a file system in memory whose operations return the changes that a
+// daemon would pass to Store.Apply, and an Oracle, which knows what became of a tree and
+// what taking something back should do.
 package storetest
 
 import (

@@ -1,0 +1,331 @@
+package storetest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"cachebro/store"
+
+	"golang.org/x/sys/unix"
+)
+
+// Cell is the smallest thing of a tree that has a value: an entry of a directory, the
+// content of a file (or the target of a link), or the mode of a file or directory.
+type Cell struct {
+	Kind CellKind
+	Node int    // the directory, or the file
+	Name string // of an entry
+}
+
+// CellKind tells the three kinds of cells apart.
+type CellKind string
+
+// The kinds of cells.
+const (
+	EntryCell   CellKind = "entry"
+	ContentCell CellKind = "content"
+	ModeCell    CellKind = "mode"
+)
+
+// Value is what a cell holds. The zero Value is nothing.
+type Value struct {
+	Set  bool
+	Node int
+	Data string
+	Mode uint32
+}
+
+// Fact says that a cell became a value.
+type Fact struct {
+	Seq           int
+	Op            int
+	Cell          Cell
+	Value, Before Value
+	Session       store.SessionID
+	Plan          string
+	cancels       map[int]bool // the facts that this fact of a plan takes back
+}
+
+const root = 1
+
+// Oracle is the model of a history: facts about cells, from which everything is derived
+// by brute force. It decides what undo, redo and restore should do cell by cell: a cell
+// that is as the undone facts left it gets the value from before them. The rules of
+// settle make a tree of the result.
+type Oracle struct {
+	Facts []Fact
+	kind  map[int]uint32 // S_IFMT, by node
+	nodes map[uint64]int // by inode number
+	ops   int
+}
+
+// NewOracle returns the history of an empty tree.
+func NewOracle() *Oracle {
+	return &Oracle{kind: map[int]uint32{root: unix.S_IFDIR}, nodes: map[uint64]int{}}
+}
+
+// Cells returns the values of all cells after the operation op.
+func (o *Oracle) Cells(op int) map[Cell]Value {
+	out := map[Cell]Value{}
+	for _, f := range o.Facts {
+		if f.Op <= op {
+			out[f.Cell] = f.Value
+		}
+	}
+	return out
+}
+
+// Now returns the number of the last operation.
+func (o *Oracle) Now() int { return o.ops }
+
+// Observe records as one operation what has changed in a tree.
+func (o *Oracle) Observe(t *Tree, session store.SessionID, plan string) int {
+	o.ops++
+	was, is := o.Cells(o.ops), map[Cell]Value{}
+	dirs := map[string]int{".": root}
+	for _, p := range t.Paths(func(store.Path, *File) bool { return true }) {
+		f := t.Files[p]
+		n := o.nodes[f.Ino]
+		if n == 0 {
+			n = len(o.kind) + 1
+			o.nodes[f.Ino], o.kind[n] = n, f.Mode&unix.S_IFMT
+		}
+		dirs[string(p)] = n
+		is[Cell{EntryCell, dirs[path.Dir(string(p))], path.Base(string(p))}] = Value{Set: true, Node: n}
+		is[Cell{ModeCell, n, ""}] = Value{Set: true, Mode: f.Mode}
+		if !f.dir() {
+			is[Cell{ContentCell, n, ""}] = Value{Set: true, Data: f.Data + f.Target}
+		}
+	}
+	for c, v := range was {
+		if c.Kind == EntryCell && v.Set && !is[c].Set {
+			is[c] = Value{}
+		}
+	}
+	for _, c := range sorted(is) {
+		if is[c] != was[c] {
+			o.Facts = append(o.Facts, Fact{Seq: len(o.Facts) + 1, Op: o.ops, Cell: c, Value: is[c], Before: was[c], Session: session, Plan: plan})
+		}
+	}
+	return o.ops
+}
+
+// SameFile says that a new inode continues an old one's history: an atomic save.
+func (o *Oracle) SameFile(old, now uint64) { o.nodes[now] = o.nodes[old] }
+
+func sorted[V any](m map[Cell]V) []Cell {
+	return slices.SortedFunc(maps.Keys(m), func(a, b Cell) int {
+		return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), cmp.Compare(a.Node, b.Node), strings.Compare(a.Name, b.Name))
+	})
+}
+
+// walk passes what is in a tree, parents first.
+func (o *Oracle) walk(cells map[Cell]Value, fn func(p store.Path, c Cell, n int)) {
+	kids := map[int][]Cell{}
+	for _, c := range sorted(cells) {
+		if c.Kind == EntryCell && cells[c].Set {
+			kids[c.Node] = append(kids[c.Node], c)
+		}
+	}
+	seen := map[int]bool{}
+	var down func(dir store.Path, d int)
+	down = func(dir store.Path, d int) {
+		if seen[d] {
+			return // a directory in two places, which settle does not let be
+		}
+		seen[d] = true
+		for _, c := range kids[d] {
+			p := store.Path(path.Join(string(dir), c.Name))
+			fn(p, c, cells[c].Node)
+			if o.kind[cells[c].Node] == unix.S_IFDIR {
+				down(p, cells[c].Node)
+			}
+		}
+	}
+	down("", root)
+}
+
+// Tree describes each path, with the first of the file's names.
+func (o *Oracle) Tree(cells map[Cell]Value) map[store.Path]string {
+	out, first := map[store.Path]string{}, map[int]store.Path{}
+	o.walk(cells, func(p store.Path, _ Cell, n int) {
+		if old, ok := first[n]; !ok || p < old {
+			first[n] = p
+		}
+	})
+	o.walk(cells, func(p store.Path, _ Cell, n int) {
+		out[p] = fmt.Sprintf("%o %q, a name of %q", cells[Cell{ModeCell, n, ""}].Mode, cells[Cell{ContentCell, n, ""}].Data, string(first[n]))
+	})
+	return out
+}
+
+// Shape describes a tree as Oracle.Tree does.
+func (t *Tree) Shape() map[store.Path]string {
+	out, first := map[store.Path]string{}, map[*File]store.Path{}
+	for _, p := range t.Paths(func(store.Path, *File) bool { return true }) {
+		f := t.Files[p]
+		if _, ok := first[f]; !ok {
+			first[f] = p
+		}
+		out[p] = fmt.Sprintf("%o %q, a name of %q", f.Mode, f.Data+f.Target, string(first[f]))
+	}
+	return out
+}
+
+// places returns the entries that hold each node in a tree.
+func (o *Oracle) places(cells map[Cell]Value) map[int][]Cell {
+	out := map[int][]Cell{root: nil}
+	o.walk(cells, func(_ store.Path, c Cell, n int) { out[n] = append(out[n], c) })
+	return out
+}
+
+// cancelled returns the facts that a plan has taken back, where that plan's own fact
+// was not taken back.
+func (o *Oracle) cancelled() map[int]bool {
+	gone := map[int]bool{}
+	for _, f := range slices.Backward(o.Facts) {
+		if !gone[f.Seq] {
+			maps.Copy(gone, f.cancels)
+		}
+	}
+	return gone
+}
+
+// effective returns the facts as if what was taken back, and what took it back, had
+// never been.
+func (o *Oracle) effective() []Fact {
+	gone := o.cancelled()
+	return slices.DeleteFunc(slices.Clone(o.Facts), func(f Fact) bool { return gone[f.Seq] || len(f.cancels) > 0 })
+}
+
+// Outcome is what a plan should do.
+type Outcome struct {
+	Goals     map[Cell]Value
+	Conflicts map[Cell]string
+	cancels   map[Cell]map[int]bool
+	chosen    map[int]bool
+	touched   map[int]bool // nodes that others have changed since
+	facts     []Fact       // the effective ones
+}
+
+func (o *Oracle) outcome(facts []Fact) *Outcome {
+	return &Outcome{map[Cell]Value{}, map[Cell]string{}, map[Cell]map[int]bool{}, map[int]bool{}, map[int]bool{}, facts}
+}
+
+// Undo decides about the effective facts that match.
+func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
+	out, now := o.outcome(o.effective()), o.Cells(o.ops)
+	chains := map[Cell][]Fact{}
+	for _, f := range out.facts {
+		chains[f.Cell] = append(chains[f.Cell], f)
+		if match(f) {
+			out.chosen[f.Seq] = true
+		}
+	}
+	for _, c := range sorted(chains) {
+		have, taken, chain, first := now[c], map[int]bool{}, chains[c], 0
+		if c.Kind != EntryCell {
+			first = 1 // a file's making ends with its names, not with what it holds
+		}
+		for i := len(chain) - 1; i >= first; i-- {
+			if !out.chosen[chain[i].Seq] {
+				continue
+			}
+			left, run := chain[i].Value, map[int]bool{}
+			for ; i >= first && out.chosen[chain[i].Seq]; i-- {
+				run[chain[i].Seq] = true
+			}
+			was := Value{}
+			if i >= 0 {
+				was = chain[i].Value
+			}
+			if o.alike(now, have.Node, was.Node) {
+				was = have // another file, which looks as it should
+			}
+			if have != was && have != left {
+				out.Conflicts[c] = "changed since"
+				if c.Kind != EntryCell {
+					out.touched[c.Node] = true
+				}
+				break
+			}
+			have = was
+			maps.Copy(taken, run)
+		}
+		if first == 1 && out.chosen[chain[0].Seq] && have != chain[0].Value {
+			out.touched[c.Node] = true
+		}
+		if have != now[c] {
+			out.Goals[c], out.cancels[c] = have, taken
+		}
+	}
+	o.settle(out)
+	return out
+}
+
+// alike: two nodes, neither a directory, look the same.
+func (o *Oracle) alike(cells map[Cell]Value, a, b int) bool {
+	return a != 0 && b != 0 && o.kind[a] == o.kind[b] && o.kind[a] != unix.S_IFDIR &&
+		cells[Cell{ContentCell, a, ""}] == cells[Cell{ContentCell, b, ""}] && cells[Cell{ModeCell, a, ""}] == cells[Cell{ModeCell, b, ""}]
+}
+
+// UndoPlan decides about the facts of a plan: what they left must still be there.
+func (o *Oracle) UndoPlan(plan string) *Outcome {
+	gone, now := o.cancelled(), o.Cells(o.ops)
+	out := o.outcome(o.effective())
+	for _, f := range o.Facts {
+		if f.Plan != plan || gone[f.Seq] {
+			continue
+		}
+		out.chosen[f.Seq] = true
+		switch is := now[f.Cell]; {
+		case is == f.Before || o.alike(now, is.Node, f.Before.Node):
+			continue
+		case is != f.Value:
+			out.Conflicts[f.Cell] = "changed since"
+			continue
+		}
+		out.Goals[f.Cell], out.cancels[f.Cell] = f.Before, map[int]bool{f.Seq: true}
+	}
+	o.settle(out)
+	return out
+}
+
+// Restore brings back the tree of a moment.
+func (o *Oracle) Restore(op int) *Outcome {
+	out, now, then := o.outcome(o.effective()), o.Cells(o.ops), o.Cells(op)
+	alive := o.places(then)
+	for _, f := range o.Facts {
+		c := f.Cell
+		if _, lived := alive[c.Node]; f.Op <= op || now[c] == then[c] || c.Kind != EntryCell && !lived {
+			continue
+		}
+		if out.cancels[c] == nil {
+			out.Goals[c], out.cancels[c] = then[c], map[int]bool{}
+		}
+		out.cancels[c][f.Seq] = true
+	}
+	o.settle(out)
+	return out
+}
+
+// Carry records an outcome as a plan that was carried out on a tree.
+func (o *Oracle) Carry(out *Outcome, plan string, t *Tree) {
+	after := o.After(out)
+	o.ops++
+	for _, c := range sorted(out.Goals) {
+		o.Facts = append(o.Facts, Fact{Seq: len(o.Facts) + 1, Op: o.ops, Cell: c, Value: out.Goals[c], Before: o.Cells(o.ops)[c], Plan: plan, cancels: out.cancels[c]})
+	}
+	o.walk(after, func(p store.Path, _ Cell, n int) { o.nodes[t.Files[p].Ino] = n })
+}
+
+// After returns the cells when an outcome was carried out.
+func (o *Oracle) After(out *Outcome) map[Cell]Value {
+	after := o.Cells(o.ops)
+	maps.Copy(after, out.Goals)
+	return after
+}

@@ -1,0 +1,185 @@
+package storetest
+
+import (
+	"maps"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// settle drops, changes or adds goals until the result is a tree that loses nothing of
+// anybody else, and names the cells.
+func (o *Oracle) settle(out *Outcome) {
+	now := o.Cells(o.ops)
+	drop := func(c Cell, why string) {
+		delete(out.Goals, c)
+		delete(out.cancels, c)
+		out.Conflicts[c] = why
+	}
+	tried := map[int]bool{}
+	for again := true; again; {
+		again = false
+		after := o.After(out)
+		places := o.places(after)
+		for _, n := range o.endangered(out, now, after, places) {
+			if o.kind[n] != unix.S_IFDIR {
+				out.Conflicts[Cell{EntryCell, n, ""}] = "changed since"
+			} else {
+				delete(out.Goals, Cell{ModeCell, n, ""}) // a directory that was made and stays
+			}
+			if !tried[n] && o.bringBack(out, n, after) {
+				tried[n], again = true, true
+				break
+			}
+			for _, c := range sorted(out.Goals) {
+				if c.Kind == EntryCell && now[c].Node == n {
+					drop(c, "somebody else has changed what is there")
+					again = true
+				}
+			}
+			if again {
+				break
+			}
+		}
+		if again {
+			continue
+		}
+		for _, c := range sorted(out.Goals) {
+			// An entry that is to hold something needs its directory.
+			if _, there := places[c.Node]; c.Kind == EntryCell && out.Goals[c].Set && !there {
+				if again = true; !tried[c.Node] && o.bringBack(out, c.Node, after) {
+					tried[c.Node] = true
+					break
+				}
+				v, cancels := out.Goals[c], out.cancels[c]
+				drop(c, "its directory cannot be there")
+				if in := (Cell{EntryCell, o.instead(c.Node, after, places), c.Name}); in.Node != 0 && !after[in].Set {
+					delete(out.Conflicts, c)
+					out.Goals[in], out.cancels[in] = v, cancels
+				}
+				break
+			}
+		}
+		for _, c := range sorted(out.Goals) {
+			if again {
+				break
+			}
+			v := out.Goals[c]
+			switch {
+			case c.Kind == EntryCell && o.kind[v.Node] == unix.S_IFDIR && len(places[v.Node]) > 1:
+				drop(c, "it is elsewhere now")
+			case c.Kind == EntryCell && len(places[v.Node]) > 1 && o.movedOn(out, c, v.Node, now):
+				drop(c, "it is elsewhere now")
+			case c.Kind == EntryCell && v.Set && places[v.Node] == nil:
+				drop(c, "it would be below itself")
+			default:
+				continue
+			}
+			again = true
+		}
+	}
+	// What nobody can see is neither changed nor named.
+	places := o.places(o.After(out))
+	maps.DeleteFunc(out.Goals, func(c Cell, _ Value) bool {
+		_, there := places[c.Node]
+		return c.Kind != EntryCell && !there
+	})
+	maps.DeleteFunc(out.Conflicts, func(c Cell, _ string) bool {
+		_, there := places[c.Node]
+		return c.Kind != EntryCell && !there
+	})
+}
+
+// bringBack gives a node the place that the oldest of the undone facts gave it, or else
+// the last one that it had.
+func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
+	var had []Fact
+	for _, f := range out.facts {
+		if f.Cell.Kind == EntryCell && f.Value.Node == n && out.chosen[f.Seq] {
+			had = append(had, f)
+		}
+	}
+	for _, f := range slices.Backward(o.Facts) {
+		if f.Cell.Kind == EntryCell && f.Value.Node == n {
+			had = append(had, f)
+		}
+	}
+	for _, f := range had {
+		if after[f.Cell].Set {
+			continue
+		}
+		cancels := map[int]bool{}
+		for _, g := range out.facts {
+			if g.Cell == f.Cell && out.chosen[g.Seq] && g.Seq > f.Seq {
+				cancels[g.Seq] = true
+			}
+		}
+		out.Goals[f.Cell], out.cancels[f.Cell] = f.Value, cancels
+		if o.Cells(o.ops)[f.Cell] == f.Value {
+			delete(out.Goals, f.Cell)
+			delete(out.cancels, f.Cell)
+		}
+		return true
+	}
+	return false
+}
+
+// instead returns the directory that is where another one was last; 0: there is none.
+func (o *Oracle) instead(n int, after map[Cell]Value, places map[int][]Cell) int {
+	for _, f := range slices.Backward(o.Facts) {
+		if is := after[f.Cell].Node; f.Cell.Kind == EntryCell && f.Value.Node == n && o.kind[is] == unix.S_IFDIR && places[is] != nil {
+			return is
+		}
+	}
+	return 0
+}
+
+// endangered returns the nodes that would be nowhere, though the undone facts gave them a
+// place and others have changed them since: written to a file, or put something into a
+// directory.
+func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[int][]Cell) (nodes []int) {
+	is := o.places(now)
+	for n := 2; n <= len(o.kind); n++ {
+		if _, there := places[n]; there {
+			continue
+		}
+		first, removed, touched := 0, 0, out.touched[n]
+		for _, f := range out.facts {
+			switch {
+			case f.Cell.Kind == EntryCell && f.Value.Node == n && out.chosen[f.Seq] && first == 0:
+				first = f.Seq
+			case f.Cell.Kind == EntryCell && f.Before.Node == n:
+				removed = f.Seq
+			}
+		}
+		_, exists := is[n]
+		if !exists && !out.chosen[removed] {
+			continue // somebody else has removed it
+		}
+		for c, v := range after {
+			if c.Kind == EntryCell && c.Node == n && v.Set && exists {
+				touched = true
+			}
+		}
+		if touched {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// movedOn: a rename that is taken back took a name of a file away and gave it another
+// one, which somebody else has taken away since; but the file is still somewhere.
+func (o *Oracle) movedOn(out *Outcome, c Cell, n int, now map[Cell]Value) bool {
+	for _, f := range out.facts {
+		if f.Cell != c || f.Before.Node != n || !out.chosen[f.Seq] {
+			continue
+		}
+		for _, g := range out.facts {
+			if g.Op == f.Op && g.Cell.Kind == EntryCell && g.Value.Node == n && now[g.Cell].Node != n {
+				return true
+			}
+		}
+	}
+	return false
+}
