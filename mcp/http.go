@@ -29,7 +29,7 @@ func (s *Server) serveHTTP(ctx context.Context) error {
 	inner := server.NewStreamableHTTPServer(s.rpc, server.WithEndpointPath("/mcp"),
 		server.WithSessionIdManager(&httpSessions{}), server.WithStreamableHTTPLogger(s.opt.Logger))
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", http.MaxBytesHandler(namesMissing(inner), maxLine))
+	mux.Handle("/mcp", http.MaxBytesHandler(unanswered(namesMissing(inner)), maxLine))
 	srv := &http.Server{Handler: s.guard(mux), ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx }}
 	s.work.Go(func() { s.hello(ctx) })

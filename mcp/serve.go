@@ -69,6 +69,7 @@ func newServer(opt Options) (*Server, error) {
 	}
 	hooks := &server.Hooks{}
 	hooks.AddAfterListTools(s.countSchema)
+	hooks.AddOnError(func(ctx context.Context, _ any, _ mcp.MCPMethod, _ any, _ error) { cancelled(ctx) })
 	hooks.AddAfterSubscribe(func(ctx context.Context, _ any, _ *mcp.SubscribeRequest, _ *mcp.EmptyResult) { s.watch(ctx) })
 	hooks.AddBeforeSubscriptionsListen(func(ctx context.Context, _ any, _ *mcp.SubscriptionsListenRequest) { s.watch(ctx) })
 	s.rpc = server.NewMCPServer("cachebro", opt.Version,

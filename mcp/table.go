@@ -5,7 +5,9 @@ import (
 	"errors"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -22,8 +24,9 @@ type tool struct {
 	output  reflect.Type // of structuredContent; status and metrics only
 	profile string       // the smallest that has it
 	// lean takes the place of desc outside of the profile all, where only the arguments
-	// tagged lean are listed: what an agent cannot guess. The others are understood all
-	// the same.
+	// tagged lean are listed, without a word of which are required: what an agent cannot
+	// guess. The others are understood all the same, and named by the answers that they
+	// help with.
 	lean *string
 	// Hints, all three stated: the protocol's defaults are the other way round.
 	reads, destroys, idempotent bool
@@ -37,6 +40,7 @@ type call struct {
 	reader wire.Reader
 	conn   *conn // nil: no connection
 	tool   *tool
+	counts atomic.Bool // the tool says itself how far it is
 }
 
 // toolTable is every tool, in the order of the profiles. mcp-go lists them by
@@ -54,7 +58,7 @@ func (t *tool) in(profile string) bool {
 	case ProfileAll:
 		return true
 	case ProfileDefault:
-		return t == readFileTool || t == editFileTool || t == searchTool || t == undoTool
+		return t == readFileTool || t == searchTool || t == undoTool
 	case ProfileRead:
 		return t == readFileTool
 	}
@@ -82,7 +86,9 @@ func (t *tool) describe(profile string) mcp.Tool {
 func (s *Server) handler(t *tool) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := &call{s: s, req: req, reader: s.reader(ctx, req.Params.Meta), conn: s.conn(ctx), tool: t}
+		stop := c.beat(ctx)
 		res, err := t.handler.run(ctx, c)
+		stop()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -110,16 +116,54 @@ func (s *Server) deadMount(err error) error {
 		Hint: "cachebro mount " + quote(s.dir()) + " mounts it again; nothing that is kept is lost"}
 }
 
+// beatEvery is how often a client is told that a call is still worked on.
+const beatEvery = time.Second
+
+// beat tells a client that asked for progress how long a call takes so far, until stop,
+// unless the tool itself says how far it is.
+func (c *call) beat(ctx context.Context) (stop func()) {
+	if !c.wantsProgress() {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(beatEvery)
+		defer tick.Stop()
+		for n := 1; ; n++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if !c.counts.Load() {
+				took := time.Duration(n) * beatEvery
+				c.notifyProgress(ctx, map[string]any{"progress": took.Seconds(), "message": c.tool.name + ": " + took.String()})
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+func (c *call) wantsProgress() bool {
+	return c.req.Params.Meta != nil && c.req.Params.Meta.ProgressToken != nil
+}
+
 // progress tells a client that asked for it how far a long call is.
 func (c *call) progress(ctx context.Context, done, total int, what string) {
-	m := c.req.Params.Meta
-	if m == nil || m.ProgressToken == nil {
-		return
+	if c.wantsProgress() {
+		c.counts.Store(true)
+		c.notifyProgress(ctx, map[string]any{"progress": done, "total": total, "message": what})
 	}
-	err := c.s.rpc.SendNotificationToClient(ctx, string(mcp.MethodNotificationProgress), map[string]any{
-		"progressToken": m.ProgressToken, "progress": done, "total": total, "message": what,
-	})
-	if err != nil {
+}
+
+func (c *call) notifyProgress(ctx context.Context, params map[string]any) {
+	params["progressToken"] = c.req.Params.Meta.ProgressToken
+	if err := c.s.rpc.SendNotificationToClient(ctx, string(mcp.MethodNotificationProgress), params); err != nil {
 		c.s.opt.Logger.Debug("progress not sent", "err", err)
 	}
 }

@@ -1,0 +1,56 @@
+package mcp
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+)
+
+// A cancelled request has no answer. Over HTTP mcp-go answers it with the error that the
+// cancellation made of it; here the answer is taken out, and what is left is a stream of
+// no messages.
+
+// cancelledKey finds the mark of a request over HTTP in its context.
+type cancelledKey struct{}
+
+// cancelled marks a request over HTTP whose context ended while it was worked on.
+func cancelled(ctx context.Context) {
+	if mark, ok := ctx.Value(cancelledKey{}).(*atomic.Bool); ok && ctx.Err() != nil {
+		mark.Store(true)
+	}
+}
+
+// unanswered leaves cancelled requests without an answer.
+func unanswered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mark := new(atomic.Bool)
+		next.ServeHTTP(&cancelledWriter{w, mark}, r.WithContext(context.WithValue(r.Context(), cancelledKey{}, mark)))
+	})
+}
+
+// cancelledWriter writes nothing once its request is cancelled.
+type cancelledWriter struct {
+	http.ResponseWriter
+	cancelled *atomic.Bool
+}
+
+func (w *cancelledWriter) WriteHeader(status int) {
+	if w.cancelled.Load() {
+		w.Header().Set("Content-Type", "text/event-stream")
+		status = http.StatusOK
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *cancelledWriter) Write(b []byte) (int, error) {
+	if w.cancelled.Load() {
+		return len(b), nil
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *cancelledWriter) Flush() {
+	if f, ok := w.ResponseWriter.(http.Flusher); ok {
+		f.Flush()
+	}
+}
