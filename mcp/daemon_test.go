@@ -334,7 +334,7 @@ func TestSubscription(t *testing.T) {
 func TestDaemonKilled(t *testing.T) {
 	text := numbered(100, "line")
 	l := liveProject(t, files{"a.txt": text})
-	p := l.connect(ProfileDefault)
+	p := l.connect(ProfileAll)
 	p.ok("read_file", at("a.txt"))
 	l.stop(syscall.SIGKILL)
 	for range 3 {

@@ -17,6 +17,9 @@ const testToken = "0123456789abcdef0123"
 // web serves opt on a loopback port.
 func web(t *testing.T, opt Options) (url string) {
 	t.Helper()
+	if opt.Profile == "" {
+		opt.Profile = ProfileAll // whatever a test is about
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -3,17 +3,21 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"cachebro/store/tokens"
 )
 
 // The schema is paid for in every context.
 func TestProfiles(t *testing.T) {
 	for _, tc := range []struct {
 		profile string
-		limit   int
-	}{{ProfileRead, 700}, {ProfileSafety, 1700}, {ProfileDefault, 1700}, {ProfileAll, 0}} {
+		limit   int // bytes of the list
+		tokens  int // of what stands in a context
+	}{{ProfileRead, 500, 60}, {ProfileSafety, 1700, 0}, {ProfileDefault, 1100, 150}, {ProfileAll, 0, 0}} {
 		t.Run(tc.profile, func(t *testing.T) {
 			p := connect(t, Options{Root: project(t, nil), Profile: tc.profile})
 			got := p.call("tools/list", map[string]any{}).Result
@@ -21,6 +25,11 @@ func TestProfiles(t *testing.T) {
 				t.Errorf("tools/list has %d bytes, limit %d", n, tc.limit)
 			} else {
 				t.Logf("%d bytes", n)
+			}
+			if n := inContext(t, got) + tokens.EstimateString(instructions(tc.profile)); tc.tokens > 0 && n > tc.tokens {
+				t.Errorf("%d tokens in each context, limit %d", n, tc.tokens)
+			} else {
+				t.Logf("%d tokens", n)
 			}
 			golden := "testdata/tools-" + tc.profile + ".json"
 			var nice bytes.Buffer
@@ -42,6 +51,25 @@ func TestProfiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// inContext is what the tools of a list take of a context, as clients put them there.
+func inContext(t *testing.T, list []byte) (n int) {
+	t.Helper()
+	var l struct {
+		Tools []struct {
+			Name, Description string
+			InputSchema       json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(list, &l); err != nil {
+		t.Fatal(err)
+	}
+	all := ""
+	for _, tl := range l.Tools {
+		all += fmt.Sprintf("\n{\"name\":\"mcp__cachebro__%s\",\"description\":%q,\"input_schema\":%s}", tl.Name, tl.Description, tl.InputSchema)
+	}
+	return tokens.EstimateString(all)
 }
 
 func TestSchemaRules(t *testing.T) {

@@ -23,7 +23,7 @@ type readFileArgs struct {
 	Offset     int    `json:"offset" list:"lean"`
 	Limit      int    `json:"limit" list:"lean"`
 	Force      bool   `json:"force"`
-	DiffOffset int    `json:"diff_offset" list:"lean"`
+	DiffOffset int    `json:"diff_offset"`
 	Symbol     string `json:"symbol"`
 	Outline    bool   `json:"outline"`
 	At         string `json:"at"`
@@ -83,8 +83,8 @@ var readFileTool = &tool{
 }
 
 // leanRead says the least that a client can read a file with. force can be done
-// without, as who asks twice gets the text.
-var leanRead = "File text (limit lines from line offset). A re-read gives a diff or [unchanged]; asking once more gives the text."
+// without, as who asks twice gets the text; the diff that was cut names diff_offset.
+var leanRead = "Re-reads: diff or [unchanged], then full"
 
 // readArgs is one read of one file, checked.
 type readArgs struct {

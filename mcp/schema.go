@@ -68,7 +68,7 @@ func fieldOf(f reflect.StructField) field {
 }
 
 // schemaOf is the JSON Schema of a struct, with the fields in their order; lean
-// leaves out what is not tagged so.
+// leaves out what is not tagged so, and which are required: a call without one is told so.
 func schemaOf(t reflect.Type, lean bool) json.RawMessage {
 	var properties, required []string
 	for i := range t.NumField() {
@@ -77,7 +77,7 @@ func schemaOf(t reflect.Type, lean bool) json.RawMessage {
 			continue
 		}
 		properties = append(properties, quoted(f.name)+":{"+f.schema()+"}")
-		if f.required {
+		if f.required && !lean {
 			required = append(required, quoted(f.name))
 		}
 	}

@@ -16,11 +16,11 @@ import (
 // searchArgs are the arguments of search and grep.
 type searchArgs struct {
 	Pattern string   `json:"pattern,required" list:"lean"`
-	Path    string   `json:"path" list:"lean"`
+	Path    string   `json:"path"`
 	Include patterns `json:"include"`
 	Exclude patterns `json:"exclude"`
 	Case    bool     `json:"case_sensitive"`
-	Regex   bool     `json:"regex" list:"lean"`
+	Regex   bool     `json:"regex"`
 	Kind    string   `json:"kind"`
 	Limit   int      `json:"limit" unlisted:"20"`
 	Compact bool     `json:"compact"`
@@ -29,7 +29,7 @@ type searchArgs struct {
 
 var searchTool = &tool{
 	name: "search", title: "Search", profile: ProfileSafety, reads: true, idempotent: true,
-	lean:    new("mode: ranked|symbols|files|history"),
+	lean:    new("path; mode: regex|ranked|symbols|files|history"),
 	desc:    "Find lines. mode: ranked|symbols|body|files|history",
 	handler: with(runSearch),
 }
@@ -42,10 +42,13 @@ var grepTool = &tool{
 
 const maxSearch = 1000
 
+// modeRegex is the search for lines with the pattern as a regular expression.
+const modeRegex = "regex"
+
 // searchModes are the values of mode; body is the text search with the
 // enclosing definitions.
 var searchModes = map[string]string{
-	"": wire.SearchText, "text": wire.SearchText, "exact": wire.SearchExact, "body": wire.SearchText, "ranked": wire.SearchRanked,
+	"": wire.SearchText, "text": wire.SearchText, modeRegex: wire.SearchText, "exact": wire.SearchExact, "body": wire.SearchText, "ranked": wire.SearchRanked,
 	"symbols": wire.SearchSymbols, "files": wire.SearchFiles, "history": wire.SearchHistory,
 }
 
@@ -53,7 +56,7 @@ func runSearch(ctx context.Context, c *call, a searchArgs) (*mcp.CallToolResult,
 	mode, ok := searchModes[a.Mode]
 	switch {
 	case !ok:
-		return nil, badInput("unknown mode "+quote(a.Mode), "modes are exact, ranked, symbols, body, files, history")
+		return nil, badInput("unknown mode "+quote(a.Mode), "modes are exact, regex, ranked, symbols, body, files, history")
 	case a.Limit < 1 || a.Limit > maxSearch:
 		return nil, badInput(fmt.Sprintf("limit %d is out of range", a.Limit), fmt.Sprintf("give 1 to %d", maxSearch))
 	}
@@ -65,7 +68,7 @@ func runSearch(ctx context.Context, c *call, a searchArgs) (*mcp.CallToolResult,
 		}
 	}
 	q := wire.SearchQuery{
-		Pattern: a.Pattern, Mode: mode, Path: []byte(rel), Include: a.Include, Exclude: a.Exclude, CaseSensitive: a.Case, Regex: a.Regex,
+		Pattern: a.Pattern, Mode: mode, Path: []byte(rel), Include: a.Include, Exclude: a.Exclude, CaseSensitive: a.Case, Regex: a.Regex || a.Mode == modeRegex,
 		Kind: a.Kind, Limit: a.Limit, Body: a.Mode == "body" || mode == wire.SearchSymbols, Session: c.reader.Session, NoRefresh: c.s.opt.NoReindex,
 	}
 	var ans wire.SearchAnswer

@@ -44,3 +44,28 @@ func TestSearchGroupsByPath(t *testing.T) {
 		}
 	}
 }
+
+// The profiles that list the least leave out what is understood all the same: a pattern is
+// a regular expression by the mode too, and a path narrows.
+func TestSearchArgumentsThatAreNotListed(t *testing.T) {
+	l := liveProject(t, files{"a/one.txt": "needle 12\n", "b/two.txt": "needle 34\nneedle xy\n"})
+	c := l.connect(ProfileDefault)
+	for _, tc := range []struct {
+		args map[string]any
+		hits []string
+	}{
+		{map[string]any{"pattern": `needle \d+`, "mode": "regex"}, []string{"a/one.txt:1", "b/two.txt:1"}},
+		{map[string]any{"pattern": `needle \d+`, "regex": true}, []string{"a/one.txt:1", "b/two.txt:1"}},
+		{map[string]any{"pattern": "needle", "path": "b"}, []string{"b/two.txt:1", "b/two.txt:2"}},
+	} {
+		text := c.ok("search", tc.args)
+		for _, hit := range tc.hits {
+			if !strings.Contains(text, hit+":") {
+				t.Errorf("%v: %s is missing: %s", tc.args, hit, text)
+			}
+		}
+		if n := strings.Count(text, ".txt:"); n != len(tc.hits) {
+			t.Errorf("%v: %d hits, want %d: %s", tc.args, n, len(tc.hits), text)
+		}
+	}
+}

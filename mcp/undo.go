@@ -15,7 +15,7 @@ import (
 
 var undoTool = &tool{
 	name: "undo", title: "Undo", profile: ProfileSafety, destroys: true,
-	lean: new("Last action of any program, or prompt (id, last), since (10m). Several files: dry_run=false"),
+	lean: new("Any program's last action; prompt: last"),
 	desc: "Takes back the last action, or those of a session, prompt (id or last), tool_call, or since (10m, a time). Files that others changed later stay. Several files: a preview, unless dry_run=false.",
 	handler: with(func(ctx context.Context, c *call, a undoArgs) (*mcp.CallToolResult, error) {
 		return c.takeBack(ctx, "undo", a)
@@ -28,9 +28,9 @@ type undoArgs struct {
 	Session  string   `json:"session"`
 	Prompt   string   `json:"prompt" list:"lean"`
 	ToolCall string   `json:"tool_call"`
-	Since    string   `json:"since" list:"lean"`
+	Since    string   `json:"since"`
 	Paths    []string `json:"paths"`
-	DryRun   *bool    `json:"dry_run" list:"lean"`
+	DryRun   *bool    `json:"dry_run"`
 }
 
 // takeBack is undo and redo.

@@ -137,7 +137,7 @@ func TestParallelEdits(t *testing.T) {
 	if err := os.Symlink("f", dir+"/g"); err != nil {
 		t.Fatal(err)
 	}
-	p := connect(t, Options{Root: dir, Profile: ProfileDefault})
+	p := connect(t, Options{Root: dir, Profile: ProfileAll})
 	var wg sync.WaitGroup
 	for i := range 40 {
 		wg.Go(func() {
