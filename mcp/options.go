@@ -100,7 +100,7 @@ func (o *Options) check() error {
 // The profiles and readers that Options accepts.
 const (
 	// ProfileRead is read_file alone, for clients without hooks that have tools
-	// of their own for all else: an eighth of what default costs in every context.
+	// of their own for all else: two fifths of what default costs in every context.
 	ProfileRead      = "read"
 	ProfileSafety    = "safety"
 	ProfileDefault   = "default"
