@@ -220,6 +220,46 @@ func TestOwnCommandsAreActions(t *testing.T) {
 
 // What an agent's tool call did is told with its command, its prompt and its agent; a
 // file that somebody else changed in between says so.
+// TestSeveralCommands: a line of several commands was called what its newest one was, so
+// that "echo x >f; rm old" looked like "rm old" alone.
+func TestSeveralCommands(t *testing.T) {
+	w := newWorld(t)
+	w.as(100, "zsh").do(w.tree.Write("old", "1\n"))
+	typed := func(line int64, pid uint32, comm string, cs ...store.Change) {
+		w.as(pid, comm).who.Line = line
+		w.do(cs...)
+	}
+	w.process(201, 100, 201, "sed", "sed", "-i", "s/1/2/", "old")
+	w.process(202, 100, 202, "rm", "rm", "old")
+	typed(7, 201, "sed", w.tree.Write("old", "2\n"))
+	typed(7, 100, "zsh", w.tree.Write("f", "x\n"))
+	typed(7, 202, "rm", w.tree.Remove("old"))
+	typed(7, 100, "zsh", w.tree.Write("g", "x\n"))
+	for i := range uint32(6) {
+		w.process(300+i, 100, 300+i, "touch", "touch", fmt.Sprint("t", i))
+		typed(8, 300+i, "touch", w.tree.Write(store.Path(fmt.Sprint("t", i)), "x\n"))
+	}
+	page := w.page(store.Filter{}, wire.ActionsQuery{}).Actions
+	for i, want := range []string{"touch t0; touch t1; touch t2; touch t3; … and 2 more", "sed -i s/1/2/ old; zsh; rm old"} {
+		if page[i].Command != want {
+			t.Errorf("%q, want %q", page[i].Command, want)
+		}
+	}
+	newest, err := w.st.Version(page[1].Last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.st.View(func(v *store.View) error {
+		_, _, said, err := w.service().Of(v, newest)
+		if said != page[1].Command {
+			t.Errorf("an undo calls it %q", said)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestToolCalls(t *testing.T) {
 	w := newWorld(t)
 	w.start("a")
@@ -274,7 +314,7 @@ func TestPlaceholders(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, span, err := w.service().Of(v, newest)
+		_, span, _, err := w.service().Of(v, newest)
 		if span.First != a.Actions[0].First || span.Last != a.Actions[0].Last {
 			t.Errorf("undo takes %+v, the log shows %+v", span, a.Actions[0])
 		}
@@ -437,7 +477,7 @@ func TestOfIsWhatThePageTells(t *testing.T) {
 			told[fmt.Sprint(a.Key, a.First, a.Last)] = a.Versions
 		}
 		return v.Each(store.Filter{}, func(of store.Version) bool {
-			has, span, err := s.Of(v, of)
+			has, span, _, err := s.Of(v, of)
 			if err != nil {
 				t.Fatal(err)
 			}

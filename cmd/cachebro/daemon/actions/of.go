@@ -1,6 +1,8 @@
 package actions
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"cachebro/store"
@@ -9,9 +11,10 @@ import (
 )
 
 // Of finds the action that a version belongs to, as the log shows it: which versions
-// are its, and where it begins and ends.
-func (s *Service) Of(v *store.View, of store.Version) (has func(store.Version) bool, span wire.ActionSpan, err error) {
+// are its, where it begins and ends, and what made it, in words.
+func (s *Service) Of(v *store.View, of store.Version) (has func(store.Version) bool, span wire.ActionSpan, command string, err error) {
 	w := s.newWords()
+	all := []store.Version{of}
 	key, _ := w.keyOf(of)
 	span = wire.ActionSpan{Key: key, First: of.Seq, Last: of.Seq}
 	for _, oldest := range []bool{true, false} {
@@ -31,26 +34,23 @@ func (s *Service) Of(v *store.View, of store.Version) (has func(store.Version) b
 				return false
 			}
 			g.versions[0], span.First, span.Last = o, min(span.First, o.Seq), max(span.Last, o.Seq)
+			if len(all) < wholePage {
+				all = append(all, o)
+			}
 			return true
 		})
 		if err != nil {
-			return nil, span, err
+			return nil, span, "", err
 		}
 	}
+	slices.SortFunc(all, func(a, b store.Version) int { return cmp.Compare(a.Seq, b.Seq) })
 	return func(o store.Version) bool {
 		if o.Seq < span.First || o.Seq > span.Last {
 			return false
 		}
 		k, _ := w.keyOf(o)
 		return k == key
-	}, span, nil
-}
-
-// Command says in words what made a version.
-func (s *Service) Command(v store.Version) string {
-	w := s.newWords()
-	_, j := w.keyOf(v)
-	return w.command(v, j)
+	}, span, w.commands(all), nil
 }
 
 // Speaker says of versions, also of those that are in no log, to which action they

@@ -286,7 +286,7 @@ func (w *words) say(a *wire.Action, g *group) {
 			a.Left = len(p.Conflicts) + len(p.Lost)
 		}
 	}
-	a.Command = w.command(newest, g.job)
+	a.Command = w.commands(g.versions)
 	if g.job.ok && by.ToolCall == "" && a.Plan == "" {
 		a.Dir = w.inProject(g.job.root.Dir)
 	}
@@ -299,6 +299,56 @@ func (w *words) say(a *wire.Action, g *group) {
 	by.Args = strings.ToValidUTF8(by.Args, "�")
 	by.Comm = strings.ToValidUTF8(by.Comm, "�")
 	a.Actor = onwire.Actor(by)
+}
+
+// maxCommands is how many commands of one action are named.
+const maxCommands = 4
+
+// commands is what made the versions of an action, in words. A line that is typed, or a
+// process group, may hold several commands: each is named, in the order in which they
+// began to write.
+func (w *words) commands(vs []store.Version) string {
+	type of struct {
+		process processes.ID
+		comm    string
+		session store.SessionID
+	}
+	ordered := vs
+	if len(vs) > 1 && vs[0].Seq > vs[len(vs)-1].Seq {
+		ordered = slices.Clone(vs)
+		slices.Reverse(ordered)
+	}
+	seen, wrote := map[of]bool{}, map[of]bool{}
+	var all []string
+	for _, v := range ordered {
+		by := of{processes.ID{PID: v.Actor.PID, Start: v.Actor.Start}, v.Actor.Comm, v.Actor.Session}
+		if wrote[by] {
+			continue
+		}
+		wrote[by] = true
+		v = w.doer(v)
+		if v.Actor.ToolCall != "" || v.Plan != "" || v.Actor.PID == 0 {
+			return w.command(v, job{}) // one call, one plan, one way beside the mount
+		}
+		j := w.jobOf(v.Actor)
+		id := of{j.root.ID, j.root.Comm, v.Actor.Session}
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		if said := w.command(v, j); !slices.Contains(all, said) {
+			all = append(all, said)
+		}
+	}
+	if len(all) > 1 {
+		for i, said := range all {
+			all[i] = cmdline.Line(said, maxExpanded)
+		}
+	}
+	if n := len(all) - maxCommands; n > 0 {
+		all = append(all[:maxCommands], fmt.Sprintf("… and %d more", n))
+	}
+	return strings.Join(all, "; ")
 }
 
 // command is what made a version, in words.

@@ -358,7 +358,7 @@ func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.
 		if err != nil {
 			return nil // undoQuery says so
 		}
-		has, _, err := pl.actions.Of(v, x)
+		has, _, _, err := pl.actions.Of(v, x)
 		if err != nil {
 			return err
 		}
@@ -398,8 +398,8 @@ func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
 
 // actionOf is the line of the log that a version belongs to.
 func (pl *Plans) actionOf(v *store.View, of store.Version) (undo.Action, error) {
-	has, span, err := pl.actions.Of(v, of)
-	return undo.Action{Has: has, First: span.First, Last: span.Last, What: fmt.Sprintf("%d, %s", span.Last, pl.actions.Command(of))}, err
+	has, span, command, err := pl.actions.Of(v, of)
+	return undo.Action{Has: has, First: span.First, Last: span.Last, What: fmt.Sprintf("%d, %s", span.Last, command)}, err
 }
 
 func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
