@@ -41,7 +41,7 @@ versions of a file, and paths, also those that only the history has. The package
 install it.
 
 Examples:
-  source <(cachebro completion bash)                                   # ~/.bashrc
+  source <(cachebro completion bash)                           # ~/.bashrc
   cachebro completion zsh > "${fpath[1]}/_cachebro"
   cachebro completion fish > ~/.config/fish/completions/cachebro.fish`,
 		Run: func(_ context.Context, e *cli.Env) error {

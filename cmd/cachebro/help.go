@@ -25,12 +25,21 @@ import (
 // commands is the table of everything cachebro can be told to do.
 func commands() []cli.Command {
 	return []cli.Command{
-		running.RunCommand(), knowledge.MemoCommand(), doctor.StatusCommand(), history.LogCommand(), history.ShowCommand(), history.DiffCommand(), history.WhatChangedCommand(), ui.Command(), history.BlameCommand(), knowledge.SearchCommand(),
-		history.UndoCommand(), history.RedoCommand(), history.RevertCommand(), history.RestoreCommand(), history.GitCommand(), past.Command(), fork.Command(), knowledge.WorkingSetCommand(), knowledge.MetricsCommand(), knowledge.ContextCommand(), knowledge.NoteCommand(), knowledge.SyncCheckCommand(), knowledge.MarkSyncedCommand(),
-		mounting.MountCommand(), mounting.UmountCommand(), mounting.RelocateCommand(), versionCommand(), completionCommand(),
-		setup.UpCommand(), setup.DownCommand(), setup.UpgradeCommand(), setup.InitCommand(), setup.UninitCommand(), setup.UninstallCommand(), doctor.DoctorCommand(), statusLineCommand(),
+		// Everyday.
+		running.RunCommand(), setup.UpCommand(), setup.DownCommand(), doctor.StatusCommand(),
+		history.LogCommand(), history.ShowCommand(), history.DiffCommand(), history.BlameCommand(), knowledge.SearchCommand(),
+		history.UndoCommand(), history.RedoCommand(), history.RestoreCommand(), past.Command(), fork.Command(), ui.Command(), doctor.DoctorCommand(),
+		// History.
+		history.WhatChangedCommand(), history.RevertCommand(), history.GitCommand(), knowledge.WorkingSetCommand(),
+		// Notes, documents, results.
+		knowledge.NoteCommand(), knowledge.ContextCommand(), knowledge.SyncCheckCommand(), knowledge.MarkSyncedCommand(), knowledge.MemoCommand(), knowledge.MetricsCommand(),
+		// Setting up.
+		mounting.MountCommand(), mounting.UmountCommand(), mounting.RelocateCommand(), setup.InitCommand(), setup.UninitCommand(), setup.UpgradeCommand(), setup.UninstallCommand(), versionCommand(), completionCommand(),
+		// Store.
 		storage.PruneCommand(), storage.DuCommand(), storage.FsckCommand(), storage.PurgeCommand(), storage.ExportCommand(), storage.ImportCommand(), storage.RemoteCommand(), storage.MachinesCommand(), storage.ResumeCommand(), knowledge.ReindexCommand(), knowledge.IndexCommand(),
-		serveCommand(), hookCommand(), fsmonitorCommand(), knowledge.ReadCommand(), knowledge.OutputCommand(),
+		// Plumbing.
+		serveCommand(), hookCommand(), fsmonitorCommand(), statusLineCommand(), knowledge.ReadCommand(), knowledge.OutputCommand(),
+		// Started by cachebro itself.
 		mounting.SuperviseCommand(), mounting.MountdCommand(), past.ServeCommand(), storage.DaemonCommand(), running.PrivateCommand(), knowledge.TracedCommand(), completeCommand(),
 	}
 }
@@ -114,7 +123,7 @@ func describe(e *cli.Env, c cli.Command) described {
 // describeAll describes what help shows, in its order.
 func describeAll(e *cli.Env) []described {
 	var all []described
-	for _, g := range []string{cli.GroupEvery, cli.GroupSetup, cli.GroupStore, cli.GroupPlumbing} {
+	for _, g := range cli.Groups() {
 		for _, c := range commands() {
 			if c.Group == g {
 				all = append(all, describe(e, c))
@@ -148,7 +157,7 @@ func help(e *cli.Env) error {
 	if len(e.Args) > 0 && e.Args[0] == "--man" {
 		return manual(e, e.Args[1:])
 	}
-	if len(e.Args) > 0 {
+	if len(e.Args) > 0 && e.Args[0] != "--all" {
 		sub := *e
 		sub.Name, sub.Args = e.Args[0], []string{"--help"}
 		c, err := choose(&sub)
@@ -159,17 +168,31 @@ func help(e *cli.Env) error {
 		return c.Run(context.Background(), &sub)
 	}
 	fmt.Fprint(e.Stdout, "cachebro keeps every version of every file in your project while you and your\nagents work, and shows an agent only what it has not seen yet.\n\n"+
-		"  cachebro up               watch this project and set up your agents; files stay plain files\n"+
+		"  cachebro up               watch this project and set up your agents\n"+
 		"  cachebro run -- claude    mount if needed and start an agent in it\n"+
 		"  cachebro down             take it back; the history stays\n")
-	for _, g := range []string{cli.GroupEvery, cli.GroupSetup, cli.GroupStore, cli.GroupPlumbing} {
-		fmt.Fprintf(e.Stdout, "\n%s\n", g)
+	all := len(e.Args) > 0 // --all
+	for _, g := range cli.Groups() {
+		var names []string
+		if all || g == cli.GroupEvery {
+			fmt.Fprintf(e.Stdout, "\n%s\n", g)
+		}
 		for _, c := range commands() {
-			if c.Group == g {
+			switch {
+			case c.Group != g:
+			case all || g == cli.GroupEvery:
 				fmt.Fprintf(e.Stdout, "  %-13s %s\n", c.Name, c.Short)
+			default:
+				names = append(names, c.Name)
 			}
 		}
+		if g == cli.GroupHistory && !all {
+			fmt.Fprint(e.Stdout, "\nMore\n")
+		}
+		if len(names) > 0 && g != cli.GroupPlumbing {
+			fmt.Fprintf(e.Stdout, "  %s:\n    %s\n", g, strings.Join(names, ", "))
+		}
 	}
-	fmt.Fprint(e.Stdout, "\ncachebro help COMMAND tells more.\n")
+	fmt.Fprint(e.Stdout, "\ncachebro help COMMAND tells more, cachebro help --all lists all commands.\n")
 	return nil
 }

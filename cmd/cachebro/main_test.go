@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"cachebro/cmd/cachebro/cli"
 )
@@ -24,6 +25,11 @@ func TestEveryCommandHasHelp(t *testing.T) {
 		}
 		if c.Group != "" && (!strings.Contains(out.String(), "Examples:") || !strings.Contains(out.String(), c.Short)) {
 			t.Errorf("%s --help:\n%s", c.Name, out.String())
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%s --help: %d columns: %s", c.Name, n, line)
+			}
 		}
 	}
 }

@@ -18,16 +18,16 @@ Where the file system can (btrfs, xfs), the copy shares the disk blocks of the p
 
   cachebro fork                  the forks of this project
   cachebro fork diff [FORK]      what was changed in it since it was made
-  cachebro fork merge [FORK]     bring that into the project, file by file and line by
-                                 line; what was changed differently there is a conflict,
-                                 is named and stays as it is (exit status 1)
-  cachebro fork drop [FORK]      unmount and delete it and its history; not while it
-                                 holds something that is nowhere else
+  cachebro fork merge [FORK]     bring that into the project, file by file and
+                                 line by line; what was changed differently
+                                 there is named and left (exit status 1)
+  cachebro fork drop [FORK]      unmount and delete it and its history; not
+                                 while it holds what is nowhere else
 
 Examples:
   cachebro fork ../try
   cachebro fork ../before --at 40m
-  cachebro fork ../agent-2 --ignored      with node_modules, .env and what else git ignores
+  cachebro fork ../agent-2 --ignored   with node_modules, .env and the like
   cachebro fork merge ../try --dry-run`,
 		Run: run,
 	}

@@ -14,7 +14,7 @@ import (
 // GitCommand is cachebro git.
 func GitCommand() cli.Command {
 	return cli.Command{
-		Name: "git", Group: cli.GroupEvery, Args: "lost | back COMMIT", Short: "commits, branches and stashes that were lost",
+		Name: "git", Group: cli.GroupHistory, Args: "lost | back COMMIT", Short: "commits, branches and stashes that were lost",
 		Long: `git lost lists the commits of the last 30 days that a branch, a tag, a stash or HEAD
 stood for and that nothing reaches any more, newest first, each with the command that
 brings it back. cachebro undo --git takes whole operations back.

@@ -18,7 +18,7 @@ import (
 // RevertCommand is cachebro revert.
 func RevertCommand() cli.Command {
 	return cli.Command{
-		Name: "revert", Group: cli.GroupEvery, Args: "PATH[@VERSION]", Short: "take a file back to an earlier version",
+		Name: "revert", Group: cli.GroupHistory, Args: "PATH[@VERSION]", Short: "take a file back to an earlier version",
 		Long: `Writes an earlier content of the file again, with its exact bytes and mode; a
 deleted file comes back. The revert is a version itself: nothing is lost by it.
 
@@ -104,7 +104,7 @@ Examples:
   cachebro undo --prompt last       everything since the last prompt
   cachebro undo --session last --dry-run
   cachebro undo --since 10m 'src/**'
-  cachebro undo --git               the last git operation: refs, index, stash, lost objects
+  cachebro undo --git               the last git operation: refs, index, stash
   cachebro undo --git g178          the one of that number in the log
   cachebro undo --pid 811`,
 		Run: planCommand(runUndo),

@@ -276,7 +276,7 @@ func showDiff(e *cli.Env, path []byte, a wire.DiffAnswer, body []byte, asJSON bo
 // WhatChangedCommand is cachebro what-changed.
 func WhatChangedCommand() cli.Command {
 	return cli.Command{
-		Name: "what-changed", Group: cli.GroupEvery, Args: "[AGE|TIME] [DIR]", Short: "files changed recently, with counts and authors",
+		Name: "what-changed", Group: cli.GroupHistory, Args: "[AGE|TIME] [DIR]", Short: "files changed recently, with counts and authors",
 		Long: "Examples:\n  cachebro what-changed            the last 10 minutes\n  cachebro what-changed 1h\n  cachebro what-changed 12:40",
 		Run:  runWhatChanged,
 	}

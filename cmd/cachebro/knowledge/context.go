@@ -15,7 +15,7 @@ import (
 // ContextCommand is cachebro context.
 func ContextCommand() cli.Command {
 	return cli.Command{
-		Name: "context", Group: cli.GroupEvery, Args: "[REF]", Short: "what belongs to a file, a directory or a group of cachebro.yml",
+		Name: "context", Group: cli.GroupProject, Args: "[REF]", Short: "what belongs to a file, a directory or a group of cachebro.yml",
 		Long: `Prints a bundle as JSON: summary, files, symbols, pieces of documents, newest
 versions, and neighbours, which are what it imports and is imported by, documents
 that name it, and files that were read before it was written. REF is a file, a

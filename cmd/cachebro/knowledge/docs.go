@@ -14,7 +14,7 @@ import (
 // SyncCheckCommand is cachebro sync-check.
 func SyncCheckCommand() cli.Command {
 	return cli.Command{
-		Name: "sync-check", Group: cli.GroupEvery, Args: "[PATH | GROUP]", Short: "which documents may be out of date with the code",
+		Name: "sync-check", Group: cli.GroupProject, Args: "[PATH | GROUP]", Short: "which documents may be out of date with the code",
 		Long: `A document is paired with the code that it is about: by the section docs of
 cachebro.yml, by a comment in it (<!-- cachebro: documents src/cache.go src/store/ -->,
 or "documents nothing"), or else by the paths of source files that it names. From
@@ -37,7 +37,7 @@ Examples:
 // MarkSyncedCommand is cachebro mark-synced.
 func MarkSyncedCommand() cli.Command {
 	return cli.Command{
-		Name: "mark-synced", Group: cli.GroupEvery, Args: "PATH | GROUP…", Short: "mark documents as true again",
+		Name: "mark-synced", Group: cli.GroupProject, Args: "PATH | GROUP…", Short: "mark documents as true again",
 		Long: `The code of the pairs as it is now, or as it was in version --as-of (what
 sync-check printed, for somebody who may have written since), becomes what their
 documents describe.

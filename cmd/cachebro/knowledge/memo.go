@@ -23,7 +23,7 @@ import (
 // MemoCommand is cachebro memo.
 func MemoCommand() cli.Command {
 	return cli.Command{
-		Name: "memo", Group: cli.GroupEvery, Args: "[--] COMMAND…", Short: "run a command, or repeat its output if nothing has changed since",
+		Name: "memo", Group: cli.GroupProject, Args: "[--] COMMAND…", Short: "run a command, or repeat its output if nothing has changed since",
 		Long: `Runs the command and remembers its output with everything that its processes
 looked at: files they read, names that were not there, directories they listed,
 and the environment. The next call of the same command prints the same at once,

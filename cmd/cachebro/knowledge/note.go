@@ -13,7 +13,7 @@ import (
 // NoteCommand is cachebro note.
 func NoteCommand() cli.Command {
 	return cli.Command{
-		Name: "note", Group: cli.GroupEvery, Args: "add TEXT… | list | remove ID…", Short: "remember a decision, a warning, what is left to do",
+		Name: "note", Group: cli.GroupProject, Args: "add TEXT… | list | remove ID…", Short: "remember a decision, a warning, what is left to do",
 		Long: `add keeps a text with its kind (a word of your own: decision, warning, todo; default
 note) and the file or directory that it is about (--path). - reads the text from
 standard input. The same text again is the same note. Notes stay until they are
@@ -21,7 +21,7 @@ removed, whatever becomes of the file, whose renames they follow. An agent is
 reminded of them after a compaction; cachebro search --kind note finds them.
 
 Examples:
-  cachebro note add --kind decision --path src/cache.go 'LRU, not Redis: one machine only'
+  cachebro note add --kind decision --path src/cache.go 'LRU, not Redis'
   cachebro note list --path src
   cachebro note list --kind todo --json
   cachebro note remove not-1a2b3c4d

@@ -15,7 +15,7 @@ import (
 // OutputCommand is cachebro output.
 func OutputCommand() cli.Command {
 	return cli.Command{
-		Name: "output", Group: cli.GroupPlumbing, Args: "ID", Short: "the whole output of a command that an agent saw with lines folded",
+		Name: "output", Group: cli.GroupPlumbing, Args: "ID", Short: "the whole output of a command that an agent saw folded",
 		Long: `Where an agent's command printed passed tests, foreign stack frames or hints of
 git, the agent sees how many they were, and an ID. The whole output is kept in
 memory while the session lasts; of all, the oldest goes first.

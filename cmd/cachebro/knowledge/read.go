@@ -76,7 +76,7 @@ func runRead(ctx context.Context, e *cli.Env) error {
 // WorkingSetCommand is cachebro working-set.
 func WorkingSetCommand() cli.Command {
 	return cli.Command{
-		Name: "working-set", Group: cli.GroupEvery, Args: "[DIR]", Short: "the files a session works on",
+		Name: "working-set", Group: cli.GroupHistory, Args: "[DIR]", Short: "the files a session works on",
 		Long: "Examples:\n  cachebro working-set\n  cachebro working-set --session last\n  cachebro working-set --since 1h",
 		Run: func(ctx context.Context, e *cli.Env) error {
 			fs := e.Flags()
@@ -149,7 +149,7 @@ func printSet(e *cli.Env, set wire.WorkingSet, asJSON bool) error {
 // MetricsCommand is cachebro metrics.
 func MetricsCommand() cli.Command {
 	return cli.Command{
-		Name: "metrics", Group: cli.GroupEvery, Args: "[DIR]", Short: "tokens saved, by tool",
+		Name: "metrics", Group: cli.GroupProject, Args: "[DIR]", Short: "tokens saved, by tool",
 		Long: "The counts are what was delivered, our own texts included; they may be negative.\n\nExamples:\n  cachebro metrics\n  cachebro metrics --session last\n  cachebro metrics --json",
 		Run: func(ctx context.Context, e *cli.Env) error {
 			fs := e.Flags()

@@ -34,7 +34,7 @@ That one is served on; it is named, and the exit status is 3.
 Examples:
   cachebro umount
   cachebro umount --lazy ~/src/app     although somebody is still in there
-  cachebro umount --force              also for those, who get errors from now on`,
+  cachebro umount --force            also for those, who get errors from now on`,
 		Run: RunUmount,
 	}
 }

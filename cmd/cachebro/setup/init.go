@@ -78,7 +78,7 @@ func (f *InitFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.stopLine, "stop-line", "changes", "when you are told what was saved: changes, always, off")
 	fs.StringVar(&f.guard, "guard", "off", "when a file is read again by the client's own Read: off, suggest or deny")
 	fs.BoolVar(&f.noRewrite, "no-rewrite", false, "leave the results of the client's own tools alone")
-	fs.StringVar(&f.noReshape, "no-reshape", "", "leave the outputs of commands as they are: all, or only these rules: "+strings.Join(ruleNames(), ","))
+	fs.StringVar(&f.noReshape, "no-reshape", "", "leave the outputs of commands as they are: all, or only these rules: "+strings.Join(ruleNames(), ", "))
 	fs.Lookup("no-reshape").NoOptDefVal = "all"
 	fs.BoolVar(&f.hold, "hold", false, "hold an edit of a file that others changed since it was shown, once, with what they changed")
 	fs.BoolVar(&f.promptIndex, "prompt-index", false, "give each prompt a short list of files that may matter")

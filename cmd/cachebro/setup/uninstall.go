@@ -19,7 +19,7 @@ import (
 // UninstallCommand is cachebro uninstall.
 func UninstallCommand() cli.Command {
 	return cli.Command{
-		Name: "uninstall", Group: cli.GroupSetup, Short: "take back everything, everywhere; --history deletes the versions too",
+		Name: "uninstall", Group: cli.GroupSetup, Short: "take back everything; --history deletes the versions too",
 		Long: `Unmounts all projects of yours, removes cachebro from the agents' configuration,
 yours and the set-up projects', and ends the background processes. The binary
 itself is left, with the command that removes it.

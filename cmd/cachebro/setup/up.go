@@ -17,7 +17,7 @@ import (
 // UpCommand is cachebro up.
 func UpCommand() cli.Command {
 	return cli.Command{
-		Name: "up", Group: cli.GroupEvery, Args: "[DIR]", Short: "everything at once: mount the project and register with the agents that are installed",
+		Name: "up", Group: cli.GroupEvery, Args: "[DIR]", Short: "mount the project and register with the installed agents",
 		Long: `Checks the machine, shows what it would write into the agents' configuration and
 asks, mounts the project, and sees to it that a session that begins in it later
 (after a reboot, say) mounts it again. cachebro down takes all of it back.

@@ -19,7 +19,7 @@ import (
 // RemoteCommand is cachebro remote.
 func RemoteCommand() cli.Command {
 	return cli.Command{
-		Name: "remote", Group: cli.GroupStore, Args: "[add s3://BUCKET/PREFIX | rm | send | du | fsck | prune]", Short: "keep a copy of the history in a bucket, while you work",
+		Name: "remote", Group: cli.GroupStore, Args: "[add ADDRESS | rm | send | du | fsck | prune]", Short: "keep a copy of the history in a bucket, while you work",
 		Long: `Every version goes to an S3-compatible bucket some seconds after it was stored,
 and the last ones when a session ends and at umount. Without arguments it says what
 was sent and what was not. cachebro resume brings a history back on another machine.
@@ -44,7 +44,7 @@ deleted, so run it daily. Who sends or reads meanwhile loses nothing.
 
 Examples:
   cachebro remote add s3://backups/app
-  cachebro remote add 's3://backups/app?endpoint=https://minio.example:9000&path-style=1'
+  cachebro remote add 's3://app?endpoint=https://minio.example&path-style=1'
   cachebro remote add --recipient age1… s3://backups/app
   cachebro remote
   cachebro remote send
