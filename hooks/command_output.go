@@ -12,6 +12,7 @@ import (
 
 	"cachebro/hooks/clients"
 	"cachebro/hooks/reshape"
+	"cachebro/store/leaf/text"
 	"cachebro/store/tokens"
 	"cachebro/store/wire"
 )
@@ -41,7 +42,7 @@ func (c *call) commandOutput(ctx context.Context) answer {
 	if !ok || !utf8.ValidString(r.Text) {
 		return answer{}
 	}
-	return c.reshaped(withStdout(c.response, strings.TrimRight(r.Text, " \t\r\n")), stdout, r)
+	return c.reshaped(ctx, withStdout(c.response, strings.TrimRight(r.Text, " \t\r\n")), stdout, r)
 }
 
 // program is how the agent's shell finds cachebro.
@@ -66,10 +67,10 @@ const grepPersists = 20_000
 const preview = "<persisted-output>"
 
 // searchOutput is the same for the client's own Grep.
-func (c *call) searchOutput() answer {
+func (c *call) searchOutput(ctx context.Context) answer {
 	text := c.response.str("content")
 	if !c.reshapes() || c.response.str("mode") != "content" || text == "" {
-		return c.listOutput()
+		return c.listOutput(ctx)
 	}
 	if utf8.RuneCountInString(text) > grepPersists {
 		return answer{}
@@ -85,11 +86,11 @@ func (c *call) searchOutput() answer {
 	}
 	out := maps.Clone(c.response)
 	out["content"] = b
-	return c.reshaped(out, text, r)
+	return c.reshaped(ctx, out, text, r)
 }
 
 // listOutput is the same for a list of files, of Grep or of Glob.
-func (c *call) listOutput() answer {
+func (c *call) listOutput(ctx context.Context) answer {
 	var files []string
 	if !c.reshapes() || c.response.str("content") != "" || json.Unmarshal(c.response["filenames"], &files) != nil {
 		return answer{}
@@ -105,7 +106,7 @@ func (c *call) listOutput() answer {
 	}
 	out := maps.Clone(c.response)
 	out["filenames"] = b
-	return c.reshaped(out, text, r)
+	return c.reshaped(ctx, out, text, r)
 }
 
 // reshapes: outputs are said in fewer words for this client.
@@ -120,7 +121,10 @@ func (c *call) outputForm() form { return form(c.tool + ", in fewer words") }
 const allRules = reshape.Rule("all")
 
 // reshaped is the answer with what is noted for when the batch is complete.
-func (c *call) reshaped(updated fields, own string, r reshape.Result) answer {
+func (c *call) reshaped(ctx context.Context, updated fields, own string, r reshape.Result) answer {
+	if lines := text.OwnWords(r.Text); len(lines) > 0 {
+		_, _ = c.ask(ctx, wire.MGiven, wire.GivenQuery{Reader: c.reader(), Add: lines}, nil, nil)
+	}
 	s := sent{toolUse: c.toolUse, form: c.outputForm(), own: outputDigest(own), new: outputDigest(r.Text), saved: savings(own, r)}
 	return answer{out: output{updated: updated}, sent: func() { s.note(c) }}
 }

@@ -35,8 +35,12 @@ func (o output) encode(event string) []byte {
 		add("{", "output", o.result)
 		return append(b, '}')
 	}
-	add("{", "systemMessage", o.message)
 	text := cutText(o.context, maxContext)
+	if o.deny && event == "BeforeTool" { // Gemini CLI's form
+		b = appendString([]byte(`{"decision":"deny","reason":`), text)
+		return append(b, '}')
+	}
+	add("{", "systemMessage", o.message)
 	if text != "" || o.deny || o.updated != nil {
 		if len(b) == 0 {
 			b = append(b, '{')

@@ -30,9 +30,9 @@ func postToolUse(ctx context.Context, c *call) answer {
 		_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
 		return c.shellResult(ctx)
 	case "Grep":
-		return c.searchOutput()
+		return c.searchOutput(ctx)
 	case "Glob", "LS":
-		return c.listOutput()
+		return c.listOutput(ctx)
 	case "Edit", "Write", "NotebookEdit":
 		_, _ = c.ask(ctx, wire.MToolEnd, c.toolCall(), nil, nil)
 		c.ownEdit(ctx)

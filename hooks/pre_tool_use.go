@@ -3,9 +3,11 @@ package hooks
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"cachebro/hooks/clients"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -24,7 +26,7 @@ func preToolUse(ctx context.Context, c *call) answer {
 	if isOurs(c.tool) && !c.checkChain(ctx) {
 		return answer{}
 	}
-	if text := c.ownWords(); text != "" {
+	if text := c.ownWords(ctx); text != "" {
 		c.spend(ctx, "own-words", text)
 		return answer{out: output{context: text, deny: true}}
 	}
@@ -59,23 +61,61 @@ func preToolUse(ctx context.Context, c *call) answer {
 
 // ownWords is why an edit by the client's own tools is refused: what it writes is an answer
 // of ours. "" if nothing is wrong with it.
-func (c *call) ownWords() string {
-	given := ""
+func (c *call) ownWords(ctx context.Context) string {
+	given := c.writes()
+	if len(text.OwnWords(given)) == 0 {
+		return ""
+	}
+	name := c.input.str("file_path")
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(c.cwd, name)
+	}
+	file, _ := os.ReadFile(name) // one that is not there has no such line
+	lines := text.NewOwnWords(given, string(file))
+	if len(lines) == 0 {
+		return ""
+	}
+	var a wire.GivenAnswer
+	if _, err := c.ask(ctx, wire.MGiven, wire.GivenQuery{Reader: c.reader(), Lines: lines}, nil, &a); err != nil || a.Line == "" {
+		return ""
+	}
+	line, _, _ := strings.Cut(a.Line, "\n")
+	return clean("cachebro: not written, because the text is cachebro's answer, not a file's text: " + line + " (" + text.OwnWordsHint + ")")
+}
+
+// writes is what a call of the client's own tools puts into a file, "" for all others.
+func (c *call) writes() string {
 	switch c.tool {
 	case "Write":
-		given = c.input.str("content")
+		return c.input.str("content")
 	case "Edit":
-		given = c.input.str("new_string")
+		for _, name := range []string{"new_string", "newString"} {
+			if s := c.input.str(name); s != "" {
+				return s
+			}
+		}
+		return patchAdds(c.input)
+	case "NotebookEdit":
+		return c.input.str("new_source")
 	}
-	if c.opt.client != "" || wire.OwnWords(given, "") == "" {
-		return ""
+	return ""
+}
+
+// patchAdds is the lines that Codex's apply_patch adds.
+func patchAdds(input fields) string {
+	var b strings.Builder
+	for _, name := range []string{"command", "input", "patch"} {
+		patch := input.str(name)
+		if !strings.Contains(patch, "*** Begin Patch") {
+			continue
+		}
+		for line := range strings.Lines(patch) {
+			if added, ok := strings.CutPrefix(line, "+"); ok {
+				b.WriteString(added)
+			}
+		}
 	}
-	file, _ := os.ReadFile(c.input.str("file_path")) // one that is not there has no such line
-	line := wire.OwnWords(given, string(file))
-	if line == "" {
-		return ""
-	}
-	return clean("cachebro: not written, because the text is cachebro's answer, not a file's text: " + line + " (" + wire.OwnWordsHint + ")")
+	return b.String()
 }
 
 // toolCall describes the event's tool call to the daemon.

@@ -103,7 +103,7 @@ func Run(ctx context.Context, env Env) {
 	}
 	if opt.client != "" {
 		a.out.updated = nil
-		if wire.TakesNoText(opt.client) {
+		if wire.TakesNoText(opt.client) && !a.out.deny {
 			a.out = output{result: a.out.result}
 		}
 		a.out.block = dialects[opt.client].record

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"cachebro/mcp/textedit"
 	"cachebro/store/leaf/text"
@@ -40,7 +41,7 @@ var editFileTool = &tool{
 		if !f.Exists {
 			return nil, c.explain(rel, wire.ErrNotFound)
 		}
-		if err := notOwn(a.New, f.Content); err != nil {
+		if err := c.notOwn(ctx, a.New, f.Content); err != nil {
 			return nil, err
 		}
 		done, err := textedit.Apply(quote(rel), f.Content, textedit.Edit{Old: a.Old, New: a.New, All: a.All})
@@ -66,12 +67,19 @@ var editFileTool = &tool{
 	}),
 }
 
-// notOwn refuses what is an answer of ours and no text of a file.
-func notOwn(given string, content []byte) error {
-	if line := wire.OwnWords(given, string(content)); line != "" {
-		return badInput("the text is cachebro's answer, not a file's text: "+quote(line), wire.OwnWordsHint)
+// notOwn refuses what is an answer of ours that the session was given and no text of the
+// file.
+func (c *call) notOwn(ctx context.Context, given string, content []byte) error {
+	lines := text.NewOwnWords(given, string(content))
+	if len(lines) == 0 {
+		return nil
 	}
-	return nil
+	var a wire.GivenAnswer
+	if _, err := c.s.back.try(ctx, readWait, wire.MGiven, wire.GivenQuery{Reader: c.reader, Lines: lines}, nil, &a); err != nil || a.Line == "" {
+		return nil
+	}
+	line, _, _ := strings.Cut(a.Line, "\n")
+	return badInput("the text is cachebro's answer, not a file's text: "+quote(line), text.OwnWordsHint)
 }
 
 // refused makes an answer of a refusal.

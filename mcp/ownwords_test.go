@@ -5,21 +5,39 @@ import (
 	"testing"
 )
 
-// A model that wrote the answer "unchanged" over a file lost 499 lines of it.
+// A model that wrote the answer "unchanged" over a file lost 499 lines of it. What it was
+// given is refused, with or without a diff's first line; a text that only looks so is not.
 func TestOwnAnswersAreNoFiles(t *testing.T) {
-	const stub = "[unchanged · 499 lines · ~4.1k saved]"
-	dir := project(t, files{"a.txt": "one\n", "doc.md": stub + "\n"})
-	p := connect(t, Options{Root: dir})
-	for tool, args := range map[string]map[string]any{
-		"write_file": {"path": "a.txt", "content": stub},
-		"edit_file":  {"path": "a.txt", "old_string": "one", "new_string": "two\n" + stub + "\n"},
-	} {
-		if got := p.bad(tool, args); !strings.Contains(got, "cachebro's answer") || !strings.Contains(got, "hint:") {
-			t.Errorf("%s: %s", tool, got)
+	const like = "[unchanged · 7 lines · ~3 saved]"
+	before := numbered(499, "line")
+	l := liveProject(t, files{"a.txt": before, "doc.md": like + "\n"})
+	p := connect(t, Options{Root: l.dir, Dial: l.dial, Reader: ReaderConnection, Small: 1 << 30})
+	p.ok("read_file", at("a.txt"))
+	stub := p.ok("read_file", at("a.txt"))
+	if !strings.HasPrefix(stub, "[unchanged · 499 lines") {
+		t.Fatal(stub)
+	}
+	now := strings.Replace(before, "line 9:", "line nine:", 1)
+	write(t, l.dir+"/a.txt", now)
+	diff := p.ok("read_file", at("a.txt"))
+	_, body, ok := strings.Cut(diff, "\n")
+	if !ok || !strings.HasPrefix(body, "@@ -") {
+		t.Fatal(diff)
+	}
+	for what, given := range map[string]string{"stub": stub, "stub among others": "x\n  " + stub + "\ny\n", "diff": diff, "diff without its first line": body} {
+		for tool, args := range map[string]map[string]any{
+			"write_file": {"path": "a.txt", "content": given},
+			"edit_file":  {"path": "a.txt", "old_string": "line nine:", "new_string": given},
+		} {
+			if got := p.bad(tool, args); !strings.Contains(got, "cachebro's answer") || !strings.Contains(got, "hint:") {
+				t.Errorf("%s by %s: %s", what, tool, got)
+			}
 		}
 	}
-	if read(t, dir+"/a.txt") != "one\n" {
-		t.Errorf("a.txt: %q", read(t, dir+"/a.txt"))
+	if read(t, l.dir+"/a.txt") != now {
+		t.Errorf("a.txt: %q", read(t, l.dir+"/a.txt"))
 	}
-	p.ok("edit_file", map[string]any{"path": "doc.md", "old_string": stub, "new_string": stub + "\nmore"})
+	p.ok("edit_file", map[string]any{"path": "doc.md", "old_string": like, "new_string": like + "\nmore"})
+	p.ok("write_file", map[string]any{"path": "other.md", "content": "# Answers\n\n" + like + "\n[changed · +1 -1 since your read · 9 -> 9 lines]\n@@ -1,2 +1,2 @@\n"})
+	p.ok("write_file", map[string]any{"path": "made.diff", "content": "--- a/a.txt\n+++ b/a.txt\n" + body})
 }

@@ -42,7 +42,7 @@ var writeFileTool = &tool{
 		if err := expect(rel, f, a.Expect); err != nil {
 			return nil, err
 		}
-		if err := notOwn(a.Content, f.Content); err != nil {
+		if err := c.notOwn(ctx, a.Content, f.Content); err != nil {
 			return nil, err
 		}
 		after, kept, err := textedit.Whole(f.Content, a.Content)

@@ -201,7 +201,11 @@ export const Cachebro = async ({ client, directory }) => {
           before.set(input.callID, readFileSync(resolve(directory, output.args.filePath), "utf8"));
         } catch {}
       }
-      await say(used("PreToolUse", input, output.args));
+      const { permissionDecision, permissionDecisionReason } = (await say(used("PreToolUse", input, output.args)))?.hookSpecificOutput ?? {};
+      if (permissionDecision === "deny") {
+        before.delete(input.callID);
+        throw new Error(permissionDecisionReason);
+      }
     },
     "tool.execute.after": async (input, output) => {
       if (!told.includes(input.tool)) return;

@@ -138,6 +138,7 @@ func (r *reader) record(s *Tracker, q Request, key store.Path, snap snapshot, d 
 		return false
 	}
 	f.askedLocked(d.span, ask{hash: q.Hash, full: d.full, tokens: d.FullTokens})
+	r.giveLocked(d.Answer)
 	if q.Small > 0 && len(d.Sent()) > q.Small {
 		d.effect = effect{forget: true}
 	}

@@ -39,6 +39,7 @@ type savedReader struct {
 	Files     map[string]savedFile `cbor:"8,keyasint"`
 	Held      int64                `cbor:"9,keyasint"`
 	Unsure    int64                `cbor:"10,keyasint"`
+	Given     []uint64             `cbor:"11,keyasint,omitempty"`
 }
 
 type savedFile struct {
@@ -105,7 +106,7 @@ func (s *Tracker) takeBack(saved savedReader) {
 	r := newReader(store.Reader{Session: saved.Session, Agent: saved.Agent})
 	r.epoch, r.delivered, r.n, r.used = saved.Epoch, saved.Delivered, saved.N, saved.Used
 	r.active.Store(saved.Active)
-	r.held, r.unsure = saved.Held, saved.Unsure
+	r.held, r.unsure, r.given = saved.Held, saved.Unsure, saved.Given
 	for p, sf := range saved.Files {
 		f := &file{pieces: sf.Pieces, was: sf.Was, told: sf.Told, used: sf.Used, asks: map[span]ask{}}
 		for i := 0; i+1 < len(sf.Stubs) && i/2 < len(sf.Hash); i += 2 {
@@ -158,7 +159,7 @@ func (r *reader) saved(doubt map[store.Path]bool) savedReader {
 	defer r.mu.Unlock()
 	out := savedReader{
 		Session: r.id.Session, Agent: r.id.Agent, Epoch: r.epoch, Delivered: r.delivered,
-		N: r.n, Used: r.used, Active: r.active.Load(), Held: r.held, Unsure: r.unsure, Files: map[string]savedFile{},
+		N: r.n, Used: r.used, Active: r.active.Load(), Held: r.held, Unsure: r.unsure, Given: r.given, Files: map[string]savedFile{},
 	}
 	for _, es := range r.waiting {
 		for _, e := range es {

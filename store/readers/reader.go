@@ -23,6 +23,7 @@ type reader struct {
 	files     map[store.Path]*file
 	waiting   map[string][]*entry // pending, by tool use
 	order     []string            // of waiting, oldest first
+	given     []uint64            // lines of our own, the oldest first
 }
 
 // file is what a reader knows of one path.

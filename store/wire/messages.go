@@ -30,6 +30,7 @@ const (
 	MShown      = "shown"       // Shown → ShownAnswer, body: delivered text: pending entry under a tool_use_id
 	MCommit     = "commit"      // Commit → Empty: what the model really got
 	MOwnEdit    = "own-edit"    // OwnEdit → Empty, body: the new content: the agent's own edit through our tool
+	MGiven      = "given"       // GivenQuery → GivenAnswer: which of some lines a session was given as our own words
 	MSession    = "session"     // SessionEvent → SessionAnswer
 	MShared     = "shared"      // SessionQuery → SharedSession, for another project's daemon
 	MToolBegin  = "tool.begin"  // ToolCall → ToolBeginAnswer

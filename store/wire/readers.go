@@ -143,6 +143,19 @@ type OwnEdit struct {
 	Tool   string `json:"tool,omitempty"` // the tool's name; "": Edit or Write
 }
 
+// GivenQuery asks which of some lines the reader's session was given as cachebro's own words,
+// and adds those that a hook gives it.
+type GivenQuery struct {
+	Reader Reader   `json:"reader"`
+	Lines  []string `json:"lines,omitempty"`
+	Add    []string `json:"add,omitempty"`
+}
+
+// GivenAnswer names the first of the lines; "": none of them.
+type GivenAnswer struct {
+	Line string `json:"line,omitempty"`
+}
+
 // Words about what a reader's context still holds, by the client's own record,
 // which is read before every question; "": nothing is known of it.
 const (

@@ -29,7 +29,7 @@ func (rd *Reads) ReaderOf(q wire.Reader, client string) (r store.Reader, known b
 		return r, true
 	}
 	if q.Connection != "" {
-		return store.Reader{Session: store.SessionID("connection:" + q.Connection)}, true
+		return store.Reader{Session: store.SessionID(readers.ConnectionSession + q.Connection)}, true
 	}
 	if q.Session != "" && client != "mcp" {
 		return store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, true
@@ -211,6 +211,19 @@ func (rd *Reads) commit(_ context.Context, r *wire.Request) (any, []byte, error)
 // editWait bounds how long an edit waits for the content before it. Only the tool, which
 // has written already, waits for the answer.
 const editWait = 100 * time.Millisecond
+
+// given notes and looks up the lines of our own that a session was given.
+func (rd *Reads) given(_ context.Context, r *wire.Request) (any, []byte, error) {
+	var q wire.GivenQuery
+	if err := r.Decode(&q); err != nil {
+		return nil, nil, err
+	}
+	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
+	if known && len(q.Add) > 0 {
+		rd.shown.GiveOwnWords(reader, q.Add)
+	}
+	return wire.GivenAnswer{Line: rd.shown.GivenOwnWords(reader.Session, known, q.Lines)}, nil, nil
+}
 
 func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.OwnEdit

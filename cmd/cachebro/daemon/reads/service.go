@@ -51,7 +51,7 @@ func New(o Options) *Reads {
 // Handlers are those of the requests about reads.
 func (rd *Reads) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
-		wire.MRead: rd.read, wire.MShown: rd.shownText, wire.MCommit: rd.commit, wire.MOwnEdit: rd.ownEdit,
+		wire.MRead: rd.read, wire.MShown: rd.shownText, wire.MCommit: rd.commit, wire.MOwnEdit: rd.ownEdit, wire.MGiven: rd.given,
 		wire.MMetrics: onwire.Decoded(rd.Metrics), wire.MSpend: rd.spend, wire.MIngest: rd.keepGiven,
 	}
 }

@@ -1,0 +1,80 @@
+package readers
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"cachebro/store"
+	"cachebro/store/leaf/text"
+)
+
+// maxGiven is how many of its lines a context remembers that it was given as cachebro's own
+// words; the oldest go first.
+const maxGiven = 4096
+
+// ownWord identifies a line.
+func ownWord(line string) uint64 {
+	sum := sha256.Sum256([]byte(strings.TrimSpace(line)))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// giveLocked remembers what of an answer is no file's text. Epochs do not end it: what a
+// compaction leaves may still quote it. r.mu is held.
+func (r *reader) giveLocked(a Answer) {
+	switch a.Kind {
+	case Unchanged:
+		r.givenLocked(text.OwnWords(a.Sent()))
+	case Diff:
+		r.givenLocked(text.OwnWords(a.Sent()))
+		r.givenLocked(text.OwnWords(a.Text))
+	case Span:
+		r.givenLocked(text.OwnWords(a.Note))
+	}
+}
+
+func (r *reader) givenLocked(lines []string) {
+	for _, line := range lines {
+		if w := ownWord(line); !slices.Contains(r.given, w) {
+			r.given = append(r.given, w)
+		}
+	}
+	if n := len(r.given) - maxGiven; n > 0 {
+		r.given = slices.Clone(r.given[n:])
+	}
+}
+
+// ConnectionSession begins the session of a reader that is a connection.
+const ConnectionSession = "connection:"
+
+// GiveOwnWords notes lines of cachebro's own that a reader was given by others than Decide.
+func (s *Tracker) GiveOwnWords(id store.Reader, lines []string) {
+	if r := s.reader(id, true); r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.givenLocked(lines)
+	}
+}
+
+// GivenOwnWords returns the first of some lines that a session was given as cachebro's own words, ""
+// for none. Connections whose session nobody knows may be the session's. With known false
+// it is not certain which session asks, and any may be it.
+func (s *Tracker) GivenOwnWords(id store.SessionID, known bool, lines []string) string {
+	all := s.all()
+	for _, line := range lines {
+		w := ownWord(line)
+		for _, r := range all {
+			if known && r.id.Session != id && !strings.HasPrefix(string(r.id.Session), ConnectionSession) {
+				continue
+			}
+			r.mu.Lock()
+			has := slices.Contains(r.given, w)
+			r.mu.Unlock()
+			if has {
+				return line
+			}
+		}
+	}
+	return ""
+}
