@@ -9,7 +9,8 @@ import (
 )
 
 // Revert plans to give one file back an earlier version: the one of steps back
-// (states, not touches), or, with version > 0, that one. ErrNotFound: there is none.
+// (states, not touches), or, with version > 0, that one. Steps never lead to where the
+// file was gone. ErrNotFound: there is none.
 func (p Planner) Revert(path store.Path, steps int, version uint64) (*Draft, error) {
 	return p.make(store.PlanRevert, func(m *maker) ([]goal, bool, error) {
 		goals, err := m.revertGoals(path, steps, version)
@@ -69,19 +70,42 @@ func (m *maker) revertTarget(path store.Path, steps int, version uint64) (store.
 	if steps <= 0 {
 		steps = 1
 	}
-	at := stateOf(vs[len(vs)-1])
-	for i := len(vs) - 2; i >= 0; i-- {
-		if vs[i].Op == store.OpMoved && vs[i].Path != path {
+	v, i := m.effective(vs, len(vs)-1)
+	at := stateOf(v)
+	for i > 0 {
+		v, i = m.effective(vs, i-1)
+		if v.Op == store.OpMoved && v.Path != path {
 			continue
 		}
-		if st := stateOf(vs[i]); !st.equal(at) {
-			if at = st; steps == 1 {
-				return vs[i], nil
-			}
-			steps--
+		st := stateOf(v)
+		if st.absent() || st.equal(at) { // that it was gone for a while is no step
+			continue
 		}
+		if at = st; steps == 1 {
+			return v, nil
+		}
+		steps--
 	}
 	return store.Version{}, fmt.Errorf("%q has no version that many steps back: %w", string(path), store.ErrNotFound)
+}
+
+// effective is the version whose state vs[i] is, and where it stands: what a plan has
+// brought back counts as the version that it brought back. So a second step back goes
+// on from where the first one led to.
+func (m *maker) effective(vs []store.Version, i int) (store.Version, int) {
+	c := &chain{m, vs}
+	v, j := c.at(i)
+	switch {
+	case j < 0: // a plan removed it
+		return vs[i], i
+	case v.Plan != "" && c.returns(v.Plan)[v.Path].Made: // as under an earlier name
+		for k := j - 1; k >= 0; k-- {
+			if vs[k].Plan == "" && stateOf(vs[k]).equal(stateOf(v)) {
+				return vs[k], k
+			}
+		}
+	}
+	return v, j
 }
 
 // Restore plans to make paths (with all below them; none: the whole tree)

@@ -139,10 +139,8 @@ func (h *History) moment(q wire.ShowQuery) (uint64, error) {
 	switch {
 	case q.Number != 0:
 		return 0, wire.Errorf(wire.ErrBadRequest, "name the file", "%d is a version of one file, not a moment", q.Number)
-	case q.Seq > h.store.Seq():
-		return 0, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version %d", q.Seq)
 	case q.Seq > 0:
-		return h.store.Whole(q.Seq)
+		return versions.Moment(h.store, q.Seq)
 	}
 	return h.store.SeqAt(q.At)
 }

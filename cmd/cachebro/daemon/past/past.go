@@ -11,6 +11,7 @@ import (
 
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/last"
+	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
 	"cachebro/store/onwire"
 	"cachebro/store/undo"
@@ -45,10 +46,7 @@ func (s *Service) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment
 	}
 	switch {
 	case q.Seq > 0:
-		if q.Seq > s.store.Seq() {
-			return m, nil, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version %d", q.Seq)
-		}
-		m.Seq, err = s.store.Whole(q.Seq)
+		m.Seq, err = versions.Moment(s.store, q.Seq)
 	case q.Session != "":
 		var id store.SessionID
 		if id, err = last.Session(s.store, q.Session); err == nil {

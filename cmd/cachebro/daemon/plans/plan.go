@@ -445,7 +445,7 @@ func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err
 			seq, err = pl.store.SessionStart(id)
 		}
 	case q.At.Seq > 0:
-		seq, err = pl.store.Whole(q.At.Seq)
+		seq, err = versions.Moment(pl.store, q.At.Seq)
 	case !q.At.At.IsZero():
 		seq, err = pl.store.SeqAt(q.At.At)
 	case q.At.Number != 0 && len(paths) == 1:

@@ -72,6 +72,14 @@ func Find(st *store.Store, p store.Path, q wire.ShowQuery) (v store.Version, n i
 	return hist[len(hist)-1], len(hist), nil
 }
 
+// Moment is the place in the log that a number stands for.
+func Moment(st *store.Store, seq uint64) (uint64, error) {
+	if seq > st.Seq() {
+		return 0, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version %d", seq)
+	}
+	return st.Whole(seq)
+}
+
 // KnownDir reports whether p is a directory that the log has as live, or has live paths
 // below it.
 func KnownDir(st *store.Store, p store.Path) (bool, error) {
