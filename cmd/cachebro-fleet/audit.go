@@ -2,26 +2,32 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/fleet"
 	"cachebro/store/leaf/text"
+	"cachebro/store/remote"
 )
 
 func auditCommand() cli.Command {
 	return cli.Command{
-		Name: "audit", Args: "export postgres://HOST/DATABASE | verify FILE", Short: "what was done, as a file that shows whether it was changed",
+		Name: "audit", Args: "export postgres://HOST/DATABASE | verify FILE", Short: "what was done, as a file that shows whether it was changed, and is true",
 		Long: `export writes what the flags choose to standard output, each line with a sum over all
 before it; the last sum is printed to standard error. Keep that elsewhere: whoever changes
 the file can make its sums anew, but not that one. verify reads such a file again, and
-with --sum compares its last sum.
+with --sum compares its last sum. With --bucket it compares each line with what the
+machines have sent there: that tells whether the database was changed before export.
 
 Examples:
   cachebro-fleet audit export postgres://db/fleet --since 30d >june.audit
-  cachebro-fleet audit verify june.audit --sum 5f1c…`,
+  cachebro-fleet audit verify june.audit --sum 5f1c…
+  cachebro-fleet audit verify june.audit --bucket s3://histories/app`,
 		Run: audit,
 	}
 }
@@ -30,6 +36,8 @@ func audit(ctx context.Context, e *cli.Env) error {
 	fs := e.Flags()
 	asks := askingFlags(fs)
 	want := fs.String("sum", "", "verify: the last sum that the file must have")
+	buckets := fs.StringArray("bucket", nil, "verify: compare with a project's place `s3://BUCKET/PREFIX`; may be repeated")
+	identity := machines.IdentityFlag(e, fs)
 	args, err := e.Parse(fs, 2, 2)
 	if err != nil {
 		return err
@@ -38,7 +46,7 @@ func audit(ctx context.Context, e *cli.Env) error {
 	case "export":
 		return export(ctx, e, asks, args[1])
 	case "verify":
-		return verify(e, args[1], *want)
+		return verify(ctx, e, args[1], *want, *buckets, *identity)
 	}
 	return e.Usagef("audit: %s is neither export nor verify", cli.Quote(args[0]))
 }
@@ -48,7 +56,7 @@ func export(ctx context.Context, e *cli.Env, asks asking, address string) error 
 	if err != nil {
 		return err
 	}
-	d, err := open(ctx, e, address)
+	d, err := open(ctx, e, address, 1)
 	if err != nil {
 		return err
 	}
@@ -61,7 +69,7 @@ func export(ctx context.Context, e *cli.Env, asks asking, address string) error 
 	return err
 }
 
-func verify(e *cli.Env, name, want string) error {
+func verify(ctx context.Context, e *cli.Env, name, want string, buckets []string, identity string) error {
 	in := io.Reader(e.Stdin)
 	if name != "-" {
 		path, err := e.Abs(name)
@@ -75,13 +83,40 @@ func verify(e *cli.Env, name, want string) error {
 		defer f.Close()
 		in = f
 	}
-	sum, n, err := fleet.Verify(in)
+	var with fleet.Auditor
+	against := fleet.NewAgainst(ctx)
+	for _, address := range buckets {
+		p, b, err := bucket(e, address, identity)
+		if err != nil {
+			return err
+		}
+		against.Add(p, b)
+		with = against
+	}
+	sum, n, err := fleet.Verify(in, with)
+	if err == nil && with != nil {
+		err = against.Missing()
+	}
+	if errors.Is(err, remote.ErrLocked) {
+		err = cli.Hintf(machines.IdentityHint, "%w", err)
+	}
 	if err != nil {
 		return err
 	}
 	if want != "" && want != sum {
 		return fmt.Errorf("%w: its sum is %s", fleet.ErrAudit, sum)
 	}
-	_, err = fmt.Fprintf(e.Stdout, "whole: %s, sum %s\n", text.Count(int(n), "version"), sum)
-	return err
+	fmt.Fprintf(e.Stdout, "whole: %s, sum %s\n", text.Count(int(n), "version"), sum)
+	switch {
+	case with == nil:
+		fmt.Fprintln(e.Stdout, "only the file itself was checked, not that it is what the machines have sent: --bucket compares with that")
+	case against.Skipped > 0:
+		fmt.Fprintf(e.Stdout, "as the buckets have it: %s of %s; not compared: %s of other projects\n", text.Count(int(against.Versions), "version"), text.Count(against.Machines, "machine"), text.Count(against.Skipped, "machine"))
+	default:
+		fmt.Fprintf(e.Stdout, "as the buckets have it: %s of %s\n", text.Count(int(against.Versions), "version"), text.Count(against.Machines, "machine"))
+	}
+	if kept := against.Kept(); !kept.IsZero() {
+		fmt.Fprintf(e.Stdout, "the database says that it has dropped what was done before %s\n", kept.Format(time.DateOnly))
+	}
+	return nil
 }

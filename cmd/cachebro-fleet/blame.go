@@ -41,7 +41,7 @@ func blame(ctx context.Context, e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	d, err := open(ctx, e, args[0])
+	d, err := open(ctx, e, args[0], 1)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,10 @@ func blame(ctx context.Context, e *cli.Env) error {
 	}
 	now, paint := e.Now(), e.Paint()
 	for _, l := range lines {
-		who := fmt.Sprintf("%s  %s  %-6d %s", cli.Stamp(l.Time, now), cli.OneLine(l.Machine), l.Seq, whose(l.Version))
+		who := "older than what is kept (cachebro-fleet prune)"
+		if l.Seq > 0 {
+			who = fmt.Sprintf("%s  %s  %-6d %s", cli.Stamp(l.Time, now), cli.OneLine(l.Machine), l.Seq, whose(l.Version))
+		}
 		if _, err := fmt.Fprintf(e.Stdout, "%s  %s\n", paint.Dim(who), strings.TrimRight(string(l.Text), "\r\n")); err != nil {
 			return err
 		}

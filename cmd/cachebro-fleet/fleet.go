@@ -9,20 +9,18 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
-	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/fleet"
-	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
 
 	"github.com/spf13/pflag"
 )
 
-// open connects to the database.
-func open(ctx context.Context, e *cli.Env, address string) (*fleet.DB, error) {
+// open connects to the database, for so many statements at once.
+func open(ctx context.Context, e *cli.Env, address string, conns int) (*fleet.DB, error) {
 	if !strings.HasPrefix(address, "postgres://") && !strings.HasPrefix(address, "postgresql://") {
 		return nil, e.Usagef("%s is not postgres://HOST/DATABASE", cli.Quote(address))
 	}
-	return fleet.Open(ctx, address)
+	return fleet.Open(ctx, address, conns)
 }
 
 // bucket is a project's place in a bucket.
@@ -69,90 +67,6 @@ func explained(err error) error {
 	return err
 }
 
-func indexCommand() cli.Command {
-	return cli.Command{
-		Name: "index", Args: "postgres://HOST/DATABASE", Short: "bring in what machines have sent to buckets",
-		Long: `Adds to the database what the machines of each project have sent since the last
-time; the tables are made where they are missing (doc/fleet.md describes them). Any
-number of these may run at once, on any machines, be killed, and run again.
-
-Examples:
-  cachebro-fleet index postgres://db/fleet --bucket s3://histories/app --bucket s3://histories/lib
-  cachebro-fleet index postgres://db/fleet --bucket s3://histories/app --every 10s`,
-		Run: index,
-	}
-}
-
-func index(ctx context.Context, e *cli.Env) error {
-	fs := e.Flags()
-	buckets := fs.StringArray("bucket", nil, "a project's place `s3://BUCKET/PREFIX`, as for cachebro remote add; may be repeated")
-	workers := fs.Int("workers", 4, "machines that are read at once")
-	every := fs.Duration("every", 0, "go on, and look again after this time")
-	identity := machines.IdentityFlag(e, fs)
-	args, err := e.Parse(fs, 1, 1)
-	if err != nil {
-		return err
-	}
-	switch {
-	case len(*buckets) == 0:
-		return e.Usagef("index: --bucket s3://BUCKET/PREFIX is missing")
-	case *workers < 1 || *workers > 1000:
-		return e.Usagef("index: --workers is 1 to 1000")
-	case fs.Changed("every") && *every < time.Second:
-		return e.Usagef("index: --every is a second or more")
-	}
-	d, err := open(ctx, e, args[0])
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	for {
-		err := feed(ctx, e, d, *buckets, *identity, *workers, *every > 0)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if *every == 0 {
-			return err
-		}
-		if err != nil {
-			e.Report(err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(*every):
-		}
-	}
-}
-
-// feed looks at each project once. quiet: of nothing new nothing is said.
-func feed(ctx context.Context, e *cli.Env, d *fleet.DB, buckets []string, identity string, workers int, quiet bool) error {
-	var problems []error
-	for _, address := range buckets {
-		p, b, err := bucket(e, address, identity)
-		if err != nil {
-			return err
-		}
-		f, err := d.Feed(ctx, p, b, workers)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", p.Short(), err))
-		}
-		if quiet && f.Segments == 0 {
-			continue
-		}
-		line := fmt.Sprintf("%s: %s, %s from %s", p.Short(), text.Count(f.Machines, "machine"), text.Count(int(f.Versions), "new version"), text.Count(f.Segments, "segment"))
-		if f.Busy > 0 {
-			line += fmt.Sprintf("; others feed %d", f.Busy)
-		}
-		fmt.Fprintln(e.Stdout, line)
-	}
-	err := errors.Join(problems...)
-	if errors.Is(err, remote.ErrLocked) {
-		err = cli.Hintf(machines.IdentityHint, "%w", err)
-	}
-	return err
-}
-
 func logCommand() cli.Command {
 	return cli.Command{
 		Name: "log", Args: "postgres://HOST/DATABASE", Short: "what was done, the newest first",
@@ -180,7 +94,7 @@ func log(ctx context.Context, e *cli.Env) error {
 	if *limit < 0 {
 		return e.Usagef("log: --limit is 0 or more")
 	}
-	d, err := open(ctx, e, args[0])
+	d, err := open(ctx, e, args[0], 1)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func run(e *cli.Env) int {
 }
 
 func commands() []cli.Command {
-	return []cli.Command{indexCommand(), logCommand(), blameCommand(), auditCommand()}
+	return []cli.Command{indexCommand(), logCommand(), blameCommand(), auditCommand(), pruneCommand()}
 }
 
 func choose(ctx context.Context, e *cli.Env) error {

@@ -31,6 +31,8 @@ type auditHead struct {
 	Session string    `json:"session,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
 	Until   time.Time `json:"until,omitzero"`
+	// Kept: versions before it were dropped from the database.
+	Kept time.Time `json:"kept,omitzero"`
 }
 
 type auditMachine struct {
@@ -39,6 +41,14 @@ type auditMachine struct {
 	ID       string `json:"machine_id"`
 	Segments int64  `json:"segments"`
 	Log      string `json:"log"` // SHA-256 of the last segment's
+	// Writers are the hosts that wrote under the id, and which versions.
+	Writers []auditWriter `json:"writers,omitempty"`
+}
+
+type auditWriter struct {
+	Machine string `json:"machine"`
+	First   int64  `json:"first"`
+	Last    int64  `json:"last,omitempty"` // 0: it writes there now
 }
 
 type auditVersion struct {
@@ -82,7 +92,7 @@ func (c *chain) put(v any) error {
 func (d *DB) Export(ctx context.Context, q Query, made time.Time, w io.Writer) (sum string, n int64, err error) {
 	q.Limit = 0
 	c := chain{w: bufio.NewWriterSize(w, 1<<16)}
-	ids, err := d.machines(ctx, q)
+	in, err := d.scope(ctx, q)
 	if err != nil {
 		return "", 0, err
 	}
@@ -90,21 +100,32 @@ func (d *DB) Export(ctx context.Context, q Query, made time.Time, w io.Writer) (
 	// All of it is of one moment.
 	o := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, d.pool, o, func(tx pgx.Tx) error {
-		if err := c.put(auditHead{auditFormat, made.UTC(), q.Project, q.Machine, q.Path, q.Session, q.Since, q.Until}); err != nil {
+		kept, err := keptSince(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := c.put(auditHead{auditFormat, made.UTC(), q.Project, q.Machine, q.Path, q.Session, q.Since, q.Until, kept}); err != nil {
 			return err
 		}
 		var m auditMachine
-		rows, _ := tx.Query(ctx, `select p.place, m.name, m.machine, m.segments, m.log from machines m join projects p on p.id = m.project
-			where $1::bigint[] is null or m.id = any($1) order by m.id`, ids)
-		_, err := pgx.ForEachRow(rows, []any{&m.Project, &m.Machine, &m.ID, &m.Segments, &m.Log}, func() error {
+		const machines = `select p.place, m.name, m.machine, m.segments, m.log,
+			(select coalesce(json_agg(json_build_object('machine', w.name, 'first', w.first, 'last', nullif(w.last, 9223372036854775807)) order by w.first), '[]')::text
+				from writers w where w.machine = m.id)
+			from machines m join projects p on p.id = m.project where $1::bigint[] is null or m.id = any($1) order by m.id`
+		var writers string
+		rows, _ := tx.Query(ctx, machines, in.machines)
+		_, err = pgx.ForEachRow(rows, []any{&m.Project, &m.Machine, &m.ID, &m.Segments, &m.Log, &writers}, func() error {
 			end.Machines++
+			m.Writers = nil
+			if err := json.Unmarshal([]byte(writers), &m.Writers); err != nil {
+				return err
+			}
 			return c.put(m)
 		})
 		if err == nil {
-			err = each(ctx, tx, q, ids, "asc", func(v Version) error {
+			err = each(ctx, tx, q, in, "asc", func(v Version) error {
 				end.Versions++
-				v.Time = v.Time.UTC()
-				return c.put(auditVersion{v, hex.EncodeToString(v.Blob)})
+				return c.put(audited(v))
 			})
 		}
 		if err == nil {
@@ -115,12 +136,26 @@ func (d *DB) Export(ctx context.Context, q Query, made time.Time, w io.Writer) (
 	return c.sum, end.Versions, errors.Join(err, c.w.Flush())
 }
 
+// audited is a version as an audit file has it.
+func audited(v Version) auditVersion {
+	v.Time = v.Time.UTC()
+	return auditVersion{v, hex.EncodeToString(v.Blob)}
+}
+
 // auditLine bounds what Verify holds: paths and texts of a version are shorter.
 const auditLine = 1 << 20
 
+// Auditor is told what an audit file holds while it is verified.
+type Auditor interface {
+	head(auditHead) error
+	machine(auditMachine) error
+	version(line []byte, v auditVersion) error
+}
+
 // Verify reads what Export wrote and returns its sum and how many versions it holds.
-// ErrAudit: a byte of it was changed, added or removed; the error names the line.
-func Verify(r io.Reader) (sum string, versions int64, err error) {
+// ErrAudit: a byte of it was changed, added or removed; the error names the line. That
+// the lines are true is another question, for which there is with; nil: nobody asks it.
+func Verify(r io.Reader, with Auditor) (sum string, versions int64, err error) {
 	in := bufio.NewReaderSize(r, auditLine)
 	var have, end auditEnd
 	ended := false
@@ -145,13 +180,14 @@ func Verify(r io.Reader) (sum string, versions int64, err error) {
 			return wrong("does not have its sum")
 		}
 		sum = string(line[at+1:])
+		line = line[:at]
 		var kind struct {
 			Format   string `json:"format"`
 			Seq      *int64 `json:"seq"`
 			Segments *int64 `json:"segments"`
 			Machines *int64 `json:"machines"`
 		}
-		switch err := json.Unmarshal(line[:at], &kind); {
+		switch err := json.Unmarshal(line, &kind); {
 		case err != nil:
 			return wrong("is no JSON")
 		case (n == 1) != (kind.Format != ""):
@@ -163,14 +199,40 @@ func Verify(r io.Reader) (sum string, versions int64, err error) {
 		case kind.Segments != nil:
 			have.Machines++
 		case kind.Machines != nil:
-			if json.Unmarshal(line[:at], &end) != nil || end != have {
+			if json.Unmarshal(line, &end) != nil || end != have {
 				return wrong("counts what is not there")
 			}
 			ended = true
+		}
+		if with != nil {
+			if err := tell(with, line, kind.Format != "", kind.Seq != nil, kind.Segments != nil); err != nil {
+				return "", 0, fmt.Errorf("line %d: %w", n, err)
+			}
 		}
 	}
 	if !ended {
 		return "", 0, fmt.Errorf("%w: its end is missing", ErrAudit)
 	}
 	return sum, have.Versions, nil
+}
+
+// tell passes a line on.
+func tell(with Auditor, line []byte, head, version, machine bool) error {
+	switch {
+	case head:
+		return decoded(line, with.head)
+	case version:
+		return decoded(line, func(v auditVersion) error { return with.version(line, v) })
+	case machine:
+		return decoded(line, with.machine)
+	}
+	return nil
+}
+
+func decoded[T any](line []byte, fn func(T) error) error {
+	var v T
+	if err := json.Unmarshal(line, &v); err != nil {
+		return fmt.Errorf("%w: %w", ErrAudit, err)
+	}
+	return fn(v)
 }

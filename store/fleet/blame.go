@@ -5,8 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
-	"strings"
+	"time"
 
 	"cachebro/store"
 	"cachebro/store/diff"
@@ -16,7 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Line is a line of a file with the version that wrote it.
+// Line is a line of a file with the version that wrote it. Without a number, that is older
+// than what is kept.
 type Line struct {
 	Text []byte
 	Version
@@ -38,16 +40,20 @@ const (
 // and its lines are that one's.
 func (d *DB) Blame(ctx context.Context, p remote.Place, b *remote.Bucket, q Query) ([]Line, error) {
 	q.Project = place(p)
-	ids, err := d.machines(ctx, q)
+	ids, writers, err := d.machines(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	all, err := d.machines(ctx, Query{Project: q.Project})
+	all, _, err := d.machines(ctx, Query{Project: q.Project})
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{ctx: ctx, d: d, b: b, machines: all, been: map[[2]int64]bool{}, contents: map[store.Hash][]byte{}}
-	v, ok, err := w.one(`v.path = $1 and v.blob is not null and v.machine = any($2) order by v.time desc, v.seq desc`, strings.Trim(q.Path, "/"), ids)
+	kept, err := keptSince(ctx, d.pool)
+	if err != nil {
+		return nil, err
+	}
+	w := &walk{ctx: ctx, d: d, b: b, machines: all, kept: kept, been: map[[2]int64]bool{}, contents: map[store.Hash][]byte{}}
+	v, ok, err := w.one(`v.path = $1 and v.blob is not null and v.machine = any($2) and ($3::bigint[] is null or w.id = any($3)) order by v.time desc, v.seq desc`, q.path(), ids, writers)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +69,7 @@ type walk struct {
 	d        *DB
 	b        *remote.Bucket
 	machines []int64 // of the project
+	kept     time.Time
 	been     map[[2]int64]bool
 	contents map[store.Hash][]byte
 	held     int
@@ -101,6 +108,9 @@ func (w *walk) lines(v Version) ([]Line, error) {
 			return nil, err
 		}
 		was, before, ok, err := w.before(v)
+		if errors.Is(err, errDropped) { // by whom what is left was written is not known any more
+			break
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -162,14 +172,17 @@ func (w *walk) before(v Version) (was Version, content []byte, ok bool, err erro
 // previous is a path's version before one. Up to where a machine was resumed from another,
 // that one has it.
 func (w *walk) previous(v Version) (Version, bool, error) {
-	machine := v.machine
+	machine, upTo := v.machine, int64(math.MaxInt64)
 	for range 64 {
-		p, ok, err := w.one(`v.machine = $1 and v.seq = $2`, machine, v.prev)
+		p, ok, err := w.one(`v.machine = $1 and v.seq = $2 and v.segment <= $3`, machine, v.prev, upTo)
 		if err != nil || ok {
 			return p, ok && p.Seq < v.Seq, err
 		}
-		const base = `select b.id from machines m join machines b on b.project = m.project and b.machine = m.base where m.id = $1 and m.base_seq >= $2`
-		err = w.d.pool.QueryRow(w.ctx, base, machine, v.prev).Scan(&machine)
+		const base = `select b.id, coalesce(m.base_n, $3) from machines m join machines b on b.project = m.project and b.machine = m.base where m.id = $1 and m.base_seq >= $2`
+		err = w.d.pool.QueryRow(w.ctx, base, machine, v.prev, upTo).Scan(&machine, &upTo)
+		if errors.Is(err, pgx.ErrNoRows) && !w.kept.IsZero() {
+			return v, false, errDropped
+		}
 		if errors.Is(err, pgx.ErrNoRows) {
 			return v, false, nil
 		}
@@ -179,6 +192,9 @@ func (w *walk) previous(v Version) (Version, bool, error) {
 	}
 	return v, false, nil
 }
+
+// errDropped: a version may have been dropped by Prune.
+var errDropped = errors.New("the version before is not kept")
 
 // content is that of a version, from the segment that brought it: the first one that a
 // machine sent with a version of this content, or where that was dropped, a later one.

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
+	"sync"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 )
 
 //go:embed migrations/*.sql
@@ -26,23 +28,30 @@ var (
 // DB is a fleet's database. Its methods may be called concurrently.
 type DB struct {
 	pool *pgxpool.Pool
+	days sync.Map // time.Time, midnight: a day that has a table
 }
 
 // Open connects to the database that a postgres:// address names, and makes its tables.
-// What the address does not say comes from libpq's environment and files.
-func Open(ctx context.Context, address string) (*DB, error) {
+// What the address does not say comes from libpq's environment and files. conns is how
+// many statements are run at once, where the address does not say pool_max_conns.
+//
+// Nothing here outlives a transaction on the server's side, so that the address may be a
+// pgbouncer's that gives each transaction another connection.
+func Open(ctx context.Context, address string, conns int) (*DB, error) {
 	c, err := pgxpool.ParseConfig(address)
 	if err != nil {
 		return nil, err
 	}
-	// What a crash of the server takes back is fed again.
-	c.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
+	if !strings.Contains(address, "pool_max_conns=") {
+		c.MaxConns = max(c.MaxConns, int32(min(conns, maxConns)))
+	}
 	c.ConnConfig.RuntimeParams["application_name"] = "cachebro-fleet"
+	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	pool, err := pgxpool.NewWithConfig(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{pool}
+	d := &DB{pool: pool}
 	if err := d.migrate(ctx); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("prepare the tables: %w", err)
@@ -50,8 +59,14 @@ func Open(ctx context.Context, address string) (*DB, error) {
 	return d, nil
 }
 
+// maxConns is the most that are opened unasked: a server has 100 by default.
+const maxConns = 50
+
 // Close ends the connections.
 func (d *DB) Close() { d.pool.Close() }
+
+// Ping asks the server for an answer.
+func (d *DB) Ping(ctx context.Context) error { return d.pool.Ping(ctx) }
 
 // migrate brings the tables to what this program knows; one process does it at a time.
 func (d *DB) migrate(ctx context.Context) error {
@@ -59,25 +74,39 @@ func (d *DB) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	one, err := lock.NewPostgresSessionLocker()
-	if err != nil {
-		return err
-	}
 	db := stdlib.OpenDBFromPool(d.pool)
 	defer db.Close()
-	p, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(one))
+	p, err := goose.NewProvider(goose.DialectPostgres, db, files)
 	if err != nil {
 		return err
 	}
-	have, want, err := p.GetVersions(ctx)
-	switch {
-	case err != nil:
+	due, err := pending(ctx, p)
+	if err != nil || !due {
 		return err
-	case have > want:
-		return ErrNewer
-	case have == want:
-		return nil
 	}
-	_, err = p.Up(ctx)
-	return err
+	return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1::int, $2::int)`, lockClass, lockMigrate); err != nil {
+			return err
+		}
+		if due, err := pending(ctx, p); err != nil || !due { // somebody else has done it
+			return err
+		}
+		_, err := p.Up(ctx)
+		return err
+	})
 }
+
+// pending reports whether the tables are behind this program.
+func pending(ctx context.Context, p *goose.Provider) (bool, error) {
+	have, want, err := p.GetVersions(ctx)
+	if err == nil && have > want {
+		err = ErrNewer
+	}
+	return have < want, err
+}
+
+// Advisory locks: the class of all, and one for each purpose. versions_day has the first.
+const (
+	lockClass   = 0x63616368 // "cach"
+	lockMigrate = 1
+)

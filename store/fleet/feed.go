@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,16 +12,18 @@ import (
 	"cachebro/store/remote"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sync/errgroup"
 )
-
-// lockClass is the first half of the advisory locks on machines.
-const lockClass = 0x63616368 // "cach"
 
 // Fed tells what was added.
 type Fed struct {
 	Machines int // that write to the project
 	Busy     int // of them, fed by another process meanwhile
+	Problems int // of them, whose history could not be read, or not all of it
+	// Unlisted: nobody could look for machines that are missing from the list of them,
+	// since listing the bucket is refused.
+	Unlisted error
 	Segments int
 	Versions int64
 }
@@ -33,7 +36,15 @@ func (d *DB) Feed(ctx context.Context, p remote.Place, b *remote.Bucket, atOnce 
 	if err != nil {
 		return f, err
 	}
-	all, err := b.Machines(ctx)
+	all, missing, refused, err := b.Everybody(ctx)
+	if err != nil {
+		return f, err
+	}
+	f.Unlisted = refused
+	for _, id := range missing {
+		all = append(all, remote.Machine{ID: id})
+	}
+	known, err := d.known(ctx, project)
 	if err != nil {
 		return f, err
 	}
@@ -42,9 +53,13 @@ func (d *DB) Feed(ctx context.Context, p remote.Place, b *remote.Bucket, atOnce 
 	var problems []error
 	var g errgroup.Group
 	g.SetLimit(max(1, atOnce))
-	for _, m := range all {
+	for i, m := range all {
+		var problem error
+		if i >= len(all)-len(missing) {
+			problem = remote.ErrUnlisted
+		}
 		g.Go(func() error {
-			one, busy, err := d.machine(ctx, project, b, m)
+			one, busy, err := d.machine(ctx, project, b, m, known[m.ID], problem)
 			mu.Lock()
 			defer mu.Unlock()
 			f.Segments += one.Segments
@@ -59,6 +74,7 @@ func (d *DB) Feed(ctx context.Context, p remote.Place, b *remote.Bucket, atOnce 
 		})
 	}
 	_ = g.Wait() // what went wrong is in problems
+	f.Problems = len(problems)
 	return f, errors.Join(problems...)
 }
 
@@ -79,118 +95,210 @@ func (d *DB) project(ctx context.Context, p remote.Place) (id int, err error) {
 	return id, err
 }
 
-// machine feeds one; busy: another process does.
-func (d *DB) machine(ctx context.Context, project int, b *remote.Bucket, m remote.Machine) (f Fed, busy bool, err error) {
-	conn, err := d.pool.Acquire(ctx)
+// fed is how far a machine's history is here.
+type fed struct {
+	id      int
+	name    string
+	root    string
+	n, seq  int64
+	log     string
+	sent    *time.Time
+	baseN   *int64
+	problem *string
+}
+
+const fedColumns = `m.id, m.name, m.root, m.segments, m.seq, m.log, m.sent, m.base_n, m.problem`
+
+func (f *fed) all() []any {
+	return []any{&f.id, &f.name, &f.root, &f.n, &f.seq, &f.log, &f.sent, &f.baseN, &f.problem}
+}
+
+// known are the machines of a project that the database has.
+func (d *DB) known(ctx context.Context, project int) (map[string]fed, error) {
+	out := map[string]fed{}
+	var f fed
+	var machine string
+	rows, _ := d.pool.Query(ctx, `select m.machine, `+fedColumns+` from machines m where m.project = $1`, project)
+	_, err := pgx.ForEachRow(rows, append([]any{&machine}, f.all()...), func() error { out[machine] = f; return nil })
+	return out, err
+}
+
+// machine feeds one; busy: another process does. problem is what is known to be wrong
+// with it.
+func (d *DB) machine(ctx context.Context, project int, b *remote.Bucket, m remote.Machine, was fed, problem error) (f Fed, busy bool, err error) {
+	if was.id == 0 {
+		const enter = `insert into machines as m (project, machine, name, root, since) values ($1, $2, $3, $4, $5)
+			on conflict (project, machine) do update set name = m.name returning ` + fedColumns
+		if err := d.pool.QueryRow(ctx, enter, project, m.ID, plain(m.Called()), plain(m.Root), m.Since).Scan(was.all()...); err != nil {
+			return f, false, err
+		}
+	}
+	h, err := b.Head(ctx, m.ID)
+	switch {
+	case errors.Is(err, remote.ErrMissing) && was.n == 0:
+		err = nil
+	case err == nil:
+		f, busy, err = d.follow(ctx, b, h, &was)
+	}
+	if busy || ctx.Err() != nil {
+		return f, busy, errors.Join(err, ctx.Err())
+	}
+	err = errors.Join(problem, err)
+	var text *string
 	if err != nil {
-		return f, false, err
-	}
-	defer conn.Release()
-	var id int
-	const enter = `insert into machines (project, machine, name, root, since) values ($1, $2, $3, $4, $5)
-		on conflict (project, machine) do update set name = excluded.name, root = excluded.root returning id`
-	if err := conn.QueryRow(ctx, enter, project, m.ID, plain(m.Called()), plain(m.Root), m.Since).Scan(&id); err != nil {
-		return f, false, err
-	}
-	var mine bool
-	if err := conn.QueryRow(ctx, `select pg_try_advisory_lock($1, $2)`, lockClass, id).Scan(&mine); err != nil || !mine {
-		return f, !mine, err
-	}
-	defer func() {
-		// A connection that is gone has no lock.
-		_, _ = conn.Exec(context.WithoutCancel(ctx), `select pg_advisory_unlock($1, $2)`, lockClass, id)
-	}()
-	f, err = d.follow(ctx, conn.Conn(), id, b, m.ID)
-	var problem *string
-	if err != nil && ctx.Err() == nil {
 		s := plain(err.Error())
-		problem = &s
+		text = &s
 	}
-	if ctx.Err() == nil {
-		_, perr := conn.Exec(ctx, `update machines set problem = $2 where id = $1 and problem is distinct from $2`, id, problem)
+	if (text == nil) != (was.problem == nil) || text != nil && *text != *was.problem {
+		_, perr := d.pool.Exec(ctx, `update machines set problem = $2 where id = $1`, was.id, text)
 		err = errors.Join(err, perr)
 	}
 	return f, false, err
 }
 
+// lease is how long a process that feeds a machine keeps others off behind its last
+// step. It only spares them work: each segment counts once without it.
+const lease = "1 minute"
+
 // follow adds the segments that the database lacks.
-func (d *DB) follow(ctx context.Context, c *pgx.Conn, id int, b *remote.Bucket, machine string) (f Fed, err error) {
-	var known remote.Known
-	var n, seq int64
-	if err := c.QueryRow(ctx, `select segments, log, seq from machines where id = $1`, id).Scan(&n, &known.Log, &seq); err != nil {
-		return f, err
+func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *fed) (f Fed, busy bool, err error) {
+	named := was.name == plain(h.Machine.Called()) && was.root == plain(h.Machine.Root)
+	based := h.Base == nil || was.baseN != nil
+	if h.N == uint64(was.n) && h.Log == was.log && named && based && was.sent != nil && was.problem == nil {
+		return f, false, nil
 	}
-	known.N = uint64(n)
-	h, err := b.Head(ctx, machine) // after what is known was read: it may not be older
-	if errors.Is(err, remote.ErrMissing) && n == 0 {
-		return f, nil
+	me := rand.Text()
+	err = d.pool.QueryRow(ctx, `update machines m set fed_by = $2, fed_until = now() + $3::interval
+		where id = $1 and (fed_until is null or fed_until < now()) returning `+fedColumns, was.id, me, lease).Scan(was.all()...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return f, true, nil
 	}
 	if err != nil {
-		return f, err
+		return f, false, err
 	}
-	if h.Base != nil {
-		if _, err := c.Exec(ctx, `update machines set base = $2, base_seq = $3 where id = $1 and base is null`, id, h.Base.Machine, int64(h.Base.Seq)); err != nil {
-			return f, err
+	defer func() {
+		// Where this fails, the lease runs out.
+		_, _ = d.pool.Exec(context.WithoutCancel(ctx), `update machines set fed_by = null, fed_until = null where id = $1 and fed_by = $2`, was.id, me)
+	}()
+	if uint64(was.n) > h.N { // another process was ahead of us
+		if h, err = b.Head(ctx, h.Machine.ID); err != nil {
+			return f, false, err
 		}
 	}
-	err = b.Logs(ctx, h, known, uint64(seq), func(l remote.Log) error {
-		if err := add(ctx, c, id, l); err != nil {
+	if h.Base != nil {
+		if _, err := d.pool.Exec(ctx, `update machines set base = $2, base_seq = $3, base_n = $4 where id = $1 and base_n is null`, was.id, h.Base.Machine, int64(h.Base.Seq), int64(h.Base.N)); err != nil {
+			return f, false, err
+		}
+	}
+	authors := d.authors(ctx, was.id, was.seq, h, false)
+	if authors != nil && !errors.Is(authors, errAuthors) {
+		return f, false, authors
+	}
+	err = b.Logs(ctx, h, remote.Known{N: uint64(was.n), Log: was.log}, uint64(was.seq), func(l remote.Log) error {
+		if len(l.Former) > len(h.Former) { // an older program has left them out of the head
+			h.Former = l.Former
+			if err := d.authors(ctx, was.id, was.seq, h, true); err != nil {
+				return err
+			}
+		}
+		if err := d.add(ctx, was.id, l); err != nil {
 			return err
 		}
 		f.Segments++
 		f.Versions += int64(len(l.Versions))
 		return nil
 	})
-	if err == nil {
-		_, err = c.Exec(ctx, `update machines set sent = $2 where id = $1`, id, h.Time)
+	if errors.Is(err, errFed) {
+		return f, true, nil
 	}
-	return f, err
+	if err == nil {
+		_, err = d.pool.Exec(ctx, `update machines set sent = $2, name = $3, root = $4 where id = $1`, was.id, h.Time, plain(h.Machine.Called()), plain(h.Machine.Root))
+	}
+	return f, false, errors.Join(authors, err)
 }
 
 // errFed: another process has added the segment.
 var errFed = errors.New("somebody else feeds this machine")
 
 // add stores a segment and steps to it, or does nothing.
-func add(ctx context.Context, c *pgx.Conn, id int, l remote.Log) error {
-	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-		seq := int64(0)
-		if n := len(l.Versions); n > 0 {
-			seq = int64(l.Versions[n-1].Seq)
+func (d *DB) add(ctx context.Context, id int, l remote.Log) error {
+	err := d.tables(ctx, l.Versions)
+	if err == nil {
+		err = pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error { return addTo(ctx, tx, id, l) })
+	}
+	var why *pgconn.PgError
+	if errors.As(err, &why) && why.Code == noPartition { // the table of a day was dropped meanwhile
+		d.days.Clear()
+	}
+	return err
+}
+
+// noPartition is what the server says of a row that belongs into no table.
+const noPartition = "23514"
+
+// tables makes the tables of the days of versions.
+func (d *DB) tables(ctx context.Context, all []store.Version) error {
+	for _, v := range all {
+		day := v.When().UTC().Truncate(24 * time.Hour)
+		if _, there := d.days.Load(day); there {
+			continue
 		}
-		step, err := tx.Exec(ctx, `update machines set segments = $2, log = $3, seq = greatest(seq, $4) where id = $1 and segments = $2 - 1`, id, int64(l.Segment.N), l.Segment.Log, seq)
-		if err == nil && step.RowsAffected() == 0 {
-			err = errFed
-		}
-		if err != nil {
+		if _, err := d.pool.Exec(ctx, `select versions_day($1::date)`, day.Format(time.DateOnly)); err != nil {
 			return err
 		}
-		_, err = tx.CopyFrom(ctx, pgx.Identifier{"versions"}, versionColumns, pgx.CopyFromSlice(len(l.Versions), func(i int) ([]any, error) {
-			return row(id, l.Segment.N, l.Versions[i]), nil
-		}))
-		if err != nil {
-			return err
+		d.days.Store(day, true)
+	}
+	return nil
+}
+
+func addTo(ctx context.Context, tx pgx.Tx, id int, l remote.Log) error {
+	seq := int64(0)
+	var last *time.Time
+	for _, v := range l.Versions {
+		seq = max(seq, int64(v.Seq))
+		if t := v.When(); last == nil || t.After(*last) {
+			last = &t
 		}
-		var batch pgx.Batch
-		batch.Queue(`insert into segments values ($1, $2, $3, $4, $5, $6, $7, $8)`, id, int64(l.Segment.N), l.Segment.Log, l.Segment.LogSize, l.Segment.Contents, l.Segment.ContentsSize, int64(l.Segment.Seq), l.Segment.Gen)
-		for _, s := range l.Sessions {
-			batch.Queue(`insert into sessions values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (machine, id) do update set
-				client = excluded.client, cwd = excluded.cwd, branch = excluded.branch, started = excluded.started, last = excluded.last, ended = excluded.ended`,
-				id, plain(string(s.ID)), plain(s.Client), plain(s.Cwd), plain(s.Branch), moment(s.Started), moment(s.Last), moment(s.Ended))
-		}
-		for _, p := range l.Prompts {
-			batch.Queue(`insert into prompts values ($1, $2, $3, $4, $5) on conflict (machine, session, id) do update set time = excluded.time, text = excluded.text`,
-				id, plain(string(p.Session)), plain(p.ID), moment(p.Time), plain(p.Text))
-		}
-		for _, a := range actions(l) {
-			batch.Queue(`insert into actions as old values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) on conflict (machine, id) do update set
-				session = coalesce(nullif(excluded.session, ''), old.session), agent = coalesce(nullif(excluded.agent, ''), old.agent),
-				prompt = coalesce(nullif(excluded.prompt, ''), old.prompt), tool = coalesce(nullif(excluded.tool, ''), old.tool),
-				title = coalesce(nullif(excluded.title, ''), old.title), first = least(excluded.first, old.first),
-				last = greatest(excluded.last, old.last), failed = excluded.failed or old.failed`,
-				id, a.id, a.kind, a.session, a.agent, a.prompt, a.tool, a.title, moment(a.first), moment(a.last), a.failed)
-		}
-		return tx.SendBatch(ctx, &batch).Close()
-	})
+	}
+	// What a crash of the server takes back is fed again.
+	if _, err := tx.Exec(ctx, `set local synchronous_commit = off`); err != nil {
+		return err
+	}
+	step, err := tx.Exec(ctx, `update machines set segments = $2, log = $3, seq = greatest(seq, $4), fed_until = now() + $5::interval where id = $1 and segments = $2 - 1`,
+		id, int64(l.Segment.N), l.Segment.Log, seq, lease)
+	if err == nil && step.RowsAffected() == 0 {
+		err = errFed
+	}
+	if err != nil {
+		return err
+	}
+	_, err = tx.CopyFrom(ctx, pgx.Identifier{"versions"}, versionColumns, pgx.CopyFromSlice(len(l.Versions), func(i int) ([]any, error) {
+		return row(id, l.Segment.N, l.Versions[i]), nil
+	}))
+	if err != nil {
+		return err
+	}
+	var batch pgx.Batch
+	batch.Queue(`insert into segments (machine, n, log, log_size, contents, contents_size, seq, gen, last) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		id, int64(l.Segment.N), l.Segment.Log, l.Segment.LogSize, l.Segment.Contents, l.Segment.ContentsSize, int64(l.Segment.Seq), l.Segment.Gen, last)
+	for _, s := range l.Sessions {
+		batch.Queue(`insert into sessions values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (machine, id) do update set
+			client = excluded.client, cwd = excluded.cwd, branch = excluded.branch, started = excluded.started, last = excluded.last, ended = excluded.ended`,
+			id, plain(string(s.ID)), plain(s.Client), plain(s.Cwd), plain(s.Branch), moment(s.Started), moment(s.Last), moment(s.Ended))
+	}
+	for _, p := range l.Prompts {
+		batch.Queue(`insert into prompts values ($1, $2, $3, $4, $5) on conflict (machine, session, id) do update set time = excluded.time, text = excluded.text`,
+			id, plain(string(p.Session)), plain(p.ID), moment(p.Time), plain(p.Text))
+	}
+	for _, a := range actions(l) {
+		batch.Queue(`insert into actions as old values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) on conflict (machine, id) do update set
+			session = coalesce(nullif(excluded.session, ''), old.session), agent = coalesce(nullif(excluded.agent, ''), old.agent),
+			prompt = coalesce(nullif(excluded.prompt, ''), old.prompt), tool = coalesce(nullif(excluded.tool, ''), old.tool),
+			title = coalesce(nullif(excluded.title, ''), old.title), first = least(excluded.first, old.first),
+			last = greatest(excluded.last, old.last), failed = excluded.failed or old.failed`,
+			id, a.id, a.kind, a.session, a.agent, a.prompt, a.tool, a.title, moment(a.first), moment(a.last), a.failed)
+	}
+	return tx.SendBatch(ctx, &batch).Close()
 }
 
 // moment is a time in ns since the epoch, 0 being none.
@@ -202,9 +310,9 @@ func moment(ns int64) *time.Time {
 	return &t
 }
 
-// known is a text of which "" says that nothing is known.
-func known(s string) *string {
-	if s = plain(s); s == "" {
+// orNull is a text of which "" says that nothing is known.
+func orNull(s string) *string {
+	if s == "" {
 		return nil
 	}
 	return &s
@@ -213,17 +321,27 @@ func known(s string) *string {
 var versionColumns = []string{"machine", "seq", "time", "op", "path", "path_bytes", "other", "blob", "size", "missing", "prev",
 	"session", "agent", "prompt", "action", "class", "comm", "segment"}
 
-// row is a version as the table has it.
-func row(id int, segment uint64, v store.Version) []any {
-	path := plain(string(v.Path))
-	var raw, blob []byte
-	if path != string(v.Path) {
-		raw = []byte(v.Path)
+// versionOf is a version as the tables have it, but for what is not its own: the names of
+// machine and project, and what the action was.
+func versionOf(machine string, segment uint64, v store.Version) Version {
+	_, action := actionOf(v)
+	out := Version{
+		Time: v.When().UTC().Truncate(time.Microsecond), MachineID: machine, Seq: int64(v.Seq), Op: opName(v.Op), Path: plain(string(v.Path)), Other: plain(other(v)),
+		Size: v.Stat.Size, Missing: plain(v.NoContent), Session: plain(string(v.Actor.Session)), Agent: plain(v.Actor.Agent), Prompt: plain(v.Actor.Prompt),
+		Comm: plain(v.Actor.Comm), prev: int64(v.Prev), segment: int64(segment), action: plain(action),
+	}
+	if out.Path != string(v.Path) {
+		out.PathBytes = []byte(v.Path)
 	}
 	if v.Blob != (store.Hash{}) {
-		blob = v.Blob[:]
+		out.Blob = v.Blob[:]
 	}
-	_, action := actionOf(v)
-	return []any{id, int64(v.Seq), v.When(), opName(v.Op), path, raw, known(other(v)), blob, v.Stat.Size, known(v.NoContent), int64(v.Prev),
-		known(string(v.Actor.Session)), known(v.Actor.Agent), known(v.Actor.Prompt), known(action), class(v.Class), known(v.Actor.Comm), int64(segment)}
+	return out
+}
+
+// row is a version as the table has it.
+func row(id int, segment uint64, version store.Version) []any {
+	v := versionOf("", segment, version)
+	return []any{id, v.Seq, v.Time, v.Op, v.Path, v.PathBytes, orNull(v.Other), v.Blob, v.Size, orNull(v.Missing), v.prev,
+		orNull(v.Session), orNull(v.Agent), orNull(v.Prompt), orNull(v.action), class(version.Class), orNull(v.Comm), v.segment}
 }

@@ -121,7 +121,7 @@ func TestFleet(t *testing.T) {
 	for i := range dbs {
 		wg.Go(func() {
 			var err error
-			if dbs[i], err = Open(t.Context(), address); err != nil {
+			if dbs[i], err = Open(t.Context(), address, 4); err != nil {
 				t.Error(err)
 			}
 		})
@@ -243,7 +243,7 @@ func (b *box) compare(t testing.TB, d *DB) {
 // TestBlame: a line is told of where it was written, also when a pull, a new name or a
 // resumed history is in between.
 func TestBlame(t *testing.T) {
-	d, err := Open(t.Context(), fleettest.Postgres(t))
+	d, err := Open(t.Context(), fleettest.Postgres(t), 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestBlame(t *testing.T) {
 
 // TestAudit: whatever byte is changed, whatever line is lost, moved or added, is noticed.
 func TestAudit(t *testing.T) {
-	d, err := Open(t.Context(), fleettest.Postgres(t))
+	d, err := Open(t.Context(), fleettest.Postgres(t), 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,12 +334,12 @@ func TestAudit(t *testing.T) {
 		t.Fatalf("%d versions, %v", n, err)
 	}
 	whole := out.Bytes()
-	if got, n, err := Verify(bytes.NewReader(whole)); err != nil || got != sum || n != 4 {
+	if got, n, err := Verify(bytes.NewReader(whole), nil); err != nil || got != sum || n != 4 {
 		t.Fatalf("%s, %d versions, %v", got, n, err)
 	}
 	bad := func(what string, b []byte) {
 		t.Helper()
-		if _, _, err := Verify(bytes.NewReader(b)); !errors.Is(err, ErrAudit) {
+		if _, _, err := Verify(bytes.NewReader(b), nil); !errors.Is(err, ErrAudit) {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
@@ -369,7 +369,7 @@ func TestAudit(t *testing.T) {
 // TestAddOnce: a segment counts once, also where two feed a machine without a lock, and
 // none is left out.
 func TestAddOnce(t *testing.T) {
-	d, err := Open(t.Context(), fleettest.Postgres(t))
+	d, err := Open(t.Context(), fleettest.Postgres(t), 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,15 +381,10 @@ func TestAddOnce(t *testing.T) {
 	if _, err := b.feed(t.Context(), t, d); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := d.pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Release()
 	for _, n := range []uint64{1, 3} {
 		l := remote.Log{Segment: remote.Segment{N: n, Log: "x"}}
 		l.Versions = []store.Version{{Seq: 10 + n, Op: store.OpWrite, Path: "b", Time: 1}}
-		if err := add(t.Context(), conn.Conn(), 1, l); !errors.Is(err, errFed) {
+		if err := d.add(t.Context(), 1, l); !errors.Is(err, errFed) {
 			t.Errorf("segment %d behind 1: %v", n, err)
 		}
 	}
@@ -399,7 +394,7 @@ func TestAddOnce(t *testing.T) {
 // TestHostileBucket: what its hashes do not vouch for gets into no table and is said in the
 // machine's row; the other machines are brought in.
 func TestHostileBucket(t *testing.T) {
-	d, err := Open(t.Context(), fleettest.Postgres(t))
+	d, err := Open(t.Context(), fleettest.Postgres(t), 4)
 	if err != nil {
 		t.Fatal(err)
 	}

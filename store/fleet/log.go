@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,14 +43,16 @@ type Version struct {
 	Comm      string    `json:"comm,omitempty"`
 
 	machine, prev, segment int64
+	action                 string // its id; not read from the tables
 }
 
 // selected looks an action up for each version: the planner would rather read all actions,
 // of which an hour of a large fleet has one in a thousand.
-const selected = `select v.time, p.place, m.name, m.machine, v.seq, v.op, v.path, v.path_bytes, coalesce(v.other, ''), v.blob, v.size,
+const selected = `select v.time, p.place, coalesce(w.name, '?'), m.machine, v.seq, v.op, v.path, v.path_bytes, coalesce(v.other, ''), v.blob, v.size,
 	coalesce(v.missing, ''), coalesce(v.session, ''), coalesce(v.agent, ''), coalesce(v.prompt, ''), coalesce(a.tool, ''),
 	coalesce(a.title, ''), coalesce(v.comm, ''), v.machine, v.prev, v.segment
 	from versions v join machines m on m.id = v.machine join projects p on p.id = m.project
+	left join writers w on w.machine = v.machine and v.seq between w.first and w.last
 	left join lateral (select tool, title from actions where machine = v.machine and id = v.action limit 1) a on true`
 
 func scanned(rows pgx.CollectableRow) (v Version, err error) {
@@ -58,19 +61,38 @@ func scanned(rows pgx.CollectableRow) (v Version, err error) {
 	return v, err
 }
 
+// scope is which versions a query means: those of machines, or nil all, and of them those
+// of writers, or nil all.
+type scope struct {
+	machines, writers []int64
+	file, dir         bool // its path is that of a file, of a directory
+}
+
 // where is the condition of a query, and its values.
-func (q Query) where(machines []int64) (string, []any) {
+func (q Query) where(in scope) (string, []any) {
 	parts := []string{"v.op <> 'baseline'", "v.class is distinct from 'excluded'"}
 	var vals []any
-	with := func(format string, val any) {
-		vals = append(vals, val)
-		parts = append(parts, strings.ReplaceAll(format, "?", fmt.Sprintf("$%d", len(vals))))
+	with := func(format string, some ...any) {
+		for _, val := range some {
+			vals = append(vals, val)
+			format = strings.Replace(format, "?", fmt.Sprintf("$%d", len(vals)), 1)
+		}
+		parts = append(parts, format)
 	}
-	if machines != nil {
-		with("v.machine = any(?)", machines)
+	if in.machines != nil {
+		with("v.machine = any(?)", in.machines)
 	}
-	if path := strings.Trim(q.Path, "/"); path != "" {
-		with(`(v.path = ? or v.path like replace(replace(replace(?, '\', '\\'), '%', '\%'), '_', '\_') || '/%')`, path)
+	if in.writers != nil {
+		with("w.id = any(?)", in.writers)
+	}
+	switch path := q.path(); {
+	case path == "":
+	case in.file && in.dir:
+		with("(v.path = ? or v.path >= ? and v.path < ?)", path, path+"/", path+"0")
+	case in.dir:
+		with("v.path >= ? and v.path < ?", path+"/", path+"0")
+	default:
+		with("v.path = ?", path)
 	}
 	if q.Session != "" {
 		with(`starts_with(v.session, ?)`, q.Session)
@@ -84,32 +106,59 @@ func (q Query) where(machines []int64) (string, []any) {
 	return strings.Join(parts, " and "), vals
 }
 
-// machines are those that a query means; nil: all.
-func (d *DB) machines(ctx context.Context, q Query) ([]int64, error) {
-	if q.Project == "" && q.Machine == "" {
-		return nil, nil
+func (q Query) path() string { return strings.Trim(q.Path, "/") }
+
+// scope looks up what a query means.
+func (d *DB) scope(ctx context.Context, q Query) (in scope, err error) {
+	if q.Project != "" || q.Machine != "" {
+		if in.machines, in.writers, err = d.machines(ctx, q); err != nil {
+			return in, err
+		}
 	}
-	const find = `select m.id from machines m join projects p on p.id = m.project
+	if path := q.path(); path != "" {
+		// An index gives the versions of one file in their order, but not those of a file or
+		// a directory: paths sort behind "DIR/" and before "DIR0".
+		const look = `select exists (select from versions where path = $1), exists (select from versions where path >= $1 || '/' and path < $1 || '0')`
+		err = d.pool.QueryRow(ctx, look, path).Scan(&in.file, &in.dir)
+	}
+	return in, err
+}
+
+// machines are the histories that a query means, and who wrote in them, which is nil where
+// it names no machine.
+func (d *DB) machines(ctx context.Context, q Query) (machines, writers []int64, err error) {
+	writers = []int64{}
+	const find = `select m.id, w.id from machines m join projects p on p.id = m.project left join writers w on w.machine = m.id
 		where ($1 = '' or p.place = $1 or right(split_part(p.place, '?', 1), length($1) + 1) = '/' || $1)
-		and ($2 = '' or m.name = $2 or m.machine = $2 or length($2) >= 6 and starts_with(m.machine, $2))`
-	rows, err := d.pool.Query(ctx, find, q.Project, q.Machine)
-	if err != nil {
-		return nil, err
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	if err == nil && len(ids) == 0 {
+		and ($2 = '' or coalesce(w.name, m.name) = $2 or m.machine = $2 or length($2) >= 6 and starts_with(m.machine, $2))`
+	rows, _ := d.pool.Query(ctx, find, q.Project, q.Machine)
+	var machine int64
+	var writer *int64 // nil: it has sent nothing
+	_, err = pgx.ForEachRow(rows, []any{&machine, &writer}, func() error {
+		if !slices.Contains(machines, machine) {
+			machines = append(machines, machine)
+		}
+		if writer != nil {
+			writers = append(writers, *writer)
+		}
+		return nil
+	})
+	if err == nil && len(machines) == 0 {
 		err = fmt.Errorf("%w: %s", ErrUnknown, strings.TrimSpace(q.Machine+" "+q.Project))
 	}
-	return ids, err
+	if q.Machine == "" {
+		writers = nil
+	}
+	return machines, writers, err
 }
 
 // Log passes the versions that a query selects, the newest first.
 func (d *DB) Log(ctx context.Context, q Query, fn func(Version) error) error {
-	ids, err := d.machines(ctx, q)
+	in, err := d.scope(ctx, q)
 	if err != nil {
 		return err
 	}
-	return each(ctx, d.pool, q, ids, "desc", fn)
+	return each(ctx, d.pool, q, in, "desc", fn)
 }
 
 // asked is a connection, a pool of them, or a transaction.
@@ -117,9 +166,9 @@ type asked interface {
 	Query(context.Context, string, ...any) (pgx.Rows, error)
 }
 
-// each passes the versions that a query selects of machines by time.
-func each(ctx context.Context, db asked, q Query, machines []int64, order string, fn func(Version) error) error {
-	cond, vals := q.where(machines)
+// each passes the versions that a query selects by time.
+func each(ctx context.Context, db asked, q Query, in scope, order string, fn func(Version) error) error {
+	cond, vals := q.where(in)
 	sql := fmt.Sprintf("%s where %s order by v.time %s, v.machine %[3]s, v.seq %[3]s", selected, cond, order)
 	if q.Limit > 0 {
 		sql += fmt.Sprintf(" limit %d", q.Limit)

@@ -31,7 +31,7 @@ func TestFleetScale(t *testing.T) {
 		}
 		machines, each = 1000, n/1000
 	}
-	d, err := Open(t.Context(), fleettest.Postgres(t))
+	d, err := Open(t.Context(), fleettest.Postgres(t), 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +70,9 @@ func TestFleetScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	var size string
-	const sizes = `select string_agg(relname || ' ' || pg_size_pretty(pg_total_relation_size(oid)), ', ' order by pg_total_relation_size(oid) desc)
-		from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace and pg_total_relation_size(oid) > 1 << 20`
+	const sizes = `select string_agg(name || ' ' || pg_size_pretty(size), ', ' order by size desc) from
+		(select regexp_replace(relname, '_[0-9]{8}$', '') as name, sum(pg_total_relation_size(oid)) as size
+			from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace group by 1) s`
 	if err := d.pool.QueryRow(t.Context(), sizes).Scan(&size); err != nil {
 		t.Fatal(err)
 	}
@@ -112,14 +113,12 @@ func TestFleetScale(t *testing.T) {
 
 // invent writes a machine's history of ten days up to now, in segments of 500.
 func (d *DB) invent(ctx context.Context, project, m, n int, now time.Time) error {
-	conn, err := d.pool.Acquire(ctx)
-	if err != nil {
+	var id int
+	if err := d.pool.QueryRow(ctx, `insert into machines (project, machine, name, root, since) values ($1, $2, $3, '/p', $4) returning id`,
+		project, fmt.Sprintf("%032x", m), fmt.Sprintf("host-%d", m), now).Scan(&id); err != nil {
 		return err
 	}
-	defer conn.Release()
-	var id int
-	if err := conn.QueryRow(ctx, `insert into machines (project, machine, name, root, since) values ($1, $2, $3, '/p', $4) returning id`,
-		project, fmt.Sprintf("%032x", m), fmt.Sprintf("host-%d", m), now).Scan(&id); err != nil {
+	if err := d.authors(ctx, id, 0, remote.Head{Machine: remote.Machine{Name: fmt.Sprintf("host-%d", m), Root: "/p"}}, false); err != nil {
 		return err
 	}
 	rnd := rand.New(rand.NewPCG(uint64(m), 1))
@@ -145,7 +144,7 @@ func (d *DB) invent(ctx context.Context, project, m, n int, now time.Time) error
 		l.Segment.N++
 		h := sha256.Sum256(fmt.Appendf(nil, "%d %d", m, l.Segment.N))
 		l.Segment.Log, l.Segment.LogSize, l.Segment.Seq = hex.EncodeToString(h[:]), 20000, v.Seq
-		if err := add(ctx, conn.Conn(), id, l); err != nil {
+		if err := d.add(ctx, id, l); err != nil {
 			return err
 		}
 		l = remote.Log{Segment: l.Segment, Records: portable.Records{}}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,6 +92,8 @@ type Head struct {
 	Segments []Segment `json:"segments"` // those that are in no list
 	Base     *Base     `json:"base,omitempty"`
 	Claim    *Claim    `json:"claim,omitempty"` // nil: it is written by who began it
+	// Former are those that wrote under this id before Machine, the first one first.
+	Former []Former `json:"former,omitempty"`
 
 	// What Prune wrote: see there.
 	Gen     int       `json:"gen,omitempty"`     // how often
@@ -98,6 +101,46 @@ type Head struct {
 	Marked  time.Time `json:"marked,omitzero"`   // when, by the server's clock
 
 	drops string // of the whole chain of bases, as it was before this head was read
+}
+
+// Former is a machine whose id another one took over. What it had sent stays its own.
+type Former struct {
+	Machine Machine `json:"machine"`
+	N       uint64  `json:"n"`   // its last segment
+	Seq     uint64  `json:"seq"` // its last version
+}
+
+// Writer is a machine with the versions that it wrote under an id.
+type Writer struct {
+	Machine
+	First, Last uint64 // Last 0: it is the one that writes there now
+}
+
+// Writers are all machines that wrote under the head's id, the first one first.
+func (h Head) Writers() []Writer {
+	out := make([]Writer, 0, len(h.Former)+1)
+	first := uint64(1)
+	for _, f := range h.Former {
+		out = append(out, Writer{f.Machine, first, f.Seq})
+		first = f.Seq + 1
+	}
+	return append(out, Writer{h.Machine, first, 0})
+}
+
+// formerly is what the link of segment n says of the machines that wrote before: it
+// is nil but where another one begins.
+func (h Head) formerly(n uint64) []Former {
+	i := slices.IndexFunc(h.Former, func(f Former) bool { return f.N == n-1 })
+	return public(h.Former[:i+1])
+}
+
+// public are former machines as the bucket shows them.
+func public(all []Former) []Former {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Machine = all[i].Machine.public()
+	}
+	return all
 }
 
 // Base is where a history was resumed from: its beginning is there.
@@ -146,7 +189,10 @@ type link struct {
 	Previous string `json:"previous,omitempty"` // log
 	Contents string `json:"contents,omitempty"`
 	Base     *Base  `json:"base,omitempty"` // of the first
-	Gen      int    `json:"gen,omitempty"`
+	// Former are those that wrote before, in the first segment of the one that took the
+	// id over: the head is not in the chain of hashes.
+	Former []Former `json:"former,omitempty"`
+	Gen    int      `json:"gen,omitempty"`
 }
 
 func seal(kind string, hidden bool, v any) []byte {
@@ -198,7 +244,7 @@ func (s Segment) valid() bool {
 
 // body is the head as it lies in a bucket.
 func (h Head) body() []byte {
-	h.Machine = h.Machine.public()
+	h.Machine, h.Former = h.Machine.public(), public(h.Former)
 	return seal("head", h.Machine.Sealed != "", h)
 }
 
@@ -208,13 +254,43 @@ func (b *Bucket) head(ctx context.Context, machine string) (h Head, st stamp, er
 	if err == nil {
 		err = unseal("head", body, &h)
 	}
-	if err == nil && (h.Machine.ID != machine || h.N > 0 && !validHash(h.Log) || h.List != "" && !validHash(h.List) || h.Dropped != "" && !validHash(h.Dropped) || h.Gen < 0) {
+	if err == nil && !h.valid(machine) {
 		err = fmt.Errorf("%w: the head of %s is that of another machine", ErrForged, machine)
 	}
 	if err == nil {
 		err = b.reveal(&h.Machine)
 	}
+	if err == nil {
+		err = b.revealAll(h.Former)
+	}
 	return h, st, err
+}
+
+func (b *Bucket) revealAll(all []Former) (err error) {
+	for i := range all {
+		err = errors.Join(err, b.reveal(&all[i].Machine))
+	}
+	return err
+}
+
+// valid: it is the head of this machine, and all names in it are names.
+func (h Head) valid(machine string) bool {
+	if h.Machine.ID != machine || h.Gen < 0 || h.N > 0 && !validHash(h.Log) {
+		return false
+	}
+	for _, name := range []string{h.List, h.Dropped} {
+		if name != "" && !validHash(name) {
+			return false
+		}
+	}
+	was := Former{}
+	for _, f := range h.Former {
+		if f.Machine.ID != machine || f.N <= was.N || f.N > h.N || f.Seq < was.Seq || f.Seq > h.Seq {
+			return false
+		}
+		was = f
+	}
+	return true
 }
 
 // machines are those that write here; there may be none.

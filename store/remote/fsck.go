@@ -45,6 +45,9 @@ func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 	if err = r.found(ctx, "machines", err); err != nil {
 		return r, err
 	}
+	for _, id := range all.lack(ids) {
+		r.Problems = append(r.Problems, fmt.Sprintf("%s: %v", id, ErrUnlisted))
+	}
 	for _, m := range all.Machines {
 		if i, there := slices.BinarySearch(ids, m.ID); !there {
 			ids = slices.Insert(ids, i, m.ID)
@@ -109,7 +112,10 @@ func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, na
 	locked, previous := false, ""
 	for _, p := range pieces {
 		r.Segments++
-		_, err := b.linked(ctx, p, previous)
+		_, l, err := b.linked(ctx, p, previous)
+		if err == nil && len(l.Former) > len(p.former) {
+			err = fmt.Errorf("%w: the head does not say that others wrote before, as the log does", ErrForged)
+		}
 		if errors.Is(err, ErrLocked) { // its hash was compared before
 			locked, err = true, nil
 		}

@@ -29,6 +29,11 @@ const maxListed = 50_000_000
 // is not of a bucket's format: others may keep something there too. Only who looks after
 // the bucket asks for it.
 func (b *Bucket) list(ctx context.Context, do func(object) error) (foreign int, err error) {
+	return b.listBelow(ctx, "", do)
+}
+
+// listBelow is list for what lies in one directory.
+func (b *Bucket) listBelow(ctx context.Context, dir string, do func(object) error) (foreign int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	late := time.AfterFunc(2*patience, cancel) // for one page
@@ -38,7 +43,7 @@ func (b *Bucket) list(ctx context.Context, do func(object) error) (foreign int, 
 		prefix = b.place.Prefix + "/"
 	}
 	n := 0
-	for o := range b.core.ListObjectsIter(ctx, b.place.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
+	for o := range b.core.ListObjectsIter(ctx, b.place.Bucket, minio.ListObjectsOptions{Prefix: prefix + dir, Recursive: true}) {
 		if o.Err != nil {
 			return foreign, b.failed("list", cmp.Or(prefix, "the bucket"), o.Err)
 		}
@@ -82,6 +87,39 @@ func objectOf(key string) (o object, ok bool) {
 		return o, validID(o.machine) && err == nil && strconv.Itoa(gen) == parts[2] && validHash(parts[3])
 	}
 	return o, false
+}
+
+// ErrUnlisted: there is a machine's head, but the list of machines does not name it.
+var ErrUnlisted = errors.New("is not in the list of machines, so that readers do not see it (cachebro remote add, there, enters it again)")
+
+// lack are those of the ids that the list does not have.
+func (all machines) lack(ids []string) (out []string) {
+	listed := map[string]bool{}
+	for _, m := range all.Machines {
+		listed[m.ID] = true
+	}
+	for _, id := range ids {
+		if !listed[id] {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// Everybody are the machines that write to a project, as the list of them has it, and the
+// ids of those that have a head and are missing there. Where the bucket refuses to list,
+// nobody knows of the latter: refused says so.
+func (b *Bucket) Everybody(ctx context.Context) (all []Machine, unlisted []string, refused, err error) {
+	var ids []string
+	_, err = b.listBelow(ctx, "heads/", func(o object) error { ids = append(ids, o.machine); return nil })
+	if errors.Is(err, ErrRefused) {
+		ids, refused, err = nil, err, nil
+	}
+	if err != nil {
+		return nil, nil, refused, err
+	}
+	list, _, err := b.machines(ctx) // after the heads: a machine enters the list first
+	return list.Machines, list.lack(ids), refused, err
 }
 
 // Usage is what a project takes in the bucket.

@@ -12,6 +12,8 @@ import (
 // Log is a segment and what its log tells.
 type Log struct {
 	Segment Segment
+	// Former are the machines that wrote before, where another one begins with it.
+	Former []Former
 	portable.Records
 }
 
@@ -28,9 +30,12 @@ func (b *Bucket) Logs(ctx context.Context, h Head, known Known, seq uint64, fn f
 	}
 	previous := known.Log
 	for _, s := range due {
-		p := piece{machine: h.Machine.ID, Segment: s}
-		log, err := b.linked(ctx, p, previous)
+		p := piece{machine: h.Machine.ID, Segment: s, former: h.formerly(s.N)}
+		log, l, err := b.linked(ctx, p, previous)
 		if err != nil {
+			return err
+		}
+		if err := b.revealAll(l.Former); err != nil {
 			return err
 		}
 		r, err := portable.Read(log)
@@ -41,7 +46,7 @@ func (b *Bucket) Logs(ctx context.Context, h Head, known Known, seq uint64, fn f
 		if n := len(r.Versions); n > 0 {
 			seq = r.Versions[n-1].Seq
 		}
-		if err := fn(Log{s, r}); err != nil {
+		if err := fn(Log{s, l.Former, r}); err != nil {
 			return err
 		}
 		previous = s.Log

@@ -44,7 +44,8 @@ const (
 type piece struct {
 	machine string
 	Segment
-	dropped bool // its contents may be gone
+	dropped bool     // its contents may be gone
+	former  []Former // those that the head says wrote before, where another one begins
 }
 
 // piecesOf are segments of a machine.
@@ -52,7 +53,7 @@ func (b *Bucket) piecesOf(ctx context.Context, h Head, segs []Segment) ([]piece,
 	d, err := b.dropped(ctx, h)
 	out := make([]piece, len(segs))
 	for i, s := range segs {
-		out[i] = piece{h.Machine.ID, s, d.has(s.N)}
+		out[i] = piece{machine: h.Machine.ID, Segment: s, dropped: d.has(s.N), former: h.formerly(s.N)}
 	}
 	return out, err
 }
@@ -287,32 +288,36 @@ func (b *Bucket) After(ctx context.Context, h Head, n uint64, log string) ([]Seg
 	return b.segments(ctx, h, n)
 }
 
-// follows reads the link in a segment's log, which must name the log before it.
-func (p piece) follows(joint []byte, previous string) error {
-	var l link
+// follows reads the link in a segment's log, which must name the log before it, and
+// those that wrote before as the head does. A head that does not name them was written by
+// an older program.
+func (p piece) follows(joint []byte, previous string) (l link, err error) {
 	if json.Unmarshal(joint, &l) != nil || l.Machine != p.machine || l.N != p.N || l.Previous != previous || l.Contents != p.Contents || l.Gen != p.Gen {
-		return fmt.Errorf("%w: segment %d of %s does not follow the one before it", ErrForged, p.N, p.machine)
+		return l, fmt.Errorf("%w: segment %d of %s does not follow the one before it", ErrForged, p.N, p.machine)
 	}
-	return nil
+	if len(p.former) > 0 && !slices.Equal(l.Former, p.former) {
+		return l, fmt.Errorf("%w: the head of %s and segment %d name different machines as those that wrote before", ErrForged, p.machine, p.N)
+	}
+	return l, nil
 }
 
 // linked reads the log of a segment, which names the one before it.
-func (b *Bucket) linked(ctx context.Context, p piece, previous string) ([]byte, error) {
-	log, err := b.log(ctx, p)
-	if err != nil {
-		return nil, err
+func (b *Bucket) linked(ctx context.Context, p piece, previous string) (log []byte, l link, err error) {
+	if log, err = b.log(ctx, p); err != nil {
+		return nil, l, err
 	}
 	joint, err := portable.LinkOf(bytes.NewReader(log))
 	if err != nil {
-		return nil, err
+		return nil, l, err
 	}
-	return log, p.follows(joint, previous)
+	l, err = p.follows(joint, previous)
+	return log, l, err
 }
 
 // fetch reads a segment whose log names the one before it. contents is nil where it has
 // none, or they were dropped.
 func (b *Bucket) fetch(ctx context.Context, p piece, previous string) (contents, log []byte, err error) {
-	if log, err = b.linked(ctx, p, previous); err != nil {
+	if log, _, err = b.linked(ctx, p, previous); err != nil {
 		return nil, nil, err
 	}
 	if p.Contents != "" {
@@ -342,7 +347,8 @@ func (b *Bucket) piece(ctx context.Context, p piece, previous string, j *portabl
 // SetOrigin notes in a store that its history came from a place, so that sending there
 // goes on where it ended. h is from Latest, and was asked for before the history was.
 func SetOrigin(s *store.Store, p Place, h Head) error {
-	o := origin{Place: p, Base: Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: h.Seq, Drops: h.drops}, Position: portable.Position{Seq: s.Seq()}, Recipients: h.Machine.Recipients()}
+	// What stayed on the other machine has numbers up to h.Seq, which are given again here.
+	o := origin{Place: p, Base: Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: s.Seq(), Drops: h.drops}, Position: portable.Position{Seq: s.Seq()}, Recipients: h.Machine.Recipients()}
 	err := s.Raw(func(raw store.Raw) (err error) { o.Position.Moment, err = raw.Moment(); return err })
 	if err != nil {
 		return err

@@ -220,6 +220,21 @@ func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) err
 	return r.save()
 }
 
+// maxFormer bounds how often an id is taken over: a head names all that had it.
+const maxFormer = 256
+
+// Enlist enters this history into the list of machines, if it is missing there.
+func (r *Sender) Enlist(ctx context.Context) error {
+	if r.st == nil {
+		return nil
+	}
+	b, err := Dial(r.st.Place)
+	if err != nil {
+		return err
+	}
+	return enter(ctx, b, r.st.Head.Machine)
+}
+
 // errHeld: somebody else has the id.
 var errHeld = errors.New("not taken over")
 
@@ -253,6 +268,12 @@ func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h 
 		return h, st, fmt.Errorf("%w: %s has sent %s ago and holds its id for %s", errHeld, h.Machine.Called(), st.age, Lease)
 	}
 	was := h.Machine
+	if len(h.Former) == maxFormer {
+		return h, st, fmt.Errorf("%w: %d machines have gone on with it", errHeld, maxFormer)
+	}
+	if n := len(h.Former); h.N > 0 && (n == 0 || h.Former[n-1].N < h.N) {
+		h.Former = append(slices.Clone(h.Former), Former{Machine: was, N: h.N, Seq: from.Seq})
+	}
 	h.Machine = m
 	h.Machine.ID, h.Machine.Since = was.ID, was.Since
 	h.Claim = &Claim{By: by, Time: time.Now().UTC()}
@@ -462,7 +483,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 			return err
 		}
 	}
-	l := link{Machine: was.Machine.ID, N: seg.N, Previous: was.Log, Contents: seg.Contents, Gen: seg.Gen}
+	l := link{Machine: was.Machine.ID, N: seg.N, Previous: was.Log, Contents: seg.Contents, Gen: seg.Gen, Former: was.formerly(seg.N)}
 	if seg.N == 1 {
 		l.Base = was.Base
 	}

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +59,9 @@ func doctorProject(ctx context.Context, e *cli.Env, t cli.Target, withCanary boo
 	}
 	out = append(out, good("daemon", "pid %d, version %s, answers on its socket", st.DaemonPID, st.Version))
 	out = append(out, storeFindings(st, t)...)
+	if st.Remote != nil {
+		out = append(out, remoteFindings(ctx, e, t, *st.Remote)...)
+	}
 	if other := e.MountedElsewhere(t.Root); mountOK && !st.Mounted && other != nil {
 		out = append(out, wrongErr("capture", "", other))
 	} else if mountOK && !st.Mounted {
@@ -92,12 +94,6 @@ func storeFindings(st wire.Status, t cli.Target) []Finding {
 	}
 	if len(st.Index) > 0 {
 		out = append(out, indexFinding(st.Index))
-	}
-	if r := st.Remote; r != nil && r.Error != "" {
-		fix := cmp.Or(r.Hint, "cachebro remote send --dir "+cli.Arg(t.Root)+" tries again")
-		out = append(out, wrong("remote", fix, "%s not yet in the bucket: %s", text.Count(int(r.Unsent), "version"), r.Error))
-	} else if r != nil {
-		out = append(out, good("remote", "%s sent, %d not yet", text.Count(int(r.Versions), "version"), r.Unsent))
 	}
 	return out
 }

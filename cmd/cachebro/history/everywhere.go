@@ -124,13 +124,13 @@ func printFrom(e *cli.Env, w io.Writer, m machines.Asked, v wire.Version, asJSON
 		if err != nil {
 			return err
 		}
-		o["machine"], o["host"] = m.ID, m.Name
+		o["machine"], o["host"] = m.ID, m.Wrote(v.Seq)
 		return e.PrintJSON(o)
 	}
 	who := v.Actor.Comm
 	if v.Actor.Agent != "" {
 		who = v.Actor.Agent
 	}
-	_, err := fmt.Fprintf(w, "%s  %s  %d  %s  %s  %s\n", strings.TrimSpace(cli.Stamp(v.Time, e.Now())), cli.Quote(m.Name), v.Seq, v.Op, cli.Quote(string(v.Path)), cli.Quote(who))
+	_, err := fmt.Fprintf(w, "%s  %s  %d  %s  %s  %s\n", strings.TrimSpace(cli.Stamp(v.Time, e.Now())), cli.Quote(m.Wrote(v.Seq)), v.Seq, v.Op, cli.Quote(string(v.Path)), cli.Quote(who))
 	return err
 }

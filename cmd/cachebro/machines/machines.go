@@ -106,7 +106,19 @@ const All = "all"
 type Asked struct {
 	ID, Name string
 	After    uint64 // versions up to it are of the machine that it came from
+	Former   []remote.Former
 	Client   *wire.Client
+}
+
+// Wrote is the name of the host that wrote a version: the history may be one that was
+// handed over.
+func (a Asked) Wrote(seq uint64) string {
+	for _, f := range a.Former {
+		if seq <= f.Seq {
+			return f.Machine.Called()
+		}
+	}
+	return a.Name
 }
 
 // OpenAll is Open for the histories of all machines, and of this one. failed: of some
@@ -138,8 +150,10 @@ func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []
 	}
 	for _, m := range there {
 		if m.ID == st.Machine {
-			if h, err := b.Head(ctx, m.ID); err == nil && h.Base != nil {
-				all[0].After = h.Base.Seq
+			if h, err := b.Head(ctx, m.ID); err == nil {
+				if all[0].Former = h.Former; h.Base != nil {
+					all[0].After = h.Base.Seq
+				}
 			}
 			continue
 		}
@@ -164,7 +178,7 @@ func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []
 			failed = true
 			continue
 		}
-		all = append(all, Asked{ID: m.ID, Name: m.Called(), After: s.Base, Client: c})
+		all = append(all, Asked{ID: m.ID, Name: m.Called(), After: s.Base, Former: s.Former, Client: c})
 	}
 	return t, all, failed, nil
 }
@@ -185,6 +199,8 @@ type seen struct {
 	Machine remote.Machine `json:"machine"`
 	Time    time.Time      `json:"time"`           // of what was sent last
 	Base    uint64         `json:"base,omitempty"` // versions up to it are of the machine that it came from
+	// Former are those that wrote under the id before.
+	Former []remote.Former `json:"former,omitempty"`
 	remote.Known
 }
 
@@ -193,11 +209,16 @@ func find(ctx context.Context, e *cli.Env, url, dir, name string) (copied, error
 	b, all, err := listed(ctx, e, url)
 	id := ""
 	if err == nil {
-		id, err = Choose(all, name)
+		if id, err = Choose(all, name); err != nil {
+			id, err = handedOver(ctx, b, name, err)
+		}
 	}
 	if err == nil {
 		m := at(dir, id)
-		return m, m.update(ctx, e, b, id)
+		if err = m.update(ctx, e, b, id); err == nil {
+			err = m.sayWriters(e)
+		}
+		return m, err
 	}
 	// It was seen before: without the bucket, or when that no longer lists it.
 	kept, kerr := known(dir)
@@ -241,6 +262,30 @@ func Choose(all []remote.Machine, name string) (id string, err error) {
 		return "", cli.Hintf("cachebro machines", "no machine is called %s", cli.Quote(name))
 	case found > 1:
 		return "", cli.Hintf("cachebro machines shows their ids", "%d histories are of a machine called %s", found, cli.Quote(name))
+	}
+	return id, nil
+}
+
+// handedOver finds a history by the name of a host that wrote it before another one took
+// it over. why: no machine is called so now.
+func handedOver(ctx context.Context, b *remote.Bucket, name string, why error) (id string, err error) {
+	heads, err := b.Heads(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, h := range heads {
+		for _, f := range h.Former {
+			if f.Machine.Name != name {
+				continue
+			}
+			if id != "" && id != h.Machine.ID {
+				return "", why
+			}
+			id = h.Machine.ID
+		}
+	}
+	if id == "" {
+		return "", why
 	}
 	return id, nil
 }
@@ -294,6 +339,24 @@ func (m copied) seen() (s seen, err error) {
 	return s, err
 }
 
+// sayWriters names the hosts that wrote a history which was handed over.
+func (m copied) sayWriters(e *cli.Env) error {
+	s, err := m.seen()
+	if err != nil || len(s.Former) == 0 {
+		return err
+	}
+	var parts []string
+	for _, w := range (remote.Head{Machine: s.Machine, Former: s.Former}).Writers() {
+		to := "on"
+		if w.Last > 0 {
+			to = fmt.Sprintf("to %d", w.Last)
+		}
+		parts = append(parts, fmt.Sprintf("%s from %d %s", cli.Quote(w.Called()), w.First, to))
+	}
+	_, err = fmt.Fprintf(e.Stderr, "cachebro: this history was handed over: written by %s\n", strings.Join(parts, ", "))
+	return err
+}
+
 func (m copied) keep(s seen) error {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -329,7 +392,11 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 		return cli.Hintf("cachebro machines", "%w", errSilent{id})
 	}
 	if err == nil && h.N == s.N && h.Log == s.Log {
-		return nil
+		if len(h.Former) == len(s.Former) {
+			return nil
+		}
+		s.Machine, s.Former = h.Machine, h.Former // taken over, and nothing sent since
+		return m.keep(s)
 	}
 	if err == nil {
 		was := s.N
@@ -383,7 +450,7 @@ func (m copied) fetch(ctx context.Context, e *cli.Env, b *remote.Bucket, h remot
 	if reached.N == s.N {
 		return now, err
 	}
-	if now = (seen{Machine: h.Machine, Time: h.Time, Known: reached}); h.Base != nil {
+	if now = (seen{Machine: h.Machine, Time: h.Time, Known: reached, Former: h.Former}); h.Base != nil {
 		now.Base = h.Base.Seq
 	}
 	if v, verr := st.Version(st.Seq()); err != nil && verr == nil {

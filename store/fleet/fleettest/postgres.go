@@ -1,6 +1,6 @@
 // Package fleettest runs real PostgreSQL servers for tests. In observe → version → index →
 // serve it is no station; nothing of the program itself imports it. A server has a fresh
-// cluster in a directory of its own, listens on a socket there and nowhere else, and is
+// cluster in a directory of its own with the order of texts that most databases have, listens on a socket there and nowhere else, and is
 // gone with the test.
 package fleettest
 
@@ -56,7 +56,7 @@ func Postgres(t testing.TB) string {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	as := unprivileged(t, dir)
 	cluster := filepath.Join(dir, "cluster")
-	run(t, as, dir, filepath.Join(bin, "initdb"), "-D", cluster, "-U", "fleet", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	run(t, as, dir, filepath.Join(bin, "initdb"), "-D", cluster, "-U", "fleet", "-A", "trust", "-E", "UTF8", "--locale=C", "--locale-provider=icu", "--icu-locale=en-US", "--no-sync")
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		t.Fatal(err)

@@ -349,7 +349,7 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 		return wire.Errorf(wire.ErrConflict, "cachebro remote rm, then add; what was sent stays as it is", "the history goes there already, for other recipients or none")
 	}
 	if old.URL != "" && (old.Error == "" || old.Hint != hint(remote.ErrLost) && old.Hint != hint(remote.ErrTaken)) {
-		return nil // as it is
+		return s.enlist(ctx)
 	}
 	if err := remote.CheckRecipients(q.Recipients); err != nil {
 		return wire.Errorf(wire.ErrBadRequest, "age-keygen prints one", "%v", err)
@@ -369,6 +369,21 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 	s.mu.Unlock()
 	s.log.Info("the history goes to a bucket", "url", p.String())
 	s.due(soon)
+	return nil
+}
+
+// enlist leaves all as it is, but for a list of machines that lacks this one.
+func (s *Service) enlist(ctx context.Context) error {
+	s.interrupt()
+	ctx, err := s.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.give()
+	s.due(soon) // what was interrupted
+	if err := s.sender.Enlist(ctx); err != nil {
+		return wire.Errorf(wire.ErrBadRequest, cmp.Or(hint(err), "cachebro remote shows how sending goes"), "%v", err)
+	}
 	return nil
 }
 

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cachebro/store/fleet"
+)
+
+// health is what an indexer answers to who watches it.
+type health struct {
+	late time.Duration // a round is over sooner
+
+	mu       sync.Mutex // guards what follows; a leaf
+	since    time.Time
+	projects map[string]*watched
+}
+
+// watched is what happened in one project's rounds.
+type watched struct {
+	rounds, failed     int64
+	segments, versions int64
+	machines, problems int
+	took               time.Duration
+	last               time.Time // of a round that did not fail as a whole
+}
+
+func newHealth(every time.Duration) *health {
+	return &health{late: max(5*every, 5*time.Minute), since: time.Now(), projects: map[string]*watched{}}
+}
+
+// round takes down one round. A machine's problem is no failure of it.
+func (h *health) round(project string, f fleet.Fed, err error, took time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := h.projects[project]
+	if w == nil {
+		w = &watched{}
+		h.projects[project] = w
+	}
+	w.rounds++
+	w.took = took
+	w.segments += int64(f.Segments)
+	w.versions += f.Versions
+	if err != nil && f.Problems == 0 {
+		w.failed++
+		return
+	}
+	w.machines, w.problems, w.last = f.Machines, f.Problems, time.Now()
+}
+
+// overdue names a project of which nothing was brought in for long; "": there is none.
+func (h *health) overdue() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(h.projects)) {
+		last := h.projects[name].last
+		if last.Before(h.since) {
+			last = h.since
+		}
+		if time.Since(last) > h.late {
+			return name
+		}
+	}
+	if len(h.projects) == 0 && time.Since(h.since) > h.late {
+		return "all"
+	}
+	return ""
+}
+
+// write writes the metrics in the text format of Prometheus.
+func (h *health) write(w io.Writer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, m := range []struct {
+		name, kind, help string
+		of               func(*watched) float64
+	}{
+		{"rounds_total", "counter", "Rounds that looked at the project.", func(p *watched) float64 { return float64(p.rounds) }},
+		{"rounds_failed_total", "counter", "Rounds that failed as a whole.", func(p *watched) float64 { return float64(p.failed) }},
+		{"segments_total", "counter", "Segments that were brought in.", func(p *watched) float64 { return float64(p.segments) }},
+		{"versions_total", "counter", "Versions that were brought in.", func(p *watched) float64 { return float64(p.versions) }},
+		{"machines", "gauge", "Machines that write to the project.", func(p *watched) float64 { return float64(p.machines) }},
+		{"machines_problem", "gauge", "Machines of which not all could be read.", func(p *watched) float64 { return float64(p.problems) }},
+		{"round_seconds", "gauge", "How long the last round took.", func(p *watched) float64 { return p.took.Seconds() }},
+		{"last_round_timestamp_seconds", "gauge", "When a round last succeeded; 0: never.", func(p *watched) float64 {
+			if p.last.IsZero() {
+				return 0
+			}
+			return float64(p.last.UnixMilli()) / 1000
+		}},
+	} {
+		fmt.Fprintf(w, "# HELP cachebro_fleet_%s %s\n# TYPE cachebro_fleet_%s %s\n", m.name, m.help, m.name, m.kind)
+		for _, name := range slices.Sorted(maps.Keys(h.projects)) {
+			fmt.Fprintf(w, "cachebro_fleet_%s{project=\"%s\"} %v\n", m.name, escape.Replace(name), m.of(h.projects[name]))
+		}
+	}
+}
+
+// escape is what a label's value needs.
+var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
+// handler answers /metrics and /healthz.
+func (h *health) handler(ping func(context.Context) error) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		h.write(w)
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+		defer cancel()
+		if err := ping(ctx); err != nil {
+			http.Error(w, "the database does not answer", http.StatusServiceUnavailable)
+			return
+		}
+		if project := h.overdue(); project != "" {
+			http.Error(w, "nothing was brought in of "+project+" for "+h.late.String(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	return mux
+}
+
+// serve answers until stop is called.
+func (h *health) serve(l net.Listener, ping func(context.Context) error) (stop func()) {
+	srv := &http.Server{Handler: h.handler(ping), ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = srv.Serve(l) // until it is closed
+	}()
+	return func() {
+		_ = srv.Close()
+		<-ended
+	}
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/machines"
+	"cachebro/store/fleet"
+	"cachebro/store/leaf/text"
+	"cachebro/store/remote"
+)
+
+func indexCommand() cli.Command {
+	return cli.Command{
+		Name: "index", Args: "postgres://HOST/DATABASE", Short: "bring in what machines have sent to buckets",
+		Long: `Adds to the database what the machines of each project have sent since the last
+time; the tables are made where they are missing (doc/fleet.md describes them). Any
+number of these may run at once, on any machines, be killed, and run again.
+
+With --every it goes on, and logs lines of JSON to standard error; with --listen it then
+answers GET /metrics (Prometheus) and /healthz.
+
+Examples:
+  cachebro-fleet index postgres://db/fleet --bucket s3://histories/app --bucket s3://histories/lib
+  cachebro-fleet index postgres://db/fleet --bucket s3://histories/app --every 10s --listen :9480`,
+		Run: index,
+	}
+}
+
+// indexer brings in projects, again and again.
+type indexer struct {
+	e        *cli.Env
+	d        *fleet.DB
+	buckets  []string
+	identity string
+	workers  int
+}
+
+func index(ctx context.Context, e *cli.Env) error {
+	fs := e.Flags()
+	buckets := fs.StringArray("bucket", nil, "a project's place `s3://BUCKET/PREFIX`, as for cachebro remote add; may be repeated")
+	workers := fs.Int("workers", 4, "machines that are read at once")
+	every := fs.Duration("every", 0, "go on, and look again after this time")
+	listen := fs.String("listen", "", "answer /metrics and /healthz at this `ADDRESS` (:9480); with --every")
+	identity := machines.IdentityFlag(e, fs)
+	args, err := e.Parse(fs, 1, 1)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(*buckets) == 0:
+		return e.Usagef("index: --bucket s3://BUCKET/PREFIX is missing")
+	case *workers < 1 || *workers > 1000:
+		return e.Usagef("index: --workers is 1 to 1000")
+	case fs.Changed("every") && *every < time.Second:
+		return e.Usagef("index: --every is a second or more")
+	case *listen != "" && *every == 0:
+		return e.Usagef("index: --listen goes with --every")
+	}
+	d, err := open(ctx, e, args[0], *workers)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	x := indexer{e: e, d: d, buckets: *buckets, identity: *identity, workers: *workers}
+	if *every == 0 {
+		return x.once(ctx)
+	}
+	return x.keepOn(ctx, *every, *listen)
+}
+
+// once looks at each project and says what it found.
+func (x *indexer) once(ctx context.Context) error {
+	var problems []error
+	for _, address := range x.buckets {
+		p, f, err := x.feed(ctx, address)
+		if p.Bucket == "" {
+			return err
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", p.Short(), err))
+		}
+		line := fmt.Sprintf("%s: %s, %s from %s", p.Short(), text.Count(f.Machines, "machine"), text.Count(int(f.Versions), "new version"), text.Count(f.Segments, "segment"))
+		if f.Busy > 0 {
+			line += fmt.Sprintf("; others feed %d", f.Busy)
+		}
+		fmt.Fprintln(x.e.Stdout, line)
+		if f.Unlisted != nil {
+			fmt.Fprintf(x.e.Stderr, "%s: machines that are missing from the list of them go unseen: %s\n", p.Short(), cli.OneLine(f.Unlisted.Error()))
+		}
+	}
+	err := errors.Join(problems...)
+	if errors.Is(err, remote.ErrLocked) {
+		err = cli.Hintf(machines.IdentityHint, "%w", err)
+	}
+	return err
+}
+
+// feed looks at one project. Without a bucket in the place, it has no valid address.
+func (x *indexer) feed(ctx context.Context, address string) (remote.Place, fleet.Fed, error) {
+	p, b, err := bucket(x.e, address, x.identity)
+	if err != nil {
+		return remote.Place{}, fleet.Fed{}, err
+	}
+	f, err := x.d.Feed(ctx, p, b, x.workers)
+	return p, f, err
+}
+
+// keepOn goes on until ctx ends. What is wrong in a round is logged when it begins and
+// when it ends, not in each round.
+func (x *indexer) keepOn(ctx context.Context, every time.Duration, listen string) error {
+	log := slog.New(slog.NewJSONHandler(x.e.Stderr, nil))
+	health := newHealth(every)
+	if listen != "" {
+		l, err := net.Listen("tcp", listen)
+		if err != nil {
+			return err
+		}
+		log.Info("listening", "address", l.Addr().String())
+		stop := health.serve(l, x.d.Ping)
+		defer stop()
+	}
+	said := map[string]string{}
+	for {
+		for _, address := range x.buckets {
+			began := time.Now()
+			p, f, err := x.feed(ctx, address)
+			if ctx.Err() != nil {
+				log.Info("told to end")
+				return nil
+			}
+			if p.Bucket == "" {
+				return err
+			}
+			project := p.Short()
+			health.round(project, f, err, time.Since(began))
+			if f.Segments > 0 {
+				log.Info("brought in", "project", project, "machines", f.Machines, "segments", f.Segments, "versions", f.Versions, "busy", f.Busy, "took", time.Since(began).Round(time.Millisecond).String())
+			}
+			problem := errors.Join(err, f.Unlisted)
+			text := ""
+			if problem != nil {
+				text = problem.Error()
+			}
+			if text != said[project] {
+				if text == "" {
+					log.Info("no problem any more", "project", project)
+				} else {
+					log.Warn("problem", "project", project, "machines", f.Problems, "err", text)
+				}
+				said[project] = text
+			}
+		}
+		select {
+		case <-ctx.Done():
+			log.Info("told to end")
+			return nil
+		case <-time.After(every):
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"cachebro/store/remote"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// errAuthors: the bucket names another machine as the writer of versions than it did.
+var errAuthors = errors.New("the bucket names another machine as the one that wrote them")
+
+// author is a machine with the versions that it wrote under an id.
+type author struct {
+	first, last int64 // last math.MaxInt64: it is the one that writes there now
+	name, root  string
+	hidden      bool // no key opens the name
+}
+
+// authorsOf are those that a head names.
+func authorsOf(h remote.Head) (out []author) {
+	for _, w := range h.Writers() {
+		a := author{first: int64(w.First), last: int64(w.Last), name: plain(w.Called()), root: plain(w.Root), hidden: w.Name == ""}
+		if w.Last == 0 {
+			a.last = math.MaxInt64
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// authors brings the table of writers to what a head says. A name that is known stays, as
+// does the range of whoever handed the id over. errAuthors: the head says something else.
+// chained: what it says of former machines is from the chain of hashes.
+func (d *DB) authors(ctx context.Context, id int, seq int64, h remote.Head, chained bool) (conflict error) {
+	err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `select first, last, name, root from writers where machine = $1 order by first for update`, id)
+		if err != nil {
+			return err
+		}
+		have, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (a author, err error) {
+			err = r.Scan(&a.first, &a.last, &a.name, &a.root)
+			a.hidden = a.name == remote.Machine{ID: h.Machine.ID}.Called()
+			return a, err
+		})
+		if err != nil {
+			return err
+		}
+		var all []author
+		if chained && len(have) == 1 { // it was a forgetful head's
+			have = nil
+		}
+		all, conflict = merged(have, authorsOf(h), h.Claim != nil && len(h.Former) == 0, seq)
+		for i, a := range all {
+			if i < len(have) && have[i] == a {
+				continue
+			}
+			const put = `insert into writers (machine, first, last, name, root) values ($1, $2, $3, $4, $5)
+				on conflict (machine, first) do update set last = excluded.last, name = excluded.name, root = excluded.root`
+			if _, err := tx.Exec(ctx, put, id, a.first, a.last, a.name, a.root); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return cmp.Or(err, conflict)
+}
+
+// merged is what is known of the authors of versions up to seq, and what a head says of
+// them and of the later ones. forgetful: it was written by a program that does not name
+// those that handed the id over.
+func merged(have, want []author, forgetful bool, seq int64) ([]author, error) {
+	if len(have) == 0 {
+		return want, nil
+	}
+	out := slices.Clone(have)
+	open := &out[len(out)-1]
+	if forgetful {
+		return succeeded(out, want[0], seq+1), nil
+	}
+	for i := range out {
+		if i >= len(want) || !out[i].mayBe(want[i], i == len(out)-1) {
+			now := want[len(want)-1]
+			return succeeded(out, now, max(now.first, open.first)), fmt.Errorf("%w: versions from %d on were written by %s, it was said", errAuthors, out[i].first, out[i].name)
+		}
+		if !want[i].hidden {
+			out[i].name, out[i].root, out[i].hidden = want[i].name, want[i].root, false
+		}
+	}
+	open.last = want[len(out)-1].last
+	return append(out, want[len(out):]...), nil
+}
+
+// mayBe reports whether a head says the same of an author. open: it was the one that
+// writes, and may have handed the id over since.
+func (a author) mayBe(w author, open bool) bool {
+	if a.first != w.first || a.last != w.last && !open {
+		return false
+	}
+	return a.hidden || w.hidden || a.name == w.name
+}
+
+// succeeded has another author write from a version on, if it is another.
+func succeeded(all []author, now author, from int64) []author {
+	last := &all[len(all)-1]
+	switch {
+	case now.hidden || now.name == last.name:
+		return all
+	case last.hidden || from <= last.first: // nothing is known to be of the last one
+		last.name, last.root = now.name, now.root
+		return all
+	}
+	last.last = from - 1
+	now.first = from
+	return append(all, now)
+}
