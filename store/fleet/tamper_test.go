@@ -175,7 +175,10 @@ func TestTampering(t *testing.T) {
 		t.Fatalf("fsck, after that: %v", err)
 	}
 	// An older state of the head is whole in itself: who knows more of it finds it.
-	older := rewritten(func(h *remote.Head) { h.N, h.Log, h.Segments = 5, h.Segments[4].Log, h.Segments[:5]; h.Seq = h.Segments[4].Seq })
+	older := rewritten(func(h *remote.Head) {
+		h.N, h.Log, h.Segments = 5, h.Segments[4].Log, h.Segments[:5]
+		h.Seq = h.Segments[4].Seq
+	})
 	was := bytes.Clone(srv.Object(head))
 	srv.Set(head, older)
 	if _, err := one.feed(t.Context(), t, d); !errors.Is(err, remote.ErrLost) {
