@@ -129,6 +129,7 @@ var scenarios = []scenario{
 	{"comments", "a comment on a line in the page reaches the next prompt once", false, commented},
 	{"beliefs", "what others changed, took back or lost reaches the next prompt once", false, believed},
 	{"worktrees", "worktrees of a session, a sub-agent and a tool are forks", true, worktrees},
+	{"six", "a session of six prompts, each undone and redone in every project", true, six},
 	{"projects", "a session works in several projects: --add-dir, a command, EnterWorktree, serve", true, projects},
 	{"sandbox", "cachebro's own commands in the client's sandbox", true, sandboxed},
 	{"hold", "init --hold: a write over another's change waits once, with that change", false, held},
