@@ -37,21 +37,35 @@ func (t *typed) watch(p *fusefs.Process) int {
 		t.fd, t.open = fd, true
 	}
 	for _, pid := range []uint32{p.PID, p.Leader} {
-		// By what the process has open: its terminal may be of another devpts than ours.
-		// The name comes first: a file of the mount itself must not be asked about here.
-		name := "/proc/" + strconv.Itoa(int(pid)) + "/fd/0"
-		if to, err := os.Readlink(name); err != nil || !strings.HasPrefix(to, "/dev/pts/") && !strings.HasPrefix(to, "/dev/tty") {
-			continue
-		}
-		var st unix.Stat_t
-		if unix.Stat(name, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR || !sameTerminal(st.Rdev, p.Terminal) {
-			continue
-		}
-		if wd, err := unix.InotifyAddWatch(t.fd, name, unix.IN_ACCESS|unix.IN_ONESHOT); err == nil && wd > 0 {
-			return wd
+		for _, fd := range terminalFiles {
+			if wd := t.watchFile("/proc/"+strconv.Itoa(int(pid))+"/fd/"+fd, p.Terminal); wd > 0 {
+				return wd
+			}
 		}
 	}
 	return 0
+}
+
+// terminalFiles are the descriptors where a process may have its terminal. A shell that
+// carries out "while read …; done <file" has it at none of the first three for as long, but
+// keeps one for itself: 255 in bash, 10 in zsh and dash.
+var terminalFiles = []string{"0", "1", "2", "255", "10"}
+
+// watchFile watches a terminal by what a process has open: it may be of another devpts than
+// ours. The name comes first: a file of the mount itself must not be asked about here.
+func (t *typed) watchFile(name string, terminal uint64) int {
+	if to, err := os.Readlink(name); err != nil || !strings.HasPrefix(to, "/dev/pts/") && !strings.HasPrefix(to, "/dev/tty") {
+		return 0
+	}
+	var st unix.Stat_t
+	if unix.Stat(name, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR || !sameTerminal(st.Rdev, terminal) {
+		return 0
+	}
+	wd, err := unix.InotifyAddWatch(t.fd, name, unix.IN_ACCESS|unix.IN_ONESHOT)
+	if err != nil {
+		return 0
+	}
+	return wd
 }
 
 // sameTerminal compares a device with how /proc/PID/stat numbers it.

@@ -10,9 +10,11 @@
 //	faults under [-wait D]               changes made underneath the mount
 //	faults twin  [-seeds N] [-first S] [-live] [-shrink D]
 //	             random operations, undone and redone, against copies; needs root
+//	faults typed [-lines N] [-seed S] [-shell zsh]
+//	             lines typed into a shell in tmux, each undone
 //	faults power [-rounds N] [-seed S]   power cuts of a disk of its own; needs root
 //
-// kill, torn, under, twin and power make a project of their own below -dir (default the temp
+// kill, torn, under, twin, typed and power make a project of their own below -dir (default the temp
 // directory) and take it away; fsx works in a directory that exists. Each prints
 // its counts and ends with status 1 when anything was wrong.
 package main
@@ -44,6 +46,8 @@ type settings struct {
 	closes  int
 	blind   string
 	only    string
+	lines   int
+	shell   string
 }
 
 func main() {
@@ -55,7 +59,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("want a test: kill, fsx, torn, under, twin or power")
+		return fmt.Errorf("want a test: kill, fsx, torn, under, twin, typed or power")
 	}
 	var s settings
 	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
@@ -69,6 +73,8 @@ func run(args []string) error {
 	fs.IntVar(&s.closes, "closes", 10_000, "torn: how many")
 	fs.BoolVar(&s.keep, "keep", false, "leave the project and its state for a look")
 	fs.BoolVar(&s.verbose, "v", false, "one line per round")
+	fs.IntVar(&s.lines, "lines", 500, "typed: how many")
+	fs.StringVar(&s.shell, "shell", "bash", "typed: bash or zsh")
 	fs.StringVar(&s.only, "only", "", "kill: only those rounds, as -v names them")
 	fs.DurationVar(&s.wait, "wait", time.Second, "under: until when a change must be seen")
 	fs.IntVar(&s.seeds, "seeds", 100, "twin: how many")
@@ -98,8 +104,10 @@ func run(args []string) error {
 		return torn(s)
 	case "under":
 		return underneath(s)
+	case "typed":
+		return typed(s)
 	case "power":
 		return powerCuts(s)
 	}
-	return fmt.Errorf("%s: want kill, fsx, torn, under, twin or power", args[0])
+	return fmt.Errorf("%s: want kill, fsx, torn, under, twin, typed or power", args[0])
 }

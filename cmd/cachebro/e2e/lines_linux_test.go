@@ -108,6 +108,8 @@ func TestUndoRetracesTypedLines(t *testing.T) {
 				"sort a b | tee c > d",
 				"for i in 1 2 3; do echo $i > l$i; done",
 				"x=$(cat a); echo \"$x more\" > b",
+				"while read -r l; do echo $l more; done < a > w 2> v",
+				"echo w > w2",
 				"echo again > notes",
 				"(echo sub > notes)",
 				"mv notes moved",
