@@ -169,7 +169,7 @@ func (m *maker) goalFor(c *chain, path store.Path, sel map[uint64]*store.Version
 		}
 		as := goal{have: now, want: r.want, other: another(c.own, r.below)}
 		switch {
-		case r.over == nil || q.Force || as.idle() || n > 0 && now.equal(r.left):
+		case r.over == nil || q.Force || as.idle() || now.equal(r.left): // whoever wrote it since left it as it was
 			now, made = r.want, false
 			g.want, g.other = r.want, as.other
 			if g.from, g.came = "", first.Seq; first.Op == store.OpRename {

@@ -204,3 +204,22 @@ func TestUndoBringsTheDirectoryOfOthers(t *testing.T) {
 		})
 	}
 }
+
+// A sed -i that found nothing replaced the file by one with the same content, and what was
+// done to it before could not be undone any more: "changed since by sed".
+func TestUndoOfWhatWasWrittenAgain(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("a", "0\n"))
+	zero := tr.Clone()
+	c.as("A", "sh", "t1", 10).do(tr.Write("a", "1\n"))
+	c.as("B", "sed", "t2", 11).do(tr.Write("sedtmp", "1\n"), tr.Rename("sedtmp", "a"))
+	p := c.undo(Query{Select: store.Filter{ToolCall: "t1"}})
+	if len(p.Conflicts)+len(p.Lost) > 0 {
+		t.Fatal(p.Conflicts, p.Lost)
+	}
+	c.carry(p)
+	if now := tr.Clone(); now["a"].Data != zero["a"].Data {
+		t.Errorf("a is %q", now["a"].Data)
+	}
+}
