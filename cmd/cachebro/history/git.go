@@ -36,11 +36,15 @@ func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 	r.DryRun = *f.dryRun
 	var plan wire.GitPlan
 	objects := 0
-	for {
-		if plan, err = wire.Call[wire.GitPlan](ctx, c, wire.MGitPlan, r); err != nil {
-			return err
+	look := func() error {
+		var err error
+		if plan, err = wire.Call[wire.GitPlan](ctx, c, wire.MGitPlan, r); err == nil {
+			objects, err = at.Missing(ctx, plan)
 		}
-		if objects, err = at.Missing(ctx, plan); err != nil {
+		return err
+	}
+	for {
+		if err := look(); err != nil {
 			return err
 		}
 		if !r.Last || plan.ID == 0 || objects+len(plan.Steps)+len(plan.Conflicts)+len(plan.Lost) > 0 {
@@ -48,11 +52,18 @@ func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 		}
 		r.GitBefore = plan.ID // all that it removed is there, in packs say
 	}
+	gone := worktreesOf(t.Base(), plan)
+	if err := checkWorktrees(ctx, e, gone); err != nil {
+		return err
+	}
 	out := e.Stdout
 	if *f.json {
 		out = io.Discard
 	}
 	showGitPlan(e, out, plan, objects)
+	for _, w := range gone {
+		fmt.Fprintf(out, "  D %s/  git worktree remove\n", cli.Quote(string(w)))
+	}
 	left := len(plan.Conflicts) + len(plan.Lost)
 	does := len(plan.Steps)+objects > 0
 	if does && !*f.dryRun && !*f.yes {
@@ -60,13 +71,25 @@ func takeGitBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 			return err
 		}
 	}
+	if len(gone) > 0 && !*f.dryRun {
+		if err := removeWorktrees(ctx, e, gone); err != nil {
+			return err
+		}
+		if r.Last { // not what git has just done
+			r.GitOp, r.Last = plan.ID, false
+		}
+		if err := look(); err != nil {
+			return errPartly{err}
+		}
+		left = len(plan.Conflicts) + len(plan.Lost)
+	}
 	if *f.json {
 		if err := e.PrintJSON(gitPlanObject(plan)); err != nil {
 			return err
 		}
 	}
 	files := func() error { return filesToo(ctx, e, t, c, r, f, plan, does || left > 0) }
-	if !does || *f.dryRun {
+	if !does || *f.dryRun || len(plan.Steps)+objects == 0 {
 		return errors.Join(files(), leftOver(left))
 	}
 	res, ferr, err := at.Plan(ctx, plan, files, func(err error) bool { return errors.As(err, new(cli.ExitStatus)) })

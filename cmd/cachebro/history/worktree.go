@@ -1,0 +1,112 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/leaf/gitdir"
+	"cachebro/store/wire"
+)
+
+// A git worktree that is to be taken back goes as git removes it, and only if nothing in it
+// would be lost: its files and what git knows of it belong together.
+
+// worktree is the directory of one, absolute.
+type worktree string
+
+// worktreesOf finds those that a plan would have git forget, or whose link to git it would
+// delete.
+func worktreesOf(base string, plan wire.GitPlan) (all []worktree) {
+	for _, s := range plan.Steps {
+		if s.Do != "delete" {
+			continue
+		}
+		name := filepath.Join(base, string(s.Path))
+		dir := filepath.Dir(name)
+		if path.Base(string(s.Path)) != ".git" {
+			_, rest, ok := gitdir.Split(string(s.Path))
+			if !ok || path.Base(rest) != "gitdir" || path.Dir(path.Dir(rest)) != "worktrees" {
+				continue
+			}
+			link, err := os.ReadFile(name)
+			if err != nil {
+				continue // git forgot it already
+			}
+			if dir = filepath.Dir(strings.TrimSpace(string(link))); !filepath.IsAbs(dir) {
+				dir = filepath.Join(filepath.Dir(name), dir)
+			}
+		}
+		if w := worktree(dir); cli.IsDir(dir) && !slices.Contains(all, w) {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+func (w worktree) git(ctx context.Context, e *cli.Env, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", string(w)}, args...)...)
+	cmd.Env = e.Vars
+	out, err := cmd.CombinedOutput()
+	text := strings.TrimSpace(string(out))
+	if err != nil {
+		err = fmt.Errorf("git %s: %w: %s", args[0], err, cli.OneLine(text))
+	}
+	return text, err
+}
+
+// holds says what would be lost with a worktree, "" for nothing: what is not committed,
+// ignored files too, and commits that no other branch, tag or remote has.
+func (w worktree) holds(ctx context.Context, e *cli.Env) (string, error) {
+	status, err := w.git(ctx, e, "status", "--porcelain", "--ignored", "--untracked-files=all")
+	if err != nil {
+		return "", err
+	}
+	if status != "" {
+		first, _, _ := strings.Cut(status, "\n")
+		return "what is not committed (" + cli.OneLine(first) + ")", nil
+	}
+	others := []string{"rev-list", "--max-count=1", "HEAD", "--not"}
+	if own, err := w.git(ctx, e, "symbolic-ref", "--quiet", "HEAD"); err == nil {
+		others = append(others, "--exclude="+strings.TrimPrefix(own, "refs/heads/"))
+	}
+	commit, err := w.git(ctx, e, append(others, "--branches", "--tags", "--remotes")...)
+	if err != nil || commit == "" {
+		return "", err
+	}
+	return "commits that nothing else has (" + commit[:min(len(commit), 10)] + ")", nil
+}
+
+// checkWorktrees refuses a plan that would take something with a worktree.
+func checkWorktrees(ctx context.Context, e *cli.Env, all []worktree) error {
+	for _, w := range all {
+		what, err := w.holds(ctx, e)
+		if err != nil {
+			return err
+		}
+		if what != "" {
+			return cli.Hintf("commit and merge it, or the same undo without --git", "the git worktree %s holds %s", cli.Quote(string(w)), what)
+		}
+	}
+	return nil
+}
+
+// removeWorktrees has git remove them.
+func removeWorktrees(ctx context.Context, e *cli.Env, all []worktree) error {
+	for _, w := range all {
+		common, err := w.git(ctx, e, "rev-parse", "--path-format=absolute", "--git-common-dir")
+		if err == nil {
+			_, err = w.git(ctx, e, "--git-dir="+common, "worktree", "remove", string(w))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
