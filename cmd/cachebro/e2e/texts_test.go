@@ -370,3 +370,24 @@ func TestTextsOfEveryKind(t *testing.T) {
 		}
 	}
 }
+
+// A file of a fork that was only written in another encoding has the same lines: the diff
+// says what became of it all the same.
+func TestForkDiffOfAnEncoding(t *testing.T) {
+	wide := textKind{"utf16le", "lf"}
+	p := newProject(t, map[string]string{"a.txt": "one\ntwo\n"})
+	p.scanned()
+	f := p.fork("fork")
+	if err := os.WriteFile(f.path("a.txt"), []byte(wide.spell(t, "one\ntwo\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out := p.cb("fork", "diff", "--patch", f.dir); !strings.Contains(out, "a.txt: UTF-8 is UTF-16 LE now\n") {
+		t.Errorf("fork diff: %q", out)
+	}
+	if err := os.WriteFile(f.path("a.txt"), []byte(wide.spell(t, "one\nTWO\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out := p.cb("fork", "diff", "--patch", f.dir); !strings.Contains(out, "UTF-16 LE now\n") || !strings.Contains(out, "\n-two\n+TWO\n") {
+		t.Errorf("fork diff: %q", out)
+	}
+}

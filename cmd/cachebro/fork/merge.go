@@ -356,6 +356,9 @@ func (ch change) patch(e *cli.Env) error {
 			if ch.was != nil && ch.is != nil && ch.was.mode != ch.is.mode {
 				fmt.Fprintf(e.Stdout, "%s: mode %o is %o now\n", cli.Quote(ch.path), ch.was.mode&0o7777, ch.is.mode&0o7777)
 			}
+			if ch.was != nil && ch.is != nil && text.Recoded(a, b) {
+				fmt.Fprintf(e.Stdout, "%s: %s is %s now\n", cli.Quote(ch.path), text.EncodingOf(a), text.EncodingOf(b))
+			}
 			_, err = e.Stdout.Write(diff.Unified(name(ch.was, "a/"), name(ch.is, "b/"), a, b, 3))
 			return err
 		}

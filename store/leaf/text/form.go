@@ -89,6 +89,12 @@ func Binary(content []byte) bool {
 // sniffed is how many bytes tell a text from what is binary.
 const sniffed = 8000
 
+// Recoded reports whether a content was written anew in another encoding, of which a
+// comparison of the texts may say nothing.
+func Recoded(a, b []byte) bool {
+	return EncodingOf(a) != EncodingOf(b) && (Wide(a) || Wide(b))
+}
+
 // Wide reports whether content has a mark that says that it is UTF-16.
 func Wide(content []byte) bool { return wide(content) != UTF8 }
 

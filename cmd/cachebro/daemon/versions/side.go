@@ -90,8 +90,8 @@ func WriteDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to Side, lines int) 
 		}
 		return
 	}
-	if e, now := text.EncodingOf(from.Data), text.EncodingOf(to.Data); e != now && (text.Wide(from.Data) || text.Wide(to.Data)) && from.Exists && to.Exists {
-		fmt.Fprintf(out, "encoding %s -> %s\n", e, now) // git passes over a header that it does not know
+	if from.Exists && to.Exists && text.Recoded(from.Data, to.Data) {
+		fmt.Fprintf(out, "encoding %s -> %s\n", text.EncodingOf(from.Data), text.EncodingOf(to.Data)) // git passes over a header that it does not know
 	}
 	s := diff.Compare(from.Data, to.Data)
 	if len(s.Edits) == 0 {
