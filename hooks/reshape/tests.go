@@ -2,6 +2,9 @@ package reshape
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"cachebro/store/leaf/expr"
@@ -13,14 +16,51 @@ import (
 // or crashed says no such thing, whatever its status was. Lines that a test printed
 // stay, with the line that names the test before them.
 
-// Lines in the words of the usual runners; a task runner may put the name of the task
-// in brackets before each.
+// runner is how a test runner says that one test passed, and at its end that all did. The
+// end speaks of its own tests only: another runner's may have crashed before. Where it says
+// how many they were, it is not the end of more.
+type runner struct{ passed, ended func() *regexp.Regexp }
+
+// runners are the usual ones; a task runner may put the name of the task in brackets before
+// each line.
+var runners = []runner{
+	{line(`\s*--- PASS: \S+ \([0-9.]+s\)`), line(`PASS|ok  \t\S+\t.*`)},
+	{line(`\S+::.* PASSED(?:\s+\[\s*\d+%\])?\s*`), line(pytestEnd)},
+	{line(`PASSED \S+::\S.*`), line(pytestEnd)},
+	{line(`test \S.* \.\.\. ok`), line(`test result: ok\. (\d+) passed.*|\s*Summary \[.*\] *\d+ tests? run: \d+ passed.*`)},
+	{line(`\w+ \([\w.]+\)(?: \.\.\.)? ok`), line(`OK(?: \(.*\))?`)},
+	{line(`\(pass\) .*`), line(`\s*0 fail`)},
+	// jest, vitest (which counts files and tests), mocha, node, bun, playwright.
+	{line(`\s*[✓✔√] .*`), line(`Tests: +(?:\d+ (?:skipped|todo), )*(\d+) passed, \d+ total|\s*Tests  ?\d+ passed.*|\s+(\d+) passing\b.*|ℹ fail 0|\s*0 fail|\s+\d+ passed \(.*\)`)},
+}
+
+const pytestEnd = `=* ?(\d+) passed\b.* in [0-9.]+s.*`
+
+func line(expression string) func() *regexp.Regexp {
+	return expr.Lazy(`^(?:\[\S+\] )?(?:` + expression + `)$`)
+}
+
+// runnerOf is whose line says that a test passed; -1: it says no such thing.
+func runnerOf(l string) int {
+	return slices.IndexFunc(runners, func(r runner) bool { return r.passed().MatchString(l) })
+}
+
+// endsAll reports whether a line says that so many tests of a runner passed, and no other.
+func (r runner) endsAll(l string, passed int) bool {
+	m := r.ended().FindStringSubmatch(l)
+	if m == nil {
+		return false
+	}
+	for _, count := range m[1:] {
+		if n, err := strconv.Atoi(count); err == nil && n < passed {
+			return false
+		}
+	}
+	return true
+}
+
 var (
 	testStarts = expr.Lazy(`^(?:\[\S+\] )?\s*=== (?:RUN|PAUSE|CONT|NAME)\s`)
-	testPassed = expr.Lazy(`^(?:\[\S+\] )?\s*(?:--- PASS: \S+ \([0-9.]+s\)|\S+::.* PASSED(?:\s+\[\s*\d+%\])?\s*|PASSED \S+::\S.*|[✓✔√] .*|\(pass\) .*|test \S.* \.\.\. ok|\w+ \([\w.]+\)(?: \.\.\.)? ok)$`)
-	// allPassed is how a runner ends when every test passed: go, pytest, cargo, nextest,
-	// unittest, jest, vitest, mocha, node, bun, playwright.
-	allPassed = expr.Lazy(`^(?:\[\S+\] )?(?:PASS|ok  \t\S+\t.*|=* ?\d+ passed\b.* in [0-9.]+s.*|test result: ok\. .*|\s*Summary \[.*\] *\d+ tests? run: \d+ passed.*|OK(?: \(.*\))?|Tests: +(?:\d+ (?:skipped|todo), )*\d+ passed, \d+ total|\s*Tests  ?\d+ passed.*|\s+\d+ passing\b.*|ℹ fail 0|\s*0 fail|\s+\d+ passed \(.*\))$`)
 	// Any of these, and not everything passed.
 	testFailed = expr.Lazy(`(?m)^\s*--- FAIL|^FAIL\b|^\s*FAIL\s|\(fail\)|panic:|DATA RACE|FAILED|FAILURES|\bERRORS?\b|^\s*[✕✗✖×❯] |●|failures:|[1-9][0-9]* (?:failed|failing|fail|errors?|failures?)\b|npm ERR!|make(?:\[\d+\])?: \*\*\*|fatal|Traceback|timed out|Error:|error\[|error:|\[build failed\]|not ok |core dumped|Segmentation fault|\bKilled\b|\bAborted\b|exit(?:ed)?(?: with)? (?:status|code):? -?[1-9]`)
 )
@@ -34,22 +74,30 @@ func tests(c *command, output string) (string, string, bool) {
 	lines, last := splitLines(output)
 	status := make([]bool, len(lines))
 	var others strings.Builder
-	total, open := 0, 0 // open: passed, and no end of the run has said so yet
+	total, starts := 0, 0
+	open := make([]int, len(runners)) // passed, and no end of the run has said so yet
 	for i, l := range lines {
-		pass := testPassed().MatchString(l)
-		switch status[i] = pass || testStarts().MatchString(l); {
-		case pass:
-			total, open = total+1, open+1
+		by := runnerOf(l)
+		switch status[i] = by >= 0 || testStarts().MatchString(l); {
+		case by >= 0:
+			total++
+			open[by]++
 		case status[i]:
-			open++
+			starts++
 		default:
 			others.WriteString(l + "\n")
-			if allPassed().MatchString(l) {
-				open = 0
+			for k, r := range runners {
+				if open[k] > 0 && r.endsAll(l, open[k]) {
+					open[k] = 0
+				}
+			}
+			if runners[0].endsAll(l, 0) {
+				starts = 0
 			}
 		}
 	}
-	if total < minTests || open > 0 || testFailed().MatchString(others.String()) {
+	unended := starts > 0 || slices.ContainsFunc(open, func(n int) bool { return n > 0 })
+	if total < minTests || unended || testFailed().MatchString(others.String()) {
 		return "", "", false
 	}
 	// A line before what a test printed names the test.
@@ -63,7 +111,7 @@ func tests(c *command, output string) (string, string, bool) {
 	for i := 0; i < len(lines); {
 		n, passes := 0, 0
 		for ; i+n < len(lines) && status[i+n]; n++ {
-			if testPassed().MatchString(lines[i+n]) {
+			if runnerOf(lines[i+n]) >= 0 {
 				passes++
 			}
 		}

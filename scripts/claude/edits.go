@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -124,6 +125,9 @@ type steps struct {
 
 var everyStep = steps{true, true, true}
 
+// blanksAtEnds are those before a line's end of any kind.
+var blanksAtEnds = regexp.MustCompile(`[ \t]+(\r|\n|$)`)
+
 // clientEdit is the client's Edit: what it makes of a file, or why it refuses to.
 func clientEdit(content []byte, e textedit.Edit, do steps) (after []byte, refusal string) {
 	wide := bytes.HasPrefix(content, []byte("\xff\xfe"))
@@ -140,11 +144,7 @@ func clientEdit(content []byte, e textedit.Edit, do steps) (after []byte, refusa
 		raw = strings.ReplaceAll(raw, "\r\n", "\n")
 	}
 	if do.cutsBlanks {
-		lines := strings.Split(e.New, "\n")
-		for i, l := range lines {
-			lines[i] = strings.TrimRight(l, " \t\r")
-		}
-		e.New = strings.Join(lines, "\n")
+		e.New = blanksAtEnds.ReplaceAllString(e.New, "$1")
 	}
 	n := strings.Count(raw, e.Old)
 	switch {
@@ -197,11 +197,7 @@ func (x *editCase) why(ours, theirs []byte) string {
 	}
 	// edit_file, told to do these two as well, differs in nothing but line ends.
 	if len(reasons) > 0 {
-		lines := strings.Split(adjusted.New, "\n")
-		for i, l := range lines {
-			lines[i] = strings.TrimRight(l, " \t\r")
-		}
-		adjusted.New = strings.Join(lines, "\n")
+		adjusted.New = blanksAtEnds.ReplaceAllString(adjusted.New, "$1")
 		shown, _ := text.Shown(x.content)
 		if adjusted.New == "" && !strings.HasSuffix(adjusted.Old, "\n") && strings.Contains(strings.ReplaceAll(string(shown), "\r\n", "\n"), adjusted.Old+"\n") {
 			adjusted.Old += "\n"
