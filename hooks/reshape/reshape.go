@@ -33,6 +33,7 @@ const (
 	Search   Rule = "search"   // matches under their path
 	Tree     Rule = "tree"     // lists of paths
 	Columns  Rule = "columns"  // ls -l
+	Blame    Rule = "blame"    // git blame
 	Tests    Rule = "tests"    // passed tests; folds
 	Frames   Rule = "frames"   // foreign stack frames; folds
 	Hints    Rule = "hints"    // git's; folds
@@ -71,6 +72,7 @@ func init() {
 		{Search, searches, matches, ungroup},
 		{Tree, listsPaths, paths, untree},
 		{Columns, listsLong, columns, uncolumns},
+		{Blame, blames, blame, unblame},
 		{Tests, runsPrograms, tests, nil},
 		{Frames, runsPrograms, frames, nil},
 		{Hints, asksGit, hints, nil},

@@ -187,6 +187,38 @@ func TestPassesAreFoldedWhereAllPassed(t *testing.T) {
 	}
 }
 
+// What git blame says of each line is said once for lines in a row; with other formats, or
+// another line among them, all stays.
+func TestBlame(t *testing.T) {
+	var in strings.Builder
+	for i := range 40 {
+		who := "1a2b3c4d (Ann Other 2024-11-23 02:38:00 +0100"
+		if i%10 > 6 {
+			who = "^9f8e7d6 (Not (me)  2025-01-02 12:00:00 -0500"
+		}
+		fmt.Fprintf(&in, "%s %2d) %s\n", who, i+1, []string{"func main() {", "", "\trun() // (x 2024-11-23 02:38:00 +0100 1)"}[i%3])
+	}
+	r, ok := Output("git blame main.go", in.String(), Options{})
+	if !ok || strings.Count(r.Text, "1a2b3c4d") != 4 || !strings.Contains(r.Text, "-0500\n  8) \trun() // (x 2024") && !strings.Contains(r.Text, "-0500\n  8) ") {
+		t.Fatalf("%v\n%s", ok, r.Text)
+	}
+	if back, ok := invert(r); !ok || back != in.String() {
+		t.Errorf("leads back to\n%s", back)
+	}
+	if r, ok := Output("git -C sub blame -L 1,40 main.go | head -40", in.String(), Options{}); !ok || r.Folded {
+		t.Errorf("%v %+v", ok, r)
+	}
+	for command, printed := range map[string]string{
+		"git blame -p main.go": strings.Repeat("1a2b3c4d5e6f 1 1 40\nauthor Ann Other\n\tfunc main() {\n", 40),
+		"git blame main.go":    in.String() + "fatal: no such path\n",
+		"git log":              in.String(),
+	} {
+		if r, ok := Output(command, printed, Options{}); ok {
+			t.Errorf("%s: %s", command, r.Text)
+		}
+	}
+}
+
 // Lines that differ in numbers that do not count up stay: nobody reads a column of
 // bare numbers.
 func TestNoColumnsOfNumbers(t *testing.T) {
