@@ -95,6 +95,12 @@ type Return struct {
 	Back uint64 `cbor:"3,keyasint,omitempty"`
 	// Made: the state is that of no version (a merge).
 	Made bool `cbor:"4,keyasint,omitempty"`
+	// Took is, of a state that was made, the newest of the versions that are taken out of
+	// it. Edits are those of its edits that go, where not all do; Part says so too where
+	// they have no number.
+	Took  uint64 `cbor:"5,keyasint,omitempty"`
+	Edits []int  `cbor:"6,keyasint,omitempty"`
+	Part  bool   `cbor:"7,keyasint,omitempty"`
 }
 
 // Conflict is a path that a plan leaves alone.

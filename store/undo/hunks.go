@@ -69,11 +69,15 @@ func (m *maker) withoutEdits(f FileEdits) (g goal, ok bool, err error) {
 		m.lose(store.Conflict{Path: after.Path, Why: "the contents are not kept, or are no text"})
 		return g, false, nil
 	}
-	without, err := withoutEdits(old, base, f.Which)
+	without, all, err := withoutEdits(old, base, f.Which)
 	if err != nil {
 		return g, false, err
 	}
-	return m.since(after, base, without)
+	g, ok, err = m.since(after, base, without)
+	if g.took = f.After; !all {
+		g.edits = f.Which
+	}
+	return g, ok, err
 }
 
 // text is a content that edits can be taken out of. An empty file may have no content.
@@ -89,8 +93,9 @@ func (m *maker) text(h store.Hash) ([]byte, bool) {
 	return b, err == nil
 }
 
-// withoutEdits is the new text without some of the edits that made it.
-func withoutEdits(old, new []byte, which []int) ([]byte, error) {
+// withoutEdits is the new text without some of the edits that made it; all: it is without
+// any.
+func withoutEdits(old, new []byte, which []int) (without []byte, all bool, err error) {
 	sc := diff.Compare(old, new)
 	var out []byte
 	at := 0
@@ -101,7 +106,7 @@ func withoutEdits(old, new []byte, which []int) ([]byte, error) {
 	}
 	which = slices.Compact(slices.Sorted(slices.Values(which)))
 	if len(which) == 0 || which[0] < 0 || which[len(which)-1] >= len(sc.Edits) {
-		return nil, fmt.Errorf("there are %s: %w", text.Count(len(sc.Edits), "edit"), ErrEdits)
+		return nil, false, fmt.Errorf("there are %s: %w", text.Count(len(sc.Edits), "edit"), ErrEdits)
 	}
 	for _, i := range which {
 		e := sc.Edits[i]
@@ -110,5 +115,6 @@ func withoutEdits(old, new []byte, which []int) ([]byte, error) {
 		at = e.NewTo
 	}
 	add(sc.New[at:])
-	return text.Like(new, out)
+	without, err = text.Like(new, out)
+	return without, len(which) == len(sc.Edits), err
 }

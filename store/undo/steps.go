@@ -16,13 +16,18 @@ import (
 	"cachebro/store/leaf/text"
 )
 
+// returns is what the journal keeps of a goal.
+func (g *goal) returns() store.Return {
+	return store.Return{Path: g.path, Was: g.have.seq, Back: g.want.seq, Made: g.made, Took: g.took, Edits: g.edits}
+}
+
 // steps turns goals into a plan's steps: renames first (they need no content,
 // keep the inode and carry along what is not captured), then what has to go,
 // deepest first, directories, parents first, and what has to be written.
 func (m *maker) steps(goals []goal) error {
 	slices.SortFunc(goals, func(a, b goal) int { return strings.Compare(string(a.path), string(b.path)) })
 	for _, g := range goals {
-		m.plan.Returns = append(m.plan.Returns, store.Return{Path: g.path, Was: g.have.seq, Back: g.want.seq, Made: g.made})
+		m.plan.Returns = append(m.plan.Returns, g.returns())
 	}
 	x := &stepper{maker: m, made: map[store.Path]bool{}, goals: map[store.Path]*goal{}}
 	for i := range goals {
@@ -30,7 +35,7 @@ func (m *maker) steps(goals []goal) error {
 	}
 	for _, g := range m.same { // a later plan has to know that this was to be so
 		if x.goals[g.path] == nil && g.have.seq != g.want.seq {
-			m.plan.Returns = append(m.plan.Returns, store.Return{Path: g.path, Was: g.have.seq, Back: g.want.seq, Made: g.made})
+			m.plan.Returns = append(m.plan.Returns, g.returns())
 		}
 	}
 	if err := x.open(goals); err != nil {

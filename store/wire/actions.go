@@ -84,6 +84,9 @@ type Action struct {
 	Fleeting int          `json:"fleeting,omitempty"` // files that came and went
 	Same     int          `json:"same,omitempty"`     // files that were written and are as before
 	Versions int          `json:"versions"`
+	// TakenBack are the plans that took back some of it, the newest first; Back: all of it.
+	TakenBack []TakenBack `json:"taken_back,omitempty"`
+	Back      bool        `json:"back,omitempty"`
 	// Least: only the newest of its thousands of versions were looked at; the counts
 	// of files and lines are of those.
 	Least bool `json:"least,omitempty"`
@@ -138,4 +141,35 @@ type ActionFile struct {
 	Also    string    `json:"also,omitempty"`    // somebody else changed it meanwhile
 	Missing string    `json:"missing,omitempty"` // why the content is not kept
 	Lost    string    `json:"lost,omitempty"`    // as Version.Lost
+	// TakenBack are the plans that took the change back, or some of its edits, the newest
+	// first. What was brought back since is not among them.
+	TakenBack []TakenBack `json:"taken_back,omitempty"`
+}
+
+// TakenBack is a plan that took a change back.
+type TakenBack struct {
+	Plan  string `json:"plan"`
+	Kind  string `json:"kind"`            // undo, redo, revert or restore
+	Seq   uint64 `json:"seq"`             // its number in the log, 0: the log has it not yet
+	Edits []int  `json:"edits,omitempty"` // of a file: only these of its edits
+	Part  bool   `json:"part,omitempty"`  // not all of its edits
+	Files int    `json:"files,omitempty"` // of an action: how many of its files
+}
+
+// Whole reports whether nothing of the change is left.
+func (t TakenBack) Whole() bool { return !t.Part && len(t.Edits) == 0 }
+
+// MTakenBack: TakenBackQuery → TakenBackAnswer: what took back one change of one file.
+const MTakenBack = "takenback"
+
+// TakenBackQuery names the change from version Before to version Seq of a path.
+type TakenBackQuery struct {
+	Path   []byte `json:"path"`
+	Before uint64 `json:"before,omitempty"`
+	Seq    uint64 `json:"seq"`
+}
+
+// TakenBackAnswer is what took it back, the newest first.
+type TakenBackAnswer struct {
+	By []TakenBack `json:"by,omitempty"`
 }

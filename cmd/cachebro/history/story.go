@@ -203,6 +203,9 @@ func (s *story) action(a wire.Action) error {
 	if who := Whose(a, s.uid); who != "" {
 		line += "  " + s.paint.Dim("("+who+")")
 	}
+	if back := BackOf(a); back != "" {
+		line += "  " + s.paint.Yellow("("+back+")")
+	}
 	fmt.Fprintln(s.out, line)
 	if s.f.stat && len(a.By) > 0 {
 		fmt.Fprintln(s.out, indent+"           "+s.paint.Dim("started by "+StartedBy(a)))
@@ -232,6 +235,9 @@ func (s *story) files(a wire.Action, indent string) error {
 			continue // of a build that is what nobody asks for
 		}
 		shown++
+		if a.Back || len(a.Files) == 1 {
+			f.TakenBack = nil // the line above says it
+		}
 		line := fileLine(s.paint, f)
 		if f.By != "" && s.f.stat {
 			line += "  " + s.paint.Dim(cli.OneLine(f.By))

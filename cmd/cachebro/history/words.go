@@ -101,6 +101,9 @@ func fileLine(p cli.Paint, f wire.ActionFile) string {
 	case !f.Counted && !f.Dir && f.Change != wire.FileDeleted && f.Change != wire.FileMode:
 		line += "  " + text.Bytes(f.Size)
 	}
+	if back := TakenBackText(f.TakenBack); back != "" {
+		line += "  " + p.Dim("("+back+")")
+	}
 	if f.Missing != "" {
 		line += "  " + p.Red("("+cli.OneLine(f.Missing)+")")
 	}
@@ -170,6 +173,35 @@ func Whose(a wire.Action, uid uint32) string {
 		parts = append(parts, text.Count(a.Left, "conflict")+" left alone")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// TakenBackText says what took a change back, "" where nothing did.
+func TakenBackText(by []wire.TakenBack) string {
+	if len(by) == 0 {
+		return ""
+	}
+	said, numbers := "taken back", []string{}
+	if !by[len(by)-1].Whole() {
+		said = "partly taken back"
+	}
+	for _, b := range by {
+		if b.Seq > 0 {
+			numbers = append(numbers, strconv.FormatUint(b.Seq, 10))
+		}
+	}
+	if len(numbers) == 0 {
+		return said
+	}
+	return said + " by " + strings.Join(numbers, ", ")
+}
+
+// BackOf says what took an action back, or some of it.
+func BackOf(a wire.Action) string {
+	said := TakenBackText(a.TakenBack)
+	if said != "" && !a.Back && !strings.HasPrefix(said, "partly") {
+		said = "partly " + said
+	}
+	return said
 }
 
 // short is the beginning of a session's or prompt's name, which every command takes.

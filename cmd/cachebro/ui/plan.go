@@ -282,6 +282,7 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string) (v a
 		out.Notes = "something of an earlier plan was left alone"
 	}
 	if len(res.Done) > 0 {
+		_ = s.seen.set(map[string]uint64{ownPlan(p.ID): 1}) // without, it is shown as new
 		out.Redo, _ = link("plan", "kind", "redo", "plan", p.ID)
 	}
 	return out, "done", nil
@@ -294,14 +295,36 @@ func (s *server) drop(ctx context.Context, p wire.Plan) {
 	}
 }
 
-// takeOf is the plan that takes back an action, or brings back what it took away.
-func takeOf(a wire.Action) (u template.URL, redo bool) {
-	if a.Plan != "" {
+// takeOf is the plan that takes back an action, or brings back what it took away, and
+// what it does in a word.
+func takeOf(a wire.Action) (u template.URL, verb string) {
+	switch {
+	case a.Back:
+		return bringBack(a.TakenBack)
+	case a.Plan != "":
 		u, _ = link("plan", "kind", "redo", "plan", a.Plan)
-		return u, !strings.HasPrefix(a.Plan, "redo")
+		if strings.HasPrefix(a.Plan, "redo") {
+			return u, "take back"
+		}
+		return u, "bring back"
 	}
 	u, _ = link("plan", "kind", "undo", "action", a.Last)
-	return u, false
+	return u, "take back"
+}
+
+// wholly reports whether nothing is left of a change.
+func wholly(by []wire.TakenBack) bool {
+	return len(by) > 0 && by[len(by)-1].Whole()
+}
+
+// bringBack is the plan that brings back what one other plan took back. Where several
+// took a part each, there is none.
+func bringBack(by []wire.TakenBack) (u template.URL, verb string) {
+	if len(by) != 1 {
+		return "", ""
+	}
+	u, _ = link("plan", "kind", "redo", "plan", by[0].Plan)
+	return u, "bring back"
 }
 
 // takePrompt is the plan that takes back all of a prompt.

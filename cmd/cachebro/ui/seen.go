@@ -57,6 +57,18 @@ func (m *seenMarks) set(more map[string]uint64) error {
 	return os.Rename(m.file+".new", m.file)
 }
 
+// ownPlan is the mark of a plan that was carried out from the page.
+func ownPlan(id string) string { return "plan " + id }
+
+// isSeen reports whether a person has looked at an action, or did it: an undo that
+// somebody asked for here, or in a shell, is no news.
+func isSeen(a wire.Action, marks map[string]uint64) bool {
+	if a.Plan != "" && (marks[ownPlan(a.Plan)] > 0 || a.Actor.Session == "" && a.Actor.UID == uid) {
+		return true
+	}
+	return a.Last <= marks[a.Actor.Session]
+}
+
 // sincePart is what was done since a person looked, by session.
 type sincePart struct {
 	Sessions []sinceRow
@@ -87,7 +99,7 @@ func (s *server) since(ctx context.Context, _ url.Values) (any, error) {
 	var order []string
 	for _, x := range a.Actions {
 		id := x.Actor.Session
-		if x.Nothing() || x.Last <= marks[id] {
+		if x.Nothing() || isSeen(x, marks) {
 			continue
 		}
 		n := sums[id]

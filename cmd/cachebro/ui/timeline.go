@@ -76,7 +76,9 @@ type action struct {
 	MoreFiles      string
 	All            template.URL // all its files
 	Take           template.URL
-	Redo           bool // Take brings back what it took away
+	Verb           string // what Take does
+	Back           string // what took it back, in words
+	Gone           bool   // nothing of it is left
 	Seen           bool
 }
 
@@ -89,6 +91,9 @@ type fileRow struct {
 	Note, Bad      string
 	Diff, Page     template.URL
 	Take           template.URL
+	Verb           string // what Take does
+	Back           string // what took it back, in words
+	Gone           bool   // nothing of it is left
 }
 
 func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
@@ -197,7 +202,7 @@ func (s *server) groupOf(a wire.Action, id string) group {
 
 func (s *server) actionOf(a wire.Action, marks map[string]uint64) action {
 	x := action{ID: "a-" + digest(fmt.Sprint(a.Key, a.First)), Last: a.Last, Time: s.at(a.End), Command: oneLine(a.Command), Sum: text.Count(a.Count, "file"),
-		Added: a.Added, Removed: a.Removed, Partly: a.Partly, Who: history.Whose(a, uid), Rest: history.Rest(a), Seen: a.Last <= marks[a.Actor.Session]}
+		Added: a.Added, Removed: a.Removed, Partly: a.Partly, Who: history.Whose(a, uid), Rest: history.Rest(a), Seen: isSeen(a, marks), Back: history.BackOf(a), Gone: a.Back}
 	if a.Least {
 		x.Sum = "at least " + x.Sum
 	}
@@ -205,7 +210,7 @@ func (s *server) actionOf(a wire.Action, marks map[string]uint64) action {
 		x.Sum, x.Rest = x.Rest, ""
 	}
 	x.By = history.StartedBy(a)
-	x.Take, x.Redo = takeOf(a)
+	x.Take, x.Verb = takeOf(a)
 	x.Files = s.rowsOf(a, shortFiles)
 	if history.Listed(a.Files) < a.Count || slices.ContainsFunc(a.Files, func(f wire.ActionFile) bool { return f.Folded }) {
 		x.MoreFiles = "all " + text.Count(a.Count, "file")
@@ -269,8 +274,16 @@ func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
 		r.Page, _ = link("file", "path", string(f.Path), "seq", f.Seq)
 		r.Diff, _ = link("diff", "from", f.Before, "to", f.Seq)
 	}
-	if a.Plan == "" && a.Count > 1 && !f.Folded {
+	if !a.Back {
+		r.Back, r.Gone = history.TakenBackText(f.TakenBack), wholly(f.TakenBack)
+	}
+	switch {
+	case a.Count < 2 || f.Folded || a.Back:
+	case r.Gone:
+		r.Take, r.Verb = bringBack(f.TakenBack)
+	case a.Plan == "":
 		r.Take, _ = link("plan", "kind", "undo", "action", a.Last, "path", string(f.Path))
+		r.Verb = "take back"
 	}
 	return r
 }

@@ -59,7 +59,7 @@ func (w *world) save(p store.Path, data string) {
 }
 
 func (w *world) service() *Service {
-	return &Service{store: w.st, book: processes.Open(w.st), paths: onwire.Paths{Root: "/p", Mountpoint: func() string { return "" }}}
+	return &Service{store: w.st, book: processes.Open(w.st), paths: onwire.Paths{Root: "/p", Mountpoint: func() string { return "" }}, marks: newMarks()}
 }
 
 func (w *world) page(f store.Filter, q wire.ActionsQuery) wire.Actions {

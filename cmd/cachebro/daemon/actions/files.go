@@ -311,6 +311,7 @@ type lines struct {
 	w    *words
 	end  time.Time         // until then; zero: nothing is counted
 	lost map[uint64]string // by version
+	back *takenBack
 }
 
 // of compares a file before and after; known is false where a content is not there, is
@@ -352,7 +353,8 @@ func (l lines) of(f *file) (added, removed int, binary, known bool) {
 }
 
 // list fills in an action's files and counts.
-func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) {
+func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) error {
+	var back sum
 	kept, below := fold(all)
 	filled := map[store.Path]bool{}
 	for _, f := range kept {
@@ -382,6 +384,14 @@ func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) {
 			x.Added, x.Removed, x.Counted = x.Added+added, x.Removed+removed, x.Counted && known
 			x.Binary = x.Binary || binary && !x.Dir
 		}
+		by, err := l.back.of(f.path, f.before.Seq, f.now.Seq, func(seq uint64) bool {
+			o, err := l.s.Version(seq)
+			key, _ := l.w.keyOf(o)
+			return err == nil && (q.Together || key == a.Key)
+		})
+		if err != nil {
+			return err
+		}
 		n := len(under)
 		if x.Dir && n == 0 && !filled[f.path] { // else what is in it is listed by itself
 			n = 1
@@ -391,8 +401,11 @@ func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) {
 			a.Ignored += n
 		}
 		a.Added, a.Removed, a.Partly = a.Added+x.Added, a.Removed+x.Removed, a.Partly || !x.Counted && !x.Ignored
+		x.TakenBack = by
+		back.add(by, n)
 		a.Files = append(a.Files, x)
 	}
+	back.fill(a)
 	// What git ignores is what nobody asks for, where there is anything else.
 	sort.SliceStable(a.Files, func(i, j int) bool { return !a.Files[i].Ignored && a.Files[j].Ignored })
 	if q.Together {
@@ -411,6 +424,7 @@ func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) {
 	for i := range a.Files {
 		a.Files[i].Also = also[store.Path(a.Files[i].Path)]
 	}
+	return nil
 }
 
 // foldSame makes one entry of the files below a directory that changed in the same way,
@@ -438,13 +452,20 @@ func foldSame(all []wire.ActionFile, most int, alone func(wire.ActionFile) bool)
 
 // foldAt folds what lies at a depth or below it.
 func foldAt(all []wire.ActionFile, depth int, alone func(wire.ActionFile) bool) (out []wire.ActionFile) {
-	type kind struct{ dir, change string }
+	type kind struct {
+		dir, change string
+		back        uint64 // by which action it was taken back
+	}
 	of := func(x wire.ActionFile) (k kind, ok bool) {
 		parts := bytes.Split(x.Path, []byte("/"))
 		if x.Dir || x.Change == wire.FileRenamed || len(parts)-1 < depth || alone(x) {
 			return k, false
 		}
-		return kind{string(bytes.Join(parts[:depth], []byte("/"))), x.Change}, true
+		k = kind{dir: string(bytes.Join(parts[:depth], []byte("/"))), change: x.Change}
+		if len(x.TakenBack) > 0 {
+			k.back = x.TakenBack[0].Seq
+		}
+		return k, true
 	}
 	n := map[kind]int{}
 	for _, x := range all {
@@ -462,7 +483,7 @@ func foldAt(all []wire.ActionFile, depth int, alone func(wire.ActionFile) bool) 
 		i, begun := at[k]
 		if !begun {
 			i, at[k] = len(out), len(out)
-			out = append(out, wire.ActionFile{Path: []byte(parent(store.Path(x.Path))), Change: k.change, Ignored: x.Ignored, Dir: true, Folded: true, Counted: true, Seq: x.Seq, Time: x.Time, By: x.By, Command: x.Command})
+			out = append(out, wire.ActionFile{Path: []byte(parent(store.Path(x.Path))), Change: k.change, Ignored: x.Ignored, Dir: true, Folded: true, Counted: true, Seq: x.Seq, Time: x.Time, By: x.By, Command: x.Command, TakenBack: x.TakenBack})
 		}
 		f := &out[i]
 		for !store.Path(x.Path).Inside(store.Path(f.Path)) {

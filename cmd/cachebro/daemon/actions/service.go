@@ -9,6 +9,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/lost"
 	"cachebro/cmd/cachebro/daemon/survey"
 	"cachebro/store"
+	"cachebro/store/leaf/cache"
 	"cachebro/store/onwire"
 	"cachebro/store/processes"
 	"cachebro/store/wire"
@@ -25,6 +26,7 @@ type Service struct {
 	survey *survey.Survey
 	paths  onwire.Paths
 	lost   *lost.Service
+	marks  *cache.Cache[string, planMarks] // by plan
 	git    func(ctx context.Context, from, to time.Time) ([]wire.GitOp, error)
 }
 
@@ -35,12 +37,12 @@ func (s *Service) Beside(git func(ctx context.Context, from, to time.Time) ([]wi
 
 // New makes the service.
 func New(st *store.Store, sv *survey.Survey, paths onwire.Paths, ls *lost.Service) *Service {
-	return &Service{store: st, book: processes.Open(st), survey: sv, paths: paths, lost: ls}
+	return &Service{store: st, book: processes.Open(st), survey: sv, paths: paths, lost: ls, marks: newMarks()}
 }
 
-// Handlers is the one of its request.
+// Handlers are those of its requests.
 func (s *Service) Handlers() map[string]wire.Handler {
-	return map[string]wire.Handler{wire.MActions: onwire.Decoded(s.answer)}
+	return map[string]wire.Handler{wire.MActions: onwire.Decoded(s.answer), wire.MTakenBack: onwire.Decoded(s.takenBackOf)}
 }
 
 func (s *Service) answer(ctx context.Context, q wire.ActionsQuery) (wire.Actions, []byte, error) {
@@ -141,7 +143,11 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 			return err
 		}
 		out.More, out.Seq, out.Skip = more, seq, skip
-		count := lines{s: s.store, w: w, lost: marks}
+		back, err := s.newTakenBack(v)
+		if err != nil {
+			return err
+		}
+		count := lines{s: s.store, w: w, lost: marks, back: back}
 		if q.Lines {
 			if count.end = began.Add(countFor); time.Until(count.end) < countFor/3 {
 				count.end = time.Now().Add(countFor / 3)
@@ -162,7 +168,9 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 				return err
 			}
 			g.versions = nil
-			count.list(&a, all, q)
+			if err := count.list(&a, all, q); err != nil {
+				return err
+			}
 			out.Actions = append(out.Actions, a)
 		}
 		return nil

@@ -1,0 +1,176 @@
+package actions
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"cachebro/store"
+	"cachebro/store/leaf/cache"
+	"cachebro/store/onwire"
+	"cachebro/store/wire"
+)
+
+// maxMarks bounds what is kept of plans, in bytes.
+const maxMarks = 8 << 20
+
+// planMarks are what a finished plan did to paths.
+type planMarks map[store.Path]store.Return
+
+func newMarks() *cache.Cache[string, planMarks] {
+	return cache.New[string](maxMarks, sizeOfMarks)
+}
+
+func sizeOfMarks(m planMarks) int {
+	n := 64
+	for p := range m {
+		n += 120 + len(p)
+	}
+	return n
+}
+
+// marksOf reads what a finished plan did. Paths of which a step failed are left out.
+func (s *Service) marksOf(id string) (planMarks, error) {
+	if m, ok := s.marks.Get(id); ok {
+		return m, nil
+	}
+	p, err := s.store.Journal.Plan(id)
+	if err != nil {
+		return nil, err
+	}
+	m := make(planMarks, len(p.Returns))
+	for _, r := range p.Returns {
+		m[r.Path] = r
+	}
+	done := make(map[int]bool, len(p.Done))
+	for _, n := range p.Done {
+		done[n] = true
+	}
+	for _, step := range p.Steps {
+		if !done[step.N] {
+			delete(m, step.Path)
+		}
+	}
+	for _, f := range p.Failed {
+		delete(m, f.Path)
+	}
+	s.marks.Put(id, m)
+	return m, nil
+}
+
+// takenBack tells which changes later plans took back. One query uses it.
+type takenBack struct {
+	s     *Service
+	v     *store.View
+	plans []store.Plan // heads of those that have ended, the newest first
+	seqs  map[string]uint64
+}
+
+func (s *Service) newTakenBack(v *store.View) (*takenBack, error) {
+	all, err := s.store.Journal.Plans()
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(p store.Plan) bool { return p.Finished == 0 })
+	return &takenBack{s: s, v: v, plans: all, seqs: map[string]uint64{}}, nil
+}
+
+// of says what took a path back from version seq to what it was at version before, or
+// some of its edits; the newest first. Nothing: the change was not taken back, or was
+// brought back. own reports whether a version between the two is one of the change.
+func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) ([]wire.TakenBack, error) {
+	var out []wire.TakenBack
+	limit, again := ^uint64(0), map[string]bool{} // plans that were themselves taken back
+	for _, plan := range t.plans {
+		if plan.Seq < seq {
+			break // it was made before
+		}
+		m, err := t.s.marksOf(plan.ID)
+		if err != nil {
+			return nil, err
+		}
+		r, ok := m[p]
+		if !ok || r.Was < seq || r.Was >= limit || again[plan.ID] {
+			continue
+		}
+		if r.Made && plan.Of != "" {
+			again[plan.Of] = true
+			continue
+		}
+		if r.Made {
+			if r.Took <= before || r.Took > seq || !own(r.Took) {
+				continue
+			}
+			if out, err = t.add(out, plan, r); err != nil || len(r.Edits) == 0 && !r.Part {
+				return out, err
+			}
+			continue
+		}
+		if r.Back < seq {
+			return t.add(out, plan, r)
+		}
+		limit = r.Back // what came after that version is not there any more
+	}
+	return out, nil
+}
+
+func (t *takenBack) add(out []wire.TakenBack, plan store.Plan, r store.Return) ([]wire.TakenBack, error) {
+	seq, ok := t.seqs[plan.ID]
+	if !ok {
+		if err := t.v.Each(store.Filter{Plan: plan.ID, Baselines: true}, func(o store.Version) bool { seq = o.Seq; return false }); err != nil {
+			return nil, err
+		}
+		t.seqs[plan.ID] = seq
+	}
+	return append(out, wire.TakenBack{Plan: plan.ID, Kind: plan.Kind, Seq: seq, Edits: r.Edits, Part: r.Part}), nil
+}
+
+// sum is what took an action back, of what took back its files.
+type sum struct {
+	of    map[string]*wire.TakenBack
+	whole int // files that nothing is left of
+}
+
+func (u *sum) add(by []wire.TakenBack, files int) {
+	for _, b := range by {
+		if u.of == nil {
+			u.of = map[string]*wire.TakenBack{}
+		}
+		x := u.of[b.Plan]
+		if x == nil {
+			x = &wire.TakenBack{Plan: b.Plan, Kind: b.Kind, Seq: b.Seq}
+			u.of[b.Plan] = x
+		}
+		if x.Files += files; !b.Whole() {
+			x.Part = true
+		}
+	}
+	if len(by) > 0 && by[len(by)-1].Whole() {
+		u.whole += files
+	}
+}
+
+// fill says it of the action.
+func (u *sum) fill(a *wire.Action) {
+	for _, x := range u.of {
+		a.TakenBack = append(a.TakenBack, *x)
+	}
+	slices.SortFunc(a.TakenBack, func(x, y wire.TakenBack) int { return cmp.Compare(y.Seq, x.Seq) })
+	a.Back = a.Count > 0 && u.whole == a.Count && !a.Least
+}
+
+// takenBackOf answers for one change of one file.
+func (s *Service) takenBackOf(_ context.Context, q wire.TakenBackQuery) (out wire.TakenBackAnswer, body []byte, err error) {
+	p, err := s.paths.Clean(q.Path)
+	if err != nil {
+		return out, nil, err
+	}
+	err = s.store.View(func(v *store.View) error {
+		t, err := s.newTakenBack(v)
+		if err == nil {
+			out.By, err = t.of(p, q.Before, q.Seq, func(uint64) bool { return true })
+		}
+		return err
+	})
+	return out, nil, onwire.Error(err)
+}

@@ -1,0 +1,191 @@
+package actions
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"cachebro/store"
+	"cachebro/store/diff"
+	"cachebro/store/storetest"
+	"cachebro/store/undo"
+	"cachebro/store/wire"
+)
+
+// carryOut journals a plan and does its steps, but for those that are to fail.
+func (w *world) carryOut(p *undo.Draft, err error, fails ...store.Path) string {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.st.Journal.Begin(context.Background(), &p.Plan, p.Made); err != nil {
+		w.t.Fatal(err)
+	}
+	w.plan = p.ID
+	var failed []store.Conflict
+	for _, step := range p.Steps {
+		if len(fails) > 0 && step.Path == fails[0] {
+			failed = append(failed, store.Conflict{Path: step.Path, Why: "no room"})
+			continue
+		}
+		switch step.Do {
+		case store.DoWrite:
+			data, err := w.st.Content(step.Blob)
+			if err != nil && step.Size > 0 {
+				w.t.Fatal(err)
+			}
+			w.do(w.tree.Write(step.Path, string(data)))
+		case store.DoDelete:
+			w.do(w.tree.Remove(step.Path))
+		default:
+			w.t.Fatalf("a step that %ss", step.Do)
+		}
+		if err := w.st.Journal.Done(p.ID, step.N); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.plan = ""
+	if err := w.st.Journal.Finish(p.ID, failed); err != nil {
+		w.t.Fatal(err)
+	}
+	return p.ID
+}
+
+// last is the action of a command in the log.
+func (w *world) last(command string) wire.Action {
+	w.t.Helper()
+	for _, a := range w.page(store.Filter{}, wire.ActionsQuery{}).Actions {
+		if a.Command == command {
+			return a
+		}
+	}
+	w.t.Fatalf("the log has no %q", command)
+	return wire.Action{}
+}
+
+// TestTakenBack follows an action through undo and redo, whole and by files and hunks:
+// the log says whether it is in effect, and what took it back.
+func TestTakenBack(t *testing.T) {
+	w := newWorld(t)
+	w.process(101, 100, 101, "sed", "sed", "-i", "x")
+	w.process(102, 100, 102, "vim", "vim", "a")
+	long := "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15\n16\n"
+	w.start("a", "b")
+	w.as(102, "vim").do(w.tree.Write("a", long))
+	first := w.st.Seq()
+	w.as(101, "sed").do(w.tree.Write("a", "one\n"+long[2:]+"end\n"), w.tree.Write("b", "one\n2\n"), w.tree.Write("c", "new\n"))
+	want := func(when string, a wire.Action, back bool, by ...string) {
+		t.Helper()
+		var got []string
+		for _, x := range a.TakenBack {
+			got = append(got, x.Plan)
+		}
+		if a.Back != back || len(got) != len(by) {
+			t.Fatalf("%s: back %v by %q, want %v by %q", when, a.Back, got, back, by)
+		}
+		for i := range by {
+			if got[i] != by[i] || a.TakenBack[i].Seq == 0 {
+				t.Errorf("%s: taken back by %+v, want %q", when, a.TakenBack[i], by[i])
+			}
+		}
+	}
+	sed := w.last("sed -i x")
+	want("at first", sed, false)
+	p := undo.Planner{Store: w.st}
+	of := func(globs ...string) undo.Query {
+		return undo.Query{Select: store.Filter{Before: sed.Last + 1, After: sed.First - 1}, Globs: globs}
+	}
+
+	d, err := p.Undo(of("b"))
+	file := w.carryOut(d, err)
+	a := w.last("sed -i x")
+	want("after one file", a, false, file)
+	for _, f := range a.Files {
+		if back := len(f.TakenBack) == 1 && f.TakenBack[0].Whole(); back != (string(f.Path) == "b") {
+			t.Errorf("%s: %+v", f.Path, f.TakenBack)
+		}
+	}
+	if a.TakenBack[0].Files != 1 {
+		t.Errorf("%+v", a.TakenBack)
+	}
+
+	d, err = p.Edits([]undo.FileEdits{{Before: first, After: sed.First, Which: []int{1}}})
+	hunk := w.carryOut(d, err)
+	want("after a hunk", w.last("sed -i x"), false, hunk, file)
+	marks, err := w.marksFor("a", first, sed.First)
+	if err != nil || len(marks) != 1 || len(marks[0].Edits) != 1 || marks[0].Edits[0] != 1 || marks[0].Whole() {
+		t.Errorf("%+v, %v", marks, err)
+	}
+
+	d, err = p.Redo(hunk, false, false)
+	w.carryOut(d, err)
+	want("after the hunk was brought back", w.last("sed -i x"), false, file)
+
+	d, err = p.Undo(of())
+	all := w.carryOut(d, err)
+	want("after the rest", w.last("sed -i x"), true, all, file)
+	d, err = p.Redo(all, false, false)
+	redo := w.carryOut(d, err)
+	want("after the redo", w.last("sed -i x"), false, file)
+	undone := false
+	for _, a := range w.page(store.Filter{}, wire.ActionsQuery{}).Actions {
+		if a.Plan == all {
+			undone = true
+			want("the undo itself", a, true, redo)
+		}
+	}
+	if !undone {
+		t.Error("the log has no undo")
+	}
+
+	// What others change afterwards brings nothing back, and is not taken back itself.
+	w.as(102, "vim").do(w.tree.Write("b", "theirs\n"))
+	want("after a change on top", w.last("sed -i x"), false, file)
+	want("the change on top", w.last("vim a"), false)
+
+	// The whole file to what it was before all of it.
+	d, err = p.Revert("a", 0, 1)
+	revert := w.carryOut(d, err)
+	want("after a revert", w.last("sed -i x"), false, revert, file)
+
+	// A step that failed took nothing back.
+	storetest.Wait(time.Hour)
+	w.as(101, "sed").do(w.tree.Write("d", "x\n"), w.tree.Write("e", "x\n"))
+	newest := w.st.Seq()
+	d, err = p.Undo(undo.Query{Select: store.Filter{After: newest - 2}})
+	part := w.carryOut(d, err, "d")
+	a = w.page(store.Filter{}, wire.ActionsQuery{}).Actions[1]
+	want("where a step failed", a, false, part)
+}
+
+// An undo that merges takes its action out of a file that others changed since.
+func TestTakenBackByMerge(t *testing.T) {
+	w := newWorld(t)
+	w.process(101, 100, 101, "sed", "sed", "-i", "x")
+	w.process(102, 100, 102, "vim", "vim", "a")
+	long := "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15\n16\n"
+	w.start("a")
+	w.as(102, "vim").do(w.tree.Write("a", long))
+	w.as(101, "sed").do(w.tree.Write("a", "one\n"+long[2:]))
+	seq := w.st.Seq()
+	w.as(102, "vim").do(w.tree.Write("a", "one\n"+long[2:]+"end\n"))
+	d, err := undo.Planner{Store: w.st}.Undo(undo.Query{Select: store.Filter{Before: seq + 1, After: seq - 1}, Merge: true})
+	id := w.carryOut(d, err)
+	if data, err := w.st.Content(d.Steps[0].Blob); err != nil || len(diff.Compare([]byte(long+"end\n"), data).Edits) > 0 {
+		t.Fatalf("%q, %v", data, err)
+	}
+	a := w.last("sed -i x")
+	if !a.Back || len(a.TakenBack) != 1 || a.TakenBack[0].Plan != id {
+		t.Errorf("%+v", a)
+	}
+	for _, x := range w.page(store.Filter{}, wire.ActionsQuery{}).Actions {
+		if x.Command == "vim a" && len(x.TakenBack) > 0 {
+			t.Errorf("what was kept is told as taken back: %+v", x)
+		}
+	}
+}
+
+func (w *world) marksFor(p store.Path, before, seq uint64) ([]wire.TakenBack, error) {
+	a, _, err := w.service().takenBackOf(context.Background(), wire.TakenBackQuery{Path: []byte(p), Before: before, Seq: seq})
+	return a.By, err
+}
