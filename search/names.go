@@ -52,6 +52,13 @@ func (x *Index) Names(pattern string, q Query, limit int) []NameHit {
 	return out[:min(len(out), limit)]
 }
 
+// IsPartOf reports whether the pattern, without its spaces, is a part of a path that the
+// query is about.
+func (q Query) IsPartOf(p store.Path) bool {
+	needle := strings.ToLower(strings.Join(strings.Fields(q.Pattern), ""))
+	return needle != "" && strings.Contains(strings.ToLower(string(p)), needle) && q.admits(p, KindOf(string(p)))
+}
+
 // newer is what the log says of files since a version: the newest version of each, with
 // its number alone where the file is gone.
 func (x *Index) newer(seq uint64) map[store.Path]*file {

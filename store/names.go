@@ -48,3 +48,32 @@ func (s *Store) Names(dir Path, prefix string) (names []Name, err error) {
 	slices.SortFunc(names, func(a, b Name) int { return bytes.Compare([]byte(a.Path), []byte(b.Path)) })
 	return names, err
 }
+
+// Gone passes the last version of each path at or below a directory ("" is the root)
+// that does not exist any more, in the order of their bytes, until fn says false.
+func (s *Store) Gone(dir Path, fn func(Version) bool) error {
+	return s.db.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: keyCurrent(dir)})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			if !Path(it.Item().Key()[1:]).Inside(dir) {
+				continue
+			}
+			on := true
+			err := it.Item().Value(func(val []byte) error {
+				if gone, err := currentDeleted(val); !gone || err != nil {
+					return err
+				}
+				v, err := decodeCurrent(val)
+				if err == nil {
+					on = fn(v)
+				}
+				return err
+			})
+			if err != nil || !on {
+				return damaged(err)
+			}
+		}
+		return nil
+	})
+}

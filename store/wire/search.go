@@ -38,6 +38,7 @@ type SearchQuery struct {
 	Limit         int      `json:"limit,omitempty"` // 0: 20; < 0: none
 	Body          bool     `json:"body,omitempty"`  // with the enclosing definition's text
 	Session       string   `json:"session,omitempty"`
+	Gone          bool     `json:"gone,omitempty"`          // of file names: also those that are gone, with Past
 	NoRefresh     bool     `json:"no_refresh,omitempty"`    // not mounted: do not look for changes first
 	AllWorktrees  bool     `json:"all_worktrees,omitempty"` // with the files of linked worktrees inside the root
 }

@@ -1,6 +1,7 @@
 package knowledge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -86,7 +87,7 @@ func runSearch(ctx context.Context, e *cli.Env) error {
 	case q.Limit == 0:
 		q.Limit = -1
 	}
-	q.CaseSensitive = *caseToo
+	q.CaseSensitive, q.Gone = *caseToo, *files
 	q.Pattern = args[0]
 	where := *dir
 	if *ranked {
@@ -205,6 +206,8 @@ func printHits(e *cli.Env, q wire.SearchQuery, a wire.SearchAnswer) {
 		switch {
 		case h.Note != nil:
 			_ = printNote(e, *h.Note)
+		case h.Past != nil && a.How == wire.SearchFiles:
+			fmt.Fprintln(e.Stdout, name+p.Dim("  "+goneLine(h, e)))
 		case h.Past != nil:
 			fmt.Fprintf(e.Stdout, "%s:%d: %s\n", name, h.Line, lineText(h.Around(maxLine)))
 			fmt.Fprintln(e.Stdout, p.Dim("    "+pastLine(h, e)))
@@ -234,6 +237,19 @@ func lineText(s string) string {
 		parts[i] = cli.OneLine(parts[i])
 	}
 	return strings.Join(parts, "\t")
+}
+
+// goneLine says when a file went and who took it away.
+func goneLine(h wire.SearchHit, e *cli.Env) string {
+	gone := h.Past.Gone
+	said := fmt.Sprintf("(deleted by %d, %s", gone.Seq, strings.TrimSpace(cli.Stamp(gone.Time, e.Now())))
+	if gone.Op == "moved" {
+		said = fmt.Sprintf("(renamed to %s by %d, %s", cli.Quote(string(gone.To)), gone.Seq, strings.TrimSpace(cli.Stamp(gone.Time, e.Now())))
+	}
+	if who := cli.OneLine(cmp.Or(gone.Actor.Comm, gone.Actor.Tool)); who != "" {
+		said += ", " + who
+	}
+	return said + ")"
 }
 
 // pastLine says when a text was there and who took it away.

@@ -1,14 +1,17 @@
 package find
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/leaf/event"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -61,6 +64,9 @@ func (f *Finder) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAns
 		err = f.searchSymbols(ctx, q, sq, h, limit, &a)
 	case wire.SearchFiles:
 		f.searchNames(q, sq, limit, &a)
+		if q.Gone {
+			err = f.addGone(sq, limit, &a)
+		}
 	case wire.SearchPrompt:
 		err = f.searchPrompt(ctx, q, sq, h, limit, &a)
 	case wire.SearchHistory:
@@ -199,6 +205,42 @@ func (f *Finder) searchNames(q wire.SearchQuery, sq search.Query, limit int, a *
 		a.Hits = append(a.Hits, f.dated(hit))
 	}
 	a.Files, a.Lines = len(a.Hits), len(a.Hits)
+}
+
+// addGone adds the files that are gone and have the pattern in their path, the last gone
+// first.
+func (f *Finder) addGone(sq search.Query, limit int, a *wire.SearchAnswer) error {
+	var gone []store.Version
+	err := f.store.Gone(store.Path(sq.Path), func(v store.Version) bool {
+		if v.Class == event.Tracked && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR && !store.OwnFile(v.Path) && sq.IsPartOf(v.Path) && !f.passing(v) {
+			gone = append(gone, v)
+		}
+		return true
+	})
+	slices.SortFunc(gone, func(a, b store.Version) int { return cmp.Compare(b.Seq, a.Seq) })
+	a.Files, a.Lines = a.Files+len(gone), a.Lines+len(gone)
+	for i, v := range gone {
+		if len(a.Hits) >= limit {
+			a.Truncated = a.Truncated || i < len(gone)
+			break
+		}
+		hit := wire.SearchHit{ID: search.VersionID(v.Seq), Type: "version", Path: []byte(v.Path), Title: string(v.Path), Time: onwire.Time(v.Time), Past: &wire.Past{Gone: onwire.Version(v)}}
+		if last, err := f.store.Version(v.Prev); err == nil {
+			hit.Past.Last = onwire.Version(last)
+		}
+		a.Hits = append(a.Hits, hit)
+	}
+	return err
+}
+
+// passing reports whether a name that is gone was that of a file on its way to another
+// one, as in an atomic save.
+func (f *Finder) passing(v store.Version) bool {
+	if v.Op != store.OpMoved {
+		return false
+	}
+	last, err := f.store.Version(v.Prev)
+	return err != nil || last.Actor.PID == v.Actor.PID && last.Actor.Start == v.Actor.Start && last.Op != store.OpBaseline
 }
 
 func (f *Finder) searchPast(ctx context.Context, sq search.Query, limit int, a *wire.SearchAnswer) error {
