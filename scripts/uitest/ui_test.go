@@ -356,6 +356,10 @@ func TestPages(t *testing.T) {
 		if got := p.read("src/client.go"); got != want {
 			t.Errorf("after the hunk:\n%s", got)
 		}
+		b.until("the action is marked at once", `[...document.querySelectorAll(".action")].find(a => a.querySelector(".cmd").textContent.includes("no key given")).querySelector(".back")?.textContent.startsWith("partly taken back by")`)
+		if n := eval[int](b, `[...document.querySelectorAll(".action:not(.seen)")].filter(a => a.querySelector(".cmd").textContent.startsWith("undo")).length`); n != 0 {
+			t.Error("an undo of one's own is told as news")
+		}
 		eval[any](b, `document.querySelector("#plan [data-redo]").click()`)
 		b.until("the redo is shown", `document.querySelector("#plan form .go")`)
 		eval[any](b, `document.querySelector("#plan form .go").click()`)
@@ -363,6 +367,7 @@ func TestPages(t *testing.T) {
 		if got := p.read("src/client.go"); got != before {
 			t.Errorf("after the redo:\n%s", got)
 		}
+		b.until("the mark goes", `![...document.querySelectorAll(".action")].find(a => a.querySelector(".cmd").textContent.includes("no key given")).querySelector(".back")`)
 		eval[any](b, `document.querySelector("#plan [data-close]").click()`)
 	})
 
@@ -409,6 +414,7 @@ func TestPages(t *testing.T) {
 		if got := p.read("README.md"); got != "# Shop\n" {
 			t.Errorf("README.md is %q", got)
 		}
+		b.until("what was taken back is marked and can be brought back", `(() => { const a = [...document.querySelectorAll(".action")].find(a => a.querySelector(".cmd").textContent.startsWith("rm src/cache.go")); return a.matches(".undone") && a.querySelector("header .take").textContent == "bring back" })()`)
 		b.key("\r")
 		b.until("Enter closes", `!document.querySelector("dialog[open]")`)
 		b.key("?")

@@ -69,6 +69,7 @@ type Action struct {
 	Client  string     `json:"client,omitempty"`
 	Asked   string     `json:"asked,omitempty"` // the beginning of the prompt
 	AskedAt time.Time  `json:"asked_at,omitzero"`
+	Began   string     `json:"began,omitempty"` // the beginning of the session's first prompt
 	Plan    string     `json:"plan,omitempty"`
 	Failed  bool       `json:"failed,omitempty"` // the tool call did
 	Left    int        `json:"left,omitempty"`   // paths that an undo left alone

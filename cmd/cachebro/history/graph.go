@@ -14,16 +14,21 @@ import (
 
 // Lane is who wrote, in a picture of actions.
 type Lane struct {
-	Name                  string
-	Files, Added, Removed int
-	Partly                bool
-	Heights               []int // files changed in each column
+	Name           string
+	Session        string // "" outside of sessions
+	Began          string // the session's first prompt
+	Files          Touched
+	Added, Removed int
+	Partly         bool
+	Heights        []int // files changed in each column
 }
 
 const (
 	laneName   = 22
 	maxLanes   = 20
 	maxActions = 5000 // of the picture
+	// LaneFiles are listed of each action, so that files are counted once.
+	LaneFiles = 1000
 )
 
 var bars = []rune(" ▁▂▃▄▅▆▇█")
@@ -36,7 +41,7 @@ func printGraph(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 		limit = maxActions
 	}
 	aq := f.query(q)
-	aq.Files, aq.Oldest = 1, false
+	aq.Files, aq.Fold, aq.Oldest = LaneFiles, false, false
 	var all []wire.Action
 	err := eachPage(ctx, e, c, aq, limit, f.withNothing(), func(a wire.Actions) error {
 		all = append(all, a.Actions...)
@@ -87,13 +92,17 @@ func PictureOf(all []wire.Action, width, most int) Picture {
 			}
 			if l == nil {
 				l = &Lane{Name: name, Heights: make([]int, width)}
+				if name != "others" {
+					l.Session, l.Began = a.Actor.Session, a.Began
+				}
 				pic.Lanes, byName[name] = append(pic.Lanes, l), l
 			}
 		}
 		at := min(int(float64(a.End.Sub(pic.From))/float64(span)*float64(width)), width-1)
 		l.Heights[at] += max(a.Count, 1)
 		pic.Most = max(pic.Most, l.Heights[at])
-		l.Files, l.Added, l.Removed, l.Partly = l.Files+a.Count, l.Added+a.Added, l.Removed+a.Removed, l.Partly || a.Partly
+		l.Files.Add(a)
+		l.Added, l.Removed, l.Partly = l.Added+a.Added, l.Removed+a.Removed, l.Partly || a.Partly
 	}
 	return pic
 }
@@ -109,8 +118,17 @@ func draw(out io.Writer, p cli.Paint, all []wire.Action, width int, now time.Tim
 		for _, n := range l.Heights {
 			bar.WriteRune(bars[Height(n, pic.Most, len(bars)-1)])
 		}
-		fmt.Fprintf(out, "%s %s  %s\n", pad(clip(l.Name, laneName), laneName), p.Cyan(bar.String()), Counts(p, l.Files, l.Added, l.Removed, l.Partly))
+		fmt.Fprintf(out, "%s %s  %s\n", pad(clip(l.Name, laneName), laneName), p.Cyan(bar.String()), countsOfLane(p, l))
 	}
+}
+
+// countsOfLane is how much was changed in a lane: lines that were changed twice count twice.
+func countsOfLane(p cli.Paint, l *Lane) string {
+	said := Counts(p, l.Files.Count(), l.Added, l.Removed, l.Partly)
+	if l.Files.Least {
+		return "at least " + said
+	}
+	return said
 }
 
 // Height is the bar of n files, 0 to top: by magnitude, or one large build makes all

@@ -39,6 +39,43 @@ func Summary(a wire.Action, now time.Time) string {
 	return fmt.Sprintf("%d  ", a.Last) + strings.TrimSpace(cli.Stamp(a.End, now)) + "  " + clip(cli.OneLine(a.Command), 60) + "  (" + CountsOf(cli.Paint{}, a) + ")"
 }
 
+// Touched counts the files that several actions changed, each once.
+type Touched struct {
+	paths map[string]int
+	most  int  // of one action
+	Least bool // not all files were listed
+}
+
+// Add counts those of an action.
+func (t *Touched) Add(a wire.Action) {
+	if t.paths == nil {
+		t.paths = map[string]int{}
+	}
+	for _, f := range a.Files {
+		if f.Below > 0 || !f.Dir || !holds(a.Files, f.Path) {
+			t.paths[string(f.Path)] = max(f.Below, 1, t.paths[string(f.Path)])
+		}
+	}
+	t.most, t.Least = max(t.most, a.Count), t.Least || a.Least || Listed(a.Files) < a.Count
+}
+
+// Count is how many there are.
+func (t *Touched) Count() int {
+	n := 0
+	for _, of := range t.paths {
+		n += of
+	}
+	return max(n, t.most)
+}
+
+// String says it.
+func (t *Touched) String() string {
+	if t.Least {
+		return "at least " + text.Count(t.Count(), "file")
+	}
+	return text.Count(t.Count(), "file")
+}
+
 // LastAction is the newest action that changed something, false where there is none.
 func LastAction(ask func(q wire.ActionsQuery) (wire.Actions, error)) (wire.Action, bool) {
 	for q := (wire.ActionsQuery{Limit: 1, Files: 1, Lines: true}); ; q.Limit = storyPage {

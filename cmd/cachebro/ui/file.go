@@ -66,7 +66,11 @@ func (s *server) browse(ctx context.Context, q url.Values) (any, error) {
 		out.Crumbs = append(s.crumbs(dir), crumb{Name: name1(dir)})
 	}
 	var err error
-	if out.Names, out.Cut, err = s.names(ctx, dir, q.Get("prefix")); err != nil {
+	if part := strings.TrimSpace(q.Get("part")); part != "" {
+		out.Names, out.Cut, err = s.namesWith(ctx, dir, part)
+		return out, err
+	}
+	if out.Names, out.Cut, err = s.names(ctx, dir); err != nil {
 		return nil, err
 	}
 	if dir != "" {
@@ -113,8 +117,8 @@ func (s *server) isMissing(p string) bool {
 }
 
 // names are what lies or lay directly below a directory.
-func (s *server) names(ctx context.Context, dir, prefix string) (rows []nameRow, cut bool, err error) {
-	a, err := wire.Call[wire.NamesAnswer](ctx, s.c, wire.MNames, wire.NamesQuery{Kind: "path", Dir: []byte(dir), Prefix: []byte(prefix)})
+func (s *server) names(ctx context.Context, dir string) (rows []nameRow, cut bool, err error) {
+	a, err := wire.Call[wire.NamesAnswer](ctx, s.c, wire.MNames, wire.NamesQuery{Kind: "path", Dir: []byte(dir)})
 	if err != nil {
 		return nil, false, err
 	}
@@ -132,6 +136,35 @@ func (s *server) names(ctx context.Context, dir, prefix string) (rows []nameRow,
 		rows = append(rows, row)
 	}
 	return rows, len(a.Names) == 200, nil
+}
+
+// maxFound bounds the names that are found by a part of them.
+const maxFound = 200
+
+// namesWith are the files at or below a directory that have a text in their path, those
+// that are gone too.
+func (s *server) namesWith(ctx context.Context, dir, part string) (rows []nameRow, cut bool, err error) {
+	a, err := wire.Call[wire.SearchAnswer](ctx, s.c, wire.MSearch, wire.SearchQuery{Mode: wire.SearchFiles, Pattern: part, Path: []byte(dir), Gone: true, Limit: maxFound})
+	if err != nil {
+		return nil, false, err
+	}
+	for _, h := range a.Hits {
+		row := nameRow{Name: name(h.Path)}
+		row.To, _ = link("file", "path", string(h.Path))
+		if h.Past != nil {
+			row.Gone, row.Note = true, s.goneWhen(h.Past.Gone)
+		}
+		rows = append(rows, row)
+	}
+	return rows, a.Truncated, nil
+}
+
+// goneWhen says when a file went, who took it away, and where it went.
+func (s *server) goneWhen(v wire.Version) string {
+	if v.Op == "moved" {
+		return "renamed to " + name(v.To) + ", " + s.at(v.Time)
+	}
+	return "deleted " + s.at(v.Time) + " by " + clip(whoOf(v), 60)
 }
 
 func visibleBase(p []byte) string { return name1(string(p)) }

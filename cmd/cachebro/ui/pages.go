@@ -59,7 +59,7 @@ func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
 	if strings.TrimSpace(q.Get("q")) == "" {
 		return hitsPart{}, nil
 	}
-	query := wire.SearchQuery{Pattern: q.Get("q"), Mode: q.Get("mode"), Limit: maxHits, Regex: q.Get("regex") == "1"}
+	query := wire.SearchQuery{Pattern: q.Get("q"), Mode: q.Get("mode"), Limit: maxHits, Regex: q.Get("regex") == "1", Gone: true}
 	a, err := wire.Call[wire.SearchAnswer](ctx, s.c, wire.MSearch, query)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,10 @@ func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
 		if len(h.Path) == 0 {
 			row.Name, row.To = oneLine(h.Title), ""
 		}
-		if h.Past != nil {
+		switch {
+		case h.Past != nil && a.How == wire.SearchFiles:
+			row.Past = s.goneWhen(h.Past.Gone)
+		case h.Past != nil:
 			row.Past = fmt.Sprintf("first seen in version %d, last %s, gone with %d (%s)", h.Past.First.Seq, s.at(h.Past.Last.Time), h.Past.Gone.Seq, h.Past.Gone.Op)
 			row.To, _ = link("file", "path", string(h.Path), "seq", h.Past.Last.Seq)
 		}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 
+	"cachebro/cmd/cachebro/history"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
@@ -76,42 +77,41 @@ type sincePart struct {
 }
 
 type sinceRow struct {
-	Name, Sum      string
-	Added, Removed int
-	To             template.URL
-	Mark           string
+	Name, Sum string
+	To        template.URL
+	Mark      string
 }
 
 // sinceActions bounds what is looked through.
 const sinceActions = 200
 
 func (s *server) since(ctx context.Context, _ url.Values) (any, error) {
-	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, wire.ActionsQuery{Limit: sinceActions, Files: 1, Lines: true})
+	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, wire.ActionsQuery{Limit: sinceActions, Files: history.LaneFiles})
 	if err != nil {
 		return nil, err
 	}
 	type sum struct {
-		name                           string
-		last                           uint64
-		actions, files, added, removed int
+		name    string
+		last    uint64
+		actions int
+		files   history.Touched
 	}
 	marks, sums := s.seen.read(), map[string]*sum{}
 	var order []string
+	oldest := ^uint64(0)
 	for _, x := range a.Actions {
 		id := x.Actor.Session
+		oldest = min(oldest, x.Last)
 		if x.Nothing() || isSeen(x, marks) {
 			continue
 		}
 		n := sums[id]
 		if n == nil {
-			n = &sum{name: "outside of sessions", last: x.Last}
-			if id != "" {
-				short := oneLine(id)
-				n.name = oneLine(x.Client) + " " + short[:min(len(short), 8)]
-			}
+			n = &sum{name: nameOfSession(x.Actor.Session, x.Client, x.Began), last: x.Last}
 			sums[id], order = n, append(order, id)
 		}
-		n.actions, n.files, n.added, n.removed = n.actions+1, n.files+x.Count, n.added+x.Added, n.removed+x.Removed
+		n.actions++
+		n.files.Add(x)
 	}
 	var out sincePart
 	all := url.Values{}
@@ -120,7 +120,10 @@ func (s *server) since(ctx context.Context, _ url.Values) (any, error) {
 		mark := url.Values{"s": {id}, "n": {strconv.FormatUint(n.last, 10)}}
 		all.Add("s", id)
 		all.Add("n", mark.Get("n"))
-		row := sinceRow{Name: n.name, Sum: text.Count(n.actions, "action") + ", " + text.Count(n.files, "file"), Added: n.added, Removed: n.removed, Mark: "seen?" + mark.Encode(), To: "./"}
+		row := sinceRow{Name: n.name, Sum: text.Count(n.actions, "action") + ", " + n.files.String(), Mark: "seen?" + mark.Encode(), To: "./"}
+		if a.More && oldest > marks[id]+1 {
+			row.Sum = "at least " + row.Sum
+		}
 		if id != "" {
 			row.To, _ = link("./", "session", id)
 		}

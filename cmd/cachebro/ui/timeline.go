@@ -35,12 +35,16 @@ type timelinePage struct {
 }
 
 // timeline says what the page is about; its parts come with requests of their own.
-func (s *server) timeline(_ context.Context, q url.Values) (any, error) {
+func (s *server) timeline(ctx context.Context, q url.Values) (any, error) {
 	p := timelinePage{Path: q.Get("path"), Session: q.Get("session")}
 	if p.Path != "" {
 		p.Of = name([]byte(p.Path))
 	} else if p.Session != "" {
-		p.Of = "session " + oneLine(p.Session)
+		p.Of = "session " + nameOfSession(p.Session, "", "")
+		a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, wire.ActionsQuery{Session: p.Session, Limit: 1, Files: 1})
+		if err == nil && len(a.Actions) > 0 {
+			p.Of = "session " + nameOfSession(p.Session, a.Actions[0].Client, a.Actions[0].Began)
+		}
 	}
 	return p, nil
 }
@@ -51,20 +55,22 @@ type actionsPart struct {
 	Asides []string     // gaps and notices between them
 	More   template.URL // the next page, "" if there is none
 	Newest uint64       // the newest version told of
-	Fresh  bool         // only what is newer than was asked
 	Empty  bool
 }
 
 // group is one prompt's actions that follow each other.
 type group struct {
 	ID, Asked, About string
+	Session          string       // what it is called, "" outside of sessions
+	To               template.URL // all of the session
 	Actions          []action
 	Take             template.URL // a plan that takes back all of the prompt
 }
 
 // action is what somebody did.
 type action struct {
-	ID             string
+	ID, Print      string // Print tells whether it is as it was
+	Unsure         bool   // not all is counted yet
 	Last           uint64
 	Time, Command  string
 	Sum            string
@@ -114,12 +120,11 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := actionsPart{Fresh: q.Has("after"), Empty: len(wire.WithEffect(a.Actions)) == 0 && q.Get("before") == "" && !a.More}
-	after := number(q, "after")
+	out := actionsPart{Empty: len(wire.WithEffect(a.Actions)) == 0 && q.Get("before") == "" && !a.More}
 	marks := s.seen.read()
 	for _, x := range a.Actions {
 		out.Newest = max(out.Newest, x.Last)
-		if x.Nothing() || out.Fresh && x.Last <= after {
+		if x.Nothing() {
 			continue
 		}
 		id := groupID(x)
@@ -128,9 +133,6 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 		}
 		g := &out.Groups[len(out.Groups)-1]
 		g.Actions = append(g.Actions, s.actionOf(x, marks))
-	}
-	if out.Fresh {
-		return out, nil
 	}
 	for _, g := range a.Gaps {
 		out.Asides = append(out.Asides, fmt.Sprintf("%s  not kept: %s (%s)", s.at(g.Time), name(g.Path), oneLine(g.Reason)))
@@ -188,8 +190,8 @@ func (s *server) groupOf(a wire.Action, id string) group {
 	if a.Client != "" {
 		about = append(about, oneLine(a.Client))
 	}
-	session := oneLine(a.Actor.Session)
-	about = append(about, "session "+session[:min(len(session), 8)])
+	g.Session = nameOfSession(a.Actor.Session, a.Client, a.Began)
+	g.To, _ = link("./", "session", a.Actor.Session)
 	if !a.AskedAt.IsZero() {
 		about = append(about, s.at(a.AskedAt))
 	}
@@ -216,7 +218,14 @@ func (s *server) actionOf(a wire.Action, marks map[string]uint64) action {
 		x.MoreFiles = "all " + text.Count(a.Count, "file")
 		x.All = template.URL("files?" + s.actionQuery(a).Encode())
 	}
+	x.Unsure = a.Partly || slices.ContainsFunc(a.Files, func(f wire.ActionFile) bool { return uncounted(f) })
+	x.Print = digest(fmt.Sprint(x))
 	return x
+}
+
+// uncounted reports whether the lines of a file are to be told and are not known.
+func uncounted(f wire.ActionFile) bool {
+	return !f.Counted && !f.Dir && f.Change != wire.FileDeleted && f.Change != wire.FileMode
 }
 
 // actionQuery names an action for a later request.
@@ -252,7 +261,7 @@ func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
 		notes = append(notes, text.Count(f.Below, "file"))
 	case f.Binary:
 		notes = append(notes, "binary, "+text.Bytes(f.Size))
-	case !f.Counted && !f.Dir && f.Change != wire.FileDeleted && f.Change != wire.FileMode:
+	case uncounted(f):
 		notes = append(notes, text.Bytes(f.Size))
 	}
 	if f.Ignored {
@@ -322,16 +331,21 @@ type lanesPart struct {
 	From, To string
 	Lanes    []laneRow
 	Zooms    []zoom
+	Note     string // what the picture leaves out
 	Width    int
 	Top      int
 }
 
 type laneRow struct {
 	Name, Sum string
+	To        template.URL
 	Bars      []bar
 }
 
-type bar struct{ X, Y, H int }
+type bar struct {
+	X, Y, H int
+	What    string
+}
 
 type zoom struct {
 	Name string
@@ -351,7 +365,7 @@ func (s *server) lanes(ctx context.Context, q url.Values) (any, error) {
 	if here == "" {
 		here = "all"
 	}
-	aq := wire.ActionsQuery{Limit: laneActions, Files: 1}
+	aq := wire.ActionsQuery{Limit: laneActions, Files: history.LaneFiles}
 	for _, z := range zooms {
 		out.Zooms = append(out.Zooms, zoom{z.name, template.URL("lanes?zoom=" + z.name), z.name == here})
 		if z.name == here && z.span > 0 {
@@ -364,11 +378,19 @@ func (s *server) lanes(ctx context.Context, q url.Values) (any, error) {
 	}
 	pic := history.PictureOf(a.Actions, laneColumns, maxLanes)
 	out.From, out.To = s.at(pic.From), s.at(pic.To)
+	if a.More {
+		out.Note = fmt.Sprintf("the last %d actions", len(a.Actions))
+	}
+	column := max(pic.To.Sub(pic.From), time.Second) / laneColumns
 	for _, l := range pic.Lanes {
-		row := laneRow{Name: l.Name, Sum: text.Count(l.Files, "file")}
+		row := laneRow{Name: l.Name, Sum: l.Files.String()}
+		if l.Session != "" {
+			row.Name = nameOfSession(l.Session, l.Name, l.Began)
+			row.To, _ = link("./", "session", l.Session)
+		}
 		for i, n := range l.Heights {
 			if h := history.Height(n, pic.Most, laneTop); h > 0 {
-				row.Bars = append(row.Bars, bar{i * 8, laneTop - h, h})
+				row.Bars = append(row.Bars, bar{i * 8, laneTop - h, h, text.Count(n, "file") + ", " + s.at(pic.From.Add(column*time.Duration(i)))})
 			}
 		}
 		out.Lanes = append(out.Lanes, row)

@@ -26,6 +26,19 @@ func (s *server) at(t time.Time) string {
 	return strings.TrimSpace(cli.Stamp(t, s.e.Now()))
 }
 
+// nameOfSession is what people call a session: by its first prompt.
+func nameOfSession(id, client, began string) string {
+	client, _, _ = strings.Cut(oneLine(client), "/") // without its version
+	switch {
+	case id == "":
+		return "outside of sessions"
+	case began != "":
+		return "“" + clip(oneLine(began), 48) + "”"
+	}
+	id = oneLine(id)
+	return strings.TrimSpace(client + " " + id[:min(len(id), 8)])
+}
+
 // clip shortens a text to a number of characters.
 func clip(s string, width int) string {
 	r := []rune(s)

@@ -253,7 +253,7 @@ func (w *words) call(id string) *store.ToolCall {
 
 func (w *words) prompt(session store.SessionID, id string) (p store.Prompt, ok bool) {
 	all, known := w.prompts[session]
-	if !known {
+	if !known && session != "" {
 		all, _ = w.s.store.Sessions.Prompts(session)
 		w.prompts[session] = all
 	}
@@ -278,8 +278,11 @@ func (w *words) say(a *wire.Action, g *group) {
 	if s := w.session(by.Session); s != nil {
 		a.Client = s.Client
 	}
-	if p, ok := w.prompt(by.Session, by.Prompt); by.Prompt != "" && ok {
+	if p, ok := w.prompt(by.Session, by.Prompt); ok {
 		a.Asked, a.AskedAt = p.Text, onwire.Time(p.Time)
+	}
+	if first := w.prompts[by.Session]; len(first) > 0 { // prompt has read them
+		a.Began = cutText(first[0].Text, maxBegan)
 	}
 	if a.Plan = newest.Plan; a.Plan != "" {
 		if p, err := w.s.store.Journal.Head(a.Plan); err == nil {
@@ -349,6 +352,17 @@ func (w *words) commands(vs []store.Version) string {
 		all = append(all[:maxCommands], fmt.Sprintf("… and %d more", n))
 	}
 	return strings.Join(all, "; ")
+}
+
+// maxBegan is how much of a session's first prompt names it, in bytes.
+const maxBegan = 200
+
+// cutText is a text of at most so many bytes, whole characters.
+func cutText(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most-len("…")], "") + "…"
 }
 
 // command is what made a version, in words.

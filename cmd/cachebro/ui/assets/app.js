@@ -12,15 +12,35 @@
   const noteNewest = () => {
     for (const e of $$("[data-newest]")) newest = Math.max(newest, Number(e.dataset.newest));
   };
-  const merge = (doc) => {
+  const lastOf = (e) => $$(".action", e).map((a) => Number(a.dataset.last));
+  // renew shows an action as it is now; what is open or in use in it stays.
+  const renew = (old, now) => {
+    if (old.dataset.print === now.dataset.print) return;
+    if (!$("details[open]", old) && !old.contains(document.activeElement)) {
+      old.replaceWith(now);
+      htmx.process(now);
+      return;
+    }
+    if (!$("header", old).contains(document.activeElement)) {
+      $("header", old).replaceWith($("header", now));
+      htmx.process($("header", old));
+    }
+    const fresh = $$("summary", now);
+    for (const s of $$("summary", old)) {
+      const by = fresh.find((f) => $(".name", f).textContent === $(".name", s).textContent);
+      if (by) s.innerHTML = by.innerHTML;
+    }
+    old.className = now.className;
+    old.dataset.print = now.dataset.print;
+    old.toggleAttribute("data-unsure", now.hasAttribute("data-unsure"));
+  };
+  const merge = (doc, oldest) => {
     for (const g of $$(".prompt", doc).reverse()) {
       const fresh = [];
       for (const a of $$(".action", g)) {
         const old = document.getElementById(a.id);
-        if (!old) fresh.push(a);
-        else if (!$("details[open]", old) && !old.contains(document.activeElement)) old.replaceWith(a);
-        else if (!$("header", old).contains(document.activeElement)) $("header", old).replaceWith($("header", a));
-        if (old) htmx.process(document.getElementById(a.id));
+        if (old) renew(old, a);
+        else if (Number(a.dataset.last) > oldest) fresh.push(a);
       }
       if (!fresh.length) continue;
       const first = $(".prompt", timeline);
@@ -34,23 +54,44 @@
         htmx.process(g);
       }
     }
-    $(".wait", timeline)?.remove();
+    $(":scope > .wait", timeline)?.remove();
   };
-  const fetchNew = async () => {
-    if (busy || !timeline) return;
+  // sync fetches what is new, and, with whole, all that is shown once more: counts that
+  // were not known, and what was taken back since.
+  const maxPages = 20;
+  let again = false;
+  const sync = async (whole) => {
+    if (!timeline || !timeline.dataset.live) return;
+    if (busy) { again = again || whole; return; }
     busy = true;
     try {
-      while (wanted > newest) {
-        const want = wanted;
-        const r = await fetch(timeline.dataset.from + (timeline.dataset.from.includes("?") ? "&" : "?") + "after=" + newest);
-        if (!r.ok) break;
-        const doc = new DOMParser().parseFromString(await r.text(), "text/html");
-        merge(doc);
-        for (const e of $$("[data-newest]", doc)) newest = Math.max(newest, Number(e.dataset.newest));
-        if (newest < want) newest = want; // versions that no action shows
-      }
-    } catch { /* the server ended; EventSource says so */ }
-    busy = false;
+      do {
+        whole = whole || again;
+        again = false;
+        const want = wanted, shown = lastOf(timeline), known = newest;
+        const oldest = shown.length ? Math.min(...shown) : 0, until = whole ? oldest : known;
+        const docs = [];
+        for (let url = timeline.dataset.from; url && docs.length < maxPages;) {
+          const r = await fetch(url);
+          if (!r.ok) return;
+          const doc = new DOMParser().parseFromString(await r.text(), "text/html");
+          docs.push(doc);
+          for (const e of $$("[data-newest]", doc)) newest = Math.max(newest, Number(e.dataset.newest));
+          url = Math.min(...lastOf(doc)) > until ? $(".more [hx-get]", doc)?.getAttribute("hx-get") : null;
+        }
+        for (const doc of docs.reverse()) merge(doc, oldest);
+        newest = Math.max(newest, want); // versions that no action shows
+        whole = false;
+      } while (wanted > newest || again);
+    } catch { /* the server ended; EventSource says so */ } finally { busy = false; }
+    settle();
+  };
+  // settle asks again for counts that were not ready, a few times.
+  let waits = 0, waiting = false;
+  const settle = () => {
+    if (waiting || waits > 4 || !$("[data-unsure]", timeline)) return;
+    waiting = true;
+    setTimeout(() => { waiting = false; sync(true); }, 1000 << waits++);
   };
   let note = ""; // what is said while nothing else is
   const say = (text) => { $("#status").textContent = text || note; };
@@ -64,7 +105,7 @@
     source.addEventListener("changed", (e) => {
       wanted = Number(e.data);
       say("");
-      if (timeline && timeline.dataset.loaded) fetchNew();
+      if (timeline && timeline.dataset.loaded && wanted > newest) { waits = 0; sync(false); }
       document.body.dispatchEvent(new CustomEvent("changed"));
     });
     source.addEventListener("note", (e) => { note = e.data; say(""); });
@@ -76,8 +117,9 @@
     if (document.hidden) { source?.close(); source = null; } else listen();
   });
   document.addEventListener("htmx:afterSettle", (e) => {
-    if (timeline && timeline.contains(e.target) && !$(":scope > .problem", timeline)) { timeline.dataset.loaded = "1"; noteNewest(); fetchNew(); }
+    if (timeline && timeline.contains(e.target) && !$(":scope > .problem", timeline)) { timeline.dataset.loaded = "1"; noteNewest(); if (wanted > newest) sync(false); else settle(); }
     if (e.target.id === "plan-body" && !$("#plan").open) $("#plan").showModal();
+    if (e.target.id === "plan-body" && $("[data-done]", e.target)) sync(true);
   });
   listen();
 
