@@ -77,6 +77,18 @@ func openedAt(t testing.TB, address string) *DB {
 // that was there before, in one that is made afterwards, in the bucket, and in an audit.
 func TestHandedOver(t *testing.T) {
 	before, after := opened(t), opened(t)
+	handedOver(t, before, after)
+}
+
+// TestBehindPgbouncer: what is sent from one transaction to the next by other connections
+// is brought in and asked the same.
+func TestBehindPgbouncer(t *testing.T) {
+	direct, bounced := fleettest.Postgres(t), fleettest.Postgres(t)
+	handedOver(t, openedAt(t, direct), openedAt(t, fleettest.Bouncer(t, bounced)))
+}
+
+func handedOver(t *testing.T, before, after *DB) {
+	t.Helper()
 	srv := remotetest.New(t)
 	p := at(t, srv, "app")
 	wrote := map[string][]string{} // by machine, what it wrote

@@ -49,11 +49,13 @@ const (
 type Bucket struct {
 	place Place
 	core  minio.Core
-	ids   []age.Identity // open what is encrypted
+	keys  *keySource
+	creds *credentials.Credentials // of keys
+	ids   []age.Identity           // open what is encrypted
 }
 
-// Dial prepares the requests. Credentials are looked up for each: in the environment,
-// in the profile, then from the machine's own identity.
+// Dial prepares the requests. Credentials are looked up when they are first needed, and
+// again when they are refused.
 func Dial(p Place) (*Bucket, error) {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
@@ -84,14 +86,18 @@ func Dial(p Place) (*Bucket, error) {
 		look = minio.BucketLookupPath
 	}
 	own := &http.Client{Transport: transport, Timeout: 5 * time.Second}
+	keys := &keySource{sources: []namedSource{
+		{"the environment", &credentials.EnvAWS{}}, {"the profile", &credentials.FileAWSCredentials{}}, {"the machine's role", &credentials.IAM{Client: own}},
+	}}
+	creds := credentials.New(keys)
 	core, err := minio.NewCore(endpoint, &minio.Options{
-		Creds:  credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: own}}),
+		Creds:  creds,
 		Secure: secure, Transport: transport, Region: p.Region, BucketLookup: look, MaxRetries: 1, // who calls waits longer each time
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Bucket{place: p, core: *core}, nil
+	return &Bucket{place: p, core: *core, keys: keys, creds: creds}, nil
 }
 
 // stamp is what the server says of an object.
@@ -208,8 +214,8 @@ func (b *Bucket) failed(what, key string, err error) error {
 		return fmt.Errorf("there is no bucket %s", b.place.Bucket)
 	case r.Code == "RequestTimeTooSkewed":
 		return fmt.Errorf("%w: it says %s", ErrClock, time.Now().UTC().Format("2006-01-02 15:04 MST"))
-	case r.StatusCode == http.StatusUnauthorized, r.StatusCode == http.StatusForbidden:
-		return fmt.Errorf("%w: %s %s: %d %.60q %.200q", ErrRefused, what, key, r.StatusCode, r.Code, r.Message)
+	case r.StatusCode == http.StatusUnauthorized, r.StatusCode == http.StatusForbidden, refusals[r.Code]:
+		return fmt.Errorf("%w: %s %s: %d %.60q %.200q; %s", ErrRefused, what, key, r.StatusCode, r.Code, r.Message, b.refusedKeys())
 	case r.StatusCode != 0:
 		return fmt.Errorf("%s %s: %d %.60q %.200q", what, key, r.StatusCode, r.Code, r.Message)
 	}
@@ -222,7 +228,7 @@ func Hint(err error) string {
 	case errors.Is(err, ErrClock):
 		return "set the clock of this machine; what waits is sent then"
 	case errors.Is(err, ErrRefused):
-		return "credentials come from the environment in which the project was mounted, or from ~/.aws/credentials"
+		return "credentials come from the environment in which the project was mounted, from ~/.aws/credentials (also credential_process) or from the machine's role; they are read again with each try"
 	case errors.Is(err, ErrLost):
 		return "cachebro remote add sends all of it again"
 	}

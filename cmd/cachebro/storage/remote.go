@@ -19,14 +19,14 @@ import (
 // RemoteCommand is cachebro remote.
 func RemoteCommand() cli.Command {
 	return cli.Command{
-		Name: "remote", Group: cli.GroupStore, Args: "[add ADDRESS | rm | send | du | fsck | prune]", Short: "keep a copy of the history in a bucket, while you work",
+		Name: "remote", Group: cli.GroupStore, Args: "[add ADDRESS | rm | send | secrets | du | fsck | prune]", Short: "keep a copy of the history in a bucket, while you work",
 		Long: `Every version goes to an S3-compatible bucket some seconds after it was stored,
 and the last ones when a session ends and at umount. Without arguments it says what
 was sent and what was not. cachebro resume brings a history back on another machine.
 Machines that work on one project may share a prefix; each writes its own part.
 
 Files that git ignores and files that look like secrets (.env, *.pem, id_rsa …) stay
-here. All else goes as it is: who may read the bucket may read the project. With
+here; secrets lists them, and the names that count, before anything is sent. All else goes as it is: who may read the bucket may read the project. With
 --recipient it is encrypted for age keys (age-keygen makes them), and the bucket shows
 sizes, counts and times only. Keep the identity off this machine, or at least out of
 the project: only reading needs it (resume --identity).
@@ -43,6 +43,7 @@ file keeps its content. It marks first; what was marked a day ago or more (--gra
 deleted, so run it daily. Who sends or reads meanwhile loses nothing.
 
 Examples:
+  cachebro remote secrets
   cachebro remote add s3://backups/app
   cachebro remote add 's3://app?endpoint=https://minio.example&path-style=1'
   cachebro remote add --recipient age1… s3://backups/app
@@ -107,12 +108,14 @@ func runRemote(ctx context.Context, e *cli.Env) error {
 		if q.Name, err = os.Hostname(); err != nil {
 			return err
 		}
+	case len(args) == 1 && args[0] == "secrets":
+		return remoteSecrets(ctx, e, *dir, *asJSON)
 	case len(args) == 1 && args[0] == "rm":
 		q.Do = "rm"
 	case len(args) == 1 && args[0] == "send":
 		q.Do, q.Within = "send", sendWithin
 	default:
-		return e.Usagef("remote: add s3://BUCKET/PREFIX, rm, send, du, fsck or prune")
+		return e.Usagef("remote: add s3://BUCKET/PREFIX, rm, send, secrets, du, fsck or prune")
 	}
 	t, c, err := e.Open(ctx, *dir)
 	if err != nil {

@@ -93,6 +93,56 @@ func Postgres(t testing.TB) string {
 	return fmt.Sprintf("postgres://fleet@/postgres?host=%s", url.QueryEscape(dir))
 }
 
+// Bouncer puts a pgbouncer before a server, which gives each transaction another
+// connection, and returns the address there. Without one on this machine the test is
+// skipped.
+func Bouncer(t testing.TB, address string) string {
+	t.Helper()
+	bin, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		t.Skip("pgbouncer is not installed (Debian: apt-get install pgbouncer)")
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "cachebro-pb-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	as := unprivileged(t, dir)
+	config := filepath.Join(dir, "ini")
+	text := fmt.Sprintf("[databases]\npostgres = user=fleet host=%s\n[pgbouncer]\nlisten_addr =\nunix_socket_dir = %s\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 3\nmax_client_conn = 200\n", u.Query().Get("host"), dir)
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(bin, config)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = dir, log, log, as
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{}) // closed once it has
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
+	socket := filepath.Join(dir, ".s.PGSQL.6432")
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if _, err := os.Stat(socket); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			out, _ := os.ReadFile(log.Name())
+			t.Fatalf("pgbouncer does not answer: %s", out)
+		}
+	}
+	return fmt.Sprintf("postgres://fleet@/postgres?port=6432&host=%s", url.QueryEscape(dir))
+}
+
 // unprivileged is nobody, where this process is root, which the server refuses to be; dir
 // is theirs then.
 func unprivileged(t testing.TB, dir string) *syscall.SysProcAttr {

@@ -123,25 +123,3 @@ func DecidesTracked(path string) bool {
 	}
 	return false
 }
-
-// Secret reports whether a file looks as if it held credentials: such files
-// are kept like others, but never indexed, injected or shown in search.
-func Secret(path string) bool {
-	base := strings.ToLower(path[strings.LastIndexByte(path, '/')+1:])
-	for _, suffix := range []string{".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".asc", ".gpg", ".ovpn", ".ppk"} {
-		if strings.HasSuffix(base, suffix) {
-			return true
-		}
-	}
-	if base == ".env" || strings.HasPrefix(base, ".env.") || strings.HasSuffix(base, ".env") {
-		return true
-	}
-	if strings.HasPrefix(base, "id_") && !strings.Contains(base, ".") || strings.HasPrefix(base, "credentials") || strings.HasPrefix(base, "client_secret") {
-		return true
-	}
-	switch base {
-	case ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".htpasswd", ".git-credentials", ".dockercfg", "secrets.yml", "secrets.yaml", "secrets.json", "service-account.json", "service_account.json", "terraform.tfvars", "terraform.tfstate":
-		return true
-	}
-	return strings.HasSuffix(path, ".aws/credentials") || strings.HasSuffix(path, ".docker/config.json") || strings.HasSuffix(path, ".kube/config")
-}

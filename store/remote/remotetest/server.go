@@ -42,15 +42,16 @@ const (
 	None     Fault = iota
 	Error500       // nothing is done
 	Error503
-	CutBefore // the connection ends, nothing is done
-	CutAfter  // it is done, and nobody hears of it
-	Truncate  // half of the answer
-	Twice     // it is done twice; the second answer counts
-	Slow      // it takes a moment
-	Bare      // the answer has no ETag
-	Skewed    // the server takes no request of this time
-	Forbidden // nor with these credentials
-	Faults    // how many there are
+	CutBefore  // the connection ends, nothing is done
+	CutAfter   // it is done, and nobody hears of it
+	Truncate   // half of the answer
+	Twice      // it is done twice; the second answer counts
+	Slow       // it takes a moment
+	Bare       // the answer has no ETag
+	Skewed     // the server takes no request of this time
+	Forbidden  // nor with these credentials
+	UnknownKey // nor are they known, as one server says it
+	Faults     // how many there are
 )
 
 // The bucket and the credentials of the server.
@@ -243,6 +244,9 @@ func (s *Server) front(w http.ResponseWriter, r *http.Request) {
 		return
 	case Skewed:
 		refuse(w, http.StatusForbidden, "RequestTimeTooSkewed")
+		return
+	case UnknownKey:
+		refuse(w, http.StatusNotFound, "XAdminUserNotFound")
 		return
 	case Forbidden:
 		refuse(w, http.StatusForbidden, "ExpiredToken")

@@ -1,0 +1,84 @@
+package remote
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// keySource looks credentials up: in the environment, in the profile (which may name a
+// command, credential_process), then from the machine's own identity. A daemon outlives
+// them: after a refusal the next source comes first, and each is read anew.
+type keySource struct {
+	mu      sync.Mutex // guards what follows; a leaf
+	sources []namedSource
+	first   int // where looking begins
+	used    int // which answered last
+	refused []string
+}
+
+type namedSource struct {
+	name string
+	credentials.Provider
+}
+
+// RetrieveWithCredContext is the credentials of the first source that has some.
+func (k *keySource) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.sources {
+		k.used = (k.first + i) % len(k.sources)
+		v, err := k.sources[k.used].RetrieveWithCredContext(cc)
+		if err == nil && v.AccessKeyID != "" && v.SecretAccessKey != "" {
+			return v, nil
+		}
+	}
+	return credentials.Value{SignerType: credentials.SignatureAnonymous}, nil
+}
+
+// Retrieve is for callers without a context.
+func (k *keySource) Retrieve() (credentials.Value, error) { return k.RetrieveWithCredContext(nil) }
+
+// IsExpired reports whether the credentials have run out by their own word.
+func (k *keySource) IsExpired() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.sources[k.used].IsExpired()
+}
+
+// refuse notes that credentials were refused, and says which sources were. The next
+// request asks another one first.
+func (k *keySource) refuse(v credentials.Value) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.sources[k.used].name
+	if id := v.AccessKeyID; id == "" {
+		s = "none were found"
+	} else {
+		s += fmt.Sprintf(" (key %.4s…%s)", id, id[max(len(id)-4, min(len(id), 4)):])
+	}
+	k.refused = append(k.refused, s)
+	k.refused = k.refused[max(0, len(k.refused)-len(k.sources)):]
+	k.first = (k.used + 1) % len(k.sources)
+	return strings.Join(k.refused, ", then ")
+}
+
+// refusals are codes of servers that mean wrong credentials, whatever the status.
+var refusals = map[string]bool{
+	"AccessDenied": true, "InvalidAccessKeyId": true, "SignatureDoesNotMatch": true, "ExpiredToken": true, "InvalidToken": true, "TokenRefreshRequired": true,
+	"XAdminUserNotFound": true, "InvalidSecurity": true, "NotSignedUp": true, "ExpiredTokenException": true,
+}
+
+// refusedKeys has the credentials read again, and says what was tried.
+func (b *Bucket) refusedKeys() string {
+	v, err := b.creds.GetWithContext(nil)
+	if err != nil {
+		v = credentials.Value{}
+	}
+	tried := b.keys.refuse(v)
+	b.creds.Expire()
+	return "tried credentials: " + cmp.Or(tried, "none")
+}
