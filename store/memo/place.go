@@ -93,12 +93,12 @@ func (p *Places) cacheOf(path string) (by []string, ok bool) {
 // is in a cache depends on who looks: see cacheOf.
 func (p *Places) of(path string) place {
 	switch {
+	case under(path, p.Root): // wherever it lies, be it in /dev/shm
+		return inside
 	case under(path, "/dev/shm"):
 		return outside
 	case under(path, "/proc") || under(path, "/sys") || under(path, "/dev"):
 		return machine
-	case under(path, p.Root):
-		return inside
 	}
 	for _, d := range p.know {
 		if under(path, d) {

@@ -1,0 +1,20 @@
+package memo
+
+import "testing"
+
+// A project is one wherever it lies: in /dev/shm nothing of it counted as its own.
+func TestProjectInSharedMemory(t *testing.T) {
+	p := &Places{Root: "/dev/shm/project"}
+	for path, want := range map[string]place{
+		"/dev/shm/project":          inside,
+		"/dev/shm/project/main.go":  inside,
+		"/dev/shm/projects/main.go": outside,
+		"/dev/shm/segment":          outside,
+		"/dev/null":                 machine,
+		"/proc/self/status":         machine,
+	} {
+		if got := p.of(path); got != want {
+			t.Errorf("%s is %v, not %v", path, got, want)
+		}
+	}
+}
