@@ -127,6 +127,35 @@ func TestFleet(t *testing.T) {
 			t.Errorf("verify says %q, not %q", out+said, c.want)
 		}
 	}
+	if err := os.WriteFile(file, []byte(out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := told(t, 0, "audit", "verify", file); !strings.Contains(said, "only the file itself was checked") {
+		t.Errorf("an audit without a bucket: %s", said)
+	}
+	if said, _ := told(t, 0, "audit", "verify", file, "--bucket", lib, "--bucket", app); !strings.Contains(said, "as the buckets have it: 5 versions of 2 machines") {
+		t.Errorf("an audit with the buckets: %s", said)
+	}
+	all, _ := told(t, 0, "audit", "export", db)
+	if err := os.WriteFile(file, []byte(all), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := told(t, 0, "audit", "verify", file, "--bucket", app); !strings.Contains(said, "not compared: 1 machine of other projects") {
+		t.Errorf("an audit with one bucket: %s", said)
+	}
+	// Retention: what is a day old and older goes, and an audit says so.
+	told(t, 2, "prune", db, "--keep", "1h")
+	if said, _ := told(t, 0, "prune", db, "--keep", "1d"); !strings.Contains(said, "dropped: 1 day; what was done before ") {
+		t.Errorf("prune: %s", said)
+	}
+	lines(0, "--machine", "all")
+	kept, _ := told(t, 0, "audit", "export", db)
+	if err := os.WriteFile(file, []byte(kept), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := told(t, 0, "audit", "verify", file, "--bucket", lib, "--bucket", app); !strings.Contains(said, "the database says that it has dropped what was done before ") {
+		t.Errorf("an audit after prune: %s", said)
+	}
 	if _, said := told(t, 1, "log", db, "--machine", "gamma"); !strings.Contains(said, "cachebro-fleet: the database knows no such machine") {
 		t.Errorf("of a machine that is not there: %s", said)
 	}
