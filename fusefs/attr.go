@@ -140,7 +140,7 @@ func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before seen) {
 	if changed || outside && (before.young || !before.known) {
 		n.spoil()
 	}
-	now.young = outside && young(now.ctime)
+	now.young = young(now.ctime)
 	n.seen = now
 	return changed, before
 }

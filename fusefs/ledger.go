@@ -14,8 +14,6 @@ import (
 
 	"cachebro/fusefs/sys"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -471,9 +469,13 @@ func (l *ledger) lock(owner, key uint64, pid uint32, n *inode, fh uint64) uint32
 	return ref
 }
 
-// mayLock reports whether the kernel sends locks to a server with this ledger. One that
-// takes over must tell the kernel what the first one did.
-func (l *ledger) mayLock(takeOver bool) bool {
-	const flags = 16 + 12 // of the reply, behind its header
-	return !takeOver || l == nil || binary.NativeEndian.Uint32(l.head.reply[flags:])&fuse.CAP_FLOCK_LOCKS != 0
+// asks reports whether the kernel is to be asked for a capability. A server that takes over
+// must tell the kernel what the first one did, which may have been of an earlier version.
+func (l *ledger) asks(capability uint64, takeOver bool) bool {
+	const flags, flags2 = 16 + 12, 16 + 32 // of the reply, behind its header
+	if !takeOver || l == nil {
+		return true
+	}
+	had := uint64(binary.NativeEndian.Uint32(l.head.reply[flags:])) | uint64(binary.NativeEndian.Uint32(l.head.reply[flags2:]))<<32
+	return had&capability != 0
 }

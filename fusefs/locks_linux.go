@@ -3,6 +3,7 @@
 package fusefs
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -58,6 +59,9 @@ type locking struct {
 	waiting map[uint64]*lockWait // by request
 	closed  bool
 
+	fineTimes     bool // see there
+	fineTimesOnce sync.Once
+
 	answer func(unique uint64, st fuse.Status)
 }
 
@@ -72,11 +76,12 @@ type lockedFile struct {
 
 	// Of a file whose pages processes share as memory (sharedMemory): guard has the whole
 	// file locked on the source, and the owners lock arena instead, a file in memory.
-	// While agreeing, the kernel's pages from before the guard are being dropped, and
-	// nobody else is let in.
+	// Nobody is let in before the kernel's pages from before the guard are dropped: then
+	// the guard is agreed, and nothing changes beside the mount until it ends.
 	guard    *lockOwner
 	arena    int
-	agreeing bool
+	agreed   bool
+	agreeing bool // somebody drops them
 }
 
 // lockOwner holds the POSIX or OFD locks that one owner has on a file.
@@ -103,6 +108,18 @@ type lockWait struct {
 func sharedMemory(n *inode) bool {
 	name := n.LastPath()
 	return strings.HasSuffix(name, "-shm") || strings.HasSuffix(name, "/lock.mdb") || name == "lock.mdb" || strings.HasSuffix(name, "-lock")
+}
+
+// uncached reports whether a file is to be opened so that the kernel keeps nothing of it
+// for read(2) and write(2): while a way beside exists, both sides then read what the
+// other one has written. That goes for what databases open, for reading and writing, and
+// for all that somebody has locked. A size that the kernel believed a moment too long made
+// a read under a lock end early.
+func (n *inode) uncached(flags uint32) bool {
+	if !n.isReg() || !n.fs.outside.Load() {
+		return false
+	}
+	return (flags&unix.O_ACCMODE == unix.O_RDWR || n.locked.Load()) && !sharedMemory(n)
 }
 
 // isFlock reports whether a request is one of flock(2).
@@ -207,19 +224,21 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 	}
 	n, l := h.node, &o.locking
 	n.locked.Store(true) // before the lock is there, for those who open and close meanwhile
-	if in.Lk.Typ == unix.F_UNLCK {
+	if l.has(h, in) {
 		o.noteLocked(h)
 	}
 	l.mu.Lock()
 	f := l.file(n)
-	guard := f.guard
 	st := o.tryLock(f, h, in)
-	if f.guard != guard {
+	if f.guard != nil && !f.agreed && !f.agreeing {
 		f.agreeing = true
 		l.mu.Unlock()
 		o.agreeAll(n)
 		l.mu.Lock()
-		f.agreeing = false
+		f.agreeing, f.agreed = false, true
+		if st == fuse.EAGAIN { // of a guard that another server took
+			st = o.tryLock(f, h, in)
+		}
 	}
 	if st == fuse.EAGAIN && wait {
 		if st = l.mayWait(f, in); st.Ok() {
@@ -232,11 +251,12 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 			return statusLater // the reference to h goes with it
 		}
 	}
+	guarded := f.guard != nil
 	granted := l.again(o, f)
 	l.tidy(f)
 	l.mu.Unlock()
 	o.grant(granted)
-	if st.Ok() && in.Lk.Typ != unix.F_UNLCK {
+	if st.Ok() && in.Lk.Typ != unix.F_UNLCK && !guarded {
 		o.agreeLocked(h)
 	}
 	h.release()
@@ -258,7 +278,7 @@ func (l *locking) file(n *inode) *lockedFile {
 
 // tidy drops the record of an inode that nobody has locked.
 func (l *locking) tidy(f *lockedFile) {
-	if len(f.owners)+len(f.flocks)+len(f.waiters) > 0 {
+	if len(f.owners)+len(f.flocks)+len(f.waiters) > 0 || f.agreeing {
 		return
 	}
 	if f.timer != nil {
@@ -275,13 +295,13 @@ func (o *overlay) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status {
 	if isFlock(in) {
 		return o.tryFlock(f, h, in.Lk.Typ)
 	}
+	if (f.agreeing || f.guard != nil && !f.agreed) && in.Lk.Typ != unix.F_UNLCK {
+		return fuse.EAGAIN
+	}
 	w := f.owners[in.Owner]
 	if w == nil {
 		if in.Lk.Typ == unix.F_UNLCK {
 			return fuse.OK
-		}
-		if f.agreeing {
-			return fuse.EAGAIN
 		}
 		if st := o.guardMemory(f, h); !st.Ok() {
 			return st
@@ -357,11 +377,17 @@ func (o *overlay) guardMemory(f *lockedFile, h *handle) fuse.Status {
 	if f.guard != nil || !sharedMemory(f.n) {
 		return fuse.OK
 	}
+	// Where the file can only be read, so can the one that is locked: whoever changes it
+	// beside the mount takes locks for writing, which do not get past one for reading.
+	typ := int16(unix.F_WRLCK)
 	fd, err := sys.OpenAgain(h.fd, unix.O_RDWR)
 	if err != nil {
-		return fuse.OK // it can only be read, and so not be shared by writers
+		typ = unix.F_RDLCK
+		if fd, err = sys.OpenAgain(h.fd, unix.O_RDONLY); err != nil {
+			return fuse.Status(unix.ENOLCK)
+		}
 	}
-	if err := setOFD(fd, wholeFile(unix.F_WRLCK)); err != nil {
+	if err := setOFD(fd, wholeFile(typ)); err != nil {
 		unix.Close(fd)
 		return status(err)
 	}
@@ -370,7 +396,7 @@ func (o *overlay) guardMemory(f *lockedFile, h *handle) fuse.Status {
 		unix.Close(fd)
 		return status(err)
 	}
-	f.arena = arena
+	f.arena, f.agreed = arena, false
 	f.guard = &lockOwner{key: o.handles.next.Add(1), fd: fd, via: map[uint64]uint32{}}
 	if o.fdStore != nil {
 		o.fdStore.Keep(f.guard.key, fd)
@@ -446,8 +472,9 @@ func (o *overlay) unlock(n *inode, ends func(*lockOwner) bool, h *handle) {
 
 // lockGrant is an answer that is due.
 type lockGrant struct {
-	w  *lockWait
-	st fuse.Status
+	w       *lockWait
+	st      fuse.Status
+	guarded bool
 }
 
 // again tries for those who wait, in the order in which they came.
@@ -461,7 +488,7 @@ func (l *locking) again(o *overlay, f *lockedFile) (granted []lockGrant) {
 			return false
 		}
 		delete(l.waiting, w.in.Unique)
-		granted = append(granted, lockGrant{w, st})
+		granted = append(granted, lockGrant{w, st, f.guard != nil})
 		return true
 	})
 	l.watchOthers(o, f)
@@ -471,7 +498,7 @@ func (l *locking) again(o *overlay, f *lockedFile) (granted []lockGrant) {
 // grant answers those who waited. The caller holds no lock.
 func (o *overlay) grant(granted []lockGrant) {
 	for _, g := range granted {
-		if g.st.Ok() {
+		if g.st.Ok() && !g.guarded {
 			o.agreeLocked(g.w.h)
 		}
 		o.locking.mu.Lock()
@@ -637,11 +664,15 @@ func (o *overlay) interrupted(unique uint64) bool {
 	return true
 }
 
-// agreeLocked has the kernel's pages of a file agree with the source once somebody has a
+// agreeLocked has what the kernel knows of a file agree with the source once somebody has a
 // lock on it: who writes beside the mount does so under a lock, and whoever reads under
-// one must see it. SQLite's files beside a database come and go under its locks: by their
-// names it tells whether the database has to be repaired, and two processes that had two
-// different files by the name of -shm lost each other's rows.
+// one must see it. While a way beside exists nothing is kept, whatever the file's times
+// say: a time is set before the bytes that it stands for, and somebody may have read in
+// between. Else the times tell whether there is a way that nobody has noticed yet.
+//
+// SQLite's files beside a database come and go under its locks: by their names it tells
+// whether the database has to be repaired, and two processes that had two different files
+// by the name of -shm lost each other's rows.
 func (o *overlay) agreeLocked(h *handle) {
 	n := h.node
 	gen := n.peek()
@@ -649,9 +680,14 @@ func (o *overlay) agreeLocked(h *handle) {
 	if sys.StatFD(h.fd, &sx) != nil {
 		return
 	}
-	same := o.agree(n, &sx, gen)
-	if same && !o.outside.Load() {
+	changed, before := n.note(&sx, gen)
+	sure := before.known && !changed && (!before.young || n.key.dev == o.root.node.key.dev && o.fineTimes())
+	if sure && !o.outside.Load() {
 		return
+	}
+	o.dropPages(n)
+	if changed {
+		o.tellOutside(n, before, &sx)
 	}
 	var buf [2]link
 	for _, at := range n.links(buf[:]) {
@@ -661,9 +697,28 @@ func (o *overlay) agreeLocked(h *handle) {
 	}
 }
 
-// noteLocked remembers what a file looks like before a lock of it is given up, if it was
-// written to meanwhile: agreeLocked compares with that. Without it, whoever wrote last on
-// the mount did not see what was then written beside it before that way was noticed.
+// fineTimes reports whether every change after a look gives a file of the source another
+// ctime, however soon it comes: Linux 6.13 with a file system that keeps such times.
+// Before, the clock of files ticks each 1 to 10 ms.
+func (o *overlay) fineTimes() bool {
+	o.locking.fineTimesOnce.Do(func() {
+		var system unix.Utsname
+		var fs unix.Statfs_t
+		if unix.Uname(&system) != nil || unix.Fstatfs(o.root.fd, &fs) != nil {
+			return
+		}
+		var major, minor int
+		_, err := fmt.Sscanf(unix.ByteSliceToString(system.Release[:]), "%d.%d", &major, &minor)
+		switch fs.Type {
+		case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
+			o.locking.fineTimes = err == nil && (major > 6 || major == 6 && minor >= 13)
+		}
+	})
+	return o.locking.fineTimes
+}
+
+// noteLocked remembers what a file looks like before a lock on it is given up or becomes
+// another one, if it was written to meanwhile: agreeLocked compares with that.
 func (o *overlay) noteLocked(h *handle) {
 	n := h.node
 	n.mu.Lock()
@@ -675,12 +730,26 @@ func (o *overlay) noteLocked(h *handle) {
 	}
 }
 
-// agreeAll drops the kernel's pages of n, shared memory, and of the files that it is about,
-// now that nobody beside the mount changes them any more. SQLite opens all of them before
-// it asks for this lock. It missed what was changed in between, and a read of the
-// write-ahead log ended early: "disk I/O error".
+// has reports whether a request comes from somebody who has locks on the file.
+func (l *locking) has(h *handle, in *fuse.LkIn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.files[h.node]
+	if f == nil {
+		return false
+	}
+	return isFlock(in) && f.flocks[h] || !isFlock(in) && f.owners[in.Owner] != nil
+}
+
+// agreeAll drops the kernel's pages and attributes of n, shared memory, and of the files
+// that it is about, now that nobody beside the mount changes them any more. SQLite opens
+// all of them before it asks for this lock. It missed what was changed in between, and a
+// read of the write-ahead log ended early: "disk I/O error".
+//
+// What the files look like now is remembered: were the change found by a GETATTR, the
+// kernel would be notified while that is under way, and ignore its answer.
 func (o *overlay) agreeAll(n *inode) {
-	o.notifier.now(n.id)
+	o.agreeWith(n)
 	var buf [2]link
 	for _, at := range n.links(buf[:]) {
 		d, err := o.dir(at.parent)
@@ -694,11 +763,24 @@ func (o *overlay) agreeAll(n *inode) {
 				continue
 			}
 			if file := o.table.find(keyOf(&sx)); file != nil {
-				o.notifier.now(file.id)
+				o.agreeWith(file)
 			}
 		}
 		d.release()
 	}
+}
+
+// agreeWith drops the kernel's pages and attributes of n, and remembers what the source
+// says of it.
+func (o *overlay) agreeWith(n *inode) {
+	gen := n.peek()
+	var sx sys.Stat
+	if o.statInode(n, &sx) == nil {
+		if changed, before := n.note(&sx, gen); changed {
+			o.tellOutside(n, before, &sx)
+		}
+	}
+	o.dropPages(n)
 }
 
 // endLocks ends all waits when the connection has ended.

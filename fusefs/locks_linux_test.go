@@ -4,6 +4,7 @@ package fusefs
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,6 +29,8 @@ func init() { helpers["lock"] = lockHelper }
 //	range KIND r|w|u FROM LEN, waitrange …   the same for a part
 //	get posix|ofd r|w   what is in the way
 //	close               closes the last one opened
+//	read                says its first three bytes
+//	map TEXT            stores a text at its beginning, through a mapping
 func lockHelper(args []string) error {
 	var open []*os.File
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -53,6 +56,12 @@ func lockHelper(args []string) error {
 			if err = unix.FcntlFlock(open[len(open)-1].Fd(), cmd, &fl); err == nil {
 				say = fmt.Sprint("type ", fl.Type, " start ", fl.Start, " len ", fl.Len, " pid ", fl.Pid)
 			}
+		case "read":
+			b := make([]byte, 3)
+			_, err = open[len(open)-1].ReadAt(b, 0)
+			say = string(b)
+		case "map":
+			err = storeMapped(open[len(open)-1], at[1])
 		default:
 			err = lockBy(int(open[len(open)-1].Fd()), strings.HasPrefix(at[0], "wait"), at[1:])
 		}
@@ -62,6 +71,18 @@ func lockHelper(args []string) error {
 		fmt.Println(say)
 	}
 	return nil
+}
+
+func storeMapped(f *os.File, text string) error {
+	if _, err := f.Stat(); err != nil { // as everybody does who maps a file
+		return err
+	}
+	page, err := unix.Mmap(int(f.Fd()), 0, len(text), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	copy(page, text)
+	return errors.Join(unix.Munmap(page), f.Sync())
 }
 
 var lockTypes = map[string]int16{"r": unix.F_RDLCK, "w": unix.F_WRLCK, "u": unix.F_UNLCK}
@@ -485,4 +506,106 @@ func TestAgreesUnderLock(t *testing.T) {
 		want(memory, "two")
 		want(log, "two three")
 	})
+}
+
+// TestLockedMemoryTakenOver: a server can be killed when it has locked shared memory and
+// the kernel still has the pages from before. The next one drops them before it lets
+// anybody in.
+func TestLockedMemoryTakenOver(t *testing.T) {
+	h := newHeirs(t)
+	src := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.source.Fd())
+	if err := os.WriteFile(filepath.Join(src, "d-shm"), []byte("one"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a := newLocker(t, h.dir, "d-shm", "rw")
+	defer a.end()
+	try := func(command, want string) {
+		t.Helper()
+		if got := a.do(command); got != want {
+			t.Errorf("%s: %s, want %s", command, got, want)
+		}
+	}
+	try("range ofd r 128 1", "ok")
+	try("read", "one")
+	f, err := os.OpenFile(filepath.Join(src, "d-shm"), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString("two"); err != nil {
+		t.Fatal(err)
+	}
+	h.next()
+	try("range ofd r 129 1", "ok")
+	try("read", "two")
+}
+
+// TestUncachedBeside: while a way beside exists, who has a file open for reading and
+// writing reads what the other side wrote, at once and beyond the end that the kernel
+// knew, and may still map it. A read of SQLite's that ended early was a disk I/O error, or
+// a page of zeros.
+func TestUncachedBeside(t *testing.T) {
+	f := mountTest(t, func(o *Options) { o.Outside = true })
+	f.write("d", "one")
+	here, err := os.OpenFile(filepath.Join(f.dir, "d"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer here.Close()
+	got := make([]byte, 8192)
+	for size := 100; size < 8000; size += 100 {
+		want := strings.Repeat(fmt.Sprint(size/100%10), size)
+		f.under("printf " + want + " >d")
+		if n, _ := here.ReadAt(got, 0); string(got[:n]) != want {
+			t.Fatalf("read %d bytes %.8q, want %d %.8q", n, got[:n], size, want)
+		}
+	}
+	l := newLocker(t, f.dir, "d", "rw") // in this process a page fault would stop the server too
+	defer l.end()
+	if got := l.do("map mapped"); got != "ok" {
+		t.Fatal(got)
+	}
+	if b, _ := os.ReadFile(filepath.Join(f.src, "d")); !strings.HasPrefix(string(b), "mapped") {
+		t.Errorf("the source has %.8q", b)
+	}
+}
+
+// TestLockedMemoryReadOnly: shared memory that the mount's owner may only read is locked
+// too while somebody here reads it, so that nobody beside changes it. It was not locked,
+// and was read as it had been.
+func TestLockedMemoryReadOnly(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a file immutable")
+	}
+	h := newHeirs(t)
+	src := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.source.Fd())
+	name := filepath.Join(src, "d-shm")
+	if err := os.WriteFile(name, make([]byte, 200), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := newLocker(t, src, "d-shm", "rw")
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const immutable = 0x10
+	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, immutable); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0) }()
+	a := newLocker(t, h.dir, "d-shm", "r")
+	if got := a.do("range posix r 128 1"); got != "ok" {
+		t.Error(got)
+	}
+	for command, want := range map[string]string{"range posix r 128 1": "ok", "range posix w 120 1": "resource temporarily unavailable"} {
+		if got := c.do(command); got != want {
+			t.Errorf("%s: %s, want %s", command, got, want)
+		}
+	}
+	a.end()
+	if got := retried(c, "range posix w 120 1"); got != "ok" {
+		t.Error(got)
+	}
+	c.end()
 }

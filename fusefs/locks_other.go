@@ -8,6 +8,9 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
+// uncached: see the other implementation.
+func (n *inode) uncached(uint32) bool { return false }
+
 // forwardsLocks: without OFD locks there is no descriptor to take the locks of a process
 // on. They stay the kernel's own, and hold on the mount only.
 const forwardsLocks = false

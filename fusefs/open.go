@@ -57,28 +57,36 @@ func (o *overlay) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOu
 }
 
 // agree drops the kernel's pages of a file that the source shows otherwise. gen is what
-// peek returned before the source was asked. same: it is known that nobody has changed
-// the file beside the mount.
-func (o *overlay) agree(n *inode, sx *sys.Stat, gen uint32) (same bool) {
+// peek returned before the source was asked.
+func (o *overlay) agree(n *inode, sx *sys.Stat, gen uint32) {
 	changed, before := n.note(sx, gen)
-	if spoilt := n.spoilt.Load(); n.fresh.Load() != spoilt {
-		o.notifier.now(n.id)
-		n.fresh.Store(spoilt)
+	if n.fresh.Load() != n.spoilt.Load() {
+		o.dropPages(n)
 	}
 	if changed {
 		o.tellOutside(n, before, sx)
 	}
-	return before.known && !changed
+}
+
+// dropPages has the kernel forget the pages and attributes of n.
+func (o *overlay) dropPages(n *inode) {
+	spoilt := n.spoilt.Load()
+	o.notifier.now(n.id)
+	n.fresh.Store(spoilt)
 }
 
 // openFlags are those of the reply. Who has POSIX locks on a file loses them with each
 // descriptor of it that is closed, also with one that can only read: of a file with
 // locks the kernel tells of all of them.
-func openFlags(n *inode, flags uint32) uint32 {
+func openFlags(n *inode, flags uint32) (reply uint32) {
+	reply = fuse.FOPEN_KEEP_CACHE
 	if flags&unix.O_ACCMODE == unix.O_RDONLY && !n.locked.Load() {
-		return fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
+		reply |= fuse.FOPEN_NOFLUSH
 	}
-	return fuse.FOPEN_KEEP_CACHE
+	if n.uncached(flags) {
+		reply |= fuse.FOPEN_DIRECT_IO
+	}
+	return reply
 }
 
 // opened registers the descriptor and fills the reply. A handle that cannot

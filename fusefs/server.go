@@ -106,7 +106,10 @@ func (s *Server) protocol() *fuse.MountOptions {
 		ExtraCapabilities:        capabilities | capabilitiesOf(int(s.opt.Source.Fd())),
 		// Passthrough would forbid stacking another file system on the mount.
 		DisabledCapabilities: fuse.CAP_PASSTHROUGH | fuse.CAP_NO_OPEN_SUPPORT,
-		EnableLocks:          forwardsLocks && s.fs.ledger.mayLock(s.opt.TakeOver),
+		EnableLocks:          forwardsLocks && s.fs.ledger.asks(fuse.CAP_FLOCK_LOCKS, s.opt.TakeOver),
+	}
+	if forwardsLocks && s.fs.ledger.asks(fuse.CAP_DIRECT_IO_ALLOW_MMAP, s.opt.TakeOver) {
+		m.ExtraCapabilities |= fuse.CAP_DIRECT_IO_ALLOW_MMAP // see uncached
 	}
 	if s.fs.acl {
 		m.EnableAcl = true

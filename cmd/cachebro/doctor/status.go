@@ -187,7 +187,7 @@ func printStatus(e *cli.Env, t cli.Target, st wire.Status) {
 			fmt.Fprintf(w, "beside:   %s (cd . to enter the overlay)\n", cli.OneLine(mounts.Describe(procs, 5)))
 		}
 		if ways := mounts.Beside(st.Root); len(ways) > 0 {
-			fmt.Fprintf(w, "beside:   %s (changes made there have no author; locks hold on both sides, and contents agree when a file is opened or locked)\n", cli.OneLine(mounts.Describe(ways, 5)))
+			fmt.Fprintf(w, "beside:   %s (changes made there have no author; locks hold on both sides, and what is opened for reading and writing is not cached)\n", cli.OneLine(mounts.Describe(ways, 5)))
 		}
 	}
 	if st.Sessions > 0 {
