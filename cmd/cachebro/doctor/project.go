@@ -119,6 +119,9 @@ func captureFindings(st wire.Status, t cli.Target) []Finding {
 	} else {
 		out = append(out, good("capture", "on, %d contents queued", st.Capture.Queue))
 	}
+	if t.Point != "" {
+		out = append(out, good("backups", "those that stay on one file system (-x, --one-file-system) leave a mount out, with status 0: name %s beside the rest", cli.Quote(t.Point)))
+	}
 	if st.Outside {
 		procs := mounts.Scan(st.Root, cli.OverlayIDs(st.Root), false, func(pid int) bool { return pid == os.Getpid() || mounts.Ours(pid) })
 		if len(procs) > 0 {

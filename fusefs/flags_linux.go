@@ -1,0 +1,57 @@
+//go:build !portable
+
+package fusefs
+
+import (
+	"unsafe"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// The requests that read and set the flags of a file (lsattr, chattr) take a number; those
+// with "X" take a struct fsxattr, and the kernel makes one before it sets flags.
+const (
+	fsIocGetXFlags = 0x801c581f // FS_IOC_FSGETXATTR
+	fsIocSetXFlags = 0x401c5820 // FS_IOC_FSSETXATTR
+)
+
+// Ioctl passes on what reads and sets the flags of a file. The kernel has checked that the
+// caller may set them. Any other request is refused: one that we made for somebody else
+// would be made with our rights.
+func (o *overlay) Ioctl(_ <-chan struct{}, in *fuse.IoctlIn, inbuf []byte, _ *fuse.IoctlOut, outbuf []byte) fuse.Status {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	var value [28]byte
+	size, set := len(value), true
+	switch in.Cmd {
+	case unix.FS_IOC_GETFLAGS, fsIocGetXFlags:
+		set = false
+	case unix.FS_IOC_SETFLAGS, fsIocSetXFlags:
+	default:
+		return fuse.Status(unix.ENOTTY)
+	}
+	if in.Cmd == unix.FS_IOC_GETFLAGS || in.Cmd == unix.FS_IOC_SETFLAGS {
+		size = 4
+	}
+	if !n.isReg() && !n.isDir() || set && len(inbuf) < size || !set && len(outbuf) < size {
+		return fuse.Status(unix.ENOTTY)
+	}
+	fd, err := o.openInode(n, unix.O_RDONLY)
+	if err != nil {
+		return status(err)
+	}
+	defer unix.Close(fd)
+	if set {
+		copy(value[:size], inbuf)
+		n.begin()
+		defer n.end()
+	}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(in.Cmd), uintptr(unsafe.Pointer(&value)))
+	if errno == 0 && !set {
+		copy(outbuf, value[:size])
+	}
+	return fuse.Status(errno)
+}
