@@ -2,15 +2,24 @@ package supervisor
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
+	"cachebro/store/leaf/procfs"
 	"cachebro/store/wire"
 )
 
 // Explain turns "the daemon could not start", which carries the end of the
-// daemon's log, into what the daemon itself said last: its own message and hint.
+// daemon's log, into what the daemon itself said last: its own message and hint. Of one
+// that does not answer it says if that is because somebody has stopped it.
 func Explain(err error, state string) error {
+	if errors.Is(err, wire.ErrTimeout) || errors.Is(err, wire.ErrNoDaemon) {
+		if pid := stoppedDaemon(state); pid > 0 {
+			return wire.Errorf(wire.ErrTimeout, fmt.Sprint("kill -CONT ", pid), "the store daemon (pid %d) was stopped by a signal and does not answer", pid)
+		}
+	}
 	if err == nil || !errors.Is(err, wire.ErrNoDaemon) {
 		return err
 	}
@@ -38,4 +47,20 @@ func Explain(err error, state string) error {
 		sentinel = wire.ErrNoSpace
 	}
 	return wire.Errorf(sentinel, hint, "the store daemon could not start: %s", said)
+}
+
+// stoppedDaemon is the process that holds the state's lock, if it is stopped, or 0.
+func stoppedDaemon(state string) int {
+	b, err := os.ReadFile(filepath.Join(state, "lock"))
+	if err != nil {
+		return 0
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(b), &pid); err != nil || pid <= 0 {
+		return 0
+	}
+	if st, err := procfs.ReadStat(pid); err != nil || st.State != 'T' {
+		return 0
+	}
+	return pid
 }

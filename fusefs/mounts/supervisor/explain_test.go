@@ -2,7 +2,12 @@ package supervisor
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"cachebro/store/wire"
@@ -28,5 +33,39 @@ func TestExplain(t *testing.T) {
 	silent := wire.Errorf(wire.ErrNoDaemon, "h", "the store daemon (pid 7) does not answer")
 	if Explain(silent, "/s") != error(silent) {
 		t.Error("without a word of the daemon nothing can be explained")
+	}
+}
+
+// TestExplainStopped: a daemon that was stopped was said not to answer, with the hint to
+// ask for the status, which had just been asked for.
+func TestExplainStopped(t *testing.T) {
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { in.Close(); _ = cmd.Wait() }()
+	state := t.TempDir()
+	if err := os.WriteFile(filepath.Join(state, "lock"), fmt.Appendf(nil, "%d\n", cmd.Process.Pid), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	silent := wire.Errorf(wire.ErrTimeout, "cachebro status", "the store daemon did not answer hello in time")
+	if Explain(silent, state) != error(silent) {
+		t.Error("a daemon that runs is not stopped")
+	}
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Signal(syscall.SIGCONT) }()
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("%v, %v", status, err)
+	}
+	err = Explain(silent, state)
+	if want := fmt.Sprint("kill -CONT ", cmd.Process.Pid); wire.Hint(err) != want || !errors.Is(err, wire.ErrTimeout) {
+		t.Errorf("%v, hint %q, want %q", err, wire.Hint(err), want)
 	}
 }

@@ -1,0 +1,26 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/wire"
+)
+
+// TestBackupFinding: a backup that stays on one file system left a mounted project out,
+// and nothing that users look at said so.
+func TestBackupFinding(t *testing.T) {
+	says := func(t cli.Target) (all string) {
+		for _, f := range captureFindings(wire.Status{}, t) {
+			all += f.What + ": " + f.Text + "\n"
+		}
+		return all
+	}
+	if got := says(cli.Target{Root: "/p", Point: "/p"}); !strings.Contains(got, "backups: ") || !strings.Contains(got, "name /p beside") {
+		t.Errorf("of a mount: %s", got)
+	}
+	if got := says(cli.Target{Root: "/p"}); strings.Contains(got, "backups") {
+		t.Errorf("without a mount: %s", got)
+	}
+}
