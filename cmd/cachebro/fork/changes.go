@@ -21,7 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// file is a regular file or a link in one of the three trees; nil: there is none.
+// file is a regular file, a link or a directory in one of the three trees; nil: there is
+// none.
 type file struct {
 	mode   uint32 // type and permissions
 	target string // of a link
@@ -31,6 +32,7 @@ type file struct {
 }
 
 func (f *file) link() bool { return f.mode&unix.S_IFMT == unix.S_IFLNK }
+func (f *file) dir() bool  { return f != nil && f.mode&unix.S_IFMT == unix.S_IFDIR }
 
 // same: nothing tells the two apart.
 func same(a, b *file) bool {
@@ -39,6 +41,9 @@ func same(a, b *file) bool {
 	}
 	if a.link() || b.link() {
 		return a.link() && b.link() && a.target == b.target
+	}
+	if a.dir() || b.dir() {
+		return a.dir() && b.dir()
 	}
 	return a.mode == b.mode && a.hash == b.hash && a.why == "" && b.why == ""
 }
@@ -106,6 +111,7 @@ func (t *trees) list(ctx context.Context, dir string) error {
 			if gitdir.Name(string(e.Name)) || t.rules.Class(p, true) != ignore.Tracked {
 				continue
 			}
+			t.base[p] = e
 			if err := t.list(ctx, p); err != nil {
 				return err
 			}
@@ -116,7 +122,8 @@ func (t *trees) list(ctx context.Context, dir string) error {
 	return nil
 }
 
-// changes are sorted by path. What git ignores in the fork is none.
+// changes are sorted by path. What git ignores in the fork is none, and a directory that
+// was made with something in it comes with that.
 func (t *trees) changes(ctx context.Context) (out []change, err error) {
 	seen := map[string]bool{}
 	err = fs.WalkDir(t.fork.FS(), ".", func(p string, d fs.DirEntry, err error) error {
@@ -133,6 +140,12 @@ func (t *trees) changes(ctx context.Context) (out []change, err error) {
 			if gitdir.Name(d.Name()) || t.rules.Class(p, true) != ignore.Tracked {
 				return fs.SkipDir
 			}
+			seen[p] = true
+			if was := t.was(p); was == nil || !was.dir() {
+				if inside, err := fs.ReadDir(t.fork.FS(), p); was != nil || err == nil && len(inside) == 0 {
+					out = append(out, change{path: p, was: was, is: &file{mode: unix.S_IFDIR}})
+				}
+			}
 			return nil
 		case gitdir.Name(d.Name()) || t.rules.Class(p, false) != ignore.Tracked:
 			return nil
@@ -148,8 +161,8 @@ func (t *trees) changes(ctx context.Context) (out []change, err error) {
 		return nil
 	})
 	for p := range t.base {
-		if !seen[p] && t.rules.Class(p, false) == ignore.Tracked {
-			out = append(out, change{path: p, was: t.was(p)})
+		if was := t.was(p); !seen[p] && t.rules.Class(p, was.dir()) == ignore.Tracked {
+			out = append(out, change{path: p, was: was})
 		}
 	}
 	slices.SortFunc(out, func(a, b change) int { return strings.Compare(a.path, b.path) })
@@ -163,7 +176,7 @@ func (t *trees) was(p string) *file {
 		return nil
 	}
 	f := &file{mode: e.Mode & (unix.S_IFMT | 0o777), target: string(e.Target), hash: e.Hash, why: e.Why}
-	if e.Hash == "" && e.Why == "" && !f.link() {
+	if e.Hash == "" && e.Why == "" && !f.link() && !f.dir() {
 		f.hash = hashOf(nil)
 	}
 	f.read = func() ([]byte, error) {
@@ -209,11 +222,13 @@ func modeOf(fi fs.FileInfo) uint32 {
 		return m | unix.S_IFREG
 	case fs.ModeSymlink:
 		return m | unix.S_IFLNK
+	case fs.ModeDir:
+		return m | unix.S_IFDIR
 	}
 	return m
 }
 
-// look describes what a path is now in a tree, nil: nothing, or no file and no link.
+// look describes what a path is now in a tree, nil: nothing.
 func look(in *os.Root, p string) (*file, error) {
 	fi, err := in.Lstat(p)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -227,9 +242,11 @@ func look(in *os.Root, p string) (*file, error) {
 	case fs.ModeSymlink:
 		f.target, err = in.Readlink(p)
 		return f, err
+	case fs.ModeDir:
+		return f, nil
 	case 0:
 	default:
-		f.why = "it is no file and no link"
+		f.why = "it is no file, no link and no directory"
 		return f, nil
 	}
 	h := sha256.New()

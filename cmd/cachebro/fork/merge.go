@@ -8,12 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/mcp/replace"
 	"cachebro/store/diff"
 	"cachebro/store/leaf/text"
 	"cachebro/store/undo/displace"
+
+	"golang.org/x/sys/unix"
 )
 
 // step is what the merge does to one path of the project.
@@ -33,14 +36,74 @@ func (t *trees) plan(ctx context.Context, project *os.Root) (steps []step, err e
 	if err != nil {
 		return nil, err
 	}
+	moved := movedFrom(all)
 	for _, ch := range all {
 		s, err := t.step(ch, project)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", cli.Quote(ch.path), err)
 		}
+		if from := moved[ch.path]; from != "" && s.Do == "add" {
+			if now, err := look(project, from); err == nil && now == nil {
+				s.Do, s.Conflict = "conflict", fmt.Sprintf("renamed from %s in the fork, renamed or removed in the project since", cli.Quote(from))
+			}
+		}
 		steps = append(steps, s)
 	}
-	return steps, nil
+	keepFull(steps, project)
+	return inOrder(steps), nil
+}
+
+// keepFull lets directories stay that hold, in the project, what is no part of the merge.
+func keepFull(steps []step, project *os.Root) {
+	going := map[string]bool{}
+	for i := range slices.Backward(steps) {
+		s := &steps[i]
+		if s.Do != "remove" {
+			continue
+		}
+		if s.now.dir() {
+			inside, err := fs.ReadDir(project.FS(), s.Path)
+			if err != nil || slices.ContainsFunc(inside, func(d fs.DirEntry) bool { return !going[path.Join(s.Path, d.Name())] }) {
+				s.Do = "as"
+				continue
+			}
+		}
+		going[s.Path] = true
+	}
+}
+
+// movedFrom tells of files that were renamed in the fork, as far as they were not written
+// to as well, under which name they were before.
+func movedFrom(all []change) map[string]string {
+	gone, moved := map[string]string{}, map[string]string{}
+	for _, ch := range all {
+		if ch.is == nil && !ch.was.dir() && !ch.was.link() && ch.was.hash != hashOf(nil) {
+			gone[ch.was.hash] = ch.path
+		}
+	}
+	for _, ch := range all {
+		if ch.was == nil && !ch.is.dir() && !ch.is.link() && gone[ch.is.hash] != "" {
+			moved[ch.path] = gone[ch.is.hash]
+		}
+	}
+	return moved
+}
+
+// inOrder puts the removals first, what is in a directory before that: something else may
+// take its place.
+func inOrder(steps []step) []step {
+	var first, rest []step
+	for _, s := range slices.Backward(steps) {
+		if s.to == nil {
+			first = append(first, s)
+		}
+	}
+	for _, s := range steps {
+		if s.to != nil {
+			rest = append(rest, s)
+		}
+	}
+	return append(first, rest...)
 }
 
 func (t *trees) step(ch change, project *os.Root) (s step, err error) {
@@ -53,7 +116,7 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 		return s, nil
 	}
 	switch {
-	case same(s.now, ch.is):
+	case same(s.now, ch.is), ch.is == nil && s.now.dir() && !ch.was.dir(): // what is in a directory comes by itself
 		s.Do = "as"
 		return s, nil
 	case ch.is != nil && ch.is.why != "":
@@ -70,7 +133,7 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 		default:
 			s.Do = "change"
 		}
-		if !ch.is.link() {
+		if !ch.is.link() && !ch.is.dir() {
 			s.content, err = ch.is.read()
 		}
 		return s, err
@@ -82,7 +145,7 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 		return conflict("changed in the fork, removed in the project since")
 	case ch.was == nil:
 		return conflict("made in both, and not the same")
-	case ch.is.link() || s.now.link() || ch.was.link():
+	case ch.is.link() || s.now.link() || ch.was.link(), ch.is.dir() || s.now.dir() || ch.was.dir():
 		return conflict("changed in both")
 	}
 	var texts [3][]byte
@@ -116,7 +179,7 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 // the project has must still be what was looked at.
 func (s step) carry(project *os.Root) error {
 	f := replace.File{Root: project, Path: s.Path, Exists: s.now != nil}
-	if s.to == nil || s.to.link() || f.Exists && s.now.link() {
+	if s.to == nil || s.to.link() || s.to.dir() || f.Exists && (s.now.link() || s.now.dir()) {
 		return s.swap(project)
 	}
 	mode := fs.FileMode(s.to.mode & 0o777)
@@ -131,6 +194,11 @@ func (s step) carry(project *os.Root) error {
 		if !same(&file{mode: modeOf(f.Info), hash: hashOf(f.Content)}, s.now) {
 			return errMoved
 		}
+		held, err := hold(project, s.Path)
+		if err != nil {
+			return err
+		}
+		held.Release() // replace.File holds it itself
 	}
 	if !f.Exists || hashOf(s.content) != s.now.hash {
 		if err := f.Put(s.content); err != nil {
@@ -154,27 +222,24 @@ func (s step) swap(project *os.Root) error {
 	if err != nil {
 		return err
 	}
-	if now != nil && !now.link() {
-		r, err := project.Open(s.Path)
+	if now != nil && !now.link() && !now.dir() {
+		held, err := hold(project, s.Path)
 		if err != nil {
-			return err
-		}
-		held, err := displace.Hold(r)
-		if errors.Is(err, displace.ErrOpen) {
-			if fi, serr := r.Stat(); serr == nil {
-				err = fmt.Errorf("it is open for writing %s", displace.Writers(fi))
-			}
-		}
-		if err != nil {
-			r.Close()
 			return err
 		}
 		defer held.Release()
 	}
 	if now != nil {
-		if err := project.Remove(s.Path); err != nil || s.to == nil {
+		err := project.Remove(s.Path)
+		if errors.Is(err, unix.ENOTEMPTY) {
+			err = errors.New("the directory holds other files")
+		}
+		if err != nil || s.to == nil {
 			return err
 		}
+	}
+	if s.to.dir() {
+		return project.MkdirAll(s.Path, 0o777)
 	}
 	if err := project.MkdirAll(path.Dir(s.Path), 0o777); err != nil {
 		return err
@@ -186,6 +251,25 @@ func (s step) swap(project *os.Root) error {
 		return err
 	}
 	return project.Chmod(s.Path, fs.FileMode(s.to.mode&0o777))
+}
+
+// hold keeps others from opening a file for writing; an error says that somebody has it
+// open so.
+func hold(project *os.Root, name string) (*displace.Held, error) {
+	r, err := project.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	held, err := displace.Hold(r)
+	if errors.Is(err, displace.ErrOpen) {
+		if fi, serr := r.Stat(); serr == nil {
+			err = fmt.Errorf("it is open for writing %s", displace.Writers(fi))
+		}
+	}
+	if err != nil {
+		r.Close()
+	}
+	return held, err
 }
 
 func mergeFork(ctx context.Context, e *cli.Env, f fork, o options) error {
@@ -309,6 +393,9 @@ func diffFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 		return nil
 	}
 	for _, ch := range all {
+		if ch.was.dir() || ch.is.dir() { // patch(1) knows none
+			fmt.Fprintf(e.Stdout, "directory %s: %s\n", cli.Quote(ch.path), ch.sign())
+		}
 		if err := ch.patch(e); err != nil {
 			return err
 		}
@@ -336,7 +423,7 @@ func (ch change) patch(e *cli.Env) error {
 	}
 	content := func(f *file) ([]byte, error) {
 		switch {
-		case f == nil:
+		case f == nil, f.dir():
 			return nil, nil
 		case f.link():
 			return []byte(f.target + "\n"), nil
