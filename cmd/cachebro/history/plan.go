@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/leaf/gitdir"
@@ -74,6 +76,31 @@ func takeBack(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 	return takeBackWith(ctx, e, t, c, r, nil, f)
 }
 
+// waitUnsaid is how long a plan may take before the person hears why.
+const waitUnsaid = time.Second
+
+// sayWaiting says, until done is called, that a plan waits for the history to take in what
+// was done before it.
+func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(waitUnsaid):
+		}
+		a, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, wire.LogQuery{Limit: 1})
+		if err == nil && a.Behind > 0 {
+			fmt.Fprintf(e.Stderr, "note: waiting for the history to take in about %s of newer changes\n", text.Count(int(a.Behind), "record"))
+		}
+	})
+	return func() {
+		cancel()
+		waiting.Wait()
+	}
+}
+
 // takeBackWith is takeBack with contents for the request.
 func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, body []byte, f planFlags) error {
 	r.Merge, r.Force, r.DryRun = *f.merge, *f.force, *f.dryRun
@@ -85,10 +112,11 @@ func takeBackWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client,
 		}
 	}
 	apply.Settle(t.Base())
-	looked := e.WatchTree(ctx, c)
+	looked, said := e.WatchTree(ctx, c), sayWaiting(ctx, e, c)
 	var plan wire.Plan
 	_, err := c.Call(ctx, wire.MPlan, r, body, &plan)
 	looked()
+	said()
 	out := e.Stdout
 	if *f.json {
 		out = io.Discard

@@ -1,0 +1,51 @@
+package history
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/wire"
+)
+
+// An undo right after many renames waited half a minute for the log without a word.
+func TestWaitingIsSaid(t *testing.T) {
+	dir, err := os.MkdirTemp("", "w") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	paths, root := wire.Paths{RuntimeDir: dir, StateHome: dir, Home: dir}, filepath.Join(dir, "project")
+	state := filepath.Join(dir, "state")
+	if err := os.Mkdir(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, _, err := wire.Listen(paths, root, state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := wire.NewServer(wire.ServerOptions{
+		Hello: func(h wire.Hello, _ wire.Peer) (wire.HelloAnswer, error) {
+			return wire.HelloAnswer{Version: h.Version, Root: h.Root}, nil
+		},
+		Handler: func(context.Context, *wire.Request) (any, []byte, error) { return wire.LogAnswer{Behind: 7}, nil, nil },
+	})
+	go func() { _ = srv.Serve(l) }()
+	t.Cleanup(srv.Close)
+	c, err := wire.Dial(t.Context(), paths, wire.Hello{Client: "cli", PID: os.Getpid(), Root: root}, wire.Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	r, w := io.Pipe()
+	done := sayWaiting(t.Context(), &cli.Env{Stderr: w}, c)
+	said, err := bufio.NewReader(r).ReadString('\n')
+	if want := "note: waiting for the history to take in about 7 records of newer changes\n"; err != nil || said != want {
+		t.Errorf("%v: %q, want %q", err, said, want)
+	}
+	done()
+}
