@@ -211,6 +211,8 @@ func TestClasses(t *testing.T) {
 	for _, d := range []string{"node_modules/x", "node_modules"} {
 		h.c.Done(fusefs.Event{Op: event.OpRmdir, Path: d, Stat: event.Stat{Mode: modeDir}, Class: ignore.Excluded, Class2: ignore.Excluded, Caller: h.by, Time: time.Now()})
 	}
+	// The last that is seen of an ignored file is that it goes where nothing is kept.
+	h.file("out/env", "KEY=1").rename("node_modules/env", nil)
 	// An atomic save from an ignored name, and one out of .git.
 	save := h.file("doc.tmp", "saved")
 	save.made = true
@@ -219,6 +221,7 @@ func TestClasses(t *testing.T) {
 	h.file(".git/merge", "merged").rename("doc", save)
 	log := h.log()
 	wantVersions(t, log, "out/a", "ignored", "ignored 2")
+	wantVersions(t, log, "out/env", "KEY=1")
 	wantVersions(t, log, "doc", "saved", "merged")
 	if g := gaps(log); len(g) != 1 || !strings.Contains(g[0], "out/much") || !strings.Contains(g[0], "budget") {
 		t.Errorf("gaps: %q", g)

@@ -145,6 +145,9 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	case to == ignore.Excluded: // goes out of view
 		if regular {
 			c.found(e.File, e.Path, from)
+			if from == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // nobody sees it again
+				c.save(fusefs.Change{File: e.File, Op: e.Op}, &canceller{ch: c.stop}, e.Path, e.Stat, from, false)
+			}
 		}
 		r.Op, r.Path2, r.LastName, r.Class = event.OpUnlink, "", true, from
 		if dir {
