@@ -285,6 +285,9 @@ func (c *Capture) relocated(intoView bool) {
 // discardedDir counts what went with an excluded directory, and says of the topmost
 // one that it went: in one line, and in a version, so that an undo of it can name it.
 func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
+	if t.files == 0 {
+		return // nothing went with it: a sandbox makes an empty .git around each command
+	}
 	up := parent(e.Path)
 	r.Class = ignore.Excluded
 	if c.classOf(up, true) == ignore.Excluded {
