@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -19,10 +20,54 @@ func sandboxed(b *bench, c *checks) {
 	out, err := b.tool("up", "--yes", "--client", "claude", b.project)
 	c.that(err == nil, "up: %s", tailLine(out))
 	before := snapshot(b.project)
+	// Of twenty commands the log shows those that changed something, and nothing of what
+	// the sandbox does around each of them.
+	many := b.conv("many")
+	var wanted []string
+	for i, command := range []string{
+		"cat src/mid.go | head -n 3", "echo 1 >one.txt", "ls -la", "git status --short", "sed -i s/1/2/ one.txt", "grep -c var src/big.go", "mkdir -p made/deep && echo d >made/deep/d.txt",
+		"cat one.txt", "mv one.txt two.txt", "wc -l src/*.go", "true", "touch t.tmp && rm t.tmp", "rm src/huge.go", "find . -name '*.txt'", "head -n 1 two.txt", "printf 'x\\n' >>two.txt",
+		"git log --oneline", "chmod 600 two.txt", "pwd", "git diff --stat",
+	} {
+		many.do(shell(command))
+		if slices.Contains([]int{1, 4, 6, 8, 12, 15, 17}, i) {
+			wanted = append(wanted, command)
+		}
+	}
+	many.say("finished")
+	start := snapshot(b.project)
+	ended(c, b.start(append([]string{b.claude}, claudeArgs(many.ready(), nil)...)), "twenty commands in the sandbox")
+	out, err = b.tool("log", "--actions", "--json")
+	var told []string
+	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
+		var a struct {
+			Command string `json:"command"`
+			Count   int    `json:"count"`
+		}
+		if derr := d.Decode(&a); derr != nil {
+			c.that(false, "log --actions --json: %v", derr)
+			break
+		}
+		if a.Count > 0 && !strings.HasPrefix(a.Command, "claude ") { // which leaves .claude/.cc-writes behind
+			told = append(told, a.Command)
+		}
+	}
+	slices.Reverse(told)
+	c.that(err == nil && slices.Equal(told, wanted), "the log has the commands that changed something, and no others: %q", told)
+	out, err = b.tool("log")
+	c.that(err == nil && !strings.Contains(out, ".mcp.json") && !strings.Contains(out, ".bashrc"), "and no placeholder: %s", out)
+	out, err = b.tool("undo", "--yes")
+	c.that(err == nil && strings.Contains(out, "chmod 600 two.txt"), "undo takes the newest one: %s", out)
+	out, err = b.tool("undo", "--prompt", "last", "--yes")
+	around := differences(start, snapshot(b.project))
+	c.that(err == nil && len(around) == 0, "undo of the prompt: %v %s", around, tailLine(out))
+
+	before = snapshot(b.project)
 	m := b.conv("inside")
 	probe := m.do(shell("touch " + filepath.Join(b.dir, "outside") + "; echo changed >src/new.txt; cat src/new.txt"))
 	log := m.do(shell("cachebro log"))
 	status := m.do(shell("cachebro status"))
+	output := m.do(shell("cachebro output out-00000000"))
 	undo := m.do(shell("cachebro undo --prompt last --yes"))
 	m.say("finished")
 	r := b.start(append([]string{b.claude}, claudeArgs(m.ready(), nil)...))
@@ -33,6 +78,8 @@ func sandboxed(b *bench, c *checks) {
 	c.that(strings.Contains(d.text, "new.txt"), "cachebro log: %s", d.text)
 	d = m.got(status)
 	c.that(strings.Contains(d.text, "mounted"), "cachebro status: %s", d.text)
+	d = m.got(output)
+	c.that(!strings.Contains(d.text, "read-only") && strings.Contains(d.text, "out-00000000"), "cachebro output reaches the daemon: %s", d.text)
 	d = m.got(undo)
 	diff := differences(before, snapshot(b.project))
 	c.that(strings.Contains(d.text, "done: ") && len(diff) == 0, "cachebro undo %v: %s", diff, d.text)

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -127,6 +129,43 @@ func (c codex) scenes() []scene {
 			rule := fmt.Sprintf("prefix_rule(pattern = [%q, [\"log\", \"status\", \"undo\"]], decision = \"allow\")\n", b.exe)
 			err := errors.Join(os.MkdirAll(rules, 0o755), os.WriteFile(filepath.Join(rules, "cachebro.rules"), []byte(rule), 0o644))
 			b.check(err == nil, "the rule of the guide", fmt.Sprint(err))
+			// Of twenty commands the log shows those that changed something, and nothing of
+			// what the sandbox does around each of them.
+			change := map[string]bool{"echo 1 >one.txt": true, "sed -i s/1/2/ one.txt": true, "mkdir -p made/deep; echo d >made/deep/d.txt": true, "mv one.txt two.txt": true, "rm other.txt": true, "echo x >>two.txt": true, "chmod 600 two.txt": true}
+			var turns []turn
+			var wanted []string
+			for _, command := range []string{
+				"head -n 3 big.txt", "echo 1 >one.txt", "ls -la", "pwd", "sed -i s/1/2/ one.txt", "grep -c line big.txt", "mkdir -p made/deep; echo d >made/deep/d.txt", "cat one.txt", "mv one.txt two.txt", "wc -l big.txt",
+				"true", "touch t.tmp; rm t.tmp", "rm other.txt", "find . -name two.txt", "head -n 1 two.txt", "echo x >>two.txt", "uname", "chmod 600 two.txt", "date", "sort two.txt",
+			} {
+				turns = append(turns, one(sh(command)))
+				if change[command] {
+					wanted = append(wanted, command)
+				}
+			}
+			other := b.read("other.txt")
+			b.model.play(turns...)
+			err = c.prompt(b, false, "run twenty commands", "-c", `sandbox_mode="workspace-write"`)
+			b.check(err == nil, "the prompt ends: run twenty commands", fmt.Sprint(err))
+			log, _ := b.cachebro("log", "--actions", "--json")
+			var told []string
+			for d := json.NewDecoder(strings.NewReader(log)); d.More(); {
+				var a struct {
+					Command string
+					Count   int
+				}
+				if err := d.Decode(&a); err != nil {
+					b.check(false, "log --actions --json", fmt.Sprint(err))
+					break
+				}
+				if a.Count > 0 {
+					told = append([]string{a.Command}, told...)
+				}
+			}
+			b.check(slices.Equal(told, wanted), "the log has the commands that changed something, and no others", strings.Join(told, "\n"))
+			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
+			_, made := os.Stat(filepath.Join(b.project, "made"))
+			b.check(err == nil && b.read("other.txt") == other && b.read("two.txt") == "" && os.IsNotExist(made), "undo of them", out)
 			b.model.play(one(sh("touch "+outside+"; echo new > new.txt")), one(sh(b.exe+" log")), one(sh(b.exe+" status")), one(sh(b.exe+" undo --prompt last --yes")))
 			err = c.prompt(b, false, "work in the sandbox", "-c", `sandbox_mode="workspace-write"`)
 			b.check(err == nil, "the prompt ends: work in the sandbox", fmt.Sprint(err))
