@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,8 @@ import (
 	"cachebro/store/fleet/fleettest"
 	"cachebro/store/portable"
 	"cachebro/store/remote"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // TestFleetScale: what a person looks at is there within a second when the database is
@@ -109,6 +112,34 @@ func TestFleetScale(t *testing.T) {
 			t.Errorf("%s takes %s", q.name, best)
 		}
 	}
+	for _, sql := range asIs(t) {
+		rows, _ := d.pool.Query(t.Context(), "explain (analyze, costs off, timing off) "+sql)
+		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+		t.Logf("%s\n\t%s", sql, strings.Join(plan, "\n\t"))
+	}
+}
+
+// asIs are the queries of doc/fleet.md.
+func asIs(t *testing.T) []string {
+	t.Helper()
+	doc, err := os.ReadFile("../../doc/fleet.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, block := range strings.Split(string(doc), "```sql\n")[1:] {
+		sql, _, _ := strings.Cut(block, ";\n```")
+		if strings.HasPrefix(sql, "select") {
+			out = append(out, strings.ReplaceAll(sql, "src/main.go", "src/d3/f3.go"))
+		}
+	}
+	if len(out) != 3 {
+		t.Fatalf("%d queries in the document", len(out))
+	}
+	return out
 }
 
 // invent writes a machine's history of ten days up to now, in segments of 500.
@@ -133,7 +164,7 @@ func (d *DB) invent(ctx context.Context, project, m, n int, now time.Time) error
 		v.Blob = sha256.Sum256(binary.BigEndian.AppendUint64(nil, rnd.Uint64()))
 		l.Versions = append(l.Versions, v)
 		if i%4 == 0 {
-			l.ToolCalls = append(l.ToolCalls, store.ToolCall{ID: call, Session: store.SessionID(session), Tool: "Bash", Title: "go test ./...", Begin: v.Time, End: v.Time + 1})
+			l.ToolCalls = append(l.ToolCalls, store.ToolCall{ID: call, Session: store.SessionID(session), Tool: "Bash", Title: "go test ./...", Begin: v.Time, End: v.Time + 1, Failed: i%32 == 0})
 		}
 		if i%400 == 0 {
 			l.Sessions = append(l.Sessions, store.Session{ID: store.SessionID(session), Client: "claude", Started: v.Time, Last: v.Time})
