@@ -1,7 +1,7 @@
 // Package remote keeps copies of histories in an S3-compatible bucket: it sends what one
 // history got since the last time, and reads whole histories back. A bucket serves many
 // machines, each of which writes under an id of its own and owns its history; nobody
-// waits for another, and who sends or reads lists nothing.
+// waits for another, and who sends or reads a history lists nothing.
 //
 // Below the prefix that a project has in its bucket lie
 //
