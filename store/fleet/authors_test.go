@@ -209,3 +209,40 @@ func handedOver(t *testing.T, before, after *DB) {
 		}
 	}
 }
+
+// TestReader: who only asks needs no more than the right to read.
+func TestReader(t *testing.T) {
+	address := fleettest.Postgres(t)
+	d := openedAt(t, address)
+	srv := remotetest.New(t)
+	b := newBox(t, at(t, srv, "app"), "one")
+	b.write(t, "a.go", "a\n", "s", "c")
+	b.send(t)
+	if _, err := b.feed(t.Context(), t, d); err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{"create role reader login", "grant select on all tables in schema public to reader"} {
+		if _, err := d.pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := openedAt(t, strings.Replace(address, "fleet@", "reader@", 1))
+	bucket, err := remote.Dial(b.place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if err := r.Log(t.Context(), Query{Path: "a.go"}, func(Version) error { n++; return nil }); err != nil || n != 1 {
+		t.Errorf("log: %d versions, %v", n, err)
+	}
+	if lines, err := r.Blame(t.Context(), b.place, bucket, Query{Path: "a.go"}); err != nil || len(lines) != 1 {
+		t.Errorf("blame: %d lines, %v", len(lines), err)
+	}
+	var out bytes.Buffer
+	if _, n, err := r.Export(t.Context(), Query{}, time.Now(), &out); err != nil || n != 1 {
+		t.Errorf("audit: %d versions, %v", n, err)
+	}
+	if _, err := r.Prune(t.Context(), time.Now()); err == nil {
+		t.Error("it may drop what there is")
+	}
+}
