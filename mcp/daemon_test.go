@@ -236,8 +236,12 @@ func TestEditHistoryRevert(t *testing.T) {
 	if fi, _ := os.Stat(l.dir + "/src/a.txt"); fi.Mode().Perm() != 0o755 {
 		t.Errorf("mode %v", fi.Mode())
 	}
-	// A revert is a version too, and can be reverted.
-	p.ok("revert_file", at("src/a.txt"))
+	// A revert is a version too: what was before it comes back by name. A step back goes
+	// on from where the revert led to, and there is nothing before that.
+	if said := p.bad("revert_file", at("src/a.txt")); !strings.Contains(said, "that many steps back") {
+		t.Errorf("a step further back: %q", said)
+	}
+	p.ok("revert_file", map[string]any{"path": "src/a.txt", "version": "@-1"})
 	if read(t, l.dir+"/src/a.txt") != now {
 		t.Error("reverting the revert does not bring the edit back")
 	}

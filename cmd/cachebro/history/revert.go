@@ -23,7 +23,7 @@ func RevertCommand() cli.Command {
 deleted file comes back. The revert is a version itself: nothing is lost by it.
 
 Examples:
-  cachebro revert src/main.go            one step back
+  cachebro revert src/main.go            one step back; again, one more
   cachebro revert src/main.go --to @3
   cachebro revert src/main.go@12:40 --dry-run`,
 		Run: planCommand(runRevert),
