@@ -348,6 +348,7 @@ func TestPages(t *testing.T) {
 		if p.read("src/client.go") != before {
 			t.Fatal("something was done before it was agreed to")
 		}
+		b.until("it shows the lines", `[...document.querySelectorAll("#plan tr.del")].some(r => r.innerText.includes("missing")) && [...document.querySelectorAll("#plan tr.add")].some(r => r.innerText.includes("not found"))`)
 		b.shot("plan-light")
 		b.accessible("plan")
 		eval[any](b, `document.querySelector("#plan form .go").click()`)
@@ -369,6 +370,53 @@ func TestPages(t *testing.T) {
 		}
 		b.until("the mark goes", `![...document.querySelectorAll(".action")].find(a => a.querySelector(".cmd").textContent.includes("no key given")).querySelector(".back")`)
 		eval[any](b, `document.querySelector("#plan [data-close]").click()`)
+	})
+
+	t.Run("a file is left out of the plan", func(t *testing.T) {
+		b.t, p.t = t, t
+		b.do(chromedp.Navigate(base))
+		b.until("the timeline is there", `document.querySelectorAll(".action").length >= 4`)
+		page, cart := p.read("web/index.html"), p.read("web/cart.py")
+		eval[any](b, `[...document.querySelectorAll(".action")].find(a => a.querySelector(".cmd").textContent.startsWith("sed -i 's/Hello")).querySelector("header .take").click()`)
+		b.until("both files can be chosen", `document.querySelectorAll("#plan [name=file]").length == 2 && document.querySelectorAll("#plan .diff tr.add").length == 2`)
+		b.shot("plan-files-light")
+		b.accessible("plan of two files")
+		eval[any](b, `document.querySelector("#plan [name=file][aria-label='web/cart.py']").click()`)
+		eval[any](b, `document.querySelector("#plan form .go").click()`)
+		b.until("it is done", `document.querySelector("#plan")?.innerText.includes("done: 1 file")`)
+		if p.read("web/cart.py") != cart || p.read("web/index.html") == page {
+			t.Errorf("after it: %q, %q", p.read("web/cart.py"), p.read("web/index.html"))
+		}
+		eval[any](b, `document.querySelector("#plan [data-redo]").click()`)
+		b.until("the redo is shown", `document.querySelector("#plan form .go")`)
+		eval[any](b, `document.querySelector("#plan form .go").click()`)
+		b.until("the redo is done", `document.querySelector("#plan")?.innerText.includes("done:")`)
+		if p.read("web/index.html") != page {
+			t.Errorf("after the redo: %q", p.read("web/index.html"))
+		}
+		eval[any](b, `document.querySelector("#plan [data-close]").click()`)
+	})
+
+	t.Run("overwriting is apart", func(t *testing.T) {
+		b.t, p.t = t, t
+		before := p.read("web/cart.py")
+		p.apart("sed -i 's/round(sum/int(sum/' web/cart.py")
+		eval[any](b, `[...document.querySelectorAll(".action")].find(a => a.querySelector(".cmd").textContent.startsWith("sed -i 's/Hello")).querySelector("header .take").click()`)
+		b.until("what is left alone is named", `document.querySelector("#plan .bad li")?.innerText.includes("web/cart.py")`)
+		if n := eval[int](b, `document.querySelectorAll("#plan .buttons button.danger").length`); n != 0 || !eval[bool](b, `Boolean(document.querySelector("#plan details.danger:not([open]) button"))`) {
+			t.Error("overwriting stands among the ordinary choices")
+		}
+		b.shot("plan-conflict-light")
+		b.accessible("plan with a conflict")
+		eval[any](b, `document.querySelector("#plan details.danger").open = true; document.querySelector("#plan details.danger button").click()`)
+		b.until("the dangerous plan is marked, and not what Enter does", `document.querySelector("#plan .go.danger") && document.activeElement.matches("[data-close]")`)
+		b.shot("plan-danger-light")
+		b.accessible("dangerous plan")
+		eval[any](b, `document.querySelector("#plan").close()`)
+		p.apart("sed -i 's/int(sum/round(sum/' web/cart.py")
+		if got := p.read("web/cart.py"); got != before {
+			t.Errorf("it is %q", got)
+		}
 	})
 
 	t.Run("a comment reaches the next prompt once", func(t *testing.T) {

@@ -301,6 +301,9 @@ type PlanRequest struct {
 	Merge     bool   `json:"merge,omitempty"`
 	Force     bool   `json:"force,omitempty"`
 	DryRun    bool   `json:"dry_run,omitempty"` // nothing is journalled
+	// Contents: of a dry run, the file whose content before and after it the answer's
+	// body holds, see Plan.Contents.
+	Contents []byte `json:"contents,omitempty"`
 	// Elsewhere: undo what another machine did.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
 	// Then: restore what another machine had. The contents of Then.Sent lie in the body
@@ -379,6 +382,8 @@ type Plan struct {
 	Cut *Plan `json:"cut,omitempty"`
 	// Partly: only of the first steps the lines were counted.
 	Partly bool `json:"partly,omitempty"`
+	// Contents says what the body of the answer is.
+	Contents *PlannedContents `json:"plan_contents,omitempty"`
 	// Git says what the same actor did to git's own files, which an undo leaves alone;
 	// GitOp is the operation.
 	Git   string `json:"git,omitempty"`
@@ -386,6 +391,15 @@ type Plan struct {
 	// Session and Prompt are, of an undo by either, the ids that were meant.
 	Session string `json:"session,omitempty"`
 	Prompt  string `json:"prompt,omitempty"`
+}
+
+// PlannedContents is what a file is before and after a plan. The body has the one behind the
+// other.
+type PlannedContents struct {
+	Was  bool   `json:"was,omitempty"` // it is there before
+	Will bool   `json:"will,omitempty"`
+	Old  int64  `json:"old,omitempty"` // size of the first
+	Why  string `json:"why,omitempty"` // the contents are not to be had: why
 }
 
 // OpenPlans are the plans that no living client carries out: heads, without

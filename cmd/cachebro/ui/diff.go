@@ -252,7 +252,7 @@ func (d *diffRows) show(p place) row {
 	if p.hunk >= 0 {
 		h := d.hunks[p.hunk]
 		r := row{Kind: "hunk", Head: fmt.Sprintf("@@ -%d,%d +%d,%d @@", h.OldStart, h.OldLines, h.NewStart, h.NewLines)}
-		if d.from.there && d.to.there { // what makes or removes a file goes as a whole
+		if d.from.Seq > 0 && d.from.there && d.to.there { // what makes or removes a file goes as a whole
 			first := 0
 			for _, o := range d.hunks[:p.hunk] {
 				first += len(o.Edits)

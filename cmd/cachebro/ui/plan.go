@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,13 +38,22 @@ type planPart struct {
 	Note             string
 	Merge, Force     template.URL // the same plan with the choice, "" where it makes no difference
 	Chosen           string
+	Danger           bool // what others changed goes
+	Choose           bool // single files may be left out
 }
 
 type stepRow struct {
+	N              int
 	Letter, Name   string
 	Added, Removed int
 	Note           string
+	Diff           template.URL // what it does to the lines
+	Open           bool         // they are shown at once
+	File           bool         // it may be left out
 }
+
+// openDiffs is of how many files the lines are shown at once.
+const openDiffs = 3
 
 // planFields are what a request for a plan may hold.
 var planFields = []string{"kind", "action", "prompt", "session", "path", "plan", "seq", "at", "before", "after", "edits", "merge", "force"}
@@ -57,8 +68,8 @@ func request(q url.Values) (wire.PlanRequest, error) {
 	path := q.Get("path")
 	switch r.Kind {
 	case "undo":
-		if path != "" {
-			r.Paths = [][]byte{[]byte(literal(path))}
+		for _, p := range q["path"] {
+			r.Paths = append(r.Paths, []byte(literal(p)))
 		}
 		if list := q.Get("edits"); list != "" {
 			f := wire.FileEdits{Before: number(q, "before"), After: number(q, "after")}
@@ -82,7 +93,9 @@ func request(q url.Values) (wire.PlanRequest, error) {
 		if path == "" || r.At.Seq == 0 {
 			return r, wire.Errorf(wire.ErrBadRequest, "", "what is to be restored is not said")
 		}
-		r.Paths = [][]byte{[]byte(path)}
+		for _, p := range q["path"] {
+			r.Paths = append(r.Paths, []byte(p))
+		}
 	default:
 		return r, wire.Errorf(wire.ErrBadRequest, "", "there is no plan of this kind")
 	}
@@ -123,18 +136,45 @@ func (s *server) plan(ctx context.Context, q url.Values) (any, error) {
 	if err := apply.Preview(s.target().Base(), &p, r.Force); err != nil {
 		return nil, err
 	}
-	return s.planPart(p, q, digest), nil
+	return s.planPart(ctx, p, q, digest), nil
 }
 
-func (s *server) planPart(p wire.Plan, q url.Values, digest string) planPart {
-	out := planPart{Title: oneLine(p.Title), Verb: verbs[q.Get("kind")], Digest: digest, Nothing: len(p.Steps) == 0, Partly: p.Partly}
+// titleOf says what a plan is about: of a prompt its text, and not its number.
+func (s *server) titleOf(ctx context.Context, p wire.Plan, q url.Values) string {
+	if q.Get("prompt") == "" {
+		return oneLine(p.Title)
+	}
+	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, wire.ActionsQuery{Session: q.Get("session"), Prompt: q.Get("prompt"), Limit: 1, Files: 1})
+	if err != nil || len(a.Actions) == 0 || a.Actions[0].Asked == "" {
+		return oneLine(p.Title)
+	}
+	return "all of “" + clip(oneLine(a.Actions[0].Asked), 200) + "”"
+}
+
+func (s *server) planPart(ctx context.Context, p wire.Plan, q url.Values, digest string) planPart {
+	asked := url.Values{}
+	for _, f := range planFields {
+		if v := q[f]; len(v) > 0 && v[0] != "" {
+			asked[f] = v
+		}
+	}
+	out := planPart{Title: s.titleOf(ctx, p, q), Asked: asked.Encode(), Danger: q.Get("force") == "1", Verb: verbs[q.Get("kind")], Digest: digest, Nothing: len(p.Steps) == 0, Partly: p.Partly}
+	shown, files := 0, 0
 	for i, st := range p.Steps {
 		out.Added, out.Removed = out.Added+st.Added, out.Removed+st.Removed
 		if i >= shownSteps {
 			out.More++
 			continue
 		}
-		row := stepRow{Letter: history.StepLetter(st), Name: name(st.Path), Added: st.Added, Removed: st.Removed}
+		row := stepRow{N: i, Letter: history.StepLetter(st), Name: name(st.Path), Added: st.Added, Removed: st.Removed}
+		if st.Do == "write" || st.Do == "delete" {
+			row.Diff = template.URL("plandiff?" + with(asked, "of", string(st.Path)).Encode())
+			row.Open = shown < openDiffs
+			shown++
+		}
+		if row.File = st.Do != "mkdir" && st.Do != "rmdir"; row.File {
+			files++
+		}
 		if len(st.To) > 0 {
 			row.Name += " → " + name(st.To)
 		}
@@ -150,16 +190,10 @@ func (s *server) planPart(p wire.Plan, q url.Values, digest string) planPart {
 	for _, x := range p.Lost {
 		out.Lost = append(out.Lost, name(x.Path)+": "+oneLine(x.Why))
 	}
-	asked := url.Values{}
-	for _, f := range planFields {
-		if v := q.Get(f); v != "" {
-			asked.Set(f, v)
-		}
-	}
-	out.Asked = asked.Encode()
 	if q.Get("edits") != "" {
 		return out // lines of others are kept anyway, and nothing is to be forced
 	}
+	out.Choose = files > 1 && out.More == 0 && (q.Get("kind") == "undo" || q.Get("kind") == "restore")
 	if kind := q.Get("kind"); kind == "undo" && q.Get("merge") == "" && len(p.Conflicts) > 0 {
 		out.Merge = template.URL("plan?" + with(asked, "merge", "1").Encode())
 	}
@@ -216,7 +250,11 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	v, page, err := s.carryOut(r.Context(), q, r.PostForm.Get("digest"))
+	var chosen []string
+	if r.PostForm.Get("choose") != "" {
+		chosen = append([]string{}, r.PostForm["file"]...)
+	}
+	v, page, err := s.carryOut(r.Context(), q, r.PostForm.Get("digest"), chosen)
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -224,7 +262,9 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, page, v)
 }
 
-func (s *server) carryOut(ctx context.Context, q url.Values, digest string) (v any, page string, err error) {
+// carryOut does what was agreed to. chosen are the numbers of the files that are meant;
+// nil: all.
+func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chosen []string) (v any, page string, err error) {
 	r, err := request(q)
 	if err != nil {
 		return nil, "", err
@@ -244,19 +284,47 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string) (v a
 		return nil, "", err
 	}
 	apply.Settle(t.Base())
+	again := func(p wire.Plan, q url.Values, note string) (any, string, error) {
+		s.drop(ctx, p)
+		digest := digestOf(p)
+		if err := apply.Preview(t.Base(), &p, r.Force); err != nil {
+			return nil, "", err
+		}
+		part := s.planPart(ctx, p, q, digest)
+		part.Note = note
+		return part, "plan", nil
+	}
+	var whole wire.Plan
+	if chosen != nil {
+		r.DryRun = true
+		if whole, err = wire.Call[wire.Plan](ctx, s.c, wire.MPlan, r); err != nil {
+			return nil, "", err
+		}
+		if r.DryRun = false; digestOf(whole) != digest {
+			return again(wire.Plan{Title: whole.Title, Steps: whole.Steps, Conflicts: whole.Conflicts, Lost: whole.Lost}, q, changedMeanwhile)
+		}
+		if chosen, err = pathsOf(whole, chosen); err != nil {
+			return nil, "", err
+		}
+		if len(chosen) > 0 {
+			q = url.Values(maps.Clone(q))
+			if q["path"] = chosen; len(chosen) == 1 {
+				q.Set("path", chosen[0])
+			}
+			if r, err = request(q); err != nil {
+				return nil, "", err
+			}
+		}
+	}
 	p, err := wire.Call[wire.Plan](ctx, s.c, wire.MPlan, r)
 	if err != nil {
 		return nil, "", err
 	}
-	if digestOf(p) != digest {
-		s.drop(ctx, p)
-		shown := p
-		if err := apply.Preview(t.Base(), &shown, r.Force); err != nil {
-			return nil, "", err
-		}
-		part := s.planPart(shown, q, digestOf(p))
-		part.Note = "Something changed meanwhile. Nothing was done yet: this is what would be done now."
-		return part, "plan", nil
+	switch {
+	case len(chosen) == 0 && digestOf(p) != digest:
+		return again(p, q, changedMeanwhile)
+	case len(chosen) > 0 && !within(p, whole):
+		return again(p, q, "Without the others, this is what would be done. Nothing was done yet.")
 	}
 	if len(p.Steps) == 0 {
 		return donePart{Text: "nothing to do"}, "done", nil
@@ -288,9 +356,89 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string) (v a
 	return out, "done", nil
 }
 
+// changedMeanwhile is said where a plan is not the one that was shown.
+const changedMeanwhile = "Something changed meanwhile. Nothing was done yet: this is what would be done now."
+
+// pathsOf are the paths of the files that were chosen of a plan; none: all of them were.
+func pathsOf(p wire.Plan, chosen []string) ([]string, error) {
+	var paths []string
+	files := 0
+	for _, st := range p.Steps {
+		if st.Do != "mkdir" && st.Do != "rmdir" {
+			files++
+		}
+	}
+	for _, c := range chosen {
+		i, err := strconv.Atoi(c)
+		if err != nil || i < 0 || i >= len(p.Steps) {
+			return nil, wire.Errorf(wire.ErrBadRequest, "reload the page", "the plan has no file %q", c)
+		}
+		paths = append(paths, string(p.Steps[i].Path))
+		if to := p.Steps[i].To; len(to) > 0 {
+			paths = append(paths, string(to))
+		}
+	}
+	switch {
+	case len(chosen) == 0:
+		return nil, wire.Errorf(wire.ErrBadRequest, "choose at least one", "no file is chosen")
+	case len(chosen) == files:
+		return nil, nil
+	}
+	return paths, nil
+}
+
+// within reports whether a plan does nothing that another one does not do.
+func within(p, whole wire.Plan) bool {
+	key := func(s wire.PlanStep) string {
+		return fmt.Sprintf("%s %q %q %q %s %s %d", s.Do, s.Path, s.To, s.Target, s.Hash, s.Expect, s.Mode)
+	}
+	known := map[string]bool{}
+	for _, s := range whole.Steps {
+		known[key(s)] = true
+	}
+	return !slices.ContainsFunc(p.Steps, func(s wire.PlanStep) bool { return !known[key(s)] })
+}
+
+// planDiff shows what a plan does to the lines of one file.
+func (s *server) planDiff(ctx context.Context, q url.Values) (any, error) {
+	r, err := request(q)
+	if err != nil {
+		return nil, err
+	}
+	r.DryRun, r.Contents = true, []byte(q.Get("of"))
+	var p wire.Plan
+	body, err := s.c.Call(ctx, wire.MPlan, r, nil, &p)
+	if err != nil {
+		return nil, err
+	}
+	if p.Contents == nil || p.Contents.Old > int64(len(body)) {
+		return nil, wire.Errorf(wire.ErrUnsupported, "end cachebro ui and start it again", "the daemon is of another version and shows no lines")
+	}
+	c := *p.Contents
+	if c.Why != "" {
+		return diffPart{Note: oneLine(c.Why)}, nil
+	}
+	from := side{there: c.Was, data: body[:c.Old:c.Old], Version: wire.Version{Path: r.Contents, Size: c.Old}}
+	to := side{there: c.Will, data: body[c.Old:], Version: wire.Version{Path: r.Contents, Size: int64(len(body)) - c.Old}}
+	if text.Binary(from.data) || text.Binary(to.data) || len(body) > maxDiffed {
+		return diffPart{Note: "binary, " + text.Bytes(from.Size) + " → " + text.Bytes(to.Size)}, nil
+	}
+	rows, out := s.rows(from, to, false), diffPart{}
+	if len(rows.all) == 0 {
+		out.Note = "no line differs"
+	}
+	for _, r := range rows.all[:min(len(rows.all), diffPiece)] {
+		out.Rows = append(out.Rows, rows.show(r))
+	}
+	if n := len(rows.all) - diffPiece; n > 0 {
+		out.Note = text.Count(n, "row") + " more are not shown"
+	}
+	return out, nil
+}
+
 // drop ends a plan of which nothing was done.
 func (s *server) drop(ctx context.Context, p wire.Plan) {
-	if len(p.Steps) > 0 {
+	if p.ID != "" && len(p.Steps) > 0 {
 		_, _ = s.c.Call(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,6 +76,14 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	out := planOut(&p.Plan)
 	out.Partly = p.Partly
 	pl.besides(ctx, &out, q, p.Newest)
+	var body []byte
+	if q.DryRun && q.Contents != nil {
+		var c wire.PlannedContents
+		if c, body, err = pl.contentsOf(p, store.Path(q.Contents)); err != nil {
+			return nil, nil, err
+		}
+		out.Contents = &c
+	}
 	if q.Kind == store.PlanUndo && (q.Prompt != "" || q.Session != "") {
 		if err := pl.meant(&out, q); err != nil {
 			return nil, nil, err
@@ -88,7 +97,46 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		cut := planOut(&of)
 		cut.Done, out.Cut = of.Done, &cut
 	}
-	return out, nil, nil
+	return out, body, nil
+}
+
+// contentsOf reads what a plan makes of a file, and what is there now.
+func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedContents, body []byte, err error) {
+	read := func(h store.Hash) []byte {
+		if out.Why != "" || h == (store.Hash{}) {
+			return nil
+		}
+		if b, ok := p.Made[h]; ok {
+			return b
+		}
+		b, err := pl.store.Content(h)
+		if err != nil {
+			out.Why = err.Error()
+		}
+		return b
+	}
+	i := slices.IndexFunc(p.Steps, func(s store.Step) bool {
+		return s.Path == path && (s.Do == store.DoWrite || s.Do == store.DoDelete)
+	})
+	if i < 0 {
+		return out, nil, wire.Errorf(wire.ErrNotFound, "", "the plan changes no content of %s", onwire.Display(path))
+	}
+	step := p.Steps[i]
+	if out.Was = step.Expect != store.ExpectAbsent; out.Was {
+		now, _, err := pl.store.Current(path)
+		if err != nil {
+			return out, nil, err
+		}
+		if h, err := onwire.ParseHash(step.Expect); err == nil {
+			now.Blob = h
+		}
+		body = slices.Clone(read(now.Blob))
+		out.Old = int64(len(body))
+	}
+	if out.Will = step.Do == store.DoWrite; out.Will {
+		body = append(body, read(step.Blob)...)
+	}
+	return out, body, nil
 }
 
 // nothing is the error of a plan for which nothing was found, in words for people and, of an

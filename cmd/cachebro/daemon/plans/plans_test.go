@@ -88,6 +88,26 @@ func TestPlanUnderWayIsNotResumed(t *testing.T) {
 	}
 }
 
+// A dry run shows what a file is and would be, and what is no step of it is said to be none.
+func TestContentsOfAPlan(t *testing.T) {
+	p := daemontest.New(t)
+	held := 0
+	h := service(p, &held).Handlers()
+	p.Write("a.txt", "before\n")
+	p.LookAtAll()
+	p.Write("a.txt", "after, and longer\n")
+	q := wire.PlanRequest{Kind: "revert", Path: []byte("a.txt"), DryRun: true, Contents: []byte("a.txt")}
+	plan, body := daemontest.Ask[wire.Plan](t, h, wire.MPlan, q)
+	c := plan.Contents
+	if c == nil || !c.Was || !c.Will || c.Why != "" || string(body[:c.Old]) != "after, and longer\n" || string(body[c.Old:]) != "before\n" {
+		t.Errorf("%+v, %q", c, body)
+	}
+	q.Contents = []byte("other.txt")
+	if _, _, err := daemontest.Try[wire.Plan](t, h, wire.MPlan, q); !errors.Is(err, wire.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+}
+
 // What a plan would destroy and nobody captured comes into the store first; a file that
 // was written since is named instead.
 func TestSecureKeepsWhatWouldBeLost(t *testing.T) {
