@@ -3,7 +3,7 @@
 package memo
 
 import (
-	"bytes"
+	"cachebro/store/leaf/notifier"
 	"cachebro/store/leaf/procfs"
 	"fmt"
 	"os"
@@ -70,70 +70,65 @@ func (r *recorder) refuseLocked(text string) {
 }
 
 // see is called for every system call that is shown, before it goes on.
-func (r *recorder) see(n *notice) {
-	if n.arch != auditArch || foreignFrom > 0 && uint32(n.nr) >= foreignFrom {
+func (r *recorder) see(n *notifier.Notice) {
+	if n.Foreign() {
 		r.refuse("ran a program of another architecture, whose files cannot be seen")
 		return
 	}
-	c, ok := calls[uint32(n.nr)]
+	c, ok := notifier.Calls[uint32(n.NR)]
 	if !ok {
 		r.other(n)
 		return
 	}
-	switch c.op {
-	case opConnect:
-		r.connect(n.pid, n.args[1], n.args[2])
+	switch c.Op {
+	case notifier.Connect:
+		r.connect(n.PID, n.Args[1], n.Args[2])
 		return
-	case opStrange:
+	case notifier.Strange:
 		r.refuse("changed what paths mean (mount, chroot or a namespace)")
 		return
 	}
 	flags := uint64(0)
-	if c.flags >= 0 {
-		flags = n.args[c.flags]
+	if c.Flags >= 0 {
+		flags = n.Args[c.Flags]
 	}
-	if c.op == opStat && flags&unix.AT_EMPTY_PATH != 0 {
+	if c.Op == notifier.Stat && flags&unix.AT_EMPTY_PATH != 0 {
 		r.input(n)
 	}
-	path, ok := r.path(n, c.dir, c.path, c.withoutPath)
+	path, ok := r.path(n, c.Dir, c.Path, c.WithoutPath)
 	if !ok {
 		return
 	}
-	switch c.op {
-	case opStat:
+	switch c.Op {
+	case notifier.Stat:
 		r.touch(n, path, flags&unix.AT_SYMLINK_NOFOLLOW == 0, asStat)
-	case opLstat:
+	case notifier.Lstat:
 		r.touch(n, path, false, asStat)
-	case opExist:
+	case notifier.Exist:
 		r.touch(n, path, flags&unix.AT_SYMLINK_NOFOLLOW == 0, asThere)
-	case opList:
+	case notifier.List:
 		r.touch(n, path, false, asList)
-	case opLink:
+	case notifier.Readlink:
 		r.touch(n, path, false, asThere)
-	case opExec:
+	case notifier.Exec:
 		r.exec(n, path)
-	case opOpen2:
-		var how [8]byte
-		if !peek(n.pid, n.args[2], how[:]) {
+	case notifier.Open, notifier.Open2:
+		how, err := n.OpenFlags(c)
+		if err != nil {
 			r.refuse("opened %s in a way that could not be seen", path)
 			return
 		}
-		r.open(n, path, leUint64(how[:]))
-	case opOpen:
-		if c.flags < 0 { // creat
-			flags = unix.O_CREAT | unix.O_WRONLY | unix.O_TRUNC
-		}
-		r.open(n, path, flags)
-	case opChange:
+		r.open(n, path, how)
+	case notifier.Change:
 		r.touch(n, path, flags&unix.AT_SYMLINK_NOFOLLOW == 0, asChange)
-	case opMake:
+	case notifier.Make:
 		r.touch(n, path, false, asMake)
-	case opRemove:
+	case notifier.Remove:
 		r.touch(n, path, false, asChange)
 		r.forgetDirs()
-	case opMove, opHard:
-		to, ok := r.path(n, c.dir2, c.path2, false)
-		if c.op == opMove {
+	case notifier.Move, notifier.Hard:
+		to, ok := r.path(n, c.Dir2, c.Path2, false)
+		if c.Op == notifier.Move {
 			r.touch(n, path, false, asChange)
 		} else {
 			r.touch(n, path, false, asThere)
@@ -147,9 +142,9 @@ func (r *recorder) see(n *notice) {
 
 // other are calls that the filter shows because it does not know them, or not
 // with these arguments.
-func (r *recorder) other(n *notice) {
-	runs := r.runsOf(r.process(n.pid))
-	switch n.nr {
+func (r *recorder) other(n *notifier.Notice) {
+	runs := r.runsOf(r.process(n.PID))
+	switch n.NR {
 	case unix.SYS_CLONE, unix.SYS_UNSHARE:
 		r.refuse("made a namespace, in which paths may mean something else")
 	case unix.SYS_SOCKET:
@@ -157,10 +152,10 @@ func (r *recorder) other(n *notice) {
 	case unix.SYS_UNAME:
 		r.says(unameOf)
 	case unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_TKILL, unix.SYS_PIDFD_OPEN:
-		pid, sig := int32(n.args[0]), int32(n.args[1])
-		switch n.nr {
+		pid, sig := int32(n.Args[0]), int32(n.Args[1])
+		switch n.NR {
 		case unix.SYS_TGKILL:
-			sig = int32(n.args[2])
+			sig = int32(n.Args[2])
 		case unix.SYS_PIDFD_OPEN:
 			sig = -1
 		}
@@ -179,24 +174,24 @@ func (r *recorder) other(n *notice) {
 			r.refuse("asked how full a file system is")
 		}
 	case unix.SYS_FLOCK, unix.SYS_FCNTL:
-		if _, given := r.given[int(int32(n.args[0]))]; given && (n.args[1] == unix.F_DUPFD || n.args[1] == unix.F_DUPFD_CLOEXEC) {
+		if _, given := r.given[int(int32(n.Args[0]))]; given && (n.Args[1] == unix.F_DUPFD || n.Args[1] == unix.F_DUPFD_CLOEXEC) {
 			r.input(n)
 			return
 		}
 		r.refuse("asked for a lock that others may hold")
 	case unix.SYS_IOCTL:
 		// What a terminal says of itself is known where there is none.
-		at, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", n.pid, int32(n.args[0])))
-		if n.args[1]>>8 != unix.TCGETS>>8 || n.args[1] == unix.TIOCINQ || strings.HasPrefix(at, "/dev/") && at != os.DevNull {
-			r.refuse("asked a device or a file system (ioctl %#x)", n.args[1])
+		at, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[0])))
+		if n.Args[1]>>8 != unix.TCGETS>>8 || n.Args[1] == unix.TIOCINQ || strings.HasPrefix(at, "/dev/") && at != os.DevNull {
+			r.refuse("asked a device or a file system (ioctl %#x)", n.Args[1])
 		}
 	case unix.SYS_SENDTO:
-		r.connect(n.pid, n.args[4], n.args[5])
+		r.connect(n.PID, n.Args[4], n.Args[5])
 	default:
-		if _, ok := inputCalls[uint32(n.nr)]; ok {
+		if _, ok := inputCalls[uint32(n.NR)]; ok {
 			r.input(n)
 		} else {
-			r.refuse("made system call %d, of which it is not known what it tells", n.nr)
+			r.refuse("made system call %d, of which it is not known what it tells", n.NR)
 		}
 	}
 }
@@ -213,19 +208,19 @@ func (r *recorder) says(name string) {
 }
 
 // input: a call with a descriptor that the command was given.
-func (r *recorder) input(n *notice) {
-	fd := int(int32(n.args[inputCalls[uint32(n.nr)]]))
+func (r *recorder) input(n *notifier.Notice) {
+	fd := int(int32(n.Args[inputCalls[uint32(n.NR)]]))
 	was, ok := r.given[fd]
 	var st unix.Stat_t
-	if !ok || unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", n.pid, fd), &st) == nil && (st.Dev != was.Dev || st.Ino != was.Ino) {
+	if !ok || unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", n.PID, fd), &st) == nil && (st.Dev != was.Dev || st.Ino != was.Ino) {
 		return // something else by now
 	}
 	// Of what kind it is is a part of the call; of a file there is more to see.
-	stats := n.nr == unix.SYS_FSTAT || n.nr == unix.SYS_LSEEK || n.nr == sysFstatat || n.nr == unix.SYS_STATX
+	stats := n.NR == unix.SYS_FSTAT || n.NR == unix.SYS_LSEEK || n.NR == notifier.SysFstatat || n.NR == unix.SYS_STATX
 	if stats && was.Mode&unix.S_IFMT != unix.S_IFREG {
 		return
 	}
-	if n.nr == unix.SYS_FCNTL && r.runsOf(r.process(n.pid)).kind == shellKind {
+	if n.NR == unix.SYS_FCNTL && r.runsOf(r.process(n.PID)).kind == shellKind {
 		return // put aside for a redirection; what is put back is what was given
 	}
 	if fd == 0 {
@@ -236,78 +231,18 @@ func (r *recorder) input(n *notice) {
 }
 
 // selinux: a library asks whether there is one, with a path.
-func (r *recorder) selinux(n *notice) bool {
-	path, ok := peekString(n.pid, n.args[0])
-	return n.nr == unix.SYS_STATFS && ok && (path == "/sys/fs/selinux" || path == "/selinux")
-}
-
-func leUint64(b []byte) (v uint64) {
-	for i := 7; i >= 0; i-- {
-		v = v<<8 | uint64(b[i])
-	}
-	return v
-}
-
-// peek reads memory of a process that waits for us.
-func peek(pid uint32, addr uint64, buf []byte) bool {
-	local := []unix.Iovec{{Base: &buf[0]}}
-	local[0].SetLen(len(buf))
-	n, err := unix.ProcessVMReadv(int(pid), local, []unix.RemoteIovec{{Base: uintptr(addr), Len: len(buf)}}, 0)
-	return err == nil && n == len(buf)
-}
-
-// peekString reads up to a NUL, page by page.
-func peekString(pid uint32, addr uint64) (string, bool) {
-	var out []byte
-	for len(out) <= unix.PathMax {
-		buf := make([]byte, min(256, 4096-addr%4096))
-		if !peek(pid, addr, buf) {
-			return "", false
-		}
-		if i := bytes.IndexByte(buf, 0); i >= 0 {
-			return string(append(out, buf[:i]...)), true
-		}
-		out = append(out, buf...)
-		addr += uint64(len(buf))
-	}
-	return "", false
+func (r *recorder) selinux(n *notifier.Notice) bool {
+	path, ok := notifier.PeekString(n.PID, n.Args[0])
+	return n.NR == unix.SYS_STATFS && ok && (path == "/sys/fs/selinux" || path == "/selinux")
 }
 
 // path is the absolute path that two arguments name; false: none that matters.
-func (r *recorder) path(n *notice, dirArg, pathArg int8, withoutPath bool) (string, bool) {
-	name := ""
-	if pathArg >= 0 && n.args[pathArg] != 0 {
-		var ok bool
-		if name, ok = peekString(n.pid, n.args[pathArg]); !ok {
-			r.refuse("named a file in a way that could not be seen")
-			return "", false
-		}
-	} else if !withoutPath {
-		return "", false // EFAULT
+func (r *recorder) path(n *notifier.Notice, dirArg, pathArg int8, withoutPath bool) (string, bool) {
+	path, err := n.Path(dirArg, pathArg, withoutPath)
+	if err != nil {
+		r.refuse("%v", err)
 	}
-	if strings.HasPrefix(name, "/") {
-		return name, true
-	}
-	base := fmt.Sprintf("/proc/%d/cwd", n.pid)
-	if dirArg >= 0 && int32(n.args[dirArg]) != unix.AT_FDCWD {
-		if name == "" && !withoutPath {
-			return "", false // AT_EMPTY_PATH: an open descriptor's own attributes
-		}
-		base = fmt.Sprintf("/proc/%d/fd/%d", n.pid, int32(n.args[dirArg]))
-	} else if name == "" {
-		return "", false // ENOENT
-	}
-	at, err := os.Readlink(base)
-	if err != nil || !strings.HasPrefix(at, "/") {
-		return "", false // a pipe, a socket: not a path
-	}
-	if strings.HasSuffix(at, " (deleted)") && look(at).Kind == absent {
-		return "", false
-	}
-	if name == "" {
-		return at, true
-	}
-	return at + "/" + name, true
+	return path, path != ""
 }
 
 // process is whose thread it is.
@@ -344,8 +279,8 @@ func (r *recorder) forgetDirs() {
 }
 
 // exec reads a program and what it is run by.
-func (r *recorder) exec(n *notice, path string) {
-	pid := r.process(n.pid)
+func (r *recorder) exec(n *notifier.Notice, path string) {
+	pid := r.process(n.PID)
 	before := r.runsOf(pid)
 	r.setRuns(pid, program{kind: contentKind}) // the kernel, which reads it, shows no times
 	first := ""
@@ -371,7 +306,7 @@ func (r *recorder) exec(n *notice, path string) {
 
 // inherits: a program may look at what others opened for it, and we do not see
 // that.
-func (r *recorder) inherits(n *notice, pid uint32) {
+func (r *recorder) inherits(n *notifier.Notice, pid uint32) {
 	runs := r.runsOf(pid)
 	if asks[runs.name] {
 		r.refuse("ran %s, which prints something else each time", runs.name)

@@ -13,7 +13,7 @@ const mostOutput = 16 << 20
 
 // Options of Run.
 type Options struct {
-	Self         string   // this binary: "Self traced …" must call Enter or Serve
+	Self         string   // this binary: "Self traced …" must call Traced
 	Program      string   // absolute
 	Args         []string // with the program's name as it was typed
 	Dir          string

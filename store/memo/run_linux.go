@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"cachebro/store/leaf/notifier"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -111,7 +113,7 @@ type watch struct {
 
 // newWatch begins to answer; nil: the command runs unwatched, and r knows why.
 func newWatch(sock *os.File, r *recorder) *watch {
-	fd, err := receive(sock)
+	fd, err := notifier.Receive(sock)
 	if err != nil {
 		r.refuse("could not be watched: %v", err)
 		return nil
@@ -123,7 +125,7 @@ func newWatch(sock *os.File, r *recorder) *watch {
 		p = [2]int{-1, -1}
 	}
 	w.stop, w.wake = p[0], p[1]
-	go func() { w.ended <- serve(w.listener, w.stop, r.see) }()
+	go func() { w.ended <- notifier.Serve(w.listener, w.stop, make([]byte, notifier.NoticeSize), r.see) }()
 	return w
 }
 
@@ -138,11 +140,7 @@ func (w *watch) end(self string) bool {
 		gone = <-w.ended
 	}
 	if !gone {
-		server := &exec.Cmd{Path: self, Args: []string{"cachebro", "traced", "serve"}, Dir: "/", Env: []string{},
-			ExtraFiles: []*os.File{os.NewFile(uintptr(w.listener), "listener")}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-		if server.Start() == nil {
-			_ = server.Process.Release()
-		}
+		notifier.Leave(self, os.NewFile(uintptr(w.listener), "listener"))
 	} else {
 		unix.Close(w.listener)
 	}
@@ -159,7 +157,7 @@ func (w *watch) end(self string) bool {
 func Traced(args, env []string) error {
 	const given = 3
 	if len(args) == 1 && args[0] == "serve" {
-		Serve(given)
+		notifier.Serve(given, -1, make([]byte, notifier.NoticeSize), nil) // its calls would fail if nobody answered
 		return nil
 	}
 	if len(args) < 3 {
@@ -172,7 +170,7 @@ func Traced(args, env []string) error {
 			watched = append(watched, n)
 		}
 	}
-	err := Enter(given, watched, args[1], args[2:], env)
+	err := notifier.Enter(given, filter(watched), args[1], args[2:], env)
 	// Unwatched is better than not at all.
 	_ = unix.Sendmsg(given, []byte(err.Error()), nil, nil, 0)
 	return syscall.Exec(args[1], args[2:], env)

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"cachebro/store/leaf/notifier"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -32,7 +34,7 @@ const maxLinks = 40
 
 // touch notes a look at a path, and at each symlink on the way there, and
 // returns where it leads. It walks as the kernel is about to.
-func (r *recorder) touch(n *notice, path string, follow bool, m manner) string {
+func (r *recorder) touch(n *notifier.Notice, path string, follow bool, m manner) string {
 	follow = follow || strings.HasSuffix(path, "/")
 	at, rest, links := "/", strings.Split(path, "/"), 0
 	for len(rest) > 0 {
@@ -98,7 +100,7 @@ func (r *recorder) isDir(path string) bool {
 }
 
 // machine deals with what the kernel tells of itself.
-func (r *recorder) machine(n *notice, path string, m manner) (string, bool) {
+func (r *recorder) machine(n *notifier.Notice, path string, m manner) (string, bool) {
 	clean := filepath.Clean(path)
 	if r.places.of(clean) != machine {
 		return "", false
@@ -110,7 +112,7 @@ func (r *recorder) machine(n *notice, path string, m manner) (string, bool) {
 		}
 	case clean == "/proc" && m == asList:
 		r.refuse("looked at the processes of the machine")
-	case plainDevice(clean, m, r.runsOf(r.process(n.pid)).kind):
+	case plainDevice(clean, m, r.runsOf(r.process(n.PID)).kind):
 	case r.starts(n, clean):
 	case m <= asList && m != asStat && stableFile(clean):
 		r.says(clean)
@@ -121,16 +123,16 @@ func (r *recorder) machine(n *notice, path string, m manner) (string, bool) {
 }
 
 // starts: see program.atStart. Once for each process.
-func (r *recorder) starts(n *notice, path string) bool {
-	pid := r.process(n.pid)
+func (r *recorder) starts(n *notifier.Notice, path string) bool {
+	pid := r.process(n.PID)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := fmt.Sprintf("%d %s", pid, path)
 	before, ok := r.started[key]
-	if ok && before != n.id || !r.runs[pid].atStart(path) {
+	if ok && before != n.ID || !r.runs[pid].atStart(path) {
 		return false
 	}
-	r.started[key] = n.id // one call may read and write
+	r.started[key] = n.ID // one call may read and write
 	return true
 }
 
@@ -146,11 +148,11 @@ func (r *recorder) ownLocked(path string) bool {
 }
 
 // note takes down one path, no symlinks above it, and says what is there.
-func (r *recorder) note(n *notice, path string, m manner) stat {
+func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 	if r.places.of(path) == machine {
 		return look(path)
 	}
-	pid := r.process(n.pid)
+	pid := r.process(n.PID)
 	runs := r.runsOf(pid)
 	if by, ok := r.places.cacheOf(path); ok && runs.owns(by) {
 		return look(path)
@@ -222,7 +224,7 @@ func with(pids []uint32, pid uint32) []uint32 {
 }
 
 // open sorts out what an open(2) wants.
-func (r *recorder) open(n *notice, path string, flags uint64) {
+func (r *recorder) open(n *notifier.Notice, path string, flags uint64) {
 	write := flags&unix.O_ACCMODE != unix.O_RDONLY
 	follow := flags&unix.O_NOFOLLOW == 0
 	switch {
@@ -263,7 +265,7 @@ func (r *recorder) open(n *notice, path string, flags uint64) {
 // Talking among themselves is the tree's own affair.
 func (r *recorder) connect(pid uint32, addr, size uint64) {
 	buf := make([]byte, min(max(size, 2), 128))
-	if addr == 0 || !peek(pid, addr, buf) {
+	if addr == 0 || !notifier.Peek(pid, addr, buf) {
 		return
 	}
 	switch family := binary.NativeEndian.Uint16(buf); {

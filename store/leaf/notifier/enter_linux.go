@@ -1,0 +1,68 @@
+//go:build linux && (amd64 || arm64)
+
+package notifier
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Enter puts this thread under a filter, hands the descriptor that shows its system
+// calls to whoever has the other end of sock, and becomes the command. Only exec may
+// follow: the filter applies to this thread alone, and its calls wait for an answer.
+func Enter(sock int, prog []unix.SockFilter, path string, args, env []string) error {
+	runtime.LockOSThread()
+	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
+	const listener = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW
+	try := func(flags uintptr) (int, syscall.Errno) {
+		fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&fprog)))
+		return int(fd), errno
+	}
+	// Go's runtime interrupts its threads all the time; with the second flag a
+	// call that has been taken up is not taken up again for that.
+	fd, errno := try(listener | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+	if errno == unix.EACCES { // not privileged: first give up set-user-id programs
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return fmt.Errorf("no_new_privs: %w", err)
+		}
+		fd, errno = try(listener | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+	}
+	if errno == unix.EINVAL {
+		fd, errno = try(listener)
+	}
+	if errno != 0 {
+		return fmt.Errorf("seccomp: %w", errno)
+	}
+	if err := unix.Sendmsg(sock, []byte{1}, unix.UnixRights(fd), nil, 0); err != nil {
+		return fmt.Errorf("hand over the listener: %w", err)
+	}
+	unix.CloseOnExec(sock)
+	return syscall.Exec(path, args, env)
+}
+
+// Receive gets the listener from a child, or what kept it from making one.
+func Receive(sock *os.File) (int, error) {
+	buf, oob := make([]byte, 512), make([]byte, unix.CmsgSpace(4))
+	n, oobn, _, _, err := unix.Recvmsg(int(sock.Fd()), buf, oob, unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	if n == 0 {
+		return -1, errors.New("the command could not be started under watch")
+	}
+	msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil || len(msgs) != 1 {
+		return -1, errors.New(string(buf[:n]))
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) != 1 {
+		return -1, errors.New("no listener came")
+	}
+	return fds[0], nil
+}

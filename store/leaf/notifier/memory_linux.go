@@ -1,0 +1,110 @@
+//go:build linux && (amd64 || arm64)
+
+package notifier
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrHidden: a path that a call names cannot be read from the caller's memory.
+var ErrHidden = errors.New("named a file in a way that could not be seen")
+
+// Peek reads memory of a process that waits for us.
+func Peek(pid uint32, addr uint64, buf []byte) bool {
+	local := []unix.Iovec{{Base: &buf[0]}}
+	local[0].SetLen(len(buf))
+	n, err := unix.ProcessVMReadv(int(pid), local, []unix.RemoteIovec{{Base: uintptr(addr), Len: len(buf)}}, 0)
+	return err == nil && n == len(buf)
+}
+
+// PeekString reads up to a NUL, page by page.
+func PeekString(pid uint32, addr uint64) (string, bool) {
+	var out []byte
+	for len(out) <= unix.PathMax {
+		buf := make([]byte, min(256, 4096-addr%4096))
+		if !Peek(pid, addr, buf) {
+			return "", false
+		}
+		if i := bytes.IndexByte(buf, 0); i >= 0 {
+			return string(append(out, buf[:i]...)), true
+		}
+		out = append(out, buf...)
+		addr += uint64(len(buf))
+	}
+	return "", false
+}
+
+// Name is the name that an argument points to, as the caller gave it.
+func (n *Notice) Name(arg int8) (string, error) {
+	if n.memory != nil {
+		return n.memory.name(arg)
+	}
+	name, ok := PeekString(n.PID, n.Args[arg])
+	if !ok {
+		return "", ErrHidden
+	}
+	return name, nil
+}
+
+// Path is the absolute path that two arguments name, symlinks in it not resolved; "":
+// none that matters.
+func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
+	name := ""
+	if pathArg >= 0 && n.Args[pathArg] != 0 {
+		var err error
+		if name, err = n.Name(pathArg); err != nil {
+			return "", err
+		}
+	} else if !withoutPath {
+		return "", nil // EFAULT
+	}
+	if strings.HasPrefix(name, "/") {
+		return name, nil
+	}
+	base := fmt.Sprintf("/proc/%d/cwd", n.PID)
+	if dirArg >= 0 && int32(n.Args[dirArg]) != unix.AT_FDCWD {
+		if name == "" && !withoutPath {
+			return "", nil // AT_EMPTY_PATH: an open descriptor's own attributes
+		}
+		base = fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[dirArg]))
+	} else if name == "" {
+		return "", nil // ENOENT
+	}
+	at, err := os.Readlink(base)
+	if err != nil || !strings.HasPrefix(at, "/") {
+		return "", nil // a pipe, a socket: not a path
+	}
+	if strings.HasSuffix(at, " (deleted)") {
+		if _, err := os.Lstat(at); err != nil {
+			return "", nil
+		}
+	}
+	if name == "" {
+		return at, nil
+	}
+	return at + "/" + name, nil
+}
+
+// OpenFlags are the flags of an Open or Open2.
+func (n *Notice) OpenFlags(c Call) (uint64, error) {
+	switch {
+	case c.Op == Open2 && n.memory != nil:
+		return n.memory.how, nil
+	case c.Op == Open2:
+		var how [8]byte
+		if !Peek(n.PID, n.Args[c.Flags], how[:]) {
+			return 0, ErrHidden
+		}
+		return binary.NativeEndian.Uint64(how[:]), nil
+	case c.Flags < 0: // creat
+		return unix.O_CREAT | unix.O_WRONLY | unix.O_TRUNC, nil
+	}
+	return n.Args[c.Flags], nil
+}

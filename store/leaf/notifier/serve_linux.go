@@ -1,0 +1,109 @@
+//go:build linux && (amd64 || arm64)
+
+package notifier
+
+import (
+	"encoding/binary"
+	"os"
+	"os/exec"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// NoticeSize is that of the kernel's notice.
+const NoticeSize = 80
+
+// Notice is a call that waits for us (struct seccomp_notif).
+type Notice struct {
+	ID   uint64
+	PID  uint32 // of the thread
+	NR   int32
+	Arch uint32
+	Args [6]uint64
+
+	memory *memory // nil: the caller's own is read
+}
+
+func (n *Notice) decode(b []byte) {
+	n.memory = nil
+	e := binary.NativeEndian
+	n.ID, n.PID = e.Uint64(b), e.Uint32(b[8:])
+	n.NR, n.Arch = int32(e.Uint32(b[16:])), e.Uint32(b[20:])
+	for i := range n.Args {
+		n.Args[i] = e.Uint64(b[32+8*i:])
+	}
+}
+
+// Foreign reports whether the call is one of another architecture, whose numbers mean
+// other calls.
+func (n *Notice) Foreign() bool {
+	return n.Arch != AuditArch || ForeignFrom > 0 && uint32(n.NR) >= ForeignFrom
+}
+
+func ioctl(fd int, req uint, arg unsafe.Pointer) syscall.Errno {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(req), uintptr(arg))
+	return errno
+}
+
+// GoOn lets the kernel carry out the call that has an id.
+func GoOn(fd int, id uint64) {
+	var resp [24]byte
+	binary.NativeEndian.PutUint64(resp[:], id)
+	binary.NativeEndian.PutUint32(resp[20:], unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE)
+	ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&resp))
+}
+
+// GoOnLeft lets the kernel carry out the call whose notice lies in b, where Serve of a
+// process that has been killed may have left one unanswered.
+func GoOnLeft(fd int, b []byte) {
+	var n Notice
+	if n.decode(b); n.ID != 0 || n.PID != 0 {
+		GoOn(fd, n.ID)
+	}
+}
+
+// Serve shows every call to see, which may be nil, before it goes on, until nothing is
+// left that is under the filter, or stop (a descriptor, or -1) can be read. It reports
+// whether nothing is left. The notices lie in buf, of NoticeSize bytes; if those are
+// shared memory, somebody else can answer a call that a killed process had taken.
+func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
+	// The other side runs on our processor at once (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP).
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1)
+	var n Notice
+	for {
+		pfd := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(stop), Events: unix.POLLIN}}
+		if _, err := unix.Poll(pfd, -1); err == unix.EINTR {
+			continue
+		} else if err != nil {
+			return false
+		}
+		if pfd[0].Revents&unix.POLLIN == 0 {
+			return pfd[0].Revents&unix.POLLHUP != 0 // the last process has ended
+		}
+		clear(buf)
+		// Blocks where the caller was killed since, until the next call or the end.
+		switch errno := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&buf[0])); errno {
+		case 0:
+			n.decode(buf)
+			if see != nil {
+				see(&n)
+			}
+			GoOn(fd, n.ID)
+		case unix.EINTR, unix.ENOENT:
+		default:
+			return false
+		}
+	}
+}
+
+// Leave has a process of its own, self, let everything go on that is still under the
+// filter of a command which has ended itself: its calls would fail if nobody answered.
+func Leave(self string, listener *os.File) {
+	server := &exec.Cmd{Path: self, Args: []string{"cachebro", "traced", "serve"}, Dir: "/", Env: []string{},
+		ExtraFiles: []*os.File{listener}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	if server.Start() == nil {
+		_ = server.Process.Release()
+	}
+}

@@ -1,0 +1,4 @@
+package memo
+
+// olderQuiet: see quiet.
+var olderQuiet []uint32
